@@ -10,7 +10,7 @@
 #include "core/tensor.h"
 #include "core/os.h"
 #include "core/pool.h"
-#include "dev/cpu/cpu.h"
+#include "dev/cpu/isa.h"
 #include "dev/cpu/loops.h"
 #include "dev/cpu/onednn.h"
 #include "dev/cpu/product.h"
@@ -150,7 +150,7 @@ static result measure(const shape *s) {
 /* Cubes of 4 to 48 on one thread, through the kernel itself: seconds of ours and of dnnl_sgemm. */
 static void cube(int64_t n) {
     static _Alignas(64) float a[48 * 48], b[48 * 48], c[48 * 48];
-    const cr_product_kernels *kernels = &cr_product_best()->f32;
+    const cr_product_kernels *kernels = &cr_cpu_vec()->products->f32;
     const cr_product p = {.m = n, .n = n, .k = n, .a = a, .b = b, .c = c, .a_row = n, .a_col = 1, .b_row = n, .b_col = 1, .c_row = n};
     double ours = 1e9, theirs = 1e9, runs = 4e5 / (double)(n * n);
     for (int i = 0; i < (quick ? 20 : 100); i++) {

@@ -102,13 +102,12 @@ TEST(attention_instruction_sets) {
     static const int sets[] = {0, 2, 3, 4};
     box_state = test_seed();
     for (int i = 0; i < 4; i++) {
-        if (!cr_product_for(sets[i])) continue;
-        int before = cr_product_prefer(sets[i]);
+        if (!cr_cpu_use_isa(sets[i])) continue;
         for (int causal = 0; causal < 2; causal++)
             for (size_t d = 0; d < sizeof sizes / sizeof *sizes; d++) {
                 try_attention((trial){CR_F32, 1, 2, 45, 70, sizes[d], causal, 0, 2, 0, 0});
                 try_attention((trial){CR_F32, 1, 2, 70, 35, sizes[d], causal, 0, 2, 1 + (int)box_draw(MASKS - 1), 0});
             }
-        cr_product_prefer(before);
     }
+    cr_cpu_use_isa(-1);
 }

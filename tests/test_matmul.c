@@ -3,7 +3,7 @@
 
 #include <float.h>
 
-#include "dev/cpu/cpu.h"
+#include "dev/cpu/isa.h"
 #include "dev/cpu/onednn.h"
 #include "dev/cpu/product.h"
 
@@ -160,9 +160,9 @@ static void rounded_products(const char *note) {
 TEST(matmul_bf16) {
     rounded_products(cr_cpu_bf16() ? "pairs" : "rounded");
     if (!cr_cpu_bf16()) return;
-    int before = cr_product_prefer(cr_cpu_isa());
+    cr_cpu_use_isa(cr_cpu_isa());                   /* no pairs of bf16 */
     rounded_products("rounded");
-    cr_product_prefer(before);
+    cr_cpu_use_isa(-1);
 }
 
 /* The thread's mode through the public operations: values and gradients are those of rounded operands, and no other thread's or later products change. */
@@ -218,9 +218,9 @@ static void special_operands(void) {
 }
 TEST(matmul_bf16_special) {
     special_operands();
-    int before = cr_product_prefer(cr_cpu_isa());
+    cr_cpu_use_isa(cr_cpu_isa());                   /* no pairs of bf16 */
     special_operands();
-    cr_product_prefer(before);
+    cr_cpu_use_isa(-1);
 }
 
 TEST(matmul_integers) {
@@ -296,8 +296,8 @@ TEST(matmul_batches) {
 
 /* ---- every instruction set that this processor has, kernel by kernel */
 
-static void check_kernel(const cr_product_isa *set, bool f64, int kernel, int64_t m, int64_t n, int64_t k) {
-    const cr_product_kernels *kernels = f64 ? &set->f64 : &set->f32;
+static void check_kernel(const struct cr_isa_kernels *set, bool f64, int kernel, int64_t m, int64_t n, int64_t k) {
+    const cr_product_kernels *kernels = f64 ? &set->products->f64 : &set->products->f32;
     trial t = {(const char *[]){"direct", "packed", "row"}[kernel], f64 ? CR_F64 : CR_F32, m, n, k, box_draw(2), box_draw(2), false};
     int64_t sa[2], sb[2], sc[2], one[1] = {1};
     layout((int)box_draw(LAYOUTS), m, k, sa); layout(kernel == 0 ? (box_draw(2) ? PLAIN : PADDED) : (int)box_draw(LAYOUTS), k, n, sb); layout(PADDED, m, n, sc);
@@ -307,7 +307,7 @@ static void check_kernel(const cr_product_isa *set, bool f64, int kernel, int64_
                     sa[0], sa[1], sb[0], sb[1], sc[0], t.accumulate};
     if (kernel == 0) kernels->direct(&w);
     else if (kernel == 2) kernels->row(&w);
-    else CHECK(cr_packed_product(&w, t.dt, false, set, NULL), "no memory");
+    else CHECK(cr_packed_product(&w, t.dt, false, NULL), "no memory");
     char note[32];
     snprintf(note, sizeof note, "v%d %s", set->isa, t.note);
     t.note = note;
@@ -321,8 +321,8 @@ TEST(matmul_instruction_sets) {
     static const int sets[] = {0, 2, 3, 4};
     box_state = test_seed();
     for (int s = 0; s < 4; s++) {
-        const cr_product_isa *set = cr_product_for(sets[s]);
-        if (!set) continue;
+        if (!cr_cpu_use_isa(sets[s])) continue;
+        const struct cr_isa_kernels *set = cr_cpu_vec();
         for (int f64 = 0; f64 < 2; f64++) {
             for (int64_t m = 1; m <= 32; m++)
                 for (int i = 0; i < 6; i++) check_kernel(set, f64, i % 2, m, 1 + box_draw(80), 1 + box_draw(40));
@@ -331,6 +331,7 @@ TEST(matmul_instruction_sets) {
             check_kernel(set, f64, 1, 30, 2100, 300);
         }
     }
+    cr_cpu_use_isa(-1);
 }
 
 /* Packing fills its place, zeros included, and nothing behind it: n of width lines, k numbers each, in every layout and whole or not. */
@@ -374,10 +375,10 @@ static void check_packing(const char *note, const cr_product_kernels *kernels, b
 TEST(matmul_packing) {
     static const int sets[] = {0, 2, 3, 4};
     for (int s = 0; s < 4; s++) {
-        const cr_product_isa *set = cr_product_for(sets[s]);
+        const struct cr_isa_kernels *set = cr_cpu_vec_for(sets[s]);
         char note[16];
         snprintf(note, sizeof note, "v%d", sets[s]);
-        if (set) { check_packing(note, &set->f32, false, false); check_packing(note, &set->f64, true, false); }
+        if (set) { check_packing(note, &set->products->f32, false, false); check_packing(note, &set->products->f64, true, false); }
     }
     if (cr_cpu_bf16()) check_packing("pairs", cr_product_pairs(true), false, true);
 }
@@ -385,14 +386,14 @@ TEST(matmul_packing) {
 TEST(matmul_half_conversions) {
     static const int sets[] = {0, 2, 3, 4};
     for (int s = 0; s < 4; s++) {
-        const cr_product_isa *set = cr_product_for(sets[s]);
+        const struct cr_isa_kernels *set = cr_cpu_vec_for(sets[s]);
         if (!set) continue;
         static uint16_t in[65536], out[65536];
         static float wide[65536];
         for (int bf16 = 0; bf16 < 2; bf16++) {
             for (int i = 0; i < 65536; i++) in[i] = (uint16_t)i;
-            set->f32_from_half(wide, in, 65536, bf16);
-            set->half_from_f32(out, wide, 65536, bf16);
+            set->conversions->load(CR_LANE_F32, wide, bf16 ? CR_BF16 : CR_F16, in, 1, 65536);
+            set->conversions->store(CR_LANE_F32, wide, bf16 ? CR_BF16 : CR_F16, out, 1, 65536);
             for (int i = 0; i < 65536; i++) {
                 float want = bf16 ? cr_bf16_to_f32((uint16_t)i) : cr_f16_to_f32((uint16_t)i);
                 bool nan = isnan(want);

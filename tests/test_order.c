@@ -211,6 +211,7 @@ TEST(ways) {
                     test_ran_on(cr_cpu());
                 }
     }
+    cr_cpu_use_isa(-1);
 }
 
 TEST(without_working_memory_it_fails) {

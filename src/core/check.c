@@ -1,5 +1,5 @@
-/* check.c - CHAINRULE_CHECK: the memory of released handles is kept for a while, so that a stale handle is found out instead of being, by
- * chance, the next object.  Tensors are marked themselves (refs < 0); other objects are known by their address. */
+/* check.c - CHAINRULE_CHECK: released handles wait in a bounded quarantine, so that the use of a stale handle is detected.
+ * Tensors are marked (refs < 0); other objects are recognised by their address. */
 #include "config.h"
 #include "small.h"
 #include "tensor.h"

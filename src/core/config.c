@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct value { struct value *before; char text[]; } value;
-static _Atomic(value *) kept;                       /* all that were ever set: somebody may be reading one */
+static _Atomic(value *) kept;                       /* every value that was ever set: another thread may be reading it */
 
 static struct { const char *name, *doc; cr_switch_check check; void (*changed)(void); _Atomic(value *) set; } switches[] = {
     {.name = "CHAINRULE_DEVICE", .doc = "the default device: auto, cpu, ref, gpu, cuda:0, webgpu:0..."},

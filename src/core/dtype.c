@@ -1,44 +1,48 @@
-/* dtype.c - names, sizes, promotion and the conversion of single elements. */
+/* dtype.c - the traits of dtypes, promotion, and the conversion of single elements. */
 #include "dtype.h"
 
 #include <math.h>
 #include <string.h>
 
-static const struct { const char *name; uint8_t size; cr_kind kind; } dtypes[CR_DTYPES] = {
-    [CR_BOOL] = {"bool", 1, CR_KIND_BOOL},
-    [CR_U8]   = {"uint8", 1, CR_KIND_UNSIGNED},   [CR_U16]  = {"uint16", 2, CR_KIND_UNSIGNED},
-    [CR_U32]  = {"uint32", 4, CR_KIND_UNSIGNED},  [CR_U64]  = {"uint64", 8, CR_KIND_UNSIGNED},
-    [CR_I8]   = {"int8", 1, CR_KIND_SIGNED},      [CR_I16]  = {"int16", 2, CR_KIND_SIGNED},
-    [CR_I32]  = {"int32", 4, CR_KIND_SIGNED},     [CR_I64]  = {"int64", 8, CR_KIND_SIGNED},
-    [CR_F16]  = {"float16", 2, CR_KIND_FLOAT},    [CR_BF16] = {"bfloat16", 2, CR_KIND_FLOAT},
-    [CR_F32]  = {"float32", 4, CR_KIND_FLOAT},    [CR_F64]  = {"float64", 8, CR_KIND_FLOAT},
+const cr_dtype_traits cr_dtypes[CR_DTYPES] = {
+    /*            name      kind              size digits  wide     sum      bits */
+    [CR_BOOL] = {"bool",     CR_KIND_BOOL,     1,   1,  CR_BOOL, CR_I64, CR_U8},
+    [CR_U8]   = {"uint8",    CR_KIND_UNSIGNED, 1,   8,  CR_U8,   CR_I64, CR_U8},
+    [CR_U16]  = {"uint16",   CR_KIND_UNSIGNED, 2,  16,  CR_U16,  CR_I64, CR_U16},
+    [CR_U32]  = {"uint32",   CR_KIND_UNSIGNED, 4,  32,  CR_U32,  CR_I64, CR_U32},
+    [CR_U64]  = {"uint64",   CR_KIND_UNSIGNED, 8,  64,  CR_U64,  CR_I64, CR_U64},
+    [CR_I8]   = {"int8",     CR_KIND_SIGNED,   1,   7,  CR_I8,   CR_I64, CR_U8},
+    [CR_I16]  = {"int16",    CR_KIND_SIGNED,   2,  15,  CR_I16,  CR_I64, CR_U16},
+    [CR_I32]  = {"int32",    CR_KIND_SIGNED,   4,  31,  CR_I32,  CR_I64, CR_U32},
+    [CR_I64]  = {"int64",    CR_KIND_SIGNED,   8,  63,  CR_I64,  CR_I64, CR_U64},
+    [CR_F16]  = {"float16",  CR_KIND_FLOAT,    2,  11,  CR_F32,  CR_F32, CR_U16},
+    [CR_BF16] = {"bfloat16", CR_KIND_FLOAT,    2,   8,  CR_F32,  CR_F32, CR_U16},
+    [CR_F32]  = {"float32",  CR_KIND_FLOAT,    4,  24,  CR_F32,  CR_F32, CR_U32},
+    [CR_F64]  = {"float64",  CR_KIND_FLOAT,    8,  53,  CR_F64,  CR_F64, CR_U64},
 };
 
 bool cr_dtype_valid(int dt) { return dt >= 0 && dt < CR_DTYPES; }
-const char *cr_dtype_name(cr_dtype dt) { return cr_dtype_valid((int)dt) ? dtypes[dt].name : "not a dtype"; }
-size_t cr_dtype_size(cr_dtype dt) { return cr_dtype_valid((int)dt) ? dtypes[dt].size : 0; }
-cr_kind cr_dtype_kind(cr_dtype dt) { return dtypes[dt].kind; }
-bool cr_dtype_is_half(cr_dtype dt) { return dt == CR_F16 || dt == CR_BF16; }
-cr_dtype cr_dtype_wide(cr_dtype dt) { return cr_dtype_is_half(dt) ? CR_F32 : dt; }
-bool cr_dtype_is_float(cr_dtype dt) { return cr_dtype_valid((int)dt) && dtypes[dt].kind == CR_KIND_FLOAT; }
+const char *cr_dtype_name(cr_dtype dt) { return cr_dtype_valid((int)dt) ? cr_dtypes[dt].name : "not a dtype"; }
+size_t cr_dtype_size(cr_dtype dt) { return cr_dtype_valid((int)dt) ? cr_dtypes[dt].size : 0; }
+bool cr_dtype_is_float(cr_dtype dt) { return cr_dtype_valid((int)dt) && cr_dtypes[dt].kind == CR_KIND_FLOAT; }
 
-/* Of two kinds the higher (float, integer, bool) wins; of two floats the wider, f16 with bf16 f32; of a signed and an unsigned
- * integer the narrowest signed type that holds both, at most i64.  PyTorch has no answer for u16, u32 and u64 with other
- * integers: here they follow u8's rule. */
+/* The higher kind wins (float, integer, bool).  Two floats give the wider one, f16 with bf16 gives f32.  A signed and an unsigned
+ * integer give the narrowest signed dtype that holds both, at most i64.  PyTorch does not define u16, u32 and u64 with other
+ * integers: here they follow the rule of u8. */
 cr_dtype cr_promote(cr_dtype a, cr_dtype b) {
     if (a == b || !cr_dtype_valid((int)a) || !cr_dtype_valid((int)b)) return a;
-    cr_kind ka = dtypes[a].kind, kb = dtypes[b].kind;
+    cr_kind ka = cr_dtypes[a].kind, kb = cr_dtypes[b].kind;
     if (ka == CR_KIND_FLOAT || kb == CR_KIND_FLOAT) {
         if (ka != kb) return ka == CR_KIND_FLOAT ? a : b;
-        if (dtypes[a].size == dtypes[b].size) return CR_F32;
-        return dtypes[a].size > dtypes[b].size ? a : b;
+        if (cr_dtypes[a].size == cr_dtypes[b].size) return CR_F32;
+        return cr_dtypes[a].size > cr_dtypes[b].size ? a : b;
     }
     if (ka == CR_KIND_BOOL) return b;
     if (kb == CR_KIND_BOOL) return a;
-    if (ka == kb) return dtypes[a].size > dtypes[b].size ? a : b;
+    if (ka == kb) return cr_dtypes[a].size > cr_dtypes[b].size ? a : b;
     cr_dtype s = ka == CR_KIND_SIGNED ? a : b, u = ka == CR_KIND_SIGNED ? b : a;
-    if (dtypes[s].size > dtypes[u].size) return s;
-    return dtypes[u].size == 1 ? CR_I16 : dtypes[u].size == 2 ? CR_I32 : CR_I64;
+    if (cr_dtypes[s].size > cr_dtypes[u].size) return s;
+    return cr_dtypes[u].size == 1 ? CR_I16 : cr_dtypes[u].size == 2 ? CR_I32 : CR_I64;
 }
 
 bool cr_can_cast(cr_dtype from, cr_dtype to) {
@@ -86,7 +90,7 @@ double cr_load_f64(const void *p, cr_dtype dt) {
     }
 }
 
-/* A double as an integer: towards zero, saturating at the bounds given; NaN is 0. */
+/* Rounds towards zero and saturates at the bounds; NaN is 0. */
 static int64_t to_integer(double v, double low, double high, int64_t lowest, int64_t highest) {
     if (isnan(v)) return 0;
     return v <= low ? lowest : v >= high ? highest : (int64_t)v;
@@ -122,7 +126,7 @@ void cr_store_i64(void *p, cr_dtype dt, int64_t v) {
     }
 }
 
-/* f64 -> f16/bf16 through f32 would round twice: round to odd first (the sticky bit), then once to nearest even. */
+/* f64 -> f16 and bf16 through f32 would round twice.  Rounding to odd first keeps the sticky bit for the one rounding to nearest even. */
 static float round_to_odd(double v) {
     float f = (float)v;
     if (isnan(v) || (double)f == v || isinf(f)) return f;
@@ -142,16 +146,14 @@ void cr_store_f64(void *p, cr_dtype dt, double v) {
         case CR_I64:  cr_store_i64(p, dt, to_integer(v, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)); break;
         case CR_DTYPES: break;
         case CR_U8: case CR_U16: case CR_U32: case CR_I8: case CR_I16: case CR_I32: {
-            int bits = 8 * (int)dtypes[dt].size;
-            bool is_signed = dtypes[dt].kind == CR_KIND_SIGNED;
-            double high = ldexp(1, bits - is_signed) - 1, low = is_signed ? -high - 1 : 0;
+            const double high = ldexp(1, cr_dtypes[dt].digits) - 1, low = cr_dtypes[dt].kind == CR_KIND_SIGNED ? -high - 1 : 0;
             cr_store_i64(p, dt, to_integer(v, low, high, (int64_t)low, (int64_t)high));
         }
     }
 }
 
 void cr_convert(void *dst, cr_dtype to, const void *src, cr_dtype from) {
-    if (from == to) memcpy(dst, src, dtypes[to].size);
-    else if (dtypes[from].kind == CR_KIND_FLOAT || (dtypes[to].kind == CR_KIND_FLOAT && from == CR_U64)) cr_store_f64(dst, to, cr_load_f64(src, from));
+    if (from == to) memcpy(dst, src, cr_dtypes[to].size);
+    else if (cr_dtypes[from].kind == CR_KIND_FLOAT || (cr_dtypes[to].kind == CR_KIND_FLOAT && from == CR_U64)) cr_store_f64(dst, to, cr_load_f64(src, from));
     else cr_store_i64(dst, to, cr_load_i64(src, from));
 }

@@ -1,11 +1,11 @@
-/* interrupt.c - a long call can be stopped from outside: who computes asks now and then, on the thread that called.
+/* interrupt.c - interruption of long calls: computing code asks now and then, on the calling thread, whether to stop.
  *
- * A thread whose question was answered with yes is "cut short": the pool skips the rest of its chunks and of its later jobs, until the
- * op that was at work takes the mark and fails. */
+ * If the answer is yes the thread is cut: the pool skips the rest of its chunks and its later jobs, until the running op
+ * takes the mark and fails. */
 #include "interrupt.h"
 #include "os.h"
 
-static const double between_seconds = 0.02;         /* a hand on the keyboard feels no delay; a question may cost a lock */
+static const double between_seconds = 0.02;         /* short enough for a person at a keyboard; each question may cost a lock */
 
 static _Atomic(cr_asked) asked;
 static _Atomic(void *) asked_ctx;
@@ -23,7 +23,7 @@ bool cr_stop_asked(void) {
     if (!fn) return false;
     if (me.cut || me.asking) return me.cut;
     if (cr_os_seconds() < me.next) return false;
-    me.asking = true;                               /* the answer may be worked out with the library */
+    me.asking = true;                               /* the callback may itself call the library */
     const bool stop = fn(atomic_load(&asked_ctx));
     me.asking = false;
     me.next = cr_os_seconds() + between_seconds;

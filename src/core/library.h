@@ -1,10 +1,11 @@
-/* library.h - where the shared libraries of others are looked for, beside the system's own places. */
+/* library.h - search for the shared libraries of engines (oneDNN, CUDA, WebGPU). */
 #ifndef CR_LIBRARY_H
 #define CR_LIBRARY_H
 
-/* Opens the first of names[] in the first of places[] that has one, then in `more` (NULL: none), then in the system's; NULL: nowhere.  Both
- * lists end with NULL.  A place begins with "self", the folder of this library or program, or with "env", the active virtual environment;
- * "lib/python/" in it stands for lib/python3.x/site-packages/ of any x. */
+/* Opens the first of names[] that exists, in the first folder that has one: of places[], then `more` (NULL: none), then
+ * the system's search path.  Returns NULL if there is none.  Both lists end with NULL.
+ * A place begins with "self" (the folder of this library or program) or "env" (the active virtual environment);
+ * "lib/python/" in it stands for lib/python3.x/site-packages/, for any x. */
 void *cr_library_search(const char *const *names, const char *const *places, const char *more);
 
 #endif

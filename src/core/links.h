@@ -1,4 +1,4 @@
-/* links.h - how tensors and the recorded graph hold each other: nodes, and families of views. */
+/* links.h - the links between tensors and the recorded graph: nodes, and what a base shares with its views. */
 #ifndef CR_LINKS_H
 #define CR_LINKS_H
 
@@ -9,17 +9,17 @@ typedef struct cr_node_head {                       /* the first member of a nod
     atomic_int refs;
     void (*free)(cr_node *n);
     cr_node *next_dead;
-    bool leaf;                                      /* stands for a tensor that was made, not computed */
-    cr_spinlock lock;                               /* of handle, and of the node's hooks and what it saved */
-    _Atomic(cr_tensor *) handle;                    /* weak: the leaf, or the result that retains its gradient; NULL once it is gone */
+    bool leaf;                                      /* the node of a tensor that no op computed */
+    cr_spinlock lock;                               /* protects handle, the node's hooks and its saved tensors */
+    _Atomic(cr_tensor *) handle;                    /* weak: the leaf, or the result that retains its gradient; NULL: released */
 } cr_node_head;
 
-/* What a tensor and the views of it share, so that in-place work on one reaches the graph of all (grad/rewrite.c). */
+/* Shared by a base tensor and all its views, so that an in-place write to one reaches the graph of all (grad/rewrite.c). */
 typedef struct cr_family {
     atomic_int refs;
-    unsigned rewrites;                              /* in-place writes that the graph recorded */
-    cr_node *node;                                  /* owned: how the tensor is computed now; NULL outside any graph */
-    cr_meta whole;                                  /* how the tensor itself, no view, lies in the storage */
+    unsigned rewrites;                              /* recorded in-place writes, the version of `node` */
+    cr_node *node;                                  /* owned: computes the base now; NULL outside any graph */
+    cr_meta whole;                                  /* the layout of the base in the storage */
 } cr_family;
 
 #endif

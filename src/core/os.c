@@ -3,7 +3,7 @@
 #include "os.h"
 
 #ifndef __linux__
-#error "core/os.c knows Linux only: another platform is another version of this one file"
+#error "core/os.c supports Linux only: another platform needs another version of this file"
 #endif
 
 #include <dirent.h>
@@ -40,7 +40,7 @@ static void *thread_main(void *p) {
     return NULL;
 }
 
-/* Our threads take no asynchronous signals: Ctrl-C belongs to the program's own threads. */
+/* The pool's threads take no asynchronous signals: Ctrl-C goes to the program's own threads. */
 static void block_signals(sigset_t *old) {
     static const int of_the_thread_itself[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF};
     sigset_t block;
@@ -98,14 +98,14 @@ void cr_cond_wait(cr_cond *c, cr_mutex *m) { pthread_cond_wait(&c->c, &m->m); }
 void cr_cond_signal_all(cr_cond *c) { pthread_cond_broadcast(&c->c); }
 
 void cr_os_relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
     __asm__ __volatile__("isb");
 #endif
 }
 
-/* The holder may have lost its processor: after a while let it run. */
+/* The holder may have lost its processor: after a while the waiting thread yields. */
 void cr_spin_lock(cr_spinlock *l) {
     for (int tries = 0; __atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE); ) {
         while (__atomic_load_n(&l->held, __ATOMIC_RELAXED)) {
@@ -117,7 +117,7 @@ void cr_spin_lock(cr_spinlock *l) {
 
 void cr_spin_unlock(cr_spinlock *l) { __atomic_store_n(&l->held, 0, __ATOMIC_RELEASE); }
 
-/* 0: free; 1: held; 2: held, and somebody may sleep */
+/* 0: free; 1: held; 2: held, and threads may sleep */
 void cr_word_lock(volatile int *word) {
     int seen = 0;
     if (__atomic_compare_exchange_n(word, &seen, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
@@ -189,7 +189,7 @@ static bool read_line(const char *path, char *line, int room) {
     return ok;
 }
 
-/* Processors that one cgroup folder allows; HUGE when it sets no limit.  v2: "quota period" or "max period" in cpu.max. */
+/* The quota of one cgroup folder in processors, or no_quota.  v2: "quota period" or "max period" in cpu.max. */
 static const double no_quota = 1e9;
 
 static double quota_of(const char *folder, bool v2) {
@@ -207,7 +207,7 @@ static double quota_of(const char *folder, bool v2) {
     return quota > 0 && period > 0 ? quota / period : no_quota;
 }
 
-/* The least quota of a cgroup and of all around it.  In a container the path may be the host's and not exist: the root is read too. */
+/* The least quota of a cgroup and its ancestors.  In a container the path may be the host's and not exist: the root is read too. */
 static double quota_up(const char *root, const char *group, bool v2) {
     char folder[PATH_MAX];
     double least = quota_of(root, v2);
@@ -271,7 +271,7 @@ void *cr_os_pages(size_t bytes, bool huge) {
     if (before) munmap(p, before);
     if (extra - before) munmap(p + before + size, extra - before);
     p += before;
-    (void)madvise(p, size, MADV_HUGEPAGE);                     /* a wish: small pages do as well */
+    (void)madvise(p, size, MADV_HUGEPAGE);                     /* only a hint: small pages work too */
     return p;
 }
 
@@ -308,7 +308,7 @@ int cr_os_directory_of(const void *code, char *out, size_t room) {
     return (int)n;
 }
 
-/* ---- chance ---- */
+/* ---- randomness ---- */
 uint64_t cr_os_entropy(void) {
     uint64_t bits;
     if (getrandom(&bits, sizeof bits, 0) == (ssize_t)sizeof bits) return bits;
@@ -340,9 +340,9 @@ void cr_os_sleep(double seconds) {
 /* ---- files ---- */
 static _Thread_local char error_text[128];
 
-enum { NOT_REGULAR = -1 };                          /* beside errno's codes */
+enum { NOT_REGULAR = -1 };                          /* in addition to errno's codes */
 
-/* strerror_r returns the text (glibc), or a status and leaves the text in `buffer` (POSIX, musl). */
+/* strerror_r returns the text (glibc), or a status with the text in `buffer` (POSIX, musl). */
 #define TEXT_OF(call) _Generic((call), char *: (call), int: ((void)(call), buffer))
 
 static bool failed(int code) {
@@ -409,7 +409,7 @@ FILE *cr_os_create_beside(const char *path, char *temporary, size_t room) {
     return failed(EEXIST), NULL;
 }
 
-/* After a crash the new name must be there too, not only the bytes: the folder is synchronised. */
+/* Syncs the folder, because after a crash the new name must exist too, not only the bytes. */
 static void sync_folder(const char *path) {
     char folder[PATH_MAX];
     int n = folder_length(path);
@@ -529,7 +529,7 @@ void cr_os_catch_interrupt(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction now, want = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
-        if (sigaction(numbers[i], NULL, &now) || now.sa_handler == SIG_IGN) continue;      /* started with it ignored: leave it so */
+        if (sigaction(numbers[i], NULL, &now) || now.sa_handler == SIG_IGN) continue;      /* stays ignored if it was at the start */
         sigemptyset(&want.sa_mask);
         (void)sigaction(numbers[i], &want, NULL);
     }

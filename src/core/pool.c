@@ -1,12 +1,12 @@
-/* pool.c - the thread pool.  One job at a time has the worker threads; whoever comes meanwhile, or from inside a chunk, runs its
- * job on its own thread.  It is deliberately not a task scheduler: no queue of jobs, no stealing, no priorities.
+/* pool.c - the thread pool.  One job at a time uses the worker threads; other callers meanwhile, and calls from inside a chunk,
+ * run their job on their own thread.  It is deliberately not a task scheduler: no queue, no stealing, no priorities.
  *
- * A job is published by raising `epoch` and opening `gate`.  gate counts the threads inside the job; a worker enters only while the
- * OPEN bit is set, in one compare-and-swap, so that after the caller has cleared the bit and the count is 0 nobody can still
- * touch the job, and a worker that the system did not run never holds the caller up.
+ * A job is published by raising `epoch` and opening `gate`.  gate counts the threads inside the job.  A worker enters only
+ * while the OPEN bit is set, in one compare-and-swap: after the caller has cleared the bit and the count is 0, no thread can
+ * touch the job, and a worker that the system does not run never delays the caller.
  *
- * Chunks lie in parts, one for each thread, which begins there and goes on to what is left of the others'.  So a thread meets the same part of an
- * array in one job after another, and finds it in its own cache: two processors often have no cache in common but memory. */
+ * Chunks lie in parts, one per thread.  A thread begins with its own part and continues with the rest of the others, so that
+ * in consecutive jobs it meets the same part of an array, in its own cache: processors often share no cache. */
 #include "pool.h"
 
 #include <limits.h>
@@ -19,7 +19,7 @@
 
 enum {
     MAX_THREADS = 256,                              /* of one job, the caller included */
-    CALLERS = 64,                                   /* threads that may be inside cr_pool_run at once; more wait their turn */
+    CALLERS = 64,                                   /* threads that may be inside cr_pool_run at once; more have to wait */
     OPEN = 1 << 30,                                 /* bits of gate, above the count */
     CALLER_SLEEPS = 1 << 29
 };
@@ -33,14 +33,14 @@ static struct pool {
     OWN_LINE atomic_int busy;                       /* held by the thread whose job has the workers */
     OWN_LINE volatile int epoch;                    /* raised for each job; sleeping workers wait on it */
     OWN_LINE volatile int gate;                     /* OPEN | CALLER_SLEEPS | threads inside */
-    OWN_LINE atomic_bool cut;                       /* told to stop: no chunk is claimed any more */
+    OWN_LINE atomic_bool cut;                       /* interrupted: no further chunk is claimed */
     OWN_LINE void (*fn)(void *ctx, int64_t chunk, int worker);      /* written only while the gate is shut and empty */
     void *ctx;
     int64_t chunks;
     int parts;
     OWN_LINE volatile int sleepers;
     atomic_int wanted;                              /* cr_num_threads; 0: not asked yet */
-    /* of the holder of busy: */
+    /* used only by the holder of busy: */
     int started_for;                                /* the value of `wanted` that the workers were started for */
     int workers;                                    /* running now: started_for - 1, or fewer where no thread could be made */
     int lost;                                       /* handles of threads that a fork left behind */
@@ -55,7 +55,7 @@ static _Thread_local int my_slot;                   /* where this thread found a
 
 /* ---- worker numbers of calling threads ---- */
 
-/* Returns one that nobody uses.  Where all are taken the thread waits: chunks never wait for other threads, so one comes free. */
+/* Returns a free number.  If there is none the thread waits: chunks never wait for other threads, so one becomes free. */
 static int take_number(void) {
     for (int round = 0; ; round++) {
         for (int i = 0; i < CALLERS; i++) {
@@ -85,7 +85,7 @@ static bool spin_while(volatile int *word, int value) {
     return true;
 }
 
-/* Only the caller asks whether to stop, between chunks, in long ones and while it waits. */
+/* Only the calling thread asks whether to stop: between chunks, inside long ones, and while it waits. */
 static bool stops(int worker) { return worker < CALLERS && cr_stop_asked(); }
 static void cut_job(void) { atomic_store(&pool.cut, true); }
 static bool is_cut(void) { return atomic_load_explicit(&pool.cut, memory_order_relaxed); }
@@ -246,7 +246,7 @@ static void publish(int64_t chunks, int n_parts, void (*fn)(void *, int64_t, int
     if (helpers > awake) cr_os_wake(&pool.epoch, (int)(helpers - awake));
 }
 
-/* Shuts the gate and waits until everybody is out. */
+/* Shuts the gate and waits until all threads have left. */
 static void finish(void) {
     int g = __atomic_and_fetch(&pool.gate, ~OPEN, __ATOMIC_SEQ_CST);
     while (g) {

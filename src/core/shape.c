@@ -100,7 +100,7 @@ bool cr_strides_are_contiguous(int ndim, const int64_t *shape, const int64_t *st
 }
 
 void cr_strides_contiguous(int ndim, const int64_t *shape, int64_t *strides) {
-    uint64_t s = 1;                                 /* wraps beside a size of 0, where no stride is ever used */
+    uint64_t s = 1;                                 /* may wrap if another size is 0; the strides are not used then */
     for (int i = ndim - 1; i >= 0; i--) {
         strides[i] = (int64_t)s;
         s *= shape[i] > 0 ? (uint64_t)shape[i] : 1;

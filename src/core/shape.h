@@ -3,6 +3,7 @@
 #define CR_SHAPE_H
 
 #include <string.h>
+#include "ints.h"
 #include "status.h"
 
 /* The layout of a result, before it exists. */
@@ -10,10 +11,10 @@ typedef struct cr_meta {
     cr_dtype dtype;
     int ndim;
     int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS], offset;   /* strides, offset: only with `strided` */
-    bool strided;                                   /* false: contiguous */
+    bool strided;                                   /* false: contiguous, strides and offset are not set */
 } cr_meta;
 
-typedef struct cr_text { char s[200]; } cr_text;    /* short text by value, for messages: cr_shape_text(t->ndim, t->shape).s */
+typedef struct cr_text { char s[200]; } cr_text;    /* text by value, for messages: cr_shape_text(t->ndim, t->shape).s */
 cr_text   cr_shape_text(int ndim, const int64_t *shape);     /* "(2, 3)", "(7,)", "()" */
 cr_status cr_shape_check(const char *op, int ndim, const int64_t *shape, cr_dtype dt, int64_t *numel);  /* dims >= 0, no overflow of the byte size */
 /* May two positions of this shape lie at one place?  Never false where they do; true for some exotic strides where they do not. */

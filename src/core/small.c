@@ -1,17 +1,17 @@
-/* small.c - memory of the library's own small objects: handles and nodes.  Each thread keeps what it freed at hand, deeper than malloc
- * does: a chain of 200 recorded ops is freed as a whole and made again. */
+/* small.c - memory for handles and nodes.  Each thread keeps a free list, longer than malloc's, because a training step frees
+ * and makes chains of hundreds of recorded ops. */
 #include "small.h"
 #include "os.h"
 
 #include <stdlib.h>
 
-enum { LINE = 64, CLASSES = 17, AT_HAND = 64 << 10 };          /* bytes; classes of 64, 128 ... 1024 bytes; bytes of each class at hand */
+enum { LINE = 64, CLASSES = 17, AT_HAND = 64 << 10 };          /* bytes; classes of 64, 128 ... 1024 bytes; bytes kept per class */
 
 typedef struct block { struct block *next; } block;
 static _Thread_local struct { block *first[CLASSES]; int bytes[CLASSES]; bool watched; } mine;
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { KEEPS = 0 };                                 /* the sanitizer is to see every block's end */
+enum { KEEPS = 0 };                                 /* the sanitizer checks the end of every block */
 #else
 enum { KEEPS = 1 };
 #endif

@@ -1,10 +1,10 @@
-/* small.h - small objects: memory that is given back as fast as it is taken. */
+/* small.h - a free list per thread for small objects. */
 #ifndef CR_SMALL_H
 #define CR_SMALL_H
 
 #include <stddef.h>
 
-void *cr_small_take(size_t bytes);                  /* uninitialised; NULL: none left */
-void  cr_small_give(void *p, size_t bytes);         /* the same bytes; by any thread */
+void *cr_small_take(size_t bytes);                  /* uninitialised; NULL: out of memory */
+void  cr_small_give(void *p, size_t bytes);         /* bytes: as taken; from any thread */
 
 #endif

@@ -1,4 +1,4 @@
-/* storage.c - bytes on one device, shared by every view of them. */
+/* storage.c - bytes on one device, shared by all views. */
 #include "array.h"
 
 #include <stdlib.h>

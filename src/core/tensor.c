@@ -1,4 +1,4 @@
-/* tensor.c - handles: how they are made, who owns them, and how whole graphs of them are freed without recursion. */
+/* tensor.c - tensor handles: creation, scopes, and the release of whole graphs without recursion. */
 #include "small.h"
 #include "tensor.h"
 
@@ -9,7 +9,7 @@ const cr_tensor cr_none_tensor = {.refs = 1};
 
 /* ---- scopes: a stack per thread, each a doubly linked list through its handles */
 static _Thread_local cr_scope *scope;
-static _Thread_local int64_t scopes_missing;        /* begun without memory for them: their handles go to the scope around */
+static _Thread_local int64_t scopes_missing;        /* scopes begun without memory: their handles go to the outer scope */
 
 void cr_scope_enter(cr_scope *s) {
     *s = (cr_scope){.outer = scope, .fixed = true};
@@ -67,8 +67,8 @@ cr_tensor *cr_keep(cr_tensor *t) {
     return t;
 }
 
-/* ---- references.  What reaches zero waits in a list of this thread and is taken apart by the outermost call alone, so that
- * a chain of ten million tensors and nodes needs no stack. */
+/* ---- references.  Objects whose count reaches zero wait in a list of the thread.  Only the outermost call destroys them, so
+ * that a chain of ten million tensors and nodes needs no stack. */
 static _Thread_local struct { cr_tensor *tensors; cr_node *nodes; bool busy; } dead;
 
 static cr_node_head *head(const cr_node *n) { return (cr_node_head *)(uintptr_t)n; }
@@ -93,7 +93,7 @@ cr_tensor *cr_node_tensor(const cr_node *n) {
     return t;
 }
 
-/* Drops a reference to a tensor that its node points to; a walk in another thread may take one as long as there is one. */
+/* Drops a reference to a tensor that its node points to.  Until the last one is gone, a walk in another thread may add one. */
 static bool unref_known(cr_tensor *t) {
     cr_node_head *h = head(t->node);
     cr_spin_lock(&h->lock);
@@ -143,7 +143,7 @@ void cr_node_release(cr_node *n) {
 }
 
 cr_tensor *cr_retain(const cr_tensor *t) {
-    cr_tensor *m = (cr_tensor *)(uintptr_t)t;       /* the count is not part of what const protects */
+    cr_tensor *m = (cr_tensor *)(uintptr_t)t;       /* const does not protect the count */
     if (!m || m == CR_NONE) return m;
     if (atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed) < 0) return cr_lacks_tensor("retain", "the tensor", m), NULL;
     return m;
@@ -154,7 +154,7 @@ static void refuse_drop(const cr_tensor *t, const char *op) {
         cr_fail(CR_RUNTIME, op, "the tensor is borrowed: it belongs to a parameter set, an optimizer, or the tensor whose gradient it is");
 }
 
-/* A handle that is gone already gives up no reference, and none gives up those that objects keep for themselves. */
+/* Refuses a handle that was released before, and references that objects hold. */
 static inline __attribute__((always_inline)) void drop(const cr_tensor *given, const char *op, bool owned) {
     cr_tensor *t = (cr_tensor *)(uintptr_t)given;
     if (!t || t == CR_NONE) return;
@@ -185,7 +185,7 @@ cr_tensor *cr_hold(const cr_tensor *t) { return cr_claim(cr_retain(t)); }
 void cr_unhold(const cr_tensor *t) { cr_drop(cr_disclaim((cr_tensor *)(uintptr_t)t)); }
 
 /* ---- making handles */
-/* A handle in the thread's scope, but for its sizes and strides.  Field by field: clearing the whole struct would cost more than all else. */
+/* A handle in the thread's scope, without shape and strides.  Sets single fields, because clearing the whole struct costs more. */
 static cr_tensor *handle_new(cr_storage *s, const cr_device *dev, cr_dtype dt, int ndim, int64_t numel) {
     cr_tensor *t = cr_small_take(sizeof *t);
     if (!t) {
@@ -269,8 +269,8 @@ bool cr_same_elements(const cr_tensor *a, const cr_tensor *b) {
 
 /* ---- families */
 
-/* Made with the first view.  Not for leaves that require a gradient, whose views are never written inside a graph and which threads share; nor for
- * what overlaps itself or is a view without family: of something unknown. */
+/* Made with the first view.  NULL for leaves that require a gradient, because their views are never written inside a graph and threads share
+ * them; for tensors that overlap themselves; and for views without a family, whose base is unknown. */
 static cr_family *family_of(cr_tensor *t, bool *failed) {
     cr_family *f = atomic_load_explicit(&t->family, memory_order_acquire), *none = NULL;
     bool leaf = t->flags & CR_FLAG_REQUIRES_GRAD && head(t->node)->leaf;
@@ -293,7 +293,7 @@ void cr_family_leave(cr_tensor *t) { family_release(atomic_exchange(&t->family, 
 
 bool cr_family_join(cr_tensor *view, const cr_tensor *x) {
     bool failed = false;
-    cr_family *f = family_of((cr_tensor *)(uintptr_t)x, &failed);       /* what a handle knows of its views is not part of what const protects */
+    cr_family *f = family_of((cr_tensor *)(uintptr_t)x, &failed);       /* const does not protect a handle's record of its views */
     if (failed) return cr_fail(CR_NO_MEMORY, "tensor", "out of memory"), false;
     if (!f) return true;
     atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);

@@ -1,4 +1,4 @@
-/* tensor.h - the handle: a view that owns its storage, its place in the graph, its owner. */
+/* tensor.h - the tensor handle: an array that owns its storage, its place in the graph, and its scope. */
 #ifndef CR_TENSOR_H
 #define CR_TENSOR_H
 
@@ -6,52 +6,56 @@
 #include "links.h"
 
 /* ---- scopes: handles of a thread that are released together */
-typedef struct cr_scope { struct cr_scope *outer; cr_tensor *first; bool fixed; } cr_scope;     /* first: of its handles, in a list; fixed: cr_scope_end is not for it */
+typedef struct cr_scope {
+    struct cr_scope *outer;
+    cr_tensor *first;                               /* the list of its handles */
+    bool fixed;                                     /* begun by cr_scope_enter: cr_scope_end refuses it */
+} cr_scope;
 
 enum { CR_FLAG_REQUIRES_GRAD = 1, CR_FLAG_WEAK = 2, CR_FLAG_VIEW = 4,
-       CR_FLAG_KNOWN = 8 };                           /* its node points to it: the last reference is given up under the node's lock */
+       CR_FLAG_KNOWN = 8 };                         /* its node points to it: the last reference is dropped under the node's lock */
 
 struct cr_tensor {
-    union { cr_array array; struct { CR_ARRAY_FIELDS }; };        /* t->array is what kernels see; t->shape and the like are its fields */
+    union { cr_array array; struct { CR_ARRAY_FIELDS }; };         /* kernels receive t->array; t->shape is a field of it */
     atomic_int refs;
     uint16_t flags;
-    cr_node *node;                                  /* how it was computed, or its leaf node; NULL: outside any graph */
+    cr_node *node;                                  /* the op that computed it, or its leaf node; NULL: outside any graph */
     _Atomic(cr_tensor *) grad;                      /* owned; changes under lock */
-    _Atomic(cr_family *) family;                    /* of views, and of a tensor from its first view on; NULL: in-place work here concerns no other handle's graph */
-    atomic_uint rewrites;                           /* the family's count when this handle's node was right */
-    atomic_int held;                                /* of refs: those of objects that lend the tensor (cr_hold) */
-    cr_spinlock lock;                               /* of grad, and of node where the handle follows its family */
-    volatile int adding;                            /* held by the thread that adds to grad, which may take long */
-    cr_scope *scope;                                /* who owns the handle; NULL: a caller */
-    cr_tensor *scope_prev, *scope_next;             /* the scope's list */
+    _Atomic(cr_family *) family;                    /* shared by a base and its views; NULL: no views */
+    atomic_uint rewrites;                           /* the value of family->rewrites for which `node` is current */
+    atomic_int held;                                /* references of objects that lend the tensor (cr_hold); part of refs */
+    cr_spinlock lock;                               /* protects grad, and node where the tensor has a family */
+    volatile int adding;                            /* lock of the thread that adds to grad, for long */
+    cr_scope *scope;                                /* owns the handle; NULL: the caller does */
+    cr_tensor *scope_prev, *scope_next;             /* links of the scope's list */
 };
-enum { CR_RELEASED = INT_MIN / 2 };                 /* refs of a tensor in quarantine: whatever is added or taken, it stays below 0 */
+enum { CR_RELEASED = INT_MIN / 2 };                 /* refs of a tensor in quarantine: stays negative under any use */
 static inline bool cr_released(const cr_tensor *t) { return atomic_load_explicit(&t->refs, memory_order_relaxed) < 0; }
 static inline bool cr_missing(const char *op, const char *what, const cr_tensor *t) { return (!t || cr_released(t)) && cr_lacks_tensor(op, what, t); }
-void       cr_quarantine(cr_tensor *t);             /* check.c: in place of giving its memory back */
-cr_tensor *cr_claim(cr_tensor *t);                  /* one of the caller's references becomes one that is held; NULL is fine */
+void       cr_quarantine(cr_tensor *t);             /* check.c: keeps the memory of a released handle for a while */
+cr_tensor *cr_claim(cr_tensor *t);                  /* turns one of the caller's references into a held one; NULL is allowed */
 cr_tensor *cr_disclaim(cr_tensor *t);               /* and back */
-/* All of these put the new handle into the thread's scope. */
+/* New handles; all of them belong to the thread's scope. */
 cr_tensor *cr_tensor_new(cr_storage *s, const cr_device *dev, const cr_meta *m);   /* takes the caller's reference to s, also on failure; s NULL: meta */
-cr_tensor *cr_tensor_like(cr_storage *s, const cr_tensor *t, cr_dtype dt);         /* contiguous, of t's shape; takes s as cr_tensor_new does */
+cr_tensor *cr_tensor_like(cr_storage *s, const cr_tensor *t, cr_dtype dt);         /* contiguous, of t's shape; takes s */
 cr_tensor *cr_tensor_placed(cr_storage *s, const cr_device *dev, cr_dtype dt, int ndim, const int64_t *shape, const int64_t *strides,
-                            int64_t offset, int64_t numel, bool contiguous);      /* of values that were a tensor's before; takes s */
-cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m);                  /* same storage; no graph; m NULL: same shape */
+                            int64_t offset, int64_t numel, bool contiguous);      /* any layout, unchecked; takes s */
+cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m);                  /* the same storage, outside any graph; m NULL: the same layout */
 cr_meta    cr_meta_of(const cr_tensor *t);           /* dtype and shape, contiguous */
-bool       cr_same_elements(const cr_tensor *a, const cr_tensor *b);                /* the very same, in the same order */
+bool       cr_same_elements(const cr_tensor *a, const cr_tensor *b);                /* the same memory in the same order */
 static inline void *cr_tensor_data(const cr_tensor *t) { return cr_array_data(&t->array); }
-static inline cr_node *cr_node_retain(cr_node *n) {  /* NULL is fine */
+static inline cr_node *cr_node_retain(cr_node *n) { /* NULL is allowed */
     if (n) atomic_fetch_add_explicit(&((cr_node_head *)(void *)n)->refs, 1, memory_order_relaxed);
     return n;
 }
-void       cr_node_point(cr_node *n, cr_tensor *t);  /* n points to t, whose node it is; t NULL: to nothing */
-void       cr_node_unpoint(cr_node *n, const cr_tensor *t);    /* no longer to t, if it does; n may be NULL */
-/* Views found their family, unless it could never be written to as a part of a graph; view: just made from x.  False: no memory. */
+void       cr_node_point(cr_node *n, cr_tensor *t); /* n is the node of t: sets its weak pointer; t NULL: clears it */
+void       cr_node_unpoint(cr_node *n, const cr_tensor *t);    /* clears the pointer if it is t; n may be NULL */
+/* Lets the new view share the family of x, which may get its first one.  False: no memory. */
 bool       cr_family_join(cr_tensor *view, const cr_tensor *x);
 void       cr_family_leave(cr_tensor *t);
 
-void       cr_scope_enter(cr_scope *s);             /* cr_scope_begin and cr_scope_end, in memory of the caller's */
+void       cr_scope_enter(cr_scope *s);             /* as cr_scope_begin, in the caller's memory */
 void       cr_scope_leave(cr_scope *s);
-cr_tensor *cr_unscope(cr_tensor *t);                /* takes a handle out of every scope: the caller owns it; NULL is fine */
+cr_tensor *cr_unscope(cr_tensor *t);                /* removes the handle from its scope: the caller owns it; NULL is allowed */
 
 #endif

@@ -1,4 +1,4 @@
-/* dev.h - what a device must do: give and move memory (here), and run kernels (kernels.h). */
+/* dev.h - the interface of a device: memory and transfers (here), kernels (kernels.h). */
 #ifndef CR_DEV_H
 #define CR_DEV_H
 
@@ -7,10 +7,10 @@
 
 struct cr_device {
     const char *name;                               /* "cpu", "ref", "cuda:0" */
-    const char *type; int index;
+    const char *type; int index;                    /* "cuda", 0 */
     const cr_kernels *kernels;
     cr_storage *(*allocate)(const cr_device *d, size_t bytes);      /* 64-byte aligned, uninitialised; NULL and a message */
-    cr_storage *(*allocate_host)(const cr_device *d, size_t bytes); /* the same in the host's memory, where kernels of this device reach it, slowly; NULL: they do not */
+    cr_storage *(*allocate_host)(const cr_device *d, size_t bytes); /* host memory that kernels can access; NULL: none */
     cr_status (*upload)(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
     cr_status (*download)(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
     cr_status (*synchronize)(const cr_device *d);
@@ -18,19 +18,21 @@ struct cr_device {
     cr_memory (*memory)(const cr_device *d);
     void (*empty_cache)(const cr_device *d);
     bool host;                                      /* storage->data is an address that this process can read */
-    bool software;                                  /* a GPU that the processor plays: "auto" passes it by */
+    bool software;                                  /* a GPU simulated by the processor: "auto" skips it */
 };
 
-/* dst = src as one walk of the program y = x, axes that both step over as over one merged; src NULL: dst = value, one element of dst's dtype (move.c) */
+/* The walk that copies and casts src to dst (program y = x), with axes merged.  src NULL: fills dst with value, one element of
+ * dst's dtype.  (move.c) */
 cr_walk cr_walk_of_copy(const cr_array *dst, const cr_array *src, const void *value);
-cr_dtype cr_moved_as(cr_dtype dt);                   /* the unsigned integer of that size: what is only moved keeps all its bits */
+static inline cr_dtype cr_moved_as(cr_dtype dt) { return cr_dtype_bits(dt); }
 
-/* ---- registry.c */
+/* ---- registry.c.  Functions of devices that a build lacks do not exist in it. */
 extern const cr_device cr_device_cpu, cr_device_ref;
-int64_t cr_gpu_budget(const char *op, int64_t otherwise);      /* bytes that a GPU may reserve: CHAINRULE_GPU_MEMORY's; 0: that is no number of MiB */
-const cr_device *cr_cuda_at(int i);                 /* the i-th NVIDIA GPU, NULL past the end (cuda/gpu.c, where that folder is there) */
-const char      *cr_cuda_problem(void);             /* why there is none */
-const cr_device *cr_webgpu_at(int i);               /* the i-th GPU behind WebGPU, NULL past the end (webgpu/gpu.c, where the library is built with it) */
-const char      *cr_webgpu_problem(void);           /* why there is none */
+/* Bytes that a GPU may reserve: CHAINRULE_GPU_MEMORY, or `otherwise` if that is not set.  0: it is not a number of MiB. */
+int64_t cr_gpu_budget(const char *op, int64_t otherwise);
+const cr_device *cr_cuda_at(int i);                 /* the i-th NVIDIA GPU, NULL past the end; cuda/gpu.c */
+const char      *cr_cuda_problem(void);             /* why there is no GPU */
+const cr_device *cr_webgpu_at(int i);               /* the i-th WebGPU adapter, NULL past the end; webgpu/gpu.c */
+const char      *cr_webgpu_problem(void);
 
 #endif

@@ -1,18 +1,13 @@
-/* move.c - copies, casts and fills for devices that do them as elementwise programs. */
+/* move.c - copies, casts and fills as elementwise programs. */
 #include "dev.h"
 #include "program.h"
 
 static const cr_program same = {.name = "copy", .doc = "x", .rule = CR_RULE_ANY, .n_in = 1, .n_out = 1, .out = {0}, .fused = -1, .refs = -1};
 
-cr_dtype cr_moved_as(cr_dtype dt) {
-    static const cr_dtype by_size[] = {CR_BOOL, CR_U8, CR_U16, CR_BOOL, CR_U32, CR_BOOL, CR_BOOL, CR_BOOL, CR_U64};
-    return by_size[cr_dtype_size(dt)];
-}
-
 cr_walk cr_walk_of_copy(const cr_array *dst, const cr_array *src, const void *value) {
     const bool cast = src && src->dtype != dst->dtype;
-    const cr_dtype to = cast ? dst->dtype : cr_moved_as(dst->dtype), from = cast ? src->dtype : to;
-    cr_walk w = {.program = &same, .compute = cr_dtype_is_float(from) && from != CR_F64 ? CR_F32 : from, .numel = dst->numel, .n_out = 1, .n_in = 1};
+    const cr_dtype to = cast ? dst->dtype : cr_dtype_bits(dst->dtype), from = cast ? src->dtype : to;
+    cr_walk w = {.program = &same, .compute = cr_dtype_wide(from), .numel = dst->numel, .n_out = 1, .n_in = 1};
     w.out[0] = (cr_arg){.storage = dst->storage, .offset = dst->offset, .dtype = to};
     w.in[0] = (cr_arg){.dtype = from};
     if (src) w.in[0].storage = src->storage, w.in[0].offset = src->offset;

@@ -1,26 +1,31 @@
 /* program.h - elementwise programs: a few instructions over a few inputs, in static single assignment.
  *
- * Values are numbered: inputs first, then params, then constants, then the result of each instruction.  All values of one run
- * have one dtype (the walk's `compute`); a comparison gives 0 or 1 in it, SEL takes any value != 0 as true.  Loads and stores
- * convert at the edges.  Integer instructions wrap in the compute dtype after each instruction; bool: != 0. */
+ * Values are numbered: inputs first, then params, constants, and the result of each instruction.  All values of
+ * one run have one dtype, the walk's `compute`; loads and stores convert.  Comparisons give 0 or 1, SEL takes any
+ * value != 0 as true.  Integer results wrap in the compute dtype after each instruction; bool: != 0. */
 #ifndef CR_PROGRAM_H
 #define CR_PROGRAM_H
 
 #include "../core/dtype.h"
 #include "opcodes.gen.h"                            /* enum cr_opcode, from ops.def */
 
-typedef struct cr_instr { uint8_t op; int16_t a, b, c; } cr_instr;       /* operands not used: -1 */
+/* Does the instruction fail for integers where b is 0? */
+static inline bool cr_opcode_divides(int op) {
+    return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV;
+}
 
-typedef enum cr_rule {                              /* from the inputs' promoted dtype p to compute and result */
+typedef struct cr_instr { uint8_t op; int16_t a, b, c; } cr_instr;       /* -1: operand not used */
+
+typedef enum cr_rule {                              /* the compute and result dtypes, from the inputs' promoted dtype p */
     CR_RULE_FLOAT,                                  /* integers and bool become the default float; result p */
     CR_RULE_NUMBER,                                 /* any but bool (bool refused) */
     CR_RULE_ANY,                                    /* any; result p */
     CR_RULE_BITS,                                   /* integers and bool; floats refused */
     CR_RULE_TEST,                                   /* any; result bool */
-    CR_RULE_WHERE                                   /* the first input is a condition and takes no part in promotion */
+    CR_RULE_WHERE                                   /* the first input is a condition and is not promoted */
 } cr_rule;
 
-typedef struct cr_gradient {                        /* of one input: a program over some of (inputs..., y, g) */
+typedef struct cr_gradient {                        /* the gradient of one input: a program over some of (inputs..., y, g) */
     cr_program *program;                            /* NULL: no gradient flows */
     int n; uint8_t from[CR_MAX_DIMS + 8];           /* program input j is value from[j]: 0..n_in-1 inputs, n_in the result, n_in+1 the cotangent */
 } cr_gradient;
@@ -32,10 +37,10 @@ struct cr_program {
     const double *consts;
     const cr_instr *instr;
     int16_t out[5];                                 /* value numbers; CR_MAX_OUTPUTS of dev.h */
-    int fused;                                      /* number of the compiled kernel that devices may have for it, -1: none */
+    int fused;                                      /* number of the compiled loop for this program, -1: none */
     bool differentiable;
-    _Atomic(cr_gradient *) grad;                    /* n_in entries; NULL: to be derived (cr_program_gradient does) */
-    atomic_int refs;                                /* of programs made at run time; -1: static */
+    _Atomic(cr_gradient *) grad;                    /* n_in entries; NULL: not derived yet (cr_program_gradient) */
+    atomic_int refs;                                /* -1: a static program */
 };
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cr_device *const devices[] = {&cr_device_cpu, &cr_device_ref};      /* GPUs follow: they are looked for when somebody asks for one */
+static const cr_device *const devices[] = {&cr_device_cpu, &cr_device_ref};      /* GPUs have the numbers behind these; they are looked for on demand */
 enum { DEVICES = sizeof devices / sizeof *devices };
 static _Atomic(const cr_device *) chosen;           /* cr_set_default_device; NULL: CHAINRULE_DEVICE, or cpu */
 
@@ -31,7 +31,7 @@ int cr_cuda_count(void) {
     return n;
 }
 
-/* GPUs of any kind, CUDA's first; one may be there twice. */
+/* GPUs of any kind, CUDA's first.  One that both CUDA and WebGPU reach is listed twice. */
 static const cr_device *gpu_at(int i) {
     const int n = cr_cuda_count();
     return i < n ? cuda_at(i) : webgpu_at(i - n);
@@ -41,12 +41,7 @@ const cr_device *cr_cpu(void) { return &cr_device_cpu; }
 const cr_device *cr_ref(void) { return &cr_device_ref; }
 const cr_device *cr_device_at(int i) { return i < 0 ? NULL : i < DEVICES ? devices[i] : gpu_at(i - DEVICES); }
 
-static bool is_kind(const char *name, const char *kind) {
-    const size_t n = strlen(kind);
-    return !strncmp(name, kind, n) && (!name[n] || name[n] == ':');
-}
-
-/* CUDA's first GPU, else the first other of hardware, else the cpu. */
+/* The first CUDA GPU, else the first other hardware GPU, else the cpu. */
 static const cr_device *best_device(void) {
     if (cuda_at(0)) return cuda_at(0);
     for (int i = 0; webgpu_at(i); i++)
@@ -54,24 +49,63 @@ static const cr_device *best_device(void) {
     return &cr_device_cpu;
 }
 
-/* "gpu", "cuda" and "webgpu" are the first of all, "gpu:1" the second of any kind.  Only such a name and "auto" have GPUs looked for. */
+/* Names of GPUs: "cuda" and "cuda:0" are the first NVIDIA GPU, "gpu:1" is the second GPU of any kind. */
+typedef struct gpu_kind {
+    const char *name, *noun;
+    const cr_device *(*at)(int i);
+    const char *(*problem)(void);
+} gpu_kind;
+static const gpu_kind gpu_kinds[] = {
+    {"cuda",   "CUDA device", cuda_at,   no_cuda},
+    {"webgpu", "GPU",         webgpu_at, no_webgpu},
+    {"gpu",    "GPU",         gpu_at,    no_webgpu},
+};
+
+static const gpu_kind *kind_of(const char *name) {
+    const size_t n = strcspn(name, ":");
+    for (size_t i = 0; i < sizeof gpu_kinds / sizeof *gpu_kinds; i++)
+        if (strlen(gpu_kinds[i].name) == n && !strncmp(gpu_kinds[i].name, name, n)) return &gpu_kinds[i];
+    return NULL;
+}
+
+static const cr_device *gpu_named(const gpu_kind *kind, const char *name) {
+    const char *number = strchr(name, ':');
+    char wanted[16];
+    if (!number) return kind->at(0);
+    for (int i = 0; kind->at(i); i++) {
+        snprintf(wanted, sizeof wanted, ":%d", i);
+        if (!strcmp(number, wanted)) return kind->at(i);
+    }
+    return NULL;
+}
+
+static void append_name(char *list, size_t room, const cr_device *dev) {
+    const size_t n = strlen(list);
+    snprintf(list + n, room - n, n ? ", %s" : "%s", dev->name);
+}
+
+static void fail_unknown(const char *op, const char *name, const gpu_kind *kind) {
+    const int cuda = kind && kind->at == cuda_at ? cr_cuda_count() : 0;
+    if (cuda) {
+        cr_fail(CR_BAD_VALUE, "cuda", "device %.40s does not exist: %d device%s found", strchr(name, ':') + 1, cuda, cuda > 1 ? "s" : "");
+        return;
+    }
+    char known[200] = "";
+    for (int i = 0; i < DEVICES; i++) append_name(known, sizeof known, devices[i]);
+    if (kind) for (int i = 0; kind->at(i); i++) append_name(known, sizeof known, kind->at(i));
+    const char *why = kind && !kind->at(0) ? kind->problem() : "";
+    cr_fail(CR_BAD_VALUE, op, "no %s '%.40s' here; there are: %s%s%s%s", kind ? kind->noun : "device", name, known, *why ? " (" : "", why, *why ? ")" : "");
+}
+
+/* Looks for GPUs only where the name asks for one. */
 static const cr_device *find(const char *op, const char *name) {
     if (!strcmp(name, "auto")) return best_device();
-    const bool cuda = is_kind(name, "cuda"), any = is_kind(name, "gpu");
-    const cr_device *(*const at)(int) = cuda ? cuda_at : any ? gpu_at : is_kind(name, "webgpu") ? webgpu_at : NULL;
-    const char *number = strchr(name, ':');
-    char known[200] = "", wanted[16];
-    for (int i = 0; i < DEVICES || (at && at(i - DEVICES)); i++) {
-        const cr_device *dev = i < DEVICES ? devices[i] : at(i - DEVICES);
-        snprintf(wanted, sizeof wanted, ":%d", i - DEVICES);
-        if (i < DEVICES ? !strcmp(dev->name, name) : !number || !strcmp(number, wanted)) return dev;
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, i ? ", %s" : "%s", dev->name);
-    }
-    const int count = cuda ? cr_cuda_count() : 0;
-    if (count) return cr_fail(CR_BAD_VALUE, "cuda", "device %.40s does not exist: %d device%s found", number + 1, count, count > 1 ? "s" : ""), NULL;
-    const char *why = at && !at(0) ? (cuda ? no_cuda() : no_webgpu()) : "";
-    return cr_fail(CR_BAD_VALUE, op, "no %s '%.40s' here; there are: %s%s%s%s", cuda ? "CUDA device" : at ? "GPU" : "device", name, known, *why ? " (" : "", why, *why ? ")" : ""), NULL;
+    for (int i = 0; i < DEVICES; i++)
+        if (!strcmp(devices[i]->name, name)) return devices[i];
+    const gpu_kind *kind = kind_of(name);
+    const cr_device *dev = kind ? gpu_named(kind, name) : NULL;
+    if (!dev) fail_unknown(op, name, kind);
+    return dev;
 }
 
 static const cr_device *numbered(const char *op, const char *kind, int i) {
@@ -98,7 +132,7 @@ const cr_device *cr_default_device(void) {
 static cr_status check_device(const char *name) { return !name || find("switch_set", name) ? CR_OK : cr_error_status(); }
 static void forget_device(void) { atomic_store(&chosen, NULL); }
 
-/* MiB in text, as bytes; 0: a message. */
+/* Parses a number of MiB and returns bytes; 0: not such a number, with a message. */
 static int64_t bytes_in(const char *op, const char *text) {
     char *end;
     const long long mib = strtoll(text, &end, 10);

@@ -238,7 +238,7 @@ static const cr_tensor *short_way(const cr_program *p, const cr_tensor *const *i
         if (!in[i]) return NULL;
         if (!(in[i]->flags & CR_FLAG_WEAK)) lead = in[i];
     }
-    if (!lead || lead->dtype < CR_F16) return NULL;
+    if (!lead || cr_dtype_kind(lead->dtype) != CR_KIND_FLOAT) return NULL;
     for (int i = 0; i < p->n_in; i++) {
         const cr_tensor *t = in[i];
         if (t == lead && t->contiguous) continue;
@@ -258,7 +258,7 @@ static void short_arg(cr_arg *a, const cr_tensor *t) {
 
 static cr_status compute_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in, const double *params, const cr_tensor *out) {
     cr_walk w;
-    w.program = p; w.params = params; w.compute = lead->dtype == CR_F64 ? CR_F64 : CR_F32;
+    w.program = p; w.params = params; w.compute = cr_dtype_wide(lead->dtype);
     w.ndim = 1; w.shape[0] = w.numel = out->numel;
     w.n_out = 1; w.n_in = p->n_in;
     short_arg(&w.out[0], out);

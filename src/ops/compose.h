@@ -72,7 +72,7 @@ cr_tensor *cr_named(const char *op, cr_status before, cr_tensor *y);            
 static inline cr_tensor *same(const cr_tensor *g) { return (cr_tensor *)(uintptr_t)g; }
 
 /* The dtype that statistics of x are kept in: f32 for half precision. */
-static inline cr_dtype wide_dtype(const cr_tensor *x) { return x->dtype == CR_F16 || x->dtype == CR_BF16 ? CR_F32 : x->dtype; }
+static inline cr_dtype wide_dtype(const cr_tensor *x) { return cr_dtype_wide(x->dtype); }
 
 /* ---- the short names */
 static inline cr_tensor *add(const cr_tensor *a, const cr_tensor *b) { return cr_add(a, b); }

@@ -253,7 +253,7 @@ static cr_tensor *added_up(const cr_tensor *x, int axis, const cr_tensor *index,
 
 static cr_tensor *mean_of(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, bool self) {
     const bool floats = cr_dtype_is_float(x->dtype);
-    const cr_dtype dt = floats ? wide_dtype(x) : CR_I64;
+    const cr_dtype dt = cr_dtype_sum(x->dtype);
     cr_tensor *sum = added_up(x, axis, index, src, self);
     cr_tensor *ones = cr_ones(x->ndim, x->shape, dt, x->dev), *count = added_up(ones, axis, index, cr_ones(index->ndim, index->shape, dt, x->dev), self);
     count = cr_maximum(count, cr_scalar_int(1));

@@ -45,7 +45,7 @@ cr_tensor *cr_nextafter(const cr_tensor *a, const cr_tensor *b) {
     if (a->dev != b->dev && !((a->flags | b->flags) & CR_FLAG_WEAK))
         return cr_fail(CR_BAD_VALUE, op, "operands on two devices, %s and %s", a->dev->name, b->dev->name), NULL;
     const cr_device *dev = (a->flags & CR_FLAG_WEAK ? b : a)->dev;
-    const int width = 8 * (int)cr_dtype_size(dt), mantissa = dt == CR_F64 ? 52 : dt == CR_F32 ? 23 : dt == CR_BF16 ? 7 : 10;
+    const int width = 8 * (int)cr_dtype_size(dt), mantissa = cr_dtype_digits(dt) - 1;
     const cr_dtype whole = width == 64 ? CR_I64 : width == 32 ? CR_I32 : CR_I16;
     const double infinity = ldexp(1, width - 1) - ldexp(1, mantissa), consts[] = {-ldexp(1, width - 1), 0, infinity, infinity + ldexp(1, mantissa - 1)};
     const cr_program next = {

@@ -182,17 +182,10 @@ cr_tensor *cr_randint(int64_t low, int64_t high, int n, const int64_t *shape, cr
     return drawn(y, y ? draw_integers("randint", y, low, (uint64_t)high - (uint64_t)low, g) : CR_NO_MEMORY);
 }
 
-/* How many integers from 0 on dt holds, all of them exactly; 0: 2^64. */
+/* n such that dt holds every integer below n exactly; 0: 2^64. */
 static uint64_t all_of(cr_dtype dt) {
-    switch (dt) {
-        case CR_BOOL: return 2;
-        case CR_U64: return 0;
-        case CR_F16: return (1 << 11) + 1;
-        case CR_BF16: return (1 << 8) + 1;
-        case CR_F32: return (1 << 24) + 1;
-        case CR_F64: return (UINT64_C(1) << 53) + 1;
-        default: return UINT64_C(1) << (8 * cr_dtype_size(dt) - (cr_dtype_kind(dt) == CR_KIND_SIGNED));
-    }
+    const int digits = cr_dtype_digits(dt);
+    return digits == 64 ? 0 : (UINT64_C(1) << digits) + (cr_dtype_kind(dt) == CR_KIND_FLOAT);
 }
 
 static cr_tensor *fill_integers(cr_tensor *x, int64_t low, uint64_t span, cr_generator *g) {

@@ -59,8 +59,7 @@ static cr_status sum_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     const cr_tensor *x = c->in[0];
     cr_reduced_meta(c, out);
-    if (!cr_dtype_is_float(x->dtype)) out->dtype = CR_I64;
-    else if (((const cr_reduce_params *)c->params)->wide) out->dtype = wide_dtype(x);
+    if (!cr_dtype_is_float(x->dtype) || ((const cr_reduce_params *)c->params)->wide) out->dtype = cr_dtype_sum(x->dtype);
     return CR_OK;
 }
 

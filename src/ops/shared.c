@@ -27,11 +27,10 @@ cr_status cr_want_same_dtype(const char *op, const cr_tensor *a, const cr_tensor
 
 /* Integers drop the fraction, as PyTorch's full and fill_ do; what lies outside of the dtype is refused. */
 static bool fits(double v, cr_dtype dt) {
-    if (dt == CR_BOOL) return true;
-    int bits = 8 * (int)cr_dtype_size(dt);
+    const double beyond = ldexp(1, cr_dtype_digits(dt));
     switch (cr_dtype_kind(dt)) {
-        case CR_KIND_UNSIGNED: return v > -1 && v < ldexp(1, bits);
-        case CR_KIND_SIGNED: return trunc(v) >= -ldexp(1, bits - 1) && v < ldexp(1, bits - 1);
+        case CR_KIND_UNSIGNED: return v > -1 && v < beyond;
+        case CR_KIND_SIGNED: return trunc(v) >= -beyond && v < beyond;
         default: return true;
     }
 }

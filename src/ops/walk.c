@@ -55,7 +55,7 @@ cr_status cr_rule_dtypes(const cr_program *p, const cr_tensor *const *in, cr_dty
         return cr_fail(CR_BAD_VALUE, p->name, "integers to the negative power %g: cast to a float dtype first", cr_item(in[1]));
     if (p->rule == CR_RULE_FLOAT && !is_float) dt = CR_F32;
     *result = p->rule == CR_RULE_TEST ? CR_BOOL : dt;
-    *compute = dt == CR_F16 || dt == CR_BF16 ? CR_F32 : dt;
+    *compute = cr_dtype_wide(dt);
     return CR_OK;
 }
 

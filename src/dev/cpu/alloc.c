@@ -1,10 +1,10 @@
-/* alloc.c - memory of the cpu device: blocks are kept for reuse by size, for fresh pages cost more than most kernels.
+/* alloc.c - memory of the cpu device.  Freed blocks are kept by size and reused, because fresh pages cost more than most kernels.
  *
- * The size of a block follows from the bytes asked for, so that a block needs no header.  Up to 256 KiB: blocks of quarter powers
- * of two, carved from slabs of one huge page, whose first line counts the blocks in use.  Above: regions of their own, in eighths of powers of two.
- * Each thread keeps a few of the smallest at hand, without a lock: they count as in use for other threads.
- * Before a new region is mapped free ones are unmapped, the largest first, as far as all memory would exceed 1.5 times what was
- * ever in use at once: programs whose sizes change all the time stay bounded, steady ones never give anything back. */
+ * The size of a block follows from the bytes requested, so a block needs no header.  Up to 256 KiB: four sizes per doubling,
+ * carved from slabs of one huge page whose first line counts the blocks in use.  Above: separate regions, eight sizes per
+ * doubling.  Each thread keeps a few of the smallest blocks without a lock; for other threads these count as in use.
+ * Before a new region is mapped, free regions are unmapped, the largest first, as far as all memory would exceed 1.5 times
+ * the peak in use: programs with ever-changing sizes stay bounded, steady programs never unmap. */
 #include "cpu.h"
 #include "../../core/os.h"
 
@@ -19,11 +19,11 @@ typedef struct block { struct block *next; const void *user; } block;         /*
 typedef struct slab { struct slab *next; int64_t used; } slab;  /* the first line of a slab, 2 MiB aligned */
 
 static struct {
-    cr_spinlock lock;                               /* around a few instructions, but for empty_cache */
+    cr_spinlock lock;                               /* held for a few instructions, longer only in empty_cache */
     block *small[SMALL_CLASSES], *large[LARGE_CLASSES];
     slab *slabs;
-    char *fresh, *fresh_end;                        /* of the newest slab: not carved yet */
-    int64_t current, peak, held;                    /* bytes: in use, most ever in use, taken from the system */
+    char *fresh, *fresh_end;                        /* the part of the newest slab that is not carved yet */
+    int64_t current, peak, held;                    /* bytes: in use, peak in use, mapped */
     size_t limit;                                   /* cr_cpu_limit_memory */
 } cache;
 
@@ -49,8 +49,8 @@ static size_t small_size(int c) { return LINE * (c < 4 ? (size_t)(c + 1) : (size
 
 static slab *slab_of(const void *p) { return (slab *)((uintptr_t)p & ~(uintptr_t)(SLAB - 1)); }
 
-/* ---- giving back to the system, outside the lock */
-/* Takes free regions out, the largest first, until `held` is at most `most`; returns them chained. */
+/* ---- unmapping, outside the lock */
+/* Removes free regions from the lists, the largest first, until `held` is at most `most`; returns them chained. */
 static block *shed_regions(int64_t most, size_t sizes[], int room, int *n) {
     block *chain = NULL;
     *n = 0;
@@ -66,14 +66,14 @@ static block *shed_regions(int64_t most, size_t sizes[], int room, int *n) {
     return chain;
 }
 
-/* Gives regions back until at most `most` bytes are held, or no free region is left. */
+/* Unmaps regions until at most `most` bytes are held, or no free region is left. */
 static void release_regions(int64_t most) {
     size_t sizes[64];
     for (int n = 64; n == 64; ) {
         cr_spin_lock(&cache.lock);
         block *chain = shed_regions(most, sizes, 64, &n);
         cr_spin_unlock(&cache.lock);
-        for (int i = n - 1; i >= 0; i--) {          /* the chain's first is the last taken */
+        for (int i = n - 1; i >= 0; i--) {          /* the first of the chain was removed last */
             block *next = chain->next;
             cr_os_pages_free(chain, sizes[i]);
             chain = next;
@@ -115,7 +115,7 @@ void cr_cpu_empty_cache(const cr_device *d) {
     release_slabs();
 }
 
-/* In the child of a fork the lock may be held by a thread that is no more; its half-done lists are given up. */
+/* In the child of a fork a thread that no longer exists may hold the lock; the lists that it was changing are abandoned. */
 static void after_fork(void) {
     if (!cache.lock.held) return;
     for (int c = 0; c < SMALL_CLASSES; c++) cache.small[c] = NULL;
@@ -125,7 +125,7 @@ static void after_fork(void) {
 }
 __attribute__((constructor)) static void watch_forks(void) { cr_os_at_fork_child(after_fork); }
 
-/* ---- taking and giving */
+/* ---- allocating and freeing */
 static _Thread_local char me;
 const void *cr_cpu_thread(void) { return &me; }
 void cr_cpu_give(void *p, size_t bytes) { cr_cpu_give_to(&me, p, bytes); }
@@ -136,14 +136,14 @@ static void count(int64_t bytes) {
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-/* Nothing is kept, so that the sanitizer sees every block's ends and its death. */
+/* Keeps nothing, so that the sanitizer checks the bounds and the lifetime of every block. */
 static void give_magazine(void) {}
 static int64_t bytes_at_hand(void) { return 0; }
 static size_t lines(size_t bytes) { return bytes ? (bytes + LINE - 1) / LINE * LINE : LINE; }
 
 static void *take(size_t bytes) {
     size_t size = lines(bytes);
-    void *p = size < (size_t)1 << 40 ? aligned_alloc(LINE, size) : NULL;           /* more would be reported as a mistake */
+    void *p = size < (size_t)1 << 40 ? aligned_alloc(LINE, size) : NULL;           /* the sanitizer reports larger requests as errors */
     cr_spin_lock(&cache.lock);
     bool fits = p && (!cache.limit || (size_t)cache.held + size <= cache.limit);
     if (fits) {
@@ -178,8 +178,8 @@ static int large_class(size_t bytes, size_t *size) {
     return c;
 }
 
-/* Takes a block out of a list of free ones: one that this thread used last, if one of the first few is.  Writing to lines that another
- * core has in its cache costs 25 ns a line. */
+/* Takes a block from a free list, preferably one of the first few that this thread used last: writing to lines that another core
+ * has in its cache costs 25 ns a line. */
 static block *take_near(block **list) {
     block **at = list;
     for (int i = 0; i < 8 && *at && (*at)->user != &me; i++) at = &(*at)->next;
@@ -194,7 +194,7 @@ static void put_near(block **list, block *b, const void *thread) {
     *list = b;
 }
 
-/* New pages, counted as held. */
+/* Maps new pages. */
 static void *map(size_t bytes) {
     cr_spin_lock(&cache.lock);
     bool fits = !cache.limit || (bytes <= cache.limit && (size_t)cache.held <= cache.limit - bytes);
@@ -209,7 +209,7 @@ static void *map(size_t bytes) {
     return p;
 }
 
-/* What is left of the newest slab becomes free blocks, the largest that fit first. */
+/* Turns the rest of the newest slab into free blocks, the largest first. */
 static void carve_rest(void) {
     size_t size = SMALL, exact;
     while (cache.fresh_end - cache.fresh >= LINE) {
@@ -221,7 +221,7 @@ static void carve_rest(void) {
     }
 }
 
-/* ---- the smallest blocks, at hand in each thread */
+/* ---- free lists of the smallest blocks, per thread */
 enum { AT_HAND_CLASSES = 12, AT_HAND = 32 };        /* up to 1 KiB; blocks of a class */
 static _Thread_local struct { block *first[AT_HAND_CLASSES]; uint8_t n[AT_HAND_CLASSES]; int64_t bytes; bool watched; } magazine;
 
@@ -330,7 +330,7 @@ void cr_cpu_give_to(const void *thread, void *p, size_t bytes) {
 #endif
 
 void *cr_cpu_try_take(size_t bytes) {
-    if (bytes > (size_t)1 << 62) return NULL;       /* more than any machine addresses; keeps the rounding from overflowing */
+    if (bytes > (size_t)1 << 62) return NULL;       /* beyond any address space; rounding up would overflow */
     void *p = take(bytes);
     if (p) return p;
     cr_cpu_empty_cache(NULL);
@@ -358,7 +358,7 @@ void *cr_cpu_take(size_t bytes) {
 static void give_back(cr_storage *s) { cr_cpu_give(s->data, s->bytes); }
 static void give_both(cr_storage *s) { cr_cpu_give(s, LINE + s->bytes); }
 
-/* Of a few bytes: the storage itself is the first line of the block. */
+/* A small storage: the struct is the first line of its block. */
 cr_storage *cr_cpu_allocate(const cr_device *d, size_t bytes) {
     _Static_assert(sizeof(cr_storage) <= LINE, "a storage fits a line");
     if (!cr_cpu_vec()) return cr_fail(CR_RUNTIME, "cpu", "this processor lacks x86-64-v2 (SSE4.2)"), NULL;

@@ -1,15 +1,15 @@
-/* attention.c - attention on all threads: cuts the work into heads and blocks, and gives each to one thread.
+/* attention.c - attention on all threads, cut into heads and blocks.
  *
- * f32 goes to attention_isa.c; f16 and bf16 pass through f32 copies of the operands; f64, which is for checking gradients, takes
- * plain loops, a query at a time.  No more than a block of the scores, or a row of them, exists for each thread.
- * The cut is a function of the shape: an item is a head, or a block of 64 queries or keys of a head; small items share a chunk. */
+ * attention_isa.c computes f32; f16 and bf16 operands are copied to f32 first; f64, which serves gradient checks, runs plain loops,
+ * one query at a time.  Each thread holds one block of the scores, or one row of them.
+ * The cut depends on the shape only: an item is a head, or a block of 64 queries or keys of a head; small items share a chunk. */
 #include "attention.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "../../core/pool.h"
-#include "cpu.h"
+#include "isa.h"
 
 enum { N = CR_ATTENTION_BLOCK, MANY_HEADS = 8, ROWS_AT_ONCE = 256 };
 enum { Q, K, W, O, G, DQ, DK, DV, OPERANDS };       /* W: the values */
@@ -20,8 +20,7 @@ typedef struct job {
     unsigned results;                               /* bit i: operand i is written */
     void *copy[OPERANDS]; size_t copy_bytes[OPERANDS];          /* f16, bf16: as contiguous f32 */
     int converted;                                  /* the operand that is being converted */
-    const cr_attention_isa *isa;
-    const cr_product_isa *product;
+    const struct cr_isa_kernels *isa;
     const cr_array *mask;                          /* f32 (f64 for f64); NULL: none */
     int64_t items, group, blocks;                   /* blocks: items of one head; so many items make a chunk */
     size_t scratch;
@@ -30,26 +29,23 @@ typedef struct job {
     atomic_bool failed;
 } job;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-static bool is_half(const cr_array *t) { return t->dtype == CR_F16 || t->dtype == CR_BF16; }
 
 /* How many keys query t sees. */
-static int64_t seen(const cr_attention_job *a, int64_t t) { return a->causal ? most(0, least(a->S, t + a->S - a->T + 1)) : a->S; }
+static int64_t seen(const cr_attention_job *a, int64_t t) { return a->causal ? cr_iclamp(t + a->S - a->T + 1, 0, a->S) : a->S; }
 
-/* ---- f16 and bf16: rows are widened before and rounded after */
+/* ---- f16 and bf16: operands are converted before, results after */
 
 static void convert_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const job *j = ctx;
     const cr_array *t = j->operand[j->converted];
-    bool bf16 = t->dtype == CR_BF16, back = j->results >> j->converted & 1;
-    int64_t H = t->shape[1], R = t->shape[2], D = t->shape[3], end = least(t->shape[0] * H * R, (chunk + 1) * ROWS_AT_ONCE);
+    const bool back = j->results >> j->converted & 1;
+    int64_t H = t->shape[1], R = t->shape[2], D = t->shape[3], end = cr_imin(t->shape[0] * H * R, (chunk + 1) * ROWS_AT_ONCE);
     float *wide = j->copy[j->converted];
     for (int64_t i = chunk * ROWS_AT_ONCE; i < end; i++) {
         uint16_t *half = (uint16_t *)cr_array_data(t) + i / R / H * t->strides[0] + i / R % H * t->strides[1] + i % R * t->strides[2];
-        if (back) j->product->half_from_f32(half, wide + i * D, D, bf16);
-        else j->product->f32_from_half(wide + i * D, half, D, bf16);
+        if (back) cr_block_store(CR_LANE_F32, wide + i * D, t->dtype, half, 1, D);
+        else cr_block_load(CR_LANE_F32, wide + i * D, t->dtype, half, 1, D);
     }
 }
 
@@ -59,7 +55,7 @@ static void convert(job *j, int i) {
     cr_pool_run(cr_pieces(t->shape[0] * t->shape[1] * t->shape[2], ROWS_AT_ONCE), convert_rows, j);
 }
 
-/* Where the elements of each operand are found: in place, or in an f32 copy. */
+/* Sets the address of each operand: in place, or an f32 copy. */
 static cr_status open_operands(job *j) {
     cr_attention_job *a = &j->f32;
     cr_heads *heads[OPERANDS] = {&a->q, &a->k, &a->v, &a->o, &a->g, &a->dq, &a->dk, &a->dv};
@@ -67,7 +63,7 @@ static cr_status open_operands(job *j) {
         const cr_array *t = j->operand[i];
         if (!t) continue;
         *heads[i] = (cr_heads){cr_array_data(t), t->strides[0], t->strides[1], t->strides[2]};
-        if (!is_half(t)) continue;
+        if (!cr_dtype_is_half(t->dtype)) continue;
         j->copy_bytes[i] = (size_t)t->numel * sizeof(float) + 64;
         j->copy[i] = cr_cpu_take(j->copy_bytes[i]);
         if (!j->copy[i]) return CR_NO_MEMORY;
@@ -77,13 +73,13 @@ static cr_status open_operands(job *j) {
     return CR_OK;
 }
 
-static cr_status close_operands(job *j, cr_status s, const char *op) {
-    if (!s && atomic_load(&j->failed)) s = cr_fail(CR_NO_MEMORY, op, "no memory for a block of scores");
+static cr_status close_operands(job *j, cr_status status, const char *op) {
+    if (status == CR_OK && atomic_load(&j->failed)) status = cr_fail(CR_NO_MEMORY, op, "no memory for a block of scores");
     for (int i = 0; i < OPERANDS; i++) {
-        if (!s && j->copy[i] && j->results >> i & 1) convert(j, i);
+        if (status == CR_OK && j->copy[i] && j->results >> i & 1) convert(j, i);
         cr_cpu_give(j->copy[i], j->copy_bytes[i]);
     }
-    return s;
+    return status;
 }
 
 /* ---- f64 */
@@ -108,7 +104,7 @@ static double dot_f64(const double *x, const double *y, int64_t n) {
 static void forward_f64(const job *j, int64_t head, int64_t block, void *scratch) {
     const cr_attention_job *a = &j->f32;
     double *p = scratch;
-    for (int64_t t = block * N; t < least(a->T, (block + 1) * N); t++) {
+    for (int64_t t = block * N; t < cr_imin(a->T, (block + 1) * N); t++) {
         double *o = row_f64(j, O, head, t), max = -INFINITY, sum = 0;
         int64_t keys = seen(a, t);
         for (int64_t s = 0; s < keys; s++) {
@@ -147,25 +143,25 @@ static void backward_f64(const job *j, int64_t head, int64_t block, void *scratc
 
 /* ---- f32 */
 
-/* The last blocks of queries see the most keys: they go first, so that nobody waits for a long one at the end. */
+/* With causal attention the last blocks of queries see the most keys: they run first, so that no long item is left at the end. */
 static void forward_f32(const job *j, int64_t head, int64_t block, void *scratch) {
     int64_t t = (j->blocks - 1 - block) * N;
-    j->isa->forward(&j->f32, head, t, least(N, j->f32.T - t), scratch);
+    j->isa->attention->forward(&j->f32, head, t, cr_imin(N, j->f32.T - t), scratch);
 }
 
 static void backward_head(const job *j, int64_t head, int64_t block, void *scratch) {
     (void)block;
-    j->isa->backward(&j->f32, head, 0, j->f32.S, 0, j->f32.T, true, true, scratch);
+    j->isa->attention->backward(&j->f32, head, 0, j->f32.S, 0, j->f32.T, true, true, scratch);
 }
 
 static void backward_keys(const job *j, int64_t head, int64_t block, void *scratch) {
     int64_t k = block * N;
-    j->isa->backward(&j->f32, head, k, least(j->f32.S, k + N), 0, j->f32.T, false, true, scratch);
+    j->isa->attention->backward(&j->f32, head, k, cr_imin(j->f32.S, k + N), 0, j->f32.T, false, true, scratch);
 }
 
 static void backward_queries(const job *j, int64_t head, int64_t block, void *scratch) {
-    int64_t t = (j->blocks - 1 - block) * N, end = least(j->f32.T, t + N);
-    j->isa->backward(&j->f32, head, 0, most(1, seen(&j->f32, end - 1)), t, end, true, false, scratch);
+    int64_t t = (j->blocks - 1 - block) * N, end = cr_imin(j->f32.T, t + N);
+    j->isa->attention->backward(&j->f32, head, 0, cr_imax(1, seen(&j->f32, end - 1)), t, end, true, false, scratch);
 }
 
 /* ---- both */
@@ -175,7 +171,7 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
     job *j = ctx;
     void *scratch = cr_cpu_take(j->scratch);
     if (!scratch) { atomic_store(&j->failed, true); return; }
-    for (int64_t i = chunk * j->group; i < least(j->items, (chunk + 1) * j->group); i++) j->run(j, i / j->blocks, i % j->blocks, scratch);
+    for (int64_t i = chunk * j->group; i < cr_imin(j->items, (chunk + 1) * j->group); i++) j->run(j, i / j->blocks, i % j->blocks, scratch);
     cr_cpu_give(scratch, j->scratch);
 }
 
@@ -190,49 +186,32 @@ static void run_items(job *j, void (*fn)(const job *, int64_t, int64_t, void *),
     cr_pool_run_in_order(cr_pieces(j->items, j->group), run_chunk, j);
 }
 
-static job open_job(const cr_array *q, const cr_array *k, const cr_array *mask, const cr_array *lse, double scale, bool causal) {
-    job j = {.product = cr_product_best(), .mask = mask, .scale = scale, .lse = cr_array_data(lse)};
+static job open_job(const cr_attention_args *args) {
+    const cr_array *q = &args->q, *mask = cr_present(&args->mask);
+    job j = {.isa = cr_cpu_vec(), .mask = mask, .scale = args->scale, .lse = cr_array_data(&args->lse)};
     cr_attention_job *a = &j.f32;
-    a->B = q->shape[0]; a->H = q->shape[1]; a->T = q->shape[2]; a->D = q->shape[3]; a->S = k->shape[2];
-    a->lse = cr_array_data(lse);
+    a->B = q->shape[0], a->H = q->shape[1], a->T = q->shape[2], a->D = q->shape[3];
+    a->S = args->k.shape[2];
+    a->lse = cr_array_data(&args->lse);
     if (mask) {
         a->mask = (cr_heads){cr_array_data(mask), mask->strides[0], mask->strides[1], mask->strides[2]};
         a->mask_key = mask->strides[3];
     }
-    a->scale = (float)scale;
-    a->causal = causal;
-    a->product = &j.product->f32;
-    j.scratch = q->dtype == CR_F64 ? (size_t)most(1, a->S) * sizeof(double) : cr_attention_scratch(a);
+    a->scale = (float)args->scale;
+    a->causal = args->causal;
+    a->product = &j.isa->products->f32;
+    j.scratch = q->dtype == CR_F64 ? (size_t)cr_imax(1, a->S) * sizeof(double) : cr_attention_scratch(a);
     return j;
 }
 
-#if defined(__x86_64__)
-extern const cr_attention_isa cr_attention_v2, cr_attention_v3, cr_attention_v4;
-static const cr_attention_isa *const sets[] = {&cr_attention_v2, &cr_attention_v3, &cr_attention_v4};
-#else
-extern const cr_attention_isa cr_attention_v0;
-static const cr_attention_isa *const sets[] = {&cr_attention_v0};
-#endif
-
-static const cr_attention_isa *isa_of(const cr_product_isa *product) {
-    size_t i = 0;
-    while (sets[i]->isa != product->isa) i++;
-    return sets[i];
-}
-
 cr_status cr_cpu_attention(const cr_attention_args *args) {
-    const cr_array *o = &args->o, *lse = &args->lse, *q = &args->q, *k = &args->k, *v = &args->v,
-        *mask = cr_present(&args->mask);
-    const double scale = args->scale;
-    const bool causal = args->causal;
-    if (lse->numel == 0) return CR_OK;
-    job j = open_job(q, k, mask, lse, scale, causal);
-    j.operand[Q] = q; j.operand[K] = k; j.operand[W] = v; j.operand[O] = o;
+    if (args->lse.numel == 0) return CR_OK;
+    job j = open_job(args);
+    j.operand[Q] = &args->q, j.operand[K] = &args->k, j.operand[W] = &args->v, j.operand[O] = &args->o;
     j.results = 1u << O;
-    j.isa = isa_of(j.product);
-    cr_status s = open_operands(&j);
-    if (!s) run_items(&j, q->dtype == CR_F64 ? forward_f64 : forward_f32, cr_pieces(j.f32.T, N), 4);
-    return close_operands(&j, s, "attention");
+    const cr_status status = open_operands(&j);
+    if (status == CR_OK) run_items(&j, args->q.dtype == CR_F64 ? forward_f64 : forward_f32, cr_pieces(j.f32.T, N), 4);
+    return close_operands(&j, status, "attention");
 }
 
 static cr_status zero(const cr_array *t) {
@@ -240,28 +219,31 @@ static cr_status zero(const cr_array *t) {
     return t->numel ? cr_cpu_fill(&(cr_fill_args){*t, &nothing}) : CR_OK;
 }
 
-cr_status cr_cpu_attention_bwd(const cr_attention_bwd_args *args) {
-    const cr_array *dq = &args->dq, *dk = &args->dk, *dv = &args->dv, *q = &args->q, *k = &args->k, *v = &args->v,
-        *mask = cr_present(&args->mask), *o = &args->o, *lse = &args->lse, *g = &args->g;
-    const double scale = args->scale;
-    const bool causal = args->causal;
-    if (q->numel == 0 || k->numel == 0) {
-        cr_status s = zero(dq);
-        if (!s) s = zero(dk);
-        return s ? s : zero(dv);
+static void run_backward(job *j) {
+    const cr_attention_job *a = &j->f32;
+    if (j->operand[Q]->dtype == CR_F64) run_items(j, backward_f64, 1, 10);
+    else if (a->B * a->H >= MANY_HEADS || (a->T <= N && a->S <= N)) run_items(j, backward_head, 1, 10);
+    else {                                          /* too few heads for all threads: the scores are computed twice, 14 flops instead of 10 */
+        run_items(j, backward_keys, cr_pieces(a->S, N), 8);
+        run_items(j, backward_queries, cr_pieces(a->T, N), 6);
     }
-    job j = open_job(q, k, mask, lse, scale, causal);
-    const cr_array *operands[OPERANDS] = {q, k, v, o, g, dq, dk, dv};
+}
+
+cr_status cr_cpu_attention_bwd(const cr_attention_bwd_args *args) {
+    const cr_attention_args forward = {.o = args->o, .lse = args->lse, .q = args->q, .k = args->k, .v = args->v, .mask = args->mask,
+                                       .scale = args->scale, .causal = args->causal};
+    if (args->q.numel == 0 || args->k.numel == 0) {
+        cr_status status = zero(&args->dq);
+        if (status == CR_OK) status = zero(&args->dk);
+        return status == CR_OK ? zero(&args->dv) : status;
+    }
+    job j = open_job(&forward);
+    const cr_array *operands[OPERANDS] = {
+        [Q] = &args->q, [K] = &args->k, [W] = &args->v, [O] = &args->o, [G] = &args->g, [DQ] = &args->dq, [DK] = &args->dk, [DV] = &args->dv,
+    };
     memcpy(j.operand, operands, sizeof operands);
     j.results = 1u << DQ | 1u << DK | 1u << DV;
-    j.isa = isa_of(j.product);
-    cr_status s = open_operands(&j);
-    if (s) return close_operands(&j, s, "attention");
-    if (q->dtype == CR_F64) run_items(&j, backward_f64, 1, 10);
-    else if (j.f32.B * j.f32.H >= MANY_HEADS || (j.f32.T <= N && j.f32.S <= N)) run_items(&j, backward_head, 1, 10);
-    else {                                          /* too few heads to share out: the scores are computed twice, for 14 instead of 10 */
-        run_items(&j, backward_keys, cr_pieces(j.f32.S, N), 8);
-        run_items(&j, backward_queries, cr_pieces(j.f32.T, N), 6);
-    }
-    return close_operands(&j, s, "attention");
+    const cr_status status = open_operands(&j);
+    if (status == CR_OK) run_backward(&j);
+    return close_operands(&j, status, "attention");
 }

@@ -1,15 +1,15 @@
-/* attention.h - between attention.c, which cuts the work, and attention_isa.c, which does a block of it in f32. */
+/* attention.h - one block of attention in f32: attention.c cuts the work, attention_isa.c computes it. */
 #ifndef CR_ATTENTION_H
 #define CR_ATTENTION_H
 
 #include "product.h"
 
-/* A (B, H, rows, D) tensor, D contiguous; strides in elements. */
+/* A (B, H, rows, D) array, D contiguous; strides in elements. */
 typedef struct cr_heads { float *at; int64_t batch, head, row; } cr_heads;
 
 typedef struct cr_attention_job {
     int64_t B, H, T, S, D;
-    cr_heads q, k, v, o, g, dq, dk, dv;             /* g: the cotangent of o; only what a function uses is set */
+    cr_heads q, k, v, o, g, dq, dk, dv;             /* g: the cotangent of o; operands that a pass does not use are not set */
     cr_heads mask; int64_t mask_key;                /* (B, H, T, S), added to the scores; mask_key: the stride of S; mask.at may be NULL */
     float *lse;                                     /* (B, H, T) */
     float scale;
@@ -19,20 +19,20 @@ typedef struct cr_attention_job {
 
 enum { CR_ATTENTION_BLOCK = 64 };                   /* queries, and keys, of a block */
 
-typedef struct cr_attention_isa {
-    int isa;
+struct cr_attentions {                              /* attention_isa.c */
     /* o and lse of queries t .. t + n of head number `head` (b H + h), n <= CR_ATTENTION_BLOCK */
     void (*forward)(const cr_attention_job *a, int64_t head, int64_t t, int64_t n, float *scratch);
     /* With keys j .. j_end and queries t .. t_end, neither empty.  want_q: dq is written; every key that is seen and key 0 must be in
      * the range.  want_kv: dk and dv are written; every query must be in the range. */
     void (*backward)(const cr_attention_job *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end, bool want_q, bool want_kv,
                      float *scratch);
-} cr_attention_isa;
+};
+CR_ISA_TABLE(cr_attentions);
 
-/* 64-byte aligned working memory of one call, in bytes: blocks, and a number for each query or key of whole blocks. */
+/* Bytes of scratch memory of one call, 64-byte aligned: blocks, and one number per query or key. */
 static inline size_t cr_attention_scratch(const cr_attention_job *a) {
     enum { N = CR_ATTENTION_BLOCK };
-    return (size_t)(2 * a->D * N + 3 * N * N + 3 * N + ((a->T > a->S ? a->T : a->S) + N - 1) / N * N) * sizeof(float);
+    return (size_t)(2 * a->D * N + 3 * N * N + 3 * N + (cr_imax(a->T, a->S) + N - 1) / N * N) * sizeof(float);
 }
 
 #endif

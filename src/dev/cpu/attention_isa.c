@@ -1,17 +1,16 @@
 /* attention_isa.c - softmax(scale q k^T + mask) v and its gradients, a block of queries by a block of keys at a time, in f32.
  *
  * Forward after Milakov and Gimelshein (arXiv 1805.02867) and Dao et al. (FlashAttention, arXiv 2205.14135): the scores of a block
- * are kept transposed, P[key][query], so that the running maximum and sum of each query are lanes of a vector, keys are read where
- * they lie, and P is already in the order in which the second product reads it.  Backward keeps P[query][key].  A query that is
- * alone in its block has a function of its own.
- * Limited by flops: 4 D per visible pair forward, 10 D backward; causal blocks on the diagonal skip what nobody sees by rows. */
+ * are kept transposed, P[key][query], so that the running maximum and sum of each query are lanes of a vector, keys are read in
+ * place, and P has the order in which the second product reads it.  Backward keeps P[query][key].  A block of a single query has
+ * a function of its own.
+ * Limited by flops: 4 D per visible pair forward, 10 D backward; causal blocks on the diagonal skip hidden pairs by rows. */
 #include "attention.h"
 
 #include "vmath.h"
 
 enum { N = CR_ATTENTION_BLOCK };
 
-static inline int64_t clamp(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
 static inline int64_t whole(int64_t n) { return (n + V - 1) / V * V; }
 static inline float *rows_of(const cr_attention_job *a, cr_heads x, int64_t head, int64_t row) {
     return x.at + head / a->H * x.batch + head % a->H * x.head + row * x.row;
@@ -19,12 +18,12 @@ static inline float *rows_of(const cr_attention_job *a, cr_heads x, int64_t head
 
 /* How many of the keys from j on query t sees, at most n. */
 static inline int64_t seen(const cr_attention_job *a, int64_t t, int64_t j, int64_t n) {
-    return a->causal ? clamp(t + a->S - a->T + 1 - j, 0, n) : n;
+    return a->causal ? cr_iclamp(t + a->S - a->T + 1 - j, 0, n) : n;
 }
 
 /* How many of the queries from t on, at most n, come before the first that sees key j. */
 static inline int64_t first_query(const cr_attention_job *a, int64_t j, int64_t t, int64_t n) {
-    return a->causal ? clamp(j - (a->S - a->T) - t, 0, n) : 0;
+    return a->causal ? cr_iclamp(j - (a->S - a->T) - t, 0, n) : 0;
 }
 
 /* Lanes i with i < n. */
@@ -95,7 +94,7 @@ static void scores(const cr_attention_job *a, const state *s, const float *k, in
     int64_t panel = panel_of(a, keys, t, j, keys);
     for (int64_t i = 0; i < keys; i += panel) {
         int64_t first = first_query(a, j + i, t, n) / V * V;
-        multiply(a, clamp(keys - i, 0, panel), whole(n) - first, a->D, k + i * a->k.row, a->k.row, 1, s->q + first, N, s->p + i * N + first, N, false);
+        multiply(a, cr_iclamp(keys - i, 0, panel), whole(n) - first, a->D, k + i * a->k.row, a->k.row, 1, s->q + first, N, s->p + i * N + first, N, false);
     }
 }
 
@@ -110,7 +109,7 @@ static void softmax_lanes(const cr_attention_job *a, const state *s, int64_t t, 
         most = v_most(most, v_most(v_most(LOAD(p + i * N), LOAD(p + (i + 1) * N)), v_most(LOAD(p + (i + 2) * N), LOAD(p + (i + 3) * N))));
     for (; i < all; i++) most = v_most(most, LOAD(p + i * N));
     for (; i < some; i++) {
-        vec y = blend_first(clamp(i - diagonal, 0, V), v_k(-INFINITY), LOAD(p + i * N));
+        vec y = blend_first(cr_iclamp(i - diagonal, 0, V), v_k(-INFINITY), LOAD(p + i * N));
         STORE(p + i * N, y);
         most = v_most(most, y);
     }
@@ -135,7 +134,7 @@ static void scale_row(float *row, int64_t n, float by) {
 static void add_values(const cr_attention_job *a, const state *s, float *o, const float *v, int64_t t, int64_t n, int64_t j, int64_t keys) {
     int64_t panel = panel_of(a, n, t, j, keys);
     for (int64_t i = 0; i < n; i += panel) {
-        int64_t rows = clamp(n - i, 0, panel), k = seen(a, t + i + rows - 1, j, keys);
+        int64_t rows = cr_iclamp(n - i, 0, panel), k = seen(a, t + i + rows - 1, j, keys);
         for (int64_t r = i; r < i + rows && j > 0; r++)
             if (s->shrink[r] != 1) scale_row(o + r * a->o.row, a->D, s->shrink[r]);
         multiply(a, rows, a->D, k, s->p + i, 1, N, v, a->v.row, o + i * a->o.row, a->o.row, j > 0);
@@ -148,7 +147,7 @@ static void forward_query(const cr_attention_job *a, int64_t head, int64_t t, fl
     float *p = scratch + 2 * N * V, *o = rows_of(a, a->o, head, t);
     const float *mask = a->mask.at ? rows_of(a, a->mask, head, t) : NULL;
     for (int64_t j = 0; j < keys; j += N)
-        dots(a, p + j, rows_of(a, a->q, head, t), 0, rows_of(a, a->k, head, j), a->k.row, clamp(keys - j, 0, N), scratch);
+        dots(a, p + j, rows_of(a, a->q, head, t), 0, rows_of(a, a->k, head, j), a->k.row, cr_iclamp(keys - j, 0, N), scratch);
     for (int64_t j = 0; j < keys; j++) p[j] = p[j] * a->scale + (mask ? mask[j * a->mask_key] : 0);
     for (int64_t j = keys; j < whole(keys); j++) p[j] = -INFINITY;
     vec most = v_k(-INFINITY), total = v_k(0);
@@ -179,7 +178,7 @@ static void forward(const cr_attention_job *a, int64_t head, int64_t t, int64_t 
     float *o = rows_of(a, a->o, head, t), *lse = a->lse + head * a->T + t;
     int64_t end = seen(a, t + n - 1, 0, a->S);
     for (int64_t j = 0; j < end; j += N) {
-        int64_t keys = clamp(end - j, 0, N);
+        int64_t keys = cr_iclamp(end - j, 0, N);
         scores(a, &s, rows_of(a, a->k, head, j), t, n, j, keys);
         if (a->mask.at) add_mask(a, s.p, s.mask, rows_of(a, a->mask, head, t) + j * a->mask_key, keys, n, a->mask_key, a->mask.row);
         for (int64_t x = 0; x < n; x += V) softmax_lanes(a, &s, t, x, j, keys);
@@ -220,12 +219,12 @@ static void probabilities(const cr_attention_job *a, const block *b, int64_t hea
     const float *q = rows_of(a, a->q, head, t), *g = rows_of(a, a->g, head, t), *lse = a->lse + head * a->T + t;
     int64_t panel = panel_of(a, n, t, j, keys);
     for (int64_t i = 0; i < n; i += panel) {
-        int64_t rows = clamp(n - i, 0, panel), columns = whole(seen(a, t + i + rows - 1, j, keys));
+        int64_t rows = cr_iclamp(n - i, 0, panel), columns = whole(seen(a, t + i + rows - 1, j, keys));
         multiply(a, rows, columns, a->D, q + i * a->q.row, a->q.row, 1, b->k, N, b->p + i * N, N, false);
         multiply(a, rows, columns, a->D, g + i * a->g.row, a->g.row, 1, b->v, N, b->ds + i * N, N, false);
         if (a->mask.at) {
             const float *mask = rows_of(a, a->mask, head, t + i) + j * a->mask_key;
-            add_mask(a, b->p + i * N, b->mask, mask, rows, clamp(columns, 0, keys), a->mask.row, a->mask_key);
+            add_mask(a, b->p + i * N, b->mask, mask, rows, cr_iclamp(columns, 0, keys), a->mask.row, a->mask_key);
         }
         for (int64_t r = i; r < i + rows; r++)
             softmax_row_bwd(b->p + r * N, b->ds + r * N, seen(a, t + r, j, keys), keys, lse[r], b->delta[t + r], a->scale);
@@ -238,7 +237,7 @@ static void add_to_keys(const cr_attention_job *a, const block *b, int64_t head,
     float *dk = rows_of(a, a->dk, head, j), *dv = rows_of(a, a->dv, head, j);
     int64_t panel = panel_of(a, keys, t, j, keys);
     for (int64_t i = 0; i < keys; i += panel) {
-        int64_t rows = clamp(keys - i, 0, panel), first = first_query(a, j + i, t, n);
+        int64_t rows = cr_iclamp(keys - i, 0, panel), first = first_query(a, j + i, t, n);
         multiply(a, rows, a->D, n - first, b->p + first * N + i, 1, N, g + first * a->g.row, a->g.row, dv + i * a->dv.row, a->dv.row, accumulate);
         multiply(a, rows, a->D, n - first, b->ds + first * N + i, 1, N, q + first * a->q.row, a->q.row, dk + i * a->dk.row, a->dk.row, accumulate);
     }
@@ -250,7 +249,7 @@ static void add_to_queries(const cr_attention_job *a, const block *b, int64_t he
     float *dq = rows_of(a, a->dq, head, t);
     int64_t panel = panel_of(a, n, t, j, keys);
     for (int64_t i = 0; i < n; i += panel) {
-        int64_t rows = clamp(n - i, 0, panel), visible = seen(a, t + i + rows - 1, j, keys);
+        int64_t rows = cr_iclamp(n - i, 0, panel), visible = seen(a, t + i + rows - 1, j, keys);
         multiply(a, rows, a->D, visible, b->ds + i * N, N, 1, k, a->k.row, dq + i * a->dq.row, a->dq.row, j > 0);
     }
 }
@@ -261,15 +260,15 @@ static void backward(const cr_attention_job *a, int64_t head, int64_t j, int64_t
     b.mask = b.ds + N * N;
     b.delta = b.mask + N * N;
     for (int64_t x = t; x < t_end; x += N)
-        dots(a, b.delta + x, rows_of(a, a->o, head, x), a->o.row, rows_of(a, a->g, head, x), a->g.row, clamp(t_end - x, 0, N), b.p);
+        dots(a, b.delta + x, rows_of(a, a->o, head, x), a->o.row, rows_of(a, a->g, head, x), a->g.row, cr_iclamp(t_end - x, 0, N), b.p);
     for (; j < j_end; j += N) {
-        int64_t keys = clamp(j_end - j, 0, N), start = t;
+        int64_t keys = cr_iclamp(j_end - j, 0, N), start = t;
         transpose(a, b.k, rows_of(a, a->k, head, j), a->k.row, keys, a->scale);
         transpose(a, b.v, rows_of(a, a->v, head, j), a->v.row, keys, 1);
         /* Blocks of queries before the first that sees a key of this block have nothing to add; dq starts from zeros at key 0. */
         if (j > 0) while (start + N < t_end && seen(a, start + N - 1, j, keys) == 0) start += N;
         for (int64_t x = start; x < t_end; x += N) {
-            int64_t n = clamp(t_end - x, 0, N);
+            int64_t n = cr_iclamp(t_end - x, 0, N);
             probabilities(a, &b, head, x, n, j, keys);
             if (want_kv) add_to_keys(a, &b, head, x, n, j, keys, x > start);
             if (want_q) add_to_queries(a, &b, head, x, n, j, keys);
@@ -277,5 +276,4 @@ static void backward(const cr_attention_job *a, int64_t head, int64_t j, int64_t
     }
 }
 
-extern const cr_attention_isa CR_ISA_NAME(cr_attention);
-const cr_attention_isa CR_ISA_NAME(cr_attention) = {.isa = CR_ISA, .forward = forward, .backward = backward};
+const struct cr_attentions CR_ISA_NAME(cr_attentions) = {.forward = forward, .backward = backward};

@@ -47,8 +47,7 @@ static void cursor_advance(cursor *c, const cr_place *at, int64_t run) {
 }
 
 static int64_t run_length(const cursor *c, const cr_place *at, int64_t n) {
-    int64_t left = at->shape[at->ndim - 1] - c->index[at->ndim - 1];
-    return left < n ? left : n;
+    return cr_imin(at->shape[at->ndim - 1] - c->index[at->ndim - 1], n);
 }
 
 void cr_block_gather(cr_lane lane, void *block, cr_dtype dt, const void *base, const cr_place *at, int64_t first, int64_t n) {

@@ -1,8 +1,8 @@
-/* buckets.c - many single elements written or added to places of one long vector.
+/* buckets.c - many single elements written or added to one long vector by index.
  *
- * They are sorted by ranges of places first: threads then share no place, and a range stays in the cache while its elements come in.
- * The sort is stable, so that what meets at one place does so in the order of the source.  Limited by memory: scatter_add of 4 M f32 to
- * random places among 4 M, two threads: 14 ms, PyTorch 2.13 25 ms. */
+ * The elements are first sorted by ranges of the vector: threads then share no element of it, and a range stays in the cache.
+ * The sort is stable, so that elements with the same index are combined in the order of the source.  Limited by memory: scatter_add of 4 M f32 to
+ * random positions among 4 M, two threads: 14 ms, PyTorch 2.13 25 ms. */
 #include "../../core/pool.h"
 #include "cpu.h"
 #include "index.h"
@@ -17,7 +17,7 @@ typedef struct job {
     size_t size;
     bool sum;
     int64_t K, buckets, pieces;
-    int shift;                                      /* a place's bucket is place >> shift */
+    int shift;                                      /* index >> shift is the bucket */
     int64_t *start;                                 /* (buckets, pieces): where the elements of a piece begin in the sorted order */
     uint32_t *place; char *value;                   /* sorted */
 } job;
@@ -28,7 +28,7 @@ static void count_chunk(void *ctx, int64_t piece, int worker) {
     const indices index = j->index;
     const int shift = j->shift;
     int64_t n[BUCKETS] = {0};
-    for (int64_t k = piece * PIECE, end = least(j->K, k + PIECE); k < end; k++) n[index_at(index, k) >> shift]++;
+    for (int64_t k = piece * PIECE, end = cr_imin(j->K, k + PIECE); k < end; k++) n[index_at(index, k) >> shift]++;
     for (int64_t b = 0; b < j->buckets; b++) j->start[b * j->pieces + piece] = n[b];
 }
 
@@ -62,7 +62,7 @@ SORT(sort_8, uint64_t)
 static void sort_chunk(void *ctx, int64_t piece, int worker) {
     (void)worker;
     const job *j = ctx;
-    const int64_t from = piece * PIECE, to = least(j->K, from + PIECE);
+    const int64_t from = piece * PIECE, to = cr_imin(j->K, from + PIECE);
     int64_t at[BUCKETS];
     for (int64_t b = 0; b < j->buckets; b++) at[b] = j->start[b * j->pieces + piece];
     switch (j->size) {
@@ -113,7 +113,7 @@ static void meet_chunk(void *ctx, int64_t bucket, int worker) {
 }
 
 bool cr_cpu_suits_buckets(cr_dtype dt, bool sum, int64_t R, int64_t K) {
-    return K >= 2 * PIECE && R >= 4096 && R <= UINT32_MAX && !(sum && is_half(dt));      /* sums of halves want f32 in between */
+    return K >= 2 * PIECE && R >= 4096 && R <= UINT32_MAX && !(sum && cr_dtype_is_half(dt));      /* sums of half precision accumulate in f32 */
 }
 
 cr_status cr_cpu_put_by_buckets(cr_dtype dt, bool sum, char *x, int64_t xs, int64_t R, indices index, const char *y, int64_t ys, int64_t K) {
@@ -128,7 +128,7 @@ cr_status cr_cpu_put_by_buckets(cr_dtype dt, bool sum, char *x, int64_t xs, int6
         cr_pool_run(j.pieces, count_chunk, &j);
         if (!cr_is_cut()) counts_to_starts(&j);
         cr_pool_run(j.pieces, sort_chunk, &j);
-        cr_pool_run(j.buckets, meet_chunk, &j);     /* of a thread that was told to stop none of the three does anything more */
+        cr_pool_run(j.buckets, meet_chunk, &j);     /* none of the three continues after an interruption */
     }
     const bool done = j.value;
     cr_cpu_give(j.value, values); cr_cpu_give(j.place, places); cr_cpu_give(j.start, starts);

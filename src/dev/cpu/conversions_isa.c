@@ -149,7 +149,7 @@ static void load(cr_lane lane, void *block, cr_dtype dt, const void *src, int64_
         case CR_I64:  STORE(lane, int64_t, i64_##of(v)); break
 
 static void store_f32(const float *block, cr_dtype dt, void *dst, int64_t stride, int64_t n) {
-    if (stride == 1 && dt < CR_F16 && cr_cpu_vec()->casts->f32_to[dt]) { cr_cpu_vec()->casts->f32_to[dt](dst, block, n); return; }
+    if (stride == 1 && cr_cpu_vec()->casts->f32_to[dt]) { cr_cpu_vec()->casts->f32_to[dt](dst, block, n); return; }
     switch (dt) {
         case CR_BOOL: STORE(float, uint8_t, v != 0); break;
         INTEGERS(float, of_f32);

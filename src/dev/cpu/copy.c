@@ -1,5 +1,7 @@
-/* copy.c - copies, casts and fills between any strides, and triangles.  Axes are turned so that the result's strides rise, sorted by them and
- * merged first; then a copy is one run, rows, rows backwards, rows of one element each, a transposition in tiles, or the general walk by blocks. */
+/* copy.c - copies, casts and fills between any strides, and triangles.
+ *
+ * Axes are first reversed, sorted and merged by the strides of the result.  Then a copy is one run, rows, reversed rows, rows of one
+ * repeated element, a transposition in tiles, or the general walk by blocks. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
@@ -8,9 +10,9 @@
 
 enum { BLOCK = 1024, CHUNK = 16 * BLOCK, TILE = 32, PART = 1 << 14, STREAM = 1 << 20, RUN = 128 << 10 };        /* elements, but for RUN: bytes */
 
-typedef struct axes { int ndim; int64_t shape[CR_MAX_DIMS], to[CR_MAX_DIMS], from[CR_MAX_DIMS], numel, to_first, from_first; } axes;   /* ..._first: where the walk begins */
+typedef struct axes { int ndim; int64_t shape[CR_MAX_DIMS], to[CR_MAX_DIMS], from[CR_MAX_DIMS], numel, to_first, from_first; } axes;   /* ..._first: offsets of the first element */
 
-/* Any order of the axes, and either direction, gives the same copy: those of the result's memory.  from NULL: a fill. */
+/* Orders and directs the axes as they lie in the result's memory, which gives the same copy.  from NULL: a fill. */
 static axes sorted_axes(int ndim, const int64_t *shape, const int64_t *to, const int64_t *from) {
     axes x = {.numel = 1};
     for (int i = 0; i < ndim; i++) {
@@ -54,21 +56,18 @@ typedef struct copy {
     char *to; const char *from;
     cr_dtype to_dtype, from_dtype;
     cr_lane lane;
-    int64_t size;                                   /* bytes of an element, where both dtypes are the same */
+    int64_t size;                                   /* bytes of an element, if both dtypes are the same */
     int64_t step;                                   /* units of one chunk: elements, rows or rows of tiles */
     int along;                                      /* transposition: the axis whose stride is 1 in the source */
     const void *value;                              /* fill: one element */
 } copy;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Runs a job of `units` units in chunks of at least `elements` elements. */
 static void run(copy *c, int64_t units, int64_t elements, void (*fn)(void *, int64_t, int)) {
     int64_t each = units ? c->x.numel / units : 1;
     c->step = each >= elements ? 1 : (elements + each - 1) / (each ? each : 1);
-    int64_t chunks = cr_pieces(units, c->step);
-    if (chunks == 1) fn(c, 0, 0);
-    else cr_pool_run(chunks, fn, c);
+    cr_run_chunks(cr_pieces(units, c->step), fn, c);
 }
 
 /* Offsets of row `i` of the outer axes [0, n) in both arrays. */
@@ -87,11 +86,11 @@ static void offsets(const axes *x, int n, int skip, int64_t i, int64_t *to, int6
 static void copy_run(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
-    int64_t first = chunk * c->step, n = least(c->step, c->x.numel - first);
+    int64_t first = chunk * c->step, n = cr_imin(c->step, c->x.numel - first);
     memcpy(c->to + first * c->size, c->from + first * c->size, (size_t)(n * c->size));
 }
 
-/* Rows one after another: only where an axis ends are offsets worked out anew, for rows may be short. */
+/* Copies row after row.  Computes offsets anew only where an axis ends, because rows may be short. */
 typedef struct walker { const axes *x; int outer; int64_t i, left, to, from; } walker;
 
 static walker row_at(const axes *x, int outer, int64_t i) {
@@ -108,7 +107,7 @@ static inline void next_row(walker *r) {
     } else *r = row_at(r->x, r->outer, r->i);
 }
 
-/* Rows are read in the order of memory, for it is fetched ahead so, and written in any: up-side-down rows of 8 KB take 2/3 of the time. */
+/* Reads rows in the order of memory, which the hardware prefetches, and writes them in any order: 8 KB rows upside down take 2/3 of the time. */
 static void read_forwards(copy *c) {
     axes *x = &c->x;
     for (int d = 0; d < x->ndim - 1; d++) {
@@ -124,7 +123,7 @@ static void copy_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
     int outer = c->x.ndim - 1;
-    int64_t length = c->x.shape[outer], rows = c->x.numel / length, end = least((chunk + 1) * c->step, rows);
+    int64_t length = c->x.shape[outer], rows = c->x.numel / length, end = cr_imin((chunk + 1) * c->step, rows);
     for (walker r = row_at(&c->x, outer, chunk * c->step); r.i < end; next_row(&r))
         memcpy(c->to + r.to * c->size, c->from + r.from * c->size, (size_t)(length * c->size));
 }
@@ -133,22 +132,22 @@ static void reverse(const copy *c, int64_t to, int64_t from, int64_t n) {
     cr_cpu_vec()->casts->reverse(c->to + to * c->size, c->from + from * c->size, n, c->size);
 }
 
-/* Rows that the source holds backwards; of a single one a piece. */
+/* Rows that are reversed in the source; or a piece of a single one. */
 static void copy_backwards(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
     int outer = c->x.ndim - 1;
-    int64_t first = chunk * c->step, length = c->x.shape[outer], rows = c->x.numel / length, end = least(first + c->step, rows);
-    if (outer == 0) { reverse(c, first, -first, least(c->step, length - first)); return; }
+    int64_t first = chunk * c->step, length = c->x.shape[outer], rows = c->x.numel / length, end = cr_imin(first + c->step, rows);
+    if (outer == 0) { reverse(c, first, -first, cr_imin(c->step, length - first)); return; }
     for (walker r = row_at(&c->x, outer, first); r.i < end; next_row(&r)) reverse(c, r.to, r.from, length);
 }
 
-/* to[i * to_step + j] = from[i + j * from_step], i < rows <= TILE, j < columns.  A tile is read by whole lines into `tile` first:
- * lines at a stride of a power of two share a cache set and would push each other out while one element each is used. */
+/* to[i * to_step + j] = from[i + j * from_step], i < rows <= TILE, j < columns.  A tile is first read by whole lines into
+ * `tile`: lines at a stride of a power of two share a cache set and would evict each other after one element each. */
 #define TRANSPOSE(type) static void transpose_##type(void *to, const void *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step) { \
     type *y = to, tile[TILE][TILE + 1]; const type *x = from;                                       \
     for (int64_t j0 = 0; j0 < columns; j0 += TILE) {                                                \
-        int64_t n = least(TILE, columns - j0);                                                      \
+        int64_t n = cr_imin(TILE, columns - j0);                                                      \
         for (int64_t j = 0; j < n; j++)                                                             \
             for (int64_t i = 0; i < rows; i++) tile[j][i] = x[i + (j0 + j) * from_step];            \
         for (int64_t i = 0; i < rows; i++)                                                          \
@@ -159,8 +158,8 @@ TRANSPOSE(uint16_t)
 TRANSPOSE(uint32_t)
 TRANSPOSE(uint64_t)
 
-/* The same for 4 bytes, whole tiles by vectors.  stream: what is larger than a core's caches goes past them, for its lines need not be read
- * before they are written: 2048 x 2048 in 0.57 ms instead of 0.93. */
+/* The same for 4 bytes, whole tiles by vectors.  stream: writes past the caches, for results larger than them, because then lines are not
+ * read before they are written: 2048 x 2048 in 0.57 ms instead of 0.93. */
 static void transpose_tiles(uint32_t *to, const uint32_t *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step, bool stream) {
     const struct cr_casts *k = cr_cpu_vec()->casts;
     int64_t i1 = rows / k->tile * k->tile, j1 = columns / k->tile * k->tile;
@@ -177,15 +176,15 @@ static void copy_tiles(void *ctx, int64_t chunk, int worker) {
     const copy *c = ctx;
     int last = c->x.ndim - 1;
     int64_t rows = c->x.shape[c->along], columns = c->x.shape[last], strips = cr_pieces(rows, TILE);
-    int64_t units = c->x.numel / (rows * columns) * strips, end = least((chunk + 1) * c->step, units), to, from;
+    int64_t units = c->x.numel / (rows * columns) * strips, end = cr_imin((chunk + 1) * c->step, units), to, from;
     for (int64_t u = chunk * c->step; u < end; u++) {
-        int64_t row = u % strips * TILE, n = least(TILE, rows - row);
+        int64_t row = u % strips * TILE, n = cr_imin(TILE, rows - row);
         offsets(&c->x, last, c->along, u / strips, &to, &from);
         to += row * c->x.to[c->along];
         from += row;
         int64_t to_step = c->x.to[c->along], from_step = c->x.from[last];
         for (int64_t j = 0; j < columns && cr_goes_on(j, PART); j += PART) {
-            const int64_t part = least(PART, columns - j);
+            const int64_t part = cr_imin(PART, columns - j);
             void *y = c->to + (to + j) * c->size;
             const void *x = c->from + (from + j * from_step) * c->size;
             if (c->size == 1) transpose_uint8_t(y, x, n, part, to_step, from_step);
@@ -196,7 +195,7 @@ static void copy_tiles(void *ctx, int64_t chunk, int worker) {
     }
 }
 
-/* The axis that is consecutive in the source, where the result's consecutive one is not; -1: none. */
+/* The axis that is contiguous in the source, if another one is in the result; -1: none. */
 static int transposed_axis(const axes *x) {
     int last = x->ndim - 1;
     if (x->to[last] != 1 || x->from[last] == 0) return -1;
@@ -204,7 +203,7 @@ static int transposed_axis(const axes *x) {
     return -1;
 }
 
-/* ---- rows of one element each, as where a last axis was expanded; and fills */
+/* ---- rows of one repeated element (an expanded last axis), and fills */
 static void fill_run(char *to, int64_t stride, int64_t n, const void *value, int64_t size) {
     if (stride == 1 && n * size >= 64) cr_cpu_vec()->casts->repeat(to, cr_pattern(value, (size_t)size), n * size);
     else if (size == 1) for (int64_t i = 0; i < n; i++) memcpy(to + i * stride, value, 1);
@@ -213,12 +212,12 @@ static void fill_run(char *to, int64_t stride, int64_t n, const void *value, int
     else { uint64_t v; memcpy(&v, value, 8); for (int64_t i = 0; i < n; i++) ((uint64_t *)(void *)to)[i * stride] = v; }
 }
 
-/* A fill writes its one value, a copy what the source has for the row. */
+/* A fill writes its value, a copy the source's element of the row. */
 static void fill_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
     int last = c->x.ndim - 1;
-    int64_t length = c->x.shape[last], end = least((chunk + 1) * c->step, c->x.numel / length);
+    int64_t length = c->x.shape[last], end = cr_imin((chunk + 1) * c->step, c->x.numel / length);
     for (walker r = row_at(&c->x, last, chunk * c->step); r.i < end; next_row(&r))
         fill_run(c->to + r.to * c->size, c->x.to[last], length, c->value ? c->value : c->from + r.from * c->size, c->size);
 }
@@ -229,19 +228,19 @@ static void copy_blocks(void *ctx, int64_t chunk, int worker) {
     const copy *c = ctx;
     _Alignas(64) char block[BLOCK * 8];
     cr_place to = {c->x.ndim, c->x.shape, c->x.to}, from = {c->x.ndim, c->x.shape, c->x.from};
-    int64_t end = least((chunk + 1) * c->step, c->x.numel);
+    int64_t end = cr_imin((chunk + 1) * c->step, c->x.numel);
     for (int64_t first = chunk * c->step, n; first < end; first += n) {
-        n = least(BLOCK, end - first);
+        n = cr_imin(BLOCK, end - first);
         cr_block_gather(c->lane, block, c->from_dtype, c->from, &from, first, n);
         cr_block_scatter(c->lane, block, c->to_dtype, c->to, &to, first, n);
     }
 }
 
-/* Casts of one run whose source or result is what the lanes are: no block in between. */
+/* Casts of one run whose source or result has the dtype of the lanes: without a block in between. */
 static void cast_run(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
-    int64_t first = chunk * c->step, n = least(c->step, c->x.numel - first);
+    int64_t first = chunk * c->step, n = cr_imin(c->step, c->x.numel - first);
     char *to = c->to + first * (int64_t)cr_dtype_size(c->to_dtype);
     const char *from = c->from + first * (int64_t)cr_dtype_size(c->from_dtype);
     cr_dtype own = c->lane == CR_LANE_F32 ? CR_F32 : c->lane == CR_LANE_F64 ? CR_F64 : CR_I64;
@@ -249,7 +248,7 @@ static void cast_run(void *ctx, int64_t chunk, int worker) {
     else cr_block_store(c->lane, from, c->to_dtype, to, 1, n);
 }
 
-/* c from here on: at the places where the walk begins. */
+/* Moves both pointers to the first element. */
 static void begin(copy *c) {
     c->to += c->x.to_first * (int64_t)cr_dtype_size(c->to_dtype);
     if (c->from) c->from += c->x.from_first * (int64_t)cr_dtype_size(c->from_dtype);
@@ -257,8 +256,8 @@ static void begin(copy *c) {
 
 static void cast(copy *c) {
     cr_lane to = cr_lane_of(c->to_dtype), from = cr_lane_of(c->from_dtype);
-    c->lane = to == from ? to : CR_LANE_F64;        /* integers and floats meet in f64, as in cr_convert; */
-    if (from == CR_LANE_F32 && to == CR_LANE_I64) c->lane = CR_LANE_F32;       /* f32 holds a half, and its lanes pass through f64 one by one */
+    c->lane = to == from ? to : CR_LANE_F64;        /* between integers and floats: f64, as cr_convert */
+    if (from == CR_LANE_F32 && to == CR_LANE_I64) c->lane = CR_LANE_F32;       /* except from f16, bf16, f32: f32 is exact */
     if (from == CR_LANE_I64 && c->to_dtype == CR_F32) c->lane = CR_LANE_F32;
     cr_dtype own = c->lane == CR_LANE_F32 ? CR_F32 : c->lane == CR_LANE_F64 ? CR_F64 : CR_I64;
     bool straight = c->x.ndim == 1 && c->x.to[0] == 1 && c->x.from[0] == 1 && (c->to_dtype == own || c->from_dtype == own);
@@ -279,7 +278,7 @@ static void copy_same(copy *c) {
         run(c, x->numel / x->shape[last], CHUNK, fill_rows);
     } else if ((c->along = transposed_axis(x)) >= 0) {
         run(c, x->numel / (x->shape[c->along] * x->shape[last]) * cr_pieces(x->shape[c->along], TILE), CHUNK, copy_tiles);
-    } else {                                        /* by size alone: the bits pass unchanged */
+    } else {                                        /* only the size matters: the bits are copied */
         c->lane = c->size == 4 ? CR_LANE_F32 : c->size == 8 ? CR_LANE_F64 : CR_LANE_I64;
         c->to_dtype = c->from_dtype = c->size == 4 ? CR_F32 : c->size == 8 ? CR_F64 : c->size == 2 ? CR_U16 : CR_U8;
         run(c, x->numel, CHUNK, copy_blocks);
@@ -308,30 +307,34 @@ static void fill_one_run(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const copy *c = ctx;
     int64_t first = chunk * c->step;
-    fill_run(c->to + first * c->x.to[0] * c->size, c->x.to[0], least(c->step, c->x.numel - first), c->value, c->size);
+    fill_run(c->to + first * c->x.to[0] * c->size, c->x.to[0], cr_imin(c->step, c->x.numel - first), c->value, c->size);
 }
 
 cr_status cr_cpu_fill(const cr_fill_args *args) {
     const cr_array *dst = &args->dst;
-    const void *value = args->value;
     if (!dst->numel) return CR_OK;
-    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, NULL), .to = cr_array_data(dst), .to_dtype = dst->dtype, .value = value, .size = (int64_t)cr_dtype_size(dst->dtype)};
+    copy c = {.x = sorted_axes(dst->ndim, dst->shape, dst->strides, NULL), .to = cr_array_data(dst), .to_dtype = dst->dtype,
+              .value = args->value, .size = (int64_t)cr_dtype_size(dst->dtype)};
     begin(&c);
     if (c.x.ndim == 1) run(&c, c.x.numel, RUN / c.size, fill_one_run);
     else run(&c, c.x.numel / c.x.shape[c.x.ndim - 1], CHUNK, fill_rows);
     return CR_OK;
 }
 
-/* ---- triangles: of each row a piece is copied, the rest is 0; rows are independent */
-typedef struct triangle { char *to; const char *from; int64_t rows, M, N, diagonal, size, step; bool upper; } triangle;
+/* ---- triangles: a piece of each row is copied, the rest is 0; rows are independent */
+typedef struct triangle {
+    char *to; const char *from;
+    int64_t rows, M, N, diagonal, size, step;       /* size: bytes of an element; step: rows of a chunk */
+    bool upper;
+} triangle;
 
 static void triangle_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const triangle *t = ctx;
-    for (int64_t i = chunk * t->step, end = least(i + t->step, t->rows); i < end; i++) {
+    for (int64_t i = chunk * t->step, end = cr_imin(i + t->step, t->rows); i < end; i++) {
         char *y = t->to + i * t->N * t->size;
         int64_t first = i % t->M + t->diagonal + !t->upper;         /* of the upper piece */
-        first = (first < 0 ? 0 : least(first, t->N)) * t->size;
+        first = cr_iclamp(first, 0, t->N) * t->size;
         int64_t low = t->upper ? first : 0, high = t->upper ? t->N * t->size : first;
         memset(y, 0, (size_t)low);
         if (t->to != t->from) memcpy(y + low, t->from + i * t->N * t->size + low, (size_t)(high - low));
@@ -340,14 +343,13 @@ static void triangle_rows(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_triangle(const cr_triangle_args *args) {
-    const cr_array *y = &args->y, *x = &args->x;
-    const int64_t M = args->x.shape[args->x.ndim - 2], N = args->x.shape[args->x.ndim - 1],
-        diagonal = args->diagonal;
-    const bool upper = args->upper;
-    int64_t each = (CHUNK + N - 1) / N, bounded = diagonal < -M ? -M : least(diagonal, N);       /* beyond them all is kept, or nothing */
-    triangle t = {cr_array_data(y), cr_array_data(x), y->numel / N, M, N, bounded, (int64_t)cr_dtype_size(y->dtype), each, upper};
-    int64_t chunks = cr_pieces(t.rows, each);
-    if (chunks == 1) triangle_rows(&t, 0, 0);
-    else cr_pool_run(chunks, triangle_rows, &t);
+    const cr_array *y = &args->y;
+    const int64_t M = y->shape[y->ndim - 2], N = y->shape[y->ndim - 1];
+    triangle t = {
+        .to = cr_array_data(y), .from = cr_array_data(&args->x), .rows = y->numel / N, .M = M, .N = N,
+        .diagonal = cr_iclamp(args->diagonal, -M, N),      /* beyond these bounds everything is kept, or nothing */
+        .size = (int64_t)cr_dtype_size(y->dtype), .step = (CHUNK + N - 1) / N, .upper = args->upper,
+    };
+    cr_run_chunks(cr_pieces(t.rows, t.step), triangle_rows, &t);
     return CR_OK;
 }

@@ -1,5 +1,7 @@
 /* cpu.c - the device `cpu`: what the processor can do, and the table of kernels. */
+#include "attention.h"
 #include "isa.h"
+#include "product.h"
 #include "../../core/config.h"
 
 #include <stdio.h>
@@ -7,7 +9,8 @@
 
 /* ---- the instruction set */
 #define KERNELS(n) \
-    {n, &cr_blocks_v##n, &cr_casts_v##n, &cr_reducers_v##n, &cr_rows_v##n, &cr_randoms_v##n, &cr_orders_v##n, &cr_integers_v##n, &cr_conversions_v##n}
+    {n, &cr_blocks_v##n, &cr_casts_v##n, &cr_reducers_v##n, &cr_rows_v##n, &cr_randoms_v##n, &cr_orders_v##n, &cr_integers_v##n, &cr_conversions_v##n, \
+     &cr_products_v##n, &cr_attentions_v##n}
 
 #if defined(__x86_64__)
 static const struct cr_isa_kernels built[] = {KERNELS(4), KERNELS(3), KERNELS(2)};
@@ -48,8 +51,9 @@ static const struct cr_isa_kernels *choose(void) {
 }
 
 static _Atomic(const struct cr_isa_kernels *) chosen;
+static atomic_bool fixed_by_test;                   /* cr_cpu_use_isa chose */
 
-/* Chosen once: every thread that comes first chooses the same. */
+/* Threads that call this for the first time at once all choose the same table. */
 const struct cr_isa_kernels *cr_cpu_vec(void) {
     const struct cr_isa_kernels *k = atomic_load_explicit(&chosen, memory_order_acquire);
     if (!k) atomic_store_explicit(&chosen, k = choose(), memory_order_release);
@@ -64,9 +68,11 @@ static cr_status check_isa(const char *text) {
 __attribute__((constructor)) static void own_switch(void) { cr_switch_owner("ISA", check_isa, NULL); }
 
 bool cr_cpu_use_isa(int isa) {
-    const struct cr_isa_kernels *k = cr_cpu_vec_for(isa);
-    if (k) atomic_store(&chosen, k);
-    return k;
+    const struct cr_isa_kernels *k = isa < 0 ? choose() : cr_cpu_vec_for(isa);
+    if (!k) return false;
+    atomic_store(&chosen, k);
+    atomic_store(&fixed_by_test, isa >= 0);
+    return true;
 }
 
 int cr_cpu_isa(void) {
@@ -76,7 +82,7 @@ int cr_cpu_isa(void) {
 
 bool cr_cpu_bf16(void) {
 #if defined(__x86_64__)
-    return cr_cpu_isa() == 4 && !cr_config("ISA") && __builtin_cpu_supports("avx512bf16");
+    return cr_cpu_isa() == 4 && !cr_config("ISA") && !atomic_load(&fixed_by_test) && __builtin_cpu_supports("avx512bf16");
 #else
     return false;
 #endif

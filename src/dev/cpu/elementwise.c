@@ -1,7 +1,7 @@
-/* elementwise.c - runs programs over any strided shape: cut into chunks for the threads, and these into blocks that stay in L1.
+/* elementwise.c - runs programs over any strided shape, cut into chunks for the threads and into blocks that stay in L1.
  *
- * An operand that already lies in memory as the block wants it is used in place; others are gathered and converted into scratch,
- * results scattered back.  f32 programs that ops.def knows are one compiled loop; all else runs instruction by instruction. */
+ * Operands that lie in memory as a block needs them are used in place; others are gathered and converted into scratch, and
+ * results are scattered back.  f32 programs of ops.def run as one compiled loop, others instruction by instruction. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
@@ -11,19 +11,19 @@
 enum { BLOCK = 2048, BYTES = 4096, SMALL = 1024, LONG_ROW = 256, MOST_REPEATED = 4096, LONG_COPY = 1024, FEW = 64 };     /* elements, but for FEW */
 enum { LOCAL_SCRATCH = 32 << 10, L1_SCRATCH = 32 << 10 };      /* bytes */
 
-/* ---- the plan of a program: where its values live.  Values are numbered as in program.h; those of instructions share slots
- * once they are no longer needed. */
+/* ---- the plan of a program: the slot of each value.  Values are numbered as in program.h; results of instructions share slots
+ * when their lifetimes do not overlap. */
 typedef struct plan {
     const cr_program *p;
     bool fused;
     int values, slots;
     int16_t *slot, few[FEW];
-    size_t taken;                                   /* bytes of slot, where few was too few */
+    size_t taken;                                   /* bytes of slot, if `few` was too small */
 } plan;
 
 static int first_result(const cr_program *p) { return p->n_in + p->n_param + p->n_const; }
 
-/* last[v]: the last instruction that reads instruction v's result; n_instr when it is a result of the program */
+/* last[v]: the last instruction that reads the result of instruction v; n_instr for results of the program */
 static void find_last_uses(const cr_program *p, int16_t *last) {
     int base = first_result(p);
     for (int k = 0; k < p->n_instr; k++) {
@@ -37,7 +37,7 @@ static void find_last_uses(const cr_program *p, int16_t *last) {
         if (p->out[k] >= base) last[p->out[k] - base] = (int16_t)p->n_instr;
 }
 
-/* A slot is free again after the instruction that reads it last: a result never lands on its own operands. */
+/* A slot is free after the instruction that reads it last: a result never overwrites its own operands. */
 static void share_slots(plan *pl, const int16_t *last, int16_t *owner) {
     const cr_program *p = pl->p;
     int base = first_result(p), slots = base;
@@ -74,11 +74,11 @@ static cr_status make_plan(plan *pl, const cr_walk *w) {
 static void free_plan(plan *pl) { if (pl->taken) cr_cpu_give(pl->slot, pl->taken); }
 
 /* ---- one range of one walk, on one thread */
-typedef enum lie {                                  /* how an operand lies to the walk */
+typedef enum lie {                                  /* how an operand lies with respect to the walk */
     SCATTERED,                                      /* any other way */
-    LINEAR,                                         /* as the walk goes */
-    REPEATED,                                       /* a row of its last axis, the same for all others: held in scratch, and its beginning once more behind it */
-    CONSTANT                                        /* one element: a block of it is held in scratch */
+    LINEAR,                                         /* in the order of the walk */
+    REPEATED,                                       /* one row, repeated along the other axes: held in scratch, followed by a copy of its beginning */
+    CONSTANT                                        /* one element: scratch holds a block of copies */
 } lie;
 
 typedef struct range {
@@ -87,14 +87,14 @@ typedef struct range {
     const struct cr_blocks *k;
     cr_lane lane;
     size_t size;                                    /* bytes of a lane */
-    int64_t lanes;                                  /* of a vector: blocks are padded to whole ones */
+    int64_t lanes;                                  /* of a vector; blocks are padded to whole vectors */
     int64_t block;                                  /* room of a slot, in lanes */
     lie in[CR_MAX_INPUTS], out[CR_MAX_OUTPUTS];
     bool straight, by_rows, direct[CR_MAX_OUTPUTS]; /* see is_straight, goes_by_rows, is_direct */
-    int64_t at[CR_MAX_DIMS];                        /* where in the walk's shape this block begins */
-    char *scratch, *held[CR_MAX_INPUTS];            /* held: what is REPEATED or CONSTANT */
-    void **value;                                   /* where each value of this block is */
-    bool *by_zero;                                  /* set where an integer is divided by 0 */
+    int64_t at[CR_MAX_DIMS];                        /* coordinates of the first element of the block */
+    char *scratch, *held[CR_MAX_INPUTS];            /* held: copies of REPEATED and CONSTANT inputs */
+    void **value;                                   /* addresses of the values of this block */
+    bool *by_zero;                                  /* set if an integer is divided by 0 */
 } range;
 
 static void *slot_at(const range *r, int slot) { return r->scratch + (size_t)slot * (size_t)r->block * r->size; }
@@ -112,7 +112,7 @@ static lie lie_of(const cr_walk *w, const cr_arg *a) {
     return constant ? CONSTANT : linear ? LINEAR : repeated ? REPEATED : SCATTERED;
 }
 
-/* Goes n elements on. */
+/* Advances by n elements. */
 static void advance(range *r, int64_t n) {
     int d = r->w->ndim - 1;
     for (r->at[d] += n; d > 0 && r->at[d] >= r->w->shape[d]; d--) {
@@ -121,7 +121,7 @@ static void advance(range *r, int64_t n) {
     }
 }
 
-/* The address of the block's first element, where its n elements lie on the last axis, else NULL. */
+/* The address of the first element if all n elements of the block lie in one row, else NULL. */
 static char *in_row(const range *r, const cr_arg *a, int64_t n) {
     const int last = r->w->ndim - 1;
     int64_t offset = 0;
@@ -130,7 +130,7 @@ static char *in_row(const range *r, const cr_arg *a, int64_t n) {
     return (char *)a->data + offset * (int64_t)cr_dtype_size(a->dtype);
 }
 
-/* The address of elements first .. first + n - 1, those of the block, where they lie consecutively as lanes, else NULL. */
+/* The address of the n elements of the block if they are contiguous lanes, else NULL. */
 static void *in_place(const range *r, const cr_arg *a, lie lies, int64_t first, int64_t n) {
     if (n % r->lanes || a->dtype != r->w->compute) return NULL;
     if (lies == LINEAR) return (char *)a->data + (size_t)first * r->size;
@@ -143,17 +143,17 @@ static void fill_lanes(const range *r, void *block, double v, int64_t n) {
     cr_block_load(r->lane, block, r->w->compute, bytes, 0, n);
 }
 
-/* n elements of an input as lanes, from address `from` on at this stride or, where that is NULL, from element `first` on. */
+/* Converts n elements of an input to lanes: from address `from` at this stride, or if that is NULL from element `first` on. */
 static void convert_input(const range *r, const cr_arg *a, void *to, const char *from, int64_t stride, int64_t first, int64_t n) {
     const cr_place at = {r->w->ndim, r->w->shape, a->strides};
     if (from) cr_block_load(r->lane, to, a->dtype, from, stride, n);
     else cr_block_gather(r->lane, to, a->dtype, a->data, &at, first, n);
 }
 
-/* Lanes that an input takes in scratch beyond its slot. */
+/* Lanes of scratch that an input needs beyond its slot. */
 static int64_t held_lanes(const range *r, int k) { return r->in[k] == REPEATED ? r->w->shape[r->w->ndim - 1] + r->block : 0; }
 
-/* Numbers, and inputs that are held: once for all blocks of up to n. */
+/* Prepares scalars and held inputs, once for all blocks of up to n elements. */
 static void fill_constants(range *r, int64_t n) {
     const cr_walk *w = r->w;
     const cr_program *p = r->pl->p;
@@ -192,7 +192,7 @@ static void store_output(const range *r, const cr_arg *a, void *block, int64_t f
     cr_block_scatter(r->lane, block, a->dtype, a->data, &at, first, n);
 }
 
-/* The first result that is the same value as result k. */
+/* The first output with the same value as output k. */
 static int first_same(const cr_program *p, int k) {
     int first = 0;
     while (p->out[first] != p->out[k]) first++;
@@ -211,23 +211,21 @@ static void run_fused(const range *r, int64_t first, int64_t n, int64_t padded) 
     }
     r->k->fused[r->pl->p->fused](out, in, params, padded);
     for (int k = 0; k < w->n_out; k++) {
-        int computed = first_same(r->pl->p, k);     /* a value that is a result twice is stored by the kernel once */
+        int computed = first_same(r->pl->p, k);     /* the kernel stores a value once that is output twice */
         if (computed < k || out[k] == slot_at(r, w->n_in + k)) store_output(r, &w->out[k], out[computed], first, n);
     }
 }
-
-static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
 
 static void run_instruction(const range *r, int op, void *y, const void *a, const void *b, const void *c, int64_t n) {
     if (r->lane == CR_LANE_F32) r->k->f32[op](y, a, b, c, n);
     else if (r->lane == CR_LANE_F64) r->k->f64[op](y, a, b, c, n);
     else {
-        if (divides(op) && r->lane != CR_LANE_BOOL) *r->by_zero |= cr_cpu_vec()->reduce->nonzero(b, n, r->size, false) < n;
+        if (cr_opcode_divides(op) && r->lane != CR_LANE_BOOL) *r->by_zero |= cr_cpu_vec()->reduce->nonzero(b, n, r->size, false) < n;
         cr_cpu_vec()->integers->of[r->w->compute][op](y, a, b, c, n);
     }
 }
 
-/* May the instruction that gives result k write it to its place at once?  Not where a later one reads an input that lies there. */
+/* May the instruction that computes output k write it directly?  Not if a later one reads an input that lies there. */
 static bool is_direct(const range *r, int k) {
     const cr_walk *w = r->w;
     const cr_program *p = r->pl->p;
@@ -241,7 +239,7 @@ static bool is_direct(const range *r, int k) {
     return true;
 }
 
-/* Of bool x != 0 is x: no instruction, where x is an input and the result no result of the program. */
+/* For bool, x != 0 is x: needs no instruction, if x is an input and the result is not an output. */
 static bool is_itself(const range *r, int k) {
     const cr_program *p = r->w->program;
     const cr_instr *s = &p->instr[k];
@@ -251,7 +249,7 @@ static bool is_itself(const range *r, int k) {
     return true;
 }
 
-/* Part k of n of the next block of every input, spread over the instructions of this one: memory is never idle. */
+/* Prefetches part k of n of the next block of every input, so that memory stays busy during the instructions of this block. */
 static void fetch_next(const range *r, int64_t length, int k, int n) {
     int64_t bytes = length * (int64_t)r->size, from = bytes * k / n & -64, to = bytes * (k + 1) / n & -64;
     for (int j = 0; j < r->w->n_in; j++)
@@ -262,7 +260,7 @@ static void run_interpreted(const range *r, int64_t first, int64_t n, int64_t pa
     const cr_walk *w = r->w;
     const cr_program *p = r->pl->p;
     int base = first_result(p);
-    bool copy = false;                              /* a result that is an input must not be overwritten by another result first */
+    bool copy = false;                              /* an input that is also an output must not be overwritten by another output first */
     for (int k = 0; k < w->n_out; k++) copy |= w->n_out > 1 && p->out[k] < w->n_in;
     void **value = r->value, *place[CR_MAX_OUTPUTS];
     for (int k = 0; k < w->n_in; k++) value[k] = load_input(r, k, first, n, padded, copy);
@@ -279,7 +277,7 @@ static void run_interpreted(const range *r, int64_t first, int64_t n, int64_t pa
     for (int k = 0; k < w->n_out; k++) if (!place[k]) store_output(r, &w->out[k], value[p->out[k]], first, n);
 }
 
-/* Does every operand lie in memory as the kernel wants it, and needs the program no block of its own?  Then a run may be of any length. */
+/* Do all operands lie in memory as the kernel needs them, and does the program need no slots?  Then a run may have any length. */
 static bool is_straight(const range *r) {
     const cr_walk *w = r->w;
     const cr_program *p = w->program;
@@ -289,7 +287,7 @@ static bool is_straight(const range *r) {
     return r->lane != CR_LANE_BOOL;
 }
 
-/* Are blocks cut at the ends of rows?  Where these are long and an operand has an address only in each. */
+/* Are blocks cut at the ends of rows?  If rows are long and an operand is contiguous only within each. */
 static bool goes_by_rows(const range *r) {
     const cr_walk *w = r->w;
     const int last = w->ndim - 1;
@@ -304,7 +302,7 @@ static int64_t block_length(const range *r, int64_t left) {
     const int last = r->w->ndim - 1;
     int64_t n = r->straight || left < r->block ? left : r->block;
     if (r->by_rows && n > r->w->shape[last] - r->at[last]) n = r->w->shape[last] - r->at[last];
-    return (r->straight || r->by_rows) && n > r->lanes ? n / r->lanes * r->lanes : n;        /* what is not a whole vector passes through scratch */
+    return (r->straight || r->by_rows) && n > r->lanes ? n / r->lanes * r->lanes : n;        /* a partial vector passes through scratch */
 }
 
 static void run_blocks(range *r, int64_t first, int64_t n) {
@@ -365,7 +363,7 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
     }
     const cr_walk *w = &j->walks[low];
     int64_t most = cr_chunk(w->numel), first = (chunk - j->start[low]) * most, left = w->numel - first;
-    cr_status bad = run_range(w, j->plan, first, left < most ? left : most);
+    cr_status bad = run_range(w, j->plan, first, cr_imin(left, most));
     if (bad != CR_OK) atomic_store(&j->failed, bad);
 }
 
@@ -399,8 +397,8 @@ static cr_status check(const cr_walk *w) {
     return CR_OK;
 }
 
-/* ---- few elements, f32, in order: one call of the compiled loop.  Our own storages end at whole lines, so that the loop's last
- * vector may run over their end. */
+/* ---- few contiguous f32 elements: one call of the compiled loop.  Storages of this device end at whole cache lines, so the last
+ * vector of the loop may run past their end. */
 enum { TINY = 256 };
 
 static void run_loop(const struct cr_blocks *k, const cr_program *p, float *y, const float *const *x, const double *params, int64_t n) {
@@ -419,7 +417,7 @@ static bool is_one_loop(const struct cr_blocks *k, const cr_program *p) {
     return p->n_instr == 1 && p->n_param + p->n_const == 0 && p->out[0] == p->n_in && k->f32[p->instr[0].op];
 }
 
-/* May `padded` elements be read from a; written, where nothing but padding lies behind its n? */
+/* May `padded` elements be read from a, or written if only padding follows its n elements? */
 static bool room_behind(const cr_arg *a, int64_t n, int64_t padded, bool write) {
     if (a->strides[0] != 1 || a->dtype != CR_F32) return false;
     if (padded == n) return true;
@@ -448,8 +446,8 @@ static bool run_tiny(const cr_walk *w) {
     return true;
 }
 
-/* ---- transposed operands: consecutive along another axis than the last.  Read by blocks they would fetch a line for each element;
- * copied in tiles first they do not. */
+/* ---- transposed operands: contiguous along another axis than the last.  Reading them by blocks would fetch a line per element, so
+ * they are first copied in tiles. */
 static bool is_transposed(const cr_walk *w, const cr_arg *a) {
     const int last = w->ndim - 1;
     bool consecutive = false, broadcast = false;
@@ -485,36 +483,41 @@ static bool has_transposed(const cr_walk *w) {
     return false;
 }
 
+/* How many walks from w[0] on have its program and dtype. */
+static int64_t count_alike(const cr_walk *w, int64_t count) {
+    int64_t n = 1;
+    while (n < count && w[n].program == w->program && w[n].compute == w->compute) n++;
+    return n;
+}
+
 cr_status cr_cpu_elementwise(const cr_elementwise_args *args) {
-    const cr_walk *walks = args->walks;
-    const int64_t count = args->count;
-    if (count == 1 && run_tiny(walks)) return CR_OK;
-    for (int64_t i = 0, n; i < count; i += n) {
+    if (args->count == 1 && run_tiny(args->walks)) return CR_OK;
+    for (int64_t i = 0, n; i < args->count; i += n) {
+        const cr_walk *w = &args->walks[i];
         int64_t numel = 0;
-        for (n = 0; i + n < count && walks[i + n].program == walks[i].program && walks[i + n].compute == walks[i].compute; n++)
-            numel += walks[i + n].numel;
+        n = count_alike(w, args->count - i);
+        for (int64_t k = 0; k < n; k++) numel += w[k].numel;
         if (!numel) continue;
-        cr_status bad = check(&walks[i]);
-        if (bad == CR_OK) bad = n == 1 && has_transposed(&walks[i]) ? run_packed(&walks[i]) : run_alike(&walks[i], n, numel);
-        if (bad != CR_OK) return bad;
+        cr_status status = check(w);
+        if (status == CR_OK) status = n == 1 && has_transposed(w) ? run_packed(w) : run_alike(w, n, numel);
+        if (status != CR_OK) return status;
     }
     return CR_OK;
 }
 
 /* ---- neighbours of floats */
-typedef struct next_job { void *y; const void *a, *b; cr_dtype dtype; int64_t n, infinity; } next_job;
+typedef struct next_job { char *y; const char *a, *b; cr_dtype dtype; int64_t n, infinity; } next_job;
 
 static void next_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const next_job *j = ctx;
-    const int64_t first = chunk * cr_chunk(j->n), left = j->n - first, at = first * (int64_t)cr_dtype_size(j->dtype);
-    cr_cpu_vec()->integers->next[j->dtype]((char *)j->y + at, (const char *)j->a + at, (const char *)j->b + at, j->infinity, left < cr_chunk(j->n) ? left : cr_chunk(j->n));
+    const int64_t each = cr_chunk(j->n), first = chunk * each, at = first * (int64_t)cr_dtype_size(j->dtype);
+    cr_cpu_vec()->integers->next[j->dtype](j->y + at, j->a + at, j->b + at, j->infinity, cr_imin(each, j->n - first));
 }
 
 cr_status cr_cpu_nextafter(const cr_nextafter_args *args) {
-    const cr_array *y = &args->y, *a = &args->a, *b = &args->b;
-    const int64_t infinity = args->infinity;
-    next_job j = {cr_array_data(y), cr_array_data(a), cr_array_data(b), y->dtype, y->numel, infinity};
+    const cr_array *y = &args->y;
+    next_job j = {cr_array_data(y), cr_array_data(&args->a), cr_array_data(&args->b), y->dtype, y->numel, args->infinity};
     if (j.n) cr_pool_run(cr_pieces(j.n, cr_chunk(j.n)), next_chunk, &j);
     return CR_OK;
 }

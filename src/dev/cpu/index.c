@@ -1,15 +1,14 @@
-/* index.c - indices checked, gather and scatter.
+/* index.c - checks of indices, gather and scatter.
  *
- * Every index is checked before anything that was there is written over.  What goes to one place does so in the order of the source: the work is cut
- * by what is written (places, columns), never by what is read, so there is nothing to lock and the bits are fixed.  f16 and bf16
- * are added in f32 and rounded once, after the last addition.  All of it is limited by memory. */
+ * All indices are checked before existing data is overwritten.  Elements with the same index are combined in the order of the
+ * source: the work is cut by what is written (rows, columns), never by what is read, so no locks are needed and the bits are
+ * fixed.  f16 and bf16 accumulate in f32 and are rounded once, after the last addition.  Limited by memory. */
 #include <string.h>
 
 #include "../../core/pool.h"
 #include "cpu.h"
 #include "index.h"
 #include "isa.h"
-#include "product.h"
 
 /* ---- indices */
 
@@ -21,7 +20,7 @@ static bool any_outside(const check *c, int64_t from, int64_t to) {
 
 bool cr_cpu_check(check *c, int64_t from, int64_t to) {
     for (int64_t part; from < to; from = part) {
-        part = least(to, from + 1024);
+        part = cr_imin(to, from + 1024);
         if (!any_outside(c, from, part)) continue;
         while (!any_outside(c, from, from + 1)) from++;
         long long first = atomic_load(&c->bad);
@@ -52,42 +51,40 @@ cr_status cr_cpu_checked(const check *c) {
 static void check_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     check *c = ctx;
-    cr_cpu_check(c, chunk * CHECKED, least(c->n, (chunk + 1) * CHECKED));
+    cr_cpu_check(c, chunk * CHECKED, cr_imin(c->n, (chunk + 1) * CHECKED));
 }
 
 cr_status cr_cpu_open_indices(const char *op, const cr_array *index, int64_t size, bool wrap, indices *out) {
     check c;
-    cr_status s = cr_cpu_start_check(&c, op, index, size, wrap);
-    if (s) return s;
-    const int64_t chunks = cr_pieces(c.n, CHECKED);
-    if (chunks == 1) check_chunk(&c, 0, 0);
-    else cr_pool_run(chunks, check_chunk, &c);
+    cr_status status = cr_cpu_start_check(&c, op, index, size, wrap);
+    if (status != CR_OK) return status;
+    cr_run_chunks(cr_pieces(c.n, CHECKED), check_chunk, &c);
     *out = c.x;
-    s = cr_finished(op, CR_OK);                     /* indices that nobody looked at are not used */
-    return s ? s : cr_cpu_checked(&c);
+    status = cr_finished(op, CR_OK);                /* indices of chunks that were skipped are unchecked: not to be used */
+    return status != CR_OK ? status : cr_cpu_checked(&c);
 }
 
 typedef struct job {
     char *y;                                        /* written */
     const char *x;                                  /* read */
     indices index;
-    check check;                                    /* gather: of each chunk's own indices */
+    check check;                                    /* gather: each chunk checks its own indices */
     cr_dtype dtype;
     size_t size;
     int64_t M, R, N, K;
     int64_t rows, columns, blocks;                  /* of a chunk; column blocks in a row of chunks */
     bool sum, extreme, least;                       /* scatter adds, or keeps the largest, or the smallest */
-    const cr_product_isa *isa;
     atomic_bool failed;
 } job;
 
-static job job_of(const cr_array *y, const cr_array *x) {
-    return (job){.y = cr_array_data(y), .x = cr_array_data(x), .dtype = y->dtype, .size = cr_dtype_size(y->dtype)};
+/* table (M, R, N): what the index addresses. */
+static job job_of(const cr_array *y, const cr_array *x, const cr_array *index, const cr_array *table) {
+    return (job){.y = cr_array_data(y), .x = cr_array_data(x), .dtype = y->dtype, .size = cr_dtype_size(y->dtype),
+                 .M = table->shape[0], .R = table->shape[1], .N = table->shape[2], .K = index->shape[1]};
 }
 
 static cr_status run(job *j, const char *op, int64_t chunks, void (*fn)(void *, int64_t, int)) {
-    if (chunks == 1) fn(j, 0, 0);
-    else cr_pool_run(chunks, fn, j);
+    cr_run_chunks(chunks, fn, j);
     return atomic_load(&j->failed) ? cr_fail(CR_NO_MEMORY, op, "no memory for the sums") : CR_OK;
 }
 
@@ -99,7 +96,7 @@ static cr_status run(job *j, const char *op, int64_t chunks, void (*fn)(void *, 
         const indices index = j->index;                                                                         \
         T *y = (T *)(void *)j->y;                                                                               \
         for (int64_t row = from; row < to;) {                                                                   \
-            const int64_t m = row / j->K, end = least(to, (m + 1) * j->K);                                      \
+            const int64_t m = row / j->K, end = cr_imin(to, (m + 1) * j->K);                                      \
             const T *x = (const T *)(const void *)j->x + m * j->R * N;                                          \
             if (N == 1 && index.wide) for (const int64_t *at = index.at; row < end; row++) y[row] = x[at[row]]; \
             else if (N == 1) for (; row < end; row++) y[row] = x[index_at(index, row)];                         \
@@ -116,7 +113,7 @@ GATHER(gather_8, uint64_t)
 static void gather_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
-    int64_t from = chunk * j->rows, to = least(j->M * j->K, from + j->rows);
+    int64_t from = chunk * j->rows, to = cr_imin(j->M * j->K, from + j->rows);
     if (!cr_cpu_check(&j->check, from * j->N, to * j->N)) return;
     switch (j->size) {
         case 1: gather_1(j, from, to); break;
@@ -127,15 +124,12 @@ static void gather_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_gather(const cr_gather_args *args) {
-    const cr_array *y = &args->y, *x = &args->x, *index = &args->index;
-    const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2], K = args->index.shape[1];
-    job j = job_of(y, x);
-    cr_status s = cr_cpu_start_check(&j.check, "gather", index, R, false);
-    if (s || y->numel == 0) return s;
+    job j = job_of(&args->y, &args->x, &args->index, &args->x);
+    const cr_status status = cr_cpu_start_check(&j.check, "gather", &args->index, j.R, false);
+    if (status != CR_OK || args->y.numel == 0) return status;
     j.index = j.check.x;
-    j.M = M; j.R = R; j.N = N; j.K = K;
-    j.rows = most(1, INDEX_GRAIN / N);
-    run(&j, "gather", cr_pieces(M * K, j.rows), gather_chunk);
+    j.rows = cr_imax(1, INDEX_GRAIN / j.N);
+    run(&j, "gather", cr_pieces(j.M * j.K, j.rows), gather_chunk);
     return cr_cpu_checked(&j.check);
 }
 
@@ -186,13 +180,13 @@ static void scatter_half(const job *j, int64_t m, int64_t from, int64_t to, floa
     bool bf16 = j->dtype == CR_BF16;
     int64_t n = to - from;
     uint16_t *y = (uint16_t *)(void *)j->y + m * j->R * j->N + from;
-    for (int64_t r = 0; r < j->R; r++) j->isa->f32_from_half(sum + r * n, y + r * j->N, n, bf16);
+    for (int64_t r = 0; r < j->R; r++) cr_block_load(CR_LANE_F32, sum + r * n, j->dtype, y + r * j->N, 1, n);
     for (int64_t k = 0; k < j->K && cr_goes_on(k, INDEX_GRAIN); k++) {
         int64_t row = (m * j->K + k) * j->N + from;
         const uint16_t *x = (const uint16_t *)(const void *)j->x + row;
         for (int64_t i = 0; i < n; i++) sum[index_at(j->index, row + i) * n + i] += bf16 ? cr_bf16_to_f32(x[i]) : cr_f16_to_f32(x[i]);
     }
-    for (int64_t r = 0; r < j->R; r++) j->isa->half_from_f32(y + r * j->N, sum + r * n, n, bf16);
+    for (int64_t r = 0; r < j->R; r++) cr_block_store(CR_LANE_F32, sum + r * n, j->dtype, y + r * j->N, 1, n);
 }
 
 static void scatter_one(const job *j, int64_t m, int64_t from, int64_t to, float *sum) {
@@ -227,43 +221,36 @@ static void scatter_one(const job *j, int64_t m, int64_t from, int64_t to, float
 static void scatter_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
-    int64_t m = chunk / j->blocks * j->rows, last = least(j->M, m + j->rows);
-    int64_t from = chunk % j->blocks * j->columns, to = least(j->N, from + j->columns);
-    size_t bytes = j->sum && is_half(j->dtype) ? (size_t)(j->R * (to - from)) * sizeof(float) : 0;
+    int64_t m = chunk / j->blocks * j->rows, last = cr_imin(j->M, m + j->rows);
+    int64_t from = chunk % j->blocks * j->columns, to = cr_imin(j->N, from + j->columns);
+    size_t bytes = j->sum && cr_dtype_is_half(j->dtype) ? (size_t)(j->R * (to - from)) * sizeof(float) : 0;
     float *sum = bytes ? cr_cpu_try_take(bytes) : NULL;
     if (bytes && !sum) { atomic_store(&j->failed, true); return; }
     for (; m < last; m++) scatter_one(j, m, from, to, sum);
     cr_cpu_give(sum, bytes);
 }
 
-static cr_status scatter(const char *op, job *j, const cr_array *index, int64_t M, int64_t R, int64_t N, int64_t K) {
-    const cr_status s = cr_cpu_open_indices(op, index, R, false, &j->index);
-    if (s || index->numel == 0) return s;
-    if (M == 1 && N == 1 && !j->extreme && cr_cpu_suits_buckets(j->dtype, j->sum, R, K)) return cr_cpu_put_by_buckets(j->dtype, j->sum, j->y, 1, R, j->index, j->x, 1, K);
-    j->M = M; j->R = R; j->N = N; j->K = K;
-    j->isa = cr_product_best();
-    int64_t work = K * N;
-    j->rows = most(1, INDEX_GRAIN / work);
-    j->columns = work <= INDEX_GRAIN ? N : least(N, most(most(64, N / 16), INDEX_GRAIN / K));    /* narrow ones would meet a new page with each row */
-    j->blocks = cr_pieces(N, j->columns);
-    return run(j, op, cr_pieces(M, j->rows) * j->blocks, scatter_chunk);
+static cr_status scatter(const char *op, job *j, const cr_array *index) {
+    const cr_status status = cr_cpu_open_indices(op, index, j->R, false, &j->index);
+    if (status != CR_OK || index->numel == 0) return status;
+    if (j->M == 1 && j->N == 1 && !j->extreme && cr_cpu_suits_buckets(j->dtype, j->sum, j->R, j->K))
+        return cr_cpu_put_by_buckets(j->dtype, j->sum, j->y, 1, j->R, j->index, j->x, 1, j->K);
+    const int64_t work = j->K * j->N, narrowest = cr_imax(64, j->N / 16);      /* narrower strips would meet a new page with each row */
+    j->rows = cr_imax(1, INDEX_GRAIN / work);
+    j->columns = work <= INDEX_GRAIN ? j->N : cr_imin(j->N, cr_imax(narrowest, INDEX_GRAIN / j->K));
+    j->blocks = cr_pieces(j->N, j->columns);
+    return run(j, op, cr_pieces(j->M, j->rows) * j->blocks, scatter_chunk);
 }
 
 cr_status cr_cpu_scatter(const cr_scatter_args *args) {
-    const cr_array *y = &args->y, *index = &args->index, *src = &args->src;
-    const bool sum = args->sum;
-    const int64_t M = args->y.shape[0], R = args->y.shape[1], N = args->y.shape[2], K = args->index.shape[1];
-    job j = job_of(y, src);
-    j.sum = sum;
-    return scatter(sum ? "scatter_add" : "scatter", &j, index, M, R, N, K);
+    job j = job_of(&args->y, &args->src, &args->index, &args->y);
+    j.sum = args->sum;
+    return scatter(j.sum ? "scatter_add" : "scatter", &j, &args->index);
 }
 
 cr_status cr_cpu_scatter_extreme(const cr_scatter_extreme_args *args) {
-    const cr_array *y = &args->y, *index = &args->index, *src = &args->src;
-    const bool least = args->least;
-    const int64_t M = args->y.shape[0], R = args->y.shape[1], N = args->y.shape[2], K = args->index.shape[1];
-    job j = job_of(y, src);
+    job j = job_of(&args->y, &args->src, &args->index, &args->y);
     j.extreme = true;
-    j.least = least;
-    return scatter("scatter_reduce", &j, index, M, R, N, K);
+    j.least = args->least;
+    return scatter("scatter_reduce", &j, &args->index);
 }

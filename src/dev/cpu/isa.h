@@ -1,19 +1,18 @@
 /* isa.h - the tables of kernels that are compiled once per instruction set.  A file x_isa.c defines its table as
- * CR_ISA_NAME(cr_x), that is cr_x_v2, cr_x_v3, cr_x_v4, or cr_x_v0 on machines that are not x86-64; cpu.c picks one. */
+ * CR_ISA_NAME(cr_x): cr_x_v2, cr_x_v3, cr_x_v4, or cr_x_v0 on processors other than x86-64.  cpu.c chooses among them. */
 #ifndef CR_ISA_H
 #define CR_ISA_H
 
 #include "blocks.h"
+#include "isa_name.h"
 #include "../program.h"
 
 #include <string.h>
 
-#define CR_ISA_TABLE(type, name) extern const struct type name##_v0, name##_v2, name##_v3, name##_v4
-
 /* One instruction over a block, results first.  f32: whole vectors, so n is a multiple of `lanes`; y may be an operand. */
 typedef void (*cr_block_f32)(float *y, const float *a, const float *b, const float *c, int64_t n);
 typedef void (*cr_block_f64)(double *y, const double *a, const double *b, const double *c, int64_t n);
-typedef void (*cr_block_int)(void *y, const void *a, const void *b, const void *c, int64_t n);        /* elements; of bool, bytes that are 0 or 1 */
+typedef void (*cr_block_int)(void *y, const void *a, const void *b, const void *c, int64_t n);        /* elements; bool: bytes that are 0 or 1 */
 /* A whole program over a block, n a multiple of `lanes`; every input is read before a result is written at the same place. */
 typedef void (*cr_block_fused)(float *const *out, const float *const *in, const float *params, int64_t n);
 
@@ -24,19 +23,19 @@ struct cr_blocks {                                  /* elementwise_isa.c */
     const cr_block_fused *fused;                    /* by cr_program.fused */
     int n_fused;
 };
-CR_ISA_TABLE(cr_blocks, cr_blocks);
+CR_ISA_TABLE(cr_blocks);
 
 struct cr_integers {                                /* integers_isa.c */
-    const cr_block_int *of[CR_F16];                 /* by dtype, then by opcode; NULL: no instruction of integers */
-    void (*next[CR_F16])(void *y, const void *a, const void *b, int64_t infinity, int64_t n);      /* the floats next to a towards b, on their bits; signed */
+    const cr_block_int *of[CR_DTYPES];              /* by dtype, then by opcode; NULL: no instruction of integers */
+    void (*next[CR_DTYPES])(void *y, const void *a, const void *b, int64_t infinity, int64_t n);      /* nextafter on the bits of floats; signed */
 };
-CR_ISA_TABLE(cr_integers, cr_integers);
+CR_ISA_TABLE(cr_integers);
 
 struct cr_conversions {                             /* conversions_isa.c: cr_block_load and cr_block_store */
     void (*load)(cr_lane lane, void *block, cr_dtype dt, const void *src, int64_t stride, int64_t n);
     void (*store)(cr_lane lane, const void *block, cr_dtype dt, void *dst, int64_t stride, int64_t n);
 };
-CR_ISA_TABLE(cr_conversions, cr_conversions);
+CR_ISA_TABLE(cr_conversions);
 
 struct cr_casts {                                   /* casts_isa.c: consecutive elements */
     int tile;                                       /* transpose: to[i to_step + j] = from[i + j from_step], i and j < tile, of 4 bytes each */
@@ -44,14 +43,15 @@ struct cr_casts {                                   /* casts_isa.c: consecutive 
     void (*stream_end)(void);                       /* after the last one with `stream` (past the caches) on this thread */
     void (*f16_to_f32)(float *y, const uint16_t *x, int64_t n);
     void (*bf16_to_f32)(float *y, const uint16_t *x, int64_t n);
-    void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n);
+    void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n); /* to nearest, ties to even */
     void (*f32_to_bf16)(uint16_t *y, const float *x, int64_t n);
-    void (*f32_to[CR_F16])(void *y, const float *x, int64_t n);  /* integers, by dtype; NULL: there is none */
-    void (*repeat)(void *to, uint64_t pattern, int64_t bytes);          /* the 8 bytes of pattern over and over */
+    void (*round_to_bf16)(float *y, const float *x, int64_t n); /* to bf16 and back */
+    void (*f32_to[CR_DTYPES])(void *y, const float *x, int64_t n);  /* by dtype; NULL: no such function */
+    void (*repeat)(void *to, uint64_t pattern, int64_t bytes);          /* repeats the 8 bytes of pattern */
     void (*reverse)(void *to, const void *from, int64_t n, int64_t size);                  /* to[i] = from[-i], i < n, elements of 1, 2, 4 or 8 bytes */
 };
-CR_ISA_TABLE(cr_casts, cr_casts);
-static inline uint64_t cr_pattern(const void *value, size_t size) {      /* of an element of 1, 2, 4 or 8 bytes */
+CR_ISA_TABLE(cr_casts);
+static inline uint64_t cr_pattern(const void *value, size_t size) {     /* an element of 1, 2, 4 or 8 bytes, repeated */
     uint64_t pattern = 0;
     memcpy(&pattern, value, size);
     for (; size < sizeof pattern; size *= 2) pattern |= pattern << 8 * size;
@@ -61,32 +61,32 @@ static inline uint64_t cr_pattern(const void *value, size_t size) {      /* of a
 /* reduce_isa.c: by cr_lane and then by cr_reduce_kind or CR_RUN_SQUARES (floats; its columns are sums).  Pointers to void: to the lane's type */
 enum { CR_RUN_SQUARES = CR_REDUCE_MIN + 1 };
 struct cr_reducer {
-    void (*run)(void *y, const void *x, int64_t n);             /* *y = the n numbers of x reduced; n 0: the identity */
+    void (*run)(void *y, const void *x, int64_t n);             /* *y = the reduction of n numbers; n 0: the identity */
     void (*columns)(void *acc, const void *x, int64_t rows, int64_t stride, int64_t n);    /* acc[i] = acc[i] op x[r * stride + i], by fours of r */
 };
 struct cr_reducers {
-    int64_t piece;                                                                         /* numbers to `run` at once: no lane adds more than 64, so that the error of a sum stays below 1e-6 */
+    int64_t piece;                                                                         /* numbers for one `run`: each lane adds at most 64, so that the error of a sum is below 1e-6 */
     struct cr_reducer of[3][5];
     void (*map[2])(cr_reduce_map map, void *y, const void *x, const void *mean, bool each, int64_t n);     /* ABS, SQUARE, NUMBER, DEVIATION (from one mean, or each from its own); y may be x */
-    int64_t (*nonzero)(const void *x, int64_t n, size_t bytes, bool is_float);             /* how many of n elements of so many bytes are not 0 */
+    int64_t (*nonzero)(const void *x, int64_t n, size_t bytes, bool is_float);             /* how many of n elements are not 0 */
     void (*test_columns)(int64_t *y, const void *x, int64_t rows, int64_t stride, int64_t n, size_t bytes, bool is_float, bool all);
                                                     /* y[i] = is one of x[r * stride + i] not 0?  all: are all? */
     int64_t (*find[3])(const void *x, int64_t n, const void *v);                           /* first position of *v (NaN equals NaN), or n */
     void (*arg_columns[3])(bool max, void *best, int64_t *index, const void *x, int64_t first, int64_t rows, int64_t stride, int64_t n);
-                                                    /* rows first .. first + rows - 1 against the best so far; index is theirs */
+                                                    /* compares rows first .. first + rows - 1 with the best so far, at index */
 };
-CR_ISA_TABLE(cr_reducers, cr_reducers);
+CR_ISA_TABLE(cr_reducers);
 
 struct cr_randoms {                                 /* random_isa.c */
     void (*philox)(uint64_t seed, uint64_t first, uint32_t *words, int64_t blocks);        /* 4 words of each block, in order */
     void (*uniforms)(float *y, const uint32_t *words, int64_t n);                          /* [0, 1) */
     void (*normals)(double *y, const uint32_t *words, int64_t n);                          /* n even */
 };
-CR_ISA_TABLE(cr_randoms, cr_randoms);
+CR_ISA_TABLE(cr_randoms);
 static inline uint64_t cr_word64(const uint32_t *words, int64_t i) { return words[2 * i] | (uint64_t)words[2 * i + 1] << 32; }
 static inline double cr_uniform64(const uint32_t *words, int64_t i) { return (double)(cr_word64(words, i) >> 11) * 0x1p-53; }
 
-/* rows_isa.c in f32, rows_f64.c in f64: one row of n lanes; absent operands are NULL.  The formulas stand with the functions. */
+/* rows_isa.c in f32, rows_f64.c in f64: one row of n lanes; absent operands are NULL. */
 typedef struct cr_logits_sums { double max, sum_exp, sum; } cr_logits_sums;                /* sum_exp of exp(x - max) */
 struct cr_rows {
     void (*softmax)(void *y, const void *x, int64_t n, bool log_of);
@@ -96,24 +96,25 @@ struct cr_rows {
     void (*logits_sums)(cr_logits_sums *s, const void *x, int64_t n, bool with_sum);
     void (*logits_bwd)(void *dx, const void *x, int64_t n, double lse, double g, double c);
 };
-CR_ISA_TABLE(cr_rows, cr_rows);
+CR_ISA_TABLE(cr_rows);
 extern const struct cr_rows cr_rows_f64;
 
 enum { CR_RANKED = 128, CR_IN_STEP = 16 };
 struct cr_orders {                                  /* order_isa.c: keys are cr_key's (order.h) */
-    void (*keys)(uint64_t *y, cr_dtype dt, const void *x, int64_t n, uint64_t flip);       /* each key xor flip: all ones turn the order round */
+    void (*keys)(uint64_t *y, cr_dtype dt, const void *x, int64_t n, uint64_t flip);       /* each key xor flip: all ones reverse the order */
     void (*range)(uint64_t range[2], const uint64_t *keys, int64_t n);                     /* widened to hold all of them */
-    void (*rank)(uint64_t *order, const uint64_t *keys, int64_t n);                        /* order[r]: where the r-th of at most CR_RANKED is; equal ones as they lie */
+    void (*rank)(uint64_t *order, const uint64_t *keys, int64_t n);                        /* order[r]: position of the r-th of n <= CR_RANKED keys; stable */
     bool (*any_up_to)(const uint64_t *keys, int64_t n, uint64_t limit);
     void (*places)(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *keys, bool right);
-                                                    /* at[i]: the first of the R elements of x from start[i] on whose key is not below (right: above) keys[i]; CR_IN_STEP of them */
-    int64_t (*changes)(uint8_t *at, const uint64_t *keys, int64_t n, uint64_t nan);        /* at[i], 0 or 1: is keys[i + 1] another than keys[i], or cr_nan_key?  How many are */
-    bool (*any_outside)(const void *at, bool wide, int64_t n, int64_t low, int64_t high);  /* indices, i64 (wide) or i32: is one below low or above high? */
+                                                    /* at[i]: the first of the R elements from x + start[i] whose key is >= (right: >) keys[i]; i < CR_IN_STEP */
+    int64_t (*changes)(uint8_t *at, const uint64_t *keys, int64_t n, uint64_t nan);        /* at[i]: does keys[i + 1] differ from keys[i], or is it NaN?  Returns how many do */
+    bool (*any_outside)(const void *at, bool wide, int64_t n, int64_t low, int64_t high);  /* indices, i64 (wide) or i32: is any below low or above high? */
 };
-CR_ISA_TABLE(cr_orders, cr_orders);
+CR_ISA_TABLE(cr_orders);
 
+/* All kernels of one instruction set.  cpu.c chooses one such table for the process. */
 struct cr_isa_kernels {
-    int isa;
+    int isa;                                        /* 2, 3, 4: x86-64-v2, v3, v4; 0: plain C */
     const struct cr_blocks *blocks;
     const struct cr_casts *casts;
     const struct cr_reducers *reduce;
@@ -122,6 +123,8 @@ struct cr_isa_kernels {
     const struct cr_orders *orders;
     const struct cr_integers *integers;
     const struct cr_conversions *conversions;
+    const struct cr_products *products;             /* product.h */
+    const struct cr_attentions *attention;          /* attention.h */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* isa_name.h - what a table of a file that is compiled once per instruction set (*_isa.c) is called in each. */
+/* isa_name.h - names of the tables that the files *_isa.c define.  Each of these files is compiled once per instruction set. */
 #ifndef CR_ISA_NAME_H
 #define CR_ISA_NAME_H
 
@@ -9,5 +9,8 @@
 #define CR_PASTE2(a, b) a##b
 #define CR_PASTE(a, b) CR_PASTE2(a, b)
 #define CR_ISA_NAME(name) CR_PASTE(name##_v, CR_ISA)          /* cr_blocks -> cr_blocks_v4 */
+
+/* Declares the tables of all instruction sets. */
+#define CR_ISA_TABLE(type) extern const struct type type##_v0, type##_v2, type##_v3, type##_v4
 
 #endif

@@ -1,12 +1,13 @@
 /* matmul.c - products of matrices on all threads: cuts c into tiles and gives each tile to one thread.
  *
- * The cut and the kernel are functions of shape, strides, dtype, instruction set and whether oneDNN is there, never of the number
- * of threads: the same bits for any number.  A tile is one one-threaded oneDNN call, or one call of the kernels in matmul_isa.c;
- * packed.c cuts what it packs itself.  f16 and bf16 are added in f32 and rounded once.  Integers wrap; for bool, + is or and * is and. */
+ * The cut and the kernel depend on shape, strides, dtype, instruction set and the presence of oneDNN, never on the number of
+ * threads, so the bits do not either.  A tile is one single-threaded oneDNN call or one call of a kernel in matmul_isa.c;
+ * packed.c makes its own cut.  f16 and bf16 accumulate in f32 and are rounded once.  Integers wrap; bool: + is or, * is and. */
 #include <string.h>
 
 #include "../../core/pool.h"
 #include "cpu.h"
+#include "isa.h"
 #include "onednn.h"
 #include "product.h"
 
@@ -22,28 +23,25 @@ typedef struct job {
     int64_t batches;
     path path;
     int64_t tile_m, tile_n, tiles_m, tiles_n;
-    int64_t parts, part_k;                          /* of k, where c is too small to be cut: sums of parts are added in order */
+    int64_t parts, part_k;                          /* parts of k, if c is too small to be cut: their sums are added in order */
     void *partial;                                  /* (parts, m, n) */
-    int64_t items, group;                           /* tiles of all products (or parts of one); so many make a chunk */
+    int64_t items, group;                           /* tiles of all products, or parts of one; items of a chunk */
     size_t scratch;                                 /* bytes for an item */
-    const cr_product_isa *isa;
+    const struct cr_isa_kernels *isa;
     atomic_bool failed;
 } job;
 
-/* flops, measured on two Zen 5 cores (bench/products): from grain on a second thread pays; from large on oneDNN is worth opening;
- * what is larger than 8 x large is cut into more than 8 tiles. */
+/* In flops, measured on two Zen 5 cores (bench/products).  From grain on a second thread pays; from large on opening oneDNN
+ * pays; products above 8 x large are cut into more than 8 tiles. */
 static const double grain = 1 << 20, large = 1 << 27;
 
-enum { FEW_ROWS = 13,                               /* so many are done before b is packed */
-       WIDE_OUTER = 64,                             /* columns of c: fewer are less work in tiles */
+enum { FEW_ROWS = 13,                               /* up to so many rows cost less than packing b */
+       WIDE_OUTER = 64,                             /* columns of c: fewer are faster in tiles */
        HALF_BLOCK = 4096,                           /* numbers of b as f32, in L1 */
-       LONG_ROW = 32768,                            /* elements of c: its sums over parts of k stay in the cache */
-       ONEDNN_ROWS = 2304, ONEDNN_COLUMNS = 768 };  /* of c at most: where oneDNN is the faster (3-7 % on two cores with AVX-512) */
+       LONG_ROW = 32768,                            /* elements of c whose sums over parts of k stay in the cache */
+       ONEDNN_ROWS = 2304, ONEDNN_COLUMNS = 768 };  /* largest c for which oneDNN is faster (3-7 % on two cores with AVX-512) */
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static double flops_of(const cr_product *p) { return 2.0 * (double)p->m * (double)p->n * (double)p->k; }
-static bool is_half(cr_dtype dt) { return dt == CR_F16 || dt == CR_BF16; }
 
 /* ---- integers and bool ---- */
 
@@ -69,7 +67,7 @@ PLAIN_PRODUCT(product_u64, uint64_t, uint64_t, *, +)
 PLAIN_PRODUCT(product_bool, uint8_t, uint32_t, &, |)
 #undef PLAIN_PRODUCT
 
-/* Signed numbers wrap as unsigned ones do. */
+/* Signed integers wrap like unsigned ones. */
 static void product_plain(const cr_product *w, cr_dtype dt) {
     switch (dt) {
         case CR_BOOL: product_bool(w); break;
@@ -82,7 +80,7 @@ static void product_plain(const cr_product *w, cr_dtype dt) {
 
 /* ---- one item ---- */
 
-/* Of a row of b in whole vectors. */
+/* The width of a row of b in whole vectors. */
 static int64_t packed_width(int64_t n, const cr_product_kernels *kernels) { return (n + kernels->tile_columns - 1) / kernels->tile_columns * kernels->tile_columns; }
 
 static void add_bias(float *c, const cr_product *w) {
@@ -101,7 +99,7 @@ static bool product_onednn(const cr_product *w) {
     return true;
 }
 
-/* b is packed first where its columns do not lie contiguous: small, so as a whole. */
+/* Packs b first, as a whole, if its columns are not contiguous; b is small here. */
 static void product_direct(const cr_product *w, const cr_product_kernels *kernels, void *scratch) {
     if (w->b_col == 1 || w->k == 0) { kernels->direct(w); return; }
     cr_product p = *w;
@@ -114,39 +112,40 @@ static void product_direct(const cr_product *w, const cr_product_kernels *kernel
 
 static void add_half_bias(float *c, const cr_product *w, const job *j, float *block) {
     for (int64_t i = 0, n; i < w->n; i += n) {
-        n = least(w->n - i, HALF_BLOCK);
-        j->isa->f32_from_half(block, (const uint16_t *)w->bias + i, n, j->dtype == CR_BF16);
+        n = cr_imin(w->n - i, HALF_BLOCK);
+        cr_block_load(CR_LANE_F32, block, j->dtype, (const uint16_t *)w->bias + i, 1, n);
         for (int64_t k = 0; k < n; k++) c[i + k] += block[k];
     }
 }
 
-/* One row of half precision: b passes through f32 in blocks, each of some lines in the order in which they lie; c is rounded once. */
+/* One row of half precision: b is converted to f32 in blocks of lines, in the order of memory; c is rounded once. */
 static void product_half_row(const cr_product *w, const job *j, float *scratch) {
-    const bool bf16 = j->dtype == CR_BF16, columns = w->b_row == 1;         /* do lines go along k? */
+    const bool columns = w->b_row == 1;             /* lines run along k */
     const int64_t length = columns ? w->k : w->n, lines = columns ? w->n : w->k, apart = columns ? w->b_col : w->b_row;
-    const int64_t run = least(length, HALF_BLOCK), some = HALF_BLOCK / run;
+    const int64_t run = cr_imin(length, HALF_BLOCK), some = HALF_BLOCK / run;
     float *block = scratch, *a = block + HALF_BLOCK, *c = a + w->k;
-    for (int64_t p = 0, n = w->a_col == 1 ? w->k : 1; p < w->k; p += n) j->isa->f32_from_half(a + p, (const uint16_t *)w->a + p * w->a_col, n, bf16);
-    if (w->accumulate) j->isa->f32_from_half(c, w->c, w->n, bf16);
+    cr_block_load(CR_LANE_F32, a, j->dtype, w->a, w->a_col, w->k);
+    if (w->accumulate) cr_block_load(CR_LANE_F32, c, j->dtype, w->c, 1, w->n);
     for (int64_t l = 0, height; l < lines; l += height) {
-        height = least(lines - l, some);
+        height = cr_imin(lines - l, some);
         for (int64_t i = 0, n; i < length; i += n) {
-            n = least(length - i, run);
-            for (int64_t r = 0; r < height; r++) j->isa->f32_from_half(block + r * n, (const uint16_t *)w->b + (l + r) * apart + i, n, bf16);
+            n = cr_imin(length - i, run);
+            for (int64_t r = 0; r < height; r++) 
+                cr_block_load(CR_LANE_F32, block + r * n, j->dtype, (const uint16_t *)w->b + (l + r) * apart + i, 1, n);
             cr_product p = {.m = 1, .n = columns ? height : n, .k = columns ? n : height, .a = a + (columns ? i : l), .a_col = 1, .b = block,
                             .b_row = columns ? 1 : n, .b_col = columns ? n : 1, .c = c + (columns ? l : i), .accumulate = w->accumulate || (columns ? i : l) > 0};
-            j->isa->f32.row(&p);
+            j->isa->products->f32.row(&p);
         }
     }
     if (w->bias) add_half_bias(c, w, j, block);
-    j->isa->half_from_f32(w->c, c, w->n, bf16);
+    cr_block_store(CR_LANE_F32, c, j->dtype, w->c, 1, w->n);
 }
 
 static bool product(const cr_product *w, const job *j, void *scratch) {
-    const cr_product_kernels *kernels = j->dtype == CR_F64 ? &j->isa->f64 : &j->isa->f32;
+    const cr_product_kernels *kernels = j->dtype == CR_F64 ? &j->isa->products->f64 : &j->isa->products->f32;
     switch (j->path) {
         case DIRECT: product_direct(w, kernels, scratch); return true;
-        case PACKED: return cr_packed_product(w, j->dtype, j->bf16, j->isa, NULL);
+        case PACKED: return cr_packed_product(w, j->dtype, j->bf16, NULL);
         case ROW: kernels->row(w); return true;
         case OUTER: kernels->outer(w); return true;
         case HALF_ROW: product_half_row(w, j, scratch); return true;
@@ -165,7 +164,7 @@ static const void *ahead(const void *p, int64_t elements, size_t size) { return 
 static cr_product part_of_k(const job *j, int64_t part) {
     cr_product w = j->one;
     int64_t from = part * j->part_k;
-    w.k = least(w.k - from, j->part_k);
+    w.k = cr_imin(w.k - from, j->part_k);
     w.a = ahead(w.a, from * w.a_col, j->size);
     w.b = ahead(w.b, from * w.b_row, j->size);
     w.c = (char *)j->partial + (size_t)(part * w.m * w.n) * j->size;
@@ -185,8 +184,8 @@ static cr_product item_at(const job *j, int64_t item) {
         a += at * j->batch[i].a; b += at * j->batch[i].b; c += at * j->batch[i].c;
     }
     int64_t m = tile / j->tiles_n * j->tile_m, n = tile % j->tiles_n * j->tile_n;
-    w.m = least(w.m - m, j->tile_m);
-    w.n = least(w.n - n, j->tile_n);
+    w.m = cr_imin(w.m - m, j->tile_m);
+    w.n = cr_imin(w.n - n, j->tile_n);
     w.a = ahead(w.a, a + m * w.a_row, j->size);
     w.b = ahead(w.b, b + n * w.b_col, j->size);
     w.c = (char *)w.c + (c + m * w.c_row + n) * (int64_t)j->size;
@@ -194,7 +193,7 @@ static cr_product item_at(const job *j, int64_t item) {
     return w;
 }
 
-/* From one product of a batch to the next: small ones would spend their time in the divisions of item_at. */
+/* Steps to the next product of a batch.  For small products the divisions of item_at would dominate. */
 static void next_product(const job *j, int64_t at[CR_MAX_DIMS], cr_product *w) {
     for (int i = j->axes - 1; i >= 0; i--) {
         const axis *x = &j->batch[i];
@@ -231,11 +230,11 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
     _Alignas(64) char small[32 << 10];
     void *scratch = j->scratch <= sizeof small ? small : cr_cpu_try_take(j->scratch);
     if (!scratch) { atomic_store(&j->failed, true); return; }
-    if (!run_items(j, chunk * j->group, least(j->items, (chunk + 1) * j->group), scratch)) atomic_store(&j->failed, true);
+    if (!run_items(j, chunk * j->group, cr_imin(j->items, (chunk + 1) * j->group), scratch)) atomic_store(&j->failed, true);
     if (scratch != small) cr_cpu_give(scratch, j->scratch);
 }
 
-/* c = [c +] the parts, in order, [+ bias]. */
+/* c = [c +] the sum of the parts, in order, [+ bias] */
 #define ADD_PARTS(name, T)                                                                                          \
     static void name(const job *j) {                                                                                \
         const cr_product *w = &j->one;                                                                              \
@@ -255,37 +254,57 @@ ADD_PARTS(add_parts_f64, double)
 
 /* ---- the plan: everything below looks at shapes, strides and dtypes only ---- */
 
-/* Reads the tensors.  Batch axes of size 1 go; where b is the same for a whole axis and rows of a and c go on across it, the
- * axis becomes rows: (B, T, C) x (C, V) is one product. */
-static void read_shapes(job *j, const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias, bool accumulate) {
-    int n = c->ndim;
+/* Adds batch axis x, which lies outside those added so far.  Where b is the same along the whole axis, and rows of a and c continue
+ * across it, the axis becomes rows instead: (B, T, C) x (C, V) is one product. */
+static void add_axis(job *j, axis x) {
     cr_product *w = &j->one;
-    *w = (cr_product){.m = c->shape[n - 2], .n = c->shape[n - 1], .k = a->shape[n - 1],
-                      .a = cr_array_data(a), .b = cr_array_data(b), .c = cr_array_data(c), .bias = bias ? cr_array_data(bias) : NULL,
-                      .a_row = a->strides[n - 2], .a_col = a->strides[n - 1], .b_row = b->strides[n - 2], .b_col = b->strides[n - 1],
-                      .c_row = c->strides[n - 2], .accumulate = accumulate};
-    j->batches = 1;
-    for (int i = n - 3; i >= 0; i--) {
-        axis x = {c->shape[i], a->strides[i], b->strides[i], c->strides[i]};
-        if (x.size == 1) continue;
-        if (!j->axes && x.b == 0 && w->m == 1) { w->m = x.size; w->a_row = x.a; w->c_row = x.c; continue; }
-        if (!j->axes && x.b == 0 && x.a == w->m * w->a_row && x.c == w->m * w->c_row) { w->m *= x.size; continue; }
-        for (int s = j->axes++; s > 0; s--) j->batch[s] = j->batch[s - 1];
-        j->batch[0] = x;
-        j->batches *= x.size;
+    if (x.size == 1) return;
+    if (!j->axes && x.b == 0 && w->m == 1) {
+        w->m = x.size;
+        w->a_row = x.a;
+        w->c_row = x.c;
+        return;
     }
-    if (w->k == 0) w->a = w->b = w->c;              /* never read, but an address may be made from them */
-    /* A column is a row of the transposed product. */
-    if (w->n == 1 && w->c_row == 1 && w->m > 1 && !w->bias) {
-        cr_product t = *w;
-        *w = (cr_product){.m = 1, .n = t.m, .k = t.k, .a = t.b, .b = t.a, .c = t.c, .accumulate = accumulate,
+    if (!j->axes && x.b == 0 && x.a == w->m * w->a_row && x.c == w->m * w->c_row) {
+        w->m *= x.size;
+        return;
+    }
+    for (int s = j->axes++; s > 0; s--) j->batch[s] = j->batch[s - 1];
+    j->batch[0] = x;
+    j->batches *= x.size;
+}
+
+/* A column is a row of the transposed product. */
+static void transpose_column(job *j) {
+    const cr_product t = j->one;
+    if (t.n != 1 || t.c_row != 1 || t.m == 1 || t.bias) return;
+    j->one = (cr_product){.m = 1, .n = t.m, .k = t.k, .a = t.b, .b = t.a, .c = t.c, .accumulate = t.accumulate,
                           .a_row = t.b_col, .a_col = t.b_row, .b_row = t.a_col, .b_col = t.a_row, .c_row = t.m};
-        for (int i = 0; i < j->axes; i++) { int64_t s = j->batch[i].a; j->batch[i].a = j->batch[i].b; j->batch[i].b = s; }
+    for (int i = 0; i < j->axes; i++) {
+        axis *x = &j->batch[i];
+        *x = (axis){x->size, x->b, x->a, x->c};
     }
 }
 
-/* oneDNN wants one unit stride in each matrix and rows that do not overlap.  With AVX-512 it is the faster for gradients, whose b lies
- * as it is read, and not too large a result; elsewhere nowhere. */
+static job job_of(cr_dtype dtype, int how) {
+    return (job){.dtype = dtype, .size = cr_dtype_size(dtype), .isa = cr_cpu_vec(), .batches = 1,
+                 .bf16 = dtype == CR_F32 && how & CR_MATMUL_BF16};
+}
+
+static void read_shapes(job *j, const cr_matmul_args *args) {
+    const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
+    const int row = c->ndim - 2, col = c->ndim - 1;
+    j->one = (cr_product){.m = c->shape[row], .n = c->shape[col], .k = a->shape[col],
+                          .a = cr_array_data(a), .b = cr_array_data(b), .c = cr_array_data(c), .bias = bias ? cr_array_data(bias) : NULL,
+                          .a_row = a->strides[row], .a_col = a->strides[col], .b_row = b->strides[row], .b_col = b->strides[col],
+                          .c_row = c->strides[row], .accumulate = args->how & CR_MATMUL_ADD};
+    for (int i = row - 1; i >= 0; i--) add_axis(j, (axis){c->shape[i], a->strides[i], b->strides[i], c->strides[i]});
+    if (j->one.k == 0) j->one.a = j->one.b = j->one.c;          /* never read, but addresses are computed from them */
+    transpose_column(j);
+}
+
+/* oneDNN needs one unit stride in each matrix and rows that do not overlap.  It is faster only with AVX-512, for gradients
+ * (b is read in the order of memory) with results of moderate size. */
 static bool suits_onednn(const job *j) {
     const cr_product *w = &j->one;
     bool a = (w->a_col == 1 && w->a_row >= w->k) || (w->a_row == 1 && w->a_col >= w->m);
@@ -293,18 +312,18 @@ static bool suits_onednn(const job *j) {
            w->m <= ONEDNN_ROWS && w->n <= ONEDNN_COLUMNS;
 }
 
-/* How many tiles a product of so many flops, with so many results, makes: eight, but more of large ones while tiles stay wide. */
+/* Number of tiles for so many flops and results: eight; more for large products as long as tiles stay wide. */
 static int64_t pieces_of(double flops, int64_t results) {
-    if (flops < 8 * grain) return most(1, (int64_t)(flops / grain));
-    return most(8, least(least(64, results >> 14), (int64_t)(flops / large)));
+    if (flops < 8 * grain) return cr_imax(1, (int64_t)(flops / grain));
+    return cr_imax(8, cr_imin(cr_imin(64, results >> 14), (int64_t)(flops / large)));
 }
 
-/* Cuts c into about `pieces` tiles.  Every tile packs its rows of a and its columns of b anew, b at twice the price; where k is 1 whole
- * rows are written one after the other. */
+/* Cuts c into about `pieces` tiles.  Every tile packs its own rows of a and columns of b, b at twice the cost.  OUTER (k = 1)
+ * writes whole rows one after another. */
 static void cut_tiles(job *j, int64_t pieces) {
     const cr_product *w = &j->one;
     double best = 0;
-    for (int64_t across = most(1, pieces / w->m); across <= (j->path == OUTER ? most(1, pieces / w->m) : pieces); across++) {
+    for (int64_t across = cr_imax(1, pieces / w->m); across <= (j->path == OUTER ? cr_imax(1, pieces / w->m) : pieces); across++) {
         int64_t down = (pieces + across - 1) / across;
         int64_t wide = ((w->n + across - 1) / across + 31) / 32 * 32, high = (w->m + down - 1) / down;
         int64_t tiles_m = (w->m + high - 1) / high, tiles_n = (w->n + wide - 1) / wide;
@@ -317,10 +336,10 @@ static void cut_tiles(job *j, int64_t pieces) {
     }
 }
 
-/* Reading operands where they lie is best while a strip of b, k rows, stays in the cache: long steps from row to row share few sets. */
+/* Reading operands in place is best while a strip of b, k rows, stays in the cache; large strides map to few cache sets. */
 static bool suits_direct(const job *j) {
     const cr_product *w = &j->one;
-    if (is_half(j->dtype) || j->bf16) return false;
+    if (cr_dtype_is_half(j->dtype) || j->bf16) return false;
     if (w->k == 0 || w->m <= 8) return true;
     int64_t step = (w->b_col == 1 ? w->b_row : w->n) * (int64_t)j->size;
     if (flops_of(w) > (w->b_col == 1 ? 128 : 1) * grain) return false;
@@ -331,10 +350,10 @@ static bool suits_direct(const job *j) {
 static path choose_path(const job *j) {
     const cr_product *w = &j->one;
     if (cr_dtype_kind(j->dtype) != CR_KIND_FLOAT) return PLAIN;
-    if (w->m == 1 && !is_half(j->dtype) && !j->bf16) return ROW;
-    if (w->k == 1 && w->b_col == 1 && w->n >= WIDE_OUTER && !is_half(j->dtype) && !j->bf16) return OUTER;
-    if (w->m == 1 && w->k && is_half(j->dtype) && (w->b_row == 1 || w->b_col == 1)) return HALF_ROW;
-    if (w->m <= FEW_ROWS && w->k >= 64 && w->a_col == 1 && w->b_row == 1 && w->b_col != 1 && !is_half(j->dtype) && !j->bf16) return FEW;
+    if (w->m == 1 && !cr_dtype_is_half(j->dtype) && !j->bf16) return ROW;
+    if (w->k == 1 && w->b_col == 1 && w->n >= WIDE_OUTER && !cr_dtype_is_half(j->dtype) && !j->bf16) return OUTER;
+    if (w->m == 1 && w->k && cr_dtype_is_half(j->dtype) && (w->b_row == 1 || w->b_col == 1)) return HALF_ROW;
+    if (w->m <= FEW_ROWS && w->k >= 64 && w->a_col == 1 && w->b_row == 1 && w->b_col != 1 && !cr_dtype_is_half(j->dtype) && !j->bf16) return FEW;
     if (suits_onednn(j) && cr_onednn_ready()) return ONEDNN;
     return suits_direct(j) ? DIRECT : PACKED;
 }
@@ -343,10 +362,10 @@ static size_t scratch_of(const job *j) {
     bool packs = j->path == DIRECT && j->one.b_col != 1;
     if (j->path == HALF_ROW) return (size_t)(HALF_BLOCK + j->one.k + j->tile_n) * sizeof(float);
     int64_t k = j->parts > 1 ? j->part_k : j->one.k;
-    return packs ? (size_t)(k * packed_width(j->tile_n, &j->isa->f32)) * j->size : 0;
+    return packs ? (size_t)(k * packed_width(j->tile_n, &j->isa->products->f32)) * j->size : 0;
 }
 
-/* Is a product cut along k, its parts added up?  Where c is small; and where a row meets the rows of b, so that these are read in long pieces. */
+/* Is the product cut along k?  If c is small, or if a single row meets the rows of b, which are then read in long pieces. */
 static bool cuts_k(const job *j, int64_t pieces) {
     const cr_product *w = &j->one;
     if (pieces == 1 || j->batches > 1 || (j->dtype != CR_F32 && j->dtype != CR_F64)) return false;
@@ -359,15 +378,15 @@ static void plan(job *j) {
     j->path = choose_path(j);
     j->tile_m = w->m; j->tile_n = w->n;
     j->tiles_m = j->tiles_n = j->parts = 1;
-    /* What waits for memory, and plain loops, take about eight times as long for a flop. */
+    /* A flop of a memory-bound path or of a plain loop takes about eight times as long. */
     double flops = flops_of(w) * (j->path == ROW || j->path == HALF_ROW || j->path == OUTER || j->path == PLAIN ? 8 : 1), all = flops * (double)j->batches;
     int64_t pieces = cr_pieces(pieces_of(all, j->batches * w->m * w->n), j->batches);
     if (cuts_k(j, pieces)) {
-        j->part_k = cr_pieces(w->k, least(pieces, 16));
+        j->part_k = cr_pieces(w->k, cr_imin(pieces, 16));
         j->parts = cr_pieces(w->k, j->part_k);
     } else if (pieces > 1 && j->path != PACKED) cut_tiles(j, pieces);
     j->items = j->parts > 1 ? j->parts : j->batches * j->tiles_m * j->tiles_n;
-    j->group = most(1, (int64_t)(grain * (double)j->items / (all + 1)));
+    j->group = cr_imax(1, (int64_t)(grain * (double)j->items / (all + 1)));
     if (j->path == PACKED && flops > 16 * grain) j->group = j->items;           /* each is cut inside */
     j->scratch = scratch_of(j);
 }
@@ -388,17 +407,14 @@ static cr_status run(job *j) {
 }
 
 cr_status cr_cpu_matmul(const cr_matmul_args *args) {
-    const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
-    const int how = args->how;
-    if (c->numel == 0) return CR_OK;
-    job j = {.dtype = c->dtype, .size = cr_dtype_size(c->dtype), .isa = cr_product_best()};
-    j.bf16 = c->dtype == CR_F32 && how & CR_MATMUL_BF16;
-    read_shapes(&j, c, a, b, bias, how & CR_MATMUL_ADD);
+    if (args->c.numel == 0) return CR_OK;
+    job j = job_of(args->c.dtype, args->how);
+    read_shapes(&j, args);
     plan(&j);
     return run(&j);
 }
 
-/* ---- products that go into an update ---- */
+/* ---- updates by a product ---- */
 
 bool cr_product_update_rows(const cr_product_update *u, int64_t first, const cr_product *c) {
     cr_walk w = *u->walk;
@@ -411,17 +427,16 @@ bool cr_product_update_rows(const cr_product_update *u, int64_t first, const cr_
 
 cr_status cr_cpu_update_by_product(const cr_update_by_product_args *args) {
     const cr_array *a = &args->a, *b = &args->b;
-    const cr_walk *update = args->update;
-    const int input = args->input, how = args->how;
-    job j = {.dtype = a->dtype, .size = cr_dtype_size(a->dtype), .isa = cr_product_best(), .batches = 1};
-    j.bf16 = a->dtype == CR_F32 && how & CR_MATMUL_BF16;
+    const cr_product_update into = {args->update, args->input};
+    job j = job_of(a->dtype, args->how);
     j.one = (cr_product){.m = a->shape[0], .n = b->shape[1], .k = a->shape[1], .a = cr_array_data(a), .b = cr_array_data(b),
                          .a_row = a->strides[0], .a_col = a->strides[1], .b_row = b->strides[0], .b_col = b->strides[1], .c_row = b->shape[1]};
     plan(&j);
-    const cr_product_update into = {update, input};
-    if ((j.path == PACKED || j.path == ONEDNN) && j.parts == 1 && cr_packed_by_rows(&j.one, j.dtype, j.bf16, j.isa))
-        return cr_packed_product(&j.one, j.dtype, j.bf16, j.isa, &into) ? CR_OK : cr_fail(CR_NO_MEMORY, "matmul", "no memory for a block of the product");
-    const size_t bytes = (size_t)update->numel * j.size;
+    if ((j.path == PACKED || j.path == ONEDNN) && j.parts == 1 && cr_packed_by_rows(&j.one, j.dtype, j.bf16)) {
+        if (cr_packed_product(&j.one, j.dtype, j.bf16, &into)) return CR_OK;
+        return cr_fail(CR_NO_MEMORY, "matmul", "no memory for a block of the product");
+    }
+    const size_t bytes = (size_t)args->update->numel * j.size;
     if (!(j.one.c = cr_cpu_take(bytes))) return CR_NO_MEMORY;
     cr_status status = run(&j);
     if (status == CR_OK && !cr_product_update_rows(&into, 0, &j.one)) status = cr_error_status();
@@ -429,35 +444,9 @@ cr_status cr_cpu_update_by_product(const cr_update_by_product_args *args) {
     return status;
 }
 
-/* ---- instruction sets ---- */
-
-#if defined(__x86_64__)
-extern const cr_product_isa cr_product_v2, cr_product_v3, cr_product_v4;
-static const cr_product_isa *const sets[] = {&cr_product_v2, &cr_product_v3, &cr_product_v4};
-#else
-extern const cr_product_isa cr_product_v0;
-static const cr_product_isa *const sets[] = {&cr_product_v0};
-#endif
-
-static const cr_product_isa *built(int isa) {
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-        if (sets[i]->isa == isa) return sets[i];
-    return NULL;
-}
-
-const cr_product_isa *cr_product_for(int isa) { return cr_cpu_vec_for(isa) ? built(isa) : NULL; }
-
-static atomic_int preferred = -1;
-int cr_product_prefer(int isa) { return atomic_exchange(&preferred, isa); }
-
-const cr_product_isa *cr_product_best(void) {
-    int isa = atomic_load_explicit(&preferred, memory_order_relaxed);
-    return built(isa >= 0 ? isa : cr_cpu_isa());
-}
-
 const cr_product_kernels *cr_product_bf16(bool from_f32) {
 #if defined(__x86_64__)
-    if (cr_cpu_bf16() && atomic_load_explicit(&preferred, memory_order_relaxed) < 0) return cr_product_pairs(from_f32);
+    if (cr_cpu_bf16()) return cr_product_pairs(from_f32);
 #endif
     (void)from_f32;
     return NULL;

@@ -1,10 +1,10 @@
-/* nonzero.c - where a bool tensor is true: pieces are counted, then each writes from where those before it end.  Limited by memory. */
+/* nonzero.c - the coordinates of true elements.  Each piece is counted, then writes after those before it.  Limited by memory. */
 #include <string.h>
 
 #include "../../core/pool.h"
 #include "cpu.h"
 
-enum { PIECE = 16384, BLOCK = 512 };                /* elements of a chunk, and of what one scan finds */
+enum { PIECE = 16384, BLOCK = 512 };                /* elements of a piece; found elements before they are written */
 
 typedef struct job {
     const uint8_t *x;
@@ -12,25 +12,23 @@ typedef struct job {
     int ndim;
     const int64_t *shape;
     int64_t *y, step, column;                       /* strides of y (count, ndim) */
-    int64_t *first;                                 /* of a piece: how many it has, then how many are before it */
+    int64_t *first;                                 /* per piece: how many it has, then how many come before it */
 } job;
-
-static int64_t end_of(int64_t from, int64_t size, int64_t numel) { return from + size < numel ? from + size : numel; }
 
 static void count_chunk(void *ctx, int64_t piece, int worker) {
     (void)worker;
     const job *j = ctx;
-    const int64_t end = end_of(piece * PIECE, PIECE, j->numel);
+    const int64_t end = cr_imin(piece * PIECE + PIECE, j->numel);
     int64_t count = 0;
     for (int64_t i = piece * PIECE; i < end;) {
-        uint8_t some = 0;                           /* of at most 128: a byte is enough, and vectors hold many */
-        for (const int64_t to = end_of(i, 128, end); i < to; i++) some = (uint8_t)(some + (j->x[i] != 0));
+        uint8_t some = 0;                           /* counts 128 at most: bytes suffice, and a vector has many */
+        for (const int64_t to = cr_imin(i + 128, end); i < to; i++) some = (uint8_t)(some + (j->x[i] != 0));
         count += some;
     }
     j->first[piece] = count;
 }
 
-/* The places of n elements, the first of them into row `at` of y. */
+/* Writes the coordinates of n elements, from row `at` of y on. */
 static void write_places(const job *j, int64_t at, const int64_t *found, int64_t n) {
     int64_t *y = j->y + at * j->step, place[CR_MAX_DIMS], begin = 0, end = 0;       /* of the last axis's row that place is about */
     if (j->ndim == 1) {
@@ -53,44 +51,47 @@ static void write_chunk(void *ctx, int64_t piece, int worker) {
     (void)worker;
     const job *j = ctx;
     int64_t at = j->first[piece], found[BLOCK];
-    const int64_t end = end_of(piece * PIECE, PIECE, j->numel);
+    const int64_t end = cr_imin(piece * PIECE + PIECE, j->numel);
     for (int64_t from = piece * PIECE; from < end; from += BLOCK) {
-        const int64_t to = end_of(from, BLOCK, end);
+        const int64_t to = cr_imin(from + BLOCK, end);
         int64_t n = 0;
-        for (int64_t i = from; i < to; i++) { found[n] = i; n += j->x[i] != 0; }      /* no branch: a mask has no pattern to guess */
+        for (int64_t i = from; i < to; i++) { found[n] = i; n += j->x[i] != 0; }      /* no branch: masks are unpredictable */
         write_places(j, at, found, n);
         at += n;
     }
 }
 
-static void each_piece(job *j, int64_t pieces, void (*fn)(void *, int64_t, int)) {
-    if (pieces == 1) fn(j, 0, 0);
-    else cr_pool_run(pieces, fn, j);
+/* Turns counts into places of the first element of each piece.  Returns the sum. */
+static int64_t add_up(job *j, int64_t pieces) {
+    int64_t count = 0;
+    for (int64_t p = 0; p < pieces; p++) {
+        const int64_t here = j->first[p];
+        j->first[p] = count;
+        count += here;
+    }
+    return count;
+}
+
+static cr_status write_all(job *j, int64_t pieces, int64_t count, const cr_array *y) {
+    if (count != y->shape[0]) return cr_fail(CR_RUNTIME, "nonzero", "another thread wrote to the tensor meanwhile");
+    if (!y->numel) return CR_OK;
+    j->y = cr_array_data(y);
+    j->step = y->strides[0];
+    j->column = y->strides[1];
+    cr_run_chunks(pieces, write_chunk, j);
+    return CR_OK;
 }
 
 cr_status cr_cpu_nonzero(const cr_nonzero_args *args) {
     const cr_array *y = cr_present(&args->y), *x = &args->x;
-    int64_t *count = args->count;
     const int64_t pieces = cr_pieces(x->numel, PIECE);
+    const size_t bytes = sizeof(int64_t) * (size_t)pieces;
     job j = {.x = cr_array_data(x), .numel = x->numel, .ndim = x->ndim, .shape = x->shape, .last = x->ndim ? x->shape[x->ndim - 1] : 1};
-    const size_t bytes = sizeof *j.first * (size_t)pieces;
-    j.first = cr_cpu_take(bytes);
-    if (!j.first) return CR_NO_MEMORY;
-    each_piece(&j, pieces, count_chunk);
-    cr_status s = cr_finished("nonzero", CR_OK);
-    *count = 0;
-    for (int64_t p = 0; !s && p < pieces; p++) {
-        const int64_t here = j.first[p];
-        j.first[p] = *count;
-        *count += here;
-    }
-    if (!s && y && *count != y->shape[0]) s = cr_fail(CR_RUNTIME, "nonzero", "the tensor was written to meanwhile");
-    if (!s && y && y->numel) {
-        j.y = cr_array_data(y);
-        j.step = y->strides[0];
-        j.column = y->strides[1];
-        each_piece(&j, pieces, write_chunk);
-    }
+    if (!(j.first = cr_cpu_take(bytes))) return CR_NO_MEMORY;
+    cr_run_chunks(pieces, count_chunk, &j);
+    cr_status status = cr_finished("nonzero", CR_OK);
+    *args->count = status == CR_OK ? add_up(&j, pieces) : 0;
+    if (status == CR_OK && y) status = write_all(&j, pieces, *args->count, y);
     cr_cpu_give(j.first, bytes);
-    return s;
+    return status;
 }

@@ -1,7 +1,7 @@
-/* onednn.c - finds oneDNN 3.x at the first product that is large enough, with AVX-512 only, and never before: opening takes about 10 ms and 20 MB.
+/* onednn.c - opens oneDNN 3.x for the first product that is large enough, only with AVX-512: opening takes about 10 ms and 20 MB.
  *
- * Every call runs on the thread that makes it (the pool cuts the work).  With the OpenMP runtime that means one OpenMP thread
- * around each call; the count is a thread's own in OpenMP, so the user's setting is saved and put back, which costs a few ns. */
+ * Every call runs on the calling thread (the pool cuts the work).  With the OpenMP runtime the number of threads, which OpenMP
+ * keeps per thread, is set to 1 around each call and then restored, which costs a few ns. */
 #include "onednn.h"
 #include "../../core/config.h"
 
@@ -33,7 +33,7 @@ static struct {
     atomic_int state;
     atomic_bool forbidden;
     sgemm_fn sgemm;
-    void (*omp_set_num_threads)(int);               /* NULL: this build has no threads of its own */
+    void (*omp_set_num_threads)(int);               /* NULL: this build of oneDNN has no threads */
     int (*omp_get_max_threads)(void);
     char info[160];                                 /* written before state leaves OPENING */
 } dnnl;
@@ -46,7 +46,7 @@ static void symbol(void *library, const char *name, void *fn) {
     memcpy(fn, &p, sizeof p);
 }
 
-/* Whether this library is fit for us; says why not. */
+/* Is this library suitable?  Writes the reason if not. */
 static bool adopt(void *library) {
     version_fn get_version;
     symbol(library, "dnnl_version", &get_version);
@@ -72,13 +72,13 @@ static bool adopt(void *library) {
     return one_thread;
 }
 
-/* Beside us; in lib/ beside the bin/ of the program; where pip puts the library when we are its sibling (PREFIX/lib, from
- * PREFIX/lib or lib64/python3.x/site-packages/chainrule); the active environment; the system's, and in a build folder its RPATH. */
+/* Searched in this order: the folder of this library; lib/ next to the bin/ of the program; PREFIX/lib, where pip puts oneDNN, from
+ * PREFIX/lib or lib64/python3.x/site-packages/chainrule; the active environment; the system's path, and in a build folder its RPATH. */
 static const char *const places[] = {"self", "self/../lib", "self/../../../../lib", "env/lib", NULL};
 
 static bool switched_off(const char *wish) { return wish && (!strcmp(wish, "off") || !strcmp(wish, "0")); }
 
-/* Our own kernels are as fast as its other ones. */
+/* On other processors the kernels of this library are as fast. */
 static bool suits_processor(void) { return cr_cpu_isa() == 4; }
 
 static int open_library(void) {
@@ -103,7 +103,7 @@ bool cr_onednn_ready(void) {
     if (state < OPEN) {
         int expected = UNOPENED;
         if (atomic_compare_exchange_strong(&dnnl.state, &expected, OPENING)) atomic_store(&dnnl.state, open_library());
-        /* Another thread is at it.  Wait: the path a shape takes may not depend on who came first. */
+        /* Another thread opens it.  Wait, because the path of a shape must not depend on which thread came first. */
         while (atomic_load(&dnnl.state) == OPENING) cr_os_sleep(1e-4);
         state = atomic_load(&dnnl.state);
     }

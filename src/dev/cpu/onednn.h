@@ -1,17 +1,17 @@
-/* onednn.h - oneDNN, found and opened at run time, called on one thread at a time.  Needs none of its headers. */
+/* onednn.h - oneDNN, opened at run time, without its headers. */
 #ifndef CR_ONEDNN_H
 #define CR_ONEDNN_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Opens the library on the first call (about 10 ms); later calls only look.  False: not found, unfit, or switched off. */
+/* Opens the library on the first call (about 10 ms); later calls are cheap.  False: not found, not suitable, or switched off. */
 bool cr_onednn_ready(void);
 
-/* For tests: false makes cr_onednn_ready say no; returns the old setting. */
+/* For tests: false makes cr_onednn_ready return false; returns the old setting. */
 bool cr_onednn_allow(bool on);
 
-/* c (m, n) = a (m, k) b (k, n) + beta c, row by row in memory, on the calling thread alone.  a_transposed: a lies as (k, m).
+/* c (m, n) = a (m, k) b (k, n) + beta c, row-major, on the calling thread only.  a_transposed: a lies as (k, m).
  * Only after cr_onednn_ready.  False: oneDNN refused (out of memory); c may be half written. */
 typedef struct cr_onednn_product {
     int64_t m, n, k;

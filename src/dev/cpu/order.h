@@ -1,16 +1,16 @@
-/* order.h - what stands for an element when elements are put in order. */
+/* order.h - keys: unsigned integers that compare as the elements do. */
 #ifndef CR_ORDER_H
 #define CR_ORDER_H
 
 #include "cpu.h"
 
-/* A float's bits as a number: s is its sign bit, infinity its exponent's bits.  -0 is equal to 0; NaN, all ones, is above the rest. */
+/* The key of a float from its bits: s is the sign bit, infinity the bits of infinity.  -0 equals 0; NaN is all ones, the largest. */
 static inline uint64_t cr_float_key(uint64_t bits, uint64_t s, uint64_t infinity) {
     uint64_t size = bits & (s - 1), key = bits & s ? s - size : s + size;
     return size > infinity ? 2 * s - 1 : key;
 }
 
-/* Unsigned numbers that compare as the elements do; element i of x. */
+/* The key of element i of x. */
 static inline uint64_t cr_key(cr_dtype dt, const void *x, int64_t i) {
     switch (dt) {
         case CR_BOOL: return ((const uint8_t *)x)[i] != 0;
@@ -31,9 +31,9 @@ static inline uint64_t cr_key(cr_dtype dt, const void *x, int64_t i) {
     return 0;
 }
 
-/* NaN's key; of other dtypes 0, which is no NaN. */
+/* The key of NaN, all ones; 0 for dtypes without NaN. */
 static inline uint64_t cr_nan_key(cr_dtype dt) {
-    return dt == CR_F64 ? UINT64_MAX : dt == CR_F32 ? UINT32_MAX : dt == CR_F16 || dt == CR_BF16 ? UINT16_MAX : 0;
+    return cr_dtype_kind(dt) == CR_KIND_FLOAT ? UINT64_MAX >> (64 - 8 * cr_dtypes[dt].size) : 0;
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* order_isa.c - keys of many elements, their extremes, and the order of a few; indices out of range: loops that the compiler turns into vectors. */
+/* order_isa.c - loops over keys and indices that the compiler vectorises: keys, their range, ranking, search, runs, range checks. */
 #include "isa.h"
 #include "order.h"
 #include "vec.h"

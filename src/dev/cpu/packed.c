@@ -1,16 +1,16 @@
 /* packed.c - one product of floats on all threads, both operands packed into the order in which the kernels read them.
  *
- * All chunks share one operand: a where it has few rows, so that a block of it stays in L2 while b streams past, else b.  Each thread
- * has its own packed copy of it, for a span of k that the last cache holds: writing lines that other cores have read takes ten times
- * as long as packing does.  A chunk packs some of the other operand, panels of a into L2 or one strip of b at a time into L1, and
- * multiplies it with all of the shared one.
+ * All chunks share one operand: a if it has few rows, so that a block of it stays in L2 while b streams past, else b.  Each
+ * thread packs its own copy of it, for a span of k that fits the last-level cache: writing lines that other cores have read
+ * takes ten times as long as packing.  A chunk packs a part of the other operand, panels of a into L2 or one strip of b at a
+ * time into L1, and multiplies it with all of the shared operand.
  *
- * bf16, and f32 that is to be rounded to bf16, is packed in pairs where the processor multiplies those; otherwise it passes
- * through f32 on its way into the packed operands, as f16 does. */
+ * bf16, and f32 to be rounded to bf16, is packed in pairs if the processor multiplies pairs.  Otherwise it is converted to
+ * f32 while it is packed, as f16 is. */
 #include <string.h>
 
 #include "../../core/pool.h"
-#include "cpu.h"
+#include "isa.h"
 #include "product.h"
 
 enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOCK_PANELS = 18, UPDATE_PANELS = 6, PIECES = 24, FEW_OF_K = 16 };
@@ -18,27 +18,24 @@ enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOC
 typedef struct packed {
     cr_product w;
     cr_dtype dtype;
-    int64_t size, c_size;                           /* bytes of an element of the operands; of c as the kernels write it */
-    const cr_product_isa *isa;
+    int64_t size, c_size;                           /* bytes of an element: of the operands; of c as the kernels write it */
     const cr_product_kernels *kernels;
-    bool widens, half_c;                            /* operands, c and bias pass through f32 */
+    bool widens, half_c;                            /* converts to f32: the operands; c and bias */
     bool share_a;
-    int64_t panels, strips;                         /* of a; of b */
-    int64_t block, chunks;                          /* of the operand that is not shared a chunk takes a block */
-    int64_t depth, room, from, span;                /* of k: a block; what a copy has room for; what is packed now */
-    const cr_product_update *update;                /* where c's rows go; NULL: to memory */
-    struct copy *copies;                            /* of the shared operand, one for each worker */
+    int64_t panels, strips;                         /* number of panels of a, of strips of b */
+    int64_t block, chunks;                          /* a chunk is a block of lines of the operand that is not shared */
+    int64_t depth, room, from, span;                /* along k: a block; the room of a copy; the packed range */
+    const cr_product_update *update;                /* receives the rows of c; NULL: they go to memory */
+    struct copy *copies;                            /* of the shared operand, one per worker */
     atomic_bool failed;
 } packed;
 
 typedef struct copy {
-    char *lines;                                    /* for each block of k from packed.from on its panels or strips; NULL: not taken yet */
-    int64_t end;                                    /* of k: packed up to here */
+    char *lines;                                    /* panels or strips of each block of k from packed.from on; NULL: not allocated */
+    int64_t end;                                    /* packed up to this k */
     const void *thread;
 } copy;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static const void *ahead(const void *p, int64_t bytes) { return (const char *)p + bytes; }
 
 static int64_t line_width(const packed *s, bool of_a) { return of_a ? s->kernels->panel_width : s->kernels->tile_columns; }
@@ -50,14 +47,12 @@ static int64_t wide_bytes(const packed *s) { return s->widens ? s->kernels->tile
 /* ---- packing ---- */
 
 static void widen_row(const packed *s, float *to, const void *from, int64_t n, int64_t step) {
-    bool bf16 = s->dtype == CR_BF16;
-    for (int64_t i = 0, some = step == 1 ? n : 1; i < n; i += some) {
-        if (s->dtype == CR_F32) s->isa->bf16_rounded(to + i, (const float *)from + i * step, some);
-        else s->isa->f32_from_half(to + i, (const uint16_t *)from + i * step, some, bf16);
-    }
+    const bool in_place = s->dtype != CR_F32 || step != 1;
+    if (in_place) cr_block_load(CR_LANE_F32, to, s->dtype, from, step, n);
+    if (s->dtype == CR_F32) cr_cpu_vec()->casts->round_to_bf16(to, in_place ? to : from, n);
 }
 
-/* n lines of k numbers as f32, packed without gaps in the order they lie in memory; *across, *along: the new strides. */
+/* Converts n lines of k numbers to f32, without gaps, in the order of memory; *across, *along: the new strides. */
 static void widen(const packed *s, float *to, const void *from, int64_t n, int64_t k, int64_t *across, int64_t *along) {
     bool by_lines = *along == 1 || *across != 1;
     int64_t outer = by_lines ? n : k, inner = by_lines ? k : n, far = by_lines ? *across : *along, near = by_lines ? *along : *across;
@@ -66,20 +61,20 @@ static void widen(const packed *s, float *to, const void *from, int64_t n, int64
     *along = by_lines ? 1 : n;
 }
 
-/* Does k lie across, so that whole rows of k are read as they lie in memory, for all lines at once? */
+/* Are neighbouring lines adjacent in memory, so that all lines are read together for each k? */
 static bool packs_rows(const packed *s, bool of_a) { return s->kernels->pack_rows && !s->widens && (of_a ? s->w.a_row : s->w.b_col) == 1; }
 
-/* Panels of a or strips of b from `first` on, k numbers of each from p on.  Where k lies across, a few of k for all of them in turn, so
- * that what shares a cache line is read together. */
+/* Packs panels of a or strips of b from `first` on, k numbers of each from p on.  If neighbouring lines are adjacent in memory, a
+ * few numbers of all of them are packed before the next few, so that each cache line is read once. */
 static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int64_t n, int64_t p, int64_t k, float *wide) {
     const cr_product *w = &s->w;
     const int64_t height = of_a ? s->kernels->tile_rows : s->kernels->tile_columns, all = of_a ? w->m : w->n, line = packed_bytes(s, of_a, 1, k);
-    const int64_t across = of_a ? w->a_row : w->b_col, along = of_a ? w->a_col : w->b_row, few = across == 1 && n > 1 ? FEW_OF_K : most(1, k);
+    const int64_t across = of_a ? w->a_row : w->b_col, along = of_a ? w->a_col : w->b_row, few = across == 1 && n > 1 ? FEW_OF_K : cr_imax(1, k);
     const char *at = ahead(of_a ? w->a : w->b, (first * height * across + p * along) * s->size);
-    if (packs_rows(s, of_a)) { s->kernels->pack_rows(to, of_a, line / s->kernels->size, least(n * height, all - first * height), k, at, along); return; }
+    if (packs_rows(s, of_a)) { s->kernels->pack_rows(to, of_a, line / s->kernels->size, cr_imin(n * height, all - first * height), k, at, along); return; }
     for (int64_t q = 0; q < k; q += few)
         for (int64_t i = first; i < first + n; i++) {
-            int64_t lines = least(height, all - i * height), depth = least(few, k - q), lines_apart = across, k_apart = along;
+            int64_t lines = cr_imin(height, all - i * height), depth = cr_imin(few, k - q), lines_apart = across, k_apart = along;
             const void *from = ahead(at, ((i - first) * height * across + q * along) * s->size);
             if (s->widens) { widen(s, wide, from, lines, depth, &lines_apart, &k_apart); from = wide; }
             s->kernels->pack(to + (i - first) * line + packed_bytes(s, of_a, 1, q), line_width(s, of_a), lines, depth, from, lines_apart, k_apart);
@@ -87,14 +82,14 @@ static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int6
 }
 
 static int64_t shared_bytes(const packed *s, int64_t k) { return packed_bytes(s, s->share_a, s->share_a ? s->panels : s->strips, k); }
-static int64_t depth_at(const packed *s, int64_t p) { return least(s->depth, s->from + s->span - p); }
+static int64_t depth_at(const packed *s, int64_t p) { return cr_imin(s->depth, s->from + s->span - p); }
 
-/* ---- what the kernels fetch meanwhile: the source of what is packed next.  A tile over k numbers has k / 8 turns for each of two places. */
+/* ---- prefetching while kernels run: the source of the next packing.  A tile over k numbers makes k / 8 prefetches from each of two sources. */
 
-static int64_t turns(int64_t k) { return most(1, k / 8); }
-static int64_t spread(int64_t bytes, int64_t k) { return cr_pieces(bytes, turns(k)); }
+static int64_t prefetches(int64_t k) { return cr_imax(1, k / 8); }
+static int64_t spread(int64_t bytes, int64_t k) { return cr_pieces(bytes, prefetches(k)); }
 
-/* Of the next strip: whole rows of its columns, two in a panel's time; or, where k lies across, both lines of as many rows as there are turns. */
+/* The next strip: two of its columns during each panel; if columns are adjacent in memory, both cache lines of as many rows as there are prefetches. */
 static void source_of_strip(const packed *s, int64_t strip, int64_t p, int64_t k, int64_t k_now, cr_ahead next[3]) {
     const cr_product *w = &s->w;
     int64_t across = w->b_col * s->size, along = w->b_row * s->size, columns = s->kernels->tile_columns;
@@ -104,28 +99,28 @@ static void source_of_strip(const packed *s, int64_t strip, int64_t p, int64_t k
         next[0] = next[1] = (cr_ahead){at, columns / 2, 2 * across, spread(k * along, k_now)};
         next[1].at += across;
     } else if (w->b_col == 1) {
-        next[0] = next[1] = (cr_ahead){at, cr_pieces(k, turns(k_now)), turns(k_now) * along, along};
+        next[0] = next[1] = (cr_ahead){at, cr_pieces(k, prefetches(k_now)), prefetches(k_now) * along, along};
         next[1].at += columns * across / 2;
     }
 }
 
-/* Of the next panels: in the time of one now, that is number `done`, one of their rows, or of k. */
+/* The next panels: one row of them, or one k, during each panel; `done`: panels multiplied so far. */
 static cr_ahead source_of_panels(const packed *s, int64_t first, int64_t p, int64_t k, int64_t k_now, int64_t done, int64_t panels) {
     const cr_product *w = &s->w;
-    int64_t across = w->a_row * s->size, along = w->a_col * s->size, rows = least(panels * s->kernels->tile_rows, w->m - first * s->kernels->tile_rows);
+    int64_t across = w->a_row * s->size, along = w->a_col * s->size, rows = cr_imin(panels * s->kernels->tile_rows, w->m - first * s->kernels->tile_rows);
     const char *at = ahead(w->a, first * s->kernels->tile_rows * across + p * along);
     if (w->a_col == 1) return (cr_ahead){at + done * across, rows - done, across, spread(k * along, k_now)};
     if (w->a_row == 1 && rows > 0) return (cr_ahead){at + done * along, k - done, along, spread(rows * across, k_now)};
     return (cr_ahead){0};
 }
 
-/* What an update will write of this chunk's rows, one operand after the other, a share of the strips for each: evenly over the tiles. */
+/* The outputs of the update for this chunk's rows, one after the other, spread evenly over the strips and tiles. */
 static void source_of_update(const packed *s, int64_t first, int64_t rows, int64_t panels, int64_t strip, int64_t k, cr_ahead next[3]) {
     enum { ROUND = 2 * LINE };
     const cr_walk *u = s->update->walk;
     const int64_t share = cr_pieces(s->strips, u->n_out), at = strip % share * panels;
-    const cr_arg *x = &u->out[least(strip / share, u->n_out - 1)];
-    const int64_t row = s->w.n * (int64_t)cr_dtype_size(x->dtype), tile = cr_pieces(rows * row, share * panels * ROUND) * ROUND, some = least(tile, turns(k) * LINE);
+    const cr_arg *x = &u->out[cr_imin(strip / share, u->n_out - 1)];
+    const int64_t row = s->w.n * (int64_t)cr_dtype_size(x->dtype), tile = cr_pieces(rows * row, share * panels * ROUND) * ROUND, some = cr_imin(tile, prefetches(k) * LINE);
     const char *from = (const char *)x->data + first * s->kernels->tile_rows * row + at * tile;
     next[1] = (cr_ahead){from, panels, tile, LINE};
     next[2] = (cr_ahead){from + some, tile > some ? panels : 0, tile, tile - some};
@@ -133,7 +128,7 @@ static void source_of_update(const packed *s, int64_t first, int64_t rows, int64
 
 /* ---- multiplying ---- */
 
-/* c's part over strips first .. first + count, or over panels: where the chunk writes and what it adds. */
+/* The part of c that a chunk computes: strips, or panels, first .. first + count - 1. */
 typedef struct part { cr_product c; int64_t first, count; const char *shared; char *lines; float *wide; } part;
 
 static cr_product block_of_k(const packed *s, const part *t, int64_t p, int64_t k) {
@@ -155,12 +150,12 @@ static void multiply_strips(const packed *s, const part *t, int64_t p, int64_t k
     w.a = t->shared;
     w.b = t->lines;
     for (int64_t i = 0; i < t->count; i++, next_strip(s, &w)) {
-        cr_ahead next[3];                           /* after this chunk comes, here or on another thread, the one behind it */
+        cr_ahead next[3];                           /* the next chunk follows, on this thread or another */
         bool last = i + 1 == t->count, deeper = p + k < s->from + s->span;
         int64_t to = last ? deeper ? p + k : s->from : p;
         source_of_strip(s, last && deeper ? t->first : t->first + i + 1, to, depth_at(s, to), k, next);
         pack_lines(s, false, t->lines, t->first + i, 1, p, k, t->wide);
-        w.n = least(columns, t->c.n - i * columns);
+        w.n = cr_imin(columns, t->c.n - i * columns);
         s->kernels->panels(&w, next);
     }
 }
@@ -174,7 +169,7 @@ static void multiply_panels(const packed *s, const part *t, int64_t p, int64_t k
     int64_t bytes = packed_bytes(s, false, 1, k), to = deeper ? p + k : s->from;
     for (int64_t j = 0; j < s->strips; j++, next_strip(s, &w)) {
         w.b = t->shared + j * bytes;
-        w.n = least(columns, t->c.n - j * columns);
+        w.n = cr_imin(columns, t->c.n - j * columns);
         cr_ahead next[3] = {{ahead(w.b, bytes), t->count, cr_pieces(bytes, t->count), LINE},
                             source_of_panels(s, deeper ? t->first : t->first + t->count, to, depth_at(s, to), k, j * t->count, t->count)};
         if (s->update && !deeper) source_of_update(s, t->first, t->c.m, t->count, j, k, next);
@@ -184,11 +179,10 @@ static void multiply_panels(const packed *s, const part *t, int64_t p, int64_t k
 
 /* Half precision: c as f32 before, and back afterwards. */
 static void half_c(const packed *s, const cr_product *c, float *wide, bool back) {
-    bool bf16 = s->dtype == CR_BF16;
     uint16_t *half = c->c;
     for (int64_t i = 0; i < c->m; i++, half += c->c_row, wide += c->n) {
-        if (back) s->isa->half_from_f32(half, wide, c->n, bf16);
-        else s->isa->f32_from_half(wide, half, c->n, bf16);
+        if (back) cr_block_store(CR_LANE_F32, wide, s->dtype, half, 1, c->n);
+        else cr_block_load(CR_LANE_F32, wide, s->dtype, half, 1, c->n);
     }
 }
 
@@ -200,26 +194,26 @@ static int64_t scratch_bytes(const packed *s, const cr_product *c) {
 
 /* The shared operand's block of k from p on, which a worker packs when it first needs it; NULL: no memory. */
 static const char *shared_block(packed *s, copy *own, int64_t p, int64_t k, float *wide) {
-    if (!own->lines && !(own->lines = cr_cpu_try_take((size_t)shared_bytes(s, most(1, s->room))))) return NULL;
+    if (!own->lines && !(own->lines = cr_cpu_try_take((size_t)shared_bytes(s, cr_imax(1, s->room))))) return NULL;
     own->thread = cr_cpu_thread();
     char *at = own->lines + shared_bytes(s, p - s->from);
     if (own->end <= p) pack_lines(s, s->share_a, at, 0, s->share_a ? s->panels : s->strips, p, k, wide);
-    own->end = most(own->end, p + k);
+    own->end = cr_imax(own->end, p + k);
     return at;
 }
 
 static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
     packed *s = ctx;
     part t = {.c = s->w, .first = chunk * s->block};
-    t.count = least(s->block, (s->share_a ? s->strips : s->panels) - t.first);
+    t.count = cr_imin(s->block, (s->share_a ? s->strips : s->panels) - t.first);
     const int64_t at = t.first * (s->share_a ? s->kernels->tile_columns : s->kernels->tile_rows);
     int64_t element = s->half_c ? 2 : s->c_size;
     if (s->share_a) {
-        t.c.n = least(t.count * s->kernels->tile_columns, s->w.n - at);
+        t.c.n = cr_imin(t.count * s->kernels->tile_columns, s->w.n - at);
         t.c.c = (char *)t.c.c + at * element;
         if (t.c.bias) t.c.bias = ahead(t.c.bias, at * element);
     } else {
-        t.c.m = least(t.count * s->kernels->tile_rows, s->w.m - at);
+        t.c.m = cr_imin(t.count * s->kernels->tile_rows, s->w.m - at);
         t.c.c = (char *)t.c.c + at * t.c.c_row * element;
     }
     const cr_product out = t.c;
@@ -230,7 +224,7 @@ static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
     float *wide_c = t.wide + wide_bytes(s) / (int64_t)sizeof(float), *wide_bias = wide_c + out.m * out.n;
     if (s->half_c) {
         if (out.accumulate) half_c(s, &out, wide_c, false);
-        if (out.bias) s->isa->f32_from_half(wide_bias, out.bias, out.n, s->dtype == CR_BF16);
+        if (out.bias) cr_block_load(CR_LANE_F32, wide_bias, s->dtype, out.bias, 1, out.n);
         t.c.c = wide_c;
         t.c.c_row = out.n;
         if (out.bias) t.c.bias = wide_bias;
@@ -239,7 +233,7 @@ static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
         t.c.c_row = out.n;
     }
     int64_t p = s->from;
-    do {                                            /* once where k is 0: c is written even so */
+    do {                                            /* once if k is 0, because c is written then too */
         int64_t k = depth_at(s, p);
         if (!(t.shared = shared_block(s, &s->copies[worker], p, k, t.wide))) { atomic_store(&s->failed, true); break; }
         if (s->share_a) multiply_strips(s, &t, p, k);
@@ -251,7 +245,7 @@ static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(t.lines, bytes);
 }
 
-/* ---- the plan: a function of the shape alone ---- */
+/* ---- the plan depends on the shape only ---- */
 
 static void plan(packed *s) {
     const cr_product *w = &s->w;
@@ -259,36 +253,37 @@ static void plan(packed *s) {
     s->strips = cr_pieces(w->n, s->kernels->tile_columns);
     s->share_a = w->m <= FEW_ROWS && w->n > w->m;
     int64_t all = s->share_a ? s->strips : s->panels;
-    s->block = least(s->share_a ? BLOCK_STRIPS : s->update ? UPDATE_PANELS : BLOCK_PANELS, cr_pieces(all, PIECES));
+    s->block = cr_imin(s->share_a ? BLOCK_STRIPS : s->update ? UPDATE_PANELS : BLOCK_PANELS, cr_pieces(all, PIECES));
     s->chunks = cr_pieces(all, s->block);
     int64_t blocks = cr_pieces(w->k, s->kernels->depth), per = s->kernels->per, lines = s->share_a ? s->panels : s->strips;
-    s->depth = most(per, cr_pieces(cr_pieces(w->k, blocks), per) * per);
-    int64_t most_blocks = most(1, SHARED_BYTES / packed_bytes(s, s->share_a, lines, s->depth));
-    s->room = s->half_c ? w->k : least(w->k, most_blocks * s->depth);
+    s->depth = cr_imax(per, cr_pieces(cr_pieces(w->k, blocks), per) * per);
+    int64_t most_blocks = cr_imax(1, SHARED_BYTES / packed_bytes(s, s->share_a, lines, s->depth));
+    s->room = s->half_c ? w->k : cr_imin(w->k, most_blocks * s->depth);
 }
 
-static packed packed_of(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa, const cr_product_update *update) {
-    bool half = dtype == CR_F16 || dtype == CR_BF16;
+static packed packed_of(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_update *update) {
+    const bool half = cr_dtype_is_half(dtype);
     const cr_product_kernels *pairs = dtype == CR_BF16 || bf16 ? cr_product_bf16(dtype == CR_F32) : NULL;
-    packed s = {.w = *w, .dtype = dtype, .size = (int64_t)cr_dtype_size(dtype), .c_size = dtype == CR_F64 ? 8 : 4, .isa = isa,
-                .kernels = pairs ? pairs : dtype == CR_F64 ? &isa->f64 : &isa->f32, .widens = !pairs && (half || bf16), .half_c = half, .update = update};
+    const struct cr_products *products = cr_cpu_vec()->products;
+    packed s = {.w = *w, .dtype = dtype, .size = (int64_t)cr_dtype_size(dtype), .c_size = dtype == CR_F64 ? 8 : 4, .kernels = pairs ? pairs : dtype == CR_F64 ? &products->f64 : &products->f32,
+                .widens = !pairs && (half || bf16), .half_c = half, .update = update};
     plan(&s);
     return s;
 }
 
-bool cr_packed_by_rows(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa) {
-    packed s = packed_of(w, dtype, bf16, isa, NULL);
+bool cr_packed_by_rows(const cr_product *w, cr_dtype dtype, bool bf16) {
+    packed s = packed_of(w, dtype, bf16, NULL);
     return !s.half_c && !s.share_a && s.room == w->k && !w->accumulate && !w->bias;
 }
 
-bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa, const cr_product_update *update) {
-    packed s = packed_of(w, dtype, bf16, isa, update);
+bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_update *update) {
+    packed s = packed_of(w, dtype, bf16, update);
     const int workers = cr_pool_workers();
-    const size_t bytes = (size_t)workers * sizeof *s.copies, each = (size_t)shared_bytes(&s, most(1, s.room));
+    const size_t bytes = (size_t)workers * sizeof *s.copies, each = (size_t)shared_bytes(&s, cr_imax(1, s.room));
     if (!(s.copies = cr_cpu_try_take(bytes))) return false;
     memset(s.copies, 0, bytes);
     do {
-        s.span = least(s.room, w->k - s.from);
+        s.span = cr_imin(s.room, w->k - s.from);
         cr_pool_run(s.chunks, multiply_chunk, &s);
         s.from += s.span;
     } while (s.from < w->k && !atomic_load(&s.failed));

@@ -1,27 +1,26 @@
-/* places.c - rows taken from and put to the places that an index names, and places of several axes as one.
+/* places.c - take_rows, put_rows, and ravel, which turns the indices of several axes into one.
  *
- * As in index.c: indices are checked first, the work is cut by what is written, sums of f16 and bf16 are rounded once.  Limited by memory. */
+ * As in index.c: indices are checked first, the work is cut by what is written, sums of f16 and bf16 are rounded once. */
 #include <string.h>
 
 #include "../../core/pool.h"
 #include "cpu.h"
+#include "isa.h"
 #include "index.h"
-#include "product.h"
 
-/* x (M, R, N) with its index (K), and the K places of it (M, K, N). */
+/* x (M, R, N), index (K), y (M, K, N): the rows of x that the index names. */
 typedef struct job {
     char *x; int64_t xs[3];                         /* strides in elements */
     char *y; int64_t ys[3];
     indices index;
-    check check;                                    /* take: of each chunk's own indices */
+    check check;                                    /* take: each chunk may check its own indices */
     cr_dtype dtype;
     size_t size;
     int64_t M, R, N, K;
     int64_t rows, columns, places;                  /* of a chunk */
-    int64_t blocks, ranges;                         /* of columns, of places, that all chunks of some rows cut them into */
+    int64_t blocks, ranges;                         /* blocks of columns, ranges of rows of x, per group of m */
     bool sum;
-    int32_t *slot; int64_t slots;                   /* sums of halves: where that of a place is kept */
-    const cr_product_isa *isa;
+    int32_t *slot; int64_t slots;                   /* sums of half precision: the f32 accumulator of each row */
     atomic_bool failed;
 } job;
 
@@ -31,11 +30,6 @@ static job job_of(const cr_array *x, const cr_array *y) {
                  .size = cr_dtype_size(x->dtype), .M = x->shape[0], .R = x->shape[1], .N = x->shape[2], .K = y->shape[1]};
 }
 
-static void run(job *j, int64_t chunks, void (*fn)(void *, int64_t, int)) {
-    if (chunks == 1) fn(j, 0, 0);
-    else cr_pool_run(chunks, fn, j);
-}
-
 /* ---- take: y[m, k, n] = x[m, index[k], n], chunks of rows (m, k); y is contiguous */
 
 #define TAKE(name, T)                                                                                           \
@@ -43,7 +37,7 @@ static void run(job *j, int64_t chunks, void (*fn)(void *, int64_t, int)) {
         const int64_t N = j->N, K = j->K, row = j->xs[1], step = j->xs[2];                                      \
         const indices index = j->index;                                                                         \
         for (int64_t i = from; i < to;) {                                                                       \
-            const int64_t m = i / K, first = i - m * K, end = least(K, first + to - i);                         \
+            const int64_t m = i / K, first = i - m * K, end = cr_imin(K, first + to - i);                         \
             const T *x = (const T *)(const void *)j->x + m * j->xs[0];                                          \
             T *y = (T *)(void *)j->y + m * K * N;                                                               \
             if (N == 1) for (int64_t k = first; k < end; k++) y[k] = x[index_at(index, k) * row];               \
@@ -63,7 +57,7 @@ TAKE(take_8, uint64_t)
 static void take_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
-    int64_t from = chunk * j->rows, to = least(j->M * j->K, from + j->rows);
+    int64_t from = chunk * j->rows, to = cr_imin(j->M * j->K, from + j->rows);
     if (j->M == 1 && !cr_cpu_check(&j->check, from, to)) return;
     switch (j->size) {
         case 1: take_1(j, from, to); break;
@@ -74,16 +68,15 @@ static void take_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_take_rows(const cr_take_rows_args *args) {
-    const cr_array *y = &args->y, *x = &args->x, *index = &args->index;
-    const char *op = args->op;
-    const bool wrap = args->wrap;
-    job j = job_of(x, y);
-    const bool first = j.M != 1 || y->numel == 0;   /* many rows, or none, share each index: all are checked first */
-    cr_status s = first ? cr_cpu_open_indices(op, index, j.R, wrap, &j.index) : cr_cpu_start_check(&j.check, op, index, j.R, wrap);
-    if (s || y->numel == 0) return s;
+    const cr_array *y = &args->y, *index = &args->index;
+    job j = job_of(&args->x, y);
+    const bool first = j.M != 1 || y->numel == 0;   /* all indices are checked first where many rows share them, or none uses them */
+    const cr_status status = first ? cr_cpu_open_indices(args->op, index, j.R, args->wrap, &j.index)
+                                   : cr_cpu_start_check(&j.check, args->op, index, j.R, args->wrap);
+    if (status != CR_OK || y->numel == 0) return status;
     if (!first) j.index = j.check.x;
-    j.rows = most(1, INDEX_GRAIN / j.N);
-    run(&j, cr_pieces(j.M * j.K, j.rows), take_chunk);
+    j.rows = cr_imax(1, INDEX_GRAIN / j.N);
+    cr_run_chunks(cr_pieces(j.M * j.K, j.rows), take_chunk, &j);
     return first ? CR_OK : cr_cpu_checked(&j.check);
 }
 
@@ -124,19 +117,7 @@ PUT(put_4, uint32_t, LAST, true)
 PUT(put_8, uint64_t, LAST, true)
 #undef PUT
 
-static void load_half(const job *j, float *to, const uint16_t *from, int64_t n, int64_t stride) {
-    const bool bf16 = j->dtype == CR_BF16;
-    if (stride == 1) j->isa->f32_from_half(to, from, n, bf16);
-    else for (int64_t i = 0; i < n; i++) to[i] = bf16 ? cr_bf16_to_f32(from[i * stride]) : cr_f16_to_f32(from[i * stride]);
-}
-
-static void store_half(const job *j, uint16_t *to, const float *from, int64_t n, int64_t stride) {
-    const bool bf16 = j->dtype == CR_BF16;
-    if (stride == 1) j->isa->half_from_f32(to, from, n, bf16);
-    else for (int64_t i = 0; i < n; i++) to[i * stride] = bf16 ? cr_f32_to_bf16(from[i]) : cr_f32_to_f16(from[i]);
-}
-
-/* sum: (slots, to - from) f32, then a row of y.  The first time a place is met its old value is put into its slot. */
+/* sum: (slots, to - from) f32, then a row of y.  The first use of a row of x loads its old value into its slot. */
 static void add_half(const job *j, int64_t m, int64_t from, int64_t to, float *sum) {
     const int64_t n = to - from;
     int64_t seen = 0;
@@ -146,15 +127,15 @@ static void add_half(const job *j, int64_t m, int64_t from, int64_t to, float *s
     for (int64_t k = 0; k < j->K && cr_goes_on(k, INDEX_GRAIN); k++) {
         int64_t place = index_at(j->index, k), slot = j->slot[place];
         float *s = sum + slot * n;
-        if (slot == seen) { load_half(j, s, x + place * j->xs[1], n, j->xs[2]); seen++; }     /* slots are numbered as they are met */
-        load_half(j, row, y + k * j->ys[1], n, j->ys[2]);
+        if (slot == seen) { cr_block_load(CR_LANE_F32, s, j->dtype, x + place * j->xs[1], j->xs[2], n); seen++; }     /* slots are numbered in the order of first use */
+        cr_block_load(CR_LANE_F32, row, j->dtype, y + k * j->ys[1], j->ys[2], n);
         for (int64_t c = 0; c < n; c++) s[c] += row[c];
     }
     seen = 0;
     for (int64_t k = 0; k < j->K; k++) {
         int64_t place = index_at(j->index, k);
         if (j->slot[place] != seen) continue;
-        store_half(j, x + place * j->xs[1], sum + seen * n, n, j->xs[2]);
+        cr_block_store(CR_LANE_F32, sum + seen * n, j->dtype, x + place * j->xs[1], j->xs[2], n);
         seen++;
     }
 }
@@ -184,8 +165,8 @@ static void put_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
     const int64_t range = chunk % j->ranges, column = chunk / j->ranges % j->blocks;
-    int64_t m = chunk / j->ranges / j->blocks * j->rows, last = least(j->M, m + j->rows);
-    const block b = {column * j->columns, least(j->N, (column + 1) * j->columns), range * j->places, least(j->R, (range + 1) * j->places)};
+    int64_t m = chunk / j->ranges / j->blocks * j->rows, last = cr_imin(j->M, m + j->rows);
+    const block b = {column * j->columns, cr_imin(j->N, (column + 1) * j->columns), range * j->places, cr_imin(j->R, (range + 1) * j->places)};
     size_t bytes = j->slot ? (size_t)((j->slots + 1) * (b.to - b.from)) * sizeof(float) : 0;
     float *sum = bytes ? cr_cpu_try_take(bytes) : NULL;
     if (bytes && !sum) { atomic_store(&j->failed, true); return; }
@@ -193,44 +174,43 @@ static void put_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(sum, bytes);
 }
 
-/* Long rows are cut by places, a few times, since every range looks at all indices; else, and for sums of halves, by columns. */
+/* Long rows are cut into a few ranges of rows of x, because every range reads all indices; others, and sums of half precision, by columns. */
 static void cut(job *j) {
     enum { LONG = 64, RANGES = 16 };
     const int64_t pieces = cr_pieces(j->K * j->N, INDEX_GRAIN);
     j->columns = j->N;
     j->ranges = 1;
-    if (j->N >= LONG && !j->slot) j->ranges = least(least(pieces, RANGES), j->R);
-    else j->columns = least(j->N, most(16, INDEX_GRAIN / j->K));
+    if (j->N >= LONG && !j->slot) j->ranges = cr_imin(cr_imin(pieces, RANGES), j->R);
+    else j->columns = cr_imin(j->N, cr_imax(16, INDEX_GRAIN / j->K));
     j->places = (j->R + j->ranges - 1) / j->ranges;
-    j->rows = most(1, INDEX_GRAIN / (j->K * j->columns));
+    j->rows = cr_imax(1, INDEX_GRAIN / (j->K * j->columns));
     j->blocks = cr_pieces(j->N, j->columns);
 }
 
-cr_status cr_cpu_put_rows(const cr_put_rows_args *args) {
-    const cr_array *x = &args->x, *index = &args->index, *src = &args->src;
-    const char *op = args->op;
-    const bool sum = args->sum, wrap = args->wrap;
-    job j = job_of(x, src);
-    cr_status s = cr_cpu_open_indices(op, index, j.R, wrap, &j.index);
-    if (s || src->numel == 0) return s;
-    if (j.M == 1 && j.N == 1 && cr_cpu_suits_buckets(j.dtype, sum, j.R, j.K))
-        return cr_cpu_put_by_buckets(j.dtype, sum, j.x, j.xs[1], j.R, j.index, j.y, j.ys[1], j.K);
-    size_t map = sum && is_half(j.dtype) ? (size_t)j.R * sizeof *j.slot : 0;
-    if (map) {
-        j.isa = cr_product_best();
-        j.slot = cr_cpu_take(map);
-        if (!j.slot) return CR_NO_MEMORY;
-        memset(j.slot, -1, map);
-        for (int64_t k = 0; k < j.K; k++) {
-            int32_t *slot = j.slot + index_at(j.index, k);
-            if (*slot < 0) *slot = (int32_t)j.slots++;
-        }
+/* Gives each place that the index names a slot, in the order of its first use.  False: no memory. */
+static bool number_slots(job *j, size_t bytes) {
+    if (!(j->slot = cr_cpu_take(bytes))) return false;
+    memset(j->slot, -1, bytes);
+    for (int64_t k = 0; k < j->K; k++) {
+        int32_t *slot = j->slot + index_at(j->index, k);
+        if (*slot < 0) *slot = (int32_t)j->slots++;
     }
-    j.sum = sum;
+    return true;
+}
+
+cr_status cr_cpu_put_rows(const cr_put_rows_args *args) {
+    job j = job_of(&args->x, &args->src);
+    const cr_status status = cr_cpu_open_indices(args->op, &args->index, j.R, args->wrap, &j.index);
+    if (status != CR_OK || args->src.numel == 0) return status;
+    j.sum = args->sum;
+    if (j.M == 1 && j.N == 1 && cr_cpu_suits_buckets(j.dtype, j.sum, j.R, j.K))
+        return cr_cpu_put_by_buckets(j.dtype, j.sum, j.x, j.xs[1], j.R, j.index, j.y, j.ys[1], j.K);
+    const size_t bytes = j.sum && cr_dtype_is_half(j.dtype) ? (size_t)j.R * sizeof *j.slot : 0;
+    if (bytes && !number_slots(&j, bytes)) return CR_NO_MEMORY;
     cut(&j);
-    run(&j, cr_pieces(j.M, j.rows) * j.blocks * j.ranges, put_chunk);
-    cr_cpu_give(j.slot, map);
-    return atomic_load(&j.failed) ? cr_fail(CR_NO_MEMORY, op, "no memory for the sums") : CR_OK;
+    cr_run_chunks(cr_pieces(j.M, j.rows) * j.blocks * j.ranges, put_chunk, &j);
+    cr_cpu_give(j.slot, bytes);
+    return atomic_load(&j.failed) ? cr_fail(CR_NO_MEMORY, args->op, "no memory for the sums") : CR_OK;
 }
 
 /* ---- ravel: y = ((i0 sizes[1]) + i1) sizes[2] + i2 ...; chunks of elements */
@@ -240,7 +220,7 @@ typedef struct ravel { int64_t *y; int n; const indices *index; int64_t numel; }
 static void ravel_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const ravel *r = ctx;
-    const int64_t from = chunk * INDEX_GRAIN, to = least(r->numel, from + INDEX_GRAIN);
+    const int64_t from = chunk * INDEX_GRAIN, to = cr_imin(r->numel, from + INDEX_GRAIN);
     for (int k = 0; k < r->n; k++) {
         const indices index = r->index[k];
         if (k == 0) for (int64_t i = from; i < to; i++) r->y[i] = index_at(index, i);
@@ -249,19 +229,12 @@ static void ravel_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_ravel(const cr_ravel_args *args) {
-    const cr_array *y = &args->y;
-    const char *op = args->op;
-    const int n = args->n;
-    const cr_array *const *index = args->index;
-    const int64_t *sizes = args->sizes;
     indices opened[CR_MAX_DIMS];
-    for (int k = 0; k < n; k++) {
-        cr_status s = cr_cpu_open_indices(op, index[k], sizes[k], true, &opened[k]);
-        if (s) return s;
+    for (int k = 0; k < args->n; k++) {
+        const cr_status status = cr_cpu_open_indices(args->op, args->index[k], args->sizes[k], true, &opened[k]);
+        if (status != CR_OK) return status;
     }
-    ravel r = {cr_array_data(y), n, opened, y->numel};
-    const int64_t chunks = cr_pieces(y->numel, INDEX_GRAIN);
-    if (chunks == 1) ravel_chunk(&r, 0, 0);
-    else cr_pool_run(chunks, ravel_chunk, &r);
+    ravel r = {cr_array_data(&args->y), args->n, opened, args->y.numel};
+    cr_run_chunks(cr_pieces(r.numel, INDEX_GRAIN), ravel_chunk, &r);
     return CR_OK;
 }

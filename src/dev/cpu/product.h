@@ -1,4 +1,4 @@
-/* product.h - products of two matrices: what matmul.c, packed.c and attention_isa.c cut their work into.
+/* product.h - products of two matrices, the units of work of matmul.c, packed.c and attention_isa.c.
  *
  * c (m, n) = [c +] a (m, k) b (k, n) [+ bias (n)].  Strides are in elements; c's columns are contiguous. */
 #ifndef CR_PRODUCT_H
@@ -10,6 +10,9 @@
 
 #include <chainrule.h>
 
+#include "isa_name.h"
+#include "../../core/ints.h"
+
 typedef struct cr_product {
     int64_t m, n, k;
     const void *a, *b;
@@ -19,17 +22,18 @@ typedef struct cr_product {
     bool accumulate;
 } cr_product;
 
-/* What to fetch while panels of a meet a strip of b, from two places in turn: during panel i < panels the lines at + i panel + s step,
- * s = 0, 1, ...; in bytes.  A third one, which may have no panels, is fetched to be written, instead of c's tile: step bytes at + i panel. */
+/* Prefetches while panels of a are multiplied with a strip of b, alternating between two sources: during panel i < panels the
+ * lines at + i panel + s step, s = 0, 1, ...; in bytes.  A third one, which may have no panels, is prefetched for writing in
+ * place of c's tile: step bytes at + i panel. */
 typedef struct cr_ahead { const char *at; int64_t panels, panel, step; } cr_ahead;
 
 /* The register-blocked kernels of one element type, for one instruction set (product_tiles.h, product_kernels.h).  Packed operands
- * hold `per` of k in an element of `size` bytes. */
+ * hold `per` numbers along k in an element of `size` bytes. */
 typedef struct cr_product_kernels {
-    void (*direct)(const cr_product *p);            /* b_col must be 1; packs nothing: for small products, and where m is small */
-    void (*row)(const cr_product *p);               /* m must be 1 */
-    void (*outer)(const cr_product *p);             /* k and b_col must be 1 */
-    void (*few)(const cr_product *p);               /* a_col and b_row must be 1: for few rows, b's columns read where they lie */
+    void (*direct)(const cr_product *p);            /* b_col 1; packs nothing: for small products and small m */
+    void (*row)(const cr_product *p);               /* m 1 */
+    void (*outer)(const cr_product *p);             /* k and b_col 1 */
+    void (*few)(const cr_product *p);               /* a_col and b_row 1: for few rows; reads b's columns in place */
     void (*pack)(void *to, int64_t width, int64_t n, int64_t k, const void *from, int64_t across, int64_t along);
                                                     /* to[p * width + j] = from[j * across + p * along]: j < n, p < k; zeros for n <= j < width (whole
                                                        vectors, aligned) */
@@ -38,35 +42,26 @@ typedef struct cr_product_kernels {
     void (*panels)(const cr_product *p, const cr_ahead next[3]);
                                                     /* a: packed panels of tile_rows, each panel_width wide; b: one packed strip, n <= tile_columns, that
                                                        wide; strides of a and b are not looked at */
-    int tile_rows, tile_columns;                    /* of c that stay in registers */
-    int panel_width, depth;                         /* depth: of k, so that a strip of b stays in L1 */
+    int tile_rows, tile_columns;                    /* the tile of c in registers */
+    int panel_width, depth;                         /* depth: numbers along k, such that a strip of b stays in L1 */
     int per, size;
 } cr_product_kernels;
 
-typedef struct cr_product_isa {
-    int isa;
-    cr_product_kernels f32, f64;
-    void (*bf16_rounded)(float *dst, const float *src, int64_t n);                      /* to bf16 and back */
-    void (*f32_from_half)(float *dst, const uint16_t *src, int64_t n, bool bf16);
-    void (*half_from_f32)(uint16_t *dst, const float *src, int64_t n, bool bf16);       /* to nearest, ties to even */
-} cr_product_isa;
+struct cr_products { cr_product_kernels f32, f64; };   /* matmul_isa.c */
+CR_ISA_TABLE(cr_products);
 
-const cr_product_isa *cr_product_best(void);        /* for cr_cpu_isa() */
-const cr_product_isa *cr_product_for(int isa);      /* NULL: not built, or this processor lacks it */
-int cr_product_prefer(int isa);                     /* for tests: cr_product_best gives this one; -1: cr_cpu_isa()'s; returns the old setting */
-
-/* Products of pairs of bf16, added in f32 (matmul_bf16.c): only panels and pack.  The operands that pack reads are f32 (rounded to nearest, ties
- * to even) or bf16 themselves.  NULL: not this processor, or an instruction set was asked for. */
+/* Products of pairs of bf16, added in f32 (matmul_bf16.c): only panels and pack, which reads f32 (and rounds to nearest even)
+ * or bf16.  NULL: the processor lacks them, or CHAINRULE_ISA or a test fixes the instruction set. */
 const cr_product_kernels *cr_product_bf16(bool from_f32);
-const cr_product_kernels *cr_product_pairs(bool from_f32);                 /* the same, unasked: x86-64 only, where cr_cpu_bf16() */
+const cr_product_kernels *cr_product_pairs(bool from_f32);                 /* the same without the check: x86-64 only, where cr_cpu_bf16() */
 
-/* An update whose input is a product that is never whole in memory: rows of c, once they are complete, go into it (matmul.c). */
+/* An update whose input is a product that never exists whole: complete rows of c go into the update at once (matmul.c). */
 typedef struct cr_product_update { const struct cr_walk *walk; int input; } cr_product_update;
 bool cr_product_update_rows(const cr_product_update *u, int64_t first, const cr_product *c);       /* false: no memory */
 
-/* One product of floats on all threads (packed.c).  bf16: f32 operands are rounded to bf16.  update: NULL, or where c goes instead, if
- * cr_packed_by_rows.  False: no memory, and no message. */
-bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa, const cr_product_update *update);
-bool cr_packed_by_rows(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_isa *isa);   /* are its chunks whole rows of c over all of k? */
+/* One product of floats on all threads (packed.c).  bf16: f32 operands are rounded to bf16.  update: NULL, or the update that
+ * receives c, if cr_packed_by_rows.  False: no memory, without a message. */
+bool cr_packed_product(const cr_product *w, cr_dtype dtype, bool bf16, const cr_product_update *update);
+bool cr_packed_by_rows(const cr_product *w, cr_dtype dtype, bool bf16);   /* are its chunks whole rows of c over all of k? */
 
 #endif

@@ -1,5 +1,5 @@
-/* random.c - tensors of random numbers, element by element as dev.h defines them: the bits do not depend on the threads, nor but
- * for the last bit of normals on the machine. */
+/* random.c - arrays of random numbers, as kernels.h defines each element.  The bits do not depend on the threads; only the last bit of
+ * normals depends on the machine. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/rng.h"
@@ -22,7 +22,7 @@ struct job {
 };
 
 
-/* f32 to a half float, towards 0, for v >= 0: one step down in the bits is one step down in value */
+/* f32 to f16 or bf16, rounded towards 0, for v >= 0: the next smaller bits are the next smaller value */
 static uint16_t half_down(float v, cr_dtype dt) {
     uint16_t h = dt == CR_F16 ? cr_f32_to_f16(v) : cr_f32_to_bf16(v);
     float back = dt == CR_F16 ? cr_f16_to_f32(h) : cr_bf16_to_f32(h);
@@ -63,37 +63,34 @@ static void put_integers(const job *j, char *y, const uint32_t *words, int64_t n
 static void chunk(void *ctx, int64_t c, int worker) {
     (void)worker;
     const job *j = ctx;
-    int64_t each = j->each, end = (c + 1) * CHUNK < j->n ? (c + 1) * CHUNK : j->n;
+    int64_t each = j->each, end = cr_imin((c + 1) * CHUNK, j->n);
     uint32_t words[BLOCK * 2];
     for (int64_t first = c * CHUNK; first < end; first += BLOCK) {
-        int64_t n = end - first < BLOCK ? end - first : BLOCK;
+        int64_t n = cr_imin(end - first, BLOCK);
         char *y = j->y + first * (int64_t)cr_dtype_size(j->dt);
         j->k->philox(j->seed, j->counter + (uint64_t)(first / each), words, (n + each - 1) / each);
         j->put(j, y, words, n);
     }
 }
 
-static cr_status run(job *j) {
-    if (!j->n) return CR_OK;
-    if (j->n <= CHUNK) chunk(j, 0, 0);
-    else cr_pool_run(cr_pieces(j->n, CHUNK), chunk, j);
+static cr_status run(job *j, const cr_array *y) {
+    j->k = cr_cpu_vec()->randoms;
+    j->dt = y->dtype;
+    j->y = cr_array_data(y);
+    j->n = y->numel;
+    if (j->n) cr_run_chunks(cr_pieces(j->n, CHUNK), chunk, j);
     return CR_OK;
 }
 
 cr_status cr_cpu_random(const cr_random_args *args) {
-    const cr_array *y = &args->y;
-    const cr_random_kind kind = args->kind;
-    const uint64_t seed = args->seed, counter = args->counter;
-    cr_dtype dt = y->dtype;
+    const cr_dtype dt = args->y.dtype;
     if (!cr_dtype_is_float(dt)) return cr_fail(CR_BAD_TYPE, "random", "uniform and normal numbers are floats, not %s", cr_dtype_name(dt));
-    return run(&(job){.put = kind == CR_RANDOM_UNIFORM ? put_uniform : put_normal, .each = dt == CR_F64 ? 2 : 4, .dt = dt, .y = cr_array_data(y), .n = y->numel,
-                      .seed = seed, .counter = counter, .k = cr_cpu_vec()->randoms});
+    job j = {.put = args->kind == CR_RANDOM_UNIFORM ? put_uniform : put_normal, .each = dt == CR_F64 ? 2 : 4,
+             .seed = args->seed, .counter = args->counter};
+    return run(&j, &args->y);
 }
 
 cr_status cr_cpu_random_integers(const cr_random_integers_args *args) {
-    const cr_array *y = &args->y;
-    const int64_t low = args->low;
-    const uint64_t span = args->span, seed = args->seed, counter = args->counter;
-    return run(&(job){.put = put_integers, .each = 2, .dt = y->dtype, .y = cr_array_data(y), .n = y->numel, .low = low, .span = span,
-                      .seed = seed, .counter = counter, .k = cr_cpu_vec()->randoms});
+    job j = {.put = put_integers, .each = 2, .low = args->low, .span = args->span, .seed = args->seed, .counter = args->counter};
+    return run(&j, &args->y);
 }

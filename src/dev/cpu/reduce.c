@@ -1,8 +1,8 @@
 /* reduce.c - reductions of x (M, R, N) over R, and arg-reductions.
  *
- * Rows (N = 1) are cut into pieces of at most 4096 and spans of 65536, columns into blocks of rows; what the parts give is combined as
- * a balanced tree in order.  All cuts follow from shape and strides, so the bits do not depend on the threads, and a row's sum not on M.
- * What is not to be reduced as it lies (another dtype, a stride, |x|...) passes through a block in the first-level cache. */
+ * Rows (N = 1) are cut into pieces of at most 4096 and spans of 65536 elements, columns into blocks of rows; partial results are
+ * combined in order as a balanced tree.  All cuts follow from shape and strides, so the bits do not depend on the threads, and the
+ * sum of a row does not depend on M.  Elements of another dtype, stride or map (|x|...) pass through a block in the L1 cache. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
@@ -20,24 +20,22 @@ typedef struct reduction {
     size_t size;                                    /* bytes of a lane */
     cr_dtype from, to;
     cr_reduce_how how;
-    bool straight;                                  /* x holds lanes already, one after the other */
+    bool straight;                                  /* x consists of contiguous lanes */
     const char *x; char *y;
-    int64_t M, R, N, strides[3], step;              /* step: between elements that are read together, of a row or across columns */
-    const char *means;                              /* DEVIATION: of the M N results */
-    bool flip;                                      /* u64 extremes: the sign bit flipped, so that i64 order is u64 order */
+    int64_t M, R, N, strides[3], step;              /* step: between neighbours of a row, or of columns */
+    const char *means;                              /* DEVIATION: the M N means */
+    bool flip;                                      /* u64 MAX, MIN: flips the sign bit, so that i64 order is u64 order */
     int64_t rows_per_chunk, spans;                  /* rows: spans of one row */
     int64_t wide, blocks, block_rows, strips;       /* columns: see plan_columns */
     char *partial;
     bool max; int64_t *index;                       /* arg-reductions */
 } reduction;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static const char *element(const reduction *r, int64_t at) { return r->x + at * (int64_t)cr_dtype_size(r->from); }
 
 #define TESTED(type) do { const type *s = x; for (int64_t i = 0; i < n; i++) lanes[i] = (type)(s[i * r->step] << shift) != 0; } while (0)
 static void load_tested(const reduction *r, int64_t *lanes, const void *x, int64_t n) {
-    const int shift = cr_dtype_is_float(r->from);   /* a float's sign does not matter */
+    const int shift = cr_dtype_is_float(r->from);   /* drops the sign of floats */
     switch (cr_dtype_size(r->from)) {
     case 1: TESTED(uint8_t); break;
     case 2: TESTED(uint16_t); break;
@@ -54,7 +52,7 @@ static void raise_to_power(const reduction *r, void *lanes, int64_t n) {
     for (int i = 0; i < POWERS; i++) { p32[i] = (float)r->how.p; p64[i] = r->how.p; }
     r->k->map[r->lane](CR_MAP_ABS, lanes, lanes, NULL, false, n);
     for (int64_t i = 0; i < n; i += POWERS) {
-        int64_t length = (least(POWERS, n - i) + k->lanes - 1) / k->lanes * k->lanes;
+        int64_t length = (cr_imin(POWERS, n - i) + k->lanes - 1) / k->lanes * k->lanes;
         float *f = (float *)lanes + i;
         double *d = (double *)lanes + i;
         if (r->lane == CR_LANE_F32) k->f32[CR_OP_POW](f, f, p32, NULL, length);
@@ -62,8 +60,8 @@ static void raise_to_power(const reduction *r, void *lanes, int64_t n) {
     }
 }
 
-/* What is reduced of n elements from place `at` on, as lanes: in place where they are that already, else in block.  mean: DEVIATION's, one for
- * a row, n across columns. */
+/* n elements from offset `at` on, mapped, as lanes: in place if possible, else in block.  mean: for DEVIATION, one for a row, n for
+ * columns. */
 static const void *lanes_at(const reduction *r, int64_t at, int64_t n, const void *mean, void *block) {
     const void *x = element(r, at);
     if (r->straight && r->how.map == CR_MAP_SAME) return x;
@@ -94,19 +92,19 @@ static void combine(const reduction *r, char *acc, int64_t parts, int64_t n) {
 }
 
 /* ---- rows */
-/* NONZERO of a run: how many (SUM), whether there is one (MAX), whether all are (MIN); looks no further than it must. */
+/* NONZERO of a run: how many (SUM), any (MAX), all (MIN); stops as soon as the answer is known. */
 static int64_t count_run(const reduction *r, int64_t at, int64_t n) {
     const bool any = r->how.kind == CR_REDUCE_MAX, all = r->how.kind == CR_REDUCE_MIN;
     int64_t total = 0, seen = 0;
     while (seen < n && !(any && total) && !(all && total < seen)) {
-        int64_t length = least(PIECE, n - seen);
+        int64_t length = cr_imin(PIECE, n - seen);
         total += r->k->nonzero(element(r, at + seen), length, cr_dtype_size(r->from), cr_dtype_is_float(r->from));
         seen += length;
     }
     return any ? total > 0 : all ? total == seen : total;
 }
 
-/* n elements of a row, from place `at` on; mean: DEVIATION's. */
+/* Reduces n elements of a row from offset `at` on; mean: for DEVIATION. */
 static void reduce_span(const reduction *r, int64_t at, int64_t n, const void *mean, void *result) {
     _Alignas(64) char block[PIECE * 8];
     char parts[SPAN / LEAST_PIECE * 8];
@@ -118,7 +116,7 @@ static void reduce_span(const reduction *r, int64_t at, int64_t n, const void *m
     }
     if (pieces == 1) { r->op->run(result, lanes_at(r, at, n, mean, block), n); return; }
     for (int64_t p = 0; p < pieces; p++) {
-        int64_t length = least(piece, n - p * piece);
+        int64_t length = cr_imin(piece, n - p * piece);
         r->op->run(parts + (size_t)p * r->size, lanes_at(r, at + p * piece * r->step, length, mean, block), length);
     }
     combine(r, parts, pieces, 1);
@@ -130,10 +128,10 @@ static const char *mean_of(const reduction *r, int64_t i) { return r->means ? r-
 static void rows_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const reduction *r = ctx;
-    int64_t end = least((chunk + 1) * r->rows_per_chunk, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->rows_per_chunk, r->M);
     for (int64_t m = chunk * r->rows_per_chunk, n; m < end; m += n) {
         char y[ROWS * 8];
-        n = least(ROWS, end - m);
+        n = cr_imin(ROWS, end - m);
         for (int64_t i = 0; i < n; i++) reduce_span(r, (m + i) * r->strides[0], r->R, mean_of(r, m + i), y + (size_t)i * r->size);
         store_results(r, m, y, n);
     }
@@ -143,10 +141,10 @@ static void span_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const reduction *r = ctx;
     int64_t m = chunk / r->spans, first = chunk % r->spans * SPAN;
-    reduce_span(r, m * r->strides[0] + first * r->step, least(SPAN, r->R - first), mean_of(r, m), r->partial + (size_t)chunk * r->size);
+    reduce_span(r, m * r->strides[0] + first * r->step, cr_imin(SPAN, r->R - first), mean_of(r, m), r->partial + (size_t)chunk * r->size);
 }
 
-/* Long rows: the spans of all rows into `partial`, one result to the row then at its first. */
+/* Long rows: reduces the spans of all rows into `partial`. */
 static cr_status reduce_spans(reduction *r, size_t *bytes) {
     r->spans = cr_pieces(r->R, SPAN);
     *bytes = (size_t)(r->M * r->spans) * r->size;
@@ -158,9 +156,7 @@ static cr_status reduce_spans(reduction *r, size_t *bytes) {
 static cr_status reduce_rows(reduction *r) {
     if (r->R <= SPAN) {
         r->rows_per_chunk = r->R ? cr_pieces(cr_chunk(r->M * r->R), r->R) : r->M;
-        int64_t chunks = cr_pieces(r->M, r->rows_per_chunk);
-        if (chunks == 1) rows_chunk(r, 0, 0);
-        else cr_pool_run(chunks, rows_chunk, r);
+        cr_run_chunks(cr_pieces(r->M, r->rows_per_chunk), rows_chunk, r);
         return CR_OK;
     }
     size_t bytes;
@@ -177,16 +173,16 @@ static cr_status reduce_rows(reduction *r) {
 /* ---- columns.  Few columns: g = wide / N rows are one wide row, folded at the end.  Each chunk is (m, block of rows, strip of columns). */
 static void plan_columns(reduction *r) {
     bool dense = r->strides[2] == 1 && r->strides[1] == r->N;
-    int64_t g = r->N >= 64 || !dense ? 1 : least(128 / r->N, r->R);
+    int64_t g = r->N >= 64 || !dense ? 1 : cr_imin(128 / r->N, r->R);
     r->wide = g * r->N;
     r->strips = cr_pieces(r->wide, WIDTH);
-    int64_t wide_rows = r->R / g, width = least(r->wide, WIDTH);
+    int64_t wide_rows = r->R / g, width = cr_imin(r->wide, WIDTH);
     bool enough = r->M * r->strips >= 16;           /* chunks without cutting rows */
-    r->block_rows = least(GROUP * GROUP, enough ? INT64_MAX : (CHUNK / width + GROUP - 1) / GROUP * GROUP);    /* no chain of additions is longer than GROUP */
+    r->block_rows = cr_imin(GROUP * GROUP, enough ? INT64_MAX : (CHUNK / width + GROUP - 1) / GROUP * GROUP);    /* chains of additions have at most GROUP terms */
     r->blocks = cr_pieces(wide_rows, r->block_rows);
 }
 
-/* acc[i] = rows of x, `stride` apart, reduced.  Groups start afresh, so that rounding errors grow with the number of groups only. */
+/* acc[i] = the reduction of rows of x, `stride` apart.  Each group has its own sum, so that rounding errors grow only with the number of groups. */
 static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, int64_t stride, int64_t n, const void *mean) {
     _Alignas(64) char group[WIDTH * 8], block[WIDTH * 8];
     if (r->how.map == CR_MAP_NONZERO && r->how.kind != CR_REDUCE_SUM && r->step == 1) {
@@ -194,7 +190,7 @@ static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, i
         return;
     }
     for (int64_t i = 0; i < rows; i += GROUP) {
-        int64_t count = least(GROUP, rows - i);
+        int64_t count = cr_imin(GROUP, rows - i);
         char *to = i ? group : acc;
         const void *x = lanes_at(r, at + i * stride, n, mean, block);
         memcpy(to, x, (size_t)n * r->size);
@@ -209,7 +205,7 @@ static void columns_chunk(void *ctx, int64_t chunk, int worker) {
     const reduction *r = ctx;
     int64_t strip = chunk % r->strips, b = chunk / r->strips % r->blocks, m = chunk / r->strips / r->blocks;
     int64_t g = r->wide / r->N, wide_rows = r->R / g, first = b * r->block_rows, column = strip * WIDTH;
-    int64_t rows = least(r->block_rows, wide_rows - first), n = least(WIDTH, r->wide - column), at = m * r->strides[0] + column * r->strides[2];
+    int64_t rows = cr_imin(r->block_rows, wide_rows - first), n = cr_imin(WIDTH, r->wide - column), at = m * r->strides[0] + column * r->strides[2];
     _Alignas(64) char acc[WIDTH * 8], block[WIDTH * 8], means[WIDTH * 8];
     const char *mean = mean_of(r, m * r->N + column);
     for (int64_t i = 0; i < n && mean && g > 1; i += r->N) memcpy(means + (size_t)i * r->size, mean, (size_t)r->N * r->size);
@@ -217,7 +213,7 @@ static void columns_chunk(void *ctx, int64_t chunk, int worker) {
     if (g > 1) {
         combine(r, acc, g, r->N);
         n = r->N;
-        for (int64_t row = wide_rows * g; row < r->R && b == r->blocks - 1; row++)     /* what does not fill a wide row */
+        for (int64_t row = wide_rows * g; row < r->R && b == r->blocks - 1; row++)     /* rows that do not fill a wide row */
             r->op->columns(acc, lanes_at(r, at + row * r->strides[1], n, mean, block), 1, 0, n);
     }
     if (r->blocks == 1) store_results(r, m * r->N + column, acc, n);
@@ -240,24 +236,24 @@ static cr_status reduce_columns(reduction *r) {
     return CR_OK;
 }
 
-static reduction reduction_of(const cr_reduce_how *how, const cr_array *y, const cr_array *x, const cr_array *at) {
+static reduction reduction_of(const cr_reduce_how *how, const cr_array *y, const cr_array *x) {
     reduction r = {.k = cr_cpu_vec()->reduce, .how = *how, .from = x->dtype, .to = y->dtype, .x = cr_array_data(x), .y = cr_array_data(y),
-                   .M = at->shape[0], .R = at->shape[1], .N = at->shape[2], .strides = {at->strides[0], at->strides[1], at->strides[2]}, .step = at->strides[at->shape[2] == 1 ? 1 : 2]};
+                   .M = x->shape[0], .R = x->shape[1], .N = x->shape[2], .strides = {x->strides[0], x->strides[1], x->strides[2]},
+                   .step = x->strides[x->shape[2] == 1 ? 1 : 2]};
     const bool extreme = how->kind >= CR_REDUCE_MAX, squares = how->map == CR_MAP_SQUARE && r.N == 1;
     r.lane = how->map == CR_MAP_NONZERO ? CR_LANE_I64 : cr_lane_of(extreme ? r.from : r.to);
     r.flip = r.from == CR_U64 && extreme && how->map == CR_MAP_SAME;
     r.size = cr_lane_size(r.lane);
-    bool same = r.from == CR_F32 ? r.lane == CR_LANE_F32 : r.from == CR_F64 ? r.lane == CR_LANE_F64
-              : (r.from == CR_I64 || r.from == CR_U64) && r.lane == CR_LANE_I64;
-    r.straight = same && r.step == 1 && !r.flip;
+    const bool lanes = r.from == cr_lane_dtype(r.lane) || (r.from == CR_U64 && r.lane == CR_LANE_I64);
+    r.straight = lanes && r.step == 1 && !r.flip;
     r.op = &r.k->of[r.lane][squares ? CR_RUN_SQUARES : (int)how->kind];
-    if (squares) r.how.map = CR_MAP_SAME;           /* a run squares its numbers itself */
+    if (squares) r.how.map = CR_MAP_SAME;           /* CR_RUN_SQUARES squares by itself */
     return r;
 }
 
 static cr_status run(reduction *r) { return r->N == 1 ? reduce_rows(r) : reduce_columns(r); }
 
-/* The means first, in lanes, then the squares of what deviates from them. */
+/* First the means, as lanes, then the squares of the deviations. */
 static cr_status reduce_deviations(reduction *r) {
     reduction sums = *r;
     const int64_t n = r->M * r->N;
@@ -286,19 +282,17 @@ static cr_status reduce_nothing(cr_reduce_kind kind, const cr_array *y) {
 }
 
 cr_status cr_cpu_reduce(const cr_reduce_args *args) {
-    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
-    const cr_reduce_how *how = &args->how;
-    if (!y->numel) return CR_OK;
-    if (!at->shape[1]) return reduce_nothing(how->kind, y);
-    reduction r = reduction_of(how, y, x, at);
-    return how->map == CR_MAP_DEVIATION ? reduce_deviations(&r) : run(&r);
+    if (!args->y.numel) return CR_OK;
+    if (!args->x.shape[1]) return reduce_nothing(args->how.kind, &args->y);
+    reduction r = reduction_of(&args->how, &args->y, &args->x);
+    return args->how.map == CR_MAP_DEVIATION ? reduce_deviations(&r) : run(&r);
 }
 
-/* ---- positions: of a row, the extreme first, then where it is; of columns, the best so far beside its row */
+/* ---- positions.  Row: first the extreme, then its position.  Columns: the best so far and its position together. */
 static int64_t find_in_row(const reduction *r, int64_t at, int64_t n, const number *v) {
     _Alignas(64) char block[PIECE * 8];
     for (int64_t i = 0; i < n; i += PIECE) {
-        int64_t length = least(PIECE, n - i), found = r->k->find[r->lane](lanes_at(r, at + i * r->step, length, NULL, block), length, v);
+        int64_t length = cr_imin(PIECE, n - i), found = r->k->find[r->lane](lanes_at(r, at + i * r->step, length, NULL, block), length, v);
         if (found < length) return i + found;
     }
     return 0;
@@ -307,7 +301,7 @@ static int64_t find_in_row(const reduction *r, int64_t at, int64_t n, const numb
 static void arg_rows_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const reduction *r = ctx;
-    int64_t end = least((chunk + 1) * r->rows_per_chunk, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->rows_per_chunk, r->M);
     for (int64_t m = chunk * r->rows_per_chunk; m < end; m++) {
         number v;
         reduce_span(r, m * r->strides[0], r->R, NULL, &v);
@@ -328,7 +322,7 @@ static cr_status arg_rows(reduction *r) {
         number v = {.i = 0};
         r->op->run(&v, row, r->spans);
         int64_t span = r->k->find[r->lane](row, r->spans, &v);
-        r->index[m] = span * SPAN + find_in_row(r, m * r->strides[0] + span * SPAN * r->step, least(SPAN, r->R - span * SPAN), &v);
+        r->index[m] = span * SPAN + find_in_row(r, m * r->strides[0] + span * SPAN * r->step, cr_imin(SPAN, r->R - span * SPAN), &v);
     }
     cr_cpu_give(r->partial, bytes);
     return CR_OK;
@@ -337,7 +331,7 @@ static cr_status arg_rows(reduction *r) {
 static void arg_columns_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const reduction *r = ctx;
-    int64_t m = chunk / r->strips, column = chunk % r->strips * WIDTH, n = least(WIDTH, r->N - column), at = m * r->strides[0] + column * r->strides[2];
+    int64_t m = chunk / r->strips, column = chunk % r->strips * WIDTH, n = cr_imin(WIDTH, r->N - column), at = m * r->strides[0] + column * r->strides[2];
     _Alignas(64) char best[WIDTH * 8], block[WIDTH * 8];
     int64_t *index = r->index + m * r->N + column;
     memset(index, 0, (size_t)n * sizeof *index);
@@ -346,12 +340,10 @@ static void arg_columns_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_arg_reduce(const cr_arg_reduce_args *args) {
-    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
-    const bool max = args->max;
-    if (!y->numel || !at->shape[1]) return CR_OK;
-    reduction r = reduction_of(&(cr_reduce_how){.kind = max ? CR_REDUCE_MAX : CR_REDUCE_MIN}, y, x, at);
-    r.max = max;
-    r.index = cr_array_data(y);
+    if (!args->y.numel || !args->x.shape[1]) return CR_OK;
+    reduction r = reduction_of(&(cr_reduce_how){.kind = args->max ? CR_REDUCE_MAX : CR_REDUCE_MIN}, &args->y, &args->x);
+    r.max = args->max;
+    r.index = cr_array_data(&args->y);
     if (r.N == 1) return arg_rows(&r);
     r.strips = cr_pieces(r.N, WIDTH);
     cr_pool_run(r.M * r.strips, arg_columns_chunk, &r);

@@ -14,19 +14,14 @@ typedef struct rows {
     cr_lane lane;
     size_t size;                                    /* bytes of a lane */
     int64_t M, N, each;                             /* rows of a chunk */
-    const cr_array *y, *mean, *rstd;                     /* as the kernel's arguments in dev.h */
-    const cr_array *x, *g, *w, *saved_mean, *saved_rstd;
+    const cr_array *y, *x, *g;                      /* y is written (or dx; NULL: not wanted), g NULL: forward */
     bool log;
-    double eps;
-    void *weight, *bias;                            /* converted to lanes */
-    char *dw, *db;                                  /* one row of lanes for each chunk; NULL: not wanted */
     atomic_bool failed;
 } rows;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static rows rows_of(const cr_array *x, int64_t M, int64_t N) {
-    rows r = {.M = M, .N = N, .x = x, .lane = x->dtype == CR_F64 ? CR_LANE_F64 : CR_LANE_F32};
+static rows rows_of(const cr_array *y, const cr_array *x) {
+    const int64_t M = x->shape[0], N = x->shape[1];
+    rows r = {.M = M, .N = N, .y = y, .x = x, .lane = x->dtype == CR_F64 ? CR_LANE_F64 : CR_LANE_F32};
     r.size = cr_lane_size(r.lane);
     r.k = r.lane == CR_LANE_F64 ? &cr_rows_f64 : cr_cpu_vec()->rows;
     r.each = N ? cr_pieces(cr_chunk(M * N), N) : M;
@@ -65,9 +60,7 @@ static bool take_scratch(rows *r, char **scratch, size_t *bytes) {
 }
 
 static cr_status run(rows *r, const char *op, void (*fn)(void *, int64_t, int)) {
-    int64_t chunks = cr_pieces(r->M, r->each);
-    if (chunks == 1) fn(r, 0, 0);
-    else cr_pool_run(chunks, fn, r);
+    cr_run_chunks(cr_pieces(r->M, r->each), fn, r);
     return r->failed ? cr_fail(CR_NO_MEMORY, op, "out of memory for rows of %lld numbers", (long long)r->N) : CR_OK;
 }
 
@@ -78,7 +71,7 @@ static void softmax_chunk(void *ctx, int64_t chunk, int worker) {
     char *scratch;
     size_t bytes;
     if (!take_scratch(r, &scratch, &bytes)) return;
-    int64_t end = least((chunk + 1) * r->each, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         void *y = row_out(r, r->y, m, scratch, 0);
         const void *x = row_in(r, r->x, m, scratch, 1);
@@ -90,29 +83,28 @@ static void softmax_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_softmax(const cr_softmax_args *args) {
-    const cr_array *y = &args->y, *x = &args->x;
-    const int64_t M = args->x.shape[0], N = args->x.shape[1];
-    const bool log = args->log;
-    rows r = rows_of(x, M, N);
-    r.y = y;
-    r.log = log;
-    return M && N ? run(&r, "softmax", softmax_chunk) : CR_OK;
+    rows r = rows_of(&args->y, &args->x);
+    r.log = args->log;
+    return r.M && r.N ? run(&r, "softmax", softmax_chunk) : CR_OK;
 }
 
 cr_status cr_cpu_softmax_bwd(const cr_softmax_bwd_args *args) {
-    const cr_array *dx = &args->dx, *y = &args->y, *g = &args->g;
-    const int64_t M = args->y.shape[0], N = args->y.shape[1];
-    const bool log = args->log;
-    rows r = rows_of(y, M, N);
-    r.y = dx;
-    r.g = g;
-    r.log = log;
-    return M && N ? run(&r, "softmax", softmax_chunk) : CR_OK;
+    rows r = rows_of(&args->dx, &args->y);
+    r.g = &args->g;
+    r.log = args->log;
+    return r.M && r.N ? run(&r, "softmax", softmax_chunk) : CR_OK;
 }
 
 /* ---- norms */
+typedef struct norm {
+    rows r;                                         /* first: run gives chunks its address */
+    const cr_array *mean, *rstd;                    /* mean NULL: RMS norm */
+    double eps;
+    void *w, *b;                                    /* as lanes; NULL: absent */
+    char *dw, *db;                                  /* one row of lanes for each chunk; NULL: not wanted */
+} norm;
 
-/* The one row t as lanes, in memory of its own where it is not that already.  t NULL gives NULL. */
+/* The single row t as lanes: in place, or converted into new memory.  t NULL gives NULL. */
 static bool take_row(const rows *r, const cr_array *t, void **row) {
     *row = t ? cr_array_data(t) : NULL;
     if (!t || is_lane(r, t->dtype)) return true;
@@ -128,47 +120,45 @@ static void *number_at(const rows *r, const cr_array *t, int64_t m) { return t ?
 
 static void norm_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
-    rows *r = ctx;
+    norm *n = ctx;
+    rows *r = &n->r;
     char *scratch;
     size_t bytes;
     if (!take_scratch(r, &scratch, &bytes)) return;
-    int64_t end = least((chunk + 1) * r->each, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         void *y = row_out(r, r->y, m, scratch, 0);
-        r->k->norm(y, number_at(r, r->mean, m), number_at(r, r->rstd, m), row_in(r, r->x, m, scratch, 1), r->weight, r->bias, r->N, r->eps);
+        r->k->norm(y, number_at(r, n->mean, m), number_at(r, n->rstd, m), row_in(r, r->x, m, scratch, 1), n->w, n->b, r->N, n->eps);
         row_done(r, r->y, m, y);
     }
     cr_cpu_give(scratch, bytes);
 }
 
 cr_status cr_cpu_norm(const cr_norm_args *args) {
-    const cr_array *y = &args->y, *mean = cr_present(&args->mean), *rstd = &args->rstd, *x = &args->x,
-        *w = cr_present(&args->w), *b = cr_present(&args->b);
-    const int64_t M = args->x.shape[0], N = args->x.shape[1];
-    const double eps = args->eps;
-    rows r = rows_of(x, M, N);
-    if (!M || !N) return CR_OK;
-    r.y = y, r.mean = mean, r.rstd = rstd, r.eps = eps;
-    bool ok = take_row(&r, w, &r.weight) && take_row(&r, b, &r.bias);
-    cr_status bad = ok ? run(&r, "norm", norm_chunk) : CR_NO_MEMORY;
-    give_row(&r, w, r.weight);
-    give_row(&r, b, r.bias);
-    return bad;
+    const cr_array *w = cr_present(&args->w), *b = cr_present(&args->b);
+    norm n = {.r = rows_of(&args->y, &args->x), .mean = cr_present(&args->mean), .rstd = &args->rstd, .eps = args->eps};
+    if (!n.r.M || !n.r.N) return CR_OK;
+    const bool ok = take_row(&n.r, w, &n.w) && take_row(&n.r, b, &n.b);
+    const cr_status status = ok ? run(&n.r, "norm", norm_chunk) : CR_NO_MEMORY;
+    give_row(&n.r, w, n.w);
+    give_row(&n.r, b, n.b);
+    return status;
 }
 
 static void norm_bwd_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
-    rows *r = ctx;
+    norm *n = ctx;
+    rows *r = &n->r;
     char *scratch;
     size_t bytes, row = (size_t)r->N * r->size;
     if (!take_scratch(r, &scratch, &bytes)) return;
-    char *dw = r->dw ? r->dw + (size_t)chunk * row : NULL, *db = r->db ? r->db + (size_t)chunk * row : NULL;
+    char *dw = n->dw ? n->dw + (size_t)chunk * row : NULL, *db = n->db ? n->db + (size_t)chunk * row : NULL;
     if (dw) memset(dw, 0, row);
     if (db) memset(db, 0, row);
-    int64_t end = least((chunk + 1) * r->each, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         void *dx = r->y ? row_out(r, r->y, m, scratch, 0) : NULL;
-        r->k->norm_bwd(dx, dw, db, row_in(r, r->x, m, scratch, 1), r->weight, number_at(r, r->saved_mean, m), number_at(r, r->saved_rstd, m),
+        r->k->norm_bwd(dx, dw, db, row_in(r, r->x, m, scratch, 1), n->w, number_at(r, n->mean, m), number_at(r, n->rstd, m),
                        row_in(r, r->g, m, scratch, 2), r->N);
         if (dx) row_done(r, r->y, m, dx);
     }
@@ -190,29 +180,31 @@ static cr_status clear(const cr_array *t) {
 }
 
 cr_status cr_cpu_norm_bwd(const cr_norm_bwd_args *args) {
-    const cr_array *dx = cr_present(&args->dx), *dw = cr_present(&args->dw), *db = cr_present(&args->db),
-        *x = &args->x, *w = cr_present(&args->w), *mean = cr_present(&args->mean), *rstd = &args->rstd,
-        *g = &args->g;
-    const int64_t M = args->x.shape[0], N = args->x.shape[1];
-    rows r = rows_of(x, M, N);
-    if (!M || !N) return clear(dw) == CR_OK ? clear(db) : CR_NO_MEMORY;
-    r.y = dx, r.g = g, r.saved_mean = mean, r.saved_rstd = rstd;
-    int64_t fewest = cr_pieces(M, MOST_BLOCKS);
-    if (r.each < fewest) r.each = fewest;
-    int64_t chunks = cr_pieces(M, r.each);
-    size_t bytes = (size_t)(chunks * N) * r.size;
-    bool ok = take_row(&r, w, &r.weight) && (!dw || (r.dw = cr_cpu_take(bytes))) && (!db || (r.db = cr_cpu_take(bytes)));
-    cr_status bad = ok ? run(&r, "norm", norm_bwd_chunk) : CR_NO_MEMORY;
-    if (bad == CR_OK && dw) sum_chunks(&r, r.dw, chunks, dw);
-    if (bad == CR_OK && db) sum_chunks(&r, r.db, chunks, db);
-    cr_cpu_give(r.dw, bytes);
-    cr_cpu_give(r.db, bytes);
-    give_row(&r, w, r.weight);
-    return bad;
+    const cr_array *dw = cr_present(&args->dw), *db = cr_present(&args->db), *w = cr_present(&args->w);
+    norm n = {.r = rows_of(cr_present(&args->dx), &args->x), .mean = cr_present(&args->mean), .rstd = &args->rstd};
+    rows *r = &n.r;
+    if (!r->M || !r->N) return clear(dw) == CR_OK ? clear(db) : CR_NO_MEMORY;
+    r->g = &args->g;
+    r->each = cr_imax(r->each, cr_pieces(r->M, MOST_BLOCKS));
+    const int64_t chunks = cr_pieces(r->M, r->each);
+    const size_t bytes = (size_t)(chunks * r->N) * r->size;
+    const bool ok = take_row(r, w, &n.w) && (!dw || (n.dw = cr_cpu_take(bytes))) && (!db || (n.db = cr_cpu_take(bytes)));
+    const cr_status status = ok ? run(r, "norm", norm_bwd_chunk) : CR_NO_MEMORY;
+    if (status == CR_OK && dw) sum_chunks(r, n.dw, chunks, dw);
+    if (status == CR_OK && db) sum_chunks(r, n.db, chunks, db);
+    cr_cpu_give(n.dw, bytes);
+    cr_cpu_give(n.db, bytes);
+    give_row(r, w, n.w);
+    return status;
 }
 
 /* ---- cross-entropy: loss = (1 - s) (lse - x[target]) + s (lse - mean(x)), s the smoothing */
-typedef struct entropy { rows r; const cr_array *target, *loss, *lse; int64_t ignore; double smoothing; } entropy;
+typedef struct entropy {
+    rows r;
+    const cr_array *target, *loss, *lse;
+    int64_t ignore;
+    double smoothing;
+} entropy;
 
 static int64_t target_at(const entropy *e, int64_t m) { return cr_load_i64(row_at(e->target, m, 1), e->target->dtype); }
 
@@ -236,7 +228,7 @@ static void entropy_chunk(void *ctx, int64_t chunk, int worker) {
     char *scratch;
     size_t bytes;
     if (!take_scratch(r, &scratch, &bytes)) return;
-    int64_t end = least((chunk + 1) * r->each, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         const void *x = row_in(r, r->x, m, scratch, 1);
         int64_t t = target_at(e, m);
@@ -252,12 +244,10 @@ static void entropy_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_cross_entropy(const cr_cross_entropy_args *args) {
-    const cr_array *loss = &args->loss, *lse = &args->lse, *x = &args->x, *target = &args->target;
-    const int64_t M = args->x.shape[0], N = args->x.shape[1], ignore = args->ignore;
-    const double smoothing = args->smoothing;
-    entropy e = {.r = rows_of(x, M, N), .target = target, .loss = loss, .lse = lse, .ignore = ignore, .smoothing = smoothing};
+    entropy e = {.r = rows_of(NULL, &args->x), .target = &args->target, .loss = &args->loss, .lse = &args->lse,
+                 .ignore = args->ignore, .smoothing = args->smoothing};
     if (check_targets(&e) != CR_OK) return CR_BAD_INDEX;
-    return M ? run(&e.r, "cross_entropy", entropy_chunk) : CR_OK;
+    return e.r.M ? run(&e.r, "cross_entropy", entropy_chunk) : CR_OK;
 }
 
 static void entropy_bwd_chunk(void *ctx, int64_t chunk, int worker) {
@@ -267,7 +257,7 @@ static void entropy_bwd_chunk(void *ctx, int64_t chunk, int worker) {
     char *scratch;
     size_t bytes;
     if (!take_scratch(r, &scratch, &bytes)) return;
-    int64_t end = least((chunk + 1) * r->each, r->M);
+    int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         void *dx = row_out(r, r->y, m, scratch, 0);
         int64_t t = target_at(e, m);
@@ -285,11 +275,9 @@ static void entropy_bwd_chunk(void *ctx, int64_t chunk, int worker) {
 
 /* dx = g (softmax(x) - s / N - (1 - s) [j = target]) */
 cr_status cr_cpu_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
-    const cr_array *dx = &args->dx, *x = &args->x, *target = &args->target, *lse = &args->lse, *g = &args->g;
-    const int64_t M = args->x.shape[0], N = args->x.shape[1], ignore = args->ignore;
-    const double smoothing = args->smoothing;
-    entropy e = {.r = rows_of(x, M, N), .target = target, .lse = lse, .ignore = ignore, .smoothing = smoothing};
-    e.r.y = dx, e.r.g = g;
+    entropy e = {.r = rows_of(&args->dx, &args->x), .target = &args->target, .lse = &args->lse,
+                 .ignore = args->ignore, .smoothing = args->smoothing};
+    e.r.g = &args->g;
     if (check_targets(&e) != CR_OK) return CR_BAD_INDEX;
-    return M && N ? run(&e.r, "cross_entropy", entropy_bwd_chunk) : CR_OK;
+    return e.r.M && e.r.N ? run(&e.r, "cross_entropy", entropy_bwd_chunk) : CR_OK;
 }

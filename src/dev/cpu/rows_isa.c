@@ -16,7 +16,6 @@ static inline void store_part(float *p, vec x, int64_t n) {
     if (n >= V) STORE(p, x);
     else memcpy(p, &x, (size_t)n * sizeof *p);
 }
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Where a row is read for the first time: fetched ahead, into the next row at its end. */
 static inline vec fetch_part(const float *p, int64_t n, float rest) {
@@ -27,7 +26,7 @@ static inline vec fetch_part(const float *p, int64_t n, float rest) {
 /* Runs body for each vector of a row: lanes is V but for the last.  `body` uses i and left; left is a constant but for the last. */
 #define EACH(n, body) do {                                                                          \
         for (int64_t i = 0; i < (n) && cr_goes_on(i, LONG); ) {                                     \
-            const int64_t end_ = least(i + LONG, (n));                                              \
+            const int64_t end_ = cr_imin(i + LONG, (n));                                              \
             for (; i + V <= end_; i += V) { const int64_t left = V; body; }                         \
             if (i < end_) { const int64_t left = end_ - i; body; i = end_; }                        \
         }                                                                                           \
@@ -37,7 +36,7 @@ static inline vec fetch_part(const float *p, int64_t n, float rest) {
 #define TERM(s, at, term) do { const int64_t i = (at), left = V; s += (term); } while (0)
 #define SUM_PIECES(total, n, term) do {                                                             \
         for (int64_t from_ = 0; from_ < (n) && cr_goes_on(from_, LONG); from_ += PIECE) {           \
-            int64_t end_ = least(from_ + PIECE, (n)), at_ = from_;                                  \
+            int64_t end_ = cr_imin(from_ + PIECE, (n)), at_ = from_;                                  \
             vec s0_ = {0}, s1_ = {0}, s2_ = {0}, s3_ = {0};                                         \
             for (; at_ + 4 * V <= end_; at_ += 4 * V) {                                             \
                 TERM(s0_, at_, term);                                                               \
@@ -54,7 +53,7 @@ static inline vec fetch_part(const float *p, int64_t n, float rest) {
 static float row_max(const float *x, int64_t n) {   /* NaN is passed over here: the sum brings it back */
     vec m0 = v_k(-INFINITY), m1 = m0;
     for (int64_t i = 0; i < n && cr_goes_on(i, LONG); ) {
-        const int64_t end = least(i + LONG, n);
+        const int64_t end = cr_imin(i + LONG, n);
         for (; i + 2 * V <= end; i += 2 * V) {
             m0 = v_most(FETCH(x + i), m0);
             m1 = v_most(FETCH(x + i + V), m1);

@@ -1,5 +1,5 @@
-/* sample.c - permutations and weighted samples, as dev.h defines them: what position i draws is the i-th word of the stream, so
- * nothing here depends on the threads. */
+/* sample.c - permutations and weighted samples, as kernels.h defines them.  Position i uses the i-th word of the stream, so nothing
+ * depends on the threads. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
@@ -11,17 +11,15 @@
 
 enum { BLOCK = 512, CHUNK = 16 * BLOCK };           /* words of 64 bits; whole Philox blocks */
 
-/* The words first .. first + n - 1 of 64 bits, n <= BLOCK; cr_word64 takes them apart. */
+/* The 64-bit words first .. first + n - 1, n <= BLOCK, to be read with cr_word64. */
 static void draw(uint64_t seed, uint64_t counter, int64_t first, int64_t n, uint32_t words[2 * BLOCK]) {
     cr_cpu_vec()->randoms->philox(seed, counter + (uint64_t)(first / 2), words, (n + 1) / 2);
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* ---- permutations: positions sorted by random words.  Such words need no comparison to come near their place: their leading bits
- * say where it is.  First into buckets of about 1024, which fit the second-level cache, then within each by the bits that follow;
- * insertion does the rest. */
-enum { BUCKET = 1 << 10, SLOT_BITS = 11, SLOTS = 1 << SLOT_BITS };          /* elements; places in one, of which most are then empty or hold one */
+/* ---- permutations: positions sorted by random words.  The leading bits of such words give their place approximately: first they
+ * select a bucket of about 1024, which fits the L2 cache, then the following bits a slot in the bucket; insertion sort does the rest. */
+enum { BUCKET = 1 << 10, SLOT_BITS = 11, SLOTS = 1 << SLOT_BITS };          /* elements of a bucket; slots, most of them with one element or none */
 typedef struct entry { uint64_t word; int64_t i; } entry;
 
 static bool before(const entry *a, const entry *b) { return a->word < b->word || (a->word == b->word && a->i < b->i); }
@@ -35,7 +33,7 @@ static void insertion_sort(entry *x, int64_t n) {
     }
 }
 
-/* from's n entries into `to`, in order; their words agree in the first `known` bits. */
+/* Sorts n entries into `to`; their words agree in the first `known` bits. */
 static void sort_bucket(entry *to, const entry *from, int64_t n, int known) {
     uint32_t place[SLOTS] = {0}, next = 0;
     for (int64_t k = 0; k < n; k++) place[from[k].word << known >> (64 - SLOT_BITS)]++;
@@ -50,7 +48,7 @@ typedef struct shuffle {
     uint64_t seed, counter;
     int64_t *place;                                 /* (chunks, buckets): how many, then where the next one goes */
     entry *scattered, *sorted;
-    uint64_t *word;                                 /* (n): each one's, where `sorted` will be */
+    uint64_t *word;                                 /* (n): the words, in the memory of `sorted` */
     int64_t *y;
 } shuffle;
 
@@ -61,8 +59,8 @@ static void count_chunk(void *ctx, int64_t c, int worker) {
     const shuffle *s = ctx;
     uint32_t words[2 * BLOCK];
     int64_t *place = s->place + c * s->buckets;
-    for (int64_t first = c * s->chunk, end = least(first + s->chunk, s->n); first < end && cr_goes_on(first, CHUNK); first += BLOCK) {
-        int64_t n = least(end - first, BLOCK);
+    for (int64_t first = c * s->chunk, end = cr_imin(first + s->chunk, s->n); first < end && cr_goes_on(first, CHUNK); first += BLOCK) {
+        int64_t n = cr_imin(end - first, BLOCK);
         draw(s->seed, s->counter, first, n, words);
         for (int64_t i = 0; i < n; i++) place[bucket_of(s, s->word[first + i] = cr_word64(words, i))]++;
     }
@@ -72,11 +70,11 @@ static void scatter_chunk(void *ctx, int64_t c, int worker) {
     (void)worker;
     const shuffle *s = ctx;
     int64_t *place = s->place + c * s->buckets;
-    for (int64_t first = c * s->chunk, i = first, end = least(i + s->chunk, s->n); i < end && cr_goes_on(i - first, CHUNK); i++)
+    for (int64_t first = c * s->chunk, i = first, end = cr_imin(i + s->chunk, s->n); i < end && cr_goes_on(i - first, CHUNK); i++)
         s->scattered[place[bucket_of(s, s->word[i])]++] = (entry){s->word[i], i};
 }
 
-/* Where each chunk's share of each bucket begins: buckets in order, chunks in order within them. */
+/* Turns counts into places: by bucket, then by chunk. */
 static void place_buckets(shuffle *s) {
     int64_t next = 0;
     for (int64_t b = 0; b < s->buckets && cr_goes_on(b, CHUNK); b++)
@@ -90,16 +88,14 @@ static void place_buckets(shuffle *s) {
 static void sort_chunk(void *ctx, int64_t b, int worker) {
     (void)worker;
     const shuffle *s = ctx;
-    const int64_t *ends = s->place + (s->chunks - 1) * s->buckets;        /* after the scattering: where each bucket ends */
+    const int64_t *ends = s->place + (s->chunks - 1) * s->buckets;        /* where each bucket ends, after scattering */
     int64_t first = b ? ends[b - 1] : 0, n = ends[b] - first;
     sort_bucket(s->sorted + first, s->scattered + first, n, s->bits);
     for (int64_t i = first; i < first + n; i++) s->y[i] = s->sorted[i].i;
 }
 
 cr_status cr_cpu_permutation(const cr_permutation_args *args) {
-    const cr_array *y = &args->y;
-    const uint64_t seed = args->seed, counter = args->counter;
-    shuffle s = {.n = y->numel, .seed = seed, .counter = counter, .y = cr_array_data(y)};
+    shuffle s = {.n = args->y.numel, .seed = args->seed, .counter = args->counter, .y = cr_array_data(&args->y)};
     while (s.n >> s.bits > BUCKET) s.bits++;
     s.buckets = INT64_C(1) << s.bits;
     s.chunk = (s.n / 32 / BLOCK + 1) * BLOCK;       /* at most 32 tables of places */
@@ -142,14 +138,14 @@ static void load_weights(const sample *s, double *to, int64_t first, int64_t n) 
 static void add_up(void *ctx, int64_t c, int worker) {
     (void)worker;
     const sample *s = ctx;
-    for (int64_t m = c * s->rows, end = least(m + s->rows, s->M); m < end; m++) {
+    for (int64_t m = c * s->rows, end = cr_imin(m + s->rows, s->M); m < end; m++) {
         double *sum = s->sum + m * s->N;
         load_weights(s, sum, m * s->N, s->N);
         for (int64_t i = 1; i < s->N; i++) sum[i] += sum[i - 1];
     }
 }
 
-/* The first of n sums that is above t; the last at the latest. */
+/* The first of n sums that is above t, else the last. */
 static int64_t first_above(const double *sum, int64_t n, double t) {
     int64_t low = 0;
     while (n > 1) {
@@ -164,7 +160,7 @@ static void pick(void *ctx, int64_t c, int worker) {
     (void)worker;
     const sample *s = ctx;
     uint32_t words[2 * BLOCK];
-    int64_t first = c * BLOCK, n = least(s->M * s->S - first, BLOCK);
+    int64_t first = c * BLOCK, n = cr_imin(s->M * s->S - first, BLOCK);
     draw(s->seed, s->counter, first, n, words);
     for (int64_t k = 0; k < n; k++) {
         const double *sum = s->sum + (first + k) / s->S * s->N;
@@ -182,7 +178,7 @@ static cr_status with_replacement(sample *s) {
     return CR_OK;
 }
 
-/* Without: every position waits for a time that its weight says, and the first S are taken. */
+/* Without replacement: each position gets a random time by its weight, and the S earliest are taken. */
 typedef struct candidate { double time; int64_t i; } candidate;
 
 static bool sooner(const candidate *a, const candidate *b) { return a->time < b->time || (a->time == b->time && a->i < b->i); }
@@ -193,7 +189,7 @@ static void wait_times(void *ctx, int64_t c, int worker) {
     const sample *s = ctx;
     uint32_t words[2 * BLOCK];
     double w[BLOCK];
-    int64_t first = c * BLOCK, n = least(s->M * s->N - first, BLOCK);
+    int64_t first = c * BLOCK, n = cr_imin(s->M * s->N - first, BLOCK);
     draw(s->seed, s->counter, first, n, words);
     load_weights(s, w, first, n);
     for (int64_t k = 0; k < n; k++) {
@@ -225,7 +221,7 @@ static void soonest_first(candidate *x, int64_t n, int64_t k) {
 static void choose(void *ctx, int64_t c, int worker) {
     (void)worker;
     const sample *s = ctx;
-    for (int64_t m = c * s->rows, end = least(m + s->rows, s->M); m < end; m++) {
+    for (int64_t m = c * s->rows, end = cr_imin(m + s->rows, s->M); m < end; m++) {
         candidate *x = s->candidates + m * s->N;
         soonest_first(x, s->N, s->S);
         qsort(x, (size_t)s->S, sizeof *x, by_time);
@@ -244,10 +240,8 @@ static cr_status without_replacement(sample *s) {
 }
 
 cr_status cr_cpu_multinomial(const cr_multinomial_args *args) {
-    const cr_array *y = &args->y, *w = &args->w;
-    const int64_t M = args->w.shape[0], N = args->w.shape[1], S = args->y.shape[1];
-    const bool replacement = args->replacement;
-    const uint64_t seed = args->seed, counter = args->counter;
-    sample s = {.w = w, .y = cr_array_data(y), .M = M, .N = N, .S = S, .seed = seed, .counter = counter, .rows = CHUNK / N + 1};
-    return replacement ? with_replacement(&s) : without_replacement(&s);
+    const cr_array *w = &args->w;
+    sample s = {.w = w, .y = cr_array_data(&args->y), .M = w->shape[0], .N = w->shape[1], .S = args->y.shape[1],
+                .seed = args->seed, .counter = args->counter, .rows = CHUNK / w->shape[1] + 1};
+    return args->replacement ? with_replacement(&s) : without_replacement(&s);
 }

@@ -1,14 +1,19 @@
 /* scan.c - running sums, products, log-sum-exps and extremes of x (M, R, N) along R.
  *
- * A unit of work is (m, block of R, strip of N): a row where N is 1, else up to WIDTH columns side by side.  Floats run in double, so that
- * R does not matter to the error, and are rounded once for each element.  Long sums are cut into blocks of fixed size: the sums of the
- * blocks first, then each from the sum of those before it.  Products are not cut: 0 times an overflow in a later block would be NaN. */
+ * A unit of work is (m, block of R, strip of N): a row if N is 1, else up to WIDTH columns.  Floats accumulate in double, so that
+ * the error does not grow with R, and are rounded once per element.  Long sums are cut into blocks of fixed size: first the sum
+ * of each block, then the scan of each from the sum of those before it.  Products are not cut: 0 times an overflow in a later
+ * block would be NaN. */
 #include "blocks.h"
 #include "../../core/pool.h"
 
 #include <math.h>
 
-enum { WIDTH = 512, PIECE = 1024, BLOCK = 1 << 16 };        /* lanes of a strip, of a piece of a row; elements of a block, and steps between two questions whether the job is to stop */
+enum {
+    WIDTH = 512,                                    /* lanes of a strip */
+    PIECE = 1024,                                   /* lanes of a piece of a row */
+    BLOCK = 1 << 16                                 /* elements of a block; steps between two checks for interruption */
+};
 
 typedef union lane { double d; int64_t i; } lane;
 
@@ -17,13 +22,11 @@ typedef struct scan {
     bool reverse, floats;                           /* floats: lanes are double, else i64 */
     cr_dtype from, to;
     const char *x, *a; char *y;                     /* a NULL: no weights */
-    int64_t *index;                                 /* of extremes */
+    int64_t *index;                                 /* MAX, MIN: positions */
     int64_t M, R, N, strips, blocks, rows;          /* rows: of a block */
     int64_t each;                                   /* units of a chunk */
-    lane *carry;                                    /* where blocks > 1: (M, blocks, N), the sum of each, then of those before it */
+    lane *carry;                                    /* if blocks > 1: (M, blocks, N), the sum of each block, then of those before it */
 } scan;
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static double log_add(double a, double b) {
     double most = a > b || a != a ? a : b, other = a > b || a != a ? b : a;
@@ -33,7 +36,7 @@ static double log_add(double a, double b) {
 #define ADD(a, b) ((a) + (b))
 #define MULTIPLY(a, b) ((a) * (b))
 
-/* Rows that are lanes or f32 already: four elements at a time, so that the chain through `carry` is one operation for four. */
+/* Rows of lanes or f32: four elements at a time, so that the dependency chain through `carry` has one operation for four. */
 #define BY_FOUR(name, T, A, OP)                                                                     \
 static A name(T *y, const T *x, int64_t step, int64_t n, A carry) {                                 \
     for (; n >= 4; n -= 4, x += 4 * step, y += 4 * step) {                                          \
@@ -48,11 +51,11 @@ static A name(T *y, const T *x, int64_t step, int64_t n, A carry) {             
     return carry;                                                                                   \
 }
 BY_FOUR(sum_f32, float, double, ADD)
-BY_FOUR(prod_f32, float, double, MULTIPLY)          /* four of them stay within a double */
+BY_FOUR(prod_f32, float, double, MULTIPLY)          /* a product of four fits a double */
 BY_FOUR(sum_u64, uint64_t, uint64_t, ADD)           /* integers wrap, so unsigned */
 BY_FOUR(prod_u64, uint64_t, uint64_t, MULTIPLY)
 
-/* One step of every lane: v becomes the result.  before: those of the element before; a: weights. */
+/* One step of all lanes: v becomes the result.  before: the results of the previous element; a: weights. */
 static void step_lanes(const scan *s, lane *before, lane *v, const lane *a, int64_t n, bool first) {
     if (!s->floats) {
         const bool sums = s->kind == CR_SCAN_SUM;
@@ -74,7 +77,7 @@ static void step_lanes(const scan *s, lane *before, lane *v, const lane *a, int6
     }
 }
 
-/* The same along one row: each lane from the one before it, the first from carry. */
+/* The same along one row: each lane continues the one before it, the first continues carry. */
 static void run_lanes(const scan *s, lane *carry, lane *v, const lane *a, int64_t n, bool first) {
     double acc = carry->d;
     if (!s->floats) {
@@ -100,12 +103,12 @@ static void scan_row(const scan *s, int64_t at, int64_t step, int64_t n, lane *c
     lane v[PIECE], a[PIECE];
     const bool sum = s->kind == CR_SCAN_SUM, direct = !s->a && (sum || s->kind == CR_SCAN_PROD);
     for (int64_t k = 0; k < n && direct && s->from == CR_F32 && cr_goes_on(k, BLOCK); k += BLOCK)
-        carry->d = (sum ? sum_f32 : prod_f32)((float *)(void *)y + k * step, (const float *)(const void *)x + k * step, step, least(BLOCK, n - k), carry->d);
+        carry->d = (sum ? sum_f32 : prod_f32)((float *)(void *)y + k * step, (const float *)(const void *)x + k * step, step, cr_imin(BLOCK, n - k), carry->d);
     for (int64_t k = 0; k < n && direct && s->from == CR_I64 && cr_goes_on(k, BLOCK); k += BLOCK)
-        carry->i = (int64_t)(sum ? sum_u64 : prod_u64)((uint64_t *)(void *)y + k * step, (const uint64_t *)(const void *)x + k * step, step, least(BLOCK, n - k), (uint64_t)carry->i);
+        carry->i = (int64_t)(sum ? sum_u64 : prod_u64)((uint64_t *)(void *)y + k * step, (const uint64_t *)(const void *)x + k * step, step, cr_imin(BLOCK, n - k), (uint64_t)carry->i);
     if (direct && (s->from == CR_F32 || s->from == CR_I64)) return;
     for (int64_t k = 0; k < n && cr_goes_on(k, BLOCK); k += PIECE) {
-        int64_t length = least(PIECE, n - k);
+        int64_t length = cr_imin(PIECE, n - k);
         cr_block_load(lane_of(s), v, s->from, element(x, s->from, k * step), step, length);
         if (s->a) cr_block_load(lane_of(s), a, s->from, element(s->a, s->from, at + k * step), step, length);
         run_lanes(s, carry, v, s->a ? a : NULL, length, k == 0);
@@ -124,7 +127,7 @@ static void scan_columns(const scan *s, int64_t at, int64_t step, int64_t rows, 
     }
 }
 
-/* What nothing adds up to. */
+/* The identity. */
 static void start(const scan *s, lane *carry, int64_t n) {
     const double none = s->kind == CR_SCAN_LOGSUMEXP ? -INFINITY : s->kind == CR_SCAN_PROD;
     for (int64_t i = 0; i < n; i++) {
@@ -133,7 +136,7 @@ static void start(const scan *s, lane *carry, int64_t n) {
     }
 }
 
-/* The sum alone of a block of one column, or of n. */
+/* Only the sum of a block, of one column or of n. */
 static void sum_block(const scan *s, int64_t at, int64_t rows, int64_t n, lane *sum) {
     lane v[PIECE], part[WIDTH];
     if (s->N > 1) {
@@ -145,33 +148,33 @@ static void sum_block(const scan *s, int64_t at, int64_t rows, int64_t n, lane *
     }
     start(s, part, WIDTH);
     for (int64_t k = 0; k < rows; k += PIECE) {
-        int64_t length = least(PIECE, rows - k);
+        int64_t length = cr_imin(PIECE, rows - k);
         cr_block_load(lane_of(s), v, s->from, element(s->x, s->from, at + k), 1, length);
-        for (int64_t i = 0; i < length; i += WIDTH) step_lanes(s, part, v + i, NULL, least(WIDTH, length - i), false);
+        for (int64_t i = 0; i < length; i += WIDTH) step_lanes(s, part, v + i, NULL, cr_imin(WIDTH, length - i), false);
     }
     for (int i = 0; i < WIDTH; i++) step_lanes(s, sum, part + i, NULL, 1, false);
 }
 
-/* ---- extremes, and where the last of the best so far is.  The smallest are the largest of what is turned around: -v, or ~v of integers. */
-static int64_t integer_flip(const scan *s) { return (s->from == CR_U64 ? INT64_MIN : 0) ^ (s->kind == CR_SCAN_MIN ? -1 : 0); }     /* i64 order is then u64 order */
-static bool turns(const scan *s) { return s->kind == CR_SCAN_MIN || s->from == CR_U64; }
+/* ---- MAX, MIN, and the position of the last best element.  MIN is the MAX of -v, or of ~v for integers. */
+static int64_t integer_flip(const scan *s) { return (s->from == CR_U64 ? INT64_MIN : 0) ^ (s->kind == CR_SCAN_MIN ? -1 : 0); }     /* makes i64 order u64 order */
+static bool flips(const scan *s) { return s->kind == CR_SCAN_MIN || s->from == CR_U64; }
 
-#define REACHES(v, best) (((v) >= (best)) | ((v) != (v)))      /* the last of equals does, and a NaN */
+#define REACHES(v, best) (((v) >= (best)) | ((v) != (v)))      /* true for equal elements and for NaN */
 #define NEGATED(v) (-(v))
 #define FLIPPED(v) ((v) ^ flip)
 
 /* A row in pieces, or rows of n columns side by side; count: an integer as wide as T.  For random numbers a new extreme is rare: most groups of a row are one comparison and one value. */
 enum { GROUP = 16 };
-#define EXTREMES(name, lane, T, count, LOWEST, TURNED)                                              \
+#define EXTREMES(name, lane, T, count, LOWEST, FLIPPED)                                              \
 static void turn_##name(const scan *s, T *v, int64_t n) {                                           \
     const int64_t flip = integer_flip(s);                                                           \
     (void)flip;                                                                                     \
-    for (int64_t i = 0; i < n && turns(s); i++) v[i] = TURNED(v[i]);                                \
+    for (int64_t i = 0; i < n && flips(s); i++) v[i] = FLIPPED(v[i]);                                \
 }                                                                                                   \
 static void row_##name(T *v, int64_t *index, int64_t k, int64_t n, T *best, int64_t *where) {       \
     for (int64_t end; n > 0; n -= end, v += end, index += end, k += end) {                          \
         count hits = 0;                                                                             \
-        end = least(GROUP, n);                                                                      \
+        end = cr_imin(GROUP, n);                                                                      \
         for (int64_t i = 0; i < end; i++) hits += REACHES(v[i], *best);                             \
         for (int64_t i = 0; i < end; i++) {                                                         \
             if (hits && REACHES(v[i], *best)) { *best = v[i]; *where = k + i; }                     \
@@ -194,7 +197,7 @@ static void extremes_##name(const scan *s, int64_t at, int64_t rows, int64_t n) 
     const int64_t piece = columns ? 1 : PIECE;                                                      \
     for (int64_t i = 0; i < n; i++) { best[i] = LOWEST; where[i] = 0; }                             \
     for (int64_t k = 0; k < rows && cr_goes_on(k, BLOCK); k += piece) {                             \
-        const int64_t length = columns ? n : least(PIECE, rows - k), place = at + k * s->N;         \
+        const int64_t length = columns ? n : cr_imin(PIECE, rows - k), place = at + k * s->N;         \
         cr_block_load(lane, v, s->from, element(s->x, s->from, place), 1, length);                  \
         turn_##name(s, v, length);                                                                  \
         (columns ? column_##name : row_##name)(v, s->index + place, k, length, best, where);        \
@@ -215,9 +218,9 @@ static void scan_extremes(const scan *s, int64_t at, int64_t rows, int64_t n) {
 typedef struct unit { int64_t m, block, column, n, first, rows; } unit;
 static unit unit_at(const scan *s, int64_t i) {
     unit u = {.m = i / s->strips / s->blocks, .block = i / s->strips % s->blocks, .column = i % s->strips * WIDTH};
-    u.n = least(WIDTH, s->N - u.column);
+    u.n = cr_imin(WIDTH, s->N - u.column);
     u.first = u.block * s->rows;
-    u.rows = least(s->rows, s->R - u.first);
+    u.rows = cr_imin(s->rows, s->R - u.first);
     return u;
 }
 
@@ -237,7 +240,7 @@ static void run_unit(const scan *s, int64_t i) {
 static void run_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const scan *s = ctx;
-    int64_t end = least((chunk + 1) * s->each, s->M * s->blocks * s->strips);
+    int64_t end = cr_imin((chunk + 1) * s->each, s->M * s->blocks * s->strips);
     for (int64_t i = chunk * s->each; i < end; i++) run_unit(s, i);
 }
 
@@ -250,7 +253,7 @@ static void sum_chunk(void *ctx, int64_t i, int worker) {
     sum_block(s, (u.m * s->R + u.first) * s->N + u.column, u.rows, u.n, sum);
 }
 
-/* The sum of each block becomes that of all before it. */
+/* Replaces the sum of each block by the sum of all blocks before it. */
 static void carry_on(const scan *s) {
     for (int64_t m = 0; m < s->M; m++)
         for (int64_t column = 0; column < s->N; column++) {
@@ -264,31 +267,33 @@ static void carry_on(const scan *s) {
         }
 }
 
-cr_status cr_cpu_scan(const cr_scan_args *args) {
-    const cr_array *y = &args->y, *index = cr_present(&args->index), *x = &args->x, *a = cr_present(&args->a);
-    const cr_scan_kind kind = args->kind;
-    const bool reverse = args->reverse;
-    const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2];
-    scan s = {.kind = kind, .reverse = reverse, .floats = cr_dtype_is_float(x->dtype), .from = x->dtype, .to = y->dtype,
-              .x = cr_array_data(x), .a = a ? cr_array_data(a) : NULL, .y = cr_array_data(y),
-              .index = index ? cr_array_data(index) : NULL, .M = M, .R = R, .N = N, .blocks = 1, .rows = R};
-    size_t bytes = 0;
-    s.strips = cr_pieces(N, WIDTH);
-    const bool cuts = !a && (kind == CR_SCAN_SUM || kind == CR_SCAN_LOGSUMEXP);
-    if (cuts && M * s.strips < 16) {                /* too few chunks without cutting R */
-        s.rows = cr_pieces(BLOCK, least(N, WIDTH));
-        s.blocks = cr_pieces(R, s.rows);
+static scan scan_of(const cr_scan_args *args) {
+    const cr_array *x = &args->x;
+    scan s = {.kind = args->kind, .reverse = args->reverse, .floats = cr_dtype_is_float(x->dtype), .from = x->dtype, .to = args->y.dtype,
+              .x = cr_array_data(x), .y = cr_array_data(&args->y),
+              .M = x->shape[0], .R = x->shape[1], .N = x->shape[2], .blocks = 1, .rows = x->shape[1]};
+    if (cr_present(&args->a)) s.a = cr_array_data(&args->a);
+    if (cr_present(&args->index)) s.index = cr_array_data(&args->index);
+    s.strips = cr_pieces(s.N, WIDTH);
+    const bool cuts = !s.a && (s.kind == CR_SCAN_SUM || s.kind == CR_SCAN_LOGSUMEXP);
+    if (cuts && s.M * s.strips < 16) {              /* too few chunks without cutting R */
+        s.rows = cr_pieces(BLOCK, cr_imin(s.N, WIDTH));
+        s.blocks = cr_pieces(s.R, s.rows);
     }
-    const int64_t units = M * s.blocks * s.strips, each = least(s.rows, R) * least(N, WIDTH);
-    s.each = cr_pieces(cr_chunk(M * R * N), each);
-    if (s.blocks > 1) {
-        bytes = (size_t)(M * s.blocks * N) * sizeof(lane);
+    s.each = cr_pieces(cr_chunk(s.M * s.R * s.N), cr_imin(s.rows, s.R) * cr_imin(s.N, WIDTH));
+    return s;
+}
+
+cr_status cr_cpu_scan(const cr_scan_args *args) {
+    scan s = scan_of(args);
+    const int64_t units = s.M * s.blocks * s.strips;
+    const size_t bytes = s.blocks > 1 ? (size_t)(s.M * s.blocks * s.N) * sizeof(lane) : 0;
+    if (bytes) {
         if (!(s.carry = cr_cpu_take(bytes))) return CR_NO_MEMORY;
         cr_pool_run(units, sum_chunk, &s);
         carry_on(&s);
     }
-    if (units <= s.each) run_chunk(&s, 0, 0);
-    else cr_pool_run(cr_pieces(units, s.each), run_chunk, &s);
+    cr_run_chunks(cr_pieces(units, s.each), run_chunk, &s);
     cr_cpu_give(s.carry, bytes);
     return CR_OK;
 }

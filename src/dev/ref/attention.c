@@ -1,6 +1,6 @@
 /* attention.c - o = softmax(scale q k^T + mask) v for every head: q, o (B, H, T, D), k, v (B, H, S, D), mask (B, H, T, S), lse (B, H, T).
- * Causal: query t sees the keys up to t + S - T.  A query that sees none, or none that the mask leaves (its -Inf hides), gives 0 and
- * has no gradient (lse -Inf). */
+ * Causal: query t sees the keys up to t + S - T.  A query that sees no key, or whose scores are all -Inf, gives 0 with lse -Inf
+ * and no gradient. */
 #include <math.h>
 #include <stdlib.h>
 #include "ref.h"
@@ -22,8 +22,7 @@ static int64_t lse_at(const heads *a, int64_t t) { return (a->b * a->q->shape[1]
 
 /* How many keys query t sees. */
 static int64_t seen(const heads *a, int64_t t) {
-    int64_t n = a->causal ? t + 1 + a->S - a->T : a->S;
-    return n < 0 ? 0 : n < a->S ? n : a->S;
+    return a->causal ? cr_iclamp(t + 1 + a->S - a->T, 0, a->S) : a->S;
 }
 
 static double dot(const cr_array *x, int64_t i, const cr_array *y, int64_t j, const heads *a) {
@@ -66,15 +65,13 @@ static void forward_head(const heads *a, const cr_array *o, const cr_array *lse,
 }
 
 cr_status cr_ref_attention(const cr_attention_args *args) {
-    const cr_array *o = &args->o, *lse = &args->lse, *q = &args->q, *k = &args->k, *v = &args->v,
-        *mask = cr_present(&args->mask);
-    const double scale = args->scale;
-    const bool causal = args->causal;
-    heads a = {.q = q, .k = k, .v = v, .mask = mask, .T = q->shape[2], .S = k->shape[2], .D = q->shape[3], .scale = scale, .causal = causal};
+    const cr_array *q = &args->q;
+    heads a = {.q = q, .k = &args->k, .v = &args->v, .mask = cr_present(&args->mask), .T = q->shape[2], .S = args->k.shape[2], .D = q->shape[3],
+               .scale = args->scale, .causal = args->causal};
     double *score = calloc((size_t)a.S + 1, sizeof *score);
     if (!score) return cr_fail(CR_NO_MEMORY, "attention", "out of memory for %lld scores", (long long)a.S);
     for (a.b = 0; a.b < q->shape[0]; a.b++)
-        for (a.h = 0; a.h < q->shape[1]; a.h++) forward_head(&a, o, lse, score);
+        for (a.h = 0; a.h < q->shape[1]; a.h++) forward_head(&a, &args->o, &args->lse, score);
     free(score);
     return CR_OK;
 }
@@ -111,18 +108,15 @@ static void backward_keys(const heads *a, const cr_array *dk, const cr_array *dv
 }
 
 cr_status cr_ref_attention_bwd(const cr_attention_bwd_args *args) {
-    const cr_array *dq = &args->dq, *dk = &args->dk, *dv = &args->dv, *q = &args->q, *k = &args->k, *v = &args->v,
-        *mask = cr_present(&args->mask), *o = &args->o, *lse = &args->lse, *g = &args->g;
-    const double scale = args->scale;
-    const bool causal = args->causal;
-    heads a = {.q = q, .k = k, .v = v, .mask = mask, .o = o, .lse = lse, .g = g, .T = q->shape[2], .S = k->shape[2], .D = q->shape[3],
-               .scale = scale, .causal = causal};
+    const cr_array *q = &args->q;
+    heads a = {.q = q, .k = &args->k, .v = &args->v, .mask = cr_present(&args->mask), .o = &args->o, .lse = &args->lse, .g = &args->g,
+               .T = q->shape[2], .S = args->k.shape[2], .D = q->shape[3], .scale = args->scale, .causal = args->causal};
     double *rows = calloc(2 * (size_t)a.D + 1, sizeof *rows);
     if (!rows) return cr_fail(CR_NO_MEMORY, "attention", "out of memory for rows of %lld", (long long)a.D);
     for (a.b = 0; a.b < q->shape[0]; a.b++)
         for (a.h = 0; a.h < q->shape[1]; a.h++) {
-            backward_queries(&a, dq, rows);
-            backward_keys(&a, dk, dv, rows, rows + a.D);
+            backward_queries(&a, &args->dq, rows);
+            backward_keys(&a, &args->dk, &args->dv, rows, rows + a.D);
         }
     free(rows);
     return CR_OK;

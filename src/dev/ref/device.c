@@ -46,9 +46,8 @@ cr_status cr_ref_copy(const cr_copy_args *args) {
 
 cr_status cr_ref_fill(const cr_fill_args *args) {
     const cr_array *dst = &args->dst;
-    const void *value = args->value;
     EACH(i, dst->numel)
-        memcpy(address(dst, place(i, dst->ndim, dst->shape, dst->strides)), value, cr_dtype_size(dst->dtype));
+        memcpy(address(dst, place(i, dst->ndim, dst->shape, dst->strides)), args->value, cr_dtype_size(dst->dtype));
     return CR_OK;
 }
 

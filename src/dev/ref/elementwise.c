@@ -96,8 +96,6 @@ static int64_t wrap(cr_dtype dt, int64_t v) {
     }
 }
 
-static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
-
 /* Quotient towards zero, b is not 0; the smallest number by -1 wraps. */
 static int64_t int_div(cr_dtype dt, int64_t a, int64_t b) {
     if (dt == CR_U64) return (int64_t)((uint64_t)a / (uint64_t)b);
@@ -197,7 +195,7 @@ static bool run_element(const cr_walk *w, int64_t i, value *v) {
     for (int k = 0; k < p->n_instr; k++) {
         const cr_instr *s = &p->instr[k];
         value a = v[s->a], b = s->b < 0 ? a : v[s->b], c = s->c < 0 ? a : v[s->c];
-        if (!floats && divides(s->op) && b.i == 0) return false;
+        if (!floats && cr_opcode_divides(s->op) && b.i == 0) return false;
         if (floats) result[k].f = float_op(s->op, a.f, b.f, c.f);
         else result[k].i = wrap(w->compute, int_op(w->compute, s->op, a.i, b.i, c.i));
     }
@@ -210,20 +208,22 @@ static bool run_element(const cr_walk *w, int64_t i, value *v) {
     return true;
 }
 
+static cr_status run_walk(const cr_walk *w) {
+    const cr_program *p = w->program;
+    value *v = malloc(sizeof *v * (size_t)(p->n_in + p->n_param + p->n_const + p->n_instr + 1));
+    if (!v) return cr_fail(CR_NO_MEMORY, p->name, "out of memory");
+    for (int k = 0; k < p->n_param; k++) v[p->n_in + k] = number(w->params[k], w->compute);
+    for (int k = 0; k < p->n_const; k++) v[p->n_in + p->n_param + k] = number(p->consts[k], w->compute);
+    bool ok = true;
+    EACH(i, w->numel) if (!(ok = run_element(w, i, v))) break;
+    free(v);
+    return ok ? CR_OK : cr_fail(CR_BAD_VALUE, p->name, "an integer divided by zero");
+}
+
 cr_status cr_ref_elementwise(const cr_elementwise_args *args) {
-    const cr_walk *walks = args->walks;
-    const int64_t count = args->count;
-    EACH(n, count) {
-        const cr_walk *w = &walks[n];
-        const cr_program *p = w->program;
-        value *v = malloc(sizeof *v * (size_t)(p->n_in + p->n_param + p->n_const + p->n_instr + 1));
-        if (!v) return cr_fail(CR_NO_MEMORY, p->name, "out of memory");
-        for (int k = 0; k < p->n_param; k++) v[p->n_in + k] = number(w->params[k], w->compute);
-        for (int k = 0; k < p->n_const; k++) v[p->n_in + p->n_param + k] = number(p->consts[k], w->compute);
-        bool ok = true;
-        EACH(i, w->numel) if (!(ok = run_element(w, i, v))) break;
-        free(v);
-        if (!ok) return cr_fail(CR_BAD_VALUE, p->name, "an integer divided by zero");
+    EACH(n, args->count) {
+        const cr_status status = run_walk(&args->walks[n]);
+        if (status != CR_OK) return status;
     }
     return CR_OK;
 }

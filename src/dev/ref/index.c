@@ -1,4 +1,4 @@
-/* index.c - reading and adding at given positions, and keeping a triangle.  Indices are all checked before anything is written. */
+/* index.c - gather, scatter, rows, coordinates and triangles.  All indices are checked before anything is written. */
 #include <string.h>
 #include "ref.h"
 
@@ -19,9 +19,9 @@ static void add_to(const cr_array *y, int64_t at, const cr_array *x, int64_t fro
 
 cr_status cr_ref_gather(const cr_gather_args *args) {
     const cr_array *y = &args->y, *x = &args->x, *index = &args->index;
-    const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2], K = args->index.shape[1];
-    cr_status s = cr_ref_check_index("gather", index, R, false);
-    if (s) return s;
+    const int64_t M = x->shape[0], R = x->shape[1], N = x->shape[2], K = index->shape[1];
+    const cr_status status = cr_ref_check_index("gather", index, R, false);
+    if (status != CR_OK) return status;
     EACH(m, M)
         EACH(k, K)
             EACH(n, N) {
@@ -38,16 +38,15 @@ static void meet(bool sum, const cr_array *y, int64_t at, const cr_array *x, int
 }
 
 cr_status cr_ref_scatter(const cr_scatter_args *args) {
-    const cr_array *y = &args->y, *index = &args->index, *src = &args->src;
-    const bool sum = args->sum;
-    const int64_t M = args->y.shape[0], R = args->y.shape[1], N = args->y.shape[2], K = args->index.shape[1];
-    cr_status s = cr_ref_check_index(sum ? "scatter_add" : "scatter", index, R, false);
-    if (s) return s;
+    const cr_array *y = &args->y, *index = &args->index;
+    const int64_t M = y->shape[0], R = y->shape[1], N = y->shape[2], K = index->shape[1];
+    const cr_status status = cr_ref_check_index(args->sum ? "scatter_add" : "scatter", index, R, false);
+    if (status != CR_OK) return status;
     EACH(m, M)
         EACH(k, K)
             EACH(n, N) {
                 int64_t at = (m * K + k) * N + n;
-                meet(sum, y, (m * R + get_int(index, at)) * N + n, src, at);
+                meet(args->sum, y, (m * R + get_int(index, at)) * N + n, &args->src, at);
             }
     return CR_OK;
 }
@@ -57,16 +56,14 @@ static int64_t wrapped(const cr_array *index, int64_t i, int64_t bound) {
     return at < 0 ? at + bound : at;
 }
 
-/* Where (m, r, n) lies in a tensor of three axes. */
+/* The offset of (m, r, n) in an array of three axes. */
 static int64_t at3(const cr_array *t, int64_t m, int64_t r, int64_t n) { return m * t->strides[0] + r * t->strides[1] + n * t->strides[2]; }
 
 cr_status cr_ref_take_rows(const cr_take_rows_args *args) {
     const cr_array *y = &args->y, *x = &args->x, *index = &args->index;
-    const char *op = args->op;
-    const bool wrap = args->wrap;
     const int64_t R = x->shape[1];
-    cr_status s = cr_ref_check_index(op, index, R, wrap);
-    if (s) return s;
+    const cr_status status = cr_ref_check_index(args->op, index, R, args->wrap);
+    if (status != CR_OK) return status;
     EACH(m, y->shape[0])
         EACH(k, y->shape[1])
             EACH(n, y->shape[2]) meet(false, y, at3(y, m, k, n), x, at3(x, m, wrapped(index, k, R), n));
@@ -75,60 +72,55 @@ cr_status cr_ref_take_rows(const cr_take_rows_args *args) {
 
 cr_status cr_ref_put_rows(const cr_put_rows_args *args) {
     const cr_array *x = &args->x, *index = &args->index, *src = &args->src;
-    const char *op = args->op;
-    const bool sum = args->sum, wrap = args->wrap;
     const int64_t R = x->shape[1];
-    cr_status s = cr_ref_check_index(op, index, R, wrap);
-    if (s) return s;
+    const cr_status status = cr_ref_check_index(args->op, index, R, args->wrap);
+    if (status != CR_OK) return status;
     EACH(m, src->shape[0])
         EACH(k, src->shape[1])
-            EACH(n, src->shape[2]) meet(sum, x, at3(x, m, wrapped(index, k, R), n), src, at3(src, m, k, n));
+            EACH(n, src->shape[2]) meet(args->sum, x, at3(x, m, wrapped(index, k, R), n), src, at3(src, m, k, n));
     return CR_OK;
 }
 
 cr_status cr_ref_ravel(const cr_ravel_args *args) {
-    const cr_array *y = &args->y;
-    const char *op = args->op;
-    const int n = args->n;
-    const cr_array *const *index = args->index;
-    const int64_t *sizes = args->sizes;
-    for (int k = 0; k < n; k++) {
-        cr_status s = cr_ref_check_index(op, index[k], sizes[k], true);
-        if (s) return s;
+    for (int k = 0; k < args->n; k++) {
+        const cr_status status = cr_ref_check_index(args->op, args->index[k], args->sizes[k], true);
+        if (status != CR_OK) return status;
     }
-    EACH(i, y->numel) {
+    EACH(i, args->y.numel) {
         int64_t at = 0;
-        for (int k = 0; k < n; k++) at = at * sizes[k] + wrapped(index[k], i, sizes[k]);
-        put_int(y, i, at);
+        for (int k = 0; k < args->n; k++) at = at * args->sizes[k] + wrapped(args->index[k], i, args->sizes[k]);
+        put_int(&args->y, i, at);
     }
     return CR_OK;
+}
+
+/* Row `row` of y: the coordinates of element i. */
+static void put_place(const cr_array *y, int64_t row, int64_t i, const cr_array *x) {
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        put_int(y, row * y->strides[0] + d * y->strides[1], i % x->shape[d]);
+        i /= x->shape[d];
+    }
 }
 
 cr_status cr_ref_nonzero(const cr_nonzero_args *args) {
     const cr_array *y = cr_present(&args->y), *x = &args->x;
-    int64_t *count = args->count;
-    *count = 0;
+    int64_t count = 0;
     EACH(i, x->numel) {
         if (!get_int(x, i)) continue;
-        int64_t rest = i;
-        for (int d = x->ndim - 1; y && d >= 0; d--) {
-            put_int(y, *count * y->strides[0] + d * y->strides[1], rest % x->shape[d]);
-            rest /= x->shape[d];
-        }
-        ++*count;
+        if (y) put_place(y, count, i, x);
+        count++;
     }
+    *args->count = count;
     return CR_OK;
 }
 
 cr_status cr_ref_triangle(const cr_triangle_args *args) {
-    const cr_array *y = &args->y, *x = &args->x;
-    const int64_t M = args->x.shape[args->x.ndim - 2], N = args->x.shape[args->x.ndim - 1],
-        diagonal = args->diagonal;
-    const bool upper = args->upper;
+    const cr_array *y = &args->y;
+    const int64_t M = y->shape[y->ndim - 2], N = y->shape[y->ndim - 1];
     EACH(i, y->numel) {
         int64_t distance = i % N - i / N % M;
-        bool kept = upper ? distance >= diagonal : distance <= diagonal;
-        if (kept) memmove(address(y, i), address(x, i), cr_dtype_size(y->dtype));
+        bool kept = args->upper ? distance >= args->diagonal : distance <= args->diagonal;
+        if (kept) memmove(address(y, i), address(&args->x, i), cr_dtype_size(y->dtype));
         else memset(address(y, i), 0, cr_dtype_size(y->dtype));
     }
     return CR_OK;

@@ -13,27 +13,33 @@ static double factor(const cr_array *t, int64_t at, int how) {
     return how & CR_MATMUL_BF16 && t->dtype == CR_F32 ? (double)cr_bf16_to_f32(cr_f32_to_bf16((float)x)) : x;
 }
 
-cr_status cr_ref_matmul(const cr_matmul_args *args) {
+/* The element of c at offset `at`, of column n: a row of a from offset from_a, a column of b from from_b. */
+static void put_product(const cr_matmul_args *args, int64_t at, int64_t from_a, int64_t from_b, int64_t n) {
     const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
-    const int how = args->how;
-    int row = c->ndim - 2, column = c->ndim - 1;
-    int64_t M = c->shape[row], N = c->shape[column], K = a->shape[column], matrices = 1;
+    const int row = c->ndim - 2, column = c->ndim - 1;
+    const bool add = args->how & CR_MATMUL_ADD;
+    const int64_t K = a->shape[column], bias_at = bias ? n * bias->strides[0] : 0;
+    int64_t whole = 0;
+    double sum = 0;
+    EACH(k, K) {
+        const int64_t i = from_a + k * a->strides[column], j = from_b + k * b->strides[row];
+        if (is_float(c)) sum += factor(a, i, args->how) * factor(b, j, args->how);
+        else whole = add_wrap(whole, mul_wrap(get_int(a, i), get_int(b, j)));
+    }
+    if (is_float(c)) put(c, at, sum + (bias ? get(bias, bias_at) : 0) + (add ? get(c, at) : 0));
+    else put_int(c, at, add_wrap(whole, add_wrap(bias ? get_int(bias, bias_at) : 0, add ? get_int(c, at) : 0)));
+}
+
+cr_status cr_ref_matmul(const cr_matmul_args *args) {
+    const cr_array *c = &args->c, *a = &args->a, *b = &args->b;
+    const int row = c->ndim - 2, column = c->ndim - 1;
+    int64_t matrices = 1;
     for (int d = 0; d < row; d++) matrices *= c->shape[d];
     EACH(i, matrices) {
-        int64_t ai = matrix(a, i, row, c->shape), bi = matrix(b, i, row, c->shape), ci = matrix(c, i, row, c->shape);
-        EACH(m, M)
-            EACH(n, N) {
-                int64_t at = ci + m * c->strides[row] + n * c->strides[column], whole = 0;
-                double sum = 0;
-                EACH(k, K) {
-                    int64_t from_a = ai + m * a->strides[row] + k * a->strides[column];
-                    int64_t from_b = bi + k * b->strides[row] + n * b->strides[column];
-                    if (is_float(c)) sum += factor(a, from_a, how) * factor(b, from_b, how);
-                    else whole = add_wrap(whole, mul_wrap(get_int(a, from_a), get_int(b, from_b)));
-                }
-                if (is_float(c)) put(c, at, sum + (bias ? get(bias, n * bias->strides[0]) : 0) + (how & CR_MATMUL_ADD ? get(c, at) : 0));
-                else put_int(c, at, add_wrap(whole, add_wrap(bias ? get_int(bias, n * bias->strides[0]) : 0, how & CR_MATMUL_ADD ? get_int(c, at) : 0)));
-            }
+        const int64_t ai = matrix(a, i, row, c->shape), bi = matrix(b, i, row, c->shape), ci = matrix(c, i, row, c->shape);
+        EACH(m, c->shape[row])
+            EACH(n, c->shape[column])
+                put_product(args, ci + m * c->strides[row] + n * c->strides[column], ai + m * a->strides[row], bi + n * b->strides[column], n);
     }
     return CR_OK;
 }

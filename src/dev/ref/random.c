@@ -1,4 +1,4 @@
-/* random.c - element i of a Philox stream, by its definition in dev.h: nothing is carried from one element to the next. */
+/* random.c - random numbers, each element by its definition in kernels.h. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -42,21 +42,18 @@ static void put_down(const cr_array *y, int64_t i, double v) {
 
 cr_status cr_ref_random(const cr_random_args *args) {
     const cr_array *y = &args->y;
-    const cr_random_kind kind = args->kind;
-    const uint64_t seed = args->seed, counter = args->counter;
-    cr_dtype dt = y->dtype;
     EACH(i, y->numel) {
-        if (kind == CR_RANDOM_UNIFORM) put_down(y, i, uniform(dt, seed, counter, i));
-        else put(y, i, normal(dt, seed, counter, i));
+        if (args->kind == CR_RANDOM_UNIFORM) put_down(y, i, uniform(y->dtype, args->seed, args->counter, i));
+        else put(y, i, normal(y->dtype, args->seed, args->counter, i));
     }
     return CR_OK;
 }
 
 cr_status cr_ref_random_integers(const cr_random_integers_args *args) {
-    const cr_array *y = &args->y;
-    const int64_t low = args->low;
-    const uint64_t span = args->span, seed = args->seed, counter = args->counter;
-    EACH(i, y->numel) put_int(y, i, add_wrap(low, (int64_t)cr_below(word64(seed, counter, i), span)));
+    EACH(i, args->y.numel) {
+        const uint64_t drawn = cr_below(word64(args->seed, args->counter, i), args->span);
+        put_int(&args->y, i, add_wrap(args->low, (int64_t)drawn));
+    }
     return CR_OK;
 }
 
@@ -66,10 +63,9 @@ static bool time_before(const void *times, int64_t i, int64_t j) { return ((cons
 
 cr_status cr_ref_permutation(const cr_permutation_args *args) {
     const cr_array *y = &args->y;
-    const uint64_t seed = args->seed, counter = args->counter;
     uint64_t *word = malloc(sizeof *word * (size_t)y->numel + 1);
     if (!word) return cr_fail(CR_NO_MEMORY, "permutation", "out of memory");
-    EACH(i, y->numel) word[i] = word64(seed, counter, i);
+    EACH(i, y->numel) word[i] = word64(args->seed, args->counter, i);
     int64_t *order = cr_ref_order(y->numel, word_before, word);
     if (order) EACH(i, y->numel) put_int(y, i, order[i]);
     free(word);
@@ -77,7 +73,7 @@ cr_status cr_ref_permutation(const cr_permutation_args *args) {
     return order ? CR_OK : CR_NO_MEMORY;
 }
 
-/* The first position whose running sum is above the share u of the whole. */
+/* The first position whose running sum exceeds u times the whole sum. */
 static int64_t pick(const cr_array *w, int64_t first, int64_t N, double u) {
     double whole = 0, sum = 0;
     EACH(i, N) whole += get(w, first + i);
@@ -85,25 +81,31 @@ static int64_t pick(const cr_array *w, int64_t first, int64_t N, double u) {
     return N - 1;
 }
 
-cr_status cr_ref_multinomial(const cr_multinomial_args *args) {
-    const cr_array *y = &args->y, *w = &args->w;
-    const int64_t M = args->w.shape[0], N = args->w.shape[1], S = args->y.shape[1];
-    const bool replacement = args->replacement;
-    const uint64_t seed = args->seed, counter = args->counter;
-    if (replacement) EACH(i, M * S) put_int(y, i, pick(w, i / S * N, N, uniform(CR_F64, seed, counter, i)));
-    double *time = replacement ? NULL : malloc(sizeof *time * (size_t)N);
-    if (!replacement && !time) return cr_fail(CR_NO_MEMORY, "multinomial", "out of memory");
-    cr_status bad = CR_OK;
-    if (time) EACH(m, M) {
-        EACH(i, N) {
-            const double weight = get(w, m * N + i);
-            time[i] = weight > 0 ? fmin(-log(1 - uniform(CR_F64, seed, counter, m * N + i)) / weight, DBL_MAX) : INFINITY;
-        }
-        int64_t *order = cr_ref_order(N, time_before, time);
-        if (!order) { bad = CR_NO_MEMORY; break; }
-        EACH(s, S) put_int(y, m * S + s, order[s]);
-        free(order);
+/* Row m of y: the first S positions in the order of their times. */
+static cr_status draw_without(const cr_multinomial_args *args, int64_t m, double *time) {
+    const cr_array *w = &args->w;
+    const int64_t N = w->shape[1], S = args->y.shape[1];
+    EACH(i, N) {
+        const double weight = get(w, m * N + i), u = uniform(CR_F64, args->seed, args->counter, m * N + i);
+        time[i] = weight > 0 ? fmin(-log(1 - u) / weight, DBL_MAX) : INFINITY;
     }
+    int64_t *order = cr_ref_order(N, time_before, time);
+    if (!order) return CR_NO_MEMORY;
+    EACH(s, S) put_int(&args->y, m * S + s, order[s]);
+    free(order);
+    return CR_OK;
+}
+
+cr_status cr_ref_multinomial(const cr_multinomial_args *args) {
+    const int64_t M = args->w.shape[0], N = args->w.shape[1], S = args->y.shape[1];
+    if (args->replacement) {
+        EACH(i, M * S) put_int(&args->y, i, pick(&args->w, i / S * N, N, uniform(CR_F64, args->seed, args->counter, i)));
+        return CR_OK;
+    }
+    double *time = malloc(sizeof *time * (size_t)N);
+    if (!time) return cr_fail(CR_NO_MEMORY, "multinomial", "out of memory");
+    cr_status status = CR_OK;
+    EACH(m, M) if ((status = draw_without(args, m, time)) != CR_OK) break;
     free(time);
-    return bad;
+    return status;
 }

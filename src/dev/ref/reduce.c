@@ -53,14 +53,15 @@ static int64_t reduce_ints(const cr_reduce_how *how, const cr_array *x, int64_t 
 }
 
 cr_status cr_ref_reduce(const cr_reduce_args *args) {
-    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
+    const cr_array *y = &args->y, *x = &args->x;
     const cr_reduce_how *how = &args->how;
-    bool whole = !is_float(x) || how->map == CR_MAP_NONZERO;
-    EACH(i, at->shape[0] * at->shape[2]) {
-        int64_t first = i / at->shape[2] * at->strides[0] + i % at->shape[2] * at->strides[2];
-        if (!whole) put(y, i, reduce_floats(how, x, first, at->shape[1], at->strides[1]));
-        else if (is_float(y)) put(y, i, (double)reduce_ints(how, x, first, at->shape[1], at->strides[1]));
-        else put_int(y, i, reduce_ints(how, x, first, at->shape[1], at->strides[1]));
+    const int64_t M = x->shape[0], R = x->shape[1], N = x->shape[2];
+    const bool whole = !is_float(x) || how->map == CR_MAP_NONZERO;
+    EACH(i, M * N) {
+        int64_t first = i / N * x->strides[0] + i % N * x->strides[2];
+        if (!whole) put(y, i, reduce_floats(how, x, first, R, x->strides[1]));
+        else if (is_float(y)) put(y, i, (double)reduce_ints(how, x, first, R, x->strides[1]));
+        else put_int(y, i, reduce_ints(how, x, first, R, x->strides[1]));
     }
     return CR_OK;
 }
@@ -77,13 +78,13 @@ static bool beats(bool max, const cr_array *x, int64_t v, int64_t best) {
 }
 
 cr_status cr_ref_arg_reduce(const cr_arg_reduce_args *args) {
-    const cr_array *y = &args->y, *x = &args->x, *at = &args->x;
-    const bool max = args->max;
-    EACH(i, at->shape[0] * at->shape[2]) {
-        int64_t first = i / at->shape[2] * at->strides[0] + i % at->shape[2] * at->strides[2], best = 0;
-        EACH(r, at->shape[1])
-            if (beats(max, x, first + r * at->strides[1], first + best * at->strides[1])) best = r;
-        put_int(y, i, best);
+    const cr_array *x = &args->x;
+    const int64_t M = x->shape[0], R = x->shape[1], N = x->shape[2];
+    EACH(i, M * N) {
+        int64_t first = i / N * x->strides[0] + i % N * x->strides[2], best = 0;
+        EACH(r, R)
+            if (beats(args->max, x, first + r * x->strides[1], first + best * x->strides[1])) best = r;
+        put_int(&args->y, i, best);
     }
     return CR_OK;
 }

@@ -1,14 +1,15 @@
-/* ref.h - what the kernels of `ref` share: access to one element, as a double or as an integer, and where it lies.
+/* ref.h - shared by the kernels of `ref`: the offset of one element, and access to it as a double or as an integer.
  *
- * `ref` is the meaning of every op, held against by every other device: the plainest loop over the definition, floats in double
- * and rounded once on store, integers wrapped in their own dtype.  Deliberately no threads, no vectors, no kernel that calls another. */
+ * `ref` defines the meaning of every op; tests compare the other devices with it.  Each kernel is the plainest loop over the
+ * definition: floats in double, rounded once on store, integers wrapped in their own dtype.  No threads, no vectors, and no
+ * kernel calls another. */
 #ifndef CR_REF_H
 #define CR_REF_H
 
 #include "../dev.h"
 #include "../program.h"
 
-/* A loop that ends early where a long call was told to stop; the op then fails, whatever its kernel wrote.  Asked every 1024 rounds. */
+/* A loop that ends early when the call is interrupted, checked every 1024 rounds; the op then fails. */
 #define EACH(i, n) for (int64_t i = 0; i < (n) && (i % 1024 || !cr_stop_asked()); i++)
 
 /* Offset of the i-th element (in row-major order) of a strided shape. */
@@ -27,7 +28,7 @@ static inline int64_t get_int(const cr_array *t, int64_t i) { return cr_load_i64
 static inline void put_int(const cr_array *t, int64_t i, int64_t v) { cr_store_i64(address(t, i), t->dtype, v); }
 static inline bool is_float(const cr_array *t) { return cr_dtype_is_float(t->dtype); }
 
-/* Sums and products that wrap: signed overflow is undefined in C, unsigned is not. */
+/* Sums and products that wrap: C defines overflow of unsigned integers only. */
 static inline int64_t add_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 static inline int64_t mul_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 /* a < b for two integers of dtype dt, as cr_load_i64 gives them (u64 keeps its bits). */

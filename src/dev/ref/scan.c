@@ -21,34 +21,34 @@ static double float_step(cr_scan_kind kind, double acc, double v) {
     return kind == CR_SCAN_SUM ? acc + v : kind == CR_SCAN_PROD ? acc * v : log_add(acc, v);
 }
 
-/* One line of R elements, `stride` apart from `first` on: i is the place of the element, `before` that of the one before it. */
-static void scan_line(cr_scan_kind kind, bool reverse, const cr_array *y, const cr_array *index, const cr_array *x, const cr_array *a, int64_t first, int64_t R, int64_t stride) {
+/* One line of R elements, from `first` on: i is the place of the element, `before` that of the one before it. */
+static void scan_line(const cr_scan_args *args, int64_t first) {
+    const cr_array *x = &args->x, *y = &args->y, *a = cr_present(&args->a);
+    const int64_t R = x->shape[1], stride = x->shape[2];
+    const bool reverse = args->reverse;
     double f = 0;
     int64_t n = 0, best = 0;
     EACH(k, R) {
         int64_t at = reverse ? R - 1 - k : k, i = first + at * stride, before = reverse ? i + stride : i - stride;
-        if (kind >= CR_SCAN_MAX) {
-            if (k == 0 || reaches(kind, x, i, first + best * stride)) best = at;
-            put_int(index, i, best);
+        if (args->kind >= CR_SCAN_MAX) {
+            if (k == 0 || reaches(args->kind, x, i, first + best * stride)) best = at;
+            put_int(&args->index, i, best);
             if (is_float(x)) put(y, i, get(x, first + best * stride));
             else put_int(y, i, get_int(x, first + best * stride));
         } else if (is_float(x)) {
             double v = get(x, i);
-            f = k == 0 ? v : a ? v + get(a, reverse ? before : i) * f : float_step(kind, f, v);
+            f = k == 0 ? v : a ? v + get(a, reverse ? before : i) * f : float_step(args->kind, f, v);
             put(y, i, f);
         } else {
             int64_t v = get_int(x, i);
-            n = k == 0 ? v : kind == CR_SCAN_SUM ? add_wrap(n, v) : mul_wrap(n, v);
+            n = k == 0 ? v : args->kind == CR_SCAN_SUM ? add_wrap(n, v) : mul_wrap(n, v);
             put_int(y, i, n);
         }
     }
 }
 
 cr_status cr_ref_scan(const cr_scan_args *args) {
-    const cr_array *y = &args->y, *index = cr_present(&args->index), *x = &args->x, *a = cr_present(&args->a);
-    const cr_scan_kind kind = args->kind;
-    const bool reverse = args->reverse;
     const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2];
-    EACH(i, M * N) scan_line(kind, reverse, y, index, x, a, i / N * R * N + i % N, R, N);
+    EACH(i, M * N) scan_line(args, i / N * R * N + i % N);
     return CR_OK;
 }
