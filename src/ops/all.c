@@ -1,4 +1,4 @@
-/* all.c - the list of structured ops, for tests and documentation. */
+/* all.c - the list of structured ops, for tests. */
 #include "compose.h"
 
 const cr_op *const cr_ops_all[] = {

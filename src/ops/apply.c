@@ -361,7 +361,6 @@ static void ew_hold(const void *params, bool hold) {
 const cr_op cr_op_elementwise = {
     .name = "elementwise", .name_of = ew_name, .arity = -1, .params_bytes = sizeof(cr_ew_params), .only_saved = true,
     .saves_for = ew_saves, .infer = ew_infer, .forward = ew_forward, .grad = ew_grad, .hold = ew_hold,
-    .doc = "a program of ops.def or of cr_program_new, one pass over memory",
 };
 
 cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params) {

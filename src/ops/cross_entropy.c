@@ -86,7 +86,7 @@ static void ce_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 const cr_op cr_op_cross_entropy = {
     .name = "cross_entropy", .arity = 2, .params_bytes = sizeof(ce_params), .contiguous = true, .needs_kernel = offsetof(cr_kernels, cross_entropy),
     .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_AUX, .n_aux = 1,
-    .infer = ce_infer, .forward = ce_forward, .composite = ce_composite, .grad = ce_grad, .doc = "-log softmax(logits)[target] of each row",
+    .infer = ce_infer, .forward = ce_forward, .composite = ce_composite, .grad = ce_grad,
 };
 
 cr_cross_entropy_options cr_cross_entropy_defaults(void) { return (cr_cross_entropy_options){.ignore_index = -100, .reduction = CR_MEAN}; }

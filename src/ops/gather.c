@@ -67,7 +67,7 @@ static void gather_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 
 const cr_op cr_op_gather = {
     .name = "gather", .arity = 2, .params_bytes = sizeof(axis_params), .contiguous = true, .saves = CR_SAVE_IN(1),
-    .infer = gather_infer, .forward = gather_forward, .grad = gather_grad, .doc = "elements of x at the given positions of an axis",
+    .infer = gather_infer, .forward = gather_forward, .grad = gather_grad,
 };
 
 cr_tensor *cr_gather(const cr_tensor *x, int axis, const cr_tensor *index) {
@@ -143,7 +143,6 @@ static uint32_t scatter_saves(const cr_call *c) { return c->needs[2] || !params(
 const cr_op cr_op_scatter = {
     .name = "scatter", .name_of = scatter_name, .arity = 3, .params_bytes = sizeof(axis_params), .saves_for = scatter_saves,
     .infer = scatter_infer, .forward = scatter_forward, .write = scatter_into, .grad = scatter_grad,
-    .doc = "x with the source written, or added, at the given positions of an axis",
 };
 
 /* to: NULL, or x, to be written in place */
@@ -215,7 +214,7 @@ static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
 
 const cr_op cr_op_scatter_extreme = {
     .name = "scatter_reduce", .arity = 3, .params_bytes = sizeof(extreme_params), .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_OUT,
-    .infer = extreme_infer, .forward = extreme_forward, .grad = extreme_grad, .doc = "x with the largest, or the least, of the source at the given positions of an axis",
+    .infer = extreme_infer, .forward = extreme_forward, .grad = extreme_grad,
 };
 
 /* ---- composites */

@@ -11,7 +11,7 @@
 
 typedef struct cr_op cr_op;
 
-enum { CR_PARAMS_BYTES = 192, CR_MAX_AUX = 2, CR_MAX_TESTS = 8, CR_TEST_INPUTS = 3 };
+enum { CR_PARAMS_BYTES = 192, CR_MAX_AUX = 2 };
 #define CR_SAVE_IN(i) (1u << (i))                   /* inputs 0..15 */
 #define CR_SAVE_INS   0xffffu                       /* every input */
 #define CR_SAVE_OUT   (1u << 16)
@@ -32,8 +32,6 @@ struct cr_call {
     bool differentiable;                            /* gradients: create_graph, so no fused kernels */
     cr_tensor *(*product)(int i, const cr_tensor *a, const cr_tensor *b);   /* gradients: dx[i] = a b; CR_NONE where somebody took the operands instead */
 };
-
-typedef struct cr_test_case { struct { int ndim; int64_t shape[4]; } in[CR_TEST_INPUTS]; const void *params; } cr_test_case;
 
 struct cr_op {
     const char *name;
@@ -56,8 +54,6 @@ struct cr_op {
     cr_tensor *(*composite)(const cr_call *c);      /* the op over other ops; records itself */
     void (*grad)(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]);  /* fills dx[i] where needs[i]; entries start as CR_NONE; NULL: failed */
     const char *no_grad;                            /* why there is no gradient, where grad is NULL and forward is not */
-    const char *doc;                                /* one line */
-    cr_test_case tests[CR_MAX_TESTS];
     void (*hold)(const void *params, bool hold);    /* params own something: a node that copies them holds it, and lets go when freed */
 };
 
@@ -123,7 +119,7 @@ cr_program        *cr_program_retain(const cr_program *p);
 int                cr_program_count(void);                                /* rows of ops.def */
 const cr_program  *cr_program_at(int i);
 
-/* Every structured op, for tests and documentation (ops/all.c). */
+/* Every structured op, for tests (ops/all.c). */
 extern const cr_op *const cr_ops_all[];             /* NULL at the end */
 
 /* The seam to grad: NULL until the first leaf requires a gradient.  record attaches a node to out; c->in are the inputs as given

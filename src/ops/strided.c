@@ -119,12 +119,6 @@ static void strided_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
 
 const cr_op cr_op_strided = {
     .name = "strided", .arity = 1, .params_bytes = sizeof(cr_strided_params), .view = true, .infer = strided_infer, .grad = strided_grad,
-    .doc = "a part of x whose elements lie at strides among its elements in order",
-    .tests = {{.in = {{2, {3, 11}}}, .params = &(const cr_strided_params){2, {2, 3}, {11, 2}, 1}},
-              {.in = {{2, {5, 7}}}, .params = &(const cr_strided_params){1, {5}, {8}, 0}},
-              {.in = {{1, {11}}}, .params = &(const cr_strided_params){2, {4, 5}, {2, 1}, 0}},
-              {.in = {{2, {2, 3}}}, .params = &(const cr_strided_params){2, {3, 5}, {-1, 0}, 5}},
-              {.in = {{1, {0}}}, .params = &(const cr_strided_params){1, {0}, {1}, 0}}},
 };
 
 /* ---- unstrided: y = zeros, then the part p of it += g */
@@ -155,10 +149,6 @@ static void unstrided_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]
 
 const cr_op cr_op_unstrided = {
     .name = "unstrided", .arity = 1, .params_bytes = sizeof(cr_unstrided_params), .infer = unstrided_infer, .forward = unstrided_forward, .grad = unstrided_grad,
-    .doc = "zeros with x added at strides: the gradient of strided",
-    .tests = {{.in = {{2, {2, 3}}}, .params = &(const cr_unstrided_params){{2, {2, 3}, {11, 2}, 1}, 2, {3, 11}}},
-              {.in = {{2, {4, 5}}}, .params = &(const cr_unstrided_params){{2, {4, 5}, {2, 1}, 0}, 1, {11}}},
-              {.in = {{1, {0}}}, .params = &(const cr_unstrided_params){{1, {0}, {1}, 0}, 1, {7}}}},
 };
 
 /* ---- inset: y = x, but v in the part p */
@@ -196,9 +186,6 @@ static void inset_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 
 const cr_op cr_op_inset = {
     .name = "inset", .arity = 2, .params_bytes = sizeof(cr_strided_params), .infer = inset_infer, .forward = inset_forward, .grad = inset_grad,
-    .doc = "x with a part of it replaced, as a write to a view does in place",
-    .tests = {{.in = {{2, {3, 11}}, {2, {2, 3}}}, .params = &(const cr_strided_params){2, {2, 3}, {11, 2}, 1}},
-              {.in = {{1, {7}}, {1, {3}}}, .params = &(const cr_strided_params){1, {3}, {-2}, 5}}},
 };
 
 /* ---- diagonal: two axes become one, the last: x[i, i + offset] */

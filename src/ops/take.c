@@ -52,7 +52,7 @@ static cr_tensor *in_line(const cr_tensor *index) {
     return line;
 }
 
-/* ---- take */
+/* ---- take: y = the elements of x at the given places */
 static cr_status take_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     out->dtype = c->in[0]->dtype;
@@ -101,10 +101,10 @@ static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 
 const cr_op cr_op_take = {
     .name = "take", .name_of = name_of, .arity = 2, .params_bytes = sizeof(cr_take_params), .saves = CR_SAVE_IN(1),
-    .infer = take_infer, .forward = take_forward, .grad = take_grad, .doc = "what lies at the given places",
+    .infer = take_infer, .forward = take_forward, .grad = take_grad,
 };
 
-/* ---- put */
+/* ---- put: y = x, or zeros, with the source written or added at the given places */
 static cr_status put_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     const cr_take_params *p = params(c);
@@ -145,7 +145,7 @@ static void put_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 
 const cr_op cr_op_put = {
     .name = "put", .name_of = name_of, .arity = 3, .optional = 1, .params_bytes = sizeof(cr_take_params), .saves = CR_SAVE_IN(1),
-    .infer = put_infer, .forward = put_forward, .write = put_into, .grad = put_grad, .doc = "x, or zeros, with the source at the given places, or added there",
+    .infer = put_infer, .forward = put_forward, .write = put_into, .grad = put_grad,
 };
 
 /* ---- their uses along one axis */
