@@ -1,4 +1,5 @@
 /* tensor.c - handles: how they are made, who owns them, and how whole graphs of them are freed without recursion. */
+#include "layout.h"
 #include "small.h"
 #include "tensor.h"
 

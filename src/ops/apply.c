@@ -384,7 +384,7 @@ static cr_status check_view(const char *op, const cr_tensor *x) {
         return cr_fail(CR_RUNTIME, op, "a view that was made while the gradient mode was off, or of elements that share memory, cannot become part of a graph: take it again");
     int64_t axes[CR_MAX_DIMS];
     uint32_t turned;
-    cr_strided_params part;
+    cr_part_params part;
     cr_meta whole = cr_in_memory_order(&f->whole, axes, &turned);
     if (cr_part_of(&whole, x, &part)) return CR_OK;
     return cr_fail(CR_RUNTIME, op, "no gradient can be given for a write to a view with strides %s of a tensor with strides %s: clone that first",

@@ -36,8 +36,8 @@ static void prod_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         for (int i = 0; i < x->ndim; i++)
             if ((int)(mask >> i & 1) == reduced) { back[i] = n; order[n++] = i; }
     cr_tensor *turned = cr_permute(x, n, order), *rows = cr_reshape(widened(turned), CR_LIST(M, R)), *last = cr_reshape(widened(g), CR_LIST(M, 1));
-    cr_unindex_params at_end = {{2, {{0, M, 1}, {R - 1, 1, 1}}}, {M, R}};
-    cr_tensor *g_rows = cr_apply(&cr_op_unindex, 1, (const cr_tensor *[]){last}, &at_end);
+    const cr_embed_params at_end = {.part = {2, {M, 1}, {R, 1}, R - 1}, .ndim = 2, .shape = {M, R}};
+    cr_tensor *g_rows = cr_apply(&cr_op_embed_part, 1, (const cr_tensor *[]){last}, &at_end);
     cr_tensor *d = running_grad(rows, cr_cumprod(rows, 1), g_rows, 1);
     dx[0] = cast_to(cr_permute(turned && d ? reshaped_like(d, turned) : NULL, n, back), x->dtype);
 }

@@ -81,17 +81,19 @@ bool cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *s
     return to < 0;
 }
 
-cr_status cr_copy_elements(cr_tensor *dst, const cr_tensor *src) {
-    return dst->numel ? cr_finished("copy", dst->dev->kernels->copy(&(cr_copy_args){dst->array, src->array})) : CR_OK;
+cr_status cr_copy_array(const cr_array *dst, const cr_array *src) {
+    return dst->numel ? cr_finished("copy", dst->dev->kernels->copy(&(cr_copy_args){*dst, *src})) : CR_OK;
 }
+
+cr_status cr_copy_elements(cr_tensor *dst, const cr_tensor *src) { return cr_copy_array(&dst->array, &src->array); }
 
 cr_status cr_copy_repeated(cr_tensor *dst, const cr_tensor *src) {
     const int more = dst->ndim - src->ndim;
-    cr_array repeated = dst->array;
-    repeated.storage = src->storage, repeated.dtype = src->dtype, repeated.offset = src->offset, repeated.contiguous = false;
+    int64_t strides[CR_MAX_DIMS];
     for (int i = 0; i < dst->ndim; i++)
-        repeated.strides[i] = i >= more && src->shape[i - more] == dst->shape[i] ? src->strides[i - more] : 0;
-    return dst->numel ? cr_finished("copy", dst->dev->kernels->copy(&(cr_copy_args){dst->array, repeated})) : CR_OK;
+        strides[i] = i >= more && src->shape[i - more] == dst->shape[i] ? src->strides[i - more] : 0;
+    const cr_array repeated = cr_array_strided(&src->array, dst->ndim, dst->shape, strides, src->offset);
+    return cr_copy_array(&dst->array, &repeated);
 }
 
 cr_status cr_fill_elements(cr_tensor *dst, double v) {
