@@ -26,15 +26,11 @@ static cr_status linear_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return status == CR_OK ? cr_shape_check("linear", out->ndim, out->shape, out->dtype, NULL) : status;
 }
 
-/* x (..., C) as (rows, C), packed where its strides do not allow that; in the scope around. */
+/* x (..., C) as (rows, C). */
 static cr_status rows_for_kernel(const cr_tensor *x, cr_array *rows) {
-    *rows = cr_rows_array(x);
-    rows->contiguous = x->contiguous;
-    if (cr_view_strides(x, 2, rows->shape, rows->strides)) return CR_OK;
-    const cr_tensor *dense = cr_packed(x);
-    if (!dense) return cr_error_status();
-    *rows = cr_rows_array(dense);
-    return CR_OK;
+    int64_t M, N;
+    cr_rows_of(x, &M, &N);
+    return cr_see_as(x, CR_LIST(M, N), rows);
 }
 
 /* h = x w^T + b.  With gelu, which is false: and out = gelu_tanh(h), where the device does both at once; then *gelu is true, and h was written unless it is out. */

@@ -8,15 +8,18 @@
 /* ---- rows along an axis */
 static int64_t row_size(const cr_tensor *x, int axis) { return x->ndim ? x->shape[axis] : 1; }
 
-/* x with the axis last, in order; outside any graph.  The caller releases it. */
-static cr_tensor *rows_along(const cr_tensor *x, int axis) {
-    cr_meta m = {.dtype = x->dtype, .offset = x->offset, .strided = true};
+/* x with the axis last, as contiguous rows (M, R); the scope around owns a copy. */
+static cr_status rows_along(const cr_tensor *x, int axis, cr_array *rows) {
+    const int64_t R = row_size(x, axis);
+    int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS];
+    int n = 0;
     for (int last = 0; last < 2; last++)
         for (int i = 0; i < x->ndim; i++)
-            if ((i == axis) == last) { m.shape[m.ndim] = x->shape[i]; m.strides[m.ndim++] = x->strides[i]; }
-    cr_tensor *turned = cr_tensor_alias(x, &m), *rows = turned ? cr_packed(turned) : NULL;
-    cr_release(turned);
-    return rows;
+            if ((i == axis) == last) shape[n] = x->shape[i], strides[n++] = x->strides[i];
+    *rows = cr_array_strided(&x->array, n, shape, strides, x->offset);
+    const cr_status status = cr_pack(rows);
+    *rows = cr_array_as(rows, CR_LIST(x->numel / R, R));
+    return status;
 }
 
 /* Of x's shape, but K along the axis, along which the elements lie one after another: a kernel writes rows of K. */
@@ -46,12 +49,14 @@ static cr_status sort_forward(const cr_call *c, cr_tensor *out, cr_tensor *const
     const cr_tensor *x = c->in[0];
     const sort_params *p = c->params;
     if (!out->numel) return CR_OK;
-    cr_tensor *rows = rows_along(x, p->axis);
-    if (!rows) return cr_error_status();
-    const int64_t R = row_size(x, p->axis), M = x->numel / R;
-    cr_status status = c->dev->kernels->sort(&(cr_sort_args){.y = cr_array_as(&out->array, CR_LIST(M, p->K)), .index = cr_array_as(&aux[0]->array, CR_LIST(M, p->K)),
-                                                             .x = cr_array_as(&rows->array, CR_LIST(M, R)), .descending = p->descending});
-    cr_release(rows);
+    cr_scope own;
+    cr_scope_enter(&own);
+    const int64_t M = out->numel / p->K;
+    cr_sort_args args = {.y = cr_array_as(&out->array, CR_LIST(M, p->K)), .index = cr_array_as(&aux[0]->array, CR_LIST(M, p->K)),
+                         .descending = p->descending};
+    cr_status status = rows_along(x, p->axis, &args.x);
+    if (status == CR_OK) status = c->dev->kernels->sort(&args);
+    cr_scope_leave(&own);
     return status;
 }
 
@@ -109,11 +114,12 @@ static cr_status kth_forward(const cr_call *c, cr_tensor *out, cr_tensor *const 
     const cr_tensor *x = c->in[0];
     const kth_params *p = c->params;
     if (!out->numel) return CR_OK;
-    cr_tensor *rows = rows_along(x, p->axis);
-    if (!rows) return cr_error_status();
-    cr_status status = c->dev->kernels->kth(&(cr_kth_args){
-        out->array, aux[0]->array, cr_array_as(&rows->array, CR_LIST(out->numel, row_size(x, p->axis))), p->k});
-    cr_release(rows);
+    cr_scope own;
+    cr_scope_enter(&own);
+    cr_kth_args args = {.y = out->array, .index = aux[0]->array, .k = p->k};
+    cr_status status = rows_along(x, p->axis, &args.x);
+    if (status == CR_OK) status = c->dev->kernels->kth(&args);
+    cr_scope_leave(&own);
     return status;
 }
 

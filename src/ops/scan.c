@@ -16,10 +16,9 @@ cr_status cr_scan_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 cr_status cr_run_scan(const cr_call *c, cr_scan_kind kind, cr_tensor *out, cr_tensor *index) {
     const cr_tensor *x = c->in[0], *a = c->n > 1 && c->in[1] != CR_NONE ? c->in[1] : NULL;
     const int axis = params(c)->axis;
-    int64_t shape[3] = {1, 1, 1};
-    for (int i = 0; i < x->ndim; i++) shape[i < axis ? 0 : i == axis ? 1 : 2] *= x->shape[i];
-    return out->numel ? c->dev->kernels->scan(&(cr_scan_args){.y = cr_array_as(&out->array, 3, shape), .index = array_of(index), .x = cr_array_as(&x->array, 3, shape),
-                                                              .a = array_of(a), .kind = kind, .reverse = params(c)->reverse}) : CR_OK;
+    if (!out->numel) return CR_OK;
+    return c->dev->kernels->scan(&(cr_scan_args){.y = cr_around(&out->array, axis, 1), .index = array_of(index), .x = cr_around(&x->array, axis, 1),
+                                                 .a = array_of(a), .kind = kind, .reverse = params(c)->reverse});
 }
 
 cr_tensor *cr_scan_over(const cr_op *op, const cr_tensor *x, int axis) {
@@ -33,7 +32,6 @@ cr_tensor *cr_before(const cr_tensor *y, const cr_tensor *first, int axis) {
     const cr_tensor *parts[] = {first, cr_slice(y, axis, 0, y ? y->shape[axis] - 1 : 0, 1)};
     return cr_cat(2, parts, axis);
 }
-
 
 /* ---- cumsum: y[k] = x[k] + a[k] y[k - 1], a recurrence; without a, running sums.  Integers and bool sum as i64 */
 static cr_status cumsum_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
