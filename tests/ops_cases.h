@@ -188,10 +188,10 @@ static cr_tensor *pad_crop(inputs in) { return cr_pad(in[0], CR_LIST(-1, 2, 4, -
 static cr_tensor *pad_reflect(inputs in) { return cr_pad(in[0], CR_LIST(2, 4, 1, 0), CR_PAD_REFLECT, 0); }
 static cr_tensor *pad_replicate(inputs in) { return cr_pad(in[0], CR_LIST(2, 7, 0, 1), CR_PAD_REPLICATE, 0); }
 static cr_tensor *pad_circular(inputs in) { return cr_pad(in[0], CR_LIST(2, 5, 1, 3), CR_PAD_CIRCULAR, 0); }
-static cr_tensor *strided_plain(inputs in) { return cr_apply(&cr_op_strided, 1, (const cr_tensor *[]){cr_contiguous(in[0])}, &(cr_strided_params){2, {2, 3}, {11, -3}, 9}); }
-static cr_tensor *unstrided_shared(inputs in) { return cr_apply(&cr_op_unstrided, 1, in, &(cr_unstrided_params){{2, {4, 5}, {2, 1}, 1}, 1, {13}}); }
-static cr_tensor *inset_part(inputs in) { return cr_apply(&cr_op_inset, 2, in, &(cr_strided_params){2, {2, 3}, {11, 2}, 1}); }
-static cr_tensor *inset_inside(inputs in) { return cr_neg(inset_part(in)); }     /* its cotangent is nobody else's, and written over */
+static cr_tensor *part_backwards(inputs in) { return cr_apply(&cr_op_part, 1, (const cr_tensor *[]){cr_contiguous(in[0])}, &(cr_part_params){2, {2, 3}, {11, -3}, 9}); }
+static cr_tensor *embed_shared(inputs in) { return cr_apply(&cr_op_embed_part, 1, in, &(cr_embed_params){{2, {4, 5}, {2, 1}, 1}, 1, {13}}); }
+static cr_tensor *replace_part(inputs in) { return cr_apply(&cr_op_replace_part, 2, in, &(cr_part_params){2, {2, 3}, {11, 2}, 1}); }
+static cr_tensor *replace_inside(inputs in) { return cr_neg(replace_part(in)); }     /* its cotangent is nobody else's, and written over */
 static cr_tensor *pick_diagonal_low(inputs in) { return cr_tril(in[0], -1); }
 static cr_tensor *pick_diagonal_high(inputs in) { return cr_triu(in[0], 1); }
 static cr_tensor *pick_low(inputs in) { return cr_tril(in[0], 0); }
@@ -204,10 +204,10 @@ static cr_tensor *transfer_odd(inputs in) { return transfer((const cr_tensor *[]
 
 /* What only gradients use otherwise (ops/compose.h). */
 cr_tensor *cr_alias(const cr_tensor *x);
-extern const cr_op cr_op_put, cr_op_ravel, cr_op_unindex;
+extern const cr_op cr_op_put, cr_op_ravel;
 static cr_tensor *alias(inputs in) { return cr_alias(in[0]); }
-static cr_tensor *unindex(inputs in) {
-    return cr_apply(&cr_op_unindex, 1, in, &(cr_unindex_params){{3, {{0, 3, 1}, {2, 5, 3}, {1, -1, 0}}}, {3, 19, 2}});
+static cr_tensor *embed_inside(inputs in) {
+    return cr_apply(&cr_op_embed_part, 1, in, &(cr_embed_params){{2, {3, 5}, {38, 6}, 5}, 3, {3, 19, 2}});
 }
 static cr_tensor *put_zeros(inputs in) {
     return cr_apply(&cr_op_put, 3, (const cr_tensor *[]){CR_NONE, in[1], in[0]}, &(cr_take_params){.name = "put", .count = 1, .sum = true, .ndim = 2, .shape = {5, 7}});
@@ -493,10 +493,10 @@ static const op_case op_cases[] = {
     {"unfold", "shared", unfold_shared, ANYTHING, true, 2, {{SHAPE(11, 3)}}},
     {"unfold", "of windows", unfold_twice, ANYTHING, true, 6, {{SHAPE(7, 3)}}},
     {"unfold", "0-d", unfold_scalar, ANYTHING, true, 1, {{.ndim = 0}}},
-    {"strided", "backwards", strided_plain, ANYTHING, true, 1, {{SHAPE(2, 11)}}},
-    {"unstrided", "shared", unstrided_shared, NUMBERS, true, 3, {{SHAPE(4, 5)}}},
-    {"inset", "", inset_part, ANYTHING, true, 1, {{SHAPE(3, 11)}, {SHAPE(2, 3)}}},
-    {"inset", "inside a graph", inset_inside, NUMBERS, true, 1, {{SHAPE(3, 11)}, {SHAPE(2, 3)}}},
+    {"part", "backwards", part_backwards, ANYTHING, true, 1, {{SHAPE(2, 11)}}},
+    {"embed_part", "shared", embed_shared, NUMBERS, true, 3, {{SHAPE(4, 5)}}},
+    {"replace_part", "", replace_part, ANYTHING, true, 1, {{SHAPE(3, 11)}, {SHAPE(2, 3)}}},
+    {"replace_part", "inside a graph", replace_inside, NUMBERS, true, 1, {{SHAPE(3, 11)}, {SHAPE(2, 3)}}},
     {"meshgrid", "xy", meshgrid_xy, FLOATS, true, 1, {{SHAPE(3)}, {SHAPE(5)}, {SHAPE(2)}}},
     {"flip", "all", flip_all, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}}},
     {"flip", "axis 0, many columns", flip_0, ANYTHING, false, 1, {{SHAPE(5, 1037)}}},
@@ -651,7 +651,7 @@ static const op_case op_cases[] = {
     {"embedding", "int32, many of few", embedding_narrow, FLOATS, true, 41, {{SHAPE(3, 5)}, {SHAPE(41), .fill = INDEX, .hi = 3}}},
     {"embedding", "one index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {.ndim = 0, .fill = INDEX, .hi = 3}}},
     {"embedding", "no index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {SHAPE(0), .fill = INDEX, .hi = 3}}},
-    {"unindex", "2, 5, 8... of 19, 1 of 2", unindex, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
+    {"embed_part", "2, 5, 8... of 19, 1 of 2", embed_inside, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
     {"cross_entropy", "mean", cross_entropy, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(5), .fill = INDEX, .hi = 7}}},
     {"cross_entropy", "mean, (B, T, V)", cross_entropy, FLOATS, true, 7, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 7}}},
     {"cross_entropy", "ignored rows", cross_entropy_ignore, FLOATS, true, 5, {{SHAPE(11, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},

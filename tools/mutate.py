@@ -55,7 +55,7 @@ class Target:
 ASSIGNED = r"(\bdx\[\w+\] = )(?!NULL|out\[)"  # dx[0] = ...;
 TARGETS = [
     Target("src/ops/views.c", r"\w+_grad", ASSIGNED, VIEWS, True),
-    Target("src/ops/strided.c", r"\w+_grad", ASSIGNED, "strided unstrided inset diagonal unfold", True),
+    Target("src/ops/part.c", r"\w+_grad", ASSIGNED, "part embed_part replace_part index slice select split unbind diagonal unfold", True),
     Target("src/ops/arrange.c", r"\w+_grad", ASSIGNED, "roll pad", True),
     Target("src/ops/triangle.c", r"\w+_grad", ASSIGNED, "tril triu triangle", True),
     Target("src/ops/copy.c", r"\w+_grad", ASSIGNED, "clone contiguous cast transfer", True),

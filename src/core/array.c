@@ -14,6 +14,22 @@ cr_array cr_array_as(const cr_array *a, int n, const int64_t *shape) {
     return y;
 }
 
+cr_array cr_array_strided(const cr_array *a, int n, const int64_t *shape, const int64_t *strides, int64_t offset) {
+    cr_array y = {.storage = a->storage, .dev = a->dev, .dtype = a->dtype, .ndim = n, .offset = offset, .numel = 1};
+    for (int i = 0; i < n; i++) {
+        y.numel *= y.shape[i] = shape[i];
+        y.strides[i] = strides[i];
+    }
+    y.contiguous = cr_strides_are_contiguous(n, shape, strides);
+    return y;
+}
+
+cr_array cr_array_narrowed(const cr_array *a, int axis, int64_t first, int64_t size) {
+    int64_t shape[CR_MAX_DIMS];
+    for (int i = 0; i < a->ndim; i++) shape[i] = i == axis ? size : a->shape[i];
+    return cr_array_strided(a, a->ndim, shape, a->strides, a->offset + first * a->strides[axis]);
+}
+
 cr_array cr_array_transposed(const cr_array *a) {
     cr_array y = *a;
     const int i = a->ndim - 2, j = a->ndim - 1;

@@ -41,6 +41,8 @@ typedef struct cr_array { CR_ARRAY_FIELDS } cr_array;
 static inline void *cr_array_data(const cr_array *a) { return (char *)a->storage->data + a->offset * (int64_t)cr_dtype_size(a->dtype); }
 cr_array cr_array_of(cr_storage *s, const cr_device *dev, cr_dtype dt, int n, const int64_t *shape);       /* contiguous, from the beginning of s */
 cr_array cr_array_as(const cr_array *a, int n, const int64_t *shape);      /* a contiguous array in another shape of as many elements */
+cr_array cr_array_strided(const cr_array *a, int n, const int64_t *shape, const int64_t *strides, int64_t offset);     /* other axes over the same storage */
+cr_array cr_array_narrowed(const cr_array *a, int axis, int64_t first, int64_t size);      /* `size` positions of an axis, from `first` on */
 cr_array cr_array_transposed(const cr_array *a);     /* the last two axes exchanged */
 /* An optional array of a kernel: NULL if it is absent. */
 static inline const cr_array *cr_present(const cr_array *a) { return a->storage ? a : NULL; }

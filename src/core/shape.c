@@ -31,26 +31,6 @@ cr_status cr_shape_check(const char *op, int ndim, const int64_t *shape, cr_dtyp
     return CR_OK;
 }
 
-/* With axes in order of rising strides, each must step over all that the ones before it reach. */
-bool cr_shape_overlaps(int ndim, const int64_t *shape, const int64_t *strides) {
-    int64_t step[CR_MAX_DIMS], size[CR_MAX_DIMS], reach = 0;
-    int n = 0;
-    for (int i = 0; i < ndim; i++) {
-        if (shape[i] == 0) return false;
-        if (shape[i] == 1) continue;
-        int64_t s = strides[i] < 0 ? -strides[i] : strides[i];
-        int k = n++;
-        for (; k > 0 && step[k - 1] > s; k--) { step[k] = step[k - 1]; size[k] = size[k - 1]; }
-        step[k] = s;
-        size[k] = shape[i];
-    }
-    for (int k = 0; k < n; k++) {
-        if (step[k] <= reach) return true;
-        reach += (size[k] - 1) * step[k];
-    }
-    return false;
-}
-
 int cr_axis(const char *op, int64_t axis, int ndim) {
     int n = ndim ? ndim : 1;
     if (axis < -n || axis >= n) {

@@ -1,4 +1,5 @@
 /* tensor.c - tensor handles: creation, scopes, and the release of whole graphs without recursion. */
+#include "layout.h"
 #include "small.h"
 #include "tensor.h"
 

@@ -1,6 +1,7 @@
 /* move.c - copies, casts and fills as elementwise programs. */
 #include "dev.h"
 #include "program.h"
+#include "../core/layout.h"
 
 static const cr_program same = {.name = "copy", .doc = "x", .rule = CR_RULE_ANY, .n_in = 1, .n_out = 1, .out = {0}, .fused = -1, .refs = -1};
 
@@ -12,15 +13,9 @@ cr_walk cr_walk_of_copy(const cr_array *dst, const cr_array *src, const void *va
     w.in[0] = (cr_arg){.dtype = from};
     if (src) w.in[0].storage = src->storage, w.in[0].offset = src->offset;
     else w.in[0].data = (void *)(uintptr_t)value;
-    for (int d = 0; d < dst->ndim; d++) {
-        const int64_t n = dst->shape[d], a = dst->strides[d], b = src ? src->strides[d] : 0;
-        const int last = w.ndim - 1;
-        if (n == 1) continue;
-        const bool follows = last >= 0 && w.out[0].strides[last] == n * a && w.in[0].strides[last] == n * b;
-        const int at = follows ? last : w.ndim++;
-        w.shape[at] = follows ? w.shape[at] * n : n;
-        w.out[0].strides[at] = a;
-        w.in[0].strides[at] = b;
-    }
+    memcpy(w.shape, dst->shape, sizeof w.shape);
+    memcpy(w.out[0].strides, dst->strides, sizeof dst->strides);
+    if (src) memcpy(w.in[0].strides, src->strides, sizeof src->strides);
+    w.ndim = cr_merge_axes(dst->ndim, w.shape, 2, (int64_t *const[]){w.out[0].strides, w.in[0].strides});
     return w;
 }

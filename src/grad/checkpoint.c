@@ -32,7 +32,6 @@ static void hold(const void *params, bool on) {
 static const cr_op op_checkpoint = {
     .name = "checkpoint", .arity = -1, .params_bytes = sizeof(again), .saves = CR_SAVE_INS, .grafts = true,
     .grad = checkpoint_grad, .hold = hold,
-    .doc = "f(inputs), recomputed in the backward pass",
 };
 
 static cr_tensor *run_once(const again *q, int n, const cr_tensor *const *in) {

@@ -44,7 +44,6 @@ static void result_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 
 static const cr_op op_result = {
     .name = "function", .name_of = name_of, .arity = 1, .params_bytes = sizeof(function_params), .grad = result_grad,
-    .doc = "one result of a function whose gradient is a closure",
 };
 
 /* y becomes the function's k-th result; token: the function's own. */
@@ -98,7 +97,6 @@ static void function_grad(const cr_call *c, const cr_tensor *token, cr_tensor *d
 
 static const cr_op op_function = {
     .name = "function", .name_of = name_of, .arity = -1, .params_bytes = sizeof(function_params), .grad = function_grad, .hold = hold,
-    .doc = "a function computed by other means, whose gradient is a closure",
 };
 
 /* ---- as others see it: the results, each with the function's inputs */

@@ -2,11 +2,11 @@
  * is computed, and all other handles on this memory follow when they are next used.
  *
  *     y = f(x); v = y[0]; w = y[1]; v.mul_(2)       v = mul(v as it was, 2); the cotangent of y now goes to v inside of the part and to
- *                                                   f outside of it: y = inset(f(x), v)
- *     w.sum(), y.sum()                              w and y are behind the family: y takes its node, w becomes strided(y)
+ *                                                   f outside of it: y = replace_part(f(x), v)
+ *     w.sum(), y.sum()                              w and y are behind the family: y takes its node, w becomes part(y)
  *
  * Where a view lies is told by its strides over the memory of the tensor, whatever ops led there: so the tensor is turned into the
- * order of its memory first (ops/strided.c), which is what it is in already but for exotic layouts.  Nothing here computes: the values have been written. */
+ * order of its memory first (core/layout.c), which is what it is in already but for exotic layouts.  Nothing here computes: the values have been written. */
 #include "graph.h"
 
 /* The tensor of the family, in a handle that belongs to no family. */
@@ -50,15 +50,15 @@ static cr_tensor *out_of_order(const order *o, cr_tensor *x) {
 }
 
 /* A handle on the whole whose node says: as it was, but for x's part. */
-static cr_tensor *with_inset(const cr_family *f, const cr_tensor *x) {
+static cr_tensor *with_part_replaced(const cr_family *f, const cr_tensor *x) {
     const order o = order_of(&f->whole);
-    cr_strided_params part;
+    cr_part_params part;
     cr_tensor *before = into_order(&o, whole_of(f, x));
     if (!before || !cr_part_of(&o.meta, x, &part)) return NULL;
     cr_tensor *after = cr_tensor_alias(before, &o.meta);
     if (!after) return NULL;
     const cr_tensor *in[] = {before, x};
-    cr_call c = {.op = &cr_op_inset, .params = &part, .n = 2, .in = in, .dev = x->dev, .out = after};
+    cr_call c = {.op = &cr_op_replace_part, .params = &part, .n = 2, .in = in, .dev = x->dev, .out = after};
     cr_node *n = cr_node_new(&c, in, after, 0);
     if (!n) return NULL;
     after->flags |= CR_FLAG_VIEW;
@@ -71,7 +71,7 @@ cr_status cr_rewrite(cr_tensor *x) {
     if (!f) return CR_OK;
     cr_scope own;
     cr_scope_enter(&own);
-    const cr_tensor *whole = x->flags & CR_FLAG_VIEW ? with_inset(f, x) : x;
+    const cr_tensor *whole = x->flags & CR_FLAG_VIEW ? with_part_replaced(f, x) : x;
     if (whole) {
         cr_node *before = f->node;
         f->node = cr_node_retain(whole->node);
@@ -85,7 +85,7 @@ cr_status cr_rewrite(cr_tensor *x) {
 /* The node that a view would have, had it been taken now. */
 static cr_node *taken_again(const cr_family *f, const cr_tensor *view) {
     const order o = order_of(&f->whole);
-    cr_strided_params part;
+    cr_part_params part;
     if (!cr_part_of(&o.meta, view, &part)) {
         cr_fail(CR_RUNTIME, "view", "a view with strides %s of a tensor with strides %s cannot follow a write to that: take it again",
                 cr_shape_text(view->ndim, view->strides).s, cr_shape_text(f->whole.ndim, f->whole.strides).s);
@@ -94,7 +94,7 @@ static cr_node *taken_again(const cr_family *f, const cr_tensor *view) {
     const bool mode = cr_set_grad_enabled(true);
     cr_scope own;
     cr_scope_enter(&own);
-    const cr_tensor *whole = into_order(&o, whole_of(f, view)), *again = whole ? cr_apply(&cr_op_strided, 1, &whole, &part) : NULL;
+    const cr_tensor *whole = into_order(&o, whole_of(f, view)), *again = whole ? cr_apply(&cr_op_part, 1, &whole, &part) : NULL;
     cr_node *n = again ? cr_node_retain(again->node) : NULL;
     cr_scope_leave(&own);
     cr_set_grad_enabled(mode);

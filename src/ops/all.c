@@ -1,8 +1,8 @@
-/* all.c - the list of structured ops, for tests and documentation. */
+/* all.c - the list of structured ops, for tests. */
 #include "compose.h"
 
 const cr_op *const cr_ops_all[] = {
-    &cr_op_alias, &cr_op_view, &cr_op_permute, &cr_op_index, &cr_op_unindex, &cr_op_expand, &cr_op_strided, &cr_op_unstrided, &cr_op_inset,
+    &cr_op_alias, &cr_op_view, &cr_op_permute, &cr_op_expand, &cr_op_part, &cr_op_embed_part, &cr_op_replace_part,
     &cr_op_clone, &cr_op_cast, &cr_op_transfer, &cr_op_cat, &cr_op_roll, &cr_op_pad, &cr_op_triangle,
     &cr_op_sum, &cr_op_sum_squares, &cr_op_nansum, &cr_op_prod, &cr_op_max, &cr_op_min, &cr_op_any, &cr_op_all, &cr_op_count_nonzero,
     &cr_op_var, &cr_op_std, &cr_op_vector_norm, &cr_op_logsumexp, &cr_op_argmax, &cr_op_argmin,

@@ -361,7 +361,6 @@ static void ew_hold(const void *params, bool hold) {
 const cr_op cr_op_elementwise = {
     .name = "elementwise", .name_of = ew_name, .arity = -1, .params_bytes = sizeof(cr_ew_params), .only_saved = true,
     .saves_for = ew_saves, .infer = ew_infer, .forward = ew_forward, .grad = ew_grad, .hold = ew_hold,
-    .doc = "a program of ops.def or of cr_program_new, one pass over memory",
 };
 
 cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params) {
@@ -385,7 +384,7 @@ static cr_status check_view(const char *op, const cr_tensor *x) {
         return cr_fail(CR_RUNTIME, op, "a view that was made while the gradient mode was off, or of elements that share memory, cannot become part of a graph: take it again");
     int64_t axes[CR_MAX_DIMS];
     uint32_t turned;
-    cr_strided_params part;
+    cr_part_params part;
     cr_meta whole = cr_in_memory_order(&f->whole, axes, &turned);
     if (cr_part_of(&whole, x, &part)) return CR_OK;
     return cr_fail(CR_RUNTIME, op, "no gradient can be given for a write to a view with strides %s of a tensor with strides %s: clone that first",

@@ -25,7 +25,7 @@ static cr_status nonzero_forward(const cr_call *c, cr_tensor *out, cr_tensor *co
 
 const cr_op cr_op_nonzero = {
     .name = "nonzero", .arity = 1, .params_bytes = sizeof(nonzero_params), .contiguous = true, .infer = nonzero_infer, .forward = nonzero_forward,
-    .no_grad = "positions are integers", .doc = "where a bool tensor is true",
+    .no_grad = "positions are integers",
 };
 
 cr_tensor *cr_nonzero(const cr_tensor *x) {
@@ -64,7 +64,7 @@ static cr_status ravel_forward(const cr_call *c, cr_tensor *out, cr_tensor *cons
 
 const cr_op cr_op_ravel = {
     .name = "ravel", .name_of = ravel_name, .arity = -1, .params_bytes = sizeof(ravel_params), .contiguous = true, .infer = ravel_infer,
-    .forward = ravel_forward, .no_grad = "positions are integers", .doc = "positions along several axes as one",
+    .forward = ravel_forward, .no_grad = "positions are integers",
 };
 
 /* ---- keys */

@@ -16,11 +16,12 @@ cr_status cr_element(const char *op, double v, cr_dtype dt, void *element);     
 /* ---- handles for kernels (shared.c): outside any graph; the caller releases them */
 cr_tensor *cr_packed(const cr_tensor *x);                                         /* x's elements in order: the same memory where it is so already */
 cr_tensor *cr_packed_as(const cr_tensor *x, cr_dtype dt);                         /* and in this dtype */
-cr_tensor *cr_shaped(const cr_tensor *x, int n, const int64_t *shape);            /* another shape over contiguous x */
 bool       cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *strides);   /* can x be seen so without a copy? */
 cr_status  cr_copy_elements(cr_tensor *dst, const cr_tensor *src);                /* the copy kernel; nothing for empty tensors */
+cr_status  cr_copy_array(const cr_array *dst, const cr_array *src);                /* the same for arrays */
 cr_status  cr_copy_repeated(cr_tensor *dst, const cr_tensor *src);                /* src broadcast to dst's shape */
 cr_status  cr_fill_elements(cr_tensor *dst, double v);                            /* the fill kernel; v must fit */
+cr_status  cr_fill_array(const cr_array *dst, double v);
 cr_tensor *cr_filled(const cr_meta *m, const cr_device *dev, double v);           /* a new tensor, every element v */
 cr_tensor *cr_fused(const cr_tensor *like);                                       /* uninitialised, of like's shape and dtype: for a fused gradient */
 int        cr_product_how(void);                                                  /* cr_matmul_how of this thread's products (matmul.c) */
@@ -29,9 +30,13 @@ void       cr_rows_of(const cr_tensor *x, int64_t *M, int64_t *N);              
 /* ---- arrays for kernels, of tensors that stay alive until the kernel returns (shared.c) */
 static inline cr_array array_of(const cr_tensor *t) { return t ? t->array : (cr_array){0}; }      /* absent for NULL and CR_NONE */
 cr_array   cr_rows_array(const cr_tensor *x);                                     /* contiguous x as (M, N), as cr_rows_of sees it */
+cr_array   cr_around(const cr_array *a, int axis, int count);                     /* contiguous a as (M, R, N), R: the axes [axis, axis + count) */
+/* These copy elements that do not lie as wanted; the scope around owns the copy. */
+cr_status  cr_pack(cr_array *a);                                                  /* makes *a contiguous, if it is present */
+cr_status  cr_see_as(const cr_tensor *x, int n, const int64_t *shape, cr_array *a);      /* x in another shape; strided where strides can tell that */
 
 /* ---- ops that others use */
-extern const cr_op cr_op_alias, cr_op_view, cr_op_permute, cr_op_index, cr_op_expand, cr_op_unindex, cr_op_roll, cr_op_pad, cr_op_triangle,
+extern const cr_op cr_op_alias, cr_op_view, cr_op_permute, cr_op_expand, cr_op_roll, cr_op_pad, cr_op_triangle,
     cr_op_clone, cr_op_cast, cr_op_transfer, cr_op_cat, cr_op_sum, cr_op_sum_squares, cr_op_nansum, cr_op_prod, cr_op_max, cr_op_min,
     cr_op_any, cr_op_all, cr_op_count_nonzero, cr_op_var, cr_op_std, cr_op_vector_norm, cr_op_logsumexp, cr_op_argmax, cr_op_argmin,
     cr_op_cumsum, cr_op_cumprod, cr_op_logcumsumexp, cr_op_cummax, cr_op_cummin, cr_op_sort, cr_op_kth, cr_op_search, cr_op_runs,
@@ -40,6 +45,7 @@ extern const cr_op cr_op_alias, cr_op_view, cr_op_permute, cr_op_index, cr_op_ex
 
 cr_dtype   cr_compared(const cr_tensor *x, const cr_tensor *v);                  /* the dtype in which both are compared: a plain number v does not widen a tensor of its kind (order.c) */
 cr_tensor *cr_alias(const cr_tensor *x);                                          /* a new handle on x, in the graph */
+cr_status  cr_all_or_none(int made, int n, cr_tensor **out);                      /* of n results only `made` exist: releases them (part.c) */
 cr_tensor *cr_sum_mask(const cr_tensor *x, uint32_t mask, bool keepdim, bool wide);    /* over the axes of mask; wide: half precision gives f32 */
 
 cr_status  cr_taken_shape(const cr_take_params *p, const cr_tensor *x, const cr_tensor *index, int64_t *shape, int *ndim);      /* of take's result, put's source (take.c) */

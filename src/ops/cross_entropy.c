@@ -59,17 +59,21 @@ static cr_tensor *wanted(const cr_call *c, const cr_tensor *target, cr_dtype dt)
 }
 
 /* One number for all rows, as the gradient of their mean or sum is, stays one. */
-static cr_tensor *one_or_packed(const cr_tensor *g) {
-    const cr_meta one = {.dtype = g->dtype};
-    for (int i = 0; i < g->ndim; i++) if (g->shape[i] != 1 && g->strides[i]) return cr_packed(g);
-    return cr_tensor_alias(g, &one);
+static cr_status one_or_packed(const cr_tensor *g, cr_array *a) {
+    *a = g->array;
+    for (int i = 0; i < g->ndim; i++)
+        if (g->shape[i] != 1 && g->strides[i]) return cr_pack(a);
+    *a = cr_array_as(a, 0, NULL);
+    return CR_OK;
 }
 
 static cr_tensor *fused_grad(const cr_call *c, const cr_tensor *g) {
-    cr_tensor *dx = cr_fused(c->in[0]), *dense = one_or_packed(g);
-    if (!dx || !dense || !dx->numel) return dx;
-    cr_status status = c->dev->kernels->cross_entropy_bwd(&(cr_cross_entropy_bwd_args){
-        cr_rows_array(dx), cr_rows_array(c->in[0]), c->in[1]->array, c->aux[0]->array, dense->array, params(c)->ignore, params(c)->smoothing});
+    cr_tensor *dx = cr_fused(c->in[0]);
+    if (!dx || !dx->numel) return dx;
+    cr_cross_entropy_bwd_args args = {.dx = cr_rows_array(dx), .x = cr_rows_array(c->in[0]), .target = c->in[1]->array, .lse = c->aux[0]->array,
+                                      .ignore = params(c)->ignore, .smoothing = params(c)->smoothing};
+    cr_status status = one_or_packed(g, &args.g);
+    if (status == CR_OK) status = c->dev->kernels->cross_entropy_bwd(&args);
     return status == CR_OK ? dx : NULL;
 }
 
@@ -86,7 +90,7 @@ static void ce_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 const cr_op cr_op_cross_entropy = {
     .name = "cross_entropy", .arity = 2, .params_bytes = sizeof(ce_params), .contiguous = true, .needs_kernel = offsetof(cr_kernels, cross_entropy),
     .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_AUX, .n_aux = 1,
-    .infer = ce_infer, .forward = ce_forward, .composite = ce_composite, .grad = ce_grad, .doc = "-log softmax(logits)[target] of each row",
+    .infer = ce_infer, .forward = ce_forward, .composite = ce_composite, .grad = ce_grad,
 };
 
 cr_cross_entropy_options cr_cross_entropy_defaults(void) { return (cr_cross_entropy_options){.ignore_index = -100, .reduction = CR_MEAN}; }

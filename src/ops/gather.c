@@ -5,14 +5,6 @@
 
 typedef struct axis_params { int axis; bool sum; } axis_params;     /* sum: scatter adds */
 
-/* x (M, R, N) around the axis, index (M, K, N). */
-/* Contiguous t as (M, R, N): the axis, what lies before it, what comes after. */
-static cr_array around(const cr_tensor *t, int axis) {
-    int64_t shape[3] = {1, 1, 1};
-    for (int i = 0; i < t->ndim; i++) shape[i < axis ? 0 : i == axis ? 1 : 2] *= t->shape[i];
-    return cr_array_as(&t->array, 3, shape);
-}
-
 /* index must have x's axes, and none but `axis` longer than x's. */
 static cr_status check_index(const char *op, const cr_tensor *x, int axis, const cr_tensor *index) {
     bool within = index->ndim == x->ndim;
@@ -56,7 +48,8 @@ static cr_status gather_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
     (void)aux;
     const cr_tensor *x = c->in[0], *index = c->in[1];
     const int axis = params(c)->axis;
-    return out->numel ? c->dev->kernels->gather(&(cr_gather_args){around(out, axis), around(x, axis), around(index, axis)}) : CR_OK;
+    if (!out->numel) return CR_OK;
+    return c->dev->kernels->gather(&(cr_gather_args){.y = cr_around(&out->array, axis, 1), .x = cr_around(&x->array, axis, 1), .index = cr_around(&index->array, axis, 1)});
 }
 
 /* y = gather(x, index):  dx = scatter_add(zeros, index, g) */
@@ -67,7 +60,7 @@ static void gather_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 
 const cr_op cr_op_gather = {
     .name = "gather", .arity = 2, .params_bytes = sizeof(axis_params), .contiguous = true, .saves = CR_SAVE_IN(1),
-    .infer = gather_infer, .forward = gather_forward, .grad = gather_grad, .doc = "elements of x at the given positions of an axis",
+    .infer = gather_infer, .forward = gather_forward, .grad = gather_grad,
 };
 
 cr_tensor *cr_gather(const cr_tensor *x, int axis, const cr_tensor *index) {
@@ -97,28 +90,27 @@ static cr_status scatter_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 
 typedef enum meeting { LAST, SUM, LARGEST, LEAST } meeting;     /* what is kept of elements for one place */
 
-/* The kernel wants all contiguous, and y and index of one size but for the axis: else it works on a copy of the corner that the index covers. */
+/* The kernel takes contiguous arrays, and y and index of one size but for the axis: other arrays, and the corner of y that the index
+ * covers, are copied. */
 static cr_status scatter_by(meeting how, const cr_call *c, int axis, cr_tensor *y) {
     const cr_kernels *device = c->dev->kernels;
-    if (!c->in[1]->numel) return CR_OK;
-    cr_meta m = cr_meta_of(y);
-    bool whole = y->contiguous;
-    m.strided = true;
-    m.offset = y->offset;
-    memcpy(m.strides, y->strides, sizeof m.strides);
+    cr_array corner = y->array, dense, index = c->in[1]->array, src = c->in[2]->array;
+    if (!index.numel) return CR_OK;
     for (int i = 0; i < y->ndim; i++)
-        if (i != axis && c->in[1]->shape[i] != y->shape[i]) { m.shape[i] = c->in[1]->shape[i]; whole = false; }
-    cr_tensor *index = cr_packed(c->in[1]), *src = cr_packed(c->in[2]), *corner = cr_tensor_alias(y, &m), *dense = whole ? corner : corner ? cr_fused(corner) : NULL;
-    cr_status status = index && src && dense ? CR_OK : cr_error_status();
-    if (status == CR_OK && !whole) status = cr_copy_elements(dense, corner);
+        if (i != axis) corner = cr_array_narrowed(&corner, i, 0, index.shape[i]);
+    dense = corner;
+    cr_scope own;
+    cr_scope_enter(&own);
+    cr_status status = cr_pack(&dense);
+    if (status == CR_OK) status = cr_pack(&index);
+    if (status == CR_OK) status = cr_pack(&src);
     if (status == CR_OK) {
-        const cr_array to = around(dense, axis), at = around(index, axis), from = around(src, axis);
+        const cr_array to = cr_around(&dense, axis, 1), at = cr_around(&index, axis, 1), from = cr_around(&src, axis, 1);
         status = how <= SUM ? device->scatter(&(cr_scatter_args){to, at, from, how == SUM})
                             : device->scatter_extreme(&(cr_scatter_extreme_args){to, at, from, how == LEAST});
     }
-    if (status == CR_OK && !whole) status = cr_copy_elements(corner, dense);
-    if (!whole) cr_release(dense);
-    cr_release(corner); cr_release(index); cr_release(src);
+    if (status == CR_OK && dense.storage != corner.storage) status = cr_copy_array(&corner, &dense);
+    cr_scope_leave(&own);
     return status;
 }
 
@@ -143,7 +135,6 @@ static uint32_t scatter_saves(const cr_call *c) { return c->needs[2] || !params(
 const cr_op cr_op_scatter = {
     .name = "scatter", .name_of = scatter_name, .arity = 3, .params_bytes = sizeof(axis_params), .saves_for = scatter_saves,
     .infer = scatter_infer, .forward = scatter_forward, .write = scatter_into, .grad = scatter_grad,
-    .doc = "x with the source written, or added, at the given positions of an axis",
 };
 
 /* to: NULL, or x, to be written in place */
@@ -215,7 +206,7 @@ static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
 
 const cr_op cr_op_scatter_extreme = {
     .name = "scatter_reduce", .arity = 3, .params_bytes = sizeof(extreme_params), .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_OUT,
-    .infer = extreme_infer, .forward = extreme_forward, .grad = extreme_grad, .doc = "x with the largest, or the least, of the source at the given positions of an axis",
+    .infer = extreme_infer, .forward = extreme_forward, .grad = extreme_grad,
 };
 
 /* ---- composites */

@@ -1,10 +1,12 @@
-/* linear.c - y = x w^T + b, the layer: x (..., C), w (OC, C), b (OC); and two of them (mlp).  Fast twin: dev/cpu/matmul.c.
- * All rows of x are one product; the activation is an op of its own behind it, but for GELU in its tanh form where the device's products take it,
- * and its gradient, along (linear_gelu, mlp). */
+/* linear.c - y = x w^T + b, the layer: x (..., C), w (OC, C), b (OC); and two layers (mlp).  Fast twin: dev/cpu/matmul.c.
+ * All rows of x are one product.  The activation is an op of its own, except GELU in its tanh form where the device's products apply it
+ * and its gradient (linear_gelu, mlp). */
 #include "compose.h"
 #include "programs.h"
 
 #include <string.h>
+
+static const cr_program *const gelu = &cr_rows[CR_ROW_GELU_TANH];
 
 typedef struct linear_inputs { const cr_tensor *x, *w, *b; } linear_inputs;
 static linear_inputs inputs(const cr_call *c) { return (linear_inputs){c->in[0], c->in[1], c->in[2]}; }
@@ -26,54 +28,63 @@ static cr_status linear_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return status == CR_OK ? cr_shape_check("linear", out->ndim, out->shape, out->dtype, NULL) : status;
 }
 
-/* x (..., C) as (rows, C), packed where its strides do not allow that; in the scope around. */
-static cr_status rows_for_kernel(const cr_tensor *x, cr_array *rows) {
-    *rows = cr_rows_array(x);
-    rows->contiguous = x->contiguous;
-    if (cr_view_strides(x, 2, rows->shape, rows->strides)) return CR_OK;
-    const cr_tensor *dense = cr_packed(x);
-    if (!dense) return cr_error_status();
-    *rows = cr_rows_array(dense);
-    return CR_OK;
+/* x w^T + b as a product into h; the scope around owns copies. */
+static cr_status product_args(linear_inputs i, const cr_tensor *h, cr_matmul_args *args) {
+    int64_t M, N;
+    cr_rows_of(i.x, &M, &N);
+    *args = (cr_matmul_args){.c = cr_rows_array(h), .b = cr_array_transposed(&i.w->array), .bias = array_of(i.b), .how = cr_product_how()};
+    const cr_status status = cr_see_as(i.x, CR_LIST(M, N), &args->a);
+    return status == CR_OK ? cr_pack(&args->bias) : status;
 }
 
-/* h = x w^T + b.  With gelu, which is false: and out = gelu_tanh(h), where the device does both at once; then *gelu is true, and h was written unless it is out. */
-static cr_status layer(linear_inputs i, cr_tensor *h, cr_tensor *out, bool *gelu) {
+/* h = x w^T + b.  With out, and a device whose product applies GELU: out = gelu_tanh(h) too, and *done; h is written unless it is out. */
+static cr_status multiply(linear_inputs i, cr_tensor *h, cr_tensor *out, bool *done) {
     const cr_kernels *kernels = i.w->dev->kernels;
-    if (!h->numel) return CR_OK;
-    if (!i.w->shape[1]) return i.b == CR_NONE ? cr_fill_elements(h, 0) : cr_copy_repeated(h, i.b);         /* no inputs: the bias in every row */
     cr_scope own;
     cr_scope_enter(&own);
-    const cr_tensor *b = i.b == CR_NONE ? i.b : cr_packed(i.b);
-    cr_matmul_args product = {.c = cr_rows_array(h), .b = cr_array_transposed(&i.w->array), .bias = array_of(b), .how = cr_product_how()};
-    cr_status status = b ? rows_for_kernel(i.x, &product.a) : cr_error_status();
-    if (status == CR_OK && gelu)
-        status = kernels->matmul_epilogue(&(cr_matmul_epilogue_args){.c = cr_rows_array(out), .aux = h == out ? (cr_array){0} : product.c, .a = product.a,
-                                          .b = product.b, .operand = product.bias, .how = product.how | CR_MATMUL_GELU, .done = gelu});
-    if (status == CR_OK && !(gelu && *gelu)) status = kernels->matmul(&product);
+    cr_matmul_args p;
+    cr_status status = product_args(i, h, &p);
+    if (status == CR_OK && out)
+        status = kernels->matmul_epilogue(&(cr_matmul_epilogue_args){.c = cr_rows_array(out), .aux = h == out ? (cr_array){0} : p.c, .a = p.a, .b = p.b,
+                                                                     .operand = p.bias, .how = p.how | CR_MATMUL_GELU, .done = done});
+    if (status == CR_OK && !*done) status = kernels->matmul(&p);
     cr_scope_leave(&own);
     return status;
 }
 
-static cr_status linear_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
-    (void)aux;
-    return layer(inputs(c), out, NULL, NULL);
+/* h of a layer without inputs: the bias in every row. */
+static cr_status bias_only(linear_inputs i, cr_tensor *h) { return i.b == CR_NONE ? cr_fill_elements(h, 0) : cr_copy_repeated(h, i.b); }
+
+/* h = x w^T + b and, with out, out = gelu_tanh(h); h may be out. */
+static cr_status layer(linear_inputs i, cr_tensor *h, cr_tensor *out) {
+    bool done = false;
+    if (!h->numel) return CR_OK;
+    const cr_status status = i.w->shape[1] ? multiply(i, h, out, &done) : bias_only(i, h);
+    if (status != CR_OK || !out || done) return status;
+    return cr_apply_program_(gelu, out, (const cr_tensor *const[]){h}, NULL) ? CR_OK : cr_error_status();
 }
 
-/* dw = g^T x and db, the sum of g's rows, in one reading of g (rows, OC): where both are wanted and the device can; false: not done. */
-static bool sums_at_once(const cr_call *c, const cr_tensor *x, int w, int b, cr_tensor *g, cr_tensor *dx[]) {
+static cr_status linear_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    return layer(inputs(c), out, NULL);
+}
+
+/* y = x w^T + b:  dw = g^T x and db, the sum of g's rows, in one reading of g (rows, OC).  False: the device does not do that. */
+static bool sums_at_once(const cr_call *c, const cr_tensor *x, int w, int b, const cr_tensor *g, cr_tensor *dx[]) {
     bool done = false;
     if (c->differentiable || !c->dev->kernels->matmul_epilogue) return false;
-    cr_tensor *dw = cr_fused(c->in[w]), *db = cr_fused(c->in[b]), *gt = cr_transpose(g, 0, 1), *rows = rows_of(x);
-    const cr_status status = dw && db && gt && rows ? c->dev->kernels->matmul_epilogue(&(cr_matmul_epilogue_args){
-        .c = dw->array, .aux = db->array, .a = gt->array, .b = rows->array, .how = cr_product_how() | CR_MATMUL_SUMS, .done = &done}) : cr_error_status();
+    cr_tensor *dw = cr_fused(c->in[w]), *db = cr_fused(c->in[b]), *rows = rows_of(x);
+    cr_status status = dw && db && rows && g ? CR_OK : cr_error_status();
+    if (status == CR_OK)
+        status = c->dev->kernels->matmul_epilogue(&(cr_matmul_epilogue_args){
+            .c = dw->array, .aux = db->array, .a = cr_array_transposed(&g->array), .b = rows->array, .how = cr_product_how() | CR_MATMUL_SUMS, .done = &done});
     if (status == CR_OK && !done) return cr_release(dw), cr_release(db), false;
     dx[w] = status == CR_OK ? dw : NULL;
     dx[b] = status == CR_OK ? db : NULL;
     return true;
 }
 
-/* Of inputs w and b, over rows g (rows, OC):  dw = g^T x,  db = sum of g's rows, unless somebody has that already */
+/* y = x w^T + b, w and b being inputs w and b:  dw = g^T x,  db = sum of g's rows, unless dx has db already; g (rows, OC) */
 static void weights_grad(const cr_call *c, const cr_tensor *x, int w, int b, cr_tensor *g, cr_tensor *dx[]) {
     const bool sums = c->needs[b] && dx[b] == CR_NONE;
     if (c->needs[w] && sums && sums_at_once(c, x, w, b, g, dx)) return;
@@ -98,14 +109,9 @@ static uint32_t linear_saves(const cr_call *c) {
 
 const cr_op cr_op_linear = {
     .name = "linear", .arity = 3, .optional = 1u << 2, .saves_for = linear_saves, .infer = linear_infer, .forward = linear_forward, .grad = linear_grad,
-    .doc = "x w^T + b, the weight (outputs, inputs)",
-    .tests = {{.in = {{2, {3, 5}}, {2, {7, 5}}, {1, {7}}}}, {.in = {{3, {2, 3, 5}}, {2, {2, 5}}, {1, {2}}}}, {.in = {{1, {5}}, {2, {3, 5}}, {1, {3}}}},
-              {.in = {{2, {0, 5}}, {2, {3, 5}}, {1, {3}}}}, {.in = {{2, {3, 0}}, {2, {2, 0}}, {1, {2}}}}},
 };
 
-/* ---- y = gelu_tanh(h), h = x w^T + b: by the product itself, where the device has that.  h, aux, is kept for the gradient, and empty where none is wanted. */
-static const cr_program *const gelu = &cr_rows[CR_ROW_GELU_TANH];
-
+/* ---- linear_gelu: y = gelu_tanh(h), h = x w^T + b.  aux: h for the gradient, empty where none is wanted. */
 static bool wants_grad(const cr_tensor *x) { return cr_grad_enabled() && cr_in_graph(x); }
 
 static cr_status linear_gelu_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
@@ -115,50 +121,41 @@ static cr_status linear_gelu_infer(const cr_call *c, cr_meta *out, cr_meta aux[]
     return status;
 }
 
-/* A weight that needs no gradient would keep x all the same: the gradient's gradient computes h again. */
+/* Saves x for the second gradient, which computes h again: too much where the weight needs no gradient. */
 static bool beyond_kernel(const cr_call *c) {
     const linear_inputs i = inputs(c);
     return !wants_grad(i.w) && (wants_grad(i.x) || wants_grad(i.b));
 }
 
-/* out = gelu_tanh(h), h = x w^T + b; h may be out. */
-static cr_status gelu_layer(linear_inputs i, cr_tensor *h, cr_tensor *out) {
-    bool done = false;
-    const cr_status status = layer(i, h, out, &done);
-    return status != CR_OK || done || cr_apply_program_(gelu, out, (const cr_tensor *const[]){h}, NULL) ? status : cr_error_status();
-}
-
 static cr_status linear_gelu_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
-    return gelu_layer(inputs(c), aux[0]->numel ? aux[0] : out, out);
+    return layer(inputs(c), aux[0]->numel ? aux[0] : out, out);
 }
 
 static cr_tensor *linear_gelu_composite(const cr_call *c) { return cr_gelu_tanh(cr_apply(&cr_op_linear, 3, c->in, NULL)); }
 
-/* h, of which GELU was taken, in the graph where that is wanted */
+/* h, the argument of GELU: in the graph under create_graph */
 static const cr_tensor *argument(const cr_call *c) { return c->differentiable ? cr_apply(&cr_op_linear, 3, c->in, NULL) : c->aux[0]; }
 
-/* dh = g gelu_tanh'(h), as gelu_tanh gives it */
+/* a = gelu_tanh(h):  dh = g gelu_tanh'(h) */
 static cr_tensor *gelu_grad(const cr_call *c, const cr_tensor *h, const cr_tensor *g) {
-    const cr_call of_gelu = {.op = &cr_op_elementwise, .params = &(cr_ew_params){.program = gelu}, .n = 1, .in = &h, .dev = c->dev, .needs = &(bool){true}, .differentiable = c->differentiable};
+    const cr_call of_gelu = {.op = &cr_op_elementwise, .params = &(cr_ew_params){.program = gelu}, .n = 1, .in = &h, .dev = c->dev,
+                             .needs = &(bool){true}, .differentiable = c->differentiable};
     cr_tensor *dh = NULL;
     if (h && g) cr_op_elementwise.grad(&of_gelu, g, &dh);
     return dh;
 }
 
-/* dx, dw, db as linear's of dh */
+/* y = gelu_tanh(h), h = x w^T + b:  dx, dw, db: linear's, of dh */
 static void linear_gelu_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { linear_grad(c, gelu_grad(c, argument(c), g), dx); }
 
 const cr_op cr_op_linear_gelu = {
     .name = "linear_gelu", .arity = 3, .optional = 1u << 2, .needs_kernel = offsetof(cr_kernels, matmul_epilogue), .beyond_kernel = beyond_kernel,
     .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_AUX, .n_aux = 1,
     .infer = linear_gelu_infer, .forward = linear_gelu_forward, .composite = linear_gelu_composite, .grad = linear_gelu_grad,
-    .doc = "gelu_tanh(x w^T + b), the weight (outputs, inputs)",
-    .tests = {{.in = {{2, {3, 5}}, {2, {7, 5}}, {1, {7}}}}, {.in = {{3, {2, 3, 5}}, {2, {8, 5}}, {1, {8}}}}, {.in = {{2, {0, 5}}, {2, {3, 5}}, {1, {3}}}},
-              {.in = {{2, {3, 0}}, {2, {2, 0}}, {1, {2}}}}},
 };
 
-/* ---- y = a w2^T + b2, a = gelu_tanh(h), h = x w1^T + b1: one op where the device's product can give dh instead of da, for which it must know what a was
- * made of.  h and a, aux, are kept, as linear_gelu and linear keep them. */
+/* ---- mlp: y = a w2^T + b2, a = gelu_tanh(h), h = x w1^T + b1.  One op, because a device's product can give dh in place of da if the gradient
+ * knows h.  aux: h and a, kept as linear_gelu and linear keep them. */
 enum { X, W1, B1, W2, B2 };
 
 static cr_status mlp_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
@@ -171,26 +168,31 @@ static cr_status mlp_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 }
 
 static cr_status mlp_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
-    const cr_status status = gelu_layer(inputs(c), aux[0], aux[1]);
-    return status == CR_OK ? layer((linear_inputs){aux[1], c->in[W2], c->in[B2]}, out, NULL, NULL) : status;
+    const cr_status status = layer(inputs(c), aux[0], aux[1]);
+    return status == CR_OK ? layer((linear_inputs){aux[1], c->in[W2], c->in[B2]}, out, NULL) : status;
 }
 
-/* Over rows:  dh = gelu_tanh'(h) (g w2), and db1, the sum of its rows, where that is wanted: in one product, where the device can. */
-static cr_tensor *through_gelu(const cr_call *c, const cr_tensor *h, const cr_tensor *g, cr_tensor *dx[]) {
+/* y = gelu_tanh(h) w2^T + b2 over rows:  dh = gelu_tanh'(h) (g w2), and db1, the sum of dh's rows, in one product.  CR_NONE: the device
+ * does not do that. */
+static cr_tensor *through_gelu_at_once(const cr_call *c, const cr_tensor *h, const cr_tensor *g, cr_tensor *dx[]) {
     bool done = false;
-    if (h && g && !c->differentiable) {
-        cr_tensor *dh = cr_fused(h), *db = c->needs[B1] ? cr_fused(c->in[B1]) : NULL;
-        const bool ready = dh && (db || !c->needs[B1]);
-        if (!ready || c->dev->kernels->matmul_epilogue(&(cr_matmul_epilogue_args){
-            .c = dh->array, .aux = array_of(db), .a = g->array, .b = c->in[W2]->array, .operand = h->array, .how = cr_product_how() | CR_MATMUL_DGELU, .done = &done}) != CR_OK) return NULL;
-        if (done && db) dx[B1] = db;
-        if (done) return dh;
-        cr_release(dh); cr_release(db);
-    }
-    return gelu_grad(c, h, cr_matmul(g, c->in[W2]));
+    cr_tensor *dh = cr_fused(h), *db = c->needs[B1] ? cr_fused(c->in[B1]) : NULL;
+    if (!dh || (c->needs[B1] && !db)) return NULL;
+    const cr_matmul_epilogue_args args = {.c = dh->array, .aux = array_of(db), .a = g->array, .b = c->in[W2]->array, .operand = h->array,
+                                          .how = cr_product_how() | CR_MATMUL_DGELU, .done = &done};
+    if (c->dev->kernels->matmul_epilogue(&args) != CR_OK) return NULL;
+    if (!done) return cr_release(dh), cr_release(db), same(CR_NONE);
+    if (db) dx[B1] = db;
+    return dh;
 }
 
-/* Over rows:  dw2 = g^T a,  db2 = sum of g's rows,  dx, dw1, db1 as linear's of dh */
+static cr_tensor *through_gelu(const cr_call *c, const cr_tensor *h, const cr_tensor *g, cr_tensor *dx[]) {
+    if (!h || !g) return NULL;
+    cr_tensor *dh = c->differentiable ? same(CR_NONE) : through_gelu_at_once(c, h, g, dx);
+    return dh == CR_NONE ? gelu_grad(c, h, cr_matmul(g, c->in[W2])) : dh;
+}
+
+/* y = a w2^T + b2 over rows:  dw2 = g^T a,  db2 = sum of g's rows;  dx, dw1, db1: linear's, of dh */
 static void mlp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *h = argument(c), *a = c->differentiable ? cr_gelu_tanh(h) : c->aux[1];
     cr_tensor *gr = rows_of(g);
@@ -201,7 +203,6 @@ static void mlp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 const cr_op cr_op_mlp = {
     .name = "mlp", .arity = 5, .optional = 1u << B1 | 1u << B2, .saves = CR_SAVE_IN(X) | CR_SAVE_IN(W1) | CR_SAVE_IN(B1) | CR_SAVE_IN(W2) | CR_SAVE_AUX, .n_aux = 2,
     .infer = mlp_infer, .forward = mlp_forward, .grad = mlp_grad,
-    .doc = "gelu_tanh(x w1^T + b1) w2^T + b2, the weights (outputs, inputs)",
 };
 
 static cr_tensor *activated(const cr_tensor *x, cr_act act) {
@@ -217,6 +218,7 @@ static cr_tensor *activated(const cr_tensor *x, cr_act act) {
     return cr_alias(x);
 }
 
+/* Does the device's product apply this activation? */
 static bool takes_gelu(const cr_tensor *x, cr_act act) { return act == CR_ACT_GELU_TANH && x && x != CR_NONE && x->dev->kernels->matmul_epilogue; }
 
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act) {
@@ -229,7 +231,7 @@ cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
     return z;
 }
 
-/* A weight that needs no gradient would keep x, or a, all the same: such layers stay apart. */
+/* One op only where both weights need gradients: else it would save x or a for nothing. */
 cr_tensor *cr_mlp(const cr_tensor *x, const cr_tensor *w1, const cr_tensor *b1, const cr_tensor *w2, const cr_tensor *b2, cr_act act) {
     if (takes_gelu(x, act) && w1 && w2 && wants_grad(w1) && wants_grad(w2)) return cr_apply(&cr_op_mlp, 5, (const cr_tensor *const[]){x, w1, b1, w2, b2}, NULL);
     cr_tensor *a = cr_linear(x, w1, b1, act), *y = cr_linear(a, w2, b2, CR_ACT_NONE);

@@ -39,9 +39,7 @@ static void logsumexp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]
 
 const cr_op cr_op_logsumexp = {
     .name = "logsumexp", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
-    .infer = logsumexp_infer, .forward = logsumexp_forward, .grad = logsumexp_grad, .doc = "log(sum(exp(x))) over axes; half precision in float32",
-    .tests = {{.in = {{3, {2, 3, 5}}}, .params = &(const cr_reduce_params){.mask = 2}}, {.in = {{3, {2, 3, 5}}}, .params = &(const cr_reduce_params){.mask = 5, .keepdim = true}},
-              {.in = {{2, {3, 131}}}, .params = &(const cr_reduce_params){.mask = 3}}, {.in = {{0, {0}}}, .params = &(const cr_reduce_params){0}}},
+    .infer = logsumexp_infer, .forward = logsumexp_forward, .grad = logsumexp_grad,
 };
 
 cr_tensor *cr_logsumexp(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {

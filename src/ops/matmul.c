@@ -127,10 +127,6 @@ static uint32_t matmul_saves(const cr_call *c) {
 
 const cr_op cr_op_matmul = {
     .name = "matmul", .arity = 2, .saves_for = matmul_saves, .infer = matmul_infer, .forward = matmul_forward, .grad = matmul_grad,
-    .doc = "product of matrices, or of batches of them that broadcast",
-    .tests = {{.in = {{2, {3, 5}}, {2, {5, 7}}}}, {.in = {{3, {2, 3, 5}}, {2, {5, 7}}}}, {.in = {{3, {2, 3, 5}}, {3, {2, 5, 3}}}},
-              {.in = {{1, {5}}, {1, {5}}}}, {.in = {{1, {3}}, {3, {2, 3, 5}}}}, {.in = {{2, {3, 0}}, {2, {0, 2}}}},
-              {.in = {{4, {2, 1, 3, 5}}, {3, {3, 5, 2}}}}, {.in = {{3, {2, 3, 5}}, {1, {5}}}}},
 };
 
 /* ---- addmm: y = x + a b, x broadcast; one rounding for half precision */
@@ -166,9 +162,6 @@ static uint32_t addmm_saves(const cr_call *c) {
 
 const cr_op cr_op_addmm = {
     .name = "addmm", .arity = 3, .saves_for = addmm_saves, .infer = addmm_infer, .forward = addmm_forward, .grad = addmm_grad,
-    .doc = "x + a b, x broadcast to the product's shape",
-    .tests = {{.in = {{2, {3, 7}}, {2, {3, 5}}, {2, {5, 7}}}}, {.in = {{1, {7}}, {2, {3, 5}}, {2, {5, 7}}}}, {.in = {{3, {2, 1, 3}}, {3, {2, 3, 5}}, {3, {2, 5, 3}}}},
-              {.in = {{0, {0}}, {2, {3, 5}}, {1, {5}}}}, {.in = {{2, {3, 2}}, {2, {3, 0}}, {2, {0, 2}}}}, {.in = {{1, {7}}, {2, {0, 5}}, {2, {5, 7}}}}},
 };
 
 cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b) { return cr_apply(&cr_op_matmul, 2, (const cr_tensor *const[]){a, b}, NULL); }

@@ -4,6 +4,7 @@
 
 #include "../core/config.h"
 #include "../core/interrupt.h"
+#include "../core/layout.h"
 #include "../core/rng.h"
 #include "../core/tensor.h"
 #include "../dev/dev.h"
@@ -11,7 +12,7 @@
 
 typedef struct cr_op cr_op;
 
-enum { CR_PARAMS_BYTES = 192, CR_MAX_AUX = 2, CR_MAX_TESTS = 8, CR_TEST_INPUTS = 3 };
+enum { CR_PARAMS_BYTES = 192, CR_MAX_AUX = 2 };
 #define CR_SAVE_IN(i) (1u << (i))                   /* inputs 0..15 */
 #define CR_SAVE_INS   0xffffu                       /* every input */
 #define CR_SAVE_OUT   (1u << 16)
@@ -32,8 +33,6 @@ struct cr_call {
     bool differentiable;                            /* gradients: create_graph, so no fused kernels */
     cr_tensor *(*product)(int i, const cr_tensor *a, const cr_tensor *b);   /* gradients: dx[i] = a b; CR_NONE where somebody took the operands instead */
 };
-
-typedef struct cr_test_case { struct { int ndim; int64_t shape[4]; } in[CR_TEST_INPUTS]; const void *params; } cr_test_case;
 
 struct cr_op {
     const char *name;
@@ -56,8 +55,6 @@ struct cr_op {
     cr_tensor *(*composite)(const cr_call *c);      /* the op over other ops; records itself */
     void (*grad)(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]);  /* fills dx[i] where needs[i]; entries start as CR_NONE; NULL: failed */
     const char *no_grad;                            /* why there is no gradient, where grad is NULL and forward is not */
-    const char *doc;                                /* one line */
-    cr_test_case tests[CR_MAX_TESTS];
     void (*hold)(const void *params, bool hold);    /* params own something: a node that copies them holds it, and lets go when freed */
 };
 
@@ -93,22 +90,13 @@ static inline bool cr_in_graph(const cr_tensor *t) {
 extern const cr_op cr_op_elementwise;               /* the op of every program node; params: cr_ew_params */
 typedef struct cr_ew_params { const cr_program *program; double params[8]; } cr_ew_params;
 
-/* The part of a tensor that cr_index sees, and its gradient (views.c). */
-typedef struct cr_index_params {
-    int ndim;                                       /* of x */
-    struct { int64_t start, count, step; } at[CR_MAX_DIMS];    /* for each axis; count -1: the position start, the axis goes */
-} cr_index_params;
-typedef struct cr_unindex_params { cr_index_params part; int64_t shape[CR_MAX_DIMS]; } cr_unindex_params;     /* shape: of the result */
+/* A part of a tensor (part.c): its elements lie `strides` apart, from `offset` on, among the tensor's elements in row-major order. */
+typedef struct cr_part_params { int ndim; int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS], offset; } cr_part_params;
+typedef struct cr_embed_params { cr_part_params part; int ndim; int64_t shape[CR_MAX_DIMS]; } cr_embed_params;    /* ndim, shape: of the result */
+/* Where t lies among the elements of whole, whose axes are in the order of memory; false: at no strides over them. */
+bool cr_part_of(const cr_meta *whole, const cr_tensor *t, cr_part_params *p);
 
-/* A part of a tensor whose elements lie `strides` apart, from `offset` on, among the elements of the tensor in order (strided.c). */
-typedef struct cr_strided_params { int ndim; int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS], offset; } cr_strided_params;
-typedef struct cr_unstrided_params { cr_strided_params part; int ndim; int64_t shape[CR_MAX_DIMS]; } cr_unstrided_params;    /* ndim, shape: of the result */
-/* m with its axes in the order of memory, none of them backwards.  axes[i]: which of m's is axis i; bit i of *turned: it was backwards. */
-cr_meta cr_in_memory_order(const cr_meta *m, int64_t *axes, uint32_t *turned);
-/* Where t lies among the elements of whole, which is in the order of memory; false: nowhere that strides could tell. */
-bool cr_part_of(const cr_meta *whole, const cr_tensor *t, cr_strided_params *p);
-
-extern const cr_op cr_op_strided, cr_op_unstrided, cr_op_inset;
+extern const cr_op cr_op_part, cr_op_embed_part, cr_op_replace_part;
 /* Places that one index names (take.c): the axes [axis, axis + count) of x, seen as one. */
 typedef struct cr_take_params {
     const char *name;                               /* of this use; lives for ever */
@@ -123,7 +111,7 @@ cr_program        *cr_program_retain(const cr_program *p);
 int                cr_program_count(void);                                /* rows of ops.def */
 const cr_program  *cr_program_at(int i);
 
-/* Every structured op, for tests and documentation (ops/all.c). */
+/* Every structured op, for tests (ops/all.c). */
 extern const cr_op *const cr_ops_all[];             /* NULL at the end */
 
 /* The seam to grad: NULL until the first leaf requires a gradient.  record attaches a node to out; c->in are the inputs as given

@@ -11,7 +11,7 @@ static cr_tensor *running_grad(const cr_tensor *x, const cr_tensor *y, const cr_
     return mul(cr_before(y, one, axis), cr_recurrence(g, x, axis, true));
 }
 
-/* ---- prod */
+/* ---- prod: products over axes; integers and bool multiply as i64 */
 static cr_status prod_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     cr_reduced_meta(c, out);
@@ -36,18 +36,14 @@ static void prod_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         for (int i = 0; i < x->ndim; i++)
             if ((int)(mask >> i & 1) == reduced) { back[i] = n; order[n++] = i; }
     cr_tensor *turned = cr_permute(x, n, order), *rows = cr_reshape(widened(turned), CR_LIST(M, R)), *last = cr_reshape(widened(g), CR_LIST(M, 1));
-    cr_unindex_params at_end = {{2, {{0, M, 1}, {R - 1, 1, 1}}}, {M, R}};
-    cr_tensor *g_rows = cr_apply(&cr_op_unindex, 1, (const cr_tensor *[]){last}, &at_end);
+    const cr_embed_params at_end = {.part = {2, {M, 1}, {R, 1}, R - 1}, .ndim = 2, .shape = {M, R}};
+    cr_tensor *g_rows = cr_apply(&cr_op_embed_part, 1, (const cr_tensor *[]){last}, &at_end);
     cr_tensor *d = running_grad(rows, cr_cumprod(rows, 1), g_rows, 1);
     dx[0] = cast_to(cr_permute(turned && d ? reshaped_like(d, turned) : NULL, n, back), x->dtype);
 }
 
 const cr_op cr_op_prod = {
     .name = "prod", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .saves = CR_SAVE_IN(0), .infer = prod_infer, .forward = prod_forward, .grad = prod_grad,
-    .doc = "the product over axes; integers and bool multiply as int64",
-    .tests = {{.in = {{3, {2, 3, 5}}}, .params = &(const cr_reduce_params){.mask = 2}}, {.in = {{3, {2, 3, 5}}}, .params = &(const cr_reduce_params){.mask = 5, .keepdim = true}},
-              {.in = {{2, {3, 31}}}, .params = &(const cr_reduce_params){.mask = 3}}, {.in = {{2, {0, 3}}}, .params = &(const cr_reduce_params){.mask = 1}},
-              {.in = {{0, {0}}}, .params = &(const cr_reduce_params){0}}},
 };
 
 cr_tensor *cr_prod(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
@@ -56,7 +52,7 @@ cr_tensor *cr_prod(const cr_tensor *x, int n, const int64_t *axes, bool keepdim)
     return cr_apply(&cr_op_prod, 1, &x, &(cr_reduce_params){.mask = mask, .keepdim = keepdim});
 }
 
-/* ---- cumprod */
+/* ---- cumprod: running products along an axis; integers and bool multiply as i64 */
 static cr_status cumprod_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
     return cr_run_scan(c, CR_SCAN_PROD, out, NULL);
@@ -70,9 +66,7 @@ static void cumprod_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
 
 const cr_op cr_op_cumprod = {
     .name = "cumprod", .arity = 1, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
-    .infer = cr_scan_infer, .forward = cumprod_forward, .grad = cumprod_grad, .doc = "running products along an axis; integers and bool multiply as int64",
-    .tests = {{.in = {{3, {2, 3, 5}}}, .params = &(const cr_scan_params){1, false}}, {.in = {{2, {3, 31}}}, .params = &(const cr_scan_params){1, false}},
-              {.in = {{2, {5, 0}}}, .params = &(const cr_scan_params){1, false}}, {.in = {{0, {0}}}, .params = &(const cr_scan_params){0, false}}},
+    .infer = cr_scan_infer, .forward = cumprod_forward, .grad = cumprod_grad,
 };
 
 cr_tensor *cr_cumprod(const cr_tensor *x, int axis) { return cr_scan_over(&cr_op_cumprod, x, axis); }

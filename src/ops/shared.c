@@ -53,13 +53,6 @@ cr_tensor *cr_packed_as(const cr_tensor *x, cr_dtype dt) {
 
 cr_tensor *cr_packed(const cr_tensor *x) { return cr_packed_as(x, x->dtype); }
 
-cr_tensor *cr_shaped(const cr_tensor *x, int n, const int64_t *shape) {
-    cr_meta m = {.dtype = x->dtype, .ndim = n, .strided = true, .offset = x->offset};
-    memcpy(m.shape, shape, sizeof *shape * (size_t)n);
-    cr_strides_contiguous(n, shape, m.strides);
-    return cr_tensor_alias(x, &m);
-}
-
 /* Axes that lie together in x's memory form a chunk; the new axes must fill each chunk exactly. */
 bool cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *strides) {
     cr_strides_contiguous(n, shape, strides);
@@ -80,25 +73,29 @@ bool cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *s
     return to < 0;
 }
 
-cr_status cr_copy_elements(cr_tensor *dst, const cr_tensor *src) {
-    return dst->numel ? cr_finished("copy", dst->dev->kernels->copy(&(cr_copy_args){dst->array, src->array})) : CR_OK;
+cr_status cr_copy_array(const cr_array *dst, const cr_array *src) {
+    return dst->numel ? cr_finished("copy", dst->dev->kernels->copy(&(cr_copy_args){*dst, *src})) : CR_OK;
 }
+
+cr_status cr_copy_elements(cr_tensor *dst, const cr_tensor *src) { return cr_copy_array(&dst->array, &src->array); }
 
 cr_status cr_copy_repeated(cr_tensor *dst, const cr_tensor *src) {
     const int more = dst->ndim - src->ndim;
-    cr_array repeated = dst->array;
-    repeated.storage = src->storage, repeated.dtype = src->dtype, repeated.offset = src->offset, repeated.contiguous = false;
+    int64_t strides[CR_MAX_DIMS];
     for (int i = 0; i < dst->ndim; i++)
-        repeated.strides[i] = i >= more && src->shape[i - more] == dst->shape[i] ? src->strides[i - more] : 0;
-    return dst->numel ? cr_finished("copy", dst->dev->kernels->copy(&(cr_copy_args){dst->array, repeated})) : CR_OK;
+        strides[i] = i >= more && src->shape[i - more] == dst->shape[i] ? src->strides[i - more] : 0;
+    const cr_array repeated = cr_array_strided(&src->array, dst->ndim, dst->shape, strides, src->offset);
+    return cr_copy_array(&dst->array, &repeated);
 }
 
-cr_status cr_fill_elements(cr_tensor *dst, double v) {
+cr_status cr_fill_array(const cr_array *dst, double v) {
     char element[8];
     if (!dst->numel) return CR_OK;
     cr_store_f64(element, dst->dtype, v);
-    return cr_finished("fill", dst->dev->kernels->fill(&(cr_fill_args){dst->array, element}));
+    return cr_finished("fill", dst->dev->kernels->fill(&(cr_fill_args){*dst, element}));
 }
+
+cr_status cr_fill_elements(cr_tensor *dst, double v) { return cr_fill_array(&dst->array, v); }
 
 cr_tensor *cr_filled(const cr_meta *m, const cr_device *dev, double v) {
     cr_tensor *y = cr_new_like(m, dev);
@@ -133,6 +130,34 @@ cr_array cr_rows_array(const cr_tensor *x) {
     int64_t M, N;
     cr_rows_of(x, &M, &N);
     return cr_array_as(&x->array, CR_LIST(M, N));
+}
+
+cr_array cr_around(const cr_array *a, int axis, int count) {
+    int64_t shape[3] = {1, 1, 1};
+    for (int i = 0; i < a->ndim; i++) shape[i < axis ? 0 : i < axis + count ? 1 : 2] *= a->shape[i];
+    return cr_array_as(a, 3, shape);
+}
+
+cr_status cr_pack(cr_array *a) {
+    if (a->contiguous || !a->storage) return CR_OK;
+    cr_meta m = {.dtype = a->dtype, .ndim = a->ndim};
+    memcpy(m.shape, a->shape, sizeof m.shape);
+    const cr_tensor *copy = cr_new_like(&m, a->dev);
+    const cr_status status = copy ? cr_copy_array(&copy->array, a) : cr_error_status();
+    if (status == CR_OK) *a = copy->array;
+    return status;
+}
+
+cr_status cr_see_as(const cr_tensor *x, int n, const int64_t *shape, cr_array *a) {
+    int64_t strides[CR_MAX_DIMS];
+    if (cr_view_strides(x, n, shape, strides)) {
+        *a = cr_array_strided(&x->array, n, shape, strides, x->offset);
+        return CR_OK;
+    }
+    *a = x->array;
+    const cr_status status = cr_pack(a);
+    *a = cr_array_as(a, n, shape);
+    return status;
 }
 
 cr_tensor *cr_named(const char *op, cr_status before, cr_tensor *y) {

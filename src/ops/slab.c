@@ -1,10 +1,9 @@
-/* slab.c - how a kernel of reductions sees a tensor: as (M, R, N), R reduced, wherever the elements lie.
+/* slab.c - a tensor as the reduction kernels see it: (M, R, N), R reduced, at any three strides.
  *
- * The axes are taken in the order of memory, so that a transposed tensor needs no copy; reduced axes that are apart are reduced one group
- * after the other, the innermost first; only what cannot be told by three strides is copied.  Not an op: nothing here is recorded. */
+ * Axes are taken in the order of memory, so a transposed tensor needs no copy.  Reduced axes that are apart are reduced one group after
+ * the other, the innermost first.  Only a layout that three strides cannot describe is copied.  Not an op: nothing here is recorded. */
 #include "reduce.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct group { bool reduced; int64_t size, stride; } group;      /* axes that lie together */
@@ -32,17 +31,12 @@ static void merge(layout *l) {
 static layout layout_of(const cr_tensor *x, uint32_t mask) {
     layout l = {.in_order = true};
     int64_t place[CR_MAX_DIMS], step = 1, last = INT64_MAX;
-    int axes[CR_MAX_DIMS], n = 0;
+    int axes[CR_MAX_DIMS];
     for (int i = x->ndim - 1; i >= 0; i--) {
         place[i] = step;
         if (!(mask >> i & 1)) step *= x->shape[i];
     }
-    for (int i = 0; i < x->ndim; i++) {             /* insertion keeps the order of equal strides */
-        if (x->shape[i] == 1) continue;
-        int k = n++;
-        for (; k > 0 && llabs(x->strides[axes[k - 1]]) < llabs(x->strides[i]); k--) axes[k] = axes[k - 1];
-        axes[k] = i;
-    }
+    const int n = cr_axes_by_step(x->ndim, x->shape, x->strides, axes);
     for (int k = 0; k < n; k++) {
         int i = axes[k];
         bool reduced = mask >> i & 1;
@@ -86,33 +80,32 @@ static void pack_layout(layout *l) {
     merge(l);
 }
 
-/* x copied so that its groups follow each other; `apart`: those that stay first. */
-static cr_tensor *packed(const cr_tensor *x, layout *l, bool apart) {
-    layout from = *l;
-    cr_meta m = {.dtype = x->dtype, .offset = x->offset, .strided = true};
+/* x copied so that its groups follow each other; `apart`: the groups that stay first. */
+static cr_tensor *packed(const cr_array *x, layout *l, bool apart) {
+    const layout from = *l;
+    cr_meta m = {.dtype = x->dtype};
+    int64_t strides[CR_MAX_DIMS];
     l->n = 0;
-    for (int turn = 0; turn < 2; turn++)
+    for (int pass = 0; pass <= apart; pass++)
         for (int i = 0; i < from.n; i++) {
-            if (apart ? from.g[i].reduced != turn : turn) continue;
+            if (apart && from.g[i].reduced != pass) continue;
             l->g[l->n++] = from.g[i];
-            m.shape[m.ndim] = from.g[i].size;
-            m.strides[m.ndim++] = from.g[i].stride;
+            strides[m.ndim] = from.g[i].stride;
+            m.shape[m.ndim++] = from.g[i].size;
         }
-    cr_tensor *order = cr_tensor_alias(x, &m), *y = order ? cr_packed(order) : NULL;
-    cr_release(order);
     pack_layout(l);
-    return y;
+    const cr_array groups = cr_array_strided(x, m.ndim, m.shape, strides, x->offset);
+    cr_tensor *y = cr_new_like(&m, x->dev);
+    if (!y || cr_copy_array(&y->array, &groups) == CR_OK) return y;
+    cr_release(y);
+    return NULL;
 }
 
 /* Results in the order of x's memory into y, which is in the order of its axes. */
 static cr_status put_in_order(cr_tensor *y, const cr_tensor *results, const layout *l) {
-    cr_meta m = {.dtype = y->dtype, .ndim = l->kept, .offset = y->offset, .strided = true};
-    memcpy(m.shape, l->shape, sizeof m.shape);
-    memcpy(m.strides, l->places, sizeof m.strides);
-    cr_tensor *to = cr_tensor_alias(y, &m), *from = to ? cr_shaped(results, l->kept, l->shape) : NULL;
-    cr_status status = from ? cr_copy_elements(to, from) : cr_error_status();
-    cr_release(to); cr_release(from);
-    return status;
+    const cr_array to = cr_array_strided(&y->array, l->kept, l->shape, l->places, y->offset);
+    const cr_array from = cr_array_as(&results->array, l->kept, l->shape);
+    return cr_copy_array(&to, &from);
 }
 
 /* The usual case: x (M, R, N) in order as it is. */
@@ -134,35 +127,38 @@ static bool plain(const cr_tensor *x, uint32_t mask, cr_slab *at) {
 
 typedef struct job { const cr_reduce_how *how; bool max; } job;      /* how NULL: an arg-reduction */
 
-static cr_status run(const job *j, cr_tensor *y, const cr_tensor *x, const cr_slab *at) {
+static cr_status run(const job *j, cr_tensor *y, const cr_array *x, const cr_slab *at) {
     const cr_kernels *k = x->dev->kernels;
-    cr_array from = x->array, to = cr_array_as(&y->array, CR_LIST(at->M, at->N));
-    from.ndim = 3;
-    from.contiguous = false;
-    const int64_t shape[] = {at->M, at->R, at->N};
-    memcpy(from.shape, shape, sizeof shape);
-    memcpy(from.strides, at->strides, sizeof at->strides);
+    const cr_array from = cr_array_strided(x, CR_LIST(at->M, at->R, at->N), at->strides, x->offset);
+    const cr_array to = cr_array_as(&y->array, CR_LIST(at->M, at->N));
     return j->how ? k->reduce(&(cr_reduce_args){to, from, *j->how}) : k->arg_reduce(&(cr_arg_reduce_args){to, from, j->max});
 }
 
-/* Reduces the last reduced group of *x into a new tensor, which becomes *x, or into y. */
-static cr_status reduce_group(const job *j, cr_tensor *y, cr_tensor **x, layout *l) {
+/* The elements that are left to reduce. */
+typedef struct source { cr_array x; cr_tensor *copy; } source;       /* copy: owns x's storage, where x is not the caller's */
+
+static void replace(source *from, cr_tensor *copy) {
+    cr_release(from->copy);
+    from->copy = copy;
+    if (copy) from->x = copy->array;
+}
+
+/* Reduces the last reduced group into y, or into a new tensor, which becomes the source. */
+static cr_status reduce_group(const job *j, cr_tensor *y, source *from, layout *l) {
     int k = 0, groups = reduced_groups(l, &k);
     cr_slab at;
     if (!slab_around(l, k, &at)) {
-        cr_tensor *dense = packed(*x, l, false);
-        cr_release(*x);
-        if (!(*x = dense)) return cr_error_status();
+        replace(from, packed(&from->x, l, false));
+        if (!from->copy) return cr_error_status();
         groups = reduced_groups(l, &k);
         slab_around(l, k, &at);
     }
-    bool last = groups == 1, direct = last && l->in_order;
-    cr_meta m = {.dtype = last ? y->dtype : wide_dtype(y), .ndim = 1, .shape = {at.M * at.N}};
-    cr_tensor *to = direct ? cr_tensor_alias(y, NULL) : cr_new_like(&m, y->dev);
-    cr_status status = to ? run(j, to, *x, &at) : cr_error_status();
+    const bool last = groups == 1, direct = last && l->in_order;
+    const cr_meta m = {.dtype = last ? y->dtype : wide_dtype(y), .ndim = 1, .shape = {at.M * at.N}};
+    cr_tensor *to = direct ? y : cr_new_like(&m, y->dev);
+    cr_status status = to ? run(j, to, &from->x, &at) : cr_error_status();
     if (status == CR_OK && last && !direct) status = put_in_order(y, to, l);
-    cr_release(*x);
-    *x = to;
+    replace(from, direct ? NULL : to);
     memmove(&l->g[k], &l->g[k + 1], sizeof(group) * (size_t)(l->n - 1 - k));
     l->n--;
     pack_layout(l);
@@ -173,21 +169,23 @@ static cr_status reduce_any(const job *j, cr_tensor *y, const cr_tensor *x, uint
     cr_slab at;
     int k;
     if (!y->numel) return CR_OK;
-    if (plain(x, mask, &at)) return run(j, y, x, &at);
-    if (!x->numel) return run(j, y, x, &(cr_slab){y->numel, 0, 1, {0, 0, 0}});
+    if (plain(x, mask, &at)) return run(j, y, &x->array, &at);
+    if (!x->numel) return run(j, y, &x->array, &(cr_slab){y->numel, 0, 1, {0, 0, 0}});
     layout l = layout_of(x, mask);
     if (!reduced_groups(&l, &k)) l.g[l.n++] = (group){true, 1, 1};
-    const bool at_once = j->how && j->how->map == CR_MAP_DEVIATION && reduced_groups(&l, &k) > 1;      /* not a sum of sums */
-    cr_tensor *from = at_once ? packed(x, &l, true) : cr_tensor_alias(x, NULL);
-    if (!from) return cr_error_status();
+    source from = {.x = x->array};
+    if (j->how && j->how->map == CR_MAP_DEVIATION && reduced_groups(&l, &k) > 1) {      /* not a sum of sums: one group */
+        replace(&from, packed(&x->array, &l, true));
+        if (!from.copy) return cr_error_status();
+    }
     cr_status status = CR_OK;
     cr_reduce_how rest = j->how ? *j->how : (cr_reduce_how){0};
+    rest.map = CR_MAP_SAME;                         /* the first reduction maps the elements */
     for (job now = *j; status == CR_OK && reduced_groups(&l, &k);) {
         status = reduce_group(&now, y, &from, &l);
-        rest.map = CR_MAP_SAME;                     /* what it did to each element is done */
         if (now.how) now.how = &rest;
     }
-    cr_release(from);
+    cr_release(from.copy);
     return status;
 }
 

@@ -26,11 +26,12 @@ static cr_tensor *softmax_composite(const cr_call *c) {
 }
 
 static cr_tensor *fused_grad(const cr_call *c, const cr_tensor *g) {
-    const cr_tensor *y = c->out;
-    cr_tensor *dx = cr_fused(y), *dense = cr_packed(g);
-    if (!dx || !dense) return NULL;
-    if (!dx->numel) return dx;
-    const cr_softmax_bwd_args args = {cr_rows_array(dx), cr_rows_array(y), cr_rows_array(dense), is_log(c)};
+    cr_tensor *dx = cr_fused(c->out);
+    cr_array dense = g->array;
+    if (!dx || !dx->numel) return dx;
+    if (cr_pack(&dense) != CR_OK) return NULL;
+    const cr_array y = cr_rows_array(c->out);
+    const cr_softmax_bwd_args args = {.dx = cr_rows_array(dx), .y = y, .g = cr_array_as(&dense, 2, y.shape), .log = is_log(c)};
     return c->dev->kernels->softmax_bwd(&args) == CR_OK ? dx : NULL;
 }
 
@@ -44,17 +45,13 @@ static void softmax_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
     else dx[0] = mul(y, sub(g, sum_last(mul(g, y))));
 }
 
-#define SOFTMAX_TESTS {{.in = {{2, {4, 7}}}}, {.in = {{2, {0, 5}}}}, {.in = {{2, {5, 0}}}}, {.in = {{1, {1}}}}, {.in = {{0, {0}}}}, {.in = {{3, {2, 3, 1031}}}}}
-
 const cr_op cr_op_softmax = {
     .name = "softmax", .arity = 1, .contiguous = true, .needs_kernel = offsetof(cr_kernels, softmax), .saves = CR_SAVE_OUT,
     .infer = softmax_infer, .forward = softmax_forward, .composite = softmax_composite, .grad = softmax_grad,
-    .doc = "exp(x) / sum(exp(x)) over the last axis", .tests = SOFTMAX_TESTS,
 };
 const cr_op cr_op_log_softmax = {
     .name = "log_softmax", .arity = 1, .contiguous = true, .needs_kernel = offsetof(cr_kernels, softmax), .saves = CR_SAVE_OUT,
     .infer = softmax_infer, .forward = softmax_forward, .composite = softmax_composite, .grad = softmax_grad,
-    .doc = "x - log(sum(exp(x))) over the last axis", .tests = SOFTMAX_TESTS,
 };
 
 static cr_tensor *over_axis(const cr_op *op, const cr_tensor *x, int axis) {

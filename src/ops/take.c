@@ -32,27 +32,19 @@ cr_status cr_taken_shape(const cr_take_params *p, const cr_tensor *x, const cr_t
 }
 
 /* t as (pre, axes, post): the same memory, or a copy where its strides do not allow that. */
-static cr_tensor *in_three(const cr_tensor *t, int axis, int count) {
-    int64_t shape[3] = {1, 1, 1}, strides[CR_MAX_DIMS];
-    for (int i = 0; i < t->ndim; i++) shape[i < axis ? 0 : i < axis + count ? 1 : 2] *= t->shape[i];
-    if (!cr_view_strides(t, 3, shape, strides)) {
-        cr_tensor *dense = cr_packed(t), *y = dense ? cr_shaped(dense, 3, shape) : NULL;
-        cr_release(dense);
-        return y;
-    }
-    cr_meta m = {.dtype = t->dtype, .ndim = 3, .strided = true, .offset = t->offset};
-    memcpy(m.shape, shape, sizeof shape);
-    memcpy(m.strides, strides, sizeof strides);
-    return cr_tensor_alias(t, &m);
+static cr_status in_three(const cr_tensor *t, int axis, int count, cr_array *a) {
+    const cr_array around = cr_around(&t->array, axis, count);
+    return cr_see_as(t, 3, around.shape, a);
 }
 
-static cr_tensor *in_line(const cr_tensor *index) {
-    cr_tensor *dense = cr_packed(index), *line = dense ? cr_shaped(dense, 1, &index->numel) : NULL;
-    cr_release(dense);
-    return line;
+static cr_status in_line(const cr_tensor *index, cr_array *a) {
+    *a = index->array;
+    const cr_status status = cr_pack(a);
+    *a = cr_array_as(a, 1, &index->numel);
+    return status;
 }
 
-/* ---- take */
+/* ---- take: y = the elements of x at the given places */
 static cr_status take_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     out->dtype = c->in[0]->dtype;
@@ -64,9 +56,13 @@ static cr_status take_forward(const cr_call *c, cr_tensor *out, cr_tensor *const
     const cr_take_params *p = params(c);
     const cr_tensor *index = c->in[1];
     if (!index->numel) return CR_OK;
-    cr_tensor *x = in_three(c->in[0], p->axis, p->count), *y = in_three(out, p->axis, index->ndim), *at = in_line(index);
-    cr_status status = x && y && at ? c->dev->kernels->take_rows(&(cr_take_rows_args){p->name, y->array, x->array, at->array, p->wrap}) : cr_error_status();
-    cr_release(x); cr_release(y); cr_release(at);
+    cr_scope own;
+    cr_scope_enter(&own);
+    cr_take_rows_args args = {.op = p->name, .y = cr_around(&out->array, p->axis, index->ndim), .wrap = p->wrap};
+    cr_status status = in_three(c->in[0], p->axis, p->count, &args.x);
+    if (status == CR_OK) status = in_line(index, &args.index);
+    if (status == CR_OK) status = c->dev->kernels->take_rows(&args);
+    cr_scope_leave(&own);
     return status;
 }
 
@@ -75,14 +71,18 @@ static cr_status put_into(const cr_call *c, cr_tensor *y) {
     const cr_take_params *p = params(c);
     const cr_tensor *index = c->in[1], *src = c->in[2];
     if (!index->numel) return CR_OK;
-    cr_tensor *to = in_three(y, p->axis, p->count), *from = in_three(src, p->axis, index->ndim), *at = in_line(index);
-    cr_status status = to && from && at ? c->dev->kernels->put_rows(&(cr_put_rows_args){p->name, to->array, at->array, from->array, p->sum, p->wrap}) : cr_error_status();
-    if (status == CR_OK && to->storage != y->storage) {
-        cr_tensor *back = cr_shaped(to, y->ndim, y->shape);
-        status = back ? cr_copy_elements(y, back) : cr_error_status();
-        cr_release(back);
+    cr_scope own;
+    cr_scope_enter(&own);
+    cr_put_rows_args args = {.op = p->name, .sum = p->sum, .wrap = p->wrap};
+    cr_status status = in_three(y, p->axis, p->count, &args.x);
+    if (status == CR_OK) status = in_three(src, p->axis, index->ndim, &args.src);
+    if (status == CR_OK) status = in_line(index, &args.index);
+    if (status == CR_OK) status = c->dev->kernels->put_rows(&args);
+    if (status == CR_OK && args.x.storage != y->storage) {
+        const cr_array result = cr_array_as(&args.x, y->ndim, y->shape);
+        status = cr_copy_array(&y->array, &result);
     }
-    cr_release(to); cr_release(from); cr_release(at);
+    cr_scope_leave(&own);
     return status;
 }
 
@@ -101,10 +101,10 @@ static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 
 const cr_op cr_op_take = {
     .name = "take", .name_of = name_of, .arity = 2, .params_bytes = sizeof(cr_take_params), .saves = CR_SAVE_IN(1),
-    .infer = take_infer, .forward = take_forward, .grad = take_grad, .doc = "what lies at the given places",
+    .infer = take_infer, .forward = take_forward, .grad = take_grad,
 };
 
-/* ---- put */
+/* ---- put: y = x, or zeros, with the source written or added at the given places */
 static cr_status put_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     const cr_take_params *p = params(c);
@@ -145,7 +145,7 @@ static void put_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 
 const cr_op cr_op_put = {
     .name = "put", .name_of = name_of, .arity = 3, .optional = 1, .params_bytes = sizeof(cr_take_params), .saves = CR_SAVE_IN(1),
-    .infer = put_infer, .forward = put_forward, .write = put_into, .grad = put_grad, .doc = "x, or zeros, with the source at the given places, or added there",
+    .infer = put_infer, .forward = put_forward, .write = put_into, .grad = put_grad,
 };
 
 /* ---- their uses along one axis */

@@ -69,26 +69,12 @@ static void fill_arg(cr_arg *a, const cr_tensor *t, int ndim, const int64_t *sha
 
 static cr_arg *operand(cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
 
-/* Axis i can go into axis `last` before it when every operand steps over the two as over one. */
-static bool mergeable(cr_walk *w, int last, int i) {
-    for (int k = 0; k < w->n_out + w->n_in; k++) {
-        const cr_arg *a = operand(w, k);
-        if (a->strides[last] != a->strides[i] * w->shape[i]) return false;
-    }
-    return true;
-}
-
 /* Drops axes of size 1 and merges neighbours, in order; what is left stays row-major over the outputs. */
 static void coalesce(cr_walk *w) {
-    int last = -1;
-    for (int i = 0; i < w->ndim; i++) {
-        if (w->shape[i] == 1) continue;
-        bool merge = last >= 0 && mergeable(w, last, i);
-        if (!merge) last++;
-        for (int k = 0; k < w->n_out + w->n_in; k++) operand(w, k)->strides[last] = operand(w, k)->strides[i];
-        w->shape[last] = merge ? w->shape[last] * w->shape[i] : w->shape[i];
-    }
-    w->ndim = last + 1;
+    const int n = w->n_out + w->n_in;
+    int64_t *strides[sizeof w->out / sizeof *w->out + sizeof w->in / sizeof *w->in];
+    for (int k = 0; k < n; k++) strides[k] = operand(w, k)->strides;
+    w->ndim = cr_merge_axes(w->ndim, w->shape, n, strides);
 }
 
 static void one_axis(cr_walk *w) {

@@ -104,7 +104,7 @@ def places(*shape: int) -> Tensor:
     return torch.tensor([4, 0, 2, 1]).reshape(shape)
 
 
-def unindex(x: Tensor) -> Tensor:
+def embed(x: Tensor) -> Tensor:
     y = torch.zeros(3, 19, 2, dtype=x.dtype)
     y[:, 2:15:3, 1] = x
     return y
@@ -116,7 +116,7 @@ def chunked(x: Tensor) -> Tensor:
     return torch.cat([back, c, front, b], 1)
 
 
-def inset(x: Tensor, v: Tensor) -> Tensor:
+def replace(x: Tensor, v: Tensor) -> Tensor:
     y = x.clone()
     y[:2, 1:7:2] = v
     return y
@@ -192,14 +192,14 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "unsqueeze_1": lambda x: x.unsqueeze(1), "flatten_12": lambda x: x.flatten(1), "contiguous": lambda x: x.transpose(0, -1), "clone": torch.clone,
     "cat_0": lambda *x: torch.cat(x, 0), "cat_1": lambda *x: torch.cat(x, -1), "stack_1": lambda *x: torch.stack(x, 1), "split_middle": split,
     "cast": same, "cast_around": lambda x: x.to(torch.bfloat16).to(x.dtype), "transfer": same, "transfer_odd": lambda x: x.transpose(0, -1), "alias": same,
-    "unindex": unindex, "index_part": lambda x: x[1::2, -2, :-1], "index_one": lambda x: x[1, -1],
+    "embed_inside": embed, "index_part": lambda x: x[1::2, -2, :-1], "index_one": lambda x: x[1, -1],
     "slice_back": lambda x: x.flip(1)[:, 1::3], "chunked": chunked, "unbound": lambda x: x[:, 2] - x[:, 0], "narrow_1": lambda x: x.narrow(1, -4, 3),
     "unflatten_1": lambda x: x.unflatten(1, (5, -1)), "movedim_02": lambda x: x.movedim((0, -1), (1, 0)),
     "diagonal_0": torch.diagonal, "diagonal_up": lambda x: x.diagonal(2, -1, 0), "diagonal_none": lambda x: x.diagonal(-3),
     "unfold_apart": lambda x: x.unfold(1, 2, 3), "unfold_shared": lambda x: x.unfold(0, 3, 2), "unfold_twice": lambda x: x.unfold(0, 3, 1).unfold(1, 2, 1),
-    "unfold_scalar": lambda x: x.unfold(0, 1, 1), "strided_plain": lambda x: x.flip(1)[:, 1:8:3],
-    "unstrided_shared": lambda x: torch.zeros(13, dtype=x.dtype).index_add(0, torch.arange(20) // 5 * 2 + torch.arange(20) % 5 + 1, x.reshape(-1)),
-    "inset_part": inset, "inset_inside": lambda x, v: -inset(x, v), "meshgrid_xy": crossed,
+    "unfold_scalar": lambda x: x.unfold(0, 1, 1), "part_backwards": lambda x: x.flip(1)[:, 1:8:3],
+    "embed_shared": lambda x: torch.zeros(13, dtype=x.dtype).index_add(0, torch.arange(20) // 5 * 2 + torch.arange(20) % 5 + 1, x.reshape(-1)),
+    "replace_part": replace, "replace_inside": lambda x, v: -replace(x, v), "meshgrid_xy": crossed,
     "flip_all": lambda x: x.flip(tuple(range(x.ndim))), "flip_0": lambda x: x.flip(0),
     "roll_flat": lambda x: x.roll(-4), "roll_2": lambda x: x.roll((2, -1, 100), (0, 2, 0)), "repeat_3": lambda x: x.repeat(2, 3, 1, 2),
     "repeat_many": lambda x: x.repeat(2, 1, 3, 2, 2, 2), "repeat_none": lambda x: x.repeat(2, 0), "tile_1": lambda x: x.tile(3),

@@ -4,6 +4,7 @@
  * repeated element, a transposition in tiles, or the general walk by blocks. */
 #include "blocks.h"
 #include "isa.h"
+#include "../../core/layout.h"
 #include "../../core/pool.h"
 
 #include <string.h>
@@ -15,35 +16,19 @@ typedef struct axes { int ndim; int64_t shape[CR_MAX_DIMS], to[CR_MAX_DIMS], fro
 /* Orders and directs the axes as they lie in the result's memory, which gives the same copy.  from NULL: a fill. */
 static axes sorted_axes(int ndim, const int64_t *shape, const int64_t *to, const int64_t *from) {
     axes x = {.numel = 1};
-    for (int i = 0; i < ndim; i++) {
-        x.numel *= shape[i];
-        if (shape[i] == 1) continue;
-        int64_t to_step = to[i], from_step = from ? from[i] : 0;
-        if (to_step < 0) {
-            x.to_first += (shape[i] - 1) * to_step;
-            x.from_first += (shape[i] - 1) * from_step;
-            to_step = -to_step;
-            from_step = -from_step;
-        }
-        int k = x.ndim++;
-        for (; k > 0 && x.to[k - 1] < to_step; k--) {
-            x.shape[k] = x.shape[k - 1];
-            x.to[k] = x.to[k - 1];
-            x.from[k] = x.from[k - 1];
-        }
+    int order[CR_MAX_DIMS];
+    for (int i = 0; i < ndim; i++) x.numel *= shape[i];
+    const int n = cr_axes_by_step(ndim, shape, to, order);
+    for (int k = 0; k < n; k++) {
+        const int i = order[k];
+        const int64_t from_step = from ? from[i] : 0, last = shape[i] - 1;
+        const bool back = to[i] < 0;
         x.shape[k] = shape[i];
-        x.to[k] = to_step;
-        x.from[k] = from_step;
+        x.to[k] = back ? -to[i] : to[i];
+        x.from[k] = back ? -from_step : from_step;
+        if (back) x.to_first += last * to[i], x.from_first += last * from_step;
     }
-    int last = -1;
-    for (int i = 0; i < x.ndim; i++) {
-        bool merge = last >= 0 && x.to[last] == x.to[i] * x.shape[i] && x.from[last] == x.from[i] * x.shape[i];
-        if (!merge) last++;
-        x.shape[last] = merge ? x.shape[last] * x.shape[i] : x.shape[i];
-        x.to[last] = x.to[i];
-        x.from[last] = x.from[i];
-    }
-    x.ndim = last + 1;
+    x.ndim = cr_merge_axes(n, x.shape, 2, (int64_t *const[]){x.to, x.from});
     if (!x.ndim) {
         x.ndim = 1;
         x.shape[0] = x.to[0] = x.from[0] = 1;
