@@ -183,24 +183,17 @@ cr_tensor *cr_kept_open(cr_kept *k, bool take, cr_node *as) {
 }
 
 /* ---- the seam */
-static cr_status record(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out) {
-    cr_node *n = cr_node_new(c, saved, out, 0);
+/* In place the node is made before the write counts: saved inputs that x overwrote are then found stale, the saved result is not. */
+static cr_status record(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out, bool in_place) {
+    cr_node *n = cr_node_new(c, saved, out, in_place);
     if (!n) return cr_error_status();
     cr_node_attach(n, out);
-    return CR_OK;
-}
-
-/* The node is made before the write counts: saved inputs that x overwrote are then found stale, the saved result is not. */
-static cr_status record_in_place(const cr_call *c, const cr_tensor *const *saved, cr_tensor *x) {
-    cr_node *n = cr_node_new(c, saved, x, 1);
-    if (!n) return cr_error_status();
-    cr_node_attach(n, x);
-    return cr_rewrite(x);
+    return in_place ? cr_rewrite(out) : CR_OK;
 }
 
 static cr_status check(const cr_call *c, const cr_tensor *out) { return cr_check_finite(cr_call_name(c), "forward", c, out); }
 
 void cr_grad_start(void) {
-    static const cr_recorder r = {record, record_in_place, cr_follow, check};
+    static const cr_recorder r = {record, cr_follow, check};
     cr_set_recorder(&r);
 }

@@ -42,6 +42,7 @@ struct cr_op {
     uint32_t optional;                              /* bit i: in[i] may be CR_NONE */
     size_t params_bytes;
     bool view;                                      /* the result shares in[0]'s storage, placed by infer */
+    const cr_device *(*result_device)(const void *params);    /* where the result is made; NULL: where the inputs are */
     bool contiguous;                                /* inputs are made contiguous before forward */
     bool only_saved;                                /* gradients look at nothing that was not saved: it is CR_NONE to them */
     bool grafts;                                    /* gradients run the forward again: inputs keep their place in the graph */
@@ -52,7 +53,7 @@ struct cr_op {
     int n_aux;
     cr_status (*infer)(const cr_call *c, cr_meta *out, cr_meta aux[]);    /* shape and dtype rule, all argument checks */
     cr_status (*forward)(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]);
-    cr_status (*write)(const cr_call *c, cr_tensor *x);      /* the op into in[0] itself, for cr_apply_; nothing is recorded */
+    cr_status (*write)(const cr_call *c, cr_tensor *x);      /* the kernel into x, which exists: for cr_apply_ */
     cr_tensor *(*composite)(const cr_call *c);      /* the op over other ops; records itself */
     void (*grad)(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]);  /* fills dx[i] where needs[i]; entries start as CR_NONE; NULL: failed */
     const char *no_grad;                            /* why there is no gradient, where grad is NULL and forward is not */
@@ -126,11 +127,10 @@ const cr_program  *cr_program_at(int i);
 /* Every structured op, for tests and documentation (ops/all.c). */
 extern const cr_op *const cr_ops_all[];             /* NULL at the end */
 
-/* The seam to grad: NULL until the first leaf requires a gradient.  record attaches a node to out; c->in are the inputs as given
- * (before they were made contiguous), saved the ones forward saw. */
+/* The seam to grad: NULL until the first leaf requires a gradient.  record attaches a node to out, which in place existed before;
+ * c->in are the inputs as given (before they were made contiguous), saved the ones forward saw. */
 typedef struct cr_recorder {
-    cr_status (*record)(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out);
-    cr_status (*record_in_place)(const cr_call *c, const cr_tensor *const *saved, cr_tensor *x);   /* x becomes the op's result */
+    cr_status (*record)(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out, bool in_place);
     cr_status (*catch_up)(cr_tensor *t);                                  /* t's node from its family's */
     cr_status (*check)(const cr_call *c, const cr_tensor *out);           /* anomaly mode */
 } cr_recorder;
@@ -141,6 +141,23 @@ const char *cr_place_now(void);                     /* never NULL */
 extern atomic_bool cr_profiling;
 static inline double cr_profile_start(void) { return atomic_load_explicit(&cr_profiling, memory_order_relaxed) ? cr_os_seconds() : 0; }
 void cr_profile_event(double start, const char *kind, const char *name, int n, const cr_tensor *const *in, int n_out, const cr_tensor *const *out);
+
+/* ---- the executor (apply.c) */
+
+/* One run of a kernel, and how its results are committed. */
+typedef struct cr_run {
+    const char *kind, *name;                        /* of the profile's event; name also begins messages */
+    cr_status (*kernel)(const void *work);
+    const void *work;
+    int n_in, n_out;
+    const cr_tensor *const *in;
+    cr_tensor *const *out;
+    bool in_place;                                  /* the results existed before: the versions of their storages count the write */
+    const cr_call *call;                            /* whose result out[0] is, for recording and anomaly mode; NULL: neither */
+    const cr_tensor *const *saved;                  /* the inputs as the kernel saw them; NULL: not recorded */
+} cr_run;
+cr_status cr_execute(const cr_run *p);
+cr_status cr_run_walks(const void *work);           /* a kernel: elementwise programs; work: cr_elementwise_args */
 
 cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev);           /* uninitialised storage of m's size; honours dense strides */
 

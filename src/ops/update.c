@@ -87,26 +87,29 @@ static cr_status check_item(const cr_program *p, int64_t item, cr_tensor *const 
     return CR_OK;
 }
 
-typedef struct by_product { int input; const cr_tensor *a, *b; } by_product;
-
-static cr_status run(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in, const double *params,
-                     cr_walk *walks, const by_product *by) {
+static cr_status check_items(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in) {
     const cr_device *dev = out[0] ? out[0]->dev : NULL;
     for (int64_t i = 0; i < count; i++)
         if (check_item(p, i, out + i * p->n_out, in + i * p->n_in, dev) != CR_OK) return cr_error_status();
-    if (check_overlap(p, count, out, in) != CR_OK) return cr_error_status();
+    return check_overlap(p, count, out, in);
+}
+
+static cr_status fill_walks(cr_walk *walks, const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in,
+                            const double *params) {
     for (int64_t i = 0; i < count; i++) {
+        const cr_tensor *const *item = in + i * p->n_in;
         cr_dtype compute, result;
-        if (cr_rule_dtypes(p, in + i * p->n_in, &compute, &result) != CR_OK ||
-            cr_walk_fill(&walks[i], p, params, compute, p->n_out, out + i * p->n_out, p->n_in, in + i * p->n_in, p->name) != CR_OK)
+        if (cr_rule_dtypes(p, item, &compute, &result) != CR_OK ||
+            cr_walk_fill(&walks[i], p, params, compute, p->n_out, out + i * p->n_out, p->n_in, item, p->name) != CR_OK)
             return cr_error_status();
     }
-    for (int64_t i = 0; i < count * p->n_out; i++) atomic_fetch_add(&out[i]->storage->version, 1);
-    const double start = cr_profile_start();
-    const cr_status bad = cr_finished(p->name, by ? dev->kernels->update_by_product(&(cr_update_by_product_args){walks, by->input, by->a->array, by->b->array, cr_product_how()})
-                                                   : dev->kernels->elementwise(&(cr_elementwise_args){walks, count}));
-    if (start > 0) cr_profile_event(start, "update", p->name, (int)count * p->n_in, in, (int)count * p->n_out, (const cr_tensor *const *)out);
-    return bad;
+    return CR_OK;
+}
+
+static cr_status execute(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in,
+                         cr_status (*kernel)(const void *), const void *work) {
+    return cr_execute(&(cr_run){.kind = "update", .name = p->name, .kernel = kernel, .work = work, .in_place = true,
+                                 .n_in = (int)count * p->n_in, .in = in, .n_out = (int)count * p->n_out, .out = out});
 }
 
 static cr_status check_call(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params) {
@@ -122,9 +125,16 @@ cr_status cr_program_update(const cr_program *p, int64_t count, cr_tensor *const
     if (bad != CR_OK) return bad;
     cr_walk *walks = malloc(sizeof *walks * (size_t)count);
     if (!walks) return cr_fail(CR_NO_MEMORY, p->name, "out of memory");
-    bad = run(p, count, out, in, params, walks, NULL);
+    bad = check_items(p, count, out, in);
+    if (bad == CR_OK) bad = fill_walks(walks, p, count, out, in, params);
+    if (bad == CR_OK) bad = execute(p, count, out, in, cr_run_walks, &(cr_elementwise_args){walks, count});
     free(walks);
     return bad;
+}
+
+static cr_status run_by_product(const void *work) {
+    const cr_update_by_product_args *a = work;
+    return a->update->out[0].storage->dev->kernels->update_by_product(a);
 }
 
 static bool dense(const cr_tensor *t) { return t && t != CR_NONE && t->contiguous; }
@@ -148,5 +158,7 @@ cr_status cr_program_update_product(const cr_program *p, cr_tensor *const *out, 
     if (!way) return CR_OK;
     cr_walk walk;
     *taken = true;
-    return run(p, 1, out, in, params, &walk, &(by_product){input, a, b});
+    if (check_items(p, 1, out, in) != CR_OK || fill_walks(&walk, p, 1, out, in, params) != CR_OK) return cr_error_status();
+    const cr_update_by_product_args work = {&walk, input, a->array, b->array, cr_product_how()};
+    return execute(p, 1, out, in, run_by_product, &work);
 }
