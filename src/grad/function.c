@@ -5,17 +5,16 @@
  * The function's turn comes after all of theirs, and the closure is called once. */
 #include "graph.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct function {
-    char name[64];
+    const char *name;
     cr_function_grad backward;
     void *ctx;
     void (*done)(void *ctx);
     int n_in, n_out;
-    int *result_of;                                 /* which result saved[j] is, or -1 */
+    int result_of[];                                /* which result saved[j] is, or -1; then the name */
 } function;
 
 /* of the function's node, and of its k-th result's, whose edge keeps f alive */
@@ -39,7 +38,7 @@ static void result_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     cr_tensor **part = &parts[r->k], *before = *part;              /* there is one already where a result has two nodes: see open_saved */
     *part = before ? cr_unscope(cr_add(before, g)) : cr_retain(g);
     cr_drop(before);
-    dx[0] = !*part ? NULL : c->arrived[0] ? c->arrived[0] : cr_empty_like(c->in[0]);
+    dx[0] = !*part ? NULL : c->accumulated ? c->accumulated : cr_empty_like(c->in[0]);
 }
 
 static const cr_op op_result = {
@@ -59,10 +58,10 @@ static cr_status attach_result(const function *f, const cr_tensor *token, int k,
 
 /* With create_graph a saved result is in the graph.  Its own node may be gone, and the function's must not own it, so it gets another. */
 static cr_status open_saved(const cr_call *c, const function *f) {
-    cr_status bad = CR_OK;
-    for (int i = f->n_in; i < c->n && c->differentiable && bad == CR_OK; i++)
-        if (f->result_of[i - f->n_in] >= 0) bad = attach_result(f, c->out, f->result_of[i - f->n_in], (cr_tensor *)(uintptr_t)c->in[i]);
-    return bad;
+    cr_status status = CR_OK;
+    for (int i = f->n_in; i < c->n && c->differentiable && status == CR_OK; i++)
+        if (f->result_of[i - f->n_in] >= 0) status = attach_result(f, c->out, f->result_of[i - f->n_in], (cr_tensor *)(uintptr_t)c->in[i]);
+    return status;
 }
 
 static cr_tensor *check_dx(const cr_call *c, int i, cr_tensor *d) {
@@ -79,19 +78,19 @@ static void function_grad(const cr_call *c, const cr_tensor *token, cr_tensor *d
     function *f = function_of(c->params);
     cr_tensor **parts = cr_walk_parts(f, f->n_out);
     (void)token;
-    cr_status bad = parts ? open_saved(c, f) : CR_NO_MEMORY;
+    cr_status status = parts ? open_saved(c, f) : CR_NO_MEMORY;
     for (int k = 0; k < f->n_out && parts; k++)
         if (!parts[k]) parts[k] = (cr_tensor *)(uintptr_t)CR_NONE;
-    if (bad == CR_OK) {
+    if (status == CR_OK) {
         const cr_function_call call = {.n_out = f->n_out, .grads = (const cr_tensor *const *)parts, .n_in = f->n_in, .needs = c->needs,
                                        .n_saved = c->n - f->n_in, .saved = c->in + f->n_in, .ctx = f->ctx};
-        bad = f->backward(&call, dx);
-        if (bad != CR_OK) cr_fail(bad, f->name, "its gradient failed without a message");
+        status = f->backward(&call, dx);
+        if (status != CR_OK) cr_fail(status, f->name, "its gradient failed without a message");
     }
     for (int i = 0; i < f->n_in; i++) {
         dx[i] = cr_adopt(dx[i]);
         if (c->needs[i] && dx[i] && dx[i] != CR_NONE) dx[i] = check_dx(c, i, dx[i]);
-        if (c->needs[i] && bad != CR_OK) dx[i] = NULL;
+        if (c->needs[i] && status != CR_OK) dx[i] = NULL;
     }
     cr_walk_parts_free(f);
 }
@@ -112,10 +111,11 @@ const cr_node *cr_function_behind(const cr_node *n, int *inputs) {
 
 /* ---- recording */
 static function *function_new(const cr_function_use *u) {
-    function *f = malloc(sizeof *f + sizeof(int) * (size_t)u->n_saved);
+    const size_t saved = sizeof(int) * (size_t)u->n_saved, length = strlen(u->name) + 1;
+    function *f = malloc(sizeof *f + saved + length);
     if (!f) return cr_fail(CR_NO_MEMORY, u->name, "out of memory for the graph"), NULL;
-    *f = (function){.backward = u->backward, .ctx = u->ctx, .n_in = u->n_in, .n_out = u->n_out, .result_of = (int *)(void *)(f + 1)};
-    snprintf(f->name, sizeof f->name, "%s", u->name);
+    *f = (function){.backward = u->backward, .ctx = u->ctx, .n_in = u->n_in, .n_out = u->n_out};
+    f->name = memcpy(f->result_of + u->n_saved, u->name, length);
     for (int j = 0; j < u->n_saved; j++) {
         f->result_of[j] = -1;
         for (int k = 0; k < u->n_out; k++) if (u->saved[j] == u->out[k]) f->result_of[j] = k;
@@ -171,23 +171,23 @@ static bool records(const cr_function_use *u) {
 }
 
 cr_status cr_function_record(const cr_function_use *u, cr_tensor **results) {
-    cr_status bad = check_use(u, results);
-    if (bad != CR_OK) return bad;
+    cr_status status = check_use(u, results);
+    if (status != CR_OK) return status;
     function *f = NULL;
     cr_tensor *token = records(u) ? token_new(u, &f) : NULL;
     if (records(u) && !token) return cr_error_status();
     for (int k = 0; k < u->n_out; k++) results[k] = NULL;
-    for (int k = 0; k < u->n_out && bad == CR_OK; k++) {
+    for (int k = 0; k < u->n_out && status == CR_OK; k++) {
         results[k] = cr_tensor_alias(u->out[k], NULL);
-        if (!results[k]) bad = cr_error_status();
-        else if (token && cr_dtype_is_float(results[k]->dtype)) bad = attach_result(f, token, k, results[k]);
+        if (!results[k]) status = cr_error_status();
+        else if (token && cr_dtype_is_float(results[k]->dtype)) status = attach_result(f, token, k, results[k]);
     }
-    for (int k = 0; k < u->n_out && bad != CR_OK; k++) {
+    for (int k = 0; k < u->n_out && status != CR_OK; k++) {
         cr_release(results[k]);
         results[k] = NULL;
     }
-    if (bad == CR_OK && f) f->done = u->done;       /* from here on ctx is the node's; a failure leaves it to the caller */
-    else if (bad == CR_OK && u->done) u->done(u->ctx);
+    if (status == CR_OK && f) f->done = u->done;       /* from here on ctx is the node's; a failure leaves it to the caller */
+    else if (status == CR_OK && u->done) u->done(u->ctx);
     cr_release(token);
-    return bad;
+    return status;
 }

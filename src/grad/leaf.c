@@ -109,8 +109,8 @@ void cr_grad_put(cr_tensor *t, cr_tensor *g) {
 }
 
 cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
-    cr_status bad = check("set_grad", t);
-    if (bad != CR_OK) return bad;
+    cr_status status = check("set_grad", t);
+    if (status != CR_OK) return status;
     if (cr_missing("set_grad", "the gradient", g)) return cr_error_status();
     if (g != CR_NONE && (!cr_shape_equal(g->ndim, g->shape, t->ndim, t->shape) || g->dtype != t->dtype || g->dev != t->dev))
         return cr_fail(CR_BAD_VALUE, "set_grad", "the gradient is %s %s on %s, the tensor %s %s on %s", cr_dtype_name(g->dtype),
@@ -121,8 +121,8 @@ cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
 }
 
 cr_status cr_retain_grad(cr_tensor *t) {
-    cr_status bad = check("retain_grad", t);
-    if (bad != CR_OK) return bad;
+    cr_status status = check("retain_grad", t);
+    if (status != CR_OK) return status;
     if (!cr_in_graph(t)) return cr_fail(CR_RUNTIME, "retain_grad", "the tensor does not require a gradient");
     if (!t->node->op) return CR_OK;
     cr_node_point(t->node, t);
@@ -154,8 +154,8 @@ int64_t cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *))
 }
 
 cr_status cr_remove_hook(cr_tensor *t, int64_t id) {
-    cr_status bad = check("remove_hook", t);
-    if (bad != CR_OK) return bad;
+    cr_status status = check("remove_hook", t);
+    if (status != CR_OK) return status;
     cr_hook_entry *gone = t->node ? unlinked(t->node, id) : NULL;
     if (gone) return cr_hook_release(gone), CR_OK;
     return cr_fail(CR_BAD_VALUE, "remove_hook", "no hook %lld on this tensor", (long long)id);

@@ -157,14 +157,14 @@ static cr_status check_kept(const cr_node *n, const cr_kept *k, int input) {
 }
 
 cr_status cr_node_check_saved(const cr_node *n) {
-    cr_status bad = CR_OK;
+    cr_status status = CR_OK;
     if (n->freed) {
         cr_call c = {.op = n->op, .params = n->params};
         return cr_fail(CR_RUNTIME, "backward", "what %s saved was freed by an earlier backward pass: pass retain_graph to the first one", cr_call_name(&c));
     }
-    for (int i = 0; i < n->n && bad == CR_OK; i++) bad = check_kept(n, &n->in[i], i);
-    for (int k = 0; k < n->op->n_aux && bad == CR_OK; k++) bad = check_kept(n, &n->aux[k], -1);
-    return bad == CR_OK ? check_kept(n, &n->out, -1) : bad;
+    for (int i = 0; i < n->n && status == CR_OK; i++) status = check_kept(n, &n->in[i], i);
+    for (int k = 0; k < n->op->n_aux && status == CR_OK; k++) status = check_kept(n, &n->aux[k], -1);
+    return status == CR_OK ? check_kept(n, &n->out, -1) : status;
 }
 
 cr_tensor *cr_kept_open(cr_kept *k, bool take, cr_node *as) {

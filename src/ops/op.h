@@ -28,7 +28,7 @@ struct cr_call {
     const cr_tensor *out;
     const cr_tensor *aux[CR_MAX_AUX];
     const bool *needs;                              /* gradients: is one for in[i] wanted? */
-    cr_tensor *const *arrived;                      /* gradients: arrived[i], if not NULL, is what others gave for in[i]; dx[i] may be added to it in place, and be it */
+    cr_tensor *accumulated;                         /* gradients: so far for in[0], or NULL; may be updated in place and returned as dx[0] */
     bool differentiable;                            /* gradients: create_graph, so no fused kernels */
     cr_tensor *(*product)(int i, const cr_tensor *a, const cr_tensor *b);   /* gradients: dx[i] = a b; CR_NONE where somebody took the operands instead */
 };

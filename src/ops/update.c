@@ -48,19 +48,19 @@ static cr_status check_overlap(const cr_program *p, int64_t count, cr_tensor *co
     for (int64_t i = 0; i < count * p->n_out; i++)
         if (out[i]->numel) written[n++] = range_of(out[i], i / p->n_out);
     qsort(written, (size_t)n, sizeof *written, by_address);
-    cr_status bad = CR_OK;
-    for (int64_t i = 1; i < n && bad == CR_OK; i++)
+    cr_status status = CR_OK;
+    for (int64_t i = 1; i < n && status == CR_OK; i++)
         if (written[i].storage == written[i - 1].storage && written[i].low < written[i - 1].high)
-            bad = cr_fail(CR_BAD_VALUE, p->name, "results of tensors %lld and %lld share memory", (long long)written[i - 1].item, (long long)written[i].item);
-    for (int64_t i = 0; i < count * p->n_in && bad == CR_OK; i++) {
+            status = cr_fail(CR_BAD_VALUE, p->name, "results of tensors %lld and %lld share memory", (long long)written[i - 1].item, (long long)written[i].item);
+    for (int64_t i = 0; i < count * p->n_in && status == CR_OK; i++) {
         range r = range_of(in[i], i / p->n_in);
         const range *w = touched(written, n, &r);
         if (w && (w->item != r.item || !cr_same_elements(w->t, r.t)))
-            bad = cr_fail(CR_BAD_VALUE, p->name, "input %d of tensor %lld overlaps what is written to tensor %lld: clone it first",
+            status = cr_fail(CR_BAD_VALUE, p->name, "input %d of tensor %lld overlaps what is written to tensor %lld: clone it first",
                           (int)(i % p->n_in), (long long)r.item, (long long)w->item);
     }
     free(written);
-    return bad;
+    return status;
 }
 
 static cr_status check_tensor(const cr_program *p, const cr_tensor *t, const char *what, int64_t item, const cr_device *dev) {
@@ -121,15 +121,15 @@ cr_status cr_program_update(const cr_program *p, int64_t count, cr_tensor *const
     if (!p) return cr_fail_null("program", "the program");
     if (count < 0 || count > INT32_MAX) return cr_fail(CR_BAD_VALUE, p->name, "%lld tensors: 0 to %d", (long long)count, INT32_MAX);
     if (count == 0) return CR_OK;
-    cr_status bad = check_call(p, out, in, params);
-    if (bad != CR_OK) return bad;
+    cr_status status = check_call(p, out, in, params);
+    if (status != CR_OK) return status;
     cr_walk *walks = malloc(sizeof *walks * (size_t)count);
     if (!walks) return cr_fail(CR_NO_MEMORY, p->name, "out of memory");
-    bad = check_items(p, count, out, in);
-    if (bad == CR_OK) bad = fill_walks(walks, p, count, out, in, params);
-    if (bad == CR_OK) bad = execute(p, count, out, in, cr_run_walks, &(cr_elementwise_args){walks, count});
+    status = check_items(p, count, out, in);
+    if (status == CR_OK) status = fill_walks(walks, p, count, out, in, params);
+    if (status == CR_OK) status = execute(p, count, out, in, cr_run_walks, &(cr_elementwise_args){walks, count});
     free(walks);
-    return bad;
+    return status;
 }
 
 static cr_status run_by_product(const void *work) {
@@ -144,8 +144,8 @@ cr_status cr_program_update_product(const cr_program *p, cr_tensor *const *out, 
     if (!p) return cr_fail_null("program", "the program");
     if (!taken) return cr_fail_null(p->name, "taken");
     *taken = false;
-    cr_status bad = check_call(p, out, in, params);
-    if (bad != CR_OK) return bad;
+    cr_status status = check_call(p, out, in, params);
+    if (status != CR_OK) return status;
     if (input < 0 || input >= p->n_in) return cr_fail(CR_BAD_VALUE, p->name, "input %d of %d", input, p->n_in);
     if (!cr_given(p->name, "a", a) || !cr_given(p->name, "b", b) || !cr_given(p->name, "a result", out[0]) || !cr_given(p->name, "an input", in[input])) return cr_error_status();
     const cr_tensor *like = in[input];

@@ -243,10 +243,10 @@ static cr_status index_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return CR_OK;
 }
 
-/* y is a part of x:  the same part of what has arrived for x += g */
+/* y is a part of x:  the same part of the gradient accumulated for x += g */
 static cr_tensor *add_to_part(const cr_call *c, const cr_tensor *g) {
-    const cr_tensor *sum = c->arrived[0], *part = cr_apply(c->op, 1, &sum, c->params);
-    return part && cr_add_((cr_tensor *)(uintptr_t)part, g) ? c->arrived[0] : NULL;
+    const cr_tensor *sum = c->accumulated, *part = cr_apply(c->op, 1, &sum, c->params);
+    return part && cr_add_((cr_tensor *)(uintptr_t)part, g) ? c->accumulated : NULL;
 }
 
 /* ---- unindex: y = zeros with the part p of it = g */
@@ -289,7 +289,7 @@ const cr_op cr_op_unindex = {
 static void index_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     cr_unindex_params p = {.part = *(const cr_index_params *)c->params};
     memcpy(p.shape, c->in[0]->shape, sizeof(int64_t) * (size_t)c->in[0]->ndim);
-    dx[0] = c->arrived[0] ? add_to_part(c, g) : cr_apply(&cr_op_unindex, 1, &g, &p);
+    dx[0] = c->accumulated ? add_to_part(c, g) : cr_apply(&cr_op_unindex, 1, &g, &p);
 }
 
 const cr_op cr_op_index = {
