@@ -1,19 +1,19 @@
-/* backward.c - the walk from results to leaves: nodes in order of falling sequence number, so that every cotangent is complete
- * when its node's turn comes.  No recursion: a chain of ten million nodes needs a heap of one.
+/* backward.c - the walk from results to leaves.  It visits nodes in order of falling sequence number, so every cotangent is
+ * complete when its node is visited.  There is no recursion: a chain of ten million nodes needs a heap of one.
  *
- * Several threads may walk graphs that share nodes.  What a walk finds out about a node lies in tables of its own. */
+ * Several threads may walk graphs that share nodes, so each walk stores what it knows about nodes in its own tables. */
 #include "graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* From nodes to what the walk knows of them: open addressing, at most half full. */
+/* A hash table from nodes to the data of the walk: open addressing, at most half full. */
 typedef struct slot {
     cr_node *node;                                  /* NULL: an empty slot */
     union {
-        cr_tensor *cotangent;                       /* of waiting: owned, accumulated so far */
-        int64_t leads;                              /* of known, with captures: 1 if the node leads to one of them */
-        int64_t uses;                               /* of known, with on_grad: edges to the node that have not been followed yet */
+        cr_tensor *cotangent;                       /* in `waiting`: owned, accumulated so far */
+        int64_t leads;                              /* in `known`, with captures: 1 if the node leads to one of them */
+        int64_t uses;                               /* in `known`, with on_grad: edges to the node that have not been followed yet */
     };
 } slot;
 enum { FEW = 16 };
@@ -26,11 +26,11 @@ typedef struct parts { struct parts *next; const void *function; int n; cr_tenso
 
 typedef struct walk {
     cr_backward_options o;
-    cr_node **heap; int64_t n, room;                /* a max-heap by seq of nodes whose cotangent waits; owns references */
-    table waiting, known;                           /* known: every node below the roots, where that is asked for */
-    capture *captures; int n_captures;              /* where to hand gradients out, or with o.inputs to add them; NULL: leaves collect */
-    bool counted;                                   /* leaves' uses are: a leaf is visited when the last of them has been followed */
-    const cr_node *at;                              /* whose gradient is being computed */
+    cr_node **heap; int64_t n, room;                /* a max-heap by seq of the nodes in `waiting`; owns references */
+    table waiting, known;                           /* known: every node below the roots; filled with captures or on_grad only */
+    capture *captures; int n_captures;              /* the tensors whose gradients are asked for, returned or with o.inputs added; NULL: leaves accumulate */
+    bool counted;                                   /* uses are counted: a leaf is visited when its last use has been followed */
+    const cr_node *at;                              /* the node whose gradient is being computed */
     parts *parts;
     struct walk *outer;
 } walk;
@@ -66,7 +66,7 @@ static bool table_grow(table *t) {
     return true;
 }
 
-static slot *table_add(table *t, cr_node *n) {      /* n's slot, a new one if need be; NULL: no memory */
+static slot *table_add(table *t, cr_node *n) {      /* n's slot, new where there was none; NULL: no memory */
     if (2 * t->n >= t->mask && !table_grow(t)) return cr_fail(CR_NO_MEMORY, "backward", "out of memory"), NULL;
     slot *s = probe(t, n);
     if (s->node) return s;
@@ -75,7 +75,7 @@ static slot *table_add(table *t, cr_node *n) {      /* n's slot, a new one if ne
     return s;
 }
 
-/* Slots that come after move up where their way from place_of leads over the one that was emptied. */
+/* Later slots move into the empty one where their probe sequence passes it. */
 static void table_remove(table *t, slot *gone) {
     size_t empty = (size_t)(gone - t->at);
     for (size_t i = (empty + 1) & t->mask; t->at[i].node; i = (i + 1) & t->mask) {
@@ -120,7 +120,7 @@ static bool exclusive(const cr_tensor *t) {
     return atomic_load(&t->refs) == 1 && atomic_load(&t->storage->refs) == 1 && t->contiguous && !t->node;
 }
 
-/* sum := sum + d, in place where nobody else can see it.  Owns what it returns; takes the reference to sum. */
+/* sum := sum + d, in place where sum has no other reference.  Takes the reference to sum; returns an owned tensor. */
 static cr_tensor *accumulate(cr_tensor *sum, const cr_tensor *d, bool differentiable) {
     if (!differentiable && exclusive(sum) && sum->dtype == d->dtype) {
         if (cr_add_(sum, d)) return sum;
@@ -148,8 +148,8 @@ static cr_tensor *accumulated_for(const walk *w, const cr_node *n) {
     return s ? s->cotangent : NULL;
 }
 
-/* Broadcasting and promotion are undone here, once for every op: dx summed to the input's shape and cast to its dtype. */
-static cr_tensor *fit(cr_tensor *d, const cr_kept *in) {
+/* Undoes broadcasting and promotion for every op: sums d to the shape of the input and casts it to its dtype. */
+static cr_tensor *unbroadcast(cr_tensor *d, const cr_kept *in) {
     int64_t axes[CR_MAX_DIMS], *shape = in->dims;
     int n = 0, extra = d->ndim - in->ndim;
     for (int i = 0; i < d->ndim; i++)
@@ -166,7 +166,7 @@ static cr_tensor *fit(cr_tensor *d, const cr_kept *in) {
 static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent);
 
 /* Takes the cotangent that waits at n, if any, and visits n with it. */
-static cr_status take_up(walk *w, cr_node *n) {
+static cr_status visit_waiting(walk *w, cr_node *n) {
     slot *s = table_find(&w->waiting, n);
     if (!s) return CR_OK;
     cr_tensor *g = s->cotangent;
@@ -200,7 +200,7 @@ static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
     return g;
 }
 
-/* t->grad += g, one thread after the other; the first one is kept itself where nobody else holds it. */
+/* t->grad += g, one thread at a time.  The first gradient is stored without a copy where nothing else references it. */
 static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ours) {
     const bool graph = w->o.create_graph, keep = graph || (only_ours && atomic_load(&g->storage->refs) == 1 && g->contiguous);
     cr_word_lock(&t->adding);
@@ -213,7 +213,7 @@ static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ou
     return sum ? CR_OK : cr_error_status();
 }
 
-/* A checkpoint has added the nodes that the walk did not know from the start. */
+/* Nodes that are not in `known` were added by a checkpoint: they are wanted. */
 static bool wanted(const walk *w, const cr_node *n) {
     const slot *s = n && w->captures ? table_find(&w->known, n) : NULL;
     return n && (!s || s->leads);
@@ -232,8 +232,8 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
     return cr_anomaly && d != CR_NONE ? cr_check_finite(cr_call_name(c), i < 10 ? where : "gradient", NULL, d) : CR_OK;
 }
 
-/* What the node kept, as c's in, out and aux.  A walk that keeps no graph takes it away, so that a second one, in whatever thread, finds
- * all of it or none. */
+/* Unpacks the saved tensors of n into c's in, out and aux.  Without retain_graph the walk takes them from the node under its lock, so
+ * a second walk, in any thread, finds all of them or none. */
 static cr_status open_kept(const walk *w, cr_node *n, cr_call *c, const cr_tensor **in) {
     const bool graph = w->o.create_graph, take = !graph && !w->o.retain_graph;
     if (n->saved) cr_spin_lock(&n->head.lock);
@@ -254,7 +254,7 @@ static cr_status open_kept(const walk *w, cr_node *n, cr_call *c, const cr_tenso
     return have ? CR_OK : cr_error_status();
 }
 
-/* dx[i] = a b, unless that is all of a leaf's gradient, nobody else looks at it, and it is taken as a product. */
+/* dx[i] = a b.  Where that is the whole gradient of a leaf and nothing else reads it, on_product may take the two factors instead. */
 static cr_tensor *product(int i, const cr_tensor *a, const cr_tensor *b) {
     const walk *w = current;
     const cr_node *leaf = w->at->edges[i];
@@ -274,7 +274,7 @@ static cr_status deliver_all(walk *w, cr_node *n, const cr_call *c, cr_tensor *c
         cr_status status = check_dx(c, i, dx[i]);
         if (status != CR_OK) return status;
         if (dx[i] == CR_NONE || (i == 0 && dx[i] == c->accumulated)) continue;      /* the latter: the op added to it */
-        cr_tensor *d = fit(dx[i], &n->in[i]);
+        cr_tensor *d = unbroadcast(dx[i], &n->in[i]);
         if (!d) return cr_error_status();
         if ((status = deliver(w, n->edges[i], d)) != CR_OK) return status;
     }
@@ -286,7 +286,7 @@ static cr_status finish_leaves(walk *w, const cr_node *n) {
     for (int i = 0; i < n->n; i++) {
         cr_node *leaf = n->edges[i];
         if (!leaf || leaf->op || --table_find(&w->known, leaf)->uses) continue;
-        cr_status status = take_up(w, leaf);
+        cr_status status = visit_waiting(w, leaf);
         if (status != CR_OK) return status;
     }
     return CR_OK;
@@ -333,7 +333,7 @@ static capture *capture_of(walk *w, const cr_node *n) {
     return NULL;
 }
 
-/* A leaf's gradient g, or that of a result which retains it. */
+/* Gives gradient g to a leaf, or to a result that retains its gradient. */
 static cr_status to_tensor(walk *w, const cr_node *n, cr_tensor *g, bool only_ours) {
     cr_tensor *t = cr_node_tensor(n);
     if (!t) return CR_OK;
@@ -345,11 +345,11 @@ static cr_status to_tensor(walk *w, const cr_node *n, cr_tensor *g, bool only_ou
     return status;
 }
 
-/* The cotangent is complete: hooks, then whoever asked for it, then on to the inputs. */
+/* The cotangent of n is complete: runs the hooks, stores the gradient where it is asked for, continues with the inputs. */
 static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
     cr_tensor *g = run_hooks(n, cotangent);
     cr_status status = g ? CR_OK : cr_error_status();
-    /* What a leaf keeps is added to in place by other walks, so a gradient that this walk goes on to read is copied. */
+    /* Other walks add in place to the gradient of a leaf, so a gradient that this walk reads later is copied. */
     const bool only_ours = status == CR_OK && !n->op && (g != cotangent || atomic_load(&g->refs) == 1);
     const capture *asked = capture_of(w, n);
     const bool adds = asked && w->o.n_inputs;
@@ -366,7 +366,7 @@ static cr_status run(walk *w) {
     current = w;
     for (unsigned visited = 1; w->n && status == CR_OK; visited++) {
         cr_node *n = heap_pop(w);
-        status = take_up(w, n);
+        status = visit_waiting(w, n);
         cr_node_release(n);
         if (status == CR_OK && visited % 64 == 0) status = cr_check_interrupt("backward");    /* 64 of the smallest: 20 us */
     }
@@ -424,7 +424,7 @@ static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr
     return deliver(w, y->node, cotangent);
 }
 
-/* Walks if all is well so far. */
+/* Runs the walk if status is CR_OK, and frees it. */
 static cr_status finish(walk *w, cr_status status) {
     if (status == CR_OK) status = run(w);
     for (size_t i = 0; w->waiting.n && i <= w->waiting.mask; i++)      /* after a failure */
@@ -463,7 +463,7 @@ static cr_status reachable(walk *w, list *l) {
     return status;
 }
 
-/* With checkpoints nothing is counted: what they recompute has more edges to the leaves, and reads them. */
+/* Checkpoints turn counting off: the graph that they recompute has more edges to the leaves, and reads them. */
 static cr_status count_uses(walk *w) {
     list seen = {0};
     cr_status status = reachable(w, &seen);
@@ -511,7 +511,7 @@ static cr_status set_captures(walk *w, const char *op, int n, const cr_tensor *c
     return CR_OK;
 }
 
-/* ---- the two that are public */
+/* ---- cr_backward and cr_gradients */
 static cr_status check_options(const cr_backward_options *o) {
     if (o->on_grad && (o->retain_graph || o->create_graph || o->n_inputs))
         return cr_fail(CR_BAD_VALUE, "backward", "on_grad may write to leaves: it excludes retain_graph, create_graph and inputs");
@@ -553,7 +553,7 @@ cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *
         cr_tensor *g = w.captures[i].grad;
         if (status != CR_OK) cr_drop(g);
         else if (!g) grads[i] = (cr_tensor *)(uintptr_t)CR_NONE;
-        else {                                      /* a handle of its own, owned like every new one */
+        else {                                      /* a new handle */
             grads[i] = cr_tensor_again(g);
             cr_drop(g);
             if (!grads[i]) status = cr_error_status();

@@ -1,8 +1,8 @@
 /* function.c - a function computed by other means, whose gradient is a closure.
  *
- * A node has one result, a function any number.  So the function is a node whose own result is a token without elements, and each
- * of its results comes from a node behind it: in the walk that one leaves its cotangent with the function and sends on a token.
- * The function's turn comes after all of theirs, and the closure is called once. */
+ * A node has one result, a function any number.  Therefore the function is a node whose own result is a token without elements, and
+ * each of its results is a further node with the token as its input.  In the walk a result node stores its cotangent with the
+ * function and passes on a token.  The function is visited after all of its results, and the closure is called once. */
 #include "graph.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct function {
     int result_of[];                                /* which result saved[j] is, or -1; then the name */
 } function;
 
-/* of the function's node, and of its k-th result's, whose edge keeps f alive */
+/* params of the node of the function, and of the node of its k-th result, whose edge keeps f alive */
 typedef struct function_params { function *f; int k; } function_params;
 
 static function *function_of(const void *params) { return ((const function_params *)params)->f; }
@@ -35,7 +35,7 @@ static void result_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const function_params *r = c->params;
     cr_tensor **parts = cr_walk_parts(r->f, r->f->n_out);
     if (!parts) { dx[0] = NULL; return; }
-    cr_tensor **part = &parts[r->k], *before = *part;              /* there is one already where a result has two nodes: see open_saved */
+    cr_tensor **part = &parts[r->k], *before = *part;              /* a result with two nodes has one already: see open_saved */
     *part = before ? cr_unscope(cr_add(before, g)) : cr_retain(g);
     cr_drop(before);
     dx[0] = !*part ? NULL : c->accumulated ? c->accumulated : cr_empty_like(c->in[0]);
@@ -46,7 +46,7 @@ static const cr_op op_result = {
     .doc = "one result of a function whose gradient is a closure",
 };
 
-/* y becomes the function's k-th result; token: the function's own. */
+/* y becomes the k-th result of the function; token: the result of the function's node. */
 static cr_status attach_result(const function *f, const cr_tensor *token, int k, cr_tensor *y) {
     function_params p = {(function *)(uintptr_t)f, k};
     cr_call c = {.op = &op_result, .params = &p, .n = 1, .in = &token, .dev = y->dev, .out = y};
@@ -56,7 +56,8 @@ static cr_status attach_result(const function *f, const cr_tensor *token, int k,
     return CR_OK;
 }
 
-/* With create_graph a saved result is in the graph.  Its own node may be gone, and the function's must not own it, so it gets another. */
+/* With create_graph a saved result is in the graph.  Its own node may be gone, and the node of the function must not own it, so it
+ * gets a new one. */
 static cr_status open_saved(const cr_call *c, const function *f) {
     cr_status status = CR_OK;
     for (int i = f->n_in; i < c->n && c->differentiable && status == CR_OK; i++)
@@ -100,7 +101,7 @@ static const cr_op op_function = {
     .doc = "a function computed by other means, whose gradient is a closure",
 };
 
-/* ---- as others see it: the results, each with the function's inputs */
+/* ---- for cr_node_look and cr_node_input: each result has the inputs of the function */
 bool cr_is_function(const cr_node *n) { return n->op == &op_result || n->op == &op_function; }
 
 const cr_node *cr_function_behind(const cr_node *n, int *inputs) {
@@ -123,7 +124,7 @@ static function *function_new(const cr_function_use *u) {
     return f;
 }
 
-/* The function's node, with a token as its result.  done is not the node's yet. */
+/* The token: the result of the function's node.  The node does not own ctx yet. */
 static cr_tensor *token_new(const cr_function_use *u, function **made) {
     int n = u->n_in + u->n_saved;
     const cr_tensor **all = malloc(sizeof *all * (size_t)n);
@@ -186,7 +187,7 @@ cr_status cr_function_record(const cr_function_use *u, cr_tensor **results) {
         cr_release(results[k]);
         results[k] = NULL;
     }
-    if (status == CR_OK && f) f->done = u->done;       /* from here on ctx is the node's; a failure leaves it to the caller */
+    if (status == CR_OK && f) f->done = u->done;       /* from here on the node owns ctx; after a failure the caller does */
     else if (status == CR_OK && u->done) u->done(u->ctx);
     cr_release(token);
     return status;

@@ -39,7 +39,7 @@ static cr_status compare_element(const check *k, int i, double *x, int64_t at, d
     if (cr_write(t, CR_F64, x, bytes) != CR_OK) return cr_error_status();
     at_plus = loss(k);
     x[at] = before - k->o.eps;
-    width -= x[at];                                 /* the step as it was rounded */
+    width -= x[at];                                 /* the step after rounding */
     if (cr_write(t, CR_F64, x, bytes) != CR_OK) return cr_error_status();
     at_minus = loss(k);
     x[at] = before;
@@ -88,7 +88,7 @@ static cr_status analytic(check *k, cr_tensor **grads, int *which) {
     cr_generator_free(r);
     if (!c) return cr_error_status();
     k->c = c;
-    if (!cr_in_graph(y)) {                          /* constant as far as the graph knows: every gradient is claimed to be zero */
+    if (!cr_in_graph(y)) {                          /* constant according to the graph: every gradient is 0 */
         for (int j = 0; j < m; j++) grads[j] = (cr_tensor *)(uintptr_t)CR_NONE;
         return CR_OK;
     }

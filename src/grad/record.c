@@ -1,4 +1,4 @@
-/* record.c - turns one run of an op into a node, and opens what a node kept. */
+/* record.c - turns one run of an op into a node, and unpacks saved tensors. */
 #include "graph.h"
 #include "../core/small.h"
 
@@ -8,7 +8,7 @@
 
 static _Atomic uint64_t next_seq = 1;
 
-/* ---- making and freeing nodes: one allocation holds the node, its edges, what it kept and the parameters */
+/* ---- nodes: one allocation holds the node, its edges, its saved tensors and the parameters */
 static void keep_meta(cr_kept *k, const cr_tensor *t, int64_t **dims) {
     int64_t *d = *dims;
     *k = (cr_kept){.dev = t->dev, .dtype = t->dtype, .ndim = t->ndim, .absent = t == CR_NONE, .contiguous = t->contiguous,
@@ -51,7 +51,7 @@ static void node_free(cr_node *n) {
 
 static size_t rounded(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
-/* The node with its arrays placed behind it, which the caller fills; dims: where the sizes and strides go. */
+/* A node with its arrays, which the caller fills.  dims: where the sizes and strides go. */
 static cr_node *node_allocate(const cr_op *op, int n, int n_dims, int64_t **dims) {
     size_t n_aux = op ? (size_t)op->n_aux : 0, params = op ? op->params_bytes : 0;
     size_t at_edges = rounded(sizeof(cr_node)), at_in = at_edges + rounded(sizeof(cr_node *) * (size_t)n);
@@ -93,7 +93,7 @@ cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_t
     for (int i = 0; i < c->n; i++) {
         needs[i] = cr_in_graph(c->in[i]);
         n_dims += 2 * saved[i]->ndim;
-        if (cr_is_behind(c->in[i])) goto done;      /* and cannot catch up */
+        if (cr_is_behind(c->in[i])) goto done;      /* and could not be synchronized */
     }
     for (int k = 0; k < c->op->n_aux; k++) n_dims += 2 * c->aux[k]->ndim;
 
@@ -182,8 +182,9 @@ cr_tensor *cr_kept_open(cr_kept *k, bool take, cr_node *as) {
     return t;
 }
 
-/* ---- the seam */
-/* In place the node is made before the write counts: saved inputs that x overwrote are then found stale, the saved result is not. */
+/* ---- the seam to ops/apply.c */
+/* In place the node is made before the version counts the write: saved inputs that were overwritten are then found modified, the
+ * saved result is not. */
 static cr_status record(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out, bool in_place) {
     cr_node *n = cr_node_new(c, saved, out, in_place);
     if (!n) return cr_error_status();

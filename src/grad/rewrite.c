@@ -1,15 +1,15 @@
-/* rewrite.c - in-place work inside a graph on what has views, as in PyTorch: a write to a view rewrites how the tensor that it is a view of
- * is computed, and all other handles on this memory follow when they are next used.
+/* rewrite.c - recorded in-place writes to tensors that have views, as in PyTorch.  A write to a view gives its base a new node; every
+ * other handle on this memory updates its node when it is next used.
  *
- *     y = f(x); v = y[0]; w = y[1]; v.mul_(2)       v = mul(v as it was, 2); the cotangent of y now goes to v inside of the part and to
- *                                                   f outside of it: y = inset(f(x), v)
- *     w.sum(), y.sum()                              w and y are behind the family: y takes its node, w becomes strided(y)
+ *     y = f(x); v = y[0]; w = y[1]; v.mul_(2)       v = mul(v before, 2); y = inset(f(x), v): the cotangent of y goes to v inside the
+ *                                                   part and to f outside it
+ *     w.sum(), y.sum()                              w and y are stale: y takes the node of the base, w becomes strided(y)
  *
- * Where a view lies is told by its strides over the memory of the tensor, whatever ops led there: so the tensor is turned into the
- * order of its memory first (ops/strided.c), which is what it is in already but for exotic layouts.  Nothing here computes: the values have been written. */
+ * The strides of a view over the memory of its base say where the view lies, whatever ops made it.  The base is first put into the
+ * order of its memory (ops/strided.c), which changes exotic layouts only.  Nothing here computes: the values have been written. */
 #include "graph.h"
 
-/* The tensor of the family, in a handle that belongs to no family. */
+/* A new handle on the base, in no alias set. */
 static cr_tensor *whole_of(const cr_family *f, const cr_tensor *member) {
     cr_tensor *t = cr_tensor_alias(member, &f->whole);
     if (!t) return NULL;
@@ -24,7 +24,7 @@ static cr_tensor *turned(const cr_tensor *x, uint32_t mask) {
     return mask ? cr_index(x, x->ndim, parts) : (cr_tensor *)(uintptr_t)x;
 }
 
-/* The whole in the order of memory, and back. */
+/* The base in the order of memory, and back. */
 typedef struct order { cr_meta meta; int64_t axes[CR_MAX_DIMS], back[CR_MAX_DIMS]; uint32_t turned; bool as_is; } order;
 
 static order order_of(const cr_meta *whole) {
@@ -49,7 +49,7 @@ static cr_tensor *out_of_order(const order *o, cr_tensor *x) {
     return y ? cr_permute(y, y->ndim, o->back) : NULL;
 }
 
-/* A handle on the whole whose node says: as it was, but for x's part. */
+/* A handle on the base whose node is inset(base before, x). */
 static cr_tensor *with_inset(const cr_family *f, const cr_tensor *x) {
     const order o = order_of(&f->whole);
     cr_strided_params part;
@@ -82,7 +82,7 @@ cr_status cr_rewrite(cr_tensor *x) {
     return whole ? CR_OK : cr_error_status();
 }
 
-/* The node that a view would have, had it been taken now. */
+/* The node of the view, taken from the base as it is now. */
 static cr_node *taken_again(const cr_family *f, const cr_tensor *view) {
     const order o = order_of(&f->whole);
     cr_strided_params part;
@@ -105,12 +105,12 @@ cr_status cr_follow(cr_tensor *t) {
     const cr_family *f = atomic_load_explicit(&t->family, memory_order_relaxed);
     cr_node *n = t->flags & CR_FLAG_VIEW ? taken_again(f, t) : cr_node_retain(f->node);
     if (!n) return cr_error_status();
-    cr_spin_lock(&t->lock);                         /* threads that read t may be here at the same time: one is first */
+    cr_spin_lock(&t->lock);                         /* several threads that read t may arrive here: the first one updates it */
     cr_node *other = n;
     if (cr_is_behind(t)) {
         other = t->node;
         t->node = n;
-        if (!(t->flags & CR_FLAG_REQUIRES_GRAD)) t->flags |= CR_FLAG_REQUIRES_GRAD;      /* others read the flags */
+        if (!(t->flags & CR_FLAG_REQUIRES_GRAD)) t->flags |= CR_FLAG_REQUIRES_GRAD;      /* other threads read the flags: no write without need */
         atomic_store_explicit(&t->rewrites, f->rewrites, memory_order_release);
     }
     cr_spin_unlock(&t->lock);

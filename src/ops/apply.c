@@ -200,7 +200,7 @@ typedef struct op_work { const cr_call *call; cr_tensor *out, *const *aux; } op_
 static cr_status run_forward(const void *work) {
     const op_work *w = work;
     const cr_op *op = w->call->op;
-    return op->forward ? op->forward(w->call, w->out, w->aux) : CR_OK;         /* a view is finished once it is placed */
+    return op->forward ? op->forward(w->call, w->out, w->aux) : CR_OK;         /* a view needs no kernel */
 }
 
 /* seen: the call with the inputs that the kernel reads. */
@@ -283,8 +283,8 @@ static cr_ew_params ew_params(const cr_program *p, const double *params) {
     return q;
 }
 
-/* ---- the short path: contiguous tensors of one shape, float dtype and device, and numbers.  Nothing to promote,
- * broadcast or move. */
+/* ---- the short path: contiguous tensors of one shape, float dtype and device, and plain numbers: no promotion, no broadcasting,
+ * no transfer */
 
 static bool alike(const cr_tensor *t, const cr_tensor *lead) {
     if (!t->contiguous || t->dtype != lead->dtype || t->ndim != lead->ndim || t->dev != lead->dev) return false;
@@ -394,7 +394,7 @@ static cr_status ew_forward(const cr_call *c, cr_tensor *out, cr_tensor *const a
     return ew_write(c, out);
 }
 
-/* What the wanted gradients read: the table of each gradient program says so. */
+/* The inputs and the result that the wanted gradients read, from the table of each gradient program. */
 static uint32_t ew_saves(const cr_call *c) {
     const cr_program *p = ew(c)->program;
     const cr_gradient *g = cr_program_gradient(p);
@@ -405,8 +405,8 @@ static uint32_t ew_saves(const cr_call *c) {
     return saves;
 }
 
-/* May g's memory take input i's gradient?  It is the walk's alone, and no other gradient of this op reads it. */
-static bool spent(const cr_call *c, const cr_tensor *g, int i) {
+/* Can the gradient of input i be written over g?  Nothing but the walk references g, and no other gradient of this op reads it. */
+static bool reusable(const cr_call *c, const cr_tensor *g, int i) {
     for (int k = 0; k < c->n; k++) if (k != i && c->needs[k]) return false;
     return !c->differentiable && atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->offset && g->contiguous;
 }
@@ -428,7 +428,7 @@ static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         for (int j = 0; j < d->n; j++)
             in[j] = d->from[j] < p->n_in ? c->in[d->from[j]] : d->from[j] == p->n_in ? c->out : g;
         const cr_tensor *lead = short_lead(d->program, in);
-        const bool over = lead && lead->dtype == g->dtype && lead->numel == g->numel && spent(c, g, i);
+        const bool over = lead && lead->dtype == g->dtype && lead->numel == g->numel && reusable(c, g, i);
         dx[i] = over ? run_short(d->program, lead, in, q->params, g) : cr_apply_program(d->program, in, q->params);
     }
 }

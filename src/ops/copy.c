@@ -1,4 +1,4 @@
-/* copy.c - the same values elsewhere: clone, contiguous, cast and move (cr_to), and writing in place (cr_copy_, cr_fill_, cr_write). */
+/* copy.c - copies: clone, contiguous, cast and transfer (cr_to), and in-place writes (cr_copy_, cr_fill_, cr_write). */
 #include "compose.h"
 
 #include <stdlib.h>
@@ -90,7 +90,7 @@ cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
     if (x->dtype == dt && x->dev == dev) return cr_alias(x);
     if (x->dev == dev) return cr_apply(&cr_op_cast, 1, &x, &(cast_params){dt});
     if (x->dtype == dt) return cr_apply(&cr_op_transfer, 1, &x, &(transfer_params){dev});
-    const bool later = dev->host && !x->dev->host;   /* cast where memory is the host's: a GPU may not have both dtypes */
+    const bool later = dev->host && !x->dev->host;   /* cast on the host: a GPU may not have both dtypes */
     cr_scope_begin();
     cr_tensor *half = later ? cr_to(x, x->dtype, dev) : cr_to(x, dt, x->dev);
     return cr_leave(half ? cr_to(half, dt, dev) : NULL);
@@ -98,7 +98,7 @@ cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
 
 /* ---- in place */
 
-/* (x, y) -> y: x takes part so that a graph it came from ends here, with gradient 0. */
+/* (x, y) -> y.  x is an input, so the graph of its old value ends here with gradient 0. */
 static cr_program overwrite = {
     .name = "copy_", .doc = "b", .rule = CR_RULE_ANY, .n_in = 2, .n_out = 1, .out = {1}, .fused = -1, .differentiable = true, .refs = -1,
 };
@@ -126,10 +126,10 @@ static cr_status write_elements(cr_tensor *x, const cr_tensor *y) {
     return status;
 }
 
-/* Is y what x is already, in its graph too?  So x[0] += 1 ends in Python: x[0] = what was written there. */
+/* Are x and y the same elements with the same node?  In Python x[0] += 1 ends with such a copy: x[0] = x[0]. */
 static bool is_there(const cr_tensor *x, const cr_tensor *y, bool recorded) {
-    const bool family = atomic_load_explicit(&x->family, memory_order_relaxed) == atomic_load_explicit(&y->family, memory_order_relaxed);
-    return cr_same_elements(x, y) && (!recorded || x->node == y->node || (family && x->flags & y->flags & CR_FLAG_VIEW));
+    const bool same_base = atomic_load_explicit(&x->family, memory_order_relaxed) == atomic_load_explicit(&y->family, memory_order_relaxed);
+    return cr_same_elements(x, y) && (!recorded || x->node == y->node || (same_base && x->flags & y->flags & CR_FLAG_VIEW));
 }
 
 static cr_status copy_into(cr_tensor *x, const cr_tensor *y) {

@@ -1,4 +1,4 @@
-/* update.c - cr_program_update: one program over many sets of tensors, in place, in one call of the device (an optimizer's step). */
+/* update.c - cr_program_update: one program over many sets of tensors, in place, in one kernel call (the step of an optimizer). */
 #include "compose.h"
 #include "programs.h"
 #include "walk.h"
@@ -39,8 +39,8 @@ static const range *touched(const range *written, int64_t n, const range *r) {
     return low < n && w->storage == r->storage && w->low < r->high && r->high > r->low ? w : NULL;
 }
 
-/* The runs are independent, so nothing that one of them writes may be read or written by another; an input of the same run may
- * be the very elements of a result. */
+/* The runs are independent: no run may read or write what another run writes.  An input may be the same elements as a result of
+ * its own run. */
 static cr_status check_overlap(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in) {
     int64_t n = 0;
     range *written = malloc(sizeof *written * (size_t)(count * p->n_out));
