@@ -1,7 +1,9 @@
-/* backward.c - the walk from results to leaves.  It visits nodes in order of falling sequence number, so every cotangent is
- * complete when its node is visited.  There is no recursion: a chain of ten million nodes needs a heap of one.
+/* backward.c - the walk from results to leaves.  It visits nodes in order of falling sequence
+ * number, so every cotangent is complete when its node is visited.  There is no recursion: a chain
+ * of ten million nodes needs a heap of one.
  *
- * Several threads may walk graphs that share nodes, so each walk stores what it knows about nodes in its own tables. */
+ * Several threads may walk graphs that share nodes, so each walk stores what it knows about nodes
+ * in its own tables. */
 #include "graph.h"
 
 #include <stdlib.h>
@@ -120,7 +122,8 @@ static bool exclusive(const cr_tensor *t) {
     return atomic_load(&t->refs) == 1 && atomic_load(&t->storage->refs) == 1 && t->contiguous && !t->node;
 }
 
-/* sum := sum + d, in place where sum has no other reference.  Takes the reference to sum; returns an owned tensor. */
+/* sum := sum + d, in place where sum has no other reference.  Takes the reference to sum; returns
+ * an owned tensor. */
 static cr_tensor *accumulate(cr_tensor *sum, const cr_tensor *d, bool differentiable) {
     if (!differentiable && exclusive(sum) && sum->dtype == d->dtype) {
         if (cr_add_(sum, d)) return sum;
@@ -148,7 +151,8 @@ static cr_tensor *accumulated_for(const walk *w, const cr_node *n) {
     return s ? s->cotangent : NULL;
 }
 
-/* Undoes broadcasting and promotion for every op: sums d to the shape of the input and casts it to its dtype. */
+/* Undoes broadcasting and promotion for every op: sums d to the shape of the input and casts it to
+ * its dtype. */
 static cr_tensor *unbroadcast(cr_tensor *d, const cr_kept *in) {
     int64_t axes[CR_MAX_DIMS], *shape = in->dims;
     int n = 0, extra = d->ndim - in->ndim;
@@ -200,7 +204,8 @@ static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
     return g;
 }
 
-/* t->grad += g, one thread at a time.  The first gradient is stored without a copy where nothing else references it. */
+/* t->grad += g, one thread at a time.  The first gradient is stored without a copy where nothing
+ * else references it. */
 static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ours) {
     const bool graph = w->o.create_graph, keep = graph || (only_ours && atomic_load(&g->storage->refs) == 1 && g->contiguous);
     cr_word_lock(&t->adding);
@@ -232,8 +237,8 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
     return cr_anomaly && d != CR_NONE ? cr_check_finite(cr_call_name(c), i < 10 ? where : "gradient", NULL, d) : CR_OK;
 }
 
-/* Unpacks the saved tensors of n into c's in, out and aux.  Without retain_graph the walk takes them from the node under its lock, so
- * a second walk, in any thread, finds all of them or none. */
+/* Unpacks the saved tensors of n into c's in, out and aux.  Without retain_graph the walk takes
+ * them from the node under its lock, so a second walk, in any thread, finds all of them or none. */
 static cr_status open_kept(const walk *w, cr_node *n, cr_call *c, const cr_tensor **in) {
     const bool graph = w->o.create_graph, take = !graph && !w->o.retain_graph;
     if (n->saved) cr_spin_lock(&n->head.lock);
@@ -254,7 +259,8 @@ static cr_status open_kept(const walk *w, cr_node *n, cr_call *c, const cr_tenso
     return have ? CR_OK : cr_error_status();
 }
 
-/* dx[i] = a b.  Where that is the whole gradient of a leaf and nothing else reads it, on_product may take the two factors instead. */
+/* dx[i] = a b.  Where that is the whole gradient of a leaf and nothing else reads it, on_product
+ * may take the two factors instead. */
 static cr_tensor *product(int i, const cr_tensor *a, const cr_tensor *b) {
     const walk *w = current;
     const cr_node *leaf = w->at->edges[i];
@@ -281,7 +287,8 @@ static cr_status deliver_all(walk *w, cr_node *n, const cr_call *c, cr_tensor *c
     return CR_OK;
 }
 
-/* Visits the leaves among n's inputs that no other node of the walk uses: their gradients are complete. */
+/* Visits the leaves among n's inputs that no other node of the walk uses: their gradients are
+ * complete. */
 static cr_status finish_leaves(walk *w, const cr_node *n) {
     for (int i = 0; i < n->n; i++) {
         cr_node *leaf = n->edges[i];
@@ -292,7 +299,8 @@ static cr_status finish_leaves(walk *w, const cr_node *n) {
     return CR_OK;
 }
 
-/* Runs the gradient of n's op in a scope of its own; in, dx and needs have an entry for each input. */
+/* Runs the gradient of n's op in a scope of its own; in, dx and needs have an entry for each
+ * input. */
 static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_tensor **in, cr_tensor **dx, bool *needs) {
     const bool graph = w->o.create_graph;
     cr_call c = {.op = n->op, .params = n->params, .n = n->n, .in = in, .dev = g->dev, .needs = needs, .differentiable = graph,
@@ -345,11 +353,13 @@ static cr_status to_tensor(walk *w, const cr_node *n, cr_tensor *g, bool only_ou
     return status;
 }
 
-/* The cotangent of n is complete: runs the hooks, stores the gradient where it is asked for, continues with the inputs. */
+/* The cotangent of n is complete: runs the hooks, stores the gradient where it is asked for,
+ * continues with the inputs. */
 static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
     cr_tensor *g = run_hooks(n, cotangent);
     cr_status status = g ? CR_OK : cr_error_status();
-    /* Other walks add in place to the gradient of a leaf, so a gradient that this walk reads later is copied. */
+    /* Other walks add in place to the gradient of a leaf, so a gradient that this walk reads later
+     * is copied. */
     const bool only_ours = status == CR_OK && !n->op && (g != cotangent || atomic_load(&g->refs) == 1);
     const capture *asked = capture_of(w, n);
     const bool adds = asked && w->o.n_inputs;
@@ -463,7 +473,8 @@ static cr_status reachable(walk *w, list *l) {
     return status;
 }
 
-/* Checkpoints turn counting off: the graph that they recompute has more edges to the leaves, and reads them. */
+/* Checkpoints turn counting off: the graph that they recompute has more edges to the leaves, and
+ * reads them. */
 static cr_status count_uses(walk *w) {
     list seen = {0};
     cr_status status = reachable(w, &seen);
@@ -483,7 +494,8 @@ static int by_seq(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Marks every node reachable from the roots; in order of rising seq a node leads on if it is asked for or one of its inputs does. */
+/* Marks every node reachable from the roots; in order of rising seq a node leads on if it is asked
+ * for or one of its inputs does. */
 static cr_status mark_paths(walk *w) {
     list seen = {0};
     cr_status status = reachable(w, &seen);

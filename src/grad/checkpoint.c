@@ -1,5 +1,6 @@
-/* checkpoint.c - activation checkpointing.  f(inputs) runs without recording.  The backward pass runs it again, recorded, and the
- * walk continues through the new graph.  Generators give the same random numbers both times (the tape of core/rng.c). */
+/* checkpoint.c - activation checkpointing.  f(inputs) runs without recording.  The backward pass
+ * runs it again, recorded, and the walk continues through the new graph.  Generators give the same
+ * random numbers both times (the tape of core/rng.c). */
 #include "graph.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
-/* custom.c - ops registered by name: a forward and a gradient written with the public functions.  Each use is a function
- * (function.c) whose gradient reads the inputs, the result and a copy of the parameters. */
+/* custom.c - ops registered by name: a forward and a gradient written with the public functions.
+ * Each use is a function (function.c) whose gradient reads the inputs, the result and a copy of the
+ * parameters. */
 #include "graph.h"
 #include "../core/os.h"
 

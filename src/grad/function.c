@@ -1,8 +1,9 @@
 /* function.c - a function computed by other means, whose gradient is a closure.
  *
- * A node has one result, a function any number.  Therefore the function is a node whose own result is a token without elements, and
- * each of its results is a further node with the token as its input.  In the walk a result node stores its cotangent with the
- * function and passes on a token.  The function is visited after all of its results, and the closure is called once. */
+ * A node has one result, a function any number.  Therefore the function is a node whose own result
+ * is a token without elements, and each of its results is a further node with the token as its
+ * input.  In the walk a result node stores its cotangent with the function and passes on a token.
+ * The function is visited after all of its results, and the closure is called once. */
 #include "graph.h"
 
 #include <stdlib.h>
@@ -17,7 +18,8 @@ typedef struct function {
     int result_of[];                                /* which result saved[j] is, or -1; then the name */
 } function;
 
-/* params of the node of the function, and of the node of its k-th result, whose edge keeps f alive */
+/* params of the node of the function, and of the node of its k-th result, whose edge keeps f
+ * alive */
 typedef struct function_params { function *f; int k; } function_params;
 
 static function *function_of(const void *params) { return ((const function_params *)params)->f; }
@@ -56,8 +58,8 @@ static cr_status attach_result(const function *f, const cr_tensor *token, int k,
     return CR_OK;
 }
 
-/* With create_graph a saved result is in the graph.  Its own node may be gone, and the node of the function must not own it, so it
- * gets a new one. */
+/* With create_graph a saved result is in the graph.  Its own node may be gone, and the node of the
+ * function must not own it, so it gets a new one. */
 static cr_status open_saved(const cr_call *c, const function *f) {
     cr_status status = CR_OK;
     for (int i = f->n_in; i < c->n && c->differentiable && status == CR_OK; i++)

@@ -1,5 +1,6 @@
-/* gradcheck.c - gradients against central differences, in f64, for a random cotangent: L(x) = sum(f(x) * c).
- * A random cotangent matters: the gradient of sum(softmax(x)) is zero whatever softmax does. */
+/* gradcheck.c - gradients against central differences, in f64, for a random cotangent: L(x) =
+ * sum(f(x) * c).  A random cotangent matters: the gradient of sum(softmax(x)) is zero whatever
+ * softmax does. */
 #include "graph.h"
 
 #include <math.h>
@@ -114,7 +115,8 @@ cr_status cr_gradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *
     return run(&k);
 }
 
-/* ---- second order: h_k(x, v) = d <f(x), v> / d x_k is a function like any other; its gradients are checked */
+/* ---- second order: h_k(x, v) = d <f(x), v> / d x_k is a function like any other; its gradients
+ * are checked */
 typedef struct second { cr_function f; void *ctx; int n, k; } second;
 
 static cr_tensor *gradient_of_input(int n, const cr_tensor *const *in, void *ctx) {

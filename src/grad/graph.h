@@ -1,11 +1,13 @@
-/* graph.h - the recorded graph.  A node is one use of an op; its edges lead to the nodes that made its inputs.
+/* graph.h - the recorded graph.  A node is one use of an op; its edges lead to the nodes that made
+ * its inputs.
  *
- * A node never owns tensor handles.  It saves the tensors that its gradient reads as storage plus layout, so a graph has no
- * cycles, and dropping a result frees everything that only the result kept alive.  A leaf that requires a gradient has a node
- * without an op.
+ * A node never owns tensor handles.  It saves the tensors that its gradient reads as storage plus
+ * layout, so a graph has no cycles, and dropping a result frees everything that only the result
+ * kept alive.  A leaf that requires a gradient has a node without an op.
  *
- * Threads share nodes: the node of a leaf always, others where their graphs meet.  Therefore each walk stores its own data about
- * nodes in its own tables (backward.c).  In the node only the weak handle, the hooks and the saved tensors change, under head.lock. */
+ * Threads share nodes: the node of a leaf always, others where their graphs meet.  Therefore each
+ * walk stores its own data about nodes in its own tables (backward.c).  In the node only the weak
+ * handle, the hooks and the saved tensors change, under head.lock. */
 #ifndef CR_GRAPH_H
 #define CR_GRAPH_H
 
@@ -47,10 +49,11 @@ struct cr_node {
 };
 
 cr_node *cr_leaf_node(cr_tensor *t);                /* the node of a tensor that requires a gradient; made on first use for a leaf */
-/* Fails where a saved tensor was freed or written since.  Under head.lock, as is the next function. */
+/* Fails where a saved tensor was freed or written since.  Under head.lock, as is the next
+ * function. */
 cr_status cr_node_check_saved(const cr_node *n);
-/* A handle of a saved tensor, with data where it was saved.  take: ownership moves from the node to the handle.  `as`: the node of
- * the handle under create_graph, else NULL. */
+/* A handle of a saved tensor, with data where it was saved.  take: ownership moves from the node to
+ * the handle.  `as`: the node of the handle under create_graph, else NULL. */
 cr_tensor *cr_kept_open(cr_kept *k, bool take, cr_node *as);
 void       cr_grad_put(cr_tensor *t, cr_tensor *g); /* t->grad = g, and takes the reference; NULL: none */
 
@@ -58,25 +61,28 @@ void       cr_grad_put(cr_tensor *t, cr_tensor *g); /* t->grad = g, and takes th
 cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_tensor *out, unsigned out_version_ahead);
 void     cr_node_attach(cr_node *n, cr_tensor *out);          /* n becomes the node of out */
 void     cr_node_keep(cr_node *n, int i, const cr_tensor *t);  /* saves the data of input i, which is t, in addition to what the op saves */
-/* For a handle that a user's function returned.  A handle in a scope stays there; a handle in no scope is owned by the caller, so it
- * is moved into the scope of the thread. */
+/* For a handle that a user's function returned.  A handle in a scope stays there; a handle in no
+ * scope is owned by the caller, so it is moved into the scope of the thread. */
 cr_tensor *cr_adopt(cr_tensor *t);
 cr_tensor *cr_tensor_again(const cr_tensor *t);     /* a new handle with the node of t */
 void     cr_grad_start(void);                       /* fills the seam in ops/apply.c */
 
-/* rewrite.c.  cr_rewrite: x was written in place and has a new node: updates the node of its base.  cr_follow: updates the node of a
- * stale handle from the base. */
+/* rewrite.c.  cr_rewrite: x was written in place and has a new node: updates the node of its base.
+ * cr_follow: updates the node of a stale handle from the base. */
 cr_status cr_rewrite(cr_tensor *x);
 cr_status cr_follow(cr_tensor *t);
 
-/* The node that holds n's inputs, and their number.  For a result of a function that is the function, without its saved tensors. */
+/* The node that holds n's inputs, and their number.  For a result of a function that is the
+ * function, without its saved tensors. */
 const cr_node *cr_function_behind(const cr_node *n, int *inputs);
 bool cr_is_function(const cr_node *n);
 
-/* Called by the op of activation checkpointing during a walk: the walk continues with the cotangent in y's graph. */
+/* Called by the op of activation checkpointing during a walk: the walk continues with the cotangent
+ * in y's graph. */
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);
 
-/* The cotangents that the walk has accumulated for the n results of a function, NULL where there is none yet. */
+/* The cotangents that the walk has accumulated for the n results of a function, NULL where there is
+ * none yet. */
 cr_tensor **cr_walk_parts(const void *function, int n);       /* NULL: no memory */
 void        cr_walk_parts_free(const void *function);
 

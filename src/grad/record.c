@@ -183,8 +183,8 @@ cr_tensor *cr_kept_open(cr_kept *k, bool take, cr_node *as) {
 }
 
 /* ---- the seam to ops/apply.c */
-/* In place the node is made before the version counts the write: saved inputs that were overwritten are then found modified, the
- * saved result is not. */
+/* In place the node is made before the version counts the write: saved inputs that were overwritten
+ * are then found modified, the saved result is not. */
 static cr_status record(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out, bool in_place) {
     cr_node *n = cr_node_new(c, saved, out, in_place);
     if (!n) return cr_error_status();

@@ -1,12 +1,14 @@
-/* rewrite.c - recorded in-place writes to tensors that have views, as in PyTorch.  A write to a view gives its base a new node; every
- * other handle on this memory updates its node when it is next used.
+/* rewrite.c - recorded in-place writes to tensors that have views, as in PyTorch.  A write to a
+ * view gives its base a new node; every other handle on this memory updates its node when it is
+ * next used.
  *
  *     y = f(x); v = y[0]; w = y[1]; v.mul_(2)       v = mul(v before, 2); y = inset(f(x), v): the cotangent of y goes to v inside the
  *                                                   part and to f outside it
  *     w.sum(), y.sum()                              w and y are stale: y takes the node of the base, w becomes strided(y)
  *
- * The strides of a view over the memory of its base say where the view lies, whatever ops made it.  The base is first put into the
- * order of its memory (ops/strided.c), which changes exotic layouts only.  Nothing here computes: the values have been written. */
+ * The strides of a view over the memory of its base say where the view lies, whatever ops made it.
+ * The base is first put into the order of its memory (ops/strided.c), which changes exotic layouts
+ * only.  Nothing here computes: the values have been written. */
 #include "graph.h"
 
 /* A new handle on the base, in no alias set. */

@@ -1,11 +1,12 @@
-/* apply.c - the executor.  Every run of a kernel is a plan: prepare fills it, cr_execute runs and commits it.
+/* apply.c - runs ops.  Every kernel runs in three steps:
  *
- *   prepare   check the inputs, move them to one device, infer the result, find a place for it
- *   run       the kernel, timed for the profile and ended by an interruption
- *   commit    record a node, count the version of what was written in place, look for NaN in anomaly mode
+ *   prepare   check the inputs, move them to one device, infer the result, allocate it
+ *   run       the kernel, timed for the profile; an interruption makes it fail
+ *   commit    record a node, count the version of memory written in place, check for NaN in anomaly mode
  *
- * Plans: an op with a new result, an op in place, contiguous tensors of one shape (the short path), an optimizer's update
- * (update.c), copies (copy.c). */
+ * A cr_run is the outcome of the first step, and cr_execute does the other two.  There is one way to
+ * prepare for each of: an op with a new result, an op in place, contiguous tensors of one shape (the
+ * short path), updates of optimizers (update.c), copies (copy.c). */
 #include "compose.h"
 #include "walk.h"
 
@@ -41,15 +42,17 @@ const char *cr_call_name(const cr_call *c) {
     return c->op->name_of ? c->op->name_of(c->params) : c->op->name;
 }
 
-/* ---- the executor */
+/* ---- the executor, inlined into the paths of small ops: the call and the struct would cost them 5 % */
 static inline __attribute__((always_inline)) cr_status execute(const cr_run *p) {
     const cr_recorder *r = recorder;
     const double start = cr_profile_start();
     cr_status status = cr_finished(p->name, p->kernel(p->work));
-    if (start > 0) cr_profile_event(start, p->kind, p->name, p->n_in, p->in, p->n_out, (const cr_tensor *const *)p->out);
+    const cr_tensor *const *out = (const cr_tensor *const *)p->out;
+    if (start > 0) cr_profile_event(start, p->kind, p->name, p->n_in, p->in, p->n_out, out);
     if (status == CR_OK && p->saved) status = r->record(p->call, p->saved, p->out[0], p->in_place);
-    if (p->in_place)                                /* also after a failure: a part may be written */
-        for (int i = 0; i < p->n_out; i++) atomic_fetch_add(&p->out[i]->storage->version, 1);
+    if (p->in_place) {                              /* also after a failure: a part may be written */
+        for (int i = 0; i < p->n_out; i++) atomic_fetch_add(&out[i]->storage->version, 1);
+    }
     if (status == CR_OK && p->call && cr_anomaly && r) status = r->check(p->call, p->out[0]);
     return status;
 }
@@ -70,7 +73,8 @@ cr_status cr_catch_up(const cr_tensor *t) {
     return r ? r->catch_up((cr_tensor *)(uintptr_t)t) : CR_OK;
 }
 
-/* ---- prepare: a call's inputs as an array of borrowed handles that may be replaced, on the stack unless an op takes many */
+/* ---- prepare: a call's inputs as an array of borrowed handles that may be replaced, on the stack
+ * unless an op takes many */
 enum { FEW = 16 };
 typedef struct inputs { const cr_tensor *few[FEW], **list; bool scope; } inputs;
 
@@ -110,7 +114,8 @@ static cr_status check_inputs(const cr_call *c) {
     return CR_OK;
 }
 
-/* A plain number stays where it was made: elementwise kernels of every device read it from there. */
+/* A plain number stays where it was made: elementwise kernels of every device read it from
+ * there. */
 static bool is_number(const cr_call *c, const cr_tensor *t) {
     return c->op == &cr_op_elementwise && t->flags & CR_FLAG_WEAK && t->dev->host && !cr_in_graph(t);
 }
@@ -206,9 +211,10 @@ static cr_status run_forward(const void *work) {
 /* seen: the call with the inputs that the kernel reads. */
 static cr_status execute_op(const cr_call *c, const cr_call *seen, cr_tensor *out, cr_tensor *const aux[]) {
     const bool recorded = c->op->grad && may_record(out) && records(c);
-    return execute(&(cr_run){.kind = "op", .name = cr_call_name(c), .kernel = run_forward, .work = &(op_work){seen, out, aux},
-                                .n_in = c->n, .in = c->in, .n_out = 1, .out = &out,
-                                .call = c, .saved = recorded ? seen->in : NULL});
+    return execute(&(cr_run){
+        .kind = "op", .name = cr_call_name(c), .kernel = run_forward, .work = &(op_work){seen, out, aux},
+        .n_in = c->n, .in = c->in, .n_out = 1, .out = &out, .call = c, .saved = recorded ? seen->in : NULL,
+    });
 }
 
 static bool needs_copies(const cr_call *c) {
@@ -236,7 +242,8 @@ static cr_status execute_contiguous(const cr_call *c, cr_tensor *out, cr_tensor 
     return status;
 }
 
-/* Everything after the inputs are known to be usable.  kept: takes the auxiliary results, or NULL. */
+/* Everything after the inputs are known to be usable.  kept: takes the auxiliary results, or
+ * NULL. */
 static cr_tensor *run(cr_call *c, cr_tensor *kept[]) {
     cr_meta m, aux_meta[CR_MAX_AUX];
     cr_tensor *aux[CR_MAX_AUX] = {NULL};
@@ -283,8 +290,8 @@ static cr_ew_params ew_params(const cr_program *p, const double *params) {
     return q;
 }
 
-/* ---- the short path: contiguous tensors of one shape, float dtype and device, and plain numbers: no promotion, no broadcasting,
- * no transfer */
+/* ---- the short path: contiguous tensors of one shape, float dtype and device, and plain numbers:
+ * no promotion, no broadcasting, no transfer */
 
 static bool alike(const cr_tensor *t, const cr_tensor *lead) {
     if (!t->contiguous || t->dtype != lead->dtype || t->ndim != lead->ndim || t->dev != lead->dev) return false;
@@ -327,16 +334,16 @@ cr_status cr_run_walks(const void *work) {
 }
 
 /* Fills c and q, which it uses.  Is the call to be recorded? */
-static bool short_records(cr_call *c, cr_ew_params *q, const cr_program *p, const cr_tensor *const *in, const double *params,
-                          const cr_tensor *out) {
+static bool short_records(cr_call *c, cr_ew_params *q, const cr_program *p, const cr_tensor *const *in,
+                          const double *params, const cr_tensor *out) {
     if (!recorder || !p->differentiable || out->dtype == CR_BOOL) return false;
     *q = ew_params(p, params);
     *c = (cr_call){.op = &cr_op_elementwise, .params = q, .n = p->n_in, .in = in, .dev = out->dev, .out = out};
     return records(c);
 }
 
-static cr_status execute_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in, const double *params,
-                               cr_tensor *out, bool in_place) {
+static cr_status execute_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in,
+                               const double *params, cr_tensor *out, bool in_place) {
     cr_walk w;
     w.program = p, w.params = params, w.compute = lead->dtype == CR_F64 ? CR_F64 : CR_F32;
     w.ndim = 1, w.shape[0] = w.numel = out->numel;
@@ -347,16 +354,19 @@ static cr_status execute_short(const cr_program *p, const cr_tensor *lead, const
     cr_ew_params q;
     cr_call c;
     const bool recorded = !in_place && short_records(&c, &q, p, in, params, out);
-    return execute(&(cr_run){.kind = "op", .name = p->name, .kernel = cr_run_walks, .work = &work, .n_in = p->n_in, .in = in,
-                             .n_out = 1, .out = &out, .in_place = in_place, .call = recorded ? &c : NULL, .saved = recorded ? in : NULL});
+    return execute(&(cr_run){
+        .kind = "op", .name = p->name, .kernel = cr_run_walks, .work = &work, .n_in = p->n_in, .in = in, .n_out = 1,
+        .out = &out, .in_place = in_place, .call = recorded ? &c : NULL, .saved = recorded ? in : NULL,
+    });
 }
 
 /* memory: lead's shape and dtype, used by nothing else, for the result; NULL: new. */
-static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in, const double *params,
-                            const cr_tensor *memory) {
+static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in,
+                            const double *params, const cr_tensor *memory) {
     const cr_device *dev = lead->dev;
     const cr_dtype dt = p->rule == CR_RULE_TEST ? CR_BOOL : lead->dtype;
-    cr_storage *s = memory ? cr_storage_retain(memory->storage) : dev->allocate(dev, (size_t)lead->numel * cr_dtype_size(dt));
+    const size_t bytes = (size_t)lead->numel * cr_dtype_size(dt);
+    cr_storage *s = memory ? cr_storage_retain(memory->storage) : dev->allocate(dev, bytes);
     cr_tensor *out = s ? cr_tensor_like(s, lead, dt) : NULL;
     if (!out || execute_short(p, lead, in, params, out, false) == CR_OK) return out;
     cr_release(out);
@@ -394,7 +404,8 @@ static cr_status ew_forward(const cr_call *c, cr_tensor *out, cr_tensor *const a
     return ew_write(c, out);
 }
 
-/* The inputs and the result that the wanted gradients read, from the table of each gradient program. */
+/* The inputs and the result that the wanted gradients read, from the table of each gradient
+ * program. */
 static uint32_t ew_saves(const cr_call *c) {
     const cr_program *p = ew(c)->program;
     const cr_gradient *g = cr_program_gradient(p);
@@ -405,7 +416,8 @@ static uint32_t ew_saves(const cr_call *c) {
     return saves;
 }
 
-/* Can the gradient of input i be written over g?  Nothing but the walk references g, and no other gradient of this op reads it. */
+/* Can the gradient of input i be written over g?  Nothing but the walk references g, and no other
+ * gradient of this op reads it. */
 static bool reusable(const cr_call *c, const cr_tensor *g, int i) {
     for (int k = 0; k < c->n; k++) if (k != i && c->needs[k]) return false;
     return !c->differentiable && atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->offset && g->contiguous;
@@ -493,7 +505,8 @@ cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
 
 /* ---- in place: the plan */
 
-/* An input that shares storage with x but not element for element would be read after it was overwritten. */
+/* An input that shares storage with x but not element for element would be read after it was
+ * overwritten. */
 static bool shifted_overlap(const cr_tensor *x, const cr_tensor *t) {
     return t->storage == x->storage && t != x && !cr_same_elements(t, x);
 }
@@ -525,13 +538,15 @@ static cr_status copy_overlapping(cr_call *c, inputs *given, const cr_tensor *x)
 
 static cr_status check_dtype_into(const char *name, cr_dtype result, const cr_tensor *x) {
     if (cr_can_cast(result, x->dtype)) return CR_OK;
-    return cr_fail(CR_BAD_TYPE, name, "a result of dtype %s cannot be written into %s", cr_dtype_name(result), cr_dtype_name(x->dtype));
+    return cr_fail(CR_BAD_TYPE, name, "a result of dtype %s cannot be written into %s", cr_dtype_name(result),
+                   cr_dtype_name(x->dtype));
 }
 
 /* Does the result fit into x? */
 static cr_status check_target(const cr_call *c, const cr_meta *result, const cr_tensor *x) {
     const char *name = cr_call_name(c);
-    if (c->dev != x->dev) return cr_fail(CR_BAD_VALUE, name, "operands on two devices, %s and %s", x->dev->name, c->dev->name);
+    if (c->dev != x->dev)
+        return cr_fail(CR_BAD_VALUE, name, "operands on two devices, %s and %s", x->dev->name, c->dev->name);
     if (!cr_shape_equal(result->ndim, result->shape, x->ndim, x->shape))
         return cr_fail(CR_BAD_VALUE, name, "a result of shape %s cannot be written into %s",
                        cr_shape_text(result->ndim, result->shape).s, cr_shape_text(x->ndim, x->shape).s);
@@ -550,8 +565,10 @@ static cr_status execute_write(cr_call *c, inputs *given, cr_tensor *x) {
         return cr_error_status();
     const bool recorded = c->op == &cr_op_elementwise && records(c);
     c->out = x;
-    return execute(&(cr_run){.kind = "op", .name = cr_call_name(c), .kernel = run_write, .work = &(op_work){c, x, NULL}, .n_in = c->n, .in = c->in,
-                                 .n_out = 1, .out = &x, .in_place = true, .call = c, .saved = recorded ? c->in : NULL});
+    return execute(&(cr_run){
+        .kind = "op", .name = cr_call_name(c), .kernel = run_write, .work = &(op_work){c, x, NULL}, .n_in = c->n,
+        .in = c->in, .n_out = 1, .out = &x, .in_place = true, .call = c, .saved = recorded ? c->in : NULL,
+    });
 }
 
 /* The op's kernel writes x. */
@@ -564,7 +581,8 @@ static cr_tensor *write_directly(cr_call *c, cr_tensor *x) {
     return status == CR_OK ? x : NULL;
 }
 
-/* The result is computed in new memory and copied into x, which ends the history of x as any copy_ does. */
+/* The result is computed in new memory and copied into x, which ends the history of x as any copy_
+ * does. */
 static cr_tensor *write_by_copy(const cr_call *c, cr_tensor *x) {
     cr_tensor *y = cr_apply(c->op, c->n, c->in, c->params), *done = NULL;
     if (y && check_dtype_into(cr_call_name(c), y->dtype, x) == CR_OK) done = cr_copy_(x, y);
@@ -580,7 +598,8 @@ static bool short_into(const cr_call *c, const cr_tensor *x, const cr_tensor *le
     return true;
 }
 
-static cr_tensor *apply_program_into(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params) {
+static cr_tensor *apply_program_into(const cr_program *p, cr_tensor *x, const cr_tensor *const *in,
+                                     const double *params) {
     cr_ew_params q = ew_params(p, params);
     cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in};
     if (check_inputs(&c) != CR_OK) return NULL;

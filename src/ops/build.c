@@ -1,5 +1,6 @@
-/* build.c - builds programs: shares equal values, applies the few identities that are exact for every float (also NaN, -0 and
- * infinities), drops values that no result needs, and packs the program into one block of memory. */
+/* build.c - builds programs: shares equal values, applies the few identities that are exact for
+ * every float (also NaN, -0 and infinities), drops values that no result needs, and packs the
+ * program into one block of memory. */
 #include "programs.h"
 
 #include <stdlib.h>
@@ -77,7 +78,8 @@ static bool fold(int opcode, double x, double y, double *k) {
     }
 }
 
-/* A value equal to `opcode x y z`, or -1.  x + 0 and x * 0 are kept: they differ from x for -0, and from 0 for NaN. */
+/* A value equal to `opcode x y z`, or -1.  x + 0 and x * 0 are kept: they differ from x for -0, and
+ * from 0 for NaN. */
 static int identity(const cr_build *b, int opcode, int x, int y, int z) {
     const cr_build_value *v = &b->values[x];
     if (opcode == CR_OP_MUL && cr_build_is(b, x, 1)) return y;
@@ -123,7 +125,8 @@ static void mark(const cr_build *b, const cr_build_result *r, bool *live) {
     }
 }
 
-/* Numbers the inputs of the program: place[i] is the number of builder input i, or -1.  Returns how many there are. */
+/* Numbers the inputs of the program: place[i] is the number of builder input i, or -1.  Returns how
+ * many there are. */
 static int place_inputs(const cr_build *b, const cr_build_result *r, const bool *live, int *place) {
     int n = 0;
     bool read[CR_MAX_INPUTS + 2] = {false};

@@ -1,4 +1,5 @@
-/* copy.c - copies: clone, contiguous, cast and transfer (cr_to), and in-place writes (cr_copy_, cr_fill_, cr_write). */
+/* copy.c - copies: clone, contiguous, cast and transfer (cr_to), and in-place writes (cr_copy_,
+ * cr_fill_, cr_write). */
 #include "compose.h"
 
 #include <stdlib.h>
@@ -112,7 +113,8 @@ static cr_status run_copy(const void *work) {
     return cr_copy_elements(w->x, w->y);
 }
 
-/* Writes y's elements into x outside any graph; both on one device, y of x's shape by stride 0 where it repeats. */
+/* Writes y's elements into x outside any graph; both on one device, y of x's shape by stride 0
+ * where it repeats. */
 static cr_status write_elements(cr_tensor *x, const cr_tensor *y) {
     cr_tensor *copy = NULL;                         /* where they share memory and may overlap */
     if (x->storage == y->storage) {
@@ -120,16 +122,21 @@ static cr_status write_elements(cr_tensor *x, const cr_tensor *y) {
         if (!copy || cr_copy_elements(copy, y) != CR_OK) return cr_release(copy), cr_error_status();
         y = copy;
     }
-    cr_status status = cr_execute(&(cr_run){.kind = "op", .name = "copy_", .kernel = run_copy, .work = &(copy_work){x, y}, .in_place = true,
-                                             .n_in = 1, .in = &y, .n_out = 1, .out = &x});
+    cr_status status = cr_execute(&(cr_run){
+        .kind = "op", .name = "copy_", .kernel = run_copy, .work = &(copy_work){x, y}, .in_place = true,
+        .n_in = 1, .in = &y, .n_out = 1, .out = &x,
+    });
     cr_release(copy);
     return status;
 }
 
-/* Are x and y the same elements with the same node?  In Python x[0] += 1 ends with such a copy: x[0] = x[0]. */
+/* Are x and y the same elements with the same node?  In Python x[0] += 1 ends with such a copy: x[0]
+ * = x[0]. */
 static bool is_there(const cr_tensor *x, const cr_tensor *y, bool recorded) {
-    const bool same_base = atomic_load_explicit(&x->family, memory_order_relaxed) == atomic_load_explicit(&y->family, memory_order_relaxed);
-    return cr_same_elements(x, y) && (!recorded || x->node == y->node || (same_base && x->flags & y->flags & CR_FLAG_VIEW));
+    const cr_family *base = atomic_load_explicit(&x->family, memory_order_relaxed);
+    if (!cr_same_elements(x, y)) return false;
+    if (!recorded || x->node == y->node) return true;
+    return base == atomic_load_explicit(&y->family, memory_order_relaxed) && x->flags & y->flags & CR_FLAG_VIEW;
 }
 
 static cr_status copy_into(cr_tensor *x, const cr_tensor *y) {
@@ -138,7 +145,8 @@ static cr_status copy_into(cr_tensor *x, const cr_tensor *y) {
     if (status != CR_OK || is_there(x, y, recorded)) return status;
     const cr_tensor *source = y;
     if (source->dev != x->dev || (recorded && source->dtype != x->dtype)) source = cr_to(source, x->dtype, x->dev);
-    if (source && !cr_shape_equal(source->ndim, source->shape, x->ndim, x->shape)) source = cr_expand(source, x->ndim, x->shape);
+    if (source && !cr_shape_equal(source->ndim, source->shape, x->ndim, x->shape))
+        source = cr_expand(source, x->ndim, x->shape);
     if (!source) return cr_error_status();
     if (!recorded) return write_elements(x, source);
     return cr_apply_program_(&overwrite, x, (const cr_tensor *const[]){x, source}, NULL) ? CR_OK : cr_error_status();
@@ -172,8 +180,10 @@ cr_tensor *cr_fill_(cr_tensor *x, double value) {
         cr_release(v);
         return done;
     }
-    const cr_run r = {.kind = "op", .name = "fill_", .kernel = run_fill, .work = &(cr_fill_args){x->array, element}, .in_place = true,
-                      .n_out = 1, .out = &x};
+    const cr_run r = {
+        .kind = "op", .name = "fill_", .kernel = run_fill, .work = &(cr_fill_args){x->array, element},
+        .in_place = true, .n_out = 1, .out = &x,
+    };
     return cr_execute(&r) == CR_OK ? x : NULL;
 }
 
@@ -196,8 +206,10 @@ cr_status cr_write(cr_tensor *t, cr_dtype dt, const void *src, size_t bytes) {
     cr_status status = cr_check_writable("write", t, takes_part(t));
     if (status != CR_OK || !bytes) return status;
     if (t->dtype == dt && t->contiguous && !takes_part(t))
-        return cr_execute(&(cr_run){.kind = "op", .name = "write", .kernel = run_upload, .work = &(upload_work){t, src}, .in_place = true,
-                                     .n_out = 1, .out = &t});
+        return cr_execute(&(cr_run){
+            .kind = "op", .name = "write", .kernel = run_upload, .work = &(upload_work){t, src},
+            .in_place = true, .n_out = 1, .out = &t,
+        });
     const cr_device *where = t->dev->host ? t->dev : cr_cpu();     /* cast on the host: a GPU may not have both dtypes */
     cr_tensor *values = cr_from(src, t->ndim, t->shape, dt, where);
     status = values && cr_copy_(t, values) ? CR_OK : cr_error_status();

@@ -1,14 +1,15 @@
-/* derive.c - the gradient of a program as programs: symbolic reverse accumulation over its instructions.  The rule of an instruction
- * is the gradient of the row of ops.def that is exactly that instruction.  A gradient is a program too, so gradients of any order
- * exist. */
+/* derive.c - the gradient of a program as programs: symbolic reverse accumulation over its
+ * instructions.  The rule of an instruction is the gradient of the row of ops.def that is exactly
+ * that instruction.  A gradient is a program too, so gradients of any order exist. */
 #include "programs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Program p over the inputs of the builder: the inputs of p, then g.  The gradient computes the result y again where it needs it:
- * the inputs are read anyway, and a y stored in bf16 is rounded. */
+/* Program p over the inputs of the builder: the inputs of p, then g.  The gradient computes the
+ * result y again where it needs it: the inputs are read anyway, and a y stored in bf16 is
+ * rounded. */
 typedef struct derivation {
     const cr_program *p;
     cr_build b;
@@ -29,7 +30,8 @@ static void forward(derivation *d) {
     }
 }
 
-/* A constant 0 comes from functions such as floor, whose gradient is a tensor of zeros and not "none". */
+/* A constant 0 comes from functions such as floor, whose gradient is a tensor of zeros and not
+ * "none". */
 static int sum(cr_build *b, int x, int y) {
     if (x < 0 || cr_build_is(b, x, 0)) return y;
     return cr_build_is(b, y, 0) ? x : cr_build_op(b, CR_OP_ADD, x, y, -1);

@@ -50,7 +50,8 @@ cr_tensor *cr_from(const void *data, int n, const int64_t *shape, cr_dtype dt, c
     return y;
 }
 
-/* A weak scalar has the widest dtype of its kind; the elementwise dtype rules do not let it promote tensors (ops/walk.c). */
+/* A weak scalar has the widest dtype of its kind; the elementwise dtype rules do not let it promote
+ * tensors (ops/walk.c). */
 static cr_tensor *weak(const void *value, cr_dtype dt) {
     cr_tensor *y = cr_from(value, CR_ALL, dt, cr_cpu());
     if (y) y->flags |= CR_FLAG_WEAK;
@@ -72,8 +73,8 @@ cr_tensor *cr_eye(int64_t n, int64_t m, cr_dtype dt, const cr_device *dev) {
     return y;
 }
 
-/* ---- ranges: element i is first + i step; with both_ends the second half is counted back from `last`.  All threads of the host
- * fill them. */
+/* ---- ranges: element i is first + i step; with both_ends the second half is counted back from
+ * `last`.  All threads of the host fill them. */
 typedef struct range { double first, step, last; bool both_ends; int64_t n; cr_dtype dt; void *to; } range;
 
 static double range_at(const range *r, int64_t i) {

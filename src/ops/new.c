@@ -37,7 +37,8 @@ cr_tensor *cr_zeros_offloaded(const cr_tensor *like, cr_dtype dt) {
     return t ? cr_fill_(t, 0) : NULL;
 }
 
-/* Checks the strides of borrowed memory and stores them in m: not negative, and the last element has an address. */
+/* Checks the strides of borrowed memory and stores them in m: not negative, and the last element
+ * has an address. */
 static cr_status place_strided(cr_meta *m, const int64_t *strides) {
     int64_t last = 1;
     bool overflow = false;

@@ -1,4 +1,5 @@
-/* op.h - the description of an op, and the functions that run it.  A structured op is one file with one const struct cr_op. */
+/* op.h - the description of an op, and the functions that run it.  A structured op is one file with
+ * one const struct cr_op. */
 #ifndef CR_OP_H
 #define CR_OP_H
 
@@ -17,7 +18,8 @@ enum { CR_PARAMS_BYTES = 192, CR_MAX_AUX = 2, CR_MAX_TESTS = 8, CR_TEST_INPUTS =
 #define CR_SAVE_OUT   (1u << 16)
 #define CR_SAVE_AUX   (1u << 17)
 
-/* One use of an op.  In gradients in[i] and out have data only if they were saved; otherwise only dtype, shape and device. */
+/* One use of an op.  In gradients in[i] and out have data only if they were saved; otherwise only
+ * dtype, shape and device. */
 typedef struct cr_call cr_call;
 struct cr_call {
     const cr_op *op;
@@ -62,18 +64,21 @@ struct cr_op {
     void (*hold)(const void *params, bool hold);    /* for params that own something: a node calls it with true when it copies them and with false when it is freed */
 };
 
-/* Runs an op: checks, infers, runs, records.  params may be NULL when params_bytes is 0.  Returns a new handle, or NULL. */
+/* Runs an op: checks, infers, runs, records.  params may be NULL when params_bytes is 0.  Returns a
+ * new handle, or NULL. */
 cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const void *params);
-/* The same with the auxiliary results: aux[k], op->n_aux of them, are new handles outside any graph; NULL after a failure.  Only for
- * ops whose kernel every device has: a composite makes none. */
+/* The same with the auxiliary results: aux[k], op->n_aux of them, are new handles outside any
+ * graph; NULL after a failure.  Only for ops whose kernel every device has: a composite makes
+ * none. */
 cr_tensor *cr_apply_aux(const cr_op *op, int n, const cr_tensor *const *in, const void *params, cr_tensor *aux[]);
-/* In place: x, which is in[0], becomes the op's result.  A recorded result is computed in new memory and copied.  Returns x (borrowed),
- * or NULL. */
+/* In place: x, which is in[0], becomes the op's result.  A recorded result is computed in new
+ * memory and copied.  Returns x (borrowed), or NULL. */
 cr_tensor *cr_apply_(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params);
 
 /* Runs an elementwise program (recorded as one node).  in: p->n_in tensors that broadcast. */
 cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params);
-/* In place: writes the program's only result into x (= in[0] in most uses); the shape of x must be the broadcast shape. */
+/* In place: writes the program's only result into x (= in[0] in most uses); the shape of x must be
+ * the broadcast shape. */
 cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params);
 
 const cr_tensor *cr_beside(const char *op, const cr_tensor *t, const cr_device *dev);      /* operand t on dev: t itself, or a copy if it is a weak scalar or auto transfer is on; NULL: a message */
@@ -81,8 +86,8 @@ const char *cr_call_name(const cr_call *c);         /* the op's or the program's
 /* May x be written in place here and now?  recorded: the write will be part of the graph. */
 cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded);
 
-/* Does t require a gradient?  All code asks through cr_in_graph: it first updates the node of a handle whose memory was written, in a
- * graph, through another handle. */
+/* Does t require a gradient?  All code asks through cr_in_graph: it first updates the node of a
+ * handle whose memory was written, in a graph, through another handle. */
 cr_status cr_catch_up(const cr_tensor *t);          /* after a failure t's node is out of date */
 static inline bool cr_is_behind(const cr_tensor *t) {
     const cr_family *f = atomic_load_explicit(&t->family, memory_order_acquire);
@@ -103,12 +108,15 @@ typedef struct cr_index_params {
 } cr_index_params;
 typedef struct cr_unindex_params { cr_index_params part; int64_t shape[CR_MAX_DIMS]; } cr_unindex_params;     /* shape: of the result */
 
-/* A part of a tensor whose elements lie `strides` apart, from `offset` on, among the elements of the tensor in order (strided.c). */
+/* A part of a tensor whose elements lie `strides` apart, from `offset` on, among the elements of
+ * the tensor in order (strided.c). */
 typedef struct cr_strided_params { int ndim; int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS], offset; } cr_strided_params;
 typedef struct cr_unstrided_params { cr_strided_params part; int ndim; int64_t shape[CR_MAX_DIMS]; } cr_unstrided_params;    /* ndim, shape: of the result */
-/* m with its axes in the order of memory, none of them backwards.  axes[i]: which of m's is axis i; bit i of *turned: it was backwards. */
+/* m with its axes in the order of memory, none of them backwards.  axes[i]: which of m's is axis i;
+ * bit i of *turned: it was backwards. */
 cr_meta cr_in_memory_order(const cr_meta *m, int64_t *axes, uint32_t *turned);
-/* Where t lies among the elements of whole, which is in the order of memory; false: nowhere that strides could tell. */
+/* Where t lies among the elements of whole, which is in the order of memory; false: nowhere that
+ * strides could tell. */
 bool cr_part_of(const cr_meta *whole, const cr_tensor *t, cr_strided_params *p);
 
 extern const cr_op cr_op_strided, cr_op_unstrided, cr_op_inset;
@@ -129,8 +137,9 @@ const cr_program  *cr_program_at(int i);
 /* Every structured op, for tests and documentation (ops/all.c). */
 extern const cr_op *const cr_ops_all[];             /* NULL at the end */
 
-/* The seam to grad: NULL until the first leaf requires a gradient.  record attaches a node to out, which in place existed before;
- * c->in are the inputs as given (before they were made contiguous), saved the ones forward saw. */
+/* The seam to grad: NULL until the first leaf requires a gradient.  record attaches a node to out,
+ * which in place existed before; c->in are the inputs as given (before they were made contiguous),
+ * saved the ones forward saw. */
 typedef struct cr_recorder {
     cr_status (*record)(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out, bool in_place);
     cr_status (*catch_up)(cr_tensor *t);                                  /* updates t's node from its base */
@@ -139,7 +148,8 @@ typedef struct cr_recorder {
 void cr_set_recorder(const cr_recorder *r);
 const char *cr_place_now(void);                     /* never NULL */
 
-/* ---- the profiler (profile.c): start = cr_profile_start(), the work, if (start > 0) cr_profile_event(start, ...) */
+/* ---- the profiler (profile.c): start = cr_profile_start(), the work, if (start > 0)
+ * cr_profile_event(start, ...) */
 extern atomic_bool cr_profiling;
 static inline double cr_profile_start(void) { return atomic_load_explicit(&cr_profiling, memory_order_relaxed) ? cr_os_seconds() : 0; }
 void cr_profile_event(double start, const char *kind, const char *name, int n, const cr_tensor *const *in, int n_out, const cr_tensor *const *out);

@@ -1,5 +1,6 @@
-/* profile.c - the profiler: every op between cr_profile_begin and cr_profile_end becomes an event of a trace in Chrome's format
- * (chrome://tracing, Perfetto).  Memory is bounded: events beyond the limit are counted and dropped. */
+/* profile.c - the profiler: every op between cr_profile_begin and cr_profile_end becomes an event
+ * of a trace in Chrome's format (chrome://tracing, Perfetto).  Memory is bounded: events beyond the
+ * limit are counted and dropped. */
 #include "op.h"
 
 #include <stdio.h>

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* From a device with memory of its own: downloaded in its dtype and cast on the host, because the device may not have dt. */
+/* From a device with memory of its own: downloaded in its dtype and cast on the host, because the
+ * device may not have dt. */
 static cr_status read_cast(const cr_tensor *t, cr_dtype dt, void *dst) {
     const size_t size = cr_dtype_size(t->dtype), step = cr_dtype_size(dt);
     char *staging = malloc(size * (size_t)t->numel);

@@ -1,4 +1,5 @@
-/* update.c - cr_program_update: one program over many sets of tensors, in place, in one kernel call (the step of an optimizer). */
+/* update.c - cr_program_update: one program over many sets of tensors, in place, in one kernel call
+ * (the step of an optimizer). */
 #include "compose.h"
 #include "programs.h"
 #include "walk.h"
@@ -39,8 +40,8 @@ static const range *touched(const range *written, int64_t n, const range *r) {
     return low < n && w->storage == r->storage && w->low < r->high && r->high > r->low ? w : NULL;
 }
 
-/* The runs are independent: no run may read or write what another run writes.  An input may be the same elements as a result of
- * its own run. */
+/* The runs are independent: no run may read or write what another run writes.  An input may be the
+ * same elements as a result of its own run. */
 static cr_status check_overlap(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in) {
     int64_t n = 0;
     range *written = malloc(sizeof *written * (size_t)(count * p->n_out));
@@ -94,8 +95,8 @@ static cr_status check_items(const cr_program *p, int64_t count, cr_tensor *cons
     return check_overlap(p, count, out, in);
 }
 
-static cr_status fill_walks(cr_walk *walks, const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in,
-                            const double *params) {
+static cr_status fill_walks(cr_walk *walks, const cr_program *p, int64_t count, cr_tensor *const *out,
+                            const cr_tensor *const *in, const double *params) {
     for (int64_t i = 0; i < count; i++) {
         const cr_tensor *const *item = in + i * p->n_in;
         cr_dtype compute, result;
@@ -108,8 +109,10 @@ static cr_status fill_walks(cr_walk *walks, const cr_program *p, int64_t count, 
 
 static cr_status execute(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in,
                          cr_status (*kernel)(const void *), const void *work) {
-    return cr_execute(&(cr_run){.kind = "update", .name = p->name, .kernel = kernel, .work = work, .in_place = true,
-                                 .n_in = (int)count * p->n_in, .in = in, .n_out = (int)count * p->n_out, .out = out});
+    return cr_execute(&(cr_run){
+        .kind = "update", .name = p->name, .kernel = kernel, .work = work, .in_place = true,
+        .n_in = (int)count * p->n_in, .in = in, .n_out = (int)count * p->n_out, .out = out,
+    });
 }
 
 static cr_status check_call(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params) {
@@ -139,26 +142,44 @@ static cr_status run_by_product(const void *work) {
 
 static bool dense(const cr_tensor *t) { return t && t != CR_NONE && t->contiguous; }
 
-cr_status cr_program_update_product(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params, int input,
-                                    const cr_tensor *a, const cr_tensor *b, bool *taken) {
+static cr_status check_product(const cr_program *p, const cr_tensor *like, const cr_tensor *a, const cr_tensor *b) {
+    const bool matrices = a->ndim == 2 && b->ndim == 2 && like->ndim == 2 && a->shape[1] == b->shape[0];
+    if (matrices && a->shape[0] == like->shape[0] && b->shape[1] == like->shape[1]) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, p->name, "the product %s x %s is not an input of shape %s",
+                   cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s,
+                   cr_shape_text(like->ndim, like->shape).s);
+}
+
+/* Can the kernel compute the input `like` as a b while it updates? */
+static bool takes_product(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const cr_tensor *like,
+                          const cr_tensor *a, const cr_tensor *b) {
+    if (!out[0]->dev->kernels->update_by_product || !out[0]->numel) return false;
+    if (a->dtype != like->dtype || b->dtype != like->dtype || a->dev != like->dev || b->dev != like->dev) return false;
+    for (int i = 0; i < p->n_out; i++)
+        if (!dense(out[i])) return false;
+    for (int i = 0; i < p->n_in; i++)
+        if (!dense(in[i])) return false;
+    return true;
+}
+
+cr_status cr_program_update_product(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in,
+                                    const double *params, int input, const cr_tensor *a, const cr_tensor *b,
+                                    bool *taken) {
     if (!p) return cr_fail_null("program", "the program");
     if (!taken) return cr_fail_null(p->name, "taken");
     *taken = false;
     cr_status status = check_call(p, out, in, params);
     if (status != CR_OK) return status;
     if (input < 0 || input >= p->n_in) return cr_fail(CR_BAD_VALUE, p->name, "input %d of %d", input, p->n_in);
-    if (!cr_given(p->name, "a", a) || !cr_given(p->name, "b", b) || !cr_given(p->name, "a result", out[0]) || !cr_given(p->name, "an input", in[input])) return cr_error_status();
-    const cr_tensor *like = in[input];
-    if (a->ndim != 2 || b->ndim != 2 || like->ndim != 2 || a->shape[1] != b->shape[0] || a->shape[0] != like->shape[0] || b->shape[1] != like->shape[1])
-        return cr_fail(CR_BAD_VALUE, p->name, "the product %s x %s is not an input of shape %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s,
-                       cr_shape_text(like->ndim, like->shape).s);
-    bool way = out[0]->dev->kernels->update_by_product && out[0]->numel && a->dtype == like->dtype && b->dtype == like->dtype && a->dev == like->dev && b->dev == like->dev;
-    for (int i = 0; i < p->n_out; i++) way &= dense(out[i]);
-    for (int i = 0; i < p->n_in; i++) way &= dense(in[i]);
-    if (!way) return CR_OK;
+    if (!cr_given(p->name, "a", a) || !cr_given(p->name, "b", b) || !cr_given(p->name, "a result", out[0]) ||
+        !cr_given(p->name, "an input", in[input]) || check_product(p, in[input], a, b) != CR_OK)
+        return cr_error_status();
+    if (!takes_product(p, out, in, in[input], a, b)) return CR_OK;
     cr_walk walk;
     *taken = true;
-    if (check_items(p, 1, out, in) != CR_OK || fill_walks(&walk, p, 1, out, in, params) != CR_OK) return cr_error_status();
+    status = check_items(p, 1, out, in);
+    if (status == CR_OK) status = fill_walks(&walk, p, 1, out, in, params);
+    if (status != CR_OK) return status;
     const cr_update_by_product_args work = {&walk, input, a->array, b->array, cr_product_how()};
     return execute(p, 1, out, in, run_by_product, &work);
 }

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- dtypes: aten/native/TypeProperties.cpp's three ranks - tensors with axes, 0-d tensors, numbers */
+/* ---- dtypes: aten/native/TypeProperties.cpp's three ranks - tensors with axes, 0-d tensors,
+ * numbers */
 enum { NO_DTYPE = CR_DTYPES };
 
 static int join(int a, int b) {
@@ -69,7 +70,8 @@ static void fill_arg(cr_arg *a, const cr_tensor *t, int ndim, const int64_t *sha
 
 static cr_arg *operand(cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
 
-/* Axis i merges into axis `last` before it if the two have the strides of one axis in every operand. */
+/* Axis i merges into axis `last` before it if the two have the strides of one axis in every
+ * operand. */
 static bool mergeable(cr_walk *w, int last, int i) {
     for (int k = 0; k < w->n_out + w->n_in; k++) {
         const cr_arg *a = operand(w, k);
@@ -78,7 +80,8 @@ static bool mergeable(cr_walk *w, int last, int i) {
     return true;
 }
 
-/* Drops axes of size 1 and merges neighbours, in order; the result is still row-major over the outputs. */
+/* Drops axes of size 1 and merges neighbours, in order; the result is still row-major over the
+ * outputs. */
 static void coalesce(cr_walk *w) {
     int last = -1;
     for (int i = 0; i < w->ndim; i++) {
@@ -114,7 +117,8 @@ static cr_status check_shapes(int n_out, cr_tensor *const *out, int n_in, const 
     return CR_OK;
 }
 
-/* Integer arithmetic must not truncate 0.5 to 0 silently.  Infinities mean "no bound" and saturate. */
+/* Integer arithmetic must not truncate 0.5 to 0 silently.  Infinities mean "no bound" and
+ * saturate. */
 static cr_status check_params(const cr_program *p, const double *params, cr_dtype compute, const char *op) {
     for (int i = 0; i < p->n_param && !cr_dtype_is_float(compute); i++)
         if (isnan(params[i]) || (isfinite(params[i]) && params[i] != trunc(params[i])))
