@@ -1,4 +1,4 @@
-/* links.h - how tensors and the recorded graph hold each other: nodes, and families of views. */
+/* links.h - how tensors and the recorded graph hold each other: nodes, and the bases of views. */
 #ifndef CR_LINKS_H
 #define CR_LINKS_H
 
@@ -14,12 +14,13 @@ typedef struct cr_node_head {                       /* the first member of a nod
     _Atomic(cr_tensor *) handle;                    /* weak: the leaf, or the result that retains its gradient; NULL once it is gone */
 } cr_node_head;
 
-/* What a tensor and the views of it share, so that in-place work on one reaches the graph of all (grad/rewrite.c). */
-typedef struct cr_family {
+/* A base: a tensor that is not a view, shared with all views of it.  A recorded in-place write to one
+ * of them changes the node of the base, and the others update their nodes (grad/rewrite.c). */
+typedef struct cr_base {
     atomic_int refs;
-    unsigned rewrites;                              /* in-place writes that the graph recorded */
-    cr_node *node;                                  /* owned: how the tensor is computed now; NULL outside any graph */
-    cr_meta whole;                                  /* how the tensor itself, no view, lies in the storage */
-} cr_family;
+    unsigned graph_version;                         /* counts recorded in-place writes */
+    cr_node *node;                                  /* owned: of the base, now; NULL outside any graph */
+    cr_meta meta;                                   /* layout of the base in the storage */
+} cr_base;
 
 #endif

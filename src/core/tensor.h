@@ -17,10 +17,10 @@ struct cr_tensor {
     uint16_t flags;
     cr_node *node;                                  /* how it was computed, or its leaf node; NULL: outside any graph */
     _Atomic(cr_tensor *) grad;                      /* owned; changes under lock */
-    _Atomic(cr_family *) family;                    /* of views, and of a tensor from its first view on; NULL: in-place work here concerns no other handle's graph */
-    atomic_uint rewrites;                           /* the family's count when this handle's node was right */
+    _Atomic(cr_base *) base;                        /* set in views, and in a tensor once it has a view; NULL: in-place writes concern no other handle */
+    atomic_uint graph_version;                      /* of the base when this handle's node was updated */
     atomic_int held;                                /* of refs: those of objects that lend the tensor (cr_hold) */
-    cr_spinlock lock;                               /* of grad, and of node where the handle follows its family */
+    cr_spinlock lock;                               /* of grad, and of node where the handle takes it from its base */
     volatile int adding;                            /* held by the thread that adds to grad, which may take long */
     cr_scope *scope;                                /* who owns the handle; NULL: a caller */
     cr_tensor *scope_prev, *scope_next;             /* the scope's list */
@@ -46,9 +46,10 @@ static inline cr_node *cr_node_retain(cr_node *n) {  /* NULL is fine */
 }
 void       cr_node_point(cr_node *n, cr_tensor *t);  /* n points to t, whose node it is; t NULL: to nothing */
 void       cr_node_unpoint(cr_node *n, const cr_tensor *t);    /* no longer to t, if it does; n may be NULL */
-/* Views found their family, unless it could never be written to as a part of a graph; view: just made from x.  False: no memory. */
-bool       cr_family_join(cr_tensor *view, const cr_tensor *x);
-void       cr_family_leave(cr_tensor *t);
+/* Puts a new view of x on the base of x, which is made with the first view; no effect where x can have none.
+ * False: out of memory. */
+bool       cr_base_join(cr_tensor *view, const cr_tensor *x);
+void       cr_base_leave(cr_tensor *t);
 
 void       cr_scope_enter(cr_scope *s);             /* cr_scope_begin and cr_scope_end, in memory of the caller's */
 void       cr_scope_leave(cr_scope *s);

@@ -153,7 +153,7 @@ static cr_tensor *accumulated_for(const walk *w, const cr_node *n) {
 
 /* Undoes broadcasting and promotion for every op: sums d to the shape of the input and casts it to
  * its dtype. */
-static cr_tensor *unbroadcast(cr_tensor *d, const cr_kept *in) {
+static cr_tensor *unbroadcast(cr_tensor *d, const cr_saved *in) {
     int64_t axes[CR_MAX_DIMS], *shape = in->dims;
     int n = 0, extra = d->ndim - in->ndim;
     for (int i = 0; i < d->ndim; i++)
@@ -239,21 +239,21 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
 
 /* Unpacks the saved tensors of n into c's in, out and aux.  Without retain_graph the walk takes
  * them from the node under its lock, so a second walk, in any thread, finds all of them or none. */
-static cr_status open_kept(const walk *w, cr_node *n, cr_call *c, const cr_tensor **in) {
+static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_tensor **in) {
     const bool graph = w->o.create_graph, take = !graph && !w->o.retain_graph;
     if (n->saved) cr_spin_lock(&n->head.lock);
     cr_status status = n->saved ? cr_node_check_saved(n) : CR_OK;
     bool have = status == CR_OK;
     for (int i = 0; i < n->n && have; i++) {
         const bool unseen = n->op->only_saved && !n->in[i].storage;
-        in[i] = unseen ? CR_NONE : cr_kept_open(&n->in[i], take, graph || n->op->grafts ? n->edges[i] : NULL);
+        in[i] = unseen ? CR_NONE : cr_saved_unpack(&n->in[i], take, graph || n->op->grafts ? n->edges[i] : NULL);
         have = in[i];
     }
     if (have) {
-        c->out = n->op->only_saved && !n->out.storage ? CR_NONE : cr_kept_open(&n->out, take, graph ? n : NULL);
+        c->out = n->op->only_saved && !n->out.storage ? CR_NONE : cr_saved_unpack(&n->out, take, graph ? n : NULL);
         have = c->out;
     }
-    for (int k = 0; k < n->op->n_aux && have; k++) have = (c->aux[k] = cr_kept_open(&n->aux[k], take, NULL));
+    for (int k = 0; k < n->op->n_aux && have; k++) have = (c->aux[k] = cr_saved_unpack(&n->aux[k], take, NULL));
     if (status == CR_OK && n->saved && take) n->freed = true;
     if (n->saved) cr_spin_unlock(&n->head.lock);
     return have ? CR_OK : cr_error_status();
@@ -305,7 +305,7 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
     const bool graph = w->o.create_graph;
     cr_call c = {.op = n->op, .params = n->params, .n = n->n, .in = in, .dev = g->dev, .needs = needs, .differentiable = graph,
                  .product = product};
-    cr_status status = open_kept(w, n, &c, in);
+    cr_status status = unpack_saved(w, n, &c, in);
     if (status != CR_OK) return status;
     for (int i = 0; i < n->n; i++) {
         dx[i] = (cr_tensor *)(uintptr_t)CR_NONE;
@@ -389,7 +389,7 @@ cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent) {
     return deliver(current, y->node, cotangent);
 }
 
-cr_tensor **cr_walk_parts(const void *function, int n) {
+cr_tensor **cr_walk_cotangents(const void *function, int n) {
     for (parts *p = current->parts; p; p = p->next)
         if (p->function == function) return p->of;
     parts *p = calloc(1, sizeof *p + sizeof *p->of * (size_t)n);
@@ -408,7 +408,7 @@ static void free_first_parts(parts **at) {
     free(p);
 }
 
-void cr_walk_parts_free(const void *function) {
+void cr_walk_cotangents_free(const void *function) {
     for (parts **at = &current->parts; *at; at = &(*at)->next)
         if ((*at)->function == function) {
             free_first_parts(at);
@@ -566,7 +566,7 @@ cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *
         if (status != CR_OK) cr_drop(g);
         else if (!g) grads[i] = (cr_tensor *)(uintptr_t)CR_NONE;
         else {                                      /* a new handle */
-            grads[i] = cr_tensor_again(g);
+            grads[i] = cr_new_handle(g);
             cr_drop(g);
             if (!grads[i]) status = cr_error_status();
         }

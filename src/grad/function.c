@@ -35,7 +35,7 @@ static void hold(const void *params, bool on) {
 /* ---- backward */
 static void result_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const function_params *r = c->params;
-    cr_tensor **parts = cr_walk_parts(r->f, r->f->n_out);
+    cr_tensor **parts = cr_walk_cotangents(r->f, r->f->n_out);
     if (!parts) { dx[0] = NULL; return; }
     cr_tensor **part = &parts[r->k], *before = *part;              /* a result with two nodes has one already: see open_saved */
     *part = before ? cr_unscope(cr_add(before, g)) : cr_retain(g);
@@ -79,7 +79,7 @@ static cr_tensor *check_dx(const cr_call *c, int i, cr_tensor *d) {
 
 static void function_grad(const cr_call *c, const cr_tensor *token, cr_tensor *dx[]) {
     function *f = function_of(c->params);
-    cr_tensor **parts = cr_walk_parts(f, f->n_out);
+    cr_tensor **parts = cr_walk_cotangents(f, f->n_out);
     (void)token;
     cr_status status = parts ? open_saved(c, f) : CR_NO_MEMORY;
     for (int k = 0; k < f->n_out && parts; k++)
@@ -95,7 +95,7 @@ static void function_grad(const cr_call *c, const cr_tensor *token, cr_tensor *d
         if (c->needs[i] && dx[i] && dx[i] != CR_NONE) dx[i] = check_dx(c, i, dx[i]);
         if (c->needs[i] && status != CR_OK) dx[i] = NULL;
     }
-    cr_walk_parts_free(f);
+    cr_walk_cotangents_free(f);
 }
 
 static const cr_op op_function = {
@@ -139,7 +139,7 @@ static cr_tensor *token_new(const cr_function_use *u, function **made) {
         function_params p = {f, 0};
         cr_call c = {.op = &op_function, .params = &p, .n = n, .in = all, .dev = token->dev, .out = token};
         node = cr_node_new(&c, all, token, 0);
-        for (int i = u->n_in; i < n && node; i++) cr_node_keep(node, i, all[i]);
+        for (int i = u->n_in; i < n && node; i++) cr_node_save(node, i, all[i]);
         *made = f;
     }
     free(all);

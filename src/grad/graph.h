@@ -14,14 +14,14 @@
 #include "../ops/op.h"
 
 /* A saved tensor: always dtype, shape and device; the data too where storage is set. */
-typedef struct cr_kept {
+typedef struct cr_saved {
     const cr_device *dev;
     cr_storage *storage;                            /* owned; NULL: not saved, or freed */
     unsigned version;                               /* of the storage when it was saved */
     cr_dtype dtype; int ndim;
     bool absent, contiguous, weak;                  /* absent: the input was CR_NONE; weak: a plain number */
     int64_t offset, numel, *dims;                   /* ndim sizes, ndim strides; inside the node's own allocation */
-} cr_kept;
+} cr_saved;
 
 typedef struct cr_hook_entry {                      /* in a list of rising ids */
     int64_t id;
@@ -43,7 +43,7 @@ struct cr_node {
     bool saved, freed;                              /* saved: data was saved; freed: a backward pass has released it */
     _Atomic(cr_hook_entry *) hooks;
     cr_node **edges;                                /* n entries, owned; NULL: no gradient is wanted there */
-    cr_kept out, *in, *aux;                         /* in: n entries, aux: op->n_aux */
+    cr_saved out, *in, *aux;                         /* in: n entries, aux: op->n_aux */
     void *params;
     char *place;                                    /* the user's line that made it, inside the allocation; NULL outside anomaly mode */
 };
@@ -54,23 +54,23 @@ cr_node *cr_leaf_node(cr_tensor *t);                /* the node of a tensor that
 cr_status cr_node_check_saved(const cr_node *n);
 /* A handle of a saved tensor, with data where it was saved.  take: ownership moves from the node to
  * the handle.  `as`: the node of the handle under create_graph, else NULL. */
-cr_tensor *cr_kept_open(cr_kept *k, bool take, cr_node *as);
+cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as);
 void       cr_grad_put(cr_tensor *t, cr_tensor *g); /* t->grad = g, and takes the reference; NULL: none */
 
 /* Records a node for out: params are copied; gradients need inputs in[i] where needs[i]. */
 cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_tensor *out, unsigned out_version_ahead);
 void     cr_node_attach(cr_node *n, cr_tensor *out);          /* n becomes the node of out */
-void     cr_node_keep(cr_node *n, int i, const cr_tensor *t);  /* saves the data of input i, which is t, in addition to what the op saves */
+void     cr_node_save(cr_node *n, int i, const cr_tensor *t);  /* saves the data of input i, which is t, in addition to what the op saves */
 /* For a handle that a user's function returned.  A handle in a scope stays there; a handle in no
  * scope is owned by the caller, so it is moved into the scope of the thread. */
 cr_tensor *cr_adopt(cr_tensor *t);
-cr_tensor *cr_tensor_again(const cr_tensor *t);     /* a new handle with the node of t */
+cr_tensor *cr_new_handle(const cr_tensor *t);     /* a new handle with the node of t */
 void     cr_grad_start(void);                       /* fills the seam in ops/apply.c */
 
-/* rewrite.c.  cr_rewrite: x was written in place and has a new node: updates the node of its base.
- * cr_follow: updates the node of a stale handle from the base. */
-cr_status cr_rewrite(cr_tensor *x);
-cr_status cr_follow(cr_tensor *t);
+/* rewrite.c.  cr_base_update: x was written in place and has a new node: updates the node of its base.
+ * cr_sync_from_base: updates the node of a stale handle from the base. */
+cr_status cr_base_update(cr_tensor *x);
+cr_status cr_sync_from_base(cr_tensor *t);
 
 /* The node that holds n's inputs, and their number.  For a result of a function that is the
  * function, without its saved tensors. */
@@ -83,8 +83,8 @@ cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);
 
 /* The cotangents that the walk has accumulated for the n results of a function, NULL where there is
  * none yet. */
-cr_tensor **cr_walk_parts(const void *function, int n);       /* NULL: no memory */
-void        cr_walk_parts_free(const void *function);
+cr_tensor **cr_walk_cotangents(const void *function, int n);       /* NULL: no memory */
+void        cr_walk_cotangents_free(const void *function);
 
 const cr_node *cr_walk_node(void);                  /* the node whose gradient this thread computes; NULL: no walk */
 cr_status cr_check_finite(const char *op, const char *where, const cr_call *c, const cr_tensor *t);      /* anomaly mode */

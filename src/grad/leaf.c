@@ -66,11 +66,11 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
         end_hooks(t->node);
         t->flags &= (uint16_t)~CR_FLAG_REQUIRES_GRAD;
     }
-    if (t->flags & CR_FLAG_VIEW) cr_family_leave(t);        /* it becomes a leaf */
-    cr_family *f = atomic_load(&t->family);
-    if (f) {                                        /* for the views that exist already */
-        cr_node_release(f->node);
-        f->node = on ? cr_node_retain(t->node) : NULL;
+    if (t->flags & CR_FLAG_VIEW) cr_base_leave(t);        /* it becomes a leaf */
+    cr_base *b = atomic_load(&t->base);
+    if (b) {                                        /* for the views that exist already */
+        cr_node_release(b->node);
+        b->node = on ? cr_node_retain(t->node) : NULL;
     }
     return t;
 }

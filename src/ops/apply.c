@@ -68,9 +68,9 @@ static bool records(const cr_call *c) {
     return false;
 }
 
-cr_status cr_catch_up(const cr_tensor *t) {
+cr_status cr_sync_node(const cr_tensor *t) {
     const cr_recorder *r = recorder;
-    return r ? r->catch_up((cr_tensor *)(uintptr_t)t) : CR_OK;
+    return r ? r->sync_node((cr_tensor *)(uintptr_t)t) : CR_OK;
 }
 
 /* ---- prepare: a call's inputs as an array of borrowed handles that may be replaced, on the stack
@@ -120,7 +120,7 @@ static bool is_number(const cr_call *c, const cr_tensor *t) {
     return c->op == &cr_op_elementwise && t->flags & CR_FLAG_WEAK && t->dev->host && !cr_in_graph(t);
 }
 
-const cr_tensor *cr_beside(const char *op, const cr_tensor *t, const cr_device *dev) {
+const cr_tensor *cr_operand_on(const char *op, const cr_tensor *t, const cr_device *dev) {
     if (t->dev == dev) return t;
     if (!(t->flags & CR_FLAG_WEAK) && !auto_transfer)
         return cr_fail(CR_BAD_VALUE, op,
@@ -150,7 +150,7 @@ static cr_status choose_device(cr_call *c, inputs *s) {
         const cr_tensor *t = c->in[i];
         if (t == CR_NONE || t->dev == c->dev || is_number(c, t)) continue;
         inputs_scope(s);
-        s->list[i] = cr_beside(cr_call_name(c), t, c->dev);
+        s->list[i] = cr_operand_on(cr_call_name(c), t, c->dev);
         if (!s->list[i]) return cr_error_status();
     }
     return CR_OK;
@@ -187,7 +187,7 @@ static cr_tensor *make_out(const cr_call *c, const cr_meta *m) {
     cr_tensor *out = cr_tensor_alias(c->in[0], m);
     if (!out) return NULL;
     out->flags |= CR_FLAG_VIEW;
-    if (!may_record(out) || cr_family_join(out, c->in[0])) return out;
+    if (!may_record(out) || cr_base_join(out, c->in[0])) return out;
     cr_release(out);
     return NULL;
 }
@@ -473,18 +473,18 @@ static bool is_leaf(const cr_tensor *x) {
 
 /* Can a write to the view x become part of the graph? */
 static cr_status check_view(const char *op, const cr_tensor *x) {
-    const cr_family *f = atomic_load_explicit(&x->family, memory_order_relaxed);
-    if (f ? f->node && ((const cr_node_head *)(const void *)f->node)->leaf : x->flags & CR_FLAG_REQUIRES_GRAD)
+    const cr_base *b = atomic_load_explicit(&x->base, memory_order_relaxed);
+    if (b ? b->node && ((const cr_node_head *)(const void *)b->node)->leaf : x->flags & CR_FLAG_REQUIRES_GRAD)
         return cr_fail(CR_RUNTIME, op, "a view of a leaf that requires grad cannot be written in place: turn the gradient mode off around it");
-    if (!f)
+    if (!b)
         return cr_fail(CR_RUNTIME, op, "a view that was made while the gradient mode was off, or of elements that share memory, cannot become part of a graph: take it again");
     int64_t axes[CR_MAX_DIMS];
-    uint32_t turned;
+    uint32_t reversed;
     cr_strided_params part;
-    cr_meta whole = cr_in_memory_order(&f->whole, axes, &turned);
+    cr_meta whole = cr_in_memory_order(&b->meta, axes, &reversed);
     if (cr_part_of(&whole, x, &part)) return CR_OK;
     return cr_fail(CR_RUNTIME, op, "no gradient can be given for a write to a view with strides %s of a tensor with strides %s: clone that first",
-                   cr_shape_text(x->ndim, x->strides).s, cr_shape_text(f->whole.ndim, f->whole.strides).s);
+                   cr_shape_text(x->ndim, x->strides).s, cr_shape_text(b->meta.ndim, b->meta.strides).s);
 }
 
 cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {

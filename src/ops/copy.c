@@ -133,10 +133,10 @@ static cr_status write_elements(cr_tensor *x, const cr_tensor *y) {
 /* Are x and y the same elements with the same node?  In Python x[0] += 1 ends with such a copy: x[0]
  * = x[0]. */
 static bool is_there(const cr_tensor *x, const cr_tensor *y, bool recorded) {
-    const cr_family *base = atomic_load_explicit(&x->family, memory_order_relaxed);
+    const cr_base *base = atomic_load_explicit(&x->base, memory_order_relaxed);
     if (!cr_same_elements(x, y)) return false;
     if (!recorded || x->node == y->node) return true;
-    return base == atomic_load_explicit(&y->family, memory_order_relaxed) && x->flags & y->flags & CR_FLAG_VIEW;
+    return base == atomic_load_explicit(&y->base, memory_order_relaxed) && x->flags & y->flags & CR_FLAG_VIEW;
 }
 
 static cr_status copy_into(cr_tensor *x, const cr_tensor *y) {

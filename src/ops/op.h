@@ -81,20 +81,20 @@ cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, con
  * the broadcast shape. */
 cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params);
 
-const cr_tensor *cr_beside(const char *op, const cr_tensor *t, const cr_device *dev);      /* operand t on dev: t itself, or a copy if it is a weak scalar or auto transfer is on; NULL: a message */
+const cr_tensor *cr_operand_on(const char *op, const cr_tensor *t, const cr_device *dev);      /* operand t on dev: t itself, or a copy if it is a weak scalar or auto transfer is on; NULL: a message */
 const char *cr_call_name(const cr_call *c);         /* the op's or the program's name, for messages */
 /* May x be written in place here and now?  recorded: the write will be part of the graph. */
 cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded);
 
 /* Does t require a gradient?  All code asks through cr_in_graph: it first updates the node of a
  * handle whose memory was written, in a graph, through another handle. */
-cr_status cr_catch_up(const cr_tensor *t);          /* after a failure t's node is out of date */
-static inline bool cr_is_behind(const cr_tensor *t) {
-    const cr_family *f = atomic_load_explicit(&t->family, memory_order_acquire);
-    return f && f->rewrites != atomic_load_explicit(&t->rewrites, memory_order_acquire);
+cr_status cr_sync_node(const cr_tensor *t);          /* after a failure t's node is out of date */
+static inline bool cr_node_is_stale(const cr_tensor *t) {
+    const cr_base *b = atomic_load_explicit(&t->base, memory_order_acquire);
+    return b && b->graph_version != atomic_load_explicit(&t->graph_version, memory_order_acquire);
 }
 static inline bool cr_in_graph(const cr_tensor *t) {
-    if (cr_is_behind(t)) cr_catch_up(t);
+    if (cr_node_is_stale(t)) cr_sync_node(t);
     return t->flags & CR_FLAG_REQUIRES_GRAD;
 }
 
@@ -112,9 +112,9 @@ typedef struct cr_unindex_params { cr_index_params part; int64_t shape[CR_MAX_DI
  * the tensor in order (strided.c). */
 typedef struct cr_strided_params { int ndim; int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS], offset; } cr_strided_params;
 typedef struct cr_unstrided_params { cr_strided_params part; int ndim; int64_t shape[CR_MAX_DIMS]; } cr_unstrided_params;    /* ndim, shape: of the result */
-/* m with its axes in the order of memory, none of them backwards.  axes[i]: which of m's is axis i;
- * bit i of *turned: it was backwards. */
-cr_meta cr_in_memory_order(const cr_meta *m, int64_t *axes, uint32_t *turned);
+/* m with its axes in the order of memory, all strides positive.  axes[i]: which of m's is axis i;
+ * bit i of *reversed: its stride was negative. */
+cr_meta cr_in_memory_order(const cr_meta *m, int64_t *axes, uint32_t *reversed);
 /* Where t lies among the elements of whole, which is in the order of memory; false: nowhere that
  * strides could tell. */
 bool cr_part_of(const cr_meta *whole, const cr_tensor *t, cr_strided_params *p);
@@ -142,7 +142,7 @@ extern const cr_op *const cr_ops_all[];             /* NULL at the end */
  * saved the ones forward saw. */
 typedef struct cr_recorder {
     cr_status (*record)(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out, bool in_place);
-    cr_status (*catch_up)(cr_tensor *t);                                  /* updates t's node from its base */
+    cr_status (*sync_node)(cr_tensor *t);                                 /* updates t's node from its base */
     cr_status (*check)(const cr_call *c, const cr_tensor *out);           /* anomaly mode */
 } cr_recorder;
 void cr_set_recorder(const cr_recorder *r);
