@@ -131,7 +131,7 @@ static void check_shapes(void) {
     REFUSES("masked_fill", CR_BAD_VALUE, "shapes (4,) and (3, 5) do not broadcast", cr_masked_fill(f[0], cr_ones(CR_LIST(4), CR_BOOL, dev), 1)); BOTH("normal", cr_normal(f[0], f[1], GENERATOR));
     FAILS(CR_BAD_VALUE, "(3, 5)", cr_where(cr_ones(CR_LIST(4), CR_BOOL, dev), f[0], f[0]));
     FAILS(CR_BAD_VALUE, "[copy_] shapes (3, 5) and (4,) do not broadcast", cr_copy_(ones(CR_LIST(3, 5)), f[1]));
-    FAILS(CR_BAD_VALUE, "[add] shapes (3, 5) and (4,) do not broadcast", cr_add_(ones(CR_LIST(3, 5)), f[1]));
+    FAILS(CR_BAD_VALUE, "[add_] shapes (3, 5) and (4,) do not broadcast", cr_add_(ones(CR_LIST(3, 5)), f[1]));
     FAILS(CR_BAD_VALUE, "[matmul] inner dimensions differ: (3, 5) x (4,)", cr_matmul(f[0], f[1]));
     FAILS(CR_BAD_VALUE, "[expand] cannot expand (4,) to (3, 5)", cr_expand(f[1], CR_LIST(3, 5)));
 }
@@ -145,8 +145,8 @@ static void check_in_place(void) {
     for (int k = 0; k < 2; k++) {
         cr_tensor *y = written[k];
 #define SHARED(name, call) REFUSES(name, CR_BAD_VALUE, "cannot write in place", call)
-        SHARED("add", cr_add_(y, x)); SHARED("sub", cr_sub_(y, x)); SHARED("mul", cr_mul_(y, x)); SHARED("div", cr_div_(y, x));
-        SHARED("fill_", cr_fill_(y, 1)); SHARED("copy_", cr_copy_(y, x)); SHARED("exp", cr_program_apply_(cr_program_find("exp"), y, 1, (const cr_tensor *[]){y}, NULL));
+        SHARED("add_", cr_add_(y, x)); SHARED("sub_", cr_sub_(y, x)); SHARED("mul_", cr_mul_(y, x)); SHARED("div_", cr_div_(y, x));
+        SHARED("fill_", cr_fill_(y, 1)); SHARED("copy_", cr_copy_(y, x)); SHARED("exp_", cr_program_apply_(cr_program_find("exp"), y, 1, (const cr_tensor *[]){y}, NULL));
         SHARED("uniform_", cr_uniform_(y, 0, 1, GENERATOR)); SHARED("normal_", cr_normal_(y, 0, 1, GENERATOR)); SHARED("exponential_", cr_exponential_(y, 1, GENERATOR));
         SHARED("random_", cr_random_(y, 0, 9, GENERATOR)); SHARED("scatter", cr_scatter_(y, 0, cr_unsqueeze(rows, 1), x)); SHARED("scatter_add", cr_scatter_add_(y, 0, cr_unsqueeze(rows, 1), x));
         SHARED("index_add_", cr_index_add_(y, 0, rows, x)); SHARED("index_copy_", cr_index_copy_(y, 0, rows, x)); SHARED("index_fill_", cr_index_fill_(y, 0, rows, cr_scalar(1)));

@@ -168,9 +168,9 @@ TEST(refused) {
         cr_scope_begin();
         cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(4, 6), CR_F64, d), true), *y = square(x), *one = cr_ones(CR_LIST(1), CR_F64, d);
         FAILS(CR_RUNTIME, "[fill_] a view of a leaf that requires grad", cr_fill_(line(x, 0), 0));
-        FAILS(CR_RUNTIME, "[add] a view of a leaf that requires grad", cr_add_(line(line(x, 0), 1), line(one, 0)));
-        FAILS(CR_BAD_VALUE, "[add] cannot write in place: axis 0 of (3, 1) is expanded", cr_add_(cr_expand(one, CR_LIST(3, 1)), one));
-        FAILS(CR_BAD_VALUE, "[add] cannot write in place: elements of (3, 2) with strides (1, 1) share memory", cr_add_(cr_unfold(cr_ones(CR_LIST(4), CR_F64, d), 0, 2, 1), one));
+        FAILS(CR_RUNTIME, "[add_] a view of a leaf that requires grad", cr_add_(line(line(x, 0), 1), line(one, 0)));
+        FAILS(CR_BAD_VALUE, "[add_] cannot write in place: axis 0 of (3, 1) is expanded", cr_add_(cr_expand(one, CR_LIST(3, 1)), one));
+        FAILS(CR_BAD_VALUE, "[add_] cannot write in place: elements of (3, 2) with strides (1, 1) share memory", cr_add_(cr_unfold(cr_ones(CR_LIST(4), CR_F64, d), 0, 2, 1), one));
         FAILS(CR_BAD_VALUE, "share memory", cr_fill_(cr_unfold(y, 1, 2, 1), 0));
         bool mode = cr_set_grad_enabled(false);
         cr_tensor *blind = line(y, 0), *late = line(cr_zeros(CR_LIST(2, 6), CR_F64, d), 0);

@@ -30,7 +30,7 @@ void cr_quarantine(cr_tensor *t) {
     t->storage = NULL;
     t->node = NULL;
     t->grad = NULL;
-    atomic_init(&t->family, NULL);
+    atomic_init(&t->base, NULL);
     t->ndim = 1;
     t->flags = 0;
     t->contiguous = false;

@@ -1,4 +1,4 @@
-/* links.h - the links between tensors and the recorded graph: nodes, and what a base shares with its views. */
+/* links.h - how tensors and the recorded graph hold each other: nodes, and the bases of views. */
 #ifndef CR_LINKS_H
 #define CR_LINKS_H
 
@@ -14,12 +14,13 @@ typedef struct cr_node_head {                       /* the first member of a nod
     _Atomic(cr_tensor *) handle;                    /* weak: the leaf, or the result that retains its gradient; NULL: released */
 } cr_node_head;
 
-/* Shared by a base tensor and all its views, so that an in-place write to one reaches the graph of all (grad/rewrite.c). */
-typedef struct cr_family {
+/* A base: a tensor that is not a view, shared with all views of it.  A recorded in-place write to one
+ * of them changes the node of the base, and the others update their nodes (grad/rewrite.c). */
+typedef struct cr_base {
     atomic_int refs;
-    unsigned rewrites;                              /* recorded in-place writes, the version of `node` */
-    cr_node *node;                                  /* owned: computes the base now; NULL outside any graph */
-    cr_meta whole;                                  /* the layout of the base in the storage */
-} cr_family;
+    unsigned graph_version;                         /* counts recorded in-place writes */
+    cr_node *node;                                  /* owned: of the base, now; NULL outside any graph */
+    cr_meta meta;                                   /* layout of the base in the storage */
+} cr_base;
 
 #endif

@@ -104,17 +104,17 @@ static bool unref_known(cr_tensor *t) {
     return last;
 }
 
-static void family_release(cr_family *f) {
-    if (!f || !cr_unref(&f->refs)) return;
-    cr_node_release(f->node);
-    cr_small_give(f, sizeof *f);
+static void base_release(cr_base *b) {
+    if (!b || !cr_unref(&b->refs)) return;
+    cr_node_release(b->node);
+    cr_small_give(b, sizeof *b);
 }
 
 static void tensor_destroy(cr_tensor *t) {
     cr_storage_release(t->storage);
     cr_node_release(t->node);
     cr_unhold(atomic_load_explicit(&t->grad, memory_order_relaxed));
-    family_release(atomic_load_explicit(&t->family, memory_order_relaxed));
+    base_release(atomic_load_explicit(&t->base, memory_order_relaxed));
     if (cr_checking) cr_quarantine(t);
     else cr_small_give(t, sizeof *t);
 }
@@ -204,8 +204,8 @@ static cr_tensor *handle_new(cr_storage *s, const cr_device *dev, cr_dtype dt, i
     t->numel = numel;
     t->node = NULL;
     atomic_init(&t->grad, NULL);
-    atomic_init(&t->family, NULL);
-    atomic_init(&t->rewrites, 0);
+    atomic_init(&t->base, NULL);
+    atomic_init(&t->graph_version, 0);
     atomic_init(&t->held, 0);
     t->lock = (cr_spinlock){0};
     t->adding = 0;
@@ -268,38 +268,39 @@ bool cr_same_elements(const cr_tensor *a, const cr_tensor *b) {
            !memcmp(a->strides, b->strides, n);
 }
 
-/* ---- families */
+/* ---- bases and views */
 
-/* Made with the first view.  NULL for leaves that require a gradient, because their views are never written inside a graph and threads share
- * them; for tensors that overlap themselves; and for views without a family, whose base is unknown. */
-static cr_family *family_of(cr_tensor *t, bool *failed) {
-    cr_family *f = atomic_load_explicit(&t->family, memory_order_acquire), *none = NULL;
+/* Made with the first view.  There is none for a leaf that requires a gradient: its views are never
+ * written inside a graph, and threads share it.  There is none for a tensor whose elements overlap,
+ * nor for a view without one, whose base is unknown. */
+static cr_base *base_of(cr_tensor *t, bool *failed) {
+    cr_base *b = atomic_load_explicit(&t->base, memory_order_acquire), *none = NULL;
     bool leaf = t->flags & CR_FLAG_REQUIRES_GRAD && head(t->node)->leaf;
-    if (f || leaf || t->flags & CR_FLAG_VIEW || cr_shape_overlaps(t->ndim, t->shape, t->strides)) return f;
-    f = cr_small_take(sizeof *f);
-    if (!f) return *failed = true, NULL;
-    atomic_init(&f->refs, 1);
-    f->rewrites = 0;
-    f->node = t->flags & CR_FLAG_REQUIRES_GRAD ? cr_node_retain(t->node) : NULL;
-    f->whole = cr_meta_of(t);
-    f->whole.strided = true;
-    f->whole.offset = t->offset;
-    memcpy(f->whole.strides, t->strides, sizeof t->strides);
-    if (atomic_compare_exchange_strong(&t->family, &none, f)) return f;
-    family_release(f);                              /* another thread was first */
+    if (b || leaf || t->flags & CR_FLAG_VIEW || cr_shape_overlaps(t->ndim, t->shape, t->strides)) return b;
+    b = cr_small_take(sizeof *b);
+    if (!b) return *failed = true, NULL;
+    atomic_init(&b->refs, 1);
+    b->graph_version = 0;
+    b->node = t->flags & CR_FLAG_REQUIRES_GRAD ? cr_node_retain(t->node) : NULL;
+    b->meta = cr_meta_of(t);
+    b->meta.strided = true;
+    b->meta.offset = t->offset;
+    memcpy(b->meta.strides, t->strides, sizeof t->strides);
+    if (atomic_compare_exchange_strong(&t->base, &none, b)) return b;
+    base_release(b);                                /* another thread was first */
     return none;
 }
 
-void cr_family_leave(cr_tensor *t) { family_release(atomic_exchange(&t->family, NULL)); }
+void cr_base_leave(cr_tensor *t) { base_release(atomic_exchange(&t->base, NULL)); }
 
-bool cr_family_join(cr_tensor *view, const cr_tensor *x) {
+bool cr_base_join(cr_tensor *view, const cr_tensor *x) {
     bool failed = false;
-    cr_family *f = family_of((cr_tensor *)(uintptr_t)x, &failed);       /* const does not protect a handle's record of its views */
+    cr_base *b = base_of((cr_tensor *)(uintptr_t)x, &failed);       /* const does not cover the base */
     if (failed) return cr_fail(CR_NO_MEMORY, "tensor", "out of memory"), false;
-    if (!f) return true;
-    atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
-    atomic_store_explicit(&view->family, f, memory_order_relaxed);
-    atomic_store_explicit(&view->rewrites, f->rewrites, memory_order_relaxed);
+    if (!b) return true;
+    atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+    atomic_store_explicit(&view->base, b, memory_order_relaxed);
+    atomic_store_explicit(&view->graph_version, b->graph_version, memory_order_relaxed);
     return true;
 }
 

@@ -21,10 +21,10 @@ struct cr_tensor {
     uint16_t flags;
     cr_node *node;                                  /* the op that computed it, or its leaf node; NULL: outside any graph */
     _Atomic(cr_tensor *) grad;                      /* owned; changes under lock */
-    _Atomic(cr_family *) family;                    /* shared by a base and its views; NULL: no views */
-    atomic_uint rewrites;                           /* the value of family->rewrites for which `node` is current */
+    _Atomic(cr_base *) base;                        /* shared by a base and its views; NULL: the tensor has no views */
+    atomic_uint graph_version;                      /* the graph version of the base for which `node` is current */
     atomic_int held;                                /* references of objects that lend the tensor (cr_hold); part of refs */
-    cr_spinlock lock;                               /* protects grad, and node where the tensor has a family */
+    cr_spinlock lock;                               /* protects grad, and node where the tensor has a base */
     volatile int adding;                            /* lock of the thread that adds to grad, for long */
     cr_scope *scope;                                /* owns the handle; NULL: the caller does */
     cr_tensor *scope_prev, *scope_next;             /* links of the scope's list */
@@ -50,9 +50,9 @@ static inline cr_node *cr_node_retain(cr_node *n) { /* NULL is allowed */
 }
 void       cr_node_point(cr_node *n, cr_tensor *t); /* n is the node of t: sets its weak pointer; t NULL: clears it */
 void       cr_node_unpoint(cr_node *n, const cr_tensor *t);    /* clears the pointer if it is t; n may be NULL */
-/* Lets the new view share the family of x, which may get its first one.  False: no memory. */
-bool       cr_family_join(cr_tensor *view, const cr_tensor *x);
-void       cr_family_leave(cr_tensor *t);
+/* Puts a new view of x on the base of x, which is made with the first view; no effect where x can have none.  False: out of memory. */
+bool       cr_base_join(cr_tensor *view, const cr_tensor *x);
+void       cr_base_leave(cr_tensor *t);
 
 void       cr_scope_enter(cr_scope *s);             /* as cr_scope_begin, in the caller's memory */
 void       cr_scope_leave(cr_scope *s);

@@ -1,4 +1,5 @@
-/* anomaly.c - finds the first op whose result, or gradient, holds a NaN or an infinity.  Slow: every result is read back. */
+/* anomaly.c - finds the first op whose result or gradient has a NaN or an infinity.  Slow: every
+ * result is read back. */
 #include "graph.h"
 
 #include <math.h>

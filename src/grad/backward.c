@@ -1,19 +1,21 @@
-/* backward.c - the walk from results to leaves: nodes in order of falling sequence number, so that every cotangent is complete
- * when its node's turn comes.  No recursion: a chain of ten million nodes needs a heap of one.
+/* backward.c - the walk from results to leaves.  It visits nodes in order of falling sequence
+ * number, so every cotangent is complete when its node is visited.  There is no recursion: a chain
+ * of ten million nodes needs a heap of one.
  *
- * Several threads may walk graphs that share nodes.  What a walk finds out about a node lies in tables of its own. */
+ * Several threads may walk graphs that share nodes, so each walk stores what it knows about nodes
+ * in its own tables. */
 #include "graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* From nodes to what the walk knows of them: open addressing, at most half full. */
+/* A hash table from nodes to the data of the walk: open addressing, at most half full. */
 typedef struct slot {
     cr_node *node;                                  /* NULL: an empty slot */
     union {
-        cr_tensor *cotangent;                       /* of waiting: owned, what has arrived so far */
-        int64_t leads;                              /* of known, with captures: 1 if the node leads to one of them */
-        int64_t uses;                               /* of known, with on_grad: edges to the node that have not been followed yet */
+        cr_tensor *cotangent;                       /* in `waiting`: owned, accumulated so far */
+        int64_t leads;                              /* in `known`, with captures: 1 if the node leads to one of them */
+        int64_t uses;                               /* in `known`, with on_grad: edges to the node that have not been followed yet */
     };
 } slot;
 enum { FEW = 16 };
@@ -26,11 +28,11 @@ typedef struct parts { struct parts *next; const void *function; int n; cr_tenso
 
 typedef struct walk {
     cr_backward_options o;
-    cr_node **heap; int64_t n, room;                /* a max-heap by seq of nodes whose cotangent waits; owns references */
-    table waiting, known;                           /* known: every node below the roots, where that is asked for */
-    capture *captures; int n_captures;              /* where to hand gradients out, or with o.inputs to add them; NULL: leaves collect */
-    bool counted;                                   /* leaves' uses are: a leaf is visited when the last of them has been followed */
-    const cr_node *at;                              /* whose gradient is being computed */
+    cr_node **heap; int64_t n, room;                /* a max-heap by seq of the nodes in `waiting`; owns references */
+    table waiting, known;                           /* known: every node below the roots; filled with captures or on_grad only */
+    capture *captures; int n_captures;              /* the tensors whose gradients are asked for, returned or with o.inputs added; NULL: leaves accumulate */
+    bool counted;                                   /* uses are counted: a leaf is visited when its last use has been followed */
+    const cr_node *at;                              /* the node whose gradient is being computed */
     parts *parts;
     struct walk *outer;
 } walk;
@@ -66,7 +68,7 @@ static bool table_grow(table *t) {
     return true;
 }
 
-static slot *table_add(table *t, cr_node *n) {      /* n's slot, a new one if need be; NULL: no memory */
+static slot *table_add(table *t, cr_node *n) {      /* n's slot, new where there was none; NULL: no memory */
     if (2 * t->n >= t->mask && !table_grow(t)) return cr_fail(CR_NO_MEMORY, "backward", "out of memory"), NULL;
     slot *s = probe(t, n);
     if (s->node) return s;
@@ -75,7 +77,7 @@ static slot *table_add(table *t, cr_node *n) {      /* n's slot, a new one if ne
     return s;
 }
 
-/* Slots that come after move up where their way from place_of leads over the one that was emptied. */
+/* Later slots move into the empty one where their probe sequence passes it. */
 static void table_remove(table *t, slot *gone) {
     size_t empty = (size_t)(gone - t->at);
     for (size_t i = (empty + 1) & t->mask; t->at[i].node; i = (i + 1) & t->mask) {
@@ -120,7 +122,8 @@ static bool exclusive(const cr_tensor *t) {
     return atomic_load(&t->refs) == 1 && atomic_load(&t->storage->refs) == 1 && t->contiguous && !t->node;
 }
 
-/* sum := sum + d, in place where nobody else can see it.  Owns what it returns; takes the reference to sum. */
+/* sum := sum + d, in place where sum has no other reference.  Takes the reference to sum; returns
+ * an owned tensor. */
 static cr_tensor *accumulate(cr_tensor *sum, const cr_tensor *d, bool differentiable) {
     if (!differentiable && exclusive(sum) && sum->dtype == d->dtype) {
         if (cr_add_(sum, d)) return sum;
@@ -143,13 +146,14 @@ static cr_status deliver(walk *w, cr_node *to, const cr_tensor *d) {
     return s->cotangent ? CR_OK : cr_error_status();
 }
 
-static cr_tensor *arrived_at(const walk *w, const cr_node *n) {
+static cr_tensor *accumulated_for(const walk *w, const cr_node *n) {
     const slot *s = table_find(&w->waiting, n);
     return s ? s->cotangent : NULL;
 }
 
-/* Broadcasting and promotion are undone here, once for every op: dx summed to the input's shape and cast to its dtype. */
-static cr_tensor *fit(cr_tensor *d, const cr_kept *in) {
+/* Undoes broadcasting and promotion for every op: sums d to the shape of the input and casts it to
+ * its dtype. */
+static cr_tensor *unbroadcast(cr_tensor *d, const cr_saved *in) {
     int64_t axes[CR_MAX_DIMS], *shape = in->dims;
     int n = 0, extra = d->ndim - in->ndim;
     for (int i = 0; i < d->ndim; i++)
@@ -166,17 +170,17 @@ static cr_tensor *fit(cr_tensor *d, const cr_kept *in) {
 static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent);
 
 /* Takes the cotangent that waits at n, if any, and visits n with it. */
-static cr_status take_up(walk *w, cr_node *n) {
+static cr_status visit_waiting(walk *w, cr_node *n) {
     slot *s = table_find(&w->waiting, n);
     if (!s) return CR_OK;
     cr_tensor *g = s->cotangent;
     table_remove(&w->waiting, s);
     cr_scope own;
     cr_scope_enter(&own);
-    cr_status bad = visit(w, n, g);
+    cr_status status = visit(w, n, g);
     cr_scope_leave(&own);
     cr_drop(g);
-    return bad;
+    return status;
 }
 
 static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
@@ -200,7 +204,8 @@ static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
     return g;
 }
 
-/* t->grad += g, one thread after the other; the first one is kept itself where nobody else holds it. */
+/* t->grad += g, one thread at a time.  The first gradient is stored without a copy where nothing
+ * else references it. */
 static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ours) {
     const bool graph = w->o.create_graph, keep = graph || (only_ours && atomic_load(&g->storage->refs) == 1 && g->contiguous);
     cr_word_lock(&t->adding);
@@ -213,7 +218,7 @@ static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ou
     return sum ? CR_OK : cr_error_status();
 }
 
-/* A checkpoint has added the nodes that the walk did not know from the start. */
+/* Nodes that are not in `known` were added by a checkpoint: they are wanted. */
 static bool wanted(const walk *w, const cr_node *n) {
     const slot *s = n && w->captures ? table_find(&w->known, n) : NULL;
     return n && (!s || s->leads);
@@ -232,91 +237,101 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
     return cr_anomaly && d != CR_NONE ? cr_check_finite(cr_call_name(c), i < 10 ? where : "gradient", NULL, d) : CR_OK;
 }
 
-/* What the node kept, as c's in, out and aux.  A walk that keeps no graph takes it away, so that a second one, in whatever thread, finds
- * all of it or none. */
-static cr_status open_kept(const walk *w, cr_node *n, cr_call *c, const cr_tensor **in) {
+/* Unpacks the saved tensors of n into c's in, out and aux.  Without retain_graph the walk takes
+ * them from the node under its lock, so a second walk, in any thread, finds all of them or none. */
+static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_tensor **in) {
     const bool graph = w->o.create_graph, take = !graph && !w->o.retain_graph;
     if (n->saved) cr_spin_lock(&n->head.lock);
-    cr_status bad = n->saved ? cr_node_check_saved(n) : CR_OK;
-    bool have = bad == CR_OK;
+    cr_status status = n->saved ? cr_node_check_saved(n) : CR_OK;
+    bool have = status == CR_OK;
     for (int i = 0; i < n->n && have; i++) {
         const bool unseen = n->op->only_saved && !n->in[i].storage;
-        in[i] = unseen ? CR_NONE : cr_kept_open(&n->in[i], take, graph || n->op->grafts ? n->edges[i] : NULL);
+        in[i] = unseen ? CR_NONE : cr_saved_unpack(&n->in[i], take, graph || n->op->grafts ? n->edges[i] : NULL);
         have = in[i];
     }
     if (have) {
-        c->out = n->op->only_saved && !n->out.storage ? CR_NONE : cr_kept_open(&n->out, take, graph ? n : NULL);
+        c->out = n->op->only_saved && !n->out.storage ? CR_NONE : cr_saved_unpack(&n->out, take, graph ? n : NULL);
         have = c->out;
     }
-    for (int k = 0; k < n->op->n_aux && have; k++) have = (c->aux[k] = cr_kept_open(&n->aux[k], take, NULL));
-    if (bad == CR_OK && n->saved && take) n->freed = true;
+    for (int k = 0; k < n->op->n_aux && have; k++) have = (c->aux[k] = cr_saved_unpack(&n->aux[k], take, NULL));
+    if (status == CR_OK && n->saved && take) n->freed = true;
     if (n->saved) cr_spin_unlock(&n->head.lock);
     return have ? CR_OK : cr_error_status();
 }
 
-/* dx[i] = a b, unless that is all of a leaf's gradient, nobody else looks at it, and it is taken as a product. */
+/* dx[i] = a b.  Where that is the whole gradient of a leaf and nothing else reads it, on_product
+ * may take the two factors instead. */
 static cr_tensor *product(int i, const cr_tensor *a, const cr_tensor *b) {
     const walk *w = current;
     const cr_node *leaf = w->at->edges[i];
     if (!a || !b) return NULL;
-    const bool only = w->o.on_product && w->counted && !leaf->op && table_find(&w->known, leaf)->uses == 1 && !arrived_at(w, leaf) && !leaf->hooks;
+    const bool only = w->o.on_product && w->counted && !leaf->op && table_find(&w->known, leaf)->uses == 1 && !accumulated_for(w, leaf) && !leaf->hooks;
     cr_tensor *x = only && !cr_anomaly ? cr_node_tensor(leaf) : NULL;
     bool taken = false;
-    cr_status bad = x && cr_grad(x) == CR_NONE ? w->o.on_product(x, a, b, w->o.ctx, &taken) : CR_OK;
+    cr_status status = x && cr_grad(x) == CR_NONE ? w->o.on_product(x, a, b, w->o.ctx, &taken) : CR_OK;
     cr_drop(x);
-    return bad != CR_OK ? NULL : taken ? (cr_tensor *)(uintptr_t)CR_NONE : cr_matmul(a, b);
+    return status != CR_OK ? NULL : taken ? (cr_tensor *)(uintptr_t)CR_NONE : cr_matmul(a, b);
 }
 
-/* Opens what the node kept, runs the op's gradient, sends the results on.  Inside a scope of its own. */
-static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_tensor **in, cr_tensor **dx, cr_tensor **arrived, bool *needs) {
-    const bool graph = w->o.create_graph;
-    cr_call c = {.op = n->op, .params = n->params, .n = n->n, .in = in, .dev = g->dev, .needs = needs, .arrived = arrived, .differentiable = graph, .product = product};
-    const cr_status missing = open_kept(w, n, &c, in);
-    if (missing != CR_OK) return missing;
+/* Sends dx on to the nodes of the inputs, in each input's shape and dtype. */
+static cr_status deliver_all(walk *w, cr_node *n, const cr_call *c, cr_tensor *const *dx) {
     for (int i = 0; i < n->n; i++) {
-        dx[i] = (cr_tensor *)(uintptr_t)CR_NONE;
-        needs[i] = wanted(w, n->edges[i]);
-        cr_tensor *sum = needs[i] && !graph ? arrived_at(w, n->edges[i]) : NULL;
-        arrived[i] = sum && exclusive(sum) ? sum : NULL;
-    }
-    w->at = n;
-    const double start = cr_profile_start();
-    n->op->grad(&c, g, dx);
-    if (start > 0) cr_profile_event(start, "backward", cr_call_name(&c), 1, &g, 0, NULL);
-    cr_status cut = cr_finished(cr_call_name(&c), CR_OK);
-    if (cut != CR_OK) return cut;
-    for (int i = 0; i < n->n; i++) {
-        if (!needs[i]) continue;
-        cr_status bad = check_dx(&c, i, dx[i]);
-        if (bad != CR_OK) return bad;
-        if (dx[i] == CR_NONE || dx[i] == arrived[i]) continue;           /* the latter: added to by the op itself */
-        cr_tensor *d = fit(dx[i], &n->in[i]);
+        if (!c->needs[i]) continue;
+        cr_status status = check_dx(c, i, dx[i]);
+        if (status != CR_OK) return status;
+        if (dx[i] == CR_NONE || (i == 0 && dx[i] == c->accumulated)) continue;      /* the latter: the op added to it */
+        cr_tensor *d = unbroadcast(dx[i], &n->in[i]);
         if (!d) return cr_error_status();
-        if ((bad = deliver(w, n->edges[i], d)) != CR_OK) return bad;
-    }
-    for (int i = 0; i < n->n && w->counted; i++) {
-        cr_node *leaf = n->edges[i];
-        if (!leaf || leaf->op || --table_find(&w->known, leaf)->uses) continue;
-        cr_status bad = take_up(w, leaf);
-        if (bad != CR_OK) return bad;
+        if ((status = deliver(w, n->edges[i], d)) != CR_OK) return status;
     }
     return CR_OK;
 }
 
+/* Visits the leaves among n's inputs that no other node of the walk uses: their gradients are
+ * complete. */
+static cr_status finish_leaves(walk *w, const cr_node *n) {
+    for (int i = 0; i < n->n; i++) {
+        cr_node *leaf = n->edges[i];
+        if (!leaf || leaf->op || --table_find(&w->known, leaf)->uses) continue;
+        cr_status status = visit_waiting(w, leaf);
+        if (status != CR_OK) return status;
+    }
+    return CR_OK;
+}
+
+/* Runs the gradient of n's op in a scope of its own; in, dx and needs have an entry for each
+ * input. */
+static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_tensor **in, cr_tensor **dx, bool *needs) {
+    const bool graph = w->o.create_graph;
+    cr_call c = {.op = n->op, .params = n->params, .n = n->n, .in = in, .dev = g->dev, .needs = needs, .differentiable = graph,
+                 .product = product};
+    cr_status status = unpack_saved(w, n, &c, in);
+    if (status != CR_OK) return status;
+    for (int i = 0; i < n->n; i++) {
+        dx[i] = (cr_tensor *)(uintptr_t)CR_NONE;
+        needs[i] = wanted(w, n->edges[i]);
+    }
+    cr_tensor *sum = needs[0] && !graph ? accumulated_for(w, n->edges[0]) : NULL;
+    if (sum && exclusive(sum)) c.accumulated = sum;
+    w->at = n;
+    const double start = cr_profile_start();
+    n->op->grad(&c, g, dx);
+    if (start > 0) cr_profile_event(start, "backward", cr_call_name(&c), 1, &g, 0, NULL);
+    status = cr_finished(cr_call_name(&c), CR_OK);
+    if (status == CR_OK) status = deliver_all(w, n, &c, dx);
+    return status == CR_OK && w->counted ? finish_leaves(w, n) : status;
+}
+
 static cr_status differentiate(walk *w, cr_node *n, const cr_tensor *g) {
     enum { SOME = 8 };
-    const cr_tensor *few_in[SOME];
-    cr_tensor *few_dx[SOME], *few_arrived[SOME];
-    bool few_needs[SOME];
-    size_t count = (size_t)n->n;
-    void *memory = count > SOME ? malloc(count * (3 * sizeof(cr_tensor *) + sizeof(bool))) : NULL;
-    if (count > SOME && !memory) return cr_fail(CR_NO_MEMORY, n->op->name, "out of memory");
-    const cr_tensor **in = memory ? memory : few_in;
-    cr_tensor **dx = memory ? (cr_tensor **)memory + count : few_dx;
-    cr_tensor **arrived = memory ? (cr_tensor **)memory + 2 * count : few_arrived;
-    bool *needs = memory ? (bool *)((cr_tensor **)memory + 3 * count) : few_needs;
-    cr_status status = run_gradient(w, n, g, in, dx, arrived, needs);
-    free(memory);
+    struct { const cr_tensor *in[SOME]; cr_tensor *dx[SOME]; bool needs[SOME]; } few;
+    if (n->n <= SOME) return run_gradient(w, n, g, few.in, few.dx, few.needs);
+    const size_t count = (size_t)n->n;
+    const cr_tensor **in = malloc(count * sizeof *in);
+    cr_tensor **dx = malloc(count * sizeof *dx);
+    bool *needs = malloc(count * sizeof *needs);
+    cr_status status = in && dx && needs ? run_gradient(w, n, g, in, dx, needs) : cr_fail(CR_NO_MEMORY, n->op->name, "out of memory");
+    free(in), free(dx), free(needs);
     return status;
 }
 
@@ -326,45 +341,47 @@ static capture *capture_of(walk *w, const cr_node *n) {
     return NULL;
 }
 
-/* A leaf's gradient g, or that of a result which retains it. */
+/* Gives gradient g to a leaf, or to a result that retains its gradient. */
 static cr_status to_tensor(walk *w, const cr_node *n, cr_tensor *g, bool only_ours) {
     cr_tensor *t = cr_node_tensor(n);
     if (!t) return CR_OK;
-    cr_status bad;
-    if (n->op || !w->o.on_grad) bad = collect(w, t, g, only_ours);
-    else if (cr_grad(t) != CR_NONE) bad = cr_fail(CR_RUNTIME, "backward", "a leaf has a gradient already: with on_grad nothing accumulates, cr_set_grad(leaf, CR_NONE)");
-    else if ((bad = w->o.on_grad(t, g, w->o.ctx)) != CR_OK && !cr_error()) cr_fail(bad, "backward", "on_grad failed without a message");
+    cr_status status;
+    if (n->op || !w->o.on_grad) status = collect(w, t, g, only_ours);
+    else if (cr_grad(t) != CR_NONE) status = cr_fail(CR_RUNTIME, "backward", "a leaf has a gradient already: with on_grad nothing accumulates, cr_set_grad(leaf, CR_NONE)");
+    else if ((status = w->o.on_grad(t, g, w->o.ctx)) != CR_OK && !cr_error()) cr_fail(status, "backward", "on_grad failed without a message");
     cr_drop(t);
-    return bad;
+    return status;
 }
 
-/* The cotangent is complete: hooks, then whoever asked for it, then on to the inputs. */
+/* The cotangent of n is complete: runs the hooks, stores the gradient where it is asked for,
+ * continues with the inputs. */
 static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
     cr_tensor *g = run_hooks(n, cotangent);
-    cr_status bad = g ? CR_OK : cr_error_status();
-    /* What a leaf keeps is added to in place by other walks, so a gradient that this walk goes on to read is copied. */
-    const bool only_ours = bad == CR_OK && !n->op && (g != cotangent || atomic_load(&g->refs) == 1);
+    cr_status status = g ? CR_OK : cr_error_status();
+    /* Other walks add in place to the gradient of a leaf, so a gradient that this walk reads later
+     * is copied. */
+    const bool only_ours = status == CR_OK && !n->op && (g != cotangent || atomic_load(&g->refs) == 1);
     const capture *asked = capture_of(w, n);
     const bool adds = asked && w->o.n_inputs;
-    for (int i = 0; i < w->n_captures && bad == CR_OK && !adds; i++)       /* the same tensor may be asked for twice */
+    for (int i = 0; i < w->n_captures && status == CR_OK && !adds; i++)       /* the same tensor may be asked for twice */
         if (w->captures[i].node == n) w->captures[i].grad = cr_retain(g);
-    if (bad == CR_OK && adds) bad = collect(w, (cr_tensor *)(uintptr_t)asked->tensor, g, only_ours);
-    else if (bad == CR_OK && (n->op || !w->captures)) bad = to_tensor(w, n, g, only_ours);
-    return bad != CR_OK || !leads_on(w, n) ? bad : differentiate(w, n, g);
+    if (status == CR_OK && adds) status = collect(w, (cr_tensor *)(uintptr_t)asked->tensor, g, only_ours);
+    else if (status == CR_OK && (n->op || !w->captures)) status = to_tensor(w, n, g, only_ours);
+    return status != CR_OK || !leads_on(w, n) ? status : differentiate(w, n, g);
 }
 
 static cr_status run(walk *w) {
-    cr_status bad = CR_OK;
+    cr_status status = CR_OK;
     w->outer = current;
     current = w;
-    for (unsigned visited = 1; w->n && bad == CR_OK; visited++) {
+    for (unsigned visited = 1; w->n && status == CR_OK; visited++) {
         cr_node *n = heap_pop(w);
-        bad = take_up(w, n);
+        status = visit_waiting(w, n);
         cr_node_release(n);
-        if (bad == CR_OK && visited % 64 == 0) bad = cr_check_interrupt("backward");    /* 64 of the smallest: 20 us */
+        if (status == CR_OK && visited % 64 == 0) status = cr_check_interrupt("backward");    /* 64 of the smallest: 20 us */
     }
     current = w->outer;
-    return bad;
+    return status;
 }
 
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent) {
@@ -372,7 +389,7 @@ cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent) {
     return deliver(current, y->node, cotangent);
 }
 
-cr_tensor **cr_walk_parts(const void *function, int n) {
+cr_tensor **cr_walk_cotangents(const void *function, int n) {
     for (parts *p = current->parts; p; p = p->next)
         if (p->function == function) return p->of;
     parts *p = calloc(1, sizeof *p + sizeof *p->of * (size_t)n);
@@ -391,7 +408,7 @@ static void free_first_parts(parts **at) {
     free(p);
 }
 
-void cr_walk_parts_free(const void *function) {
+void cr_walk_cotangents_free(const void *function) {
     for (parts **at = &current->parts; *at; at = &(*at)->next)
         if ((*at)->function == function) {
             free_first_parts(at);
@@ -417,9 +434,9 @@ static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr
     return deliver(w, y->node, cotangent);
 }
 
-/* Walks if all is well so far. */
-static cr_status finish(walk *w, cr_status bad) {
-    if (bad == CR_OK) bad = run(w);
+/* Runs the walk if status is CR_OK, and frees it. */
+static cr_status finish(walk *w, cr_status status) {
+    if (status == CR_OK) status = run(w);
     for (size_t i = 0; w->waiting.n && i <= w->waiting.mask; i++)      /* after a failure */
         if (w->waiting.at[i].node) cr_drop(w->waiting.at[i].cotangent);
     while (w->n) cr_node_release(w->heap[--w->n]);
@@ -427,7 +444,7 @@ static cr_status finish(walk *w, cr_status bad) {
     free(w->heap);
     table_free(&w->waiting);
     table_free(&w->known);
-    return bad;
+    return status;
 }
 
 /* ---- every node below the roots */
@@ -448,26 +465,27 @@ static cr_status list_add(list *l, cr_node *n, table *known) {
 }
 
 static cr_status reachable(walk *w, list *l) {
-    cr_status bad = CR_OK;
-    for (int64_t i = 0; i < w->n && bad == CR_OK; i++) bad = list_add(l, w->heap[i], &w->known);
-    for (size_t i = 0; i < l->n && bad == CR_OK; i++)
-        for (int k = 0; k < l->items[i]->n && bad == CR_OK; k++)
-            if (l->items[i]->edges[k]) bad = list_add(l, l->items[i]->edges[k], &w->known);
-    return bad;
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < w->n && status == CR_OK; i++) status = list_add(l, w->heap[i], &w->known);
+    for (size_t i = 0; i < l->n && status == CR_OK; i++)
+        for (int k = 0; k < l->items[i]->n && status == CR_OK; k++)
+            if (l->items[i]->edges[k]) status = list_add(l, l->items[i]->edges[k], &w->known);
+    return status;
 }
 
-/* With checkpoints nothing is counted: what they recompute has more edges to the leaves, and reads them. */
+/* Checkpoints turn counting off: the graph that they recompute has more edges to the leaves, and
+ * reads them. */
 static cr_status count_uses(walk *w) {
     list seen = {0};
-    cr_status bad = reachable(w, &seen);
+    cr_status status = reachable(w, &seen);
     w->counted = true;
-    for (size_t i = 0; i < seen.n && bad == CR_OK; i++) {
+    for (size_t i = 0; i < seen.n && status == CR_OK; i++) {
         const cr_node *n = seen.items[i];
         if (n->op && n->op->grafts) w->counted = false;
         for (int k = 0; k < n->n; k++) if (n->edges[k]) table_find(&w->known, n->edges[k])->uses++;
     }
     free(seen.items);
-    return bad;
+    return status;
 }
 
 /* ---- with inputs only nodes on the way to one of them are visited */
@@ -476,19 +494,20 @@ static int by_seq(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Marks every node reachable from the roots; in order of rising seq a node leads on if it is asked for or one of its inputs does. */
+/* Marks every node reachable from the roots; in order of rising seq a node leads on if it is asked
+ * for or one of its inputs does. */
 static cr_status mark_paths(walk *w) {
     list seen = {0};
-    cr_status bad = reachable(w, &seen);
-    if (bad == CR_OK) qsort(seen.items, seen.n, sizeof *seen.items, by_seq);
-    for (size_t i = 0; i < seen.n && bad == CR_OK; i++) {
+    cr_status status = reachable(w, &seen);
+    if (status == CR_OK) qsort(seen.items, seen.n, sizeof *seen.items, by_seq);
+    for (size_t i = 0; i < seen.n && status == CR_OK; i++) {
         cr_node *n = seen.items[i];
         bool leads = capture_of(w, n) != NULL;
         for (int k = 0; k < n->n && !leads; k++) leads = n->edges[k] && table_find(&w->known, n->edges[k])->leads;
         table_find(&w->known, n)->leads = leads;
     }
     free(seen.items);
-    return bad;
+    return status;
 }
 
 static cr_status set_captures(walk *w, const char *op, int n, const cr_tensor *const *in) {
@@ -504,7 +523,7 @@ static cr_status set_captures(walk *w, const char *op, int n, const cr_tensor *c
     return CR_OK;
 }
 
-/* ---- the two that are public */
+/* ---- cr_backward and cr_gradients */
 static cr_status check_options(const cr_backward_options *o) {
     if (o->on_grad && (o->retain_graph || o->create_graph || o->n_inputs))
         return cr_fail(CR_BAD_VALUE, "backward", "on_grad may write to leaves: it excludes retain_graph, create_graph and inputs");
@@ -513,19 +532,19 @@ static cr_status check_options(const cr_backward_options *o) {
 
 cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_backward_options *o) {
     walk w = {.o = o ? *o : (cr_backward_options){0}};
-    cr_status bad = check_options(&w.o);
-    if (bad != CR_OK) return bad;
+    cr_status status = check_options(&w.o);
+    if (status != CR_OK) return status;
     bool mode = cr_set_grad_enabled(w.o.create_graph);
     cr_scope_begin();
-    bad = push_root(&w, "backward", y, cotangent);
-    if (bad == CR_OK && w.o.on_grad) bad = count_uses(&w);
-    if (bad == CR_OK && w.o.n_inputs) bad = set_captures(&w, "backward", w.o.n_inputs, w.o.inputs);
-    if (bad == CR_OK && w.o.n_inputs) bad = mark_paths(&w);
-    bad = finish(&w, bad);
+    status = push_root(&w, "backward", y, cotangent);
+    if (status == CR_OK && w.o.on_grad) status = count_uses(&w);
+    if (status == CR_OK && w.o.n_inputs) status = set_captures(&w, "backward", w.o.n_inputs, w.o.inputs);
+    if (status == CR_OK && w.o.n_inputs) status = mark_paths(&w);
+    status = finish(&w, status);
     cr_scope_end();
     cr_set_grad_enabled(mode);
     free(w.captures);
-    return bad;
+    return status;
 }
 
 cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
@@ -536,24 +555,24 @@ cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *
     for (int i = 0; i < n_in; i++) grads[i] = NULL;
     bool mode = cr_set_grad_enabled(w.o.create_graph);
     cr_scope_begin();
-    cr_status bad = n_out < 1 ? cr_fail(CR_BAD_VALUE, "gradients", "%d results: at least one is needed", n_out) : set_captures(&w, "gradients", n_in, in);
-    for (int i = 0; i < n_out && bad == CR_OK; i++) bad = push_root(&w, "gradients", out[i], cotangents ? cotangents[i] : CR_NONE);
-    if (bad == CR_OK) bad = mark_paths(&w);
-    bad = finish(&w, bad);
+    cr_status status = n_out < 1 ? cr_fail(CR_BAD_VALUE, "gradients", "%d results: at least one is needed", n_out) : set_captures(&w, "gradients", n_in, in);
+    for (int i = 0; i < n_out && status == CR_OK; i++) status = push_root(&w, "gradients", out[i], cotangents ? cotangents[i] : CR_NONE);
+    if (status == CR_OK) status = mark_paths(&w);
+    status = finish(&w, status);
     cr_scope_end();
     cr_set_grad_enabled(mode);
     for (int i = 0; i < w.n_captures; i++) {
         cr_tensor *g = w.captures[i].grad;
-        if (bad != CR_OK) cr_drop(g);
+        if (status != CR_OK) cr_drop(g);
         else if (!g) grads[i] = (cr_tensor *)(uintptr_t)CR_NONE;
-        else {                                      /* a handle of its own, owned like every new one */
-            grads[i] = cr_tensor_again(g);
+        else {                                      /* a new handle */
+            grads[i] = cr_new_handle(g);
             cr_drop(g);
-            if (!grads[i]) bad = cr_error_status();
+            if (!grads[i]) status = cr_error_status();
         }
     }
-    if (bad != CR_OK)
+    if (status != CR_OK)
         for (int i = 0; i < n_in; i++) { if (grads[i]) cr_release(grads[i]); grads[i] = NULL; }
     free(w.captures);
-    return bad;
+    return status;
 }

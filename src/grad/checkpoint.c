@@ -1,6 +1,6 @@
-/* checkpoint.c - activation checkpointing: f(inputs) is run without recording; in the backward pass it is run again, recorded,
- * and the walk goes on through the new graph as if it had always been there.  Random numbers drawn through generators are the
- * same both times (core/rng.c's tape). */
+/* checkpoint.c - activation checkpointing.  f(inputs) runs without recording.  The backward pass
+ * runs it again, recorded, and the walk continues through the new graph.  Generators give the same
+ * random numbers both times (the tape of core/rng.c). */
 #include "graph.h"
 
 #include <string.h>

@@ -1,39 +1,22 @@
-/* custom.c - ops registered from outside: a forward and a gradient written with the public functions. */
+/* custom.c - ops registered by name: a forward and a gradient written with the public functions.
+ * Each use is a function (function.c) whose gradient reads the inputs, the result and a copy of the
+ * parameters. */
 #include "graph.h"
 #include "../core/os.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct custom { cr_op op; cr_custom_op given; struct custom *next; } custom;
+typedef struct custom { cr_custom_op op; struct custom *next; } custom;
 static custom *registered;                          /* grows only; entries are never changed */
 static cr_spinlock lock;
 
+/* Under the lock. */
 static custom *find(const char *name) {
-    cr_spin_lock(&lock);
     custom *c = registered;
-    while (c && strcmp(c->given.name, name)) c = c->next;
-    cr_spin_unlock(&lock);
+    while (c && strcmp(c->op.name, name)) c = c->next;
     return c;
-}
-
-static const custom *custom_of(const cr_op *op) { return (const custom *)(const void *)op; }    /* op is its first member */
-
-static void custom_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    cr_custom_call call = {.n = c->n, .in = c->in, .out = c->out, .params = c->params};
-    cr_status bad = custom_of(c->op)->given.backward(&call, g, dx);
-    for (int i = 0; i < c->n; i++) {
-        dx[i] = cr_adopt(dx[i]);
-        if (!c->needs[i]) continue;
-        if (bad != CR_OK) {
-            cr_fail(bad, c->op->name, "its gradient failed");
-            dx[i] = NULL;
-        } else if (dx[i] && dx[i] != CR_NONE && (!cr_shape_equal(dx[i]->ndim, dx[i]->shape, c->in[i]->ndim, c->in[i]->shape))) {
-            cr_fail(CR_BAD_VALUE, c->op->name, "its gradient of input %d has shape %s, the input %s", i,
-                    cr_shape_text(dx[i]->ndim, dx[i]->shape).s, cr_shape_text(c->in[i]->ndim, c->in[i]->shape).s);
-            dx[i] = NULL;
-        }
-    }
 }
 
 cr_status cr_custom_register(const cr_custom_op *op) {
@@ -45,13 +28,10 @@ cr_status cr_custom_register(const cr_custom_op *op) {
     if (!c) return cr_fail(CR_NO_MEMORY, "custom_register", "out of memory");
     char *name = (char *)(c + 1);
     memcpy(name, op->name, length);
-    c->given = *op;
-    c->given.name = name;
-    c->op = (cr_op){.name = name, .arity = op->arity, .params_bytes = op->params_bytes, .saves = CR_SAVE_INS | CR_SAVE_OUT,
-                    .grad = op->backward ? custom_grad : NULL};
+    c->op = *op;
+    c->op.name = name;
     cr_spin_lock(&lock);
-    custom *same = registered;
-    while (same && strcmp(same->given.name, name)) same = same->next;
+    const custom *same = find(name);
     if (!same) {
         c->next = registered;
         registered = c;
@@ -62,39 +42,71 @@ cr_status cr_custom_register(const cr_custom_op *op) {
     return cr_fail(CR_BAD_VALUE, "custom_register", "there is an op named %s already", op->name);
 }
 
-/* Forward without recording; what it returns may be an input or a view of one, so the result is a handle of its own. */
-static cr_tensor *run(const custom *op, const cr_custom_call *call) {
-    bool mode = cr_set_grad_enabled(false);
-    cr_scope_begin();
-    cr_tensor *y = cr_adopt(op->given.forward(call));
-    if (!y && !cr_error()) cr_fail(CR_RUNTIME, op->op.name, "its forward function failed without a message");
-    if (y) y = cr_tensor_alias(y, NULL);
-    if (y) cr_keep(y);
-    cr_scope_end();
+/* ---- one use */
+typedef struct use { const cr_custom_op *op; max_align_t params[]; } use;
+
+static use *use_new(const cr_custom_op *op, const void *params) {
+    use *u = malloc(sizeof *u + op->params_bytes);
+    if (!u) return cr_fail(CR_NO_MEMORY, op->name, "out of memory"), NULL;
+    u->op = op;
+    if (op->params_bytes) memcpy(u->params, params, op->params_bytes);
+    return u;
+}
+
+/* Saved are the inputs, then the result. */
+static cr_status use_grad(const cr_function_call *c, cr_tensor **dx) {
+    const use *u = c->ctx;
+    const cr_custom_call call = {.n = c->n_in, .in = c->saved, .out = c->saved[c->n_in], .params = u->params};
+    cr_status status = u->op->backward(&call, c->grads[0], dx);
+    for (int i = 0; i < c->n_in && status == CR_OK; i++) {
+        const cr_tensor *x = call.in[i], *d = dx[i];
+        if (!c->needs[i] || !d || d == CR_NONE || cr_shape_equal(d->ndim, d->shape, x->ndim, x->shape)) continue;
+        status = cr_fail(CR_BAD_VALUE, u->op->name, "its gradient of input %d has shape %s, the input %s", i,
+                         cr_shape_text(d->ndim, d->shape).s, cr_shape_text(x->ndim, x->shape).s);
+    }
+    return status;
+}
+
+static cr_tensor *record(const cr_custom_op *op, const cr_custom_call *call, const cr_tensor *y) {
+    const cr_tensor **saved = malloc(sizeof *saved * ((size_t)call->n + 1));
+    if (!saved) return cr_fail(CR_NO_MEMORY, op->name, "out of memory"), NULL;
+    memcpy(saved, call->in, sizeof *saved * (size_t)call->n);
+    saved[call->n] = y;
+    use *u = use_new(op, call->params);
+    cr_tensor *result = NULL;
+    const cr_function_use f = {.name = op->name, .n_in = call->n, .in = call->in, .n_out = 1, .out = &y, .n_saved = call->n + 1,
+                               .saved = saved, .backward = use_grad, .ctx = u, .done = free};
+    if (u && cr_function_record(&f, &result) != CR_OK) free(u);
+    free(saved);
+    return result;
+}
+
+static cr_tensor *run_forward(const cr_custom_op *op, const cr_custom_call *call) {
+    const bool mode = cr_set_grad_enabled(false);
+    cr_tensor *y = cr_adopt(op->forward(call));
     cr_set_grad_enabled(mode);
-    return y;
+    if (!y && !cr_error()) cr_fail(CR_RUNTIME, op->name, "its forward function failed without a message");
+    const cr_call c = {.n = call->n, .in = call->in};
+    return y && cr_anomaly && cr_check_finite(op->name, "forward", &c, y) != CR_OK ? NULL : y;
 }
 
 cr_tensor *cr_custom_apply(const char *name, int n, const cr_tensor *const *in, const void *params) {
     if (!name) return cr_fail_null("custom_apply", "the name"), NULL;
-    custom *op = find(name);
-    if (!op) return cr_fail(CR_BAD_VALUE, "custom_apply", "no op named %s is registered", name), NULL;
-    if (n < 1 || (op->given.arity > 0 && n != op->given.arity) || !in)
-        return cr_fail(CR_BAD_VALUE, op->op.name, "takes %d inputs, got %d", op->given.arity > 0 ? op->given.arity : 1, n), NULL;
-    if (op->given.params_bytes && !params) return cr_fail_null(op->op.name, "params"), NULL;
-    bool records = false;
-    for (int i = 0; i < n; i++) {
-        if (cr_missing(op->op.name, "an input", in[i])) return NULL;
-        records |= cr_grad_enabled() && cr_in_graph(in[i]);
-    }
-    cr_custom_call call = {.n = n, .in = in, .params = params};
-    cr_tensor *y = run(op, &call);
-    cr_call c = {.op = &op->op, .params = params, .n = n, .in = in, .out = y};
-    if (y && cr_anomaly && cr_check_finite(name, "forward", &c, y) != CR_OK) { cr_release(y); return NULL; }
-    if (!y || !records || !op->op.grad || !cr_dtype_is_float(y->dtype)) return y;
-    c.dev = y->dev;
-    cr_node *node = cr_node_new(&c, in, y, 0);
-    if (!node) { cr_release(y); return NULL; }
-    cr_node_attach(node, y);
-    return y;
+    cr_spin_lock(&lock);
+    const custom *found = find(name);
+    cr_spin_unlock(&lock);
+    if (!found) return cr_fail(CR_BAD_VALUE, "custom_apply", "no op named %s is registered", name), NULL;
+    const cr_custom_op *op = &found->op;
+    if (n < 1 || (op->arity > 0 && n != op->arity) || !in)
+        return cr_fail(CR_BAD_VALUE, op->name, "takes %d inputs, got %d", op->arity > 0 ? op->arity : 1, n), NULL;
+    if (op->params_bytes && !params) return cr_fail_null(op->name, "params"), NULL;
+    for (int i = 0; i < n; i++)
+        if (cr_missing(op->name, "an input", in[i])) return NULL;
+    const cr_custom_call call = {.n = n, .in = in, .params = params};
+    cr_scope_begin();
+    cr_tensor *y = run_forward(op, &call), *result = NULL;
+    if (y) result = op->backward ? record(op, &call, y) : cr_tensor_alias(y, NULL);     /* y may be an input, or a view of one */
+    if (result) cr_keep(result);
+    cr_scope_end();
+    return result;
 }

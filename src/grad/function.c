@@ -1,24 +1,25 @@
 /* function.c - a function computed by other means, whose gradient is a closure.
  *
- * A node has one result, a function any number.  So the function is a node whose own result is a token without elements, and each
- * of its results comes from a node behind it: in the walk that one leaves its cotangent with the function and sends on a token.
- * The function's turn comes after all of theirs, and the closure is called once. */
+ * A node has one result, a function any number.  Therefore the function is a node whose own result
+ * is a token without elements, and each of its results is a further node with the token as its
+ * input.  In the walk a result node stores its cotangent with the function and passes on a token.
+ * The function is visited after all of its results, and the closure is called once. */
 #include "graph.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct function {
-    char name[64];
+    const char *name;
     cr_function_grad backward;
     void *ctx;
     void (*done)(void *ctx);
     int n_in, n_out;
-    int *result_of;                                 /* which result saved[j] is, or -1 */
+    int result_of[];                                /* which result saved[j] is, or -1; then the name */
 } function;
 
-/* of the function's node, and of its k-th result's, whose edge keeps f alive */
+/* params of the node of the function, and of the node of its k-th result, whose edge keeps f
+ * alive */
 typedef struct function_params { function *f; int k; } function_params;
 
 static function *function_of(const void *params) { return ((const function_params *)params)->f; }
@@ -34,19 +35,19 @@ static void hold(const void *params, bool on) {
 /* ---- backward */
 static void result_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const function_params *r = c->params;
-    cr_tensor **parts = cr_walk_parts(r->f, r->f->n_out);
+    cr_tensor **parts = cr_walk_cotangents(r->f, r->f->n_out);
     if (!parts) { dx[0] = NULL; return; }
-    cr_tensor **part = &parts[r->k], *before = *part;              /* there is one already where a result has two nodes: see open_saved */
+    cr_tensor **part = &parts[r->k], *before = *part;              /* a result with two nodes has one already: see open_saved */
     *part = before ? cr_unscope(cr_add(before, g)) : cr_retain(g);
     cr_drop(before);
-    dx[0] = !*part ? NULL : c->arrived[0] ? c->arrived[0] : cr_empty_like(c->in[0]);
+    dx[0] = !*part ? NULL : c->accumulated ? c->accumulated : cr_empty_like(c->in[0]);
 }
 
 static const cr_op op_result = {
     .name = "function", .name_of = name_of, .arity = 1, .params_bytes = sizeof(function_params), .grad = result_grad,
 };
 
-/* y becomes the function's k-th result; token: the function's own. */
+/* y becomes the k-th result of the function; token: the result of the function's node. */
 static cr_status attach_result(const function *f, const cr_tensor *token, int k, cr_tensor *y) {
     function_params p = {(function *)(uintptr_t)f, k};
     cr_call c = {.op = &op_result, .params = &p, .n = 1, .in = &token, .dev = y->dev, .out = y};
@@ -56,12 +57,13 @@ static cr_status attach_result(const function *f, const cr_tensor *token, int k,
     return CR_OK;
 }
 
-/* With create_graph a saved result is in the graph.  Its own node may be gone, and the function's must not own it, so it gets another. */
+/* With create_graph a saved result is in the graph.  Its own node may be gone, and the node of the
+ * function must not own it, so it gets a new one. */
 static cr_status open_saved(const cr_call *c, const function *f) {
-    cr_status bad = CR_OK;
-    for (int i = f->n_in; i < c->n && c->differentiable && bad == CR_OK; i++)
-        if (f->result_of[i - f->n_in] >= 0) bad = attach_result(f, c->out, f->result_of[i - f->n_in], (cr_tensor *)(uintptr_t)c->in[i]);
-    return bad;
+    cr_status status = CR_OK;
+    for (int i = f->n_in; i < c->n && c->differentiable && status == CR_OK; i++)
+        if (f->result_of[i - f->n_in] >= 0) status = attach_result(f, c->out, f->result_of[i - f->n_in], (cr_tensor *)(uintptr_t)c->in[i]);
+    return status;
 }
 
 static cr_tensor *check_dx(const cr_call *c, int i, cr_tensor *d) {
@@ -76,30 +78,30 @@ static cr_tensor *check_dx(const cr_call *c, int i, cr_tensor *d) {
 
 static void function_grad(const cr_call *c, const cr_tensor *token, cr_tensor *dx[]) {
     function *f = function_of(c->params);
-    cr_tensor **parts = cr_walk_parts(f, f->n_out);
+    cr_tensor **parts = cr_walk_cotangents(f, f->n_out);
     (void)token;
-    cr_status bad = parts ? open_saved(c, f) : CR_NO_MEMORY;
+    cr_status status = parts ? open_saved(c, f) : CR_NO_MEMORY;
     for (int k = 0; k < f->n_out && parts; k++)
         if (!parts[k]) parts[k] = (cr_tensor *)(uintptr_t)CR_NONE;
-    if (bad == CR_OK) {
+    if (status == CR_OK) {
         const cr_function_call call = {.n_out = f->n_out, .grads = (const cr_tensor *const *)parts, .n_in = f->n_in, .needs = c->needs,
                                        .n_saved = c->n - f->n_in, .saved = c->in + f->n_in, .ctx = f->ctx};
-        bad = f->backward(&call, dx);
-        if (bad != CR_OK) cr_fail(bad, f->name, "its gradient failed without a message");
+        status = f->backward(&call, dx);
+        if (status != CR_OK) cr_fail(status, f->name, "its gradient failed without a message");
     }
     for (int i = 0; i < f->n_in; i++) {
         dx[i] = cr_adopt(dx[i]);
         if (c->needs[i] && dx[i] && dx[i] != CR_NONE) dx[i] = check_dx(c, i, dx[i]);
-        if (c->needs[i] && bad != CR_OK) dx[i] = NULL;
+        if (c->needs[i] && status != CR_OK) dx[i] = NULL;
     }
-    cr_walk_parts_free(f);
+    cr_walk_cotangents_free(f);
 }
 
 static const cr_op op_function = {
     .name = "function", .name_of = name_of, .arity = -1, .params_bytes = sizeof(function_params), .grad = function_grad, .hold = hold,
 };
 
-/* ---- as others see it: the results, each with the function's inputs */
+/* ---- for cr_node_look and cr_node_input: each result has the inputs of the function */
 bool cr_is_function(const cr_node *n) { return n->op == &op_result || n->op == &op_function; }
 
 const cr_node *cr_function_behind(const cr_node *n, int *inputs) {
@@ -110,10 +112,11 @@ const cr_node *cr_function_behind(const cr_node *n, int *inputs) {
 
 /* ---- recording */
 static function *function_new(const cr_function_use *u) {
-    function *f = malloc(sizeof *f + sizeof(int) * (size_t)u->n_saved);
+    const size_t saved = sizeof(int) * (size_t)u->n_saved, length = strlen(u->name) + 1;
+    function *f = malloc(sizeof *f + saved + length);
     if (!f) return cr_fail(CR_NO_MEMORY, u->name, "out of memory for the graph"), NULL;
-    *f = (function){.backward = u->backward, .ctx = u->ctx, .n_in = u->n_in, .n_out = u->n_out, .result_of = (int *)(void *)(f + 1)};
-    snprintf(f->name, sizeof f->name, "%s", u->name);
+    *f = (function){.backward = u->backward, .ctx = u->ctx, .n_in = u->n_in, .n_out = u->n_out};
+    f->name = memcpy(f->result_of + u->n_saved, u->name, length);
     for (int j = 0; j < u->n_saved; j++) {
         f->result_of[j] = -1;
         for (int k = 0; k < u->n_out; k++) if (u->saved[j] == u->out[k]) f->result_of[j] = k;
@@ -121,7 +124,7 @@ static function *function_new(const cr_function_use *u) {
     return f;
 }
 
-/* The function's node, with a token as its result.  done is not the node's yet. */
+/* The token: the result of the function's node.  The node does not own ctx yet. */
 static cr_tensor *token_new(const cr_function_use *u, function **made) {
     int n = u->n_in + u->n_saved;
     const cr_tensor **all = malloc(sizeof *all * (size_t)n);
@@ -134,7 +137,7 @@ static cr_tensor *token_new(const cr_function_use *u, function **made) {
         function_params p = {f, 0};
         cr_call c = {.op = &op_function, .params = &p, .n = n, .in = all, .dev = token->dev, .out = token};
         node = cr_node_new(&c, all, token, 0);
-        for (int i = u->n_in; i < n && node; i++) cr_node_keep(node, i, all[i]);
+        for (int i = u->n_in; i < n && node; i++) cr_node_save(node, i, all[i]);
         *made = f;
     }
     free(all);
@@ -169,23 +172,23 @@ static bool records(const cr_function_use *u) {
 }
 
 cr_status cr_function_record(const cr_function_use *u, cr_tensor **results) {
-    cr_status bad = check_use(u, results);
-    if (bad != CR_OK) return bad;
+    cr_status status = check_use(u, results);
+    if (status != CR_OK) return status;
     function *f = NULL;
     cr_tensor *token = records(u) ? token_new(u, &f) : NULL;
     if (records(u) && !token) return cr_error_status();
     for (int k = 0; k < u->n_out; k++) results[k] = NULL;
-    for (int k = 0; k < u->n_out && bad == CR_OK; k++) {
+    for (int k = 0; k < u->n_out && status == CR_OK; k++) {
         results[k] = cr_tensor_alias(u->out[k], NULL);
-        if (!results[k]) bad = cr_error_status();
-        else if (token && cr_dtype_is_float(results[k]->dtype)) bad = attach_result(f, token, k, results[k]);
+        if (!results[k]) status = cr_error_status();
+        else if (token && cr_dtype_is_float(results[k]->dtype)) status = attach_result(f, token, k, results[k]);
     }
-    for (int k = 0; k < u->n_out && bad != CR_OK; k++) {
+    for (int k = 0; k < u->n_out && status != CR_OK; k++) {
         cr_release(results[k]);
         results[k] = NULL;
     }
-    if (bad == CR_OK && f) f->done = u->done;       /* from here on ctx is the node's; a failure leaves it to the caller */
-    else if (bad == CR_OK && u->done) u->done(u->ctx);
+    if (status == CR_OK && f) f->done = u->done;       /* from here on the node owns ctx; after a failure the caller does */
+    else if (status == CR_OK && u->done) u->done(u->ctx);
     cr_release(token);
-    return bad;
+    return status;
 }

@@ -1,5 +1,6 @@
-/* gradcheck.c - gradients against central differences, in f64, for a random cotangent: L(x) = sum(f(x) * c).
- * A random cotangent matters: the gradient of sum(softmax(x)) is zero whatever softmax does. */
+/* gradcheck.c - gradients against central differences, in f64, for a random cotangent: L(x) =
+ * sum(f(x) * c).  A random cotangent matters: the gradient of sum(softmax(x)) is zero whatever
+ * softmax does. */
 #include "graph.h"
 
 #include <math.h>
@@ -39,7 +40,7 @@ static cr_status compare_element(const check *k, int i, double *x, int64_t at, d
     if (cr_write(t, CR_F64, x, bytes) != CR_OK) return cr_error_status();
     at_plus = loss(k);
     x[at] = before - k->o.eps;
-    width -= x[at];                                 /* the step as it was rounded */
+    width -= x[at];                                 /* the step after rounding */
     if (cr_write(t, CR_F64, x, bytes) != CR_OK) return cr_error_status();
     at_minus = loss(k);
     x[at] = before;
@@ -55,17 +56,17 @@ static cr_status compare_input(const check *k, int i, const cr_tensor *gradient)
     size_t n = (size_t)k->in[i]->numel;
     double *x = malloc(2 * n * sizeof *x + 1), *g = x + n;
     if (!x) return cr_fail(CR_NO_MEMORY, k->name, "out of memory");
-    cr_status bad = cr_read(k->in[i], CR_F64, x, n * sizeof *x);
+    cr_status status = cr_read(k->in[i], CR_F64, x, n * sizeof *x);
     for (size_t j = 0; j < n; j++) g[j] = 0;
-    if (bad == CR_OK && gradient != CR_NONE) bad = cr_read(gradient, CR_F64, g, n * sizeof *g);
+    if (status == CR_OK && gradient != CR_NONE) status = cr_read(gradient, CR_F64, g, n * sizeof *g);
     bool mode = cr_set_grad_enabled(false);
-    for (size_t j = 0; j < n && bad == CR_OK; j++) {
-        bad = compare_element(k, i, x, (int64_t)j, g[j]);
-        if (bad == CR_OK) bad = cr_check_interrupt(k->name);
+    for (size_t j = 0; j < n && status == CR_OK; j++) {
+        status = compare_element(k, i, x, (int64_t)j, g[j]);
+        if (status == CR_OK) status = cr_check_interrupt(k->name);
     }
     cr_set_grad_enabled(mode);
     free(x);
-    return bad;
+    return status;
 }
 
 /* Analytic gradients of L for every input that requires one. */
@@ -88,7 +89,7 @@ static cr_status analytic(check *k, cr_tensor **grads, int *which) {
     cr_generator_free(r);
     if (!c) return cr_error_status();
     k->c = c;
-    if (!cr_in_graph(y)) {                          /* constant as far as the graph knows: every gradient is claimed to be zero */
+    if (!cr_in_graph(y)) {                          /* constant according to the graph: every gradient is 0 */
         for (int j = 0; j < m; j++) grads[j] = (cr_tensor *)(uintptr_t)CR_NONE;
         return CR_OK;
     }
@@ -101,20 +102,21 @@ static cr_status run(check *k) {
     int which[CR_MAX_INPUTS + CR_MAX_DIMS], m = 0;
     for (int i = 0; i < k->n; i++) m += cr_in_graph(k->in[i]);
     cr_scope_begin();
-    cr_status bad = analytic(k, grads, which);
-    for (int j = 0; j < m && bad == CR_OK; j++) bad = compare_input(k, which[j], grads[j]);
+    cr_status status = analytic(k, grads, which);
+    for (int j = 0; j < m && status == CR_OK; j++) status = compare_input(k, which[j], grads[j]);
     cr_scope_end();
-    return bad;
+    return status;
 }
 
 cr_status cr_gradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o) {
-    cr_status bad = verify_inputs("gradcheck", f, n, in);
-    if (bad != CR_OK) return bad;
+    cr_status status = verify_inputs("gradcheck", f, n, in);
+    if (status != CR_OK) return status;
     check k = {.f = f, .ctx = ctx, .n = n, .in = in, .name = "gradcheck", .o = o ? *o : cr_gradcheck_defaults()};
     return run(&k);
 }
 
-/* ---- second order: h_k(x, v) = d <f(x), v> / d x_k is a function like any other; its gradients are checked */
+/* ---- second order: h_k(x, v) = d <f(x), v> / d x_k is a function like any other; its gradients
+ * are checked */
 typedef struct second { cr_function f; void *ctx; int n, k; } second;
 
 static cr_tensor *gradient_of_input(int n, const cr_tensor *const *in, void *ctx) {
@@ -135,9 +137,9 @@ static cr_tensor *gradient_of_input(int n, const cr_tensor *const *in, void *ctx
 cr_status cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *const *in, const cr_gradcheck_options *o) {
     enum { ROOM = CR_MAX_INPUTS + CR_MAX_DIMS };
     cr_gradcheck_options options = o ? *o : cr_gradcheck_defaults();
-    cr_status bad = verify_inputs("gradgradcheck", f, n, in);
-    if (bad == CR_OK && n >= ROOM) bad = cr_fail(CR_BAD_VALUE, "gradgradcheck", "%d inputs, at most %d", n, ROOM - 1);
-    if (bad != CR_OK) return bad;
+    cr_status status = verify_inputs("gradgradcheck", f, n, in);
+    if (status == CR_OK && n >= ROOM) status = cr_fail(CR_BAD_VALUE, "gradgradcheck", "%d inputs, at most %d", n, ROOM - 1);
+    if (status != CR_OK) return status;
     cr_scope_begin();
     const cr_tensor *all[ROOM];
     cr_tensor *y = cr_adopt(f(n, in, ctx)), *v = NULL;
@@ -146,13 +148,13 @@ cr_status cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *con
     cr_generator_free(r);
     for (int i = 0; i < n; i++) all[i] = in[i];
     all[n] = v;
-    if (!v) bad = cr_error_status();
-    for (int i = 0; i < n && bad == CR_OK; i++) {
+    if (!v) status = cr_error_status();
+    for (int i = 0; i < n && status == CR_OK; i++) {
         if (!cr_in_graph(in[i])) continue;
         second s = {.f = f, .ctx = ctx, .n = n, .k = i};
         check k = {.f = gradient_of_input, .ctx = &s, .n = n + 1, .in = all, .name = "gradgradcheck", .o = options};
-        bad = run(&k);
+        status = run(&k);
     }
     cr_scope_end();
-    return bad;
+    return status;
 }

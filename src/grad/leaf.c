@@ -1,4 +1,4 @@
-/* leaf.c - what a user says to a tensor about gradients. */
+/* leaf.c - the gradient state of a tensor: requires_grad, grad, detach, hooks. */
 #include "graph.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ static cr_status check(const char *op, const cr_tensor *t) {
     return CR_OK;
 }
 
-/* ---- hooks live in the node: for a leaf its leaf node, else the node that made the tensor */
+/* ---- hooks are stored in the node: the leaf node of a leaf, else the node that made the tensor */
 static _Atomic int64_t next_hook = 1;
 
 void cr_hook_release(cr_hook_entry *h) {
@@ -19,7 +19,7 @@ void cr_hook_release(cr_hook_entry *h) {
     free(h);
 }
 
-/* Hooks may add and remove hooks, themselves too, and so may other threads. */
+/* While hooks run, they and other threads may add and remove hooks. */
 cr_hook_entry *cr_hook_after(cr_node *n, int64_t id) {
     if (!atomic_load_explicit(&n->hooks, memory_order_relaxed)) return NULL;
     cr_spin_lock(&n->head.lock);
@@ -61,16 +61,16 @@ cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
         if (!cr_leaf_node(t)) return NULL;
         cr_node_point(t->node, t);
         t->flags |= CR_FLAG_REQUIRES_GRAD;
-    } else {                                        /* the node stays: another thread may be about to record a use of t */
+    } else {                                        /* the node is kept: another thread may be about to record a use of t */
         cr_node_unpoint(t->node, t);
         end_hooks(t->node);
         t->flags &= (uint16_t)~CR_FLAG_REQUIRES_GRAD;
     }
-    if (t->flags & CR_FLAG_VIEW) cr_family_leave(t);        /* a leaf of its own */
-    cr_family *f = atomic_load(&t->family);
-    if (f) {                                        /* views made before learn what they are views of */
-        cr_node_release(f->node);
-        f->node = on ? cr_node_retain(t->node) : NULL;
+    if (t->flags & CR_FLAG_VIEW) cr_base_leave(t);        /* it becomes a leaf */
+    cr_base *b = atomic_load(&t->base);
+    if (b) {                                        /* for the views that exist already */
+        cr_node_release(b->node);
+        b->node = on ? cr_node_retain(t->node) : NULL;
     }
     return t;
 }
@@ -93,7 +93,7 @@ cr_tensor *cr_grad(const cr_tensor *t) {
 
 cr_tensor *cr_grad_retain(const cr_tensor *t) {
     if (check("grad", t) != CR_OK) return NULL;
-    cr_tensor *m = (cr_tensor *)(uintptr_t)t;       /* its lock is not part of what const protects */
+    cr_tensor *m = (cr_tensor *)(uintptr_t)t;       /* const does not cover the lock */
     cr_spin_lock(&m->lock);
     cr_tensor *g = cr_retain(cr_grad(m));
     cr_spin_unlock(&m->lock);
@@ -109,8 +109,8 @@ void cr_grad_put(cr_tensor *t, cr_tensor *g) {
 }
 
 cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
-    cr_status bad = check("set_grad", t);
-    if (bad != CR_OK) return bad;
+    cr_status status = check("set_grad", t);
+    if (status != CR_OK) return status;
     if (cr_missing("set_grad", "the gradient", g)) return cr_error_status();
     if (g != CR_NONE && (!cr_shape_equal(g->ndim, g->shape, t->ndim, t->shape) || g->dtype != t->dtype || g->dev != t->dev))
         return cr_fail(CR_BAD_VALUE, "set_grad", "the gradient is %s %s on %s, the tensor %s %s on %s", cr_dtype_name(g->dtype),
@@ -121,8 +121,8 @@ cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
 }
 
 cr_status cr_retain_grad(cr_tensor *t) {
-    cr_status bad = check("retain_grad", t);
-    if (bad != CR_OK) return bad;
+    cr_status status = check("retain_grad", t);
+    if (status != CR_OK) return status;
     if (!cr_in_graph(t)) return cr_fail(CR_RUNTIME, "retain_grad", "the tensor does not require a gradient");
     if (!t->node->op) return CR_OK;
     cr_node_point(t->node, t);
@@ -154,8 +154,8 @@ int64_t cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *))
 }
 
 cr_status cr_remove_hook(cr_tensor *t, int64_t id) {
-    cr_status bad = check("remove_hook", t);
-    if (bad != CR_OK) return bad;
+    cr_status status = check("remove_hook", t);
+    if (status != CR_OK) return status;
     cr_hook_entry *gone = t->node ? unlinked(t->node, id) : NULL;
     if (gone) return cr_hook_release(gone), CR_OK;
     return cr_fail(CR_BAD_VALUE, "remove_hook", "no hook %lld on this tensor", (long long)id);

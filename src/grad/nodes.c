@@ -1,4 +1,4 @@
-/* nodes.c - the graph as others see it, to walk and to draw: chainrule.h's cr_node_*. */
+/* nodes.c - read access to the graph, to walk and to draw it: cr_node_* of chainrule.h. */
 #include "graph.h"
 
 cr_node *cr_node_of(const cr_tensor *t) {

@@ -1,4 +1,4 @@
-/* record.c - turns one run of an op into a node, and opens what a node kept. */
+/* record.c - turns one run of an op into a node, and unpacks saved tensors. */
 #include "graph.h"
 #include "../core/small.h"
 
@@ -8,17 +8,17 @@
 
 static _Atomic uint64_t next_seq = 1;
 
-/* ---- making and freeing nodes: one allocation holds the node, its edges, what it kept and the parameters */
-static void keep_meta(cr_kept *k, const cr_tensor *t, int64_t **dims) {
+/* ---- nodes: one allocation holds the node, its edges, its saved tensors and the parameters */
+static void save_meta(cr_saved *k, const cr_tensor *t, int64_t **dims) {
     int64_t *d = *dims;
-    *k = (cr_kept){.dev = t->dev, .dtype = t->dtype, .ndim = t->ndim, .absent = t == CR_NONE, .contiguous = t->contiguous,
+    *k = (cr_saved){.dev = t->dev, .dtype = t->dtype, .ndim = t->ndim, .absent = t == CR_NONE, .contiguous = t->contiguous,
                    .weak = t->flags & CR_FLAG_WEAK, .numel = t->numel, .dims = d};
     for (int i = 0; i < t->ndim; i++) *d++ = t->shape[i];
     for (int i = 0; i < t->ndim; i++) *d++ = t->strides[i];
     *dims = d;
 }
 
-static void keep_data(cr_node *n, cr_kept *k, const cr_tensor *t, unsigned version_ahead) {
+static void save_data(cr_node *n, cr_saved *k, const cr_tensor *t, unsigned version_ahead) {
     if (!t->storage) return;
     k->storage = cr_storage_retain(t->storage);
     k->version = atomic_load(&t->storage->version) + version_ahead;
@@ -26,16 +26,16 @@ static void keep_data(cr_node *n, cr_kept *k, const cr_tensor *t, unsigned versi
     n->saved = true;
 }
 
-static void free_kept(cr_kept *k) {
+static void release_saved(cr_saved *k) {
     if (k->storage) cr_storage_release(k->storage);
     k->storage = NULL;
 }
 
 static void free_saved(cr_node *n) {
     if (!n->saved) return;
-    for (int i = 0; i < n->n; i++) free_kept(&n->in[i]);
-    for (int k = 0; k < n->op->n_aux; k++) free_kept(&n->aux[k]);
-    free_kept(&n->out);
+    for (int i = 0; i < n->n; i++) release_saved(&n->in[i]);
+    for (int k = 0; k < n->op->n_aux; k++) release_saved(&n->aux[k]);
+    release_saved(&n->out);
 }
 
 static void node_free(cr_node *n) {
@@ -51,11 +51,11 @@ static void node_free(cr_node *n) {
 
 static size_t rounded(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
-/* The node with its arrays placed behind it, which the caller fills; dims: where the sizes and strides go. */
+/* A node with its arrays, which the caller fills.  dims: where the sizes and strides go. */
 static cr_node *node_allocate(const cr_op *op, int n, int n_dims, int64_t **dims) {
     size_t n_aux = op ? (size_t)op->n_aux : 0, params = op ? op->params_bytes : 0;
     size_t at_edges = rounded(sizeof(cr_node)), at_in = at_edges + rounded(sizeof(cr_node *) * (size_t)n);
-    size_t at_params = at_in + rounded(sizeof(cr_kept) * ((size_t)n + n_aux));
+    size_t at_params = at_in + rounded(sizeof(cr_saved) * ((size_t)n + n_aux));
     const char *place = op && cr_anomaly ? cr_place_now() : "";
     size_t at_dims = at_params + rounded(params), at_place = at_dims + sizeof(int64_t) * (size_t)n_dims, length = strlen(place);
     size_t total = at_place + (length ? length + 1 : 0);
@@ -66,7 +66,7 @@ static cr_node *node_allocate(const cr_op *op, int n, int n_dims, int64_t **dims
     atomic_init(&node->head.refs, 1);
     node->seq = atomic_fetch_add_explicit(&next_seq, 1, memory_order_relaxed);
     node->edges = (cr_node **)(void *)(memory + at_edges);
-    node->in = (cr_kept *)(void *)(memory + at_in);
+    node->in = (cr_saved *)(void *)(memory + at_in);
     node->aux = node->in + n;
     node->params = memory + at_params;
     *dims = (int64_t *)(void *)(memory + at_dims);
@@ -77,7 +77,7 @@ static cr_node *node_allocate(const cr_op *op, int n, int n_dims, int64_t **dims
 cr_node *cr_leaf_node(cr_tensor *t) {
     int64_t *dims;
     if (!t->node && (t->node = node_allocate(NULL, 0, 2 * t->ndim, &dims))) {
-        keep_meta(&t->node->out, t, &dims);
+        save_meta(&t->node->out, t, &dims);
         t->node->head.leaf = true;
     }
     return t->node;
@@ -93,7 +93,7 @@ cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_t
     for (int i = 0; i < c->n; i++) {
         needs[i] = cr_in_graph(c->in[i]);
         n_dims += 2 * saved[i]->ndim;
-        if (cr_is_behind(c->in[i])) goto done;      /* and cannot catch up */
+        if (cr_node_is_stale(c->in[i])) goto done;      /* and could not be synchronized */
     }
     for (int k = 0; k < c->op->n_aux; k++) n_dims += 2 * c->aux[k]->ndim;
 
@@ -105,15 +105,15 @@ cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_t
     wanted.needs = needs;
     uint32_t mask = saves(&wanted);
     for (int i = 0; i < c->n; i++) {
-        keep_meta(&node->in[i], saved[i], &dims);
-        if (mask >> (i < 15 ? i : 15) & 1) keep_data(node, &node->in[i], saved[i], 0);
+        save_meta(&node->in[i], saved[i], &dims);
+        if (mask >> (i < 15 ? i : 15) & 1) save_data(node, &node->in[i], saved[i], 0);
         node->edges[i] = needs[i] ? cr_node_retain(c->in[i]->node) : NULL;
     }
-    keep_meta(&node->out, out, &dims);
-    if (mask & CR_SAVE_OUT) keep_data(node, &node->out, out, out_version_ahead);
+    save_meta(&node->out, out, &dims);
+    if (mask & CR_SAVE_OUT) save_data(node, &node->out, out, out_version_ahead);
     for (int k = 0; k < c->op->n_aux; k++) {
-        keep_meta(&node->aux[k], c->aux[k], &dims);
-        if (mask & CR_SAVE_AUX) keep_data(node, &node->aux[k], c->aux[k], 0);
+        save_meta(&node->aux[k], c->aux[k], &dims);
+        if (mask & CR_SAVE_AUX) save_data(node, &node->aux[k], c->aux[k], 0);
     }
 done:
     if (needs != few) free(needs);
@@ -127,27 +127,27 @@ void cr_node_attach(cr_node *n, cr_tensor *out) {
     out->flags |= CR_FLAG_REQUIRES_GRAD;
 }
 
-void cr_node_keep(cr_node *n, int i, const cr_tensor *t) { keep_data(n, &n->in[i], t, 0); }
+void cr_node_save(cr_node *n, int i, const cr_tensor *t) { save_data(n, &n->in[i], t, 0); }
 
-cr_tensor *cr_tensor_again(const cr_tensor *t) {
+cr_tensor *cr_new_handle(const cr_tensor *t) {
     const bool recorded = cr_in_graph(t);
     cr_tensor *same = cr_tensor_alias(t, NULL);
     if (!same) return NULL;
     same->flags |= t->flags & CR_FLAG_VIEW;
-    if (!cr_family_join(same, t)) { cr_release(same); return NULL; }
+    if (!cr_base_join(same, t)) { cr_release(same); return NULL; }
     if (recorded) cr_node_attach(cr_node_retain(t->node), same);
     return same;
 }
 
 cr_tensor *cr_adopt(cr_tensor *t) {
     if (!t || t == CR_NONE || t->scope) return t;
-    cr_tensor *ours = cr_tensor_again(t);
+    cr_tensor *ours = cr_new_handle(t);
     cr_drop(t);
     return ours;
 }
 
 /* input: k's number, -1 for a result */
-static cr_status check_kept(const cr_node *n, const cr_kept *k, int input) {
+static cr_status check_saved(const cr_node *n, const cr_saved *k, int input) {
     if (!k->storage || atomic_load(&k->storage->version) == k->version) return CR_OK;
     cr_call c = {.op = n->op, .params = n->params};
     char what[32] = "its result";
@@ -157,17 +157,17 @@ static cr_status check_kept(const cr_node *n, const cr_kept *k, int input) {
 }
 
 cr_status cr_node_check_saved(const cr_node *n) {
-    cr_status bad = CR_OK;
+    cr_status status = CR_OK;
     if (n->freed) {
         cr_call c = {.op = n->op, .params = n->params};
         return cr_fail(CR_RUNTIME, "backward", "what %s saved was freed by an earlier backward pass: pass retain_graph to the first one", cr_call_name(&c));
     }
-    for (int i = 0; i < n->n && bad == CR_OK; i++) bad = check_kept(n, &n->in[i], i);
-    for (int k = 0; k < n->op->n_aux && bad == CR_OK; k++) bad = check_kept(n, &n->aux[k], -1);
-    return bad == CR_OK ? check_kept(n, &n->out, -1) : bad;
+    for (int i = 0; i < n->n && status == CR_OK; i++) status = check_saved(n, &n->in[i], i);
+    for (int k = 0; k < n->op->n_aux && status == CR_OK; k++) status = check_saved(n, &n->aux[k], -1);
+    return status == CR_OK ? check_saved(n, &n->out, -1) : status;
 }
 
-cr_tensor *cr_kept_open(cr_kept *k, bool take, cr_node *as) {
+cr_tensor *cr_saved_unpack(cr_saved *k, bool take, cr_node *as) {
     if (k->absent) return (cr_tensor *)(uintptr_t)CR_NONE;
     const int64_t *shape = k->dims, *strides = k->dims + k->ndim;
     cr_storage *s = k->storage;
@@ -182,25 +182,19 @@ cr_tensor *cr_kept_open(cr_kept *k, bool take, cr_node *as) {
     return t;
 }
 
-/* ---- the seam */
-static cr_status record(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out) {
-    cr_node *n = cr_node_new(c, saved, out, 0);
+/* ---- the seam to ops/apply.c */
+/* In place the node is made before the version counts the write: saved inputs that were overwritten
+ * are then found modified, the saved result is not. */
+static cr_status record(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out, bool in_place) {
+    cr_node *n = cr_node_new(c, saved, out, in_place);
     if (!n) return cr_error_status();
     cr_node_attach(n, out);
-    return CR_OK;
-}
-
-/* The node is made before the write counts: saved inputs that x overwrote are then found stale, the saved result is not. */
-static cr_status record_in_place(const cr_call *c, const cr_tensor *const *saved, cr_tensor *x) {
-    cr_node *n = cr_node_new(c, saved, x, 1);
-    if (!n) return cr_error_status();
-    cr_node_attach(n, x);
-    return cr_rewrite(x);
+    return in_place ? cr_base_update(out) : CR_OK;
 }
 
 static cr_status check(const cr_call *c, const cr_tensor *out) { return cr_check_finite(cr_call_name(c), "forward", c, out); }
 
 void cr_grad_start(void) {
-    static const cr_recorder r = {record, record_in_place, cr_follow, check};
+    static const cr_recorder r = {record, cr_sync_from_base, check};
     cr_set_recorder(&r);
 }

@@ -1,38 +1,40 @@
-/* rewrite.c - in-place work inside a graph on what has views, as in PyTorch: a write to a view rewrites how the tensor that it is a view of
- * is computed, and all other handles on this memory follow when they are next used.
+/* rewrite.c - recorded in-place writes to tensors that have views, as in PyTorch.  A write to a
+ * view gives its base a new node; every other handle on this memory updates its node when it is
+ * next used.
  *
- *     y = f(x); v = y[0]; w = y[1]; v.mul_(2)       v = mul(v as it was, 2); the cotangent of y now goes to v inside of the part and to
- *                                                   f outside of it: y = replace_part(f(x), v)
- *     w.sum(), y.sum()                              w and y are behind the family: y takes its node, w becomes part(y)
+ *     y = f(x); v = y[0]; w = y[1]; v.mul_(2)       v = mul(v before, 2); y = replace_part(f(x), v): the cotangent of y goes to v inside the
+ *                                                   part and to f outside it
+ *     w.sum(), y.sum()                              w and y are stale: y takes the node of the base, w becomes part(y)
  *
- * Where a view lies is told by its strides over the memory of the tensor, whatever ops led there: so the tensor is turned into the
- * order of its memory first (core/layout.c), which is what it is in already but for exotic layouts.  Nothing here computes: the values have been written. */
+ * The strides of a view over the memory of its base say where the view lies, whatever ops made it.
+ * The base is first put into the order of its memory (core/layout.c), which changes exotic layouts
+ * only.  Nothing here computes: the values have been written. */
 #include "graph.h"
 
-/* The tensor of the family, in a handle that belongs to no family. */
-static cr_tensor *whole_of(const cr_family *f, const cr_tensor *member) {
-    cr_tensor *t = cr_tensor_alias(member, &f->whole);
+/* A new handle on the base, in no alias set. */
+static cr_tensor *base_handle(const cr_base *b, const cr_tensor *view) {
+    cr_tensor *t = cr_tensor_alias(view, &b->meta);
     if (!t) return NULL;
     t->flags |= CR_FLAG_VIEW;
-    if (f->node) cr_node_attach(cr_node_retain(f->node), t);
+    if (b->node) cr_node_attach(cr_node_retain(b->node), t);
     return t;
 }
 
-static cr_tensor *turned(const cr_tensor *x, uint32_t mask) {
+static cr_tensor *reversed(const cr_tensor *x, uint32_t mask) {
     cr_part parts[CR_MAX_DIMS];
     for (int i = 0; i < x->ndim; i++) parts[i] = mask >> i & 1 ? (cr_part){INT64_MAX, INT64_MIN, -1} : (cr_part){0, INT64_MAX, 1};
     return mask ? cr_index(x, x->ndim, parts) : (cr_tensor *)(uintptr_t)x;
 }
 
-/* The whole in the order of memory, and back. */
-typedef struct order { cr_meta meta; int64_t axes[CR_MAX_DIMS], back[CR_MAX_DIMS]; uint32_t turned; bool as_is; } order;
+/* The base in the order of memory, and back. */
+typedef struct order { cr_meta meta; int64_t axes[CR_MAX_DIMS], back[CR_MAX_DIMS]; uint32_t reversed; bool as_is; } order;
 
-static order order_of(const cr_meta *whole) {
+static order order_of(const cr_meta *meta) {
     order o = {.as_is = true};
-    o.meta = cr_in_memory_order(whole, o.axes, &o.turned);
-    for (int i = 0; i < whole->ndim; i++) {
+    o.meta = cr_in_memory_order(meta, o.axes, &o.reversed);
+    for (int i = 0; i < meta->ndim; i++) {
         o.back[o.axes[i]] = i;
-        o.as_is &= o.axes[i] == i && !o.turned;
+        o.as_is &= o.axes[i] == i && !o.reversed;
     }
     return o;
 }
@@ -40,20 +42,20 @@ static order order_of(const cr_meta *whole) {
 static cr_tensor *into_order(const order *o, cr_tensor *x) {
     if (o->as_is || !x) return x;
     cr_tensor *y = cr_permute(x, x->ndim, o->axes);
-    return y ? turned(y, o->turned) : NULL;
+    return y ? reversed(y, o->reversed) : NULL;
 }
 
 static cr_tensor *out_of_order(const order *o, cr_tensor *x) {
     if (o->as_is || !x) return x;
-    cr_tensor *y = turned(x, o->turned);
+    cr_tensor *y = reversed(x, o->reversed);
     return y ? cr_permute(y, y->ndim, o->back) : NULL;
 }
 
-/* A handle on the whole whose node says: as it was, but for x's part. */
-static cr_tensor *with_part_replaced(const cr_family *f, const cr_tensor *x) {
-    const order o = order_of(&f->whole);
+/* A handle on the base whose node is replace_part(base before, x). */
+static cr_tensor *with_part_replaced(const cr_base *b, const cr_tensor *x) {
+    const order o = order_of(&b->meta);
     cr_part_params part;
-    cr_tensor *before = into_order(&o, whole_of(f, x));
+    cr_tensor *before = into_order(&o, base_handle(b, x));
     if (!before || !cr_part_of(&o.meta, x, &part)) return NULL;
     cr_tensor *after = cr_tensor_alias(before, &o.meta);
     if (!after) return NULL;
@@ -66,52 +68,52 @@ static cr_tensor *with_part_replaced(const cr_family *f, const cr_tensor *x) {
     return out_of_order(&o, after);
 }
 
-cr_status cr_rewrite(cr_tensor *x) {
-    cr_family *f = atomic_load_explicit(&x->family, memory_order_relaxed);
-    if (!f) return CR_OK;
+cr_status cr_base_update(cr_tensor *x) {
+    cr_base *b = atomic_load_explicit(&x->base, memory_order_relaxed);
+    if (!b) return CR_OK;
     cr_scope own;
     cr_scope_enter(&own);
-    const cr_tensor *whole = x->flags & CR_FLAG_VIEW ? with_part_replaced(f, x) : x;
+    const cr_tensor *whole = x->flags & CR_FLAG_VIEW ? with_part_replaced(b, x) : x;
     if (whole) {
-        cr_node *before = f->node;
-        f->node = cr_node_retain(whole->node);
-        atomic_store_explicit(&x->rewrites, ++f->rewrites, memory_order_relaxed);
+        cr_node *before = b->node;
+        b->node = cr_node_retain(whole->node);
+        atomic_store_explicit(&x->graph_version, ++b->graph_version, memory_order_relaxed);
         cr_node_release(before);
     }
     cr_scope_leave(&own);
     return whole ? CR_OK : cr_error_status();
 }
 
-/* The node that a view would have, had it been taken now. */
-static cr_node *taken_again(const cr_family *f, const cr_tensor *view) {
-    const order o = order_of(&f->whole);
+/* The node of the view, taken from the base as it is now. */
+static cr_node *view_node(const cr_base *b, const cr_tensor *view) {
+    const order o = order_of(&b->meta);
     cr_part_params part;
     if (!cr_part_of(&o.meta, view, &part)) {
-        cr_fail(CR_RUNTIME, "view", "a view with strides %s of a tensor with strides %s cannot follow a write to that: take it again",
-                cr_shape_text(view->ndim, view->strides).s, cr_shape_text(f->whole.ndim, f->whole.strides).s);
+        cr_fail(CR_RUNTIME, "view", "a view with strides %s of a tensor with strides %s cannot be updated after a write to it: take it again",
+                cr_shape_text(view->ndim, view->strides).s, cr_shape_text(b->meta.ndim, b->meta.strides).s);
         return NULL;
     }
     const bool mode = cr_set_grad_enabled(true);
     cr_scope own;
     cr_scope_enter(&own);
-    const cr_tensor *whole = into_order(&o, whole_of(f, view)), *again = whole ? cr_apply(&cr_op_part, 1, &whole, &part) : NULL;
+    const cr_tensor *whole = into_order(&o, base_handle(b, view)), *again = whole ? cr_apply(&cr_op_part, 1, &whole, &part) : NULL;
     cr_node *n = again ? cr_node_retain(again->node) : NULL;
     cr_scope_leave(&own);
     cr_set_grad_enabled(mode);
     return n;
 }
 
-cr_status cr_follow(cr_tensor *t) {
-    const cr_family *f = atomic_load_explicit(&t->family, memory_order_relaxed);
-    cr_node *n = t->flags & CR_FLAG_VIEW ? taken_again(f, t) : cr_node_retain(f->node);
+cr_status cr_sync_from_base(cr_tensor *t) {
+    const cr_base *b = atomic_load_explicit(&t->base, memory_order_relaxed);
+    cr_node *n = t->flags & CR_FLAG_VIEW ? view_node(b, t) : cr_node_retain(b->node);
     if (!n) return cr_error_status();
-    cr_spin_lock(&t->lock);                         /* threads that read t may be here at the same time: one is first */
+    cr_spin_lock(&t->lock);                         /* several threads that read t may arrive here: the first one updates it */
     cr_node *other = n;
-    if (cr_is_behind(t)) {
+    if (cr_node_is_stale(t)) {
         other = t->node;
         t->node = n;
-        if (!(t->flags & CR_FLAG_REQUIRES_GRAD)) t->flags |= CR_FLAG_REQUIRES_GRAD;      /* others read the flags */
-        atomic_store_explicit(&t->rewrites, f->rewrites, memory_order_release);
+        if (!(t->flags & CR_FLAG_REQUIRES_GRAD)) t->flags |= CR_FLAG_REQUIRES_GRAD;      /* other threads read the flags: no write without need */
+        atomic_store_explicit(&t->graph_version, b->graph_version, memory_order_release);
     }
     cr_spin_unlock(&t->lock);
     cr_node_unpoint(other, t);

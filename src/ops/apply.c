@@ -1,11 +1,20 @@
-/* apply.c - runs an op: checks its inputs, infers the result, runs kernel or composite, and lets grad record it. */
-#include "op.h"
+/* apply.c - runs ops.  Every kernel runs in three steps:
+ *
+ *   prepare   check the inputs, move them to one device, infer the result, allocate it
+ *   run       the kernel, timed for the profile; an interruption makes it fail
+ *   commit    record a node, count the version of memory written in place, check for NaN in anomaly mode
+ *
+ * A cr_run is the outcome of the first step, and cr_execute does the other two.  There is one way to
+ * prepare for each of: an op with a new result, an op in place, contiguous tensors of one shape (the
+ * short path), updates of optimizers (update.c), copies (copy.c). */
+#include "compose.h"
 #include "walk.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what belongs to the thread */
+/* ---- modes of the thread, and the seam to grad */
 static _Thread_local bool grad_disabled, auto_transfer;
 static _Atomic(const cr_recorder *) recorder;
 
@@ -33,23 +42,53 @@ const char *cr_call_name(const cr_call *c) {
     return c->op->name_of ? c->op->name_of(c->params) : c->op->name;
 }
 
-/* ---- inputs: a small array of borrowed handles, on the stack unless an op takes many */
-enum { FEW = 16 };
-typedef struct inputs { const cr_tensor *few[FEW], **list; int n; bool scope; } inputs;
+/* ---- the executor, inlined into the paths of small ops: the call and the struct would cost them 5 % */
+static inline __attribute__((always_inline)) cr_status execute(const cr_run *p) {
+    const cr_recorder *r = recorder;
+    const double start = cr_profile_start();
+    cr_status status = cr_finished(p->name, p->kernel(p->work));
+    const cr_tensor *const *out = (const cr_tensor *const *)p->out;
+    if (start > 0) cr_profile_event(start, p->kind, p->name, p->n_in, p->in, p->n_out, out);
+    if (status == CR_OK && p->saved) status = r->record(p->call, p->saved, p->out[0], p->in_place);
+    if (p->in_place) {                              /* also after a failure: a part may be written */
+        for (int i = 0; i < p->n_out; i++) atomic_fetch_add(&out[i]->storage->version, 1);
+    }
+    if (status == CR_OK && p->call && cr_anomaly && r) status = r->check(p->call, p->out[0]);
+    return status;
+}
 
-static bool inputs_copy(inputs *s, int n, const cr_tensor *const *in, const char *name) {
-    s->n = n;
+cr_status cr_execute(const cr_run *p) { return execute(p); }
+
+/* Is a node wanted for a float result of this call? */
+static bool records(const cr_call *c) {
+    if (grad_disabled || !recorder) return false;
+    if (c->op == &cr_op_elementwise && !((const cr_ew_params *)c->params)->program->differentiable) return false;
+    for (int i = 0; i < c->n; i++)
+        if (cr_in_graph(c->in[i])) return true;
+    return false;
+}
+
+cr_status cr_sync_node(const cr_tensor *t) {
+    const cr_recorder *r = recorder;
+    return r ? r->sync_node((cr_tensor *)(uintptr_t)t) : CR_OK;
+}
+
+/* ---- prepare: a call's inputs as an array of borrowed handles that may be replaced, on the stack
+ * unless an op takes many */
+enum { FEW = 16 };
+typedef struct inputs { const cr_tensor *few[FEW], **list; bool scope; } inputs;
+
+/* c->in becomes s->list. */
+static bool inputs_copy(inputs *s, cr_call *c) {
     s->scope = false;
-    s->list = n <= FEW ? s->few : malloc(sizeof *s->list * (size_t)n);
-    if (!s->list) return cr_fail(CR_NO_MEMORY, name, "out of memory"), false;
-    memcpy(s->list, in, sizeof *in * (size_t)n);
+    s->list = c->n <= FEW ? s->few : malloc(sizeof *s->list * (size_t)c->n);
+    if (!s->list) return cr_fail(CR_NO_MEMORY, cr_call_name(c), "out of memory"), false;
+    memcpy(s->list, c->in, sizeof *c->in * (size_t)c->n);
+    c->in = s->list;
     return true;
 }
 
-static void inputs_replace(inputs *s, int i, const cr_tensor *t) {        /* t is new: it lives in the scope around this op */
-    s->list[i] = t;
-}
-
+/* The scope that owns the handles which replace inputs, until inputs_end. */
 static void inputs_scope(inputs *s) {
     if (!s->scope) cr_scope_begin();
     s->scope = true;
@@ -75,49 +114,54 @@ static cr_status check_inputs(const cr_call *c) {
     return CR_OK;
 }
 
-/* A number beside tensors stays where it is made: elementwise kernels of every device read it from there. */
+/* A plain number stays where it was made: elementwise kernels of every device read it from
+ * there. */
 static bool is_number(const cr_call *c, const cr_tensor *t) {
     return c->op == &cr_op_elementwise && t->flags & CR_FLAG_WEAK && t->dev->host && !cr_in_graph(t);
 }
 
-const cr_tensor *cr_beside(const char *op, const cr_tensor *t, const cr_device *dev) {
+const cr_tensor *cr_operand_on(const char *op, const cr_tensor *t, const cr_device *dev) {
     if (t->dev == dev) return t;
     if (!(t->flags & CR_FLAG_WEAK) && !auto_transfer)
-        return cr_fail(CR_BAD_VALUE, op, "operands on two devices, %s and %s: move one with to(), or switch auto_transfer on", dev->name, t->dev->name), NULL;
-    cr_tensor *there = cr_to(t, t->dtype, dev);
-    if (there) there->flags |= t->flags & CR_FLAG_WEAK;
-    return there;
+        return cr_fail(CR_BAD_VALUE, op,
+                       "operands on two devices, %s and %s: move one with to(), or switch auto_transfer on",
+                       dev->name, t->dev->name), NULL;
+    cr_tensor *moved = cr_to(t, t->dtype, dev);
+    if (moved) moved->flags |= t->flags & CR_FLAG_WEAK;
+    return moved;
 }
 
-/* The first operand that is not a weak scalar says which device; weak scalars follow, others only with auto transfer. */
-static cr_status settle_device(cr_call *c, inputs *s) {
-    c->dev = NULL;
-    for (int i = 0; i < s->n && !c->dev; i++)
-        if (s->list[i] != CR_NONE && !(s->list[i]->flags & CR_FLAG_WEAK)) c->dev = s->list[i]->dev;
-    for (int i = 0; i < s->n && !c->dev; i++)
-        if (s->list[i] != CR_NONE) c->dev = s->list[i]->dev;
-    for (int i = 0; i < s->n; i++) {
-        const cr_tensor *t = s->list[i];
+/* The device of the first operand that is not a weak scalar, else of the first operand. */
+static const cr_device *device_of(const cr_call *c) {
+    const cr_device *dev = NULL;
+    for (int i = 0; i < c->n; i++) {
+        const cr_tensor *t = c->in[i];
+        if (t == CR_NONE) continue;
+        if (!(t->flags & CR_FLAG_WEAK)) return t->dev;
+        if (!dev) dev = t->dev;
+    }
+    return dev;
+}
+
+/* Weak scalars move to the device of the call, other operands only with auto transfer. */
+static cr_status choose_device(cr_call *c, inputs *s) {
+    c->dev = device_of(c);
+    for (int i = 0; i < c->n; i++) {
+        const cr_tensor *t = c->in[i];
         if (t == CR_NONE || t->dev == c->dev || is_number(c, t)) continue;
         inputs_scope(s);
-        const cr_tensor *moved = cr_beside(cr_call_name(c), t, c->dev);
-        if (!moved) return cr_error_status();
-        inputs_replace(s, i, moved);
+        s->list[i] = cr_operand_on(cr_call_name(c), t, c->dev);
+        if (!s->list[i]) return cr_error_status();
     }
     return CR_OK;
 }
 
-static bool records(const cr_call *c) {
-    if (grad_disabled || !recorder) return false;
-    if (c->op == &cr_op_elementwise && !((const cr_ew_params *)c->params)->program->differentiable) return false;
-    for (int i = 0; i < c->n; i++)
-        if (cr_in_graph(c->in[i])) return true;
-    return false;
-}
-
-cr_status cr_catch_up(const cr_tensor *t) {
-    const cr_recorder *r = recorder;
-    return r ? r->catch_up((cr_tensor *)(uintptr_t)t) : CR_OK;
+/* ---- an op with a new result */
+static void start_meta(cr_meta *m) {                /* infer fills the sizes */
+    m->dtype = CR_BOOL;
+    m->ndim = 0;
+    m->offset = 0;
+    m->strided = false;
 }
 
 static bool lacks_kernel(const cr_call *c) {
@@ -135,42 +179,73 @@ static cr_tensor *run_composite(const cr_call *c) {
     return out;
 }
 
+static bool may_record(const cr_tensor *out) { return recorder && !grad_disabled && cr_dtype_is_float(out->dtype); }
+
 /* The result's place: a view of the first input, or new storage. */
 static cr_tensor *make_out(const cr_call *c, const cr_meta *m) {
-    if (!c->op->view) return cr_new_like(m, c->dev);
+    if (!c->op->view) return cr_new_like(m, c->op->result_device ? c->op->result_device(c->params) : c->dev);
     cr_tensor *out = cr_tensor_alias(c->in[0], m);
-    if (out) out->flags |= CR_FLAG_VIEW;
-    return out;
+    if (!out) return NULL;
+    out->flags |= CR_FLAG_VIEW;
+    if (!may_record(out) || cr_base_join(out, c->in[0])) return out;
+    cr_release(out);
+    return NULL;
 }
 
-static cr_status run_kernel(cr_call *c, inputs *seen, cr_tensor *out, cr_tensor *aux[], const cr_meta aux_meta[]) {
-    for (int k = 0; k < c->op->n_aux; k++)
-        if (!(c->aux[k] = aux[k] = cr_new_like(&aux_meta[k], c->dev))) return cr_error_status();
-    for (int i = 0; c->op->contiguous && i < c->n; i++)
-        if (seen->list[i] != CR_NONE && !seen->list[i]->contiguous) {
-            bool grad = cr_set_grad_enabled(false);
-            inputs_scope(seen);
-            cr_tensor *dense = cr_contiguous(seen->list[i]);
-            cr_set_grad_enabled(grad);
-            if (!dense) return cr_error_status();
-            inputs_replace(seen, i, dense);
-        }
-    if (!c->op->forward) return CR_OK;              /* a view is finished once it is placed */
+static cr_status make_aux(cr_call *c, const cr_meta *meta, cr_tensor *aux[]) {
+    for (int k = 0; k < c->op->n_aux; k++) {
+        c->aux[k] = aux[k] = cr_new_like(&meta[k], c->dev);
+        if (!aux[k]) return cr_error_status();
+    }
+    return CR_OK;
+}
+
+typedef struct op_work { const cr_call *call; cr_tensor *out, *const *aux; } op_work;
+
+static cr_status run_forward(const void *work) {
+    const op_work *w = work;
+    const cr_op *op = w->call->op;
+    return op->forward ? op->forward(w->call, w->out, w->aux) : CR_OK;         /* a view needs no kernel */
+}
+
+/* seen: the call with the inputs that the kernel reads. */
+static cr_status execute_op(const cr_call *c, const cr_call *seen, cr_tensor *out, cr_tensor *const aux[]) {
+    const bool recorded = c->op->grad && may_record(out) && records(c);
+    return execute(&(cr_run){
+        .kind = "op", .name = cr_call_name(c), .kernel = run_forward, .work = &(op_work){seen, out, aux},
+        .n_in = c->n, .in = c->in, .n_out = 1, .out = &out, .call = c, .saved = recorded ? seen->in : NULL,
+    });
+}
+
+static bool needs_copies(const cr_call *c) {
+    if (!c->op->contiguous) return false;
+    for (int i = 0; i < c->n; i++)
+        if (c->in[i] != CR_NONE && !c->in[i]->contiguous) return true;
+    return false;
+}
+
+static cr_status execute_contiguous(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     cr_call dense = *c;
-    dense.in = seen->list;
-    return c->op->forward(&dense, out, aux);
+    inputs s;
+    if (!inputs_copy(&s, &dense)) return cr_error_status();
+    inputs_scope(&s);
+    const bool mode = cr_set_grad_enabled(false);
+    cr_status status = CR_OK;
+    for (int i = 0; i < c->n && status == CR_OK; i++) {
+        if (c->in[i] == CR_NONE || c->in[i]->contiguous) continue;
+        s.list[i] = cr_contiguous(c->in[i]);
+        if (!s.list[i]) status = cr_error_status();
+    }
+    cr_set_grad_enabled(mode);
+    if (status == CR_OK) status = execute_op(c, &dense, out, aux);
+    inputs_end(&s);
+    return status;
 }
 
-static void start_meta(cr_meta *m) {
-    m->dtype = CR_BOOL;
-    m->ndim = 0;
-    m->offset = 0;
-    m->strided = false;
-}
-
-/* Everything after the inputs are known to be usable.  kept: takes the auxiliary results, where the caller wants them. */
+/* Everything after the inputs are known to be usable.  kept: takes the auxiliary results, or
+ * NULL. */
 static cr_tensor *run(cr_call *c, cr_tensor *kept[]) {
-    cr_meta m, aux_meta[CR_MAX_AUX];                /* infer fills the sizes */
+    cr_meta m, aux_meta[CR_MAX_AUX];
     cr_tensor *aux[CR_MAX_AUX] = {NULL};
     start_meta(&m);
     for (int k = 0; k < c->op->n_aux; k++) start_meta(&aux_meta[k]);
@@ -178,24 +253,16 @@ static cr_tensor *run(cr_call *c, cr_tensor *kept[]) {
     if (lacks_kernel(c)) return run_composite(c);
     cr_tensor *out = make_out(c, &m);
     if (!out) return NULL;
-    inputs dense;
-    if (!inputs_copy(&dense, c->n, c->in, c->op->name)) { cr_release(out); return NULL; }
-    const double start = cr_profile_start();
-    cr_status bad = cr_finished(cr_call_name(c), run_kernel(c, &dense, out, aux, aux_meta));
-    if (start > 0) cr_profile_event(start, "op", cr_call_name(c), c->n, c->in, 1, (const cr_tensor *const *)&out);
     c->out = out;
-    const cr_recorder *r = recorder;
-    if (bad == CR_OK && cr_anomaly && r) bad = r->check(c, out);
-    const bool may_record = r && !grad_disabled && cr_dtype_is_float(out->dtype);
-    if (bad == CR_OK && may_record && out->flags & CR_FLAG_VIEW && !cr_family_join(out, c->in[0])) bad = CR_NO_MEMORY;
-    if (bad == CR_OK && may_record && c->op->grad && records(c)) bad = r->record(c, dense.list, out);
+    cr_status status = make_aux(c, aux_meta, aux);
+    if (status == CR_OK) status = needs_copies(c) ? execute_contiguous(c, out, aux) : execute_op(c, c, out, aux);
     for (int k = 0; k < CR_MAX_AUX; k++) {
-        if (kept && bad == CR_OK && k < c->op->n_aux) kept[k] = aux[k];
+        if (kept && status == CR_OK && k < c->op->n_aux) kept[k] = aux[k];
         else cr_release(aux[k]);
     }
-    inputs_end(&dense);
-    if (bad != CR_OK) { cr_release(out); return NULL; }
-    return out;
+    if (status == CR_OK) return out;
+    cr_release(out);
+    return NULL;
 }
 
 cr_tensor *cr_apply_aux(const cr_op *op, int n, const cr_tensor *const *in, const void *params, cr_tensor *aux[]) {
@@ -203,9 +270,8 @@ cr_tensor *cr_apply_aux(const cr_op *op, int n, const cr_tensor *const *in, cons
     inputs given;
     cr_tensor *out = NULL;
     for (int k = 0; aux && k < op->n_aux; k++) aux[k] = NULL;
-    if (check_inputs(&c) != CR_OK || !inputs_copy(&given, n, in, cr_call_name(&c))) return NULL;
-    c.in = given.list;
-    if (settle_device(&c, &given) == CR_OK) out = run(&c, aux);
+    if (check_inputs(&c) != CR_OK || !inputs_copy(&given, &c)) return NULL;
+    if (choose_device(&c, &given) == CR_OK) out = run(&c, aux);
     if (out && given.scope) {
         cr_keep(out);
         for (int k = 0; aux && k < op->n_aux; k++) cr_keep(aux[k]);
@@ -214,7 +280,9 @@ cr_tensor *cr_apply_aux(const cr_op *op, int n, const cr_tensor *const *in, cons
     return out;
 }
 
-cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const void *params) { return cr_apply_aux(op, n, in, params, NULL); }
+cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const void *params) {
+    return cr_apply_aux(op, n, in, params, NULL);
+}
 
 static cr_ew_params ew_params(const cr_program *p, const double *params) {
     cr_ew_params q = {.program = p};
@@ -222,16 +290,18 @@ static cr_ew_params ew_params(const cr_program *p, const double *params) {
     return q;
 }
 
-/* ---- the short way: contiguous tensors of one shape, float dtype and device, and numbers.  Nothing to promote, broadcast or move. */
+/* ---- the short path: contiguous tensors of one shape, float dtype and device, and plain numbers:
+ * no promotion, no broadcasting, no transfer */
 
 static bool alike(const cr_tensor *t, const cr_tensor *lead) {
     if (!t->contiguous || t->dtype != lead->dtype || t->ndim != lead->ndim || t->dev != lead->dev) return false;
-    for (int d = 0; d < lead->ndim; d++) if (t->shape[d] != lead->shape[d]) return false;
+    for (int d = 0; d < lead->ndim; d++)
+        if (t->shape[d] != lead->shape[d]) return false;
     return true;
 }
 
-/* The first operand that is not a number, where all go the short way; else NULL. */
-static const cr_tensor *short_way(const cr_program *p, const cr_tensor *const *in) {
+/* The first operand that is not a number, where the short path can be taken; else NULL. */
+static const cr_tensor *short_lead(const cr_program *p, const cr_tensor *const *in) {
     const cr_tensor *lead = NULL;
     if (cr_anomaly || p->rule == CR_RULE_BITS || p->rule == CR_RULE_WHERE) return NULL;
     for (int i = 0; i < p->n_in && !lead; i++) {
@@ -242,13 +312,15 @@ static const cr_tensor *short_way(const cr_program *p, const cr_tensor *const *i
     for (int i = 0; i < p->n_in; i++) {
         const cr_tensor *t = in[i];
         if (t == lead && t->contiguous) continue;
-        if (!t || !(t->flags & CR_FLAG_WEAK ? t->dev == lead->dev || (t->dev->host && !cr_in_graph(t)) : alike(t, lead))) return NULL;
+        if (!t) return NULL;
+        const bool number = t->flags & CR_FLAG_WEAK;
+        if (number ? t->dev != lead->dev && (!t->dev->host || cr_in_graph(t)) : !alike(t, lead)) return NULL;
     }
     return lead;
 }
 
 /* The walk has one axis; further strides are never read. */
-static void short_arg(cr_arg *a, const cr_tensor *t) {
+static inline void short_arg(cr_arg *a, const cr_tensor *t) {
     a->data = t->dev->host ? cr_tensor_data(t) : NULL;
     a->storage = t->storage;
     a->offset = t->offset;
@@ -256,34 +328,49 @@ static void short_arg(cr_arg *a, const cr_tensor *t) {
     a->strides[0] = !(t->flags & CR_FLAG_WEAK);
 }
 
-static cr_status compute_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in, const double *params, const cr_tensor *out) {
-    cr_walk w;
-    w.program = p; w.params = params; w.compute = cr_dtype_wide(lead->dtype);
-    w.ndim = 1; w.shape[0] = w.numel = out->numel;
-    w.n_out = 1; w.n_in = p->n_in;
-    short_arg(&w.out[0], out);
-    for (int i = 0; i < p->n_in; i++) short_arg(&w.in[i], in[i]);
-    const double start = cr_profile_start();
-    const cr_status bad = cr_finished(p->name, out->dev->kernels->elementwise(&(cr_elementwise_args){&w, 1}));
-    if (start > 0) cr_profile_event(start, "op", p->name, p->n_in, in, 1, &out);
-    return bad;
+cr_status cr_run_walks(const void *work) {
+    const cr_elementwise_args *a = work;
+    return a->walks[0].out[0].storage->dev->kernels->elementwise(a);
 }
 
-/* over: of lead's shape and dtype, nobody else's, and to be written over; NULL: the result is new. */
-static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in, const double *params, const cr_tensor *over) {
+/* Fills c and q, which it uses.  Is the call to be recorded? */
+static bool short_records(cr_call *c, cr_ew_params *q, const cr_program *p, const cr_tensor *const *in,
+                          const double *params, const cr_tensor *out) {
+    if (!recorder || !p->differentiable || out->dtype == CR_BOOL) return false;
+    *q = ew_params(p, params);
+    *c = (cr_call){.op = &cr_op_elementwise, .params = q, .n = p->n_in, .in = in, .dev = out->dev, .out = out};
+    return records(c);
+}
+
+static cr_status execute_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in,
+                               const double *params, cr_tensor *out, bool in_place) {
+    cr_walk w;
+    w.program = p, w.params = params, w.compute = lead->dtype == CR_F64 ? CR_F64 : CR_F32;
+    w.ndim = 1, w.shape[0] = w.numel = out->numel;
+    w.n_out = 1, w.n_in = p->n_in;
+    short_arg(&w.out[0], out);
+    for (int i = 0; i < p->n_in; i++) short_arg(&w.in[i], in[i]);
+    const cr_elementwise_args work = {&w, 1};
+    cr_ew_params q;
+    cr_call c;
+    const bool recorded = !in_place && short_records(&c, &q, p, in, params, out);
+    return execute(&(cr_run){
+        .kind = "op", .name = p->name, .kernel = cr_run_walks, .work = &work, .n_in = p->n_in, .in = in, .n_out = 1,
+        .out = &out, .in_place = in_place, .call = recorded ? &c : NULL, .saved = recorded ? in : NULL,
+    });
+}
+
+/* memory: lead's shape and dtype, used by nothing else, for the result; NULL: new. */
+static cr_tensor *run_short(const cr_program *p, const cr_tensor *lead, const cr_tensor *const *in,
+                            const double *params, const cr_tensor *memory) {
     const cr_device *dev = lead->dev;
-    const cr_dtype dt = lead->dtype, result = p->rule == CR_RULE_TEST ? CR_BOOL : dt;
-    cr_storage *s = over ? cr_storage_retain(over->storage) : dev->allocate(dev, (size_t)lead->numel * cr_dtype_size(result));
-    cr_tensor *out = s ? cr_tensor_like(s, lead, result) : NULL;
-    if (!out) return NULL;
-    cr_status bad = compute_short(p, lead, in, params, out);
-    if (bad == CR_OK && p->differentiable && !grad_disabled && recorder && result != CR_BOOL) {
-        cr_ew_params q = ew_params(p, params);
-        cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in, .dev = dev, .out = out};
-        if (records(&c)) bad = recorder->record(&c, in, out);
-    }
-    if (bad != CR_OK) { cr_release(out); return NULL; }
-    return out;
+    const cr_dtype dt = p->rule == CR_RULE_TEST ? CR_BOOL : lead->dtype;
+    const size_t bytes = (size_t)lead->numel * cr_dtype_size(dt);
+    cr_storage *s = memory ? cr_storage_retain(memory->storage) : dev->allocate(dev, bytes);
+    cr_tensor *out = s ? cr_tensor_like(s, lead, dt) : NULL;
+    if (!out || execute_short(p, lead, in, params, out, false) == CR_OK) return out;
+    cr_release(out);
+    return NULL;
 }
 
 /* ---- elementwise programs as an op */
@@ -301,17 +388,24 @@ static cr_status ew_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return CR_OK;
 }
 
-static cr_status ew_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
-    (void)aux;
+/* The program into y, which is new or, in place, one of the inputs. */
+static cr_status ew_write(const cr_call *c, cr_tensor *y) {
     const cr_ew_params *q = ew(c);
     cr_dtype compute, result;
     cr_walk w;
-    if (cr_rule_dtypes(q->program, c->in, &compute, &result) != CR_OK) return cr_error_status();
-    cr_status bad = cr_walk_fill(&w, q->program, q->params, compute, 1, &out, c->n, c->in, q->program->name);
-    return bad != CR_OK ? bad : c->dev->kernels->elementwise(&(cr_elementwise_args){&w, 1});
+    if (cr_rule_dtypes(q->program, c->in, &compute, &result) != CR_OK ||
+        cr_walk_fill(&w, q->program, q->params, compute, 1, &y, c->n, c->in, q->program->name) != CR_OK)
+        return cr_error_status();
+    return c->dev->kernels->elementwise(&(cr_elementwise_args){&w, 1});
 }
 
-/* What the wanted gradients read: the table of each gradient program says so. */
+static cr_status ew_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    return ew_write(c, out);
+}
+
+/* The inputs and the result that the wanted gradients read, from the table of each gradient
+ * program. */
 static uint32_t ew_saves(const cr_call *c) {
     const cr_program *p = ew(c)->program;
     const cr_gradient *g = cr_program_gradient(p);
@@ -322,8 +416,9 @@ static uint32_t ew_saves(const cr_call *c) {
     return saves;
 }
 
-/* May g's memory take input i's gradient?  It is the walk's alone, and no other gradient of this op reads it. */
-static bool spent(const cr_call *c, const cr_tensor *g, int i) {
+/* Can the gradient of input i be written over g?  Nothing but the walk references g, and no other
+ * gradient of this op reads it. */
+static bool reusable(const cr_call *c, const cr_tensor *g, int i) {
     for (int k = 0; k < c->n; k++) if (k != i && c->needs[k]) return false;
     return !c->differentiable && atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->offset && g->contiguous;
 }
@@ -344,8 +439,8 @@ static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         }
         for (int j = 0; j < d->n; j++)
             in[j] = d->from[j] < p->n_in ? c->in[d->from[j]] : d->from[j] == p->n_in ? c->out : g;
-        const cr_tensor *lead = short_way(d->program, in);
-        const bool over = lead && lead->dtype == g->dtype && lead->numel == g->numel && spent(c, g, i);
+        const cr_tensor *lead = short_lead(d->program, in);
+        const bool over = lead && lead->dtype == g->dtype && lead->numel == g->numel && reusable(c, g, i);
         dx[i] = over ? run_short(d->program, lead, in, q->params, g) : cr_apply_program(d->program, in, q->params);
     }
 }
@@ -360,35 +455,35 @@ static void ew_hold(const void *params, bool hold) {
 
 const cr_op cr_op_elementwise = {
     .name = "elementwise", .name_of = ew_name, .arity = -1, .params_bytes = sizeof(cr_ew_params), .only_saved = true,
-    .saves_for = ew_saves, .infer = ew_infer, .forward = ew_forward, .grad = ew_grad, .hold = ew_hold,
+    .saves_for = ew_saves, .infer = ew_infer, .forward = ew_forward, .write = ew_write, .grad = ew_grad, .hold = ew_hold,
 };
 
 cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params) {
-    const cr_tensor *lead = short_way(p, in);
+    const cr_tensor *lead = short_lead(p, in);
     if (lead) return run_short(p, lead, in, params, NULL);
     cr_ew_params q = ew_params(p, params);
     return cr_apply(&cr_op_elementwise, p->n_in, in, &q);
 }
 
-/* ---- in place */
+/* ---- in place: may x be written? */
 static bool is_leaf(const cr_tensor *x) {
     return x->flags & CR_FLAG_REQUIRES_GRAD && ((const cr_node_head *)(const void *)x->node)->leaf;
 }
 
 /* Can a write to the view x become part of the graph? */
 static cr_status check_view(const char *op, const cr_tensor *x) {
-    const cr_family *f = atomic_load_explicit(&x->family, memory_order_relaxed);
-    if (f ? f->node && ((const cr_node_head *)(const void *)f->node)->leaf : x->flags & CR_FLAG_REQUIRES_GRAD)
+    const cr_base *b = atomic_load_explicit(&x->base, memory_order_relaxed);
+    if (b ? b->node && ((const cr_node_head *)(const void *)b->node)->leaf : x->flags & CR_FLAG_REQUIRES_GRAD)
         return cr_fail(CR_RUNTIME, op, "a view of a leaf that requires grad cannot be written in place: turn the gradient mode off around it");
-    if (!f)
+    if (!b)
         return cr_fail(CR_RUNTIME, op, "a view that was made while the gradient mode was off, or of elements that share memory, cannot become part of a graph: take it again");
     int64_t axes[CR_MAX_DIMS];
-    uint32_t turned;
+    uint32_t reversed;
     cr_part_params part;
-    cr_meta whole = cr_in_memory_order(&f->whole, axes, &turned);
+    cr_meta whole = cr_in_memory_order(&b->meta, axes, &reversed);
     if (cr_part_of(&whole, x, &part)) return CR_OK;
     return cr_fail(CR_RUNTIME, op, "no gradient can be given for a write to a view with strides %s of a tensor with strides %s: clone that first",
-                   cr_shape_text(x->ndim, x->strides).s, cr_shape_text(f->whole.ndim, f->whole.strides).s);
+                   cr_shape_text(x->ndim, x->strides).s, cr_shape_text(b->meta.ndim, b->meta.strides).s);
 }
 
 cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
@@ -407,7 +502,10 @@ cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
     return recorded && x->flags & CR_FLAG_VIEW ? check_view(op, x) : CR_OK;
 }
 
-/* An input that shares storage with x but not element for element would be read after it was overwritten. */
+/* ---- in place: the plan */
+
+/* An input that shares storage with x but not element for element would be read after it was
+ * overwritten. */
 static bool shifted_overlap(const cr_tensor *x, const cr_tensor *t) {
     return t->storage == x->storage && t != x && !cr_same_elements(t, x);
 }
@@ -422,121 +520,114 @@ static uint32_t read_later(const cr_call *c) {
     return ew_saves(&asked);
 }
 
-static cr_status write_program(cr_call *c, inputs *given, cr_tensor *x) {
-    const char *name = cr_call_name(c);
-    cr_meta m;
-    cr_dtype compute, result;
-    const cr_ew_params *q = ew(c);
-    if (ew_infer(c, &m, NULL) != CR_OK || cr_rule_dtypes(q->program, c->in, &compute, &result) != CR_OK) return cr_error_status();
-    if (c->dev != x->dev) return cr_fail(CR_BAD_VALUE, name, "operands on two devices, %s and %s", x->dev->name, c->dev->name);
-    if (!cr_shape_equal(m.ndim, m.shape, x->ndim, x->shape))
-        return cr_fail(CR_BAD_VALUE, name, "a result of shape %s cannot be written into %s", cr_shape_text(m.ndim, m.shape).s,
-                       cr_shape_text(x->ndim, x->shape).s);
-    if (!cr_can_cast(result, x->dtype))
-        return cr_fail(CR_BAD_TYPE, name, "a result of dtype %s cannot be written into %s", cr_dtype_name(result), cr_dtype_name(x->dtype));
-    uint32_t later = read_later(c);
-    for (int i = 0; i < c->n; i++)
-        if (shifted_overlap(x, c->in[i]) || (later & CR_SAVE_IN(i) && c->in[i]->storage == x->storage)) {
-            inputs_scope(given);
-            cr_tensor *copy = cr_clone(c->in[i]);
-            if (!copy) return cr_error_status();
-            inputs_replace(given, i, copy);
-        }
-    cr_walk w;
-    cr_status bad = cr_walk_fill(&w, q->program, q->params, compute, 1, &x, c->n, c->in, name);
-    if (bad != CR_OK) return bad;
-    const double start = cr_profile_start();
-    bad = cr_finished(name, c->dev->kernels->elementwise(&(cr_elementwise_args){&w, 1}));
-    if (start > 0) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
-    if (bad != CR_OK) {
-        atomic_fetch_add(&x->storage->version, 1);  /* a part may be written */
-        return bad;
+/* Inputs in x's memory that will be read after they are overwritten become copies. */
+static cr_status copy_overlapping(cr_call *c, inputs *given, const cr_tensor *x) {
+    const bool elementwise = c->op == &cr_op_elementwise;
+    const uint32_t later = elementwise ? read_later(c) : 0;
+    for (int i = 0; i < c->n; i++) {
+        if (c->in[i]->storage != x->storage) continue;
+        const bool needed = elementwise ? later & CR_SAVE_IN(i) || shifted_overlap(x, c->in[i]) : i > 0;
+        if (!needed) continue;
+        inputs_scope(given);
+        given->list[i] = cr_clone(c->in[i]);
+        if (!given->list[i]) return cr_error_status();
     }
-    const cr_recorder *r = recorder;
-    c->out = x;
-    if (records(c)) bad = r->record_in_place(c, c->in, x);
-    atomic_fetch_add(&x->storage->version, 1);
-    if (bad == CR_OK && cr_anomaly && r) bad = r->check(c, x);
-    return bad;
+    return CR_OK;
 }
 
-/* Can x be written the short way?  What shares its memory must lie on it element for element. */
-static bool short_way_into(const cr_call *c, const cr_tensor *x, const cr_tensor *lead) {
-    if (!lead || ew(c)->program->rule == CR_RULE_TEST || !alike(x, lead) || records(c)) return false;
-    for (int i = 0; i < c->n; i++) if (shifted_overlap(x, c->in[i])) return false;
+static cr_status check_dtype_into(const char *name, cr_dtype result, const cr_tensor *x) {
+    if (cr_can_cast(result, x->dtype)) return CR_OK;
+    return cr_fail(CR_BAD_TYPE, name, "a result of dtype %s cannot be written into %s", cr_dtype_name(result),
+                   cr_dtype_name(x->dtype));
+}
+
+/* Does the result fit into x? */
+static cr_status check_target(const cr_call *c, const cr_meta *result, const cr_tensor *x) {
+    const char *name = cr_call_name(c);
+    if (c->dev != x->dev)
+        return cr_fail(CR_BAD_VALUE, name, "operands on two devices, %s and %s", x->dev->name, c->dev->name);
+    if (!cr_shape_equal(result->ndim, result->shape, x->ndim, x->shape))
+        return cr_fail(CR_BAD_VALUE, name, "a result of shape %s cannot be written into %s",
+                       cr_shape_text(result->ndim, result->shape).s, cr_shape_text(x->ndim, x->shape).s);
+    return check_dtype_into(name, result->dtype, x);
+}
+
+static cr_status run_write(const void *work) {
+    const op_work *w = work;
+    return w->call->op->write(w->call, w->out);
+}
+
+static cr_status execute_write(cr_call *c, inputs *given, cr_tensor *x) {
+    cr_meta m;
+    start_meta(&m);
+    if (c->op->infer(c, &m, NULL) != CR_OK || check_target(c, &m, x) != CR_OK || copy_overlapping(c, given, x) != CR_OK)
+        return cr_error_status();
+    const bool recorded = c->op == &cr_op_elementwise && records(c);
+    c->out = x;
+    return execute(&(cr_run){
+        .kind = "op", .name = cr_call_name(c), .kernel = run_write, .work = &(op_work){c, x, NULL}, .n_in = c->n,
+        .in = c->in, .n_out = 1, .out = &x, .in_place = true, .call = c, .saved = recorded ? c->in : NULL,
+    });
+}
+
+/* The op's kernel writes x. */
+static cr_tensor *write_directly(cr_call *c, cr_tensor *x) {
+    inputs given;
+    if (!inputs_copy(&given, c)) return NULL;
+    cr_status status = choose_device(c, &given);
+    if (status == CR_OK) status = execute_write(c, &given, x);
+    inputs_end(&given);
+    return status == CR_OK ? x : NULL;
+}
+
+/* The result is computed in new memory and copied into x, which ends the history of x as any copy_
+ * does. */
+static cr_tensor *write_by_copy(const cr_call *c, cr_tensor *x) {
+    cr_tensor *y = cr_apply(c->op, c->n, c->in, c->params), *done = NULL;
+    if (y && check_dtype_into(cr_call_name(c), y->dtype, x) == CR_OK) done = cr_copy_(x, y);
+    cr_release(y);
+    return done;
+}
+
+/* Can x be written on the short path?  Inputs in its memory must be the same elements. */
+static bool short_into(const cr_call *c, const cr_tensor *x, const cr_tensor *lead) {
+    if (!lead || ew(c)->program->rule == CR_RULE_TEST || !alike(x, lead)) return false;
+    for (int i = 0; i < c->n; i++)
+        if (shifted_overlap(x, c->in[i])) return false;
     return true;
 }
 
-/* What has no gradient, written over an x that has one: x's history ends there, as in a copy. */
-static cr_tensor *overwrite(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params) {
-    cr_tensor *y = cr_apply_program(p, in, params), *done = NULL;
-    if (y && !cr_can_cast(y->dtype, x->dtype))
-        cr_fail(CR_BAD_TYPE, p->name, "a result of dtype %s cannot be written into %s", cr_dtype_name(y->dtype), cr_dtype_name(x->dtype));
-    else if (y) done = cr_copy_(x, y);
-    cr_release(y);
-    return done;
+static cr_tensor *apply_program_into(const cr_program *p, cr_tensor *x, const cr_tensor *const *in,
+                                     const double *params) {
+    cr_ew_params q = ew_params(p, params);
+    cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in};
+    if (check_inputs(&c) != CR_OK) return NULL;
+    const bool recorded = records(&c);
+    if (cr_check_writable(p->name, x, recorded) != CR_OK) return NULL;
+    if (!recorded && !grad_disabled && cr_in_graph(x)) return write_by_copy(&c, x);
+    const cr_tensor *lead = recorded ? NULL : short_lead(p, in);
+    if (!short_into(&c, x, lead)) return write_directly(&c, x);
+    return execute_short(p, lead, in, params, x, true) == CR_OK ? x : NULL;
+}
+
+/* A failure is reported under the name of the function that the user called, which ends in _. */
+static cr_tensor *named_in_place(const char *name, cr_status before, cr_tensor *x) {
+    char call[80];
+    if (x) return x;
+    const size_t length = strlen(name);
+    snprintf(call, sizeof call, "%s%s", name, length && name[length - 1] == '_' ? "" : "_");
+    return cr_named(call, before, NULL);
 }
 
 cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params) {
-    cr_ew_params q = ew_params(p, params);
-    cr_call c = {.op = &cr_op_elementwise, .params = &q, .n = p->n_in, .in = in};
-    inputs given;
-    if (check_inputs(&c) != CR_OK || cr_check_writable(p->name, x, records(&c)) != CR_OK) return NULL;
-    if (!grad_disabled && cr_in_graph(x) && !records(&c)) return overwrite(p, x, in, params);
-    const cr_tensor *lead = short_way(p, in);
-    if (short_way_into(&c, x, lead)) {
-        cr_status failed = compute_short(p, lead, in, params, x);
-        atomic_fetch_add(&x->storage->version, 1);
-        return failed == CR_OK ? x : NULL;
-    }
-    if (!inputs_copy(&given, c.n, in, p->name)) return NULL;
-    c.in = given.list;
-    cr_status bad = settle_device(&c, &given);
-    if (bad == CR_OK) bad = write_program(&c, &given, x);
-    inputs_end(&given);
-    return bad == CR_OK ? x : NULL;
-}
-
-/* ---- a structured op in place */
-static cr_status write_op(cr_call *c, inputs *given, cr_tensor *x) {
-    const char *name = cr_call_name(c);
-    cr_meta m;
-    start_meta(&m);
-    if (c->op->infer(c, &m, NULL) != CR_OK) return cr_error_status();
-    if (c->dev != x->dev) return cr_fail(CR_BAD_VALUE, name, "operands on two devices, %s and %s", x->dev->name, c->dev->name);
-    for (int i = 1; i < c->n; i++)
-        if (c->in[i] != CR_NONE && c->in[i]->storage == x->storage) {          /* it would be read after it was overwritten */
-            inputs_scope(given);
-            cr_tensor *copy = cr_clone(c->in[i]);
-            if (!copy) return cr_error_status();
-            inputs_replace(given, i, copy);
-        }
-    const double start = cr_profile_start();
-    cr_status bad = cr_finished(name, c->op->write(c, x));
-    if (start > 0) cr_profile_event(start, "op", name, c->n, c->in, 1, (const cr_tensor *const *)&x);
-    atomic_fetch_add(&x->storage->version, 1);      /* also where it failed: a part may be written */
-    const cr_recorder *r = recorder;
-    c->out = x;
-    return bad == CR_OK && cr_anomaly && r ? r->check(c, x) : bad;
-}
-
-static cr_tensor *write_recorded(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params) {
-    cr_tensor *y = cr_apply(op, n, in, params), *done = y ? cr_copy_(x, y) : NULL;
-    cr_release(y);
-    return done;
+    const cr_status before = cr_error_status();
+    return named_in_place(p->name, before, apply_program_into(p, x, in, params));
 }
 
 cr_tensor *cr_apply_(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params) {
     cr_call c = {.op = op, .params = params, .n = n, .in = in};
-    inputs given;
     if (check_inputs(&c) != CR_OK) return NULL;
     const bool recorded = cr_dtype_is_float(x->dtype) && records(&c);
     if (cr_check_writable(cr_call_name(&c), x, recorded) != CR_OK) return NULL;
-    if (recorded) return write_recorded(op, x, n, in, params);
-    if (!inputs_copy(&given, n, in, cr_call_name(&c))) return NULL;
-    c.in = given.list;
-    cr_status bad = settle_device(&c, &given);
-    if (bad == CR_OK) bad = write_op(&c, &given, x);
-    inputs_end(&given);
-    return bad == CR_OK ? x : NULL;
+    return recorded ? write_by_copy(&c, x) : write_directly(&c, x);
 }

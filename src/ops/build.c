@@ -1,5 +1,6 @@
-/* build.c - puts programs together: shares equal values, applies the few identities that are exact for every float (NaN, -0 and
- * infinities too), drops what no result needs, and packs the rest into one block of memory. */
+/* build.c - builds programs: shares equal values, applies the few identities that are exact for
+ * every float (also NaN, -0 and infinities), drops values that no result needs, and packs the
+ * program into one block of memory. */
 #include "programs.h"
 
 #include <stdlib.h>
@@ -77,7 +78,8 @@ static bool fold(int opcode, double x, double y, double *k) {
     }
 }
 
-/* A value that is the same as `opcode x y z`, or -1.  x + 0 is not x for x = -0, and x * 0 not 0 for NaN: they stay. */
+/* A value equal to `opcode x y z`, or -1.  x + 0 and x * 0 are kept: they differ from x for -0, and
+ * from 0 for NaN. */
 static int identity(const cr_build *b, int opcode, int x, int y, int z) {
     const cr_build_value *v = &b->values[x];
     if (opcode == CR_OP_MUL && cr_build_is(b, x, 1)) return y;
@@ -123,7 +125,8 @@ static void mark(const cr_build *b, const cr_build_result *r, bool *live) {
     }
 }
 
-/* Which inputs the program has: read[i] is the place of builder input i, or -1.  Returns how many. */
+/* Numbers the inputs of the program: place[i] is the number of builder input i, or -1.  Returns how
+ * many there are. */
 static int place_inputs(const cr_build *b, const cr_build_result *r, const bool *live, int *place) {
     int n = 0;
     bool read[CR_MAX_INPUTS + 2] = {false};
@@ -141,7 +144,7 @@ static int place_inputs(const cr_build *b, const cr_build_result *r, const bool 
     return n;
 }
 
-/* Does a gradient flow from an input to this instruction, given which of its operands have one? */
+/* Does the instruction depend differentiably on an input?  from: which values do. */
 static bool flows(const cr_instr *s, const bool *from) {
     const cr_gradient *g = atomic_load(&cr_rows[cr_opcode_row[s->op]].grad);
     return g && ((g[0].program && from[s->a]) || (s->b >= 0 && g[1].program && from[s->b]) || (s->c >= 0 && g[2].program && from[s->c]));
@@ -171,7 +174,7 @@ static cr_program *pack(const cr_build_result *r, int n_in, int n_const, int n_i
     return p;
 }
 
-/* Numbers the live values and writes them down.  number: room for b->n. */
+/* Numbers the live values and writes constants and instructions into p.  number: room for b->n. */
 static void write(const cr_build *b, const cr_build_result *r, cr_program *p, const bool *live, const int *place, int16_t *number) {
     double *consts = (double *)(p + 1);
     cr_instr *instr = (cr_instr *)(consts + p->n_const);

@@ -1,4 +1,5 @@
-/* copy.c - the same values elsewhere: clone, contiguous, cast and move (cr_to), and writing in place (cr_copy_, cr_fill_, cr_write). */
+/* copy.c - copies: clone, contiguous, cast and transfer (cr_to), and in-place writes (cr_copy_,
+ * cr_fill_, cr_write). */
 #include "compose.h"
 
 #include <stdlib.h>
@@ -50,12 +51,7 @@ const cr_op cr_op_cast = {
 /* ---- transfer: y = x on another device, through host memory */
 typedef struct transfer_params { const cr_device *dev; } transfer_params;
 
-/* The result starts as a view of x, so that nothing is allocated on x's device; forward then gives it storage of its own. */
-static cr_status transfer_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
-    (void)aux;
-    *out = cr_meta_of(c->in[0]);
-    return CR_OK;
-}
+static const cr_device *transfer_device(const void *params) { return ((const transfer_params *)params)->dev; }
 
 /* Bytes between two devices; a device whose memory this process can read needs no staging. */
 static cr_status move_bytes(cr_storage *to, cr_storage *from, size_t at, size_t bytes) {
@@ -71,26 +67,17 @@ static cr_status move_bytes(cr_storage *to, cr_storage *from, size_t at, size_t 
 
 static cr_status transfer_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    const cr_device *dev = ((const transfer_params *)c->params)->dev;
     const cr_tensor *x = c->in[0];
-    size_t size = cr_dtype_size(x->dtype), bytes = size * (size_t)x->numel;
-    cr_storage *s = dev->allocate(dev, bytes);
-    if (!s) return cr_error_status();
-    cr_status status = bytes ? move_bytes(s, x->storage, size * (size_t)x->offset, bytes) : CR_OK;
-    cr_storage_release(out->storage);
-    out->storage = s;
-    out->dev = dev;
-    out->offset = 0;
-    out->flags &= (uint16_t)~CR_FLAG_VIEW;
-    return status;
+    const size_t size = cr_dtype_size(x->dtype), bytes = size * (size_t)x->numel;
+    return bytes ? move_bytes(out->storage, x->storage, size * (size_t)x->offset, bytes) : CR_OK;
 }
 
 /* y = x on another device:  dx = g on x's */
 static void transfer_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = cr_to(g, g->dtype, c->in[0]->dev); }
 
 const cr_op cr_op_transfer = {
-    .name = "transfer", .arity = 1, .params_bytes = sizeof(transfer_params), .view = true, .contiguous = true,
-    .infer = transfer_infer, .forward = transfer_forward, .grad = transfer_grad,
+    .name = "transfer", .arity = 1, .params_bytes = sizeof(transfer_params), .result_device = transfer_device, .contiguous = true,
+    .infer = clone_infer, .forward = transfer_forward, .grad = transfer_grad,
 };
 
 cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
@@ -100,7 +87,7 @@ cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
     if (x->dtype == dt && x->dev == dev) return cr_alias(x);
     if (x->dev == dev) return cr_apply(&cr_op_cast, 1, &x, &(cast_params){dt});
     if (x->dtype == dt) return cr_apply(&cr_op_transfer, 1, &x, &(transfer_params){dev});
-    const bool later = dev->host && !x->dev->host;   /* cast where memory is the host's: a GPU may not have both dtypes */
+    const bool later = dev->host && !x->dev->host;   /* cast on the host: a GPU may not have both dtypes */
     cr_scope_begin();
     cr_tensor *half = later ? cr_to(x, x->dtype, dev) : cr_to(x, dt, x->dev);
     return cr_leave(half ? cr_to(half, dt, dev) : NULL);
@@ -108,30 +95,44 @@ cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
 
 /* ---- in place */
 
-/* (x, y) -> y: x takes part so that a graph it came from ends here, with gradient 0. */
+/* (x, y) -> y.  x is an input, so the graph of its old value ends here with gradient 0. */
 static cr_program overwrite = {
     .name = "copy_", .doc = "b", .rule = CR_RULE_ANY, .n_in = 2, .n_out = 1, .out = {1}, .fused = -1, .differentiable = true, .refs = -1,
 };
 
 static bool takes_part(const cr_tensor *x) { return cr_grad_enabled() && cr_in_graph(x); }
 
-/* Writes y's elements into x outside any graph; both on one device, y of x's shape by stride 0 where it repeats. */
+typedef struct copy_work { cr_tensor *x; const cr_tensor *y; } copy_work;
+
+static cr_status run_copy(const void *work) {
+    const copy_work *w = work;
+    return cr_copy_elements(w->x, w->y);
+}
+
+/* Writes y's elements into x outside any graph; both on one device, y of x's shape by stride 0
+ * where it repeats. */
 static cr_status write_elements(cr_tensor *x, const cr_tensor *y) {
-    cr_tensor *source = x->storage == y->storage ? cr_fused(y) : NULL;      /* they may overlap: through a copy */
-    if (x->storage == y->storage && !source) return cr_error_status();
-    const double start = cr_profile_start();
-    cr_status status = source ? cr_copy_elements(source, y) : CR_OK;
-    if (status == CR_OK) status = cr_copy_elements(x, source ? source : y);
-    if (start > 0) cr_profile_event(start, "op", "copy_", 1, &y, 1, (const cr_tensor *const *)&x);
-    cr_release(source);
-    atomic_fetch_add(&x->storage->version, 1);
+    cr_tensor *copy = NULL;                         /* where they share memory and may overlap */
+    if (x->storage == y->storage) {
+        copy = cr_fused(y);
+        if (!copy || cr_copy_elements(copy, y) != CR_OK) return cr_release(copy), cr_error_status();
+        y = copy;
+    }
+    cr_status status = cr_execute(&(cr_run){
+        .kind = "op", .name = "copy_", .kernel = run_copy, .work = &(copy_work){x, y}, .in_place = true,
+        .n_in = 1, .in = &y, .n_out = 1, .out = &x,
+    });
+    cr_release(copy);
     return status;
 }
 
-/* Is y what x is already, in its graph too?  So x[0] += 1 ends in Python: x[0] = what was written there. */
+/* Are x and y the same elements with the same node?  In Python x[0] += 1 ends with such a copy: x[0]
+ * = x[0]. */
 static bool is_there(const cr_tensor *x, const cr_tensor *y, bool recorded) {
-    const bool family = atomic_load_explicit(&x->family, memory_order_relaxed) == atomic_load_explicit(&y->family, memory_order_relaxed);
-    return cr_same_elements(x, y) && (!recorded || x->node == y->node || (family && x->flags & y->flags & CR_FLAG_VIEW));
+    const cr_base *base = atomic_load_explicit(&x->base, memory_order_relaxed);
+    if (!cr_same_elements(x, y)) return false;
+    if (!recorded || x->node == y->node) return true;
+    return base == atomic_load_explicit(&y->base, memory_order_relaxed) && x->flags & y->flags & CR_FLAG_VIEW;
 }
 
 static cr_status copy_into(cr_tensor *x, const cr_tensor *y) {
@@ -140,7 +141,8 @@ static cr_status copy_into(cr_tensor *x, const cr_tensor *y) {
     if (status != CR_OK || is_there(x, y, recorded)) return status;
     const cr_tensor *source = y;
     if (source->dev != x->dev || (recorded && source->dtype != x->dtype)) source = cr_to(source, x->dtype, x->dev);
-    if (source) source = cr_expand(source, x->ndim, x->shape);
+    if (source && !cr_shape_equal(source->ndim, source->shape, x->ndim, x->shape))
+        source = cr_expand(source, x->ndim, x->shape);
     if (!source) return cr_error_status();
     if (!recorded) return write_elements(x, source);
     return cr_apply_program_(&overwrite, x, (const cr_tensor *const[]){x, source}, NULL) ? CR_OK : cr_error_status();
@@ -159,20 +161,35 @@ cr_tensor *cr_copy_(cr_tensor *x, const cr_tensor *y) {
     return status == CR_OK ? x : NULL;
 }
 
+static cr_status run_fill(const void *work) {
+    const cr_fill_args *a = work;
+    return a->dst.numel ? a->dst.dev->kernels->fill(a) : CR_OK;
+}
+
 cr_tensor *cr_fill_(cr_tensor *x, double value) {
     char element[8];
     if (!cr_given("fill_", "x", x) || cr_element("fill_", value, x->dtype, element) != CR_OK) return NULL;
-    if (cr_check_writable("fill_", x, takes_part(x)) != CR_OK) return NULL;
-    if (takes_part(x)) {
+    const bool recorded = takes_part(x);
+    if (cr_check_writable("fill_", x, recorded) != CR_OK) return NULL;
+    if (recorded) {
         cr_tensor *v = cr_full(CR_ALL, value, x->dtype, x->dev), *done = v ? cr_copy_(x, v) : NULL;
         cr_release(v);
         return done;
     }
-    const double start = cr_profile_start();
-    cr_status status = cr_fill_elements(x, value);
-    if (start > 0) cr_profile_event(start, "op", "fill_", 0, NULL, 1, (const cr_tensor *const *)&x);
-    atomic_fetch_add(&x->storage->version, 1);      /* also where it was cut short */
-    return status == CR_OK ? x : NULL;
+    const cr_run r = {
+        .kind = "op", .name = "fill_", .kernel = run_fill, .work = &(cr_fill_args){x->array, element},
+        .in_place = true, .n_out = 1, .out = &x,
+    };
+    return cr_execute(&r) == CR_OK ? x : NULL;
+}
+
+typedef struct upload_work { cr_tensor *t; const void *src; } upload_work;
+
+static cr_status run_upload(const void *work) {
+    const upload_work *w = work;
+    cr_tensor *t = w->t;
+    const size_t size = cr_dtype_size(t->dtype);
+    return t->dev->upload(t->dev, t->storage, (size_t)t->offset * size, w->src, size * (size_t)t->numel);
 }
 
 cr_status cr_write(cr_tensor *t, cr_dtype dt, const void *src, size_t bytes) {
@@ -184,11 +201,11 @@ cr_status cr_write(cr_tensor *t, cr_dtype dt, const void *src, size_t bytes) {
     if (bytes && !src) return cr_fail_null("write", "src");
     cr_status status = cr_check_writable("write", t, takes_part(t));
     if (status != CR_OK || !bytes) return status;
-    if (t->dtype == dt && t->contiguous && !takes_part(t)) {
-        status = t->dev->upload(t->dev, t->storage, (size_t)t->offset * cr_dtype_size(dt), src, bytes);
-        atomic_fetch_add(&t->storage->version, 1);
-        return status;
-    }
+    if (t->dtype == dt && t->contiguous && !takes_part(t))
+        return cr_execute(&(cr_run){
+            .kind = "op", .name = "write", .kernel = run_upload, .work = &(upload_work){t, src},
+            .in_place = true, .n_out = 1, .out = &t,
+        });
     const cr_device *where = t->dev->host ? t->dev : cr_cpu();     /* cast on the host: a GPU may not have both dtypes */
     cr_tensor *values = cr_from(src, t->ndim, t->shape, dt, where);
     status = values && cr_copy_(t, values) ? CR_OK : cr_error_status();

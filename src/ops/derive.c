@@ -1,19 +1,21 @@
-/* derive.c - the gradient of a program as programs: reverse accumulation over its instructions, symbolically.  Each instruction's
- * rule is the gradient of the row of ops.def that is exactly that instruction; a gradient is a program too, so any order follows. */
+/* derive.c - the gradient of a program as programs: symbolic reverse accumulation over its
+ * instructions.  The rule of an instruction is the gradient of the row of ops.def that is exactly
+ * that instruction.  A gradient is a program too, so gradients of any order exist. */
 #include "programs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What program p is over the builder's inputs: p's own inputs, then g.  (Its result y is computed again where it is needed:
- * the inputs are read anyway, and a y kept in bf16 has lost what the computation has.) */
+/* Program p over the inputs of the builder: the inputs of p, then g.  The gradient computes the
+ * result y again where it needs it: the inputs are read anyway, and a y stored in bf16 is
+ * rounded. */
 typedef struct derivation {
     const cr_program *p;
     cr_build b;
-    int n_values, first;                            /* of p; its first instruction's value */
-    int *value;                                     /* builder's value of each of p's values */
-    int *adjoint;                                   /* d result / d value, times g; -1: nothing flows */
+    int n_values, first;                            /* of p; first: the value of its first instruction */
+    int *value;                                     /* for each value of p: the value in the builder */
+    int *adjoint;                                   /* d result / d value, times g; -1: none */
 } derivation;
 
 static void forward(derivation *d) {
@@ -28,13 +30,14 @@ static void forward(derivation *d) {
     }
 }
 
-/* A constant 0 comes from functions such as floor, whose gradient is a tensor of zeros and not "none". */
+/* A constant 0 comes from functions such as floor, whose gradient is a tensor of zeros and not
+ * "none". */
 static int sum(cr_build *b, int x, int y) {
     if (x < 0 || cr_build_is(b, x, 0)) return y;
     return cr_build_is(b, y, 0) ? x : cr_build_op(b, CR_OP_ADD, x, y, -1);
 }
 
-/* Adds instruction i's share to the adjoints of its operands. */
+/* Adds the contribution of instruction i to the adjoints of its operands. */
 static void backward_one(derivation *d, int i) {
     const cr_instr *s = &d->p->instr[i];
     const int operand[3] = {s->a, s->b, s->c}, g = d->adjoint[d->first + i];
@@ -106,7 +109,7 @@ const cr_gradient *cr_program_gradient(const cr_program *p) {
     if (p->n_out != 1) return cr_fail(CR_BAD_VALUE, p->name, "has %d results: only a program of one has a gradient", p->n_out), NULL;
     cr_gradient *fresh = derive(p);
     if (!fresh) return NULL;
-    cr_program *cache = (cr_program *)(uintptr_t)p;  /* the cache is the one part of a program that changes */
+    cr_program *cache = (cr_program *)(uintptr_t)p;  /* only the cache of a program changes */
     if (atomic_compare_exchange_strong(&cache->grad, &known, fresh)) return fresh;
     free_gradients(fresh, p->n_in);                  /* another thread was first */
     return known;

@@ -1,4 +1,5 @@
-/* elementwise.c - the neighbours of the generated functions: with a number for the second operand, and in place. */
+/* elementwise.c - variants of the generated functions: with a number as the second operand, and in
+ * place. */
 #include "programs.h"
 
 /* ---- x with a number: the number follows x's dtype, as in PyTorch */
@@ -15,8 +16,8 @@ cr_tensor *cr_sub_scalar(const cr_tensor *x, double s) { return with_number(CR_R
 cr_tensor *cr_mul_scalar(const cr_tensor *x, double s) { return with_number(CR_ROW_MUL, x, s); }
 cr_tensor *cr_div_scalar(const cr_tensor *x, double s) { return with_number(CR_ROW_DIV, x, s); }
 
-/* The exponents that have a function of their own take it, as in PyTorch: one multiplication is exact where pow is not.
- * Integers to a float exponent are floats, so they go the long way. */
+/* Exponents with a function of their own use it, as in PyTorch: one multiplication is exact where
+ * pow is not.  An integer to a float exponent is a float, so integers use pow. */
 cr_tensor *cr_pow_scalar(const cr_tensor *x, double s) {
     if (cr_missing("pow", "x", x)) return NULL;
     bool is_float = x != CR_NONE && cr_dtype_is_float(x->dtype);

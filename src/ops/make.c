@@ -1,4 +1,4 @@
-/* make.c - tensors from nothing: constants, ranges, host memory. */
+/* make.c - new tensors: constants, ranges, host memory. */
 #include "compose.h"
 #include "../core/pool.h"
 
@@ -50,7 +50,8 @@ cr_tensor *cr_from(const void *data, int n, const int64_t *shape, cr_dtype dt, c
     return y;
 }
 
-/* A weak scalar is held in the widest dtype of its kind; the elementwise rules keep it from promoting (ops/walk.c). */
+/* A weak scalar has the widest dtype of its kind; the elementwise dtype rules do not let it promote
+ * tensors (ops/walk.c). */
 static cr_tensor *weak(const void *value, cr_dtype dt) {
     cr_tensor *y = cr_from(value, CR_ALL, dt, cr_cpu());
     if (y) y->flags |= CR_FLAG_WEAK;
@@ -72,7 +73,8 @@ cr_tensor *cr_eye(int64_t n, int64_t m, cr_dtype dt, const cr_device *dev) {
     return y;
 }
 
-/* ---- ranges: element i of n is first + i step, counted from the other end in the second half where `last` is given.  Made on the host, by all threads. */
+/* ---- ranges: element i is first + i step; with both_ends the second half is counted back from
+ * `last`.  All threads of the host fill them. */
 typedef struct range { double first, step, last; bool both_ends; int64_t n; cr_dtype dt; void *to; } range;
 
 static double range_at(const range *r, int64_t i) {
@@ -80,7 +82,7 @@ static double range_at(const range *r, int64_t i) {
     return r->first + (double)i * r->step;
 }
 
-/* Do all of them have exact places among the integers that a double holds? */
+/* Are all elements integers that a double represents exactly? */
 static bool is_whole(const range *r) {
     const double last = r->first + (double)r->n * r->step;
     return !r->both_ends && r->first == trunc(r->first) && r->step == trunc(r->step) && fabs(r->first) < 0x1p53 && fabs(r->step) < 0x1p53 && fabs(last) < 0x1p53;
@@ -95,7 +97,7 @@ static void range_chunk(void *ctx, int64_t chunk, int worker) {
     const range *r = ctx;
     const int64_t first = chunk * RANGE_CHUNK, end = first + RANGE_CHUNK < r->n ? first + RANGE_CHUNK : r->n;
     const size_t size = cr_dtype_size(r->dt);
-    switch (r->dt) {                                /* the ends fit the dtype: what is between does too */
+    switch (r->dt) {                                /* both ends fit the dtype, so all elements do */
         case CR_F32: RANGE(float); break;
         case CR_F64: RANGE(double); break;
         case CR_I32: if (is_whole(r)) WHOLE_RANGE(int32_t); else RANGE(int32_t); break;
@@ -130,7 +132,7 @@ cr_tensor *cr_arange(double start, double stop, double step, cr_dtype dt, const 
     double n = ceil((stop - start) / step);
     if (n < 0) return cr_fail(CR_BAD_VALUE, "arange", "steps of %g do not lead from %g to %g", step, start, stop), NULL;
     if (!(n < 0x1p62)) return cr_fail(CR_BAD_VALUE, "arange", "too many elements from %g to %g in steps of %g", start, stop, step), NULL;
-    bool whole = cr_dtype_valid((int)dt) && !cr_dtype_is_float(dt);         /* integers step by integers, as PyTorch */
+    bool whole = cr_dtype_valid((int)dt) && !cr_dtype_is_float(dt);         /* integers step by integers, as in PyTorch */
     return from_range("arange", &(range){.first = whole ? trunc(start) : start, .step = whole ? trunc(step) : step, .n = (int64_t)n, .dt = dt}, dev);
 }
 

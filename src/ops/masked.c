@@ -8,7 +8,7 @@ static bool is_mask(const char *op, const cr_tensor *mask) {
 }
 
 cr_tensor *cr_masked_where(cr_tensor *to, const cr_tensor *x, const cr_tensor *mask, const cr_tensor *value) {
-    const cr_tensor *in[] = {cr_beside("where", mask, x->dev), value ? cr_to(value, x->dtype, x->dev) : NULL, x};
+    const cr_tensor *in[] = {cr_operand_on("where", mask, x->dev), value ? cr_to(value, x->dtype, x->dev) : NULL, x};
     const cr_program *where = cr_program_find("where");
     return to ? cr_apply_program_(where, to, in, NULL) : cr_apply_program(where, in, NULL);
 }

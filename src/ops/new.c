@@ -37,7 +37,8 @@ cr_tensor *cr_zeros_offloaded(const cr_tensor *like, cr_dtype dt) {
     return t ? cr_fill_(t, 0) : NULL;
 }
 
-/* Strides of borrowed memory into m: not negative, and the last element's address no larger than memory. */
+/* Checks the strides of borrowed memory and stores them in m: not negative, and the last element
+ * has an address. */
 static cr_status place_strided(cr_meta *m, const int64_t *strides) {
     int64_t last = 1;
     bool overflow = false;
@@ -60,13 +61,13 @@ cr_tensor *cr_borrow(void *data, int n, const int64_t *shape, cr_dtype dt, void 
 cr_tensor *cr_borrow_strided(void *data, int n, const int64_t *shape, const int64_t *strides, cr_dtype dt, void (*done)(void *), void *ctx) {
     cr_meta m = {.dtype = dt, .ndim = n};
     int64_t numel;
-    cr_status bad = cr_shape_check("borrow", n, shape, dt, &numel);
-    if (bad == CR_OK && numel && !data) bad = cr_fail_null("borrow", "data");
-    if (bad == CR_OK && (uintptr_t)data % cr_dtype_size(dt))
-        bad = cr_fail(CR_BAD_VALUE, "borrow", "the address is not aligned to the %zu bytes of %s", cr_dtype_size(dt), cr_dtype_name(dt));
-    for (int i = 0; bad == CR_OK && i < n; i++) m.shape[i] = shape[i];
-    if (bad == CR_OK && strides) bad = place_strided(&m, strides);
-    if (bad != CR_OK) return NULL;                  /* the caller keeps the memory: done is not called */
+    cr_status status = cr_shape_check("borrow", n, shape, dt, &numel);
+    if (status == CR_OK && numel && !data) status = cr_fail_null("borrow", "data");
+    if (status == CR_OK && (uintptr_t)data % cr_dtype_size(dt))
+        status = cr_fail(CR_BAD_VALUE, "borrow", "the address is not aligned to the %zu bytes of %s", cr_dtype_size(dt), cr_dtype_name(dt));
+    for (int i = 0; status == CR_OK && i < n; i++) m.shape[i] = shape[i];
+    if (status == CR_OK && strides) status = place_strided(&m, strides);
+    if (status != CR_OK) return NULL;                  /* the caller keeps the memory: done is not called */
     cr_storage *s = cr_storage_new(data, (size_t)span(&m, numel) * cr_dtype_size(dt), cr_cpu(), NULL);
     if (!s) return NULL;
     cr_tensor *t = cr_tensor_new(s, cr_cpu(), &m);

@@ -1,4 +1,5 @@
-/* op.h - what an op is, and how one is run.  One structured op is one file with one const struct cr_op. */
+/* op.h - the description of an op, and the functions that run it.  A structured op is one file with
+ * one const struct cr_op. */
 #ifndef CR_OP_H
 #define CR_OP_H
 
@@ -18,7 +19,8 @@ enum { CR_PARAMS_BYTES = 192, CR_MAX_AUX = 2 };
 #define CR_SAVE_OUT   (1u << 16)
 #define CR_SAVE_AUX   (1u << 17)
 
-/* One use of an op.  In gradients: in[i] and out hold data only if saved (else dtype, shape and device alone). */
+/* One use of an op.  In gradients in[i] and out have data only if they were saved; otherwise only
+ * dtype, shape and device. */
 typedef struct cr_call cr_call;
 struct cr_call {
     const cr_op *op;
@@ -29,9 +31,9 @@ struct cr_call {
     const cr_tensor *out;
     const cr_tensor *aux[CR_MAX_AUX];
     const bool *needs;                              /* gradients: is one for in[i] wanted? */
-    cr_tensor *const *arrived;                      /* gradients: arrived[i], if not NULL, is what others gave for in[i]; dx[i] may be added to it in place, and be it */
+    cr_tensor *accumulated;                         /* gradients: so far for in[0], or NULL; may be updated in place and returned as dx[0] */
     bool differentiable;                            /* gradients: create_graph, so no fused kernels */
-    cr_tensor *(*product)(int i, const cr_tensor *a, const cr_tensor *b);   /* gradients: dx[i] = a b; CR_NONE where somebody took the operands instead */
+    cr_tensor *(*product)(int i, const cr_tensor *a, const cr_tensor *b);   /* gradients: dx[i] = a b; CR_NONE where on_product took the factors */
 };
 
 struct cr_op {
@@ -41,49 +43,55 @@ struct cr_op {
     uint32_t optional;                              /* bit i: in[i] may be CR_NONE */
     size_t params_bytes;
     bool view;                                      /* the result shares in[0]'s storage, placed by infer */
+    const cr_device *(*result_device)(const void *params);    /* where the result is made; NULL: where the inputs are */
     bool contiguous;                                /* inputs are made contiguous before forward */
-    bool only_saved;                                /* gradients look at nothing that was not saved: it is CR_NONE to them */
+    bool only_saved;                                /* gradients read only what was saved; the rest is CR_NONE */
     bool grafts;                                    /* gradients run the forward again: inputs keep their place in the graph */
     size_t needs_kernel;                            /* offsetof(cr_kernels, x): where x is NULL the composite runs; 0: always forward */
-    bool (*beyond_kernel)(const cr_call *c);        /* is the call more than the device's kernel takes, so that the composite runs?  NULL: never */
+    bool (*beyond_kernel)(const cr_call *c);        /* does the kernel not support this call, so that the composite runs?  NULL: it supports every call */
     uint32_t saves;                                 /* CR_SAVE_... */
-    uint32_t (*saves_for)(const cr_call *c);        /* instead of saves, from c->needs: what these gradients truly read */
+    uint32_t (*saves_for)(const cr_call *c);        /* instead of saves: what the gradients in c->needs read */
     int n_aux;
     cr_status (*infer)(const cr_call *c, cr_meta *out, cr_meta aux[]);    /* shape and dtype rule, all argument checks */
     cr_status (*forward)(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]);
-    cr_status (*write)(const cr_call *c, cr_tensor *x);      /* the op into in[0] itself, for cr_apply_; nothing is recorded */
+    cr_status (*write)(const cr_call *c, cr_tensor *x);      /* the kernel into x, which exists: for cr_apply_ */
     cr_tensor *(*composite)(const cr_call *c);      /* the op over other ops; records itself */
     void (*grad)(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]);  /* fills dx[i] where needs[i]; entries start as CR_NONE; NULL: failed */
     const char *no_grad;                            /* why there is no gradient, where grad is NULL and forward is not */
-    void (*hold)(const void *params, bool hold);    /* params own something: a node that copies them holds it, and lets go when freed */
+    void (*hold)(const void *params, bool hold);    /* for params that own something: a node calls it with true when it copies them and with false when it is freed */
 };
 
-/* Runs an op: checks, infers, runs, records.  params may be NULL when params_bytes is 0.  Returns a new handle, or NULL. */
+/* Runs an op: checks, infers, runs, records.  params may be NULL when params_bytes is 0.  Returns a
+ * new handle, or NULL. */
 cr_tensor *cr_apply(const cr_op *op, int n, const cr_tensor *const *in, const void *params);
-/* The same for who wants the auxiliary results too: aux[k], op->n_aux of them, are new handles outside any graph; NULL after a failure.
- * For ops whose kernel every device has: a composite makes none. */
+/* The same with the auxiliary results: aux[k], op->n_aux of them, are new handles outside any
+ * graph; NULL after a failure.  Only for ops whose kernel every device has: a composite makes
+ * none. */
 cr_tensor *cr_apply_aux(const cr_op *op, int n, const cr_tensor *const *in, const void *params, cr_tensor *aux[]);
-/* x, which is in[0], becomes the op's result; where that is recorded it is computed beside and copied.  Returns x (borrowed), or NULL. */
+/* In place: x, which is in[0], becomes the op's result.  A recorded result is computed in new
+ * memory and copied.  Returns x (borrowed), or NULL. */
 cr_tensor *cr_apply_(const cr_op *op, cr_tensor *x, int n, const cr_tensor *const *in, const void *params);
 
 /* Runs an elementwise program (recorded as one node).  in: p->n_in tensors that broadcast. */
 cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params);
-/* In place: writes the program's only result into x (= in[0] in most uses); the shape of x must be the broadcast shape. */
+/* In place: writes the program's only result into x (= in[0] in most uses); the shape of x must be
+ * the broadcast shape. */
 cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params);
 
-const cr_tensor *cr_beside(const char *op, const cr_tensor *t, const cr_device *dev);      /* t, an operand, there: itself, or moved if it is a weak scalar or auto transfer is on; NULL: a message */
+const cr_tensor *cr_operand_on(const char *op, const cr_tensor *t, const cr_device *dev);      /* operand t on dev: t itself, or a copy if it is a weak scalar or auto transfer is on; NULL: a message */
 const char *cr_call_name(const cr_call *c);         /* the op's or the program's name, for messages */
 /* May x be written in place here and now?  recorded: the write will be part of the graph. */
 cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded);
 
-/* Does t require a gradient?  Everybody asks here: a handle whose memory was written through another one, in a graph, follows first. */
-cr_status cr_catch_up(const cr_tensor *t);          /* failed: t's node is not right */
-static inline bool cr_is_behind(const cr_tensor *t) {
-    const cr_family *f = atomic_load_explicit(&t->family, memory_order_acquire);
-    return f && f->rewrites != atomic_load_explicit(&t->rewrites, memory_order_acquire);
+/* Does t require a gradient?  All code asks through cr_in_graph: it first updates the node of a
+ * handle whose memory was written, in a graph, through another handle. */
+cr_status cr_sync_node(const cr_tensor *t);          /* after a failure t's node is out of date */
+static inline bool cr_node_is_stale(const cr_tensor *t) {
+    const cr_base *b = atomic_load_explicit(&t->base, memory_order_acquire);
+    return b && b->graph_version != atomic_load_explicit(&t->graph_version, memory_order_acquire);
 }
 static inline bool cr_in_graph(const cr_tensor *t) {
-    if (cr_is_behind(t)) cr_catch_up(t);
+    if (cr_node_is_stale(t)) cr_sync_node(t);
     return t->flags & CR_FLAG_REQUIRES_GRAD;
 }
 
@@ -114,21 +122,39 @@ const cr_program  *cr_program_at(int i);
 /* Every structured op, for tests (ops/all.c). */
 extern const cr_op *const cr_ops_all[];             /* NULL at the end */
 
-/* The seam to grad: NULL until the first leaf requires a gradient.  record attaches a node to out; c->in are the inputs as given
- * (before they were made contiguous), saved the ones forward saw. */
+/* The seam to grad: NULL until the first leaf requires a gradient.  record attaches a node to out,
+ * which in place existed before; c->in are the inputs as given (before they were made contiguous),
+ * saved the ones forward saw. */
 typedef struct cr_recorder {
-    cr_status (*record)(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out);
-    cr_status (*record_in_place)(const cr_call *c, const cr_tensor *const *saved, cr_tensor *x);   /* x becomes the op's result */
-    cr_status (*catch_up)(cr_tensor *t);                                  /* t's node from its family's */
+    cr_status (*record)(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out, bool in_place);
+    cr_status (*sync_node)(cr_tensor *t);                                 /* updates t's node from its base */
     cr_status (*check)(const cr_call *c, const cr_tensor *out);           /* anomaly mode */
 } cr_recorder;
 void cr_set_recorder(const cr_recorder *r);
 const char *cr_place_now(void);                     /* never NULL */
 
-/* ---- the profiler (profile.c): start = cr_profile_start(), the work, if (start > 0) cr_profile_event(start, ...) */
+/* ---- the profiler (profile.c): start = cr_profile_start(), the work, if (start > 0)
+ * cr_profile_event(start, ...) */
 extern atomic_bool cr_profiling;
 static inline double cr_profile_start(void) { return atomic_load_explicit(&cr_profiling, memory_order_relaxed) ? cr_os_seconds() : 0; }
 void cr_profile_event(double start, const char *kind, const char *name, int n, const cr_tensor *const *in, int n_out, const cr_tensor *const *out);
+
+/* ---- the executor (apply.c) */
+
+/* One run of a kernel, and how its results are committed. */
+typedef struct cr_run {
+    const char *kind, *name;                        /* of the profile's event; name also begins messages */
+    cr_status (*kernel)(const void *work);
+    const void *work;
+    int n_in, n_out;
+    const cr_tensor *const *in;
+    cr_tensor *const *out;
+    bool in_place;                                  /* the results existed before: the versions of their storages count the write */
+    const cr_call *call;                            /* whose result out[0] is, for recording and anomaly mode; NULL: neither */
+    const cr_tensor *const *saved;                  /* the inputs as the kernel saw them; NULL: not recorded */
+} cr_run;
+cr_status cr_execute(const cr_run *p);
+cr_status cr_run_walks(const void *work);           /* a kernel: elementwise programs; work: cr_elementwise_args */
 
 cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev);           /* uninitialised storage of m's size; honours dense strides */
 

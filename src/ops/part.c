@@ -106,7 +106,7 @@ static void part_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         q.part.shape[i] = 1;
     }
     if (repeated) g = cr_sum_mask(g, repeated, true, false);
-    dx[0] = c->arrived[0] ? add_to(c->arrived[0], &q.part, g) : cr_apply(&cr_op_embed_part, 1, &g, &q);
+    dx[0] = c->accumulated ? add_to(c->accumulated, &q.part, g) : cr_apply(&cr_op_embed_part, 1, &g, &q);
 }
 
 const cr_op cr_op_part = {

@@ -1,12 +1,13 @@
-/* profile.c - what ran when: every op between cr_profile_begin and cr_profile_end becomes an event of a trace in Chrome's format
- * (chrome://tracing, Perfetto).  Memory is bounded: what comes after the last event that fits is counted and dropped. */
+/* profile.c - the profiler: every op between cr_profile_begin and cr_profile_end becomes an event
+ * of a trace in Chrome's format (chrome://tracing, Perfetto).  Memory is bounded: events beyond the
+ * limit are counted and dropped. */
 #include "op.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS = 100000, OPERANDS = 5 };             /* 54 MB of addresses, touched as they fill; inputs named, and the result */
+enum { EVENTS = 100000, OPERANDS = 5 };             /* 54 MB of address space, used as it fills; operands described: 4 inputs and the result */
 
 typedef struct operand { cr_dtype dtype; int ndim; bool none; int64_t shape[CR_MAX_DIMS]; } operand;
 typedef struct event {
@@ -25,7 +26,7 @@ static struct {
     event *events;
     double begun;
     atomic_int next, writers;                       /* next: counts dropped events too; writers: inside cr_profile_event */
-    atomic_bool busy;                               /* a profile is being begun, taken or written */
+    atomic_bool busy;                               /* a profile is being started, taken or written */
 } profile;
 
 static int this_thread(void) {
@@ -148,7 +149,7 @@ cr_status cr_profile_begin(void) {
 cr_status cr_profile_end(const char *path) {
     if (!path) return cr_fail_null("profile_end", "the path");
     if (!atomic_exchange(&cr_profiling, false)) return cr_fail(CR_RUNTIME, "profile_end", "no profile is being taken");
-    while (atomic_load(&profile.writers)) cr_os_relax();        /* they see that it is over, or fill their event */
+    while (atomic_load(&profile.writers)) cr_os_relax();        /* a writer fills its event, or sees that the profile has ended */
     const int all = atomic_load(&profile.next), n = all < EVENTS ? all : EVENTS;
     cr_status status = save(path, n, all - n);
     free(profile.events);

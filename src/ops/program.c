@@ -1,4 +1,5 @@
-/* program.c - cr_program: a fused elementwise expression written at run time.  A recursive-descent parser over
+/* program.c - cr_program: a fused elementwise expression written at run time.  A recursive-descent
+ * parser over
  *
  *   body       = { name "=" expression ";" } expression { "," expression } [ ";" ]
  *   expression = sum [ ("<" | "<=" | ">" | ">=" | "==" | "!=") sum ]
@@ -6,7 +7,8 @@
  *   unary      = "-" unary | power                          power   = atom [ "**" unary ]
  *   atom       = number | name | function "(" expression { "," expression } ")" | "(" expression ")"
  *
- * where a function is a row of ops.def (its params follow its inputs), or min or max.  Running programs is apply.c and update.c. */
+ * A function is a row of ops.def (its params follow its inputs), or min or max.  apply.c and
+ * update.c run programs. */
 #include "programs.h"
 
 #include <float.h>

@@ -1,4 +1,4 @@
-/* programs.h - the table of elementwise functions (programs.gen.c), and the workbench on which new programs are put together
+/* programs.h - the table of elementwise functions (programs.gen.c), and the builder of new programs
  * (build.c): from text (program.c) or as the gradient of another program (derive.c). */
 #ifndef CR_PROGRAMS_H
 #define CR_PROGRAMS_H
@@ -12,8 +12,8 @@ extern const int16_t cr_opcode_row[CR_OP_COUNT];    /* the row that is exactly t
 
 enum { CR_MAX_PARAMS = sizeof((cr_ew_params){0}.params) / sizeof(double) };
 
-/* Values are shared: asking for the same one twice gives the same number.  A failure is remembered, gives -1 from then on, and is
- * reported once by cr_build_finish; -1 as an operand is fine, so expressions nest without checks. */
+/* Equal values have the same number.  After a failure every function returns -1 and cr_build_finish
+ * reports it once; -1 is accepted as an operand, so expressions nest without checks. */
 typedef struct cr_build_value { int op; int a, b, c; double k; } cr_build_value;    /* op < 0: an input, param (number a) or constant k */
 typedef struct cr_build {
     int n, room, slots;
@@ -30,8 +30,9 @@ int  cr_build_row(cr_build *b, const cr_program *p, const int *args);   /* p (a 
 bool cr_build_is(const cr_build *b, int v, double k);                   /* is v the constant k? */
 void cr_build_free(cr_build *b);
 
-/* The program of what the n_out results need, refs 1.  used NULL: it has n_in inputs; else those among them that are read, their
- * numbers in used[], or `fallback` alone when none is. */
+/* The program that computes the n_out results, refs 1.  used NULL: it has all n_in inputs.
+ * Otherwise it has the inputs that are read, with their numbers in used[]; if none is read, it has
+ * only `fallback`. */
 typedef struct cr_build_result { const char *name, *doc; int n_in, n_param, n_out; int out[CR_MAX_OUTPUTS]; uint8_t *used; int fallback; } cr_build_result;
 cr_program *cr_build_finish(const cr_build *b, const cr_build_result *r);
 

@@ -1,10 +1,11 @@
-/* read.c - elements on their way to the caller: cr_read, cr_item. */
+/* read.c - copies elements to the caller: cr_read, cr_item. */
 #include "compose.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* From a device whose memory is its own: moved as it is, cast here, for it may not have dt. */
+/* From a device with memory of its own: downloaded in its dtype and cast on the host, because the
+ * device may not have dt. */
 static cr_status read_cast(const cr_tensor *t, cr_dtype dt, void *dst) {
     const size_t size = cr_dtype_size(t->dtype), step = cr_dtype_size(dt);
     char *staging = malloc(size * (size_t)t->numel);

@@ -86,7 +86,7 @@ static cr_status put_into(const cr_call *c, cr_tensor *y) {
     return status;
 }
 
-/* y = take(x, index):  dx = zeros with g added at index; what has arrived is added to: a tied table has its head's gradient already */
+/* y = take(x, index):  dx = zeros with g added at index; added in place to the gradient accumulated so far: a tied table has that of its head already */
 static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     if (!c->needs[0]) return;
     const cr_tensor *x = c->in[0], *in[] = {CR_NONE, c->in[1], cast_to(g, x->dtype)};
@@ -95,7 +95,7 @@ static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     p.ndim = x->ndim;
     memcpy(p.shape, x->shape, sizeof p.shape);
     const cr_call addition = {.op = &cr_op_put, .params = &p, .n = 3, .in = in, .dev = c->dev};
-    if (in[2] && c->arrived[0] && g->numel) dx[0] = put_into(&addition, c->arrived[0]) == CR_OK ? c->arrived[0] : NULL;
+    if (in[2] && c->accumulated && g->numel) dx[0] = put_into(&addition, c->accumulated) == CR_OK ? c->accumulated : NULL;
     else dx[0] = cr_apply(&cr_op_put, 3, in, &p);
 }
 

@@ -1,4 +1,5 @@
-/* update.c - cr_program_update: one program over many sets of tensors, in place, in one call of the device (an optimizer's step). */
+/* update.c - cr_program_update: one program over many sets of tensors, in place, in one kernel call
+ * (the step of an optimizer). */
 #include "compose.h"
 #include "programs.h"
 #include "walk.h"
@@ -39,8 +40,8 @@ static const range *touched(const range *written, int64_t n, const range *r) {
     return low < n && w->storage == r->storage && w->low < r->high && r->high > r->low ? w : NULL;
 }
 
-/* The runs are independent, so nothing that one of them writes may be read or written by another; an input of the same run may
- * be the very elements of a result. */
+/* The runs are independent: no run may read or write what another run writes.  An input may be the
+ * same elements as a result of its own run. */
 static cr_status check_overlap(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in) {
     int64_t n = 0;
     range *written = malloc(sizeof *written * (size_t)(count * p->n_out));
@@ -48,19 +49,19 @@ static cr_status check_overlap(const cr_program *p, int64_t count, cr_tensor *co
     for (int64_t i = 0; i < count * p->n_out; i++)
         if (out[i]->numel) written[n++] = range_of(out[i], i / p->n_out);
     qsort(written, (size_t)n, sizeof *written, by_address);
-    cr_status bad = CR_OK;
-    for (int64_t i = 1; i < n && bad == CR_OK; i++)
+    cr_status status = CR_OK;
+    for (int64_t i = 1; i < n && status == CR_OK; i++)
         if (written[i].storage == written[i - 1].storage && written[i].low < written[i - 1].high)
-            bad = cr_fail(CR_BAD_VALUE, p->name, "results of tensors %lld and %lld share memory", (long long)written[i - 1].item, (long long)written[i].item);
-    for (int64_t i = 0; i < count * p->n_in && bad == CR_OK; i++) {
+            status = cr_fail(CR_BAD_VALUE, p->name, "results of tensors %lld and %lld share memory", (long long)written[i - 1].item, (long long)written[i].item);
+    for (int64_t i = 0; i < count * p->n_in && status == CR_OK; i++) {
         range r = range_of(in[i], i / p->n_in);
         const range *w = touched(written, n, &r);
         if (w && (w->item != r.item || !cr_same_elements(w->t, r.t)))
-            bad = cr_fail(CR_BAD_VALUE, p->name, "input %d of tensor %lld overlaps what is written to tensor %lld: clone it first",
+            status = cr_fail(CR_BAD_VALUE, p->name, "input %d of tensor %lld overlaps what is written to tensor %lld: clone it first",
                           (int)(i % p->n_in), (long long)r.item, (long long)w->item);
     }
     free(written);
-    return bad;
+    return status;
 }
 
 static cr_status check_tensor(const cr_program *p, const cr_tensor *t, const char *what, int64_t item, const cr_device *dev) {
@@ -87,26 +88,31 @@ static cr_status check_item(const cr_program *p, int64_t item, cr_tensor *const 
     return CR_OK;
 }
 
-typedef struct by_product { int input; const cr_tensor *a, *b; } by_product;
-
-static cr_status run(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in, const double *params,
-                     cr_walk *walks, const by_product *by) {
+static cr_status check_items(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in) {
     const cr_device *dev = out[0] ? out[0]->dev : NULL;
     for (int64_t i = 0; i < count; i++)
         if (check_item(p, i, out + i * p->n_out, in + i * p->n_in, dev) != CR_OK) return cr_error_status();
-    if (check_overlap(p, count, out, in) != CR_OK) return cr_error_status();
+    return check_overlap(p, count, out, in);
+}
+
+static cr_status fill_walks(cr_walk *walks, const cr_program *p, int64_t count, cr_tensor *const *out,
+                            const cr_tensor *const *in, const double *params) {
     for (int64_t i = 0; i < count; i++) {
+        const cr_tensor *const *item = in + i * p->n_in;
         cr_dtype compute, result;
-        if (cr_rule_dtypes(p, in + i * p->n_in, &compute, &result) != CR_OK ||
-            cr_walk_fill(&walks[i], p, params, compute, p->n_out, out + i * p->n_out, p->n_in, in + i * p->n_in, p->name) != CR_OK)
+        if (cr_rule_dtypes(p, item, &compute, &result) != CR_OK ||
+            cr_walk_fill(&walks[i], p, params, compute, p->n_out, out + i * p->n_out, p->n_in, item, p->name) != CR_OK)
             return cr_error_status();
     }
-    for (int64_t i = 0; i < count * p->n_out; i++) atomic_fetch_add(&out[i]->storage->version, 1);
-    const double start = cr_profile_start();
-    const cr_status bad = cr_finished(p->name, by ? dev->kernels->update_by_product(&(cr_update_by_product_args){walks, by->input, by->a->array, by->b->array, cr_product_how()})
-                                                   : dev->kernels->elementwise(&(cr_elementwise_args){walks, count}));
-    if (start > 0) cr_profile_event(start, "update", p->name, (int)count * p->n_in, in, (int)count * p->n_out, (const cr_tensor *const *)out);
-    return bad;
+    return CR_OK;
+}
+
+static cr_status execute(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in,
+                         cr_status (*kernel)(const void *), const void *work) {
+    return cr_execute(&(cr_run){
+        .kind = "update", .name = p->name, .kernel = kernel, .work = work, .in_place = true,
+        .n_in = (int)count * p->n_in, .in = in, .n_out = (int)count * p->n_out, .out = out,
+    });
 }
 
 static cr_status check_call(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params) {
@@ -118,35 +124,62 @@ cr_status cr_program_update(const cr_program *p, int64_t count, cr_tensor *const
     if (!p) return cr_fail_null("program", "the program");
     if (count < 0 || count > INT32_MAX) return cr_fail(CR_BAD_VALUE, p->name, "%lld tensors: 0 to %d", (long long)count, INT32_MAX);
     if (count == 0) return CR_OK;
-    cr_status bad = check_call(p, out, in, params);
-    if (bad != CR_OK) return bad;
+    cr_status status = check_call(p, out, in, params);
+    if (status != CR_OK) return status;
     cr_walk *walks = malloc(sizeof *walks * (size_t)count);
     if (!walks) return cr_fail(CR_NO_MEMORY, p->name, "out of memory");
-    bad = run(p, count, out, in, params, walks, NULL);
+    status = check_items(p, count, out, in);
+    if (status == CR_OK) status = fill_walks(walks, p, count, out, in, params);
+    if (status == CR_OK) status = execute(p, count, out, in, cr_run_walks, &(cr_elementwise_args){walks, count});
     free(walks);
-    return bad;
+    return status;
+}
+
+static cr_status run_by_product(const void *work) {
+    const cr_update_by_product_args *a = work;
+    return a->update->out[0].storage->dev->kernels->update_by_product(a);
 }
 
 static bool dense(const cr_tensor *t) { return t && t != CR_NONE && t->contiguous; }
 
-cr_status cr_program_update_product(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params, int input,
-                                    const cr_tensor *a, const cr_tensor *b, bool *taken) {
+static cr_status check_product(const cr_program *p, const cr_tensor *like, const cr_tensor *a, const cr_tensor *b) {
+    const bool matrices = a->ndim == 2 && b->ndim == 2 && like->ndim == 2 && a->shape[1] == b->shape[0];
+    if (matrices && a->shape[0] == like->shape[0] && b->shape[1] == like->shape[1]) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, p->name, "the product %s x %s is not an input of shape %s",
+                   cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s,
+                   cr_shape_text(like->ndim, like->shape).s);
+}
+
+/* Can the kernel compute the input `like` as a b while it updates? */
+static bool takes_product(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const cr_tensor *like,
+                          const cr_tensor *a, const cr_tensor *b) {
+    if (!out[0]->dev->kernels->update_by_product || !out[0]->numel) return false;
+    if (a->dtype != like->dtype || b->dtype != like->dtype || a->dev != like->dev || b->dev != like->dev) return false;
+    for (int i = 0; i < p->n_out; i++)
+        if (!dense(out[i])) return false;
+    for (int i = 0; i < p->n_in; i++)
+        if (!dense(in[i])) return false;
+    return true;
+}
+
+cr_status cr_program_update_product(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in,
+                                    const double *params, int input, const cr_tensor *a, const cr_tensor *b,
+                                    bool *taken) {
     if (!p) return cr_fail_null("program", "the program");
     if (!taken) return cr_fail_null(p->name, "taken");
     *taken = false;
-    cr_status bad = check_call(p, out, in, params);
-    if (bad != CR_OK) return bad;
+    cr_status status = check_call(p, out, in, params);
+    if (status != CR_OK) return status;
     if (input < 0 || input >= p->n_in) return cr_fail(CR_BAD_VALUE, p->name, "input %d of %d", input, p->n_in);
-    if (!cr_given(p->name, "a", a) || !cr_given(p->name, "b", b) || !cr_given(p->name, "a result", out[0]) || !cr_given(p->name, "an input", in[input])) return cr_error_status();
-    const cr_tensor *like = in[input];
-    if (a->ndim != 2 || b->ndim != 2 || like->ndim != 2 || a->shape[1] != b->shape[0] || a->shape[0] != like->shape[0] || b->shape[1] != like->shape[1])
-        return cr_fail(CR_BAD_VALUE, p->name, "the product %s x %s is not an input of shape %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s,
-                       cr_shape_text(like->ndim, like->shape).s);
-    bool way = out[0]->dev->kernels->update_by_product && out[0]->numel && a->dtype == like->dtype && b->dtype == like->dtype && a->dev == like->dev && b->dev == like->dev;
-    for (int i = 0; i < p->n_out; i++) way &= dense(out[i]);
-    for (int i = 0; i < p->n_in; i++) way &= dense(in[i]);
-    if (!way) return CR_OK;
+    if (!cr_given(p->name, "a", a) || !cr_given(p->name, "b", b) || !cr_given(p->name, "a result", out[0]) ||
+        !cr_given(p->name, "an input", in[input]) || check_product(p, in[input], a, b) != CR_OK)
+        return cr_error_status();
+    if (!takes_product(p, out, in, in[input], a, b)) return CR_OK;
     cr_walk walk;
     *taken = true;
-    return run(p, 1, out, in, params, &walk, &(by_product){input, a, b});
+    status = check_items(p, 1, out, in);
+    if (status == CR_OK) status = fill_walks(&walk, p, 1, out, in, params);
+    if (status != CR_OK) return status;
+    const cr_update_by_product_args work = {&walk, input, a->array, b->array, cr_product_how()};
+    return execute(p, 1, out, in, run_by_product, &work);
 }

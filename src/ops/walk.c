@@ -5,14 +5,15 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- dtypes: aten/native/TypeProperties.cpp's three ranks - tensors with axes, 0-d tensors, numbers */
+/* ---- dtypes: aten/native/TypeProperties.cpp's three ranks - tensors with axes, 0-d tensors,
+ * numbers */
 enum { NO_DTYPE = CR_DTYPES };
 
 static int join(int a, int b) {
     return a == NO_DTYPE ? b : b == NO_DTYPE ? a : (int)cr_promote((cr_dtype)a, (cr_dtype)b);
 }
 
-/* A lower rank counts only where it is of a higher kind. */
+/* A lower rank changes the dtype only if its kind is higher. */
 static int combine(int high, int low) {
     if (high == NO_DTYPE || low == NO_DTYPE) return join(high, low);
     bool low_float = cr_dtype_is_float((cr_dtype)low);
@@ -25,7 +26,7 @@ static cr_dtype promoted(int n, const cr_tensor *const *in) {
     for (int i = 0; i < n; i++) {
         bool weak = in[i]->flags & CR_FLAG_WEAK;
         int dt = in[i]->dtype;
-        if (weak && cr_dtype_is_float((cr_dtype)dt)) dt = CR_F32;    /* a number is of the default float dtype */
+        if (weak && cr_dtype_is_float((cr_dtype)dt)) dt = CR_F32;    /* a plain number has the default float dtype */
         int r = weak ? 2 : in[i]->ndim == 0;
         rank[r] = join(rank[r], dt);
     }
@@ -51,7 +52,7 @@ cr_status cr_rule_dtypes(const cr_program *p, const cr_tensor *const *in, cr_dty
         return cr_fail(CR_BAD_TYPE, p->name, "bool is not a number: cast to an integer or float dtype first");
     if (p->rule == CR_RULE_BITS && is_float)
         return cr_fail(CR_BAD_TYPE, p->name, "works on the bits of integers and bool, got %s", cr_dtype_name(dt));
-    if (p == &cr_rows[CR_ROW_POW] && !is_float && in[1]->flags & CR_FLAG_WEAK && cr_item(in[1]) < 0)       /* as in PyTorch, which looks at plain numbers alone */
+    if (p == &cr_rows[CR_ROW_POW] && !is_float && in[1]->flags & CR_FLAG_WEAK && cr_item(in[1]) < 0)       /* as in PyTorch, which checks plain numbers only */
         return cr_fail(CR_BAD_VALUE, p->name, "integers to the negative power %g: cast to a float dtype first", cr_item(in[1]));
     if (p->rule == CR_RULE_FLOAT && !is_float) dt = CR_F32;
     *result = p->rule == CR_RULE_TEST ? CR_BOOL : dt;
@@ -100,7 +101,8 @@ static cr_status check_shapes(int n_out, cr_tensor *const *out, int n_in, const 
     return CR_OK;
 }
 
-/* An integer run must not cut 0.5 to 0 in silence; infinities mean "no bound" and saturate. */
+/* Integer arithmetic must not truncate 0.5 to 0 silently.  Infinities mean "no bound" and
+ * saturate. */
 static cr_status check_params(const cr_program *p, const double *params, cr_dtype compute, const char *op) {
     for (int i = 0; i < p->n_param && !cr_dtype_is_float(compute); i++)
         if (isnan(params[i]) || (isfinite(params[i]) && params[i] != trunc(params[i])))
