@@ -99,7 +99,8 @@ typedef struct gpu_group {
 } gpu_group;
 
 void cr_gpu_groups_clear(gpu *g) {
-    for (int i = 0; g->groups && i < GROUPS; i++) {
+    if (!g->groups) return;
+    for (int i = 0; i < GROUPS; i++) {
         if (g->groups[i].handle) cr_wg.BindGroupRelease(g->groups[i].handle);
         g->groups[i].handle = NULL;
     }
@@ -110,8 +111,9 @@ static gpu_group *group_for(gpu *g, const struct bound *of, int n) {
     uint64_t h = (uintptr_t)of->p;
     for (int i = 0; i < n; i++) h = (h ^ (uintptr_t)of->buffers[i] ^ of->at[i]) * 0x9e3779b97f4a7c15u;
     if (!g->groups) g->groups = calloc(GROUPS, sizeof *g->groups);
-    gpu_group *eight = g->groups ? &g->groups[(h >> 32) % GROUPS & ~7u] : NULL, *place = eight ? &eight[h >> 61] : NULL;
-    for (int i = 0; eight && i < 8; i++) {
+    if (!g->groups) return NULL;
+    gpu_group *eight = &g->groups[(h >> 32) % GROUPS & ~7u], *place = &eight[h >> 61];
+    for (int i = 0; i < 8; i++) {
         if (!eight[i].handle) place = &eight[i];
         else if (!memcmp(&eight[i].of, of, sizeof *of)) return &eight[i];
     }

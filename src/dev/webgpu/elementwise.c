@@ -167,7 +167,8 @@ static bool plan_of(const gpu *g, const cr_walk *w, plan *made) {
         if (!l.flat && lanes > 1) l.shared |= 1u << i;
         if (l.flat && lanes > l.elements) l.elements = lanes;
     }
-    for (int i = 0; i < w->program->n_instr && !cr_dtype_is_float(w->compute); i++) l.divides |= divides(w->program->instr[i].op);
+    const bool integers = !cr_dtype_is_float(w->compute);
+    for (int i = 0; i < w->program->n_instr; i++) l.divides |= integers && divides(w->program->instr[i].op);
     if (l.divides) {
         l.written |= 1u << l.buffers;
         l.shared |= 1u << l.buffers++;
@@ -345,11 +346,14 @@ static cr_status run(gpu *g, const cr_walk *w);
 static cr_status run_halves(gpu *g, const cr_walk *w) {
     int axis = 0;
     int64_t reach = 0;
-    for (int k = 0; k < w->n_out + w->n_in; k++)
-        for (int d = 0; d < w->ndim && operand(w, k)->storage; d++) {
-            const int64_t stride = operand(w, k)->strides[d], far = (w->shape[d] - 1) * gpu_abs(stride) * (int64_t)cr_dtype_size(operand(w, k)->dtype);
+    for (int k = 0; k < w->n_out + w->n_in; k++) {
+        const cr_arg *a = operand(w, k);
+        if (!a->storage) continue;
+        for (int d = 0; d < w->ndim; d++) {
+            const int64_t far = (w->shape[d] - 1) * gpu_abs(a->strides[d]) * (int64_t)cr_dtype_size(a->dtype);
             if (far > reach) reach = far, axis = d;
         }
+    }
     /* two parts of one tensor, far apart */
     if (reach < 256) return cr_gpu_fail_window(g, w->program->name, ((gpu_buffer *)w->out[0].storage->data)->bytes);
     cr_walk half[2] = {*w, *w};
@@ -397,7 +401,8 @@ cr_status cr_gpu_elementwise(const cr_elementwise_args *args) {
     gpu *g = cr_gpu_enter(walks->program->name, walks->out[0].storage->dev);
     if (!g) return cr_error_status();
     cr_status status = CR_OK;
-    for (int64_t i = 0; i < count && status == CR_OK; i++) status = run(g, &walks[i]);
+    for (int64_t i = 0; i < count; i++)
+        if (status == CR_OK) status = run(g, &walks[i]);
     return cr_gpu_leave(g, status);
 }
 

@@ -30,12 +30,14 @@ int cr_gpu_fault_new(gpu *g, const char *op, int64_t bound) {
 
 cr_status cr_gpu_faults_report(gpu *g, const uint32_t *words) {
     cr_status status = CR_OK;
-    for (int i = 0; i < g->may_fail && status == CR_OK; i++, words += GPU_FAULT_WORDS) {
+    for (int i = 0; i < g->may_fail; i++, words += GPU_FAULT_WORDS) {
         const gpu_fault *f = &g->fault[i];
         if (*words == ~0u) continue;
-        const long long value = (long long)(words[1] | (uint64_t)words[2] << 32);
-        status = f->bound ? cr_fail(CR_BAD_INDEX, f->op, "index %lld at position %u is out of range for size %lld", value, *words, (long long)f->bound)
-                          : cr_fail(CR_BAD_VALUE, f->op, "an integer divided by zero");
+        const long long value = (long long)(words[1] | (uint64_t)words[2] << 32), bound = f->bound;
+        status = !bound ? cr_fail(CR_BAD_VALUE, f->op, "an integer divided by zero")
+                        : cr_fail(CR_BAD_INDEX, f->op, "index %lld at position %u is out of range for size %lld",
+                                  value, *words, bound);
+        break;
     }
     reset(g);
     return status;

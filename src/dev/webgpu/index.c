@@ -104,30 +104,31 @@ static cr_status run(gpu *g, const job *j, int table, int64_t count, int64_t fir
         .N = (uint32_t)j->size[2], .first_k = (uint32_t)first, .end_k = (uint32_t)end, .before = (uint32_t)j->index_at, .indices = (uint32_t)j->indices};
     for (int of = INDEX; of <= FROM; of++)
         for (int d = 0; d < 3; d++) q.strides[of - INDEX][d] = (uint32_t)strides_of(j, of)[d];
-    cr_status status = CR_OK;
-    for (int64_t row = 0, rows = all; row < all && status == CR_OK; row += rows) {
+    for (int64_t row = 0, rows = all; row < all; row += rows) {
         gpu_call c = {.op = j->op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {g->faults}, .windows = 1,
                       .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(count)};
         rows = bind_parts(g, &c, j, table, row, gpu_min(rows, all - row), &q);
         if (!rows) return cr_error_status();
         q.first_row = (uint32_t)row;
         q.rows = (uint32_t)rows;
-        status = cr_gpu_run(g, &c);
+        cr_status status = cr_gpu_run(g, &c);
+        if (status != CR_OK) return status;
     }
-    return status;
+    return CR_OK;
 }
 
 /* A task over the index only, or for RAVEL over the index and the result: as much at once as fits. */
 static cr_status run_along(gpu *g, const job *j) {
     job part = *j;
-    cr_status status = CR_OK;
-    for (int64_t first = 0; first < j->index->numel && status == CR_OK; first += part.indices) {
+    for (int64_t first = 0; first < j->index->numel; first += part.indices) {
         part.index_at = part.to_at = first;
         part.indices = j->index->numel - first;
-        while (part.indices > 1 && !(part_fits(g, &part, INDEX, 0) && (j->task != RAVEL || part_fits(g, &part, TO, 0)))) part.indices /= 2;
-        status = run(g, &part, 0, j->task == NOTE ? 1 : part.indices, 0, 0);
+        while (part.indices > 1 && !(part_fits(g, &part, INDEX, 0) && (j->task != RAVEL || part_fits(g, &part, TO, 0))))
+            part.indices /= 2;
+        cr_status status = run(g, &part, 0, j->task == NOTE ? 1 : part.indices, 0, 0);
+        if (status != CR_OK) return status;
     }
-    return status;
+    return CR_OK;
 }
 
 /* Splits M, or K where M is 1, in order, until everything but the table fits. */
@@ -135,11 +136,14 @@ static cr_status run_parts(gpu *g, const job *j) {
     const int table = j->task == TAKE ? FROM : TO, other = table == TO ? FROM : TO;
     const int64_t M = j->size[0], K = j->size[1], N = j->size[2];
     const int axis = M > 1 ? 0 : 1;
-    cr_status status = CR_OK;
-    if (j->size[axis] == 1 || (part_fits(g, j, INDEX, table) && part_fits(g, j, other, table) && part_fits(g, j, table, table))) {
+    const bool fits = part_fits(g, j, INDEX, table) && part_fits(g, j, other, table) && part_fits(g, j, table, table);
+    if (j->size[axis] == 1 || fits) {
         if (table == FROM) return run(g, j, table, M * K * N, 0, 0);
-        for (int64_t k = 0; k < K && status == CR_OK; k += MOST_K) status = run(g, j, table, M * N, k, gpu_min(k + MOST_K, K));
-        return status;
+        for (int64_t k = 0; k < K; k += MOST_K) {
+            cr_status status = run(g, j, table, M * N, k, gpu_min(k + MOST_K, K));
+            if (status != CR_OK) return status;
+        }
+        return CR_OK;
     }
     job half[2] = {*j, *j};
     half[0].size[axis] = j->size[axis] / 2;
@@ -147,11 +151,12 @@ static cr_status run_parts(gpu *g, const job *j) {
     half[1].index_at += half[0].size[axis] * j->index_strides[axis];
     if (axis == 0 || table == FROM) half[1].to_at += half[0].size[axis] * j->to_strides[axis];
     if (axis == 0 || table == TO) half[1].from_at += half[0].size[axis] * j->from_strides[axis];
-    for (int i = 0; i < 2 && status == CR_OK; i++) {
+    for (int i = 0; i < 2; i++) {
         if (j->index_strides[axis]) half[i].indices = j->indices / j->size[axis] * half[i].size[axis];
-        status = run_parts(g, &half[i]);
+        cr_status status = run_parts(g, &half[i]);
+        if (status != CR_OK) return status;
     }
-    return status;
+    return CR_OK;
 }
 
 static cr_status run_checked(gpu *g, job *j) {
@@ -232,10 +237,10 @@ cr_status cr_gpu_ravel(const cr_ravel_args *args) {
     const int n = args->n;
     const cr_array *const *index = args->index;
     const int64_t *sizes = args->sizes;
-    cr_status status = CR_OK;
-    for (int k = 0; k < n && status == CR_OK; k++) {
+    for (int k = 0; k < n; k++) {
         job j = {.op = op, .task = RAVEL, .index = index[k], .to = y, .wrap = true, .size = {1, k, 1}, .bound = sizes[k]};
-        status = run_job(&j);
+        cr_status status = run_job(&j);
+        if (status != CR_OK) return status;
     }
-    return status;
+    return CR_OK;
 }

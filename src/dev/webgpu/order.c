@@ -152,13 +152,13 @@ static cr_status order_rows(const ordering *s, order_task task, gpu_buffer *entr
 /* `most` rows at once, or fewer where they do not fit into windows. */
 static cr_status order_all(ordering *s, order_task task, int64_t most, gpu_buffer *entries, gpu_buffer *spare) {
     const int64_t all = s->M;
-    cr_status status = CR_OK;
-    for (; s->first < all && status == CR_OK; s->first += s->M) {
+    for (; s->first < all; s->first += s->M) {
         s->M = gpu_min(most, all - s->first);
         while (s->M > 1 && !rows_fit(s)) s->M /= 2;
-        status = order_rows(s, task, entries, spare);
+        cr_status status = order_rows(s, task, entries, spare);
+        if (status != CR_OK) return status;
     }
-    return status;
+    return CR_OK;
 }
 
 /* Chooses how; sorted rows go together as many as MOST_BYTES of entries hold, in two buffers where

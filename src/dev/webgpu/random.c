@@ -21,34 +21,37 @@ static void write(wgsl *w, const void *how) {
     cr_wgsl_end(w, GPU_GROUP);
 }
 
-static cr_status run(const char *op, draw kind, const cr_array *y, uint64_t seed, uint64_t counter, int64_t low, uint64_t span) {
+/* Elements first .. first + n - 1. */
+static cr_status run_part(gpu *g, const char *op, draw kind, const cr_array *y, int64_t first, int64_t n, parameters q) {
+    const kernel how = {'p', kind, y->dtype};
+    const gpu_span part = {y->offset + first, y->offset + first + n};
+    gpu_call c = {.op = op, .write = write, .how = &how, .how_bytes = sizeof how,
+                  .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(n)};
+    q.count = (uint32_t)n;
+    q.counter += (uint64_t)first / (kind == INTEGERS ? 2 : 4);
+    if (!cr_gpu_bind_window(g, &c, gpu_buffer_of(y), part, y->dtype, &q.y)) return cr_gpu_fail_window(g, op, gpu_buffer_of(y)->bytes);
+    return cr_gpu_run(g, &c);
+}
+
+static cr_status run(const char *op, draw kind, const cr_array *y, parameters q) {
     if (cr_gpu_lacks(op, y)) return cr_error_status();
     gpu *g = cr_gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
-    const kernel how = {'p', kind, y->dtype};
     /* elements of a part: whole blocks of Philox, and a window holds them at any offset */
     const int64_t most = (int64_t)(g->window / 8) & ~(int64_t)63;
     cr_status status = CR_OK;
-    for (int64_t first = 0; first < y->numel && status == CR_OK; first += most) {
-        const int64_t n = gpu_min(most, y->numel - first);
-        parameters q = {.count = (uint32_t)n, .seed = seed, .counter = counter + (uint64_t)first / (kind == INTEGERS ? 2 : 4), .low = low, .span = span};
-        gpu_call c = {.op = op, .write = write, .how = &how, .how_bytes = sizeof how, .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(n)};
-        const gpu_span part = {y->offset + first, y->offset + first + n};
-        status = cr_gpu_bind_window(g, &c, gpu_buffer_of(y), part, y->dtype, &q.y) ? cr_gpu_run(g, &c) : cr_gpu_fail_window(g, op, gpu_buffer_of(y)->bytes);
-    }
+    for (int64_t first = 0; first < y->numel; first += most)
+        if (status == CR_OK) status = run_part(g, op, kind, y, first, gpu_min(most, y->numel - first), q);
     return cr_gpu_leave(g, status);
 }
 
 cr_status cr_gpu_random(const cr_random_args *args) {
-    const cr_array *y = &args->y;
-    const cr_random_kind kind = args->kind;
-    const uint64_t seed = args->seed, counter = args->counter;
-    return run(kind == CR_RANDOM_NORMAL ? "randn" : "rand", kind == CR_RANDOM_NORMAL ? NORMAL : UNIFORM, y, seed, counter, 0, 0);
+    const bool normal = args->kind == CR_RANDOM_NORMAL;
+    const parameters q = {.seed = args->seed, .counter = args->counter};
+    return run(normal ? "randn" : "rand", normal ? NORMAL : UNIFORM, &args->y, q);
 }
 
 cr_status cr_gpu_random_integers(const cr_random_integers_args *args) {
-    const cr_array *y = &args->y;
-    const int64_t low = args->low;
-    const uint64_t span = args->span, seed = args->seed, counter = args->counter;
-    return run("randint", INTEGERS, y, seed, counter, low, span);
+    const parameters q = {.seed = args->seed, .counter = args->counter, .low = args->low, .span = args->span};
+    return run("randint", INTEGERS, &args->y, q);
 }

@@ -135,7 +135,8 @@ static cr_status carry(const scan *s, gpu_buffer *states, int64_t n) {
 static cr_status run_chunks(const scan *s, gpu_buffer *states, int64_t chunk, int64_t chunks) {
     cr_status status = CR_OK;
     if (s->a) {                                     /* chunks one after the other */
-        for (int64_t c = 0; c < chunks && status == CR_OK; c++) status = run(s, RESULTS, NULL, NULL, states, s->R, chunk, c, 1);
+        for (int64_t c = 0; c < chunks; c++)
+            if (status == CR_OK) status = run(s, RESULTS, NULL, NULL, states, s->R, chunk, c, 1);
         return status;
     }
     if (states) status = run(s, SUM, states, NULL, NULL, s->R, chunk, 0, chunks);

@@ -135,11 +135,12 @@ static int functions_of(const char *library, function f[]) {
 static void mark_calls(const char *text, size_t bytes, function f[], int n) {
     for (const char *at = text; at < text + bytes;) {
         const size_t word = strspn(at, word_characters);
-        for (int i = 0; word && at[word] == '(' && i < n; i++) {
-            if (f[i].wanted || strncmp(at, f[i].text + 3, word + 1)) continue;
-            f[i].wanted = true;
-            mark_calls(f[i].text, f[i].bytes, f, n);
-        }
+        if (at[word] == '(')
+            for (int i = 0; i < n; i++) {
+                if (f[i].wanted || strncmp(at, f[i].text + 3, word + 1)) continue;
+                f[i].wanted = true;
+                mark_calls(f[i].text, f[i].bytes, f, n);
+            }
         at += word ? word : 1;
     }
 }

@@ -4,8 +4,8 @@
  * each), small functions that depend on dtypes, the file, and the entry point.  Lines of a file
  * that begin with # are conditions and loops over constants:
  *
- * #if NAME ... #else ... #end      lines for NAME != 0, and for NAME == 0 or undefined #for k NAME
- * ... #end             the lines NAME times, where $k becomes 0, 1 ...
+ *     #if NAME ... #else ... #end      lines for NAME != 0, and for NAME == 0 or undefined
+ *     #for k NAME ... #end             the lines NAME times, where $k becomes 0, 1 ...
  *
  * The file declares `struct parameters`, whose first member is `zero: u32`, and `fn kernel(group,
  * lane, i)` (main.wgsl).
@@ -19,9 +19,9 @@
 #include "gpu.h"
 
 /* The texts of the .wgsl files (cmake/library.cmake). */
-extern const char cr_wgsl_argreduce[], cr_wgsl_attention[], cr_wgsl_halves[], cr_wgsl_index[], cr_wgsl_library[], cr_wgsl_main[],
-    cr_wgsl_matmul[], cr_wgsl_nonzero[], cr_wgsl_order[], cr_wgsl_random[], cr_wgsl_reduce[], cr_wgsl_rows[], cr_wgsl_runs[],
-    cr_wgsl_sample[], cr_wgsl_scan[], cr_wgsl_search[], cr_wgsl_tree[];
+extern const char cr_wgsl_argreduce[], cr_wgsl_attention[], cr_wgsl_halves[], cr_wgsl_index[], cr_wgsl_library[],
+    cr_wgsl_main[], cr_wgsl_matmul[], cr_wgsl_nonzero[], cr_wgsl_order[], cr_wgsl_random[], cr_wgsl_reduce[],
+    cr_wgsl_rows[], cr_wgsl_runs[], cr_wgsl_sample[], cr_wgsl_scan[], cr_wgsl_search[], cr_wgsl_tree[];
 
 typedef struct wgsl_constant { const char *name; int value; } wgsl_constant;
 typedef struct wgsl {
