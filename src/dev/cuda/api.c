@@ -110,7 +110,7 @@ static bool open_compiler(void) {
     snprintf(missing, sizeof missing, "NVRTC, which compiles kernels, is not found (pip install nvidia-cuda-nvrtc%s)", cr_cu.version < DRIVER_OF_13 ? "-cu12" : "");
     void *library = open_library(&compiler, "NVRTC", for_driver(nvrtc_names), places, installed, missing);
     if (!library || !load_table(&compiler, library, &cr_nvrtc, w, sizeof w / sizeof *w)) return false;
-    if (cr_nvrtc.Version(&cr_nvrtc.major, &cr_nvrtc.minor)) return REFUSE(compiler, "NVRTC does not tell its version");
+    if (cr_nvrtc.Version(&cr_nvrtc.major, &cr_nvrtc.minor)) return REFUSE(compiler, "NVRTC reports no version");
     open_builtins(cr_os_symbol(library, w->symbol));
     return true;
 }
@@ -134,7 +134,7 @@ const char *cr_lt_problem(void) { return products.problem; }
 static cr_status check_switch(const char *text) {
     (void)text;
     if (atomic_load(&driver.state) == UNOPENED && atomic_load(&compiler.state) == UNOPENED && atomic_load(&products.state) == UNOPENED) return CR_OK;
-    return cr_fail(CR_RUNTIME, "switch_set", "this comes too late: CUDA devices have been looked for already");
+    return cr_fail(CR_RUNTIME, "switch_set", "this comes too late: CUDA devices were already searched");
 }
 __attribute__((constructor)) static void own_switches(void) {
     cr_switch_owner("CUDA", check_switch, NULL);

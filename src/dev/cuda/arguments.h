@@ -202,7 +202,7 @@ ARGUMENTS(sort_arguments, class T, class PLACE) {
     POINTER(PLACE) places;                          /* positions for the next kernel, or */
     POINTER(i64) index;                             /* positions as the final result */
     POINTER(const T) x;
-    POINTER(const PLACE) from;                      /* positions of the elements of x; NULL: x is what is sorted */
+    POINTER(const PLACE) from;                      /* positions of the elements of x; NULL: x has its original order */
     POINTER(unsigned) counts;                       /* (M, tiles, 256): how often each digit occurs */
     POINTER(const i64) ends;                        /* running sums of the counts along the tiles */
     i64 R, K, next, tiles, shift;                   /* R, next: elements of a row of x, of y; K: elements wanted of a row, or of each tile of it */

@@ -459,7 +459,7 @@ static int64_t run(cuda *g, const cr_walk *w, int64_t count) {
     const char *name = w->program->name;
     const plan l = plan_of(w);
     cuda_address fault = 0;
-    if (l.walk_at + l.walk_words > WORDS) return cr_fail(CR_BAD_VALUE, name, "a GPU takes no program of %d constants", w->program->n_const), 0;
+    if (l.walk_at + l.walk_words > WORDS) return cr_fail(CR_BAD_VALUE, name, "the program has too many constants for a GPU kernel: %d", w->program->n_const), 0;
     if (l.divides && !(fault = cr_cuda_fault_new(g, name, 0))) return 0;
     cuda_key key;
     words q;

@@ -124,7 +124,7 @@ static char *compile(cuda *g, const char *op, const char *text, int count, const
     const bool no_memory = whole.failed;
     cr_cuda_free_text(&whole);
     if (no_memory) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
-    if (!created) return cr_fail(CR_RUNTIME, op, "%s: NVRTC takes no kernel", g->name), NULL;
+    if (!created) return cr_fail(CR_RUNTIME, op, "%s: NVRTC cannot create a program", g->name), NULL;
     if (cr_nvrtc.CompileProgram(p, count, options)) log_of(p, why, sizeof why);
     else code = code_of(p, bytes);
     if (!code) cr_fail(CR_RUNTIME, op, "%s: a kernel does not compile: %s", g->name, why);
@@ -210,7 +210,7 @@ static cuda_module load(cuda *g, const char *op, const char *text) {
 }
 
 const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text) {
-    if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s takes no program of so many instructions", g->name), NULL;
+    if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s: the program has too many instructions for a kernel", g->name), NULL;
     if (!text) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
     cuda_module module = load(g, op, text);
     cuda_function function = NULL;
