@@ -75,7 +75,7 @@ TARGETS = [
     Target("src/ops/norm.c", r"\w+_grad", ASSIGNED, "layer_norm rms_norm", True),
     Target("src/ops/cross_entropy.c", r"\w+_grad", ASSIGNED, "cross_entropy", True),
     Target("src/ops/attention.c", r"\w+_grad", ASSIGNED, "attention", True),
-    Target("src/dev/ref/rows.c", r"\w+_bwd", r"(\bput\(\w+, [^,]*?, |\b\w+ \+= )", ROWS),
+    Target("src/dev/ref/rows.c", r"\w+_bwd|norm_dx", r"(\bput\(&?[\w>-]+, [^,]*?, |\b\w+ \+= )", ROWS),
     Target("src/dev/ref/attention.c", r"backward_\w+|dscore", r"(\bset\(\w+, a, [ts], d, |\bfor_[kv]\[d\] \+= |\brow\[d\] \+= |\breturn )", "attention"),
     Target("src/dev/ref/index.c", r"add_to", r"(\bput\(y, at, )", "gather embedding"),
     Target("src/dev/cpu/rows.c", r"entropy_bwd_chunk", r"(\[t\] -= )", "cross_entropy"),

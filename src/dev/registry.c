@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cr_device *const devices[] = {&cr_device_cpu, &cr_device_ref};      /* GPUs have the numbers behind these; they are looked for on demand */
+static const cr_device *const devices[] = {&cr_device_cpu, &cr_device_ref};      /* GPUs are numbered after these */
 enum { DEVICES = sizeof devices / sizeof *devices };
 static _Atomic(const cr_device *) chosen;           /* cr_set_default_device; NULL: CHAINRULE_DEVICE, or cpu */
 

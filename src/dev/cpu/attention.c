@@ -131,7 +131,8 @@ static void backward_f64(const job *j, int64_t head, int64_t block, void *scratc
         const double *q = row_f64(j, Q, head, t), *g = row_f64(j, G, head, t);
         double *dq = row_f64(j, DQ, head, t), delta = dot_f64(row_f64(j, O, head, t), g, a->D), lse = j->lse[head * a->T + t];
         memset(dq, 0, row);
-        for (int64_t s = 0; s < seen(a, t) && lse != -INFINITY; s++) {
+        if (lse == -INFINITY) continue;             /* every key is hidden */
+        for (int64_t s = 0; s < seen(a, t); s++) {
             const double *k = row_f64(j, K, head, s);
             double *dk = row_f64(j, DK, head, s), *dv = row_f64(j, DV, head, s);
             double p = exp(j->scale * dot_f64(q, k, a->D) + mask_f64(j, head, t, s) - lse);

@@ -135,7 +135,7 @@ static void add_values(const cr_attention_job *a, const state *s, float *o, cons
     int64_t panel = panel_of(a, n, t, j, keys);
     for (int64_t i = 0; i < n; i += panel) {
         int64_t rows = cr_iclamp(n - i, 0, panel), k = seen(a, t + i + rows - 1, j, keys);
-        for (int64_t r = i; r < i + rows && j > 0; r++)
+        if (j > 0) for (int64_t r = i; r < i + rows; r++)
             if (s->shrink[r] != 1) scale_row(o + r * a->o.row, a->D, s->shrink[r]);
         multiply(a, rows, a->D, k, s->p + i, 1, N, v, a->v.row, o + i * a->o.row, a->o.row, j > 0);
     }

@@ -75,7 +75,7 @@ static void copy_run(void *ctx, int64_t chunk, int worker) {
     memcpy(c->to + first * c->size, c->from + first * c->size, (size_t)(n * c->size));
 }
 
-/* Copies row after row.  Computes offsets anew only where an axis ends, because rows may be short. */
+/* Copies row after row.  Recomputes offsets only where an axis ends, because rows may be short. */
 typedef struct walker { const axes *x; int outer; int64_t i, left, to, from; } walker;
 
 static walker row_at(const axes *x, int outer, int64_t i) {

@@ -252,8 +252,10 @@ static bool is_itself(const range *r, int k) {
 /* Prefetches part k of n of the next block of every input, so that memory stays busy during the instructions of this block. */
 static void fetch_next(const range *r, int64_t length, int k, int n) {
     int64_t bytes = length * (int64_t)r->size, from = bytes * k / n & -64, to = bytes * (k + 1) / n & -64;
-    for (int j = 0; j < r->w->n_in; j++)
-        for (int64_t i = from; i < to && !r->held[j]; i += 64) __builtin_prefetch((const char *)r->value[j] + bytes + i);
+    for (int j = 0; j < r->w->n_in; j++) {
+        if (r->held[j]) continue;
+        for (int64_t i = from; i < to; i += 64) __builtin_prefetch((const char *)r->value[j] + bytes + i);
+    }
 }
 
 static void run_interpreted(const range *r, int64_t first, int64_t n, int64_t padded) {
@@ -309,7 +311,7 @@ static void run_blocks(range *r, int64_t first, int64_t n) {
     fill_constants(r, n < r->block ? (n + r->lanes - 1) / r->lanes * r->lanes : r->block);
     r->straight = is_straight(r);
     r->by_rows = goes_by_rows(r);
-    for (int k = 0; k < r->w->n_out && !r->pl->fused; k++) r->direct[k] = is_direct(r, k);
+    if (!r->pl->fused) for (int k = 0; k < r->w->n_out; k++) r->direct[k] = is_direct(r, k);
     advance(r, first);
     for (int64_t length; n > 0; n -= length, first += length, advance(r, length)) {
         length = block_length(r, n);

@@ -27,7 +27,8 @@ CR_ISA_TABLE(cr_blocks);
 
 struct cr_integers {                                /* integers_isa.c */
     const cr_block_int *of[CR_DTYPES];              /* by dtype, then by opcode; NULL: no instruction of integers */
-    void (*next[CR_DTYPES])(void *y, const void *a, const void *b, int64_t infinity, int64_t n);      /* nextafter on the bits of floats; signed */
+    /* nextafter on the bits of floats, as signed integers */
+    void (*next[CR_DTYPES])(void *y, const void *a, const void *b, int64_t infinity, int64_t n);
 };
 CR_ISA_TABLE(cr_integers);
 
@@ -37,18 +38,19 @@ struct cr_conversions {                             /* conversions_isa.c: cr_blo
 };
 CR_ISA_TABLE(cr_conversions);
 
-struct cr_casts {                                   /* casts_isa.c: consecutive elements */
-    int tile;                                       /* transpose: to[i to_step + j] = from[i + j from_step], i and j < tile, of 4 bytes each */
+struct cr_casts {                                   /* casts_isa.c: contiguous elements */
+    /* to[i to_step + j] = from[i + j from_step], i and j < tile, 4 bytes each; stream: writes past the caches */
+    int tile;
     void (*transpose)(uint32_t *to, const uint32_t *from, int64_t to_step, int64_t from_step, bool stream);
-    void (*stream_end)(void);                       /* after the last one with `stream` (past the caches) on this thread */
+    void (*stream_end)(void);                       /* after the last call with `stream` on this thread */
     void (*f16_to_f32)(float *y, const uint16_t *x, int64_t n);
     void (*bf16_to_f32)(float *y, const uint16_t *x, int64_t n);
-    void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n); /* to nearest, ties to even */
+    void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n);                 /* to nearest, ties to even */
     void (*f32_to_bf16)(uint16_t *y, const float *x, int64_t n);
-    void (*round_to_bf16)(float *y, const float *x, int64_t n); /* to bf16 and back */
-    void (*f32_to[CR_DTYPES])(void *y, const float *x, int64_t n);  /* by dtype; NULL: no such function */
-    void (*repeat)(void *to, uint64_t pattern, int64_t bytes);          /* repeats the 8 bytes of pattern */
-    void (*reverse)(void *to, const void *from, int64_t n, int64_t size);                  /* to[i] = from[-i], i < n, elements of 1, 2, 4 or 8 bytes */
+    void (*round_to_bf16)(float *y, const float *x, int64_t n);                 /* to bf16 and back; y may be x */
+    void (*f32_to[CR_DTYPES])(void *y, const float *x, int64_t n);              /* to integers; NULL: no such function */
+    void (*repeat)(void *to, uint64_t pattern, int64_t bytes);                  /* repeats the 8 bytes of pattern */
+    void (*reverse)(void *to, const void *from, int64_t n, int64_t size);       /* to[i] = from[-i], i < n; size 1, 2, 4 or 8 */
 };
 CR_ISA_TABLE(cr_casts);
 static inline uint64_t cr_pattern(const void *value, size_t size) {     /* an element of 1, 2, 4 or 8 bytes, repeated */
@@ -58,29 +60,35 @@ static inline uint64_t cr_pattern(const void *value, size_t size) {     /* an el
     return pattern;
 }
 
-/* reduce_isa.c: by cr_lane and then by cr_reduce_kind or CR_RUN_SQUARES (floats; its columns are sums).  Pointers to void: to the lane's type */
+/* reduce_isa.c.  Pointers to void point to lanes.  CR_RUN_SQUARES: sums of squares of floats. */
 enum { CR_RUN_SQUARES = CR_REDUCE_MIN + 1 };
 struct cr_reducer {
-    void (*run)(void *y, const void *x, int64_t n);             /* *y = the reduction of n numbers; n 0: the identity */
-    void (*columns)(void *acc, const void *x, int64_t rows, int64_t stride, int64_t n);    /* acc[i] = acc[i] op x[r * stride + i], by fours of r */
+    /* *y = the reduction of n numbers; n 0: the identity */
+    void (*run)(void *y, const void *x, int64_t n);
+    /* acc[i] = acc[i] op x[r * stride + i] for all rows r, by fours; of squares: sums */
+    void (*columns)(void *acc, const void *x, int64_t rows, int64_t stride, int64_t n);
 };
 struct cr_reducers {
-    int64_t piece;                                                                         /* numbers for one `run`: each lane adds at most 64, so that the error of a sum is below 1e-6 */
-    struct cr_reducer of[3][5];
-    void (*map[2])(cr_reduce_map map, void *y, const void *x, const void *mean, bool each, int64_t n);     /* ABS, SQUARE, NUMBER, DEVIATION (from one mean, or each from its own); y may be x */
-    int64_t (*nonzero)(const void *x, int64_t n, size_t bytes, bool is_float);             /* how many of n elements are not 0 */
+    int64_t piece;                                  /* numbers of one `run`: each lane adds at most 64, so that the error of
+                                                       a sum is below 1e-6 */
+    struct cr_reducer of[3][5];                     /* by cr_lane, then by cr_reduce_kind or CR_RUN_SQUARES */
+    /* ABS, SQUARE, NUMBER, DEVIATION (each: every element has its own mean); y may be x; by lane, f32 or f64 */
+    void (*map[2])(cr_reduce_map map, void *y, const void *x, const void *mean, bool each, int64_t n);
+    /* how many of n elements are not 0 */
+    int64_t (*nonzero)(const void *x, int64_t n, size_t bytes, bool is_float);
+    /* y[i] = is any x[r * stride + i] not 0?  all: are all? */
     void (*test_columns)(int64_t *y, const void *x, int64_t rows, int64_t stride, int64_t n, size_t bytes, bool is_float, bool all);
-                                                    /* y[i] = is one of x[r * stride + i] not 0?  all: are all? */
-    int64_t (*find[3])(const void *x, int64_t n, const void *v);                           /* first position of *v (NaN equals NaN), or n */
+    /* the first position of *v, where NaN equals NaN, or n; by lane */
+    int64_t (*find[3])(const void *x, int64_t n, const void *v);
+    /* compares rows first .. first + rows - 1 with the best so far, at index; by lane */
     void (*arg_columns[3])(bool max, void *best, int64_t *index, const void *x, int64_t first, int64_t rows, int64_t stride, int64_t n);
-                                                    /* compares rows first .. first + rows - 1 with the best so far, at index */
 };
 CR_ISA_TABLE(cr_reducers);
 
 struct cr_randoms {                                 /* random_isa.c */
-    void (*philox)(uint64_t seed, uint64_t first, uint32_t *words, int64_t blocks);        /* 4 words of each block, in order */
-    void (*uniforms)(float *y, const uint32_t *words, int64_t n);                          /* [0, 1) */
-    void (*normals)(double *y, const uint32_t *words, int64_t n);                          /* n even */
+    void (*philox)(uint64_t seed, uint64_t first, uint32_t *words, int64_t blocks);    /* 4 words of each block, in order */
+    void (*uniforms)(float *y, const uint32_t *words, int64_t n);                      /* [0, 1) */
+    void (*normals)(double *y, const uint32_t *words, int64_t n);                      /* n even */
 };
 CR_ISA_TABLE(cr_randoms);
 static inline uint64_t cr_word64(const uint32_t *words, int64_t i) { return words[2 * i] | (uint64_t)words[2 * i + 1] << 32; }
@@ -100,15 +108,20 @@ CR_ISA_TABLE(cr_rows);
 extern const struct cr_rows cr_rows_f64;
 
 enum { CR_RANKED = 128, CR_IN_STEP = 16 };
-struct cr_orders {                                  /* order_isa.c: keys are cr_key's (order.h) */
-    void (*keys)(uint64_t *y, cr_dtype dt, const void *x, int64_t n, uint64_t flip);       /* each key xor flip: all ones reverse the order */
-    void (*range)(uint64_t range[2], const uint64_t *keys, int64_t n);                     /* widened to hold all of them */
-    void (*rank)(uint64_t *order, const uint64_t *keys, int64_t n);                        /* order[r]: position of the r-th of n <= CR_RANKED keys; stable */
+struct cr_orders {                                  /* order_isa.c; keys: order.h */
+    /* the keys of n elements, each xor flip: all ones reverse the order */
+    void (*keys)(uint64_t *y, cr_dtype dt, const void *x, int64_t n, uint64_t flip);
+    /* widens range to contain all keys */
+    void (*range)(uint64_t range[2], const uint64_t *keys, int64_t n);
+    /* order[r]: the position of the r-th of n <= CR_RANKED keys; stable */
+    void (*rank)(uint64_t *order, const uint64_t *keys, int64_t n);
     bool (*any_up_to)(const uint64_t *keys, int64_t n, uint64_t limit);
+    /* at[i]: the first of the R elements from x + start[i] whose key is >= (right: >) keys[i]; i < CR_IN_STEP */
     void (*places)(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *keys, bool right);
-                                                    /* at[i]: the first of the R elements from x + start[i] whose key is >= (right: >) keys[i]; i < CR_IN_STEP */
-    int64_t (*changes)(uint8_t *at, const uint64_t *keys, int64_t n, uint64_t nan);        /* at[i]: does keys[i + 1] differ from keys[i], or is it NaN?  Returns how many do */
-    bool (*any_outside)(const void *at, bool wide, int64_t n, int64_t low, int64_t high);  /* indices, i64 (wide) or i32: is any below low or above high? */
+    /* at[i]: does keys[i + 1] differ from keys[i], or is it NaN?  Returns how many do */
+    int64_t (*changes)(uint8_t *at, const uint64_t *keys, int64_t n, uint64_t nan);
+    /* indices, i64 (wide) or i32: is any below low or above high? */
+    bool (*any_outside)(const void *at, bool wide, int64_t n, int64_t low, int64_t high);
 };
 CR_ISA_TABLE(cr_orders);
 

@@ -73,7 +73,7 @@ static int64_t add_up(job *j, int64_t pieces) {
 }
 
 static cr_status write_all(job *j, int64_t pieces, int64_t count, const cr_array *y) {
-    if (count != y->shape[0]) return cr_fail(CR_RUNTIME, "nonzero", "another thread wrote to the tensor meanwhile");
+    if (count != y->shape[0]) return cr_fail(CR_RUNTIME, "nonzero", "another thread wrote to the tensor during the call");
     if (!y->numel) return CR_OK;
     j->y = cr_array_data(y);
     j->step = y->strides[0];

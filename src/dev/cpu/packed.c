@@ -202,20 +202,27 @@ static const char *shared_block(packed *s, copy *own, int64_t p, int64_t k, floa
     return at;
 }
 
-static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
-    packed *s = ctx;
+/* The part of c that a chunk computes; *at: its first column or, if b is shared, its first row. */
+static part part_of(const packed *s, int64_t chunk, int64_t *at) {
+    const int64_t element = s->half_c ? 2 : s->c_size;
     part t = {.c = s->w, .first = chunk * s->block};
     t.count = cr_imin(s->block, (s->share_a ? s->strips : s->panels) - t.first);
-    const int64_t at = t.first * (s->share_a ? s->kernels->tile_columns : s->kernels->tile_rows);
-    int64_t element = s->half_c ? 2 : s->c_size;
+    *at = t.first * (s->share_a ? s->kernels->tile_columns : s->kernels->tile_rows);
     if (s->share_a) {
-        t.c.n = cr_imin(t.count * s->kernels->tile_columns, s->w.n - at);
-        t.c.c = (char *)t.c.c + at * element;
-        if (t.c.bias) t.c.bias = ahead(t.c.bias, at * element);
+        t.c.n = cr_imin(t.count * s->kernels->tile_columns, s->w.n - *at);
+        t.c.c = (char *)t.c.c + *at * element;
+        if (t.c.bias) t.c.bias = ahead(t.c.bias, *at * element);
     } else {
-        t.c.m = cr_imin(t.count * s->kernels->tile_rows, s->w.m - at);
-        t.c.c = (char *)t.c.c + at * t.c.c_row * element;
+        t.c.m = cr_imin(t.count * s->kernels->tile_rows, s->w.m - *at);
+        t.c.c = (char *)t.c.c + *at * t.c.c_row * element;
     }
+    return t;
+}
+
+static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
+    packed *s = ctx;
+    int64_t at;
+    part t = part_of(s, chunk, &at);
     const cr_product out = t.c;
     const size_t bytes = (size_t)scratch_bytes(s, &out);
     t.lines = cr_cpu_try_take(bytes);

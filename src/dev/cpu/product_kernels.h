@@ -1,4 +1,4 @@
-/* product_kernels.h - what product_tiles.h does not have for float and for double: operands where they lie, packing, one row. */
+/* product_kernels.h - more kernels for float and double: operands in place, packing, one row. */
 
 static ALWAYS_INLINE void NAME(in_place)(const int rows, const int vectors, const bool part, const NAME(tile) *t) {
     VEC sum[ROWS][MOST_VECTORS], row[MOST_VECTORS];
@@ -60,7 +60,7 @@ CR_UNROLL(16)
         if (whole || i < k) *(VEC *)(to + i * width) = v[i];
 }
 
-/* Apart: inlined beside the whole blocks it would cost those registers (4 %). */
+/* Not inlined, because it would take registers from the loop over whole blocks (4 %). */
 static __attribute__((noinline)) void NAME(pack_part)(REAL *to, int64_t width, int64_t n, int64_t k, const REAL *from, int64_t across) {
     NAME(pack_block)(false, to, width, n, k, from, across);
 }

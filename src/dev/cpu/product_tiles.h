@@ -24,7 +24,7 @@ typedef struct NAME(tile) {
     bool accumulate;
     int64_t last;
     const char *fetch, *fetch_end; int64_t fetch_step;          /* lines in pairs, a tile's width apart: c's own, or what next[2] names */
-    const char *ahead[2]; int64_t ahead_step[2];                /* bytes: what to prefetch meanwhile, in turn (cr_ahead) */
+    const char *ahead[2]; int64_t ahead_step[2];                /* bytes: the sources of prefetches, alternating (cr_ahead) */
 } NAME(tile);
 
 static ALWAYS_INLINE VEC NAME(load)(const REAL *p, bool part, int64_t last) {

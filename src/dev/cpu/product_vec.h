@@ -1,4 +1,4 @@
-/* product_vec.h - what the products of one instruction set need beside vec.h: parts of vectors, interleaved lanes. */
+/* product_vec.h - additions to vec.h for products: parts of vectors, interleaved lanes. */
 #ifndef CR_PRODUCT_VEC_H
 #define CR_PRODUCT_VEC_H
 
@@ -6,7 +6,7 @@
 
 typedef double vecd_at __attribute__((vector_size(V_BYTES), aligned(8), may_alias));     /* anywhere in memory */
 
-/* Registers for a tile of c beside the rows of b and one element of a: 14 x 2 or 9 x 3 of 32 (AVX-512), 6 x 2 or 4 x 3 of 16. */
+/* Registers for a tile of c, besides rows of b and one element of a: 14 x 2 or 9 x 3 of 32 (AVX-512), 6 x 2 or 4 x 3 of 16. */
 #if CR_ISA == 4
 #define ROWS 14
 #define WIDE_ROWS 9

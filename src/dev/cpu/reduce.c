@@ -208,12 +208,12 @@ static void columns_chunk(void *ctx, int64_t chunk, int worker) {
     int64_t rows = cr_imin(r->block_rows, wide_rows - first), n = cr_imin(WIDTH, r->wide - column), at = m * r->strides[0] + column * r->strides[2];
     _Alignas(64) char acc[WIDTH * 8], block[WIDTH * 8], means[WIDTH * 8];
     const char *mean = mean_of(r, m * r->N + column);
-    for (int64_t i = 0; i < n && mean && g > 1; i += r->N) memcpy(means + (size_t)i * r->size, mean, (size_t)r->N * r->size);
+    if (mean && g > 1) for (int64_t i = 0; i < n; i += r->N) memcpy(means + (size_t)i * r->size, mean, (size_t)r->N * r->size);
     fold_rows(r, acc, at + first * g * r->strides[1], rows, g * r->strides[1], n, g > 1 ? means : mean);
     if (g > 1) {
         combine(r, acc, g, r->N);
         n = r->N;
-        for (int64_t row = wide_rows * g; row < r->R && b == r->blocks - 1; row++)     /* rows that do not fill a wide row */
+        if (b == r->blocks - 1) for (int64_t row = wide_rows * g; row < r->R; row++)   /* rows that do not fill a wide row */
             r->op->columns(acc, lanes_at(r, at + row * r->strides[1], n, mean, block), 1, 0, n);
     }
     if (r->blocks == 1) store_results(r, m * r->N + column, acc, n);
@@ -227,7 +227,7 @@ static cr_status reduce_columns(reduction *r) {
     int64_t chunks = r->M * r->blocks * r->strips;
     if (r->M * r->R * r->N <= PIECE) for (int64_t i = 0; i < chunks; i++) columns_chunk(r, i, 0);
     else cr_pool_run(chunks, columns_chunk, r);
-    for (int64_t m = 0; bytes && m < r->M; m++) {
+    if (bytes) for (int64_t m = 0; m < r->M; m++) {
         char *acc = r->partial + (size_t)(m * r->blocks * r->N) * r->size;
         combine(r, acc, r->blocks, r->N);
         store_results(r, m * r->N, acc, r->N);

@@ -163,13 +163,14 @@ static bool flips(const scan *s) { return s->kind == CR_SCAN_MIN || s->from == C
 #define NEGATED(v) (-(v))
 #define FLIPPED(v) ((v) ^ flip)
 
-/* A row in pieces, or rows of n columns side by side; count: an integer as wide as T.  For random numbers a new extreme is rare: most groups of a row are one comparison and one value. */
+/* A row in pieces, or rows of n columns; count: an integer as wide as T.  In random numbers a new extreme is rare, so most groups of
+ * a row need one comparison. */
 enum { GROUP = 16 };
-#define EXTREMES(name, lane, T, count, LOWEST, FLIPPED)                                              \
-static void turn_##name(const scan *s, T *v, int64_t n) {                                           \
+#define EXTREMES(name, lane, T, count, LOWEST, REVERSED)                                            \
+static void reverse_##name(const scan *s, T *v, int64_t n) {                                        \
     const int64_t flip = integer_flip(s);                                                           \
     (void)flip;                                                                                     \
-    for (int64_t i = 0; i < n && flips(s); i++) v[i] = FLIPPED(v[i]);                                \
+    if (flips(s)) for (int64_t i = 0; i < n; i++) v[i] = REVERSED(v[i]);                            \
 }                                                                                                   \
 static void row_##name(T *v, int64_t *index, int64_t k, int64_t n, T *best, int64_t *where) {       \
     for (int64_t end; n > 0; n -= end, v += end, index += end, k += end) {                          \
@@ -199,9 +200,9 @@ static void extremes_##name(const scan *s, int64_t at, int64_t rows, int64_t n) 
     for (int64_t k = 0; k < rows && cr_goes_on(k, BLOCK); k += piece) {                             \
         const int64_t length = columns ? n : cr_imin(PIECE, rows - k), place = at + k * s->N;         \
         cr_block_load(lane, v, s->from, element(s->x, s->from, place), 1, length);                  \
-        turn_##name(s, v, length);                                                                  \
+        reverse_##name(s, v, length);                                                               \
         (columns ? column_##name : row_##name)(v, s->index + place, k, length, best, where);        \
-        turn_##name(s, v, length);                                                                  \
+        reverse_##name(s, v, length);                                                               \
         cr_block_store(lane, v, s->to, (char *)(uintptr_t)element(s->y, s->to, place), 1, length);  \
     }                                                                                               \
 }
