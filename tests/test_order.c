@@ -135,7 +135,7 @@ static void check_refusals(void) {
     cr_tensor *x = cr_zeros(CR_LIST(3, 5), CR_F32, dev), *empty = cr_zeros(CR_LIST(3, 0), CR_F32, dev), *at = x;
     FAILS(CR_BAD_INDEX, "[sort] axis 2 is out of range", cr_sort(x, 2, false, &at));
     CHECK(!at, "a failure leaves no index");
-    FAILS(CR_BAD_INDEX, "[sort] axis -3 is out of range", cr_argsort(x, -3, false));
+    FAILS(CR_BAD_INDEX, "[argsort] axis -3 is out of range", cr_argsort(x, -3, false));
     FAILS(CR_BAD_VALUE, "[topk] k is 6, but axis 1 of (3, 5) has 5 elements", cr_topk(x, 6, -1, true, NULL));
     FAILS(CR_BAD_VALUE, "[topk] k is -1", cr_topk(x, -1, -1, true, NULL));
     FAILS(CR_BAD_VALUE, "[kthvalue] k is 0, but axis 0 of (3, 5) has elements 1 to 3", cr_kthvalue(x, 0, 0, false, NULL));

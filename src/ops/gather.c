@@ -10,7 +10,7 @@ static cr_status check_index(const char *op, const cr_tensor *x, int axis, const
     bool within = index->ndim == x->ndim;
     for (int i = 0; within && i < x->ndim; i++) within = i == axis || index->shape[i] <= x->shape[i];
     if (!within)
-        return cr_fail(CR_BAD_VALUE, op, "the index %s must have the axes of %s and may be longer along axis %d alone",
+        return cr_fail(CR_BAD_VALUE, op, "the index %s must have the axes of %s and may be longer only along axis %d",
                        cr_shape_text(index->ndim, index->shape).s, cr_shape_text(x->ndim, x->shape).s, axis);
     return cr_want_index(op, index);
 }
@@ -287,8 +287,10 @@ cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *ind
                            cr_shape_text(index->ndim, index->shape).s, i), NULL;
         shape[0][i] = shape[1][i] = x->shape[i] == 1 ? index->shape[i] : x->shape[i];
     }
+    const cr_status before = cr_error_status();
     cr_scope_begin();
-    return cr_leave(cr_gather(cr_expand(x, x->ndim, shape[0]), a, cr_expand(index, index->ndim, shape[1])));
+    cr_tensor *y = cr_gather(cr_expand(x, x->ndim, shape[0]), a, cr_expand(index, index->ndim, shape[1]));
+    return cr_named("take_along_axis", before, cr_leave(y));
 }
 
 /* 1 at the position that each element of index names, of C; C -1: one more than the largest of them */

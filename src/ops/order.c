@@ -70,17 +70,19 @@ const cr_op cr_op_sort = {
     .infer = sort_infer, .forward = sort_forward, .grad = sort_grad,
 };
 
-cr_tensor *cr_sort(const cr_tensor *x, int axis, bool descending, cr_tensor **index) {
+static cr_tensor *sort(const char *op, const cr_tensor *x, int axis, bool descending, cr_tensor **index) {
     if (index) *index = NULL;
-    if (!cr_given("sort", "x", x)) return NULL;
-    int a = cr_axis("sort", axis, x->ndim);
+    if (!cr_given(op, "x", x)) return NULL;
+    const int a = cr_axis(op, axis, x->ndim);
     return a < 0 ? NULL : cr_apply_with_index(&cr_op_sort, x, &(sort_params){a, descending, row_size(x, a)}, index);
 }
+
+cr_tensor *cr_sort(const cr_tensor *x, int axis, bool descending, cr_tensor **index) { return sort("sort", x, axis, descending, index); }
 
 cr_tensor *cr_argsort(const cr_tensor *x, int axis, bool descending) {
     cr_tensor *index;
     bool recording = cr_set_grad_enabled(false);
-    cr_release(cr_sort(x, axis, descending, &index));
+    cr_release(sort("argsort", x, axis, descending, &index));
     cr_set_grad_enabled(recording);
     return index;
 }

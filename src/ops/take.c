@@ -215,12 +215,13 @@ static cr_tensor *fill_along(const char *op, cr_tensor *to, const cr_tensor *x, 
     int64_t shape[CR_MAX_DIMS];
     if (!along(op, x, axis, index, &p) || !cr_given(op, "the value", value)) return NULL;
     if (value->ndim) return cr_fail(CR_BAD_VALUE, op, "the value must have no axes: %s", cr_shape_text(value->ndim, value->shape).s), NULL;
+    const cr_status before = cr_error_status();
     cr_scope_begin();
     cr_tensor *line = line_for(x, index), *y = NULL;
     if (!line || cr_taken_shape(&p, x, line, shape, &n) != CR_OK) return cr_leave_with(to, NULL);
     if (cr_grad_enabled() && cr_requires_grad(value)) y = fill_chosen(to, x, &p, line, value);
     else y = cr_put(&p, to, x, line, cr_expand(cr_to(value, x->dtype, x->dev), n, shape));
-    return cr_leave_with(to, y);
+    return cr_named(op, before, cr_leave_with(to, y));
 }
 
 cr_tensor *cr_index_fill(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value) { return fill_along("index_fill", NULL, x, axis, index, value); }
