@@ -287,10 +287,8 @@ cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *ind
                            cr_shape_text(index->ndim, index->shape).s, i), NULL;
         shape[0][i] = shape[1][i] = x->shape[i] == 1 ? index->shape[i] : x->shape[i];
     }
-    const cr_status before = cr_error_status();
     cr_scope_begin();
-    cr_tensor *y = cr_gather(cr_expand(x, x->ndim, shape[0]), a, cr_expand(index, index->ndim, shape[1]));
-    return cr_named("take_along_axis", before, cr_leave(y));
+    return cr_leave(cr_gather(cr_expand(x, x->ndim, shape[0]), a, cr_expand(index, index->ndim, shape[1])));
 }
 
 /* 1 at the position that each element of index names, of C; C -1: one more than the largest of them */
