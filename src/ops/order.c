@@ -22,7 +22,7 @@ static cr_status rows_along(const cr_tensor *x, int axis, cr_array *rows) {
     return status;
 }
 
-/* Of x's shape, but K along the axis, along which the elements lie one after another: a kernel writes rows of K. */
+/* x's shape with K along the axis, which has stride 1: a kernel writes rows of K. */
 static cr_meta meta_of_rows(const cr_tensor *x, int axis, int64_t K, cr_dtype dt) {
     cr_meta m = {.dtype = dt, .ndim = x->ndim, .strided = axis < x->ndim - 1 && x->numel && K};
     int64_t stride = K;

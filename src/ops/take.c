@@ -1,4 +1,4 @@
-/* take.c - places of x that one index names: taken, or put.
+/* take.c - take and put: elements read from, or written to, the places of x that one index names.
  *
  * Neighbouring axes of x are seen as one of R places, so that x is (pre, R, post), and the index (I) says which:
  *     take   y (pre, I, post):  y[:, i, :] = x[:, index[i], :]
@@ -86,7 +86,7 @@ static cr_status put_into(const cr_call *c, cr_tensor *y) {
     return status;
 }
 
-/* y = take(x, index):  dx = zeros with g added at index; what has arrived is added to: a tied table has its head's gradient already */
+/* y = take(x, index):  dx = zeros with g added at index.  A gradient accumulated so far is added to in place: a tied table has its head's. */
 static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     if (!c->needs[0]) return;
     const cr_tensor *x = c->in[0], *in[] = {CR_NONE, c->in[1], cast_to(g, x->dtype)};
