@@ -70,7 +70,7 @@ static void check_axes(void) {
 #define AXES(name, call) REFUSES(name, CR_BAD_VALUE, "axis -1 appears more than once", call)
     AXES("sum", cr_sum(x, TWICE, false)); AXES("nansum", cr_nansum(x, TWICE, false)); AXES("mean", cr_mean(x, TWICE, false));
     AXES("nanmean", cr_nanmean(x, TWICE, false)); AXES("prod", cr_prod(x, TWICE, false)); AXES("max", cr_max(x, TWICE, false));
-    AXES("min", cr_min(x, TWICE, false)); AXES("min", cr_aminmax(x, TWICE, false, &max)); AXES("any", cr_any(x, TWICE, false));
+    AXES("min", cr_min(x, TWICE, false)); AXES("aminmax", cr_aminmax(x, TWICE, false, &max)); AXES("any", cr_any(x, TWICE, false));
     AXES("all", cr_all(x, TWICE, false)); AXES("count_nonzero", cr_count_nonzero(x, TWICE)); AXES("var", cr_var(x, TWICE, 1, false));
     AXES("std", cr_std(x, TWICE, 1, false)); AXES("norm", cr_norm(x, 2, TWICE, false)); AXES("logsumexp", cr_logsumexp(x, TWICE, false));
     AXES("squeeze", cr_squeeze(x, TWICE)); AXES("flip", cr_flip(x, TWICE)); AXES("permute", cr_permute(x, TWICE));
@@ -85,7 +85,7 @@ static void check_nothing(void) {
     const cr_tensor *x = ones(CR_LIST(3, 0)), *n = cr_zeros(CR_LIST(3, 0), CR_I64, dev);
     cr_tensor *other;
 #define NONE(name, kind, call) REFUSES(name, kind, "", call)
-    NONE("max", CR_BAD_VALUE, cr_max(x, CR_LIST(1), false)); NONE("min", CR_BAD_VALUE, cr_min(x, CR_ALL, false)); NONE("min", CR_BAD_VALUE, cr_aminmax(x, CR_ALL, false, &other));
+    NONE("max", CR_BAD_VALUE, cr_max(x, CR_LIST(1), false)); NONE("min", CR_BAD_VALUE, cr_min(x, CR_ALL, false)); NONE("aminmax", CR_BAD_VALUE, cr_aminmax(x, CR_ALL, false, &other));
     NONE("argmax", CR_BAD_VALUE, cr_argmax(x, 1, false)); NONE("argmin", CR_BAD_VALUE, cr_argmin(x, -1, true));
     NONE("argmax", CR_BAD_VALUE, cr_max_along(x, 1, false, &other)); NONE("argmin", CR_BAD_VALUE, cr_min_along(x, 1, false, NULL));
     NONE("norm", CR_BAD_VALUE, cr_norm(x, INFINITY, CR_LIST(1), false)); NONE("norm", CR_BAD_VALUE, cr_norm(x, -1, CR_ALL, false));

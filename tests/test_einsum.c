@@ -168,7 +168,7 @@ TEST(einsum_errors) {
     FAILS(CR_BAD_VALUE, "character 3 of the equation", cr_einsum("ij;", 1, &a));
     FAILS(CR_BAD_VALUE, "character 4 of the equation", cr_einsum("...", 1, &a) ? cr_einsum("....", 1, &a) : NULL);
     FAILS(CR_BAD_VALUE, "character 3 of the equation", cr_einsum("ij-", 1, &a));
-    FAILS(CR_BAD_VALUE, "goes on behind its output, at character 5", cr_einsum("ij->,", 1, &a));
+    FAILS(CR_BAD_VALUE, "goes on after its output, at character 5", cr_einsum("ij->,", 1, &a));
     FAILS(CR_BAD_VALUE, "more than 8 labels", cr_einsum("abcdefghi", 1, &a));
     FAILS(CR_BAD_VALUE, "the result would have 9 axes", cr_einsum("abcdefgh,i", 2, wide));
     FAILS(CR_BAD_VALUE, "at least one operand", cr_einsum("", 0, NULL));

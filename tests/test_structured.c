@@ -55,6 +55,26 @@ static void check_null(void) {
 }
 TEST(null) { EACH_DEVICE SCOPED(check_null()); }
 
+/* The message of a composite names the call, not the op inside that failed. */
+static void check_names(void) {
+    cr_tensor *x = cr_ones(CR_LIST(2, 3), CR_F32, dev), *whole = cr_ones(CR_LIST(3, 2), CR_I64, dev), *row = cr_ones(CR_LIST(3), CR_F32, dev);
+    cr_tensor *whole_row = cr_ones(CR_LIST(3), CR_I64, dev), *mask = cr_ones(CR_LIST(2), CR_BOOL, dev), *cube = cr_reshape(x, CR_LIST(1, 2, 3));
+    FAILS(CR_BAD_TYPE, "[mm]", cr_mm(x, whole));
+    FAILS(CR_BAD_TYPE, "[mv]", cr_mv(x, whole_row));
+    FAILS(CR_BAD_TYPE, "[dot]", cr_dot(row, whole_row));
+    FAILS(CR_BAD_VALUE, "[bmm]", cr_bmm(cube, cube));
+    FAILS(CR_BAD_VALUE, "[addmm]", cr_addmm(x, x, x, 0, 1));
+    FAILS(CR_BAD_TYPE, "[addmv]", cr_addmv(row, x, whole_row, 1, 1));
+    FAILS(CR_BAD_TYPE, "[addr]", cr_addr(x, row, whole_row, 1, 1));
+    FAILS(CR_BAD_VALUE, "[baddbmm]", cr_baddbmm(cube, cube, cube, 1, 1));
+    FAILS(CR_BAD_VALUE, "[isclose]", cr_isclose(x, whole, 0, 0, false));
+    FAILS(CR_BAD_VALUE, "[allclose]", cr_allclose(x, whole, 0, 0, false));
+    FAILS(CR_BAD_INDEX, "[argsort]", cr_argsort(x, 2, false));
+    FAILS(CR_BAD_INDEX, "[aminmax]", cr_aminmax(x, CR_LIST(2), false, NULL));
+    FAILS(CR_BAD_VALUE, "[masked_scatter]", cr_masked_scatter(x, mask, x));
+}
+TEST(names) { EACH_DEVICE SCOPED(check_names()); }
+
 /* The first failure of a chain is the one that is told. */
 TEST(first_message) {
     dev = cr_cpu();

@@ -272,7 +272,7 @@ TEST(arrangements_at_their_edges) {
         FAILS(CR_BAD_VALUE, "[flip] axis 1 appears more than once", cr_flip(x, CR_LIST(1, 1)));
         SHAPE_IS(cr_roll(x, 2, (int64_t[]){INT64_MIN, INT64_MAX}, (int64_t[]){0, 1}), 3, 4);
         SHAPE_IS(cr_roll(none, 1, (int64_t[]){1}, (int64_t[]){0}), 0, 4);
-        FAILS(CR_BAD_VALUE, "[roll] 2 shifts, but one alone", cr_roll(x, 2, (int64_t[]){1, 2}, NULL));
+        FAILS(CR_BAD_VALUE, "[roll] 2 shifts: only one", cr_roll(x, 2, (int64_t[]){1, 2}, NULL));
         FAILS(CR_BAD_INDEX, "[roll] axis 2", cr_roll(x, 1, (int64_t[]){1}, (int64_t[]){2}));
         FAILS(CR_BAD_VALUE, "[repeat] 1 numbers for the axes of (3, 4)", cr_repeat(x, CR_LIST(2)));
         FAILS(CR_BAD_VALUE, "[repeat] a negative number of times in (2, -1)", cr_repeat(x, CR_LIST(2, -1)));

@@ -20,7 +20,6 @@ static cr_status arg_forward(const cr_call *c, cr_tensor *out, cr_tensor *const 
     return cr_arg_reduce_axis(c->op == &cr_op_argmax, out, c->in[0], ((const arg_params *)c->params)->axis);
 }
 
-
 const cr_op cr_op_argmax = {
     .name = "argmax", .arity = 1, .params_bytes = sizeof(arg_params), .infer = arg_infer, .forward = arg_forward,
     .no_grad = "positions are integers",

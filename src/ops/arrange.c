@@ -24,7 +24,7 @@ static cr_status roll_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return CR_OK;
 }
 
-/* y from x where both lie, the axes from `axis` on still to be cut in two. */
+/* y = x rolled along the axes from `axis` on: each such axis is cut in two parts that change places. */
 static cr_status copy_rolled(cr_array y, cr_array x, const roll_params *p, int axis) {
     while (axis < y.ndim && !p->shift[axis]) axis++;
     if (axis == y.ndim) return cr_copy_array(&y, &x);
@@ -56,7 +56,7 @@ cr_tensor *cr_roll(const cr_tensor *x, int n, const int64_t *shifts, const int64
     if (n < 1) return cr_fail(CR_BAD_VALUE, "roll", "%d shifts: at least one is needed", n), NULL;
     if (!shifts) return cr_fail_null("roll", "shifts"), NULL;
     if (!axes) {
-        if (n > 1) return cr_fail(CR_BAD_VALUE, "roll", "%d shifts, but one alone can be without an axis", n), NULL;
+        if (n > 1) return cr_fail(CR_BAD_VALUE, "roll", "%d shifts: only one can be without an axis", n), NULL;
         cr_scope_begin();
         cr_tensor *flat = cr_reshape(x, CR_LIST(-1)), *y = flat ? cr_roll(flat, 1, shifts, (const int64_t[]){0}) : NULL;
         return cr_leave(y ? reshaped_like(y, x) : NULL);
@@ -71,9 +71,9 @@ cr_tensor *cr_roll(const cr_tensor *x, int n, const int64_t *shifts, const int64
     return cr_apply(&cr_op_roll, 1, &x, &p);
 }
 
-/* ---- repeat: axes of a size 1 are put before those that repeat, expanded, copied and merged with them */
+/* ---- repeat: an axis of size 1 before each axis that repeats, expanded, copied and merged with it */
 
-/* y = x, `times` times along the axis: one behind another, or (each) every position on its own. */
+/* y = x, `times` times along the axis: copies of x one after the other, or (each) copies of every position. */
 static cr_tensor *repeat_axis(const cr_tensor *x, int axis, int64_t times, bool each) {
     int64_t before = 1, behind = 1, shape[CR_MAX_DIMS];
     for (int i = 0; i < x->ndim; i++) {
@@ -253,7 +253,7 @@ const cr_op cr_op_pad = {
     .name = "pad", .arity = 1, .params_bytes = sizeof(pad_params), .infer = pad_infer, .forward = pad_forward, .grad = pad_grad,
 };
 
-/* ---- pad with x's own elements: what lies before and after an axis is a view of it */
+/* ---- pad with x's own elements: the margins of an axis are views of it */
 static cr_tensor *margin(const cr_tensor *x, cr_pad_mode mode, int axis, int64_t size, bool after) {
     const int64_t last = x->shape[axis] - 1;
     if (mode == CR_PAD_CIRCULAR) return after ? cr_slice(x, axis, 0, size, 1) : cr_slice(x, axis, last + 1 - size, last + 1, 1);
@@ -277,7 +277,7 @@ static cr_tensor *pad_axis(const cr_tensor *x, cr_pad_mode mode, int axis, int64
     return cr_cat(n, in, axis);
 }
 
-/* What negative sizes leave of x; they become 0. */
+/* The part of x that negative sizes leave; those sizes become 0. */
 static cr_tensor *cropped(const cr_tensor *x, pad_params *p) {
     cr_part parts[CR_MAX_DIMS];
     for (int i = 0; i < x->ndim; i++) {

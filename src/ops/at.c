@@ -204,13 +204,14 @@ static cr_tensor *put(const char *op, cr_tensor *to, const cr_tensor *x, int n, 
     const cr_tensor *src;
     cr_tensor *y = NULL;
     if (!cr_given(op, "values", values)) return NULL;
+    const cr_status before = cr_error_status();
     cr_scope_begin();
     if (!read_key(op, x, n, index, &k)) return cr_leave_with(to, NULL);
     k.take.sum = accumulate;
     if (!k.n) cr_fail(CR_BAD_INDEX, op, "no index tensor is given");
     else if (k.n == 1 && is_mask(k.parts) && k.take.count && !accumulate && values->numel == 1 && values->ndim < 2) y = fill_mask(to, x, &k, values);
     else if (locate(&k) && (src = fitted(&k, values))) y = k.moved ? put_moved(to, x, &k, src) : cr_put(&k.take, to, x, k.index, src);
-    return cr_leave_with(to, y);
+    return cr_named(op, before, cr_leave_with(to, y));
 }
 
 cr_tensor *cr_index_put(const cr_tensor *x, int n, const cr_tensor *const *index, const cr_tensor *values, bool accumulate) { return put("index_put", NULL, x, n, index, values, accumulate); }

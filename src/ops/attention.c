@@ -1,6 +1,6 @@
 /* attention.c - softmax(scale q k^T + mask) v for every head: q (B, H, T, D), k and v (B, H, S, D) -> (B, H, T, D).
- * Causal: query t sees the keys up to t + S - T.  A mask that broadcasts to (B, H, T, S) says more: false, or -Inf, hides a key.  A query
- * that sees none gives 0.  The result lies as (B, T, H, D) in memory, so that putting the heads side by side again needs no copy.
+ * Causal: query t sees the keys up to t + S - T.  A mask broadcasts to (B, H, T, S): false, or -Inf, hides a key.  A query that sees no key
+ * gives 0.  The result is (B, T, H, D) in memory, so that merging the heads needs no copy.
  * The scores are never stored, but for the backward pass under create_graph, or where the mask's own gradient is wanted.
  * Fast twins: dev/cpu/attention.c, dev/webgpu/attention.c. */
 #include "compose.h"
@@ -65,7 +65,7 @@ static cr_status dense_heads(const cr_tensor *x, cr_array *a) {
     return x->strides[3] == 1 || x->shape[3] == 1 ? CR_OK : cr_pack(a);
 }
 
-/* What the mask adds to the scores, in the mask's shape; CR_NONE without one.  log(true) = 0, log(false) = -Inf. */
+/* The term that the mask adds to the scores, in the mask's shape; CR_NONE without a mask.  log(true) = 0, log(false) = -Inf. */
 static cr_tensor *bias(const attention_inputs *i) {
     if (i->mask == CR_NONE) return same(CR_NONE);
     cr_tensor *m = cast_to(i->mask, wide_dtype(i->q));
@@ -100,7 +100,7 @@ static bool beyond_kernel(const cr_call *c) {
 static cr_status attention_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     const attention_inputs i = inputs(c);
     if (!out->numel) return CR_OK;
-    if (!i.S) {                                     /* nothing to see: every query gives 0 */
+    if (!i.S) {                                     /* no keys: every query gives 0 */
         cr_status status = cr_fill_elements(out, 0);
         return status == CR_OK ? cr_fill_elements(aux[0], -INFINITY) : status;
     }

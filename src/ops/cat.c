@@ -1,4 +1,4 @@
-/* cat.c - tensors one behind another along an axis (cat), or along a new one (stack). */
+/* cat.c - tensors one after the other along an axis (cat), or along a new one (stack). */
 #include "compose.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* compose.h - what the structured ops share: argument checks, plain handles for kernels, and short names for gradients and
- * composites.  The short names are the public functions; a scope around them owns what they return. */
+/* compose.h - shared by the structured ops: argument checks, handles and arrays for kernels, and short names for gradients and composites.
+ * The short names are the public functions; a scope around them owns their results. */
 #ifndef CR_COMPOSE_H
 #define CR_COMPOSE_H
 
@@ -16,7 +16,7 @@ cr_status cr_element(const char *op, double v, cr_dtype dt, void *element);     
 /* ---- handles for kernels (shared.c): outside any graph; the caller releases them */
 cr_tensor *cr_packed(const cr_tensor *x);                                         /* x's elements in order: the same memory where it is so already */
 cr_tensor *cr_packed_as(const cr_tensor *x, cr_dtype dt);                         /* and in this dtype */
-bool       cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *strides);   /* can x be seen so without a copy? */
+bool       cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *strides);   /* strides of a view of x in this shape; false: only a copy can have it */
 cr_status  cr_copy_elements(cr_tensor *dst, const cr_tensor *src);                /* the copy kernel; nothing for empty tensors */
 cr_status  cr_copy_array(const cr_array *dst, const cr_array *src);                /* the same for arrays */
 cr_status  cr_copy_repeated(cr_tensor *dst, const cr_tensor *src);                /* src broadcast to dst's shape */
@@ -33,7 +33,7 @@ cr_array   cr_rows_array(const cr_tensor *x);                                   
 cr_array   cr_around(const cr_array *a, int axis, int count);                     /* contiguous a as (M, R, N), R: the axes [axis, axis + count) */
 /* These copy elements that do not lie as wanted; the scope around owns the copy. */
 cr_status  cr_pack(cr_array *a);                                                  /* makes *a contiguous, if it is present */
-cr_status  cr_see_as(const cr_tensor *x, int n, const int64_t *shape, cr_array *a);      /* x in another shape; strided where strides can tell that */
+cr_status  cr_see_as(const cr_tensor *x, int n, const int64_t *shape, cr_array *a);      /* x in another shape; strided where strides can describe that */
 
 /* ---- ops that others use */
 extern const cr_op cr_op_alias, cr_op_view, cr_op_permute, cr_op_expand, cr_op_roll, cr_op_pad, cr_op_triangle,
@@ -51,9 +51,9 @@ cr_tensor *cr_sum_mask(const cr_tensor *x, uint32_t mask, bool keepdim, bool wid
 cr_status  cr_taken_shape(const cr_take_params *p, const cr_tensor *x, const cr_tensor *index, int64_t *shape, int *ndim);      /* of take's result, put's source (take.c) */
 cr_tensor *cr_put(const cr_take_params *p, cr_tensor *to, const cr_tensor *x, const cr_tensor *index, const cr_tensor *src);    /* to: NULL, or x, to be written in place */
 cr_tensor *cr_masked_where(cr_tensor *to, const cr_tensor *x, const cr_tensor *mask, const cr_tensor *value);   /* value, cast to x's dtype, where mask; to as above (masked.c) */
-cr_tensor *cr_places(const cr_tensor *mask);                                      /* positions of what is true in bool mask, in order: (K) (at.c) */
+cr_tensor *cr_places(const cr_tensor *mask);                                      /* positions of the true elements of a bool mask, in order: (K) (at.c) */
 
-/* ---- elements picked along an axis, and where they lay: the op's auxiliary result (shared.c) */
+/* ---- elements picked along an axis, and their positions: the op's auxiliary result (shared.c) */
 cr_tensor *cr_apply_with_index(const cr_op *op, const cr_tensor *x, const void *params, cr_tensor **index);     /* index NULL: not wanted */
 cr_tensor *cr_spread_at(const cr_call *c, const cr_tensor *g, int axis, const cr_tensor *index);                /* y = x[index] along the axis:  dx = zeros with g added at index */
 

@@ -32,7 +32,7 @@ static cr_status ce_forward(const cr_call *c, cr_tensor *out, cr_tensor *const a
     return c->dev->kernels->cross_entropy(&(cr_cross_entropy_args){out->array, aux[0]->array, x, c->in[1]->array, params(c)->ignore, params(c)->smoothing});
 }
 
-/* The target with 0 in place of what is ignored; ignored: where. */
+/* The target with 0 in place of ignored classes; *ignored: where they are. */
 static cr_tensor *safe_target(const cr_call *c, cr_tensor **ignored) {
     cr_tensor *ignore = cr_scalar_int(params(c)->ignore), *target = cast_to(c->in[1], CR_I64);
     *ignored = cr_eq(target, ignore);
@@ -58,7 +58,7 @@ static cr_tensor *wanted(const cr_call *c, const cr_tensor *target, cr_dtype dt)
     return at ? cr_scatter_add(base, -1, at, cr_full(at->ndim, at->shape, 1 - s, dt, x->dev)) : NULL;
 }
 
-/* One number for all rows, as the gradient of their mean or sum is, stays one. */
+/* A cotangent that is one number for all rows, as that of their mean or sum, stays one number. */
 static cr_status one_or_packed(const cr_tensor *g, cr_array *a) {
     *a = g->array;
     for (int i = 0; i < g->ndim; i++)
@@ -95,7 +95,7 @@ const cr_op cr_op_cross_entropy = {
 
 cr_cross_entropy_options cr_cross_entropy_defaults(void) { return (cr_cross_entropy_options){.ignore_index = -100, .reduction = CR_MEAN}; }
 
-/* How many rows count, as a tensor: what is ignored is known on the device alone. */
+/* The number of rows that are not ignored, as a tensor: only the device knows it. */
 static cr_tensor *rows_that_count(const cr_tensor *target, int64_t ignore) { return cr_sum(cr_ne(target, cr_scalar_int(ignore)), CR_ALL, false); }
 
 cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target, const cr_cross_entropy_options *o) {

@@ -93,7 +93,7 @@ static void sum_others(term *x, uint64_t stay) {
     x->set &= stay;
 }
 
-/* The product of a and b, summed over what is not in `stay`.  wanted: the order of the labels that the result would best have, or NULL. */
+/* The product of a and b, summed over the labels that are not in `stay`.  wanted: the preferred order of the result's labels, or NULL. */
 static term contract(term a, term b, uint64_t stay, const labels *wanted) {
     sum_others(&a, stay | b.set);
     sum_others(&b, stay | a.set);
@@ -208,10 +208,10 @@ static bool read_equation(equation *e, const char *text, int n) {
     e->explicit_out = *at;
     if (!*at) return true;
     if (!(at = read_subscripts(text, at + 2, &e->out))) return false;
-    return !*at || (cr_fail(CR_BAD_VALUE, "einsum", "the equation goes on behind its output, at character %d", (int)(at - text) + 1), false);
+    return !*at || (cr_fail(CR_BAD_VALUE, "einsum", "the equation goes on after its output, at character %d", (int)(at - text) + 1), false);
 }
 
-/* The labels of operand i's axes, and what they say about sizes. */
+/* The labels of operand i's axes, and their sizes. */
 static bool name_axes(equation *e, int i, const cr_tensor *x, labels *is) {
     const subscripts *s = &e->in[i];
     const int more = s->dots < 0 ? 0 : x->ndim - s->is.n;
@@ -252,7 +252,7 @@ static term term_of(const cr_tensor *x, labels is) {
     return (term){long_ones.n < is.n ? cr_squeeze(x, CR_ALL) : x, long_ones, set_of(&long_ones)};
 }
 
-/* What the result's axes are: as written, or "..." and then, by the alphabet, what stands only once. */
+/* The result's axes: as written, or "..." and then, by the alphabet, the labels that occur only once. */
 static bool name_result(const equation *e, labels *out) {
     int times[LABELS] = {0}, n = 0;
     int8_t all[LABELS + CR_MAX_DIMS];
@@ -301,7 +301,7 @@ static int named_axis(const cr_tensor *x, int64_t axis, uint64_t *seen) {
     return a;
 }
 
-/* x's axes with their labels, but for those of size 1 that meet a longer one. */
+/* x's axes with their labels, without axes of size 1 that broadcast. */
 static term dot_term(const cr_tensor *x, labels is, uint64_t repeats) {
     int64_t axes[CR_MAX_DIMS];
     int n = 0;

@@ -1,4 +1,4 @@
-/* gather.c - elements picked, written, added or otherwise reduced along one axis at given positions: gather, scatter, and what is made of them. */
+/* gather.c - elements picked, written, added or otherwise reduced along one axis at given positions: gather, scatter and their composites. */
 #include "compose.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static cr_status check_index(const char *op, const cr_tensor *x, int axis, const
     bool within = index->ndim == x->ndim;
     for (int i = 0; within && i < x->ndim; i++) within = i == axis || index->shape[i] <= x->shape[i];
     if (!within)
-        return cr_fail(CR_BAD_VALUE, op, "the index %s must have the axes of %s and may be longer along axis %d alone",
+        return cr_fail(CR_BAD_VALUE, op, "the index %s must have the axes of %s and may be longer only along axis %d",
                        cr_shape_text(index->ndim, index->shape).s, cr_shape_text(x->ndim, x->shape).s, axis);
     return cr_want_index(op, index);
 }
@@ -88,7 +88,7 @@ static cr_status scatter_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return status;
 }
 
-typedef enum meeting { LAST, SUM, LARGEST, LEAST } meeting;     /* what is kept of elements for one place */
+typedef enum meeting { LAST, SUM, LARGEST, LEAST } meeting;     /* how elements for one place are combined */
 
 /* The kernel takes contiguous arrays, and y and index of one size but for the axis: other arrays, and the corner of y that the index
  * covers, are copied. */
@@ -156,7 +156,7 @@ cr_tensor *cr_scatter_(cr_tensor *x, int axis, const cr_tensor *index, const cr_
 cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return scatter(NULL, x, axis, index, src, true); }
 cr_tensor *cr_scatter_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return scatter(x, x, axis, index, src, true); }
 
-/* ---- the largest or the least of what x has at a place, unless !self, and of src's elements for it */
+/* ---- scatter_extreme: at each place the largest or the least of src's elements for it and, with self, of x there */
 typedef struct extreme_params { int axis; bool least, self; } extreme_params;
 
 static cr_status extreme_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
@@ -165,16 +165,16 @@ static cr_status extreme_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return CR_OK;                                   /* cr_scatter_reduce has checked */
 }
 
-/* Where the device has no kernel: of what is written to one place the last stays: in order of value that is the largest, and NaN the largest of all.
- * Floats of which the least is wanted are turned around, integers sorted the other way. */
+/* For devices without the kernel: scatter keeps the last element for a place.  In order of value that is the largest, NaN above all.
+ * For the least, floats are negated and integers sorted the other way. */
 static cr_status extreme_by_order(const cr_call *c, cr_tensor *out) {
     const extreme_params *p = c->params;
     const cr_tensor *x = c->in[0], *index = c->in[1], *src = c->in[2];
-    const bool recording = cr_set_grad_enabled(false), turned = p->least && cr_dtype_is_float(x->dtype);
+    const bool recording = cr_set_grad_enabled(false), negate = p->least && cr_dtype_is_float(x->dtype);
     cr_scope_begin();
-    cr_tensor *seen = cr_gather(x, p->axis, index); /* looks at all indices where they lie */
-    cr_tensor *order, *sorted = seen ? cr_sort(turned ? cr_neg(src) : src, p->axis, p->least && !turned, &order) : NULL;
-    cr_tensor *y = sorted ? cr_scatter(x, p->axis, cr_gather(index, p->axis, order), turned ? cr_neg(sorted) : sorted) : NULL;
+    cr_tensor *seen = cr_gather(x, p->axis, index); /* checks all indices in their order */
+    cr_tensor *order, *sorted = seen ? cr_sort(negate ? cr_neg(src) : src, p->axis, p->least && !negate, &order) : NULL;
+    cr_tensor *y = sorted ? cr_scatter(x, p->axis, cr_gather(index, p->axis, order), negate ? cr_neg(sorted) : sorted) : NULL;
     if (y && p->self) y = p->least ? cr_minimum(x, y) : cr_maximum(x, y);
     const cr_status status = y ? cr_copy_elements(out, y) : cr_error_status();
     cr_scope_end();
@@ -182,7 +182,7 @@ static cr_status extreme_by_order(const cr_call *c, cr_tensor *out) {
     return status;
 }
 
-/* Not with x itself: then any of the source's elements is there first. */
+/* Without self, one of the source's elements takes the place of x's first. */
 static cr_status extreme_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
     const extreme_params *p = c->params;
@@ -192,7 +192,7 @@ static cr_status extreme_forward(const cr_call *c, cr_tensor *out, cr_tensor *co
     return status == CR_OK ? scatter_by(p->least ? LEAST : LARGEST, c, p->axis, out) : status;
 }
 
-/* y = extreme(x, index, src): those that are y share its cotangent, as in PyTorch */
+/* y = extreme(x, index, src):  elements equal to y share its cotangent, as in PyTorch */
 static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const extreme_params *p = c->params;
     const cr_tensor *x = c->in[0], *index = c->in[1], *src = c->in[2], *y = c->out, *none = cr_scalar(0);

@@ -36,12 +36,13 @@ cr_tensor *cr_masked_select(const cr_tensor *x, const cr_tensor *mask) {
 
 static cr_tensor *masked_scatter(const char *op, cr_tensor *to, const cr_tensor *x, const cr_tensor *mask, const cr_tensor *src) {
     if (!cr_given(op, "x", x) || !is_mask(op, mask) || !cr_given(op, "the source", src)) return NULL;
+    const cr_status before = cr_error_status();
     cr_scope_begin();
     cr_tensor *at = cr_places(cr_expand(mask, x->ndim, x->shape)), *y = NULL;
     if (at && src->numel < at->numel)
         cr_fail(CR_BAD_VALUE, op, "%lld elements for a mask that is true in %lld places", (long long)src->numel, (long long)at->numel);
     else if (at) y = cr_put(&(cr_take_params){.name = op, .count = x->ndim}, to, x, at, cr_slice(cr_reshape(src, 1, &src->numel), 0, 0, at->numel, 1));
-    return cr_leave_with(to, y);
+    return cr_named(op, before, cr_leave_with(to, y));
 }
 
 cr_tensor *cr_masked_scatter(const cr_tensor *x, const cr_tensor *mask, const cr_tensor *src) { return masked_scatter("masked_scatter", NULL, x, mask, src); }

@@ -1,4 +1,4 @@
-/* matmul.c - products of matrices and batches of them, alone or added to something.  Fast twin: dev/cpu/matmul.c.  linear.c has the
+/* matmul.c - products of matrices and batches of them, and sums with a tensor.  Fast twin: dev/cpu/matmul.c.  linear.c has the
  * product with bias. */
 #include "compose.h"
 

@@ -1,5 +1,5 @@
-/* nextafter.c - the next number of a float dtype towards another one, for every dtype on its bits: read as integers, with the
- * negative ones turned around, neighbours differ by 1.  A program that every device runs; a loop of its own for the cpu and operands as they lie
+/* nextafter.c - the next number of a float dtype towards another one, for every dtype on its bits: read as integers, with
+ * negative numbers mirrored, neighbours differ by 1.  A program that every device runs; the cpu has a loop of its own for contiguous operands
  * (dev/cpu/integers.h).  No gradient: PyTorch has none, and it is a step of rounding. */
 #include "compose.h"
 #include "walk.h"
@@ -7,12 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-/* The bits of a and b, values 0 and 1, of 2 the least integer, 3 zero, 4 infinity, 5 NaN.  turn(i) = i < 0 ? least - i : i */
+/* The bits of a and b, values 0 and 1, of 2 the least integer, 3 zero, 4 infinity, 5 NaN.  mirror(i) = i < 0 ? least - i : i */
 static const cr_instr code[] = {
-    {CR_OP_LT, 0, 3, -1}, {CR_OP_SUB, 2, 0, -1}, {CR_OP_SEL, 6, 7, 0},                                          /* 8: turn(a) */
-    {CR_OP_LT, 1, 3, -1}, {CR_OP_SUB, 2, 1, -1}, {CR_OP_SEL, 9, 10, 1},                                         /* 11: turn(b) */
+    {CR_OP_LT, 0, 3, -1}, {CR_OP_SUB, 2, 0, -1}, {CR_OP_SEL, 6, 7, 0},                                          /* 8: mirror(a) */
+    {CR_OP_LT, 1, 3, -1}, {CR_OP_SUB, 2, 1, -1}, {CR_OP_SEL, 9, 10, 1},                                         /* 11: mirror(b) */
     {CR_OP_GT, 11, 8, -1}, {CR_OP_LT, 11, 8, -1}, {CR_OP_ADD, 8, 12, -1}, {CR_OP_SUB, 14, 13, -1},              /* 15: a step nearer */
-    {CR_OP_LT, 15, 6, -1}, {CR_OP_SUB, 2, 15, -1}, {CR_OP_SEL, 16, 17, 15},                                     /* 18: turned back, to -0 from below */
+    {CR_OP_LT, 15, 6, -1}, {CR_OP_SUB, 2, 15, -1}, {CR_OP_SEL, 16, 17, 15},                                     /* 18: mirrored back, to -0 from below */
     {CR_OP_ABS, 8, -1, -1}, {CR_OP_ABS, 11, -1, -1}, {CR_OP_MAX, 19, 20, -1}, {CR_OP_GT, 21, 4, -1}, {CR_OP_SEL, 22, 5, 18},
     {CR_OP_EQ, 8, 11, -1}, {CR_OP_SEL, 24, 1, 23},                                                              /* 25: b where they are equal */
 };

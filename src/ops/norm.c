@@ -30,7 +30,7 @@ static cr_status norm_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     if (status == CR_OK) status = check_weight(op, "weight", i.w, &i);
     if (status == CR_OK) status = check_weight(op, "bias", i.b, &i);
     *out = cr_meta_of(i.x);
-    for (int k = 0; k < c->op->n_aux; k++)          /* mean (layer norm alone) and 1 / deviation of each row */
+    for (int k = 0; k < c->op->n_aux; k++)          /* mean (only layer norm) and 1 / deviation of each row */
         aux[k] = (cr_meta){.dtype = wide_dtype(i.x), .ndim = 1, .shape = {i.M}};
     return status;
 }

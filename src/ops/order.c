@@ -22,7 +22,7 @@ static cr_status rows_along(const cr_tensor *x, int axis, cr_array *rows) {
     return status;
 }
 
-/* Of x's shape, but K along the axis, along which the elements lie one after another: a kernel writes rows of K. */
+/* x's shape with K along the axis, which has stride 1: a kernel writes rows of K. */
 static cr_meta meta_of_rows(const cr_tensor *x, int axis, int64_t K, cr_dtype dt) {
     cr_meta m = {.dtype = dt, .ndim = x->ndim, .strided = axis < x->ndim - 1 && x->numel && K};
     int64_t stride = K;
@@ -70,17 +70,19 @@ const cr_op cr_op_sort = {
     .infer = sort_infer, .forward = sort_forward, .grad = sort_grad,
 };
 
-cr_tensor *cr_sort(const cr_tensor *x, int axis, bool descending, cr_tensor **index) {
+static cr_tensor *sort(const char *op, const cr_tensor *x, int axis, bool descending, cr_tensor **index) {
     if (index) *index = NULL;
-    if (!cr_given("sort", "x", x)) return NULL;
-    int a = cr_axis("sort", axis, x->ndim);
+    if (!cr_given(op, "x", x)) return NULL;
+    const int a = cr_axis(op, axis, x->ndim);
     return a < 0 ? NULL : cr_apply_with_index(&cr_op_sort, x, &(sort_params){a, descending, row_size(x, a)}, index);
 }
+
+cr_tensor *cr_sort(const cr_tensor *x, int axis, bool descending, cr_tensor **index) { return sort("sort", x, axis, descending, index); }
 
 cr_tensor *cr_argsort(const cr_tensor *x, int axis, bool descending) {
     cr_tensor *index;
     bool recording = cr_set_grad_enabled(false);
-    cr_release(cr_sort(x, axis, descending, &index));
+    cr_release(sort("argsort", x, axis, descending, &index));
     cr_set_grad_enabled(recording);
     return index;
 }

@@ -1,4 +1,4 @@
-/* part.c - parts of a tensor, told by strides over its elements in row-major order.
+/* part.c - parts of a tensor, described by strides over its elements in row-major order.
  *     part          a view: index (slice, select, narrow, split, chunk, unbind), diagonal, unfold
  *     embed_part    zeros with g added to the part: the gradient of part
  *     replace_part  a copy of x with the part replaced, with which grad/rewrite.c records in-place work on views */
@@ -279,7 +279,7 @@ cr_status cr_all_or_none(int made, int n, cr_tensor **out) {
     return cr_error_status();
 }
 
-/* x's axis 0 ... ndim - 1, or -1 and a message; out: room for what is asked for. */
+/* x's axis 0 ... ndim - 1, or -1 and a message. */
 static int splittable(const char *op, const cr_tensor *x, int axis, cr_tensor **out) {
     if (!cr_given(op, "x", x)) return -1;
     if (!out) return cr_fail_null(op, "out"), -1;

@@ -24,7 +24,7 @@ static cr_status prod_forward(const cr_call *c, cr_tensor *out, cr_tensor *const
     return cr_reduce_axes(&(cr_reduce_how){.kind = CR_REDUCE_PROD}, out, c->in[0], mask_of(c));
 }
 
-/* The product is the last of the running products over the reduced axes, laid behind the others as one: (M, R). */
+/* y = prod(x), the last of the running products over the reduced axes:  dx = their gradient, over x as (M, R), R reduced */
 static void prod_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
     const uint32_t mask = mask_of(c);
@@ -35,11 +35,11 @@ static void prod_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     for (int reduced = 0; reduced < 2; reduced++)
         for (int i = 0; i < x->ndim; i++)
             if ((int)(mask >> i & 1) == reduced) { back[i] = n; order[n++] = i; }
-    cr_tensor *turned = cr_permute(x, n, order), *rows = cr_reshape(widened(turned), CR_LIST(M, R)), *last = cr_reshape(widened(g), CR_LIST(M, 1));
+    cr_tensor *moved = cr_permute(x, n, order), *rows = cr_reshape(widened(moved), CR_LIST(M, R)), *last = cr_reshape(widened(g), CR_LIST(M, 1));
     const cr_embed_params at_end = {.part = {2, {M, 1}, {R, 1}, R - 1}, .ndim = 2, .shape = {M, R}};
     cr_tensor *g_rows = cr_apply(&cr_op_embed_part, 1, (const cr_tensor *[]){last}, &at_end);
     cr_tensor *d = running_grad(rows, cr_cumprod(rows, 1), g_rows, 1);
-    dx[0] = cast_to(cr_permute(turned && d ? reshaped_like(d, turned) : NULL, n, back), x->dtype);
+    dx[0] = cast_to(cr_permute(moved && d ? reshaped_like(d, moved) : NULL, n, back), x->dtype);
 }
 
 const cr_op cr_op_prod = {

@@ -9,9 +9,14 @@ static bool has_axes(const char *op, const cr_tensor *a, int na, const cr_tensor
     return cr_fail(CR_BAD_VALUE, op, "needs tensors of %d and %d axes: %s, %s", na, nb, cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s), false;
 }
 
-cr_tensor *cr_mm(const cr_tensor *a, const cr_tensor *b) { return has_axes("mm", a, 2, b, 2) ? cr_matmul(a, b) : NULL; }
-cr_tensor *cr_mv(const cr_tensor *a, const cr_tensor *v) { return has_axes("mv", a, 2, v, 1) ? cr_matmul(a, v) : NULL; }
-cr_tensor *cr_dot(const cr_tensor *a, const cr_tensor *b) { return has_axes("dot", a, 1, b, 1) ? cr_matmul(a, b) : NULL; }
+static cr_tensor *product(const char *op, const cr_tensor *a, const cr_tensor *b) {
+    const cr_status before = cr_error_status();
+    return cr_named(op, before, cr_matmul(a, b));
+}
+
+cr_tensor *cr_mm(const cr_tensor *a, const cr_tensor *b) { return has_axes("mm", a, 2, b, 2) ? product("mm", a, b) : NULL; }
+cr_tensor *cr_mv(const cr_tensor *a, const cr_tensor *v) { return has_axes("mv", a, 2, v, 1) ? product("mv", a, v) : NULL; }
+cr_tensor *cr_dot(const cr_tensor *a, const cr_tensor *b) { return has_axes("dot", a, 1, b, 1) ? product("dot", a, b) : NULL; }
 
 static bool batches_match(const char *op, const cr_tensor *a, const cr_tensor *b) {
     if (!has_axes(op, a, 3, b, 3)) return false;
@@ -19,7 +24,7 @@ static bool batches_match(const char *op, const cr_tensor *a, const cr_tensor *b
     return cr_fail(CR_BAD_VALUE, op, "batches differ: %s, %s", cr_shape_text(3, a->shape).s, cr_shape_text(3, b->shape).s), false;
 }
 
-cr_tensor *cr_bmm(const cr_tensor *a, const cr_tensor *b) { return batches_match("bmm", a, b) ? cr_matmul(a, b) : NULL; }
+cr_tensor *cr_bmm(const cr_tensor *a, const cr_tensor *b) { return batches_match("bmm", a, b) ? product("bmm", a, b) : NULL; }
 
 cr_tensor *cr_outer(const cr_tensor *a, const cr_tensor *b) {
     if (!has_axes("outer", a, 1, b, 1)) return NULL;
@@ -52,8 +57,9 @@ cr_tensor *cr_kron(const cr_tensor *a, const cr_tensor *b) {
         if (__builtin_mul_overflow(sa[2 * i], sb[2 * i + 1], &shape[i]))
             return cr_fail(CR_BAD_VALUE, "kron", "the result is too large: %s, %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s), NULL;
     }
+    const cr_status before = cr_error_status();
     cr_scope_begin();
-    return cr_leave(cr_reshape(cr_mul(cr_reshape(a, 2 * n, sa), cr_reshape(b, 2 * n, sb)), n, shape));
+    return cr_named("kron", before, cr_leave(cr_reshape(cr_mul(cr_reshape(a, 2 * n, sa), cr_reshape(b, 2 * n, sb)), n, shape)));
 }
 
 cr_tensor *cr_trace(const cr_tensor *x) {
@@ -77,38 +83,42 @@ static const cr_tensor *times(const cr_tensor *x, double k) {
     return cr_mul(x, cr_dtype_is_float(x->dtype) ? cr_scalar(k) : cr_scalar_int((int64_t)k));
 }
 
-/* beta x + alpha a b in the scope of its caller, which ends.  beta 0: x does not matter, not even NaN, but for its shape. */
+/* beta x + alpha a b.  With beta 0 only the shape of x counts, so that a NaN in x does not matter. */
 static cr_tensor *added(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double beta, double alpha) {
-    if (!a || !b) return cr_leave(NULL);
+    if (!a || !b) return NULL;
     if (a->numel <= b->numel) a = times(a, alpha);
     else b = times(b, alpha);
-    if (beta != 0) return cr_leave(cr_apply(&cr_op_addmm, 3, (const cr_tensor *const[]){times(x, beta), a, b}, NULL));
+    if (beta != 0) return cr_apply(&cr_op_addmm, 3, (const cr_tensor *const[]){times(x, beta), a, b}, NULL);
     cr_tensor *y = cr_matmul(a, b);
-    return cr_leave(y && cr_expand(x, y->ndim, y->shape) ? y : NULL);
+    return y && cr_expand(x, y->ndim, y->shape) ? y : NULL;
 }
 
 cr_tensor *cr_addmm(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double beta, double alpha) {
     if (!factors_fit("addmm", x, beta, alpha) || !has_axes("addmm", a, 2, b, 2)) return NULL;
+    const cr_status before = cr_error_status();
     cr_scope_begin();
-    return added(x, a, b, beta, alpha);
+    return cr_named("addmm", before, cr_leave(added(x, a, b, beta, alpha)));
 }
 
 cr_tensor *cr_addmv(const cr_tensor *x, const cr_tensor *a, const cr_tensor *v, double beta, double alpha) {
     if (!factors_fit("addmv", x, beta, alpha) || !has_axes("addmv", a, 2, v, 1)) return NULL;
+    const cr_status before = cr_error_status();
     cr_scope_begin();
-    return added(x, a, v, beta, alpha);
+    return cr_named("addmv", before, cr_leave(added(x, a, v, beta, alpha)));
 }
 
 cr_tensor *cr_addr(const cr_tensor *x, const cr_tensor *u, const cr_tensor *v, double beta, double alpha) {
     if (!factors_fit("addr", x, beta, alpha) || !has_axes("addr", u, 1, v, 1)) return NULL;
+    const cr_status before = cr_error_status();
     cr_scope_begin();
-    return added(x, cr_unsqueeze(u, 1), cr_unsqueeze(v, 0), beta, alpha);
+    return cr_named("addr", before, cr_leave(added(x, cr_unsqueeze(u, 1), cr_unsqueeze(v, 0), beta, alpha)));
 }
 
 cr_tensor *cr_baddbmm(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double beta, double alpha) {
     if (!factors_fit("baddbmm", x, beta, alpha) || !batches_match("baddbmm", a, b)) return NULL;
+    const cr_status before = cr_error_status();
     cr_scope_begin();
-    return added(x, a, b, beta, alpha);
+    return cr_named("baddbmm", before, cr_leave(added(x, a, b, beta, alpha)));
 }
 
 /* The sum over the batch is one product: its inner axis is the batch and K together. */
@@ -117,6 +127,7 @@ cr_tensor *cr_addbmm(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b,
     const int64_t B = a->shape[0], M = a->shape[1], K = a->shape[2], N = b->shape[2];
     if (K != b->shape[1])
         return cr_fail(CR_BAD_VALUE, "addbmm", "inner dimensions differ: %s x %s", cr_shape_text(3, a->shape).s, cr_shape_text(3, b->shape).s), NULL;
+    const cr_status before = cr_error_status();
     cr_scope_begin();
-    return added(x, cr_reshape(cr_permute(a, CR_LIST(1, 0, 2)), CR_LIST(M, B * K)), cr_reshape(b, CR_LIST(B * K, N)), beta, alpha);
+    return cr_named("addbmm", before, cr_leave(added(x, cr_reshape(cr_permute(a, CR_LIST(1, 0, 2)), CR_LIST(M, B * K)), cr_reshape(b, CR_LIST(B * K, N)), beta, alpha)));
 }

@@ -1,4 +1,4 @@
-/* quantile.c - what sorted rows tell: quantiles, between two elements where they fall between two, and the mode. */
+/* quantile.c - from sorted rows: quantiles, interpolated between two elements, and the mode. */
 #include "compose.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
     if (cr_want_float("quantile", x) != CR_OK || (!(q->flags & CR_FLAG_WEAK) && cr_want_float("quantile", q) != CR_OK)) return NULL;
     if (n > 1) return cr_fail(CR_BAD_VALUE, "quantile", "%d axes: one, or all of them (CR_ALL)", n), NULL;
     if (q->ndim > 1) return cr_fail(CR_BAD_VALUE, "quantile", "q has at most one axis: %s", cr_shape_text(q->ndim, q->shape).s), NULL;
-    if (!x->numel) return cr_fail(CR_BAD_VALUE, "quantile", "of no elements there is none: %s", cr_shape_text(x->ndim, x->shape).s), NULL;
+    if (!x->numel) return cr_fail(CR_BAD_VALUE, "quantile", "a tensor without elements has no quantiles: %s", cr_shape_text(x->ndim, x->shape).s), NULL;
     const int a = n ? cr_axis("quantile", axis[0], x->ndim) : 0;
     if (a < 0) return NULL;
     const bool along = n && x->ndim;

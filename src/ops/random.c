@@ -1,5 +1,5 @@
 /* random.c - random numbers: new tensors of them, tensors filled with them, permutations and samples.  Each call takes the next
- * blocks of a generator's stream (core/rng.c) and is a function of them alone.  Nothing here has a gradient: a draw is no
+ * blocks of a generator's stream (core/rng.c) and depends on nothing else.  Nothing here has a gradient: a draw is no
  * function of its parameters, and filling a tensor cuts it from the graph that it came from. */
 #include "compose.h"
 #include "walk.h"

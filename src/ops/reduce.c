@@ -138,9 +138,11 @@ cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) 
 cr_tensor *cr_min(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_min, x, n, axes, keepdim); }
 
 cr_tensor *cr_aminmax(const cr_tensor *x, int n, const int64_t *axes, bool keepdim, cr_tensor **max) {
-    cr_tensor *min = cr_min(x, n, axes, keepdim);
+    const cr_status before = cr_error_status();
+    cr_tensor *min = cr_named("aminmax", before, cr_min(x, n, axes, keepdim));
     if (!max) return min;
-    if ((*max = min ? cr_max(x, n, axes, keepdim) : NULL)) return min;
+    *max = min ? cr_named("aminmax", before, cr_max(x, n, axes, keepdim)) : NULL;
+    if (*max) return min;
     cr_release(min);
     return NULL;
 }

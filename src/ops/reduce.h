@@ -1,4 +1,4 @@
-/* reduce.h - what the reductions share: their parameters, the shape of their results, and how a kernel sees their tensor. */
+/* reduce.h - shared by the reductions: parameters, shapes of results, and tensors as their kernels see them. */
 #ifndef CR_REDUCE_H
 #define CR_REDUCE_H
 
@@ -9,9 +9,9 @@ typedef struct cr_reduce_params { uint32_t mask; bool keepdim, wide; double p; }
 static inline uint32_t mask_of(const cr_call *c) { return ((const cr_reduce_params *)c->params)->mask; }
 
 /* ---- reduce.c */
-int64_t    cr_reduced_count(const cr_tensor *x, uint32_t mask);               /* elements behind each result */
+int64_t    cr_reduced_count(const cr_tensor *x, uint32_t mask);               /* elements reduced to each result */
 cr_status  cr_reduced_meta(const cr_call *c, cr_meta *out);                   /* x's dtype, the shape that is left */
-cr_tensor *cr_spread(const cr_tensor *y, const cr_tensor *x, uint32_t mask);  /* a result seen with the reduced axes as 1: it broadcasts against x */
+cr_tensor *cr_spread(const cr_tensor *y, const cr_tensor *x, uint32_t mask);  /* a result with the reduced axes as 1: it broadcasts against x */
 cr_status  cr_no_extreme(const cr_call *c);                                   /* refuses to reduce nothing */
 bool       cr_float_axes(const char *op, const cr_tensor *x, int n, const int64_t *axes, uint32_t *mask);   /* a float tensor and its axes, or a message */
 

@@ -1,4 +1,4 @@
-/* scan.c - what runs along an axis: cumsum, logcumsumexp, cummax, cummin; and diff, the way back.  Fast twin: dev/cpu/scan.c. */
+/* scan.c - scans along an axis: cumsum, logcumsumexp, cummax, cummin; and diff, the inverse of cumsum.  Fast twin: dev/cpu/scan.c. */
 #include "scan.h"
 
 #include <math.h>

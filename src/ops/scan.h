@@ -1,4 +1,4 @@
-/* scan.h - what the scans share: their parameters, and neighbours along the axis. */
+/* scan.h - shared by the scans: parameters, and neighbours along the axis. */
 #ifndef CR_SCAN_H
 #define CR_SCAN_H
 
@@ -11,7 +11,7 @@ cr_status  cr_run_scan(const cr_call *c, cr_scan_kind kind, cr_tensor *out, cr_t
 cr_tensor *cr_scan_over(const cr_op *op, const cr_tensor *x, int axis);       /* the public functions' way: checks x and the axis */
 /* y[k] = x[k] + a[k] y[k - 1] along the axis; reverse, its transpose: y[k] = x[k] + a[k + 1] y[k + 1] */
 cr_tensor *cr_recurrence(const cr_tensor *x, const cr_tensor *a, int axis, bool reverse);
-/* What is before each element: y[k - 1], and the first of `first`, of size 1 along the axis. */
+/* The neighbour before each element: y[k - 1], and `first`, of size 1 along the axis, for k = 0. */
 cr_tensor *cr_before(const cr_tensor *y, const cr_tensor *first, int axis);
 
 #endif

@@ -1,4 +1,4 @@
-/* shared.c - what the structured ops share: checks of their arguments, and handles for kernels.  Nothing here is recorded. */
+/* shared.c - shared by the structured ops: argument checks, and handles and arrays for kernels.  Nothing here is recorded. */
 #include "compose.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ cr_status cr_want_same_dtype(const char *op, const cr_tensor *a, const cr_tensor
     return cr_fail(CR_BAD_TYPE, op, "expected both to have the same dtype: %s, %s", cr_dtype_name(a->dtype), cr_dtype_name(b->dtype));
 }
 
-/* Integers drop the fraction, as PyTorch's full and fill_ do; what lies outside of the dtype is refused. */
+/* Integers drop the fraction, as PyTorch's full and fill_ do; a number outside of the dtype's range is refused. */
 static bool fits(double v, cr_dtype dt) {
     const double beyond = ldexp(1, cr_dtype_digits(dt));
     switch (cr_dtype_kind(dt)) {

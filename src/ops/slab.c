@@ -57,7 +57,7 @@ static int reduced_groups(const layout *l, int *last) {
     return n;
 }
 
-/* Group k as R, what is outside of it as M, inside as N; false where that takes more strides. */
+/* Group k as R, the groups before it as M, those after it as N; false where that takes more strides. */
 static bool slab_around(const layout *l, int k, cr_slab *at) {
     *at = (cr_slab){.M = 1, .R = l->g[k].size, .N = 1, .strides = {0, l->g[k].stride, 1}};
     if (l->n - 1 - k > 1) return false;
@@ -111,7 +111,7 @@ static cr_status put_in_order(cr_tensor *y, const cr_tensor *results, const layo
 /* The usual case: x (M, R, N) in order as it is. */
 static bool plain(const cr_tensor *x, uint32_t mask, cr_slab *at) {
     int64_t size[3] = {1, 1, 1};
-    int phase = 0;                                  /* 0: before the reduced axes, 1: among them, 2: behind */
+    int phase = 0;                                  /* 0: before the reduced axes, 1: among them, 2: after them */
     if (!x->contiguous) return false;
     for (int i = 0; i < x->ndim; i++) {
         bool reduced = mask >> i & 1;

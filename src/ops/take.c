@@ -1,4 +1,4 @@
-/* take.c - places of x that one index names: taken, or put.
+/* take.c - take and put: elements read from, or written to, the places of x that one index names.
  *
  * Neighbouring axes of x are seen as one of R places, so that x is (pre, R, post), and the index (I) says which:
  *     take   y (pre, I, post):  y[:, i, :] = x[:, index[i], :]
@@ -86,7 +86,7 @@ static cr_status put_into(const cr_call *c, cr_tensor *y) {
     return status;
 }
 
-/* y = take(x, index):  dx = zeros with g added at index; added in place to the gradient accumulated so far: a tied table has that of its head already */
+/* y = take(x, index):  dx = zeros with g added at index.  A gradient accumulated so far is added to in place: a tied table has its head's. */
 static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     if (!c->needs[0]) return;
     const cr_tensor *x = c->in[0], *in[] = {CR_NONE, c->in[1], cast_to(g, x->dtype)};
@@ -215,12 +215,13 @@ static cr_tensor *fill_along(const char *op, cr_tensor *to, const cr_tensor *x, 
     int64_t shape[CR_MAX_DIMS];
     if (!along(op, x, axis, index, &p) || !cr_given(op, "the value", value)) return NULL;
     if (value->ndim) return cr_fail(CR_BAD_VALUE, op, "the value must have no axes: %s", cr_shape_text(value->ndim, value->shape).s), NULL;
+    const cr_status before = cr_error_status();
     cr_scope_begin();
     cr_tensor *line = line_for(x, index), *y = NULL;
     if (!line || cr_taken_shape(&p, x, line, shape, &n) != CR_OK) return cr_leave_with(to, NULL);
     if (cr_grad_enabled() && cr_requires_grad(value)) y = fill_chosen(to, x, &p, line, value);
     else y = cr_put(&p, to, x, line, cr_expand(cr_to(value, x->dtype, x->dev), n, shape));
-    return cr_leave_with(to, y);
+    return cr_named(op, before, cr_leave_with(to, y));
 }
 
 cr_tensor *cr_index_fill(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value) { return fill_along("index_fill", NULL, x, axis, index, value); }

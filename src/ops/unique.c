@@ -30,7 +30,7 @@ const cr_op cr_op_runs = {
     .no_grad = "runs are counted",
 };
 
-/* Where the rows go, (R): by the last column first, and every sort keeps what it finds equal in order. */
+/* The order that sorts the rows, (R): stable sorts by each column, the last column first. */
 static cr_tensor *order_of_rows(const cr_tensor *rows) {
     cr_tensor *order = NULL;
     for (int64_t c = rows->shape[1]; c-- > 0; ) {
@@ -85,7 +85,7 @@ static cr_tensor *unique(const char *op, const cr_tensor *x, int n, const int64_
     int64_t C = 1, to[CR_MAX_DIMS] = {a}, back[CR_MAX_DIMS], shape[CR_MAX_DIMS];
     for (int i = 0, next = 1; along && i < x->ndim; i++)
         if (i != a) { C *= x->shape[i]; to[next++] = i; }
-    if (!C) return cr_fail(CR_BAD_VALUE, op, "along axis %d of %s everything is empty", a, cr_shape_text(x->ndim, x->shape).s), NULL;
+    if (!C) return cr_fail(CR_BAD_VALUE, op, "the rows along axis %d of %s are empty", a, cr_shape_text(x->ndim, x->shape).s), NULL;
     bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
     const found f = find_rows(cr_reshape(along ? cr_permute(x, x->ndim, to) : x, CR_LIST(R, C)), consecutive, inverse, counts);
@@ -110,7 +110,7 @@ cr_tensor *cr_unique_consecutive(const cr_tensor *x, int n, const int64_t *axis,
     return unique("unique_consecutive", x, n, axis, true, inverse, counts);
 }
 
-/* ---- isin: those that are neither below nor above all of the others; NaN is in nothing */
+/* ---- isin: x is among the others where more of them are <= x than < x; NaN is in nothing */
 cr_tensor *cr_isin(const cr_tensor *x, const cr_tensor *others) {
     if (!cr_given("isin", "x", x) || !cr_given("isin", "the others", others)) return NULL;
     const cr_device *dev = x->flags & CR_FLAG_WEAK ? others->dev : x->dev;              /* a plain number goes where the other is */

@@ -43,7 +43,6 @@ static void var_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[0] = cast_to(mul(scale, sub(wide, mean)), x->dtype);
 }
 
-
 const cr_op cr_op_var = {
     .name = "var", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .saves = CR_SAVE_IN(0), .infer = var_infer, .forward = var_forward, .grad = var_grad,
 };

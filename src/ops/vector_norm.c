@@ -66,10 +66,10 @@ cr_tensor *cr_norm(const cr_tensor *x, double p, int n, const int64_t *axes, boo
     return cr_apply(&cr_op_vector_norm, 1, &x, &(cr_reduce_params){.mask = mask, .keepdim = keepdim, .p = p});
 }
 
-/* ---- of many tensors: what lies together goes to a device at once, and all is queued before the first sum is awaited */
+/* ---- the norm of many tensors: contiguous tensors of one device are one call, and all calls are queued before the first sum is read */
 static bool goes_along(const cr_tensor *t, const cr_device *dev) { return t->dev == dev && t->contiguous && dev->kernels->sum_squares; }
 
-/* The sum of squares of the first tensor and those that go along with it; *n: how many. */
+/* The sum of squares of the first tensor and the tensors of the same call; *n: how many. */
 static cr_tensor *joint_squares(const cr_tensor *const *x, int64_t *n) {
     const cr_device *dev = x[0]->dev;
     int64_t together = 0;
