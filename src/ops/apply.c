@@ -73,8 +73,7 @@ cr_status cr_sync_node(const cr_tensor *t) {
     return r ? r->sync_node((cr_tensor *)(uintptr_t)t) : CR_OK;
 }
 
-/* ---- prepare: a call's inputs as an array of borrowed handles that may be replaced, on the stack
- * unless an op takes many */
+/* ---- prepare: the inputs in an array of borrowed handles that may be replaced, on the stack if few */
 enum { FEW = 16 };
 typedef struct inputs { const cr_tensor *few[FEW], **list; bool scope; } inputs;
 
@@ -114,8 +113,7 @@ static cr_status check_inputs(const cr_call *c) {
     return CR_OK;
 }
 
-/* A plain number stays where it was made: elementwise kernels of every device read it from
- * there. */
+/* A plain number is not moved: elementwise kernels of every device read it on the host. */
 static bool is_number(const cr_call *c, const cr_tensor *t) {
     return c->op == &cr_op_elementwise && t->flags & CR_FLAG_WEAK && t->dev->host && !cr_in_graph(t);
 }
@@ -173,15 +171,12 @@ static bool lacks_kernel(const cr_call *c) {
 
 static cr_tensor *run_composite(const cr_call *c) {
     cr_scope_begin();
-    cr_tensor *out = c->op->composite(c);
-    if (out) cr_keep(out);
-    cr_scope_end();
-    return out;
+    return cr_leave(c->op->composite(c));
 }
 
 static bool may_record(const cr_tensor *out) { return recorder && !grad_disabled && cr_dtype_is_float(out->dtype); }
 
-/* The result's place: a view of the first input, or new storage. */
+/* The result: a view of the first input, or new storage. */
 static cr_tensor *make_out(const cr_call *c, const cr_meta *m) {
     if (!c->op->view) return cr_new_like(m, c->op->result_device ? c->op->result_device(c->params) : c->dev);
     cr_tensor *out = cr_tensor_alias(c->in[0], m);
@@ -208,7 +203,7 @@ static cr_status run_forward(const void *work) {
     return op->forward ? op->forward(w->call, w->out, w->aux) : CR_OK;         /* a view needs no kernel */
 }
 
-/* seen: the call with the inputs that the kernel reads. */
+/* seen: the call with the inputs as the kernel reads them. */
 static cr_status execute_op(const cr_call *c, const cr_call *seen, cr_tensor *out, cr_tensor *const aux[]) {
     const bool recorded = c->op->grad && may_record(out) && records(c);
     return execute(&(cr_run){
@@ -242,8 +237,7 @@ static cr_status execute_contiguous(const cr_call *c, cr_tensor *out, cr_tensor 
     return status;
 }
 
-/* Everything after the inputs are known to be usable.  kept: takes the auxiliary results, or
- * NULL. */
+/* The call once its inputs are checked and on one device.  kept: for the auxiliary results, or NULL. */
 static cr_tensor *run(cr_call *c, cr_tensor *kept[]) {
     cr_meta m, aux_meta[CR_MAX_AUX];
     cr_tensor *aux[CR_MAX_AUX] = {NULL};

@@ -125,7 +125,7 @@ static int number(parser *s) {
         n += end;
         s->at += end;
     }
-    if (starts_name(*s->at) || *s->at == '.') return wrong(s, s->at, "a number goes on strangely", "an operator, ')' or ';'");
+    if (starts_name(*s->at) || *s->at == '.') return wrong(s, s->at, "unexpected text after a number", "an operator, ')' or ';'");
     text[n] = 0;
     double k = strtod(text, NULL);
     if (k > DBL_MAX) return wrong(s, start, "a number out of range", "at most 1.79e308");
