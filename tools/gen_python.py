@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes what follows from python/src/api.def and src/ops/ops.def for the Python extension: its tables and its type stub.
+"""Writes the tables, the type stub and the list of names of the Python extension from python/src/api.def and src/ops/ops.def.
 
-use: tools/gen_python.py            write the files that changed
-     tools/gen_python.py --check    write nothing; name the files that are not current and exit with 1
+use: tools/gen_python.py                 write the files that changed: the type stub and the package's list of names
+     tools/gen_python.py --check         write nothing; name the files that are not current and exit with 1
+     tools/gen_python.py --tables FILE   write the tables of the extension; the build does this (cmake/python.cmake)
 
 A row becomes an Api; each file is one function of the list of them.
 """
@@ -216,7 +217,7 @@ def parameter_table(r: Api) -> str:
 
 
 def c_lines(rows: list[Api]) -> list[str]:
-    out = ["/* api.gen.c - made from api.def and ops.def by tools/gen_python.py: the entry of every function and method. */", '#include "extension.h"', "",
+    out = ["/* api.gen.c - the entry of every function and method, written by tools/gen_python.py from api.def and ops.def during the build. */", '#include "extension.h"', "",
            "#define CALL(f, e, self) static PyObject *f(PyObject *s, PyObject *const *v, Py_ssize_t n, PyObject *k) "
            "{ (void)s; return api_call(&e, self, v, n, k); }", "#define FAST (METH_FASTCALL | METH_KEYWORDS)", "#define AS(f) (PyCFunction)(void (*)(void))(f)",
            ""]
@@ -308,8 +309,11 @@ def package_lines(stub: list[str]) -> list[str]:
 
 def main() -> int:
     rows = read_all()
+    if sys.argv[1:2] == ["--tables"]:
+        Path(sys.argv[2]).write_text("\n".join(c_lines([r for r in rows if not r.overload])) + "\n")
+        return 0
     stub = stub_lines(rows)
-    files = {"python/src/api.gen.c": c_lines([r for r in rows if not r.overload]), "python/chainrule/_core.pyi": stub, PACKAGE: package_lines(stub)}
+    files = {"python/chainrule/_core.pyi": stub, PACKAGE: package_lines(stub)}
     texts = {f: "\n".join(lines) + "\n" for f, lines in files.items()}
     stale = [f for f, text in texts.items() if not (ROOT / f).exists() or (ROOT / f).read_text() != text]
     for f in stale:
