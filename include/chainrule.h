@@ -199,8 +199,8 @@ cr_tensor *cr_minimum(const cr_tensor *a, const cr_tensor *b);                  
 cr_tensor *cr_fmax(const cr_tensor *a, const cr_tensor *b);                       /* the larger, of a NaN and a number the number; the gradient of a tie is a's */
 cr_tensor *cr_fmin(const cr_tensor *a, const cr_tensor *b);                       /* the smaller, of a NaN and a number the number; the gradient of a tie is a's */
 cr_tensor *cr_clamp(const cr_tensor *x, double min, double max);                  /* min(max(x, min), max); gradient 1 at the bounds */
-cr_tensor *cr_clamp_min(const cr_tensor *x, const cr_tensor *low);                /* max(x, low); at the bound the gradient is x's */
-cr_tensor *cr_clamp_max(const cr_tensor *x, const cr_tensor *high);               /* min(x, high); at the bound the gradient is x's */
+cr_tensor *cr_clamp_min(const cr_tensor *x, const cr_tensor *min);                /* max(x, min); at the bound the gradient is x's */
+cr_tensor *cr_clamp_max(const cr_tensor *x, const cr_tensor *max);                /* min(x, max); at the bound the gradient is x's */
 cr_tensor *cr_neg(const cr_tensor *x);                                            /* -x */
 cr_tensor *cr_abs(const cr_tensor *x);                                            /* |x|; gradient 0 at 0 */
 cr_tensor *cr_nan_to_num(const cr_tensor *x, double nan, double posinf, double neginf); /* x, but other numbers for NaN and the infinities; their gradient is 0 */
@@ -212,9 +212,9 @@ cr_tensor *cr_reciprocal(const cr_tensor *x);                                   
 cr_tensor *cr_sqrt(const cr_tensor *x);                                           /* square root */
 cr_tensor *cr_rsqrt(const cr_tensor *x);                                          /* 1 / sqrt(x) */
 cr_tensor *cr_where(const cr_tensor *c, const cr_tensor *a, const cr_tensor *b);  /* a where c, else b; c is bool */
-cr_tensor *cr_lerp(const cr_tensor *a, const cr_tensor *b, const cr_tensor *w);   /* a + w (b - a) */
-cr_tensor *cr_addcmul(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double value); /* x + value a b */
-cr_tensor *cr_addcdiv(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double value); /* x + value a / b */
+cr_tensor *cr_lerp(const cr_tensor *a, const cr_tensor *end, const cr_tensor *weight); /* a + weight (end - a) */
+cr_tensor *cr_addcmul(const cr_tensor *x, const cr_tensor *tensor1, const cr_tensor *tensor2, double value); /* x + value tensor1 tensor2 */
+cr_tensor *cr_addcdiv(const cr_tensor *x, const cr_tensor *tensor1, const cr_tensor *tensor2, double value); /* x + value tensor1 / tensor2 */
 /* exponentials and logarithms */
 cr_tensor *cr_exp(const cr_tensor *x);                                            /* e^x */
 cr_tensor *cr_exp2(const cr_tensor *x);                                           /* 2^x */
@@ -249,7 +249,7 @@ cr_tensor *cr_erfc(const cr_tensor *x);                                         
 /* activations */
 cr_tensor *cr_sigmoid(const cr_tensor *x);                                        /* 1 / (1 + e^-x) */
 cr_tensor *cr_relu(const cr_tensor *x);                                           /* max(x, 0); gradient 0 at 0 */
-cr_tensor *cr_leaky_relu(const cr_tensor *x, double slope);                       /* x where x > 0, else slope x */
+cr_tensor *cr_leaky_relu(const cr_tensor *x, double negative_slope);              /* x where x > 0, else negative_slope x */
 cr_tensor *cr_elu(const cr_tensor *x, double alpha);                              /* x where x > 0, else alpha (e^x - 1) */
 cr_tensor *cr_selu(const cr_tensor *x);                                           /* 1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017) */
 cr_tensor *cr_celu(const cr_tensor *x, double alpha);                             /* x where x > 0, else alpha (e^(x / alpha) - 1) */
@@ -259,7 +259,7 @@ cr_tensor *cr_silu(const cr_tensor *x);                                         
 cr_tensor *cr_mish(const cr_tensor *x);                                           /* x tanh(softplus(x)) */
 cr_tensor *cr_softplus(const cr_tensor *x, double beta, double threshold);        /* log(1 + e^(beta x)) / beta; x where beta x > threshold */
 cr_tensor *cr_softsign(const cr_tensor *x);                                       /* x / (1 + |x|) */
-cr_tensor *cr_hardtanh(const cr_tensor *x, double min, double max);               /* min(max(x, min), max); gradient 0 at the bounds */
+cr_tensor *cr_hardtanh(const cr_tensor *x, double min_val, double max_val);       /* min(max(x, min_val), max_val); gradient 0 at the bounds */
 cr_tensor *cr_hardsigmoid(const cr_tensor *x);                                    /* min(max(x + 3, 0), 6) / 6 */
 cr_tensor *cr_hardswish(const cr_tensor *x);                                      /* x hardsigmoid(x) */
 cr_tensor *cr_relu6(const cr_tensor *x);                                          /* min(max(x, 0), 6) */

@@ -37,10 +37,6 @@ STUB = {
 SHADOWED = re.compile(r"\b(int|float|bool|str|dtype)\b")  # the module has dtypes, Tensor methods of these names: the stub says _int
 PYTHON_NAMES = {"left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift"}
 NOT_IN_PYTHON = {"gelu_tanh", "trunc_divide"}  # an argument of gelu, of div
-PARAMETERS = {  # PyTorch's names where they are not input, other
-    "leaky_relu": {"slope": "negative_slope"}, "hardtanh": {"min": "min_val", "max": "max_val"}, "lerp": {"b": "end", "w": "weight"},
-    "clamp_min": {"low": "min"}, "clamp_max": {"high": "max"}, "addcmul": {"a": "tensor1", "b": "tensor2"}, "addcdiv": {"a": "tensor1", "b": "tensor2"},
-}
 NUMBER_FIRST = {"mul", "remainder", "floor_divide", "xlogy", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"}  # f(2, x)
 NUMBERS_ONLY = {"mul", "floor_divide"}  # f(2, 3)
 NUMBER_ALLOWED = {"lerp": {"weight"}}  # ternaries take tensors, but for these
@@ -136,14 +132,13 @@ def elementwise_rows(taken: set[str]) -> list[Api]:
         name = PYTHON_NAMES.get(r.name, r.name)
         if r.name in NOT_IN_PYTHON or name in taken:
             continue
-        names = PARAMETERS.get(name, {})
         params = []
         for i, x in enumerate(r.inputs):
-            python = names.get(x, "input" if i == 0 else "other")
+            python = "input" if i == 0 else "other" if x == "b" and len(r.inputs) == 2 else x
             number = (len(r.inputs) == 2 or python in NUMBER_ALLOWED.get(name, set())) if i > 0 else name in NUMBER_FIRST
             params.append(Parameter(python, "Tensor | Number" if number else "Tensor", False, False, False, None))
         for x, default in r.params.items():
-            params.append(Parameter(names.get(x, x), "float", False, len(r.inputs) > 2, False, repr(default)))
+            params.append(Parameter(x, "float", False, len(r.inputs) > 2, False, repr(default)))
         n = len(r.inputs)
         numbers = [f"a[{n + i}].d" for i in range(len(r.params))]
         operands = [f"a[{i}].t" for i in range(n)]

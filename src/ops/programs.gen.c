@@ -296,49 +296,49 @@ static cr_program clamp_dx = {"clamp_bwd", "gradient of clamp with respect to x"
         2, 2, 1, 4, 1, clamp_dx_k, clamp_dx_code, {8}, 16, true, NULL, -1};
 static cr_gradient clamp_grad[] = {{&clamp_dx, 2, {0, 2}}};
 
-/* clamp_min(x, low) = MAX(x, low) */
+/* clamp_min(x, min) = MAX(x, min) */
 static const cr_instr clamp_min_code[] = {
-    {CR_OP_MAX, 0, 1, -1},            /* v0 = max x low */
+    {CR_OP_MAX, 0, 1, -1},            /* v0 = max x min */
 };
-/* clamp_min_bwd(x, low, g) = SEL(x >= low, g, K(0)) */
+/* clamp_min_bwd(x, min, g) = SEL(x >= min, g, K(0)) */
 static const double clamp_min_dx_k[] = {0.0};
 static const cr_instr clamp_min_dx_code[] = {
-    {CR_OP_GE, 0, 1, -1},             /* v0 = ge x low */
+    {CR_OP_GE, 0, 1, -1},             /* v0 = ge x min */
     {CR_OP_SEL, 4, 2, 3},             /* v1 = sel v0 g k0 */
 };
 static cr_program clamp_min_dx = {"clamp_min_bwd", "gradient of clamp_min with respect to x", CR_RULE_FLOAT,
         3, 0, 1, 2, 1, clamp_min_dx_k, clamp_min_dx_code, {5}, 17, true, NULL, -1};
-/* clamp_min_bwd(x, low, g) = SEL(x < low, g, K(0)) */
-static const double clamp_min_dlow_k[] = {0.0};
-static const cr_instr clamp_min_dlow_code[] = {
-    {CR_OP_LT, 0, 1, -1},             /* v0 = lt x low */
+/* clamp_min_bwd(x, min, g) = SEL(x < min, g, K(0)) */
+static const double clamp_min_dmin_k[] = {0.0};
+static const cr_instr clamp_min_dmin_code[] = {
+    {CR_OP_LT, 0, 1, -1},             /* v0 = lt x min */
     {CR_OP_SEL, 4, 2, 3},             /* v1 = sel v0 g k0 */
 };
-static cr_program clamp_min_dlow = {"clamp_min_bwd", "gradient of clamp_min with respect to low", CR_RULE_FLOAT,
-        3, 0, 1, 2, 1, clamp_min_dlow_k, clamp_min_dlow_code, {5}, 18, true, NULL, -1};
-static cr_gradient clamp_min_grad[] = {{&clamp_min_dx, 3, {0, 1, 3}}, {&clamp_min_dlow, 3, {0, 1, 3}}};
+static cr_program clamp_min_dmin = {"clamp_min_bwd", "gradient of clamp_min with respect to min", CR_RULE_FLOAT,
+        3, 0, 1, 2, 1, clamp_min_dmin_k, clamp_min_dmin_code, {5}, 18, true, NULL, -1};
+static cr_gradient clamp_min_grad[] = {{&clamp_min_dx, 3, {0, 1, 3}}, {&clamp_min_dmin, 3, {0, 1, 3}}};
 
-/* clamp_max(x, high) = MIN(x, high) */
+/* clamp_max(x, max) = MIN(x, max) */
 static const cr_instr clamp_max_code[] = {
-    {CR_OP_MIN, 0, 1, -1},            /* v0 = min x high */
+    {CR_OP_MIN, 0, 1, -1},            /* v0 = min x max */
 };
-/* clamp_max_bwd(x, high, g) = SEL(x <= high, g, K(0)) */
+/* clamp_max_bwd(x, max, g) = SEL(x <= max, g, K(0)) */
 static const double clamp_max_dx_k[] = {0.0};
 static const cr_instr clamp_max_dx_code[] = {
-    {CR_OP_LE, 0, 1, -1},             /* v0 = le x high */
+    {CR_OP_LE, 0, 1, -1},             /* v0 = le x max */
     {CR_OP_SEL, 4, 2, 3},             /* v1 = sel v0 g k0 */
 };
 static cr_program clamp_max_dx = {"clamp_max_bwd", "gradient of clamp_max with respect to x", CR_RULE_FLOAT,
         3, 0, 1, 2, 1, clamp_max_dx_k, clamp_max_dx_code, {5}, 19, true, NULL, -1};
-/* clamp_max_bwd(x, high, g) = SEL(x > high, g, K(0)) */
-static const double clamp_max_dhigh_k[] = {0.0};
-static const cr_instr clamp_max_dhigh_code[] = {
-    {CR_OP_GT, 0, 1, -1},             /* v0 = gt x high */
+/* clamp_max_bwd(x, max, g) = SEL(x > max, g, K(0)) */
+static const double clamp_max_dmax_k[] = {0.0};
+static const cr_instr clamp_max_dmax_code[] = {
+    {CR_OP_GT, 0, 1, -1},             /* v0 = gt x max */
     {CR_OP_SEL, 4, 2, 3},             /* v1 = sel v0 g k0 */
 };
-static cr_program clamp_max_dhigh = {"clamp_max_bwd", "gradient of clamp_max with respect to high", CR_RULE_FLOAT,
-        3, 0, 1, 2, 1, clamp_max_dhigh_k, clamp_max_dhigh_code, {5}, 20, true, NULL, -1};
-static cr_gradient clamp_max_grad[] = {{&clamp_max_dx, 3, {0, 1, 3}}, {&clamp_max_dhigh, 3, {0, 1, 3}}};
+static cr_program clamp_max_dmax = {"clamp_max_bwd", "gradient of clamp_max with respect to max", CR_RULE_FLOAT,
+        3, 0, 1, 2, 1, clamp_max_dmax_k, clamp_max_dmax_code, {5}, 20, true, NULL, -1};
+static cr_gradient clamp_max_grad[] = {{&clamp_max_dx, 3, {0, 1, 3}}, {&clamp_max_dmax, 3, {0, 1, 3}}};
 
 /* neg(x) = -x */
 static const cr_instr neg_code[] = {
@@ -532,94 +532,94 @@ static cr_program where_db = {"where_bwd", "gradient of where with respect to b"
         2, 0, 1, 1, 1, where_db_k, where_db_code, {3}, 34, true, NULL, -1};
 static cr_gradient where_grad[] = {{NULL, 0, {0}}, {&where_da, 2, {0, 4}}, {&where_db, 2, {0, 4}}};
 
-/* lerp(a, b, w) = SEL(ABS(w) < K(0.5), a + w * (b - a), b - (b - a) * (K(1) - w)) */
+/* lerp(a, end, weight) = SEL(ABS(weight) < K(0.5), a + weight * (end - a), end - (end - a) * (K(1) - weight)) */
 static const double lerp_k[] = {0.5, 1.0};
 static const cr_instr lerp_code[] = {
-    {CR_OP_ABS, 2, -1, -1},           /* v0 = abs w */
+    {CR_OP_ABS, 2, -1, -1},           /* v0 = abs weight */
     {CR_OP_LT, 5, 3, -1},             /* v1 = lt v0 k0 */
-    {CR_OP_SUB, 1, 0, -1},            /* v2 = sub b a */
-    {CR_OP_MUL, 2, 7, -1},            /* v3 = mul w v2 */
+    {CR_OP_SUB, 1, 0, -1},            /* v2 = sub end a */
+    {CR_OP_MUL, 2, 7, -1},            /* v3 = mul weight v2 */
     {CR_OP_ADD, 0, 8, -1},            /* v4 = add a v3 */
-    {CR_OP_SUB, 4, 2, -1},            /* v5 = sub k1 w */
+    {CR_OP_SUB, 4, 2, -1},            /* v5 = sub k1 weight */
     {CR_OP_MUL, 7, 10, -1},           /* v6 = mul v2 v5 */
-    {CR_OP_SUB, 1, 11, -1},           /* v7 = sub b v6 */
+    {CR_OP_SUB, 1, 11, -1},           /* v7 = sub end v6 */
     {CR_OP_SEL, 6, 9, 12},            /* v8 = sel v1 v4 v7 */
 };
-/* lerp_bwd(w, g) = g * (K(1) - w) */
+/* lerp_bwd(weight, g) = g * (K(1) - weight) */
 static const double lerp_da_k[] = {1.0};
 static const cr_instr lerp_da_code[] = {
-    {CR_OP_SUB, 2, 0, -1},            /* v0 = sub k0 w */
+    {CR_OP_SUB, 2, 0, -1},            /* v0 = sub k0 weight */
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
 static cr_program lerp_da = {"lerp_bwd", "gradient of lerp with respect to a", CR_RULE_FLOAT,
         2, 0, 1, 2, 1, lerp_da_k, lerp_da_code, {4}, 36, true, NULL, -1};
-/* lerp_bwd(w, g) = g * w */
-static const cr_instr lerp_db_code[] = {
-    {CR_OP_MUL, 1, 0, -1},            /* v0 = mul g w */
+/* lerp_bwd(weight, g) = g * weight */
+static const cr_instr lerp_dend_code[] = {
+    {CR_OP_MUL, 1, 0, -1},            /* v0 = mul g weight */
 };
-static cr_program lerp_db = {"lerp_bwd", "gradient of lerp with respect to b", CR_RULE_FLOAT,
-        2, 0, 0, 1, 1, NULL, lerp_db_code, {2}, -1, true, NULL, -1};
-/* lerp_bwd(a, b, g) = g * (b - a) */
-static const cr_instr lerp_dw_code[] = {
-    {CR_OP_SUB, 1, 0, -1},            /* v0 = sub b a */
+static cr_program lerp_dend = {"lerp_bwd", "gradient of lerp with respect to end", CR_RULE_FLOAT,
+        2, 0, 0, 1, 1, NULL, lerp_dend_code, {2}, -1, true, NULL, -1};
+/* lerp_bwd(a, end, g) = g * (end - a) */
+static const cr_instr lerp_dweight_code[] = {
+    {CR_OP_SUB, 1, 0, -1},            /* v0 = sub end a */
     {CR_OP_MUL, 2, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program lerp_dw = {"lerp_bwd", "gradient of lerp with respect to w", CR_RULE_FLOAT,
-        3, 0, 0, 2, 1, NULL, lerp_dw_code, {4}, 37, true, NULL, -1};
-static cr_gradient lerp_grad[] = {{&lerp_da, 2, {2, 4}}, {&lerp_db, 2, {2, 4}}, {&lerp_dw, 3, {0, 1, 4}}};
+static cr_program lerp_dweight = {"lerp_bwd", "gradient of lerp with respect to weight", CR_RULE_FLOAT,
+        3, 0, 0, 2, 1, NULL, lerp_dweight_code, {4}, 37, true, NULL, -1};
+static cr_gradient lerp_grad[] = {{&lerp_da, 2, {2, 4}}, {&lerp_dend, 2, {2, 4}}, {&lerp_dweight, 3, {0, 1, 4}}};
 
-/* addcmul(x, a, b, value) = x + value * a * b */
+/* addcmul(x, tensor1, tensor2, value) = x + value * tensor1 * tensor2 */
 static const cr_instr addcmul_code[] = {
-    {CR_OP_MUL, 3, 1, -1},            /* v0 = mul value a */
-    {CR_OP_MUL, 4, 2, -1},            /* v1 = mul v0 b */
+    {CR_OP_MUL, 3, 1, -1},            /* v0 = mul value tensor1 */
+    {CR_OP_MUL, 4, 2, -1},            /* v1 = mul v0 tensor2 */
     {CR_OP_ADD, 0, 5, -1},            /* v2 = add x v1 */
 };
 /* addcmul_bwd(g, value) = g */
 static cr_program addcmul_dx = {"addcmul_bwd", "gradient of addcmul with respect to x", CR_RULE_FLOAT,
         1, 1, 0, 0, 1, NULL, NULL, {0}, -1, true, NULL, -1};
-/* addcmul_bwd(b, g, value) = g * (value * b) */
-static const cr_instr addcmul_da_code[] = {
-    {CR_OP_MUL, 2, 0, -1},            /* v0 = mul value b */
+/* addcmul_bwd(tensor2, g, value) = g * (value * tensor2) */
+static const cr_instr addcmul_dtensor1_code[] = {
+    {CR_OP_MUL, 2, 0, -1},            /* v0 = mul value tensor2 */
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program addcmul_da = {"addcmul_bwd", "gradient of addcmul with respect to a", CR_RULE_FLOAT,
-        2, 1, 0, 2, 1, NULL, addcmul_da_code, {4}, 39, true, NULL, -1};
-/* addcmul_bwd(a, g, value) = g * (value * a) */
-static const cr_instr addcmul_db_code[] = {
-    {CR_OP_MUL, 2, 0, -1},            /* v0 = mul value a */
+static cr_program addcmul_dtensor1 = {"addcmul_bwd", "gradient of addcmul with respect to tensor1", CR_RULE_FLOAT,
+        2, 1, 0, 2, 1, NULL, addcmul_dtensor1_code, {4}, 39, true, NULL, -1};
+/* addcmul_bwd(tensor1, g, value) = g * (value * tensor1) */
+static const cr_instr addcmul_dtensor2_code[] = {
+    {CR_OP_MUL, 2, 0, -1},            /* v0 = mul value tensor1 */
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program addcmul_db = {"addcmul_bwd", "gradient of addcmul with respect to b", CR_RULE_FLOAT,
-        2, 1, 0, 2, 1, NULL, addcmul_db_code, {4}, 40, true, NULL, -1};
-static cr_gradient addcmul_grad[] = {{&addcmul_dx, 1, {4}}, {&addcmul_da, 2, {2, 4}}, {&addcmul_db, 2, {1, 4}}};
+static cr_program addcmul_dtensor2 = {"addcmul_bwd", "gradient of addcmul with respect to tensor2", CR_RULE_FLOAT,
+        2, 1, 0, 2, 1, NULL, addcmul_dtensor2_code, {4}, 40, true, NULL, -1};
+static cr_gradient addcmul_grad[] = {{&addcmul_dx, 1, {4}}, {&addcmul_dtensor1, 2, {2, 4}}, {&addcmul_dtensor2, 2, {1, 4}}};
 
-/* addcdiv(x, a, b, value) = x + value * a / b */
+/* addcdiv(x, tensor1, tensor2, value) = x + value * tensor1 / tensor2 */
 static const cr_instr addcdiv_code[] = {
-    {CR_OP_MUL, 3, 1, -1},            /* v0 = mul value a */
-    {CR_OP_DIV, 4, 2, -1},            /* v1 = div v0 b */
+    {CR_OP_MUL, 3, 1, -1},            /* v0 = mul value tensor1 */
+    {CR_OP_DIV, 4, 2, -1},            /* v1 = div v0 tensor2 */
     {CR_OP_ADD, 0, 5, -1},            /* v2 = add x v1 */
 };
 /* addcdiv_bwd(g, value) = g */
 static cr_program addcdiv_dx = {"addcdiv_bwd", "gradient of addcdiv with respect to x", CR_RULE_FLOAT,
         1, 1, 0, 0, 1, NULL, NULL, {0}, -1, true, NULL, -1};
-/* addcdiv_bwd(b, g, value) = g * (value / b) */
-static const cr_instr addcdiv_da_code[] = {
-    {CR_OP_DIV, 2, 0, -1},            /* v0 = div value b */
+/* addcdiv_bwd(tensor2, g, value) = g * (value / tensor2) */
+static const cr_instr addcdiv_dtensor1_code[] = {
+    {CR_OP_DIV, 2, 0, -1},            /* v0 = div value tensor2 */
     {CR_OP_MUL, 1, 3, -1},            /* v1 = mul g v0 */
 };
-static cr_program addcdiv_da = {"addcdiv_bwd", "gradient of addcdiv with respect to a", CR_RULE_FLOAT,
-        2, 1, 0, 2, 1, NULL, addcdiv_da_code, {4}, 42, true, NULL, -1};
-/* addcdiv_bwd(a, b, g, value) = -g * (value * (a / b / b)) */
-static const cr_instr addcdiv_db_code[] = {
+static cr_program addcdiv_dtensor1 = {"addcdiv_bwd", "gradient of addcdiv with respect to tensor1", CR_RULE_FLOAT,
+        2, 1, 0, 2, 1, NULL, addcdiv_dtensor1_code, {4}, 42, true, NULL, -1};
+/* addcdiv_bwd(tensor1, tensor2, g, value) = -g * (value * (tensor1 / tensor2 / tensor2)) */
+static const cr_instr addcdiv_dtensor2_code[] = {
     {CR_OP_NEG, 2, -1, -1},           /* v0 = neg g */
-    {CR_OP_DIV, 0, 1, -1},            /* v1 = div a b */
-    {CR_OP_DIV, 5, 1, -1},            /* v2 = div v1 b */
+    {CR_OP_DIV, 0, 1, -1},            /* v1 = div tensor1 tensor2 */
+    {CR_OP_DIV, 5, 1, -1},            /* v2 = div v1 tensor2 */
     {CR_OP_MUL, 3, 6, -1},            /* v3 = mul value v2 */
     {CR_OP_MUL, 4, 7, -1},            /* v4 = mul v0 v3 */
 };
-static cr_program addcdiv_db = {"addcdiv_bwd", "gradient of addcdiv with respect to b", CR_RULE_FLOAT,
-        3, 1, 0, 5, 1, NULL, addcdiv_db_code, {8}, 43, true, NULL, -1};
-static cr_gradient addcdiv_grad[] = {{&addcdiv_dx, 1, {4}}, {&addcdiv_da, 2, {2, 4}}, {&addcdiv_db, 3, {1, 2, 4}}};
+static cr_program addcdiv_dtensor2 = {"addcdiv_bwd", "gradient of addcdiv with respect to tensor2", CR_RULE_FLOAT,
+        3, 1, 0, 5, 1, NULL, addcdiv_dtensor2_code, {8}, 43, true, NULL, -1};
+static cr_gradient addcdiv_grad[] = {{&addcdiv_dx, 1, {4}}, {&addcdiv_dtensor1, 2, {2, 4}}, {&addcdiv_dtensor2, 3, {1, 2, 4}}};
 
 /* exp(x) = EXP(x) */
 static const cr_instr exp_code[] = {
@@ -1175,18 +1175,18 @@ static cr_program relu_dx = {"relu_bwd", "gradient of relu with respect to x", C
         2, 0, 1, 2, 1, relu_dx_k, relu_dx_code, {4}, 84, true, NULL, -1};
 static cr_gradient relu_grad[] = {{&relu_dx, 2, {1, 2}}};
 
-/* leaky_relu(x, slope) = SEL(x > K(0), x, x * slope) */
+/* leaky_relu(x, negative_slope) = SEL(x > K(0), x, x * negative_slope) */
 static const double leaky_relu_k[] = {0.0};
 static const cr_instr leaky_relu_code[] = {
     {CR_OP_GT, 0, 2, -1},             /* v0 = gt x k0 */
-    {CR_OP_MUL, 0, 1, -1},            /* v1 = mul x slope */
+    {CR_OP_MUL, 0, 1, -1},            /* v1 = mul x negative_slope */
     {CR_OP_SEL, 3, 0, 4},             /* v2 = sel v0 x v1 */
 };
-/* leaky_relu_bwd(x, g, slope) = SEL(x > K(0), g, g * slope) */
+/* leaky_relu_bwd(x, g, negative_slope) = SEL(x > K(0), g, g * negative_slope) */
 static const double leaky_relu_dx_k[] = {0.0};
 static const cr_instr leaky_relu_dx_code[] = {
     {CR_OP_GT, 0, 3, -1},             /* v0 = gt x k0 */
-    {CR_OP_MUL, 1, 2, -1},            /* v1 = mul g slope */
+    {CR_OP_MUL, 1, 2, -1},            /* v1 = mul g negative_slope */
     {CR_OP_SEL, 4, 1, 5},             /* v2 = sel v0 g v1 */
 };
 static cr_program leaky_relu_dx = {"leaky_relu_bwd", "gradient of leaky_relu with respect to x", CR_RULE_FLOAT,
@@ -1422,16 +1422,16 @@ static cr_program softsign_dx = {"softsign_bwd", "gradient of softsign with resp
         2, 0, 1, 4, 1, softsign_dx_k, softsign_dx_code, {6}, 104, true, NULL, -1};
 static cr_gradient softsign_grad[] = {{&softsign_dx, 2, {0, 2}}};
 
-/* hardtanh(x, min, max) = MIN(MAX(x, min), max) */
+/* hardtanh(x, min_val, max_val) = MIN(MAX(x, min_val), max_val) */
 static const cr_instr hardtanh_code[] = {
-    {CR_OP_MAX, 0, 1, -1},            /* v0 = max x min */
-    {CR_OP_MIN, 3, 2, -1},            /* v1 = min v0 max */
+    {CR_OP_MAX, 0, 1, -1},            /* v0 = max x min_val */
+    {CR_OP_MIN, 3, 2, -1},            /* v1 = min v0 max_val */
 };
-/* hardtanh_bwd(x, g, min, max) = SEL(x <= min, K(0), SEL(x >= max, K(0), g)) */
+/* hardtanh_bwd(x, g, min_val, max_val) = SEL(x <= min_val, K(0), SEL(x >= max_val, K(0), g)) */
 static const double hardtanh_dx_k[] = {0.0};
 static const cr_instr hardtanh_dx_code[] = {
-    {CR_OP_LE, 0, 2, -1},             /* v0 = le x min */
-    {CR_OP_GE, 0, 3, -1},             /* v1 = ge x max */
+    {CR_OP_LE, 0, 2, -1},             /* v0 = le x min_val */
+    {CR_OP_GE, 0, 3, -1},             /* v1 = ge x max_val */
     {CR_OP_SEL, 6, 4, 1},             /* v2 = sel v1 k0 g */
     {CR_OP_SEL, 5, 4, 7},             /* v3 = sel v0 k0 v2 */
 };
@@ -2070,9 +2070,9 @@ cr_program cr_rows[CR_ROW_COUNT] = {
         2, 0, 0, 5, 1, NULL, fmin_code, {6}, 12, true, fmin_grad, -1},
     [CR_ROW_CLAMP] = {"clamp", "min(max(x, min), max); gradient 1 at the bounds", CR_RULE_NUMBER,
         1, 2, 0, 2, 1, NULL, clamp_code, {4}, 15, true, clamp_grad, -1},
-    [CR_ROW_CLAMP_MIN] = {"clamp_min", "max(x, low); at the bound the gradient is x's", CR_RULE_NUMBER,
+    [CR_ROW_CLAMP_MIN] = {"clamp_min", "max(x, min); at the bound the gradient is x's", CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, clamp_min_code, {2}, -1, true, clamp_min_grad, -1},
-    [CR_ROW_CLAMP_MAX] = {"clamp_max", "min(x, high); at the bound the gradient is x's", CR_RULE_NUMBER,
+    [CR_ROW_CLAMP_MAX] = {"clamp_max", "min(x, max); at the bound the gradient is x's", CR_RULE_NUMBER,
         2, 0, 0, 1, 1, NULL, clamp_max_code, {2}, -1, true, clamp_max_grad, -1},
     [CR_ROW_NEG] = {"neg", "-x", CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, neg_code, {1}, -1, true, neg_grad, -1},
@@ -2096,11 +2096,11 @@ cr_program cr_rows[CR_ROW_COUNT] = {
         1, 0, 0, 1, 1, NULL, rsqrt_code, {1}, -1, true, rsqrt_grad, -1},
     [CR_ROW_WHERE] = {"where", "a where c, else b; c is bool", CR_RULE_WHERE,
         3, 0, 0, 1, 1, NULL, where_code, {3}, -1, true, where_grad, -1},
-    [CR_ROW_LERP] = {"lerp", "a + w (b - a)", CR_RULE_FLOAT,
+    [CR_ROW_LERP] = {"lerp", "a + weight (end - a)", CR_RULE_FLOAT,
         3, 0, 2, 9, 1, lerp_k, lerp_code, {13}, 35, true, lerp_grad, -1},
-    [CR_ROW_ADDCMUL] = {"addcmul", "x + value a b", CR_RULE_NUMBER,
+    [CR_ROW_ADDCMUL] = {"addcmul", "x + value tensor1 tensor2", CR_RULE_NUMBER,
         3, 1, 0, 3, 1, NULL, addcmul_code, {6}, 38, true, addcmul_grad, -1},
-    [CR_ROW_ADDCDIV] = {"addcdiv", "x + value a / b", CR_RULE_FLOAT,
+    [CR_ROW_ADDCDIV] = {"addcdiv", "x + value tensor1 / tensor2", CR_RULE_FLOAT,
         3, 1, 0, 3, 1, NULL, addcdiv_code, {6}, 41, true, addcdiv_grad, -1},
     [CR_ROW_EXP] = {"exp", "e^x", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, exp_code, {1}, -1, true, exp_grad, -1},
@@ -2164,7 +2164,7 @@ cr_program cr_rows[CR_ROW_COUNT] = {
         1, 0, 0, 1, 1, NULL, sigmoid_code, {1}, -1, true, sigmoid_grad, -1},
     [CR_ROW_RELU] = {"relu", "max(x, 0); gradient 0 at 0", CR_RULE_NUMBER,
         1, 0, 1, 1, 1, relu_k, relu_code, {2}, 83, true, relu_grad, -1},
-    [CR_ROW_LEAKY_RELU] = {"leaky_relu", "x where x > 0, else slope x", CR_RULE_FLOAT,
+    [CR_ROW_LEAKY_RELU] = {"leaky_relu", "x where x > 0, else negative_slope x", CR_RULE_FLOAT,
         1, 1, 1, 3, 1, leaky_relu_k, leaky_relu_code, {5}, 85, true, leaky_relu_grad, -1},
     [CR_ROW_ELU] = {"elu", "x where x > 0, else alpha (e^x - 1)", CR_RULE_FLOAT,
         1, 1, 1, 4, 1, elu_k, elu_code, {6}, 87, true, elu_grad, -1},
@@ -2184,7 +2184,7 @@ cr_program cr_rows[CR_ROW_COUNT] = {
         1, 2, 1, 10, 1, softplus_k, softplus_code, {13}, 101, true, softplus_grad, -1},
     [CR_ROW_SOFTSIGN] = {"softsign", "x / (1 + |x|)", CR_RULE_FLOAT,
         1, 0, 1, 3, 1, softsign_k, softsign_code, {4}, 103, true, softsign_grad, -1},
-    [CR_ROW_HARDTANH] = {"hardtanh", "min(max(x, min), max); gradient 0 at the bounds", CR_RULE_NUMBER,
+    [CR_ROW_HARDTANH] = {"hardtanh", "min(max(x, min_val), max_val); gradient 0 at the bounds", CR_RULE_NUMBER,
         1, 2, 0, 2, 1, NULL, hardtanh_code, {4}, 105, true, hardtanh_grad, -1},
     [CR_ROW_HARDSIGMOID] = {"hardsigmoid", "min(max(x + 3, 0), 6) / 6", CR_RULE_FLOAT,
         1, 0, 3, 4, 1, hardsigmoid_k, hardsigmoid_code, {7}, 107, true, hardsigmoid_grad, -1},
