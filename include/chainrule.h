@@ -323,6 +323,8 @@ cr_tensor *cr_program_apply_(const cr_program *p, cr_tensor *x, int n, const cr_
 cr_status   cr_program_update(const cr_program *p, int64_t count, cr_tensor *const *out,
                               const cr_tensor *const *in, const double *params);
                                                            /* count tensors at once, in place, no gradient: out[i * results + r], in[i * inputs + k] */
+cr_status   cr_program_params(const cr_program *p, int n, const char *const *names, const double *values, double *params);
+                                                           /* an update's params from n named options of an optimizer: "lr", "beta1", "t", ... (docs/ops.md) */
 cr_status   cr_program_update_product(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params,
                                       int input, const cr_tensor *a, const cr_tensor *b, bool *taken);
                                                            /* one set, whose input `input` is the product a b, computed piece by piece: in[input] is any tensor of its shape and dtype;
@@ -642,6 +644,8 @@ typedef struct cr_optim_options {
 } cr_optim_options;
 cr_optim_options cr_optim_defaults(cr_optim_kind kind);    /* PyTorch's for each kind; Lion: lr 1e-4, betas 0.9, 0.99 */
                                                            /* CR_MUON: for (M, N) parameters, lr times 0.2 sqrt(max(M, N)); AdamW for the others */
+cr_tensor  *cr_newton_schulz(const cr_tensor *x, const double abc[3], double eps, int steps);   /* (M, N): its singular vectors, singular values near 1 */
+                                                           /* x / max(|x|, eps), then x <- a x + (b A + c A A) x, A = x x^T: Muon's step */
 cr_tensor  *cr_zeros_offloaded(const cr_tensor *like, cr_dtype dt);      /* of its shape, for its device, in host memory that the device's kernels reach, slowly (CUDA); devices of the host: cr_zeros; others refuse */
 cr_optim   *cr_optim_new(const cr_params *p, const cr_optim_options *o);
 cr_status   cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o);     /* one more parameter group */

@@ -212,7 +212,7 @@ def parameter_table(r: Api) -> str:
 
 
 def c_lines(rows: list[Api]) -> list[str]:
-    out = ["/* api.gen.c - the entry of every function and method, written by tools/gen_python.py from api.def and ops.def during the build. */", '#include "extension.h"', "",
+    out = ["/* api.gen.c - the entry of every function and method; tools/gen_python.py writes it during the build. */", '#include "extension.h"', "",
            "#define CALL(f, e, self) static PyObject *f(PyObject *s, PyObject *const *v, Py_ssize_t n, PyObject *k) "
            "{ (void)s; return api_call(&e, self, v, n, k); }", "#define FAST (METH_FASTCALL | METH_KEYWORDS)", "#define AS(f) (PyCFunction)(void (*)(void))(f)",
            ""]

@@ -62,19 +62,17 @@ static cr_status update(const cr_program *p, int64_t count, int n_out, int n_in,
     return bad;
 }
 
-static bool fill_numbers(PyObject *given, int n, double *numbers) {
-    PyObject *items = PySequence_Tuple(given);
-    bool ok = items;
-    if (ok && PyTuple_Size(items) != n) {
-        PyErr_Format(PyExc_ValueError, "_update(): %zd numbers for %d", PyTuple_Size(items), n);
-        ok = false;
+/* {name: number} into names, which borrow from the dict, and values. */
+static int fill_options(PyObject *given, int most, const char **names, double *values) {
+    PyObject *name, *value;
+    int n = 0;
+    if (!PyDict_Check(given)) return raise_type(given, "_update(): the options must be a dict, not"), -1;
+    for (Py_ssize_t at = 0; n < most && PyDict_Next(given, &at, &name, &value); n++) {
+        names[n] = PyUnicode_AsUTF8AndSize(name, NULL);
+        values[n] = names[n] ? PyFloat_AsDouble(value) : -1;
+        if (values[n] == -1 && PyErr_Occurred()) return -1;
     }
-    for (int i = 0; ok && i < n; i++) {
-        numbers[i] = PyFloat_AsDouble(PyTuple_GetItem(items, i));
-        ok = numbers[i] != -1 || !PyErr_Occurred();
-    }
-    Py_XDECREF(items);
-    return ok;
+    return n;
 }
 
 PyObject *api__total_norm(const arg *a) {
@@ -84,21 +82,29 @@ PyObject *api__total_norm(const arg *a) {
     return bad == CR_OK ? PyFloat_FromDouble(norm) : raise_error();
 }
 
-/* (name, outputs, inputs, numbers) */
+/* (name, outputs, inputs, options) */
 PyObject *api__update(const arg *a) {
-    enum { MOST = 32 };                              /* more numbers than any update has */
-    double numbers[MOST];
-    int n_out = 0, n_number = 0;
+    enum { MOST = 32 };                              /* more options and params than any update has */
+    const char *names[MOST];
+    double values[MOST], params[MOST];
+    int n_out = 0;
     const cr_program *p = cr_program_find(a[0].s);
-    const int n_in = p ? cr_program_inputs(p, &n_out, &n_number) : 0;
+    const int n_in = p ? cr_program_inputs(p, &n_out, NULL) : 0;
     if (!p) return raise_error();
     const int64_t count = a[1].list.n / n_out;
-    if (n_number > MOST || count * n_out != a[1].list.n || count * n_in != a[2].list.n)
-        return PyErr_Format(PyExc_ValueError, "_update(): '%s' has %d results and %d inputs: %d and %d tensors are no whole sets", a[0].s, n_out, n_in, a[1].list.n, a[2].list.n);
-    if (!fill_numbers(a[3].o, n_number, numbers)) return NULL;
-    cr_status bad;
-    WITHOUT_GIL(bad = update(p, count, n_out, n_in, &a[1], &a[2], numbers));
-    return done(bad);
+    if (count * n_out != a[1].list.n || count * n_in != a[2].list.n)
+        return PyErr_Format(PyExc_ValueError, "_update(): '%s' has %d results and %d inputs: %d and %d tensors are no whole sets",
+                            a[0].s, n_out, n_in, a[1].list.n, a[2].list.n);
+    const int n = fill_options(a[3].o, MOST, names, values);
+    if (n < 0) return NULL;
+    cr_status status = cr_program_params(p, n, names, values, params);
+    if (status == CR_OK) WITHOUT_GIL(status = update(p, count, n_out, n_in, &a[1], &a[2], params));
+    return done(status);
+}
+
+/* (input, coefficients, eps, steps) */
+cr_tensor *api__newton_schulz(const arg *a) {
+    return cr_newton_schulz(a[0].t, (double[]){a[1].d, a[2].d, a[3].d}, a[4].d, axis(a[5].i));
 }
 
 /* (input, type, requires_grad) */

@@ -4,39 +4,44 @@
 
 #include <math.h>
 
-/* x <- a x + (b A + c A A) x,  A = x x^T.  The coefficients of the source above: the largest slope at 0 for which singular values
- * in (0, 1] end up in about (0.7, 1.2). */
-static const double A = 3.4445, B = -4.7750, C = 2.0315;
-enum { STEPS = 5 };
+#include "../core/status.h"
 
 static cr_tensor *combine(const cr_tensor *x, double a, const cr_tensor *y, double b) {
     return cr_add(cr_mul_scalar(x, a), cr_mul_scalar(y, b));
 }
 
-static cr_tensor *iterate(const cr_tensor *x) {
+/* x <- a x + (b A + c A A) x,  A = x x^T */
+static cr_tensor *iterate(const cr_tensor *x, const double abc[3]) {
     cr_scope_begin();
     cr_tensor *gram = cr_matmul(x, cr_transpose(x, 0, 1));
-    cr_tensor *polynomial = combine(gram, B, cr_matmul(gram, gram), C);
-    cr_tensor *y = combine(x, A, cr_matmul(polynomial, x), 1);
+    cr_tensor *polynomial = combine(gram, abc[1], cr_matmul(gram, gram), abc[2]);
+    cr_tensor *y = combine(x, abc[0], cr_matmul(polynomial, x), 1);
     if (y) cr_keep(y);
     cr_scope_end();
     return y;
 }
 
-/* The products are (m, m) for the smaller side m: a tall matrix is worked on transposed.  f32, and f64 for f64; torch.optim.Muon
+/* The products are (m, m) for the smaller side m: a tall matrix is transposed first.  f32, and f64 for f64; torch.optim.Muon
  * rounds to bf16 here. */
-cr_tensor *cr_muon_orthogonal(const cr_tensor *u) {
+cr_tensor *cr_newton_schulz(const cr_tensor *u, const double abc[3], double eps, int steps) {
+    static const char op[] = "newton_schulz";
+    if (cr_lacks(op, "x", u)) return NULL;
+    if (!abc) return cr_fail_null(op, "the coefficients"), NULL;
+    if (cr_ndim(u) != 2) return cr_fail(CR_BAD_VALUE, op, "needs a matrix, got %d axes", cr_ndim(u)), NULL;
     const bool tall = cr_size(u, 0) > cr_size(u, 1);
     cr_scope_begin();
     const cr_tensor *norm = cr_sqrt(cr_sum(cr_square(u), CR_ALL, false));
-    cr_tensor *x = cr_div(u, cr_maximum(norm, cr_scalar(1e-7)));                        /* singular values at most 1 */
+    cr_tensor *x = cr_div(u, cr_maximum(norm, cr_scalar(eps)));                         /* singular values at most 1 */
     if (tall) x = cr_transpose(x, 0, 1);
-    for (int i = 0; i < STEPS; i++) x = iterate(x);
+    for (int i = 0; i < steps; i++) x = iterate(x, abc);
     if (tall) x = cr_transpose(x, 0, 1);
     if (x) cr_keep(x);
     cr_scope_end();
     return x;
 }
+
+/* The coefficients of the source above: the largest slope at 0 for which singular values in (0, 1] end up in about (0.7, 1.2). */
+cr_tensor *cr_muon_orthogonal(const cr_tensor *u) { return cr_newton_schulz(u, (double[]){3.4445, -4.7750, 2.0315}, 1e-7, 5); }
 
 /* An orthogonal step has a root mean square of sqrt(min / (M N)) = 1 / sqrt(max): times 0.2 sqrt(max) it is as large as AdamW's
  * (Liu et al. 2025, "Muon is scalable for LLM training", https://arxiv.org/abs/2502.16982), so that one lr serves both kinds. */

@@ -183,18 +183,18 @@ static cr_status prepare(cr_optim *opt) {
     return CR_OK;
 }
 
-/* The params of s's rule at its next step: in double, on the host.  Adam's bias corrections are in step and eps:
- * lr (n / (1 - b1^t)) / (sqrt(w) / root + e) = (lr root / (1 - b1^t)) n / (sqrt(w) + e root),  root = sqrt(1 - b2^t) */
-static void numbers_for(const cr_optim *opt, const slot *s, double out[MAX_NUMBERS]) {
+/* The params of update r at the next step of s: ops.def has the formulas (OPTIONS). */
+static cr_status params_for(const cr_optim *opt, const slot *s, rule r, double params[MAX_NUMBERS]) {
     const cr_optim_options *o = &opt->options[s->group];
-    const double decay = s->decays ? o->weight_decay : 0, keep = 1 - o->lr * decay, t = (double)(s->steps + 1);
-    const double b1 = o->beta1, b2 = o->beta2, root = sqrt(1 - pow(b2, t));
-    const double g = opt->scale, c1 = (1 - b1) * g, c2 = 1 - b2;
-    const double adam[MAX_NUMBERS] = {o->lr * root / (1 - pow(b1, t)), o->eps * root, decay, b1, 1 - b1, b2, c2, g};
-    const double adamw[MAX_NUMBERS] = {adam[0], adam[1], keep, b1, c1, b2, c2 * g * g};
-    const double lion[MAX_NUMBERS] = {o->lr, keep, b1, c1, b2, c2 * g};
-    const double sgd[MAX_NUMBERS] = {o->lr, decay, g, o->momentum};
-    memcpy(out, s->rule == LION ? lion : s->rule == ADAM ? adam : s->rule == ADAMW ? adamw : sgd, sizeof adam);
+    const struct { const char *name; double value; } options[] = {
+        {"lr", o->lr}, {"weight_decay", s->decays ? o->weight_decay : 0}, {"beta1", o->beta1}, {"beta2", o->beta2}, {"eps", o->eps},
+        {"momentum", o->momentum}, {"dampening", 0}, {"scale", opt->scale}, {"t", (double)(s->steps + 1)},
+        {"ratio", r == MUON_APPLY ? cr_muon_scale(s->p) : 1}};
+    enum { COUNT = sizeof options / sizeof *options };
+    const char *names[COUNT];
+    double values[COUNT];
+    for (int i = 0; i < COUNT; i++) { names[i] = options[i].name; values[i] = options[i].value; }
+    return cr_program_params(cr_program_find(rules[r].name), COUNT, names, values, params);
 }
 
 static const cr_program *program_of(rule r, const slot *s) { return cr_program_find(s->mirror ? rules[r].mirrored : rules[r].name); }
@@ -219,7 +219,8 @@ static cr_status step_together(cr_optim *opt, int64_t first, cr_tensor **out, co
     double numbers[MAX_NUMBERS];
     operands all = {out, in};
     int64_t n = 0;
-    numbers_for(opt, lead, numbers);
+    const cr_status status = params_for(opt, lead, lead->rule, numbers);
+    if (status != CR_OK) return status;
     for (int64_t i = first; i < opt->count; i++) {
         slot *s = &opt->slots[i];
         if (!s->stepping || !together(lead, s)) continue;
@@ -233,17 +234,19 @@ static cr_status step_together(cr_optim *opt, int64_t first, cr_tensor **out, co
 static bool is_muon(const slot *s) { return s->rule == MUON || s->rule == MUON_NESTEROV; }
 
 static cr_status step_muon(cr_optim *opt, slot *s, const cr_tensor *g) {
-    const cr_optim_options *o = &opt->options[s->group];
-    const double keep = 1 - o->lr * (s->decays ? o->weight_decay : 0);
+    double momentum[MAX_NUMBERS], apply[MAX_NUMBERS];
+    cr_status status = params_for(opt, s, s->rule, momentum);
+    if (status == CR_OK) status = params_for(opt, s, MUON_APPLY, apply);
     cr_scope_begin();
     cr_tensor *u = cr_empty_like(s->moment[0]);
-    cr_status status = u ? cr_program_update(cr_program_find(rules[s->rule].name), 1, (cr_tensor *[]){s->moment[0], u},
-                                             (const cr_tensor *[]){s->moment[0], g}, (double[]){o->momentum, (1 - o->momentum) * opt->scale})
-                         : cr_error_status();
-    const cr_tensor *direction = status ? NULL : cr_muon_orthogonal(u);
-    if (!status) status = direction ? cr_program_update(program_of(MUON_APPLY, s), 1, (cr_tensor *[]){s->p, s->mirror},
-                                                        (const cr_tensor *[]){s->p, direction}, (double[]){o->lr * cr_muon_scale(s->p), keep})
-                                    : cr_error_status();
+    if (!u) status = cr_error_status();
+    if (status == CR_OK)
+        status = cr_program_update(cr_program_find(rules[s->rule].name), 1, (cr_tensor *[]){s->moment[0], u},
+                                   (const cr_tensor *[]){s->moment[0], g}, momentum);
+    const cr_tensor *direction = status == CR_OK ? cr_muon_orthogonal(u) : NULL;
+    if (status == CR_OK && !direction) status = cr_error_status();
+    if (status == CR_OK)
+        status = cr_program_update(program_of(MUON_APPLY, s), 1, (cr_tensor *[]){s->p, s->mirror}, (const cr_tensor *[]){s->p, direction}, apply);
     cr_scope_end();
     s->stepping = false;
     return status;
@@ -305,8 +308,8 @@ static cr_status step_by_product(cr_tensor *p, const cr_tensor *a, const cr_tens
     cr_status status = make_moments(opt, s);
     if (status) return status;
     add_operands(&(operands){out, in}, s, p);       /* in the gradient's place p, which is like it */
-    numbers_for(opt, s, numbers);
-    status = cr_program_update_product(program_of(s->rule, s), out, in, numbers, 1, a, b, taken);
+    status = params_for(opt, s, s->rule, numbers);
+    if (status == CR_OK) status = cr_program_update_product(program_of(s->rule, s), out, in, numbers, 1, a, b, taken);
     s->steps += *taken && !status;
     return status;
 }
@@ -322,8 +325,8 @@ static cr_status step_one(cr_tensor *p, const cr_tensor *g, void *ctx) {
     if (!status && is_muon(s)) status = step_muon(opt, s, g);
     else if (!status) {
         add_operands(&(operands){out, in}, s, g);
-        numbers_for(opt, s, numbers);
-        status = cr_program_update(program_of(s->rule, s), 1, out, in, numbers);
+        status = params_for(opt, s, s->rule, numbers);
+        if (status == CR_OK) status = cr_program_update(program_of(s->rule, s), 1, out, in, numbers);
     }
     s->steps += !status;
     return status;

@@ -4,8 +4,7 @@
 
 #include <chainrule.h>
 
-/* out = the nearest orthogonal matrix to u (M, N), roughly; a new tensor (muon.c). */
-cr_tensor *cr_muon_orthogonal(const cr_tensor *u);
+cr_tensor *cr_muon_orthogonal(const cr_tensor *u);  /* cr_newton_schulz with the coefficients of the source that muon.c names */
 double     cr_muon_scale(const cr_tensor *p);       /* what lr is multiplied by for a matrix of p's shape */
 
 #endif

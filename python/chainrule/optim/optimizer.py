@@ -27,13 +27,15 @@ class Optimizer:
     """Changes parameters by their gradients: ``step()``.
 
     params: tensors, or (name, tensor) pairs, or dicts {"params": tensors, "lr": 0.1, ...}, groups with options of their own.
-    A subclass says with ``_fresh``, ``_advance`` and ``_rule`` which update it is.  ValueError: no parameters, one twice, or an option out of range.
+    A subclass names its update and its state with ``_fresh``, ``_advance`` and ``_rule``; src/ops/ops.def has the formulas.
+    ValueError: no parameters, one twice, or an option out of range.
     """
 
     param_groups: list[Group]
     state: defaultdict[Tensor, State]
-    _scales = False  # is _scale in the numbers of _rule?
+    _scales = False  # does the update multiply gradients by the option scale?
     _scale = 1.0  # of the gradients in the step that runs
+    _counts = False  # has the state of a parameter a "step"?
     _offload = False  # are moments in the host's memory?
     # what an option must be: (name, least, below); all are finite
     _ranges: tuple[tuple[str, float, float], ...] = (("lr", 0, math.inf), ("weight_decay", 0, math.inf))
@@ -97,9 +99,18 @@ class Optimizer:
         """Counts a step of p.  Parameters for which the result is equal take the step together."""
         raise NotImplementedError
 
-    def _rule(self, group: Group, key: Any) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
-        """The update for what ``_advance`` gave: its name, the entries of the state that it reads and writes, and its numbers."""
+    def _rule(self, group: Group, key: Any) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        """The update for what ``_advance`` gave: its name, the entries of the state that it reads and writes, and options that the group lacks."""
         raise NotImplementedError
+
+    def _kept(self, group: Group) -> tuple[str, ...] | None:
+        """The entries of a parameter's state that a checkpoint keeps; None: a checkpoint has no place for them."""
+        return None
+
+    def _options(self, group: Group) -> dict[str, float]:
+        """The options of a group as the updates of ops.def name them."""
+        betas = {f"beta{i}": b for i, b in enumerate(group.get("betas", ()), 1)}
+        return {**{name: float(v) for name, v in group.items() if hasattr(v, "__float__")}, **betas, "scale": self._scale}
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of every parameter that has a gradient.  closure: called first, with gradients recorded, to compute them; its result is returned."""
@@ -113,8 +124,8 @@ class Optimizer:
 
     @no_grad
     def step_clipped(self, max_norm: float) -> float:
-        """``nn.utils.clip_grad_norm_`` over all its parameters and ``step`` in one; returns the gradients' norm.  AdamW, Adam, SGD and Lion scale gradients where
-        they read them, which saves a pass over memory, and leave them as they are."""
+        """``nn.utils.clip_grad_norm_`` over all its parameters and ``step`` in one; returns the gradients' norm.  Optimizers whose
+        update has the option scale multiply gradients as they read them, which saves a pass over memory, and leave them as they are."""
         if not max_norm >= 0:
             raise ValueError(f"max_norm must be at least 0, not {max_norm}")
         grads = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
@@ -124,7 +135,7 @@ class Optimizer:
             if self._scales:
                 self._scale = scale
             else:
-                _core._update("scale", grads, grads, (scale,))
+                _core._update("scale", grads, grads, {"scale": scale})
         try:
             self.step()
         finally:
@@ -133,7 +144,7 @@ class Optimizer:
 
     def _step(self, group: Group) -> None:
         together: dict[Hashable, list[tuple[Tensor, Tensor, State]]] = {}
-        down = group.get("maximize", False)
+        down, options = group.get("maximize", False), self._options(group)
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
@@ -142,14 +153,14 @@ class Optimizer:
                     state.update(self._fresh(group, p) or {})
                 together.setdefault(self._advance(group, p, state), []).append((p, -grad if down else grad, state))
         for key, members in together.items():
-            name, moments, numbers = self._rule(group, key)
+            name, moments, more = self._rule(group, key)
             results: list[Tensor] = []
             inputs: list[Tensor] = []
             for p, grad, state in members:
                 kept = [state[m] for m in moments]
                 results += [p, *kept]
                 inputs += [p, grad, *kept]
-            _core._update(name, results, inputs, numbers)
+            _core._update(name, results, inputs, {**options, **more})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Frees all gradients, or fills them with zeros."""
