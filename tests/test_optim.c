@@ -391,6 +391,18 @@ TEST(optim_muon_without_direction) {
     }
 }
 
+TEST(optim_newton_schulz) {
+    const double abc[3] = {3.4445, -4.7750, 2.0315};
+    cr_scope_begin();
+    FAILS(CR_BAD_VALUE, "needs a matrix, got 1 axes", cr_newton_schulz(cr_ones(CR_LIST(3), CR_F64, cr_cpu()), abc, 1e-7, 5));
+    FAILS(CR_BAD_VALUE, "NULL", cr_newton_schulz(cr_ones(CR_LIST(2, 3), CR_F64, cr_cpu()), NULL, 1e-7, 5));
+    cr_tensor *y = cr_newton_schulz(cr_eye(3, 3, CR_F64, cr_cpu()), (const double[]){1, 0, 0}, 1e-7, 5);     /* x / |x| */
+    double got[9];
+    OK(cr_read(y, CR_F64, got, sizeof got));
+    CHECK(fabs(got[0] - 1 / sqrt(3)) < 1e-15 && got[1] == 0, "%g %g", got[0], got[1]);
+    cr_scope_end();
+}
+
 /* Elements that share memory cannot be written: nothing moves, and the next step is not clipped as the failed one. */
 TEST(optim_after_a_failed_step) {
     cr_tensor *one = cr_ones(CR_LIST(1), CR_F64, cr_cpu());
