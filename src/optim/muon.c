@@ -5,7 +5,6 @@
 #include <math.h>
 
 #include "../core/status.h"
-#include "../core/tensor.h"
 
 static cr_tensor *combine(const cr_tensor *x, double a, const cr_tensor *y, double b) {
     return cr_add(cr_mul_scalar(x, a), cr_mul_scalar(y, b));
@@ -26,8 +25,7 @@ static cr_tensor *iterate(const cr_tensor *x, const double abc[3]) {
  * rounds to bf16 here. */
 cr_tensor *cr_newton_schulz(const cr_tensor *u, const double abc[3], double eps, int steps) {
     static const char op[] = "newton_schulz";
-    if (cr_missing(op, "x", u)) return NULL;
-    if (!abc) return cr_fail_null(op, "the coefficients"), NULL;
+    if (!u || !abc) return cr_fail_null(op, !u ? "x" : "the coefficients"), NULL;
     if (cr_ndim(u) != 2) return cr_fail(CR_BAD_VALUE, op, "needs a matrix, got %d axes", cr_ndim(u)), NULL;
     const bool tall = cr_size(u, 0) > cr_size(u, 1);
     cr_scope_begin();
