@@ -193,7 +193,7 @@ static void complain(complaint *c, const char *format, ...) {
     c->used += (size_t)snprintf(c->text + c->used, sizeof c->text - c->used, "%s%s", c->used ? ", " : "", one);
 }
 
-static bool same_shape(const cr_tensor *a, const cr_tensor *b) {
+bool cr_same_shape(const cr_tensor *a, const cr_tensor *b) {
     return cr_ndim(a) == cr_ndim(b) && !memcmp(cr_shape(a), cr_shape(b), (size_t)cr_ndim(a) * sizeof(int64_t));
 }
 
@@ -212,7 +212,7 @@ static cr_status compare(const cr_params *dst, const cr_params *src) {
         const int64_t j = cr_params_find(src, e->name);
         if (j < 0) { complain(&c, "'%s' is missing", e->name); continue; }
         const cr_tensor *from = src->entries[j].tensor;
-        if (!same_shape(e->tensor, from))
+        if (!cr_same_shape(e->tensor, from))
             complain(&c, "'%s' is %s instead of %s", e->name, shape_text(from, have, sizeof have), shape_text(e->tensor, want, sizeof want));
     }
     for (int64_t j = 0; j < src->count; j++) if (cr_params_find(dst, src->entries[j].name) < 0) complain(&c, "'%s' is not wanted", src->entries[j].name);

@@ -1,11 +1,11 @@
-/* muon.c - the matrix step of Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/): the momentum is replaced by a
- * matrix with the same singular vectors and singular values near 1, found by five steps of a quintic Newton-Schulz iteration. */
+/* muon.c - the matrix step of Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/).  A matrix with the same
+ * singular vectors and with singular values near 1 replaces the momentum: five steps of a quintic Newton-Schulz iteration. */
 #include "optim.h"
 
 #include <math.h>
 
-/* x <- a x + (b A + c A A) x,  A = x x^T.  The coefficients of the source above: the largest slope at 0 for which singular values
- * in (0, 1] end up in about (0.7, 1.2). */
+/* x <- a x + (b A + c A A) x,  A = x x^T.  The coefficients are those of the source above: the largest slope at 0 that brings
+ * singular values in (0, 1] to about (0.7, 1.2). */
 static const double A = 3.4445, B = -4.7750, C = 2.0315;
 enum { STEPS = 5 };
 
@@ -23,9 +23,9 @@ static cr_tensor *iterate(const cr_tensor *x) {
     return y;
 }
 
-/* The products are (m, m) for the smaller side m: a tall matrix is worked on transposed.  f32, and f64 for f64; torch.optim.Muon
- * rounds to bf16 here. */
-cr_tensor *cr_muon_orthogonal(const cr_tensor *u) {
+/* The nearest orthogonal matrix to u (M, N), roughly; a new tensor.  The products are (m, m) for the smaller side m: a tall
+ * matrix is transposed first.  Computed in f32 (f64 for f64); torch.optim.Muon rounds to bf16 here. */
+static cr_tensor *orthogonal(const cr_tensor *u) {
     const bool tall = cr_size(u, 0) > cr_size(u, 1);
     cr_scope_begin();
     const cr_tensor *norm = cr_sqrt(cr_sum(cr_square(u), CR_ALL, false));
@@ -38,6 +38,32 @@ cr_tensor *cr_muon_orthogonal(const cr_tensor *u) {
     return x;
 }
 
-/* An orthogonal step has a root mean square of sqrt(min / (M N)) = 1 / sqrt(max): times 0.2 sqrt(max) it is as large as AdamW's
- * (Liu et al. 2025, "Muon is scalable for LLM training", https://arxiv.org/abs/2502.16982), so that one lr serves both kinds. */
-double cr_muon_scale(const cr_tensor *p) { return 0.2 * sqrt((double)(cr_size(p, 0) > cr_size(p, 1) ? cr_size(p, 0) : cr_size(p, 1))); }
+/* The factor of lr.  The root mean square of an orthogonal step is sqrt(min / (M N)) = 1 / sqrt(max).  Times 0.2 sqrt(max) it
+ * equals that of AdamW's steps (Liu et al. 2025, "Muon is scalable for LLM training", https://arxiv.org/abs/2502.16982), so
+ * that one lr serves both. */
+static double scale_of(const cr_tensor *p) {
+    const int64_t rows = cr_size(p, 0), columns = cr_size(p, 1);
+    return 0.2 * sqrt((double)(rows > columns ? rows : columns));
+}
+
+/* p <- keep p - lr r orthogonal(u), where the row of ops.def makes u from momentum and gradient. */
+static cr_status step(const cr_slot *s, const cr_optim_options *o, const cr_tensor *g, double scale) {
+    const cr_program *apply = cr_program_find(s->mirror ? "muon_apply_copy" : "muon_apply");
+    double numbers[CR_MAX_NUMBERS];
+    cr_tensor *m = s->moment[0], *u = cr_empty_like(m);
+    if (!u) return cr_error_status();
+    s->update->numbers(o, 0, scale, 0, numbers);
+    cr_status status = cr_program_update(cr_program_find(s->update->row), 1, (cr_tensor *[]){m, u}, (const cr_tensor *[]){m, g}, numbers);
+    if (status != CR_OK) return status;
+    const cr_tensor *direction = orthogonal(u);
+    if (!direction) return cr_error_status();
+    return cr_program_update(apply, 1, (cr_tensor *[]){s->p, s->mirror}, (const cr_tensor *[]){s->p, direction},
+                             (double[]){o->lr * scale_of(s->p), 1 - o->lr * cr_slot_decay(s, o)});
+}
+
+cr_status cr_muon_step(const cr_slot *s, const cr_optim_options *o, const cr_tensor *g, double scale) {
+    cr_scope_begin();
+    cr_status status = step(s, o, g, scale);
+    cr_scope_end();
+    return status;
+}
