@@ -266,13 +266,15 @@ int cli_bench(int argc, char **argv) {
     const char *device = NULL, *only = "all", *dtype = "f32";
     int64_t threads = 0;
     option options[] = {
-        {"only", OPTION_CHOICE, &only, "all|char|char6|gpt2|products|attention|elementwise", "one part", 0, 0, false, false},
-        {"fuse-step", OPTION_FLAG, &fused, NULL, "training: weights step inside the backward pass, gradients are not clipped", 0, 0, false, false},
-        {"quick", OPTION_FLAG, &quick, NULL, "fewer runs", 0, 0, false, false},
-        {"json", OPTION_FLAG, &json, NULL, "one JSON object instead of the table", 0, 0, false, false},
-        {"dtype", OPTION_CHOICE, &dtype, "f32|bf16", "bf16: products round their operands to it", 0, 0, false, false},
-        {"device", OPTION_TEXT, &device, "NAME", "auto, cpu, ref, gpu, cuda:0, webgpu:0... (default cpu)", 0, 0, false, false},
-        {"threads", OPTION_INT, &threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
+        {.name = "only", .text = &only, .words = "all|char|char6|gpt2|products|attention|elementwise",
+         .help = "one part"},
+        {.name = "fuse-step", .flag = &fused,
+         .help = "training: weights step inside the backward pass, gradients are not clipped"},
+        {.name = "quick", .flag = &quick, .help = "fewer runs"},
+        {.name = "json", .flag = &json, .help = "one JSON object instead of the table"},
+        {.name = "dtype", .text = &dtype, .words = "f32|bf16", .help = "bf16: products round their operands to it"},
+        option_device(&device),
+        option_threads(&threads),
     };
     const command c = {"bench", "[--only PART] [--fuse-step] [--quick] [--json] [--dtype f32|bf16] [--device NAME] [--threads N]",
                        "Measures training steps, products, attention and elementwise operations.", options, sizeof options / sizeof *options, NULL};
