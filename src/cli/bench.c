@@ -68,16 +68,16 @@ static bool train_once(const trainer *t, const cr_device *dev, bool fused, doubl
     cr_tensor *loss = cr_gpt_loss(t->m, t->x, t->y, true);
     cr_status status = loss ? cr_synchronize(dev) : cr_error_status();
     const double forward = cr_os_seconds();
-    if (!status) status = fused ? cr_optim_backward(t->opt, loss) : cr_backward(loss, CR_NONE, NULL);
-    if (!status) status = cr_synchronize(dev);
+    if (status == CR_OK) status = fused ? cr_optim_backward(t->opt, loss) : cr_backward(loss, CR_NONE, NULL);
+    if (status == CR_OK) status = cr_synchronize(dev);
     const double backward = cr_os_seconds();
-    if (!status && !fused) status = cr_optim_step_clipped(t->opt, 1, NULL);
-    if (!status) status = cr_synchronize(dev);
+    if (status == CR_OK && !fused) status = cr_optim_step_clipped(t->opt, 1, NULL);
+    if (status == CR_OK) status = cr_synchronize(dev);
     cr_params_zero_grad(cr_gpt_params(t->m));
     cr_scope_end();
     const double end = cr_os_seconds();
     at[0] = forward - start; at[1] = backward - forward; at[2] = end - backward; at[3] = end - start;
-    return !status;
+    return status == CR_OK;
 }
 
 static bool bench_step(report *r, const step_case *c, bool fused, bool quick, const cr_device *dev) {
@@ -211,8 +211,8 @@ static bool attend(const heads *h, bool backward, const cr_device *dev) {
     const bool old = cr_set_grad_enabled(backward);
     const cr_tensor *y = cr_attention(h->in[0], h->in[1], h->in[2], &(cr_attention_options){.causal = true});
     cr_status status = y ? CR_OK : cr_error_status();
-    if (!status && backward) status = cr_gradients(1, &y, (const cr_tensor *[]){h->g}, 3, (const cr_tensor *const *)h->in, grads, NULL);
-    if (!status) status = cr_synchronize(dev);
+    if (status == CR_OK && backward) status = cr_gradients(1, &y, (const cr_tensor *[]){h->g}, 3, (const cr_tensor *const *)h->in, grads, NULL);
+    if (status == CR_OK) status = cr_synchronize(dev);
     cr_set_grad_enabled(old);
     cr_scope_end();
     return status == CR_OK;

@@ -43,7 +43,7 @@ static int generate(cr_gpt *m, cr_tokenizer *t, const char *prompt, int64_t toke
     cr_generator_free(g);
     free(ids);
     if (cr_os_interrupted()) return CLI_STOPPED;
-    return status ? cli_fail_library() : CLI_OK;
+    return status != CR_OK ? cli_fail_library() : CLI_OK;
 }
 
 int cli_generate(int argc, char **argv) {

@@ -132,10 +132,10 @@ static cr_status batch_step(run *r, double *loss) {
     const double share = 1 / (double)r->s->accumulate;
     cr_scope_begin();
     cr_status status = cr_loader_next(r->loader, &x, &y);
-    cr_tensor *l = status ? NULL : cr_gpt_loss(r->model, x, y, true);
-    if (!status && share < 1) l = cr_mul_scalar(l, share);
-    if (!status) status = r->s->fuse_step ? cr_optim_backward(r->optim, l) : cr_backward(l, CR_NONE, NULL);
-    if (!status) *loss += cr_item(l);
+    cr_tensor *l = status != CR_OK ? NULL : cr_gpt_loss(r->model, x, y, true);
+    if (status == CR_OK && share < 1) l = cr_mul_scalar(l, share);
+    if (status == CR_OK) status = r->s->fuse_step ? cr_optim_backward(r->optim, l) : cr_backward(l, CR_NONE, NULL);
+    if (status == CR_OK) *loss += cr_item(l);
     cr_scope_end();
     return status;
 }
@@ -146,9 +146,12 @@ static cr_status train_step(run *r, double lr, double *loss, double *norm) {
     cr_status status = cr_optim_set_lr(r->optim, lr);
     *loss = 0;
     *norm = NAN;
-    for (int64_t i = 0; i < r->s->accumulate && !status; i++) status = batch_step(r, loss);
-    if (!status && r->s->clip > 0) status = cr_optim_step_clipped(r->optim, r->s->clip, norm);
-    else if (!status && !r->s->fuse_step) status = cr_optim_step(r->optim);
+    for (int64_t i = 0; i < r->s->accumulate; i++) {
+        if (status != CR_OK) break;
+        status = batch_step(r, loss);
+    }
+    if (status == CR_OK && r->s->clip > 0) status = cr_optim_step_clipped(r->optim, r->s->clip, norm);
+    else if (status == CR_OK && !r->s->fuse_step) status = cr_optim_step(r->optim);
     cr_params_zero_grad(p);
     return status;
 }
@@ -176,7 +179,8 @@ static cr_status validate(const run *r, double *loss) {
     const bool grad = cr_set_grad_enabled(false);
     cr_status status = CR_OK;
     double sum = 0;
-    for (int64_t at = 0; at < targets && !status;) {
+    for (int64_t at = 0; at < targets;) {
+        if (status != CR_OK) break;
         const int64_t left = (targets - at) / T, windows = left > most ? most : left ? left : 1, length = left ? T : targets - at;
         status = cr_os_interrupted() ? CR_INTERRUPTED : window_loss(r, at, windows, length, ids, &sum);
         at += windows * length;
@@ -200,7 +204,7 @@ static bool measure(run *r, progress *bar) {
     double loss;
     cr_status status = validate(r, &loss);
     if (status == CR_INTERRUPTED) return true;
-    if (status) return progress_end(bar), cli_fail_library(), false;
+    if (status != CR_OK) return progress_end(bar), cli_fail_library(), false;
     bar->val = loss;
     series_add(&r->log.val, r->step, loss);
     runlog_write(&r->log, "{\"step\":%lld,\"val_loss\":%s}", (long long)r->step, json_number(loss, number));
