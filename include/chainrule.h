@@ -642,6 +642,7 @@ typedef struct cr_optim_options {
     bool   nesterov, offload;                              /* offload: moments in the host's memory (cr_zeros_offloaded) */
     int    decay_min_ndim;                                 /* weight decay only for parameters of at least this many axes (2: matrices) */
 } cr_optim_options;
+const char *cr_optim_name(cr_optim_kind kind);             /* "sgd", "adamw"...; NULL: there is no such kind */
 cr_optim_options cr_optim_defaults(cr_optim_kind kind);    /* PyTorch's for each kind; Lion: lr 1e-4, betas 0.9, 0.99 */
                                                            /* CR_MUON: for (M, N) parameters, lr times 0.2 sqrt(max(M, N)); AdamW for the others */
 cr_tensor  *cr_newton_schulz(const cr_tensor *x, const double abc[3], double eps, int steps);   /* (M, N): its singular vectors, singular values near 1 */

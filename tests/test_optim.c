@@ -317,10 +317,10 @@ TEST(optim_bad_state) {
     cr_params *good = cr_optim_state(opt);
     cr_tensor *m = cr_params_get(good, "a.m"), *v = cr_params_get(good, "a.v"), *other = cr_zeros(CR_LIST(3, 5), CR_F32, cr_cpu());
     const struct { const char *names[2]; cr_tensor *t[2]; const char *message; } bad[] = {
-        {{"a.m", NULL}, {m, NULL}, "'.m' without '.v'"},
-        {{"a.v", NULL}, {v, NULL}, "'.v' without '.m'"},
+        {{"a.m", NULL}, {m, NULL}, "'a.m' without 'a.v'"},
+        {{"a.v", NULL}, {v, NULL}, "'a.v' without 'a.m'"},
         {{"a.m", "a.v"}, {m, other}, "another shape"},
-        {{"a.m", "c.v"}, {m, v}, "without '.v'"},
+        {{"a.m", "c.v"}, {m, v}, "without 'a.v'"},
         {{"c.m", "c.v"}, {m, v}, "'c.m' belongs to no parameter"},
         {{"a.x", "a"}, {m, v}, "'a.x' belongs to no parameter"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
