@@ -100,17 +100,12 @@ class Optimizer:
         raise NotImplementedError
 
     def _rule(self, group: Group, key: Any) -> tuple[str, tuple[str, ...], dict[str, float]]:
-        """The update for what ``_advance`` gave: its name, the entries of the state that it reads and writes, and options that the group lacks."""
+        """The update for what ``_advance`` gave: its name, the entries of the state that it reads and writes, and options in addition to the group's."""
         raise NotImplementedError
 
     def _kept(self, group: Group) -> tuple[str, ...] | None:
         """The entries of a parameter's state that a checkpoint keeps; None: a checkpoint has no place for them."""
         return None
-
-    def _options(self, group: Group) -> dict[str, float]:
-        """The options of a group as the updates of ops.def name them."""
-        betas = {f"beta{i}": b for i, b in enumerate(group.get("betas", ()), 1)}
-        return {**{name: float(v) for name, v in group.items() if hasattr(v, "__float__")}, **betas, "scale": self._scale}
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of every parameter that has a gradient.  closure: called first, with gradients recorded, to compute them; its result is returned."""
@@ -144,7 +139,7 @@ class Optimizer:
 
     def _step(self, group: Group) -> None:
         together: dict[Hashable, list[tuple[Tensor, Tensor, State]]] = {}
-        down, options = group.get("maximize", False), self._options(group)
+        down = group.get("maximize", False)
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
@@ -153,14 +148,15 @@ class Optimizer:
                     state.update(self._fresh(group, p) or {})
                 together.setdefault(self._advance(group, p, state), []).append((p, -grad if down else grad, state))
         for key, members in together.items():
-            name, moments, more = self._rule(group, key)
+            name, moments, options = self._rule(group, key)
             results: list[Tensor] = []
             inputs: list[Tensor] = []
             for p, grad, state in members:
                 kept = [state[m] for m in moments]
                 results += [p, *kept]
                 inputs += [p, grad, *kept]
-            _core._update(name, results, inputs, {**options, **more})
+            options["scale"] = self._scale
+            _core._update(name, results, inputs, options, group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Frees all gradients, or fills them with zeros."""

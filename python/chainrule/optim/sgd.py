@@ -122,7 +122,7 @@ class Muon(Optimizer):
 
     @no_grad
     def _step(self, group: Group) -> None:
-        options = self._options(group)
+        options = {"scale": self._scale}
         for p in group["params"]:
             if p.grad is None:
                 continue
@@ -131,9 +131,9 @@ class Muon(Optimizer):
                 state.update(self._fresh(group, p))
             mean = state["momentum_buffer"]
             ahead = _core.empty_like(mean)
-            _core._update("muon_nesterov" if group["nesterov"] else "muon", [mean, ahead], [mean, p.grad], options)
+            _core._update("muon_nesterov" if group["nesterov"] else "muon", [mean, ahead], [mean, p.grad], options, group)
             rows, columns = p.shape
             ratio = 0.2 * math.sqrt(max(rows, columns)) if group["adjust_lr_fn"] == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
             a, b, c = group["ns_coefficients"]
             direction = _core._newton_schulz(ahead, a, b, c, group["eps"], group["ns_steps"])
-            _core._update("muon_apply", [p], [p, direction], {**options, "ratio": ratio})
+            _core._update("muon_apply", [p], [p, direction], {"ratio": ratio}, group)
