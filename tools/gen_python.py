@@ -21,7 +21,7 @@ import gen_ops
 
 ROOT = gen_ops.ROOT
 SOURCE = "python/src/api.def"
-STUB_HEAD = "python/src/stub.pyi"  # what is not a row: the types and their properties
+STUB_HEAD = "python/src/stub.pyi"  # the types and their properties, which are no rows
 PACKAGE = "python/chainrule/__init__.py"
 NAMES = re.compile(r"^(__all__ = \[.*\n)[^]]*\]", re.MULTILINE)  # there
 
@@ -40,7 +40,7 @@ NOT_IN_PYTHON = {"gelu_tanh", "trunc_divide"}  # an argument of gelu, of div
 NUMBER_FIRST = {"mul", "remainder", "floor_divide", "xlogy", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"}  # f(2, x)
 NUMBERS_ONLY = {"mul", "floor_divide"}  # f(2, 3)
 NUMBER_ALLOWED = {"lerp": {"weight"}}  # ternaries take tensors, but for these
-NUMPYS = {"max": "amax", "min": "amin"}  # what numpy.max(x) means when it calls x.max(axis=None, out=None)
+NUMPYS = {"max": "amax", "min": "amin"}  # numpy.max(x) calls x.max(axis=None, out=None) and means amax
 ALIASES = {
     "absolute": "abs", "negative": "neg", "multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div", "greater": "gt",
     "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "fix": "trunc", "clip": "clamp", "concat": "cat",
@@ -79,8 +79,8 @@ class Api:
     body: str = ""  # of the C function, for elementwise rows
     alias: str = ""  # another name for this one
     broadcasts: bool = False
-    overload: bool = False  # for the stub alone: one way to call the row of this name that follows
-    runs: str = ""  # what the C function is named after, where not after the row
+    overload: bool = False  # only for the stub: one way to call the next row of this name
+    runs: str = ""  # the C function is api_<runs>
 
     def c_name(self) -> str:
         return self.alias or self.name
@@ -290,7 +290,7 @@ def stub_lines(rows: list[Api]) -> list[str]:
 
 
 def package_lines(stub: list[str]) -> list[str]:
-    """The package's own text with the list of what the extension defines: type checkers believe only a literal."""
+    """The package's own text with the list of the extension's names: type checkers read only a literal."""
     names: set[str] = set()
     for node in ast.parse("\n".join(stub)).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):

@@ -458,6 +458,6 @@ def test_bad_checkpoints(tmp_path: Path) -> None:
     model.loss(*golden_tokens(0)).backward()
     sgd.step()
     save_checkpoint(tmp_path, model, sgd)
-    with pytest.raises(ValueError, match=r"'\.m' without '\.v'"):
+    with pytest.raises(ValueError, match=r"\.m' without '.*\.v'"):
         load_checkpoint(tmp_path, other, optim.AdamW(other.parameters()))
     assert all(off(p, before[name]) == 0 for name, p in other.state_dict().items()), "nothing has changed"

@@ -1,5 +1,5 @@
 """Checkpoints of training: a folder with weights, the optimizer's moments, step, random numbers and place in the data, as ``chainrule train`` keeps it in
-RUN/checkpoint.  Each can go on with what the other saved, bit for bit.  Learning rates and other options are not in it: the optimizer is made with them."""
+RUN/checkpoint.  Python and the program continue from each other's checkpoints, bit for bit.  Options such as learning rates are not in it: give them to the optimizer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Optimizers = Optimizer | Sequence[Optimizer] | None
 
 
 class Checkpoint(NamedTuple):
-    """What ``load_checkpoint`` found besides what it filled."""
+    """The step and the metadata of the checkpoint that ``load_checkpoint`` read."""
 
     step: int
     metadata: dict[str, str]
@@ -77,7 +77,7 @@ def save_checkpoint(
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Writes a checkpoint in place of the one that is there: an interrupted save leaves that, or the new one.
-    Random numbers are those of the model's generator, or of the default one.  metadata: what else to remember, and what ``load_checkpoint`` gave,
+    Random numbers are those of the model's generator, or of the default one.  metadata: more entries to keep, and those that ``load_checkpoint`` returned,
     by which ``chainrule train`` goes on.  OSError: it cannot be written.  ValueError: an optimizer that has no place there."""
     slots = _slots("save_checkpoint", model, optimizer)
     kept = [*_kept(slots)]
@@ -92,7 +92,7 @@ def save_checkpoint(
 
 def load_checkpoint(folder: str | os.PathLike[str], model: Module, optimizer: Optimizers = None, *, loader: TokenFile | None = None) -> Checkpoint:
     """Puts a checkpoint back into a model, its optimizers and its loader, all or nothing, and into the generator that ``save_checkpoint`` says; returns step and
-    metadata, all of one save, whoever saves meanwhile.  OSError: there is none.
+    metadata, all of one save even if another process saves at the same time.  OSError: there is no checkpoint.
     RuntimeError: weights or moments that are missing, not wanted or of another shape, or a loader of other data."""
     slots = _slots("load_checkpoint", model, optimizer)
     folder, place = os.fspath(folder), None if loader is None else loader._loader

@@ -1,4 +1,4 @@
-"""``chainrule.nn.utils``: what is done to the gradients, or to the values, of many parameters at once."""
+"""``chainrule.nn.utils``: functions of the gradients, or of the values, of many parameters at once."""
 
 from __future__ import annotations
 

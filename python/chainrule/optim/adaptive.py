@@ -1,6 +1,6 @@
 """Steps divided by how large the gradients of each element have been.
 
-g is the gradient plus weight_decay p, but for AdamW, whose weights shrink by themselves; t counts steps.  ``maximize``: up the gradient.
+g is the gradient plus weight_decay p, except in AdamW, which scales the weights instead; t counts steps.  ``maximize``: up the gradient.
 ``foreach`` and ``fused`` change nothing: every step here is fused.
 """
 

@@ -1,4 +1,4 @@
-"""``Optimizer``: what all optimizers share.  A step of one is a fused update of the C library (docs/ops.md) over all its parameters at once."""
+"""``Optimizer``: the base class of all optimizers.  A step is a fused update of the C library (docs/ops.md) over all its parameters at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ State = dict[str, Any]  # of one parameter: moments, and numbers as "step"
 
 
 def moment(p: Tensor, offload: bool = False) -> Tensor:
-    """Zeros for a running mean of p's gradients; float32 for half-precision parameters, whose means would not move otherwise.  offload: in the host's memory."""
+    """Zeros for a running mean of p's gradients; float32 for half-precision parameters, because half-precision means stop changing.  offload: in the host's memory."""
     dtype = p.dtype if p.dtype is _core.float64 else _core.float32
     return _core._zeros_offloaded(p, dtype) if offload else _core.zeros_like(p, dtype=dtype)
 
@@ -37,7 +37,7 @@ class Optimizer:
     _scale = 1.0  # of the gradients in the step that runs
     _counts = False  # has the state of a parameter a "step"?
     _offload = False  # are moments in the host's memory?
-    # what an option must be: (name, least, below); all are finite
+    # limits of the options: (name, least, below); all are finite
     _ranges: tuple[tuple[str, float, float], ...] = (("lr", 0, math.inf), ("weight_decay", 0, math.inf))
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
@@ -196,7 +196,7 @@ class Optimizer:
         places = {n: (group, p) for theirs, group in zip(saved, groups, strict=True) for n, p in zip(theirs["params"], group["params"], strict=True)}
         given = {n: entries for n, entries in state_dict["state"].items() if entries != {}}
         wrong = [f"{n} is no parameter" for n in given if n not in places]
-        wrong += [f"{what} of parameter {n}" for n, entries in given.items() if n in places for what in self._misfits(*places[n], entries)]
+        wrong += [f"{misfit} of parameter {n}" for n, entries in given.items() if n in places for misfit in self._misfits(*places[n], entries)]
         if wrong:
             raise ValueError("loaded state dict doesn't fit the optimizer: " + "; ".join(wrong))
         loaded: defaultdict[Tensor, State] = defaultdict(dict)
@@ -206,7 +206,7 @@ class Optimizer:
         self.state, self.param_groups = loaded, groups
 
     def _misfits(self, group: Group, p: Tensor, entries: Any) -> Iterator[str]:
-        """What is wrong with a state that is to become p's."""
+        """Why a state cannot become p's."""
         if not isinstance(entries, Mapping):
             yield f"a {type(entries).__name__}, not a dict,"
             return
