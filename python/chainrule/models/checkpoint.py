@@ -1,5 +1,6 @@
 """Checkpoints of training: a folder with weights, the optimizer's moments, step, random numbers and place in the data, as ``chainrule train`` keeps it in
-RUN/checkpoint.  Python and the program continue from each other's checkpoints, bit for bit.  Options such as learning rates are not in it: give them to the optimizer."""
+RUN/checkpoint.  Python and the program continue from each other's checkpoints, bit for bit.
+Options such as learning rates are not in it: give them to the optimizer."""
 
 from __future__ import annotations
 

@@ -90,8 +90,9 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """Predicts each next token: ``GPT(vocabulary, context, layers, heads, width)(tokens)``, ints (B, T) -> logits (B, T, V); the head is the token embedding.
 
-    context: the most tokens that it sees.  dropout: of the branches that are added to the residual stream, in training.  generator: draws the weights and then the dropout;
-    the default one when absent.  ValueError: a size below 1, a width that heads do not divide, a dropout outside of [0, 1).
+    context: the most tokens that it sees.  dropout: of the branches that are added to the residual stream, in training.
+    generator: draws the weights and then the dropout; the default one when absent.
+    ValueError: a size below 1, a width that heads do not divide, a dropout outside of [0, 1).
     """
 
     def __init__(
@@ -161,7 +162,7 @@ class GPT(nn.Module):
         if n < 0:
             raise ValueError(f"[generate] cannot make {n} tokens")
         p, context, heads = self.wte.weight, self.config.context, self.config.heads
-        window, past = [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)][-context:], 0  # the tokens that the model sees; how many of them the caches hold
+        window, past = [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)][-context:], 0  # the tokens in view; how many of them the caches hold
         caches = [tuple(p.new_empty((1, heads, context, p.size(1) // heads)) for _ in "kv") for _ in self.h]
         made: list[int] = []
         training, self.training = self.training, False

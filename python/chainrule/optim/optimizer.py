@@ -18,7 +18,8 @@ State = dict[str, Any]  # of one parameter: moments, and numbers as "step"
 
 
 def moment(p: Tensor, offload: bool = False) -> Tensor:
-    """Zeros for a running mean of p's gradients; float32 for half-precision parameters, because half-precision means stop changing.  offload: in the host's memory."""
+    """Zeros for a running mean of p's gradients; float32 for half-precision parameters, because half-precision means stop changing.
+    offload: in the host's memory."""
     dtype = p.dtype if p.dtype is _core.float64 else _core.float32
     return _core._zeros_offloaded(p, dtype) if offload else _core.zeros_like(p, dtype=dtype)
 
