@@ -15,11 +15,13 @@ import argparse
 import importlib
 import json
 import multiprocessing
+import re
 import statistics
 import sys
 import time
 import timeit
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 SIZES = {"small": 10, "medium": 256, "large": 2048}  # n: operands are (n, n)
@@ -92,6 +94,20 @@ inner(v, w); vdot(v, w); kron(v, w); trace(x); addmv(v, x, w); addr(x, v, w); ad
 take(x, i); index_copy(x, 0, r, y); index_fill(x, 0, r, 1.0); index_put(x, (r,), y); masked_scatter(x, m, y); argwhere(m); fliplr(x); flipud(x);
 atleast_1d(x); atleast_2d(v); atleast_3d(x)
 """.strip().replace(";\n", "; ").split("; ")
+
+
+def derived() -> list[str]:
+    """A call of every row of ops.def that no call above names; PyTorch may lack it."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+    gen_ops, gen_python = map(importlib.import_module, ("gen_ops", "gen_python"))
+    named = {name for call in CALLS for name in re.findall(r"\b([a-z]\w*)\(", call)} | gen_python.NOT_IN_PYTHON
+    rows = {gen_python.PYTHON_NAMES.get(r.name, r.name): r for r in gen_ops.read_source((gen_ops.ROOT / gen_ops.SOURCE).read_text())[1]}
+    letters = {name: "isj" if r.rule == "BITS" else "pqu" for name, r in rows.items()}
+    return [f"{name}({', '.join(letters[name][: len(r.inputs)])})" for name, r in rows.items() if name not in named]
+
+
+DERIVED = derived()
+CALLS += DERIVED
 
 UNTIMED = {
     "tells what is known": "can_cast promote_types result_type numel is_tensor is_floating_point dim size stride storage_offset is_contiguous element_size data_ptr "

@@ -12,7 +12,12 @@ if(NOT Python_Development.SABIModule_FOUND)
 endif()
 
 file(GLOB extension_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/src/*.c)
-Python_add_library(chainrule_python MODULE USE_SABI 3.11 WITH_SOABI ${extension_sources})
+set(tools ${PROJECT_SOURCE_DIR}/tools)
+set(api_tables ${PROJECT_BINARY_DIR}/api.gen.c)
+add_custom_command(OUTPUT ${api_tables} COMMAND ${Python_EXECUTABLE} -B ${tools}/gen_python.py --tables ${api_tables} VERBATIM
+    DEPENDS ${tools}/gen_python.py ${tools}/gen_ops.py ${PROJECT_SOURCE_DIR}/python/src/api.def ${PROJECT_SOURCE_DIR}/src/ops/ops.def)
+Python_add_library(chainrule_python MODULE USE_SABI 3.11 WITH_SOABI ${extension_sources} ${api_tables})
+target_include_directories(chainrule_python PRIVATE ${PROJECT_SOURCE_DIR}/python/src)
 target_link_libraries(chainrule_python PRIVATE chainrule_static)
 target_link_options(chainrule_python PRIVATE -Wl,--exclude-libs,ALL)    # PyInit__core is all that it exports
 target_compile_options(chainrule_python PRIVATE -Wall -Wextra -Wshadow -Wconversion     # not -Wpedantic: type slots hold functions as void *

@@ -317,10 +317,10 @@ TEST(optim_bad_state) {
     cr_params *good = cr_optim_state(opt);
     cr_tensor *m = cr_params_get(good, "a.m"), *v = cr_params_get(good, "a.v"), *other = cr_zeros(CR_LIST(3, 5), CR_F32, cr_cpu());
     const struct { const char *names[2]; cr_tensor *t[2]; const char *message; } bad[] = {
-        {{"a.m", NULL}, {m, NULL}, "'.m' without '.v'"},
-        {{"a.v", NULL}, {v, NULL}, "'.v' without '.m'"},
+        {{"a.m", NULL}, {m, NULL}, "'a.m' without 'a.v'"},
+        {{"a.v", NULL}, {v, NULL}, "'a.v' without 'a.m'"},
         {{"a.m", "a.v"}, {m, other}, "another shape"},
-        {{"a.m", "c.v"}, {m, v}, "without '.v'"},
+        {{"a.m", "c.v"}, {m, v}, "without 'a.v'"},
         {{"c.m", "c.v"}, {m, v}, "'c.m' belongs to no parameter"},
         {{"a.x", "a"}, {m, v}, "'a.x' belongs to no parameter"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -389,6 +389,18 @@ TEST(optim_muon_without_direction) {
         cr_params_free(p);
         cr_release(w);
     }
+}
+
+TEST(optim_newton_schulz) {
+    const double abc[3] = {3.4445, -4.7750, 2.0315};
+    cr_scope_begin();
+    FAILS(CR_BAD_VALUE, "needs a matrix, got 1 axes", cr_newton_schulz(cr_ones(CR_LIST(3), CR_F64, cr_cpu()), abc, 1e-7, 5));
+    FAILS(CR_BAD_VALUE, "NULL", cr_newton_schulz(cr_ones(CR_LIST(2, 3), CR_F64, cr_cpu()), NULL, 1e-7, 5));
+    cr_tensor *y = cr_newton_schulz(cr_eye(3, 3, CR_F64, cr_cpu()), (const double[]){1, 0, 0}, 1e-7, 5);     /* x / |x| */
+    double got[9];
+    OK(cr_read(y, CR_F64, got, sizeof got));
+    CHECK(fabs(got[0] - 1 / sqrt(3)) < 1e-15 && got[1] == 0, "%g %g", got[0], got[1]);
+    cr_scope_end();
 }
 
 /* Elements that share memory cannot be written: nothing moves, and the next step is not clipped as the failed one. */

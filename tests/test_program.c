@@ -145,6 +145,16 @@ TEST(rows_are_well_formed) {
     }
     CHECK(cr_program_inputs(cr_program_find("add"), NULL, NULL) == 2, "the inputs alone");
     FAILS(CR_BAD_VALUE, "is NULL", cr_program_inputs(NULL, NULL, NULL));
+    const char *const options[] = {"scale", "weight_decay", "lr", "eps"};
+    const double values[] = {2, 0.5, 0.1, 3};
+    double params[8] = {0};
+    OK(cr_program_params(cr_program_find("sgd"), 4, options, values, params));
+    CHECK(params[0] == 0.1 && params[1] == 0.5 && params[2] == 2, "sgd: %g %g %g", params[0], params[1], params[2]);
+    OK(cr_program_params(cr_program_find("sgd_copy"), 4, options, values, params));
+    FAILS(CR_BAD_VALUE, "'lion' needs the option 'beta1'", cr_program_params(cr_program_find("lion"), 4, options, values, params));
+    FAILS(CR_BAD_VALUE, "'add' is no update", cr_program_params(cr_program_find("add"), 4, options, values, params));
+    FAILS(CR_BAD_VALUE, "NULL", cr_program_params(NULL, 4, options, values, params));
+    FAILS(CR_BAD_VALUE, "NULL", cr_program_params(cr_program_find("sgd"), 4, options, values, NULL));
     for (int i = 0; i < CR_ROW_COUNT; i++) {
         const cr_program *p = cr_program_at(i);
         const elementwise_test *t = &elementwise_tests[i];

@@ -16,6 +16,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = "src/ops/ops.def"
@@ -25,6 +26,7 @@ RULES = {"FLOATS": "CR_RULE_FLOAT", "NUMBER": "CR_RULE_NUMBER", "ANY": "CR_RULE_
 OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "ADD", ast.Sub: "SUB", ast.Mult: "MUL", ast.Div: "DIV", ast.Lt: "LT", ast.LtE: "LE", ast.Gt: "GT", ast.GtE: "GE",
     ast.Eq: "EQ", ast.NotEq: "NE"}
+C_OPERATORS: dict[type[ast.AST], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 WIDTH = 130
 HEADER_WIDTH, HEADER_DOC, HEADER_BELOW = 100, 60, 28       # columns of the header: its width, a doc beside, a doc below
 
@@ -70,6 +72,12 @@ class Update:
     results: list[ast.expr]
     doc: str
     lets: dict[str, ast.expr]
+    numbers: list[ast.expr] = field(default_factory=list)   # the params from an optimizer's options; none: they are the options
+    mirrored: bool = False              # has a twin that also writes a copy of the first result
+
+    def options(self) -> list[str]:
+        used = (n.id for e in self.numbers for n in ast.walk(e) if isinstance(n, ast.Name) and n.id != "sqrt")
+        return list(dict.fromkeys(used)) if self.numbers else self.params
 
 
 Key = tuple[object, ...]                # ("in", 0), ("param", 0), ("const", 0.5), ("MUL", Key, Key)
@@ -128,6 +136,8 @@ def read_source(text: str) -> tuple[list[Primitive], list[Row], list[Update]]:
             rows.append(read_row(kind, call, group))
         elif kind == "UPDATE":
             updates.append(read_update(call))
+        elif kind in ("OPTIONS", "MIRRORED"):
+            updates = read_marks(call, kind, updates)
         else:
             raise BadRow(call, f"unknown kind of row {kind}")
         named = [r.name for r in rows] + [u.name for u in updates]
@@ -165,6 +175,22 @@ def read_update(call: ast.Call) -> Update:
         case ast.Call(func=ast.Subscript(value=name, slice=ast.Tuple(elts=params)), args=inputs), ast.Tuple(elts=values):
             return Update(name_of(name), [name_of(i) for i in inputs], [name_of(p) for p in params], values, string(doc), lets)
     raise BadRow(call, "expected UPDATE(name[params](inputs), (results), ...)")
+
+
+def read_marks(call: ast.Call, kind: str, updates: list[Update]) -> list[Update]:
+    """The updates with what OPTIONS or MIRRORED says about some of them."""
+    names, numbers = call.args, []
+    if kind == "OPTIONS":
+        *names, last = call.args
+        numbers = last.elts if isinstance(last, ast.Tuple) else [last]
+    marked = {name_of(n) for n in names}
+    for u in updates:
+        if u.name in marked and numbers and len(numbers) != len(u.params):
+            raise BadRow(call, f"{u.name} has {len(u.params)} params, got {len(numbers)}")
+    if missing := marked - {u.name for u in updates}:
+        raise BadRow(call, f"no update is named {', '.join(sorted(missing))}")
+    change: dict[str, Any] = {"numbers": numbers} if numbers else {"mirrored": True}
+    return [replace(u, **change) if u.name in marked else u for u in updates]
 
 
 def name_of(node: ast.expr) -> str:
@@ -329,14 +355,14 @@ def opcodes_h(primitives: list[Primitive]) -> list[str]:
     return [*out, "", "#endif"]
 
 
-def rows_h(compiled: list[Compiled], updates: list[Program]) -> list[str]:
+def rows_h(compiled: list[Compiled], updates: list[Update]) -> list[str]:
     out = banner("rows.gen.h", "numbers of the elementwise functions in cr_rows.")
     out += ["#ifndef CR_ROWS_GEN_H", "#define CR_ROWS_GEN_H", "", "typedef enum cr_row {"]
     out += wrap([f"CR_ROW_{c.row.name.upper()}" for c in compiled] + ["CR_ROW_COUNT"])
     out[-1] = out[-1].rstrip(",")
     most = max(len(p.value_names()) for c in compiled for p in c.programs())
     return [*out, "} cr_row;", "", f"enum {{ CR_ROW_VALUES = {most} }};                     /* of the largest row */",
-            f"enum {{ CR_UPDATE_COUNT = {2 * len(updates)} }};                   /* each once more with its copy */", "", "#endif"]
+            f"enum {{ CR_UPDATE_COUNT = {len(updates) + sum(u.mirrored for u in updates)} }};                   /* with twins */", "", "#endif"]
 
 
 def initializer(p: Program, label: str, differentiable: bool, grad: str) -> str:
@@ -362,6 +388,34 @@ def tables(p: Program, label: str, expression: str) -> list[str]:
     return out
 
 
+def c_number(node: ast.expr, options: list[str]) -> str:
+    """An expression over options as C."""
+    match node:
+        case ast.BinOp(op=ast.Pow(), left=a, right=b):
+            return f"pow({c_number(a, options)}, {c_number(b, options)})"
+        case ast.BinOp(op=op, left=a, right=b) if type(op) in C_OPERATORS:
+            return f"({c_number(a, options)} {C_OPERATORS[type(op)]} {c_number(b, options)})"
+        case ast.Call(func=ast.Name(id="sqrt"), args=[a]):
+            return f"sqrt({c_number(a, options)})"
+        case ast.Name(id=name):
+            return f"o[{options.index(name)}]"
+    return repr(number(node))
+
+
+def options_c(updates: list[Update]) -> list[str]:
+    """What cr_program_params reads, in the order of cr_updates."""
+    fills, table = [], []
+    for u in updates:
+        fill = "NULL"
+        if u.numbers:
+            fill = f"{u.name}_params"
+            values = "; ".join(f"p[{i}] = {c_number(e, u.options())}" for i, e in enumerate(u.numbers))
+            fills.append(f"static void {fill}(const double *o, double *p) {{ {values}; }}")
+        names = ", ".join(f'"{name}"' for name in u.options())
+        table += [f"    {{{len(u.options())}, {{{names}}}, {fill}}},"] * (1 + u.mirrored)
+    return ["/* o: options, p: params */", *fills, "", "const cr_update_options cr_options[CR_UPDATE_COUNT] = {", *table, "};", ""]
+
+
 def gradient_tables(c: Compiled) -> list[str]:
     out, entries = [], []
     for x, g, p in zip(c.row.inputs, c.row.grads, c.grads, strict=True):
@@ -379,7 +433,7 @@ def is_primitive(c: Compiled, p: Primitive) -> bool:
 
 def programs_c(compiled: list[Compiled], updates: list[Program], sources: list[Update], primitives: list[Primitive]) -> list[str]:
     out = banner("programs.gen.c", "every elementwise function and its gradients as programs.")
-    out += ['#include "programs.h"', "", "/* Values are numbered: inputs, params, constants (k), instructions (v). */"]
+    out += ['#include "programs.h"', "", "#include <math.h>", "", "/* Values are numbered: inputs, params, constants (k), instructions (v). */"]
     for c in compiled:
         out += ["", *tables(c.value, c.row.name, ast.unparse(c.row.value)), *gradient_tables(c)]
     for program, u in zip(updates, sources, strict=True):
@@ -389,10 +443,10 @@ def programs_c(compiled: list[Compiled], updates: list[Program], sources: list[U
         flag, grad = (True, f"{c.row.name}_grad") if any(c.grads) else (False, "NULL")
         out.append(f"    [CR_ROW_{c.row.name.upper()}] = {initializer(c.value, c.row.name, flag, grad)},")
     out += ["};", "", "cr_program cr_updates[CR_UPDATE_COUNT] = {"]
-    for program in updates:
+    for program, u in zip(updates, sources, strict=True):
         twin = replace(program, name=f"{program.name}_copy", outs=[*program.outs, program.outs[0]])
-        out += [f"    {initializer(each, program.name, False, 'NULL')}," for each in (program, twin)]
-    out += ["};", "", "/* The row that is exactly one instruction: its gradients are the instruction's. */"]
+        out += [f"    {initializer(each, program.name, False, 'NULL')}," for each in (program, twin)[: 1 + u.mirrored]]
+    out += ["};", "", *options_c(sources), "/* The row that is exactly one instruction: its gradients are the instruction's. */"]
     out += ["const int16_t cr_opcode_row[CR_OP_COUNT] = {"]
     for p in primitives:
         rows = [c.row.name for c in compiled if is_primitive(c, p)]
@@ -506,8 +560,10 @@ def docs_lines(compiled: list[Compiled], updates: list[Update]) -> list[str]:
         call = ", ".join([*r.inputs, *(f"{k}={v:g}" for k, v in r.params.items())])
         cells = [f"`{r.name}({call})`", r.doc, r.rule.lower(), ("; ".join(grads) + where) if grads else "none"]
         out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    out += ["", "## Updates", "", "| update | results | what |", "|---|---|---|"]
-    out += [f"| `{u.name}({', '.join([*u.inputs, *u.params])})` | `{update_text(u)}` | {u.doc} |" for u in updates]
+    out += ["", "## Updates", "", "| update | results | what | params from an optimizer's options |", "|---|---|---|---|"]
+    for u in updates:
+        numbers = "; ".join(f"{p} = {ast.unparse(e)}" for p, e in zip(u.params, u.numbers, strict=False) if ast.unparse(e) != p)
+        out.append(f"| `{u.name}({', '.join([*u.inputs, *u.params])})` | `{update_text(u)}` | {u.doc} | {f'`{numbers}`' if numbers else ''} |")
     return out[1:]
 
 
@@ -525,7 +581,7 @@ def generate() -> dict[str, str]:
     writers: dict[str, Callable[[], list[str]]] = {
         "src/dev/opcodes.gen.h": lambda: opcodes_h(primitives),
         "src/dev/cpu/fused.gen.h": lambda: fused_h(compiled, updates),
-        "src/ops/rows.gen.h": lambda: rows_h(compiled, updates),
+        "src/ops/rows.gen.h": lambda: rows_h(compiled, sources),
         "src/ops/programs.gen.c": lambda: programs_c(compiled, updates, sources, primitives),
         "src/ops/elementwise.gen.c": lambda: elementwise_c(compiled),
         "src/ops/elementwise_tests.gen.h": lambda: tests_h(compiled),

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes what follows from python/src/api.def and src/ops/ops.def for the Python extension: its tables and its type stub.
+"""Writes the tables, the type stub and the list of names of the Python extension from python/src/api.def and src/ops/ops.def.
 
-use: tools/gen_python.py            write the files that changed
-     tools/gen_python.py --check    write nothing; name the files that are not current and exit with 1
+use: tools/gen_python.py                 write the files that changed: the type stub and the package's list of names
+     tools/gen_python.py --check         write nothing; name the files that are not current and exit with 1
+     tools/gen_python.py --tables FILE   write the tables of the extension; the build does this (cmake/python.cmake)
 
 A row becomes an Api; each file is one function of the list of them.
 """
@@ -20,7 +21,7 @@ import gen_ops
 
 ROOT = gen_ops.ROOT
 SOURCE = "python/src/api.def"
-STUB_HEAD = "python/src/stub.pyi"  # what is not a row: the types and their properties
+STUB_HEAD = "python/src/stub.pyi"  # the types and their properties, which are no rows
 PACKAGE = "python/chainrule/__init__.py"
 NAMES = re.compile(r"^(__all__ = \[.*\n)[^]]*\]", re.MULTILINE)  # there
 
@@ -36,14 +37,10 @@ STUB = {
 SHADOWED = re.compile(r"\b(int|float|bool|str|dtype)\b")  # the module has dtypes, Tensor methods of these names: the stub says _int
 PYTHON_NAMES = {"left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift"}
 NOT_IN_PYTHON = {"gelu_tanh", "trunc_divide"}  # an argument of gelu, of div
-PARAMETERS = {  # PyTorch's names where they are not input, other
-    "leaky_relu": {"slope": "negative_slope"}, "hardtanh": {"min": "min_val", "max": "max_val"}, "lerp": {"b": "end", "w": "weight"},
-    "clamp_min": {"low": "min"}, "clamp_max": {"high": "max"}, "addcmul": {"a": "tensor1", "b": "tensor2"}, "addcdiv": {"a": "tensor1", "b": "tensor2"},
-}
 NUMBER_FIRST = {"mul", "remainder", "floor_divide", "xlogy", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"}  # f(2, x)
 NUMBERS_ONLY = {"mul", "floor_divide"}  # f(2, 3)
 NUMBER_ALLOWED = {"lerp": {"weight"}}  # ternaries take tensors, but for these
-NUMPYS = {"max": "amax", "min": "amin"}  # what numpy.max(x) means when it calls x.max(axis=None, out=None)
+NUMPYS = {"max": "amax", "min": "amin"}  # numpy.max(x) calls x.max(axis=None, out=None) and means amax
 ALIASES = {
     "absolute": "abs", "negative": "neg", "multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div", "greater": "gt",
     "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "fix": "trunc", "clip": "clamp", "concat": "cat",
@@ -82,8 +79,8 @@ class Api:
     body: str = ""  # of the C function, for elementwise rows
     alias: str = ""  # another name for this one
     broadcasts: bool = False
-    overload: bool = False  # for the stub alone: one way to call the row of this name that follows
-    runs: str = ""  # what the C function is named after, where not after the row
+    overload: bool = False  # only for the stub: one way to call the next row of this name
+    runs: str = ""  # the C function is api_<runs>
 
     def c_name(self) -> str:
         return self.alias or self.name
@@ -135,14 +132,13 @@ def elementwise_rows(taken: set[str]) -> list[Api]:
         name = PYTHON_NAMES.get(r.name, r.name)
         if r.name in NOT_IN_PYTHON or name in taken:
             continue
-        names = PARAMETERS.get(name, {})
         params = []
         for i, x in enumerate(r.inputs):
-            python = names.get(x, "input" if i == 0 else "other")
+            python = "input" if i == 0 else "other" if x == "b" and len(r.inputs) == 2 else x
             number = (len(r.inputs) == 2 or python in NUMBER_ALLOWED.get(name, set())) if i > 0 else name in NUMBER_FIRST
             params.append(Parameter(python, "Tensor | Number" if number else "Tensor", False, False, False, None))
         for x, default in r.params.items():
-            params.append(Parameter(names.get(x, x), "float", False, len(r.inputs) > 2, False, repr(default)))
+            params.append(Parameter(x, "float", False, len(r.inputs) > 2, False, repr(default)))
         n = len(r.inputs)
         numbers = [f"a[{n + i}].d" for i in range(len(r.params))]
         operands = [f"a[{i}].t" for i in range(n)]
@@ -216,7 +212,7 @@ def parameter_table(r: Api) -> str:
 
 
 def c_lines(rows: list[Api]) -> list[str]:
-    out = ["/* api.gen.c - made from api.def and ops.def by tools/gen_python.py: the entry of every function and method. */", '#include "extension.h"', "",
+    out = ["/* api.gen.c - the entry of every function and method; tools/gen_python.py writes it during the build. */", '#include "extension.h"', "",
            "#define CALL(f, e, self) static PyObject *f(PyObject *s, PyObject *const *v, Py_ssize_t n, PyObject *k) "
            "{ (void)s; return api_call(&e, self, v, n, k); }", "#define FAST (METH_FASTCALL | METH_KEYWORDS)", "#define AS(f) (PyCFunction)(void (*)(void))(f)",
            ""]
@@ -294,7 +290,7 @@ def stub_lines(rows: list[Api]) -> list[str]:
 
 
 def package_lines(stub: list[str]) -> list[str]:
-    """The package's own text with the list of what the extension defines: type checkers believe only a literal."""
+    """The package's own text with the list of the extension's names: type checkers read only a literal."""
     names: set[str] = set()
     for node in ast.parse("\n".join(stub)).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
@@ -308,8 +304,11 @@ def package_lines(stub: list[str]) -> list[str]:
 
 def main() -> int:
     rows = read_all()
+    if sys.argv[1:2] == ["--tables"]:
+        Path(sys.argv[2]).write_text("\n".join(c_lines([r for r in rows if not r.overload])) + "\n")
+        return 0
     stub = stub_lines(rows)
-    files = {"python/src/api.gen.c": c_lines([r for r in rows if not r.overload]), "python/chainrule/_core.pyi": stub, PACKAGE: package_lines(stub)}
+    files = {"python/chainrule/_core.pyi": stub, PACKAGE: package_lines(stub)}
     texts = {f: "\n".join(lines) + "\n" for f, lines in files.items()}
     stale = [f for f, text in texts.items() if not (ROOT / f).exists() or (ROOT / f).read_text() != text]
     for f in stale:

@@ -96,6 +96,7 @@ typedef struct cr_optim_options {
                             /* weight decay only for parameters with this many axes or more (2:
                                matrices) */
 } cr_optim_options;
+const char *cr_optim_name(cr_optim_kind kind); /* "sgd", "adamw"...; NULL: no such kind */
 cr_optim_options cr_optim_defaults(cr_optim_kind kind);
                             /* PyTorch's; CR_LION: lr 1e-4, betas 0.9, 0.99; CR_MUON: (M, N)
                                parameters use lr 0.2 sqrt(max(M, N)), others use AdamW */

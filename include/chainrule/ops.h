@@ -31,10 +31,10 @@ cr_tensor *cr_fmin(const cr_tensor *a, const cr_tensor *b);
                             /* the smaller; a number wins over NaN; ties give the gradient to a */
 cr_tensor *cr_clamp(const cr_tensor *x, double min, double max);
                             /* min(max(x, min), max); gradient 1 at the bounds */
-cr_tensor *cr_clamp_min(const cr_tensor *x, const cr_tensor *low);
-                            /* max(x, low); at the bound the gradient is x's */
-cr_tensor *cr_clamp_max(const cr_tensor *x, const cr_tensor *high);
-                            /* min(x, high); at the bound the gradient is x's */
+cr_tensor *cr_clamp_min(const cr_tensor *x, const cr_tensor *min);
+                            /* max(x, min); at the bound the gradient is x's */
+cr_tensor *cr_clamp_max(const cr_tensor *x, const cr_tensor *max);
+                            /* min(x, max); at the bound the gradient is x's */
 cr_tensor *cr_neg(const cr_tensor *x);                      /* -x */
 cr_tensor *cr_abs(const cr_tensor *x);                      /* |x|; gradient 0 at 0 */
 cr_tensor *cr_nan_to_num(const cr_tensor *x, double nan, double posinf, double neginf);
@@ -49,11 +49,12 @@ cr_tensor *cr_sqrt(const cr_tensor *x);                     /* square root */
 cr_tensor *cr_rsqrt(const cr_tensor *x);                    /* 1 / sqrt(x) */
 cr_tensor *cr_where(const cr_tensor *c, const cr_tensor *a, const cr_tensor *b);
                             /* a where c, else b; c is bool */
-cr_tensor *cr_lerp(const cr_tensor *a, const cr_tensor *b, const cr_tensor *w); /* a + w (b - a) */
-cr_tensor *cr_addcmul(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double value);
-                            /* x + value a b */
-cr_tensor *cr_addcdiv(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double value);
-                            /* x + value a / b */
+cr_tensor *cr_lerp(const cr_tensor *a, const cr_tensor *end, const cr_tensor *weight);
+                            /* a + weight (end - a) */
+cr_tensor *cr_addcmul(const cr_tensor *x, const cr_tensor *tensor1, const cr_tensor *tensor2,
+                      double value);                        /* x + value tensor1 tensor2 */
+cr_tensor *cr_addcdiv(const cr_tensor *x, const cr_tensor *tensor1, const cr_tensor *tensor2,
+                      double value);                        /* x + value tensor1 / tensor2 */
 
 /* exponentials and logarithms */
 cr_tensor *cr_exp(const cr_tensor *x);                      /* e^x */
@@ -95,7 +96,8 @@ cr_tensor *cr_erfc(const cr_tensor *x); /* 1 - erf(x), exact where that is small
 /* activations */
 cr_tensor *cr_sigmoid(const cr_tensor *x);                  /* 1 / (1 + e^-x) */
 cr_tensor *cr_relu(const cr_tensor *x);                     /* max(x, 0); gradient 0 at 0 */
-cr_tensor *cr_leaky_relu(const cr_tensor *x, double slope); /* x where x > 0, else slope x */
+cr_tensor *cr_leaky_relu(const cr_tensor *x, double negative_slope);
+                            /* x where x > 0, else negative_slope x */
 cr_tensor *cr_elu(const cr_tensor *x, double alpha); /* x where x > 0, else alpha (e^x - 1) */
 cr_tensor *cr_selu(const cr_tensor *x);
                             /* 1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al.
@@ -110,8 +112,8 @@ cr_tensor *cr_mish(const cr_tensor *x);                     /* x tanh(softplus(x
 cr_tensor *cr_softplus(const cr_tensor *x, double beta, double threshold);
                             /* log(1 + e^(beta x)) / beta; x where beta x > threshold */
 cr_tensor *cr_softsign(const cr_tensor *x);                 /* x / (1 + |x|) */
-cr_tensor *cr_hardtanh(const cr_tensor *x, double min, double max);
-                            /* min(max(x, min), max); gradient 0 at the bounds */
+cr_tensor *cr_hardtanh(const cr_tensor *x, double min_val, double max_val);
+                            /* min(max(x, min_val), max_val); gradient 0 at the bounds */
 cr_tensor *cr_hardsigmoid(const cr_tensor *x);              /* min(max(x + 3, 0), 6) / 6 */
 cr_tensor *cr_hardswish(const cr_tensor *x);                /* x hardsigmoid(x) */
 cr_tensor *cr_relu6(const cr_tensor *x);                    /* min(max(x, 0), 6) */
@@ -191,6 +193,9 @@ cr_status   cr_program_update(const cr_program *p, int64_t count, cr_tensor *con
                               const cr_tensor *const *in, const double *params);
                             /* update `count` sets of tensors in place, no gradient; set i has
                                results out[i * results + r] and inputs in[i * inputs + k] */
+cr_status   cr_program_params(const cr_program *p, int n, const char *const *names,
+                              const double *values, double *params);
+                            /* params of an update from n named options: "lr", "beta1"...; docs/ops.md */
 cr_status   cr_program_update_product(const cr_program *p, cr_tensor *const *out,
                                       const cr_tensor *const *in, const double *params, int input,
                                       const cr_tensor *a, const cr_tensor *b, bool *taken);
@@ -392,6 +397,9 @@ cr_tensor *cr_outer(const cr_tensor *a, const cr_tensor *b); /* (M) (N) -> (M, N
 cr_tensor *cr_kron(const cr_tensor *a, const cr_tensor *b);
                             /* blocks a[i] b : (M, N) (P, Q) -> (M P, N Q); up to 4 axes */
 cr_tensor *cr_trace(const cr_tensor *x);    /* sum of the diagonal : (M, N) -> (); integers: i64 */
+cr_tensor *cr_newton_schulz(const cr_tensor *x, const double abc[3], double eps, int steps);
+                            /* x / max(|x|, eps), then x <- a x + (b A + c A A) x, A = x x^T : (M, N);
+                               Muon's step */
 cr_tensor *cr_addmm(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double beta,
                     double alpha);
                             /* beta x + alpha a b; x broadcasts to (M, N); beta 0 ignores x, even

@@ -26,7 +26,7 @@ from .random import seed as seed
 from .random import set_rng_state as set_rng_state
 from .value_batch import ValueBatch as ValueBatch
 
-__all__ = [  # what the extension defines, by tools/gen_python.py
+__all__ = [  # the names of the extension, by tools/gen_python.py
     "Device", "DtypeError", "Error", "Generator", "Node", "OutOfMemoryError", "RemovableHandle", "Size", "Tensor", "Value", "abs", "absolute", "acos",
     "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "all", "allclose", "amax", "amin", "aminmax", "any", "arange", "arccos",
     "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere", "as_tensor", "asarray", "asin",
@@ -54,7 +54,7 @@ __all__ = [  # what the extension defines, by tools/gen_python.py
     "transpose", "tril", "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unbind", "unflatten", "unique", "unique_consecutive",
     "unsqueeze", "var", "var_mean", "vdot", "vstack", "where", "xlogy", "zeros", "zeros_like",
 ]
-__all__ += [  # and what is written in Python
+__all__ += [  # the names written in Python
     "MLP", "Layer", "Neuron", "ValueBatch", "auto_transfer", "broadcast_shapes", "broadcast_tensors", "config", "enable_grad", "finfo", "get_rng_state", "iinfo",
     "inference_mode", "initial_seed", "no_grad", "profile", "seed", "set_grad_enabled", "set_rng_state",
 ]

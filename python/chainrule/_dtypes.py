@@ -1,10 +1,10 @@
-"""What numbers a dtype holds, and what shape several broadcast to."""
+"""The range of a dtype's numbers, and the shape that several shapes broadcast to."""
 
 from __future__ import annotations
 
 from . import _core
 
-TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
+TYPE_CHECKING = False  # in place of typing's: importing typing takes longer than importing chainrule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -60,7 +60,7 @@ class Format:
 
 def float_format(values: list[float]) -> Format:
     """Whole numbers as ``2.``, others with a fixed number of digits, or scientific where the finite values that are not 0 span more than
-    three decimal orders, or are very large or very small.  Those values alone also set the width."""
+    three decimal orders, or are very large or very small.  Only those values set the width."""
     finite = [v for v in values if v and math.isfinite(v)]
     whole = all(v == math.floor(v) for v in finite)
     scientific = False
@@ -100,7 +100,7 @@ def leaves(nested: Any) -> Iterator[Any]:
 
 
 def with_dots(items: list[str], full: int, dots: str) -> list[str]:
-    """Dots in the middle of what stands for ``full`` items."""
+    """Dots in the middle of the text of ``full`` items."""
     middle = len(items) // 2
     return items if len(items) == full else [*items[:middle], dots, *items[middle:]]
 

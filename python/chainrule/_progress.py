@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
+TYPE_CHECKING = False  # in place of typing's: importing typing takes longer than importing chainrule
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TypeVar
@@ -14,7 +14,7 @@ def progress(iterable: Iterable[_T], description: str | None = None, total: int 
     """``iterable``, with a progress bar while it is gone over: ``for step in progress(range(1000), "training"): ...``.
 
     total: how many there are, where ``len(iterable)`` does not say.  There is a bar only where tqdm is installed (``pip install chainrule[viz]``)
-    and stderr is a terminal; what the loop sees is the same in any case.
+    and stderr is a terminal; the loop sees the same items in any case.
     """
     try:
         from tqdm import tqdm  # type: ignore[import-not-found,import-untyped,unused-ignore]

@@ -1,11 +1,11 @@
-"""``chainrule.config``, the run-time switches, ``chainrule.auto_transfer``, and ``chainrule.profile``, what ran when."""
+"""``chainrule.config``, the run-time switches, ``chainrule.auto_transfer``, and ``chainrule.profile``, the times of ops."""
 
 from __future__ import annotations
 
 from . import _core
 from .autograd import _ModeFromNow
 
-TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
+TYPE_CHECKING = False  # in place of typing's: importing typing takes longer than importing chainrule
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ class Config:
 
 
 class profile:
-    """Writes what runs inside ``with`` to a file that chrome://tracing and ui.perfetto.dev show: for each op of any thread its time,
+    """Writes the ops that run inside ``with`` to a file that chrome://tracing and ui.perfetto.dev show: for each op of any thread its time,
     shapes, dtypes, bytes, device, and the line of Python that called it."""
 
     def __init__(self, path: str | os.PathLike[str] = "trace.json") -> None:

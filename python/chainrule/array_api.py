@@ -2,7 +2,7 @@
 
 Names, parameters, result dtypes and special cases are the standard's; https://data-apis.org/array-api/2024.12 says what each function means.
 There are no complex numbers and no extensions.  Functions promote by the standard's rules, operators of tensors by PyTorch's; docs/python.md
-lists what differs.  Gradients flow as ever.  Imported when it is first asked for.
+lists the differences.  Gradients flow as in other calls.  The first use imports the module.
 """
 
 from __future__ import annotations
@@ -378,7 +378,7 @@ def count_nonzero(x: Tensor, /, *, axis: _Axes = None, keepdims: _bool = False) 
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """The positions of what is not 0, a vector for each axis."""
+    """The positions of the elements that are not 0, a vector for each axis."""
     if x.ndim == 0:
         raise ValueError("nonzero() of an array without axes")
     return _cr.nonzero(x, as_tuple=True)
@@ -486,7 +486,7 @@ def reshape(x: Tensor, /, shape: Sequence[_int], *, copy: _bool | None = None) -
 
 
 def roll(x: Tensor, /, shift: _int | tuple[_int, ...], *, axis: _Axes = None) -> Tensor:
-    """The elements moved along axes, or along all as one; what leaves at the end comes in at the front."""
+    """The elements moved along axes, or along all as one; elements that leave at the end enter at the front."""
     return _cr.roll(x, shift) if axis is None else _cr.roll(x, shift, axis)
 
 
@@ -672,7 +672,7 @@ class _Info:
         return _cr.get_default_device()
 
     def default_dtypes(self, *, device: _DeviceLike = None) -> dict[str, _dtype]:
-        """Of arrays that are made without a dtype; no complex one."""
+        """The dtypes of arrays made without a dtype; there is no complex one."""
         return {"real floating": float32, "integral": int64, "indexing": int64}
 
     def devices(self) -> list[Device]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import _core
 from ._core import Tensor
 
-TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
+TYPE_CHECKING = False  # in place of typing's: importing typing takes longer than importing chainrule
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar, overload
@@ -96,7 +96,7 @@ def inference_mode(mode: bool = True) -> _Mode: ...
 @overload
 def inference_mode(mode: _F) -> _F: ...
 def inference_mode(mode: Any = True) -> Any:
-    """``no_grad`` under PyTorch's other name; unlike there, what is made inside may take part in a graph later."""
+    """``no_grad`` under PyTorch's other name; unlike PyTorch's, its tensors can take part in a graph later."""
     if callable(mode):
         return _Mode(_core._set_grad_enabled, False)(mode)
     return _Mode(_core._set_grad_enabled, not mode and _core.is_grad_enabled())
@@ -229,7 +229,7 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Where forward takes no ctx: called after it, to save what backward needs."""
+        """Where forward takes no ctx: called after it, to save the tensors that backward needs."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
@@ -257,7 +257,7 @@ class Function:
 
     @classmethod
     def _record(cls, ctx: _Context, args: tuple[Any, ...], at: list[int], results: list[Any]) -> list[Any]:
-        """The results as results of this function: what is not a tensor, or marked as constant, stays as it is."""
+        """The results as results of this function: a result that is no tensor, or is marked as constant, stays as it is."""
         mine = [k for k, y in enumerate(results) if isinstance(y, Tensor) and not any(y is c for c in ctx._constant)]
         kept = [s for s in ctx.saved_tensors if s is not None]
         places = [s is not None for s in ctx.saved_tensors]

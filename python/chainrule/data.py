@@ -1,6 +1,6 @@
 """Data in batches: datasets, a loader with threads, tokenizers and token files.
 
-The order of a shuffled loader is a function of its seed and epoch alone, so ``state_dict()`` is a few numbers, and a resumed run sees the batches that the
+The order of a shuffled loader depends only on its seed and epoch, so ``state_dict()`` is a few numbers, and a resumed run sees the batches that the
 uninterrupted one would have seen.
 """
 
@@ -248,7 +248,7 @@ class Tokenizer:
         return _core._tokenizer_encode(self._source, text)
 
     def decode(self, tokens: Sequence[int] | Tensor, errors: str = "replace") -> str:
-        """The text of tokens, (T).  errors: what becomes of bytes that are not UTF-8, as in ``bytes.decode``.  IndexError: a token outside of the vocabulary."""
+        """The text of tokens, (T).  errors: the handling of bytes that are not UTF-8, as in ``bytes.decode``.  IndexError: a token outside of the vocabulary."""
         return self.decode_bytes(tokens).decode("utf-8", errors)
 
     def decode_bytes(self, tokens: Sequence[int] | Tensor) -> Bytes:
@@ -271,7 +271,7 @@ class Tokenizer:
 class TokenFile:
     """A memory-mapped token file, which ``save`` or ``chainrule tokenize`` wrote, as batches of windows: ``for x, y in TokenFile("train.tok", 16, 256): ...``.
     x and y are int64 (batch_size, context), y one token later.  Iterating goes to the end of the epoch; the next iteration is the next one, in another order where
-    ``shuffle``: each token is a target once an epoch, but what the last windows leave out.  start, stop: a part of the file.  A thread prepares the next batch.
+    ``shuffle``: each token is a target once an epoch, except those after the last window.  start, stop: a part of the file.  A thread prepares the next batch.
     OSError: no such file, or no token file.  ValueError: too few tokens."""
 
     def __init__(

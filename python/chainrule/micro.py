@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ._core import Value, _neuron
 
-TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
+TYPE_CHECKING = False  # in place of typing's: importing typing takes longer than importing chainrule
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any

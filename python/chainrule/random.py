@@ -5,7 +5,7 @@ from __future__ import annotations
 from ._core import Tensor, default_generator
 from ._core import manual_seed as manual_seed
 
-TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
+TYPE_CHECKING = False  # in place of typing's: importing typing takes longer than importing chainrule
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -33,7 +33,7 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 class fork_rng:
-    """``with fork_rng():`` what is drawn inside leaves the default generator where it was.  It is one for all devices: ``devices`` says nothing."""
+    """``with fork_rng():`` draws inside do not change the default generator outside.  One generator serves all devices, so ``devices`` has no effect."""
 
     def __init__(self, devices: Iterable[object] | None = None, enabled: bool = True) -> None:
         self._enabled = enabled

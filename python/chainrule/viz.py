@@ -11,7 +11,7 @@ from ._progress import progress
 from .autograd import no_grad
 from .value_batch import ValueBatch
 
-TYPE_CHECKING = False  # as typing's, whose import takes longer than ours
+TYPE_CHECKING = False  # in place of typing's: importing typing takes longer than importing chainrule
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["boundary", "curves", "graph", "progress"]
 
-# Told apart by people who see no red or green as well (Okabe and Ito, 2008); src/cli/curve.c has the same.
+# Distinct for readers with colour blindness too (Okabe and Ito, 2008); src/cli/curve.c has the same.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7a5ea8")
 INK, LINES, GRID = "#1d2939", "#98a2b3", "#e4e7ec"
 
@@ -33,7 +33,7 @@ INK, LINES, GRID = "#1d2939", "#98a2b3", "#e4e7ec"
 def graph(root: Any, format: str = "svg", rankdir: str = "LR", *, params: Mapping[str, Tensor] | None = None, limit: int = 500) -> Any:
     """The graph that computed ``root``, as a ``graphviz.Digraph``: a Value, a ValueBatch, a Tensor, or tensors in lists and dicts.
 
-    Leaves are blue, ``root`` is orange.  Of leaves, of what is in ``root`` and of results that retain their gradients, value and gradient are shown:
+    Leaves are blue, ``root`` is orange.  Leaves, tensors in ``root`` and results that retain their gradients show value and gradient:
     the numbers where there are few, else smallest, mean and largest; a frame is red where they are not finite.  Of other results, the shape is known.
     params names leaves: ``dict(model.named_parameters())``.  A notebook shows the picture; ``.source`` is its text; ``.render("file")`` needs the program ``dot``.
     ValueError: nothing was recorded, or there are more than ``limit`` nodes.
@@ -133,7 +133,7 @@ def _html(text: str) -> str:
 
 
 def _figure(width: float, height: float) -> Any:
-    """Of so many inches.  A notebook shows it, whether pyplot was imported or not."""
+    """A figure of that many inches.  A notebook shows it with and without pyplot."""
     import io
 
     from matplotlib.figure import Figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -171,12 +171,12 @@ def curves(*runs: str | os.PathLike[str], y: str | Sequence[str] = "loss", smoot
     """Training runs over their steps, as a matplotlib figure.  runs: files with a JSON object a line, as ``chainrule train`` writes ``run.jsonl``, or folders with
     such a file; at most eight.
 
-    y: what of them, one above the other where it is a list: "loss" (with the validation loss), "lr", "norm", "tokens/s", or any number that the lines hold.
+    y: the quantity, or a list of quantities, one above the other: "loss" (with the validation loss), "lr", "norm", "tokens/s", or any number that the lines hold.
     smooth: the share of the points that a running mean is taken over; the points themselves are faint.  log: "x", "y" or "xy" for logarithmic axes.
     NaN, and null, leave a gap.  OSError: no such file.  ValueError, with the line: it is no JSON object, or not of numbers; or a run has nothing to draw.
     """
     if not 1 <= len(runs) <= len(COLOURS):
-        raise ValueError(f"curves(): {len(runs)} runs in one picture: 1 to {len(COLOURS)} can be told apart")
+        raise ValueError(f"curves(): {len(runs)} runs in one picture: 1 to {len(COLOURS)} can be distinguished")
     if not 0 <= smooth <= 1 or log not in ("none", "x", "y", "xy"):
         raise ValueError(f"curves(): smooth is a share from 0 to 1, log one of none, x, y, xy; not {smooth} and {log!r}")
     keys = [y] if isinstance(y, str) else list(y)
@@ -297,7 +297,7 @@ def boundary(model: Callable[..., Any], X: Any, y: Any, steps: int | None = None
     if not single and not all(0 <= kind < classes and kind == label for kind, label in zip(kinds, labels, strict=True)):
         raise ValueError(f"boundary(): {classes} scores are for the labels 0 to {classes - 1}, not {sorted(set(labels))}")
     if classes > len(COLOURS):
-        raise ValueError(f"boundary(): {classes} classes in one picture: {len(COLOURS)} can be told apart")
+        raise ValueError(f"boundary(): {classes} classes in one picture: {len(COLOURS)} can be distinguished")
     leads = [_leads([-s[0], s[0]] if single else s) for s in scores]
     figure = _figure(5.4, 4.4)
     plot = _axes(figure.add_subplot(), "x[0]", "x[1]")

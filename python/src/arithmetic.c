@@ -136,7 +136,7 @@ cr_tensor *api_clamp(const arg *a) {
 cr_tensor *api_clamp_(const arg *a) {
     double bound[2];
     if (clamp_numbers(a, bound)) return api_in_place("clamp", a, 1, bound);
-    cr_tensor *x = cr_clone(a[0].t), *y = written("clamp_", a, clamp_tensors(&a[1], &a[2], x));    /* the gradients read what x was */
+    cr_tensor *x = cr_clone(a[0].t), *y = written("clamp_", a, clamp_tensors(&a[1], &a[2], x));    /* the gradients read the old x */
     cr_release(x);
     return y;
 }

@@ -31,14 +31,14 @@ static cr_tensor *interleaved(const cr_tensor *x, const cr_tensor *counts, int64
     return leave(counts ? cr_repeat_interleave_by(line, counts, at) : cr_repeat_interleave(line, times, at));
 }
 
-/* (input, repeats, dim, output_size); without repeats they are the input, and what is repeated are the positions */
+/* (input, repeats, dim, output_size); without repeats the input has them, and the positions are repeated */
 PyObject *api_repeat_interleave(const arg *a) {
     cr_tensor *y;
     int64_t times = 0;
     if (a[1].o == Py_None) {
         const cr_tensor *counts = a[0].t;
-        if (a[2].given) return PyErr_Format(PyExc_TypeError, "repeat_interleave(): repeats alone are without dim");
-        if (cr_ndim(counts) != 1) return PyErr_Format(PyExc_RuntimeError, "[repeat_interleave] repeats alone are a vector: %d axes", cr_ndim(counts));
+        if (a[2].given) return PyErr_Format(PyExc_TypeError, "repeat_interleave(): one tensor of repeats takes no dim");
+        if (cr_ndim(counts) != 1) return PyErr_Format(PyExc_RuntimeError, "[repeat_interleave] repeats must be a vector, not a tensor of %d axes", cr_ndim(counts));
         cr_scope_begin();
         WITHOUT_GIL(y = leave(cr_repeat_interleave_by(cr_arange(0, (double)cr_numel(counts), 1, CR_I64, cr_device_of(counts)), counts, 0)));
     } else if (is_tensor(a[1].o)) {
@@ -105,7 +105,7 @@ cr_tensor *api_cat(const arg *a) {
 }
 cr_tensor *api_stack(const arg *a) { return cr_stack(a[0].list.n, a[0].list.v, axis(a[1].i)); }
 
-/* Along `at`, after axes in front were added to what has fewer than `ndim`. */
+/* Along `at`, after axes were added in front of tensors with fewer than `ndim`. */
 static cr_tensor *stacked(const arg *a, int ndim, int at) {
     int n = a[0].list.n;
     const cr_tensor **in = malloc(sizeof *in * (size_t)(n ? n : 1));

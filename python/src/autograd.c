@@ -184,11 +184,11 @@ static PyMethodDef node_methods[] = {
     {"name", node_name, METH_NOARGS, "name($self, /)\n--\n\nAs PyTorch calls it: \"MulBackward0\"; of a leaf, \"AccumulateGrad\"."}, {0}
 };
 static PyGetSetDef node_getset[] = {
-    {"next_functions", get_next_functions, NULL, "(node, 0) of what made each input; (None, 0) where no gradient goes.", NULL},
+    {"next_functions", get_next_functions, NULL, "(node, 0) of the op that made each input; (None, 0) where no gradient goes.", NULL},
     {"variable", get_variable, NULL, "The leaf, or None once it is gone; AttributeError where this is no leaf.", NULL},
     {"shape", get_node_shape, NULL, "Of the result, or the leaf.", NULL},
     {"dtype", get_node_dtype, NULL, "Of the result, or the leaf.", NULL},
-    {"_tensor", get_tensor, NULL, "The leaf, or the result if it retains its gradient; None where nobody holds it.", NULL},
+    {"_tensor", get_tensor, NULL, "The leaf, or the result if it retains its gradient; None where no reference to it is left.", NULL},
     {0}
 };
 static PyType_Slot node_slots[] = {
@@ -272,7 +272,7 @@ end:
     return result;
 }
 
-/* ---- functions whose gradient is a Python callable -------------------------------------------------------------------------- */
+/* ---- functions with a Python callable as gradient -------------------------------------------------------------------------- */
 static cr_status call_backward(const cr_function_call *c, cr_tensor **dx) {
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *grads = tuple_of(c->n_out, c->grads), *saved = tuple_of(c->n_saved, c->saved), *needs = PyTuple_New(c->n_in), *result = NULL, *each = NULL;

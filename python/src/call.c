@@ -57,7 +57,7 @@ bool to_number(PyObject *o, number *x) {
     return !PyErr_Occurred();
 }
 
-/* numpy.float32, numpy.dtype("float32"): what they are called there. */
+/* numpy.float32 and numpy.dtype("float32"), by the names of NumPy. */
 static bool to_dtype_of_numpy(PyObject *o, cr_dtype *dt) {
     PyObject *module = PyObject_GetAttrString(PyType_Check(o) ? o : (PyObject *)Py_TYPE(o), "__module__");
     const char *from = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
@@ -95,7 +95,7 @@ bool to_size(PyObject *o, int *n, int64_t *v) {
     if (PyBool_Check(o)) return false;
     if (PyIndex_Check(o) && !PyList_Check(o) && !PyTuple_Check(o)) { *n = 1; return to_int64(o, v); }
     if (PyUnicode_Check(o) || PyBytes_Check(o) || !PySequence_Check(o)) return false;
-    PyObject *items = PySequence_Tuple(o);           /* a copy: what __index__ runs cannot change it */
+    PyObject *items = PySequence_Tuple(o);           /* a copy: code of __index__ cannot change it */
     if (!items) return false;
     Py_ssize_t count = PyTuple_Size(items);
     bool ok = count <= CR_MAX_DIMS;
@@ -228,7 +228,7 @@ static int find_parameter(const entry *e, PyObject *name) {
     return -1;
 }
 
-/* numpy.sum(x) calls x.sum(axis=None, out=None), numpy.std(x) x.std(..., dtype=None): what is None says nothing. */
+/* numpy.sum(x) calls x.sum(axis=None, out=None), numpy.std(x) x.std(..., dtype=None): None stands for the default. */
 static bool is_numpys(PyObject *name, PyObject *value) {
     return value == Py_None && (!PyUnicode_CompareWithASCIIString(name, "out") || !PyUnicode_CompareWithASCIIString(name, "dtype"));
 }
@@ -292,7 +292,7 @@ static bool convert_all(const entry *e, PyObject **from, PyObject *rest, arg *a,
 
 /* ---- the call ------------------------------------------------------------------------------------------------- */
 
-/* Is the work long enough to let other Python threads run meanwhile?  A guess from the operands alone; either answer is right. */
+/* Is the work long enough to let other Python threads run?  A guess from the sizes of the operands; both answers are correct. */
 static bool long_work(const entry *e, const arg *a) {
     double most = 0, product = 1;
     for (int i = 0; i < e->count; i++) {
@@ -326,5 +326,6 @@ PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssi
     }
     release_args(done, a, e->params);
     Py_XDECREF(rest);
+    if (!result && e->name[0] != '_' && strcmp(e->name, "backward")) name_error(e->name);   /* an error of backward names the op that failed */
     return result;
 }

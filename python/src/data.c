@@ -1,17 +1,17 @@
-/* data.c - copies of what Python holds as tensors: numbers, nested sequences of them, tensors, arrays (which interop.c opens). */
+/* data.c - copies of Python data as tensors: numbers, nested sequences of them, tensors, arrays (which interop.c opens). */
 #include "extension.h"
 
 #include <math.h>
 #include <string.h>
 
 /* The leaves of a nested sequence in order.  Each level is copied into a tuple before it is walked, so that code run by an element
- * (__index__, __float__, __len__) cannot change what is read; recursion ends at CR_MAX_DIMS levels. */
+ * (__index__, __float__, __len__) cannot change the data that is read; recursion ends at CR_MAX_DIMS levels. */
 typedef struct flat {
     union cell { double d; int64_t i; } *cells;     /* all ints until the first float */
     size_t count, room;
     bool integral;                                  /* so far: no float */
-    bool huge, negative, to_u64;                    /* an int from 2^63 on, or below 0, was among them; the result is uint64, which keeps the bits of both */
-    cr_dtype dt;                                    /* what the numbers promote to: float32, int64, bool, or a tensor's own */
+    bool huge, negative, to_u64;                    /* an int from 2^63 on, or below 0, was among them; the result is uint64, which keeps all bits */
+    cr_dtype dt;                                    /* the dtype the numbers promote to: float32, int64, bool, or a tensor's own */
     int ndim;                                       /* known from the first leaf on, else -1 */
     int64_t shape[CR_MAX_DIMS];                     /* -1: not seen yet */
 } flat;

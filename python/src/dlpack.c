@@ -1,7 +1,7 @@
 /* dlpack.c - tensors to and from other libraries by DLPack, version 1 and the form before it.
  *
  * The exchange is a capsule around a struct, named "dltensor_versioned" or "dltensor".  Who takes the memory renames the capsule to
- * "used_..." and calls the struct's deleter when done; a capsule that nobody took calls it itself.  The structs are those of the public
+ * "used_..." and calls the struct's deleter when done; an unused capsule calls it itself.  The structs are those of the public
  * specification (dmlc.github.io/dlpack), under our names. */
 #include "extension.h"
 
@@ -62,7 +62,7 @@ static dl_dtype dtype_out(cr_dtype dt) {
     return (dl_dtype){code, bits, 1};
 }
 
-/* A capsule over t, whose reference it takes. */
+/* A capsule over t; takes the reference. */
 static PyObject *capsule_of(cr_tensor *t, bool versioned, bool is_copy) {
     exported *e = calloc(1, sizeof *e);
     if (!e) { cr_drop(t); return PyErr_NoMemory(); }

@@ -1,6 +1,6 @@
-/* extension.h - what the files of the Python extension share.  It sees chainrule.h and CPython's stable ABI, nothing else.
+/* extension.h - declarations that the files of the Python extension share.  It includes only chainrule.h and CPython's stable ABI.
  *
- * Every function and method is one row of api.def.  tools/gen_python.py turns the rows into tables of `entry` (api.gen.c), the type
+ * Every function and method is one row of api.def.  tools/gen_python.py turns the rows into tables of `entry` (api.gen.c, during the build), the type
  * stub and the docstrings; api_call (call.c) binds and converts the arguments of all of them, so that an implementation is a C
  * function over converted arguments: `cr_tensor *api_softmax(const arg *a)`. */
 #ifndef CR_EXTENSION_H
@@ -14,7 +14,7 @@
 typedef struct Tensor {
     PyObject_HEAD
     cr_tensor *t;                                   /* owned */
-    PyObject *grad;                                 /* the object last given out for cr_grad(t), so that x.grad is x.grad; or NULL */
+    PyObject *grad;                                 /* the object that the last x.grad returned, so that x.grad is x.grad; or NULL */
     PyObject *weak;                                 /* list of weak references */
     PyObject *dict;                                 /* attributes that were set; NULL before the first */
     bool from_data;                                 /* made by Tensor(data): numpy() shows it, read-only, without detach */
@@ -27,19 +27,20 @@ extern PyTypeObject *tensor_type, *dtype_type, *device_type, *generator_type, *s
 
 static inline bool is_tensor(PyObject *o) { return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type); }
 static inline cr_tensor *handle(PyObject *o) { return ((Tensor *)(void *)o)->t; }
-/* The same with a reference, for cr_drop.  The object may come to stand for another handle (x.data = y, detach_()) whenever other Python
- * code can run: while the GIL is given up, in callbacks, in long calls that ask for signals. */
+/* The same with a reference, for cr_drop.  Other Python code can give the object another handle (x.data = y, detach_()): while the GIL
+ * is released, in callbacks, in long calls that check for signals. */
 static inline cr_tensor *hold(PyObject *o) { return cr_retain(handle(o)); }
 
 PyObject *wrap(cr_tensor *t);                       /* takes the reference; NULL: raises cr_error() */
 PyObject *wrap_as(cr_tensor *t, PyTypeObject *type);   /* as an instance of a subclass */
 PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool from_data);   /* wrap_as as a leaf */
 PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become None */
-void forget_grad(PyObject *self);                   /* the gradient of a Tensor is another one now, or none */
-cr_tensor *unscoped(cr_tensor *t);                  /* a new handle (or NULL), out of its scope: no longer to be given to cr_release but to cr_drop */
+void forget_grad(PyObject *self);                   /* after the gradient of a Tensor changed */
+cr_tensor *unscoped(cr_tensor *t);                  /* a new handle (or NULL) out of its scope: cr_drop frees it, not cr_release */
 PyObject *done(cr_status status);                   /* None, or raises cr_error() */
 extern PyObject *bad_value, *bad_type;              /* Error, DtypeError */
 PyObject *raise_error(void);                        /* the library's message as an exception of its kind; returns NULL */
+void name_error(const char *name);                  /* the exception that is set, "[op] ...", names the call that the user made */
 void set_error(PyObject *type, const char *format, ...);          /* from a compute function, which may run without the GIL; raise_error keeps it */
 PyObject *raise_type(PyObject *got, const char *format, ...);      /* TypeError: "<format> <name of got's type>"; returns NULL */
 PyObject *dtype_object(cr_dtype dt);                /* new reference, as all of these */
@@ -84,11 +85,11 @@ typedef struct entry {
     const param *params;
     int count;
     bool inplace;                                   /* compute returns its first argument */
-    const struct entry *numpys;                     /* what NumPy means by the name: amax by max; it has the first of the same parameters */
+    const struct entry *numpys;                     /* the function that NumPy calls by this name (amax for max); its parameters are the first of the same */
 } entry;
 
 PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
-cr_tensor *api_in_place(const char *row, const arg *a, int n, const double *params);       /* a row of ops.def written into its first input */
+cr_tensor *api_in_place(const char *row, const arg *a, int n, const double *params);       /* a row of ops.def, written into its first input */
 cr_tensor *written(const char *name, const arg *a, cr_tensor *y);                           /* y, taken, into the first argument by the rule of in-place forms: no float into integers, no number into bool */
 cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number);                   /* is_number: y was one, so that x^2 is a multiplication */
 bool fits_double(const arg *value);                 /* an operand that was a number, and no integer beyond 2^53 */
@@ -98,7 +99,7 @@ extern PyMethodDef api_functions[], api_methods[];  /* api.gen.c */
 
 /* Conversions that other files need; false with an exception set. */
 bool to_int64(PyObject *o, int64_t *v);
-bool to_number(PyObject *o, number *x);             /* bool, int, float or what turns into one; false without an exception when it is no number */
+bool to_number(PyObject *o, number *x);             /* bool, int, float or an object that converts to one; false without an exception for other objects */
 bool to_dtype(PyObject *o, cr_dtype *dt);
 bool to_device(PyObject *o, const cr_device **dev);
 bool to_size(PyObject *o, int *n, int64_t *v);      /* an int or a sequence of at most CR_MAX_DIMS */
@@ -128,7 +129,7 @@ typedef struct foreign {                            /* opened: `done` has to be 
 } foreign;
 
 void release_foreign(void (*release)(void *), void *ctx);
-bool open_dlpack(PyObject *o, foreign *f);          /* a capsule, or what has __dlpack__ */
+bool open_dlpack(PyObject *o, foreign *f);          /* a capsule, or an object with __dlpack__ */
 cr_tensor *take_foreign(foreign *f, copying mode, const cr_dtype *dt, const cr_device *dev);   /* over the memory or a copy; dt, dev NULL: as they are */
 bool from_array(PyObject *o, copying mode, const cr_dtype *dt, const cr_device *dev, cr_tensor **t);   /* false: o is no array (or, with an exception, asked in vain); else *t, or NULL with an exception */
 bool is_ndarray(PyObject *o);                       /* of NumPy */

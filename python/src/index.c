@@ -1,4 +1,4 @@
-/* index.c - x[key] and x[key] = value.  Ints, slices, None and ... are one view; index tensors, bool masks and what turns into them
+/* index.c - x[key] and x[key] = value.  Ints, slices, None and ... are one view; index tensors, bool masks and sequences that become them
  * (lists, arrays) are then one cr_index_get or cr_index_put_ of that view. */
 #include "extension.h"
 
@@ -118,7 +118,7 @@ static bool open_items(key *k, PyObject *given, int ndim, const cr_device *dev) 
     return true;
 }
 
-/* ---- what they say */
+/* ---- messages */
 static bool read_slice(PyObject *item, cr_part *p) {
     Py_ssize_t start, stop, step;
     if (PySlice_Unpack(item, &start, &stop, &step) < 0) return false;

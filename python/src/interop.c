@@ -37,7 +37,7 @@ static cr_tensor *share(const foreign *f) {
     return t;
 }
 
-/* The elements behind `axis`, in order, to `to`; returns what comes after them. */
+/* The elements behind `axis`, in order, to `to`; returns the end of the written elements. */
 static char *pack(char *to, const foreign *f, int axis, const char *at) {
     const size_t size = cr_dtype_size(f->dt);
     if (axis == f->ndim) { memcpy(to, at, size); return to + size; }
@@ -136,7 +136,7 @@ static bool read_layout(PyObject *o, const Py_buffer *b, foreign *f) {
         PyErr_Format(PyExc_ValueError, "%d dimensions, at most %d", b->ndim, CR_MAX_DIMS);
         return false;
     }
-    Py_ssize_t dense = b->itemsize;                   /* what the shape needs */
+    Py_ssize_t dense = b->itemsize;                   /* bytes that the shape needs */
     bool bad = false;
     f->ndim = b->ndim;
     for (int i = b->ndim - 1; i >= 0; i--) {
@@ -192,7 +192,7 @@ bool scalar_of_array(PyObject *o, number *x, cr_dtype *dt) {
     return !PyErr_Occurred();
 }
 
-/* numpy.ndarray, borrowed, or NULL: who has not imported NumPy has no arrays. */
+/* numpy.ndarray, borrowed; NULL before NumPy is imported, when no array exists. */
 bool is_ndarray(PyObject *o) {
     static PyObject *type;
     if (!type) {
@@ -205,7 +205,7 @@ bool is_ndarray(PyObject *o) {
     return PyObject_TypeCheck(o, (PyTypeObject *)(void *)type);
 }
 
-/* Opens what holds its numbers in memory.  0: o does not, -1: it failed. */
+/* Opens an object that holds its numbers in memory.  0: o does not, -1: a failure. */
 static int open_array(PyObject *o, foreign *f) {
     if (PyList_Check(o) || PyTuple_Check(o) || PyLong_Check(o) || PyUnicode_Check(o)) return 0;
     if (PyObject_CheckBuffer(o)) return open_buffer(o, f) ? 1 : -1;
@@ -390,7 +390,7 @@ PyObject *api_numpy(const arg *a) {
     return array;
 }
 
-/* (input, dtype, copy): NumPy knows what copy None, True and False mean, in each of its versions. */
+/* (input, dtype, copy): NumPy handles copy None, True and False, in each of its versions. */
 PyObject *api___array__(const arg *a) {
     PyObject *array = ndarray_of(a[0].o);
     if (!array || (a[1].o == Py_None && a[2].o == Py_None)) return array;

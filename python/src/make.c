@@ -40,7 +40,7 @@ cr_tensor *api_eye(const arg *a) { return leaf(cr_eye(a[0].i, a[1].given ? a[1].
 cr_tensor *api_rand(const arg *a) { return leaf(cr_rand(a[0].size.n, a[0].size.v, a[2].dt, a[3].dev, a[1].g), &a[4]); }
 cr_tensor *api_randn(const arg *a) { return leaf(cr_randn(a[0].size.n, a[0].size.v, a[2].dt, a[3].dev, a[1].g), &a[4]); }
 
-/* (input, dtype, device, requires_grad): what they are like where nothing else is asked for */
+/* (input, dtype, device, requires_grad): the input gives dtype and device where the call does not */
 static cr_dtype dtype_like(const arg *a, int at) { return a[at].given ? a[at].dt : cr_dtype_of(a[0].t); }
 static const cr_device *device_like(const arg *a, int at) { return a[at].given ? a[at].dev : cr_device_of(a[0].t); }
 #define LIKE(f, ...) leaf(f(cr_ndim(a[0].t), cr_shape(a[0].t), dtype_like(a, 1), device_like(a, 2) __VA_ARGS__), &a[3])

@@ -1,4 +1,4 @@
-/* module.c - chainrule._core: what happens when it is imported. */
+/* module.c - the import of chainrule._core. */
 #include "extension.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* move.c - what a tensor is, and it in another dtype or on another device. */
+/* move.c - properties of a tensor, and copies of it in another dtype or on another device. */
 #include "extension.h"
 
 /* ---- look --------------------------------------------------------------------------------------------------------------- */

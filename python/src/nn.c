@@ -62,19 +62,33 @@ static cr_status update(const cr_program *p, int64_t count, int n_out, int n_in,
     return bad;
 }
 
-static bool fill_numbers(PyObject *given, int n, double *numbers) {
-    PyObject *items = PySequence_Tuple(given);
-    bool ok = items;
-    if (ok && PyTuple_Size(items) != n) {
-        PyErr_Format(PyExc_ValueError, "_update(): %zd numbers for %d", PyTuple_Size(items), n);
-        ok = false;
+typedef struct options { int n; const char *names[32]; double values[32]; } options;
+
+static bool add_option(options *to, const char *name, PyObject *value) {
+    if (!name) return false;
+    if (to->n == sizeof to->names / sizeof *to->names) return PyErr_SetString(PyExc_ValueError, "_update(): too many options"), false;
+    to->names[to->n] = name;
+    to->values[to->n] = PyFloat_AsDouble(value);
+    return to->values[to->n++] != -1 || !PyErr_Occurred();
+}
+
+static bool is_option(PyObject *value) {             /* a number; NumPy's too */
+    if (PyFloat_Check(value) || PyLong_Check(value)) return true;
+    return value != Py_None && !PyList_Check(value) && !is_tensor(value) && PyObject_HasAttrString(value, "__float__");
+}
+
+/* The numbers of a group of parameters; its pair betas is beta1 and beta2.  The names belong to the dict. */
+static bool add_options(options *to, PyObject *group) {
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(group, &at, &key, &value);) {
+        const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
+        if (name && !strcmp(name, "betas") && PyTuple_Check(value) && PyTuple_Size(value) == 2) {
+            if (!add_option(to, "beta1", PyTuple_GetItem(value, 0)) || !add_option(to, "beta2", PyTuple_GetItem(value, 1))) return false;
+        } else if (!name || is_option(value)) {
+            if (!add_option(to, name, value)) return false;
+        }
     }
-    for (int i = 0; ok && i < n; i++) {
-        numbers[i] = PyFloat_AsDouble(PyTuple_GetItem(items, i));
-        ok = numbers[i] != -1 || !PyErr_Occurred();
-    }
-    Py_XDECREF(items);
-    return ok;
+    return true;
 }
 
 PyObject *api__total_norm(const arg *a) {
@@ -84,21 +98,32 @@ PyObject *api__total_norm(const arg *a) {
     return bad == CR_OK ? PyFloat_FromDouble(norm) : raise_error();
 }
 
-/* (name, outputs, inputs, numbers) */
+/* (name, outputs, inputs, options, group): an option goes before one of the group with its name. */
 PyObject *api__update(const arg *a) {
-    enum { MOST = 32 };                              /* more numbers than any update has */
-    double numbers[MOST];
-    int n_out = 0, n_number = 0;
+    options given = {0};
+    double params[8];                               /* an update has at most 8 */
+    int n_out = 0, n_params = 0;
     const cr_program *p = cr_program_find(a[0].s);
-    const int n_in = p ? cr_program_inputs(p, &n_out, &n_number) : 0;
+    const int n_in = p ? cr_program_inputs(p, &n_out, &n_params) : 0;
     if (!p) return raise_error();
     const int64_t count = a[1].list.n / n_out;
-    if (n_number > MOST || count * n_out != a[1].list.n || count * n_in != a[2].list.n)
-        return PyErr_Format(PyExc_ValueError, "_update(): '%s' has %d results and %d inputs: %d and %d tensors are no whole sets", a[0].s, n_out, n_in, a[1].list.n, a[2].list.n);
-    if (!fill_numbers(a[3].o, n_number, numbers)) return NULL;
-    cr_status bad;
-    WITHOUT_GIL(bad = update(p, count, n_out, n_in, &a[1], &a[2], numbers));
-    return done(bad);
+    if (count * n_out != a[1].list.n || count * n_in != a[2].list.n)
+        return PyErr_Format(PyExc_ValueError, "_update(): '%s' has %d results and %d inputs: %d and %d tensors are no whole sets",
+                            a[0].s, n_out, n_in, a[1].list.n, a[2].list.n);
+    for (int i = 3; i < 5; i++) {
+        if (!a[i].given) continue;
+        if (!PyDict_Check(a[i].o)) return raise_type(a[i].o, "_update(): options must be a dict, not");
+        if (!add_options(&given, a[i].o)) return NULL;
+    }
+    if (n_params > (int)(sizeof params / sizeof *params)) return PyErr_Format(PyExc_ValueError, "_update(): '%s' has %d params", a[0].s, n_params);
+    cr_status status = cr_program_params(p, given.n, given.names, given.values, params);
+    if (status == CR_OK) WITHOUT_GIL(status = update(p, count, n_out, n_in, &a[1], &a[2], params));
+    return done(status);
+}
+
+/* (input, coefficients, eps, steps) */
+cr_tensor *api__newton_schulz(const arg *a) {
+    return cr_newton_schulz(a[0].t, (double[]){a[1].d, a[2].d, a[3].d}, a[4].d, axis(a[5].i));
 }
 
 /* (input, type, requires_grad) */

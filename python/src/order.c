@@ -1,4 +1,4 @@
-/* order.c - what stands behind the rows of api.def about elements in order: sort, topk, median, unique, searchsorted. */
+/* order.c - the rows of api.def about elements in order: sort, topk, median, unique, searchsorted. */
 #include "extension.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ PyObject *api_kthvalue(const arg *a) { PAIR("kthvalue", cr_kthvalue(a[0].t, a[1]
 /* (input, dim, keepdim) */
 PyObject *api_mode(const arg *a) { PAIR("mode", cr_mode(a[0].t, axis(a[1].i), a[2].b, &second)); }
 
-/* (input, dim, keepdim): the value alone, or along an axis the pair */
+/* (input, dim, keepdim): the value, or with an axis the pair */
 PyObject *api_median(const arg *a) {
     cr_tensor *y;
     if (a[1].given) PAIR("median", cr_median(a[0].t, 1, &a[1].i, a[2].b, &second));
@@ -32,7 +32,7 @@ PyObject *api_nanmedian(const arg *a) {
 /* ---- which there are */
 typedef cr_tensor *(*unique_fn)(const cr_tensor *x, int n, const int64_t *axis, cr_tensor **inverse, cr_tensor **counts);
 
-/* The values alone, or a tuple with what else is wanted. */
+/* The values, or a tuple with the other results that the call asks for. */
 static PyObject *unique(unique_fn f, const cr_tensor *x, bool inverse, bool counts, const arg *dim) {
     cr_tensor *y, *more[2];
     WITHOUT_GIL(y = f(x, dim->given, &dim->i, inverse ? &more[0] : NULL, counts ? &more[1] : NULL));

@@ -24,7 +24,7 @@ cr_tensor *api_mean(const arg *a) { return in_dtype(a, &a[3], mean); }
 cr_tensor *api_nanmean(const arg *a) { return in_dtype(a, &a[3], nanmean); }
 cr_tensor *api_prod(const arg *a) { return in_dtype(a, &a[3], prod); }
 
-/* Of no elements there is no extreme: under the name that was called, and an IndexError where an axis was named, as in PyTorch. */
+/* No elements have no extreme: an error with the name of the call, an IndexError where the call names an axis, as in PyTorch. */
 static cr_tensor *extreme_of(const char *name, const arg *a, bool axis_named, cr_tensor *y) {
     const char *what = y || cr_numel(a[0].t) || cr_error_status() != CR_BAD_VALUE ? NULL : strchr(cr_error(), ']');
     if (what) set_error(axis_named ? PyExc_IndexError : bad_value, "[%s%s", name, what);
@@ -78,14 +78,14 @@ static cr_tensor *cumprod(const cr_tensor *x, const arg *a) { return cr_cumprod(
 cr_tensor *api_cumsum(const arg *a) { return in_dtype(a, &a[2], cumsum); }
 cr_tensor *api_cumprod(const arg *a) { return in_dtype(a, &a[2], cumprod); }
 
-/* dtype may only repeat what the tensor has, as in PyTorch. */
+/* dtype must be that of the tensor, as in PyTorch. */
 static cr_tensor *scanned(const char *name, const arg *a, cr_tensor *(*f)(const arg *a)) {
     if (!a[2].given || a[2].dt == cr_dtype_of(a[0].t)) return written(name, a, f(a));
-    set_error(PyExc_RuntimeError, "[%s] the dtype is %s, but what is written has %s", name, cr_dtype_name(a[2].dt), cr_dtype_name(cr_dtype_of(a[0].t)));
+    set_error(PyExc_RuntimeError, "[%s] the dtype is %s, but the tensor has %s", name, cr_dtype_name(a[2].dt), cr_dtype_name(cr_dtype_of(a[0].t)));
     return NULL;
 }
 cr_tensor *api_cumsum_(const arg *a) { return scanned("cumsum_", a, api_cumsum); }
-/* Its gradient reads what is written over. */
+/* The gradient reads the values that the call overwrites. */
 static cr_tensor *cumprod_of_copy(const arg *a) {
     arg copy[] = {a[0], a[1], a[2]};
     cr_scope_begin();

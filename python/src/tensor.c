@@ -26,6 +26,33 @@ PyObject *raise_error(void) {
     return NULL;
 }
 
+/* The "] " after the op of a message that may name the call instead; NULL: a device's own message, an anomaly, another exception. */
+static const char *end_of_op(const char *message) {
+    static const char *const kept[] = {"[cuda] ", "[webgpu] "};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (!strncmp(message, kept[i], strlen(kept[i]))) return NULL;
+    const size_t op = *message == '[' ? strspn(message + 1, "abcdefghijklmnopqrstuvwxyz0123456789_") : 0;
+    const char *end = message + 1 + op;
+    return op && !strncmp(end, "] ", 2) && strncmp(end, "] anomaly", 9) ? end : NULL;
+}
+
+void name_error(const char *name) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (!traceback) PyErr_NormalizeException(&type, &value, &traceback);        /* with one it comes from Python code: a callback */
+    PyObject *text = value && !traceback ? PyObject_Str(value) : NULL;
+    const char *message = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    const char *end = message ? end_of_op(message) : NULL;
+    if (end) {
+        PyErr_Format(type, "[%s%s", name, end);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+    } else {
+        PyErr_Restore(type, value, traceback);
+    }
+    Py_XDECREF(text);
+}
+
 void set_error(PyObject *type, const char *format, ...) {
     PyGILState_STATE state = PyGILState_Ensure();
     va_list rest;
@@ -50,7 +77,7 @@ static void track(PyObject *self) {
     if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
 }
 
-/* Memory of Tensors that ended, for the next ones: an op and the end of its result are most of what a Python program does with us. */
+/* Memory of freed Tensors, for the next ones: most calls of a Python program make a result and free one. */
 static Tensor *spare[64];
 static int spares;
 
@@ -68,7 +95,7 @@ static PyObject *object_of(cr_tensor *t, PyTypeObject *type) {          /* takes
     return (PyObject *)self;
 }
 
-/* Callbacks of the library run inside scopes of its own: what they make must not end with them. */
+/* The library calls back inside its own scopes: tensors that a callback makes must outlive them. */
 cr_tensor *unscoped(cr_tensor *t) {
     cr_retain(t);
     cr_release(t);

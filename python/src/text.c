@@ -119,7 +119,7 @@ PyObject *api__tokenizer_decode(const arg *a) {
     uint32_t *ids = t ? ids_of("tokenizer_decode", a[1].t, cr_tokenizer_size(t)) : NULL;
     if (!ids) return NULL;
     const int64_t n = cr_numel(a[1].t), bytes = cr_tokenizer_decode(t, ids, n, NULL, 0);
-    PyObject *text = bytes < 0 ? raise_error() : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);    /* filled below, while nobody else has it */
+    PyObject *text = bytes < 0 ? raise_error() : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);    /* filled below, before other code sees it */
     if (text) cr_tokenizer_decode(t, ids, n, PyBytes_AsString(text), (size_t)bytes);
     free(ids);
     return text;

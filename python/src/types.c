@@ -133,9 +133,16 @@ PyObject *device_object(const cr_device *dev) {
     return (PyObject *)d;
 }
 
-static PyObject *device_find(const char *name) {
+static PyObject *no_device(void) {
+    name_error("Device");
+    return NULL;
+}
+
+static PyObject *device_named(const char *name) {
     const cr_device *dev = cr_device_find(name);
-    return dev ? device_object(dev) : raise_error();
+    if (dev) return device_object(dev);
+    raise_error();
+    return no_device();
 }
 
 static PyObject *device_indexed(const char *type, PyObject *args, PyObject *names) {
@@ -144,7 +151,7 @@ static PyObject *device_indexed(const char *type, PyObject *args, PyObject *name
     char name[32];
     if (!PyArg_ParseTupleAndKeywords(args, names, "|i", keywords, &index)) return NULL;
     PyOS_snprintf(name, sizeof name, "%s:%d", type, index);
-    return device_find(name);
+    return device_named(name);
 }
 
 static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *names) {
@@ -160,10 +167,10 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *names)
         PyObject *text = i ? PyUnicode_FromFormat("%U:%lld", what, (long long)i) : (Py_INCREF(what), what);
         bool found = text && to_device(text, &dev);
         Py_XDECREF(text);
-        return found ? device_object(dev) : NULL;
+        return found ? device_object(dev) : no_device();
     }
     if (to_device(what, &dev)) return device_object(dev);
-    return PyErr_Occurred() ? NULL : raise_type(what, "Device(): argument 'type' must be Device or str, not");
+    return PyErr_Occurred() ? no_device() : raise_type(what, "Device(): argument 'type' must be Device or str, not");
 }
 
 static PyObject *device_repr(PyObject *self) { return PyUnicode_FromFormat("Device(type='%s')", device_name(self)); }
@@ -181,8 +188,8 @@ static PyObject *device_compare(PyObject *a, PyObject *b, int op) {
     return PyBool_FromLong((((Device *)(void *)a)->dev == ((Device *)(void *)b)->dev) == (op == Py_EQ));
 }
 
-static PyObject *device_cpu(PyObject *type, PyObject *unused) { (void)type; (void)unused; return device_find("cpu"); }
-static PyObject *device_ref(PyObject *type, PyObject *unused) { (void)type; (void)unused; return device_find("ref"); }
+static PyObject *device_cpu(PyObject *type, PyObject *unused) { (void)type; (void)unused; return device_named("cpu"); }
+static PyObject *device_ref(PyObject *type, PyObject *unused) { (void)type; (void)unused; return device_named("ref"); }
 static PyObject *device_cuda(PyObject *type, PyObject *args, PyObject *names) { (void)type; return device_indexed("cuda", args, names); }
 static PyObject *device_gpu(PyObject *type, PyObject *args, PyObject *names) { (void)type; return device_indexed("gpu", args, names); }
 
@@ -218,7 +225,7 @@ static PyObject *get_index(PyObject *self, void *unused) {
 #define NAMED(function) (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS | METH_CLASS
 static PyMethodDef device_methods[] = {
     {"cpu", device_cpu, METH_NOARGS | METH_CLASS, "cpu()\n--\n\nThe processor."},
-    {"ref", device_ref, METH_NOARGS | METH_CLASS, "ref()\n--\n\nThe reference device: the plainest loops, in double; what every other device is tested against."},
+    {"ref", device_ref, METH_NOARGS | METH_CLASS, "ref()\n--\n\nThe reference device: plain loops in double; the tests compare every other device with it."},
     {"cuda", NAMED(device_cuda), "cuda(index=0)\n--\n\nAn NVIDIA GPU; RuntimeError where there is none."},
     {"gpu", NAMED(device_gpu), "gpu(index=0)\n--\n\nThe best GPU there is; RuntimeError where there is none."},
     {"is_cuda_available", cuda_available, METH_NOARGS | METH_CLASS, "is_cuda_available()\n--\n\nIs there a CUDA device?"},
@@ -348,7 +355,7 @@ static PyObject *generator_clone(PyObject *self, PyObject *unused) {
 static PyMethodDef generator_methods[] = {
     {"manual_seed", generator_manual_seed, METH_O, "manual_seed($self, seed, /)\n--\n\nStarts the stream of this seed; returns the generator."},
     {"initial_seed", generator_initial_seed, METH_NOARGS, "initial_seed($self, /)\n--\n\nThe seed that was set last."},
-    {"seed", generator_seed, METH_NOARGS, "seed($self, /)\n--\n\nStarts a stream that nobody can foretell; returns its seed."},
+    {"seed", generator_seed, METH_NOARGS, "seed($self, /)\n--\n\nStarts an unpredictable stream; returns its seed."},
     {"clone_state", generator_clone, METH_NOARGS, "clone_state($self, /)\n--\n\nA generator of its own that goes on from the same place."},
     {"get_state", generator_get_state, METH_NOARGS, "get_state($self, /)\n--\n\nSeed and position as a uint8 tensor of 16 elements."},
     {"set_state", generator_set_state, METH_O, "set_state($self, new_state, /)\n--\n\nContinues where get_state() was taken; returns the generator."},

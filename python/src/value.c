@@ -50,7 +50,7 @@ static PyObject *value_new(PyTypeObject *type, PyObject *args, PyObject *names) 
 /* ---- operators ----------------------------------------------------------------------------------------------------- */
 typedef cr_value *(*binary)(cr_value *, cr_value *);
 
-/* A number becomes a leaf beside the other operand. */
+/* A number becomes a leaf of the same graph as the other operand. */
 static PyObject *apply_number(PyObject *a, PyObject *b, binary f) {
     double x;
     if (!to_double(is_value(a) ? b : a, &x)) {

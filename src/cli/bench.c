@@ -68,16 +68,16 @@ static bool train_once(const trainer *t, const cr_device *dev, bool fused, doubl
     cr_tensor *loss = cr_gpt_loss(t->m, t->x, t->y, true);
     cr_status status = loss ? cr_synchronize(dev) : cr_error_status();
     const double forward = cr_os_seconds();
-    if (!status) status = fused ? cr_optim_backward(t->opt, loss) : cr_backward(loss, CR_NONE, NULL);
-    if (!status) status = cr_synchronize(dev);
+    if (status == CR_OK) status = fused ? cr_optim_backward(t->opt, loss) : cr_backward(loss, CR_NONE, NULL);
+    if (status == CR_OK) status = cr_synchronize(dev);
     const double backward = cr_os_seconds();
-    if (!status && !fused) status = cr_optim_step_clipped(t->opt, 1, NULL);
-    if (!status) status = cr_synchronize(dev);
+    if (status == CR_OK && !fused) status = cr_optim_step_clipped(t->opt, 1, NULL);
+    if (status == CR_OK) status = cr_synchronize(dev);
     cr_params_zero_grad(cr_gpt_params(t->m));
     cr_scope_end();
     const double end = cr_os_seconds();
     at[0] = forward - start; at[1] = backward - forward; at[2] = end - backward; at[3] = end - start;
-    return !status;
+    return status == CR_OK;
 }
 
 static bool bench_step(report *r, const step_case *c, bool fused, bool quick, const cr_device *dev) {
@@ -211,8 +211,8 @@ static bool attend(const heads *h, bool backward, const cr_device *dev) {
     const bool old = cr_set_grad_enabled(backward);
     const cr_tensor *y = cr_attention(h->in[0], h->in[1], h->in[2], &(cr_attention_options){.causal = true});
     cr_status status = y ? CR_OK : cr_error_status();
-    if (!status && backward) status = cr_gradients(1, &y, (const cr_tensor *[]){h->g}, 3, (const cr_tensor *const *)h->in, grads, NULL);
-    if (!status) status = cr_synchronize(dev);
+    if (status == CR_OK && backward) status = cr_gradients(1, &y, (const cr_tensor *[]){h->g}, 3, (const cr_tensor *const *)h->in, grads, NULL);
+    if (status == CR_OK) status = cr_synchronize(dev);
     cr_set_grad_enabled(old);
     cr_scope_end();
     return status == CR_OK;
@@ -266,13 +266,15 @@ int cli_bench(int argc, char **argv) {
     const char *device = NULL, *only = "all", *dtype = "f32";
     int64_t threads = 0;
     option options[] = {
-        {"only", OPTION_CHOICE, &only, "all|char|char6|gpt2|products|attention|elementwise", "one part", 0, 0, false, false},
-        {"fuse-step", OPTION_FLAG, &fused, NULL, "training: weights step inside the backward pass, gradients are not clipped", 0, 0, false, false},
-        {"quick", OPTION_FLAG, &quick, NULL, "fewer runs", 0, 0, false, false},
-        {"json", OPTION_FLAG, &json, NULL, "one JSON object instead of the table", 0, 0, false, false},
-        {"dtype", OPTION_CHOICE, &dtype, "f32|bf16", "bf16: products round their operands to it", 0, 0, false, false},
-        {"device", OPTION_TEXT, &device, "NAME", "auto, cpu, ref, gpu, cuda:0, webgpu:0... (default cpu)", 0, 0, false, false},
-        {"threads", OPTION_INT, &threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
+        {.name = "only", .text = &only, .words = "all|char|char6|gpt2|products|attention|elementwise",
+         .help = "one part"},
+        {.name = "fuse-step", .flag = &fused,
+         .help = "training: weights step inside the backward pass, gradients are not clipped"},
+        {.name = "quick", .flag = &quick, .help = "fewer runs"},
+        {.name = "json", .flag = &json, .help = "one JSON object instead of the table"},
+        {.name = "dtype", .text = &dtype, .words = "f32|bf16", .help = "bf16: products round their operands to it"},
+        option_device(&device),
+        option_threads(&threads),
     };
     const command c = {"bench", "[--only PART] [--fuse-step] [--quick] [--json] [--dtype f32|bf16] [--device NAME] [--threads N]",
                        "Measures training steps, products, attention and elementwise operations.", options, sizeof options / sizeof *options, NULL};

@@ -218,7 +218,7 @@ void run_save(run *r, progress *bar) {
     }
     const cr_status status = save(r, "checkpoint", t, NULL);
     r->unsaved = status != CR_OK;
-    if (status) say_unsaved(r, bar, "the checkpoint");
+    if (status != CR_OK) say_unsaved(r, bar, "the checkpoint");
     else remove_surplus(r);
 }
 

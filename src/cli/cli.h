@@ -11,16 +11,19 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_STOPPED = 130 };     /* ex
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_fail_library(void);                         /* with the library's pending message, which is cleared */
 
-/* ---- options.c: one table a command, that parses, checks and prints its own help */
-typedef enum option_kind { OPTION_FLAG, OPTION_INT, OPTION_REAL, OPTION_TEXT, OPTION_CHOICE, OPTION_FILES } option_kind;
+/* ---- options.c: one table per command; it parses, checks and prints the help */
 typedef enum option_kept { NOT_KEPT, KEPT_FIXED, KEPT } option_kept;        /* in a run's checkpoint; fixed: cannot change when the run goes on */
 typedef struct file_list { const char **path; int n; } file_list;          /* paths belong to argv */
 typedef struct option {
     const char *name;                               /* without the dashes */
-    option_kind kind;
-    void *to;                                       /* bool, int64_t, double, const char *, const char *, file_list; holds the default */
-    const char *what, *help;                        /* what: placeholder, or a choice's words "chars|bytes" */
-    double min, max;                                /* of numbers, inclusive */
+    bool *flag;                                     /* The variable that the option sets, which holds the default: one of these five. */
+    int64_t *integer;
+    double *real;
+    const char **text;
+    file_list *files;
+    const char *words;                              /* of a text: the only ones that it may be, "chars|bytes" */
+    const char *what, *help;                        /* what: placeholder; NULL: "N", "X", the words, or none for a flag */
+    double min, max;                                /* of numbers, inclusive; max 0: no limit */
     option_kept kept;
     bool given;                                     /* set by the parser */
 } option;
@@ -36,6 +39,8 @@ int  usage_error(const command *c, const char *format, ...) __attribute__((forma
 bool option_set(option *o, const char *text, char *why, size_t room);      /* why: what is wrong with text */
 void option_text(const option *o, char *out, size_t room);                 /* the present value, as option_set would take it */
 option *option_find(const command *c, const char *name);
+option option_device(const char **device);          /* --device and --threads, which several commands take */
+option option_threads(int64_t *threads);
 
 /* ---- subcommands: argv[0] is the subcommand's name; return the exit code */
 int cli_train(int argc, char **argv);

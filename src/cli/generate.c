@@ -43,7 +43,7 @@ static int generate(cr_gpt *m, cr_tokenizer *t, const char *prompt, int64_t toke
     cr_generator_free(g);
     free(ids);
     if (cr_os_interrupted()) return CLI_STOPPED;
-    return status ? cli_fail_library() : CLI_OK;
+    return status != CR_OK ? cli_fail_library() : CLI_OK;
 }
 
 int cli_generate(int argc, char **argv) {
@@ -51,15 +51,17 @@ int cli_generate(int argc, char **argv) {
     cr_sampling s = {.temperature = 0.8, .top_p = 1};
     int64_t tokens = 300, seed = 1337, threads = 0;
     option options[] = {
-        {"model", OPTION_TEXT, &model, "DIR", "the folder of a run of chainrule train (its best, if it has one), or of a checkpoint in it", 0, 0, false, false},
-        {"prompt", OPTION_TEXT, &prompt, "TEXT", "what to go on from", 0, 0, false, false},
-        {"tokens", OPTION_INT, &tokens, "N", "how many to write", 0, 0x1p53, false, false},
-        {"temperature", OPTION_REAL, &s.temperature, "X", "0: always the likeliest token", 0, 1e6, false, false},
-        {"top-k", OPTION_INT, &s.top_k, "N", "only the N likeliest tokens; 0: all", 0, 0x1p31, false, false},
-        {"top-p", OPTION_REAL, &s.top_p, "P", "only the likeliest tokens that hold P of the probability", 1e-12, 1, false, false},
-        {"seed", OPTION_INT, &seed, "N", "the same seed gives the same text", 0, 0x1p53, false, false},
-        {"device", OPTION_TEXT, &device, "NAME", "auto, cpu, ref, gpu, cuda:0, webgpu:0... (default cpu)", 0, 0, false, false},
-        {"threads", OPTION_INT, &threads, "N", "0: as many as the machine offers", 0, 1024, false, false},
+        {.name = "model", .text = &model, .what = "DIR",
+         .help = "the folder of a run of chainrule train (its best, if it has one), or of a checkpoint in it"},
+        {.name = "prompt", .text = &prompt, .what = "TEXT", .help = "what to go on from"},
+        {.name = "tokens", .integer = &tokens, .help = "how many to write"},
+        {.name = "temperature", .real = &s.temperature, .help = "0: always the likeliest token", .max = 1e6},
+        {.name = "top-k", .integer = &s.top_k, .help = "only the N likeliest tokens; 0: all", .max = 0x1p31},
+        {.name = "top-p", .real = &s.top_p, .what = "P",
+         .help = "only the likeliest tokens that hold P of the probability", .min = 1e-12, .max = 1},
+        {.name = "seed", .integer = &seed, .help = "the same seed gives the same text"},
+        option_device(&device),
+        option_threads(&threads),
     };
     const command c = {"generate", "--model DIR [--prompt TEXT] [options]", "Writes text with a trained model.", options, sizeof options / sizeof *options, NULL};
     cr_gpt *m = NULL;

@@ -20,51 +20,59 @@ static bool in_words(const char *words, const char *text) {
     return false;
 }
 
+option option_device(const char **device) {
+    return (option){.name = "device", .text = device, .what = "NAME", .kept = KEPT,
+                    .help = "auto, cpu, ref, gpu, cuda:0, webgpu:0...; chainrule info lists them (default cpu)"};
+}
+
+option option_threads(int64_t *threads) {
+    return (option){.name = "threads", .integer = threads, .help = "0: as many as the machine offers", .max = 1024, .kept = KEPT};
+}
+
+static const char *placeholder(const option *o) {
+    if (o->what) return o->what;
+    return o->words ? o->words : o->integer ? "N" : o->real ? "X" : "";
+}
+
 static bool set_number(option *o, const char *text, char *why, size_t room) {
     char *end = NULL;
-    const bool whole = o->kind == OPTION_INT;
-    const long long i = whole ? strtoll(text, &end, 10) : 0;
-    const double v = whole ? (double)i : strtod(text, &end);
+    const long long i = o->integer ? strtoll(text, &end, 10) : 0;
+    const double v = o->integer ? (double)i : strtod(text, &end), max = o->max > 0 ? o->max : 0x1p53;
     if (end == text || *end || isnan(v)) {
-        snprintf(why, room, "needs a %s, not '%.60s'", whole ? "whole number" : "number", text);
+        snprintf(why, room, "needs a %s, not '%.60s'", o->integer ? "whole number" : "number", text);
         return false;
     }
-    if (!(v >= o->min && v <= o->max)) {
-        if (o->max >= 0x1p53) snprintf(why, room, "must be at least %.10g, not %.60s", o->min, text);
-        else snprintf(why, room, "must be between %.10g and %.10g, not %.60s", o->min, o->max, text);
+    if (!(v >= o->min && v <= max)) {
+        if (o->max > 0) snprintf(why, room, "must be between %.10g and %.10g, not %.60s", o->min, max, text);
+        else snprintf(why, room, "must be at least %.10g, not %.60s", o->min, text);
         return false;
     }
-    if (whole) *(int64_t *)o->to = i;
-    else *(double *)o->to = v;
+    if (o->integer) *o->integer = i;
+    else *o->real = v;
+    return true;
+}
+
+static bool add_file(file_list *l, const char *path, char *why, size_t room) {
+    const char **grown = realloc(l->path, (size_t)(l->n + 1) * sizeof *grown);
+    if (!grown) {
+        snprintf(why, room, "has more files than memory");
+        return false;
+    }
+    l->path = grown;
+    l->path[l->n++] = path;
     return true;
 }
 
 bool option_set(option *o, const char *text, char *why, size_t room) {
-    switch (o->kind) {
-    case OPTION_INT: case OPTION_REAL: return set_number(o, text, why, room);
-    case OPTION_CHOICE:
-        if (!in_words(o->what, text)) {
-            snprintf(why, room, "must be one of %s, not '%.60s'", o->what, text);
-            return false;
-        }
-        *(const char **)o->to = text;
-        return true;
-    case OPTION_TEXT:
-        *(const char **)o->to = text;
-        return true;
-    case OPTION_FILES: {
-        file_list *l = o->to;
-        const char **grown = realloc(l->path, (size_t)(l->n + 1) * sizeof *grown);
-        if (!grown) { snprintf(why, room, "has more files than memory"); return false; }
-        l->path = grown;
-        l->path[l->n++] = text;
-        return true;
+    if (o->flag) *o->flag = true;
+    if (o->integer || o->real) return set_number(o, text, why, room);
+    if (o->files) return add_file(o->files, text, why, room);
+    if (o->words && !in_words(o->words, text)) {
+        snprintf(why, room, "must be one of %s, not '%.60s'", o->words, text);
+        return false;
     }
-    case OPTION_FLAG:
-        *(bool *)o->to = true;
-        return true;
-    }
-    return false;
+    if (o->text) *o->text = text;
+    return true;
 }
 
 /* The fewest digits that read back as the same number. */
@@ -77,13 +85,10 @@ static void real_text(double v, char *out, size_t room) {
 
 void option_text(const option *o, char *out, size_t room) {
     out[0] = 0;
-    switch (o->kind) {
-    case OPTION_INT: snprintf(out, room, "%lld", (long long)*(int64_t *)o->to); break;
-    case OPTION_REAL: if (!isnan(*(double *)o->to)) real_text(*(double *)o->to, out, room); break;     /* NaN: not set */
-    case OPTION_TEXT: case OPTION_CHOICE: if (*(const char **)o->to) snprintf(out, room, "%s", *(const char **)o->to); break;
-    case OPTION_FLAG: if (*(bool *)o->to) snprintf(out, room, "yes"); break;
-    case OPTION_FILES: break;
-    }
+    if (o->integer) snprintf(out, room, "%lld", (long long)*o->integer);
+    if (o->real && !isnan(*o->real)) real_text(*o->real, out, room);       /* NaN: not set */
+    if (o->text && *o->text) snprintf(out, room, "%s", *o->text);
+    if (o->flag && *o->flag) snprintf(out, room, "yes");
 }
 
 static void usage_line(const command *c, FILE *f) { fprintf(f, "usage: chainrule %s %s\n", c->name, c->arguments); }
@@ -105,7 +110,7 @@ static void print_help(const command *c) {
     for (int i = 0; i < c->n; i++) {
         const option *o = &c->options[i];
         char left[64], value[64];
-        snprintf(left, sizeof left, "--%s%s%s", o->name, o->what ? " " : "", o->what ? o->what : "");
+        snprintf(left, sizeof left, "--%s%s%s", o->name, *placeholder(o) ? " " : "", placeholder(o));
         option_text(o, value, sizeof value);
         printf("  %-28s ", left);
         if (strlen(left) > 28) printf("\n  %-28s ", "");
@@ -148,16 +153,16 @@ static int unknown_option(const command *c, const char *name) {
 static int take_option(const command *c, option *o, const char *attached, int argc, char **argv, int i, int *code) {
     char why[192];
     const char *value = attached;
-    if (o->given && o->kind != OPTION_FILES) return *code = usage_error(c, "--%s is given twice", o->name), -1;
+    if (o->given && !o->files) return *code = usage_error(c, "--%s is given twice", o->name), -1;
     o->given = true;
-    if (o->kind == OPTION_FLAG) {
+    if (o->flag) {
         if (attached) return *code = usage_error(c, "--%s takes no value", o->name), -1;
         return option_set(o, "", why, sizeof why) ? i : -1;
     }
-    if (!value && i < argc && (strncmp(argv[i], "--", 2) != 0 || o->kind == OPTION_TEXT)) value = argv[i++];
-    if (!value) return *code = usage_error(c, "--%s needs a value: %s", o->name, o->what), -1;
+    if (!value && i < argc && (strncmp(argv[i], "--", 2) != 0 || (o->text && !o->words))) value = argv[i++];
+    if (!value) return *code = usage_error(c, "--%s needs a value: %s", o->name, placeholder(o)), -1;
     if (!option_set(o, value, why, sizeof why)) return *code = usage_error(c, "--%s %s", o->name, why), -1;
-    while (o->kind == OPTION_FILES && !attached && i < argc && strncmp(argv[i], "--", 2) != 0)
+    while (o->files && !attached && i < argc && strncmp(argv[i], "--", 2) != 0)
         if (!option_set(o, argv[i++], why, sizeof why)) return *code = usage_error(c, "--%s %s", o->name, why), -1;
     return i;
 }
@@ -174,7 +179,7 @@ bool options_parse(const command *c, int argc, char **argv, int *code) {
         const bool is_option = !strncmp(a, "--", 2) && a[2];
         if (!is_option && c->files && *a != '-') {
             char why[64];
-            if (option_set(&(option){.kind = OPTION_FILES, .to = c->files}, a, why, sizeof why)) continue;
+            if (option_set(&(option){.files = c->files}, a, why, sizeof why)) continue;
         }
         if (!is_option) {
             *code = usage_error(c, "unexpected argument '%s'", a);
@@ -184,7 +189,7 @@ bool options_parse(const command *c, int argc, char **argv, int *code) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - a - 2 < 60 ? equals - a - 2 : 60) : 60, a + 2);
         option *o = option_find(c, name), *negated = strncmp(name, "no-", 3) ? NULL : option_find(c, name + 3);
-        if (negated && negated->kind == OPTION_FLAG && !negated->given && !equals) {
+        if (negated && negated->flag && !negated->given && !equals) {
             negated->given = true;
             continue;
         }

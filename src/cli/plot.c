@@ -22,9 +22,9 @@ int cli_plot(int argc, char **argv) {
     file_list files = {0};
     const char *out = "curves.svg", *title = "", *log = "none";
     option options[] = {
-        {"out", OPTION_TEXT, &out, "FILE", "the picture, SVG; also -o", 0, 0, false, false},
-        {"log", OPTION_CHOICE, &log, "none|x|y|xy", "logarithmic axes: steps (x), losses (y)", 0, 0, false, false},
-        {"title", OPTION_TEXT, &title, "TEXT", "a line above", 0, 0, false, false},
+        {.name = "out", .text = &out, .what = "FILE", .help = "the picture, SVG; also -o"},
+        {.name = "log", .text = &log, .words = "none|x|y|xy", .help = "logarithmic axes: steps (x), losses (y)"},
+        {.name = "title", .text = &title, .what = "TEXT", .help = "a line above"},
     };
     const command c = {"plot", "RUN... [-o FILE] [--log none|x|y|xy] [--title TEXT]",
                        "Draws training and validation losses over the steps: of folders that chainrule train wrote, or of files with a line such as\n"

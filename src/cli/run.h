@@ -38,6 +38,16 @@ typedef struct run {
     char *kept[RUN_KEPT]; int n_kept;               /* strings that settings point to */
 } run;
 
+/* settings.c: the options of chainrule train */
+enum { SETTINGS_OPTIONS = 34 };
+settings settings_default(void);
+int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);     /* how many; optimizers: the words of --optimizer */
+int  settings_check(const command *c, settings *s);                        /* an exit code, as settings_fit_warmup */
+int  settings_fit_warmup(const command *c, settings *s);                   /* a default that is longer than the run becomes a tenth of it */
+const char   *optimizer_words(char out[128]);                              /* "sgd|adam|..." */
+cr_optim_kind optimizer_kind(const char *name);                            /* one of these words */
+
+/* checkpoint.c: the run's folder */
 bool run_path(const run *r, const char *name, char out[4096]);             /* DIR/name; false: too long, message printed */
 bool run_exists(const char *dir);                                          /* does it hold a checkpoint of any kind? */
 bool run_lock(const run *r);                                               /* false: another process trains in it, message printed */

@@ -19,9 +19,10 @@ int cli_tokenize(int argc, char **argv) {
     file_list data = {0};
     const char *out = NULL, *kind = "chars";
     option options[] = {
-        {"data", OPTION_FILES, &data, "FILE...", "text, one file after the other", 0, 0, false, false},
-        {"out", OPTION_TEXT, &out, "FILE", "the token file; the tokenizer goes to FILE.tokenizer.json", 0, 0, false, false},
-        {"tokenizer", OPTION_CHOICE, &kind, "chars|bytes", "what a token is", 0, 0, false, false},
+        {.name = "data", .files = &data, .what = "FILE...", .help = "text, one file after the other"},
+        {.name = "out", .text = &out, .what = "FILE",
+         .help = "the token file; the tokenizer goes to FILE.tokenizer.json"},
+        {.name = "tokenizer", .text = &kind, .words = "chars|bytes", .help = "what a token is"},
     };
     const command c = {"tokenize", "--data FILE... --out FILE [--tokenizer chars|bytes]", "Turns text into a token file for chainrule train --tokens.",
                        options, sizeof options / sizeof *options, NULL};

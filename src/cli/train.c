@@ -74,10 +74,7 @@ static cr_optim_options optimizer_options(const settings *s, cr_optim_kind kind)
 }
 
 static bool make_optimizer(run *r) {
-    static const struct { const char *name; cr_optim_kind kind; } kinds[] = {
-        {"adamw", CR_ADAMW}, {"adam", CR_ADAM}, {"sgd", CR_SGD}, {"lion", CR_LION}, {"muon", CR_MUON}};
-    cr_optim_kind kind = CR_ADAMW;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) if (!strcmp(kinds[i].name, r->s->optimizer)) kind = kinds[i].kind;
+    const cr_optim_kind kind = optimizer_kind(r->s->optimizer);
     cr_optim_options o = optimizer_options(r->s, kind), adamw = optimizer_options(r->s, CR_ADAMW);
     if (kind != CR_MUON) return (r->optim = cr_optim_new(cr_gpt_params(r->model), &o)) != NULL;
     r->groups[0] = hidden_matrices(r, true);        /* Muon is for matrices inside the network; AdamW takes the rest */
@@ -135,10 +132,10 @@ static cr_status batch_step(run *r, double *loss) {
     const double share = 1 / (double)r->s->accumulate;
     cr_scope_begin();
     cr_status status = cr_loader_next(r->loader, &x, &y);
-    cr_tensor *l = status ? NULL : cr_gpt_loss(r->model, x, y, true);
-    if (!status && share < 1) l = cr_mul_scalar(l, share);
-    if (!status) status = r->s->fuse_step ? cr_optim_backward(r->optim, l) : cr_backward(l, CR_NONE, NULL);
-    if (!status) *loss += cr_item(l);
+    cr_tensor *l = status != CR_OK ? NULL : cr_gpt_loss(r->model, x, y, true);
+    if (status == CR_OK && share < 1) l = cr_mul_scalar(l, share);
+    if (status == CR_OK) status = r->s->fuse_step ? cr_optim_backward(r->optim, l) : cr_backward(l, CR_NONE, NULL);
+    if (status == CR_OK) *loss += cr_item(l);
     cr_scope_end();
     return status;
 }
@@ -149,9 +146,12 @@ static cr_status train_step(run *r, double lr, double *loss, double *norm) {
     cr_status status = cr_optim_set_lr(r->optim, lr);
     *loss = 0;
     *norm = NAN;
-    for (int64_t i = 0; i < r->s->accumulate && !status; i++) status = batch_step(r, loss);
-    if (!status && r->s->clip > 0) status = cr_optim_step_clipped(r->optim, r->s->clip, norm);
-    else if (!status && !r->s->fuse_step) status = cr_optim_step(r->optim);
+    for (int64_t i = 0; i < r->s->accumulate; i++) {
+        if (status != CR_OK) break;
+        status = batch_step(r, loss);
+    }
+    if (status == CR_OK && r->s->clip > 0) status = cr_optim_step_clipped(r->optim, r->s->clip, norm);
+    else if (status == CR_OK && !r->s->fuse_step) status = cr_optim_step(r->optim);
     cr_params_zero_grad(p);
     return status;
 }
@@ -179,7 +179,8 @@ static cr_status validate(const run *r, double *loss) {
     const bool grad = cr_set_grad_enabled(false);
     cr_status status = CR_OK;
     double sum = 0;
-    for (int64_t at = 0; at < targets && !status;) {
+    for (int64_t at = 0; at < targets;) {
+        if (status != CR_OK) break;
         const int64_t left = (targets - at) / T, windows = left > most ? most : left ? left : 1, length = left ? T : targets - at;
         status = cr_os_interrupted() ? CR_INTERRUPTED : window_loss(r, at, windows, length, ids, &sum);
         at += windows * length;
@@ -203,7 +204,7 @@ static bool measure(run *r, progress *bar) {
     double loss;
     cr_status status = validate(r, &loss);
     if (status == CR_INTERRUPTED) return true;
-    if (status) return progress_end(bar), cli_fail_library(), false;
+    if (status != CR_OK) return progress_end(bar), cli_fail_library(), false;
     bar->val = loss;
     series_add(&r->log.val, r->step, loss);
     runlog_write(&r->log, "{\"step\":%lld,\"val_loss\":%s}", (long long)r->step, json_number(loss, number));
@@ -294,10 +295,10 @@ static void log_start(run *r) {
             (long long)cr_params_numel(cr_gpt_params(r->model)));
     for (int i = 0; i < r->command->n; i++) {
         const option *o = &r->command->options[i];
-        if (!o->kept || o->to == &r->s->device || o->to == &r->s->threads) continue;        /* these two are said already */
+        if (!o->kept || o->text == &r->s->device || o->integer == &r->s->threads) continue;     /* written above */
         option_text(o, text, sizeof text);
         json_escape(text, escaped, sizeof escaped);
-        if (o->kind == OPTION_INT || o->kind == OPTION_REAL) fprintf(r->log.file, ",\"%s\":%s", o->name, text);
+        if (o->integer || o->real) fprintf(r->log.file, ",\"%s\":%s", o->name, text);
         else fprintf(r->log.file, ",\"%s\":\"%s\"", o->name, escaped);
     }
     runlog_write(&r->log, "}");
@@ -363,28 +364,6 @@ static int finish(run *r, int64_t first, progress *bar) {
     return say_where(r) && !r->best_unsaved ? CLI_OK : CLI_FAILED;
 }
 
-static int check(const command *c, settings *s, const option *out) {
-    if (s->resume) {
-        if (out->given) return usage_error(c, "--resume goes on in its own folder: --out cannot be given with it");
-        s->out = s->resume;
-    } else {
-        if (!s->data.n && !s->tokens) return usage_error(c, "nothing to train on: give --data FILE... or --resume DIR");
-        if (!s->overwrite && run_exists(s->out))
-            return cli_fail("'%s' already holds a run: go on with --resume %s, choose another --out, or give --overwrite", s->out, s->out);
-    }
-    if (s->data.n && s->tokens) return usage_error(c, "--data and --tokens cannot be given together");
-    return CLI_OK;
-}
-
-/* A warm-up longer than the run: an error when asked for, a tenth of the steps when it is only the default. */
-static int fit_warmup(const command *c, settings *s) {
-    if (s->warmup < s->steps) return CLI_OK;
-    if (option_find(c, "warmup")->given || s->resume)
-        return usage_error(c, "--warmup must be below --steps: %lld of %lld", (long long)s->warmup, (long long)s->steps);
-    s->warmup = s->steps / 10;
-    return CLI_OK;
-}
-
 /* What was asked for, and what a run that goes on was asked for. */
 static int settle(run *r) {
     settings *s = r->s;
@@ -396,7 +375,7 @@ static int settle(run *r) {
     if (!r->dev) return cli_fail_library();
     cr_set_f32_products(strcmp(s->dtype, "bf16") ? CR_HIGHEST : CR_MEDIUM);
     if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
-    if ((code = fit_warmup(r->command, s)) != CLI_OK) return code;
+    if ((code = settings_fit_warmup(r->command, s)) != CLI_OK) return code;
     if (s->fuse_step && (s->clip > 0 || s->accumulate > 1))
         return usage_error(r->command, "--fuse-step keeps no gradients: it needs --clip 0 and --accumulate 1, not %g and %lld", s->clip, (long long)s->accumulate);
     return CLI_OK;
@@ -427,52 +406,17 @@ static int train(run *r) {
 }
 
 int cli_train(int argc, char **argv) {
-    settings s = {.tokenizer = "chars", .optimizer = "adamw", .dtype = "f32", .out = "run", .layers = 4, .heads = 4, .width = 128, .context = 64, .batch = 12,
-                  .accumulate = 1, .steps = 2000, .warmup = 100, .seed = 1337, .eval_every = 250, .save_every = 1000, .keep = 1, .sample = 300, .lr = 1e-3, .min_lr = NAN, .weight_decay = 0.1,
-                  .beta1 = 0.9, .beta2 = 0.99, .clip = 1.0};
-    const double many = 0x1p31 - 1, any = 0x1p53;
-    option options[] = {
-        {"data", OPTION_FILES, &s.data, "FILE...", "text to learn, one file after the other", 0, 0, NOT_KEPT, false},
-        {"tokens", OPTION_TEXT, &s.tokens, "FILE", "instead of --data: a token file of chainrule tokenize", 0, 0, NOT_KEPT, false},
-        {"tokenizer", OPTION_CHOICE, &s.tokenizer, "chars|bytes", "what a token is", 0, 0, KEPT_FIXED, false},
-        {"layers", OPTION_INT, &s.layers, "N", "transformer blocks", 1, many, KEPT_FIXED, false},
-        {"heads", OPTION_INT, &s.heads, "N", "attention heads; they divide the width", 1, many, KEPT_FIXED, false},
-        {"width", OPTION_INT, &s.width, "N", "channels", 1, many, KEPT_FIXED, false},
-        {"context", OPTION_INT, &s.context, "N", "tokens the model sees", 1, many, KEPT_FIXED, false},
-        {"dtype", OPTION_CHOICE, &s.dtype, "f32|bf16", "bf16: products round their operands to it; weights and moments stay f32", 0, 0, KEPT_FIXED, false},
-        {"dropout", OPTION_REAL, &s.dropout, "P", "share of activations dropped while training", 0, 0.999, KEPT_FIXED, false},
-        {"batch", OPTION_INT, &s.batch, "N", "windows of the context in a step", 1, many, KEPT_FIXED, false},
-        {"accumulate", OPTION_INT, &s.accumulate, "N", "batches whose gradients add up to one step", 1, many, KEPT_FIXED, false},
-        {"steps", OPTION_INT, &s.steps, "N", "updates", 1, any, KEPT, false},
-        {"optimizer", OPTION_CHOICE, &s.optimizer, "adamw|adam|sgd|lion|muon", "sgd's momentum is --beta1", 0, 0, KEPT_FIXED, false},
-        {"lr", OPTION_REAL, &s.lr, "X", "highest learning rate", 0, any, KEPT_FIXED, false},
-        {"min-lr", OPTION_REAL, &s.min_lr, "X", "learning rate at the end of the cosine (default a tenth of --lr)", 0, any, KEPT_FIXED, false},
-        {"warmup", OPTION_INT, &s.warmup, "N", "steps of linear warm-up", 0, any, KEPT_FIXED, false},
-        {"weight-decay", OPTION_REAL, &s.weight_decay, "X", "of matrices", 0, any, KEPT_FIXED, false},
-        {"beta1", OPTION_REAL, &s.beta1, "X", "decay of the mean gradient", 0, 0.999999, KEPT_FIXED, false},
-        {"beta2", OPTION_REAL, &s.beta2, "X", "decay of the mean squared gradient", 0, 0.999999, KEPT_FIXED, false},
-        {"clip", OPTION_REAL, &s.clip, "X", "largest joint norm of the gradients; 0: no limit", 0, any, KEPT_FIXED, false},
-        {"fuse-step", OPTION_FLAG, &s.fuse_step, NULL, "weights step inside the backward pass, no gradient is kept: less memory; needs --clip 0", 0, 0, KEPT, false},
-        {"seed", OPTION_INT, &s.seed, "N", "of weights, order of the text, dropout and sample", 0, any, KEPT_FIXED, false},
-        {"out", OPTION_TEXT, &s.out, "DIR", "where the run is kept", 0, 0, NOT_KEPT, false},
-        {"overwrite", OPTION_FLAG, &s.overwrite, NULL, "even where --out holds a run already: its checkpoints are removed", 0, 0, NOT_KEPT, false},
-        {"resume", OPTION_TEXT, &s.resume, "DIR", "go on with the run in DIR, bit for bit, with its options but for those given (--no-best: without)", 0, 0, NOT_KEPT, false},
-        {"stop-at", OPTION_INT, &s.stop_at, "N", "save and stop after step N, as Ctrl-C does; 0: do not", 0, any, NOT_KEPT, false},
-        {"eval-every", OPTION_INT, &s.eval_every, "N", "steps between validations; 0: only at the end", 0, any, KEPT, false},
-        {"save-every", OPTION_INT, &s.save_every, "N", "steps between checkpoints; 0: only at the end", 0, any, KEPT, false},
-        {"keep", OPTION_INT, &s.keep, "N", "checkpoints to keep: the newest and the N - 1 saved before it", 1, 1e6, KEPT, false},
-        {"best", OPTION_FLAG, &s.best, NULL, "keep the weights of the lowest validation loss too, for generate to take", 0, 0, KEPT, false},
-        {"sample", OPTION_INT, &s.sample, "N", "tokens to write at the end", 0, any, KEPT, false},
-        {"profile", OPTION_TEXT, &s.profile, "FILE", "write what ran when, for Perfetto or chrome://tracing", 0, 0, NOT_KEPT, false},
-        {"device", OPTION_TEXT, &s.device, "NAME", "auto, cpu, ref, gpu, cuda:0, webgpu:0...; chainrule info lists them (default cpu)", 0, 0, KEPT, false},
-        {"threads", OPTION_INT, &s.threads, "N", "0: as many as the machine offers", 0, 1024, KEPT, false},
-    };
-    const command c = {"train", "--data FILE... [options]  or  --resume DIR [options]",
-                       "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.", options, sizeof options / sizeof *options, NULL};
+    char optimizers[128];
+    settings s = settings_default();
+    option options[SETTINGS_OPTIONS];
+    const command c = {
+        "train", "--data FILE... [options]  or  --resume DIR [options]",
+        "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
+        options, settings_options(&s, optimizer_words(optimizers), options), NULL};
     run r = {.s = &s, .command = &c, .best = INFINITY};
     int code;
     if (options_parse(&c, argc, argv, &code)) {
-        code = check(&c, &s, option_find(&c, "out"));
+        code = settings_check(&c, &s);
         if (code == CLI_OK) code = train(&r);
     }
     run_close(&r);

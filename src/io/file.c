@@ -73,7 +73,8 @@ cr_status cr_file_write(cr_file *f, const void *data, size_t bytes) {
     const size_t piece = (size_t)16 << 20;          /* between pieces it may be interrupted */
     errno = 0;
     cr_status status = CR_OK;
-    for (const char *from = data; bytes && status == CR_OK; ) {
+    for (const char *from = data; bytes;) {
+        if (status != CR_OK) break;
         const size_t n = bytes < piece ? bytes : piece;
         if (fwrite(from, 1, n, f->f) != n) break;
         from += n;
@@ -101,8 +102,8 @@ void cr_file_abandon(cr_file *f) {
 cr_status cr_file_save(const char *op, const char *path, const void *data, size_t bytes) {
     cr_file f;
     cr_status status = cr_file_create(&f, op, path);
-    if (!status) status = cr_file_write(&f, data, bytes);
-    return status ? status : cr_file_commit(&f);
+    if (status == CR_OK) status = cr_file_write(&f, data, bytes);
+    return status != CR_OK ? status : cr_file_commit(&f);
 }
 
 cr_status cr_file_map(const char *op, const char *path, bool writable, cr_mapping *m) {

@@ -70,8 +70,8 @@ static cr_status read_tensor(const char *op, const char *path, const cr_json *v,
     if (!v->key_bytes || strlen(v->key) != v->key_bytes) return cr_fail(CR_IO, op, "'%s': a tensor's name is empty or holds a NUL", path);
     if (v->kind != CR_JSON_OBJECT) return cr_fail(CR_IO, op, "'%s': '%s' is not described by an object", path, t->name);
     cr_status status = read_dtype(op, path, cr_json_get(v, "dtype"), t);
-    if (!status) status = read_shape(op, path, cr_json_get(v, "shape"), t, &bytes);
-    return status ? status : read_offsets(op, path, cr_json_get(v, "data_offsets"), t, room, bytes);
+    if (status == CR_OK) status = read_shape(op, path, cr_json_get(v, "shape"), t, &bytes);
+    return status != CR_OK ? status : read_offsets(op, path, cr_json_get(v, "data_offsets"), t, room, bytes);
 }
 
 static int by_place(const void *a, const void *b) {
@@ -87,12 +87,13 @@ static cr_status check_cover(const char *op, const char *path, const cr_st_heade
     for (int64_t i = 0; i < h->count; i++) sorted[i] = &h->tensors[i];
     qsort(sorted, (size_t)h->count, sizeof *sorted, by_place);
     cr_status status = CR_OK;
-    for (int64_t i = 0; i < h->count && !status; i++) {
+    for (int64_t i = 0; i < h->count; i++) {
+        if (status != CR_OK) break;
         if (sorted[i]->begin != at)
             status = cr_fail(CR_IO, op, "'%s': '%s' starts at byte %zu of the data, the tensor before it ends at %zu", path, sorted[i]->name, sorted[i]->begin, at);
         at = sorted[i]->end;
     }
-    if (!status && at != room) status = cr_fail(CR_IO, op, "'%s': the tensors end at byte %zu of %zu bytes of data", path, at, room);
+    if (status == CR_OK && at != room) status = cr_fail(CR_IO, op, "'%s': the tensors end at byte %zu of %zu bytes of data", path, at, room);
     free(sorted);
     return status;
 }
@@ -109,7 +110,7 @@ static cr_status read_tensors(const char *op, const char *path, const cr_json *r
             continue;
         }
         cr_status status = read_tensor(op, path, v, room, &h->tensors[h->count]);
-        if (status) return status;
+        if (status != CR_OK) return status;
         h->count++;
     }
     return check_cover(op, path, h, room);
@@ -127,7 +128,7 @@ cr_status cr_st_parse(const char *op, const char *path, const unsigned char *fil
     h->json = cr_json_parse(op, path, file + PREFIX, (size_t)n);
     if (!h->json) return cr_error_status();
     cr_status status = read_tensors(op, path, h->json, bytes - PREFIX - (size_t)n, h);
-    if (status) cr_st_free(h);
+    if (status != CR_OK) cr_st_free(h);
     return status;
 }
 
@@ -167,7 +168,7 @@ static cr_status check_bools(const char *op, const char *path, const cr_st_tenso
 static cr_status load_tensor(const char *op, const char *path, shared_mapping *s, const cr_st_tensor *t, const unsigned char *data,
                              const cr_device *dev, cr_params *into) {
     cr_status status = check_bools(op, path, t, data);
-    if (status) return status;
+    if (status != CR_OK) return status;
     cr_scope_begin();
     cr_tensor *here = cr_to(over_mapping(s, t, data), t->dtype, dev);
     status = here ? cr_params_add(into, t->name, here) : cr_error_status();
@@ -184,14 +185,17 @@ cr_params *cr_st_load(const char *op, const char *path, cr_mapping *m, const cr_
     s->m = *m;
     *m = (cr_mapping){0};
     cr_status status = check_machine(op);
-    if (!status) status = cr_st_parse(op, path, s->m.data, s->m.bytes, &h);
-    if (!status && !(p = cr_params_new())) status = cr_error_status();
+    if (status == CR_OK) status = cr_st_parse(op, path, s->m.data, s->m.bytes, &h);
+    if (status == CR_OK && !(p = cr_params_new())) status = cr_error_status();
     const bool recording = cr_set_grad_enabled(false);
-    for (int64_t i = 0; i < h.count && !status; i++) status = load_tensor(op, path, s, &h.tensors[i], h.data, dev, p);
+    for (int64_t i = 0; i < h.count; i++) {
+        if (status != CR_OK) break;
+        status = load_tensor(op, path, s, &h.tensors[i], h.data, dev, p);
+    }
     cr_set_grad_enabled(recording);
     cr_st_free(&h);
     mapping_release(s);
-    if (!status) return p;
+    if (status == CR_OK) return p;
     cr_params_free(p);
     return NULL;
 }
@@ -269,13 +273,18 @@ static void put_tensor(cr_out *o, const char *name, const cr_tensor *t, const pl
     cr_out_format(o, "],\"data_offsets\":[%zu,%zu]}", where->begin, where->begin + where->bytes);
 }
 
+static cr_status check_strings(const char *op, const char *path, const cr_json *root) {
+    if (root->kind != CR_JSON_OBJECT) return cr_fail(CR_BAD_VALUE, op, "the metadata of '%s' is not a JSON object", path);
+    for (const cr_json *m = root->first; m; m = m->next)
+        if (m->kind != CR_JSON_STRING)
+            return cr_fail(CR_BAD_VALUE, op, "the metadata of '%s' has '%s', which is not a string", path, m->key);
+    return CR_OK;
+}
+
 static cr_status put_metadata(const char *op, const char *path, cr_out *o, const char *metadata) {
     cr_json *root = cr_json_parse(op, "metadata", metadata, strlen(metadata));
-    cr_status status = root ? CR_OK : CR_BAD_VALUE;
-    if (!status && root->kind != CR_JSON_OBJECT) status = cr_fail(CR_BAD_VALUE, op, "the metadata of '%s' is not a JSON object", path);
-    for (const cr_json *m = status ? NULL : root->first; m && !status; m = m->next)
-        if (m->kind != CR_JSON_STRING) status = cr_fail(CR_BAD_VALUE, op, "the metadata of '%s' has '%s', which is not a string", path, m->key);
-    if (!status) {
+    cr_status status = root ? check_strings(op, path, root) : CR_BAD_VALUE;
+    if (status == CR_OK) {
         cr_out_format(o, "\"__metadata__\":");
         put_strings(o, root);
     }
@@ -308,7 +317,7 @@ static cr_status write_data(cr_file *f, const cr_tensor *t, size_t bytes) {
     void *copy = malloc(bytes);
     if (!copy) return cr_fail(CR_NO_MEMORY, f->op, "no memory for %zu bytes on their way to '%s'", bytes, f->path);
     cr_status status = cr_read(t, cr_dtype_of(t), copy, bytes);
-    if (!status) status = cr_file_write(f, copy, bytes);
+    if (status == CR_OK) status = cr_file_write(f, copy, bytes);
     free(copy);
     return status;
 }
@@ -316,13 +325,14 @@ static cr_status write_data(cr_file *f, const cr_tensor *t, size_t bytes) {
 static cr_status write_all(const char *op, const char *path, const cr_params *p, const cr_out *header) {
     cr_file f;
     cr_status status = cr_file_create(&f, op, path);
-    if (!status) status = cr_file_write(&f, header->text, header->bytes);
-    for (size_t size = 8; size && !status; size /= 2)       /* lay_out's order */
-        for (int64_t i = 0; i < cr_params_count(p) && !status; i++) {
+    if (status == CR_OK) status = cr_file_write(&f, header->text, header->bytes);
+    for (size_t size = 8; size; size /= 2)       /* lay_out's order */
+        for (int64_t i = 0; i < cr_params_count(p); i++) {
+            if (status != CR_OK) break;
             const cr_tensor *t = cr_params_at(p, i);
             if (cr_dtype_size(cr_dtype_of(t)) == size) status = write_data(&f, t, (size_t)cr_numel(t) * size);
         }
-    if (!status) return cr_file_commit(&f);
+    if (status == CR_OK) return cr_file_commit(&f);
     cr_file_abandon(&f);
     return status;
 }
@@ -332,13 +342,13 @@ cr_status cr_save(const char *path, const cr_params *tensors, const char *metada
     if (!path) return cr_fail_null(op, "the path");
     if (!tensors) return cr_fail_null(op, "the tensors");
     cr_status status = check_machine(op);
-    if (status) return status;
+    if (status != CR_OK) return status;
     place *places = calloc((size_t)cr_params_count(tensors) + 1, sizeof *places);
     if (!places) return cr_fail(CR_NO_MEMORY, op, "no memory for the header of '%s'", path);
     cr_out header = {0};
     status = lay_out(op, path, tensors, places);
-    if (!status) status = put_header(op, path, tensors, metadata, places, &header);
-    if (!status) status = write_all(op, path, tensors, &header);
+    if (status == CR_OK) status = put_header(op, path, tensors, metadata, places, &header);
+    if (status == CR_OK) status = write_all(op, path, tensors, &header);
     cr_out_free(&header);
     free(places);
     return status;

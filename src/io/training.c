@@ -57,7 +57,7 @@ static cr_status save_state(const char *op, const char *to, const cr_training *t
     else cr_out_format(&o, " \"loader\": null,\n");
     cr_out_format(&o, " \"metadata\": %s}\n", t->metadata ? t->metadata : "null");
     cr_status status = cr_out_check(&o, op, to);
-    if (!status) status = cr_file_save(op, to, o.text, o.bytes);
+    if (status == CR_OK) status = cr_file_save(op, to, o.text, o.bytes);
     cr_out_free(&o);
     return status;
 }
@@ -67,29 +67,30 @@ static cr_status save_files(const char *op, const char *dir, const cr_training *
     cr_status status = CR_OK;
     if (t->params) {
         status = join(op, dir, fresh, files[WEIGHTS], &to);
-        if (!status) status = cr_save(to.s, t->params, t->metadata);
+        if (status == CR_OK) status = cr_save(to.s, t->params, t->metadata);
     }
-    if (!status && t->optim) {
+    if (status == CR_OK && t->optim) {
         cr_params *moments = cr_optim_state(t->optim);
         status = moments ? join(op, dir, fresh, files[OPTIMIZER], &to) : cr_error_status();
-        if (!status) status = cr_save(to.s, moments, NULL);
+        if (status == CR_OK) status = cr_save(to.s, moments, NULL);
         cr_params_free(moments);
     }
-    if (!status) status = join(op, dir, fresh, files[STATE], &to);
-    return status ? status : save_state(op, to.s, t);
+    if (status == CR_OK) status = join(op, dir, fresh, files[STATE], &to);
+    return status != CR_OK ? status : save_state(op, to.s, t);
 }
 
 /* Moves what a committed save left in .chainrule-commit to its place; nothing to do is fine. */
 static cr_status finish(const char *op, const char *dir) {
     path from, to;
     cr_status status = join(op, dir, committed, "", &from);
-    if (status || !cr_os_exists(from.s)) return status;
-    for (int i = 0; i < FILES && !status; i++) {
+    if (status != CR_OK || !cr_os_exists(from.s)) return status;
+    for (int i = 0; i < FILES; i++) {
+        if (status != CR_OK) break;
         if ((status = join(op, dir, committed, files[i], &from)) || (status = join(op, dir, "", files[i], &to))) break;
         if (cr_os_exists(from.s) && !cr_os_rename(from.s, to.s)) status = cr_fail(CR_IO, op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
     }
-    if (!status) status = join(op, dir, committed, "", &from);
-    if (!status && !cr_os_remove_folder(from.s)) status = cr_fail(CR_IO, op, "cannot remove '%s': %s", from.s, cr_os_error());
+    if (status == CR_OK) status = join(op, dir, committed, "", &from);
+    if (status == CR_OK && !cr_os_remove_folder(from.s)) status = cr_fail(CR_IO, op, "cannot remove '%s': %s", from.s, cr_os_error());
     return status;
 }
 
@@ -97,11 +98,11 @@ static cr_status finish(const char *op, const char *dir) {
 static cr_status begin(const char *op, const char *dir) {
     path new, commit;
     cr_status status = join(op, dir, fresh, "", &new);
-    if (!status) status = join(op, dir, committed, "", &commit);        /* not too long either */
-    if (!status && !cr_os_make_directory(dir)) status = cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
-    if (!status) status = finish(op, dir);
-    if (!status && cr_os_exists(new.s)) (void)cr_os_remove_folder(new.s);
-    if (!status && !cr_os_make_directory(new.s)) status = cr_fail(CR_IO, op, "cannot create '%s': %s", new.s, cr_os_error());
+    if (status == CR_OK) status = join(op, dir, committed, "", &commit);        /* not too long either */
+    if (status == CR_OK && !cr_os_make_directory(dir)) status = cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
+    if (status == CR_OK) status = finish(op, dir);
+    if (status == CR_OK && cr_os_exists(new.s)) (void)cr_os_remove_folder(new.s);
+    if (status == CR_OK && !cr_os_make_directory(new.s)) status = cr_fail(CR_IO, op, "cannot create '%s': %s", new.s, cr_os_error());
     return status;
 }
 
@@ -111,13 +112,14 @@ static cr_status end(const char *op, const char *dir, cr_status status) {
     bool has[FILES];
     if (join(op, dir, fresh, "", &new) || join(op, dir, committed, "", &commit)) return cr_error_status();
     for (int i = 0; i < FILES; i++) has[i] = !join(op, dir, fresh, files[i], &old) && cr_os_exists(old.s);
-    if (!status && !cr_os_rename(new.s, commit.s)) status = cr_fail(CR_IO, op, "cannot rename '%s' to '%s': %s", new.s, commit.s, cr_os_error());
-    if (status) {
+    if (status == CR_OK && !cr_os_rename(new.s, commit.s)) status = cr_fail(CR_IO, op, "cannot rename '%s' to '%s': %s", new.s, commit.s, cr_os_error());
+    if (status != CR_OK) {
         (void)cr_os_remove_folder(new.s);
         return status;
     }
     status = finish(op, dir);
-    for (int i = 0; i < FILES && !status; i++)      /* the state says that there is none, whatever remains here */
+    if (status != CR_OK) return status;
+    for (int i = 0; i < FILES; i++)                 /* the state says that there is none, whatever remains here */
         if (!has[i] && !join(op, dir, "", files[i], &old) && cr_os_exists(old.s)) (void)cr_os_remove(old.s);
     return status;
 }
@@ -128,8 +130,8 @@ cr_status cr_training_save(const char *dir, const cr_training *t) {
     if (!t) return cr_fail_null(op, "the training");
     if (t->step < 0) return cr_fail(CR_BAD_VALUE, op, "step must be at least 0, not %lld", (long long)t->step);
     cr_status status = check_metadata(op, t->metadata);
-    if (!status) status = begin(op, dir);
-    return status ? status : end(op, dir, save_files(op, dir, t));
+    if (status == CR_OK) status = begin(op, dir);
+    return status != CR_OK ? status : end(op, dir, save_files(op, dir, t));
 }
 
 /* ---- loading ---- */
@@ -141,7 +143,7 @@ typedef struct state {                              /* what a checkpoint holds, 
 
 static cr_status pick(const char *op, const char *dir, int file, path *out) {
     cr_status status = join(op, dir, committed, files[file], out);
-    return status || cr_os_exists(out->s) ? status : join(op, dir, "", files[file], out);
+    return status != CR_OK || cr_os_exists(out->s) ? status : join(op, dir, "", files[file], out);
 }
 
 static void set_close(set *s) {
@@ -152,7 +154,7 @@ static cr_status set_map(const char *op, const char *dir, set *s) {
     *s = (set){0};
     for (int i = 0; i < FILES; i++) {
         cr_status status = pick(op, dir, i, &s->at[i]);
-        if (status) return status;
+        if (status != CR_OK) return status;
         (void)cr_os_map_private(s->at[i].s, &s->map[i]);
     }
     return CR_OK;
@@ -173,7 +175,7 @@ static cr_status set_open(const char *op, const char *dir, set *s) {
     int changed = FILES;
     for (int tries = 0; tries < 1000; tries++) {    /* a second one is rare; a file that may not be read stays so */
         cr_status status = set_map(op, dir, s);
-        if (status || (changed = set_changed(op, dir, s)) == FILES) return status;
+        if (status != CR_OK || (changed = set_changed(op, dir, s)) == FILES) return status;
         set_close(s);
     }
     (void)cr_os_map(s->at[changed].s, &s->map[changed]);
@@ -188,8 +190,8 @@ static cr_status no_file(const char *op, const set *s, int file) {
 cr_status cr_training_map_weights(const char *op, const char *dir, cr_mapping *m) {
     set s;
     cr_status status = set_open(op, dir, &s);
-    if (!status && !s.map[WEIGHTS].data) status = no_file(op, &s, WEIGHTS);
-    if (status) return status;
+    if (status == CR_OK && !s.map[WEIGHTS].data) status = no_file(op, &s, WEIGHTS);
+    if (status != CR_OK) return status;
     *m = s.map[WEIGHTS];
     s.map[WEIGHTS] = (cr_mapping){0};
     set_close(&s);
@@ -268,15 +270,16 @@ cr_status cr_training_copy(const char *from, const char *to) {
     path copy;
     if (!cr_os_is_directory(from)) return cr_fail(CR_IO, op, "'%s' is not a folder", from);
     cr_status status = begin(op, to);               /* first: where both are one folder, this moves files */
-    if (status) return status;
+    if (status != CR_OK) return status;
     status = set_open(op, from, &s);
-    if (status) return end(op, to, status);
+    if (status != CR_OK) return end(op, to, status);
     if (!s.map[STATE].data) status = no_file(op, &s, STATE);
-    for (int i = 0; i < FILES && !status; i++) {
+    for (int i = 0; i < FILES; i++) {
+        if (status != CR_OK) break;
         if (!s.map[i].data || (status = join(op, to, fresh, files[i], &copy))) continue;
         if (!cr_os_copy(s.at[i].s, copy.s)) status = cr_fail(CR_IO, op, "cannot copy '%s' to '%s': %s", s.at[i].s, copy.s, cr_os_error());
     }
-    if (!status && set_changed(op, from, &s) < FILES) status = cr_fail(CR_IO, op, "'%s' was saved into meanwhile", from);
+    if (status == CR_OK && set_changed(op, from, &s) < FILES) status = cr_fail(CR_IO, op, "'%s' was saved into meanwhile", from);
     set_close(&s);
     return end(op, to, status);
 }
@@ -304,7 +307,7 @@ static cr_status put_tensors(cr_training *t, const cr_params *weights, const cr_
     cr_params *before = t->optim ? cr_optim_state(t->optim) : NULL;
     const int64_t steps_before = t->optim ? cr_optim_steps(t->optim) : 0;
     cr_status status = t->optim ? (before ? cr_optim_load(t->optim, moments, steps) : cr_error_status()) : CR_OK;
-    if (!status && t->params && (status = cr_params_copy(t->params, weights)) && t->optim) {
+    if (status == CR_OK && t->params && (status = cr_params_copy(t->params, weights)) && t->optim) {
         cr_saved_error e;
         cr_error_take(&e);
         (void)cr_optim_load(t->optim, before, steps_before);
@@ -322,16 +325,16 @@ cr_status cr_training_load(const char *dir, cr_training *t) {
     set from;
     cr_params *weights = NULL, *moments = NULL;
     cr_status status = set_open(op, dir, &from);
-    if (status) return status;
+    if (status != CR_OK) return status;
     status = load_state(op, &from, &s);
-    if (!status) status = check_asked(op, dir, t, &s);
-    if (!status && t->params) status = load_tensors(op, &from, WEIGHTS, &weights);
-    if (!status && t->optim) status = load_tensors(op, &from, OPTIMIZER, &moments);
+    if (status == CR_OK) status = check_asked(op, dir, t, &s);
+    if (status == CR_OK && t->params) status = load_tensors(op, &from, WEIGHTS, &weights);
+    if (status == CR_OK && t->optim) status = load_tensors(op, &from, OPTIMIZER, &moments);
     set_close(&from);
-    if (!status) status = put_tensors(t, weights, moments, s.optimizer_steps);
+    if (status == CR_OK) status = put_tensors(t, weights, moments, s.optimizer_steps);
     cr_params_free(weights);
     cr_params_free(moments);
-    if (status) return status;
+    if (status != CR_OK) return status;
     if (t->generator) cr_generator_set(t->generator, s.seed, s.counter);
     if (t->loader) status = cr_loader_seek(t->loader, s.cursor);
     t->step = s.step;

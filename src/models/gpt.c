@@ -142,7 +142,7 @@ static cr_tensor *parameter(cr_gpt *m, int64_t layer, const char *name, int n, c
     cr_tensor *t = cr_requires_grad_(cr_empty(n, shape, m->dtype, m->dev), true);
     cr_status status = t ? cr_params_add(m->params, full, t) : CR_NO_MEMORY;
     cr_scope_end();
-    return status ? NULL : t;
+    return status != CR_OK ? NULL : t;
 }
 
 /* Columns C 0: a norm, weight and bias (rows); else a linear layer, weight (rows, C) and bias (rows). */
@@ -163,7 +163,8 @@ static cr_gpt *gpt_empty(const cr_gpt_config *c, cr_dtype dt, const cr_device *d
     *m = (cr_gpt){.config = *c, .dtype = dt, .dev = dev, .generator = g ? g : cr_default_generator(), .params = cr_params_new()};
     bool ok = m->params && (m->wte = parameter(m, -1, "wte.weight", CR_LIST(c->vocabulary, C)))
                         && (m->wpe = parameter(m, -1, "wpe.weight", CR_LIST(c->context, C)));
-    for (int64_t l = 0; ok && l < c->layers; l++) {
+    for (int64_t l = 0; l < c->layers; l++) {
+        if (!ok) break;
         block *b = &m->h[l];
         ok = affine_new(m, &b->ln_1, l, "ln_1", C, 0) && affine_new(m, &b->attn_c_attn, l, "attn.c_attn", 3 * C, C)
           && affine_new(m, &b->attn_c_proj, l, "attn.c_proj", C, C) && affine_new(m, &b->ln_2, l, "ln_2", C, 0)
@@ -179,7 +180,8 @@ static cr_status initialise(cr_gpt *m, cr_generator *g) {
     const double std = 0.02, residual_std = std / sqrt(2.0 * (double)m->config.layers);
     const bool grad = cr_set_grad_enabled(false);
     cr_status status = CR_OK;
-    for (int64_t i = 0; i < cr_params_count(m->params) && !status; i++) {
+    for (int64_t i = 0; i < cr_params_count(m->params); i++) {
+        if (status != CR_OK) break;
         const char *name = cr_params_name(m->params, i);
         cr_tensor *t = cr_params_at(m->params, i);
         if (cr_ndim(t) == 2) status = cr_init_normal(t, 0, strstr(name, "c_proj") ? residual_std : std, g);
@@ -243,7 +245,7 @@ static cr_status read_config(const char *path, cr_gpt_config *c) {
     double v;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         cr_status status = metadata_number(path, sizes[i].key, &v);
-        if (status) return status;
+        if (status != CR_OK) return status;
         if (v != floor(v)) return cr_fail(CR_BAD_VALUE, "gpt_load", "'%s': \"%s\" must be a whole number, not %g", path, sizes[i].key, v);
         *sizes[i].to = (int64_t)v;
     }
@@ -264,14 +266,14 @@ static cr_params *load_weights(const char *path, const cr_device *dev, cr_gpt_co
     cr_gpt_config before;
     cr_params *weights = NULL;
     cr_status status = read_config(path, c);
-    if (status) return NULL;
+    if (status != CR_OK) return NULL;
     do {
         before = *c;
         cr_params_free(weights);
         weights = cr_load(path, dev);
         status = weights ? read_config(path, c) : cr_error_status();
-    } while (!status && memcmp(&before, c, sizeof before) != 0);
-    if (!status) return weights;
+    } while (status == CR_OK && memcmp(&before, c, sizeof before) != 0);
+    if (status == CR_OK) return weights;
     cr_params_free(weights);
     return NULL;
 }
@@ -346,15 +348,17 @@ cr_status cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator 
     if (!s) s = &plain;
     cr_status status = check_sampling(op, s);
     const int64_t V = cr_numel(logits);
-    if (status) return status;
+    if (status != CR_OK) return status;
     if (V < 1 || V > UINT32_MAX) return cr_fail(CR_BAD_VALUE, op, "cannot choose among %lld logits", (long long)V);
     double *row = malloc((size_t)V * sizeof *row), u = 0;
     choice *choices = malloc((size_t)V * sizeof *choices);
     status = row && choices ? cr_read(logits, CR_F64, row, (size_t)V * sizeof *row) : cr_fail(CR_NO_MEMORY, op, "no memory for %lld logits", (long long)V);
-    for (int64_t i = 0; i < V && !status; i++)
+    for (int64_t i = 0; i < V; i++) {
+        if (status != CR_OK) break;
         if (!(row[i] < INFINITY)) status = cr_fail(CR_BAD_VALUE, op, "the logit of token %lld is %g: the model has diverged", (long long)i, row[i]);
-    if (!status && s->temperature > 0) status = uniform(g ? g : cr_default_generator(), &u);
-    if (!status) *id = draw(row, choices, V, s, u);
+    }
+    if (status == CR_OK && s->temperature > 0) status = uniform(g ? g : cr_default_generator(), &u);
+    if (status == CR_OK) *id = draw(row, choices, V, s, u);
     free(row);
     free(choices);
     return status;
@@ -398,7 +402,7 @@ cr_status cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_pro
                           cr_generator *g, cr_on_token on_token, void *ctx) {
     if (!s) s = &plain;
     cr_status status = check_generate(m, prompt, n_prompt, n_new, s, on_token);
-    if (status) return status;
+    if (status != CR_OK) return status;
     const int64_t context = m->config.context;
     uint32_t *window = malloc((size_t)context * sizeof *window), id;
     cache *kv = calloc((size_t)m->config.layers, sizeof *kv);
@@ -408,11 +412,12 @@ cr_status cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_pro
     else if (!cache_new(m, kv)) status = cr_error_status();
 
     int64_t n = n_prompt < context ? n_prompt : context, past = 0;
-    if (!status) memcpy(window, prompt + (n_prompt - n), (size_t)n * sizeof *window);
-    for (int64_t i = 0; i < n_new && !status; i++) {
+    if (status == CR_OK) memcpy(window, prompt + (n_prompt - n), (size_t)n * sizeof *window);
+    for (int64_t i = 0; i < n_new; i++) {
+        if (status != CR_OK) break;
         status = cr_check_interrupt("gpt_generate");
-        if (!status) status = next_token(m, kv, past, window + past, n - past, s, g, &id);
-        if (status || !on_token(id, ctx)) break;
+        if (status == CR_OK) status = next_token(m, kv, past, window + past, n - past, s, g, &id);
+        if (status != CR_OK || !on_token(id, ctx)) break;
         past = n;
         if (n == context) {
             n = context / 2;

@@ -44,7 +44,7 @@ static cr_status fill(cr_tensor *t, filler f, double a, double b, cr_generator *
 
 cr_status cr_init_uniform(cr_tensor *t, double low, double high, cr_generator *g) {
     cr_status status = check("init_uniform", t);
-    if (status) return status;
+    if (status != CR_OK) return status;
     if (!(low <= high) || !isfinite(high - low)) return cr_fail(CR_BAD_VALUE, "init_uniform", "the range must be finite and not empty: [%g, %g)", low, high);
     return fill(t, cr_uniform_, low, high, g);
 }
@@ -57,8 +57,8 @@ static cr_status check_std(const char *op, double mean, double std) {
 
 cr_status cr_init_normal(cr_tensor *t, double mean, double std, cr_generator *g) {
     cr_status status = check("init_normal", t);
-    if (!status) status = check_std("init_normal", mean, std);
-    return status ? status : fill(t, cr_normal_, mean, std, g);
+    if (status == CR_OK) status = check_std("init_normal", mean, std);
+    return status != CR_OK ? status : fill(t, cr_normal_, mean, std, g);
 }
 
 /* ---- truncated normal: rejection.  Where [low, high] holds more than 0.3 of the normal, what falls outside is drawn again;
@@ -94,25 +94,26 @@ static cr_status accept_uniform(cr_tensor *y, double mean, double std, double lo
     cr_scope_begin();
     cr_tensor *waiting = cr_ones_like(y);
     cr_status status = waiting ? CR_OK : cr_error_status();
-    for (int round = 0; round < CANDIDATES && left > 0 && !status; round++) {
+    for (int round = 0; round < CANDIDATES && left > 0; round++) {
+        if (status != CR_OK) break;
         cr_scope_begin();
         const cr_tensor *a = draw(y, false, g), *b = draw(y, false, g);
         status = a && b ? run("init_trunc_normal", "y w a b", "nearest std low width z", body, (cr_tensor *[]){y, waiting},
                               (const cr_tensor *[]){y, waiting, a, b}, (double[]){nearest, std, low, high - low, z}) : cr_error_status();
-        if (!status) left = cr_item(cr_max(waiting, CR_ALL, false));
+        if (status == CR_OK) left = cr_item(cr_max(waiting, CR_ALL, false));
         cr_scope_end();
     }
     cr_scope_end();
-    if (!status && isnan(left)) status = cr_error_status();
-    if (status || left <= 0) return status;
+    if (status == CR_OK && isnan(left)) status = cr_error_status();
+    if (status != CR_OK || left <= 0) return status;
     return cr_fail(CR_BAD_VALUE, "init_trunc_normal", "%s has no numbers in [%g, %g] for mean %g, std %g", cr_dtype_name(cr_dtype_of(y)), low, high, mean, std);
 }
 
 cr_status cr_init_trunc_normal(cr_tensor *t, double mean, double std, double low, double high, cr_generator *g) {
     static const char op[] = "init_trunc_normal";
     cr_status status = check(op, t);
-    if (!status) status = check_std(op, mean, std);
-    if (status) return status;
+    if (status == CR_OK) status = check_std(op, mean, std);
+    if (status != CR_OK) return status;
     if (!(std > 0)) return cr_fail(CR_BAD_VALUE, op, "std must be above 0, not %g", std);
     if (cr_dtype_of(t) != CR_F64) { low = (float)low; high = (float)high; }        /* as the program sees them */
     if (!(low < high)) return cr_fail(CR_BAD_VALUE, op, "low must be below high: [%g, %g]", low, high);
@@ -124,8 +125,8 @@ cr_status cr_init_trunc_normal(cr_tensor *t, double mean, double std, double low
     cr_scope_begin();
     cr_tensor *y = cr_empty(cr_ndim(t), cr_shape(t), wide(t), cr_device_of(t));      /* in full precision, whatever t's dtype */
     if (!y || (much && !cr_normal_(y, mean, std, g))) status = cr_error_status();
-    if (!status) status = much ? redraw_outside(y, mean, std, low, high, g) : accept_uniform(y, mean, std, low, high, g);
-    if (!status && !cr_copy_(t, y)) status = cr_error_status();
+    if (status == CR_OK) status = much ? redraw_outside(y, mean, std, low, high, g) : accept_uniform(y, mean, std, low, high, g);
+    if (status == CR_OK && !cr_copy_(t, y)) status = cr_error_status();
     cr_scope_end();
     cr_set_grad_enabled(recording);
     return status;
@@ -134,7 +135,7 @@ cr_status cr_init_trunc_normal(cr_tensor *t, double mean, double std, double low
 /* ---- by fan: w (OC, C, ...): fan_in C, fan_out OC, each times the elements behind ---- */
 static cr_status fans(const char *op, const cr_tensor *t, double *in, double *out) {
     cr_status status = check(op, t);
-    if (status) return status;
+    if (status != CR_OK) return status;
     if (cr_ndim(t) < 2) return cr_fail(CR_BAD_VALUE, op, "needs at least two axes, (OC, C, ...), not %d", cr_ndim(t));
     const int64_t *shape = cr_shape(t);
     double behind = 1;
@@ -159,15 +160,15 @@ static cr_status by_std(cr_tensor *t, filler f, double std, cr_generator *g) {
 static cr_status xavier(const char *op, cr_tensor *t, filler f, double gain, cr_generator *g) {
     double in, out;
     cr_status status = fans(op, t, &in, &out);
-    if (!status) status = check_number(op, "gain", gain);
-    return status ? status : by_std(t, f, gain * sqrt(2 / (in + out)), g);
+    if (status == CR_OK) status = check_number(op, "gain", gain);
+    return status != CR_OK ? status : by_std(t, f, gain * sqrt(2 / (in + out)), g);
 }
 
 static cr_status kaiming(const char *op, cr_tensor *t, filler f, double a, cr_generator *g) {
     double in, out;
     cr_status status = fans(op, t, &in, &out);
-    if (!status) status = check_number(op, "a", a);
-    return status ? status : by_std(t, f, sqrt(2 / ((1 + a * a) * in)), g);
+    if (status == CR_OK) status = check_number(op, "a", a);
+    return status != CR_OK ? status : by_std(t, f, sqrt(2 / ((1 + a * a) * in)), g);
 }
 
 cr_status cr_init_xavier_uniform(cr_tensor *t, double gain, cr_generator *g) { return xavier("init_xavier_uniform", t, cr_uniform_, gain, g); }
@@ -202,31 +203,43 @@ static void transpose(int64_t rows, int64_t cols, const double *from, double *to
     for (int64_t r = 0; r < rows; r++) for (int64_t c = 0; c < cols; c++) to[c * rows + r] = from[r * cols + c];
 }
 
-cr_status cr_init_orthogonal(cr_tensor *t, double gain, cr_generator *g) {
-    static const char op[] = "init_orthogonal";
-    double in, out;
-    cr_status status = fans(op, t, &in, &out);
-    if (!status) status = check_number(op, "gain", gain);
-    if (status || !cr_numel(t)) return status;
-    const int64_t numel = cr_numel(t), rows = cr_shape(t)[0], cols = numel / rows;
-    const size_t bytes = (size_t)numel * sizeof(double);
-    double *a = malloc(bytes), *b = malloc(bytes);
-    if (!a || !b) status = cr_fail(CR_NO_MEMORY, op, "no memory for %lld doubles", (long long)numel);
-    cr_scope_begin();
-    const cr_tensor *drawn = status ? NULL : draw(t, true, g);
-    if (!status) status = drawn ? cr_read(drawn, CR_F64, a, bytes) : cr_error_status();
-    cr_scope_end();
-    if (!status && rows <= cols) {
+/* a (rows, cols) becomes gain times an orthogonal matrix; b: room for its transpose. */
+static void orthogonalise(int64_t rows, int64_t cols, double *a, double *b, double gain) {
+    if (rows <= cols) {
         orthonormalise(rows, cols, a);
-    } else if (!status) {
+    } else {
         transpose(rows, cols, a, b);
         orthonormalise(cols, rows, b);
         transpose(cols, rows, b, a);
     }
-    for (int64_t i = 0; i < numel && !status; i++) a[i] *= gain;
+    for (int64_t i = 0; i < rows * cols; i++) a[i] *= gain;
+}
+
+static cr_status draw_orthogonal(cr_tensor *t, double gain, cr_generator *g, double *a, double *b) {
+    const int64_t rows = cr_shape(t)[0], cols = cr_numel(t) / rows;
+    const size_t bytes = (size_t)cr_numel(t) * sizeof(double);
+    cr_scope_begin();
+    const cr_tensor *drawn = draw(t, true, g);
+    cr_status status = drawn ? cr_read(drawn, CR_F64, a, bytes) : cr_error_status();
+    cr_scope_end();
+    if (status != CR_OK) return status;
+    orthogonalise(rows, cols, a, b, gain);
     const bool recording = cr_set_grad_enabled(false);
-    if (!status) status = cr_write(t, CR_F64, a, bytes);
+    status = cr_write(t, CR_F64, a, bytes);
     cr_set_grad_enabled(recording);
+    return status;
+}
+
+cr_status cr_init_orthogonal(cr_tensor *t, double gain, cr_generator *g) {
+    static const char op[] = "init_orthogonal";
+    double in, out;
+    cr_status status = fans(op, t, &in, &out);
+    if (status == CR_OK) status = check_number(op, "gain", gain);
+    if (status != CR_OK || !cr_numel(t)) return status;
+    const size_t bytes = (size_t)cr_numel(t) * sizeof(double);
+    double *a = malloc(bytes), *b = malloc(bytes);
+    status = a && b ? draw_orthogonal(t, gain, g, a, b)
+                    : cr_fail(CR_NO_MEMORY, op, "no memory for %lld doubles", (long long)cr_numel(t));
     free(a);
     free(b);
     return status;

@@ -78,7 +78,7 @@ cr_status cr_params_add(cr_params *p, const char *name, cr_tensor *t) {
     if (valid != bytes) return cr_fail(CR_BAD_VALUE, "params_add", "the name is not UTF-8 at byte %zu of %zu", valid, bytes);
     if (cr_params_find(p, name) >= 0) return cr_fail(CR_BAD_VALUE, "params_add", "the name '%s' is already used", name);
     cr_status status = grow(p);
-    if (status) return status;
+    if (status != CR_OK) return status;
     char *copy = malloc(bytes + 1);
     if (!copy) return cr_fail(CR_NO_MEMORY, "params_add", "no memory for the name '%s'", name);
     memcpy(copy, name, bytes + 1);
@@ -151,7 +151,8 @@ cr_status cr_clip_scale(const char *op, int64_t n, cr_tensor *const *grads, doub
 static cr_status scale_all(int64_t n, cr_tensor **grads, double by) {
     const cr_program *scale = cr_program_find("scale");
     cr_status status = CR_OK;
-    for (int64_t from = 0, to; from < n && !status; from = to) {
+    for (int64_t from = 0, to; from < n; from = to) {
+        if (status != CR_OK) break;
         to = from + 1;
         for (int64_t i = to; i < n; i++) {
             cr_tensor *g = grads[i];
@@ -172,10 +173,10 @@ cr_status cr_params_clip_grad_norm(cr_params *p, double max_norm, double *norm) 
     const int64_t n = gradients(p, grads);
     double total = 0, scale = 1;
     cr_status status = cr_clip_scale("params_clip_grad_norm", n, grads, max_norm, &total, &scale);
-    if (!status && scale != 1) status = scale_all(n, grads, scale);
+    if (status == CR_OK && scale != 1) status = scale_all(n, grads, scale);
     cr_set_grad_enabled(recording);
     free(grads);
-    if (norm && !status) *norm = total;
+    if (norm && status == CR_OK) *norm = total;
     return status;
 }
 
@@ -193,7 +194,7 @@ static void complain(complaint *c, const char *format, ...) {
     c->used += (size_t)snprintf(c->text + c->used, sizeof c->text - c->used, "%s%s", c->used ? ", " : "", one);
 }
 
-static bool same_shape(const cr_tensor *a, const cr_tensor *b) {
+bool cr_same_shape(const cr_tensor *a, const cr_tensor *b) {
     return cr_ndim(a) == cr_ndim(b) && !memcmp(cr_shape(a), cr_shape(b), (size_t)cr_ndim(a) * sizeof(int64_t));
 }
 
@@ -212,7 +213,7 @@ static cr_status compare(const cr_params *dst, const cr_params *src) {
         const int64_t j = cr_params_find(src, e->name);
         if (j < 0) { complain(&c, "'%s' is missing", e->name); continue; }
         const cr_tensor *from = src->entries[j].tensor;
-        if (!same_shape(e->tensor, from))
+        if (!cr_same_shape(e->tensor, from))
             complain(&c, "'%s' is %s instead of %s", e->name, shape_text(from, have, sizeof have), shape_text(e->tensor, want, sizeof want));
     }
     for (int64_t j = 0; j < src->count; j++) if (cr_params_find(dst, src->entries[j].name) < 0) complain(&c, "'%s' is not wanted", src->entries[j].name);
@@ -225,9 +226,10 @@ cr_status cr_params_copy(cr_params *dst, const cr_params *src) {
     if (!dst) return cr_fail_null("params_copy", "dst");
     if (!src) return cr_fail_null("params_copy", "src");
     cr_status status = compare(dst, src);
-    if (status) return status;
+    if (status != CR_OK) return status;
     const bool recording = cr_set_grad_enabled(false);
-    for (int64_t i = 0; i < dst->count && !status; i++) {
+    for (int64_t i = 0; i < dst->count; i++) {
+        if (status != CR_OK) break;
         cr_tensor *to = dst->entries[i].tensor;
         const cr_tensor *from = src->entries[cr_params_find(src, dst->entries[i].name)].tensor;
         cr_scope_begin();

@@ -44,11 +44,11 @@ cr_tensor *cr_fmin(const cr_tensor *a, const cr_tensor *b) {
 cr_tensor *cr_clamp(const cr_tensor *x, double min, double max) {
     return cr_apply_program(&cr_rows[CR_ROW_CLAMP], (const cr_tensor *const[]){x}, (const double[]){min, max});
 }
-cr_tensor *cr_clamp_min(const cr_tensor *x, const cr_tensor *low) {
-    return cr_apply_program(&cr_rows[CR_ROW_CLAMP_MIN], (const cr_tensor *const[]){x, low}, NULL);
+cr_tensor *cr_clamp_min(const cr_tensor *x, const cr_tensor *min) {
+    return cr_apply_program(&cr_rows[CR_ROW_CLAMP_MIN], (const cr_tensor *const[]){x, min}, NULL);
 }
-cr_tensor *cr_clamp_max(const cr_tensor *x, const cr_tensor *high) {
-    return cr_apply_program(&cr_rows[CR_ROW_CLAMP_MAX], (const cr_tensor *const[]){x, high}, NULL);
+cr_tensor *cr_clamp_max(const cr_tensor *x, const cr_tensor *max) {
+    return cr_apply_program(&cr_rows[CR_ROW_CLAMP_MAX], (const cr_tensor *const[]){x, max}, NULL);
 }
 cr_tensor *cr_neg(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_NEG], (const cr_tensor *const[]){x}, NULL);
@@ -83,14 +83,14 @@ cr_tensor *cr_rsqrt(const cr_tensor *x) {
 cr_tensor *cr_where(const cr_tensor *c, const cr_tensor *a, const cr_tensor *b) {
     return cr_apply_program(&cr_rows[CR_ROW_WHERE], (const cr_tensor *const[]){c, a, b}, NULL);
 }
-cr_tensor *cr_lerp(const cr_tensor *a, const cr_tensor *b, const cr_tensor *w) {
-    return cr_apply_program(&cr_rows[CR_ROW_LERP], (const cr_tensor *const[]){a, b, w}, NULL);
+cr_tensor *cr_lerp(const cr_tensor *a, const cr_tensor *end, const cr_tensor *weight) {
+    return cr_apply_program(&cr_rows[CR_ROW_LERP], (const cr_tensor *const[]){a, end, weight}, NULL);
 }
-cr_tensor *cr_addcmul(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double value) {
-    return cr_apply_program(&cr_rows[CR_ROW_ADDCMUL], (const cr_tensor *const[]){x, a, b}, (const double[]){value});
+cr_tensor *cr_addcmul(const cr_tensor *x, const cr_tensor *tensor1, const cr_tensor *tensor2, double value) {
+    return cr_apply_program(&cr_rows[CR_ROW_ADDCMUL], (const cr_tensor *const[]){x, tensor1, tensor2}, (const double[]){value});
 }
-cr_tensor *cr_addcdiv(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double value) {
-    return cr_apply_program(&cr_rows[CR_ROW_ADDCDIV], (const cr_tensor *const[]){x, a, b}, (const double[]){value});
+cr_tensor *cr_addcdiv(const cr_tensor *x, const cr_tensor *tensor1, const cr_tensor *tensor2, double value) {
+    return cr_apply_program(&cr_rows[CR_ROW_ADDCDIV], (const cr_tensor *const[]){x, tensor1, tensor2}, (const double[]){value});
 }
 cr_tensor *cr_exp(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_EXP], (const cr_tensor *const[]){x}, NULL);
@@ -185,8 +185,8 @@ cr_tensor *cr_sigmoid(const cr_tensor *x) {
 cr_tensor *cr_relu(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_RELU], (const cr_tensor *const[]){x}, NULL);
 }
-cr_tensor *cr_leaky_relu(const cr_tensor *x, double slope) {
-    return cr_apply_program(&cr_rows[CR_ROW_LEAKY_RELU], (const cr_tensor *const[]){x}, (const double[]){slope});
+cr_tensor *cr_leaky_relu(const cr_tensor *x, double negative_slope) {
+    return cr_apply_program(&cr_rows[CR_ROW_LEAKY_RELU], (const cr_tensor *const[]){x}, (const double[]){negative_slope});
 }
 cr_tensor *cr_elu(const cr_tensor *x, double alpha) {
     return cr_apply_program(&cr_rows[CR_ROW_ELU], (const cr_tensor *const[]){x}, (const double[]){alpha});
@@ -215,8 +215,8 @@ cr_tensor *cr_softplus(const cr_tensor *x, double beta, double threshold) {
 cr_tensor *cr_softsign(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_SOFTSIGN], (const cr_tensor *const[]){x}, NULL);
 }
-cr_tensor *cr_hardtanh(const cr_tensor *x, double min, double max) {
-    return cr_apply_program(&cr_rows[CR_ROW_HARDTANH], (const cr_tensor *const[]){x}, (const double[]){min, max});
+cr_tensor *cr_hardtanh(const cr_tensor *x, double min_val, double max_val) {
+    return cr_apply_program(&cr_rows[CR_ROW_HARDTANH], (const cr_tensor *const[]){x}, (const double[]){min_val, max_val});
 }
 cr_tensor *cr_hardsigmoid(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_HARDSIGMOID], (const cr_tensor *const[]){x}, NULL);

@@ -41,6 +41,22 @@ int cr_program_inputs(const cr_program *p, int *results, int *params) {
     return p->n_in;
 }
 
+cr_status cr_program_params(const cr_program *p, int n, const char *const *names, const double *values, double *params) {
+    if (!p || !names || !values || !params) return cr_fail_null("program_params", !p ? "the program" : !params ? "params" : "the options");
+    if (p < cr_updates || p >= cr_updates + CR_UPDATE_COUNT) return cr_fail(CR_BAD_VALUE, "program_params", "'%s' is no update of docs/ops.md", p->name);
+    const cr_update_options *wanted = &cr_options[p - cr_updates];
+    double options[sizeof wanted->names / sizeof *wanted->names];
+    for (int i = 0; i < wanted->n; i++) {
+        int k = 0;
+        while (k < n && strcmp(names[k], wanted->names[i])) k++;
+        if (k == n) return cr_fail(CR_BAD_VALUE, "program_params", "'%s' needs the option '%s'", p->name, wanted->names[i]);
+        options[i] = values[k];
+    }
+    if (wanted->fill) wanted->fill(options, params);
+    else memcpy(params, options, sizeof *params * (size_t)wanted->n);
+    return CR_OK;
+}
+
 /* ---- names and position */
 enum { MAX_DEPTH = 100, MAX_NAMES = 4096, MAX_ARGS = CR_MAX_INPUTS + CR_MAX_PARAMS };
 

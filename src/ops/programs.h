@@ -8,6 +8,12 @@
 
 extern cr_program cr_rows[CR_ROW_COUNT];            /* with their gradients; those of higher order are derived and cached */
 extern cr_program cr_updates[CR_UPDATE_COUNT];      /* the rules of optimizers: several results, no gradients */
+typedef struct cr_update_options {                  /* how the params of an update follow from an optimizer's options */
+    int n;
+    const char *names[10];
+    void (*fill)(const double *options, double *params);                /* NULL: the params are the options */
+} cr_update_options;
+extern const cr_update_options cr_options[CR_UPDATE_COUNT];            /* of cr_updates, by position */
 extern const int16_t cr_opcode_row[CR_OP_COUNT];    /* the row that is exactly this instruction */
 
 enum { CR_MAX_PARAMS = sizeof((cr_ew_params){0}.params) / sizeof(double) };

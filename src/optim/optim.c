@@ -1,6 +1,6 @@
-/* optim.c - optimizers.  Each update is one elementwise program over a parameter, its gradient and its moments (an UPDATE of ops.def),
- * run over all parameters at once; what changes from step to step (learning rate, bias corrections) are the program's params.  Moments are f32
- * (f64 for f64 parameters) and made when a parameter first has a gradient.  Muon's matrices: muon.c. */
+/* optim.c - optimizers.  A step runs one elementwise program, an UPDATE row of ops.def, over all parameters at once.  What
+ * changes from step to step (learning rate, bias corrections) are the program's params.  Moments are f32 (f64 for f64
+ * parameters); the first step of a parameter makes them.  Optimizers: optimizers.c.  State and loading: state.c. */
 #include "optim.h"
 
 #include <math.h>
@@ -11,49 +11,7 @@
 #include "../core/status.h"
 #include "../nn/params.h"
 
-/* ---- the rules: updates of ops.def, each with a twin that also writes a mirror ---- */
-typedef enum rule { SGD, MOMENTUM, NESTEROV, ADAM, ADAMW, LION, MUON, MUON_NESTEROV, MUON_APPLY, RULES } rule;
-enum { MAX_NUMBERS = 8 };
-
-static const struct { const char *name, *mirrored; int moments; bool corrected; } rules[RULES] = {
-    [SGD]      = {"sgd", "sgd_copy", 0, false},
-    [MOMENTUM] = {"sgd_momentum", "sgd_momentum_copy", 1, false},
-    [NESTEROV] = {"sgd_nesterov", "sgd_nesterov_copy", 1, false},
-    [ADAM]     = {"adam", "adam_copy", 2, true},
-    [ADAMW]    = {"adamw", "adamw_copy", 2, true},
-    [LION]     = {"lion", "lion_copy", 1, false},
-    [MUON]     = {"muon", NULL, 1, false},
-    [MUON_NESTEROV] = {"muon_nesterov", NULL, 1, false},
-    [MUON_APPLY] = {"muon_apply", "muon_apply_copy", 0, false},
-};
-static const char *const suffix[3] = {".m", ".v", ".t"};   /* names in the state: moments, and the step count of a parameter that has missed some */
-
-typedef struct slot {                               /* one parameter */
-    char *name;
-    cr_tensor *p, *moment[2], *mirror;              /* moments NULL: no step yet; mirror NULL: none */
-    int64_t steps;                                  /* that this parameter took */
-    int group;
-    rule rule;
-    bool decays, stepping;                          /* has weight decay; waits in the step that runs */
-} slot;
-
-struct cr_optim {
-    int64_t count, room, steps;
-    slot *slots;
-    int groups;
-    cr_optim_options *options;                      /* of each group */
-    double scale;                                   /* of the gradients in the step that runs: 1 but while clipping */
-};
-
 /* ---- options ---- */
-cr_optim_options cr_optim_defaults(cr_optim_kind kind) {
-    cr_optim_options o = {.kind = kind, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
-    if (kind == CR_ADAMW) o.weight_decay = 1e-2;
-    if (kind == CR_LION) { o.lr = 1e-4; o.beta2 = 0.99; }
-    if (kind == CR_MUON) { o.momentum = 0.95; o.nesterov = true; o.weight_decay = 0.1; }
-    return o;
-}
-
 static cr_status check_number(const char *op, const char *what, double v, double below) {
     if (v >= 0 && v < below) return CR_OK;
     if (isinf(below)) return cr_fail(CR_BAD_VALUE, op, "%s must be finite and at least 0, not %g", what, v);
@@ -62,39 +20,36 @@ static cr_status check_number(const char *op, const char *what, double v, double
 
 static cr_status check_options(const char *op, const cr_optim_options *o) {
     if (!o) return cr_fail_null(op, "the options");
-    if ((int)o->kind < CR_SGD || o->kind > CR_MUON) return cr_fail(CR_BAD_VALUE, op, "kind must be one of cr_optim_kind, not %d", (int)o->kind);
+    const cr_optimizer *optimizer = cr_optimizer_of(o->kind);
+    if (!optimizer) return cr_fail(CR_BAD_VALUE, op, "kind must be one of cr_optim_kind, not %d", (int)o->kind);
     const struct { const char *name; double value, below; } numbers[] = {
         {"lr", o->lr, INFINITY}, {"beta1", o->beta1, 1}, {"beta2", o->beta2, 1}, {"eps", o->eps, INFINITY},
-        {"momentum", o->momentum, o->kind == CR_MUON ? 1 : INFINITY}, {"weight_decay", o->weight_decay, INFINITY}};
+        {"momentum", o->momentum, optimizer->averages ? 1 : INFINITY}, {"weight_decay", o->weight_decay, INFINITY}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         cr_status status = check_number(op, numbers[i].name, numbers[i].value, numbers[i].below);
-        if (status) return status;
+        if (status != CR_OK) return status;
     }
     if (o->decay_min_ndim < 0) return cr_fail(CR_BAD_VALUE, op, "decay_min_ndim must be at least 0, not %d", o->decay_min_ndim);
     if (o->nesterov && !(o->momentum > 0)) return cr_fail(CR_BAD_VALUE, op, "nesterov needs a momentum above 0, not %g", o->momentum);
     return CR_OK;
 }
 
-static rule rule_of(const cr_optim_options *o, int ndim) {
-    switch (o->kind) {
-    case CR_SGD:  return o->momentum > 0 ? (o->nesterov ? NESTEROV : MOMENTUM) : SGD;
-    case CR_ADAM: return ADAM;
-    case CR_LION: return LION;
-    case CR_MUON: return ndim != 2 ? ADAMW : o->nesterov ? MUON_NESTEROV : MUON;       /* what is no matrix has no singular vectors */
-    default:      return ADAMW;
-    }
+static const cr_update *update_of(const cr_optim_options *o, int ndim) {
+    const cr_optimizer *optimizer = cr_optimizer_of(o->kind);
+    return optimizer->choose ? optimizer->choose(o, ndim) : optimizer->update;
 }
 
 /* ---- making ---- */
+static void slot_close(cr_slot *s) {
+    free(s->name);
+    cr_unhold(s->p);
+    for (int k = 0; k < 2; k++) cr_drop(s->moment[k]);
+    cr_drop(s->mirror);
+}
+
 void cr_optim_free(cr_optim *opt) {
     if (!opt || cr_stale("optim_free", "the optimizer", opt)) return;
-    for (int64_t i = 0; i < opt->count; i++) {
-        slot *s = &opt->slots[i];
-        free(s->name);
-        cr_unhold(s->p);
-        for (int k = 0; k < 2; k++) cr_drop(s->moment[k]);
-        cr_drop(s->mirror);
-    }
+    for (int64_t i = 0; i < opt->count; i++) slot_close(&opt->slots[i]);
     free(opt->slots);
     free(opt->options);
     cr_retire(opt);
@@ -104,8 +59,9 @@ cr_optim *cr_optim_new(const cr_params *p, const cr_optim_options *o) {
     cr_optim *opt = calloc(1, sizeof *opt);
     if (!opt) return cr_fail(CR_NO_MEMORY, "optim_new", "no memory for an optimizer"), NULL;
     opt->scale = 1;
-    if (cr_optim_add(opt, p, o)) { cr_optim_free(opt); return NULL; }
-    return opt;
+    if (cr_optim_add(opt, p, o) == CR_OK) return opt;
+    cr_optim_free(opt);
+    return NULL;
 }
 
 static cr_status check_member(const cr_optim *opt, const char *name, const cr_tensor *p) {
@@ -121,146 +77,167 @@ static cr_status check_member(const cr_optim *opt, const char *name, const cr_te
 
 /* Room for n more slots and one more group. */
 static cr_status reserve(cr_optim *opt, int64_t n) {
-    slot *slots = realloc(opt->slots, (size_t)(opt->count + n + 1) * sizeof *slots);
+    cr_slot *slots = realloc(opt->slots, (size_t)(opt->count + n + 1) * sizeof *slots);
     if (slots) opt->slots = slots;
     cr_optim_options *options = realloc(opt->options, (size_t)(opt->groups + 1) * sizeof *options);
     if (options) opt->options = options;
     return slots && options ? CR_OK : cr_fail(CR_NO_MEMORY, "optim_add", "no memory for %lld parameters", (long long)n);
 }
 
+/* The slot's name and the names of its entries, in one block. */
+static bool name_slot(cr_slot *s, const char *name) {
+    static const char suffix[CR_STATE_ENTRIES] = {'m', 'v', 't'};
+    const size_t n = strlen(name);
+    char *at = s->name = malloc((n + 1) + CR_STATE_ENTRIES * (n + 3));
+    if (!at) return false;
+    at += sprintf(at, "%s", name) + 1;
+    for (int k = 0; k < CR_STATE_ENTRIES; k++) {
+        s->entry[k] = at;
+        at += sprintf(at, "%s.%c", name, suffix[k]) + 1;
+    }
+    return true;
+}
+
+static cr_status add_slot(cr_optim *opt, const char *name, cr_tensor *t, const cr_optim_options *o) {
+    cr_slot *s = &opt->slots[opt->count];
+    cr_status status = check_member(opt, name, t);
+    if (status != CR_OK) return status;
+    *s = (cr_slot){.group = opt->groups, .update = update_of(o, cr_ndim(t)), .decays = cr_ndim(t) >= o->decay_min_ndim};
+    if (!name_slot(s, name)) return cr_fail(CR_NO_MEMORY, "optim_add", "no memory for a name");
+    s->p = cr_hold(t);
+    opt->count++;
+    return CR_OK;
+}
+
+static cr_status add_group(cr_optim *opt, const cr_params *p, const cr_optim_options *o) {
+    const int64_t n = cr_params_count(p);
+    cr_status status = reserve(opt, n);
+    for (int64_t i = 0; i < n; i++) {
+        if (status != CR_OK) return status;
+        if (!cr_params_alias(p, i)) status = add_slot(opt, cr_params_name(p, i), cr_params_at(p, i), o);
+    }
+    if (status == CR_OK) opt->options[opt->groups++] = *o;
+    return status;
+}
+
 cr_status cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options *o) {
     if (cr_lacks("optim_add", "the optimizer", opt)) return cr_error_status();
     if (cr_lacks("optim_add", "the parameter set", p)) return cr_error_status();
     cr_status status = check_options("optim_add", o);
-    const int64_t n = cr_params_count(p), before = opt->count;
-    for (int64_t i = 0; i < n && !status; i++) if (!cr_params_alias(p, i)) status = check_member(opt, cr_params_name(p, i), cr_params_at(p, i));
-    if (!status) status = reserve(opt, n);
-    for (int64_t i = 0; i < n && !status; i++) {
-        if (cr_params_alias(p, i)) continue;
-        cr_tensor *t = cr_params_at(p, i);
-        const size_t bytes = strlen(cr_params_name(p, i)) + 1;
-        char *name = malloc(bytes);
-        if (!name) { status = cr_fail(CR_NO_MEMORY, "optim_add", "no memory for a name"); break; }
-        memcpy(name, cr_params_name(p, i), bytes);
-        opt->slots[opt->count++] = (slot){.name = name, .p = cr_hold(t), .group = opt->groups, .rule = rule_of(o, cr_ndim(t)),
-                                          .decays = cr_ndim(t) >= o->decay_min_ndim};
-    }
-    if (!status) opt->options[opt->groups++] = *o;
-    while (status && opt->count > before) {         /* all of the group or nothing */
-        slot *s = &opt->slots[--opt->count];
-        free(s->name);
-        cr_unhold(s->p);
-    }
+    if (status != CR_OK) return status;
+    const int64_t before = opt->count;
+    status = add_group(opt, p, o);
+    while (status != CR_OK && opt->count > before) slot_close(&opt->slots[--opt->count]);   /* the whole group or nothing */
     return status;
 }
 
 /* ---- stepping ---- */
-static cr_tensor *moment_new(const cr_optim *opt, const slot *s) {
+cr_tensor *cr_moment_new(const cr_optim *opt, const cr_slot *s) {
     const cr_tensor *p = s->p;
     const cr_dtype dt = cr_dtype_of(p) == CR_F64 ? CR_F64 : CR_F32;
-    cr_scope_begin();                               /* whatever scope the caller has: moments outlive it */
+    cr_scope_begin();                               /* moments outlive the caller's scope */
     cr_tensor *t = opt->options[s->group].offload ? cr_zeros_offloaded(p, dt) : cr_zeros(cr_ndim(p), cr_shape(p), dt, cr_device_of(p));
     if (t) cr_retain(t);
     cr_scope_end();
     return t;
 }
 
-static cr_status make_moments(const cr_optim *opt, slot *s) {
-    for (int k = 0; k < rules[s->rule].moments; k++)
-        if (!s->moment[k] && !(s->moment[k] = moment_new(opt, s))) return cr_error_status();
+static cr_status make_moments(const cr_optim *opt, cr_slot *s) {
+    for (int k = 0; k < s->update->moments; k++) {
+        if (!s->moment[k]) s->moment[k] = cr_moment_new(opt, s);
+        if (!s->moment[k]) return cr_error_status();
+    }
     return CR_OK;
 }
 
-/* Everything that may fail for lack of memory, before the first parameter moves. */
+/* Makes everything that needs memory before the first parameter changes. */
 static cr_status prepare(cr_optim *opt) {
     for (int64_t i = 0; i < opt->count; i++) {
-        slot *s = &opt->slots[i];
+        cr_slot *s = &opt->slots[i];
         const cr_tensor *g = cr_grad(s->p);
         if (!g) return cr_error_status();
         s->stepping = !cr_is_none(g);
-        if (s->stepping && make_moments(opt, s)) return cr_error_status();
+        if (s->stepping && make_moments(opt, s) != CR_OK) return cr_error_status();
     }
     return CR_OK;
 }
 
-/* The params of s's rule at its next step: in double, on the host.  Adam's bias corrections are in step and eps:
- * lr (n / (1 - b1^t)) / (sqrt(w) / root + e) = (lr root / (1 - b1^t)) n / (sqrt(w) + e root),  root = sqrt(1 - b2^t) */
-static void numbers_for(const cr_optim *opt, const slot *s, double out[MAX_NUMBERS]) {
-    const cr_optim_options *o = &opt->options[s->group];
-    const double decay = s->decays ? o->weight_decay : 0, keep = 1 - o->lr * decay, t = (double)(s->steps + 1);
-    const double b1 = o->beta1, b2 = o->beta2, root = sqrt(1 - pow(b2, t));
-    const double g = opt->scale, c1 = (1 - b1) * g, c2 = 1 - b2;
-    const double adam[MAX_NUMBERS] = {o->lr * root / (1 - pow(b1, t)), o->eps * root, decay, b1, 1 - b1, b2, c2, g};
-    const double adamw[MAX_NUMBERS] = {adam[0], adam[1], keep, b1, c1, b2, c2 * g * g};
-    const double lion[MAX_NUMBERS] = {o->lr, keep, b1, c1, b2, c2 * g};
-    const double sgd[MAX_NUMBERS] = {o->lr, decay, g, o->momentum};
-    memcpy(out, s->rule == LION ? lion : s->rule == ADAM ? adam : s->rule == ADAMW ? adamw : sgd, sizeof adam);
+/* One run of an update: its program, the tensors of n parameters and the program's params. */
+typedef struct call {
+    const cr_program *program;
+    cr_tensor **out;
+    const cr_tensor **in;
+    int64_t n, n_out, n_in;
+    double params[CR_MAX_STEP_PARAMS];
+    cr_status status;                               /* of making the params */
+} call;
+
+static call call_of(const cr_optim *opt, const cr_slot *s, cr_tensor **out, const cr_tensor **in) {
+    call c = {.program = cr_program_find(s->mirror ? s->update->mirrored : s->update->row), .out = out, .in = in};
+    c.status = cr_slot_params(c.program, s, &opt->options[s->group], opt->scale, 1, c.params);
+    return c;
 }
 
-static const cr_program *program_of(rule r, const slot *s) { return cr_program_find(s->mirror ? rules[r].mirrored : rules[r].name); }
-
-static bool together(const slot *a, const slot *b) {       /* do both run with the same program and numbers? */
-    return a->rule == b->rule && a->group == b->group && a->decays == b->decays && !a->mirror == !b->mirror && (a->steps == b->steps || !rules[a->rule].corrected)
-        && cr_device_of(a->p) == cr_device_of(b->p);
+/* Appends what the update of one parameter reads and writes, in the order of its program. */
+static void call_add(call *c, const cr_slot *s, const cr_tensor *g) {
+    c->in[c->n_in++] = c->out[c->n_out++] = s->p;
+    c->in[c->n_in++] = g;
+    for (int k = 0; k < s->update->moments; k++) c->in[c->n_in++] = c->out[c->n_out++] = s->moment[k];
+    if (s->mirror) c->out[c->n_out++] = s->mirror;
+    c->n++;
 }
 
-/* What one parameter's update reads and writes, in the order of its program. */
-typedef struct operands { cr_tensor **out; const cr_tensor **in; } operands;
-static void add_operands(operands *o, const slot *s, const cr_tensor *g) {
-    *o->in++ = *o->out++ = s->p;
-    *o->in++ = g;
-    for (int k = 0; k < rules[s->rule].moments; k++) *o->in++ = *o->out++ = s->moment[k];
-    if (s->mirror) *o->out++ = s->mirror;
+static cr_status call_run(const call *c) {
+    return c->status == CR_OK ? cr_program_update(c->program, c->n, c->out, c->in, c->params) : c->status;
 }
 
-/* The slots that go with the first one still waiting, from `first` on, in one run over all of them. */
+/* Do both take the same program and the same params? */
+static bool together(const cr_slot *a, const cr_slot *b) {
+    if (a->update != b->update || a->group != b->group || a->decays != b->decays) return false;
+    if (!a->mirror != !b->mirror || cr_device_of(a->p) != cr_device_of(b->p)) return false;
+    return a->steps == b->steps || !a->update->corrected;
+}
+
+/* Steps the slot `first` and all later ones that go together with it. */
 static cr_status step_together(cr_optim *opt, int64_t first, cr_tensor **out, const cr_tensor **in) {
-    const slot *lead = &opt->slots[first];
-    double numbers[MAX_NUMBERS];
-    operands all = {out, in};
-    int64_t n = 0;
-    numbers_for(opt, lead, numbers);
+    const cr_slot *lead = &opt->slots[first];
+    call c = call_of(opt, lead, out, in);
     for (int64_t i = first; i < opt->count; i++) {
-        slot *s = &opt->slots[i];
+        cr_slot *s = &opt->slots[i];
         if (!s->stepping || !together(lead, s)) continue;
-        add_operands(&all, s, cr_grad(s->p));
+        call_add(&c, s, cr_grad(s->p));
         s->stepping = false;
-        n++;
     }
-    return cr_program_update(program_of(lead->rule, lead), n, out, in, numbers);
+    return call_run(&c);
 }
 
-static bool is_muon(const slot *s) { return s->rule == MUON || s->rule == MUON_NESTEROV; }
-
-static cr_status step_muon(cr_optim *opt, slot *s, const cr_tensor *g) {
-    const cr_optim_options *o = &opt->options[s->group];
-    const double keep = 1 - o->lr * (s->decays ? o->weight_decay : 0);
-    cr_scope_begin();
-    cr_tensor *u = cr_empty_like(s->moment[0]);
-    cr_status status = u ? cr_program_update(cr_program_find(rules[s->rule].name), 1, (cr_tensor *[]){s->moment[0], u},
-                                             (const cr_tensor *[]){s->moment[0], g}, (double[]){o->momentum, (1 - o->momentum) * opt->scale})
-                         : cr_error_status();
-    const cr_tensor *direction = status ? NULL : cr_muon_orthogonal(u);
-    if (!status) status = direction ? cr_program_update(program_of(MUON_APPLY, s), 1, (cr_tensor *[]){s->p, s->mirror},
-                                                        (const cr_tensor *[]){s->p, direction}, (double[]){o->lr * cr_muon_scale(s->p), keep})
-                                    : cr_error_status();
-    cr_scope_end();
-    s->stepping = false;
-    return status;
+static cr_status step_by_itself(const cr_optim *opt, const cr_slot *s, const cr_tensor *g) {
+    return s->update->step(s, &opt->options[s->group], g, opt->scale);
 }
+
+static cr_status step_all(cr_optim *opt, cr_tensor **out, const cr_tensor **in) {
+    cr_status status = prepare(opt);
+    for (int64_t i = 0; i < opt->count; i++) {
+        const cr_slot *s = &opt->slots[i];
+        if (status != CR_OK) return status;
+        if (!s->stepping) continue;
+        status = s->update->step ? step_by_itself(opt, s, cr_grad(s->p)) : step_together(opt, i, out, in);
+    }
+    if (status != CR_OK) return status;
+    for (int64_t i = 0; i < opt->count; i++) opt->slots[i].steps += !cr_is_none(cr_grad(opt->slots[i].p));
+    opt->steps++;
+    return CR_OK;
+}
+
+enum { MOST_TENSORS = 2 + 2 };                      /* of one parameter in a call: p, mirror or g, two moments */
 
 cr_status cr_optim_step(cr_optim *opt) {
     if (cr_lacks("optim_step", "the optimizer", opt)) return cr_error_status();
-    cr_tensor **out = malloc((size_t)(4 * opt->count + 1) * sizeof *out);
-    const cr_tensor **in = malloc((size_t)(4 * opt->count + 1) * sizeof *in);
+    cr_tensor **out = malloc((size_t)(MOST_TENSORS * opt->count + 1) * sizeof *out);
+    const cr_tensor **in = malloc((size_t)(MOST_TENSORS * opt->count + 1) * sizeof *in);
     const bool recording = cr_set_grad_enabled(false);
-    cr_status status = out && in ? prepare(opt) : cr_fail(CR_NO_MEMORY, "optim_step", "no memory for %lld parameters", (long long)opt->count);
-    for (int64_t i = 0; i < opt->count && !status; i++) {
-        slot *s = &opt->slots[i];
-        if (s->stepping) status = is_muon(s) ? step_muon(opt, s, cr_grad(s->p)) : step_together(opt, i, out, in);
-    }
-    for (int64_t i = 0; i < opt->count && !status; i++) opt->slots[i].steps += !cr_is_none(cr_grad(opt->slots[i].p));
-    if (!status) opt->steps++;
+    cr_status status = out && in ? step_all(opt, out, in)
+                                 : cr_fail(CR_NO_MEMORY, "optim_step", "no memory for %lld parameters", (long long)opt->count);
     cr_set_grad_enabled(recording);
     free(out);
     free(in);
@@ -280,79 +257,87 @@ cr_status cr_optim_step_clipped(cr_optim *opt, double max_norm, double *norm) {
         if (g && !cr_is_none(g)) grads[n++] = g;
     }
     cr_status status = cr_clip_scale(op, n, grads, max_norm, &total, &opt->scale);
-    if (!status) status = cr_optim_step(opt);
+    if (status == CR_OK) status = cr_optim_step(opt);
     opt->scale = 1;
     cr_set_grad_enabled(recording);
     free(grads);
-    if (norm && !status) *norm = total;
+    if (norm && status == CR_OK) *norm = total;
     return status;
 }
 
-/* ---- stepping inside the backward pass: a gradient lives from its product to its update, still in the cache ---- */
-static slot *slot_of(cr_optim *opt, const cr_tensor *p) {
-    for (int64_t i = 0; i < opt->count; i++) if (opt->slots[i].p == p) return &opt->slots[i];
+/* ---- stepping inside the backward pass: a gradient is used while it is still in the cache, and is not kept ---- */
+static cr_slot *slot_of(cr_optim *opt, const cr_tensor *p) {
+    for (int64_t i = 0; i < opt->count; i++)
+        if (opt->slots[i].p == p) return &opt->slots[i];
     return NULL;
 }
 
-/* The same with the gradient as the product a b, which goes into the update piece by piece. */
+/* The gradient is the product a b: the update computes it piece by piece. */
 static cr_status step_by_product(cr_tensor *p, const cr_tensor *a, const cr_tensor *b, void *ctx, bool *taken) {
     cr_optim *opt = ctx;
-    slot *s = slot_of(opt, p);
-    if (!s || is_muon(s)) return CR_OK;
-    cr_tensor *out[4];
-    const cr_tensor *in[4];
-    double numbers[MAX_NUMBERS];
+    cr_slot *s = slot_of(opt, p);
+    if (!s || s->update->step) return CR_OK;
+    cr_tensor *out[MOST_TENSORS];
+    const cr_tensor *in[MOST_TENSORS];
     cr_status status = make_moments(opt, s);
-    if (status) return status;
-    add_operands(&(operands){out, in}, s, p);       /* in the gradient's place p, which is like it */
-    numbers_for(opt, s, numbers);
-    status = cr_program_update_product(program_of(s->rule, s), out, in, numbers, 1, a, b, taken);
-    s->steps += *taken && !status;
+    if (status != CR_OK) return status;
+    call c = call_of(opt, s, out, in);
+    call_add(&c, s, p);                             /* p stands for the gradient, which has its shape */
+    if (c.status != CR_OK) return c.status;
+    status = cr_program_update_product(c.program, out, in, c.params, 1, a, b, taken);
+    s->steps += *taken && status == CR_OK;
     return status;
 }
 
 static cr_status step_one(cr_tensor *p, const cr_tensor *g, void *ctx) {
     cr_optim *opt = ctx;
-    slot *s = slot_of(opt, p);
-    if (!s) return cr_set_grad(p, g);               /* not ours: it keeps its gradient, as ever */
-    cr_tensor *out[4];
-    const cr_tensor *in[4];
-    double numbers[MAX_NUMBERS];
+    cr_slot *s = slot_of(opt, p);
+    if (!s) return cr_set_grad(p, g);               /* a leaf of another optimizer keeps its gradient */
+    cr_tensor *out[MOST_TENSORS];
+    const cr_tensor *in[MOST_TENSORS];
     cr_status status = make_moments(opt, s);
-    if (!status && is_muon(s)) status = step_muon(opt, s, g);
-    else if (!status) {
-        add_operands(&(operands){out, in}, s, g);
-        numbers_for(opt, s, numbers);
-        status = cr_program_update(program_of(s->rule, s), 1, out, in, numbers);
+    if (status != CR_OK) return status;
+    if (s->update->step) {
+        status = step_by_itself(opt, s, g);
+    } else {
+        call c = call_of(opt, s, out, in);
+        call_add(&c, s, g);
+        status = call_run(&c);
     }
-    s->steps += !status;
+    s->steps += status == CR_OK;
     return status;
 }
 
 cr_status cr_optim_backward(cr_optim *opt, const cr_tensor *loss) {
     if (cr_lacks("optim_backward", "the optimizer", opt)) return cr_error_status();
-    cr_status status = cr_backward(loss, CR_NONE, &(cr_backward_options){.on_grad = step_one, .on_product = step_by_product, .ctx = opt});
-    opt->steps += !status;
+    const cr_backward_options options = {.on_grad = step_one, .on_product = step_by_product, .ctx = opt};
+    cr_status status = cr_backward(loss, CR_NONE, &options);
+    opt->steps += status == CR_OK;
     return status;
 }
 
 /* ---- settings ---- */
-cr_status cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror) {
+static cr_status check_mirror(const cr_slot *s, const cr_tensor *p, const cr_tensor *mirror) {
     static const char op[] = "optim_mirror";
-    if (!opt || !p || !mirror) return cr_fail_null(op, !opt ? "the optimizer" : !p ? "p" : "mirror");
-    slot *s = slot_of(opt, p);
     if (!s) return cr_fail(CR_BAD_VALUE, op, "the optimizer has no such parameter");
-    cr_status status = CR_OK;
-    if (!cr_is_none(mirror)) {
-        if (!cr_dtype_is_float(cr_dtype_of(mirror))) return cr_fail(CR_BAD_TYPE, op, "'%s' cannot be mirrored in %s: a float dtype", s->name, cr_dtype_name(cr_dtype_of(mirror)));
-        if (cr_ndim(mirror) != cr_ndim(p) || memcmp(cr_shape(mirror), cr_shape(p), (size_t)cr_ndim(p) * sizeof(int64_t)))
-            return cr_fail(CR_BAD_VALUE, op, "the mirror of '%s' has another shape: %lld elements in %d axes instead of %lld in %d", s->name,
-                           (long long)cr_numel(mirror), cr_ndim(mirror), (long long)cr_numel(p), cr_ndim(p));
+    if (cr_is_none(mirror)) return CR_OK;
+    if (!cr_dtype_is_float(cr_dtype_of(mirror)))
+        return cr_fail(CR_BAD_TYPE, op, "'%s' cannot be mirrored in %s: a float dtype", s->name, cr_dtype_name(cr_dtype_of(mirror)));
+    if (cr_same_shape(mirror, p)) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, op, "the mirror of '%s' has another shape: %lld elements in %d axes instead of %lld in %d", s->name,
+                   (long long)cr_numel(mirror), cr_ndim(mirror), (long long)cr_numel(p), cr_ndim(p));
+}
+
+cr_status cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror) {
+    if (!opt || !p || !mirror) return cr_fail_null("optim_mirror", !opt ? "the optimizer" : !p ? "p" : "mirror");
+    cr_slot *s = slot_of(opt, p);
+    cr_status status = check_mirror(s, p, mirror);
+    if (status == CR_OK && !cr_is_none(mirror)) {
         const bool recording = cr_set_grad_enabled(false);
         if (!cr_copy_(mirror, p)) status = cr_error_status();
         cr_set_grad_enabled(recording);
     }
-    if (status) return status;
+    if (status != CR_OK) return status;
     cr_drop(s->mirror);
     s->mirror = cr_is_none(mirror) ? NULL : cr_retain(mirror);
     return CR_OK;
@@ -361,131 +346,10 @@ cr_status cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror) 
 cr_status cr_optim_set_lr(cr_optim *opt, double lr) {
     if (cr_lacks("optim_set_lr", "the optimizer", opt)) return cr_error_status();
     cr_status status = check_number("optim_set_lr", "lr", lr, INFINITY);
-    for (int g = 0; g < opt->groups && !status; g++) opt->options[g].lr = lr;
-    return status;
+    if (status != CR_OK) return status;
+    for (int g = 0; g < opt->groups; g++) opt->options[g].lr = lr;
+    return CR_OK;
 }
 
 double cr_optim_lr(const cr_optim *opt) { return cr_lacks("optim_lr", "the optimizer", opt) ? NAN : opt->options[0].lr; }
 int64_t cr_optim_steps(const cr_optim *opt) { return cr_lacks("optim_steps", "the optimizer", opt) ? -1 : opt->steps; }
-
-/* ---- state: "name.m", "name.v" for the moments that exist, "name.t" where bias corrections count other steps than the optimizer ---- */
-static char *state_name(const slot *s, int k, char **buffer) {
-    char *name = realloc(*buffer, strlen(s->name) + 3);
-    if (!name) return cr_fail(CR_NO_MEMORY, "optim_state", "no memory for a name"), NULL;
-    *buffer = name;
-    sprintf(name, "%s%s", s->name, suffix[k]);
-    return name;
-}
-
-static cr_status add_state(const cr_optim *opt, const slot *s, cr_params *state, char **buffer) {
-    cr_status status = CR_OK;
-    for (int k = 0; k < rules[s->rule].moments && s->moment[k] && !status; k++) {
-        const char *name = state_name(s, k, buffer);
-        status = name ? cr_params_add(state, name, s->moment[k]) : CR_NO_MEMORY;
-    }
-    if (status || !s->moment[0] || !rules[s->rule].corrected || s->steps == opt->steps) return status;
-    const char *name = state_name(s, 2, buffer);
-    cr_scope_begin();
-    cr_tensor *t = name ? cr_from(&s->steps, CR_LIST(1), CR_I64, cr_cpu()) : NULL;
-    status = t ? cr_params_add(state, name, t) : cr_error_status();
-    cr_scope_end();
-    return status;
-}
-
-cr_params *cr_optim_state(const cr_optim *opt) {
-    if (cr_lacks("optim_state", "the optimizer", opt)) return NULL;
-    cr_params *state = cr_params_new();
-    char *buffer = NULL;
-    cr_status status = state ? CR_OK : cr_error_status();
-    for (int64_t i = 0; i < opt->count && !status; i++) status = add_state(opt, &opt->slots[i], state, &buffer);
-    free(buffer);
-    if (!status) return state;
-    cr_params_free(state);
-    return NULL;
-}
-
-/* s's entries of a state: from[0], from[1] its moments, from[2] its own step count; left NULL where absent.  Checks that they fit. */
-static cr_status find_state(const slot *s, const cr_params *state, const cr_tensor *from[3], int64_t *found, char **buffer) {
-    static const char op[] = "optim_load";
-    const int moments = rules[s->rule].moments;
-    int have = 0;
-    for (int k = 0; k < 3; k++) {
-        if (k < 2 ? k >= moments : !rules[s->rule].corrected) continue;
-        const char *name = state_name(s, k, buffer);
-        if (!name) return CR_NO_MEMORY;
-        const int64_t at = cr_params_find(state, name);
-        if (at < 0) continue;
-        from[k] = cr_params_at(state, at);
-        ++*found;
-        if (k == 2) {
-            if (cr_numel(from[k]) != 1 || cr_dtype_of(from[k]) != CR_I64) return cr_fail(CR_BAD_VALUE, op, "'%s' must be one int64", name);
-            continue;
-        }
-        have++;
-        if (cr_ndim(from[k]) != cr_ndim(s->p) || memcmp(cr_shape(from[k]), cr_shape(s->p), (size_t)cr_ndim(s->p) * sizeof(int64_t)))
-            return cr_fail(CR_BAD_VALUE, op, "'%s' has another shape than its parameter: %lld elements in %d axes instead of %lld in %d", name,
-                           (long long)cr_numel(from[k]), cr_ndim(from[k]), (long long)cr_numel(s->p), cr_ndim(s->p));
-    }
-    if (have == (have || from[2] ? moments : 0)) return CR_OK;
-    return cr_fail(CR_BAD_VALUE, op, "of '%s' there is '%s' without '%s'", s->name, from[0] ? ".m" : from[1] ? ".v" : ".t", from[0] ? ".v" : ".m");
-}
-
-/* What s will be after a load, in new tensors, so that a failure leaves the old ones. */
-static cr_status load_slot(const cr_optim *opt, const slot *s, const cr_params *state, int64_t steps, slot *into, int64_t *found, char **buffer) {
-    const cr_tensor *from[3] = {NULL};
-    cr_status status = find_state(s, state, from, found, buffer);
-    for (int k = 0; k < 2 && !status; k++) {
-        if (!from[k]) continue;
-        cr_scope_begin();
-        const cr_tensor *here = cr_to(from[k], cr_dtype_of(from[k]), cr_device_of(s->p));
-        if (!(into->moment[k] = moment_new(opt, s)) || !cr_copy_(into->moment[k], here)) status = cr_error_status();
-        cr_scope_end();
-    }
-    into->steps = from[2] ? cr_item_int(from[2]) : from[0] || !rules[s->rule].moments ? steps : 0;
-    if (!status && (into->steps < 0 || into->steps > steps))
-        status = cr_fail(CR_BAD_VALUE, "optim_load", "'%s.t' counts %lld steps of %lld", s->name, (long long)into->steps, (long long)steps);
-    return status;
-}
-
-/* Names the first entry of the state that belongs to no parameter. */
-static cr_status unknown_entry(const cr_optim *opt, const cr_params *state) {
-    for (int64_t i = 0; i < cr_params_count(state); i++) {
-        const char *name = cr_params_name(state, i);
-        bool known = false;
-        for (int64_t j = 0; j < opt->count && !known; j++) {
-            const slot *s = &opt->slots[j];
-            const size_t n = strlen(s->name);
-            for (int k = 0; k < 3 && !strncmp(name, s->name, n); k++)
-                known |= !strcmp(name + n, suffix[k]) && (k < 2 ? k < rules[s->rule].moments : rules[s->rule].corrected);
-        }
-        if (!known) return cr_fail(CR_BAD_VALUE, "optim_load", "'%s' belongs to no parameter of this optimizer", name);
-    }
-    return CR_OK;
-}
-
-cr_status cr_optim_load(cr_optim *opt, const cr_params *state, int64_t steps) {
-    if (cr_lacks("optim_load", "the optimizer", opt)) return cr_error_status();
-    if (!state) return cr_fail_null("optim_load", "the state");
-    if (steps < 0) return cr_fail(CR_BAD_VALUE, "optim_load", "steps must be at least 0, not %lld", (long long)steps);
-    slot *fresh = calloc((size_t)opt->count + 1, sizeof *fresh);
-    if (!fresh) return cr_fail(CR_NO_MEMORY, "optim_load", "no memory for %lld parameters", (long long)opt->count);
-    const bool recording = cr_set_grad_enabled(false);
-    char *buffer = NULL;
-    int64_t found = 0;
-    cr_status status = CR_OK;
-    for (int64_t i = 0; i < opt->count && !status; i++) status = load_slot(opt, &opt->slots[i], state, steps, &fresh[i], &found, &buffer);
-    if (!status && found < cr_params_count(state)) status = unknown_entry(opt, state);
-    for (int64_t i = 0; i < opt->count; i++) {
-        slot *s = &opt->slots[i];
-        for (int k = 0; k < 2; k++) {               /* the new ones in, or away again */
-            cr_drop(status ? fresh[i].moment[k] : s->moment[k]);
-            if (!status) s->moment[k] = fresh[i].moment[k];
-        }
-        if (!status) s->steps = fresh[i].steps;
-    }
-    if (!status) opt->steps = steps;
-    cr_set_grad_enabled(recording);
-    free(buffer);
-    free(fresh);
-    return status;
-}

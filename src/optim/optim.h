@@ -1,11 +1,53 @@
-/* optim.h - what optim.c and muon.c share. */
+/* optim.h - the table of optimizers, and what the files of this folder share. */
 #ifndef CR_OPTIM_H
 #define CR_OPTIM_H
 
 #include <chainrule.h>
 
-/* out = the nearest orthogonal matrix to u (M, N), roughly; a new tensor (muon.c). */
-cr_tensor *cr_muon_orthogonal(const cr_tensor *u);
-double     cr_muon_scale(const cr_tensor *p);       /* what lr is multiplied by for a matrix of p's shape */
+/* Entries of a parameter in the optimizer's state: "name.m" and "name.v" are moments, "name.t" counts the parameter's steps. */
+enum { CR_STEP_COUNT = 2, CR_STATE_ENTRIES, CR_MAX_STEP_PARAMS = 8 };
+
+typedef struct cr_slot cr_slot;
+
+/* One UPDATE row of ops.def: p, g, moments -> p, moments. */
+typedef struct cr_update {
+    const char *row, *mirrored;                     /* mirrored: the twin of the row that also writes a mirror of p */
+    int moments;                                    /* tensors like p that the row reads and writes */
+    bool corrected;                                 /* bias corrections: the params depend on the step count t, from 1 */
+    cr_status (*step)(const cr_slot *s, const cr_optim_options *o, const cr_tensor *g, double scale);    /* NULL: the row is all of it */
+} cr_update;
+
+typedef struct cr_optimizer {
+    const char *name;
+    cr_optim_options defaults;
+    bool averages;                                  /* momentum weighs a mean: it must be below 1 */
+    const cr_update *update;                        /* of every parameter, unless choose is set */
+    const cr_update *(*choose)(const cr_optim_options *o, int ndim);    /* of a parameter of ndim axes */
+} cr_optimizer;
+
+const cr_optimizer *cr_optimizer_of(cr_optim_kind kind);           /* NULL: no such kind (optimizers.c) */
+
+struct cr_slot {                                    /* one parameter */
+    char *name;                                     /* owns the memory of entry[] too */
+    const char *entry[CR_STATE_ENTRIES];            /* its names in the state */
+    cr_tensor *p, *moment[2], *mirror;              /* moments NULL: no step yet; mirror NULL: none */
+    int64_t steps;                                  /* that this parameter took */
+    int group;
+    const cr_update *update;
+    bool decays, stepping;                          /* has weight decay; has a gradient in the step that runs */
+};
+
+struct cr_optim {
+    int64_t count, steps;
+    cr_slot *slots;
+    int groups;
+    cr_optim_options *options;                      /* of each group */
+    double scale;                                   /* of the gradients in the step that runs: 1 but while clipping */
+};
+
+/* The params of p for the next step of s.  scale multiplies the gradient, ratio the learning rate (Muon). */
+cr_status  cr_slot_params(const cr_program *p, const cr_slot *s, const cr_optim_options *o, double scale, double ratio, double params[]);
+cr_tensor *cr_moment_new(const cr_optim *opt, const cr_slot *s);   /* zeros like p */
+cr_status  cr_muon_step(const cr_slot *s, const cr_optim_options *o, const cr_tensor *g, double scale);
 
 #endif

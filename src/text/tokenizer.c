@@ -145,8 +145,8 @@ cr_status cr_tokenizer_save(const cr_tokenizer *t, const char *path) {
     if (t->chars) cr_out_string(&o, characters.text ? characters.text : "", characters.bytes);
     cr_out_format(&o, "}\n");
     cr_status status = cr_out_check(&characters, op, path);
-    if (!status) status = cr_out_check(&o, op, path);
-    if (!status) status = cr_file_save(op, path, o.text, o.bytes);
+    if (status == CR_OK) status = cr_out_check(&o, op, path);
+    if (status == CR_OK) status = cr_file_save(op, path, o.text, o.bytes);
     cr_out_free(&characters);
     cr_out_free(&o);
     return status;

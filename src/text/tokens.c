@@ -119,16 +119,18 @@ cr_tokens *cr_tokens_open(const char *path) {
 static cr_status write_tokens(cr_file *f, const cr_tokens *t, int width) {
     unsigned char piece[4 * PIECE];
     cr_status status = CR_OK;
-    for (int64_t from = 0; from < t->count && !status; from += PIECE) {
+    for (int64_t from = 0; from < t->count; from += PIECE) {
+        if (status != CR_OK) break;
         const int64_t n = t->count - from < PIECE ? t->count - from : PIECE;
-        for (int64_t i = 0; i < n && !status; i++) {
+        for (int64_t i = 0; i < n; i++) {
+            if (status != CR_OK) break;
             const uint64_t id = load(t->data + (from + i) * t->width, t->width);
             if ((int64_t)id >= t->vocabulary)
                 status = cr_fail(CR_BAD_VALUE, f->op, "token %llu at %lld is not below the vocabulary of %lld", (unsigned long long)id,
                                  (long long)(from + i), (long long)t->vocabulary);
             store(piece + i * width, width, id);
         }
-        if (!status) status = cr_file_write(f, piece, (size_t)n * (size_t)width);
+        if (status == CR_OK) status = cr_file_write(f, piece, (size_t)n * (size_t)width);
     }
     return status;
 }
@@ -146,9 +148,9 @@ cr_status cr_tokens_save(const cr_tokens *t, const char *path) {
     store(header + 24, 8, (uint64_t)t->count);
     cr_file f;
     cr_status status = cr_file_create(&f, op, path);
-    if (!status) status = cr_file_write(&f, header, HEADER);
-    if (!status) status = write_tokens(&f, t, width);
-    if (!status) return cr_file_commit(&f);
+    if (status == CR_OK) status = cr_file_write(&f, header, HEADER);
+    if (status == CR_OK) status = write_tokens(&f, t, width);
+    if (status == CR_OK) return cr_file_commit(&f);
     cr_file_abandon(&f);
     return status;
 }

@@ -1,9 +1,16 @@
 """Every function and method by name, with a generator of calls.  A call is (args, kwargs) where an X stands for a tensor, so that
 it can be made in chainrule and in PyTorch from the same numbers.  test_names.py walks it; a name without a row fails there."""
 
+import sys
 from importlib import import_module
 
-from cases import ANY, FLOATS, LAYOUTS, ROWS, Call, Dtype, X, call
+from cases import ANY, FLOATS, LAYOUTS, ROWS, WHOLES, Call, Cases, Dtype, X, binary, call, unary
+from conftest import ROOT
+from table_elementwise import ternary
+
+sys.path.insert(0, str(ROOT / "tools"))
+import gen_ops  # noqa: E402
+import gen_python  # noqa: E402
 
 __all__ = ["ANY", "CONSTANT", "FLOATS", "LAYOUTS", "ROWS", "Call", "Dtype", "X", "call"]
 
@@ -22,3 +29,17 @@ CONSTANT = set(
     unique unique_consecutive zero zeros zeros_like
     """.split()
 )
+
+
+def of_row(row: gen_ops.Row) -> Cases:
+    """Calls of an elementwise row, drawn where the tests of the C library draw."""
+    if len(row.inputs) == 3:
+        return ternary(row.low, row.high, value="value" in row.params)
+    dtypes = [*WHOLES, "bool"] if row.rule == "BITS" else ANY
+    return (unary, binary)[len(row.inputs) - 1](row.low, row.high, dtypes, **{name: [1.5 * value] for name, value in row.params.items()})
+
+
+ELEMENTWISE = {gen_python.PYTHON_NAMES.get(r.name, r.name): r for r in gen_ops.read_source((ROOT / gen_ops.SOURCE).read_text())[1]}
+DERIVED = set(ELEMENTWISE) - set(ROWS) - gen_python.NOT_IN_PYTHON  # rows of ops.def without calls of their own here
+ROWS.update({name: of_row(ELEMENTWISE[name]) for name in DERIVED})
+CONSTANT |= {name for name in DERIVED if not any(ELEMENTWISE[name].grads)}

@@ -123,7 +123,7 @@ def test_integers_divided_by_zero() -> None:
     ]  # fmt: skip
     refuses(RuntimeError, [("an integer divided by zero", lambda f=f, b=b: f(x, b)) for f in divisions for b in (zero, 0)])
     assert (x / zero).tolist() == [4.0, 2.5, float("inf")]
-    refuses(RuntimeError, [("[pow] integers to the negative power -1", lambda: x**-1), ("[pow] integers to the negative power -2", lambda: x.clone().pow_(-2))])
+    refuses(RuntimeError, [("[pow] integers to the negative power -1", lambda: x**-1), ("[pow_] integers to the negative power -2", lambda: x.clone().pow_(-2))])
 
 
 def test_overlaps_in_place() -> None:

@@ -444,7 +444,7 @@ def test_bad_files(tmp_path: Path) -> None:
 def test_bad_checkpoints(tmp_path: Path) -> None:
     model, other = small(), small()
     for refused in (optim.RMSprop(model.parameters()), optim.AdamW(model.parameters(), amsgrad=True)):
-        with pytest.raises(ValueError, match="holds the moments of AdamW"):
+        with pytest.raises(ValueError, match="no place for the state"):
             save_checkpoint(tmp_path, model, refused)
     with pytest.raises(ValueError, match="not the model's"):
         save_checkpoint(tmp_path, model, optim.AdamW(other.parameters()))
@@ -458,6 +458,6 @@ def test_bad_checkpoints(tmp_path: Path) -> None:
     model.loss(*golden_tokens(0)).backward()
     sgd.step()
     save_checkpoint(tmp_path, model, sgd)
-    with pytest.raises(ValueError, match=r"'\.m' without '\.v'"):
+    with pytest.raises(ValueError, match=r"\.m' without '.*\.v'"):
         load_checkpoint(tmp_path, other, optim.AdamW(other.parameters()))
     assert all(off(p, before[name]) == 0 for name, p in other.state_dict().items()), "nothing has changed"

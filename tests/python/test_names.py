@@ -39,8 +39,10 @@ RANDOM = set(
 
 
 def calls_of(form: tuple[str, bool]) -> list[table.Call]:
-    name = form[0]
-    rows = table.ROWS.get(label(form)) or table.ROWS.get(name) or table.ROWS.get(name.removesuffix("_"))
+    name, plain = form[0], form[0].removesuffix("_")
+    if plain in table.DERIVED and not oracle(plain, form[1]):
+        return []  # test_stub.py calls it
+    rows = table.ROWS.get(label(form)) or table.ROWS.get(name) or table.ROWS.get(plain)
     assert rows, f"{name} has no row in table.py"
     return list(rows())
 

@@ -614,14 +614,16 @@ def test_data_is_assigned() -> None:
 
 def test_private_updates_refuse() -> None:
     p, update = cr.ones(3), cr._core._update
+    options = {"lr": 0.1, "weight_decay": 0, "scale": 1}
     for args, kind in (
-        (("none", [p], [p], ()), RuntimeError), (("sgd", [p], [p], (0.1, 0, 1)), ValueError), (("sgd", [p], [p, p], (0.1, 0)), ValueError),
-        (("sgd", [p], [p, p], (0.1, 0, "x")), TypeError), (("sgd", [p], [p, cr.ones(4)], (0.1, 0, 1)), RuntimeError), (("sgd", [p], [p, 3], (0.1, 0, 1)), TypeError),
+        (("none", [p], [p], {}), RuntimeError), (("sgd", [p], [p], options), ValueError), (("sgd", [p], [p, p], {"lr": 0.1, "scale": 1}), RuntimeError),
+        (("sgd", [p], [p, p], {**options, "scale": "x"}), RuntimeError), (("sgd", [p], [p, cr.ones(4)], options), RuntimeError),
+        (("sgd", [p], [p, 3], options), TypeError), (("sgd", [p], [p, p], (0.1, 0, 1)), TypeError), (("add", [p], [p, p], options), RuntimeError),
     ):  # fmt: skip
         with pytest.raises(kind):
             update(*args)
-    update("sgd", [], [], (0.1, 0, 1))
-    update("sgd", [p, p.to("ref")], [p, cr.ones(3), p.to("ref"), cr.ones(3, device="ref")], (0.5, 0, 1))
+    update("sgd", [], [], options)
+    update("sgd", [p, p.to("ref")], [p, cr.ones(3), p.to("ref"), cr.ones(3, device="ref")], {**options, "lr": 0.5})
     assert p.tolist() == [0.5] * 3
 
 

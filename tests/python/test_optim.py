@@ -518,3 +518,12 @@ def test_one_step_too_many() -> None:
         schedule.step()
     with pytest.raises(ValueError, match="total steps"):
         schedule.step()
+
+
+def test_options_of_numpy() -> None:
+    numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
+    p, q = (cr.ones(3, requires_grad=True) for _ in range(2))
+    p.grad = q.grad = cr.ones(3)
+    optim.SGD([p], lr=numpy.float32(0.5)).step()
+    optim.SGD([q], lr=0.5).step()
+    assert p.tolist() == q.tolist() == [0.5] * 3

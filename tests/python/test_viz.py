@@ -206,7 +206,7 @@ def test_curves_refuses(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="share from 0 to 1"):
             cr.viz.curves(good, **bad_call)
     for runs in ([], [good] * 9):
-        with pytest.raises(ValueError, match="can be told apart"):
+        with pytest.raises(ValueError, match="can be distinguished"):
             cr.viz.curves(*runs)
 
 

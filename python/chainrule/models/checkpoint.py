@@ -1,5 +1,6 @@
 """Checkpoints of training: a folder with weights, the optimizer's moments, step, random numbers and place in the data, as ``chainrule train`` keeps it in
-RUN/checkpoint.  Each can go on with what the other saved, bit for bit.  Learning rates and other options are not in it: the optimizer is made with them."""
+RUN/checkpoint.  Python and the program continue from each other's checkpoints, bit for bit.
+Options such as learning rates are not in it: give them to the optimizer."""
 
 from __future__ import annotations
 
@@ -12,37 +13,28 @@ from .. import _core
 from .._core import Generator, Tensor
 from ..data import TokenFile
 from ..nn import Module
-from ..optim import SGD, Adam, Lion, Muon, Optimizer
+from ..optim import Optimizer
 from .gpt import GPT, consistent
 
 Optimizers = Optimizer | Sequence[Optimizer] | None
-# What each keeps for a parameter; in the file name.m and name.v
-MOMENTS = ((Adam, ("exp_avg", "exp_avg_sq")), (Lion, ("exp_avg",)), (Muon, ("momentum_buffer",)), (SGD, ("momentum_buffer",)))
 
 
 class Checkpoint(NamedTuple):
-    """What ``load_checkpoint`` found besides what it filled."""
+    """The step and the metadata of the checkpoint that ``load_checkpoint`` read."""
 
     step: int
     metadata: dict[str, str]
 
 
 class Slot(NamedTuple):
-    """A group of parameters by name, and what the optimizer keeps for each."""
+    """A group of parameters by name, and the entries of the state of each that the file has as name.m and name.v."""
 
     optimizer: Optimizer
     parameters: dict[str, Tensor]
     moments: tuple[str, ...]
 
 
-def _moments(optimizer: Optimizer, group: dict[str, Any]) -> tuple[str, ...]:
-    for kind, moments in MOMENTS:
-        if isinstance(optimizer, kind) and not group.get("amsgrad"):
-            return moments if kind is not SGD or group["momentum"] else ()
-    raise ValueError(f"[checkpoint] a checkpoint holds the moments of AdamW, Adam, SGD, Lion and Muon, without amsgrad, not those of {type(optimizer).__name__}")
-
-
-def _slots(model: Module, optimizer: Optimizers) -> list[Slot] | None:
+def _slots(op: str, model: Module, optimizer: Optimizers) -> list[Slot] | None:
     if optimizer is None:
         return None
     names = {id(p): name for name, p in model.named_parameters()}
@@ -51,8 +43,11 @@ def _slots(model: Module, optimizer: Optimizers) -> list[Slot] | None:
         for group in one.param_groups:
             strangers = [tuple(p.shape) for p in group["params"] if id(p) not in names]
             if strangers:
-                raise ValueError(f"[checkpoint] the optimizer has parameters that are not the model's, of the shapes {strangers}")
-            slots.append(Slot(one, {names[id(p)]: p for p in group["params"]}, _moments(one, group)))
+                raise ValueError(f"[{op}] the optimizer has parameters that are not the model's, of the shapes {strangers}")
+            kept = one._kept(group)
+            if kept is None:
+                raise ValueError(f"[{op}] a checkpoint has no place for the state of {type(one).__name__}{' with amsgrad' * bool(group.get('amsgrad'))}")
+            slots.append(Slot(one, {names[id(p)]: p for p in group["params"]}, kept))
     return slots
 
 
@@ -83,9 +78,9 @@ def save_checkpoint(
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Writes a checkpoint in place of the one that is there: an interrupted save leaves that, or the new one.
-    Random numbers are those of the model's generator, or of the default one.  metadata: what else to remember, and what ``load_checkpoint`` gave,
+    Random numbers are those of the model's generator, or of the default one.  metadata: more entries to keep, and those that ``load_checkpoint`` returned,
     by which ``chainrule train`` goes on.  OSError: it cannot be written.  ValueError: an optimizer that has no place there."""
-    slots = _slots(model, optimizer)
+    slots = _slots("save_checkpoint", model, optimizer)
     kept = [*_kept(slots)]
     steps = max([state["step"] for _, _, state in kept if "step" in state], default=step)
     moments = {f"{name}.{letter}": state[moment] for slot, name, state in kept for letter, moment in zip("mv", slot.moments, strict=False)}
@@ -98,16 +93,16 @@ def save_checkpoint(
 
 def load_checkpoint(folder: str | os.PathLike[str], model: Module, optimizer: Optimizers = None, *, loader: TokenFile | None = None) -> Checkpoint:
     """Puts a checkpoint back into a model, its optimizers and its loader, all or nothing, and into the generator that ``save_checkpoint`` says; returns step and
-    metadata, all of one save, whoever saves meanwhile.  OSError: there is none.
+    metadata, all of one save even if another process saves at the same time.  OSError: there is no checkpoint.
     RuntimeError: weights or moments that are missing, not wanted or of another shape, or a loader of other data."""
-    slots = _slots(model, optimizer)
+    slots = _slots("load_checkpoint", model, optimizer)
     folder, place = os.fspath(folder), None if loader is None else loader._loader
     weights, groups = model.state_dict(keep_vars=True), _groups(slots)
     metadata, (step, steps, moments) = consistent(lambda: _core._training_load(folder, weights, groups, place, _generator(model)), folder)
     for slot in slots or ():
         for name, p in slot.parameters.items():
             state = {moment: moments[f"{name}.{letter}"] for letter, moment in zip("mv", slot.moments, strict=False) if f"{name}.{letter}" in moments}
-            if state and isinstance(slot.optimizer, Adam):
+            if state and slot.optimizer._counts:
                 state["step"] = int(moments.get(f"{name}.t", steps))
             slot.optimizer.state[p] = state
     return Checkpoint(step, metadata)

@@ -34,7 +34,7 @@ class Config(NamedTuple):
 
 
 def consistent(load: Callable[[], Loaded], file: str) -> tuple[dict[str, str], Loaded]:
-    """The metadata of a file or a checkpoint, and what is loaded with it: again if a save changed the metadata meanwhile."""
+    """The metadata of a file or a checkpoint, and the data loaded with it; loads again if a save changed the metadata meanwhile."""
     before, after = None, _core._load_metadata(file)
     while before != after:
         before, loaded = after, load()
@@ -79,7 +79,7 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and MLP, each of a norm of what it is added to."""
+    """x + attention(norm(x)), then x + MLP(norm(x))."""
 
     def __init__(self, width: int, heads: int, device: Device | str | None, dtype: _core.dtype | None) -> None:
         super().__init__()
@@ -90,8 +90,9 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """Predicts each next token: ``GPT(vocabulary, context, layers, heads, width)(tokens)``, ints (B, T) -> logits (B, T, V); the head is the token embedding.
 
-    context: the most tokens that it sees.  dropout: of what joins the residual stream, in training.  generator: draws the weights and then the dropout;
-    the default one when absent.  ValueError: a size below 1, a width that heads do not divide, a dropout outside of [0, 1).
+    context: the most tokens that it sees.  dropout: of the branches that are added to the residual stream, in training.
+    generator: draws the weights and then the dropout; the default one when absent.
+    ValueError: a size below 1, a width that heads do not divide, a dropout outside of [0, 1).
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class GPT(nn.Module):
         wrong += [f"dropout must be in [0, 1), not {dropout}"] if not 0 <= dropout < 1 else []
         if wrong:
             raise ValueError("[GPT] " + "; ".join(wrong))
-        with fork_rng():  # what the layers draw is drawn again below
+        with fork_rng():  # the weights are drawn again below
             self.wte = nn.Embedding(vocabulary, width, device=device, dtype=dtype)
             self.wpe = nn.Embedding(context, width, device=device, dtype=dtype)
             self.h = nn.ModuleList(Block(width, heads, device, dtype) for _ in range(layers))
@@ -161,7 +162,7 @@ class GPT(nn.Module):
         if n < 0:
             raise ValueError(f"[generate] cannot make {n} tokens")
         p, context, heads = self.wte.weight, self.config.context, self.config.heads
-        window, past = [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)][-context:], 0  # what it sees; how much of that the caches hold
+        window, past = [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)][-context:], 0  # the tokens in view; how many of them the caches hold
         caches = [tuple(p.new_empty((1, heads, context, p.size(1) // heads)) for _ in "kv") for _ in self.h]
         made: list[int] = []
         training, self.training = self.training, False
@@ -181,17 +182,17 @@ class GPT(nn.Module):
     def load(cls, path: str | os.PathLike[str], *, generator: Generator | None = None, device: Device | str | None = None) -> GPT:
         """The model in a folder of ``chainrule train`` (its best, if the run keeps it) or ``save_checkpoint``, or in a safetensors file of either,
         with the dtype of its weights.  A save meanwhile does no harm: it is the old model or the new one.
-        OSError: there is none.  ValueError: the file does not say what model it holds, or holds another.  RuntimeError names all weights that do not fit."""
+        OSError: there is none.  ValueError: the file does not describe its model, or holds another.  RuntimeError names all weights that do not fit."""
         checkpoints = [os.path.join(path, name) for name in ("checkpoint-best", "checkpoint")]
         file = next((f for f in checkpoints if os.path.exists(_core._training_weights(f))), os.fspath(path))
         said, weights = consistent(lambda: _core.load(file, device), file)
         lacking = [name for name in Config._fields if name not in said]
         if lacking:
-            raise ValueError(f"[GPT] '{file}' does not say what model it holds: its metadata lacks {', '.join(lacking)}")
+            raise ValueError(f"[GPT] '{file}' does not describe its model: its metadata lacks {', '.join(lacking)}")
         config = Config._make((float if name == "dropout" else int)(said[name]) for name in Config._fields)
         V, context, layers, _, C, _ = config
         needed, held = (V + context + 2 + layers * (12 * C + 13)) * C, sum(w.numel() for w in weights.values())
-        if needed != held:  # nothing is allocated for a configuration that lies
+        if needed != held:  # a false configuration allocates nothing
             raise ValueError(f"[GPT] '{file}': its configuration needs {needed} elements, it holds {held}")
         with fork_rng():
             model = cls(*config, device=device, dtype=next(iter(weights.values())).dtype)

@@ -123,7 +123,7 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """The result, (L, N, E), and the weights, (N, L, S) as means over the heads or (N, H, L, S), or None: without them no matrix of all scores is kept.
-        key_padding_mask: (N, S).  attn_mask: (L, S) or (N H, L, S).  is_causal says that attn_mask hides what comes later, and nothing else."""
+        key_padding_mask: (N, S).  attn_mask: (L, S) or (N H, L, S).  is_causal: attn_mask hides exactly the later positions."""
         if is_causal and attn_mask is None:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
         if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
@@ -131,7 +131,7 @@ class MultiheadAttention(Module):
         if query.size(-1) != self.embed_dim:
             raise AssertionError(f"was expecting embedding dimension of {self.embed_dim}, but got {query.size(-1)}")
         batched, turned = query.ndim == 3, query.ndim == 3 and not self.batch_first
-        inputs = {id(x): x.transpose(0, 1) if turned else x if batched else x.unsqueeze(0) for x in (query, key, value)}  # what is one stays one
+        inputs = {id(x): x.transpose(0, 1) if turned else x if batched else x.unsqueeze(0) for x in (query, key, value)}  # equal inputs stay one object
         q, k, v = self._projected(*(inputs[id(x)] for x in (query, key, value)))
         k, v = self._with_more(k, self.bias_k), self._with_more(v, self.bias_v)
         q, k, v = (x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x in (q, k, v))

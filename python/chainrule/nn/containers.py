@@ -10,7 +10,7 @@ from .module import MODULE, Module
 
 
 class _Row(Module):
-    """Modules under the names "0", "1", ... with what a list does."""
+    """Modules under the names "0", "1", ... with the operations of a list."""
 
     def __init__(self, modules: Iterable[Module]) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class _Row(Module):
 
 
 class Sequential(_Row):
-    """Modules in a row, each called with what the one before gave: ``Sequential(Linear(2, 16), ReLU(), Linear(16, 1))``, or names and modules in one dict."""
+    """Modules in a row, each called with the output of the one before: ``Sequential(Linear(2, 16), ReLU(), Linear(16, 1))``, or names and modules in one dict."""
 
     def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
         first = modules[0] if len(modules) == 1 else None
@@ -111,7 +111,7 @@ class Sequential(_Row):
 
 
 class ModuleList(_Row):
-    """A list whose modules are known: ``self.layers = ModuleList(Block() for _ in range(12))``.  It computes nothing itself."""
+    """A list of registered modules: ``self.layers = ModuleList(Block() for _ in range(12))``.  It computes nothing itself."""
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
         super().__init__(modules)
@@ -132,7 +132,7 @@ class ModuleList(_Row):
 
 
 class ModuleDict(Module):
-    """A dict from names to modules whose modules are known.  It computes nothing itself."""
+    """A dict of registered modules by name.  It computes nothing itself."""
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
         super().__init__()

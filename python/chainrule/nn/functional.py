@@ -50,7 +50,7 @@ def _lookups(weight: Tensor, input: Tensor) -> Tensor:
 
 
 def _shrink_rows(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
-    """Rows of the table that are looked up and whose norm is above ``max_norm`` are scaled to it, in place."""
+    """Scales, in place, the rows that are looked up and have a norm above ``max_norm`` to this norm."""
     with no_grad():
         norm = weight.norm(norm_type, 1, keepdim=True)
         used = _lookups(weight, input).unsqueeze(1) > 0

@@ -30,7 +30,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
 
 
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Generator | None = None) -> Tensor:
-    """N(mean, std^2) within [a, b]: what falls outside is drawn again"""
+    """N(mean, std^2) within [a, b]: numbers outside are drawn again"""
     _core._init_trunc_normal(tensor, mean, std, a, b, generator)
     return tensor
 

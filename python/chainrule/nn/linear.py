@@ -1,4 +1,4 @@
-"""Layers around products: Linear, Bilinear, Embedding; and what only passes on: Identity, Flatten, Unflatten, Dropout."""
+"""Layers with products: Linear, Bilinear, Embedding; layers without weights: Identity, Flatten, Unflatten, Dropout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .module import Module, Parameter
 
 
 def new(*shape: int, device: Device | str | None, dtype: _core.dtype | None) -> Parameter:
-    """A parameter whose values are yet to be written."""
+    """A parameter without values yet."""
     return Parameter(_core.empty(shape, dtype=dtype, device=device))
 
 
@@ -25,7 +25,7 @@ def draw(bound: float, *parameters: Tensor | None) -> None:
 
 
 class Identity(Module):
-    """Gives what it is given; arguments are allowed and mean nothing."""
+    """Returns its input; ignores its arguments."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ PARAMETER, BUFFER, TRANSIENT, MODULE = "parameter", "buffer", "transient buffer"
 
 
 class Module:
-    """What every layer and model derives from.  A subclass makes its parts in ``__init__`` and says in ``forward`` what it computes::
+    """The base class of layers and models.  A subclass makes its parts in ``__init__`` and computes in ``forward``::
 
         class Net(Module):
             def __init__(self):
@@ -116,11 +116,11 @@ class Module:
         return handle
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
-        """Before each call ``hook(module, args)``, or ``hook(module, args, kwargs)``: what it returns, if not None, takes their place."""
+        """Before each call ``hook(module, args)``, or ``hook(module, args, kwargs)``: a result other than None replaces the arguments."""
         return self._add_hook("_forward_pre_hooks", hook, prepend, with_kwargs)
 
     def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
-        """After each call ``hook(module, args, output)``, or ``hook(module, args, kwargs, output)``: what it returns, if not None, is the output."""
+        """After each call ``hook(module, args, output)``, or ``hook(module, args, kwargs, output)``: a result other than None replaces the output."""
         return self._add_hook("_forward_hooks", hook, prepend, with_kwargs)
 
     # ---- attributes ----
@@ -139,7 +139,7 @@ class Module:
         object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        """Called for what is not there; it tells type checkers that there may be more than they see."""
+        """Called for unknown attributes; type checkers read from it that a module may have attributes that they do not see."""
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __delattr__(self, name: str) -> None:
@@ -231,7 +231,7 @@ class Module:
                 yield name, module
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters alone: ``named_parameters`` without names."""
+        """The parameters: ``named_parameters`` without names."""
         return (p for _, p in self.named_parameters(recurse=recurse))
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
@@ -393,7 +393,7 @@ class Module:
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> IncompatibleKeys:
         """Copies the entries of a state dict, tensors or arrays of any library, into parameters and buffers; with ``assign`` they take their places.
-        strict=False: entries may be missing or not be wanted; what did so is returned.
+        strict=False: entries may be missing or not be wanted; the result lists them.
         RuntimeError names all that are missing, not wanted, mis-shaped or no tensors, and nothing has changed.  TypeError: no mapping."""
         if not hasattr(state_dict, "keys"):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict).__name__}")

@@ -1,4 +1,4 @@
-"""``chainrule.nn.utils``: what is done to the gradients, or to the values, of many parameters at once."""
+"""``chainrule.nn.utils``: functions of the gradients, or of the values, of many parameters at once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def clip_grad_norm_(parameters: Tensors, max_norm: float, norm_type: float = 2.0
     norm = _joint_norm(grads, norm_type, error_if_nonfinite)
     scale = max_norm / (norm + 1e-6)
     if not scale >= 1:  # also where it is NaN
-        _core._update("scale", grads, grads, (scale,))
+        _core._update("scale", grads, grads, {"scale": scale})
     return _as_tensor(norm, grads)
 
 

@@ -1,9 +1,11 @@
-"""Optimizers under PyTorch's names, with its numbers and its state dicts; Lion besides.  Learning rates over time: ``chainrule.optim.lr_scheduler``."""
+"""Optimizers under PyTorch's names, with its numbers and its state dicts.  Learning rates over time: ``chainrule.optim.lr_scheduler``."""
 
-from . import lr_scheduler
-from .adaptive import Adadelta, Adagrad, Adam, AdamW, NAdam, RMSprop
+from . import adaptive, lr_scheduler, sgd
+from .adaptive import *
 from .lbfgs import LBFGS
 from .optimizer import Optimizer
-from .sgd import SGD, Lion, Muon
+from .sgd import *
 
-__all__ = ["LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Lion", "Muon", "NAdam", "Optimizer", "RMSprop", "lr_scheduler"]
+__all__ = ["LBFGS", "Optimizer", "lr_scheduler"]
+__all__ += adaptive.__all__
+__all__ += sgd.__all__

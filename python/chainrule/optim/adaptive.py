@@ -1,6 +1,6 @@
-"""Adam, AdamW, NAdam, RMSprop, Adagrad, Adadelta: steps divided by how large the gradients of each element have been.
+"""Steps divided by how large the gradients of each element have been.
 
-g is the gradient plus weight_decay p, but for AdamW, whose weights shrink by themselves; t counts steps.  ``maximize``: up the gradient.
+g is the gradient plus weight_decay p, except in AdamW, which scales the weights instead; t counts steps.  ``maximize``: up the gradient.
 ``foreach`` and ``fused`` change nothing: every step here is fused.
 """
 
@@ -14,6 +14,8 @@ from .. import _core
 from .._core import Tensor
 from .optimizer import Group, Optimizer, Params, State, moment
 
+__all__ = ["Adadelta", "Adagrad", "Adam", "AdamW", "NAdam", "RMSprop"]
+
 _BETAS = (*Optimizer._ranges, ("eps", 0, math.inf), ("betas[0]", 0, 1), ("betas[1]", 0, 1))
 
 
@@ -22,7 +24,7 @@ class Adam(Optimizer):
     amsgrad: the largest v so far divides (Reddi et al. 2018).  decoupled_weight_decay: AdamW's.  offload: m and v lie in the host's memory, where a CUDA device
     reaches them: 8 bytes of its memory less for each parameter, slower steps, the same bits; without effect on the cpu, a RuntimeError on webgpu."""
 
-    _ranges, _scales = _BETAS, True
+    _ranges, _scales, _counts = _BETAS, True, True
 
     def __init__(
         self,
@@ -43,23 +45,23 @@ class Adam(Optimizer):
         options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize}
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay})
 
+    def _kept(self, group: Group) -> tuple[str, ...] | None:
+        return None if group["amsgrad"] else self._moments(group)
+
+    @staticmethod
+    def _moments(group: Group) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+
     def _fresh(self, group: Group, p: Tensor) -> State:
-        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
-        return {"step": 0, **{name: moment(p, self._offload) for name in names}}
+        return {"step": 0, **{name: moment(p, self._offload) for name in self._moments(group)}}
 
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
         state["step"] += 1
         return int(state["step"])
 
-    def _rule(self, group: Group, t: int) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
-        """Both corrections are in lr and eps: lr m' / (sqrt(v') + eps) = (lr root / (1 - b1^t)) m / (sqrt(v) + root eps), root = sqrt(1 - b2^t)"""
-        lr, decay, (b1, b2), scale = group["lr"], group["weight_decay"], group["betas"], self._scale
-        root = math.sqrt(1 - b2**t)
-        moments = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
-        step, eps, behind = lr * root / (1 - b1**t), group["eps"] * root, "_amsgrad" if group["amsgrad"] else ""
-        if group["decoupled_weight_decay"]:
-            return "adamw" + behind, moments, (step, eps, 1 - lr * decay, b1, (1 - b1) * scale, b2, (1 - b2) * scale * scale)
-        return "adam" + behind, moments, (step, eps, decay, b1, 1 - b1, b2, 1 - b2, scale)
+    def _rule(self, group: Group, t: int) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        name = ("adamw" if group["decoupled_weight_decay"] else "adam") + ("_amsgrad" if group["amsgrad"] else "")
+        return name, self._moments(group), {"t": t}
 
 
 class AdamW(Adam):
@@ -114,17 +116,15 @@ class NAdam(Optimizer):
 
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
         if group["decoupled_weight_decay"] and group["weight_decay"]:
-            _core._update("scale", [p], [p], (1 - group["lr"] * group["weight_decay"],))
+            _core._update("scale", [p], [p], {"scale": 1 - group["lr"] * group["weight_decay"]})
         state["step"] += 1
         state["mu_product"] *= self._momentum(group, state["step"])
         return state["step"], state["mu_product"]
 
-    def _rule(self, group: Group, key: tuple[int, float]) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
-        (t, product), lr, (b1, b2) = key, group["lr"], group["betas"]
-        now, then, root = self._momentum(group, t), self._momentum(group, t + 1), math.sqrt(1 - b2**t)
-        decay = 0 if group["decoupled_weight_decay"] else group["weight_decay"]
-        of_gradient, of_mean = lr * root * (1 - now) / (1 - product), lr * root * then / (1 - product * then)
-        return "nadam", ("exp_avg", "exp_avg_sq"), (of_gradient, of_mean, group["eps"] * root, decay, b1, 1 - b1, b2, 1 - b2)
+    def _rule(self, group: Group, key: tuple[int, float]) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        t, product = key
+        more = {"t": t, "now": self._momentum(group, t), "then": self._momentum(group, t + 1), "product": product}
+        return "nadam", ("exp_avg", "exp_avg_sq"), {**more, "weight_decay": 0} if group["decoupled_weight_decay"] else more
 
 
 class RMSprop(Optimizer):
@@ -160,10 +160,9 @@ class RMSprop(Optimizer):
         state["step"] += 1
         return None
 
-    def _rule(self, group: Group, key: object) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
-        alpha, momentum = group["alpha"], group["momentum"]
-        name = "rmsprop" + ("_centered" if group["centered"] else "") + ("_momentum" if momentum else "")
-        return name, self._moments(group), (group["lr"], group["eps"], group["weight_decay"], alpha, 1 - alpha, *([momentum] if momentum else []))
+    def _rule(self, group: Group, key: object) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        name = "rmsprop" + ("_centered" if group["centered"] else "") + ("_momentum" if group["momentum"] else "")
+        return name, self._moments(group), {}
 
 
 class Adagrad(Optimizer):
@@ -194,8 +193,8 @@ class Adagrad(Optimizer):
         state["step"] += 1
         return int(state["step"])
 
-    def _rule(self, group: Group, t: int) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
-        return "adagrad", ("sum",), (group["lr"] / (1 + (t - 1) * group["lr_decay"]), group["eps"], group["weight_decay"])
+    def _rule(self, group: Group, t: int) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        return "adagrad", ("sum",), {"t": t}
 
 
 class Adadelta(Optimizer):
@@ -223,6 +222,5 @@ class Adadelta(Optimizer):
         state["step"] += 1
         return None
 
-    def _rule(self, group: Group, key: object) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
-        rho = group["rho"]
-        return "adadelta", ("square_avg", "acc_delta"), (group["lr"], group["eps"], group["weight_decay"], rho, 1 - rho)
+    def _rule(self, group: Group, key: object) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        return "adadelta", ("square_avg", "acc_delta"), {}

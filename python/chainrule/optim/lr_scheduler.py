@@ -21,10 +21,10 @@ __all__ = [
 
 
 class LRScheduler:
-    """What schedulers share.  A subclass says in ``get_lr`` what the rates become, from those in force, and in ``_closed`` what they are after n steps.
+    """The base class of schedulers.  In a subclass, ``get_lr`` computes the next rates from the current ones, and ``_closed`` the rates after n steps.
     last_epoch: -1 begins; another goes on, with the optimizer's "initial_lr".  KeyError: there is none."""
 
-    _apart: tuple[str, ...] = ("optimizer",)  # what the state dict leaves out
+    _apart: tuple[str, ...] = ("optimizer",)  # attributes that the state dict leaves out
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -269,7 +269,7 @@ class OneCycleLR(LRScheduler):
                 part = (n - start) / (end - start)
                 return anneal(group[lr0], group[lr1], part), anneal(group[m0], group[m1], part) if self.cycle_momentum else None
             start = end
-        raise AssertionError  # the last phase takes what is left
+        raise AssertionError  # the last phase takes all other steps
 
     def get_lr(self) -> list[float]:
         if self.last_epoch > self.total_steps:

@@ -1,4 +1,4 @@
-"""``Optimizer``: what all optimizers share.  A step of one is a fused update of the C library (docs/ops.md) over all its parameters at once."""
+"""``Optimizer``: the base class of all optimizers.  A step is a fused update of the C library (docs/ops.md) over all its parameters at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ State = dict[str, Any]  # of one parameter: moments, and numbers as "step"
 
 
 def moment(p: Tensor, offload: bool = False) -> Tensor:
-    """Zeros for a running mean of p's gradients; float32 for half-precision parameters, whose means would not move otherwise.  offload: in the host's memory."""
+    """Zeros for a running mean of p's gradients; float32 for half-precision parameters, because half-precision means stop changing.
+    offload: in the host's memory."""
     dtype = p.dtype if p.dtype is _core.float64 else _core.float32
     return _core._zeros_offloaded(p, dtype) if offload else _core.zeros_like(p, dtype=dtype)
 
@@ -27,15 +28,17 @@ class Optimizer:
     """Changes parameters by their gradients: ``step()``.
 
     params: tensors, or (name, tensor) pairs, or dicts {"params": tensors, "lr": 0.1, ...}, groups with options of their own.
-    A subclass says with ``_fresh``, ``_advance`` and ``_rule`` which update it is.  ValueError: no parameters, one twice, or an option out of range.
+    A subclass names its update and its state with ``_fresh``, ``_advance`` and ``_rule``; src/ops/ops.def has the formulas.
+    ValueError: no parameters, one twice, or an option out of range.
     """
 
     param_groups: list[Group]
     state: defaultdict[Tensor, State]
-    _scales = False  # is _scale in the numbers of _rule?
+    _scales = False  # does the update multiply gradients by the option scale?
     _scale = 1.0  # of the gradients in the step that runs
+    _counts = False  # has the state of a parameter a "step"?
     _offload = False  # are moments in the host's memory?
-    # what an option must be: (name, least, below); all are finite
+    # limits of the options: (name, least, below); all are finite
     _ranges: tuple[tuple[str, float, float], ...] = (("lr", 0, math.inf), ("weight_decay", 0, math.inf))
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
@@ -97,9 +100,13 @@ class Optimizer:
         """Counts a step of p.  Parameters for which the result is equal take the step together."""
         raise NotImplementedError
 
-    def _rule(self, group: Group, key: Any) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
-        """The update for what ``_advance`` gave: its name, the entries of the state that it reads and writes, and its numbers."""
+    def _rule(self, group: Group, key: Any) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        """The update for what ``_advance`` gave: its name, the entries of the state that it reads and writes, and options in addition to the group's."""
         raise NotImplementedError
+
+    def _kept(self, group: Group) -> tuple[str, ...] | None:
+        """The entries of a parameter's state that a checkpoint keeps; None: a checkpoint has no place for them."""
+        return None
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of every parameter that has a gradient.  closure: called first, with gradients recorded, to compute them; its result is returned."""
@@ -113,8 +120,8 @@ class Optimizer:
 
     @no_grad
     def step_clipped(self, max_norm: float) -> float:
-        """``nn.utils.clip_grad_norm_`` over all its parameters and ``step`` in one; returns the gradients' norm.  AdamW, Adam, SGD and Lion scale gradients where
-        they read them, which saves a pass over memory, and leave them as they are."""
+        """``nn.utils.clip_grad_norm_`` over all its parameters and ``step`` in one; returns the gradients' norm.  Optimizers whose
+        update has the option scale multiply gradients as they read them, which saves a pass over memory, and leave them as they are."""
         if not max_norm >= 0:
             raise ValueError(f"max_norm must be at least 0, not {max_norm}")
         grads = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
@@ -124,7 +131,7 @@ class Optimizer:
             if self._scales:
                 self._scale = scale
             else:
-                _core._update("scale", grads, grads, (scale,))
+                _core._update("scale", grads, grads, {"scale": scale})
         try:
             self.step()
         finally:
@@ -142,14 +149,15 @@ class Optimizer:
                     state.update(self._fresh(group, p) or {})
                 together.setdefault(self._advance(group, p, state), []).append((p, -grad if down else grad, state))
         for key, members in together.items():
-            name, moments, numbers = self._rule(group, key)
+            name, moments, options = self._rule(group, key)
             results: list[Tensor] = []
             inputs: list[Tensor] = []
             for p, grad, state in members:
                 kept = [state[m] for m in moments]
                 results += [p, *kept]
                 inputs += [p, grad, *kept]
-            _core._update(name, results, inputs, numbers)
+            options["scale"] = self._scale
+            _core._update(name, results, inputs, options, group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Frees all gradients, or fills them with zeros."""
@@ -189,7 +197,7 @@ class Optimizer:
         places = {n: (group, p) for theirs, group in zip(saved, groups, strict=True) for n, p in zip(theirs["params"], group["params"], strict=True)}
         given = {n: entries for n, entries in state_dict["state"].items() if entries != {}}
         wrong = [f"{n} is no parameter" for n in given if n not in places]
-        wrong += [f"{what} of parameter {n}" for n, entries in given.items() if n in places for what in self._misfits(*places[n], entries)]
+        wrong += [f"{misfit} of parameter {n}" for n, entries in given.items() if n in places for misfit in self._misfits(*places[n], entries)]
         if wrong:
             raise ValueError("loaded state dict doesn't fit the optimizer: " + "; ".join(wrong))
         loaded: defaultdict[Tensor, State] = defaultdict(dict)
@@ -199,7 +207,7 @@ class Optimizer:
         self.state, self.param_groups = loaded, groups
 
     def _misfits(self, group: Group, p: Tensor, entries: Any) -> Iterator[str]:
-        """What is wrong with a state that is to become p's."""
+        """Why a state cannot become p's."""
         if not isinstance(entries, Mapping):
             yield f"a {type(entries).__name__}, not a dict,"
             return

@@ -1,4 +1,4 @@
-"""SGD, Lion and Muon: steps along the gradient or its running mean."""
+"""Steps along the gradient or its running mean."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from .. import _core
 from .._core import Tensor
 from ..autograd import no_grad
 from .optimizer import Group, Optimizer, Params, State, moment
+
+__all__ = ["SGD", "Lion", "Muon"]
 
 
 class SGD(Optimizer):
@@ -36,6 +38,9 @@ class SGD(Optimizer):
         options = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize}
         super().__init__(params, options)
 
+    def _kept(self, group: Group) -> tuple[str, ...]:
+        return ("momentum_buffer",) if group["momentum"] else ()
+
     def _fresh(self, group: Group, p: Tensor) -> State:
         return {"momentum_buffer": None} if group["momentum"] else {}
 
@@ -47,14 +52,11 @@ class SGD(Optimizer):
             state["momentum_buffer"] = moment(p)
         return first
 
-    def _rule(self, group: Group, first: bool) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
-        lr, decay, momentum, scale = group["lr"], group["weight_decay"], group["momentum"], self._scale
-        if not momentum:
-            return "sgd", (), (lr, decay, scale)
-        if group["nesterov"]:
-            return "sgd_nesterov", ("momentum_buffer",), (lr, decay, scale, momentum)
-        part = 1 if first else 1 - group["dampening"]
-        return "sgd_momentum", ("momentum_buffer",), (lr, part * decay, part * scale, momentum)
+    def _rule(self, group: Group, first: bool) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        if not group["momentum"]:
+            return "sgd", (), {}
+        name = "sgd_nesterov" if group["nesterov"] else "sgd_momentum"
+        return name, ("momentum_buffer",), {"dampening": 0} if first else {}
 
 
 class Lion(Optimizer):
@@ -65,15 +67,17 @@ class Lion(Optimizer):
     def __init__(self, params: Params, lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0, *, maximize: bool = False) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize})
 
+    def _kept(self, group: Group) -> tuple[str, ...]:
+        return ("exp_avg",)
+
     def _fresh(self, group: Group, p: Tensor) -> State:
         return {"exp_avg": moment(p)}
 
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
         return None
 
-    def _rule(self, group: Group, key: object) -> tuple[str, tuple[str, ...], tuple[float, ...]]:
-        lr, (b1, b2), scale = group["lr"], group["betas"], self._scale
-        return "lion", ("exp_avg",), (lr, 1 - lr * group["weight_decay"], b1, (1 - b1) * scale, b2, (1 - b2) * scale)
+    def _rule(self, group: Group, key: object) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        return "lion", ("exp_avg",), {}
 
 
 class Muon(Optimizer):
@@ -110,12 +114,15 @@ class Muon(Optimizer):
                 self.param_groups.pop()
                 raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {p.size()}")
 
+    def _kept(self, group: Group) -> tuple[str, ...]:
+        return ("momentum_buffer",)
+
     def _fresh(self, group: Group, p: Tensor) -> State:
         return {"momentum_buffer": moment(p)}
 
     @no_grad
     def _step(self, group: Group) -> None:
-        lr, momentum = group["lr"], group["momentum"]
+        options = {"scale": self._scale}
         for p in group["params"]:
             if p.grad is None:
                 continue
@@ -124,18 +131,9 @@ class Muon(Optimizer):
                 state.update(self._fresh(group, p))
             mean = state["momentum_buffer"]
             ahead = _core.empty_like(mean)
-            _core._update("muon_nesterov" if group["nesterov"] else "muon", [mean, ahead], [mean, p.grad], (momentum, 1 - momentum))
+            _core._update("muon_nesterov" if group["nesterov"] else "muon", [mean, ahead], [mean, p.grad], options, group)
             rows, columns = p.shape
             ratio = 0.2 * math.sqrt(max(rows, columns)) if group["adjust_lr_fn"] == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
-            _core._update("muon_apply", [p], [p, self._orthogonal(ahead, group)], (lr * ratio, 1 - lr * group["weight_decay"]))
-
-    @staticmethod
-    def _orthogonal(x: Tensor, group: Group) -> Tensor:
-        a, b, c = group["ns_coefficients"]
-        tall = x.size(0) > x.size(1)
-        x = x / x.norm().clamp(min=group["eps"])  # singular values at most 1
-        x = x.T if tall else x  # the products are those of the smaller side
-        for _ in range(group["ns_steps"]):
-            gram = x @ x.T
-            x = a * x + (b * gram + c * (gram @ gram)) @ x
-        return x.T if tall else x
+            a, b, c = group["ns_coefficients"]
+            direction = _core._newton_schulz(ahead, a, b, c, group["eps"], group["ns_steps"])
+            _core._update("muon_apply", [p], [p, direction], {"ratio": ratio}, group)

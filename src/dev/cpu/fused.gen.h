@@ -247,20 +247,20 @@ static void fused_17(float *const *out, const float *const *in, const float *par
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec x = FETCH(in[0] + i), low = FETCH(in[1] + i), g = FETCH(in[2] + i);
-        const vec v0 = v_ge(x, low);
+        const vec x = FETCH(in[0] + i), min = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_ge(x, min);
         const vec v1 = v_sel(v0, g, k0);
         STORE(out[0] + i, v1);
     }
 }
 
-/* gradient of clamp_min with respect to low */
+/* gradient of clamp_min with respect to min */
 static void fused_18(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec x = FETCH(in[0] + i), low = FETCH(in[1] + i), g = FETCH(in[2] + i);
-        const vec v0 = v_lt(x, low);
+        const vec x = FETCH(in[0] + i), min = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_lt(x, min);
         const vec v1 = v_sel(v0, g, k0);
         STORE(out[0] + i, v1);
     }
@@ -271,20 +271,20 @@ static void fused_19(float *const *out, const float *const *in, const float *par
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec x = FETCH(in[0] + i), high = FETCH(in[1] + i), g = FETCH(in[2] + i);
-        const vec v0 = v_le(x, high);
+        const vec x = FETCH(in[0] + i), max = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_le(x, max);
         const vec v1 = v_sel(v0, g, k0);
         STORE(out[0] + i, v1);
     }
 }
 
-/* gradient of clamp_max with respect to high */
+/* gradient of clamp_max with respect to max */
 static void fused_20(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec x = FETCH(in[0] + i), high = FETCH(in[1] + i), g = FETCH(in[2] + i);
-        const vec v0 = v_gt(x, high);
+        const vec x = FETCH(in[0] + i), max = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_gt(x, max);
         const vec v1 = v_sel(v0, g, k0);
         STORE(out[0] + i, v1);
     }
@@ -475,20 +475,20 @@ static void fused_34(float *const *out, const float *const *in, const float *par
     }
 }
 
-/* lerp: a + w (b - a) */
+/* lerp: a + weight (end - a) */
 static void fused_35(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), w = FETCH(in[2] + i);
-        const vec v0 = v_abs(w);
+        const vec a = FETCH(in[0] + i), end = FETCH(in[1] + i), weight = FETCH(in[2] + i);
+        const vec v0 = v_abs(weight);
         const vec v1 = v_lt(v0, k0);
-        const vec v2 = v_sub(b, a);
-        const vec v3 = v_mul(w, v2);
+        const vec v2 = v_sub(end, a);
+        const vec v3 = v_mul(weight, v2);
         const vec v4 = v_add(a, v3);
-        const vec v5 = v_sub(k1, w);
+        const vec v5 = v_sub(k1, weight);
         const vec v6 = v_mul(v2, v5);
-        const vec v7 = v_sub(b, v6);
+        const vec v7 = v_sub(end, v6);
         const vec v8 = v_sel(v1, v4, v7);
         STORE(out[0] + i, v8);
     }
@@ -499,89 +499,89 @@ static void fused_36(float *const *out, const float *const *in, const float *par
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec w = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v0 = v_sub(k0, w);
+        const vec weight = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_sub(k0, weight);
         const vec v1 = v_mul(g, v0);
         STORE(out[0] + i, v1);
     }
 }
 
-/* gradient of lerp with respect to w */
+/* gradient of lerp with respect to weight */
 static void fused_37(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
-        const vec v0 = v_sub(b, a);
+        const vec a = FETCH(in[0] + i), end = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_sub(end, a);
         const vec v1 = v_mul(g, v0);
         STORE(out[0] + i, v1);
     }
 }
 
-/* addcmul: x + value a b */
+/* addcmul: x + value tensor1 tensor2 */
 static void fused_38(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec x = FETCH(in[0] + i), a = FETCH(in[1] + i), b = FETCH(in[2] + i);
-        const vec v0 = v_mul(value, a);
-        const vec v1 = v_mul(v0, b);
+        const vec x = FETCH(in[0] + i), tensor1 = FETCH(in[1] + i), tensor2 = FETCH(in[2] + i);
+        const vec v0 = v_mul(value, tensor1);
+        const vec v1 = v_mul(v0, tensor2);
         const vec v2 = v_add(x, v1);
         STORE(out[0] + i, v2);
     }
 }
 
-/* gradient of addcmul with respect to a */
+/* gradient of addcmul with respect to tensor1 */
 static void fused_39(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec b = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v0 = v_mul(value, b);
+        const vec tensor2 = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_mul(value, tensor2);
         const vec v1 = v_mul(g, v0);
         STORE(out[0] + i, v1);
     }
 }
 
-/* gradient of addcmul with respect to b */
+/* gradient of addcmul with respect to tensor2 */
 static void fused_40(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec a = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v0 = v_mul(value, a);
+        const vec tensor1 = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_mul(value, tensor1);
         const vec v1 = v_mul(g, v0);
         STORE(out[0] + i, v1);
     }
 }
 
-/* addcdiv: x + value a / b */
+/* addcdiv: x + value tensor1 / tensor2 */
 static void fused_41(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec x = FETCH(in[0] + i), a = FETCH(in[1] + i), b = FETCH(in[2] + i);
-        const vec v0 = v_mul(value, a);
-        const vec v1 = v_div(v0, b);
+        const vec x = FETCH(in[0] + i), tensor1 = FETCH(in[1] + i), tensor2 = FETCH(in[2] + i);
+        const vec v0 = v_mul(value, tensor1);
+        const vec v1 = v_div(v0, tensor2);
         const vec v2 = v_add(x, v1);
         STORE(out[0] + i, v2);
     }
 }
 
-/* gradient of addcdiv with respect to a */
+/* gradient of addcdiv with respect to tensor1 */
 static void fused_42(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec b = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v0 = v_div(value, b);
+        const vec tensor2 = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_div(value, tensor2);
         const vec v1 = v_mul(g, v0);
         STORE(out[0] + i, v1);
     }
 }
 
-/* gradient of addcdiv with respect to b */
+/* gradient of addcdiv with respect to tensor2 */
 static void fused_43(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec value = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
-        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec tensor1 = FETCH(in[0] + i), tensor2 = FETCH(in[1] + i), g = FETCH(in[2] + i);
         const vec v0 = v_neg(g);
-        const vec v1 = v_div(a, b);
-        const vec v2 = v_div(v1, b);
+        const vec v1 = v_div(tensor1, tensor2);
+        const vec v2 = v_div(v1, tensor2);
         const vec v3 = v_mul(value, v2);
         const vec v4 = v_mul(v0, v3);
         STORE(out[0] + i, v4);
@@ -1154,13 +1154,13 @@ static void fused_84(float *const *out, const float *const *in, const float *par
     }
 }
 
-/* leaky_relu: x where x > 0, else slope x */
+/* leaky_relu: x where x > 0, else negative_slope x */
 static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
-    const vec slope = v_k(params[0]), k0 = v_k(0.0f);
+    const vec negative_slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
         const vec v0 = v_gt(x, k0);
-        const vec v1 = v_mul(x, slope);
+        const vec v1 = v_mul(x, negative_slope);
         const vec v2 = v_sel(v0, x, v1);
         STORE(out[0] + i, v2);
     }
@@ -1168,11 +1168,11 @@ static void fused_85(float *const *out, const float *const *in, const float *par
 
 /* gradient of leaky_relu with respect to x */
 static void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
-    const vec slope = v_k(params[0]), k0 = v_k(0.0f);
+    const vec negative_slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
         const vec v0 = v_gt(x, k0);
-        const vec v1 = v_mul(g, slope);
+        const vec v1 = v_mul(g, negative_slope);
         const vec v2 = v_sel(v0, g, v1);
         STORE(out[0] + i, v2);
     }
@@ -1474,24 +1474,24 @@ static void fused_104(float *const *out, const float *const *in, const float *pa
     }
 }
 
-/* hardtanh: min(max(x, min), max); gradient 0 at the bounds */
+/* hardtanh: min(max(x, min_val), max_val); gradient 0 at the bounds */
 static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
-    const vec min = v_k(params[0]), max = v_k(params[1]);
+    const vec min_val = v_k(params[0]), max_val = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
-        const vec v0 = v_max(x, min);
-        const vec v1 = v_min(v0, max);
+        const vec v0 = v_max(x, min_val);
+        const vec v1 = v_min(v0, max_val);
         STORE(out[0] + i, v1);
     }
 }
 
 /* gradient of hardtanh with respect to x */
 static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
-    const vec min = v_k(params[0]), max = v_k(params[1]), k0 = v_k(0.0f);
+    const vec min_val = v_k(params[0]), max_val = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
-        const vec v0 = v_le(x, min);
-        const vec v1 = v_ge(x, max);
+        const vec v0 = v_le(x, min_val);
+        const vec v1 = v_ge(x, max_val);
         const vec v2 = v_sel(v1, k0, g);
         const vec v3 = v_sel(v0, k0, v2);
         STORE(out[0] + i, v3);
