@@ -104,7 +104,7 @@ typedef struct cr_ew_params { const cr_program *program; double params[8]; } cr_
 /* The part of a tensor that cr_index sees, and its gradient (views.c). */
 typedef struct cr_index_params {
     int ndim;                                       /* of x */
-    struct { int64_t start, count, step; } at[CR_MAX_DIMS];    /* for each axis; count -1: the position start, the axis goes */
+    struct { int64_t start, count, step; } at[CR_MAX_DIMS];    /* for each axis; count -1: index `start`, and the axis is dropped */
 } cr_index_params;
 typedef struct cr_unindex_params { cr_index_params part; int64_t shape[CR_MAX_DIMS]; } cr_unindex_params;     /* shape: of the result */
 
@@ -122,7 +122,7 @@ bool cr_part_of(const cr_meta *whole, const cr_tensor *t, cr_strided_params *p);
 extern const cr_op cr_op_strided, cr_op_unstrided, cr_op_inset;
 /* Places that one index names (take.c): the axes [axis, axis + count) of x, seen as one. */
 typedef struct cr_take_params {
-    const char *name;                               /* of this use; lives for ever */
+    const char *name;                               /* of this use; a static string */
     int axis, count;
     bool wrap, sum;                                 /* wrap: negative indices count from the end; sum: put adds */
     int ndim; int64_t shape[CR_MAX_DIMS];           /* put into zeros: theirs */
