@@ -115,7 +115,7 @@ const cr_gradient *cr_program_gradient(const cr_program *p) {
     return known;
 }
 
-/* ---- references; rows of the table (refs -1) live for ever */
+/* ---- references; rows of the table have refs -1 and are never freed */
 cr_program *cr_program_retain(const cr_program *p) {
     cr_program *q = (cr_program *)(uintptr_t)p;
     if (atomic_load(&q->refs) >= 0) atomic_fetch_add(&q->refs, 1);

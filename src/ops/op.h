@@ -107,7 +107,7 @@ bool cr_part_of(const cr_meta *whole, const cr_tensor *t, cr_part_params *p);
 extern const cr_op cr_op_part, cr_op_embed_part, cr_op_replace_part;
 /* Places that one index names (take.c): the axes [axis, axis + count) of x, seen as one. */
 typedef struct cr_take_params {
-    const char *name;                               /* of this use; lives for ever */
+    const char *name;                               /* of this use; a static string */
     int axis, count;
     bool wrap, sum;                                 /* wrap: negative indices count from the end; sum: put adds */
     int ndim; int64_t shape[CR_MAX_DIMS];           /* put into zeros: theirs */
