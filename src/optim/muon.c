@@ -1,11 +1,12 @@
-/* muon.c - the matrix step of Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/).  A matrix with the same
- * singular vectors and with singular values near 1 replaces the momentum: five steps of a quintic Newton-Schulz iteration. */
+/* muon.c - the matrix step of Muon (Jordan et al. 2024,
+ * https://kellerjordan.github.io/posts/muon/).  A matrix with the same singular vectors and with
+ * singular values near 1 replaces the momentum: five steps of a quintic Newton-Schulz iteration. */
 #include "optim.h"
 
 #include <math.h>
 
-/* x <- a x + (b A + c A A) x,  A = x x^T.  The coefficients are those of the source above: the largest slope at 0 that brings
- * singular values in (0, 1] to about (0.7, 1.2). */
+/* x <- a x + (b A + c A A) x,  A = x x^T.  The coefficients are those of the source above: the
+ * largest slope at 0 that brings singular values in (0, 1] to about (0.7, 1.2). */
 static const double A = 3.4445, B = -4.7750, C = 2.0315;
 enum { STEPS = 5 };
 
@@ -23,8 +24,9 @@ static cr_tensor *iterate(const cr_tensor *x) {
     return y;
 }
 
-/* The nearest orthogonal matrix to u (M, N), roughly; a new tensor.  The products are (m, m) for the smaller side m: a tall
- * matrix is transposed first.  Computed in f32 (f64 for f64); torch.optim.Muon rounds to bf16 here. */
+/* The nearest orthogonal matrix to u (M, N), roughly; a new tensor.  The products are (m, m) for
+ * the smaller side m: a tall matrix is transposed first.  Computed in f32 (f64 for f64);
+ * torch.optim.Muon rounds to bf16 here. */
 static cr_tensor *orthogonal(const cr_tensor *u) {
     const bool tall = cr_size(u, 0) > cr_size(u, 1);
     cr_scope_begin();
@@ -38,9 +40,9 @@ static cr_tensor *orthogonal(const cr_tensor *u) {
     return x;
 }
 
-/* The factor of lr.  The root mean square of an orthogonal step is sqrt(min / (M N)) = 1 / sqrt(max).  Times 0.2 sqrt(max) it
- * equals that of AdamW's steps (Liu et al. 2025, "Muon is scalable for LLM training", https://arxiv.org/abs/2502.16982), so
- * that one lr serves both. */
+/* The factor of lr.  The root mean square of an orthogonal step is sqrt(min / (M N)) = 1 /
+ * sqrt(max).  Times 0.2 sqrt(max) it equals that of AdamW's steps (Liu et al. 2025, "Muon is
+ * scalable for LLM training", https://arxiv.org/abs/2502.16982), so that one lr serves both. */
 static double scale_of(const cr_tensor *p) {
     const int64_t rows = cr_size(p, 0), columns = cr_size(p, 1);
     return 0.2 * sqrt((double)(rows > columns ? rows : columns));
@@ -53,7 +55,8 @@ static cr_status step(const cr_slot *s, const cr_optim_options *o, const cr_tens
     cr_tensor *m = s->moment[0], *u = cr_empty_like(m);
     if (!u) return cr_error_status();
     s->update->numbers(o, 0, scale, 0, numbers);
-    cr_status status = cr_program_update(cr_program_find(s->update->row), 1, (cr_tensor *[]){m, u}, (const cr_tensor *[]){m, g}, numbers);
+    cr_status status = cr_program_update(cr_program_find(s->update->row), 1, (cr_tensor *[]){m, u},
+                                         (const cr_tensor *[]){m, g}, numbers);
     if (status != CR_OK) return status;
     const cr_tensor *direction = orthogonal(u);
     if (!direction) return cr_error_status();

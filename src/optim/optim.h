@@ -4,7 +4,8 @@
 
 #include <chainrule.h>
 
-/* Entries of a parameter in the optimizer's state: "name.m" and "name.v" are moments, "name.t" counts the parameter's steps. */
+/* Entries of a parameter in the optimizer's state: "name.m" and "name.v" are moments, "name.t"
+ * counts the parameter's steps. */
 enum { CR_STEP_COUNT = 2, CR_STATE_ENTRIES, CR_MAX_NUMBERS = 8 };
 
 typedef struct cr_slot cr_slot;

@@ -1,6 +1,6 @@
-/* optimizers.c - the table of optimizers: names, default options and updates.  The updates are UPDATE rows of ops/ops.def.
- * The functions below compute the params of a row in double on the host.  A new optimizer is one row here, one kind in the
- * header and its UPDATE row. */
+/* optimizers.c - the table of optimizers: names, default options and updates.  The updates are
+ * UPDATE rows of ops/ops.def. The functions below compute the params of a row in double on the
+ * host.  A new optimizer is one row here, one kind in the header and its UPDATE row. */
 #include "optim.h"
 
 #include <math.h>
@@ -57,10 +57,14 @@ static void muon_numbers(const cr_optim_options *o, double decay, double g, doub
 }
 
 static const cr_update sgd = {.row = "sgd", .mirrored = "sgd_copy", .numbers = sgd_numbers};
-static const cr_update momentum = {.row = "sgd_momentum", .mirrored = "sgd_momentum_copy", .moments = 1, .numbers = sgd_numbers};
-static const cr_update nesterov = {.row = "sgd_nesterov", .mirrored = "sgd_nesterov_copy", .moments = 1, .numbers = sgd_numbers};
-static const cr_update adam = {.row = "adam", .mirrored = "adam_copy", .moments = 2, .corrected = true, .numbers = adam_numbers};
-static const cr_update adamw = {.row = "adamw", .mirrored = "adamw_copy", .moments = 2, .corrected = true, .numbers = adamw_numbers};
+static const cr_update momentum = {.row = "sgd_momentum", .mirrored = "sgd_momentum_copy",
+    .moments = 1, .numbers = sgd_numbers};
+static const cr_update nesterov = {.row = "sgd_nesterov", .mirrored = "sgd_nesterov_copy",
+    .moments = 1, .numbers = sgd_numbers};
+static const cr_update adam = {.row = "adam", .mirrored = "adam_copy",
+    .moments = 2, .corrected = true, .numbers = adam_numbers};
+static const cr_update adamw = {.row = "adamw", .mirrored = "adamw_copy",
+    .moments = 2, .corrected = true, .numbers = adamw_numbers};
 static const cr_update lion = {.row = "lion", .mirrored = "lion_copy", .moments = 1, .numbers = lion_numbers};
 static const cr_update muon = {.row = "muon", .moments = 1, .numbers = muon_numbers, .step = cr_muon_step};
 static const cr_update muon_nesterov = {.row = "muon_nesterov", .moments = 1, .numbers = muon_numbers, .step = cr_muon_step};
@@ -80,10 +84,11 @@ static const cr_update *muon_update(const cr_optim_options *o, int ndim) {
 static const cr_optimizer optimizers[] = {
     [CR_SGD]   = {"sgd",   {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, .choose = sgd_update},
     [CR_ADAM]  = {"adam",  {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, .update = &adam},
-    [CR_ADAMW] = {"adamw", {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 1e-2}, .update = &adamw},
+    [CR_ADAMW] = {"adamw", {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 1e-2},
+                  .update = &adamw},
     [CR_LION]  = {"lion",  {.lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8}, .update = &lion},
-    [CR_MUON]  = {"muon",  {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1, .momentum = 0.95,
-                            .nesterov = true}, .choose = muon_update, .averages = true},
+    [CR_MUON]  = {"muon",  {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1,
+                            .momentum = 0.95, .nesterov = true}, .choose = muon_update, .averages = true},
 };
 
 const cr_optimizer *cr_optimizer_of(cr_optim_kind kind) {
