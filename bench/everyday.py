@@ -119,25 +119,25 @@ UNTIMED = {
     "nothing to compare with": "cuda gpu slice",
 }
 
-BEYOND_CACHES = "three streams of 16 MB around a last-level cache of 32: bound by memory, and PyTorch cuts it into longer pieces"
-COLUMN = "a number that stands for a row is spread over a block in the first-level cache before it is multiplied, a store for each vector"
+BEYOND_CACHES = "three streams of 16 MB around a last-level cache of 32: limited by memory; PyTorch cuts the work into longer pieces"
+COLUMN = "the number of each row is spread over a block in the first-level cache before the product, one store per vector"
 REASONS = {  # why a call takes more than 1.5 times PyTorch's time, where it does: docs/performance.md has what was tried
-    "unique_consecutive(s)": "the runs are counted before they are written, so that all threads can write; PyTorch passes once",
+    "unique_consecutive(s)": "the runs are counted before they are written, so that all threads can write; PyTorch makes one pass",
     "sigmoid(d)": "two corrections make it 1.5 ulp instead of 2",
-    "scatter(x, 1, i, y)": "every index is checked before anything is written: x stays whole where one is out of range",
-    "scatter_add(x, 1, i, y)": "every index is checked before anything is written: x stays whole where one is out of range",
+    "scatter(x, 1, i, y)": "every index is checked before the first write, so an index out of range leaves x unchanged",
+    "scatter_add(x, 1, i, y)": "every index is checked before the first write, so an index out of range leaves x unchanged",
     "a.sub_(y, alpha=0.01)": BEYOND_CACHES,
     "clamp(x, y, q)": BEYOND_CACHES,
     "lerp(x, y, 0.3)": BEYOND_CACHES,
-    "diff(x)": "rows of one element less than lie in memory are walked one by one; the large one: three streams around the last-level cache",
-    "linspace(0, 1, n * n)": "every element is worked out in double and rounded once; PyTorch stays in f32",
-    "mode(s, 1)": "sorts and counts in several small steps, where PyTorch has one loop over a row; larger ones take half of its time",
+    "diff(x)": "rows one element shorter than in memory are processed one by one; large: three streams around the last-level cache",
+    "linspace(0, 1, n * n)": "every element is computed in double and rounded once; PyTorch stays in f32",
+    "mode(s, 1)": "sorts and counts in several small steps, where PyTorch has one loop over a row; larger sizes take half of PyTorch's time",
     "x * c": COLUMN,
     "kron(v, w)": COLUMN,
     "addr(x, v, w)": "it is a product that adds, with one term: x is copied before it is added to",
     "isin(i, r)": "sorts and searches, at any size; PyTorch compares all pairs where there are few",
     "stack([x, y], -1)": "writes every second element through blocks",
-    "pad(batch, (1, 2), mode='circular')": "joins three pieces, two of them a column or two wide: most lines of the result are visited twice",
+    "pad(batch, (1, 2), mode='circular')": "joins three pieces, two of them one or two columns wide: most lines of the result are written twice",
     "equal(x, x)": "three small steps, comparison, reduction and reading, where PyTorch has one loop",
 }
 

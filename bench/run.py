@@ -221,7 +221,7 @@ class Bench:
 
     def step(self) -> None:
         self.say("## One training step", "", "Forward, backward, gradients clipped at 1 (fused step: not clipped), AdamW with weight decay on matrices;",
-                 "milliseconds, median (least).  Memory: the most ever resident, less 16 bytes a parameter (weight, gradient and two moments in f32).", "")
+                 "milliseconds, median (least).  Memory: the largest resident size, less 16 bytes a parameter (weight, gradient and two moments in f32).", "")
         everyone = ["chainrule", "PyTorch", "PyTorch compiled", "JAX", "chainrule fused step", "chainrule bf16", "PyTorch bf16", "PyTorch compiled bf16"]
         for case in ("gpt2", "char6", "char"):
             name, got = CASES[case].name, self.steps(case, everyone, self.threads)
@@ -258,7 +258,7 @@ class Bench:
         ours = one["chainrule"]["median_ms"]
         self.compare_steps("one thread", one, "chainrule", ("PyTorch",), 0.40)
         self.data["GPT-2 124M, beside a busy process"] = beside
-        self.compare(f"{self.threads} threads beside a process that keeps one core busy", beside["chainrule"]["median_ms"],
+        self.compare(f"{self.threads} threads with a process that keeps one core busy", beside["chainrule"]["median_ms"],
                      {"one thread of the quiet machine": ours}, 1.3)
         self.say("")
 
@@ -306,10 +306,10 @@ class Bench:
     # ---- products and elementwise operations
 
     def operations(self) -> None:
-        self.say("## Products and elementwise operations", "", "f32; GFLOP/s or GB/s: of each round the least time, of the rounds the median; and how many",
+        self.say("## Products and elementwise operations", "", "f32; GFLOP/s or GB/s: the median over rounds of each round's least time; and how many",
                  "times faster than the best peer, the median of the rounds' ratios (others share the machine's caches: rounds differ more than runs).",
-                 "Bytes count each operand and result once; results are made and given back in each run.  Share: of what a plain loop that reads,",
-                 "copies or adds two arrays as long reaches in the same run (one, two, more passes).", "")
+                 "Bytes count each operand and result once; each run allocates and frees its results.  Share: of the speed of a plain loop that reads,",
+                 "copies or adds two arrays of that length in the same run (one, two, more passes).", "")
         mine: list[Any] = []
         memory: list[Any] = []
         peers: dict[str, list[Any]] = {name: [] for name in LIBRARIES if has(name)}
@@ -350,7 +350,7 @@ class Bench:
 
     def attention(self) -> None:
         self.say("## Attention", "", "Causal, f32, 2 x 12 heads of 64; milliseconds, least of all rounds; GFLOP/s count visible pairs once,",
-                 "4 D forward and 10 D backward.  Share: of what a loop of multiply-adds reaches in the same run.", "")
+                 "4 D forward and 10 D backward.  Share: of the speed of a loop of multiply-adds in the same run.", "")
         mine, theirs, peak = [], [], 0.0
         for _ in range(self.rounds):
             mine.append(self.ours("attention"))
@@ -372,8 +372,8 @@ class Bench:
     # ---- products beside the peak of the machine
 
     def products(self) -> None:
-        self.say("## Products and the peak", "", "GFLOP/s, the best of interleaved runs, and the share of what a loop of multiply-adds reaches in the same run")
-        self.say("(bf16: of twice that). N: as written, T: transposed in memory.", "")
+        self.say("## Products and the peak", "", "GFLOP/s, the best of interleaved runs, and the share of the speed of a loop of multiply-adds in the same run")
+        self.say("(bf16: of twice that). N: row-major, T: transposed in memory.", "")
         got = run_json([BUILD / "bench" / "products", "--json", *(["--quick"] if self.quick else []), self.threads], self.threads)
         if not got:
             return
@@ -432,7 +432,7 @@ class Bench:
         self.data["value"] = {"c": [cached, large], "python": least, "curve": curve}
         if curve:
             counts = sorted({int(n) for line in curve.values() for n in line})
-            self.say("", "tanh(x * x + x), summed where it is a tensor, and its gradient: microseconds by the number of elements.", "")
+            self.say("", "tanh(x * x + x) (summed for a tensor) and its gradient: microseconds by the number of elements.", "")
             cell = lambda line, n: f"{line[str(n)] * 1e6:,.1f}" if str(n) in line else ""
             self.say(table(["elements", *curve], [[f"{n:,}", *(cell(line, n) for line in curve.values())] for n in counts]), "",
                      "![Time by number of elements](value-curve.svg)", "")
@@ -507,7 +507,7 @@ class Bench:
         if not gpus or not list(BUILD.glob("python/chainrule/_core*.so")):
             self.say("Went without: no GPU, or no Python extension in this build (make deps).", "")
             return
-        self.say(f"cpu: {self.threads} threads; GPU: {gpus[0]}. Milliseconds, the device waited for once in many.", "")
+        self.say(f"cpu: {self.threads} threads; GPU: {gpus[0]}. Milliseconds, one wait for the device per many calls.", "")
         for kind, what in kinds.items():
             got = run_json([sys.executable, HERE / "gpu_curve.py", kind, "--threads", self.threads, *(["--quick"] if self.quick else [])], self.threads)
             if not got:
@@ -574,7 +574,7 @@ class Bench:
 
     def nn(self) -> None:
         self.say("## nn, optim, data and models", "", "Training steps with models.GPT and optim.AdamW, clipped by step_clipped or by nn.utils.clip_grad_norm_,",
-                 "beside the C trainer; milliseconds, median (least).", "")
+                 "next to the C trainer; milliseconds, median (least).", "")
         mine = ["chainrule", "chainrule from Python", "chainrule from Python, clip_grad_norm_"]
         for case in ("gpt2", "char"):
             name, got = CASES[case].name, self.steps(case, [*mine, "PyTorch"], self.threads)
@@ -609,7 +609,7 @@ class Bench:
 
     def everyday(self) -> None:
         self.say("## Every op, from Python", "", "The same line in both libraries: time over PyTorch's, the median of rounds, on about 100, 64 thousand",
-                 "and 4 million elements (`bench/everyday.py` says what the letters are).", "")
+                 "and 4 million elements (`bench/everyday.py` defines the letters).", "")
         quick = ["--quick"] if self.quick else []
         got = run_json([sys.executable, HERE / "everyday.py", *quick, "--threads", self.threads], self.threads) if has("torch") else None
         if not got:
@@ -651,7 +651,7 @@ class Bench:
         self.say(table(["", "", ""], [[row["name"], f"{best[row['name']]:,.4g}", row["unit"]] for row in rows]), "")
         n = 512 if self.quick else 1024
         ratio = max(best[f"matmul {n}, ours, {how}"] for how in ("workgroup memory", "no workgroup memory")) / best[f"matmul {n}, textbook, 16 x 16 tiles"]
-        self.say(f"* matmul {n}: {ratio:.1f} times the textbook's kernel ({'within' if ratio >= 2 else 'below'} the bar of 2).")
+        self.say(f"* matmul {n}: {ratio:.1f} times as fast as the textbook kernel ({'within' if ratio >= 2 else 'below'} the bar of 2).")
         for what in ("add", "matmul"):
             self.say(f"* {what}, recorded and submitted: {within(best[f'{what}, recorded and submitted'], 3, 'us')}.")
         late = best["GPT, kernels compiled in the steps after these"]
@@ -745,7 +745,7 @@ def main() -> int:
         sys.exit(f"{PROGRAM} is not there: make build")
     b = Bench(o.quick, o.threads, o.sizes, Path(o.write).parent if o.write else None)
     command = "make bench" if sys.argv[1:] in ([], ["--write", "docs/benchmarks.md"]) else f"python bench/run.py {' '.join(sys.argv[1:])}"
-    b.say("# Benchmarks", "", f"{datetime.date.today()}, {machine()}; {o.threads} threads each, f32; ours and the peers in turn, in one run.")
+    b.say("# Benchmarks", "", f"{datetime.date.today()}, {machine()}; {o.threads} threads each, f32; chainrule and the peers alternate in one run.")
     load = os.getloadavg()[0]
     how = f"`{command}`; load average before: {load:.1f}{' - NOT A QUIET MACHINE' if load > 0.7 else ''}."
     b.say(f"Made by {how}", "")

@@ -338,6 +338,22 @@ TEST(optim_bad_state) {
     CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes stay", (long long)(cr_memory_stats(cr_cpu()).current - before));
 }
 
+/* Every kind has a name of its own, defaults that are accepted, and no kind follows the last. */
+TEST(optim_kinds) {
+    problem q = problem_new(CR_F32, cr_cpu());
+    int kinds = 0;
+    for (; cr_optim_name((cr_optim_kind)kinds); kinds++) {
+        const cr_optim_options o = cr_optim_defaults((cr_optim_kind)kinds);
+        cr_optim *opt = cr_optim_new(q.params, &o);
+        CHECK(opt && (int)o.kind == kinds, "%s: kind %d of %d", cr_optim_name((cr_optim_kind)kinds), (int)o.kind, kinds);
+        for (int k = 0; k < kinds; k++)
+            CHECK(strcmp(cr_optim_name((cr_optim_kind)k), cr_optim_name((cr_optim_kind)kinds)), "two kinds are %s", cr_optim_name((cr_optim_kind)k));
+        cr_optim_free(opt);
+    }
+    CHECK(kinds > CR_MUON && !cr_optim_name((cr_optim_kind)-1), "%d kinds", kinds);
+    problem_free(&q);
+}
+
 TEST(optim_bad_options) {
     problem q = problem_new(CR_F32, cr_cpu());
     const struct { cr_optim_options o; const char *message; } bad[] = {

@@ -1,5 +1,5 @@
-/* checkpoint.c - a run's folder: what is written when it stops, and read when it goes on.  The settings travel as the metadata
- * of the checkpoint, under the names of their options. */
+/* checkpoint.c - the folder of a run: saves, and what --resume reads.  The checkpoint's metadata has the settings under the names
+ * of their options. */
 #include "run.h"
 
 #include <math.h>
@@ -50,7 +50,7 @@ bool run_lock(const run *r) {
     return cr_os_lock_folder(r->s->out) || (cli_fail("another process trains in '%s'", r->s->out), false);
 }
 
-/* Out of sight first, so that half a checkpoint is never seen.  Folders in it are those of a save that was cut off. */
+/* Renames the checkpoint first, so no reader sees half of it.  It contains folders if a save was interrupted. */
 static bool remove_checkpoint(const run *r, const char *name) {
     char from[4096], to[4096], inside[4096];
     if (!run_path(r, name, from) || !run_path(r, ".chainrule-old", to)) return false;
@@ -61,14 +61,14 @@ static bool remove_checkpoint(const run *r, const char *name) {
     return true;
 }
 
-/* Completes a save that was cut off, or removes what it left. */
+/* Completes an interrupted save, or removes its files. */
 static void settle_checkpoint(const char *dir) {
     char new[4096], commit[4096];
     if (!join(dir, ".chainrule-new", new) || !join(dir, ".chainrule-commit", commit)) return;
     if ((cr_os_exists(new) || cr_os_exists(commit)) && cr_training_copy(dir, dir)) cr_error_clear();
 }
 
-/* Names left by an earlier run: "checkpoint", "checkpoint-..."; by one that was killed: ".chainrule-old", ".chainrule-....tmp". */
+/* An earlier run leaves "checkpoint" and "checkpoint-..."; a killed run also ".chainrule-old" and ".chainrule-....tmp". */
 static void remove_rest(const char *name, void *ctx) {
     char path[4096];
     const run *r = ctx;
@@ -98,7 +98,7 @@ static void count_numbered(const char *name, void *ctx) {
     if (!all->count++ || step < all->lowest) all->lowest = step;
 }
 
-/* What the next save replaces stays under its step. */
+/* Keeps the checkpoint that the next save replaces, under its step. */
 static cr_status keep_previous(const run *r) {
     char now[4096], name[40], to[4096];
     if (r->s->keep < 2 || !run_path(r, "checkpoint", now)) return CR_OK;
@@ -134,7 +134,7 @@ static void put(metadata *m, const char *key, const char *value) {
     m->n += (size_t)snprintf(m->s + m->n, m->room - m->n, "\"");
 }
 
-/* File names, one a line; %XX stands for a byte that is not UTF-8 or would end the line, and for the sign itself. */
+/* File names, one a line.  %XX stands for a byte that is not UTF-8, a control character or '%'. */
 static void put_names(metadata *m, const char *key, const char *const *name, int count) {
     size_t n = 1;
     uint32_t code;
@@ -164,7 +164,7 @@ static void restore_name(char *name) {
         }
 }
 
-/* val: what the validation loss of best was; NULL: not of the best. */
+/* val: the validation loss of checkpoint-best; NULL: for the other checkpoints. */
 static char *describe(const run *r, const double *val) {
     metadata m = {0};
     char text[4096];
@@ -212,7 +212,7 @@ static void say_unsaved(const run *r, progress *bar, const char *what) {
 
 void run_save(run *r, progress *bar) {
     const cr_training t = {.optim = r->optim, .generator = r->generator, .loader = r->loader};
-    if (keep_previous(r)) {                         /* the newest is worth more than those before it */
+    if (keep_previous(r)) {                         /* not fatal: the newest checkpoint matters most */
         progress_end(bar);
         cli_fail_library();
     }
@@ -229,7 +229,7 @@ void run_save_best(run *r, progress *bar, double loss) {
     else r->best = loss;
 }
 
-/* A string of the checkpoint's metadata, kept until the run ends; NULL: absent, or an error pending. */
+/* A string of the checkpoint's metadata, valid until the run ends; NULL: absent, or an error is pending. */
 static char *recall(run *r, const char *path, const char *key) {
     char *s = cr_load_metadata(path, key);
     if (s && r->n_kept < RUN_KEPT) return r->kept[r->n_kept++] = s;
@@ -241,7 +241,7 @@ static bool recall_option(run *r, const char *path, option *o, int *code) {
     char now[4096], why[192];
     if (o->given && o->kept == KEPT) return true;
     const char *then = recall(r, path, o->name);
-    if (!then && o->kept == KEPT && !cr_error()) return true;   /* an older checkpoint */
+    if (!then && o->kept == KEPT && !cr_error()) return true;   /* of an older version, without this option */
     if (!then) {
         if (cr_error()) *code = cli_fail_library();
         else *code = cli_fail("'%s' is not a run of chainrule train: it does not say --%s", r->s->resume, o->name);
@@ -286,7 +286,7 @@ static double recall_best(const run *r) {
     char *loss = cr_load_metadata(best, "val_loss");
     const double v = loss ? strtod(loss, NULL) : INFINITY;
     cr_free(loss);
-    cr_error_clear();                               /* it cannot be read: the next one replaces it */
+    cr_error_clear();                               /* an unreadable checkpoint-best is replaced by the next one */
     return v;
 }
 

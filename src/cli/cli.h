@@ -1,27 +1,27 @@
-/* cli.h - what the subcommands of the program share.  The program is a user of chainrule.h like any other. */
+/* cli.h - shared by the subcommands of the program, which uses the public header chainrule.h. */
 #ifndef CLI_H
 #define CLI_H
 
 #include <chainrule.h>
 #include <stdio.h>
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_STOPPED = 130 };     /* exit codes; 130: by Ctrl-C, as shells say it */
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_STOPPED = 130 };     /* exit codes; 130: by Ctrl-C, as in shells */
 
 /* Prints "chainrule: message" to stderr; returns CLI_FAILED. */
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_fail_library(void);                         /* with the library's pending message, which is cleared */
 
 /* ---- options.c: one table per command; it parses, checks and prints the help */
-typedef enum option_kept { NOT_KEPT, KEPT_FIXED, KEPT } option_kept;        /* in a run's checkpoint; fixed: cannot change when the run goes on */
+typedef enum option_kept { NOT_KEPT, KEPT_FIXED, KEPT } option_kept;        /* in a run's checkpoint; fixed: --resume cannot change it */
 typedef struct file_list { const char **path; int n; } file_list;          /* paths belong to argv */
 typedef struct option {
     const char *name;                               /* without the dashes */
-    bool *flag;                                     /* The variable that the option sets, which holds the default: one of these five. */
+    bool *flag;                                     /* one of these five: the variable to set, which has the default */
     int64_t *integer;
     double *real;
     const char **text;
     file_list *files;
-    const char *words;                              /* of a text: the only ones that it may be, "chars|bytes" */
+    const char *words;                              /* of a text: the accepted words, "chars|bytes"; NULL: any text */
     const char *what, *help;                        /* what: placeholder; NULL: "N", "X", the words, or none for a flag */
     double min, max;                                /* of numbers, inclusive; max 0: no limit */
     option_kept kept;
@@ -30,14 +30,14 @@ typedef struct option {
 typedef struct command {
     const char *name, *arguments, *about;           /* "train", "--data FILE... [options]", one line */
     option *options; int n;
-    file_list *files;                               /* takes arguments that follow no option; NULL: there are none */
+    file_list *files;                               /* for arguments without an option; NULL: not accepted */
 } command;
 
-/* True: go on.  False: *code is the exit code (--help was printed, or a message with the usage line). */
+/* False: *code is the exit code (the help was printed, or a message with the usage line). */
 bool options_parse(const command *c, int argc, char **argv, int *code);
 int  usage_error(const command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));   /* returns CLI_USAGE */
 bool option_set(option *o, const char *text, char *why, size_t room);      /* why: what is wrong with text */
-void option_text(const option *o, char *out, size_t room);                 /* the present value, as option_set would take it */
+void option_text(const option *o, char *out, size_t room);                 /* the value, in the form that option_set accepts */
 option *option_find(const command *c, const char *name);
 option option_device(const char **device);          /* --device and --threads, which several commands take */
 option option_threads(int64_t *threads);
@@ -57,26 +57,26 @@ cr_tokenizer *tokenizer_named(const char *name, const corpus *c);          /* "c
 cr_tokens *corpus_tokens(const corpus *c, const cr_tokenizer *tokenizer);
 uint32_t *encode(const cr_tokenizer *tokenizer, const char *bytes, size_t n, int64_t *count);   /* owned (free); NULL: library message pending */
 const cr_device *device_named(const char *name);    /* NULL or "": the default device */
-uint64_t tokens_hash(const cr_tokens *t);           /* of all of them: "is this the same text?"; an error pending: one is beyond the vocabulary */
+uint64_t tokens_hash(const cr_tokens *t);           /* of all tokens, to recognize the text; sets an error if one is beyond the vocabulary */
 
 /* ---- runlog.c: run.jsonl, one JSON object a line */
 typedef struct point { int64_t step; double value; } point;
 typedef struct series { point *at; int64_t n, room; } series;
 bool series_add(series *s, int64_t step, double value);
 typedef struct runlog { FILE *file; series train, val; bool failed; } runlog;
-/* The losses up to a step; null is NaN.  copy: where the lines of these go, and what is broken is left out; NULL: that is a failure,
- * whose message, with the number of the line, is pending. */
+/* The losses up to a step; null is NaN.  copy: receives these lines, without broken ones.  copy NULL: a broken line is a failure,
+ * and the message has its number. */
 bool runlog_read(const char *path, int64_t until, FILE *copy, series *train, series *val);
-bool runlog_open(runlog *log, const char *path, int64_t from_step);        /* keeps what is there up to from_step; 0: starts anew */
+bool runlog_open(runlog *log, const char *path, int64_t from_step);        /* keeps the lines up to from_step; 0: starts a new file */
 void runlog_write(runlog *log, const char *format, ...) __attribute__((format(printf, 2, 3)));       /* one line, flushed */
 void runlog_close(runlog *log);
 void json_escape(const char *s, char *out, size_t room);                   /* contents of a JSON string, without the quotes */
 const char *json_number(double v, char out[32]);                           /* "null" for NaN and infinities, which JSON lacks */
 
 /* ---- curve.c: losses over steps as an SVG picture */
-enum { MAX_CURVES = 8 };                            /* as many colours as can be told apart */
+enum { MAX_CURVES = 8 };                            /* colours that are distinguishable */
 typedef struct losses { const char *name; series train, val; } losses;      /* of one run */
-typedef struct picture { const char *title, *unit; bool log_x, log_y; int n; losses run[MAX_CURVES]; } picture;    /* unit: what the losses are */
+typedef struct picture { const char *title, *unit; bool log_x, log_y; int n; losses run[MAX_CURVES]; } picture;    /* unit: of the losses */
 bool curve_write(const char *path, const picture *p);                       /* false: message printed */
 
 /* ---- progress.c */
@@ -87,7 +87,7 @@ typedef struct progress {
 } progress;
 void progress_begin(progress *p, int64_t first, int64_t total);
 void progress_show(progress *p, bool force);        /* redraws the bar at most ten times a second */
-void progress_end(progress *p);                     /* leaves the cursor on a line of its own */
+void progress_end(progress *p);                     /* moves the cursor to a new line */
 void duration_text(double seconds, char out[32]);   /* "1:05:07", "2:31" */
 void count_text(double n, char out[32]);            /* "1,234,567" */
 

@@ -10,12 +10,12 @@
 
 enum { WIDTH = 760, PLOT = 340, LEFT = 62, RIGHT = 22, TOP = 22, BOTTOM = 52, ROW = 20, BUCKETS = 400, TICKS = 64 };
 
-/* Told apart by people who see no red or green as well (Okabe and Ito, 2008); chainrule.viz has the same. */
+/* Distinguishable with red-green blindness (Okabe and Ito, 2008); chainrule.viz uses the same. */
 static const char *const colours[MAX_CURVES] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7a5ea8"};
 
 typedef struct axis { bool log; double low, high; int from, to; } axis;       /* low, high: of values, or of their decimal logarithms; from, to: pixels */
 
-/* Has it a place?  Not NaN, not what a diverged run ends with, not 0 where only a logarithm would do. */
+/* Can it be drawn?  Not NaN, not huge (a diverged run), not 0 on a logarithmic axis. */
 static bool has_place(const axis *a, double v) { return fabs(v) < 1e300 && (!a->log || v > 0); }
 static double scaled(const axis *a, double v) { return a->log ? log10(v) : v; }
 static double place(const axis *a, double v) { return a->from + (scaled(a, v) - a->low) / (a->high - a->low) * (a->to - a->from); }
@@ -26,7 +26,7 @@ static void include(axis *a, double v) {
     a->high = fmax(a->high, scaled(a, v));
 }
 
-/* With room at both ends, and some span in any case. */
+/* Adds room at both ends; the span is never 0. */
 static void widen(axis *a, double share) {
     if (!(a->high >= a->low)) a->low = 0, a->high = 1;
     const double span = a->high - a->low, size = fmax(fabs(a->low), fabs(a->high)), room = span > 1e-6 * size ? share * span : fmax(0.05 * size, 0.5);
@@ -34,13 +34,13 @@ static void widen(axis *a, double share) {
     a->high += room;
 }
 
-/* 1, 2 or 5 times a power of ten, so that about n of them cover the span. */
+/* A step of 1, 2 or 5 times a power of ten; about n steps cover the span. */
 static double nice_step(double span, int n) {
     const double raw = span / n, power = pow(10, floor(log10(raw))), m = raw / power;
     return (m < 1.5 ? 1 : m < 3.5 ? 2 : m < 7.5 ? 5 : 10) * power;
 }
 
-/* Where marks go, as values: about n of them; *decimals: how many their texts need, -1: few digits will do. */
+/* The values of about n ticks; *decimals: digits after the point in their labels, -1: %g. */
 static int ticks(const axis *a, int n, double *at, int *decimals) {
     const double low = a->log ? pow(10, a->low) : a->low, high = a->log ? pow(10, a->high) : a->high;
     int count = 0;
@@ -65,7 +65,7 @@ static void number(double v, int decimals, char out[32]) {
     else snprintf(out, 32, decimals < 0 ? "%.*g" : "%.*f", decimals < 0 ? 4 : decimals, v);
 }
 
-/* The series as at most BUCKETS means, so that 100,000 steps make no larger file than 400. */
+/* Reduces the series to at most BUCKETS means, which bounds the size of the file. */
 static int thin(const series *s, point *out) {
     const int64_t per = s->n > BUCKETS ? (s->n + BUCKETS - 1) / BUCKETS : 1;
     int n = 0;
@@ -78,7 +78,7 @@ static int thin(const series *s, point *out) {
     return n;
 }
 
-/* A running mean over a twentieth of the points, for the eye; over fewer at the start, where losses fall. */
+/* A running mean over a twentieth of the points; over fewer at the start, where losses fall. */
 static void smooth(const point *p, int n, point *out) {
     for (int i = 0; i < n; i++) {
         const int reach = i < n / 40 ? i : n / 40;
@@ -90,7 +90,7 @@ static void smooth(const point *p, int n, point *out) {
     }
 }
 
-/* A line that is broken where there is no number. */
+/* A line with gaps where a value cannot be drawn. */
 static void line(FILE *f, const point *p, int n, const axis *x, const axis *y, const char *colour, const char *style) {
     bool open = false;
     for (int i = 0; i <= n; i++) {
@@ -122,7 +122,7 @@ static void axes(FILE *f, const axis *x, const axis *y, const char *unit) {
     fprintf(f, "<text x=\"16\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90 16 %d)\">%s</text>\n", (y->from + y->to) / 2, (y->from + y->to) / 2, unit);
 }
 
-/* Up to `most` bytes, the last ones where there are more; '&', '<', '>' and what is not UTF-8 cannot stand in SVG's text. */
+/* The last `most` bytes at most, escaped for SVG; bytes that are not UTF-8 are replaced. */
 static void escaped(FILE *f, const char *s, size_t most) {
     const char *end = s + strlen(s);
     if ((size_t)(end - s) > most) {
@@ -147,7 +147,7 @@ static void legend(FILE *f, int x, int y, const char *colour, const char *style,
     fprintf(f, "<text x=\"%d\" y=\"%d\" fill=\"#1d2939\">%s, last %s</text>\n", x + 34, y, name, text);
 }
 
-/* A run as it is drawn. */
+/* A run with its reduced series. */
 typedef struct drawn { point train[BUCKETS + 1], mean[BUCKETS + 1], val[BUCKETS + 1]; int n_train, n_val; } drawn;
 
 static void draw_run(FILE *f, const drawn *r, const axis *x, const axis *y, const char *colour, const char *val_colour, const char *val_style) {

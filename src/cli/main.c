@@ -1,4 +1,4 @@
-/* main.c - the program chainrule: finds the subcommand and leaves the rest to it. */
+/* main.c - the program chainrule: finds and runs the subcommand. */
 #include "cli.h"
 
 #include <stdarg.h>
@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
     for (int i = 0; name && i < COMMANDS; i++)
         if (!strcmp(name, commands[i].name)) {
             int code = commands[i].run(argc - 1, argv + 1);
-            /* A pipe that was closed or a full disk: what was printed did not arrive. */
+            /* The output was lost: a closed pipe or a full disk. */
             if ((fflush(stdout) || ferror(stdout)) && code == CLI_OK) code = cli_fail("could not write to standard output");
             return code;
         }

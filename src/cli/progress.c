@@ -1,4 +1,4 @@
-/* progress.c - how far a run is: one line that redraws itself on a terminal, a plain line now and then elsewhere. */
+/* progress.c - the progress of a run: one line that redraws itself on a terminal, a plain line from time to time elsewhere. */
 #include "cli.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* run.h - one training run: its settings, everything it holds, and its folder.
- *   DIR/checkpoint/         weights, optimizer, random numbers, place in the data, step (cr_training_save)
+/* run.h - one training run: its settings, its objects and its folder.
+ *   DIR/checkpoint/         weights, optimizer, random numbers, position in the data, step (cr_training_save)
  *   DIR/checkpoint-STEP/    the N - 1 before it (--keep N)
  *   DIR/checkpoint-best/    the weights of the lowest validation loss (--best)
  *   DIR/tokenizer.json  DIR/run.jsonl  DIR/curve.svg */
@@ -26,16 +26,16 @@ typedef struct run {
     cr_tokens *tokens, *train, *val;                /* all; its first 90 %; the rest */
     cr_generator *generator;
     cr_gpt *model;
-    cr_params *groups[2];                           /* what the optimizer's groups hold, where it has two */
+    cr_params *groups[2];                           /* parameters of the optimizer's groups, if it has two */
     cr_optim *optim;
     cr_loader *loader;
     runlog log;
     int64_t step;
-    double seconds;                                 /* spent in training steps, stops included */
+    double seconds;                                 /* in training steps, over all parts of the run */
     double best;                                    /* the validation loss of checkpoint-best; infinite: there is none */
     uint64_t hash;                                  /* of all tokens */
     bool unsaved, best_unsaved;                     /* the last save of that kind failed */
-    char *kept[RUN_KEPT]; int n_kept;               /* strings that settings point to */
+    char *kept[RUN_KEPT]; int n_kept;               /* strings of the checkpoint that settings point to */
 } run;
 
 /* settings.c: the options of chainrule train */
@@ -51,13 +51,13 @@ cr_optim_kind optimizer_kind(const char *name);                            /* on
 bool run_path(const run *r, const char *name, char out[4096]);             /* DIR/name; false: too long, message printed */
 bool run_exists(const char *dir);                                          /* does it hold a checkpoint of any kind? */
 bool run_lock(const run *r);                                               /* false: another process trains in it, message printed */
-bool run_clear(const run *r);                                              /* no checkpoint of an earlier run stays, nor a temporary file */
-bool run_restore_settings(run *r, int *code);                              /* of the run in s->resume, into the options not given */
-bool run_restore(run *r);                                                  /* weights, optimizer, place: after everything was made */
-void run_save(run *r, progress *bar);                                      /* a failure is said, and in r->unsaved */
+bool run_clear(const run *r);                                              /* removes checkpoints of an earlier run, and temporary files */
+bool run_restore_settings(run *r, int *code);                              /* sets options that were not given from the run in s->resume */
+bool run_restore(run *r);                                                  /* weights, optimizer, position; after make_model */
+void run_save(run *r, progress *bar);                                      /* a failure is printed, and sets r->unsaved */
 void run_save_best(run *r, progress *bar, double loss);                    /* if it is the best so far */
-bool run_model(const char *dir, char model[4096], char tokenizer[4096]);   /* the folder that generate takes: of a run, or of a checkpoint */
-int64_t run_step(const char *checkpoint);                                  /* after which a checkpoint was saved; -1: there is none */
+bool run_model(const char *dir, char model[4096], char tokenizer[4096]);   /* the paths for generate; dir: of a run, or of a checkpoint */
+int64_t run_step(const char *checkpoint);                                  /* the step of a checkpoint; -1: there is none */
 
 bool print_token(uint32_t id, void *tokenizer);                            /* a cr_on_token: writes the token's text to stdout */
 

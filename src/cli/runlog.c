@@ -1,4 +1,4 @@
-/* runlog.c - run.jsonl: one JSON object a line, written as the run goes; a resumed run reads back what it keeps. */
+/* runlog.c - run.jsonl: one JSON object a line, written during the run; a resumed run reads the lines that it keeps. */
 #include "cli.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ const char *json_number(double v, char out[32]) {
     return out;
 }
 
-/* A number of the line, NaN for null; *there: is there any?  False: it is something else. */
+/* A number of the line, NaN for null; *there: does the line have it?  False: it is not a number. */
 static bool number_of(const cr_json *line, const char *key, const char *where, double *v, bool *there) {
     const cr_json *member = cr_json_get(line, key);
     *there = member;
@@ -71,7 +71,7 @@ bool runlog_read(const char *path, int64_t until, FILE *copy, series *train, ser
         char where[4200];
         snprintf(where, sizeof where, "%s line %lld", path, (long long)number);
         row r = {0};
-        if (!n || (!newline && copy)) continue;     /* the latter: cut off where the run was */
+        if (!n || (!newline && copy)) continue;     /* skips an incomplete last line of a killed run */
         good = read_row(where, text, n, &r);
         const bool wanted = good && (!r.has_step || r.step <= (double)until);
         if (wanted && copy) fprintf(copy, "%.*s\n", (int)n, text);
@@ -88,7 +88,7 @@ bool runlog_open(runlog *log, const char *path, int64_t from_step) {
     *log = (runlog){0};
     FILE *f = cr_os_create_beside(path, temporary, sizeof temporary);
     if (!f) return cli_fail("cannot write '%s': %s", path, cr_os_error()), false;
-    if (from_step > 0 && !runlog_read(path, from_step, f, &log->train, &log->val)) cr_error_clear();     /* a run that lost its log goes on without */
+    if (from_step > 0 && !runlog_read(path, from_step, f, &log->train, &log->val)) cr_error_clear();     /* a missing log is not fatal */
     if (!cr_os_commit(f, temporary, path)) return cli_fail("cannot write '%s': %s", path, cr_os_error()), false;
     log->file = fopen(path, "ab");
     if (!log->file) return cli_fail("cannot append to '%s'", path), false;
@@ -102,7 +102,7 @@ void runlog_write(runlog *log, const char *format, ...) {
     va_end(args);
     fputc('\n', log->file);
     if ((fflush(log->file) || ferror(log->file)) && !log->failed) {
-        log->failed = true;                         /* the run is worth more than its log: said once, then it goes on */
+        log->failed = true;                         /* reported once; the run continues without a log */
         cli_fail("run.jsonl could not be written: the disk may be full; training goes on");
     }
 }

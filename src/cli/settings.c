@@ -1,4 +1,4 @@
-/* settings.c - the options of chainrule train: their defaults, their table and what must hold between them. */
+/* settings.c - the options of chainrule train: defaults, table, and checks that involve several options. */
 #include "run.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
-/* train.c - chainrule train: text in, a GPT out.
+/* train.c - chainrule train: trains a GPT on text.
  *
- * Nine tenths of the tokens are trained on; the loss on the last tenth is taken over the whole of it, every token predicted once,
- * in windows of the context.  Everything that is random follows --seed: a stopped and resumed run ends with the same bits. */
+ * Training uses nine tenths of the tokens.  The validation loss is over the whole last tenth, every token predicted once, in
+ * windows of the context.  --seed determines all random numbers: a stopped and resumed run ends with the same bits. */
 #include "run.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 #include "../core/os.h"
 
-/* ---- making what a run needs ------------------------------------------------------------------------------------ */
+/* ---- the objects of a run ------------------------------------------------------------------------------------ */
 
 static cr_tokenizer *load_tokenizer(const run *r) {
     char path[4096];
@@ -18,7 +18,7 @@ static cr_tokenizer *load_tokenizer(const run *r) {
     return run_path(r, "tokenizer.json", path) ? cr_tokenizer_load(path) : NULL;
 }
 
-/* --tokens FILE, which chainrule tokenize wrote, with FILE.tokenizer.json beside it. */
+/* --tokens FILE of chainrule tokenize, with FILE.tokenizer.json next to it. */
 static bool open_token_file(run *r) {
     char path[4096];
     if (snprintf(path, sizeof path, "%s.tokenizer.json", r->s->tokens) >= (int)sizeof path) return cli_fail("the path of --tokens is too long"), false;
@@ -50,7 +50,7 @@ static bool split_tokens(run *r) {
     return r->val || (cli_fail_library(), false);
 }
 
-/* Those parameters that Muon takes (matrices inside the blocks), or the others. */
+/* The parameters for Muon (matrices inside the blocks), or the others. */
 static cr_params *hidden_matrices(const run *r, bool wanted) {
     cr_params *all = cr_gpt_params(r->model), *some = cr_params_new();
     for (int64_t i = 0; some && i < cr_params_count(all); i++) {
@@ -77,7 +77,7 @@ static bool make_optimizer(run *r) {
     const cr_optim_kind kind = optimizer_kind(r->s->optimizer);
     cr_optim_options o = optimizer_options(r->s, kind), adamw = optimizer_options(r->s, CR_ADAMW);
     if (kind != CR_MUON) return (r->optim = cr_optim_new(cr_gpt_params(r->model), &o)) != NULL;
-    r->groups[0] = hidden_matrices(r, true);        /* Muon is for matrices inside the network; AdamW takes the rest */
+    r->groups[0] = hidden_matrices(r, true);        /* Muon for the matrices inside the blocks, AdamW for the rest */
     r->groups[1] = hidden_matrices(r, false);
     r->optim = r->groups[0] && r->groups[1] ? cr_optim_new(r->groups[0], &o) : NULL;
     return r->optim && cr_optim_add(r->optim, r->groups[1], &adamw) == CR_OK;
@@ -102,7 +102,7 @@ static bool make_model(run *r) {
 static bool make_folder(run *r) {
     char path[4096];
     if (!cr_os_make_directory(r->s->out)) return cli_fail("cannot make the folder '%s': %s", r->s->out, cr_os_error()), false;
-    if (!r->s->resume && !run_lock(r)) return false;            /* a run that goes on is locked since its checkpoint was read */
+    if (!r->s->resume && !run_lock(r)) return false;            /* a resumed run was locked before its checkpoint was read */
     if (!run_clear(r)) return false;
     if (!run_path(r, "tokenizer.json", path)) return false;
     if (!r->s->resume && cr_tokenizer_save(r->tokenizer, path)) return cli_fail_library(), false;
@@ -126,7 +126,7 @@ static void run_close(run *r) {
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-/* Loss and gradients of one batch, which counts as 1 / --accumulate of the update; with --fuse-step the update too. */
+/* Loss and gradients of one batch, weighted by 1 / --accumulate; with --fuse-step also the update. */
 static cr_status batch_step(run *r, double *loss) {
     cr_tensor *x = NULL, *y = NULL;
     const double share = 1 / (double)r->s->accumulate;
@@ -140,7 +140,7 @@ static cr_status batch_step(run *r, double *loss) {
     return status;
 }
 
-/* One update; *loss is the mean of its batches', *norm the gradients' before clipping (NaN when --clip is 0). */
+/* One update.  *loss: the mean over its batches; *norm: of the gradients before clipping (NaN when --clip is 0). */
 static cr_status train_step(run *r, double lr, double *loss, double *norm) {
     cr_params *p = cr_gpt_params(r->model);
     cr_status status = cr_optim_set_lr(r->optim, lr);
@@ -170,8 +170,8 @@ static cr_status window_loss(const run *r, int64_t start, int64_t windows, int64
     return loss ? CR_OK : cr_error_status();
 }
 
-/* The mean loss over the whole validation split: every token but the first is predicted once; the last window may be shorter.
- * CR_INTERRUPTED: Ctrl-C came first. */
+/* The mean loss over the whole validation split.  Every token except the first is predicted once; the last window may be shorter.
+ * CR_INTERRUPTED: stopped by Ctrl-C. */
 static cr_status validate(const run *r, double *loss) {
     const int64_t T = r->s->context, targets = cr_tokens_count(r->val) - 1, most = T < 4096 ? 4096 / T : 1;
     int64_t *ids = malloc((size_t)(2 * most * T) * sizeof *ids);
@@ -191,14 +191,14 @@ static cr_status validate(const run *r, double *loss) {
     return status;
 }
 
-/* The last step has been reached, or the next validation: and its loss is not known yet. */
+/* Is this step the last one or one of --eval-every, without a validation loss so far? */
 static bool validation_due(const run *r) {
     const series *val = &r->log.val;
     if (val->n && val->at[val->n - 1].step == r->step) return false;
     return r->step >= r->s->steps || (r->step && r->s->eval_every && r->step % r->s->eval_every == 0);
 }
 
-/* After Ctrl-C the validation stays due. */
+/* Validates; after Ctrl-C the validation stays due. */
 static bool measure(run *r, progress *bar) {
     char number[32];
     double loss;
@@ -220,7 +220,7 @@ static void log_step(run *r, double loss, double lr, double norm) {
                  json_number(lr, b), json_number(norm, c), r->seconds);
 }
 
-/* Stops before all is done: by Ctrl-C, or where --stop-at says. */
+/* Stops before the last step, by Ctrl-C or --stop-at. */
 static int stop_early(run *r, progress *bar) {
     progress_end(bar);
     run_save(r, bar);
@@ -230,7 +230,7 @@ static int stop_early(run *r, progress *bar) {
     return cr_os_interrupted() ? CLI_STOPPED : CLI_OK;
 }
 
-/* One step, and what is shown and written of it. */
+/* One step, with its log line and progress. */
 static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
     const settings *s = r->s;
     const double lr = cr_schedule_lr(schedule, r->step), begun = cr_os_seconds();
@@ -251,12 +251,12 @@ static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
     return CLI_OK;
 }
 
-/* CLI_OK: all steps are done.  *over is false when it stopped early. */
+/* Runs the steps.  *over: false after an early stop. */
 static int train_steps(run *r, progress *bar, bool *over) {
     const settings *s = r->s;
     const cr_schedule schedule = {.kind = CR_COSINE, .lr = s->lr, .min_lr = s->min_lr, .warmup = s->warmup, .total = s->steps};
     *over = false;
-    for (;;) {                                      /* begins between steps, where a run that goes on may have been stopped */
+    for (;;) {                                      /* starts with the checks between steps, where a resumed run may have stopped */
         if (validation_due(r) && !measure(r, bar)) return CLI_FAILED;
         const bool moved = r->step > bar->first, last = r->step >= s->steps;
         if (last && !validation_due(r)) break;
@@ -270,7 +270,7 @@ static int train_steps(run *r, progress *bar, bool *over) {
     return CLI_OK;
 }
 
-/* ---- the beginning and the end ------------------------------------------------------------------------------------ */
+/* ---- start and finish ------------------------------------------------------------------------------------ */
 
 static void say_what(const run *r) {
     const cr_gpt_config c = cr_gpt_configuration(r->model);
@@ -304,7 +304,7 @@ static void log_start(run *r) {
     runlog_write(&r->log, "}");
 }
 
-/* What the model writes after a line break, or after the text's first token where there is none. */
+/* Prints a sample that starts from a line break, or from the text's first token if there is no such token. */
 static cr_status print_sample(run *r) {
     uint32_t first = cr_tokens_at(r->train, 0);
     if (cr_tokenizer_encode(r->tokenizer, "\n", 1, &first, 1) < 0) cr_error_clear();
@@ -325,7 +325,7 @@ static double recent_mean(const series *s, int64_t n) {
     return n ? sum / (double)n : NAN;
 }
 
-/* Where everything is, and which checkpoint generate takes. */
+/* Prints the paths, and the checkpoint that generate uses. */
 static bool say_where(const run *r) {
     char curve[4096], model[4096], tokenizer[4096], title[160];
     const settings *s = r->s;
@@ -364,7 +364,7 @@ static int finish(run *r, int64_t first, progress *bar) {
     return say_where(r) && !r->best_unsaved ? CLI_OK : CLI_FAILED;
 }
 
-/* What was asked for, and what a run that goes on was asked for. */
+/* Completes the settings: those of a resumed run, the device, derived defaults. */
 static int settle(run *r) {
     settings *s = r->s;
     int code = CLI_FAILED;

@@ -1,5 +1,5 @@
-/* file.h - what the writers and readers of files share: whole files in, whole files out, JSON text put together.
- * Messages name the path and the reason.  Files are written beside and renamed, so that a reader sees the old or the new. */
+/* file.h - shared by readers and writers of files: read and write whole files, build JSON text.  Messages name the path and the
+ * reason.  A new file is written under a temporary name and renamed, so a reader sees the old file or the new one. */
 #ifndef CR_FILE_H
 #define CR_FILE_H
 
@@ -17,9 +17,9 @@ void      cr_out_free(cr_out *o);
 /* ---- files */
 typedef struct cr_file { FILE *f; const char *op, *path; char temporary[4096]; } cr_file;
 cr_status cr_file_create(cr_file *f, const char *op, const char *path);
-cr_status cr_file_write(cr_file *f, const void *data, size_t bytes);       /* after a failure the file is gone */
+cr_status cr_file_write(cr_file *f, const void *data, size_t bytes);       /* after a failure the temporary file is removed */
 cr_status cr_file_commit(cr_file *f);
-void      cr_file_abandon(cr_file *f);                                     /* fine after a failure too */
+void      cr_file_abandon(cr_file *f);                                     /* also allowed after a failure */
 cr_status cr_file_save(const char *op, const char *path, const void *data, size_t bytes);
 cr_status cr_file_map(const char *op, const char *path, bool writable, cr_mapping *m);     /* writable: a private copy, page by page */
 

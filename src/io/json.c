@@ -1,4 +1,4 @@
-/* json.c - the reader: recursive descent over bytes, an arena for everything it makes. */
+/* json.c - the reader: recursive descent over bytes, one arena for the tree. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static bool word(reader *r, const char *text) {
     return true;
 }
 
-/* ---- numbers: [-] int [. digits] [e [+-] digits].  strtod's point depends on the locale, so 12.5e3 is handed to it as 125e2. */
+/* ---- numbers: [-] int [. digits] [e [+-] digits].  The decimal point of strtod depends on the locale, so 12.5e3 is passed as 125e2. */
 static size_t digits(reader *r) {
     const unsigned char *from = r->p;
     while (r->p < r->end && *r->p >= '0' && *r->p <= '9') r->p++;
@@ -89,7 +89,7 @@ static int hex4(reader *r) {                                /* -1: failed */
     return c;
 }
 
-static int escape(reader *r, char *out) {                   /* behind a backslash; bytes written, 0: failed */
+static int escape(reader *r, char *out) {                   /* after a backslash; returns the bytes written, 0: failed */
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     int c = peek(r), high, low = 0;
     const char *simple = c > 0 ? strchr(from, c) : NULL;
@@ -108,7 +108,7 @@ static bool string(reader *r, const char **text, size_t *bytes) {
     size_t raw = 0;
     while (raw < left && r->p[raw] != '"') raw += r->p[raw] == '\\' ? 2 : 1;
     if (raw >= left) return fail(r, "a string without end");
-    char *out = take(r, raw + 1), *t = out;                 /* an escape is never shorter than what it means */
+    char *out = take(r, raw + 1), *t = out;                 /* an escape is never shorter than its value */
     if (!out) return false;
     while (*r->p != '"') {
         uint32_t code;

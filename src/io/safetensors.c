@@ -1,8 +1,8 @@
 /* safetensors.c - weights on disk (https://github.com/huggingface/safetensors, "Format"):
  *   u64 n, little-endian | n bytes of JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...} | data
- * Reading believes nothing: lengths, names, dtypes, shapes and offsets are checked, the data must lie in the file without holes or
- * overlap.  On the cpu tensors are views of a private mapping: pages are read when they are used, and copied when they are written.
- * Writing lays the data out by element size, largest first, behind a header padded with spaces, so that every tensor is aligned. */
+ * The reader trusts nothing: it checks lengths, names, dtypes, shapes and offsets, and the data must fill the file without holes
+ * or overlap.  On the cpu tensors are views of a private mapping: pages are read at first use and copied at the first write.
+ * The writer orders the data by element size, largest first, after a header padded with spaces, so every tensor is aligned. */
 #include "safetensors.h"
 
 #include <stdatomic.h>
@@ -34,7 +34,7 @@ static cr_status read_dtype(const char *op, const char *path, const cr_json *v, 
     return cr_fail(CR_IO, op, "'%s': '%s' has dtype \"%.20s\", which is none of BOOL, U8 to U64, I8 to I64, F16, BF16, F32, F64", path, t->name, v->text);
 }
 
-/* The shape, and the bytes that it takes. */
+/* Reads the shape and computes its bytes. */
 static cr_status read_shape(const char *op, const char *path, const cr_json *v, cr_st_tensor *t, size_t *bytes) {
     if (!v || v->kind != CR_JSON_ARRAY) return cr_fail(CR_IO, op, "'%s': '%s' has no \"shape\"", path, t->name);
     if (v->count > CR_MAX_DIMS)
@@ -148,7 +148,7 @@ static void mapping_release(void *ctx) {
     free(s);
 }
 
-/* A tensor over the mapping, which it keeps alive; a copy where the file's address does not suit the dtype. */
+/* A tensor over the mapping, which it keeps alive; a copy if the address is not aligned for the dtype. */
 static cr_tensor *over_mapping(shared_mapping *s, const cr_st_tensor *t, const unsigned char *data) {
     void *at = (void *)(uintptr_t)(data + t->begin);        /* the mapping is private and writable */
     if (t->begin == t->end) return cr_empty(t->ndim, t->shape, t->dtype, cr_cpu());
@@ -250,7 +250,7 @@ void cr_free(void *memory) { free(memory); }
 /* ---- saving ---- */
 typedef struct place { size_t begin, bytes; } place;
 
-/* Where each tensor's data goes: by element size, largest first; within a size in the set's order. */
+/* Computes each tensor's offset: by element size, largest first; equal sizes in the set's order. */
 static cr_status lay_out(const char *op, const char *path, const cr_params *p, place *places) {
     const int64_t n = cr_params_count(p);
     size_t at = 0;
@@ -326,7 +326,7 @@ static cr_status write_all(const char *op, const char *path, const cr_params *p,
     cr_file f;
     cr_status status = cr_file_create(&f, op, path);
     if (status == CR_OK) status = cr_file_write(&f, header->text, header->bytes);
-    for (size_t size = 8; size; size /= 2)       /* lay_out's order */
+    for (size_t size = 8; size; size /= 2)       /* the order of lay_out */
         for (int64_t i = 0; i < cr_params_count(p); i++) {
             if (status != CR_OK) break;
             const cr_tensor *t = cr_params_at(p, i);

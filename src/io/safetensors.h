@@ -1,4 +1,4 @@
-/* safetensors.h - the header of a safetensors file, checked; a parser of its own so that it can be tested on bytes in memory. */
+/* safetensors.h - the checked header of a safetensors file; separate, so that tests can parse bytes in memory. */
 #ifndef CR_SAFETENSORS_H
 #define CR_SAFETENSORS_H
 

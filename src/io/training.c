@@ -1,14 +1,14 @@
 /* training.c - a checkpoint: a folder with
  *   weights.safetensors     the parameters, and the user's metadata
  *   optimizer.safetensors   moments by name
- *   state.json              step, optimizer's steps, generator, loader; null for what was not given
+ *   state.json              step, optimizer's steps, generator, loader; null for absent objects
  *
- * Saving is all or nothing.  The files are written into DIR/.chainrule-new, which is then renamed to .chainrule-commit: from that
- * moment the new checkpoint counts.  Its files are moved to their places one by one; a reader takes each from .chainrule-commit as
- * long as it is there.  Other files in DIR are left alone.
+ * Saving is all or nothing.  The files are written into DIR/.chainrule-new, which is then renamed to .chainrule-commit.  The
+ * rename commits the new checkpoint.  Its files are then moved into DIR one by one; a reader takes a file from .chainrule-commit
+ * as long as it is there.  Other files in DIR stay untouched.
  *
- * A reader maps the three files and then looks whether each is still the one in its place.  Then all three were in their places at
- * the moment between, so they are one set, the old or the new.  If not, a save came in between, and the reader starts again. */
+ * A reader maps the three files and then checks that each path still names the mapped file.  If so, all three belonged to one
+ * checkpoint when the last was mapped.  If not, a save happened in between, and the reader starts again. */
 #include <chainrule.h>
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static const char *const files[FILES] = {"weights.safetensors", "optimizer.safet
 static const char fresh[] = ".chainrule-new", committed[] = ".chainrule-commit";
 
 typedef struct path { char s[4096]; } path;
-typedef struct set { cr_mapping map[FILES]; path at[FILES]; } set;     /* the files of one save; data NULL: there is no such file */
+typedef struct set { cr_mapping map[FILES]; path at[FILES]; } set;     /* the files of one save; data NULL: the file is absent */
 
 static cr_status join(const char *op, const char *dir, const char *folder, const char *name, path *out) {
     const int n = snprintf(out->s, sizeof out->s, "%s/%s%s%s", dir, folder, *folder && *name ? "/" : "", name);
@@ -49,7 +49,7 @@ static cr_status save_state(const char *op, const char *to, const cr_training *t
     if (t->optim) cr_out_format(&o, " \"optimizer\": {\"steps\": %lld},\n", (long long)cr_optim_steps(t->optim));
     else cr_out_format(&o, " \"optimizer\": null,\n");
     if (t->generator) {
-        uint64_t seed, counter;                     /* as strings: JSON's numbers are doubles to most readers */
+        uint64_t seed, counter;                     /* as strings, because most readers store JSON's numbers as doubles */
         cr_generator_get(t->generator, &seed, &counter);
         cr_out_format(&o, " \"generator\": {\"seed\": \"%llu\", \"counter\": \"%llu\"},\n", (unsigned long long)seed, (unsigned long long)counter);
     } else cr_out_format(&o, " \"generator\": null,\n");
@@ -79,7 +79,7 @@ static cr_status save_files(const char *op, const char *dir, const cr_training *
     return status != CR_OK ? status : save_state(op, to.s, t);
 }
 
-/* Moves what a committed save left in .chainrule-commit to its place; nothing to do is fine. */
+/* Moves the files of a committed save from .chainrule-commit into DIR; does nothing if there are none. */
 static cr_status finish(const char *op, const char *dir) {
     path from, to;
     cr_status status = join(op, dir, committed, "", &from);
@@ -94,11 +94,11 @@ static cr_status finish(const char *op, const char *dir) {
     return status;
 }
 
-/* DIR with an empty .chainrule-new in it, and without what interrupted saves left. */
+/* Prepares DIR: completes or removes interrupted saves and creates an empty .chainrule-new. */
 static cr_status begin(const char *op, const char *dir) {
     path new, commit;
     cr_status status = join(op, dir, fresh, "", &new);
-    if (status == CR_OK) status = join(op, dir, committed, "", &commit);        /* not too long either */
+    if (status == CR_OK) status = join(op, dir, committed, "", &commit);        /* checks the length of that path too */
     if (status == CR_OK && !cr_os_make_directory(dir)) status = cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
     if (status == CR_OK) status = finish(op, dir);
     if (status == CR_OK && cr_os_exists(new.s)) (void)cr_os_remove_folder(new.s);
@@ -106,7 +106,7 @@ static cr_status begin(const char *op, const char *dir) {
     return status;
 }
 
-/* Makes the files in .chainrule-new count, if they are complete; else removes them. */
+/* Commits the files in .chainrule-new if status is CR_OK; else removes them. */
 static cr_status end(const char *op, const char *dir, cr_status status) {
     path new, commit, old;
     bool has[FILES];
@@ -119,7 +119,7 @@ static cr_status end(const char *op, const char *dir, cr_status status) {
     }
     status = finish(op, dir);
     if (status != CR_OK) return status;
-    for (int i = 0; i < FILES; i++)                 /* the state says that there is none, whatever remains here */
+    for (int i = 0; i < FILES; i++)                 /* removes files that the new state does not have */
         if (!has[i] && !join(op, dir, "", files[i], &old) && cr_os_exists(old.s)) (void)cr_os_remove(old.s);
     return status;
 }
@@ -135,8 +135,8 @@ cr_status cr_training_save(const char *dir, const cr_training *t) {
 }
 
 /* ---- loading ---- */
-typedef struct state {                              /* what a checkpoint holds, read and checked before anything is changed */
-    int64_t step, optimizer_steps, cursor, batches; /* -1: without optimizer, loader */
+typedef struct state {                              /* contents of a checkpoint, checked before anything changes */
+    int64_t step, optimizer_steps, cursor, batches; /* -1: no optimizer, no loader */
     bool weights, generator;
     uint64_t seed, counter;
 } state;
@@ -160,7 +160,7 @@ static cr_status set_map(const char *op, const char *dir, set *s) {
     return CR_OK;
 }
 
-/* The first file that is not in its place any more, or that is there and cannot be mapped; FILES: none. */
+/* The first file that was replaced, or that exists and cannot be mapped; FILES: none. */
 static int set_changed(const char *op, const char *dir, const set *s) {
     path now;
     for (int i = 0; i < FILES; i++) {
@@ -173,7 +173,7 @@ static int set_changed(const char *op, const char *dir, const set *s) {
 static cr_status set_open(const char *op, const char *dir, set *s) {
     if (!cr_os_is_directory(dir)) return cr_fail(CR_IO, op, "'%s' is not a folder", dir);
     int changed = FILES;
-    for (int tries = 0; tries < 1000; tries++) {    /* a second one is rare; a file that may not be read stays so */
+    for (int tries = 0; tries < 1000; tries++) {    /* a second try is rare; the bound is for a file without read permission */
         cr_status status = set_map(op, dir, s);
         if (status != CR_OK || (changed = set_changed(op, dir, s)) == FILES) return status;
         set_close(s);
@@ -224,14 +224,14 @@ static bool u64_of(const cr_json *v, uint64_t *out) {
     return true;
 }
 
-/* A member that is there with its fields, or null: true; given says which. */
+/* False: the member is absent or of another kind.  *out is NULL if it is null. */
 static bool section(const cr_json *root, const char *name, cr_json_kind kind, const cr_json **out) {
     const cr_json *v = cr_json_get(root, name);
     *out = v && v->kind == kind ? v : NULL;
     return v && (*out || v->kind == CR_JSON_NULL);
 }
 
-/* Fills s; returns the name of the first thing that is missing or wrong, or NULL. */
+/* Fills s; returns a description of the first missing or wrong entry, or NULL. */
 static const char *read_state(const cr_json *root, state *s) {
     const cr_json *format = cr_json_get(root, "format"), *version = cr_json_get(root, "version"), *weights, *optimizer, *generator, *loader;
     *s = (state){.optimizer_steps = -1, .cursor = -1, .batches = -1};
@@ -269,7 +269,7 @@ cr_status cr_training_copy(const char *from, const char *to) {
     set s;
     path copy;
     if (!cr_os_is_directory(from)) return cr_fail(CR_IO, op, "'%s' is not a folder", from);
-    cr_status status = begin(op, to);               /* first: where both are one folder, this moves files */
+    cr_status status = begin(op, to);               /* first, because it moves files if both are one folder */
     if (status != CR_OK) return status;
     status = set_open(op, from, &s);
     if (status != CR_OK) return end(op, to, status);
@@ -284,7 +284,7 @@ cr_status cr_training_copy(const char *from, const char *to) {
     return end(op, to, status);
 }
 
-/* Does the checkpoint hold everything that is asked for, and does it go with it? */
+/* Does the checkpoint have every requested object, and does the loader fit? */
 static cr_status check_asked(const char *op, const char *dir, const cr_training *t, const state *s) {
     const char *missing = t->params && !s->weights ? "weights" : t->optim && s->optimizer_steps < 0 ? "an optimizer"
                         : t->generator && !s->generator ? "a generator" : t->loader && s->cursor < 0 ? "a loader" : NULL;
@@ -295,14 +295,14 @@ static cr_status check_asked(const char *op, const char *dir, const cr_training 
     return CR_OK;
 }
 
-/* The tensors keep the mapping, which the set gives away. */
+/* The tensors take the mapping from the set. */
 static cr_status load_tensors(const char *op, set *s, int file, cr_params **out) {
     if (!s->map[file].data) return no_file(op, s, file);
     *out = cr_st_load(op, s->at[file].s, &s->map[file], cr_cpu());
     return *out ? CR_OK : cr_error_status();
 }
 
-/* Optimizer and parameters: both or neither, each of the two functions being all or nothing by itself. */
+/* Loads optimizer and parameters, both or neither: each of the two functions is all or nothing. */
 static cr_status put_tensors(cr_training *t, const cr_params *weights, const cr_params *moments, int64_t steps) {
     cr_params *before = t->optim ? cr_optim_state(t->optim) : NULL;
     const int64_t steps_before = t->optim ? cr_optim_steps(t->optim) : 0;

@@ -1,9 +1,9 @@
-/* gpt.c - GPT-2 (Radford et al. 2019), written as a user of the library would write it: training, sampling, files.
+/* gpt.c - GPT-2 (Radford et al. 2019), written with the public interface only: training, sampling, files.
  *
  * Tensors are named as in GPT-2's own checkpoints (wte.weight, h.0.attn.c_attn.weight ...).  One difference: our linear
  * weights are (OC, C), as PyTorch's nn.Linear keeps them; GPT-2's files hold them transposed.  The head is tied: logits =
  * x wte^T.  Letters: B batch, T time, C width, V vocabulary, H heads, D = C / H, L layers.
- * Not here: the training loop (cli/train.c) and anything that a device knows. */
+ * The training loop is in cli/train.c. */
 #include <chainrule.h>
 
 #include <math.h>
@@ -36,13 +36,13 @@ typedef struct cache { cr_tensor *k, *v; } cache;   /* of one layer, (1, H, cont
 static cr_tensor *linear(const cr_tensor *x, const affine *p) { return cr_linear(x, p->weight, p->bias, CR_ACT_NONE); }
 static cr_tensor *norm(const cr_tensor *x, const affine *p) { return cr_layer_norm(x, p->weight, p->bias, NORM_EPS); }
 
-/* x + dropout(y): every branch joins the residual stream through here. */
+/* x + dropout(y): adds a branch to the residual stream. */
 static cr_tensor *residual(const cr_gpt *m, const cr_tensor *x, const cr_tensor *y, bool train) {
     if (train && m->config.dropout > 0) y = cr_dropout(y, m->config.dropout, true, m->generator);
     return cr_add(x, y);
 }
 
-/* Appends new (1, H, T, D) behind `past` positions of store; returns the view of all past + T. */
+/* Writes new (1, H, T, D) after `past` positions of store; returns the view of all past + T positions. */
 static cr_tensor *append(cr_tensor *store, const cr_tensor *fresh, int64_t past) {
     const int64_t T = cr_size(fresh, 2);
     if (!cr_copy_(cr_slice(store, 2, past, past + T, 1), fresh)) return NULL;
@@ -60,7 +60,7 @@ static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x,
         part[2] = append(kv->v, part[2], past);
     }
     cr_tensor *y = cr_attention(part[0], part[1], part[2], &(cr_attention_options){.causal = true});
-    y = cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, C));        /* the heads side by side again */
+    y = cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, C));        /* concatenates the heads */
     return linear(y, &b->attn_c_proj);
 }
 
@@ -68,7 +68,7 @@ static cr_tensor *mlp(const block *b, const cr_tensor *x) {
     return cr_mlp(x, b->mlp_c_fc.weight, b->mlp_c_fc.bias, b->mlp_c_proj.weight, b->mlp_c_proj.bias, CR_ACT_GELU_TANH);
 }
 
-/* One block, pre-norm.  Its own scope, so that without a graph its temporaries die with it. */
+/* One pre-norm block.  Its own scope frees the temporaries when there is no graph. */
 static cr_tensor *block_forward(const cr_gpt *m, const block *b, const cr_tensor *x, cache *kv, int64_t past, bool train) {
     cr_scope_begin();
     x = residual(m, x, attention(m, b, norm(x, &b->ln_1), kv, past), train);
@@ -117,7 +117,7 @@ cr_tensor *cr_gpt_loss(const cr_gpt *m, const cr_tensor *tokens, const cr_tensor
 /* ---- building ------------------------------------------------------------------------------------------------- */
 
 static cr_status check_config(const char *op, const cr_gpt_config *c, cr_dtype dt) {
-    const int64_t most = INT32_MAX;                 /* of each size: products of three then stay within an int64 */
+    const int64_t most = INT32_MAX;                 /* of each size, so that products of three fit an int64 */
     const struct { const char *name; int64_t value; } sizes[] = {
         {"vocabulary", c->vocabulary}, {"context", c->context}, {"layers", c->layers}, {"heads", c->heads}, {"width", c->width}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -174,8 +174,8 @@ static cr_gpt *gpt_empty(const cr_gpt_config *c, cr_dtype dt, const cr_device *d
     return m;
 }
 
-/* GPT-2's: norms 1 and 0, biases 0, weights N(0, 0.02), and the projections into the residual stream N(0, 0.02 / sqrt(2 L)),
- * since 2 L of them add up there. */
+/* GPT-2's initial values: norms 1 and 0, biases 0, weights N(0, 0.02), projections into the residual stream
+ * N(0, 0.02 / sqrt(2 L)), because 2 L of them are added up. */
 static cr_status initialise(cr_gpt *m, cr_generator *g) {
     const double std = 0.02, residual_std = std / sqrt(2.0 * (double)m->config.layers);
     const bool grad = cr_set_grad_enabled(false);
@@ -252,7 +252,7 @@ static cr_status read_config(const char *path, cr_gpt_config *c) {
     return metadata_number(path, "dropout", &c->dropout);
 }
 
-/* Whether the file's tensors are as many as the configuration needs: nothing is allocated for a configuration that lies. */
+/* Does the file have as many tensors as the configuration needs?  Checked before anything is allocated. */
 static cr_status check_weights(const char *path, const cr_gpt_config *c, const cr_params *p) {
     const int64_t C = c->width, count = 4 + 12 * c->layers, numel = (c->vocabulary + c->context + 2 + c->layers * (12 * C + 13)) * C;
     if (cr_params_count(p) != count || cr_params_numel(p) != numel)
@@ -261,7 +261,7 @@ static cr_status check_weights(const char *path, const cr_gpt_config *c, const c
     return CR_OK;
 }
 
-/* The weights with their configuration, which is read before and after: another one means that another run was saved in between. */
+/* The weights with their configuration, which is read before and after: a difference means a save in between. */
 static cr_params *load_weights(const char *path, const cr_device *dev, cr_gpt_config *c) {
     cr_gpt_config before;
     cr_params *weights = NULL;
@@ -309,8 +309,8 @@ static cr_status uniform(cr_generator *g, double *u) {
     return CR_OK;
 }
 
-/* Draws from softmax(logits / temperature) over the top_k likeliest tokens, of these the fewest that hold top_p of the mass;
- * in double, on the host, from one uniform u: the same on every device whose logits are the same. */
+/* Draws from softmax(logits / temperature) over the top_k likeliest tokens, reduced to the fewest that have top_p of the mass.
+ * In double on the host from one uniform u: equal logits give the same token on every device. */
 static uint32_t draw(const double *logits, choice *c, int64_t V, const cr_sampling *s, double u) {
     int64_t best = 0, n = V;
     for (int64_t i = 1; i < V; i++) if (logits[i] > logits[best]) best = i;
@@ -364,7 +364,7 @@ cr_status cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator 
     return status;
 }
 
-/* Runs n tokens after `past` cached ones, and draws what follows the last. */
+/* Runs n tokens after `past` cached ones and draws the next token. */
 static cr_status next_token(const cr_gpt *m, cache *kv, int64_t past, const uint32_t *ids, int64_t n, const cr_sampling *s, cr_generator *g, uint32_t *id) {
     cr_scope_begin();
     cr_tensor *x = hidden(m, cr_reshape(cr_to(cr_from(ids, CR_LIST(n), CR_U32, m->dev), CR_I64, m->dev), CR_LIST(1, n)), kv, past, false);
@@ -396,8 +396,8 @@ static bool cache_new(const cr_gpt *m, cache *kv) {
     return true;
 }
 
-/* window[0..n) is what the model sees, kv holds its first `past`.  When the context is full the last context / 2 tokens become
- * a new start, computed again at their new positions. */
+/* window[0..n) is the model's input; kv has the keys and values of its first `past` tokens.  When the context is full, the last
+ * context / 2 tokens become the new window and are computed again at their new positions. */
 cr_status cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new, const cr_sampling *s,
                           cr_generator *g, cr_on_token on_token, void *ctx) {
     if (!s) s = &plain;

@@ -1,4 +1,4 @@
-/* init.c - initial values for weights, by torch.nn.init's formulas; the numbers come from the generator given, in the order of
+/* init.c - initial values for weights, by torch.nn.init's formulas.  The numbers come from the given generator in the order of
  * the elements, so a seed gives the same weights on every device.  Half-precision tensors are drawn in f32 and rounded. */
 #include <chainrule.h>
 
@@ -33,7 +33,7 @@ static cr_status run(const char *name, const char *inputs, const char *params, c
     return status;
 }
 
-/* cr_normal_ or cr_uniform_, into leaves as well. */
+/* Runs cr_normal_ or cr_uniform_ on t, which may be a leaf. */
 typedef cr_tensor *(*filler)(cr_tensor *t, double a, double b, cr_generator *g);
 static cr_status fill(cr_tensor *t, filler f, double a, double b, cr_generator *g) {
     const bool recording = cr_set_grad_enabled(false);
@@ -61,10 +61,10 @@ cr_status cr_init_normal(cr_tensor *t, double mean, double std, cr_generator *g)
     return status != CR_OK ? status : fill(t, cr_normal_, mean, std, g);
 }
 
-/* ---- truncated normal: rejection.  Where [low, high] holds more than 0.3 of the normal, what falls outside is drawn again;
- * else candidates come from the uniform distribution and are accepted with chance density / peak, as torch does; the interval
- * is first cut to where that chance is above e^-40, so that at least one in fifty is.  The rounds are bounded for the case that
- * the dtype has no number in the interval. */
+/* ---- truncated normal by rejection.  If [low, high] has more than 0.3 of the normal's mass, numbers outside are drawn again.
+ * Otherwise candidates are uniform and accepted with probability density / peak, as in torch.  The interval is first reduced to
+ * the part where this probability is above e^-40, so at least one candidate in fifty is accepted.  The number of rounds is
+ * bounded, because the dtype may have no number in the interval. */
 enum { REDRAWS = 200, CANDIDATES = 5000 };
 static double normal_cdf(double x) { return 0.5 * erfc(-x / sqrt(2)); }
 
@@ -86,7 +86,7 @@ static cr_status redraw_outside(cr_tensor *y, double mean, double std, double lo
 
 static cr_status accept_uniform(cr_tensor *y, double mean, double std, double low, double high, cr_generator *g) {
     static const char body[] = "x = low + a * width; d = (x - nearest) / std; hit = where(b < exp(-d * (d + z + z) / 2), w, 0); "
-                               "r = where(hit > 0, x, y); left = w - hit; r, left";     /* the density at x over the one at nearest, its largest */
+                               "r = where(hit > 0, x, y); left = w - hit; r, left";     /* density at x over the largest density, at nearest */
     const double nearest = mean < low ? low : mean > high ? high : mean, z = (nearest - mean) / std, reach = std * sqrt(z * z + 80);
     if (high > mean + reach) high = mean + reach;
     if (low < mean - reach) low = mean - reach;
@@ -123,7 +123,7 @@ cr_status cr_init_trunc_normal(cr_tensor *t, double mean, double std, double low
     const bool recording = cr_set_grad_enabled(false);
     const bool much = normal_cdf((high - mean) / std) - normal_cdf((low - mean) / std) > 0.3;
     cr_scope_begin();
-    cr_tensor *y = cr_empty(cr_ndim(t), cr_shape(t), wide(t), cr_device_of(t));      /* in full precision, whatever t's dtype */
+    cr_tensor *y = cr_empty(cr_ndim(t), cr_shape(t), wide(t), cr_device_of(t));      /* in full precision for every dtype of t */
     if (!y || (much && !cr_normal_(y, mean, std, g))) status = cr_error_status();
     if (status == CR_OK) status = much ? redraw_outside(y, mean, std, low, high, g) : accept_uniform(y, mean, std, low, high, g);
     if (status == CR_OK && !cr_copy_(t, y)) status = cr_error_status();
@@ -179,7 +179,7 @@ cr_status cr_init_kaiming_normal(cr_tensor *t, double a, cr_generator *g) { retu
 /* ---- orthogonal: the rows of a (k, n) normal matrix, k <= n, made orthonormal one after the other (modified Gram-Schmidt, twice, which
  * is orthogonal to rounding: Giraud, Langou, Rozloznik 2005).  Each keeps its own direction, as with R's diagonal positive in a QR. */
 static double dot(int64_t n, const double *x, const double *y) {
-    double s[8] = {0};                              /* eight sums, so that the compiler may use vectors */
+    double s[8] = {0};                              /* eight sums, which the compiler can vectorize */
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) for (int j = 0; j < 8; j++) s[j] += x[i + j] * y[i + j];
     for (; i < n; i++) s[0] += x[i] * y[i];

@@ -1,5 +1,5 @@
-/* params.c - named tensors in the order they were added, found by name through a hash table: what a model is to an optimizer
- * or a file.  Also what is done to all of them at once: gradients freed and clipped, values copied by name. */
+/* params.c - named tensors in the order they were added, with a hash table of their names: the parameters of a model, for
+ * optimizers and files.  Also operations on all of them: free and clip gradients, copy values by name. */
 #include "params.h"
 
 #include <math.h>
@@ -89,7 +89,7 @@ cr_status cr_params_add(cr_params *p, const char *name, cr_tensor *t) {
     return CR_OK;
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 int64_t cr_params_count(const cr_params *p) { return cr_lacks("params_count", "the parameter set", p) ? -1 : p->count; }
 
 int64_t cr_params_numel(const cr_params *p) {
@@ -129,7 +129,7 @@ void cr_params_zero_grad(cr_params *p) {
     for (int64_t i = 0; i < p->count; i++) (void)cr_set_grad(p->entries[i].tensor, CR_NONE);
 }
 
-/* Every gradient once, in order; owned by nobody here. */
+/* Every gradient once, in order; borrowed. */
 static int64_t gradients(const cr_params *p, cr_tensor **out) {
     int64_t n = 0;
     for (int64_t i = 0; i < p->count; i++) {

@@ -1,5 +1,6 @@
-/* state.c - the state of an optimizer by name, out and in: "name.m" and "name.v" for the moments that exist, "name.t" for a
- * parameter whose bias corrections count other steps than the optimizer. */
+/* state.c - the state of an optimizer by name, out and in: "name.m" and "name.v" for the moments
+ * that exist, "name.t" for a parameter whose bias corrections count other steps than the optimizer.
+ * */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,9 @@
 static const char load[] = "optim_load";
 
 /* Can the state have entry k for s? */
-static bool has_entry(const cr_slot *s, int k) { return k == CR_STEP_COUNT ? s->update->corrected : k < s->update->moments; }
+static bool has_entry(const cr_slot *s, int k) {
+    return k == CR_STEP_COUNT ? s->update->corrected : k < s->update->moments;
+}
 
 static cr_status add_state(const cr_optim *opt, const cr_slot *s, cr_params *state) {
     for (int k = 0; k < s->update->moments; k++) {
@@ -45,12 +48,13 @@ static cr_status check_entry(const cr_slot *s, int k, const cr_tensor *t) {
         return cr_fail(CR_BAD_VALUE, load, "'%s' must be one int64", s->entry[k]);
     }
     if (cr_same_shape(t, s->p)) return CR_OK;
-    return cr_fail(CR_BAD_VALUE, load, "'%s' has another shape than its parameter: %lld elements in %d axes instead of %lld in %d",
-                   s->entry[k], (long long)cr_numel(t), cr_ndim(t), (long long)cr_numel(s->p), cr_ndim(s->p));
+    return cr_fail(CR_BAD_VALUE, load, "'%s' has another shape than its parameter: %lld elements in %d axes instead of "
+                   "%lld in %d", s->entry[k], (long long)cr_numel(t), cr_ndim(t), (long long)cr_numel(s->p), cr_ndim(s->p));
 }
 
 /* Sets from[k] to entry k of s, NULL where it is absent, and checks that the entries fit s. */
-static cr_status find_state(const cr_slot *s, const cr_params *state, const cr_tensor *from[CR_STATE_ENTRIES], int64_t *found) {
+static cr_status find_state(const cr_slot *s, const cr_params *state, const cr_tensor *from[CR_STATE_ENTRIES],
+                            int64_t *found) {
     int present = -1, absent = -1;                  /* an entry that is there, a moment that is not */
     for (int k = CR_STATE_ENTRIES; k-- > 0;) {
         const int64_t at = has_entry(s, k) ? cr_params_find(state, s->entry[k]) : -1;
@@ -78,8 +82,10 @@ static cr_tensor *load_moment(const cr_optim *opt, const cr_slot *s, const cr_te
     return moment;
 }
 
-/* The moments and steps that s will have after a load, in new tensors: a failure leaves the old ones. */
-static cr_status load_slot(const cr_optim *opt, const cr_slot *s, const cr_params *state, int64_t steps, cr_slot *into, int64_t *found) {
+/* The moments and steps that s will have after a load, in new tensors: a failure leaves the old
+ * ones. */
+static cr_status load_slot(const cr_optim *opt, const cr_slot *s, const cr_params *state, int64_t steps, cr_slot *into,
+                           int64_t *found) {
     const cr_tensor *from[CR_STATE_ENTRIES];
     cr_status status = find_state(s, state, from, found);
     if (status != CR_OK) return status;
@@ -91,7 +97,8 @@ static cr_status load_slot(const cr_optim *opt, const cr_slot *s, const cr_param
     if (from[CR_STEP_COUNT]) into->steps = cr_item_int(from[CR_STEP_COUNT]);
     else if (from[0] || !s->update->moments) into->steps = steps;
     if (into->steps >= 0 && into->steps <= steps) return CR_OK;
-    return cr_fail(CR_BAD_VALUE, load, "'%s' counts %lld steps of %lld", s->entry[CR_STEP_COUNT], (long long)into->steps, (long long)steps);
+    return cr_fail(CR_BAD_VALUE, load, "'%s' counts %lld steps of %lld", s->entry[CR_STEP_COUNT], (long long)into->steps,
+                   (long long)steps);
 }
 
 static bool knows_entry(const cr_optim *opt, const char *name) {
@@ -110,7 +117,8 @@ static cr_status load_slots(const cr_optim *opt, const cr_params *state, int64_t
     if (found == cr_params_count(state)) return CR_OK;
     for (int64_t i = 0; i < cr_params_count(state); i++)
         if (!knows_entry(opt, cr_params_name(state, i)))
-            return cr_fail(CR_BAD_VALUE, load, "'%s' belongs to no parameter of this optimizer", cr_params_name(state, i));
+            return cr_fail(CR_BAD_VALUE, load, "'%s' belongs to no parameter of this optimizer",
+                           cr_params_name(state, i));
     return CR_OK;
 }
 

@@ -1,10 +1,10 @@
-/* loader.c - batches of windows from a token sequence, in an order that is a function of (seed, cursor) alone: seeking is exact, and a
- * resumed run sees what the uninterrupted one would have.  A thread prepares the next batch while the caller computes.
+/* loader.c - batches of windows from a token sequence.  Their order is a function of (seed, cursor) only, so seeking is exact and
+ * a resumed run sees the batches of an uninterrupted one.  A thread prepares the next batch while the caller computes.
  *
  * An epoch cuts the sequence into windows of context + 1 tokens whose starts are context apart, so that each token is a target once.
- * In order: from token 0 on.  Shuffled: from an offset below context that differs from epoch to epoch, hence the same token meets
- * different contexts, and the windows come in a permuted order.  What the offset and the last, incomplete window or batch leave out
- * is in another epoch.  Every epoch has the same number of windows. */
+ * In order: from token 0 on.  Shuffled: from an offset below context that differs from epoch to epoch, so a token gets different
+ * contexts, and in a permuted order.  An epoch skips the tokens before the offset and the last incomplete window or batch; other
+ * epochs include them.  Every epoch has the same number of windows. */
 #include <chainrule.h>
 
 #include <stdlib.h>
@@ -21,10 +21,10 @@ struct cr_loader {
     int64_t cursor;                                 /* batches given so far */
     int64_t *x, *y, *row;                           /* (B, T), (B, T), (T + 1) on the host */
 
-    cr_mutex *mutex;                                /* over what follows */
+    cr_mutex *mutex;                                /* guards the fields below */
     cr_cond *changed;
-    cr_thread *thread;                              /* NULL: not yet, or none could be made: then the caller fills */
-    int64_t process;                                /* where the thread lives: a forked child has none */
+    cr_thread *thread;                              /* NULL: not started, or it failed to start: the caller fills */
+    int64_t process;                                /* process of the thread: a forked child has none */
     int64_t wanted, ready;                          /* batch numbers, -1: none; x and y belong to the thread while they differ */
     int64_t bad;                                    /* position of a token outside the vocabulary in the ready batch, or -1 */
     bool started, stop;
@@ -45,8 +45,8 @@ static uint64_t key(uint64_t seed, uint64_t epoch, uint64_t use) {
     return mix(mix(mix(seed + 0x9e3779b97f4a7c15u) + epoch) + use * 0x9e3779b97f4a7c15u);
 }
 
-/* The place of i in a random order of [0, n): a Feistel network over the next even number of bits, walked until it is back below n
- * (Black and Rogaway 2002); each number comes once. */
+/* The position of i in a random permutation of [0, n): a Feistel network over the next even number of bits, repeated until the
+ * result is below n (Black and Rogaway 2002). */
 static int64_t permuted(int64_t i, int64_t n, uint64_t seed, uint64_t epoch) {
     enum { ROUNDS = 6 };
     int half = 1;
@@ -95,7 +95,7 @@ static cr_status check(const char *op, const cr_tokens *t, const cr_loader_optio
     return CR_OK;
 }
 
-/* Windows an epoch: in order as many as fit, shuffled as many as fit behind every offset; but one, if it fits at all. */
+/* Windows per epoch: as many as fit; if shuffled, as many as fit after every offset, but at least one if one fits. */
 static cr_status plan(const char *op, cr_loader *l) {
     const int64_t T = l->o.context, targets = cr_tokens_count(l->tokens) - 1, lost = l->o.shuffle ? T - 1 : 0;
     if (targets < T)
@@ -131,7 +131,7 @@ cr_loader *cr_loader_new(const cr_tokens *t, const cr_loader_options *o) {
 
 void cr_loader_free(cr_loader *l) {
     if (!l || cr_stale("loader_free", "the loader", l)) return;
-    const bool forked = l->thread && l->process != cr_os_process_id();     /* its lock and condition may be in any state: left behind */
+    const bool forked = l->thread && l->process != cr_os_process_id();     /* its lock and condition may be in any state, so they are leaked */
     if (l->thread && !forked) {
         cr_mutex_lock(l->mutex);
         l->stop = true;
@@ -172,7 +172,7 @@ static void want(cr_loader *l, int64_t cursor) {    /* lock held */
     cr_cond_signal_all(l->changed);
 }
 
-/* x and y hold batch `cursor` afterwards, and stay so until the next want(). */
+/* Waits until x and y hold batch `cursor`; they keep it until the next want(). */
 static int64_t await(cr_loader *l) {
     if (!l->started) {
         l->started = true;
@@ -209,7 +209,7 @@ cr_status cr_loader_next(cr_loader *l, cr_tensor **x, cr_tensor **y) {
     return CR_OK;
 }
 
-/* ---- place ---- */
+/* ---- position ---- */
 int64_t cr_loader_cursor(const cr_loader *l) { return cr_lacks("loader_cursor", "the loader", l) ? -1 : l->cursor; }
 int64_t cr_loader_batches(const cr_loader *l) { return cr_lacks("loader_batches", "the loader", l) ? -1 : l->batches; }
 

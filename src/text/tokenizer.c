@@ -1,4 +1,4 @@
-/* tokenizer.c - text to token numbers and back: bytes as they are, or the code points of one text.  On disk a small JSON object:
+/* tokenizer.c - text to token numbers and back: bytes, or the code points of one text.  On disk a small JSON object:
  *   {"format": "chainrule-tokenizer", "version": 1, "kind": "bytes"}
  *   {"format": "chainrule-tokenizer", "version": 1, "kind": "chars", "characters": "\n !,.abc"}    token i is the i-th code point */
 #include <chainrule.h>
@@ -40,7 +40,8 @@ cr_tokenizer *cr_tokenizer_bytes(void) { return make("tokenizer_bytes", false, 2
 /* ---- chars ---- */
 enum { CODES = 0x110000 };
 
-/* Marks the code points of text in a set of CODES bits; returns how many are new, or -1 and a message with the offset of what is not UTF-8. */
+/* Marks the code points of text in a set of CODES bits.  Returns the number of new ones, or -1 and a message with the offset of
+ * the first byte that is not UTF-8. */
 static int64_t collect(const char *op, const char *text, size_t bytes, unsigned char *set) {
     int64_t n = 0;
     uint32_t c = 0;
@@ -170,7 +171,7 @@ static cr_tokenizer *from_json(const char *op, const char *path, const cr_json *
     t->size = 0;
     for (size_t at = 0; at < characters->bytes; t->size++) {
         uint32_t *code = &t->codes[t->size];
-        at += (size_t)cr_utf8_decode((const unsigned char *)characters->text + at, characters->bytes - at, code);      /* the reader has checked it */
+        at += (size_t)cr_utf8_decode((const unsigned char *)characters->text + at, characters->bytes - at, code);      /* valid: the JSON reader has checked it */
         if (t->size && code[-1] >= *code) {
             cr_fail(CR_IO, op, "'%s': its \"characters\" must ascend: U+%04X follows U+%04X", path, (unsigned)*code, (unsigned)code[-1]);
             cr_tokenizer_free(t);

@@ -15,7 +15,7 @@
 enum { HEADER = 32, VERSION = 1, PIECE = 1 << 12 };        /* PIECE: tokens written at once */
 static const char magic[8] = {'C', 'R', 'T', 'O', 'K', 'E', 'N', 'S'};
 
-typedef struct source { atomic_int refs; cr_mapping mapping; unsigned char *memory; } source;      /* one of the two */
+typedef struct source { atomic_int refs; cr_mapping mapping; unsigned char *memory; } source;      /* mapping or memory */
 
 struct cr_tokens {
     source *from;                                   /* shared with slices */
@@ -155,7 +155,7 @@ cr_status cr_tokens_save(const cr_tokens *t, const char *path) {
     return status;
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 cr_tokens *cr_tokens_slice(const cr_tokens *t, int64_t start, int64_t stop) {
     static const char op[] = "tokens_slice";
     if (cr_lacks(op, "the tokens", t)) return NULL;

@@ -1,8 +1,8 @@
 /* pool.c - cells for Values, in pages of 1023.
  *
- * A page that is wholly free is handed out from its start again.  That is what the pages are for: the nodes of a graph that is made where
- * another one was freed lie in the order in which they were made, as in fresh memory, and not in the order of some free list;
- * where they did not, examples/moons_value.py took ten times as long.  Pages belong to a thread until it ends. */
+ * A page whose cells are all free is used from its start again.  Therefore the nodes of a new graph, made in the memory of a freed
+ * one, lie in order of creation as in fresh memory.  In the order of a free list, examples/moons_value.py took ten times as long.
+ * A page belongs to a thread until the thread ends. */
 #include "pool.h"
 #include "../core/os.h"
 
@@ -12,17 +12,17 @@
 enum { CELL = 64, PAGE = 64 << 10, SLAB = 2 << 20 };           /* bytes */
 
 typedef union cell { union cell *next; char bytes[CELL]; } cell;
-typedef struct page {                               /* in the place of the first cell */
+typedef struct page {                               /* the page's first cell */
     struct page *next;                              /* in a list of pages with free cells */
-    cell *free, *fresh;                             /* given back; the first of those never taken since the page was empty */
+    cell *free, *fresh;                             /* free: released cells; fresh: the first cell not used since the page was empty */
     int used;
 } page;
 
-typedef struct hand { page *page, *others; } hand;  /* the page that is taken from; others with free cells */
+typedef struct page_set { page *page, *others; } page_set;  /* page: the source of new cells; others: further pages with free cells */
 bool cr_cells_serial;
-static _Thread_local hand own;
-static hand common;                                 /* in a library that was loaded late, reading a thread-local costs as much as all the rest */
-static inline hand *at_hand(void) { return cr_cells_serial ? &common : &own; }
+static _Thread_local page_set own;
+static page_set common;                                 /* serial mode: in a library loaded late, reading a thread-local costs as much as the rest of an allocation */
+static inline page_set *current(void) { return cr_cells_serial ? &common : &own; }
 
 static struct { cr_spinlock lock; page *pages; char *slab; size_t left; int64_t taken; } depot;
 
@@ -30,7 +30,7 @@ static inline cell *first(page *p) { return (cell *)(void *)p + 1; }
 static inline cell *end(page *p) { return (cell *)(void *)p + PAGE / CELL; }
 static inline bool has_cells(page *p) { return p->free || p->fresh < end(p); }
 
-static void hand_in_all(void) {                     /* the thread ends; what it did not release stays taken */
+static void return_pages(void) {                     /* the thread ends; cells that it did not release stay in use */
     if (own.page && has_cells(own.page)) {
         own.page->next = own.others;
         own.others = own.page;
@@ -45,7 +45,7 @@ static void hand_in_all(void) {                     /* the thread ends; what it 
     own.page = NULL;
 }
 
-/* A page that nobody had before, under the depot's lock. */
+/* A new page, under the depot's lock. */
 static page *cut(void) {
     if (!depot.left) {
         depot.slab = cr_os_pages(SLAB, true);
@@ -60,10 +60,10 @@ static page *cut(void) {
     return p;
 }
 
-static page *next_page(hand *h) {
+static page *next_page(page_set *h) {
     page *p = h->others;
     if (p) { h->others = p->next; return h->page = p; }
-    if (h == &own) cr_os_at_thread_exit(hand_in_all);
+    if (h == &own) cr_os_at_thread_exit(return_pages);
     cr_spin_lock(&depot.lock);
     p = depot.pages;
     if (p) depot.pages = p->next;
@@ -72,12 +72,12 @@ static page *next_page(hand *h) {
     return h->page = p;
 }
 
-#if defined(__SANITIZE_ADDRESS__)                   /* the sanitizer is to see every cell's end */
-void *cr_cell_take(void) { (void)next_page; (void)at_hand; return aligned_alloc(CELL, CELL); }
+#if defined(__SANITIZE_ADDRESS__)                   /* lets the sanitizer see the bounds of every cell */
+void *cr_cell_take(void) { (void)next_page; (void)current; return aligned_alloc(CELL, CELL); }
 void cr_cell_give(void *p) { free(p); }
 #else
 void *cr_cell_take(void) {
-    hand *h = at_hand();
+    page_set *h = current();
     page *p = h->page;
     if ((!p || !has_cells(p)) && !(p = next_page(h))) return NULL;
     cell *c = p->free;
@@ -90,7 +90,7 @@ void *cr_cell_take(void) {
 void cr_cell_give(void *memory) {
     cell *c = memory;
     page *p = (page *)(void *)((char *)c - (uintptr_t)c % PAGE);
-    hand *h = at_hand();
+    page_set *h = current();
     const bool was_full = !has_cells(p);
     c->next = p->free;
     p->free = c;

@@ -4,11 +4,11 @@
  *
  *     cr_value *y = cr_value_mul(a, b);            y->data = 6: a and b hold 2 and 3; y->in = {a, b}
  *
- * cr_value_backward(y) then starts at y with a gradient of 1 and goes the other way: each node hands to its inputs its own gradient
- * times the derivative of what it computed.  That is the chain rule, and all there is to it; nn and optim only use it.
+ * cr_value_backward(y) then starts at y with a gradient of 1 and goes the other way: each node adds to the gradients of its inputs
+ * its own gradient times the derivative of its operation.  This is the chain rule.
  *
- * Not here: vectors, which are cr_tensor's; devices, for a Value remembers one but is computed on the host; and where the memory of nodes comes
- * from (pool.c).  The idea and the names are those of Andrej Karpathy's micrograd. */
+ * Vectors are cr_tensor's.  A Value remembers a device but is computed on the host.  pool.c has the memory of nodes.  The idea and
+ * the names are from Andrej Karpathy's micrograd. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -34,18 +34,18 @@ struct cr_value {
         cr_value *in[2];                            /* ops[op].inputs of them, owned */
         struct { cr_value *base; double exponent; };           /* of POWER: one input and a number */
     };
-    cr_value *next;                                 /* in the one list it may be in: of a walk, or of the dead */
+    cr_value *next;                                 /* in a list: of a walk, or of nodes to free */
     char *label;                                    /* owned, or NULL */
     int refs;
-    int uses;                                       /* in a walk: nodes that have not yet handed it their share; 0 otherwise */
-    uint32_t thread;                                /* whose it is, 0: nobody's; counts are plain numbers, which halves the cost of a multiplication */
+    int uses;                                       /* in a walk: nodes that have not yet added their gradient; 0 otherwise */
+    uint32_t thread;                                /* the owner, 0: none; counts are plain numbers, which halves the cost of a multiplication */
     uint8_t op, device;                             /* device: its number in cr_device_at */
 };
 _Static_assert(sizeof(cr_value) == 64, "a Value is one cache line");
 
-/* ---- what each op computes, and how it hands on a gradient ------------------------------------------------------- */
+/* ---- value and gradient of each op ------------------------------------------------------- */
 
-static double power(double a, double n) { return n == 2 ? a * a : n == 1 ? a : pow(a, n); }     /* squares are most of them */
+static double power(double a, double n) { return n == 2 ? a * a : n == 1 ? a : pow(a, n); }     /* squares are the most frequent */
 
 /* y = op(a, b) */
 static inline double compute(enum op op, double a, double b) {
@@ -56,7 +56,7 @@ static inline double compute(enum op op, double a, double b) {
         case DIV: return a / b;
         case POW: case POWER: return power(a, b);
         case NEG: return -a;
-        case RELU: return a < 0 ? 0 : a;            /* NaN stays */
+        case RELU: return a < 0 ? 0 : a;            /* NaN is kept */
         case TANH: return tanh(a);
         case EXP: return exp(a);
         case LOG: return log(a);
@@ -75,7 +75,7 @@ static inline void hand_on(const cr_value *y) {
         case SUB: a->grad += g; b->grad -= g; break;
         case MUL: a->grad += g * b->data; b->grad += g * a->data; break;
         case DIV: a->grad += g / b->data; b->grad -= g * y->data / b->data; break;
-        case POW:                                   /* where 0 * infinity stands for a limit of 0: as PyTorch */
+        case POW:                                   /* 0 where the product would be 0 * infinity, as in PyTorch */
             if (b->data != 0) a->grad += g * b->data * power(a->data, b->data - 1);
             if (a->data != 0 || !(b->data >= 0)) b->grad += g * y->data * log(a->data);
             break;
@@ -91,7 +91,7 @@ static inline void hand_on(const cr_value *y) {
     }
 }
 
-/* ---- whose it is ---------------------------------------------------------------------------------------------------- */
+/* ---- owning threads ---------------------------------------------------------------------------------------------------- */
 
 static atomic_uint threads;                         /* that have used Values */
 static _Thread_local uint32_t me;                   /* this thread's number; 0: none yet, and in Values that belong to no thread */
@@ -102,7 +102,7 @@ cr_status cr_value_serial(void) {
     return CR_OK;
 }
 
-/* CHAINRULE_CHECK: the last cells that were released wait in a line before they are used again. */
+/* CHAINRULE_CHECK: released cells wait in a queue before they are reused. */
 enum { CELLS = 256 };
 static const uint32_t RELEASED = UINT32_MAX;        /* in place of the thread */
 static _Thread_local struct { cr_value *first, *last; int count; } quarantine;
@@ -147,7 +147,7 @@ static inline cr_value *hold(cr_value *v) { v->refs++; return v; }
 
 cr_value *cr_value_retain(cr_value *v) { return is_ours(v, "retain") ? hold(v) : NULL; }
 
-/* The last reference to a result may hold the last ones to its inputs, and so on: the dead wait in a list, for recursion has no room
+/* Freeing a result may free its inputs, and so on.  The nodes to free wait in a list, because recursion would overflow the stack
  * for a chain of ten million. */
 void cr_value_release(cr_value *v) {
     if (!v || !is_ours(v, "release") || --v->refs) return;
@@ -195,7 +195,7 @@ static described describe(const cr_value *v) {
 
 static void refuse_result(const cr_value *y) {
     const char *name = ops[y->op].name;
-    const double made = isnan(y->data) ? NAN : y->data;        /* without the sign that x86 gives it */
+    const double made = isnan(y->data) ? NAN : y->data;        /* x86 sets the sign of NaN */
     if (ops[y->op].inputs == 2)
         cr_fail(CR_RUNTIME, name, "anomaly: made %g from %s and %s", made, describe(y->in[0]).text, describe(y->in[1]).text);
     else if (y->op == POWER) cr_fail(CR_RUNTIME, name, "anomaly: made %g from %s to the power of %g", made, describe(y->base).text, y->exponent);
@@ -218,7 +218,7 @@ static cr_value *checked(cr_value *y) {
     return NULL;
 }
 
-/* Both take over the references to their inputs, which are not NULL. */
+/* Both take the references to their inputs, which are not NULL. */
 static inline cr_value *of_one(enum op op, cr_value *a) {
     cr_value *y = make(op, compute(op, a->data, 0), a->device);
     if (!y) { cr_value_release(a); return NULL; }
@@ -281,7 +281,7 @@ cr_value *cr_value_to(cr_value *a, const cr_device *dev) {
     return y;
 }
 
-/* b + w[0] x[0] + w[1] x[1] + ..., then relu: the nodes that the operators would make, in their order. */
+/* b + w[0] x[0] + w[1] x[1] + ..., then relu: the same nodes as by the operators, in the same order. */
 cr_value *cr_value_neuron(int64_t n, cr_value *const *w, cr_value *const *x, cr_value *b, bool relu) {
     if (!is_ours(b, "neuron")) return NULL;
     cr_value *y = hold(b);
@@ -295,11 +295,11 @@ cr_value *cr_value_neuron(int64_t n, cr_value *const *w, cr_value *const *x, cr_
 
 /* ---- the walk ----------------------------------------------------------------------------------------------------------- */
 
-/* Changes the count of uses of v's inputs by 1 or -1, and puts those at the head of the list that got their first or lost their last. */
+/* Adds 1 or -1 to the uses of v's inputs.  Inputs with a first use, or without a use left, go to the head of the list. */
 static inline cr_value *count_uses(const cr_value *v, int change, cr_value *todo) {
     for (int i = 0; i < ops[v->op].inputs; i++) {
         cr_value *x = v->in[i];
-        if (x->op == LEAF) continue;                /* nothing to hand on: no turn of its own */
+        if (x->op == LEAF) continue;                /* a leaf has no inputs, so the walk skips it */
         x->uses += change;
         if (x->uses != (change > 0)) continue;
         x->next = todo;
@@ -308,10 +308,10 @@ static inline cr_value *count_uses(const cr_value *v, int change, cr_value *todo
     return todo;
 }
 
-/* A node may hand on its gradient once every node that uses it has handed it its share.  So: count the uses of each node under the
- * root, then go again and settle them; a node's turn comes when none is left (Kahn's topological order).  Both times the nodes
- * that wait are a list through the nodes themselves, and the second time brings the counts back to zero, so that a walk needs no
- * memory and leaves nothing behind.  A failure skips the arithmetic of the rest, not the settling. */
+/* A node passes its gradient on after every node that uses it has added its share.  The first pass counts the uses of each node
+ * under the root; the second pass decrements them, and a node follows when none is left (Kahn's topological order).  In both passes
+ * the pending nodes are a list through the nodes themselves.  The second pass returns the counts to zero, so a walk allocates
+ * nothing.  A failure skips the arithmetic of the remaining nodes, not the counting. */
 cr_status cr_value_backward(cr_value *root) {
     if (!is_ours(root, "backward")) return cr_error_status();
     root->next = NULL;
@@ -330,7 +330,7 @@ cr_status cr_value_backward(cr_value *root) {
     return status;
 }
 
-/* ---- looking ------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------------------------------------- */
 
 double cr_value_data(const cr_value *v) { return is_ours(v, "data") ? v->data : NAN; }
 double cr_value_grad(const cr_value *v) { return is_ours(v, "grad") ? v->grad : NAN; }
