@@ -30,8 +30,10 @@ int main(int argc, char **argv) {
     if (status) return fprintf(stderr, "%s\n", cr_error()), 1;
     const double dx = cr_item(cr_grad(x));
     const bool right = dx == (double)(n + 1);
-    printf(json ? "{\"operations\":%lld,\"build_s\":%.4f,\"backward_s\":%.4f,\"free_s\":%.4f,\"peak_rss\":%lld,\"gradient\":%.0f,\"right\":%s}\n"
-                : "%lld operations: built in %.2f s, differentiated in %.2f s, freed in %.2f s; peak memory %lld bytes; gradient %.0f (right: %s)\n",
+    printf(json ? "{\"operations\":%lld,\"build_s\":%.4f,\"backward_s\":%.4f,\"free_s\":%.4f,\"peak_rss\":%lld,"
+                  "\"gradient\":%.0f,\"right\":%s}\n"
+                : "%lld operations: built in %.2f s, differentiated in %.2f s, freed in %.2f s; peak memory %lld "
+                  "bytes; gradient %.0f (right: %s)\n",
            n, built - start, walked - built, freed - walked, (long long)cr_os_peak_rss(), dx, right ? "true" : "false");
     cr_release(x);
     return !right;

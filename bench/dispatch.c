@@ -26,10 +26,19 @@ static void recorded_and_backward(void) {
     cr_release(z);
 }
 
-static const struct { const char *name; void (*call)(void); } rows[] = {
-    {"add, 1 element", add}, {"add of a number", add_number}, {"add in place", add_in_place}, {"add, 4 x 4", add_matrix},
-    {"add, 64 elements", add_64}, {"tanh, 64 elements", tanh_64}, {"matmul, 4 x 4", matmul}, {"sum, 4 x 4", sum}, {"transpose (a view)", transpose},
-    {"mul, recorded", recorded}, {"mul, recorded, backward", recorded_and_backward},
+static const struct { const char *name; void (*call)(void);
+} rows[] = {
+    {"add, 1 element", add},
+    {"add of a number", add_number},
+    {"add in place", add_in_place},
+    {"add, 4 x 4", add_matrix},
+    {"add, 64 elements", add_64},
+    {"tanh, 64 elements", tanh_64},
+    {"matmul, 4 x 4", matmul},
+    {"sum, 4 x 4", sum},
+    {"transpose (a view)", transpose},
+    {"mul, recorded", recorded},
+    {"mul, recorded, backward", recorded_and_backward},
 };
 
 static double least_ns(void (*call)(void)) {
@@ -54,7 +63,8 @@ int main(int argc, char **argv) {
     const int n = sizeof rows / sizeof *rows;
     if (json) printf("{\"rows\":[");
     for (int i = 0; i < n; i++)
-        printf(json ? "%s{\"name\":\"%s\",\"ns\":%.1f}" : "%s%-26s %8.1f ns\n", json && i ? "," : "", rows[i].name, least_ns(rows[i].call));
+        printf(json ? "%s{\"name\":\"%s\",\"ns\":%.1f}" : "%s%-26s %8.1f ns\n", json && i ? "," : "", rows[i].name,
+               least_ns(rows[i].call));
     if (json) printf("]}\n");
     cr_scope_end();
     return cr_error() ? fprintf(stderr, "%s\n", cr_error()), 1 : 0;

@@ -1,6 +1,6 @@
-/* files.c - safetensors and token files: written (with fsync and rename, as always), opened, and read; the files were just written, so they come from the
- * system's cache and not from the disk.
- * use: files [--quick] [--json] FOLDER        makes and removes two files there */
+/* files.c - safetensors and token files: written (with fsync and rename, as always), opened, and read;
+ * the files were just written, so they come from the system's cache and not from the disk. use: files
+ * [--quick] [--json] FOLDER        makes and removes two files there */
 #include <chainrule.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,8 @@ static void make_weights(void) {
     for (int i = 0; i < (quick ? 4 : 64); i++) {
         char name[32];
         snprintf(name, sizeof name, "layer.%d.weight", i);
-        if (cr_params_add(weights, name, cr_rand(CR_LIST(SIDE, SIDE), CR_F32, cr_cpu(), cr_default_generator()))) failed("weights");
+        if (cr_params_add(weights, name, cr_rand(CR_LIST(SIDE, SIDE), CR_F32, cr_cpu(), cr_default_generator())))
+            failed("weights");
         weight_bytes += 4.0 * SIDE * SIDE;
     }
     cr_scope_end();
@@ -129,7 +130,8 @@ int main(int argc, char **argv) {
         else folder = argv[i];
     }
     char tensors[4096], text[4096];
-    if (!folder || snprintf(tensors, sizeof tensors, "%s/bench.safetensors", folder) >= (int)sizeof tensors || snprintf(text, sizeof text, "%s/bench.tok", folder) >= (int)sizeof text)
+    if (!folder || snprintf(tensors, sizeof tensors, "%s/bench.safetensors", folder) >= (int)sizeof tensors ||
+        snprintf(text, sizeof text, "%s/bench.tok", folder) >= (int)sizeof text)
         return fprintf(stderr, "use: files [--quick] [--json] FOLDER\n"), 2;
     const int64_t n = quick ? 1 << 20 : 1 << 26;
     make_weights();

@@ -1,6 +1,8 @@
-/* memory.c - the memory's speed by plain loops on all threads, over f32 arrays as long as those of `chainrule bench --only elementwise` and in the
- * same kind of pages: what an operation that only moved its bytes would reach.  Arrays of 4M partly stay in a last cache of 32 MB.
- * use: memory [threads]        prints JSON: GB/s at the median time of reading (x), copying (y = x) and a triad (z = x + 2 y) */
+/* memory.c - the memory's speed by plain loops on all threads, over f32 arrays as long as those of
+ * `chainrule bench --only elementwise` and in the same kind of pages: what an operation that only
+ * moved its bytes would reach.  Arrays of 4M partly stay in a last cache of 32 MB. use: memory
+ * [threads]        prints JSON: GB/s at the median time of reading (x), copying (y = x) and a triad (z
+ * = x + 2 y) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +35,9 @@ LOOP(read_chunk, vec s[4] = {{0}}, s[j - i] += x[j], sink = ((s[0] + s[1]) + (s[
 LOOP(copy_chunk, , y[j] = x[j], )
 LOOP(triad_chunk, , z[j] = x[j] + 2 * y[j], )
 
-static int ascending(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+static int ascending(const void *a, const void *b) {
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
 
 static double rate(void (*loop)(void *, int64_t, int), int arrays, int64_t n) {
     double seconds[RUNS];
@@ -54,8 +58,9 @@ int main(int argc, char **argv) {
         x = cr_cpu_take(bytes), y = cr_cpu_take(bytes), z = cr_cpu_take(bytes);
         if (!x || !y || !z) return fprintf(stderr, "memory: %s\n", cr_error()), 1;
         memset(x, 0, bytes), memset(y, 0, bytes), memset(z, 0, bytes);
-        printf("%s\n {\"elements\":%lld,\"read\":%.4g,\"copy\":%.4g,\"triad\":%.4g}", i ? "," : "", (long long)lengths[i], rate(read_chunk, 1, lengths[i]),
-               rate(copy_chunk, 2, lengths[i]), rate(triad_chunk, 3, lengths[i]));
+        printf("%s\n {\"elements\":%lld,\"read\":%.4g,\"copy\":%.4g,\"triad\":%.4g}", i ? "," : "",
+               (long long)lengths[i], rate(read_chunk, 1, lengths[i]), rate(copy_chunk, 2, lengths[i]),
+               rate(triad_chunk, 3, lengths[i]));
         cr_cpu_give(x, bytes), cr_cpu_give(y, bytes), cr_cpu_give(z, bytes);
     }
     printf("]}\n");

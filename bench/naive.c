@@ -1,6 +1,6 @@
-/* naive.c - three plain loops on one thread: c = a b, f32, (N, N) by (N, N), as the compiler makes them.  Rows of the result take equally long, so the
- * loops stop at the first row after so many seconds; the rate is of the rows that were computed.
- * use: naive N [seconds]        prints JSON */
+/* naive.c - three plain loops on one thread: c = a b, f32, (N, N) by (N, N), as the compiler makes
+ * them.  Rows of the result take equally long, so the loops stop at the first row after so many
+ * seconds; the rate is of the rows that were computed. use: naive N [seconds]        prints JSON */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,7 +33,8 @@ int main(int argc, char **argv) {
     double last = 0;                                /* so that no row is left out */
     for (long k = 0; k < n; k++) last += (double)a[(rows - 1) * n + k] * (double)b[k * n + n - 1];
     const bool right = (double)c[rows * n - 1] - last < 1e-3 * last && last - (double)c[rows * n - 1] < 1e-3 * last;
-    printf("{\"n\":%ld,\"rows\":%ld,\"ms\":%.4f,\"rate\":%.4g,\"right\":%s}\n", n, rows, spent * 1e3, 2e-9 * (double)rows * (double)n * (double)n / spent, right ? "true" : "false");
+    printf("{\"n\":%ld,\"rows\":%ld,\"ms\":%.4f,\"rate\":%.4g,\"right\":%s}\n", n, rows, spent * 1e3,
+           2e-9 * (double)rows * (double)n * (double)n / spent, right ? "true" : "false");
     free(a);
     free(b);
     free(c);

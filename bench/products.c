@@ -1,7 +1,8 @@
-/* products.c - GFLOP/s of f32 products and attention at the shapes that matter, with oneDNN and with our own kernels, one thread and
- * all of them; each result is spot-checked against double, and set beside what one register tile reaches from the L1 cache.
- * Weights are cold, as in a training step: each run takes the next of several copies of b.
- * use: products [--quick] [--json] [--only PART] [threads ...] */
+/* products.c - GFLOP/s of f32 products and attention at the shapes that matter, with oneDNN and with
+ * our own kernels, one thread and all of them; each result is spot-checked against double, and set
+ * beside what one register tile reaches from the L1 cache. Weights are cold, as in a training step:
+ * each run takes the next of several copies of b. use: products [--quick] [--json] [--only PART]
+ * [threads ...] */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,18 +16,51 @@
 #include "dev/cpu/onednn.h"
 #include "dev/cpu/product.h"
 
-typedef struct shape { const char *what; int64_t m, n, k; char layout[3]; } shape;      /* layout: N as written, T transposed in memory */
+/* layout: N as written, T transposed in memory */
+typedef struct shape { const char *what; int64_t m, n, k; char layout[3]; } shape;
 static const shape shapes[] = {
-    {"small", 64, 64, 64, "NN"}, {"small", 64, 64, 64, "NT"}, {"small", 128, 128, 128, "NN"}, {"few rows", 4, 3072, 768, "NT"}, {"few rows", 13, 768, 768, "NT"},
-    {"square", 256, 256, 256, "NN"}, {"square", 512, 512, 512, "NN"}, {"square", 1024, 1024, 1024, "NN"}, {"square", 2048, 2048, 2048, "NN"},
-    {"GPT-2: qkv", 256, 2304, 768, "NT"}, {"GPT-2: out", 256, 768, 768, "NT"}, {"GPT-2: up", 256, 3072, 768, "NT"}, {"GPT-2: down", 256, 768, 3072, "NT"}, {"GPT-2: head", 256, 50257, 768, "NT"},
-    {"GPT-2: dX qkv", 256, 768, 2304, "NN"}, {"GPT-2: dX out", 256, 768, 768, "NN"}, {"GPT-2: dX up", 256, 768, 3072, "NN"}, {"GPT-2: dX down", 256, 3072, 768, "NN"}, {"GPT-2: dX head", 256, 768, 50257, "NN"},
-    {"GPT-2: dW qkv", 2304, 768, 256, "TN"}, {"GPT-2: dW out", 768, 768, 256, "TN"}, {"GPT-2: dW up", 3072, 768, 256, "TN"}, {"GPT-2: dW down", 768, 3072, 256, "TN"}, {"GPT-2: dW head", 50257, 768, 256, "TN"},
-    {"char 128: qkv", 768, 384, 128, "NT"}, {"char 128: up", 768, 512, 128, "NT"}, {"char 128: down", 768, 128, 512, "NT"}, {"char 128: head", 768, 65, 128, "NT"},
-    {"char 128: dX up", 768, 128, 512, "NN"}, {"char 128: dW up", 512, 128, 768, "TN"}, {"char 128: dW head", 65, 128, 768, "TN"},
-    {"char 384: qkv", 2048, 1152, 384, "NT"}, {"char 384: up", 2048, 1536, 384, "NT"}, {"char 384: down", 2048, 384, 1536, "NT"}, {"char 384: head", 2048, 65, 384, "NT"},
-    {"char 384: dX up", 2048, 384, 1536, "NN"}, {"char 384: dX head", 2048, 384, 65, "NN"}, {"char 384: dW up", 1536, 384, 2048, "TN"}, {"char 384: dW down", 384, 1536, 2048, "TN"}, {"char 384: dW out", 384, 384, 2048, "TN"},
-    {"one row", 1, 50257, 768, "NT"}, {"one row", 1, 3072, 768, "NN"},
+    {"small", 64, 64, 64, "NN"},
+    {"small", 64, 64, 64, "NT"},
+    {"small", 128, 128, 128, "NN"},
+    {"few rows", 4, 3072, 768, "NT"},
+    {"few rows", 13, 768, 768, "NT"},
+    {"square", 256, 256, 256, "NN"},
+    {"square", 512, 512, 512, "NN"},
+    {"square", 1024, 1024, 1024, "NN"},
+    {"square", 2048, 2048, 2048, "NN"},
+    {"GPT-2: qkv", 256, 2304, 768, "NT"},
+    {"GPT-2: out", 256, 768, 768, "NT"},
+    {"GPT-2: up", 256, 3072, 768, "NT"},
+    {"GPT-2: down", 256, 768, 3072, "NT"},
+    {"GPT-2: head", 256, 50257, 768, "NT"},
+    {"GPT-2: dX qkv", 256, 768, 2304, "NN"},
+    {"GPT-2: dX out", 256, 768, 768, "NN"},
+    {"GPT-2: dX up", 256, 768, 3072, "NN"},
+    {"GPT-2: dX down", 256, 3072, 768, "NN"},
+    {"GPT-2: dX head", 256, 768, 50257, "NN"},
+    {"GPT-2: dW qkv", 2304, 768, 256, "TN"},
+    {"GPT-2: dW out", 768, 768, 256, "TN"},
+    {"GPT-2: dW up", 3072, 768, 256, "TN"},
+    {"GPT-2: dW down", 768, 3072, 256, "TN"},
+    {"GPT-2: dW head", 50257, 768, 256, "TN"},
+    {"char 128: qkv", 768, 384, 128, "NT"},
+    {"char 128: up", 768, 512, 128, "NT"},
+    {"char 128: down", 768, 128, 512, "NT"},
+    {"char 128: head", 768, 65, 128, "NT"},
+    {"char 128: dX up", 768, 128, 512, "NN"},
+    {"char 128: dW up", 512, 128, 768, "TN"},
+    {"char 128: dW head", 65, 128, 768, "TN"},
+    {"char 384: qkv", 2048, 1152, 384, "NT"},
+    {"char 384: up", 2048, 1536, 384, "NT"},
+    {"char 384: down", 2048, 384, 1536, "NT"},
+    {"char 384: head", 2048, 65, 384, "NT"},
+    {"char 384: dX up", 2048, 384, 1536, "NN"},
+    {"char 384: dX head", 2048, 384, 65, "NN"},
+    {"char 384: dW up", 1536, 384, 2048, "TN"},
+    {"char 384: dW down", 384, 1536, 2048, "TN"},
+    {"char 384: dW out", 384, 384, 2048, "TN"},
+    {"one row", 1, 50257, 768, "NT"},
+    {"one row", 1, 3072, 768, "NN"},
 };
 static bool quick, json;
 static const char *only;                            /* rows whose name holds this */
@@ -53,9 +87,14 @@ static void spot_check(const shape *s, int engine, cr_tensor *c, const cr_tensor
     for (int64_t i = 0; i < 50; i++) {
         int64_t row = i * 7919 % s->m, column = i * 104729 % s->n;
         double want = 0;
-        for (int64_t p = 0; p < s->k; p++) want += (double)pa[row * a->strides[0] + p * a->strides[1]] * (double)pb[p * b->strides[0] + column * b->strides[1]];
+        for (int64_t p = 0; p < s->k; p++)
+            want += (double)pa[row * a->strides[0] + p * a->strides[1]] *
+                    (double)pb[p * b->strides[0] + column * b->strides[1]];
         double got = (double)pc[row * s->n + column];
-        if (!(fabs(got - want) <= (engine == 2 ? 1e-2 : 1e-5) * want)) { fprintf(stderr, "products: %s: %g is wrong, %g\n", s->what, got, want); exit(1); }
+        if (!(fabs(got - want) <= (engine == 2 ? 1e-2 : 1e-5) * want)) {
+            fprintf(stderr, "products: %s: %g is wrong, %g\n", s->what, got, want);
+            exit(1);
+        }
     }
 }
 
@@ -72,11 +111,21 @@ static void sgemm_tile(void *ctx, int64_t chunk, int worker) {
     const sgemm_job *j = ctx;
     const shape *s = j->s;
     bool ta = s->layout[0] == 'T', tb = s->layout[1] == 'T', wide = s->n >= s->m;
-    int64_t all = wide ? s->n : s->m, each = cr_pieces(cr_pieces(all, TILES), 16) * 16, from = chunk * each, left = all - from < each ? all - from : each;
+    int64_t all = wide ? s->n : s->m, each = cr_pieces(cr_pieces(all, TILES), 16) * 16, from = chunk * each,
+            left = all - from < each ? all - from : each;
     if (all <= 64) { from = 0; left = chunk ? 0 : all; }
     if (left <= 0) return;
-    cr_onednn_product p = {.m = wide ? s->m : left, .n = wide ? left : s->n, .k = s->k, .a = j->a, .b = j->b, .c = j->c, .a_stride = ta ? s->m : s->k,
-                           .b_stride = tb ? s->k : s->n, .c_stride = s->n, .a_transposed = ta, .b_transposed = tb};
+    cr_onednn_product p = {.m = wide ? s->m : left,
+                           .n = wide ? left : s->n,
+                           .k = s->k,
+                           .a = j->a,
+                           .b = j->b,
+                           .c = j->c,
+                           .a_stride = ta ? s->m : s->k,
+                           .b_stride = tb ? s->k : s->n,
+                           .c_stride = s->n,
+                           .a_transposed = ta,
+                           .b_transposed = tb};
     if (wide) { p.b += tb ? from * s->k : from; p.c += from; }
     else { p.a += ta ? from : from * s->k; p.c += from * s->n; }
     cr_onednn_sgemm(&p);
@@ -84,8 +133,11 @@ static void sgemm_tile(void *ctx, int64_t chunk, int worker) {
 
 static void multiply(int engine, const shape *s, cr_tensor *c, const cr_tensor *a, const cr_tensor *b) {
     sgemm_job j = {s, cr_tensor_data(a), cr_tensor_data(b), cr_tensor_data(c)};
-    if (engine == SGEMM) cr_pool_run(2.0 * (double)s->m * (double)s->n * (double)s->k < 2e6 ? 1 : TILES, sgemm_tile, &j);
-    else cr_cpu_matmul(&(cr_matmul_args){.c = c->array, .a = a->array, .b = b->array, .how = engine == BF16 ? CR_MATMUL_BF16 : 0});
+    if (engine == SGEMM)
+        cr_pool_run(2.0 * (double)s->m * (double)s->n * (double)s->k < 2e6 ? 1 : TILES, sgemm_tile, &j);
+    else
+        cr_cpu_matmul(
+            &(cr_matmul_args){.c = c->array, .a = a->array, .b = b->array, .how = engine == BF16 ? CR_MATMUL_BF16 : 0});
 }
 
 /* ---- the peak: multiply-adds that read nothing, in GFLOP/s, on every thread at once */
@@ -95,7 +147,8 @@ static void multiply(int engine, const shape *s, cr_tensor *c, const cr_tensor *
 #define FMA_LOOP(name, isa, wide, prefix)                                                                 \
     static __attribute__((target(isa))) float name(int64_t rounds) {                                                \
         wide s[12], x = prefix##_set1_ps(0), y = x;                                                                 \
-        for (int i = 0; i < 12; i++) s[i] = prefix##_set1_ps((float)i);         /* alike, the compiler would compute one */ \
+        for (int i = 0; i < 12; i++) s[i] = prefix##_set1_ps((float)i);         /* alike, \
+            the compiler would compute one */ \
         for (int64_t r = 0; r < rounds; r++) {                                                                      \
             CR_UNROLL(12) for (int i = 0; i < 12; i++) s[i] = prefix##_fmadd_ps(x, y, s[i]);                        \
             __asm__ volatile("" : "+v"(x), "+v"(y));                                                                \
@@ -112,7 +165,12 @@ static float fma_v3(int64_t rounds) { return fma_v4(rounds); }
 
 static volatile float sink;
 enum { ROUNDS = 20000 };
-static void fma_chunk(void *ctx, int64_t chunk, int worker) { (void)ctx; (void)chunk; (void)worker; sink = cr_cpu_isa() == 4 ? fma_v4(ROUNDS) : fma_v3(ROUNDS); }
+static void fma_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)ctx;
+    (void)chunk;
+    (void)worker;
+    sink = cr_cpu_isa() == 4 ? fma_v4(ROUNDS) : fma_v3(ROUNDS);
+}
 
 static double peak(void) {
     double t = cr_os_seconds();
@@ -127,7 +185,8 @@ typedef struct result { double rate[ENGINES], peak; } result;
 static result measure(const shape *s) {
     double flops = 2.0 * (double)s->m * (double)s->n * (double)s->k, budget = quick ? 0.1 : 1;
     int64_t copies = (int64_t)fmax(1, fmin(64, 20e6 / (double)(s->n * s->k))), runs = (int64_t)fmax(1, 2e6 / flops);
-    cr_tensor *sa = random_matrix(1, s->m, s->k), *sb = random_matrix(copies, s->k, s->n), *sc = random_matrix(1, s->m, s->n);
+    cr_tensor *sa = random_matrix(1, s->m, s->k), *sb = random_matrix(copies, s->k, s->n),
+              *sc = random_matrix(1, s->m, s->n);
     cr_tensor a = matrix(sa, 0, s->m, s->k, s->layout[0] == 'T'), c = matrix(sc, 0, s->m, s->n, false), b;
     bool engines[ENGINES] = {true, cr_onednn_ready(), true};
     double start = cr_os_seconds();
@@ -151,19 +210,25 @@ static result measure(const shape *s) {
 static void cube(int64_t n) {
     static _Alignas(64) float a[48 * 48], b[48 * 48], c[48 * 48];
     const cr_product_kernels *kernels = &cr_cpu_vec()->products->f32;
-    const cr_product p = {.m = n, .n = n, .k = n, .a = a, .b = b, .c = c, .a_row = n, .a_col = 1, .b_row = n, .b_col = 1, .c_row = n};
+    const cr_product p = {
+        .m = n, .n = n, .k = n, .a = a, .b = b, .c = c, .a_row = n, .a_col = 1, .b_row = n, .b_col = 1, .c_row = n};
     double ours = 1e9, theirs = 1e9, runs = 4e5 / (double)(n * n);
     for (int i = 0; i < (quick ? 20 : 100); i++) {
         double t = cr_os_seconds();
         for (double r = 0; r < runs; r++) kernels->direct(&p);
         ours = fmin(ours, (cr_os_seconds() - t) / ceil(runs));
-        const cr_onednn_product q = {.m = n, .n = n, .k = n, .a = a, .b = b, .c = c, .a_stride = n, .b_stride = n, .c_stride = n};
+        const cr_onednn_product q = {
+            .m = n, .n = n, .k = n, .a = a, .b = b, .c = c, .a_stride = n, .b_stride = n, .c_stride = n};
         t = cr_os_seconds();
         for (double r = 0; r < runs && cr_onednn_ready(); r++) cr_onednn_sgemm(&q);
         theirs = fmin(theirs, (cr_os_seconds() - t) / ceil(runs));
     }
-    if (json) printf("{\"name\":\"cube\",\"n\":%lld,\"ours_ns\":%.4g,\"sgemm_ns\":%.4g},\n", (long long)n, ours * 1e9, cr_onednn_ready() ? theirs * 1e9 : 0);
-    else printf("  cube of %lld, one thread: %.0f ns, dnnl_sgemm %.0f ns (%.2fx)\n", (long long)n, ours * 1e9, theirs * 1e9, ours / theirs);
+    if (json)
+        printf("{\"name\":\"cube\",\"n\":%lld,\"ours_ns\":%.4g,\"sgemm_ns\":%.4g},\n", (long long)n, ours * 1e9,
+               cr_onednn_ready() ? theirs * 1e9 : 0);
+    else
+        printf("  cube of %lld, one thread: %.0f ns, dnnl_sgemm %.0f ns (%.2fx)\n", (long long)n, ours * 1e9,
+               theirs * 1e9, ours / theirs);
 }
 
 /* Many small products at once, each of n x n matrices; b as it is multiplied (N) or transposed (T). */
@@ -178,9 +243,12 @@ static void batch(int64_t count, int64_t n, char layout) {
         best = fmin(best, cr_os_seconds() - t);
     }
     const double rate = flops / best * 1e-9;
-    if (json) printf("{\"name\":\"batch\",\"count\":%lld,\"n\":%lld,\"layout\":\"N%c\",\"peak\":%.4g,\"ours\":%.4g},\n", (long long)count, (long long)n, layout, most, rate);
-    else printf("  %lld products of %lldx%lldx%lld N%c: %.3f ms, %.1f of %.0f (%.0f %%)\n", (long long)count, (long long)n, (long long)n, (long long)n, layout, best * 1e3, rate, most,
-                100 * rate / most);
+    if (json)
+        printf("{\"name\":\"batch\",\"count\":%lld,\"n\":%lld,\"layout\":\"N%c\",\"peak\":%.4g,\"ours\":%.4g},\n",
+               (long long)count, (long long)n, layout, most, rate);
+    else
+        printf("  %lld products of %lldx%lldx%lld N%c: %.3f ms, %.1f of %.0f (%.0f %%)\n", (long long)count,
+               (long long)n, (long long)n, (long long)n, layout, best * 1e3, rate, most, 100 * rate / most);
     cr_release(a); cr_release(b); cr_release(c);
 }
 
@@ -190,13 +258,29 @@ static void attention(int64_t heads, int64_t T, int64_t D) {
     double scale = 1 / sqrt((double)D), forward = 1e9, backward = 1e9, start = cr_os_seconds();
     for (int i = 0; i < 5 || cr_os_seconds() - start < (quick ? 0.05 : 0.5); i++) {
         double t0 = cr_os_seconds();
-        cr_cpu_attention(&(cr_attention_args){.o = x[3]->array, .lse = lse->array, .q = x[0]->array, .k = x[1]->array, .v = x[2]->array, .scale = scale, .causal = true});
+        cr_cpu_attention(&(cr_attention_args){.o = x[3]->array,
+                                              .lse = lse->array,
+                                              .q = x[0]->array,
+                                              .k = x[1]->array,
+                                              .v = x[2]->array,
+                                              .scale = scale,
+                                              .causal = true});
         double t1 = cr_os_seconds();
-        cr_cpu_attention_bwd(&(cr_attention_bwd_args){.dq = x[5]->array, .dk = x[6]->array, .dv = x[7]->array, .q = x[0]->array, .k = x[1]->array, .v = x[2]->array,
-                                                     .o = x[3]->array, .lse = lse->array, .g = x[4]->array, .scale = scale, .causal = true});
+        cr_cpu_attention_bwd(&(cr_attention_bwd_args){.dq = x[5]->array,
+                                                      .dk = x[6]->array,
+                                                      .dv = x[7]->array,
+                                                      .q = x[0]->array,
+                                                      .k = x[1]->array,
+                                                      .v = x[2]->array,
+                                                      .o = x[3]->array,
+                                                      .lse = lse->array,
+                                                      .g = x[4]->array,
+                                                      .scale = scale,
+                                                      .causal = true});
         forward = fmin(forward, t1 - t0); backward = fmin(backward, cr_os_seconds() - t1);
     }
-    printf("  attention, %lld heads, T %lld, D %lld, causal: forward %.3f ms, backward %.3f ms\n", (long long)heads, (long long)T, (long long)D, forward * 1e3, backward * 1e3);
+    printf("  attention, %lld heads, T %lld, D %lld, causal: forward %.3f ms, backward %.3f ms\n", (long long)heads,
+           (long long)T, (long long)D, forward * 1e3, backward * 1e3);
     for (int i = 0; i < 8; i++) cr_release(x[i]);
     cr_release(lse);
 }
@@ -204,7 +288,9 @@ static void attention(int64_t heads, int64_t T, int64_t D) {
 static void run(int threads) {
     if (cr_set_num_threads(threads)) { fprintf(stderr, "products: %s\n", cr_error()); exit(2); }
     if (json) printf("{\"info\":\"%s\",\"threads\":%d,\"rows\":[\n", cr_device_info(cr_cpu()), threads);
-    else printf("%s; GFLOP/s and the share of the peak (a loop of multiply-adds in the same run; bf16: of twice that)\n", cr_device_info(cr_cpu()));
+    else
+        printf("%s; GFLOP/s and the share of the peak (a loop of multiply-adds in the same run; bf16: of twice that)\n",
+               cr_device_info(cr_cpu()));
     if (!json) printf("  %-18s %18s %5s %14s %14s %14s\n", "", "m x n x k", "peak", "ours", "dnnl_sgemm", "bf16");
     for (int64_t n = 4; n <= 48 && !only; n += 4) cube(n);
     static const int64_t batches[][2] = {{4096, 4}, {1024, 16}, {48, 64}, {96, 128}};
@@ -219,18 +305,24 @@ static void run(int threads) {
         snprintf(size, sizeof size, "%lldx%lldx%lld %s", (long long)s->m, (long long)s->n, (long long)s->k, s->layout);
         result r = measure(s);
         double f32 = r.rate[OURS] / r.peak, bf16 = r.rate[BF16] / r.peak / 2;
-        if (json) printf("{\"name\":\"%s\",\"size\":\"%s\",\"peak\":%.4g,\"ours\":%.4g,\"sgemm\":%.4g,\"bf16\":%.4g},\n", s->what, size, r.peak, r.rate[OURS], r.rate[SGEMM], r.rate[BF16]);
-        else printf("  %-18s %18s %5.0f %6.1f (%3.0f %%) %6.1f (%3.0f %%) %6.1f (%3.0f %%)\n", s->what, size, r.peak, r.rate[OURS], 100 * f32, r.rate[SGEMM],
-               100 * r.rate[SGEMM] / r.peak, r.rate[BF16], 100 * bf16);
+        if (json)
+            printf("{\"name\":\"%s\",\"size\":\"%s\",\"peak\":%.4g,\"ours\":%.4g,\"sgemm\":%.4g,\"bf16\":%.4g},\n",
+                   s->what, size, r.peak, r.rate[OURS], r.rate[SGEMM], r.rate[BF16]);
+        else
+            printf("  %-18s %18s %5.0f %6.1f (%3.0f %%) %6.1f (%3.0f %%) %6.1f (%3.0f %%)\n", s->what, size, r.peak,
+                   r.rate[OURS], 100 * f32, r.rate[SGEMM], 100 * r.rate[SGEMM] / r.peak, r.rate[BF16], 100 * bf16);
         fflush(stdout);
         if (strncmp(s->what, "square", 6) && strncmp(s->what, "GPT-2", 5)) continue;
         sum[0] += log(f32); sum[1] += log(bf16);
         least[0] = fmin(least[0], f32); least[1] = fmin(least[1], bf16);
         count++;
     }
-    if (json) printf("{\"name\":\"mean\",\"f32\":%.4g,\"bf16\":%.4g,\"least_f32\":%.4g,\"least_bf16\":%.4g}]}\n", exp(sum[0] / count), exp(sum[1] / count), least[0], least[1]);
-    else if (count) printf("  squares and GPT-2, geometric mean (least): f32 %.1f %% (%.1f %%), bf16 %.1f %% (%.1f %%)\n", 100 * exp(sum[0] / count), 100 * least[0],
-                      100 * exp(sum[1] / count), 100 * least[1]);
+    if (json)
+        printf("{\"name\":\"mean\",\"f32\":%.4g,\"bf16\":%.4g,\"least_f32\":%.4g,\"least_bf16\":%.4g}]}\n",
+               exp(sum[0] / count), exp(sum[1] / count), least[0], least[1]);
+    else if (count)
+        printf("  squares and GPT-2, geometric mean (least): f32 %.1f %% (%.1f %%), bf16 %.1f %% (%.1f %%)\n",
+               100 * exp(sum[0] / count), 100 * least[0], 100 * exp(sum[1] / count), 100 * least[1]);
     if (only || json) return;
     attention(48, 64, 64);
     attention(48, 64, 32);

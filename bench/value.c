@@ -1,5 +1,5 @@
-/* value.c - what Values cost from C: nanoseconds a node to multiply and record, to walk backward and to free; bytes a node.
- * use: value [nodes] [--json]
+/* value.c - what Values cost from C: nanoseconds a node to multiply and record, to walk backward and
+ * to free; bytes a node. use: value [nodes] [--json]
  *
  * Each round makes a chain of products, y_i = y_(i-1) * x, goes back through it and frees it.  The default,
  * 10000 nodes, lies in the second-level cache; 10000000 shows the memory. */
@@ -42,8 +42,10 @@ int main(int argc, char **argv) {
     }
     cr_value_release(x);
     const double ns = 1e9 / (double)nodes, bytes = (double)cr_cell_memory() / (double)nodes;
-    printf(json ? "{\"nodes\":%ld,\"record_ns\":%.2f,\"backward_ns\":%.2f,\"free_ns\":%.2f,\"bytes\":%.1f,\"right\":%s}\n"
-                : "%ld products: recorded in %.2f ns each, backward %.2f ns, freed %.2f ns; %.1f bytes a node; gradient right: %s\n",
-           nodes, best[0] * ns, best[1] * ns, best[2] * ns, bytes, right ? "true" : "false");
+    printf(
+        json ? "{\"nodes\":%ld,\"record_ns\":%.2f,\"backward_ns\":%.2f,\"free_ns\":%.2f,\"bytes\":%.1f,\"right\":%s}\n"
+             : "%ld products: recorded in %.2f ns each, backward %.2f ns, freed %.2f ns; %.1f bytes a node; gradient "
+               "right: %s\n",
+        nodes, best[0] * ns, best[1] * ns, best[2] * ns, bytes, right ? "true" : "false");
     return !right;
 }

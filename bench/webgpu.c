@@ -1,7 +1,8 @@
-/* webgpu.c - the first WebGPU device: products compared with a textbook kernel, the cost of recording an operation on the host, a chain in
- * one dispatch, a training step of a GPT.
- * use: webgpu [--quick] [--json] [--only products | host | chain | step]
- *      webgpu --open ours | driver        milliseconds until a GPU is ready, in a process of its own: through the library, or by the calls that it makes */
+/* webgpu.c - the first WebGPU device: products compared with a textbook kernel, the cost of recording
+ * an operation on the host, a chain in one dispatch, a training step of a GPT. use: webgpu [--quick]
+ * [--json] [--only products | host | chain | step]
+ *      webgpu --open ours | driver        milliseconds until a GPU is ready, in a process of its own:
+ *      through the library, or by the calls that it makes */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,16 +24,22 @@ static int failed(const char *what) { return fprintf(stderr, "webgpu: %s: %s\n",
 
 /* ---- products */
 
-/* An invocation has one result, a workgroup 16 x 16; operands are read in tiles of 16 x 16.  Sizes are multiples of 16. */
+/* An invocation has one result, a workgroup 16 x 16; operands are read in tiles of 16 x 16.  Sizes are
+ * multiples of 16. */
 static const char textbook[] =
     "@group(0) @binding(0) var<uniform> p: vec4<u32>;\n"
-    "@group(0) @binding(1) var<storage, read_write> c: array<f32>;\n@group(0) @binding(2) var<storage, read> a: array<f32>;\n@group(0) @binding(3) var<storage, read> b: array<f32>;\n"
+    "@group(0) @binding(1) var<storage, read_write> c: array<f32>;\n@group(0) @binding(2) var<storage, read> a: "
+    "array<f32>;\n@group(0) @binding(3) var<storage, read> b: array<f32>;\n"
     "var<workgroup> part_a: array<array<f32, 16>, 16>; var<workgroup> part_b: array<array<f32, 16>, 16>;\n"
-    "@compute @workgroup_size(16, 16) fn main(@builtin(local_invocation_id) at: vec3<u32>, @builtin(workgroup_id) w: vec3<u32>, @builtin(num_workgroups) all: vec3<u32>) {\n"
-    "    let n = p.y; let tile = w.y * all.x + w.x; let row = tile / (n / 16u) * 16u + at.y; let column = tile % (n / 16u) * 16u + at.x; var sum = 0.0;\n"
+    "@compute @workgroup_size(16, 16) fn main(@builtin(local_invocation_id) at: vec3<u32>, @builtin(workgroup_id) w: "
+    "vec3<u32>, @builtin(num_workgroups) all: vec3<u32>) {\n"
+    "    let n = p.y; let tile = w.y * all.x + w.x; let row = tile / (n / 16u) * 16u + at.y; let column = tile % (n / "
+    "16u) * 16u + at.x; var sum = 0.0;\n"
     "    for (var k = 0u; k < n; k += 16u) {\n"
-    "        part_a[at.y][at.x] = a[row * n + k + at.x]; part_b[at.y][at.x] = b[(k + at.y) * n + column];\n        workgroupBarrier();\n"
-    "        for (var i = 0u; i < 16u; i++) { sum += part_a[at.y][i] * part_b[i][at.x]; }\n        workgroupBarrier();\n    }\n"
+    "        part_a[at.y][at.x] = a[row * n + k + at.x]; part_b[at.y][at.x] = b[(k + at.y) * n + column];\n        "
+    "workgroupBarrier();\n"
+    "        for (var i = 0u; i < 16u; i++) { sum += part_a[at.y][i] * part_b[i][at.x]; }\n        "
+    "workgroupBarrier();\n    }\n"
     "    c[row * n + column] = sum;\n}\n";
 
 static cr_status by_the_book(gpu *g, cr_tensor *c, const cr_tensor *a, const cr_tensor *b, int64_t n) {
@@ -45,7 +52,9 @@ static cr_status by_the_book(gpu *g, cr_tensor *c, const cr_tensor *a, const cr_
     const size_t at[3] = {0};
     const uint32_t q[4] = {0, (uint32_t)n};
     gpu_buffer *const buffers[] = {gpu_buffer_of(&c->array), gpu_buffer_of(&a->array), gpu_buffer_of(&b->array)};
-    return cr_gpu_leave(g, p ? cr_gpu_dispatch(g, "textbook", p, buffers, at, q, sizeof q, (uint64_t)(n / 16 * (n / 16))) : cr_error_status());
+    return cr_gpu_leave(g,
+                        p ? cr_gpu_dispatch(g, "textbook", p, buffers, at, q, sizeof q, (uint64_t)(n / 16 * (n / 16)))
+                          : cr_error_status());
 }
 
 /* GFLOP/s of 0: the textbook kernel, 1: chainrule with workgroup memory, 2: without; -1: failed */
@@ -53,7 +62,8 @@ static double product(gpu *g, int which, int64_t n, int runs) {
     const bool software = g->dev.software;
     double least = 1e9;
     cr_scope_begin();
-    cr_tensor *a = cr_full(CR_LIST(n, n), 0.5, CR_F32, &g->dev), *b = cr_full(CR_LIST(n, n), 0.25, CR_F32, &g->dev), *c = NULL;
+    cr_tensor *a = cr_full(CR_LIST(n, n), 0.5, CR_F32, &g->dev), *b = cr_full(CR_LIST(n, n), 0.25, CR_F32, &g->dev),
+              *c = NULL;
     for (int i = 0; i < runs + 1; i++) {            /* the first compiles */
         if (c) cr_release(c);
         cr_synchronize(&g->dev);
@@ -70,7 +80,8 @@ static double product(gpu *g, int which, int64_t n, int runs) {
 }
 
 static int products(gpu *g) {
-    static const char *const names[] = {"textbook, 16 x 16 tiles", "ours, workgroup memory", "ours, no workgroup memory"};
+    static const char *const names[] = {"textbook, 16 x 16 tiles", "ours, workgroup memory",
+                                        "ours, no workgroup memory"};
     for (int64_t n = 512; n <= (quick ? 512 : 1024); n *= 2)
         for (int which = 0; which < 3; which++) {
             char name[64];
@@ -84,7 +95,8 @@ static int products(gpu *g) {
 
 /* ---- the host */
 
-/* Microseconds to record an operation, and with its part of the submission, where wgpu-native validates the commands. */
+/* Microseconds to record an operation, and with its part of the submission, where wgpu-native
+ * validates the commands. */
 static void recorded(gpu *g, const char *name, bool product) {
     enum { OPS = 900 };                             /* less than a batch: nothing is submitted meanwhile */
     double least[2] = {1e9, 1e9};
@@ -113,14 +125,16 @@ static int chain(gpu *g) {
     double least = 1e9;
     cr_scope_begin();
     cr_program *p = cr_program_new("five", "x y", "", "tanh(exp(x * y + x) - y)");
-    cr_tensor *x = cr_full(CR_LIST(N), 0.25, CR_F32, &g->dev), *y = cr_full(CR_LIST(N), 0.5, CR_F32, &g->dev), *z = NULL;
+    cr_tensor *x = cr_full(CR_LIST(N), 0.25, CR_F32, &g->dev), *y = cr_full(CR_LIST(N), 0.5, CR_F32, &g->dev),
+              *z = NULL;
     gpu_counters before = {0};
     for (int i = 0; i < 5; i++) {
         if (z) cr_release(z);
         cr_synchronize(&g->dev);
         before = g->counters;
         const double start = cr_os_seconds();
-        if (!(z = cr_program_apply(p, 2, (const cr_tensor *[]){x, y}, NULL)) || cr_synchronize(&g->dev) != CR_OK) return failed("chain");
+        if (!(z = cr_program_apply(p, 2, (const cr_tensor *[]){x, y}, NULL)) || cr_synchronize(&g->dev) != CR_OK)
+            return failed("chain");
         if (i) least = fmin(least, cr_os_seconds() - start);
     }
     say("chain of five on 4M, dispatches", (double)(g->counters.dispatches - before.dispatches), "");
@@ -149,7 +163,8 @@ static int step(gpu *g) {
         const double start = cr_os_seconds();
         cr_scope_begin();
         cr_tensor *x = cr_from(tokens, CR_LIST(B, T), CR_I64, &g->dev), *loss = cr_gpt_loss(m, x, x, true);
-        if (cr_backward(loss, CR_NONE, NULL) != CR_OK || cr_optim_step(optim) != CR_OK || !isfinite(cr_item(loss))) return failed("step");
+        if (cr_backward(loss, CR_NONE, NULL) != CR_OK || cr_optim_step(optim) != CR_OK || !isfinite(cr_item(loss)))
+            return failed("step");
         cr_scope_end();
         least = fmin(least, cr_os_seconds() - start);
         if (k == 1) second = g->counters;
@@ -168,13 +183,15 @@ static int step(gpu *g) {
 
 /* ---- opening */
 
-static void on_device(WGPURequestDeviceStatus status, WGPUDevice device, WGPUStringView message, void *p, void *unused) {
+static void on_device(WGPURequestDeviceStatus status, WGPUDevice device, WGPUStringView message, void *p,
+                      void *unused) {
     (void)status; (void)message; (void)unused;
     *(WGPUDevice *)p = device;
 }
 
 static int open_by_hand(void) {
-    WGPUInstanceExtras extras = {.chain = {.sType = (WGPUSType)WGPUSType_InstanceExtras}, .backends = WGPUInstanceBackend_Primary};
+    WGPUInstanceExtras extras = {.chain = {.sType = (WGPUSType)WGPUSType_InstanceExtras},
+                                 .backends = WGPUInstanceBackend_Primary};
     WGPUInstanceEnumerateAdapterOptions all = {.backends = WGPUInstanceBackend_Primary};
     WGPUAdapter adapters[32];
     WGPUDevice device = NULL;
@@ -184,7 +201,10 @@ static int open_by_hand(void) {
     const size_t n = cr_wg.InstanceEnumerateAdapters(instance, &all, NULL);
     if (!n || n > 32) return 1;
     cr_wg.InstanceEnumerateAdapters(instance, &all, adapters);
-    cr_wg.AdapterRequestDevice(adapters[0], NULL, (WGPURequestDeviceCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_device, .userdata1 = &device});
+    cr_wg.AdapterRequestDevice(adapters[0], NULL,
+                               (WGPURequestDeviceCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous,
+                                                               .callback = on_device,
+                                                               .userdata1 = &device});
     printf("%.3f\n", (cr_os_seconds() - start) * 1e3);
     return !device;
 }
@@ -203,7 +223,8 @@ int main(int argc, char **argv) {
         if (!strcmp(argv[i], "--quick")) quick = true;
         else if (!strcmp(argv[i], "--json")) json = true;
         else if (!strcmp(argv[i], "--only") && i + 1 < argc) only = argv[++i];
-        else if (!strcmp(argv[i], "--open") && i + 1 < argc) return !strcmp(argv[i + 1], "ours") ? open_ours() : open_by_hand();
+        else if (!strcmp(argv[i], "--open") && i + 1 < argc)
+            return !strcmp(argv[i + 1], "ours") ? open_ours() : open_by_hand();
     }
     gpu *g = (gpu *)(uintptr_t)cr_webgpu(0);
     if (!g) return failed("no GPU");

@@ -58,7 +58,7 @@ typedef struct cr_node cr_node;
 extern const cr_tensor cr_none_tensor;
 #define CR_NONE (&cr_none_tensor)       /* an optional tensor that is absent */
 
-/* ---- errors ---------------------------------------------------------------------------------- */
+/* ---- errors */
 typedef enum cr_status {
     CR_OK, CR_BAD_VALUE, CR_BAD_TYPE, CR_BAD_INDEX, CR_RUNTIME, CR_NO_MEMORY, CR_IO, CR_INTERRUPTED
 } cr_status;
@@ -68,7 +68,7 @@ const char *cr_error(void);         /* this thread's first message since the las
 cr_status   cr_error_status(void);  /* status of that message; CR_OK: no error */
 void        cr_error_clear(void);
 
-/* ---- dtypes ---------------------------------------------------------------------------------- */
+/* ---- dtypes */
 typedef enum cr_dtype {
     CR_BOOL, CR_U8, CR_U16, CR_U32, CR_U64, CR_I8, CR_I16, CR_I32, CR_I64,
     CR_F16, CR_BF16, CR_F32, CR_F64, CR_DTYPES
@@ -81,7 +81,7 @@ cr_dtype    cr_promote(cr_dtype a, cr_dtype b); /* PyTorch's promotion: docs/dty
 bool        cr_can_cast(cr_dtype from, cr_dtype to);
                             /* false for float to integer and number to bool */
 
-/* ---- devices and threads --------------------------------------------------------------------- */
+/* ---- devices and threads */
 const cr_device *cr_cpu(void);
 const cr_device *cr_ref(void);              /* plain loops in double: they define every op */
 const cr_device *cr_gpu(int i);             /* i-th GPU, fastest first; no such GPU: an error */
@@ -142,7 +142,7 @@ uint64_t      cr_generator_seed(cr_generator *g);   /* seed from system entropy;
 void          cr_generator_get(const cr_generator *g, uint64_t *seed, uint64_t *counter);
 void          cr_generator_set(cr_generator *g, uint64_t seed, uint64_t counter);
 
-/* ---- make tensors ---------------------------------------------------------------------------- */
+/* ---- make tensors */
 cr_tensor *cr_empty(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev);
 cr_tensor *cr_zeros(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev);
 cr_tensor *cr_ones(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev);
@@ -168,7 +168,7 @@ cr_tensor *cr_borrow_strided(void *data, int n, const int64_t *shape, const int6
                              cr_dtype dt, void (*done)(void *ctx), void *ctx);
                             /* strides in elements, >= 0; NULL: contiguous */
 
-/* ---- random tensors: no gradients; g is never NULL ------------------------------------------- */
+/* ---- random tensors: no gradients; g is never NULL */
 cr_tensor *cr_rand(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g);
                             /* uniform in [0, 1) */
 cr_tensor *cr_randn(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev,
@@ -210,7 +210,7 @@ cr_tensor *cr_random_all_(cr_tensor *x, cr_generator *g);
                             /* integers from 0 to the dtype's maximum; floats: to the largest
                                number below which every integer is exact */
 
-/* ---- inspect tensors ------------------------------------------------------------------------- */
+/* ---- inspect tensors */
 int              cr_ndim(const cr_tensor *t);
 const int64_t   *cr_shape(const cr_tensor *t);      /* cr_ndim sizes; borrowed */
 const int64_t   *cr_strides(const cr_tensor *t);    /* in elements; borrowed */
@@ -231,7 +231,7 @@ cr_status        cr_read(const cr_tensor *t, cr_dtype dt, void *dst, size_t byte
 cr_status        cr_write(cr_tensor *t, cr_dtype dt, const void *src, size_t bytes);
                             /* in place; raises the version */
 
-/* ---- autograd -------------------------------------------------------------------------------- */
+/* ---- autograd */
 cr_tensor  *cr_requires_grad_(cr_tensor *t, bool on);
                             /* make t a leaf that collects a gradient; returns t (borrowed) */
 bool        cr_requires_grad(const cr_tensor *t);

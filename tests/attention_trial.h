@@ -1,25 +1,37 @@
-/* attention_trial.h - attention, forward and backward, of one shape and layout against plain loops in double, whatever device ran it. */
+/* attention_trial.h - attention, forward and backward, of one shape and layout against plain loops in
+ * double, whatever device ran it. */
 #ifndef CR_ATTENTION_TRIAL_H
 #define CR_ATTENTION_TRIAL_H
 
 #include "box.h"
 
-/* mask 0: none; 1: (B, H, T, S); 2: over T and S; 3: over B and S; 4: over H and T; 5: (B, H, T, S) with T the last in memory.
- * A third of it is -Inf, and all of it where t is 2 modulo 5 (but for 3). */
-typedef struct trial { cr_dtype dt; int64_t B, H, T, S, D; bool causal; double scale; int layout, mask; double rough; } trial;
+/* mask 0: none; 1: (B, H, T, S); 2: over T and S; 3: over B and S; 4: over H and T; 5: (B, H, T, S)
+ * with T the last in memory. A third of it is -Inf, and all of it where t is 2 modulo 5 (but for 3). */
+typedef struct trial {
+    cr_dtype dt;
+    int64_t B, H, T, S, D;
+    bool causal;
+    double scale;
+    int layout, mask;
+    double rough;
+} trial;
 enum { Q, K, W, O, G, DQ, DK, DV, LSE, MASK, BOXES };           /* W: the values */
 enum { MASKS = 6 };
 typedef struct set { box b[BOXES]; } set;
 
-/* layout 0: (B, H, rows, D) contiguous; 1: (B, rows, H, D) in memory; 2: as 1 with gaps, as slices of one projection are */
+/* layout 0: (B, H, rows, D) contiguous; 1: (B, rows, H, D) in memory; 2: as 1 with gaps, as slices of
+ * one projection are */
 static box heads(const trial *t, cr_dtype dt, int64_t rows) {
-    int64_t pad = t->layout == 2 ? 3 : 0, row = t->layout ? t->H * t->D + pad : t->D, head = t->layout ? t->D : rows * t->D;
-    return box_make(dt, 4, (int64_t[]){t->B, t->H, rows, t->D}, (int64_t[]){t->H * rows * t->D + pad * rows, head, row, 1});
+    int64_t pad = t->layout == 2 ? 3 : 0, row = t->layout ? t->H * t->D + pad : t->D,
+            head = t->layout ? t->D : rows * t->D;
+    return box_make(dt, 4, (int64_t[]){t->B, t->H, rows, t->D},
+                    (int64_t[]){t->H * rows * t->D + pad * rows, head, row, 1});
 }
 
 static box mask_box(const trial *t) {
     int64_t B = t->B, H = t->H, T = t->T, S = t->S;
-    const int64_t strides[MASKS][4] = {{0}, {H * T * S, T * S, S, 1}, {0, 0, S, 1}, {S, 0, 0, 1}, {0, T, 1, 0}, {H * T * S, T * S, 1, T}};
+    const int64_t strides[MASKS][4] = {{0},          {H * T * S, T * S, S, 1}, {0, 0, S, 1}, {S, 0, 0, 1},
+                                       {0, T, 1, 0}, {H * T * S, T * S, 1, T}};
     box x = box_make(t->dt == CR_F64 ? CR_F64 : CR_F32, 4, (int64_t[]){B, H, T, S}, strides[t->mask]);
     int64_t at[4] = {0};
     if (x.t.numel) do {
@@ -33,7 +45,8 @@ static box mask_box(const trial *t) {
 static set make_set(const trial *t) {
     set s;
     for (int i = 0; i < LSE; i++) s.b[i] = heads(t, t->dt, i == K || i == W || i == DK || i == DV ? t->S : t->T);
-    s.b[LSE] = box_make(t->dt == CR_F64 ? CR_F64 : CR_F32, 3, (int64_t[]){t->B, t->H, t->T}, (int64_t[]){t->H * t->T, t->T, 1});
+    s.b[LSE] = box_make(t->dt == CR_F64 ? CR_F64 : CR_F32, 3, (int64_t[]){t->B, t->H, t->T},
+                        (int64_t[]){t->H * t->T, t->T, 1});
     s.b[MASK] = mask_box(t);
     return s;
 }
@@ -47,27 +60,40 @@ static double value(const set *s, int which, int64_t b, int64_t h, int64_t row, 
 static double epsilon(cr_dtype dt) { return dt == CR_F64 ? 0x1p-52 : 0x1p-23; }
 static double rounding(cr_dtype dt) { return dt == CR_F16 ? 0x1p-11 : dt == CR_BF16 ? 0x1p-8 : 0; }
 
-/* size: the sum of the absolute values of what was added up, of which t->rough says how far each may be off beside f32's error */
-static void check(const trial *t, const set *s, int which, int64_t b, int64_t h, int64_t row, int64_t d, double want, double size) {
+/* size: the sum of the absolute values of what was added up, of which t->rough says how far each may
+ * be off beside f32's error */
+static void check(const trial *t, const set *s, int which, int64_t b, int64_t h, int64_t row, int64_t d, double want,
+                  double size) {
     static const char *const names[] = {"q", "k", "v", "o", "g", "dq", "dk", "dv", "lse"};
-    double got = value(s, which, b, h, row, which == LSE ? 0 : d), limit = epsilon(t->dt) * 32 * size + (which == LSE ? 0 : rounding(t->dt) * fabs(want) + t->rough * size) + 1e-300;
-    limit += t->dt == CR_F16 && which != LSE ? 0x1p-24 : t->dt == CR_F64 ? 0 : 0x1p-120;       /* denormals lose digits */
-    CHECK(got == want || fabs(got - want) <= limit, "%s %s B %lld H %lld T %lld S %lld D %lld causal %d layout %d mask %d: at (%lld, %lld, %lld, %lld) %.9g, wanted %.9g +- %.2g",
-          names[which], cr_dtype_name(t->dt), (long long)t->B, (long long)t->H, (long long)t->T, (long long)t->S, (long long)t->D, t->causal, t->layout, t->mask,
-          (long long)b, (long long)h, (long long)row, (long long)d, got, want, limit);
+    double got = value(s, which, b, h, row, which == LSE ? 0 : d),
+           limit = epsilon(t->dt) * 32 * size + (which == LSE ? 0 : rounding(t->dt) * fabs(want) + t->rough * size) +
+                   1e-300;
+    /* denormals lose digits */
+    limit += t->dt == CR_F16 && which != LSE ? 0x1p-24 : t->dt == CR_F64 ? 0 : 0x1p-120;
+    CHECK(got == want || fabs(got - want) <= limit,
+          "%s %s B %lld H %lld T %lld S %lld D %lld causal %d layout %d mask %d: at (%lld, %lld, %lld, %lld) %.9g, "
+          "wanted %.9g +- %.2g",
+          names[which], cr_dtype_name(t->dt), (long long)t->B, (long long)t->H, (long long)t->T, (long long)t->S,
+          (long long)t->D, t->causal, t->layout, t->mask, (long long)b, (long long)h, (long long)row, (long long)d, got,
+          want, limit);
 }
 
 /* One head: out of softmax(scale q k^T) v and its derivatives as they are written in a textbook. */
 static void check_head(const trial *t, const set *s, int64_t b, int64_t h) {
     size_t wide = (size_t)(t->S * t->D + 1);
-    double *p = malloc((size_t)(t->S + 1) * sizeof *p), *dk = calloc(4 * wide, sizeof *dk), *dv = dk + wide, *dk_size = dv + wide, *dv_size = dk_size + wide;
+    double *p = malloc((size_t)(t->S + 1) * sizeof *p), *dk = calloc(4 * wide, sizeof *dk), *dv = dk + wide,
+           *dk_size = dv + wide, *dv_size = dk_size + wide;
     double *k = malloc(2 * wide * sizeof *k), *v = k + wide, *row = malloc((size_t)(4 * t->D + 1) * sizeof *row);
     for (int64_t j = 0; j < t->S; j++)
-        for (int64_t d = 0; d < t->D; d++) { k[j * t->D + d] = value(s, K, b, h, j, d); v[j * t->D + d] = value(s, W, b, h, j, d); }
+        for (int64_t d = 0; d < t->D; d++) {
+            k[j * t->D + d] = value(s, K, b, h, j, d);
+            v[j * t->D + d] = value(s, W, b, h, j, d);
+        }
     for (int64_t i = 0; i < t->T; i++) {
         int64_t keys = t->causal ? i + t->S - t->T + 1 : t->S;
         if (keys < 0) keys = 0;
-        double most = -INFINITY, sum = 0, delta = 0, delta_size = 0, score_size = 1, *q = row, *g = q + t->D, *dq = g + t->D, *dq_size = dq + t->D;
+        double most = -INFINITY, sum = 0, delta = 0, delta_size = 0, score_size = 1, *q = row, *g = q + t->D,
+               *dq = g + t->D, *dq_size = dq + t->D;
         for (int64_t d = 0; d < t->D; d++) {
             q[d] = value(s, Q, b, h, i, d); g[d] = value(s, G, b, h, i, d);
             dq[d] = dq_size[d] = 0;

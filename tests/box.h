@@ -1,4 +1,5 @@
-/* box.h - arrays with any strides over memory of their own, with guard bytes all around, for tests that call kernels directly. */
+/* box.h - arrays with any strides over memory of their own, with guard bytes all around, for tests
+ * that call kernels directly. */
 #ifndef CR_BOX_H
 #define CR_BOX_H
 
@@ -8,7 +9,8 @@
 typedef struct box { cr_array t; cr_storage s; unsigned char *memory, *before; size_t bytes; } box;
 enum { GUARD = 64 };                                /* bytes before and after */
 
-static uint64_t box_state;                          /* of the numbers drawn; set it to test_seed() at the start of a test */
+static uint64_t box_state;                          /* of the numbers drawn; set it to test_seed() at the start of a
+                                                     * test */
 static uint32_t box_draw(uint32_t n) {
     box_state = box_state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(box_state >> 33) % n;
@@ -64,7 +66,9 @@ __attribute__((unused)) static long box_spilled(const box *b) {
     unsigned char *mine = calloc(b->bytes, 1);
     int64_t at[CR_MAX_DIMS] = {0};
     size_t size = cr_dtype_size(b->t.dtype);
-    if (b->t.numel) do memset(mine + ((unsigned char *)box_at(b, at) - b->memory), 1, size); while (box_next(at, b->t.ndim, b->t.shape));
+    if (b->t.numel) do
+            memset(mine + ((unsigned char *)box_at(b, at) - b->memory), 1, size);
+        while (box_next(at, b->t.ndim, b->t.shape));
     long bad = 0;
     for (size_t i = 0; i < b->bytes; i++) bad += !mine[i] && b->memory[i] != b->before[i];
     free(mine);

@@ -1,7 +1,8 @@
-/* check.h - what the tests of ops share: numbers from a seed, tensors in every layout, devices with guard words around each
- * buffer, one tolerance and one comparison.
+/* check.h - what the tests of ops share: numbers from a seed, tensors in every layout, devices with
+ * guard words around each buffer, one tolerance and one comparison.
  *
- * The truth for floats is `ref` in float64 over the same inputs, rounded to the dtype under test first; integers must be equal. */
+ * The truth for floats is `ref` in float64 over the same inputs, rounded to the dtype under test
+ * first; integers must be equal. */
 #ifndef CR_CHECK_H
 #define CR_CHECK_H
 
@@ -16,7 +17,8 @@ static struct { const char *op, *what, *device; cr_dtype dtype; int layout; uint
 /* ---- numbers: a Philox stream that starts again for every case */
 typedef struct stream { uint64_t seed, counter; } stream;
 
-static uint64_t test_round;                         /* CHAINRULE_TEST_FULL=1 goes over the tables more than once, with other numbers */
+static uint64_t test_round;                         /* CHAINRULE_TEST_FULL=1 goes over the tables more than once,
+                                                     * with other numbers */
 #if defined CR_TEST_GPU || defined CR_TEST_CUDA
 static uint64_t test_rounds(void) { return 1; }     /* on GPUs made of software one takes minutes */
 #else
@@ -45,7 +47,8 @@ static double stream_next(stream *s) {              /* [0, 1) */
 }
 
 /* ---- data: elements of one dtype in row-major order, on the host */
-typedef enum fill { REALS, STEPS, INDEX, MASK } fill;       /* STEPS: whole numbers, many of them equal; INDEX: i64 below hi */
+/* STEPS: whole numbers, many of them equal; INDEX: i64 below hi */
+typedef enum fill { REALS, STEPS, INDEX, MASK } fill;
 typedef struct spec { int ndim; int64_t shape[4]; fill fill; double lo, hi; } spec;     /* lo = hi = 0: -2 .. 2 */
 typedef struct data { cr_dtype dtype; int ndim; int64_t shape[CR_MAX_DIMS], numel; unsigned char *bytes; } data;
 
@@ -91,7 +94,8 @@ static data data_of(const cr_tensor *t) {
 }
 
 /* ---- layouts: the same elements, differently placed in memory */
-typedef enum layout { DENSE, REVERSED, SPACED, BACKWARDS, LAYOUTS } layout;      /* axes in reverse order; steps of 2 from 1 on every axis; every axis backwards */
+/* axes in reverse order; steps of 2 from 1 on every axis; every axis backwards */
+typedef enum layout { DENSE, REVERSED, SPACED, BACKWARDS, LAYOUTS } layout;
 static const char *const layout_names[LAYOUTS] = {"dense", "reversed", "spaced", "backwards"};
 
 static int64_t spaced(layout how, int64_t n) { return how == SPACED ? 2 * n + 1 : n; }
@@ -169,17 +173,22 @@ CR_KERNELS(COUNTED_ON_REF)
 #define ENTRY_ON_REF(name, on_cpu, on_ref, on_cuda, on_webgpu) CR_IF_##on_ref(.name = ref_counted_##name, )
 static const cr_kernels counted_cpu = {CR_KERNELS(ENTRY_ON_CPU)}, counted_ref = {CR_KERNELS(ENTRY_ON_REF)};
 
-/* How many kernels in the list have not run on a device that has them.  gradients: those of gradients, which test_grad runs; else all others
- * but two, which need optimizers (test_update) and bits of floats (test_random). */
+/* How many kernels in the list have not run on a device that has them.  gradients: those of gradients,
+ * which test_grad runs; else all others but two, which need optimizers (test_update) and bits of
+ * floats (test_random). */
 static long idle_kernel(const char *device, const char *name, long runs, bool gradients) {
     const char *end = strstr(name, "_bwd");
     if (runs || !end == gradients || !strcmp(name, "update_by_product") || !strcmp(name, "nextafter")) return 0;
     printf("  no test ran %s on %s\n", name, device);
     return 1;
 }
-#define IDLE_ON_CPU(name, on_cpu, on_ref, on_cuda, on_webgpu) CR_IF_##on_cpu(+idle_kernel("cpu", #name, cpu_ran_##name, gradients))
-#define IDLE_ON_REF(name, on_cpu, on_ref, on_cuda, on_webgpu) CR_IF_##on_ref(+idle_kernel("ref", #name, ref_ran_##name, gradients))
-__attribute__((unused)) static long idle_kernels(bool gradients) { return 0 CR_KERNELS(IDLE_ON_CPU) CR_KERNELS(IDLE_ON_REF); }
+#define IDLE_ON_CPU(name, on_cpu, on_ref, on_cuda, on_webgpu) CR_IF_##on_cpu(+idle_kernel("cpu", #name, \
+    cpu_ran_##name, gradients))
+#define IDLE_ON_REF(name, on_cpu, on_ref, on_cuda, on_webgpu) CR_IF_##on_ref(+idle_kernel("ref", #name, \
+    ref_ran_##name, gradients))
+__attribute__((unused)) static long idle_kernels(bool gradients) {
+    return 0 CR_KERNELS(IDLE_ON_CPU) CR_KERNELS(IDLE_ON_REF);
+}
 
 /* The i-th device to test: the guarded twin where the host can see its memory; NULL past the end. */
 static const cr_device *guarded_device(int i) {
@@ -201,7 +210,8 @@ static const cr_device *test_device(int i) { return i ? NULL : cr_cuda_at(0); }
 static const cr_device *test_variant(int i) { return test_device(i); }
 static const cr_device *test_ref(void) { return guarded_device(1); }
 #elif defined CR_TEST_GPU
-#define FLUSHED 0x1p-126                            /* WebGPU lets a driver take denormals, of what is computed on the way too, for 0 */
+#define FLUSHED 0x1p-126                            /* WebGPU lets a driver take denormals, of what is computed on
+                                                     * the way too, for 0 */
 static const cr_device *test_device(int i) { return i ? NULL : cr_webgpu_at(0); }
 static const cr_device *test_variant(int i) { return test_device(i); }
 static const cr_device *test_ref(void) { return guarded_device(1); }
@@ -216,7 +226,8 @@ static const cr_device *test_variant(int i) {
     if (i == 0 || !test_device(i - 1)) return NULL;
     if (!bare.dev.name) {
         bare.kernels = *test_device(0)->kernels;
-        memset((char *)&bare.kernels + offsetof(cr_kernels, softmax), 0, sizeof bare.kernels - offsetof(cr_kernels, softmax));
+        memset((char *)&bare.kernels + offsetof(cr_kernels, softmax), 0,
+               sizeof bare.kernels - offsetof(cr_kernels, softmax));
         bare.dev = *test_device(0);
         bare.dev.name = "cpu without fused kernels";
         bare.dev.kernels = &bare.kernels;
@@ -230,14 +241,18 @@ static const cr_device *test_ref(void) {
 }
 #endif
 
-/* Software compiles a GPU's kernel in 60 ms, and most combinations need one of their own: without CHAINRULE_TEST_FULL one in `every` runs
- * there.  CHAINRULE_TEST_SHARE says which, so that runs with other shares test what this one leaves out. */
+/* Software compiles a GPU's kernel in 60 ms, and most combinations need one of their own: without
+ * CHAINRULE_TEST_FULL one in `every` runs there.  CHAINRULE_TEST_SHARE says which, so that runs with
+ * other shares test what this one leaves out. */
 __attribute__((unused)) static bool test_takes(const cr_device *dev, int64_t number, int every) {
     const char *share = getenv("CHAINRULE_TEST_SHARE");
     return dev->host || test_full() || (number + (share ? atoi(share) : 0)) % every == 0;
 }
 
-__attribute__((unused)) static bool test_offers(const cr_device *dev, cr_dtype dt) { return dt != CR_F64 || strncmp(dev->name, "webgpu", 6); }        /* WebGPU has no float64: it is only stored */
+/* WebGPU has no float64: it is only stored */
+__attribute__((unused)) static bool test_offers(const cr_device *dev, cr_dtype dt) {
+    return dt != CR_F64 || strncmp(dev->name, "webgpu", 6);
+}
 
 /* That a GPU has no float64 is counted and no failure; the error is cleared. */
 __attribute__((unused)) static long declined;
@@ -281,21 +296,25 @@ static double data_largest(const data *d) {
 /* Is `got` as good as dtype dt can be, for the truth `want`? */
 static bool close_enough(double got, double want, cr_dtype dt, double relative, double floor_) {
     if (isnan(want)) return isnan(got);
-    double allowed = relative * (fabs(want) + floor_) + 4 * unit_of(dt) * smallest_normal(dt) + FLUSHED, most = largest(dt);
+    double allowed = relative * (fabs(want) + floor_) + 4 * unit_of(dt) * smallest_normal(dt) + FLUSHED,
+           most = largest(dt);
     if (isinf(got)) return (got > 0) == (want > 0) && fabs(want) >= most - most * unit_of(dt) - fmin(allowed, most / 2);
     if (isinf(want)) return (got > 0) == (want > 0) && fabs(got) >= most * (1 - relative);
     return fabs(got - want) <= allowed;
 }
 
 static void complain(const char *part, const data *got, int64_t at, double g, double w, double tol) {
-    test_fail("check.h", __LINE__, "%s [%s] %s: %s%s %s on %s, inputs %s, position %lld: got %.17g, wanted %.17g, error %g, tolerance %g; "
-              "repeat: CHAINRULE_TEST_SEED=%llu", now.op, now.what, part, cr_dtype_name(got->dtype), cr_shape_text(got->ndim, got->shape).s,
-              now.dtype == got->dtype ? "" : cr_dtype_name(now.dtype), now.device, layout_names[now.layout], (long long)at, g, w,
-              fabs(g - w), tol, (unsigned long long)test_seed());
+    test_fail("check.h", __LINE__,
+              "%s [%s] %s: %s%s %s on %s, inputs %s, position %lld: got %.17g, wanted %.17g, error %g, tolerance %g; "
+              "repeat: CHAINRULE_TEST_SEED=%llu",
+              now.op, now.what, part, cr_dtype_name(got->dtype), cr_shape_text(got->ndim, got->shape).s,
+              now.dtype == got->dtype ? "" : cr_dtype_name(now.dtype), now.device, layout_names[now.layout],
+              (long long)at, g, w, fabs(g - w), tol, (unsigned long long)test_seed());
 }
 
-/* got: from the device under test; want: the truth, float64 or got's own dtype.  n: terms in the longest sum behind an element.
- * scale: what errors are relative to besides |truth|; 0: nothing.  True when all is well. */
+/* got: from the device under test; want: the truth, float64 or got's own dtype.  n: terms in the
+ * longest sum behind an element. scale: what errors are relative to besides |truth|; 0: nothing.  True
+ * when all is well. */
 static bool compare(const char *part, const data *got, const data *want, int64_t n, double scale) {
     bool floats = cr_dtype_is_float(got->dtype), same = got->ndim == want->ndim && got->numel == want->numel;
     for (int i = 0; same && i < got->ndim; i++) same = got->shape[i] == want->shape[i];
@@ -308,7 +327,8 @@ static bool compare(const char *part, const data *got, const data *want, int64_t
     for (int64_t i = 0; i < got->numel; i++) {
         double g = data_f64(got, i), w = data_f64(want, i);
         bool fine = floats ? close_enough(g, w, got->dtype, relative, scale)
-                           : got->dtype == want->dtype && !memcmp(data_at(got, i), data_at(want, i), cr_dtype_size(got->dtype));
+                           : got->dtype == want->dtype &&
+                                 !memcmp(data_at(got, i), data_at(want, i), cr_dtype_size(got->dtype));
         if (fine) continue;
         complain(part, got, i, g, w, floats ? relative * (fabs(w) + scale) : 0);
         return false;
@@ -319,7 +339,8 @@ static bool compare(const char *part, const data *got, const data *want, int64_t
 /* Around a group of cases: nothing may stay allocated, no guard word may be touched. */
 static long guard_start(void) { guards_broken = 0; return buffers_alive; }
 static void guard_end(long alive) {
-    CHECK(!guards_broken, "%s: %ld of %ld buffers were written outside their bounds", now.op, guards_broken, guards_checked);
+    CHECK(!guards_broken, "%s: %ld of %ld buffers were written outside their bounds", now.op, guards_broken,
+          guards_checked);
     CHECK(buffers_alive == alive, "%s: %ld buffers leaked", now.op, buffers_alive - alive);
 }
 

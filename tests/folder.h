@@ -19,8 +19,12 @@ __attribute__((unused)) static const char *folder_path(const char *name) {
     char *path = paths[next++ % 16];
     if (!*folder_name) {
         const char *tmp = getenv("TMPDIR");
-        snprintf(folder_name, sizeof folder_name, "%.400s/chainrule-test-%lld", tmp && *tmp ? tmp : "/tmp", (long long)cr_os_process_id());
-        if (!cr_os_make_directory(folder_name)) { printf("cannot create %s: %s\n", folder_name, cr_os_error()); exit(9); }
+        snprintf(folder_name, sizeof folder_name, "%.400s/chainrule-test-%lld", tmp && *tmp ? tmp : "/tmp",
+                 (long long)cr_os_process_id());
+        if (!cr_os_make_directory(folder_name)) {
+            printf("cannot create %s: %s\n", folder_name, cr_os_error());
+            exit(9);
+        }
         atexit(folder_remove);
     }
     snprintf(path, sizeof paths[0], "%s/%s", folder_name, name);

@@ -1,10 +1,11 @@
-/* fuzz.h - one harness for every parser.  A program defines LLVMFuzzerTestOneInput, which libFuzzer calls when it is built so:
+/* fuzz.h - one harness for every parser.  A program defines LLVMFuzzerTestOneInput, which libFuzzer
+ * calls when it is built so:
  *   clang -DCR_LIBFUZZER -fsanitize=fuzzer,address,undefined ...
  * Built as an ordinary program it changes a few good inputs (fuzz_seed) at random:
  *   fuzz_json                       5,000 inputs from seed 1; with CHAINRULE_TEST_FULL=1 100,000 from a fresh seed
- *   fuzz_json FILE...               those files
- * CHAINRULE_TEST_SEED=n repeats the inputs of a run, CHAINRULE_FUZZ_RUNS=n sets their number; the seed is printed first.
- * Each input lies in memory of exactly its size, so that the address sanitizer sees every byte read too far. */
+ *   fuzz_json FILE...               those files CHAINRULE_TEST_SEED=n repeats the inputs of a run,
+ *   CHAINRULE_FUZZ_RUNS=n sets their number; the seed is printed first. Each input lies in memory of
+ *   exactly its size, so that the address sanitizer sees every byte read too far. */
 #ifndef CR_FUZZ_H
 #define CR_FUZZ_H
 
@@ -38,8 +39,26 @@ enum { FUZZ_ROOM = 1 << 14 };
 
 /* One change; the new length. */
 static size_t fuzz_change(uint8_t *b, size_t n) {
-    static const char *const bits[] = {"-1", "0", "9223372036854775807", "18446744073709551616", "1e999", "\"", "{", "}", "[", "]", ",", ":", "null",
-                                       "\\u0000", "\\ud800", "\xff", "\xf0\x9f\x98\x80", "4294967296", ".5", "\\"};
+    static const char *const bits[] = {"-1",
+                                       "0",
+                                       "9223372036854775807",
+                                       "18446744073709551616",
+                                       "1e999",
+                                       "\"",
+                                       "{",
+                                       "}",
+                                       "[",
+                                       "]",
+                                       ",",
+                                       ":",
+                                       "null",
+                                       "\\u0000",
+                                       "\\ud800",
+                                       "\xff",
+                                       "\xf0\x9f\x98\x80",
+                                       "4294967296",
+                                       ".5",
+                                       "\\"};
     static const uint8_t bytes[] = {0, 1, 0x7f, 0x80, 0xff, '"', '{', '9'};
     const size_t at = n ? fuzz_next((uint32_t)n) : 0, left = n - at;
     switch (fuzz_next(8)) {

@@ -1,6 +1,7 @@
-/* fuzz_json.c - the JSON reader on changed documents.  Whatever it accepts must come back unchanged when it is written and read again.
- * fuzz_json --check reads documents from standard input, each behind a line with its length in bytes, and prints for each
- * "refused" or the value in a fixed form: tests/py/check_json.py compares that with Python's json. */
+/* fuzz_json.c - the JSON reader on changed documents.  Whatever it accepts must come back unchanged
+ * when it is written and read again. fuzz_json --check reads documents from standard input, each
+ * behind a line with its length in bytes, and prints for each "refused" or the value in a fixed form:
+ * tests/py/check_json.py compares that with Python's json. */
 #define FUZZ_MAIN fuzz_main
 #include "fuzz.h"
 
@@ -42,7 +43,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     cr_json *again = cr_json_parse("fuzz", "output", first.text, first.bytes);
     if (!again) { printf("refused what was written: %s\n", cr_error()); abort(); }
     put(&second, again);
-    if (first.bytes != second.bytes || memcmp(first.text, second.text, first.bytes)) { printf("%s\nbecame\n%s\n", first.text, second.text); abort(); }
+    if (first.bytes != second.bytes || memcmp(first.text, second.text, first.bytes)) {
+        printf("%s\nbecame\n%s\n", first.text, second.text);
+        abort();
+    }
     cr_out_free(&first);
     cr_out_free(&second);
     cr_json_free(again);
@@ -52,9 +56,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
 static size_t fuzz_seed(int i, uint8_t *out, size_t room) {
     static const char *const seeds[] = {
-        "{\"format\": \"chainrule-training\", \"version\": 1, \"step\": 2000, \"optimizer\": {\"steps\": 2000}, \"loader\": null}",
+        "{\"format\": \"chainrule-training\", \"version\": 1, \"step\": 2000, \"optimizer\": {\"steps\": 2000}, "
+        "\"loader\": null}",
         "{\"__metadata__\":{\"k\":\"v\"},\"w\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}}   ",
-        "[0, -1, 12345678901234567890, -9223372036854775808, 1.5e-7, 3E+20, 0.1, true, false, null, \"\", {}, [], [[[[]]]]]",
+        "[0, -1, 12345678901234567890, -9223372036854775808, 1.5e-7, 3E+20, 0.1, true, false, null, \"\", {}, [], "
+        "[[[[]]]]]",
         "\"\\u00e9\\ud83d\\ude00 \\\"quoted\\\" \\\\ \\/ \\b\\f\\n\\r\\t \xc3\xa9 \xf0\x9f\x98\x80\"",
         " \t\r\n{ \"a\" : { \"b\" : [ 1 , 2 , { \"c\" : -0.0 } ] } , \"d\" : 1e5 } \n"};
     if (i >= (int)(sizeof seeds / sizeof *seeds)) return 0;
@@ -67,7 +73,8 @@ static size_t fuzz_seed(int i, uint8_t *out, size_t room) {
 #ifndef CR_LIBFUZZER
 static int check_stream(void) {
     static char data[1 << 20];
-    for (size_t bytes; scanf("%zu", &bytes) == 1 && getchar() == '\n' && bytes <= sizeof data && fread(data, 1, bytes, stdin) == bytes;) {
+    for (size_t bytes; scanf("%zu", &bytes) == 1 && getchar() == '\n' && bytes <= sizeof data &&
+                       fread(data, 1, bytes, stdin) == bytes;) {
         cr_json *root = cr_json_parse("check", "document", data, bytes);
         cr_out o = {0};
         if (root) put(&o, root);

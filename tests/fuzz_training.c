@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     fuzz_check(good, "training_load");
     cr_generator_get(g, &seed, &counter);
     if (good ? t.step < 0 : t.step != -5 || seed != 1 || counter != 0) {
-        printf("%s, and step is %lld, seed %llu\n", good ? "accepted" : "refused", (long long)t.step, (unsigned long long)seed);
+        printf("%s, and step is %lld, seed %llu\n", good ? "accepted" : "refused", (long long)t.step,
+               (unsigned long long)seed);
         abort();
     }
     cr_generator_free(g);
@@ -22,8 +23,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
 static size_t fuzz_seed(int i, uint8_t *out, size_t room) {
     static const char *const seeds[] = {
-        "{\"format\": \"chainrule-training\", \"version\": 1,\n \"step\": 2000,\n \"weights\": true,\n \"optimizer\": {\"steps\": 2000},\n"
-        " \"generator\": {\"seed\": \"18446744073709551615\", \"counter\": \"42\"},\n \"loader\": {\"cursor\": 2000, \"batches\": 1000},\n \"metadata\": null}\n",
+        "{\"format\": \"chainrule-training\", \"version\": 1,\n \"step\": 2000,\n \"weights\": true,\n \"optimizer\": "
+        "{\"steps\": 2000},\n"
+        " \"generator\": {\"seed\": \"18446744073709551615\", \"counter\": \"42\"},\n \"loader\": {\"cursor\": 2000, "
+        "\"batches\": 1000},\n \"metadata\": null}\n",
         "{\"format\": \"chainrule-training\", \"version\": 1, \"step\": 0, \"weights\": null, \"optimizer\": null,"
         " \"generator\": {\"seed\": \"0\", \"counter\": \"0\"}, \"loader\": null, \"metadata\": {\"a\": \"b\"}}"};
     if (i >= (int)(sizeof seeds / sizeof *seeds)) return 0;

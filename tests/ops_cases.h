@@ -1,6 +1,6 @@
-/* ops_cases.h - every structured op as a table: what to call, over which shapes, for which dtypes.  test_ops holds the values
- * against `ref`, test_grad the gradients.  Sizes are distinct primes, empty and 0-d shapes are normal, one or two cases of each op
- * are longer than a block of the cpu's kernels. */
+/* ops_cases.h - every structured op as a table: what to call, over which shapes, for which dtypes.
+ * test_ops holds the values against `ref`, test_grad the gradients.  Sizes are distinct primes, empty
+ * and 0-d shapes are normal, one or two cases of each op are longer than a block of the cpu's kernels. */
 #ifndef CR_OPS_CASES_H
 #define CR_OPS_CASES_H
 
@@ -90,10 +90,18 @@ static cr_tensor *median_1(inputs in) { return cr_median(in[0], CR_LIST(1), true
 static cr_tensor *nanmedian_all(inputs in) { return cr_nanmedian(in[0], CR_ALL, true, NULL); }
 static cr_tensor *nanmedian_0(inputs in) { return cr_nanmedian(in[0], CR_LIST(0), false, NULL); }
 static cr_tensor *mode_1(inputs in) { return cr_mode(in[0], 1, false, NULL); }
-static cr_tensor *quantile_all(inputs in) { return cr_quantile(in[0], cr_scalar(0.3), CR_ALL, false, CR_LINEAR, false); }
-static cr_tensor *quantile_0(inputs in) { return cr_quantile(in[0], cr_scalar(0.75), CR_LIST(0), true, CR_MIDPOINT, true); }
-static cr_tensor *searchsorted(inputs in) { return cr_searchsorted(cr_sort(in[0], -1, false, NULL), in[1], false, CR_NONE); }
-static cr_tensor *searchsorted_right(inputs in) { return cr_searchsorted(in[0], in[1], true, cr_argsort(in[0], -1, false)); }
+static cr_tensor *quantile_all(inputs in) {
+    return cr_quantile(in[0], cr_scalar(0.3), CR_ALL, false, CR_LINEAR, false);
+}
+static cr_tensor *quantile_0(inputs in) {
+    return cr_quantile(in[0], cr_scalar(0.75), CR_LIST(0), true, CR_MIDPOINT, true);
+}
+static cr_tensor *searchsorted(inputs in) {
+    return cr_searchsorted(cr_sort(in[0], -1, false, NULL), in[1], false, CR_NONE);
+}
+static cr_tensor *searchsorted_right(inputs in) {
+    return cr_searchsorted(in[0], in[1], true, cr_argsort(in[0], -1, false));
+}
 static cr_tensor *runs(inputs in) {
     struct { bool wanted; } which = {true};
     return cr_apply(&cr_op_runs, 2, (const cr_tensor *[]){in[0], CR_NONE}, &which);
@@ -101,7 +109,8 @@ static cr_tensor *runs(inputs in) {
 
 /* ---- scans */
 extern const cr_op cr_op_cumsum;
-static cr_tensor *recurrence_of(inputs in, bool reverse) {         /* what the gradients of cumprod and logcumsumexp are made of (ops/scan.h) */
+/* what the gradients of cumprod and logcumsumexp are made of (ops/scan.h) */
+static cr_tensor *recurrence_of(inputs in, bool reverse) {
     struct { int axis; bool reverse; } along = {1, reverse};
     return cr_apply(&cr_op_cumsum, 2, in, &along);
 }
@@ -131,7 +140,9 @@ static cr_tensor *slice_middle(inputs in) { return cr_slice(in[0], 1, 1, -1, 2);
 static cr_tensor *slice_back(inputs in) { return cr_slice(in[0], 1, -2, INT64_MIN, -3); }
 static cr_tensor *slice_none(inputs in) { return cr_slice(in[0], 0, 2, 2, 1); }
 static cr_tensor *select_1(inputs in) { return cr_select(in[0], 1, -2); }
-static cr_tensor *index_part(inputs in) { return cr_index(in[0], 3, (cr_part[]){{1, INT64_MAX, 2}, {-2, 0, 0}, {0, -1, 1}}); }
+static cr_tensor *index_part(inputs in) {
+    return cr_index(in[0], 3, (cr_part[]){{1, INT64_MAX, 2}, {-2, 0, 0}, {0, -1, 1}});
+}
 static cr_tensor *index_one(inputs in) { return cr_index(in[0], 2, (cr_part[]){{1, 0, 0}, {-1, 0, 0}}); }
 static cr_tensor *expand_3(inputs in) { return cr_expand(in[0], CR_LIST(4, -1, 3, 5)); }
 static cr_tensor *squeeze_all(inputs in) { return cr_squeeze(in[0], CR_ALL); }
@@ -149,9 +160,11 @@ static cr_tensor *split_middle(inputs in) {         /* pieces 3, 3 and 1 of 7, p
     const cr_tensor *order[3] = {part[2], part[0], part[1]};
     return cr_cat(3, order, 1);
 }
-static cr_tensor *chunked(inputs in) {              /* pieces 3, 3 and 1 of 7, and the unbound first, put together in another order */
+static cr_tensor *chunked(inputs in) {              /* pieces 3, 3 and 1 of 7, and the unbound first, put together in
+                                                     * another order */
     cr_tensor *part[4], *row[3];
-    if (cr_split_chunks(in[0], 3, 1, part) != 3 || cr_split_sizes(part[0], 1, 3, (int64_t[]){0, 2, 1}, row) != CR_OK) return NULL;
+    if (cr_split_chunks(in[0], 3, 1, part) != 3 || cr_split_sizes(part[0], 1, 3, (int64_t[]){0, 2, 1}, row) != CR_OK)
+        return NULL;
     return cr_cat(4, (const cr_tensor *[]){row[2], part[2], row[1], part[1]}, 1);
 }
 static cr_tensor *unbound(inputs in) {
@@ -182,23 +195,37 @@ static cr_tensor *repeat_none(inputs in) { return cr_repeat(in[0], CR_LIST(2, 0)
 static cr_tensor *tile_1(inputs in) { return cr_tile(in[0], CR_LIST(3)); }
 static cr_tensor *each_1(inputs in) { return cr_repeat_interleave(in[0], 3, 1); }
 static cr_tensor *each_last(inputs in) { return cr_repeat_interleave(in[0], 2, -1); }
-static cr_tensor *each_by(inputs in) { return cr_repeat_interleave_by(in[0], cr_from((int64_t[]){2, 0, 3}, CR_LIST(3), CR_I64, cr_device_of(in[0])), 1); }
+static cr_tensor *each_by(inputs in) {
+    return cr_repeat_interleave_by(in[0], cr_from((int64_t[]){2, 0, 3}, CR_LIST(3), CR_I64, cr_device_of(in[0])), 1);
+}
 static cr_tensor *pad_one(inputs in) { return cr_pad(in[0], CR_LIST(1, 2, 0, 3), CR_PAD_CONSTANT, 1); }
 static cr_tensor *pad_crop(inputs in) { return cr_pad(in[0], CR_LIST(-1, 2, 4, -2), CR_PAD_CONSTANT, 0); }
 static cr_tensor *pad_reflect(inputs in) { return cr_pad(in[0], CR_LIST(2, 4, 1, 0), CR_PAD_REFLECT, 0); }
 static cr_tensor *pad_replicate(inputs in) { return cr_pad(in[0], CR_LIST(2, 7, 0, 1), CR_PAD_REPLICATE, 0); }
 static cr_tensor *pad_circular(inputs in) { return cr_pad(in[0], CR_LIST(2, 5, 1, 3), CR_PAD_CIRCULAR, 0); }
-static cr_tensor *part_backwards(inputs in) { return cr_apply(&cr_op_part, 1, (const cr_tensor *[]){cr_contiguous(in[0])}, &(cr_part_params){2, {2, 3}, {11, -3}, 9}); }
-static cr_tensor *embed_shared(inputs in) { return cr_apply(&cr_op_embed_part, 1, in, &(cr_embed_params){{2, {4, 5}, {2, 1}, 1}, 1, {13}}); }
-static cr_tensor *replace_part(inputs in) { return cr_apply(&cr_op_replace_part, 2, in, &(cr_part_params){2, {2, 3}, {11, 2}, 1}); }
-static cr_tensor *replace_inside(inputs in) { return cr_neg(replace_part(in)); }     /* its cotangent is nobody else's, and written over */
+static cr_tensor *part_backwards(inputs in) {
+    return cr_apply(&cr_op_part, 1, (const cr_tensor *[]){cr_contiguous(in[0])},
+                    &(cr_part_params){2, {2, 3}, {11, -3}, 9});
+}
+static cr_tensor *embed_shared(inputs in) {
+    return cr_apply(&cr_op_embed_part, 1, in, &(cr_embed_params){{2, {4, 5}, {2, 1}, 1}, 1, {13}});
+}
+static cr_tensor *replace_part(inputs in) {
+    return cr_apply(&cr_op_replace_part, 2, in, &(cr_part_params){2, {2, 3}, {11, 2}, 1});
+}
+/* its cotangent is nobody else's, and written over */
+static cr_tensor *replace_inside(inputs in) { return cr_neg(replace_part(in)); }
 static cr_tensor *pick_diagonal_low(inputs in) { return cr_tril(in[0], -1); }
 static cr_tensor *pick_diagonal_high(inputs in) { return cr_triu(in[0], 1); }
 static cr_tensor *pick_low(inputs in) { return cr_tril(in[0], 0); }
 
 static cr_tensor *cast(inputs in) { return cr_to(in[0], CR_F64, cr_device_of(in[0])); }
-static cr_tensor *cast_around(inputs in) { return cr_to(cr_to(in[0], CR_BF16, cr_device_of(in[0])), cr_dtype_of(in[0]), cr_device_of(in[0])); }
-static const cr_device *other_device(const cr_tensor *x) { return !strcmp(cr_device_name(cr_device_of(x)), "ref") ? cr_cpu() : cr_ref(); }
+static cr_tensor *cast_around(inputs in) {
+    return cr_to(cr_to(in[0], CR_BF16, cr_device_of(in[0])), cr_dtype_of(in[0]), cr_device_of(in[0]));
+}
+static const cr_device *other_device(const cr_tensor *x) {
+    return !strcmp(cr_device_name(cr_device_of(x)), "ref") ? cr_cpu() : cr_ref();
+}
 static cr_tensor *transfer(inputs in) { return cr_to(in[0], cr_dtype_of(in[0]), other_device(in[0])); }
 static cr_tensor *transfer_odd(inputs in) { return transfer((const cr_tensor *[]){cr_transpose(in[0], 0, -1)}); }
 
@@ -210,14 +237,17 @@ static cr_tensor *embed_inside(inputs in) {
     return cr_apply(&cr_op_embed_part, 1, in, &(cr_embed_params){{2, {3, 5}, {38, 6}, 5}, 3, {3, 19, 2}});
 }
 static cr_tensor *put_zeros(inputs in) {
-    return cr_apply(&cr_op_put, 3, (const cr_tensor *[]){CR_NONE, in[1], in[0]}, &(cr_take_params){.name = "put", .count = 1, .sum = true, .ndim = 2, .shape = {5, 7}});
+    return cr_apply(&cr_op_put, 3, (const cr_tensor *[]){CR_NONE, in[1], in[0]},
+                    &(cr_take_params){.name = "put", .count = 1, .sum = true, .ndim = 2, .shape = {5, 7}});
 }
 typedef struct ravel_sizes { const char *name; int64_t size[CR_MAX_DIMS]; } ravel_sizes;
 static cr_tensor *ravel(inputs in) { return cr_apply(&cr_op_ravel, 2, in, &(ravel_sizes){"ravel", {5, 11}}); }
 
 /* ---- products */
 static cr_tensor *matmul(inputs in) { return cr_matmul(in[0], in[1]); }
-static cr_tensor *matmul_turned(inputs in) { return cr_matmul(cr_transpose(in[0], -1, -2), cr_transpose(in[1], -1, -2)); }
+static cr_tensor *matmul_turned(inputs in) {
+    return cr_matmul(cr_transpose(in[0], -1, -2), cr_transpose(in[1], -1, -2));
+}
 static cr_tensor *addmm(inputs in) { return cr_addmm(in[0], in[1], in[2], 1, 1); }
 static cr_tensor *addmm_scaled(inputs in) { return cr_addmm(in[0], in[1], in[2], -2, 3); }
 static cr_tensor *addmm_only(inputs in) { return cr_addmm(in[0], in[1], in[2], 0, 1); }
@@ -229,7 +259,9 @@ static cr_tensor *outer(inputs in) { return cr_outer(in[0], in[1]); }
 static cr_tensor *inner(inputs in) { return cr_inner(in[0], in[1]); }
 static cr_tensor *kron(inputs in) { return cr_kron(in[0], in[1]); }
 static cr_tensor *trace(inputs in) { return cr_trace(in[0]); }
-static cr_tensor *tensordot(inputs in) { return cr_tensordot(in[0], in[1], 2, (const int64_t[]){-1, 0}, (const int64_t[]){0, 1}); }
+static cr_tensor *tensordot(inputs in) {
+    return cr_tensordot(in[0], in[1], 2, (const int64_t[]){-1, 0}, (const int64_t[]){0, 1});
+}
 static cr_tensor *einsum_heads(inputs in) { return cr_einsum("bqhd,bkhd->bhqk", 2, in); }
 static cr_tensor *einsum_three(inputs in) { return cr_einsum("iji,jk,k", 3, in); }
 static cr_tensor *linear(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_NONE); }
@@ -266,27 +298,48 @@ static cr_tensor *index_add_1(inputs in) { return cr_index_add(in[0], 1, in[1], 
 static cr_tensor *places(inputs in, int n, const int64_t *shape) {
     return cr_reshape(cr_from((int64_t[]){4, 0, 2, 1}, CR_LIST(4), CR_I64, cr_device_of(in[0])), n, shape);
 }
-static cr_tensor *scatter_0(inputs in) { return cr_scatter(in[0], 0, cr_expand(places(in, CR_LIST(4, 1)), CR_LIST(4, 3)), in[1]); }
-static cr_tensor *scatter_value(inputs in) { return cr_scatter(in[0], 1, places(in, CR_LIST(2, 2)), cr_reshape(in[1], CR_ALL)); }
+static cr_tensor *scatter_0(inputs in) {
+    return cr_scatter(in[0], 0, cr_expand(places(in, CR_LIST(4, 1)), CR_LIST(4, 3)), in[1]);
+}
+static cr_tensor *scatter_value(inputs in) {
+    return cr_scatter(in[0], 1, places(in, CR_LIST(2, 2)), cr_reshape(in[1], CR_ALL));
+}
 static cr_tensor *index_copy_1(inputs in) { return cr_index_copy(in[0], 1, places(in, CR_LIST(4)), in[1]); }
-static cr_tensor *index_fill_1(inputs in) { return cr_index_fill(in[0], 1, places(in, CR_LIST(4)), cr_reshape(in[1], CR_ALL)); }
+static cr_tensor *index_fill_1(inputs in) {
+    return cr_index_fill(in[0], 1, places(in, CR_LIST(4)), cr_reshape(in[1], CR_ALL));
+}
 static cr_tensor *scatter_multiply_0(inputs in) { return cr_scatter_multiply(in[0], 0, in[1], in[2]); }
 static cr_tensor *scatter_multiply_1(inputs in) { return cr_scatter_multiply(in[0], 1, in[1], in[2]); }
 static cr_tensor *scatter_prod(inputs in) { return cr_scatter_reduce(in[0], 0, in[1], in[2], CR_SCATTER_PROD, false); }
 static cr_tensor *scatter_mean(inputs in) { return cr_scatter_reduce(in[0], 1, in[1], in[2], CR_SCATTER_MEAN, true); }
-static cr_tensor *scatter_mean_of(inputs in) { return cr_scatter_reduce(in[0], 0, in[1], in[2], CR_SCATTER_MEAN, false); }
+static cr_tensor *scatter_mean_of(inputs in) {
+    return cr_scatter_reduce(in[0], 0, in[1], in[2], CR_SCATTER_MEAN, false);
+}
 static cr_tensor *scatter_amax(inputs in) { return cr_scatter_reduce(in[0], 0, in[1], in[2], CR_SCATTER_AMAX, true); }
-static cr_tensor *scatter_amax_of(inputs in) { return cr_scatter_reduce(in[0], 1, in[1], in[2], CR_SCATTER_AMAX, false); }
+static cr_tensor *scatter_amax_of(inputs in) {
+    return cr_scatter_reduce(in[0], 1, in[1], in[2], CR_SCATTER_AMAX, false);
+}
 static cr_tensor *scatter_amin(inputs in) { return cr_scatter_reduce(in[0], 1, in[1], in[2], CR_SCATTER_AMIN, true); }
-static cr_tensor *scatter_amin_of(inputs in) { return cr_scatter_reduce(in[0], 0, in[1], in[2], CR_SCATTER_AMIN, false); }
+static cr_tensor *scatter_amin_of(inputs in) {
+    return cr_scatter_reduce(in[0], 0, in[1], in[2], CR_SCATTER_AMIN, false);
+}
 static cr_tensor *get_rows(inputs in) { return cr_index_get(in[0], 1, (const cr_tensor *[]){in[1]}); }
-static cr_tensor *get_twice(inputs in) { return cr_mul(get_rows(in), cr_exp(get_rows(in))); }      /* two gradients meet */
-static cr_tensor *get_pairs(inputs in) { return cr_index_get(in[0], 2, (const cr_tensor *[]){in[1], cr_reshape(in[2], CR_LIST(-1, 1))}); }
+/* two gradients meet */
+static cr_tensor *get_twice(inputs in) { return cr_mul(get_rows(in), cr_exp(get_rows(in))); }
+static cr_tensor *get_pairs(inputs in) {
+    return cr_index_get(in[0], 2, (const cr_tensor *[]){in[1], cr_reshape(in[2], CR_LIST(-1, 1))});
+}
 static cr_tensor *get_apart(inputs in) { return cr_index_get(in[0], 3, (const cr_tensor *[]){in[1], CR_NONE, in[2]}); }
 static cr_tensor *get_mask(inputs in) { return cr_index_get(in[0], 2, (const cr_tensor *[]){CR_NONE, in[1]}); }
-static cr_tensor *put_apart(inputs in) { return cr_index_put(in[0], 3, (const cr_tensor *[]){places(in, CR_LIST(2, 2)), CR_NONE, in[1]}, in[2], false); }
-static cr_tensor *put_mask(inputs in) { return cr_index_put(in[0], 2, (const cr_tensor *[]){CR_NONE, in[1]}, in[2], false); }
-static cr_tensor *put_added(inputs in) { return cr_index_put(in[0], 2, (const cr_tensor *[]){cr_select(in[1], 0, 0), cr_select(in[1], 0, 1)}, in[2], true); }
+static cr_tensor *put_apart(inputs in) {
+    return cr_index_put(in[0], 3, (const cr_tensor *[]){places(in, CR_LIST(2, 2)), CR_NONE, in[1]}, in[2], false);
+}
+static cr_tensor *put_mask(inputs in) {
+    return cr_index_put(in[0], 2, (const cr_tensor *[]){CR_NONE, in[1]}, in[2], false);
+}
+static cr_tensor *put_added(inputs in) {
+    return cr_index_put(in[0], 2, (const cr_tensor *[]){cr_select(in[1], 0, 0), cr_select(in[1], 0, 1)}, in[2], true);
+}
 
 /* ---- neural network */
 static cr_tensor *softmax_last(inputs in) { return cr_softmax(in[0], -1); }
@@ -302,7 +355,9 @@ static cr_tensor *embedding(inputs in) { return cr_embedding(in[0], in[1]); }
 static cr_tensor *embedding_narrow(inputs in) { return cr_embedding(in[0], cr_to(in[1], CR_I32, cr_device_of(in[1]))); }
 static cr_tensor *cross_entropy(inputs in) { return cr_cross_entropy(in[0], in[1], NULL); }
 static cr_tensor *cross_entropy_with(inputs in, int64_t ignore, double smoothing, cr_reduction reduction) {
-    return cr_cross_entropy(in[0], in[1], &(cr_cross_entropy_options){.ignore_index = ignore, .label_smoothing = smoothing, .reduction = reduction});
+    return cr_cross_entropy(
+        in[0], in[1],
+        &(cr_cross_entropy_options){.ignore_index = ignore, .label_smoothing = smoothing, .reduction = reduction});
 }
 static cr_tensor *cross_entropy_ignore(inputs in) { return cross_entropy_with(in, 2, 0, CR_MEAN); }
 static cr_tensor *cross_entropy_smooth(inputs in) { return cross_entropy_with(in, 0, 0.1, CR_MEAN); }
@@ -316,13 +371,22 @@ static cr_tensor *dropout(inputs in) {              /* a generator of its own: t
 }
 static cr_tensor *dropout_off(inputs in) { return cr_dropout(in[0], 0.3, false, NULL); }
 static cr_tensor *attention(inputs in) { return cr_attention(in[0], in[1], in[2], NULL); }
-static cr_tensor *attention_causal(inputs in) { return cr_attention(in[0], in[1], in[2], &(cr_attention_options){.causal = true}); }
-static cr_tensor *attention_scaled(inputs in) { return cr_attention(in[0], in[1], in[2], &(cr_attention_options){.causal = true, .scale = 0.7}); }
-static cr_tensor *attention_heads(inputs in) {      /* as in GPT: (B, T, H, D) in memory, seen as (B, H, T, D) */
-    return cr_attention(cr_transpose(in[0], 1, 2), cr_transpose(in[1], 1, 2), cr_transpose(in[2], 1, 2), &(cr_attention_options){.causal = true});
+static cr_tensor *attention_causal(inputs in) {
+    return cr_attention(in[0], in[1], in[2], &(cr_attention_options){.causal = true});
 }
-static cr_tensor *attention_mask(inputs in) { return cr_attention(in[0], in[1], in[1], &(cr_attention_options){.mask = in[2]}); }
-static cr_tensor *attention_mask_causal(inputs in) { return cr_attention(in[0], in[1], in[1], &(cr_attention_options){.mask = in[2], .causal = true}); }
+static cr_tensor *attention_scaled(inputs in) {
+    return cr_attention(in[0], in[1], in[2], &(cr_attention_options){.causal = true, .scale = 0.7});
+}
+static cr_tensor *attention_heads(inputs in) {      /* as in GPT: (B, T, H, D) in memory, seen as (B, H, T, D) */
+    return cr_attention(cr_transpose(in[0], 1, 2), cr_transpose(in[1], 1, 2), cr_transpose(in[2], 1, 2),
+                        &(cr_attention_options){.causal = true});
+}
+static cr_tensor *attention_mask(inputs in) {
+    return cr_attention(in[0], in[1], in[1], &(cr_attention_options){.mask = in[2]});
+}
+static cr_tensor *attention_mask_causal(inputs in) {
+    return cr_attention(in[0], in[1], in[1], &(cr_attention_options){.mask = in[2], .causal = true});
+}
 
 static const op_case op_cases[] = {
     {"sum", "all", sum_all, ANYTHING, true, 105, {{SHAPE(3, 5, 7)}}},
@@ -371,9 +435,21 @@ static const op_case op_cases[] = {
     {"any", "all, empty", any_all, ANYTHING, false, 1, {{SHAPE(3, 0)}}},
     {"any", "axis 1", any_1, ANYTHING, false, 1, {{SHAPE(11, 2, 7), .fill = STEPS, .lo = -1, .hi = 1}}},
     {"all", "last axis", all_last, ANYTHING, false, 1, {{SHAPE(31, 2), .fill = STEPS, .lo = -1, .hi = 1}}},
-    {"all", "axes 0 and 2, keepdim", all_0_2, ANYTHING, false, 1, {{SHAPE(2, 31, 2), .fill = STEPS, .lo = -1, .hi = 2}}},
+    {"all",
+     "axes 0 and 2, keepdim",
+     all_0_2,
+     ANYTHING,
+     false,
+     1,
+     {{SHAPE(2, 31, 2), .fill = STEPS, .lo = -1, .hi = 2}}},
     {"count_nonzero", "all", count_all, ANYTHING, false, 1, {{SHAPE(3, 211), .fill = STEPS, .lo = -1, .hi = 1}}},
-    {"count_nonzero", "axes 0 and 2", count_0_2, ANYTHING, false, 1, {{SHAPE(3, 7, 5), .fill = STEPS, .lo = -1, .hi = 1}}},
+    {"count_nonzero",
+     "axes 0 and 2",
+     count_0_2,
+     ANYTHING,
+     false,
+     1,
+     {{SHAPE(3, 7, 5), .fill = STEPS, .lo = -1, .hi = 1}}},
     {"norm", "2", norm_2, FLOATS, true, 105, {{SHAPE(3, 5, 7)}}},
     {"norm", "2, 0-d", norm_2, FLOATS, true, 1, {{.ndim = 0}}},
     {"norm", "2, empty", norm_2, FLOATS, true, 1, {{SHAPE(3, 0)}}},
@@ -423,10 +499,28 @@ static const op_case op_cases[] = {
     {"mode", "axis 1", mode_1, ANYTHING, true, 1, {{SHAPE(3, 11, 2)}}},
     {"quantile", "all", quantile_all, FLOATS, true, 3, {{SHAPE(3, 5, 7)}}},
     {"quantile", "axis 0, midpoint", quantile_0, FLOATS, true, 3, {{SHAPE(11, 5)}}},
-    {"searchsorted", "one row", searchsorted, ANYTHING, false, 1, {{SHAPE(37), .fill = STEPS}, {SHAPE(3, 5), .fill = STEPS}}},
-    {"searchsorted", "many rows, right", searchsorted_right, ANYTHING, false, 1, {{SHAPE(3, 37), .fill = STEPS}, {SHAPE(3, 11), .fill = STEPS}}},
+    {"searchsorted",
+     "one row",
+     searchsorted,
+     ANYTHING,
+     false,
+     1,
+     {{SHAPE(37), .fill = STEPS}, {SHAPE(3, 5), .fill = STEPS}}},
+    {"searchsorted",
+     "many rows, right",
+     searchsorted_right,
+     ANYTHING,
+     false,
+     1,
+     {{SHAPE(3, 37), .fill = STEPS}, {SHAPE(3, 11), .fill = STEPS}}},
     {"searchsorted", "in nothing", searchsorted, ANYTHING, false, 1, {{SHAPE(0)}, {SHAPE(7)}}},
-    {"searchsorted", "one number, right", searchsorted_right, ANYTHING, false, 1, {{SHAPE(7)}, {.ndim = 0, .fill = STEPS}}},
+    {"searchsorted",
+     "one number, right",
+     searchsorted_right,
+     ANYTHING,
+     false,
+     1,
+     {{SHAPE(7)}, {.ndim = 0, .fill = STEPS}}},
     {"runs", "of numbers", runs, ANYTHING, false, 1, {{SHAPE(331, 1), .fill = STEPS, .lo = 0, .hi = 2}}},
     {"runs", "of rows", runs, ANYTHING, false, 1, {{SHAPE(23, 2), .fill = STEPS, .lo = 0, .hi = 1}}},
     {"cumsum", "axis 0", cumsum_0, ANYTHING, true, 5, {{SHAPE(5, 7)}}},
@@ -436,7 +530,13 @@ static const op_case op_cases[] = {
     {"cumsum", "last axis, long", cumsum_last, NUMBERS, false, 20011, {{SHAPE(3, 20011)}}},
     {"cumsum", "axis 0, wide", cumsum_0, NUMBERS, false, 13, {{SHAPE(13, 1031)}}},
     {"cumsum", "weighted", recurrence, FLOATS, true, 5, {{SHAPE(3, 5, 2)}, {SHAPE(3, 5, 2), .lo = -1, .hi = 1}}},
-    {"cumsum", "weighted, backwards", recurrence_back, FLOATS, true, 11, {{SHAPE(3, 11)}, {SHAPE(3, 11), .lo = -1, .hi = 1}}},
+    {"cumsum",
+     "weighted, backwards",
+     recurrence_back,
+     FLOATS,
+     true,
+     11,
+     {{SHAPE(3, 11)}, {SHAPE(3, 11), .lo = -1, .hi = 1}}},
     {"cumprod", "axis 1", cumprod_1, ANYTHING, true, 7, {{SHAPE(3, 7), .lo = 0.5, .hi = 1.5}}},
     {"cumprod", "axis 0, some 0", cumprod_0, ANYTHING, true, 7, {{SHAPE(7, 11), .fill = STEPS, .lo = -1, .hi = 2}}},
     {"cumprod", "0-d", cumprod_0, ANYTHING, true, 1, {{.ndim = 0}}},
@@ -569,63 +669,267 @@ static const op_case op_cases[] = {
     {"linear", "sigmoid", linear_sigmoid, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear", "larger", linear_gelu, FLOATS, false, 131, {{SHAPE(61, 131)}, {SHAPE(67, 131)}, {SHAPE(67)}}},
     {"linear_gelu", "bias", linear_gelu_tanh, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
-    {"linear_gelu", "rows of 16 bytes, no bias", linear_gelu_tanh_bare, FLOATS, true, 7, {{SHAPE(2, 3, 7)}, {SHAPE(8, 7)}}},
+    {"linear_gelu",
+     "rows of 16 bytes, no bias",
+     linear_gelu_tanh_bare,
+     FLOATS,
+     true,
+     7,
+     {{SHAPE(2, 3, 7)}, {SHAPE(8, 7)}}},
     {"linear_gelu", "no rows", linear_gelu_tanh, FLOATS, true, 7, {{SHAPE(0, 7)}, {SHAPE(8, 7)}, {SHAPE(8)}}},
     {"linear_gelu", "no inputs", linear_gelu_tanh, FLOATS, true, 1, {{SHAPE(5, 0)}, {SHAPE(8, 0)}, {SHAPE(8)}}},
-    {"mlp", "first bias", mlp_first_bias, FLOATS, true, 56, {{SHAPE(2, 5, 7)}, {SHAPE(8, 7)}, {SHAPE(8)}, {SHAPE(3, 8)}}},
-    {"mlp", "second bias, rows not of 16 bytes", mlp_second_bias, FLOATS, true, 77, {{SHAPE(5, 7)}, {SHAPE(11, 7)}, {SHAPE(3, 11)}, {SHAPE(3)}}},
+    {"mlp",
+     "first bias",
+     mlp_first_bias,
+     FLOATS,
+     true,
+     56,
+     {{SHAPE(2, 5, 7)}, {SHAPE(8, 7)}, {SHAPE(8)}, {SHAPE(3, 8)}}},
+    {"mlp",
+     "second bias, rows not of 16 bytes",
+     mlp_second_bias,
+     FLOATS,
+     true,
+     77,
+     {{SHAPE(5, 7)}, {SHAPE(11, 7)}, {SHAPE(3, 11)}, {SHAPE(3)}}},
     {"mlp", "relu", mlp_relu, FLOATS, true, 56, {{SHAPE(5, 7)}, {SHAPE(8, 7)}, {SHAPE(3, 8)}}},
     {"mlp", "no rows", mlp_first_bias, FLOATS, true, 56, {{SHAPE(0, 7)}, {SHAPE(8, 7)}, {SHAPE(8)}, {SHAPE(3, 8)}}},
     {"mlp", "no inputs", mlp_first_bias, FLOATS, true, 8, {{SHAPE(5, 0)}, {SHAPE(8, 0)}, {SHAPE(8)}, {SHAPE(3, 8)}}},
-    {"mlp", "nothing between", mlp_second_bias, FLOATS, true, 1, {{SHAPE(5, 7)}, {SHAPE(0, 7)}, {SHAPE(3, 0)}, {SHAPE(3)}}},
+    {"mlp",
+     "nothing between",
+     mlp_second_bias,
+     FLOATS,
+     true,
+     1,
+     {{SHAPE(5, 7)}, {SHAPE(0, 7)}, {SHAPE(3, 0)}, {SHAPE(3)}}},
     {"mlp", "no outputs", mlp_first_bias, FLOATS, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7)}, {SHAPE(8)}, {SHAPE(0, 8)}}},
 
     {"gather", "axis 0", gather_0, ANYTHING, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}}},
     {"gather", "axis 1", gather_1, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}}},
     {"gather", "int32", gather_narrow, ANYTHING, true, 4, {{SHAPE(3, 5)}, {SHAPE(3, 4), .fill = INDEX, .hi = 5}}},
     {"gather", "nothing", gather_0, ANYTHING, true, 1, {{SHAPE(5, 7)}, {SHAPE(0, 7), .fill = INDEX, .hi = 5}}},
-    {"scatter_add", "axis 0", scatter_add_0, NUMBERS, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
-    {"scatter_add", "axis 1", scatter_add_1, NUMBERS, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
-    {"scatter_multiply", "axis 0", scatter_multiply_0, NUMBERS, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
-    {"scatter_multiply", "axis 1", scatter_multiply_1, NUMBERS, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
-    {"scatter_reduce", "product without itself", scatter_prod, NUMBERS, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
-    {"scatter_reduce", "mean", scatter_mean, FLOATS, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
-    {"scatter_reduce", "mean without itself, a corner", scatter_mean_of, FLOATS, true, 4, {{SHAPE(5, 7)}, {SHAPE(4, 6), .fill = INDEX, .hi = 5}, {SHAPE(4, 6)}}},
-    {"scatter_reduce", "largest", scatter_amax, ANYTHING, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
-    {"scatter_reduce", "largest, equal ones", scatter_amax, ANYTHING, false, 8, {{SHAPE(5, 7), .fill = STEPS}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7), .fill = STEPS}}},
-    {"scatter_reduce", "largest without itself", scatter_amax_of, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
-    {"scatter_reduce", "least", scatter_amin, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
-    {"scatter_reduce", "least without itself, a corner", scatter_amin_of, ANYTHING, true, 4, {{SHAPE(5, 7)}, {SHAPE(4, 6), .fill = INDEX, .hi = 5}, {SHAPE(4, 6)}}},
+    {"scatter_add",
+     "axis 0",
+     scatter_add_0,
+     NUMBERS,
+     true,
+     8,
+     {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
+    {"scatter_add",
+     "axis 1",
+     scatter_add_1,
+     NUMBERS,
+     true,
+     11,
+     {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
+    {"scatter_multiply",
+     "axis 0",
+     scatter_multiply_0,
+     NUMBERS,
+     true,
+     8,
+     {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
+    {"scatter_multiply",
+     "axis 1",
+     scatter_multiply_1,
+     NUMBERS,
+     true,
+     11,
+     {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
+    {"scatter_reduce",
+     "product without itself",
+     scatter_prod,
+     NUMBERS,
+     true,
+     8,
+     {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
+    {"scatter_reduce",
+     "mean",
+     scatter_mean,
+     FLOATS,
+     true,
+     11,
+     {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
+    {"scatter_reduce",
+     "mean without itself, a corner",
+     scatter_mean_of,
+     FLOATS,
+     true,
+     4,
+     {{SHAPE(5, 7)}, {SHAPE(4, 6), .fill = INDEX, .hi = 5}, {SHAPE(4, 6)}}},
+    {"scatter_reduce",
+     "largest",
+     scatter_amax,
+     ANYTHING,
+     true,
+     8,
+     {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
+    {"scatter_reduce",
+     "largest, equal ones",
+     scatter_amax,
+     ANYTHING,
+     false,
+     8,
+     {{SHAPE(5, 7), .fill = STEPS}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}, {SHAPE(8, 7), .fill = STEPS}}},
+    {"scatter_reduce",
+     "largest without itself",
+     scatter_amax_of,
+     ANYTHING,
+     true,
+     11,
+     {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
+    {"scatter_reduce",
+     "least",
+     scatter_amin,
+     ANYTHING,
+     true,
+     11,
+     {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}, {SHAPE(3, 11, 2)}}},
+    {"scatter_reduce",
+     "least without itself, a corner",
+     scatter_amin_of,
+     ANYTHING,
+     true,
+     4,
+     {{SHAPE(5, 7)}, {SHAPE(4, 6), .fill = INDEX, .hi = 5}, {SHAPE(4, 6)}}},
     {"scatter", "axis 0", scatter_0, ANYTHING, true, 1, {{SHAPE(5, 3)}, {SHAPE(4, 3)}}},
-    {"scatter", "axis 1, one value, a corner", scatter_value, ANYTHING, true, 4, {{SHAPE(3, 5)}, {SHAPE(1), .lo = 1, .hi = 9}}},
-    {"take_along_axis", "index broadcast", take_along_axis, ANYTHING, true, 9, {{SHAPE(3, 5, 1)}, {SHAPE(1, 4, 2), .fill = INDEX, .hi = 5}}},
-    {"take", "negative ones too", take, ANYTHING, true, 8, {{SHAPE(3, 5)}, {SHAPE(2, 7), .fill = INDEX, .lo = -15, .hi = 15}}},
+    {"scatter",
+     "axis 1, one value, a corner",
+     scatter_value,
+     ANYTHING,
+     true,
+     4,
+     {{SHAPE(3, 5)}, {SHAPE(1), .lo = 1, .hi = 9}}},
+    {"take_along_axis",
+     "index broadcast",
+     take_along_axis,
+     ANYTHING,
+     true,
+     9,
+     {{SHAPE(3, 5, 1)}, {SHAPE(1, 4, 2), .fill = INDEX, .hi = 5}}},
+    {"take",
+     "negative ones too",
+     take,
+     ANYTHING,
+     true,
+     8,
+     {{SHAPE(3, 5)}, {SHAPE(2, 7), .fill = INDEX, .lo = -15, .hi = 15}}},
     {"take", "0-d", take, ANYTHING, true, 3, {{.ndim = 0}, {SHAPE(3), .fill = INDEX, .lo = -1, .hi = 1}}},
-    {"index_select", "axis 1", index_select_1, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},
-    {"index_select", "of a transposed one", index_select_turned, ANYTHING, true, 4, {{SHAPE(3, 2, 5)}, {SHAPE(4), .fill = INDEX, .hi = 5}}},
+    {"index_select",
+     "axis 1",
+     index_select_1,
+     ANYTHING,
+     true,
+     11,
+     {{SHAPE(3, 5, 2)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},
+    {"index_select",
+     "of a transposed one",
+     index_select_turned,
+     ANYTHING,
+     true,
+     4,
+     {{SHAPE(3, 2, 5)}, {SHAPE(4), .fill = INDEX, .hi = 5}}},
     {"put", "added into zeros", put_zeros, FLOATS, true, 6, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 5}}},
-    {"index_add", "axis 0", index_add_0, ANYTHING, true, 9, {{SHAPE(5, 7)}, {SHAPE(8), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
-    {"index_add", "axis 1, last", index_add_1, ANYTHING, true, 12, {{SHAPE(3, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}, {SHAPE(3, 11)}}},
+    {"index_add",
+     "axis 0",
+     index_add_0,
+     ANYTHING,
+     true,
+     9,
+     {{SHAPE(5, 7)}, {SHAPE(8), .fill = INDEX, .hi = 5}, {SHAPE(8, 7)}}},
+    {"index_add",
+     "axis 1, last",
+     index_add_1,
+     ANYTHING,
+     true,
+     12,
+     {{SHAPE(3, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}, {SHAPE(3, 11)}}},
     {"index_copy", "axis 1", index_copy_1, ANYTHING, true, 1, {{SHAPE(3, 5, 2)}, {SHAPE(3, 4, 2)}}},
     {"index_fill", "axis 1", index_fill_1, ANYTHING, true, 24, {{SHAPE(3, 5, 2)}, {SHAPE(1), .lo = 1, .hi = 9}}},
-    {"index_get", "rows", get_rows, ANYTHING, true, 6, {{SHAPE(5, 3)}, {SHAPE(2, 3), .fill = INDEX, .lo = -5, .hi = 5}}},
-    {"index_get", "twice", get_twice, FLOATS, true, 12, {{SHAPE(5, 3)}, {SHAPE(2, 3), .fill = INDEX, .lo = -5, .hi = 5}}},
+    {"index_get",
+     "rows",
+     get_rows,
+     ANYTHING,
+     true,
+     6,
+     {{SHAPE(5, 3)}, {SHAPE(2, 3), .fill = INDEX, .lo = -5, .hi = 5}}},
+    {"index_get",
+     "twice",
+     get_twice,
+     FLOATS,
+     true,
+     12,
+     {{SHAPE(5, 3)}, {SHAPE(2, 3), .fill = INDEX, .lo = -5, .hi = 5}}},
     {"index_get", "none", get_rows, ANYTHING, true, 1, {{SHAPE(5, 3)}, {SHAPE(0), .fill = INDEX, .hi = 5}}},
-    {"index_get", "pairs that broadcast", get_pairs, ANYTHING, true, 15, {{SHAPE(5, 7, 2)}, {SHAPE(5), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(3), .fill = INDEX, .lo = -7, .hi = 7}}},
-    {"index_get", "axes 0 and 2", get_apart, ANYTHING, true, 4, {{SHAPE(5, 3, 7)}, {SHAPE(4), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(4), .fill = INDEX, .lo = -7, .hi = 7}}},
+    {"index_get",
+     "pairs that broadcast",
+     get_pairs,
+     ANYTHING,
+     true,
+     15,
+     {{SHAPE(5, 7, 2)}, {SHAPE(5), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(3), .fill = INDEX, .lo = -7, .hi = 7}}},
+    {"index_get",
+     "axes 0 and 2",
+     get_apart,
+     ANYTHING,
+     true,
+     4,
+     {{SHAPE(5, 3, 7)}, {SHAPE(4), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(4), .fill = INDEX, .lo = -7, .hi = 7}}},
     {"index_get", "mask of two axes", get_mask, ANYTHING, true, 1, {{SHAPE(2, 5, 7, 3)}, {SHAPE(5, 7), .fill = MASK}}},
-    {"index_put", "axes 0 and 2", put_apart, ANYTHING, true, 4, {{SHAPE(5, 3, 7)}, {SHAPE(2, 2), .fill = INDEX, .lo = -7, .hi = 7}, {SHAPE(2, 3)}}},
-    {"index_put", "mask, one value", put_mask, ANYTHING, true, 70, {{SHAPE(2, 5, 7)}, {SHAPE(5, 7), .fill = MASK}, {SHAPE(1), .lo = 1, .hi = 9}}},
-    {"index_put", "mask, a value for each row", put_mask, ANYTHING, true, 70, {{SHAPE(2, 5, 7)}, {SHAPE(5), .fill = MASK}, {SHAPE(2, 1, 7)}}},
-    {"index_put", "added", put_added, ANYTHING, true, 14, {{SHAPE(3, 5)}, {SHAPE(2, 13), .fill = INDEX, .lo = -3, .hi = 3}, {SHAPE(13)}}},
-    {"ravel", "", ravel, WHOLES, false, 1, {{SHAPE(13), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(13), .fill = INDEX, .lo = -11, .hi = 11}}},
+    {"index_put",
+     "axes 0 and 2",
+     put_apart,
+     ANYTHING,
+     true,
+     4,
+     {{SHAPE(5, 3, 7)}, {SHAPE(2, 2), .fill = INDEX, .lo = -7, .hi = 7}, {SHAPE(2, 3)}}},
+    {"index_put",
+     "mask, one value",
+     put_mask,
+     ANYTHING,
+     true,
+     70,
+     {{SHAPE(2, 5, 7)}, {SHAPE(5, 7), .fill = MASK}, {SHAPE(1), .lo = 1, .hi = 9}}},
+    {"index_put",
+     "mask, a value for each row",
+     put_mask,
+     ANYTHING,
+     true,
+     70,
+     {{SHAPE(2, 5, 7)}, {SHAPE(5), .fill = MASK}, {SHAPE(2, 1, 7)}}},
+    {"index_put",
+     "added",
+     put_added,
+     ANYTHING,
+     true,
+     14,
+     {{SHAPE(3, 5)}, {SHAPE(2, 13), .fill = INDEX, .lo = -3, .hi = 3}, {SHAPE(13)}}},
+    {"ravel",
+     "",
+     ravel,
+     WHOLES,
+     false,
+     1,
+     {{SHAPE(13), .fill = INDEX, .lo = -5, .hi = 5}, {SHAPE(13), .fill = INDEX, .lo = -11, .hi = 11}}},
     {"nonzero", "", nonzero, ANYTHING, false, 1, {{SHAPE(3, 5, 7), .fill = STEPS, .lo = -1, .hi = 1}}},
     {"nonzero", "longer than a piece", nonzero, BOOLS, false, 1, {{SHAPE(41, 1031), .fill = MASK}}},
     {"nonzero", "0-d", nonzero, ANYTHING, false, 1, {{.ndim = 0}}},
     {"one_hot", "", one_hot, WHOLES, false, 1, {{SHAPE(3, 5), .fill = INDEX, .hi = 7}}},
     {"masked_fill", "", masked_fill, FLOATS, true, 1, {{SHAPE(3, 5, 7)}, {SHAPE(5, 7), .fill = MASK}}},
-    {"masked_select", "mask broadcast", masked_select, ANYTHING, true, 1, {{SHAPE(3, 5, 7)}, {SHAPE(5, 1), .fill = MASK}}},
-    {"masked_scatter", "", masked_scatter, ANYTHING, true, 1, {{SHAPE(5, 7)}, {SHAPE(5, 7), .fill = MASK}, {SHAPE(7, 5)}}},
+    {"masked_select",
+     "mask broadcast",
+     masked_select,
+     ANYTHING,
+     true,
+     1,
+     {{SHAPE(3, 5, 7)}, {SHAPE(5, 1), .fill = MASK}}},
+    {"masked_scatter",
+     "",
+     masked_scatter,
+     ANYTHING,
+     true,
+     1,
+     {{SHAPE(5, 7)}, {SHAPE(5, 7), .fill = MASK}, {SHAPE(7, 5)}}},
 
     {"softmax", "last axis", softmax_last, FLOATS, true, 7, {{SHAPE(4, 7)}}},
     {"softmax", "0-d", softmax_last, FLOATS, true, 1, {{.ndim = 0}}},
@@ -641,44 +945,194 @@ static const op_case op_cases[] = {
     {"layer_norm", "weight", layer_norm_w, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(7)}}},
     {"layer_norm", "bare", layer_norm_bare, FLOATS, true, 13, {{SHAPE(5, 13)}}},
     {"layer_norm", "no rows", layer_norm, FLOATS, true, 7, {{SHAPE(0, 7)}, {SHAPE(7)}, {SHAPE(7)}}},
-    {"layer_norm", "long", layer_norm, FLOATS, false, 1031, {{SHAPE(7, 1031), .lo = 0.5, .hi = 2.5}, {SHAPE(1031)}, {SHAPE(1031)}}},
+    {"layer_norm",
+     "long",
+     layer_norm,
+     FLOATS,
+     false,
+     1031,
+     {{SHAPE(7, 1031), .lo = 0.5, .hi = 2.5}, {SHAPE(1031)}, {SHAPE(1031)}}},
     {"layer_norm", "many rows", layer_norm, FLOATS, false, 509, {{SHAPE(509, 17)}, {SHAPE(17)}, {SHAPE(17)}}},
-    {"layer_norm", "rows in three pieces", layer_norm, FLOATS, false, 37, {{SHAPE(37, 1031)}, {SHAPE(1031)}, {SHAPE(1031)}}},
+    {"layer_norm",
+     "rows in three pieces",
+     layer_norm,
+     FLOATS,
+     false,
+     37,
+     {{SHAPE(37, 1031)}, {SHAPE(1031)}, {SHAPE(1031)}}},
     {"rms_norm", "weight", rms_norm, FLOATS, true, 11, {{SHAPE(2, 3, 11)}, {SHAPE(11)}}},
     {"rms_norm", "bare", rms_norm_bare, FLOATS, true, 7, {{SHAPE(5, 7)}}},
     {"rms_norm", "long", rms_norm, FLOATS, false, 1031, {{SHAPE(7, 1031)}, {SHAPE(1031)}}},
     {"embedding", "", embedding, ANYTHING, true, 6, {{SHAPE(5, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 5}}},
-    {"embedding", "int32, many of few", embedding_narrow, FLOATS, true, 41, {{SHAPE(3, 5)}, {SHAPE(41), .fill = INDEX, .hi = 3}}},
+    {"embedding",
+     "int32, many of few",
+     embedding_narrow,
+     FLOATS,
+     true,
+     41,
+     {{SHAPE(3, 5)}, {SHAPE(41), .fill = INDEX, .hi = 3}}},
     {"embedding", "one index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {.ndim = 0, .fill = INDEX, .hi = 3}}},
     {"embedding", "no index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {SHAPE(0), .fill = INDEX, .hi = 3}}},
     {"embed_part", "2, 5, 8... of 19, 1 of 2", embed_inside, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
     {"cross_entropy", "mean", cross_entropy, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(5), .fill = INDEX, .hi = 7}}},
-    {"cross_entropy", "mean, (B, T, V)", cross_entropy, FLOATS, true, 7, {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 7}}},
-    {"cross_entropy", "ignored rows", cross_entropy_ignore, FLOATS, true, 5, {{SHAPE(11, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},
-    {"cross_entropy", "ignored, smoothed", cross_entropy_smooth, FLOATS, true, 5, {{SHAPE(11, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},
+    {"cross_entropy",
+     "mean, (B, T, V)",
+     cross_entropy,
+     FLOATS,
+     true,
+     7,
+     {{SHAPE(2, 3, 7)}, {SHAPE(2, 3), .fill = INDEX, .hi = 7}}},
+    {"cross_entropy",
+     "ignored rows",
+     cross_entropy_ignore,
+     FLOATS,
+     true,
+     5,
+     {{SHAPE(11, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},
+    {"cross_entropy",
+     "ignored, smoothed",
+     cross_entropy_smooth,
+     FLOATS,
+     true,
+     5,
+     {{SHAPE(11, 5)}, {SHAPE(11), .fill = INDEX, .hi = 5}}},
     {"cross_entropy", "sum", cross_entropy_sum, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(5), .fill = INDEX, .hi = 7}}},
-    {"cross_entropy", "each", cross_entropy_each, FLOATS, true, 7, {{SHAPE(3, 2, 7)}, {SHAPE(3, 2), .fill = INDEX, .hi = 7}}},
-    {"cross_entropy", "long", cross_entropy, FLOATS, false, 1031, {{SHAPE(7, 1031), .lo = -40, .hi = 40}, {SHAPE(7), .fill = INDEX, .hi = 1031}}},
+    {"cross_entropy",
+     "each",
+     cross_entropy_each,
+     FLOATS,
+     true,
+     7,
+     {{SHAPE(3, 2, 7)}, {SHAPE(3, 2), .fill = INDEX, .hi = 7}}},
+    {"cross_entropy",
+     "long",
+     cross_entropy,
+     FLOATS,
+     false,
+     1031,
+     {{SHAPE(7, 1031), .lo = -40, .hi = 40}, {SHAPE(7), .fill = INDEX, .hi = 1031}}},
     {"dropout", "0.3", dropout, FLOATS, true, 1, {{SHAPE(3, 5, 7)}}},
     {"dropout", "not training", dropout_off, FLOATS, true, 1, {{SHAPE(3, 5)}}},
     {"attention", "", attention, FLOATS, true, 7, {{SHAPE(1, 2, 5, 4)}, {SHAPE(1, 2, 7, 4)}, {SHAPE(1, 2, 7, 4)}}},
-    {"attention", "causal", attention_causal, FLOATS, true, 5, {{SHAPE(2, 1, 5, 3)}, {SHAPE(2, 1, 5, 3)}, {SHAPE(2, 1, 5, 3)}}},
-    {"attention", "causal, keys before", attention_scaled, FLOATS, true, 7, {{SHAPE(1, 2, 3, 5)}, {SHAPE(1, 2, 7, 5)}, {SHAPE(1, 2, 7, 5)}}},
-    {"attention", "causal, queries that see nothing", attention_causal, FLOATS, true, 5, {{SHAPE(1, 2, 5, 3)}, {SHAPE(1, 2, 2, 3)}, {SHAPE(1, 2, 2, 3)}}},
-    {"attention", "no keys", attention, FLOATS, true, 5, {{SHAPE(1, 2, 3, 4)}, {SHAPE(1, 2, 0, 4)}, {SHAPE(1, 2, 0, 4)}}},
-    {"attention", "no queries", attention, FLOATS, true, 5, {{SHAPE(2, 1, 0, 4)}, {SHAPE(2, 1, 3, 4)}, {SHAPE(2, 1, 3, 4)}}},
-    {"attention", "heads inside", attention_heads, FLOATS, true, 5, {{SHAPE(2, 5, 3, 4)}, {SHAPE(2, 5, 3, 4)}, {SHAPE(2, 5, 3, 4)}}},
-    {"attention", "longer", attention_causal, FLOATS, false, 131, {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 131, 32)}}},
-    {"attention", "bool mask", attention_mask, FLOATS, true, 7, {{SHAPE(2, 1, 5, 3)}, {SHAPE(2, 1, 7, 3)}, {SHAPE(5, 7), .fill = MASK}}},
-    {"attention", "bool mask over keys, causal", attention_mask_causal, FLOATS, true, 7, {{SHAPE(1, 2, 5, 3)}, {SHAPE(1, 2, 7, 3)}, {SHAPE(2, 1, 7), .fill = MASK}}},
-    {"attention", "added mask", attention_mask, FLOATS, true, 10, {{SHAPE(2, 2, 5, 3)}, {SHAPE(2, 2, 7, 3)}, {SHAPE(2, 1, 5, 7)}}},
-    {"attention", "added mask over queries, causal", attention_mask_causal, FLOATS, true, 14, {{SHAPE(2, 1, 7, 3)}, {SHAPE(2, 1, 5, 3)}, {SHAPE(7, 1)}}},
-    {"attention", "one number as mask", attention_mask_causal, FLOATS, true, 30, {{SHAPE(1, 2, 5, 3)}, {SHAPE(1, 2, 5, 3)}, {SHAPE(1)}}},
-    {"attention", "no keys, added mask", attention_mask, FLOATS, true, 5, {{SHAPE(1, 2, 3, 4)}, {SHAPE(1, 2, 0, 4)}, {SHAPE(3, 1)}}},
-    {"attention", "no queries, bool mask", attention_mask_causal, FLOATS, true, 5, {{SHAPE(2, 1, 0, 4)}, {SHAPE(2, 1, 3, 4)}, {SHAPE(3), .fill = MASK}}},
-    {"attention", "one query, one key, added mask", attention_mask_causal, FLOATS, true, 5, {{SHAPE(2, 3, 1, 5)}, {SHAPE(2, 3, 1, 5)}, {SHAPE(3, 1, 1)}}},
-    {"attention", "longer, added mask", attention_mask_causal, FLOATS, false, 131, {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 131, 32)}, {SHAPE(2, 131, 131)}}},
-    {"attention", "longer, bool mask", attention_mask, FLOATS, false, 131, {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 150, 32)}, {SHAPE(131, 150), .fill = MASK}}},
+    {"attention",
+     "causal",
+     attention_causal,
+     FLOATS,
+     true,
+     5,
+     {{SHAPE(2, 1, 5, 3)}, {SHAPE(2, 1, 5, 3)}, {SHAPE(2, 1, 5, 3)}}},
+    {"attention",
+     "causal, keys before",
+     attention_scaled,
+     FLOATS,
+     true,
+     7,
+     {{SHAPE(1, 2, 3, 5)}, {SHAPE(1, 2, 7, 5)}, {SHAPE(1, 2, 7, 5)}}},
+    {"attention",
+     "causal, queries that see nothing",
+     attention_causal,
+     FLOATS,
+     true,
+     5,
+     {{SHAPE(1, 2, 5, 3)}, {SHAPE(1, 2, 2, 3)}, {SHAPE(1, 2, 2, 3)}}},
+    {"attention",
+     "no keys",
+     attention,
+     FLOATS,
+     true,
+     5,
+     {{SHAPE(1, 2, 3, 4)}, {SHAPE(1, 2, 0, 4)}, {SHAPE(1, 2, 0, 4)}}},
+    {"attention",
+     "no queries",
+     attention,
+     FLOATS,
+     true,
+     5,
+     {{SHAPE(2, 1, 0, 4)}, {SHAPE(2, 1, 3, 4)}, {SHAPE(2, 1, 3, 4)}}},
+    {"attention",
+     "heads inside",
+     attention_heads,
+     FLOATS,
+     true,
+     5,
+     {{SHAPE(2, 5, 3, 4)}, {SHAPE(2, 5, 3, 4)}, {SHAPE(2, 5, 3, 4)}}},
+    {"attention",
+     "longer",
+     attention_causal,
+     FLOATS,
+     false,
+     131,
+     {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 131, 32)}}},
+    {"attention",
+     "bool mask",
+     attention_mask,
+     FLOATS,
+     true,
+     7,
+     {{SHAPE(2, 1, 5, 3)}, {SHAPE(2, 1, 7, 3)}, {SHAPE(5, 7), .fill = MASK}}},
+    {"attention",
+     "bool mask over keys, causal",
+     attention_mask_causal,
+     FLOATS,
+     true,
+     7,
+     {{SHAPE(1, 2, 5, 3)}, {SHAPE(1, 2, 7, 3)}, {SHAPE(2, 1, 7), .fill = MASK}}},
+    {"attention",
+     "added mask",
+     attention_mask,
+     FLOATS,
+     true,
+     10,
+     {{SHAPE(2, 2, 5, 3)}, {SHAPE(2, 2, 7, 3)}, {SHAPE(2, 1, 5, 7)}}},
+    {"attention",
+     "added mask over queries, causal",
+     attention_mask_causal,
+     FLOATS,
+     true,
+     14,
+     {{SHAPE(2, 1, 7, 3)}, {SHAPE(2, 1, 5, 3)}, {SHAPE(7, 1)}}},
+    {"attention",
+     "one number as mask",
+     attention_mask_causal,
+     FLOATS,
+     true,
+     30,
+     {{SHAPE(1, 2, 5, 3)}, {SHAPE(1, 2, 5, 3)}, {SHAPE(1)}}},
+    {"attention",
+     "no keys, added mask",
+     attention_mask,
+     FLOATS,
+     true,
+     5,
+     {{SHAPE(1, 2, 3, 4)}, {SHAPE(1, 2, 0, 4)}, {SHAPE(3, 1)}}},
+    {"attention",
+     "no queries, bool mask",
+     attention_mask_causal,
+     FLOATS,
+     true,
+     5,
+     {{SHAPE(2, 1, 0, 4)}, {SHAPE(2, 1, 3, 4)}, {SHAPE(3), .fill = MASK}}},
+    {"attention",
+     "one query, one key, added mask",
+     attention_mask_causal,
+     FLOATS,
+     true,
+     5,
+     {{SHAPE(2, 3, 1, 5)}, {SHAPE(2, 3, 1, 5)}, {SHAPE(3, 1, 1)}}},
+    {"attention",
+     "longer, added mask",
+     attention_mask_causal,
+     FLOATS,
+     false,
+     131,
+     {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 131, 32)}, {SHAPE(2, 131, 131)}}},
+    {"attention",
+     "longer, bool mask",
+     attention_mask,
+     FLOATS,
+     false,
+     131,
+     {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 150, 32)}, {SHAPE(131, 150), .fill = MASK}}},
 };
 enum { OP_CASES = sizeof op_cases / sizeof *op_cases };
 

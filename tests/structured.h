@@ -1,4 +1,5 @@
-/* structured.h - what the tests of the structured ops' edges share: the device under test, small tensors, and values in order. */
+/* structured.h - what the tests of the structured ops' edges share: the device under test, small
+ * tensors, and values in order. */
 #ifndef STRUCTURED_H
 #define STRUCTURED_H
 
@@ -6,7 +7,8 @@
 #include "ops/compose.h"
 
 static const cr_device *dev;                        /* the one under test */
-#define EACH_DEVICE for (int device_ = 0; device_ < 2 && (dev = device_ ? cr_ref() : cr_cpu()); device_++, test_ran_on(dev))
+#define EACH_DEVICE for (int device_ = 0; device_ < 2 && (dev = device_ ? cr_ref() : cr_cpu()); device_++, \
+    test_ran_on(dev))
 
 static inline cr_tensor *counting(int n, const int64_t *shape) {           /* 0, 1, 2 ... */
     int64_t numel = 1;
@@ -29,17 +31,25 @@ static inline bool has_shape(const cr_tensor *t, int n, const int64_t *shape) {
 }
 
 /* t must be these numbers in order, each within tolerance (NaN equals NaN). */
-static inline void check_values(const char *file, int line, const cr_tensor *t, int n, const double *want, double tolerance) {
+static inline void check_values(const char *file, int line, const cr_tensor *t, int n, const double *want,
+                                double tolerance) {
     double got[128];
-    if (!t || t->numel != n || n > 128) { test_fail(file, line, "%s: no tensor of %d elements: %s", dev->name, n, cr_error() ? cr_error() : ""); return; }
+    if (!t || t->numel != n || n > 128) {
+        test_fail(file, line, "%s: no tensor of %d elements: %s", dev->name, n, cr_error() ? cr_error() : "");
+        return;
+    }
     OK(cr_read(t, CR_F64, got, sizeof *got * (size_t)n));
     for (int i = 0; i < n; i++) {
-        bool same_kind = isnan(want[i]) ? isnan(got[i]) : isinf(want[i]) ? got[i] == want[i] : fabs(got[i] - want[i]) <= tolerance;
+        bool same_kind = isnan(want[i])   ? isnan(got[i])
+                         : isinf(want[i]) ? got[i] == want[i]
+                                          : fabs(got[i] - want[i]) <= tolerance;
         if (!same_kind) test_fail(file, line, "%s: element %d is %.17g, wanted %.17g", dev->name, i, got[i], want[i]);
     }
 }
-#define VALUES(t, ...) check_values(__FILE__, __LINE__, t, (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), (double[]){__VA_ARGS__}, 1e-6)
-#define SHAPE(t, ...) do { const cr_tensor *t_ = (t); CHECK(has_shape(t_, CR_LIST(__VA_ARGS__)), "%s: %s is %s: %s", dev->name, #t, \
+#define VALUES(t, ...) check_values(__FILE__, __LINE__, t, (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), \
+    (double[]){__VA_ARGS__}, 1e-6)
+#define SHAPE(t, ...) do { const cr_tensor *t_ = (t); CHECK(has_shape(t_, CR_LIST(__VA_ARGS__)), "%s: %s is %s: %s", \
+    dev->name, #t, \
     t_ ? cr_shape_text(t_->ndim, t_->shape).s : "NULL", cr_error() ? cr_error() : ""); } while (0)
 #define SCOPED(...) do { cr_scope_begin(); __VA_ARGS__; cr_scope_end(); } while (0)
 
@@ -54,9 +64,11 @@ static inline void check_leaks(int n, void (*const *checks)(void)) {
         const int64_t before = cr_memory_stats(dev).current;
         for (int i = 0; i < n; i++) SCOPED(checks[i]());
         const int64_t after = cr_memory_stats(dev).current;
-        CHECK(before == after, "%s: %lld bytes in use before, %lld after", dev->name, (long long)before, (long long)after);
+        CHECK(before == after, "%s: %lld bytes in use before, %lld after", dev->name, (long long)before,
+              (long long)after);
     }
 }
-#define CHECK_LEAKS(...) check_leaks((int)(sizeof((void (*const[])(void)){__VA_ARGS__}) / sizeof(void (*)(void))), (void (*const[])(void)){__VA_ARGS__})
+#define CHECK_LEAKS(...) check_leaks((int)(sizeof((void (*const[])(void)){__VA_ARGS__}) / sizeof(void (*)(void))), \
+    (void (*const[])(void)){__VA_ARGS__})
 
 #endif

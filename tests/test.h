@@ -1,11 +1,13 @@
-/* test.h - the harness: TEST(name) { ... } registers a test, CHECK fails it with a message, SKIP says why it could not run.
- * A program prints one line for each failed or skipped test and ends with the line that tools/run_tests.py adds up:
- *   result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300
- * A program runs on the devices that are always there, unless it says before #define CR_TEST_GPU: then
- * on GPUs behind WebGPU alone, as far as they go; or #define CR_TEST_CUDA: on a simulated NVIDIA GPU alone (tests/cudasim), with
- * CHAINRULE_TEST_CUDA=1 on a true one; or #define CR_TEST_EVERY_DEVICE: on all of them.
- * use: program [-v] [part of a test's name ...], or -l for their names; CHAINRULE_TEST_SEED repeats a random run; CHAINRULE_TEST_FULL=1 runs the whole,
- * CHAINRULE_TEST_FULL=2 also what takes a quarter of an hour: every float there is; CHAINRULE_TEST_GPU=1: no GPU is a failure. */
+/* test.h - the harness: TEST(name) { ... } registers a test, CHECK fails it with a message, SKIP says
+ * why it could not run. A program prints one line for each failed or skipped test and ends with the
+ * line that tools/run_tests.py adds up:
+ *   result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300 A program runs on the devices that are
+ *   always there, unless it says before #define CR_TEST_GPU: then on GPUs behind WebGPU alone, as far
+ *   as they go; or #define CR_TEST_CUDA: on a simulated NVIDIA GPU alone (tests/cudasim), with
+ *   CHAINRULE_TEST_CUDA=1 on a true one; or #define CR_TEST_EVERY_DEVICE: on all of them. use: program
+ *   [-v] [part of a test's name ...], or -l for their names; CHAINRULE_TEST_SEED repeats a random run;
+ *   CHAINRULE_TEST_FULL=1 runs the whole, CHAINRULE_TEST_FULL=2 also what takes a quarter of an hour:
+ *   every float there is; CHAINRULE_TEST_GPU=1: no GPU is a failure. */
 #ifndef CR_TEST_H
 #define CR_TEST_H
 
@@ -30,7 +32,8 @@ static struct { const char *name; long checks; } test_devices[8];
     }                                                                                              \
     static void test_##id(void)
 
-static void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4), unused));
+static void test_fail(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4), unused));
 static void test_fail(const char *file, int line, const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -44,7 +47,8 @@ static void test_fail(const char *file, int line, const char *format, ...) {
 #define REQUIRE(x, ...) do { if (!(x)) { test_fail(__FILE__, __LINE__, __VA_ARGS__); return; } } while (0)
 /* OK(call): the call must not fail; prints the library's message. */
 #define OK(x) CHECK((x) == CR_OK, "%s: %s", #x, cr_error() ? cr_error() : "(no message)")
-/* FAILS(kind, "part of the message", call): the call must fail so, and leave the gradient mode alone; clears the error. */
+/* FAILS(kind, "part of the message", call): the call must fail so, and leave the gradient mode alone;
+ * clears the error. */
 #define FAILS(kind, text, x)                                                                       \
     do {                                                                                           \
         const bool mode_ = cr_grad_enabled();                                                      \
@@ -53,7 +57,8 @@ static void test_fail(const char *file, int line, const char *format, ...) {
         CHECK(cr_grad_enabled() == mode_, "%s: it left the gradient mode changed", #x);            \
         cr_set_grad_enabled(mode_);                                                                \
         CHECK(cr_error_status() == (kind), "%s: status %d, wanted %d", #x, (int)cr_error_status(), (int)(kind)); \
-        CHECK(cr_error() && strstr(cr_error(), text), "%s: message '%s' lacks '%s'", #x, cr_error() ? cr_error() : "", text); \
+        CHECK(cr_error() && strstr(cr_error(), text), "%s: message '%s' lacks '%s'", #x, cr_error() ? cr_error() : \
+            "", text); \
         cr_error_clear();                                                                          \
     } while (0)
 #define SKIP(reason) do { test_skip_reason = (reason); return; } while (0)
@@ -71,21 +76,30 @@ __attribute__((unused)) static uint64_t test_seed(void) {
     const char *s = getenv("CHAINRULE_TEST_SEED");
     return s ? strtoull(s, NULL, 0) : 20240607;
 }
-__attribute__((unused)) static bool test_full(void) { const char *s = getenv("CHAINRULE_TEST_FULL"); return s && (*s == '1' || *s == '2'); }
-__attribute__((unused)) static bool test_exhaustive(void) { const char *s = getenv("CHAINRULE_TEST_FULL"); return s && *s == '2'; }
+__attribute__((unused)) static bool test_full(void) {
+    const char *s = getenv("CHAINRULE_TEST_FULL");
+    return s && (*s == '1' || *s == '2');
+}
+__attribute__((unused)) static bool test_exhaustive(void) {
+    const char *s = getenv("CHAINRULE_TEST_FULL");
+    return s && *s == '2';
+}
 
 #if defined CR_TEST_CUDA || defined CR_TEST_EVERY_DEVICE
 #include "core/os.h"
 
-/* The simulator's libraries, by path, whatever of NVIDIA's is on the machine, unless the environment says otherwise; kernels are compiled once for each build. */
+/* The simulator's libraries, by path, whatever of NVIDIA's is on the machine, unless the environment
+ * says otherwise; kernels are compiled once for each build. */
 static void test_use_simulator(void) {
 #ifdef CHAINRULE_CUDASIM
     const char *wish = getenv("CHAINRULE_TEST_CUDA");
     if (wish && *wish == '1') return;
     setenv("CUDASIM_DEVICES", "2", 0);
     setenv("CUDASIM_QUIET", "1", 0);
-    static const char *const switches[][2] = {{"CHAINRULE_CUDA", CHAINRULE_CUDASIM "/libcuda.so.1"}, {"CHAINRULE_NVRTC", CHAINRULE_CUDASIM "/libnvrtc.so.13"},
-                                              {"CHAINRULE_CUBLASLT", CHAINRULE_CUDASIM "/libcublasLt.so.13"}, {"CHAINRULE_CACHE", CHAINRULE_CUDASIM "/cache"}};
+    static const char *const switches[][2] = {{"CHAINRULE_CUDA", CHAINRULE_CUDASIM "/libcuda.so.1"},
+                                              {"CHAINRULE_NVRTC", CHAINRULE_CUDASIM "/libnvrtc.so.13"},
+                                              {"CHAINRULE_CUBLASLT", CHAINRULE_CUDASIM "/libcublasLt.so.13"},
+                                              {"CHAINRULE_CACHE", CHAINRULE_CUDASIM "/cache"}};
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
         if (!getenv(switches[i][0])) cr_switch_set(switches[i][0], switches[i][1]);
 #endif
@@ -115,9 +129,11 @@ int main(int argc, char **argv) {
     if (!cr_cuda(0)) return printf("skipped %s: %s\nresult: 0 passed, 0 failed, 1 skipped\n", argv[0], cr_error()), 0;
 #elif defined CR_TEST_GPU
     cr_switch_set("CUDA", "off");
-    if (!cr_device_find("webgpu")) {                            /* the same line from every program: run_tests.py shows it once */
+    /* the same line from every program: run_tests.py shows it once */
+    if (!cr_device_find("webgpu")) {
         const bool wanted = getenv("CHAINRULE_TEST_GPU") != NULL;
-        printf("%s tests on GPUs: %s\nresult: 0 passed, %d failed, %d skipped\n", wanted ? "FAILED" : "skipped", cr_error(), wanted, !wanted);
+        printf("%s tests on GPUs: %s\nresult: 0 passed, %d failed, %d skipped\n", wanted ? "FAILED" : "skipped",
+               cr_error(), wanted, !wanted);
         return wanted;
     }
 #elif defined CR_TEST_EVERY_DEVICE
@@ -142,7 +158,8 @@ int main(int argc, char **argv) {
         fflush(stdout);
     }
     printf("result: %d passed, %d failed, %d skipped", passed, failed, skipped);
-    for (int i = 0; i < 8 && test_devices[i].name; i++) printf("%s %s %ld", i ? "," : ";", test_devices[i].name, test_devices[i].checks);
+    for (int i = 0; i < 8 && test_devices[i].name; i++)
+        printf("%s %s %ld", i ? "," : ";", test_devices[i].name, test_devices[i].checks);
     printf("\n");
     return failed || (!passed && !skipped);
 }

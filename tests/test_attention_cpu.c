@@ -1,4 +1,5 @@
-/* test_attention_cpu.c - the cpu device's attention, forward and backward, against plain loops in double; its threads, its guards. */
+/* test_attention_cpu.c - the cpu device's attention, forward and backward, against plain loops in
+ * double; its threads, its guards. */
 #include "attention_trial.h"
 
 #include "dev/cpu/attention.h"
@@ -9,7 +10,8 @@ static void run(const trial *t, set *s) {
     for (int i = 0; i < BOXES; i++) x[i] = box_array(&s->b[i]);
     const cr_array *mask = t->mask ? x[MASK] : &none;
     OK(cr_cpu_attention(&(cr_attention_args){*x[O], *x[LSE], *x[Q], *x[K], *x[W], *mask, t->scale, t->causal}));
-    OK(cr_cpu_attention_bwd(&(cr_attention_bwd_args){*x[DQ], *x[DK], *x[DV], *x[Q], *x[K], *x[W], *mask, *x[O], *x[LSE], *x[G], t->scale, t->causal}));
+    OK(cr_cpu_attention_bwd(&(cr_attention_bwd_args){*x[DQ], *x[DK], *x[DV], *x[Q], *x[K], *x[W], *mask, *x[O], *x[LSE],
+                                                     *x[G], t->scale, t->causal}));
 }
 
 static void try_attention(trial t) {
@@ -26,8 +28,11 @@ static void try_attention(trial t) {
     cr_set_num_threads(1);
     run(&t, &s);
     for (int i = 0; i < BOXES; i++) {
-        CHECK(!memcmp(two[i], s.b[i].memory, s.b[i].bytes), "operand %d, T %lld S %lld D %lld: one thread and two differ", i, (long long)t.T, (long long)t.S, (long long)t.D);
-        CHECK(!box_spilled(&s.b[i]), "operand %d, T %lld S %lld D %lld: wrote outside of it", i, (long long)t.T, (long long)t.S, (long long)t.D);
+        CHECK(!memcmp(two[i], s.b[i].memory, s.b[i].bytes),
+              "operand %d, T %lld S %lld D %lld: one thread and two differ", i, (long long)t.T, (long long)t.S,
+              (long long)t.D);
+        CHECK(!box_spilled(&s.b[i]), "operand %d, T %lld S %lld D %lld: wrote outside of it", i, (long long)t.T,
+              (long long)t.S, (long long)t.D);
         free(two[i]);
     }
     for (int64_t b = 0; b < t.B; b++)
@@ -37,14 +42,18 @@ static void try_attention(trial t) {
 }
 
 static const int64_t sizes[] = {1, 5, 32, 64, 80, 256};
-static const struct { int64_t T, S; } lengths[] = {{1, 1}, {7, 7}, {64, 64}, {65, 65}, {200, 200}, {1, 70}, {7, 130}, {65, 40}, {130, 7}, {66, 200}, {5, 0}, {150, 64}};
+static const struct {
+    int64_t T, S;
+} lengths[] = {{1, 1},   {7, 7},   {64, 64}, {65, 65},  {200, 200}, {1, 70},
+               {7, 130}, {65, 40}, {130, 7}, {66, 200}, {5, 0},     {150, 64}};
 
 TEST(attention_f32) {
     box_state = test_seed();
     for (size_t d = 0; d < sizeof sizes / sizeof *sizes; d++)
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
             for (int causal = 0; causal < 2; causal++)
-                try_attention((trial){CR_F32, 1 + box_draw(2), 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[d], causal, 0, (int)box_draw(3), 0, 0});
+                try_attention((trial){CR_F32, 1 + box_draw(2), 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[d],
+                                      causal, 0, (int)box_draw(3), 0, 0});
 }
 
 TEST(attention_masks) {
@@ -52,7 +61,8 @@ TEST(attention_masks) {
     for (int mask = 1; mask < MASKS; mask++)
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
             for (int causal = 0; causal < 2; causal++)
-                try_attention((trial){CR_F32, 2, 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[box_draw(5)], causal, 0, (int)box_draw(3), mask, 0});
+                try_attention((trial){CR_F32, 2, 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[box_draw(5)],
+                                      causal, 0, (int)box_draw(3), mask, 0});
 }
 
 TEST(attention_other_dtypes) {
@@ -60,7 +70,8 @@ TEST(attention_other_dtypes) {
     static const cr_dtype dtypes[] = {CR_F64, CR_F16, CR_BF16};
     for (int dt = 0; dt < 3; dt++)
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
-            try_attention((trial){dtypes[dt], 1 + box_draw(2), 1 + box_draw(3), lengths[l].T, lengths[l].S, sizes[box_draw(5)], box_draw(2), 0, (int)box_draw(3), (int)box_draw(MASKS), 0});
+            try_attention((trial){dtypes[dt], 1 + box_draw(2), 1 + box_draw(3), lengths[l].T, lengths[l].S,
+                                  sizes[box_draw(5)], box_draw(2), 0, (int)box_draw(3), (int)box_draw(MASKS), 0});
 }
 
 /* Many heads take a whole head a chunk, few take blocks; both with several blocks of keys and queries. */

@@ -1,17 +1,20 @@
-/* test_autograd.c - the graph itself: walk, accumulation, saved tensors, in-place work, hooks, checkpointing, custom ops.
- * Gradients of single ops are test_grad.c's. */
+/* test_autograd.c - the graph itself: walk, accumulation, saved tensors, in-place work, hooks,
+ * checkpointing, custom ops. Gradients of single ops are test_grad.c's. */
 #include "test.h"
 #include "core/tensor.h"
 
 static const cr_device *devices[2];
 static int n_devices(void) { devices[0] = cr_cpu(); devices[1] = cr_ref(); return 2; }
-#define EACH_DEVICE(d) for (int d##_i = 0, d##_n = n_devices(); d##_i < d##_n; d##_i++) for (const cr_device *d = devices[d##_i]; d; d = NULL, test_ran_on(devices[d##_i]))
+#define EACH_DEVICE(d) for (int d##_i = 0, d##_n = n_devices(); d##_i < d##_n; d##_i++) for (const cr_device *d = \
+    devices[d##_i]; d; d = NULL, test_ran_on(devices[d##_i]))
 
 static cr_tensor *vec3(double a, double b, double c, const cr_device *d) {
     double v[3] = {a, b, c};
     return cr_from(v, CR_LIST(3), CR_F64, d);
 }
-static cr_tensor *leaf3(double a, double b, double c, const cr_device *d) { return cr_requires_grad_(vec3(a, b, c, d), true); }
+static cr_tensor *leaf3(double a, double b, double c, const cr_device *d) {
+    return cr_requires_grad_(vec3(a, b, c, d), true);
+}
 static cr_tensor *total(const cr_tensor *x) { return cr_sum(x, CR_ALL, false); }
 
 static void expect3(const cr_tensor *t, double a, double b, double c, int line) {
@@ -19,7 +22,8 @@ static void expect3(const cr_tensor *t, double a, double b, double c, int line) 
     if (!t || t == CR_NONE) { test_fail(__FILE__, line, "no tensor: %s", cr_error() ? cr_error() : "none"); return; }
     OK(cr_read(t, CR_F64, v, sizeof v));
     for (int i = 0; i < 3; i++)
-        if (!(fabs(v[i] - want[i]) <= 1e-12 * (1 + fabs(want[i])))) test_fail(__FILE__, line, "element %d is %.17g, wanted %.17g", i, v[i], want[i]);
+        if (!(fabs(v[i] - want[i]) <= 1e-12 * (1 + fabs(want[i]))))
+            test_fail(__FILE__, line, "element %d is %.17g, wanted %.17g", i, v[i], want[i]);
 }
 #define EXPECT3(t, a, b, c) expect3(t, a, b, c, __LINE__)
 
@@ -42,7 +46,8 @@ TEST(accumulates_over_uses_and_calls) {
 static cr_tensor *use_parts(int n, const cr_tensor *const *in, void *ctx) {
     const cr_tensor *x = in[0], *index = ctx;
     (void)n;
-    cr_tensor *h = cr_mul(x, x), *part = cr_slice(h, 0, 1, 5, 2), *row = cr_select(h, 0, 3), *rows = cr_embedding(h, index);
+    cr_tensor *h = cr_mul(x, x), *part = cr_slice(h, 0, 1, 5, 2), *row = cr_select(h, 0, 3),
+              *rows = cr_embedding(h, index);
     cr_tensor *sum = cr_add(cr_add(total(cr_mul(part, part)), total(cr_exp(row))), total(cr_mul(rows, rows)));
     return cr_add(sum, total(cr_mul(cr_slice(h, 1, 0, 2, 1), cr_slice(h, 1, 1, 3, 1))));
 }
@@ -51,7 +56,8 @@ TEST(parts_add_to_one_gradient) {
     EACH_DEVICE(d) {
         cr_scope_begin();
         cr_generator *g = cr_generator_new(test_seed());
-        cr_tensor *index = cr_from((int64_t[]){4, 0, 4}, CR_LIST(3), CR_I64, d), *x = cr_requires_grad_(cr_randn(CR_LIST(5, 3), CR_F64, d, g), true);
+        cr_tensor *index = cr_from((int64_t[]){4, 0, 4}, CR_LIST(3), CR_I64, d),
+                  *x = cr_requires_grad_(cr_randn(CR_LIST(5, 3), CR_F64, d, g), true);
         OK(cr_gradcheck(use_parts, index, 1, (const cr_tensor *[]){x}, NULL));
         OK(cr_gradgradcheck(use_parts, index, 1, (const cr_tensor *[]){x}, NULL));
         /* a cotangent that somebody else reads is left alone: dy/dh = 1 serves h and k alike */
@@ -78,7 +84,8 @@ TEST(broadcast_and_promotion_are_undone) {
         cr_scope_begin();
         cr_tensor *a = cr_requires_grad_(cr_ones(CR_LIST(2, 1), CR_F32, d), true), *b = leaf3(1, 2, 3, d);
         OK(cr_backward(total(cr_mul(a, b)), CR_NONE, NULL));
-        CHECK(cr_ndim(cr_grad(a)) == 2 && cr_size(cr_grad(a), 0) == 2 && cr_size(cr_grad(a), 1) == 1, "shape of a's gradient");
+        CHECK(cr_ndim(cr_grad(a)) == 2 && cr_size(cr_grad(a), 0) == 2 && cr_size(cr_grad(a), 1) == 1,
+              "shape of a's gradient");
         CHECK(cr_dtype_of(cr_grad(a)) == CR_F32, "dtype of a's gradient: %s", cr_dtype_name(cr_dtype_of(cr_grad(a))));
         EXPECT3(cr_grad(b), 2, 2, 2);
         cr_scope_end();
@@ -218,7 +225,8 @@ TEST(in_place_work_on_results) {
         OK(cr_backward(total(view), CR_NONE, NULL));            /* the view follows: test_views.c */
         EXPECT3(cr_grad(x), 3, 3, 0);
         FAILS(CR_BAD_VALUE, "cannot be written into", cr_add_(vec3(1, 1, 1, d), cr_ones(CR_LIST(2, 3), CR_F64, d)));
-        FAILS(CR_BAD_VALUE, "expanded", cr_add_(cr_expand(cr_ones(CR_LIST(1), CR_F64, d), CR_LIST(3)), vec3(1, 1, 1, d)));
+        FAILS(CR_BAD_VALUE, "expanded",
+              cr_add_(cr_expand(cr_ones(CR_LIST(1), CR_F64, d), CR_LIST(3)), vec3(1, 1, 1, d)));
         FAILS(CR_BAD_TYPE, "int64", cr_add_(cr_zeros(CR_LIST(3), CR_I64, d), vec3(1, 1, 1, d)));
         cr_scope_end();
     }
@@ -228,7 +236,8 @@ TEST(overlapping_operands_in_place) {
     EACH_DEVICE(d) {
         cr_scope_begin();
         double v[4] = {1, 2, 3, 4};
-        cr_tensor *x = cr_from(v, CR_LIST(4), CR_F64, d), *tail = cr_slice(x, 0, 1, 4, 1), *front = cr_slice(x, 0, 0, 3, 1);
+        cr_tensor *x = cr_from(v, CR_LIST(4), CR_F64, d), *tail = cr_slice(x, 0, 1, 4, 1),
+                  *front = cr_slice(x, 0, 0, 3, 1);
         CHECK(cr_add_(tail, front) != NULL, "add_: %s", cr_error());
         EXPECT3(tail, 3, 5, 7);
         cr_scope_end();
@@ -236,8 +245,17 @@ TEST(overlapping_operands_in_place) {
 }
 
 static cr_tensor *double_it(const cr_tensor *g, void *ctx) { ++*(int *)ctx; return cr_mul_scalar(g, 2); }
-static cr_tensor *look(const cr_tensor *g, void *ctx) { (void)g; ++*(int *)ctx; return (cr_tensor *)(uintptr_t)CR_NONE; }
-static cr_tensor *ends_a_scope(const cr_tensor *g, void *ctx) { (void)g; (void)ctx; cr_scope_end(); return (cr_tensor *)(uintptr_t)CR_NONE; }
+static cr_tensor *look(const cr_tensor *g, void *ctx) {
+    (void)g;
+    ++*(int *)ctx;
+    return (cr_tensor *)(uintptr_t)CR_NONE;
+}
+static cr_tensor *ends_a_scope(const cr_tensor *g, void *ctx) {
+    (void)g;
+    (void)ctx;
+    cr_scope_end();
+    return (cr_tensor *)(uintptr_t)CR_NONE;
+}
 static cr_tensor *wrong(const cr_tensor *g, void *ctx) { (void)ctx; return cr_unsqueeze(g, 0); }
 
 TEST(hooks) {
@@ -291,18 +309,23 @@ TEST(hooks_end_once) {
         of_itself = (life){.t = h, .id = cr_add_hook(h, once, &of_itself, end_life)};
         cr_add_hook(h, watch, &after, end_life);
         OK(cr_backward(y, CR_NONE, &(cr_backward_options){.retain_graph = true}));
-        CHECK(of_itself.runs == 1 && of_itself.ended == 1 && after.runs == 1, "a hook that removes itself: %d, %d; the next one: %d", of_itself.runs, of_itself.ended, after.runs);
+        CHECK(of_itself.runs == 1 && of_itself.ended == 1 && after.runs == 1,
+              "a hook that removes itself: %d, %d; the next one: %d", of_itself.runs, of_itself.ended, after.runs);
         OK(cr_remove_hook(h, id));
-        CHECK(removed.ended == 1 && !freed.ended, "removed: ended %d times, the other one %d", removed.ended, freed.ended);
+        CHECK(removed.ended == 1 && !freed.ended, "removed: ended %d times, the other one %d", removed.ended,
+              freed.ended);
         OK(cr_backward(y, CR_NONE, NULL));
-        CHECK(removed.runs == 1 && freed.runs == 2 && of_itself.runs == 1, "runs: %d, %d, %d", removed.runs, freed.runs, of_itself.runs);
+        CHECK(removed.runs == 1 && freed.runs == 2 && of_itself.runs == 1, "runs: %d, %d, %d", removed.runs, freed.runs,
+              of_itself.runs);
         cr_release(h);
         CHECK(!freed.ended, "the graph still carries it");
         cr_release(y);
-        CHECK(freed.ended == 1 && after.ended == 1 && removed.ended == 1 && of_itself.ended == 1, "ended: %d, %d, %d, %d", freed.ended, after.ended, removed.ended, of_itself.ended);
+        CHECK(freed.ended == 1 && after.ended == 1 && removed.ended == 1 && of_itself.ended == 1,
+              "ended: %d, %d, %d, %d", freed.ended, after.ended, removed.ended, of_itself.ended);
         CHECK(!of_leaf.ended, "the leaf lives");
         cr_requires_grad_(x, false);
-        CHECK(of_leaf.ended == 1 && of_leaf.runs == 2, "of the leaf: ended %d times, ran %d", of_leaf.ended, of_leaf.runs);
+        CHECK(of_leaf.ended == 1 && of_leaf.runs == 2, "of the leaf: ended %d times, ran %d", of_leaf.ended,
+              of_leaf.runs);
         FAILS(CR_RUNTIME, "does not require", cr_add_hook(x, watch, &of_leaf, end_life));
         CHECK(of_leaf.ended == 1, "ended by a failure");
         cr_scope_end();
@@ -335,13 +358,16 @@ TEST(anomaly_says_where_the_op_was_made) {
         cr_tensor *y = cr_sqrt(x);
         strcpy(text, "train.py:99");                 /* copied when the op was made */
         cr_tensor *z = cr_mul_scalar(y, 2);
-        FAILS(CR_RUNTIME, "[sqrt_bwd] anomaly", cr_backward(total(z), CR_NONE, &(cr_backward_options){.retain_graph = true}));
-        FAILS(CR_RUNTIME, "in the gradient of sqrt, made at train.py:12", cr_backward(total(z), CR_NONE, &(cr_backward_options){.retain_graph = true}));
+        FAILS(CR_RUNTIME, "[sqrt_bwd] anomaly",
+              cr_backward(total(z), CR_NONE, &(cr_backward_options){.retain_graph = true}));
+        FAILS(CR_RUNTIME, "in the gradient of sqrt, made at train.py:12",
+              cr_backward(total(z), CR_NONE, &(cr_backward_options){.retain_graph = true}));
         cr_tensor *inf = cr_full(CR_LIST(3), INFINITY, CR_F64, d);
         FAILS(CR_RUNTIME, "in the gradient of mul, made at train.py:99", cr_backward(cr_mul_scalar(x, 2), inf, NULL));
         line = NULL;                                 /* unknown */
         cr_error_clear();
-        CHECK(cr_backward(total(cr_sqrt(x)), CR_NONE, NULL) == CR_RUNTIME && !strstr(cr_error(), "made at"), "message: %s", cr_error());
+        CHECK(cr_backward(total(cr_sqrt(x)), CR_NONE, NULL) == CR_RUNTIME && !strstr(cr_error(), "made at"),
+              "message: %s", cr_error());
         cr_error_clear();
         FAILS(CR_RUNTIME, "forward made", cr_log(x));
         cr_set_place(NULL, NULL);
@@ -392,7 +418,12 @@ static cr_status halve(cr_tensor *leaf, const cr_tensor *g, void *ctx) {
     ++*(int *)ctx;
     return cr_sub_(leaf, cr_mul_scalar(g, 0.5)) ? CR_OK : cr_error_status();
 }
-static cr_status refuse(cr_tensor *leaf, const cr_tensor *g, void *ctx) { (void)leaf; (void)g; (void)ctx; return CR_RUNTIME; }
+static cr_status refuse(cr_tensor *leaf, const cr_tensor *g, void *ctx) {
+    (void)leaf;
+    (void)g;
+    (void)ctx;
+    return CR_RUNTIME;
+}
 static cr_tensor *times_w(int n, const cr_tensor *const *in, void *ctx) { (void)n; return cr_mul(in[0], ctx); }
 
 TEST(gradients_taken_as_they_come) {
@@ -401,7 +432,8 @@ TEST(gradients_taken_as_they_come) {
         int calls = 0;
         cr_backward_options o = {.on_grad = halve, .ctx = &calls};
         cr_tensor *x = leaf3(1, 2, 3, d), *w = leaf3(2, 2, 2, d), *h = cr_mul(x, w);
-        OK(cr_backward(total(cr_mul(h, w)), CR_NONE, &o));              /* x w^2:  dx = w^2, dw = 2 x w, each from two uses */
+        /* x w^2:  dx = w^2, dw = 2 x w, each from two uses */
+        OK(cr_backward(total(cr_mul(h, w)), CR_NONE, &o));
         EXPECT3(x, -1, 0, 1);
         EXPECT3(w, 0, -2, -4);
         CHECK(calls == 2, "called %d times", calls);
@@ -419,8 +451,11 @@ TEST(gradients_taken_as_they_come) {
         OK(cr_backward(total(cr_mul_scalar(u, 4)), CR_NONE, &o));
         EXPECT3(u, -3, -2, -1);
         CHECK(calls == 4, "with a hook called %d times", calls);
-        FAILS(CR_BAD_VALUE, "excludes retain_graph", cr_backward(total(x), CR_NONE, &(cr_backward_options){.on_grad = halve, .ctx = &calls, .retain_graph = true}));
-        FAILS(CR_RUNTIME, "on_grad failed without a message", cr_backward(total(x), CR_NONE, &(cr_backward_options){.on_grad = refuse}));
+        FAILS(CR_BAD_VALUE, "excludes retain_graph",
+              cr_backward(total(x), CR_NONE,
+                          &(cr_backward_options){.on_grad = halve, .ctx = &calls, .retain_graph = true}));
+        FAILS(CR_RUNTIME, "on_grad failed without a message",
+              cr_backward(total(x), CR_NONE, &(cr_backward_options){.on_grad = refuse}));
         OK(cr_backward(total(x), CR_NONE, NULL));
         FAILS(CR_RUNTIME, "has a gradient already", cr_backward(total(x), CR_NONE, &o));
         cr_scope_end();
@@ -431,11 +466,19 @@ static cr_status scaled_bwd(const cr_custom_call *c, const cr_tensor *g, cr_tens
     dx[0] = cr_mul_scalar(cr_mul(g, c->in[0]), 2 * *(const double *)c->params);
     return CR_OK;
 }
-static cr_tensor *scaled_square(const cr_custom_call *c) { return cr_mul_scalar(cr_mul(c->in[0], c->in[0]), *(const double *)c->params); }
-static cr_tensor *use_custom(int n, const cr_tensor *const *in, void *ctx) { return cr_custom_apply("test_scaled_square", n, in, ctx); }
+static cr_tensor *scaled_square(const cr_custom_call *c) {
+    return cr_mul_scalar(cr_mul(c->in[0], c->in[0]), *(const double *)c->params);
+}
+static cr_tensor *use_custom(int n, const cr_tensor *const *in, void *ctx) {
+    return cr_custom_apply("test_scaled_square", n, in, ctx);
+}
 
 TEST(custom_ops) {
-    cr_custom_op op = {.name = "test_scaled_square", .arity = 1, .params_bytes = sizeof(double), .forward = scaled_square, .backward = scaled_bwd};
+    cr_custom_op op = {.name = "test_scaled_square",
+                       .arity = 1,
+                       .params_bytes = sizeof(double),
+                       .forward = scaled_square,
+                       .backward = scaled_bwd};
     OK(cr_custom_register(&op));
     FAILS(CR_BAD_VALUE, "already", cr_custom_register(&op));
     FAILS(CR_BAD_VALUE, "no op named", cr_custom_apply("nothing", 1, (const cr_tensor *[]){CR_NONE}, NULL));
@@ -445,7 +488,8 @@ TEST(custom_ops) {
         double k = 1.5;
         OK(cr_gradcheck(use_custom, &k, 1, (const cr_tensor *[]){x}, NULL));
         OK(cr_gradgradcheck(use_custom, &k, 1, (const cr_tensor *[]){x}, NULL));
-        FAILS(CR_BAD_VALUE, "takes 1 inputs, got 2", cr_custom_apply("test_scaled_square", 2, (const cr_tensor *[]){x, x}, &k));
+        FAILS(CR_BAD_VALUE, "takes 1 inputs, got 2",
+              cr_custom_apply("test_scaled_square", 2, (const cr_tensor *[]){x, x}, &k));
         cr_scope_end();
     }
 }
@@ -453,7 +497,9 @@ TEST(custom_ops) {
 /* A function of two results, u = a b and v = exp(a), and its gradient: da = gu b + gv v, db = gu a.  saved: a, b, v. */
 typedef struct calls { int ran, ended; bool twice_the_same, none[2]; cr_status refuse; } calls;
 
-static cr_tensor *zeros_for(const cr_tensor *g, const cr_tensor *like) { return cr_is_none(g) ? cr_zeros_like(like) : cr_detach(g); }
+static cr_tensor *zeros_for(const cr_tensor *g, const cr_tensor *like) {
+    return cr_is_none(g) ? cr_zeros_like(like) : cr_detach(g);
+}
 
 static cr_status pair_bwd(const cr_function_call *c, cr_tensor **dx) {
     calls *k = c->ctx;
@@ -474,8 +520,17 @@ static cr_status pair(const cr_tensor *a, const cr_tensor *b, calls *k, cr_tenso
     const bool mode = cr_set_grad_enabled(false);
     const cr_tensor *out[2] = {cr_mul(a, b), cr_exp(a)};
     cr_set_grad_enabled(mode);
-    return cr_function_record(&(cr_function_use){.name = "test_pair", .n_in = 2, .in = (const cr_tensor *[]){a, b}, .n_out = 2, .out = out,
-                              .n_saved = 3, .saved = (const cr_tensor *[]){a, b, out[1]}, .backward = pair_bwd, .ctx = k, .done = end_calls}, results);
+    return cr_function_record(&(cr_function_use){.name = "test_pair",
+                                                 .n_in = 2,
+                                                 .in = (const cr_tensor *[]){a, b},
+                                                 .n_out = 2,
+                                                 .out = out,
+                                                 .n_saved = 3,
+                                                 .saved = (const cr_tensor *[]){a, b, out[1]},
+                                                 .backward = pair_bwd,
+                                                 .ctx = k,
+                                                 .done = end_calls},
+                              results);
 }
 
 static cr_tensor *use_pair(int n, const cr_tensor *const *in, void *ctx) {
@@ -528,14 +583,23 @@ TEST(functions_with_closures) {
         k = (calls){0};
         OK(pair(vec3(1, 2, 3, d), vec3(1, 2, 3, d), &k, r));
         CHECK(k.ended == 1 && !cr_requires_grad(r[0]), "without gradients: ended %d times", k.ended);
-        FAILS(CR_BAD_VALUE, "NULL", cr_function_record(&(cr_function_use){.name = "test_pair", .n_in = 1, .in = (const cr_tensor *[]){NULL}, .n_out = 1,
-                                                       .out = (const cr_tensor *[]){a}, .backward = pair_bwd, .ctx = &k, .done = end_calls}, r));
+        FAILS(CR_BAD_VALUE, "NULL",
+              cr_function_record(&(cr_function_use){.name = "test_pair",
+                                                    .n_in = 1,
+                                                    .in = (const cr_tensor *[]){NULL},
+                                                    .n_out = 1,
+                                                    .out = (const cr_tensor *[]){a},
+                                                    .backward = pair_bwd,
+                                                    .ctx = &k,
+                                                    .done = end_calls},
+                                 r));
         CHECK(k.ended == 1, "ended by a failure");
         cr_scope_end();
     }
 }
 
-/* out is the input itself; the gradient is a handle in no scope, the same one for both inputs, of a shape that broadcasting made. */
+/* out is the input itself; the gradient is a handle in no scope, the same one for both inputs, of a
+ * shape that broadcasting made. */
 static cr_status same_bwd(const cr_function_call *c, cr_tensor **dx) {
     calls *k = c->ctx;
     k->ran++;
@@ -553,8 +617,14 @@ TEST(functions_that_return_their_input) {
         cr_scope_begin();
         calls k = {.twice_the_same = true};
         cr_tensor *a = leaf3(1, 2, 3, d), *b = leaf3(4, 5, 6, d), *y;
-        const cr_function_use u = {.name = "test_same", .n_in = 2, .in = (const cr_tensor *[]){a, b}, .n_out = 1, .out = (const cr_tensor *[]){a},
-                                   .backward = same_bwd, .ctx = &k, .done = end_calls};
+        const cr_function_use u = {.name = "test_same",
+                                   .n_in = 2,
+                                   .in = (const cr_tensor *[]){a, b},
+                                   .n_out = 1,
+                                   .out = (const cr_tensor *[]){a},
+                                   .backward = same_bwd,
+                                   .ctx = &k,
+                                   .done = end_calls};
         OK(cr_function_record(&u, &y));
         CHECK(cr_is_leaf(a) && !cr_is_leaf(y) && cr_data(a) == cr_data(y), "the input became the result");
         OK(cr_backward(total(y), CR_NONE, NULL));
@@ -562,7 +632,8 @@ TEST(functions_that_return_their_input) {
         EXPECT3(cr_grad(b), 6, 6, 6);
         k.twice_the_same = false;
         OK(cr_function_record(&u, &y));
-        FAILS(CR_BAD_VALUE, "[test_same] its gradient of input 1 is float64 (7,)", cr_backward(total(y), CR_NONE, NULL));
+        FAILS(CR_BAD_VALUE, "[test_same] its gradient of input 1 is float64 (7,)",
+              cr_backward(total(y), CR_NONE, NULL));
         OK(cr_set_grad(a, CR_NONE));
         OK(cr_set_grad(b, CR_NONE));
         /* a long chain of them is walked and freed without recursion, and in anomaly mode */
@@ -571,8 +642,14 @@ TEST(functions_that_return_their_input) {
         enum { LONG = 2000 };
         cr_tensor *chain = cr_mul_scalar(a, 1);
         for (int i = 0; i < LONG && chain; i++) {
-            const cr_function_use next = {.name = "test_same", .n_in = 2, .in = (const cr_tensor *[]){chain, CR_NONE}, .n_out = 1,
-                                          .out = (const cr_tensor *[]){chain}, .backward = same_bwd, .ctx = &k, .done = end_calls};
+            const cr_function_use next = {.name = "test_same",
+                                          .n_in = 2,
+                                          .in = (const cr_tensor *[]){chain, CR_NONE},
+                                          .n_out = 1,
+                                          .out = (const cr_tensor *[]){chain},
+                                          .backward = same_bwd,
+                                          .ctx = &k,
+                                          .done = end_calls};
             OK(cr_function_record(&next, &y));
             cr_release(chain);
             chain = y;
@@ -593,9 +670,11 @@ TEST(names_of_ops) {
         cr_tensor *x = leaf3(1, 2, 3, d), *y = cr_exp(x), *r[2];
         calls k = {0};
         OK(pair(x, vec3(1, 2, 3, d), &k, r));
-        CHECK(!strcmp(cr_op_name(x), "") && !strcmp(cr_op_name(cr_detach(y)), ""), "a leaf is the result of '%s'", cr_op_name(x));
+        CHECK(!strcmp(cr_op_name(x), "") && !strcmp(cr_op_name(cr_detach(y)), ""), "a leaf is the result of '%s'",
+              cr_op_name(x));
         CHECK(!strcmp(cr_op_name(y), "exp"), "exp is called '%s'", cr_op_name(y));
-        CHECK(!strcmp(cr_op_name(cr_sum(y, CR_ALL, false)), "sum"), "sum is called '%s'", cr_op_name(cr_sum(y, CR_ALL, false)));
+        CHECK(!strcmp(cr_op_name(cr_sum(y, CR_ALL, false)), "sum"), "sum is called '%s'",
+              cr_op_name(cr_sum(y, CR_ALL, false)));
         CHECK(!strcmp(cr_op_name(r[1]), "test_pair"), "a function is called '%s'", cr_op_name(r[1]));
         FAILS(CR_BAD_VALUE, "NULL", cr_op_name(NULL));
         cr_scope_end();
@@ -615,15 +694,22 @@ TEST(nodes_outlive_tensors) {
         calls k = {0};
         OK(cr_retain_grad(h));
         OK(pair(x, x, &k, r));
-        cr_node *sum = cr_node_of(y), *exp = cr_node_input(sum, 0), *mul = cr_node_input(exp, 0), *leaf = cr_node_input(mul, 0), *same = cr_node_of(x), *function = cr_node_of(r[1]);
-        CHECK(!strcmp(cr_node_look(sum).op, "sum") && !strcmp(cr_node_look(exp).op, "exp") && !strcmp(cr_node_look(mul).op, "mul"), "wrong ops");
-        CHECK(cr_node_look(sum).ndim == 0 && cr_node_look(exp).ndim == 1 && cr_node_look(exp).shape[0] == 3 && cr_node_look(exp).dtype == CR_F64, "wrong shapes");
-        CHECK(leaf == same && !*cr_node_look(leaf).op && shows(leaf, x) && cr_node_look(leaf).shape[0] == 3, "the leaf is another");
+        cr_node *sum = cr_node_of(y), *exp = cr_node_input(sum, 0), *mul = cr_node_input(exp, 0),
+                *leaf = cr_node_input(mul, 0), *same = cr_node_of(x), *function = cr_node_of(r[1]);
+        CHECK(!strcmp(cr_node_look(sum).op, "sum") && !strcmp(cr_node_look(exp).op, "exp") &&
+                  !strcmp(cr_node_look(mul).op, "mul"),
+              "wrong ops");
+        CHECK(cr_node_look(sum).ndim == 0 && cr_node_look(exp).ndim == 1 && cr_node_look(exp).shape[0] == 3 &&
+                  cr_node_look(exp).dtype == CR_F64,
+              "wrong shapes");
+        CHECK(leaf == same && !*cr_node_look(leaf).op && shows(leaf, x) && cr_node_look(leaf).shape[0] == 3,
+              "the leaf is another");
         CHECK(shows(mul, h) && shows(exp, NULL), "what retains its gradient is shown, and no other");
         CHECK(cr_node_look(mul).inputs == 2 && !cr_node_input(mul, 1) && !cr_error(), "a constant has a node");
         CHECK(!cr_node_of(vec3(1, 2, 3, d)) && !cr_error(), "a tensor outside any graph has a node");
         cr_node *to_x = cr_node_input(function, 1);
-        CHECK(cr_node_look(function).function && cr_node_look(function).inputs == 2 && to_x == leaf, "a function's result has the function's inputs");
+        CHECK(cr_node_look(function).function && cr_node_look(function).inputs == 2 && to_x == leaf,
+              "a function's result has the function's inputs");
         FAILS(CR_BAD_INDEX, "no input 2", cr_node_input(mul, 2));
         FAILS(CR_BAD_INDEX, "no input 0", cr_node_input(leaf, 0));
         FAILS(CR_BAD_VALUE, "NULL", cr_node_input(NULL, 0));
@@ -643,15 +729,22 @@ static cr_status lying_bwd(const cr_custom_call *c, const cr_tensor *g, cr_tenso
     return CR_OK;
 }
 
-static cr_tensor *use_lying(int n, const cr_tensor *const *in, void *ctx) { return cr_custom_apply("test_lying_square", n, in, ctx); }
+static cr_tensor *use_lying(int n, const cr_tensor *const *in, void *ctx) {
+    return cr_custom_apply("test_lying_square", n, in, ctx);
+}
 
 TEST(gradcheck_finds_a_wrong_gradient) {
-    cr_custom_op op = {.name = "test_lying_square", .arity = 1, .params_bytes = sizeof(double), .forward = scaled_square, .backward = lying_bwd};
+    cr_custom_op op = {.name = "test_lying_square",
+                       .arity = 1,
+                       .params_bytes = sizeof(double),
+                       .forward = scaled_square,
+                       .backward = lying_bwd};
     OK(cr_custom_register(&op));
     cr_scope_begin();
     cr_tensor *x = leaf3(1, 2, 3, cr_cpu());
     double k = 1;
-    FAILS(CR_RUNTIME, "[gradcheck] input 0 (3,), position 0", cr_gradcheck(use_lying, &k, 1, (const cr_tensor *[]){x}, NULL));
+    FAILS(CR_RUNTIME, "[gradcheck] input 0 (3,), position 0",
+          cr_gradcheck(use_lying, &k, 1, (const cr_tensor *[]){x}, NULL));
     cr_scope_end();
 }
 
@@ -699,11 +792,13 @@ TEST(nothing_leaks) {
         cr_scope_begin();
         cr_tensor *x = leaf3(1, 2, 3, cr_cpu()), *y = total(cr_exp(cr_mul(x, x)));
         if (round < 2) OK(cr_backward(y, CR_NONE, round ? NULL : &(cr_backward_options){.create_graph = true}));
-        if (round == 0) OK(cr_set_grad(x, CR_NONE));  /* a gradient with a graph holds its leaf: as in PyTorch, the user breaks the cycle */
+        if (round == 0) OK(cr_set_grad(x, CR_NONE));  /* a gradient with a graph holds its leaf: as in PyTorch, the
+                                                       * user breaks the cycle */
         cr_scope_end();
     }
     cr_scope_end();
-    CHECK(cr_memory_stats(cr_cpu()).current == before.current, "%lld bytes stay in use", (long long)(cr_memory_stats(cr_cpu()).current - before.current));
+    CHECK(cr_memory_stats(cr_cpu()).current == before.current, "%lld bytes stay in use",
+          (long long)(cr_memory_stats(cr_cpu()).current - before.current));
     test_ran_on(cr_cpu());
 }
 
@@ -731,14 +826,16 @@ TEST(failures_pass_through_a_chain) {
     cr_tensor *a = cr_ones(CR_LIST(2, 3), CR_F32, cr_cpu()), *b = cr_ones(CR_LIST(4), CR_F32, cr_cpu());
     cr_error_clear();
     cr_tensor *y = cr_sum(cr_exp(cr_add(a, b)), CR_ALL, false);
-    CHECK(!y && cr_error() && strstr(cr_error(), "[add]") && strstr(cr_error(), "(2, 3)") && strstr(cr_error(), "(4,)"), "message: %s", cr_error());
+    CHECK(!y && cr_error() && strstr(cr_error(), "[add]") && strstr(cr_error(), "(2, 3)") && strstr(cr_error(), "(4,)"),
+          "message: %s", cr_error());
     FAILS(CR_BAD_VALUE, "NULL", cr_exp(NULL));
     FAILS(CR_BAD_VALUE, "CR_NONE", cr_exp(CR_NONE));
     FAILS(CR_BAD_VALUE, "two devices, cpu and ref", cr_add(a, cr_ones(CR_LIST(3), CR_F32, cr_ref())));
     bool before = cr_auto_transfer(true);
     CHECK(cr_device_of(cr_add(a, cr_ones(CR_LIST(3), CR_F32, cr_ref()))) == cr_cpu(), "auto transfer: %s", cr_error());
     cr_auto_transfer(before);
-    CHECK(cr_device_of(cr_mul(cr_ones(CR_LIST(3), CR_F32, cr_ref()), cr_scalar(2))) == cr_ref(), "a weak scalar: %s", cr_error());
+    CHECK(cr_device_of(cr_mul(cr_ones(CR_LIST(3), CR_F32, cr_ref()), cr_scalar(2))) == cr_ref(), "a weak scalar: %s",
+          cr_error());
     cr_scope_end();
     test_ran_on(cr_cpu());
 }

@@ -1,4 +1,5 @@
-/* test_check.c - CHAINRULE_CHECK: a handle that was released is refused by name, whatever is done with it; and what is borrowed is not released. */
+/* test_check.c - CHAINRULE_CHECK: a handle that was released is refused by name, whatever is done with
+ * it; and what is borrowed is not released. */
 #include "test.h"
 #include "core/tensor.h"
 
@@ -45,7 +46,8 @@ TEST(use_after_release) {
     IS_STALE("data", cr_data(x));
     IS_STALE("item", cr_item(x));
     IS_STALE("read", cr_read(x, CR_F32, values, sizeof values));
-    FAILS(CR_RUNTIME, "[write] the tensor: this handle was released before", cr_write(x, CR_F32, values, sizeof values));
+    FAILS(CR_RUNTIME, "[write] the tensor: this handle was released before",
+          cr_write(x, CR_F32, values, sizeof values));
     FAILS(CR_RUNTIME, "[add] input 0: this handle was released before", cr_add(x, y));
     FAILS(CR_RUNTIME, "[add] input 1: this handle was released before", cr_add(y, x));
     FAILS(CR_RUNTIME, "[relu] input 0: this handle was released before", cr_relu(x));

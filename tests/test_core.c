@@ -27,12 +27,16 @@ TEST(f16_rounds_as_the_compiler_does) {
         __extension__ _Float16 want = (_Float16)f;
         uint16_t w, h = cr_f32_to_f16(f);
         memcpy(&w, &want, 2);
-        if (isnan(f) ? !isnan(cr_f16_to_f32(h)) : h != w) { CHECK(0, "%08x (%g): %04x, wanted %04x", (uint32_t)u, (double)f, h, w); return; }
+        if (isnan(f) ? !isnan(cr_f16_to_f32(h)) : h != w) {
+            CHECK(0, "%08x (%g): %04x, wanted %04x", (uint32_t)u, (double)f, h, w);
+            return;
+        }
     }
 }
 #endif
 
-/* f64 -> half in one rounding: a value just above the middle of two halves must go up although f32 rounds it to the middle. */
+/* f64 -> half in one rounding: a value just above the middle of two halves must go up although f32
+ * rounds it to the middle. */
 TEST(f64_to_half_rounds_once) {
     double middle = 1 + 0x1p-11, above = middle + 0x1p-40, below = middle - 0x1p-40;
     uint16_t h;
@@ -44,16 +48,30 @@ TEST(f64_to_half_rounds_once) {
 }
 
 TEST(conversions) {
-    static const struct { double from; cr_dtype to; double want; } cases[] = {
-        {3.9, CR_I32, 3}, {-3.9, CR_I32, -3}, {300, CR_U8, 255}, {-1, CR_U8, 0}, {200, CR_I8, 127}, {-200, CR_I8, -128},
-        {1e10, CR_I32, 2147483647}, {-1e30, CR_I64, -0x1p63}, {1e30, CR_U64, 0x1p64}, {0.5, CR_BOOL, 1}, {0, CR_BOOL, 0},
-        {1e39, CR_F32, INFINITY}, {70000, CR_U16, 65535}, {-7, CR_U32, 0}, {5e9, CR_U32, 4294967295.0},
+    static const struct { double from; cr_dtype to; double want;
+    } cases[] = {
+        {3.9, CR_I32, 3},
+        {-3.9, CR_I32, -3},
+        {300, CR_U8, 255},
+        {-1, CR_U8, 0},
+        {200, CR_I8, 127},
+        {-200, CR_I8, -128},
+        {1e10, CR_I32, 2147483647},
+        {-1e30, CR_I64, -0x1p63},
+        {1e30, CR_U64, 0x1p64},
+        {0.5, CR_BOOL, 1},
+        {0, CR_BOOL, 0},
+        {1e39, CR_F32, INFINITY},
+        {70000, CR_U16, 65535},
+        {-7, CR_U32, 0},
+        {5e9, CR_U32, 4294967295.0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char cell[8] = {0};
         cr_convert(cell, cases[i].to, &cases[i].from, CR_F64);
         double got = cr_load_f64(cell, cases[i].to);
-        CHECK(got == cases[i].want, "%g as %s: %g, wanted %g", cases[i].from, cr_dtype_name(cases[i].to), got, cases[i].want);
+        CHECK(got == cases[i].want, "%g as %s: %g, wanted %g", cases[i].from, cr_dtype_name(cases[i].to), got,
+              cases[i].want);
     }
     double nan = NAN;
     int32_t x = 5;
@@ -71,10 +89,14 @@ TEST(promotion_is_symmetric_and_has_no_smaller_result) {
     for (int a = 0; a < CR_DTYPES; a++)
         for (int b = 0; b < CR_DTYPES; b++) {
             cr_dtype p = cr_promote((cr_dtype)a, (cr_dtype)b);
-            CHECK(p == cr_promote((cr_dtype)b, (cr_dtype)a), "%s, %s", cr_dtype_name((cr_dtype)a), cr_dtype_name((cr_dtype)b));
-            CHECK(cr_promote(p, (cr_dtype)a) == p, "%s, %s -> %s is not closed", cr_dtype_name((cr_dtype)a), cr_dtype_name((cr_dtype)b), cr_dtype_name(p));
+            CHECK(p == cr_promote((cr_dtype)b, (cr_dtype)a), "%s, %s", cr_dtype_name((cr_dtype)a),
+                  cr_dtype_name((cr_dtype)b));
+            CHECK(cr_promote(p, (cr_dtype)a) == p, "%s, %s -> %s is not closed", cr_dtype_name((cr_dtype)a),
+                  cr_dtype_name((cr_dtype)b), cr_dtype_name(p));
         }
-    CHECK(cr_promote(CR_F16, CR_BF16) == CR_F32 && cr_promote(CR_U8, CR_I8) == CR_I16 && cr_promote(CR_I64, CR_F16) == CR_F16, "table");
+    CHECK(cr_promote(CR_F16, CR_BF16) == CR_F32 && cr_promote(CR_U8, CR_I8) == CR_I16 &&
+              cr_promote(CR_I64, CR_F16) == CR_F16,
+          "table");
 }
 
 TEST(shapes) {
@@ -100,14 +122,16 @@ TEST(shapes) {
 TEST(philox) {
     uint32_t x[4];
     cr_philox(0, 0, x);
-    CHECK(x[0] == 0x6627e8d5u && x[1] == 0xe169c58du && x[2] == 0xbc57ac4cu && x[3] == 0x9b00dbd8u, "%08x %08x %08x %08x", x[0], x[1], x[2], x[3]);
+    CHECK(x[0] == 0x6627e8d5u && x[1] == 0xe169c58du && x[2] == 0xbc57ac4cu && x[3] == 0x9b00dbd8u,
+          "%08x %08x %08x %08x", x[0], x[1], x[2], x[3]);
 }
 
 TEST(generators_and_tapes) {
     cr_generator *g = cr_generator_new(5);
     uint64_t seed, first = cr_generator_take(g, 10, &seed), second = cr_generator_take(g, 3, &seed), counter;
     cr_generator_get(g, NULL, &counter);
-    CHECK(first == 0 && second == 10 && counter == 13 && seed == 5, "counters %llu %llu %llu", (unsigned long long)first, (unsigned long long)second, (unsigned long long)counter);
+    CHECK(first == 0 && second == 10 && counter == 13 && seed == 5, "counters %llu %llu %llu",
+          (unsigned long long)first, (unsigned long long)second, (unsigned long long)counter);
     cr_tape *t = cr_tape_new();
     cr_tape_use before = cr_tape_begin(t, false);
     uint64_t a = cr_generator_take(g, 4, &seed);
@@ -117,7 +141,8 @@ TEST(generators_and_tapes) {
     uint64_t b = cr_generator_take(g, 4, &seed);
     cr_tape_end(before);
     cr_generator_get(g, NULL, &counter);
-    CHECK(a == b && seed == 5 && counter == 1000, "a replay gave counter %llu of seed %llu", (unsigned long long)b, (unsigned long long)seed);
+    CHECK(a == b && seed == 5 && counter == 1000, "a replay gave counter %llu of seed %llu", (unsigned long long)b,
+          (unsigned long long)seed);
     cr_tape_free(t);
     cr_generator_free(g);
 }
@@ -144,21 +169,28 @@ TEST(borrowed_memory) {
 TEST(borrowed_memory_with_strides) {
     int done = 0;
     float x[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
-    FAILS(CR_BAD_VALUE, "negative stride in (-1,)", cr_borrow_strided(x + 3, CR_LIST(2), (int64_t[]){-1}, CR_F32, NULL, NULL));
-    FAILS(CR_BAD_VALUE, "beyond memory", cr_borrow_strided(x, CR_LIST(3, 2), (int64_t[]){INT64_MAX / 2, 1}, CR_F32, NULL, NULL));
+    FAILS(CR_BAD_VALUE, "negative stride in (-1,)",
+          cr_borrow_strided(x + 3, CR_LIST(2), (int64_t[]){-1}, CR_F32, NULL, NULL));
+    FAILS(CR_BAD_VALUE, "beyond memory",
+          cr_borrow_strided(x, CR_LIST(3, 2), (int64_t[]){INT64_MAX / 2, 1}, CR_F32, NULL, NULL));
     cr_scope_begin();
-    cr_tensor *t = cr_borrow_strided(x + 1, CR_LIST(2, 1, 5), (int64_t[]){1, -7, 2}, CR_F32, count, &done);    /* the stride of one element does not matter */
-    CHECK(cr_item(cr_sum(t, CR_ALL, false)) == 1 + 3 + 5 + 7 + 9 + 2 + 4 + 6 + 8 + 10, "sum %g", cr_item(cr_sum(t, CR_ALL, false)));
+    /* the stride of one element does not matter */
+    cr_tensor *t = cr_borrow_strided(x + 1, CR_LIST(2, 1, 5), (int64_t[]){1, -7, 2}, CR_F32, count, &done);
+    CHECK(cr_item(cr_sum(t, CR_ALL, false)) == 1 + 3 + 5 + 7 + 9 + 2 + 4 + 6 + 8 + 10, "sum %g",
+          cr_item(cr_sum(t, CR_ALL, false)));
     cr_fill_(t, 2);
     CHECK(x[0] == 0 && x[1] == 2 && x[10] == 2 && x[11] == 11, "writes go to the elements that the strides reach");
-    CHECK(cr_is_contiguous(cr_borrow_strided(x, CR_LIST(2, 1, 3), (int64_t[]){3, 99, 1}, CR_F32, NULL, NULL)), "dense strides");
+    CHECK(cr_is_contiguous(cr_borrow_strided(x, CR_LIST(2, 1, 3), (int64_t[]){3, 99, 1}, CR_F32, NULL, NULL)),
+          "dense strides");
     CHECK(cr_numel(cr_borrow_strided(NULL, CR_LIST(0, 3), (int64_t[]){5, 7}, CR_F32, NULL, NULL)) == 0, "no elements");
     cr_scope_end();
     CHECK(done == 1, "done came %d times", done);
 }
 
 TEST(dtypes_have_names) {
-    CHECK(!strcmp(cr_dtype_name(CR_BF16), "bfloat16") && cr_dtype_size(CR_BF16) == 2 && !strcmp(cr_dtype_name((cr_dtype)99), "not a dtype"), "names");
+    CHECK(!strcmp(cr_dtype_name(CR_BF16), "bfloat16") && cr_dtype_size(CR_BF16) == 2 &&
+              !strcmp(cr_dtype_name((cr_dtype)99), "not a dtype"),
+          "names");
     const char *name, *doc;
     int n = 0;
     while (cr_switch_at(n, &name, &doc, NULL)) { CHECK(!strncmp(name, "CHAINRULE_", 10) && *doc, "switch %d", n); n++; }
@@ -168,14 +200,17 @@ TEST(dtypes_have_names) {
 /* What is too late depends on what ran before, so it runs in a process of its own. */
 static const char *switch_named(const char *wanted) {
     const char *name, *value;
-    for (int i = 0; cr_switch_at(i, &name, NULL, &value); i++) if (!strcmp(name, wanted)) return value ? value : "(none)";
+    for (int i = 0; cr_switch_at(i, &name, NULL, &value); i++)
+        if (!strcmp(name, wanted)) return value ? value : "(none)";
     return "(no such switch)";
 }
 
 static void switches_of_a_fresh_process(void) {
-    FAILS(CR_BAD_VALUE, "[switch_set] no switch 'SPEED'; there are: DEVICE, NUM_THREADS, ISA", cr_switch_set("SPEED", "11"));
+    FAILS(CR_BAD_VALUE, "[switch_set] no switch 'SPEED'; there are: DEVICE, NUM_THREADS, ISA",
+          cr_switch_set("SPEED", "11"));
     FAILS(CR_BAD_VALUE, "NULL", cr_switch_set(NULL, "11"));
-    CHECK(!strcmp(switch_named("CHAINRULE_NUM_THREADS"), "3") && cr_num_threads() == 3, "from the environment: %s", switch_named("CHAINRULE_NUM_THREADS"));
+    CHECK(!strcmp(switch_named("CHAINRULE_NUM_THREADS"), "3") && cr_num_threads() == 3, "from the environment: %s",
+          switch_named("CHAINRULE_NUM_THREADS"));
     OK(cr_switch_set("NUM_THREADS", "5"));
     CHECK(cr_num_threads() == 5 && !strcmp(switch_named("CHAINRULE_NUM_THREADS"), "5"), "%d threads", cr_num_threads());
     FAILS(CR_BAD_VALUE, "at least 1, not '0'", cr_switch_set("CHAINRULE_NUM_THREADS", "0"));
@@ -214,5 +249,6 @@ TEST(switches_set_in_the_process) {
         _exit(98);
     }
     int status = -1;
-    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child failed: %d", status);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child failed: %d",
+          status);
 }

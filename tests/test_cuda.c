@@ -1,4 +1,5 @@
-/* test_cuda.c - properties of NVIDIA GPUs, or simulated ones: the launches and waits of a step, memory, the cache of kernels, errors. */
+/* test_cuda.c - properties of NVIDIA GPUs, or simulated ones: the launches and waits of a step,
+ * memory, the cache of kernels, errors. */
 #define CR_TEST_CUDA
 #include "test.h"
 #include "folder.h"
@@ -19,7 +20,9 @@ static void same(const cr_tensor *t, const float *want, int n, const char *what)
     float got[64];
     REQUIRE(t, "%s: %s", what, cr_error());
     OK(cr_read(t, CR_F32, got, sizeof(float) * (size_t)n));
-    for (int i = 0; i < n; i++) CHECK(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i])), "%s: element %d is %g, wanted %g", what, i, (double)got[i], (double)want[i]);
+    for (int i = 0; i < n; i++)
+        CHECK(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i])), "%s: element %d is %g, wanted %g", what, i,
+              (double)got[i], (double)want[i]);
     test_ran_on(cr_device_of(t));
 }
 
@@ -28,7 +31,9 @@ TEST(names) {
     const cr_device *d = dev();
     const int count = cr_cuda_count();
     printf("  %s: %s\n", cr_device_name(d), cr_device_info(d));
-    CHECK(cr_device_find("cuda") == d && cr_device_find("cuda:0") == d && cr_device_find("gpu") == d && cr_gpu(0) == d && cr_device_find("auto") == d, "the first GPU has several names");
+    CHECK(cr_device_find("cuda") == d && cr_device_find("cuda:0") == d && cr_device_find("gpu") == d &&
+              cr_gpu(0) == d && cr_device_find("auto") == d,
+          "the first GPU has several names");
     CHECK(strstr(cr_device_info(d), "compute capability"), "info says what it can");
     snprintf(text, sizeof text, "[cuda] device 99 does not exist: %d device%s found", count, count > 1 ? "s" : "");
     FAILS(CR_BAD_VALUE, text, cr_cuda(99));
@@ -53,21 +58,25 @@ static const char *said_by(const char *environment, const char *name) {
 /* A process names what it lacks: in its line about a missing device, or in its first failure. */
 TEST(missing_parts) {
 #ifdef CHAINRULE_CUDASIM
-    static const struct { const char *environment, *message; } cases[] = {
+    static const struct { const char *environment, *message;
+    } cases[] = {
         {"CHAINRULE_CUDA=off", "CHAINRULE_CUDA=off"},
         {"CHAINRULE_CUDA=/nowhere/libcuda.so.1", "CHAINRULE_CUDA=/nowhere/libcuda.so.1 cannot be opened"},
         {"CHAINRULE_CUDA=libm.so.6", "the library found has no cuInit"},
         {"CUDASIM_DRIVER=11080", "the NVIDIA driver is too old: it knows CUDA 11.8, 12.0 is needed"},
         {"CUDASIM_DEVICES=0", "the NVIDIA driver sees no device"},
         {"CUDASIM_CC=52", "Simulated GPU has compute capability 5.2, 6.0 is needed"},
-        {"CUDASIM_CC=61", "Simulated GPU has compute capability 6.1: it needs the NVRTC of CUDA 12 (pip install nvidia-cuda-nvrtc-cu12), this one is of 13.0"},
+        {"CUDASIM_CC=61", "Simulated GPU has compute capability 6.1: it needs the NVRTC of CUDA 12 (pip install "
+                          "nvidia-cuda-nvrtc-cu12), this one is of 13.0"},
         {"CUDASIM_CC=61 CUDASIM_NVRTC=12", "1 passed"},
-        {"CUDASIM_CC=105", "1 passed"},            /* newer than NVRTC: machine code of 10.3, which later minor versions run */
+        {"CUDASIM_CC=105", "1 passed"},            /* newer than NVRTC: machine code of 10.3, which later minor
+                                                    * versions run */
         {"CUDASIM_CC=130", "1 passed"},            /* PTX */
         {"CUDASIM_CC=115", "1 passed"},            /* PTX, because machine code of 11.0 runs on no other GPU */
         {"CUDASIM_FAIL=device:1", "cuda:0: cannot be opened: CUDA_ERROR_DEVICE_UNAVAILABLE"},
         {"CHAINRULE_NVRTC=off", "Simulated GPU cannot be used: CHAINRULE_NVRTC=off"},
-        {"CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13", "Simulated GPU cannot be used: CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13 cannot be opened"},
+        {"CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13",
+         "Simulated GPU cannot be used: CHAINRULE_NVRTC=/nowhere/libnvrtc.so.13 cannot be opened"},
         {"CHAINRULE_CUBLASLT=off", "1 passed"},
         {"CHAINRULE_GPU_MEMORY=1e9", "CHAINRULE_GPU_MEMORY is a whole number of MiB of at least 1, not '1e9'"},
         {"CHAINRULE_CUBLASLT=/nowhere/libcublasLt.so.13", "1 passed"},
@@ -75,7 +84,9 @@ TEST(missing_parts) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *said = said_by(cases[i].environment, "round_trip");
-        CHECK(strstr(said, cases[i].message) || (strstr(cases[i].environment, "TEST_CUDA=1") && strstr(said, "1 passed")), "%s: said %s", cases[i].environment, said);
+        CHECK(strstr(said, cases[i].message) ||
+                  (strstr(cases[i].environment, "TEST_CUDA=1") && strstr(said, "1 passed")),
+              "%s: said %s", cases[i].environment, said);
         test_ran_on(dev());
     }
 #else
@@ -88,9 +99,12 @@ TEST(nvrtc_of_pip) {
 #ifdef CHAINRULE_CUDASIM
     char environment[900];
     REQUIRE(cr_os_make_directory(folder_path("lib/python3.11/site-packages/nvidia/cu13/lib")), "%s", cr_os_error());
-    REQUIRE(!symlink(CHAINRULE_CUDASIM "/libnvrtc.so.13", folder_path("lib/python3.11/site-packages/nvidia/cu13/lib/libnvrtc.so.13")), "no link");
+    REQUIRE(!symlink(CHAINRULE_CUDASIM "/libnvrtc.so.13",
+                     folder_path("lib/python3.11/site-packages/nvidia/cu13/lib/libnvrtc.so.13")),
+            "no link");
     for (int driver = 13000; driver >= 12080; driver -= 920) {
-        snprintf(environment, sizeof environment, "CHAINRULE_NVRTC= CHAINRULE_CACHE=off VIRTUAL_ENV='%s' CUDASIM_DRIVER=%d", folder_name, driver);
+        snprintf(environment, sizeof environment,
+                 "CHAINRULE_NVRTC= CHAINRULE_CACHE=off VIRTUAL_ENV='%s' CUDASIM_DRIVER=%d", folder_name, driver);
         const char *said = said_by(environment, "round_trip");
         CHECK(!strstr(said, "1 passed") == (driver < 13000), "driver %d: said %s", driver, said);
         test_ran_on(dev());
@@ -100,7 +114,8 @@ TEST(nvrtc_of_pip) {
 #endif
 }
 
-/* A child process has the driver's handles but not its state, and cannot restart it.  Runs before other tests open the second GPU. */
+/* A child process has the driver's handles but not its state, and cannot restart it.  Runs before
+ * other tests open the second GPU. */
 TEST(fork) {
     const cr_device *unopened = cr_cuda_count() > 1 ? cr_cuda(1) : NULL;
     cr_scope_begin();
@@ -112,7 +127,8 @@ TEST(fork) {
         alarm(60);
         bool right = !cr_add(x, x) && strstr(cr_error(), "cuda:0 is lost: this process was forked");
         cr_error_clear();
-        right &= !unopened || (!cr_ones(CR_LIST(3), CR_F32, unopened) && strstr(cr_error(), "cuda:1 is lost: this process was forked"));
+        right &= !unopened || (!cr_ones(CR_LIST(3), CR_F32, unopened) &&
+                               strstr(cr_error(), "cuda:1 is lost: this process was forked"));
         cr_error_clear();
         cr_release(x);
         cr_empty_cache(dev());
@@ -129,7 +145,8 @@ TEST(fork) {
 
 TEST(round_trip) {
     const cr_device *d = dev();
-    const float a[6] = {1, 2, 3, 4, 5, 6}, twice[6] = {2, 4, 6, 8, 10, 12}, turned[6] = {1, 4, 2, 5, 3, 6}, rows[2] = {6, 15}, product[4] = {14, 32, 32, 77};
+    const float a[6] = {1, 2, 3, 4, 5, 6}, twice[6] = {2, 4, 6, 8, 10, 12}, turned[6] = {1, 4, 2, 5, 3, 6},
+                rows[2] = {6, 15}, product[4] = {14, 32, 32, 77};
     cr_scope_begin();
     cr_tensor *x = cr_from(a, CR_LIST(2, 3), CR_F32, d);
     same(x, a, 6, "upload and download");
@@ -140,7 +157,8 @@ TEST(round_trip) {
     cr_scope_end();
 }
 
-/* The driver needs memory for code when a kernel is loaded or first launched: cached memory is freed for it; without any, there is an error. */
+/* The driver needs memory for code when a kernel is loaded or first launched: cached memory is freed
+ * for it; without any, there is an error. */
 TEST(room_for_code) {
     int (*fail)(const char *what, int k);
     if (!test_simulator("cudasim_fail", &fail)) SKIP("no simulator");
@@ -153,7 +171,8 @@ TEST(room_for_code) {
         const int64_t before = the_gpu()->reserved;
         fail("room", 1);
         same(cr_fmod(cr_mul(x, x), cr_scalar(7)), four, 3, "with what was cached");
-        CHECK(the_gpu()->reserved <= before - (64 << 20), "%lld of %lld bytes are kept", (long long)the_gpu()->reserved, (long long)before);
+        CHECK(the_gpu()->reserved <= before - (64 << 20), "%lld of %lld bytes are kept", (long long)the_gpu()->reserved,
+              (long long)before);
         fail("room", 0);
     }
     cr_empty_cache(dev());
@@ -164,7 +183,8 @@ TEST(room_for_code) {
     test_ran_on(dev());
 }
 
-/* So does cuBLASLt, at the first product of a shape, when it chooses an algorithm or when it runs: the pool is emptied once. */
+/* So does cuBLASLt, at the first product of a shape, when it chooses an algorithm or when it runs: the
+ * pool is emptied once. */
 TEST(room_for_products) {
     int (*fail)(const char *what, int k);
     if (!test_simulator("cudasim_fail", &fail) || !cr_lt_ready()) SKIP("no simulated cuBLASLt");
@@ -182,23 +202,29 @@ TEST(room_for_products) {
             (void)z;
             fail("room", k);
             if (k == 2 && !cached) FAILS(CR_NO_MEMORY, "cuBLASLt fails with error 3", cr_matmul(x, y));
-            else CHECK(cr_item(cr_sum(cr_matmul(x, y), CR_ALL, false)) == 2 * 3 * 40 * 9 * (2 * k + cached), "%d, %d: %s", k, cached, cr_error());
+            else
+                CHECK(cr_item(cr_sum(cr_matmul(x, y), CR_ALL, false)) == 2 * 3 * 40 * 9 * (2 * k + cached),
+                      "%d, %d: %s", k, cached, cr_error());
             fail("room", 0);
-            CHECK(!cached || the_gpu()->reserved <= before - (64 << 20), "%d: %lld of %lld bytes are kept", k, (long long)the_gpu()->reserved, (long long)before);
-            CHECK(the_gpu()->counters.refused == refused + (k == 1 && !cached), "%d, %d: %lld are refused", k, cached, (long long)(the_gpu()->counters.refused - refused));
+            CHECK(!cached || the_gpu()->reserved <= before - (64 << 20), "%d: %lld of %lld bytes are kept", k,
+                  (long long)the_gpu()->reserved, (long long)before);
+            CHECK(the_gpu()->counters.refused == refused + (k == 1 && !cached), "%d, %d: %lld are refused", k, cached,
+                  (long long)(the_gpu()->counters.refused - refused));
         }
     cr_scope_end();
     test_ran_on(dev());
 }
 
-/* cuBLASLt may find an algorithm and then refuse the product, as for some large batches: from then on the plain kernel computes it. */
+/* cuBLASLt may find an algorithm and then refuse the product, as for some large batches: from then on
+ * the plain kernel computes it. */
 TEST(refused_product) {
     int (*fail)(const char *what, int k);
     if (!test_simulator("cudasim_fail", &fail)) SKIP("no simulator");
     cr_scope_begin();
     cr_tensor *x = cr_full(CR_LIST(2, 5, 7), 3, CR_F32, dev()), *y = cr_full(CR_LIST(2, 7, 3), 5, CR_F32, dev());
     fail("product", 1);
-    for (int i = 0; i < 2; i++) CHECK(cr_item(cr_sum(cr_matmul(x, y), CR_ALL, false)) == 15.0 * 7 * 2 * 5 * 3, "%s", cr_error());
+    for (int i = 0; i < 2; i++)
+        CHECK(cr_item(cr_sum(cr_matmul(x, y), CR_ALL, false)) == 15.0 * 7 * 2 * 5 * 3, "%s", cr_error());
     fail("product", 0);
     cr_scope_end();
     test_ran_on(dev());
@@ -210,7 +236,8 @@ TEST(long_copies) {
     unsigned char *bytes = malloc(LONG), *back = malloc(LONG);
     REQUIRE(bytes && back, "out of memory");
     for (size_t i = 0; i < LONG; i++) bytes[i] = (unsigned char)(i * 2654435761u >> 24);
-    for (int64_t n = CUDA_SECTION_BYTES - 1; n <= LONG; n += n < CUDA_SECTION_BYTES + 1 ? 1 : LONG - CUDA_SECTION_BYTES - 1) {
+    for (int64_t n = CUDA_SECTION_BYTES - 1; n <= LONG;
+         n += n < CUDA_SECTION_BYTES + 1 ? 1 : LONG - CUDA_SECTION_BYTES - 1) {
         cr_scope_begin();
         cr_tensor *x = cr_from(bytes, CR_LIST(n), CR_U8, dev());
         memset(back, 0, LONG);
@@ -231,9 +258,12 @@ TEST(launches) {
     OK(cr_synchronize(dev()));
     const cuda_counters before = g->counters;
     for (int i = 0; i < 50; i++) y = cr_tanh(cr_add(y, x));
-    CHECK(g->counters.launches == before.launches + 100, "100 ops took %lld launches", (long long)(g->counters.launches - before.launches));
-    CHECK(g->counters.waits == before.waits && g->counters.downloads == before.downloads, "something waited before anybody asked");
-    CHECK(g->counters.modules == before.modules, "%lld kernels were loaded again", (long long)(g->counters.modules - before.modules));
+    CHECK(g->counters.launches == before.launches + 100, "100 ops took %lld launches",
+          (long long)(g->counters.launches - before.launches));
+    CHECK(g->counters.waits == before.waits && g->counters.downloads == before.downloads,
+          "something waited before anybody asked");
+    CHECK(g->counters.modules == before.modules, "%lld kernels were loaded again",
+          (long long)(g->counters.modules - before.modules));
     double want = 0.5;
     for (int i = 0; i < 51; i++) want = tanh(want + 0.5);
     float got[1000];
@@ -253,9 +283,11 @@ TEST(programs) {
         cr_tensor *x = cr_full(CR_LIST(n), 0.25, CR_F32, dev()), *y = cr_full(CR_LIST(n), 0.5, CR_F32, dev());
         const cuda_counters before = g->counters;
         cr_tensor *z = cr_program_apply(p, 2, (const cr_tensor *[]){x, y}, NULL);
-        CHECK(g->counters.launches == before.launches + 1, "one program took %lld launches", (long long)(g->counters.launches - before.launches));
+        CHECK(g->counters.launches == before.launches + 1, "one program took %lld launches",
+              (long long)(g->counters.launches - before.launches));
         CHECK(n == 7 || g->counters.modules == before.modules, "compiled again for %lld elements", (long long)n);
-        CHECK(fabs(cr_item(cr_select(z, 0, n - 1)) - tanh(exp(0.375) - 0.5)) < 1e-6, "the last of %lld elements", (long long)n);
+        CHECK(fabs(cr_item(cr_select(z, 0, n - 1)) - tanh(exp(0.375) - 0.5)) < 1e-6, "the last of %lld elements",
+              (long long)n);
         test_ran_on(dev());
     }
     cr_program_free(p);
@@ -284,17 +316,22 @@ TEST(pool) {
     const int64_t segments = g->counters.segments;
     cr_tensor *t[6];
     for (int i = 0; i < 6; i++) t[i] = cr_empty(CR_LIST(500000), CR_F32, dev());       /* in one segment */
-    CHECK(g->counters.segments == segments + 1, "6 blocks of 2 MB took %lld segments", (long long)(g->counters.segments - segments));
-    CHECK(cr_memory_stats(dev()).current >= start.current + 12000000 && cr_memory_stats(dev()).peak >= cr_memory_stats(dev()).current, "what tensors hold is counted");
+    CHECK(g->counters.segments == segments + 1, "6 blocks of 2 MB took %lld segments",
+          (long long)(g->counters.segments - segments));
+    CHECK(cr_memory_stats(dev()).current >= start.current + 12000000 &&
+              cr_memory_stats(dev()).peak >= cr_memory_stats(dev()).current,
+          "what tensors hold is counted");
     for (int i = 1; i < 5; i++) cr_release(t[i]);    /* four neighbours are merged */
     cr_tensor *large = cr_empty(CR_LIST(2000000), CR_F32, dev());
     CHECK(large && g->counters.segments == segments + 1, "a block as large as four that were freed");
     cr_release(large);
     for (int i = 0; i < 6; i += 5) cr_release(t[i]);
-    CHECK(cr_memory_stats(dev()).current == start.current, "%lld bytes are still held", (long long)(cr_memory_stats(dev()).current - start.current));
+    CHECK(cr_memory_stats(dev()).current == start.current, "%lld bytes are still held",
+          (long long)(cr_memory_stats(dev()).current - start.current));
     CHECK(cr_memory_stats(dev()).cached >= 12000000, "%lld bytes are cached", (long long)cr_memory_stats(dev()).cached);
     cr_empty_cache(dev());
-    CHECK(g->counters.segments == segments, "an emptied cache keeps %lld segments", (long long)(g->counters.segments - segments));
+    CHECK(g->counters.segments == segments, "an emptied cache keeps %lld segments",
+          (long long)(g->counters.segments - segments));
     cr_scope_end();
     test_ran_on(dev());
 }
@@ -323,7 +360,8 @@ static cr_status compile_test(const char *name, const char *text) {
     k.n = 0, k.full = false;
     cr_cuda_key_add(&k, name, strlen(name));
     cuda *g = cr_cuda_enter("test", dev());
-    return g ? cr_cuda_leave(g, cr_cuda_kernel_make(g, "test", &k, name, text) ? CR_OK : cr_error_status()) : cr_error_status();
+    return g ? cr_cuda_leave(g, cr_cuda_kernel_make(g, "test", &k, name, text) ? CR_OK : cr_error_status())
+             : cr_error_status();
 }
 
 /* As in a new process: no module is known. */
@@ -377,7 +415,8 @@ TEST(cache_of_kernels) {
 }
 
 TEST(a_kernel_that_does_not_compile) {
-    FAILS(CR_RUNTIME, "[test] cuda:0: a kernel does not compile", compile_test("broken", "extern \"C\" __global__ void broken(i64 *p) { *p = ; }\n"));
+    FAILS(CR_RUNTIME, "[test] cuda:0: a kernel does not compile",
+          compile_test("broken", "extern \"C\" __global__ void broken(i64 *p) { *p = ; }\n"));
     FAILS(CR_RUNTIME, "absent", compile_test("absent", "extern \"C\" __global__ void present(i64 *p) { *p = 1; }\n"));
     test_ran_on(dev());
 }
@@ -389,27 +428,54 @@ typedef cr_tensor *(*of_two)(const cr_tensor *x, const cr_tensor *y);
 static cr_tensor *add(const cr_tensor *x, const cr_tensor *y) { return cr_add(x, y); }
 static cr_tensor *add_here(const cr_tensor *x, const cr_tensor *y) { return cr_add_(cr_clone(x), y); }
 static cr_tensor *product(const cr_tensor *x, const cr_tensor *y) { return cr_matmul(x, y); }
-static cr_tensor *linear(const cr_tensor *x, const cr_tensor *y) { return cr_linear(x, x, cr_select(y, 0, 0), CR_ACT_NONE); }
+static cr_tensor *linear(const cr_tensor *x, const cr_tensor *y) {
+    return cr_linear(x, x, cr_select(y, 0, 0), CR_ACT_NONE);
+}
 static cr_tensor *joined(const cr_tensor *x, const cr_tensor *y) { return cr_cat(2, (const cr_tensor *[]){x, y}, 0); }
 static cr_tensor *chosen(const cr_tensor *x, const cr_tensor *y) { return cr_where(cr_gt(x, cr_scalar(2)), x, y); }
-static cr_tensor *masked(const cr_tensor *x, const cr_tensor *y) { return cr_masked_fill(x, cr_gt(y, cr_scalar(2)), 7); }
-static cr_tensor *normed(const cr_tensor *x, const cr_tensor *y) { return cr_layer_norm(x, cr_select(y, 0, 1), CR_NONE, 1e-5); }
+static cr_tensor *masked(const cr_tensor *x, const cr_tensor *y) {
+    return cr_masked_fill(x, cr_gt(y, cr_scalar(2)), 7);
+}
+static cr_tensor *normed(const cr_tensor *x, const cr_tensor *y) {
+    return cr_layer_norm(x, cr_select(y, 0, 1), CR_NONE, 1e-5);
+}
 static cr_tensor *index_of(const cr_tensor *y) { return cr_to(cr_remainder(y, cr_scalar(3)), CR_I64, cr_device_of(y)); }
 static cr_tensor *gathered(const cr_tensor *x, const cr_tensor *y) { return cr_gather(x, 0, index_of(y)); }
 static cr_tensor *embedded(const cr_tensor *x, const cr_tensor *y) { return cr_embedding(x, index_of(y)); }
-static cr_tensor *put(const cr_tensor *x, const cr_tensor *y) { return cr_index_put(x, 1, (const cr_tensor *[]){cr_select(index_of(x), 0, 0)}, y, true); }
-static cr_tensor *added_rows(const cr_tensor *x, const cr_tensor *y) { return cr_index_add(x, 0, cr_select(index_of(y), 0, 0), x); }
-static cr_tensor *classes(const cr_tensor *x, const cr_tensor *y) { return cr_cross_entropy(x, cr_select(index_of(y), 0, 2), NULL); }
-static cr_tensor *contracted(const cr_tensor *x, const cr_tensor *y) { return cr_einsum("ij,kj->ik", 2, (const cr_tensor *[]){x, y}); }
+static cr_tensor *put(const cr_tensor *x, const cr_tensor *y) {
+    return cr_index_put(x, 1, (const cr_tensor *[]){cr_select(index_of(x), 0, 0)}, y, true);
+}
+static cr_tensor *added_rows(const cr_tensor *x, const cr_tensor *y) {
+    return cr_index_add(x, 0, cr_select(index_of(y), 0, 0), x);
+}
+static cr_tensor *classes(const cr_tensor *x, const cr_tensor *y) {
+    return cr_cross_entropy(x, cr_select(index_of(y), 0, 2), NULL);
+}
+static cr_tensor *contracted(const cr_tensor *x, const cr_tensor *y) {
+    return cr_einsum("ij,kj->ik", 2, (const cr_tensor *[]){x, y});
+}
 static cr_tensor *attended(const cr_tensor *x, const cr_tensor *y) {
     const cr_tensor *q = cr_reshape(x, CR_LIST(1, 1, 3, 3)), *k = cr_reshape(y, CR_LIST(1, 1, 3, 3));
     return cr_attention(q, q, k, NULL);
 }
 
 TEST(mixed_devices) {
-    static const struct { const char *name; of_two f; } ops[] = {
-        {"add", add}, {"add_", add_here}, {"matmul", product}, {"linear", linear}, {"cat", joined}, {"where", chosen}, {"masked_fill", masked}, {"layer_norm", normed},
-        {"gather", gathered}, {"embedding", embedded}, {"index_put", put}, {"index_add", added_rows}, {"cross_entropy", classes}, {"einsum", contracted}, {"attention", attended}};
+    static const struct { const char *name; of_two f;
+    } ops[] = {{"add", add},
+               {"add_", add_here},
+               {"matmul", product},
+               {"linear", linear},
+               {"cat", joined},
+               {"where", chosen},
+               {"masked_fill", masked},
+               {"layer_norm", normed},
+               {"gather", gathered},
+               {"embedding", embedded},
+               {"index_put", put},
+               {"index_add", added_rows},
+               {"cross_entropy", classes},
+               {"einsum", contracted},
+               {"attention", attended}};
     const float numbers[9] = {3, 1, 4, 1, 5, 9, 2, 6, 5};
     const cr_device *devices[3] = {cr_cpu(), dev(), cr_cuda_count() > 1 ? cr_cuda(1) : NULL};
     for (int pair = 0; pair < 9; pair++) {
@@ -419,35 +485,44 @@ TEST(mixed_devices) {
         snprintf(both, sizeof both, "operands on two devices, %s and %s: ", cr_device_name(one), cr_device_name(two));
         for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
             cr_scope_begin();
-            cr_tensor *x = cr_from(numbers, CR_LIST(3, 3), CR_F32, one), *y = cr_from(numbers, CR_LIST(3, 3), CR_F32, two);
+            cr_tensor *x = cr_from(numbers, CR_LIST(3, 3), CR_F32, one),
+                      *y = cr_from(numbers, CR_LIST(3, 3), CR_F32, two);
             FAILS(CR_BAD_VALUE, both, ops[i].f(x, y));
             cr_auto_transfer(true);
             cr_tensor *moved = ops[i].f(x, y), *right = ops[i].f(x, x);
             cr_auto_transfer(false);
-            CHECK(moved && right && cr_device_of(moved) == one && cr_device_of(y) == two && cr_item(cr_all(cr_eq(moved, right), CR_ALL, false)) == 1, "%s of %s and %s: %s", ops[i].name,
-                  cr_device_name(one), cr_device_name(two), cr_error() ? cr_error() : "wrong");
+            CHECK(moved && right && cr_device_of(moved) == one && cr_device_of(y) == two &&
+                      cr_item(cr_all(cr_eq(moved, right), CR_ALL, false)) == 1,
+                  "%s of %s and %s: %s", ops[i].name, cr_device_name(one), cr_device_name(two),
+                  cr_error() ? cr_error() : "wrong");
             cr_error_clear();
             cr_scope_end();
             test_ran_on(two);
         }
     }
     cr_scope_begin();
-    cr_tensor *leaf = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, dev()), true), *seed = cr_ones(CR_LIST(3), CR_F32, cr_cpu());
-    FAILS(CR_BAD_VALUE, "[backward] the cotangent is float32 (3,) on cpu, the result float32 (3,) on cuda:0", cr_backward(cr_square(leaf), seed, NULL));
+    cr_tensor *leaf = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, dev()), true),
+              *seed = cr_ones(CR_LIST(3), CR_F32, cr_cpu());
+    FAILS(CR_BAD_VALUE, "[backward] the cotangent is float32 (3,) on cpu, the result float32 (3,) on cuda:0",
+          cr_backward(cr_square(leaf), seed, NULL));
     FAILS(CR_BAD_VALUE, "on cpu", cr_set_grad(leaf, seed));
-    CHECK(cr_item(cr_sum(cr_copy_(cr_detach(leaf), cr_add(seed, seed)), CR_ALL, false)) == 6, "copy_ moves by its name: %s", cr_error());
+    CHECK(cr_item(cr_sum(cr_copy_(cr_detach(leaf), cr_add(seed, seed)), CR_ALL, false)) == 6,
+          "copy_ moves by its name: %s", cr_error());
     cr_scope_end();
 }
 
 /* The next read reports the fault of a kernel, once: the first position and the value there. */
 TEST(late_errors) {
     cr_scope_begin();
-    cr_tensor *x = cr_ones(CR_LIST(5, 3), CR_F32, dev()), *bad = cr_from((int64_t[]){1, -(1LL << 61), 7}, CR_LIST(3), CR_I64, dev());
+    cr_tensor *x = cr_ones(CR_LIST(5, 3), CR_F32, dev()),
+              *bad = cr_from((int64_t[]){1, -(1LL << 61), 7}, CR_LIST(3), CR_I64, dev());
     cr_tensor *y = cr_embedding(x, bad);
     CHECK(y && !cr_error(), "found at once");
-    FAILS(CR_BAD_INDEX, "[embedding] index -2305843009213693952 at position 1 is out of range for size 5", cr_item(cr_sum(x, CR_ALL, false)));
+    FAILS(CR_BAD_INDEX, "[embedding] index -2305843009213693952 at position 1 is out of range for size 5",
+          cr_item(cr_sum(x, CR_ALL, false)));
     CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 15, "said twice: %s", cr_error());
-    for (int i = 0; i < 2 * CUDA_FAULTS; i++) cr_release(cr_embedding(x, cr_zeros(CR_LIST(2), CR_I64, dev())));     /* more than the ring of faults holds */
+    /* more than the ring of faults holds */
+    for (int i = 0; i < 2 * CUDA_FAULTS; i++) cr_release(cr_embedding(x, cr_zeros(CR_LIST(2), CR_I64, dev())));
     OK(cr_synchronize(dev()));
     cr_scope_end();
     test_ran_on(dev());
@@ -484,7 +559,10 @@ static void close_staging(cuda *g) {
 static const cudasim_counters *(*count)(void);
 static int (*fail_at)(const char *what, int k);
 static void (*eager)(int streams);
-static bool find_simulator(void) { return test_simulator("cudasim_count", &count) && test_simulator("cudasim_fail", &fail_at) && test_simulator("cudasim_eager", &eager); }
+static bool find_simulator(void) {
+    return test_simulator("cudasim_count", &count) && test_simulator("cudasim_fail", &fail_at) &&
+           test_simulator("cudasim_eager", &eager);
+}
 
 enum { LINE = 1000 };
 static cr_tensor *line_of(float v) {
@@ -559,7 +637,8 @@ TEST(order_of_sections) {
         if (forgotten == 2) fail_at("join", 1);
         OK(cr_read(x, CR_U8, back, n));
         fail_at("join", 0);
-        CHECK(!memcmp(bytes, back, n) == !forgotten, "%s", forgotten ? "a wait of the host is forgotten, and nothing is wrong" : "wrong bytes");
+        CHECK(!memcmp(bytes, back, n) == !forgotten, "%s",
+              forgotten ? "a wait of the host is forgotten, and nothing is wrong" : "wrong bytes");
         cr_scope_end();
         test_ran_on(dev());
     }
@@ -567,7 +646,8 @@ TEST(order_of_sections) {
     free(back);
 }
 
-/* A read waits for the kernel that wrote, and for the kernels of its epoch, but not for later kernels; kernels that use numbers copied meanwhile wait for these. */
+/* A read waits for the kernel that wrote, and for the kernels of its epoch, but not for later kernels;
+ * kernels that use numbers copied meanwhile wait for these. */
 TEST(waits_end_early) {
     if (!find_simulator()) SKIP("no simulator");
     cr_scope_begin();
@@ -580,7 +660,8 @@ TEST(waits_end_early) {
     const long long run = count()->launches_run - before.launches_run;
     CHECK(run > 0 && run <= CUDA_EPOCH_LAUNCHES, "a reading of the first of 101 results waits for %lld kernels", run);
     OK(cr_synchronize(dev()));
-    CHECK(count()->launches_run - before.launches_run == 101, "%lld kernels have run", count()->launches_run - before.launches_run);
+    CHECK(count()->launches_run - before.launches_run == 101, "%lld kernels have run",
+          count()->launches_run - before.launches_run);
 
     eager(1 << CUDA_KERNELS);
     cr_tensor *next = line_of(7);
@@ -657,8 +738,10 @@ static double train_step(int64_t batch, int (*fail)(const char *what, int k), co
         if (!strcmp(kind, "host")) close_staging(g);
     }
     cr_scope_begin();
-    cr_tensor *loss = cr_gpt_loss(m, cr_from(tokens, CR_LIST(batch, T), CR_I64, dev()), cr_from(next, CR_LIST(batch, T), CR_I64, dev()), true);
-    if (loss && cr_backward(loss, CR_NONE, NULL) == CR_OK && cr_optim_step_clipped(optim, 1, &norm) == CR_OK) loss_and_norm = cr_item(loss) + norm;
+    cr_tensor *loss = cr_gpt_loss(m, cr_from(tokens, CR_LIST(batch, T), CR_I64, dev()),
+                                  cr_from(next, CR_LIST(batch, T), CR_I64, dev()), true);
+    if (loss && cr_backward(loss, CR_NONE, NULL) == CR_OK && cr_optim_step_clipped(optim, 1, &norm) == CR_OK)
+        loss_and_norm = cr_item(loss) + norm;
     cr_scope_end();
     if (fail) {
         g->dev.allocate = cr_cuda_allocate;
@@ -675,7 +758,8 @@ TEST(each_failure) {
     int (*fail)(const char *what, int k);
     if (!test_simulator("cudasim_fail", &fail)) SKIP("no simulator");
     const double right = train_step(2, NULL, NULL, 0), smaller = train_step(1, NULL, NULL, 0);
-    CHECK(right > 0 && smaller > 0 && right != smaller, "losses and norms of the gradients are %g and %g", right, smaller);
+    CHECK(right > 0 && smaller > 0 && right != smaller, "losses and norms of the gradients are %g and %g", right,
+          smaller);
     OK(cr_synchronize(dev()));
     cr_empty_cache(dev());
     const int64_t held = cr_memory_stats(dev()).current, cached = cr_memory_stats(dev()).cached;
@@ -698,16 +782,22 @@ TEST(each_failure) {
             const double y = train_step(2, fail, kinds[i].kind, k);
             failed = kinds[i].cause ? cr_error() != NULL : k < 4;
             if (kinds[i].cause && failed)
-                CHECK(strstr(cr_error(), kinds[i].cause) || (kinds[i].of_product && strstr(cr_error(), kinds[i].of_product)), "%s %d: said %s", kinds[i].kind, k, cr_error());
-            else CHECK(y == right, "%s %d: %s, loss and norm %g, wanted %g", kinds[i].kind, k, cr_error() ? cr_error() : "no error", y, right);
+                CHECK(strstr(cr_error(), kinds[i].cause) ||
+                          (kinds[i].of_product && strstr(cr_error(), kinds[i].of_product)),
+                      "%s %d: said %s", kinds[i].kind, k, cr_error());
+            else
+                CHECK(y == right, "%s %d: %s, loss and norm %g, wanted %g", kinds[i].kind, k,
+                      cr_error() ? cr_error() : "no error", y, right);
             failures += failed;
             cr_error_clear();
             cr_empty_cache(dev());
             const cr_memory left = cr_memory_stats(dev());
-            CHECK(left.current == held && left.cached == cached, "after %s %d %lld bytes are left behind, %lld in pieces", kinds[i].kind, k, (long long)(left.current - held),
-                  (long long)(left.cached - cached));
+            CHECK(left.current == held && left.cached == cached,
+                  "after %s %d %lld bytes are left behind, %lld in pieces", kinds[i].kind, k,
+                  (long long)(left.current - held), (long long)(left.cached - cached));
             const double again = train_step(1, NULL, NULL, 0);
-            CHECK(again == smaller, "the step after %s %d: %s, loss and norm %g, wanted %g", kinds[i].kind, k, cr_error() ? cr_error() : "no error", again, smaller);
+            CHECK(again == smaller, "the step after %s %d: %s, loss and norm %g, wanted %g", kinds[i].kind, k,
+                  cr_error() ? cr_error() : "no error", again, smaller);
             cr_error_clear();
             test_ran_on(dev());
         }
@@ -717,7 +807,11 @@ TEST(each_failure) {
 }
 
 /* ---- moments in the host's memory: the same bits, less of the GPU's memory, and a step waits for nothing */
-typedef struct offloaded { double loss[5]; float weights[40 * 7], moments[40 * 7]; int64_t device_bytes, waits; } offloaded;
+typedef struct offloaded {
+    double loss[5];
+    float weights[40 * 7], moments[40 * 7];
+    int64_t device_bytes, waits;
+} offloaded;
 static void train_offloaded(const cr_device *d, bool offload, offloaded *r) {
     cr_generator *random = cr_generator_new(test_seed());
     cr_optim_options o = cr_optim_defaults(CR_ADAMW);
@@ -725,7 +819,8 @@ static void train_offloaded(const cr_device *d, bool offload, offloaded *r) {
     cr_params *p = cr_params_new();
     cr_scope_begin();
     cr_tensor *w = cr_requires_grad_(cr_to(cr_randn(CR_LIST(40, 7), CR_F32, cr_cpu(), random), CR_F32, d), true);
-    cr_tensor *x = cr_to(cr_randn(CR_LIST(9, 7), CR_F32, cr_cpu(), random), CR_F32, d), *target = cr_to(cr_arange(0, 9, 1, CR_I64, cr_cpu()), CR_I64, d);
+    cr_tensor *x = cr_to(cr_randn(CR_LIST(9, 7), CR_F32, cr_cpu(), random), CR_F32, d),
+              *target = cr_to(cr_arange(0, 9, 1, CR_I64, cr_cpu()), CR_I64, d);
     OK(cr_params_add(p, "w", w));
     cr_optim *optim = cr_optim_new(p, &o);
     for (int k = 0; k < 5; k++) {
@@ -740,7 +835,8 @@ static void train_offloaded(const cr_device *d, bool offload, offloaded *r) {
         r->waits += the_gpu()->counters.waits + the_gpu()->counters.downloads - waits;
         cr_scope_end();
         cr_params_zero_grad(p);
-        if (!k) r->device_bytes = cr_memory_stats(d).current - bytes;               /* the memory that the first step keeps: moments */
+        /* the memory that the first step keeps: moments */
+        if (!k) r->device_bytes = cr_memory_stats(d).current - bytes;
     }
     cr_params *state = cr_optim_state(optim);
     OK(cr_read(cr_params_get(state, "w.v"), CR_F32, r->moments, sizeof r->moments));       /* first: it must wait */
@@ -748,7 +844,9 @@ static void train_offloaded(const cr_device *d, bool offload, offloaded *r) {
     OK(cr_optim_load(optim, state, 5));
     cr_tensor *line = cr_from(r->weights, CR_LIST(40, 7), CR_F32, d), *v = cr_zeros_offloaded(w, CR_F32);
     cr_params *again = cr_optim_state(optim);
-    CHECK(cr_item(cr_all(cr_eq(cr_params_get(again, "w.v"), cr_params_get(state, "w.v")), CR_ALL, false)) == 1 && cr_item(cr_all(cr_eq(cr_copy_(v, line), w), CR_ALL, false)) == 1, "%s", cr_error());
+    CHECK(cr_item(cr_all(cr_eq(cr_params_get(again, "w.v"), cr_params_get(state, "w.v")), CR_ALL, false)) == 1 &&
+              cr_item(cr_all(cr_eq(cr_copy_(v, line), w), CR_ALL, false)) == 1,
+          "%s", cr_error());
     cr_scope_end();
     cr_params_free(again);
     cr_params_free(state);
@@ -762,17 +860,23 @@ TEST(offload) {
     train_offloaded(dev(), false, &here);           /* allocates the workspace of cuBLASLt */
     const int64_t before = cr_memory_stats(dev()).current;
     train_offloaded(dev(), true, &there);
-    CHECK(!memcmp(here.loss, there.loss, sizeof here.loss) && !memcmp(here.weights, there.weights, sizeof here.weights) && !memcmp(here.moments, there.moments, sizeof here.moments),
+    CHECK(!memcmp(here.loss, there.loss, sizeof here.loss) &&
+              !memcmp(here.weights, there.weights, sizeof here.weights) &&
+              !memcmp(here.moments, there.moments, sizeof here.moments),
           "other bits: loss %.9g and %.9g", here.loss[4], there.loss[4]);
     CHECK(here.loss[4] < here.loss[0] && here.moments[3] > 0, "nothing is learnt");
-    CHECK(here.device_bytes - there.device_bytes >= 2 * 4 * 40 * 7, "the moments take %lld bytes of the GPU, offloaded %lld", (long long)here.device_bytes, (long long)there.device_bytes);
+    CHECK(here.device_bytes - there.device_bytes >= 2 * 4 * 40 * 7,
+          "the moments take %lld bytes of the GPU, offloaded %lld", (long long)here.device_bytes,
+          (long long)there.device_bytes);
     CHECK(!there.waits, "steps wait %lld times", (long long)there.waits);
-    CHECK(cr_memory_stats(dev()).current == before, "%lld bytes are left behind", (long long)(cr_memory_stats(dev()).current - before));
+    CHECK(cr_memory_stats(dev()).current == before, "%lld bytes are left behind",
+          (long long)(cr_memory_stats(dev()).current - before));
     int (*fail)(const char *what, int k);
     cr_scope_begin();
     cr_tensor *w = cr_ones(CR_LIST(3), CR_F32, dev());
     the_gpu()->dev.allocate_host = NULL;
-    FAILS(CR_BAD_VALUE, "[zeros_offloaded] kernels of cuda:0 do not reach the host's memory", cr_zeros_offloaded(w, CR_F32));
+    FAILS(CR_BAD_VALUE, "[zeros_offloaded] kernels of cuda:0 do not reach the host's memory",
+          cr_zeros_offloaded(w, CR_F32));
     the_gpu()->dev.allocate_host = cr_cuda_allocate_host;
     if (test_simulator("cudasim_fail", &fail)) {
         fail("host", 1);
@@ -783,12 +887,14 @@ TEST(offload) {
     cr_scope_end();
     train_offloaded(cr_cpu(), false, &cpu);
     train_offloaded(cr_cpu(), true, &cpu_with);
-    CHECK(!memcmp(cpu.weights, cpu_with.weights, sizeof cpu.weights) && !memcmp(cpu.loss, cpu_with.loss, sizeof cpu.loss), "it has an effect on the cpu");
+    CHECK(!memcmp(cpu.weights, cpu_with.weights, sizeof cpu.weights) &&
+              !memcmp(cpu.loss, cpu_with.loss, sizeof cpu.loss),
+          "it has an effect on the cpu");
     test_ran_on(dev());
 }
 
-/* ---- the whole is a training step: the model learns the same on the cpu.  Only the read of the loss waits; after the second step nothing is compiled
- * and the driver allocates no memory. */
+/* ---- the whole is a training step: the model learns the same on the cpu.  Only the read of the loss
+ * waits; after the second step nothing is compiled and the driver allocates no memory. */
 typedef struct run { double loss[50], norm; int64_t most_waits, loaded, segments; } run;
 
 static void learn(const cr_device *d, int steps, run *r) {
@@ -812,7 +918,8 @@ static void learn(const cr_device *d, int steps, run *r) {
         OK(cr_optim_step(optim));
         const int64_t waits = g->counters.waits - before.waits + g->counters.downloads - before.downloads;
         if (k && waits > r->most_waits) r->most_waits = waits;
-        if (k > 1) r->loaded += g->counters.modules - before.modules, r->segments += g->counters.segments - before.segments;
+        if (k > 1)
+            r->loaded += g->counters.modules - before.modules, r->segments += g->counters.segments - before.segments;
         r->loss[k] = cr_item(loss);
         cr_scope_end();
     }
@@ -826,11 +933,15 @@ TEST(gpt) {
     run here = {0}, there = {0};
     learn(cr_cpu(), steps, &here);
     learn(dev(), steps, &there);
-    for (int k = 0; k < steps; k++) CHECK(fabs(there.loss[k] - here.loss[k]) < 1e-4 * here.loss[k] * (1 + k), "step %d: loss %.7g, on the cpu %.7g", k, there.loss[k], here.loss[k]);
-    CHECK(fabs(there.norm - here.norm) < 1e-4 * here.norm, "norm of the gradients %.7g, on the cpu %.7g", there.norm, here.norm);
+    for (int k = 0; k < steps; k++)
+        CHECK(fabs(there.loss[k] - here.loss[k]) < 1e-4 * here.loss[k] * (1 + k), "step %d: loss %.7g, on the cpu %.7g",
+              k, there.loss[k], here.loss[k]);
+    CHECK(fabs(there.norm - here.norm) < 1e-4 * here.norm, "norm of the gradients %.7g, on the cpu %.7g", there.norm,
+          here.norm);
     CHECK(there.loss[steps - 1] < there.loss[0], "it does not learn");
     CHECK(!there.most_waits, "a step waits %lld times", (long long)there.most_waits);
-    CHECK(!there.loaded && !there.segments, "after the second step %lld kernels were loaded, %lld segments taken", (long long)there.loaded, (long long)there.segments);
+    CHECK(!there.loaded && !there.segments, "after the second step %lld kernels were loaded, %lld segments taken",
+          (long long)there.loaded, (long long)there.segments);
     test_ran_on(dev());
 }
 
@@ -851,31 +962,53 @@ static cr_tensor *in_order(cr_tensor *x) { return cr_sort(cr_reshape(x, CR_LIST(
 static cr_tensor *of_rows(cr_tensor *x) { return cr_softmax(x, -1); }
 static cr_tensor *turned(cr_tensor *x) { return cr_contiguous(cr_transpose(x, 0, 1)); }
 static cr_tensor *places_in(const cr_tensor *x, int64_t n) {         /* n numbers below 100, from the elements of x */
-    return cr_to(cr_remainder(cr_mul(cr_slice(cr_reshape(x, CR_LIST(-1)), 0, 0, n, 1), cr_scalar(1000)), cr_scalar(100)), CR_I64, cr_device_of(x));
+    return cr_to(
+        cr_remainder(cr_mul(cr_slice(cr_reshape(x, CR_LIST(-1)), 0, 0, n, 1), cr_scalar(1000)), cr_scalar(100)), CR_I64,
+        cr_device_of(x));
 }
-static cr_tensor *added_by_index(cr_tensor *x) { return cr_index_add(cr_zeros(CR_LIST(100, cr_shape(x)[1]), CR_F32, cr_device_of(x)), 0, places_in(x, cr_shape(x)[0]), x); }
+static cr_tensor *added_by_index(cr_tensor *x) {
+    return cr_index_add(cr_zeros(CR_LIST(100, cr_shape(x)[1]), CR_F32, cr_device_of(x)), 0,
+                        places_in(x, cr_shape(x)[0]), x);
+}
 static cr_tensor *norm_gradients(cr_tensor *x) {
     const int64_t n = cr_shape(x)[1];
-    cr_tensor *w = cr_requires_grad_(cr_full(CR_LIST(n), 1.5, CR_F32, cr_device_of(x)), true), *b = cr_requires_grad_(cr_zeros(CR_LIST(n), CR_F32, cr_device_of(x)), true);
+    cr_tensor *w = cr_requires_grad_(cr_full(CR_LIST(n), 1.5, CR_F32, cr_device_of(x)), true),
+              *b = cr_requires_grad_(cr_zeros(CR_LIST(n), CR_F32, cr_device_of(x)), true);
     cr_tensor *y = cr_layer_norm(x, w, b, 1e-5);
     OK(cr_backward(cr_sum(cr_square(y), CR_ALL, false), CR_NONE, NULL));
     return cr_add(cr_grad(w), cr_grad(b));
 }
 
 TEST(large) {
-    static const struct { const char *name; cr_tensor *(*f)(cr_tensor *x); double relative; } cases[] = {
-        {"sum of all", sum_all, 1e-5}, {"sums of columns", sum_down, 1e-5}, {"largest of columns", largest_down, 0}, {"place of the largest", place_of_largest, 0},
-        {"places in columns", places_down, 0}, {"variance of columns", spread, 1e-5}, {"running sum", running, 1e-6}, {"sorted", in_order, 0}, {"softmax", of_rows, 1e-5},
-        {"transposed", turned, 0}, {"added by index", added_by_index, 1e-5}, {"gradients of a norm", norm_gradients, 1e-4}};
+    static const struct { const char *name; cr_tensor *(*f)(cr_tensor *x); double relative;
+    } cases[] = {{"sum of all", sum_all, 1e-5},
+                 {"sums of columns", sum_down, 1e-5},
+                 {"largest of columns", largest_down, 0},
+                 {"place of the largest", place_of_largest, 0},
+                 {"places in columns", places_down, 0},
+                 {"variance of columns", spread, 1e-5},
+                 {"running sum", running, 1e-6},
+                 {"sorted", in_order, 0},
+                 {"softmax", of_rows, 1e-5},
+                 {"transposed", turned, 0},
+                 {"added by index", added_by_index, 1e-5},
+                 {"gradients of a norm", norm_gradients, 1e-4}};
     static const int64_t shapes[][2] = {{1, 70001}, {70001, 1}, {5003, 37}, {16641, 32}, {37, 5003}, {263, 257}};
     cr_generator *random = cr_generator_new(test_seed());
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
             cr_scope_begin();
-            cr_tensor *here, *there = there_and_here(cases[k].f, cr_rand(CR_LIST(shapes[s][0], shapes[s][1]), CR_F32, cr_cpu(), random), &here);
-            cr_tensor *size = cr_max(cr_abs(here), CR_ALL, false), *error = there ? cr_max(cr_abs(cr_sub(cr_to(there, CR_F64, cr_cpu()), cr_to(here, CR_F64, cr_cpu()))), CR_ALL, false) : NULL;
-            CHECK(error && cr_item(error) <= cases[k].relative * cr_item(size), "%s of %lld x %lld is off by %g: %s", cases[k].name, (long long)shapes[s][0], (long long)shapes[s][1],
-                  error ? cr_item(error) : NAN, cr_error() ? cr_error() : "");
+            cr_tensor *here,
+                *there = there_and_here(cases[k].f,
+                                        cr_rand(CR_LIST(shapes[s][0], shapes[s][1]), CR_F32, cr_cpu(), random), &here);
+            cr_tensor *size = cr_max(cr_abs(here), CR_ALL, false),
+                      *error = there ? cr_max(cr_abs(cr_sub(cr_to(there, CR_F64, cr_cpu()),
+                                                            cr_to(here, CR_F64, cr_cpu()))),
+                                              CR_ALL, false)
+                                     : NULL;
+            CHECK(error && cr_item(error) <= cases[k].relative * cr_item(size), "%s of %lld x %lld is off by %g: %s",
+                  cases[k].name, (long long)shapes[s][0], (long long)shapes[s][1], error ? cr_item(error) : NAN,
+                  cr_error() ? cr_error() : "");
             cr_error_clear();
             cr_scope_end();
             test_ran_on(dev());

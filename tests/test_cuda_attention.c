@@ -1,5 +1,6 @@
-/* test_cuda_attention.c - an NVIDIA GPU's attention, forward and backward, against plain loops in double: plain kernels and those with tensor
- * cores, which run for f16 and bf16 if rows are multiples of 16 bytes.  A simulated GPU needs a second for a block of 128 rows, so shapes are small. */
+/* test_cuda_attention.c - an NVIDIA GPU's attention, forward and backward, against plain loops in
+ * double: plain kernels and those with tensor cores, which run for f16 and bf16 if rows are multiples
+ * of 16 bytes.  A simulated GPU needs a second for a block of 128 rows, so shapes are small. */
 #define CR_TEST_CUDA
 #include "attention_trial.h"
 
@@ -23,7 +24,8 @@ static void run(const trial *t, set *s, const cr_device *d) {
     for (int i = 0; i < BOXES; i++) x[i] = up(&s->b[i], &of[i], d);
     const cr_array *mask = t->mask ? x[MASK] : &none;
     OK(kernels->attention(&(cr_attention_args){*x[O], *x[LSE], *x[Q], *x[K], *x[W], *mask, t->scale, t->causal}));
-    OK(kernels->attention_bwd(&(cr_attention_bwd_args){*x[DQ], *x[DK], *x[DV], *x[Q], *x[K], *x[W], *mask, *x[O], *x[LSE], *x[G], t->scale, t->causal}));
+    OK(kernels->attention_bwd(&(cr_attention_bwd_args){*x[DQ], *x[DK], *x[DV], *x[Q], *x[K], *x[W], *mask, *x[O],
+                                                       *x[LSE], *x[G], t->scale, t->causal}));
     for (int i = 0; i < BOXES; i++) down(&s->b[i], x[i]);
 }
 
@@ -32,7 +34,9 @@ static void try_attention(trial t) {
     t.rough = rounding(t.dt);                       /* tensor cores multiply rounded weights */
     set s = make_set(&t);
     run(&t, &s, cr_cuda(0));
-    for (int i = 0; i < BOXES; i++) CHECK(!box_spilled(&s.b[i]), "operand %d, T %lld S %lld D %lld: wrote outside of it", i, (long long)t.T, (long long)t.S, (long long)t.D);
+    for (int i = 0; i < BOXES; i++)
+        CHECK(!box_spilled(&s.b[i]), "operand %d, T %lld S %lld D %lld: wrote outside of it", i, (long long)t.T,
+              (long long)t.S, (long long)t.D);
     for (int64_t b = 0; b < t.B; b++)
         for (int64_t h = 0; h < t.H; h++) check_head(&t, &s, b, h);
     drop_set(&s);
@@ -46,29 +50,61 @@ TEST(attention_plain) {
     box_state = test_seed();
     for (int dt = 0; dt < 4; dt++)
         for (int l = 0; l < 4; l++)
-            try_attention((trial){.dt = dtypes[dt], .B = 1 + box_draw(2), .H = 1 + box_draw(2), .T = lengths[l].T, .S = lengths[l].S, .D = sizes[(dt + l) % 4], .causal = box_draw(2), .layout = 2,
+            try_attention((trial){.dt = dtypes[dt],
+                                  .B = 1 + box_draw(2),
+                                  .H = 1 + box_draw(2),
+                                  .T = lengths[l].T,
+                                  .S = lengths[l].S,
+                                  .D = sizes[(dt + l) % 4],
+                                  .causal = box_draw(2),
+                                  .layout = 2,
                                   .mask = (dt + l) % MASKS});
 }
 
 /* Layouts 0 and 1 have rows that begin at multiples of 16 bytes. */
 TEST(attention_tensor_cores) {
-    static const struct { int64_t T, S, D; bool causal; int mask; } trials[] = {{1, 1, 48, false, 0}, {130, 200, 32, true, 0}, {5, 70, 64, false, 2}, {70, 35, 40, true, 3}, {40, 66, 128, true, 1}, {33, 20, 72, false, 5},
-                                                                                           {20, 63, 64, false, 0}, {21, 63, 64, false, 0}, {30, 90, 40, true, 0}, {31, 91, 40, true, 0}};
+    static const struct {
+        int64_t T, S, D;
+        bool causal;
+        int mask;
+    } trials[] = {{1, 1, 48, false, 0},   {130, 200, 32, true, 0}, {5, 70, 64, false, 2},  {70, 35, 40, true, 3},
+                  {40, 66, 128, true, 1}, {33, 20, 72, false, 5},  {20, 63, 64, false, 0}, {21, 63, 64, false, 0},
+                  {30, 90, 40, true, 0},  {31, 91, 40, true, 0}};
     box_state = test_seed();
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
             if (test_full() || (i + (size_t)bf16) % 2)
-                try_attention((trial){.dt = bf16 ? CR_BF16 : CR_F16, .B = 1, .H = 1 + (i == 0), .T = trials[i].T, .S = trials[i].S, .D = trials[i].D, .causal = trials[i].causal, .layout = (int)box_draw(2),
+                try_attention((trial){.dt = bf16 ? CR_BF16 : CR_F16,
+                                      .B = 1,
+                                      .H = 1 + (i == 0),
+                                      .T = trials[i].T,
+                                      .S = trials[i].S,
+                                      .D = trials[i].D,
+                                      .causal = trials[i].causal,
+                                      .layout = (int)box_draw(2),
                                       .mask = trials[i].mask});
 }
 
-/* Few queries, whose keys are split: a little more than one part, whole parts, several; masked parts; heads with more columns than a block has threads. */
+/* Few queries, whose keys are split: a little more than one part, whole parts, several; masked parts;
+ * heads with more columns than a block has threads. */
 TEST(attention_split) {
-    static const struct { int64_t T, S, D; bool causal; int mask; } trials[] = {{1, 65, 64, true, 0}, {1, 192, 20, false, 2}, {4, 300, 7, true, 3}, {3, 130, 300, true, 0}, {2, 131, 96, false, 1}, {4, 67, 33, false, 5}, {1, 131, 1, false, 4}};
+    static const struct {
+        int64_t T, S, D;
+        bool causal;
+        int mask;
+    } trials[] = {{1, 65, 64, true, 0},   {1, 192, 20, false, 2}, {4, 300, 7, true, 3}, {3, 130, 300, true, 0},
+                  {2, 131, 96, false, 1}, {4, 67, 33, false, 5},  {1, 131, 1, false, 4}};
     static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_BF16, CR_F16};
     box_state = test_seed();
     for (size_t i = 0; i < 4 * sizeof trials / sizeof *trials; i += test_full() ? 1 : 2)
-        try_attention((trial){.dt = dtypes[i / 7], .B = 1 + box_draw(2), .H = 1 + box_draw(2), .T = trials[i % 7].T, .S = trials[i % 7].S, .D = trials[i % 7].D, .causal = trials[i % 7].causal, .layout = (int)box_draw(3),
+        try_attention((trial){.dt = dtypes[i / 7],
+                              .B = 1 + box_draw(2),
+                              .H = 1 + box_draw(2),
+                              .T = trials[i % 7].T,
+                              .S = trials[i % 7].S,
+                              .D = trials[i % 7].D,
+                              .causal = trials[i % 7].causal,
+                              .layout = (int)box_draw(3),
                               .mask = trials[i % 7].mask});
 }
 
@@ -85,7 +121,16 @@ TEST(attention_large_scores) {
 TEST(attention_shared_keys) {
     box_state = test_seed();
     for (int half = 0; half < 2; half++) {
-        trial t = {.dt = half ? CR_BF16 : CR_F32, .B = 2, .H = 2, .T = 20, .S = 40, .D = 32, .causal = true, .scale = 0.2, .mask = 2, .rough = half ? rounding(CR_BF16) : 0};
+        trial t = {.dt = half ? CR_BF16 : CR_F32,
+                   .B = 2,
+                   .H = 2,
+                   .T = 20,
+                   .S = 40,
+                   .D = 32,
+                   .causal = true,
+                   .scale = 0.2,
+                   .mask = 2,
+                   .rough = half ? rounding(CR_BF16) : 0};
         set s = make_set(&t);
         for (int i = K; i <= W; i++) s.b[i].t.strides[1] = 0;
         run(&t, &s, cr_cuda(0));

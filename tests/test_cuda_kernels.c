@@ -1,4 +1,5 @@
-/* test_cuda_kernels.c - kernels of NVIDIA GPUs, or simulated ones: the number of launches, precision, critical sizes. */
+/* test_cuda_kernels.c - kernels of NVIDIA GPUs, or simulated ones: the number of launches, precision,
+ * critical sizes. */
 #define CR_TEST_CUDA
 #include "test.h"
 
@@ -41,7 +42,8 @@ TEST(plain_products) {
         for (int turned = 0; turned < 4; turned++) {
             cr_tensor *a = cr_ones(CR_LIST(64, 64), dtypes[t], dev()), *b = cr_ones(CR_LIST(64, 64), dtypes[t], dev());
             cr_tensor *y = cr_matmul(turned & 1 ? cr_transpose(a, 0, 1) : a, turned & 2 ? cr_transpose(b, 0, 1) : b);
-            CHECK(y && off(y, cr_full(CR_LIST(64, 64), 64, dtypes[t], dev())) == 0, "%s, %d: %s", cr_dtype_name(dtypes[t]), turned, cr_error() ? cr_error() : "off");
+            CHECK(y && off(y, cr_full(CR_LIST(64, 64), 64, dtypes[t], dev())) == 0, "%s, %d: %s",
+                  cr_dtype_name(dtypes[t]), turned, cr_error() ? cr_error() : "off");
             test_ran_on(dev());
         }
     cr_scope_end();
@@ -55,15 +57,19 @@ TEST(long_sums) {
     for (int i = 0; i < 2; i++)
         for (int p = CR_HIGHEST; p <= CR_MEDIUM; p++) {
             cr_set_f32_products((cr_precision)p);
-            cr_tensor *y = cr_matmul(cr_ones(CR_LIST(8, lengths[i]), CR_F32, dev()), cr_ones(CR_LIST(lengths[i], 8), CR_F32, dev()));
+            cr_tensor *y = cr_matmul(cr_ones(CR_LIST(8, lengths[i]), CR_F32, dev()),
+                                     cr_ones(CR_LIST(lengths[i], 8), CR_F32, dev()));
             cr_set_f32_products(CR_HIGHEST);
             const double error = off(y, cr_full(CR_LIST(8, 8), (double)lengths[i], CR_F32, dev()));
             CHECK(error == 0, "precision %d, %lld ones: off by %g", p, (long long)lengths[i], error);
         }
-    for (int dt = CR_F16; dt <= CR_BF16; dt++) {    /* 4099, which neither dtype represents, less 4098: partial sums are not rounded */
-        const cr_tensor *parts[] = {cr_ones(CR_LIST(8, 4099), (cr_dtype)dt, dev()), cr_full(CR_LIST(8, 4098), -1, (cr_dtype)dt, dev())};
+    for (int dt = CR_F16; dt <= CR_BF16; dt++) {    /* 4099, which neither dtype represents, less 4098: partial sums
+                                                     * are not rounded */
+        const cr_tensor *parts[] = {cr_ones(CR_LIST(8, 4099), (cr_dtype)dt, dev()),
+                                    cr_full(CR_LIST(8, 4098), -1, (cr_dtype)dt, dev())};
         cr_tensor *y = cr_matmul(cr_cat(2, parts, 1), cr_ones(CR_LIST(8197, 8), (cr_dtype)dt, dev()));
-        CHECK(off(y, cr_ones(CR_LIST(8, 8), (cr_dtype)dt, dev())) == 0, "%s: off by %g", cr_dtype_name((cr_dtype)dt), off(y, cr_ones(CR_LIST(8, 8), (cr_dtype)dt, dev())));
+        CHECK(off(y, cr_ones(CR_LIST(8, 8), (cr_dtype)dt, dev())) == 0, "%s: off by %g", cr_dtype_name((cr_dtype)dt),
+              off(y, cr_ones(CR_LIST(8, 8), (cr_dtype)dt, dev())));
     }
     cr_scope_end();
 }
@@ -71,12 +77,21 @@ TEST(long_sums) {
 TEST(precision_of_products) {
     const char *wish = getenv("CHAINRULE_CUBLASLT");
     if (wish && !strcmp(wish, "off")) SKIP("our own products take all bits");
-    static const struct { cr_precision is; cr_tensor *(*rounded)(const cr_tensor *x); int launches; double error; const char *name; } modes[] =
-        {{CR_HIGH, of_tf32, 1, 1e-3, "TF32"}, {CR_MEDIUM, of_bf16, 3, 1e-6, "bf16"}};              /* TF32: a GPU may truncate where the simulated one rounds */
+    static const struct {
+        cr_precision is;
+        cr_tensor *(*rounded)(const cr_tensor *x);
+        int launches;
+        double error;
+        const char *name;
+    } modes[] =
+        /* TF32: a GPU may truncate where the simulated one rounds */
+        {{CR_HIGH, of_tf32, 1, 1e-3, "TF32"}, {CR_MEDIUM, of_bf16, 3, 1e-6, "bf16"}};
     cr_generator *r = cr_generator_new(test_seed());
     cr_scope_begin();
-    cr_tensor *x = cr_randn(CR_LIST(3, 17, 44), CR_F32, dev(), r), *w = cr_randn(CR_LIST(32, 44), CR_F32, dev(), r), *b = cr_randn(CR_LIST(32), CR_F32, dev(), r);
-    cr_tensor *u = cr_randn(CR_LIST(3, 44, 31), CR_F32, dev(), r), *column = cr_slice(cr_randn(CR_LIST(44, 5), CR_F32, dev(), r), 1, 2, 3, 1);
+    cr_tensor *x = cr_randn(CR_LIST(3, 17, 44), CR_F32, dev(), r), *w = cr_randn(CR_LIST(32, 44), CR_F32, dev(), r),
+              *b = cr_randn(CR_LIST(32), CR_F32, dev(), r);
+    cr_tensor *u = cr_randn(CR_LIST(3, 44, 31), CR_F32, dev(), r),
+              *column = cr_slice(cr_randn(CR_LIST(44, 5), CR_F32, dev(), r), 1, 2, 3, 1);
     const cr_tensor *of[] = {x, w, u, column, cr_slice(x, 2, 1, 44, 1), cr_slice(w, 1, 1, 44, 1)};
     for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
         const cr_tensor *in[6], *want[6], *got[6], *whole = NULL;
@@ -87,7 +102,8 @@ TEST(precision_of_products) {
             cr_set_f32_products(mode ? modes[m].is : CR_HIGHEST);
             const int64_t before = launches();
             y[0] = cr_linear(a[0], a[1], b, CR_ACT_NONE);
-            CHECK(launches() == before + (mode ? modes[m].launches : 1), "%s: linear took %lld launches", modes[m].name, (long long)(launches() - before));
+            CHECK(launches() == before + (mode ? modes[m].launches : 1), "%s: linear took %lld launches", modes[m].name,
+                  (long long)(launches() - before));
             y[1] = cr_matmul(a[0], a[2]);
             y[2] = cr_matmul(a[0], a[3]);
             y[3] = cr_linear(a[4], a[5], CR_NONE, CR_ACT_NONE);         /* does not begin at a multiple of 16 bytes */
@@ -96,21 +112,30 @@ TEST(precision_of_products) {
             cr_set_f32_products(CR_HIGHEST);
         }
         whole = cr_linear(x, w, b, CR_ACT_NONE);
-        for (int i = 0; i < 6; i++) CHECK(off(got[i], want[i]) < modes[m].error, "%s: product %d is off by %g", modes[m].name, i, off(got[i], want[i]));
+        for (int i = 0; i < 6; i++)
+            CHECK(off(got[i], want[i]) < modes[m].error, "%s: product %d is off by %g", modes[m].name, i,
+                  off(got[i], want[i]));
         CHECK(off(got[0], whole) > 1e-5, "%s: nothing was rounded", modes[m].name);
     }
     cr_scope_end();
     cr_generator_free(r);
 }
 
-/* ---- layers with GELU and their gradients: in epilogues of cuBLASLt where it takes them, else in separate launches; compared with `ref` in float64 */
+/* ---- layers with GELU and their gradients: in epilogues of cuBLASLt where it takes them, else in
+ * separate launches; compared with `ref` in float64 */
 enum { LEAVES = 5, RESULTS = 1 + 2 * LEAVES, FROZEN_W1 = 1 << 1, FROZEN_W2 = 1 << 3 };
 typedef cr_tensor *layers(const cr_tensor *const in[LEAVES]);
-static cr_tensor *one_layer(const cr_tensor *const in[LEAVES]) { return cr_linear(in[0], in[1], in[2], CR_ACT_GELU_TANH); }
-static cr_tensor *two_layers(const cr_tensor *const in[LEAVES]) { return cr_mlp(in[0], in[1], in[2], in[3], in[4], CR_ACT_GELU_TANH); }
+static cr_tensor *one_layer(const cr_tensor *const in[LEAVES]) {
+    return cr_linear(in[0], in[1], in[2], CR_ACT_GELU_TANH);
+}
+static cr_tensor *two_layers(const cr_tensor *const in[LEAVES]) {
+    return cr_mlp(in[0], in[1], in[2], in[3], in[4], CR_ACT_GELU_TANH);
+}
 
-/* y, its gradients (weighted by 1, 2, 3...), and those of the sum of their squares; how many of each.  from: CR_NONE is absent.  Launches: of y, and of all its gradients. */
-static int layers_with_gelu(layers *f, const cr_tensor *const from[LEAVES], const cr_device *d, cr_dtype dt, unsigned frozen, cr_tensor *out[RESULTS], int64_t took[2]) {
+/* y, its gradients (weighted by 1, 2, 3...), and those of the sum of their squares; how many of each.
+ * from: CR_NONE is absent.  Launches: of y, and of all its gradients. */
+static int layers_with_gelu(layers *f, const cr_tensor *const from[LEAVES], const cr_device *d, cr_dtype dt,
+                            unsigned frozen, cr_tensor *out[RESULTS], int64_t took[2]) {
     const cr_tensor *in[LEAVES], *wanted[LEAVES];
     cr_tensor *g[LEAVES], *squares = NULL;
     int m = 0;
@@ -137,10 +162,15 @@ static int layers_with_gelu(layers *f, const cr_tensor *const from[LEAVES], cons
     return m;
 }
 
-static const struct { cr_dtype is; double error; } layer_dtypes[] = {{CR_F32, 1e-5}, {CR_BF16, 4e-2}, {CR_F16, 5e-3}, {CR_F64, 1e-12}};     /* half precision rounds h, dh and every result */
+/* half precision rounds h, dh and every result */
+static const struct {
+    cr_dtype is;
+    double error;
+} layer_dtypes[] = {{CR_F32, 1e-5}, {CR_BF16, 4e-2}, {CR_F16, 5e-3}, {CR_F64, 1e-12}};
 enum { LAYER_DTYPES = sizeof layer_dtypes / sizeof *layer_dtypes };
 static bool takes_sums(cr_dtype dt) { return cr_lt_ready() && dt != CR_F64; }
-static bool takes_gelu(cr_dtype dt) { return takes_sums(dt) && dt != CR_F32; }             /* its tanh is too inexact for full f32 */
+/* its tanh is too inexact for full f32 */
+static bool takes_gelu(cr_dtype dt) { return takes_sums(dt) && dt != CR_F32; }
 
 /* Normal numbers, rounded to the dtype; w (M, K) has its rows' sums of squares near 1. */
 static cr_tensor *normal(cr_dtype dt, int n, const int64_t *shape, bool weight, cr_generator *r) {
@@ -148,30 +178,37 @@ static cr_tensor *normal(cr_dtype dt, int n, const int64_t *shape, bool weight, 
     return cr_to(weight ? cr_div(x, cr_scalar(sqrt((double)shape[1]))) : x, dt, cr_cpu());
 }
 
-static void check_layers(const char *what, layers *f, const cr_tensor *const from[LEAVES], int t, unsigned frozen, int64_t forward, int64_t backward) {
+static void check_layers(const char *what, layers *f, const cr_tensor *const from[LEAVES], int t, unsigned frozen,
+                         int64_t forward, int64_t backward) {
     cr_tensor *got[RESULTS], *want[RESULTS];
     int64_t took[2], of_ref[2];
     const cr_dtype dt = layer_dtypes[t].is;
     const int m = layers_with_gelu(f, from, dev(), dt, frozen, got, took);
     layers_with_gelu(f, from, cr_ref(), CR_F64, frozen, want, of_ref);
     for (int i = 0; i < 1 + 2 * m; i++) {
-        if (want[i] && cr_is_none(want[i]) && got[i] && cr_is_none(got[i])) continue;              /* no gradient depends on the last bias */
-        const double error = got[i] && want[i] && !cr_is_none(got[i]) ? off(cr_to(got[i], CR_F64, cr_cpu()), cr_to(want[i], CR_F64, cr_cpu())) : NAN;
+        /* no gradient depends on the last bias */
+        if (want[i] && cr_is_none(want[i]) && got[i] && cr_is_none(got[i])) continue;
+        const double error = got[i] && want[i] && !cr_is_none(got[i])
+                                 ? off(cr_to(got[i], CR_F64, cr_cpu()), cr_to(want[i], CR_F64, cr_cpu()))
+                                 : NAN;
         CHECK(error < layer_dtypes[t].error, "%s: result %d is off by %g: %s", what, i, error, cr_error());
     }
-    CHECK(took[0] == forward && took[1] == backward, "%s: %lld and %lld launches, wanted %lld and %lld", what, (long long)took[0], (long long)took[1], (long long)forward, (long long)backward);
+    CHECK(took[0] == forward && took[1] == backward, "%s: %lld and %lld launches, wanted %lld and %lld", what,
+          (long long)took[0], (long long)took[1], (long long)forward, (long long)backward);
     const cr_tensor *plain[LEAVES];
     for (int i = 0; i < LEAVES; i++) plain[i] = cr_is_none(from[i]) ? CR_NONE : cr_to(from[i], dt, dev());
     const int64_t before = launches(), fewest = (f == two_layers) + (takes_gelu(dt) ? 1 : 2);
     cr_tensor *alone = f(plain);
-    CHECK(launches() - before == fewest, "%s, without gradients: %lld launches", what, (long long)(launches() - before));
+    CHECK(launches() - before == fewest, "%s, without gradients: %lld launches", what,
+          (long long)(launches() - before));
     const double error = off(cr_to(alone, CR_F64, cr_cpu()), cr_to(want[0], CR_F64, cr_cpu()));
     CHECK(error < layer_dtypes[t].error, "%s, without gradients: off by %g", what, error);
     test_ran_on(dev());
 }
 
 TEST(linear_gelu) {
-    static const int64_t shapes[][3] = {{5, 7, 8}, {5, 7, 9}, {1, 16, 24}, {33, 40, 48}};        /* rows, inputs, outputs: 9 is no multiple of 8 */
+    /* rows, inputs, outputs: 9 is no multiple of 8 */
+    static const int64_t shapes[][3] = {{5, 7, 8}, {5, 7, 9}, {1, 16, 24}, {33, 40, 48}};
     cr_generator *r = cr_generator_new(test_seed());
     char what[100];
     for (int t = 0; t < LAYER_DTYPES; t++)
@@ -180,66 +217,98 @@ TEST(linear_gelu) {
                 const int64_t M = shapes[s][0], C = shapes[s][1], N = shapes[s][2];
                 const cr_dtype dt = layer_dtypes[t].is;
                 cr_scope_begin();
-                const cr_tensor *from[LEAVES] = {normal(dt, CR_LIST(M, C), false, r), normal(dt, CR_LIST(N, C), true, r), way == 1 ? CR_NONE : normal(dt, CR_LIST(N), false, r), CR_NONE, CR_NONE};
-                snprintf(what, sizeof what, "%s, %lld x %lld x %lld, way %d", cr_dtype_name(dt), (long long)M, (long long)C, (long long)N, way);
-                check_layers(what, one_layer, from, t, way == 2 ? FROZEN_W1 : 0, way < 2 && takes_gelu(dt) && N % 8 == 0 ? 1 : 2, way ? 3 : takes_sums(dt) ? 3 : 4);     /* dh, dx, dw, db */
+                const cr_tensor *from[LEAVES] = {
+                    normal(dt, CR_LIST(M, C), false, r), normal(dt, CR_LIST(N, C), true, r),
+                    way == 1 ? CR_NONE : normal(dt, CR_LIST(N), false, r), CR_NONE, CR_NONE};
+                snprintf(what, sizeof what, "%s, %lld x %lld x %lld, way %d", cr_dtype_name(dt), (long long)M,
+                         (long long)C, (long long)N, way);
+                /* dh, dx, dw, db */
+                check_layers(what, one_layer, from, t, way == 2 ? FROZEN_W1 : 0,
+                             way < 2 && takes_gelu(dt) && N % 8 == 0 ? 1 : 2,
+                             way              ? 3
+                             : takes_sums(dt) ? 3
+                                              : 4);
                 cr_scope_end();
             }
     cr_generator_free(r);
 }
 
 TEST(mlp) {
-    static const int64_t shapes[][4] = {{5, 7, 8, 3}, {5, 7, 9, 4}, {1, 16, 24, 16}, {33, 40, 48, 17}};     /* rows, inputs, between, outputs */
+    /* rows, inputs, between, outputs */
+    static const int64_t shapes[][4] = {{5, 7, 8, 3}, {5, 7, 9, 4}, {1, 16, 24, 16}, {33, 40, 48, 17}};
     static const unsigned frozen[] = {0, 0, FROZEN_W1, FROZEN_W2, 1 << 0, 1 << 2};
     cr_generator *r = cr_generator_new(test_seed());
     char what[100];
     for (int t = 0; t < LAYER_DTYPES; t++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            for (int way = 0; way < 6; way++) {     /* with biases, without, and with one input that needs no gradient */
+            for (int way = 0; way < 6; way++) {     /* with biases, without, and with one input that needs no
+                                                     * gradient */
                 const int64_t M = shapes[s][0], C = shapes[s][1], N = shapes[s][2], K = shapes[s][3];
                 const cr_dtype dt = layer_dtypes[t].is;
-                const bool sums = takes_sums(dt), gelu = takes_gelu(dt) && N % 8 == 0, kept = !(frozen[way] & (FROZEN_W1 | FROZEN_W2)), bare = way == 1, dx = way != 4;
+                const bool sums = takes_sums(dt), gelu = takes_gelu(dt) && N % 8 == 0,
+                           kept = !(frozen[way] & (FROZEN_W1 | FROZEN_W2)), bare = way == 1, dx = way != 4;
                 cr_scope_begin();
-                const cr_tensor *from[LEAVES] = {normal(dt, CR_LIST(M, C), false, r), normal(dt, CR_LIST(N, C), true, r), bare ? CR_NONE : normal(dt, CR_LIST(N), false, r),
-                                                 normal(dt, CR_LIST(K, N), true, r), bare ? CR_NONE : normal(dt, CR_LIST(K), false, r)};
-                snprintf(what, sizeof what, "%s, %lld x %lld x %lld x %lld, way %d", cr_dtype_name(dt), (long long)M, (long long)C, (long long)N, (long long)K, way);
-                const int64_t dw2 = bare || way == 3 ? 1 : sums ? 1 : 2, dh = kept && gelu ? 1 : 2, dw1 = way == 1 || way == 2 || way == 5 ? 1 : sums ? 1 : 2;       /* each with its bias; one of the two only */
-                check_layers(what, two_layers, from, t, frozen[way], 1 + (way != 2 && gelu ? 1 : 2), dw2 + dh + dw1 + dx);
+                const cr_tensor *from[LEAVES] = {
+                    normal(dt, CR_LIST(M, C), false, r), normal(dt, CR_LIST(N, C), true, r),
+                    bare ? CR_NONE : normal(dt, CR_LIST(N), false, r), normal(dt, CR_LIST(K, N), true, r),
+                    bare ? CR_NONE : normal(dt, CR_LIST(K), false, r)};
+                snprintf(what, sizeof what, "%s, %lld x %lld x %lld x %lld, way %d", cr_dtype_name(dt), (long long)M,
+                         (long long)C, (long long)N, (long long)K, way);
+                /* each with its bias; one of the two only */
+                const int64_t dw2 = bare || way == 3 ? 1
+                                    : sums           ? 1
+                                                     : 2,
+                              dh = kept && gelu ? 1 : 2,
+                              dw1 = way == 1 || way == 2 || way == 5 ? 1
+                                    : sums                           ? 1
+                                                                     : 2;
+                check_layers(what, two_layers, from, t, frozen[way], 1 + (way != 2 && gelu ? 1 : 2),
+                             dw2 + dh + dw1 + dx);
                 cr_scope_end();
             }
     cr_scope_begin();
-    const cr_tensor *x = cr_ones(CR_LIST(5, 8), CR_F32, dev()), *w = cr_requires_grad_(cr_ones(CR_LIST(16, 8), CR_F32, dev()), true), *v = cr_requires_grad_(cr_ones(CR_LIST(3, 16), CR_F32, dev()), true);
-    FAILS(CR_BAD_VALUE, "[linear] the last axis of (5, 8) must be the 16 inputs of the weight (3, 16)", cr_mlp(x, v, CR_NONE, w, CR_NONE, CR_ACT_GELU_TANH));
-    FAILS(CR_BAD_VALUE, "[linear] the last axis of (5, 16) must be the 8 inputs of the weight (16, 8)", cr_mlp(x, w, CR_NONE, w, CR_NONE, CR_ACT_GELU_TANH));
+    const cr_tensor *x = cr_ones(CR_LIST(5, 8), CR_F32, dev()),
+                    *w = cr_requires_grad_(cr_ones(CR_LIST(16, 8), CR_F32, dev()), true),
+                    *v = cr_requires_grad_(cr_ones(CR_LIST(3, 16), CR_F32, dev()), true);
+    FAILS(CR_BAD_VALUE, "[linear] the last axis of (5, 8) must be the 16 inputs of the weight (3, 16)",
+          cr_mlp(x, v, CR_NONE, w, CR_NONE, CR_ACT_GELU_TANH));
+    FAILS(CR_BAD_VALUE, "[linear] the last axis of (5, 16) must be the 8 inputs of the weight (16, 8)",
+          cr_mlp(x, w, CR_NONE, w, CR_NONE, CR_ACT_GELU_TANH));
     FAILS(CR_BAD_VALUE, "[linear] the bias must be (3,): (3, 16)", cr_mlp(x, w, CR_NONE, v, v, CR_ACT_GELU_TANH));
-    FAILS(CR_BAD_TYPE, "[linear] expected both to have the same dtype: float32, float64", cr_mlp(x, w, CR_NONE, cr_to(v, CR_F64, dev()), CR_NONE, CR_ACT_GELU_TANH));
+    FAILS(CR_BAD_TYPE, "[linear] expected both to have the same dtype: float32, float64",
+          cr_mlp(x, w, CR_NONE, cr_to(v, CR_F64, dev()), CR_NONE, CR_ACT_GELU_TANH));
     FAILS(CR_BAD_VALUE, "[mlp] input 4 is NULL", cr_mlp(x, w, CR_NONE, v, NULL, CR_ACT_GELU_TANH));
     cr_scope_end();
     cr_generator_free(r);
 }
 
-/* If products round their operands: the gradients of two separate layers, with as many products, but no launch for GELU's gradient or for sums in the
- * epilogue. */
+/* If products round their operands: the gradients of two separate layers, with as many products, but
+ * no launch for GELU's gradient or for sums in the epilogue. */
 TEST(mlp_rounded) {
     if (!cr_lt_ready()) SKIP("our own products take all bits");
     cr_generator *r = cr_generator_new(test_seed());
     cr_scope_begin();
     const cr_tensor *in[LEAVES], *g = cr_randn(CR_LIST(33, 17), CR_F32, dev(), r);
     const int64_t shapes[LEAVES][2] = {{33, 40}, {48, 40}, {48, 0}, {17, 48}, {17, 0}};
-    for (int i = 0; i < LEAVES; i++) in[i] = cr_requires_grad_(cr_randn(shapes[i][1] ? 2 : 1, shapes[i], CR_F32, dev(), r), true);
+    for (int i = 0; i < LEAVES; i++)
+        in[i] = cr_requires_grad_(cr_randn(shapes[i][1] ? 2 : 1, shapes[i], CR_F32, dev(), r), true);
     for (int p = CR_HIGH; p <= CR_MEDIUM; p++) {
         cr_tensor *d[2][LEAVES];
         int64_t took[2];
         cr_set_f32_products((cr_precision)p);
         for (int apart = 0; apart < 2; apart++) {
-            const cr_tensor *y = apart ? cr_linear(cr_linear(in[0], in[1], in[2], CR_ACT_GELU_TANH), in[3], in[4], CR_ACT_NONE) : two_layers(in);
+            const cr_tensor *y = apart ? cr_linear(cr_linear(in[0], in[1], in[2], CR_ACT_GELU_TANH), in[3], in[4],
+                                                   CR_ACT_NONE)
+                                       : two_layers(in);
             took[apart] = launches();
             OK(cr_gradients(1, &y, &g, LEAVES, in, d[apart], NULL));
             took[apart] = launches() - took[apart];
         }
         cr_set_f32_products(CR_HIGHEST);
-        for (int i = 0; i < LEAVES; i++) CHECK(off(d[0][i], d[1][i]) < 2e-3, "precision %d: gradient %d is off by %g", p, i, off(d[0][i], d[1][i]));
-        CHECK(took[0] == took[1] - 2 || (!is_simulated() && took[0] <= took[1]), "precision %d: %lld launches, apart %lld", p, (long long)took[0], (long long)took[1]);
+        for (int i = 0; i < LEAVES; i++)
+            CHECK(off(d[0][i], d[1][i]) < 2e-3, "precision %d: gradient %d is off by %g", p, i, off(d[0][i], d[1][i]));
+        CHECK(took[0] == took[1] - 2 || (!is_simulated() && took[0] <= took[1]),
+              "precision %d: %lld launches, apart %lld", p, (long long)took[0], (long long)took[1]);
     }
     cr_scope_end();
     cr_generator_free(r);
@@ -256,12 +325,14 @@ TEST(mlp_recomputed) {
     cr_scope_begin();
     const cr_tensor *in[LEAVES], *y[2], *g = cr_randn(CR_LIST(5, 3), CR_F32, dev(), r);
     const int64_t shapes[LEAVES][2] = {{5, 7}, {8, 7}, {8, 0}, {3, 8}, {3, 0}};
-    for (int i = 0; i < LEAVES; i++) in[i] = cr_requires_grad_(cr_randn(shapes[i][1] ? 2 : 1, shapes[i], CR_F32, dev(), r), true);
+    for (int i = 0; i < LEAVES; i++)
+        in[i] = cr_requires_grad_(cr_randn(shapes[i][1] ? 2 : 1, shapes[i], CR_F32, dev(), r), true);
     cr_tensor *d[2][LEAVES];
     y[0] = two_layers(in);
     y[1] = cr_checkpoint(recomputed, NULL, LEAVES, in);
     for (int k = 0; k < 2; k++) OK(cr_gradients(1, &y[k], &g, LEAVES, in, d[k], NULL));
-    for (int i = 0; i < LEAVES; i++) CHECK(off(d[1][i], d[0][i]) == 0, "gradient %d is off by %g", i, off(d[1][i], d[0][i]));
+    for (int i = 0; i < LEAVES; i++)
+        CHECK(off(d[1][i], d[0][i]) == 0, "gradient %d is off by %g", i, off(d[1][i], d[0][i]));
     cr_set_grad_enabled(false);
     const int64_t before = cr_memory_stats(dev()).current;
     const cr_tensor *z = two_layers(in);
@@ -276,7 +347,8 @@ TEST(mlp_recomputed) {
 TEST(bias_at_16_bytes) {
     cr_generator *r = cr_generator_new(test_seed());
     cr_scope_begin();
-    cr_tensor *x = cr_randn(CR_LIST(5, 16), CR_F32, dev(), r), *w = cr_randn(CR_LIST(8, 16), CR_F32, dev(), r), *b = cr_randn(CR_LIST(20), CR_F32, dev(), r);
+    cr_tensor *x = cr_randn(CR_LIST(5, 16), CR_F32, dev(), r), *w = cr_randn(CR_LIST(8, 16), CR_F32, dev(), r),
+              *b = cr_randn(CR_LIST(20), CR_F32, dev(), r);
     for (int at = 0; at <= 4; at += 4) {
         const cr_tensor *bias = cr_slice(b, 0, at, at + 8, 1), *y = cr_linear(x, w, bias, CR_ACT_NONE);
         REQUIRE(y, "a bias %d bytes on: %s", 4 * at, cr_error());
@@ -291,12 +363,15 @@ TEST(bias_at_16_bytes) {
 TEST(sums_are_not_rounded) {
     cr_generator *r = cr_generator_new(test_seed());
     cr_scope_begin();
-    cr_tensor *x = cr_randn(CR_LIST(33, 16), CR_F32, dev(), r), *w = cr_requires_grad_(cr_randn(CR_LIST(8, 16), CR_F32, dev(), r), true);
-    cr_tensor *b = cr_requires_grad_(cr_zeros(CR_LIST(8), CR_F32, dev()), true), *g = cr_randn(CR_LIST(33, 8), CR_F32, dev(), r), *want = cr_sum(g, CR_LIST(0), false);
+    cr_tensor *x = cr_randn(CR_LIST(33, 16), CR_F32, dev(), r),
+              *w = cr_requires_grad_(cr_randn(CR_LIST(8, 16), CR_F32, dev(), r), true);
+    cr_tensor *b = cr_requires_grad_(cr_zeros(CR_LIST(8), CR_F32, dev()), true),
+              *g = cr_randn(CR_LIST(33, 8), CR_F32, dev(), r), *want = cr_sum(g, CR_LIST(0), false);
     for (int p = CR_HIGHEST; p <= CR_MEDIUM; p++) {
         cr_set_f32_products((cr_precision)p);
         cr_tensor *y = cr_linear(x, w, b, CR_ACT_NONE), *d[2];
-        OK(cr_gradients(1, (const cr_tensor *const[]){y}, (const cr_tensor *const[]){g}, 2, (const cr_tensor *const[]){w, b}, d, NULL));
+        OK(cr_gradients(1, (const cr_tensor *const[]){y}, (const cr_tensor *const[]){g}, 2,
+                        (const cr_tensor *const[]){w, b}, d, NULL));
         cr_set_f32_products(CR_HIGHEST);
         CHECK(off(d[1], want) < 1e-6, "precision %d: the bias's gradient is off by %g", p, off(d[1], want));
     }
@@ -334,12 +409,14 @@ static void update(int64_t least, cr_dtype odd, int64_t most) {
     OK(cr_program_update(p, TENSORS, mine.out, mine.in, numbers));
     const int64_t took = launches() - before;
     test_ran_on(dev());
-    CHECK(took <= most, "%d tensors of %lld elements and more took %lld launches", TENSORS, (long long)least, (long long)took);
+    CHECK(took <= most, "%d tensors of %lld elements and more took %lld launches", TENSORS, (long long)least,
+          (long long)took);
     OK(cr_program_update(p, TENSORS, theirs.out, theirs.in, numbers));
     for (int i = 0; i < 3 * TENSORS; i++) {
         if (!cr_numel(theirs.out[i])) continue;
         const double error = off(cr_to(mine.out[i], CR_F32, cr_cpu()), cr_to(theirs.out[i], CR_F32, cr_cpu()));
-        CHECK(error < (i / 3 == 50 && odd != CR_F32 ? 5e-3 : 1e-6), "tensor %d, result %d: off by %g", i / 3, i % 3, error);
+        CHECK(error < (i / 3 == 50 && odd != CR_F32 ? 5e-3 : 1e-6), "tensor %d, result %d: off by %g", i / 3, i % 3,
+              error);
     }
     cr_scope_end();
 }
@@ -347,7 +424,8 @@ static void update(int64_t least, cr_dtype odd, int64_t most) {
 TEST(many_tensors) {
     update(4, CR_F32, 3);                           /* 97 of 9 words each, 43 in a launch */
     update(4, CR_BF16, 5);                          /* one in the middle has another dtype: 43, 7, 1, 43, 3 */
-    update(0, CR_F32, 3);                           /* tensors of up to 3 elements have the same class, the empty one has none */
+    update(0, CR_F32, 3);                           /* tensors of up to 3 elements have the same class, the empty one
+                                                     * has none */
 }
 
 /* ---- the joint norm of many tensors */
@@ -363,16 +441,22 @@ TEST(total_norm) {
             const int64_t n = i == 7 ? 2 * 16384 + 1 : i == 8 ? -1 : i == 9 ? 16384 : 1 + i * 37 % 1009;
             theirs[i] = cr_to(cr_randn(CR_LIST(n + 1), CR_F32, cr_cpu(), r), mixed ? dtypes[i / 70] : CR_F32, cr_cpu());
             mine[i] = cr_to(theirs[i], (cr_dtype)cr_dtype_of(theirs[i]), dev());
-            if (i % 5 == 1) mine[i] = cr_slice(mine[i], 0, 1, n + 1, 1), theirs[i] = cr_slice(theirs[i], 0, 1, n + 1, 1);        /* not aligned to 16 bytes */
-            if (mixed && i == 20) mine[i] = cr_slice(mine[i], 0, 0, n, 3), theirs[i] = cr_slice(theirs[i], 0, 0, n, 3);          /* strided: a separate launch */
+            /* not aligned to 16 bytes */
+            if (i % 5 == 1)
+                mine[i] = cr_slice(mine[i], 0, 1, n + 1, 1), theirs[i] = cr_slice(theirs[i], 0, 1, n + 1, 1);
+            /* strided: a separate launch */
+            if (mixed && i == 20) mine[i] = cr_slice(mine[i], 0, 0, n, 3), theirs[i] = cr_slice(theirs[i], 0, 0, n, 3);
         }
         double norm = -1, want = 0;
         const cuda_counters before = gpu()->counters;
         OK(cr_total_norm(SUMMED, mine, &norm));
         const cuda_counters *after = &gpu()->counters;
-        if (!mixed) CHECK(after->launches == before.launches + 3 && after->downloads == before.downloads + 1, "%d tensors took %lld launches, %lld readings", SUMMED,
-                          (long long)(after->launches - before.launches), (long long)(after->downloads - before.downloads));
-        for (int i = 0; i < SUMMED; i++) if (cr_numel(theirs[i])) want += cr_item(cr_sum_squares(cr_to(theirs[i], CR_F64, cr_cpu())));
+        if (!mixed)
+            CHECK(after->launches == before.launches + 3 && after->downloads == before.downloads + 1,
+                  "%d tensors took %lld launches, %lld readings", SUMMED,
+                  (long long)(after->launches - before.launches), (long long)(after->downloads - before.downloads));
+        for (int i = 0; i < SUMMED; i++)
+            if (cr_numel(theirs[i])) want += cr_item(cr_sum_squares(cr_to(theirs[i], CR_F64, cr_cpu())));
         CHECK(fabs(norm - sqrt(want)) < 1e-6 * norm, "the norm is %.9g, wanted %.9g", norm, sqrt(want));
         test_ran_on(dev());
     }
@@ -381,7 +465,8 @@ TEST(total_norm) {
     CHECK(norm == 0, "the norm of nothing is %g", norm);
     OK(cr_total_norm(2, (const cr_tensor *[]){mine[8], mine[8]}, &norm));
     CHECK(norm == 0, "the norm of no elements is %g", norm);
-    FAILS(CR_BAD_TYPE, "total_norm", cr_total_norm(1, (const cr_tensor *[]){cr_zeros(CR_LIST(3), CR_I32, dev())}, &norm));
+    FAILS(CR_BAD_TYPE, "total_norm",
+          cr_total_norm(1, (const cr_tensor *[]){cr_zeros(CR_LIST(3), CR_I32, dev())}, &norm));
     FAILS(CR_BAD_VALUE, "-1 tensors", cr_total_norm(-1, mine, &norm));
     cr_scope_end();
     cr_generator_free(r);
@@ -396,15 +481,34 @@ static const cr_tensor *permuted(const cr_tensor *x) { return cr_permute(x, 5, (
 static const cr_tensor *from_the_second(const cr_tensor *x) { return cr_slice(x, -1, 1, INT64_MAX, 1); }
 static const cr_tensor *but_the_last(const cr_tensor *x) { return cr_slice(x, -1, 0, -3, 1); }
 static const cr_tensor *every_third(const cr_tensor *x) { return cr_slice(x, -1, 0, INT64_MAX, 3); }
-static const cr_tensor *backwards(const cr_tensor *x) { return cr_slice(cr_slice(x, -1, -1, INT64_MIN, -1), 0, -1, INT64_MIN, -1); }
-static const cr_tensor *turned_and_cut(const cr_tensor *x) { return cr_transpose(cr_slice(cr_slice(x, 1, 2, INT64_MAX, 1), 0, 1, INT64_MAX, 2), 0, 1); }
+static const cr_tensor *backwards(const cr_tensor *x) {
+    return cr_slice(cr_slice(x, -1, -1, INT64_MIN, -1), 0, -1, INT64_MIN, -1);
+}
+static const cr_tensor *turned_and_cut(const cr_tensor *x) {
+    return cr_transpose(cr_slice(cr_slice(x, 1, 2, INT64_MAX, 1), 0, 1, INT64_MAX, 2), 0, 1);
+}
 static const cr_tensor *turned_backwards(const cr_tensor *x) { return cr_transpose(backwards(x), 0, 1); }
 static const cr_tensor *channels_first(const cr_tensor *x) { return cr_permute(x, 3, (int64_t[]){2, 0, 1}); }
-static const view views[] = {                       /* tiles have 32 x 32 elements, or 64 x 32 and 64 x 64 small ones */
-    {"rows", 2, {7, 48}, as_it_is}, {"odd rows", 2, {37, 29}, as_it_is}, {"cut rows", 2, {5, 49}, from_the_second}, {"even cut", 2, {5, 17}, from_the_second}, {"cut at the end", 2, {5, 48}, but_the_last}, {"thirds", 2, {11, 64}, every_third},
-    {"backwards", 2, {13, 40}, backwards}, {"turned", 2, {67, 131}, turned}, {"whole tiles", 2, {64, 128}, turned}, {"three columns", 2, {3, 701}, turned}, {"three rows", 2, {701, 3}, turned},
-    {"one column", 2, {1, 701}, turned}, {"small matrices", 3, {41, 5, 7}, turned}, {"matrices", 3, {3, 33, 65}, turned}, {"turned and cut", 2, {71, 69}, turned_and_cut},
-    {"turned backwards", 2, {41, 37}, turned_backwards}, {"permuted", 5, {2, 11, 3, 5, 13}, permuted}, {"channels first", 3, {17, 19, 3}, channels_first},
+static const view views[] = {
+    /* tiles have 32 x 32 elements, or 64 x 32 and 64 x 64 small ones */
+    {"rows", 2, {7, 48}, as_it_is},
+    {"odd rows", 2, {37, 29}, as_it_is},
+    {"cut rows", 2, {5, 49}, from_the_second},
+    {"even cut", 2, {5, 17}, from_the_second},
+    {"cut at the end", 2, {5, 48}, but_the_last},
+    {"thirds", 2, {11, 64}, every_third},
+    {"backwards", 2, {13, 40}, backwards},
+    {"turned", 2, {67, 131}, turned},
+    {"whole tiles", 2, {64, 128}, turned},
+    {"three columns", 2, {3, 701}, turned},
+    {"three rows", 2, {701, 3}, turned},
+    {"one column", 2, {1, 701}, turned},
+    {"small matrices", 3, {41, 5, 7}, turned},
+    {"matrices", 3, {3, 33, 65}, turned},
+    {"turned and cut", 2, {71, 69}, turned_and_cut},
+    {"turned backwards", 2, {41, 37}, turned_backwards},
+    {"permuted", 5, {2, 11, 3, 5, 13}, permuted},
+    {"channels first", 3, {17, 19, 3}, channels_first},
 };
 
 static cr_tensor *counted(const view *v, cr_dtype dt, const cr_device *d, int shift) {
@@ -426,12 +530,14 @@ static const cr_tensor *walked(const view *v, int way, cr_dtype dt, const cr_dev
     switch (way) {
         case 0: return cr_contiguous(cr_add(cr_add(x, dense), cr_add(x, cr_scalar(3))));
         case 1: return cr_to(x, dt == CR_F32 ? CR_BF16 : CR_F32, d);
-        case 2: return cr_add(x, cr_select(cr_reshape(dense, 2, (int64_t[]){-1, cr_shape(x)[last]}), 0, 0));      /* a row */
-        case 3: return cr_add(dense, cr_slice(x, last, 0, 1, 1));                                               /* a column */
+        case 2: return cr_add(x, cr_select(cr_reshape(dense, 2, (int64_t[]){-1, cr_shape(x)[last]}), 0, 0)); /* a row */
+        case 3: return cr_add(dense, cr_slice(x, last, 0, 1, 1)); /* a column */
         case 4: return cr_add(x, v->of(counted(v, dt, d, 9)));      /* two of the same layout */
         case 5: return cr_copy_((cr_tensor *)(uintptr_t)x, dense);  /* into it */
         case 6: return cr_add_((cr_tensor *)(uintptr_t)x, dense);
-        case 7: return cr_add_((cr_tensor *)(uintptr_t)x, cr_select(cr_reshape(dense, 2, (int64_t[]){-1, cr_shape(x)[last]}), 0, 0));
+        case 7:
+            return cr_add_((cr_tensor *)(uintptr_t)x,
+                           cr_select(cr_reshape(dense, 2, (int64_t[]){-1, cr_shape(x)[last]}), 0, 0));
         default: return y = cr_where(cr_gt(x, cr_scalar(20)), dense, x), cr_add(cr_transpose(y, 0, last), cr_scalar(1));
     }
 }
@@ -446,13 +552,17 @@ TEST(walks) {
                 if (!full && t && way % 4 != t) continue;
                 cr_scope_begin();
                 const cr_tensor *mine = walked(v, way, dtypes[t], dev()), *theirs = walked(v, way, dtypes[t], cr_cpu());
-                CHECK(mine && theirs && cr_item(cr_equal(cr_to(mine, (cr_dtype)cr_dtype_of(mine), cr_cpu()), theirs)) == 1, "%s, %s, way %d: %s", v->what, cr_dtype_name(dtypes[t]), way, cr_error() ? cr_error() : "differs");
+                CHECK(mine && theirs &&
+                          cr_item(cr_equal(cr_to(mine, (cr_dtype)cr_dtype_of(mine), cr_cpu()), theirs)) == 1,
+                      "%s, %s, way %d: %s", v->what, cr_dtype_name(dtypes[t]), way,
+                      cr_error() ? cr_error() : "differs");
                 test_ran_on(dev());
                 cr_scope_end();
             }
 }
 
-/* Several results and more transposed inputs than shared memory takes; under the thread sanitizer this test finds a missing barrier. */
+/* Several results and more transposed inputs than shared memory takes; under the thread sanitizer this
+ * test finds a missing barrier. */
 TEST(tiles) {
     cr_program *p = cr_program_new("many_turned", "a b c d e f", "", "s = a + b * c; t = d - e; s, t * f, s + t");
     REQUIRE(p, "%s", cr_error());
@@ -471,27 +581,36 @@ TEST(tiles) {
         out[k][1] = cr_to(out[k][1], CR_F64, d);
         OK(cr_program_update(p, 1, out[k], in, NULL));
     }
-    for (int i = 0; i < 3; i++) CHECK(cr_item(cr_equal(cr_to(out[0][i], (cr_dtype)cr_dtype_of(out[0][i]), cr_cpu()), out[1][i])) == 1, "result %d: %s", i, cr_error() ? cr_error() : "differs");
+    for (int i = 0; i < 3; i++)
+        CHECK(cr_item(cr_equal(cr_to(out[0][i], (cr_dtype)cr_dtype_of(out[0][i]), cr_cpu()), out[1][i])) == 1,
+              "result %d: %s", i, cr_error() ? cr_error() : "differs");
     test_ran_on(dev());
     cr_scope_end();
     cr_program_free(p);
 }
 
-/* ---- rows of all lengths: shorter than a pack of 16 bytes, beginning within a pack, as long as registers hold, and longer; -Inf before numbers */
+/* ---- rows of all lengths: shorter than a pack of 16 bytes, beginning within a pack, as long as
+ * registers hold, and longer; -Inf before numbers */
 
-static cr_tensor *loss_of_rows(const cr_device *d, cr_dtype dt, int64_t M, int64_t N, cr_tensor *leaf[3], cr_generator *r) {
+static cr_tensor *loss_of_rows(const cr_device *d, cr_dtype dt, int64_t M, int64_t N, cr_tensor *leaf[3],
+                               cr_generator *r) {
     const bool hidden = N > 8;
     cr_tensor *x = cr_randn(CR_LIST(M, N), CR_F32, cr_cpu(), r), *target = cr_arange(0, (double)M, 1, CR_I64, cr_cpu());
-    if (hidden) cr_fill_(cr_slice(x, 1, 0, N / 2, 1), -INFINITY);       /* all packs of some threads, the first packs of others */
+    /* all packs of some threads, the first packs of others */
+    if (hidden) cr_fill_(cr_slice(x, 1, 0, N / 2, 1), -INFINITY);
     leaf[0] = cr_requires_grad_(cr_to(cr_randn(CR_LIST(M, N), CR_F32, cr_cpu(), r), dt, d), true);
     leaf[1] = cr_requires_grad_(cr_to(cr_randn(CR_LIST(N), CR_F32, cr_cpu(), r), dt, d), true);
     leaf[2] = cr_requires_grad_(cr_to(x, dt, d), true);
-    const cr_tensor *parts[] = {cr_softmax(leaf[2], 1), cr_softmax(leaf[0], 1), cr_log_softmax(leaf[0], 1), cr_layer_norm(leaf[0], leaf[1], CR_NONE, 1e-5), cr_rms_norm(leaf[0], CR_NONE, 1e-5)};
+    const cr_tensor *parts[] = {cr_softmax(leaf[2], 1), cr_softmax(leaf[0], 1), cr_log_softmax(leaf[0], 1),
+                                cr_layer_norm(leaf[0], leaf[1], CR_NONE, 1e-5), cr_rms_norm(leaf[0], CR_NONE, 1e-5)};
     cr_tensor *y = cr_mean(cr_mul(parts[0], leaf[0]), CR_ALL, false);
     for (int i = 1; i < 5; i++) y = cr_add(y, cr_mean(cr_mul(cr_mul(parts[i], parts[i]), leaf[0]), CR_ALL, false));
     target = cr_to(N < M ? cr_zeros_like(target) : cr_sub(cr_scalar((double)N - 1), target), CR_I64, d);
     for (int smooth = 0; smooth < 2; smooth++)
-        y = cr_add(y, cr_cross_entropy(leaf[smooth ? 0 : 2], target, &(cr_cross_entropy_options){.reduction = CR_MEAN, .ignore_index = -100, .label_smoothing = smooth ? 0.1 : 0}));
+        y = cr_add(y, cr_cross_entropy(leaf[smooth ? 0 : 2], target,
+                                       &(cr_cross_entropy_options){.reduction = CR_MEAN,
+                                                                   .ignore_index = -100,
+                                                                   .label_smoothing = smooth ? 0.1 : 0}));
     return y;
 }
 
@@ -511,10 +630,14 @@ TEST(rows) {
                 REQUIRE(!cr_error(), "%s, %lld columns", cr_dtype_name(dtypes[t]), (long long)N);
                 cr_generator_free(r);
             }
-            CHECK(fabs(cr_item(y[0]) - cr_item(y[1])) <= most * (1 + fabs(cr_item(y[1]))), "%s, %lld columns: %g, wanted %g", cr_dtype_name(dtypes[t]), (long long)N, cr_item(y[0]), cr_item(y[1]));
+            CHECK(fabs(cr_item(y[0]) - cr_item(y[1])) <= most * (1 + fabs(cr_item(y[1]))),
+                  "%s, %lld columns: %g, wanted %g", cr_dtype_name(dtypes[t]), (long long)N, cr_item(y[0]),
+                  cr_item(y[1]));
             for (int k = 0; k < 3; k++) {              /* of one column some are 0 */
-                const double error = off(cr_to(cr_grad(mine[k]), CR_F64, cr_cpu()), cr_to(cr_grad(theirs[k]), CR_F64, cr_cpu()));
-                CHECK(error < most || N == 1, "%s, %lld columns, gradient %d: off by %g", cr_dtype_name(dtypes[t]), (long long)N, k, error);
+                const double error = off(cr_to(cr_grad(mine[k]), CR_F64, cr_cpu()),
+                                         cr_to(cr_grad(theirs[k]), CR_F64, cr_cpu()));
+                CHECK(error < most || N == 1, "%s, %lld columns, gradient %d: off by %g", cr_dtype_name(dtypes[t]),
+                      (long long)N, k, error);
             }
             test_ran_on(dev());
             cr_scope_end();
@@ -522,11 +645,15 @@ TEST(rows) {
     }
 }
 
-/* ---- any of the gradients of norms: with fewer rows than a block processes at once, several rounds and parts, the most parts; columns that begin within a
- * pack; rows that registers hold, and longer ones */
+/* ---- any of the gradients of norms: with fewer rows than a block processes at once, several rounds
+ * and parts, the most parts; columns that begin within a pack; rows that registers hold, and longer
+ * ones */
 TEST(norm_gradients) {
-    static const struct { int64_t M, N; int wanted; } cases[] = {{3, 37, 7}, {2300, 3, 7}, {270001, 1, 7}, {301, 40, 1}, {301, 40, 2}, {67, 515, 4}, {67, 520, 6}, {67, 1032, 7}, {41, 2051, 7}, {7, 4099, 7},
-                                                                 {9, 8208, 6}};
+    static const struct {
+        int64_t M, N;
+        int wanted;
+    } cases[] = {{3, 37, 7},   {2300, 3, 7},  {270001, 1, 7}, {301, 40, 1}, {301, 40, 2}, {67, 515, 4},
+                 {67, 520, 6}, {67, 1032, 7}, {41, 2051, 7},  {7, 4099, 7}, {9, 8208, 6}};
     static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_BF16};
 #ifdef CUDASIM_SANITIZER
     enum { MOST = 100, DTYPES = 1 };                /* other dtypes share the code */
@@ -542,7 +669,9 @@ TEST(norm_gradients) {
             const double most = dtypes[t] == CR_BF16 ? 1e-2 : dtypes[t] == CR_F64 ? 1e-12 : 2e-5;
             cr_scope_begin();
             cr_tensor *in[3], *g = cr_randn(CR_LIST(M, N), dtypes[t], cr_cpu(), r), *d[2][3];
-            for (int k = 0; k < 3; k++) in[k] = k ? cr_randn(CR_LIST(N), dtypes[t], cr_cpu(), r) : cr_randn(CR_LIST(M, N), dtypes[t], cr_cpu(), r);
+            for (int k = 0; k < 3; k++)
+                in[k] = k ? cr_randn(CR_LIST(N), dtypes[t], cr_cpu(), r)
+                          : cr_randn(CR_LIST(M, N), dtypes[t], cr_cpu(), r);
             for (int side = 0; side < 2; side++) {
                 const cr_tensor *leaf[3], *from[3];
                 int n = 0;
@@ -550,15 +679,21 @@ TEST(norm_gradients) {
                     leaf[k] = cr_requires_grad_(cr_to(in[k], dtypes[t], side ? cr_ref() : dev()), wanted >> k & 1);
                     if (wanted >> k & 1) from[n++] = leaf[k];
                 }
-                const cr_tensor *y = rms ? cr_rms_norm(leaf[0], leaf[1], 1e-5) : cr_layer_norm(leaf[0], leaf[1], leaf[2], 1e-5), *dy = cr_to(g, dtypes[t], side ? cr_ref() : dev());
+                const cr_tensor *y = rms ? cr_rms_norm(leaf[0], leaf[1], 1e-5)
+                                         : cr_layer_norm(leaf[0], leaf[1], leaf[2], 1e-5),
+                                *dy = cr_to(g, dtypes[t], side ? cr_ref() : dev());
                 const int64_t before = launches();
                 OK(cr_gradients(1, &y, &dy, n, from, d[side], NULL));
-                if (!side) CHECK(launches() - before <= 3 + (N > 2048 || dtypes[t] == CR_F64), "(%lld, %lld), %s: %lld launches", (long long)M, (long long)N, cr_dtype_name(dtypes[t]), (long long)(launches() - before));
+                if (!side)
+                    CHECK(launches() - before <= 3 + (N > 2048 || dtypes[t] == CR_F64),
+                          "(%lld, %lld), %s: %lld launches", (long long)M, (long long)N, cr_dtype_name(dtypes[t]),
+                          (long long)(launches() - before));
                 if (!side) continue;
                 for (int k = 0; k < n; k++) {
                     const double error = off(cr_to(d[0][k], CR_F64, cr_cpu()), cr_to(d[1][k], CR_F64, cr_cpu()));
-                    CHECK(error < most || (N == 1 && from[k] != leaf[2]), "(%lld, %lld), %s, %s, wanted %d: gradient %d is off by %g", (long long)M, (long long)N, cr_dtype_name(dtypes[t]),
-                          rms ? "rms" : "layer", wanted, k, error);
+                    CHECK(error < most || (N == 1 && from[k] != leaf[2]),
+                          "(%lld, %lld), %s, %s, wanted %d: gradient %d is off by %g", (long long)M, (long long)N,
+                          cr_dtype_name(dtypes[t]), rms ? "rms" : "layer", wanted, k, error);
                 }
             }
             test_ran_on(dev());
@@ -579,12 +714,17 @@ TEST(lines) {
             for (int64_t first = 0; first < 5; first++) {
                 const int64_t n = sizes[i], row = sizes[i] + 6;
                 cr_scope_begin();
-                cr_tensor *x = cr_slice(cr_to(cr_from(v, CR_LIST(2, row), CR_I8, dev()), dtypes[t], dev()), 1, first, first + n, 1), *sums = cr_sum(x, CR_LIST(1), false), *least = cr_min(x, CR_LIST(1), false);
+                cr_tensor *x = cr_slice(cr_to(cr_from(v, CR_LIST(2, row), CR_I8, dev()), dtypes[t], dev()), 1, first,
+                                        first + n, 1),
+                          *sums = cr_sum(x, CR_LIST(1), false), *least = cr_min(x, CR_LIST(1), false);
                 for (int m = 0; m < 2; m++) {
                     double sum = 0, low = 2;
-                    for (int64_t k = 0; k < n; k++) sum += v[m * row + first + k], low = fmin(low, v[m * row + first + k]);
-                    CHECK(cr_item(cr_select(sums, 0, m)) == sum && cr_item(cr_select(least, 0, m)) == low, "%s, %lld elements from %lld on: %g, %g, wanted %g, %g", cr_dtype_name(dtypes[t]), (long long)n,
-                          (long long)first, cr_item(cr_select(sums, 0, m)), cr_item(cr_select(least, 0, m)), sum, low);
+                    for (int64_t k = 0; k < n; k++)
+                        sum += v[m * row + first + k], low = fmin(low, v[m * row + first + k]);
+                    CHECK(cr_item(cr_select(sums, 0, m)) == sum && cr_item(cr_select(least, 0, m)) == low,
+                          "%s, %lld elements from %lld on: %g, %g, wanted %g, %g", cr_dtype_name(dtypes[t]),
+                          (long long)n, (long long)first, cr_item(cr_select(sums, 0, m)),
+                          cr_item(cr_select(least, 0, m)), sum, low);
                 }
                 test_ran_on(dev());
                 cr_scope_end();
@@ -600,15 +740,19 @@ TEST(selection) {
     cr_scope_begin();
     for (int t = 0; t < 3; t++)
         for (int nan = 0; nan < (t ? 1 : 3); nan++) {
-            cr_tensor *x = cr_to(cr_mul(cr_rand(CR_LIST(M, R), CR_F32, cr_cpu(), r), cr_scalar(200)), CR_U8, cr_cpu());     /* each value 27 times */
+            /* each value 27 times */
+            cr_tensor *x = cr_to(cr_mul(cr_rand(CR_LIST(M, R), CR_F32, cr_cpu(), r), cr_scalar(200)), CR_U8, cr_cpu());
             x = cr_to(x, dtypes[t], cr_cpu());
-            if (nan) cr_fill_(cr_slice(x, 1, nan == 1 ? R - 1000 : 0, R, nan == 1 ? 100 : 1), NAN);          /* some elements, or all */
+            /* some elements, or all */
+            if (nan) cr_fill_(cr_slice(x, 1, nan == 1 ? R - 1000 : 0, R, nan == 1 ? 100 : 1), NAN);
             const int64_t before = launches();
             for (int how = 0; how < 3; how++) {
                 cr_tensor *at[2], *y[2];
                 for (int d = 0; d < 2; d++) {
                     cr_tensor *v = d ? x : cr_to(x, dtypes[t], dev());
-                    y[d] = how == 0 ? cr_median(v, CR_LIST(1), false, &at[d]) : how == 1 ? cr_nanmedian(v, CR_LIST(1), false, &at[d]) : cr_kthvalue(v, R - 30, 1, false, &at[d]);
+                    y[d] = how == 0   ? cr_median(v, CR_LIST(1), false, &at[d])
+                           : how == 1 ? cr_nanmedian(v, CR_LIST(1), false, &at[d])
+                                      : cr_kthvalue(v, R - 30, 1, false, &at[d]);
                     REQUIRE(y[d] && at[d], "%s", cr_error());
                 }
                 float mine[M], theirs[M];
@@ -617,20 +761,30 @@ TEST(selection) {
                 OK(cr_read(y[1], CR_F32, theirs, sizeof theirs));
                 for (int d = 0; d < 2; d++) OK(cr_read(at[d], CR_I64, place[d], sizeof place[d]));
                 for (int m = 0; m < M; m++)
-                    CHECK((mine[m] == theirs[m] || (isnan(mine[m]) && isnan(theirs[m]))) && place[0][m] == place[1][m], "%s, NaN %d, way %d, row %d: %g at %lld, wanted %g at %lld", cr_dtype_name(dtypes[t]), nan, how, m,
-                          (double)mine[m], (long long)place[0][m], (double)theirs[m], (long long)place[1][m]);
+                    CHECK((mine[m] == theirs[m] || (isnan(mine[m]) && isnan(theirs[m]))) && place[0][m] == place[1][m],
+                          "%s, NaN %d, way %d, row %d: %g at %lld, wanted %g at %lld", cr_dtype_name(dtypes[t]), nan,
+                          how, m, (double)mine[m], (long long)place[0][m], (double)theirs[m], (long long)place[1][m]);
             }
-            CHECK(launches() - before <= 3 * (2 * (int64_t)cr_dtype_size(dtypes[t]) + 2 + 4), "%s: three took %lld launches", cr_dtype_name(dtypes[t]), (long long)(launches() - before));
+            CHECK(launches() - before <= 3 * (2 * (int64_t)cr_dtype_size(dtypes[t]) + 2 + 4),
+                  "%s: three took %lld launches", cr_dtype_name(dtypes[t]), (long long)(launches() - before));
             test_ran_on(dev());
         }
     cr_scope_end();
     cr_generator_free(r);
 }
 
-/* ---- the first few of many, found by their digits: ties in order of position, NaN, one tile and several tiles, up to the limit, and one more */
+/* ---- the first few of many, found by their digits: ties in order of position, NaN, one tile and
+ * several tiles, up to the limit, and one more */
 TEST(first_of_many) {
-    static const struct { cr_dtype dtype; int64_t K; int different; bool nan, largest; } cases[] = {{CR_F32, 70, 1 << 23, true, true}, {CR_F32, 3001, 200, true, false}, {CR_F32, 1, 20000, false, true},
-        {CR_I16, 2048, 2, false, true}, {CR_I16, 2049, 1, false, false}, {CR_I16, 87384, 5000, false, true}, {CR_I16, 87385, 5000, false, false}};
+    static const struct {
+        cr_dtype dtype;
+        int64_t K;
+        int different;
+        bool nan, largest;
+    } cases[] = {{CR_F32, 70, 1 << 23, true, true},  {CR_F32, 3001, 200, true, false},
+                 {CR_F32, 1, 20000, false, true},    {CR_I16, 2048, 2, false, true},
+                 {CR_I16, 2049, 1, false, false},    {CR_I16, 87384, 5000, false, true},
+                 {CR_I16, 87385, 5000, false, false}};
     enum { M = 3, R = 349537 };                     /* M R is above 2^20, R / 4 87384 */
 #ifdef CUDASIM_SANITIZER
     const size_t n = 1;                             /* other dtypes share the code */
@@ -641,28 +795,36 @@ TEST(first_of_many) {
     for (size_t i = 0; i < n; i++) {
         const int64_t K = cases[i].K, digits = (int64_t)cr_dtype_size(cases[i].dtype);
         cr_scope_begin();
-        cr_tensor *x = cr_to(cr_floor(cr_mul(cr_rand(CR_LIST(M, R), CR_F32, cr_cpu(), r), cr_scalar(cases[i].different))), cases[i].dtype, cr_cpu()), *y[2], *at[2];
+        cr_tensor *x = cr_to(
+                      cr_floor(cr_mul(cr_rand(CR_LIST(M, R), CR_F32, cr_cpu(), r), cr_scalar(cases[i].different))),
+                      cases[i].dtype, cr_cpu()),
+                  *y[2], *at[2];
         if (cases[i].nan) cr_fill_(cr_slice(x, 1, 5, R, 9973), NAN);
         for (int d = 0; d < 2; d++) {
             const cr_tensor *v = d ? x : cr_to(x, cases[i].dtype, dev());
             const int64_t before = launches();
             REQUIRE((y[d] = cr_topk(v, K, 1, cases[i].largest, &at[d])), "%s", cr_error());
             const int64_t took = launches() - before;
-            if (!d && K <= 2048) CHECK(took == 2 * digits + 4, "%s, %lld: %lld launches", cr_dtype_name(cases[i].dtype), (long long)K, (long long)took);
+            if (!d && K <= 2048)
+                CHECK(took == 2 * digits + 4, "%s, %lld: %lld launches", cr_dtype_name(cases[i].dtype), (long long)K,
+                      (long long)took);
             test_ran_on(cr_device_of(v));
         }
         y[0] = cr_to(y[0], CR_F64, cr_cpu()), y[1] = cr_to(y[1], CR_F64, cr_cpu());
-        CHECK(cr_item(cr_sum(cr_ne(cr_to(at[0], CR_I64, cr_cpu()), at[1]), CR_ALL, false)) == 0, "%s, %lld: other places", cr_dtype_name(cases[i].dtype), (long long)K);
-        CHECK(cr_item(cr_sum(cr_logical_and(cr_ne(y[0], y[1]), cr_eq(y[1], y[1])), CR_ALL, false)) == 0, "%s, %lld: other values", cr_dtype_name(cases[i].dtype), (long long)K);
+        CHECK(cr_item(cr_sum(cr_ne(cr_to(at[0], CR_I64, cr_cpu()), at[1]), CR_ALL, false)) == 0,
+              "%s, %lld: other places", cr_dtype_name(cases[i].dtype), (long long)K);
+        CHECK(cr_item(cr_sum(cr_logical_and(cr_ne(y[0], y[1]), cr_eq(y[1], y[1])), CR_ALL, false)) == 0,
+              "%s, %lld: other values", cr_dtype_name(cases[i].dtype), (long long)K);
         cr_scope_end();
     }
     cr_generator_free(r);
 }
 
-/* ---- long indices with few columns, which are sorted: one index for all rows and columns, or an index for each element; sums of small numbers, which are
- * exact, and copies, where the last one wins */
+/* ---- long indices with few columns, which are sorted: one index for all rows and columns, or an
+ * index for each element; sums of small numbers, which are exact, and copies, where the last one wins */
 TEST(many_indices) {
-    static const struct { int64_t M, K, N, R; bool own; int64_t launches; } cases[] = {        /* x (M, R, N), src (M, K, N).  Launches: to number them, to sort, to put, and of sums to put parts */
+    /* x (M, R, N), src (M, K, N).  Launches: to number them, to sort, to put, and of sums to put parts */
+    static const struct { int64_t M, K, N, R; bool own; int64_t launches; } cases[] = {
         {3, 3001, 5, 997, false, 1 + 6 + 1},        /* two digits */
         {1, 1500, 7, 1, false, 1 + 1 + 1},          /* one run; one tile */
         {2, 1025, 40, 300, false, 1 + 1 + 1},
@@ -686,26 +848,35 @@ TEST(many_indices) {
                 if (dt == CR_BF16 && sum && R < 500) continue;         /* it represents no odd number above 256 */
                 cr_scope_begin();
                 const int64_t each[] = {M, K, N};
-                cr_tensor *index = cr_randint(0, R, cases[i].own ? 3 : 1, cases[i].own ? each : &K, t % 2 ? CR_I32 : CR_I64, cr_cpu(), r);
-                cr_tensor *x = cr_to(cr_randint(0, 8, CR_LIST(M, R, N), CR_I32, cr_cpu(), r), dt, cr_cpu()), *src = cr_to(cr_randint(0, 8, CR_LIST(M, K, N), CR_I32, cr_cpu(), r), dt, cr_cpu());
+                cr_tensor *index = cr_randint(0, R, cases[i].own ? 3 : 1, cases[i].own ? each : &K,
+                                              t % 2 ? CR_I32 : CR_I64, cr_cpu(), r);
+                cr_tensor *x = cr_to(cr_randint(0, 8, CR_LIST(M, R, N), CR_I32, cr_cpu(), r), dt, cr_cpu()),
+                          *src = cr_to(cr_randint(0, 8, CR_LIST(M, K, N), CR_I32, cr_cpu(), r), dt, cr_cpu());
                 cr_tensor *y[2];
                 for (int d = 0; d < 2; d++) {
                     const cr_device *on = d ? cr_cpu() : dev();
-                    cr_tensor *to = cr_copy_(cr_empty(CR_LIST(M, R, N), dt, on), x), *at = cr_to(index, (cr_dtype)cr_dtype_of(index), on), *from = cr_to(src, dt, on);
+                    cr_tensor *to = cr_copy_(cr_empty(CR_LIST(M, R, N), dt, on), x),
+                              *at = cr_to(index, (cr_dtype)cr_dtype_of(index), on), *from = cr_to(src, dt, on);
                     const int64_t before = launches();
-                    y[d] = cases[i].own ? (sum ? cr_scatter_add_ : cr_scatter_)(to, 1, at, from) : (sum ? cr_index_add_ : cr_index_copy_)(to, 1, at, from);
+                    y[d] = cases[i].own ? (sum ? cr_scatter_add_ : cr_scatter_)(to, 1, at, from)
+                                        : (sum ? cr_index_add_ : cr_index_copy_)(to, 1, at, from);
                     REQUIRE(y[d], "%s", cr_error());
-                    if (!d) CHECK(launches() - before == cases[i].launches + sum, "case %d, sum %d: %lld launches", (int)i, sum, (long long)(launches() - before));
+                    if (!d)
+                        CHECK(launches() - before == cases[i].launches + sum, "case %d, sum %d: %lld launches", (int)i,
+                              sum, (long long)(launches() - before));
                     test_ran_on(on);
                 }
                 const double error = off(cr_to(y[0], CR_F64, cr_cpu()), cr_to(y[1], CR_F64, cr_cpu()));
-                CHECK(error == 0, "case %d, %s, sum %d: off by %g: %s", (int)i, cr_dtype_name(dt), sum, error, cr_error() ? cr_error() : "");
+                CHECK(error == 0, "case %d, %s, sum %d: off by %g: %s", (int)i, cr_dtype_name(dt), sum, error,
+                      cr_error() ? cr_error() : "");
                 cr_scope_end();
             }
     cr_scope_begin();
     cr_tensor *x = cr_zeros(CR_LIST(100, 3), CR_F32, dev()), *at = cr_zeros(CR_LIST(2000), CR_I64, cr_cpu());
     cr_fill_(cr_slice(at, 0, 1234, 1235, 1), 100);
-    CHECK(cr_index_add_(x, 0, cr_to(at, CR_I64, dev()), cr_ones(CR_LIST(2000, 3), CR_F32, dev())) && cr_synchronize(dev()) != CR_OK && strstr(cr_error(), "1234"), "%s", cr_error());
+    CHECK(cr_index_add_(x, 0, cr_to(at, CR_I64, dev()), cr_ones(CR_LIST(2000, 3), CR_F32, dev())) &&
+              cr_synchronize(dev()) != CR_OK && strstr(cr_error(), "1234"),
+          "%s", cr_error());
     cr_error_clear();
     CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 0, "something was put: %s", cr_error());
     cr_scope_end();

@@ -1,12 +1,14 @@
-/* test_cuda_step.c - the launches and bytes of one training step of a GPT, counted by the simulated GPU: exactly what each kernel must read and
- * write by its definition.  A change that makes a step cheaper changes a row here; a change that makes it dearer fails. */
+/* test_cuda_step.c - the launches and bytes of one training step of a GPT, counted by the simulated
+ * GPU: exactly what each kernel must read and write by its definition.  A change that makes a step
+ * cheaper changes a row here; a change that makes it dearer fails. */
 #include <stdlib.h>
 
 #if defined CHAINRULE_CUDASIM && !defined CUDASIM_SANITIZER
 /* Before main: kernels are compiled to count, into a separate folder; cuBLASLt computes the products. */
 __attribute__((constructor)) static void count_bytes(void) {
     const char *wish = getenv("CHAINRULE_TEST_CUDA");
-    if (wish && *wish == '1') return;               /* nothing is counted, and kernels that count are nothing for others */
+    if (wish && *wish == '1') return;               /* nothing is counted, and kernels that count are nothing for
+                                                     * others */
     setenv("CUDASIM_COUNT", "1", 1);
     unsetenv("CHAINRULE_CUBLASLT");
     setenv("CHAINRULE_CACHE", CHAINRULE_CUDASIM "/cache/counting", 0);
@@ -24,46 +26,70 @@ static cudasim_bytes (*traffic)(const char *kernel);
 static long long (*launches)(const char *kernel);
 static const char *(*kernel_name)(int i);
 
-/* ---- one GPT of one layer: B sequences of T tokens, E of them different; width C, heads H, vocabulary V; M rows, P parameters.  Elements have F bytes (f32, bf16), statistics
- * S, tokens I.  LT: 1 in bf16, where GELU and its gradient are epilogues of cuBLASLt, 0 where they are separate walks. */
-enum { B = 2, T = 5, V = 11, C = 12, H = 2, M = B * T, E = 8, P = V * C + T * C + 12 * C * C + 13 * C + 2 * C, S = 4, I = 8, G = M * 4 * C };
+/* ---- one GPT of one layer: B sequences of T tokens, E of them different; width C, heads H,
+ * vocabulary V; M rows, P parameters.  Elements have F bytes (f32, bf16), statistics S, tokens I.  LT:
+ * 1 in bf16, where GELU and its gradient are epilogues of cuBLASLt, 0 where they are separate walks. */
+enum {
+    B = 2,
+    T = 5,
+    V = 11,
+    C = 12,
+    H = 2,
+    M = B * T,
+    E = 8,
+    P = V * C + T * C + 12 * C * C + 13 * C + 2 * C,
+    S = 4,
+    I = 8,
+    G = M * 4 * C
+};
 
-/* Elements of the products x w^T of K columns into N: all five linear layers, of which the last, the head, has no bias. */
+/* Elements of the products x w^T of K columns into N: all five linear layers, of which the last, the
+ * head, has no bias. */
 #define LAYERS(f) (f(C, 3 * C) + f(C, C) + f(C, 4 * C) + f(4 * C, C) + f(C, V))
 #define FORWARD_READ(K, N) (M * (K) + (N) * (K))
 #define FORWARD_WRITTEN(K, N) M * (N)
 #define BIASES (3 * C + C + 4 * C + C)
-#define BACKWARD_READ(K, N) (M * (N) + (N) * (K) + M * (N) + M * (K))           /* dx = g w; dw = g^T x with db, the sums of g on the way */
+/* dx = g w; dw = g^T x with db, the sums of g on the way */
+#define BACKWARD_READ(K, N) (M * (N) + (N) * (K) + M * (N) + M * (K))
 #define BACKWARD_WRITTEN(K, N) (M * (K) + (N) * (K))
 
 typedef struct row { const char *kernel; long long launches, read, written; } row;
 enum { FORWARD = 7, BACKWARD = 10 };
 
-#define FORWARD_ROWS(F, LT) {                                                                                                                \
-    {"take", 1, I * M + F * E * C, F * M * C},                      /* embedding: each row that is used once */                              \
-    /* x + wpe; two residual sums; GELU; and of the mean of the losses: which targets count (bool), the division, in bf16 the rounding */     \
-    {"walk", 6, F * (M * C + T * C) + 2 * 2 * F * M * C + (1 - LT) * F * G + I * M + S + I + LT * S, F * M * C + 2 * F * M * C + (1 - LT) * F * G + M + S + LT * F}, \
-    {"layer_norm", 3, 3 * F * (M * C + 2 * C), 3 * (F * M * C + S * 2 * M)},            /* x, w, b -> y, mean, rstd */                       \
-    {"cublasLtMatmul", 5, F * LAYERS(FORWARD_READ) + F * BIASES, F * LAYERS(FORWARD_WRITTEN) + LT * F * G},       /* h is kept for GELU's gradient */ \
-    {"attention", 1, F * 3 * M * C, F * M * C + S * B * H * T},     /* q, k, v -> o, lse: no T x T matrix */                                 \
-    {"cross_entropy", 1, F * M * V + I * M, S * 2 * M},             /* logits, targets -> losses, lse */                                     \
+#define FORWARD_ROWS(F, LT) { \
+    {"take", 1, I * M + F * E * C, F * M * C},                      /* embedding: each row that is used once */ \
+    /* x + wpe; two residual sums; GELU; and of the mean of the losses: which targets count (bool), the division, \
+        in bf16 the rounding */ \
+    {"walk", 6, F * (M * C + T * C) + 2 * 2 * F * M * C + (1 - LT) * F * G + I * M + S + I + LT * S, F * M * C + \
+        2 * F * M * C + (1 - LT) * F * G + M + S + LT * F}, \
+    {"layer_norm", 3, 3 * F * (M * C + 2 * C), 3 * (F * M * C + S * 2 * M)},            /* x, w, b -> y, mean, rstd */ \
+    {"cublasLtMatmul", 5, F * LAYERS(FORWARD_READ) + F * BIASES, F * LAYERS(FORWARD_WRITTEN) + LT * F * G}, \
+        /* h is kept for GELU's gradient */ \
+    {"attention", 1, F * 3 * M * C, F * M * C + S * B * H * T},     /* q, k, v -> o, lse: no T x T matrix */ \
+    {"cross_entropy", 1, F * M * V + I * M, S * 2 * M},             /* logits, targets -> losses, lse */ \
     {"reduce", 2, S * M + M, S + I}}                                /* the sum of the losses, the number of targets */
-#define BACKWARD_ROWS(F, LT) {                                                                                                               \
-    /* seed 1; of the rounding; of the division, for all losses; dx of two residual sums; GELU's; dq, dk and dv into one tensor: zeros, one copied, two added; dwpe */ \
-    {"walk", 10, I + S + LT * F + 2 * 2 * F * M * C + (1 - LT) * 2 * F * G + (1 + 2 + 2) * F * M * C + F * T * C,                                \
-     F + S + LT * S + 2 * F * M * C + (1 - LT) * F * G + (3 + 1 + 1 + 1) * F * M * C + F * T * C},                                                    \
-    {"cross_entropy_bwd", 1, F * M * V + I * M + S * M + S, F * M * V},                                                                      \
-    {"cublasLtMatmul", 10, F * LAYERS(BACKWARD_READ) + LT * F * G, F * LAYERS(BACKWARD_WRITTEN) + F * BIASES},                               \
-    {"reduce", 7, F * M * C + 3 * 2 * S * C, F * T * C + 3 * 2 * F * C},                        /* of wpe over B; of the norms' parts, here one each */ \
-    {"layer_norm_bwd", 3, 3 * (F * (2 * M * C + C) + S * 2 * M), 3 * (F * M * C + S * 2 * C)},  /* x, g, w, mean, rstd -> dx, dw, db */      \
-    {"attention_delta", 1, F * 2 * M * C + S * B * H * T, S * 2 * B * H * T},                   /* o, do, lse -> sum(o do), lse for the next two */ \
-    {"attention_dq", 1, F * 4 * M * C + S * 2 * B * H * T, F * M * C},                          /* q, k, v, do, lse, delta -> dq */          \
-    {"attention_dkv", 1, F * 4 * M * C + S * 2 * B * H * T, F * 2 * M * C},                                                                  \
-    {"check", 1, I * M, 0},                                         /* of the tokens, before anything is added */                            \
+#define BACKWARD_ROWS(F, LT) { \
+    /* seed 1; of the rounding; of the division, for all losses; dx of two residual sums; \
+        GELU's; dq, dk and dv into one tensor: zeros, one copied, two added; dwpe */ \
+    {"walk", 10, I + S + LT * F + 2 * 2 * F * M * C + (1 - LT) * 2 * F * G + (1 + 2 + 2) * F * M * C + F * T * C, \
+     F + S + LT * S + 2 * F * M * C + (1 - LT) * F * G + (3 + 1 + 1 + 1) * F * M * C + F * T * C}, \
+    {"cross_entropy_bwd", 1, F * M * V + I * M + S * M + S, F * M * V}, \
+    {"cublasLtMatmul", 10, F * LAYERS(BACKWARD_READ) + LT * F * G, F * LAYERS(BACKWARD_WRITTEN) + F * BIASES}, \
+    {"reduce", 7, F * M * C + 3 * 2 * S * C, F * T * C + 3 * 2 * F * C},                        /* of wpe over B; \
+        of the norms' parts, here one each */ \
+    {"layer_norm_bwd", 3, 3 * (F * (2 * M * C + C) + S * 2 * M), 3 * (F * M * C + S * 2 * C)},  /* x, g, w, mean, \
+        rstd -> dx, dw, db */ \
+    {"attention_delta", 1, F * 2 * M * C + S * B * H * T, S * 2 * B * H * T},                   /* o, do, lse -> \
+        sum(o do), lse for the next two */ \
+    {"attention_dq", 1, F * 4 * M * C + S * 2 * B * H * T, F * M * C},                          /* q, k, v, do, lse, \
+        delta -> dq */ \
+    {"attention_dkv", 1, F * 4 * M * C + S * 2 * B * H * T, F * 2 * M * C}, \
+    {"check", 1, I * M, 0},                                         /* of the tokens, before anything is added */ \
     {"put", 1, I + I * M + F * M * C + F * E * C, F * E * C}}       /* into the head's gradient, which is wte's too */
 static const row forward[2][FORWARD] = {FORWARD_ROWS(4, 0), FORWARD_ROWS(2, 1)};
 static const row backward[2][BACKWARD] = {BACKWARD_ROWS(4, 0), BACKWARD_ROWS(2, 1)};
-static const row update[2] = {{"walk", 1, 4 * S * P, 3 * S * P}, {"walk", 1, (2 + S + S + 2) * P, (2 + S + S) * P}};     /* w, m, v, g -> w, m, v: one launch for all 16 parameters */
+/* w, m, v, g -> w, m, v: one launch for all 16 parameters */
+static const row update[2] = {{"walk", 1, 4 * S * P, 3 * S * P}, {"walk", 1, (2 + S + S + 2) * P, (2 + S + S) * P}};
 
 /* The launches since the last call are exactly these rows. */
 static void same_rows(const char *what, int n, const row *rows) {
@@ -73,14 +99,15 @@ static void same_rows(const char *what, int n, const row *rows) {
     for (int i = 0; i < 100 && kernel_name(i); i++) {
         const char *name = kernel_name(i);
         const cudasim_bytes now = traffic(name);
-        const row ran = {name, launches(name) - before[i].launches, now.read - before[i].bytes.read, now.written - before[i].bytes.written};
+        const row ran = {name, launches(name) - before[i].launches, now.read - before[i].bytes.read,
+                         now.written - before[i].bytes.written};
         before[i].launches += ran.launches, before[i].bytes = now;
         if (!n || !ran.launches) continue;
         row wanted = {name, 0, 0, 0};
         for (int k = 0; k < n; k++) if (!strcmp(rows[k].kernel, name)) wanted = rows[k], found++;
         CHECK(ran.launches == wanted.launches && ran.read == wanted.read && ran.written == wanted.written,
-              "%s: %s is launched %lld times, reads %lld and writes %lld bytes; by design %lld, %lld and %lld", what, name, ran.launches, ran.read, ran.written, wanted.launches, wanted.read,
-              wanted.written);
+              "%s: %s is launched %lld times, reads %lld and writes %lld bytes; by design %lld, %lld and %lld", what,
+              name, ran.launches, ran.read, ran.written, wanted.launches, wanted.read, wanted.written);
     }
     CHECK(found == n, "%s: of %d kernels %d ran", what, n, found);
     test_ran_on(cr_cuda(0));
@@ -95,8 +122,9 @@ static void one_step(cr_dtype dt) {
     const cr_optim_options o = cr_optim_defaults(CR_ADAMW);
     cr_optim *optim = m ? cr_optim_new(cr_gpt_params(m), &o) : NULL;
     REQUIRE(optim, "%s", cr_error());
-    if (!test_simulator("cudasim_count", &count) || !test_simulator("cudasim_traffic", &traffic) || !test_simulator("cudasim_launches", &launches)
-        || !test_simulator("cudasim_kernel_name", &kernel_name)) SKIP("no simulator");
+    if (!test_simulator("cudasim_count", &count) || !test_simulator("cudasim_traffic", &traffic) ||
+        !test_simulator("cudasim_launches", &launches) || !test_simulator("cudasim_kernel_name", &kernel_name))
+        SKIP("no simulator");
     CHECK(cr_params_numel(cr_gpt_params(m)) == P, "%lld parameters", (long long)cr_params_numel(cr_gpt_params(m)));
     for (int k = 0; k < 3; k++) {                   /* the first step creates the moments; the later steps are alike */
         cr_scope_begin();
@@ -113,8 +141,10 @@ static void one_step(cr_dtype dt) {
         else same_rows("nothing", 0, NULL);
         CHECK(cr_item(loss) > 1, "%s", cr_error());
         const cudasim_counters after = *count();
-        CHECK(after.bytes_to_device - before.bytes_to_device == 2 * I * M, "%lld bytes are sent", after.bytes_to_device - before.bytes_to_device);
-        CHECK(after.pageable_copies == before.pageable_copies, "%lld copies wait, since they are not of pinned memory", after.pageable_copies - before.pageable_copies);
+        CHECK(after.bytes_to_device - before.bytes_to_device == 2 * I * M, "%lld bytes are sent",
+              after.bytes_to_device - before.bytes_to_device);
+        CHECK(after.pageable_copies == before.pageable_copies, "%lld copies wait, since they are not of pinned memory",
+              after.pageable_copies - before.pageable_copies);
         cr_scope_end();
     }
     cr_optim_free(optim);
@@ -125,21 +155,44 @@ TEST(one_step) { one_step(CR_F32); }
 TEST(one_step_in_bf16) { one_step(CR_BF16); }
 
 /* ---- elementwise walks: the sectors that each warp accesses, with all its lanes */
-typedef struct sectors { const char *what; cr_dtype is; cr_tensor *(*make)(const cr_tensor *x, const cr_tensor *y); long long read, written; } sectors;
+typedef struct sectors {
+    const char *what;
+    cr_dtype is;
+    cr_tensor *(*make)(const cr_tensor *x, const cr_tensor *y);
+    long long read, written;
+} sectors;
 enum { ROWS = 64, COLUMNS = 128, N = ROWS * COLUMNS, SECTOR = 32 };
 
 static cr_tensor *add_row(const cr_tensor *x, const cr_tensor *y) { return cr_add(x, cr_select(y, 0, 0)); }
 static cr_tensor *add_column(const cr_tensor *x, const cr_tensor *y) { return cr_add(x, cr_slice(y, 1, 0, 1, 1)); }
-static cr_tensor *turned(const cr_tensor *x, const cr_tensor *y) { return (void)y, cr_contiguous(cr_transpose(x, 0, 1)); }
-static cr_tensor *turned_to_f32(const cr_tensor *x, const cr_tensor *y) { return (void)y, cr_to(cr_transpose(x, 0, 1), CR_F32, cr_cuda(0)); }
-static cr_tensor *add_turned(const cr_tensor *x, const cr_tensor *y) { return cr_add(x, cr_transpose(cr_reshape(y, 2, (int64_t[]){COLUMNS, ROWS}), 0, 1)); }
-static cr_tensor *heads(const cr_tensor *x, const cr_tensor *y) { return (void)y, cr_contiguous(cr_permute(cr_reshape(x, 3, (int64_t[]){4, 16, COLUMNS}), 3, (int64_t[]){1, 0, 2})); }
-static cr_tensor *pixels(const cr_tensor *x, const cr_tensor *y) { return (void)y, cr_contiguous(cr_transpose(cr_reshape(x, 2, (int64_t[]){N / 4, 4}), 0, 1)); }
-static cr_tensor *into_turned(const cr_tensor *x, const cr_tensor *y) { return cr_add_(cr_transpose(x, 0, 1), cr_reshape(y, 2, (int64_t[]){COLUMNS, ROWS})); }
-static cr_tensor *turned_edge(const cr_tensor *x, const cr_tensor *y) { return (void)y, cr_contiguous(cr_transpose(cr_slice(cr_reshape(x, 2, (int64_t[]){2 * ROWS, ROWS}), 0, 0, 33, 1), 0, 1)); }
-static cr_tensor *off_by_one(const cr_tensor *x, const cr_tensor *y) { return cr_add(cr_slice(x, 1, 1, 97, 1), cr_slice(cr_select(y, 0, 0), 0, 0, 96, 1)); }
+static cr_tensor *turned(const cr_tensor *x, const cr_tensor *y) {
+    return (void)y, cr_contiguous(cr_transpose(x, 0, 1));
+}
+static cr_tensor *turned_to_f32(const cr_tensor *x, const cr_tensor *y) {
+    return (void)y, cr_to(cr_transpose(x, 0, 1), CR_F32, cr_cuda(0));
+}
+static cr_tensor *add_turned(const cr_tensor *x, const cr_tensor *y) {
+    return cr_add(x, cr_transpose(cr_reshape(y, 2, (int64_t[]){COLUMNS, ROWS}), 0, 1));
+}
+static cr_tensor *heads(const cr_tensor *x, const cr_tensor *y) {
+    return (void)y, cr_contiguous(cr_permute(cr_reshape(x, 3, (int64_t[]){4, 16, COLUMNS}), 3, (int64_t[]){1, 0, 2}));
+}
+static cr_tensor *pixels(const cr_tensor *x, const cr_tensor *y) {
+    return (void)y, cr_contiguous(cr_transpose(cr_reshape(x, 2, (int64_t[]){N / 4, 4}), 0, 1));
+}
+static cr_tensor *into_turned(const cr_tensor *x, const cr_tensor *y) {
+    return cr_add_(cr_transpose(x, 0, 1), cr_reshape(y, 2, (int64_t[]){COLUMNS, ROWS}));
+}
+static cr_tensor *turned_edge(const cr_tensor *x, const cr_tensor *y) {
+    return (void)y,
+           cr_contiguous(cr_transpose(cr_slice(cr_reshape(x, 2, (int64_t[]){2 * ROWS, ROWS}), 0, 0, 33, 1), 0, 1));
+}
+static cr_tensor *off_by_one(const cr_tensor *x, const cr_tensor *y) {
+    return cr_add(cr_slice(x, 1, 1, 97, 1), cr_slice(cr_select(y, 0, 0), 0, 0, 96, 1));
+}
 static cr_tensor *rows_of_126(const cr_tensor *x, const cr_tensor *y) {
-    const cr_tensor *z = cr_reshape(cr_slice(cr_reshape(x, 1, (int64_t[]){N}), 0, 0, 126 * ROWS, 1), 2, (int64_t[]){ROWS, 126});
+    const cr_tensor *z = cr_reshape(cr_slice(cr_reshape(x, 1, (int64_t[]){N}), 0, 0, 126 * ROWS, 1), 2,
+                                    (int64_t[]){ROWS, 126});
     return cr_add(cr_slice(z, 1, 0, 64, 1), cr_slice(cr_select(y, 0, 0), 0, 0, 64, 1));
 }
 
@@ -159,9 +212,12 @@ static const sectors walks[] = {
     {"f32: pixels", CR_F32, pixels, 4 * N / SECTOR, 4 * N / SECTOR},
     {"u8: pixels", CR_U8, pixels, N / SECTOR, N / SECTOR},
     {"f32: x.T += y", CR_F32, into_turned, 2 * 4 * N / SECTOR, 4 * N / SECTOR},
-    {"f32: turned, 33 rows", CR_F32, turned_edge, 4 * 33 * ROWS / SECTOR, 8 * 4 + 56 * 5 + ROWS},           /* rows of 33 begin in a sector where 8 divides their number; the last elements go alone */
-    {"bf16: x[:, 1:97] + row", CR_BF16, off_by_one, ROWS * 3 * (3 + 2), ROWS * 3 * 2},                      /* one element each: warps of 64 bytes */
-    {"bf16: 64 of 126 columns + row", CR_BF16, rows_of_126, 8 * 4 + 56 * 5 + ROWS * 4, ROWS * 4},           /* two elements each: warps of 128 bytes */
+    /* rows of 33 begin in a sector where 8 divides their number; the last elements go alone */
+    {"f32: turned, 33 rows", CR_F32, turned_edge, 4 * 33 * ROWS / SECTOR, 8 * 4 + 56 * 5 + ROWS},
+    /* one element each: warps of 64 bytes */
+    {"bf16: x[:, 1:97] + row", CR_BF16, off_by_one, ROWS * 3 * (3 + 2), ROWS * 3 * 2},
+    /* two elements each: warps of 128 bytes */
+    {"bf16: 64 of 126 columns + row", CR_BF16, rows_of_126, 8 * 4 + 56 * 5 + ROWS * 4, ROWS * 4},
 };
 
 TEST(sectors_of_walks) {
@@ -170,14 +226,18 @@ TEST(sectors_of_walks) {
         const sectors *w = &walks[i];
         cr_scope_begin();
         const int64_t shape[] = {ROWS, COLUMNS};
-        cr_tensor *x = cr_to(cr_zeros(2, shape, CR_U8, cr_cuda(0)), w->is, cr_cuda(0)), *y = cr_contiguous(cr_add(x, x));
+        cr_tensor *x = cr_to(cr_zeros(2, shape, CR_U8, cr_cuda(0)), w->is, cr_cuda(0)),
+                  *y = cr_contiguous(cr_add(x, x));
         OK(cr_synchronize(cr_cuda(0)));
         const cudasim_bytes before = traffic("walk");
         REQUIRE(w->make(x, y), "%s", cr_error());
         OK(cr_synchronize(cr_cuda(0)));
         const cudasim_bytes after = traffic("walk");
-        CHECK(after.sectors_read - before.sectors_read == w->read && after.sectors_written - before.sectors_written == w->written, "%s: reads %lld and writes %lld sectors, wanted %lld and %lld", w->what,
-              after.sectors_read - before.sectors_read, after.sectors_written - before.sectors_written, w->read, w->written);
+        CHECK(after.sectors_read - before.sectors_read == w->read &&
+                  after.sectors_written - before.sectors_written == w->written,
+              "%s: reads %lld and writes %lld sectors, wanted %lld and %lld", w->what,
+              after.sectors_read - before.sectors_read, after.sectors_written - before.sectors_written, w->read,
+              w->written);
         test_ran_on(cr_cuda(0));
         cr_scope_end();
     }

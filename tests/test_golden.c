@@ -1,5 +1,5 @@
-/* test_golden.c - every elementwise function on every device against PyTorch's answers (golden/elementwise.h): values and gradients
- * in f64, at ordinary points and at the awkward ones. */
+/* test_golden.c - every elementwise function on every device against PyTorch's answers
+ * (golden/elementwise.h): values and gradients in f64, at ordinary points and at the awkward ones. */
 #include "test.h"
 #include "golden/elementwise.h"
 #include "ops/elementwise_tests.gen.h"
@@ -12,17 +12,21 @@ static bool close_to(double a, double b) {
     return a == b || fabs(a - b) <= 1e-8 * (1 + fabs(b));    /* PyTorch's hardsigmoid has 1/6 in f32 */
 }
 
-static void compare(const cr_tensor *t, const char *name, const char *what, const cr_device *d, int points, const double *in, int n_in, const double *want) {
+static void compare(const cr_tensor *t, const char *name, const char *what, const cr_device *d, int points,
+                    const double *in, int n_in, const double *want) {
     double got[MOST] = {0};
     OK(cr_read(t, CR_F64, got, sizeof *got * (size_t)points));
     for (int i = 0; i < points; i++) {
-        if (!strcmp(name, "softsign") && *what == 'g' && isinf(in[i])) continue;      /* PyTorch's composite gives NaN, ours the limit 0 */
-        CHECK(close_to(got[i], want[i]), "%s, %s on %s at (%g, %g, %g): %.17g, PyTorch %.17g", name, what, cr_device_name(d), in[i],
-              n_in > 1 ? in[points + i] : 0, n_in > 2 ? in[2 * points + i] : 0, got[i], want[i]);
+        /* PyTorch's composite gives NaN, ours the limit 0 */
+        if (!strcmp(name, "softsign") && *what == 'g' && isinf(in[i])) continue;
+        CHECK(close_to(got[i], want[i]), "%s, %s on %s at (%g, %g, %g): %.17g, PyTorch %.17g", name, what,
+              cr_device_name(d), in[i], n_in > 1 ? in[points + i] : 0, n_in > 2 ? in[2 * points + i] : 0, got[i],
+              want[i]);
     }
 }
 
-static void check_row(const char *name, const double *params, int n_in, int columns, int points, const double *in, const double *want, const cr_device *d) {
+static void check_row(const char *name, const double *params, int n_in, int columns, int points, const double *in,
+                      const double *want, const cr_device *d) {
     const cr_program *p = cr_program_find(name);
     REQUIRE(p, "no row %s", name);
     const elementwise_test *row = &elementwise_tests[p - cr_rows];

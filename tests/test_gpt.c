@@ -1,10 +1,11 @@
-/* test_gpt.c - the whole model: a small GPT-2 against PyTorch's results (golden/gpt.bin, made by golden/make_gpt.py; loss, every
- * gradient, ten AdamW steps), the same bits for 1 and 2 threads, resume, sampling with the cache, files and bad input.
- * CHAINRULE_GPT_DUMP names another dump (golden/check_gpt.py makes a fresh one where PyTorch is installed). */
+/* test_gpt.c - the whole model: a small GPT-2 against PyTorch's results (golden/gpt.bin, made by
+ * golden/make_gpt.py; loss, every gradient, ten AdamW steps), the same bits for 1 and 2 threads,
+ * resume, sampling with the cache, files and bad input. CHAINRULE_GPT_DUMP names another dump
+ * (golden/check_gpt.py makes a fresh one where PyTorch is installed). */
 #include "test.h"
 #include "core/os.h"
 
-/* ---- the dump -------------------------------------------------------------------------------------------------- */
+/* ---- the dump */
 
 enum { STEPS = 10, MAX_PARAMETERS = 64 };
 typedef struct dump {
@@ -12,7 +13,8 @@ typedef struct dump {
     int batch;
     double losses[STEPS + 1], norm;
     int64_t numel[MAX_PARAMETERS];
-    float *gradient[MAX_PARAMETERS], *moved[MAX_PARAMETERS];         /* of each parameter: first gradient; final - initial */
+    /* of each parameter: first gradient; final - initial */
+    float *gradient[MAX_PARAMETERS], *moved[MAX_PARAMETERS];
     float quantum[MAX_PARAMETERS];                                   /* rounding step of moved */
 } dump;
 
@@ -33,9 +35,11 @@ static bool dump_read(const char *path, dump *d, cr_params *layout) {
     if (!f) return false;
     char magic[8];
     int32_t head[8];
-    bool ok = fread(magic, 8, 1, f) == 1 && !memcmp(magic, "CRGPTREF", 8) && fread(head, sizeof head, 1, f) == 1 && head[0] == 1 && head[7] == STEPS;
+    bool ok = fread(magic, 8, 1, f) == 1 && !memcmp(magic, "CRGPTREF", 8) && fread(head, sizeof head, 1, f) == 1 &&
+              head[0] == 1 && head[7] == STEPS;
     if (ok) {
-        d->config = (cr_gpt_config){.vocabulary = head[1], .context = head[2], .layers = head[3], .heads = head[4], .width = head[5]};
+        d->config = (cr_gpt_config){
+            .vocabulary = head[1], .context = head[2], .layers = head[3], .heads = head[4], .width = head[5]};
         d->batch = head[6];
         ok = fread(d->losses, sizeof d->losses, 1, f) == 1 && fread(&d->norm, sizeof d->norm, 1, f) == 1;
     }
@@ -47,7 +51,8 @@ static bool dump_read(const char *path, dump *d, cr_params *layout) {
         const size_t n = (size_t)d->numel[i];
         int16_t *steps = malloc(n * sizeof *steps);
         d->moved[i] = malloc(n * sizeof(float));
-        ok = steps && d->moved[i] && fread(&d->quantum[i], sizeof(float), 1, f) == 1 && fread(steps, sizeof *steps, n, f) == n;
+        ok = steps && d->moved[i] && fread(&d->quantum[i], sizeof(float), 1, f) == 1 &&
+             fread(steps, sizeof *steps, n, f) == n;
         for (size_t k = 0; ok && k < n; k++) d->moved[i][k] = d->quantum[i] * (float)steps[k];
         free(steps);
     }
@@ -60,7 +65,7 @@ static void dump_free(dump *d) {
     for (int i = 0; i < MAX_PARAMETERS; i++) { free(d->gradient[i]); free(d->moved[i]); }
 }
 
-/* ---- helpers ----------------------------------------------------------------------------------------------------- */
+/* ---- helpers */
 
 static const cr_gpt_config small = {.vocabulary = 37, .context = 16, .layers = 2, .heads = 2, .width = 32};
 
@@ -70,7 +75,8 @@ static cr_tensor *golden_tokens(const dump *d, int step, int shift, const cr_dev
     int64_t ids[1024];
     for (int64_t b = 0; b < B; b++)
         for (int64_t t = 0; t < T; t++)
-            ids[b * T + t] = hash32(0x5EED0000u + (uint32_t)(step * 1000 + b * (T + 1) + t + shift)) % (uint32_t)d->config.vocabulary;
+            ids[b * T + t] = hash32(0x5EED0000u + (uint32_t)(step * 1000 + b * (T + 1) + t + shift)) %
+                             (uint32_t)d->config.vocabulary;
     return cr_from(ids, CR_LIST(B, T), CR_I64, dev);
 }
 
@@ -80,7 +86,8 @@ static void set_initial(cr_gpt *m) {
         cr_tensor *t = cr_params_at(p, i);
         const int64_t n = cr_numel(t);
         double *v = malloc((size_t)n * sizeof *v);
-        for (int64_t k = 0; k < n; k++) v[k] = initial((uint32_t)i, (uint32_t)k, cr_ndim(t), strstr(cr_params_name(p, i), "weight") != NULL);
+        for (int64_t k = 0; k < n; k++)
+            v[k] = initial((uint32_t)i, (uint32_t)k, cr_ndim(t), strstr(cr_params_name(p, i), "weight") != NULL);
         const bool grad = cr_set_grad_enabled(false);
         OK(cr_write(t, CR_F64, v, (size_t)n * sizeof *v));
         cr_set_grad_enabled(grad);
@@ -94,14 +101,15 @@ static double *values(const cr_tensor *t) {
     return v;
 }
 
-/* A key's bias adds the same to every score of a query, so its gradient is 0 but for rounding, which AdamW makes as large as any
- * other in f32: the middle third of c_attn.bias is compared in f64 alone. */
+/* A key's bias adds the same to every score of a query, so its gradient is 0 but for rounding, which
+ * AdamW makes as large as any other in f32: the middle third of c_attn.bias is compared in f64 alone. */
 static bool only_rounding(const char *name, const cr_tensor *t, int64_t i) {
     return cr_dtype_of(t) == CR_F32 && strstr(name, "c_attn.bias") && i >= cr_numel(t) / 3 && i < cr_numel(t) / 3 * 2;
 }
 
 /* The largest difference as a share of the largest reference value, over one tensor. */
-static void compare(const char *what, const char *name, const cr_tensor *got, const float *want, const double *add, double absolute, double tolerance) {
+static void compare(const char *what, const char *name, const cr_tensor *got, const float *want, const double *add,
+                    double absolute, double tolerance) {
     const int64_t n = cr_numel(got);
     double *v = values(got), largest = 0, worst = 0;
     int64_t at = 0;
@@ -111,9 +119,10 @@ static void compare(const char *what, const char *name, const cr_tensor *got, co
         const double difference = fabs(v[i] - (add ? add[i] : 0) - (double)want[i]);
         if (!(difference <= worst)) { worst = difference; at = i; }
     }
-    CHECK(worst <= absolute + tolerance * largest, "%s of %s on %s %s at %lld: %.9g, PyTorch %.9g; difference %.3g, allowed %.3g", what, name,
-          cr_device_name(cr_device_of(got)), cr_dtype_name(cr_dtype_of(got)), (long long)at, v[at] - (add ? add[at] : 0), (double)want[at], worst,
-          absolute + tolerance * largest);
+    CHECK(worst <= absolute + tolerance * largest,
+          "%s of %s on %s %s at %lld: %.9g, PyTorch %.9g; difference %.3g, allowed %.3g", what, name,
+          cr_device_name(cr_device_of(got)), cr_dtype_name(cr_dtype_of(got)), (long long)at,
+          v[at] - (add ? add[at] : 0), (double)want[at], worst, absolute + tolerance * largest);
     free(v);
 }
 
@@ -123,15 +132,16 @@ static cr_optim *adamw(cr_params *p, double lr) {
     return cr_optim_new(p, &o);
 }
 
-/* ---- against PyTorch --------------------------------------------------------------------------------------------- */
+/* ---- against PyTorch */
 
 static const char *dump_path(void) {
     const char *path = getenv("CHAINRULE_GPT_DUMP");
     return path ? path : "tests/golden/gpt.bin";
 }
 
-/* gradients: rounding of the dump (2^-24) and of the arithmetic; moved: half a quantum and what ten AdamW steps make of it: in f32 up
- * to a twentieth of one step (lr 1e-2), because AdamW magnifies the rounding of a gradient that is small beside its tensor's. */
+/* gradients: rounding of the dump (2^-24) and of the arithmetic; moved: half a quantum and what ten
+ * AdamW steps make of it: in f32 up to a twentieth of one step (lr 1e-2), because AdamW magnifies the
+ * rounding of a gradient that is small beside its tensor's. */
 static void golden(const cr_device *dev, cr_dtype dt) {
     dump d = {0};
     REQUIRE(dump_read(dump_path(), &d, NULL), "%s is missing or not a dump of this version", dump_path());
@@ -148,12 +158,14 @@ static void golden(const cr_device *dev, cr_dtype dt) {
         cr_scope_begin();
         cr_tensor *loss = cr_gpt_loss(m, golden_tokens(&d, step, 0, dev), golden_tokens(&d, step, 1, dev), true);
         const double got = cr_item(loss);
-        CHECK(fabs(got - d.losses[step]) <= loss_tolerance * d.losses[step], "loss of step %d on %s %s: %.12g, PyTorch %.12g",
-              step, cr_device_name(dev), cr_dtype_name(dt), got, d.losses[step]);
+        CHECK(fabs(got - d.losses[step]) <= loss_tolerance * d.losses[step],
+              "loss of step %d on %s %s: %.12g, PyTorch %.12g", step, cr_device_name(dev), cr_dtype_name(dt), got,
+              d.losses[step]);
         if (step < STEPS) {
             OK(cr_backward(loss, CR_NONE, NULL));
             for (int64_t i = 0; step == 0 && i < cr_params_count(p); i++)
-                compare("gradient", cr_params_name(p, i), cr_grad(cr_params_at(p, i)), d.gradient[i], NULL, dt == CR_F64 ? 1e-9 : 1e-7, tight);
+                compare("gradient", cr_params_name(p, i), cr_grad(cr_params_at(p, i)), d.gradient[i], NULL,
+                        dt == CR_F64 ? 1e-9 : 1e-7, tight);
             double n;
             OK(cr_params_clip_grad_norm(p, 1.0, &n));
             if (!step) norm = n;
@@ -184,12 +196,27 @@ TEST(gpt2_names_and_sizes) {
     cr_gpt *m = cr_gpt_new(&c, CR_F32, cr_cpu(), NULL);
     REQUIRE(m, "%s", cr_error());
     cr_params *p = cr_gpt_params(m);
-    CHECK(cr_params_numel(p) == (50257 + 64) * 768 + 12 * 768 * 768 + 13 * 768 + 2 * 768, "%lld elements", (long long)cr_params_numel(p));
-    const char *const names[] = {"wte.weight", "wpe.weight", "h.0.ln_1.weight", "h.0.ln_1.bias", "h.0.attn.c_attn.weight", "h.0.attn.c_attn.bias",
-                                 "h.0.attn.c_proj.weight", "h.0.attn.c_proj.bias", "h.0.ln_2.weight", "h.0.ln_2.bias", "h.0.mlp.c_fc.weight",
-                                 "h.0.mlp.c_fc.bias", "h.0.mlp.c_proj.weight", "h.0.mlp.c_proj.bias", "ln_f.weight", "ln_f.bias"};
+    CHECK(cr_params_numel(p) == (50257 + 64) * 768 + 12 * 768 * 768 + 13 * 768 + 2 * 768, "%lld elements",
+          (long long)cr_params_numel(p));
+    const char *const names[] = {"wte.weight",
+                                 "wpe.weight",
+                                 "h.0.ln_1.weight",
+                                 "h.0.ln_1.bias",
+                                 "h.0.attn.c_attn.weight",
+                                 "h.0.attn.c_attn.bias",
+                                 "h.0.attn.c_proj.weight",
+                                 "h.0.attn.c_proj.bias",
+                                 "h.0.ln_2.weight",
+                                 "h.0.ln_2.bias",
+                                 "h.0.mlp.c_fc.weight",
+                                 "h.0.mlp.c_fc.bias",
+                                 "h.0.mlp.c_proj.weight",
+                                 "h.0.mlp.c_proj.bias",
+                                 "ln_f.weight",
+                                 "ln_f.bias"};
     CHECK(cr_params_count(p) == 16, "%lld parameters", (long long)cr_params_count(p));
-    for (int i = 0; i < 16; i++) CHECK(!strcmp(cr_params_name(p, i), names[i]), "%d: %s, not %s", i, cr_params_name(p, i), names[i]);
+    for (int i = 0; i < 16; i++)
+        CHECK(!strcmp(cr_params_name(p, i), names[i]), "%d: %s, not %s", i, cr_params_name(p, i), names[i]);
     cr_scope_begin();
     const double std = sqrt(cr_item(cr_var(cr_params_get(p, "wte.weight"), CR_ALL, 0, false)));
     const double residual_std = sqrt(cr_item(cr_var(cr_params_get(p, "h.0.mlp.c_proj.weight"), CR_ALL, 0, false)));
@@ -201,7 +228,7 @@ TEST(gpt2_names_and_sizes) {
     cr_gpt_free(m);
 }
 
-/* ---- training runs ------------------------------------------------------------------------------------------------ */
+/* ---- training runs */
 
 typedef struct run { cr_generator *g; cr_gpt *m; cr_optim *opt; cr_tokens *tokens; cr_loader *loader; } run;
 
@@ -223,7 +250,11 @@ static bool run_open(run *r, uint64_t seed) {
 }
 
 static void run_close(run *r) {
-    cr_loader_free(r->loader); cr_tokens_free(r->tokens); cr_optim_free(r->opt); cr_gpt_free(r->m); cr_generator_free(r->g);
+    cr_loader_free(r->loader);
+    cr_tokens_free(r->tokens);
+    cr_optim_free(r->opt);
+    cr_gpt_free(r->m);
+    cr_generator_free(r->g);
 }
 
 /* Steps inside the backward pass have the bits of steps after it; the embedding is tied to the head. */
@@ -247,7 +278,8 @@ TEST(stepping_in_the_backward_pass) {
     cr_params *p = cr_gpt_params(a.m), *q = cr_gpt_params(b.m);
     for (int64_t i = 0; i < cr_params_count(p); i++) {
         const cr_tensor *s = cr_params_at(p, i), *t = cr_params_at(q, i);
-        CHECK(!memcmp(cr_data(s), cr_data(t), (size_t)cr_numel(s) * sizeof(float)), "the bits of %s differ", cr_params_name(p, i));
+        CHECK(!memcmp(cr_data(s), cr_data(t), (size_t)cr_numel(s) * sizeof(float)), "the bits of %s differ",
+              cr_params_name(p, i));
         CHECK(cr_is_none(cr_grad(t)), "%s kept its gradient", cr_params_name(p, i));
     }
     CHECK(cr_optim_steps(b.opt) == 4, "%lld steps", (long long)cr_optim_steps(b.opt));
@@ -272,7 +304,8 @@ static void run_steps(run *r, int n, double *losses) {
 static void same_weights(const run *a, const run *b, const char *what) {
     cr_params *p = cr_gpt_params(a->m), *q = cr_gpt_params(b->m);
     for (int64_t i = 0; i < cr_params_count(p); i++)
-        CHECK(!memcmp(cr_data(cr_params_at(p, i)), cr_data(cr_params_at(q, i)), (size_t)cr_numel(cr_params_at(p, i)) * sizeof(float)),
+        CHECK(!memcmp(cr_data(cr_params_at(p, i)), cr_data(cr_params_at(q, i)),
+                      (size_t)cr_numel(cr_params_at(p, i)) * sizeof(float)),
               "%s: the bits of %s differ", what, cr_params_name(p, i));
 }
 
@@ -286,7 +319,8 @@ TEST(threads_give_the_same_bits) {
     OK(cr_set_num_threads(2));
     if (run_open(&b, 3)) run_steps(&b, N, y);
     OK(cr_set_num_threads(threads));
-    CHECK(!memcmp(x, y, sizeof x), "losses: %.17g with one thread, %.17g with two after %d steps", x[N - 1], y[N - 1], N);
+    CHECK(!memcmp(x, y, sizeof x), "losses: %.17g with one thread, %.17g with two after %d steps", x[N - 1], y[N - 1],
+          N);
     CHECK(x[N - 1] < x[0], "nothing was learnt: %g, then %g", x[0], x[N - 1]);
     same_weights(&a, &b, "1 and 2 threads");
     test_ran_on(cr_cpu());
@@ -300,15 +334,21 @@ TEST(resume_is_bit_exact) {
     if (run_open(&straight, 7)) run_steps(&straight, 10, x);
     if (run_open(&first, 7)) run_steps(&first, 5, y);
     cr_os_make_directory("build");
-    OK(cr_training_save(dir, &(cr_training){.params = cr_gpt_params(first.m), .optim = first.opt, .generator = first.g, .loader = first.loader, .step = 5}));
+    OK(cr_training_save(dir, &(cr_training){.params = cr_gpt_params(first.m),
+                                            .optim = first.opt,
+                                            .generator = first.g,
+                                            .loader = first.loader,
+                                            .step = 5}));
     run_close(&first);
     if (!run_open(&second, 7)) return;
     run_steps(&second, 3, astray);                  /* elsewhere: everything must come from the checkpoint */
-    cr_training t = {.params = cr_gpt_params(second.m), .optim = second.opt, .generator = second.g, .loader = second.loader};
+    cr_training t = {
+        .params = cr_gpt_params(second.m), .optim = second.opt, .generator = second.g, .loader = second.loader};
     OK(cr_training_load(dir, &t));
     CHECK(t.step == 5, "step %lld", (long long)t.step);
     run_steps(&second, 5, y + 5);
-    for (int i = 0; i < 10; i++) CHECK(x[i] == y[i], "step %d: %.17g straight, %.17g with a stop after 5", i, x[i], y[i]);
+    for (int i = 0; i < 10; i++)
+        CHECK(x[i] == y[i], "step %d: %.17g straight, %.17g with a stop after 5", i, x[i], y[i]);
     same_weights(&straight, &second, "straight and resumed");
     run_close(&straight); run_close(&second);
 }
@@ -341,14 +381,15 @@ TEST(activation_checkpointing_gives_equal_gradients) {
     OK(cr_backward(loss, CR_NONE, NULL));
     for (int64_t i = 0; i < cr_params_count(p); i++) {
         double *got = values(cr_grad(cr_params_at(p, i)));
-        CHECK(!memcmp(got, want[i], (size_t)cr_numel(cr_params_at(p, i)) * sizeof *got), "the gradient of %s differs", cr_params_name(p, i));
+        CHECK(!memcmp(got, want[i], (size_t)cr_numel(cr_params_at(p, i)) * sizeof *got), "the gradient of %s differs",
+              cr_params_name(p, i));
         free(got); free(want[i]);
     }
     cr_scope_end();
     cr_gpt_free(m);
 }
 
-/* ---- sampling ------------------------------------------------------------------------------------------------------- */
+/* ---- sampling */
 
 typedef struct collected { uint32_t id[64]; int n, stop_at; } collected;
 static bool collect(uint32_t id, void *ctx) {
@@ -402,7 +443,8 @@ TEST(sampling_is_decided_by_its_seed_and_limits) {
     REQUIRE(m, "%s", cr_error());
     set_initial(m);
     const uint32_t prompt[] = {3};
-    const cr_sampling everything = {.temperature = 1.5, .top_p = 1}, one = {.temperature = 1, .top_p = 1, .top_k = 1}, narrow = {.temperature = 1, .top_p = 1e-9};
+    const cr_sampling everything = {.temperature = 1.5, .top_p = 1}, one = {.temperature = 1, .top_p = 1, .top_k = 1},
+                      narrow = {.temperature = 1, .top_p = 1e-9};
     collected a = {0}, b = {0}, c = {0}, greedy = {0}, k1 = {0}, p0 = {0}, stopped = {.stop_at = 3};
     cr_generator *g = cr_generator_new(11);
     OK(cr_gpt_generate(m, prompt, 1, 30, &everything, g, collect, &a));
@@ -436,7 +478,8 @@ TEST(sampled_frequencies_follow_the_logits) {
     int top[3];
     for (int k = 0; k < 3; k++) {
         top[k] = -1;
-        for (int i = 0; i < 37; i++) if ((k < 1 || i != top[0]) && (k < 2 || i != top[1]) && (top[k] < 0 || l[i] > l[top[k]])) top[k] = i;
+        for (int i = 0; i < 37; i++)
+            if ((k < 1 || i != top[0]) && (k < 2 || i != top[1]) && (top[k] < 0 || l[i] > l[top[k]])) top[k] = i;
         sum += p[k] = exp((l[top[k]] - l[top[0]]) / 0.8);
     }
     int count[37] = {0};
@@ -444,12 +487,14 @@ TEST(sampled_frequencies_follow_the_logits) {
     cr_generator *g = cr_generator_new(5);
     for (int i = 0; i < draws; i++) {
         collected c = {0};
-        OK(cr_gpt_generate(m, (uint32_t[]){3}, 1, 1, &(cr_sampling){.temperature = 0.8, .top_p = 1, .top_k = 3}, g, collect, &c));
+        OK(cr_gpt_generate(m, (uint32_t[]){3}, 1, 1, &(cr_sampling){.temperature = 0.8, .top_p = 1, .top_k = 3}, g,
+                           collect, &c));
         count[c.id[0]]++;
     }
     for (int k = 0; k < 3; k++) {
         const double want = draws * p[k] / sum, sigma = sqrt(want * (1 - p[k] / sum));
-        CHECK(fabs(count[top[k]] - want) < 4.5 * sigma, "token %d: drawn %d times, expected %.0f +- %.0f", top[k], count[top[k]], want, sigma);
+        CHECK(fabs(count[top[k]] - want) < 4.5 * sigma, "token %d: drawn %d times, expected %.0f +- %.0f", top[k],
+              count[top[k]], want, sigma);
     }
     CHECK(count[top[0]] + count[top[1]] + count[top[2]] == draws, "top_k let another token through");
     cr_generator_free(g);
@@ -473,7 +518,7 @@ TEST(top_p_at_its_edge) {
     cr_release(logits);
 }
 
-/* ---- files and bad input ---------------------------------------------------------------------------------------------- */
+/* ---- files and bad input */
 
 TEST(save_and_load) {
     const char *path = "build/test_gpt.safetensors";
@@ -489,11 +534,14 @@ TEST(save_and_load) {
         cr_gpt *n = cr_gpt_load(path, devices[i]);
         REQUIRE(n, "%s", cr_error());
         cr_gpt_config got = cr_gpt_configuration(n);
-        CHECK(got.vocabulary == 37 && got.context == 16 && got.layers == 2 && got.heads == 2 && got.width == 32 && got.dropout == 0.25, "the configuration changed");
+        CHECK(got.vocabulary == 37 && got.context == 16 && got.layers == 2 && got.heads == 2 && got.width == 32 &&
+                  got.dropout == 0.25,
+              "the configuration changed");
         CHECK(cr_requires_grad(cr_params_get(cr_gpt_params(n), "wte.weight")), "a loaded model cannot be trained");
         for (int64_t k = 0; k < cr_params_count(cr_gpt_params(m)); k++) {
             double *a = values(cr_params_at(cr_gpt_params(m), k)), *b = values(cr_params_at(cr_gpt_params(n), k));
-            CHECK(!memcmp(a, b, (size_t)cr_numel(cr_params_at(cr_gpt_params(m), k)) * sizeof *a), "%s changed", cr_params_name(cr_gpt_params(m), k));
+            CHECK(!memcmp(a, b, (size_t)cr_numel(cr_params_at(cr_gpt_params(m), k)) * sizeof *a), "%s changed",
+                  cr_params_name(cr_gpt_params(m), k));
             free(a); free(b);
         }
         cr_gpt_free(n);
@@ -508,14 +556,27 @@ TEST(save_and_load) {
 TEST(load_refuses_files_that_lie) {
     const char *path = "build/test_gpt_bad.safetensors";
     cr_os_make_directory("build");
-    const struct { const char *metadata, *message; } cases[] = {
+    const struct { const char *metadata, *message;
+    } cases[] = {
         {"{}", "vocabulary"},
-        {"{\"vocabulary\":\"37\",\"context\":\"16\",\"layers\":\"2\",\"heads\":\"2\",\"width\":\"33\",\"dropout\":\"0\"}", "heads"},
-        {"{\"vocabulary\":\"37\",\"context\":\"16\",\"layers\":\"x\",\"heads\":\"2\",\"width\":\"32\",\"dropout\":\"0\"}", "layers"},
-        {"{\"vocabulary\":\"37.5\",\"context\":\"16\",\"layers\":\"2\",\"heads\":\"2\",\"width\":\"32\",\"dropout\":\"0\"}", "whole"},
-        {"{\"vocabulary\":\"2000000000\",\"context\":\"2000000000\",\"layers\":\"2000000000\",\"heads\":\"1\",\"width\":\"2000000000\",\"dropout\":\"0\"}", "address"},
-        {"{\"vocabulary\":\"37\",\"context\":\"16\",\"layers\":\"2\",\"heads\":\"2\",\"width\":\"32\",\"dropout\":\"0\"}", "28 tensors"},
-        {"{\"vocabulary\":\"37\",\"context\":\"16\",\"layers\":\"2\",\"heads\":\"2\",\"width\":\"32\",\"dropout\":\"nan\"}", "dropout"},
+        {"{\"vocabulary\":\"37\",\"context\":\"16\",\"layers\":\"2\",\"heads\":\"2\",\"width\":\"33\",\"dropout\":"
+         "\"0\"}",
+         "heads"},
+        {"{\"vocabulary\":\"37\",\"context\":\"16\",\"layers\":\"x\",\"heads\":\"2\",\"width\":\"32\",\"dropout\":"
+         "\"0\"}",
+         "layers"},
+        {"{\"vocabulary\":\"37.5\",\"context\":\"16\",\"layers\":\"2\",\"heads\":\"2\",\"width\":\"32\",\"dropout\":"
+         "\"0\"}",
+         "whole"},
+        {"{\"vocabulary\":\"2000000000\",\"context\":\"2000000000\",\"layers\":\"2000000000\",\"heads\":\"1\","
+         "\"width\":\"2000000000\",\"dropout\":\"0\"}",
+         "address"},
+        {"{\"vocabulary\":\"37\",\"context\":\"16\",\"layers\":\"2\",\"heads\":\"2\",\"width\":\"32\",\"dropout\":"
+         "\"0\"}",
+         "28 tensors"},
+        {"{\"vocabulary\":\"37\",\"context\":\"16\",\"layers\":\"2\",\"heads\":\"2\",\"width\":\"32\",\"dropout\":"
+         "\"nan\"}",
+         "dropout"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cr_params *p = cr_params_new();
@@ -529,12 +590,20 @@ TEST(load_refuses_files_that_lie) {
 }
 
 TEST(impossible_configurations) {
-    const struct { cr_gpt_config c; const char *message; } cases[] = {
-        {{0, 16, 2, 2, 32, 0}, "vocabulary"}, {{37, 0, 2, 2, 32, 0}, "context"}, {{37, 16, -1, 2, 32, 0}, "layers"},
-        {{37, 16, 2, 0, 32, 0}, "heads"}, {{37, 16, 2, 2, 0, 0}, "width"}, {{37, 16, 2, 3, 32, 0}, "multiple of heads: 32 is not one of 3"},
-        {{37, 16, 2, 2, 32, 1}, "dropout"}, {{37, 16, 2, 2, 32, -0.1}, "dropout"}, {{37, 16, 2, 2, 32, NAN}, "dropout"},
-        {{INT64_MAX, 16, 2, 2, 32, 0}, "vocabulary"}, {{37, 16, 2000000000, 2, 2000000000, 0}, "address"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) FAILS(CR_BAD_VALUE, cases[i].message, cr_gpt_new(&cases[i].c, CR_F32, cr_cpu(), NULL));
+    const struct { cr_gpt_config c; const char *message;
+    } cases[] = {{{0, 16, 2, 2, 32, 0}, "vocabulary"},
+                 {{37, 0, 2, 2, 32, 0}, "context"},
+                 {{37, 16, -1, 2, 32, 0}, "layers"},
+                 {{37, 16, 2, 0, 32, 0}, "heads"},
+                 {{37, 16, 2, 2, 0, 0}, "width"},
+                 {{37, 16, 2, 3, 32, 0}, "multiple of heads: 32 is not one of 3"},
+                 {{37, 16, 2, 2, 32, 1}, "dropout"},
+                 {{37, 16, 2, 2, 32, -0.1}, "dropout"},
+                 {{37, 16, 2, 2, 32, NAN}, "dropout"},
+                 {{INT64_MAX, 16, 2, 2, 32, 0}, "vocabulary"},
+                 {{37, 16, 2000000000, 2, 2000000000, 0}, "address"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        FAILS(CR_BAD_VALUE, cases[i].message, cr_gpt_new(&cases[i].c, CR_F32, cr_cpu(), NULL));
     FAILS(CR_BAD_TYPE, "int64", cr_gpt_new(&small, CR_I64, cr_cpu(), NULL));
     FAILS(CR_BAD_VALUE, "config", cr_gpt_new(NULL, CR_F32, cr_cpu(), NULL));
     FAILS(CR_BAD_VALUE, "device", cr_gpt_new(&small, CR_F32, NULL, NULL));
@@ -559,13 +628,19 @@ TEST(bad_calls) {
     collected c = {0};
     const uint32_t prompt[] = {36, 37};
     const cr_sampling ok = {.temperature = 1, .top_p = 1};
-    FAILS(CR_BAD_INDEX, "prompt token 1 is 37: the vocabulary has 37", cr_gpt_generate(m, prompt, 2, 4, &ok, NULL, collect, &c));
+    FAILS(CR_BAD_INDEX, "prompt token 1 is 37: the vocabulary has 37",
+          cr_gpt_generate(m, prompt, 2, 4, &ok, NULL, collect, &c));
     FAILS(CR_BAD_VALUE, "at least one", cr_gpt_generate(m, prompt, 0, 4, &ok, NULL, collect, &c));
     FAILS(CR_BAD_VALUE, "-1 tokens", cr_gpt_generate(m, prompt, 1, -1, &ok, NULL, collect, &c));
-    FAILS(CR_BAD_VALUE, "temperature", cr_gpt_generate(m, prompt, 1, 4, &(cr_sampling){.temperature = -1, .top_p = 1}, NULL, collect, &c));
-    FAILS(CR_BAD_VALUE, "temperature", cr_gpt_generate(m, prompt, 1, 4, &(cr_sampling){.temperature = NAN, .top_p = 1}, NULL, collect, &c));
-    FAILS(CR_BAD_VALUE, "top_p", cr_gpt_generate(m, prompt, 1, 4, &(cr_sampling){.temperature = 1, .top_p = 0}, NULL, collect, &c));
-    FAILS(CR_BAD_VALUE, "top_k", cr_gpt_generate(m, prompt, 1, 4, &(cr_sampling){.temperature = 1, .top_p = 1, .top_k = -2}, NULL, collect, &c));
+    FAILS(CR_BAD_VALUE, "temperature",
+          cr_gpt_generate(m, prompt, 1, 4, &(cr_sampling){.temperature = -1, .top_p = 1}, NULL, collect, &c));
+    FAILS(CR_BAD_VALUE, "temperature",
+          cr_gpt_generate(m, prompt, 1, 4, &(cr_sampling){.temperature = NAN, .top_p = 1}, NULL, collect, &c));
+    FAILS(CR_BAD_VALUE, "top_p",
+          cr_gpt_generate(m, prompt, 1, 4, &(cr_sampling){.temperature = 1, .top_p = 0}, NULL, collect, &c));
+    FAILS(
+        CR_BAD_VALUE, "top_k",
+        cr_gpt_generate(m, prompt, 1, 4, &(cr_sampling){.temperature = 1, .top_p = 1, .top_k = -2}, NULL, collect, &c));
     FAILS(CR_BAD_VALUE, "prompt", cr_gpt_generate(m, NULL, 1, 4, &ok, NULL, collect, &c));
     FAILS(CR_BAD_VALUE, "on_token", cr_gpt_generate(m, prompt, 1, 4, &ok, NULL, NULL, &c));
     FAILS(CR_BAD_VALUE, "model", cr_gpt_generate(NULL, prompt, 1, 4, &ok, NULL, collect, &c));
@@ -596,5 +671,6 @@ TEST(nothing_is_leaked) {
     FAILS(CR_BAD_INDEX, "", cr_gpt_logits(r.m, cr_full(CR_LIST(2, 4), 99, CR_I64, cr_cpu()), true));
     cr_scope_end();
     run_close(&r);
-    CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes are still held", (long long)(cr_memory_stats(cr_cpu()).current - before));
+    CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes are still held",
+          (long long)(cr_memory_stats(cr_cpu()).current - before));
 }

@@ -1,9 +1,11 @@
 /* test_grad.c - gradients: every differentiable row and structured op, on every device.
- *   exact        f64 against central differences (cr_gradcheck: random cotangent, element by element), and the gradient's gradient;
+ *   exact        f64 against central differences (cr_gradcheck: random cotangent, element by element),
+ *   and the gradient's gradient;
  *                where a device has no f64 (a GPU behind WebGPU), f32 against `ref`, in as many ways
  *   low          what float32, bfloat16 and float16 give, against float64 on `ref` for the same inputs and cotangent
  *   corners      the same at 0, infinities and NaN: these must be the same
- *   row_mutants  every gradient of ops.def broken in memory, one way at a time: a check that does not notice is a defect */
+ *   row_mutants  every gradient of ops.def broken in memory, one way at a time: a check that does not
+ *   notice is a defect */
 #include "ops_cases.h"
 #include "golden/elementwise.h"
 #include "golden/structured.h"
@@ -18,8 +20,10 @@ static bool wanted(const char *op) { return test_wants(op) && !(test_failures &&
 static bool taken(const cr_device *dev, int number) { return test_takes(dev, number, 12); }
 
 /* ---- a function of leaves, as cr_gradcheck wants it */
-typedef enum wrap { BARE, TURNED, SUMMED, TWICE, WRAPS } wrap;      /* the cotangent arrives transposed, expanded; in[0] is in[1] too */
-static const char *const wrap_names[] = {"", ", cotangent transposed", ", cotangent expanded", ", the same input twice"};
+/* the cotangent arrives transposed, expanded; in[0] is in[1] too */
+typedef enum wrap { BARE, TURNED, SUMMED, TWICE, WRAPS } wrap;
+static const char *const wrap_names[] = {"", ", cotangent transposed", ", cotangent expanded",
+                                         ", the same input twice"};
 
 typedef struct function {
     const op_case *c;                               /* or */
@@ -57,8 +61,10 @@ static int64_t most_terms(int64_t terms, int n, const data *in) {
     return terms;
 }
 
-/* Gradients of a random combination of f's elements; second: of one of those gradients again, also for the first combination. */
-static int gradients(function f, int n, const data *in, layout how, unsigned mask, bool second, const cr_device *dev, data out[5]) {
+/* Gradients of a random combination of f's elements; second: of one of those gradients again, also for
+ * the first combination. */
+static int gradients(function f, int n, const data *in, layout how, unsigned mask, bool second, const cr_device *dev,
+                     data out[5]) {
     cr_tensor *t[4] = {NULL}, *g[5] = {NULL};
     const cr_tensor *x[5], *dy[5], *dc[5];
     int m = 0, order = 0;
@@ -67,12 +73,14 @@ static int gradients(function f, int n, const data *in, layout how, unsigned mas
     const cr_tensor *y = call(n, (const cr_tensor *const *)t, &f);
     if (!y || !cr_requires_grad(y)) return 0;
     cr_generator *r = cr_generator_new(test_seed());
-    const cr_tensor *c = cr_requires_grad_(cr_to(cr_randn(cr_ndim(y), cr_shape(y), CR_F32, cr_cpu(), r), cr_dtype_of(y), cr_device_of(y)), second);
+    const cr_tensor *c = cr_requires_grad_(
+        cr_to(cr_randn(cr_ndim(y), cr_shape(y), CR_F32, cr_cpu(), r), cr_dtype_of(y), cr_device_of(y)), second);
     cr_status status = cr_gradients(1, &y, &c, m, x, g, &(cr_backward_options){.create_graph = second});
     for (int k = 0; k < m && second && status == CR_OK; k++) {
         if (cr_is_none(g[k]) || !cr_requires_grad(g[k])) continue;
         dy[order] = g[k];
-        dc[order++] = cr_to(cr_randn(cr_ndim(g[k]), cr_shape(g[k]), CR_F32, cr_cpu(), r), cr_dtype_of(g[k]), cr_device_of(g[k]));
+        dc[order++] = cr_to(cr_randn(cr_ndim(g[k]), cr_shape(g[k]), CR_F32, cr_cpu(), r), cr_dtype_of(g[k]),
+                            cr_device_of(g[k]));
     }
     if (second) {
         x[m++] = c;
@@ -84,26 +92,34 @@ static int gradients(function f, int n, const data *in, layout how, unsigned mas
     return m;
 }
 
-/* The same in float64 on `ref` is the truth.  Terms may cancel, so errors are relative to the largest element (tolerance() says how large they are).
- * Second derivatives subtract what is nearly equal (1 - tanh^2...), on the cpu in float32 as well, to the same bits: 8 times the part of the sums. */
-static bool check_as_ref(const function *f, int n, const data *in, layout how, unsigned mask, bool second, const cr_device *dev) {
+/* The same in float64 on `ref` is the truth.  Terms may cancel, so errors are relative to the largest
+ * element (tolerance() says how large they are). Second derivatives subtract what is nearly equal (1 -
+ * tanh^2...), on the cpu in float32 as well, to the same bits: 8 times the part of the sums. */
+static bool check_as_ref(const function *f, int n, const data *in, layout how, unsigned mask, bool second,
+                         const cr_device *dev) {
     const int64_t terms = most_terms(f->c ? f->c->terms : 1, n, in) * (second ? 64 : 1);
     data wide[4] = {{0}}, got[5], want[5];
     now.device = cr_device_name(dev), now.layout = (int)how;
     for (int k = 0; k < n; k++) wide[k] = data_as(&in[k], cr_dtype_is_float(in[k].dtype) ? CR_F64 : in[k].dtype);
-    const int m = gradients(*f, n, in, how, mask, second, dev, got), truths = cr_error() ? 0 : gradients(*f, n, wide, how, mask, second, test_ref(), want);
+    const int m = gradients(*f, n, in, how, mask, second, dev, got),
+              truths = cr_error() ? 0 : gradients(*f, n, wide, how, mask, second, test_ref(), want);
     bool good = !cr_error() && m == truths;
     CHECK(good || cr_error(), "%s [%s]: %d gradients, on ref %d", now.op, now.what, m, truths);
     for (int k = 0; k < m && good; k++)
-        good = got[k].dtype == CR_BOOL || compare(second ? "second order" : f->how ? wrap_names[f->how] + 2 : "gradient", &got[k], &want[k], terms, fmax(1, data_largest(&want[k])));
+        good = got[k].dtype == CR_BOOL || compare(second   ? "second order"
+                                                  : f->how ? wrap_names[f->how] + 2
+                                                           : "gradient",
+                                                  &got[k], &want[k], terms, fmax(1, data_largest(&want[k])));
     for (int k = 0; k < m; k++) data_free(&got[k]);
     for (int k = 0; k < truths; k++) data_free(&want[k]);
     for (int k = 0; k < n; k++) data_free(&wide[k]);
     return good;
 }
 
-/* One call of cr_gradcheck or cr_gradgradcheck, or what stands for it.  True when it agrees; quiet: says nothing when it does not. */
-static bool check(const function *f, int n, const data *in, layout how, unsigned mask, bool second, const cr_device *dev, bool quiet) {
+/* One call of cr_gradcheck or cr_gradgradcheck, or what stands for it.  True when it agrees; quiet:
+ * says nothing when it does not. */
+static bool check(const function *f, int n, const data *in, layout how, unsigned mask, bool second,
+                  const cr_device *dev, bool quiet) {
     cr_tensor *t[4] = {NULL};
     cr_gradcheck_options o = cr_gradcheck_defaults();
     o.seed = test_seed();
@@ -112,12 +128,14 @@ static bool check(const function *f, int n, const data *in, layout how, unsigned
     bool good = true, exact = test_offers(dev, CR_F64);
     if (leaves(n, in, how, mask, dev, t)) {
         function copy = *f;
-        good = exact ? (second ? cr_gradgradcheck : cr_gradcheck)(call, &copy, n, (const cr_tensor *const *)t, &o) == CR_OK
+        good = exact ? (second ? cr_gradgradcheck : cr_gradcheck)(call, &copy, n, (const cr_tensor *const *)t, &o) ==
+                           CR_OK
                      : check_as_ref(f, n, in, how, mask, second, dev);
         if (!good && test_declines(dev)) count.beyond++;
         else if (!good && !quiet && cr_error())
-            test_fail(__FILE__, __LINE__, "%s [%s] on %s, inputs %s, mask %u%s%s: %s; repeat: CHAINRULE_TEST_SEED=%llu", now.op, now.what, cr_device_name(dev),
-                      layout_names[how], mask, wrap_names[f->how], second ? ", second order" : "", cr_error(), (unsigned long long)test_seed());
+            test_fail(__FILE__, __LINE__, "%s [%s] on %s, inputs %s, mask %u%s%s: %s; repeat: CHAINRULE_TEST_SEED=%llu",
+                      now.op, now.what, cr_device_name(dev), layout_names[how], mask, wrap_names[f->how],
+                      second ? ", second order" : "", cr_error(), (unsigned long long)test_seed());
         else if (!quiet) test_ran_on(dev), *(second ? &count.second : &count.first) += 1;
         cr_error_clear();
     }
@@ -132,11 +150,12 @@ static unsigned float_inputs(int n, const data *in) {
 }
 
 static bool same_shape(const data *a, const data *b) {
-    return a->dtype == b->dtype && a->ndim == b->ndim && !memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->ndim);
+    return a->dtype == b->dtype && a->ndim == b->ndim &&
+           !memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->ndim);
 }
 
-/* Under create_graph other formulas run, over ops instead of fused kernels: the gradients are the same.  (cr_gradgradcheck would
- * not notice if they were consistently wrong.) */
+/* Under create_graph other formulas run, over ops instead of fused kernels: the gradients are the
+ * same.  (cr_gradgradcheck would not notice if they were consistently wrong.) */
 static void check_create_graph(const function *f, int n, const data *in, unsigned mask, const cr_device *dev) {
     cr_tensor *t[4] = {NULL}, *plain[4], *graph[4];
     const cr_tensor *x[4];
@@ -146,16 +165,20 @@ static void check_create_graph(const function *f, int n, const data *in, unsigne
     for (int k = 0; k < n; k++) if (cr_requires_grad(t[k])) x[m++] = t[k];
     function copy = *f;
     cr_generator *r = cr_generator_new(test_seed());
-    const cr_tensor *y = call(n, (const cr_tensor *const *)t, &copy), *c = y ? cr_randn(cr_ndim(y), cr_shape(y), cr_dtype_of(y), cr_device_of(y), r) : NULL;
+    const cr_tensor *y = call(n, (const cr_tensor *const *)t, &copy),
+                    *c = y ? cr_randn(cr_ndim(y), cr_shape(y), cr_dtype_of(y), cr_device_of(y), r) : NULL;
     cr_generator_free(r);
-    bool there = y && cr_requires_grad(y) && cr_gradients(1, &y, &c, m, x, graph, &(cr_backward_options){.create_graph = true}) == CR_OK &&
+    bool there = y && cr_requires_grad(y) &&
+                 cr_gradients(1, &y, &c, m, x, graph, &(cr_backward_options){.create_graph = true}) == CR_OK &&
                  cr_gradients(1, &y, &c, m, x, plain, NULL) == CR_OK;
     CHECK(!cr_error() || test_declines(dev), "%s [%s] on %s: %s", now.op, now.what, cr_device_name(dev), cr_error());
     for (int k = 0; k < m && there; k++) {
-        CHECK(cr_is_none(plain[k]) == cr_is_none(graph[k]), "%s [%s]: create_graph changes whether there is a gradient", now.op, now.what);
+        CHECK(cr_is_none(plain[k]) == cr_is_none(graph[k]), "%s [%s]: create_graph changes whether there is a gradient",
+              now.op, now.what);
         if (cr_is_none(plain[k]) || cr_is_none(graph[k])) continue;
         data got = data_of(graph[k]), want = data_of(plain[k]);
-        if (compare("gradient under create_graph", &got, &want, 9 * want.numel, fmax(1, data_largest(&want)))) test_ran_on(dev), count.first++;
+        if (compare("gradient under create_graph", &got, &want, 9 * want.numel, fmax(1, data_largest(&want))))
+            test_ran_on(dev), count.first++;
         data_free(&got), data_free(&want);
     }
     cr_error_clear();
@@ -168,13 +191,15 @@ static void check_exact(function f, int n, const data *exact, int result_ndim, c
     long alive = guard_start();
     data in[4] = {{0}};
     now.dtype = test_offers(dev, CR_F64) ? CR_F64 : CR_F32;
-    for (int k = 0; k < n; k++) in[k] = data_as(&exact[k], cr_dtype_is_float(exact[k].dtype) ? now.dtype : exact[k].dtype);
+    for (int k = 0; k < n; k++)
+        in[k] = data_as(&exact[k], cr_dtype_is_float(exact[k].dtype) ? now.dtype : exact[k].dtype);
     now.device = cr_device_name(dev);
     for (int how = 0; how < LAYOUTS; how++) check(&f, n, in, (layout)how, all, false, dev, false);
     for (int k = 0; k < n; k++) if (all != 1u << k && all >> k & 1) check(&f, n, in, DENSE, 1u << k, false, dev, false);
     for (int w = TURNED; w < WRAPS; w++) {
         f.how = (wrap)w;
-        if (w == TWICE ? n >= 2 && same_shape(&in[0], &in[1]) : result_ndim >= (w == TURNED ? 2 : 1)) check(&f, n, in, DENSE, w == TWICE ? 1 : all, false, dev, false);
+        if (w == TWICE ? n >= 2 && same_shape(&in[0], &in[1]) : result_ndim >= (w == TURNED ? 2 : 1))
+            check(&f, n, in, DENSE, w == TWICE ? 1 : all, false, dev, false);
     }
     f.how = BARE;
     check_create_graph(&f, n, in, all, dev);
@@ -196,7 +221,8 @@ static int ndim_of_result(const function *f, int n, const data *in) {
 
 /* ---- structured ops */
 TEST(cases_exact) {
-    if (!strncmp(test_device(0)->name, "cuda", 4) && !test_full()) SKIP("minutes on a simulated GPU: with CHAINRULE_TEST_FULL=1");
+    if (!strncmp(test_device(0)->name, "cuda", 4) && !test_full())
+        SKIP("minutes on a simulated GPU: with CHAINRULE_TEST_FULL=1");
     for (int i = 0; i < OP_CASES; i++) {
         const op_case *c = &op_cases[i];
         if (!c->smooth || !wanted(c->op)) continue;
@@ -207,7 +233,8 @@ TEST(cases_exact) {
         for (int k = 0; k < n; k++) in[k] = data_fill(&c->in[k], CR_F64, &r);
         now.op = c->op, now.what = c->what, now.dtype = CR_F64;
         int ndim = ndim_of_result(&f, n, in);
-        for (int d = 0; test_variant(d); d++) if (taken(test_variant(d), i)) check_exact(f, n, in, ndim, test_variant(d));
+        for (int d = 0; test_variant(d); d++)
+            if (taken(test_variant(d), i)) check_exact(f, n, in, ndim, test_variant(d));
         for (int k = 0; k < n; k++) data_free(&in[k]);
     }
     for (int i = 0; cr_ops_all[i]; i++) {
@@ -247,7 +274,8 @@ static const double *row_params(const elementwise_test *row, bool others, double
 }
 
 TEST(rows_exact) {
-    if (!strncmp(test_device(0)->name, "cuda", 4) && !test_full()) SKIP("minutes on a simulated GPU: with CHAINRULE_TEST_FULL=1");
+    if (!strncmp(test_device(0)->name, "cuda", 4) && !test_full())
+        SKIP("minutes on a simulated GPU: with CHAINRULE_TEST_FULL=1");
     for (int i = 0; i < CR_ROW_COUNT; i++) {
         const elementwise_test *row = &elementwise_tests[i];
         if (!row->differentiable || !wanted(row->name)) continue;
@@ -259,7 +287,9 @@ TEST(rows_exact) {
                 function f = {.row = row, .params = row_params(row, p, params)};
                 now.op = row->name, now.what = s == 0 ? "one axis" : s == 3 ? "empty" : "broadcast", now.dtype = CR_F64;
                 row_data(row, s, CR_F64, in);
-                for (int d = 0; test_device(d); d++) if (taken(test_device(d), i + s)) check_exact(f, row->n_in, in, ndim_of_result(&f, row->n_in, in), test_device(d));
+                for (int d = 0; test_device(d); d++)
+                    if (taken(test_device(d), i + s))
+                        check_exact(f, row->n_in, in, ndim_of_result(&f, row->n_in, in), test_device(d));
                 for (int k = 0; k < row->n_in; k++) data_free(&in[k]);
             }
     }
@@ -277,7 +307,9 @@ static bool backward(function f, int n, const data *in, const data *cotangent, c
         cr_error_clear();
         return false;
     }
-    for (int k = 0; k < n; k++) out[k] = cr_dtype_is_float(in[k].dtype) && cr_grad(t[k]) != CR_NONE ? data_of(cr_grad(t[k])) : data_new(CR_BOOL, 0, NULL);
+    for (int k = 0; k < n; k++)
+        out[k] = cr_dtype_is_float(in[k].dtype) && cr_grad(t[k]) != CR_NONE ? data_of(cr_grad(t[k]))
+                                                                            : data_new(CR_BOOL, 0, NULL);
     return true;
 }
 
@@ -293,7 +325,8 @@ static data cotangent_for(function f, int n, const data *in, stream *r) {
 
 /* The terms of a gradient (g w, 1 - y^2) are about 1, with cotangents up to 1 and inputs up to 2; they may cancel. */
 static void check_low(function f, int n, const data *in, int64_t terms, cr_dtype dt, const cr_device *dev) {
-    static const char *const parts[] = {"gradient of input 0", "gradient of input 1", "gradient of input 2", "gradient of input 3"};
+    static const char *const parts[] = {"gradient of input 0", "gradient of input 1", "gradient of input 2",
+                                        "gradient of input 3"};
     data wide[4] = {{0}}, got[4] = {{0}}, want[4] = {{0}};
     stream r = stream_of(now.op, dt);
     long alive = guard_start();
@@ -306,7 +339,8 @@ static void check_low(function f, int n, const data *in, int64_t terms, cr_dtype
     if (has && backward(f, n, in, &c, dev, got) && backward(f, n, wide, &wide_c, test_ref(), want))
         for (int k = 0; k < n; k++) {
             if (got[k].dtype == CR_BOOL) continue;
-            if (compare(parts[k], &got[k], &want[k], terms, fmax(1, data_largest(&want[k])))) test_ran_on(dev), count.low++;
+            if (compare(parts[k], &got[k], &want[k], terms, fmax(1, data_largest(&want[k]))))
+                test_ran_on(dev), count.low++;
         }
     for (int k = 0; k < n; k++) data_free(&wide[k]), data_free(&got[k]), data_free(&want[k]);
     data_free(&c), data_free(&wide_c);
@@ -329,21 +363,24 @@ TEST(cases_low) {
         for (int i = 0; i < OP_CASES; i++)          /* the long ones too */
             for (int d = 0; test_variant(d) && wanted(op_cases[i].op); d++)
                 for (int dt = CR_F16; dt <= CR_F64; dt++)
-                    if (test_offers(test_variant(d), (cr_dtype)dt) && taken(test_variant(d), i + dt)) low_case(i, (cr_dtype)dt, test_variant(d));
+                    if (test_offers(test_variant(d), (cr_dtype)dt) && taken(test_variant(d), i + dt))
+                        low_case(i, (cr_dtype)dt, test_variant(d));
     test_round = 0;
 }
 
 static void low_row(const elementwise_test *row, data in[3], cr_dtype dt, int number) {
     now.op = row->name;
     for (int d = 0; test_device(d); d++)
-        if (test_offers(test_device(d), dt) && taken(test_device(d), number)) check_low((function){.row = row, .params = row->params}, row->n_in, in, 1, dt, test_device(d));
+        if (test_offers(test_device(d), dt) && taken(test_device(d), number))
+            check_low((function){.row = row, .params = row->params}, row->n_in, in, 1, dt, test_device(d));
     for (int k = 0; k < row->n_in; k++) data_free(&in[k]);
 }
 
 TEST(rows_low) {
     for (test_round = 0; test_round < test_rounds(); test_round++)
         for (int i = 0; i < CR_ROW_COUNT; i++)
-            for (int s = 0; s < ROW_SHAPES && elementwise_tests[i].differentiable && wanted(elementwise_tests[i].name); s++)
+            for (int s = 0; s < ROW_SHAPES && elementwise_tests[i].differentiable && wanted(elementwise_tests[i].name);
+                 s++)
                 for (int dt = CR_F16; dt <= CR_F64; dt++) {
                     data in[3] = {{0}};
                     row_data(&elementwise_tests[i], s, (cr_dtype)dt, in);
@@ -375,9 +412,11 @@ TEST(corners) {
 }
 
 #ifndef CR_TEST_GPU                                  /* float64, and what is the same for every device */
-/* ---- PyTorch's word.  Values and gradients of every structured case that PyTorch has, as sums weighted by fixed numbers
- * (golden/structured.py has the other side of these formulas). */
-static double golden_weight(int64_t i, int64_t a, int64_t b, int64_t m) { return (double)((i * a + b) % m) / (double)m - 0.5; }
+/* ---- PyTorch's word.  Values and gradients of every structured case that PyTorch has, as sums
+ * weighted by fixed numbers (golden/structured.py has the other side of these formulas). */
+static double golden_weight(int64_t i, int64_t a, int64_t b, int64_t m) {
+    return (double)((i * a + b) % m) / (double)m - 0.5;
+}
 
 static data golden_input(const spec *s, int k) {
     data d = data_new(s->fill == INDEX ? CR_I64 : s->fill == MASK ? CR_BOOL : CR_F64, s->ndim, s->shape);
@@ -409,14 +448,17 @@ static void check_golden(const op_case *c, const golden_case *k, const cr_device
         sum += w * data_f64(&value, i);
         cr_store_f64(data_at(&cotangent, i), CR_F64, w);
     }
-    CHECK(fabs(sum - k->value) <= 1e-9 * (1 + fabs(k->value)), "%s [%s] on %s: weighted sum %.15g, PyTorch has %.15g", c->op, c->what, cr_device_name(dev), sum, k->value);
+    CHECK(fabs(sum - k->value) <= 1e-9 * (1 + fabs(k->value)), "%s [%s] on %s: weighted sum %.15g, PyTorch has %.15g",
+          c->op, c->what, cr_device_name(dev), sum, k->value);
     now.op = c->op, now.what = c->what;
     if (cr_dtype_is_float(value.dtype) && backward((function){.c = c}, n, in, &cotangent, dev, got))
         for (int j = 0; j < n; j++) {
             double dot = 0;
-            for (int64_t i = 0; i < got[j].numel && got[j].dtype == CR_F64; i++) dot += golden_weight(i, 389, 5, 251) * data_f64(&got[j], i);
-            CHECK(fabs(dot - k->grad[j]) <= 1e-9 * (1 + fabs(k->grad[j])), "%s [%s] on %s: gradient of input %d, weighted sum %.15g, PyTorch has %.15g",
-                  c->op, c->what, cr_device_name(dev), j, dot, k->grad[j]);
+            for (int64_t i = 0; i < got[j].numel && got[j].dtype == CR_F64; i++)
+                dot += golden_weight(i, 389, 5, 251) * data_f64(&got[j], i);
+            CHECK(fabs(dot - k->grad[j]) <= 1e-9 * (1 + fabs(k->grad[j])),
+                  "%s [%s] on %s: gradient of input %d, weighted sum %.15g, PyTorch has %.15g", c->op, c->what,
+                  cr_device_name(dev), j, dot, k->grad[j]);
         }
     test_ran_on(dev);
     for (int j = 0; j < n; j++) data_free(&in[j]), data_free(&got[j]);
@@ -429,25 +471,32 @@ TEST(golden_cases) {
         const golden_case *found = NULL;
         if (!wanted(op_cases[i].op)) continue;
         for (size_t k = 0; k < sizeof golden_cases / sizeof *golden_cases; k++)
-            if (!strcmp(golden_cases[k].op, op_cases[i].op) && !strcmp(golden_cases[k].what, op_cases[i].what)) found = &golden_cases[k];
+            if (!strcmp(golden_cases[k].op, op_cases[i].op) && !strcmp(golden_cases[k].what, op_cases[i].what))
+                found = &golden_cases[k];
         bool drawn = !strcmp(op_cases[i].op, "dropout");                /* our mask is not PyTorch's */
         CHECK(found || drawn, "%s [%s]: no golden value", op_cases[i].op, op_cases[i].what);
         for (int d = 0; found && test_variant(d); d++) check_golden(&op_cases[i], found, test_variant(d));
     }
 }
 
-/* ---- broken gradients.  PyTorch's derivatives at awkward points (corners, 0, infinities) see what random points cannot. */
+/* ---- broken gradients.  PyTorch's derivatives at awkward points (corners, 0, infinities) see what
+ * random points cannot. */
 enum { GOLDEN_POINTS = 81 };
 typedef struct corner { int points; const double *in[3], *params, *grad[3]; } corner;
 
 static bool corner_of(const char *name, corner *k) {
-    (void)golden_promote, (void)golden_promote_0d, (void)golden_promote_number;     /* test_elementwise.c looks at these */
+    /* test_elementwise.c looks at these */
+    (void)golden_promote, (void)golden_promote_0d, (void)golden_promote_number;
     for (size_t i = 0; i < sizeof golden_unary / sizeof *golden_unary; i++)
         if (!strcmp(golden_unary[i].name, name) && golden_unary[i].columns > 1)
             return *k = (corner){23, {unary_in[0]}, golden_unary[i].params, {golden_unary[i].y[1]}}, true;
     for (size_t i = 0; i < sizeof golden_binary / sizeof *golden_binary; i++)
         if (!strcmp(golden_binary[i].name, name) && golden_binary[i].columns > 1)
-            return *k = (corner){81, {binary_in[0], binary_in[1]}, golden_binary[i].params, {golden_binary[i].y[1], golden_binary[i].y[2]}}, true;
+            return *k = (corner){81,
+                                 {binary_in[0], binary_in[1]},
+                                 golden_binary[i].params,
+                                 {golden_binary[i].y[1], golden_binary[i].y[2]}},
+                   true;
     for (size_t i = 0; i < sizeof golden_ternary / sizeof *golden_ternary; i++)
         if (!strcmp(golden_ternary[i].name, name) && golden_ternary[i].columns > 1)
             return *k = (corner){64, {ternary_in[0], ternary_in[1], ternary_in[2]}, golden_ternary[i].params,
@@ -455,7 +504,8 @@ static bool corner_of(const char *name, corner *k) {
     return false;
 }
 
-/* For each point and input: does the gradient agree with PyTorch's (for a cotangent of 2), and is the second derivative a number? */
+/* For each point and input: does the gradient agree with PyTorch's (for a cotangent of 2), and is the
+ * second derivative a number? */
 typedef struct corners { bool agree[3][GOLDEN_POINTS], second[3][GOLDEN_POINTS]; } corners;
 
 static void judge_corners(const corner *k, int j, const cr_tensor *g, const cr_tensor *gg, corners *out) {
@@ -474,20 +524,23 @@ static corners corners_of(const elementwise_test *row, const cr_device *dev) {
     if (!corner_of(row->name, &k)) return out;
     cr_scope_begin();
     cr_tensor *t[3], *g, *gg;
-    cr_backward_options graph = {.create_graph = true}, again = {.retain_graph = true};      /* a gradient may have saved y, and with it its graph */
+    /* a gradient may have saved y, and with it its graph */
+    cr_backward_options graph = {.create_graph = true}, again = {.retain_graph = true};
     for (int j = 0; j < row->n_in; j++) {
         t[j] = cr_from(k.in[j], CR_LIST(k.points), CR_F64, dev);
         if (j == 0 && row->rule == CR_RULE_WHERE) t[j] = cr_to(t[j], CR_BOOL, dev);
         else cr_requires_grad_(t[j], true);
     }
-    const cr_tensor *y = row->call((const cr_tensor *const *)t, k.params), *two = cr_requires_grad_(cr_full(CR_LIST(k.points), 2, CR_F64, dev), true);
+    const cr_tensor *y = row->call((const cr_tensor *const *)t, k.params),
+                    *two = cr_requires_grad_(cr_full(CR_LIST(k.points), 2, CR_F64, dev), true);
     for (int j = 0; j < row->n_in && y && cr_requires_grad(y); j++) {
         const cr_tensor *x = t[j];
         if (!cr_requires_grad(x)) continue;
         OK(cr_gradients(1, &y, &two, 1, &x, &g, &graph));
         if (cr_is_none(g)) g = cr_zeros_like(x);
         const cr_tensor *first = g;
-        if (!cr_requires_grad(g) || cr_gradients(1, &first, &two, 1, &x, &gg, &again) != CR_OK || cr_is_none(gg)) gg = cr_zeros_like(x);
+        if (!cr_requires_grad(g) || cr_gradients(1, &first, &two, 1, &x, &gg, &again) != CR_OK || cr_is_none(gg))
+            gg = cr_zeros_like(x);
         judge_corners(&k, j, g, gg, &out);
     }
     cr_scope_end();
@@ -501,9 +554,12 @@ typedef struct mutant { cr_program p; cr_instr code[MOST_CODE]; double consts[MO
 static void mutant_start(mutant *m, const cr_program *original) {
     const cr_program *o = original;
     *m = (mutant){0};
-    if (o->n_instr + 1 >= MOST_CODE || o->n_const + 1 >= MOST_CODE) exit(fputs("test_grad: MOST_CODE is too small\n", stderr) ? 9 : 9);
-    m->p.name = o->name, m->p.doc = o->doc, m->p.rule = o->rule, m->p.n_in = o->n_in, m->p.n_param = o->n_param, m->p.n_out = 1;
-    m->p.n_const = o->n_const + 1, m->p.n_instr = o->n_instr, m->p.consts = m->consts, m->p.instr = m->code, m->p.fused = -1;
+    if (o->n_instr + 1 >= MOST_CODE || o->n_const + 1 >= MOST_CODE)
+        exit(fputs("test_grad: MOST_CODE is too small\n", stderr) ? 9 : 9);
+    m->p.name = o->name, m->p.doc = o->doc, m->p.rule = o->rule, m->p.n_in = o->n_in, m->p.n_param = o->n_param,
+    m->p.n_out = 1;
+    m->p.n_const = o->n_const + 1, m->p.n_instr = o->n_instr, m->p.consts = m->consts, m->p.instr = m->code,
+    m->p.fused = -1;
     m->p.differentiable = o->differentiable;
     atomic_init(&m->p.refs, -1);
     int first = o->n_in + o->n_param + o->n_const;  /* values from here on move up by the new constant */
@@ -532,7 +588,8 @@ static void mutant_bypass(mutant *m, int i, int16_t v) {
     if (m->p.out[0] == gone) m->p.out[0] = v;
 }
 
-/* The number-th way to break a gradient; false past the last one.  none: there was no gradient, and now there is one. */
+/* The number-th way to break a gradient; false past the last one.  none: there was no gradient, and
+ * now there is one. */
 static bool mutant_make(mutant *m, const cr_gradient *g, int number) {
     static const char *const names[CR_OP_COUNT] = CR_OPCODE_NAMES;
     static const cr_program identity = {.name = "none", .rule = CR_RULE_FLOAT, .n_in = 1, .n_out = 1};
@@ -543,12 +600,17 @@ static bool mutant_make(mutant *m, const cr_gradient *g, int number) {
         if (g->program) m->p.out[0] = (int16_t)(m->p.n_in + m->p.n_param + m->p.n_const - 1);
         return snprintf(m->what, sizeof m->what, "0 -> not 0"), number == 0;
     }
-    if (number == 0) return mutant_append(m, CR_OP_NEG, m->p.out[0], -1), snprintf(m->what, sizeof m->what, "negated"), true;
-    if (number == 1) return mutant_append(m, CR_OP_MUL, m->p.out[0], (int16_t)(m->p.n_in + m->p.n_param + m->p.n_const - 1)), snprintf(m->what, sizeof m->what, "times 1.5"), true;
+    if (number == 0)
+        return mutant_append(m, CR_OP_NEG, m->p.out[0], -1), snprintf(m->what, sizeof m->what, "negated"), true;
+    if (number == 1)
+        return mutant_append(m, CR_OP_MUL, m->p.out[0], (int16_t)(m->p.n_in + m->p.n_param + m->p.n_const - 1)),
+               snprintf(m->what, sizeof m->what, "times 1.5"), true;
     number -= 2;
     for (int i = 0; i < o->n_instr; i++) {          /* one operand of a sum, a product or a choice is dropped */
         cr_instr *s = &m->code[i];
-        int op = s->op, ways = op == CR_OP_ADD || op == CR_OP_SUB || op == CR_OP_MUL || op == CR_OP_SEL ? 2 : op == CR_OP_DIV ? 1 : 0;
+        int op = s->op, ways = op == CR_OP_ADD || op == CR_OP_SUB || op == CR_OP_MUL || op == CR_OP_SEL ? 2
+                               : op == CR_OP_DIV                                                        ? 1
+                                                                                                        : 0;
         if (number >= ways) { number -= ways; continue; }
         snprintf(m->what, sizeof m->what, "%s v%d: %s operand alone", names[op], i, number ? "second" : "first");
         int16_t keep = op == CR_OP_SEL ? (number ? s->c : s->b) : number ? s->b : s->a;
@@ -580,7 +642,8 @@ static bool row_is_right(const elementwise_test *row, const cr_device *dev, cons
     corners after = corners_of(row, dev);
     for (int j = 0; j < 3; j++)
         for (int i = 0; i < GOLDEN_POINTS; i++)
-            if ((before->agree[j][i] && !after.agree[j][i]) || (before->second[j][i] && !after.second[j][i])) return false;
+            if ((before->agree[j][i] && !after.agree[j][i]) || (before->second[j][i] && !after.second[j][i]))
+                return false;
     return true;
 }
 
@@ -591,8 +654,9 @@ static void mutant_end(mutant *m) {
     free(derived);
 }
 
-/* Mutants of one gradient; they are put in place of the row's own, as cr_program_gradient finds it.  The gradients of the row's other
- * programs were derived before (corners_of), so none of those is derived from a mutant and kept. */
+/* Mutants of one gradient; they are put in place of the row's own, as cr_program_gradient finds it.
+ * The gradients of the row's other programs were derived before (corners_of), so none of those is
+ * derived from a mutant and kept. */
 static void mutate_gradient(const elementwise_test *row, int input, const corners *before, long *made, long *caught) {
     cr_gradient *own = atomic_load(&cr_rows[row->row].grad), changed[3];
     mutant m;
@@ -611,7 +675,8 @@ static void mutate_gradient(const elementwise_test *row, int input, const corner
 }
 
 TEST(row_mutants) {
-    if (!strncmp(test_device(0)->name, "cuda", 4) && !test_full()) SKIP("minutes on a simulated GPU: with CHAINRULE_TEST_FULL=1");
+    if (!strncmp(test_device(0)->name, "cuda", 4) && !test_full())
+        SKIP("minutes on a simulated GPU: with CHAINRULE_TEST_FULL=1");
     long made = 0, caught = 0;
     for (int i = 0; i < CR_ROW_COUNT; i++) {
         const elementwise_test *row = &elementwise_tests[i];
@@ -635,14 +700,16 @@ TEST(coverage) {
         for (int d = 0; row->differentiable && test_device(d); d++)
             for (int s = 0; s < ROW_SHAPES; s++) {
                 cases += taken(test_device(d), i + s) ? row->n_param ? 2 : 1 : 0;
-                for (int dt = CR_F16; dt <= CR_F64; dt++) low += test_offers(test_device(d), (cr_dtype)dt) && taken(test_device(d), i + s + dt);
+                for (int dt = CR_F16; dt <= CR_F64; dt++)
+                    low += test_offers(test_device(d), (cr_dtype)dt) && taken(test_device(d), i + s + dt);
             }
     }
     for (int i = 0; cr_ops_all[i]; i++) ops += cr_ops_all[i]->grad != NULL;
     for (int i = 0; i < OP_CASES; i++)
         for (int d = 0; op_cases[i].smooth && test_variant(d); d++) cases += taken(test_variant(d), i);
-    printf("  gradients: %ld ops, %ld cases, %ld first and %ld second order checks, %ld in low precision, %ld beyond the device\n", count.ops, count.cases, count.first,
-           count.second, count.low, count.beyond);
+    printf("  gradients: %ld ops, %ld cases, %ld first and %ld second order checks, %ld in low precision, %ld beyond "
+           "the device\n",
+           count.ops, count.cases, count.first, count.second, count.low, count.beyond);
     if (!count.low || !count.cases || getenv("CHAINRULE_TEST_OPS")) SKIP("only some of the tests that count ran");
 #if !defined CR_TEST_CUDA && !defined CR_TEST_GPU
     CHECK(!idle_kernels(true), "kernels of gradients that no test ran");
@@ -650,5 +717,6 @@ TEST(coverage) {
     CHECK(count.ops == rows + ops, "%ld ops, the tables imply %d", count.ops, rows + ops);
     CHECK(count.cases == cases, "%ld cases, the tables imply %ld", count.cases, cases);
     CHECK(count.second + count.beyond >= count.cases, "%ld of %ld cases were derived twice", count.second, count.cases);
-    CHECK(count.first + count.beyond >= (LAYOUTS + 1) * count.cases && count.low >= low, "too few checks: %ld, %ld", count.first, count.low);
+    CHECK(count.first + count.beyond >= (LAYOUTS + 1) * count.cases && count.low >= low, "too few checks: %ld, %ld",
+          count.first, count.low);
 }

@@ -1,5 +1,6 @@
-/* test_half.c - f16 and bf16 compute in f32 (ref: in double) and round once, to nearest and ties to even: every elementwise row, products and
- * sums, against the wide result rounded by a search among all numbers of the dtype. */
+/* test_half.c - f16 and bf16 compute in f32 (ref: in double) and round once, to nearest and ties to
+ * even: every elementwise row, products and sums, against the wide result rounded by a search among
+ * all numbers of the dtype. */
 #include "test.h"
 #include "core/tensor.h"
 #include "dev/dev.h"
@@ -11,7 +12,8 @@ static void find_devices(void) { devices[0] = cr_cpu(); devices[1] = cr_ref(); }
 
 static double value_of(uint16_t bits, cr_dtype dt) { return cr_load_f64(&bits, dt); }
 
-/* The bits of the number nearest to |v|, of two the even one.  Behind the largest comes what would be the next: it stands for infinity. */
+/* The bits of the number nearest to |v|, of two the even one.  Behind the largest comes what would be
+ * the next: it stands for infinity. */
 static uint16_t nearest(double v, cr_dtype dt) {
     const uint16_t infinity = dt == CR_F16 ? 0x7c00 : 0x7f80, sign = signbit(v) ? 0x8000 : 0;
     const double next = dt == CR_F16 ? 65536 : 0x1p128, a = fabs(v);
@@ -22,7 +24,8 @@ static uint16_t nearest(double v, cr_dtype dt) {
         if (value_of((uint16_t)middle, dt) <= a) low = middle;
         else high = middle;
     }
-    const double below = a - value_of((uint16_t)low, dt), above = (high == infinity ? next : value_of((uint16_t)high, dt)) - a;
+    const double below = a - value_of((uint16_t)low, dt),
+                 above = (high == infinity ? next : value_of((uint16_t)high, dt)) - a;
     return (uint16_t)(sign | (below < above || (below == above && low % 2 == 0) ? low : high));
 }
 
@@ -38,7 +41,8 @@ static void check_rounded(const char *what, const cr_device *dev, const cr_tenso
     OK(cr_read(wide, CR_F64, want, sizeof *want * (size_t)n));
     for (int64_t i = 0; i < n; i++) {
         const uint16_t right = nearest(want[i], dt);
-        CHECK(bits[i] == right || (is_nan(bits[i], dt) && isnan(want[i])), "%s of %s on %s, element %lld: %.9g is not %.17g rounded, %.9g", what, cr_dtype_name(dt),
+        CHECK(bits[i] == right || (is_nan(bits[i], dt) && isnan(want[i])),
+              "%s of %s on %s, element %lld: %.9g is not %.17g rounded, %.9g", what, cr_dtype_name(dt),
               cr_device_name(dev), (long long)i, value_of(bits[i], dt), want[i], value_of(right, dt));
     }
     free(bits);
@@ -68,7 +72,9 @@ static void check_row(int row, cr_dtype dt, const cr_device *dev, const cr_tenso
     }
     cr_tensor *got = t->call(in, t->params), *want = t->call(wide_in, t->params);
     REQUIRE(got && want, "%s of %s on %s: %s", t->name, cr_dtype_name(dt), cr_device_name(dev), cr_error());
-    if (cr_dtype_of(got) == CR_BOOL) CHECK(cr_item(cr_max(cr_ne(got, want), CR_ALL, false)) == 0, "%s of %s on %s", t->name, cr_dtype_name(dt), cr_device_name(dev));
+    if (cr_dtype_of(got) == CR_BOOL)
+        CHECK(cr_item(cr_max(cr_ne(got, want), CR_ALL, false)) == 0, "%s of %s on %s", t->name, cr_dtype_name(dt),
+              cr_device_name(dev));
     else check_rounded(t->name, dev, got, want);
     cr_scope_end();
 }
@@ -80,7 +86,8 @@ TEST(half_rows) {
     for (int h = 0; h < 2; h++)
         for (int d = 0; d < 2; d++) {               /* ref is slow: every 17th */
             cr_scope_begin();
-            cr_tensor *all = cr_from(bits, CR_LIST(1 << 16), halves[h], devices[d]), *every = devices[d] == cr_ref() && !test_full() ? cr_slice(all, 0, 0, 1 << 16, 17) : all;
+            cr_tensor *all = cr_from(bits, CR_LIST(1 << 16), halves[h], devices[d]),
+                      *every = devices[d] == cr_ref() && !test_full() ? cr_slice(all, 0, 0, 1 << 16, 17) : all;
             for (int row = 0; row < CR_ROW_COUNT; row++) check_row(row, halves[h], devices[d], every);
             cr_scope_end();
         }
@@ -113,11 +120,15 @@ TEST(half_casts) {
         }
 }
 
-/* ---- products and sums of small whole numbers, which are exact in f32 in every order: only the last rounding is left */
-static cr_tensor *whole(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) { return cr_to(cr_randint(-13, 14, n, shape, CR_I32, dev, g), dt, dev); }
+/* ---- products and sums of small whole numbers, which are exact in f32 in every order: only the last
+ * rounding is left */
+static cr_tensor *whole(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) {
+    return cr_to(cr_randint(-13, 14, n, shape, CR_I32, dev, g), dt, dev);
+}
 
 TEST(half_products) {
-    static const int64_t sizes[][3] = {{1, 37, 300}, {37, 1, 300}, {1, 1, 40}, {5, 7, 11}, {3, 6, 130}, {33, 40, 300}, {130, 70, 300}, {16, 16, 16}};
+    static const int64_t sizes[][3] = {{1, 37, 300}, {37, 1, 300},  {1, 1, 40},     {5, 7, 11},
+                                       {3, 6, 130},  {33, 40, 300}, {130, 70, 300}, {16, 16, 16}};
     find_devices();
     cr_generator *g = cr_generator_new(test_seed());
     for (int h = 0; h < 2; h++)
@@ -126,13 +137,16 @@ TEST(half_products) {
                 const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
                 const cr_device *dev = devices[d];
                 cr_scope_begin();
-                cr_tensor *a = whole(CR_LIST(2, m, k), halves[h], dev, g), *b = whole(CR_LIST(2, k, n), halves[h], dev, g), *bias = whole(CR_LIST(n), halves[h], dev, g);
+                cr_tensor *a = whole(CR_LIST(2, m, k), halves[h], dev, g),
+                          *b = whole(CR_LIST(2, k, n), halves[h], dev, g), *bias = whole(CR_LIST(n), halves[h], dev, g);
                 cr_tensor *w = cr_transpose(cr_select(b, 0, 0), 0, 1);
                 check_rounded("matmul", dev, cr_matmul(a, b), cr_matmul(wide(a), wide(b)));
-                check_rounded("linear", dev, cr_linear(a, w, bias, CR_ACT_NONE), cr_linear(wide(a), wide(w), wide(bias), CR_ACT_NONE));
+                check_rounded("linear", dev, cr_linear(a, w, bias, CR_ACT_NONE),
+                              cr_linear(wide(a), wide(w), wide(bias), CR_ACT_NONE));
                 check_rounded("sum", dev, cr_sum(a, CR_LIST(1, 2), false), cr_sum(wide(a), CR_LIST(1, 2), false));
                 check_rounded("sum", dev, cr_sum(a, CR_LIST(0), false), cr_sum(wide(a), CR_LIST(0), false));
-                check_rounded("mean", dev, cr_mean(a, CR_LIST(-1), false), cr_mean(cr_to(a, CR_F32, dev), CR_LIST(-1), false));
+                check_rounded("mean", dev, cr_mean(a, CR_LIST(-1), false),
+                              cr_mean(cr_to(a, CR_F32, dev), CR_LIST(-1), false));
                 cr_scope_end();
             }
     cr_generator_free(g);

@@ -1,5 +1,5 @@
-/* test_io.c - JSON, safetensors and checkpoints: what goes out comes back, what is broken is refused with its reason, what is
- * interrupted leaves the old files. */
+/* test_io.c - JSON, safetensors and checkpoints: what goes out comes back, what is broken is refused
+ * with its reason, what is interrupted leaves the old files. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -35,33 +35,54 @@ int fsync(int fd) {
 
 /* ---- JSON.  tests/py/check_json.py compares with Python's reader, fuzz_json.c changes documents at random */
 TEST(json_values) {
-    static const char text[] = " {\"a\": [1, -2.5e3, 9223372036854775807, 9223372036854775808, -9223372036854775808, 1e-400],\n"
-                               "\"\\u00e9\\ud83d\\ude00\\n\": \"x\\u0000y\", \"t\": true, \"f\": false, \"n\": null, \"o\": {}} ";
+    static const char text[] =
+        " {\"a\": [1, -2.5e3, 9223372036854775807, 9223372036854775808, -9223372036854775808, 1e-400],\n"
+        "\"\\u00e9\\ud83d\\ude00\\n\": \"x\\u0000y\", \"t\": true, \"f\": false, \"n\": null, \"o\": {}} ";
     cr_json *root = cr_json_parse("test", "text", text, sizeof text - 1);
     REQUIRE(root, "%s", cr_error());
     const cr_json *a = cr_json_get(root, "a"), *s = cr_json_get(root, "\xc3\xa9\xf0\x9f\x98\x80\n");
-    CHECK(root->kind == CR_JSON_OBJECT && root->count == 6 && a && a->kind == CR_JSON_ARRAY && a->count == 6, "structure");
-    const struct { bool integral; int64_t integer; double number; } want[] = {
-        {true, 1, 1}, {false, 0, -2500}, {true, INT64_MAX, 0x1p63}, {false, 0, 0x1p63}, {true, INT64_MIN, -0x1p63}, {false, 0, 0}};
+    CHECK(root->kind == CR_JSON_OBJECT && root->count == 6 && a && a->kind == CR_JSON_ARRAY && a->count == 6,
+          "structure");
+    const struct { bool integral; int64_t integer; double number;
+    } want[] = {{true, 1, 1},       {false, 0, -2500},          {true, INT64_MAX, 0x1p63},
+                {false, 0, 0x1p63}, {true, INT64_MIN, -0x1p63}, {false, 0, 0}};
     const cr_json *v = a->first;
     for (int i = 0; i < 6; i++, v = v->next)
-        CHECK(v->kind == CR_JSON_NUMBER && v->integral == want[i].integral && v->number == want[i].number && (!v->integral || v->integer == want[i].integer),
+        CHECK(v->kind == CR_JSON_NUMBER && v->integral == want[i].integral && v->number == want[i].number &&
+                  (!v->integral || v->integer == want[i].integer),
               "number %d: %d %lld %.17g", i, v->integral, (long long)v->integer, v->number);
     CHECK(s && s->kind == CR_JSON_STRING && s->bytes == 3 && !memcmp(s->text, "x\0y", 4), "string");
-    CHECK(cr_json_get(root, "t")->truth && !cr_json_get(root, "f")->truth && cr_json_get(root, "n")->kind == CR_JSON_NULL, "words");
+    CHECK(cr_json_get(root, "t")->truth && !cr_json_get(root, "f")->truth &&
+              cr_json_get(root, "n")->kind == CR_JSON_NULL,
+          "words");
     CHECK(!cr_json_get(root, "b") && !cr_json_get(a, "a") && !cr_json_get(NULL, "a"), "absent members");
     cr_json_free(root);
 }
 
 TEST(json_refused) {
-    const struct { const char *text, *message; } bad[] = {
-        {"", "at byte 0: expected a value"}, {"{\"a\": 1,}", "at byte 8: expected a string"}, {"[1,]", "at byte 3: expected a value"},
-        {"[1 2]", "at byte 3: expected ',' or ']'"}, {"{\"a\" 1}", "at byte 5: expected ':'"}, {"[1] x", "at byte 4: something follows the value"},
-        {"{\"a\": 1, \"b\": 2, \"\\u0061\": 3}", "a key appears twice"}, {"01", "something follows"}, {"1.", "digits after the point"},
-        {"1e+", "digits of an exponent"}, {"-", "expected a value"}, {"nul", "expected a value"}, {"\"a\nb\"", "a control character"},
-        {"\"\\q\"", "unknown escape"}, {"\"\\u12g4\"", "four hexadecimal digits"}, {"\"\\ud800\"", "half of a surrogate pair"},
-        {"\"\\udc00\"", "half of a surrogate pair"}, {"\"\xff\"", "invalid UTF-8"}, {"\"abc", "a string without end"}, {"1e999", "beyond the range of a double"}};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) FAILS(CR_IO, bad[i].message, cr_json_parse("test", "text", bad[i].text, strlen(bad[i].text)));
+    const struct { const char *text, *message;
+    } bad[] = {{"", "at byte 0: expected a value"},
+               {"{\"a\": 1,}", "at byte 8: expected a string"},
+               {"[1,]", "at byte 3: expected a value"},
+               {"[1 2]", "at byte 3: expected ',' or ']'"},
+               {"{\"a\" 1}", "at byte 5: expected ':'"},
+               {"[1] x", "at byte 4: something follows the value"},
+               {"{\"a\": 1, \"b\": 2, \"\\u0061\": 3}", "a key appears twice"},
+               {"01", "something follows"},
+               {"1.", "digits after the point"},
+               {"1e+", "digits of an exponent"},
+               {"-", "expected a value"},
+               {"nul", "expected a value"},
+               {"\"a\nb\"", "a control character"},
+               {"\"\\q\"", "unknown escape"},
+               {"\"\\u12g4\"", "four hexadecimal digits"},
+               {"\"\\ud800\"", "half of a surrogate pair"},
+               {"\"\\udc00\"", "half of a surrogate pair"},
+               {"\"\xff\"", "invalid UTF-8"},
+               {"\"abc", "a string without end"},
+               {"1e999", "beyond the range of a double"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        FAILS(CR_IO, bad[i].message, cr_json_parse("test", "text", bad[i].text, strlen(bad[i].text)));
     char deep[2 * CR_JSON_DEPTH + 2];
     memset(deep, '[', CR_JSON_DEPTH + 1);
     memset(deep + CR_JSON_DEPTH + 1, ']', CR_JSON_DEPTH + 1);
@@ -89,12 +110,17 @@ static cr_params *every_dtype(void) {
 }
 
 static void check_same(const cr_params *a, const cr_params *b, const cr_device *dev) {
-    REQUIRE(cr_params_count(a) == cr_params_count(b), "%lld tensors became %lld", (long long)cr_params_count(a), (long long)cr_params_count(b));
+    REQUIRE(cr_params_count(a) == cr_params_count(b), "%lld tensors became %lld", (long long)cr_params_count(a),
+            (long long)cr_params_count(b));
     for (int64_t i = 0; i < cr_params_count(a); i++) {
         const cr_tensor *x = cr_params_at(a, i), *y = cr_params_at(b, i);
-        CHECK(!strcmp(cr_params_name(a, i), cr_params_name(b, i)), "'%s' became '%s'", cr_params_name(a, i), cr_params_name(b, i));
-        REQUIRE(cr_dtype_of(x) == cr_dtype_of(y) && cr_ndim(x) == cr_ndim(y) && cr_numel(x) == cr_numel(y) && cr_device_of(y) == dev, "'%s' became another tensor", cr_params_name(a, i));
-        for (int d = 0; d < cr_ndim(x); d++) CHECK(cr_size(x, d) == cr_size(y, d), "'%s': axis %d", cr_params_name(a, i), d);
+        CHECK(!strcmp(cr_params_name(a, i), cr_params_name(b, i)), "'%s' became '%s'", cr_params_name(a, i),
+              cr_params_name(b, i));
+        REQUIRE(cr_dtype_of(x) == cr_dtype_of(y) && cr_ndim(x) == cr_ndim(y) && cr_numel(x) == cr_numel(y) &&
+                    cr_device_of(y) == dev,
+                "'%s' became another tensor", cr_params_name(a, i));
+        for (int d = 0; d < cr_ndim(x); d++)
+            CHECK(cr_size(x, d) == cr_size(y, d), "'%s': axis %d", cr_params_name(a, i), d);
         unsigned char u[200], v[200];
         const size_t bytes = (size_t)cr_numel(x) * cr_dtype_size(cr_dtype_of(x));
         OK(cr_read(x, cr_dtype_of(x), u, bytes));
@@ -122,16 +148,19 @@ TEST(safetensors_round_trip) {
     cr_free(value);
     CHECK(!cr_load_metadata(path, "absent") && !cr_error(), "a key that is not there: %s", cr_error());
     value = cr_load_metadata(path, NULL);
-    CHECK(value && !strcmp(value, "{\"format\":\"pt\",\"\xc3\xa9\":\"two\\u000alines \\\"quoted\\\"\",\"empty\":\"\"}"), "metadata %s", value ? value : "(none)");
+    CHECK(value && !strcmp(value, "{\"format\":\"pt\",\"\xc3\xa9\":\"two\\u000alines \\\"quoted\\\"\",\"empty\":\"\"}"),
+          "metadata %s", value ? value : "(none)");
     cr_free(value);
     size_t bytes;
     char *file = file_get(path, &bytes);
-    CHECK((unsigned char)file[0] % 64 == 56, "the data starts at %d, not at a multiple of 64", 8 + (unsigned char)file[0]);
+    CHECK((unsigned char)file[0] % 64 == 56, "the data starts at %d, not at a multiple of 64",
+          8 + (unsigned char)file[0]);
     free(file);
     cr_params_free(p);
 }
 
-TEST(safetensors_mapped_is_writable) {              /* and the file keeps what it has; so do other loads, and tensors outlive the set */
+TEST(safetensors_mapped_is_writable) {              /* and the file keeps what it has; so do other loads, and tensors
+                                                     * outlive the set */
     const char *path = folder_path("w.safetensors");
     cr_params *p = cr_params_new();
     cr_scope_begin();
@@ -161,7 +190,9 @@ static void put_safetensors(const char *path, const char *header, size_t said, c
 }
 
 TEST(safetensors_misaligned) {                      /* legal: the data may start anywhere */
-    const char *path = folder_path("odd.safetensors"), *header = "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[1,9]}}";
+    const char *path = folder_path("odd.safetensors"),
+               *header = "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"w\":{\"dtype\":\"F32\","
+                         "\"shape\":[2],\"data_offsets\":[1,9]}}";
     put_safetensors(path, header, strlen(header), "\x07\0\0\x80\x3f\0\0\0\xc0", 9);
     cr_params *p = cr_load(path, cr_cpu());
     REQUIRE(p, "%s", cr_error());
@@ -174,22 +205,44 @@ TEST(safetensors_misaligned) {                      /* legal: the data may start
 TEST(safetensors_refused) {
     const char *path = folder_path("bad.safetensors");
 #define ONE(dtype, shape, offsets) "{\"w\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
-    const struct { const char *header; size_t bytes; const char *message; } bad[] = {
-        {ONE("F32", "[2]", "[0,8]"), 7, "'w' ends at byte 8 of the data, which is 7 bytes long"}, {ONE("F32", "[2]", "[0,8]"), 9, "the tensors end at byte 8 of 9"},
-        {ONE("F32", "[2]", "[1,9]"), 9, "'w' starts at byte 1"}, {ONE("F32", "[3]", "[0,8]"), 8, "'w' has 8 bytes of data, its shape and dtype take 12"},
-        {ONE("F8_E4M3", "[8]", "[0,8]"), 8, "dtype \"F8_E4M3\""}, {ONE("f32", "[2]", "[0,8]"), 8, "dtype \"f32\""},
-        {ONE("F32", "[-2]", "[0,8]"), 8, "integers of at least 0"}, {ONE("F32", "[2.0]", "[0,8]"), 8, "integers of at least 0"},
-        {ONE("F32", "[\"2\"]", "[0,8]"), 8, "integers of at least 0"}, {ONE("F32", "2", "[0,8]"), 8, "no \"shape\""},
-        {ONE("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), 8, "9 axes, the most are 8"}, {ONE("F32", "[4611686018427387904,4]", "[0,8]"), 8, "more elements than"},
-        {ONE("F32", "[2]", "[8,0]"), 8, "0 <= begin <= end"}, {ONE("F32", "[2]", "[0,8,9]"), 8, "0 <= begin <= end"}, {ONE("F32", "[2]", "[0,1e1]"), 8, "0 <= begin <= end"},
-        {ONE("F32", "[2]", "[0,9223372036854775807]"), 8, "ends at byte 9223372036854775807"}, {ONE("F32", "[2]", "[-8,0]"), 8, "0 <= begin <= end"},
-        {ONE("BOOL", "[2]", "[0,2]"), 2, "has the byte 88 at 0: a bool is 0 or 1"},
-        {"{\"w\":[]}", 0, "not described by an object"}, {"{\"\":{}}", 0, "empty or holds a NUL"}, {"{\"a\\u0000b\":{}}", 0, "empty or holds a NUL"}, {"{\"w\":{}}", 0, "no \"dtype\""},
-        {"{\"__metadata__\":[]}", 0, "is not an object"}, {"{\"__metadata__\":{\"a\":1}}", 0, "'a', which is not a string"},
-        {"{\"w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"v\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "starts at byte 0 of the data, the tensor before it ends at 1"},
-        {"{\"w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"v\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}", 3, "starts at byte 2"},
-        {"{\"w\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"w\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0, "a key appears twice"},
-        {" {}", 0, "does not start with '{'"}, {"[]", 0, "does not start with '{'"}, {"{} x", 0, "something follows"}, {"", 0, "does not start with '{'"}};
+    const struct { const char *header; size_t bytes; const char *message;
+    } bad[] = {{ONE("F32", "[2]", "[0,8]"), 7, "'w' ends at byte 8 of the data, which is 7 bytes long"},
+               {ONE("F32", "[2]", "[0,8]"), 9, "the tensors end at byte 8 of 9"},
+               {ONE("F32", "[2]", "[1,9]"), 9, "'w' starts at byte 1"},
+               {ONE("F32", "[3]", "[0,8]"), 8, "'w' has 8 bytes of data, its shape and dtype take 12"},
+               {ONE("F8_E4M3", "[8]", "[0,8]"), 8, "dtype \"F8_E4M3\""},
+               {ONE("f32", "[2]", "[0,8]"), 8, "dtype \"f32\""},
+               {ONE("F32", "[-2]", "[0,8]"), 8, "integers of at least 0"},
+               {ONE("F32", "[2.0]", "[0,8]"), 8, "integers of at least 0"},
+               {ONE("F32", "[\"2\"]", "[0,8]"), 8, "integers of at least 0"},
+               {ONE("F32", "2", "[0,8]"), 8, "no \"shape\""},
+               {ONE("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), 8, "9 axes, the most are 8"},
+               {ONE("F32", "[4611686018427387904,4]", "[0,8]"), 8, "more elements than"},
+               {ONE("F32", "[2]", "[8,0]"), 8, "0 <= begin <= end"},
+               {ONE("F32", "[2]", "[0,8,9]"), 8, "0 <= begin <= end"},
+               {ONE("F32", "[2]", "[0,1e1]"), 8, "0 <= begin <= end"},
+               {ONE("F32", "[2]", "[0,9223372036854775807]"), 8, "ends at byte 9223372036854775807"},
+               {ONE("F32", "[2]", "[-8,0]"), 8, "0 <= begin <= end"},
+               {ONE("BOOL", "[2]", "[0,2]"), 2, "has the byte 88 at 0: a bool is 0 or 1"},
+               {"{\"w\":[]}", 0, "not described by an object"},
+               {"{\"\":{}}", 0, "empty or holds a NUL"},
+               {"{\"a\\u0000b\":{}}", 0, "empty or holds a NUL"},
+               {"{\"w\":{}}", 0, "no \"dtype\""},
+               {"{\"__metadata__\":[]}", 0, "is not an object"},
+               {"{\"__metadata__\":{\"a\":1}}", 0, "'a', which is not a string"},
+               {"{\"w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"v\":{\"dtype\":\"U8\",\"shape\":[1],"
+                "\"data_offsets\":[0,1]}}",
+                1, "starts at byte 0 of the data, the tensor before it ends at 1"},
+               {"{\"w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"v\":{\"dtype\":\"U8\",\"shape\":[1],"
+                "\"data_offsets\":[2,3]}}",
+                3, "starts at byte 2"},
+               {"{\"w\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"w\":{\"dtype\":\"U8\",\"shape\":[0],"
+                "\"data_offsets\":[0,0]}}",
+                0, "a key appears twice"},
+               {" {}", 0, "does not start with '{'"},
+               {"[]", 0, "does not start with '{'"},
+               {"{} x", 0, "something follows"},
+               {"", 0, "does not start with '{'"}};
     char data[16];
     memset(data, 'X', sizeof data);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -206,7 +259,8 @@ TEST(safetensors_refused) {
     FAILS(CR_IO, "weights.safetensors': No such file", cr_load("/", cr_cpu()));      /* no checkpoint's folder */
     FAILS(CR_IO, "Not a regular file", cr_load("/dev/null", cr_cpu()));
     REQUIRE(!mkfifo(folder_path("pipe"), 0600), "no pipe");
-    FAILS(CR_IO, "pipe': Not a regular file", cr_load(folder_path("pipe"), cr_cpu()));      /* does not wait for a writer */
+    /* does not wait for a writer */
+    FAILS(CR_IO, "pipe': Not a regular file", cr_load(folder_path("pipe"), cr_cpu()));
     FAILS(CR_BAD_VALUE, "NULL", cr_load(NULL, cr_cpu()));
     FAILS(CR_BAD_VALUE, "NULL", cr_load(path, NULL));
     FAILS(CR_IO, "No such file", cr_load_metadata("/nowhere/w.safetensors", "a"));
@@ -268,7 +322,14 @@ TEST(full_disk) {
 }
 
 /* ---- checkpoints: a small model, y = x w, trained on random batches of a counted text */
-typedef struct run { cr_tensor *w; cr_params *params; cr_optim *optim; cr_generator *g; cr_loader *loader; cr_training t; } run;
+typedef struct run {
+    cr_tensor *w;
+    cr_params *params;
+    cr_optim *optim;
+    cr_generator *g;
+    cr_loader *loader;
+    cr_training t;
+} run;
 
 static run run_new(uint64_t seed) {
     run r = {.g = cr_generator_new(seed), .params = cr_params_new()};
@@ -280,7 +341,8 @@ static run run_new(uint64_t seed) {
     uint32_t ids[200];
     for (uint32_t i = 0; i < 200; i++) ids[i] = i * 31 % 97;
     cr_tokens *tokens = cr_tokens_new(ids, 200, 97);
-    r.loader = cr_loader_new(tokens, &(cr_loader_options){.batch = 3, .context = 4, .seed = 5, .shuffle = true, .device = cr_cpu()});
+    r.loader = cr_loader_new(
+        tokens, &(cr_loader_options){.batch = 3, .context = 4, .seed = 5, .shuffle = true, .device = cr_cpu()});
     cr_tokens_free(tokens);
     r.t = (cr_training){r.params, r.optim, r.g, r.loader, 0, "{\"note\": \"a \\\"run\\\"\"}"};
     return r;
@@ -333,8 +395,9 @@ TEST(training_resumes) {
     run_steps(&a, 40);                              /* past the end of an epoch */
     CHECK(!same_weights(&a, &b), "two seeds, the same weights");
     OK(cr_training_load(dir, &b.t));
-    CHECK(b.t.step == 7 && cr_optim_steps(b.optim) == 7 && cr_loader_cursor(b.loader) == 7, "step %lld, %lld, batch %lld", (long long)b.t.step,
-          (long long)cr_optim_steps(b.optim), (long long)cr_loader_cursor(b.loader));
+    CHECK(b.t.step == 7 && cr_optim_steps(b.optim) == 7 && cr_loader_cursor(b.loader) == 7,
+          "step %lld, %lld, batch %lld", (long long)b.t.step, (long long)cr_optim_steps(b.optim),
+          (long long)cr_loader_cursor(b.loader));
     run_steps(&b, 40);
     CHECK(same_weights(&a, &b), "the resumed run has other bits");
     OK(cr_training_save(dir, &b.t));                /* over the old one */
@@ -354,8 +417,10 @@ TEST(training_resumes) {
     CHECK(cr_os_remove(folder_path("run")), "%s", cr_os_error());
 }
 
-TEST(training_interrupted) {                        /* at every point of a save a reader finds the old checkpoint or the new one */
-    const char *dir = folder_path("broken"), *fresh = folder_path("broken/.chainrule-new"), *commit = folder_path("broken/.chainrule-commit");
+TEST(training_interrupted) {                        /* at every point of a save a reader finds the old checkpoint or
+                                                     * the new one */
+    const char *dir = folder_path("broken"), *fresh = folder_path("broken/.chainrule-new"),
+               *commit = folder_path("broken/.chainrule-commit");
     static const char *const files[] = {"weights.safetensors", "optimizer.safetensors", "state.json"};
     char from[700], to[700];
     for (int moved = -1; moved <= 3; moved++) {
@@ -364,14 +429,16 @@ TEST(training_interrupted) {                        /* at every point of a save 
         OK(cr_training_save(dir, &a.t));
         run_steps(&a, 3);
         OK(cr_training_save(folder_path("broken.next"), &a.t));
-        CHECK(cr_os_rename(folder_path("broken.next"), moved < 0 ? fresh : commit), "%s", cr_os_error());      /* as if the power went off here */
+        /* as if the power went off here */
+        CHECK(cr_os_rename(folder_path("broken.next"), moved < 0 ? fresh : commit), "%s", cr_os_error());
         for (int i = 0; i < moved; i++) {
             snprintf(from, sizeof from, "%s/%s", commit, files[i]);
             snprintf(to, sizeof to, "%s/%s", dir, files[i]);
             CHECK(cr_os_rename(from, to), "%s: %s", from, cr_os_error());
         }
         char *weights = cr_training_weights(dir);
-        CHECK(weights && (strstr(weights, "commit") != NULL) == (moved == 0), "with %d files moved: the weights are '%s'", moved, weights ? weights : cr_error());
+        CHECK(weights && (strstr(weights, "commit") != NULL) == (moved == 0),
+              "with %d files moved: the weights are '%s'", moved, weights ? weights : cr_error());
         cr_free(weights);
         OK(cr_training_load(dir, &b.t));
         CHECK(b.t.step == (moved < 0 ? 2 : 5), "with %d files moved: step %lld", moved, (long long)b.t.step);
@@ -435,7 +502,8 @@ static void save_at_open(void) {
 
 TEST(training_read_while_it_is_saved) {
     const char *dir = folder_path("live"), *commit = folder_path("live/.chainrule-commit");
-    for (int n = 0; n < 12; n++) {                  /* even: from a set in its place; odd: from one that was only committed */
+    for (int n = 0; n < 12; n++) {                  /* even: from a set in its place; odd: from one that was only
+                                                     * committed */
         run a = run_new(1), b = run_new(2);
         float m[12], want[12];
         char *note;
@@ -449,9 +517,11 @@ TEST(training_read_while_it_is_saved) {
         writer = &a, written = dir, opens_until = n / 2, on_open = save_at_open;
         OK(cr_training_load(dir, &b.t));
         on_open = NULL;
-        if (b.t.step != a.t.step) run_steps(&b, (int)(a.t.step - b.t.step));        /* the set before: one step behind, in all its parts */
+        /* the set before: one step behind, in all its parts */
+        if (b.t.step != a.t.step) run_steps(&b, (int)(a.t.step - b.t.step));
         CHECK(n / 2 > 2 || opens_until < 0, "no save came in");
-        CHECK(b.t.step == a.t.step && cr_optim_steps(b.optim) == b.t.step && cr_loader_cursor(b.loader) == b.t.step && same_weights(&a, &b),
+        CHECK(b.t.step == a.t.step && cr_optim_steps(b.optim) == b.t.step && cr_loader_cursor(b.loader) == b.t.step &&
+                  same_weights(&a, &b),
               "open %d: a mixture at step %lld", n / 2, (long long)b.t.step);
         cr_params *x = cr_optim_state(a.optim), *y = cr_optim_state(b.optim);
         OK(cr_read(cr_params_get(x, "w.m"), CR_F32, want, sizeof want));
@@ -475,7 +545,8 @@ TEST(training_read_while_it_is_saved) {
 }
 
 TEST(training_copies) {                             /* of a set in its place, and of one that was only committed */
-    const char *dir = folder_path("copied"), *to = folder_path("copy"), *commit = folder_path("copied/.chainrule-commit");
+    const char *dir = folder_path("copied"), *to = folder_path("copy"),
+               *commit = folder_path("copied/.chainrule-commit");
     for (int pending = 0; pending < 2; pending++) {
         run a = run_new(1), b = run_new(2), c = run_new(3);
         run_steps(&a, 2);
@@ -502,7 +573,9 @@ TEST(training_copies) {                             /* of a set in its place, an
         CHECK(cr_os_rename(folder_path("copied.next"), commit), "%s", cr_os_error());
         OK(cr_training_copy(dir, dir));             /* completes the save */
         OK(cr_training_load(dir, &c.t));
-        CHECK(!cr_os_exists(commit) && cr_os_exists(folder_path("copied/state.json")) && c.t.step == a.t.step && same_weights(&a, &c), "step %lld", (long long)c.t.step);
+        CHECK(!cr_os_exists(commit) && cr_os_exists(folder_path("copied/state.json")) && c.t.step == a.t.step &&
+                  same_weights(&a, &c),
+              "step %lld", (long long)c.t.step);
         FAILS(CR_IO, "is not a folder", cr_training_copy(folder_path("nowhere"), folder_path("neither")));
         CHECK(!cr_os_exists(folder_path("neither")), "a copy of nothing");
         FAILS(CR_BAD_VALUE, "NULL", cr_training_copy(NULL, to));
@@ -547,18 +620,24 @@ TEST(saves_are_synchronised) {
     on_fsync = note_fsync;
     n_synced = 0;
     OK(cr_save(path, a.params, NULL));
-    CHECK(n_synced == 2 && !synced[0].folder && strstr(synced[0].path, ".chainrule-") && synced[1].folder, "%d fsyncs, the first of '%s'", n_synced, synced[0].path);
+    CHECK(n_synced == 2 && !synced[0].folder && strstr(synced[0].path, ".chainrule-") && synced[1].folder,
+          "%d fsyncs, the first of '%s'", n_synced, synced[0].path);
     n_synced = 0;
     OK(cr_training_save(dir, &a.t));
     on_fsync = NULL;
     int files = 0, file = -1;
     for (int i = 0; i < n_synced; i++) if (!synced[i].folder) files++, file = i;
-    CHECK(!strcmp(synced[0].path, folder_name) && !strcmp(synced[1].path, dir), "the folders that got a folder: '%s', '%s'", synced[0].path, synced[1].path);
+    CHECK(!strcmp(synced[0].path, folder_name) && !strcmp(synced[1].path, dir),
+          "the folders that got a folder: '%s', '%s'", synced[0].path, synced[1].path);
     const int committed = find_sync(file, true, "/sync"), inside = find_sync(file, true, "/.chainrule-new");
     CHECK(files == 3 && inside > file, "%d files, the last at %d, their folder at %d", files, file, inside);
-    int commit = inside + 1;                        /* renamed: then the folder itself, before a file leaves .chainrule-commit */
-    CHECK(committed >= 0 && commit < n_synced && synced[commit].folder && synced[commit].commit && !synced[commit].weights, "the commit, at %d of %d", commit, n_synced);
-    CHECK(n_synced - commit == 4 && synced[commit + 1].weights && synced[n_synced - 1].folder, "%d fsyncs behind the commit, one for each file is wanted", n_synced - commit - 1);
+    int commit = inside + 1;                        /* renamed: then the folder itself, before a file leaves
+                                                     * .chainrule-commit */
+    CHECK(committed >= 0 && commit < n_synced && synced[commit].folder && synced[commit].commit &&
+              !synced[commit].weights,
+          "the commit, at %d of %d", commit, n_synced);
+    CHECK(n_synced - commit == 4 && synced[commit + 1].weights && synced[n_synced - 1].folder,
+          "%d fsyncs behind the commit, one for each file is wanted", n_synced - commit - 1);
     run_free(&a);
     remove_checkpoint(dir);
 }
@@ -576,7 +655,8 @@ TEST(training_refused) {                            /* and nothing is changed by
     FAILS(CR_IO, "is not a folder", cr_training_load(dir, &b.t));
     OK(cr_training_save(dir, &a.t));
     cr_params *other = cr_params_new();
-    cr_tensor *v = cr_requires_grad_(cr_zeros(CR_LIST(4, 3), CR_F32, cr_cpu()), true), *wrong = cr_zeros(CR_LIST(3, 4), CR_F32, cr_cpu());
+    cr_tensor *v = cr_requires_grad_(cr_zeros(CR_LIST(4, 3), CR_F32, cr_cpu()), true),
+              *wrong = cr_zeros(CR_LIST(3, 4), CR_F32, cr_cpu());
     OK(cr_params_add(other, "v", v));
     cr_training t = b.t;
     t.params = other;                               /* optimizer fits, weights do not */
@@ -590,21 +670,30 @@ TEST(training_refused) {                            /* and nothing is changed by
     uint32_t ids[300] = {0};
     cr_tokens *tokens = cr_tokens_new(ids, 300, 97);
     t = b.t;
-    t.loader = cr_loader_new(tokens, &(cr_loader_options){.batch = 3, .context = 4, .seed = 5, .shuffle = true, .device = cr_cpu()});
+    t.loader = cr_loader_new(
+        tokens, &(cr_loader_options){.batch = 3, .context = 4, .seed = 5, .shuffle = true, .device = cr_cpu()});
     FAILS(CR_BAD_VALUE, "another text, batch or context", cr_training_load(dir, &t));
     cr_loader_free(t.loader);
     cr_tokens_free(tokens);
 
     static const char head[] = "{\"format\": \"chainrule-training\", \"version\": 1, \"step\": 3, \"weights\": true, ";
-    const struct { const char *rest, *message; } bad[] = {
+    const struct { const char *rest, *message;
+    } bad[] = {
         {"\"optimizer\": null, \"generator\": null, \"loader\": null}", "was saved without an optimizer"},
         {"\"optimizer\": {\"steps\": 3}, \"generator\": null, \"loader\": null}", "was saved without a generator"},
-        {"\"optimizer\": {\"steps\": 3}, \"generator\": {\"seed\": \"1\", \"counter\": \"2\"}, \"loader\": null}", "was saved without a loader"},
+        {"\"optimizer\": {\"steps\": 3}, \"generator\": {\"seed\": \"1\", \"counter\": \"2\"}, \"loader\": null}",
+         "was saved without a loader"},
         {"\"optimizer\": {\"steps\": -3}, \"generator\": null, \"loader\": null}", "lacks the optimizer's \"steps\""},
-        {"\"optimizer\": {\"steps\": 3}, \"generator\": {\"seed\": \"18446744073709551616\", \"counter\": \"2\"}, \"loader\": null}", "lacks the generator's"},
-        {"\"optimizer\": {\"steps\": 3}, \"generator\": {\"seed\": 1, \"counter\": \"2\"}, \"loader\": null}", "lacks the generator's"},
-        {"\"optimizer\": {\"steps\": 3}, \"generator\": {\"seed\": \"1\", \"counter\": \"2\"}, \"loader\": {\"cursor\": 1.5, \"batches\": 3}}", "lacks the loader's"},
-        {"\"optimizer\": {\"steps\": 3}, \"generator\": null}", "lacks \"loader\""}, {"", "is not valid JSON"}};
+        {"\"optimizer\": {\"steps\": 3}, \"generator\": {\"seed\": \"18446744073709551616\", \"counter\": \"2\"}, "
+         "\"loader\": null}",
+         "lacks the generator's"},
+        {"\"optimizer\": {\"steps\": 3}, \"generator\": {\"seed\": 1, \"counter\": \"2\"}, \"loader\": null}",
+         "lacks the generator's"},
+        {"\"optimizer\": {\"steps\": 3}, \"generator\": {\"seed\": \"1\", \"counter\": \"2\"}, \"loader\": "
+         "{\"cursor\": 1.5, \"batches\": 3}}",
+         "lacks the loader's"},
+        {"\"optimizer\": {\"steps\": 3}, \"generator\": null}", "lacks \"loader\""},
+        {"", "is not valid JSON"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char state[500];
         snprintf(state, sizeof state, "%s%s", head, bad[i].rest);
@@ -616,7 +705,8 @@ TEST(training_refused) {                            /* and nothing is changed by
     FAILS(CR_IO, "lacks \"format\": \"chainrule-training\"", cr_training_load(dir, &b.t));
     CHECK(cr_os_remove(folder_path("refused/state.json")), "%s", cr_os_error());
     FAILS(CR_IO, "state.json': No such file", cr_training_load(dir, &b.t));
-    CHECK(same_weights(&b, &before) && b.t.step == 0 && cr_optim_steps(b.optim) == 0 && cr_loader_cursor(b.loader) == 0, "a refused load changed something");
+    CHECK(same_weights(&b, &before) && b.t.step == 0 && cr_optim_steps(b.optim) == 0 && cr_loader_cursor(b.loader) == 0,
+          "a refused load changed something");
     FAILS(CR_BAD_VALUE, "step must be at least 0, not -1", cr_training_save(dir, &(cr_training){.step = -1}));
     FAILS(CR_BAD_VALUE, "JSON object of strings", cr_training_save(dir, &(cr_training){.metadata = "{\"a\": 1}"}));
     FAILS(CR_IO, "cannot create '/dev/null/x'", cr_training_save("/dev/null/x", &a.t));
@@ -631,7 +721,10 @@ TEST(training_refused) {                            /* and nothing is changed by
 }
 
 /* ---- the profiler */
-static const char *odd_place(void *ctx) { (void)ctx; return "a \"place\"\\\n\xc3\xa9 .................................................\xc3\xa9 beyond the room"; }
+static const char *odd_place(void *ctx) {
+    (void)ctx;
+    return "a \"place\"\\\n\xc3\xa9 .................................................\xc3\xa9 beyond the room";
+}
 
 static void another_thread(void *arg) {
     (void)arg;
@@ -650,14 +743,17 @@ static const cr_json *event_named(const cr_json *root, const char *name) {
     return NULL;
 }
 
-static const cr_json *arg_of(const cr_json *event, const char *key) { return event ? cr_json_get(cr_json_get(event, "args"), key) : NULL; }
+static const cr_json *arg_of(const cr_json *event, const char *key) {
+    return event ? cr_json_get(cr_json_get(event, "args"), key) : NULL;
+}
 static int64_t whole(const cr_json *j) { return j && j->kind == CR_JSON_NUMBER ? j->integer : -1; }
 static const char *words(const cr_json *j) { return j && j->kind == CR_JSON_STRING ? j->text : "(none)"; }
 
 TEST(profile) {
     const char *path = folder_path("profile.json");
     cr_scope_begin();
-    cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(2, 3), CR_F32, cr_cpu()), true), *w = cr_ones(CR_LIST(3, 5), CR_F32, cr_cpu());
+    cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(2, 3), CR_F32, cr_cpu()), true),
+              *w = cr_ones(CR_LIST(3, 5), CR_F32, cr_cpu());
     cr_params *p = cr_params_new();
     OK(cr_params_add(p, "x", x));
     cr_optim_options o = cr_optim_defaults(CR_ADAMW);
@@ -682,18 +778,31 @@ TEST(profile) {
     cr_json *root = cr_json_parse("test", path, text, bytes);
     REQUIRE(root, "%s", cr_error());
     const cr_json *product = event_named(root, "matmul"), *in = arg_of(product, "inputs");
-    CHECK(in && in->count == 2 && !strcmp(words(in->first), "float32 (2, 3)") && !strcmp(words(in->first->next), "float32 (3, 5)"), "inputs of the product");
-    CHECK(!strcmp(words(arg_of(product, "result")), "float32 (2, 5)") && whole(arg_of(product, "bytes")) == 4 * (6 + 15 + 10), "its result, %lld bytes", (long long)whole(arg_of(product, "bytes")));
+    CHECK(in && in->count == 2 && !strcmp(words(in->first), "float32 (2, 3)") &&
+              !strcmp(words(in->first->next), "float32 (3, 5)"),
+          "inputs of the product");
+    CHECK(!strcmp(words(arg_of(product, "result")), "float32 (2, 5)") &&
+              whole(arg_of(product, "bytes")) == 4 * (6 + 15 + 10),
+          "its result, %lld bytes", (long long)whole(arg_of(product, "bytes")));
     CHECK(!strcmp(words(arg_of(product, "device")), "cpu") && !arg_of(product, "place"), "its device");
-    CHECK(product && !strcmp(words(cr_json_get(product, "ph")), "X") && cr_json_get(product, "ts")->number >= 0 && cr_json_get(product, "dur")->number > 0, "its time");
+    CHECK(product && !strcmp(words(cr_json_get(product, "ph")), "X") && cr_json_get(product, "ts")->number >= 0 &&
+              cr_json_get(product, "dur")->number > 0,
+          "its time");
     const cr_json *softmax = event_named(root, "softmax"), *back = event_named(root, "softmax backward");
-    CHECK(back && softmax && cr_json_get(back, "ts")->number >= cr_json_get(softmax, "ts")->number + cr_json_get(softmax, "dur")->number - 0.001, "backward comes after forward");
-    CHECK(event_named(root, "cast") && event_named(root, "transfer") && event_named(root, "adamw"), "casts, moves and updates");
-    CHECK(!strcmp(words(arg_of(event_named(root, "neg"), "place")), "a \"place\"\\\n\xc3\xa9 ................................................."), "the place: %s", words(arg_of(event_named(root, "neg"), "place")));
+    CHECK(back && softmax &&
+              cr_json_get(back, "ts")->number >=
+                  cr_json_get(softmax, "ts")->number + cr_json_get(softmax, "dur")->number - 0.001,
+          "backward comes after forward");
+    CHECK(event_named(root, "cast") && event_named(root, "transfer") && event_named(root, "adamw"),
+          "casts, moves and updates");
+    CHECK(!strcmp(words(arg_of(event_named(root, "neg"), "place")),
+                  "a \"place\"\\\n\xc3\xa9 ................................................."),
+          "the place: %s", words(arg_of(event_named(root, "neg"), "place")));
     const cr_json *elsewhere = event_named(root, "exp");
     CHECK(elsewhere && whole(cr_json_get(elsewhere, "tid")) != whole(cr_json_get(product, "tid")), "the other thread");
     for (const cr_json *e = cr_json_get(root, "traceEvents")->first; e; e = e->next)
-        CHECK(strcmp(words(cr_json_get(e, "name")), "tanh") && strcmp(words(cr_json_get(e, "name")), "log"), "an event from outside: %s", words(cr_json_get(e, "name")));
+        CHECK(strcmp(words(cr_json_get(e, "name")), "tanh") && strcmp(words(cr_json_get(e, "name")), "log"),
+              "an event from outside: %s", words(cr_json_get(e, "name")));
     cr_json_free(root);
     free(text);
 
@@ -703,7 +812,9 @@ TEST(profile) {
     OK(cr_profile_end(path));
     FILE *f = fopen(path, "r");
     char line[256] = "";
-    CHECK(f && fgets(line, sizeof line, f) && strstr(line, "\"dropped events\":7,") && strstr(line, "\"most events\":100000"), "the file begins: %s", line);
+    CHECK(f && fgets(line, sizeof line, f) && strstr(line, "\"dropped events\":7,") &&
+              strstr(line, "\"most events\":100000"),
+          "the file begins: %s", line);
     if (f) fclose(f);
     OK(cr_profile_begin());
     FAILS(CR_IO, "[profile_end] cannot create", cr_profile_end(folder_path("no/such/folder.json")));

@@ -1,5 +1,6 @@
-/* test_ops.c - values: every elementwise row and every structured op, over shapes x layouts x dtypes x devices, against `ref` in
- * float64 (integers: exactly), and `ref` itself against numbers worked out elsewhere.  Buffers have guard words (check.h). */
+/* test_ops.c - values: every elementwise row and every structured op, over shapes x layouts x dtypes x
+ * devices, against `ref` in float64 (integers: exactly), and `ref` itself against numbers worked out
+ * elsewhere.  Buffers have guard words (check.h). */
 #include "ops_cases.h"
 #include "ops/elementwise_tests.gen.h"
 
@@ -23,7 +24,9 @@ static const shapes row_shapes[] = {
 enum { ROW_SHAPES = sizeof row_shapes / sizeof *row_shapes };
 
 /* The dtype of an input, and of the truth's input. */
-static cr_dtype input_dtype(const cr_program *p, int k, cr_dtype dt) { return k == 0 && p->rule == CR_RULE_WHERE ? CR_BOOL : dt; }
+static cr_dtype input_dtype(const cr_program *p, int k, cr_dtype dt) {
+    return k == 0 && p->rule == CR_RULE_WHERE ? CR_BOOL : dt;
+}
 
 static bool rule_takes(const cr_program *p, cr_dtype dt) {
     if (p->rule == CR_RULE_BITS) return !cr_dtype_is_float(dt);
@@ -41,7 +44,8 @@ static bool divides(const cr_program *p) {
 }
 
 /* Integers: the row's range where it has a domain, else what wraps and divides badly too; no divisor is 0. */
-static data row_numbers(const elementwise_test *row, const cr_program *p, int k, const spec *shape, cr_dtype dt, stream *r) {
+static data row_numbers(const elementwise_test *row, const cr_program *p, int k, const spec *shape, cr_dtype dt,
+                        stream *r) {
     spec s = *shape;
     s.fill = k == 0 && p->rule == CR_RULE_WHERE ? MASK : REALS;
     s.lo = row->low, s.hi = row->high;
@@ -54,11 +58,13 @@ static data row_numbers(const elementwise_test *row, const cr_program *p, int k,
         double v = cr_dtype_kind(dt) == CR_KIND_SIGNED ? -ldexp(1, 8 * (int)cr_dtype_size(dt) - 1) : 0;
         cr_store_f64(data_at(&d, i), dt, i % 2 ? v : INFINITY);
     }
-    for (int64_t i = 0; k == 1 && divides(p) && i < d.numel; i++) if (cr_load_i64(data_at(&d, i), dt) == 0) cr_store_i64(data_at(&d, i), dt, 7);
+    for (int64_t i = 0; k == 1 && divides(p) && i < d.numel; i++)
+        if (cr_load_i64(data_at(&d, i), dt) == 0) cr_store_i64(data_at(&d, i), dt, 7);
     return d;
 }
 
-static cr_tensor *run_row(const cr_program *p, const elementwise_test *row, const data *in, layout how, const cr_device *dev) {
+static cr_tensor *run_row(const cr_program *p, const elementwise_test *row, const data *in, layout how,
+                          const cr_device *dev) {
     const cr_tensor *t[CR_MAX_INPUTS];
     for (int k = 0; k < p->n_in; k++) t[k] = data_put(&in[k], how, dev);
     CHECK(p->n_in == row->n_in, "%s: %d inputs, but the table of tests says %d", p->name, p->n_in, row->n_in);
@@ -66,13 +72,15 @@ static cr_tensor *run_row(const cr_program *p, const elementwise_test *row, cons
 }
 
 /* One program over given inputs on one device; the truth is `ref` over the widened inputs. */
-static void check_row(const cr_program *p, const elementwise_test *row, const data *in, cr_dtype dt, layout how, const cr_device *dev, double scale) {
+static void check_row(const cr_program *p, const elementwise_test *row, const data *in, cr_dtype dt, layout how,
+                      const cr_device *dev, double scale) {
     now.op = p->name, now.dtype = dt, now.layout = (int)how, now.device = cr_device_name(dev);
     long alive = guard_start();
     cr_scope_begin();
     data wide[3] = {{0}};
     bool as_f64 = cr_dtype_is_float(dt) || p->rule == CR_RULE_FLOAT;
-    for (int k = 0; k < p->n_in; k++) wide[k] = as_f64 && in[k].dtype == dt ? data_as(&in[k], CR_F64) : data_as(&in[k], in[k].dtype);
+    for (int k = 0; k < p->n_in; k++)
+        wide[k] = as_f64 && in[k].dtype == dt ? data_as(&in[k], CR_F64) : data_as(&in[k], in[k].dtype);
     cr_tensor *got = run_row(p, row, in, how, dev), *want = run_row(p, row, wide, DENSE, test_ref());
     if (got && want) {
         data g = data_of(got), w = data_of(want);
@@ -88,10 +96,14 @@ static void check_row(const cr_program *p, const elementwise_test *row, const da
     guard_end(alive);
 }
 
-/* Rounding errors of a single instruction are relative to its result; where several are chained something may cancel. */
-static double row_scale(const cr_program *p, const elementwise_test *row) { return p->n_instr > 1 ? fmax(1, fmax(fabs(row->low), fabs(row->high))) : 0; }
+/* Rounding errors of a single instruction are relative to its result; where several are chained
+ * something may cancel. */
+static double row_scale(const cr_program *p, const elementwise_test *row) {
+    return p->n_instr > 1 ? fmax(1, fmax(fabs(row->low), fabs(row->high))) : 0;
+}
 
-/* How many times fewer kernels a program takes: of rows, whose threads share nothing, and of the cases of other dtypes than f32. */
+/* How many times fewer kernels a program takes: of rows, whose threads share nothing, and of the cases
+ * of other dtypes than f32. */
 #if defined CUDASIM_SANITIZER
 enum { SPARSE = 4, SPARSE_CASES = 1 };              /* each takes a second to compile */
 #elif defined CR_TEST_CUDA
@@ -100,7 +112,9 @@ enum { SPARSE = 3, SPARSE_CASES = 3 };
 enum { SPARSE = 1, SPARSE_CASES = 1 };
 #endif
 static bool row_taken(const elementwise_test *row, cr_dtype dt, size_t s, int how, const cr_device *dev) {
-    return test_offers(dev, dt) && test_takes(dev, (int)row->row + (int)dt + (int64_t)s, SPARSE * (dt == CR_F32 ? 3 : 27)) && test_takes(dev, (int64_t)s / 3 + (int)row->row + how, dt == CR_F32 ? 2 : 4);
+    return test_offers(dev, dt) &&
+           test_takes(dev, (int)row->row + (int)dt + (int64_t)s, SPARSE * (dt == CR_F32 ? 3 : 27)) &&
+           test_takes(dev, (int64_t)s / 3 + (int)row->row + how, dt == CR_F32 ? 2 : 4);
 }
 
 static void check_row_shapes(const cr_program *p, const elementwise_test *row, cr_dtype dt, const cr_device *dev) {
@@ -108,7 +122,8 @@ static void check_row_shapes(const cr_program *p, const elementwise_test *row, c
         stream r = stream_of(p->name, (int64_t)s * CR_DTYPES + dt);
         data in[3] = {{0}};
         now.what = row_shapes[s].what;
-        for (int k = 0; k < p->n_in; k++) in[k] = row_numbers(row, p, k, &row_shapes[s].in[k], input_dtype(p, k, dt), &r);
+        for (int k = 0; k < p->n_in; k++)
+            in[k] = row_numbers(row, p, k, &row_shapes[s].in[k], input_dtype(p, k, dt), &r);
         for (int how = 0; how < LAYOUTS; how++)
             if (row_taken(row, dt, s, how, dev)) check_row(p, row, in, dt, (layout)how, dev, row_scale(p, row));
         for (int k = 0; k < p->n_in; k++) data_free(&in[k]);
@@ -122,16 +137,19 @@ static long rows_meant(void) {
         for (int d = 0; test_device(d); d++)
             for (int dt = 0; dt < CR_DTYPES; dt++)
                 for (size_t k = 0; k < ROW_SHAPES * LAYOUTS && rule_takes(cr_program_at(i), (cr_dtype)dt); k++)
-                    n += row_taken(&elementwise_tests[i], (cr_dtype)dt, k / LAYOUTS, (int)(k % LAYOUTS), test_device(d));
+                    n += row_taken(&elementwise_tests[i], (cr_dtype)dt, k / LAYOUTS, (int)(k % LAYOUTS),
+                                   test_device(d));
     return n;
 }
 
 TEST(rows) {
     cases_run = 0;
-    CHECK(cr_program_count() == CR_ROW_COUNT, "%d rows, but %d in the table of tests", cr_program_count(), CR_ROW_COUNT);
+    CHECK(cr_program_count() == CR_ROW_COUNT, "%d rows, but %d in the table of tests", cr_program_count(),
+          CR_ROW_COUNT);
     for (int i = 0; i < CR_ROW_COUNT; i++) {
         const cr_program *p = cr_program_at(i);
-        CHECK(!strcmp(p->name, elementwise_tests[i].name), "row %d is %s, but the table of tests says %s", i, p->name, elementwise_tests[i].name);
+        CHECK(!strcmp(p->name, elementwise_tests[i].name), "row %d is %s, but the table of tests says %s", i, p->name,
+              elementwise_tests[i].name);
         for (int d = 0; test_device(d); d++)
             for (int dt = 0; dt < CR_DTYPES; dt++)
                 for (test_round = 0; rule_takes(p, (cr_dtype)dt) && test_round < test_rounds(); test_round++)
@@ -155,16 +173,24 @@ TEST(integer_division_by_zero) {
                     if (!test_offers(dev, (cr_dtype)dt) || !test_takes(dev, r + dt, 3)) continue;
                     cr_scope_begin();
                     const cr_program *p = cr_program_at(rows[r]);
-                    cr_tensor *x = cr_ones(CR_LIST(n), (cr_dtype)dt, dev), *y = cr_ones(CR_LIST(2 * n + 1), (cr_dtype)dt, dev);
+                    cr_tensor *x = cr_ones(CR_LIST(n), (cr_dtype)dt, dev),
+                              *y = cr_ones(CR_LIST(2 * n + 1), (cr_dtype)dt, dev);
                     cr_tensor *zero = cr_slice(y, 0, 0, 2 * n - 1, 2);
                     cr_fill_(cr_select(y, 0, 2 * (n - 1)), 0);
-                    if (cr_dtype_is_float((cr_dtype)dt)) CHECK(cr_program_apply(p, 2, (const cr_tensor *[]){x, zero}, NULL) != NULL, "%s: %s", p->name, cr_error());
+                    if (cr_dtype_is_float((cr_dtype)dt))
+                        CHECK(cr_program_apply(p, 2, (const cr_tensor *[]){x, zero}, NULL) != NULL, "%s: %s", p->name,
+                              cr_error());
                     else {
-                        FAILS(CR_BAD_VALUE, "an integer divided by zero", (cr_program_apply(p, 2, (const cr_tensor *[]){x, zero}, NULL), cr_synchronize(dev)));
-                        FAILS(CR_BAD_VALUE, p->name, (cr_program_apply_(p, x, 2, (const cr_tensor *[]){x, zero}, NULL), cr_synchronize(dev)));
-                        FAILS(CR_BAD_VALUE, p->name, (cr_program_apply(p, 2, (const cr_tensor *[]){x, cr_scalar_int(0)}, NULL), cr_synchronize(dev)));
+                        FAILS(CR_BAD_VALUE, "an integer divided by zero",
+                              (cr_program_apply(p, 2, (const cr_tensor *[]){x, zero}, NULL), cr_synchronize(dev)));
+                        FAILS(CR_BAD_VALUE, p->name,
+                              (cr_program_apply_(p, x, 2, (const cr_tensor *[]){x, zero}, NULL), cr_synchronize(dev)));
+                        FAILS(CR_BAD_VALUE, p->name,
+                              (cr_program_apply(p, 2, (const cr_tensor *[]){x, cr_scalar_int(0)}, NULL),
+                               cr_synchronize(dev)));
                     }
-                    CHECK(cr_program_apply(p, 2, (const cr_tensor *[]){x, cr_slice(y, 0, 1, 2 * n, 2)}, NULL) != NULL, "%s: %s", p->name, cr_error());
+                    CHECK(cr_program_apply(p, 2, (const cr_tensor *[]){x, cr_slice(y, 0, 1, 2 * n, 2)}, NULL) != NULL,
+                          "%s: %s", p->name, cr_error());
                     cr_scope_end();
                     test_ran_on(dev);
                 }
@@ -180,7 +206,8 @@ static data specials(cr_dtype dt, bool mild, int ndim, const int64_t *shape) {
 }
 enum { SPECIALS = 14 };
 
-/* Every combination of them.  With three inputs an intermediate result may not leave float32: addcdiv's quotient would. */
+/* Every combination of them.  With three inputs an intermediate result may not leave float32:
+ * addcdiv's quotient would. */
 TEST(row_specials) {
     static const cr_dtype floats[] = {CR_F32, CR_F64, CR_BF16, CR_F16};
     static const int64_t shape[3][3] = {{SPECIALS, 1, 1}, {1, SPECIALS, 1}, {1, 1, SPECIALS}};
@@ -211,12 +238,14 @@ static cr_tensor *run_case(const op_case *c, const data *in, layout how, const c
     return c->run(t);
 }
 
-/* The largest magnitude behind a result: for sums and products that of the same with every number positive, where nothing cancels. */
+/* The largest magnitude behind a result: for sums and products that of the same with every number
+ * positive, where nothing cancels. */
 static double magnitude(const op_case *c, const data *in) {
     data positive[4] = {{0}};
     for (int k = 0; k < case_inputs(c); k++) {
         positive[k] = data_as(&in[k], in[k].dtype);
-        for (int64_t i = 0; in[k].dtype == CR_F64 && i < in[k].numel; i++) cr_store_f64(data_at(&positive[k], i), CR_F64, fabs(data_f64(&in[k], i)));
+        for (int64_t i = 0; in[k].dtype == CR_F64 && i < in[k].numel; i++)
+            cr_store_f64(data_at(&positive[k], i), CR_F64, fabs(data_f64(&in[k], i)));
     }
     data y = data_of(run_case(c, positive, DENSE, test_ref()));
     double most = data_largest(&y);
@@ -234,11 +263,15 @@ static void check_case(const op_case *c, const data *in, cr_dtype dt, layout how
     long alive = guard_start();
     cr_scope_begin();
     data wide[4] = {{0}};
-    for (int k = 0; k < case_inputs(c); k++) wide[k] = data_as(&in[k], cr_dtype_is_float(in[k].dtype) ? CR_F64 : in[k].dtype);
+    for (int k = 0; k < case_inputs(c); k++)
+        wide[k] = data_as(&in[k], cr_dtype_is_float(in[k].dtype) ? CR_F64 : in[k].dtype);
     cr_tensor *got = run_case(c, in, how, dev), *want = run_case(c, wide, DENSE, test_ref());
     if (got && want) {
         data g = data_of(got), w = data_of(want);
-        if (compare("value", &g, &w, c->terms, cr_dtype_is_float(g.dtype) ? magnitude(c, wide) : 0)) { test_ran_on(dev); cases_run++; }
+        if (compare("value", &g, &w, c->terms, cr_dtype_is_float(g.dtype) ? magnitude(c, wide) : 0)) {
+            test_ran_on(dev);
+            cases_run++;
+        }
         data_free(&g), data_free(&w);
     } else if (!test_declines(dev)) {
         CHECK(false, "%s [%s] %s on %s: %s", c->op, c->what, cr_dtype_name(dt), now.device, cr_error());
@@ -277,15 +310,21 @@ TEST(cases) {
     for (int i = 0; i < OP_CASES; i++)
         for (int d = 0; test_wants(op_cases[i].op) && test_variant(d); d++)
             for (int k = 0; k < CR_DTYPES * LAYOUTS; k++)
-                cases_meant += case_takes(&op_cases[i], (cr_dtype)(k / LAYOUTS)) && case_taken(i, (cr_dtype)(k / LAYOUTS), k % LAYOUTS, test_variant(d)) ? (long)test_rounds() : 0;
+                cases_meant += case_takes(&op_cases[i], (cr_dtype)(k / LAYOUTS)) &&
+                                       case_taken(i, (cr_dtype)(k / LAYOUTS), k % LAYOUTS, test_variant(d))
+                                   ? (long)test_rounds()
+                                   : 0;
     CHECK(enough_ran(), "%ld cases ran, the table implies %ld", cases_run, cases_meant);
     printf("  structured ops: %d entries, %ld cases, %ld beyond the device\n", OP_CASES, cases_run, declined);
 }
 
 /* Rows with zeros, infinities and NaN in them, each row in another order. */
 TEST(case_specials) {
-    static const char *const names[] = {"sum", "mean", "max", "min", "argmax", "argmin", "sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "searchsorted", "runs", "logsumexp", "softmax", "log_softmax", "cat", "reshape",
-                                        "transpose", "tril", "triu", "clone", "contiguous", "masked_fill", "gather", "embedding", "expand"};
+    static const char *const names[] = {
+        "sum",       "mean",    "max",         "min",         "argmax",    "argmin",       "sort",
+        "argsort",   "topk",    "kthvalue",    "median",      "nanmedian", "searchsorted", "runs",
+        "logsumexp", "softmax", "log_softmax", "cat",         "reshape",   "transpose",    "tril",
+        "triu",      "clone",   "contiguous",  "masked_fill", "gather",    "embedding",    "expand"};
     for (int i = 0; i < OP_CASES; i++) {
         const op_case *c = &op_cases[i];
         bool wanted = false;
@@ -297,8 +336,11 @@ TEST(case_specials) {
                 for (int k = 0; k < case_inputs(c); k++) {
                     in[k] = data_fill(&c->in[k], (cr_dtype)f, &r);
                     data s = specials((cr_dtype)f, false, 1, (int64_t[]){SPECIALS});
-                    for (int64_t j = 0; cr_dtype_is_float(in[k].dtype) && j < in[k].numel; j++)       /* a special here and there */
-                        if (stream_next(&r) < 0.15) memcpy(data_at(&in[k], j), data_at(&s, (int64_t)(stream_next(&r) * SPECIALS)), cr_dtype_size((cr_dtype)f));
+                    /* a special here and there */
+                    for (int64_t j = 0; cr_dtype_is_float(in[k].dtype) && j < in[k].numel; j++)
+                        if (stream_next(&r) < 0.15)
+                            memcpy(data_at(&in[k], j), data_at(&s, (int64_t)(stream_next(&r) * SPECIALS)),
+                                   cr_dtype_size((cr_dtype)f));
                     data_free(&s);
                 }
                 if (test_offers(test_variant(d), (cr_dtype)f)) check_case(c, in, (cr_dtype)f, DENSE, test_variant(d));
@@ -314,21 +356,25 @@ TEST(promotion) {
         for (int a = 0; a < CR_DTYPES; a++)
             for (int b = 0; b < CR_DTYPES; b++)
                 for (int p = 0; p < 3; p++) {
-                    if (!test_offers(test_device(d), cr_promote((cr_dtype)a, (cr_dtype)b)) || !test_takes(test_device(d), a + b + p, 5)) continue;
+                    if (!test_offers(test_device(d), cr_promote((cr_dtype)a, (cr_dtype)b)) ||
+                        !test_takes(test_device(d), a + b + p, 5))
+                        continue;
                     stream r = stream_of("promotion", a * 13 + b);
                     /* longer than any piece that is converted at once */
                     spec s[2] = {{SHAPE(2, 1303), .lo = 0, .hi = 30}, {SHAPE(1303), .lo = 0, .hi = 30}};
                     data in[2] = {data_fill(&s[0], (cr_dtype)a, &r), data_fill(&s[1], (cr_dtype)b, &r)};
                     cr_dtype both = cr_promote((cr_dtype)a, (cr_dtype)b);
                     const elementwise_test *row = &elementwise_tests[rows[p]];
-                    now.op = row->name, now.what = "promotion", now.dtype = both, now.layout = 0, now.device = cr_device_name(test_device(d));
+                    now.op = row->name, now.what = "promotion", now.dtype = both, now.layout = 0,
+                    now.device = cr_device_name(test_device(d));
                     cr_scope_begin();
                     cr_tensor *got = run_row(cr_program_at(rows[p]), row, in, DENSE, test_device(d));
                     data rounded[2] = {data_as(&in[0], both), data_as(&in[1], both)}, w[2];
                     for (int k = 0; k < 2; k++) w[k] = data_as(&rounded[k], cr_dtype_is_float(both) ? CR_F64 : both);
                     cr_tensor *want = run_row(cr_program_at(rows[p]), row, w, DENSE, test_ref());
                     data g = data_of(got), t = data_of(want);
-                    CHECK(g.dtype == (p == 1 ? CR_BOOL : both), "%s of %s and %s gives %s", now.op, cr_dtype_name((cr_dtype)a), cr_dtype_name((cr_dtype)b), cr_dtype_name(g.dtype));
+                    CHECK(g.dtype == (p == 1 ? CR_BOOL : both), "%s of %s and %s gives %s", now.op,
+                          cr_dtype_name((cr_dtype)a), cr_dtype_name((cr_dtype)b), cr_dtype_name(g.dtype));
                     if (compare("value", &g, &t, 1, 0)) test_ran_on(test_device(d));
                     data_free(&g), data_free(&t);
                     for (int k = 0; k < 2; k++) data_free(&in[k]), data_free(&rounded[k]), data_free(&w[k]);
@@ -343,17 +389,25 @@ TEST(casts) {
             for (int b = 0; b < CR_DTYPES; b++)
                 for (int how = 0; how < LAYOUTS; how++) {
                     const cr_device *dev = test_device(d);
-                    if (!test_offers(dev, (cr_dtype)a) || !test_offers(dev, (cr_dtype)b) || !test_takes(dev, a + b + how, 4)) continue;
+                    if (!test_offers(dev, (cr_dtype)a) || !test_offers(dev, (cr_dtype)b) ||
+                        !test_takes(dev, a + b + how, 4))
+                        continue;
                     stream r = stream_of("casts", a);
                     spec s = {SHAPE(5, 53), .lo = -300, .hi = 70000};
-                    data x = cr_dtype_is_float((cr_dtype)a) ? specials((cr_dtype)a, false, 2, s.shape) : data_fill(&s, (cr_dtype)a, &r);
-                    for (int64_t i = 0; i < x.numel; i += 2) cr_store_f64(data_at(&x, i), (cr_dtype)a, (stream_next(&r) - 0.5) * exp(40 * stream_next(&r) - 8));
-                    now.op = "to", now.what = cr_dtype_name((cr_dtype)a), now.dtype = (cr_dtype)b, now.layout = how, now.device = cr_device_name(test_device(d));
+                    data x = cr_dtype_is_float((cr_dtype)a) ? specials((cr_dtype)a, false, 2, s.shape)
+                                                            : data_fill(&s, (cr_dtype)a, &r);
+                    for (int64_t i = 0; i < x.numel; i += 2)
+                        cr_store_f64(data_at(&x, i), (cr_dtype)a,
+                                     (stream_next(&r) - 0.5) * exp(40 * stream_next(&r) - 8));
+                    now.op = "to", now.what = cr_dtype_name((cr_dtype)a), now.dtype = (cr_dtype)b, now.layout = how,
+                    now.device = cr_device_name(test_device(d));
                     long alive = guard_start();
                     cr_scope_begin();
-                    data got = data_of(cr_to(data_put(&x, (layout)how, test_device(d)), (cr_dtype)b, test_device(d))), want = data_as(&x, (cr_dtype)b);
+                    data got = data_of(cr_to(data_put(&x, (layout)how, test_device(d)), (cr_dtype)b, test_device(d))),
+                         want = data_as(&x, (cr_dtype)b);
                     for (int64_t i = 0; i < got.numel; i++) {
-                        bool same = !memcmp(data_at(&got, i), data_at(&want, i), cr_dtype_size((cr_dtype)b)) || (isnan(data_f64(&got, i)) && isnan(data_f64(&want, i)));
+                        bool same = !memcmp(data_at(&got, i), data_at(&want, i), cr_dtype_size((cr_dtype)b)) ||
+                                    (isnan(data_f64(&got, i)) && isnan(data_f64(&want, i)));
                         if (!same) complain("cast", &got, i, data_f64(&got, i), data_f64(&want, i), 0);
                     }
                     test_ran_on(test_device(d));
@@ -397,8 +451,9 @@ TEST(casts_at_bounds) {
                         const uint64_t bound = v[i] < 0 ? least : most;
                         const uint64_t cut = isnan(v[i]) ? 0 : size < ldexp(1, bits) && bound ? (uint64_t)size : bound;
                         const uint64_t want = v[i] < 0 ? 0 - cut : cut;
-                        CHECK(got[i] == want, "%s to %s on %s, step %d: %.17g gives %lld, not %lld", cr_dtype_name((cr_dtype)a),
-                              cr_dtype_name((cr_dtype)b), cr_device_name(dev), step, v[i], (long long)got[i], (long long)want);
+                        CHECK(got[i] == want, "%s to %s on %s, step %d: %.17g gives %lld, not %lld",
+                              cr_dtype_name((cr_dtype)a), cr_dtype_name((cr_dtype)b), cr_device_name(dev), step, v[i],
+                              (long long)got[i], (long long)want);
                     }
                     test_ran_on(dev);
                     cr_scope_end();
@@ -426,17 +481,23 @@ TEST(guards) {
 typedef cr_tensor *(*in_place_fn)(cr_tensor *x, const cr_tensor *y);
 static cr_tensor *fill_pi(cr_tensor *x, const cr_tensor *y) { (void)y; return cr_fill_(x, 3); }
 static cr_tensor *second_of(const cr_tensor *x, const cr_tensor *y) { return cr_add(cr_mul(x, cr_scalar_int(0)), y); }
-static cr_tensor *three(const cr_tensor *x, const cr_tensor *y) { (void)y; return cr_add(cr_mul(x, cr_scalar_int(0)), cr_scalar_int(3)); }
+static cr_tensor *three(const cr_tensor *x, const cr_tensor *y) {
+    (void)y;
+    return cr_add(cr_mul(x, cr_scalar_int(0)), cr_scalar_int(3));
+}
 
-static void check_in_place(const char *name, in_place_fn write, cr_tensor *(*fresh)(const cr_tensor *, const cr_tensor *), cr_dtype dt,
-                           layout how, const cr_device *dev) {
+static void check_in_place(const char *name, in_place_fn write,
+                           cr_tensor *(*fresh)(const cr_tensor *, const cr_tensor *), cr_dtype dt, layout how,
+                           const cr_device *dev) {
     static const spec xs = {SHAPE(3, 5, 7), .lo = 1, .hi = 9}, ys = {SHAPE(5, 1), .lo = 1, .hi = 9};
     stream r = stream_of(name, dt);
-    data x = data_fill(&xs, dt, &r), y = data_fill(&ys, dt, &r), wx = data_as(&x, cr_dtype_is_float(dt) ? CR_F64 : dt), wy = data_as(&y, wx.dtype);
+    data x = data_fill(&xs, dt, &r), y = data_fill(&ys, dt, &r), wx = data_as(&x, cr_dtype_is_float(dt) ? CR_F64 : dt),
+         wy = data_as(&y, wx.dtype);
     now.op = name, now.what = "in place", now.dtype = dt, now.layout = (int)how, now.device = cr_device_name(dev);
     long alive = guard_start();
     cr_scope_begin();
-    cr_tensor *tx = data_put(&x, how, dev), *want = fresh(data_put(&wx, DENSE, test_ref()), data_put(&wy, DENSE, test_ref()));
+    cr_tensor *tx = data_put(&x, how, dev),
+              *want = fresh(data_put(&wx, DENSE, test_ref()), data_put(&wy, DENSE, test_ref()));
     CHECK(write(tx, data_put(&y, how, dev)) == tx, "%s on %s: %s", name, now.device, cr_error());
     data got = data_of(tx), truth = data_of(want);
     if (compare("value", &got, &truth, 1, 0)) test_ran_on(dev);
@@ -447,22 +508,30 @@ static void check_in_place(const char *name, in_place_fn write, cr_tensor *(*fre
         for (size_t b = 0; b < size; b++) all &= memory[i * size + b] == 0xff;
         ones += all;
     }
-    CHECK(!memory || ones == most - (size_t)x.numel, "%s on %s: %zu elements beside the view were written", name, now.device, most - (size_t)x.numel - ones);
+    CHECK(!memory || ones == most - (size_t)x.numel, "%s on %s: %zu elements beside the view were written", name,
+          now.device, most - (size_t)x.numel - ones);
     data_free(&x), data_free(&y), data_free(&wx), data_free(&wy), data_free(&got), data_free(&truth);
     cr_scope_end();
     guard_end(alive);
 }
 
 TEST(in_place) {
-    static const struct { const char *name; in_place_fn write; cr_tensor *(*fresh)(const cr_tensor *, const cr_tensor *); bool floats_only; } ops[] = {
-        {"add_", cr_add_, cr_add, false}, {"sub_", cr_sub_, cr_sub, false}, {"mul_", cr_mul_, cr_mul, false}, {"div_", cr_div_, cr_div, true},
-        {"copy_", cr_copy_, second_of, false}, {"fill_", fill_pi, three, false}};
+    static const struct {
+        const char *name;
+        in_place_fn write;
+        cr_tensor *(*fresh)(const cr_tensor *, const cr_tensor *);
+        bool floats_only;
+    } ops[] = {{"add_", cr_add_, cr_add, false},      {"sub_", cr_sub_, cr_sub, false},
+               {"mul_", cr_mul_, cr_mul, false},      {"div_", cr_div_, cr_div, true},
+               {"copy_", cr_copy_, second_of, false}, {"fill_", fill_pi, three, false}};
     for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
         for (int d = 0; test_device(d); d++)
             for (int dt = CR_U8; dt < CR_DTYPES; dt++)
                 for (int how = 0; how < LAYOUTS; how++)
-                    if ((!ops[k].floats_only || cr_dtype_is_float((cr_dtype)dt)) && test_offers(test_device(d), (cr_dtype)dt))
-                        check_in_place(ops[k].name, ops[k].write, ops[k].fresh, (cr_dtype)dt, (layout)how, test_device(d));
+                    if ((!ops[k].floats_only || cr_dtype_is_float((cr_dtype)dt)) &&
+                        test_offers(test_device(d), (cr_dtype)dt))
+                        check_in_place(ops[k].name, ops[k].write, ops[k].fresh, (cr_dtype)dt, (layout)how,
+                                       test_device(d));
 }
 
 /* ---- random numbers: the same bits everywhere; normals pass through the device's log and cos */
@@ -476,7 +545,8 @@ static void check_random(cr_random_kind kind, cr_dtype dt, int64_t n, uint64_t c
     OK(test_ref()->kernels->random(&(cr_random_args){t->array, kind, test_seed(), counter}));
     data got = data_of(y), want = data_of(t);
     for (int64_t i = 0; i < n; i++) {
-        double g = data_f64(&got, i), w = data_f64(&want, i), allowed = kind == CR_RANDOM_NORMAL ? 8 * unit_of(dt) * (1 + fabs(w)) : 0;
+        double g = data_f64(&got, i), w = data_f64(&want, i),
+               allowed = kind == CR_RANDOM_NORMAL ? 8 * unit_of(dt) * (1 + fabs(w)) : 0;
         if (fabs(g - w) <= allowed && (kind != CR_RANDOM_UNIFORM || (g >= 0 && g < 1))) continue;
         complain("element", &got, i, g, w, allowed);
         break;
@@ -492,7 +562,10 @@ static void check_same(const char *op, const char *what, const cr_tensor *y, con
     now.op = op, now.what = what, now.dtype = y->dtype, now.layout = 0, now.device = cr_device_name(dev);
     data got = data_of(y), want = data_of(t);
     for (int64_t i = 0; i < got.numel; i++)
-        if (data_f64(&got, i) != data_f64(&want, i)) { complain("element", &got, i, data_f64(&got, i), data_f64(&want, i), 0); break; }
+        if (data_f64(&got, i) != data_f64(&want, i)) {
+            complain("element", &got, i, data_f64(&got, i), data_f64(&want, i), 0);
+            break;
+        }
     test_ran_on(dev);
     data_free(&got), data_free(&want);
 }
@@ -525,9 +598,12 @@ static void check_multinomial(int64_t N, int64_t S, uint64_t counter, const cr_d
         cr_scope_begin();
         cr_generator *g = cr_generator_new(test_seed());
         cr_tensor *w = cr_add(cr_rand(CR_LIST(M, N), dt, test_ref(), g), cr_scalar(0.01)), *x = cr_to(w, dt, dev);
-        if (k % 2) x = cr_mul(x, cr_lt(x, cr_scalar(0.7))), x = cr_add(x, cr_mul(cr_eq(x, cr_scalar(0)), cr_scalar(N < 3 ? 0.1 : 0))), w = cr_to(x, dt, test_ref());
+        if (k % 2)
+            x = cr_mul(x, cr_lt(x, cr_scalar(0.7))),
+            x = cr_add(x, cr_mul(cr_eq(x, cr_scalar(0)), cr_scalar(N < 3 ? 0.1 : 0))), w = cr_to(x, dt, test_ref());
         cr_generator_free(g);
-        cr_tensor *y = cr_empty(CR_LIST(M, samples), CR_I64, dev), *t = cr_empty(CR_LIST(M, samples), CR_I64, test_ref());
+        cr_tensor *y = cr_empty(CR_LIST(M, samples), CR_I64, dev),
+                  *t = cr_empty(CR_LIST(M, samples), CR_I64, test_ref());
         OK(dev->kernels->multinomial(&(cr_multinomial_args){y->array, x->array, k % 2, test_seed(), counter}));
         OK(test_ref()->kernels->multinomial(&(cr_multinomial_args){t->array, w->array, k % 2, test_seed(), counter}));
         check_same("multinomial", k % 2 ? "with replacement" : "without", y, t, dev);
@@ -567,15 +643,20 @@ TEST(random_functions) {
             got[4 * pass] = data_of(cr_rand(CR_LIST(3, 7), CR_F32, dev, g));
             got[4 * pass + 1] = data_of(cr_randint(-5, 1000003, CR_LIST(11), CR_I64, dev, g));
             got[4 * pass + 2] = data_of(cr_bernoulli(0.3, CR_LIST(501), CR_F32, dev, g));
-            got[4 * pass + 3] = data_of(cr_rand(CR_LIST(5), test_offers(test_device(d), CR_F64) ? CR_F64 : CR_BF16, dev, g));
+            got[4 * pass + 3] = data_of(
+                cr_rand(CR_LIST(5), test_offers(test_device(d), CR_F64) ? CR_F64 : CR_BF16, dev, g));
             cr_generator_get(g, NULL, &counters[pass]);
             cr_generator_free(g);
         }
         now.op = "rand, randint, bernoulli, rand", now.what = "", now.device = cr_device_name(test_device(d));
-        CHECK(counters[0] == counters[1], "%s: the generator stands at %llu, on ref at %llu", now.device, (unsigned long long)counters[0], (unsigned long long)counters[1]);
+        CHECK(counters[0] == counters[1], "%s: the generator stands at %llu, on ref at %llu", now.device,
+              (unsigned long long)counters[0], (unsigned long long)counters[1]);
         for (int k = 0; k < 4; k++) {
             for (int64_t i = 0; i < got[k].numel; i++)
-                if (data_f64(&got[k], i) != data_f64(&got[4 + k], i)) { complain("element", &got[k], i, data_f64(&got[k], i), data_f64(&got[4 + k], i), 0); break; }
+                if (data_f64(&got[k], i) != data_f64(&got[4 + k], i)) {
+                    complain("element", &got[k], i, data_f64(&got[k], i), data_f64(&got[4 + k], i), 0);
+                    break;
+                }
             data_free(&got[k]), data_free(&got[4 + k]);
         }
         test_ran_on(test_device(d));
@@ -590,7 +671,8 @@ static void check_made(const char *name, const cr_tensor *t, double (*f)(int64_t
     data got = data_of(t), want = data_new(CR_F64, got.ndim, got.shape);
     now.dtype = got.dtype;
     data exact = data_as(&want, got.dtype);
-    for (int64_t i = 0; i < got.numel; i++) cr_store_f64(data_at(&want, i), CR_F64, f(i)), cr_store_f64(data_at(&exact, i), got.dtype, f(i));
+    for (int64_t i = 0; i < got.numel; i++)
+        cr_store_f64(data_at(&want, i), CR_F64, f(i)), cr_store_f64(data_at(&exact, i), got.dtype, f(i));
     if (compare("value", &got, cr_dtype_is_float(got.dtype) ? &want : &exact, 1, 0)) test_ran_on(dev);
     data_free(&got), data_free(&want), data_free(&exact);
 }
@@ -627,23 +709,39 @@ TEST(bad_indices) {
         long alive = guard_start();
         cr_scope_begin();
         cr_tensor *x = cr_ones(CR_LIST(5, 3), CR_F32, dev), *src = cr_ones(CR_LIST(2, 3), CR_F32, dev);
-        cr_tensor *high = cr_from((int64_t[]){0, 1, 2, 4, 5, 0}, CR_LIST(2, 3), CR_I64, dev), *low = cr_from((int32_t[]){0, -1, 9, 0, 0, 0}, CR_LIST(2, 3), CR_I32, dev);
-        FAILS(CR_BAD_INDEX, "[gather] index 5 at position 4 is out of range for size 5", (cr_gather(x, 0, high), cr_synchronize(dev)));
-        FAILS(CR_BAD_INDEX, "[gather] index -1 at position 1 is out of range for size 5", (cr_gather(x, 0, low), cr_synchronize(dev)));
-        FAILS(CR_BAD_INDEX, "[scatter_add] index 5 at position 4 is out of range for size 5", (cr_scatter_add(x, 0, high, src), cr_synchronize(dev)));
-        FAILS(CR_BAD_INDEX, "[embedding] index 5 at position 4 is out of range for size 5", (cr_embedding(x, high), cr_synchronize(dev)));
-        FAILS(CR_BAD_INDEX, "[embedding] index -1 at position 1 is out of range for size 5", (cr_embedding(x, low), cr_synchronize(dev)));
-        cr_tensor *deep = cr_from((int64_t[]){0, -5, 4, -6, 0}, CR_LIST(5), CR_I64, dev), *zero = cr_zeros(CR_LIST(5), CR_I64, dev);
+        cr_tensor *high = cr_from((int64_t[]){0, 1, 2, 4, 5, 0}, CR_LIST(2, 3), CR_I64, dev),
+                  *low = cr_from((int32_t[]){0, -1, 9, 0, 0, 0}, CR_LIST(2, 3), CR_I32, dev);
+        FAILS(CR_BAD_INDEX, "[gather] index 5 at position 4 is out of range for size 5",
+              (cr_gather(x, 0, high), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[gather] index -1 at position 1 is out of range for size 5",
+              (cr_gather(x, 0, low), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[scatter_add] index 5 at position 4 is out of range for size 5",
+              (cr_scatter_add(x, 0, high, src), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[embedding] index 5 at position 4 is out of range for size 5",
+              (cr_embedding(x, high), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[embedding] index -1 at position 1 is out of range for size 5",
+              (cr_embedding(x, low), cr_synchronize(dev)));
+        cr_tensor *deep = cr_from((int64_t[]){0, -5, 4, -6, 0}, CR_LIST(5), CR_I64, dev),
+                  *zero = cr_zeros(CR_LIST(5), CR_I64, dev);
         const cr_tensor *key[] = {deep, zero}, *turned[] = {zero, deep};
-        FAILS(CR_BAD_INDEX, "[scatter] index 5 at position 4 is out of range for size 5", (cr_scatter_(x, 0, high, src), cr_synchronize(dev)));
-        FAILS(CR_BAD_INDEX, "[index_select] index -5 at position 1 is out of range for size 5", (cr_index_select(x, 0, deep), cr_synchronize(dev)));
-        FAILS(CR_BAD_INDEX, "[take] index -6 at position 3 is out of range for size 5", (cr_take(cr_ones(CR_LIST(5), CR_F32, dev), deep), cr_synchronize(dev)));
-        FAILS(CR_BAD_INDEX, "[index] index -6 at position 3 is out of range for size 5", (cr_index_get(x, 2, key), cr_synchronize(dev)));
-        FAILS(CR_BAD_INDEX, "[index] index -5 at position 1 is out of range for size 3", (cr_index_get(x, 2, turned), cr_synchronize(dev)));
-        FAILS(CR_BAD_INDEX, "[index_put_] index -6 at position 3 is out of range for size 5", (cr_index_put_(x, 1, key, cr_zeros(CR_ALL, CR_F32, dev), false), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[scatter] index 5 at position 4 is out of range for size 5",
+              (cr_scatter_(x, 0, high, src), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index_select] index -5 at position 1 is out of range for size 5",
+              (cr_index_select(x, 0, deep), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[take] index -6 at position 3 is out of range for size 5",
+              (cr_take(cr_ones(CR_LIST(5), CR_F32, dev), deep), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index] index -6 at position 3 is out of range for size 5",
+              (cr_index_get(x, 2, key), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index] index -5 at position 1 is out of range for size 3",
+              (cr_index_get(x, 2, turned), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX, "[index_put_] index -6 at position 3 is out of range for size 5",
+              (cr_index_put_(x, 1, key, cr_zeros(CR_ALL, CR_F32, dev), false), cr_synchronize(dev)));
         CHECK(cr_item(cr_min(x, CR_ALL, false)) == 1, "something was written");
         cr_tensor *target = cr_from((int64_t[]){0, 2, -100, 3, 1}, CR_LIST(5), CR_I64, dev);
-        FAILS(CR_BAD_INDEX, dev->kernels->cross_entropy ? "[cross_entropy] index 3 at position 3 is out of range for size 3" : "index 3 at position 3 is out of range for size 3", (cr_cross_entropy(x, target, NULL), cr_synchronize(dev)));
+        FAILS(CR_BAD_INDEX,
+              dev->kernels->cross_entropy ? "[cross_entropy] index 3 at position 3 is out of range for size 3"
+                                          : "index 3 at position 3 is out of range for size 3",
+              (cr_cross_entropy(x, target, NULL), cr_synchronize(dev)));
         cr_scope_end();
         guard_end(alive);
         test_ran_on(dev);
@@ -654,7 +752,9 @@ TEST(bad_indices) {
 /* ---- the same bits for any number of threads, and again from memory that was used before */
 static cr_tensor *gelu_of(inputs in) { return cr_gelu(in[0]); }
 static cr_tensor *add_turned(inputs in) { return cr_add(in[0], cr_transpose(in[1], 0, 1)); }
-static cr_tensor *narrow(inputs in) { return cr_to(cr_to(in[0], CR_BF16, cr_device_of(in[0])), CR_F64, cr_device_of(in[0])); }
+static cr_tensor *narrow(inputs in) {
+    return cr_to(cr_to(in[0], CR_BF16, cr_device_of(in[0])), CR_F64, cr_device_of(in[0]));
+}
 static cr_tensor *random_of(inputs in) {
     cr_generator *g = cr_generator_new(5);
     cr_tensor *y = cr_mul(in[0], cr_randn(CR_LIST(700, 1031), CR_F32, cr_device_of(in[0]), g));
@@ -696,15 +796,63 @@ static const op_case large_cases[] = {
     {"sort", "many rows", sort_0_down, FLOATS, true, 1, {{SHAPE(307, 211)}}},
     {"topk", "one long row", topk_last, FLOATS, true, 1, {{SHAPE(300007)}}},
     {"median", "one long row", median_all, FLOATS, true, 1, {{SHAPE(300007)}}},
-    {"cross_entropy", "", cross_entropy, FLOATS, true, 1, {{SHAPE(301, 1031)}, {SHAPE(301), .fill = INDEX, .hi = 1031}}},
+    {"cross_entropy",
+     "",
+     cross_entropy,
+     FLOATS,
+     true,
+     1,
+     {{SHAPE(301, 1031)}, {SHAPE(301), .fill = INDEX, .hi = 1031}}},
     {"embedding", "", embedding, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(5003), .fill = INDEX, .hi = 101}}},
-    {"scatter_add", "axis 0", scatter_add_0, FLOATS, true, 1, {{SHAPE(101, 67)}, {SHAPE(3001, 67), .fill = INDEX, .hi = 101}, {SHAPE(3001, 67)}}},
-    {"index_add", "axis 0", index_add_0, FLOATS, true, 1, {{SHAPE(1031)}, {SHAPE(200003), .fill = INDEX, .hi = 1031}, {SHAPE(200003)}}},
-    {"index_put", "added", put_added, FLOATS, true, 1, {{SHAPE(61, 1031)}, {SHAPE(2, 200003), .fill = INDEX, .lo = -61, .hi = 61}, {SHAPE(200003)}}},
-    {"index_get", "mask of two axes", get_mask, FLOATS, true, 1, {{SHAPE(2, 211, 307, 3)}, {SHAPE(211, 307), .fill = MASK}}},
-    {"attention", "causal", attention_causal, FLOATS, true, 1, {{SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}}},
-    {"attention", "added mask", attention_mask_causal, FLOATS, true, 1, {{SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}, {SHAPE(3, 203, 203)}}},
-    {"attention", "heads inside", attention_heads, FLOATS, true, 1, {{SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}}},
+    {"scatter_add",
+     "axis 0",
+     scatter_add_0,
+     FLOATS,
+     true,
+     1,
+     {{SHAPE(101, 67)}, {SHAPE(3001, 67), .fill = INDEX, .hi = 101}, {SHAPE(3001, 67)}}},
+    {"index_add",
+     "axis 0",
+     index_add_0,
+     FLOATS,
+     true,
+     1,
+     {{SHAPE(1031)}, {SHAPE(200003), .fill = INDEX, .hi = 1031}, {SHAPE(200003)}}},
+    {"index_put",
+     "added",
+     put_added,
+     FLOATS,
+     true,
+     1,
+     {{SHAPE(61, 1031)}, {SHAPE(2, 200003), .fill = INDEX, .lo = -61, .hi = 61}, {SHAPE(200003)}}},
+    {"index_get",
+     "mask of two axes",
+     get_mask,
+     FLOATS,
+     true,
+     1,
+     {{SHAPE(2, 211, 307, 3)}, {SHAPE(211, 307), .fill = MASK}}},
+    {"attention",
+     "causal",
+     attention_causal,
+     FLOATS,
+     true,
+     1,
+     {{SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}}},
+    {"attention",
+     "added mask",
+     attention_mask_causal,
+     FLOATS,
+     true,
+     1,
+     {{SHAPE(2, 3, 203, 32)}, {SHAPE(2, 3, 203, 32)}, {SHAPE(3, 203, 203)}}},
+    {"attention",
+     "heads inside",
+     attention_heads,
+     FLOATS,
+     true,
+     1,
+     {{SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}, {SHAPE(2, 131, 3, 16)}}},
 };
 enum { LARGE_CASES = sizeof large_cases / sizeof *large_cases };
 
@@ -739,8 +887,9 @@ static void check_threads(const op_case *c, cr_dtype dt, const cr_device *dev) {
         for (int k = 0; n && k < 4; k++) {
             int64_t bytes = again[k].numel * (int64_t)cr_dtype_size(again[k].dtype), at = 0;
             while (at < bytes && again[k].bytes[at] == first[k].bytes[at]) at++;
-            CHECK(at == bytes, "%s [%s] %s %s: %d threads give other bits than 1 on %s, byte %lld of %lld", c->op, c->what, cr_dtype_name(dt), parts[k],
-                  threads[n], cr_device_name(dev), (long long)at, (long long)bytes);
+            CHECK(at == bytes, "%s [%s] %s %s: %d threads give other bits than 1 on %s, byte %lld of %lld", c->op,
+                  c->what, cr_dtype_name(dt), parts[k], threads[n], cr_device_name(dev), (long long)at,
+                  (long long)bytes);
             data_free(&again[k]);
         }
     }
@@ -764,7 +913,8 @@ TEST(threads) {
 #if !defined CR_TEST_CUDA && !defined CR_TEST_GPU
 TEST(every_kernel_ran) {
     const long idle = idle_kernels(false);
-    if (!cpu_ran_elementwise || !cpu_ran_sort || getenv("CHAINRULE_TEST_OPS")) SKIP("only some of the tests that run kernels ran");
+    if (!cpu_ran_elementwise || !cpu_ran_sort || getenv("CHAINRULE_TEST_OPS"))
+        SKIP("only some of the tests that run kernels ran");
     CHECK(!idle, "%ld kernels", idle);
 }
 #endif

@@ -1,4 +1,5 @@
-/* test_optim.c - optimizers and schedules: PyTorch's numbers over 100 steps, groups, tied and idle parameters, state. */
+/* test_optim.c - optimizers and schedules: PyTorch's numbers over 100 steps, groups, tied and idle
+ * parameters, state. */
 #include "test.h"
 #include "dev/cpu/onednn.h"
 
@@ -72,8 +73,8 @@ static void run_golden(const cr_device *dev, cr_dtype dt, double tolerance) {
             if (step != golden_steps[seen]) continue;
             int at = 0;
             const double e = problem_error(&q, golden_optim[c].p[seen++], &at);
-            CHECK(e <= tolerance, "%s on %s in %s, step %d, element %d: relative error %.3g > %g", golden_optim[c].name, cr_device_name(dev),
-                  cr_dtype_name(dt), step, at, e, tolerance);
+            CHECK(e <= tolerance, "%s on %s in %s, step %d, element %d: relative error %.3g > %g", golden_optim[c].name,
+                  cr_device_name(dev), cr_dtype_name(dt), step, at, e, tolerance);
             test_ran_on(dev);
         }
         CHECK(cr_optim_steps(opt) == 100, "%lld steps", (long long)cr_optim_steps(opt));
@@ -87,7 +88,8 @@ TEST(optim_golden_f64) {
 }
 
 TEST(optim_golden_f32) {
-    for (int d = 0; cr_device_at(d); d++) run_golden(cr_device_at(d), CR_F32, 2e-3);     /* a sign of lion may turn on the last bit */
+    /* a sign of lion may turn on the last bit */
+    for (int d = 0; cr_device_at(d); d++) run_golden(cr_device_at(d), CR_F32, 2e-3);
 }
 
 TEST(optim_half_keeps_f32_moments) {
@@ -101,7 +103,8 @@ TEST(optim_half_keeps_f32_moments) {
         cr_params *state = cr_optim_state(opt);
         CHECK(cr_params_count(state) == 4, "%lld moments", (long long)cr_params_count(state));
         for (int64_t i = 0; i < cr_params_count(state); i++)
-            CHECK(cr_dtype_of(cr_params_at(state, i)) == CR_F32, "%s is %s", cr_params_name(state, i), cr_dtype_name(cr_dtype_of(cr_params_at(state, i))));
+            CHECK(cr_dtype_of(cr_params_at(state, i)) == CR_F32, "%s is %s", cr_params_name(state, i),
+                  cr_dtype_name(cr_dtype_of(cr_params_at(state, i))));
         CHECK(cr_dtype_of(q.p[0]) == halves[h], "the parameter became %s", cr_dtype_name(cr_dtype_of(q.p[0])));
         cr_params_free(state);
         cr_optim_free(opt);
@@ -118,11 +121,13 @@ static double not_rounded(const cr_tensor *mirror, const cr_tensor *p) {
     return n;
 }
 
-/* A mirror holds what its parameter rounds to, after every step of every rule, and changes nothing else.  1031: whole chunks and a rest. */
+/* A mirror holds what its parameter rounds to, after every step of every rule, and changes nothing
+ * else.  1031: whole chunks and a rest. */
 TEST(optim_mirror) {
     const cr_optim_options base = {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1};
-    const struct { cr_optim_kind kind; double momentum; bool nesterov; } rules[] = {
-        {CR_SGD, 0, false}, {CR_SGD, 0.9, false}, {CR_SGD, 0.9, true}, {CR_ADAM, 0, false}, {CR_ADAMW, 0, false}, {CR_LION, 0, false}, {CR_MUON, 0.9, true}};
+    const struct { cr_optim_kind kind; double momentum; bool nesterov;
+    } rules[] = {{CR_SGD, 0, false},   {CR_SGD, 0.9, false}, {CR_SGD, 0.9, true}, {CR_ADAM, 0, false},
+                 {CR_ADAMW, 0, false}, {CR_LION, 0, false},  {CR_MUON, 0.9, true}};
     for (int d = 0; cr_device_at(d); d++)
         for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
             const cr_device *dev = cr_device_at(d);
@@ -130,7 +135,8 @@ TEST(optim_mirror) {
             cr_generator *gen = cr_generator_new(test_seed());
             cr_optim_options o = base;
             o.kind = rules[r].kind, o.momentum = rules[r].momentum, o.nesterov = rules[r].nesterov;
-            cr_tensor *start = cr_randn(CR_LIST(17, 1031), CR_F32, dev, gen), *p[2], *mirror = cr_empty(CR_LIST(17, 1031), CR_BF16, dev);
+            cr_tensor *start = cr_randn(CR_LIST(17, 1031), CR_F32, dev, gen), *p[2],
+                      *mirror = cr_empty(CR_LIST(17, 1031), CR_BF16, dev);
             cr_optim *opt[2];
             for (int k = 0; k < 2; k++) {
                 p[k] = cr_requires_grad_(cr_clone(start), true);
@@ -146,15 +152,17 @@ TEST(optim_mirror) {
                 }
                 CHECK(not_rounded(mirror, p[0]) == 0, "kind %d on %s, step %d: not the parameter rounded",
                       (int)o.kind, cr_device_name(dev), step);
-                CHECK(cr_item(cr_sum(cr_ne(p[0], p[1]), CR_ALL, false)) == 0, "kind %d on %s, step %d: a mirror changes the parameter", (int)o.kind,
-                      cr_device_name(dev), step);
+                CHECK(cr_item(cr_sum(cr_ne(p[0], p[1]), CR_ALL, false)) == 0,
+                      "kind %d on %s, step %d: a mirror changes the parameter", (int)o.kind, cr_device_name(dev), step);
             }
             OK(cr_optim_mirror(opt[0], p[0], (cr_tensor *)CR_NONE));
             OK(cr_optim_step(opt[0]));
-            CHECK(not_rounded(mirror, p[1]) == 0 && not_rounded(mirror, p[0]) > 0, "kind %d on %s: written after its end", (int)o.kind, cr_device_name(dev));
+            CHECK(not_rounded(mirror, p[1]) == 0 && not_rounded(mirror, p[0]) > 0,
+                  "kind %d on %s: written after its end", (int)o.kind, cr_device_name(dev));
             FAILS(CR_BAD_VALUE, "no such parameter", cr_optim_mirror(opt[0], p[1], mirror));
             FAILS(CR_BAD_VALUE, "another shape", cr_optim_mirror(opt[0], p[0], cr_empty(CR_LIST(17), CR_BF16, dev)));
-            FAILS(CR_BAD_TYPE, "a float dtype", cr_optim_mirror(opt[0], p[0], cr_empty(CR_LIST(17, 1031), CR_I32, dev)));
+            FAILS(CR_BAD_TYPE, "a float dtype",
+                  cr_optim_mirror(opt[0], p[0], cr_empty(CR_LIST(17, 1031), CR_I32, dev)));
             for (int k = 0; k < 2; k++) cr_optim_free(opt[k]);
             cr_generator_free(gen);
             cr_scope_end();
@@ -164,8 +172,9 @@ TEST(optim_mirror) {
 
 /* The same steps as clipping first, but for rounding; the gradients stay as they are. */
 TEST(optim_step_clipped) {
-    static const struct { cr_optim_kind kind; double momentum; bool nesterov; } cases[] = {
-        {CR_SGD, 0, false}, {CR_SGD, 0.9, false}, {CR_SGD, 0.9, true}, {CR_ADAM, 0, false}, {CR_ADAMW, 0, false}, {CR_LION, 0, false}, {CR_MUON, 0.95, true}, {CR_MUON, 0.95, false}};
+    static const struct { cr_optim_kind kind; double momentum; bool nesterov;
+    } cases[] = {{CR_SGD, 0, false},   {CR_SGD, 0.9, false}, {CR_SGD, 0.9, true},   {CR_ADAM, 0, false},
+                 {CR_ADAMW, 0, false}, {CR_LION, 0, false},  {CR_MUON, 0.95, true}, {CR_MUON, 0.95, false}};
     for (int d = 0; cr_device_at(d); d++)
         for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
             cr_optim_options o = cr_optim_defaults(cases[c].kind);
@@ -182,13 +191,15 @@ TEST(optim_step_clipped) {
                 OK(cr_read(cr_grad(one.p[1]), CR_F64, after, sizeof after));
                 OK(cr_params_clip_grad_norm(two.params, max_norm, &want));
                 OK(cr_optim_step(both));
-                CHECK(fabs(norm - want) <= 1e-9 * want && norm > 0.8, "case %zu, step %d: norm %.17g, wanted %.17g", c, step, norm, want);
+                CHECK(fabs(norm - want) <= 1e-9 * want && norm > 0.8, "case %zu, step %d: norm %.17g, wanted %.17g", c,
+                      step, norm, want);
                 CHECK(!memcmp(before, after, sizeof before), "case %zu, step %d: the gradient changed", c, step);
                 OK(cr_read(two.p[0], CR_F64, wanted, 15 * sizeof *wanted));
                 OK(cr_read(two.p[1], CR_F64, wanted + 15, 7 * sizeof *wanted));
                 int at = 0;
                 const double error = problem_error(&one, wanted, &at);
-                CHECK(error < 1e-9, "case %zu on %s, step %d, element %d: off by %g", c, cr_device_name(cr_device_at(d)), step, at, error);
+                CHECK(error < 1e-9, "case %zu on %s, step %d, element %d: off by %g", c,
+                      cr_device_name(cr_device_at(d)), step, at, error);
             }
             cr_optim_free(clipped);
             cr_optim_free(both);
@@ -206,8 +217,10 @@ TEST(optim_step_clipped) {
 }
 
 TEST(optim_groups_tied_idle) {
-    cr_tensor *w = cr_ones(CR_LIST(2, 3), CR_F64, cr_cpu()), *b = cr_ones(CR_LIST(3), CR_F64, cr_cpu()), *idle = cr_ones(CR_LIST(4), CR_F64, cr_cpu());
-    cr_params *first = params_of(3, (const char *const[]){"w", "head", "idle"}, (cr_tensor *[]){w, w, idle});     /* w is tied */
+    cr_tensor *w = cr_ones(CR_LIST(2, 3), CR_F64, cr_cpu()), *b = cr_ones(CR_LIST(3), CR_F64, cr_cpu()),
+              *idle = cr_ones(CR_LIST(4), CR_F64, cr_cpu());
+    /* w is tied */
+    cr_params *first = params_of(3, (const char *const[]){"w", "head", "idle"}, (cr_tensor *[]){w, w, idle});
     cr_params *second = params_of(1, (const char *const[]){"b"}, &b);
     cr_optim_options o = cr_optim_defaults(CR_SGD), slow = o;
     o.lr = 0.5;
@@ -233,7 +246,8 @@ TEST(optim_groups_tied_idle) {
     CHECK(got[2] == 0.5, "with lr 0 every group stands still: %g", got[2]);
     FAILS(CR_BAD_VALUE, "in another group already, as 'w'", cr_optim_add(opt, first, &o));
     cr_tensor *fresh = cr_ones(CR_LIST(2), CR_F64, cr_cpu());
-    cr_params *alias = params_of(1, (const char *const[]){"w"}, &fresh), *other = params_of(1, (const char *const[]){"v"}, &idle);
+    cr_params *alias = params_of(1, (const char *const[]){"w"}, &fresh),
+              *other = params_of(1, (const char *const[]){"v"}, &idle);
     FAILS(CR_BAD_VALUE, "another group has a parameter named 'w'", cr_optim_add(opt, alias, &o));
     FAILS(CR_BAD_VALUE, "'v' is in another group already, as 'idle'", cr_optim_add(opt, other, &o));
     cr_params_free(alias);
@@ -245,7 +259,8 @@ TEST(optim_groups_tied_idle) {
     cr_release(w); cr_release(b); cr_release(idle);
 }
 
-/* A parameter that gets its first gradient late corrects by its own steps, as in torch; and the state carries that along. */
+/* A parameter that gets its first gradient late corrects by its own steps, as in torch; and the state
+ * carries that along. */
 TEST(optim_state_resumes) {
     const int64_t before = cr_memory_stats(cr_cpu()).current;
     for (int kind = CR_SGD; kind <= CR_MUON; kind++) {
@@ -283,10 +298,12 @@ TEST(optim_state_resumes) {
         cr_optim_free(one); cr_optim_free(two);
         problem_free(&q); problem_free(&r);
     }
-    CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes stay", (long long)(cr_memory_stats(cr_cpu()).current - before));
+    CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes stay",
+          (long long)(cr_memory_stats(cr_cpu()).current - before));
 }
 
-TEST(optim_late_gradient) {                         /* counts from its own first step, as in torch: the same bits as alone */
+TEST(optim_late_gradient) {                         /* counts from its own first step, as in torch: the same bits as
+                                                     * alone */
     problem q = problem_new(CR_F32, cr_cpu()), r = problem_new(CR_F32, cr_cpu());
     cr_optim_options o = cr_optim_defaults(CR_ADAMW);
     cr_params *late = params_of(1, (const char *const[]){"b"}, &r.p[1]);
@@ -315,7 +332,8 @@ TEST(optim_bad_state) {
     problem_gradients(&q, 1);
     OK(cr_optim_step(opt));
     cr_params *good = cr_optim_state(opt);
-    cr_tensor *m = cr_params_get(good, "a.m"), *v = cr_params_get(good, "a.v"), *other = cr_zeros(CR_LIST(3, 5), CR_F32, cr_cpu());
+    cr_tensor *m = cr_params_get(good, "a.m"), *v = cr_params_get(good, "a.v"),
+              *other = cr_zeros(CR_LIST(3, 5), CR_F32, cr_cpu());
     const struct { const char *names[2]; cr_tensor *t[2]; const char *message; } bad[] = {
         {{"a.m", NULL}, {m, NULL}, "'a.m' without 'a.v'"},
         {{"a.v", NULL}, {v, NULL}, "'a.v' without 'a.m'"},
@@ -335,7 +353,8 @@ TEST(optim_bad_state) {
     cr_params_free(good);
     cr_optim_free(opt);
     problem_free(&q);
-    CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes stay", (long long)(cr_memory_stats(cr_cpu()).current - before));
+    CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes stay",
+          (long long)(cr_memory_stats(cr_cpu()).current - before));
 }
 
 /* Every kind has a name of its own, defaults that are accepted, and no kind follows the last. */
@@ -345,9 +364,11 @@ TEST(optim_kinds) {
     for (; cr_optim_name((cr_optim_kind)kinds); kinds++) {
         const cr_optim_options o = cr_optim_defaults((cr_optim_kind)kinds);
         cr_optim *opt = cr_optim_new(q.params, &o);
-        CHECK(opt && (int)o.kind == kinds, "%s: kind %d of %d", cr_optim_name((cr_optim_kind)kinds), (int)o.kind, kinds);
+        CHECK(opt && (int)o.kind == kinds, "%s: kind %d of %d", cr_optim_name((cr_optim_kind)kinds), (int)o.kind,
+              kinds);
         for (int k = 0; k < kinds; k++)
-            CHECK(strcmp(cr_optim_name((cr_optim_kind)k), cr_optim_name((cr_optim_kind)kinds)), "two kinds are %s", cr_optim_name((cr_optim_kind)k));
+            CHECK(strcmp(cr_optim_name((cr_optim_kind)k), cr_optim_name((cr_optim_kind)kinds)), "two kinds are %s",
+                  cr_optim_name((cr_optim_kind)k));
         cr_optim_free(opt);
     }
     CHECK(kinds > CR_MUON && !cr_optim_name((cr_optim_kind)-1), "%d kinds", kinds);
@@ -369,7 +390,8 @@ TEST(optim_bad_options) {
         {{.kind = CR_SGD, .lr = 1, .nesterov = true}, "nesterov needs a momentum above 0"},
         {{.kind = CR_SGD, .lr = 1, .decay_min_ndim = -1}, "decay_min_ndim"},
         {{.kind = (cr_optim_kind)99, .lr = 1}, "kind must be one of cr_optim_kind, not 99"}};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) FAILS(CR_BAD_VALUE, bad[i].message, cr_optim_new(q.params, &bad[i].o));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        FAILS(CR_BAD_VALUE, bad[i].message, cr_optim_new(q.params, &bad[i].o));
     cr_optim_options o = cr_optim_defaults(CR_ADAMW);
     FAILS(CR_BAD_VALUE, "NULL", cr_optim_new(NULL, &o));
     FAILS(CR_BAD_VALUE, "NULL", cr_optim_new(q.params, NULL));
@@ -410,9 +432,11 @@ TEST(optim_muon_without_direction) {
 TEST(optim_newton_schulz) {
     const double abc[3] = {3.4445, -4.7750, 2.0315};
     cr_scope_begin();
-    FAILS(CR_BAD_VALUE, "needs a matrix, got 1 axes", cr_newton_schulz(cr_ones(CR_LIST(3), CR_F64, cr_cpu()), abc, 1e-7, 5));
+    FAILS(CR_BAD_VALUE, "needs a matrix, got 1 axes",
+          cr_newton_schulz(cr_ones(CR_LIST(3), CR_F64, cr_cpu()), abc, 1e-7, 5));
     FAILS(CR_BAD_VALUE, "NULL", cr_newton_schulz(cr_ones(CR_LIST(2, 3), CR_F64, cr_cpu()), NULL, 1e-7, 5));
-    cr_tensor *y = cr_newton_schulz(cr_eye(3, 3, CR_F64, cr_cpu()), (const double[]){1, 0, 0}, 1e-7, 5);     /* x / |x| */
+    /* x / |x| */
+    cr_tensor *y = cr_newton_schulz(cr_eye(3, 3, CR_F64, cr_cpu()), (const double[]){1, 0, 0}, 1e-7, 5);
     double got[9];
     OK(cr_read(y, CR_F64, got, sizeof got));
     CHECK(fabs(got[0] - 1 / sqrt(3)) < 1e-15 && got[1] == 0, "%g %g", got[0], got[1]);
@@ -459,10 +483,11 @@ TEST(optim_inside_a_scope) {                        /* moments and steps outlive
         cr_params_zero_grad(q.params);
         if (step == 1) after = cr_memory_stats(cr_cpu()).current;
     }
-    CHECK(cr_memory_stats(cr_cpu()).current == after, "memory grows: %lld, %lld, %lld", (long long)before, (long long)after,
-          (long long)cr_memory_stats(cr_cpu()).current);
+    CHECK(cr_memory_stats(cr_cpu()).current == after, "memory grows: %lld, %lld, %lld", (long long)before,
+          (long long)after, (long long)cr_memory_stats(cr_cpu()).current);
     cr_optim_free(opt);
-    CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes stay", (long long)(cr_memory_stats(cr_cpu()).current - before));
+    CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes stay",
+          (long long)(cr_memory_stats(cr_cpu()).current - before));
     problem_free(&q);
 }
 
@@ -473,8 +498,10 @@ TEST(schedules) {
             CHECK(fabs(got - want) <= 1e-12, "%s at %d: %.17g, wanted %.17g", golden_schedule[c].name, t, got, want);
         }
     const cr_schedule constant = {.kind = CR_CONSTANT, .lr = 0.5, .warmup = 4};
-    CHECK(cr_schedule_lr(&constant, 0) == 0.1 && cr_schedule_lr(&constant, 3) == 0.4 && cr_schedule_lr(&constant, 4) == 0.5 && cr_schedule_lr(&constant, 1000000) == 0.5,
-          "constant: %g %g %g", cr_schedule_lr(&constant, 0), cr_schedule_lr(&constant, 3), cr_schedule_lr(&constant, 4));
+    CHECK(cr_schedule_lr(&constant, 0) == 0.1 && cr_schedule_lr(&constant, 3) == 0.4 &&
+              cr_schedule_lr(&constant, 4) == 0.5 && cr_schedule_lr(&constant, 1000000) == 0.5,
+          "constant: %g %g %g", cr_schedule_lr(&constant, 0), cr_schedule_lr(&constant, 3),
+          cr_schedule_lr(&constant, 4));
     const struct { cr_schedule s; int64_t step; const char *message; cr_status kind; } bad[] = {
         {{.kind = CR_COSINE, .lr = -1, .total = 5}, 0, "lr must be", CR_BAD_VALUE},
         {{.kind = CR_COSINE, .lr = 1, .min_lr = NAN, .total = 5}, 0, "min_lr must be", CR_BAD_VALUE},
@@ -482,23 +509,30 @@ TEST(schedules) {
         {{.kind = CR_CONSTANT, .lr = 1, .warmup = -1}, 0, "warmup must be at least 0", CR_BAD_VALUE},
         {{.kind = CR_CONSTANT, .lr = 1}, -1, "step must be at least 0, not -1", CR_BAD_INDEX},
         {{.kind = (cr_schedule_kind)7, .lr = 1}, 0, "not 7", CR_BAD_VALUE}};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) FAILS(bad[i].kind, bad[i].message, cr_schedule_lr(&bad[i].s, bad[i].step));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        FAILS(bad[i].kind, bad[i].message, cr_schedule_lr(&bad[i].s, bad[i].step));
     FAILS(CR_BAD_VALUE, "NULL", cr_schedule_lr(NULL, 0));
 }
 
 /* ---- a weight's gradient that goes into its update piece by piece has the bits of one that is whole first */
-static cr_tensor *count_call(const cr_tensor *grad, void *ctx) { (void)grad; ++*(int *)ctx; return (cr_tensor *)(uintptr_t)CR_NONE; }
+static cr_tensor *count_call(const cr_tensor *grad, void *ctx) {
+    (void)grad;
+    ++*(int *)ctx;
+    return (cr_tensor *)(uintptr_t)CR_NONE;
+}
 
 typedef struct layer { cr_tensor *x, *w, *mirror; cr_params *params; cr_optim *opt; } layer;
 
 static layer layer_new(int64_t rows, int64_t outputs, int64_t inputs, bool mirrored) {
     cr_generator *g = cr_generator_new(3);
-    layer l = {.x = cr_keep(cr_randn(CR_LIST(rows, inputs), CR_F32, cr_cpu(), g)), .w = cr_keep(cr_randn(CR_LIST(outputs, inputs), CR_F32, cr_cpu(), g))};
+    layer l = {.x = cr_keep(cr_randn(CR_LIST(rows, inputs), CR_F32, cr_cpu(), g)),
+               .w = cr_keep(cr_randn(CR_LIST(outputs, inputs), CR_F32, cr_cpu(), g))};
     cr_requires_grad_(l.w, true);
     l.params = params_of(1, (const char *const[]){"w"}, &l.w);
     const cr_optim_options o = cr_optim_defaults(CR_ADAMW);
     l.opt = cr_optim_new(l.params, &o);
-    if (mirrored) OK(cr_optim_mirror(l.opt, l.w, l.mirror = cr_keep(cr_zeros(CR_LIST(outputs, inputs), CR_BF16, cr_cpu()))));
+    if (mirrored)
+        OK(cr_optim_mirror(l.opt, l.w, l.mirror = cr_keep(cr_zeros(CR_LIST(outputs, inputs), CR_BF16, cr_cpu()))));
     cr_generator_free(g);
     return l;
 }
@@ -522,15 +556,16 @@ static bool same_bits(const cr_tensor *a, const cr_tensor *b) {
     return !memcmp(cr_data(a), cr_data(b), (size_t)cr_numel(a) * cr_dtype_size(cr_dtype_of(a)));
 }
 
-/* The same kernels make a gradient whole and piece by piece, except the second one where there is oneDNN: sums in another order, of which
- * sqrt(v) and eps leave some 1e-6 of a step of 1e-3. */
+/* The same kernels make a gradient whole and piece by piece, except the second one where there is
+ * oneDNN: sums in another order, of which sqrt(v) and eps leave some 1e-6 of a step of 1e-3. */
 TEST(gradient_as_a_product) {
     static const int64_t shapes[][3] = {{300, 2400, 100}, {256, 1040, 520}, {7, 5, 3}, {300, 2401, 97}};
     for (int c = 0; c < 16; c++) {
         const int64_t *s = shapes[c % 4];
         const bool mirrored = c / 4 % 2, bf16 = c / 8;
         const cr_precision before = cr_set_f32_products(bf16 ? CR_MEDIUM : CR_HIGHEST);
-        layer whole = layer_new(s[0], s[1], s[2], mirrored), pieces = layer_new(s[0], s[1], s[2], mirrored), alone = layer_new(s[0], s[1], s[2], mirrored);
+        layer whole = layer_new(s[0], s[1], s[2], mirrored), pieces = layer_new(s[0], s[1], s[2], mirrored),
+              alone = layer_new(s[0], s[1], s[2], mirrored);
         layer hooked = layer_new(s[0], s[1], s[2], mirrored);
         int calls = 0;
         CHECK(cr_add_hook(hooked.w, count_call, &calls, NULL) > 0, "%s", cr_error());
@@ -544,13 +579,17 @@ TEST(gradient_as_a_product) {
         CHECK(calls == 3, "a hook saw %d gradients of 3", calls);
         CHECK(same_bits(whole.w, hooked.w), "a hook changed the bits");
         CHECK(same_bits(pieces.w, alone.w), "case %d: the bits depend on the threads", c);
-        if (c % 4 != 1 || bf16 || !cr_onednn_ready()) CHECK(same_bits(whole.w, pieces.w), "case %d: other bits piece by piece", c);
+        if (c % 4 != 1 || bf16 || !cr_onednn_ready())
+            CHECK(same_bits(whole.w, pieces.w), "case %d: other bits piece by piece", c);
         double worst = 0;
-        for (int64_t i = 0; i < cr_numel(whole.w); i++) worst = fmax(worst, fabs(((const float *)cr_data(whole.w))[i] - (double)((const float *)cr_data(pieces.w))[i]));
+        for (int64_t i = 0; i < cr_numel(whole.w); i++)
+            worst = fmax(worst,
+                         fabs(((const float *)cr_data(whole.w))[i] - (double)((const float *)cr_data(pieces.w))[i]));
         CHECK(worst < 1e-5, "case %d: off by %g", c, worst);
         if (mirrored) {
             cr_scope_begin();
-            CHECK(same_bits(pieces.mirror, cr_to(pieces.w, CR_BF16, cr_cpu())), "case %d: the mirror is not the rounded weight", c);
+            CHECK(same_bits(pieces.mirror, cr_to(pieces.w, CR_BF16, cr_cpu())),
+                  "case %d: the mirror is not the rounded weight", c);
             cr_scope_end();
         }
         layer_free(&whole); layer_free(&pieces); layer_free(&alone); layer_free(&hooked);

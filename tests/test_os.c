@@ -92,7 +92,10 @@ TEST(cpu_count_follows_affinity) {
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     REQUIRE(length > 0, "no name");
     self[length] = 0;
-    snprintf(command, sizeof command, "TEST_OS_CHILD=1 taskset 1 '%s' cpu_count >/dev/null 2>&1 || TEST_OS_CHILD=1 taskset 2 '%s' cpu_count >/dev/null", self, self);
+    snprintf(command, sizeof command,
+             "TEST_OS_CHILD=1 taskset 1 '%s' cpu_count >/dev/null 2>&1 || TEST_OS_CHILD=1 taskset 2 '%s' cpu_count "
+             ">/dev/null",
+             self, self);
     CHECK(system(command) == 0, "affinity to one processor is not seen");
 }
 
@@ -126,7 +129,8 @@ TEST(pages) {
     void *p = cr_os_pages(0, false);
     CHECK(p, "no pages for 0 bytes");
     cr_os_pages_free(p, 0);
-    CHECK(!cr_os_pages(SIZE_MAX, false) && !cr_os_pages(SIZE_MAX - 4096, true) && !cr_os_pages(SIZE_MAX / 2, true), "impossible sizes");
+    CHECK(!cr_os_pages(SIZE_MAX, false) && !cr_os_pages(SIZE_MAX - 4096, true) && !cr_os_pages(SIZE_MAX / 2, true),
+          "impossible sizes");
     cr_os_pages_free(NULL, 4096);
     CHECK(cr_os_peak_rss() > 1 << 20, "peak of %lld bytes", (long long)cr_os_peak_rss());
 }
@@ -163,7 +167,9 @@ TEST(time_goes_on) {
     char text[32];
     cr_os_timestamp(text);
     int year, month, day, hour, minute, second, end = 0;
-    CHECK(sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2dZ%n", &year, &month, &day, &hour, &minute, &second, &end) == 6 && end == 20 && year >= 2024, "'%s'", text);
+    CHECK(sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2dZ%n", &year, &month, &day, &hour, &minute, &second, &end) == 6 &&
+              end == 20 && year >= 2024,
+          "'%s'", text);
 }
 
 /* ---- files ---- */
@@ -171,7 +177,8 @@ TEST(write_and_map) {
     const char *path = in_folder("a file");
     REQUIRE(*folder, "no temporary folder");
     cr_mapping m;
-    CHECK(!cr_os_map(path, &m) && !m.data && strstr(cr_os_error(), "No such file"), "a missing file: '%s'", cr_os_error());
+    CHECK(!cr_os_map(path, &m) && !m.data && strstr(cr_os_error(), "No such file"), "a missing file: '%s'",
+          cr_os_error());
     REQUIRE(write_file(path, "first"), "write: %s", cr_os_error());
     REQUIRE(cr_os_map(path, &m), "map: %s", cr_os_error());
     REQUIRE(write_file(path, "second!"), "overwrite: %s", cr_os_error());
@@ -216,7 +223,9 @@ TEST(what_cannot_be_written) {
     char temporary[300], small[10];
     const char *path = in_folder("target");
     REQUIRE(*folder, "no temporary folder");
-    CHECK(!cr_os_create_beside(in_folder("no/such/folder"), temporary, sizeof temporary) && strstr(cr_os_error(), "No such file"), "%s", cr_os_error());
+    CHECK(!cr_os_create_beside(in_folder("no/such/folder"), temporary, sizeof temporary) &&
+              strstr(cr_os_error(), "No such file"),
+          "%s", cr_os_error());
     CHECK(!cr_os_create_beside(path, small, sizeof small) && strstr(cr_os_error(), "too long"), "%s", cr_os_error());
     CHECK(!cr_os_create_beside(folder, temporary, sizeof temporary), "over a folder");
     CHECK(!cr_os_create_beside("", temporary, sizeof temporary), "no name");
@@ -270,15 +279,22 @@ TEST(folders) {
     REQUIRE(write_file(in_folder("a/file"), "x"), "%s", cr_os_error());
     CHECK(!cr_os_make_directory(in_folder("a/file")) && !cr_os_make_directory(in_folder("a/file/b")), "below a file");
     CHECK(!cr_os_is_directory(in_folder("a/file")) && cr_os_exists(in_folder("a/file")), "a file");
-    CHECK(cr_os_rename(in_folder("a/file"), in_folder("a/b/file")) && cr_os_exists(in_folder("a/b/file")), "%s", cr_os_error());
+    CHECK(cr_os_rename(in_folder("a/file"), in_folder("a/b/file")) && cr_os_exists(in_folder("a/b/file")), "%s",
+          cr_os_error());
     CHECK(!cr_os_rename(in_folder("nothing"), in_folder("b")) && !cr_os_exists(in_folder("b")), "renamed nothing");
     CHECK(!cr_os_remove(in_folder("a/b")), "removed a folder that is not empty");
-    CHECK(cr_os_remove(in_folder("a/b/file")) && cr_os_remove(in_folder("a/b/c")) && cr_os_remove(in_folder("a/b")) && cr_os_remove(in_folder("a")), "%s", cr_os_error());
-    CHECK(cr_os_make_directory(in_folder("full/")) && write_file(in_folder("full/x"), "1") && write_file(in_folder("full/y"), "2"), "%s", cr_os_error());
+    CHECK(cr_os_remove(in_folder("a/b/file")) && cr_os_remove(in_folder("a/b/c")) && cr_os_remove(in_folder("a/b")) &&
+              cr_os_remove(in_folder("a")),
+          "%s", cr_os_error());
+    CHECK(cr_os_make_directory(in_folder("full/")) && write_file(in_folder("full/x"), "1") &&
+              write_file(in_folder("full/y"), "2"),
+          "%s", cr_os_error());
     CHECK(cr_os_remove_folder(in_folder("full")) && !cr_os_exists(in_folder("full")), "%s", cr_os_error());
     CHECK(!cr_os_remove_folder(in_folder("full")), "removed a folder that is not there");
-    CHECK(cr_os_make_directory(in_folder("outer/inner")) && !cr_os_remove_folder(in_folder("outer")), "removed a folder with a folder in it");
-    CHECK(cr_os_remove_folder(in_folder("outer/inner")) && cr_os_remove_folder(in_folder("outer")), "%s", cr_os_error());
+    CHECK(cr_os_make_directory(in_folder("outer/inner")) && !cr_os_remove_folder(in_folder("outer")),
+          "removed a folder with a folder in it");
+    CHECK(cr_os_remove_folder(in_folder("outer/inner")) && cr_os_remove_folder(in_folder("outer")), "%s",
+          cr_os_error());
     CHECK(cr_os_make_directory("/") && cr_os_make_directory("."), "%s", cr_os_error());
 }
 
@@ -291,12 +307,14 @@ TEST(copies_and_entries) {
     CHECK(cr_os_copy(from, to), "%s", cr_os_error());
     const cr_file_id one = cr_os_file_id(from), two = cr_os_file_id(to), nothing = cr_os_file_id(in_folder("nothing"));
     CHECK(one.inode && one.inode == two.inode && one.device == two.device && !nothing.inode, "a second name");
-    REQUIRE(write_file(from, "second, longer"), "%s", cr_os_error());      /* replaced by a rename: the other name keeps the old file */
+    /* replaced by a rename: the other name keeps the old file */
+    REQUIRE(write_file(from, "second, longer"), "%s", cr_os_error());
     cr_mapping m;
     REQUIRE(cr_os_map(to, &m), "%s", cr_os_error());
     CHECK(m.bytes == 5 && !memcmp(m.data, "first", 5) && m.id.inode == one.inode, "%zu bytes", m.bytes);
     cr_os_unmap(&m);
-    CHECK(cr_os_copy(from, to) && cr_os_file_id(to).inode != cr_os_file_id(from).inode, "over a file there is only a copy: %s", cr_os_error());
+    CHECK(cr_os_copy(from, to) && cr_os_file_id(to).inode != cr_os_file_id(from).inode,
+          "over a file there is only a copy: %s", cr_os_error());
     REQUIRE(cr_os_map(to, &m), "%s", cr_os_error());
     CHECK(m.bytes == 14 && !memcmp(m.data, "second, longer", 14), "%zu bytes", m.bytes);
     cr_os_unmap(&m);
@@ -313,7 +331,8 @@ TEST(folder_locks) {
     CHECK(cr_os_lock_folder(folder) && cr_os_lock_folder(in_folder("nothing")), "locked by nobody");
     const pid_t child = fork();
     if (!child) {
-        const bool refused = !cr_os_lock_folder(folder);       /* by another open file, which a fork shares no lock with */
+        /* by another open file, which a fork shares no lock with */
+        const bool refused = !cr_os_lock_folder(folder);
         _exit(refused ? 0 : 1);
     }
     int status = -1;
@@ -349,7 +368,8 @@ TEST(interrupts) {
         }
         int status = 0;
         waitpid(child, &status, 0);
-        const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, ended = WIFEXITED(status) && WEXITSTATUS(status) == 3;
+        const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGINT,
+                   ended = WIFEXITED(status) && WEXITSTATUS(status) == 3;
         CHECK(i < 4 ? killed : ended, "case %d: the child ended with status %x", i, (unsigned)status);
     }
 }

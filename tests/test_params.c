@@ -9,7 +9,9 @@ static double *values(const cr_tensor *t) {         /* freed by the caller */
     return v;
 }
 
-static cr_tensor *fresh(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) { return cr_requires_grad_(cr_zeros(n, shape, dt, dev), true); }
+static cr_tensor *fresh(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) {
+    return cr_requires_grad_(cr_zeros(n, shape, dt, dev), true);
+}
 
 /* ---- sets */
 TEST(params_names) {
@@ -20,10 +22,13 @@ TEST(params_names) {
         snprintf(name, sizeof name, "h.%d.weight", i * 7919 % 1000);
         OK(cr_params_add(p, name, i % 2 ? t : u));
     }
-    CHECK(cr_params_count(p) == 1000 && cr_params_numel(p) == 11, "%lld names, %lld elements", (long long)cr_params_count(p), (long long)cr_params_numel(p));
+    CHECK(cr_params_count(p) == 1000 && cr_params_numel(p) == 11, "%lld names, %lld elements",
+          (long long)cr_params_count(p), (long long)cr_params_numel(p));
     for (int i = 0; i < 1000; i++) {
         snprintf(name, sizeof name, "h.%d.weight", i * 7919 % 1000);
-        CHECK(!strcmp(cr_params_name(p, i), name) && cr_params_at(p, i) == (i % 2 ? t : u) && cr_params_get(p, name) == cr_params_at(p, i), "%s", name);
+        CHECK(!strcmp(cr_params_name(p, i), name) && cr_params_at(p, i) == (i % 2 ? t : u) &&
+                  cr_params_get(p, name) == cr_params_at(p, i),
+              "%s", name);
     }
     FAILS(CR_BAD_VALUE, "no tensor is named 'h.1000.weight' among 1000", cr_params_get(p, "h.1000.weight"));
     FAILS(CR_BAD_VALUE, "'h.3.weight' is already used", cr_params_add(p, "h.3.weight", t));
@@ -62,12 +67,14 @@ TEST(params_and_scopes) {                           /* the set's references are 
     cr_params_free(p);                              /* inside the scope that owns the tensor */
     CHECK(cr_numel(t) == 3, "the scope's tensor is gone");
     cr_scope_end();
-    CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes stay", (long long)(cr_memory_stats(cr_cpu()).current - before));
+    CHECK(cr_memory_stats(cr_cpu()).current == before, "%lld bytes stay",
+          (long long)(cr_memory_stats(cr_cpu()).current - before));
 }
 
 TEST(params_copy) {
     cr_params *a = cr_params_new(), *b = cr_params_new();
-    cr_tensor *w = fresh(CR_LIST(2, 3), CR_F32, cr_cpu()), *from = cr_full(CR_LIST(2, 3), 2.5, CR_F64, cr_ref()), *other = cr_zeros(CR_LIST(3, 2), CR_F32, cr_cpu());
+    cr_tensor *w = fresh(CR_LIST(2, 3), CR_F32, cr_cpu()), *from = cr_full(CR_LIST(2, 3), 2.5, CR_F64, cr_ref()),
+              *other = cr_zeros(CR_LIST(3, 2), CR_F32, cr_cpu());
     OK(cr_params_add(a, "w", w));
     OK(cr_params_add(b, "w", from));
     OK(cr_params_copy(a, b));                       /* across devices and dtypes, into a leaf */
@@ -78,7 +85,8 @@ TEST(params_copy) {
     OK(cr_params_add(a, "gone", other));
     OK(cr_params_add(b, "bias", from));
     OK(cr_params_add(b, "extra", from));
-    FAILS(CR_BAD_VALUE, "'bias' is (2, 3) instead of (3, 2), 'gone' is missing, 'extra' is not wanted", cr_params_copy(a, b));
+    FAILS(CR_BAD_VALUE, "'bias' is (2, 3) instead of (3, 2), 'gone' is missing, 'extra' is not wanted",
+          cr_params_copy(a, b));
     char name[32];
     for (int i = 0; i < 100; i++) {
         snprintf(name, sizeof name, "layer.%d.weight", i);
@@ -96,9 +104,15 @@ TEST(clip_grad_norm) {
     for (int d = 0; cr_device_at(d); d++) {
         const cr_device *dev = cr_device_at(d);
         cr_params *p = cr_params_new();
-        cr_tensor *a = fresh(CR_LIST(1031, 7), CR_F32, dev), *b = fresh(CR_LIST(5), CR_F64, dev), *h = fresh(CR_LIST(3), CR_F16, dev), *none = fresh(CR_LIST(2), CR_F32, dev);
-        OK(cr_params_add(p, "a", a)); OK(cr_params_add(p, "tied", a)); OK(cr_params_add(p, "b", b)); OK(cr_params_add(p, "h", h)); OK(cr_params_add(p, "none", none));
-        cr_tensor *ga = cr_full(CR_LIST(1031, 7), 0.5, CR_F32, dev), *gb = cr_full(CR_LIST(5), -2, CR_F64, dev), *gh = cr_full(CR_LIST(3), 300, CR_F16, dev);
+        cr_tensor *a = fresh(CR_LIST(1031, 7), CR_F32, dev), *b = fresh(CR_LIST(5), CR_F64, dev),
+                  *h = fresh(CR_LIST(3), CR_F16, dev), *none = fresh(CR_LIST(2), CR_F32, dev);
+        OK(cr_params_add(p, "a", a));
+        OK(cr_params_add(p, "tied", a));
+        OK(cr_params_add(p, "b", b));
+        OK(cr_params_add(p, "h", h));
+        OK(cr_params_add(p, "none", none));
+        cr_tensor *ga = cr_full(CR_LIST(1031, 7), 0.5, CR_F32, dev), *gb = cr_full(CR_LIST(5), -2, CR_F64, dev),
+                  *gh = cr_full(CR_LIST(3), 300, CR_F16, dev);
         OK(cr_set_grad(a, ga)); OK(cr_set_grad(b, gb)); OK(cr_set_grad(h, gh));
         const double want = sqrt(1031 * 7 * 0.25 + 5 * 4 + 3 * 90000.0);        /* 300^2 is beyond f16 */
         double norm = 0, again = 0;
@@ -143,13 +157,16 @@ TEST(clip_grad_norm_on_two_devices) {
     double norm = 0;
     OK(cr_params_clip_grad_norm(p, 1, &norm));
     CHECK(fabs(norm - sqrt(55)) < 1e-6, "norm %g", norm);
-    for (int i = 0; i < 6; i++) CHECK(fabs(cr_item(cr_grad(cr_params_at(p, i))) - i / sqrt(55)) < 1e-6, "gradient %d is %g", i, cr_item(cr_grad(cr_params_at(p, i))));
+    for (int i = 0; i < 6; i++)
+        CHECK(fabs(cr_item(cr_grad(cr_params_at(p, i))) - i / sqrt(55)) < 1e-6, "gradient %d is %g", i,
+              cr_item(cr_grad(cr_params_at(p, i))));
     cr_params_free(p);
 }
 
 TEST(clip_grad_norm_not_finite) {                   /* as torch: the norm says so, and so do the gradients */
     cr_params *p = cr_params_new();
-    cr_tensor *a = fresh(CR_LIST(3), CR_F32, cr_cpu()), *g = cr_from((const float[]){1, NAN, 2}, CR_LIST(3), CR_F32, cr_cpu());
+    cr_tensor *a = fresh(CR_LIST(3), CR_F32, cr_cpu()),
+              *g = cr_from((const float[]){1, NAN, 2}, CR_LIST(3), CR_F32, cr_cpu());
     double norm = 0;
     OK(cr_params_add(p, "a", a));
     OK(cr_set_grad(a, g));
@@ -162,7 +179,8 @@ TEST(clip_grad_norm_not_finite) {                   /* as torch: the norm says s
     cr_release(g);
 }
 
-TEST(clip_grad_norm_in_pieces) {                    /* longer than one piece of the sum of squares, and not a multiple of it */
+TEST(clip_grad_norm_in_pieces) {                    /* longer than one piece of the sum of squares, and not a
+                                                     * multiple of it */
     cr_params *p = cr_params_new();
     const int64_t n = (1 << 20) * 2 + 12345;
     cr_tensor *a = fresh(CR_LIST(n), CR_F32, cr_cpu()), *g = cr_ones(CR_LIST(n), CR_F32, cr_cpu());
@@ -219,15 +237,21 @@ TEST(init_distributions) {
         for (int w = 0; w < INITS; w++)
             for (int k = 0; k < 3; k++) {
                 cr_generator *g = cr_generator_new(test_seed()), *h = cr_generator_new(test_seed());
-                cr_tensor *t = fresh(CR_LIST(61, 97, 3, 3), dtypes[k], cr_device_at(d)), *again = fresh(CR_LIST(61, 97, 3, 3), dtypes[k], cr_device_at(d));
+                cr_tensor *t = fresh(CR_LIST(61, 97, 3, 3), dtypes[k], cr_device_at(d)),
+                          *again = fresh(CR_LIST(61, 97, 3, 3), dtypes[k], cr_device_at(d));
                 OK(init(w, t, want[w].a, want[w].b, g));
                 OK(init(w, again, want[w].a, want[w].b, h));
                 const moments m = moments_of(t), same = moments_of(again);
                 const double n = 61 * 97 * 9, loose = k == 2 ? 0.01 : 0;
-                CHECK(fabs(m.mean - want[w].mean) < 5 * want[w].std / sqrt(n) + loose * want[w].std, "%s: mean %g, wanted %g", want[w].name, m.mean, want[w].mean);
-                CHECK(fabs(m.std - want[w].std) < (5 / sqrt(2 * n) + loose) * want[w].std, "%s: std %g, wanted %g", want[w].name, m.std, want[w].std);
-                if (want[w].bound > 0) CHECK(m.most <= want[w].bound * (1 + loose) && m.most > 0.99 * want[w].bound, "%s: largest %g, bound %g", want[w].name, m.most, want[w].bound);
-                CHECK(m.mean == same.mean && m.most == same.most, "%s: the same seed gives other numbers", want[w].name);
+                CHECK(fabs(m.mean - want[w].mean) < 5 * want[w].std / sqrt(n) + loose * want[w].std,
+                      "%s: mean %g, wanted %g", want[w].name, m.mean, want[w].mean);
+                CHECK(fabs(m.std - want[w].std) < (5 / sqrt(2 * n) + loose) * want[w].std, "%s: std %g, wanted %g",
+                      want[w].name, m.std, want[w].std);
+                if (want[w].bound > 0)
+                    CHECK(m.most <= want[w].bound * (1 + loose) && m.most > 0.99 * want[w].bound,
+                          "%s: largest %g, bound %g", want[w].name, m.most, want[w].bound);
+                CHECK(m.mean == same.mean && m.most == same.most, "%s: the same seed gives other numbers",
+                      want[w].name);
                 CHECK(cr_requires_grad(t) && cr_is_leaf(t), "%s: the parameter is no leaf any more", want[w].name);
                 test_ran_on(cr_device_at(d));
                 cr_release(t); cr_release(again);
@@ -238,14 +262,16 @@ TEST(init_distributions) {
 /* Mean and deviation of a truncated normal (Johnson, Kotz, Balakrishnan 1994, section 10.1). */
 static void truncated(double mean, double std, double low, double high, double *m, double *s) {
     const double a = (low - mean) / std, b = (high - mean) / std, root = 2.50662827463100050;
-    const double pa = exp(-a * a / 2) / root, pb = exp(-b * b / 2) / root, z = 0.5 * (erfc(-b / sqrt(2)) - erfc(-a / sqrt(2)));
+    const double pa = exp(-a * a / 2) / root, pb = exp(-b * b / 2) / root,
+                 z = 0.5 * (erfc(-b / sqrt(2)) - erfc(-a / sqrt(2)));
     const double apa = isinf(a) ? 0 : a * pa, bpb = isinf(b) ? 0 : b * pb;
     *m = mean + std * (pa - pb) / z;
     *s = std * sqrt(1 + (apa - bpb) / z - (pa - pb) * (pa - pb) / (z * z));
 }
 
 TEST(init_trunc_normal) {
-    const double cases[][4] = {{0, 1, -2, 2}, {0.5, 0.02, 0.46, 0.54}, {0, 1, 1, 3}, {0, 1, -INFINITY, -2.5}, {3, 2, 2.9, 3.1}, {0, 1, -0.25, INFINITY}};
+    const double cases[][4] = {{0, 1, -2, 2},           {0.5, 0.02, 0.46, 0.54}, {0, 1, 1, 3},
+                               {0, 1, -INFINITY, -2.5}, {3, 2, 2.9, 3.1},        {0, 1, -0.25, INFINITY}};
     for (int d = 0; cr_device_at(d); d++)
         for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
             for (int wide = 0; wide < 2; wide++) {
@@ -255,7 +281,9 @@ TEST(init_trunc_normal) {
                 OK(cr_init_trunc_normal(t, cases[c][0], cases[c][1], cases[c][2], cases[c][3], g));
                 const moments m = moments_of(t);
                 truncated(cases[c][0], cases[c][1], cases[c][2], cases[c][3], &mean, &std);
-                CHECK(m.least >= (wide ? cases[c][2] : (float)cases[c][2]) && m.most <= (wide ? cases[c][3] : (float)cases[c][3]), "case %zu: [%g, %g]", c, m.least, m.most);
+                CHECK(m.least >= (wide ? cases[c][2] : (float)cases[c][2]) &&
+                          m.most <= (wide ? cases[c][3] : (float)cases[c][3]),
+                      "case %zu: [%g, %g]", c, m.least, m.most);
                 CHECK(fabs(m.mean - mean) < 5 * std / sqrt(101 * 199), "case %zu: mean %g, wanted %g", c, m.mean, mean);
                 CHECK(fabs(m.std - std) < 0.05 * std, "case %zu: std %g, wanted %g", c, m.std, std);
                 test_ran_on(cr_device_at(d));
@@ -270,9 +298,11 @@ static void check_orthogonal(int64_t rows, int64_t cols, const double *v, double
     for (int64_t i = 0; i < k; i++)
         for (int64_t j = 0; j <= i; j++) {
             double dot = 0;
-            for (int64_t c = 0; c < n; c++) dot += rows <= cols ? v[i * cols + c] * v[j * cols + c] : v[c * cols + i] * v[c * cols + j];
-            CHECK(fabs(dot - (i == j ? gain * gain : 0)) < tolerance, "(%lld, %lld): vectors %lld and %lld have product %g", (long long)rows, (long long)cols,
-                  (long long)i, (long long)j, dot);
+            for (int64_t c = 0; c < n; c++)
+                dot += rows <= cols ? v[i * cols + c] * v[j * cols + c] : v[c * cols + i] * v[c * cols + j];
+            CHECK(fabs(dot - (i == j ? gain * gain : 0)) < tolerance,
+                  "(%lld, %lld): vectors %lld and %lld have product %g", (long long)rows, (long long)cols, (long long)i,
+                  (long long)j, dot);
         }
 }
 
@@ -293,7 +323,8 @@ TEST(init_orthogonal) {
 
 TEST(init_bad) {
     cr_generator *g = cr_generator_new(1);
-    cr_tensor *t = fresh(CR_LIST(2, 3), CR_F32, cr_cpu()), *v = fresh(CR_LIST(3), CR_F32, cr_cpu()), *n = cr_zeros(CR_LIST(2, 3), CR_I32, cr_cpu());
+    cr_tensor *t = fresh(CR_LIST(2, 3), CR_F32, cr_cpu()), *v = fresh(CR_LIST(3), CR_F32, cr_cpu()),
+              *n = cr_zeros(CR_LIST(2, 3), CR_I32, cr_cpu());
     cr_tensor *empty = fresh(CR_LIST(0, 3), CR_F32, cr_cpu());
     FAILS(CR_BAD_VALUE, "[2, 1)", cr_init_uniform(t, 2, 1, g));
     FAILS(CR_BAD_VALUE, "finite", cr_init_uniform(t, 0, INFINITY, g));

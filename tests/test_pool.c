@@ -33,7 +33,8 @@ static void check_once(const job *j, int chunks, int times, const char *what) {
             CHECK(0, "%s: chunk %d of %d ran %d times", what, i, chunks, j->times[i]);
             return;
         }
-    CHECK(!j->clashes && !j->out_of_range, "%s: %d clashes, %d worker numbers out of range", what, j->clashes, j->out_of_range);
+    CHECK(!j->clashes && !j->out_of_range, "%s: %d clashes, %d worker numbers out of range", what, j->clashes,
+          j->out_of_range);
 }
 
 static job shared_job;
@@ -99,8 +100,10 @@ TEST(each_thread_begins_with_its_part) {
         firsts parts = {.begun = 0}, order = {.begun = 0};
         cr_pool_run(7, wait_for_two, &parts);
         cr_pool_run_in_order(7, wait_for_two, &order);
-        CHECK(parts.chunk[0] + parts.chunk[1] == 3, "began with %lld and %lld of 7, not 0 and 3", (long long)parts.chunk[0], (long long)parts.chunk[1]);
-        CHECK(order.chunk[0] + order.chunk[1] == 1, "in order: began with %lld and %lld of 7, not 0 and 1", (long long)order.chunk[0], (long long)order.chunk[1]);
+        CHECK(parts.chunk[0] + parts.chunk[1] == 3, "began with %lld and %lld of 7, not 0 and 3",
+              (long long)parts.chunk[0], (long long)parts.chunk[1]);
+        CHECK(order.chunk[0] + order.chunk[1] == 1, "in order: began with %lld and %lld of 7, not 0 and 1",
+              (long long)order.chunk[0], (long long)order.chunk[1]);
     }
     OK(cr_set_num_threads(before));
 }
@@ -146,9 +149,11 @@ static void many_callers(int callers, int rounds) {
         int want = 0;
         for (int i = 0; i < rounds; i++) want += started * (chunk <= i % 17);
         for (int i = 0; i < 10 * callers; i++) want += chunk <= i % 17;
-        CHECK(j->times[chunk] == want, "%d callers: chunk %d ran %d times, wanted %d", callers, chunk, j->times[chunk], want);
+        CHECK(j->times[chunk] == want, "%d callers: chunk %d ran %d times, wanted %d", callers, chunk, j->times[chunk],
+              want);
     }
-    CHECK(!j->clashes && !j->out_of_range, "%d callers: %d clashes of worker numbers, %d out of range", callers, j->clashes, j->out_of_range);
+    CHECK(!j->clashes && !j->out_of_range, "%d callers: %d clashes of worker numbers, %d out of range", callers,
+          j->clashes, j->out_of_range);
 }
 
 TEST(many_callers) {
@@ -241,10 +246,14 @@ TEST(thread_count_is_checked) {
 
 /* CHAINRULE_NUM_THREADS is read once, so each value needs a process of its own. */
 TEST(thread_count_from_the_environment) {
-    static const struct { const char *text; int want; } cases[] = {{"3", 3}, {"1", 1}, {"99999", 256}, {"0", 0}, {"-2", 0}, {"two", 0}, {"2x", 0}, {"", 0}};
+    static const struct {
+        const char *text;
+        int want;
+    } cases[] = {{"3", 3}, {"1", 1}, {"99999", 256}, {"0", 0}, {"-2", 0}, {"two", 0}, {"2x", 0}, {"", 0}};
     if (getenv("TEST_POOL_CHILD")) {
         int want = atoi(getenv("TEST_POOL_CHILD"));
-        CHECK(cr_num_threads() == (want ? want : cr_os_cpu_count()), "%s gives %d threads", getenv("CHAINRULE_NUM_THREADS"), cr_num_threads());
+        CHECK(cr_num_threads() == (want ? want : cr_os_cpu_count()), "%s gives %d threads",
+              getenv("CHAINRULE_NUM_THREADS"), cr_num_threads());
         return;
     }
     for (int i = 0; i < 8; i++) {
@@ -265,7 +274,8 @@ TEST(thread_count_from_the_environment) {
 }
 
 /* ---- interrupts */
-typedef struct stop { atomic_int asked; int after; atomic_int elsewhere; pthread_t thread; } stop;     /* yes from the after-th question on */
+/* yes from the after-th question on */
+typedef struct stop { atomic_int asked; int after; atomic_int elsewhere; pthread_t thread; } stop;
 
 static bool says_stop(void *ctx) {
     stop *s = ctx;
@@ -296,8 +306,10 @@ TEST(interrupted_jobs) {
         CHECK(ran > 0 && ran < 10000, "%d threads: %d chunks ran", threads[t], ran);
         cr_pool_run(10, slow_chunk, &later);
         CHECK(later == 0, "%d threads: a later job of the same op ran", threads[t]);
-        CHECK(cr_is_cut() && s.asked >= 3 && s.elsewhere == 0, "%d threads: asked %d times, %d of them elsewhere", threads[t], s.asked, s.elsewhere);
-        cr_thread *neighbour = cr_thread_start(slow_job, &other);       /* of another caller: asks for itself, and is not cut short */
+        CHECK(cr_is_cut() && s.asked >= 3 && s.elsewhere == 0, "%d threads: asked %d times, %d of them elsewhere",
+              threads[t], s.asked, s.elsewhere);
+        /* of another caller: asks for itself, and is not cut short */
+        cr_thread *neighbour = cr_thread_start(slow_job, &other);
         cr_set_interrupt(NULL, NULL);
         cr_thread_join(neighbour);
         CHECK(other != 0, "%d threads: another caller's job did nothing", threads[t]);
@@ -311,7 +323,11 @@ TEST(interrupted_jobs) {
 
 /* Every kind of long call fails so, and the library works on. */
 static bool at_once(void *ctx) { (void)ctx; return true; }
-static cr_tensor *cube(int n, const cr_tensor *const *in, void *ctx) { (void)n; (void)ctx; return cr_mul(cr_mul(in[0], in[0]), in[0]); }
+static cr_tensor *cube(int n, const cr_tensor *const *in, void *ctx) {
+    (void)n;
+    (void)ctx;
+    return cr_mul(cr_mul(in[0], in[0]), in[0]);
+}
 
 static cr_tensor *big, *zeros;                      /* matrices: f32, i64 */
 static void call_add(void) { cr_release(cr_add(big, big)); }
@@ -325,7 +341,9 @@ static void call_sum(void) { cr_release(cr_sum(big, CR_LIST(0), false)); }
 static void call_clone(void) { cr_release(cr_clone(cr_transpose(big, 0, 1))); }
 static void call_fill(void) { cr_fill_(big, 1); }
 static void call_cast(void) { cr_release(cr_to(big, CR_F64, cr_device_of(big))); }
-static void call_randn(void) { cr_release(cr_randn(CR_LIST(2048, 2048), CR_F32, cr_device_of(big), cr_default_generator())); }
+static void call_randn(void) {
+    cr_release(cr_randn(CR_LIST(2048, 2048), CR_F32, cr_device_of(big), cr_default_generator()));
+}
 static void call_arange(void) { cr_release(cr_arange(0, 4e6, 1, CR_F32, cr_cpu())); }
 static void call_gather(void) { cr_release(cr_gather(big, 0, zeros)); }
 static void call_from(void) {
@@ -338,7 +356,8 @@ static void call_gradcheck(void) {
     cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(100), CR_F64, cr_cpu()), true);
     cr_gradcheck(cube, NULL, 1, (const cr_tensor *[]){x}, NULL);
 }
-static void call_backward(void) {                   /* a chain of small ops: built without a question, walked with one */
+static void call_backward(void) {                   /* a chain of small ops: built without a question, walked with
+                                                     * one */
     cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), true), *y = x;
     for (int i = 0; i < 1000; i++) y = cr_mul_scalar(y, 1);
     if (!cr_error()) cr_backward(cr_sum(y, CR_ALL, false), CR_NONE, NULL);
@@ -354,11 +373,26 @@ static void call_backward_of_one(void) {
 
 TEST(interrupted_ops) {
     enum { HOST = 1, ROW = 2 };                     /* on the cpu alone; also in one long row, which is one chunk */
-    static const struct { const char *name; void (*call)(void); int where; } calls[] = {
-        {"add", call_add, 0}, {"add_", call_add_in_place, 0}, {"matmul", call_matmul, 0}, {"softmax", call_softmax, ROW}, {"layer_norm", call_layer_norm, ROW},
-        {"cross_entropy", call_cross_entropy, ROW}, {"sort", call_sort, ROW}, {"sum", call_sum, 0}, {"clone", call_clone, 0}, {"fill_", call_fill, 0},
-        {"cast", call_cast, 0}, {"randn", call_randn, 0}, {"arange", call_arange, HOST}, {"gather", call_gather, 0}, {"from", call_from, HOST},
-        {"gradcheck", call_gradcheck, HOST}, {"backward of a chain", call_backward, HOST}, {"backward of softmax", call_backward_of_one, ROW},
+    static const struct { const char *name; void (*call)(void); int where;
+    } calls[] = {
+        {"add", call_add, 0},
+        {"add_", call_add_in_place, 0},
+        {"matmul", call_matmul, 0},
+        {"softmax", call_softmax, ROW},
+        {"layer_norm", call_layer_norm, ROW},
+        {"cross_entropy", call_cross_entropy, ROW},
+        {"sort", call_sort, ROW},
+        {"sum", call_sum, 0},
+        {"clone", call_clone, 0},
+        {"fill_", call_fill, 0},
+        {"cast", call_cast, 0},
+        {"randn", call_randn, 0},
+        {"arange", call_arange, HOST},
+        {"gather", call_gather, 0},
+        {"from", call_from, HOST},
+        {"gradcheck", call_gradcheck, HOST},
+        {"backward of a chain", call_backward, HOST},
+        {"backward of softmax", call_backward_of_one, ROW},
     };
     static const struct { int threads; int64_t rows, columns; bool ref; } settings[] = {
         {1, 2048, 2048, false}, {2, 2048, 2048, false}, {2, 1, 1 << 22, false}, {1, 256, 256, true},
@@ -373,14 +407,16 @@ TEST(interrupted_ops) {
         zeros = cr_zeros(CR_LIST(rows, columns), CR_I64, dev);
         for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
             if ((rows == 1 && !(calls[i].where & ROW)) || (settings[t].ref && calls[i].where & HOST)) continue;
-            for (int attempt = 0; attempt < 20 && !cr_error(); attempt++) {     /* a short one may be over before this thread asks */
+            /* a short one may be over before this thread asks */
+            for (int attempt = 0; attempt < 20 && !cr_error(); attempt++) {
                 cr_os_sleep(0.021);                 /* the next question may be asked */
                 cr_set_interrupt(at_once, NULL);
                 calls[i].call();
                 cr_set_interrupt(NULL, NULL);
             }
-            CHECK(cr_error_status() == CR_INTERRUPTED && strstr(cr_error(), "interrupted"), "%s of %lld rows on %s, %d threads: %s", calls[i].name, (long long)rows,
-                  cr_device_name(dev), settings[t].threads, cr_error() ? cr_error() : "went on");
+            CHECK(cr_error_status() == CR_INTERRUPTED && strstr(cr_error(), "interrupted"),
+                  "%s of %lld rows on %s, %d threads: %s", calls[i].name, (long long)rows, cr_device_name(dev),
+                  settings[t].threads, cr_error() ? cr_error() : "went on");
             CHECK(!cr_is_cut(), "%s leaves the thread cut short", calls[i].name);
             cr_error_clear();
             cr_fill_(big, 2);
@@ -406,7 +442,8 @@ TEST(asked_in_vain) {
     cr_set_interrupt(works_meanwhile, &sum);
     for (int i = 0; i < 200; i++) {
         cr_tensor *y = cr_matmul(big, big);
-        CHECK(cr_item(cr_mean(y, CR_ALL, false)) == 512, "a product that was asked about: %g", cr_item(cr_mean(y, CR_ALL, false)));
+        CHECK(cr_item(cr_mean(y, CR_ALL, false)) == 512, "a product that was asked about: %g",
+              cr_item(cr_mean(y, CR_ALL, false)));
         cr_release(y);
     }
     cr_set_interrupt(NULL, NULL);
@@ -416,5 +453,6 @@ TEST(asked_in_vain) {
 }
 
 TEST(pieces) {
-    CHECK(cr_pieces(0, 5) == 1 && cr_pieces(5, 5) == 1 && cr_pieces(6, 5) == 2 && cr_pieces(1000, 7) == 143, "cr_pieces");
+    CHECK(cr_pieces(0, 5) == 1 && cr_pieces(5, 5) == 1 && cr_pieces(6, 5) == 2 && cr_pieces(1000, 7) == 143,
+          "cr_pieces");
 }

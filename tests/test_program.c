@@ -1,5 +1,6 @@
-/* test_program.c - elementwise programs without a device: an interpreter in double runs every row of ops.def and its gradients
- * against PyTorch's answers and against central differences, first and higher orders; the parser; promotion; the walk. */
+/* test_program.c - elementwise programs without a device: an interpreter in double runs every row of
+ * ops.def and its gradients against PyTorch's answers and against central differences, first and
+ * higher orders; the parser; promotion; the walk. */
 #include "test.h"
 #include "golden/elementwise.h"
 #include "ops/elementwise_tests.gen.h"
@@ -98,7 +99,8 @@ static double run_as(bool f32, const cr_program *p, const double *in, const doub
 static double run(const cr_program *p, const double *in, const double *params) { return run_as(false, p, in, params); }
 
 /* A gradient program on the values it names. */
-static double run_gradient(bool f32, const cr_gradient *d, int n_in, const double *in, const double *params, double y, double g) {
+static double run_gradient(bool f32, const cr_gradient *d, int n_in, const double *in, const double *params, double y,
+                           double g) {
     double args[CR_MAX_INPUTS + 2];
     for (int j = 0; j < d->n; j++) args[j] = d->from[j] < n_in ? in[d->from[j]] : d->from[j] == n_in ? y : g;
     return run_as(f32, d->program, args, params);
@@ -125,7 +127,8 @@ static void check_program(const cr_program *p) {
         const cr_instr *s = &p->instr[i];
         REQUIRE(s->op < CR_OP_COUNT, "%s: opcode %d", p->name, s->op);
         int k = arity[s->op];
-        CHECK(s->a >= 0 && s->a < n && (k > 1 ? s->b >= 0 && s->b < n : s->b == -1) && (k > 2 ? s->c >= 0 && s->c < n : s->c == -1),
+        CHECK(s->a >= 0 && s->a < n && (k > 1 ? s->b >= 0 && s->b < n : s->b == -1) &&
+                  (k > 2 ? s->c >= 0 && s->c < n : s->c == -1),
               "%s: operands of instruction %d (%s)", p->name, i, names[s->op]);
     }
     for (int i = 0; i < p->n_out; i++) CHECK(p->out[i] >= 0 && p->out[i] < n, "%s: result %d", p->name, i);
@@ -140,7 +143,8 @@ TEST(rows_are_well_formed) {
         check_program(&cr_updates[i]);
         CHECK(cr_program_find(cr_updates[i].name) == &cr_updates[i], "%s by name", cr_updates[i].name);
         int results, params;
-        CHECK(cr_program_inputs(&cr_updates[i], &results, &params) == cr_updates[i].n_in && results == cr_updates[i].n_out && params == cr_updates[i].n_param,
+        CHECK(cr_program_inputs(&cr_updates[i], &results, &params) == cr_updates[i].n_in &&
+                  results == cr_updates[i].n_out && params == cr_updates[i].n_param,
               "what %s takes and gives", cr_updates[i].name);
     }
     CHECK(cr_program_inputs(cr_program_find("add"), NULL, NULL) == 2, "the inputs alone");
@@ -151,7 +155,8 @@ TEST(rows_are_well_formed) {
     OK(cr_program_params(cr_program_find("sgd"), 4, options, values, params));
     CHECK(params[0] == 0.1 && params[1] == 0.5 && params[2] == 2, "sgd: %g %g %g", params[0], params[1], params[2]);
     OK(cr_program_params(cr_program_find("sgd_copy"), 4, options, values, params));
-    FAILS(CR_BAD_VALUE, "'lion' needs the option 'beta1'", cr_program_params(cr_program_find("lion"), 4, options, values, params));
+    FAILS(CR_BAD_VALUE, "'lion' needs the option 'beta1'",
+          cr_program_params(cr_program_find("lion"), 4, options, values, params));
     FAILS(CR_BAD_VALUE, "'add' is no update", cr_program_params(cr_program_find("add"), 4, options, values, params));
     FAILS(CR_BAD_VALUE, "NULL", cr_program_params(NULL, 4, options, values, params));
     FAILS(CR_BAD_VALUE, "NULL", cr_program_params(cr_program_find("sgd"), 4, options, values, NULL));
@@ -159,26 +164,30 @@ TEST(rows_are_well_formed) {
         const cr_program *p = cr_program_at(i);
         const elementwise_test *t = &elementwise_tests[i];
         CHECK(cr_program_find(p->name) == p && !strcmp(t->name, p->name) && (int)t->row == i, "%s by name", p->name);
-        CHECK(t->n_in == p->n_in && t->n_param == p->n_param && t->differentiable == p->differentiable, "%s in the test table", p->name);
+        CHECK(t->n_in == p->n_in && t->n_param == p->n_param && t->differentiable == p->differentiable,
+              "%s in the test table", p->name);
         check_program(p);
         const cr_gradient *d = atomic_load(&p->grad);
         CHECK(!d == !p->differentiable, "%s: gradients and the flag disagree", p->name);
         for (int k = 0; d && k < p->n_in; k++)
             if (d[k].program) {
                 check_program(d[k].program);
-                CHECK(d[k].n == d[k].program->n_in && d[k].program->n_param == p->n_param, "%s: gradient %d takes other values", p->name, k);
+                CHECK(d[k].n == d[k].program->n_in && d[k].program->n_param == p->n_param,
+                      "%s: gradient %d takes other values", p->name, k);
             }
     }
     for (int op = 0; op < CR_OP_COUNT; op++) {
         const cr_program *p = &cr_rows[cr_opcode_row[op]];
-        CHECK(p->n_instr == 1 && p->instr[0].op == op && p->n_in == arity[op] && !p->n_param, "row of %s is %s", names[op], p->name);
+        CHECK(p->n_instr == 1 && p->instr[0].op == op && p->n_in == arity[op] && !p->n_param, "row of %s is %s",
+              names[op], p->name);
     }
 }
 
 /* ---- PyTorch's answers */
 
 /* f32 must be finite and a number where PyTorch's f64 is (and fits), so that formulas are stable. */
-static void check_golden(const char *name, const double *params, int n_in, int columns, int points, const double *in, const double *y, int *seen) {
+static void check_golden(const char *name, const double *params, int n_in, int columns, int points, const double *in,
+                         const double *y, int *seen) {
     const cr_program *p = cr_program_find(name);
     REQUIRE(p, "PyTorch's %s is not in ops.def", name);
     *seen += 1;
@@ -189,13 +198,19 @@ static void check_golden(const char *name, const double *params, int n_in, int c
         for (int k = 0; k < n_in; k++) x[k] = in[k * points + i];
         for (int k = 0; k < columns; k++) want[k] = y[k * points + i];
         for (int k = 0; k < columns; k++) {
-            if (k && isinf(x[0]) && !strcmp(name, "softsign")) continue;      /* PyTorch's composite gives NaN, ours the limit 0 */
-            if (k && !d[k - 1].program) { CHECK(want[k] == 0, "%s: PyTorch has a gradient of input %d", name, k - 1); continue; }
+            /* PyTorch's composite gives NaN, ours the limit 0 */
+            if (k && isinf(x[0]) && !strcmp(name, "softsign")) continue;
+            if (k && !d[k - 1].program) {
+                CHECK(want[k] == 0, "%s: PyTorch has a gradient of input %d", name, k - 1);
+                continue;
+            }
             for (int f32 = 0; f32 < 2; f32++) {
                 double got = k ? run_gradient(f32, &d[k - 1], n_in, x, params, want[0], 1) : run_as(f32, p, x, params);
-                bool ok = f32 ? isnan(got) == isnan(want[k]) && (!isinf(got) || !(fabs(want[k]) < 1e38)) : close_to(got, want[k], 1e-8);     /* PyTorch's hardsigmoid has 1/6 in f32 */
-                CHECK(ok, "%s(%g, %g, %g)%s%s%d: %.17g, PyTorch %.17g", name, x[0], n_in > 1 ? x[1] : 0, n_in > 2 ? x[2] : 0,
-                      f32 ? " in f32" : "", k ? " derivative " : " value ", k, got, want[k]);
+                /* PyTorch's hardsigmoid has 1/6 in f32 */
+                bool ok = f32 ? isnan(got) == isnan(want[k]) && (!isinf(got) || !(fabs(want[k]) < 1e38))
+                              : close_to(got, want[k], 1e-8);
+                CHECK(ok, "%s(%g, %g, %g)%s%s%d: %.17g, PyTorch %.17g", name, x[0], n_in > 1 ? x[1] : 0,
+                      n_in > 2 ? x[2] : 0, f32 ? " in f32" : "", k ? " derivative " : " value ", k, got, want[k]);
             }
         }
     }
@@ -203,9 +218,10 @@ static void check_golden(const char *name, const double *params, int n_in, int c
 
 TEST(values_and_gradients_are_pytorchs) {
     int seen = 0;
-#define ALL(golden, in)                                                                                                            \
-    for (size_t i = 0; i < sizeof golden / sizeof *golden; i++)                                                                    \
-        check_golden(golden[i].name, golden[i].params, (int)(sizeof in / sizeof *in), golden[i].columns, (int)(sizeof *in / sizeof **in), \
+#define ALL(golden, in) \
+    for (size_t i = 0; i < sizeof golden / sizeof *golden; i++) \
+        check_golden(golden[i].name, golden[i].params, (int)(sizeof in / sizeof *in), golden[i].columns, \
+            (int)(sizeof *in / sizeof **in), \
                      &in[0][0], &golden[i].y[0][0], &seen)
     ALL(golden_unary, unary_in);
     ALL(golden_binary, binary_in);
@@ -226,24 +242,28 @@ static double slope(const cr_program *p, double *in, int k, const double *params
     return (up - down) / (2 * h);
 }
 
-/* All gradients of p at one point, then theirs, to the given order.  discrete: bit i set where input i is a condition. */
-static void check_orders(const cr_program *p, const double *in, unsigned discrete, const double *params, int order, int *checks) {
+/* All gradients of p at one point, then theirs, to the given order.  discrete: bit i set where input i
+ * is a condition. */
+static void check_orders(const cr_program *p, const double *in, unsigned discrete, const double *params, int order,
+                         int *checks) {
     const cr_gradient *d = cr_program_gradient(p);
     REQUIRE(d, "%s: %s", p->name, cr_error());
     double x[CR_MAX_INPUTS + 2], y = run(p, in, params), g = uniform(0.5, 1.5);
     memcpy(x, in, sizeof *x * (size_t)p->n_in);
     for (int k = 0; k < p->n_in; k++) {
         if (discrete >> k & 1) continue;
-        double want = g * slope(p, x, k, params), got = d[k].program ? run_gradient(false, &d[k], p->n_in, x, params, y, g) : 0;
-        CHECK(close_to(got, want, 2e-5), "%s, order %d, input %d at (%.9g, %.9g, %.9g): %.9g, by differences %.9g", p->name, order, k, x[0],
-              p->n_in > 1 ? x[1] : 0, p->n_in > 2 ? x[2] : 0, got, want);
+        double want = g * slope(p, x, k, params),
+               got = d[k].program ? run_gradient(false, &d[k], p->n_in, x, params, y, g) : 0;
+        CHECK(close_to(got, want, 2e-5), "%s, order %d, input %d at (%.9g, %.9g, %.9g): %.9g, by differences %.9g",
+              p->name, order, k, x[0], p->n_in > 1 ? x[1] : 0, p->n_in > 2 ? x[2] : 0, got, want);
         ++*checks;
         if (!d[k].program || order == 1) continue;
         double next[CR_MAX_INPUTS + 2];
         unsigned next_discrete = 0;
         for (int j = 0; j < d[k].n; j++) {
             int from = d[k].from[j];
-            next[j] = from < p->n_in ? x[from] : from == p->n_in ? (y == 0 ? -0.5 : y) : g;     /* relu's gradient jumps at y = 0 */
+            /* relu's gradient jumps at y = 0 */
+            next[j] = from < p->n_in ? x[from] : from == p->n_in ? (y == 0 ? -0.5 : y) : g;
             if (from < p->n_in && discrete >> from & 1) next_discrete |= 1u << j;
         }
         check_orders(d[k].program, next, next_discrete, params, order - 1, checks);
@@ -253,8 +273,10 @@ static void check_orders(const cr_program *p, const double *in, unsigned discret
 static void random_inputs(const elementwise_test *t, double *in, double *params, unsigned *discrete) {
     *discrete = t->rule == CR_RULE_WHERE;
     for (int i = 0; i < t->n_in; i++) in[i] = *discrete >> i & 1 ? below(2) : uniform(t->low, t->high);
-    bool other = below(2);                           /* PyTorch's defaults, and values that no formula holds by chance */
-    for (int i = 0; i < t->n_param; i++) params[i] = other ? 1.3 * t->params[i] + 0.07 * (t->params[i] > 0) : t->params[i];
+    bool other = below(2);                           /* PyTorch's defaults, and values that no formula holds by
+                                                      * chance */
+    for (int i = 0; i < t->n_param; i++)
+        params[i] = other ? 1.3 * t->params[i] + 0.07 * (t->params[i] > 0) : t->params[i];
 }
 
 TEST(derivatives_by_differences) {
@@ -277,7 +299,8 @@ TEST(derived_gradients_are_the_rows) {
         const elementwise_test *t = &elementwise_tests[i];
         if (!t->differentiable || t->rule == CR_RULE_BITS) continue;
         char body[128], inputs[] = "a b c", params[] = "p q r";
-        static const char *const lists[3][4] = {{"a", "a, p", "a, p, q", "a, p, q, r"}, {"a, b", "a, b, p"}, {"a, b, c", "a, b, c, p"}};
+        static const char *const lists[3][4] = {
+            {"a", "a, p", "a, p, q", "a, p, q, r"}, {"a, b", "a, b, p"}, {"a, b, c", "a, b, c, p"}};
         inputs[2 * t->n_in - 1] = 0;
         params[t->n_param ? 2 * t->n_param - 1 : 0] = 0;
         snprintf(body, sizeof body, "y = %s(%s); y", t->name, lists[t->n_in - 1][t->n_param]);
@@ -294,8 +317,10 @@ TEST(derived_gradients_are_the_rows) {
             for (int j = 0; j < t->n_in; j++) {
                 CHECK(!d[j].program == !row[j].program, "%s: input %d", t->name, j);
                 if (!d[j].program || !row[j].program) continue;
-                double a = run_gradient(false, &d[j], t->n_in, in, values, y, g), b = run_gradient(false, &row[j], t->n_in, in, values, y, g);
-                CHECK(close_to(a, b, 1e-9), "%s at (%g, %g), input %d: derived %.17g, ops.def %.17g", t->name, in[0], in[1], j, a, b);
+                double a = run_gradient(false, &d[j], t->n_in, in, values, y, g),
+                       b = run_gradient(false, &row[j], t->n_in, in, values, y, g);
+                CHECK(close_to(a, b, 1e-9), "%s at (%g, %g), input %d: derived %.17g, ops.def %.17g", t->name, in[0],
+                      in[1], j, a, b);
             }
         }
         cr_program_free(p);
@@ -342,7 +367,8 @@ TEST(parser_good) {
     }
 }
 
-static const struct { const char *name, *inputs, *params, *body, *message; } bad[] = {
+static const struct { const char *name, *inputs, *params, *body, *message;
+} bad[] = {
     {"f", "x", "", "", "no result at character 1"},
     {"f", "x", "", "   ", "no result"},
     {"f", "x", "", "y = x;", "no result at character 7"},
@@ -371,7 +397,8 @@ static const struct { const char *name, *inputs, *params, *body, *message; } bad
     {"f", "x", "", ". * x", "not a number at character 1"},
     {"f", "x", "", "1e999999 * x", "exponent that is too long"},
     {"f", "x", "", "x + 1e309", "number out of range at character 5"},
-    {"f", "x", "", "1111111111111111111111111111111111111111111111111111111111111111111111 * x", "number that is too long"},
+    {"f", "x", "", "1111111111111111111111111111111111111111111111111111111111111111111111 * x",
+     "number that is too long"},
     {"f", "x", "", "x $ x", "text after the results at character 3"},
     {"f", "x", "", "x * \xc3\xa9", "not a value at character 5"},
     {"f", "x", "", "x, x, x, x, x, x", "too many results"},
@@ -432,7 +459,8 @@ TEST(parser_limits) {
     REQUIRE(p && p->n_out == 2 && !p->differentiable, "two results: %s", cr_error());
     FAILS(CR_BAD_VALUE, "has 2 results", cr_program_gradient(p));
     FAILS(CR_BAD_VALUE, "has 2 results", cr_program_apply(p, 1, (const cr_tensor *const[]){CR_NONE}, NULL));
-    FAILS(CR_BAD_VALUE, "takes 1 inputs, got 2", cr_program_apply(p, 2, (const cr_tensor *const[]){CR_NONE, CR_NONE}, NULL));
+    FAILS(CR_BAD_VALUE, "takes 1 inputs, got 2",
+          cr_program_apply(p, 2, (const cr_tensor *const[]){CR_NONE, CR_NONE}, NULL));
     FAILS(CR_BAD_VALUE, "is NULL", cr_program_apply(p, 1, NULL, NULL));
     FAILS(CR_BAD_VALUE, "is NULL", cr_program_apply(NULL, 1, NULL, NULL));
     cr_program_free(p);
@@ -441,23 +469,35 @@ TEST(parser_limits) {
 
 /* What is written shares, folds and drops; nothing that would change NaN, -0 or infinity is touched. */
 TEST(parser_simplifies) {
-    static const struct { const char *body; int instructions, constants; } programs[] = {
-        {"exp(x) * exp(x)", 2, 0}, {"a = sin(x); b = cos(x); a", 1, 0}, {"x * 1 + x / 1", 1, 0}, {"-(-x)", 0, 0}, {"x - 0", 0, 0},
-        {"x + 0", 1, 1}, {"x * 0", 1, 1}, {"x - x", 1, 0}, {"2 * 3 * x", 1, 1}, {"x ** 2", 1, 0}, {"x ** 1", 0, 0}, {"where(x, 2, 2)", 0, 1},
-        {"gelu(x) + gelu(x)", 6, 2}, {"0 * x + -0 * x", 3, 2}};
+    static const struct { const char *body; int instructions, constants;
+    } programs[] = {{"exp(x) * exp(x)", 2, 0},
+                    {"a = sin(x); b = cos(x); a", 1, 0},
+                    {"x * 1 + x / 1", 1, 0},
+                    {"-(-x)", 0, 0},
+                    {"x - 0", 0, 0},
+                    {"x + 0", 1, 1},
+                    {"x * 0", 1, 1},
+                    {"x - x", 1, 0},
+                    {"2 * 3 * x", 1, 1},
+                    {"x ** 2", 1, 0},
+                    {"x ** 1", 0, 0},
+                    {"where(x, 2, 2)", 0, 1},
+                    {"gelu(x) + gelu(x)", 6, 2},
+                    {"0 * x + -0 * x", 3, 2}};
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         cr_program *p = cr_program_new("f", "x", "", programs[i].body);
         REQUIRE(p, "%s", cr_error());
-        CHECK(p->n_instr == programs[i].instructions && p->n_const == programs[i].constants, "'%s': %d instructions, %d constants",
-              programs[i].body, p->n_instr, p->n_const);
+        CHECK(p->n_instr == programs[i].instructions && p->n_const == programs[i].constants,
+              "'%s': %d instructions, %d constants", programs[i].body, p->n_instr, p->n_const);
         cr_program_free(p);
     }
 }
 
 /* Random bytes, and random pieces of the language: a program or a message, never anything else. */
 TEST(parser_fuzz) {
-    static const char *const pieces[] = {"x", "y", "z", "p", " ", ";", "=", "==", "<", ">=", "(", ")", ",", "+", "-", "*", "**", "/", "1", "0.5", "2e3",
-                                         "exp(", "where(", "pow(", "elu(", "max(", "t = ", "u = ", "t", "u", ".", "\n"};
+    static const char *const pieces[] = {
+        "x",  "y", "z", "p",   " ",   ";",    "=",      "==",   "<",    ">=",   "(",    ")",    ",", "+", "-", "*",
+        "**", "/", "1", "0.5", "2e3", "exp(", "where(", "pow(", "elu(", "max(", "t = ", "u = ", "t", "u", ".", "\n"};
     state = test_seed() + 2;
     int made = 0, rounds = test_full() ? 400000 : 40000;
     for (int i = 0; i < rounds; i++) {
@@ -476,7 +516,10 @@ TEST(parser_fuzz) {
         check_program(p);
         const cr_gradient *d = p->n_out == 1 ? cr_program_gradient(p) : NULL;
         for (int k = 0; d && k < p->n_in; k++)
-            if (d[k].program) { check_program(d[k].program); CHECK(cr_program_gradient(d[k].program), "second order of '%s': %s", text, cr_error()); }
+            if (d[k].program) {
+                check_program(d[k].program);
+                CHECK(cr_program_gradient(d[k].program), "second order of '%s': %s", text, cr_error());
+            }
         cr_program_free(p);
     }
     CHECK(made > rounds / 200, "only %d programs of %d", made, rounds);
@@ -506,49 +549,79 @@ TEST(references) {
 /* ---- dtypes */
 static cr_device fake_device = {.name = "fake", .type = "fake", .host = true};
 static cr_tensor fake(cr_dtype dt, int ndim, uint16_t flags) {
-    return (cr_tensor){.dtype = (uint8_t)dt, .ndim = (uint8_t)ndim, .flags = flags, .dev = &fake_device, .shape = {2, 3}, .strides = {3, 1}, .numel = ndim ? 6 : 1};
+    return (cr_tensor){.dtype = (uint8_t)dt,
+                       .ndim = (uint8_t)ndim,
+                       .flags = flags,
+                       .dev = &fake_device,
+                       .shape = {2, 3},
+                       .strides = {3, 1},
+                       .numel = ndim ? 6 : 1};
 }
 
 static int promoted(const cr_tensor *a, const cr_tensor *b) {
     cr_dtype compute, result;
-    return cr_rule_dtypes(&cr_rows[CR_ROW_ADD], (const cr_tensor *const[]){a, b}, &compute, &result) == CR_OK ? (int)result : -1;
+    return cr_rule_dtypes(&cr_rows[CR_ROW_ADD], (const cr_tensor *const[]){a, b}, &compute, &result) == CR_OK
+               ? (int)result
+               : -1;
 }
 
 TEST(promotion_is_pytorchs) {
     for (int a = 0; a < CR_DTYPES; a++)
         for (int b = 0; b < CR_DTYPES; b++) {
             cr_dtype x = (cr_dtype)a, y = (cr_dtype)b;
-            cr_tensor tx = fake(x, 1, 0), ty = fake(y, 1, 0), zero = fake(y, 0, 0), number = fake(cr_dtype_is_float(y) ? CR_F64 : CR_I64, 0, CR_FLAG_WEAK);
-            int want = golden_promote[a][b], want_0d = golden_promote_0d[a][b], want_number = golden_promote_number[a][b];
-            CHECK(want < 0 || (int)cr_promote(x, y) == want, "%s and %s: %s", cr_dtype_name(x), cr_dtype_name(y), cr_dtype_name(cr_promote(x, y)));
+            cr_tensor tx = fake(x, 1, 0), ty = fake(y, 1, 0), zero = fake(y, 0, 0),
+                      number = fake(cr_dtype_is_float(y) ? CR_F64 : CR_I64, 0, CR_FLAG_WEAK);
+            int want = golden_promote[a][b], want_0d = golden_promote_0d[a][b],
+                want_number = golden_promote_number[a][b];
+            CHECK(want < 0 || (int)cr_promote(x, y) == want, "%s and %s: %s", cr_dtype_name(x), cr_dtype_name(y),
+                  cr_dtype_name(cr_promote(x, y)));
             CHECK(cr_promote(x, y) == cr_promote(y, x), "%s and %s: order matters", cr_dtype_name(x), cr_dtype_name(y));
-            CHECK(want < 0 || promoted(&tx, &ty) == want, "tensors of %s and %s: %d", cr_dtype_name(x), cr_dtype_name(y), promoted(&tx, &ty));
-            CHECK(want_0d < 0 || promoted(&tx, &zero) == want_0d, "%s and 0-d %s: %d", cr_dtype_name(x), cr_dtype_name(y), promoted(&tx, &zero));
-            CHECK(want_0d < 0 || promoted(&zero, &tx) == want_0d, "0-d %s and %s: %d", cr_dtype_name(y), cr_dtype_name(x), promoted(&zero, &tx));
-            CHECK(promoted(&tx, &number) == want_number, "%s and a number of %s: %d", cr_dtype_name(x), cr_dtype_name(y), promoted(&tx, &number));
+            CHECK(want < 0 || promoted(&tx, &ty) == want, "tensors of %s and %s: %d", cr_dtype_name(x),
+                  cr_dtype_name(y), promoted(&tx, &ty));
+            CHECK(want_0d < 0 || promoted(&tx, &zero) == want_0d, "%s and 0-d %s: %d", cr_dtype_name(x),
+                  cr_dtype_name(y), promoted(&tx, &zero));
+            CHECK(want_0d < 0 || promoted(&zero, &tx) == want_0d, "0-d %s and %s: %d", cr_dtype_name(y),
+                  cr_dtype_name(x), promoted(&zero, &tx));
+            CHECK(promoted(&tx, &number) == want_number, "%s and a number of %s: %d", cr_dtype_name(x),
+                  cr_dtype_name(y), promoted(&tx, &number));
         }
     cr_tensor real = fake(CR_F64, 0, CR_FLAG_WEAK), whole = fake(CR_I64, 0, CR_FLAG_WEAK), zero = fake(CR_F64, 0, 0);
-    CHECK(promoted(&real, &whole) == CR_F32 && promoted(&whole, &whole) == CR_I64, "numbers alone are of the default dtypes");
+    CHECK(promoted(&real, &whole) == CR_F32 && promoted(&whole, &whole) == CR_I64,
+          "numbers alone are of the default dtypes");
     CHECK(promoted(&zero, &real) == CR_F64, "a number gives way to a 0-d tensor");
 }
 
 TEST(rules) {
     /* of one dtype throughout: compute and result, or what is refused */
-    static const struct { cr_row row; cr_dtype in; int compute, result; const char *message; } cases[] = {
-        {CR_ROW_EXP, CR_I64, CR_F32, CR_F32, ""}, {CR_ROW_EXP, CR_BOOL, CR_F32, CR_F32, ""}, {CR_ROW_EXP, CR_BF16, CR_F32, CR_BF16, ""},
-        {CR_ROW_EXP, CR_F16, CR_F32, CR_F16, ""}, {CR_ROW_EXP, CR_F64, CR_F64, CR_F64, ""}, {CR_ROW_ADD, CR_BOOL, CR_BOOL, CR_BOOL, ""},
-        {CR_ROW_ADD, CR_I16, CR_I16, CR_I16, ""}, {CR_ROW_SUB, CR_U8, CR_U8, CR_U8, ""}, {CR_ROW_SUB, CR_BOOL, -1, 0, "bool is not a number"},
-        {CR_ROW_BITWISE_AND, CR_BOOL, CR_BOOL, CR_BOOL, ""}, {CR_ROW_BITWISE_AND, CR_I32, CR_I32, CR_I32, ""},
-        {CR_ROW_BITWISE_AND, CR_F32, -1, 0, "works on the bits"}, {CR_ROW_LT, CR_I64, CR_I64, CR_BOOL, ""}, {CR_ROW_LT, CR_BF16, CR_F32, CR_BOOL, ""},
-        {CR_ROW_WHERE, CR_F32, -1, 0, "condition must be bool"}, {CR_ROW_WHERE, CR_BOOL, CR_BOOL, CR_BOOL, ""},
+    static const struct { cr_row row; cr_dtype in; int compute, result; const char *message;
+    } cases[] = {
+        {CR_ROW_EXP, CR_I64, CR_F32, CR_F32, ""},
+        {CR_ROW_EXP, CR_BOOL, CR_F32, CR_F32, ""},
+        {CR_ROW_EXP, CR_BF16, CR_F32, CR_BF16, ""},
+        {CR_ROW_EXP, CR_F16, CR_F32, CR_F16, ""},
+        {CR_ROW_EXP, CR_F64, CR_F64, CR_F64, ""},
+        {CR_ROW_ADD, CR_BOOL, CR_BOOL, CR_BOOL, ""},
+        {CR_ROW_ADD, CR_I16, CR_I16, CR_I16, ""},
+        {CR_ROW_SUB, CR_U8, CR_U8, CR_U8, ""},
+        {CR_ROW_SUB, CR_BOOL, -1, 0, "bool is not a number"},
+        {CR_ROW_BITWISE_AND, CR_BOOL, CR_BOOL, CR_BOOL, ""},
+        {CR_ROW_BITWISE_AND, CR_I32, CR_I32, CR_I32, ""},
+        {CR_ROW_BITWISE_AND, CR_F32, -1, 0, "works on the bits"},
+        {CR_ROW_LT, CR_I64, CR_I64, CR_BOOL, ""},
+        {CR_ROW_LT, CR_BF16, CR_F32, CR_BOOL, ""},
+        {CR_ROW_WHERE, CR_F32, -1, 0, "condition must be bool"},
+        {CR_ROW_WHERE, CR_BOOL, CR_BOOL, CR_BOOL, ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cr_tensor t = fake(cases[i].in, 1, 0);
         cr_dtype compute, result;
         cr_status s = cr_rule_dtypes(&cr_rows[cases[i].row], (const cr_tensor *const[]){&t, &t, &t}, &compute, &result);
-        if (cases[i].compute < 0) FAILS(CR_BAD_TYPE, cases[i].message, cr_rule_dtypes(&cr_rows[cases[i].row], (const cr_tensor *const[]){&t, &t, &t}, &compute, &result));
-        else CHECK(s == CR_OK && (int)compute == cases[i].compute && (int)result == cases[i].result, "%s of %s: %d, %d", cr_rows[cases[i].row].name,
-                   cr_dtype_name(cases[i].in), (int)compute, (int)result);
+        if (cases[i].compute < 0)
+            FAILS(CR_BAD_TYPE, cases[i].message,
+                  cr_rule_dtypes(&cr_rows[cases[i].row], (const cr_tensor *const[]){&t, &t, &t}, &compute, &result));
+        else
+            CHECK(s == CR_OK && (int)compute == cases[i].compute && (int)result == cases[i].result, "%s of %s: %d, %d",
+                  cr_rows[cases[i].row].name, cr_dtype_name(cases[i].in), (int)compute, (int)result);
     }
     cr_tensor c = fake(CR_BOOL, 1, 0), a = fake(CR_I32, 1, 0), b = fake(CR_F16, 1, 0);
     cr_dtype compute, result;
@@ -561,10 +634,20 @@ TEST(rules) {
 /* A random view of `shape` (possibly broadcast to it): some axes missing in front, some of size 1, odd strides. */
 static cr_tensor random_view(cr_storage *s, int ndim, const int64_t *shape, bool output) {
     int skip = output ? 0 : below(ndim + 1), order[CR_MAX_DIMS];
-    cr_tensor t = {.dtype = CR_F32, .ndim = (uint8_t)(ndim - skip), .storage = s, .dev = &fake_device, .offset = below(5), .numel = 1};
+    cr_tensor t = {.dtype = CR_F32,
+                   .ndim = (uint8_t)(ndim - skip),
+                   .storage = s,
+                   .dev = &fake_device,
+                   .offset = below(5),
+                   .numel = 1};
     for (int i = 0; i < t.ndim; i++) t.shape[i] = !output && below(4) == 0 ? 1 : shape[i + skip];
     for (int i = 0; i < t.ndim; i++) order[i] = i;
-    if (below(3) == 0) for (int i = t.ndim - 1; i > 0; i--) { int j = below(i + 1), swap = order[i]; order[i] = order[j]; order[j] = swap; }
+    if (below(3) == 0)
+        for (int i = t.ndim - 1; i > 0; i--) {
+            int j = below(i + 1), swap = order[i];
+            order[i] = order[j];
+            order[j] = swap;
+        }
     int64_t stride = below(4) ? 1 : 2;
     for (int i = t.ndim - 1; i >= 0; i--) {
         t.strides[order[i]] = stride;
@@ -606,16 +689,20 @@ TEST(walks_visit_every_element_in_order) {
         cr_tensor *out[] = {&t[0]};
         const cr_tensor *in[] = {&t[1], &t[2], &t[3]};
         cr_walk w;
-        REQUIRE(cr_walk_fill(&w, &cr_rows[CR_ROW_WHERE], NULL, CR_F32, 1, out, 3, in, "where") == CR_OK, "%s", cr_error());
+        REQUIRE(cr_walk_fill(&w, &cr_rows[CR_ROW_WHERE], NULL, CR_F32, 1, out, 3, in, "where") == CR_OK, "%s",
+                cr_error());
         int64_t numel = 1;
         for (int i = 0; i < w.ndim; i++) numel *= w.shape[i];
-        REQUIRE(w.ndim >= 1 && numel == t[0].numel && w.numel == numel, "%d axes, %lld elements of %lld", w.ndim, (long long)numel, (long long)t[0].numel);
+        REQUIRE(w.ndim >= 1 && numel == t[0].numel && w.numel == numel, "%d axes, %lld elements of %lld", w.ndim,
+                (long long)numel, (long long)t[0].numel);
         merged += w.ndim < ndim;
-        for (int i = 0; i < w.ndim; i++) CHECK(w.ndim == 1 || w.shape[i] > 1, "axis of size %lld left", (long long)w.shape[i]);
+        for (int i = 0; i < w.ndim; i++)
+            CHECK(w.ndim == 1 || w.shape[i] > 1, "axis of size %lld left", (long long)w.shape[i]);
         for (int64_t k = 0; k < numel; k++)
             for (int j = 0; j < 4; j++) {
                 int64_t want = place_of(&t[j], ndim, shape, k), got = walk_place(&w, j ? &w.in[j - 1] : &w.out[0], k);
-                REQUIRE(want == got, "round %d, operand %d, element %lld: %lld, wanted %lld", round, j, (long long)k, (long long)got, (long long)want);
+                REQUIRE(want == got, "round %d, operand %d, element %lld: %lld, wanted %lld", round, j, (long long)k,
+                        (long long)got, (long long)want);
             }
     }
     CHECK(merged > 1000, "axes were merged only %d times", merged);
@@ -629,9 +716,13 @@ TEST(walk_refuses) {
     cr_walk w;
     const double half[] = {0.5, 2}, nan[] = {NAN, 1}, open[] = {-INFINITY, 2};
     const cr_program *clamp = &cr_rows[CR_ROW_CLAMP];
-    FAILS(CR_BAD_VALUE, "does not broadcast", cr_walk_fill(&w, clamp, open, CR_I32, 1, (cr_tensor *[]){&y}, 1, (const cr_tensor *[]){&odd}, "clamp"));
-    FAILS(CR_BAD_TYPE, "parameter 0.5 has no int32 value", cr_walk_fill(&w, clamp, half, CR_I32, 1, (cr_tensor *[]){&y}, 1, (const cr_tensor *[]){&x}, "clamp"));
-    FAILS(CR_BAD_TYPE, "parameter nan", cr_walk_fill(&w, clamp, nan, CR_I32, 1, (cr_tensor *[]){&y}, 1, (const cr_tensor *[]){&x}, "clamp"));
+    FAILS(CR_BAD_VALUE, "does not broadcast",
+          cr_walk_fill(&w, clamp, open, CR_I32, 1, (cr_tensor *[]){&y}, 1, (const cr_tensor *[]){&odd}, "clamp"));
+    FAILS(CR_BAD_TYPE, "parameter 0.5 has no int32 value",
+          cr_walk_fill(&w, clamp, half, CR_I32, 1, (cr_tensor *[]){&y}, 1, (const cr_tensor *[]){&x}, "clamp"));
+    FAILS(CR_BAD_TYPE, "parameter nan",
+          cr_walk_fill(&w, clamp, nan, CR_I32, 1, (cr_tensor *[]){&y}, 1, (const cr_tensor *[]){&x}, "clamp"));
     OK(cr_walk_fill(&w, clamp, open, CR_I32, 1, (cr_tensor *[]){&y}, 1, (const cr_tensor *[]){&x}, "clamp"));
-    FAILS(CR_BAD_VALUE, "different shapes", cr_walk_fill(&w, clamp, open, CR_I32, 2, (cr_tensor *[]){&y, &odd}, 1, (const cr_tensor *[]){&x}, "clamp"));
+    FAILS(CR_BAD_VALUE, "different shapes",
+          cr_walk_fill(&w, clamp, open, CR_I32, 2, (cr_tensor *[]){&y, &odd}, 1, (const cr_tensor *[]){&x}, "clamp"));
 }

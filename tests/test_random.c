@@ -1,13 +1,16 @@
-/* test_random.c - distributions against their exact functions (Kolmogorov and Smirnov, chi-square; fixed seeds), permutations and
- * samples, what is refused, places a tensor may have, generators that are saved, and the same bits for any number of threads.
- * That devices agree number for number is test_ops.c's. */
+/* test_random.c - distributions against their exact functions (Kolmogorov and Smirnov, chi-square;
+ * fixed seeds), permutations and samples, what is refused, places a tensor may have, generators that
+ * are saved, and the same bits for any number of threads. That devices agree number for number is
+ * test_ops.c's. */
 #include "test.h"
 #include "core/tensor.h"
 
 static const cr_device *dev;                        /* the one under test */
 static cr_generator *g;
-#define EACH_DEVICE for (int device_ = 0; device_ < 2 && (dev = device_ ? cr_ref() : cr_cpu()); device_++, test_ran_on(dev))
-#define SCOPED(...) do { cr_scope_begin(); g = cr_generator_new(test_seed()); __VA_ARGS__; cr_generator_free(g); cr_scope_end(); } while (0)
+#define EACH_DEVICE for (int device_ = 0; device_ < 2 && (dev = device_ ? cr_ref() : cr_cpu()); device_++, \
+    test_ran_on(dev))
+#define SCOPED(...) do { cr_scope_begin(); g = cr_generator_new(test_seed()); __VA_ARGS__; cr_generator_free(g); \
+    cr_scope_end(); } while (0)
 
 enum { MANY = 20000 };
 static double numbers[MANY];
@@ -24,12 +27,14 @@ static int ascending(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-/* Largest distance of the sample's distribution function from the exact one, times sqrt(n): above 1.95 once in a thousand. */
+/* Largest distance of the sample's distribution function from the exact one, times sqrt(n): above 1.95
+ * once in a thousand. */
 static void check_cdf(const char *what, const cr_tensor *t, double (*cdf)(double)) {
     double most = 0;
     read_all(t);
     qsort(numbers, MANY, sizeof *numbers, ascending);
-    for (int i = 0; i < MANY; i++) most = fmax(most, fmax(cdf(numbers[i]) - (double)i / MANY, (double)(i + 1) / MANY - cdf(numbers[i])));
+    for (int i = 0; i < MANY; i++)
+        most = fmax(most, fmax(cdf(numbers[i]) - (double)i / MANY, (double)(i + 1) / MANY - cdf(numbers[i])));
     CHECK(most * sqrt(MANY) < 1.95, "%s on %s: distance %g sqrt(n)", what, cr_device_name(dev), most * sqrt(MANY));
 }
 
@@ -37,7 +42,8 @@ static void check_cdf(const char *what, const cr_tensor *t, double (*cdf)(double
 static void check_cells(const char *what, int k, const long *found, const double *chance, double n) {
     double sum = 0;
     for (int i = 0; i < k; i++) sum += pow((double)found[i] - n * chance[i], 2) / (n * chance[i]);
-    CHECK(sum < k - 1 + 4 * sqrt(2.0 * (k - 1)), "%s on %s: chi-square %g of %d cells", what, cr_device_name(dev), sum, k);
+    CHECK(sum < k - 1 + 4 * sqrt(2.0 * (k - 1)), "%s on %s: chi-square %g of %d cells", what, cr_device_name(dev), sum,
+          k);
 }
 
 static double normal_cdf(double x) { return 0.5 * erfc(-x / sqrt(2)); }
@@ -84,31 +90,43 @@ static void check_integers(cr_dtype dt) {
 
 static void check_whole_numbers(void) {
     static const cr_dtype some[] = {CR_I8, CR_I64, CR_F16, CR_F32, CR_F64};
-    static const struct { cr_dtype dt; double most; } all[] = {{CR_BOOL, 1}, {CR_U8, 255}, {CR_I8, 127}, {CR_I16, 32767}, {CR_BF16, 256}, {CR_F16, 2048}, {CR_F32, 16777216}, {CR_I64, 0x1p63}, {CR_U64, 0x1p64}};
+    static const struct {
+        cr_dtype dt;
+        double most;
+    } all[] = {{CR_BOOL, 1},   {CR_U8, 255},       {CR_I8, 127},     {CR_I16, 32767}, {CR_BF16, 256},
+               {CR_F16, 2048}, {CR_F32, 16777216}, {CR_I64, 0x1p63}, {CR_U64, 0x1p64}};
     for (int i = 0; i < 5; i++) check_geometric(some[i]), check_integers(some[i]);
     for (int i = 0; i < 9; i++) {
         const double *x = read_all(cr_random_all_(cr_empty(CR_LIST(MANY), all[i].dt, dev), g));
         double least = x[0], most = x[0];
         for (int k = 0; k < MANY; k++) least = fmin(least, x[k]), most = fmax(most, x[k]);
-        CHECK(least >= 0 && least <= all[i].most / 1000 && most > 0.999 * all[i].most && most <= all[i].most, "%s from %g to %g", cr_dtype_name(all[i].dt), least, most);
+        CHECK(least >= 0 && least <= all[i].most / 1000 && most > 0.999 * all[i].most && most <= all[i].most,
+              "%s from %g to %g", cr_dtype_name(all[i].dt), least, most);
     }
-    CHECK(cr_item_int(cr_randint(INT64_MAX - 1, INT64_MAX, CR_ALL, CR_I64, dev, g)) == INT64_MAX - 1, "one integer near the end");
+    CHECK(cr_item_int(cr_randint(INT64_MAX - 1, INT64_MAX, CR_ALL, CR_I64, dev, g)) == INT64_MAX - 1,
+          "one integer near the end");
 }
 TEST(whole_numbers) { EACH_DEVICE SCOPED(check_whole_numbers()); }
 
 static void check_chances(void) {
     static const double chance[] = {0, 0.125, 0.3, 0.9, 1};
-    cr_tensor *p = cr_from(chance, CR_LIST(5), CR_F64, dev), *x = cr_bernoulli_of(cr_expand(p, CR_LIST(MANY / 5, 5)), g);
+    cr_tensor *p = cr_from(chance, CR_LIST(5), CR_F64, dev),
+              *x = cr_bernoulli_of(cr_expand(p, CR_LIST(MANY / 5, 5)), g);
     double share[5];
     OK(cr_read(cr_mean(x, CR_LIST(0), false), CR_F64, share, sizeof share));
     for (int i = 0; i < 5; i++) {
         const double sigma = sqrt(chance[i] * (1 - chance[i]) * 5 / MANY);
-        CHECK(fabs(share[i] - chance[i]) <= 4 * sigma, "chance %g came %g of the time on %s", chance[i], share[i], cr_device_name(dev));
+        CHECK(fabs(share[i] - chance[i]) <= 4 * sigma, "chance %g came %g of the time on %s", chance[i], share[i],
+              cr_device_name(dev));
     }
     cr_tensor *y = cr_bernoulli_(cr_empty(CR_LIST(1000, 5), CR_BOOL, dev), p, g);
-    CHECK(cr_item(cr_sum(cr_select(y, 1, 0), CR_ALL, false)) == 0 && cr_item(cr_sum(cr_select(y, 1, 4), CR_ALL, false)) == 1000, "chances 0 and 1, broadcast");
-    FAILS(CR_BAD_VALUE, "[bernoulli] the chance must be in [0, 1]: 1.5 at (1, 2)", cr_bernoulli_of(cr_from((double[]){0, 0, 0, 0, 0, 1.5}, CR_LIST(2, 3), CR_F64, dev), g));
-    FAILS(CR_BAD_VALUE, "[bernoulli] the chance must be in [0, 1]: nan at (1,)", cr_bernoulli_of(cr_from((double[]){0, NAN, -1}, CR_LIST(3), CR_F64, dev), g));
+    CHECK(cr_item(cr_sum(cr_select(y, 1, 0), CR_ALL, false)) == 0 &&
+              cr_item(cr_sum(cr_select(y, 1, 4), CR_ALL, false)) == 1000,
+          "chances 0 and 1, broadcast");
+    FAILS(CR_BAD_VALUE, "[bernoulli] the chance must be in [0, 1]: 1.5 at (1, 2)",
+          cr_bernoulli_of(cr_from((double[]){0, 0, 0, 0, 0, 1.5}, CR_LIST(2, 3), CR_F64, dev), g));
+    FAILS(CR_BAD_VALUE, "[bernoulli] the chance must be in [0, 1]: nan at (1,)",
+          cr_bernoulli_of(cr_from((double[]){0, NAN, -1}, CR_LIST(3), CR_F64, dev), g));
     FAILS(CR_BAD_TYPE, "[bernoulli]", cr_bernoulli_of(cr_ones(CR_LIST(3), CR_I64, dev), g));
     FAILS(CR_BAD_VALUE, "[bernoulli_] the chance must be in [0, 1]: -0.5", cr_bernoulli_(y, cr_scalar(-0.5), g));
     FAILS(CR_BAD_VALUE, "(5,)", cr_bernoulli_(cr_empty(CR_LIST(3), CR_F32, dev), p, g));
@@ -117,15 +135,31 @@ TEST(chances) { EACH_DEVICE SCOPED(check_chances()); }
 
 /* ---- ranges: rounding never takes a number to the upper end, whatever the dtype */
 static void check_ranges(void) {
-    static const struct { cr_dtype dt; double low, high; } cases[] = {
-        {CR_F32, 1, 2}, {CR_F32, 1, 1.0000001}, {CR_F32, -2, -1}, {CR_F32, -1, 0}, {CR_F32, 0, 1e-45}, {CR_F32, 16777216, 16777218}, {CR_F16, 0, 1}, {CR_F16, 1, 1.001}, {CR_F16, -1, 0},
-        {CR_BF16, 0, 1}, {CR_BF16, 1, 1.01}, {CR_BF16, -2, -1.9921875}, {CR_F64, 1, 1.0000000000000002}, {CR_F32, 3, 3}, {CR_F16, -65504, 65504},
+    static const struct { cr_dtype dt; double low, high;
+    } cases[] = {
+        {CR_F32, 1, 2},
+        {CR_F32, 1, 1.0000001},
+        {CR_F32, -2, -1},
+        {CR_F32, -1, 0},
+        {CR_F32, 0, 1e-45},
+        {CR_F32, 16777216, 16777218},
+        {CR_F16, 0, 1},
+        {CR_F16, 1, 1.001},
+        {CR_F16, -1, 0},
+        {CR_BF16, 0, 1},
+        {CR_BF16, 1, 1.01},
+        {CR_BF16, -2, -1.9921875},
+        {CR_F64, 1, 1.0000000000000002},
+        {CR_F32, 3, 3},
+        {CR_F16, -65504, 65504},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const double low = cases[i].low, high = cases[i].high;
         cr_tensor *x = cr_uniform_(cr_empty(CR_LIST(MANY), cases[i].dt, dev), cases[i].low, cases[i].high, g);
-        const double least = x ? cr_item(cr_min(x, CR_ALL, false)) : NAN, most = x ? cr_item(cr_max(x, CR_ALL, false)) : NAN;
-        CHECK(least >= low && (most < high || (most == low && low == high)), "%s: %.17g ... %.17g in [%.17g, %.17g)", cr_dtype_name(cases[i].dt), least, most, low, high);
+        const double least = x ? cr_item(cr_min(x, CR_ALL, false)) : NAN,
+                     most = x ? cr_item(cr_max(x, CR_ALL, false)) : NAN;
+        CHECK(least >= low && (most < high || (most == low && low == high)), "%s: %.17g ... %.17g in [%.17g, %.17g)",
+              cr_dtype_name(cases[i].dt), least, most, low, high);
     }
 }
 TEST(ranges) { EACH_DEVICE SCOPED(check_ranges()); }
@@ -136,7 +170,8 @@ static void check_permutation(int64_t n) {
     unsigned char *seen = calloc((size_t)n + 1, 1);
     OK(cr_read(cr_randperm(n, CR_I64, dev, g), CR_I64, p, sizeof *p * (size_t)n));
     for (int64_t i = 0; i < n; i++) {
-        CHECK(p[i] >= 0 && p[i] < n && !seen[p[i]], "%lld at %lld of %lld", (long long)p[i], (long long)i, (long long)n);
+        CHECK(p[i] >= 0 && p[i] < n && !seen[p[i]], "%lld at %lld of %lld", (long long)p[i], (long long)i,
+              (long long)n);
         if (p[i] >= 0 && p[i] < n) seen[p[i]] = 1;
     }
     free(p), free(seen);
@@ -203,19 +238,26 @@ static void check_samples(void) {
     for (int i = 0; i < 4; i++) sum += INT64_C(1) << 8 * all[i];
     CHECK(sum == 1 + (1 << 16) + (1 << 24) + (INT64_C(1) << 32), "all that have a weight, each once");
     cr_tensor *y = cr_multinomial(cr_ones(CR_LIST(3, 7), CR_BF16, dev), 11, true, g);
-    CHECK(cr_ndim(y) == 2 && cr_size(y, 0) == 3 && cr_size(y, 1) == 11 && cr_dtype_of(y) == CR_I64, "(3, 7) -> (3, 11)");
+    CHECK(cr_ndim(y) == 2 && cr_size(y, 0) == 3 && cr_size(y, 1) == 11 && cr_dtype_of(y) == CR_I64,
+          "(3, 7) -> (3, 11)");
     CHECK(cr_numel(cr_multinomial(cr_ones(CR_LIST(0, 7), CR_F32, dev), 2, false, g)) == 0, "no rows");
-    FAILS(CR_BAD_VALUE, "[multinomial] weights are finite and not negative: -1 at (1, 0)", cr_multinomial(cr_from((double[]){1, 2, -1, 3}, CR_LIST(2, 2), CR_F64, dev), 1, true, g));
-    FAILS(CR_BAD_VALUE, "[multinomial] weights are finite and not negative: inf at (1,)", cr_multinomial(cr_from((double[]){1, INFINITY}, CR_LIST(2), CR_F64, dev), 1, true, g));
-    FAILS(CR_BAD_VALUE, "[multinomial] the weights of row 1 sum to 0", cr_multinomial(cr_from((double[]){1, 2, 0, 0}, CR_LIST(2, 2), CR_F64, dev), 1, true, g));
+    FAILS(CR_BAD_VALUE, "[multinomial] weights are finite and not negative: -1 at (1, 0)",
+          cr_multinomial(cr_from((double[]){1, 2, -1, 3}, CR_LIST(2, 2), CR_F64, dev), 1, true, g));
+    FAILS(CR_BAD_VALUE, "[multinomial] weights are finite and not negative: inf at (1,)",
+          cr_multinomial(cr_from((double[]){1, INFINITY}, CR_LIST(2), CR_F64, dev), 1, true, g));
+    FAILS(CR_BAD_VALUE, "[multinomial] the weights of row 1 sum to 0",
+          cr_multinomial(cr_from((double[]){1, 2, 0, 0}, CR_LIST(2, 2), CR_F64, dev), 1, true, g));
     FAILS(CR_BAD_VALUE, "[multinomial] 2 samples without replacement from row 1, which has 1 weights above 0",
           cr_multinomial(cr_from((double[]){1, 2, 0, 3}, CR_LIST(2, 2), CR_F64, dev), 2, false, g));
     FAILS(CR_BAD_VALUE, "[multinomial] 6 samples without replacement from 5 weights", cr_multinomial(w, 6, false, g));
     FAILS(CR_BAD_VALUE, "[multinomial] 0 samples", cr_multinomial(w, 0, true, g));
-    FAILS(CR_BAD_VALUE, "[multinomial] needs weights (N) or (M, N): (1, 1, 1)", cr_multinomial(cr_ones(CR_LIST(1, 1, 1), CR_F32, dev), 1, true, g));
-    FAILS(CR_BAD_VALUE, "[multinomial] 1 samples with replacement from 0 weights", cr_multinomial(cr_ones(CR_LIST(0), CR_F32, dev), 1, true, g));
+    FAILS(CR_BAD_VALUE, "[multinomial] needs weights (N) or (M, N): (1, 1, 1)",
+          cr_multinomial(cr_ones(CR_LIST(1, 1, 1), CR_F32, dev), 1, true, g));
+    FAILS(CR_BAD_VALUE, "[multinomial] 1 samples with replacement from 0 weights",
+          cr_multinomial(cr_ones(CR_LIST(0), CR_F32, dev), 1, true, g));
     FAILS(CR_BAD_TYPE, "[multinomial]", cr_multinomial(cr_ones(CR_LIST(3), CR_I64, dev), 1, true, g));
-    FAILS(CR_BAD_VALUE, "[multinomial] shape", cr_multinomial(cr_ones(CR_LIST(4, 3), CR_F32, dev), INT64_MAX / 2, true, g));
+    FAILS(CR_BAD_VALUE, "[multinomial] shape",
+          cr_multinomial(cr_ones(CR_LIST(4, 3), CR_F32, dev), INT64_MAX / 2, true, g));
     FAILS(CR_BAD_VALUE, "[multinomial] shape", cr_multinomial(w, INT64_MAX, true, g));
 }
 TEST(samples) { EACH_DEVICE SCOPED(check_samples()); }
@@ -237,7 +279,8 @@ static void check_refusals(void) {
     FAILS(CR_BAD_VALUE, "[random_] low must be below high: 3, 3", cr_random_(x, 3, 3, g));
     FAILS(CR_BAD_VALUE, "does not fit int8", cr_random_(i, 0, 300, g));
     FAILS(CR_BAD_TYPE, "[gumbel]", cr_gumbel(CR_LIST(3), CR_I32, dev, g));
-    FAILS(CR_BAD_VALUE, "[normal] the std must be at least 0: -1 at (2,)", cr_normal(x, cr_from((float[]){0, 1, -1}, CR_LIST(3), CR_F32, dev), g));
+    FAILS(CR_BAD_VALUE, "[normal] the std must be at least 0: -1 at (2,)",
+          cr_normal(x, cr_from((float[]){0, 1, -1}, CR_LIST(3), CR_F32, dev), g));
     FAILS(CR_BAD_VALUE, "[normal]", cr_normal(x, cr_zeros(CR_LIST(2), CR_F32, dev), g));
     FAILS(CR_BAD_VALUE, "[normal_]", cr_normal_(cr_expand(x, CR_LIST(2, 3)), 0, 1, g));
     FAILS(CR_BAD_VALUE, "[normal_]", cr_normal_((cr_tensor *)(uintptr_t)CR_NONE, 0, 1, g));
@@ -246,26 +289,33 @@ TEST(refusals) { EACH_DEVICE SCOPED(check_refusals()); }
 
 /* ---- places: strides, dtypes, graphs */
 static void check_places(void) {
-    cr_tensor *turned = cr_transpose(cr_zeros(CR_LIST(7, 5), CR_F32, dev), 0, 1), *plain = cr_empty(CR_LIST(5, 7), CR_F32, dev);
+    cr_tensor *turned = cr_transpose(cr_zeros(CR_LIST(7, 5), CR_F32, dev), 0, 1),
+              *plain = cr_empty(CR_LIST(5, 7), CR_F32, dev);
     cr_generator *same = cr_generator_new(test_seed());
     CHECK(cr_normal_(turned, 0, 1, g) == turned && cr_normal_(plain, 0, 1, same) == plain, "returns its tensor");
-    CHECK(cr_item(cr_max(cr_abs(cr_sub(turned, plain)), CR_ALL, false)) == 0, "elements in order, whatever the strides");
+    CHECK(cr_item(cr_max(cr_abs(cr_sub(turned, plain)), CR_ALL, false)) == 0,
+          "elements in order, whatever the strides");
     cr_generator_free(same);
     cr_tensor *leaf = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F64, dev), true), *y = cr_mul_scalar(leaf, 2);
     FAILS(CR_RUNTIME, "leaf", cr_uniform_(leaf, 0, 1, g));
     CHECK(cr_uniform_(y, 0, 1, g) == y && cr_requires_grad(y), "a result stays in the graph");
     OK(cr_backward(cr_sum(y, CR_ALL, false), CR_NONE, NULL));
-    CHECK(cr_is_none(cr_grad(leaf)) || cr_item(cr_sum(cr_abs(cr_grad(leaf)), CR_ALL, false)) == 0, "what was filled has gradient 0");
-    cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F64, dev), true), *inside = cr_mul_scalar(x, 3), *product = cr_mul(inside, inside);
+    CHECK(cr_is_none(cr_grad(leaf)) || cr_item(cr_sum(cr_abs(cr_grad(leaf)), CR_ALL, false)) == 0,
+          "what was filled has gradient 0");
+    cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F64, dev), true), *inside = cr_mul_scalar(x, 3),
+              *product = cr_mul(inside, inside);
     cr_set_grad_enabled(false);
     cr_normal_(inside, 0, 1, g);
     cr_set_grad_enabled(true);
     FAILS(CR_RUNTIME, "", cr_backward(cr_sum(product, CR_ALL, false), CR_NONE, NULL));
-    CHECK(!cr_requires_grad(cr_bernoulli_of(cr_sigmoid(x), g)) && !cr_requires_grad(cr_normal(x, x, g)), "draws have no gradient");
+    CHECK(!cr_requires_grad(cr_bernoulli_of(cr_sigmoid(x), g)) && !cr_requires_grad(cr_normal(x, x, g)),
+          "draws have no gradient");
     cr_tensor *empty = cr_zeros(CR_LIST(0, 3), CR_F32, dev);
     uint64_t before, after;
     cr_generator_get(g, NULL, &before);
-    CHECK(cr_normal_(empty, 0, 1, g) == empty && cr_random_(empty, 0, 2, g) == empty && cr_numel(cr_randperm(0, CR_I64, dev, g)) == 0, "nothing to fill");
+    CHECK(cr_normal_(empty, 0, 1, g) == empty && cr_random_(empty, 0, 2, g) == empty &&
+              cr_numel(cr_randperm(0, CR_I64, dev, g)) == 0,
+          "nothing to fill");
     cr_generator_get(g, NULL, &after);
     CHECK(before == after, "takes no numbers");
 }
@@ -284,9 +334,11 @@ static uint64_t everything(cr_generator *from) {
     cr_scope_begin();
     cr_tensor *x = cr_empty(CR_LIST(50021), CR_F32, dev), *w = cr_rand(CR_LIST(3, 20011), CR_F32, dev, from);
     const cr_tensor *drawn[] = {
-        cr_uniform_(cr_clone(x), -1, 1, from), cr_normal_(cr_clone(x), 0, 1, from), cr_exponential_(cr_clone(x), 1, from), cr_geometric_(cr_clone(x), 0.1, from),
-        cr_random_(cr_clone(x), 0, 9, from), cr_bernoulli_of(w, from), cr_randperm(100003, CR_I64, dev, from), cr_multinomial(w, 30011, true, from),
-        cr_multinomial(w, 5003, false, from), cr_gumbel(CR_LIST(50021), CR_F64, dev, from),
+        cr_uniform_(cr_clone(x), -1, 1, from),  cr_normal_(cr_clone(x), 0, 1, from),
+        cr_exponential_(cr_clone(x), 1, from),  cr_geometric_(cr_clone(x), 0.1, from),
+        cr_random_(cr_clone(x), 0, 9, from),    cr_bernoulli_of(w, from),
+        cr_randperm(100003, CR_I64, dev, from), cr_multinomial(w, 30011, true, from),
+        cr_multinomial(w, 5003, false, from),   cr_gumbel(CR_LIST(50021), CR_F64, dev, from),
     };
     for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) h = h * 31 + (drawn[i] ? digest(drawn[i]) : 0);
     OK(cr_error_status());
@@ -309,7 +361,8 @@ TEST(resumed_and_for_any_number_of_threads) {
         cr_generator_free(resumed);
     }
     OK(cr_set_num_threads(threads));
-    CHECK(first[0] == first[1] && first[0] == first[2] && first[0] == everything(g), "the same bits for 1, 2 and 3 threads, and going on");
+    CHECK(first[0] == first[1] && first[0] == first[2] && first[0] == everything(g),
+          "the same bits for 1, 2 and 3 threads, and going on");
     CHECK(cr_generator_seed(g) != cr_generator_seed(g), "seeds that nobody can foretell");
     cr_generator_get(g, &seed, &counter);
     CHECK(counter == 0, "a fresh stream");
@@ -320,7 +373,8 @@ TEST(resumed_and_for_any_number_of_threads) {
 /* ---- nextafter */
 static cr_tensor *whole(const cr_tensor *x, int64_t n) { return cr_contiguous(cr_expand(x, CR_LIST(n, n))); }
 static void check_next(void) {
-    static const double at[] = {0, -0.0, 1, -1, 0x1p-149, -0x1p-149, 0x1p-126, 3.5, 65504, 1e30, INFINITY, -INFINITY, NAN, 0x1.fffffep127, 2, 0x1p-24};
+    static const double at[] = {0,     -0.0, 1,        -1,        0x1p-149, -0x1p-149,      0x1p-126, 3.5,
+                                65504, 1e30, INFINITY, -INFINITY, NAN,      0x1.fffffep127, 2,        0x1p-24};
     enum { N = sizeof at / sizeof *at };
     cr_tensor *a = cr_from(at, CR_LIST(N, 1), CR_F64, dev), *b = cr_from(at, CR_LIST(N), CR_F64, dev);
     double wide[N][N];
@@ -330,29 +384,36 @@ static void check_next(void) {
     cr_tensor *rows = whole(a, N), *columns = whole(b, N);      /* as they lie: the cpu has a loop for that */
     const cr_dtype dtypes[] = {CR_F64, CR_F32, CR_F16, CR_BF16};
     for (int k = 0; k < 4; k++) {
-        cr_tensor *y = cr_nextafter(cr_to(rows, dtypes[k], dev), cr_to(columns, dtypes[k], dev)), *z = cr_nextafter(cr_to(a, dtypes[k], dev), cr_to(b, dtypes[k], dev));
+        cr_tensor *y = cr_nextafter(cr_to(rows, dtypes[k], dev), cr_to(columns, dtypes[k], dev)),
+                  *z = cr_nextafter(cr_to(a, dtypes[k], dev), cr_to(b, dtypes[k], dev));
         double one_by_one[N][N], together[N][N];
         OK(cr_read(y, CR_F64, one_by_one, sizeof one_by_one));
         OK(cr_read(z, CR_F64, together, sizeof together));
         for (int i = 0; i < N * N; i++) {
             const double p = one_by_one[i / N][i % N], q = together[i / N][i % N];
-            CHECK((p == q && signbit(p) == signbit(q)) || (isnan(p) && isnan(q)), "%s from %g towards %g: %.17g, broadcast %.17g", cr_dtype_name(dtypes[k]), at[i / N], at[i % N], p, q);
+            CHECK((p == q && signbit(p) == signbit(q)) || (isnan(p) && isnan(q)),
+                  "%s from %g towards %g: %.17g, broadcast %.17g", cr_dtype_name(dtypes[k]), at[i / N], at[i % N], p,
+                  q);
         }
     }
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++) {
             const double d = nextafter(at[i], at[j]);
             const float f = nextafterf((float)at[i], (float)at[j]);
-            CHECK(wide[i][j] == d || (isnan(d) && isnan(wide[i][j])), "f64 from %g towards %g: %.17g, wanted %.17g", at[i], at[j], wide[i][j], d);
-            CHECK(narrow[i][j] == f || (isnan(f) && isnan(narrow[i][j])), "f32 from %g towards %g: %.9g, wanted %.9g", at[i], at[j], (double)narrow[i][j], (double)f);
+            CHECK(wide[i][j] == d || (isnan(d) && isnan(wide[i][j])), "f64 from %g towards %g: %.17g, wanted %.17g",
+                  at[i], at[j], wide[i][j], d);
+            CHECK(narrow[i][j] == f || (isnan(f) && isnan(narrow[i][j])), "f32 from %g towards %g: %.9g, wanted %.9g",
+                  at[i], at[j], (double)narrow[i][j], (double)f);
         }
     cr_tensor *one = cr_ones(CR_LIST(2), CR_F16, dev);
     double half[2];
-    OK(cr_read(cr_nextafter(one, cr_to(cr_from((float[]){2, -2}, CR_LIST(2), CR_F32, dev), CR_F16, dev)), CR_F64, half, sizeof half));
+    OK(cr_read(cr_nextafter(one, cr_to(cr_from((float[]){2, -2}, CR_LIST(2), CR_F32, dev), CR_F16, dev)), CR_F64, half,
+               sizeof half));
     CHECK(half[0] == 1 + 0x1p-10 && half[1] == 1 - 0x1p-11, "f16: %g, %g", half[0], half[1]);
     OK(cr_read(cr_nextafter(cr_to(one, CR_BF16, dev), cr_scalar(9)), CR_F64, half, sizeof half));
     CHECK(half[0] == 1 + 0x1p-7, "bf16: %g", half[0]);
     CHECK(cr_dtype_of(cr_nextafter(cr_ones(CR_LIST(2), CR_I64, dev), cr_scalar(2))) == CR_F32, "integers become f32");
-    FAILS(CR_BAD_VALUE, "[nextafter]", cr_nextafter(cr_ones(CR_LIST(2), CR_F32, dev), cr_ones(CR_LIST(3), CR_F32, dev)));
+    FAILS(CR_BAD_VALUE, "[nextafter]",
+          cr_nextafter(cr_ones(CR_LIST(2), CR_F32, dev), cr_ones(CR_LIST(3), CR_F32, dev)));
 }
 TEST(nextafter) { EACH_DEVICE SCOPED(check_next()); }

@@ -1,4 +1,5 @@
-/* test_reductions.c - reductions and scans at their edges: axes, layouts, empty tensors, gradients at ties and zeros. */
+/* test_reductions.c - reductions and scans at their edges: axes, layouts, empty tensors, gradients at
+ * ties and zeros. */
 #include "structured.h"
 
 /* ---- reductions */
@@ -11,7 +12,10 @@ static void check_reduction_axes(void) {
             double all[30], sum[30] = {0}, max[30];
             int64_t axes[4], index[4] = {0};
             int n = 0, results = 1, each;
-            for (int i = 0; i < 4; i++) { if (mask >> i & 1) axes[n++] = i; else results *= (int)shape[axes_of[order][i]]; }
+            for (int i = 0; i < 4; i++) {
+                if (mask >> i & 1) axes[n++] = i;
+                else results *= (int)shape[axes_of[order][i]];
+            }
             each = 30 / results;
             OK(cr_read(x, CR_F64, all, sizeof all));
             for (int i = 0; i < 30; i++) max[i] = -1;
@@ -38,7 +42,8 @@ static void check_reduction_edges(void) {
     VALUES(cr_mean(none, CR_LIST(0), false), NAN, NAN, NAN);
     VALUES(cr_logsumexp(none, CR_LIST(0), false), -inf, -inf, -inf);
     SHAPE(cr_max(none, CR_LIST(1), true), 0, 1);
-    FAILS(CR_BAD_VALUE, "[max] over no elements has no value: the reduced axes of (0, 3) are empty", cr_max(none, CR_ALL, false));
+    FAILS(CR_BAD_VALUE, "[max] over no elements has no value: the reduced axes of (0, 3) are empty",
+          cr_max(none, CR_ALL, false));
     FAILS(CR_BAD_VALUE, "[argmin] axis 0 of (0, 3) is empty", cr_argmin(none, 0, false));
     VALUES(cr_var(OF(1, 2, 6), CR_ALL, 1, false), 7);
     VALUES(cr_var(OF(4), CR_ALL, 1, false), NAN);
@@ -61,9 +66,12 @@ static void check_reduction_edges(void) {
     FAILS(CR_BAD_VALUE, "[norm] over no elements has no value", cr_norm(none, -INFINITY, CR_ALL, false));
     FAILS(CR_BAD_VALUE, "[norm] over no elements has no value", cr_norm(none, -2, CR_LIST(0), false));
     FAILS(CR_BAD_VALUE, "[norm] p must be a number or an infinity: nan", cr_norm(none, NAN, CR_ALL, false));
-    FAILS(CR_BAD_TYPE, "[norm] needs a floating point tensor: int64", cr_norm(cr_ones(CR_LIST(2), CR_I64, dev), 2, CR_ALL, false));
-    FAILS(CR_BAD_TYPE, "[nanmean] needs a floating point tensor: int64", cr_nanmean(cr_ones(CR_LIST(2), CR_I64, dev), CR_ALL, false));
-    CHECK(cr_dtype_of(cr_any(cr_ones(CR_LIST(2), CR_U8, dev), CR_ALL, false)) == CR_U8, "any of uint8 is uint8, as in PyTorch");
+    FAILS(CR_BAD_TYPE, "[norm] needs a floating point tensor: int64",
+          cr_norm(cr_ones(CR_LIST(2), CR_I64, dev), 2, CR_ALL, false));
+    FAILS(CR_BAD_TYPE, "[nanmean] needs a floating point tensor: int64",
+          cr_nanmean(cr_ones(CR_LIST(2), CR_I64, dev), CR_ALL, false));
+    CHECK(cr_dtype_of(cr_any(cr_ones(CR_LIST(2), CR_U8, dev), CR_ALL, false)) == CR_U8,
+          "any of uint8 is uint8, as in PyTorch");
     CHECK(cr_dtype_of(cr_prod(cr_ones(CR_LIST(2), CR_BOOL, dev), CR_ALL, false)) == CR_I64, "bool multiplies as int64");
     VALUES(cr_logsumexp(OF(-inf, -inf), CR_ALL, false), -inf);
     VALUES(cr_logsumexp(OF(1, inf), CR_ALL, true), inf);
@@ -73,9 +81,11 @@ static void check_reduction_edges(void) {
     VALUES(cr_argmax(OF(1, NAN, 3, NAN), 0, false), 1);
     VALUES(cr_argmin(OF(2, 1, 1), -1, true), 1);
     cr_tensor *bits = cr_ones(CR_LIST(300), CR_BOOL, dev), *half = cr_full(CR_LIST(10000), 10, CR_F16, dev);
-    CHECK(cr_dtype_of(cr_sum(bits, CR_ALL, false)) == CR_I64 && cr_item(cr_sum(bits, CR_ALL, false)) == 300, "bool sums as int64");
+    CHECK(cr_dtype_of(cr_sum(bits, CR_ALL, false)) == CR_I64 && cr_item(cr_sum(bits, CR_ALL, false)) == 300,
+          "bool sums as int64");
     VALUES(cr_mean(half, CR_ALL, false), 10);       /* the sum alone would overflow a float16 */
-    FAILS(CR_BAD_TYPE, "[mean] needs a floating point tensor: int64", cr_mean(cr_ones(CR_LIST(2), CR_I64, dev), CR_ALL, false));
+    FAILS(CR_BAD_TYPE, "[mean] needs a floating point tensor: int64",
+          cr_mean(cr_ones(CR_LIST(2), CR_I64, dev), CR_ALL, false));
     FAILS(CR_BAD_TYPE, "[var] needs a floating point tensor", cr_var(bits, CR_ALL, 1, false));
     FAILS(CR_BAD_TYPE, "[logsumexp] needs a floating point tensor", cr_logsumexp(bits, CR_ALL, false));
     FAILS(CR_BAD_VALUE, "[var] the correction must be finite", cr_var(half, CR_ALL, NAN, false));
@@ -83,7 +93,8 @@ static void check_reduction_edges(void) {
     FAILS(CR_BAD_VALUE, "[sum] axis -1 appears more than once", cr_sum(half, CR_LIST(0, -1), false));
     FAILS(CR_BAD_INDEX, "[argmax] axis -2", cr_argmax(half, -2, false));
 }
-/* Whatever lies around the elements in memory: every set of axes of a tensor that is a part of a larger one, repeated and turned, against its copy. */
+/* Whatever lies around the elements in memory: every set of axes of a tensor that is a part of a
+ * larger one, repeated and turned, against its copy. */
 static void check_reduction_layouts(void) {
     cr_tensor *base = cr_reshape(normal(CR_LIST(2520), 7), CR_LIST(5, 6, 7, 12)), *views[4];
     views[0] = cr_slice(cr_slice(base, 1, 1, 6, 2), 3, 2, 11, 3);
@@ -96,17 +107,22 @@ static void check_reduction_layouts(void) {
             int64_t axes[4];
             int n = 0;
             for (int i = 0; i < 4; i++) if (mask >> i & 1) axes[n++] = i;
-            const cr_tensor *pair[5][2] = {
-                {cr_sum(x, n, axes, false), cr_sum(dense, n, axes, false)}, {cr_max(x, n, axes, true), cr_max(dense, n, axes, true)},
-                {cr_var(x, n, axes, 1, false), cr_var(dense, n, axes, 1, false)}, {cr_norm(x, 1.5, n, axes, false), cr_norm(dense, 1.5, n, axes, false)},
-                {cr_count_nonzero(cr_gt(x, cr_scalar(0)), n, axes), cr_count_nonzero(cr_gt(dense, cr_scalar(0)), n, axes)}};
+            const cr_tensor *pair[5][2] = {{cr_sum(x, n, axes, false), cr_sum(dense, n, axes, false)},
+                                           {cr_max(x, n, axes, true), cr_max(dense, n, axes, true)},
+                                           {cr_var(x, n, axes, 1, false), cr_var(dense, n, axes, 1, false)},
+                                           {cr_norm(x, 1.5, n, axes, false), cr_norm(dense, 1.5, n, axes, false)},
+                                           {cr_count_nonzero(cr_gt(x, cr_scalar(0)), n, axes),
+                                            cr_count_nonzero(cr_gt(dense, cr_scalar(0)), n, axes)}};
             for (int k = 0; k < 5; k++) {
                 double worst = cr_item(cr_max(cr_abs(cr_sub(pair[k][0], pair[k][1])), CR_ALL, false));
-                CHECK(worst < 1e-11, "%s: reduction %d of view %d over the axes of %x differs by %g from that of its copy", dev->name, k, v, mask, worst);
+                CHECK(worst < 1e-11,
+                      "%s: reduction %d of view %d over the axes of %x differs by %g from that of its copy", dev->name,
+                      k, v, mask, worst);
             }
         }
         for (int axis = 0; axis < 4; axis++)
-            CHECK(cr_item(cr_all(cr_eq(cr_argmax(x, axis, false), cr_argmax(dense, axis, false)), CR_ALL, false)) == 1, "%s: argmax of view %d along %d", dev->name, v, axis);
+            CHECK(cr_item(cr_all(cr_eq(cr_argmax(x, axis, false), cr_argmax(dense, axis, false)), CR_ALL, false)) == 1,
+                  "%s: argmax of view %d along %d", dev->name, v, axis);
     }
 }
 TEST(reduction_layouts) { EACH_DEVICE SCOPED(check_reduction_layouts()); }
@@ -121,7 +137,8 @@ static void check_reduction_gradients(void) {
     cr_tensor *dead = cr_requires_grad_(OF(-inf, -inf), true), *part = cr_requires_grad_(OF(-inf, 0), true);
     VALUES(gradient_of(cr_logsumexp(dead, CR_ALL, false), dead), 0, 0);
     VALUES(gradient_of(cr_logsumexp(part, CR_ALL, false), part), 0, 1);
-    cr_tensor *zero = cr_requires_grad_(OF(0, 0), true), *some = cr_requires_grad_(OF(2, 0, 3), true), *twice = cr_requires_grad_(OF(0, 5, 0), true);
+    cr_tensor *zero = cr_requires_grad_(OF(0, 0), true), *some = cr_requires_grad_(OF(2, 0, 3), true),
+              *twice = cr_requires_grad_(OF(0, 5, 0), true);
     VALUES(gradient_of(cr_norm(zero, 2, CR_ALL, false), zero), 0, 0);
     cr_tensor *equal = cr_requires_grad_(OF(3, -3, 1), true), *flat = cr_requires_grad_(OF(4, 4), true);
     VALUES(gradient_of(cr_norm(equal, inf, CR_ALL, false), equal), 0.5, -0.5, 0);
@@ -150,7 +167,8 @@ static void check_second_of_products(void) {
     for (int k = 0; k < 3; k++)
         for (int running = 0; running < 2; running++) {
             const double *v = numbers[k];
-            const cr_tensor *x = cr_requires_grad_(of(3, v), true), *y = running ? cr_select(cr_cumprod(x, 0), 0, 2) : cr_prod(x, CR_ALL, false);
+            const cr_tensor *x = cr_requires_grad_(of(3, v), true),
+                            *y = running ? cr_select(cr_cumprod(x, 0), 0, 2) : cr_prod(x, CR_ALL, false);
             cr_tensor *g;
             OK(cr_gradients(1, &y, NULL, 1, &x, &g, &graph));
             VALUES(cr_detach(g), v[1] * v[2], v[0] * v[2], v[0] * v[1]);
@@ -177,7 +195,8 @@ static void check_scans(void) {
     cr_tensor *most = cr_cumprod(cr_from((int64_t[]){INT64_MAX, 2}, CR_LIST(2), CR_I64, dev), 0);
     CHECK(cr_item_int(cr_select(most, 0, 1)) == -2, "int64 wraps");
     FAILS(CR_BAD_INDEX, "[cumsum] axis 1 is out of range", cr_cumsum(OF(1), 1));
-    FAILS(CR_BAD_TYPE, "[logcumsumexp] needs a floating point tensor", cr_logcumsumexp(cr_ones(CR_LIST(2), CR_I64, dev), 0));
+    FAILS(CR_BAD_TYPE, "[logcumsumexp] needs a floating point tensor",
+          cr_logcumsumexp(cr_ones(CR_LIST(2), CR_I64, dev), 0));
     FAILS(CR_BAD_VALUE, "[diff] differences of order -1", cr_diff(OF(1), -1, 0));
     FAILS(CR_BAD_VALUE, "[diff] a tensor without axes", cr_diff(cr_zeros(CR_ALL, CR_F32, dev), 1, 0));
     FAILS(CR_BAD_VALUE, "[cummax]", cr_cummax(NULL, 0, &index));
@@ -194,8 +213,8 @@ static void check_long_scans(void) {
             cr_tensor *x = cr_ones(CR_LIST(N, columns), (cr_dtype)dt, dev);
             REQUIRE(cr_fill_(cr_select(x, 0, AT), 3), "%s", cr_error());
             cr_tensor *behind = cr_slice(cr_cumprod(x, 0), 0, AT, INT64_MAX, 1);
-            CHECK(cr_item(cr_all(cr_eq(behind, cr_scalar_int(3)), CR_ALL, false)) == 1, "%s: cumprod of %s, %lld columns",
-                  dev->name, cr_dtype_name((cr_dtype)dt), (long long)columns);
+            CHECK(cr_item(cr_all(cr_eq(behind, cr_scalar_int(3)), CR_ALL, false)) == 1,
+                  "%s: cumprod of %s, %lld columns", dev->name, cr_dtype_name((cr_dtype)dt), (long long)columns);
             cr_scope_end();
         }
     cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(N), CR_F32, dev), true), *y = cr_cumsum(x, 0);
@@ -221,7 +240,8 @@ static void check_long_strides(void) {
             const double at = cr_item(cr_select(where, 0, row));
             CHECK(fabs(got - sum) <= (dt == CR_F32 ? 1e-6 * sum : 0), "%s: row %d of %s sums to %.17g, not %.17g",
                   dev->name, row, cr_dtype_name(dt), got, sum);
-            CHECK(top == 2 * N && at == AT, "%s: the most of row %d of %s is %g at %g", dev->name, row, cr_dtype_name(dt), top, at);
+            CHECK(top == 2 * N && at == AT, "%s: the most of row %d of %s is %g at %g", dev->name, row,
+                  cr_dtype_name(dt), top, at);
         }
         cr_scope_end();
     }
@@ -248,18 +268,21 @@ static void check_unsigned_extremes(void) {
                 uint64_t most = 0, least = 0;
                 OK(cr_read(cr_select(top, 0, i), CR_U64, &most, 8));
                 OK(cr_read(cr_select(low, 0, i), CR_U64, &least, 8));
-                CHECK(most == UINT64_MAX && least == 0, "%s: column %lld of %lld from %llu to %llu", dev->name, (long long)i,
-                      (long long)columns, (unsigned long long)least, (unsigned long long)most);
+                CHECK(most == UINT64_MAX && least == 0, "%s: column %lld of %lld from %llu to %llu", dev->name,
+                      (long long)i, (long long)columns, (unsigned long long)least, (unsigned long long)most);
                 CHECK(cr_item_int(cr_select(at, 0, i)) == (4 + ROWS - i % ROWS) % ROWS &&
                       cr_item_int(cr_select(where, 0, i)) == (2 + ROWS - i % ROWS) % ROWS,
                       "%s: positions in column %lld of %lld", dev->name, (long long)i, (long long)columns);
             }
             cr_tensor *apart = cr_logical_or(cr_ne(top, run), cr_ne(low, down));
-            CHECK(cr_item(cr_any(apart, CR_ALL, false)) == 0, "%s: cummax or cummin of %lld columns", dev->name, (long long)columns);
+            CHECK(cr_item(cr_any(apart, CR_ALL, false)) == 0, "%s: cummax or cummin of %lld columns", dev->name,
+                  (long long)columns);
         }
         cr_scope_end();
     }
 }
 TEST(unsigned_extremes) { EACH_DEVICE SCOPED(check_unsigned_extremes()); }
 
-TEST(nothing_leaks) { CHECK_LEAKS(check_reduction_gradients, check_reduction_layouts, check_second_of_products, check_scans); }
+TEST(nothing_leaks) {
+    CHECK_LEAKS(check_reduction_gradients, check_reduction_layouts, check_second_of_products, check_scans);
+}

@@ -1,18 +1,28 @@
-/* test_sums.c - how exact long sums are: within 1e-6 of the sum of the magnitudes for 10^8 f32 (CHAINRULE_TEST_FULL=1; else 2 10^6), whichever
- * axes are summed and wherever the elements lie; and half precision, which is summed in f32 and rounded once. */
+/* test_sums.c - how exact long sums are: within 1e-6 of the sum of the magnitudes for 10^8 f32
+ * (CHAINRULE_TEST_FULL=1; else 2 10^6), whichever axes are summed and wherever the elements lie; and
+ * half precision, which is summed in f32 and rounded once. */
 #include "test.h"
 #include "dev/cpu/cpu.h"
 
 enum { A, B, C };
-typedef struct sum_case { const char *what; int64_t b, c; unsigned axes; int64_t step; bool turned; } sum_case;     /* (n / b / c, b, c): which axes, every step-th of b */
-static const sum_case sum_cases[] = {
-    {"all", 1, 1, 1 << A, 1, false}, {"rows", 1, 50021, 1 << C, 1, false}, {"short rows", 1, 997, 1 << C, 1, false}, {"columns", 1, 1009, 1 << A, 1, false},
-    {"wide columns", 1, 20011, 1 << A, 1, false}, {"few columns", 1, 7, 1 << A, 1, false}, {"a middle axis", 5003, 64, 1 << B, 1, false},
-    {"outer axes", 101, 211, 1 << A | 1 << C, 1, false}, {"all of a part", 1009, 13, 1 << A | 1 << B | 1 << C, 3, false}, {"rows of a part", 1009, 13, 1 << B | 1 << C, 3, false},
-    {"rows of a transposed tensor", 1, 1009, 1 << A, 1, true}, {"one axis of a turned tensor", 131, 37, 1 << A, 1, true}};
+/* (n / b / c, b, c): which axes, every step-th of b */
+typedef struct sum_case { const char *what; int64_t b, c; unsigned axes; int64_t step; bool turned; } sum_case;
+static const sum_case sum_cases[] = {{"all", 1, 1, 1 << A, 1, false},
+                                     {"rows", 1, 50021, 1 << C, 1, false},
+                                     {"short rows", 1, 997, 1 << C, 1, false},
+                                     {"columns", 1, 1009, 1 << A, 1, false},
+                                     {"wide columns", 1, 20011, 1 << A, 1, false},
+                                     {"few columns", 1, 7, 1 << A, 1, false},
+                                     {"a middle axis", 5003, 64, 1 << B, 1, false},
+                                     {"outer axes", 101, 211, 1 << A | 1 << C, 1, false},
+                                     {"all of a part", 1009, 13, 1 << A | 1 << B | 1 << C, 3, false},
+                                     {"rows of a part", 1009, 13, 1 << B | 1 << C, 3, false},
+                                     {"rows of a transposed tensor", 1, 1009, 1 << A, 1, true},
+                                     {"one axis of a turned tensor", 131, 37, 1 << A, 1, true}};
 
 static uint64_t state;
-static float draw(int kind) {                       /* 0: [0, 1), 1: [-1, 1), 2: always the same, so that every addition errs to one side */
+static float draw(int kind) {                       /* 0: [0, 1), 1: [-1, 1), 2: always the same, so that every
+                                                     * addition errs to one side */
     state = state * 6364136223846793005u + 1442695040888963407u;
     float u = (float)(state >> 40) * 0x1p-24f;
     return kind == 0 ? u : kind == 1 ? 2 * u - 1 : 0.1f;
@@ -26,9 +36,11 @@ static cr_tensor *seen(const cr_tensor *base, const sum_case *k) {
 static void check_sums(const sum_case *k, int64_t n, int kind) {
     const int64_t a = n / k->b / k->c, shape[3] = {a, k->b, k->c};
     float *x = malloc(sizeof *x * (size_t)(a * k->b * k->c));
-    const int64_t kept[3] = {k->axes >> A & 1 ? 1 : a, k->axes >> B & 1 ? 1 : (k->b + k->step - 1) / k->step, k->axes >> C & 1 ? 1 : k->c};
+    const int64_t kept[3] = {k->axes >> A & 1 ? 1 : a, k->axes >> B & 1 ? 1 : (k->b + k->step - 1) / k->step,
+                             k->axes >> C & 1 ? 1 : k->c};
     const int64_t results = kept[0] * kept[1] * kept[2];
-    double *sum = calloc((size_t)results, sizeof *sum), *sizes = calloc((size_t)results, sizeof *sizes), *got = malloc(sizeof *got * (size_t)results);
+    double *sum = calloc((size_t)results, sizeof *sum), *sizes = calloc((size_t)results, sizeof *sizes),
+           *got = malloc(sizeof *got * (size_t)results);
     REQUIRE(x && sum && sizes && got, "no memory for %lld numbers", (long long)n);
     for (int64_t i = 0; i < a * k->b * k->c; i++) {
         x[i] = draw(kind);
@@ -48,7 +60,8 @@ static void check_sums(const sum_case *k, int64_t n, int kind) {
     OK(cr_read(y, CR_F64, got, sizeof *got * (size_t)results));
     double worst = 0;
     for (int64_t i = 0; i < results; i++) worst = fmax(worst, fabs(got[i] - sum[i]) / sizes[i]);
-    CHECK(worst <= 1e-6, "v%d: sum over %s of %lld numbers of kind %d: an error of %.3g of the sum of magnitudes", cr_cpu_isa(), k->what, (long long)n, kind, worst);
+    CHECK(worst <= 1e-6, "v%d: sum over %s of %lld numbers of kind %d: an error of %.3g of the sum of magnitudes",
+          cr_cpu_isa(), k->what, (long long)n, kind, worst);
     cr_scope_end();
     free(x); free(sum); free(sizes); free(got);
     test_ran_on(cr_cpu());
@@ -77,13 +90,17 @@ TEST(half_precision_is_rounded_once) {
         OK(cr_read(x, CR_F64, v, sizeof v));
         for (int i = 0; i < N; i++) { sum += v[i]; squares += v[i] * v[i]; }
         got = cr_item(cr_sum(x, CR_ALL, false));
-        CHECK(fabs(got - sum) <= halves[h].unit * sum + 1e-6 * sum, "sum of %s: %.9g, exactly %.9g", cr_dtype_name(halves[h].dt), got, sum);
+        CHECK(fabs(got - sum) <= halves[h].unit * sum + 1e-6 * sum, "sum of %s: %.9g, exactly %.9g",
+              cr_dtype_name(halves[h].dt), got, sum);
         got = cr_item(cr_norm(x, 2, CR_ALL, false));
-        CHECK(fabs(got - sqrt(squares)) <= (halves[h].unit + 1e-6) * sqrt(squares), "norm of %s: %.9g, exactly %.9g", cr_dtype_name(halves[h].dt), got, sqrt(squares));
-        cr_tensor *pair = cr_to(cr_from((double[]){30000, 4, 0x1p-14, 0.5}, CR_LIST(4), CR_F64, cr_cpu()), halves[h].dt, cr_cpu());
+        CHECK(fabs(got - sqrt(squares)) <= (halves[h].unit + 1e-6) * sqrt(squares), "norm of %s: %.9g, exactly %.9g",
+              cr_dtype_name(halves[h].dt), got, sqrt(squares));
+        cr_tensor *pair = cr_to(cr_from((double[]){30000, 4, 0x1p-14, 0.5}, CR_LIST(4), CR_F64, cr_cpu()), halves[h].dt,
+                                cr_cpu());
         double want = cr_item(cr_select(pair, 0, 0)) * 0x1p-13;
         got = cr_item(cr_prod(pair, CR_ALL, false));
-        CHECK(fabs(got - want) <= halves[h].unit * want, "product of %s: %.9g, exactly %.9g", cr_dtype_name(halves[h].dt), got, want);
+        CHECK(fabs(got - want) <= halves[h].unit * want, "product of %s: %.9g, exactly %.9g",
+              cr_dtype_name(halves[h].dt), got, want);
         cr_scope_end();
         test_ran_on(cr_cpu());
     }

@@ -1,5 +1,6 @@
-/* test_tensors.c - tensors made, read, seen in parts, joined, copied and written in place, at their edges: rules, refusals with their
- * messages, empty ones.  Values over many shapes, dtypes and devices are test_ops.c's; gradients by differences are test_grad.c's. */
+/* test_tensors.c - tensors made, read, seen in parts, joined, copied and written in place, at their
+ * edges: rules, refusals with their messages, empty ones.  Values over many shapes, dtypes and devices
+ * are test_ops.c's; gradients by differences are test_grad.c's. */
 #include "structured.h"
 
 /* ---- making */
@@ -24,7 +25,8 @@ static void check_make(void) {
     FAILS(CR_BAD_VALUE, "[full] nan does not fit int64", cr_full(CR_LIST(2), NAN, CR_I64, dev));
     FAILS(CR_BAD_VALUE, "does not fit float16", cr_full(CR_LIST(2), 1e6, CR_F16, dev));
     FAILS(CR_BAD_VALUE, "[zeros] negative size in shape (2, -3)", cr_zeros(CR_LIST(2, -3), CR_F32, dev));
-    FAILS(CR_BAD_VALUE, "[empty] shape (4611686018427387904, 4) holds too many", cr_empty(CR_LIST(INT64_C(1) << 62, 4), CR_F32, dev));
+    FAILS(CR_BAD_VALUE, "[empty] shape (4611686018427387904, 4) holds too many",
+          cr_empty(CR_LIST(INT64_C(1) << 62, 4), CR_F32, dev));
     FAILS(CR_BAD_VALUE, "[empty] 9 axes", cr_empty(CR_LIST(1, 1, 1, 1, 1, 1, 1, 1, 1), CR_F32, dev));
     FAILS(CR_BAD_TYPE, "[ones] 99 is not a dtype", cr_ones(CR_LIST(2), (cr_dtype)99, dev));
     FAILS(CR_BAD_VALUE, "[empty]", cr_empty(CR_LIST(2), CR_F32, NULL));
@@ -51,7 +53,8 @@ static void check_random(void) {
     cr_tensor *n = cr_randint(-3, 4, CR_LIST(1000), CR_I8, dev, g);
     CHECK(cr_item(cr_min(n, CR_ALL, false)) == -3 && cr_item(cr_max(n, CR_ALL, false)) == 3, "randint covers [-3, 4)");
     n = cr_randint(INT64_MIN, INT64_MAX, CR_LIST(100), CR_I64, dev, g);
-    CHECK(cr_item(cr_max(n, CR_ALL, false)) > 0x1p60 && cr_item(cr_min(n, CR_ALL, false)) < -0x1p60, "randint over all of int64");
+    CHECK(cr_item(cr_max(n, CR_ALL, false)) > 0x1p60 && cr_item(cr_min(n, CR_ALL, false)) < -0x1p60,
+          "randint over all of int64");
     VALUES(cr_randint(7, 8, CR_LIST(2), CR_F32, dev, g), 7, 7);
     double share = cr_item(cr_mean(cr_bernoulli(0.3, CR_LIST(10000), CR_F32, dev, g), CR_ALL, false));
     CHECK(fabs(share - 0.3) < 0.02, "bernoulli(0.3) gave a share of %g", share);
@@ -80,8 +83,10 @@ static void check_reading(void) {
     CHECK(cr_item_int(cr_from(&(int64_t){INT64_MAX}, CR_LIST(1, 1), CR_I64, dev)) == INT64_MAX, "item_int is exact");
     CHECK(cr_dtype_of(cr_scalar_bool(true)) == CR_BOOL && cr_item(cr_scalar_bool(true)) == 1, "a bool is a scalar");
     CHECK(cr_dtype_of(cr_add(cr_ones(CR_LIST(3), CR_BOOL, cr_ref()), cr_scalar_bool(true))) == CR_BOOL &&
-          cr_dtype_of(cr_add(cr_ones(CR_LIST(3), CR_U8, cr_cpu()), cr_scalar_bool(true))) == CR_U8, "a bool scalar promotes nothing");
-    CHECK(cr_item(cr_scalar(0.1)) == 0.1 && cr_item_int(cr_scalar_int(1 - INT64_MAX)) == 1 - INT64_MAX, "scalars are exact");
+              cr_dtype_of(cr_add(cr_ones(CR_LIST(3), CR_U8, cr_cpu()), cr_scalar_bool(true))) == CR_U8,
+          "a bool scalar promotes nothing");
+    CHECK(cr_item(cr_scalar(0.1)) == 0.1 && cr_item_int(cr_scalar_int(1 - INT64_MAX)) == 1 - INT64_MAX,
+          "scalars are exact");
     double d[6] = {5, 4, 3, 2, 1, 0};
     OK(cr_write(x, CR_F64, d, sizeof d));
     VALUES(x, 5, 4, 3, 2, 1, 0);
@@ -101,14 +106,16 @@ static void check_view_rules(void) {
     /* (4, 3, 1, 4): an axis of size 1 may have any stride */
     cr_tensor *turned = cr_permute(counting(CR_LIST(1, 4, 3, 4)), CR_LIST(1, 2, 0, 3));
     SHAPE(cr_view(cr_slice(turned, 0, 0, 4, 2), CR_LIST(2, 12)), 2, 12);
-    FAILS(CR_BAD_VALUE, "[view] cannot view (4, 3) with strides (1, 4) as (12,) without a copy", cr_view(t, CR_LIST(12)));
+    FAILS(CR_BAD_VALUE, "[view] cannot view (4, 3) with strides (1, 4) as (12,) without a copy",
+          cr_view(t, CR_LIST(12)));
     FAILS(CR_BAD_VALUE, "[reshape] cannot view 12 elements as (5, -1)", cr_reshape(x, CR_LIST(5, -1)));
     FAILS(CR_BAD_VALUE, "[reshape] cannot view 12 elements as (3, 5)", cr_reshape(x, CR_LIST(3, 5)));
     FAILS(CR_BAD_VALUE, "[reshape] only one size may be -1", cr_reshape(x, CR_LIST(-1, -1)));
     FAILS(CR_BAD_VALUE, "[reshape] negative size in shape (-2,)", cr_reshape(x, CR_LIST(-2)));
     FAILS(CR_BAD_VALUE, "[reshape] cannot view 12 elements", cr_reshape(x, CR_LIST(INT64_MAX, INT64_MAX, -1)));
     FAILS(CR_BAD_VALUE, "any size would do", cr_reshape(cr_zeros(CR_LIST(0), CR_F32, dev), CR_LIST(0, -1)));
-    FAILS(CR_BAD_VALUE, "[reshape] cannot view 0 elements as (3,)", cr_reshape(cr_zeros(CR_LIST(0), CR_F32, dev), CR_LIST(3)));
+    FAILS(CR_BAD_VALUE, "[reshape] cannot view 0 elements as (3,)",
+          cr_reshape(cr_zeros(CR_LIST(0), CR_F32, dev), CR_LIST(3)));
     FAILS(CR_BAD_INDEX, "[transpose] axis 2 is out of range", cr_transpose(x, 0, 2));
     FAILS(CR_BAD_VALUE, "[permute] 1 axes given for a tensor of shape (3, 4)", cr_permute(x, CR_LIST(0)));
     FAILS(CR_BAD_VALUE, "[permute] axis 0 appears more than once", cr_permute(x, CR_LIST(0, 0)));
@@ -120,9 +127,11 @@ static void check_view_rules(void) {
     FAILS(CR_BAD_VALUE, "[expand] cannot expand (3, 4) to (6, 4): axis 0 has size 3", cr_expand(x, CR_LIST(6, 4)));
     FAILS(CR_BAD_VALUE, "[expand] 1 sizes for a tensor of shape (3, 4)", cr_expand(x, CR_LIST(4)));
     FAILS(CR_BAD_VALUE, "[expand] negative size in shape (-1, 3, 4)", cr_expand(x, CR_LIST(-1, 3, 4)));
-    FAILS(CR_BAD_VALUE, "[expand] shape (4611686018427387904, 3, 4) holds too many", cr_expand(x, CR_LIST(INT64_C(1) << 62, 3, 4)));
+    FAILS(CR_BAD_VALUE, "[expand] shape (4611686018427387904, 3, 4) holds too many",
+          cr_expand(x, CR_LIST(INT64_C(1) << 62, 3, 4)));
     FAILS(CR_BAD_INDEX, "[unsqueeze] axis 4", cr_unsqueeze(x, 4));
-    FAILS(CR_BAD_VALUE, "[unsqueeze] 8 axes are the most", cr_unsqueeze(cr_zeros(CR_LIST(1, 1, 1, 1, 1, 1, 1, 1), CR_F32, dev), 0));
+    FAILS(CR_BAD_VALUE, "[unsqueeze] 8 axes are the most",
+          cr_unsqueeze(cr_zeros(CR_LIST(1, 1, 1, 1, 1, 1, 1, 1), CR_F32, dev), 0));
     FAILS(CR_BAD_VALUE, "[flatten] the first axis 1 comes after the last, 0", cr_flatten(x, 1, 0));
     FAILS(CR_BAD_INDEX, "[squeeze] axis 2", cr_squeeze(x, CR_LIST(2)));
     SHAPE(cr_expand(cr_ones(CR_LIST(3, 1), CR_F32, dev), CR_LIST(2, -1, 5)), 2, 3, 5);
@@ -145,9 +154,11 @@ static void check_slices(void) {
                 int64_t from = start < 0 ? start + n : start, to = stop < 0 ? stop + n : stop;
                 for (int64_t i = from < 0 ? 0 : from; i < to && i < n; i += step) want[count++] = (double)i;
                 cr_tensor *y = cr_slice(x, 0, start, stop, step);
-                CHECK(has_shape(y, CR_LIST(count)), "[%lld:%lld:%lld]: %d elements wanted", (long long)start, (long long)stop, (long long)step, count);
+                CHECK(has_shape(y, CR_LIST(count)), "[%lld:%lld:%lld]: %d elements wanted", (long long)start,
+                      (long long)stop, (long long)step, count);
                 OK(cr_read(y, CR_F64, got, sizeof *got * (size_t)count));
-                CHECK(!memcmp(got, want, sizeof *got * (size_t)count), "[%lld:%lld:%lld]", (long long)start, (long long)stop, (long long)step);
+                CHECK(!memcmp(got, want, sizeof *got * (size_t)count), "[%lld:%lld:%lld]", (long long)start,
+                      (long long)stop, (long long)step);
                 cr_release(y);
             }
     VALUES(cr_slice(x, 0, 0, INT64_MAX, INT64_MAX), 0);
@@ -210,7 +221,8 @@ static void check_to(void) {
     VALUES(cr_to(x, CR_BOOL, dev), 1, 1);
     SHAPE(cr_to(cr_zeros(CR_LIST(0, 3), CR_F32, dev), CR_F32, cr_ref()), 0, 3);
     CHECK(cr_to(x, CR_F64, dev)->storage == x->storage, "nothing to do: the same elements");
-    CHECK(cr_contiguous(x)->storage == x->storage && cr_clone(x)->storage != x->storage, "contiguous may share, clone may not");
+    CHECK(cr_contiguous(x)->storage == x->storage && cr_clone(x)->storage != x->storage,
+          "contiguous may share, clone may not");
     FAILS(CR_BAD_TYPE, "[to] 99 is not a dtype", cr_to(x, (cr_dtype)99, dev));
     FAILS(CR_BAD_VALUE, "[to]", cr_to(x, CR_F32, NULL));
 }
@@ -227,11 +239,15 @@ static void check_in_place(void) {
     VALUES(line, 9, 0, 9, 2, 9, 4);
     cr_copy_(line, cr_to(line, CR_F32, dev == cr_ref() ? cr_cpu() : cr_ref()));
     VALUES(line, 9, 0, 9, 2, 9, 4);
-    FAILS(CR_BAD_VALUE, "[copy_] (4,) does not broadcast into (1,)", cr_copy_(cr_zeros(CR_LIST(1), CR_F32, dev), cr_zeros(CR_LIST(4), CR_F32, dev)));
-    FAILS(CR_BAD_VALUE, "[copy_] shapes (6,) and (4,) do not broadcast", cr_copy_(line, cr_zeros(CR_LIST(4), CR_F32, dev)));
-    FAILS(CR_BAD_VALUE, "[fill_] cannot write in place: axis 0 of (3, 2) is expanded", cr_fill_(cr_expand(cr_zeros(CR_LIST(1, 2), CR_F32, dev), CR_LIST(3, 2)), 1));
+    FAILS(CR_BAD_VALUE, "[copy_] (4,) does not broadcast into (1,)",
+          cr_copy_(cr_zeros(CR_LIST(1), CR_F32, dev), cr_zeros(CR_LIST(4), CR_F32, dev)));
+    FAILS(CR_BAD_VALUE, "[copy_] shapes (6,) and (4,) do not broadcast",
+          cr_copy_(line, cr_zeros(CR_LIST(4), CR_F32, dev)));
+    FAILS(CR_BAD_VALUE, "[fill_] cannot write in place: axis 0 of (3, 2) is expanded",
+          cr_fill_(cr_expand(cr_zeros(CR_LIST(1, 2), CR_F32, dev), CR_LIST(3, 2)), 1));
     FAILS(CR_BAD_VALUE, "[fill_] 1000 does not fit int8", cr_fill_(cr_zeros(CR_LIST(2), CR_I8, dev), 1000));
-    FAILS(CR_BAD_VALUE, "[write] cannot write", cr_write(cr_expand(cr_zeros(CR_LIST(1), CR_F32, dev), CR_LIST(2)), CR_F32, (float[]){1, 2}, 8));
+    FAILS(CR_BAD_VALUE, "[write] cannot write",
+          cr_write(cr_expand(cr_zeros(CR_LIST(1), CR_F32, dev), CR_LIST(2)), CR_F32, (float[]){1, 2}, 8));
 
     cr_tensor *leaf = cr_requires_grad_(OF(1, 2), true);
     FAILS(CR_RUNTIME, "[fill_] a leaf that requires grad", cr_fill_(leaf, 0));
@@ -247,7 +263,8 @@ TEST(in_place) { EACH_DEVICE SCOPED(check_in_place()); }
 
 /* What is overwritten hands no gradient on; what is copied in gets it. */
 static void check_in_place_gradients(void) {
-    cr_tensor *a = cr_requires_grad_(OF(1, 2), true), *b = cr_requires_grad_(cr_from((float[]){5}, CR_LIST(1), CR_F32, dev), true);
+    cr_tensor *a = cr_requires_grad_(OF(1, 2), true),
+              *b = cr_requires_grad_(cr_from((float[]){5}, CR_LIST(1), CR_F32, dev), true);
     cr_tensor *y = cr_mul_scalar(a, 3);
     REQUIRE(cr_copy_(y, b), "copy_ in a graph: %s", cr_error());
     OK(cr_backward(cr_sum(cr_mul(y, y), CR_ALL, false), CR_NONE, NULL));
@@ -262,7 +279,8 @@ static void check_in_place_gradients(void) {
     cr_fill_(squared, 0);
     cr_set_grad_enabled(old);
     cr_error_clear();
-    CHECK(cr_backward(cr_sum(saved, CR_ALL, false), CR_NONE, NULL) == CR_RUNTIME, "a saved tensor was overwritten: backward must refuse");
+    CHECK(cr_backward(cr_sum(saved, CR_ALL, false), CR_NONE, NULL) == CR_RUNTIME,
+          "a saved tensor was overwritten: backward must refuse");
     cr_error_clear();
 }
 TEST(in_place_gradients) { EACH_DEVICE SCOPED(check_in_place_gradients()); }

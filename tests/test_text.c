@@ -1,4 +1,5 @@
-/* test_text.c - tokenizers, token files, and the loader: what it gives, in which order, and that a seek gives the same again. */
+/* test_text.c - tokenizers, token files, and the loader: what it gives, in which order, and that a
+ * seek gives the same again. */
 #include "test.h"
 
 #include <sys/wait.h>
@@ -34,7 +35,8 @@ TEST(tokenizer_chars) {
     uint32_t ids[3];
     CHECK(cr_tokenizer_size(t) == 11, "%lld", (long long)cr_tokenizer_size(t));
     check_round(t, text, bytes, 12);
-    CHECK(cr_tokenizer_encode(t, "\n !\xf0\x9f\x98\x80", 7, ids, 3) == 4 && ids[0] == 0 && ids[1] == 1 && ids[2] == 2, "not in code-point order: %u %u %u", ids[0], ids[1], ids[2]);
+    CHECK(cr_tokenizer_encode(t, "\n !\xf0\x9f\x98\x80", 7, ids, 3) == 4 && ids[0] == 0 && ids[1] == 1 && ids[2] == 2,
+          "not in code-point order: %u %u %u", ids[0], ids[1], ids[2]);
     CHECK(cr_tokenizer_encode(t, text, bytes, NULL, 0) == 12, "counting");
     uint32_t two[3] = {77, 77, 77};
     char little[4] = "....";
@@ -45,8 +47,10 @@ TEST(tokenizer_chars) {
     FAILS(CR_BAD_VALUE, "U+0078 'x' at byte 4 is not among the 11", cr_tokenizer_encode(t, "nanax", 5, ids, 0));
     FAILS(CR_BAD_VALUE, "U+20AC", cr_tokenizer_encode(t, "\xe2\x82\xac", 3, NULL, 0));
     FAILS(CR_BAD_VALUE, "not UTF-8 at byte 2 of 3", cr_tokenizer_encode(t, "na\xff", 3, NULL, 0));
-    FAILS(CR_BAD_INDEX, "token 11 at 1 is not below the vocabulary of 11", cr_tokenizer_decode(t, (uint32_t[]){0, 11}, 2, NULL, 0));
-    const char *const bad[] = {"a\x80", "a\xc0\x80", "a\xed\xa0\x80", "a\xf4\x90\x80\x80", "a\xe2\x88", "a\xf8\x88\x80\x80\x80"};
+    FAILS(CR_BAD_INDEX, "token 11 at 1 is not below the vocabulary of 11",
+          cr_tokenizer_decode(t, (uint32_t[]){0, 11}, 2, NULL, 0));
+    const char *const bad[] = {
+        "a\x80", "a\xc0\x80", "a\xed\xa0\x80", "a\xf4\x90\x80\x80", "a\xe2\x88", "a\xf8\x88\x80\x80\x80"};
     for (int i = 0; i < 6; i++) FAILS(CR_BAD_VALUE, "not UTF-8 at byte 1", cr_tokenizer_chars(bad[i], strlen(bad[i])));
     FAILS(CR_BAD_VALUE, "empty", cr_tokenizer_chars("", 0));
     FAILS(CR_BAD_VALUE, "NULL", cr_tokenizer_chars(NULL, 3));
@@ -58,7 +62,8 @@ TEST(tokenizer_chars) {
 
 TEST(tokenizer_files) {
     const char *path = folder_path("tokenizer.json");
-    cr_tokenizer *made[] = {cr_tokenizer_bytes(), cr_tokenizer_chars(text, sizeof text - 1), cr_tokenizer_chars("\0\x01\"\\/\x7f", 6)};
+    cr_tokenizer *made[] = {cr_tokenizer_bytes(), cr_tokenizer_chars(text, sizeof text - 1),
+                            cr_tokenizer_chars("\0\x01\"\\/\x7f", 6)};
     for (int i = 0; i < 3; i++) {
         OK(cr_tokenizer_save(made[i], path));
         cr_tokenizer *t = cr_tokenizer_load(path);
@@ -72,14 +77,19 @@ TEST(tokenizer_files) {
         cr_tokenizer_free(t);
         cr_tokenizer_free(made[i]);
     }
-    const struct { const char *json, *message; } bad[] = {
-        {"", "at byte 0: expected a value"}, {"[]", "is not a tokenizer"}, {"{\"format\": \"other\"}", "is not a tokenizer"},
-        {"{\"format\": \"chainrule-tokenizer\", \"kind\": \"bytes\"}", "\"version\" must be 1"},
-        {"{\"format\": \"chainrule-tokenizer\", \"version\": 2, \"kind\": \"bytes\"}", "\"version\" must be 1"},
-        {"{\"format\": \"chainrule-tokenizer\", \"version\": 1, \"kind\": \"words\"}", "\"kind\" must be"},
-        {"{\"format\": \"chainrule-tokenizer\", \"version\": 1, \"kind\": \"chars\"}", "\"characters\" must be a string"},
-        {"{\"format\": \"chainrule-tokenizer\", \"version\": 1, \"kind\": \"chars\", \"characters\": \"ba\"}", "must ascend: U+0061 follows U+0062"},
-        {"{\"format\": \"chainrule-tokenizer\", \"version\": 1, \"kind\": \"chars\", \"characters\": \"aa\"}", "must ascend"}};
+    const struct { const char *json, *message;
+    } bad[] = {{"", "at byte 0: expected a value"},
+               {"[]", "is not a tokenizer"},
+               {"{\"format\": \"other\"}", "is not a tokenizer"},
+               {"{\"format\": \"chainrule-tokenizer\", \"kind\": \"bytes\"}", "\"version\" must be 1"},
+               {"{\"format\": \"chainrule-tokenizer\", \"version\": 2, \"kind\": \"bytes\"}", "\"version\" must be 1"},
+               {"{\"format\": \"chainrule-tokenizer\", \"version\": 1, \"kind\": \"words\"}", "\"kind\" must be"},
+               {"{\"format\": \"chainrule-tokenizer\", \"version\": 1, \"kind\": \"chars\"}",
+                "\"characters\" must be a string"},
+               {"{\"format\": \"chainrule-tokenizer\", \"version\": 1, \"kind\": \"chars\", \"characters\": \"ba\"}",
+                "must ascend: U+0061 follows U+0062"},
+               {"{\"format\": \"chainrule-tokenizer\", \"version\": 1, \"kind\": \"chars\", \"characters\": \"aa\"}",
+                "must ascend"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         file_put(path, bad[i].json, strlen(bad[i].json));
         FAILS(CR_IO, bad[i].message, cr_tokenizer_load(path));
@@ -114,15 +124,20 @@ TEST(tokens_files) {
         CHECK(bytes == 32 + 10007 * width[v], "vocabulary %lld: %zu bytes", (long long)vocabularies[v], bytes);
         cr_tokens *t = cr_tokens_open(path);
         REQUIRE(t, "%s", cr_error());
-        CHECK(cr_tokens_count(t) == 10007 && cr_tokens_vocabulary(t) == vocabularies[v], "%lld of %lld", (long long)cr_tokens_count(t), (long long)cr_tokens_vocabulary(t));
-        for (int64_t i = 0; i < 10007; i += 13) CHECK(cr_tokens_at(t, i) == (uint32_t)(i % vocabularies[v]), "token %lld is %u", (long long)i, cr_tokens_at(t, i));
+        CHECK(cr_tokens_count(t) == 10007 && cr_tokens_vocabulary(t) == vocabularies[v], "%lld of %lld",
+              (long long)cr_tokens_count(t), (long long)cr_tokens_vocabulary(t));
+        for (int64_t i = 0; i < 10007; i += 13)
+            CHECK(cr_tokens_at(t, i) == (uint32_t)(i % vocabularies[v]), "token %lld is %u", (long long)i,
+                  cr_tokens_at(t, i));
         cr_tokens *part = cr_tokens_slice(t, 5000, 10000), *deep = cr_tokens_slice(part, 1000, 1007);
         cr_tokens_free(t);                          /* slices keep the mapping */
         cr_tokens_free(part);
-        CHECK(cr_tokens_count(deep) == 7 && cr_tokens_at(deep, 6) == (uint32_t)(6006 % vocabularies[v]), "slice: %u", cr_tokens_at(deep, 6));
+        CHECK(cr_tokens_count(deep) == 7 && cr_tokens_at(deep, 6) == (uint32_t)(6006 % vocabularies[v]), "slice: %u",
+              cr_tokens_at(deep, 6));
         OK(cr_tokens_save(deep, path));             /* over the file it comes from */
         t = cr_tokens_open(path);
-        CHECK(cr_tokens_count(t) == 7 && cr_tokens_at(t, 0) == (uint32_t)(6000 % vocabularies[v]), "saved slice: %u", cr_tokens_at(t, 0));
+        CHECK(cr_tokens_count(t) == 7 && cr_tokens_at(t, 0) == (uint32_t)(6000 % vocabularies[v]), "saved slice: %u",
+              cr_tokens_at(t, 0));
         cr_tokens_free(t);
         cr_tokens_free(deep);
         cr_tokens_free(made);
@@ -135,12 +150,21 @@ TEST(tokens_bad) {
     OK(cr_tokens_save(t, path));
     size_t bytes;
     char *good = file_get(path, &bytes);
-    const struct { size_t at; char value; size_t bytes; const char *message; } bad[] = {
-        {0, 'X', bytes, "is not a token file"}, {8, 2, bytes, "has version 2, this library reads 1"}, {12, 3, bytes, "says 3 bytes a token"},
-        {12, 1, bytes, "says a vocabulary of 300, with 1 bytes a token"}, {12, 4, bytes, "says 20 tokens of 4 bytes, it holds 40"},
-        {18, 1, bytes, "says a vocabulary of 65836"}, {17, 0, bytes, NULL}, {24, 21, bytes, "says 21 tokens of 2 bytes, it holds 40"},
-        {31, 127, bytes, "tokens of 2 bytes"},
-        {0, 'C', bytes + 1, "it holds 41 bytes"}, {0, 'C', bytes + 2, "says 20 tokens of 2 bytes, it holds 42"}, {0, 'C', 31, "is not a token file"}, {0, 'C', bytes - 1, "it holds 39 bytes"}, {0, 'C', 0, "is not a token file"}};
+    const struct { size_t at; char value; size_t bytes; const char *message;
+    } bad[] = {{0, 'X', bytes, "is not a token file"},
+               {8, 2, bytes, "has version 2, this library reads 1"},
+               {12, 3, bytes, "says 3 bytes a token"},
+               {12, 1, bytes, "says a vocabulary of 300, with 1 bytes a token"},
+               {12, 4, bytes, "says 20 tokens of 4 bytes, it holds 40"},
+               {18, 1, bytes, "says a vocabulary of 65836"},
+               {17, 0, bytes, NULL},
+               {24, 21, bytes, "says 21 tokens of 2 bytes, it holds 40"},
+               {31, 127, bytes, "tokens of 2 bytes"},
+               {0, 'C', bytes + 1, "it holds 41 bytes"},
+               {0, 'C', bytes + 2, "says 20 tokens of 2 bytes, it holds 42"},
+               {0, 'C', 31, "is not a token file"},
+               {0, 'C', bytes - 1, "it holds 39 bytes"},
+               {0, 'C', 0, "is not a token file"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char *copy = calloc(bytes + 2, 1);          /* some have bytes after the last token */
         if (!copy) exit(9);
@@ -181,7 +205,8 @@ TEST(tokens_bad) {
     FAILS(CR_BAD_VALUE, "token 300 at 13 is not below", cr_tokens_at(first, 13));
     FAILS(CR_BAD_VALUE, "token 300 at 13 is not below", cr_tokens_save(first, folder_path("b.tokens")));
     cr_loader *refuses = cr_loader_new(first, &(cr_loader_options){.batch = 1, .context = 19, .device = cr_cpu()});
-    FAILS(CR_BAD_VALUE, "the token at 13 is not below", cr_loader_next(refuses, &(cr_tensor *){NULL}, &(cr_tensor *){NULL}));
+    FAILS(CR_BAD_VALUE, "the token at 13 is not below",
+          cr_loader_next(refuses, &(cr_tensor *){NULL}, &(cr_tensor *){NULL}));
     cr_loader_free(refuses);
     cr_tokens_free(first);
     FAILS(CR_BAD_INDEX, "index 20 is not in [0, 20)", cr_tokens_at(t, 20));
@@ -199,7 +224,9 @@ TEST(tokens_bad) {
 
 /* ---- loader */
 static cr_loader *loader(const cr_tokens *t, int64_t batch, int64_t context, uint64_t seed, bool shuffle) {
-    return cr_loader_new(t, &(cr_loader_options){.batch = batch, .context = context, .seed = seed, .shuffle = shuffle, .device = cr_cpu()});
+    return cr_loader_new(
+        t,
+        &(cr_loader_options){.batch = batch, .context = context, .seed = seed, .shuffle = shuffle, .device = cr_cpu()});
 }
 
 /* The first token of each window of the next batch; checks the windows, whose tokens count up. */
@@ -207,14 +234,17 @@ static bool next_starts(cr_loader *l, int64_t B, int64_t T, int64_t *starts) {
     cr_tensor *x = NULL, *y = NULL;
     OK(cr_loader_next(l, &x, &y));
     if (!x || !y) return false;
-    CHECK(cr_ndim(x) == 2 && cr_size(x, 0) == B && cr_size(x, 1) == T && cr_dtype_of(x) == CR_I64 && cr_size(y, 1) == T, "shape (%lld, %lld)", (long long)cr_size(x, 0), (long long)cr_size(x, 1));
+    CHECK(cr_ndim(x) == 2 && cr_size(x, 0) == B && cr_size(x, 1) == T && cr_dtype_of(x) == CR_I64 && cr_size(y, 1) == T,
+          "shape (%lld, %lld)", (long long)cr_size(x, 0), (long long)cr_size(x, 1));
     int64_t *a = malloc((size_t)(2 * B * T) * sizeof *a), *b = a + B * T;
     if (!a) exit(9);
     OK(cr_read(x, CR_I64, a, (size_t)(B * T) * sizeof *a));
     OK(cr_read(y, CR_I64, b, (size_t)(B * T) * sizeof *b));
     for (int64_t i = 0; i < B; i++) {
         starts[i] = a[i * T];
-        for (int64_t k = 0; k < T; k++) CHECK(a[i * T + k] == starts[i] + k && b[i * T + k] == starts[i] + k + 1, "window %lld at %lld", (long long)i, (long long)k);
+        for (int64_t k = 0; k < T; k++)
+            CHECK(a[i * T + k] == starts[i] + k && b[i * T + k] == starts[i] + k + 1, "window %lld at %lld",
+                  (long long)i, (long long)k);
     }
     free(a);
     cr_release(x);
@@ -223,7 +253,9 @@ static bool next_starts(cr_loader *l, int64_t B, int64_t T, int64_t *starts) {
 }
 
 TEST(loader_covers_an_epoch) {
-    const struct { int64_t n, batch, context; } cases[] = {{1000, 3, 7}, {101, 1, 100}, {150, 1, 100}, {12, 1, 1}, {5003, 11, 64}, {199, 1, 100}, {200, 1, 100}};
+    const struct {
+        int64_t n, batch, context;
+    } cases[] = {{1000, 3, 7}, {101, 1, 100}, {150, 1, 100}, {12, 1, 1}, {5003, 11, 64}, {199, 1, 100}, {200, 1, 100}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int shuffle = 0; shuffle < 2; shuffle++) {
             const int64_t n = cases[c].n, B = cases[c].batch, T = cases[c].context;
@@ -231,8 +263,10 @@ TEST(loader_covers_an_epoch) {
             cr_loader *l = loader(t, B, T, 42, shuffle);
             REQUIRE(l, "%s", cr_error());
             const int64_t batches = cr_loader_batches(l);
-            const double least = shuffle ? (double)(n - 1 - 2 * T) / (double)T / (double)B - 1 : (double)(n - 1) / (double)T / (double)B - 1;
-            CHECK(batches >= 1 && (double)batches >= least && batches <= (n - 1) / T / B, "%lld batches of %lld tokens", (long long)batches, (long long)n);
+            const double least = shuffle ? (double)(n - 1 - 2 * T) / (double)T / (double)B - 1
+                                         : (double)(n - 1) / (double)T / (double)B - 1;
+            CHECK(batches >= 1 && (double)batches >= least && batches <= (n - 1) / T / B, "%lld batches of %lld tokens",
+                  (long long)batches, (long long)n);
             for (int epoch = 0; epoch < 3; epoch++) {
                 unsigned char *seen = calloc((size_t)n, 1);
                 int64_t starts[16], offset = -1, ordered = 0, before = -1;
@@ -241,13 +275,16 @@ TEST(loader_covers_an_epoch) {
                     if (!next_starts(l, B, T, starts)) break;
                     for (int64_t i = 0; i < B; i++) {
                         if (offset < 0) offset = starts[i] % T;
-                        CHECK(starts[i] >= 0 && starts[i] + T < n && starts[i] % T == offset % T, "start %lld, offset %lld", (long long)starts[i], (long long)offset);
-                        CHECK(!seen[starts[i]]++, "case %zu: window %lld twice in epoch %d", c, (long long)starts[i], epoch);
+                        CHECK(starts[i] >= 0 && starts[i] + T < n && starts[i] % T == offset % T,
+                              "start %lld, offset %lld", (long long)starts[i], (long long)offset);
+                        CHECK(!seen[starts[i]]++, "case %zu: window %lld twice in epoch %d", c, (long long)starts[i],
+                              epoch);
                         ordered += starts[i] == (before < 0 ? 0 : before + T);
                         before = starts[i];
                     }
                 }
-                CHECK(shuffle ? batches * B < 10 || ordered < batches * B : ordered == batches * B, "%lld of %lld windows in order", (long long)ordered, (long long)(batches * B));
+                CHECK(shuffle ? batches * B < 10 || ordered < batches * B : ordered == batches * B,
+                      "%lld of %lld windows in order", (long long)ordered, (long long)(batches * B));
                 free(seen);
             }
             CHECK(cr_loader_cursor(l) == 3 * batches, "cursor %lld", (long long)cr_loader_cursor(l));
@@ -256,7 +293,8 @@ TEST(loader_covers_an_epoch) {
         }
 }
 
-TEST(loader_offsets_differ_and_windows_are_even) {  /* every offset occurs, and every window is as likely first as last */
+TEST(loader_offsets_differ_and_windows_are_even) {  /* every offset occurs, and every window is as likely first as
+                                                     * last */
     enum { T = 8, N = 1 + 8 * 20 + 3, EPOCHS = 400 };
     cr_tokens *t = counting(N, N);
     cr_loader *l = loader(t, 1, T, 7, true);
@@ -279,8 +317,10 @@ TEST(loader_offsets_differ_and_windows_are_even) {  /* every offset occurs, and 
         }
         CHECK(least < T, "epoch %d begins at token %lld", e, (long long)least);
     }
-    for (int i = 0; i < T; i++) CHECK(offsets[i] > 20 && offsets[i] < 90, "offset %d in %d of %d epochs", i, offsets[i], EPOCHS);
-    for (int i = 0; i < 19; i++) CHECK(places[i] > 3 && places[i] < 45, "window %d first in %lld of %d epochs", i, (long long)places[i], EPOCHS);
+    for (int i = 0; i < T; i++)
+        CHECK(offsets[i] > 20 && offsets[i] < 90, "offset %d in %d of %d epochs", i, offsets[i], EPOCHS);
+    for (int i = 0; i < 19; i++)
+        CHECK(places[i] > 3 && places[i] < 45, "window %d first in %lld of %d epochs", i, (long long)places[i], EPOCHS);
     cr_loader_free(l);
     cr_tokens_free(t);
 }
@@ -304,7 +344,8 @@ TEST(loader_resumes) {
     cr_tokens_free(t);
 }
 
-TEST(loader_lives) {                                /* freed at any moment; outlives the tokens it was made from; inside a scope */
+TEST(loader_lives) {                                /* freed at any moment; outlives the tokens it was made from;
+                                                     * inside a scope */
     cr_tokens *t = counting(1000, 1000);
     for (int i = 0; i < 50; i++) {
         cr_loader *l = loader(t, 8, 16, (uint64_t)i, true);
@@ -354,7 +395,8 @@ TEST(loader_bad) {
     o.context = 65;
     FAILS(CR_BAD_VALUE, "65 tokens are too few: a window of context 65 takes 66", cr_loader_new(t, &o));
     o.context = 16; o.batch = 5;
-    FAILS(CR_BAD_VALUE, "65 tokens are too few: they give 4 windows of context 16, and a batch takes 5", cr_loader_new(t, &o));
+    FAILS(CR_BAD_VALUE, "65 tokens are too few: they give 4 windows of context 16, and a batch takes 5",
+          cr_loader_new(t, &o));
     o.batch = 0;
     FAILS(CR_BAD_VALUE, "batch must be at least 1, not 0", cr_loader_new(t, &o));
     o = good; o.context = -3;

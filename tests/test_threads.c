@@ -1,5 +1,6 @@
-/* test_threads.c - threads that share tensors: leaves, parts of a graph, hooks, functions, checkpoints, views.  Gradients are small
- * whole numbers, so sums are the same in any order.  The thread sanitizer runs it too. */
+/* test_threads.c - threads that share tensors: leaves, parts of a graph, hooks, functions,
+ * checkpoints, views.  Gradients are small whole numbers, so sums are the same in any order.  The
+ * thread sanitizer runs it too. */
 #include "test.h"
 
 #include <stdatomic.h>
@@ -55,7 +56,8 @@ static bool all_are(const cr_tensor *t, double v) {
     for (int i = 0; i < N; i++) if (got[i] != v) return false;
     return true;
 }
-#define EXPECT(t, v) CHECK(all_are(t, v), "element 0 is %g, wanted %g", cr_is_none(t) ? NAN : cr_item(cr_select(t, 0, 0)), (double)(v))
+#define EXPECT(t, v) CHECK(all_are(t, v), "element 0 is %g, wanted %g", cr_is_none(t) ? NAN : cr_item(cr_select(t, 0, \
+    0)), (double)(v))
 static const cr_backward_options keeps = {.retain_graph = true};
 
 /* ---- leaves */
@@ -241,7 +243,15 @@ TEST(one_function_in_eight_threads) {
     const cr_tensor *in[] = {x}, *out[] = {cr_mul(x, x), cr_mul_scalar(x, 3)};
     cr_set_grad_enabled(mode);
     work w = {.rounds = 100, .round = share_inside, .x = x};
-    const cr_function_use use = {.name = "both", .n_in = 1, .in = in, .n_out = 2, .out = out, .n_saved = 1, .saved = in, .backward = both_bwd, .ctx = &w.ran};
+    const cr_function_use use = {.name = "both",
+                                 .n_in = 1,
+                                 .in = in,
+                                 .n_out = 2,
+                                 .out = out,
+                                 .n_saved = 1,
+                                 .saved = in,
+                                 .backward = both_bwd,
+                                 .ctx = &w.ran};
     CHECK(cr_function_record(&use, r) == CR_OK, "%s", cr_error());
     w.y = cr_sub(r[0], cr_div_scalar(r[1], -3));               /* 2 x + 1 */
     together(&w);
@@ -256,9 +266,11 @@ static cr_tensor *drop_half(int n, const cr_tensor *const *in, void *ctx) {
 }
 
 static void share_checkpoint(work *w, int me, int round) {
-    cr_tensor *d[1], *z = cr_mul_scalar(w->y, me + 1), *mask = cr_div_scalar(cr_detach(w->y), 2);      /* y = x mask at x = 2 */
+    /* y = x mask at x = 2 */
+    cr_tensor *d[1], *z = cr_mul_scalar(w->y, me + 1), *mask = cr_div_scalar(cr_detach(w->y), 2);
     (void)round;
-    if (cr_gradients(1, (const cr_tensor *[]){total(z)}, NULL, 1, (const cr_tensor *[]){w->x}, d, &keeps) != CR_OK) return;
+    if (cr_gradients(1, (const cr_tensor *[]){total(z)}, NULL, 1, (const cr_tensor *[]){w->x}, d, &keeps) != CR_OK)
+        return;
     if (!cr_equal(d[0], cr_mul_scalar(mask, me + 1))) atomic_fetch_add(&w->wrong, 1);
 }
 
@@ -266,7 +278,8 @@ TEST(one_checkpoint_in_eight_threads) {
     cr_scope_begin();
     cr_generator *g = cr_generator_new(test_seed());
     cr_tensor *x = cr_requires_grad_(cr_full(CR_LIST(1009), 2, CR_F64, cr_cpu()), true);
-    work w = {.rounds = 30, .round = share_checkpoint, .x = x, .y = cr_checkpoint(drop_half, g, 1, (const cr_tensor *[]){x})};
+    work w = {
+        .rounds = 30, .round = share_checkpoint, .x = x, .y = cr_checkpoint(drop_half, g, 1, (const cr_tensor *[]){x})};
     together(&w);
     cr_generator_free(g);
     cr_scope_end();
@@ -276,7 +289,8 @@ TEST(one_checkpoint_in_eight_threads) {
 static void use_follower(work *w, int me, int round) {
     cr_tensor *d[1];
     (void)me; (void)round;
-    if (cr_gradients(1, (const cr_tensor *[]){total(w->y)}, NULL, 1, (const cr_tensor *[]){w->x}, d, &keeps) != CR_OK) return;
+    if (cr_gradients(1, (const cr_tensor *[]){total(w->y)}, NULL, 1, (const cr_tensor *[]){w->x}, d, &keeps) != CR_OK)
+        return;
     if (cr_item(cr_select(d[0], 0, 0)) != 6 || cr_item(cr_select(d[0], 0, 1)) != 3) atomic_fetch_add(&w->wrong, 1);
 }
 
@@ -285,7 +299,8 @@ TEST(handles_that_follow_a_write) {
         cr_scope_begin();
         cr_tensor *x = leaf_of(1), *y = cr_mul_scalar(x, 3);
         CHECK(cr_mul_(cr_select(y, 0, 0), cr_full(CR_ALL, 2, CR_F64, cr_cpu())), "%s", cr_error());
-        work w = {.rounds = 3, .round = use_follower, .x = x, .y = y};      /* y follows in the thread that comes first */
+        /* y follows in the thread that comes first */
+        work w = {.rounds = 3, .round = use_follower, .x = x, .y = y};
         together(&w);
         cr_scope_end();
     }
@@ -339,7 +354,9 @@ TEST(gradients_share_no_memory) {
         cr_sub_(cr_grad(x), one);
     }
     CHECK(cr_set_grad(x, CR_NONE) == CR_OK && cr_set_grad(y, CR_NONE) == CR_OK, "gradients stay");
-    CHECK(cr_backward(cr_add(x, y), g, &(cr_backward_options){.n_inputs = 2, .inputs = (const cr_tensor *[]){x, y}}) == CR_OK, "%s", cr_error());
+    CHECK(cr_backward(cr_add(x, y), g, &(cr_backward_options){.n_inputs = 2, .inputs = (const cr_tensor *[]){x, y}}) ==
+              CR_OK,
+          "%s", cr_error());
     cr_add_(cr_grad(x), one);
     EXPECT(cr_grad(y), 3);
     EXPECT(g, 3);

@@ -1,4 +1,5 @@
-/* test_value.c - Values: numbers and gradients against closed forms and differences, the order of the walk, ownership, threads, memory. */
+/* test_value.c - Values: numbers and gradients against closed forms and differences, the order of the
+ * walk, ownership, threads, memory. */
 #include <float.h>
 
 #include "core/os.h"
@@ -29,24 +30,43 @@ static cr_value *cube(cr_value *a) { return cr_value_pow_scalar(a, 3); }
 static cr_value *square(cr_value *a) { return cr_value_pow_scalar(a, 2); }
 static cr_value *inverse_root(cr_value *a) { return cr_value_pow_scalar(a, -0.5); }
 
-static const struct { const char *name, *symbol; unary f; double x, y, dx; } of_one[] = {
+static const struct { const char *name, *symbol; unary f; double x, y, dx;
+} of_one[] = {
     {"neg", "neg", cr_value_neg, 3, -3, -1},
-    {"relu", "ReLU", cr_value_relu, 2, 2, 1}, {"relu", "ReLU", cr_value_relu, -2, 0, 0}, {"relu", "ReLU", cr_value_relu, 0, 0, 0},
-    {"relu", "ReLU", cr_value_relu, NAN, NAN, 1}, {"relu", "ReLU", cr_value_relu, INFINITY, INFINITY, 1},
-    {"tanh", "tanh", cr_value_tanh, 0.5, 0.46211715726000975, 0.7864477329659274}, {"tanh", "tanh", cr_value_tanh, INFINITY, 1, 0},
-    {"exp", "exp", cr_value_exp, 1, 2.718281828459045, 2.718281828459045}, {"exp", "exp", cr_value_exp, 1000, INFINITY, INFINITY},
-    {"log", "log", cr_value_log, 2, 0.6931471805599453, 0.5}, {"log", "log", cr_value_log, 0, -INFINITY, INFINITY}, {"log", "log", cr_value_log, -1, NAN, -1},
-    {"sigmoid", "sigmoid", cr_value_sigmoid, 0.5, 0.6224593312018546, 0.2350037122015945}, {"sigmoid", "sigmoid", cr_value_sigmoid, -1000, 0, 0},
-    {"pow 3", "**", cube, -2, -8, 12}, {"pow 2", "**", square, -3, 9, -6}, {"pow -0.5", "**", inverse_root, 4, 0.5, -0.0625},
-    {"pow -0.5", "**", inverse_root, 0, INFINITY, -INFINITY}, {"pow -0.5", "**", inverse_root, -1, NAN, NAN},
+    {"relu", "ReLU", cr_value_relu, 2, 2, 1},
+    {"relu", "ReLU", cr_value_relu, -2, 0, 0},
+    {"relu", "ReLU", cr_value_relu, 0, 0, 0},
+    {"relu", "ReLU", cr_value_relu, NAN, NAN, 1},
+    {"relu", "ReLU", cr_value_relu, INFINITY, INFINITY, 1},
+    {"tanh", "tanh", cr_value_tanh, 0.5, 0.46211715726000975, 0.7864477329659274},
+    {"tanh", "tanh", cr_value_tanh, INFINITY, 1, 0},
+    {"exp", "exp", cr_value_exp, 1, 2.718281828459045, 2.718281828459045},
+    {"exp", "exp", cr_value_exp, 1000, INFINITY, INFINITY},
+    {"log", "log", cr_value_log, 2, 0.6931471805599453, 0.5},
+    {"log", "log", cr_value_log, 0, -INFINITY, INFINITY},
+    {"log", "log", cr_value_log, -1, NAN, -1},
+    {"sigmoid", "sigmoid", cr_value_sigmoid, 0.5, 0.6224593312018546, 0.2350037122015945},
+    {"sigmoid", "sigmoid", cr_value_sigmoid, -1000, 0, 0},
+    {"pow 3", "**", cube, -2, -8, 12},
+    {"pow 2", "**", square, -3, 9, -6},
+    {"pow -0.5", "**", inverse_root, 4, 0.5, -0.0625},
+    {"pow -0.5", "**", inverse_root, 0, INFINITY, -INFINITY},
+    {"pow -0.5", "**", inverse_root, -1, NAN, NAN},
 };
 
-static const struct { const char *name, *symbol; binary f; double a, b, y, da, db; } of_two[] = {
-    {"add", "+", cr_value_add, 2, 3, 5, 1, 1}, {"sub", "-", cr_value_sub, 2, 3, -1, 1, -1}, {"mul", "*", cr_value_mul, 2, 3, 6, 3, 2},
-    {"div", "/", cr_value_div, 3, 2, 1.5, 0.5, -0.75}, {"div", "/", cr_value_div, 1, 0, INFINITY, INFINITY, -INFINITY},
+static const struct { const char *name, *symbol; binary f; double a, b, y, da, db;
+} of_two[] = {
+    {"add", "+", cr_value_add, 2, 3, 5, 1, 1},
+    {"sub", "-", cr_value_sub, 2, 3, -1, 1, -1},
+    {"mul", "*", cr_value_mul, 2, 3, 6, 3, 2},
+    {"div", "/", cr_value_div, 3, 2, 1.5, 0.5, -0.75},
+    {"div", "/", cr_value_div, 1, 0, INFINITY, INFINITY, -INFINITY},
     {"sub", "-", cr_value_sub, INFINITY, INFINITY, NAN, 1, -1},
-    {"pow", "**", cr_value_pow, 2, 3, 8, 12, 5.545177444479562}, {"pow", "**", cr_value_pow, 0, 2, 0, 0, 0}, {"pow", "**", cr_value_pow, 0, 0, 1, 0, 0},
-    {"pow", "**", cr_value_pow, -8, 1. / 3, NAN, NAN, NAN}, {"pow", "**", cr_value_pow, 5, 0, 1, 0, 1.6094379124341003},
+    {"pow", "**", cr_value_pow, 2, 3, 8, 12, 5.545177444479562},
+    {"pow", "**", cr_value_pow, 0, 2, 0, 0, 0},
+    {"pow", "**", cr_value_pow, 0, 0, 1, 0, 0},
+    {"pow", "**", cr_value_pow, -8, 1. / 3, NAN, NAN, NAN},
+    {"pow", "**", cr_value_pow, 5, 0, 1, 0, 1.6094379124341003},
 };
 
 TEST(each_op) {
@@ -54,19 +74,27 @@ TEST(each_op) {
         cr_value *x = leaf(of_one[i].x), *y = of_one[i].f(x), *in[2];
         REQUIRE(y, "%s: %s", of_one[i].name, cr_error());
         OK(cr_value_backward(y));
-        CHECK(near(cr_value_data(y), of_one[i].y, 2e-16), "%s(%g) = %.17g, wanted %.17g", of_one[i].name, of_one[i].x, cr_value_data(y), of_one[i].y);
-        CHECK(near(cr_value_grad(x), of_one[i].dx, 4e-16), "%s'(%g) = %.17g, wanted %.17g", of_one[i].name, of_one[i].x, cr_value_grad(x), of_one[i].dx);
-        CHECK(!strcmp(cr_value_op(y), of_one[i].symbol) && cr_value_inputs(y, in, NULL) == 1 && in[0] == x, "%s: what it came from", of_one[i].name);
+        CHECK(near(cr_value_data(y), of_one[i].y, 2e-16), "%s(%g) = %.17g, wanted %.17g", of_one[i].name, of_one[i].x,
+              cr_value_data(y), of_one[i].y);
+        CHECK(near(cr_value_grad(x), of_one[i].dx, 4e-16), "%s'(%g) = %.17g, wanted %.17g", of_one[i].name, of_one[i].x,
+              cr_value_grad(x), of_one[i].dx);
+        CHECK(!strcmp(cr_value_op(y), of_one[i].symbol) && cr_value_inputs(y, in, NULL) == 1 && in[0] == x,
+              "%s: what it came from", of_one[i].name);
         DROP(x, y);
     }
     for (size_t i = 0; i < sizeof of_two / sizeof *of_two; i++) {
         cr_value *a = leaf(of_two[i].a), *b = leaf(of_two[i].b), *y = of_two[i].f(a, b), *in[2];
         REQUIRE(y, "%s: %s", of_two[i].name, cr_error());
         OK(cr_value_backward(y));
-        CHECK(near(cr_value_data(y), of_two[i].y, 2e-16), "%s(%g, %g) = %.17g", of_two[i].name, of_two[i].a, of_two[i].b, cr_value_data(y));
-        CHECK(near(cr_value_grad(a), of_two[i].da, 4e-16), "%s(%g, %g): da = %.17g", of_two[i].name, of_two[i].a, of_two[i].b, cr_value_grad(a));
-        CHECK(near(cr_value_grad(b), of_two[i].db, 4e-16), "%s(%g, %g): db = %.17g", of_two[i].name, of_two[i].a, of_two[i].b, cr_value_grad(b));
-        CHECK(!strcmp(cr_value_op(y), of_two[i].symbol) && cr_value_inputs(y, in, NULL) == 2 && in[0] == a && in[1] == b, "%s: what it came from", of_two[i].name);
+        CHECK(near(cr_value_data(y), of_two[i].y, 2e-16), "%s(%g, %g) = %.17g", of_two[i].name, of_two[i].a,
+              of_two[i].b, cr_value_data(y));
+        CHECK(near(cr_value_grad(a), of_two[i].da, 4e-16), "%s(%g, %g): da = %.17g", of_two[i].name, of_two[i].a,
+              of_two[i].b, cr_value_grad(a));
+        CHECK(near(cr_value_grad(b), of_two[i].db, 4e-16), "%s(%g, %g): db = %.17g", of_two[i].name, of_two[i].a,
+              of_two[i].b, cr_value_grad(b));
+        CHECK(!strcmp(cr_value_op(y), of_two[i].symbol) && cr_value_inputs(y, in, NULL) == 2 && in[0] == a &&
+                  in[1] == b,
+              "%s: what it came from", of_two[i].name);
         DROP(a, b, y);
     }
     double n = 0;
@@ -87,7 +115,8 @@ TEST(shared_nodes) {
     CHECK(cr_value_grad(s) == 11 * pow(9, 10), "d(s^11) = %.17g", cr_value_grad(s));
     CHECK(cr_value_grad(y) == 1, "the root's own gradient is %g", cr_value_grad(y));
     DROP(x, s, y);
-    cr_value *a = leaf(5), *twice = cr_value_add(a, a), *fourth = cr_value_mul(twice, twice);      /* both inputs the same */
+    /* both inputs the same */
+    cr_value *a = leaf(5), *twice = cr_value_add(a, a), *fourth = cr_value_mul(twice, twice);
     OK(cr_value_backward(fourth));
     CHECK(cr_value_grad(a) == 40 && cr_value_grad(twice) == 20, "d((a + a)^2) = %g", cr_value_grad(a));
     DROP(a, twice, fourth);
@@ -97,10 +126,12 @@ TEST(backward_twice_adds_one_more_gradient) {
     cr_value *x = leaf(2), *h = cr_value_mul(x, x), *y = cr_value_mul(h, x);
     for (int i = 1; i <= 3; i++) {
         OK(cr_value_backward(y));
-        CHECK(cr_value_grad(x) == 12 * i && cr_value_grad(h) == 2 && cr_value_grad(y) == 1, "walk %d: %g, %g, %g", i, cr_value_grad(x), cr_value_grad(h), cr_value_grad(y));
+        CHECK(cr_value_grad(x) == 12 * i && cr_value_grad(h) == 2 && cr_value_grad(y) == 1, "walk %d: %g, %g, %g", i,
+              cr_value_grad(x), cr_value_grad(h), cr_value_grad(y));
     }
     OK(cr_value_backward(h));                       /* from the middle: what was there is cleared */
-    CHECK(cr_value_grad(h) == 1 && cr_value_grad(x) == 40, "from the middle: %g, %g", cr_value_grad(h), cr_value_grad(x));
+    CHECK(cr_value_grad(h) == 1 && cr_value_grad(x) == 40, "from the middle: %g, %g", cr_value_grad(h),
+          cr_value_grad(x));
     cr_value_set_grad(x, 0);
     OK(cr_value_backward(x));
     OK(cr_value_backward(x));
@@ -160,8 +191,9 @@ TEST(random_graphs) {
             x[i] = at - h;
             d[i] = (d[i] - value_at(x, g)) / (2 * h);
             x[i] = at;
-            CHECK(fabs(cr_value_grad(leaves[i]) - d[i]) < 1e-6 * (1 + fabs(d[i])), "seed %llu, leaf %d: %.10g, differences say %.10g",
-                  (unsigned long long)(test_seed() + round), i, cr_value_grad(leaves[i]), d[i]);
+            CHECK(fabs(cr_value_grad(leaves[i]) - d[i]) < 1e-6 * (1 + fabs(d[i])),
+                  "seed %llu, leaf %d: %.10g, differences say %.10g", (unsigned long long)(test_seed() + round), i,
+                  cr_value_grad(leaves[i]), d[i]);
         }
         cr_value_release(y);
         for (int i = 0; i < 4; i++) cr_value_release(leaves[i]);
@@ -176,13 +208,16 @@ TEST(neuron_records_the_operators_nodes) {
     by_hand = pass(cr_value_relu(by_hand), by_hand, NULL);
     cr_value *y = cr_value_neuron(3, w, x, b, true), *linear = cr_value_neuron(3, w, x, b, false);
     for (u = y, v = by_hand; cr_value_inputs(u, in, NULL); u = in[0], v = same[0]) {
-        CHECK(cr_value_inputs(v, same, NULL) == cr_value_inputs(u, in, NULL) && !strcmp(cr_value_op(u), cr_value_op(v)), "op %s, by hand %s", cr_value_op(u), cr_value_op(v));
-        CHECK(cr_value_data(u) == cr_value_data(v), "%s: %g, by hand %g", cr_value_op(u), cr_value_data(u), cr_value_data(v));
+        CHECK(cr_value_inputs(v, same, NULL) == cr_value_inputs(u, in, NULL) && !strcmp(cr_value_op(u), cr_value_op(v)),
+              "op %s, by hand %s", cr_value_op(u), cr_value_op(v));
+        CHECK(cr_value_data(u) == cr_value_data(v), "%s: %g, by hand %g", cr_value_op(u), cr_value_data(u),
+              cr_value_data(v));
     }
     CHECK(u == b && v == b, "the sum starts with the bias");
     CHECK(!strcmp(cr_value_op(linear), "+"), "without relu it ends with a sum, not %s", cr_value_op(linear));
     OK(cr_value_backward(linear));
-    CHECK(cr_value_grad(w[0]) == 2 && cr_value_grad(x[0]) == -1.25 && cr_value_grad(b) == 1, "gradients of a linear neuron");
+    CHECK(cr_value_grad(w[0]) == 2 && cr_value_grad(x[0]) == -1.25 && cr_value_grad(b) == 1,
+          "gradients of a linear neuron");
     CHECK(cr_value_neuron(0, NULL, NULL, b, false) == b, "no inputs: the bias");
     cr_value_release(b);
     cr_value *elsewhere = cr_value_new(1, cr_ref()), *mixed[3] = {x[0], elsewhere, x[2]};
@@ -198,7 +233,8 @@ TEST(each_device) {
     cr_value *moved = cr_value_to(y, cr_cpu()), *z = cr_value_mul(moved, b);
     CHECK(cr_value_device(z) == cr_cpu(), "and moves when told to");
     OK(cr_value_backward(z));
-    CHECK(cr_value_grad(a) == 12 && cr_value_grad(b) == 4, "through the move: %g, %g", cr_value_grad(a), cr_value_grad(b));
+    CHECK(cr_value_grad(a) == 12 && cr_value_grad(b) == 4, "through the move: %g, %g", cr_value_grad(a),
+          cr_value_grad(b));
     CHECK(cr_value_to(b, cr_cpu()) == b, "already there: itself");
     cr_value_release(b);
     FAILS(CR_BAD_VALUE, "the device is NULL", cr_value_new(1, NULL));
@@ -228,7 +264,8 @@ TEST(anomaly) {
     OK(cr_value_set_label(x, "weight"));
     const bool before = cr_set_anomaly(true);
     FAILS(CR_RUNTIME, "from Value 'weight' (data=-1)", cr_value_log(x));
-    FAILS(CR_RUNTIME, "[div] anomaly: made -inf from Value 'weight' (data=-1) and Value(data=0, op='')", cr_value_div(x, zero));
+    FAILS(CR_RUNTIME, "[div] anomaly: made -inf from Value 'weight' (data=-1) and Value(data=0, op='')",
+          cr_value_div(x, zero));
     FAILS(CR_RUNTIME, "to the power of -1", cr_value_pow_scalar(zero, -1));
     FAILS(CR_RUNTIME, "[log] anomaly", cr_value_log(zero));
     y = cr_value_pow_scalar(zero, 0.5);             /* the value is fine, the gradient is not */
@@ -250,7 +287,8 @@ TEST(a_failed_walk_is_over) {
     cr_value_set_data(x, 4);
     cr_value_set_grad(x, 0);
     OK(cr_value_backward(y));
-    CHECK(cr_value_grad(root) == 51 && cr_value_grad(x) == 51 * 0.25, "after a failure: %g, %g", cr_value_grad(root), cr_value_grad(x));
+    CHECK(cr_value_grad(root) == 51 && cr_value_grad(x) == 51 * 0.25, "after a failure: %g, %g", cr_value_grad(root),
+          cr_value_grad(x));
     DROP(x, root, y);
 }
 
@@ -295,7 +333,8 @@ TEST(memory_goes_back_to_the_pool) {
     }
     cr_set_anomaly(anomaly);
     DROP(x, elsewhere);
-    CHECK(cr_cell_memory() == before, "the pool grew from %lld to %lld bytes", (long long)before, (long long)cr_cell_memory());
+    CHECK(cr_cell_memory() == before, "the pool grew from %lld to %lld bytes", (long long)before,
+          (long long)cr_cell_memory());
 }
 
 TEST(deep_and_wide) {
@@ -315,7 +354,8 @@ static void in_another_thread(void *result) {
     cr_value *mine = leaf(2), *y = cr_value_mul(mine, mine);
     *right = cr_value_backward(y) == CR_OK && cr_value_grad(mine) == 4;
     chain(100000);
-    *right = *right && !cr_value_mul(of_main, mine) && cr_error_status() == CR_RUNTIME && strstr(cr_error(), "[mul] a Value of another thread");
+    *right = *right && !cr_value_mul(of_main, mine) && cr_error_status() == CR_RUNTIME &&
+             strstr(cr_error(), "[mul] a Value of another thread");
     cr_error_clear();
     cr_value_release(of_main);                      /* refused: it is not ours to release */
     *right = *right && cr_error_status() == CR_RUNTIME && cr_value_backward(of_main) == CR_RUNTIME;
@@ -350,5 +390,6 @@ TEST(a_thread_leaves_its_cells) {
         cr_thread_join(t);
         if (i == 1) before = cr_cell_memory();
     }
-    CHECK(cr_cell_memory() == before, "the pool grew from %lld to %lld bytes", (long long)before, (long long)cr_cell_memory());
+    CHECK(cr_cell_memory() == before, "the pool grew from %lld to %lld bytes", (long long)before,
+          (long long)cr_cell_memory());
 }

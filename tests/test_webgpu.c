@@ -16,7 +16,9 @@ static void same(const cr_tensor *t, const float *want, int n, const char *what)
     float got[64];
     REQUIRE(t, "%s: %s", what, cr_error());
     OK(cr_read(t, CR_F32, got, sizeof(float) * (size_t)n));
-    for (int i = 0; i < n; i++) CHECK(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i])), "%s: element %d is %g, wanted %g", what, i, (double)got[i], (double)want[i]);
+    for (int i = 0; i < n; i++)
+        CHECK(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i])), "%s: element %d is %g, wanted %g", what, i,
+              (double)got[i], (double)want[i]);
     test_ran_on(cr_device_of(t));
 }
 
@@ -34,8 +36,10 @@ static void few_buffers(WGPULimits *l) { l->maxStorageBuffersPerShaderStage = 4;
 static void too_many(WGPULimits *l) { l->maxComputeWorkgroupSizeX = 1 << 30; }
 
 TEST(aa_limits) {
-    static const struct { void (*change)(WGPULimits *); const char *message; } cases[] = {
-        {few_invocations, "[allocate] webgpu:0 cannot be opened: its maxComputeInvocationsPerWorkgroup is 128, 256 are needed"},
+    static const struct { void (*change)(WGPULimits *); const char *message;
+    } cases[] = {
+        {few_invocations,
+         "[allocate] webgpu:0 cannot be opened: its maxComputeInvocationsPerWorkgroup is 128, 256 are needed"},
         {few_buffers, "[allocate] webgpu:0 cannot be opened: its maxStorageBuffersPerShaderStage is 4, 8 are needed"},
         {too_many, "[allocate] webgpu:0 cannot be opened: "}};
     true_limits = cr_wg.AdapterGetLimits;
@@ -47,24 +51,29 @@ TEST(aa_limits) {
     }
     cr_wg.AdapterGetLimits = true_limits;
     cr_scope_begin();
-    CHECK(cr_item(cr_sum(cr_ones(CR_LIST(3), CR_F32, dev()), CR_ALL, false)) == 3, "opened by its true limits: %s", cr_error());
+    CHECK(cr_item(cr_sum(cr_ones(CR_LIST(3), CR_F32, dev()), CR_ALL, false)) == 3, "opened by its true limits: %s",
+          cr_error());
     cr_scope_end();
 }
 
 TEST(names) {
     const cr_device *d = dev();
     printf("  %s: %s\n", cr_device_name(d), cr_device_info(d));
-    CHECK(cr_device_find("webgpu") == d && cr_device_find("webgpu:0") == d && cr_device_find("gpu") == cr_gpu(0), "the first GPU has several names");
+    CHECK(cr_device_find("webgpu") == d && cr_device_find("webgpu:0") == d && cr_device_find("gpu") == cr_gpu(0),
+          "the first GPU has several names");
     gpu *g = the_gpu();
     const bool software = g->dev.software;
     const cr_device *best = cr_cuda_count() ? cr_cuda(0) : NULL;
     cr_error_clear();
     g->dev.software = false;
-    CHECK(cr_device_find("auto") == (best ? best : d), "a GPU of hardware comes before the cpu: %s", cr_device_name(cr_device_find("auto")));
+    CHECK(cr_device_find("auto") == (best ? best : d), "a GPU of hardware comes before the cpu: %s",
+          cr_device_name(cr_device_find("auto")));
     g->dev.software = true;
-    for (int i = 1; !best && cr_webgpu(i); i++) best = ((gpu *)(uintptr_t)cr_webgpu(i))->dev.software ? NULL : cr_webgpu(i);
+    for (int i = 1; !best && cr_webgpu(i); i++)
+        best = ((gpu *)(uintptr_t)cr_webgpu(i))->dev.software ? NULL : cr_webgpu(i);
     cr_error_clear();
-    CHECK(cr_device_find("auto") == (best ? best : cr_cpu()), "a GPU of software comes after the cpu: %s", cr_device_name(cr_device_find("auto")));
+    CHECK(cr_device_find("auto") == (best ? best : cr_cpu()), "a GPU of software comes after the cpu: %s",
+          cr_device_name(cr_device_find("auto")));
     g->dev.software = software;
     FAILS(CR_BAD_VALUE, "no GPU 'webgpu:77' here", cr_webgpu(77));
     FAILS(CR_BAD_VALUE, "no GPU 'gpu:-1' here", cr_gpu(-1));
@@ -73,7 +82,8 @@ TEST(names) {
 
 TEST(round_trip) {
     const cr_device *d = dev();
-    const float a[6] = {1, 2, 3, 4, 5, 6}, twice[6] = {2, 4, 6, 8, 10, 12}, turned[6] = {1, 4, 2, 5, 3, 6}, rows[2] = {6, 15}, product[4] = {14, 32, 32, 77};
+    const float a[6] = {1, 2, 3, 4, 5, 6}, twice[6] = {2, 4, 6, 8, 10, 12}, turned[6] = {1, 4, 2, 5, 3, 6},
+                rows[2] = {6, 15}, product[4] = {14, 32, 32, 77};
     cr_scope_begin();
     cr_tensor *x = cr_from(a, CR_LIST(2, 3), CR_F32, d);
     same(x, a, 6, "upload and download");
@@ -102,7 +112,10 @@ TEST(host_floats) {
         OK(cr_read(turned, CR_F64, got, sizeof got));
         CHECK(!memcmp(got, wanted, sizeof got), "%s, turned", cr_dtype_name(all[k]));
         CHECK(cr_copy_(there, cr_from(&one, CR_ALL, CR_F64, cr_cpu())), "%s: %s", cr_dtype_name(all[k]), cr_error());
-        CHECK(cr_item(cr_select(cr_select(there, 0, 1), 0, 2)) == (all[k] == CR_BOOL ? 1 : cr_dtype_is_float(all[k]) ? 8.5 : 8), "copy_ from float64, %s", cr_dtype_name(all[k]));
+        CHECK(cr_item(cr_select(cr_select(there, 0, 1), 0, 2)) == (all[k] == CR_BOOL           ? 1
+                                                                   : cr_dtype_is_float(all[k]) ? 8.5
+                                                                                               : 8),
+              "copy_ from float64, %s", cr_dtype_name(all[k]));
     }
     float gradient[3];
     cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, dev()), true), *x = cr_mul(w, cr_scalar(2));
@@ -110,7 +123,8 @@ TEST(host_floats) {
     OK(cr_write(cr_narrow(x, 0, 1, 1), CR_F64, &one, sizeof one));
     OK(cr_backward(cr_sum(x, CR_ALL, false), CR_NONE, NULL));
     OK(cr_read(cr_grad(w), CR_F32, gradient, sizeof gradient));
-    CHECK(gradient[0] == 2 && gradient[1] == 0 && gradient[2] == 2, "a gradient of %g %g %g", (double)gradient[0], (double)gradient[1], (double)gradient[2]);
+    CHECK(gradient[0] == 2 && gradient[1] == 0 && gradient[2] == 2, "a gradient of %g %g %g", (double)gradient[0],
+          (double)gradient[1], (double)gradient[2]);
     cr_scope_end();
     test_ran_on(dev());
 }
@@ -144,19 +158,24 @@ TEST(batches) {
     OK(cr_synchronize(dev()));
     gpu_counters before = g->counters;
     for (int i = 0; i < 50; i++) y = cr_tanh(cr_add(y, x));
-    CHECK(g->counters.dispatches == before.dispatches + 100, "100 ops took %lld dispatches", (long long)(g->counters.dispatches - before.dispatches));
-    CHECK(g->counters.submits == before.submits && g->counters.readbacks == before.readbacks, "something was submitted before anybody asked");
-    CHECK(g->counters.pipelines == before.pipelines, "%lld kernels were compiled again", (long long)(g->counters.pipelines - before.pipelines));
+    CHECK(g->counters.dispatches == before.dispatches + 100, "100 ops took %lld dispatches",
+          (long long)(g->counters.dispatches - before.dispatches));
+    CHECK(g->counters.submits == before.submits && g->counters.readbacks == before.readbacks,
+          "something was submitted before anybody asked");
+    CHECK(g->counters.pipelines == before.pipelines, "%lld kernels were compiled again",
+          (long long)(g->counters.pipelines - before.pipelines));
     double want = 0.5;
     for (int i = 0; i < 52; i++) want = tanh(want + 0.5);
     float got[1000];
     OK(cr_read(y, CR_F32, got, sizeof got));
     CHECK(fabs((double)got[999] - want) < 1e-6, "after a chain of 100 ops %.9g, wanted %.9g", (double)got[999], want);
-    CHECK(g->counters.submits == before.submits + 1 && g->counters.readbacks == before.readbacks + 1, "a read took %lld submits, %lld readings",
-          (long long)(g->counters.submits - before.submits), (long long)(g->counters.readbacks - before.readbacks));
+    CHECK(g->counters.submits == before.submits + 1 && g->counters.readbacks == before.readbacks + 1,
+          "a read took %lld submits, %lld readings", (long long)(g->counters.submits - before.submits),
+          (long long)(g->counters.readbacks - before.readbacks));
     for (int i = 0; i < 3000; i++) y = cr_add(x, x); /* longer than a batch */
     OK(cr_synchronize(dev()));
-    CHECK(g->counters.submits <= before.submits + 5, "3000 ops took %lld submits", (long long)(g->counters.submits - before.submits - 1));
+    CHECK(g->counters.submits <= before.submits + 5, "3000 ops took %lld submits",
+          (long long)(g->counters.submits - before.submits - 1));
     cr_scope_end();
     test_ran_on(dev());
 }
@@ -171,9 +190,11 @@ TEST(programs) {
         cr_tensor *x = cr_full(CR_LIST(n), 0.25, CR_F32, dev()), *y = cr_full(CR_LIST(n), 0.5, CR_F32, dev());
         gpu_counters before = g->counters;
         cr_tensor *z = cr_program_apply(p, 2, (const cr_tensor *[]){x, y}, NULL);
-        CHECK(g->counters.dispatches == before.dispatches + 1, "one program took %lld dispatches", (long long)(g->counters.dispatches - before.dispatches));
+        CHECK(g->counters.dispatches == before.dispatches + 1, "one program took %lld dispatches",
+              (long long)(g->counters.dispatches - before.dispatches));
         CHECK(n == 3 || g->counters.pipelines == before.pipelines, "compiled again for %lld elements", (long long)n);
-        CHECK(fabs(cr_item(cr_select(z, 0, n - 1)) - tanh(exp(0.375) - 0.5)) < 1e-6, "the last of %lld elements", (long long)n);
+        CHECK(fabs(cr_item(cr_select(z, 0, n - 1)) - tanh(exp(0.375) - 0.5)) < 1e-6, "the last of %lld elements",
+              (long long)n);
         test_ran_on(dev());
     }
     cr_program_free(p);
@@ -192,7 +213,8 @@ TEST(many_workgroups) {
     CHECK(cr_item(cr_min(c, CR_ALL, false)) == 12 && cr_item(cr_max(c, CR_ALL, false)) == 12, "%d products", N);
     cr_tensor *y = cr_softmax(cr_reshape(a, CR_LIST(N, 2)), -1);
     CHECK(cr_item(cr_min(y, CR_ALL, false)) == 0.5 && cr_item(cr_max(y, CR_ALL, false)) == 0.5, "%d rows", N);
-    CHECK(cr_item_int(cr_sum(cr_argmax(cr_reshape(a, CR_LIST(N, 2)), 1, false), CR_ALL, false)) == 0, "the first of equals in each row");
+    CHECK(cr_item_int(cr_sum(cr_argmax(cr_reshape(a, CR_LIST(N, 2)), 1, false), CR_ALL, false)) == 0,
+          "the first of equals in each row");
     cr_scope_end();
     the_gpu()->limits.maxComputeWorkgroupsPerDimension = most;
     test_ran_on(dev());
@@ -221,7 +243,8 @@ TEST(subgroups) {
     for (int64_t N = 67; N < 40000; N *= 5)
         for (int odd = 0; odd < 2; odd++) {
             cr_scope_begin();
-            cr_tensor *x = cr_randn(CR_LIST(3, N), CR_F32, dev(), random), *w = cr_randn(CR_LIST(N), CR_F32, dev(), random);
+            cr_tensor *x = cr_randn(CR_LIST(3, N), CR_F32, dev(), random),
+                      *w = cr_randn(CR_LIST(N), CR_F32, dev(), random);
             if (odd) {                              /* only zeros, NaN, infinities */
                 cr_fill_(cr_select(x, 0, 0), -0.0);
                 cr_fill_(cr_slice(cr_select(x, 0, 0), 0, N / 2, N, 2), 0);
@@ -234,7 +257,8 @@ TEST(subgroups) {
                     g->subgroups = i;
                     REQUIRE(y[i] = cr_to(tree(k, x, w), CR_F32, cr_cpu()), "%s", cr_error());
                 }
-                CHECK(!memcmp(cr_data(y[0]), cr_data(y[1]), sizeof(float) * (size_t)cr_numel(y[0])), "tree %d of %lld%s: other bits through subgroups", k, (long long)N, odd ? ", odd numbers" : "");
+                CHECK(!memcmp(cr_data(y[0]), cr_data(y[1]), sizeof(float) * (size_t)cr_numel(y[0])),
+                      "tree %d of %lld%s: other bits through subgroups", k, (long long)N, odd ? ", odd numbers" : "");
                 test_ran_on(dev());
             }
             cr_scope_end();
@@ -243,12 +267,15 @@ TEST(subgroups) {
 }
 
 /* The same matrices, transposed in memory. */
-static cr_tensor *turned(cr_tensor *x, bool yes) { return yes ? cr_transpose(cr_contiguous(cr_transpose(x, -1, -2)), -1, -2) : x; }
+static cr_tensor *turned(cr_tensor *x, bool yes) {
+    return yes ? cr_transpose(cr_contiguous(cr_transpose(x, -1, -2)), -1, -2) : x;
+}
 
 /* Products with workgroup memory and without, whichever this GPU would choose. */
 TEST(products) {
     /* M, N, K; the last takes two dispatches */
-    static const int64_t shapes[][3] = {{1, 67, 130}, {2, 5, 7}, {3, 64, 16}, {9, 65, 33}, {67, 131, 71}, {2, 3, 16391}, {1, 1, 131075}};
+    static const int64_t shapes[][3] = {{1, 67, 130},  {2, 5, 7},     {3, 64, 16},   {9, 65, 33},
+                                        {67, 131, 71}, {2, 3, 16391}, {1, 1, 131075}};
     gpu *g = the_gpu();
     const bool software = g->dev.software;
     cr_generator *random = cr_generator_new(test_seed());
@@ -257,14 +284,16 @@ TEST(products) {
         const cr_dtype dt = i % 4 == 3 ? CR_I16 : i % 4 == 2 && K < 1 << 17 ? CR_BF16 : CR_F32;
         cr_scope_begin();
         cr_tensor *a = cr_to(cr_randint(-3, 4, CR_LIST(3, M, K), CR_I64, cr_cpu(), random), dt, cr_cpu());
-        cr_tensor *b = cr_to(cr_randint(-3, 4, CR_LIST(K, N), CR_I64, cr_cpu(), random), dt, cr_cpu()), *wanted = cr_matmul(a, b);
+        cr_tensor *b = cr_to(cr_randint(-3, 4, CR_LIST(K, N), CR_I64, cr_cpu(), random), dt, cr_cpu()),
+                  *wanted = cr_matmul(a, b);
         a = turned(cr_to(a, dt, dev()), i % 2), b = turned(cr_to(b, dt, dev()), i % 2);
         for (int k = 0; k < 2; k++) {
             g->dev.software = k;
             cr_tensor *c = cr_matmul(a, b);
             REQUIRE(c, "%s", cr_error());
             const double wrong = cr_item(cr_sum(cr_ne(cr_to(c, dt, cr_cpu()), wanted), CR_ALL, false));
-            CHECK(wrong == 0, "%s (3, %lld, %lld) by (%lld, %lld)%s, %s shared memory: %g elements are wrong", cr_dtype_name(dt), (long long)M, (long long)K, (long long)K, (long long)N, i % 2 ? ", turned" : "",
+            CHECK(wrong == 0, "%s (3, %lld, %lld) by (%lld, %lld)%s, %s shared memory: %g elements are wrong",
+                  cr_dtype_name(dt), (long long)M, (long long)K, (long long)K, (long long)N, i % 2 ? ", turned" : "",
                   k ? "without" : "through", wrong);
             test_ran_on(dev());
         }
@@ -280,7 +309,8 @@ static void follows(const cr_tensor *here, const cr_tensor *there, double tolera
     REQUIRE(here && there, "%s: %s", what, cr_error());
     cr_tensor *got = cr_to(here, CR_F32, cr_cpu()), *want = cr_to(there, CR_F32, cr_cpu());
     got = cr_where(cr_eq(got, want), cr_zeros_like(got), cr_sub(got, want));       /* infinities */
-    const double most = cr_item(cr_max(cr_abs(cr_where(cr_isinf(want), cr_zeros_like(want), want)), CR_ALL, false)), wrong = cr_item(cr_max(cr_abs(got), CR_ALL, false));
+    const double most = cr_item(cr_max(cr_abs(cr_where(cr_isinf(want), cr_zeros_like(want), want)), CR_ALL, false)),
+                 wrong = cr_item(cr_max(cr_abs(got), CR_ALL, false));
     CHECK(wrong <= tolerance * (1 + most), "%s: wrong by %g where elements are up to %g", what, wrong, most);
     test_ran_on(dev());
 }
@@ -289,7 +319,8 @@ typedef cr_tensor *(*function)(cr_tensor *const x[], const void *how);
 
 /* y = f(x) on both devices, and the gradients of the sum of y times g: x[0 .. n - 1] are leaves,
  * x[n] is g. */
-static void both(function f, const void *how, int n, cr_tensor *const x[], cr_dtype dt, double tolerance, const char *what) {
+static void both(function f, const void *how, int n, cr_tensor *const x[], cr_dtype dt, double tolerance,
+                 const char *what) {
     cr_tensor *y[2], *in[2][8];
     for (int d = 0; d < 2; d++) {
         for (int i = 0; i <= n; i++) in[d][i] = cr_to(x[i], dt, d ? dev() : cr_cpu());
@@ -312,27 +343,37 @@ static cr_tensor *attend(cr_tensor *const x[], const void *p) {
         cr_tensor *n = cr_arange(0, (double)(h->S * (h->mask == 2 ? h->T : 1)), 1, CR_F32, cr_device_of(x[0]));
         mask = cr_mul_scalar(cr_remainder(n, cr_full(CR_LIST(1), 5, CR_F32, cr_device_of(x[0]))), 0.5);
         mask = cr_masked_fill(mask, cr_eq(mask, cr_scalar(0)), (double)-INFINITY);
-        if (h->mask == 2) cr_fill_(cr_select(mask = cr_reshape(mask, CR_LIST(h->T, h->S)), 0, h->T / 2), (double)-INFINITY);
+        if (h->mask == 2)
+            cr_fill_(cr_select(mask = cr_reshape(mask, CR_LIST(h->T, h->S)), 0, h->T / 2), (double)-INFINITY);
         mask = cr_to(mask, cr_dtype_of(x[0]), cr_device_of(x[0]));
     }
     return cr_attention(q[0], q[1], q[2], &(cr_attention_options){.causal = h->causal, .mask = mask});
 }
 
 TEST(attention) {
-    static const heads all[] = {{1, 2, 5, 7, 3, false, false, 0}, {2, 3, 131, 131, 32, true, true, 0}, {1, 1, 67, 3, 5, true, false, 0}, {1, 2, 3, 67, 64, true, true, 1}, {2, 1, 65, 130, 17, false, false, 2},
+    static const heads all[] = {{1, 2, 5, 7, 3, false, false, 0},
+                                {2, 3, 131, 131, 32, true, true, 0},
+                                {1, 1, 67, 3, 5, true, false, 0},
+                                {1, 2, 3, 67, 64, true, true, 1},
+                                {2, 1, 65, 130, 17, false, false, 2},
                                 /* the last two are composed */
-                                {1, 2, 66, 66, 8, true, true, 2}, {1, 1, 1, 9, 130, true, false, 0}, {1, 1, 5, 6, 261, true, false, 1}, {1, 1, 1, 16003, 64, true, false, 0}};
+                                {1, 2, 66, 66, 8, true, true, 2},
+                                {1, 1, 1, 9, 130, true, false, 0},
+                                {1, 1, 5, 6, 261, true, false, 1},
+                                {1, 1, 1, 16003, 64, true, false, 0}};
     for (int i = 0; i < 2 * (int)(sizeof all / sizeof *all); i++) {
         const heads *h = &all[i / 2];
         const cr_dtype dt = i % 2 ? CR_BF16 : CR_F32;
         cr_generator *random = cr_generator_new(test_seed());
         char what[120];
-        snprintf(what, sizeof what, "attention %s B %d H %d T %d S %d D %d causal %d mask %d", cr_dtype_name(dt), (int)h->B, (int)h->H, (int)h->T, (int)h->S, (int)h->D, h->causal, h->mask);
+        snprintf(what, sizeof what, "attention %s B %d H %d T %d S %d D %d causal %d mask %d", cr_dtype_name(dt),
+                 (int)h->B, (int)h->H, (int)h->T, (int)h->S, (int)h->D, h->causal, h->mask);
         cr_scope_begin();
         cr_tensor *x[4];
         for (int k = 0; k < 4; k++) {
             const int64_t rows = k == 1 || k == 2 ? h->S : h->T;
-            x[k] = h->inside && k < 3 ? cr_randn(CR_LIST(h->B, rows, h->H, h->D), CR_F32, cr_cpu(), random) : cr_randn(CR_LIST(h->B, h->H, rows, h->D), CR_F32, cr_cpu(), random);
+            x[k] = h->inside && k < 3 ? cr_randn(CR_LIST(h->B, rows, h->H, h->D), CR_F32, cr_cpu(), random)
+                                      : cr_randn(CR_LIST(h->B, h->H, rows, h->D), CR_F32, cr_cpu(), random);
         }
         both(attend, h, 3, x, dt, dt == CR_F32 ? 1e-5 : 0.01, what);
         cr_scope_end();
@@ -340,9 +381,15 @@ TEST(attention) {
     }
 }
 
-static cr_tensor *layer_norm(cr_tensor *const x[], const void *p) { (void)p; return cr_layer_norm(x[0], x[1], x[2], 1e-5); }
+static cr_tensor *layer_norm(cr_tensor *const x[], const void *p) {
+    (void)p;
+    return cr_layer_norm(x[0], x[1], x[2], 1e-5);
+}
 static cr_tensor *rms_norm(cr_tensor *const x[], const void *p) { (void)p; return cr_rms_norm(x[0], x[1], 1e-5); }
-static cr_tensor *bare_norm(cr_tensor *const x[], const void *p) { (void)p; return cr_layer_norm(x[0], CR_NONE, CR_NONE, 1e-5); }
+static cr_tensor *bare_norm(cr_tensor *const x[], const void *p) {
+    (void)p;
+    return cr_layer_norm(x[0], CR_NONE, CR_NONE, 1e-5);
+}
 
 TEST(norms) {
     static const int64_t shapes[][2] = {{1, 7}, {67, 13}, {2500, 3}, {5, 771}};
@@ -352,7 +399,9 @@ TEST(norms) {
         const double tolerance = dt == CR_F32 ? 3e-6 : 2e-3;
         cr_generator *random = cr_generator_new(test_seed());
         cr_scope_begin();
-        cr_tensor *x = cr_randn(CR_LIST(M, N), CR_F32, cr_cpu(), random), *w = cr_randn(CR_LIST(N), CR_F32, cr_cpu(), random), *b = cr_randn(CR_LIST(N), CR_F32, cr_cpu(), random),
+        cr_tensor *x = cr_randn(CR_LIST(M, N), CR_F32, cr_cpu(), random),
+                  *w = cr_randn(CR_LIST(N), CR_F32, cr_cpu(), random),
+                  *b = cr_randn(CR_LIST(N), CR_F32, cr_cpu(), random),
                   *g = cr_randn(CR_LIST(M, N), CR_F32, cr_cpu(), random);
         both(layer_norm, NULL, 3, (cr_tensor *[]){x, w, b, g}, dt, tolerance, "layer_norm");
         both(rms_norm, NULL, 2, (cr_tensor *[]){x, w, g}, dt, tolerance, "rms_norm");
@@ -363,17 +412,37 @@ TEST(norms) {
 }
 
 /* ---- tensors larger than one binding: here 4 KiB, so that a thousand elements are too many */
-static cr_tensor *five(cr_tensor *const x[], const void *p) { (void)p; return cr_tanh(cr_sub(cr_mul(x[0], x[1]), x[0])); }
-static cr_tensor *turned_sum(cr_tensor *const x[], const void *p) { (void)p; return cr_add(cr_transpose(x[0], 0, 1), cr_contiguous(cr_transpose(x[1], 0, 1))); }
+static cr_tensor *five(cr_tensor *const x[], const void *p) {
+    (void)p;
+    return cr_tanh(cr_sub(cr_mul(x[0], x[1]), x[0]));
+}
+static cr_tensor *turned_sum(cr_tensor *const x[], const void *p) {
+    (void)p;
+    return cr_add(cr_transpose(x[0], 0, 1), cr_contiguous(cr_transpose(x[1], 0, 1)));
+}
 static cr_tensor *sums(cr_tensor *const x[], const void *p) {
     (void)p;
-    return cr_add(cr_add(cr_sum(x[0], CR_LIST(0), false), cr_sum(x[0], CR_ALL, false)), cr_add(cr_var(x[0], CR_LIST(0), 1, false), cr_max(x[0], CR_LIST(0), false)));
+    return cr_add(cr_add(cr_sum(x[0], CR_LIST(0), false), cr_sum(x[0], CR_ALL, false)),
+                  cr_add(cr_var(x[0], CR_LIST(0), 1, false), cr_max(x[0], CR_LIST(0), false)));
 }
-static cr_tensor *sums_of_rows(cr_tensor *const x[], const void *p) { (void)p; return cr_add(cr_sum(x[0], CR_LIST(1), false), cr_var(x[0], CR_LIST(1), 1, false)); }
-static cr_tensor *softmaxes(cr_tensor *const x[], const void *p) { (void)p; return cr_add(cr_softmax(x[0], -1), cr_log_softmax(x[0], -1)); }
-static cr_tensor *multiplied(cr_tensor *const x[], const void *p) { (void)p; return cr_linear(x[0], x[1], x[2], CR_ACT_NONE); }
-static cr_tensor *looked_up(cr_tensor *const x[], const void *p) { return cr_embedding(x[0], cr_from(p, CR_LIST(5), CR_I64, cr_device_of(x[0]))); }
-static cr_tensor *entropy(cr_tensor *const x[], const void *p) { return cr_cross_entropy(x[0], cr_from(p, CR_LIST(67), CR_I64, cr_device_of(x[0])), NULL); }
+static cr_tensor *sums_of_rows(cr_tensor *const x[], const void *p) {
+    (void)p;
+    return cr_add(cr_sum(x[0], CR_LIST(1), false), cr_var(x[0], CR_LIST(1), 1, false));
+}
+static cr_tensor *softmaxes(cr_tensor *const x[], const void *p) {
+    (void)p;
+    return cr_add(cr_softmax(x[0], -1), cr_log_softmax(x[0], -1));
+}
+static cr_tensor *multiplied(cr_tensor *const x[], const void *p) {
+    (void)p;
+    return cr_linear(x[0], x[1], x[2], CR_ACT_NONE);
+}
+static cr_tensor *looked_up(cr_tensor *const x[], const void *p) {
+    return cr_embedding(x[0], cr_from(p, CR_LIST(5), CR_I64, cr_device_of(x[0])));
+}
+static cr_tensor *entropy(cr_tensor *const x[], const void *p) {
+    return cr_cross_entropy(x[0], cr_from(p, CR_LIST(67), CR_I64, cr_device_of(x[0])), NULL);
+}
 
 TEST(windows) {
     static const int64_t places[67] = {66, 3, 41, 3, 0}, wrong[67] = {[66] = 131};
@@ -383,9 +452,14 @@ TEST(windows) {
     cr_generator *random = cr_generator_new(test_seed());
     cr_scope_begin();
     g->window = 4096;
-    cr_tensor *x = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random), *y = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random), *w = cr_randn(CR_LIST(71, 131), CR_F32, cr_cpu(), random);
-    cr_tensor *turned_y = cr_contiguous(cr_transpose(y, 0, 1)), *row = cr_randn(CR_LIST(131), CR_F32, cr_cpu(), random), *column = cr_randn(CR_LIST(67), CR_F32, cr_cpu(), random),
-              *wide = cr_randn(CR_LIST(67, 71), CR_F32, cr_cpu(), random), *bias = cr_randn(CR_LIST(71), CR_F32, cr_cpu(), random), *few = cr_randn(CR_LIST(5, 131), CR_F32, cr_cpu(), random);
+    cr_tensor *x = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random),
+              *y = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random),
+              *w = cr_randn(CR_LIST(71, 131), CR_F32, cr_cpu(), random);
+    cr_tensor *turned_y = cr_contiguous(cr_transpose(y, 0, 1)), *row = cr_randn(CR_LIST(131), CR_F32, cr_cpu(), random),
+              *column = cr_randn(CR_LIST(67), CR_F32, cr_cpu(), random),
+              *wide = cr_randn(CR_LIST(67, 71), CR_F32, cr_cpu(), random),
+              *bias = cr_randn(CR_LIST(71), CR_F32, cr_cpu(), random),
+              *few = cr_randn(CR_LIST(5, 131), CR_F32, cr_cpu(), random);
     both(five, NULL, 2, (cr_tensor *[]){x, y, y}, CR_F32, 1e-6, "five ops");
     both(five, NULL, 2, (cr_tensor *[]){x, y, y}, CR_BF16, 1e-2, "five ops, bf16");
     both(turned_sum, NULL, 2, (cr_tensor *[]){x, y, turned_y}, CR_F32, 1e-6, "transposes");
@@ -401,12 +475,17 @@ TEST(windows) {
     both(looked_up, places, 1, (cr_tensor *[]){x, few}, CR_F32, 1e-6, "embedding");
     both(entropy, places, 1, (cr_tensor *[]){x, cr_ones(0, NULL, CR_F32, cr_cpu())}, CR_F32, 1e-5, "cross_entropy");
     cr_tensor *here = cr_to(x, CR_F32, dev()), *flags = cr_gt(here, cr_scalar(0));
-    follows(cr_to(cr_sum(flags, CR_ALL, false), CR_F32, dev()), cr_to(cr_sum(cr_gt(x, cr_scalar(0)), CR_ALL, false), CR_F32, cr_cpu()), 0, "how many are above 0");
-    follows(cr_fill_(cr_slice(here, 1, 1, 130, 3), 7), cr_fill_(cr_slice(cr_clone(x), 1, 1, 130, 3), 7), 0, "every third column filled");
-    FAILS(CR_BAD_INDEX, "[cross_entropy] index 131 at position 66 is out of range for size 131", cr_item(entropy((cr_tensor *[]){here}, wrong)));
-    FAILS(CR_NO_MEMORY, "[argmax] webgpu:0 binds at most 0.003906 MiB at once, and this kernel wants a tensor of", cr_argmax(cr_reshape(here, CR_LIST(67 * 131)), 0, false));
+    follows(cr_to(cr_sum(flags, CR_ALL, false), CR_F32, dev()),
+            cr_to(cr_sum(cr_gt(x, cr_scalar(0)), CR_ALL, false), CR_F32, cr_cpu()), 0, "how many are above 0");
+    follows(cr_fill_(cr_slice(here, 1, 1, 130, 3), 7), cr_fill_(cr_slice(cr_clone(x), 1, 1, 130, 3), 7), 0,
+            "every third column filled");
+    FAILS(CR_BAD_INDEX, "[cross_entropy] index 131 at position 66 is out of range for size 131",
+          cr_item(entropy((cr_tensor *[]){here}, wrong)));
+    FAILS(CR_NO_MEMORY, "[argmax] webgpu:0 binds at most 0.003906 MiB at once, and this kernel wants a tensor of",
+          cr_argmax(cr_reshape(here, CR_LIST(67 * 131)), 0, false));
     x = cr_clone(x), here = cr_to(x, CR_F32, dev());
-    follows(cr_add_(cr_slice(here, 0, 0, 1, 1), cr_slice(here, 0, 66, 67, 1)), cr_add_(cr_slice(x, 0, 0, 1, 1), cr_slice(x, 0, 66, 67, 1)), 0, "the last row added to the first");
+    follows(cr_add_(cr_slice(here, 0, 0, 1, 1), cr_slice(here, 0, 66, 67, 1)),
+            cr_add_(cr_slice(x, 0, 0, 1, 1), cr_slice(x, 0, 66, 67, 1)), 0, "the last row added to the first");
     g->window = window;
     cr_scope_end();
     cr_generator_free(random);
@@ -434,7 +513,9 @@ static cr_tensor *windowed(int k, cr_tensor *x, cr_tensor *index) {
         case 14: return cr_scatter(x, 1, index, cr_cumsum(cr_ones_like(x), 1));
         case 15: return cr_scatter_add(cr_ones_like(x), 0, cr_remainder(index, cr_scalar_int(67)), cr_ones_like(x));
         case 16: return cr_index_select(x, 0, cr_remainder(cr_reshape(index, CR_LIST(67 * 131)), cr_scalar_int(67)));
-        case 17: return cr_index_add(x, 0, cr_remainder(cr_reshape(index, CR_LIST(67 * 131)), cr_scalar_int(67)), cr_ones(CR_LIST(67 * 131, 131), CR_F32, cr_device_of(x)));
+        case 17:
+            return cr_index_add(x, 0, cr_remainder(cr_reshape(index, CR_LIST(67 * 131)), cr_scalar_int(67)),
+                                cr_ones(CR_LIST(67 * 131, 131), CR_F32, cr_device_of(x)));
         case 18: return cr_index_get(x, 2, (const cr_tensor *[]){cr_remainder(index, cr_scalar_int(67)), index});
         default: return cr_flip(cr_cumprod(cr_to(cr_clamp(x, -3, 3), CR_I64, cr_device_of(x)), 1), CR_LIST(0));
     }
@@ -446,14 +527,16 @@ TEST(windows_of_exact_results) {
     const size_t window = g->window;
     cr_generator *random = cr_generator_new(test_seed());
     cr_scope_begin();
-    cr_tensor *x = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random), *index = cr_randint(0, 131, CR_LIST(67, 131), CR_I64, cr_cpu(), random), *wrong;
+    cr_tensor *x = cr_randn(CR_LIST(67, 131), CR_F32, cr_cpu(), random),
+              *index = cr_randint(0, 131, CR_LIST(67, 131), CR_I64, cr_cpu(), random), *wrong;
     for (int k = 0; k < 20; k++) {
         cr_tensor *want = windowed(k, x, index), *far[2] = {cr_to(x, CR_F32, dev()), cr_to(index, CR_I64, dev())};
         g->window = k == 17 ? 65536 : 4096;         /* 17: of 4.6 MB */
         cr_tensor *got = windowed(k, far[0], far[1]);
         g->window = window;
         REQUIRE(want && got && (got = cr_to(got, cr_dtype_of(want), cr_cpu())), "%d: %s", k, cr_error());
-        CHECK(cr_item(cr_sum(cr_ne(got, want), CR_ALL, false)) == 0, "%d: %g elements are wrong", k, cr_item(cr_sum(cr_ne(got, want), CR_ALL, false)));
+        CHECK(cr_item(cr_sum(cr_ne(got, want), CR_ALL, false)) == 0, "%d: %g elements are wrong", k,
+              cr_item(cr_sum(cr_ne(got, want), CR_ALL, false)));
         test_ran_on(dev());
     }
     for (int dt = 0; dt < 2; dt++) {                /* the same random numbers, split or not */
@@ -462,8 +545,9 @@ TEST(windows_of_exact_results) {
             cr_tensor *y[2];
             for (int i = 0; i < 2; i++) {
                 g->window = i ? 4096 : window;
-                y[i] = k == 0 ? cr_rand(CR_LIST(5003), dt ? CR_F16 : CR_F32, dev(), a[i]) : k == 1 ? cr_randn(CR_LIST(5003), dt ? CR_BF16 : CR_F32, dev(), a[i]) :
-                       cr_randint(-9, 1000, CR_LIST(5003), dt ? CR_I16 : CR_I64, dev(), a[i]);
+                y[i] = k == 0   ? cr_rand(CR_LIST(5003), dt ? CR_F16 : CR_F32, dev(), a[i])
+                       : k == 1 ? cr_randn(CR_LIST(5003), dt ? CR_BF16 : CR_F32, dev(), a[i])
+                                : cr_randint(-9, 1000, CR_LIST(5003), dt ? CR_I16 : CR_I64, dev(), a[i]);
                 g->window = window;
                 REQUIRE(y[i] = cr_to(y[i], cr_dtype_of(y[i]), cr_cpu()), "%s", cr_error());
             }
@@ -475,12 +559,16 @@ TEST(windows_of_exact_results) {
     REQUIRE(cr_fill_(cr_select(cr_select(wrong = cr_to(index, CR_I64, dev()), 0, 41), 0, 5), 131), "%s", cr_error());
     x = cr_to(x, CR_F32, dev());
     g->window = 4096;
-    FAILS(CR_BAD_INDEX, "[gather] index 131 at position 5376 is out of range for size 131", cr_item(cr_sum(cr_gather(x, 1, wrong), CR_ALL, false)));
-    FAILS(CR_NO_MEMORY, "[sort] webgpu:0 binds at most 0.003906 MiB at once", cr_sort(cr_reshape(x, CR_LIST(67 * 131)), 0, false, NULL));
-    FAILS(CR_NO_MEMORY, "[cumsum] webgpu:0 binds at most 0.003906 MiB at once", cr_cumsum(cr_reshape(x, CR_LIST(67 * 131)), 0));
+    FAILS(CR_BAD_INDEX, "[gather] index 131 at position 5376 is out of range for size 131",
+          cr_item(cr_sum(cr_gather(x, 1, wrong), CR_ALL, false)));
+    FAILS(CR_NO_MEMORY, "[sort] webgpu:0 binds at most 0.003906 MiB at once",
+          cr_sort(cr_reshape(x, CR_LIST(67 * 131)), 0, false, NULL));
+    FAILS(CR_NO_MEMORY, "[cumsum] webgpu:0 binds at most 0.003906 MiB at once",
+          cr_cumsum(cr_reshape(x, CR_LIST(67 * 131)), 0));
     heads h = {2, 3, 17, 19, 16, true, false, 2};
     cr_tensor *in[4];
-    for (int k = 0; k < 4; k++) in[k] = cr_randn(CR_LIST(2, 3, k == 1 || k == 2 ? 19 : 17, 16), CR_F32, cr_cpu(), random);
+    for (int k = 0; k < 4; k++)
+        in[k] = cr_randn(CR_LIST(2, 3, k == 1 || k == 2 ? 19 : 17, 16), CR_F32, cr_cpu(), random);
     both(attend, &h, 3, in, CR_F32, 1e-5, "attention by heads");
     g->window = 8192;
     h.inside = true;
@@ -528,20 +616,29 @@ TEST(out_of_memory) {
 TEST(refusals) {
     cr_scope_begin();
     cr_tensor *x = cr_ones(CR_LIST(3), CR_F64, dev()), *y = cr_ones(CR_LIST(3), CR_F32, dev());
-    FAILS(CR_BAD_TYPE, "[exp] webgpu:0 cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu", cr_exp(x));
+    FAILS(CR_BAD_TYPE,
+          "[exp] webgpu:0 cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu",
+          cr_exp(x));
     FAILS(CR_BAD_TYPE, "[sum] webgpu:0 cannot compute in float64", cr_sum(x, CR_ALL, false));
     FAILS(CR_BAD_TYPE, "[sort] webgpu:0 cannot compute in float64", cr_sort(x, 0, false, NULL));
     FAILS(CR_BAD_TYPE, "[cumsum] webgpu:0 cannot compute in float64", cr_cumsum(x, 0));
     FAILS(CR_BAD_VALUE, "two devices", cr_add(y, cr_ones(CR_LIST(3), CR_F32, cr_cpu())));
     CHECK(cr_item(cr_sum(cr_to(x, CR_F64, cr_cpu()), CR_ALL, false)) == 3, "float64 is stored");
     cr_generator *random = cr_generator_new(test_seed());          /* f32 replaces it here */
-    const double trials = cr_item(cr_mean(cr_geometric_(cr_empty(CR_LIST(40000), CR_F32, dev()), 0.25, random), CR_ALL, false));
-    CHECK(fabs(trials - 4) < 6 * sqrt(12.0 / 40000), "the mean of 40000 numbers of trials, wanted 4 with a standard deviation of sqrt(12) each: %g", trials);
-    cr_tensor *counts = cr_bincount(cr_from((int64_t[]){3, 1, 3}, CR_LIST(3), CR_I64, dev()), cr_from((float[]){0.5f, 2, 4}, CR_LIST(3), CR_F32, dev()), 0);
+    const double trials = cr_item(
+        cr_mean(cr_geometric_(cr_empty(CR_LIST(40000), CR_F32, dev()), 0.25, random), CR_ALL, false));
+    CHECK(fabs(trials - 4) < 6 * sqrt(12.0 / 40000),
+          "the mean of 40000 numbers of trials, wanted 4 with a standard deviation of sqrt(12) each: %g", trials);
+    cr_tensor *counts = cr_bincount(cr_from((int64_t[]){3, 1, 3}, CR_LIST(3), CR_I64, dev()),
+                                    cr_from((float[]){0.5f, 2, 4}, CR_LIST(3), CR_F32, dev()), 0);
     for (int dt = CR_F16; dt <= CR_BF16; dt++) {
-        cr_tensor *half = cr_bincount(cr_from((int64_t[]){3, 1, 3}, CR_LIST(3), CR_I64, dev()), cr_to(cr_from((float[]){0.5f, 2, 4}, CR_LIST(3), CR_F32, dev()), (cr_dtype)dt, dev()), 0);
+        cr_tensor *half = cr_bincount(
+            cr_from((int64_t[]){3, 1, 3}, CR_LIST(3), CR_I64, dev()),
+            cr_to(cr_from((float[]){0.5f, 2, 4}, CR_LIST(3), CR_F32, dev()), (cr_dtype)dt, dev()), 0);
         REQUIRE(half && counts, "%s", cr_error());
-        CHECK(cr_dtype_of(half) == CR_F32 && cr_item(cr_sum(cr_ne(half, counts), CR_ALL, false)) == 0 && cr_item(cr_select(half, 0, 3)) == 4.5, "counts by weights of %s", cr_dtype_name((cr_dtype)dt));
+        CHECK(cr_dtype_of(half) == CR_F32 && cr_item(cr_sum(cr_ne(half, counts), CR_ALL, false)) == 0 &&
+                  cr_item(cr_select(half, 0, 3)) == 4.5,
+              "counts by weights of %s", cr_dtype_name((cr_dtype)dt));
     }
     cr_generator_free(random);
     cr_scope_end();
@@ -564,7 +661,9 @@ TEST(a_kernel_that_does_not_compile) {
     CHECK(!cr_gpu_pipeline_find(g, &k), "nothing is kept of it");
     OK(cr_gpu_leave(g, CR_OK));
     char *text = file_get(path, NULL);
-    CHECK(strstr(text, "[broken] webgpu:0: a kernel does not compile") && strstr(text, "   1  // one\n   2  fn main( {\n"), "the log holds: %s", text);
+    CHECK(strstr(text, "[broken] webgpu:0: a kernel does not compile") &&
+              strstr(text, "   1  // one\n   2  fn main( {\n"),
+          "the log holds: %s", text);
     free(text);
     test_ran_on(dev());
 }
@@ -575,8 +674,9 @@ TEST(lines_of_files) {
     cr_wgsl_const(&w, "TWO", 2);
     cr_wgsl_const(&w, "NONE", 0);
     const size_t begin = w.n;
-    cr_wgsl_file(&w, "a\n#for i TWO\n#for j TWO\n#if TWO\nb$iu$j\n#else\nc\n#end\n#end\n#end\n#if NONE\n#if TWO\nd\n#end\n#for i TWO\ne\n#end\n#else\nf\n#end\n"
-                 "#for i NONE\ng\n#end\n#if UNDEFINED\nh\n#end\ni");
+    cr_wgsl_file(&w, "a\n#for i TWO\n#for j TWO\n#if TWO\nb$iu$j\n#else\nc\n#end\n#end\n#end\n#if NONE\n#if "
+                     "TWO\nd\n#end\n#for i TWO\ne\n#end\n#else\nf\n#end\n"
+                     "#for i NONE\ng\n#end\n#if UNDEFINED\nh\n#end\ni");
     CHECK(!strcmp(w.s + begin, "a\nb0u0\nb0u1\nb1u0\nb1u1\nf\ni\n"), "the lines are: %s", w.s + begin);
     cr_wgsl_free(&w);
     test_ran_on(dev());
@@ -588,7 +688,8 @@ TEST(late_errors) {
     cr_tensor *x = cr_ones(CR_LIST(5, 3), CR_F32, dev()), *bad = cr_from((int64_t[]){1, 7}, CR_LIST(2), CR_I64, dev());
     cr_tensor *y = cr_embedding(x, bad);
     CHECK(y && !cr_error(), "found at once");
-    FAILS(CR_BAD_INDEX, "[embedding] index 7 at position 1 is out of range for size 5", cr_item(cr_sum(x, CR_ALL, false)));
+    FAILS(CR_BAD_INDEX, "[embedding] index 7 at position 1 is out of range for size 5",
+          cr_item(cr_sum(x, CR_ALL, false)));
     CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 15, "said twice: %s", cr_error());
     /* more than GPU_FAULTS */
     for (int i = 0; i < 2 * GPU_FAULTS; i++) cr_release(cr_embedding(x, cr_zeros(CR_LIST(2), CR_I64, dev())));
@@ -601,13 +702,15 @@ TEST(late_errors) {
 TEST(a_step) {
     gpu *g = the_gpu();
     cr_scope_begin();
-    cr_tensor *x = cr_full(CR_LIST(8, 5), 0.1, CR_F32, dev()), *w = cr_requires_grad_(cr_full(CR_LIST(5, 3), 0.2, CR_F32, dev()), true);
+    cr_tensor *x = cr_full(CR_LIST(8, 5), 0.1, CR_F32, dev()),
+              *w = cr_requires_grad_(cr_full(CR_LIST(5, 3), 0.2, CR_F32, dev()), true);
     gpu_counters before = {0};
     for (int i = 0; i < 4; i++) {
         if (i) before = g->counters;
         cr_tensor *loss = cr_mean(cr_square(cr_tanh(cr_matmul(x, w))), CR_ALL, false);
         OK(cr_backward(loss, CR_NONE, NULL));
-        CHECK(i < 2 || (g->counters.submits == before.submits && g->counters.pipelines == before.pipelines), "a step waits or compiles");
+        CHECK(i < 2 || (g->counters.submits == before.submits && g->counters.pipelines == before.pipelines),
+              "a step waits or compiles");
         CHECK(isfinite(cr_item(loss)), "the loss");
     }
     /* four steps' gradients add up */
@@ -654,13 +757,15 @@ static void learn(cr_gpt *m, const cr_device *d, run *r) {
         cr_tensor *x = cr_from(tokens, CR_LIST(B, T), CR_I64, d), *y = cr_from(next, CR_LIST(B, T), CR_I64, d);
         cr_tensor *loss = cr_gpt_loss(m, x, y, true);
         OK(cr_backward(loss, CR_NONE, NULL));
-        if (!k) OK(cr_params_clip_grad_norm(cr_gpt_params(m), 1e9, &r->norm)), r->gradient = flat(cr_gpt_params(m), true);
+        if (!k)
+            OK(cr_params_clip_grad_norm(cr_gpt_params(m), 1e9, &r->norm)), r->gradient = flat(cr_gpt_params(m), true);
         const int64_t dispatches = g->counters.dispatches;
         OK(cr_optim_step(optim));
         r->updates = g->counters.dispatches - dispatches;
         r->loss[k] = cr_item(loss);
         cr_scope_end();
-        if (k && g->counters.submits - before.submits > r->most_submits) r->most_submits = g->counters.submits - before.submits;
+        if (k && g->counters.submits - before.submits > r->most_submits)
+            r->most_submits = g->counters.submits - before.submits;
         if (k > 1) r->compiled += g->counters.pipelines - before.pipelines;
         if (k == FEW - 1) r->weight = flat(cr_gpt_params(m), false);
     }
@@ -671,7 +776,8 @@ static void learn(cr_gpt *m, const cr_device *d, run *r) {
 /* Parameter by parameter, relative to the largest number in it, or to `step`, which one step moves
  * a weight by at most.  The keys' bias has a gradient of 0 but for rounding, and what AdamW makes
  * of that (lr g / eps) is far from exact. */
-static void compare_flat(const cr_params *p, const float *here, const float *there, double tolerance, double step, const char *what) {
+static void compare_flat(const cr_params *p, const float *here, const float *there, double tolerance, double step,
+                         const char *what) {
     double worst = 0;
     for (int64_t i = 0; here && there && i < cr_params_count(p); i++) {
         const int64_t n = cr_numel(cr_params_at(p, i));
@@ -682,7 +788,8 @@ static void compare_flat(const cr_params *p, const float *here, const float *the
             if (step == 0) most = fmax(most, fabs((double)here[j]));
         }
         const bool keys = step > 0 && strstr(cr_params_name(p, i), "c_attn.bias");
-        CHECK(off <= tolerance * most * (keys ? 100 : 1), "%s of %s: off by %g of %g", what, cr_params_name(p, i), off, most);
+        CHECK(off <= tolerance * most * (keys ? 100 : 1), "%s of %s: off by %g of %g", what, cr_params_name(p, i), off,
+              most);
         if (!keys) worst = fmax(worst, off / most);
         here += n, there += n;
         test_ran_on(dev());
@@ -700,15 +807,20 @@ TEST(gpt) {
     REQUIRE(cpu && m, "%s", cr_error());
     learn(cpu, cr_cpu(), &here);
     learn(m, dev(), &there);
-    /* Sums of up to 32 x 128 terms in another order: some ten times what was seen on lavapipe and on SwiftShader (6e-7, 1e-3, 3e-7).  AdamW divides
-     * a gradient by its own size, so what is off in a small one shows whole. */
+    /* Sums of up to 32 x 128 terms in another order: some ten times what was seen on lavapipe and on
+     * SwiftShader (6e-7, 1e-3, 3e-7).  AdamW divides a gradient by its own size, so what is off in a
+     * small one shows whole. */
     compare_flat(cr_gpt_params(m), here.gradient, there.gradient, 5e-6, 0, "gradient, of the largest");
     compare_flat(cr_gpt_params(m), here.weight, there.weight, 1e-2, 3e-3, "weight after a few steps, of one step");
-    for (int k = 0; k < here.steps; k++) CHECK(fabs(there.loss[k] - here.loss[k]) <= 3e-6 * here.loss[k], "step %d: loss %.8g, on the cpu %.8g", k, there.loss[k], here.loss[k]);
-    CHECK(fabs(there.norm - here.norm) < 5e-6 * here.norm, "norm of the gradients %.7g, on the cpu %.7g", there.norm, here.norm);
+    for (int k = 0; k < here.steps; k++)
+        CHECK(fabs(there.loss[k] - here.loss[k]) <= 3e-6 * here.loss[k], "step %d: loss %.8g, on the cpu %.8g", k,
+              there.loss[k], here.loss[k]);
+    CHECK(fabs(there.norm - here.norm) < 5e-6 * here.norm, "norm of the gradients %.7g, on the cpu %.7g", there.norm,
+          here.norm);
     CHECK(there.loss[here.steps - 1] < there.loss[0], "it does not learn");
     CHECK(there.most_submits <= 4, "a step takes %lld submits", (long long)there.most_submits);
-    CHECK(there.updates <= there.parameters, "AdamW takes %lld dispatches for %lld parameters", (long long)there.updates, (long long)there.parameters);
+    CHECK(there.updates <= there.parameters, "AdamW takes %lld dispatches for %lld parameters",
+          (long long)there.updates, (long long)there.parameters);
     CHECK(!there.compiled, "%lld kernels were compiled after the second step", (long long)there.compiled);
     free(here.gradient), free(here.weight), free(there.gradient), free(there.weight);
     cr_gpt_free(cpu), cr_gpt_free(m);
@@ -726,12 +838,14 @@ TEST(forked) {
     REQUIRE(child >= 0, "no process could be made");
     if (!child) {
         alarm(60);
-        const bool refused = !cr_add(x, x) && strstr(cr_error(), "webgpu:0 is lost: this process was forked after the GPU was opened");
+        const bool refused = !cr_add(x, x) &&
+                             strstr(cr_error(), "webgpu:0 is lost: this process was forked after the GPU was opened");
         cr_error_clear();
         _exit(refused && cr_item(cr_sum(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), CR_ALL, false)) == 3 ? 0 : 1);
     }
     int status = -1;
-    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status), "the child ended with %d", status);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status), "the child ended with %d",
+          status);
     CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 3, "the parent goes on: %s", cr_error());
     cr_scope_end();
     test_ran_on(dev());

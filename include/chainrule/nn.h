@@ -5,7 +5,7 @@
 #ifndef CHAINRULE_NN_H
 #define CHAINRULE_NN_H
 
-/* ---- layers ---------------------------------------------------------------------------------- */
+/* ---- layers */
 typedef enum cr_act {
     CR_ACT_NONE, CR_ACT_RELU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_SILU, CR_ACT_TANH,
     CR_ACT_SIGMOID
@@ -40,7 +40,7 @@ cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor 
                             /* softmax(scale q k^T + mask) v : (B, H, T, D), (B, H, S, D) x 2 ->
                                (B, H, T, D); never stores (T, S); a query without keys gives 0 */
 
-/* ---- losses ---------------------------------------------------------------------------------- */
+/* ---- losses */
 typedef enum cr_reduction { CR_MEAN, CR_SUM, CR_EACH } cr_reduction;
 typedef struct cr_cross_entropy_options {
     int64_t ignore_index; double label_smoothing; cr_reduction reduction;
@@ -51,7 +51,7 @@ cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target,
                             /* -log softmax(logits)[target] : (..., V), (...) -> () or (...); o
                                NULL: defaults */
 
-/* ---- parameters: tensors by name ------------------------------------------------------------- */
+/* ---- parameters: tensors by name */
 typedef struct cr_params cr_params;
 
 cr_params  *cr_params_new(void);
@@ -69,7 +69,7 @@ cr_status   cr_params_clip_grad_norm(cr_params *p, double max_norm, double *norm
                             /* scale all gradients if their joint 2-norm exceeds max_norm; *norm
                                (or NULL): that norm */
 
-/* ---- initialisers: in place ------------------------------------------------------------------ */
+/* ---- initialisers: in place */
 cr_status   cr_init_uniform(cr_tensor *t, double low, double high, cr_generator *g);
                             /* U[low, high) */
 cr_status   cr_init_normal(cr_tensor *t, double mean, double std, cr_generator *g);
@@ -85,7 +85,7 @@ cr_status   cr_init_kaiming_normal(cr_tensor *t, double a, cr_generator *g);
                             /* std sqrt(2 / ((1 + a^2) C)) */
 cr_status   cr_init_orthogonal(cr_tensor *t, double gain, cr_generator *g);
 
-/* ---- optimizers and schedules ---------------------------------------------------------------- */
+/* ---- optimizers and schedules */
 typedef struct cr_optim cr_optim;
 typedef enum cr_optim_kind { CR_SGD, CR_ADAM, CR_ADAMW, CR_LION, CR_MUON } cr_optim_kind;
 typedef struct cr_optim_options {
@@ -133,7 +133,7 @@ double      cr_schedule_lr(const cr_schedule *s, int64_t step);
                                CR_ONE_CYCLE: PyTorch's, starting at lr / 25; warmup 0: 0.3 total;
                                min_lr 0: lr / 250000 */
 
-/* ---- text and token files -------------------------------------------------------------------- */
+/* ---- text and token files */
 typedef struct cr_tokenizer cr_tokenizer;
 typedef struct cr_tokens cr_tokens;
 typedef struct cr_loader cr_loader;
@@ -179,7 +179,7 @@ int64_t       cr_loader_cursor(const cr_loader *l);     /* batches delivered so 
 cr_status     cr_loader_seek(cr_loader *l, int64_t cursor);
 int64_t       cr_loader_batches(const cr_loader *l);    /* in one epoch */
 
-/* ---- files: written under another name, then renamed ----------------------------------------- */
+/* ---- files: written under another name, then renamed */
 cr_status   cr_save(const char *path, const cr_params *tensors, const char *metadata);
                             /* safetensors; metadata: JSON object of strings, or NULL */
 cr_params  *cr_load(const char *path, const cr_device *dev);
@@ -206,7 +206,7 @@ char       *cr_training_weights(const char *dir);
                             /* path of the safetensors file of weights, even after an interrupted
                                save; owned (cr_free) */
 
-/* ---- GPT-2: an example of using the library -------------------------------------------------- */
+/* ---- GPT-2: an example of using the library */
 typedef struct cr_gpt cr_gpt;
 typedef struct cr_gpt_config {
     int64_t vocabulary, context, layers, heads, width; double dropout;

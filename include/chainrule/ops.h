@@ -203,7 +203,7 @@ cr_status   cr_program_update_product(const cr_program *p, cr_tensor *const *out
                                pieces; in[input] is any tensor with the product's shape and
                                dtype; *taken false: unsupported, nothing written */
 
-/* ---- shape, views, copies -------------------------------------------------------------------- */
+/* ---- shape, views, copies */
 cr_tensor *cr_reshape(const cr_tensor *x, int n, const int64_t *shape);
                             /* one size may be -1; a view where possible */
 cr_tensor *cr_view(const cr_tensor *x, int n, const int64_t *shape);
@@ -318,7 +318,7 @@ cr_tensor *cr_argmax(const cr_tensor *x, int axis, bool keepdim);
 cr_tensor *cr_argmin(const cr_tensor *x, int axis, bool keepdim);
                             /* position of the first minimum, i64 */
 
-/* ---- order: stable; NaN is larger than every number ------------------------------------------ */
+/* ---- order: stable; NaN is larger than every number */
 /* *index receives the positions (i64); pass NULL if they are not needed.  An axis (n, axis) is
  * CR_LIST(axis), or CR_ALL for all elements. */
 cr_tensor *cr_sort(const cr_tensor *x, int axis, bool descending, cr_tensor **index);
@@ -371,7 +371,7 @@ cr_tensor *cr_histc(const cr_tensor *x, int64_t bins, double low, double high);
                             /* (bins): counts in equal parts of [low, high]; low = high: of [min,
                                max]; NaN is not counted */
 
-/* ---- scans along an axis: x's shape ---------------------------------------------------------- */
+/* ---- scans along an axis: x's shape */
 cr_tensor *cr_cumsum(const cr_tensor *x, int axis);
                             /* y[k] = x[0] + ... + x[k]; integers and bool: i64 */
 cr_tensor *cr_cumprod(const cr_tensor *x, int axis); /* y[k] = x[0] ... x[k]; gradient exact at 0 */
@@ -384,7 +384,7 @@ cr_tensor *cr_cummin(const cr_tensor *x, int axis, cr_tensor **index);
 cr_tensor *cr_diff(const cr_tensor *x, int64_t n, int axis);
                             /* n times y[k] = x[k + 1] - x[k]; bool: != */
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products */
 cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b);
                             /* (..., M, K) (..., K, N) -> (..., M, N); 1-D as in NumPy */
 cr_tensor *cr_mm(const cr_tensor *a, const cr_tensor *b); /* (M, K) (K, N) -> (M, N) */

@@ -5,7 +5,7 @@
 #ifndef CHAINRULE_VALUE_H
 #define CHAINRULE_VALUE_H
 
-/* ---- Values: single numbers with gradients, after micrograd ---------------------------------- */
+/* ---- Values: single numbers with gradients, after micrograd */
 /* A Value is an f64 number, computed on the host for every device: a kernel launch costs as much as
  * a thousand multiplications.  Every result is owned (cr_value_release); scopes do not own Values.
  * NULL in gives NULL out.  A Value belongs to the thread that made it; elsewhere it is an error. */

@@ -1,4 +1,5 @@
-/* arithmetic.c - elementwise functions that take more than their row of ops.def says: alpha, rounding_mode, bounds, powers. */
+/* arithmetic.c - elementwise functions that take more than their row of ops.def says: alpha,
+ * rounding_mode, bounds, powers. */
 #include "extension.h"
 
 #include <float.h>
@@ -15,14 +16,17 @@ cr_tensor *api_in_place(const char *row, const arg *a, int n, const double *para
 static const cr_tensor *scaled(const arg *a) {
     const number *alpha = &a[2].x;
     cr_dtype x = cr_dtype_of(a[0].t), y = cr_dtype_of(a[1].t);
-    if (alpha->boolean ? x != CR_BOOL || y != CR_BOOL : !alpha->integral && !cr_dtype_is_float(x) && !cr_dtype_is_float(y)) {
+    if (alpha->boolean ? x != CR_BOOL || y != CR_BOOL
+                       : !alpha->integral && !cr_dtype_is_float(x) && !cr_dtype_is_float(y)) {
         set_error(PyExc_RuntimeError, "alpha is a %s, the result is not", alpha->boolean ? "bool" : "float");
         return NULL;
     }
     return alpha->d == 1 ? a[1].t : cr_mul(a[1].t, scalar_of(alpha));
 }
 
-static bool two_floats(const arg *a) { return cr_dtype_is_float(cr_dtype_of(a[0].t)) && cr_dtype_is_float(cr_dtype_of(a[1].t)); }
+static bool two_floats(const arg *a) {
+    return cr_dtype_is_float(cr_dtype_of(a[0].t)) && cr_dtype_is_float(cr_dtype_of(a[1].t));
+}
 
 /* x + sign alpha y; floats in one pass */
 static cr_tensor *with_alpha(const arg *a, double sign) {
@@ -40,7 +44,8 @@ static cr_tensor *with_alpha_(const arg *a, double sign) {
     cr_scope_begin();
     cr_tensor *x;
     if (two_floats(a) && value != sign && !a[2].x.boolean)
-        x = cr_program_apply_(cr_program_find("addcmul"), a[0].t, 3, (const cr_tensor *[]){a[0].t, a[1].t, cr_scalar(1)}, &value);
+        x = cr_program_apply_(cr_program_find("addcmul"), a[0].t, 3,
+                              (const cr_tensor *[]){a[0].t, a[1].t, cr_scalar(1)}, &value);
     else x = sign > 0 ? cr_add_(a[0].t, scaled(a)) : cr_sub_(a[0].t, scaled(a));
     cr_scope_end();
     return x;
@@ -53,7 +58,8 @@ static const char *division(const arg *mode) {
     if (!mode->given) return "div";
     if (!strcmp(mode->s, "trunc")) return "trunc_divide";
     if (!strcmp(mode->s, "floor")) return "floor_divide";
-    set_error(PyExc_RuntimeError, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'", mode->s);
+    set_error(PyExc_RuntimeError, "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
+              mode->s);
     return NULL;
 }
 cr_tensor *api_div(const arg *a) {
@@ -82,7 +88,8 @@ cr_tensor *written(const char *name, const arg *a, cr_tensor *y) {
     cr_dtype to = cr_dtype_of(a[0].t), from = y ? cr_dtype_of(y) : to;
     cr_tensor *x = NULL;
     if (!cr_can_cast(from, to))
-        set_error(PyExc_RuntimeError, "[%s] a result of dtype %s cannot be written into %s", name, cr_dtype_name(from), cr_dtype_name(to));
+        set_error(PyExc_RuntimeError, "[%s] a result of dtype %s cannot be written into %s", name, cr_dtype_name(from),
+                  cr_dtype_name(to));
     else if (y) x = cr_copy_(a[0].t, y);
     cr_release(y);
     return x;
@@ -92,7 +99,8 @@ cr_tensor *written(const char *name, const arg *a, cr_tensor *y) {
 cr_tensor *api_round(const arg *a) {
     if (!a[1].i) return cr_round(a[0].t);
     if (!cr_dtype_is_float(cr_dtype_of(a[0].t))) {
-        set_error(bad_type, "[round] decimals=%lld is for floats, not %s", (long long)a[1].i, cr_dtype_name(cr_dtype_of(a[0].t)));
+        set_error(bad_type, "[round] decimals=%lld is for floats, not %s", (long long)a[1].i,
+                  cr_dtype_name(cr_dtype_of(a[0].t)));
         return NULL;
     }
     cr_scope_begin();
@@ -100,7 +108,9 @@ cr_tensor *api_round(const arg *a) {
     if (a[1].i > 0) return leave(cr_div(cr_round(cr_mul(a[0].t, power)), power));
     return leave(cr_mul(cr_round(cr_div(a[0].t, power)), power));
 }
-cr_tensor *api_round_(const arg *a) { return a[1].i ? written("round_", a, api_round(a)) : api_in_place("round", a, 1, NULL); }
+cr_tensor *api_round_(const arg *a) {
+    return a[1].i ? written("round_", a, api_round(a)) : api_in_place("round", a, 1, NULL);
+}
 
 /* May a bound be a parameter of the program?  A number that x's dtype holds, and a double. */
 static bool is_parameter(const arg *bound, cr_dtype dt) {
@@ -136,7 +146,8 @@ cr_tensor *api_clamp(const arg *a) {
 cr_tensor *api_clamp_(const arg *a) {
     double bound[2];
     if (clamp_numbers(a, bound)) return api_in_place("clamp", a, 1, bound);
-    cr_tensor *x = cr_clone(a[0].t), *y = written("clamp_", a, clamp_tensors(&a[1], &a[2], x));    /* the gradients read the old x */
+    /* the gradients read the old x */
+    cr_tensor *x = cr_clone(a[0].t), *y = written("clamp_", a, clamp_tensors(&a[1], &a[2], x));
     cr_release(x);
     return y;
 }
@@ -167,12 +178,15 @@ cr_tensor *api_gelu(const arg *a) {
     return NULL;
 }
 
-bool fits_double(const arg *value) { return value->owned && (cr_dtype_is_float(cr_dtype_of(value->t)) || fabs(cr_item(value->t)) < 0x1p53); }
+bool fits_double(const arg *value) {
+    return value->owned && (cr_dtype_is_float(cr_dtype_of(value->t)) || fabs(cr_item(value->t)) < 0x1p53);
+}
 
 cr_tensor *api_copy_(const arg *a) { return cr_copy_(a[0].t, a[1].t); }
 cr_tensor *api_fill_(const arg *a) {
     if (cr_ndim(a[1].t) == 0) return fits_double(&a[1]) ? cr_fill_(a[0].t, cr_item(a[1].t)) : cr_copy_(a[0].t, a[1].t);
-    set_error(PyExc_RuntimeError, "[fill_] the value has %d axes: a number or a tensor without axes is expected", cr_ndim(a[1].t));
+    set_error(PyExc_RuntimeError, "[fill_] the value has %d axes: a number or a tensor without axes is expected",
+              cr_ndim(a[1].t));
     return NULL;
 }
 cr_tensor *api_zero_(const arg *a) { return cr_fill_(a[0].t, 0); }

@@ -38,20 +38,26 @@ PyObject *api_repeat_interleave(const arg *a) {
     if (a[1].o == Py_None) {
         const cr_tensor *counts = a[0].t;
         if (a[2].given) return PyErr_Format(PyExc_TypeError, "repeat_interleave(): one tensor of repeats takes no dim");
-        if (cr_ndim(counts) != 1) return PyErr_Format(PyExc_RuntimeError, "[repeat_interleave] repeats must be a vector, not a tensor of %d axes", cr_ndim(counts));
+        if (cr_ndim(counts) != 1)
+            return PyErr_Format(PyExc_RuntimeError,
+                                "[repeat_interleave] repeats must be a vector, not a tensor of %d axes",
+                                cr_ndim(counts));
         cr_scope_begin();
-        WITHOUT_GIL(y = leave(cr_repeat_interleave_by(cr_arange(0, (double)cr_numel(counts), 1, CR_I64, cr_device_of(counts)), counts, 0)));
+        WITHOUT_GIL(y = leave(cr_repeat_interleave_by(
+                        cr_arange(0, (double)cr_numel(counts), 1, CR_I64, cr_device_of(counts)), counts, 0)));
     } else if (is_tensor(a[1].o)) {
         cr_tensor *counts = hold(a[1].o);
         WITHOUT_GIL(y = interleaved(a[0].t, counts, 0, &a[2]));
         cr_drop(counts);
     } else {
-        if (!PyIndex_Check(a[1].o)) return raise_type(a[1].o, "repeat_interleave(): argument 'repeats' must be int or Tensor, not");
+        if (!PyIndex_Check(a[1].o))
+            return raise_type(a[1].o, "repeat_interleave(): argument 'repeats' must be int or Tensor, not");
         if (!to_int64(a[1].o, &times)) return NULL;
         WITHOUT_GIL(y = interleaved(a[0].t, NULL, times, &a[2]));
     }
     if (y && a[3].given && cr_size(y, a[2].given ? axis(a[2].i) : 0) != a[3].i) {
-        PyErr_Format(PyExc_RuntimeError, "[repeat_interleave] output_size %lld, but %lld positions result", (long long)a[3].i, (long long)cr_size(y, a[2].given ? axis(a[2].i) : 0));
+        PyErr_Format(PyExc_RuntimeError, "[repeat_interleave] output_size %lld, but %lld positions result",
+                     (long long)a[3].i, (long long)cr_size(y, a[2].given ? axis(a[2].i) : 0));
         cr_release(y);
         return NULL;
     }
@@ -62,7 +68,8 @@ static bool pad_mode(const char *name, cr_pad_mode *mode) {
     static const char *const names[] = {"constant", "reflect", "replicate", "circular"};
     for (int i = 0; i < 4; i++)
         if (!strcmp(name, names[i])) { *mode = (cr_pad_mode)i; return true; }
-    PyErr_Format(PyExc_NotImplementedError, "[pad] the mode is 'constant', 'reflect', 'replicate' or 'circular', not '%s'", name);
+    PyErr_Format(PyExc_NotImplementedError,
+                 "[pad] the mode is 'constant', 'reflect', 'replicate' or 'circular', not '%s'", name);
     return false;
 }
 
@@ -71,7 +78,8 @@ PyObject *api_pad(const arg *a) {
     int64_t sizes[2 * CR_MAX_DIMS];
     cr_pad_mode mode;
     if (!pad_mode(a[2].s, &mode)) return NULL;
-    if (mode != CR_PAD_CONSTANT && a[3].given) return PyErr_Format(PyExc_RuntimeError, "[pad] the mode '%s' takes no value", a[2].s);
+    if (mode != CR_PAD_CONSTANT && a[3].given)
+        return PyErr_Format(PyExc_RuntimeError, "[pad] the mode '%s' takes no value", a[2].s);
     PyObject *items = PyTuple_Check(a[1].o) || PyList_Check(a[1].o) ? PySequence_Tuple(a[1].o) : NULL;
     if (!items) return PyErr_Occurred() ? NULL : raise_type(a[1].o, "pad(): argument 'pad' must be ints, not");
     const Py_ssize_t n = PyTuple_Size(items);

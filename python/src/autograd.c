@@ -1,9 +1,10 @@
-/* autograd.c - the backward walk from Python, and Python functions inside it: hooks, gradients that are closures, checks. */
+/* autograd.c - the backward walk from Python, and Python functions inside it: hooks, gradients that
+ * are closures, checks. */
 #include "extension.h"
 
 #include <stdlib.h>
 
-/* ---- callbacks: the walk runs without the GIL ---------------------------------------------------------------------- */
+/* ---- callbacks: the walk runs without the GIL */
 
 /* Gives back an object that the library kept.  After the interpreter has ended there is nothing to give it back to. */
 static void forget(void *object) {
@@ -33,7 +34,7 @@ static cr_tensor *given_back(PyObject *result, const char *who) {
     return NULL;
 }
 
-/* ---- hooks ------------------------------------------------------------------------------------------------------------ */
+/* ---- hooks */
 typedef struct Handle { PyObject_HEAD PyObject *tensor; int64_t id; } Handle;     /* tensor: a weak reference */
 static PyTypeObject *handle_type;
 
@@ -66,7 +67,8 @@ PyObject *api_register_hook(const arg *a) {
 static PyObject *handle_remove(PyObject *self, PyObject *unused) {
     (void)unused;
     Handle *h = (Handle *)(void *)self;
-    PyObject *tensor = PyWeakref_GetObject(h->tensor);         /* borrowed; None once it is gone, and the hook with its last use */
+    /* borrowed; None once it is gone, and the hook with its last use */
+    PyObject *tensor = PyWeakref_GetObject(h->tensor);
     if (tensor && tensor != Py_None && h->id) {
         cr_remove_hook(handle(tensor), h->id);
         cr_error_clear();                                      /* it may be gone already */
@@ -82,16 +84,20 @@ static void handle_free(PyObject *self) {
     Py_DECREF(type);
 }
 
-static PyMethodDef handle_methods[] = {{"remove", handle_remove, METH_NOARGS, "remove($self, /)\n--\n\nThe hook is called no more."}, {0}};
-static PyType_Slot handle_slots[] = {
-    {Py_tp_dealloc, (void *)handle_free}, {Py_tp_methods, handle_methods}, {Py_tp_doc, "What register_hook returns: remove() ends the hook."}, {0}
-};
-static PyType_Spec handle_spec = {"chainrule.RemovableHandle", sizeof(Handle), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, handle_slots};
+static PyMethodDef handle_methods[] = {
+    {"remove", handle_remove, METH_NOARGS, "remove($self, /)\n--\n\nThe hook is called no more."}, {0}};
+static PyType_Slot handle_slots[] = {{Py_tp_dealloc, (void *)handle_free},
+                                     {Py_tp_methods, handle_methods},
+                                     {Py_tp_doc, "What register_hook returns: remove() ends the hook."},
+                                     {0}};
+static PyType_Spec handle_spec = {"chainrule.RemovableHandle", sizeof(Handle), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, handle_slots};
 
-/* ---- nodes of the graph --------------------------------------------------------------------------------------------------- */
+/* ---- nodes of the graph */
 typedef struct Node { PyObject_HEAD cr_node *node; PyObject *address; } Node;      /* node: owned */
 static PyTypeObject *node_type;
-static PyObject *node_objects;                       /* a node's address -> its object's, while that lives: one object for each node, as PyTorch has it */
+static PyObject *node_objects;                       /* a node's address -> its object's, while that lives: one
+                                                      * object for each node, as PyTorch has it */
 
 static PyObject *node_new(cr_node *n, PyObject *address) {         /* takes both */
     Node *self = PyObject_New(Node, node_type);
@@ -157,7 +163,8 @@ static PyObject *get_next_functions(PyObject *self, void *unused) {
     const int n = look(self).inputs;
     PyObject *all = PyTuple_New(n);
     for (int i = 0; i < n && all; i++) {
-        PyObject *next = node_object(cr_node_input(((Node *)(void *)self)->node, i)), *pair = next ? Py_BuildValue("(Ni)", next, 0) : NULL;
+        PyObject *next = node_object(cr_node_input(((Node *)(void *)self)->node, i)),
+                 *pair = next ? Py_BuildValue("(Ni)", next, 0) : NULL;
         if (pair) PyTuple_SetItem(all, i, pair);
         else Py_CLEAR(all);
     }
@@ -177,34 +184,45 @@ static PyObject *get_variable(PyObject *self, void *unused) {
     PyErr_Format(PyExc_AttributeError, "%S has no variable: it is no leaf", self);
     return NULL;
 }
-static PyObject *get_node_shape(PyObject *self, void *unused) { (void)unused; return size_object(look(self).ndim, look(self).shape); }
+static PyObject *get_node_shape(PyObject *self, void *unused) {
+    (void)unused;
+    return size_object(look(self).ndim, look(self).shape);
+}
 static PyObject *get_node_dtype(PyObject *self, void *unused) { (void)unused; return dtype_object(look(self).dtype); }
 
 static PyMethodDef node_methods[] = {
-    {"name", node_name, METH_NOARGS, "name($self, /)\n--\n\nAs PyTorch calls it: \"MulBackward0\"; of a leaf, \"AccumulateGrad\"."}, {0}
-};
+    {"name", node_name, METH_NOARGS,
+     "name($self, /)\n--\n\nAs PyTorch calls it: \"MulBackward0\"; of a leaf, \"AccumulateGrad\"."},
+    {0}};
 static PyGetSetDef node_getset[] = {
-    {"next_functions", get_next_functions, NULL, "(node, 0) of the op that made each input; (None, 0) where no gradient goes.", NULL},
+    {"next_functions", get_next_functions, NULL,
+     "(node, 0) of the op that made each input; (None, 0) where no gradient goes.", NULL},
     {"variable", get_variable, NULL, "The leaf, or None once it is gone; AttributeError where this is no leaf.", NULL},
     {"shape", get_node_shape, NULL, "Of the result, or the leaf.", NULL},
     {"dtype", get_node_dtype, NULL, "Of the result, or the leaf.", NULL},
-    {"_tensor", get_tensor, NULL, "The leaf, or the result if it retains its gradient; None where no reference to it is left.", NULL},
-    {0}
-};
+    {"_tensor", get_tensor, NULL,
+     "The leaf, or the result if it retains its gradient; None where no reference to it is left.", NULL},
+    {0}};
 static PyType_Slot node_slots[] = {
-    {Py_tp_dealloc, (void *)node_free}, {Py_tp_repr, (void *)node_repr}, {Py_tp_methods, node_methods}, {Py_tp_getset, node_getset},
-    {Py_tp_doc, "What a Tensor's grad_fn is: one use of an op in the graph, or a leaf.  It keeps all that it was computed from."}, {0}
-};
-static PyType_Spec node_spec = {"chainrule.Node", sizeof(Node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
+    {Py_tp_dealloc, (void *)node_free},
+    {Py_tp_repr, (void *)node_repr},
+    {Py_tp_methods, node_methods},
+    {Py_tp_getset, node_getset},
+    {Py_tp_doc,
+     "What a Tensor's grad_fn is: one use of an op in the graph, or a leaf.  It keeps all that it was computed from."},
+    {0}};
+static PyType_Spec node_spec = {"chainrule.Node", sizeof(Node), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
 
 bool make_autograd_types(PyObject *module) {
     handle_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &handle_spec, NULL);
     node_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &node_spec, NULL);
     node_objects = PyDict_New();
-    return node_objects && handle_type && PyModule_AddType(module, handle_type) == 0 && node_type && PyModule_AddType(module, node_type) == 0;
+    return node_objects && handle_type && PyModule_AddType(module, handle_type) == 0 && node_type &&
+           PyModule_AddType(module, node_type) == 0;
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------------------------------ */
+/* ---- the walk */
 cr_tensor *api_requires_grad_(const arg *a) { return cr_requires_grad_(a[0].t, a[1].b); }
 
 PyObject *api_detach_(const arg *a) {
@@ -249,7 +267,10 @@ PyObject *api__gradients(const arg *a) {
     PyObject *result = NULL;
     cr_status bad = CR_OK;
     if (!cotangents || !grads) { PyErr_NoMemory(); goto end; }
-    if (!PyTuple_Check(a[2].o) || PyTuple_Size(a[2].o) != n_out) { PyErr_SetString(PyExc_RuntimeError, "as many grad_outputs as outputs are needed"); goto end; }
+    if (!PyTuple_Check(a[2].o) || PyTuple_Size(a[2].o) != n_out) {
+        PyErr_SetString(PyExc_RuntimeError, "as many grad_outputs as outputs are needed");
+        goto end;
+    }
     for (int i = 0; i < n_out; i++) {
         PyObject *g = PyTuple_GetItem(a[2].o, i);
         cotangents[i] = is_tensor(g) ? hold(g) : CR_NONE;
@@ -272,15 +293,17 @@ end:
     return result;
 }
 
-/* ---- functions with a Python callable as gradient -------------------------------------------------------------------------- */
+/* ---- functions with a Python callable as gradient */
 static cr_status call_backward(const cr_function_call *c, cr_tensor **dx) {
     PyGILState_STATE state = PyGILState_Ensure();
-    PyObject *grads = tuple_of(c->n_out, c->grads), *saved = tuple_of(c->n_saved, c->saved), *needs = PyTuple_New(c->n_in), *result = NULL, *each = NULL;
+    PyObject *grads = tuple_of(c->n_out, c->grads), *saved = tuple_of(c->n_saved, c->saved),
+             *needs = PyTuple_New(c->n_in), *result = NULL, *each = NULL;
     for (int i = 0; needs && i < c->n_in; i++) PyTuple_SetItem(needs, i, PyBool_FromLong(c->needs[i]));
     if (grads && saved && needs) result = PyObject_CallFunctionObjArgs((PyObject *)c->ctx, grads, needs, saved, NULL);
     if (result) each = PySequence_Tuple(result);
     bool ok = each && PyTuple_Size(each) == c->n_in;
-    if (each && !ok) PyErr_Format(PyExc_RuntimeError, "backward returned %zd gradients for %d tensors", PyTuple_Size(each), c->n_in);
+    if (each && !ok)
+        PyErr_Format(PyExc_RuntimeError, "backward returned %zd gradients for %d tensors", PyTuple_Size(each), c->n_in);
     for (int i = 0; ok && i < c->n_in; i++) ok = (dx[i] = given_back(PyTuple_GetItem(each, i), "backward"));
     Py_XDECREF(grads);
     Py_XDECREF(saved);
@@ -296,8 +319,16 @@ PyObject *api__record(const arg *a) {
     int n = a[2].list.n;
     cr_tensor **results = PyMem_Calloc((size_t)n + 1, sizeof *results);
     if (!results) return PyErr_NoMemory();
-    cr_function_use use = {.name = a[0].s, .n_in = a[1].list.n, .in = a[1].list.v, .n_out = n, .out = a[2].list.v, .n_saved = a[3].list.n, .saved = a[3].list.v,
-                           .backward = call_backward, .ctx = a[4].o, .done = forget};
+    cr_function_use use = {.name = a[0].s,
+                           .n_in = a[1].list.n,
+                           .in = a[1].list.v,
+                           .n_out = n,
+                           .out = a[2].list.v,
+                           .n_saved = a[3].list.n,
+                           .saved = a[3].list.v,
+                           .backward = call_backward,
+                           .ctx = a[4].o,
+                           .done = forget};
     Py_INCREF(a[4].o);
     PyObject *tuple = NULL;
     if (cr_function_record(&use, results) == CR_OK) tuple = PyTuple_New(n);
@@ -311,7 +342,7 @@ PyObject *api__record(const arg *a) {
     return tuple;
 }
 
-/* ---- checks ------------------------------------------------------------------------------------------------------------------ */
+/* ---- checks */
 static cr_tensor *call_function(int n, const cr_tensor *const *in, void *function) {
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *args = tuple_of(n, in), *result = args ? PyObject_CallObject((PyObject *)function, args) : NULL;
@@ -336,7 +367,7 @@ PyObject *api__gradcheck(const arg *a) {
     Py_RETURN_NONE;
 }
 
-/* ---- modes -------------------------------------------------------------------------------------------------------------------- */
+/* ---- modes */
 PyObject *api_is_grad_enabled(const arg *a) { (void)a; return PyBool_FromLong(cr_grad_enabled()); }
 PyObject *api__set_grad_enabled(const arg *a) { return PyBool_FromLong(cr_set_grad_enabled(a[0].b)); }
 PyObject *api__set_anomaly(const arg *a) { return PyBool_FromLong(cr_set_anomaly(a[0].b)); }

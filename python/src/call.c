@@ -14,7 +14,7 @@ PyObject *raise_type(PyObject *got, const char *format, ...) {
     return NULL;
 }
 
-/* ---- conversions ------------------------------------------------------------------------------------------ */
+/* ---- conversions */
 bool to_int64(PyObject *o, int64_t *v) {
     PyObject *index = PyNumber_Index(o);
     if (!index) return false;
@@ -25,7 +25,10 @@ bool to_int64(PyObject *o, int64_t *v) {
 
 static bool to_huge(PyObject *o, int sign, number *x) {      /* an int beyond int64 */
     const uint64_t bits = sign > 0 ? PyLong_AsUnsignedLongLong(o) : 0;
-    if (sign < 0 || PyErr_Occurred()) { PyErr_SetString(PyExc_OverflowError, "int too big: 64 bits is the widest"); return false; }
+    if (sign < 0 || PyErr_Occurred()) {
+        PyErr_SetString(PyExc_OverflowError, "int too big: 64 bits is the widest");
+        return false;
+    }
     *x = (number){.d = (double)bits, .i = (int64_t)bits, .integral = true, .huge = true};
     return true;
 }
@@ -61,7 +64,9 @@ bool to_number(PyObject *o, number *x) {
 static bool to_dtype_of_numpy(PyObject *o, cr_dtype *dt) {
     PyObject *module = PyObject_GetAttrString(PyType_Check(o) ? o : (PyObject *)Py_TYPE(o), "__module__");
     const char *from = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
-    PyObject *name = from && !strncmp(from, "numpy", 5) ? PyObject_GetAttrString(o, PyType_Check(o) ? "__name__" : "name") : NULL;
+    PyObject *name = from && !strncmp(from, "numpy", 5)
+                         ? PyObject_GetAttrString(o, PyType_Check(o) ? "__name__" : "name")
+                         : NULL;
     bool found = false;
     for (int i = 0; name && PyUnicode_Check(name) && i < CR_DTYPES && !found; i++) {
         found = !PyUnicode_CompareWithASCIIString(name, cr_dtype_name((cr_dtype)i));
@@ -131,10 +136,10 @@ static bool to_tensors(PyObject *o, arg *a) {
     return ok;
 }
 
-/* ---- one argument ------------------------------------------------------------------------------------------- */
+/* ---- one argument */
 static const char *const wanted[] = {
-    "Tensor", "Tensor or a number", "a number", "int", "float", "bool", "str", "dtype", "Device or str", "ints", "a sequence of Tensors", "Generator", "object"
-};
+    "Tensor", "Tensor or a number",    "a number",  "int",   "float", "bool", "str", "dtype", "Device or str",
+    "ints",   "a sequence of Tensors", "Generator", "object"};
 
 /* Where a number is wanted a tensor without axes is one, unless that would cut a graph. */
 static bool number_of(PyObject *o, number *x) {
@@ -188,7 +193,9 @@ static bool convert(const param *p, PyObject *o, arg *a) {
 static void set_default(const param *p, arg *a) {
     *a = (arg){.given = p->text != NULL};
     switch (p->kind) {
-        case NUMBER: a->x = (number){.d = p->value, .i = (int64_t)p->value, .integral = (double)(int64_t)p->value == p->value}; break;
+        case NUMBER:
+            a->x = (number){.d = p->value, .i = (int64_t)p->value, .integral = (double)(int64_t)p->value == p->value};
+            break;
         case INT: a->i = (int64_t)p->value; break;
         case FLOAT: a->d = p->value; break;
         case BOOL: a->b = p->value != 0; break;
@@ -214,11 +221,11 @@ static void release_args(int n, arg *a, const param *p) {
     }
 }
 
-/* ---- binding: which object goes to which parameter ------------------------------------------------------------ */
+/* ---- binding: which object goes to which parameter */
 static int find_parameter(const entry *e, PyObject *name) {
-    static const struct { const char *theirs, *ours; } numpys[] = {
-        {"axis", "dim"}, {"keepdims", "keepdim"}, {"ddof", "correction"}, {"x", "input"}, {"x1", "input"}, {"x2", "other"}
-    };
+    static const struct { const char *theirs, *ours;
+    } numpys[] = {{"axis", "dim"}, {"keepdims", "keepdim"}, {"ddof", "correction"},
+                  {"x", "input"},  {"x1", "input"},         {"x2", "other"}};
     for (int i = 0; i < e->count; i++)
         if (!PyUnicode_CompareWithASCIIString(name, e->params[i].name)) return i;
     for (size_t k = 0; k < sizeof numpys / sizeof *numpys; k++)
@@ -230,18 +237,22 @@ static int find_parameter(const entry *e, PyObject *name) {
 
 /* numpy.sum(x) calls x.sum(axis=None, out=None), numpy.std(x) x.std(..., dtype=None): None stands for the default. */
 static bool is_numpys(PyObject *name, PyObject *value) {
-    return value == Py_None && (!PyUnicode_CompareWithASCIIString(name, "out") || !PyUnicode_CompareWithASCIIString(name, "dtype"));
+    return value == Py_None &&
+           (!PyUnicode_CompareWithASCIIString(name, "out") || !PyUnicode_CompareWithASCIIString(name, "dtype"));
 }
 
-/* The variadic parameter takes the rest of the positional arguments: `rest` is a tuple of them when there is not just one. */
-static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject **to, PyObject **rest, bool *numpys) {
+/* The variadic parameter takes the rest of the positional arguments: `rest` is a tuple of them when
+ * there is not just one. */
+static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject **to,
+                 PyObject **rest, bool *numpys) {
     int at = 0;
     if (self) to[at++] = self;
     for (Py_ssize_t i = 0; i < n; i++) {
         if (at >= e->count || (e->params[at].flags & KEYWORD)) {
             int positional = 0;
             while (positional < e->count && !(e->params[positional].flags & KEYWORD)) positional++;
-            PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given", e->name, positional - (self != NULL), n);
+            PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given", e->name,
+                         positional - (self != NULL), n);
             return false;
         }
         if ((e->params[at].flags & VARIADIC) && n - i > 1) {
@@ -251,15 +262,24 @@ static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize
             to[at] = *rest;
             break;
         }
-        if (i == n - 1 && !names && PyBool_Check(args[i]) && at + 1 < e->count && !strcmp(e->params[at + 1].name, "unbiased")) at++;     /* var(True) */
+        /* var(True) */
+        if (i == n - 1 && !names && PyBool_Check(args[i]) && at + 1 < e->count &&
+            !strcmp(e->params[at + 1].name, "unbiased"))
+            at++;
         to[at++] = args[i];
     }
     for (Py_ssize_t k = 0, m = names ? PyTuple_Size(names) : 0; k < m; k++) {
         PyObject *name = PyTuple_GetItem(names, k);
         int i = find_parameter(e, name);
-        if (i < 0 && is_numpys(name, args[n + k])) { *numpys = !PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "axis"); continue; }
+        if (i < 0 && is_numpys(name, args[n + k])) {
+            *numpys = !PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "axis");
+            continue;
+        }
         if (i < 0 || to[i]) {
-            PyErr_Format(PyExc_TypeError, i < 0 ? "%s() got an unexpected keyword argument '%U'" : "%s() got multiple values for argument '%U'", e->name, name);
+            PyErr_Format(PyExc_TypeError,
+                         i < 0 ? "%s() got an unexpected keyword argument '%U'"
+                               : "%s() got multiple values for argument '%U'",
+                         e->name, name);
             return false;
         }
         to[i] = args[n + k];
@@ -283,23 +303,29 @@ static bool convert_all(const entry *e, PyObject **from, PyObject *rest, arg *a,
         if (!PyErr_Occurred() || (PyErr_ExceptionMatches(PyExc_TypeError) && p->kind != TENSORS)) {
             PyErr_Clear();
             PyObject *got = from[i] == rest && rest && PyTuple_Size(rest) ? PyTuple_GetItem(rest, 0) : from[i];
-            raise_type(got, "%s(): argument '%s' (position %d) must be %s, not", e->name, p->name, i + 1, wanted[p->kind]);
+            raise_type(got, "%s(): argument '%s' (position %d) must be %s, not", e->name, p->name, i + 1,
+                       wanted[p->kind]);
         }
         return false;
     }
     return true;
 }
 
-/* ---- the call ------------------------------------------------------------------------------------------------- */
+/* ---- the call */
 
-/* Is the work long enough to let other Python threads run?  A guess from the sizes of the operands; both answers are correct. */
+/* Is the work long enough to let other Python threads run?  A guess from the sizes of the operands;
+ * both answers are correct. */
 static bool long_work(const entry *e, const arg *a) {
     double most = 0, product = 1;
     for (int i = 0; i < e->count; i++) {
         double n = 0;
         if (e->params[i].kind <= OPERAND && a[i].given) n = (double)cr_numel(a[i].t);
-        else if (e->params[i].kind == TENSORS) for (int k = 0; k < a[i].list.n; k++) n += (double)cr_numel(a[i].list.v[k]);
-        else if (e->params[i].kind == SIZE) { n = 1; for (int k = 0; k < a[i].size.n; k++) n *= (double)a[i].size.v[k]; }
+        else if (e->params[i].kind == TENSORS)
+            for (int k = 0; k < a[i].list.n; k++) n += (double)cr_numel(a[i].list.v[k]);
+        else if (e->params[i].kind == SIZE) {
+            n = 1;
+            for (int k = 0; k < a[i].size.n; k++) n *= (double)a[i].size.v[k];
+        }
         if (n > most) most = n;
         if (n > 1) product *= n;
     }
@@ -326,6 +352,7 @@ PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssi
     }
     release_args(done, a, e->params);
     Py_XDECREF(rest);
-    if (!result && e->name[0] != '_' && strcmp(e->name, "backward")) name_error(e->name);   /* an error of backward names the op that failed */
+    /* an error of backward names the op that failed */
+    if (!result && e->name[0] != '_' && strcmp(e->name, "backward")) name_error(e->name);
     return result;
 }

@@ -1,17 +1,21 @@
-/* data.c - copies of Python data as tensors: numbers, nested sequences of them, tensors, arrays (which interop.c opens). */
+/* data.c - copies of Python data as tensors: numbers, nested sequences of them, tensors, arrays (which
+ * interop.c opens). */
 #include "extension.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The leaves of a nested sequence in order.  Each level is copied into a tuple before it is walked, so that code run by an element
- * (__index__, __float__, __len__) cannot change the data that is read; recursion ends at CR_MAX_DIMS levels. */
+/* The leaves of a nested sequence in order.  Each level is copied into a tuple before it is walked, so
+ * that code run by an element (__index__, __float__, __len__) cannot change the data that is read;
+ * recursion ends at CR_MAX_DIMS levels. */
 typedef struct flat {
     union cell { double d; int64_t i; } *cells;     /* all ints until the first float */
     size_t count, room;
     bool integral;                                  /* so far: no float */
-    bool huge, negative, to_u64;                    /* an int from 2^63 on, or below 0, was among them; the result is uint64, which keeps all bits */
-    cr_dtype dt;                                    /* the dtype the numbers promote to: float32, int64, bool, or a tensor's own */
+    bool huge, negative, to_u64;                    /* an int from 2^63 on, or below 0, was among them; the result is
+                                                     * uint64, which keeps all bits */
+    cr_dtype dt;                                    /* the dtype the numbers promote to: float32, int64, bool, or a
+                                                     * tensor's own */
     int ndim;                                       /* known from the first leaf on, else -1 */
     int64_t shape[CR_MAX_DIMS];                     /* -1: not seen yet */
 } flat;
@@ -38,7 +42,8 @@ static bool push(flat *f, const number *x, cr_dtype dt) {
 }
 
 static bool ragged(int depth) {
-    PyErr_Format(PyExc_ValueError, "the nested sequence is ragged: at depth %d some elements are numbers and some are sequences", depth);
+    PyErr_Format(PyExc_ValueError,
+                 "the nested sequence is ragged: at depth %d some elements are numbers and some are sequences", depth);
     return false;
 }
 
@@ -56,7 +61,8 @@ static bool walk_items(flat *f, PyObject *o, int depth) {
     bool ok = true;
     if (f->shape[depth] < 0) f->shape[depth] = n;
     else if (f->shape[depth] != n) {
-        PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)", (long long)f->shape[depth], depth, n);
+        PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)",
+                     (long long)f->shape[depth], depth, n);
         ok = false;
     }
     if (ok && n == 0) {
@@ -79,7 +85,8 @@ static bool walk(flat *f, PyObject *o, int depth) {
         o = value;
     }
     cr_dtype dt;
-    const bool scalar = !t && PyObject_CheckBuffer(o) && scalar_of_array(o, &x, &dt);      /* of NumPy: it has a dtype */
+    /* of NumPy: it has a dtype */
+    const bool scalar = !t && PyObject_CheckBuffer(o) && scalar_of_array(o, &x, &dt);
     bool ok = scalar || (!PyErr_Occurred() && to_number(o, &x));
     if (ok) {
         if (f->ndim < 0) f->ndim = depth;
@@ -121,13 +128,17 @@ static cr_tensor *from_cells(const flat *f, cr_dtype dt, const cr_device *dev) {
     return t;
 }
 
-/* Do all numbers fit an integer dtype?  PyTorch's rule: unsigned ones take negative ints of their width, which wrap, but no negative floats. */
+/* Do all numbers fit an integer dtype?  PyTorch's rule: unsigned ones take negative ints of their
+ * width, which wrap, but no negative floats. */
 static bool fits(const flat *f, cr_dtype to) {
     const int bits = 8 * (int)cr_dtype_size(to);
     const bool is_signed = to == CR_I8 || to == CR_I16 || to == CR_I32 || to == CR_I64;
     if (to == CR_BOOL || cr_dtype_is_float(to)) return true;
-    if (f->huge && to != CR_U64) return PyErr_Format(PyExc_OverflowError, "an int from 2^63 on fits uint64 only, not %s", cr_dtype_name(to)), false;
-    if (f->negative && to == CR_U64) return PyErr_SetString(PyExc_OverflowError, "a negative int does not fit uint64"), false;
+    if (f->huge && to != CR_U64)
+        return PyErr_Format(PyExc_OverflowError, "an int from 2^63 on fits uint64 only, not %s", cr_dtype_name(to)),
+               false;
+    if (f->negative && to == CR_U64)
+        return PyErr_SetString(PyExc_OverflowError, "a negative int does not fit uint64"), false;
     if (f->integral && bits == 64) return true;
     const double most = ldexp(1, is_signed ? bits - 1 : bits), least = is_signed ? -most : f->integral ? 1 - most : 0;
     for (size_t i = 0; i < f->count; i++) {
@@ -146,8 +157,13 @@ cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev)
         cr_drop(t);
         return copy;
     }
-    if (!PyBytes_Check(data) && from_array(data, COPY_ALWAYS, dt, dev, &t)) return t;      /* bytes: text more often than numbers; asarray takes them */
-    flat f = {.integral = true, .to_u64 = dt && *dt == CR_U64, .dt = CR_F32, .ndim = -1, .shape = {-1, -1, -1, -1, -1, -1, -1, -1}};
+    /* bytes: text more often than numbers; asarray takes them */
+    if (!PyBytes_Check(data) && from_array(data, COPY_ALWAYS, dt, dev, &t)) return t;
+    flat f = {.integral = true,
+              .to_u64 = dt && *dt == CR_U64,
+              .dt = CR_F32,
+              .ndim = -1,
+              .shape = {-1, -1, -1, -1, -1, -1, -1, -1}};
     const bool read = walk(&f, data, 0);
     const cr_dtype to = dt ? *dt : f.dt;
     if (read && fits(&f, to)) t = from_cells(&f, to, dev);

@@ -1,8 +1,9 @@
 /* dlpack.c - tensors to and from other libraries by DLPack, version 1 and the form before it.
  *
- * The exchange is a capsule around a struct, named "dltensor_versioned" or "dltensor".  Who takes the memory renames the capsule to
- * "used_..." and calls the struct's deleter when done; an unused capsule calls it itself.  The structs are those of the public
- * specification (dmlc.github.io/dlpack), under our names. */
+ * The exchange is a capsule around a struct, named "dltensor_versioned" or "dltensor".  Who takes the
+ * memory renames the capsule to "used_..." and calls the struct's deleter when done; an unused capsule
+ * calls it itself.  The structs are those of the public specification (dmlc.github.io/dlpack), under
+ * our names. */
 #include "extension.h"
 
 #include <stdlib.h>
@@ -36,9 +37,10 @@ typedef struct dl_versioned {
 
 static const char legacy_name[] = "dltensor", versioned_name[] = "dltensor_versioned";
 
-/* ---- out ---------------------------------------------------------------------------------------------------------------- */
+/* ---- out */
 typedef struct exported {
-    union { dl_legacy legacy; dl_versioned versioned; };                      /* first: the deleter is given its address */
+    /* first: the deleter is given its address */
+    union { dl_legacy legacy; dl_versioned versioned; };
     cr_tensor *t;
     int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS];
 } exported;
@@ -58,7 +60,11 @@ static void destroy_capsule(PyObject *capsule) {
 
 static dl_dtype dtype_out(cr_dtype dt) {
     const uint8_t bits = (uint8_t)(8 * cr_dtype_size(dt));
-    const uint8_t code = dt == CR_BOOL ? DL_BOOL : dt == CR_BF16 ? DL_BFLOAT : cr_dtype_is_float(dt) ? DL_FLOAT : dt >= CR_I8 ? DL_INT : DL_UINT;
+    const uint8_t code = dt == CR_BOOL           ? DL_BOOL
+                         : dt == CR_BF16         ? DL_BFLOAT
+                         : cr_dtype_is_float(dt) ? DL_FLOAT
+                         : dt >= CR_I8           ? DL_INT
+                                                 : DL_UINT;
     return (dl_dtype){code, bits, 1};
 }
 
@@ -71,10 +77,15 @@ static PyObject *capsule_of(cr_tensor *t, bool versioned, bool is_copy) {
         e->shape[i] = cr_shape(t)[i];
         e->strides[i] = cr_strides(t)[i];
     }
-    const dl_tensor tensor = {
-        .data = cr_data(t), .device = {DL_CPU, 0}, .ndim = cr_ndim(t), .dtype = dtype_out(cr_dtype_of(t)), .shape = e->shape, .strides = e->strides
-    };
-    if (versioned) e->versioned = (dl_versioned){.major = 1, .deleter = delete_versioned, .flags = is_copy ? DL_IS_COPIED : 0, .tensor = tensor};
+    const dl_tensor tensor = {.data = cr_data(t),
+                              .device = {DL_CPU, 0},
+                              .ndim = cr_ndim(t),
+                              .dtype = dtype_out(cr_dtype_of(t)),
+                              .shape = e->shape,
+                              .strides = e->strides};
+    if (versioned)
+        e->versioned = (dl_versioned){
+            .major = 1, .deleter = delete_versioned, .flags = is_copy ? DL_IS_COPIED : 0, .tensor = tensor};
     else e->legacy = (dl_legacy){.tensor = tensor, .deleter = delete_legacy};
     PyObject *capsule = PyCapsule_New(e, versioned ? versioned_name : legacy_name, destroy_capsule);
     if (!capsule) drop_exported(e);
@@ -83,12 +94,14 @@ static PyObject *capsule_of(cr_tensor *t, bool versioned, bool is_copy) {
 
 static bool on_host(const cr_tensor *t) {
     if (cr_device_of(t) == cr_cpu() || cr_device_of(t) == cr_ref()) return true;
-    PyErr_Format(PyExc_BufferError, "__dlpack__: a Tensor on %s cannot be exported yet: use cpu()", cr_device_name(cr_device_of(t)));
+    PyErr_Format(PyExc_BufferError, "__dlpack__: a Tensor on %s cannot be exported yet: use cpu()",
+                 cr_device_name(cr_device_of(t)));
     return false;
 }
 
 static bool two_ints(PyObject *o, const char *what, int64_t v[2]) {
-    if (PyTuple_Check(o) && PyTuple_Size(o) == 2) return to_int64(PyTuple_GetItem(o, 0), &v[0]) && to_int64(PyTuple_GetItem(o, 1), &v[1]);
+    if (PyTuple_Check(o) && PyTuple_Size(o) == 2)
+        return to_int64(PyTuple_GetItem(o, 0), &v[0]) && to_int64(PyTuple_GetItem(o, 1), &v[1]);
     raise_type(o, "__dlpack__(): %s must be a tuple of two ints, not", what);
     return false;
 }
@@ -99,25 +112,36 @@ PyObject *api___dlpack_device__(const arg *a) { return on_host(a[0].t) ? Py_Buil
 /* (input, stream, max_version, dl_device, copy) */
 PyObject *api___dlpack__(const arg *a) {
     int64_t version[2] = {0}, device[2] = {DL_CPU, 0};
-    if (cr_requires_grad(a[0].t)) { PyErr_SetString(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()"); return NULL; }
+    if (cr_requires_grad(a[0].t)) {
+        PyErr_SetString(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()");
+        return NULL;
+    }
     if (!on_host(a[0].t)) return NULL;
-    if (a[1].o != Py_None) { PyErr_SetString(PyExc_ValueError, "__dlpack__(): stream must be None on cpu"); return NULL; }
+    if (a[1].o != Py_None) {
+        PyErr_SetString(PyExc_ValueError, "__dlpack__(): stream must be None on cpu");
+        return NULL;
+    }
     if (a[2].o != Py_None && !two_ints(a[2].o, "max_version", version)) return NULL;
     if (a[3].o != Py_None && !two_ints(a[3].o, "dl_device", device)) return NULL;
     if (device[0] != DL_CPU || device[1]) {
-        PyErr_Format(PyExc_BufferError, "__dlpack__(): cannot export to device (%lld, %lld): the Tensor is on (1, 0)", (long long)device[0], (long long)device[1]);
+        PyErr_Format(PyExc_BufferError, "__dlpack__(): cannot export to device (%lld, %lld): the Tensor is on (1, 0)",
+                     (long long)device[0], (long long)device[1]);
         return NULL;
     }
     bool backwards = false;                         /* strides below 0 are not for every library: a copy has none */
     for (int i = 0; i < cr_ndim(a[0].t); i++) backwards |= cr_strides(a[0].t)[i] < 0;
-    if (backwards && a[4].given && !a[4].b) { PyErr_SetString(PyExc_BufferError, "__dlpack__(): a Tensor with negative strides cannot be exported without a copy"); return NULL; }
+    if (backwards && a[4].given && !a[4].b) {
+        PyErr_SetString(PyExc_BufferError,
+                        "__dlpack__(): a Tensor with negative strides cannot be exported without a copy");
+        return NULL;
+    }
     if (!a[4].b && !backwards) return capsule_of(cr_retain(a[0].t), version[0] >= 1, false);
     cr_tensor *copy;
     WITHOUT_GIL(copy = cr_clone(a[0].t));
     return copy ? capsule_of(unscoped(copy), version[0] >= 1, true) : raise_error();
 }
 
-/* ---- in ------------------------------------------------------------------------------------------------------------------- */
+/* ---- in */
 static void delete_theirs(void *m) { if (((dl_legacy *)m)->deleter) ((dl_legacy *)m)->deleter(m); }
 static void delete_theirs_versioned(void *m) { if (((dl_versioned *)m)->deleter) ((dl_versioned *)m)->deleter(m); }
 
@@ -135,12 +159,17 @@ static bool dtype_in(dl_dtype d, cr_dtype *dt) {
         *dt = (cr_dtype)i;
         if (d.code == known.code && d.bits == known.bits && d.lanes == 1) return true;
     }
-    PyErr_Format(PyExc_BufferError, "from_dlpack(): no dtype for elements of kind %d, %d bits, %d lanes", d.code, d.bits, d.lanes);
+    PyErr_Format(PyExc_BufferError, "from_dlpack(): no dtype for elements of kind %d, %d bits, %d lanes", d.code,
+                 d.bits, d.lanes);
     return false;
 }
 
 static bool read_tensor(const dl_tensor *x, foreign *f) {
-    if (x->device.type != DL_CPU) { PyErr_Format(PyExc_BufferError, "from_dlpack(): memory of device type %d: bring it to the host first", (int)x->device.type); return false; }
+    if (x->device.type != DL_CPU) {
+        PyErr_Format(PyExc_BufferError, "from_dlpack(): memory of device type %d: bring it to the host first",
+                     (int)x->device.type);
+        return false;
+    }
     if (!dtype_in(x->dtype, &f->dt)) return false;
     if (x->ndim < 0 || x->ndim > CR_MAX_DIMS || (x->ndim && !x->shape)) {
         PyErr_Format(PyExc_BufferError, "from_dlpack(): %d dimensions, at most %d", (int)x->ndim, CR_MAX_DIMS);
@@ -155,7 +184,10 @@ static bool read_tensor(const dl_tensor *x, foreign *f) {
         if (x->strides) bad |= __builtin_mul_overflow(x->strides[i], (int64_t)cr_dtype_size(f->dt), &f->strides[i]);
         else f->strides[i] = dense;
         if (x->shape[i] > 0) bad |= __builtin_mul_overflow(dense, x->shape[i], &dense);
-        if (bad) { PyErr_Format(PyExc_BufferError, "from_dlpack(): size %lld of axis %d", (long long)x->shape[i], i); return false; }
+        if (bad) {
+            PyErr_Format(PyExc_BufferError, "from_dlpack(): size %lld of axis %d", (long long)x->shape[i], i);
+            return false;
+        }
     }
     return true;
 }
@@ -165,7 +197,10 @@ static bool open_capsule(PyObject *capsule, foreign *f) {
     *f = (foreign){.refusal = PyExc_BufferError};
     if (PyCapsule_IsValid(capsule, versioned_name)) {
         dl_versioned *m = PyCapsule_GetPointer(capsule, versioned_name);
-        if (m->major != 1) { PyErr_Format(PyExc_BufferError, "from_dlpack(): version %u.%u, 1 is known", m->major, m->minor); return false; }
+        if (m->major != 1) {
+            PyErr_Format(PyExc_BufferError, "from_dlpack(): version %u.%u, 1 is known", m->major, m->minor);
+            return false;
+        }
         if (!read_tensor(&m->tensor, f)) return false;
         f->read_only = m->flags & DL_READ_ONLY;
         f->is_copy = m->flags & DL_IS_COPIED;
@@ -186,7 +221,8 @@ static bool open_capsule(PyObject *capsule, foreign *f) {
 
 /* Asks for version 1; exporters from before it do not know the argument. */
 static PyObject *ask(PyObject *o) {
-    PyObject *f = PyObject_GetAttrString(o, "__dlpack__"), *none = f ? PyTuple_New(0) : NULL, *names = none ? Py_BuildValue("{s:(ii)}", "max_version", 1, 0) : NULL;
+    PyObject *f = PyObject_GetAttrString(o, "__dlpack__"), *none = f ? PyTuple_New(0) : NULL,
+             *names = none ? Py_BuildValue("{s:(ii)}", "max_version", 1, 0) : NULL;
     PyObject *capsule = names ? PyObject_Call(f, none, names) : NULL;
     if (names && !capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyErr_Clear();
@@ -203,7 +239,8 @@ static bool check_device(PyObject *o) {
     int64_t v[2];
     bool ok = device && two_ints(device, "__dlpack_device__()'s result", v);
     if (ok && v[0] != DL_CPU) {
-        PyErr_Format(PyExc_BufferError, "from_dlpack(): memory of device type %lld: bring it to the host first", (long long)v[0]);
+        PyErr_Format(PyExc_BufferError, "from_dlpack(): memory of device type %lld: bring it to the host first",
+                     (long long)v[0]);
         ok = false;
     }
     Py_XDECREF(device);
@@ -223,7 +260,8 @@ bool open_dlpack(PyObject *o, foreign *f) {
 /* (ext_tensor, device, copy) */
 PyObject *api_from_dlpack(const arg *a) {
     foreign f;
-    if (!PyCapsule_CheckExact(a[0].o) && !PyObject_HasAttrString(a[0].o, "__dlpack__")) return raise_type(a[0].o, "from_dlpack(): expected an object with __dlpack__, got");
+    if (!PyCapsule_CheckExact(a[0].o) && !PyObject_HasAttrString(a[0].o, "__dlpack__"))
+        return raise_type(a[0].o, "from_dlpack(): expected an object with __dlpack__, got");
     if (!open_dlpack(a[0].o, &f)) return NULL;
     if (f.is_copy && a[2].given && !a[2].b) {
         f.done(f.ctx);

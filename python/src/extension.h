@@ -1,8 +1,10 @@
-/* extension.h - declarations that the files of the Python extension share.  It includes only chainrule.h and CPython's stable ABI.
+/* extension.h - declarations that the files of the Python extension share.  It includes only
+ * chainrule.h and CPython's stable ABI.
  *
- * Every function and method is one row of api.def.  tools/gen_python.py turns the rows into tables of `entry` (api.gen.c, during the build), the type
- * stub and the docstrings; api_call (call.c) binds and converts the arguments of all of them, so that an implementation is a C
- * function over converted arguments: `cr_tensor *api_softmax(const arg *a)`. */
+ * Every function and method is one row of api.def.  tools/gen_python.py turns the rows into tables of
+ * `entry` (api.gen.c, during the build), the type stub and the docstrings; api_call (call.c) binds and
+ * converts the arguments of all of them, so that an implementation is a C function over converted
+ * arguments: `cr_tensor *api_softmax(const arg *a)`. */
 #ifndef CR_EXTENSION_H
 #define CR_EXTENSION_H
 
@@ -10,14 +12,16 @@
 #include <Python.h>
 #include <chainrule.h>
 
-/* ---- types ------------------------------------------------------------------------------------------------ */
+/* ---- types */
 typedef struct Tensor {
     PyObject_HEAD
     cr_tensor *t;                                   /* owned */
-    PyObject *grad;                                 /* the object that the last x.grad returned, so that x.grad is x.grad; or NULL */
+    PyObject *grad;                                 /* the object that the last x.grad returned, so that x.grad is
+                                                     * x.grad; or NULL */
     PyObject *weak;                                 /* list of weak references */
     PyObject *dict;                                 /* attributes that were set; NULL before the first */
-    bool from_data;                                 /* made by Tensor(data): numpy() shows it, read-only, without detach */
+    bool from_data;                                 /* made by Tensor(data): numpy() shows it, read-only, without
+                                                     * detach */
 } Tensor;
 typedef struct Dtype { PyObject_HEAD cr_dtype dt; } Dtype;
 typedef struct Device { PyObject_HEAD const cr_device *dev; } Device;
@@ -25,10 +29,13 @@ typedef struct Generator { PyObject_HEAD cr_generator *g; const cr_device *dev; 
 
 extern PyTypeObject *tensor_type, *dtype_type, *device_type, *generator_type, *size_type;   /* made once, at import */
 
-static inline bool is_tensor(PyObject *o) { return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type); }
+static inline bool is_tensor(PyObject *o) {
+    return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type);
+}
 static inline cr_tensor *handle(PyObject *o) { return ((Tensor *)(void *)o)->t; }
-/* The same with a reference, for cr_drop.  Other Python code can give the object another handle (x.data = y, detach_()): while the GIL
- * is released, in callbacks, in long calls that check for signals. */
+/* The same with a reference, for cr_drop.  Other Python code can give the object another handle
+ * (x.data = y, detach_()): while the GIL is released, in callbacks, in long calls that check for
+ * signals. */
 static inline cr_tensor *hold(PyObject *o) { return cr_retain(handle(o)); }
 
 PyObject *wrap(cr_tensor *t);                       /* takes the reference; NULL: raises cr_error() */
@@ -36,31 +43,40 @@ PyObject *wrap_as(cr_tensor *t, PyTypeObject *type);   /* as an instance of a su
 PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool from_data);   /* wrap_as as a leaf */
 PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become None */
 void forget_grad(PyObject *self);                   /* after the gradient of a Tensor changed */
-cr_tensor *unscoped(cr_tensor *t);                  /* a new handle (or NULL) out of its scope: cr_drop frees it, not cr_release */
+cr_tensor *unscoped(cr_tensor *t);                  /* a new handle (or NULL) out of its scope: cr_drop frees it, not
+                                                     * cr_release */
 PyObject *done(cr_status status);                   /* None, or raises cr_error() */
 extern PyObject *bad_value, *bad_type;              /* Error, DtypeError */
-PyObject *raise_error(void);                        /* the library's message as an exception of its kind; returns NULL */
-void name_error(const char *name);                  /* the exception that is set, "[op] ...", names the call that the user made */
-void set_error(PyObject *type, const char *format, ...);          /* from a compute function, which may run without the GIL; raise_error keeps it */
-PyObject *raise_type(PyObject *got, const char *format, ...);      /* TypeError: "<format> <name of got's type>"; returns NULL */
+PyObject *raise_error(void);                        /* the library's message as an exception of its kind; returns
+                                                     * NULL */
+void name_error(const char *name);                  /* the exception that is set, "[op] ...", names the call that the
+                                                     * user made */
+/* from a compute function, which may run without the GIL; raise_error keeps it */
+void set_error(PyObject *type, const char *format, ...);
+/* TypeError: "<format> <name of got's type>"; returns NULL */
+PyObject *raise_type(PyObject *got, const char *format, ...);
 PyObject *dtype_object(cr_dtype dt);                /* new reference, as all of these */
 PyObject *device_object(const cr_device *dev);
 PyObject *size_object(int n, const int64_t *shape); /* a tuple that also equals a list */
 PyObject *int_tuple(int n, const int64_t *v);
 PyObject *node_object(cr_node *n);                  /* takes the reference; NULL: None, or raises cr_error() */
-PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second);           /* takes both; type_name: "chainrule.return_types.max" */
+/* takes both; type_name: "chainrule.return_types.max" */
+PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second);
 
-/* ---- arguments (call.c) ------------------------------------------------------------------------------------ */
+/* ---- arguments (call.c) */
 typedef enum kind {
     TENSOR, OPERAND, NUMBER, INT, FLOAT, BOOL, STR, DTYPE, DEVICE, SIZE, TENSORS, GENERATOR, OBJECT
 } kind;
 enum { OPTIONAL = 1, KEYWORD = 2, VARIADIC = 4 };   /* None or absent; only by name; the other positional arguments */
 enum { MAX_ARGS = 10 };
 
-typedef struct number { double d; int64_t i; bool integral, boolean, huge; } number;      /* huge: from 2^63 on; i holds the bits of the uint64 */
-typedef struct arg {                                /* one converted argument; `given` is false for None and for absent ones without default */
+/* huge: from 2^63 on; i holds the bits of the uint64 */
+typedef struct number { double d; int64_t i; bool integral, boolean, huge; } number;
+typedef struct arg {                                /* one converted argument; `given` is false for None and for
+                                                     * absent ones without default */
     bool given, owned;                              /* owned: t was made for a number */
-    PyObject *from;                                 /* the object that was converted, borrowed; NULL where there is none */
+    PyObject *from;                                 /* the object that was converted, borrowed; NULL where there is
+                                                     * none */
     union {
         cr_tensor *t;                               /* TENSOR, OPERAND: held until the call ends */
         number x;                                   /* NUMBER */
@@ -77,7 +93,8 @@ typedef struct arg {                                /* one converted argument; `
     };
 } arg;
 
-typedef struct param { const char *name; kind kind; int flags; const char *text; double value; } param;   /* text, value: a default */
+/* text, value: a default */
+typedef struct param { const char *name; kind kind; int flags; const char *text; double value; } param;
 typedef struct entry {
     const char *name;
     cr_tensor *(*compute)(const arg *a);            /* touches no Python object: may run without the GIL */
@@ -85,13 +102,18 @@ typedef struct entry {
     const param *params;
     int count;
     bool inplace;                                   /* compute returns its first argument */
-    const struct entry *numpys;                     /* the function that NumPy calls by this name (amax for max); its parameters are the first of the same */
+    const struct entry *numpys;                     /* the function that NumPy calls by this name (amax for max); its
+                                                     * parameters are the first of the same */
 } entry;
 
 PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
-cr_tensor *api_in_place(const char *row, const arg *a, int n, const double *params);       /* a row of ops.def, written into its first input */
-cr_tensor *written(const char *name, const arg *a, cr_tensor *y);                           /* y, taken, into the first argument by the rule of in-place forms: no float into integers, no number into bool */
-cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number);                   /* is_number: y was one, so that x^2 is a multiplication */
+/* a row of ops.def, written into its first input */
+cr_tensor *api_in_place(const char *row, const arg *a, int n, const double *params);
+/* y, taken, into the first argument by the rule of in-place forms: no float into integers, no number
+ * into bool */
+cr_tensor *written(const char *name, const arg *a, cr_tensor *y);
+/* is_number: y was one, so that x^2 is a multiplication */
+cr_tensor *power(const cr_tensor *x, const cr_tensor *y, bool is_number);
 bool fits_double(const arg *value);                 /* an operand that was a number, and no integer beyond 2^53 */
 cr_tensor *no_tensor(const char *name);             /* NULL and a TypeError: two numbers were given */
 PyObject *api_item(const arg *a);
@@ -99,12 +121,14 @@ extern PyMethodDef api_functions[], api_methods[];  /* api.gen.c */
 
 /* Conversions that other files need; false with an exception set. */
 bool to_int64(PyObject *o, int64_t *v);
-bool to_number(PyObject *o, number *x);             /* bool, int, float or an object that converts to one; false without an exception for other objects */
+bool to_number(PyObject *o, number *x);             /* bool, int, float or an object that converts to one; false
+                                                     * without an exception for other objects */
 bool to_dtype(PyObject *o, cr_dtype *dt);
 bool to_device(PyObject *o, const cr_device **dev);
 bool to_size(PyObject *o, int *n, int64_t *v);      /* an int or a sequence of at most CR_MAX_DIMS */
 bool to_seed(PyObject *o, uint64_t *seed);
-static inline int axis(int64_t i) { return i > INT32_MAX ? INT32_MAX : i < INT32_MIN ? INT32_MIN : (int)i; }      /* beyond the range of int it stays out of range */
+/* beyond the range of int it stays out of range */
+static inline int axis(int64_t i) { return i > INT32_MAX ? INT32_MAX : i < INT32_MIN ? INT32_MIN : (int)i; }
 cr_dtype dtype_of(const number *x);                 /* a number's own: float32, int64 or bool */
 cr_tensor *scalar_of(const number *x);              /* (): keeps the other operand's dtype */
 
@@ -115,7 +139,7 @@ static inline cr_tensor *leave(cr_tensor *y) {      /* ends the scope of a compo
     return y;
 }
 
-/* ---- memory of other libraries (interop.c, dlpack.c) --------------------------------------------------------- */
+/* ---- memory of other libraries (interop.c, dlpack.c) */
 typedef enum copying { COPY_IF_NEEDED, COPY_NEVER, COPY_ALWAYS } copying;
 typedef struct foreign {                            /* opened: `done` has to be called, or is left to take_foreign */
     char *data;
@@ -123,31 +147,39 @@ typedef struct foreign {                            /* opened: `done` has to be 
     int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS];   /* strides in bytes */
     cr_dtype dt;
     bool read_only, is_copy;                        /* is_copy: made for us by the exporter */
-    void (*done)(void *ctx);                        /* gives the memory back; from any thread, with or without the GIL */
+    void (*done)(void *ctx);                        /* gives the memory back; from any thread, with or without the
+                                                     * GIL */
     void *ctx;
     PyObject *refusal;                              /* the kind of exception where COPY_NEVER cannot be */
 } foreign;
 
 void release_foreign(void (*release)(void *), void *ctx);
 bool open_dlpack(PyObject *o, foreign *f);          /* a capsule, or an object with __dlpack__ */
-cr_tensor *take_foreign(foreign *f, copying mode, const cr_dtype *dt, const cr_device *dev);   /* over the memory or a copy; dt, dev NULL: as they are */
-bool from_array(PyObject *o, copying mode, const cr_dtype *dt, const cr_device *dev, cr_tensor **t);   /* false: o is no array (or, with an exception, asked in vain); else *t, or NULL with an exception */
+/* over the memory or a copy; dt, dev NULL: as they are */
+cr_tensor *take_foreign(foreign *f, copying mode, const cr_dtype *dt, const cr_device *dev);
+/* false: o is no array (or, with an exception, asked in vain); else *t, or NULL with an exception */
+bool from_array(PyObject *o, copying mode, const cr_dtype *dt, const cr_device *dev, cr_tensor **t);
 bool is_ndarray(PyObject *o);                       /* of NumPy */
-bool scalar_of_array(PyObject *o, number *x, cr_dtype *dt);       /* a buffer without axes: a scalar of NumPy; false without an exception when it is something else */
+/* a buffer without axes: a scalar of NumPy; false without an exception when it is something else */
+bool scalar_of_array(PyObject *o, number *x, cr_dtype *dt);
 int  tensor_get_buffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_release_buffer(PyObject *self, Py_buffer *view);
 
-/* ---- the rest ----------------------------------------------------------------------------------------------- */
-cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev);            /* data.c: numbers, nested sequences, buffers; copies */
-cr_loader *loader_of(const arg *a);                                                          /* text.c: of a capsule; NULL with an exception for anything else */
+/* ---- the rest */
+/* data.c: numbers, nested sequences, buffers; copies */
+cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev);
+/* text.c: of a capsule; NULL with an exception for anything else */
+cr_loader *loader_of(const arg *a);
 cr_tensor *get_item(PyObject *self, PyObject *key);                                          /* index.c */
 int        set_item(PyObject *self, PyObject *key, PyObject *value);
-cr_tensor *mask_of(const cr_tensor *bytes, const char *what);                                /* a uint8 tensor as bool, with a warning; NULL where that is an error */
+/* a uint8 tensor as bool, with a warning; NULL where that is an error */
+cr_tensor *mask_of(const cr_tensor *bytes, const char *what);
 bool       make_types(PyObject *module);            /* types.c: Size, dtype, Device, Generator and their constants */
 bool       make_tensor_type(PyObject *module);      /* tensor.c */
 bool       make_autograd_types(PyObject *module);   /* autograd.c */
 bool       make_value_type(PyObject *module);       /* value.c */
-PyObject  *python_function(const char *module, const char *name);                            /* chainrule.<module>.<name>, imported when first used; borrowed */
+/* chainrule.<module>.<name>, imported when first used; borrowed */
+PyObject  *python_function(const char *module, const char *name);
 
 /* Runs long work without the GIL. */
 #define WITHOUT_GIL(statement) do { Py_BEGIN_ALLOW_THREADS statement; Py_END_ALLOW_THREADS } while (0)

@@ -11,25 +11,33 @@ cr_tensor *api_take_along_dim(const arg *a) {
     const int64_t size = at >= -n && at < n ? cr_size(a[0].t, at) : 0;
     const bool whole = !cr_dtype_is_float(cr_dtype_of(a[1].t)) && cr_dtype_of(a[1].t) != CR_BOOL;
     cr_scope_begin();
-    if (a[2].given) return leave(cr_take_along_axis(a[0].t, at, size && whole ? cr_remainder(a[1].t, cr_scalar_int(size)) : a[1].t));
+    if (a[2].given)
+        return leave(
+            cr_take_along_axis(a[0].t, at, size && whole ? cr_remainder(a[1].t, cr_scalar_int(size)) : a[1].t));
     return leave(cr_gather(cr_reshape(a[0].t, CR_LIST(-1)), 0, cr_reshape(a[1].t, CR_LIST(-1))));
 }
 
 /* (input, dim, index, src, value, reduce): src or value */
 static const cr_tensor *source(const arg *a) {
     if (a[3].given != a[4].given) return a[3].given ? a[3].t : a[4].t;
-    set_error(PyExc_TypeError, a[3].given ? "scatter() takes src or value, not both" : "scatter() missing required argument 'src' (position 4)");
+    set_error(PyExc_TypeError, a[3].given ? "scatter() takes src or value, not both"
+                                          : "scatter() missing required argument 'src' (position 4)");
     return NULL;
 }
 static cr_tensor *reduced(const arg *a, const cr_tensor *x, const cr_tensor *src) {
     const cr_tensor *index = a[2].t;
     if (!strcmp(a[5].s, "multiply")) return cr_scatter_multiply(x, axis(a[1].i), index, src);
-    if (!strcmp(a[5].s, "add")) return cr_scatter_add(x, axis(a[1].i), index, cr_ndim(src) ? src : cr_expand(cast(src, cr_dtype_of(x)), cr_ndim(index), cr_shape(index)));
+    if (!strcmp(a[5].s, "add"))
+        return cr_scatter_add(x, axis(a[1].i), index,
+                              cr_ndim(src) ? src
+                                           : cr_expand(cast(src, cr_dtype_of(x)), cr_ndim(index), cr_shape(index)));
     set_error(PyExc_RuntimeError, "[scatter] reduce is 'add' or 'multiply', not '%s'", a[5].s);
     return NULL;
 }
 /* The tensor that is to be written, or a copy where a gradient reads it. */
-static const cr_tensor *not_written_over(const arg *a, const cr_tensor *src) { return cr_requires_grad(a[0].t) || cr_requires_grad(src) ? cr_clone(a[0].t) : a[0].t; }
+static const cr_tensor *not_written_over(const arg *a, const cr_tensor *src) {
+    return cr_requires_grad(a[0].t) || cr_requires_grad(src) ? cr_clone(a[0].t) : a[0].t;
+}
 cr_tensor *api_scatter(const arg *a) {
     const cr_tensor *src = source(a);
     if (!src || !a[5].given) return src ? cr_scatter(a[0].t, axis(a[1].i), a[2].t, src) : NULL;
@@ -52,8 +60,10 @@ cr_tensor *api_scatter_add_(const arg *a) { return cr_scatter_add_(a[0].t, axis(
 static cr_tensor *scatter_reduced(const arg *a, const cr_tensor *x) {
     static const char *const kinds[] = {"sum", "prod", "mean", "amax", "amin"};
     for (int k = 0; k < 5; k++)
-        if (!strcmp(a[4].s, kinds[k])) return cr_scatter_reduce(x, axis(a[1].i), a[2].t, a[3].t, (cr_scatter_kind)k, a[5].i);
-    set_error(PyExc_RuntimeError, "[scatter_reduce] reduce is 'sum', 'prod', 'mean', 'amax' or 'amin', not '%s'", a[4].s);
+        if (!strcmp(a[4].s, kinds[k]))
+            return cr_scatter_reduce(x, axis(a[1].i), a[2].t, a[3].t, (cr_scatter_kind)k, a[5].i);
+    set_error(PyExc_RuntimeError, "[scatter_reduce] reduce is 'sum', 'prod', 'mean', 'amax' or 'amin', not '%s'",
+              a[4].s);
     return NULL;
 }
 cr_tensor *api_scatter_reduce(const arg *a) { return scatter_reduced(a, a[0].t); }
@@ -72,7 +82,9 @@ cr_tensor *api_index_fill(const arg *a) { return cr_index_fill(a[0].t, axis(a[1]
 cr_tensor *api_index_fill_(const arg *a) { return cr_index_fill_(a[0].t, axis(a[1].i), a[2].t, a[3].t); }
 
 /* (input, dim, index, source, alpha) */
-static const cr_tensor *times_alpha(const arg *a) { return a[4].x.d == 1 ? a[3].t : cr_mul(a[3].t, scalar_of(&a[4].x)); }
+static const cr_tensor *times_alpha(const arg *a) {
+    return a[4].x.d == 1 ? a[3].t : cr_mul(a[3].t, scalar_of(&a[4].x));
+}
 cr_tensor *api_index_add(const arg *a) {
     cr_scope_begin();
     return leave(cr_index_add(a[0].t, axis(a[1].i), a[2].t, times_alpha(a)));
@@ -106,7 +118,8 @@ cr_tensor *api_index_put_(const arg *a) {
 /* (input, mask, value): the value as an operand of where, in the scope of the caller */
 static const cr_tensor *masked_value(const arg *a) {
     if (cr_ndim(a[2].t) == 0) return cast(a[2].t, cr_dtype_of(a[0].t));
-    set_error(PyExc_RuntimeError, "[masked_fill] the value has %d axes: a number or a tensor without axes is expected", cr_ndim(a[2].t));
+    set_error(PyExc_RuntimeError, "[masked_fill] the value has %d axes: a number or a tensor without axes is expected",
+              cr_ndim(a[2].t));
     return NULL;
 }
 cr_tensor *api_masked_fill(const arg *a) {
@@ -117,7 +130,8 @@ cr_tensor *api_masked_fill(const arg *a) {
 cr_tensor *api_masked_fill_(const arg *a) {
     if (fits_double(&a[2])) return cr_masked_fill_(a[0].t, a[1].t, cr_item(a[2].t));
     cr_scope_begin();
-    cr_tensor *x = cr_program_apply_(cr_program_find("where"), a[0].t, 3, (const cr_tensor *const[]){a[1].t, masked_value(a), a[0].t}, NULL);
+    cr_tensor *x = cr_program_apply_(cr_program_find("where"), a[0].t, 3,
+                                     (const cr_tensor *const[]){a[1].t, masked_value(a), a[0].t}, NULL);
     cr_scope_end();
     return x;
 }
@@ -162,7 +176,8 @@ cr_tensor *api_where_method(const arg *a) { return where(a[1].t, a[0].t, a[2].t)
 PyObject *api_where(const arg *a) {
     cr_tensor *y;
     if (!a[1].given && !a[2].given) return nonzeros(a[0].t);
-    if (!a[1].given || !a[2].given) return PyErr_Format(PyExc_TypeError, "where() missing required argument '%s'", a[1].given ? "other" : "input");
+    if (!a[1].given || !a[2].given)
+        return PyErr_Format(PyExc_TypeError, "where() missing required argument '%s'", a[1].given ? "other" : "input");
     WITHOUT_GIL(y = where(a[0].t, a[1].t, a[2].t));
     return wrap(y);
 }

@@ -1,10 +1,12 @@
-/* index.c - x[key] and x[key] = value.  Ints, slices, None and ... are one view; index tensors, bool masks and sequences that become them
- * (lists, arrays) are then one cr_index_get or cr_index_put_ of that view. */
+/* index.c - x[key] and x[key] = value.  Ints, slices, None and ... are one view; index tensors, bool
+ * masks and sequences that become them (lists, arrays) are then one cr_index_get or cr_index_put_ of
+ * that view. */
 #include "extension.h"
 
 enum { MAX_ITEMS = 3 * CR_MAX_DIMS };               /* each axis, as many None, and some bools */
 
-typedef struct key_item { PyObject *o; const cr_tensor *t; bool made; } key_item;       /* t: an index tensor, held; made: for this key */
+/* t: an index tensor, held; made: for this key */
+typedef struct key_item { PyObject *o; const cr_tensor *t; bool made; } key_item;
 
 typedef struct key {
     int count;
@@ -24,7 +26,8 @@ static const cr_part whole = {0, INT64_MAX, 1};
 /* ---- the items of a key */
 static bool is_integer(PyObject *o) {
     if (PyLong_Check(o)) return !PyBool_Check(o);
-    if (is_tensor(o)) return cr_ndim(handle(o)) == 0 && cr_dtype_of(handle(o)) != CR_BOOL && cr_dtype_of(handle(o)) != CR_U8;
+    if (is_tensor(o))
+        return cr_ndim(handle(o)) == 0 && cr_dtype_of(handle(o)) != CR_BOOL && cr_dtype_of(handle(o)) != CR_U8;
     return PyIndex_Check(o) && !is_ndarray(o);
 }
 
@@ -36,7 +39,8 @@ static bool too_many(int ndim) {
 /* A list or an array as a tensor; of no elements it indexes nothing, whatever its dtype. */
 static cr_tensor *index_from(PyObject *o, const cr_device *dev) {
     cr_tensor *t = NULL;
-    if (PyBytes_Check(o) || !from_array(o, COPY_IF_NEEDED, NULL, dev, &t)) t = PyErr_Occurred() ? NULL : tensor_from(o, NULL, dev);
+    if (PyBytes_Check(o) || !from_array(o, COPY_IF_NEEDED, NULL, dev, &t))
+        t = PyErr_Occurred() ? NULL : tensor_from(o, NULL, dev);
     if (t && cr_numel(t) == 0 && cr_dtype_is_float(cr_dtype_of(t)) && PySequence_Check(o) && !is_ndarray(o)) {
         cr_tensor *none = cr_to(t, CR_I64, dev);
         cr_release(t);
@@ -57,7 +61,9 @@ static bool is_numpys_bool(PyObject *o, bool *value) {
 
 cr_tensor *mask_of(const cr_tensor *bytes, const char *what) {
     PyGILState_STATE state = PyGILState_Ensure();
-    const int raised = PyErr_WarnFormat(PyExc_UserWarning, 1, "%s of dtype uint8 is taken for a mask, as in PyTorch, where that is deprecated: use bool", what);
+    const int raised = PyErr_WarnFormat(
+        PyExc_UserWarning, 1,
+        "%s of dtype uint8 is taken for a mask, as in PyTorch, where that is deprecated: use bool", what);
     PyGILState_Release(state);
     return raised ? NULL : cast(bytes, CR_BOOL);
 }
@@ -86,8 +92,11 @@ static bool open_item(key_item *it, PyObject *o, const cr_device *dev) {
     }
     it->made = true;
     if (boolean) it->t = cr_full(CR_ALL, value, CR_BOOL, dev);
-    else if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || !(PySequence_Check(o) || PyObject_CheckBuffer(o)))
-        return raise_type(o, "a key is made of ints, slices, None, ..., and index tensors, bool masks or lists of ints and bools, not of"), false;
+    else if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) ||
+             !(PySequence_Check(o) || PyObject_CheckBuffer(o)))
+        return raise_type(o, "a key is made of ints, slices, None, ..., and index tensors, bool masks or lists of ints "
+                             "and bools, not of"),
+               false;
     else it->t = index_from(o, dev);
     if (!it->t) {
         if (!PyErr_Occurred()) raise_error();
@@ -147,7 +156,10 @@ static bool read_ellipsis(key *k, int ndim) {
         else if (it->o != Py_None) used += it->t && cr_dtype_of(it->t) == CR_BOOL ? cr_ndim(it->t) : 1;
     }
     if (used > ndim) return too_many(ndim);
-    if (ellipses > 1) { PyErr_SetString(PyExc_IndexError, "an index can only have one ellipsis ('...')"); return false; }
+    if (ellipses > 1) {
+        PyErr_SetString(PyExc_IndexError, "an index can only have one ellipsis ('...')");
+        return false;
+    }
     keep_axes(k, ndim - used);
     return true;
 }
@@ -256,7 +268,8 @@ int set_item(PyObject *self, PyObject *given, PyObject *value) {
     key k;
     if (!value) { PyErr_SetString(PyExc_TypeError, "a tensor's elements cannot be deleted"); return -1; }
     cr_tensor *x = hold(self);
-    const bool ok = open_items(&k, given, cr_ndim(x), cr_device_of(x)) && read_items(&k, cr_ndim(x)) && set(x, &k, value);
+    const bool ok = open_items(&k, given, cr_ndim(x), cr_device_of(x)) && read_items(&k, cr_ndim(x)) &&
+                    set(x, &k, value);
     close_key(&k);
     cr_drop(x);
     return ok ? 0 : -1;

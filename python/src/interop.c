@@ -1,13 +1,14 @@
 /* interop.c - memory shared with other libraries: NumPy both ways and the buffer protocol (DLPack is in dlpack.c).
  *
- * Nothing is copied where dtype, device and layout allow.  What a tensor cannot be made over - read-only memory, which it would
- * write to; negative strides; unaligned elements - is copied, or refused where the caller forbids a copy.  Another byte order is
- * always refused.  Writes from outside are not seen by the autograd's version check, as in PyTorch. */
+ * Nothing is copied where dtype, device and layout allow.  What a tensor cannot be made over -
+ * read-only memory, which it would write to; negative strides; unaligned elements - is copied, or
+ * refused where the caller forbids a copy.  Another byte order is always refused.  Writes from outside
+ * are not seen by the autograd's version check, as in PyTorch. */
 #include "extension.h"
 
 #include <string.h>
 
-/* ---- from other libraries ------------------------------------------------------------------------------------------ */
+/* ---- from other libraries */
 
 static int64_t numel_of(const foreign *f) {
     int64_t n = 1;
@@ -42,7 +43,10 @@ static char *pack(char *to, const foreign *f, int axis, const char *at) {
     const size_t size = cr_dtype_size(f->dt);
     if (axis == f->ndim) { memcpy(to, at, size); return to + size; }
     const int64_t n = f->shape[axis], stride = f->strides[axis];
-    if (axis == f->ndim - 1 && stride == (int64_t)size) { memcpy(to, at, (size_t)n * size); return to + (size_t)n * size; }
+    if (axis == f->ndim - 1 && stride == (int64_t)size) {
+        memcpy(to, at, (size_t)n * size);
+        return to + (size_t)n * size;
+    }
     for (int64_t i = 0; i < n; i++) to = pack(to, f, axis + 1, at + i * stride);
     return to;
 }
@@ -58,7 +62,10 @@ cr_tensor *take_foreign(foreign *f, copying mode, const cr_dtype *dt, const cr_d
     const bool changes = (dt && *dt != f->dt) || (dev && dev != cr_cpu());      /* so that there is a copy anyway */
     const char *why = obstacle(f);
     if (mode == COPY_NEVER && (why || changes || f->read_only)) {
-        PyErr_Format(f->refusal, "cannot share the memory without a copy: %s", why ? why : changes ? "another dtype or device is asked for" : "it is read-only");
+        PyErr_Format(f->refusal, "cannot share the memory without a copy: %s",
+                     why       ? why
+                     : changes ? "another dtype or device is asked for"
+                               : "it is read-only");
         f->done(f->ctx);
         return NULL;
     }
@@ -74,8 +81,8 @@ cr_tensor *take_foreign(foreign *f, copying mode, const cr_dtype *dt, const cr_d
     return t;
 }
 
-/* Others' code that takes memory back may run Python, may be called by any thread that drops the last view, and at any moment: an exception that is
- * under way stays. */
+/* Others' code that takes memory back may run Python, may be called by any thread that drops the last
+ * view, and at any moment: an exception that is under way stays. */
 void release_foreign(void (*release)(void *), void *ctx) {
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *type, *value, *trace;
@@ -95,11 +102,14 @@ static void release_buffer(void *b) {
 /* At interpreter shutdown the exporter is gone or going: it keeps its memory. */
 static void give_back(void *b) { if (Py_IsInitialized()) release_foreign(release_buffer, b); }
 
-/* The struct module's letters.  The size comes from the exporter, for `l` has two, and ctypes writes the native one where the standard one is meant. */
+/* The struct module's letters.  The size comes from the exporter, for `l` has two, and ctypes writes
+ * the native one where the standard one is meant. */
 static bool dtype_of_format(const char *format, Py_ssize_t size, cr_dtype *dt) {
-    static const cr_dtype kinds[][4] = {              /* by size: 1, 2, 4, 8 */
-        {CR_I8, CR_I16, CR_I32, CR_I64}, {CR_U8, CR_U16, CR_U32, CR_U64}, {CR_DTYPES, CR_F16, CR_F32, CR_F64}, {CR_BOOL, CR_DTYPES, CR_DTYPES, CR_DTYPES}
-    };
+    static const cr_dtype kinds[][4] = {/* by size: 1, 2, 4, 8 */
+                                        {CR_I8, CR_I16, CR_I32, CR_I64},
+                                        {CR_U8, CR_U16, CR_U32, CR_U64},
+                                        {CR_DTYPES, CR_F16, CR_F32, CR_F64},
+                                        {CR_BOOL, CR_DTYPES, CR_DTYPES, CR_DTYPES}};
     static const char *const letters[] = {"bhilqn", "BHILQNc", "efd", "?"};
     if (*format == '@' || *format == '=' || *format == '<' || *format == '>' || *format == '!') format++;
     if (!format[0] || format[1] || (size != 1 && size != 2 && size != 4 && size != 8)) return false;
@@ -119,7 +129,11 @@ static bool is_swapped(const char *format, Py_ssize_t size) {
 
 static bool unsuitable(PyObject *o, const char *format) {
     PyObject *name = PyType_GetName(Py_TYPE(o));
-    if (name) PyErr_Format(PyExc_TypeError, "can't convert a %U with elements of format '%s': bool, ints and floats of 8 to 64 bits are supported", name, format);
+    if (name)
+        PyErr_Format(
+            PyExc_TypeError,
+            "can't convert a %U with elements of format '%s': bool, ints and floats of 8 to 64 bits are supported",
+            name, format);
     Py_XDECREF(name);
     return false;
 }
@@ -129,7 +143,8 @@ static bool read_layout(PyObject *o, const Py_buffer *b, foreign *f) {
     const char *format = b->format ? b->format : "B";
     if (!dtype_of_format(format, b->itemsize, &f->dt)) return unsuitable(o, format);
     if (is_swapped(format, b->itemsize)) {
-        PyErr_SetString(PyExc_ValueError, "the byte order is not this machine's: convert it first, as with array.astype(array.dtype.newbyteorder('='))");
+        PyErr_SetString(PyExc_ValueError, "the byte order is not this machine's: convert it first, as with "
+                                          "array.astype(array.dtype.newbyteorder('='))");
         return false;
     }
     if (b->ndim < 0 || b->ndim > CR_MAX_DIMS) {
@@ -142,7 +157,8 @@ static bool read_layout(PyObject *o, const Py_buffer *b, foreign *f) {
     for (int i = b->ndim - 1; i >= 0; i--) {
         f->shape[i] = b->shape ? b->shape[i] : b->len / b->itemsize;
         f->strides[i] = b->strides ? b->strides[i] : dense;
-        bad |= f->shape[i] < 0 || (b->suboffsets && b->suboffsets[i] >= 0) || __builtin_mul_overflow(dense, f->shape[i], &dense);
+        bad |= f->shape[i] < 0 || (b->suboffsets && b->suboffsets[i] >= 0) ||
+               __builtin_mul_overflow(dense, f->shape[i], &dense);
     }
     if (!bad && dense == b->len) return true;
     PyErr_SetString(PyExc_BufferError, "a buffer whose sizes do not fit together, or a buffer of pointers");
@@ -253,7 +269,8 @@ static PyObject *tensor_as(PyObject *o, copying mode, const arg *dtype, const ar
     const bool changes = dt != cr_dtype_of(x) || dev != cr_device_of(x);
     if (mode == COPY_NEVER && changes) {
         cr_drop(x);
-        PyErr_SetString(PyExc_ValueError, "cannot share the memory without a copy: another dtype or device is asked for");
+        PyErr_SetString(PyExc_ValueError,
+                        "cannot share the memory without a copy: another dtype or device is asked for");
         return NULL;
     }
     if (!changes && mode != COPY_ALWAYS && (!requires_grad || cr_requires_grad(x))) {
@@ -276,7 +293,10 @@ PyObject *api_asarray(const arg *a) {
     if (is_tensor(a[0].o)) return tensor_as(a[0].o, mode, &a[1], &a[2], a[4].b);
     if (!from_array(a[0].o, mode, dt, a[2].given ? a[2].dev : NULL, &t)) {
         if (PyErr_Occurred()) return NULL;
-        if (mode == COPY_NEVER) { PyErr_SetString(PyExc_ValueError, "cannot share the memory without a copy: it is no array"); return NULL; }
+        if (mode == COPY_NEVER) {
+            PyErr_SetString(PyExc_ValueError, "cannot share the memory without a copy: it is no array");
+            return NULL;
+        }
         t = tensor_from(a[0].o, dt, a[2].dev);
     }
     return finished(t, a[4].b);
@@ -284,11 +304,21 @@ PyObject *api_asarray(const arg *a) {
 
 PyObject *api_as_tensor(const arg *a) { return api_asarray((const arg[]){a[0], a[1], a[2], {0}, {0}}); }
 
-/* ---- to other libraries: the buffer protocol ------------------------------------------------------------------------- */
+/* ---- to other libraries: the buffer protocol */
 static const char *format_of(cr_dtype dt) {           /* NULL: the struct module has no letter for it */
     static const char *const formats[CR_DTYPES] = {
-        [CR_BOOL] = "?", [CR_U8] = "B", [CR_U16] = "H", [CR_U32] = "I", [CR_U64] = sizeof(long) == 8 ? "L" : "Q", [CR_I8] = "b", [CR_I16] = "h",
-        [CR_I32] = "i", [CR_I64] = sizeof(long) == 8 ? "l" : "q", [CR_F16] = "e", [CR_F32] = "f", [CR_F64] = "d",
+        [CR_BOOL] = "?",
+        [CR_U8] = "B",
+        [CR_U16] = "H",
+        [CR_U32] = "I",
+        [CR_U64] = sizeof(long) == 8 ? "L" : "Q",
+        [CR_I8] = "b",
+        [CR_I16] = "h",
+        [CR_I32] = "i",
+        [CR_I64] = sizeof(long) == 8 ? "l" : "q",
+        [CR_F16] = "e",
+        [CR_F32] = "f",
+        [CR_F64] = "d",
     };
     return formats[dt];
 }
@@ -307,9 +337,12 @@ int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags) {
     const cr_tensor *t = handle(self);
     const char *format = format_of(cr_dtype_of(t));
     const bool read_only = cr_requires_grad(t);
-    if (read_only && !cr_is_leaf(t)) return refuse(view, "a Tensor that an op computed and that requires grad cannot be exported: use detach()");
-    if (!format) return refuse(view, "bfloat16 has no format in the buffer protocol: use float() or view another dtype");
-    if (read_only && (flags & PyBUF_WRITABLE)) return refuse(view, "a Tensor that requires grad can only be read through a buffer: use detach()");
+    if (read_only && !cr_is_leaf(t))
+        return refuse(view, "a Tensor that an op computed and that requires grad cannot be exported: use detach()");
+    if (!format)
+        return refuse(view, "bfloat16 has no format in the buffer protocol: use float() or view another dtype");
+    if (read_only && (flags & PyBUF_WRITABLE))
+        return refuse(view, "a Tensor that requires grad can only be read through a buffer: use detach()");
     char *data = cr_data(t);
     if (!data && cr_numel(t)) {
         cr_error_clear();
@@ -324,12 +357,22 @@ int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags) {
         l->strides[i] = (Py_ssize_t)cr_strides(t)[i] * size;
     }
     *view = (Py_buffer){
-        .buf = data ? data : &nothing, .obj = self, .len = (Py_ssize_t)cr_numel(t) * size, .itemsize = size, .readonly = read_only, .ndim = ndim,
-        .format = (char *)(uintptr_t)format, .shape = l->shape, .strides = l->strides, .internal = l,
+        .buf = data ? data : &nothing,
+        .obj = self,
+        .len = (Py_ssize_t)cr_numel(t) * size,
+        .itemsize = size,
+        .readonly = read_only,
+        .ndim = ndim,
+        .format = (char *)(uintptr_t)format,
+        .shape = l->shape,
+        .strides = l->strides,
+        .internal = l,
     };
     const bool wants_c = (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS || (flags & PyBUF_STRIDES) != PyBUF_STRIDES;
-    const bool wants_f = (flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS, wants_any = (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS;
-    if ((wants_c && !PyBuffer_IsContiguous(view, 'C')) || (wants_f && !PyBuffer_IsContiguous(view, 'F')) || (wants_any && !PyBuffer_IsContiguous(view, 'A'))) {
+    const bool wants_f = (flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS,
+               wants_any = (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS;
+    if ((wants_c && !PyBuffer_IsContiguous(view, 'C')) || (wants_f && !PyBuffer_IsContiguous(view, 'F')) ||
+        (wants_any && !PyBuffer_IsContiguous(view, 'A'))) {
         PyMem_Free(l);
         return refuse(view, "the Tensor is not contiguous: use contiguous()");
     }
@@ -348,7 +391,7 @@ void tensor_release_buffer(PyObject *self, Py_buffer *view) {
     PyMem_Free(l);
 }
 
-/* ---- to NumPy ----------------------------------------------------------------------------------------------------------- */
+/* ---- to NumPy */
 static PyObject *call_numpy(const char *function, PyObject *args, PyObject *names) {
     PyObject *numpy = PyImport_ImportModule("numpy"), *f = numpy ? PyObject_GetAttrString(numpy, function) : NULL;
     PyObject *result = f && args ? PyObject_Call(f, args, names) : NULL;
@@ -363,7 +406,8 @@ static PyObject *call_numpy(const char *function, PyObject *args, PyObject *name
 static PyObject *ndarray_of(PyObject *self) {
     const cr_tensor *t = handle(self);
     if (cr_requires_grad(t) && !((Tensor *)(void *)self)->from_data) {
-        PyErr_SetString(PyExc_RuntimeError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
         return NULL;
     }
     if (!format_of(cr_dtype_of(t))) {
@@ -372,7 +416,9 @@ static PyObject *ndarray_of(PyObject *self) {
     }
     if (cr_numel(t) && !cr_data(t)) {
         cr_error_clear();
-        PyErr_Format(PyExc_TypeError, "can't convert a Tensor on %s to numpy. Use Tensor.cpu() to copy it to host memory first.", cr_device_name(cr_device_of(t)));
+        PyErr_Format(PyExc_TypeError,
+                     "can't convert a Tensor on %s to numpy. Use Tensor.cpu() to copy it to host memory first.",
+                     cr_device_name(cr_device_of(t)));
         return NULL;
     }
     PyObject *view = PyMemoryView_FromObject(self);
@@ -394,5 +440,6 @@ PyObject *api_numpy(const arg *a) {
 PyObject *api___array__(const arg *a) {
     PyObject *array = ndarray_of(a[0].o);
     if (!array || (a[1].o == Py_None && a[2].o == Py_None)) return array;
-    return call_numpy("array", Py_BuildValue("(N)", array), Py_BuildValue("{s:O,s:O}", "dtype", a[1].o, "copy", a[2].o));
+    return call_numpy("array", Py_BuildValue("(N)", array),
+                      Py_BuildValue("{s:O,s:O}", "dtype", a[1].o, "copy", a[2].o));
 }

@@ -32,13 +32,19 @@ cr_tensor *api_full(const arg *a) {
 /* (start, end, steps, dtype, device, requires_grad) */
 cr_tensor *api_linspace(const arg *a) {
     const bool whole = !cr_dtype_is_float(a[3].dt);  /* of integers the ends are integers too */
-    return leaf(cr_linspace(whole ? trunc(a[0].x.d) : a[0].x.d, whole ? trunc(a[1].x.d) : a[1].x.d, a[2].i, a[3].dt, a[4].dev), &a[5]);
+    return leaf(
+        cr_linspace(whole ? trunc(a[0].x.d) : a[0].x.d, whole ? trunc(a[1].x.d) : a[1].x.d, a[2].i, a[3].dt, a[4].dev),
+        &a[5]);
 }
 /* (n, m, dtype, device, requires_grad) */
-cr_tensor *api_eye(const arg *a) { return leaf(cr_eye(a[0].i, a[1].given ? a[1].i : a[0].i, a[2].dt, a[3].dev), &a[4]); }
+cr_tensor *api_eye(const arg *a) {
+    return leaf(cr_eye(a[0].i, a[1].given ? a[1].i : a[0].i, a[2].dt, a[3].dev), &a[4]);
+}
 /* (size, generator, dtype, device, requires_grad) */
 cr_tensor *api_rand(const arg *a) { return leaf(cr_rand(a[0].size.n, a[0].size.v, a[2].dt, a[3].dev, a[1].g), &a[4]); }
-cr_tensor *api_randn(const arg *a) { return leaf(cr_randn(a[0].size.n, a[0].size.v, a[2].dt, a[3].dev, a[1].g), &a[4]); }
+cr_tensor *api_randn(const arg *a) {
+    return leaf(cr_randn(a[0].size.n, a[0].size.v, a[2].dt, a[3].dev, a[1].g), &a[4]);
+}
 
 /* (input, dtype, device, requires_grad): the input gives dtype and device where the call does not */
 static cr_dtype dtype_like(const arg *a, int at) { return a[at].given ? a[at].dt : cr_dtype_of(a[0].t); }
@@ -59,7 +65,9 @@ cr_tensor *api_full_like(const arg *a) {
 cr_tensor *api_new_zeros(const arg *a) { return NEW(cr_zeros); }
 cr_tensor *api_new_ones(const arg *a) { return NEW(cr_ones); }
 cr_tensor *api_new_empty(const arg *a) { return NEW(cr_empty); }
-cr_tensor *api_new_full(const arg *a) { return leaf(full(a[1].size.n, a[1].size.v, &a[2].x, dtype_like(a, 3), device_like(a, 4)), &a[5]); }
+cr_tensor *api_new_full(const arg *a) {
+    return leaf(full(a[1].size.n, a[1].size.v, &a[2].x, dtype_like(a, 3), device_like(a, 4)), &a[5]);
+}
 /* (input, data, dtype, device, requires_grad) */
 PyObject *api_new_tensor(const arg *a) {
     cr_dtype dt = dtype_like(a, 2);
@@ -70,11 +78,14 @@ PyObject *api_new_tensor(const arg *a) {
 /* (input, low, high, dtype, device, requires_grad) */
 cr_tensor *api_randint_like(const arg *a) {
     int64_t low = a[2].given ? a[1].i : 0, high = a[2].given ? a[2].i : a[1].i;
-    return leaf(cr_randint(low, high, cr_ndim(a[0].t), cr_shape(a[0].t), dtype_like(a, 3), device_like(a, 4), cr_default_generator()), &a[5]);
+    return leaf(cr_randint(low, high, cr_ndim(a[0].t), cr_shape(a[0].t), dtype_like(a, 3), device_like(a, 4),
+                           cr_default_generator()),
+                &a[5]);
 }
 
 PyObject *api_arange(const arg *a) {
-    number zero = {.integral = true}, start = a[0].given && a[1].given ? a[0].x : zero, end = a[1].given ? a[1].x : a[0].x;
+    number zero = {.integral = true}, start = a[0].given && a[1].given ? a[0].x : zero,
+           end = a[1].given ? a[1].x : a[0].x;
     if (!a[0].given && !a[1].given) return PyErr_Format(PyExc_TypeError, "arange() missing required argument 'end'");
     cr_dtype dt = a[3].given ? a[3].dt : start.integral && end.integral && a[2].x.integral ? CR_I64 : CR_F32;
     cr_tensor *t;
@@ -86,18 +97,23 @@ PyObject *api_randint(const arg *a) {
     int64_t low = a[0].i, high = low, shape[CR_MAX_DIMS];
     int n;
     PyObject *size = a[2].o;
-    if (a[2].o == Py_None && a[1].o != Py_None && !PyIndex_Check(a[1].o)) size = a[1].o, low = 0;      /* randint(high, size) */
-    else if (a[1].o == Py_None) low = 0;                                                               /* randint(high, size=...) */
+    /* randint(high, size) */
+    if (a[2].o == Py_None && a[1].o != Py_None && !PyIndex_Check(a[1].o)) size = a[1].o, low = 0;
+    else if (a[1].o == Py_None) low = 0; /* randint(high, size=...) */
     else if (!to_int64(a[1].o, &high)) return NULL;
-    if (!a[0].given && a[1].o == Py_None) return PyErr_Format(PyExc_TypeError, "randint() missing required argument 'high'");
-    if (!to_size(size, &n, shape)) return PyErr_Occurred() ? NULL : raise_type(size, "randint(): argument 'size' must be ints, not");
+    if (!a[0].given && a[1].o == Py_None)
+        return PyErr_Format(PyExc_TypeError, "randint() missing required argument 'high'");
+    if (!to_size(size, &n, shape))
+        return PyErr_Occurred() ? NULL : raise_type(size, "randint(): argument 'size' must be ints, not");
     cr_tensor *t;
     WITHOUT_GIL(t = leaf(cr_randint(low, high, n, shape, a[4].given ? a[4].dt : CR_I64, a[5].dev, a[3].g), &a[6]));
     return wrap(t);
 }
 
 /* (n, generator, dtype, device, requires_grad) */
-cr_tensor *api_randperm(const arg *a) { return leaf(cr_randperm(a[0].i, a[2].given ? a[2].dt : CR_I64, a[3].dev, a[1].g), &a[4]); }
+cr_tensor *api_randperm(const arg *a) {
+    return leaf(cr_randperm(a[0].i, a[2].given ? a[2].dt : CR_I64, a[3].dev, a[1].g), &a[4]);
+}
 
 /* (input, num_samples, replacement, generator) */
 cr_tensor *api_multinomial(const arg *a) { return cr_multinomial(a[0].t, a[1].i, a[2].b, a[3].g); }
@@ -105,7 +121,8 @@ cr_tensor *api_multinomial(const arg *a) { return cr_multinomial(a[0].t, a[1].i,
 /* (input, p, generator) */
 cr_tensor *api_bernoulli(const arg *a) {
     const cr_tensor *x = a[0].t;
-    return a[1].given ? cr_bernoulli(a[1].d, cr_ndim(x), cr_shape(x), cr_dtype_of(x), cr_device_of(x), a[2].g) : cr_bernoulli_of(x, a[2].g);
+    return a[1].given ? cr_bernoulli(a[1].d, cr_ndim(x), cr_shape(x), cr_dtype_of(x), cr_device_of(x), a[2].g)
+                      : cr_bernoulli_of(x, a[2].g);
 }
 cr_tensor *api_bernoulli_(const arg *a) {
     cr_scope_begin();
@@ -114,15 +131,21 @@ cr_tensor *api_bernoulli_(const arg *a) {
     return x;
 }
 
-/* (mean, std, size, generator, dtype, device, requires_grad); mean and std as numbers: size says the shape, else they do */
+/* (mean, std, size, generator, dtype, device, requires_grad); mean and std as numbers: size says the
+ * shape, else they do */
 cr_tensor *api_normal(const arg *a) {
     const bool numbers = a[0].owned && (a[1].owned || !a[1].given);
     if (numbers != a[2].given || (!numbers && (a[4].given || a[5].given || a[6].b))) {
-        set_error(PyExc_TypeError, numbers ? "normal() of two numbers needs a size" : "normal() of tensors takes no size, dtype, device or requires_grad: the tensors say them");
+        set_error(PyExc_TypeError,
+                  numbers ? "normal() of two numbers needs a size"
+                          : "normal() of tensors takes no size, dtype, device or requires_grad: the tensors say them");
         return NULL;
     }
     cr_scope_begin();
-    const cr_tensor *mean = a[0].owned ? cr_scalar(cr_item(a[0].t)) : a[0].t, *std = !a[1].given ? cr_scalar(1) : a[1].owned ? cr_scalar(cr_item(a[1].t)) : a[1].t;
+    const cr_tensor *mean = a[0].owned ? cr_scalar(cr_item(a[0].t)) : a[0].t, *std = !a[1].given ? cr_scalar(1)
+                                                                                     : a[1].owned
+                                                                                         ? cr_scalar(cr_item(a[1].t))
+                                                                                         : a[1].t;
     if (!numbers) return leave(cr_normal(mean, std, a[3].g));
     cr_tensor *y = cr_empty(a[2].size.n, a[2].size.v, a[4].dt, a[5].dev);
     return leave(y ? leaf(cr_normal_(y, cr_item(mean), cr_item(std), a[3].g), &a[6]) : NULL);
@@ -166,7 +189,8 @@ PyObject *api_manual_seed(const arg *a) {
     Py_XDECREF(whole);
     if (!ok) return NULL;
     cr_manual_seed(seed);
-    PyObject *module = PyImport_ImportModule("chainrule._core"), *g = module ? PyObject_GetAttrString(module, "default_generator") : NULL;
+    PyObject *module = PyImport_ImportModule("chainrule._core"),
+             *g = module ? PyObject_GetAttrString(module, "default_generator") : NULL;
     Py_XDECREF(module);
     return g;
 }

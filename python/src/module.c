@@ -45,10 +45,12 @@ static const char *place(void *unused) {
     PyObject *frame = (PyObject *)PyEval_GetFrame();
     Py_XINCREF(frame);
     while (frame && frame != Py_None) {
-        PyObject *code = PyObject_GetAttrString(frame, "f_code"), *name = code ? PyObject_GetAttrString(code, "co_filename") : NULL;
+        PyObject *code = PyObject_GetAttrString(frame, "f_code"),
+                 *name = code ? PyObject_GetAttrString(code, "co_filename") : NULL;
         const char *file = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
         bool found = file && !is_ours(file);
-        if (found) PyOS_snprintf(text, sizeof text, "%s:%d", file, PyFrame_GetLineNumber((PyFrameObject *)(void *)frame));
+        if (found)
+            PyOS_snprintf(text, sizeof text, "%s:%d", file, PyFrame_GetLineNumber((PyFrameObject *)(void *)frame));
         Py_XDECREF(code);
         Py_XDECREF(name);
         PyObject *outer = found ? NULL : PyObject_GetAttrString(frame, "f_back");
@@ -66,18 +68,22 @@ static struct PyModuleDef definition = {
     .m_doc = "The part of chainrule that is written in C; import chainrule instead."
 };
 
-/* Types and caches are the process's, and hold objects of the interpreter that made them: the main one, which lives longest. */
+/* Types and caches are the process's, and hold objects of the interpreter that made them: the main
+ * one, which lives longest. */
 PyMODINIT_FUNC PyInit__core(void) {
     static PyObject *made;
     if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
-        PyErr_SetString(PyExc_ImportError, "chainrule cannot be imported in a subinterpreter: import it in the main one, or use threads or processes");
+        PyErr_SetString(
+            PyExc_ImportError,
+            "chainrule cannot be imported in a subinterpreter: import it in the main one, or use threads or processes");
         return NULL;
     }
     if (made) return Py_NewRef(made);                /* removed from sys.modules and imported again */
     PyObject *module = PyModule_Create(&definition);
     cr_set_interrupt(signals_raise, NULL);
     cr_set_place(place, NULL);
-    if (module && make_types(module) && make_tensor_type(module) && make_autograd_types(module) && make_value_type(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0)
+    if (module && make_types(module) && make_tensor_type(module) && make_autograd_types(module) &&
+        make_value_type(module) && PyModule_AddStringConstant(module, "__version__", cr_version()) == 0)
         return made = Py_NewRef(module);
     Py_XDECREF(module);
     return NULL;

@@ -1,7 +1,7 @@
 /* move.c - properties of a tensor, and copies of it in another dtype or on another device. */
 #include "extension.h"
 
-/* ---- look --------------------------------------------------------------------------------------------------------------- */
+/* ---- look */
 PyObject *api_numel(const arg *a) { return PyLong_FromLongLong(cr_numel(a[0].t)); }
 PyObject *api_is_tensor(const arg *a) { return PyBool_FromLong(is_tensor(a[0].o)); }
 PyObject *api_is_floating_point(const arg *a) { return PyBool_FromLong(cr_dtype_is_float(cr_dtype_of(a[0].t))); }
@@ -21,7 +21,7 @@ static PyObject *along(const arg *a, const int64_t *values, PyObject *(*whole)(i
 PyObject *api_size(const arg *a) { return along(a, cr_shape(a[0].t), size_object); }
 PyObject *api_stride(const arg *a) { return along(a, cr_strides(a[0].t), int_tuple); }
 
-/* ---- move --------------------------------------------------------------------------------------------------------------- */
+/* ---- move */
 static PyObject *moved(const arg *a, cr_dtype dt, const cr_device *dev, bool copy) {
     cr_tensor *x = a[0].t, *y;
     bool same = dt == cr_dtype_of(x) && dev == cr_device_of(x);
@@ -43,8 +43,10 @@ PyObject *api_to(const arg *a) {
     cr_dtype dt = a[2].given ? a[2].dt : cr_dtype_of(a[0].t);
     const cr_device *dev = a[3].given ? a[3].dev : cr_device_of(a[0].t);
     PyObject *given = a[1].o;
-    if (!PyTuple_Check(given)) { if (!one_target(given, &dt, &dev)) return NULL; }
-    else for (Py_ssize_t i = 0; i < PyTuple_Size(given); i++) if (!one_target(PyTuple_GetItem(given, i), &dt, &dev)) return NULL;
+    if (!PyTuple_Check(given)) { if (!one_target(given, &dt, &dev)) return NULL;
+    } else
+        for (Py_ssize_t i = 0; i < PyTuple_Size(given); i++)
+            if (!one_target(PyTuple_GetItem(given, i), &dt, &dev)) return NULL;
     return moved(a, dt, dev, a[4].b);
 }
 
@@ -81,7 +83,9 @@ cr_tensor *api_contiguous(const arg *a) { return cr_contiguous(a[0].t); }
 cr_tensor *api_clone(const arg *a) { return cr_clone(a[0].t); }
 cr_tensor *api_detach(const arg *a) { return cr_detach(a[0].t); }
 
-/* ---- dtypes ------------------------------------------------------------------------------------------------------------ */
+/* ---- dtypes */
 PyObject *api_promote_types(const arg *a) { return dtype_object(cr_promote(a[0].dt, a[1].dt)); }
 PyObject *api_can_cast(const arg *a) { return PyBool_FromLong(cr_can_cast(a[0].dt, a[1].dt)); }
-PyObject *api_result_type(const arg *a) { return dtype_object(cr_result_type(2, (const cr_tensor *const[]){a[0].t, a[1].t})); }
+PyObject *api_result_type(const arg *a) {
+    return dtype_object(cr_result_type(2, (const cr_tensor *const[]){a[0].t, a[1].t}));
+}

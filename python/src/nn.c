@@ -1,9 +1,10 @@
-/* nn.c - the fused ops of neural networks and the updates of optimizers, for the Python of chainrule.nn and chainrule.optim. */
+/* nn.c - the fused ops of neural networks and the updates of optimizers, for the Python of
+ * chainrule.nn and chainrule.optim. */
 #include "extension.h"
 
 #include <string.h>
 
-/* ---- fused ops ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- fused ops */
 
 /* (input, weight, bias) */
 cr_tensor *api__linear(const arg *a) { return cr_linear(a[0].t, a[1].t, a[2].t, CR_ACT_NONE); }
@@ -28,7 +29,8 @@ cr_tensor *api__cross_entropy(const arg *a) {
 
 /* (query, key, value, causal, scale, mask) */
 cr_tensor *api__attention(const arg *a) {
-    return cr_attention(a[0].t, a[1].t, a[2].t, &(cr_attention_options){.causal = a[3].b, .scale = a[4].d, .mask = a[5].t});
+    return cr_attention(a[0].t, a[1].t, a[2].t,
+                        &(cr_attention_options){.causal = a[3].b, .scale = a[4].d, .mask = a[5].t});
 }
 
 /* (logits, temperature, top_p, top_k, generator) */
@@ -40,23 +42,27 @@ PyObject *api__sample(const arg *a) {
     return bad ? raise_error() : PyLong_FromUnsignedLong(id);
 }
 
-/* ---- initialisers ---------------------------------------------------------------------------------------------------------------- */
+/* ---- initialisers */
 #define FILL(call) cr_status status; WITHOUT_GIL(status = call); return done(status)
 PyObject *api__init_uniform(const arg *a) { FILL(cr_init_uniform(a[0].t, a[1].d, a[2].d, a[3].g)); }
 PyObject *api__init_normal(const arg *a) { FILL(cr_init_normal(a[0].t, a[1].d, a[2].d, a[3].g)); }
-PyObject *api__init_trunc_normal(const arg *a) { FILL(cr_init_trunc_normal(a[0].t, a[1].d, a[2].d, a[3].d, a[4].d, a[5].g)); }
+PyObject *api__init_trunc_normal(const arg *a) {
+    FILL(cr_init_trunc_normal(a[0].t, a[1].d, a[2].d, a[3].d, a[4].d, a[5].g));
+}
 PyObject *api__init_orthogonal(const arg *a) { FILL(cr_init_orthogonal(a[0].t, a[1].d, a[2].g)); }
 
-/* ---- updates ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- updates */
 
 /* The sets of one device at a time. */
-static cr_status update(const cr_program *p, int64_t count, int n_out, int n_in, const arg *out, const arg *in, const double *numbers) {
+static cr_status update(const cr_program *p, int64_t count, int n_out, int n_in, const arg *out, const arg *in,
+                        const double *numbers) {
     cr_status bad = CR_OK;
     bool recording = cr_set_grad_enabled(false);
     for (int64_t from = 0, to; from < count && bad == CR_OK; from = to) {
         const cr_device *dev = cr_device_of(out->list.v[from * n_out]);
         for (to = from + 1; to < count && cr_device_of(out->list.v[to * n_out]) == dev;) to++;
-        bad = cr_program_update(p, to - from, (cr_tensor *const *)(uintptr_t)(out->list.v + from * n_out), in->list.v + from * n_in, numbers);
+        bad = cr_program_update(p, to - from, (cr_tensor *const *)(uintptr_t)(out->list.v + from * n_out),
+                                in->list.v + from * n_in, numbers);
     }
     cr_set_grad_enabled(recording);
     return bad;
@@ -66,7 +72,8 @@ typedef struct options { int n; const char *names[32]; double values[32]; } opti
 
 static bool add_option(options *to, const char *name, PyObject *value) {
     if (!name) return false;
-    if (to->n == sizeof to->names / sizeof *to->names) return PyErr_SetString(PyExc_ValueError, "_update(): too many options"), false;
+    if (to->n == sizeof to->names / sizeof *to->names)
+        return PyErr_SetString(PyExc_ValueError, "_update(): too many options"), false;
     to->names[to->n] = name;
     to->values[to->n] = PyFloat_AsDouble(value);
     return to->values[to->n++] != -1 || !PyErr_Occurred();
@@ -83,7 +90,9 @@ static bool add_options(options *to, PyObject *group) {
     for (Py_ssize_t at = 0; PyDict_Next(group, &at, &key, &value);) {
         const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
         if (name && !strcmp(name, "betas") && PyTuple_Check(value) && PyTuple_Size(value) == 2) {
-            if (!add_option(to, "beta1", PyTuple_GetItem(value, 0)) || !add_option(to, "beta2", PyTuple_GetItem(value, 1))) return false;
+            if (!add_option(to, "beta1", PyTuple_GetItem(value, 0)) ||
+                !add_option(to, "beta2", PyTuple_GetItem(value, 1)))
+                return false;
         } else if (!name || is_option(value)) {
             if (!add_option(to, name, value)) return false;
         }
@@ -108,14 +117,16 @@ PyObject *api__update(const arg *a) {
     if (!p) return raise_error();
     const int64_t count = a[1].list.n / n_out;
     if (count * n_out != a[1].list.n || count * n_in != a[2].list.n)
-        return PyErr_Format(PyExc_ValueError, "_update(): '%s' has %d results and %d inputs: %d and %d tensors are no whole sets",
-                            a[0].s, n_out, n_in, a[1].list.n, a[2].list.n);
+        return PyErr_Format(PyExc_ValueError,
+                            "_update(): '%s' has %d results and %d inputs: %d and %d tensors are no whole sets", a[0].s,
+                            n_out, n_in, a[1].list.n, a[2].list.n);
     for (int i = 3; i < 5; i++) {
         if (!a[i].given) continue;
         if (!PyDict_Check(a[i].o)) return raise_type(a[i].o, "_update(): options must be a dict, not");
         if (!add_options(&given, a[i].o)) return NULL;
     }
-    if (n_params > (int)(sizeof params / sizeof *params)) return PyErr_Format(PyExc_ValueError, "_update(): '%s' has %d params", a[0].s, n_params);
+    if (n_params > (int)(sizeof params / sizeof *params))
+        return PyErr_Format(PyExc_ValueError, "_update(): '%s' has %d params", a[0].s, n_params);
     cr_status status = cr_program_params(p, given.n, given.names, given.values, params);
     if (status == CR_OK) WITHOUT_GIL(status = update(p, count, n_out, n_in, &a[1], &a[2], params));
     return done(status);
@@ -129,6 +140,7 @@ cr_tensor *api__newton_schulz(const arg *a) {
 /* (input, type, requires_grad) */
 PyObject *api__alias(const arg *a) {
     PyTypeObject *type = (PyTypeObject *)(void *)a[1].o;
-    if (!PyType_Check(a[1].o) || !PyType_IsSubtype(type, tensor_type)) return raise_type(a[1].o, "_alias(): argument 'type' must be Tensor or a subclass, not");
+    if (!PyType_Check(a[1].o) || !PyType_IsSubtype(type, tensor_type))
+        return raise_type(a[1].o, "_alias(): argument 'type' must be Tensor or a subclass, not");
     return leaf_as(cr_detach(a[0].t), type, a[2].b, false);
 }

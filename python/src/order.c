@@ -30,14 +30,16 @@ PyObject *api_nanmedian(const arg *a) {
 }
 
 /* ---- which there are */
-typedef cr_tensor *(*unique_fn)(const cr_tensor *x, int n, const int64_t *axis, cr_tensor **inverse, cr_tensor **counts);
+typedef cr_tensor *(*unique_fn)(const cr_tensor *x, int n, const int64_t *axis, cr_tensor **inverse,
+                                cr_tensor **counts);
 
 /* The values, or a tuple with the other results that the call asks for. */
 static PyObject *unique(unique_fn f, const cr_tensor *x, bool inverse, bool counts, const arg *dim) {
     cr_tensor *y, *more[2];
     WITHOUT_GIL(y = f(x, dim->given, &dim->i, inverse ? &more[0] : NULL, counts ? &more[1] : NULL));
     if (!y || (!inverse && !counts)) return wrap(y);
-    PyObject *parts[3] = {wrap(y), inverse ? wrap(more[0]) : NULL, counts ? wrap(more[1]) : NULL}, *tuple = PyTuple_New(1 + inverse + counts);
+    PyObject *parts[3] = {wrap(y), inverse ? wrap(more[0]) : NULL, counts ? wrap(more[1]) : NULL},
+             *tuple = PyTuple_New(1 + inverse + counts);
     for (int i = 0, n = 0; i < 3; i++) {
         if (i && !(i == 1 ? inverse : counts)) continue;
         if (tuple && parts[i]) PyTuple_SetItem(tuple, n++, parts[i]);
@@ -96,14 +98,16 @@ static cr_tensor *quantile(const arg *a, bool skip_nan) {
         if (strcmp(a[4].s, names[how])) continue;
         return cr_quantile(a[0].t, a[1].t, a[2].given, &a[2].i, a[3].b, (cr_interpolation)how, skip_nan);
     }
-    set_error(PyExc_RuntimeError, "[quantile] interpolation is linear, lower, higher, nearest or midpoint, not '%.60s'", a[4].s);
+    set_error(PyExc_RuntimeError, "[quantile] interpolation is linear, lower, higher, nearest or midpoint, not '%.60s'",
+              a[4].s);
     return NULL;
 }
 cr_tensor *api_quantile(const arg *a) { return quantile(a, false); }
 cr_tensor *api_nanquantile(const arg *a) { return quantile(a, true); }
 
 /* ---- places in a sorted row */
-static cr_tensor *places(const cr_tensor *sorted, const cr_tensor *v, bool right, const cr_tensor *sorter, bool narrow) {
+static cr_tensor *places(const cr_tensor *sorted, const cr_tensor *v, bool right, const cr_tensor *sorter,
+                         bool narrow) {
     cr_tensor *y = cr_searchsorted(sorted, v, right, sorter);
     if (!narrow || !y) return y;
     cr_tensor *small = cr_to(y, CR_I32, cr_device_of(y));

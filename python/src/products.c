@@ -32,15 +32,24 @@ PyObject *api_tensordot(const arg *a) {
     PyObject *pair = PySequence_Check(a[2].o) && !PyUnicode_Check(a[2].o) ? PySequence_Tuple(a[2].o) : NULL;
     if (PyErr_Occurred()) return NULL;
     if (pair) {
-        bool ok = PyTuple_Size(pair) == 2 && to_size(PyTuple_GetItem(pair, 0), &n[0], axes[0]) && to_size(PyTuple_GetItem(pair, 1), &n[1], axes[1]);
+        bool ok = PyTuple_Size(pair) == 2 && to_size(PyTuple_GetItem(pair, 0), &n[0], axes[0]) &&
+                  to_size(PyTuple_GetItem(pair, 1), &n[1], axes[1]);
         Py_DECREF(pair);
-        if (!ok) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "[tensordot] dims is an int or two lists of axes");
-        if (n[0] != n[1]) return PyErr_Format(PyExc_RuntimeError, "[tensordot] both dims lists should have same length: %d and %d axes", n[0], n[1]);
+        if (!ok)
+            return PyErr_Occurred()
+                       ? NULL
+                       : PyErr_Format(PyExc_RuntimeError, "[tensordot] dims is an int or two lists of axes");
+        if (n[0] != n[1])
+            return PyErr_Format(PyExc_RuntimeError,
+                                "[tensordot] both dims lists should have same length: %d and %d axes", n[0], n[1]);
     } else {
         int64_t k = 2;
-        if (a[2].o != Py_None && !PyIndex_Check(a[2].o)) return raise_type(a[2].o, "tensordot(): argument 'dims' must be an int or two lists of axes, not");
+        if (a[2].o != Py_None && !PyIndex_Check(a[2].o))
+            return raise_type(a[2].o, "tensordot(): argument 'dims' must be an int or two lists of axes, not");
         if (a[2].o != Py_None && !to_int64(a[2].o, &k)) return NULL;
-        if (k < 0 || k > CR_MAX_DIMS) return PyErr_Format(PyExc_RuntimeError, "[tensordot] dims is %lld: 0 to %d axes can be summed over", (long long)k, CR_MAX_DIMS);
+        if (k < 0 || k > CR_MAX_DIMS)
+            return PyErr_Format(PyExc_RuntimeError, "[tensordot] dims is %lld: 0 to %d axes can be summed over",
+                                (long long)k, CR_MAX_DIMS);
         n[0] = (int)k;
         for (int i = 0; i < n[0]; i++) axes[0][i] = i - n[0], axes[1][i] = i;
     }
@@ -57,14 +66,17 @@ static bool append_labels(char *text, PyObject *list) {
     if (!items) return PyErr_Occurred() || raise_type(list, "einsum(): labels must be a list of ints, not");
     char *at = text + strlen(text);
     bool ok = PyTuple_Size(items) <= CR_MAX_DIMS + 1;
-    if (!ok) PyErr_Format(PyExc_ValueError, "einsum(): %zd labels for one operand, at most %d", PyTuple_Size(items), CR_MAX_DIMS + 1);
+    if (!ok)
+        PyErr_Format(PyExc_ValueError, "einsum(): %zd labels for one operand, at most %d", PyTuple_Size(items),
+                     CR_MAX_DIMS + 1);
     for (Py_ssize_t i = 0; ok && i < PyTuple_Size(items); i++) {
         PyObject *item = PyTuple_GetItem(items, i);
         int64_t label = 0;
         if (item == Py_Ellipsis) { memcpy(at, "...", 3); at += 3; continue; }
         ok = to_int64(item, &label) && label >= 0 && label < 52;
         if (ok) *at++ = (char)(label < 26 ? 'A' + label : 'a' + label - 26);
-        else if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "einsum(): label %lld is not within 0 ... 51", (long long)label);
+        else if (!PyErr_Occurred())
+            PyErr_Format(PyExc_ValueError, "einsum(): label %lld is not within 0 ... 51", (long long)label);
     }
     *at = 0;
     Py_DECREF(items);
@@ -77,7 +89,8 @@ static int operands_of(PyObject *items, Py_ssize_t from, Py_ssize_t to, int step
     for (Py_ssize_t i = from; i < to; i += step, n++) {
         PyObject *item = PyTuple_GetItem(items, i);
         if (!is_tensor(item)) return raise_type(item, "einsum(): operand %d must be Tensor, not", n), -1;
-        if (n == MOST_OPERANDS) return PyErr_Format(PyExc_ValueError, "einsum(): more than %d operands", MOST_OPERANDS), -1;
+        if (n == MOST_OPERANDS)
+            return PyErr_Format(PyExc_ValueError, "einsum(): more than %d operands", MOST_OPERANDS), -1;
         in[n] = hold(item);
     }
     return n;
@@ -103,7 +116,8 @@ PyObject *api_einsum(const arg *a) {
     PyObject *rest = a[1].o, *items, *result = NULL;
     int n;
     if (!a[1].given) items = PyTuple_New(0);
-    else if (PyTuple_Check(rest) || (PyUnicode_Check(a[0].o) && PyList_Check(rest))) items = PySequence_Tuple(rest);     /* einsum(equation, [a, b]) */
+    else if (PyTuple_Check(rest) || (PyUnicode_Check(a[0].o) && PyList_Check(rest)))
+        items = PySequence_Tuple(rest);     /* einsum(equation, [a, b]) */
     else items = PyTuple_Pack(1, rest);
     if (!items) return NULL;
     if (PyUnicode_Check(a[0].o)) {

@@ -24,7 +24,8 @@ cr_tensor *api_mean(const arg *a) { return in_dtype(a, &a[3], mean); }
 cr_tensor *api_nanmean(const arg *a) { return in_dtype(a, &a[3], nanmean); }
 cr_tensor *api_prod(const arg *a) { return in_dtype(a, &a[3], prod); }
 
-/* No elements have no extreme: an error with the name of the call, an IndexError where the call names an axis, as in PyTorch. */
+/* No elements have no extreme: an error with the name of the call, an IndexError where the call names
+ * an axis, as in PyTorch. */
 static cr_tensor *extreme_of(const char *name, const arg *a, bool axis_named, cr_tensor *y) {
     const char *what = y || cr_numel(a[0].t) || cr_error_status() != CR_BAD_VALUE ? NULL : strchr(cr_error(), ']');
     if (what) set_error(axis_named ? PyExc_IndexError : bad_value, "[%s%s", name, what);
@@ -60,7 +61,8 @@ PyObject *api_std_mean(const arg *a) { return with_mean(a, api_std); }
 PyObject *api_norm(const arg *a) {
     number p = {.d = 2};
     if (PyUnicode_Check(a[1].o)) {
-        if (PyUnicode_CompareWithASCIIString(a[1].o, "fro")) return PyErr_Format(PyExc_RuntimeError, "[norm] p is a number or 'fro', not %R", a[1].o);
+        if (PyUnicode_CompareWithASCIIString(a[1].o, "fro"))
+            return PyErr_Format(PyExc_RuntimeError, "[norm] p is a number or 'fro', not %R", a[1].o);
     } else if (a[1].o != Py_None && !to_number(a[1].o, &p)) {
         return PyErr_Occurred() ? NULL : raise_type(a[1].o, "norm(): argument 'p' must be a number or 'fro', not");
     }
@@ -81,7 +83,8 @@ cr_tensor *api_cumprod(const arg *a) { return in_dtype(a, &a[2], cumprod); }
 /* dtype must be that of the tensor, as in PyTorch. */
 static cr_tensor *scanned(const char *name, const arg *a, cr_tensor *(*f)(const arg *a)) {
     if (!a[2].given || a[2].dt == cr_dtype_of(a[0].t)) return written(name, a, f(a));
-    set_error(PyExc_RuntimeError, "[%s] the dtype is %s, but the tensor has %s", name, cr_dtype_name(a[2].dt), cr_dtype_name(cr_dtype_of(a[0].t)));
+    set_error(PyExc_RuntimeError, "[%s] the dtype is %s, but the tensor has %s", name, cr_dtype_name(a[2].dt),
+              cr_dtype_name(cr_dtype_of(a[0].t)));
     return NULL;
 }
 cr_tensor *api_cumsum_(const arg *a) { return scanned("cumsum_", a, api_cumsum); }
@@ -134,7 +137,8 @@ PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second)
     while (types[i].name && strcmp(types[i].name, type_name)) i++;
     types[i].name = type_name;
     PyTypeObject **type = &types[i].type;
-    PyStructSequence_Desc d = {.name = type_name, .fields = strstr(type_name, "aminmax") ? ends : places, .n_in_sequence = 2};
+    PyStructSequence_Desc d = {
+        .name = type_name, .fields = strstr(type_name, "aminmax") ? ends : places, .n_in_sequence = 2};
     if (!*type) *type = PyStructSequence_NewType(&d);
     PyObject *a = wrap(first), *b = wrap(second), *pair = *type && a && b ? PyStructSequence_New(*type) : NULL;
     if (pair) {
@@ -148,8 +152,10 @@ PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second)
 }
 
 /* max(), max(dim, keepdim), max(other); (input, dim or other, keepdim, other) */
-static PyObject *extreme(const arg *a, const char *type_name, cr_tensor *(*all)(const cr_tensor *, int, const int64_t *, bool),
-                         cr_tensor *(*along_axis)(const cr_tensor *, int, bool, cr_tensor **), cr_tensor *(*two)(const cr_tensor *, const cr_tensor *)) {
+static PyObject *extreme(const arg *a, const char *type_name,
+                         cr_tensor *(*all)(const cr_tensor *, int, const int64_t *, bool),
+                         cr_tensor *(*along_axis)(const cr_tensor *, int, bool, cr_tensor **),
+                         cr_tensor *(*two)(const cr_tensor *, const cr_tensor *)) {
     cr_tensor *y, *index;
     int64_t dim;
     if (a[3].given || is_tensor(a[1].o)) {
@@ -174,4 +180,6 @@ PyObject *api_cummax(const arg *a) { PAIR("cummax", cr_cummax(a[0].t, axis(a[1].
 PyObject *api_cummin(const arg *a) { PAIR("cummin", cr_cummin(a[0].t, axis(a[1].i), &second)); }
 
 /* (input, dim, keepdim) */
-PyObject *api_aminmax(const arg *a) { PAIR("aminmax", extreme_of("aminmax", a, a[1].size.n, cr_aminmax(a[0].t, AXES, a[2].b, &second))); }
+PyObject *api_aminmax(const arg *a) {
+    PAIR("aminmax", extreme_of("aminmax", a, a[1].size.n, cr_aminmax(a[0].t, AXES, a[2].b, &second)));
+}

@@ -16,7 +16,10 @@ static const char *const precisions[] = {[CR_HIGHEST] = "highest", [CR_HIGH] = "
 PyObject *api_set_float32_matmul_precision(const arg *a) {
     int p = CR_HIGHEST;
     while (p <= CR_MEDIUM && strcmp(a[0].s, precisions[p])) p++;
-    if (p > CR_MEDIUM) return PyErr_Format(PyExc_RuntimeError, "[set_float32_matmul_precision] precision must be 'highest', 'high' or 'medium', not '%s'", a[0].s);
+    if (p > CR_MEDIUM)
+        return PyErr_Format(PyExc_RuntimeError,
+                            "[set_float32_matmul_precision] precision must be 'highest', 'high' or 'medium', not '%s'",
+                            a[0].s);
     cr_set_f32_products((cr_precision)p);
     Py_RETURN_NONE;
 }
@@ -57,7 +60,8 @@ PyObject *api__devices(const arg *a) {
 
 /* CHAINRULE_NUM_THREADS as num_threads */
 static PyObject *switch_name(const char *name) {
-    PyObject *whole = PyUnicode_FromString(strchr(name, '_') + 1), *lower = whole ? PyObject_CallMethod(whole, "lower", NULL) : NULL;
+    PyObject *whole = PyUnicode_FromString(strchr(name, '_') + 1),
+             *lower = whole ? PyObject_CallMethod(whole, "lower", NULL) : NULL;
     Py_XDECREF(whole);
     return lower;
 }

@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- pickle and copy --------------------------------------------------------------------------------------------------------- */
+/* ---- pickle and copy */
 
-/* (input, protocol): _rebuild and its arguments, and the attributes that were set.  The elements go as plain bytes: loading runs no code of the file's. */
+/* (input, protocol): _rebuild and its arguments, and the attributes that were set.  The elements go as
+ * plain bytes: loading runs no code of the file's. */
 PyObject *api___reduce_ex__(const arg *a) {
-    PyObject *self = a[0].o, *core = PyImport_ImportModule("chainrule._core"), *rebuild = core ? PyObject_GetAttrString(core, "_rebuild") : NULL;
+    PyObject *self = a[0].o, *core = PyImport_ImportModule("chainrule._core"),
+             *rebuild = core ? PyObject_GetAttrString(core, "_rebuild") : NULL;
     cr_tensor *t = hold(self);
     const Py_ssize_t size = (Py_ssize_t)cr_numel(t) * (Py_ssize_t)cr_dtype_size(cr_dtype_of(t));
     PyObject *bytes = rebuild ? PyBytes_FromStringAndSize(NULL, size) : NULL, *result = NULL;
@@ -18,8 +20,10 @@ PyObject *api___reduce_ex__(const arg *a) {
     if (bytes && bad) raise_error();
     else if (bytes) {
         PyObject *dict = ((Tensor *)(void *)self)->dict, *state = dict ? dict : Py_None;
-        result = Py_BuildValue("O(OONNNNN)O", rebuild, Py_TYPE(self), bytes, size_object(cr_ndim(t), cr_shape(t)), dtype_object(cr_dtype_of(t)),
-                               device_object(cr_device_of(t)), PyBool_FromLong(cr_requires_grad(t)), PyBool_FromLong(((Tensor *)(void *)self)->from_data), state);
+        result = Py_BuildValue("O(OONNNNN)O", rebuild, Py_TYPE(self), bytes, size_object(cr_ndim(t), cr_shape(t)),
+                               dtype_object(cr_dtype_of(t)), device_object(cr_device_of(t)),
+                               PyBool_FromLong(cr_requires_grad(t)),
+                               PyBool_FromLong(((Tensor *)(void *)self)->from_data), state);
     }
     cr_drop(t);
     Py_XDECREF(core);
@@ -43,7 +47,8 @@ PyObject *api__rebuild(const arg *a) {
     PyTypeObject *type = (PyTypeObject *)(void *)a[0].o;
     char *bytes;
     Py_ssize_t size;
-    if (!PyType_Check(a[0].o) || !PyType_IsSubtype(type, tensor_type)) return raise_type(a[0].o, "_rebuild(): argument 'type' must be Tensor or a subclass, not");
+    if (!PyType_Check(a[0].o) || !PyType_IsSubtype(type, tensor_type))
+        return raise_type(a[0].o, "_rebuild(): argument 'type' must be Tensor or a subclass, not");
     if (PyBytes_AsStringAndSize(a[1].o, &bytes, &size) < 0) return NULL;
     cr_tensor *t = cr_empty(a[2].size.n, a[2].size.v, a[3].dt, a[4].dev);
     if (!t) return raise_error();
@@ -59,7 +64,9 @@ static PyObject *with_dict_of(PyObject *self, PyObject *copy, PyObject *memo) {
     PyObject *from = ((Tensor *)(void *)self)->dict;
     if (!copy || !from) return copy;
     PyObject *module = memo ? PyImport_ImportModule("copy") : NULL;
-    PyObject *all = !memo ? PyDict_Copy(from) : module ? PyObject_CallMethod(module, "deepcopy", "OO", from, memo) : NULL;
+    PyObject *all = !memo    ? PyDict_Copy(from)
+                    : module ? PyObject_CallMethod(module, "deepcopy", "OO", from, memo)
+                             : NULL;
     if (!all || PyObject_SetAttrString(copy, "__dict__", all) < 0) Py_CLEAR(copy);
     Py_XDECREF(module);
     Py_XDECREF(all);
@@ -70,10 +77,12 @@ static PyObject *with_dict_of(PyObject *self, PyObject *copy, PyObject *memo) {
 PyObject *api___copy__(const arg *a) {
     PyObject *self = a[0].o;
     const cr_tensor *t = handle(self);
-    return with_dict_of(self, leaf_as(cr_detach(t), Py_TYPE(self), cr_requires_grad(t), ((Tensor *)(void *)self)->from_data), NULL);
+    return with_dict_of(
+        self, leaf_as(cr_detach(t), Py_TYPE(self), cr_requires_grad(t), ((Tensor *)(void *)self)->from_data), NULL);
 }
 
-static PyObject *known_copy(PyObject *self, PyObject *memo) {           /* NULL, without an exception, where there is none yet */
+/* NULL, without an exception, where there is none yet */
+static PyObject *known_copy(PyObject *self, PyObject *memo) {
     PyObject *key = PyLong_FromVoidPtr(self), *known = key ? PyObject_GetItem(memo, key) : NULL;
     Py_XDECREF(key);
     if (!known && PyErr_ExceptionMatches(PyExc_KeyError)) PyErr_Clear();
@@ -92,7 +101,8 @@ PyObject *api___deepcopy__(const arg *a) {
     PyObject *self = a[0].o, *memo = a[1].o, *known = known_copy(self, memo);
     if (known || PyErr_Occurred()) return known;
     if (!cr_is_leaf(handle(self))) {
-        PyErr_SetString(PyExc_RuntimeError, "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: use detach() or clone()");
+        PyErr_SetString(PyExc_RuntimeError, "Only Tensors created explicitly by the user (graph leaves) support the "
+                                            "deepcopy protocol at the moment: use detach() or clone()");
         return NULL;
     }
     const bool requires_grad = cr_requires_grad(handle(self));
@@ -108,19 +118,23 @@ PyObject *api___deepcopy__(const arg *a) {
         if (!h || cr_set_grad(handle(copy), h) != CR_OK) { raise_error(); Py_CLEAR(copy); }
         cr_release(h);
     }
-    if (!grad || (copy && !remember_copy(self, copy, memo))) Py_CLEAR(copy);      /* before its attributes, which may lead back to it */
+    /* before its attributes, which may lead back to it */
+    if (!grad || (copy && !remember_copy(self, copy, memo))) Py_CLEAR(copy);
     Py_XDECREF(grad);
     return with_dict_of(self, copy, memo);
 }
 
-/* ---- files -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- files */
 static bool add_tensor(cr_params *p, PyObject *name, PyObject *value) {
     Py_ssize_t size;
     if (!PyUnicode_Check(name)) return raise_type(name, "save(): the names of tensors must be str, not");
     if (!is_tensor(value)) return raise_type(value, "save(): the values must be Tensors, not");
     const char *text = PyUnicode_AsUTF8AndSize(name, &size);
     if (!text) return false;
-    if (strlen(text) != (size_t)size) { PyErr_SetString(PyExc_ValueError, "save(): a name with a zero character"); return false; }
+    if (strlen(text) != (size_t)size) {
+        PyErr_SetString(PyExc_ValueError, "save(): a name with a zero character");
+        return false;
+    }
     if (cr_params_add(p, text, handle(value)) == CR_OK) return true;
     raise_error();
     return false;
@@ -170,7 +184,8 @@ PyObject *api_save(const arg *a) {
 /* For the kinds of OSError: FileNotFoundError, PermissionError...  Does not wait for the writer of a pipe. */
 static bool can_open(PyObject *path) {
     PyObject *os = PyImport_ImportModule("os"), *mode = os ? PyObject_GetAttrString(os, "O_NONBLOCK") : NULL;
-    PyObject *fd = mode ? PyObject_CallMethod(os, "open", "OO", path, mode) : NULL, *closed = fd ? PyObject_CallMethod(os, "close", "O", fd) : NULL;
+    PyObject *fd = mode ? PyObject_CallMethod(os, "open", "OO", path, mode) : NULL,
+             *closed = fd ? PyObject_CallMethod(os, "close", "O", fd) : NULL;
     Py_XDECREF(closed);
     Py_XDECREF(fd);
     Py_XDECREF(mode);
@@ -204,15 +219,17 @@ PyObject *api__load_metadata(const arg *a) {
     return json;
 }
 
-/* ---- checkpoints: the optimizer of Python, as the C library would have it ----------------------------------------------------- */
+/* ---- checkpoints: the optimizer of Python, as the C library would have it */
 
-/* One more group of an optimizer, (moments of a parameter, {name: parameter}): their rules are known by how many moments they keep. */
+/* One more group of an optimizer, (moments of a parameter, {name: parameter}): their rules are known
+ * by how many moments they keep. */
 static bool add_group(cr_optim **opt, PyObject *group) {
     static const cr_optim_kind kinds[] = {CR_SGD, CR_LION, CR_ADAMW};
     PyObject *dict;
     int moments;
     if (!PyArg_ParseTuple(group, "iO", &moments, &dict)) return false;
-    if (moments < 0 || moments > 2) return PyErr_Format(PyExc_ValueError, "a parameter has 0 to 2 moments, not %d", moments), false;
+    if (moments < 0 || moments > 2)
+        return PyErr_Format(PyExc_ValueError, "a parameter has 0 to 2 moments, not %d", moments), false;
     cr_params *p = params_of(dict);
     if (!p) return false;
     const cr_optim_options o = cr_optim_defaults(kinds[moments]);
@@ -229,7 +246,8 @@ static training training_of(const arg *a, const arg *generator) {
     if (a[1].o != Py_None) r.ok = (r.t.params = params_of(a[1].o));
     PyObject *groups = r.ok && a[2].o != Py_None ? PySequence_Tuple(a[2].o) : NULL;
     if (r.ok && a[2].o != Py_None) r.ok = groups;
-    for (Py_ssize_t i = 0; r.ok && groups && i < PyTuple_Size(groups); i++) r.ok = add_group(&r.t.optim, PyTuple_GetItem(groups, i));
+    for (Py_ssize_t i = 0; r.ok && groups && i < PyTuple_Size(groups); i++)
+        r.ok = add_group(&r.t.optim, PyTuple_GetItem(groups, i));
     Py_XDECREF(groups);
     if (r.ok && a[3].o != Py_None) r.ok = (r.t.loader = loader_of(&a[3]));
     if (generator->given) r.t.generator = generator->g;
@@ -270,7 +288,8 @@ PyObject *api__training_load(const arg *a) {
     PyObject *result = NULL;
     if (r.ok && bad) raise_error();
     else if (r.ok && (r.moments = r.t.optim ? cr_optim_state(r.t.optim) : cr_params_new()))
-        result = Py_BuildValue("LLN", (long long)r.t.step, (long long)(r.t.optim ? cr_optim_steps(r.t.optim) : 0), dict_of(r.moments));
+        result = Py_BuildValue("LLN", (long long)r.t.step, (long long)(r.t.optim ? cr_optim_steps(r.t.optim) : 0),
+                               dict_of(r.moments));
     else if (r.ok) raise_error();
     training_free(&r);
     return result;
@@ -283,7 +302,7 @@ PyObject *api__training_weights(const arg *a) {
     return text;
 }
 
-/* ---- text ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- text */
 
 /* (input, format_spec) */
 PyObject *api___format__(const arg *a) {

@@ -6,9 +6,10 @@
 
 PyTypeObject *tensor_type;
 PyObject *bad_value, *bad_type;
-static PyObject *no_memory;                         /* exceptions of our own: RuntimeError, as PyTorch raises, and ValueError... as NumPy does */
+static PyObject *no_memory;                         /* exceptions of our own: RuntimeError, as PyTorch raises, and
+                                                     * ValueError... as NumPy does */
 
-/* ---- errors ---------------------------------------------------------------------------------------------------- */
+/* ---- errors */
 PyObject *raise_error(void) {
     const char *message = cr_error();
     PyObject *type = PyExc_RuntimeError;
@@ -21,12 +22,14 @@ PyObject *raise_error(void) {
         case CR_INTERRUPTED: type = PyExc_KeyboardInterrupt; break;
         case CR_OK: case CR_RUNTIME: break;
     }
-    if (!PyErr_Occurred()) PyErr_SetString(type, message ? message : "failed without a message");    /* else: a callback's own exception caused it */
+    /* else: a callback's own exception caused it */
+    if (!PyErr_Occurred()) PyErr_SetString(type, message ? message : "failed without a message");
     cr_error_clear();
     return NULL;
 }
 
-/* The "] " after the op of a message that may name the call instead; NULL: a device's own message, an anomaly, another exception. */
+/* The "] " after the op of a message that may name the call instead; NULL: a device's own message, an
+ * anomaly, another exception. */
 static const char *end_of_op(const char *message) {
     static const char *const kept[] = {"[cuda] ", "[webgpu] "};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
@@ -39,7 +42,8 @@ static const char *end_of_op(const char *message) {
 void name_error(const char *name) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    if (!traceback) PyErr_NormalizeException(&type, &value, &traceback);        /* with one it comes from Python code: a callback */
+    /* with one it comes from Python code: a callback */
+    if (!traceback) PyErr_NormalizeException(&type, &value, &traceback);
     PyObject *text = value && !traceback ? PyObject_Str(value) : NULL;
     const char *message = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     const char *end = message ? end_of_op(message) : NULL;
@@ -70,9 +74,10 @@ static PyObject *add_exception(PyObject *module, const char *name, PyObject *sec
     return type;
 }
 
-/* ---- making and freeing ------------------------------------------------------------------------------------------ */
+/* ---- making and freeing */
 
-/* Only a Tensor that holds other objects can be part of a cycle: the collector looks at it from then on, and at no other. */
+/* Only a Tensor that holds other objects can be part of a cycle: the collector looks at it from then
+ * on, and at no other. */
 static void track(PyObject *self) {
     if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
 }
@@ -139,7 +144,7 @@ static int tensor_clear(PyObject *self) {
     return 0;
 }
 
-/* ---- attributes that a user sets: __dict__ is made with the first ------------------------------------------------- */
+/* ---- attributes that a user sets: __dict__ is made with the first */
 static int set_attribute(PyObject *self, PyObject *name, PyObject *value) {
     const int status = PyObject_GenericSetAttr(self, name, value);
     if (((Tensor *)(void *)self)->dict) track(self);
@@ -162,15 +167,20 @@ static int set_dict(PyObject *self, PyObject *value, void *context) {
 static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *names) {
     static char *keywords[] = {"data", "device", "dtype", "shape", NULL};
     PyObject *data, *device = Py_None, *dtype = Py_None, *shape = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "O|OO$O:Tensor", keywords, &data, &device, &dtype, &shape)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "O|OO$O:Tensor", keywords, &data, &device, &dtype, &shape))
+        return NULL;
     const cr_device *dev = cr_default_device();
     cr_dtype dt = CR_F32;
-    if (device != Py_None && !to_device(device, &dev)) return PyErr_Occurred() ? NULL : raise_type(device, "Tensor(): argument 'device' must be Device or str, not");
-    if (dtype != Py_None && !to_dtype(dtype, &dt)) return raise_type(dtype, "Tensor(): argument 'dtype' must be dtype, not");
-    if (dtype == Py_None && is_tensor(data) && cr_dtype_is_float(cr_dtype_of(handle(data)))) dt = cr_dtype_of(handle(data));
+    if (device != Py_None && !to_device(device, &dev))
+        return PyErr_Occurred() ? NULL : raise_type(device, "Tensor(): argument 'device' must be Device or str, not");
+    if (dtype != Py_None && !to_dtype(dtype, &dt))
+        return raise_type(dtype, "Tensor(): argument 'dtype' must be dtype, not");
+    if (dtype == Py_None && is_tensor(data) && cr_dtype_is_float(cr_dtype_of(handle(data))))
+        dt = cr_dtype_of(handle(data));
     int n;
     int64_t sizes[CR_MAX_DIMS];
-    if (shape != Py_None && !to_size(shape, &n, sizes)) return PyErr_Occurred() ? NULL : raise_type(shape, "Tensor(): argument 'shape' must be ints, not");
+    if (shape != Py_None && !to_size(shape, &n, sizes))
+        return PyErr_Occurred() ? NULL : raise_type(shape, "Tensor(): argument 'shape' must be ints, not");
     cr_tensor *t = tensor_from(data, &dt, dev);
     if (t && shape != Py_None) {
         cr_tensor *flat = t;
@@ -185,11 +195,12 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *names)
     return self;
 }
 
-/* ---- operators ----------------------------------------------------------------------------------------------------- */
+/* ---- operators */
 typedef cr_tensor *(*binary)(const cr_tensor *, const cr_tensor *);
 enum { LONG = 1 << 15 };                            /* elements from which the GIL is given up */
 
-/* The operand as a handle, for cr_drop: a tensor's, or of a number or an array of NumPy a new one.  NULL without an exception: neither. */
+/* The operand as a handle, for cr_drop: a tensor's, or of a number or an array of NumPy a new one.
+ * NULL without an exception: neither. */
 static cr_tensor *operand(PyObject *o) {
     number x;
     cr_tensor *made = NULL;
@@ -234,7 +245,8 @@ static PyObject *apply_inplace(PyObject *a, PyObject *b, binary f) {
 
 #define OPERATOR(slot, f) static PyObject *slot(PyObject *a, PyObject *b) { return apply(a, b, f); }
 #define INPLACE(slot, name) static cr_tensor *slot##_into(const cr_tensor *x, const cr_tensor *y) { \
-                                return cr_program_apply_(cr_program_find(name), (cr_tensor *)(uintptr_t)x, 2, (const cr_tensor *const[]){x, y}, NULL); } \
+                                return cr_program_apply_(cr_program_find(name), (cr_tensor *)(uintptr_t)x, 2, \
+                                    (const cr_tensor *const[]){x, y}, NULL); } \
                             static PyObject *slot(PyObject *a, PyObject *b) { return apply_inplace(a, b, slot##_into); }
 
 OPERATOR(op_add, cr_add)
@@ -287,13 +299,15 @@ static PyObject *op_invert(PyObject *x) { return unary(x, cr_bitwise_not); }
 static PyObject *op_pos(PyObject *x) { Py_INCREF(x); return x; }
 
 static PyObject *op_compare(PyObject *a, PyObject *b, int op) {
-    static const binary of[] = {[Py_LT] = cr_lt, [Py_LE] = cr_le, [Py_EQ] = cr_eq, [Py_NE] = cr_ne, [Py_GT] = cr_gt, [Py_GE] = cr_ge};
+    static const binary of[] = {
+        [Py_LT] = cr_lt, [Py_LE] = cr_le, [Py_EQ] = cr_eq, [Py_NE] = cr_ne, [Py_GT] = cr_gt, [Py_GE] = cr_ge};
     return apply(a, b, of[op]);
 }
 
-static Py_hash_t op_hash(PyObject *self) { return (Py_hash_t)((uintptr_t)self >> 4); }     /* of the object: == is elementwise */
+/* of the object: == is elementwise */
+static Py_hash_t op_hash(PyObject *self) { return (Py_hash_t)((uintptr_t)self >> 4); }
 
-/* ---- one element -------------------------------------------------------------------------------------------------- */
+/* ---- one element */
 static PyObject *element(const void *at, cr_dtype dt) {      /* read as CR_BOOL, CR_I64, CR_U64 or CR_F64 */
     switch (dt) {
         case CR_BOOL: return PyBool_FromLong(*(const uint8_t *)at);
@@ -303,13 +317,16 @@ static PyObject *element(const void *at, cr_dtype dt) {      /* read as CR_BOOL,
     }
 }
 
-static cr_dtype widest(cr_dtype dt) { return cr_dtype_is_float(dt) ? CR_F64 : dt == CR_BOOL || dt == CR_U64 ? dt : CR_I64; }
+static cr_dtype widest(cr_dtype dt) {
+    return cr_dtype_is_float(dt) ? CR_F64 : dt == CR_BOOL || dt == CR_U64 ? dt : CR_I64;
+}
 
 PyObject *api_item(const arg *a) {
     cr_dtype dt = widest(cr_dtype_of(a[0].t));
     union { double d; int64_t i; } value;
     if (cr_numel(a[0].t) != 1) {
-        PyErr_Format(bad_value, "a Tensor with %lld elements cannot be converted to Scalar", (long long)cr_numel(a[0].t));
+        PyErr_Format(bad_value, "a Tensor with %lld elements cannot be converted to Scalar",
+                     (long long)cr_numel(a[0].t));
         return NULL;
     }
     if (cr_read(a[0].t, dt, &value, cr_dtype_size(dt)) != CR_OK) return raise_error();
@@ -351,7 +368,8 @@ PyObject *api_tolist(const arg *a) {
 
 static int op_bool(PyObject *self) {
     if (cr_numel(handle(self)) != 1) {
-        PyErr_Format(PyExc_RuntimeError, "Boolean value of Tensor with %s is ambiguous", cr_numel(handle(self)) ? "more than one value" : "no values");
+        PyErr_Format(PyExc_RuntimeError, "Boolean value of Tensor with %s is ambiguous",
+                     cr_numel(handle(self)) ? "more than one value" : "no values");
         return -1;
     }
     PyObject *x = item_of(self);
@@ -434,20 +452,44 @@ static PyObject *op_get(PyObject *self, PyObject *key) {
     return t ? wrap(t) : NULL;
 }
 
-/* ---- properties ------------------------------------------------------------------------------------------------------ */
-static PyObject *get_shape(PyObject *self, void *unused) { (void)unused; return size_object(cr_ndim(handle(self)), cr_shape(handle(self))); }
-static PyObject *get_strides(PyObject *self, void *unused) { (void)unused; return size_object(cr_ndim(handle(self)), cr_strides(handle(self))); }
-static PyObject *get_dtype(PyObject *self, void *unused) { (void)unused; return dtype_object(cr_dtype_of(handle(self))); }
-static PyObject *get_device(PyObject *self, void *unused) { (void)unused; return device_object(cr_device_of(handle(self))); }
-static PyObject *get_is_cuda(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(!strncmp(cr_device_name(cr_device_of(handle(self))), "cuda", 4)); }
+/* ---- properties */
+static PyObject *get_shape(PyObject *self, void *unused) {
+    (void)unused;
+    return size_object(cr_ndim(handle(self)), cr_shape(handle(self)));
+}
+static PyObject *get_strides(PyObject *self, void *unused) {
+    (void)unused;
+    return size_object(cr_ndim(handle(self)), cr_strides(handle(self)));
+}
+static PyObject *get_dtype(PyObject *self, void *unused) {
+    (void)unused;
+    return dtype_object(cr_dtype_of(handle(self)));
+}
+static PyObject *get_device(PyObject *self, void *unused) {
+    (void)unused;
+    return device_object(cr_device_of(handle(self)));
+}
+static PyObject *get_is_cuda(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(!strncmp(cr_device_name(cr_device_of(handle(self))), "cuda", 4));
+}
 static PyObject *get_ndim(PyObject *self, void *unused) { (void)unused; return PyLong_FromLong(cr_ndim(handle(self))); }
-static PyObject *get_itemsize(PyObject *self, void *unused) { (void)unused; return PyLong_FromSize_t(cr_dtype_size(cr_dtype_of(handle(self)))); }
+static PyObject *get_itemsize(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromSize_t(cr_dtype_size(cr_dtype_of(handle(self))));
+}
 static PyObject *get_nbytes(PyObject *self, void *unused) {
     (void)unused;
     return PyLong_FromLongLong(cr_numel(handle(self)) * (long long)cr_dtype_size(cr_dtype_of(handle(self))));
 }
-static PyObject *get_requires_grad(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(cr_requires_grad(handle(self))); }
-static PyObject *get_is_leaf(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(cr_is_leaf(handle(self))); }
+static PyObject *get_requires_grad(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(cr_requires_grad(handle(self)));
+}
+static PyObject *get_is_leaf(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(cr_is_leaf(handle(self)));
+}
 static PyObject *get_grad_fn(PyObject *self, void *unused) {
     (void)unused;
     if (cr_is_leaf(handle(self))) Py_RETURN_NONE;
@@ -476,8 +518,10 @@ static int set_data(PyObject *self, PyObject *value, void *unused) {
     Tensor *s = (Tensor *)(void *)self;
     if (!value || !is_tensor(value)) { raise_type(value ? value : Py_None, "data must be a Tensor, not"); return -1; }
     cr_tensor *t = cr_detach(handle(value)), *g = cr_grad_retain(s->t);
-    bool fits = t && g && g != CR_NONE && cr_dtype_of(g) == cr_dtype_of(t) && cr_device_of(g) == cr_device_of(t) && same_shape(g, t);
-    const bool failed = !t || (cr_requires_grad(s->t) && !cr_requires_grad_(t, true)) || (fits && cr_set_grad(t, g) != CR_OK);
+    bool fits = t && g && g != CR_NONE && cr_dtype_of(g) == cr_dtype_of(t) && cr_device_of(g) == cr_device_of(t) &&
+                same_shape(g, t);
+    const bool failed = !t || (cr_requires_grad(s->t) && !cr_requires_grad_(t, true)) ||
+                        (fits && cr_set_grad(t, g) != CR_OK);
     cr_drop(g);
     if (failed) {
         cr_release(t);
@@ -544,12 +588,14 @@ static PyGetSetDef getset[] = {
     {"is_leaf", get_is_leaf, NULL, "Was it made by the user, not by a recorded op?", NULL},
     {"grad", get_grad, set_grad, "The gradient that backward() added up, or None.", NULL},
     {"grad_fn", get_grad_fn, NULL, "The Node of the graph that made it, or None.", NULL},
-    {"data", get_data, set_data, "The same storage outside the graph.  Assigning a tensor makes this one a leaf over its memory; a gradient of another shape, dtype or device goes.", NULL},
+    {"data", get_data, set_data,
+     "The same storage outside the graph.  Assigning a tensor makes this one a leaf over its memory; a gradient of "
+     "another shape, dtype or device goes.",
+     NULL},
     {"T", get_T, NULL, "The axes in reverse order: a view.", NULL},
     {"mT", get_mT, NULL, "The last two axes swapped: a view.", NULL},
     {"__dict__", get_dict, set_dict, "The attributes that were set on this object.", NULL},
-    {0}
-};
+    {0}};
 
 static PyMemberDef members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weak), READONLY, NULL},
@@ -558,25 +604,63 @@ static PyMemberDef members[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, (void *)tensor_new}, {Py_tp_dealloc, (void *)tensor_free}, {Py_tp_traverse, (void *)tensor_traverse},
-    {Py_tp_clear, (void *)tensor_clear}, {Py_tp_setattro, (void *)set_attribute}, {Py_tp_members, members}, {Py_tp_getset, getset}, {Py_tp_methods, api_methods},
-    {Py_tp_repr, (void *)op_repr}, {Py_tp_hash, (void *)op_hash}, {Py_tp_richcompare, (void *)op_compare}, {Py_tp_iter, (void *)op_iter},
-    {Py_nb_add, (void *)op_add}, {Py_nb_subtract, (void *)op_sub}, {Py_nb_multiply, (void *)op_mul}, {Py_nb_true_divide, (void *)op_div},
-    {Py_nb_floor_divide, (void *)op_floordiv}, {Py_nb_remainder, (void *)op_mod}, {Py_nb_power, (void *)op_pow}, {Py_nb_matrix_multiply, (void *)op_matmul},
-    {Py_nb_and, (void *)op_and}, {Py_nb_or, (void *)op_or}, {Py_nb_xor, (void *)op_xor}, {Py_nb_lshift, (void *)op_lshift}, {Py_nb_rshift, (void *)op_rshift},
-    {Py_nb_inplace_add, (void *)op_iadd}, {Py_nb_inplace_subtract, (void *)op_isub}, {Py_nb_inplace_multiply, (void *)op_imul},
-    {Py_nb_inplace_true_divide, (void *)op_idiv}, {Py_nb_inplace_floor_divide, (void *)op_ifloordiv}, {Py_nb_inplace_remainder, (void *)op_imod},
-    {Py_nb_inplace_power, (void *)op_ipow}, {Py_nb_inplace_and, (void *)op_iand}, {Py_nb_inplace_or, (void *)op_ior}, {Py_nb_inplace_xor, (void *)op_ixor},
-    {Py_nb_inplace_lshift, (void *)op_ilshift}, {Py_nb_inplace_rshift, (void *)op_irshift},
-    {Py_nb_negative, (void *)op_neg}, {Py_nb_positive, (void *)op_pos}, {Py_nb_absolute, (void *)op_abs}, {Py_nb_invert, (void *)op_invert},
-    {Py_nb_bool, (void *)op_bool}, {Py_nb_float, (void *)op_float}, {Py_nb_int, (void *)op_int}, {Py_nb_index, (void *)op_index},
-    {Py_mp_length, (void *)op_length}, {Py_mp_subscript, (void *)op_get}, {Py_mp_ass_subscript, (void *)set_item}, {Py_sq_contains, (void *)op_contains},
-    {Py_bf_getbuffer, (void *)tensor_get_buffer}, {Py_bf_releasebuffer, (void *)tensor_release_buffer},
-    {Py_tp_doc, "Tensor(data, device=None, dtype=None, *, shape=None)\n--\n\nNumbers in up to eight axes.  Made so, from numbers, nested sequences or a buffer, it is a leaf that collects .grad\n"
+    {Py_tp_new, (void *)tensor_new},
+    {Py_tp_dealloc, (void *)tensor_free},
+    {Py_tp_traverse, (void *)tensor_traverse},
+    {Py_tp_clear, (void *)tensor_clear},
+    {Py_tp_setattro, (void *)set_attribute},
+    {Py_tp_members, members},
+    {Py_tp_getset, getset},
+    {Py_tp_methods, api_methods},
+    {Py_tp_repr, (void *)op_repr},
+    {Py_tp_hash, (void *)op_hash},
+    {Py_tp_richcompare, (void *)op_compare},
+    {Py_tp_iter, (void *)op_iter},
+    {Py_nb_add, (void *)op_add},
+    {Py_nb_subtract, (void *)op_sub},
+    {Py_nb_multiply, (void *)op_mul},
+    {Py_nb_true_divide, (void *)op_div},
+    {Py_nb_floor_divide, (void *)op_floordiv},
+    {Py_nb_remainder, (void *)op_mod},
+    {Py_nb_power, (void *)op_pow},
+    {Py_nb_matrix_multiply, (void *)op_matmul},
+    {Py_nb_and, (void *)op_and},
+    {Py_nb_or, (void *)op_or},
+    {Py_nb_xor, (void *)op_xor},
+    {Py_nb_lshift, (void *)op_lshift},
+    {Py_nb_rshift, (void *)op_rshift},
+    {Py_nb_inplace_add, (void *)op_iadd},
+    {Py_nb_inplace_subtract, (void *)op_isub},
+    {Py_nb_inplace_multiply, (void *)op_imul},
+    {Py_nb_inplace_true_divide, (void *)op_idiv},
+    {Py_nb_inplace_floor_divide, (void *)op_ifloordiv},
+    {Py_nb_inplace_remainder, (void *)op_imod},
+    {Py_nb_inplace_power, (void *)op_ipow},
+    {Py_nb_inplace_and, (void *)op_iand},
+    {Py_nb_inplace_or, (void *)op_ior},
+    {Py_nb_inplace_xor, (void *)op_ixor},
+    {Py_nb_inplace_lshift, (void *)op_ilshift},
+    {Py_nb_inplace_rshift, (void *)op_irshift},
+    {Py_nb_negative, (void *)op_neg},
+    {Py_nb_positive, (void *)op_pos},
+    {Py_nb_absolute, (void *)op_abs},
+    {Py_nb_invert, (void *)op_invert},
+    {Py_nb_bool, (void *)op_bool},
+    {Py_nb_float, (void *)op_float},
+    {Py_nb_int, (void *)op_int},
+    {Py_nb_index, (void *)op_index},
+    {Py_mp_length, (void *)op_length},
+    {Py_mp_subscript, (void *)op_get},
+    {Py_mp_ass_subscript, (void *)set_item},
+    {Py_sq_contains, (void *)op_contains},
+    {Py_bf_getbuffer, (void *)tensor_get_buffer},
+    {Py_bf_releasebuffer, (void *)tensor_release_buffer},
+    {Py_tp_doc, "Tensor(data, device=None, dtype=None, *, shape=None)\n--\n\nNumbers in up to eight axes.  Made so, "
+                "from numbers, nested sequences or a buffer, it is a leaf that collects .grad\n"
                 "(float32 unless a dtype is given); chainrule.tensor() follows PyTorch instead."},
-    {0}
-};
-static PyType_Spec spec = {"chainrule.Tensor", sizeof(Tensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+    {0}};
+static PyType_Spec spec = {"chainrule.Tensor", sizeof(Tensor), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
 bool make_tensor_type(PyObject *module) {
     tensor_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &spec, NULL);
@@ -586,8 +670,11 @@ bool make_tensor_type(PyObject *module) {
     Py_XDECREF(priority);
     if (set < 0) return false;
     bad_value = add_exception(module, "chainrule.Error", PyExc_ValueError,
-                              "A value that an operation cannot take.  It is a RuntimeError, which PyTorch raises there, and a ValueError, which NumPy does.");
-    bad_type = add_exception(module, "chainrule.DtypeError", PyExc_TypeError, "An operation that does not exist for a dtype; a RuntimeError and a TypeError.");
-    no_memory = add_exception(module, "chainrule.OutOfMemoryError", PyExc_MemoryError, "No memory on a device; a RuntimeError and a MemoryError.");
+                              "A value that an operation cannot take.  It is a RuntimeError, which PyTorch raises "
+                              "there, and a ValueError, which NumPy does.");
+    bad_type = add_exception(module, "chainrule.DtypeError", PyExc_TypeError,
+                             "An operation that does not exist for a dtype; a RuntimeError and a TypeError.");
+    no_memory = add_exception(module, "chainrule.OutOfMemoryError", PyExc_MemoryError,
+                              "No memory on a device; a RuntimeError and a MemoryError.");
     return bad_value && bad_type && no_memory;
 }

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-static const char tokenizer_name[] = "chainrule.tokenizer", tokens_name[] = "chainrule.tokens", loader_name[] = "chainrule.loader";
+static const char tokenizer_name[] = "chainrule.tokenizer", tokens_name[] = "chainrule.tokens",
+                  loader_name[] = "chainrule.loader";
 
 static void free_tokenizer(PyObject *capsule) { cr_tokenizer_free(PyCapsule_GetPointer(capsule, tokenizer_name)); }
 static void free_tokens(PyObject *capsule) { cr_tokens_free(PyCapsule_GetPointer(capsule, tokens_name)); }
@@ -90,7 +91,8 @@ static uint32_t *ids_of(const char *op, const cr_tensor *tokens, int64_t vocabul
     const int64_t n = cr_numel(tokens);
     const size_t bytes = sizeof(int64_t) * (size_t)n;
     if (cr_ndim(tokens) != 1 || cr_dtype_is_float(cr_dtype_of(tokens))) {
-        PyErr_Format(PyExc_TypeError, "[%s] tokens are integers in one axis, not %s in %d", op, cr_dtype_name(cr_dtype_of(tokens)), cr_ndim(tokens));
+        PyErr_Format(PyExc_TypeError, "[%s] tokens are integers in one axis, not %s in %d", op,
+                     cr_dtype_name(cr_dtype_of(tokens)), cr_ndim(tokens));
         return NULL;
     }
     int64_t *wide = malloc(bytes ? bytes : 1);
@@ -104,7 +106,8 @@ static uint32_t *ids_of(const char *op, const cr_tensor *tokens, int64_t vocabul
             ids[i] = (uint32_t)id;
             continue;
         }
-        PyErr_Format(PyExc_IndexError, "[%s] token %lld at %lld is not below the vocabulary of %lld", op, (long long)id, (long long)i, (long long)vocabulary);
+        PyErr_Format(PyExc_IndexError, "[%s] token %lld at %lld is not below the vocabulary of %lld", op, (long long)id,
+                     (long long)i, (long long)vocabulary);
         free(wide);
         return NULL;
     }
@@ -119,7 +122,8 @@ PyObject *api__tokenizer_decode(const arg *a) {
     uint32_t *ids = t ? ids_of("tokenizer_decode", a[1].t, cr_tokenizer_size(t)) : NULL;
     if (!ids) return NULL;
     const int64_t n = cr_numel(a[1].t), bytes = cr_tokenizer_decode(t, ids, n, NULL, 0);
-    PyObject *text = bytes < 0 ? raise_error() : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);    /* filled below, before other code sees it */
+    /* filled below, before other code sees it */
+    PyObject *text = bytes < 0 ? raise_error() : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);
     if (text) cr_tokenizer_decode(t, ids, n, PyBytes_AsString(text), (size_t)bytes);
     free(ids);
     return text;
@@ -132,7 +136,8 @@ static PyObject *tokens_object(cr_tokens *t) {
     return capsule;
 }
 
-static cr_tokens *tokens_of(const arg *a) { return PyCapsule_GetPointer(a->o, tokens_name); }    /* NULL with an exception for anything else */
+/* NULL with an exception for anything else */
+static cr_tokens *tokens_of(const arg *a) { return PyCapsule_GetPointer(a->o, tokens_name); }
 cr_loader *loader_of(const arg *a) { return PyCapsule_GetPointer(a->o, loader_name); }
 
 PyObject *api__tokens_open(const arg *a) {

@@ -18,7 +18,7 @@ static void free_object(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* ---- Size: a tuple that also equals a list ------------------------------------------------------------------- */
+/* ---- Size: a tuple that also equals a list */
 static PyObject *size_compare(PyObject *self, PyObject *other, int op) {
     static richcmpfunc of_tuple;
     if (!of_tuple) of_tuple = (richcmpfunc)PyType_GetSlot(&PyTuple_Type, Py_tp_richcompare);
@@ -55,10 +55,12 @@ static Py_hash_t size_hash(PyObject *self) {
 static PyMethodDef size_methods[] = {
     {"numel", size_numel, METH_NOARGS, "numel($self, /)\n--\n\nThe product of the sizes."}, {0}
 };
-static PyType_Slot size_slots[] = {
-    {Py_tp_richcompare, (void *)size_compare}, {Py_tp_repr, (void *)size_repr}, {Py_tp_hash, (void *)size_hash}, {Py_tp_methods, size_methods},
-    {Py_tp_doc, "A shape, or strides: a tuple of ints that also equals a list of them."}, {0}
-};
+static PyType_Slot size_slots[] = {{Py_tp_richcompare, (void *)size_compare},
+                                   {Py_tp_repr, (void *)size_repr},
+                                   {Py_tp_hash, (void *)size_hash},
+                                   {Py_tp_methods, size_methods},
+                                   {Py_tp_doc, "A shape, or strides: a tuple of ints that also equals a list of them."},
+                                   {0}};
 static PyType_Spec size_spec = {"chainrule.Size", 0, 0, Py_TPFLAGS_DEFAULT, size_slots};
 
 static PyObject *fill_tuple(PyObject *t, int n, const int64_t *v) {
@@ -78,16 +80,29 @@ PyObject *size_object(int n, const int64_t *shape) {
     return fill_tuple(allocate(size_type, n), n, shape);
 }
 
-/* ---- dtype ------------------------------------------------------------------------------------------------------ */
+/* ---- dtype */
 static cr_dtype held(PyObject *self) { return ((Dtype *)(void *)self)->dt; }
 
 PyObject *dtype_object(cr_dtype dt) { Py_INCREF(dtypes[dt]); return dtypes[dt]; }
 
 static PyObject *dtype_repr(PyObject *self) { return PyUnicode_FromFormat("chainrule.%s", cr_dtype_name(held(self))); }
-static PyObject *dtype_reduce(PyObject *self, PyObject *unused) { (void)unused; return PyUnicode_FromString(cr_dtype_name(held(self))); }   /* pickled by its name */
-static PyObject *dtype_itemsize(PyObject *self, void *unused) { (void)unused; return PyLong_FromSize_t(cr_dtype_size(held(self))); }
-static PyObject *dtype_floating(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(cr_dtype_is_float(held(self))); }
-static PyObject *dtype_signed(PyObject *self, void *unused) { (void)unused; return PyBool_FromLong(held(self) >= CR_I8); }
+/* pickled by its name */
+static PyObject *dtype_reduce(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return PyUnicode_FromString(cr_dtype_name(held(self)));
+}
+static PyObject *dtype_itemsize(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromSize_t(cr_dtype_size(held(self)));
+}
+static PyObject *dtype_floating(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(cr_dtype_is_float(held(self)));
+}
+static PyObject *dtype_signed(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(held(self) >= CR_I8);
+}
 
 static PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, NULL}, {0}};
 static PyGetSetDef dtype_getset[] = {
@@ -96,11 +111,14 @@ static PyGetSetDef dtype_getset[] = {
     {"is_signed", dtype_signed, NULL, "Can it hold negative numbers?", NULL},
     {0}
 };
-static PyType_Slot dtype_slots[] = {
-    {Py_tp_dealloc, (void *)free_object}, {Py_tp_repr, (void *)dtype_repr}, {Py_tp_methods, dtype_methods}, {Py_tp_getset, dtype_getset},
-    {Py_tp_doc, "The type of a tensor's elements, such as chainrule.float32."}, {0}
-};
-static PyType_Spec dtype_spec = {"chainrule.dtype", sizeof(Dtype), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots};
+static PyType_Slot dtype_slots[] = {{Py_tp_dealloc, (void *)free_object},
+                                    {Py_tp_repr, (void *)dtype_repr},
+                                    {Py_tp_methods, dtype_methods},
+                                    {Py_tp_getset, dtype_getset},
+                                    {Py_tp_doc, "The type of a tensor's elements, such as chainrule.float32."},
+                                    {0}};
+static PyType_Spec dtype_spec = {"chainrule.dtype", sizeof(Dtype), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots};
 
 static bool make_dtypes(PyObject *module) {
     static const struct { const char *name; cr_dtype dt; } others[] = {
@@ -120,7 +138,7 @@ static bool make_dtypes(PyObject *module) {
     return true;
 }
 
-/* ---- Device ------------------------------------------------------------------------------------------------------ */
+/* ---- Device */
 static const char *device_name(PyObject *self) { return cr_device_name(((Device *)(void *)self)->dev); }
 
 PyObject *device_object(const cr_device *dev) {
@@ -175,7 +193,10 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *names)
 
 static PyObject *device_repr(PyObject *self) { return PyUnicode_FromFormat("Device(type='%s')", device_name(self)); }
 static PyObject *device_str(PyObject *self) { return PyUnicode_FromString(device_name(self)); }
-static PyObject *device_reduce(PyObject *self, PyObject *unused) { (void)unused; return Py_BuildValue("O(s)", device_type, device_name(self)); }
+static PyObject *device_reduce(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return Py_BuildValue("O(s)", device_type, device_name(self));
+}
 static Py_hash_t device_hash(PyObject *self) {
     PyObject *name = device_str(self);
     Py_hash_t h = name ? PyObject_Hash(name) : -1;
@@ -190,16 +211,30 @@ static PyObject *device_compare(PyObject *a, PyObject *b, int op) {
 
 static PyObject *device_cpu(PyObject *type, PyObject *unused) { (void)type; (void)unused; return device_named("cpu"); }
 static PyObject *device_ref(PyObject *type, PyObject *unused) { (void)type; (void)unused; return device_named("ref"); }
-static PyObject *device_cuda(PyObject *type, PyObject *args, PyObject *names) { (void)type; return device_indexed("cuda", args, names); }
-static PyObject *device_gpu(PyObject *type, PyObject *args, PyObject *names) { (void)type; return device_indexed("gpu", args, names); }
+static PyObject *device_cuda(PyObject *type, PyObject *args, PyObject *names) {
+    (void)type;
+    return device_indexed("cuda", args, names);
+}
+static PyObject *device_gpu(PyObject *type, PyObject *args, PyObject *names) {
+    (void)type;
+    return device_indexed("gpu", args, names);
+}
 
 static bool exists(const char *name) {
     bool there = cr_device_find(name);
     if (!there) cr_error_clear();
     return there;
 }
-static PyObject *cuda_available(PyObject *type, PyObject *unused) { (void)type; (void)unused; return PyBool_FromLong(exists("cuda")); }
-static PyObject *gpu_available(PyObject *type, PyObject *unused) { (void)type; (void)unused; return PyBool_FromLong(exists("gpu")); }
+static PyObject *cuda_available(PyObject *type, PyObject *unused) {
+    (void)type;
+    (void)unused;
+    return PyBool_FromLong(exists("cuda"));
+}
+static PyObject *gpu_available(PyObject *type, PyObject *unused) {
+    (void)type;
+    (void)unused;
+    return PyBool_FromLong(exists("gpu"));
+}
 
 static size_t type_length(PyObject *self) { return strcspn(device_name(self), ":"); }
 static PyObject *is_a(PyObject *self, const char *type) {
@@ -225,31 +260,42 @@ static PyObject *get_index(PyObject *self, void *unused) {
 #define NAMED(function) (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS | METH_CLASS
 static PyMethodDef device_methods[] = {
     {"cpu", device_cpu, METH_NOARGS | METH_CLASS, "cpu()\n--\n\nThe processor."},
-    {"ref", device_ref, METH_NOARGS | METH_CLASS, "ref()\n--\n\nThe reference device: plain loops in double; the tests compare every other device with it."},
+    {"ref", device_ref, METH_NOARGS | METH_CLASS,
+     "ref()\n--\n\nThe reference device: plain loops in double; the tests compare every other device with it."},
     {"cuda", NAMED(device_cuda), "cuda(index=0)\n--\n\nAn NVIDIA GPU; RuntimeError where there is none."},
     {"gpu", NAMED(device_gpu), "gpu(index=0)\n--\n\nThe best GPU there is; RuntimeError where there is none."},
-    {"is_cuda_available", cuda_available, METH_NOARGS | METH_CLASS, "is_cuda_available()\n--\n\nIs there a CUDA device?"},
-    {"is_gpu_available", gpu_available, METH_NOARGS | METH_CLASS, "is_gpu_available()\n--\n\nIs there a GPU of any kind?"},
+    {"is_cuda_available", cuda_available, METH_NOARGS | METH_CLASS,
+     "is_cuda_available()\n--\n\nIs there a CUDA device?"},
+    {"is_gpu_available", gpu_available, METH_NOARGS | METH_CLASS,
+     "is_gpu_available()\n--\n\nIs there a GPU of any kind?"},
     {"is_cpu", is_cpu, METH_NOARGS, "is_cpu($self, /)\n--\n\nIs this the processor?"},
     {"is_cuda", is_cuda, METH_NOARGS, "is_cuda($self, /)\n--\n\nIs this a CUDA device?"},
     {"is_gpu", is_gpu, METH_NOARGS, "is_gpu($self, /)\n--\n\nIs this a GPU of any kind?"},
     {"__reduce__", device_reduce, METH_NOARGS, NULL},
-    {0}
-};
+    {0}};
 static PyGetSetDef device_getset[] = {
     {"type", get_type, NULL, "\"cpu\", \"ref\", \"cuda\"...", NULL},
     {"index", get_index, NULL, "The number after the colon, or None.", NULL},
     {0}
 };
 static PyType_Slot device_slots[] = {
-    {Py_tp_new, (void *)device_new}, {Py_tp_dealloc, (void *)free_object}, {Py_tp_repr, (void *)device_repr}, {Py_tp_str, (void *)device_str},
-    {Py_tp_hash, (void *)device_hash}, {Py_tp_richcompare, (void *)device_compare}, {Py_tp_methods, device_methods}, {Py_tp_getset, device_getset},
-    {Py_tp_doc, "Device(type, index=None)\n--\n\nA place where tensors live and are computed: Device(\"cpu\"), Device.cpu().  Device.Cpu and Device.Gpu name the processor and the best GPU (AttributeError where there is none);\n"
-     "Device(\"auto\") is CUDA's first GPU, else another GPU of hardware, else the cpu."}, {0}
-};
+    {Py_tp_new, (void *)device_new},
+    {Py_tp_dealloc, (void *)free_object},
+    {Py_tp_repr, (void *)device_repr},
+    {Py_tp_str, (void *)device_str},
+    {Py_tp_hash, (void *)device_hash},
+    {Py_tp_richcompare, (void *)device_compare},
+    {Py_tp_methods, device_methods},
+    {Py_tp_getset, device_getset},
+    {Py_tp_doc,
+     "Device(type, index=None)\n--\n\nA place where tensors live and are computed: Device(\"cpu\"), Device.cpu().  "
+     "Device.Cpu and Device.Gpu name the processor and the best GPU (AttributeError where there is none);\n"
+     "Device(\"auto\") is CUDA's first GPU, else another GPU of hardware, else the cpu."},
+    {0}};
 static PyType_Spec device_spec = {"chainrule.Device", sizeof(Device), 0, Py_TPFLAGS_DEFAULT, device_slots};
 
-/* Device.Gpu: the GPU is looked for when the name is read.  AttributeError where there is none, as hasattr and inspect expect. */
+/* Device.Gpu: the GPU is looked for when the name is read.  AttributeError where there is none, as
+ * hasattr and inspect expect. */
 static PyObject *gpu_name_get(PyObject *self, PyObject *object, PyObject *type) {
     (void)self; (void)object; (void)type;
     const cr_device *dev = cr_device_find("gpu");
@@ -258,13 +304,16 @@ static PyObject *gpu_name_get(PyObject *self, PyObject *object, PyObject *type) 
     cr_error_clear();
     return NULL;
 }
-static PyType_Slot gpu_name_slots[] = {{Py_tp_descr_get, (void *)gpu_name_get}, {Py_tp_dealloc, (void *)free_object}, {Py_tp_doc, "The best GPU."}, {0}};
+static PyType_Slot gpu_name_slots[] = {
+    {Py_tp_descr_get, (void *)gpu_name_get}, {Py_tp_dealloc, (void *)free_object}, {Py_tp_doc, "The best GPU."}, {0}};
 static PyType_Spec gpu_name_spec = {"chainrule._GpuName", 0, 0, Py_TPFLAGS_DEFAULT, gpu_name_slots};
 
 static bool make_device(PyObject *module) {
     if (!(device_type = add_type(module, &device_spec, NULL))) return false;
-    PyObject *type = PyType_FromSpec(&gpu_name_spec), *gpu = type ? PyObject_CallNoArgs(type) : NULL, *cpu = device_object(cr_cpu());
-    const bool made = gpu && cpu && !PyObject_SetAttrString((PyObject *)device_type, "Gpu", gpu) && !PyObject_SetAttrString((PyObject *)device_type, "Cpu", cpu) &&
+    PyObject *type = PyType_FromSpec(&gpu_name_spec), *gpu = type ? PyObject_CallNoArgs(type) : NULL,
+             *cpu = device_object(cr_cpu());
+    const bool made = gpu && cpu && !PyObject_SetAttrString((PyObject *)device_type, "Gpu", gpu) &&
+                      !PyObject_SetAttrString((PyObject *)device_type, "Cpu", cpu) &&
                       !PyModule_AddObjectRef(module, "device", (PyObject *)device_type);
     Py_XDECREF(type);
     Py_XDECREF(gpu);
@@ -272,7 +321,7 @@ static bool make_device(PyObject *module) {
     return made;
 }
 
-/* ---- Generator ------------------------------------------------------------------------------------------------------ */
+/* ---- Generator */
 static cr_generator *generator_of(PyObject *self) { return ((Generator *)(void *)self)->g; }
 
 static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *names) {
@@ -280,7 +329,9 @@ static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *nam
     PyObject *device = NULL;
     const cr_device *dev;
     if (!PyArg_ParseTupleAndKeywords(args, names, "|O:Generator", keywords, &device)) return NULL;
-    if (device && device != Py_None && !to_device(device, &dev)) return PyErr_Occurred() ? NULL : raise_type(device, "Generator(): argument 'device' must be Device or str, not");
+    if (device && device != Py_None && !to_device(device, &dev))
+        return PyErr_Occurred() ? NULL
+                                : raise_type(device, "Generator(): argument 'device' must be Device or str, not");
     Generator *self = PyObject_New(Generator, type);
     if (!self) return NULL;
     self->owned = true;
@@ -304,8 +355,14 @@ static PyObject *generator_manual_seed(PyObject *self, PyObject *seed) {
     return self;
 }
 
-static PyObject *generator_seed(PyObject *self, PyObject *unused) { (void)unused; return PyLong_FromUnsignedLongLong(cr_generator_seed(generator_of(self))); }
-static PyObject *generator_device(PyObject *self, void *unused) { (void)unused; return device_object(((Generator *)(void *)self)->dev); }
+static PyObject *generator_seed(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(cr_generator_seed(generator_of(self)));
+}
+static PyObject *generator_device(PyObject *self, void *unused) {
+    (void)unused;
+    return device_object(((Generator *)(void *)self)->dev);
+}
 
 static PyObject *generator_initial_seed(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -326,7 +383,8 @@ static PyObject *generator_set_state(PyObject *self, PyObject *given) {
     uint64_t state[2];
     if (!is_tensor(given)) return raise_type(given, "set_state(): argument 'new_state' must be Tensor, not");
     if (cr_dtype_of(handle(given)) != CR_U8 || cr_numel(handle(given)) != sizeof state) {
-        PyErr_Format(PyExc_ValueError, "set_state(): a state is %zu uint8 elements, as get_state() gives", sizeof state);
+        PyErr_Format(PyExc_ValueError, "set_state(): a state is %zu uint8 elements, as get_state() gives",
+                     sizeof state);
         return NULL;
     }
     if (cr_read(handle(given), CR_U8, state, sizeof state) != CR_OK) return raise_error();
@@ -338,7 +396,8 @@ static PyObject *generator_set_state(PyObject *self, PyObject *given) {
 /* For pickle and copy: a generator of its own that goes on from the same place. */
 static PyObject *generator_reduce(PyObject *self, PyObject *unused) {
     PyObject *state = generator_get_state(self, unused);
-    return state ? Py_BuildValue("O(N)N", generator_type, device_object(((Generator *)(void *)self)->dev), state) : NULL;
+    return state ? Py_BuildValue("O(N)N", generator_type, device_object(((Generator *)(void *)self)->dev), state)
+                 : NULL;
 }
 
 static PyObject *generator_clone(PyObject *self, PyObject *unused) {
@@ -353,21 +412,28 @@ static PyObject *generator_clone(PyObject *self, PyObject *unused) {
 }
 
 static PyMethodDef generator_methods[] = {
-    {"manual_seed", generator_manual_seed, METH_O, "manual_seed($self, seed, /)\n--\n\nStarts the stream of this seed; returns the generator."},
+    {"manual_seed", generator_manual_seed, METH_O,
+     "manual_seed($self, seed, /)\n--\n\nStarts the stream of this seed; returns the generator."},
     {"initial_seed", generator_initial_seed, METH_NOARGS, "initial_seed($self, /)\n--\n\nThe seed that was set last."},
     {"seed", generator_seed, METH_NOARGS, "seed($self, /)\n--\n\nStarts an unpredictable stream; returns its seed."},
-    {"clone_state", generator_clone, METH_NOARGS, "clone_state($self, /)\n--\n\nA generator of its own that goes on from the same place."},
-    {"get_state", generator_get_state, METH_NOARGS, "get_state($self, /)\n--\n\nSeed and position as a uint8 tensor of 16 elements."},
-    {"set_state", generator_set_state, METH_O, "set_state($self, new_state, /)\n--\n\nContinues where get_state() was taken; returns the generator."},
+    {"clone_state", generator_clone, METH_NOARGS,
+     "clone_state($self, /)\n--\n\nA generator of its own that goes on from the same place."},
+    {"get_state", generator_get_state, METH_NOARGS,
+     "get_state($self, /)\n--\n\nSeed and position as a uint8 tensor of 16 elements."},
+    {"set_state", generator_set_state, METH_O,
+     "set_state($self, new_state, /)\n--\n\nContinues where get_state() was taken; returns the generator."},
     {"__reduce__", generator_reduce, METH_NOARGS, NULL},
     {"__setstate__", generator_set_state, METH_O, NULL},
-    {0}
-};
-static PyGetSetDef generator_getset[] = {{"device", generator_device, NULL, "What it was made for; the numbers are the same for all.", NULL}, {0}};
-static PyType_Slot generator_slots[] = {
-    {Py_tp_new, (void *)generator_new}, {Py_tp_dealloc, (void *)generator_free}, {Py_tp_methods, generator_methods}, {Py_tp_getset, generator_getset},
-    {Py_tp_doc, "Generator(device=None)\n--\n\nA stream of random numbers (Philox 4x32-10): the same seed gives the same bits on every device."}, {0}
-};
+    {0}};
+static PyGetSetDef generator_getset[] = {
+    {"device", generator_device, NULL, "What it was made for; the numbers are the same for all.", NULL}, {0}};
+static PyType_Slot generator_slots[] = {{Py_tp_new, (void *)generator_new},
+                                        {Py_tp_dealloc, (void *)generator_free},
+                                        {Py_tp_methods, generator_methods},
+                                        {Py_tp_getset, generator_getset},
+                                        {Py_tp_doc, "Generator(device=None)\n--\n\nA stream of random numbers (Philox "
+                                                    "4x32-10): the same seed gives the same bits on every device."},
+                                        {0}};
 static PyType_Spec generator_spec = {"chainrule.Generator", sizeof(Generator), 0, Py_TPFLAGS_DEFAULT, generator_slots};
 
 static bool make_default_generator(PyObject *module) {
@@ -382,6 +448,7 @@ static bool make_default_generator(PyObject *module) {
 }
 
 bool make_types(PyObject *module) {
-    return (size_type = add_type(module, &size_spec, (PyObject *)&PyTuple_Type)) && make_dtypes(module) && make_device(module) &&
-           (generator_type = add_type(module, &generator_spec, NULL)) && make_default_generator(module);
+    return (size_type = add_type(module, &size_spec, (PyObject *)&PyTuple_Type)) && make_dtypes(module) &&
+           make_device(module) && (generator_type = add_type(module, &generator_spec, NULL)) &&
+           make_default_generator(module);
 }

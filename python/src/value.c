@@ -1,7 +1,8 @@
 /* value.c - the type Value: micrograd's names over cr_value.
  *
- * Its methods are a plain table, not rows of api.def: they take one argument at most, and binding arguments is what the rows are
- * for.  A Value object is a reference to a node of the graph, which may have several: == and hash() go by the node. */
+ * Its methods are a plain table, not rows of api.def: they take one argument at most, and binding
+ * arguments is what the rows are for.  A Value object is a reference to a node of the graph, which may
+ * have several: == and hash() go by the node. */
 #include "extension.h"
 
 typedef struct Value { PyObject_HEAD cr_value *v; } Value;
@@ -42,12 +43,14 @@ static PyObject *value_new(PyTypeObject *type, PyObject *args, PyObject *names) 
     double x;
     (void)type;
     if (!PyArg_ParseTupleAndKeywords(args, names, "O|O:Value", keywords, &data, &device)) return NULL;
-    if (!to_double(data, &x)) return PyErr_Occurred() ? NULL : raise_type(data, "Value(): argument 'data' must be a number, not");
-    if (device != Py_None && !to_device(device, &dev)) return PyErr_Occurred() ? NULL : raise_type(device, "Value(): argument 'device' must be Device or str, not");
+    if (!to_double(data, &x))
+        return PyErr_Occurred() ? NULL : raise_type(data, "Value(): argument 'data' must be a number, not");
+    if (device != Py_None && !to_device(device, &dev))
+        return PyErr_Occurred() ? NULL : raise_type(device, "Value(): argument 'device' must be Device or str, not");
     return wrap_value(cr_value_new(x, dev));
 }
 
-/* ---- operators ----------------------------------------------------------------------------------------------------- */
+/* ---- operators */
 typedef cr_value *(*binary)(cr_value *, cr_value *);
 
 /* A number becomes a leaf of the same graph as the other operand. */
@@ -83,10 +86,12 @@ static PyObject *op_compare(PyObject *a, PyObject *b, int op) {
     if (!is_value(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
     return PyBool_FromLong((node(a) == node(b)) == (op == Py_EQ));
 }
-static Py_hash_t op_hash(PyObject *self) { return (Py_hash_t)((uintptr_t)node(self) >> 6); }        /* nodes are 64 bytes; never -1 */
+/* nodes are 64 bytes; never -1 */
+static Py_hash_t op_hash(PyObject *self) { return (Py_hash_t)((uintptr_t)node(self) >> 6); }
 
-/* ---- methods --------------------------------------------------------------------------------------------------------- */
-#define UNARY(name) static PyObject *method_##name(PyObject *self, PyObject *unused) { (void)unused; return wrap_value(cr_value_##name(node(self))); }
+/* ---- methods */
+#define UNARY(name) static PyObject *method_##name(PyObject *self, PyObject *unused) { (void)unused; \
+    return wrap_value(cr_value_##name(node(self))); }
 UNARY(relu)
 UNARY(tanh)
 UNARY(exp)
@@ -105,12 +110,15 @@ static PyObject *zero_grad(PyObject *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-static PyObject *move(PyObject *self, const cr_device *dev) { return dev ? wrap_value(cr_value_to(node(self), dev)) : raise_error(); }
+static PyObject *move(PyObject *self, const cr_device *dev) {
+    return dev ? wrap_value(cr_value_to(node(self), dev)) : raise_error();
+}
 static PyObject *cpu(PyObject *self, PyObject *unused) { (void)unused; return move(self, cr_cpu()); }
 static PyObject *cuda(PyObject *self, PyObject *unused) { (void)unused; return move(self, cr_device_find("cuda")); }
 static PyObject *to(PyObject *self, PyObject *device) {
     const cr_device *dev;
-    if (!to_device(device, &dev)) return PyErr_Occurred() ? NULL : raise_type(device, "to(): argument 'device' must be Device or str, not");
+    if (!to_device(device, &dev))
+        return PyErr_Occurred() ? NULL : raise_type(device, "to(): argument 'device' must be Device or str, not");
     return move(self, dev);
 }
 
@@ -130,19 +138,28 @@ static PyMethodDef methods[] = {
     {"exp", method_exp, METH_NOARGS, "exp($self, /)\n--\n\ne to the power of x."},
     {"log", method_log, METH_NOARGS, "log($self, /)\n--\n\nThe natural logarithm."},
     {"sigmoid", method_sigmoid, METH_NOARGS, "sigmoid($self, /)\n--\n\n1 / (1 + exp(-x))."},
-    {"backward", backward, METH_NOARGS, "backward($self, /)\n--\n\nThe gradients of this Value: those of results are set, those of leaves added to."},
+    {"backward", backward, METH_NOARGS,
+     "backward($self, /)\n--\n\nThe gradients of this Value: those of results are set, those of leaves added to."},
     {"zero_grad", zero_grad, METH_NOARGS, "zero_grad($self, /)\n--\n\nSets the gradient to 0."},
     {"to", to, METH_O, "to($self, device, /)\n--\n\nThe Value on another device, recorded; itself where it is there."},
     {"cpu", cpu, METH_NOARGS, "cpu($self, /)\n--\n\nto(\"cpu\")."},
     {"cuda", cuda, METH_NOARGS, "cuda($self, /)\n--\n\nto(\"cuda\"); RuntimeError where there is none."},
     {"__reduce__", reduce, METH_NOARGS, NULL},
-    {0}
-};
+    {0}};
 
-/* ---- properties -------------------------------------------------------------------------------------------------------- */
-static PyObject *get_data(PyObject *self, void *unused) { (void)unused; return PyFloat_FromDouble(cr_value_data(node(self))); }
-static PyObject *get_grad(PyObject *self, void *unused) { (void)unused; return PyFloat_FromDouble(cr_value_grad(node(self))); }
-static PyObject *get_device(PyObject *self, void *unused) { (void)unused; return device_object(cr_value_device(node(self))); }
+/* ---- properties */
+static PyObject *get_data(PyObject *self, void *unused) {
+    (void)unused;
+    return PyFloat_FromDouble(cr_value_data(node(self)));
+}
+static PyObject *get_grad(PyObject *self, void *unused) {
+    (void)unused;
+    return PyFloat_FromDouble(cr_value_grad(node(self)));
+}
+static PyObject *get_device(PyObject *self, void *unused) {
+    (void)unused;
+    return device_object(cr_value_device(node(self)));
+}
 
 static int set_number(PyObject *self, PyObject *value, void (*set)(cr_value *, double), const char *what) {
     double x;
@@ -150,8 +167,14 @@ static int set_number(PyObject *self, PyObject *value, void (*set)(cr_value *, d
     if (!PyErr_Occurred()) raise_type(value ? value : Py_None, "%s must be a number, not", what);
     return -1;
 }
-static int set_data(PyObject *self, PyObject *value, void *unused) { (void)unused; return set_number(self, value, cr_value_set_data, "data"); }
-static int set_grad(PyObject *self, PyObject *value, void *unused) { (void)unused; return set_number(self, value, cr_value_set_grad, "grad"); }
+static int set_data(PyObject *self, PyObject *value, void *unused) {
+    (void)unused;
+    return set_number(self, value, cr_value_set_data, "data");
+}
+static int set_grad(PyObject *self, PyObject *value, void *unused) {
+    (void)unused;
+    return set_number(self, value, cr_value_set_grad, "grad");
+}
 
 static PyObject *get_prev(PyObject *self, void *unused) {
     (void)unused;
@@ -202,23 +225,26 @@ static int set_label(PyObject *self, PyObject *value, void *unused) {
 
 static PyGetSetDef getset[] = {
     {"data", get_data, set_data, "The number.  Setting it changes no result that was computed from it.", NULL},
-    {"grad", get_grad, set_grad, "What backward() found: the derivative by this Value, added up over calls if it is a leaf.", NULL},
+    {"grad", get_grad, set_grad,
+     "What backward() found: the derivative by this Value, added up over calls if it is a leaf.", NULL},
     {"device", get_device, NULL, "The device that was asked for; Values are computed on the host.", NULL},
     {"label", get_label, set_label, "A name for pictures and messages; \"\" at first.", NULL},
     {"_prev", get_prev, NULL, "The set of Values that this one was computed from.", NULL},
     {"_op", get_op, NULL, "What computed it: \"+\", \"**2\", \"ReLU\"...; \"\" for a leaf.", NULL},
-    {0}
-};
+    {0}};
 
 static PyObject *repr(PyObject *self) {
-    PyObject *data = digits(cr_value_data(node(self)), false), *grad = digits(cr_value_grad(node(self)), false), *text = NULL;
-    if (data && grad) text = PyUnicode_FromFormat("Value(data=%U, grad=%U, device=%s)", data, grad, cr_device_name(cr_value_device(node(self))));
+    PyObject *data = digits(cr_value_data(node(self)), false), *grad = digits(cr_value_grad(node(self)), false),
+             *text = NULL;
+    if (data && grad)
+        text = PyUnicode_FromFormat("Value(data=%U, grad=%U, device=%s)", data, grad,
+                                    cr_device_name(cr_value_device(node(self))));
     Py_XDECREF(data);
     Py_XDECREF(grad);
     return text;
 }
 
-/* ---- _neuron(w, x, b, relu): b + sum w[i] x[i], as zip() pairs them, then relu -------------------------------------------- */
+/* ---- _neuron(w, x, b, relu): b + sum w[i] x[i], as zip() pairs them, then relu */
 
 /* The items as nodes, borrowed from `items`, a tuple; numbers become leaves that `made` owns. */
 static bool nodes_of(PyObject *items, Py_ssize_t n, const cr_device *dev, cr_value **to, cr_value **made) {
@@ -261,21 +287,30 @@ static PyObject *neuron(PyObject *module, PyObject *const *args, Py_ssize_t coun
     return y ? wrap_value(y) : NULL;
 }
 
-static PyMethodDef functions[] = {
-    {"_neuron", (PyCFunction)(void (*)(void))neuron, METH_FASTCALL,
-        "_neuron(w, x, b, relu, /)\n--\n\nb + sum(w[i] * x[i]), then relu if it is true: the graph of the operators, recorded in one call."},
-    {0}
-};
+static PyMethodDef functions[] = {{"_neuron", (PyCFunction)(void (*)(void))neuron, METH_FASTCALL,
+                                   "_neuron(w, x, b, relu, /)\n--\n\nb + sum(w[i] * x[i]), then relu if it is true: "
+                                   "the graph of the operators, recorded in one call."},
+                                  {0}};
 
 static PyType_Slot slots[] = {
-    {Py_tp_new, (void *)value_new}, {Py_tp_dealloc, (void *)value_free}, {Py_tp_repr, (void *)repr}, {Py_tp_methods, methods}, {Py_tp_getset, getset},
-    {Py_tp_hash, (void *)op_hash}, {Py_tp_richcompare, (void *)op_compare},
-    {Py_nb_add, (void *)op_add}, {Py_nb_subtract, (void *)op_sub}, {Py_nb_multiply, (void *)op_mul}, {Py_nb_true_divide, (void *)op_div},
-    {Py_nb_power, (void *)op_pow}, {Py_nb_negative, (void *)op_neg},
-    {Py_tp_doc, "Value(data, device=None)\n--\n\nA number that remembers how it was computed: micrograd's Value, in double.  On a GPU device too it is computed on the\n"
-                "host, for one kernel launch costs a thousand multiplications; ValueBatch computes many on the device."},
-    {0}
-};
+    {Py_tp_new, (void *)value_new},
+    {Py_tp_dealloc, (void *)value_free},
+    {Py_tp_repr, (void *)repr},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getset},
+    {Py_tp_hash, (void *)op_hash},
+    {Py_tp_richcompare, (void *)op_compare},
+    {Py_nb_add, (void *)op_add},
+    {Py_nb_subtract, (void *)op_sub},
+    {Py_nb_multiply, (void *)op_mul},
+    {Py_nb_true_divide, (void *)op_div},
+    {Py_nb_power, (void *)op_pow},
+    {Py_nb_negative, (void *)op_neg},
+    {Py_tp_doc,
+     "Value(data, device=None)\n--\n\nA number that remembers how it was computed: micrograd's Value, in double.  On a "
+     "GPU device too it is computed on the\n"
+     "host, for one kernel launch costs a thousand multiplications; ValueBatch computes many on the device."},
+    {0}};
 static PyType_Spec spec = {"chainrule.Value", sizeof(Value), 0, Py_TPFLAGS_DEFAULT, slots};
 
 bool make_value_type(PyObject *module) {

@@ -20,7 +20,8 @@ cr_tensor *api_select(const arg *a) { return cr_select(a[0].t, axis(a[1].i), a[2
 
 cr_tensor *api_t(const arg *a) {
     if (cr_ndim(a[0].t) == 2) return cr_transpose(a[0].t, 0, 1);
-    if (cr_ndim(a[0].t) < 2) return cr_expand(a[0].t, cr_ndim(a[0].t), cr_shape(a[0].t));        /* a view of it as it is */
+    /* a view of it as it is */
+    if (cr_ndim(a[0].t) < 2) return cr_expand(a[0].t, cr_ndim(a[0].t), cr_shape(a[0].t));
     set_error(PyExc_RuntimeError, "t() expects a tensor with <= 2 dimensions, but self is %dD", cr_ndim(a[0].t));
     return NULL;
 }
@@ -35,7 +36,8 @@ static int checked_axis(const char *op, int64_t i, int ndim) {
 
 static int own_axis(const char *op, const arg *a, const arg *dim) {
     if (cr_ndim(a[0].t)) return checked_axis(op, dim->i, cr_ndim(a[0].t));
-    set_error(strcmp(op, "unbind") ? PyExc_RuntimeError : PyExc_IndexError, "[%s] expects at least a 1-dimensional tensor", op);
+    set_error(strcmp(op, "unbind") ? PyExc_RuntimeError : PyExc_IndexError,
+              "[%s] expects at least a 1-dimensional tensor", op);
     return -1;
 }
 
@@ -62,7 +64,14 @@ cr_tensor *api_squeeze(const arg *a) {
 cr_tensor *api_narrow(const arg *a) { return cr_narrow(a[0].t, axis(a[1].i), a[2].i, a[3].i); }
 cr_tensor *api_slice(const arg *a) {
     const bool back = a[4].i < 0;
-    return cr_slice(a[0].t, axis(a[1].i), a[2].given ? a[2].i : back ? INT64_MAX : 0, a[3].given ? a[3].i : back ? INT64_MIN : INT64_MAX, a[4].i);
+    return cr_slice(a[0].t, axis(a[1].i),
+                    a[2].given ? a[2].i
+                    : back     ? INT64_MAX
+                               : 0,
+                    a[3].given ? a[3].i
+                    : back     ? INT64_MIN
+                               : INT64_MAX,
+                    a[4].i);
 }
 cr_tensor *api_diagonal(const arg *a) { return cr_diagonal(a[0].t, a[1].i, axis(a[2].i), axis(a[3].i)); }
 cr_tensor *api_diag_embed(const arg *a) { return cr_diag_embed(a[0].t, a[1].i, axis(a[2].i), axis(a[3].i)); }
@@ -75,7 +84,7 @@ cr_tensor *api_movedim(const arg *a) {
     return NULL;
 }
 
-/* ---- several views at once ---------------------------------------------------------------------------------------------------- */
+/* ---- several views at once */
 /* Room for n handles; NULL with an exception. */
 static cr_tensor **room_for(int64_t n) {
     cr_tensor **out = n < INT32_MAX ? PyMem_Calloc((size_t)n + 1, sizeof *out) : NULL;
@@ -142,7 +151,9 @@ PyObject *api_unbind(const arg *a) {
 
 /* The tensors given one by one or as one sequence: a new tuple; NULL with an exception. */
 static PyObject *tensors_of(const char *name, PyObject *given) {
-    PyObject *items = is_tensor(given) ? Py_BuildValue("(O)", given) : PyTuple_Check(given) || PyList_Check(given) ? PySequence_Tuple(given) : NULL;
+    PyObject *items = is_tensor(given)                              ? Py_BuildValue("(O)", given)
+                      : PyTuple_Check(given) || PyList_Check(given) ? PySequence_Tuple(given)
+                                                                    : NULL;
     if (!items && !PyErr_Occurred()) raise_type(given, "%s(): Tensors are expected, not", name);
     for (Py_ssize_t i = 0; items && i < PyTuple_Size(items); i++) {
         PyObject *item = PyTuple_GetItem(items, i);

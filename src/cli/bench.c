@@ -1,5 +1,6 @@
-/* bench.c - chainrule bench: what this machine does with the library.  Each case runs once to warm up and then several times;
- * the table gives the fastest and the median.  bench/run.py compares with other libraries. */
+/* bench.c - chainrule bench: what this machine does with the library.  Each case runs once to warm up
+ * and then several times; the table gives the fastest and the median.  bench/run.py compares with
+ * other libraries. */
 #include "cli.h"
 
 #include <stdlib.h>
@@ -11,20 +12,24 @@ enum { MAX_RUNS = 400 };
 typedef struct result { double least, median; } result;          /* seconds */
 typedef struct report { bool json; int rows; } report;
 
-static int ascending(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+static int ascending(const void *a, const void *b) {
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
 
 static result summary(double *t, int n) {
     qsort(t, (size_t)n, sizeof *t, ascending);
     return (result){t[0], t[n / 2]};
 }
 
-/* work: floating-point operations or bytes of one run; unit of work / second: "GFLOP/s", "GB/s", "tokens/s" (scale 1e9 or 1). */
+/* work: floating-point operations or bytes of one run; unit of work / second: "GFLOP/s", "GB/s",
+ * "tokens/s" (scale 1e9 or 1). */
 static void row(report *r, const char *name, result t, double work, double scale, const char *unit) {
     if (r->json)
-        printf("%s\n  {\"name\":\"%s\",\"min_ms\":%.6g,\"median_ms\":%.6g,\"rate\":%.6g,\"unit\":\"%s\"}", r->rows ? "," : "", name, t.least * 1e3,
-               t.median * 1e3, work / t.median / scale, unit);
+        printf("%s\n  {\"name\":\"%s\",\"min_ms\":%.6g,\"median_ms\":%.6g,\"rate\":%.6g,\"unit\":\"%s\"}",
+               r->rows ? "," : "", name, t.least * 1e3, t.median * 1e3, work / t.median / scale, unit);
     else
-        printf("  %-34s %10.3f %10.3f   %10.1f %s\n", name, t.least * 1e3, t.median * 1e3, work / t.median / scale, unit);
+        printf("  %-34s %10.3f %10.3f   %10.1f %s\n", name, t.least * 1e3, t.median * 1e3, work / t.median / scale,
+               unit);
     r->rows++;
     fflush(stdout);
 }
@@ -60,8 +65,8 @@ static void trainer_free(trainer *t) {
     cr_gpt_free(t->m);
 }
 
-/* One step with gradients clipped at 1; at[0..3]: seconds of forward, backward, clipping and update, all.  fused: the update is
- * inside the backward pass, without clipping. */
+/* One step with gradients clipped at 1; at[0..3]: seconds of forward, backward, clipping and update,
+ * all.  fused: the update is inside the backward pass, without clipping. */
 static bool train_once(const trainer *t, const cr_device *dev, bool fused, double at[4]) {
     cr_scope_begin();
     const double start = cr_os_seconds();
@@ -101,9 +106,11 @@ static bool bench_step(report *r, const step_case *c, bool fused, bool quick, co
 }
 
 /* ---- single operations */
-typedef struct operands { cr_tensor *a, *b, *row, *offset, *target; } operands;      /* (M, K), (N, K), (K), (K), (M) of integers below K */
+/* (M, K), (N, K), (K), (K), (M) of integers below K */
+typedef struct operands { cr_tensor *a, *b, *row, *offset, *target; } operands;
 typedef cr_tensor *(*operation)(const operands *o);
-typedef struct operation_case { const char *name; operation f; int64_t m, k, n; double work; } operation_case;    /* work: operations or bytes of one run */
+/* work: operations or bytes of one run */
+typedef struct operation_case { const char *name; operation f; int64_t m, k, n; double work; } operation_case;
 
 static cr_tensor *product(const operands *o) { return cr_linear(o->a, o->b, CR_NONE, CR_ACT_NONE); }
 static cr_tensor *square_product(const operands *o) { return cr_matmul(o->a, o->b); }
@@ -121,7 +128,8 @@ static cr_tensor *op_softmax(const operands *o) { return cr_softmax(o->a, -1); }
 static cr_tensor *op_cross_entropy(const operands *o) { return cr_cross_entropy(o->a, o->target, NULL); }
 static cr_tensor *op_layer_norm(const operands *o) { return cr_layer_norm(o->a, o->row, o->offset, 1e-5); }
 
-/* The gradients of f's result with respect to the first n of a, row, offset; the last of them.  cotangent CR_NONE: f gives a scalar. */
+/* The gradients of f's result with respect to the first n of a, row, offset; the last of them.
+ * cotangent CR_NONE: f gives a scalar. */
 static cr_tensor *with_gradients(const operands *o, operation f, int n, const cr_tensor *cotangent) {
     cr_tensor *const all[] = {o->a, o->row, o->offset};
     const cr_tensor *in[3];
@@ -141,8 +149,9 @@ static bool bench_operation(report *r, const operation_case *c, const char *unit
     cr_scope_begin();
     operands o = {0};
     if (g)
-        o = (operands){cr_randn(CR_LIST(c->m, c->k), CR_F32, dev, g), cr_randn(CR_LIST(c->n, c->k), CR_F32, dev, g), cr_ones(CR_LIST(c->k), CR_F32, dev),
-                       cr_zeros(CR_LIST(c->k), CR_F32, dev), cr_randint(0, c->k, CR_LIST(c->m), CR_I64, dev, g)};
+        o = (operands){cr_randn(CR_LIST(c->m, c->k), CR_F32, dev, g), cr_randn(CR_LIST(c->n, c->k), CR_F32, dev, g),
+                       cr_ones(CR_LIST(c->k), CR_F32, dev), cr_zeros(CR_LIST(c->k), CR_F32, dev),
+                       cr_randint(0, c->k, CR_LIST(c->m), CR_I64, dev, g)};
     const double started = cr_os_seconds();
     bool ok = o.a && o.b && o.row && o.offset && o.target;
     int runs = -2;                                  /* two to warm up */
@@ -167,32 +176,45 @@ static bool bench_products(report *r, bool quick, const cr_device *dev) {
         {"linear 256 x 768 x 3072", 256, 768, 3072, false}, {"linear 256 x 50257 x 768", 256, 50257, 768, false}};
     heading(r, "products (M x N x K)");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const operation_case c = {cases[i].name, cases[i].square ? square_product : product, cases[i].m, cases[i].k, cases[i].n,
-                                  2.0 * (double)cases[i].m * (double)cases[i].n * (double)cases[i].k};
+        const operation_case c = {cases[i].name, cases[i].square ? square_product : product,
+                                  cases[i].m,    cases[i].k,
+                                  cases[i].n,    2.0 * (double)cases[i].m * (double)cases[i].n * (double)cases[i].k};
         if (!bench_operation(r, &c, "GFLOP/s", quick, dev)) return false;
     }
     return true;
 }
 
 static bool bench_elementwise(report *r, bool quick, const cr_device *dev) {
-    static const struct { const char *name; operation f; int64_t rows, columns; double passes; } cases[] = {      /* passes: over (rows, columns) */
-        {"add", op_add, 4096, 1024, 3}, {"exp", op_exp, 4096, 1024, 2}, {"tanh", op_tanh, 4096, 1024, 2}, {"gelu", op_gelu, 4096, 1024, 2},
-        {"gelu (tanh form)", op_gelu_tanh, 4096, 1024, 2}, {"relu", op_relu, 4096, 1024, 2}, {"sum", op_sum, 4096, 1024, 1},
-        {"row sums", op_row_sums, 2048, 2048, 1}, {"column sums", op_column_sums, 2048, 2048, 1}, {"transpose", op_transpose, 2048, 2048, 2},
-        {"softmax", op_softmax, 256, 50257, 2}, {"cross-entropy", op_cross_entropy, 256, 50257, 1},
-        {"cross-entropy, gradient", op_cross_entropy_grad, 256, 50257, 3}, {"layer norm", op_layer_norm, 4096, 1024, 2},
-        {"layer norm, gradients", op_layer_norm_grad, 4096, 1024, 5}};
+    /* passes: over (rows, columns) */
+    static const struct { const char *name; operation f; int64_t rows, columns; double passes;
+    } cases[] = {{"add", op_add, 4096, 1024, 3},
+                 {"exp", op_exp, 4096, 1024, 2},
+                 {"tanh", op_tanh, 4096, 1024, 2},
+                 {"gelu", op_gelu, 4096, 1024, 2},
+                 {"gelu (tanh form)", op_gelu_tanh, 4096, 1024, 2},
+                 {"relu", op_relu, 4096, 1024, 2},
+                 {"sum", op_sum, 4096, 1024, 1},
+                 {"row sums", op_row_sums, 2048, 2048, 1},
+                 {"column sums", op_column_sums, 2048, 2048, 1},
+                 {"transpose", op_transpose, 2048, 2048, 2},
+                 {"softmax", op_softmax, 256, 50257, 2},
+                 {"cross-entropy", op_cross_entropy, 256, 50257, 1},
+                 {"cross-entropy, gradient", op_cross_entropy_grad, 256, 50257, 3},
+                 {"layer norm", op_layer_norm, 4096, 1024, 2},
+                 {"layer norm, gradients", op_layer_norm_grad, 4096, 1024, 5}};
     heading(r, "elementwise and rows, f32, 4M (13M)");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t rows = cases[i].rows, columns = cases[i].columns;
-        const operation_case c = {cases[i].name, cases[i].f, rows, columns, rows, cases[i].passes * 4 * (double)(rows * columns)};
+        const operation_case c = {cases[i].name, cases[i].f, rows,
+                                  columns,       rows,       cases[i].passes * 4 * (double)(rows * columns)};
         if (!bench_operation(r, &c, "GB/s", quick, dev)) return false;
     }
     return true;
 }
 
 /* ---- attention: causal, B 2, H 12, D 64, laid out as a projection's thirds are */
-typedef struct heads { cr_tensor *in[3], *g; } heads;   /* q, k, v, and the cotangent: (B, H, T, D), in memory (B, T, H, D) */
+typedef struct heads { cr_tensor *in[3], *g; } heads;   /* q, k, v, and the cotangent: (B, H, T, D), in memory (B, T,
+                                                         * H, D) */
 
 static bool heads_make(heads *h, int64_t T, const cr_device *dev) {
     cr_generator *g = cr_generator_new(3);
@@ -211,7 +233,8 @@ static bool attend(const heads *h, bool backward, const cr_device *dev) {
     const bool old = cr_set_grad_enabled(backward);
     const cr_tensor *y = cr_attention(h->in[0], h->in[1], h->in[2], &(cr_attention_options){.causal = true});
     cr_status status = y ? CR_OK : cr_error_status();
-    if (status == CR_OK && backward) status = cr_gradients(1, &y, (const cr_tensor *[]){h->g}, 3, (const cr_tensor *const *)h->in, grads, NULL);
+    if (status == CR_OK && backward)
+        status = cr_gradients(1, &y, (const cr_tensor *[]){h->g}, 3, (const cr_tensor *const *)h->in, grads, NULL);
     if (status == CR_OK) status = cr_synchronize(dev);
     cr_set_grad_enabled(old);
     cr_scope_end();
@@ -248,10 +271,20 @@ static bool bench_attention(report *r, bool quick, const cr_device *dev) {
 }
 
 static bool bench_parts(report *r, const char *only, bool fused, bool quick, const cr_device *dev) {
-    static const struct { const char *part; step_case step; } steps[] = {           /* the same in bench/cases.py */
-        {"char", {"char GPT", {.vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, 12, 64, 100, 20}},
-        {"char6", {"char GPT 6 x 384", {.vocabulary = 65, .context = 128, .layers = 6, .heads = 6, .width = 384}, 16, 128, 12, 4}},
-        {"gpt2", {"GPT-2 124M", {.vocabulary = 50257, .context = 1024, .layers = 12, .heads = 12, .width = 768}, 4, 64, 9, 3}}};
+    static const struct { const char *part; step_case step;
+    } steps[] = {
+        /* the same in bench/cases.py */
+        {"char",
+         {"char GPT", {.vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, 12, 64, 100, 20}},
+        {"char6",
+         {"char GPT 6 x 384",
+          {.vocabulary = 65, .context = 128, .layers = 6, .heads = 6, .width = 384},
+          16,
+          128,
+          12,
+          4}},
+        {"gpt2",
+         {"GPT-2 124M", {.vocabulary = 50257, .context = 1024, .layers = 12, .heads = 12, .width = 768}, 4, 64, 9, 3}}};
     const bool all = !strcmp(only, "all");
     if (all || !strncmp(only, "char", 4) || !strcmp(only, "gpt2")) heading(r, "training");
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
@@ -276,8 +309,13 @@ int cli_bench(int argc, char **argv) {
         option_device(&device),
         option_threads(&threads),
     };
-    const command c = {"bench", "[--only PART] [--fuse-step] [--quick] [--json] [--dtype f32|bf16] [--device NAME] [--threads N]",
-                       "Measures training steps, products, attention and elementwise operations.", options, sizeof options / sizeof *options, NULL};
+    const command c = {
+        "bench",
+        "[--only PART] [--fuse-step] [--quick] [--json] [--dtype f32|bf16] [--device NAME] [--threads N]",
+        "Measures training steps, products, attention and elementwise operations.",
+        options,
+        sizeof options / sizeof *options,
+        NULL};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
@@ -285,9 +323,13 @@ int cli_bench(int argc, char **argv) {
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library();
     report r = {.json = json};
-    if (json) printf("{\"version\":\"%s\",\"device\":\"%s\",\"info\":\"%s\",\"dtype\":\"%s\",\"threads\":%d,\"rows\":[", cr_version(), cr_device_name(dev), cr_device_info(dev), dtype, cr_num_threads());
+    if (json)
+        printf("{\"version\":\"%s\",\"device\":\"%s\",\"info\":\"%s\",\"dtype\":\"%s\",\"threads\":%d,\"rows\":[",
+               cr_version(), cr_device_name(dev), cr_device_info(dev), dtype, cr_num_threads());
     else printf("chainrule %s on %s (%s), %s\n", cr_version(), cr_device_name(dev), cr_device_info(dev), dtype);
     const bool ok = bench_parts(&r, only, fused, quick, dev);
-    if (json) printf("\n],\"peak_bytes\":%lld,\"peak_rss\":%lld}\n", (long long)cr_memory_stats(dev).peak, (long long)cr_os_peak_rss());
+    if (json)
+        printf("\n],\"peak_bytes\":%lld,\"peak_rss\":%lld}\n", (long long)cr_memory_stats(dev).peak,
+               (long long)cr_os_peak_rss());
     return ok ? CLI_OK : CLI_FAILED;
 }

@@ -1,5 +1,5 @@
-/* checkpoint.c - the folder of a run: saves, and what --resume reads.  The checkpoint's metadata has the settings under the names
- * of their options. */
+/* checkpoint.c - the folder of a run: saves, and what --resume reads.  The checkpoint's metadata has
+ * the settings under the names of their options. */
 #include "run.h"
 
 #include <math.h>
@@ -37,7 +37,8 @@ bool run_exists(const char *dir) { return has(dir, "checkpoint") || has(dir, "ch
 bool run_model(const char *dir, char model[4096], char tokenizer[4096]) {
     const bool one = has_weights(dir);
     if (one) return join(dir, "../tokenizer.json", tokenizer) && join(dir, "", model);
-    return join(dir, has(dir, "checkpoint-best") ? "checkpoint-best" : "checkpoint", model) && join(dir, "tokenizer.json", tokenizer);
+    return join(dir, has(dir, "checkpoint-best") ? "checkpoint-best" : "checkpoint", model) &&
+           join(dir, "tokenizer.json", tokenizer);
 }
 
 int64_t run_step(const char *checkpoint) {
@@ -68,7 +69,8 @@ static void settle_checkpoint(const char *dir) {
     if ((cr_os_exists(new) || cr_os_exists(commit)) && cr_training_copy(dir, dir)) cr_error_clear();
 }
 
-/* An earlier run leaves "checkpoint" and "checkpoint-..."; a killed run also ".chainrule-old" and ".chainrule-....tmp". */
+/* An earlier run leaves "checkpoint" and "checkpoint-..."; a killed run also ".chainrule-old" and
+ * ".chainrule-....tmp". */
 static void remove_rest(const char *name, void *ctx) {
     char path[4096];
     const run *r = ctx;
@@ -294,7 +296,8 @@ bool run_restore_settings(run *r, int *code) {
     char path[4096];
     *code = CLI_FAILED;
     if (!run_path(r, "checkpoint", path)) return false;
-    if (!has_weights(path)) return cli_fail("'%s' holds no checkpoint to go on from (no %s)", r->s->resume, path), false;
+    if (!has_weights(path))
+        return cli_fail("'%s' holds no checkpoint to go on from (no %s)", r->s->resume, path), false;
     for (int i = 0; i < r->command->n; i++)
         if (r->command->options[i].kept && !recall_option(r, path, &r->command->options[i], code)) return false;
     const char *seconds = recall(r, path, "seconds");
@@ -308,8 +311,12 @@ bool run_restore(run *r) {
     if (!run_path(r, "checkpoint", dir)) return false;
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)r->hash);
     const char *then = recall(r, dir, "digest");
-    if (then && strcmp(then, hash) != 0) return cli_fail("the data differ from what '%s' was trained on: give the same files in the same order", r->s->out), false;
-    cr_training t = {.params = cr_gpt_params(r->model), .optim = r->optim, .generator = r->generator, .loader = r->loader};
+    if (then && strcmp(then, hash) != 0)
+        return cli_fail("the data differ from what '%s' was trained on: give the same files in the same order",
+                        r->s->out),
+               false;
+    cr_training t = {
+        .params = cr_gpt_params(r->model), .optim = r->optim, .generator = r->generator, .loader = r->loader};
     if (cr_training_load(dir, &t)) return cli_fail_library(), false;
     r->step = t.step;
     return true;

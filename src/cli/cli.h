@@ -5,14 +5,16 @@
 #include <chainrule.h>
 #include <stdio.h>
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_STOPPED = 130 };     /* exit codes; 130: by Ctrl-C, as in shells */
+/* exit codes; 130: by Ctrl-C, as in shells */
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_STOPPED = 130 };
 
 /* Prints "chainrule: message" to stderr; returns CLI_FAILED. */
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_fail_library(void);                         /* with the library's pending message, which is cleared */
 
 /* ---- options.c: one table per command; it parses, checks and prints the help */
-typedef enum option_kept { NOT_KEPT, KEPT_FIXED, KEPT } option_kept;        /* in a run's checkpoint; fixed: --resume cannot change it */
+/* in a run's checkpoint; fixed: --resume cannot change it */
+typedef enum option_kept { NOT_KEPT, KEPT_FIXED, KEPT } option_kept;
 typedef struct file_list { const char **path; int n; } file_list;          /* paths belong to argv */
 typedef struct option {
     const char *name;                               /* without the dashes */
@@ -22,7 +24,8 @@ typedef struct option {
     const char **text;
     file_list *files;
     const char *words;                              /* of a text: the accepted words, "chars|bytes"; NULL: any text */
-    const char *what, *help;                        /* what: placeholder; NULL: "N", "X", the words, or none for a flag */
+    const char *what, *help;                        /* what: placeholder; NULL: "N", "X", the words, or none for a
+                                                     * flag */
     double min, max;                                /* of numbers, inclusive; max 0: no limit */
     option_kept kept;
     bool given;                                     /* set by the parser */
@@ -35,9 +38,11 @@ typedef struct command {
 
 /* False: *code is the exit code (the help was printed, or a message with the usage line). */
 bool options_parse(const command *c, int argc, char **argv, int *code);
-int  usage_error(const command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));   /* returns CLI_USAGE */
+/* returns CLI_USAGE */
+int  usage_error(const command *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool option_set(option *o, const char *text, char *why, size_t room);      /* why: what is wrong with text */
-void option_text(const option *o, char *out, size_t room);                 /* the value, in the form that option_set accepts */
+/* the value, in the form that option_set accepts */
+void option_text(const option *o, char *out, size_t room);
 option *option_find(const command *c, const char *name);
 option option_device(const char **device);          /* --device and --threads, which several commands take */
 option option_threads(int64_t *threads);
@@ -52,31 +57,39 @@ int cli_info(int argc, char **argv);
 
 /* ---- data.c: files to text, text to tokens */
 typedef struct corpus { char *bytes; size_t n; } corpus;                    /* bytes: owned (free) */
-bool corpus_read(const file_list *files, corpus *c);                       /* all of them, one after the other; false: message printed */
+/* all of them, one after the other; false: message printed */
+bool corpus_read(const file_list *files, corpus *c);
 cr_tokenizer *tokenizer_named(const char *name, const corpus *c);          /* "chars" or "bytes" */
 cr_tokens *corpus_tokens(const corpus *c, const cr_tokenizer *tokenizer);
-uint32_t *encode(const cr_tokenizer *tokenizer, const char *bytes, size_t n, int64_t *count);   /* owned (free); NULL: library message pending */
+/* owned (free); NULL: library message pending */
+uint32_t *encode(const cr_tokenizer *tokenizer, const char *bytes, size_t n, int64_t *count);
 const cr_device *device_named(const char *name);    /* NULL or "": the default device */
-uint64_t tokens_hash(const cr_tokens *t);           /* of all tokens, to recognize the text; sets an error if one is beyond the vocabulary */
+uint64_t tokens_hash(const cr_tokens *t);           /* of all tokens, to recognize the text; sets an error if one is
+                                                     * beyond the vocabulary */
 
 /* ---- runlog.c: run.jsonl, one JSON object a line */
 typedef struct point { int64_t step; double value; } point;
 typedef struct series { point *at; int64_t n, room; } series;
 bool series_add(series *s, int64_t step, double value);
 typedef struct runlog { FILE *file; series train, val; bool failed; } runlog;
-/* The losses up to a step; null is NaN.  copy: receives these lines, without broken ones.  copy NULL: a broken line is a failure,
- * and the message has its number. */
+/* The losses up to a step; null is NaN.  copy: receives these lines, without broken ones.  copy NULL:
+ * a broken line is a failure, and the message has its number. */
 bool runlog_read(const char *path, int64_t until, FILE *copy, series *train, series *val);
-bool runlog_open(runlog *log, const char *path, int64_t from_step);        /* keeps the lines up to from_step; 0: starts a new file */
-void runlog_write(runlog *log, const char *format, ...) __attribute__((format(printf, 2, 3)));       /* one line, flushed */
+/* keeps the lines up to from_step; 0: starts a new file */
+bool runlog_open(runlog *log, const char *path, int64_t from_step);
+/* one line, flushed */
+void runlog_write(runlog *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void runlog_close(runlog *log);
-void json_escape(const char *s, char *out, size_t room);                   /* contents of a JSON string, without the quotes */
-const char *json_number(double v, char out[32]);                           /* "null" for NaN and infinities, which JSON lacks */
+/* contents of a JSON string, without the quotes */
+void json_escape(const char *s, char *out, size_t room);
+/* "null" for NaN and infinities, which JSON lacks */
+const char *json_number(double v, char out[32]);
 
 /* ---- curve.c: losses over steps as an SVG picture */
 enum { MAX_CURVES = 8 };                            /* colours that are distinguishable */
 typedef struct losses { const char *name; series train, val; } losses;      /* of one run */
-typedef struct picture { const char *title, *unit; bool log_x, log_y; int n; losses run[MAX_CURVES]; } picture;    /* unit: of the losses */
+/* unit: of the losses */
+typedef struct picture { const char *title, *unit; bool log_x, log_y; int n; losses run[MAX_CURVES]; } picture;
 bool curve_write(const char *path, const picture *p);                       /* false: message printed */
 
 /* ---- progress.c */

@@ -11,14 +11,18 @@
 enum { WIDTH = 760, PLOT = 340, LEFT = 62, RIGHT = 22, TOP = 22, BOTTOM = 52, ROW = 20, BUCKETS = 400, TICKS = 64 };
 
 /* Distinguishable with red-green blindness (Okabe and Ito, 2008); chainrule.viz uses the same. */
-static const char *const colours[MAX_CURVES] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7a5ea8"};
+static const char *const colours[MAX_CURVES] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                "#e69f00", "#56b4e9", "#000000", "#7a5ea8"};
 
-typedef struct axis { bool log; double low, high; int from, to; } axis;       /* low, high: of values, or of their decimal logarithms; from, to: pixels */
+/* low, high: of values, or of their decimal logarithms; from, to: pixels */
+typedef struct axis { bool log; double low, high; int from, to; } axis;
 
 /* Can it be drawn?  Not NaN, not huge (a diverged run), not 0 on a logarithmic axis. */
 static bool has_place(const axis *a, double v) { return fabs(v) < 1e300 && (!a->log || v > 0); }
 static double scaled(const axis *a, double v) { return a->log ? log10(v) : v; }
-static double place(const axis *a, double v) { return a->from + (scaled(a, v) - a->low) / (a->high - a->low) * (a->to - a->from); }
+static double place(const axis *a, double v) {
+    return a->from + (scaled(a, v) - a->low) / (a->high - a->low) * (a->to - a->from);
+}
 
 static void include(axis *a, double v) {
     if (!has_place(a, v)) return;
@@ -29,7 +33,8 @@ static void include(axis *a, double v) {
 /* Adds room at both ends; the span is never 0. */
 static void widen(axis *a, double share) {
     if (!(a->high >= a->low)) a->low = 0, a->high = 1;
-    const double span = a->high - a->low, size = fmax(fabs(a->low), fabs(a->high)), room = span > 1e-6 * size ? share * span : fmax(0.05 * size, 0.5);
+    const double span = a->high - a->low, size = fmax(fabs(a->low), fabs(a->high)),
+                 room = span > 1e-6 * size ? share * span : fmax(0.05 * size, 0.5);
     a->low -= room;
     a->high += room;
 }
@@ -56,7 +61,8 @@ static int ticks(const axis *a, int n, double *at, int *decimals) {
     }
     const double step = nice_step(high - low, n);
     if (step >= 1e-6 && high < 1e7) *decimals = step < 1 ? (int)ceil(-log10(step) - 1e-9) : 0;
-    for (double k = ceil(low / step) + 0.0; k * step <= high + step * 1e-9 && count < TICKS; k++) at[count++] = k * step;
+    for (double k = ceil(low / step) + 0.0; k * step <= high + step * 1e-9 && count < TICKS; k++)
+        at[count++] = k * step;
     return count;
 }
 
@@ -108,18 +114,22 @@ static void axes(FILE *f, const axis *x, const axis *y, const char *unit) {
     int decimals, n = ticks(y, 6, at, &decimals);
     for (int i = 0; i < n; i++) {
         number(at[i], decimals, text);
-        fprintf(f, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e4e7ec\"/>\n", x->from, x->to, place(y, at[i]), place(y, at[i]));
+        fprintf(f, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e4e7ec\"/>\n", x->from, x->to,
+                place(y, at[i]), place(y, at[i]));
         fprintf(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", x->from - 8, place(y, at[i]) + 4, text);
     }
     n = ticks(x, 8, at, &decimals);
     for (int i = 0; i < n; i++) {
         number(at[i], decimals, text);
-        fprintf(f, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" stroke=\"#98a2b3\"/>\n", place(x, at[i]), place(x, at[i]), y->from, y->from + 5);
+        fprintf(f, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" stroke=\"#98a2b3\"/>\n", place(x, at[i]),
+                place(x, at[i]), y->from, y->from + 5);
         fprintf(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", place(x, at[i]), y->from + 19, text);
     }
-    fprintf(f, "<polyline fill=\"none\" stroke=\"#98a2b3\" points=\"%d,%d %d,%d %d,%d\"/>\n", x->from, y->to, x->from, y->from, x->to, y->from);
+    fprintf(f, "<polyline fill=\"none\" stroke=\"#98a2b3\" points=\"%d,%d %d,%d %d,%d\"/>\n", x->from, y->to, x->from,
+            y->from, x->to, y->from);
     fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">step</text>\n", (x->from + x->to) / 2, y->from + 40);
-    fprintf(f, "<text x=\"16\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90 16 %d)\">%s</text>\n", (y->from + y->to) / 2, (y->from + y->to) / 2, unit);
+    fprintf(f, "<text x=\"16\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90 16 %d)\">%s</text>\n",
+            (y->from + y->to) / 2, (y->from + y->to) / 2, unit);
 }
 
 /* The last `most` bytes at most, escaped for SVG; bytes that are not UTF-8 are replaced. */
@@ -141,7 +151,8 @@ static void escaped(FILE *f, const char *s, size_t most) {
 }
 
 static void legend(FILE *f, int x, int y, const char *colour, const char *style, const char *name, double last) {
-    fprintf(f, "<line x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\" stroke=\"%s\" %s/>\n", x, x + 26, y - 4, y - 4, colour, style);
+    fprintf(f, "<line x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\" stroke=\"%s\" %s/>\n", x, x + 26, y - 4, y - 4, colour,
+            style);
     char text[32];
     number(last, fabs(last) < 1e6 ? 4 : -1, text);
     fprintf(f, "<text x=\"%d\" y=\"%d\" fill=\"#1d2939\">%s, last %s</text>\n", x + 34, y, name, text);
@@ -150,13 +161,15 @@ static void legend(FILE *f, int x, int y, const char *colour, const char *style,
 /* A run with its reduced series. */
 typedef struct drawn { point train[BUCKETS + 1], mean[BUCKETS + 1], val[BUCKETS + 1]; int n_train, n_val; } drawn;
 
-static void draw_run(FILE *f, const drawn *r, const axis *x, const axis *y, const char *colour, const char *val_colour, const char *val_style) {
+static void draw_run(FILE *f, const drawn *r, const axis *x, const axis *y, const char *colour, const char *val_colour,
+                     const char *val_style) {
     line(f, r->train, r->n_train, x, y, colour, "stroke-opacity=\"0.25\"");
     line(f, r->mean, r->n_train, x, y, colour, "stroke-width=\"2\"");
     line(f, r->val, r->n_val, x, y, val_colour, val_style);
     for (int i = 0; i < r->n_val; i++)
         if (has_place(x, (double)r->val[i].step) && has_place(y, r->val[i].value))
-            fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", place(x, (double)r->val[i].step), place(y, r->val[i].value), val_colour);
+            fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", place(x, (double)r->val[i].step),
+                    place(y, r->val[i].value), val_colour);
 }
 
 static void draw(FILE *f, const picture *p, drawn *runs) {
@@ -174,8 +187,11 @@ static void draw(FILE *f, const picture *p, drawn *runs) {
     }
     widen(&x, 0);
     widen(&y, 0.05);
-    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
-               "font-size=\"12\" fill=\"#475467\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", WIDTH, height, WIDTH, height);
+    fprintf(f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+            "font-family=\"sans-serif\" "
+            "font-size=\"12\" fill=\"#475467\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+            WIDTH, height, WIDTH, height);
     if (title) {
         fprintf(f, "<text x=\"%d\" y=\"26\" font-size=\"15\" fill=\"#101828\">", LEFT);
         escaped(f, p->title, 90);
@@ -184,7 +200,8 @@ static void draw(FILE *f, const picture *p, drawn *runs) {
     axes(f, &x, &y, p->unit);
     for (int i = 0; i < p->n; i++) {
         const drawn *r = &runs[i];
-        const char *colour = colours[i], *val_colour = colours[several ? i : 1], *val_style = several ? "stroke-width=\"1.5\" stroke-dasharray=\"5 3\"" : "stroke-width=\"2\"";
+        const char *colour = colours[i], *val_colour = colours[several ? i : 1],
+                   *val_style = several ? "stroke-width=\"1.5\" stroke-dasharray=\"5 3\"" : "stroke-width=\"2\"";
         const int row = TOP + title + ROW * i;
         draw_run(f, r, &x, &y, colour, val_colour, val_style);
         if (r->n_train) legend(f, LEFT, row, colour, "stroke-width=\"2\"", "training", r->mean[r->n_train - 1].value);

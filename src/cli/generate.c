@@ -20,17 +20,20 @@ static bool open_model(const char *dir, const char *device, cr_gpt **m, cr_token
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library(), false;
     if (!run_model(dir, model, tokenizer)) return false;
-    if (!cr_os_is_directory(model)) return cli_fail("'%s' holds no trained model (no %s): chainrule train makes one", dir, model), false;
+    if (!cr_os_is_directory(model))
+        return cli_fail("'%s' holds no trained model (no %s): chainrule train makes one", dir, model), false;
     *t = cr_tokenizer_load(tokenizer);
     *m = *t ? cr_gpt_load(model, dev) : NULL;
     if (!*m) return cli_fail_library(), false;
     if (cr_tokenizer_size(*t) != cr_gpt_configuration(*m).vocabulary)
-        return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", tokenizer, (long long)cr_tokenizer_size(*t),
-                        (long long)cr_gpt_configuration(*m).vocabulary), false;
+        return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", tokenizer,
+                        (long long)cr_tokenizer_size(*t), (long long)cr_gpt_configuration(*m).vocabulary),
+               false;
     return true;
 }
 
-static int generate(cr_gpt *m, cr_tokenizer *t, const char *prompt, int64_t tokens, const cr_sampling *s, int64_t seed) {
+static int generate(cr_gpt *m, cr_tokenizer *t, const char *prompt, int64_t tokens, const cr_sampling *s,
+                    int64_t seed) {
     int64_t n;
     uint32_t *ids = encode(t, prompt, strlen(prompt), &n);
     cr_generator *g = ids ? cr_generator_new((uint64_t)seed) : NULL;
@@ -63,7 +66,8 @@ int cli_generate(int argc, char **argv) {
         option_device(&device),
         option_threads(&threads),
     };
-    const command c = {"generate", "--model DIR [--prompt TEXT] [options]", "Writes text with a trained model.", options, sizeof options / sizeof *options, NULL};
+    const command c = {"generate", "--model DIR [--prompt TEXT] [options]", "Writes text with a trained model.",
+                       options,    sizeof options / sizeof *options,        NULL};
     cr_gpt *m = NULL;
     cr_tokenizer *t = NULL;
     int code;

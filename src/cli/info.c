@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* oneDNN is opened by the first product that suits it: here, so that the line of its device says whether it was found. */
+/* oneDNN is opened by the first product that suits it: here, so that the line of its device says
+ * whether it was found. */
 static void open_libraries(void) {
     cr_scope_begin();
     cr_tensor *x = cr_zeros(CR_LIST(512, 512), CR_F32, cr_cpu());
@@ -19,7 +20,8 @@ int cli_info(int argc, char **argv) {
     printf("chainrule %s\n\ndevices\n", cr_version());
     const cr_device *dev;
     for (int i = 0; (dev = cr_device_at(i)); i++)
-        printf("  %-8s %s%s\n", cr_device_name(dev), cr_device_info(dev), dev == cr_default_device() ? "  (default)" : "");
+        printf("  %-8s %s%s\n", cr_device_name(dev), cr_device_info(dev),
+               dev == cr_default_device() ? "  (default)" : "");
     static const char *const kinds[] = {"cuda", "webgpu"};
     for (int i = 0; i < 2; i++) {
         if (cr_device_find(kinds[i])) continue;

@@ -55,7 +55,8 @@ int main(int argc, char **argv) {
         if (!strcmp(name, commands[i].name)) {
             int code = commands[i].run(argc - 1, argv + 1);
             /* The output was lost: a closed pipe or a full disk. */
-            if ((fflush(stdout) || ferror(stdout)) && code == CLI_OK) code = cli_fail("could not write to standard output");
+            if ((fflush(stdout) || ferror(stdout)) && code == CLI_OK)
+                code = cli_fail("could not write to standard output");
             return code;
         }
     if (name) cli_fail("there is no command '%s'", name);

@@ -26,7 +26,8 @@ option option_device(const char **device) {
 }
 
 option option_threads(int64_t *threads) {
-    return (option){.name = "threads", .integer = threads, .help = "0: as many as the machine offers", .max = 1024, .kept = KEPT};
+    return (option){
+        .name = "threads", .integer = threads, .help = "0: as many as the machine offers", .max = 1024, .kept = KEPT};
 }
 
 static const char *placeholder(const option *o) {

@@ -14,7 +14,8 @@ static void name_run(const char *path, char name[4096], char file[4096]) {
     const bool folder = cr_os_is_directory(path);
     while (folder && n > 1 && path[n - 1] == '/') n--;
     snprintf(file, 4096, "%.*s%s%s", (int)n, path, folder ? "/" : "", folder ? log : "");
-    const bool ours = !folder && n > sizeof log && path[n - sizeof log] == '/' && !strcmp(path + n - sizeof log + 1, log);
+    const bool ours = !folder && n > sizeof log && path[n - sizeof log] == '/' &&
+                      !strcmp(path + n - sizeof log + 1, log);
     snprintf(name, 4096, "%.*s", (int)(ours ? n - sizeof log : n), path);
 }
 
@@ -26,9 +27,14 @@ int cli_plot(int argc, char **argv) {
         {.name = "log", .text = &log, .words = "none|x|y|xy", .help = "logarithmic axes: steps (x), losses (y)"},
         {.name = "title", .text = &title, .what = "TEXT", .help = "a line above"},
     };
-    const command c = {"plot", "RUN... [-o FILE] [--log none|x|y|xy] [--title TEXT]",
-                       "Draws training and validation losses over the steps: of folders that chainrule train wrote, or of files with a line such as\n"
-                       "{\"step\": 1, \"loss\": 4.2} or {\"step\": 250, \"val_loss\": 2.5} for each.", options, sizeof options / sizeof *options, &files};
+    const command c = {"plot",
+                       "RUN... [-o FILE] [--log none|x|y|xy] [--title TEXT]",
+                       "Draws training and validation losses over the steps: of folders that chainrule train wrote, or "
+                       "of files with a line such as\n"
+                       "{\"step\": 1, \"loss\": 4.2} or {\"step\": 250, \"val_loss\": 2.5} for each.",
+                       options,
+                       sizeof options / sizeof *options,
+                       &files};
     static char names[MAX_CURVES][4096];
     picture p = {.unit = "loss"};
     char file[4096];
@@ -39,7 +45,10 @@ int cli_plot(int argc, char **argv) {
     p.log_x = *log == 'x';
     p.log_y = log[strlen(log) - 1] == 'y';
     if (!files.n) { code = usage_error(&c, "nothing to plot: name a run.jsonl, or the folder of a run"); goto done; }
-    if (files.n > MAX_CURVES) { code = usage_error(&c, "%d runs in one picture: %d can be told apart", files.n, MAX_CURVES); goto done; }
+    if (files.n > MAX_CURVES) {
+        code = usage_error(&c, "%d runs in one picture: %d can be told apart", files.n, MAX_CURVES);
+        goto done;
+    }
     for (; p.n < files.n; ) {
         losses *run = &p.run[p.n];
         name_run(files.path[p.n], names[p.n], file);

@@ -1,4 +1,5 @@
-/* progress.c - the progress of a run: one line that redraws itself on a terminal, a plain line from time to time elsewhere. */
+/* progress.c - the progress of a run: one line that redraws itself on a terminal, a plain line from
+ * time to time elsewhere. */
 #include "cli.h"
 
 #include <math.h>

@@ -13,7 +13,8 @@ enum { RUN_KEPT = 64 };
 typedef struct settings {
     file_list data;
     const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype, *profile;
-    int64_t layers, heads, width, context, batch, accumulate, steps, warmup, seed, threads, eval_every, save_every, stop_at, sample, keep;
+    int64_t layers, heads, width, context, batch, accumulate, steps, warmup, seed, threads, eval_every, save_every,
+        stop_at, sample, keep;
     double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
     bool overwrite, fuse_step, best;
 } settings;
@@ -32,7 +33,8 @@ typedef struct run {
     runlog log;
     int64_t step;
     double seconds;                                 /* in training steps, over all parts of the run */
-    double best;                                    /* the validation loss of checkpoint-best; infinite: there is none */
+    double best;                                    /* the validation loss of checkpoint-best; infinite: there is
+                                                     * none */
     uint64_t hash;                                  /* of all tokens */
     bool unsaved, best_unsaved;                     /* the last save of that kind failed */
     char *kept[RUN_KEPT]; int n_kept;               /* strings of the checkpoint that settings point to */
@@ -41,24 +43,35 @@ typedef struct run {
 /* settings.c: the options of chainrule train */
 enum { SETTINGS_OPTIONS = 34 };
 settings settings_default(void);
-int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);     /* how many; optimizers: the words of --optimizer */
+/* how many; optimizers: the words of --optimizer */
+int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);
 int  settings_check(const command *c, settings *s);                        /* an exit code, as settings_fit_warmup */
-int  settings_fit_warmup(const command *c, settings *s);                   /* a default that is longer than the run becomes a tenth of it */
+/* a default that is longer than the run becomes a tenth of it */
+int  settings_fit_warmup(const command *c, settings *s);
 const char   *optimizer_words(char out[128]);                              /* "sgd|adam|..." */
 cr_optim_kind optimizer_kind(const char *name);                            /* one of these words */
 
 /* checkpoint.c: the run's folder */
-bool run_path(const run *r, const char *name, char out[4096]);             /* DIR/name; false: too long, message printed */
+/* DIR/name; false: too long, message printed */
+bool run_path(const run *r, const char *name, char out[4096]);
 bool run_exists(const char *dir);                                          /* does it hold a checkpoint of any kind? */
-bool run_lock(const run *r);                                               /* false: another process trains in it, message printed */
-bool run_clear(const run *r);                                              /* removes checkpoints of an earlier run, and temporary files */
-bool run_restore_settings(run *r, int *code);                              /* sets options that were not given from the run in s->resume */
-bool run_restore(run *r);                                                  /* weights, optimizer, position; after make_model */
-void run_save(run *r, progress *bar);                                      /* a failure is printed, and sets r->unsaved */
+/* false: another process trains in it, message printed */
+bool run_lock(const run *r);
+/* removes checkpoints of an earlier run, and temporary files */
+bool run_clear(const run *r);
+/* sets options that were not given from the run in s->resume */
+bool run_restore_settings(run *r, int *code);
+/* weights, optimizer, position; after make_model */
+bool run_restore(run *r);
+/* a failure is printed, and sets r->unsaved */
+void run_save(run *r, progress *bar);
 void run_save_best(run *r, progress *bar, double loss);                    /* if it is the best so far */
-bool run_model(const char *dir, char model[4096], char tokenizer[4096]);   /* the paths for generate; dir: of a run, or of a checkpoint */
-int64_t run_step(const char *checkpoint);                                  /* the step of a checkpoint; -1: there is none */
+/* the paths for generate; dir: of a run, or of a checkpoint */
+bool run_model(const char *dir, char model[4096], char tokenizer[4096]);
+/* the step of a checkpoint; -1: there is none */
+int64_t run_step(const char *checkpoint);
 
-bool print_token(uint32_t id, void *tokenizer);                            /* a cr_on_token: writes the token's text to stdout */
+/* a cr_on_token: writes the token's text to stdout */
+bool print_token(uint32_t id, void *tokenizer);
 
 #endif

@@ -53,9 +53,12 @@ typedef struct row { double step, loss, val; bool has_step, has_loss, has_val; }
 static bool read_row(const char *where, const char *text, size_t n, row *r) {
     cr_json *line = cr_json_parse("run log", where, text, n);
     if (!line) return false;
-    bool good = number_of(line, "step", where, &r->step, &r->has_step) && number_of(line, "loss", where, &r->loss, &r->has_loss) &&
+    bool good = number_of(line, "step", where, &r->step, &r->has_step) &&
+                number_of(line, "loss", where, &r->loss, &r->has_loss) &&
                 number_of(line, "val_loss", where, &r->val, &r->has_val);
-    const char *wrong = line->kind != CR_JSON_OBJECT ? "is no JSON object" : (r->has_loss || r->has_val) && !(fabs(r->step) < 0x1p53) ? "has a loss without a step" : NULL;
+    const char *wrong = line->kind != CR_JSON_OBJECT                               ? "is no JSON object"
+                        : (r->has_loss || r->has_val) && !(fabs(r->step) < 0x1p53) ? "has a loss without a step"
+                                                                                   : NULL;
     cr_json_free(line);
     return good && (!wrong || (cr_fail(CR_IO, "run log", "%s %s", where, wrong), false));
 }
@@ -75,7 +78,8 @@ bool runlog_read(const char *path, int64_t until, FILE *copy, series *train, ser
         good = read_row(where, text, n, &r);
         const bool wanted = good && (!r.has_step || r.step <= (double)until);
         if (wanted && copy) fprintf(copy, "%.*s\n", (int)n, text);
-        if (wanted && ((r.has_loss && !series_add(train, (int64_t)r.step, r.loss)) || (r.has_val && !series_add(val, (int64_t)r.step, r.val))))
+        if (wanted && ((r.has_loss && !series_add(train, (int64_t)r.step, r.loss)) ||
+                       (r.has_val && !series_add(val, (int64_t)r.step, r.val))))
             good = cr_fail(CR_NO_MEMORY, "run log", "out of memory for '%s'", path) == CR_OK;
         if (copy && !good) { cr_error_clear(); good = true; }
     }
@@ -88,7 +92,8 @@ bool runlog_open(runlog *log, const char *path, int64_t from_step) {
     *log = (runlog){0};
     FILE *f = cr_os_create_beside(path, temporary, sizeof temporary);
     if (!f) return cli_fail("cannot write '%s': %s", path, cr_os_error()), false;
-    if (from_step > 0 && !runlog_read(path, from_step, f, &log->train, &log->val)) cr_error_clear();     /* a missing log is not fatal */
+    /* a missing log is not fatal */
+    if (from_step > 0 && !runlog_read(path, from_step, f, &log->train, &log->val)) cr_error_clear();
     if (!cr_os_commit(f, temporary, path)) return cli_fail("cannot write '%s': %s", path, cr_os_error()), false;
     log->file = fopen(path, "ab");
     if (!log->file) return cli_fail("cannot append to '%s'", path), false;

@@ -1,7 +1,8 @@
 /* train.c - chainrule train: trains a GPT on text.
  *
- * Training uses nine tenths of the tokens.  The validation loss is over the whole last tenth, every token predicted once, in
- * windows of the context.  --seed determines all random numbers: a stopped and resumed run ends with the same bits. */
+ * Training uses nine tenths of the tokens.  The validation loss is over the whole last tenth, every
+ * token predicted once, in windows of the context.  --seed determines all random numbers: a stopped
+ * and resumed run ends with the same bits. */
 #include "run.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 
 #include "../core/os.h"
 
-/* ---- the objects of a run ------------------------------------------------------------------------------------ */
+/* ---- the objects of a run */
 
 static cr_tokenizer *load_tokenizer(const run *r) {
     char path[4096];
@@ -21,13 +22,16 @@ static cr_tokenizer *load_tokenizer(const run *r) {
 /* --tokens FILE of chainrule tokenize, with FILE.tokenizer.json next to it. */
 static bool open_token_file(run *r) {
     char path[4096];
-    if (snprintf(path, sizeof path, "%s.tokenizer.json", r->s->tokens) >= (int)sizeof path) return cli_fail("the path of --tokens is too long"), false;
+    if (snprintf(path, sizeof path, "%s.tokenizer.json", r->s->tokens) >= (int)sizeof path)
+        return cli_fail("the path of --tokens is too long"), false;
     r->tokens = cr_tokens_open(r->s->tokens);
     r->tokenizer = r->tokens ? cr_tokenizer_load(path) : NULL;
     if (!r->tokenizer) return cli_fail_library(), false;
     if (cr_tokenizer_size(r->tokenizer) != cr_tokens_vocabulary(r->tokens))
-        return cli_fail("'%s' has %lld tokens, but '%s' was made with %lld", path, (long long)cr_tokenizer_size(r->tokenizer), r->s->tokens,
-                        (long long)cr_tokens_vocabulary(r->tokens)), false;
+        return cli_fail("'%s' has %lld tokens, but '%s' was made with %lld", path,
+                        (long long)cr_tokenizer_size(r->tokenizer), r->s->tokens,
+                        (long long)cr_tokens_vocabulary(r->tokens)),
+               false;
     return true;
 }
 
@@ -43,8 +47,10 @@ static bool open_text(run *r) {
 static bool split_tokens(run *r) {
     const int64_t n = cr_tokens_count(r->tokens), n_train = (int64_t)((double)n * 0.9);
     if (n_train < r->s->context + 1 || n - n_train < 2)
-        return cli_fail("the text has %lld tokens: a context of %lld needs at least %lld (a tenth is kept for validation); give more --data or a smaller --context",
-                        (long long)n, (long long)r->s->context, (long long)ceil((double)(r->s->context + 1) / 0.9 + 2)), false;
+        return cli_fail("the text has %lld tokens: a context of %lld needs at least %lld (a tenth is kept for "
+                        "validation); give more --data or a smaller --context",
+                        (long long)n, (long long)r->s->context, (long long)ceil((double)(r->s->context + 1) / 0.9 + 2)),
+               false;
     r->train = cr_tokens_slice(r->tokens, 0, n_train);
     r->val = r->train ? cr_tokens_slice(r->tokens, n_train, n) : NULL;
     return r->val || (cli_fail_library(), false);
@@ -85,8 +91,12 @@ static bool make_optimizer(run *r) {
 
 static bool make_model(run *r) {
     const settings *s = r->s;
-    const cr_gpt_config c = {.vocabulary = cr_tokens_vocabulary(r->tokens), .context = s->context, .layers = s->layers, .heads = s->heads,
-                             .width = s->width, .dropout = s->dropout};
+    const cr_gpt_config c = {.vocabulary = cr_tokens_vocabulary(r->tokens),
+                             .context = s->context,
+                             .layers = s->layers,
+                             .heads = s->heads,
+                             .width = s->width,
+                             .dropout = s->dropout};
     cr_loader_options o = cr_loader_defaults();
     o.batch = s->batch;
     o.context = s->context;
@@ -101,8 +111,10 @@ static bool make_model(run *r) {
 
 static bool make_folder(run *r) {
     char path[4096];
-    if (!cr_os_make_directory(r->s->out)) return cli_fail("cannot make the folder '%s': %s", r->s->out, cr_os_error()), false;
-    if (!r->s->resume && !run_lock(r)) return false;            /* a resumed run was locked before its checkpoint was read */
+    if (!cr_os_make_directory(r->s->out))
+        return cli_fail("cannot make the folder '%s': %s", r->s->out, cr_os_error()), false;
+    /* a resumed run was locked before its checkpoint was read */
+    if (!r->s->resume && !run_lock(r)) return false;
     if (!run_clear(r)) return false;
     if (!run_path(r, "tokenizer.json", path)) return false;
     if (!r->s->resume && cr_tokenizer_save(r->tokenizer, path)) return cli_fail_library(), false;
@@ -124,7 +136,7 @@ static void run_close(run *r) {
     for (int i = 0; i < r->n_kept; i++) cr_free(r->kept[i]);
 }
 
-/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+/* ---- the loop */
 
 /* Loss and gradients of one batch, weighted by 1 / --accumulate; with --fuse-step also the update. */
 static cr_status batch_step(run *r, double *loss) {
@@ -163,15 +175,16 @@ static cr_status window_loss(const run *r, int64_t start, int64_t windows, int64
         ids[windows * T + i] = cr_tokens_at(r->val, start + i + 1);
     }
     cr_scope_begin();
-    cr_tensor *x = cr_from(ids, CR_LIST(windows, T), CR_I64, r->dev), *y = cr_from(ids + windows * T, CR_LIST(windows, T), CR_I64, r->dev);
+    cr_tensor *x = cr_from(ids, CR_LIST(windows, T), CR_I64, r->dev),
+              *y = cr_from(ids + windows * T, CR_LIST(windows, T), CR_I64, r->dev);
     cr_tensor *loss = cr_gpt_loss(r->model, x, y, false);
     *sum += cr_item(loss) * (double)(windows * T);
     cr_scope_end();
     return loss ? CR_OK : cr_error_status();
 }
 
-/* The mean loss over the whole validation split.  Every token except the first is predicted once; the last window may be shorter.
- * CR_INTERRUPTED: stopped by Ctrl-C. */
+/* The mean loss over the whole validation split.  Every token except the first is predicted once; the
+ * last window may be shorter. CR_INTERRUPTED: stopped by Ctrl-C. */
 static cr_status validate(const run *r, double *loss) {
     const int64_t T = r->s->context, targets = cr_tokens_count(r->val) - 1, most = T < 4096 ? 4096 / T : 1;
     int64_t *ids = malloc((size_t)(2 * most * T) * sizeof *ids);
@@ -181,7 +194,11 @@ static cr_status validate(const run *r, double *loss) {
     double sum = 0;
     for (int64_t at = 0; at < targets;) {
         if (status != CR_OK) break;
-        const int64_t left = (targets - at) / T, windows = left > most ? most : left ? left : 1, length = left ? T : targets - at;
+        const int64_t left = (targets - at) / T,
+                      windows = left > most ? most
+                                : left      ? left
+                                            : 1,
+                      length = left ? T : targets - at;
         status = cr_os_interrupted() ? CR_INTERRUPTED : window_loss(r, at, windows, length, ids, &sum);
         at += windows * length;
     }
@@ -216,8 +233,8 @@ static bool measure(run *r, progress *bar) {
 static void log_step(run *r, double loss, double lr, double norm) {
     char a[32], b[32], c[32];
     series_add(&r->log.train, r->step, loss);
-    runlog_write(&r->log, "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"norm\":%s,\"seconds\":%.3f}", (long long)r->step, json_number(loss, a),
-                 json_number(lr, b), json_number(norm, c), r->seconds);
+    runlog_write(&r->log, "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"norm\":%s,\"seconds\":%.3f}", (long long)r->step,
+                 json_number(loss, a), json_number(lr, b), json_number(norm, c), r->seconds);
 }
 
 /* Stops before the last step, by Ctrl-C or --stop-at. */
@@ -226,7 +243,8 @@ static int stop_early(run *r, progress *bar) {
     run_save(r, bar);
     if (r->unsaved) return CLI_FAILED;
     runlog_write(&r->log, "{\"event\":\"stop\",\"step\":%lld}", (long long)r->step);
-    printf("stopped after step %lld of %lld; go on with:\n  chainrule train --resume %s\n", (long long)r->step, (long long)r->s->steps, r->s->out);
+    printf("stopped after step %lld of %lld; go on with:\n  chainrule train --resume %s\n", (long long)r->step,
+           (long long)r->s->steps, r->s->out);
     return cr_os_interrupted() ? CLI_STOPPED : CLI_OK;
 }
 
@@ -242,7 +260,9 @@ static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
     log_step(r, loss, lr, norm);
     if (!isfinite(loss)) {
         progress_end(bar);
-        return cli_fail("the loss became %g at step %lld: try a lower --lr or a stronger --clip (no checkpoint was written)", loss, (long long)r->step);
+        return cli_fail(
+            "the loss became %g at step %lld: try a lower --lr or a stronger --clip (no checkpoint was written)", loss,
+            (long long)r->step);
     }
     bar->step = r->step;
     bar->loss = isnan(bar->loss) ? loss : 0.95 * bar->loss + 0.05 * loss;
@@ -254,9 +274,11 @@ static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
 /* Runs the steps.  *over: false after an early stop. */
 static int train_steps(run *r, progress *bar, bool *over) {
     const settings *s = r->s;
-    const cr_schedule schedule = {.kind = CR_COSINE, .lr = s->lr, .min_lr = s->min_lr, .warmup = s->warmup, .total = s->steps};
+    const cr_schedule schedule = {
+        .kind = CR_COSINE, .lr = s->lr, .min_lr = s->min_lr, .warmup = s->warmup, .total = s->steps};
     *over = false;
-    for (;;) {                                      /* starts with the checks between steps, where a resumed run may have stopped */
+    for (;;) {                                      /* starts with the checks between steps, where a resumed run may
+                                                     * have stopped */
         if (validation_due(r) && !measure(r, bar)) return CLI_FAILED;
         const bool moved = r->step > bar->first, last = r->step >= s->steps;
         if (last && !validation_due(r)) break;
@@ -270,7 +292,7 @@ static int train_steps(run *r, progress *bar, bool *over) {
     return CLI_OK;
 }
 
-/* ---- start and finish ------------------------------------------------------------------------------------ */
+/* ---- start and finish */
 
 static void say_what(const run *r) {
     const cr_gpt_config c = cr_gpt_configuration(r->model);
@@ -279,8 +301,8 @@ static void say_what(const run *r) {
     count_text((double)cr_tokens_count(r->val), val);
     count_text((double)cr_params_numel(cr_gpt_params(r->model)), size);
     printf("text    %s tokens to train on, %s to validate, vocabulary %lld\n", train, val, (long long)c.vocabulary);
-    printf("model   GPT of %s parameters: layers %lld, heads %lld, width %lld, context %lld\n", size, (long long)c.layers, (long long)c.heads,
-           (long long)c.width, (long long)c.context);
+    printf("model   GPT of %s parameters: layers %lld, heads %lld, width %lld, context %lld\n", size,
+           (long long)c.layers, (long long)c.heads, (long long)c.width, (long long)c.context);
     printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
     if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->step);
     printf("\n");
@@ -290,9 +312,11 @@ static void say_what(const run *r) {
 static void log_start(run *r) {
     char now[32], text[4096], escaped[4096];
     cr_os_timestamp(now);
-    fprintf(r->log.file, "{\"event\":\"%s\",\"step\":%lld,\"time\":\"%s\",\"version\":\"%s\",\"device\":\"%s\",\"threads\":%d,\"parameters\":%lld",
-            r->s->resume ? "resume" : "start", (long long)r->step, now, cr_version(), cr_device_name(r->dev), cr_num_threads(),
-            (long long)cr_params_numel(cr_gpt_params(r->model)));
+    fprintf(r->log.file,
+            "{\"event\":\"%s\",\"step\":%lld,\"time\":\"%s\",\"version\":\"%s\",\"device\":\"%s\",\"threads\":%d,"
+            "\"parameters\":%lld",
+            r->s->resume ? "resume" : "start", (long long)r->step, now, cr_version(), cr_device_name(r->dev),
+            cr_num_threads(), (long long)cr_params_numel(cr_gpt_params(r->model)));
     for (int i = 0; i < r->command->n; i++) {
         const option *o = &r->command->options[i];
         if (!o->kept || o->text == &r->s->device || o->integer == &r->s->threads) continue;     /* written above */
@@ -329,16 +353,21 @@ static double recent_mean(const series *s, int64_t n) {
 static bool say_where(const run *r) {
     char curve[4096], model[4096], tokenizer[4096], title[160];
     const settings *s = r->s;
-    snprintf(title, sizeof title, "GPT: layers %lld, heads %lld, width %lld, context %lld", (long long)s->layers, (long long)s->heads, (long long)s->width,
-             (long long)s->context);
+    snprintf(title, sizeof title, "GPT: layers %lld, heads %lld, width %lld, context %lld", (long long)s->layers,
+             (long long)s->heads, (long long)s->width, (long long)s->context);
     if (!run_path(r, "curve.svg", curve) || !run_model(s->out, model, tokenizer)) return false;
-    if (!curve_write(curve, &(picture){.title = title, .unit = "loss, nats a token", .n = 1, .run[0] = {NULL, r->log.train, r->log.val}})) return false;
+    if (!curve_write(curve, &(picture){.title = title,
+                                       .unit = "loss, nats a token",
+                                       .n = 1,
+                                       .run[0] = {NULL, r->log.train, r->log.val}}))
+        return false;
     const bool best = strstr(model, "/checkpoint-best") != NULL;
     char *weights = cr_training_weights(model);
     printf("\nloss curve  %s\nweights     %s\n            (", curve, weights ? weights : model);
     if (best && isfinite(r->best)) printf("the best, of validation loss %.4f, ", r->best);
     else printf("%s, ", best ? "the best" : "the newest");
-    printf("after step %lld)\nwrite more  chainrule generate --model %s --prompt \"...\"\n", (long long)run_step(model), s->out);
+    printf("after step %lld)\nwrite more  chainrule generate --model %s --prompt \"...\"\n", (long long)run_step(model),
+           s->out);
     cr_free(weights);
     return true;
 }
@@ -349,15 +378,16 @@ static int finish(run *r, int64_t first, progress *bar) {
     const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
     const int64_t peak = cr_memory_stats(r->dev).peak;
     run_save(r, bar);
-    runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f,\"peak_bytes\":%lld}", (long long)r->step, r->seconds, (long long)peak);
+    runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f,\"peak_bytes\":%lld}",
+                 (long long)r->step, r->seconds, (long long)peak);
     duration_text(r->seconds, time);
     count_text(done, tokens);
     count_text(r->seconds > 0 ? done / r->seconds : 0, rate);
     if (r->step == first) printf("all %lld steps were done already\n", (long long)first);
-    printf("validation loss %.4f over %lld tokens; training loss %.4f (mean of the last 100 steps)\n", val, (long long)cr_tokens_count(r->val) - 1,
-           recent_mean(&r->log.train, 100));
-    printf("%lld steps, %s tokens in %s of training: %s tokens/s, %.2f ms a step\n", (long long)r->step, tokens, time, rate,
-           1e3 * r->seconds / (double)(r->step ? r->step : 1));
+    printf("validation loss %.4f over %lld tokens; training loss %.4f (mean of the last 100 steps)\n", val,
+           (long long)cr_tokens_count(r->val) - 1, recent_mean(&r->log.train, 100));
+    printf("%lld steps, %s tokens in %s of training: %s tokens/s, %.2f ms a step\n", (long long)r->step, tokens, time,
+           rate, 1e3 * r->seconds / (double)(r->step ? r->step : 1));
     printf("at most %.1f MB held by tensors\n", (double)peak / 1e6);
     if (r->s->sample > 0 && print_sample(r)) return cli_fail_library();
     if (r->unsaved) return CLI_FAILED;
@@ -377,7 +407,9 @@ static int settle(run *r) {
     if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
     if ((code = settings_fit_warmup(r->command, s)) != CLI_OK) return code;
     if (s->fuse_step && (s->clip > 0 || s->accumulate > 1))
-        return usage_error(r->command, "--fuse-step keeps no gradients: it needs --clip 0 and --accumulate 1, not %g and %lld", s->clip, (long long)s->accumulate);
+        return usage_error(r->command,
+                           "--fuse-step keeps no gradients: it needs --clip 0 and --accumulate 1, not %g and %lld",
+                           s->clip, (long long)s->accumulate);
     return CLI_OK;
 }
 

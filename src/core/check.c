@@ -1,5 +1,5 @@
-/* check.c - CHAINRULE_CHECK: released handles wait in a bounded quarantine, so that the use of a stale handle is detected.
- * Tensors are marked (refs < 0); other objects are recognised by their address. */
+/* check.c - CHAINRULE_CHECK: released handles wait in a bounded quarantine, so that the use of a stale
+ * handle is detected. Tensors are marked (refs < 0); other objects are recognised by their address. */
 #include "config.h"
 #include "small.h"
 #include "tensor.h"
@@ -60,7 +60,9 @@ static bool is_retired(const void *object) {
     return found;
 }
 
-static cr_status stale(const char *op, const char *what) { return cr_fail(CR_RUNTIME, op, "%s: this handle was released before", what); }
+static cr_status stale(const char *op, const char *what) {
+    return cr_fail(CR_RUNTIME, op, "%s: this handle was released before", what);
+}
 
 bool cr_stale(const char *op, const char *what, const void *object) {
     return cr_checking && object && is_retired(object) && stale(op, what);

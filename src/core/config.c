@@ -1,4 +1,5 @@
-/* config.c - every run-time switch: read from the environment as CHAINRULE_<name>, or set in the process by cr_switch_set. */
+/* config.c - every run-time switch: read from the environment as CHAINRULE_<name>, or set in the
+ * process by cr_switch_set. */
 #include "config.h"
 #include <stdatomic.h>
 
@@ -7,20 +8,35 @@
 #include <string.h>
 
 typedef struct value { struct value *before; char text[]; } value;
-static _Atomic(value *) kept;                       /* every value that was ever set: another thread may be reading it */
+static _Atomic(value *) kept;                       /* every value that was ever set: another thread may be reading
+                                                     * it */
 
-static struct { const char *name, *doc; cr_switch_check check; void (*changed)(void); _Atomic(value *) set; } switches[] = {
+static struct {
+    const char *name, *doc;
+    cr_switch_check check;
+    void (*changed)(void);
+    _Atomic(value *) set;
+} switches[] = {
     {.name = "CHAINRULE_DEVICE", .doc = "the default device: auto, cpu, ref, gpu, cuda:0, webgpu:0..."},
-    {.name = "CHAINRULE_NUM_THREADS", .doc = "threads of the pool, at least 1; default: the processors this process may use"},
-    {.name = "CHAINRULE_ISA", .doc = "instruction set of the cpu device, at most what the processor has: v2, v3 or v4 (x86-64 levels)"},
+    {.name = "CHAINRULE_NUM_THREADS",
+     .doc = "threads of the pool, at least 1; default: the processors this process may use"},
+    {.name = "CHAINRULE_ISA",
+     .doc = "instruction set of the cpu device, at most what the processor has: v2, v3 or v4 (x86-64 levels)"},
     {.name = "CHAINRULE_ONEDNN", .doc = "path of libdnnl.so.3, or off: products run on kernels of our own"},
     {.name = "CHAINRULE_WGPU", .doc = "path of libwgpu_native.so, or off: no GPU through WebGPU"},
     {.name = "CHAINRULE_CUDA", .doc = "path of libcuda.so.1, or off: no GPU through CUDA"},
-    {.name = "CHAINRULE_NVRTC", .doc = "path of libnvrtc.so.13, or off: no GPU through CUDA, for nothing compiles its kernels"},
-    {.name = "CHAINRULE_CUBLASLT", .doc = "path of libcublasLt.so.13, or off: products on CUDA run on a kernel of our own"},
-    {.name = "CHAINRULE_CACHE", .doc = "folder in which compiled CUDA kernels are kept, or off; default: ~/.cache/chainrule"},
-    {.name = "CHAINRULE_GPU_MEMORY", .doc = "MiB that the tensors and the cache of one GPU may take; default: what it has, 4096 for one made of software"},
-    {.name = "CHAINRULE_CHECK", .doc = "1: a released handle that is used, or released again, is an error; 0 (default, but in debug builds): it may be any other"},
+    {.name = "CHAINRULE_NVRTC",
+     .doc = "path of libnvrtc.so.13, or off: no GPU through CUDA, for nothing compiles its kernels"},
+    {.name = "CHAINRULE_CUBLASLT",
+     .doc = "path of libcublasLt.so.13, or off: products on CUDA run on a kernel of our own"},
+    {.name = "CHAINRULE_CACHE",
+     .doc = "folder in which compiled CUDA kernels are kept, or off; default: ~/.cache/chainrule"},
+    {.name = "CHAINRULE_GPU_MEMORY",
+     .doc =
+         "MiB that the tensors and the cache of one GPU may take; default: what it has, 4096 for one made of software"},
+    {.name = "CHAINRULE_CHECK",
+     .doc = "1: a released handle that is used, or released again, is an error; 0 (default, but in debug builds): it "
+            "may be any other"},
     {.name = "CHAINRULE_LOG", .doc = "file to which the source of a GPU's kernel that does not compile is added"},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches, PREFIX = sizeof "CHAINRULE_" - 1 };

@@ -26,9 +26,9 @@ const char *cr_dtype_name(cr_dtype dt) { return cr_dtype_valid((int)dt) ? cr_dty
 size_t cr_dtype_size(cr_dtype dt) { return cr_dtype_valid((int)dt) ? cr_dtypes[dt].size : 0; }
 bool cr_dtype_is_float(cr_dtype dt) { return cr_dtype_valid((int)dt) && cr_dtypes[dt].kind == CR_KIND_FLOAT; }
 
-/* The higher kind wins (float, integer, bool).  Two floats give the wider one, f16 with bf16 gives f32.  A signed and an unsigned
- * integer give the narrowest signed dtype that holds both, at most i64.  PyTorch does not define u16, u32 and u64 with other
- * integers: here they follow the rule of u8. */
+/* The higher kind wins (float, integer, bool).  Two floats give the wider one, f16 with bf16 gives
+ * f32.  A signed and an unsigned integer give the narrowest signed dtype that holds both, at most i64.
+ * PyTorch does not define u16, u32 and u64 with other integers: here they follow the rule of u8. */
 cr_dtype cr_promote(cr_dtype a, cr_dtype b) {
     if (a == b || !cr_dtype_valid((int)a) || !cr_dtype_valid((int)b)) return a;
     cr_kind ka = cr_dtypes[a].kind, kb = cr_dtypes[b].kind;
@@ -74,7 +74,8 @@ uint16_t cr_f32_to_f16(float f) {
     if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((a >> 13) & 0x3ffu));
     if (a >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);                        /* 65520 and up round to infinity */
     if (a >= 0x38800000u) return (uint16_t)(sign | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13));
-    float scaled = from_bits(a) + 0.5f;             /* adding 1/2 leaves units of 2^-24 in the low bits, rounded to even */
+    float scaled = from_bits(a) + 0.5f;             /* adding 1/2 leaves units of 2^-24 in the low bits, rounded to
+                                                     * even */
     return (uint16_t)(sign | (to_bits(scaled) - to_bits(0.5f)));
 }
 
@@ -126,7 +127,8 @@ void cr_store_i64(void *p, cr_dtype dt, int64_t v) {
     }
 }
 
-/* f64 -> f16 and bf16 through f32 would round twice.  Rounding to odd first keeps the sticky bit for the one rounding to nearest even. */
+/* f64 -> f16 and bf16 through f32 would round twice.  Rounding to odd first keeps the sticky bit for
+ * the one rounding to nearest even. */
 static float round_to_odd(double v) {
     float f = (float)v;
     if (isnan(v) || (double)f == v || isinf(f)) return f;
@@ -146,7 +148,8 @@ void cr_store_f64(void *p, cr_dtype dt, double v) {
         case CR_I64:  cr_store_i64(p, dt, to_integer(v, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)); break;
         case CR_DTYPES: break;
         case CR_U8: case CR_U16: case CR_U32: case CR_I8: case CR_I16: case CR_I32: {
-            const double high = ldexp(1, cr_dtypes[dt].digits) - 1, low = cr_dtypes[dt].kind == CR_KIND_SIGNED ? -high - 1 : 0;
+            const double high = ldexp(1, cr_dtypes[dt].digits) - 1,
+                         low = cr_dtypes[dt].kind == CR_KIND_SIGNED ? -high - 1 : 0;
             cr_store_i64(p, dt, to_integer(v, low, high, (int64_t)low, (int64_t)high));
         }
     }
@@ -154,6 +157,7 @@ void cr_store_f64(void *p, cr_dtype dt, double v) {
 
 void cr_convert(void *dst, cr_dtype to, const void *src, cr_dtype from) {
     if (from == to) memcpy(dst, src, cr_dtypes[to].size);
-    else if (cr_dtypes[from].kind == CR_KIND_FLOAT || (cr_dtypes[to].kind == CR_KIND_FLOAT && from == CR_U64)) cr_store_f64(dst, to, cr_load_f64(src, from));
+    else if (cr_dtypes[from].kind == CR_KIND_FLOAT || (cr_dtypes[to].kind == CR_KIND_FLOAT && from == CR_U64))
+        cr_store_f64(dst, to, cr_load_f64(src, from));
     else cr_store_i64(dst, to, cr_load_i64(src, from));
 }

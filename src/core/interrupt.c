@@ -1,11 +1,12 @@
 /* interrupt.c - interruption of long calls: computing code asks now and then, on the calling thread, whether to stop.
  *
- * If the answer is yes the thread is cut: the pool skips the rest of its chunks and its later jobs, until the running op
- * takes the mark and fails. */
+ * If the answer is yes the thread is cut: the pool skips the rest of its chunks and its later jobs,
+ * until the running op takes the mark and fails. */
 #include "interrupt.h"
 #include "os.h"
 
-static const double between_seconds = 0.02;         /* short enough for a person at a keyboard; each question may cost a lock */
+static const double between_seconds = 0.02;         /* short enough for a person at a keyboard; each question may
+                                                     * cost a lock */
 
 static _Atomic(cr_asked) asked;
 static _Atomic(void *) asked_ctx;

@@ -25,8 +25,11 @@ static void *open_in_pythons(const char *folder, const char *below, const char *
     char path[PATH_ROOM];
     if (!found) return open_in(folder, below, names);
     for (int minor = NEWEST; minor >= OLDEST; minor--) {
-        const int n = snprintf(path, sizeof path, "%s%.*s/lib/python3.%d/site-packages", folder, (int)(found - below), below, minor);
-        void *library = n > 0 && n < PATH_ROOM && cr_os_is_directory(path) ? open_in(path, found + sizeof python - 2, names) : NULL;
+        const int n = snprintf(path, sizeof path, "%s%.*s/lib/python3.%d/site-packages", folder, (int)(found - below),
+                               below, minor);
+        void *library = n > 0 && n < PATH_ROOM && cr_os_is_directory(path)
+                            ? open_in(path, found + sizeof python - 2, names)
+                            : NULL;
         if (library) return library;
     }
     return NULL;

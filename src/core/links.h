@@ -11,7 +11,8 @@ typedef struct cr_node_head {                       /* the first member of a nod
     cr_node *next_dead;
     bool leaf;                                      /* the node of a tensor that no op computed */
     cr_spinlock lock;                               /* protects handle, the node's hooks and its saved tensors */
-    _Atomic(cr_tensor *) handle;                    /* weak: the leaf, or the result that retains its gradient; NULL: released */
+    _Atomic(cr_tensor *) handle;                    /* weak: the leaf, or the result that retains its gradient; NULL:
+                                                     * released */
 } cr_node_head;
 
 /* A base: a tensor that is not a view, shared with all views of it.  A recorded in-place write to one

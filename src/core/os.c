@@ -1,4 +1,5 @@
-/* os.c - the platform (Linux): threads, memory, libraries, time, files, terminal.  The only file with system headers. */
+/* os.c - the platform (Linux): threads, memory, libraries, time, files, terminal.  The only file with
+ * system headers. */
 #define _GNU_SOURCE
 #include "os.h"
 
@@ -45,7 +46,8 @@ static void block_signals(sigset_t *old) {
     static const int of_the_thread_itself[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF};
     sigset_t block;
     sigfillset(&block);
-    for (size_t i = 0; i < sizeof of_the_thread_itself / sizeof *of_the_thread_itself; i++) sigdelset(&block, of_the_thread_itself[i]);
+    for (size_t i = 0; i < sizeof of_the_thread_itself / sizeof *of_the_thread_itself; i++)
+        sigdelset(&block, of_the_thread_itself[i]);
     pthread_sigmask(SIG_BLOCK, &block, old);
 }
 
@@ -63,7 +65,8 @@ cr_thread *cr_thread_start(void (*fn)(void *), void *arg) {
 
 void cr_thread_join(cr_thread *t) {
     if (!t) return;
-    if (t->process == getpid()) pthread_join(t->id, NULL);     /* after a fork the child has only the memory, not the thread */
+    /* after a fork the child has only the memory, not the thread */
+    if (t->process == getpid()) pthread_join(t->id, NULL);
     free(t);
 }
 
@@ -159,7 +162,9 @@ void cr_os_at_thread_exit(void (*fn)(void)) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     for (int i = 0; i < EXIT_FNS; i++) {
         void (*there)(void) = NULL;
-        if (__atomic_compare_exchange_n(&exit_fns[i], &there, fn, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) || there == fn) break;
+        if (__atomic_compare_exchange_n(&exit_fns[i], &there, fn, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ||
+            there == fn)
+            break;
     }
     pthread_once(&once, make_exit_key);
     (void)pthread_setspecific(exit_key, &exit_key);
@@ -196,18 +201,25 @@ static double quota_of(const char *folder, bool v2) {
     char path[PATH_MAX], line[128];
     double quota = -1, period = 0;
     if (v2) {
-        if (snprintf(path, sizeof path, "%s/cpu.max", folder) >= (int)sizeof path || !read_line(path, line, sizeof line)) return no_quota;
+        if (snprintf(path, sizeof path, "%s/cpu.max", folder) >= (int)sizeof path ||
+            !read_line(path, line, sizeof line))
+            return no_quota;
         if (sscanf(line, "%lf %lf", &quota, &period) != 2) return no_quota;
     } else {
-        if (snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder) >= (int)sizeof path || !read_line(path, line, sizeof line)) return no_quota;
+        if (snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder) >= (int)sizeof path ||
+            !read_line(path, line, sizeof line))
+            return no_quota;
         quota = strtod(line, NULL);
-        if (snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder) >= (int)sizeof path || !read_line(path, line, sizeof line)) return no_quota;
+        if (snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder) >= (int)sizeof path ||
+            !read_line(path, line, sizeof line))
+            return no_quota;
         period = strtod(line, NULL);
     }
     return quota > 0 && period > 0 ? quota / period : no_quota;
 }
 
-/* The least quota of a cgroup and its ancestors.  In a container the path may be the host's and not exist: the root is read too. */
+/* The least quota of a cgroup and its ancestors.  In a container the path may be the host's and not
+ * exist: the root is read too. */
 static double quota_up(const char *root, const char *group, bool v2) {
     char folder[PATH_MAX];
     double least = quota_of(root, v2);
@@ -230,7 +242,8 @@ static double cgroup_quota(void) {
     char line[PATH_MAX + 256];
     FILE *f = fopen("/proc/self/cgroup", "re");
     if (!f) return least;
-    while (fgets(line, sizeof line, f)) {                      /* "number:controllers:path"; v2 has number 0 and no controllers */
+    /* "number:controllers:path"; v2 has number 0 and no controllers */
+    while (fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = 0;
         char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!group) continue;
@@ -288,11 +301,14 @@ int64_t cr_os_peak_rss(void) {
 void *cr_os_open_library(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
 void *cr_os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
-/* The file that code was loaded from: a shared library, or the program it is linked into (whose name need not be a path). */
+/* The file that code was loaded from: a shared library, or the program it is linked into (whose name
+ * need not be a path). */
 static bool path_of(const void *code, char out[PATH_MAX]) {
     Dl_info ours, program;
-    const bool inside = dladdr((const void *)getauxval(AT_PHDR), &program);        /* the program's own headers: part of its first segment */
-    if (dladdr(code, &ours) && !(inside && ours.dli_fbase == program.dli_fbase) && realpath(ours.dli_fname, out)) return true;
+    /* the program's own headers: part of its first segment */
+    const bool inside = dladdr((const void *)getauxval(AT_PHDR), &program);
+    if (dladdr(code, &ours) && !(inside && ours.dli_fbase == program.dli_fbase) && realpath(ours.dli_fname, out))
+        return true;
     return realpath("/proc/self/exe", out) != NULL;
 }
 
@@ -347,11 +363,14 @@ enum { NOT_REGULAR = -1 };                          /* in addition to errno's co
 
 static bool failed(int code) {
     char buffer[sizeof error_text];
-    snprintf(error_text, sizeof error_text, "%s", code == NOT_REGULAR ? "Not a regular file" : TEXT_OF(strerror_r(code, buffer, sizeof buffer)));
+    snprintf(error_text, sizeof error_text, "%s",
+             code == NOT_REGULAR ? "Not a regular file" : TEXT_OF(strerror_r(code, buffer, sizeof buffer)));
     return false;
 }
 
-static int kind_error(const struct stat *st) { return S_ISREG(st->st_mode) ? 0 : S_ISDIR(st->st_mode) ? EISDIR : NOT_REGULAR; }
+static int kind_error(const struct stat *st) {
+    return S_ISREG(st->st_mode) ? 0 : S_ISDIR(st->st_mode) ? EISDIR : NOT_REGULAR;
+}
 
 const char *cr_os_error(void) { return error_text; }
 
@@ -375,7 +394,9 @@ cr_file_id cr_os_file_id(const char *path) {
 }
 
 bool cr_os_map(const char *path, cr_mapping *m) { return map_file(path, PROT_READ, 0, m); }
-bool cr_os_map_private(const char *path, cr_mapping *m) { return map_file(path, PROT_READ | PROT_WRITE, MAP_NORESERVE, m); }
+bool cr_os_map_private(const char *path, cr_mapping *m) {
+    return map_file(path, PROT_READ | PROT_WRITE, MAP_NORESERVE, m);
+}
 
 void cr_os_unmap(cr_mapping *m) {
     if (m->bytes) munmap((void *)(uintptr_t)m->data, m->bytes);
@@ -392,9 +413,11 @@ FILE *cr_os_create_beside(const char *path, char *temporary, size_t room) {
     static atomic_uint counter;
     struct stat st;
     if (!*path || path[strlen(path) - 1] == '/') return failed(EISDIR), NULL;
-    if (!stat(path, &st) && kind_error(&st)) return failed(kind_error(&st)), NULL;     /* a rename would replace a device by a file */
+    /* a rename would replace a device by a file */
+    if (!stat(path, &st) && kind_error(&st)) return failed(kind_error(&st)), NULL;
     for (int tries = 0; tries < 100; tries++) {
-        int n = snprintf(temporary, room, "%.*s.chainrule-%ld-%u.tmp", folder_length(path), path, (long)getpid(), atomic_fetch_add(&counter, 1));
+        int n = snprintf(temporary, room, "%.*s.chainrule-%ld-%u.tmp", folder_length(path), path, (long)getpid(),
+                         atomic_fetch_add(&counter, 1));
         if (n < 0 || (size_t)n >= room) return failed(ENAMETOOLONG), NULL;
         int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno == EEXIST) continue;
@@ -529,7 +552,8 @@ void cr_os_catch_interrupt(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction now, want = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
-        if (sigaction(numbers[i], NULL, &now) || now.sa_handler == SIG_IGN) continue;      /* stays ignored if it was at the start */
+        /* stays ignored if it was at the start */
+        if (sigaction(numbers[i], NULL, &now) || now.sa_handler == SIG_IGN) continue;
         sigemptyset(&want.sa_mask);
         (void)sigaction(numbers[i], &want, NULL);
     }

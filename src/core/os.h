@@ -1,4 +1,5 @@
-/* os.h - the platform.  Nothing outside os.c includes a system header beyond the C standard's; every layer may include this. */
+/* os.h - the platform.  Nothing outside os.c includes a system header beyond the C standard's; every
+ * layer may include this. */
 #ifndef CR_OS_H
 #define CR_OS_H
 
@@ -21,24 +22,30 @@ cr_cond   *cr_cond_new(void);
 void       cr_cond_free(cr_cond *c);
 void       cr_cond_wait(cr_cond *c, cr_mutex *m);
 void       cr_cond_signal_all(cr_cond *c);
-typedef struct cr_spinlock { volatile int held; } cr_spinlock;          /* static initialiser {0}; for a few instructions only */
+/* static initialiser {0}; for a few instructions only */
+typedef struct cr_spinlock { volatile int held; } cr_spinlock;
 void       cr_spin_lock(cr_spinlock *l);
 void       cr_spin_unlock(cr_spinlock *l);
-void       cr_word_lock(volatile int *word);                           /* for longer work: waiting threads sleep; initially 0 */
+/* for longer work: waiting threads sleep; initially 0 */
+void       cr_word_lock(volatile int *word);
 void       cr_word_unlock(volatile int *word);
-/* Sleeps until cr_os_wake, or for so many seconds (0: no limit); returns at once if *word != value, and may return early. */
+/* Sleeps until cr_os_wake, or for so many seconds (0: no limit); returns at once if *word != value,
+ * and may return early. */
 void       cr_os_sleep_on(volatile int *word, int value, double seconds);
 void       cr_os_wake_all(volatile int *word);
 void       cr_os_wake(volatile int *word, int threads);                 /* wakes at most so many threads */
 void       cr_os_relax(void);                                           /* pause instruction of a spin loop */
-int        cr_os_cpu_count(void);                                       /* usable processors, by affinity and cgroup quota; >= 1 */
+/* usable processors, by affinity and cgroup quota; >= 1 */
+int        cr_os_cpu_count(void);
 int64_t    cr_os_process_id(void);
 void       cr_os_at_fork_child(void (*fn)(void));                       /* fn runs in the child after every fork */
-/* fn runs when this thread ends, and when any thread ends that called this with some function; four functions at most. */
+/* fn runs when this thread ends, and when any thread ends that called this with some function; four
+ * functions at most. */
 void       cr_os_at_thread_exit(void (*fn)(void));
 
 /* memory */
-void  *cr_os_pages(size_t bytes, bool huge);                            /* zeroed; huge: 2 MiB aligned, with huge pages; NULL: no memory */
+/* zeroed; huge: 2 MiB aligned, with huge pages; NULL: no memory */
+void  *cr_os_pages(size_t bytes, bool huge);
 void   cr_os_pages_free(void *p, size_t bytes);
 int64_t cr_os_peak_rss(void);                                           /* bytes, the most that were ever resident */
 
@@ -58,30 +65,39 @@ void    cr_os_sleep(double seconds);
 
 /* files; paths are UTF-8.  After a failure cr_os_error() has the reason as text. */
 const char *cr_os_error(void);                                          /* reason of this thread's last failure */
-typedef struct cr_file_id { uint64_t device, inode; } cr_file_id;       /* equal: the same file; a mapped file keeps its id */
+/* equal: the same file; a mapped file keeps its id */
+typedef struct cr_file_id { uint64_t device, inode; } cr_file_id;
 typedef struct cr_mapping { const unsigned char *data; size_t bytes; cr_file_id id; } cr_mapping;
-bool  cr_os_map(const char *path, cr_mapping *m);                       /* read-only; an empty file gives data != NULL, bytes 0 */
-bool  cr_os_map_private(const char *path, cr_mapping *m);               /* the same, and writable: writes stay in this process */
+/* read-only; an empty file gives data != NULL, bytes 0 */
+bool  cr_os_map(const char *path, cr_mapping *m);
+/* the same, and writable: writes stay in this process */
+bool  cr_os_map_private(const char *path, cr_mapping *m);
 void  cr_os_unmap(cr_mapping *m);
 cr_file_id cr_os_file_id(const char *path);                             /* {0, 0}: the file does not exist */
-FILE *cr_os_create_beside(const char *path, char *temporary, size_t room);   /* a new file in the folder of path, for cr_os_commit */
-bool  cr_os_commit(FILE *f, const char *temporary, const char *path);   /* flush, sync, close, rename; removes the temporary on failure */
+/* a new file in the folder of path, for cr_os_commit */
+FILE *cr_os_create_beside(const char *path, char *temporary, size_t room);
+/* flush, sync, close, rename; removes the temporary on failure */
+bool  cr_os_commit(FILE *f, const char *temporary, const char *path);
 void  cr_os_abandon(FILE *f, const char *temporary);                    /* close and delete */
-bool  cr_os_make_directory(const char *path);                           /* with parents; true when it exists afterwards */
+/* with parents; true when it exists afterwards */
+bool  cr_os_make_directory(const char *path);
 bool  cr_os_remove(const char *path);
-bool  cr_os_remove_folder(const char *path);                            /* a folder and the files in it; refuses when folders are in it */
+/* a folder and the files in it; refuses when folders are in it */
+bool  cr_os_remove_folder(const char *path);
 bool  cr_os_rename(const char *from, const char *to);                   /* and syncs the folder */
 bool  cr_os_copy(const char *from, const char *to);                     /* a hard link if possible, else a copy */
-void  cr_os_each_entry(const char *path, void (*fn)(const char *name, void *ctx), void *ctx);     /* names in a folder, in any order */
-bool  cr_os_lock_folder(const char *path);                              /* until this process ends; false: another process holds it */
+/* names in a folder, in any order */
+void  cr_os_each_entry(const char *path, void (*fn)(const char *name, void *ctx), void *ctx);
+/* until this process ends; false: another process holds it */
+bool  cr_os_lock_folder(const char *path);
 bool  cr_os_exists(const char *path);
 bool  cr_os_is_directory(const char *path);
 
 /* terminal and signals, for programs */
 bool  cr_os_is_terminal(FILE *f);
 int   cr_os_terminal_width(FILE *f);                                    /* columns, 80 when unknown */
-void  cr_os_catch_interrupt(void);                                      /* Ctrl-C, SIGTERM, SIGHUP, SIGPIPE set a flag; a second Ctrl-C kills;
-                                                                           ignored signals stay ignored */
+/* Ctrl-C, SIGTERM, SIGHUP, SIGPIPE set a flag; a second Ctrl-C kills; ignored signals stay ignored */
+void cr_os_catch_interrupt(void);
 bool  cr_os_interrupted(void);
 
 #endif

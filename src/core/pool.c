@@ -1,12 +1,15 @@
-/* pool.c - the thread pool.  One job at a time uses the worker threads; other callers meanwhile, and calls from inside a chunk,
- * run their job on their own thread.  It is deliberately not a task scheduler: no queue, no stealing, no priorities.
+/* pool.c - the thread pool.  One job at a time uses the worker threads; other callers meanwhile, and
+ * calls from inside a chunk, run their job on their own thread.  It is deliberately not a task
+ * scheduler: no queue, no stealing, no priorities.
  *
- * A job is published by raising `epoch` and opening `gate`.  gate counts the threads inside the job.  A worker enters only
- * while the OPEN bit is set, in one compare-and-swap: after the caller has cleared the bit and the count is 0, no thread can
- * touch the job, and a worker that the system does not run never delays the caller.
+ * A job is published by raising `epoch` and opening `gate`.  gate counts the threads inside the job.
+ * A worker enters only while the OPEN bit is set, in one compare-and-swap: after the caller has
+ * cleared the bit and the count is 0, no thread can touch the job, and a worker that the system does
+ * not run never delays the caller.
  *
- * Chunks lie in parts, one per thread.  A thread begins with its own part and continues with the rest of the others, so that
- * in consecutive jobs it meets the same part of an array, in its own cache: processors often share no cache. */
+ * Chunks lie in parts, one per thread.  A thread begins with its own part and continues with the rest
+ * of the others, so that in consecutive jobs it meets the same part of an array, in its own cache:
+ * processors often share no cache. */
 #include "pool.h"
 
 #include <limits.h>
@@ -19,11 +22,13 @@
 
 enum {
     MAX_THREADS = 256,                              /* of one job, the caller included */
-    CALLERS = 64,                                   /* threads that may be inside cr_pool_run at once; more have to wait */
+    CALLERS = 64,                                   /* threads that may be inside cr_pool_run at once; more have to
+                                                     * wait */
     OPEN = 1 << 30,                                 /* bits of gate, above the count */
     CALLER_SLEEPS = 1 << 29
 };
-static const double spin_seconds = 30e-6;           /* about what a futex round trip costs; the next job of a step comes sooner */
+static const double spin_seconds = 30e-6;           /* about what a futex round trip costs; the next job of a step
+                                                     * comes sooner */
 
 /* Worker numbers: 0 .. CALLERS - 1 belong to calling threads, those above to the pool's own. */
 int cr_pool_workers(void) { return CALLERS + MAX_THREADS - 1; }
@@ -42,25 +47,29 @@ static struct pool {
     atomic_int wanted;                              /* cr_num_threads; 0: not asked yet */
     /* used only by the holder of busy: */
     int started_for;                                /* the value of `wanted` that the workers were started for */
-    int workers;                                    /* running now: started_for - 1, or fewer where no thread could be made */
+    int workers;                                    /* running now: started_for - 1, or fewer where no thread could
+                                                     * be made */
     int lost;                                       /* handles of threads that a fork left behind */
     atomic_int limit;                               /* workers with an index from here on end */
     cr_thread *threads[MAX_THREADS];
 } pool;
 
-static struct { OWN_LINE atomic_llong next; int64_t end; } parts[MAX_THREADS];         /* the chunks of a part that are not claimed */
+/* the chunks of a part that are not claimed */
+static struct { OWN_LINE atomic_llong next; int64_t end; } parts[MAX_THREADS];
 static struct { OWN_LINE atomic_int taken; } callers[CALLERS];
 static _Thread_local int my_number = -1;            /* worker number of the job this thread is in */
 static _Thread_local int my_slot;                   /* where this thread found a free caller's number last */
 
 /* ---- worker numbers of calling threads ---- */
 
-/* Returns a free number.  If there is none the thread waits: chunks never wait for other threads, so one becomes free. */
+/* Returns a free number.  If there is none the thread waits: chunks never wait for other threads, so
+ * one becomes free. */
 static int take_number(void) {
     for (int round = 0; ; round++) {
         for (int i = 0; i < CALLERS; i++) {
             int slot = (my_slot + i) % CALLERS;
-            if (!atomic_load_explicit(&callers[slot].taken, memory_order_relaxed) && !atomic_exchange(&callers[slot].taken, 1))
+            if (!atomic_load_explicit(&callers[slot].taken, memory_order_relaxed) &&
+                !atomic_exchange(&callers[slot].taken, 1))
                 return my_slot = slot;
         }
         if (round < 10) cr_os_relax();
@@ -114,8 +123,8 @@ static void leave_gate(void) {
     if (before == (CALLER_SLEEPS | 1)) cr_os_wake_all(&pool.gate);
 }
 
-/* Sleepers are counted before the epoch is looked at again, and the publisher raises the epoch before it looks at the count:
- * one of the two sees the other. */
+/* Sleepers are counted before the epoch is looked at again, and the publisher raises the epoch before
+ * it looks at the count: one of the two sees the other. */
 static void wait_for_job(int seen) {
     if (spin_while(&pool.epoch, seen)) return;
     __atomic_fetch_add(&pool.sleepers, 1, __ATOMIC_SEQ_CST);
@@ -139,7 +148,8 @@ static void worker_main(void *arg) {
 
 static void raise_epoch(void) { __atomic_fetch_add(&pool.epoch, 1, __ATOMIC_SEQ_CST); }
 
-/* In the child of a fork only the forking thread is left.  (A fork never happens inside a chunk: no user's code runs there.) */
+/* In the child of a fork only the forking thread is left.  (A fork never happens inside a chunk: no
+ * user's code runs there.) */
 static void after_fork(void) {
     atomic_store(&pool.busy, 0);
     __atomic_store_n(&pool.gate, 0, __ATOMIC_SEQ_CST);
@@ -154,14 +164,16 @@ __attribute__((constructor)) static void watch_forks(void) { cr_os_at_fork_child
 static void join_from(int from, int to) {
     for (int i = from; i < to; i++) {
         cr_thread *t = pool.threads[i];
-        pool.threads[i] = NULL;                                /* first: a fork in between may leak it, not free it twice */
+        /* first: a fork in between may leak it, not free it twice */
+        pool.threads[i] = NULL;
         cr_thread_join(t);
     }
 }
 
 /* Leaves `keep` workers at most.  The caller holds busy. */
 static void stop_workers(int keep) {
-    join_from(0, pool.lost);                                   /* only frees the handles: the threads stayed in the parent */
+    /* only frees the handles: the threads stayed in the parent */
+    join_from(0, pool.lost);
     pool.lost = 0;
     atomic_store(&pool.limit, keep);
     if (pool.workers <= keep) return;
@@ -176,17 +188,20 @@ static void resize(int threads) {
     stop_workers(threads - 1);
     while (pool.workers < threads - 1) {
         cr_thread *t = cr_thread_start(worker_main, (void *)(intptr_t)pool.workers);
-        if (!t) break;                                         /* the system gives no more: fewer threads do the same work */
+        /* the system gives no more: fewer threads do the same work */
+        if (!t) break;
         pool.threads[pool.workers++] = t;
     }
     pool.started_for = threads;
 }
 
-/* When the library is unloaded its code must not be running.  A thread that still works in the pool at exit keeps it. */
+/* When the library is unloaded its code must not be running.  A thread that still works in the pool at
+ * exit keeps it. */
 __attribute__((destructor)) static void end_pool(void) {
     int idle = 0;
     if (!atomic_compare_exchange_strong(&pool.busy, &idle, 1)) return;
-    stop_workers(0);                                           /* busy stays held: whatever runs later runs on its own thread */
+    /* busy stays held: whatever runs later runs on its own thread */
+    stop_workers(0);
 }
 
 /* ---- how many threads ---- */
@@ -205,10 +220,13 @@ static int threads_at_start(void) {
 
 static cr_status check_threads(const char *text) {
     if (!text || threads_in(text)) return CR_OK;
-    return cr_fail(CR_BAD_VALUE, "switch_set", "CHAINRULE_NUM_THREADS is a whole number of at least 1, not '%.60s'", text);
+    return cr_fail(CR_BAD_VALUE, "switch_set", "CHAINRULE_NUM_THREADS is a whole number of at least 1, not '%.60s'",
+                   text);
 }
 static void forget_threads(void) { atomic_store(&pool.wanted, 0); }            /* asked for again */
-__attribute__((constructor)) static void own_switch(void) { cr_switch_owner("NUM_THREADS", check_threads, forget_threads); }
+__attribute__((constructor)) static void own_switch(void) {
+    cr_switch_owner("NUM_THREADS", check_threads, forget_threads);
+}
 
 int cr_num_threads(void) {
     int n = atomic_load_explicit(&pool.wanted, memory_order_relaxed);
@@ -218,7 +236,8 @@ int cr_num_threads(void) {
 }
 
 cr_status cr_set_num_threads(int n) {
-    if (n < 1 || n > MAX_THREADS) return cr_fail(CR_BAD_VALUE, "set_num_threads", "need 1 to %d threads, got %d", MAX_THREADS, n);
+    if (n < 1 || n > MAX_THREADS)
+        return cr_fail(CR_BAD_VALUE, "set_num_threads", "need 1 to %d threads, got %d", MAX_THREADS, n);
     atomic_store(&pool.wanted, n);                             /* the next job starts or ends threads */
     return CR_OK;
 }
@@ -235,7 +254,8 @@ static void publish(int64_t chunks, int n_parts, void (*fn)(void *, int64_t, int
     pool.fn = fn; pool.ctx = ctx; pool.chunks = chunks; pool.parts = n_parts;
     atomic_store(&pool.cut, false);
     for (int p = 0; p < n_parts; p++) {
-        atomic_store_explicit(&parts[p].next, chunks / n_parts * p + chunks % n_parts * p / n_parts, memory_order_relaxed);
+        atomic_store_explicit(&parts[p].next, chunks / n_parts * p + chunks % n_parts * p / n_parts,
+                              memory_order_relaxed);
         parts[p].end = chunks / n_parts * (p + 1) + chunks % n_parts * (p + 1) / n_parts;
     }
     __atomic_store_n(&pool.gate, OPEN, __ATOMIC_SEQ_CST);
@@ -257,7 +277,8 @@ static void finish(void) {
             cr_os_sleep_on(&pool.gate, g, 0.02);       /* then to ask again */
             g = __atomic_load_n(&pool.gate, __ATOMIC_SEQ_CST);
         }
-        if (g == CALLER_SLEEPS) {                              /* the last one is out and has called wake, or is about to */
+        /* the last one is out and has called wake, or is about to */
+        if (g == CALLER_SLEEPS) {
             __atomic_store_n(&pool.gate, 0, __ATOMIC_SEQ_CST);
             g = 0;
         }
@@ -266,7 +287,8 @@ static void finish(void) {
 
 static void run(int64_t chunks, bool in_order, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) {
     if (chunks <= 0 || cr_is_cut()) return;
-    if (my_number >= 0) { run_alone(chunks, fn, ctx, my_number); return; }     /* nested: the number of the chunk around */
+    /* nested: the number of the chunk around */
+    if (my_number >= 0) { run_alone(chunks, fn, ctx, my_number); return; }
     my_number = take_number();
     int threads = chunks == 1 ? 1 : cr_num_threads(), idle = 0;
     if (threads == 1 || !atomic_compare_exchange_strong(&pool.busy, &idle, 1)) {
@@ -286,5 +308,9 @@ static void run(int64_t chunks, bool in_order, void (*fn)(void *ctx, int64_t chu
     my_number = -1;
 }
 
-void cr_pool_run(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) { run(chunks, false, fn, ctx); }
-void cr_pool_run_in_order(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) { run(chunks, true, fn, ctx); }
+void cr_pool_run(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) {
+    run(chunks, false, fn, ctx);
+}
+void cr_pool_run_in_order(int64_t chunks, void (*fn)(void *ctx, int64_t chunk, int worker), void *ctx) {
+    run(chunks, true, fn, ctx);
+}

@@ -17,14 +17,16 @@ cr_text cr_shape_text(int ndim, const int64_t *shape) {
 
 cr_status cr_shape_check(const char *op, int ndim, const int64_t *shape, cr_dtype dt, int64_t *numel) {
     if (!cr_dtype_valid((int)dt)) return cr_fail(CR_BAD_TYPE, op, "%d is not a dtype", (int)dt);
-    if (ndim < 0 || ndim > CR_MAX_DIMS) return cr_fail(CR_BAD_VALUE, op, "%d axes: 0 to %d are supported", ndim, CR_MAX_DIMS);
+    if (ndim < 0 || ndim > CR_MAX_DIMS)
+        return cr_fail(CR_BAD_VALUE, op, "%d axes: 0 to %d are supported", ndim, CR_MAX_DIMS);
     if (ndim && !shape) return cr_fail_null(op, "shape");
     int64_t n = 1, limit = INT64_MAX / 2 / (int64_t)cr_dtype_size(dt);
     bool zero = false;
     for (int i = 0; i < ndim; i++) {
         if (shape[i] < 0) return cr_fail(CR_BAD_VALUE, op, "negative size in shape %s", cr_shape_text(ndim, shape).s);
         if (shape[i] == 0) { zero = true; continue; }
-        if (n > limit / shape[i]) return cr_fail(CR_BAD_VALUE, op, "shape %s holds too many elements", cr_shape_text(ndim, shape).s);
+        if (n > limit / shape[i])
+            return cr_fail(CR_BAD_VALUE, op, "shape %s holds too many elements", cr_shape_text(ndim, shape).s);
         n *= shape[i];
     }
     if (numel) *numel = zero ? 0 : n;
@@ -34,7 +36,8 @@ cr_status cr_shape_check(const char *op, int ndim, const int64_t *shape, cr_dtyp
 int cr_axis(const char *op, int64_t axis, int ndim) {
     int n = ndim ? ndim : 1;
     if (axis < -n || axis >= n) {
-        cr_fail(CR_BAD_INDEX, op, "axis %lld is out of range: a tensor of %d axes takes %d to %d", (long long)axis, ndim, -n, n - 1);
+        cr_fail(CR_BAD_INDEX, op, "axis %lld is out of range: a tensor of %d axes takes %d to %d", (long long)axis,
+                ndim, -n, n - 1);
         return -1;
     }
     return (int)(axis < 0 ? axis + n : axis);
@@ -59,7 +62,8 @@ cr_status cr_broadcast(const char *op, int na, const int64_t *a, int nb, const i
     for (int i = 1; i <= ndim; i++) {
         int64_t x = i <= na ? a[na - i] : 1, y = i <= nb ? b[nb - i] : 1;
         if (x != y && x != 1 && y != 1)
-            return cr_fail(CR_BAD_VALUE, op, "shapes %s and %s do not broadcast", cr_shape_text(na, a).s, cr_shape_text(nb, b).s);
+            return cr_fail(CR_BAD_VALUE, op, "shapes %s and %s do not broadcast", cr_shape_text(na, a).s,
+                           cr_shape_text(nb, b).s);
         result[ndim - i] = x == 1 ? y : x;
     }
     memcpy(out, result, sizeof(int64_t) * (size_t)ndim);

@@ -1,11 +1,12 @@
-/* small.c - memory for handles and nodes.  Each thread keeps a free list, longer than malloc's, because a training step frees
- * and makes chains of hundreds of recorded ops. */
+/* small.c - memory for handles and nodes.  Each thread keeps a free list, longer than malloc's,
+ * because a training step frees and makes chains of hundreds of recorded ops. */
 #include "small.h"
 #include "os.h"
 
 #include <stdlib.h>
 
-enum { LINE = 64, CLASSES = 17, AT_HAND = 64 << 10 };          /* bytes; classes of 64, 128 ... 1024 bytes; bytes kept per class */
+/* bytes; classes of 64, 128 ... 1024 bytes; bytes kept per class */
+enum { LINE = 64, CLASSES = 17, AT_HAND = 64 << 10 };
 
 typedef struct block { struct block *next; } block;
 static _Thread_local struct { block *first[CLASSES]; int bytes[CLASSES]; bool watched; } mine;

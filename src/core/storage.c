@@ -3,13 +3,15 @@
 
 #include <stdlib.h>
 
-static cr_storage *begin(cr_storage *s, void *data, size_t bytes, const cr_device *dev, void (*free_data)(cr_storage *), bool inside) {
+static cr_storage *begin(cr_storage *s, void *data, size_t bytes, const cr_device *dev, void (*free_data)(cr_storage *),
+                         bool inside) {
     *s = (cr_storage){.data = data, .bytes = bytes, .dev = dev, .free = free_data, .inside = inside};
     atomic_init(&s->refs, 1);
     return s;
 }
 
-cr_storage *cr_storage_place(void *memory, void *data, size_t bytes, const cr_device *dev, void (*free_all)(cr_storage *)) {
+cr_storage *cr_storage_place(void *memory, void *data, size_t bytes, const cr_device *dev,
+                             void (*free_all)(cr_storage *)) {
     return begin(memory, data, bytes, dev, free_all, true);
 }
 

@@ -10,7 +10,8 @@ const cr_tensor cr_none_tensor = {.refs = 1};
 
 /* ---- scopes: a stack per thread, each a doubly linked list through its handles */
 static _Thread_local cr_scope *scope;
-static _Thread_local int64_t scopes_missing;        /* scopes begun without memory: their handles go to the outer scope */
+static _Thread_local int64_t scopes_missing;        /* scopes begun without memory: their handles go to the outer
+                                                     * scope */
 
 void cr_scope_enter(cr_scope *s) {
     *s = (cr_scope){.outer = scope, .fixed = true};
@@ -68,8 +69,8 @@ cr_tensor *cr_keep(cr_tensor *t) {
     return t;
 }
 
-/* ---- references.  Objects whose count reaches zero wait in a list of the thread.  Only the outermost call destroys them, so
- * that a chain of ten million tensors and nodes needs no stack. */
+/* ---- references.  Objects whose count reaches zero wait in a list of the thread.  Only the outermost
+ * call destroys them, so that a chain of ten million tensors and nodes needs no stack. */
 static _Thread_local struct { cr_tensor *tensors; cr_node *nodes; bool busy; } dead;
 
 static cr_node_head *head(const cr_node *n) { return (cr_node_head *)(uintptr_t)n; }
@@ -94,12 +95,14 @@ cr_tensor *cr_node_tensor(const cr_node *n) {
     return t;
 }
 
-/* Drops a reference to a tensor that its node points to.  Until the last one is gone, a walk in another thread may add one. */
+/* Drops a reference to a tensor that its node points to.  Until the last one is gone, a walk in
+ * another thread may add one. */
 static bool unref_known(cr_tensor *t) {
     cr_node_head *h = head(t->node);
     cr_spin_lock(&h->lock);
     const bool last = cr_unref(&t->refs);
-    if (last && atomic_load_explicit(&h->handle, memory_order_relaxed) == t) atomic_store_explicit(&h->handle, NULL, memory_order_relaxed);
+    if (last && atomic_load_explicit(&h->handle, memory_order_relaxed) == t)
+        atomic_store_explicit(&h->handle, NULL, memory_order_relaxed);
     cr_spin_unlock(&h->lock);
     return last;
 }
@@ -146,13 +149,16 @@ void cr_node_release(cr_node *n) {
 cr_tensor *cr_retain(const cr_tensor *t) {
     cr_tensor *m = (cr_tensor *)(uintptr_t)t;       /* const does not protect the count */
     if (!m || m == CR_NONE) return m;
-    if (atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed) < 0) return cr_lacks_tensor("retain", "the tensor", m), NULL;
+    if (atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed) < 0)
+        return cr_lacks_tensor("retain", "the tensor", m), NULL;
     return m;
 }
 
 static void refuse_drop(const cr_tensor *t, const char *op) {
     if (!cr_lacks_tensor(op, "the tensor", t))
-        cr_fail(CR_RUNTIME, op, "the tensor is borrowed: it belongs to a parameter set, an optimizer, or the tensor whose gradient it is");
+        cr_fail(
+            CR_RUNTIME, op,
+            "the tensor is borrowed: it belongs to a parameter set, an optimizer, or the tensor whose gradient it is");
 }
 
 /* Refuses a handle that was released before, and references that objects hold. */
@@ -162,7 +168,9 @@ static inline __attribute__((always_inline)) void drop(const cr_tensor *given, c
     const int refs = atomic_load_explicit(&t->refs, memory_order_acquire);
     if (refs <= atomic_load_explicit(&t->held, memory_order_relaxed)) { refuse_drop(t, op); return; }
     if (owned) cr_unscope(t);
-    if (!(t->flags & CR_FLAG_KNOWN ? unref_known(t) : refs == 1 || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1)) return;
+    if (!(t->flags & CR_FLAG_KNOWN ? unref_known(t)
+                                   : refs == 1 || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1))
+        return;
     if (!owned) cr_unscope(t);
     t->scope_next = dead.tensors;
     dead.tensors = t;
@@ -186,7 +194,8 @@ cr_tensor *cr_hold(const cr_tensor *t) { return cr_claim(cr_retain(t)); }
 void cr_unhold(const cr_tensor *t) { cr_drop(cr_disclaim((cr_tensor *)(uintptr_t)t)); }
 
 /* ---- making handles */
-/* A handle in the thread's scope, without shape and strides.  Sets single fields, because clearing the whole struct costs more. */
+/* A handle in the thread's scope, without shape and strides.  Sets single fields, because clearing the
+ * whole struct costs more. */
 static cr_tensor *handle_new(cr_storage *s, const cr_device *dev, cr_dtype dt, int ndim, int64_t numel) {
     cr_tensor *t = cr_small_take(sizeof *t);
     if (!t) {
@@ -237,8 +246,8 @@ cr_tensor *cr_tensor_like(cr_storage *s, const cr_tensor *t, cr_dtype dt) {
     return y;
 }
 
-cr_tensor *cr_tensor_placed(cr_storage *s, const cr_device *dev, cr_dtype dt, int ndim, const int64_t *shape, const int64_t *strides,
-                            int64_t offset, int64_t numel, bool contiguous) {
+cr_tensor *cr_tensor_placed(cr_storage *s, const cr_device *dev, cr_dtype dt, int ndim, const int64_t *shape,
+                            const int64_t *strides, int64_t offset, int64_t numel, bool contiguous) {
     cr_tensor *t = handle_new(s, dev, dt, ndim, numel);
     if (!t) return NULL;
     t->contiguous = contiguous;
@@ -264,8 +273,8 @@ cr_meta cr_meta_of(const cr_tensor *t) {
 
 bool cr_same_elements(const cr_tensor *a, const cr_tensor *b) {
     const size_t n = sizeof(int64_t) * (size_t)a->ndim;
-    return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype && a->ndim == b->ndim && !memcmp(a->shape, b->shape, n) &&
-           !memcmp(a->strides, b->strides, n);
+    return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype && a->ndim == b->ndim &&
+           !memcmp(a->shape, b->shape, n) && !memcmp(a->strides, b->strides, n);
 }
 
 /* ---- bases and views */

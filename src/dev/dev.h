@@ -9,8 +9,10 @@ struct cr_device {
     const char *name;                               /* "cpu", "ref", "cuda:0" */
     const char *type; int index;                    /* "cuda", 0 */
     const cr_kernels *kernels;
-    cr_storage *(*allocate)(const cr_device *d, size_t bytes);      /* 64-byte aligned, uninitialised; NULL and a message */
-    cr_storage *(*allocate_host)(const cr_device *d, size_t bytes); /* host memory that kernels can access; NULL: none */
+    /* 64-byte aligned, uninitialised; NULL and a message */
+    cr_storage *(*allocate)(const cr_device *d, size_t bytes);
+    /* host memory that kernels can access; NULL: none */
+    cr_storage *(*allocate_host)(const cr_device *d, size_t bytes);
     cr_status (*upload)(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
     cr_status (*download)(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
     cr_status (*synchronize)(const cr_device *d);
@@ -21,14 +23,15 @@ struct cr_device {
     bool software;                                  /* a GPU simulated by the processor: "auto" skips it */
 };
 
-/* The walk that copies and casts src to dst (program y = x), with axes merged.  src NULL: fills dst with value, one element of
- * dst's dtype.  (move.c) */
+/* The walk that copies and casts src to dst (program y = x), with axes merged.  src NULL: fills dst
+ * with value, one element of dst's dtype.  (move.c) */
 cr_walk cr_walk_of_copy(const cr_array *dst, const cr_array *src, const void *value);
 static inline cr_dtype cr_moved_as(cr_dtype dt) { return cr_dtype_bits(dt); }
 
 /* ---- registry.c.  Functions of devices that a build lacks do not exist in it. */
 extern const cr_device cr_device_cpu, cr_device_ref;
-/* Bytes that a GPU may reserve: CHAINRULE_GPU_MEMORY, or `otherwise` if that is not set.  0: it is not a number of MiB. */
+/* Bytes that a GPU may reserve: CHAINRULE_GPU_MEMORY, or `otherwise` if that is not set.  0: it is not
+ * a number of MiB. */
 int64_t cr_gpu_budget(const char *op, int64_t otherwise);
 const cr_device *cr_cuda_at(int i);                 /* the i-th NVIDIA GPU, NULL past the end; cuda/gpu.c */
 const char      *cr_cuda_problem(void);             /* why there is no GPU */

@@ -66,7 +66,8 @@ typedef struct cr_arg {                             /* one operand of a walk */
 typedef struct cr_walk {                            /* one run of a program over a shape */
     const cr_program *program;
     const double *params;
-    cr_dtype compute;                               /* bool, an integer dtype, f32 or f64; f16 and bf16 compute in f32 */
+    cr_dtype compute;                               /* bool, an integer dtype, f32 or f64; f16 and bf16 compute in
+                                                     * f32 */
     int ndim;                                       /* axes of size 1 are dropped, others merged where possible */
     int64_t shape[CR_MAX_DIMS], numel;
     int n_out, n_in;
@@ -80,7 +81,8 @@ typedef struct cr_elementwise_args {
 } cr_elementwise_args;
 
 /* ---- copies */
-typedef struct cr_copy_args {                       /* dst = src, cast: one shape, any strides (src: 0 where broadcast) */
+typedef struct cr_copy_args {                       /* dst = src, cast: one shape, any strides (src: 0 where
+                                                     * broadcast) */
     cr_array dst, src;
 } cr_copy_args;
 
@@ -102,7 +104,8 @@ typedef struct cr_nextafter_args {                  /* y: the neighbour of a in 
 
 /* ---- reductions of x (M, R, N), any strides, over R: y (M, N) */
 typedef enum cr_reduce_kind { CR_REDUCE_SUM, CR_REDUCE_PROD, CR_REDUCE_MAX, CR_REDUCE_MIN } cr_reduce_kind;
-typedef enum cr_reduce_map {                        /* applied to each element first; all but the first two: floats only */
+typedef enum cr_reduce_map {                        /* applied to each element first; all but the first two: floats
+                                                     * only */
     CR_MAP_SAME,                                    /* x */
     CR_MAP_NONZERO,                                 /* x != 0 as 0 or 1 */
     CR_MAP_ABS, CR_MAP_SQUARE, CR_MAP_POWER,        /* |x|, x^2, |x|^p */
@@ -121,7 +124,8 @@ static inline cr_slab cr_slab_of(const cr_array *x) {
  * R = 0: y is the identity of the reduction.  MAX and MIN with R = 0 occur with NONZERO only: 0 and 1. */
 typedef struct cr_reduce_args { cr_array y, x; cr_reduce_how how; } cr_reduce_args;
 
-/* y i64: position of the first largest element (NaN is larger than all numbers) or the first smallest (NaN is smaller). */
+/* y i64: position of the first largest element (NaN is larger than all numbers) or the first smallest
+ * (NaN is smaller). */
 typedef struct cr_arg_reduce_args { cr_array y, x; bool max; } cr_arg_reduce_args;
 
 typedef struct cr_sum_squares_args {
@@ -179,13 +183,15 @@ typedef struct cr_matmul_epilogue_args {
 
 /* Runs the walk `update` with the product a b as its input number `input`.  The product need not exist whole. */
 typedef struct cr_update_by_product_args {
-    const cr_walk *update;                          /* one axis of M N contiguous elements; the input has only a dtype */
+    const cr_walk *update;                          /* one axis of M N contiguous elements; the input has only a
+                                                     * dtype */
     int input;
     cr_array a, b;                                  /* (M, K), (K, N) */
     int how;
 } cr_update_by_product_args;
 
-/* ---- indexing along R.  Index: i32 or i64; an element out of range is a failure that names its position and the bound. */
+/* ---- indexing along R.  Index: i32 or i64; an element out of range is a failure that names its
+ * position and the bound. */
 typedef struct cr_gather_args {                     /* y[m, k, n] = x[m, index[m, k, n], n] */
     cr_array y, x, index;                           /* x (M, R, N); index, y (M, K, N) */
 } cr_gather_args;
@@ -234,7 +240,8 @@ typedef struct cr_sort_args {                       /* the first K of each row i
 } cr_sort_args;
 
 typedef enum cr_kth {
-    CR_KTH_MEDIAN = -1,                             /* the lower of the two middle elements; the first NaN if there is one */
+    CR_KTH_MEDIAN = -1,                             /* the lower of the two middle elements; the first NaN if there
+                                                     * is one */
     CR_KTH_NANMEDIAN = -2                           /* the same over the numbers only */
 } cr_kth;
 typedef struct cr_kth_args {                        /* element k of each sorted row */
@@ -317,7 +324,8 @@ typedef struct cr_cross_entropy_args {
 } cr_cross_entropy_args;
 typedef struct cr_cross_entropy_bwd_args {
     cr_array dx, x, target, lse;
-    cr_array g;                                     /* (M), or one number: the cotangent of each row's loss, of lse's dtype */
+    cr_array g;                                     /* (M), or one number: the cotangent of each row's loss, of lse's
+                                                     * dtype */
     int64_t ignore;
     double smoothing;
 } cr_cross_entropy_bwd_args;
@@ -330,7 +338,8 @@ typedef struct cr_cross_entropy_bwd_args {
  * A query whose scores are all -Inf, or that sees no key, gives o = 0 and lse = -Inf. */
 typedef struct cr_attention_args {
     cr_array o, lse, q, k, v;
-    cr_array mask;                                  /* (B, H, T, S), optional: lse's dtype, any strides, 0 where broadcast */
+    cr_array mask;                                  /* (B, H, T, S), optional: lse's dtype, any strides, 0 where
+                                                     * broadcast */
     double scale;
     bool causal;
 } cr_attention_args;
@@ -352,7 +361,8 @@ typedef struct cr_kernels {
     bool f32_only;                                  /* f64 is stored and moved, but no kernel computes in it */
 } cr_kernels;
 
-/* Prototypes of one device, CR_KERNELS(CR_KERNEL_OF_CPU), and the entries of its table, {CR_KERNELS(CR_ENTRY_OF_CPU)}. */
+/* Prototypes of one device, CR_KERNELS(CR_KERNEL_OF_CPU), and the entries of its table,
+ * {CR_KERNELS(CR_ENTRY_OF_CPU)}. */
 #define CR_IF_0(...)
 #define CR_IF_1(...) __VA_ARGS__
 #define CR_KERNEL_OF_CPU(name, cpu, ref, cuda, webgpu)      CR_IF_##cpu(cr_##name##_kernel cr_cpu_##name;)

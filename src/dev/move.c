@@ -3,7 +3,8 @@
 #include "program.h"
 #include "../core/layout.h"
 
-static const cr_program same = {.name = "copy", .doc = "x", .rule = CR_RULE_ANY, .n_in = 1, .n_out = 1, .out = {0}, .fused = -1, .refs = -1};
+static const cr_program same = {
+    .name = "copy", .doc = "x", .rule = CR_RULE_ANY, .n_in = 1, .n_out = 1, .out = {0}, .fused = -1, .refs = -1};
 
 cr_walk cr_walk_of_copy(const cr_array *dst, const cr_array *src, const void *value) {
     const bool cast = src && src->dtype != dst->dtype;

@@ -16,7 +16,8 @@ static inline bool cr_opcode_divides(int op) {
 
 typedef struct cr_instr { uint8_t op; int16_t a, b, c; } cr_instr;       /* -1: operand not used */
 
-typedef enum cr_rule {                              /* the compute and result dtypes, from the inputs' promoted dtype p */
+typedef enum cr_rule {                              /* the compute and result dtypes, from the inputs' promoted dtype
+                                                     * p */
     CR_RULE_FLOAT,                                  /* integers and bool become the default float; result p */
     CR_RULE_NUMBER,                                 /* any but bool (bool refused) */
     CR_RULE_ANY,                                    /* any; result p */
@@ -25,9 +26,11 @@ typedef enum cr_rule {                              /* the compute and result dt
     CR_RULE_WHERE                                   /* the first input is a condition and is not promoted */
 } cr_rule;
 
-typedef struct cr_gradient {                        /* the gradient of one input: a program over some of (inputs..., y, g) */
+typedef struct cr_gradient {                        /* the gradient of one input: a program over some of (inputs...,
+                                                     * y, g) */
     cr_program *program;                            /* NULL: no gradient flows */
-    int n; uint8_t from[CR_MAX_DIMS + 8];           /* program input j is value from[j]: 0..n_in-1 inputs, n_in the result, n_in+1 the cotangent */
+    int n; uint8_t from[CR_MAX_DIMS + 8];           /* program input j is value from[j]: 0..n_in-1 inputs, n_in the
+                                                     * result, n_in+1 the cotangent */
 } cr_gradient;
 
 struct cr_program {

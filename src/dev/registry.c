@@ -87,14 +87,16 @@ static void append_name(char *list, size_t room, const cr_device *dev) {
 static void fail_unknown(const char *op, const char *name, const gpu_kind *kind) {
     const int cuda = kind && kind->at == cuda_at ? cr_cuda_count() : 0;
     if (cuda) {
-        cr_fail(CR_BAD_VALUE, "cuda", "device %.40s does not exist: %d device%s found", strchr(name, ':') + 1, cuda, cuda > 1 ? "s" : "");
+        cr_fail(CR_BAD_VALUE, "cuda", "device %.40s does not exist: %d device%s found", strchr(name, ':') + 1, cuda,
+                cuda > 1 ? "s" : "");
         return;
     }
     char known[200] = "";
     for (int i = 0; i < DEVICES; i++) append_name(known, sizeof known, devices[i]);
     if (kind) for (int i = 0; kind->at(i); i++) append_name(known, sizeof known, kind->at(i));
     const char *why = kind && !kind->at(0) ? kind->problem() : "";
-    cr_fail(CR_BAD_VALUE, op, "no %s '%.40s' here; there are: %s%s%s%s", kind ? kind->noun : "device", name, known, *why ? " (" : "", why, *why ? ")" : "");
+    cr_fail(CR_BAD_VALUE, op, "no %s '%.40s' here; there are: %s%s%s%s", kind ? kind->noun : "device", name, known,
+            *why ? " (" : "", why, *why ? ")" : "");
 }
 
 /* Looks for GPUs only where the name asks for one. */
@@ -129,7 +131,9 @@ const cr_device *cr_default_device(void) {
     return name ? find("CHAINRULE_DEVICE", name) : &cr_device_cpu;
 }
 
-static cr_status check_device(const char *name) { return !name || find("switch_set", name) ? CR_OK : cr_error_status(); }
+static cr_status check_device(const char *name) {
+    return !name || find("switch_set", name) ? CR_OK : cr_error_status();
+}
 static void forget_device(void) { atomic_store(&chosen, NULL); }
 
 /* Parses a number of MiB and returns bytes; 0: not such a number, with a message. */
@@ -137,13 +141,16 @@ static int64_t bytes_in(const char *op, const char *text) {
     char *end;
     const long long mib = strtoll(text, &end, 10);
     if (end != text && !*end && mib >= 1 && mib < INT64_MAX >> 20) return mib << 20;
-    return cr_fail(CR_BAD_VALUE, op, "CHAINRULE_GPU_MEMORY is a whole number of MiB of at least 1, not '%.40s'", text), 0;
+    return cr_fail(CR_BAD_VALUE, op, "CHAINRULE_GPU_MEMORY is a whole number of MiB of at least 1, not '%.40s'", text),
+           0;
 }
 int64_t cr_gpu_budget(const char *op, int64_t otherwise) {
     const char *text = cr_config("GPU_MEMORY");
     return text ? bytes_in(op, text) : otherwise;
 }
-static cr_status check_memory(const char *text) { return !text || bytes_in("switch_set", text) ? CR_OK : cr_error_status(); }
+static cr_status check_memory(const char *text) {
+    return !text || bytes_in("switch_set", text) ? CR_OK : cr_error_status();
+}
 
 __attribute__((constructor)) static void own_switches(void) {
     cr_switch_owner("DEVICE", check_device, forget_device);
@@ -160,6 +167,10 @@ cr_status cr_set_default_device(const cr_device *dev) {
 
 const char *cr_device_name(const cr_device *dev) { return real(dev, "device_name") ? dev->name : NULL; }
 const char *cr_device_info(const cr_device *dev) { return real(dev, "device_info") ? dev->info(dev) : NULL; }
-cr_status cr_synchronize(const cr_device *dev) { return real(dev, "synchronize") ? dev->synchronize(dev) : cr_error_status(); }
-cr_memory cr_memory_stats(const cr_device *dev) { return real(dev, "memory_stats") ? dev->memory(dev) : (cr_memory){0}; }
+cr_status cr_synchronize(const cr_device *dev) {
+    return real(dev, "synchronize") ? dev->synchronize(dev) : cr_error_status();
+}
+cr_memory cr_memory_stats(const cr_device *dev) {
+    return real(dev, "memory_stats") ? dev->memory(dev) : (cr_memory){0};
+}
 void cr_empty_cache(const cr_device *dev) { if (real(dev, "empty_cache")) dev->empty_cache(dev); }

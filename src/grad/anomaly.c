@@ -28,14 +28,17 @@ cr_status cr_check_finite(const char *op, const char *where, const cr_call *c, c
     for (int i = 0, n = 0; c && i < c->n && n < 200; i++) {
         if (c->in[i] == CR_NONE) continue;
         came_in |= first_bad(c->in[i], &ignored) >= 0;
-        n += snprintf(inputs + n, sizeof inputs - (size_t)n, "%s%s", i ? ", " : " from ", cr_shape_text(c->in[i]->ndim, c->in[i]->shape).s);
+        n += snprintf(inputs + n, sizeof inputs - (size_t)n, "%s%s", i ? ", " : " from ",
+                      cr_shape_text(c->in[i]->ndim, c->in[i]->shape).s);
     }
     const cr_node *walked = cr_walk_node();
     char origin[256] = "";
     if (walked) {
         cr_call made = {.op = walked->op, .params = walked->params};
-        snprintf(origin, sizeof origin, "; in the gradient of %s%s%s", cr_call_name(&made), walked->place ? ", made at " : "", walked->place ? walked->place : "");
+        snprintf(origin, sizeof origin, "; in the gradient of %s%s%s", cr_call_name(&made),
+                 walked->place ? ", made at " : "", walked->place ? walked->place : "");
     }
-    return cr_fail(CR_RUNTIME, op, "anomaly: %s made %g at position %lld of %s%s%s%s", where, isnan(value) ? NAN : value, (long long)at,
-                   cr_shape_text(t->ndim, t->shape).s, inputs, came_in ? "; an input held one already" : "", origin);
+    return cr_fail(CR_RUNTIME, op, "anomaly: %s made %g at position %lld of %s%s%s%s", where,
+                   isnan(value) ? NAN : value, (long long)at, cr_shape_text(t->ndim, t->shape).s, inputs,
+                   came_in ? "; an input held one already" : "", origin);
 }

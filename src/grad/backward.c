@@ -15,7 +15,8 @@ typedef struct slot {
     union {
         cr_tensor *cotangent;                       /* in `waiting`: owned, accumulated so far */
         int64_t leads;                              /* in `known`, with captures: 1 if the node leads to one of them */
-        int64_t uses;                               /* in `known`, with on_grad: edges to the node that have not been followed yet */
+        int64_t uses;                               /* in `known`, with on_grad: edges to the node that have not been
+                                                     * followed yet */
     };
 } slot;
 enum { FEW = 16 };
@@ -29,9 +30,12 @@ typedef struct parts { struct parts *next; const void *function; int n; cr_tenso
 typedef struct walk {
     cr_backward_options o;
     cr_node **heap; int64_t n, room;                /* a max-heap by seq of the nodes in `waiting`; owns references */
-    table waiting, known;                           /* known: every node below the roots; filled with captures or on_grad only */
-    capture *captures; int n_captures;              /* the tensors whose gradients are asked for, returned or with o.inputs added; NULL: leaves accumulate */
-    bool counted;                                   /* uses are counted: a leaf is visited when its last use has been followed */
+    table waiting, known;                           /* known: every node below the roots; filled with captures or
+                                                     * on_grad only */
+    capture *captures; int n_captures;              /* the tensors whose gradients are asked for, returned or with
+                                                     * o.inputs added; NULL: leaves accumulate */
+    bool counted;                                   /* uses are counted: a leaf is visited when its last use has been
+                                                     * followed */
     const cr_node *at;                              /* the node whose gradient is being computed */
     parts *parts;
     struct walk *outer;
@@ -42,7 +46,9 @@ static _Thread_local walk *current;
 const cr_node *cr_walk_node(void) { return current ? current->at : NULL; }
 
 /* ---- tables */
-static size_t place_of(const table *t, const cr_node *n) { return (size_t)(n->seq * 0x9E3779B97F4A7C15u >> 32) & t->mask; }
+static size_t place_of(const table *t, const cr_node *n) {
+    return (size_t)(n->seq * 0x9E3779B97F4A7C15u >> 32) & t->mask;
+}
 
 static slot *probe(const table *t, const cr_node *n) {         /* n's slot, or the empty one where it would be */
     size_t i = place_of(t, n);
@@ -194,8 +200,9 @@ static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
             if (!cr_error()) cr_fail(CR_RUNTIME, "hook", "a gradient hook failed without a message");
             g = NULL;
         } else if (!cr_shape_equal(changed->ndim, changed->shape, g->ndim, g->shape) || changed->dtype != g->dtype) {
-            cr_fail(CR_BAD_VALUE, "hook", "a gradient hook returned %s %s for a gradient of %s %s", cr_dtype_name(changed->dtype),
-                    cr_shape_text(changed->ndim, changed->shape).s, cr_dtype_name(g->dtype), cr_shape_text(g->ndim, g->shape).s);
+            cr_fail(CR_BAD_VALUE, "hook", "a gradient hook returned %s %s for a gradient of %s %s",
+                    cr_dtype_name(changed->dtype), cr_shape_text(changed->ndim, changed->shape).s,
+                    cr_dtype_name(g->dtype), cr_shape_text(g->ndim, g->shape).s);
             g = NULL;
         } else {
             g = changed;
@@ -207,7 +214,8 @@ static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
 /* t->grad += g, one thread at a time.  The first gradient is stored without a copy where nothing
  * else references it. */
 static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ours) {
-    const bool graph = w->o.create_graph, keep = graph || (only_ours && atomic_load(&g->storage->refs) == 1 && g->contiguous);
+    const bool graph = w->o.create_graph,
+               keep = graph || (only_ours && atomic_load(&g->storage->refs) == 1 && g->contiguous);
     cr_word_lock(&t->adding);
     cr_tensor *before = cr_grad_retain(t), *sum;
     if (before == CR_NONE) sum = keep ? cr_retain(g) : cr_unscope(cr_clone(g));
@@ -231,7 +239,10 @@ static bool leads_on(const walk *w, const cr_node *n) {
 }
 
 static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
-    if (!d) return cr_error() ? cr_error_status() : cr_fail(CR_RUNTIME, cr_call_name(c), "the gradient of input %d failed without a message", i);
+    if (!d)
+        return cr_error()
+                   ? cr_error_status()
+                   : cr_fail(CR_RUNTIME, cr_call_name(c), "the gradient of input %d failed without a message", i);
     char where[48] = "gradient of input 0";
     if (i < 10) where[18] = (char)('0' + i);
     return cr_anomaly && d != CR_NONE ? cr_check_finite(cr_call_name(c), i < 10 ? where : "gradient", NULL, d) : CR_OK;
@@ -265,7 +276,8 @@ static cr_tensor *product(int i, const cr_tensor *a, const cr_tensor *b) {
     const walk *w = current;
     const cr_node *leaf = w->at->edges[i];
     if (!a || !b) return NULL;
-    const bool only = w->o.on_product && w->counted && !leaf->op && table_find(&w->known, leaf)->uses == 1 && !accumulated_for(w, leaf) && !leaf->hooks;
+    const bool only = w->o.on_product && w->counted && !leaf->op && table_find(&w->known, leaf)->uses == 1 &&
+                      !accumulated_for(w, leaf) && !leaf->hooks;
     cr_tensor *x = only && !cr_anomaly ? cr_node_tensor(leaf) : NULL;
     bool taken = false;
     cr_status status = x && cr_grad(x) == CR_NONE ? w->o.on_product(x, a, b, w->o.ctx, &taken) : CR_OK;
@@ -301,9 +313,16 @@ static cr_status finish_leaves(walk *w, const cr_node *n) {
 
 /* Runs the gradient of n's op in a scope of its own; in, dx and needs have an entry for each
  * input. */
-static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_tensor **in, cr_tensor **dx, bool *needs) {
+static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_tensor **in, cr_tensor **dx,
+                              bool *needs) {
     const bool graph = w->o.create_graph;
-    cr_call c = {.op = n->op, .params = n->params, .n = n->n, .in = in, .dev = g->dev, .needs = needs, .differentiable = graph,
+    cr_call c = {.op = n->op,
+                 .params = n->params,
+                 .n = n->n,
+                 .in = in,
+                 .dev = g->dev,
+                 .needs = needs,
+                 .differentiable = graph,
                  .product = product};
     cr_status status = unpack_saved(w, n, &c, in);
     if (status != CR_OK) return status;
@@ -330,7 +349,8 @@ static cr_status differentiate(walk *w, cr_node *n, const cr_tensor *g) {
     const cr_tensor **in = malloc(count * sizeof *in);
     cr_tensor **dx = malloc(count * sizeof *dx);
     bool *needs = malloc(count * sizeof *needs);
-    cr_status status = in && dx && needs ? run_gradient(w, n, g, in, dx, needs) : cr_fail(CR_NO_MEMORY, n->op->name, "out of memory");
+    cr_status status = in && dx && needs ? run_gradient(w, n, g, in, dx, needs)
+                                         : cr_fail(CR_NO_MEMORY, n->op->name, "out of memory");
     free(in), free(dx), free(needs);
     return status;
 }
@@ -347,8 +367,11 @@ static cr_status to_tensor(walk *w, const cr_node *n, cr_tensor *g, bool only_ou
     if (!t) return CR_OK;
     cr_status status;
     if (n->op || !w->o.on_grad) status = collect(w, t, g, only_ours);
-    else if (cr_grad(t) != CR_NONE) status = cr_fail(CR_RUNTIME, "backward", "a leaf has a gradient already: with on_grad nothing accumulates, cr_set_grad(leaf, CR_NONE)");
-    else if ((status = w->o.on_grad(t, g, w->o.ctx)) != CR_OK && !cr_error()) cr_fail(status, "backward", "on_grad failed without a message");
+    else if (cr_grad(t) != CR_NONE)
+        status = cr_fail(CR_RUNTIME, "backward",
+                         "a leaf has a gradient already: with on_grad nothing accumulates, cr_set_grad(leaf, CR_NONE)");
+    else if ((status = w->o.on_grad(t, g, w->o.ctx)) != CR_OK && !cr_error())
+        cr_fail(status, "backward", "on_grad failed without a message");
     cr_drop(t);
     return status;
 }
@@ -363,7 +386,8 @@ static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
     const bool only_ours = status == CR_OK && !n->op && (g != cotangent || atomic_load(&g->refs) == 1);
     const capture *asked = capture_of(w, n);
     const bool adds = asked && w->o.n_inputs;
-    for (int i = 0; i < w->n_captures && status == CR_OK && !adds; i++)       /* the same tensor may be asked for twice */
+    /* the same tensor may be asked for twice */
+    for (int i = 0; i < w->n_captures && status == CR_OK && !adds; i++)
         if (w->captures[i].node == n) w->captures[i].grad = cr_retain(g);
     if (status == CR_OK && adds) status = collect(w, (cr_tensor *)(uintptr_t)asked->tensor, g, only_ours);
     else if (status == CR_OK && (n->op || !w->captures)) status = to_tensor(w, n, g, only_ours);
@@ -378,7 +402,8 @@ static cr_status run(walk *w) {
         cr_node *n = heap_pop(w);
         status = visit_waiting(w, n);
         cr_node_release(n);
-        if (status == CR_OK && visited % 64 == 0) status = cr_check_interrupt("backward");    /* 64 of the smallest: 20 us */
+        /* 64 of the smallest: 20 us */
+        if (status == CR_OK && visited % 64 == 0) status = cr_check_interrupt("backward");
     }
     current = w->outer;
     return status;
@@ -423,13 +448,16 @@ static cr_status push_root(walk *w, const char *op, const cr_tensor *y, const cr
         return cr_fail(CR_RUNTIME, op, "the result does not depend on any tensor that requires a gradient");
     if (cotangent == CR_NONE) {
         if (y->numel != 1)
-            return cr_fail(CR_RUNTIME, op, "a result of shape %s needs a cotangent: only one element has a default", cr_shape_text(y->ndim, y->shape).s);
+            return cr_fail(CR_RUNTIME, op, "a result of shape %s needs a cotangent: only one element has a default",
+                           cr_shape_text(y->ndim, y->shape).s);
         cotangent = cr_ones_like(y);
         if (!cotangent) return cr_error_status();
-    } else if (!cr_shape_equal(cotangent->ndim, cotangent->shape, y->ndim, y->shape) || cotangent->dtype != y->dtype || cotangent->dev != y->dev) {
-        return cr_fail(CR_BAD_VALUE, op, "the cotangent is %s %s on %s, the result %s %s on %s", cr_dtype_name(cotangent->dtype),
-                       cr_shape_text(cotangent->ndim, cotangent->shape).s, cotangent->dev ? cotangent->dev->name : "no device",
-                       cr_dtype_name(y->dtype), cr_shape_text(y->ndim, y->shape).s, y->dev->name);
+    } else if (!cr_shape_equal(cotangent->ndim, cotangent->shape, y->ndim, y->shape) || cotangent->dtype != y->dtype ||
+               cotangent->dev != y->dev) {
+        return cr_fail(CR_BAD_VALUE, op, "the cotangent is %s %s on %s, the result %s %s on %s",
+                       cr_dtype_name(cotangent->dtype), cr_shape_text(cotangent->ndim, cotangent->shape).s,
+                       cotangent->dev ? cotangent->dev->name : "no device", cr_dtype_name(y->dtype),
+                       cr_shape_text(y->ndim, y->shape).s, y->dev->name);
     }
     return deliver(w, y->node, cotangent);
 }
@@ -526,7 +554,8 @@ static cr_status set_captures(walk *w, const char *op, int n, const cr_tensor *c
 /* ---- cr_backward and cr_gradients */
 static cr_status check_options(const cr_backward_options *o) {
     if (o->on_grad && (o->retain_graph || o->create_graph || o->n_inputs))
-        return cr_fail(CR_BAD_VALUE, "backward", "on_grad may write to leaves: it excludes retain_graph, create_graph and inputs");
+        return cr_fail(CR_BAD_VALUE, "backward",
+                       "on_grad may write to leaves: it excludes retain_graph, create_graph and inputs");
     return o->n_inputs && !o->inputs ? cr_fail_null("backward", "the inputs") : CR_OK;
 }
 
@@ -555,8 +584,10 @@ cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *
     for (int i = 0; i < n_in; i++) grads[i] = NULL;
     bool mode = cr_set_grad_enabled(w.o.create_graph);
     cr_scope_begin();
-    cr_status status = n_out < 1 ? cr_fail(CR_BAD_VALUE, "gradients", "%d results: at least one is needed", n_out) : set_captures(&w, "gradients", n_in, in);
-    for (int i = 0; i < n_out && status == CR_OK; i++) status = push_root(&w, "gradients", out[i], cotangents ? cotangents[i] : CR_NONE);
+    cr_status status = n_out < 1 ? cr_fail(CR_BAD_VALUE, "gradients", "%d results: at least one is needed", n_out)
+                                 : set_captures(&w, "gradients", n_in, in);
+    for (int i = 0; i < n_out && status == CR_OK; i++)
+        status = push_root(&w, "gradients", out[i], cotangents ? cotangents[i] : CR_NONE);
     if (status == CR_OK) status = mark_paths(&w);
     status = finish(&w, status);
     cr_scope_end();

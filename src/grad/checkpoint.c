@@ -18,8 +18,8 @@ static void checkpoint_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[
     cr_tape_end(before);
     cr_set_grad_enabled(mode);
     if (y && (!cr_shape_equal(y->ndim, y->shape, g->ndim, g->shape) || y->dtype != g->dtype)) {
-        cr_fail(CR_RUNTIME, "checkpoint", "the function gave %s the first time and %s when run again", cr_shape_text(g->ndim, g->shape).s,
-                cr_shape_text(y->ndim, y->shape).s);
+        cr_fail(CR_RUNTIME, "checkpoint", "the function gave %s the first time and %s when run again",
+                cr_shape_text(g->ndim, g->shape).s, cr_shape_text(y->ndim, y->shape).s);
         y = NULL;
     }
     if (!y || cr_walk_graft(y, g) != CR_OK) dx[wanted] = NULL;

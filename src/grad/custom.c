@@ -20,9 +20,13 @@ static custom *find(const char *name) {
 }
 
 cr_status cr_custom_register(const cr_custom_op *op) {
-    if (!op || !op->name || !op->forward) return cr_fail_null("custom_register", "the op, its name or its forward function");
-    if (op->params_bytes > 128) return cr_fail(CR_BAD_VALUE, "custom_register", "%s: %zu bytes of parameters, at most 128", op->name, op->params_bytes);
-    if (op->arity == 0 || op->arity < -1) return cr_fail(CR_BAD_VALUE, "custom_register", "%s: arity %d, it is -1 or at least 1", op->name, op->arity);
+    if (!op || !op->name || !op->forward)
+        return cr_fail_null("custom_register", "the op, its name or its forward function");
+    if (op->params_bytes > 128)
+        return cr_fail(CR_BAD_VALUE, "custom_register", "%s: %zu bytes of parameters, at most 128", op->name,
+                       op->params_bytes);
+    if (op->arity == 0 || op->arity < -1)
+        return cr_fail(CR_BAD_VALUE, "custom_register", "%s: arity %d, it is -1 or at least 1", op->name, op->arity);
     size_t length = strlen(op->name) + 1;
     custom *c = calloc(1, sizeof *c + length);
     if (!c) return cr_fail(CR_NO_MEMORY, "custom_register", "out of memory");
@@ -74,8 +78,16 @@ static cr_tensor *record(const cr_custom_op *op, const cr_custom_call *call, con
     saved[call->n] = y;
     use *u = use_new(op, call->params);
     cr_tensor *result = NULL;
-    const cr_function_use f = {.name = op->name, .n_in = call->n, .in = call->in, .n_out = 1, .out = &y, .n_saved = call->n + 1,
-                               .saved = saved, .backward = use_grad, .ctx = u, .done = free};
+    const cr_function_use f = {.name = op->name,
+                               .n_in = call->n,
+                               .in = call->in,
+                               .n_out = 1,
+                               .out = &y,
+                               .n_saved = call->n + 1,
+                               .saved = saved,
+                               .backward = use_grad,
+                               .ctx = u,
+                               .done = free};
     if (u && cr_function_record(&f, &result) != CR_OK) free(u);
     free(saved);
     return result;
@@ -105,7 +117,8 @@ cr_tensor *cr_custom_apply(const char *name, int n, const cr_tensor *const *in, 
     const cr_custom_call call = {.n = n, .in = in, .params = params};
     cr_scope_begin();
     cr_tensor *y = run_forward(op, &call), *result = NULL;
-    if (y) result = op->backward ? record(op, &call, y) : cr_tensor_alias(y, NULL);     /* y may be an input, or a view of one */
+    /* y may be an input, or a view of one */
+    if (y) result = op->backward ? record(op, &call, y) : cr_tensor_alias(y, NULL);
     if (result) cr_keep(result);
     cr_scope_end();
     return result;

@@ -37,7 +37,8 @@ static void result_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const function_params *r = c->params;
     cr_tensor **parts = cr_walk_cotangents(r->f, r->f->n_out);
     if (!parts) { dx[0] = NULL; return; }
-    cr_tensor **part = &parts[r->k], *before = *part;              /* a result with two nodes has one already: see open_saved */
+    /* a result with two nodes has one already: see open_saved */
+    cr_tensor **part = &parts[r->k], *before = *part;
     *part = before ? cr_unscope(cr_add(before, g)) : cr_retain(g);
     cr_drop(before);
     dx[0] = !*part ? NULL : c->accumulated ? c->accumulated : cr_empty_like(c->in[0]);
@@ -62,7 +63,8 @@ static cr_status attach_result(const function *f, const cr_tensor *token, int k,
 static cr_status open_saved(const cr_call *c, const function *f) {
     cr_status status = CR_OK;
     for (int i = f->n_in; i < c->n && c->differentiable && status == CR_OK; i++)
-        if (f->result_of[i - f->n_in] >= 0) status = attach_result(f, c->out, f->result_of[i - f->n_in], (cr_tensor *)(uintptr_t)c->in[i]);
+        if (f->result_of[i - f->n_in] >= 0)
+            status = attach_result(f, c->out, f->result_of[i - f->n_in], (cr_tensor *)(uintptr_t)c->in[i]);
     return status;
 }
 
@@ -72,8 +74,10 @@ static cr_tensor *check_dx(const cr_call *c, int i, cr_tensor *d) {
     bool fits = extra >= 0 && d->dev == x->dev && cr_dtype_is_float(d->dtype);
     for (int k = 0; fits && k < x->ndim; k++) fits = x->shape[k] == d->shape[k + extra] || x->shape[k] == 1;
     if (fits) return d;
-    return cr_fail(CR_BAD_VALUE, cr_call_name(c), "its gradient of input %d is %s %s on %s, the input %s %s on %s", i, cr_dtype_name(d->dtype),
-                   cr_shape_text(d->ndim, d->shape).s, d->dev->name, cr_dtype_name(x->dtype), cr_shape_text(x->ndim, x->shape).s, x->dev->name), NULL;
+    return cr_fail(CR_BAD_VALUE, cr_call_name(c), "its gradient of input %d is %s %s on %s, the input %s %s on %s", i,
+                   cr_dtype_name(d->dtype), cr_shape_text(d->ndim, d->shape).s, d->dev->name, cr_dtype_name(x->dtype),
+                   cr_shape_text(x->ndim, x->shape).s, x->dev->name),
+           NULL;
 }
 
 static void function_grad(const cr_call *c, const cr_tensor *token, cr_tensor *dx[]) {
@@ -84,8 +88,13 @@ static void function_grad(const cr_call *c, const cr_tensor *token, cr_tensor *d
     for (int k = 0; k < f->n_out && parts; k++)
         if (!parts[k]) parts[k] = (cr_tensor *)(uintptr_t)CR_NONE;
     if (status == CR_OK) {
-        const cr_function_call call = {.n_out = f->n_out, .grads = (const cr_tensor *const *)parts, .n_in = f->n_in, .needs = c->needs,
-                                       .n_saved = c->n - f->n_in, .saved = c->in + f->n_in, .ctx = f->ctx};
+        const cr_function_call call = {.n_out = f->n_out,
+                                       .grads = (const cr_tensor *const *)parts,
+                                       .n_in = f->n_in,
+                                       .needs = c->needs,
+                                       .n_saved = c->n - f->n_in,
+                                       .saved = c->in + f->n_in,
+                                       .ctx = f->ctx};
         status = f->backward(&call, dx);
         if (status != CR_OK) cr_fail(status, f->name, "its gradient failed without a message");
     }
@@ -98,7 +107,12 @@ static void function_grad(const cr_call *c, const cr_tensor *token, cr_tensor *d
 }
 
 static const cr_op op_function = {
-    .name = "function", .name_of = name_of, .arity = -1, .params_bytes = sizeof(function_params), .grad = function_grad, .hold = hold,
+    .name = "function",
+    .name_of = name_of,
+    .arity = -1,
+    .params_bytes = sizeof(function_params),
+    .grad = function_grad,
+    .hold = hold,
 };
 
 /* ---- for cr_node_look and cr_node_input: each result has the inputs of the function */
@@ -154,9 +168,11 @@ static cr_status check_use(const cr_function_use *u, cr_tensor **results) {
     if (!u || !u->name || !u->backward || !u->in || !u->out || !results || (u->n_saved && !u->saved))
         return cr_fail_null("function_record", "the function, its name, its gradient or an array");
     if (u->n_in < 1 || u->n_out < 1 || u->n_saved < 0)
-        return cr_fail(CR_BAD_VALUE, u->name, "%d inputs and %d results: at least one of each is needed", u->n_in, u->n_out);
+        return cr_fail(CR_BAD_VALUE, u->name, "%d inputs and %d results: at least one of each is needed", u->n_in,
+                       u->n_out);
     for (int i = 0; i < u->n_in; i++) if (cr_missing(u->name, "an input", u->in[i])) return cr_error_status();
-    for (int j = 0; j < u->n_saved; j++) if (cr_missing(u->name, "a saved tensor", u->saved[j])) return cr_error_status();
+    for (int j = 0; j < u->n_saved; j++)
+        if (cr_missing(u->name, "a saved tensor", u->saved[j])) return cr_error_status();
     for (int k = 0; k < u->n_out; k++) {
         if (cr_missing(u->name, "a result", u->out[k])) return cr_error_status();
         if (u->out[k] == CR_NONE) return cr_fail(CR_BAD_VALUE, u->name, "result %d is CR_NONE", k);
@@ -187,7 +203,8 @@ cr_status cr_function_record(const cr_function_use *u, cr_tensor **results) {
         cr_release(results[k]);
         results[k] = NULL;
     }
-    if (status == CR_OK && f) f->done = u->done;       /* from here on the node owns ctx; after a failure the caller does */
+    if (status == CR_OK && f) f->done = u->done;       /* from here on the node owns ctx; after a failure the caller
+                                                        * does */
     else if (status == CR_OK && u->done) u->done(u->ctx);
     cr_release(token);
     return status;

@@ -6,9 +6,19 @@
 #include <math.h>
 #include <stdlib.h>
 
-cr_gradcheck_options cr_gradcheck_defaults(void) { return (cr_gradcheck_options){.eps = 1e-6, .atol = 1e-5, .rtol = 1e-3, .seed = 1}; }
+cr_gradcheck_options cr_gradcheck_defaults(void) {
+    return (cr_gradcheck_options){.eps = 1e-6, .atol = 1e-5, .rtol = 1e-3, .seed = 1};
+}
 
-typedef struct check { cr_function f; void *ctx; int n; const cr_tensor *const *in; const char *name; cr_gradcheck_options o; const cr_tensor *c; } check;
+typedef struct check {
+    cr_function f;
+    void *ctx;
+    int n;
+    const cr_tensor *const *in;
+    const char *name;
+    cr_gradcheck_options o;
+    const cr_tensor *c;
+} check;
 
 static cr_status verify_inputs(const char *name, cr_function f, int n, const cr_tensor *const *in) {
     bool any = false;
@@ -17,7 +27,9 @@ static cr_status verify_inputs(const char *name, cr_function f, int n, const cr_
         if (cr_missing(name, "an input", in[i])) return cr_error_status();
         if (!cr_in_graph(in[i])) continue;
         any = true;
-        if (in[i]->dtype != CR_F64) return cr_fail(CR_BAD_TYPE, name, "input %d is %s: central differences need float64", i, cr_dtype_name(in[i]->dtype));
+        if (in[i]->dtype != CR_F64)
+            return cr_fail(CR_BAD_TYPE, name, "input %d is %s: central differences need float64", i,
+                           cr_dtype_name(in[i]->dtype));
         if (!cr_is_leaf(in[i])) return cr_fail(CR_BAD_VALUE, name, "input %d is not a leaf", i);
     }
     return any ? CR_OK : cr_fail(CR_BAD_VALUE, name, "no input requires a gradient");
@@ -47,9 +59,11 @@ static cr_status compare_element(const check *k, int i, double *x, int64_t at, d
     if (cr_write(t, CR_F64, x, bytes) != CR_OK || cr_error()) return cr_error_status();
     double numeric = (at_plus - at_minus) / width, error = fabs(analytic - numeric);
     if (error <= k->o.atol + k->o.rtol * fabs(numeric)) return CR_OK;     /* NaN fails */
-    return cr_fail(CR_RUNTIME, k->name, "input %d %s, position %lld: gradient %.9g, central difference %.9g (error %.3g, allowed %.3g, seed %llu)",
-                   i, cr_shape_text(t->ndim, t->shape).s, (long long)at, analytic, numeric, error, k->o.atol + k->o.rtol * fabs(numeric),
-                   (unsigned long long)k->o.seed);
+    return cr_fail(
+        CR_RUNTIME, k->name,
+        "input %d %s, position %lld: gradient %.9g, central difference %.9g (error %.3g, allowed %.3g, seed %llu)", i,
+        cr_shape_text(t->ndim, t->shape).s, (long long)at, analytic, numeric, error,
+        k->o.atol + k->o.rtol * fabs(numeric), (unsigned long long)k->o.seed);
 }
 
 static cr_status compare_input(const check *k, int i, const cr_tensor *gradient) {
@@ -83,7 +97,8 @@ static cr_status analytic(check *k, cr_tensor **grads, int *which) {
     cr_tensor *y = cr_adopt(k->f(k->n, k->in, k->ctx));
     cr_set_grad_enabled(mode);
     if (!y) return cr_error_status();
-    if (y->dtype != CR_F64) return cr_fail(CR_BAD_TYPE, k->name, "the function returned %s: float64 is needed", cr_dtype_name(y->dtype));
+    if (y->dtype != CR_F64)
+        return cr_fail(CR_BAD_TYPE, k->name, "the function returned %s: float64 is needed", cr_dtype_name(y->dtype));
     cr_generator *r = cr_generator_new(k->o.seed);
     cr_tensor *c = r ? cr_randn(y->ndim, y->shape, CR_F64, y->dev, r) : NULL;
     cr_generator_free(r);
@@ -138,7 +153,8 @@ cr_status cr_gradgradcheck(cr_function f, void *ctx, int n, const cr_tensor *con
     enum { ROOM = CR_MAX_INPUTS + CR_MAX_DIMS };
     cr_gradcheck_options options = o ? *o : cr_gradcheck_defaults();
     cr_status status = verify_inputs("gradgradcheck", f, n, in);
-    if (status == CR_OK && n >= ROOM) status = cr_fail(CR_BAD_VALUE, "gradgradcheck", "%d inputs, at most %d", n, ROOM - 1);
+    if (status == CR_OK && n >= ROOM)
+        status = cr_fail(CR_BAD_VALUE, "gradgradcheck", "%d inputs, at most %d", n, ROOM - 1);
     if (status != CR_OK) return status;
     cr_scope_begin();
     const cr_tensor *all[ROOM];

@@ -36,7 +36,8 @@ cr_hook_entry *cr_hook_after(cr_node *n, int64_t id);         /* the first hook 
 
 struct cr_node {
     cr_node_head head;
-    uint64_t seq;                                   /* grows with creation: inputs have smaller numbers than their results */
+    uint64_t seq;                                   /* grows with creation: inputs have smaller numbers than their
+                                                     * results */
     const cr_op *op;                                /* NULL: a leaf */
     uint32_t bytes;                                 /* of the allocation */
     int n;
@@ -45,10 +46,12 @@ struct cr_node {
     cr_node **edges;                                /* n entries, owned; NULL: no gradient is wanted there */
     cr_saved out, *in, *aux;                         /* in: n entries, aux: op->n_aux */
     void *params;
-    char *place;                                    /* the user's line that made it, inside the allocation; NULL outside anomaly mode */
+    char *place;                                    /* the user's line that made it, inside the allocation; NULL
+                                                     * outside anomaly mode */
 };
 
-cr_node *cr_leaf_node(cr_tensor *t);                /* the node of a tensor that requires a gradient; made on first use for a leaf */
+cr_node *cr_leaf_node(cr_tensor *t);                /* the node of a tensor that requires a gradient; made on first
+                                                     * use for a leaf */
 /* Fails where a saved tensor was freed or written since.  Under head.lock, as is the next
  * function. */
 cr_status cr_node_check_saved(const cr_node *n);
@@ -60,7 +63,8 @@ void       cr_grad_put(cr_tensor *t, cr_tensor *g); /* t->grad = g, and takes th
 /* Records a node for out: params are copied; gradients need inputs in[i] where needs[i]. */
 cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_tensor *out, unsigned out_version_ahead);
 void     cr_node_attach(cr_node *n, cr_tensor *out);          /* n becomes the node of out */
-void     cr_node_save(cr_node *n, int i, const cr_tensor *t);  /* saves the data of input i, which is t, in addition to what the op saves */
+/* saves the data of input i, which is t, in addition to what the op saves */
+void     cr_node_save(cr_node *n, int i, const cr_tensor *t);
 /* For a handle that a user's function returned.  A handle in a scope stays there; a handle in no
  * scope is owned by the caller, so it is moved into the scope of the thread. */
 cr_tensor *cr_adopt(cr_tensor *t);
@@ -87,6 +91,7 @@ cr_tensor **cr_walk_cotangents(const void *function, int n);       /* NULL: no m
 void        cr_walk_cotangents_free(const void *function);
 
 const cr_node *cr_walk_node(void);                  /* the node whose gradient this thread computes; NULL: no walk */
-cr_status cr_check_finite(const char *op, const char *where, const cr_call *c, const cr_tensor *t);      /* anomaly mode */
+/* anomaly mode */
+cr_status cr_check_finite(const char *op, const char *where, const cr_call *c, const cr_tensor *t);
 
 #endif

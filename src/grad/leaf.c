@@ -52,16 +52,22 @@ static void end_hooks(cr_node *n) {
 cr_tensor *cr_requires_grad_(cr_tensor *t, bool on) {
     if (check("requires_grad", t) != CR_OK) return NULL;
     if (on && !cr_dtype_is_float(t->dtype))
-        return cr_fail(CR_BAD_TYPE, "requires_grad", "only floating point tensors can require a gradient: %s", cr_dtype_name(t->dtype)), NULL;
+        return cr_fail(CR_BAD_TYPE, "requires_grad", "only floating point tensors can require a gradient: %s",
+                       cr_dtype_name(t->dtype)),
+               NULL;
     const bool is_on = cr_in_graph(t);
-    if (!on && !cr_is_leaf(t)) return cr_fail(CR_RUNTIME, "requires_grad", "a result of an op cannot stop requiring a gradient: use cr_detach"), NULL;
+    if (!on && !cr_is_leaf(t))
+        return cr_fail(CR_RUNTIME, "requires_grad",
+                       "a result of an op cannot stop requiring a gradient: use cr_detach"),
+               NULL;
     if (on == is_on) return t;
     if (on) {
         cr_grad_start();
         if (!cr_leaf_node(t)) return NULL;
         cr_node_point(t->node, t);
         t->flags |= CR_FLAG_REQUIRES_GRAD;
-    } else {                                        /* the node is kept: another thread may be about to record a use of t */
+    } else {                                        /* the node is kept: another thread may be about to record a use
+                                                     * of t */
         cr_node_unpoint(t->node, t);
         end_hooks(t->node);
         t->flags &= (uint16_t)~CR_FLAG_REQUIRES_GRAD;
@@ -112,10 +118,11 @@ cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
     cr_status status = check("set_grad", t);
     if (status != CR_OK) return status;
     if (cr_missing("set_grad", "the gradient", g)) return cr_error_status();
-    if (g != CR_NONE && (!cr_shape_equal(g->ndim, g->shape, t->ndim, t->shape) || g->dtype != t->dtype || g->dev != t->dev))
-        return cr_fail(CR_BAD_VALUE, "set_grad", "the gradient is %s %s on %s, the tensor %s %s on %s", cr_dtype_name(g->dtype),
-                       cr_shape_text(g->ndim, g->shape).s, g->dev->name, cr_dtype_name(t->dtype),
-                       cr_shape_text(t->ndim, t->shape).s, t->dev->name);
+    if (g != CR_NONE &&
+        (!cr_shape_equal(g->ndim, g->shape, t->ndim, t->shape) || g->dtype != t->dtype || g->dev != t->dev))
+        return cr_fail(CR_BAD_VALUE, "set_grad", "the gradient is %s %s on %s, the tensor %s %s on %s",
+                       cr_dtype_name(g->dtype), cr_shape_text(g->ndim, g->shape).s, g->dev->name,
+                       cr_dtype_name(t->dtype), cr_shape_text(t->ndim, t->shape).s, t->dev->name);
     cr_grad_put(t, g == CR_NONE ? NULL : cr_retain(g));
     return CR_OK;
 }

@@ -23,6 +23,7 @@ cr_node *cr_node_input(const cr_node *n, int i) {
     if (!n) return cr_fail_null("node_input", "the node"), NULL;
     int inputs;
     const cr_node *from = cr_function_behind(n, &inputs);
-    if (i < 0 || i >= inputs) return cr_fail(CR_BAD_INDEX, "node_input", "there is no input %d: the op has %d", i, inputs), NULL;
+    if (i < 0 || i >= inputs)
+        return cr_fail(CR_BAD_INDEX, "node_input", "there is no input %d: the op has %d", i, inputs), NULL;
     return cr_node_retain(from->edges[i]);
 }

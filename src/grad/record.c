@@ -11,8 +11,14 @@ static _Atomic uint64_t next_seq = 1;
 /* ---- nodes: one allocation holds the node, its edges, its saved tensors and the parameters */
 static void save_meta(cr_saved *k, const cr_tensor *t, int64_t **dims) {
     int64_t *d = *dims;
-    *k = (cr_saved){.dev = t->dev, .dtype = t->dtype, .ndim = t->ndim, .absent = t == CR_NONE, .contiguous = t->contiguous,
-                   .weak = t->flags & CR_FLAG_WEAK, .numel = t->numel, .dims = d};
+    *k = (cr_saved){.dev = t->dev,
+                    .dtype = t->dtype,
+                    .ndim = t->ndim,
+                    .absent = t == CR_NONE,
+                    .contiguous = t->contiguous,
+                    .weak = t->flags & CR_FLAG_WEAK,
+                    .numel = t->numel,
+                    .dims = d};
     for (int i = 0; i < t->ndim; i++) *d++ = t->shape[i];
     for (int i = 0; i < t->ndim; i++) *d++ = t->strides[i];
     *dims = d;
@@ -57,7 +63,8 @@ static cr_node *node_allocate(const cr_op *op, int n, int n_dims, int64_t **dims
     size_t at_edges = rounded(sizeof(cr_node)), at_in = at_edges + rounded(sizeof(cr_node *) * (size_t)n);
     size_t at_params = at_in + rounded(sizeof(cr_saved) * ((size_t)n + n_aux));
     const char *place = op && cr_anomaly ? cr_place_now() : "";
-    size_t at_dims = at_params + rounded(params), at_place = at_dims + sizeof(int64_t) * (size_t)n_dims, length = strlen(place);
+    size_t at_dims = at_params + rounded(params), at_place = at_dims + sizeof(int64_t) * (size_t)n_dims,
+           length = strlen(place);
     size_t total = at_place + (length ? length + 1 : 0);
     char *memory = total <= UINT32_MAX ? cr_small_take(total) : NULL;
     if (!memory) return cr_fail(CR_NO_MEMORY, op ? op->name : "requires_grad", "out of memory for the graph"), NULL;
@@ -85,7 +92,8 @@ cr_node *cr_leaf_node(cr_tensor *t) {
 
 static uint32_t saves(const cr_call *c) { return c->op->saves_for ? c->op->saves_for(c) : c->op->saves; }
 
-cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_tensor *out, unsigned out_version_ahead) {
+cr_node *cr_node_new(const cr_call *c, const cr_tensor *const *saved, const cr_tensor *out,
+                     unsigned out_version_ahead) {
     bool few[16], *needs = c->n <= 16 ? few : malloc((size_t)c->n * sizeof *needs);
     if (!needs) return cr_fail(CR_NO_MEMORY, c->op->name, "out of memory for the graph"), NULL;
     int n_dims = 2 * out->ndim;
@@ -152,15 +160,19 @@ static cr_status check_saved(const cr_node *n, const cr_saved *k, int input) {
     cr_call c = {.op = n->op, .params = n->params};
     char what[32] = "its result";
     if (input >= 0) snprintf(what, sizeof what, "input %d", input);
-    return cr_fail(CR_RUNTIME, cr_call_name(&c), "%s, %s %s, is needed by the backward pass but was modified in place since (version %u, saved at %u)",
-                   what, cr_dtype_name(k->dtype), cr_shape_text(k->ndim, k->dims).s, atomic_load(&k->storage->version), k->version);
+    return cr_fail(
+        CR_RUNTIME, cr_call_name(&c),
+        "%s, %s %s, is needed by the backward pass but was modified in place since (version %u, saved at %u)", what,
+        cr_dtype_name(k->dtype), cr_shape_text(k->ndim, k->dims).s, atomic_load(&k->storage->version), k->version);
 }
 
 cr_status cr_node_check_saved(const cr_node *n) {
     cr_status status = CR_OK;
     if (n->freed) {
         cr_call c = {.op = n->op, .params = n->params};
-        return cr_fail(CR_RUNTIME, "backward", "what %s saved was freed by an earlier backward pass: pass retain_graph to the first one", cr_call_name(&c));
+        return cr_fail(CR_RUNTIME, "backward",
+                       "what %s saved was freed by an earlier backward pass: pass retain_graph to the first one",
+                       cr_call_name(&c));
     }
     for (int i = 0; i < n->n && status == CR_OK; i++) status = check_saved(n, &n->in[i], i);
     for (int k = 0; k < n->op->n_aux && status == CR_OK; k++) status = check_saved(n, &n->aux[k], -1);
@@ -192,7 +204,9 @@ static cr_status record(const cr_call *c, const cr_tensor *const *saved, cr_tens
     return in_place ? cr_base_update(out) : CR_OK;
 }
 
-static cr_status check(const cr_call *c, const cr_tensor *out) { return cr_check_finite(cr_call_name(c), "forward", c, out); }
+static cr_status check(const cr_call *c, const cr_tensor *out) {
+    return cr_check_finite(cr_call_name(c), "forward", c, out);
+}
 
 void cr_grad_start(void) {
     static const cr_recorder r = {record, cr_sync_from_base, check};

@@ -2,7 +2,8 @@
  * view gives its base a new node; every other handle on this memory updates its node when it is
  * next used.
  *
- *     y = f(x); v = y[0]; w = y[1]; v.mul_(2)       v = mul(v before, 2); y = replace_part(f(x), v): the cotangent of y goes to v inside the
+ *     y = f(x); v = y[0]; w = y[1]; v.mul_(2)       v = mul(v before, 2); y = replace_part(f(x), v):
+ *     the cotangent of y goes to v inside the
  *                                                   part and to f outside it
  *     w.sum(), y.sum()                              w and y are stale: y takes the node of the base, w becomes part(y)
  *
@@ -22,12 +23,18 @@ static cr_tensor *base_handle(const cr_base *b, const cr_tensor *view) {
 
 static cr_tensor *reversed(const cr_tensor *x, uint32_t mask) {
     cr_part parts[CR_MAX_DIMS];
-    for (int i = 0; i < x->ndim; i++) parts[i] = mask >> i & 1 ? (cr_part){INT64_MAX, INT64_MIN, -1} : (cr_part){0, INT64_MAX, 1};
+    for (int i = 0; i < x->ndim; i++)
+        parts[i] = mask >> i & 1 ? (cr_part){INT64_MAX, INT64_MIN, -1} : (cr_part){0, INT64_MAX, 1};
     return mask ? cr_index(x, x->ndim, parts) : (cr_tensor *)(uintptr_t)x;
 }
 
 /* The base in the order of memory, and back. */
-typedef struct order { cr_meta meta; int64_t axes[CR_MAX_DIMS], back[CR_MAX_DIMS]; uint32_t reversed; bool as_is; } order;
+typedef struct order {
+    cr_meta meta;
+    int64_t axes[CR_MAX_DIMS], back[CR_MAX_DIMS];
+    uint32_t reversed;
+    bool as_is;
+} order;
 
 static order order_of(const cr_meta *meta) {
     order o = {.as_is = true};
@@ -89,14 +96,17 @@ static cr_node *view_node(const cr_base *b, const cr_tensor *view) {
     const order o = order_of(&b->meta);
     cr_part_params part;
     if (!cr_part_of(&o.meta, view, &part)) {
-        cr_fail(CR_RUNTIME, "view", "a view with strides %s of a tensor with strides %s cannot be updated after a write to it: take it again",
-                cr_shape_text(view->ndim, view->strides).s, cr_shape_text(b->meta.ndim, b->meta.strides).s);
+        cr_fail(
+            CR_RUNTIME, "view",
+            "a view with strides %s of a tensor with strides %s cannot be updated after a write to it: take it again",
+            cr_shape_text(view->ndim, view->strides).s, cr_shape_text(b->meta.ndim, b->meta.strides).s);
         return NULL;
     }
     const bool mode = cr_set_grad_enabled(true);
     cr_scope own;
     cr_scope_enter(&own);
-    const cr_tensor *whole = into_order(&o, base_handle(b, view)), *again = whole ? cr_apply(&cr_op_part, 1, &whole, &part) : NULL;
+    const cr_tensor *whole = into_order(&o, base_handle(b, view)),
+                    *again = whole ? cr_apply(&cr_op_part, 1, &whole, &part) : NULL;
     cr_node *n = again ? cr_node_retain(again->node) : NULL;
     cr_scope_leave(&own);
     cr_set_grad_enabled(mode);
@@ -107,12 +117,14 @@ cr_status cr_sync_from_base(cr_tensor *t) {
     const cr_base *b = atomic_load_explicit(&t->base, memory_order_relaxed);
     cr_node *n = t->flags & CR_FLAG_VIEW ? view_node(b, t) : cr_node_retain(b->node);
     if (!n) return cr_error_status();
-    cr_spin_lock(&t->lock);                         /* several threads that read t may arrive here: the first one updates it */
+    cr_spin_lock(&t->lock);                         /* several threads that read t may arrive here: the first one
+                                                     * updates it */
     cr_node *other = n;
     if (cr_node_is_stale(t)) {
         other = t->node;
         t->node = n;
-        if (!(t->flags & CR_FLAG_REQUIRES_GRAD)) t->flags |= CR_FLAG_REQUIRES_GRAD;      /* other threads read the flags: no write without need */
+        /* other threads read the flags: no write without need */
+        if (!(t->flags & CR_FLAG_REQUIRES_GRAD)) t->flags |= CR_FLAG_REQUIRES_GRAD;
         atomic_store_explicit(&t->graph_version, b->graph_version, memory_order_release);
     }
     cr_spin_unlock(&t->lock);

@@ -82,7 +82,8 @@ cr_status cr_file_write(cr_file *f, const void *data, size_t bytes) {
         if (bytes) status = cr_check_interrupt(f->op);
     }
     if (!bytes) return CR_OK;
-    if (status == CR_OK) status = cr_fail(CR_IO, f->op, "cannot write '%s': %s", f->path, errno ? strerror(errno) : "write error");
+    if (status == CR_OK)
+        status = cr_fail(CR_IO, f->op, "cannot write '%s': %s", f->path, errno ? strerror(errno) : "write error");
     cr_file_abandon(f);
     return status;
 }

@@ -8,7 +8,8 @@
 #include "json.h"
 #include "utf8.h"
 
-typedef struct chunk { struct chunk *next; size_t used, room, unused; } chunk;      /* `room` bytes follow, aligned to 16 */
+/* `room` bytes follow, aligned to 16 */
+typedef struct chunk { struct chunk *next; size_t used, room, unused; } chunk;
 typedef struct document { cr_json root; chunk *chunks; } document;
 typedef struct reader { const unsigned char *p, *end; document *doc; const char *wrong; int depth; } reader;
 
@@ -41,7 +42,8 @@ static bool word(reader *r, const char *text) {
     return true;
 }
 
-/* ---- numbers: [-] int [. digits] [e [+-] digits].  The decimal point of strtod depends on the locale, so 12.5e3 is passed as 125e2. */
+/* ---- numbers: [-] int [. digits] [e [+-] digits].  The decimal point of strtod depends on the
+ * locale, so 12.5e3 is passed as 125e2. */
 static size_t digits(reader *r) {
     const unsigned char *from = r->p;
     while (r->p < r->end && *r->p >= '0' && *r->p <= '9') r->p++;
@@ -50,7 +52,8 @@ static size_t digits(reader *r) {
 
 static bool number(reader *r, cr_json *v) {
     const unsigned char *from = r->p;
-    size_t whole, after = 0, mark = 0;                      /* bytes before the point, digits after it, where the exponent starts */
+    /* bytes before the point, digits after it, where the exponent starts */
+    size_t whole, after = 0, mark = 0;
     if (*from == '-') r->p++;
     if (peek(r) == '0') r->p++;
     else if (!digits(r)) return fail(r, "expected a value");
@@ -89,7 +92,8 @@ static int hex4(reader *r) {                                /* -1: failed */
     return c;
 }
 
-static int escape(reader *r, char *out) {                   /* after a backslash; returns the bytes written, 0: failed */
+/* after a backslash; returns the bytes written, 0: failed */
+static int escape(reader *r, char *out) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     int c = peek(r), high, low = 0;
     const char *simple = c > 0 ? strchr(from, c) : NULL;
@@ -97,7 +101,10 @@ static int escape(reader *r, char *out) {                   /* after a backslash
     if (c != 'u') return fail(r, "unknown escape"), 0;
     if (r->p++, (high = hex4(r)) < 0) return 0;
     if (high < 0xD800 || high > 0xDFFF) return cr_utf8_encode((uint32_t)high, out);
-    if (high < 0xDC00 && r->end - r->p >= 2 && r->p[0] == '\\' && r->p[1] == 'u') { r->p += 2; if ((low = hex4(r)) < 0) return 0; }
+    if (high < 0xDC00 && r->end - r->p >= 2 && r->p[0] == '\\' && r->p[1] == 'u') {
+        r->p += 2;
+        if ((low = hex4(r)) < 0) return 0;
+    }
     if (low < 0xDC00 || low > 0xDFFF) return fail(r, "half of a surrogate pair"), 0;
     return cr_utf8_encode(0x10000 + ((uint32_t)(high - 0xD800) << 10) + (uint32_t)(low - 0xDC00), out);
 }
@@ -138,7 +145,8 @@ static bool keys_differ(reader *r, const cr_json *object) {
     if (!sorted) return false;
     for (cr_json *m = object->first; m; m = m->next) sorted[n++] = m;
     qsort(sorted, n, sizeof *sorted, by_key);
-    for (size_t i = 1; i < n; i++) if (!by_key(&sorted[i - 1], &sorted[i])) return fail(r, "a key appears twice in the object that ends");
+    for (size_t i = 1; i < n; i++)
+        if (!by_key(&sorted[i - 1], &sorted[i])) return fail(r, "a key appears twice in the object that ends");
     return true;
 }
 
@@ -169,7 +177,11 @@ static bool value(reader *r, cr_json *v) {
     int c = peek_token(r);
     if (c == '{' || c == '[') return container(r, v, c == '{' ? '}' : ']');
     if (c == '"') { v->kind = CR_JSON_STRING; return string(r, &v->text, &v->bytes); }
-    if (c == 't' || c == 'f') { v->kind = CR_JSON_BOOL; v->truth = c == 't'; return word(r, v->truth ? "true" : "false"); }
+    if (c == 't' || c == 'f') {
+        v->kind = CR_JSON_BOOL;
+        v->truth = c == 't';
+        return word(r, v->truth ? "true" : "false");
+    }
     if (c == 'n') return word(r, "null");
     if (c == '-' || (c >= '0' && c <= '9')) return number(r, v);
     return fail(r, "expected a value");
@@ -181,7 +193,9 @@ cr_json *cr_json_parse(const char *op, const char *path, const void *text, size_
     else if (value(&r, &r.doc->root) && peek_token(&r) >= 0) fail(&r, "something follows the value");
     if (!r.wrong) return &r.doc->root;
     if (r.wrong == no_memory) cr_fail(CR_NO_MEMORY, op, "no memory for '%s' of %zu bytes", path, bytes);
-    else cr_fail(CR_IO, op, "'%s' is not valid JSON at byte %zu: %s", path, (size_t)(r.p - (const unsigned char *)text), r.wrong);
+    else
+        cr_fail(CR_IO, op, "'%s' is not valid JSON at byte %zu: %s", path, (size_t)(r.p - (const unsigned char *)text),
+                r.wrong);
     cr_json_free((cr_json *)r.doc);
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* json.h - a strict reader of JSON (RFC 8259): the whole text becomes a small tree in one arena.
- * Refused: anything after the value, duplicate keys, invalid UTF-8, lone surrogates, control characters in strings, numbers
- * beyond a double, nesting deeper than CR_JSON_DEPTH.  Writing JSON: cr_out in file.h. */
+ * Refused: anything after the value, duplicate keys, invalid UTF-8, lone surrogates, control
+ * characters in strings, numbers beyond a double, nesting deeper than CR_JSON_DEPTH.  Writing JSON:
+ * cr_out in file.h. */
 #ifndef CR_JSON_H
 #define CR_JSON_H
 
@@ -9,7 +10,14 @@
 #include <stdint.h>
 
 enum { CR_JSON_DEPTH = 128 };
-typedef enum cr_json_kind { CR_JSON_NULL, CR_JSON_BOOL, CR_JSON_NUMBER, CR_JSON_STRING, CR_JSON_ARRAY, CR_JSON_OBJECT } cr_json_kind;
+typedef enum cr_json_kind {
+    CR_JSON_NULL,
+    CR_JSON_BOOL,
+    CR_JSON_NUMBER,
+    CR_JSON_STRING,
+    CR_JSON_ARRAY,
+    CR_JSON_OBJECT
+} cr_json_kind;
 
 typedef struct cr_json {
     cr_json_kind kind;
@@ -21,7 +29,8 @@ typedef struct cr_json {
     int64_t count; struct cr_json *first, *next;    /* elements or members, in order */
 } cr_json;
 
-cr_json       *cr_json_parse(const char *op, const char *path, const void *text, size_t bytes);   /* path: for messages */
+/* path: for messages */
+cr_json       *cr_json_parse(const char *op, const char *path, const void *text, size_t bytes);
 void           cr_json_free(cr_json *root);
 const cr_json *cr_json_get(const cr_json *object, const char *key);    /* NULL: no such member, or not an object */
 

@@ -1,8 +1,10 @@
 /* safetensors.c - weights on disk (https://github.com/huggingface/safetensors, "Format"):
- *   u64 n, little-endian | n bytes of JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...} | data
- * The reader trusts nothing: it checks lengths, names, dtypes, shapes and offsets, and the data must fill the file without holes
- * or overlap.  On the cpu tensors are views of a private mapping: pages are read at first use and copied at the first write.
- * The writer orders the data by element size, largest first, after a header padded with spaces, so every tensor is aligned. */
+ *   u64 n, little-endian | n bytes of JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets":
+ *   [0, 24]}, ...} | data The reader trusts nothing: it checks lengths, names, dtypes, shapes and
+ *   offsets, and the data must fill the file without holes or overlap.  On the cpu tensors are views
+ *   of a private mapping: pages are read at first use and copied at the first write. The writer orders
+ *   the data by element size, largest first, after a header padded with spaces, so every tensor is
+ *   aligned. */
 #include "safetensors.h"
 
 #include <stdatomic.h>
@@ -16,29 +18,38 @@
 enum { PREFIX = 8, ALIGN = 64 };
 static const size_t MOST_HEADER = 100000000;        /* as the reference implementation */
 
-static const struct { const char *name; cr_dtype dtype; } dtypes[] = {
-    {"BOOL", CR_BOOL}, {"U8", CR_U8}, {"U16", CR_U16}, {"U32", CR_U32}, {"U64", CR_U64}, {"I8", CR_I8}, {"I16", CR_I16}, {"I32", CR_I32},
-    {"I64", CR_I64}, {"F16", CR_F16}, {"BF16", CR_BF16}, {"F32", CR_F32}, {"F64", CR_F64}};
+static const struct { const char *name; cr_dtype dtype;
+} dtypes[] = {{"BOOL", CR_BOOL}, {"U8", CR_U8},   {"U16", CR_U16}, {"U32", CR_U32}, {"U64", CR_U64},
+              {"I8", CR_I8},     {"I16", CR_I16}, {"I32", CR_I32}, {"I64", CR_I64}, {"F16", CR_F16},
+              {"BF16", CR_BF16}, {"F32", CR_F32}, {"F64", CR_F64}};
 enum { KNOWN = sizeof dtypes / sizeof *dtypes };
 
 static bool little_endian(void) { return *(const unsigned char *)&(const uint16_t){1} == 1; }
 
 static cr_status check_machine(const char *op) {
-    return little_endian() ? CR_OK : cr_fail(CR_RUNTIME, op, "safetensors files are little-endian, this machine is not");
+    return little_endian() ? CR_OK
+                           : cr_fail(CR_RUNTIME, op, "safetensors files are little-endian, this machine is not");
 }
 
 /* ---- reading the header ---- */
 static cr_status read_dtype(const char *op, const char *path, const cr_json *v, cr_st_tensor *t) {
     if (!v || v->kind != CR_JSON_STRING) return cr_fail(CR_IO, op, "'%s': '%s' has no \"dtype\"", path, t->name);
-    for (int i = 0; i < KNOWN; i++) if (strlen(dtypes[i].name) == v->bytes && !strcmp(dtypes[i].name, v->text)) { t->dtype = dtypes[i].dtype; return CR_OK; }
-    return cr_fail(CR_IO, op, "'%s': '%s' has dtype \"%.20s\", which is none of BOOL, U8 to U64, I8 to I64, F16, BF16, F32, F64", path, t->name, v->text);
+    for (int i = 0; i < KNOWN; i++)
+        if (strlen(dtypes[i].name) == v->bytes && !strcmp(dtypes[i].name, v->text)) {
+            t->dtype = dtypes[i].dtype;
+            return CR_OK;
+        }
+    return cr_fail(CR_IO, op,
+                   "'%s': '%s' has dtype \"%.20s\", which is none of BOOL, U8 to U64, I8 to I64, F16, BF16, F32, F64",
+                   path, t->name, v->text);
 }
 
 /* Reads the shape and computes its bytes. */
 static cr_status read_shape(const char *op, const char *path, const cr_json *v, cr_st_tensor *t, size_t *bytes) {
     if (!v || v->kind != CR_JSON_ARRAY) return cr_fail(CR_IO, op, "'%s': '%s' has no \"shape\"", path, t->name);
     if (v->count > CR_MAX_DIMS)
-        return cr_fail(CR_IO, op, "'%s': '%s' has %lld axes, the most are %d", path, t->name, (long long)v->count, CR_MAX_DIMS);
+        return cr_fail(CR_IO, op, "'%s': '%s' has %lld axes, the most are %d", path, t->name, (long long)v->count,
+                       CR_MAX_DIMS);
     int64_t size = (int64_t)cr_dtype_size(t->dtype);
     bool fits = true, empty = false;
     for (const cr_json *d = v->first; d; d = d->next) {
@@ -48,26 +59,35 @@ static cr_status read_shape(const char *op, const char *path, const cr_json *v, 
         empty |= d->integer == 0;
         if (d->integer) fits &= !__builtin_mul_overflow(size, d->integer, &size);
     }
-    if (!fits) return cr_fail(CR_IO, op, "'%s': the shape of '%s' has more elements than an address can reach", path, t->name);
+    if (!fits)
+        return cr_fail(CR_IO, op, "'%s': the shape of '%s' has more elements than an address can reach", path, t->name);
     *bytes = empty ? 0 : (size_t)size;
     return CR_OK;
 }
 
-static cr_status read_offsets(const char *op, const char *path, const cr_json *v, cr_st_tensor *t, size_t room, size_t bytes) {
-    const cr_json *begin = v && v->kind == CR_JSON_ARRAY && v->count == 2 ? v->first : NULL, *end = begin ? begin->next : NULL;
+static cr_status read_offsets(const char *op, const char *path, const cr_json *v, cr_st_tensor *t, size_t room,
+                              size_t bytes) {
+    const cr_json *begin = v && v->kind == CR_JSON_ARRAY && v->count == 2 ? v->first : NULL,
+                  *end = begin ? begin->next : NULL;
     if (!begin || !begin->integral || !end->integral || begin->integer < 0 || end->integer < begin->integer)
-        return cr_fail(CR_IO, op, "'%s': '%s' needs \"data_offsets\": [begin, end], integers with 0 <= begin <= end", path, t->name);
+        return cr_fail(CR_IO, op, "'%s': '%s' needs \"data_offsets\": [begin, end], integers with 0 <= begin <= end",
+                       path, t->name);
     t->begin = (size_t)begin->integer;
     t->end = (size_t)end->integer;
-    if (t->end > room) return cr_fail(CR_IO, op, "'%s': '%s' ends at byte %zu of the data, which is %zu bytes long (is the file cut short?)", path, t->name, t->end, room);
+    if (t->end > room)
+        return cr_fail(CR_IO, op,
+                       "'%s': '%s' ends at byte %zu of the data, which is %zu bytes long (is the file cut short?)",
+                       path, t->name, t->end, room);
     if (t->end - t->begin == bytes) return CR_OK;
-    return cr_fail(CR_IO, op, "'%s': '%s' has %zu bytes of data, its shape and dtype take %zu", path, t->name, t->end - t->begin, bytes);
+    return cr_fail(CR_IO, op, "'%s': '%s' has %zu bytes of data, its shape and dtype take %zu", path, t->name,
+                   t->end - t->begin, bytes);
 }
 
 static cr_status read_tensor(const char *op, const char *path, const cr_json *v, size_t room, cr_st_tensor *t) {
     size_t bytes = 0;
     t->name = v->key;
-    if (!v->key_bytes || strlen(v->key) != v->key_bytes) return cr_fail(CR_IO, op, "'%s': a tensor's name is empty or holds a NUL", path);
+    if (!v->key_bytes || strlen(v->key) != v->key_bytes)
+        return cr_fail(CR_IO, op, "'%s': a tensor's name is empty or holds a NUL", path);
     if (v->kind != CR_JSON_OBJECT) return cr_fail(CR_IO, op, "'%s': '%s' is not described by an object", path, t->name);
     cr_status status = read_dtype(op, path, cr_json_get(v, "dtype"), t);
     if (status == CR_OK) status = read_shape(op, path, cr_json_get(v, "shape"), t, &bytes);
@@ -90,10 +110,12 @@ static cr_status check_cover(const char *op, const char *path, const cr_st_heade
     for (int64_t i = 0; i < h->count; i++) {
         if (status != CR_OK) break;
         if (sorted[i]->begin != at)
-            status = cr_fail(CR_IO, op, "'%s': '%s' starts at byte %zu of the data, the tensor before it ends at %zu", path, sorted[i]->name, sorted[i]->begin, at);
+            status = cr_fail(CR_IO, op, "'%s': '%s' starts at byte %zu of the data, the tensor before it ends at %zu",
+                             path, sorted[i]->name, sorted[i]->begin, at);
         at = sorted[i]->end;
     }
-    if (status == CR_OK && at != room) status = cr_fail(CR_IO, op, "'%s': the tensors end at byte %zu of %zu bytes of data", path, at, room);
+    if (status == CR_OK && at != room)
+        status = cr_fail(CR_IO, op, "'%s': the tensors end at byte %zu of %zu bytes of data", path, at, room);
     free(sorted);
     return status;
 }
@@ -105,7 +127,8 @@ static cr_status read_tensors(const char *op, const char *path, const cr_json *r
         if (v->key_bytes == strlen("__metadata__") && !strcmp(v->key, "__metadata__")) {
             if (v->kind != CR_JSON_OBJECT) return cr_fail(CR_IO, op, "'%s': \"__metadata__\" is not an object", path);
             for (const cr_json *m = v->first; m; m = m->next)
-                if (m->kind != CR_JSON_STRING) return cr_fail(CR_IO, op, "'%s': \"__metadata__\" holds '%s', which is not a string", path, m->key);
+                if (m->kind != CR_JSON_STRING)
+                    return cr_fail(CR_IO, op, "'%s': \"__metadata__\" holds '%s', which is not a string", path, m->key);
             h->metadata = v;
             continue;
         }
@@ -119,11 +142,15 @@ static cr_status read_tensors(const char *op, const char *path, const cr_json *r
 cr_status cr_st_parse(const char *op, const char *path, const unsigned char *file, size_t bytes, cr_st_header *h) {
     *h = (cr_st_header){0};
     uint64_t n = 0;
-    if (bytes < PREFIX) return cr_fail(CR_IO, op, "'%s' is not a safetensors file: %zu bytes are no header", path, bytes);
+    if (bytes < PREFIX)
+        return cr_fail(CR_IO, op, "'%s' is not a safetensors file: %zu bytes are no header", path, bytes);
     for (int i = 0; i < PREFIX; i++) n |= (uint64_t)file[i] << 8 * i;
     if (n > bytes - PREFIX || n > MOST_HEADER)
-        return cr_fail(CR_IO, op, "'%s' is not a safetensors file: it says %llu bytes of header, behind the length are %zu", path, (unsigned long long)n, bytes - PREFIX);
-    if (!n || file[PREFIX] != '{') return cr_fail(CR_IO, op, "'%s' is not a safetensors file: its header does not start with '{'", path);
+        return cr_fail(CR_IO, op,
+                       "'%s' is not a safetensors file: it says %llu bytes of header, behind the length are %zu", path,
+                       (unsigned long long)n, bytes - PREFIX);
+    if (!n || file[PREFIX] != '{')
+        return cr_fail(CR_IO, op, "'%s' is not a safetensors file: its header does not start with '{'", path);
     h->data = file + PREFIX + n;
     h->json = cr_json_parse(op, path, file + PREFIX, (size_t)n);
     if (!h->json) return cr_error_status();
@@ -161,12 +188,14 @@ static cr_tensor *over_mapping(shared_mapping *s, const cr_st_tensor *t, const u
 
 static cr_status check_bools(const char *op, const char *path, const cr_st_tensor *t, const unsigned char *data) {
     for (size_t i = t->begin; t->dtype == CR_BOOL && i < t->end; i++)
-        if (data[i] > 1) return cr_fail(CR_IO, op, "'%s': '%s' has the byte %d at %zu: a bool is 0 or 1", path, t->name, data[i], i - t->begin);
+        if (data[i] > 1)
+            return cr_fail(CR_IO, op, "'%s': '%s' has the byte %d at %zu: a bool is 0 or 1", path, t->name, data[i],
+                           i - t->begin);
     return CR_OK;
 }
 
-static cr_status load_tensor(const char *op, const char *path, shared_mapping *s, const cr_st_tensor *t, const unsigned char *data,
-                             const cr_device *dev, cr_params *into) {
+static cr_status load_tensor(const char *op, const char *path, shared_mapping *s, const cr_st_tensor *t,
+                             const unsigned char *data, const cr_device *dev, cr_params *into) {
     cr_status status = check_bools(op, path, t, data);
     if (status != CR_OK) return status;
     cr_scope_begin();
@@ -259,7 +288,8 @@ static cr_status lay_out(const char *op, const char *path, const cr_params *p, p
             const cr_tensor *t = cr_params_at(p, i);
             if (cr_dtype_size(cr_dtype_of(t)) != size) continue;
             places[i] = (place){at, (size_t)cr_numel(t) * size};
-            if (__builtin_add_overflow(at, places[i].bytes, &at)) return cr_fail(CR_BAD_VALUE, op, "'%s' would be longer than a file can be", path);
+            if (__builtin_add_overflow(at, places[i].bytes, &at))
+                return cr_fail(CR_BAD_VALUE, op, "'%s' would be longer than a file can be", path);
         }
     return CR_OK;
 }
@@ -274,7 +304,8 @@ static void put_tensor(cr_out *o, const char *name, const cr_tensor *t, const pl
 }
 
 static cr_status check_strings(const char *op, const char *path, const cr_json *root) {
-    if (root->kind != CR_JSON_OBJECT) return cr_fail(CR_BAD_VALUE, op, "the metadata of '%s' is not a JSON object", path);
+    if (root->kind != CR_JSON_OBJECT)
+        return cr_fail(CR_BAD_VALUE, op, "the metadata of '%s' is not a JSON object", path);
     for (const cr_json *m = root->first; m; m = m->next)
         if (m->kind != CR_JSON_STRING)
             return cr_fail(CR_BAD_VALUE, op, "the metadata of '%s' has '%s', which is not a string", path, m->key);
@@ -293,20 +324,24 @@ static cr_status put_metadata(const char *op, const char *path, cr_out *o, const
 }
 
 /* The length and the JSON, padded so that the data starts at a multiple of ALIGN. */
-static cr_status put_header(const char *op, const char *path, const cr_params *p, const char *metadata, const place *places, cr_out *o) {
+static cr_status put_header(const char *op, const char *path, const cr_params *p, const char *metadata,
+                            const place *places, cr_out *o) {
     const int64_t n = cr_params_count(p);
     cr_out_put(o, (const char[PREFIX]){0}, PREFIX);
     cr_out_put(o, "{", 1);
     if (metadata && put_metadata(op, path, o, metadata)) return cr_error_status();
     for (int64_t i = 0; i < n; i++) {
-        if (!strcmp(cr_params_name(p, i), "__metadata__")) return cr_fail(CR_BAD_VALUE, op, "a tensor of a safetensors file cannot be named '__metadata__'");
+        if (!strcmp(cr_params_name(p, i), "__metadata__"))
+            return cr_fail(CR_BAD_VALUE, op, "a tensor of a safetensors file cannot be named '__metadata__'");
         if (i || metadata) cr_out_put(o, ",", 1);
         put_tensor(o, cr_params_name(p, i), cr_params_at(p, i), &places[i]);
     }
     cr_out_put(o, "}", 1);
     while (o->bytes % ALIGN && !o->failed) cr_out_put(o, " ", 1);
     if (cr_out_check(o, op, path)) return CR_NO_MEMORY;
-    if (o->bytes - PREFIX > MOST_HEADER) return cr_fail(CR_BAD_VALUE, op, "the header of '%s' takes %zu bytes, the most are %zu", path, o->bytes - PREFIX, MOST_HEADER);
+    if (o->bytes - PREFIX > MOST_HEADER)
+        return cr_fail(CR_BAD_VALUE, op, "the header of '%s' takes %zu bytes, the most are %zu", path,
+                       o->bytes - PREFIX, MOST_HEADER);
     for (int i = 0; i < PREFIX; i++) o->text[i] = (char)((o->bytes - PREFIX) >> 8 * i);
     return CR_OK;
 }

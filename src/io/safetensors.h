@@ -6,7 +6,13 @@
 #include "file.h"
 #include "json.h"
 
-typedef struct cr_st_tensor { const char *name; cr_dtype dtype; int ndim; int64_t shape[CR_MAX_DIMS]; size_t begin, end; } cr_st_tensor;
+typedef struct cr_st_tensor {
+    const char *name;
+    cr_dtype dtype;
+    int ndim;
+    int64_t shape[CR_MAX_DIMS];
+    size_t begin, end;
+} cr_st_tensor;
 typedef struct cr_st_header {
     cr_json *json;                                  /* owns names and metadata */
     const cr_json *metadata;                        /* an object of strings, or NULL */
@@ -17,6 +23,7 @@ typedef struct cr_st_header {
 
 cr_status cr_st_parse(const char *op, const char *path, const unsigned char *file, size_t bytes, cr_st_header *h);
 void      cr_st_free(cr_st_header *h);
-cr_params *cr_st_load(const char *op, const char *path, cr_mapping *m, const cr_device *dev);     /* takes the mapping, private and writable; path: for messages */
+/* takes the mapping, private and writable; path: for messages */
+cr_params *cr_st_load(const char *op, const char *path, cr_mapping *m, const cr_device *dev);
 
 #endif

@@ -3,12 +3,14 @@
  *   optimizer.safetensors   moments by name
  *   state.json              step, optimizer's steps, generator, loader; null for absent objects
  *
- * Saving is all or nothing.  The files are written into DIR/.chainrule-new, which is then renamed to .chainrule-commit.  The
- * rename commits the new checkpoint.  Its files are then moved into DIR one by one; a reader takes a file from .chainrule-commit
- * as long as it is there.  Other files in DIR stay untouched.
+ * Saving is all or nothing.  The files are written into DIR/.chainrule-new, which is then renamed to
+ * .chainrule-commit.  The rename commits the new checkpoint.  Its files are then moved into DIR one by
+ * one; a reader takes a file from .chainrule-commit as long as it is there.  Other files in DIR stay
+ * untouched.
  *
- * A reader maps the three files and then checks that each path still names the mapped file.  If so, all three belonged to one
- * checkpoint when the last was mapped.  If not, a save happened in between, and the reader starts again. */
+ * A reader maps the three files and then checks that each path still names the mapped file.  If so,
+ * all three belonged to one checkpoint when the last was mapped.  If not, a save happened in between,
+ * and the reader starts again. */
 #include <chainrule.h>
 
 #include <stdlib.h>
@@ -24,7 +26,8 @@ static const char *const files[FILES] = {"weights.safetensors", "optimizer.safet
 static const char fresh[] = ".chainrule-new", committed[] = ".chainrule-commit";
 
 typedef struct path { char s[4096]; } path;
-typedef struct set { cr_mapping map[FILES]; path at[FILES]; } set;     /* the files of one save; data NULL: the file is absent */
+/* the files of one save; data NULL: the file is absent */
+typedef struct set { cr_mapping map[FILES]; path at[FILES]; } set;
 
 static cr_status join(const char *op, const char *dir, const char *folder, const char *name, path *out) {
     const int n = snprintf(out->s, sizeof out->s, "%s/%s%s%s", dir, folder, *folder && *name ? "/" : "", name);
@@ -49,11 +52,15 @@ static cr_status save_state(const char *op, const char *to, const cr_training *t
     if (t->optim) cr_out_format(&o, " \"optimizer\": {\"steps\": %lld},\n", (long long)cr_optim_steps(t->optim));
     else cr_out_format(&o, " \"optimizer\": null,\n");
     if (t->generator) {
-        uint64_t seed, counter;                     /* as strings, because most readers store JSON's numbers as doubles */
+        uint64_t seed, counter;                     /* as strings, because most readers store JSON's numbers as
+                                                     * doubles */
         cr_generator_get(t->generator, &seed, &counter);
-        cr_out_format(&o, " \"generator\": {\"seed\": \"%llu\", \"counter\": \"%llu\"},\n", (unsigned long long)seed, (unsigned long long)counter);
+        cr_out_format(&o, " \"generator\": {\"seed\": \"%llu\", \"counter\": \"%llu\"},\n", (unsigned long long)seed,
+                      (unsigned long long)counter);
     } else cr_out_format(&o, " \"generator\": null,\n");
-    if (t->loader) cr_out_format(&o, " \"loader\": {\"cursor\": %lld, \"batches\": %lld},\n", (long long)cr_loader_cursor(t->loader), (long long)cr_loader_batches(t->loader));
+    if (t->loader)
+        cr_out_format(&o, " \"loader\": {\"cursor\": %lld, \"batches\": %lld},\n",
+                      (long long)cr_loader_cursor(t->loader), (long long)cr_loader_batches(t->loader));
     else cr_out_format(&o, " \"loader\": null,\n");
     cr_out_format(&o, " \"metadata\": %s}\n", t->metadata ? t->metadata : "null");
     cr_status status = cr_out_check(&o, op, to);
@@ -87,10 +94,12 @@ static cr_status finish(const char *op, const char *dir) {
     for (int i = 0; i < FILES; i++) {
         if (status != CR_OK) break;
         if ((status = join(op, dir, committed, files[i], &from)) || (status = join(op, dir, "", files[i], &to))) break;
-        if (cr_os_exists(from.s) && !cr_os_rename(from.s, to.s)) status = cr_fail(CR_IO, op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
+        if (cr_os_exists(from.s) && !cr_os_rename(from.s, to.s))
+            status = cr_fail(CR_IO, op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
     }
     if (status == CR_OK) status = join(op, dir, committed, "", &from);
-    if (status == CR_OK && !cr_os_remove_folder(from.s)) status = cr_fail(CR_IO, op, "cannot remove '%s': %s", from.s, cr_os_error());
+    if (status == CR_OK && !cr_os_remove_folder(from.s))
+        status = cr_fail(CR_IO, op, "cannot remove '%s': %s", from.s, cr_os_error());
     return status;
 }
 
@@ -99,10 +108,12 @@ static cr_status begin(const char *op, const char *dir) {
     path new, commit;
     cr_status status = join(op, dir, fresh, "", &new);
     if (status == CR_OK) status = join(op, dir, committed, "", &commit);        /* checks the length of that path too */
-    if (status == CR_OK && !cr_os_make_directory(dir)) status = cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
+    if (status == CR_OK && !cr_os_make_directory(dir))
+        status = cr_fail(CR_IO, op, "cannot create '%s': %s", dir, cr_os_error());
     if (status == CR_OK) status = finish(op, dir);
     if (status == CR_OK && cr_os_exists(new.s)) (void)cr_os_remove_folder(new.s);
-    if (status == CR_OK && !cr_os_make_directory(new.s)) status = cr_fail(CR_IO, op, "cannot create '%s': %s", new.s, cr_os_error());
+    if (status == CR_OK && !cr_os_make_directory(new.s))
+        status = cr_fail(CR_IO, op, "cannot create '%s': %s", new.s, cr_os_error());
     return status;
 }
 
@@ -112,7 +123,8 @@ static cr_status end(const char *op, const char *dir, cr_status status) {
     bool has[FILES];
     if (join(op, dir, fresh, "", &new) || join(op, dir, committed, "", &commit)) return cr_error_status();
     for (int i = 0; i < FILES; i++) has[i] = !join(op, dir, fresh, files[i], &old) && cr_os_exists(old.s);
-    if (status == CR_OK && !cr_os_rename(new.s, commit.s)) status = cr_fail(CR_IO, op, "cannot rename '%s' to '%s': %s", new.s, commit.s, cr_os_error());
+    if (status == CR_OK && !cr_os_rename(new.s, commit.s))
+        status = cr_fail(CR_IO, op, "cannot rename '%s' to '%s': %s", new.s, commit.s, cr_os_error());
     if (status != CR_OK) {
         (void)cr_os_remove_folder(new.s);
         return status;
@@ -173,7 +185,8 @@ static int set_changed(const char *op, const char *dir, const set *s) {
 static cr_status set_open(const char *op, const char *dir, set *s) {
     if (!cr_os_is_directory(dir)) return cr_fail(CR_IO, op, "'%s' is not a folder", dir);
     int changed = FILES;
-    for (int tries = 0; tries < 1000; tries++) {    /* a second try is rare; the bound is for a file without read permission */
+    for (int tries = 0; tries < 1000; tries++) {    /* a second try is rare; the bound is for a file without read
+                                                     * permission */
         cr_status status = set_map(op, dir, s);
         if (status != CR_OK || (changed = set_changed(op, dir, s)) == FILES) return status;
         set_close(s);
@@ -219,7 +232,8 @@ static bool u64_of(const cr_json *v, uint64_t *out) {
     *out = 0;
     for (size_t i = 0; i < v->bytes; i++) {
         if (v->text[i] < '0' || v->text[i] > '9') return false;
-        if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, (uint64_t)(v->text[i] - '0'), out)) return false;
+        if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, (uint64_t)(v->text[i] - '0'), out))
+            return false;
     }
     return true;
 }
@@ -233,9 +247,11 @@ static bool section(const cr_json *root, const char *name, cr_json_kind kind, co
 
 /* Fills s; returns a description of the first missing or wrong entry, or NULL. */
 static const char *read_state(const cr_json *root, state *s) {
-    const cr_json *format = cr_json_get(root, "format"), *version = cr_json_get(root, "version"), *weights, *optimizer, *generator, *loader;
+    const cr_json *format = cr_json_get(root, "format"), *version = cr_json_get(root, "version"), *weights, *optimizer,
+                  *generator, *loader;
     *s = (state){.optimizer_steps = -1, .cursor = -1, .batches = -1};
-    if (!format || format->kind != CR_JSON_STRING || strcmp(format->text, "chainrule-training")) return "\"format\": \"chainrule-training\"";
+    if (!format || format->kind != CR_JSON_STRING || strcmp(format->text, "chainrule-training"))
+        return "\"format\": \"chainrule-training\"";
     if (!version || !version->integral || version->integer != 1) return "\"version\": 1";
     if (!count_of(cr_json_get(root, "step"), &s->step)) return "\"step\", a number of at least 0";
     if (!section(root, "weights", CR_JSON_BOOL, &weights)) return "\"weights\", true or null";
@@ -243,11 +259,14 @@ static const char *read_state(const cr_json *root, state *s) {
     if (!section(root, "generator", CR_JSON_OBJECT, &generator)) return "\"generator\", an object or null";
     if (!section(root, "loader", CR_JSON_OBJECT, &loader)) return "\"loader\", an object or null";
     s->weights = weights && weights->truth;
-    if (optimizer && !count_of(cr_json_get(optimizer, "steps"), &s->optimizer_steps)) return "the optimizer's \"steps\", a number of at least 0";
+    if (optimizer && !count_of(cr_json_get(optimizer, "steps"), &s->optimizer_steps))
+        return "the optimizer's \"steps\", a number of at least 0";
     s->generator = generator != NULL;
-    if (generator && !(u64_of(cr_json_get(generator, "seed"), &s->seed) && u64_of(cr_json_get(generator, "counter"), &s->counter)))
+    if (generator &&
+        !(u64_of(cr_json_get(generator, "seed"), &s->seed) && u64_of(cr_json_get(generator, "counter"), &s->counter)))
         return "the generator's \"seed\" and \"counter\", decimal numbers in strings";
-    if (loader && !(count_of(cr_json_get(loader, "cursor"), &s->cursor) && count_of(cr_json_get(loader, "batches"), &s->batches)))
+    if (loader &&
+        !(count_of(cr_json_get(loader, "cursor"), &s->cursor) && count_of(cr_json_get(loader, "batches"), &s->batches)))
         return "the loader's \"cursor\" and \"batches\", numbers of at least 0";
     return NULL;
 }
@@ -277,21 +296,28 @@ cr_status cr_training_copy(const char *from, const char *to) {
     for (int i = 0; i < FILES; i++) {
         if (status != CR_OK) break;
         if (!s.map[i].data || (status = join(op, to, fresh, files[i], &copy))) continue;
-        if (!cr_os_copy(s.at[i].s, copy.s)) status = cr_fail(CR_IO, op, "cannot copy '%s' to '%s': %s", s.at[i].s, copy.s, cr_os_error());
+        if (!cr_os_copy(s.at[i].s, copy.s))
+            status = cr_fail(CR_IO, op, "cannot copy '%s' to '%s': %s", s.at[i].s, copy.s, cr_os_error());
     }
-    if (status == CR_OK && set_changed(op, from, &s) < FILES) status = cr_fail(CR_IO, op, "'%s' was saved into meanwhile", from);
+    if (status == CR_OK && set_changed(op, from, &s) < FILES)
+        status = cr_fail(CR_IO, op, "'%s' was saved into meanwhile", from);
     set_close(&s);
     return end(op, to, status);
 }
 
 /* Does the checkpoint have every requested object, and does the loader fit? */
 static cr_status check_asked(const char *op, const char *dir, const cr_training *t, const state *s) {
-    const char *missing = t->params && !s->weights ? "weights" : t->optim && s->optimizer_steps < 0 ? "an optimizer"
-                        : t->generator && !s->generator ? "a generator" : t->loader && s->cursor < 0 ? "a loader" : NULL;
+    const char *missing = t->params && !s->weights             ? "weights"
+                          : t->optim && s->optimizer_steps < 0 ? "an optimizer"
+                          : t->generator && !s->generator      ? "a generator"
+                          : t->loader && s->cursor < 0         ? "a loader"
+                                                               : NULL;
     if (missing) return cr_fail(CR_BAD_VALUE, op, "'%s' was saved without %s", dir, missing);
     if (t->loader && s->batches != cr_loader_batches(t->loader))
-        return cr_fail(CR_BAD_VALUE, op, "'%s' was saved with %lld batches an epoch, this loader has %lld: another text, batch or context", dir,
-                       (long long)s->batches, (long long)cr_loader_batches(t->loader));
+        return cr_fail(
+            CR_BAD_VALUE, op,
+            "'%s' was saved with %lld batches an epoch, this loader has %lld: another text, batch or context", dir,
+            (long long)s->batches, (long long)cr_loader_batches(t->loader));
     return CR_OK;
 }
 

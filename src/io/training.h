@@ -4,6 +4,7 @@
 
 #include "file.h"
 
-cr_status cr_training_map_weights(const char *op, const char *dir, cr_mapping *m);     /* a private, writable mapping; m is unmapped by the caller */
+/* a private, writable mapping; m is unmapped by the caller */
+cr_status cr_training_map_weights(const char *op, const char *dir, cr_mapping *m);
 
 #endif

@@ -1,4 +1,5 @@
-/* utf8.h - code points and their bytes, as RFC 3629 allows them: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* utf8.h - code points and their bytes, as RFC 3629 allows them: no overlong forms, no surrogates,
+ * nothing above U+10FFFF. */
 #ifndef CR_UTF8_H
 #define CR_UTF8_H
 
@@ -36,7 +37,8 @@ static inline int cr_utf8_encode(uint32_t c, char out[4]) {
 static inline size_t cr_utf8_valid(const char *s, size_t n) {
     size_t at = 0;
     uint32_t code;
-    for (int step; at < n && (step = cr_utf8_decode((const unsigned char *)s + at, n - at, &code)); at += (size_t)step) { }
+    for (int step; at < n && (step = cr_utf8_decode((const unsigned char *)s + at, n - at, &code));
+         at += (size_t)step) {}
     return at;
 }
 

@@ -1,9 +1,9 @@
 /* gpt.c - GPT-2 (Radford et al. 2019), written with the public interface only: training, sampling, files.
  *
- * Tensors are named as in GPT-2's own checkpoints (wte.weight, h.0.attn.c_attn.weight ...).  One difference: our linear
- * weights are (OC, C), as PyTorch's nn.Linear keeps them; GPT-2's files hold them transposed.  The head is tied: logits =
- * x wte^T.  Letters: B batch, T time, C width, V vocabulary, H heads, D = C / H, L layers.
- * The training loop is in cli/train.c. */
+ * Tensors are named as in GPT-2's own checkpoints (wte.weight, h.0.attn.c_attn.weight ...).  One
+ * difference: our linear weights are (OC, C), as PyTorch's nn.Linear keeps them; GPT-2's files hold
+ * them transposed.  The head is tied: logits = x wte^T.  Letters: B batch, T time, C width, V
+ * vocabulary, H heads, D = C / H, L layers. The training loop is in cli/train.c. */
 #include <chainrule.h>
 
 #include <math.h>
@@ -15,7 +15,8 @@
 
 static const double NORM_EPS = 1e-5;                /* GPT-2's */
 
-typedef struct affine { cr_tensor *weight, *bias; } affine;     /* borrowed from params: linear (OC, C), (OC); norm (C), (C) */
+/* borrowed from params: linear (OC, C), (OC); norm (C), (C) */
+typedef struct affine { cr_tensor *weight, *bias; } affine;
 typedef struct block { affine ln_1, attn_c_attn, attn_c_proj, ln_2, mlp_c_fc, mlp_c_proj; } block;
 
 struct cr_gpt {
@@ -29,9 +30,10 @@ struct cr_gpt {
     block h[];                                      /* L of them */
 };
 
-/* ---- forward -------------------------------------------------------------------------------------------------- */
+/* ---- forward */
 
-typedef struct cache { cr_tensor *k, *v; } cache;   /* of one layer, (1, H, context, D): the first `past` positions are filled */
+typedef struct cache { cr_tensor *k, *v; } cache;   /* of one layer, (1, H, context, D): the first `past` positions
+                                                     * are filled */
 
 static cr_tensor *linear(const cr_tensor *x, const affine *p) { return cr_linear(x, p->weight, p->bias, CR_ACT_NONE); }
 static cr_tensor *norm(const cr_tensor *x, const affine *p) { return cr_layer_norm(x, p->weight, p->bias, NORM_EPS); }
@@ -54,7 +56,8 @@ static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x,
     const int64_t H = m->config.heads, C = m->config.width, B = cr_size(x, 0), T = cr_size(x, 1);
     cr_tensor *qkv = cr_view(linear(x, &b->attn_c_attn), CR_LIST(B, T, 3, H, C / H));
     cr_tensor *part[3];
-    for (int i = 0; i < 3; i++) part[i] = cr_transpose(cr_select(qkv, 2, i), 1, 2);       /* (B, H, T, D), strided views */
+    /* (B, H, T, D), strided views */
+    for (int i = 0; i < 3; i++) part[i] = cr_transpose(cr_select(qkv, 2, i), 1, 2);
     if (kv) {
         part[1] = append(kv->k, part[1], past);
         part[2] = append(kv->v, part[2], past);
@@ -69,7 +72,8 @@ static cr_tensor *mlp(const block *b, const cr_tensor *x) {
 }
 
 /* One pre-norm block.  Its own scope frees the temporaries when there is no graph. */
-static cr_tensor *block_forward(const cr_gpt *m, const block *b, const cr_tensor *x, cache *kv, int64_t past, bool train) {
+static cr_tensor *block_forward(const cr_gpt *m, const block *b, const cr_tensor *x, cache *kv, int64_t past,
+                                bool train) {
     cr_scope_begin();
     x = residual(m, x, attention(m, b, norm(x, &b->ln_1), kv, past), train);
     cr_tensor *y = cr_keep(residual(m, x, mlp(b, norm(x, &b->ln_2)), train));
@@ -90,10 +94,12 @@ static cr_status check_tokens(const char *op, const cr_gpt *m, const cr_tensor *
     if (cr_lacks(op, "model", m)) return cr_error_status();
     if (!tokens) return cr_fail_null(op, "tokens");
     if (cr_is_none(tokens)) return cr_fail(CR_BAD_VALUE, op, "tokens may not be CR_NONE");
-    if (cr_ndim(tokens) != 2) return cr_fail(CR_BAD_VALUE, op, "tokens must be (batch, time), not of %d axes", cr_ndim(tokens));
+    if (cr_ndim(tokens) != 2)
+        return cr_fail(CR_BAD_VALUE, op, "tokens must be (batch, time), not of %d axes", cr_ndim(tokens));
     const int64_t T = cr_size(tokens, 1);
     if (T < 1 || T > m->config.context)
-        return cr_fail(CR_BAD_VALUE, op, "tokens hold %lld steps of time: the model takes 1 to %lld", (long long)T, (long long)m->config.context);
+        return cr_fail(CR_BAD_VALUE, op, "tokens hold %lld steps of time: the model takes 1 to %lld", (long long)T,
+                       (long long)m->config.context);
     return CR_OK;
 }
 
@@ -114,23 +120,32 @@ cr_tensor *cr_gpt_loss(const cr_gpt *m, const cr_tensor *tokens, const cr_tensor
     return y;
 }
 
-/* ---- building ------------------------------------------------------------------------------------------------- */
+/* ---- building */
 
 static cr_status check_config(const char *op, const cr_gpt_config *c, cr_dtype dt) {
     const int64_t most = INT32_MAX;                 /* of each size, so that products of three fit an int64 */
-    const struct { const char *name; int64_t value; } sizes[] = {
-        {"vocabulary", c->vocabulary}, {"context", c->context}, {"layers", c->layers}, {"heads", c->heads}, {"width", c->width}};
+    const struct { const char *name; int64_t value;
+    } sizes[] = {{"vocabulary", c->vocabulary},
+                 {"context", c->context},
+                 {"layers", c->layers},
+                 {"heads", c->heads},
+                 {"width", c->width}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].value < 1 || sizes[i].value > most)
-            return cr_fail(CR_BAD_VALUE, op, "%s must be between 1 and %lld, not %lld", sizes[i].name, (long long)most, (long long)sizes[i].value);
+            return cr_fail(CR_BAD_VALUE, op, "%s must be between 1 and %lld, not %lld", sizes[i].name, (long long)most,
+                           (long long)sizes[i].value);
     if (c->width % c->heads)
-        return cr_fail(CR_BAD_VALUE, op, "width must be a multiple of heads: %lld is not one of %lld", (long long)c->width, (long long)c->heads);
-    if (!(c->dropout >= 0 && c->dropout < 1)) return cr_fail(CR_BAD_VALUE, op, "dropout must be in [0, 1), not %g", c->dropout);
+        return cr_fail(CR_BAD_VALUE, op, "width must be a multiple of heads: %lld is not one of %lld",
+                       (long long)c->width, (long long)c->heads);
+    if (!(c->dropout >= 0 && c->dropout < 1))
+        return cr_fail(CR_BAD_VALUE, op, "dropout must be in [0, 1), not %g", c->dropout);
     const double C = (double)c->width;
     if (((double)c->vocabulary + (double)c->context + (double)c->layers * 12 * C) * C > 0x1p58)
-        return cr_fail(CR_BAD_VALUE, op, "a model of %lld layers of width %lld has more parameters than an address can reach",
+        return cr_fail(CR_BAD_VALUE, op,
+                       "a model of %lld layers of width %lld has more parameters than an address can reach",
                        (long long)c->layers, (long long)c->width);
-    if (!cr_dtype_is_float(dt)) return cr_fail(CR_BAD_TYPE, op, "weights must be of a float dtype, not %s", cr_dtype_name(dt));
+    if (!cr_dtype_is_float(dt))
+        return cr_fail(CR_BAD_TYPE, op, "weights must be of a float dtype, not %s", cr_dtype_name(dt));
     return CR_OK;
 }
 
@@ -160,15 +175,17 @@ static cr_gpt *gpt_empty(const cr_gpt_config *c, cr_dtype dt, const cr_device *d
     cr_gpt *m = calloc(1, sizeof *m + (size_t)c->layers * sizeof *m->h);
     if (!m) return cr_fail(CR_NO_MEMORY, "gpt_new", "no memory for %lld layers", (long long)c->layers), NULL;
     const int64_t C = c->width;
-    *m = (cr_gpt){.config = *c, .dtype = dt, .dev = dev, .generator = g ? g : cr_default_generator(), .params = cr_params_new()};
+    *m = (cr_gpt){
+        .config = *c, .dtype = dt, .dev = dev, .generator = g ? g : cr_default_generator(), .params = cr_params_new()};
     bool ok = m->params && (m->wte = parameter(m, -1, "wte.weight", CR_LIST(c->vocabulary, C)))
                         && (m->wpe = parameter(m, -1, "wpe.weight", CR_LIST(c->context, C)));
     for (int64_t l = 0; l < c->layers; l++) {
         if (!ok) break;
         block *b = &m->h[l];
-        ok = affine_new(m, &b->ln_1, l, "ln_1", C, 0) && affine_new(m, &b->attn_c_attn, l, "attn.c_attn", 3 * C, C)
-          && affine_new(m, &b->attn_c_proj, l, "attn.c_proj", C, C) && affine_new(m, &b->ln_2, l, "ln_2", C, 0)
-          && affine_new(m, &b->mlp_c_fc, l, "mlp.c_fc", 4 * C, C) && affine_new(m, &b->mlp_c_proj, l, "mlp.c_proj", C, 4 * C);
+        ok = affine_new(m, &b->ln_1, l, "ln_1", C, 0) && affine_new(m, &b->attn_c_attn, l, "attn.c_attn", 3 * C, C) &&
+             affine_new(m, &b->attn_c_proj, l, "attn.c_proj", C, C) && affine_new(m, &b->ln_2, l, "ln_2", C, 0) &&
+             affine_new(m, &b->mlp_c_fc, l, "mlp.c_fc", 4 * C, C) &&
+             affine_new(m, &b->mlp_c_proj, l, "mlp.c_proj", C, 4 * C);
     }
     if (!ok || !affine_new(m, &m->ln_f, -1, "ln_f", C, 0)) { cr_gpt_free(m); return NULL; }
     return m;
@@ -212,7 +229,7 @@ cr_gpt_config cr_gpt_configuration(const cr_gpt *m) {
 
 cr_params *cr_gpt_params(const cr_gpt *m) { return cr_lacks("gpt_params", "model", m) ? NULL : m->params; }
 
-/* ---- files ---------------------------------------------------------------------------------------------------- */
+/* ---- files */
 
 cr_status cr_gpt_save(const cr_gpt *m, const char *path) {
     if (cr_lacks("gpt_save", "model", m)) return cr_error_status();
@@ -220,8 +237,10 @@ cr_status cr_gpt_save(const cr_gpt *m, const char *path) {
     const cr_gpt_config *c = &m->config;
     char metadata[320];
     snprintf(metadata, sizeof metadata,
-             "{\"model\":\"gpt2\",\"vocabulary\":\"%lld\",\"context\":\"%lld\",\"layers\":\"%lld\",\"heads\":\"%lld\",\"width\":\"%lld\",\"dropout\":\"%.17g\"}",
-             (long long)c->vocabulary, (long long)c->context, (long long)c->layers, (long long)c->heads, (long long)c->width, c->dropout);
+             "{\"model\":\"gpt2\",\"vocabulary\":\"%lld\",\"context\":\"%lld\",\"layers\":\"%lld\",\"heads\":\"%lld\","
+             "\"width\":\"%lld\",\"dropout\":\"%.17g\"}",
+             (long long)c->vocabulary, (long long)c->context, (long long)c->layers, (long long)c->heads,
+             (long long)c->width, c->dropout);
     return cr_save(path, m->params, metadata);
 }
 
@@ -230,7 +249,8 @@ static cr_status metadata_number(const char *path, const char *key, double *out)
     char *text = cr_load_metadata(path, key), *end = NULL;
     if (!text)
         return cr_error() ? cr_error_status()
-                          : cr_fail(CR_BAD_VALUE, "gpt_load", "'%s' does not say what model it holds: its metadata lacks \"%s\"", path, key);
+                          : cr_fail(CR_BAD_VALUE, "gpt_load",
+                                    "'%s' does not say what model it holds: its metadata lacks \"%s\"", path, key);
     *out = strtod(text, &end);
     cr_status status = CR_OK;
     if (end == text || *end || !(fabs(*out) <= 0x1p53))
@@ -240,13 +260,21 @@ static cr_status metadata_number(const char *path, const char *key, double *out)
 }
 
 static cr_status read_config(const char *path, cr_gpt_config *c) {
-    const struct { const char *key; int64_t *to; } sizes[] = {{"vocabulary", &c->vocabulary}, {"context", &c->context}, {"layers", &c->layers},
-                                                              {"heads", &c->heads}, {"width", &c->width}};
+    const struct {
+        const char *key;
+        int64_t *to;
+    } sizes[] = {{"vocabulary", &c->vocabulary},
+                 {"context", &c->context},
+                 {"layers", &c->layers},
+                 {"heads", &c->heads},
+                 {"width", &c->width}};
     double v;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         cr_status status = metadata_number(path, sizes[i].key, &v);
         if (status != CR_OK) return status;
-        if (v != floor(v)) return cr_fail(CR_BAD_VALUE, "gpt_load", "'%s': \"%s\" must be a whole number, not %g", path, sizes[i].key, v);
+        if (v != floor(v))
+            return cr_fail(CR_BAD_VALUE, "gpt_load", "'%s': \"%s\" must be a whole number, not %g", path, sizes[i].key,
+                           v);
         *sizes[i].to = (int64_t)v;
     }
     return metadata_number(path, "dropout", &c->dropout);
@@ -254,10 +282,13 @@ static cr_status read_config(const char *path, cr_gpt_config *c) {
 
 /* Does the file have as many tensors as the configuration needs?  Checked before anything is allocated. */
 static cr_status check_weights(const char *path, const cr_gpt_config *c, const cr_params *p) {
-    const int64_t C = c->width, count = 4 + 12 * c->layers, numel = (c->vocabulary + c->context + 2 + c->layers * (12 * C + 13)) * C;
+    const int64_t C = c->width, count = 4 + 12 * c->layers,
+                  numel = (c->vocabulary + c->context + 2 + c->layers * (12 * C + 13)) * C;
     if (cr_params_count(p) != count || cr_params_numel(p) != numel)
-        return cr_fail(CR_BAD_VALUE, "gpt_load", "'%s': its configuration needs %lld tensors with %lld elements in all, it holds %lld with %lld",
-                       path, (long long)count, (long long)numel, (long long)cr_params_count(p), (long long)cr_params_numel(p));
+        return cr_fail(CR_BAD_VALUE, "gpt_load",
+                       "'%s': its configuration needs %lld tensors with %lld elements in all, it holds %lld with %lld",
+                       path, (long long)count, (long long)numel, (long long)cr_params_count(p),
+                       (long long)cr_params_numel(p));
     return CR_OK;
 }
 
@@ -292,7 +323,7 @@ cr_gpt *cr_gpt_load(const char *path, const cr_device *dev) {
     return m;
 }
 
-/* ---- sampling ------------------------------------------------------------------------------------------------- */
+/* ---- sampling */
 
 typedef struct choice { double p; uint32_t id; } choice;
 
@@ -309,8 +340,9 @@ static cr_status uniform(cr_generator *g, double *u) {
     return CR_OK;
 }
 
-/* Draws from softmax(logits / temperature) over the top_k likeliest tokens, reduced to the fewest that have top_p of the mass.
- * In double on the host from one uniform u: equal logits give the same token on every device. */
+/* Draws from softmax(logits / temperature) over the top_k likeliest tokens, reduced to the fewest that
+ * have top_p of the mass. In double on the host from one uniform u: equal logits give the same token
+ * on every device. */
 static uint32_t draw(const double *logits, choice *c, int64_t V, const cr_sampling *s, double u) {
     int64_t best = 0, n = V;
     for (int64_t i = 1; i < V; i++) if (logits[i] > logits[best]) best = i;
@@ -333,7 +365,8 @@ static uint32_t draw(const double *logits, choice *c, int64_t V, const cr_sampli
 }
 
 static cr_status check_sampling(const char *op, const cr_sampling *s) {
-    if (!(s->temperature >= 0 && s->temperature < INFINITY)) return cr_fail(CR_BAD_VALUE, op, "temperature must be 0 or more, not %g", s->temperature);
+    if (!(s->temperature >= 0 && s->temperature < INFINITY))
+        return cr_fail(CR_BAD_VALUE, op, "temperature must be 0 or more, not %g", s->temperature);
     if (!(s->top_p > 0 && s->top_p <= 1)) return cr_fail(CR_BAD_VALUE, op, "top_p must be in (0, 1], not %g", s->top_p);
     if (s->top_k < 0) return cr_fail(CR_BAD_VALUE, op, "top_k must be 0 (all) or more, not %lld", (long long)s->top_k);
     return CR_OK;
@@ -352,10 +385,13 @@ cr_status cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator 
     if (V < 1 || V > UINT32_MAX) return cr_fail(CR_BAD_VALUE, op, "cannot choose among %lld logits", (long long)V);
     double *row = malloc((size_t)V * sizeof *row), u = 0;
     choice *choices = malloc((size_t)V * sizeof *choices);
-    status = row && choices ? cr_read(logits, CR_F64, row, (size_t)V * sizeof *row) : cr_fail(CR_NO_MEMORY, op, "no memory for %lld logits", (long long)V);
+    status = row && choices ? cr_read(logits, CR_F64, row, (size_t)V * sizeof *row)
+                            : cr_fail(CR_NO_MEMORY, op, "no memory for %lld logits", (long long)V);
     for (int64_t i = 0; i < V; i++) {
         if (status != CR_OK) break;
-        if (!(row[i] < INFINITY)) status = cr_fail(CR_BAD_VALUE, op, "the logit of token %lld is %g: the model has diverged", (long long)i, row[i]);
+        if (!(row[i] < INFINITY))
+            status = cr_fail(CR_BAD_VALUE, op, "the logit of token %lld is %g: the model has diverged", (long long)i,
+                             row[i]);
     }
     if (status == CR_OK && s->temperature > 0) status = uniform(g ? g : cr_default_generator(), &u);
     if (status == CR_OK) *id = draw(row, choices, V, s, u);
@@ -365,24 +401,29 @@ cr_status cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator 
 }
 
 /* Runs n tokens after `past` cached ones and draws the next token. */
-static cr_status next_token(const cr_gpt *m, cache *kv, int64_t past, const uint32_t *ids, int64_t n, const cr_sampling *s, cr_generator *g, uint32_t *id) {
+static cr_status next_token(const cr_gpt *m, cache *kv, int64_t past, const uint32_t *ids, int64_t n,
+                            const cr_sampling *s, cr_generator *g, uint32_t *id) {
     cr_scope_begin();
-    cr_tensor *x = hidden(m, cr_reshape(cr_to(cr_from(ids, CR_LIST(n), CR_U32, m->dev), CR_I64, m->dev), CR_LIST(1, n)), kv, past, false);
+    cr_tensor *x = hidden(m, cr_reshape(cr_to(cr_from(ids, CR_LIST(n), CR_U32, m->dev), CR_I64, m->dev), CR_LIST(1, n)),
+                          kv, past, false);
     cr_status status = cr_sample(cr_linear(cr_slice(x, 1, n - 1, n, 1), m->wte, CR_NONE, CR_ACT_NONE), s, g, id);
     cr_scope_end();
     return status;
 }
 
-static cr_status check_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new, const cr_sampling *s, cr_on_token on_token) {
+static cr_status check_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
+                                const cr_sampling *s, cr_on_token on_token) {
     const char *op = "gpt_generate";
     if (cr_lacks(op, "model", m)) return cr_error_status();
     if (!prompt) return cr_fail_null(op, "prompt");
     if (!on_token) return cr_fail_null(op, "on_token");
-    if (n_prompt < 1) return cr_fail(CR_BAD_VALUE, op, "the prompt must hold at least one token, not %lld", (long long)n_prompt);
+    if (n_prompt < 1)
+        return cr_fail(CR_BAD_VALUE, op, "the prompt must hold at least one token, not %lld", (long long)n_prompt);
     if (n_new < 0) return cr_fail(CR_BAD_VALUE, op, "cannot make %lld tokens", (long long)n_new);
     for (int64_t i = 0; i < n_prompt; i++)
         if (prompt[i] >= m->config.vocabulary)
-            return cr_fail(CR_BAD_INDEX, op, "prompt token %lld is %u: the vocabulary has %lld", (long long)i, prompt[i], (long long)m->config.vocabulary);
+            return cr_fail(CR_BAD_INDEX, op, "prompt token %lld is %u: the vocabulary has %lld", (long long)i,
+                           prompt[i], (long long)m->config.vocabulary);
     return check_sampling(op, s);
 }
 
@@ -396,10 +437,11 @@ static bool cache_new(const cr_gpt *m, cache *kv) {
     return true;
 }
 
-/* window[0..n) is the model's input; kv has the keys and values of its first `past` tokens.  When the context is full, the last
- * context / 2 tokens become the new window and are computed again at their new positions. */
-cr_status cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new, const cr_sampling *s,
-                          cr_generator *g, cr_on_token on_token, void *ctx) {
+/* window[0..n) is the model's input; kv has the keys and values of its first `past` tokens.  When the
+ * context is full, the last context / 2 tokens become the new window and are computed again at their
+ * new positions. */
+cr_status cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
+                          const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx) {
     if (!s) s = &plain;
     cr_status status = check_generate(m, prompt, n_prompt, n_new, s, on_token);
     if (status != CR_OK) return status;
@@ -408,7 +450,8 @@ cr_status cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_pro
     cache *kv = calloc((size_t)m->config.layers, sizeof *kv);
     const bool grad = cr_set_grad_enabled(false);
     cr_scope_begin();
-    if (!window || !kv) status = cr_fail(CR_NO_MEMORY, "gpt_generate", "no memory for a context of %lld", (long long)context);
+    if (!window || !kv)
+        status = cr_fail(CR_NO_MEMORY, "gpt_generate", "no memory for a context of %lld", (long long)context);
     else if (!cache_new(m, kv)) status = cr_error_status();
 
     int64_t n = n_prompt < context ? n_prompt : context, past = 0;

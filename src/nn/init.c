@@ -1,5 +1,6 @@
-/* init.c - initial values for weights, by torch.nn.init's formulas.  The numbers come from the given generator in the order of
- * the elements, so a seed gives the same weights on every device.  Half-precision tensors are drawn in f32 and rounded. */
+/* init.c - initial values for weights, by torch.nn.init's formulas.  The numbers come from the given
+ * generator in the order of the elements, so a seed gives the same weights on every device.
+ * Half-precision tensors are drawn in f32 and rounded. */
 #include <chainrule.h>
 
 #include <math.h>
@@ -10,7 +11,8 @@
 static cr_status check(const char *op, const cr_tensor *t) {
     if (cr_lacks_tensor(op, "the tensor", t)) return cr_error_status();
     if (cr_is_none(t)) return cr_fail(CR_BAD_VALUE, op, "the tensor may not be CR_NONE");
-    if (!cr_dtype_is_float(cr_dtype_of(t))) return cr_fail(CR_BAD_TYPE, op, "only float tensors can be initialised, not %s", cr_dtype_name(cr_dtype_of(t)));
+    if (!cr_dtype_is_float(cr_dtype_of(t)))
+        return cr_fail(CR_BAD_TYPE, op, "only float tensors can be initialised, not %s", cr_dtype_name(cr_dtype_of(t)));
     return CR_OK;
 }
 
@@ -19,7 +21,8 @@ static cr_dtype wide(const cr_tensor *t) { return cr_dtype_of(t) == CR_F64 ? CR_
 /* Uniform or normal numbers of t's shape and device; in the thread's scope. */
 static cr_tensor *draw(const cr_tensor *t, bool gaussian, cr_generator *g) {
     const cr_dtype dt = wide(t);
-    return gaussian ? cr_randn(cr_ndim(t), cr_shape(t), dt, cr_device_of(t), g) : cr_rand(cr_ndim(t), cr_shape(t), dt, cr_device_of(t), g);
+    return gaussian ? cr_randn(cr_ndim(t), cr_shape(t), dt, cr_device_of(t), g)
+                    : cr_rand(cr_ndim(t), cr_shape(t), dt, cr_device_of(t), g);
 }
 
 /* out = program(in...), written in place without a gradient. */
@@ -45,13 +48,15 @@ static cr_status fill(cr_tensor *t, filler f, double a, double b, cr_generator *
 cr_status cr_init_uniform(cr_tensor *t, double low, double high, cr_generator *g) {
     cr_status status = check("init_uniform", t);
     if (status != CR_OK) return status;
-    if (!(low <= high) || !isfinite(high - low)) return cr_fail(CR_BAD_VALUE, "init_uniform", "the range must be finite and not empty: [%g, %g)", low, high);
+    if (!(low <= high) || !isfinite(high - low))
+        return cr_fail(CR_BAD_VALUE, "init_uniform", "the range must be finite and not empty: [%g, %g)", low, high);
     return fill(t, cr_uniform_, low, high, g);
 }
 
 static cr_status check_std(const char *op, double mean, double std) {
     if (!isfinite(mean)) return cr_fail(CR_BAD_VALUE, op, "mean must be finite, not %g", mean);
-    if (!(std >= 0) || !isfinite(std)) return cr_fail(CR_BAD_VALUE, op, "std must be finite and at least 0, not %g", std);
+    if (!(std >= 0) || !isfinite(std))
+        return cr_fail(CR_BAD_VALUE, op, "std must be finite and at least 0, not %g", std);
     return CR_OK;
 }
 
@@ -61,10 +66,11 @@ cr_status cr_init_normal(cr_tensor *t, double mean, double std, cr_generator *g)
     return status != CR_OK ? status : fill(t, cr_normal_, mean, std, g);
 }
 
-/* ---- truncated normal by rejection.  If [low, high] has more than 0.3 of the normal's mass, numbers outside are drawn again.
- * Otherwise candidates are uniform and accepted with probability density / peak, as in torch.  The interval is first reduced to
- * the part where this probability is above e^-40, so at least one candidate in fifty is accepted.  The number of rounds is
- * bounded, because the dtype may have no number in the interval. */
+/* ---- truncated normal by rejection.  If [low, high] has more than 0.3 of the normal's mass, numbers
+ * outside are drawn again. Otherwise candidates are uniform and accepted with probability density /
+ * peak, as in torch.  The interval is first reduced to the part where this probability is above e^-40,
+ * so at least one candidate in fifty is accepted.  The number of rounds is bounded, because the dtype
+ * may have no number in the interval. */
 enum { REDRAWS = 200, CANDIDATES = 5000 };
 static double normal_cdf(double x) { return 0.5 * erfc(-x / sqrt(2)); }
 
@@ -76,18 +82,26 @@ static cr_status redraw_outside(cr_tensor *y, double mean, double std, double lo
         const double least = cr_item(cr_min(y, CR_ALL, false)), most = cr_item(cr_max(y, CR_ALL, false));
         const bool inside = least >= low && most <= high;
         const cr_tensor *u = inside ? NULL : draw(y, true, g);
-        if (u) status = run("init_trunc_normal", "y u", "mean std low high", body, &y, (const cr_tensor *[]){y, u}, (double[]){mean, std, low, high});
+        if (u)
+            status = run("init_trunc_normal", "y u", "mean std low high", body, &y, (const cr_tensor *[]){y, u},
+                         (double[]){mean, std, low, high});
         else if (!inside) status = cr_error_status();
         cr_scope_end();
         if (inside || status) return status;
     }
-    return cr_fail(CR_BAD_VALUE, "init_trunc_normal", "%s has no numbers in [%g, %g] for mean %g, std %g", cr_dtype_name(cr_dtype_of(y)), low, high, mean, std);
+    return cr_fail(CR_BAD_VALUE, "init_trunc_normal", "%s has no numbers in [%g, %g] for mean %g, std %g",
+                   cr_dtype_name(cr_dtype_of(y)), low, high, mean, std);
 }
 
 static cr_status accept_uniform(cr_tensor *y, double mean, double std, double low, double high, cr_generator *g) {
-    static const char body[] = "x = low + a * width; d = (x - nearest) / std; hit = where(b < exp(-d * (d + z + z) / 2), w, 0); "
-                               "r = where(hit > 0, x, y); left = w - hit; r, left";     /* density at x over the largest density, at nearest */
-    const double nearest = mean < low ? low : mean > high ? high : mean, z = (nearest - mean) / std, reach = std * sqrt(z * z + 80);
+    static const char body[] =
+        "x = low + a * width; d = (x - nearest) / std; hit = where(b < exp(-d * (d + z + z) / 2), w, 0); "
+                               /* density at x over the largest density, at nearest */
+        "r = where(hit > 0, x, y); left = w - hit; r, left";
+    const double nearest = mean < low    ? low
+                           : mean > high ? high
+                                         : mean,
+                 z = (nearest - mean) / std, reach = std * sqrt(z * z + 80);
     if (high > mean + reach) high = mean + reach;
     if (low < mean - reach) low = mean - reach;
     double left = 1;
@@ -98,15 +112,18 @@ static cr_status accept_uniform(cr_tensor *y, double mean, double std, double lo
         if (status != CR_OK) break;
         cr_scope_begin();
         const cr_tensor *a = draw(y, false, g), *b = draw(y, false, g);
-        status = a && b ? run("init_trunc_normal", "y w a b", "nearest std low width z", body, (cr_tensor *[]){y, waiting},
-                              (const cr_tensor *[]){y, waiting, a, b}, (double[]){nearest, std, low, high - low, z}) : cr_error_status();
+        status = a && b
+                     ? run("init_trunc_normal", "y w a b", "nearest std low width z", body, (cr_tensor *[]){y, waiting},
+                           (const cr_tensor *[]){y, waiting, a, b}, (double[]){nearest, std, low, high - low, z})
+                     : cr_error_status();
         if (status == CR_OK) left = cr_item(cr_max(waiting, CR_ALL, false));
         cr_scope_end();
     }
     cr_scope_end();
     if (status == CR_OK && isnan(left)) status = cr_error_status();
     if (status != CR_OK || left <= 0) return status;
-    return cr_fail(CR_BAD_VALUE, "init_trunc_normal", "%s has no numbers in [%g, %g] for mean %g, std %g", cr_dtype_name(cr_dtype_of(y)), low, high, mean, std);
+    return cr_fail(CR_BAD_VALUE, "init_trunc_normal", "%s has no numbers in [%g, %g] for mean %g, std %g",
+                   cr_dtype_name(cr_dtype_of(y)), low, high, mean, std);
 }
 
 cr_status cr_init_trunc_normal(cr_tensor *t, double mean, double std, double low, double high, cr_generator *g) {
@@ -118,14 +135,17 @@ cr_status cr_init_trunc_normal(cr_tensor *t, double mean, double std, double low
     if (cr_dtype_of(t) != CR_F64) { low = (float)low; high = (float)high; }        /* as the program sees them */
     if (!(low < high)) return cr_fail(CR_BAD_VALUE, op, "low must be below high: [%g, %g]", low, high);
     if (!(fmin(fabs(low - mean), fabs(high - mean)) < 1e6 * std) && !(low < mean && mean < high))
-        return cr_fail(CR_BAD_VALUE, op, "[%g, %g] is more than 1e6 std away from the mean: mean %g, std %g", low, high, mean, std);
+        return cr_fail(CR_BAD_VALUE, op, "[%g, %g] is more than 1e6 std away from the mean: mean %g, std %g", low, high,
+                       mean, std);
     if (!cr_numel(t)) return CR_OK;
     const bool recording = cr_set_grad_enabled(false);
     const bool much = normal_cdf((high - mean) / std) - normal_cdf((low - mean) / std) > 0.3;
     cr_scope_begin();
-    cr_tensor *y = cr_empty(cr_ndim(t), cr_shape(t), wide(t), cr_device_of(t));      /* in full precision for every dtype of t */
+    /* in full precision for every dtype of t */
+    cr_tensor *y = cr_empty(cr_ndim(t), cr_shape(t), wide(t), cr_device_of(t));
     if (!y || (much && !cr_normal_(y, mean, std, g))) status = cr_error_status();
-    if (status == CR_OK) status = much ? redraw_outside(y, mean, std, low, high, g) : accept_uniform(y, mean, std, low, high, g);
+    if (status == CR_OK)
+        status = much ? redraw_outside(y, mean, std, low, high, g) : accept_uniform(y, mean, std, low, high, g);
     if (status == CR_OK && !cr_copy_(t, y)) status = cr_error_status();
     cr_scope_end();
     cr_set_grad_enabled(recording);
@@ -149,8 +169,8 @@ static cr_status check_number(const char *op, const char *what, double v) {
     return isfinite(v) ? CR_OK : cr_fail(CR_BAD_VALUE, op, "%s must be finite, not %g", what, v);
 }
 
-/* Xavier: std = gain sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio 2010).  Kaiming: std = sqrt(2 / ((1 + a^2) fan_in)) (He et al. 2015).
- * The uniform distribution of the same std reaches sqrt(3) std. */
+/* Xavier: std = gain sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio 2010).  Kaiming: std = sqrt(2 /
+ * ((1 + a^2) fan_in)) (He et al. 2015). The uniform distribution of the same std reaches sqrt(3) std. */
 static cr_status by_std(cr_tensor *t, filler f, double std, cr_generator *g) {
     if (!cr_numel(t)) return CR_OK;
     const double reach = sqrt(3) * fabs(std);
@@ -171,13 +191,22 @@ static cr_status kaiming(const char *op, cr_tensor *t, filler f, double a, cr_ge
     return status != CR_OK ? status : by_std(t, f, sqrt(2 / ((1 + a * a) * in)), g);
 }
 
-cr_status cr_init_xavier_uniform(cr_tensor *t, double gain, cr_generator *g) { return xavier("init_xavier_uniform", t, cr_uniform_, gain, g); }
-cr_status cr_init_xavier_normal(cr_tensor *t, double gain, cr_generator *g) { return xavier("init_xavier_normal", t, cr_normal_, gain, g); }
-cr_status cr_init_kaiming_uniform(cr_tensor *t, double a, cr_generator *g) { return kaiming("init_kaiming_uniform", t, cr_uniform_, a, g); }
-cr_status cr_init_kaiming_normal(cr_tensor *t, double a, cr_generator *g) { return kaiming("init_kaiming_normal", t, cr_normal_, a, g); }
+cr_status cr_init_xavier_uniform(cr_tensor *t, double gain, cr_generator *g) {
+    return xavier("init_xavier_uniform", t, cr_uniform_, gain, g);
+}
+cr_status cr_init_xavier_normal(cr_tensor *t, double gain, cr_generator *g) {
+    return xavier("init_xavier_normal", t, cr_normal_, gain, g);
+}
+cr_status cr_init_kaiming_uniform(cr_tensor *t, double a, cr_generator *g) {
+    return kaiming("init_kaiming_uniform", t, cr_uniform_, a, g);
+}
+cr_status cr_init_kaiming_normal(cr_tensor *t, double a, cr_generator *g) {
+    return kaiming("init_kaiming_normal", t, cr_normal_, a, g);
+}
 
-/* ---- orthogonal: the rows of a (k, n) normal matrix, k <= n, made orthonormal one after the other (modified Gram-Schmidt, twice, which
- * is orthogonal to rounding: Giraud, Langou, Rozloznik 2005).  Each keeps its own direction, as with R's diagonal positive in a QR. */
+/* ---- orthogonal: the rows of a (k, n) normal matrix, k <= n, made orthonormal one after the other
+ * (modified Gram-Schmidt, twice, which is orthogonal to rounding: Giraud, Langou, Rozloznik 2005).
+ * Each keeps its own direction, as with R's diagonal positive in a QR. */
 static double dot(int64_t n, const double *x, const double *y) {
     double s[8] = {0};                              /* eight sums, which the compiler can vectorize */
     int64_t i = 0;

@@ -1,5 +1,6 @@
-/* params.c - named tensors in the order they were added, with a hash table of their names: the parameters of a model, for
- * optimizers and files.  Also operations on all of them: free and clip gradients, copy values by name. */
+/* params.c - named tensors in the order they were added, with a hash table of their names: the
+ * parameters of a model, for optimizers and files.  Also operations on all of them: free and clip
+ * gradients, copy values by name. */
 #include "params.h"
 
 #include <math.h>
@@ -16,7 +17,8 @@ typedef struct entry { char *name; cr_tensor *tensor; bool alias; } entry;
 struct cr_params {
     int64_t count, room;
     entry *entries;
-    int64_t *table, slots;                          /* index + 1 of an entry, 0: empty; slots is a power of two, at least twice count */
+    int64_t *table, slots;                          /* index + 1 of an entry, 0: empty; slots is a power of two, at
+                                                     * least twice count */
 };
 
 cr_params *cr_params_new(void) {
@@ -75,7 +77,8 @@ cr_status cr_params_add(cr_params *p, const char *name, cr_tensor *t) {
     if (cr_is_none(t)) return cr_fail(CR_BAD_VALUE, "params_add", "'%s' may not be CR_NONE", name);
     const size_t bytes = strlen(name), valid = cr_utf8_valid(name, bytes);
     if (!bytes) return cr_fail(CR_BAD_VALUE, "params_add", "a name may not be empty");
-    if (valid != bytes) return cr_fail(CR_BAD_VALUE, "params_add", "the name is not UTF-8 at byte %zu of %zu", valid, bytes);
+    if (valid != bytes)
+        return cr_fail(CR_BAD_VALUE, "params_add", "the name is not UTF-8 at byte %zu of %zu", valid, bytes);
     if (cr_params_find(p, name) >= 0) return cr_fail(CR_BAD_VALUE, "params_add", "the name '%s' is already used", name);
     cr_status status = grow(p);
     if (status != CR_OK) return status;
@@ -139,7 +142,8 @@ static int64_t gradients(const cr_params *p, cr_tensor **out) {
     return n;
 }
 
-cr_status cr_clip_scale(const char *op, int64_t n, cr_tensor *const *grads, double max_norm, double *norm, double *scale) {
+cr_status cr_clip_scale(const char *op, int64_t n, cr_tensor *const *grads, double max_norm, double *norm,
+                        double *scale) {
     if (!(max_norm >= 0)) return cr_fail(CR_BAD_VALUE, op, "max_norm must be at least 0, not %g", max_norm);
     cr_status status = cr_total_norm(n, (const cr_tensor *const *)grads, norm);
     const double by = max_norm / (*norm + 1e-6);
@@ -168,7 +172,8 @@ static cr_status scale_all(int64_t n, cr_tensor **grads, double by) {
 cr_status cr_params_clip_grad_norm(cr_params *p, double max_norm, double *norm) {
     if (cr_lacks("params_clip_grad_norm", "the parameter set", p)) return cr_error_status();
     cr_tensor **grads = malloc((size_t)(p->count + 1) * sizeof *grads);
-    if (!grads) return cr_fail(CR_NO_MEMORY, "params_clip_grad_norm", "no memory for %lld gradients", (long long)p->count);
+    if (!grads)
+        return cr_fail(CR_NO_MEMORY, "params_clip_grad_norm", "no memory for %lld gradients", (long long)p->count);
     const bool recording = cr_set_grad_enabled(false);
     const int64_t n = gradients(p, grads);
     double total = 0, scale = 1;
@@ -190,7 +195,10 @@ static void complain(complaint *c, const char *format, ...) {
     va_start(args, format);
     int n = vsnprintf(one, sizeof one, format, args);
     va_end(args);
-    if (n < 0 || (size_t)n >= sizeof one || c->used + (size_t)n + 3 > sizeof c->text || c->left_out) { c->left_out++; return; }
+    if (n < 0 || (size_t)n >= sizeof one || c->used + (size_t)n + 3 > sizeof c->text || c->left_out) {
+        c->left_out++;
+        return;
+    }
     c->used += (size_t)snprintf(c->text + c->used, sizeof c->text - c->used, "%s%s", c->used ? ", " : "", one);
 }
 
@@ -200,7 +208,8 @@ bool cr_same_shape(const cr_tensor *a, const cr_tensor *b) {
 
 static const char *shape_text(const cr_tensor *t, char *out, size_t room) {
     size_t n = (size_t)snprintf(out, room, "(");
-    for (int i = 0; i < cr_ndim(t) && n < room; i++) n += (size_t)snprintf(out + n, room - n, "%s%lld", i ? ", " : "", (long long)cr_shape(t)[i]);
+    for (int i = 0; i < cr_ndim(t) && n < room; i++)
+        n += (size_t)snprintf(out + n, room - n, "%s%lld", i ? ", " : "", (long long)cr_shape(t)[i]);
     if (n < room) snprintf(out + n, room - n, cr_ndim(t) == 1 ? ",)" : ")");
     return out;
 }
@@ -214,9 +223,11 @@ static cr_status compare(const cr_params *dst, const cr_params *src) {
         if (j < 0) { complain(&c, "'%s' is missing", e->name); continue; }
         const cr_tensor *from = src->entries[j].tensor;
         if (!cr_same_shape(e->tensor, from))
-            complain(&c, "'%s' is %s instead of %s", e->name, shape_text(from, have, sizeof have), shape_text(e->tensor, want, sizeof want));
+            complain(&c, "'%s' is %s instead of %s", e->name, shape_text(from, have, sizeof have),
+                     shape_text(e->tensor, want, sizeof want));
     }
-    for (int64_t j = 0; j < src->count; j++) if (cr_params_find(dst, src->entries[j].name) < 0) complain(&c, "'%s' is not wanted", src->entries[j].name);
+    for (int64_t j = 0; j < src->count; j++)
+        if (cr_params_find(dst, src->entries[j].name) < 0) complain(&c, "'%s' is not wanted", src->entries[j].name);
     if (!c.used && !c.left_out) return CR_OK;
     if (!c.left_out) return cr_fail(CR_BAD_VALUE, "params_copy", "%s", c.text);
     return cr_fail(CR_BAD_VALUE, "params_copy", "%s and %lld more", c.text, (long long)c.left_out);

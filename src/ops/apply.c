@@ -377,7 +377,8 @@ static cr_status ew_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     if (cr_rule_dtypes(p, c->in, &compute, &out->dtype) != CR_OK) return cr_error_status();
     out->ndim = 0;
     for (int i = 0; i < c->n; i++)
-        if (cr_broadcast(p->name, out->ndim, out->shape, c->in[i]->ndim, c->in[i]->shape, &out->ndim, out->shape) != CR_OK)
+        if (cr_broadcast(p->name, out->ndim, out->shape, c->in[i]->ndim, c->in[i]->shape, &out->ndim, out->shape) !=
+            CR_OK)
             return cr_error_status();
     return CR_OK;
 }
@@ -414,7 +415,8 @@ static uint32_t ew_saves(const cr_call *c) {
  * gradient of this op reads it. */
 static bool reusable(const cr_call *c, const cr_tensor *g, int i) {
     for (int k = 0; k < c->n; k++) if (k != i && c->needs[k]) return false;
-    return !c->differentiable && atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->offset && g->contiguous;
+    return !c->differentiable && atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->offset &&
+           g->contiguous;
 }
 
 static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
@@ -427,7 +429,8 @@ static void ew_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         const cr_gradient *d = &gradients[i];
         const cr_tensor *in[CR_MAX_INPUTS + 2];
         if (!d->program) continue;
-        if (d->n == 1 && !d->program->n_instr && d->program->out[0] == 0 && d->from[0] == p->n_in + 1) {       /* dx = g, as for a sum */
+        /* dx = g, as for a sum */
+        if (d->n == 1 && !d->program->n_instr && d->program->out[0] == 0 && d->from[0] == p->n_in + 1) {
             dx[i] = (cr_tensor *)(uintptr_t)g;
             continue;
         }
@@ -448,8 +451,17 @@ static void ew_hold(const void *params, bool hold) {
 }
 
 const cr_op cr_op_elementwise = {
-    .name = "elementwise", .name_of = ew_name, .arity = -1, .params_bytes = sizeof(cr_ew_params), .only_saved = true,
-    .saves_for = ew_saves, .infer = ew_infer, .forward = ew_forward, .write = ew_write, .grad = ew_grad, .hold = ew_hold,
+    .name = "elementwise",
+    .name_of = ew_name,
+    .arity = -1,
+    .params_bytes = sizeof(cr_ew_params),
+    .only_saved = true,
+    .saves_for = ew_saves,
+    .infer = ew_infer,
+    .forward = ew_forward,
+    .write = ew_write,
+    .grad = ew_grad,
+    .hold = ew_hold,
 };
 
 cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, const double *params) {
@@ -468,16 +480,22 @@ static bool is_leaf(const cr_tensor *x) {
 static cr_status check_view(const char *op, const cr_tensor *x) {
     const cr_base *b = atomic_load_explicit(&x->base, memory_order_relaxed);
     if (b ? b->node && ((const cr_node_head *)(const void *)b->node)->leaf : x->flags & CR_FLAG_REQUIRES_GRAD)
-        return cr_fail(CR_RUNTIME, op, "a view of a leaf that requires grad cannot be written in place: turn the gradient mode off around it");
+        return cr_fail(
+            CR_RUNTIME, op,
+            "a view of a leaf that requires grad cannot be written in place: turn the gradient mode off around it");
     if (!b)
-        return cr_fail(CR_RUNTIME, op, "a view that was made while the gradient mode was off, or of elements that share memory, cannot become part of a graph: take it again");
+        return cr_fail(CR_RUNTIME, op,
+                       "a view that was made while the gradient mode was off, or of elements that share memory, cannot "
+                       "become part of a graph: take it again");
     int64_t axes[CR_MAX_DIMS];
     uint32_t reversed;
     cr_part_params part;
     cr_meta whole = cr_in_memory_order(&b->meta, axes, &reversed);
     if (cr_part_of(&whole, x, &part)) return CR_OK;
-    return cr_fail(CR_RUNTIME, op, "no gradient can be given for a write to a view with strides %s of a tensor with strides %s: clone that first",
-                   cr_shape_text(x->ndim, x->strides).s, cr_shape_text(b->meta.ndim, b->meta.strides).s);
+    return cr_fail(
+        CR_RUNTIME, op,
+        "no gradient can be given for a write to a view with strides %s of a tensor with strides %s: clone that first",
+        cr_shape_text(x->ndim, x->strides).s, cr_shape_text(b->meta.ndim, b->meta.strides).s);
 }
 
 cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
@@ -485,14 +503,17 @@ cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
     if (x == CR_NONE) return cr_fail(CR_BAD_VALUE, op, "CR_NONE cannot be written");
     for (int i = 0; i < x->ndim; i++)
         if (x->strides[i] == 0 && x->shape[i] > 1 && x->numel)
-            return cr_fail(CR_BAD_VALUE, op, "cannot write in place: axis %d of %s is expanded, several elements share memory",
-                           i, cr_shape_text(x->ndim, x->shape).s);
+            return cr_fail(CR_BAD_VALUE, op,
+                           "cannot write in place: axis %d of %s is expanded, several elements share memory", i,
+                           cr_shape_text(x->ndim, x->shape).s);
     if (!x->contiguous && cr_shape_overlaps(x->ndim, x->shape, x->strides))
-        return cr_fail(CR_BAD_VALUE, op, "cannot write in place: elements of %s with strides %s share memory", cr_shape_text(x->ndim, x->shape).s,
-                       cr_shape_text(x->ndim, x->strides).s);
+        return cr_fail(CR_BAD_VALUE, op, "cannot write in place: elements of %s with strides %s share memory",
+                       cr_shape_text(x->ndim, x->shape).s, cr_shape_text(x->ndim, x->strides).s);
     if (grad_disabled) return CR_OK;
     recorded |= cr_in_graph(x);
-    if (is_leaf(x)) return cr_fail(CR_RUNTIME, op, "a leaf that requires grad cannot be written in place: turn the gradient mode off around it");
+    if (is_leaf(x))
+        return cr_fail(CR_RUNTIME, op,
+                       "a leaf that requires grad cannot be written in place: turn the gradient mode off around it");
     return recorded && x->flags & CR_FLAG_VIEW ? check_view(op, x) : CR_OK;
 }
 

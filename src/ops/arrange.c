@@ -1,4 +1,5 @@
-/* arrange.c - the elements of a tensor in another arrangement, copied: flip, roll, repeat, tile, repeat_interleave, pad. */
+/* arrange.c - the elements of a tensor in another arrangement, copied: flip, roll, repeat, tile,
+ * repeat_interleave, pad. */
 #include "compose.h"
 
 #include <stdlib.h>
@@ -9,7 +10,8 @@ cr_tensor *cr_flip(const cr_tensor *x, int n, const int64_t *axes) {
     uint32_t mask;
     cr_part parts[CR_MAX_DIMS];
     if (!cr_given("flip", "x", x) || cr_axes_mask("flip", n, axes, x->ndim, &mask) != CR_OK) return NULL;
-    for (int i = 0; i < x->ndim; i++) parts[i] = mask >> i & 1 ? (cr_part){INT64_MAX, INT64_MIN, -1} : (cr_part){0, INT64_MAX, 1};
+    for (int i = 0; i < x->ndim; i++)
+        parts[i] = mask >> i & 1 ? (cr_part){INT64_MAX, INT64_MIN, -1} : (cr_part){0, INT64_MAX, 1};
     cr_scope_begin();
     cr_tensor *view = cr_index(x, x->ndim, parts);
     return cr_leave(view ? cr_clone(view) : NULL);
@@ -29,7 +31,8 @@ static cr_status copy_rolled(cr_array y, cr_array x, const roll_params *p, int a
     while (axis < y.ndim && !p->shift[axis]) axis++;
     if (axis == y.ndim) return cr_copy_array(&y, &x);
     const int64_t shift = p->shift[axis], rest = y.shape[axis] - shift;
-    const cr_status status = copy_rolled(cr_array_narrowed(&y, axis, shift, rest), cr_array_narrowed(&x, axis, 0, rest), p, axis + 1);
+    const cr_status status = copy_rolled(cr_array_narrowed(&y, axis, shift, rest), cr_array_narrowed(&x, axis, 0, rest),
+                                         p, axis + 1);
     if (status != CR_OK) return status;
     return copy_rolled(cr_array_narrowed(&y, axis, 0, shift), cr_array_narrowed(&x, axis, rest, shift), p, axis + 1);
 }
@@ -47,7 +50,12 @@ static void roll_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 const cr_op cr_op_roll = {
-    .name = "roll", .arity = 1, .params_bytes = sizeof(roll_params), .infer = roll_infer, .forward = roll_forward, .grad = roll_grad,
+    .name = "roll",
+    .arity = 1,
+    .params_bytes = sizeof(roll_params),
+    .infer = roll_infer,
+    .forward = roll_forward,
+    .grad = roll_grad,
 };
 
 cr_tensor *cr_roll(const cr_tensor *x, int n, const int64_t *shifts, const int64_t *axes) {
@@ -65,7 +73,8 @@ cr_tensor *cr_roll(const cr_tensor *x, int n, const int64_t *shifts, const int64
     for (int i = 0; i < n; i++) {
         int a = cr_axis("roll", axes[i], x->ndim);
         if (a < 0) return NULL;
-        const int64_t size = x->shape[a], shift = size ? shifts[i] % size : 0;      /* towards 0: of the sign of the shift */
+        /* towards 0: of the sign of the shift */
+        const int64_t size = x->shape[a], shift = size ? shifts[i] % size : 0;
         if (size) p.shift[a] = (p.shift[a] + shift + size) % size;
     }
     return cr_apply(&cr_op_roll, 1, &x, &p);
@@ -82,8 +91,11 @@ static cr_tensor *repeat_axis(const cr_tensor *x, int axis, int64_t times, bool 
         if (i > axis) behind *= x->shape[i];
     }
     const int64_t size = x->shape[axis];
-    cr_tensor *y = each ? cr_reshape(x, CR_LIST(before, size, 1, behind)) : cr_reshape(x, CR_LIST(before, 1, size, behind));
-    if (y) y = each ? cr_expand(y, CR_LIST(before, size, times, behind)) : cr_expand(y, CR_LIST(before, times, size, behind));
+    cr_tensor *y = each ? cr_reshape(x, CR_LIST(before, size, 1, behind))
+                        : cr_reshape(x, CR_LIST(before, 1, size, behind));
+    if (y)
+        y = each ? cr_expand(y, CR_LIST(before, size, times, behind))
+                 : cr_expand(y, CR_LIST(before, times, size, behind));
     if (y) y = cr_clone(y);
     return y ? cr_view(y, x->ndim, shape) : NULL;
 }
@@ -101,7 +113,8 @@ static cr_tensor *repeat_axes(const cr_tensor *x, const int64_t *times, const in
         spread[n++] = x->shape[i] == 1 ? times[i] : x->shape[i];
     }
     cr_tensor *y = same(x);
-    for (int i = x->ndim - 1; i >= 0 && y && n > CR_MAX_DIMS; i--) if (times[i] != 1) y = repeat_axis(y, i, times[i], false);
+    for (int i = x->ndim - 1; i >= 0 && y && n > CR_MAX_DIMS; i--)
+        if (times[i] != 1) y = repeat_axis(y, i, times[i], false);
     if (n > CR_MAX_DIMS) return y;
     y = cr_reshape(x, n, apart);
     if (y) y = cr_expand(y, n, spread);
@@ -113,9 +126,12 @@ static cr_tensor *repeat(const char *op, const cr_tensor *x, int n, const int64_
     int64_t shape[CR_MAX_DIMS], result[CR_MAX_DIMS];
     for (int i = 0; i < n; i++) {
         shape[i] = i < n - x->ndim ? 1 : x->shape[i - (n - x->ndim)];
-        if (times[i] < 0) return cr_fail(CR_BAD_VALUE, op, "a negative number of times in %s", cr_shape_text(n, times).s), NULL;
+        if (times[i] < 0)
+            return cr_fail(CR_BAD_VALUE, op, "a negative number of times in %s", cr_shape_text(n, times).s), NULL;
         if (__builtin_mul_overflow(shape[i], times[i], &result[i]))
-            return cr_fail(CR_BAD_VALUE, op, "%s, %s times, holds too many elements", cr_shape_text(n, shape).s, cr_shape_text(n, times).s), NULL;
+            return cr_fail(CR_BAD_VALUE, op, "%s, %s times, holds too many elements", cr_shape_text(n, shape).s,
+                           cr_shape_text(n, times).s),
+                   NULL;
     }
     if (cr_shape_check(op, n, result, x->dtype, NULL) != CR_OK) return NULL;
     cr_scope_begin();
@@ -125,14 +141,18 @@ static cr_tensor *repeat(const char *op, const cr_tensor *x, int n, const int64_
 
 static bool check_times(const char *op, const cr_tensor *x, int n, const int64_t *times) {
     if (!cr_given(op, "x", x)) return false;
-    if (n < 0 || n > CR_MAX_DIMS) return cr_fail(CR_BAD_VALUE, op, "%d axes: 0 to %d are supported", n, CR_MAX_DIMS), false;
+    if (n < 0 || n > CR_MAX_DIMS)
+        return cr_fail(CR_BAD_VALUE, op, "%d axes: 0 to %d are supported", n, CR_MAX_DIMS), false;
     if (n && !times) return cr_fail_null(op, "times"), false;
     return true;
 }
 
 cr_tensor *cr_repeat(const cr_tensor *x, int n, const int64_t *times) {
     if (!check_times("repeat", x, n, times)) return NULL;
-    if (n < x->ndim) return cr_fail(CR_BAD_VALUE, "repeat", "%d numbers for the axes of %s: at least %d are needed", n, cr_shape_text(x->ndim, x->shape).s, x->ndim), NULL;
+    if (n < x->ndim)
+        return cr_fail(CR_BAD_VALUE, "repeat", "%d numbers for the axes of %s: at least %d are needed", n,
+                       cr_shape_text(x->ndim, x->shape).s, x->ndim),
+               NULL;
     return repeat("repeat", x, n, times);
 }
 
@@ -149,7 +169,8 @@ cr_tensor *cr_repeat_interleave(const cr_tensor *x, int64_t times, int axis) {
     if (!cr_given("repeat_interleave", "x", x)) return NULL;
     int a = cr_axis("repeat_interleave", axis, x->ndim);
     if (a < 0) return NULL;
-    if (times < 0) return cr_fail(CR_BAD_VALUE, "repeat_interleave", "a negative number of times: %lld", (long long)times), NULL;
+    if (times < 0)
+        return cr_fail(CR_BAD_VALUE, "repeat_interleave", "a negative number of times: %lld", (long long)times), NULL;
     cr_meta m = cr_meta_of(x);
     if (!m.ndim) m.shape[m.ndim++] = 1;
     if (__builtin_mul_overflow(m.shape[a], times, &total)) total = INT64_MAX;
@@ -165,8 +186,12 @@ static int64_t *positions(const int64_t *counts, int64_t n, int64_t size, int64_
     *total = 0;
     for (int64_t i = 0; i < size; i++) {
         int64_t count = counts[n == 1 ? 0 : i];
-        if (count < 0) return cr_fail(CR_BAD_VALUE, "repeat_interleave", "a negative number of times, %lld at position %lld", (long long)count, (long long)i), NULL;
-        if (__builtin_add_overflow(*total, count, total)) return cr_fail(CR_BAD_VALUE, "repeat_interleave", "the result holds too many elements"), NULL;
+        if (count < 0)
+            return cr_fail(CR_BAD_VALUE, "repeat_interleave", "a negative number of times, %lld at position %lld",
+                           (long long)count, (long long)i),
+                   NULL;
+        if (__builtin_add_overflow(*total, count, total))
+            return cr_fail(CR_BAD_VALUE, "repeat_interleave", "the result holds too many elements"), NULL;
     }
     if (cr_shape_check("repeat_interleave", 1, total, CR_I64, NULL) != CR_OK) return NULL;
     int64_t *at = malloc(sizeof *at * (size_t)(*total + 1));
@@ -195,10 +220,13 @@ cr_tensor *cr_repeat_interleave_by(const cr_tensor *x, const cr_tensor *counts, 
     if (a < 0) return NULL;
     const int64_t size = x->ndim ? x->shape[a] : 1;
     if (counts->ndim > 1 || (counts->numel != 1 && counts->numel != size))
-        return cr_fail(CR_BAD_VALUE, "repeat_interleave", "%s numbers for an axis of size %lld: one, or one for each position, is needed",
-                       cr_shape_text(counts->ndim, counts->shape).s, (long long)size), NULL;
+        return cr_fail(CR_BAD_VALUE, "repeat_interleave",
+                       "%s numbers for an axis of size %lld: one, or one for each position, is needed",
+                       cr_shape_text(counts->ndim, counts->shape).s, (long long)size),
+               NULL;
     cr_scope_begin();
-    cr_tensor *index = positions_of(counts, size, x->dev), *front = index ? cr_transpose(x->ndim ? x : cr_unsqueeze(x, 0), 0, a) : NULL;
+    cr_tensor *index = positions_of(counts, size, x->dev),
+              *front = index ? cr_transpose(x->ndim ? x : cr_unsqueeze(x, 0), 0, a) : NULL;
     if (!front) return cr_leave(NULL);
     int64_t shape[CR_MAX_DIMS], rest = 1;
     for (int i = 0; i < front->ndim; i++) {
@@ -217,7 +245,8 @@ static cr_status pad_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const pad_params *p = c->params;
     *out = cr_meta_of(c->in[0]);
     for (int i = 0; i < out->ndim; i++)
-        if (__builtin_add_overflow(out->shape[i], p->before[i], &out->shape[i]) || __builtin_add_overflow(out->shape[i], p->after[i], &out->shape[i]))
+        if (__builtin_add_overflow(out->shape[i], p->before[i], &out->shape[i]) ||
+            __builtin_add_overflow(out->shape[i], p->after[i], &out->shape[i]))
             return cr_fail(CR_BAD_VALUE, "pad", "the result holds too many elements");
     return cr_shape_check("pad", out->ndim, out->shape, out->dtype, NULL);
 }
@@ -231,7 +260,8 @@ static cr_status pad_forward(const cr_call *c, cr_tensor *out, cr_tensor *const 
     if (!out->numel) return CR_OK;
     for (int i = 0; i < out->ndim; i++) {
         const int64_t before = p->before[i], end = before + x->shape[i];
-        const cr_array front = cr_array_narrowed(&inside, i, 0, before), back = cr_array_narrowed(&inside, i, end, p->after[i]);
+        const cr_array front = cr_array_narrowed(&inside, i, 0, before),
+                       back = cr_array_narrowed(&inside, i, end, p->after[i]);
         cr_status status = cr_fill_array(&front, p->value);
         if (status == CR_OK) status = cr_fill_array(&back, p->value);
         if (status != CR_OK) return status;
@@ -250,14 +280,22 @@ static void pad_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 const cr_op cr_op_pad = {
-    .name = "pad", .arity = 1, .params_bytes = sizeof(pad_params), .infer = pad_infer, .forward = pad_forward, .grad = pad_grad,
+    .name = "pad",
+    .arity = 1,
+    .params_bytes = sizeof(pad_params),
+    .infer = pad_infer,
+    .forward = pad_forward,
+    .grad = pad_grad,
 };
 
 /* ---- pad with x's own elements: the margins of an axis are views of it */
 static cr_tensor *margin(const cr_tensor *x, cr_pad_mode mode, int axis, int64_t size, bool after) {
     const int64_t last = x->shape[axis] - 1;
-    if (mode == CR_PAD_CIRCULAR) return after ? cr_slice(x, axis, 0, size, 1) : cr_slice(x, axis, last + 1 - size, last + 1, 1);
-    if (mode == CR_PAD_REFLECT) return after ? cr_slice(x, axis, last - 1, last - 1 - size >= 0 ? last - 1 - size : INT64_MIN, -1) : cr_slice(x, axis, size, 0, -1);
+    if (mode == CR_PAD_CIRCULAR)
+        return after ? cr_slice(x, axis, 0, size, 1) : cr_slice(x, axis, last + 1 - size, last + 1, 1);
+    if (mode == CR_PAD_REFLECT)
+        return after ? cr_slice(x, axis, last - 1, last - 1 - size >= 0 ? last - 1 - size : INT64_MIN, -1)
+                     : cr_slice(x, axis, size, 0, -1);
     int64_t shape[CR_MAX_DIMS];
     for (int i = 0; i < x->ndim; i++) shape[i] = i == axis ? size : x->shape[i];
     cr_tensor *edge = cr_slice(x, axis, after ? last : 0, after ? last + 1 : 1, 1);
@@ -269,8 +307,10 @@ static cr_tensor *pad_axis(const cr_tensor *x, cr_pad_mode mode, int axis, int64
     const cr_tensor *in[3];
     int n = 0;
     if (mode == CR_PAD_REFLECT ? most >= size : mode == CR_PAD_CIRCULAR ? most > size : most && !size)
-        return cr_fail(CR_BAD_VALUE, "pad", "%lld elements cannot be taken from axis %d of %s%s", (long long)most, axis, cr_shape_text(x->ndim, x->shape).s,
-                       mode == CR_PAD_REFLECT ? ": the edge itself is not repeated" : ""), NULL;
+        return cr_fail(CR_BAD_VALUE, "pad", "%lld elements cannot be taken from axis %d of %s%s", (long long)most, axis,
+                       cr_shape_text(x->ndim, x->shape).s,
+                       mode == CR_PAD_REFLECT ? ": the edge itself is not repeated" : ""),
+               NULL;
     if (before && !(in[n++] = margin(x, mode, axis, before, false))) return NULL;
     in[n++] = x;
     if (after && !(in[n++] = margin(x, mode, axis, after, true))) return NULL;
@@ -283,8 +323,9 @@ static cr_tensor *cropped(const cr_tensor *x, pad_params *p) {
     for (int i = 0; i < x->ndim; i++) {
         const int64_t first = p->before[i] < 0 ? p->before[i] : 0, last = p->after[i] < 0 ? p->after[i] : 0;
         if (first < -x->shape[i] || last < -x->shape[i] - first)
-            return cr_fail(CR_BAD_VALUE, "pad", "%lld and %lld take more than there is from axis %d of %s", (long long)first, (long long)last, i,
-                           cr_shape_text(x->ndim, x->shape).s), NULL;
+            return cr_fail(CR_BAD_VALUE, "pad", "%lld and %lld take more than there is from axis %d of %s",
+                           (long long)first, (long long)last, i, cr_shape_text(x->ndim, x->shape).s),
+                   NULL;
         parts[i] = (cr_part){-first, x->shape[i] + last, 1};
         p->before[i] -= first;
         p->after[i] -= last;
@@ -298,7 +339,9 @@ cr_tensor *cr_pad(const cr_tensor *x, int n, const int64_t *sizes, cr_pad_mode m
     bool crops = false;
     if (!cr_given("pad", "x", x)) return NULL;
     if (n < 0 || n % 2 || n > 2 * x->ndim)
-        return cr_fail(CR_BAD_VALUE, "pad", "%d sizes for %s: two for each axis, from the last one on, are expected", n, cr_shape_text(x->ndim, x->shape).s), NULL;
+        return cr_fail(CR_BAD_VALUE, "pad", "%d sizes for %s: two for each axis, from the last one on, are expected", n,
+                       cr_shape_text(x->ndim, x->shape).s),
+               NULL;
     if (n && !sizes) return cr_fail_null("pad", "sizes"), NULL;
     if ((unsigned)mode > CR_PAD_CIRCULAR) return cr_fail(CR_BAD_VALUE, "pad", "%d is not a mode", (int)mode), NULL;
     if (mode == CR_PAD_CONSTANT && cr_element("pad", value, x->dtype, element) != CR_OK) return NULL;

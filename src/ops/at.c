@@ -1,8 +1,9 @@
 /* at.c - keys of index tensors and bool masks, x[a, :, b] and x[mask], and where a mask is true.
  *
- * A key says for the axes of x, in order: CR_NONE, the whole axis; integers, positions along it; a bool mask of d axes, the places in d
- * axes of x where it is true, one after the other.  Integers and masks broadcast to one shape I, which in the result stands where the
- * axes stood that they index, or in front if those are not neighbours.  All of it comes down to one index along one axis (take.c). */
+ * A key says for the axes of x, in order: CR_NONE, the whole axis; integers, positions along it; a
+ * bool mask of d axes, the places in d axes of x where it is true, one after the other.  Integers and
+ * masks broadcast to one shape I, which in the result stands where the axes stood that they index, or
+ * in front if those are not neighbours.  All of it comes down to one index along one axis (take.c). */
 #include "compose.h"
 
 #include <string.h>
@@ -24,7 +25,12 @@ static cr_status nonzero_forward(const cr_call *c, cr_tensor *out, cr_tensor *co
 }
 
 const cr_op cr_op_nonzero = {
-    .name = "nonzero", .arity = 1, .params_bytes = sizeof(nonzero_params), .contiguous = true, .infer = nonzero_infer, .forward = nonzero_forward,
+    .name = "nonzero",
+    .arity = 1,
+    .params_bytes = sizeof(nonzero_params),
+    .contiguous = true,
+    .infer = nonzero_infer,
+    .forward = nonzero_forward,
     .no_grad = "positions are integers",
 };
 
@@ -33,7 +39,8 @@ cr_tensor *cr_nonzero(const cr_tensor *x) {
     if (!cr_given("nonzero", "x", x)) return NULL;
     cr_scope_begin();
     const cr_tensor *mask = cr_contiguous(x->dtype == CR_BOOL ? x : cr_ne(x, cr_scalar_int(0)));
-    bool counted = mask && (!mask->numel || mask->dev->kernels->nonzero(&(cr_nonzero_args){.x = mask->array, .count = &p.count}) == CR_OK);
+    bool counted = mask && (!mask->numel || mask->dev->kernels->nonzero(
+                                                &(cr_nonzero_args){.x = mask->array, .count = &p.count}) == CR_OK);
     return cr_leave(counted ? cr_apply(&cr_op_nonzero, 1, &mask, &p) : NULL);
 }
 
@@ -42,7 +49,8 @@ cr_tensor *cr_places(const cr_tensor *mask) {
     return at ? cr_reshape(at, 1, &at->numel) : NULL;
 }
 
-/* ---- ravel: positions along several axes as positions in all of them : n x (I) -> (I) i64, negative ones counted from the end */
+/* ---- ravel: positions along several axes as positions in all of them : n x (I) -> (I) i64, negative
+ * ones counted from the end */
 typedef struct ravel_params { const char *name; int64_t size[CR_MAX_DIMS]; } ravel_params;
 
 static const char *ravel_name(const void *p) { return ((const ravel_params *)p)->name; }
@@ -63,12 +71,19 @@ static cr_status ravel_forward(const cr_call *c, cr_tensor *out, cr_tensor *cons
 }
 
 const cr_op cr_op_ravel = {
-    .name = "ravel", .name_of = ravel_name, .arity = -1, .params_bytes = sizeof(ravel_params), .contiguous = true, .infer = ravel_infer,
-    .forward = ravel_forward, .no_grad = "positions are integers",
+    .name = "ravel",
+    .name_of = ravel_name,
+    .arity = -1,
+    .params_bytes = sizeof(ravel_params),
+    .contiguous = true,
+    .infer = ravel_infer,
+    .forward = ravel_forward,
+    .no_grad = "positions are integers",
 };
 
 /* ---- keys */
-typedef struct part { int axis, count; const cr_tensor *given; int64_t size; } part;       /* what indexes `count` axes of x, of `size` places */
+/* what indexes `count` axes of x, of `size` places */
+typedef struct part { int axis, count; const cr_tensor *given; int64_t size; } part;
 
 typedef struct key {
     int n; part parts[CR_MAX_DIMS];
@@ -87,17 +102,23 @@ static bool read_parts(const cr_tensor *x, int given, const cr_tensor *const *in
         const cr_tensor *t = index[i];
         if (cr_missing(op, "an index", t)) return false;
         const int count = t != CR_NONE && t->dtype == CR_BOOL ? t->ndim : 1;
-        if (axis + count > x->ndim) return cr_fail(CR_BAD_INDEX, op, "too many indices for a tensor of %d axes", x->ndim), false;
+        if (axis + count > x->ndim)
+            return cr_fail(CR_BAD_INDEX, op, "too many indices for a tensor of %d axes", x->ndim), false;
         axis += count;
         if (t == CR_NONE) continue;
         if (k->n == CR_MAX_DIMS) return cr_fail(CR_BAD_INDEX, op, "more than %d index tensors", CR_MAX_DIMS), false;
         part *p = &k->parts[k->n++];
         *p = (part){axis - count, count, t, 1};
         if (cr_dtype_is_float(t->dtype) || t->dtype == CR_U64)
-            return cr_fail(CR_BAD_INDEX, op, "an index tensor holds signed integers, unsigned ones of at most 32 bits, or bool: %s", cr_dtype_name(t->dtype)), false;
+            return cr_fail(CR_BAD_INDEX, op,
+                           "an index tensor holds signed integers, unsigned ones of at most 32 bits, or bool: %s",
+                           cr_dtype_name(t->dtype)),
+                   false;
         const int64_t *sizes = x->shape + p->axis;
         if (is_mask(p) && memcmp(t->shape, sizes, sizeof *sizes * (size_t)count))
-            return cr_fail(CR_BAD_INDEX, op, "a mask of shape %s for the axes of shape %s", cr_shape_text(count, t->shape).s, cr_shape_text(count, sizes).s), false;
+            return cr_fail(CR_BAD_INDEX, op, "a mask of shape %s for the axes of shape %s",
+                           cr_shape_text(count, t->shape).s, cr_shape_text(count, sizes).s),
+                   false;
         for (int d = 0; d < count; d++) p->size *= sizes[d];
     }
     return true;
@@ -139,7 +160,9 @@ static bool meet(const char *op, const cr_tensor *t, int *ndim, int64_t *shape) 
     for (int i = 1; i <= t->ndim && i <= *ndim; i++) {
         const int64_t a = shape[*ndim - i], b = t->shape[t->ndim - i];
         if (a != b && a != 1 && b != 1)
-            return cr_fail(CR_BAD_INDEX, op, "index tensors of shapes %s and %s do not broadcast", cr_shape_text(*ndim, shape).s, cr_shape_text(t->ndim, t->shape).s), false;
+            return cr_fail(CR_BAD_INDEX, op, "index tensors of shapes %s and %s do not broadcast",
+                           cr_shape_text(*ndim, shape).s, cr_shape_text(t->ndim, t->shape).s),
+                   false;
     }
     return cr_broadcast(op, *ndim, shape, t->ndim, t->shape, ndim, shape) == CR_OK;
 }
@@ -152,7 +175,9 @@ static bool locate(key *k) {
     int64_t shape[CR_MAX_DIMS];
     for (int i = 0; i < k->n; i++) {
         const cr_tensor *given = k->parts[i].given;
-        in[i] = is_mask(&k->parts[i]) ? cr_places(given) : given->dtype == CR_I32 && k->n == 1 ? given : cast_to(given, CR_I64);
+        in[i] = is_mask(&k->parts[i])                 ? cr_places(given)
+                : given->dtype == CR_I32 && k->n == 1 ? given
+                                                      : cast_to(given, CR_I64);
         if (!in[i] || !meet(k->take.name, in[i], &ndim, shape)) return false;
         p.size[i] = k->parts[i].size;
     }
@@ -170,7 +195,8 @@ cr_tensor *cr_index_get(const cr_tensor *x, int n, const cr_tensor *const *index
     return cr_leave(locate(&k) ? cr_apply(&cr_op_take, 2, (const cr_tensor *[]){k.x, k.index}, &k.take) : NULL);
 }
 
-/* values, cast to x's dtype and broadcast to what the key sees; leading axes of size 1 more than that fall away; one without axes comes from any device */
+/* values, cast to x's dtype and broadcast to what the key sees; leading axes of size 1 more than that
+ * fall away; one without axes comes from any device */
 static const cr_tensor *fitted(const key *k, const cr_tensor *values) {
     int ndim, n = 0, ones = 0;
     int64_t shape[CR_MAX_DIMS], both[CR_MAX_DIMS];
@@ -179,7 +205,9 @@ static const cr_tensor *fitted(const key *k, const cr_tensor *values) {
     if (ones) values = cr_reshape(values, values->ndim - ones, values->shape + ones);
     if (!values || cr_broadcast(k->take.name, values->ndim, values->shape, ndim, shape, &n, both) != CR_OK) return NULL;
     if (!cr_shape_equal(n, both, ndim, shape))
-        return cr_fail(CR_BAD_VALUE, k->take.name, "values of shape %s do not broadcast into %s", cr_shape_text(values->ndim, values->shape).s, cr_shape_text(ndim, shape).s), NULL;
+        return cr_fail(CR_BAD_VALUE, k->take.name, "values of shape %s do not broadcast into %s",
+                       cr_shape_text(values->ndim, values->shape).s, cr_shape_text(ndim, shape).s),
+               NULL;
     return cr_expand(values->ndim ? cast_to(values, k->x->dtype) : cr_to(values, k->x->dtype, k->x->dev), ndim, shape);
 }
 
@@ -199,7 +227,8 @@ static cr_tensor *put_moved(cr_tensor *to, const cr_tensor *x, const key *k, con
     return cr_permute(cr_put(&k->take, NULL, k->x, k->index, src), x->ndim, back);
 }
 
-static cr_tensor *put(const char *op, cr_tensor *to, const cr_tensor *x, int n, const cr_tensor *const *index, const cr_tensor *values, bool accumulate) {
+static cr_tensor *put(const char *op, cr_tensor *to, const cr_tensor *x, int n, const cr_tensor *const *index,
+                      const cr_tensor *values, bool accumulate) {
     key k;
     const cr_tensor *src;
     cr_tensor *y = NULL;
@@ -209,10 +238,17 @@ static cr_tensor *put(const char *op, cr_tensor *to, const cr_tensor *x, int n, 
     if (!read_key(op, x, n, index, &k)) return cr_leave_with(to, NULL);
     k.take.sum = accumulate;
     if (!k.n) cr_fail(CR_BAD_INDEX, op, "no index tensor is given");
-    else if (k.n == 1 && is_mask(k.parts) && k.take.count && !accumulate && values->numel == 1 && values->ndim < 2) y = fill_mask(to, x, &k, values);
-    else if (locate(&k) && (src = fitted(&k, values))) y = k.moved ? put_moved(to, x, &k, src) : cr_put(&k.take, to, x, k.index, src);
+    else if (k.n == 1 && is_mask(k.parts) && k.take.count && !accumulate && values->numel == 1 && values->ndim < 2)
+        y = fill_mask(to, x, &k, values);
+    else if (locate(&k) && (src = fitted(&k, values)))
+        y = k.moved ? put_moved(to, x, &k, src) : cr_put(&k.take, to, x, k.index, src);
     return cr_named(op, before, cr_leave_with(to, y));
 }
 
-cr_tensor *cr_index_put(const cr_tensor *x, int n, const cr_tensor *const *index, const cr_tensor *values, bool accumulate) { return put("index_put", NULL, x, n, index, values, accumulate); }
-cr_tensor *cr_index_put_(cr_tensor *x, int n, const cr_tensor *const *index, const cr_tensor *values, bool accumulate) { return put("index_put_", x, x, n, index, values, accumulate); }
+cr_tensor *cr_index_put(const cr_tensor *x, int n, const cr_tensor *const *index, const cr_tensor *values,
+                        bool accumulate) {
+    return put("index_put", NULL, x, n, index, values, accumulate);
+}
+cr_tensor *cr_index_put_(cr_tensor *x, int n, const cr_tensor *const *index, const cr_tensor *values, bool accumulate) {
+    return put("index_put_", x, x, n, index, values, accumulate);
+}

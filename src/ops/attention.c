@@ -1,15 +1,21 @@
-/* attention.c - softmax(scale q k^T + mask) v for every head: q (B, H, T, D), k and v (B, H, S, D) -> (B, H, T, D).
- * Causal: query t sees the keys up to t + S - T.  A mask broadcasts to (B, H, T, S): false, or -Inf, hides a key.  A query that sees no key
- * gives 0.  The result is (B, T, H, D) in memory, so that merging the heads needs no copy.
- * The scores are never stored, but for the backward pass under create_graph, or where the mask's own gradient is wanted.
- * Fast twins: dev/cpu/attention.c, dev/webgpu/attention.c. */
+/* attention.c - softmax(scale q k^T + mask) v for every head: q (B, H, T, D), k and v (B, H, S, D) ->
+ * (B, H, T, D). Causal: query t sees the keys up to t + S - T.  A mask broadcasts to (B, H, T, S):
+ * false, or -Inf, hides a key.  A query that sees no key gives 0.  The result is (B, T, H, D) in
+ * memory, so that merging the heads needs no copy. The scores are never stored, but for the backward
+ * pass under create_graph, or where the mask's own gradient is wanted. Fast twins:
+ * dev/cpu/attention.c, dev/webgpu/attention.c. */
 #include "compose.h"
 
 #include <math.h>
 #include <string.h>
 
 typedef struct attention_params { double scale; bool causal; } attention_params;
-typedef struct attention_inputs { const cr_tensor *q, *k, *v, *mask; int64_t T, S, D; double scale; bool causal; } attention_inputs;
+typedef struct attention_inputs {
+    const cr_tensor *q, *k, *v, *mask;
+    int64_t T, S, D;
+    double scale;
+    bool causal;
+} attention_inputs;
 
 static attention_inputs inputs(const cr_call *c) {
     const attention_params *p = c->params;
@@ -32,11 +38,14 @@ static cr_status check_mask(const cr_tensor *mask, const cr_tensor *q, int64_t S
     const int64_t scores[4] = {q->shape[0], q->shape[1], q->shape[2], S};
     if (mask == CR_NONE) return CR_OK;
     if (mask->dtype != CR_BOOL && mask->dtype != q->dtype)
-        return cr_fail(CR_BAD_TYPE, "attention", "the mask must be bool or %s, as q is: %s", cr_dtype_name(q->dtype), cr_dtype_name(mask->dtype));
+        return cr_fail(CR_BAD_TYPE, "attention", "the mask must be bool or %s, as q is: %s", cr_dtype_name(q->dtype),
+                       cr_dtype_name(mask->dtype));
     bool ok = mask->ndim <= 4;
-    for (int i = 1; i <= mask->ndim && ok; i++) ok = mask->shape[mask->ndim - i] == 1 || mask->shape[mask->ndim - i] == scores[4 - i];
-    return ok ? CR_OK : cr_fail(CR_BAD_VALUE, "attention", "the mask does not broadcast to the scores (B, H, T, S): %s, %s",
-                                cr_shape_text(mask->ndim, mask->shape).s, cr_shape_text(4, scores).s);
+    for (int i = 1; i <= mask->ndim && ok; i++)
+        ok = mask->shape[mask->ndim - i] == 1 || mask->shape[mask->ndim - i] == scores[4 - i];
+    return ok ? CR_OK
+              : cr_fail(CR_BAD_VALUE, "attention", "the mask does not broadcast to the scores (B, H, T, S): %s, %s",
+                        cr_shape_text(mask->ndim, mask->shape).s, cr_shape_text(4, scores).s);
 }
 
 static cr_status attention_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
@@ -49,13 +58,15 @@ static cr_status attention_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) 
     bool ok = q->ndim == 4 && k->ndim == 4 && v->ndim == 4;
     for (int i = 0; i < 4 && ok; i++) ok = k->shape[i] == v->shape[i] && (i == 2 || q->shape[i] == k->shape[i]);
     if (!ok)
-        return cr_fail(CR_BAD_VALUE, "attention", "takes q (B, H, T, D) and k, v (B, H, S, D): %s, %s, %s", cr_shape_text(q->ndim, q->shape).s,
-                       cr_shape_text(k->ndim, k->shape).s, cr_shape_text(v->ndim, v->shape).s);
+        return cr_fail(CR_BAD_VALUE, "attention", "takes q (B, H, T, D) and k, v (B, H, S, D): %s, %s, %s",
+                       cr_shape_text(q->ndim, q->shape).s, cr_shape_text(k->ndim, k->shape).s,
+                       cr_shape_text(v->ndim, v->shape).s);
     if (check_mask(c->in[3], q, k->shape[2]) != CR_OK) return cr_error_status();
     if (!isfinite(p->scale)) return cr_fail(CR_BAD_VALUE, "attention", "the scale must be finite: %g", p->scale);
     if (cr_shape_check("attention", 4, q->shape, q->dtype, NULL) != CR_OK) return cr_error_status();
     *out = heads_inside(q);
-    aux[0] = (cr_meta){.dtype = wide_dtype(q), .ndim = 3, .shape = {q->shape[0], q->shape[1], q->shape[2]}};     /* log(sum(exp(scores))) */
+    /* log(sum(exp(scores))) */
+    aux[0] = (cr_meta){.dtype = wide_dtype(q), .ndim = 3, .shape = {q->shape[0], q->shape[1], q->shape[2]}};
     return CR_OK;
 }
 
@@ -65,7 +76,8 @@ static cr_status dense_heads(const cr_tensor *x, cr_array *a) {
     return x->strides[3] == 1 || x->shape[3] == 1 ? CR_OK : cr_pack(a);
 }
 
-/* The term that the mask adds to the scores, in the mask's shape; CR_NONE without a mask.  log(true) = 0, log(false) = -Inf. */
+/* The term that the mask adds to the scores, in the mask's shape; CR_NONE without a mask.  log(true) =
+ * 0, log(false) = -Inf. */
 static cr_tensor *bias(const attention_inputs *i) {
     if (i->mask == CR_NONE) return same(CR_NONE);
     cr_tensor *m = cast_to(i->mask, wide_dtype(i->q));
@@ -118,7 +130,8 @@ static cr_status attention_forward(const cr_call *c, cr_tensor *out, cr_tensor *
 static cr_tensor *hidden(const attention_inputs *i, const cr_tensor *m) {
     cr_tensor *masked = m == CR_NONE ? same(CR_NONE) : cr_eq(m, cr_scalar(-INFINITY));
     if (!i->causal) return masked;
-    cr_tensor *t = cr_unsqueeze(cr_arange(0, (double)i->T, 1, CR_I64, i->q->dev), 1), *s = cr_arange(0, (double)i->S, 1, CR_I64, i->q->dev);
+    cr_tensor *t = cr_unsqueeze(cr_arange(0, (double)i->T, 1, CR_I64, i->q->dev), 1),
+              *s = cr_arange(0, (double)i->S, 1, CR_I64, i->q->dev);
     cr_tensor *later = cr_gt(sub(s, t), cr_scalar_int(i->S - i->T));
     return masked == CR_NONE ? later : cr_logical_or(masked, later);
 }
@@ -137,7 +150,8 @@ static cr_tensor *attention_composite(const cr_call *c) {
     return cast_to(cr_transpose(cr_contiguous(cr_transpose(o, 1, 2)), 1, 2), i.q->dtype);
 }
 
-/* o = p v, p = softmax(scale q k^T + mask):  dv = p^T g,  dmask = p (g v^T - sum(p g v^T)),  ds = scale dmask,  dq = ds k,  dk = ds^T q */
+/* o = p v, p = softmax(scale q k^T + mask):  dv = p^T g,  dmask = p (g v^T - sum(p g v^T)),  ds =
+ * scale dmask,  dq = ds k,  dk = ds^T q */
 static void composed_grad(const cr_call *c, const cr_tensor *cotangent, cr_tensor *dx[]) {
     const attention_inputs i = inputs(c);
     cr_tensor *q = widened(i.q), *k = widened(i.k), *v = widened(i.v), *g = widened(cotangent), *p = weights(&i, q, k);
@@ -160,8 +174,13 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     cr_tensor *d[3] = {laid_out_like(i.q), laid_out_like(i.k), laid_out_like(i.v)};
     cr_status status = d[0] && d[1] && d[2] ? CR_OK : cr_error_status();
     if (status == CR_OK && c->out->numel && i.S) {
-        cr_attention_bwd_args args = {.dq = d[0]->array, .dk = d[1]->array, .dv = d[2]->array, .o = c->out->array, .lse = c->aux[0]->array,
-                                      .scale = i.scale, .causal = i.causal};
+        cr_attention_bwd_args args = {.dq = d[0]->array,
+                                      .dk = d[1]->array,
+                                      .dv = d[2]->array,
+                                      .o = c->out->array,
+                                      .lse = c->aux[0]->array,
+                                      .scale = i.scale,
+                                      .causal = i.causal};
         status = kernel_inputs(&i, &args.q, &args.k, &args.v, &args.mask);
         if (status == CR_OK) status = dense_heads(g, &args.g);
         if (status == CR_OK) status = c->dev->kernels->attention_bwd(&args);
@@ -174,14 +193,24 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 static void attention_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    if (c->differentiable || c->needs[3] || !c->dev->kernels->attention_bwd || beyond_kernel(c)) composed_grad(c, g, dx);
+    if (c->differentiable || c->needs[3] || !c->dev->kernels->attention_bwd || beyond_kernel(c))
+        composed_grad(c, g, dx);
     else fused_grad(c, g, dx);
 }
 
 const cr_op cr_op_attention = {
-    .name = "attention", .arity = 4, .optional = 1u << 3, .params_bytes = sizeof(attention_params), .needs_kernel = offsetof(cr_kernels, attention), .beyond_kernel = beyond_kernel,
-    .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_IN(3) | CR_SAVE_OUT | CR_SAVE_AUX, .n_aux = 1,
-    .infer = attention_infer, .forward = attention_forward, .composite = attention_composite, .grad = attention_grad,
+    .name = "attention",
+    .arity = 4,
+    .optional = 1u << 3,
+    .params_bytes = sizeof(attention_params),
+    .needs_kernel = offsetof(cr_kernels, attention),
+    .beyond_kernel = beyond_kernel,
+    .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_IN(3) | CR_SAVE_OUT | CR_SAVE_AUX,
+    .n_aux = 1,
+    .infer = attention_infer,
+    .forward = attention_forward,
+    .composite = attention_composite,
+    .grad = attention_grad,
 };
 
 cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_attention_options *o) {

@@ -108,7 +108,8 @@ int cr_build_row(cr_build *b, const cr_program *p, const int *args) {
     for (int i = 0; i < p->n_const; i++) map[first + i] = cr_build_const(b, p->consts[i]);
     for (int i = 0; i < p->n_instr; i++) {
         const cr_instr *s = &p->instr[i];
-        map[first + p->n_const + i] = cr_build_op(b, s->op, map[s->a], s->b < 0 ? -1 : map[s->b], s->c < 0 ? -1 : map[s->c]);
+        map[first + p->n_const + i] = cr_build_op(b, s->op, map[s->a], s->b < 0 ? -1 : map[s->b],
+                                                  s->c < 0 ? -1 : map[s->c]);
     }
     return map[p->out[0]];
 }
@@ -147,7 +148,8 @@ static int place_inputs(const cr_build *b, const cr_build_result *r, const bool 
 /* Does the instruction depend differentiably on an input?  from: which values do. */
 static bool flows(const cr_instr *s, const bool *from) {
     const cr_gradient *g = atomic_load(&cr_rows[cr_opcode_row[s->op]].grad);
-    return g && ((g[0].program && from[s->a]) || (s->b >= 0 && g[1].program && from[s->b]) || (s->c >= 0 && g[2].program && from[s->c]));
+    return g && ((g[0].program && from[s->a]) || (s->b >= 0 && g[1].program && from[s->b]) ||
+                 (s->c >= 0 && g[2].program && from[s->c]));
 }
 
 static bool differentiable(const cr_program *p, bool *from) {
@@ -160,22 +162,33 @@ static bool differentiable(const cr_program *p, bool *from) {
 /* One block: the struct, constants, instructions, name and doc. */
 static cr_program *pack(const cr_build_result *r, int n_in, int n_const, int n_instr) {
     size_t name = strlen(r->name) + 1, doc = strlen(r->doc) + 1;
-    cr_program *p = malloc(sizeof *p + sizeof(double) * (size_t)n_const + sizeof(cr_instr) * (size_t)n_instr + name + doc);
+    cr_program *p = malloc(sizeof *p + sizeof(double) * (size_t)n_const + sizeof(cr_instr) * (size_t)n_instr + name +
+                           doc);
     if (!p) return NULL;
     double *consts = (double *)(p + 1);
     cr_instr *instr = (cr_instr *)(consts + n_const);
     char *text = (char *)(instr + n_instr);
     memcpy(text, r->name, name);
     memcpy(text + name, r->doc, doc);
-    *p = (cr_program){.name = text, .doc = text + name, .rule = CR_RULE_FLOAT, .n_in = n_in, .n_param = r->n_param, .n_const = n_const,
-                      .n_instr = n_instr, .n_out = r->n_out, .consts = consts, .instr = instr, .fused = -1};
+    *p = (cr_program){.name = text,
+                      .doc = text + name,
+                      .rule = CR_RULE_FLOAT,
+                      .n_in = n_in,
+                      .n_param = r->n_param,
+                      .n_const = n_const,
+                      .n_instr = n_instr,
+                      .n_out = r->n_out,
+                      .consts = consts,
+                      .instr = instr,
+                      .fused = -1};
     atomic_init(&p->grad, NULL);
     atomic_init(&p->refs, 1);
     return p;
 }
 
 /* Numbers the live values and writes constants and instructions into p.  number: room for b->n. */
-static void write(const cr_build *b, const cr_build_result *r, cr_program *p, const bool *live, const int *place, int16_t *number) {
+static void write(const cr_build *b, const cr_build_result *r, cr_program *p, const bool *live, const int *place,
+                  int16_t *number) {
     double *consts = (double *)(p + 1);
     cr_instr *instr = (cr_instr *)(consts + p->n_const);
     int k = 0, s = 0, first = p->n_in + p->n_param;
@@ -186,7 +199,8 @@ static void write(const cr_build *b, const cr_build_result *r, cr_program *p, co
         else if (v->op == PARAM) number[i] = (int16_t)(p->n_in + v->a);
         else if (v->op == CONSTANT) { number[i] = (int16_t)(first + k); consts[k++] = v->k; }
         else {
-            instr[s] = (cr_instr){(uint8_t)v->op, number[v->a], v->b < 0 ? -1 : number[v->b], v->c < 0 ? -1 : number[v->c]};
+            instr[s] = (cr_instr){(uint8_t)v->op, number[v->a], v->b < 0 ? -1 : number[v->b],
+                                  v->c < 0 ? -1 : number[v->c]};
             number[i] = (int16_t)(first + p->n_const + s++);
         }
     }
@@ -194,7 +208,8 @@ static void write(const cr_build *b, const cr_build_result *r, cr_program *p, co
 }
 
 cr_program *cr_build_finish(const cr_build *b, const cr_build_result *r) {
-    if (b->failed == CR_BAD_VALUE) return cr_fail(CR_BAD_VALUE, r->name, "more than %d values in one program: split it", MAX_VALUES), NULL;
+    if (b->failed == CR_BAD_VALUE)
+        return cr_fail(CR_BAD_VALUE, r->name, "more than %d values in one program: split it", MAX_VALUES), NULL;
     bool *live = calloc((size_t)b->n + 1, sizeof *live), *from = NULL;
     int16_t *number = malloc(sizeof *number * ((size_t)b->n + 1));
     cr_program *p = NULL;
@@ -207,7 +222,8 @@ cr_program *cr_build_finish(const cr_build *b, const cr_build_result *r) {
     }
     int n_values = n_in + r->n_param + n_const + n_instr;
     if (n_in > CR_MAX_INPUTS || n_values > MAX_VALUES) {
-        cr_fail(CR_BAD_VALUE, r->name, "%d inputs and %d values: a program has at most %d and %d", n_in, n_values, CR_MAX_INPUTS, MAX_VALUES);
+        cr_fail(CR_BAD_VALUE, r->name, "%d inputs and %d values: a program has at most %d and %d", n_in, n_values,
+                CR_MAX_INPUTS, MAX_VALUES);
         free(live), free(number);
         return NULL;
     }

@@ -14,9 +14,10 @@ static cr_status cat_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
         bool alike = x->ndim == out->ndim;
         for (int d = 0; alike && d < out->ndim; d++) alike = d == axis || x->shape[d] == out->shape[d];
         if (!alike)
-            return cr_fail(CR_BAD_VALUE, "cat", "shapes %s and %s differ in more than axis %d", cr_shape_text(c->in[0]->ndim, c->in[0]->shape).s,
-                           cr_shape_text(x->ndim, x->shape).s, axis);
-        if (__builtin_add_overflow(out->shape[axis], x->shape[axis], &out->shape[axis])) return cr_fail(CR_BAD_VALUE, "cat", "the result holds too many elements");
+            return cr_fail(CR_BAD_VALUE, "cat", "shapes %s and %s differ in more than axis %d",
+                           cr_shape_text(c->in[0]->ndim, c->in[0]->shape).s, cr_shape_text(x->ndim, x->shape).s, axis);
+        if (__builtin_add_overflow(out->shape[axis], x->shape[axis], &out->shape[axis]))
+            return cr_fail(CR_BAD_VALUE, "cat", "the result holds too many elements");
         out->dtype = cr_promote(out->dtype, x->dtype);
     }
     return cr_shape_check("cat", out->ndim, out->shape, out->dtype, NULL);
@@ -43,7 +44,12 @@ static void cat_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 const cr_op cr_op_cat = {
-    .name = "cat", .arity = -1, .params_bytes = sizeof(cat_params), .infer = cat_infer, .forward = cat_forward, .grad = cat_grad,
+    .name = "cat",
+    .arity = -1,
+    .params_bytes = sizeof(cat_params),
+    .infer = cat_infer,
+    .forward = cat_forward,
+    .grad = cat_grad,
 };
 
 static cr_status check_list(const char *op, int n, const cr_tensor *const *in) {
@@ -55,7 +61,8 @@ static cr_status check_list(const char *op, int n, const cr_tensor *const *in) {
 
 cr_tensor *cr_cat(int n, const cr_tensor *const *in, int axis) {
     if (check_list("cat", n, in) != CR_OK) return NULL;
-    if (!in[0]->ndim) return cr_fail(CR_BAD_VALUE, "cat", "tensors without axes cannot be concatenated: cr_stack can"), NULL;
+    if (!in[0]->ndim)
+        return cr_fail(CR_BAD_VALUE, "cat", "tensors without axes cannot be concatenated: cr_stack can"), NULL;
     int a = cr_axis("cat", axis, in[0]->ndim);
     return a < 0 ? NULL : cr_apply(&cr_op_cat, n, in, &(cat_params){a});
 }
@@ -64,7 +71,9 @@ cr_tensor *cr_stack(int n, const cr_tensor *const *in, int axis) {
     if (check_list("stack", n, in) != CR_OK) return NULL;
     for (int i = 1; i < n; i++)
         if (!cr_shape_equal(in[i]->ndim, in[i]->shape, in[0]->ndim, in[0]->shape))
-            return cr_fail(CR_BAD_VALUE, "stack", "shapes differ: %s, %s", cr_shape_text(in[0]->ndim, in[0]->shape).s, cr_shape_text(in[i]->ndim, in[i]->shape).s), NULL;
+            return cr_fail(CR_BAD_VALUE, "stack", "shapes differ: %s, %s", cr_shape_text(in[0]->ndim, in[0]->shape).s,
+                           cr_shape_text(in[i]->ndim, in[i]->shape).s),
+                   NULL;
     int a = cr_axis("stack", axis, in[0]->ndim + 1);
     if (a < 0) return NULL;
     cr_tensor **each = malloc(sizeof *each * (size_t)n), *y = NULL;

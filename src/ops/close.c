@@ -6,9 +6,11 @@
 /* The size of the difference as max - min: integers without a sign do not wrap. */
 static cr_tensor *distance(const cr_tensor *a, const cr_tensor *b) { return sub(cr_maximum(a, b), cr_minimum(a, b)); }
 
-static cr_tensor *isclose(const char *op, const cr_tensor *a, const cr_tensor *b, double rtol, double atol, bool equal_nan) {
+static cr_tensor *isclose(const char *op, const cr_tensor *a, const cr_tensor *b, double rtol, double atol,
+                          bool equal_nan) {
     if (!cr_given(op, "a", a) || !cr_given(op, "b", b)) return NULL;
-    if (!(rtol >= 0 && atol >= 0)) return cr_fail(CR_BAD_VALUE, op, "rtol %g, atol %g: 0 or more are expected", rtol, atol), NULL;
+    if (!(rtol >= 0 && atol >= 0))
+        return cr_fail(CR_BAD_VALUE, op, "rtol %g, atol %g: 0 or more are expected", rtol, atol), NULL;
     const cr_status before = cr_error_status();
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();

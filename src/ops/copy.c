@@ -45,7 +45,12 @@ static cr_status cast_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 static void cast_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = cast_to(g, c->in[0]->dtype); }
 
 const cr_op cr_op_cast = {
-    .name = "cast", .arity = 1, .params_bytes = sizeof(cast_params), .infer = cast_infer, .forward = clone_forward, .grad = cast_grad,
+    .name = "cast",
+    .arity = 1,
+    .params_bytes = sizeof(cast_params),
+    .infer = cast_infer,
+    .forward = clone_forward,
+    .grad = cast_grad,
 };
 
 /* ---- transfer: y = x on another device, through host memory */
@@ -73,11 +78,19 @@ static cr_status transfer_forward(const cr_call *c, cr_tensor *out, cr_tensor *c
 }
 
 /* y = x on another device:  dx = g on x's */
-static void transfer_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = cr_to(g, g->dtype, c->in[0]->dev); }
+static void transfer_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    dx[0] = cr_to(g, g->dtype, c->in[0]->dev);
+}
 
 const cr_op cr_op_transfer = {
-    .name = "transfer", .arity = 1, .params_bytes = sizeof(transfer_params), .result_device = transfer_device, .contiguous = true,
-    .infer = clone_infer, .forward = transfer_forward, .grad = transfer_grad,
+    .name = "transfer",
+    .arity = 1,
+    .params_bytes = sizeof(transfer_params),
+    .result_device = transfer_device,
+    .contiguous = true,
+    .infer = clone_infer,
+    .forward = transfer_forward,
+    .grad = transfer_grad,
 };
 
 cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
@@ -97,7 +110,15 @@ cr_tensor *cr_to(const cr_tensor *x, cr_dtype dt, const cr_device *dev) {
 
 /* (x, y) -> y.  x is an input, so the graph of its old value ends here with gradient 0. */
 static cr_program overwrite = {
-    .name = "copy_", .doc = "b", .rule = CR_RULE_ANY, .n_in = 2, .n_out = 1, .out = {1}, .fused = -1, .differentiable = true, .refs = -1,
+    .name = "copy_",
+    .doc = "b",
+    .rule = CR_RULE_ANY,
+    .n_in = 2,
+    .n_out = 1,
+    .out = {1},
+    .fused = -1,
+    .differentiable = true,
+    .refs = -1,
 };
 
 static bool takes_part(const cr_tensor *x) { return cr_grad_enabled() && cr_in_graph(x); }
@@ -154,7 +175,9 @@ cr_tensor *cr_copy_(cr_tensor *x, const cr_tensor *y) {
     if (!cr_given("copy_", "x", x) || !cr_given("copy_", "y", y)) return NULL;
     if (cr_broadcast("copy_", x->ndim, x->shape, y->ndim, y->shape, &n, shape) != CR_OK) return NULL;
     if (!cr_shape_equal(n, shape, x->ndim, x->shape))
-        return cr_fail(CR_BAD_VALUE, "copy_", "%s does not broadcast into %s", cr_shape_text(y->ndim, y->shape).s, cr_shape_text(x->ndim, x->shape).s), NULL;
+        return cr_fail(CR_BAD_VALUE, "copy_", "%s does not broadcast into %s", cr_shape_text(y->ndim, y->shape).s,
+                       cr_shape_text(x->ndim, x->shape).s),
+               NULL;
     cr_scope_begin();
     cr_status status = copy_into(x, y);
     cr_scope_end();
@@ -196,8 +219,8 @@ cr_status cr_write(cr_tensor *t, cr_dtype dt, const void *src, size_t bytes) {
     if (!cr_given("write", "the tensor", t)) return cr_error_status();
     if (!cr_dtype_valid((int)dt)) return cr_fail(CR_BAD_TYPE, "write", "%d is not a dtype", (int)dt);
     if (bytes != cr_dtype_size(dt) * (size_t)t->numel)
-        return cr_fail(CR_BAD_VALUE, "write", "%s of %s takes %zu bytes, not %zu", cr_shape_text(t->ndim, t->shape).s, cr_dtype_name(dt),
-                       cr_dtype_size(dt) * (size_t)t->numel, bytes);
+        return cr_fail(CR_BAD_VALUE, "write", "%s of %s takes %zu bytes, not %zu", cr_shape_text(t->ndim, t->shape).s,
+                       cr_dtype_name(dt), cr_dtype_size(dt) * (size_t)t->numel, bytes);
     if (bytes && !src) return cr_fail_null("write", "src");
     cr_status status = cr_check_writable("write", t, takes_part(t));
     if (status != CR_OK || !bytes) return status;
@@ -206,7 +229,8 @@ cr_status cr_write(cr_tensor *t, cr_dtype dt, const void *src, size_t bytes) {
             .kind = "op", .name = "write", .kernel = run_upload, .work = &(upload_work){t, src},
             .in_place = true, .n_out = 1, .out = &t,
         });
-    const cr_device *where = t->dev->host ? t->dev : cr_cpu();     /* cast on the host: a GPU may not have both dtypes */
+    /* cast on the host: a GPU may not have both dtypes */
+    const cr_device *where = t->dev->host ? t->dev : cr_cpu();
     cr_tensor *values = cr_from(src, t->ndim, t->shape, dt, where);
     status = values && cr_copy_(t, values) ? CR_OK : cr_error_status();
     cr_release(values);

@@ -1,6 +1,6 @@
 /* cross_entropy.c - -log softmax(x)[target] of each row; the mean or sum over rows is composed of it.
- * x (..., V), target (...) of class numbers.  With label smoothing s the wanted distribution is q = (1 - s) onehot(target) + s / V.
- * Fast twins: dev/cpu/rows.c. */
+ * x (..., V), target (...) of class numbers.  With label smoothing s the wanted distribution is q = (1
+ * - s) onehot(target) + s / V. Fast twins: dev/cpu/rows.c. */
 #include "compose.h"
 
 #include <string.h>
@@ -12,13 +12,16 @@ static cr_status ce_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const cr_tensor *x = c->in[0], *target = c->in[1];
     const double s = params(c)->smoothing;
     cr_status status = cr_want_float("cross_entropy", x);
-    if (status == CR_OK && !x->ndim) status = cr_fail(CR_BAD_VALUE, "cross_entropy", "the logits need a last axis of classes");
+    if (status == CR_OK && !x->ndim)
+        status = cr_fail(CR_BAD_VALUE, "cross_entropy", "the logits need a last axis of classes");
     if (status == CR_OK) status = cr_want_index("cross_entropy", target);
     if (status != CR_OK) return status;
     if (!cr_shape_equal(target->ndim, target->shape, x->ndim - 1, x->shape))
-        return cr_fail(CR_BAD_VALUE, "cross_entropy", "logits %s take a target of shape %s: %s", cr_shape_text(x->ndim, x->shape).s,
-                       cr_shape_text(x->ndim - 1, x->shape).s, cr_shape_text(target->ndim, target->shape).s);
-    if (!x->shape[x->ndim - 1] && target->numel) return cr_fail(CR_BAD_VALUE, "cross_entropy", "no classes: logits %s", cr_shape_text(x->ndim, x->shape).s);
+        return cr_fail(CR_BAD_VALUE, "cross_entropy", "logits %s take a target of shape %s: %s",
+                       cr_shape_text(x->ndim, x->shape).s, cr_shape_text(x->ndim - 1, x->shape).s,
+                       cr_shape_text(target->ndim, target->shape).s);
+    if (!x->shape[x->ndim - 1] && target->numel)
+        return cr_fail(CR_BAD_VALUE, "cross_entropy", "no classes: logits %s", cr_shape_text(x->ndim, x->shape).s);
     if (!(s >= 0 && s <= 1)) return cr_fail(CR_BAD_VALUE, "cross_entropy", "label smoothing must be in [0, 1]: %g", s);
     *out = cr_meta_of(target);
     out->dtype = wide_dtype(x);
@@ -29,7 +32,8 @@ static cr_status ce_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 static cr_status ce_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     const cr_array x = cr_rows_array(c->in[0]);
     if (!x.shape[0]) return CR_OK;
-    return c->dev->kernels->cross_entropy(&(cr_cross_entropy_args){out->array, aux[0]->array, x, c->in[1]->array, params(c)->ignore, params(c)->smoothing});
+    return c->dev->kernels->cross_entropy(&(cr_cross_entropy_args){out->array, aux[0]->array, x, c->in[1]->array,
+                                                                   params(c)->ignore, params(c)->smoothing});
 }
 
 /* The target with 0 in place of ignored classes; *ignored: where they are. */
@@ -70,8 +74,12 @@ static cr_status one_or_packed(const cr_tensor *g, cr_array *a) {
 static cr_tensor *fused_grad(const cr_call *c, const cr_tensor *g) {
     cr_tensor *dx = cr_fused(c->in[0]);
     if (!dx || !dx->numel) return dx;
-    cr_cross_entropy_bwd_args args = {.dx = cr_rows_array(dx), .x = cr_rows_array(c->in[0]), .target = c->in[1]->array, .lse = c->aux[0]->array,
-                                      .ignore = params(c)->ignore, .smoothing = params(c)->smoothing};
+    cr_cross_entropy_bwd_args args = {.dx = cr_rows_array(dx),
+                                      .x = cr_rows_array(c->in[0]),
+                                      .target = c->in[1]->array,
+                                      .lse = c->aux[0]->array,
+                                      .ignore = params(c)->ignore,
+                                      .smoothing = params(c)->smoothing};
     cr_status status = one_or_packed(g, &args.g);
     if (status == CR_OK) status = c->dev->kernels->cross_entropy_bwd(&args);
     return status == CR_OK ? dx : NULL;
@@ -88,15 +96,27 @@ static void ce_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 const cr_op cr_op_cross_entropy = {
-    .name = "cross_entropy", .arity = 2, .params_bytes = sizeof(ce_params), .contiguous = true, .needs_kernel = offsetof(cr_kernels, cross_entropy),
-    .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_AUX, .n_aux = 1,
-    .infer = ce_infer, .forward = ce_forward, .composite = ce_composite, .grad = ce_grad,
+    .name = "cross_entropy",
+    .arity = 2,
+    .params_bytes = sizeof(ce_params),
+    .contiguous = true,
+    .needs_kernel = offsetof(cr_kernels, cross_entropy),
+    .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_AUX,
+    .n_aux = 1,
+    .infer = ce_infer,
+    .forward = ce_forward,
+    .composite = ce_composite,
+    .grad = ce_grad,
 };
 
-cr_cross_entropy_options cr_cross_entropy_defaults(void) { return (cr_cross_entropy_options){.ignore_index = -100, .reduction = CR_MEAN}; }
+cr_cross_entropy_options cr_cross_entropy_defaults(void) {
+    return (cr_cross_entropy_options){.ignore_index = -100, .reduction = CR_MEAN};
+}
 
 /* The number of rows that are not ignored, as a tensor: only the device knows it. */
-static cr_tensor *rows_that_count(const cr_tensor *target, int64_t ignore) { return cr_sum(cr_ne(target, cr_scalar_int(ignore)), CR_ALL, false); }
+static cr_tensor *rows_that_count(const cr_tensor *target, int64_t ignore) {
+    return cr_sum(cr_ne(target, cr_scalar_int(ignore)), CR_ALL, false);
+}
 
 cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target, const cr_cross_entropy_options *o) {
     const cr_cross_entropy_options plain = cr_cross_entropy_defaults();
@@ -105,7 +125,8 @@ cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target, co
         return cr_fail(CR_BAD_VALUE, "cross_entropy", "%d is not a reduction", (int)o->reduction), NULL;
     if (!cr_given("cross_entropy", "logits", logits) || !cr_given("cross_entropy", "target", target)) return NULL;
     cr_scope_begin();
-    cr_tensor *each = cr_apply(&cr_op_cross_entropy, 2, (const cr_tensor *const[]){logits, target}, &(ce_params){o->ignore_index, o->label_smoothing});
+    cr_tensor *each = cr_apply(&cr_op_cross_entropy, 2, (const cr_tensor *const[]){logits, target},
+                               &(ce_params){o->ignore_index, o->label_smoothing});
     cr_tensor *y = each;
     if (y && o->reduction != CR_EACH) y = cr_sum(each, CR_ALL, false);
     if (y && o->reduction == CR_MEAN) y = divide(y, rows_that_count(target, o->ignore_index));

@@ -26,7 +26,8 @@ static void forward(derivation *d) {
     for (int i = 0; i < p->n_const; i++) d->value[v++] = cr_build_const(&d->b, p->consts[i]);
     for (int i = 0; i < p->n_instr; i++) {
         const cr_instr *s = &p->instr[i];
-        d->value[v++] = cr_build_op(&d->b, s->op, d->value[s->a], s->b < 0 ? -1 : d->value[s->b], s->c < 0 ? -1 : d->value[s->c]);
+        d->value[v++] = cr_build_op(&d->b, s->op, d->value[s->a], s->b < 0 ? -1 : d->value[s->b],
+                                    s->c < 0 ? -1 : d->value[s->c]);
     }
 }
 
@@ -53,7 +54,8 @@ static void backward_one(derivation *d, int i) {
             int from = rule->from[j];               /* the row's inputs, its result, the cotangent */
             args[j] = from < row->n_in ? d->value[operand[from]] : from == row->n_in ? d->value[d->first + i] : g;
         }
-        int zero = cr_build_const(&d->b, 0), share = cr_build_is(&d->b, g, 0) ? zero : cr_build_row(&d->b, rule->program, args);
+        int zero = cr_build_const(&d->b, 0),
+            share = cr_build_is(&d->b, g, 0) ? zero : cr_build_row(&d->b, rule->program, args);
         d->adjoint[v] = sum(&d->b, d->adjoint[v], share);
     }
 }
@@ -82,7 +84,8 @@ static cr_gradient *collect(derivation *d) {
         if (!out[i].program) { free_gradients(out, p->n_in); return NULL; }
         out[i].n = out[i].program->n_in;
         for (int j = 0; j < out[i].n; j++)
-            if (out[i].from[j] == p->n_in) out[i].from[j] = (uint8_t)(p->n_in + 1);    /* g comes after y in a cr_gradient */
+            /* g comes after y in a cr_gradient */
+            if (out[i].from[j] == p->n_in) out[i].from[j] = (uint8_t)(p->n_in + 1);
     }
     return out;
 }
@@ -106,7 +109,8 @@ static cr_gradient *derive(const cr_program *p) {
 const cr_gradient *cr_program_gradient(const cr_program *p) {
     cr_gradient *known = atomic_load(&p->grad);
     if (known) return known;
-    if (p->n_out != 1) return cr_fail(CR_BAD_VALUE, p->name, "has %d results: only a program of one has a gradient", p->n_out), NULL;
+    if (p->n_out != 1)
+        return cr_fail(CR_BAD_VALUE, p->name, "has %d results: only a program of one has a gradient", p->n_out), NULL;
     cr_gradient *fresh = derive(p);
     if (!fresh) return NULL;
     cr_program *cache = (cr_program *)(uintptr_t)p;  /* only the cache of a program changes */

@@ -2,10 +2,21 @@
 #include "compose.h"
 
 /* (x, mask; scale) -> x mask scale.  Values 0 x, 1 mask, 2 scale, 3 x mask. */
-static const cr_instr instructions[] = {{.op = CR_OP_MUL, .a = 0, .b = 1, .c = -1}, {.op = CR_OP_MUL, .a = 3, .b = 2, .c = -1}};
+static const cr_instr instructions[] = {{.op = CR_OP_MUL, .a = 0, .b = 1, .c = -1},
+                                        {.op = CR_OP_MUL, .a = 3, .b = 2, .c = -1}};
 static cr_program masked_scale = {
-    .name = "dropout", .doc = "x mask scale", .rule = CR_RULE_FLOAT, .n_in = 2, .n_param = 1, .n_instr = 2, .n_out = 1, .instr = instructions,
-    .out = {4}, .fused = -1, .differentiable = true, .refs = -1,
+    .name = "dropout",
+    .doc = "x mask scale",
+    .rule = CR_RULE_FLOAT,
+    .n_in = 2,
+    .n_param = 1,
+    .n_instr = 2,
+    .n_out = 1,
+    .instr = instructions,
+    .out = {4},
+    .fused = -1,
+    .differentiable = true,
+    .refs = -1,
 };
 
 cr_tensor *cr_dropout(const cr_tensor *x, double p, bool train, cr_generator *g) {

@@ -1,15 +1,18 @@
-/* einsum.c - sums of products over named axes: einsum, tensordot.  Two operands at a time become one batched matmul over views, or one
- * elementwise product where nothing is summed; gradients are those of these ops.
+/* einsum.c - sums of products over named axes: einsum, tensordot.  Two operands at a time become one
+ * batched matmul over views, or one elementwise product where nothing is summed; gradients are those
+ * of these ops.
  *
- * A label is a number, an operand a term: a tensor and the label of each of its axes.  In einsum axes of size 1 have none, so that
- * they broadcast. */
+ * A label is a number, an operand a term: a tensor and the label of each of its axes.  In einsum axes
+ * of size 1 have none, so that they broadcast. */
 #include "compose.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { LETTERS = 52, LABELS = LETTERS + CR_MAX_DIMS,           /* A-Z, a-z, then the axes under "...", the last of them LABELS - 1 */
-       MOST_TERMS = 64, EXACT = 4 };                           /* up to EXACT terms every order of contraction is looked at */
+/* A-Z, a-z, then the axes under "...", the last of them LABELS - 1 */
+enum { LETTERS = 52, LABELS = LETTERS + CR_MAX_DIMS,
+       /* up to EXACT terms every order of contraction is looked at */
+       MOST_TERMS = 64, EXACT = 4 };
 
 typedef struct labels { int n; int8_t at[CR_MAX_DIMS]; } labels;
 typedef struct term { const cr_tensor *t; labels is; uint64_t set; } term;
@@ -93,28 +96,33 @@ static void sum_others(term *x, uint64_t stay) {
     x->set &= stay;
 }
 
-/* The product of a and b, summed over the labels that are not in `stay`.  wanted: the preferred order of the result's labels, or NULL. */
+/* The product of a and b, summed over the labels that are not in `stay`.  wanted: the preferred order
+ * of the result's labels, or NULL. */
 static term contract(term a, term b, uint64_t stay, const labels *wanted) {
     sum_others(&a, stay | b.set);
     sum_others(&b, stay | a.set);
     if (!a.t || !b.t) return (term){0};
     const uint64_t both = a.set & b.set, summed = both & ~stay;
-    const labels own = picked(&a.is, stay), more = picked(&b.is, stay & ~a.set), order = wanted ? picked(wanted, a.set | b.set) : joined(&own, &more);
+    const labels own = picked(&a.is, stay), more = picked(&b.is, stay & ~a.set),
+                 order = wanted ? picked(wanted, a.set | b.set) : joined(&own, &more);
     for (int i = 0; i < order.n; i++) {             /* rows of the result first, then its columns */
         if (has(both, order.at[i])) continue;
         if (has(b.set, order.at[i])) { term t = a; a = b; b = t; }
         break;
     }
     const labels batch = picked(&order, both), rows = picked(&a.is, ~both), columns = picked(&b.is, ~both);
-    const labels inner = picked(a.t->numel >= b.t->numel ? &a.is : &b.is, summed), matrix = joined(&rows, &columns), is = joined(&batch, &matrix);
-    const bool outer = !both && (a.t->dtype == CR_F32 || a.t->dtype == CR_F64) && !memcmp(is.at, order.at, (size_t)is.n);
+    const labels inner = picked(a.t->numel >= b.t->numel ? &a.is : &b.is, summed), matrix = joined(&rows, &columns),
+                 is = joined(&batch, &matrix);
+    const bool outer = !both && (a.t->dtype == CR_F32 || a.t->dtype == CR_F64) &&
+                       !memcmp(is.at, order.at, (size_t)is.n);
     if (!summed && !outer) return (term){cr_mul(spread(&a, &order), spread(&b, &order)), order, a.set | b.set};
     int64_t shape[CR_MAX_DIMS];
     for (int i = 0; i < is.n; i++) {
         const term *from = has(a.set, is.at[i]) ? &a : &b;
         shape[i] = from->t->shape[place(&from->is, is.at[i])];
     }
-    const cr_tensor *x = as_matrices(&a, &batch, &rows, &inner), *y = as_matrices(&b, &batch, &inner, &columns), *z = x && y ? cr_matmul(x, y) : NULL;
+    const cr_tensor *x = as_matrices(&a, &batch, &rows, &inner), *y = as_matrices(&b, &batch, &inner, &columns),
+                    *z = x && y ? cr_matmul(x, y) : NULL;
     return (term){z && (rows.n != 1 || columns.n != 1) ? cr_reshape(z, is.n, shape) : z, is, set_of(&is)};
 }
 
@@ -125,8 +133,8 @@ static double volume(const int64_t *size, uint64_t set) {
     return v;
 }
 
-/* The pair to contract first, of n sets of labels: by the multiply-adds of the whole where every order is looked at, beyond that by how
- * much less is left.  Infinite: every product has too many axes. */
+/* The pair to contract first, of n sets of labels: by the multiply-adds of the whole where every order
+ * is looked at, beyond that by how much less is left.  Infinite: every product has too many axes. */
 static double cheapest(const int64_t *size, int n, const uint64_t *set, uint64_t out, int pair[2]) {
     double best = INFINITY;
     if (n < 2) return 0;
@@ -154,7 +162,9 @@ static term contract_all(const int64_t *size, int n, term *terms, const labels *
         for (int i = 0; i < n; i++) twice |= once & terms[i].set, once |= terms[i].set;
         for (int i = 0; i < n; i++) set[i] = terms[i].set & (twice | stay);         /* the rest is summed first */
         if (n > 2 && isinf(cheapest(size, n, set, stay, pair)))
-            return cr_fail(CR_BAD_VALUE, "einsum", "every order of multiplying %d operands needs more than %d axes", n, CR_MAX_DIMS), (term){0};
+            return cr_fail(CR_BAD_VALUE, "einsum", "every order of multiplying %d operands needs more than %d axes", n,
+                           CR_MAX_DIMS),
+                   (term){0};
         for (int i = 0; i < n; i++) if (i != pair[0] && i != pair[1]) others |= set[i];
         terms[pair[0]] = contract(terms[pair[0]], terms[pair[1]], others, n == 2 ? out : NULL);
         if (!terms[pair[0]].t) return (term){0};
@@ -165,7 +175,8 @@ static term contract_all(const int64_t *size, int n, term *terms, const labels *
 }
 
 /* ---- the equation */
-typedef struct subscripts { labels is; int dots; } subscripts;     /* dots: the labels in front of "..."; -1: it has none */
+/* dots: the labels in front of "..."; -1: it has none */
+typedef struct subscripts { labels is; int dots; } subscripts;
 typedef struct equation {
     int n; subscripts in[MOST_TERMS], out;
     bool explicit_out;
@@ -190,9 +201,15 @@ static const char *read_subscripts(const char *text, const char *at, subscripts 
         int label = label_of(*at);
         if (s->dots < 0 && !strncmp(at, "...", 3)) { s->dots = s->is.n; at += 2; }
         else if (label < 0)
-            return cr_fail(CR_BAD_VALUE, "einsum", "character %d of the equation is neither a letter, the first '...' of its operand, ',' nor '->'", (int)(at - text) + 1), NULL;
+            return cr_fail(
+                       CR_BAD_VALUE, "einsum",
+                       "character %d of the equation is neither a letter, the first '...' of its operand, ',' nor '->'",
+                       (int)(at - text) + 1),
+                   NULL;
         else if (s->is.n == CR_MAX_DIMS)
-            return cr_fail(CR_BAD_VALUE, "einsum", "more than %d labels in a row, up to character %d of the equation", CR_MAX_DIMS, (int)(at - text) + 1), NULL;
+            return cr_fail(CR_BAD_VALUE, "einsum", "more than %d labels in a row, up to character %d of the equation",
+                           CR_MAX_DIMS, (int)(at - text) + 1),
+                   NULL;
         else s->is.at[s->is.n++] = (int8_t)label;
     }
 }
@@ -204,11 +221,14 @@ static bool read_equation(equation *e, const char *text, int n) {
         if (!(at = read_subscripts(text, at, &e->in[e->n++]))) return false;
         if (*at != ',') break;
     }
-    if (e->n != n) return cr_fail(CR_BAD_VALUE, "einsum", "subscripts for %d operands, but %d operands", e->n, n), false;
+    if (e->n != n)
+        return cr_fail(CR_BAD_VALUE, "einsum", "subscripts for %d operands, but %d operands", e->n, n), false;
     e->explicit_out = *at;
     if (!*at) return true;
     if (!(at = read_subscripts(text, at + 2, &e->out))) return false;
-    return !*at || (cr_fail(CR_BAD_VALUE, "einsum", "the equation goes on after its output, at character %d", (int)(at - text) + 1), false);
+    return !*at || (cr_fail(CR_BAD_VALUE, "einsum", "the equation goes on after its output, at character %d",
+                            (int)(at - text) + 1),
+                    false);
 }
 
 /* The labels of operand i's axes, and their sizes. */
@@ -216,7 +236,9 @@ static bool name_axes(equation *e, int i, const cr_tensor *x, labels *is) {
     const subscripts *s = &e->in[i];
     const int more = s->dots < 0 ? 0 : x->ndim - s->is.n;
     if (more < 0 || s->is.n + more != x->ndim)
-        return cr_fail(CR_BAD_VALUE, "einsum", "operand %d has %d axes, %s, and subscripts for %d", i, x->ndim, cr_shape_text(x->ndim, x->shape).s, s->is.n), false;
+        return cr_fail(CR_BAD_VALUE, "einsum", "operand %d has %d axes, %s, and subscripts for %d", i, x->ndim,
+                       cr_shape_text(x->ndim, x->shape).s, s->is.n),
+               false;
     if (more > e->dots) e->dots = more;
     is->n = x->ndim;
     for (int k = 0; k < x->ndim; k++) {
@@ -225,11 +247,15 @@ static bool name_axes(equation *e, int i, const cr_tensor *x, labels *is) {
         int64_t *size = &e->size[label];
         for (int j = 0; j < k; j++)
             if (is->at[j] == label && x->shape[j] != x->shape[k])
-                return cr_fail(CR_BAD_VALUE, "einsum", "label %s stands for sizes %lld and %lld in operand %d, %s", label_text(label).s, (long long)x->shape[j],
-                               (long long)x->shape[k], i, cr_shape_text(x->ndim, x->shape).s), false;
+                return cr_fail(CR_BAD_VALUE, "einsum", "label %s stands for sizes %lld and %lld in operand %d, %s",
+                               label_text(label).s, (long long)x->shape[j], (long long)x->shape[k], i,
+                               cr_shape_text(x->ndim, x->shape).s),
+                       false;
         if (*size != 1 && x->shape[k] != 1 && *size != x->shape[k])
-            return cr_fail(CR_BAD_VALUE, "einsum", "label %s is %lld in operand %d, %s, and %lld before", label_text(label).s, (long long)x->shape[k], i,
-                           cr_shape_text(x->ndim, x->shape).s, (long long)*size), false;
+            return cr_fail(CR_BAD_VALUE, "einsum", "label %s is %lld in operand %d, %s, and %lld before",
+                           label_text(label).s, (long long)x->shape[k], i, cr_shape_text(x->ndim, x->shape).s,
+                           (long long)*size),
+                   false;
         if (*size == 1) *size = x->shape[k];
         is->at[k] = (int8_t)label;
     }
@@ -261,13 +287,18 @@ static bool name_result(const equation *e, labels *out) {
     const int dots = e->explicit_out ? e->out.dots : 0;
     for (int k = 0; e->explicit_out && k < written->n; k++)
         if (!times[written->at[k]] || place(written, written->at[k]) < k)
-            return cr_fail(CR_BAD_VALUE, "einsum", "label %s of the output %s", label_text(written->at[k]).s, times[written->at[k]] ? "stands there twice" : "is in no operand"), false;
+            return cr_fail(CR_BAD_VALUE, "einsum", "label %s of the output %s", label_text(written->at[k]).s,
+                           times[written->at[k]] ? "stands there twice" : "is in no operand"),
+                   false;
     for (int k = 0; k <= (e->explicit_out ? written->n : LETTERS); k++) {
         if (k == dots) for (int j = 0; j < e->dots; j++) all[n++] = (int8_t)(LABELS - e->dots + j);
         if (e->explicit_out && k < written->n) all[n++] = written->at[k];
         if (!e->explicit_out && k < LETTERS && times[k] == 1) all[n++] = (int8_t)k;
     }
-    if (n > CR_MAX_DIMS) return cr_fail(CR_BAD_VALUE, "einsum", "the result would have %d axes: %d are the most there can be", n, CR_MAX_DIMS), false;
+    if (n > CR_MAX_DIMS)
+        return cr_fail(CR_BAD_VALUE, "einsum", "the result would have %d axes: %d are the most there can be", n,
+                       CR_MAX_DIMS),
+               false;
     out->n = n;
     memcpy(out->at, all, (size_t)n);
     return true;
@@ -283,7 +314,9 @@ cr_tensor *cr_einsum(const char *text, int n, const cr_tensor *const *in) {
     if (!read_equation(&e, text, n)) return NULL;
     for (int k = 0; k < LABELS; k++) e.size[k] = 1;
     for (int i = 0; i < n; i++)
-        if (!cr_given("einsum", "an operand", in[i]) || cr_want_same_dtype("einsum", in[0], in[i]) != CR_OK || !name_axes(&e, i, in[i], &is[i])) return NULL;
+        if (!cr_given("einsum", "an operand", in[i]) || cr_want_same_dtype("einsum", in[0], in[i]) != CR_OK ||
+            !name_axes(&e, i, in[i], &is[i]))
+            return NULL;
     if (!name_result(&e, &out)) return NULL;
     cr_scope_begin();
     for (int i = 0; i < n; i++)
@@ -296,7 +329,10 @@ cr_tensor *cr_einsum(const char *text, int n, const cr_tensor *const *in) {
 /* ---- tensordot: a's axes that stay, then b's */
 static int named_axis(const cr_tensor *x, int64_t axis, uint64_t *seen) {
     int a = cr_axis("tensordot", axis, x->ndim);
-    if (a >= 0 && has(*seen, a)) return cr_fail(CR_BAD_VALUE, "tensordot", "axis %d of %s is named twice", a, cr_shape_text(x->ndim, x->shape).s), -1;
+    if (a >= 0 && has(*seen, a))
+        return cr_fail(CR_BAD_VALUE, "tensordot", "axis %d of %s is named twice", a,
+                       cr_shape_text(x->ndim, x->shape).s),
+               -1;
     if (a >= 0) *seen |= (uint64_t)1 << a;
     return a;
 }
@@ -314,20 +350,28 @@ static term dot_term(const cr_tensor *x, labels is, uint64_t repeats) {
 
 cr_tensor *cr_tensordot(const cr_tensor *a, const cr_tensor *b, int n, const int64_t *axes_a, const int64_t *axes_b) {
     uint64_t seen_a = 0, seen_b = 0, short_a = 0, short_b = 0;
-    if (!cr_given("tensordot", "a", a) || !cr_given("tensordot", "b", b) || cr_want_same_dtype("tensordot", a, b) != CR_OK) return NULL;
+    if (!cr_given("tensordot", "a", a) || !cr_given("tensordot", "b", b) ||
+        cr_want_same_dtype("tensordot", a, b) != CR_OK)
+        return NULL;
     if (n < 0 || n > a->ndim || n > b->ndim)
-        return cr_fail(CR_BAD_VALUE, "tensordot", "cannot sum over %d axes of %s and %s", n, cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s), NULL;
+        return cr_fail(CR_BAD_VALUE, "tensordot", "cannot sum over %d axes of %s and %s", n,
+                       cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s),
+               NULL;
     if (n && (!axes_a || !axes_b)) return cr_fail_null("tensordot", "axes"), NULL;
     if (a->ndim + b->ndim - 2 * n > CR_MAX_DIMS)
-        return cr_fail(CR_BAD_VALUE, "tensordot", "the result would have %d axes: %d are the most there can be", a->ndim + b->ndim - 2 * n, CR_MAX_DIMS), NULL;
+        return cr_fail(CR_BAD_VALUE, "tensordot", "the result would have %d axes: %d are the most there can be",
+                       a->ndim + b->ndim - 2 * n, CR_MAX_DIMS),
+               NULL;
     labels is_a = {a->ndim, {0, 1, 2, 3, 4, 5, 6, 7}}, is_b = {b->ndim, {8, 9, 10, 11, 12, 13, 14, 15}};
     for (int i = 0; i < n; i++) {
         int x = named_axis(a, axes_a[i], &seen_a), y = x < 0 ? -1 : named_axis(b, axes_b[i], &seen_b);
         if (y < 0) return NULL;
         const int64_t p = a->shape[x], q = b->shape[y];
         if (p != q && p != 1 && q != 1)
-            return cr_fail(CR_BAD_VALUE, "tensordot", "axis %d of %s is %lld, axis %d of %s is %lld", x, cr_shape_text(a->ndim, a->shape).s, (long long)p, y,
-                           cr_shape_text(b->ndim, b->shape).s, (long long)q), NULL;
+            return cr_fail(CR_BAD_VALUE, "tensordot", "axis %d of %s is %lld, axis %d of %s is %lld", x,
+                           cr_shape_text(a->ndim, a->shape).s, (long long)p, y, cr_shape_text(b->ndim, b->shape).s,
+                           (long long)q),
+                   NULL;
         is_b.at[y] = (int8_t)x;
         if (p != q) *(p == 1 ? &short_a : &short_b) |= (uint64_t)1 << (p == 1 ? x : y);
     }

@@ -1,4 +1,5 @@
-/* gather.c - elements picked, written, added or otherwise reduced along one axis at given positions: gather, scatter and their composites. */
+/* gather.c - elements picked, written, added or otherwise reduced along one axis at given positions:
+ * gather, scatter and their composites. */
 #include "compose.h"
 
 #include <string.h>
@@ -30,7 +31,8 @@ static bool covers(const cr_tensor *src, const cr_tensor *index) {
 }
 
 static cr_status uncovered(const char *op, const cr_tensor *src, const cr_tensor *index) {
-    return cr_fail(CR_BAD_VALUE, op, "the source %s does not cover the index %s", cr_shape_text(src->ndim, src->shape).s, cr_shape_text(index->ndim, index->shape).s);
+    return cr_fail(CR_BAD_VALUE, op, "the source %s does not cover the index %s",
+                   cr_shape_text(src->ndim, src->shape).s, cr_shape_text(index->ndim, index->shape).s);
 }
 
 static const axis_params *params(const cr_call *c) { return c->params; }
@@ -49,13 +51,17 @@ static cr_status gather_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
     const cr_tensor *x = c->in[0], *index = c->in[1];
     const int axis = params(c)->axis;
     if (!out->numel) return CR_OK;
-    return c->dev->kernels->gather(&(cr_gather_args){.y = cr_around(&out->array, axis, 1), .x = cr_around(&x->array, axis, 1), .index = cr_around(&index->array, axis, 1)});
+    return c->dev->kernels->gather(&(cr_gather_args){.y = cr_around(&out->array, axis, 1),
+                                                     .x = cr_around(&x->array, axis, 1),
+                                                     .index = cr_around(&index->array, axis, 1)});
 }
 
 /* y = gather(x, index):  dx = scatter_add(zeros, index, g) */
 static void gather_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0], *index = c->in[1];
-    if (c->needs[0]) dx[0] = cr_scatter_add_(cr_zeros(x->ndim, x->shape, x->dtype, c->dev), params(c)->axis, index, cast_to(g, x->dtype));
+    if (c->needs[0])
+        dx[0] = cr_scatter_add_(cr_zeros(x->ndim, x->shape, x->dtype, c->dev), params(c)->axis, index,
+                                cast_to(g, x->dtype));
 }
 
 const cr_op cr_op_gather = {
@@ -82,7 +88,8 @@ static cr_status scatter_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     *out = cr_meta_of(x);
     cr_status status = check_index(name, x, params(c)->axis, index);
     if (status == CR_OK) status = cr_want_same_dtype(name, x, src);
-    if (status == CR_OK && params(c)->sum && x->dtype == CR_BOOL) status = cr_fail(CR_BAD_TYPE, name, "adds numbers, not bool");
+    if (status == CR_OK && params(c)->sum && x->dtype == CR_BOOL)
+        status = cr_fail(CR_BAD_TYPE, name, "adds numbers, not bool");
     if (status == CR_OK && (!cr_shape_equal(src->ndim, src->shape, index->ndim, index->shape)))
         status = uncovered(name, src, index);
     return status;
@@ -90,8 +97,8 @@ static cr_status scatter_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 
 typedef enum meeting { LAST, SUM, LARGEST, LEAST } meeting;     /* how elements for one place are combined */
 
-/* The kernel takes contiguous arrays, and y and index of one size but for the axis: other arrays, and the corner of y that the index
- * covers, are copied. */
+/* The kernel takes contiguous arrays, and y and index of one size but for the axis: other arrays, and
+ * the corner of y that the index covers, are copied. */
 static cr_status scatter_by(meeting how, const cr_call *c, int axis, cr_tensor *y) {
     const cr_kernels *device = c->dev->kernels;
     cr_array corner = y->array, dense, index = c->in[1]->array, src = c->in[2]->array;
@@ -105,7 +112,8 @@ static cr_status scatter_by(meeting how, const cr_call *c, int axis, cr_tensor *
     if (status == CR_OK) status = cr_pack(&index);
     if (status == CR_OK) status = cr_pack(&src);
     if (status == CR_OK) {
-        const cr_array to = cr_around(&dense, axis, 1), at = cr_around(&index, axis, 1), from = cr_around(&src, axis, 1);
+        const cr_array to = cr_around(&dense, axis, 1), at = cr_around(&index, axis, 1),
+                       from = cr_around(&src, axis, 1);
         status = how <= SUM ? device->scatter(&(cr_scatter_args){to, at, from, how == SUM})
                             : device->scatter_extreme(&(cr_scatter_extreme_args){to, at, from, how == LEAST});
     }
@@ -114,7 +122,9 @@ static cr_status scatter_by(meeting how, const cr_call *c, int axis, cr_tensor *
     return status;
 }
 
-static cr_status scatter_into(const cr_call *c, cr_tensor *y) { return scatter_by(params(c)->sum ? SUM : LAST, c, params(c)->axis, y); }
+static cr_status scatter_into(const cr_call *c, cr_tensor *y) {
+    return scatter_by(params(c)->sum ? SUM : LAST, c, params(c)->axis, y);
+}
 
 static cr_status scatter_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
@@ -122,39 +132,58 @@ static cr_status scatter_forward(const cr_call *c, cr_tensor *out, cr_tensor *co
     return status == CR_OK ? scatter_into(c, out) : status;
 }
 
-/* y = scatter(x, index, src):      dx = g with 0 at index,  dsrc = gather(g, index), of places named twice too, as in PyTorch
- * y = scatter_add(x, index, src):  dx = g,                  dsrc = gather(g, index) */
+/* y = scatter(x, index, src):      dx = g with 0 at index,  dsrc = gather(g, index), of places named
+ * twice too, as in PyTorch y = scatter_add(x, index, src):  dx = g,                  dsrc = gather(g,
+ * index) */
 static void scatter_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *index = c->in[1];
-    if (c->needs[0]) dx[0] = params(c)->sum ? same(g) : cr_scatter(g, params(c)->axis, index, cr_zeros(CR_ALL, g->dtype, c->dev));
+    if (c->needs[0])
+        dx[0] = params(c)->sum ? same(g) : cr_scatter(g, params(c)->axis, index, cr_zeros(CR_ALL, g->dtype, c->dev));
     if (c->needs[2]) dx[2] = cr_gather(g, params(c)->axis, index);
 }
 
 static uint32_t scatter_saves(const cr_call *c) { return c->needs[2] || !params(c)->sum ? CR_SAVE_IN(1) : 0; }
 
 const cr_op cr_op_scatter = {
-    .name = "scatter", .name_of = scatter_name, .arity = 3, .params_bytes = sizeof(axis_params), .saves_for = scatter_saves,
-    .infer = scatter_infer, .forward = scatter_forward, .write = scatter_into, .grad = scatter_grad,
+    .name = "scatter",
+    .name_of = scatter_name,
+    .arity = 3,
+    .params_bytes = sizeof(axis_params),
+    .saves_for = scatter_saves,
+    .infer = scatter_infer,
+    .forward = scatter_forward,
+    .write = scatter_into,
+    .grad = scatter_grad,
 };
 
 /* to: NULL, or x, to be written in place */
-static cr_tensor *scatter(cr_tensor *to, const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, bool sum) {
+static cr_tensor *scatter(cr_tensor *to, const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src,
+                          bool sum) {
     const char *op = sum ? "scatter_add" : "scatter";
     if (!cr_given(op, "x", x) || !cr_given(op, "index", index) || !cr_given(op, "src", src)) return NULL;
     const int a = cr_axis(op, axis, x->ndim);
     if (a < 0) return NULL;
     cr_scope_begin();
-    if (!sum && !src->ndim && (index->ndim || src->flags & CR_FLAG_WEAK)) src = cr_expand(cr_to(src, x->dtype, x->dev), index->ndim, index->shape);
+    if (!sum && !src->ndim && (index->ndim || src->flags & CR_FLAG_WEAK))
+        src = cr_expand(cr_to(src, x->dtype, x->dev), index->ndim, index->shape);
     else if (covers(src, index)) src = cut(src, index, -1);
     const cr_tensor *in[] = {x, index, src};
     const axis_params p = {a, sum};
     return cr_leave_with(to, to ? cr_apply_(&cr_op_scatter, to, 3, in, &p) : cr_apply(&cr_op_scatter, 3, in, &p));
 }
 
-cr_tensor *cr_scatter(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return scatter(NULL, x, axis, index, src, false); }
-cr_tensor *cr_scatter_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return scatter(x, x, axis, index, src, false); }
-cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return scatter(NULL, x, axis, index, src, true); }
-cr_tensor *cr_scatter_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return scatter(x, x, axis, index, src, true); }
+cr_tensor *cr_scatter(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) {
+    return scatter(NULL, x, axis, index, src, false);
+}
+cr_tensor *cr_scatter_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) {
+    return scatter(x, x, axis, index, src, false);
+}
+cr_tensor *cr_scatter_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) {
+    return scatter(NULL, x, axis, index, src, true);
+}
+cr_tensor *cr_scatter_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) {
+    return scatter(x, x, axis, index, src, true);
+}
 
 /* ---- scatter_extreme: at each place the largest or the least of src's elements for it and, with self, of x there */
 typedef struct extreme_params { int axis; bool least, self; } extreme_params;
@@ -165,8 +194,8 @@ static cr_status extreme_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     return CR_OK;                                   /* cr_scatter_reduce has checked */
 }
 
-/* For devices without the kernel: scatter keeps the last element for a place.  In order of value that is the largest, NaN above all.
- * For the least, floats are negated and integers sorted the other way. */
+/* For devices without the kernel: scatter keeps the last element for a place.  In order of value that
+ * is the largest, NaN above all. For the least, floats are negated and integers sorted the other way. */
 static cr_status extreme_by_order(const cr_call *c, cr_tensor *out) {
     const extreme_params *p = c->params;
     const cr_tensor *x = c->in[0], *index = c->in[1], *src = c->in[2];
@@ -174,7 +203,8 @@ static cr_status extreme_by_order(const cr_call *c, cr_tensor *out) {
     cr_scope_begin();
     cr_tensor *seen = cr_gather(x, p->axis, index); /* checks all indices in their order */
     cr_tensor *order, *sorted = seen ? cr_sort(negate ? cr_neg(src) : src, p->axis, p->least && !negate, &order) : NULL;
-    cr_tensor *y = sorted ? cr_scatter(x, p->axis, cr_gather(index, p->axis, order), negate ? cr_neg(sorted) : sorted) : NULL;
+    cr_tensor *y = sorted ? cr_scatter(x, p->axis, cr_gather(index, p->axis, order), negate ? cr_neg(sorted) : sorted)
+                          : NULL;
     if (y && p->self) y = p->least ? cr_minimum(x, y) : cr_maximum(x, y);
     const cr_status status = y ? cr_copy_elements(out, y) : cr_error_status();
     cr_scope_end();
@@ -205,13 +235,19 @@ static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
 }
 
 const cr_op cr_op_scatter_extreme = {
-    .name = "scatter_reduce", .arity = 3, .params_bytes = sizeof(extreme_params), .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_OUT,
-    .infer = extreme_infer, .forward = extreme_forward, .grad = extreme_grad,
+    .name = "scatter_reduce",
+    .arity = 3,
+    .params_bytes = sizeof(extreme_params),
+    .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_OUT,
+    .infer = extreme_infer,
+    .forward = extreme_forward,
+    .grad = extreme_grad,
 };
 
 /* ---- composites */
 
-/* Elements for one place become neighbours; then products of 1, 2, 4... of them, so that the last of each place has all. */
+/* Elements for one place become neighbours; then products of 1, 2, 4... of them, so that the last of
+ * each place has all. */
 cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) {
     static const char op[] = "scatter_multiply";
     if (!cr_given(op, "x", x) || !cr_given(op, "index", index) || !cr_given(op, "src", src)) return NULL;
@@ -225,15 +261,20 @@ cr_tensor *cr_scatter_multiply(const cr_tensor *x, int axis, const cr_tensor *in
     cr_scope_begin();
     const cr_tensor *one = cr_scalar_int(1), *none = cr_scalar_int(0);
     if (!src->ndim) src = cr_expand(cr_to(src, x->dtype, x->dev), index->ndim, index->shape);
-    cr_tensor *count = cr_scatter_add(cr_zeros(x->ndim, x->shape, CR_I64, x->dev), a, index, cr_ones(index->ndim, index->shape, CR_I64, x->dev));     /* looks at all indices */
+    /* looks at all indices */
+    cr_tensor *count = cr_scatter_add(cr_zeros(x->ndim, x->shape, CR_I64, x->dev), a, index,
+                                      cr_ones(index->ndim, index->shape, CR_I64, x->dev));
     if (!index->numel) return cr_leave(count ? cr_clone(x) : NULL);
     along[a] = K;
-    cr_tensor *order, *at = cr_sort(index, a, false, &order), *p = cr_gather(src, a, order), *position = cr_reshape(cr_arange(0, (double)K, 1, CR_I64, x->dev), x->ndim, along);
+    cr_tensor *order, *at = cr_sort(index, a, false, &order), *p = cr_gather(src, a, order),
+                      *position = cr_reshape(cr_arange(0, (double)K, 1, CR_I64, x->dev), x->ndim, along);
     cr_tensor *begins = cr_ne(at, cr_roll(at, 1, (int64_t[]){1}, x->ndim ? (int64_t[]){a} : NULL));
     cr_tensor *rank = sub(position, cr_cummax(cr_where(begins, position, none), a, NULL));
-    for (int64_t d = 1; p && d < K; d *= 2) p = mul(p, cr_where(cr_ge(rank, cr_scalar_int(d)), cr_roll(p, 1, &d, (int64_t[]){a}), one));
+    for (int64_t d = 1; p && d < K; d *= 2)
+        p = mul(p, cr_where(cr_ge(rank, cr_scalar_int(d)), cr_roll(p, 1, &d, (int64_t[]){a}), one));
     cr_tensor *last = cr_eq(cr_add(rank, one), cr_gather(count, a, at));
-    cr_tensor *all = cr_scatter_add(cr_zeros(x->ndim, x->shape, p ? p->dtype : CR_F32, x->dev), a, at, cr_where(last, p, none));
+    cr_tensor *all = cr_scatter_add(cr_zeros(x->ndim, x->shape, p ? p->dtype : CR_F32, x->dev), a, at,
+                                    cr_where(last, p, none));
     return cr_leave(mul(x, cr_where(cr_gt(count, none), all, one)));
 }
 
@@ -246,36 +287,44 @@ static cr_tensor *mean_of(const cr_tensor *x, int axis, const cr_tensor *index, 
     const bool floats = cr_dtype_is_float(x->dtype);
     const cr_dtype dt = cr_dtype_sum(x->dtype);
     cr_tensor *sum = added_up(x, axis, index, src, self);
-    cr_tensor *ones = cr_ones(x->ndim, x->shape, dt, x->dev), *count = added_up(ones, axis, index, cr_ones(index->ndim, index->shape, dt, x->dev), self);
+    cr_tensor *ones = cr_ones(x->ndim, x->shape, dt, x->dev),
+              *count = added_up(ones, axis, index, cr_ones(index->ndim, index->shape, dt, x->dev), self);
     count = cr_maximum(count, cr_scalar_int(1));
     return cast_to(floats ? divide(sum, count) : cr_floor_divide(sum, count), x->dtype);
 }
 
-cr_tensor *cr_scatter_reduce(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, cr_scatter_kind kind, bool self) {
+cr_tensor *cr_scatter_reduce(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src,
+                             cr_scatter_kind kind, bool self) {
     static const char op[] = "scatter_reduce";
     if (!cr_given(op, "x", x) || !cr_given(op, "index", index) || !cr_given(op, "src", src)) return NULL;
     const int a = cr_axis(op, axis, x->ndim);
     if (a < 0 || check_index(op, x, a, index) != CR_OK || cr_want_same_dtype(op, x, src) != CR_OK) return NULL;
     if (!covers(src, index)) return uncovered(op, src, index), NULL;
     if (kind > CR_SCATTER_AMIN) return cr_fail(CR_BAD_VALUE, op, "there is no kind %d", (int)kind), NULL;
-    if (kind <= CR_SCATTER_MEAN && x->dtype == CR_BOOL) return cr_fail(CR_BAD_TYPE, op, "adds and multiplies numbers, not bool"), NULL;
+    if (kind <= CR_SCATTER_MEAN && x->dtype == CR_BOOL)
+        return cr_fail(CR_BAD_TYPE, op, "adds and multiplies numbers, not bool"), NULL;
     const cr_status before = cr_error_status();
     cr_tensor *y;
     cr_scope_begin();
     src = cut(src, index, -1);
     if (kind == CR_SCATTER_SUM) y = added_up(x, a, index, src, self);
     else if (kind == CR_SCATTER_MEAN) y = mean_of(x, a, index, src, self);
-    else if (kind == CR_SCATTER_PROD) y = cr_scatter_multiply(self ? x : cr_scatter(x, a, index, cr_ones(CR_ALL, x->dtype, x->dev)), a, index, src);
-    else y = cr_apply(&cr_op_scatter_extreme, 3, (const cr_tensor *const[]){x, index, src}, &(extreme_params){a, kind == CR_SCATTER_AMIN, self});
+    else if (kind == CR_SCATTER_PROD)
+        y = cr_scatter_multiply(self ? x : cr_scatter(x, a, index, cr_ones(CR_ALL, x->dtype, x->dev)), a, index, src);
+    else
+        y = cr_apply(&cr_op_scatter_extreme, 3, (const cr_tensor *const[]){x, index, src},
+                     &(extreme_params){a, kind == CR_SCATTER_AMIN, self});
     return cr_named(op, before, cr_leave(y));
 }
 
 cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *index) {
-    int64_t shape[2][CR_MAX_DIMS];                  /* of x and index, broadcast against each other but along the axis */
+    int64_t shape[2][CR_MAX_DIMS];                  /* of x and index, broadcast against each other but along the
+                                                     * axis */
     if (!cr_given("take_along_axis", "x", x) || !cr_given("take_along_axis", "index", index)) return NULL;
     if (x->ndim != index->ndim)
-        return cr_fail(CR_BAD_VALUE, "take_along_axis", "%s and an index %s have different numbers of axes", cr_shape_text(x->ndim, x->shape).s,
-                       cr_shape_text(index->ndim, index->shape).s), NULL;
+        return cr_fail(CR_BAD_VALUE, "take_along_axis", "%s and an index %s have different numbers of axes",
+                       cr_shape_text(x->ndim, x->shape).s, cr_shape_text(index->ndim, index->shape).s),
+               NULL;
     const int a = cr_axis("take_along_axis", axis, x->ndim);
     if (a < 0) return NULL;
     memcpy(shape[0], x->shape, sizeof shape[0]);
@@ -283,8 +332,9 @@ cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *ind
     for (int i = 0; i < x->ndim; i++) {
         if (i == a) continue;
         if (x->shape[i] != index->shape[i] && x->shape[i] != 1 && index->shape[i] != 1)
-            return cr_fail(CR_BAD_VALUE, "take_along_axis", "%s and an index %s do not broadcast: axis %d", cr_shape_text(x->ndim, x->shape).s,
-                           cr_shape_text(index->ndim, index->shape).s, i), NULL;
+            return cr_fail(CR_BAD_VALUE, "take_along_axis", "%s and an index %s do not broadcast: axis %d",
+                           cr_shape_text(x->ndim, x->shape).s, cr_shape_text(index->ndim, index->shape).s, i),
+                   NULL;
         shape[0][i] = shape[1][i] = x->shape[i] == 1 ? index->shape[i] : x->shape[i];
     }
     cr_scope_begin();
@@ -295,9 +345,12 @@ cr_tensor *cr_take_along_axis(const cr_tensor *x, int axis, const cr_tensor *ind
 cr_tensor *cr_one_hot(const cr_tensor *index, int64_t C) {
     int64_t shape[CR_MAX_DIMS];
     if (!cr_given("one_hot", "the index", index) || cr_want_index("one_hot", index) != CR_OK) return NULL;
-    if (index->ndim == CR_MAX_DIMS) return cr_fail(CR_BAD_VALUE, "one_hot", "an index of %d axes leaves none for the classes", CR_MAX_DIMS), NULL;
+    if (index->ndim == CR_MAX_DIMS)
+        return cr_fail(CR_BAD_VALUE, "one_hot", "an index of %d axes leaves none for the classes", CR_MAX_DIMS), NULL;
     if (C < -1 || (C <= 0 && (index->numel == 0 || C == 0)))
-        return cr_fail(CR_BAD_VALUE, "one_hot", "%lld classes for an index of shape %s", (long long)C, cr_shape_text(index->ndim, index->shape).s), NULL;
+        return cr_fail(CR_BAD_VALUE, "one_hot", "%lld classes for an index of shape %s", (long long)C,
+                       cr_shape_text(index->ndim, index->shape).s),
+               NULL;
     cr_scope_begin();
     cr_tensor *y = NULL;
     if (C < 0) {

@@ -1,6 +1,6 @@
-/* linear.c - y = x w^T + b, the layer: x (..., C), w (OC, C), b (OC); and two layers (mlp).  Fast twin: dev/cpu/matmul.c.
- * All rows of x are one product.  The activation is an op of its own, except GELU in its tanh form where the device's products apply it
- * and its gradient (linear_gelu, mlp). */
+/* linear.c - y = x w^T + b, the layer: x (..., C), w (OC, C), b (OC); and two layers (mlp).  Fast
+ * twin: dev/cpu/matmul.c. All rows of x are one product.  The activation is an op of its own, except
+ * GELU in its tanh form where the device's products apply it and its gradient (linear_gelu, mlp). */
 #include "compose.h"
 #include "programs.h"
 
@@ -14,12 +14,16 @@ static linear_inputs inputs(const cr_call *c) { return (linear_inputs){c->in[0],
 static cr_status linear_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     const linear_inputs i = inputs(c);
-    if (i.w->ndim != 2) return cr_fail(CR_BAD_VALUE, "linear", "the weight must be (outputs, inputs): %s", cr_shape_text(i.w->ndim, i.w->shape).s);
+    if (i.w->ndim != 2)
+        return cr_fail(CR_BAD_VALUE, "linear", "the weight must be (outputs, inputs): %s",
+                       cr_shape_text(i.w->ndim, i.w->shape).s);
     if (!i.x->ndim || i.x->shape[i.x->ndim - 1] != i.w->shape[1])
-        return cr_fail(CR_BAD_VALUE, "linear", "the last axis of %s must be the %lld inputs of the weight %s", cr_shape_text(i.x->ndim, i.x->shape).s,
-                       (long long)i.w->shape[1], cr_shape_text(2, i.w->shape).s);
+        return cr_fail(CR_BAD_VALUE, "linear", "the last axis of %s must be the %lld inputs of the weight %s",
+                       cr_shape_text(i.x->ndim, i.x->shape).s, (long long)i.w->shape[1],
+                       cr_shape_text(2, i.w->shape).s);
     if (i.b != CR_NONE && (i.b->ndim != 1 || i.b->shape[0] != i.w->shape[0]))
-        return cr_fail(CR_BAD_VALUE, "linear", "the bias must be (%lld,): %s", (long long)i.w->shape[0], cr_shape_text(i.b->ndim, i.b->shape).s);
+        return cr_fail(CR_BAD_VALUE, "linear", "the bias must be (%lld,): %s", (long long)i.w->shape[0],
+                       cr_shape_text(i.b->ndim, i.b->shape).s);
     cr_status status = cr_want_float("linear", i.x);
     if (status == CR_OK) status = cr_want_same_dtype("linear", i.x, i.w);
     if (status == CR_OK && i.b != CR_NONE) status = cr_want_same_dtype("linear", i.x, i.b);
@@ -32,12 +36,14 @@ static cr_status linear_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 static cr_status product_args(linear_inputs i, const cr_tensor *h, cr_matmul_args *args) {
     int64_t M, N;
     cr_rows_of(i.x, &M, &N);
-    *args = (cr_matmul_args){.c = cr_rows_array(h), .b = cr_array_transposed(&i.w->array), .bias = array_of(i.b), .how = cr_product_how()};
+    *args = (cr_matmul_args){
+        .c = cr_rows_array(h), .b = cr_array_transposed(&i.w->array), .bias = array_of(i.b), .how = cr_product_how()};
     const cr_status status = cr_see_as(i.x, CR_LIST(M, N), &args->a);
     return status == CR_OK ? cr_pack(&args->bias) : status;
 }
 
-/* h = x w^T + b.  With out, and a device whose product applies GELU: out = gelu_tanh(h) too, and *done; h is written unless it is out. */
+/* h = x w^T + b.  With out, and a device whose product applies GELU: out = gelu_tanh(h) too, and
+ * *done; h is written unless it is out. */
 static cr_status multiply(linear_inputs i, cr_tensor *h, cr_tensor *out, bool *done) {
     const cr_kernels *kernels = i.w->dev->kernels;
     cr_scope own;
@@ -45,15 +51,22 @@ static cr_status multiply(linear_inputs i, cr_tensor *h, cr_tensor *out, bool *d
     cr_matmul_args p;
     cr_status status = product_args(i, h, &p);
     if (status == CR_OK && out)
-        status = kernels->matmul_epilogue(&(cr_matmul_epilogue_args){.c = cr_rows_array(out), .aux = h == out ? (cr_array){0} : p.c, .a = p.a, .b = p.b,
-                                                                     .operand = p.bias, .how = p.how | CR_MATMUL_GELU, .done = done});
+        status = kernels->matmul_epilogue(&(cr_matmul_epilogue_args){.c = cr_rows_array(out),
+                                                                     .aux = h == out ? (cr_array){0} : p.c,
+                                                                     .a = p.a,
+                                                                     .b = p.b,
+                                                                     .operand = p.bias,
+                                                                     .how = p.how | CR_MATMUL_GELU,
+                                                                     .done = done});
     if (status == CR_OK && !*done) status = kernels->matmul(&p);
     cr_scope_leave(&own);
     return status;
 }
 
 /* h of a layer without inputs: the bias in every row. */
-static cr_status bias_only(linear_inputs i, cr_tensor *h) { return i.b == CR_NONE ? cr_fill_elements(h, 0) : cr_copy_repeated(h, i.b); }
+static cr_status bias_only(linear_inputs i, cr_tensor *h) {
+    return i.b == CR_NONE ? cr_fill_elements(h, 0) : cr_copy_repeated(h, i.b);
+}
 
 /* h = x w^T + b and, with out, out = gelu_tanh(h); h may be out. */
 static cr_status layer(linear_inputs i, cr_tensor *h, cr_tensor *out) {
@@ -69,22 +82,28 @@ static cr_status linear_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
     return layer(inputs(c), out, NULL);
 }
 
-/* y = x w^T + b:  dw = g^T x and db, the sum of g's rows, in one reading of g (rows, OC).  False: the device does not do that. */
+/* y = x w^T + b:  dw = g^T x and db, the sum of g's rows, in one reading of g (rows, OC).  False: the
+ * device does not do that. */
 static bool sums_at_once(const cr_call *c, const cr_tensor *x, int w, int b, const cr_tensor *g, cr_tensor *dx[]) {
     bool done = false;
     if (c->differentiable || !c->dev->kernels->matmul_epilogue) return false;
     cr_tensor *dw = cr_fused(c->in[w]), *db = cr_fused(c->in[b]), *rows = rows_of(x);
     cr_status status = dw && db && rows && g ? CR_OK : cr_error_status();
     if (status == CR_OK)
-        status = c->dev->kernels->matmul_epilogue(&(cr_matmul_epilogue_args){
-            .c = dw->array, .aux = db->array, .a = cr_array_transposed(&g->array), .b = rows->array, .how = cr_product_how() | CR_MATMUL_SUMS, .done = &done});
+        status = c->dev->kernels->matmul_epilogue(&(cr_matmul_epilogue_args){.c = dw->array,
+                                                                             .aux = db->array,
+                                                                             .a = cr_array_transposed(&g->array),
+                                                                             .b = rows->array,
+                                                                             .how = cr_product_how() | CR_MATMUL_SUMS,
+                                                                             .done = &done});
     if (status == CR_OK && !done) return cr_release(dw), cr_release(db), false;
     dx[w] = status == CR_OK ? dw : NULL;
     dx[b] = status == CR_OK ? db : NULL;
     return true;
 }
 
-/* y = x w^T + b, w and b being inputs w and b:  dw = g^T x,  db = sum of g's rows, unless dx has db already; g (rows, OC) */
+/* y = x w^T + b, w and b being inputs w and b:  dw = g^T x,  db = sum of g's rows, unless dx has db
+ * already; g (rows, OC) */
 static void weights_grad(const cr_call *c, const cr_tensor *x, int w, int b, cr_tensor *g, cr_tensor *dx[]) {
     const bool sums = c->needs[b] && dx[b] == CR_NONE;
     if (c->needs[w] && sums && sums_at_once(c, x, w, b, g, dx)) return;
@@ -108,7 +127,13 @@ static uint32_t linear_saves(const cr_call *c) {
 }
 
 const cr_op cr_op_linear = {
-    .name = "linear", .arity = 3, .optional = 1u << 2, .saves_for = linear_saves, .infer = linear_infer, .forward = linear_forward, .grad = linear_grad,
+    .name = "linear",
+    .arity = 3,
+    .optional = 1u << 2,
+    .saves_for = linear_saves,
+    .infer = linear_infer,
+    .forward = linear_forward,
+    .grad = linear_grad,
 };
 
 /* ---- linear_gelu: y = gelu_tanh(h), h = x w^T + b.  aux: h for the gradient, empty where none is wanted. */
@@ -131,31 +156,51 @@ static cr_status linear_gelu_forward(const cr_call *c, cr_tensor *out, cr_tensor
     return layer(inputs(c), aux[0]->numel ? aux[0] : out, out);
 }
 
-static cr_tensor *linear_gelu_composite(const cr_call *c) { return cr_gelu_tanh(cr_apply(&cr_op_linear, 3, c->in, NULL)); }
+static cr_tensor *linear_gelu_composite(const cr_call *c) {
+    return cr_gelu_tanh(cr_apply(&cr_op_linear, 3, c->in, NULL));
+}
 
 /* h, the argument of GELU: in the graph under create_graph */
-static const cr_tensor *argument(const cr_call *c) { return c->differentiable ? cr_apply(&cr_op_linear, 3, c->in, NULL) : c->aux[0]; }
+static const cr_tensor *argument(const cr_call *c) {
+    return c->differentiable ? cr_apply(&cr_op_linear, 3, c->in, NULL) : c->aux[0];
+}
 
 /* a = gelu_tanh(h):  dh = g gelu_tanh'(h) */
 static cr_tensor *gelu_grad(const cr_call *c, const cr_tensor *h, const cr_tensor *g) {
-    const cr_call of_gelu = {.op = &cr_op_elementwise, .params = &(cr_ew_params){.program = gelu}, .n = 1, .in = &h, .dev = c->dev,
-                             .needs = &(bool){true}, .differentiable = c->differentiable};
+    const cr_call of_gelu = {.op = &cr_op_elementwise,
+                             .params = &(cr_ew_params){.program = gelu},
+                             .n = 1,
+                             .in = &h,
+                             .dev = c->dev,
+                             .needs = &(bool){true},
+                             .differentiable = c->differentiable};
     cr_tensor *dh = NULL;
     if (h && g) cr_op_elementwise.grad(&of_gelu, g, &dh);
     return dh;
 }
 
 /* y = gelu_tanh(h), h = x w^T + b:  dx, dw, db: linear's, of dh */
-static void linear_gelu_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { linear_grad(c, gelu_grad(c, argument(c), g), dx); }
+static void linear_gelu_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    linear_grad(c, gelu_grad(c, argument(c), g), dx);
+}
 
 const cr_op cr_op_linear_gelu = {
-    .name = "linear_gelu", .arity = 3, .optional = 1u << 2, .needs_kernel = offsetof(cr_kernels, matmul_epilogue), .beyond_kernel = beyond_kernel,
-    .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_AUX, .n_aux = 1,
-    .infer = linear_gelu_infer, .forward = linear_gelu_forward, .composite = linear_gelu_composite, .grad = linear_gelu_grad,
+    .name = "linear_gelu",
+    .arity = 3,
+    .optional = 1u << 2,
+    .needs_kernel = offsetof(cr_kernels, matmul_epilogue),
+    .beyond_kernel = beyond_kernel,
+    .saves = CR_SAVE_IN(0) | CR_SAVE_IN(1) | CR_SAVE_IN(2) | CR_SAVE_AUX,
+    .n_aux = 1,
+    .infer = linear_gelu_infer,
+    .forward = linear_gelu_forward,
+    .composite = linear_gelu_composite,
+    .grad = linear_gelu_grad,
 };
 
-/* ---- mlp: y = a w2^T + b2, a = gelu_tanh(h), h = x w1^T + b1.  One op, because a device's product can give dh in place of da if the gradient
- * knows h.  aux: h and a, kept as linear_gelu and linear keep them. */
+/* ---- mlp: y = a w2^T + b2, a = gelu_tanh(h), h = x w1^T + b1.  One op, because a device's product
+ * can give dh in place of da if the gradient knows h.  aux: h and a, kept as linear_gelu and linear
+ * keep them. */
 enum { X, W1, B1, W2, B2 };
 
 static cr_status mlp_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
@@ -172,14 +217,19 @@ static cr_status mlp_forward(const cr_call *c, cr_tensor *out, cr_tensor *const 
     return status == CR_OK ? layer((linear_inputs){aux[1], c->in[W2], c->in[B2]}, out, NULL) : status;
 }
 
-/* y = gelu_tanh(h) w2^T + b2 over rows:  dh = gelu_tanh'(h) (g w2), and db1, the sum of dh's rows, in one product.  CR_NONE: the device
- * does not do that. */
+/* y = gelu_tanh(h) w2^T + b2 over rows:  dh = gelu_tanh'(h) (g w2), and db1, the sum of dh's rows, in
+ * one product.  CR_NONE: the device does not do that. */
 static cr_tensor *through_gelu_at_once(const cr_call *c, const cr_tensor *h, const cr_tensor *g, cr_tensor *dx[]) {
     bool done = false;
     cr_tensor *dh = cr_fused(h), *db = c->needs[B1] ? cr_fused(c->in[B1]) : NULL;
     if (!dh || (c->needs[B1] && !db)) return NULL;
-    const cr_matmul_epilogue_args args = {.c = dh->array, .aux = array_of(db), .a = g->array, .b = c->in[W2]->array, .operand = h->array,
-                                          .how = cr_product_how() | CR_MATMUL_DGELU, .done = &done};
+    const cr_matmul_epilogue_args args = {.c = dh->array,
+                                          .aux = array_of(db),
+                                          .a = g->array,
+                                          .b = c->in[W2]->array,
+                                          .operand = h->array,
+                                          .how = cr_product_how() | CR_MATMUL_DGELU,
+                                          .done = &done};
     if (c->dev->kernels->matmul_epilogue(&args) != CR_OK) return NULL;
     if (!done) return cr_release(dh), cr_release(db), same(CR_NONE);
     if (db) dx[B1] = db;
@@ -201,8 +251,14 @@ static void mlp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 const cr_op cr_op_mlp = {
-    .name = "mlp", .arity = 5, .optional = 1u << B1 | 1u << B2, .saves = CR_SAVE_IN(X) | CR_SAVE_IN(W1) | CR_SAVE_IN(B1) | CR_SAVE_IN(W2) | CR_SAVE_AUX, .n_aux = 2,
-    .infer = mlp_infer, .forward = mlp_forward, .grad = mlp_grad,
+    .name = "mlp",
+    .arity = 5,
+    .optional = 1u << B1 | 1u << B2,
+    .saves = CR_SAVE_IN(X) | CR_SAVE_IN(W1) | CR_SAVE_IN(B1) | CR_SAVE_IN(W2) | CR_SAVE_AUX,
+    .n_aux = 2,
+    .infer = mlp_infer,
+    .forward = mlp_forward,
+    .grad = mlp_grad,
 };
 
 static cr_tensor *activated(const cr_tensor *x, cr_act act) {
@@ -219,10 +275,13 @@ static cr_tensor *activated(const cr_tensor *x, cr_act act) {
 }
 
 /* Does the device's product apply this activation? */
-static bool takes_gelu(const cr_tensor *x, cr_act act) { return act == CR_ACT_GELU_TANH && x && x != CR_NONE && x->dev->kernels->matmul_epilogue; }
+static bool takes_gelu(const cr_tensor *x, cr_act act) {
+    return act == CR_ACT_GELU_TANH && x && x != CR_NONE && x->dev->kernels->matmul_epilogue;
+}
 
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act) {
-    if ((int)act < 0 || act > CR_ACT_SIGMOID) return cr_fail(CR_BAD_VALUE, "linear", "%d is not an activation", (int)act), NULL;
+    if ((int)act < 0 || act > CR_ACT_SIGMOID)
+        return cr_fail(CR_BAD_VALUE, "linear", "%d is not an activation", (int)act), NULL;
     const bool whole = takes_gelu(x, act);
     cr_tensor *y = cr_apply(whole ? &cr_op_linear_gelu : &cr_op_linear, 3, (const cr_tensor *const[]){x, w, b}, NULL);
     if (!y || act == CR_ACT_NONE || whole) return y;
@@ -232,8 +291,10 @@ cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
 }
 
 /* One op only where both weights need gradients: else it would save x or a for nothing. */
-cr_tensor *cr_mlp(const cr_tensor *x, const cr_tensor *w1, const cr_tensor *b1, const cr_tensor *w2, const cr_tensor *b2, cr_act act) {
-    if (takes_gelu(x, act) && w1 && w2 && wants_grad(w1) && wants_grad(w2)) return cr_apply(&cr_op_mlp, 5, (const cr_tensor *const[]){x, w1, b1, w2, b2}, NULL);
+cr_tensor *cr_mlp(const cr_tensor *x, const cr_tensor *w1, const cr_tensor *b1, const cr_tensor *w2,
+                  const cr_tensor *b2, cr_act act) {
+    if (takes_gelu(x, act) && w1 && w2 && wants_grad(w1) && wants_grad(w2))
+        return cr_apply(&cr_op_mlp, 5, (const cr_tensor *const[]){x, w1, b1, w2, b2}, NULL);
     cr_tensor *a = cr_linear(x, w1, b1, act), *y = cr_linear(a, w2, b2, CR_ACT_NONE);
     cr_release(a);
     return y;

@@ -28,11 +28,14 @@ static cr_status logsumexp_forward(const cr_call *c, cr_tensor *out, cr_tensor *
     return status;
 }
 
-/* y = logsumexp(x):  dx = g exp(x - y), 0 where all x are -Inf.  In half precision y is formed again: an exponent rounded to it would be off by percents. */
+/* y = logsumexp(x):  dx = g exp(x - y), 0 where all x are -Inf.  In half precision y is formed again:
+ * an exponent rounded to it would be off by percents. */
 static void logsumexp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0], *wide = widened(x);
     const bool rounded = wide_dtype(x) != x->dtype;
-    cr_tensor *y = rounded ? cr_apply(&cr_op_logsumexp, 1, &wide, &(cr_reduce_params){.mask = mask_of(c), .keepdim = true}) : cr_spread(c->out, x, mask_of(c));
+    cr_tensor *y = rounded
+                       ? cr_apply(&cr_op_logsumexp, 1, &wide, &(cr_reduce_params){.mask = mask_of(c), .keepdim = true})
+                       : cr_spread(c->out, x, mask_of(c));
     cr_tensor *finite = cr_masked_fill(y, cr_eq(y, cr_scalar(-INFINITY)), 0);
     dx[0] = cast_to(mul(widened(cr_spread(g, x, mask_of(c))), cr_exp(sub(wide, finite))), x->dtype);
 }

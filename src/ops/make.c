@@ -32,9 +32,15 @@ cr_tensor *cr_empty(int n, const int64_t *shape, cr_dtype dt, const cr_device *d
     return cr_plan("empty", n, shape, dt, dev, &m) == CR_OK ? cr_new_like(&m, dev) : NULL;
 }
 
-cr_tensor *cr_zeros(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) { return full("zeros", n, shape, 0, dt, dev); }
-cr_tensor *cr_ones(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) { return full("ones", n, shape, 1, dt, dev); }
-cr_tensor *cr_full(int n, const int64_t *shape, double value, cr_dtype dt, const cr_device *dev) { return full("full", n, shape, value, dt, dev); }
+cr_tensor *cr_zeros(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) {
+    return full("zeros", n, shape, 0, dt, dev);
+}
+cr_tensor *cr_ones(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) {
+    return full("ones", n, shape, 1, dt, dev);
+}
+cr_tensor *cr_full(int n, const int64_t *shape, double value, cr_dtype dt, const cr_device *dev) {
+    return full("full", n, shape, value, dt, dev);
+}
 cr_tensor *cr_empty_like(const cr_tensor *x) { return cr_given("empty_like", "x", x) ? cr_fused(x) : NULL; }
 cr_tensor *cr_zeros_like(const cr_tensor *x) { return like("zeros_like", x, 0); }
 cr_tensor *cr_ones_like(const cr_tensor *x) { return like("ones_like", x, 1); }
@@ -85,11 +91,13 @@ static double range_at(const range *r, int64_t i) {
 /* Are all elements integers that a double represents exactly? */
 static bool is_whole(const range *r) {
     const double last = r->first + (double)r->n * r->step;
-    return !r->both_ends && r->first == trunc(r->first) && r->step == trunc(r->step) && fabs(r->first) < 0x1p53 && fabs(r->step) < 0x1p53 && fabs(last) < 0x1p53;
+    return !r->both_ends && r->first == trunc(r->first) && r->step == trunc(r->step) && fabs(r->first) < 0x1p53 &&
+           fabs(r->step) < 0x1p53 && fabs(last) < 0x1p53;
 }
 
 enum { RANGE_CHUNK = 16 << 10 };
-#define WHOLE_RANGE(T) for (int64_t i = first, a = (int64_t)r->first, b = (int64_t)r->step; i < end; i++) ((T *)r->to)[i] = (T)(a + i * b)
+#define WHOLE_RANGE(T) for (int64_t i = first, a = (int64_t)r->first, b = (int64_t)r->step; i < end; i++) \
+    ((T *)r->to)[i] = (T)(a + i * b)
 #define RANGE(T) for (int64_t i = first; i < end; i++) ((T *)r->to)[i] = (T)range_at(r, i)
 
 static void range_chunk(void *ctx, int64_t chunk, int worker) {
@@ -102,7 +110,8 @@ static void range_chunk(void *ctx, int64_t chunk, int worker) {
         case CR_F64: RANGE(double); break;
         case CR_I32: if (is_whole(r)) WHOLE_RANGE(int32_t); else RANGE(int32_t); break;
         case CR_I64: if (is_whole(r)) WHOLE_RANGE(int64_t); else RANGE(int64_t); break;
-        default: for (int64_t i = first; i < end; i++) cr_store_f64((char *)r->to + (size_t)i * size, r->dt, range_at(r, i));
+        default:
+            for (int64_t i = first; i < end; i++) cr_store_f64((char *)r->to + (size_t)i * size, r->dt, range_at(r, i));
     }
 }
 
@@ -110,7 +119,9 @@ static cr_tensor *from_range(const char *op, range *r, const cr_device *dev) {
     cr_meta m;
     char element[8];
     if (cr_plan(op, CR_LIST(r->n), r->dt, dev, &m) != CR_OK) return NULL;
-    if (r->n && (cr_element(op, range_at(r, 0), r->dt, element) != CR_OK || cr_element(op, range_at(r, r->n - 1), r->dt, element) != CR_OK)) return NULL;
+    if (r->n && (cr_element(op, range_at(r, 0), r->dt, element) != CR_OK ||
+                 cr_element(op, range_at(r, r->n - 1), r->dt, element) != CR_OK))
+        return NULL;
     size_t size = cr_dtype_size(r->dt);
     cr_tensor *y = cr_new_like(&m, dev);
     void *staging = y && !dev->host ? malloc((size_t)r->n * size + 1) : NULL;
@@ -127,17 +138,26 @@ static cr_tensor *from_range(const char *op, range *r, const cr_device *dev) {
 
 cr_tensor *cr_arange(double start, double stop, double step, cr_dtype dt, const cr_device *dev) {
     if (!isfinite(start) || !isfinite(stop) || !isfinite(step))
-        return cr_fail(CR_BAD_VALUE, "arange", "the range must be finite: from %g to %g in steps of %g", start, stop, step), NULL;
+        return cr_fail(CR_BAD_VALUE, "arange", "the range must be finite: from %g to %g in steps of %g", start, stop,
+                       step),
+               NULL;
     if (step == 0) return cr_fail(CR_BAD_VALUE, "arange", "the step must not be 0"), NULL;
     double n = ceil((stop - start) / step);
     if (n < 0) return cr_fail(CR_BAD_VALUE, "arange", "steps of %g do not lead from %g to %g", step, start, stop), NULL;
-    if (!(n < 0x1p62)) return cr_fail(CR_BAD_VALUE, "arange", "too many elements from %g to %g in steps of %g", start, stop, step), NULL;
-    bool whole = cr_dtype_valid((int)dt) && !cr_dtype_is_float(dt);         /* integers step by integers, as in PyTorch */
-    return from_range("arange", &(range){.first = whole ? trunc(start) : start, .step = whole ? trunc(step) : step, .n = (int64_t)n, .dt = dt}, dev);
+    if (!(n < 0x1p62))
+        return cr_fail(CR_BAD_VALUE, "arange", "too many elements from %g to %g in steps of %g", start, stop, step),
+               NULL;
+    /* integers step by integers, as in PyTorch */
+    bool whole = cr_dtype_valid((int)dt) && !cr_dtype_is_float(dt);
+    return from_range(
+        "arange",
+        &(range){.first = whole ? trunc(start) : start, .step = whole ? trunc(step) : step, .n = (int64_t)n, .dt = dt},
+        dev);
 }
 
 cr_tensor *cr_linspace(double start, double stop, int64_t n, cr_dtype dt, const cr_device *dev) {
-    if (!isfinite(start) || !isfinite(stop)) return cr_fail(CR_BAD_VALUE, "linspace", "both ends must be finite: %g, %g", start, stop), NULL;
+    if (!isfinite(start) || !isfinite(stop))
+        return cr_fail(CR_BAD_VALUE, "linspace", "both ends must be finite: %g, %g", start, stop), NULL;
     if (n < 0) return cr_fail(CR_BAD_VALUE, "linspace", "negative number of elements: %lld", (long long)n), NULL;
     range r = {.first = start, .last = stop, .n = n, .both_ends = true, .dt = dt};
     if (n > 1) r.step = stop / (double)(n - 1) - start / (double)(n - 1);

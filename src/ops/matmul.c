@@ -1,5 +1,5 @@
-/* matmul.c - products of matrices and batches of them, and sums with a tensor.  Fast twin: dev/cpu/matmul.c.  linear.c has the
- * product with bias. */
+/* matmul.c - products of matrices and batches of them, and sums with a tensor.  Fast twin:
+ * dev/cpu/matmul.c.  linear.c has the product with bias. */
 #include "compose.h"
 
 #include <string.h>
@@ -7,7 +7,8 @@
 static _Thread_local cr_precision precision;
 cr_precision cr_set_f32_products(cr_precision p) {
     const cr_precision old = precision;
-    if ((int)p < CR_HIGHEST || p > CR_MEDIUM) cr_fail(CR_BAD_VALUE, "set_f32_products", "%d is not a precision", (int)p);
+    if ((int)p < CR_HIGHEST || p > CR_MEDIUM)
+        cr_fail(CR_BAD_VALUE, "set_f32_products", "%d is not a precision", (int)p);
     else precision = p;
     return old;
 }
@@ -29,14 +30,16 @@ static cr_status product_meta(const char *op, const cr_tensor *a, const cr_tenso
     int na, nb, n;
     int64_t sa[CR_MAX_DIMS], sb[CR_MAX_DIMS], strides[CR_MAX_DIMS], batch[CR_MAX_DIMS];
     if (!a->ndim || !b->ndim)
-        return cr_fail(CR_BAD_VALUE, op, "both operands need an axis: %s x %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s);
+        return cr_fail(CR_BAD_VALUE, op, "both operands need an axis: %s x %s", cr_shape_text(a->ndim, a->shape).s,
+                       cr_shape_text(b->ndim, b->shape).s);
     cr_status status = cr_want_same_dtype(op, a, b);
     if (status != CR_OK) return status;
     if (a->dtype == CR_BOOL) return cr_fail(CR_BAD_TYPE, op, "takes numbers, not bool");
     as_matrix(a, true, &na, sa, strides);
     as_matrix(b, false, &nb, sb, strides);
     if (sa[na - 1] != sb[nb - 2])
-        return cr_fail(CR_BAD_VALUE, op, "inner dimensions differ: %s x %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s);
+        return cr_fail(CR_BAD_VALUE, op, "inner dimensions differ: %s x %s", cr_shape_text(a->ndim, a->shape).s,
+                       cr_shape_text(b->ndim, b->shape).s);
     status = cr_broadcast(op, na - 2, sa, nb - 2, sb, &n, batch);
     if (status != CR_OK) return status;
     *out = (cr_meta){.dtype = a->dtype, .ndim = n};
@@ -76,7 +79,8 @@ static bool tall(const cr_tensor *a, int64_t rows, cr_array *y) {
 
 /* out = a b, or out += a b; K and out are not empty. */
 static cr_status multiply(cr_tensor *out, const cr_tensor *a, const cr_tensor *b, int how) {
-    int64_t shape[CR_MAX_DIMS], M = a->ndim > 1 ? a->shape[a->ndim - 2] : 1, N = b->ndim > 1 ? b->shape[b->ndim - 1] : 1;
+    int64_t shape[CR_MAX_DIMS], M = a->ndim > 1 ? a->shape[a->ndim - 2] : 1,
+                                N = b->ndim > 1 ? b->shape[b->ndim - 1] : 1;
     int n = out->ndim - (a->ndim > 1) - (b->ndim > 1);      /* batch axes */
     memcpy(shape, out->shape, sizeof *shape * (size_t)n);
     cr_array left;
@@ -85,7 +89,9 @@ static cr_status multiply(cr_tensor *out, const cr_tensor *a, const cr_tensor *b
     shape[n] = one ? out->numel / N : M;
     shape[n + 1] = N;
     if (!one) left = operand(a, true, n + 2, shape);
-    return out->dev->kernels->matmul(&(cr_matmul_args){.c = cr_array_as(&out->array, n + 2, shape), .a = left, .b = operand(b, false, n + 2, shape),
+    return out->dev->kernels->matmul(&(cr_matmul_args){.c = cr_array_as(&out->array, n + 2, shape),
+                                                       .a = left,
+                                                       .b = operand(b, false, n + 2, shape),
                                                        .how = cr_product_how() | how});
 }
 
@@ -106,7 +112,8 @@ static cr_tensor *row_or_matrix(const cr_tensor *a) { return a->ndim == 1 ? cr_u
 static cr_tensor *column_or_matrix(const cr_tensor *b) { return b->ndim == 1 ? cr_unsqueeze(b, 1) : same(b); }
 
 /* y = a b:  da = g b^T,  db = a^T g; where a batch of a met one b, db is one product over all rows */
-static void factors_grad(const cr_tensor *a, const cr_tensor *b, const bool needs[2], const cr_tensor *g, cr_tensor *dx[]) {
+static void factors_grad(const cr_tensor *a, const cr_tensor *b, const bool needs[2], const cr_tensor *g,
+                         cr_tensor *dx[]) {
     cr_tensor *gm = as_product(g, a, b);
     if (needs[0]) {
         cr_tensor *da = cr_matmul(gm, transposed(column_or_matrix(b)));
@@ -114,19 +121,27 @@ static void factors_grad(const cr_tensor *a, const cr_tensor *b, const bool need
     }
     if (needs[1]) {
         bool fold = a->ndim > 2 && b->ndim <= 2;
-        cr_tensor *db = fold ? cr_matmul(transposed(rows_of(a)), rows_of(gm)) : cr_matmul(transposed(row_or_matrix(a)), gm);
+        cr_tensor *db = fold ? cr_matmul(transposed(rows_of(a)), rows_of(gm))
+                             : cr_matmul(transposed(row_or_matrix(a)), gm);
         dx[1] = b->ndim == 1 && db ? cr_squeeze(db, CR_LIST(-1)) : db;
     }
 }
 
-static void matmul_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { factors_grad(c->in[0], c->in[1], c->needs, g, dx); }
+static void matmul_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    factors_grad(c->in[0], c->in[1], c->needs, g, dx);
+}
 
 static uint32_t matmul_saves(const cr_call *c) {
     return (c->needs[0] ? CR_SAVE_IN(1) : 0) | (c->needs[1] ? CR_SAVE_IN(0) : 0);
 }
 
 const cr_op cr_op_matmul = {
-    .name = "matmul", .arity = 2, .saves_for = matmul_saves, .infer = matmul_infer, .forward = matmul_forward, .grad = matmul_grad,
+    .name = "matmul",
+    .arity = 2,
+    .saves_for = matmul_saves,
+    .infer = matmul_infer,
+    .forward = matmul_forward,
+    .grad = matmul_grad,
 };
 
 /* ---- addmm: y = x + a b, x broadcast; one rounding for half precision */
@@ -139,7 +154,8 @@ static cr_status addmm_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     if (status == CR_OK) status = cr_want_same_dtype("addmm", x, c->in[1]);
     if (status == CR_OK) status = cr_broadcast("addmm", x->ndim, x->shape, out->ndim, out->shape, &n, shape);
     if (status == CR_OK && (!cr_shape_equal(n, shape, out->ndim, out->shape)))
-        return cr_fail(CR_BAD_VALUE, "addmm", "%s does not broadcast to the product's shape %s", cr_shape_text(x->ndim, x->shape).s, cr_shape_text(out->ndim, out->shape).s);
+        return cr_fail(CR_BAD_VALUE, "addmm", "%s does not broadcast to the product's shape %s",
+                       cr_shape_text(x->ndim, x->shape).s, cr_shape_text(out->ndim, out->shape).s);
     return status;
 }
 
@@ -161,7 +177,14 @@ static uint32_t addmm_saves(const cr_call *c) {
 }
 
 const cr_op cr_op_addmm = {
-    .name = "addmm", .arity = 3, .saves_for = addmm_saves, .infer = addmm_infer, .forward = addmm_forward, .grad = addmm_grad,
+    .name = "addmm",
+    .arity = 3,
+    .saves_for = addmm_saves,
+    .infer = addmm_infer,
+    .forward = addmm_forward,
+    .grad = addmm_grad,
 };
 
-cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b) { return cr_apply(&cr_op_matmul, 2, (const cr_tensor *const[]){a, b}, NULL); }
+cr_tensor *cr_matmul(const cr_tensor *a, const cr_tensor *b) {
+    return cr_apply(&cr_op_matmul, 2, (const cr_tensor *const[]){a, b}, NULL);
+}

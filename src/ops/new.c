@@ -29,7 +29,8 @@ cr_tensor *cr_zeros_offloaded(const cr_tensor *like, cr_dtype dt) {
     if (!cr_given(op, "the tensor", like)) return NULL;
     const cr_device *dev = like->dev;
     if (dev->host) return cr_zeros(like->ndim, like->shape, dt, dev);
-    if (!dev->allocate_host) return cr_fail(CR_BAD_VALUE, op, "kernels of %s do not reach the host's memory", dev->name), NULL;
+    if (!dev->allocate_host)
+        return cr_fail(CR_BAD_VALUE, op, "kernels of %s do not reach the host's memory", dev->name), NULL;
     if (!cr_dtype_valid((int)dt)) return cr_fail(CR_BAD_TYPE, op, "%d is not a dtype", (int)dt), NULL;
     cr_meta m = {.dtype = dt, .ndim = like->ndim};
     memcpy(m.shape, like->shape, sizeof *m.shape * (size_t)m.ndim);
@@ -46,8 +47,10 @@ static cr_status place_strided(cr_meta *m, const int64_t *strides) {
     for (int i = 0; i < m->ndim; i++) {
         int64_t reach;
         m->strides[i] = m->shape[i] > 1 ? strides[i] : 1;
-        if (m->strides[i] < 0) return cr_fail(CR_BAD_VALUE, "borrow", "negative stride in %s", cr_shape_text(m->ndim, strides).s);
-        overflow |= __builtin_mul_overflow(m->shape[i] ? m->shape[i] - 1 : 0, m->strides[i], &reach) || __builtin_add_overflow(last, reach, &last);
+        if (m->strides[i] < 0)
+            return cr_fail(CR_BAD_VALUE, "borrow", "negative stride in %s", cr_shape_text(m->ndim, strides).s);
+        overflow |= __builtin_mul_overflow(m->shape[i] ? m->shape[i] - 1 : 0, m->strides[i], &reach) ||
+                    __builtin_add_overflow(last, reach, &last);
     }
     if (overflow || last > INT64_MAX / 2 / (int64_t)cr_dtype_size(m->dtype))
         return cr_fail(CR_BAD_VALUE, "borrow", "strides %s reach beyond memory", cr_shape_text(m->ndim, strides).s);
@@ -58,13 +61,15 @@ cr_tensor *cr_borrow(void *data, int n, const int64_t *shape, cr_dtype dt, void 
     return cr_borrow_strided(data, n, shape, NULL, dt, done, ctx);
 }
 
-cr_tensor *cr_borrow_strided(void *data, int n, const int64_t *shape, const int64_t *strides, cr_dtype dt, void (*done)(void *), void *ctx) {
+cr_tensor *cr_borrow_strided(void *data, int n, const int64_t *shape, const int64_t *strides, cr_dtype dt,
+                             void (*done)(void *), void *ctx) {
     cr_meta m = {.dtype = dt, .ndim = n};
     int64_t numel;
     cr_status status = cr_shape_check("borrow", n, shape, dt, &numel);
     if (status == CR_OK && numel && !data) status = cr_fail_null("borrow", "data");
     if (status == CR_OK && (uintptr_t)data % cr_dtype_size(dt))
-        status = cr_fail(CR_BAD_VALUE, "borrow", "the address is not aligned to the %zu bytes of %s", cr_dtype_size(dt), cr_dtype_name(dt));
+        status = cr_fail(CR_BAD_VALUE, "borrow", "the address is not aligned to the %zu bytes of %s", cr_dtype_size(dt),
+                         cr_dtype_name(dt));
     for (int i = 0; status == CR_OK && i < n; i++) m.shape[i] = shape[i];
     if (status == CR_OK && strides) status = place_strided(&m, strides);
     if (status != CR_OK) return NULL;                  /* the caller keeps the memory: done is not called */
@@ -78,6 +83,7 @@ cr_tensor *cr_borrow_strided(void *data, int n, const int64_t *shape, const int6
 void *cr_data(const cr_tensor *t) {
     if (cr_missing("data", "the tensor", t)) return NULL;
     if (!t->storage) return cr_fail(CR_BAD_VALUE, "data", "CR_NONE has no data"), NULL;
-    if (!t->dev->host) return cr_fail(CR_BAD_VALUE, "data", "memory of %s has no address here: cr_read copies it", t->dev->name), NULL;
+    if (!t->dev->host)
+        return cr_fail(CR_BAD_VALUE, "data", "memory of %s has no address here: cr_read copies it", t->dev->name), NULL;
     return cr_tensor_data(t);
 }

@@ -1,20 +1,41 @@
-/* nextafter.c - the next number of a float dtype towards another one, for every dtype on its bits: read as integers, with
- * negative numbers mirrored, neighbours differ by 1.  A program that every device runs; the cpu has a loop of its own for contiguous operands
- * (dev/cpu/integers.h).  No gradient: PyTorch has none, and it is a step of rounding. */
+/* nextafter.c - the next number of a float dtype towards another one, for every dtype on its bits:
+ * read as integers, with negative numbers mirrored, neighbours differ by 1.  A program that every
+ * device runs; the cpu has a loop of its own for contiguous operands (dev/cpu/integers.h).  No
+ * gradient: PyTorch has none, and it is a step of rounding. */
 #include "compose.h"
 #include "walk.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The bits of a and b, values 0 and 1, of 2 the least integer, 3 zero, 4 infinity, 5 NaN.  mirror(i) = i < 0 ? least - i : i */
+/* The bits of a and b, values 0 and 1, of 2 the least integer, 3 zero, 4 infinity, 5 NaN.  mirror(i) =
+ * i < 0 ? least - i : i */
 static const cr_instr code[] = {
-    {CR_OP_LT, 0, 3, -1}, {CR_OP_SUB, 2, 0, -1}, {CR_OP_SEL, 6, 7, 0},                                          /* 8: mirror(a) */
-    {CR_OP_LT, 1, 3, -1}, {CR_OP_SUB, 2, 1, -1}, {CR_OP_SEL, 9, 10, 1},                                         /* 11: mirror(b) */
-    {CR_OP_GT, 11, 8, -1}, {CR_OP_LT, 11, 8, -1}, {CR_OP_ADD, 8, 12, -1}, {CR_OP_SUB, 14, 13, -1},              /* 15: a step nearer */
-    {CR_OP_LT, 15, 6, -1}, {CR_OP_SUB, 2, 15, -1}, {CR_OP_SEL, 16, 17, 15},                                     /* 18: mirrored back, to -0 from below */
-    {CR_OP_ABS, 8, -1, -1}, {CR_OP_ABS, 11, -1, -1}, {CR_OP_MAX, 19, 20, -1}, {CR_OP_GT, 21, 4, -1}, {CR_OP_SEL, 22, 5, 18},
-    {CR_OP_EQ, 8, 11, -1}, {CR_OP_SEL, 24, 1, 23},                                                              /* 25: b where they are equal */
+    /* 8: mirror(a) */
+    {CR_OP_LT, 0, 3, -1},
+    {CR_OP_SUB, 2, 0, -1},
+    {CR_OP_SEL, 6, 7, 0},
+    /* 11: mirror(b) */
+    {CR_OP_LT, 1, 3, -1},
+    {CR_OP_SUB, 2, 1, -1},
+    {CR_OP_SEL, 9, 10, 1},
+    /* 15: a step nearer */
+    {CR_OP_GT, 11, 8, -1},
+    {CR_OP_LT, 11, 8, -1},
+    {CR_OP_ADD, 8, 12, -1},
+    {CR_OP_SUB, 14, 13, -1},
+    /* 18: mirrored back, to -0 from below */
+    {CR_OP_LT, 15, 6, -1},
+    {CR_OP_SUB, 2, 15, -1},
+    {CR_OP_SEL, 16, 17, 15},
+    {CR_OP_ABS, 8, -1, -1},
+    {CR_OP_ABS, 11, -1, -1},
+    {CR_OP_MAX, 19, 20, -1},
+    {CR_OP_GT, 21, 4, -1},
+    {CR_OP_SEL, 22, 5, 18},
+    /* 25: b where they are equal */
+    {CR_OP_EQ, 8, 11, -1},
+    {CR_OP_SEL, 24, 1, 23},
 };
 
 /* x's elements, in dtype dt, as integers of the same size. */
@@ -34,7 +55,10 @@ static const cr_tensor *by_kernel(const cr_tensor *a, const cr_tensor *b, int64_
     if (!a->dev->kernels->nextafter || !cr_shape_equal(a->ndim, a->shape, b->ndim, b->shape)) return CR_NONE;
     if (!a->contiguous || !b->contiguous) return CR_NONE;
     cr_tensor *y = cr_fused(a);
-    return y && cr_finished("nextafter", a->dev->kernels->nextafter(&(cr_nextafter_args){y->array, a->array, b->array, infinity})) == CR_OK ? y : NULL;
+    return y && cr_finished("nextafter", a->dev->kernels->nextafter(
+                                             &(cr_nextafter_args){y->array, a->array, b->array, infinity})) == CR_OK
+               ? y
+               : NULL;
 }
 
 cr_tensor *cr_nextafter(const cr_tensor *a, const cr_tensor *b) {
@@ -47,10 +71,21 @@ cr_tensor *cr_nextafter(const cr_tensor *a, const cr_tensor *b) {
     const cr_device *dev = (a->flags & CR_FLAG_WEAK ? b : a)->dev;
     const int width = 8 * (int)cr_dtype_size(dt), mantissa = cr_dtype_digits(dt) - 1;
     const cr_dtype whole = width == 64 ? CR_I64 : width == 32 ? CR_I32 : CR_I16;
-    const double infinity = ldexp(1, width - 1) - ldexp(1, mantissa), consts[] = {-ldexp(1, width - 1), 0, infinity, infinity + ldexp(1, mantissa - 1)};
+    const double infinity = ldexp(1, width - 1) - ldexp(1, mantissa),
+                 consts[] = {-ldexp(1, width - 1), 0, infinity, infinity + ldexp(1, mantissa - 1)};
     const cr_program next = {
-        .name = op, .doc = "the neighbour of a float, on its bits", .rule = CR_RULE_ANY, .n_in = 2, .n_const = 4, .n_instr = sizeof code / sizeof *code,
-        .n_out = 1, .consts = consts, .instr = code, .out = {25}, .fused = -1, .refs = -1,
+        .name = op,
+        .doc = "the neighbour of a float, on its bits",
+        .rule = CR_RULE_ANY,
+        .n_in = 2,
+        .n_const = 4,
+        .n_instr = sizeof code / sizeof *code,
+        .n_out = 1,
+        .consts = consts,
+        .instr = code,
+        .out = {25},
+        .fused = -1,
+        .refs = -1,
     };
     cr_scope_begin();
     const bool recording = cr_set_grad_enabled(false);

@@ -1,4 +1,5 @@
-/* norm.c - layer norm and RMS norm over the last axis: x (..., C), w and b (C) or absent.  Fast twins: dev/cpu/rows.c. */
+/* norm.c - layer norm and RMS norm over the last axis: x (..., C), w and b (C) or absent.  Fast twins:
+ * dev/cpu/rows.c. */
 #include "compose.h"
 
 #include <math.h>
@@ -8,7 +9,8 @@ typedef struct norm_inputs { const cr_tensor *x, *w, *b; bool centered; double e
 
 static norm_inputs inputs(const cr_call *c) {
     bool centered = c->op == &cr_op_layer_norm;
-    norm_inputs i = {c->in[0], c->in[1], centered ? c->in[2] : CR_NONE, centered, ((const norm_params *)c->params)->eps, 0, 0};
+    norm_inputs i = {c->in[0], c->in[1], centered ? c->in[2] : CR_NONE, centered, ((const norm_params *)c->params)->eps,
+                     0,        0};
     cr_rows_of(i.x, &i.M, &i.N);
     return i;
 }
@@ -25,8 +27,10 @@ static cr_status norm_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const norm_inputs i = inputs(c);
     const char *op = c->op->name;
     cr_status status = cr_want_float(op, i.x);
-    if (status == CR_OK && !i.x->ndim) status = cr_fail(CR_BAD_VALUE, op, "needs a last axis to normalise: the tensor has none");
-    if (status == CR_OK && !(i.eps >= 0 && isfinite(i.eps))) status = cr_fail(CR_BAD_VALUE, op, "eps must be 0 or more: %g", i.eps);
+    if (status == CR_OK && !i.x->ndim)
+        status = cr_fail(CR_BAD_VALUE, op, "needs a last axis to normalise: the tensor has none");
+    if (status == CR_OK && !(i.eps >= 0 && isfinite(i.eps)))
+        status = cr_fail(CR_BAD_VALUE, op, "eps must be 0 or more: %g", i.eps);
     if (status == CR_OK) status = check_weight(op, "weight", i.w, &i);
     if (status == CR_OK) status = check_weight(op, "bias", i.b, &i);
     *out = cr_meta_of(i.x);
@@ -38,11 +42,17 @@ static cr_status norm_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 static cr_status norm_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     const norm_inputs i = inputs(c);
     if (!out->numel) return CR_OK;
-    return c->dev->kernels->norm(&(cr_norm_args){.y = cr_rows_array(out), .mean = array_of(i.centered ? aux[0] : NULL), .rstd = aux[i.centered]->array,
-                                                 .x = cr_rows_array(i.x), .w = i.w->array, .b = i.b->array, .eps = i.eps});
+    return c->dev->kernels->norm(&(cr_norm_args){.y = cr_rows_array(out),
+                                                 .mean = array_of(i.centered ? aux[0] : NULL),
+                                                 .rstd = aux[i.centered]->array,
+                                                 .x = cr_rows_array(i.x),
+                                                 .w = i.w->array,
+                                                 .b = i.b->array,
+                                                 .eps = i.eps});
 }
 
-/* The normalised input h = (x - mean) r and r = 1 / sqrt(mean((x - mean)^2) + eps), in the dtype that statistics have. */
+/* The normalised input h = (x - mean) r and r = 1 / sqrt(mean((x - mean)^2) + eps), in the dtype that
+ * statistics have. */
 typedef struct normed { cr_tensor *h, *r; } normed;
 static normed normalise(const norm_inputs *i) {
     cr_tensor *x = widened(i->x), *d = i->centered ? sub(x, mean_last(x)) : x;
@@ -59,7 +69,8 @@ static cr_tensor *norm_composite(const cr_call *c) {
     return cast_to(y, i.x->dtype);
 }
 
-/* with dh = g w:  dx = r (dh - mean(dh) - h mean(dh h)), no mean(dh) for the RMS norm;  dw = sum of g h,  db = sum of g, over rows */
+/* with dh = g w:  dx = r (dh - mean(dh) - h mean(dh h)), no mean(dh) for the RMS norm;  dw = sum of g
+ * h,  db = sum of g, over rows */
 static void composed_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const norm_inputs i = inputs(c);
     normed n = normalise(&i);
@@ -76,7 +87,8 @@ static void composed_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[])
 static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const norm_inputs i = inputs(c);
     const cr_tensor *mean = i.centered ? c->aux[0] : NULL, *rstd = c->aux[i.centered];
-    cr_norm_bwd_args args = {.x = i.x->array, .w = array_of(i.w), .mean = array_of(mean), .rstd = array_of(rstd), .g = g->array};
+    cr_norm_bwd_args args = {
+        .x = i.x->array, .w = array_of(i.w), .mean = array_of(mean), .rstd = array_of(rstd), .g = g->array};
     cr_array *const out[] = {&args.dx, &args.dw, &args.db};
     cr_status status = cr_pack(&args.x);
     if (status == CR_OK) status = cr_pack(&args.w);

@@ -31,9 +31,11 @@ struct cr_call {
     const cr_tensor *out;
     const cr_tensor *aux[CR_MAX_AUX];
     const bool *needs;                              /* gradients: is one for in[i] wanted? */
-    cr_tensor *accumulated;                         /* gradients: so far for in[0], or NULL; may be updated in place and returned as dx[0] */
+    cr_tensor *accumulated;                         /* gradients: so far for in[0], or NULL; may be updated in place
+                                                     * and returned as dx[0] */
     bool differentiable;                            /* gradients: create_graph, so no fused kernels */
-    cr_tensor *(*product)(int i, const cr_tensor *a, const cr_tensor *b);   /* gradients: dx[i] = a b; CR_NONE where on_product took the factors */
+    /* gradients: dx[i] = a b; CR_NONE where on_product took the factors */
+    cr_tensor *(*product)(int i, const cr_tensor *a, const cr_tensor *b);
 };
 
 struct cr_op {
@@ -46,19 +48,26 @@ struct cr_op {
     const cr_device *(*result_device)(const void *params);    /* where the result is made; NULL: where the inputs are */
     bool contiguous;                                /* inputs are made contiguous before forward */
     bool only_saved;                                /* gradients read only what was saved; the rest is CR_NONE */
-    bool grafts;                                    /* gradients run the forward again: inputs keep their place in the graph */
-    size_t needs_kernel;                            /* offsetof(cr_kernels, x): where x is NULL the composite runs; 0: always forward */
-    bool (*beyond_kernel)(const cr_call *c);        /* does the kernel not support this call, so that the composite runs?  NULL: it supports every call */
+    bool grafts;                                    /* gradients run the forward again: inputs keep their place in
+                                                     * the graph */
+    size_t needs_kernel;                            /* offsetof(cr_kernels, x): where x is NULL the composite runs;
+                                                     * 0: always forward */
+    bool (*beyond_kernel)(const cr_call *c);        /* does the kernel not support this call, so that the composite
+                                                     * runs?  NULL: it supports every call */
     uint32_t saves;                                 /* CR_SAVE_... */
     uint32_t (*saves_for)(const cr_call *c);        /* instead of saves: what the gradients in c->needs read */
     int n_aux;
-    cr_status (*infer)(const cr_call *c, cr_meta *out, cr_meta aux[]);    /* shape and dtype rule, all argument checks */
+    /* shape and dtype rule, all argument checks */
+    cr_status (*infer)(const cr_call *c, cr_meta *out, cr_meta aux[]);
     cr_status (*forward)(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]);
     cr_status (*write)(const cr_call *c, cr_tensor *x);      /* the kernel into x, which exists: for cr_apply_ */
     cr_tensor *(*composite)(const cr_call *c);      /* the op over other ops; records itself */
-    void (*grad)(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]);  /* fills dx[i] where needs[i]; entries start as CR_NONE; NULL: failed */
-    const char *no_grad;                            /* why there is no gradient, where grad is NULL and forward is not */
-    void (*hold)(const void *params, bool hold);    /* for params that own something: a node calls it with true when it copies them and with false when it is freed */
+    /* fills dx[i] where needs[i]; entries start as CR_NONE; NULL: failed */
+    void (*grad)(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]);
+    const char *no_grad;                            /* why there is no gradient, where grad is NULL and forward is
+                                                     * not */
+    void (*hold)(const void *params, bool hold);    /* for params that own something: a node calls it with true when
+                                                     * it copies them and with false when it is freed */
 };
 
 /* Runs an op: checks, infers, runs, records.  params may be NULL when params_bytes is 0.  Returns a
@@ -78,7 +87,8 @@ cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, con
  * the broadcast shape. */
 cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params);
 
-const cr_tensor *cr_operand_on(const char *op, const cr_tensor *t, const cr_device *dev);      /* operand t on dev: t itself, or a copy if it is a weak scalar or auto transfer is on; NULL: a message */
+/* operand t on dev: t itself, or a copy if it is a weak scalar or auto transfer is on; NULL: a message */
+const cr_tensor *cr_operand_on(const char *op, const cr_tensor *t, const cr_device *dev);
 const char *cr_call_name(const cr_call *c);         /* the op's or the program's name, for messages */
 /* May x be written in place here and now?  recorded: the write will be part of the graph. */
 cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded);
@@ -98,9 +108,11 @@ static inline bool cr_in_graph(const cr_tensor *t) {
 extern const cr_op cr_op_elementwise;               /* the op of every program node; params: cr_ew_params */
 typedef struct cr_ew_params { const cr_program *program; double params[8]; } cr_ew_params;
 
-/* A part of a tensor (part.c): its elements lie `strides` apart, from `offset` on, among the tensor's elements in row-major order. */
+/* A part of a tensor (part.c): its elements lie `strides` apart, from `offset` on, among the tensor's
+ * elements in row-major order. */
 typedef struct cr_part_params { int ndim; int64_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS], offset; } cr_part_params;
-typedef struct cr_embed_params { cr_part_params part; int ndim; int64_t shape[CR_MAX_DIMS]; } cr_embed_params;    /* ndim, shape: of the result */
+/* ndim, shape: of the result */
+typedef struct cr_embed_params { cr_part_params part; int ndim; int64_t shape[CR_MAX_DIMS]; } cr_embed_params;
 /* Where t lies among the elements of whole, whose axes are in the order of memory; false: at no strides over them. */
 bool cr_part_of(const cr_meta *whole, const cr_tensor *t, cr_part_params *p);
 
@@ -114,7 +126,8 @@ typedef struct cr_take_params {
 } cr_take_params;
 
 /* Programs (ops/program.c, ops/derive.c). */
-const cr_gradient *cr_program_gradient(const cr_program *p);              /* n_in entries, derived on first use; NULL: out of memory, or several results */
+/* n_in entries, derived on first use; NULL: out of memory, or several results */
+const cr_gradient *cr_program_gradient(const cr_program *p);
 cr_program        *cr_program_retain(const cr_program *p);
 int                cr_program_count(void);                                /* rows of ops.def */
 const cr_program  *cr_program_at(int i);
@@ -136,8 +149,11 @@ const char *cr_place_now(void);                     /* never NULL */
 /* ---- the profiler (profile.c): start = cr_profile_start(), the work, if (start > 0)
  * cr_profile_event(start, ...) */
 extern atomic_bool cr_profiling;
-static inline double cr_profile_start(void) { return atomic_load_explicit(&cr_profiling, memory_order_relaxed) ? cr_os_seconds() : 0; }
-void cr_profile_event(double start, const char *kind, const char *name, int n, const cr_tensor *const *in, int n_out, const cr_tensor *const *out);
+static inline double cr_profile_start(void) {
+    return atomic_load_explicit(&cr_profiling, memory_order_relaxed) ? cr_os_seconds() : 0;
+}
+void cr_profile_event(double start, const char *kind, const char *name, int n, const cr_tensor *const *in, int n_out,
+                      const cr_tensor *const *out);
 
 /* ---- the executor (apply.c) */
 
@@ -149,13 +165,16 @@ typedef struct cr_run {
     int n_in, n_out;
     const cr_tensor *const *in;
     cr_tensor *const *out;
-    bool in_place;                                  /* the results existed before: the versions of their storages count the write */
-    const cr_call *call;                            /* whose result out[0] is, for recording and anomaly mode; NULL: neither */
+    bool in_place;                                  /* the results existed before: the versions of their storages
+                                                     * count the write */
+    const cr_call *call;                            /* whose result out[0] is, for recording and anomaly mode; NULL:
+                                                     * neither */
     const cr_tensor *const *saved;                  /* the inputs as the kernel saw them; NULL: not recorded */
 } cr_run;
 cr_status cr_execute(const cr_run *p);
 cr_status cr_run_walks(const void *work);           /* a kernel: elementwise programs; work: cr_elementwise_args */
 
-cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev);           /* uninitialised storage of m's size; honours dense strides */
+/* uninitialised storage of m's size; honours dense strides */
+cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev);
 
 #endif

@@ -1,5 +1,6 @@
-/* order.c - the elements of an axis in order: all of them (sort), the first few (topk), one of them (kthvalue, median), and where a number
- * belongs among them (searchsorted).  Fast twins of the kernels: dev/cpu/order.c. */
+/* order.c - the elements of an axis in order: all of them (sort), the first few (topk), one of them
+ * (kthvalue, median), and where a number belongs among them (searchsorted).  Fast twins of the
+ * kernels: dev/cpu/order.c. */
 #include "compose.h"
 
 #include <math.h>
@@ -52,7 +53,8 @@ static cr_status sort_forward(const cr_call *c, cr_tensor *out, cr_tensor *const
     cr_scope own;
     cr_scope_enter(&own);
     const int64_t M = out->numel / p->K;
-    cr_sort_args args = {.y = cr_array_as(&out->array, CR_LIST(M, p->K)), .index = cr_array_as(&aux[0]->array, CR_LIST(M, p->K)),
+    cr_sort_args args = {.y = cr_array_as(&out->array, CR_LIST(M, p->K)),
+                         .index = cr_array_as(&aux[0]->array, CR_LIST(M, p->K)),
                          .descending = p->descending};
     cr_status status = rows_along(x, p->axis, &args.x);
     if (status == CR_OK) status = c->dev->kernels->sort(&args);
@@ -77,7 +79,9 @@ static cr_tensor *sort(const char *op, const cr_tensor *x, int axis, bool descen
     return a < 0 ? NULL : cr_apply_with_index(&cr_op_sort, x, &(sort_params){a, descending, row_size(x, a)}, index);
 }
 
-cr_tensor *cr_sort(const cr_tensor *x, int axis, bool descending, cr_tensor **index) { return sort("sort", x, axis, descending, index); }
+cr_tensor *cr_sort(const cr_tensor *x, int axis, bool descending, cr_tensor **index) {
+    return sort("sort", x, axis, descending, index);
+}
 
 cr_tensor *cr_argsort(const cr_tensor *x, int axis, bool descending) {
     cr_tensor *index;
@@ -93,13 +97,16 @@ cr_tensor *cr_topk(const cr_tensor *x, int64_t k, int axis, bool largest, cr_ten
     int a = cr_axis("topk", axis, x->ndim);
     if (a < 0) return NULL;
     if (k < 0 || k > row_size(x, a))
-        return cr_fail(CR_BAD_VALUE, "topk", "k is %lld, but axis %d of %s has %lld elements", (long long)k, a, cr_shape_text(x->ndim, x->shape).s,
-                       (long long)row_size(x, a)), NULL;
-    return cr_apply_with_index(&cr_op_sort, x, &(sort_params){a, largest, x->ndim ? k : 1}, index);       /* a scalar stays one */
+        return cr_fail(CR_BAD_VALUE, "topk", "k is %lld, but axis %d of %s has %lld elements", (long long)k, a,
+                       cr_shape_text(x->ndim, x->shape).s, (long long)row_size(x, a)),
+               NULL;
+    /* a scalar stays one */
+    return cr_apply_with_index(&cr_op_sort, x, &(sort_params){a, largest, x->ndim ? k : 1}, index);
 }
 
 /* ---- kth: one element of an axis in its order (kthvalue, median) */
-typedef struct kth_params { int axis; bool keepdim, share; int64_t k; } kth_params;   /* k: from 0, or a cr_kth; share: equal elements share the gradient */
+/* k: from 0, or a cr_kth; share: equal elements share the gradient */
+typedef struct kth_params { int axis; bool keepdim, share; int64_t k; } kth_params;
 
 static cr_status kth_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     const cr_tensor *x = c->in[0];
@@ -140,7 +147,9 @@ static void kth_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     dx[0] = mul(hit, divide(with_axis(g, p, x), count));
 }
 
-static uint32_t kth_saves(const cr_call *c) { return ((const kth_params *)c->params)->share ? CR_SAVE_IN(0) | CR_SAVE_OUT : CR_SAVE_AUX; }
+static uint32_t kth_saves(const cr_call *c) {
+    return ((const kth_params *)c->params)->share ? CR_SAVE_IN(0) | CR_SAVE_OUT : CR_SAVE_AUX;
+}
 
 const cr_op cr_op_kth = {
     .name = "kthvalue", .arity = 1, .params_bytes = sizeof(kth_params), .saves_for = kth_saves, .n_aux = 1,
@@ -150,7 +159,8 @@ const cr_op cr_op_kth = {
 /* Not empty along the axis, unless nothing is asked for. */
 static bool has_elements(const char *op, const cr_tensor *x, int axis) {
     if (row_size(x, axis)) return true;
-    cr_fail(CR_BAD_INDEX, op, "axis %d of %s is empty: there is no element to give", axis, cr_shape_text(x->ndim, x->shape).s);
+    cr_fail(CR_BAD_INDEX, op, "axis %d of %s is empty: there is no element to give", axis,
+            cr_shape_text(x->ndim, x->shape).s);
     return false;
 }
 
@@ -160,23 +170,31 @@ cr_tensor *cr_kthvalue(const cr_tensor *x, int64_t k, int axis, bool keepdim, cr
     int a = cr_axis("kthvalue", axis, x->ndim);
     if (a < 0 || !has_elements("kthvalue", x, a)) return NULL;
     if (k < 1 || k > row_size(x, a))
-        return cr_fail(CR_BAD_VALUE, "kthvalue", "k is %lld, but axis %d of %s has elements 1 to %lld", (long long)k, a, cr_shape_text(x->ndim, x->shape).s,
-                       (long long)row_size(x, a)), NULL;
+        return cr_fail(CR_BAD_VALUE, "kthvalue", "k is %lld, but axis %d of %s has elements 1 to %lld", (long long)k, a,
+                       cr_shape_text(x->ndim, x->shape).s, (long long)row_size(x, a)),
+               NULL;
     return cr_apply_with_index(&cr_op_kth, x, &(kth_params){a, keepdim, false, k - 1}, index);
 }
 
-static cr_tensor *median(const char *op, cr_kth k, const cr_tensor *x, int n, const int64_t *axis, bool keepdim, cr_tensor **index) {
+static cr_tensor *median(const char *op, cr_kth k, const cr_tensor *x, int n, const int64_t *axis, bool keepdim,
+                         cr_tensor **index) {
     if (index) *index = NULL;
     if (!cr_given(op, "x", x)) return NULL;
     if (n > 1) return cr_fail(CR_BAD_VALUE, op, "%d axes: one, or all of them (CR_ALL)", n), NULL;
     int a = n ? cr_axis(op, axis[0], x->ndim) : 0;
     if (a < 0) return NULL;
-    if (n) return has_elements(op, x, a) ? cr_apply_with_index(&cr_op_kth, x, &(kth_params){a, keepdim, false, k}, index) : NULL;
-    if (!x->numel && !cr_dtype_is_float(x->dtype)) return cr_fail(CR_BAD_VALUE, op, "of no %s there is none", cr_dtype_name(x->dtype)), NULL;
+    if (n)
+        return has_elements(op, x, a) ? cr_apply_with_index(&cr_op_kth, x, &(kth_params){a, keepdim, false, k}, index)
+                                      : NULL;
+    if (!x->numel && !cr_dtype_is_float(x->dtype))
+        return cr_fail(CR_BAD_VALUE, op, "of no %s there is none", cr_dtype_name(x->dtype)), NULL;
     if (!x->numel && !index) return cr_full(CR_ALL, NAN, x->dtype, x->dev);
     int64_t ones[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     cr_scope_begin();
-    cr_tensor *flat = cr_reshape(x, CR_LIST(-1)), *y = flat && has_elements(op, flat, 0) ? cr_apply_with_index(&cr_op_kth, flat, &(kth_params){0, false, true, k}, index) : NULL;
+    cr_tensor *flat = cr_reshape(x, CR_LIST(-1)),
+              *y = flat && has_elements(op, flat, 0)
+                       ? cr_apply_with_index(&cr_op_kth, flat, &(kth_params){0, false, true, k}, index)
+                       : NULL;
     if (keepdim && index) *index = cr_reshape(*index, x->ndim, ones);
     if (keepdim) y = cr_reshape(y, x->ndim, ones);
     if (index && *index) cr_keep(*index);
@@ -199,8 +217,9 @@ static cr_status search_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     bool fits = x->ndim == 1 || (x->ndim && x->ndim == v->ndim);
     for (int i = 0; fits && i < x->ndim - 1; i++) fits = x->shape[i] == v->shape[i];
     if (!fits)
-        return cr_fail(CR_BAD_VALUE, "searchsorted", "rows %s for numbers %s: one row, or as many as there are rows of numbers", cr_shape_text(x->ndim, x->shape).s,
-                       cr_shape_text(v->ndim, v->shape).s);
+        return cr_fail(CR_BAD_VALUE, "searchsorted",
+                       "rows %s for numbers %s: one row, or as many as there are rows of numbers",
+                       cr_shape_text(x->ndim, x->shape).s, cr_shape_text(v->ndim, v->shape).s);
     *out = cr_meta_of(v);
     out->dtype = CR_I64;
     return cr_want_same_dtype("searchsorted", x, v);
@@ -211,11 +230,17 @@ static cr_status search_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
     const cr_tensor *x = c->in[0], *v = c->in[1];
     const cr_array rows = x->ndim == 1 ? x->array : cr_rows_array(x);
     const bool right = ((const search_params *)c->params)->right;
-    return out->numel ? c->dev->kernels->search(&(cr_search_args){cr_rows_array(out), rows, cr_rows_array(v), right}) : CR_OK;
+    return out->numel ? c->dev->kernels->search(&(cr_search_args){cr_rows_array(out), rows, cr_rows_array(v), right})
+                      : CR_OK;
 }
 
 const cr_op cr_op_search = {
-    .name = "searchsorted", .arity = 2, .params_bytes = sizeof(search_params), .contiguous = true, .infer = search_infer, .forward = search_forward,
+    .name = "searchsorted",
+    .arity = 2,
+    .params_bytes = sizeof(search_params),
+    .contiguous = true,
+    .infer = search_infer,
+    .forward = search_forward,
     .no_grad = "places are integers",
 };
 
@@ -228,12 +253,14 @@ cr_tensor *cr_searchsorted(const cr_tensor *sorted, const cr_tensor *v, bool rig
     if (!cr_given("searchsorted", "the sorted row", sorted) || !cr_given("searchsorted", "the numbers", v)) return NULL;
     if (!sorter) return cr_fail_null("searchsorted", "sorter"), NULL;
     if (sorter != CR_NONE && (!cr_shape_equal(sorter->ndim, sorter->shape, sorted->ndim, sorted->shape)))
-        return cr_fail(CR_BAD_VALUE, "searchsorted", "the sorter %s does not cover %s", cr_shape_text(sorter->ndim, sorter->shape).s,
-                       cr_shape_text(sorted->ndim, sorted->shape).s), NULL;
+        return cr_fail(CR_BAD_VALUE, "searchsorted", "the sorter %s does not cover %s",
+                       cr_shape_text(sorter->ndim, sorter->shape).s, cr_shape_text(sorted->ndim, sorted->shape).s),
+               NULL;
     const cr_dtype dt = cr_compared(sorted, v);
     cr_scope_begin();
     bool recording = cr_set_grad_enabled(false);
-    const cr_tensor *in[] = {cast_to(sorter == CR_NONE ? sorted : cr_gather(sorted, -1, sorter), dt), v->flags & CR_FLAG_WEAK ? cr_to(v, dt, sorted->dev) : cast_to(v, dt)};
+    const cr_tensor *in[] = {cast_to(sorter == CR_NONE ? sorted : cr_gather(sorted, -1, sorter), dt),
+                             v->flags & CR_FLAG_WEAK ? cr_to(v, dt, sorted->dev) : cast_to(v, dt)};
     cr_tensor *y = in[0] && in[1] ? cr_apply(&cr_op_search, 2, in, &(search_params){right}) : NULL;
     cr_set_grad_enabled(recording);
     return cr_leave(y);

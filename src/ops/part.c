@@ -8,9 +8,10 @@
 
 /* ---- where a part lies */
 
-/* A distance made of steps along axes of strides `from`, which fall from axis to axis, as the same steps along axes of strides `to`.
- * False: a rest is left. */
-static bool translate(int ndim, const int64_t *shape, const int64_t *from, const int64_t *to, int64_t distance, int64_t *result) {
+/* A distance made of steps along axes of strides `from`, which fall from axis to axis, as the same
+ * steps along axes of strides `to`. False: a rest is left. */
+static bool translate(int ndim, const int64_t *shape, const int64_t *from, const int64_t *to, int64_t distance,
+                      int64_t *result) {
     int64_t left = distance < 0 ? -distance : distance, sum = 0;
     for (int i = 0; i < ndim; i++) {
         if (shape[i] == 1 || !from[i]) continue;
@@ -26,11 +27,13 @@ bool cr_part_of(const cr_meta *whole, const cr_tensor *t, cr_part_params *p) {
     cr_strides_contiguous(whole->ndim, whole->shape, order);
     p->ndim = t->ndim;
     p->offset = 0;
-    bool there = !t->numel || translate(whole->ndim, whole->shape, whole->strides, order, t->offset - whole->offset, &p->offset);
+    bool there = !t->numel ||
+                 translate(whole->ndim, whole->shape, whole->strides, order, t->offset - whole->offset, &p->offset);
     for (int i = 0; i < t->ndim; i++) {
         p->shape[i] = t->shape[i];
         p->strides[i] = 0;
-        if (t->numel && t->shape[i] > 1) there &= translate(whole->ndim, whole->shape, whole->strides, order, t->strides[i], &p->strides[i]);
+        if (t->numel && t->shape[i] > 1)
+            there &= translate(whole->ndim, whole->shape, whole->strides, order, t->strides[i], &p->strides[i]);
     }
     return there;
 }
@@ -60,7 +63,8 @@ static cr_status part_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     if (!x->contiguous) {                           /* then x has elements, and p follows its axes */
         cr_strides_contiguous(x->ndim, x->shape, order);
         translate(x->ndim, x->shape, order, x->strides, p->offset, &offset);
-        for (int i = 0; i < p->ndim; i++) translate(x->ndim, x->shape, order, x->strides, p->strides[i], &out->strides[i]);
+        for (int i = 0; i < p->ndim; i++)
+            translate(x->ndim, x->shape, order, x->strides, p->strides[i], &out->strides[i]);
     }
     out->offset = x->offset + offset;
     return CR_OK;
@@ -110,7 +114,12 @@ static void part_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 const cr_op cr_op_part = {
-    .name = "part", .arity = 1, .params_bytes = sizeof(cr_part_params), .view = true, .infer = part_infer, .grad = part_grad,
+    .name = "part",
+    .arity = 1,
+    .params_bytes = sizeof(cr_part_params),
+    .view = true,
+    .infer = part_infer,
+    .grad = part_grad,
 };
 
 /* ---- embed_part: y = zeros, then the part p of y += g */
@@ -143,7 +152,12 @@ static void embed_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 const cr_op cr_op_embed_part = {
-    .name = "embed_part", .arity = 1, .params_bytes = sizeof(cr_embed_params), .infer = embed_infer, .forward = embed_forward, .grad = embed_grad,
+    .name = "embed_part",
+    .arity = 1,
+    .params_bytes = sizeof(cr_embed_params),
+    .infer = embed_infer,
+    .forward = embed_forward,
+    .grad = embed_grad,
 };
 
 /* ---- replace_part: y = x, but v in the part p */
@@ -165,8 +179,8 @@ static bool writable(const cr_call *c, const cr_tensor *g) {
     return !c->differentiable && atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && g->contiguous;
 }
 
-/* y = replace_part(x, v):  dv = part(g),  dx = g with zeros in the part.  dx is g itself where g is writable, so that a loop that fills
- * y piece by piece does not copy y for each piece. */
+/* y = replace_part(x, v):  dv = part(g),  dx = g with zeros in the part.  dx is g itself where g is
+ * writable, so that a loop that fills y piece by piece does not copy y for each piece. */
 static void replace_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_part_params *p = c->params;
     const bool in_place = c->needs[0] && writable(c, g);
@@ -182,7 +196,12 @@ static void replace_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
 }
 
 const cr_op cr_op_replace_part = {
-    .name = "replace_part", .arity = 2, .params_bytes = sizeof(cr_part_params), .infer = replace_infer, .forward = replace_forward, .grad = replace_grad,
+    .name = "replace_part",
+    .arity = 2,
+    .params_bytes = sizeof(cr_part_params),
+    .infer = replace_infer,
+    .forward = replace_forward,
+    .grad = replace_grad,
 };
 
 /* ---- index: a range of each axis, or one position, which drops the axis */
@@ -204,7 +223,8 @@ static int64_t range_of(int64_t size, const cr_part *range, int64_t *first) {
 }
 
 /* The index of one axis of x, NULL for all of it; `stride`: of that axis in the order of x's elements. */
-static bool add_axis(const char *op, const cr_tensor *x, int axis, const cr_part *index, int64_t stride, cr_part_params *p) {
+static bool add_axis(const char *op, const cr_tensor *x, int axis, const cr_part *index, int64_t stride,
+                     cr_part_params *p) {
     int64_t size = x->shape[axis], start = 0, count = size, step = 1;
     if (index && !index->step) {
         start = index->start;
@@ -229,7 +249,9 @@ cr_tensor *cr_index(const cr_tensor *x, int n, const cr_part *parts) {
     int64_t order[CR_MAX_DIMS];
     if (!cr_given("index", "x", x)) return NULL;
     if (n < 0 || n > x->ndim)
-        return cr_fail(CR_BAD_INDEX, "index", "%d indices for a tensor of shape %s", n, cr_shape_text(x->ndim, x->shape).s), NULL;
+        return cr_fail(CR_BAD_INDEX, "index", "%d indices for a tensor of shape %s", n,
+                       cr_shape_text(x->ndim, x->shape).s),
+               NULL;
     if (n && !parts) return cr_fail_null("index", "parts"), NULL;
     cr_strides_contiguous(x->ndim, x->shape, order);
     for (int i = 0; i < x->ndim; i++)
@@ -256,7 +278,9 @@ cr_tensor *cr_slice(const cr_tensor *x, int axis, int64_t start, int64_t stop, i
     return along("slice", x, axis, &(cr_part){start, stop, step});
 }
 
-cr_tensor *cr_select(const cr_tensor *x, int axis, int64_t index) { return along("select", x, axis, &(cr_part){index, 0, 0}); }
+cr_tensor *cr_select(const cr_tensor *x, int axis, int64_t index) {
+    return along("select", x, axis, &(cr_part){index, 0, 0});
+}
 
 cr_tensor *cr_narrow(const cr_tensor *x, int axis, int64_t start, int64_t length) {
     if (!cr_given("narrow", "x", x)) return NULL;
@@ -265,9 +289,13 @@ cr_tensor *cr_narrow(const cr_tensor *x, int axis, int64_t start, int64_t length
     if (a < 0) return NULL;
     const int64_t size = x->shape[a], first = start < 0 ? start + size : start;
     if (first < 0 || first > size)
-        return cr_fail(CR_BAD_INDEX, "narrow", "start %lld is out of range for axis %d of %s", (long long)start, a, cr_shape_text(x->ndim, x->shape).s), NULL;
+        return cr_fail(CR_BAD_INDEX, "narrow", "start %lld is out of range for axis %d of %s", (long long)start, a,
+                       cr_shape_text(x->ndim, x->shape).s),
+               NULL;
     if (length < 0 || length > size - first)
-        return cr_fail(CR_BAD_VALUE, "narrow", "%lld positions from %lld on of axis %d of %s", (long long)length, (long long)start, a, cr_shape_text(x->ndim, x->shape).s), NULL;
+        return cr_fail(CR_BAD_VALUE, "narrow", "%lld positions from %lld on of axis %d of %s", (long long)length,
+                       (long long)start, a, cr_shape_text(x->ndim, x->shape).s),
+               NULL;
     return along("narrow", x, a, &(cr_part){first, first + length, 1});
 }
 
@@ -288,7 +316,8 @@ static int splittable(const char *op, const cr_tensor *x, int axis, cr_tensor **
 }
 
 /* n pieces of `size`, the last as small as it has to be; or of sizes[i]. */
-static cr_status pieces(const char *op, const cr_tensor *x, int axis, int64_t size, const int64_t *sizes, int n, cr_tensor **out) {
+static cr_status pieces(const char *op, const cr_tensor *x, int axis, int64_t size, const int64_t *sizes, int n,
+                        cr_tensor **out) {
     int64_t start = 0;
     int made = 0;
     for (int64_t left = x->shape[axis], some; made < n; start += some, left -= some) {
@@ -305,8 +334,8 @@ cr_status cr_split(const cr_tensor *x, int64_t size, int axis, int n, cr_tensor 
     if (size < 1) return cr_fail(CR_BAD_VALUE, "split", "the size of a piece must be positive: %lld", (long long)size);
     int64_t count = x->shape[a] ? 1 + (x->shape[a] - 1) / size : 1;
     if (n != count)
-        return cr_fail(CR_BAD_VALUE, "split", "axis %d of %s in pieces of %lld makes %lld of them, not %d", a, cr_shape_text(x->ndim, x->shape).s,
-                       (long long)size, (long long)count, n);
+        return cr_fail(CR_BAD_VALUE, "split", "axis %d of %s in pieces of %lld makes %lld of them, not %d", a,
+                       cr_shape_text(x->ndim, x->shape).s, (long long)size, (long long)count, n);
     return pieces("split", x, a, size, NULL, n, out);
 }
 
@@ -317,7 +346,9 @@ cr_status cr_split_sizes(const cr_tensor *x, int axis, int n, const int64_t *siz
     if (n && !sizes) return cr_fail_null("split", "sizes");
     int64_t left = x->shape[a];
     for (int i = 0; i < n && left >= 0; i++) left = sizes[i] < 0 || sizes[i] > left ? -1 : left - sizes[i];
-    if (left) return cr_fail(CR_BAD_VALUE, "split", "the %d sizes do not add up to %lld, that of axis %d of %s", n, (long long)x->shape[a], a, cr_shape_text(x->ndim, x->shape).s);
+    if (left)
+        return cr_fail(CR_BAD_VALUE, "split", "the %d sizes do not add up to %lld, that of axis %d of %s", n,
+                       (long long)x->shape[a], a, cr_shape_text(x->ndim, x->shape).s);
     return pieces("split", x, a, 0, sizes, n, out);
 }
 
@@ -333,7 +364,9 @@ int cr_split_chunks(const cr_tensor *x, int chunks, int axis, cr_tensor **out) {
 cr_status cr_unbind(const cr_tensor *x, int axis, int n, cr_tensor **out) {
     int a = splittable("unbind", x, axis, out), made = 0;
     if (a < 0) return cr_error_status();
-    if (n != x->shape[a]) return cr_fail(CR_BAD_VALUE, "unbind", "axis %d of %s has %lld positions, not %d", a, cr_shape_text(x->ndim, x->shape).s, (long long)x->shape[a], n);
+    if (n != x->shape[a])
+        return cr_fail(CR_BAD_VALUE, "unbind", "axis %d of %s has %lld positions, not %d", a,
+                       cr_shape_text(x->ndim, x->shape).s, (long long)x->shape[a], n);
     while (made < n && (out[made] = along("unbind", x, a, &(cr_part){made, 0, 0}))) made++;
     return cr_all_or_none(made, n, out);
 }
@@ -362,13 +395,15 @@ cr_tensor *cr_diagonal(const cr_tensor *x, int64_t offset, int axis1, int axis2)
 
 cr_tensor *cr_diag_embed(const cr_tensor *x, int64_t offset, int axis1, int axis2) {
     if (!cr_given("diag_embed", "x", x)) return NULL;
-    if (x->ndim == CR_MAX_DIMS) return cr_fail(CR_BAD_VALUE, "diag_embed", "%d axes are the most there can be", CR_MAX_DIMS), NULL;
+    if (x->ndim == CR_MAX_DIMS)
+        return cr_fail(CR_BAD_VALUE, "diag_embed", "%d axes are the most there can be", CR_MAX_DIMS), NULL;
     const int n = x->ndim + 1, a = cr_axis("diag_embed", axis1, n), b = cr_axis("diag_embed", axis2, n);
     if (a < 0 || b < 0) return NULL;
     if (a == b) return cr_fail(CR_BAD_VALUE, "diag_embed", "the axes %d and %d are the same", axis1, axis2), NULL;
     int64_t shape[CR_MAX_DIMS], size;
     memcpy(shape, x->shape, sizeof *shape * (size_t)x->ndim);
-    if (offset < -INT32_MAX || offset > INT32_MAX || __builtin_add_overflow(shape[n - 2], offset < 0 ? -offset : offset, &size))
+    if (offset < -INT32_MAX || offset > INT32_MAX ||
+        __builtin_add_overflow(shape[n - 2], offset < 0 ? -offset : offset, &size))
         return cr_fail(CR_BAD_VALUE, "diag_embed", "offset %lld is too far", (long long)offset), NULL;
     shape[n - 2] = shape[n - 1] = size;
     cr_scope_begin();
@@ -379,7 +414,10 @@ cr_tensor *cr_diag_embed(const cr_tensor *x, int64_t offset, int axis1, int axis
 
 cr_tensor *cr_diag(const cr_tensor *x, int64_t offset) {
     if (!cr_given("diag", "x", x)) return NULL;
-    if (x->ndim != 1 && x->ndim != 2) return cr_fail(CR_BAD_VALUE, "diag", "a vector or a matrix is expected, not %s", cr_shape_text(x->ndim, x->shape).s), NULL;
+    if (x->ndim != 1 && x->ndim != 2)
+        return cr_fail(CR_BAD_VALUE, "diag", "a vector or a matrix is expected, not %s",
+                       cr_shape_text(x->ndim, x->shape).s),
+               NULL;
     cr_scope_begin();
     return cr_leave(x->ndim == 1 ? cr_diag_embed(x, offset, 0, 1) : cr_clone(cr_diagonal(x, offset, 0, 1)));
 }
@@ -390,10 +428,13 @@ cr_tensor *cr_unfold(const cr_tensor *x, int axis, int64_t size, int64_t step) {
     int a = cr_axis("unfold", axis, x->ndim);
     if (a < 0) return NULL;
     const int64_t length = x->ndim ? x->shape[a] : 1;
-    if (x->ndim == CR_MAX_DIMS) return cr_fail(CR_BAD_VALUE, "unfold", "%d axes are the most there can be", CR_MAX_DIMS), NULL;
+    if (x->ndim == CR_MAX_DIMS)
+        return cr_fail(CR_BAD_VALUE, "unfold", "%d axes are the most there can be", CR_MAX_DIMS), NULL;
     if (step < 1) return cr_fail(CR_BAD_VALUE, "unfold", "the step must be positive: %lld", (long long)step), NULL;
     if (size < 0 || size > length)
-        return cr_fail(CR_BAD_VALUE, "unfold", "windows of %lld on axis %d of %s", (long long)size, a, cr_shape_text(x->ndim, x->shape).s), NULL;
+        return cr_fail(CR_BAD_VALUE, "unfold", "windows of %lld on axis %d of %s", (long long)size, a,
+                       cr_shape_text(x->ndim, x->shape).s),
+               NULL;
     cr_part_params p = {.ndim = x->ndim + 1};
     cr_strides_contiguous(x->ndim, x->shape, p.strides);
     for (int i = 0; i < x->ndim; i++) p.shape[i] = x->shape[i];

@@ -1,4 +1,5 @@
-/* prod.c - products over any axes and running products.  Their gradients are exact where elements are 0, to any order: nothing is divided. */
+/* prod.c - products over any axes and running products.  Their gradients are exact where elements are
+ * 0, to any order: nothing is divided. */
 #include "reduce.h"
 #include "scan.h"
 
@@ -24,7 +25,8 @@ static cr_status prod_forward(const cr_call *c, cr_tensor *out, cr_tensor *const
     return cr_reduce_axes(&(cr_reduce_how){.kind = CR_REDUCE_PROD}, out, c->in[0], mask_of(c));
 }
 
-/* y = prod(x), the last of the running products over the reduced axes:  dx = their gradient, over x as (M, R), R reduced */
+/* y = prod(x), the last of the running products over the reduced axes:  dx = their gradient, over x as
+ * (M, R), R reduced */
 static void prod_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
     const uint32_t mask = mask_of(c);
@@ -35,7 +37,8 @@ static void prod_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     for (int reduced = 0; reduced < 2; reduced++)
         for (int i = 0; i < x->ndim; i++)
             if ((int)(mask >> i & 1) == reduced) { back[i] = n; order[n++] = i; }
-    cr_tensor *moved = cr_permute(x, n, order), *rows = cr_reshape(widened(moved), CR_LIST(M, R)), *last = cr_reshape(widened(g), CR_LIST(M, 1));
+    cr_tensor *moved = cr_permute(x, n, order), *rows = cr_reshape(widened(moved), CR_LIST(M, R)),
+              *last = cr_reshape(widened(g), CR_LIST(M, 1));
     const cr_embed_params at_end = {.part = {2, {M, 1}, {R, 1}, R - 1}, .ndim = 2, .shape = {M, R}};
     cr_tensor *g_rows = cr_apply(&cr_op_embed_part, 1, (const cr_tensor *[]){last}, &at_end);
     cr_tensor *d = running_grad(rows, cr_cumprod(rows, 1), g_rows, 1);
@@ -43,7 +46,13 @@ static void prod_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 const cr_op cr_op_prod = {
-    .name = "prod", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .saves = CR_SAVE_IN(0), .infer = prod_infer, .forward = prod_forward, .grad = prod_grad,
+    .name = "prod",
+    .arity = 1,
+    .params_bytes = sizeof(cr_reduce_params),
+    .saves = CR_SAVE_IN(0),
+    .infer = prod_infer,
+    .forward = prod_forward,
+    .grad = prod_grad,
 };
 
 cr_tensor *cr_prod(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
@@ -61,12 +70,20 @@ static cr_status cumprod_forward(const cr_call *c, cr_tensor *out, cr_tensor *co
 static void cumprod_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
     if (!x->ndim) dx[0] = same(g);
-    else dx[0] = cast_to(running_grad(widened(x), widened(c->out), widened(g), ((const cr_scan_params *)c->params)->axis), x->dtype);
+    else
+        dx[0] = cast_to(
+            running_grad(widened(x), widened(c->out), widened(g), ((const cr_scan_params *)c->params)->axis), x->dtype);
 }
 
 const cr_op cr_op_cumprod = {
-    .name = "cumprod", .arity = 1, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
-    .infer = cr_scan_infer, .forward = cumprod_forward, .grad = cumprod_grad,
+    .name = "cumprod",
+    .arity = 1,
+    .params_bytes = sizeof(cr_scan_params),
+    .contiguous = true,
+    .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
+    .infer = cr_scan_infer,
+    .forward = cumprod_forward,
+    .grad = cumprod_grad,
 };
 
 cr_tensor *cr_cumprod(const cr_tensor *x, int axis) { return cr_scan_over(&cr_op_cumprod, x, axis); }

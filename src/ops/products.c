@@ -1,4 +1,5 @@
-/* products.c - products of two tensors under their own names, and sums with them: composites of matmul.  einsum.c has those over named axes. */
+/* products.c - products of two tensors under their own names, and sums with them: composites of
+ * matmul.  einsum.c has those over named axes. */
 #include "compose.h"
 
 #include <math.h>
@@ -6,7 +7,9 @@
 static bool has_axes(const char *op, const cr_tensor *a, int na, const cr_tensor *b, int nb) {
     if (!cr_given(op, "the first operand", a) || !cr_given(op, "the second operand", b)) return false;
     if (a->ndim == na && b->ndim == nb) return true;
-    return cr_fail(CR_BAD_VALUE, op, "needs tensors of %d and %d axes: %s, %s", na, nb, cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s), false;
+    return cr_fail(CR_BAD_VALUE, op, "needs tensors of %d and %d axes: %s, %s", na, nb,
+                   cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s),
+           false;
 }
 
 static cr_tensor *product(const char *op, const cr_tensor *a, const cr_tensor *b) {
@@ -14,21 +17,32 @@ static cr_tensor *product(const char *op, const cr_tensor *a, const cr_tensor *b
     return cr_named(op, before, cr_matmul(a, b));
 }
 
-cr_tensor *cr_mm(const cr_tensor *a, const cr_tensor *b) { return has_axes("mm", a, 2, b, 2) ? product("mm", a, b) : NULL; }
-cr_tensor *cr_mv(const cr_tensor *a, const cr_tensor *v) { return has_axes("mv", a, 2, v, 1) ? product("mv", a, v) : NULL; }
-cr_tensor *cr_dot(const cr_tensor *a, const cr_tensor *b) { return has_axes("dot", a, 1, b, 1) ? product("dot", a, b) : NULL; }
+cr_tensor *cr_mm(const cr_tensor *a, const cr_tensor *b) {
+    return has_axes("mm", a, 2, b, 2) ? product("mm", a, b) : NULL;
+}
+cr_tensor *cr_mv(const cr_tensor *a, const cr_tensor *v) {
+    return has_axes("mv", a, 2, v, 1) ? product("mv", a, v) : NULL;
+}
+cr_tensor *cr_dot(const cr_tensor *a, const cr_tensor *b) {
+    return has_axes("dot", a, 1, b, 1) ? product("dot", a, b) : NULL;
+}
 
 static bool batches_match(const char *op, const cr_tensor *a, const cr_tensor *b) {
     if (!has_axes(op, a, 3, b, 3)) return false;
     if (a->shape[0] == b->shape[0]) return true;
-    return cr_fail(CR_BAD_VALUE, op, "batches differ: %s, %s", cr_shape_text(3, a->shape).s, cr_shape_text(3, b->shape).s), false;
+    return cr_fail(CR_BAD_VALUE, op, "batches differ: %s, %s", cr_shape_text(3, a->shape).s,
+                   cr_shape_text(3, b->shape).s),
+           false;
 }
 
-cr_tensor *cr_bmm(const cr_tensor *a, const cr_tensor *b) { return batches_match("bmm", a, b) ? product("bmm", a, b) : NULL; }
+cr_tensor *cr_bmm(const cr_tensor *a, const cr_tensor *b) {
+    return batches_match("bmm", a, b) ? product("bmm", a, b) : NULL;
+}
 
 cr_tensor *cr_outer(const cr_tensor *a, const cr_tensor *b) {
     if (!has_axes("outer", a, 1, b, 1)) return NULL;
-    const bool kernel = a->dtype == b->dtype && (a->dtype == CR_F32 || a->dtype == CR_F64);      /* else dtypes promote */
+    /* else dtypes promote */
+    const bool kernel = a->dtype == b->dtype && (a->dtype == CR_F32 || a->dtype == CR_F64);
     const cr_status before = cr_error_status();
     cr_scope_begin();
     cr_tensor *column = cr_unsqueeze(a, 1);
@@ -39,7 +53,9 @@ cr_tensor *cr_inner(const cr_tensor *a, const cr_tensor *b) {
     if (!cr_given("inner", "a", a) || !cr_given("inner", "b", b)) return NULL;
     if (!a->ndim || !b->ndim) return cr_mul(a, b);
     if (a->shape[a->ndim - 1] != b->shape[b->ndim - 1])
-        return cr_fail(CR_BAD_VALUE, "inner", "the last axes differ: %s, %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s), NULL;
+        return cr_fail(CR_BAD_VALUE, "inner", "the last axes differ: %s, %s", cr_shape_text(a->ndim, a->shape).s,
+                       cr_shape_text(b->ndim, b->shape).s),
+               NULL;
     return cr_tensordot(a, b, 1, (const int64_t[]){-1}, (const int64_t[]){-1});
 }
 
@@ -49,22 +65,28 @@ cr_tensor *cr_kron(const cr_tensor *a, const cr_tensor *b) {
     const int n = a->ndim > b->ndim ? a->ndim : b->ndim;
     int64_t sa[CR_MAX_DIMS], sb[CR_MAX_DIMS], shape[CR_MAX_DIMS];
     if (2 * n > CR_MAX_DIMS)
-        return cr_fail(CR_BAD_VALUE, "kron", "takes at most %d axes: %s, %s", CR_MAX_DIMS / 2, cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s), NULL;
+        return cr_fail(CR_BAD_VALUE, "kron", "takes at most %d axes: %s, %s", CR_MAX_DIMS / 2,
+                       cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s),
+               NULL;
     for (int i = 0; i < n; i++) {
         sa[2 * i] = i < n - a->ndim ? 1 : a->shape[i - (n - a->ndim)];
         sb[2 * i + 1] = i < n - b->ndim ? 1 : b->shape[i - (n - b->ndim)];
         sa[2 * i + 1] = sb[2 * i] = 1;
         if (__builtin_mul_overflow(sa[2 * i], sb[2 * i + 1], &shape[i]))
-            return cr_fail(CR_BAD_VALUE, "kron", "the result is too large: %s, %s", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s), NULL;
+            return cr_fail(CR_BAD_VALUE, "kron", "the result is too large: %s, %s", cr_shape_text(a->ndim, a->shape).s,
+                           cr_shape_text(b->ndim, b->shape).s),
+                   NULL;
     }
     const cr_status before = cr_error_status();
     cr_scope_begin();
-    return cr_named("kron", before, cr_leave(cr_reshape(cr_mul(cr_reshape(a, 2 * n, sa), cr_reshape(b, 2 * n, sb)), n, shape)));
+    return cr_named("kron", before,
+                    cr_leave(cr_reshape(cr_mul(cr_reshape(a, 2 * n, sa), cr_reshape(b, 2 * n, sb)), n, shape)));
 }
 
 cr_tensor *cr_trace(const cr_tensor *x) {
     if (!cr_given("trace", "x", x)) return NULL;
-    if (x->ndim != 2) return cr_fail(CR_BAD_VALUE, "trace", "needs a matrix: %s", cr_shape_text(x->ndim, x->shape).s), NULL;
+    if (x->ndim != 2)
+        return cr_fail(CR_BAD_VALUE, "trace", "needs a matrix: %s", cr_shape_text(x->ndim, x->shape).s), NULL;
     cr_scope_begin();
     return cr_leave(cr_sum(cr_diagonal(x, 0, 0, 1), CR_ALL, false));
 }
@@ -75,7 +97,8 @@ static bool factors_fit(const char *op, const cr_tensor *x, double beta, double 
     if (cr_dtype_is_float(x->dtype)) return true;
     const double limit = 0x1p63, bad = beta != trunc(beta) || fabs(beta) >= limit ? beta : alpha;
     if (bad == trunc(bad) && fabs(bad) < limit) return true;
-    return cr_fail(CR_BAD_TYPE, op, "a factor of %s must be an integer of 64 bits: %g", cr_dtype_name(x->dtype), bad), false;
+    return cr_fail(CR_BAD_TYPE, op, "a factor of %s must be an integer of 64 bits: %g", cr_dtype_name(x->dtype), bad),
+           false;
 }
 
 static const cr_tensor *times(const cr_tensor *x, double k) {
@@ -126,8 +149,12 @@ cr_tensor *cr_addbmm(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b,
     if (!factors_fit("addbmm", x, beta, alpha) || !batches_match("addbmm", a, b)) return NULL;
     const int64_t B = a->shape[0], M = a->shape[1], K = a->shape[2], N = b->shape[2];
     if (K != b->shape[1])
-        return cr_fail(CR_BAD_VALUE, "addbmm", "inner dimensions differ: %s x %s", cr_shape_text(3, a->shape).s, cr_shape_text(3, b->shape).s), NULL;
+        return cr_fail(CR_BAD_VALUE, "addbmm", "inner dimensions differ: %s x %s", cr_shape_text(3, a->shape).s,
+                       cr_shape_text(3, b->shape).s),
+               NULL;
     const cr_status before = cr_error_status();
     cr_scope_begin();
-    return cr_named("addbmm", before, cr_leave(added(x, cr_reshape(cr_permute(a, CR_LIST(1, 0, 2)), CR_LIST(M, B * K)), cr_reshape(b, CR_LIST(B * K, N)), beta, alpha)));
+    return cr_named("addbmm", before,
+                    cr_leave(added(x, cr_reshape(cr_permute(a, CR_LIST(1, 0, 2)), CR_LIST(M, B * K)),
+                                   cr_reshape(b, CR_LIST(B * K, N)), beta, alpha)));
 }

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS = 100000, OPERANDS = 5 };             /* 54 MB of address space, used as it fills; operands described: 4 inputs and the result */
+enum { EVENTS = 100000, OPERANDS = 5 };             /* 54 MB of address space, used as it fills; operands described:
+                                                     * 4 inputs and the result */
 
 typedef struct operand { cr_dtype dtype; int ndim; bool none; int64_t shape[CR_MAX_DIMS]; } operand;
 typedef struct event {
@@ -25,7 +26,8 @@ atomic_bool cr_profiling;
 static struct {
     event *events;
     double begun;
-    atomic_int next, writers;                       /* next: counts dropped events too; writers: inside cr_profile_event */
+    atomic_int next, writers;                       /* next: counts dropped events too; writers: inside
+                                                     * cr_profile_event */
     atomic_bool busy;                               /* a profile is being started, taken or written */
 } profile;
 
@@ -53,8 +55,14 @@ static void copy_text(char *to, size_t room, const char *s) {
     to[n] = 0;
 }
 
-static void fill(event *e, double start, double end, const char *kind, const char *name, int n, const cr_tensor *const *in, int n_out, const cr_tensor *const *out) {
-    *e = (event){.kind = kind, .start = start - profile.begun, .end = end - profile.begun, .thread = this_thread(), .n_in = n, .has_out = n_out > 0};
+static void fill(event *e, double start, double end, const char *kind, const char *name, int n,
+                 const cr_tensor *const *in, int n_out, const cr_tensor *const *out) {
+    *e = (event){.kind = kind,
+                 .start = start - profile.begun,
+                 .end = end - profile.begun,
+                 .thread = this_thread(),
+                 .n_in = n,
+                 .has_out = n_out > 0};
     const bool backward = !strcmp(kind, "backward");
     copy_text(e->name, sizeof e->name - sizeof " backward", name);
     if (backward) strcat(e->name, " backward");
@@ -64,7 +72,8 @@ static void fill(event *e, double start, double end, const char *kind, const cha
     e->dev = n_out ? out[0]->dev : n ? in[0]->dev : NULL;
 }
 
-void cr_profile_event(double start, const char *kind, const char *name, int n, const cr_tensor *const *in, int n_out, const cr_tensor *const *out) {
+void cr_profile_event(double start, const char *kind, const char *name, int n, const cr_tensor *const *in, int n_out,
+                      const cr_tensor *const *out) {
     const double end = cr_os_seconds();
     atomic_fetch_add(&profile.writers, 1);
     if (atomic_load(&cr_profiling) && start >= profile.begun) {
@@ -120,7 +129,10 @@ static cr_status save(const char *path, int n, int dropped) {
     char temporary[4096];
     FILE *f = cr_os_create_beside(path, temporary, sizeof temporary);
     if (!f) return cr_fail(CR_IO, "profile_end", "cannot create '%s': %s", path, cr_os_error());
-    fprintf(f, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"chainrule\":\"%s\",\"dropped events\":%d,\"most events\":%d},\n\"traceEvents\":[", cr_version(), dropped, EVENTS);
+    fprintf(f,
+            "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"chainrule\":\"%s\",\"dropped events\":%d,\"most "
+            "events\":%d},\n\"traceEvents\":[",
+            cr_version(), dropped, EVENTS);
     for (int i = 0; i < n; i++) {
         fputs(i ? ",\n" : "\n", f);
         put_event(f, &profile.events[i]);
@@ -130,11 +142,14 @@ static cr_status save(const char *path, int n, int dropped) {
         cr_os_abandon(f, temporary);
         return cr_fail(CR_IO, "profile_end", "cannot write '%s'", path);
     }
-    return cr_os_commit(f, temporary, path) ? CR_OK : cr_fail(CR_IO, "profile_end", "cannot write '%s': %s", path, cr_os_error());
+    return cr_os_commit(f, temporary, path)
+               ? CR_OK
+               : cr_fail(CR_IO, "profile_end", "cannot write '%s': %s", path, cr_os_error());
 }
 
 cr_status cr_profile_begin(void) {
-    if (atomic_exchange(&profile.busy, true)) return cr_fail(CR_RUNTIME, "profile_begin", "a profile is being taken already");
+    if (atomic_exchange(&profile.busy, true))
+        return cr_fail(CR_RUNTIME, "profile_begin", "a profile is being taken already");
     profile.events = malloc(sizeof *profile.events * EVENTS);
     if (!profile.events) {
         atomic_store(&profile.busy, false);
@@ -149,7 +164,8 @@ cr_status cr_profile_begin(void) {
 cr_status cr_profile_end(const char *path) {
     if (!path) return cr_fail_null("profile_end", "the path");
     if (!atomic_exchange(&cr_profiling, false)) return cr_fail(CR_RUNTIME, "profile_end", "no profile is being taken");
-    while (atomic_load(&profile.writers)) cr_os_relax();        /* a writer fills its event, or sees that the profile has ended */
+    /* a writer fills its event, or sees that the profile has ended */
+    while (atomic_load(&profile.writers)) cr_os_relax();
     const int all = atomic_load(&profile.next), n = all < EVENTS ? all : EVENTS;
     cr_status status = save(path, n, all - n);
     free(profile.events);

@@ -41,15 +41,19 @@ int cr_program_inputs(const cr_program *p, int *results, int *params) {
     return p->n_in;
 }
 
-cr_status cr_program_params(const cr_program *p, int n, const char *const *names, const double *values, double *params) {
-    if (!p || !names || !values || !params) return cr_fail_null("program_params", !p ? "the program" : !params ? "params" : "the options");
-    if (p < cr_updates || p >= cr_updates + CR_UPDATE_COUNT) return cr_fail(CR_BAD_VALUE, "program_params", "'%s' is no update of docs/ops.md", p->name);
+cr_status cr_program_params(const cr_program *p, int n, const char *const *names, const double *values,
+                            double *params) {
+    if (!p || !names || !values || !params)
+        return cr_fail_null("program_params", !p ? "the program" : !params ? "params" : "the options");
+    if (p < cr_updates || p >= cr_updates + CR_UPDATE_COUNT)
+        return cr_fail(CR_BAD_VALUE, "program_params", "'%s' is no update of docs/ops.md", p->name);
     const cr_update_options *wanted = &cr_options[p - cr_updates];
     double options[sizeof wanted->names / sizeof *wanted->names];
     for (int i = 0; i < wanted->n; i++) {
         int k = 0;
         while (k < n && strcmp(names[k], wanted->names[i])) k++;
-        if (k == n) return cr_fail(CR_BAD_VALUE, "program_params", "'%s' needs the option '%s'", p->name, wanted->names[i]);
+        if (k == n)
+            return cr_fail(CR_BAD_VALUE, "program_params", "'%s' needs the option '%s'", p->name, wanted->names[i]);
         options[i] = values[k];
     }
     if (wanted->fill) wanted->fill(options, params);
@@ -71,7 +75,9 @@ typedef struct parser {
 
 /* Every syntax error: what and where.  Returns -1, no value. */
 static int wrong(parser *s, const char *at, const char *what, const char *accepted) {
-    if (!s->failed) cr_fail(CR_BAD_VALUE, s->op, "%s at character %d, before '%.20s': %s", what, (int)(at - s->body) + 1, at, accepted);
+    if (!s->failed)
+        cr_fail(CR_BAD_VALUE, s->op, "%s at character %d, before '%.20s': %s", what, (int)(at - s->body) + 1, at,
+                accepted);
     s->failed = true;
     return -1;
 }
@@ -102,7 +108,8 @@ static name *find(parser *s, const char *text, size_t length) {
 }
 
 static bool define(parser *s, const char *text, size_t length, int value) {
-    if (find(s, text, length)) return wrong(s, text, "a name given twice", "every name stands for one value, choose another"), false;
+    if (find(s, text, length))
+        return wrong(s, text, "a name given twice", "every name stands for one value, choose another"), false;
     if (s->n_names == MAX_NAMES) return wrong(s, text, "too many names", "at most 4096"), false;
     if (s->n_names == s->room) {
         s->room = s->room ? 2 * s->room : 32;
@@ -141,7 +148,8 @@ static int number(parser *s) {
         n += end;
         s->at += end;
     }
-    if (starts_name(*s->at) || *s->at == '.') return wrong(s, s->at, "unexpected text after a number", "an operator, ')' or ';'");
+    if (starts_name(*s->at) || *s->at == '.')
+        return wrong(s, s->at, "unexpected text after a number", "an operator, ')' or ';'");
     text[n] = 0;
     double k = strtod(text, NULL);
     if (k > DBL_MAX) return wrong(s, start, "a number out of range", "at most 1.79e308");
@@ -176,7 +184,9 @@ static int atom(parser *s) {
     }
     const char *text = s->at;
     size_t length = name_length(text);
-    if (!length) return wrong(s, text, *text ? "not a value" : "the text ends early", "expected a number, a name, a call or '('");
+    if (!length)
+        return wrong(s, text, *text ? "not a value" : "the text ends early",
+                     "expected a number, a name, a call or '('");
     s->at += length;
     if (take(s, "(")) return call(s, text, length);
     const name *known = find(s, text, length);
@@ -294,7 +304,9 @@ static int results(parser *s, int *out) {
     } while (take(s, ","));
     take(s, ";");
     skip_space(s);
-    if (*s->at) return wrong(s, s->at, "text after the results", "expected the end; only 'name = expression;' may come before them");
+    if (*s->at)
+        return wrong(s, s->at, "text after the results",
+                     "expected the end; only 'name = expression;' may come before them");
     return n;
 }
 
@@ -324,7 +336,9 @@ static bool runs(const cr_program *p, int n, const cr_tensor *const *in, const d
     if (!in) return cr_fail_null(p->name, "in"), false;
     if (n != p->n_in) return cr_fail(CR_BAD_VALUE, p->name, "takes %d inputs, got %d", p->n_in, n), false;
     if (p->n_param && !params) return cr_fail(CR_BAD_VALUE, p->name, "takes %d params, got NULL", p->n_param), false;
-    if (p->n_out != 1) return cr_fail(CR_BAD_VALUE, p->name, "has %d results: cr_program_update writes them in place", p->n_out), false;
+    if (p->n_out != 1)
+        return cr_fail(CR_BAD_VALUE, p->name, "has %d results: cr_program_update writes them in place", p->n_out),
+               false;
     return true;
 }
 
@@ -332,6 +346,7 @@ cr_tensor *cr_program_apply(const cr_program *p, int n, const cr_tensor *const *
     return runs(p, n, in, params) ? cr_apply_program(p, in, params) : NULL;
 }
 
-cr_tensor *cr_program_apply_(const cr_program *p, cr_tensor *x, int n, const cr_tensor *const *in, const double *params) {
+cr_tensor *cr_program_apply_(const cr_program *p, cr_tensor *x, int n, const cr_tensor *const *in,
+                             const double *params) {
     return runs(p, n, in, params) ? cr_apply_program_(p, x, in, params) : NULL;
 }

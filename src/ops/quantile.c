@@ -14,30 +14,43 @@ static cr_tensor *moved(const cr_tensor *x, int from, int to) {
     return cr_permute(x, x->ndim, order);
 }
 
-/* Where quantile q of each row lies among its R elements in order, NaN last: (..., Q).  A NaN is the quantile, unless they are skipped. */
+/* Where quantile q of each row lies among its R elements in order, NaN last: (..., Q).  A NaN is the
+ * quantile, unless they are skipped. */
 static cr_tensor *ranks(const cr_tensor *sorted, const cr_tensor *q, bool skip_nan) {
     const int64_t R = sorted->shape[sorted->ndim - 1];
-    if (!skip_nan) return cr_where(cr_isnan(cr_slice(sorted, -1, R - 1, R, 1)), cr_scalar((double)(R - 1)), mul_k(q, (double)(R - 1)));
+    if (!skip_nan)
+        return cr_where(cr_isnan(cr_slice(sorted, -1, R - 1, R, 1)), cr_scalar((double)(R - 1)),
+                        mul_k(q, (double)(R - 1)));
     cr_tensor *numbers = cast_to(cr_sum(cr_logical_not(cr_isnan(sorted)), CR_LIST(-1), true), q->dtype);
     return mul(q, cr_maximum(sub(numbers, cr_scalar(1)), cr_scalar(0)));
 }
 
-static cr_tensor *picked(const cr_tensor *sorted, const cr_tensor *rank) { return widened(cr_gather(sorted, -1, cast_to(rank, CR_I64))); }
+static cr_tensor *picked(const cr_tensor *sorted, const cr_tensor *rank) {
+    return widened(cr_gather(sorted, -1, cast_to(rank, CR_I64)));
+}
 
 static cr_tensor *between(const cr_tensor *sorted, const cr_tensor *rank, cr_interpolation how) {
     if (how == CR_NEAREST) return picked(sorted, cr_round(rank));
     if (how == CR_HIGHER) return picked(sorted, cr_ceil(rank));
     cr_tensor *below = cr_floor(rank);
     if (how == CR_LOWER) return picked(sorted, below);
-    return cr_lerp(picked(sorted, below), picked(sorted, cr_ceil(rank)), how == CR_LINEAR ? sub(rank, below) : cr_scalar(0.5));
+    return cr_lerp(picked(sorted, below), picked(sorted, cr_ceil(rank)),
+                   how == CR_LINEAR ? sub(rank, below) : cr_scalar(0.5));
 }
 
-cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int64_t *axis, bool keepdim, cr_interpolation how, bool skip_nan) {
+cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int64_t *axis, bool keepdim,
+                       cr_interpolation how, bool skip_nan) {
     if (!cr_given("quantile", "x", x) || !cr_given("quantile", "q", q)) return NULL;
-    if (cr_want_float("quantile", x) != CR_OK || (!(q->flags & CR_FLAG_WEAK) && cr_want_float("quantile", q) != CR_OK)) return NULL;
+    if (cr_want_float("quantile", x) != CR_OK || (!(q->flags & CR_FLAG_WEAK) && cr_want_float("quantile", q) != CR_OK))
+        return NULL;
     if (n > 1) return cr_fail(CR_BAD_VALUE, "quantile", "%d axes: one, or all of them (CR_ALL)", n), NULL;
-    if (q->ndim > 1) return cr_fail(CR_BAD_VALUE, "quantile", "q has at most one axis: %s", cr_shape_text(q->ndim, q->shape).s), NULL;
-    if (!x->numel) return cr_fail(CR_BAD_VALUE, "quantile", "a tensor without elements has no quantiles: %s", cr_shape_text(x->ndim, x->shape).s), NULL;
+    if (q->ndim > 1)
+        return cr_fail(CR_BAD_VALUE, "quantile", "q has at most one axis: %s", cr_shape_text(q->ndim, q->shape).s),
+               NULL;
+    if (!x->numel)
+        return cr_fail(CR_BAD_VALUE, "quantile", "a tensor without elements has no quantiles: %s",
+                       cr_shape_text(x->ndim, x->shape).s),
+               NULL;
     const int a = n ? cr_axis("quantile", axis[0], x->ndim) : 0;
     if (a < 0) return NULL;
     const bool along = n && x->ndim;
@@ -47,8 +60,10 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
     cr_scope_begin();
     if (q->numel && !(cr_item(cr_min(q, CR_ALL, false)) >= 0 && cr_item(cr_max(q, CR_ALL, false)) <= 1))
         return cr_fail(CR_BAD_VALUE, "quantile", "q must be in [0, 1]"), cr_leave(NULL);
-    cr_tensor *sorted = along ? moved(cr_sort(x, a, false, NULL), a, x->ndim - 1) : cr_sort(cr_reshape(x, CR_LIST(-1)), 0, false, NULL);
-    cr_tensor *many = cr_reshape(cr_to(q, wide_dtype(x), x->dev), CR_LIST(-1)), *rank = sorted && many ? ranks(sorted, cr_detach(many), skip_nan) : NULL;
+    cr_tensor *sorted = along ? moved(cr_sort(x, a, false, NULL), a, x->ndim - 1)
+                              : cr_sort(cr_reshape(x, CR_LIST(-1)), 0, false, NULL);
+    cr_tensor *many = cr_reshape(cr_to(q, wide_dtype(x), x->dev), CR_LIST(-1)),
+              *rank = sorted && many ? ranks(sorted, cr_detach(many), skip_nan) : NULL;
     cr_tensor *wide = NULL;
     if (rank) {                                     /* the ranks of every row */
         int64_t shape[CR_MAX_DIMS];
@@ -61,9 +76,11 @@ cr_tensor *cr_quantile(const cr_tensor *x, const cr_tensor *q, int n, const int6
     return cr_leave(y);
 }
 
-/* Where the run of equal elements begins that each element of the rows s, in order, belongs to, i64.  All NaN are one run, the last. */
+/* Where the run of equal elements begins that each element of the rows s, in order, belongs to, i64.
+ * All NaN are one run, the last. */
 static cr_tensor *run_starts(const cr_tensor *s, const cr_tensor *position) {
-    cr_tensor *before = cr_roll(s, 1, (int64_t[]){1}, (int64_t[]){-1}), *begins = cr_ne(s, before);        /* the first begins at 0 in any case */
+    /* the first begins at 0 in any case */
+    cr_tensor *before = cr_roll(s, 1, (int64_t[]){1}, (int64_t[]){-1}), *begins = cr_ne(s, before);
     if (s && cr_dtype_is_float(s->dtype)) begins = cr_logical_and(begins, cr_eq(before, before));
     return cr_cummax(cr_where(begins, position, cr_scalar_int(0)), -1, NULL);
 }
@@ -75,11 +92,14 @@ cr_tensor *cr_mode(const cr_tensor *x, int axis, bool keepdim, cr_tensor **index
     const int a = cr_axis("mode", axis, x->ndim);
     if (a < 0) return NULL;
     if (x->ndim && !x->shape[a])
-        return cr_fail(CR_BAD_INDEX, "mode", "axis %d of %s is empty: there is no element to give", a, cr_shape_text(x->ndim, x->shape).s), NULL;
+        return cr_fail(CR_BAD_INDEX, "mode", "axis %d of %s is empty: there is no element to give", a,
+                       cr_shape_text(x->ndim, x->shape).s),
+               NULL;
     bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
     cr_tensor *order, *s = cr_sort(x->ndim ? moved(x, a, x->ndim - 1) : cr_reshape(x, CR_LIST(1)), -1, false, &order);
-    cr_tensor *position = cr_arange(0, (double)(x->ndim ? x->shape[a] : 1), 1, CR_I64, x->dev), *start = run_starts(s, position);
+    cr_tensor *position = cr_arange(0, (double)(x->ndim ? x->shape[a] : 1), 1, CR_I64, x->dev),
+              *start = run_starts(s, position);
     cr_tensor *at = cr_gather(order, -1, cr_gather(start, -1, cr_argmax(sub(position, start), -1, true)));
     at = x->ndim ? moved(at, x->ndim - 1, a) : cr_reshape(at, CR_ALL);
     cr_set_grad_enabled(recording);

@@ -11,7 +11,8 @@ static cr_status read_cast(const cr_tensor *t, cr_dtype dt, void *dst) {
     char *staging = malloc(size * (size_t)t->numel);
     if (!staging) return cr_fail(CR_NO_MEMORY, "read", "out of memory");
     cr_status status = cr_read(t, t->dtype, staging, size * (size_t)t->numel);
-    for (int64_t i = 0; status == CR_OK && i < t->numel; i++) cr_convert((char *)dst + (size_t)i * step, dt, staging + (size_t)i * size, t->dtype);
+    for (int64_t i = 0; status == CR_OK && i < t->numel; i++)
+        cr_convert((char *)dst + (size_t)i * step, dt, staging + (size_t)i * size, t->dtype);
     free(staging);
     return status;
 }
@@ -21,7 +22,8 @@ cr_status cr_read(const cr_tensor *t, cr_dtype dt, void *dst, size_t bytes) {
     if (!cr_dtype_valid((int)dt)) return cr_fail(CR_BAD_TYPE, "read", "%d is not a dtype", (int)dt);
     size_t size = cr_dtype_size(dt), needed = size * (size_t)t->numel;
     if (bytes != needed)
-        return cr_fail(CR_BAD_VALUE, "read", "%s as %s takes %zu bytes, not %zu", cr_shape_text(t->ndim, t->shape).s, cr_dtype_name(dt), needed, bytes);
+        return cr_fail(CR_BAD_VALUE, "read", "%s as %s takes %zu bytes, not %zu", cr_shape_text(t->ndim, t->shape).s,
+                       cr_dtype_name(dt), needed, bytes);
     if (!bytes) return CR_OK;
     if (!dst) return cr_fail_null("read", "dst");
     if (t->dtype != dt && !t->dev->host) return read_cast(t, dt, dst);
@@ -35,7 +37,8 @@ cr_status cr_read(const cr_tensor *t, cr_dtype dt, void *dst, size_t bytes) {
 /* The bytes of the only element. */
 static cr_status only_element(const char *op, const cr_tensor *t, void *element) {
     if (!cr_given(op, "the tensor", t)) return cr_error_status();
-    if (t->numel != 1) return cr_fail(CR_BAD_VALUE, op, "needs a tensor of one element: %s", cr_shape_text(t->ndim, t->shape).s);
+    if (t->numel != 1)
+        return cr_fail(CR_BAD_VALUE, op, "needs a tensor of one element: %s", cr_shape_text(t->ndim, t->shape).s);
     size_t size = cr_dtype_size(t->dtype);
     return t->dev->download(t->dev, element, t->storage, (size_t)t->offset * size, size);
 }

@@ -1,5 +1,5 @@
-/* reduce.c - reductions over any axes: sum, prod, max, min and the tests any, all, count_nonzero with kernels; mean, nansum, nanmean
- * composed of them.  Fast twins of the kernel: dev/cpu/reduce.c. */
+/* reduce.c - reductions over any axes: sum, prod, max, min and the tests any, all, count_nonzero with
+ * kernels; mean, nansum, nanmean composed of them.  Fast twins of the kernel: dev/cpu/reduce.c. */
 #include "reduce.h"
 
 int64_t cr_reduced_count(const cr_tensor *x, uint32_t mask) {
@@ -31,12 +31,15 @@ cr_tensor *cr_sums_for(cr_tensor *y) {
     return m.dtype == y->dtype ? cr_tensor_alias(y, NULL) : cr_new_like(&m, y->dev);
 }
 
-cr_status cr_round_into(cr_tensor *y, const cr_tensor *sums) { return sums->dtype == y->dtype ? CR_OK : cr_copy_elements(y, sums); }
+cr_status cr_round_into(cr_tensor *y, const cr_tensor *sums) {
+    return sums->dtype == y->dtype ? CR_OK : cr_copy_elements(y, sums);
+}
 
 cr_status cr_no_extreme(const cr_call *c) {
     const cr_tensor *x = c->in[0];
     if (cr_reduced_count(x, mask_of(c))) return CR_OK;
-    return cr_fail(CR_BAD_VALUE, c->op->name, "over no elements has no value: the reduced axes of %s are empty", cr_shape_text(x->ndim, x->shape).s);
+    return cr_fail(CR_BAD_VALUE, c->op->name, "over no elements has no value: the reduced axes of %s are empty",
+                   cr_shape_text(x->ndim, x->shape).s);
 }
 
 bool cr_float_axes(const char *op, const cr_tensor *x, int n, const int64_t *axes, uint32_t *mask) {
@@ -56,7 +59,8 @@ static cr_status sum_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     (void)aux;
     const cr_tensor *x = c->in[0];
     cr_reduced_meta(c, out);
-    if (!cr_dtype_is_float(x->dtype) || ((const cr_reduce_params *)c->params)->wide) out->dtype = cr_dtype_sum(x->dtype);
+    if (!cr_dtype_is_float(x->dtype) || ((const cr_reduce_params *)c->params)->wide)
+        out->dtype = cr_dtype_sum(x->dtype);
     return CR_OK;
 }
 
@@ -72,14 +76,21 @@ static void sum_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 const cr_op cr_op_sum = {
-    .name = "sum", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .infer = sum_infer, .forward = sum_forward, .grad = sum_grad,
+    .name = "sum",
+    .arity = 1,
+    .params_bytes = sizeof(cr_reduce_params),
+    .infer = sum_infer,
+    .forward = sum_forward,
+    .grad = sum_grad,
 };
 
 cr_tensor *cr_sum_mask(const cr_tensor *x, uint32_t mask, bool keepdim, bool wide) {
     return cr_apply(&cr_op_sum, 1, &x, &(cr_reduce_params){.mask = mask, .keepdim = keepdim, .wide = wide});
 }
 
-cr_tensor *cr_sum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_sum, x, n, axes, keepdim); }
+cr_tensor *cr_sum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
+    return over_axes(&cr_op_sum, x, n, axes, keepdim);
+}
 
 /* ---- sum of squares: of all elements; half precision in f32 */
 static cr_status squares_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
@@ -90,7 +101,8 @@ static cr_status squares_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 
 static cr_status squares_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    return cr_reduce_axes(&(cr_reduce_how){.kind = CR_REDUCE_SUM, .map = CR_MAP_SQUARE}, out, c->in[0], (1u << c->in[0]->ndim) - 1);
+    return cr_reduce_axes(&(cr_reduce_how){.kind = CR_REDUCE_SUM, .map = CR_MAP_SQUARE}, out, c->in[0],
+                          (1u << c->in[0]->ndim) - 1);
 }
 
 /* y = sum(x^2):  dx = 2 g x */
@@ -100,7 +112,12 @@ static void squares_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
 }
 
 const cr_op cr_op_sum_squares = {
-    .name = "sum_squares", .arity = 1, .saves = CR_SAVE_IN(0), .infer = squares_infer, .forward = squares_forward, .grad = squares_grad,
+    .name = "sum_squares",
+    .arity = 1,
+    .saves = CR_SAVE_IN(0),
+    .infer = squares_infer,
+    .forward = squares_forward,
+    .grad = squares_grad,
 };
 
 cr_tensor *cr_sum_squares(const cr_tensor *x) { return cr_apply(&cr_op_sum_squares, 1, &x, NULL); }
@@ -113,7 +130,8 @@ static cr_status extreme_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 
 static cr_status extreme_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    return cr_reduce_axes(&(cr_reduce_how){.kind = c->op == &cr_op_max ? CR_REDUCE_MAX : CR_REDUCE_MIN}, out, c->in[0], mask_of(c));
+    return cr_reduce_axes(&(cr_reduce_how){.kind = c->op == &cr_op_max ? CR_REDUCE_MAX : CR_REDUCE_MIN}, out, c->in[0],
+                          mask_of(c));
 }
 
 /* y = max(x):  dx = g / (how many x are y) where x is y, else 0 */
@@ -134,8 +152,12 @@ const cr_op cr_op_min = {
     .infer = extreme_infer, .forward = extreme_forward, .grad = extreme_grad,
 };
 
-cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_max, x, n, axes, keepdim); }
-cr_tensor *cr_min(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_min, x, n, axes, keepdim); }
+cr_tensor *cr_max(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
+    return over_axes(&cr_op_max, x, n, axes, keepdim);
+}
+cr_tensor *cr_min(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
+    return over_axes(&cr_op_min, x, n, axes, keepdim);
+}
 
 cr_tensor *cr_aminmax(const cr_tensor *x, int n, const int64_t *axes, bool keepdim, cr_tensor **max) {
     const cr_status before = cr_error_status();
@@ -170,13 +192,23 @@ const cr_op cr_op_all = {
     .no_grad = "the result is a truth value",
 };
 const cr_op cr_op_count_nonzero = {
-    .name = "count_nonzero", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .infer = tests_infer, .forward = tests_forward,
+    .name = "count_nonzero",
+    .arity = 1,
+    .params_bytes = sizeof(cr_reduce_params),
+    .infer = tests_infer,
+    .forward = tests_forward,
     .no_grad = "the result is a count",
 };
 
-cr_tensor *cr_any(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_any, x, n, axes, keepdim); }
-cr_tensor *cr_all(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_all, x, n, axes, keepdim); }
-cr_tensor *cr_count_nonzero(const cr_tensor *x, int n, const int64_t *axes) { return over_axes(&cr_op_count_nonzero, x, n, axes, false); }
+cr_tensor *cr_any(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
+    return over_axes(&cr_op_any, x, n, axes, keepdim);
+}
+cr_tensor *cr_all(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
+    return over_axes(&cr_op_all, x, n, axes, keepdim);
+}
+cr_tensor *cr_count_nonzero(const cr_tensor *x, int n, const int64_t *axes) {
+    return over_axes(&cr_op_count_nonzero, x, n, axes, false);
+}
 
 /* ---- nansum: sum with NaN counted as 0 */
 static cr_status nansum_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
@@ -192,23 +224,33 @@ static void nansum_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 const cr_op cr_op_nansum = {
-    .name = "nansum", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .saves = CR_SAVE_IN(0), .infer = sum_infer, .forward = nansum_forward, .grad = nansum_grad,
+    .name = "nansum",
+    .arity = 1,
+    .params_bytes = sizeof(cr_reduce_params),
+    .saves = CR_SAVE_IN(0),
+    .infer = sum_infer,
+    .forward = nansum_forward,
+    .grad = nansum_grad,
 };
 
-cr_tensor *cr_nansum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) { return over_axes(&cr_op_nansum, x, n, axes, keepdim); }
+cr_tensor *cr_nansum(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
+    return over_axes(&cr_op_nansum, x, n, axes, keepdim);
+}
 
 /* ---- means: sum / N, formed in f32 for half precision */
 cr_tensor *cr_mean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
     uint32_t mask;
     if (!cr_float_axes("mean", x, n, axes, &mask)) return NULL;
     cr_scope_begin();
-    return cr_leave(cast_to(cr_div_scalar(cr_sum_mask(x, mask, keepdim, true), (double)cr_reduced_count(x, mask)), x->dtype));
+    return cr_leave(
+        cast_to(cr_div_scalar(cr_sum_mask(x, mask, keepdim, true), (double)cr_reduced_count(x, mask)), x->dtype));
 }
 
 cr_tensor *cr_nanmean(const cr_tensor *x, int n, const int64_t *axes, bool keepdim) {
     uint32_t mask;
     if (!cr_float_axes("nanmean", x, n, axes, &mask)) return NULL;
     cr_scope_begin();
-    cr_tensor *sum = cr_apply(&cr_op_nansum, 1, &x, &(cr_reduce_params){.mask = mask, .keepdim = keepdim, .wide = true});
+    cr_tensor *sum = cr_apply(&cr_op_nansum, 1, &x,
+                              &(cr_reduce_params){.mask = mask, .keepdim = keepdim, .wide = true});
     return cr_leave(cast_to(divide(sum, cr_sum_mask(cr_eq(x, x), mask, keepdim, false)), x->dtype));
 }

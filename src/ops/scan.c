@@ -1,4 +1,5 @@
-/* scan.c - scans along an axis: cumsum, logcumsumexp, cummax, cummin; and diff, the inverse of cumsum.  Fast twin: dev/cpu/scan.c. */
+/* scan.c - scans along an axis: cumsum, logcumsumexp, cummax, cummin; and diff, the inverse of cumsum.
+ * Fast twin: dev/cpu/scan.c. */
 #include "scan.h"
 
 #include <math.h>
@@ -17,8 +18,12 @@ cr_status cr_run_scan(const cr_call *c, cr_scan_kind kind, cr_tensor *out, cr_te
     const cr_tensor *x = c->in[0], *a = c->n > 1 && c->in[1] != CR_NONE ? c->in[1] : NULL;
     const int axis = params(c)->axis;
     if (!out->numel) return CR_OK;
-    return c->dev->kernels->scan(&(cr_scan_args){.y = cr_around(&out->array, axis, 1), .index = array_of(index), .x = cr_around(&x->array, axis, 1),
-                                                 .a = array_of(a), .kind = kind, .reverse = params(c)->reverse});
+    return c->dev->kernels->scan(&(cr_scan_args){.y = cr_around(&out->array, axis, 1),
+                                                 .index = array_of(index),
+                                                 .x = cr_around(&x->array, axis, 1),
+                                                 .a = array_of(a),
+                                                 .kind = kind,
+                                                 .reverse = params(c)->reverse});
 }
 
 cr_tensor *cr_scan_over(const cr_op *op, const cr_tensor *x, int axis) {
@@ -40,7 +45,8 @@ static cr_status cumsum_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     if (a == CR_NONE) return CR_OK;
     if (cr_want_float("cumsum", x) != CR_OK || cr_want_same_dtype("cumsum", x, a) != CR_OK) return cr_error_status();
     if (cr_shape_equal(a->ndim, a->shape, x->ndim, x->shape)) return CR_OK;
-    return cr_fail(CR_BAD_VALUE, "cumsum", "weights %s for %s: the shapes must be equal", cr_shape_text(a->ndim, a->shape).s, cr_shape_text(x->ndim, x->shape).s);
+    return cr_fail(CR_BAD_VALUE, "cumsum", "weights %s for %s: the shapes must be equal",
+                   cr_shape_text(a->ndim, a->shape).s, cr_shape_text(x->ndim, x->shape).s);
 }
 
 static cr_status cumsum_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
@@ -48,9 +54,12 @@ static cr_status cumsum_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
     return cr_run_scan(c, CR_SCAN_SUM, out, NULL);
 }
 
-static uint32_t cumsum_saves(const cr_call *c) { return c->in[1] == CR_NONE ? 0 : CR_SAVE_IN(1) | (c->needs[1] ? CR_SAVE_OUT : 0); }
+static uint32_t cumsum_saves(const cr_call *c) {
+    return c->in[1] == CR_NONE ? 0 : CR_SAVE_IN(1) | (c->needs[1] ? CR_SAVE_OUT : 0);
+}
 
-/* y = the recurrence of x:  dx = its transpose of g;  da[k] = (the forward one of the two)[k - 1] (the reverse one)[k] */
+/* y = the recurrence of x:  dx = its transpose of g;  da[k] = (the forward one of the two)[k - 1] (the
+ * reverse one)[k] */
 static void cumsum_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *a = c->in[1], *y = c->out;
     const int axis = params(c)->axis;
@@ -63,8 +72,15 @@ static void cumsum_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 const cr_op cr_op_cumsum = {
-    .name = "cumsum", .arity = 2, .optional = 2, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .saves_for = cumsum_saves,
-    .infer = cumsum_infer, .forward = cumsum_forward, .grad = cumsum_grad,
+    .name = "cumsum",
+    .arity = 2,
+    .optional = 2,
+    .params_bytes = sizeof(cr_scan_params),
+    .contiguous = true,
+    .saves_for = cumsum_saves,
+    .infer = cumsum_infer,
+    .forward = cumsum_forward,
+    .grad = cumsum_grad,
 };
 
 cr_tensor *cr_recurrence(const cr_tensor *x, const cr_tensor *a, int axis, bool reverse) {
@@ -85,8 +101,10 @@ static cr_status logcumsumexp_forward(const cr_call *c, cr_tensor *out, cr_tenso
 }
 
 /* y[k] = log(sum of exp(x) up to k):  dx[k] = sum from k on of g[i] exp(x[k] - y[i])
- *                                           = exp(x[k] - y[k]) t[k],  t[k] = g[k] + exp(y[k] - y[k + 1]) t[k + 1]: no exponent is above 0
- * In half precision y is formed again: an exponent rounded to it would be off by percents. */
+ *                                           = exp(x[k] - y[k]) t[k],  t[k] = g[k] + exp(y[k] - y[k + 1])
+ *                                           t[k + 1]: no exponent is above 0 In half precision y is
+ *                                           formed again: an exponent rounded to it would be off by
+ *                                           percents. */
 static void logcumsumexp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
     const int axis = params(c)->axis;
@@ -98,8 +116,14 @@ static void logcumsumexp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *d
 }
 
 const cr_op cr_op_logcumsumexp = {
-    .name = "logcumsumexp", .arity = 1, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
-    .infer = logcumsumexp_infer, .forward = logcumsumexp_forward, .grad = logcumsumexp_grad,
+    .name = "logcumsumexp",
+    .arity = 1,
+    .params_bytes = sizeof(cr_scan_params),
+    .contiguous = true,
+    .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
+    .infer = logcumsumexp_infer,
+    .forward = logcumsumexp_forward,
+    .grad = logcumsumexp_grad,
 };
 
 cr_tensor *cr_logcumsumexp(const cr_tensor *x, int axis) { return cr_scan_over(&cr_op_logcumsumexp, x, axis); }
@@ -115,15 +139,31 @@ static cr_status extreme_forward(const cr_call *c, cr_tensor *out, cr_tensor *co
     return cr_run_scan(c, c->op == &cr_op_cummax ? CR_SCAN_MAX : CR_SCAN_MIN, out, aux[0]);
 }
 
-static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = cr_spread_at(c, g, params(c)->axis, c->aux[0]); }
+static void extreme_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    dx[0] = cr_spread_at(c, g, params(c)->axis, c->aux[0]);
+}
 
 const cr_op cr_op_cummax = {
-    .name = "cummax", .arity = 1, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .saves = CR_SAVE_AUX, .n_aux = 1, .infer = extreme_infer,
-    .forward = extreme_forward, .grad = extreme_grad,
+    .name = "cummax",
+    .arity = 1,
+    .params_bytes = sizeof(cr_scan_params),
+    .contiguous = true,
+    .saves = CR_SAVE_AUX,
+    .n_aux = 1,
+    .infer = extreme_infer,
+    .forward = extreme_forward,
+    .grad = extreme_grad,
 };
 const cr_op cr_op_cummin = {
-    .name = "cummin", .arity = 1, .params_bytes = sizeof(cr_scan_params), .contiguous = true, .saves = CR_SAVE_AUX, .n_aux = 1, .infer = extreme_infer,
-    .forward = extreme_forward, .grad = extreme_grad,
+    .name = "cummin",
+    .arity = 1,
+    .params_bytes = sizeof(cr_scan_params),
+    .contiguous = true,
+    .saves = CR_SAVE_AUX,
+    .n_aux = 1,
+    .infer = extreme_infer,
+    .forward = extreme_forward,
+    .grad = extreme_grad,
 };
 
 static cr_tensor *running(const cr_op *op, const cr_tensor *x, int axis, cr_tensor **index) {
@@ -142,7 +182,8 @@ cr_tensor *cr_diff(const cr_tensor *x, int64_t n, int axis) {
     if (!x->ndim) return cr_fail(CR_BAD_VALUE, "diff", "a tensor without axes has no differences"), NULL;
     int a = cr_axis("diff", axis, x->ndim);
     if (a < 0) return NULL;
-    if (n < 0) return cr_fail(CR_BAD_VALUE, "diff", "differences of order %lld: 0 or more are expected", (long long)n), NULL;
+    if (n < 0)
+        return cr_fail(CR_BAD_VALUE, "diff", "differences of order %lld: 0 or more are expected", (long long)n), NULL;
     cr_scope_begin();
     cr_tensor *y = cr_alias(x);
     for (int64_t size = x->shape[a]; y && n > 0 && size > 0; n--, size--) {

@@ -1,4 +1,5 @@
-/* shared.c - shared by the structured ops: argument checks, and handles and arrays for kernels.  Nothing here is recorded. */
+/* shared.c - shared by the structured ops: argument checks, and handles and arrays for kernels.
+ * Nothing here is recorded. */
 #include "compose.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@ cr_status cr_want_index(const char *op, const cr_tensor *t) {
 
 cr_status cr_want_same_dtype(const char *op, const cr_tensor *a, const cr_tensor *b) {
     if (a->dtype == b->dtype) return CR_OK;
-    return cr_fail(CR_BAD_TYPE, op, "expected both to have the same dtype: %s, %s", cr_dtype_name(a->dtype), cr_dtype_name(b->dtype));
+    return cr_fail(CR_BAD_TYPE, op, "expected both to have the same dtype: %s, %s", cr_dtype_name(a->dtype),
+                   cr_dtype_name(b->dtype));
 }
 
 /* Integers drop the fraction, as PyTorch's full and fill_ do; a number outside of the dtype's range is refused. */

@@ -1,15 +1,18 @@
 /* slab.c - a tensor as the reduction kernels see it: (M, R, N), R reduced, at any three strides.
  *
- * Axes are taken in the order of memory, so a transposed tensor needs no copy.  Reduced axes that are apart are reduced one group after
- * the other, the innermost first.  Only a layout that three strides cannot describe is copied.  Not an op: nothing here is recorded. */
+ * Axes are taken in the order of memory, so a transposed tensor needs no copy.  Reduced axes that are
+ * apart are reduced one group after the other, the innermost first.  Only a layout that three strides
+ * cannot describe is copied.  Not an op: nothing here is recorded. */
 #include "reduce.h"
 
 #include <string.h>
 
 typedef struct group { bool reduced; int64_t size, stride; } group;      /* axes that lie together */
 typedef struct layout {
-    int n; group g[CR_MAX_DIMS + 1];                /* from the largest stride to the smallest; without axes of size 1 */
-    int kept; int64_t shape[CR_MAX_DIMS], places[CR_MAX_DIMS];     /* the axes that stay, in that order: sizes, and strides in the result */
+    int n; group g[CR_MAX_DIMS + 1];                /* from the largest stride to the smallest; without axes of size
+                                                     * 1 */
+    /* the axes that stay, in that order: sizes, and strides in the result */
+    int kept; int64_t shape[CR_MAX_DIMS], places[CR_MAX_DIMS];
     bool in_order;                                  /* that is the result's own order */
 } layout;
 
@@ -131,11 +134,13 @@ static cr_status run(const job *j, cr_tensor *y, const cr_array *x, const cr_sla
     const cr_kernels *k = x->dev->kernels;
     const cr_array from = cr_array_strided(x, CR_LIST(at->M, at->R, at->N), at->strides, x->offset);
     const cr_array to = cr_array_as(&y->array, CR_LIST(at->M, at->N));
-    return j->how ? k->reduce(&(cr_reduce_args){to, from, *j->how}) : k->arg_reduce(&(cr_arg_reduce_args){to, from, j->max});
+    return j->how ? k->reduce(&(cr_reduce_args){to, from, *j->how})
+                  : k->arg_reduce(&(cr_arg_reduce_args){to, from, j->max});
 }
 
 /* The elements that are left to reduce. */
-typedef struct source { cr_array x; cr_tensor *copy; } source;       /* copy: owns x's storage, where x is not the caller's */
+/* copy: owns x's storage, where x is not the caller's */
+typedef struct source { cr_array x; cr_tensor *copy; } source;
 
 static void replace(source *from, cr_tensor *copy) {
     cr_release(from->copy);
@@ -174,7 +179,8 @@ static cr_status reduce_any(const job *j, cr_tensor *y, const cr_tensor *x, uint
     layout l = layout_of(x, mask);
     if (!reduced_groups(&l, &k)) l.g[l.n++] = (group){true, 1, 1};
     source from = {.x = x->array};
-    if (j->how && j->how->map == CR_MAP_DEVIATION && reduced_groups(&l, &k) > 1) {      /* not a sum of sums: one group */
+    /* not a sum of sums: one group */
+    if (j->how && j->how->map == CR_MAP_DEVIATION && reduced_groups(&l, &k) > 1) {
         replace(&from, packed(&x->array, &l, true));
         if (!from.copy) return cr_error_status();
     }

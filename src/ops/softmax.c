@@ -12,7 +12,9 @@ static cr_status softmax_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 
 static cr_status softmax_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
-    return out->numel ? c->dev->kernels->softmax(&(cr_softmax_args){cr_rows_array(out), cr_rows_array(c->in[0]), is_log(c)}) : CR_OK;
+    return out->numel
+               ? c->dev->kernels->softmax(&(cr_softmax_args){cr_rows_array(out), cr_rows_array(c->in[0]), is_log(c)})
+               : CR_OK;
 }
 
 /* e / sum(e) with e = exp(x - max(x)); its logarithm: x - max(x) - log(sum(e)) */
@@ -31,7 +33,8 @@ static cr_tensor *fused_grad(const cr_call *c, const cr_tensor *g) {
     if (!dx || !dx->numel) return dx;
     if (cr_pack(&dense) != CR_OK) return NULL;
     const cr_array y = cr_rows_array(c->out);
-    const cr_softmax_bwd_args args = {.dx = cr_rows_array(dx), .y = y, .g = cr_array_as(&dense, 2, y.shape), .log = is_log(c)};
+    const cr_softmax_bwd_args args = {
+        .dx = cr_rows_array(dx), .y = y, .g = cr_array_as(&dense, 2, y.shape), .log = is_log(c)};
     return c->dev->kernels->softmax_bwd(&args) == CR_OK ? dx : NULL;
 }
 
@@ -46,12 +49,26 @@ static void softmax_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
 }
 
 const cr_op cr_op_softmax = {
-    .name = "softmax", .arity = 1, .contiguous = true, .needs_kernel = offsetof(cr_kernels, softmax), .saves = CR_SAVE_OUT,
-    .infer = softmax_infer, .forward = softmax_forward, .composite = softmax_composite, .grad = softmax_grad,
+    .name = "softmax",
+    .arity = 1,
+    .contiguous = true,
+    .needs_kernel = offsetof(cr_kernels, softmax),
+    .saves = CR_SAVE_OUT,
+    .infer = softmax_infer,
+    .forward = softmax_forward,
+    .composite = softmax_composite,
+    .grad = softmax_grad,
 };
 const cr_op cr_op_log_softmax = {
-    .name = "log_softmax", .arity = 1, .contiguous = true, .needs_kernel = offsetof(cr_kernels, softmax), .saves = CR_SAVE_OUT,
-    .infer = softmax_infer, .forward = softmax_forward, .composite = softmax_composite, .grad = softmax_grad,
+    .name = "log_softmax",
+    .arity = 1,
+    .contiguous = true,
+    .needs_kernel = offsetof(cr_kernels, softmax),
+    .saves = CR_SAVE_OUT,
+    .infer = softmax_infer,
+    .forward = softmax_forward,
+    .composite = softmax_composite,
+    .grad = softmax_grad,
 };
 
 static cr_tensor *over_axis(const cr_op *op, const cr_tensor *x, int axis) {

@@ -3,7 +3,8 @@
  * Neighbouring axes of x are seen as one of R places, so that x is (pre, R, post), and the index (I) says which:
  *     take   y (pre, I, post):  y[:, i, :] = x[:, index[i], :]
  *     put    y = x, or zeros, then y[:, index[i], :] = src[:, i, :], or += it, in order of i
- * embedding, take, index_select, index_add, index_copy, index_fill are uses of the two; at.c brings keys of several tensors to this form. */
+ *     embedding, take, index_select, index_add, index_copy, index_fill are uses of the two; at.c
+ *     brings keys of several tensors to this form. */
 #include "compose.h"
 
 #include <string.h>
@@ -12,9 +13,11 @@ static const cr_take_params *params(const cr_call *c) { return c->params; }
 static const char *name_of(const void *p) { return ((const cr_take_params *)p)->name; }
 
 /* (pre, I, post) for these sizes of x. */
-static cr_status taken(const char *name, const cr_take_params *p, int ndim, const int64_t *shape, const cr_tensor *index, cr_meta *m) {
+static cr_status taken(const char *name, const cr_take_params *p, int ndim, const int64_t *shape,
+                       const cr_tensor *index, cr_meta *m) {
     const int axes = ndim - p->count + index->ndim;
-    if (axes > CR_MAX_DIMS) return cr_fail(CR_BAD_VALUE, name, "a result of %d axes: %d are the most there can be", axes, CR_MAX_DIMS);
+    if (axes > CR_MAX_DIMS)
+        return cr_fail(CR_BAD_VALUE, name, "a result of %d axes: %d are the most there can be", axes, CR_MAX_DIMS);
     m->ndim = 0;
     for (int i = 0; i < p->axis; i++) m->shape[m->ndim++] = shape[i];
     for (int i = 0; i < index->ndim; i++) m->shape[m->ndim++] = index->shape[i];
@@ -23,7 +26,8 @@ static cr_status taken(const char *name, const cr_take_params *p, int ndim, cons
     return status == CR_OK ? cr_shape_check(name, m->ndim, m->shape, m->dtype, NULL) : status;
 }
 
-cr_status cr_taken_shape(const cr_take_params *p, const cr_tensor *x, const cr_tensor *index, int64_t *shape, int *ndim) {
+cr_status cr_taken_shape(const cr_take_params *p, const cr_tensor *x, const cr_tensor *index, int64_t *shape,
+                         int *ndim) {
     cr_meta m = {.dtype = x->dtype};
     cr_status status = taken(p->name, p, x->ndim, x->shape, index, &m);
     *ndim = m.ndim;
@@ -66,7 +70,8 @@ static cr_status take_forward(const cr_call *c, cr_tensor *out, cr_tensor *const
     return status;
 }
 
-/* y[:, index[i], :] = src[:, i, :], or += it; through a copy where y's strides do not let it be seen as (pre, R, post) */
+/* y[:, index[i], :] = src[:, i, :], or += it; through a copy where y's strides do not let it be seen
+ * as (pre, R, post) */
 static cr_status put_into(const cr_call *c, cr_tensor *y) {
     const cr_take_params *p = params(c);
     const cr_tensor *index = c->in[1], *src = c->in[2];
@@ -86,7 +91,8 @@ static cr_status put_into(const cr_call *c, cr_tensor *y) {
     return status;
 }
 
-/* y = take(x, index):  dx = zeros with g added at index.  A gradient accumulated so far is added to in place: a tied table has its head's. */
+/* y = take(x, index):  dx = zeros with g added at index.  A gradient accumulated so far is added to in
+ * place: a tied table has its head's. */
 static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     if (!c->needs[0]) return;
     const cr_tensor *x = c->in[0], *in[] = {CR_NONE, c->in[1], cast_to(g, x->dtype)};
@@ -95,7 +101,8 @@ static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     p.ndim = x->ndim;
     memcpy(p.shape, x->shape, sizeof p.shape);
     const cr_call addition = {.op = &cr_op_put, .params = &p, .n = 3, .in = in, .dev = c->dev};
-    if (in[2] && c->accumulated && g->numel) dx[0] = put_into(&addition, c->accumulated) == CR_OK ? c->accumulated : NULL;
+    if (in[2] && c->accumulated && g->numel)
+        dx[0] = put_into(&addition, c->accumulated) == CR_OK ? c->accumulated : NULL;
     else dx[0] = cr_apply(&cr_op_put, 3, in, &p);
 }
 
@@ -121,7 +128,8 @@ static cr_status put_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     }
     cr_status status = taken(name, p, out->ndim, out->shape, c->in[1], &room);
     if (status != CR_OK || (cr_shape_equal(room.ndim, room.shape, src->ndim, src->shape))) return status;
-    return cr_fail(CR_BAD_VALUE, name, "a source of shape %s for places of shape %s", cr_shape_text(src->ndim, src->shape).s, cr_shape_text(room.ndim, room.shape).s);
+    return cr_fail(CR_BAD_VALUE, name, "a source of shape %s for places of shape %s",
+                   cr_shape_text(src->ndim, src->shape).s, cr_shape_text(room.ndim, room.shape).s);
 }
 
 static cr_status put_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
@@ -130,34 +138,48 @@ static cr_status put_forward(const cr_call *c, cr_tensor *out, cr_tensor *const 
     return status == CR_OK ? put_into(c, out) : status;
 }
 
-/* y = x with src at index:      dx = g with 0 at index,  dsrc = take(g, index), of places named twice too, as in PyTorch
- * y = x with src added there:   dx = g,                  dsrc = take(g, index) */
+/* y = x with src at index:      dx = g with 0 at index,  dsrc = take(g, index), of places named twice
+ * too, as in PyTorch y = x with src added there:   dx = g,                  dsrc = take(g, index) */
 static void put_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *index = c->in[1], *src = c->in[2];
     const cr_take_params *p = params(c);
     if (c->needs[0] && p->sum) dx[0] = same(g);
     else if (c->needs[0]) {
-        const cr_tensor *none = cr_expand(cr_zeros(CR_ALL, g->dtype, c->dev), src->ndim, src->shape), *in[] = {g, index, none};
+        const cr_tensor *none = cr_expand(cr_zeros(CR_ALL, g->dtype, c->dev), src->ndim, src->shape),
+                        *in[] = {g, index, none};
         dx[0] = none ? cr_apply(&cr_op_put, 3, in, p) : NULL;
     }
     if (c->needs[2]) dx[2] = cr_apply(&cr_op_take, 2, (const cr_tensor *[]){g, index}, p);
 }
 
 const cr_op cr_op_put = {
-    .name = "put", .name_of = name_of, .arity = 3, .optional = 1, .params_bytes = sizeof(cr_take_params), .saves = CR_SAVE_IN(1),
-    .infer = put_infer, .forward = put_forward, .write = put_into, .grad = put_grad,
+    .name = "put",
+    .name_of = name_of,
+    .arity = 3,
+    .optional = 1,
+    .params_bytes = sizeof(cr_take_params),
+    .saves = CR_SAVE_IN(1),
+    .infer = put_infer,
+    .forward = put_forward,
+    .write = put_into,
+    .grad = put_grad,
 };
 
 /* ---- their uses along one axis */
 cr_tensor *cr_embedding(const cr_tensor *w, const cr_tensor *index) {
     if (!cr_given("embedding", "the table", w) || !cr_given("embedding", "the index", index)) return NULL;
-    if (w->ndim != 2) return cr_fail(CR_BAD_VALUE, "embedding", "the table must be (rows, columns): %s", cr_shape_text(w->ndim, w->shape).s), NULL;
-    return cr_apply(&cr_op_take, 2, (const cr_tensor *[]){w, index}, &(cr_take_params){.name = "embedding", .count = 1});
+    if (w->ndim != 2)
+        return cr_fail(CR_BAD_VALUE, "embedding", "the table must be (rows, columns): %s",
+                       cr_shape_text(w->ndim, w->shape).s),
+               NULL;
+    return cr_apply(&cr_op_take, 2, (const cr_tensor *[]){w, index},
+                    &(cr_take_params){.name = "embedding", .count = 1});
 }
 
 cr_tensor *cr_take(const cr_tensor *x, const cr_tensor *index) {
     if (!cr_given("take", "x", x)) return NULL;
-    return cr_apply(&cr_op_take, 2, (const cr_tensor *[]){x, index}, &(cr_take_params){.name = "take", .count = x->ndim, .wrap = true});
+    return cr_apply(&cr_op_take, 2, (const cr_tensor *[]){x, index},
+                    &(cr_take_params){.name = "take", .count = x->ndim, .wrap = true});
 }
 
 /* An index of at most one axis along this one of x, which, 0-d, is a vector of one; false: a message. */
@@ -165,14 +187,19 @@ static bool along(const char *op, const cr_tensor *x, int axis, const cr_tensor 
     if (!cr_given(op, "x", x) || !cr_given(op, "the index", index)) return false;
     const int a = cr_axis(op, axis, x->ndim);
     if (a < 0) return false;
-    if (index->ndim > 1) return cr_fail(CR_BAD_INDEX, op, "the index %s may have one axis", cr_shape_text(index->ndim, index->shape).s), false;
-    if (!x->ndim && index->numel != 1) return cr_fail(CR_BAD_INDEX, op, "%lld indices into a tensor without axes", (long long)index->numel), false;
+    if (index->ndim > 1)
+        return cr_fail(CR_BAD_INDEX, op, "the index %s may have one axis", cr_shape_text(index->ndim, index->shape).s),
+               false;
+    if (!x->ndim && index->numel != 1)
+        return cr_fail(CR_BAD_INDEX, op, "%lld indices into a tensor without axes", (long long)index->numel), false;
     *p = (cr_take_params){.name = op, .axis = a, .count = x->ndim ? 1 : 0};
     return true;
 }
 
 /* (K), or () where x has no axes. */
-static cr_tensor *line_for(const cr_tensor *x, const cr_tensor *index) { return cr_reshape(index, x->ndim ? 1 : 0, &index->numel); }
+static cr_tensor *line_for(const cr_tensor *x, const cr_tensor *index) {
+    return cr_reshape(index, x->ndim ? 1 : 0, &index->numel);
+}
 
 cr_tensor *cr_index_select(const cr_tensor *x, int axis, const cr_tensor *index) {
     cr_take_params p;
@@ -181,12 +208,14 @@ cr_tensor *cr_index_select(const cr_tensor *x, int axis, const cr_tensor *index)
     return cr_leave(cr_apply(&cr_op_take, 2, (const cr_tensor *[]){x, line_for(x, index)}, &p));
 }
 
-cr_tensor *cr_put(const cr_take_params *p, cr_tensor *to, const cr_tensor *x, const cr_tensor *index, const cr_tensor *src) {
+cr_tensor *cr_put(const cr_take_params *p, cr_tensor *to, const cr_tensor *x, const cr_tensor *index,
+                  const cr_tensor *src) {
     const cr_tensor *in[] = {x, index, src};
     return to ? cr_apply_(&cr_op_put, to, 3, in, p) : cr_apply(&cr_op_put, 3, in, p);
 }
 
-static cr_tensor *put_along(const char *op, cr_tensor *to, const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src, bool sum) {
+static cr_tensor *put_along(const char *op, cr_tensor *to, const cr_tensor *x, int axis, const cr_tensor *index,
+                            const cr_tensor *src, bool sum) {
     cr_take_params p;
     if (!along(op, x, axis, index, &p) || !cr_given(op, "the source", src)) return NULL;
     p.sum = sum;
@@ -194,13 +223,22 @@ static cr_tensor *put_along(const char *op, cr_tensor *to, const cr_tensor *x, i
     return cr_leave_with(to, cr_put(&p, to, x, line_for(x, index), src));
 }
 
-cr_tensor *cr_index_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return put_along("index_add", NULL, x, axis, index, src, true); }
-cr_tensor *cr_index_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return put_along("index_add_", x, x, axis, index, src, true); }
-cr_tensor *cr_index_copy(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return put_along("index_copy", NULL, x, axis, index, src, false); }
-cr_tensor *cr_index_copy_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) { return put_along("index_copy_", x, x, axis, index, src, false); }
+cr_tensor *cr_index_add(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) {
+    return put_along("index_add", NULL, x, axis, index, src, true);
+}
+cr_tensor *cr_index_add_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) {
+    return put_along("index_add_", x, x, axis, index, src, true);
+}
+cr_tensor *cr_index_copy(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) {
+    return put_along("index_copy", NULL, x, axis, index, src, false);
+}
+cr_tensor *cr_index_copy_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *src) {
+    return put_along("index_copy_", x, x, axis, index, src, false);
+}
 
 /* One value at the places, as a choice between it and x: its gradient then counts places named twice once. */
-static cr_tensor *fill_chosen(cr_tensor *to, const cr_tensor *x, const cr_take_params *p, const cr_tensor *line, const cr_tensor *value) {
+static cr_tensor *fill_chosen(cr_tensor *to, const cr_tensor *x, const cr_take_params *p, const cr_tensor *line,
+                              const cr_tensor *value) {
     int64_t shape[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     if (p->count) shape[p->axis] = x->shape[p->axis];
     cr_tensor *mask = cr_zeros(x->ndim, shape, CR_BOOL, x->dev), *yes = cr_ones(CR_ALL, CR_BOOL, x->dev);
@@ -209,12 +247,15 @@ static cr_tensor *fill_chosen(cr_tensor *to, const cr_tensor *x, const cr_take_p
     return cr_put(p, mask, mask, line, cr_expand(yes, x->ndim, shape)) ? cr_masked_where(to, x, mask, value) : NULL;
 }
 
-static cr_tensor *fill_along(const char *op, cr_tensor *to, const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value) {
+static cr_tensor *fill_along(const char *op, cr_tensor *to, const cr_tensor *x, int axis, const cr_tensor *index,
+                             const cr_tensor *value) {
     cr_take_params p;
     int n;
     int64_t shape[CR_MAX_DIMS];
     if (!along(op, x, axis, index, &p) || !cr_given(op, "the value", value)) return NULL;
-    if (value->ndim) return cr_fail(CR_BAD_VALUE, op, "the value must have no axes: %s", cr_shape_text(value->ndim, value->shape).s), NULL;
+    if (value->ndim)
+        return cr_fail(CR_BAD_VALUE, op, "the value must have no axes: %s", cr_shape_text(value->ndim, value->shape).s),
+               NULL;
     const cr_status before = cr_error_status();
     cr_scope_begin();
     cr_tensor *line = line_for(x, index), *y = NULL;
@@ -224,5 +265,9 @@ static cr_tensor *fill_along(const char *op, cr_tensor *to, const cr_tensor *x, 
     return cr_named(op, before, cr_leave_with(to, y));
 }
 
-cr_tensor *cr_index_fill(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value) { return fill_along("index_fill", NULL, x, axis, index, value); }
-cr_tensor *cr_index_fill_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value) { return fill_along("index_fill_", x, x, axis, index, value); }
+cr_tensor *cr_index_fill(const cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value) {
+    return fill_along("index_fill", NULL, x, axis, index, value);
+}
+cr_tensor *cr_index_fill_(cr_tensor *x, int axis, const cr_tensor *index, const cr_tensor *value) {
+    return fill_along("index_fill_", x, x, axis, index, value);
+}

@@ -52,34 +52,43 @@ static cr_status check_overlap(const cr_program *p, int64_t count, cr_tensor *co
     cr_status status = CR_OK;
     for (int64_t i = 1; i < n && status == CR_OK; i++)
         if (written[i].storage == written[i - 1].storage && written[i].low < written[i - 1].high)
-            status = cr_fail(CR_BAD_VALUE, p->name, "results of tensors %lld and %lld share memory", (long long)written[i - 1].item, (long long)written[i].item);
+            status = cr_fail(CR_BAD_VALUE, p->name, "results of tensors %lld and %lld share memory",
+                             (long long)written[i - 1].item, (long long)written[i].item);
     for (int64_t i = 0; i < count * p->n_in && status == CR_OK; i++) {
         range r = range_of(in[i], i / p->n_in);
         const range *w = touched(written, n, &r);
         if (w && (w->item != r.item || !cr_same_elements(w->t, r.t)))
-            status = cr_fail(CR_BAD_VALUE, p->name, "input %d of tensor %lld overlaps what is written to tensor %lld: clone it first",
-                          (int)(i % p->n_in), (long long)r.item, (long long)w->item);
+            status = cr_fail(CR_BAD_VALUE, p->name,
+                             "input %d of tensor %lld overlaps what is written to tensor %lld: clone it first",
+                             (int)(i % p->n_in), (long long)r.item, (long long)w->item);
     }
     free(written);
     return status;
 }
 
-static cr_status check_tensor(const cr_program *p, const cr_tensor *t, const char *what, int64_t item, const cr_device *dev) {
+static cr_status check_tensor(const cr_program *p, const cr_tensor *t, const char *what, int64_t item,
+                              const cr_device *dev) {
     if (cr_missing(p->name, what, t)) return cr_error_status();
-    if (t == CR_NONE || !t->storage) return cr_fail(CR_BAD_VALUE, p->name, "%s of tensor %lld is CR_NONE", what, (long long)item);
+    if (t == CR_NONE || !t->storage)
+        return cr_fail(CR_BAD_VALUE, p->name, "%s of tensor %lld is CR_NONE", what, (long long)item);
     if (t->dev != dev)
-        return cr_fail(CR_BAD_VALUE, p->name, "operands on two devices, %s and %s: move one with cr_to", dev->name, t->dev->name);
+        return cr_fail(CR_BAD_VALUE, p->name, "operands on two devices, %s and %s: move one with cr_to", dev->name,
+                       t->dev->name);
     if (!cr_dtype_is_float(t->dtype))
-        return cr_fail(CR_BAD_TYPE, p->name, "%s of tensor %lld is %s: updates take floats", what, (long long)item, cr_dtype_name(t->dtype));
+        return cr_fail(CR_BAD_TYPE, p->name, "%s of tensor %lld is %s: updates take floats", what, (long long)item,
+                       cr_dtype_name(t->dtype));
     return CR_OK;
 }
 
-static cr_status check_item(const cr_program *p, int64_t item, cr_tensor *const *out, const cr_tensor *const *in, const cr_device *dev) {
+static cr_status check_item(const cr_program *p, int64_t item, cr_tensor *const *out, const cr_tensor *const *in,
+                            const cr_device *dev) {
     for (int r = 0; r < p->n_out; r++) {
         if (check_tensor(p, out[r], "a result", item, dev) != CR_OK) return cr_error_status();
         bool wants = cr_grad_enabled() && cr_in_graph(out[r]);
         if (wants)
-            return cr_fail(CR_RUNTIME, p->name, "result %d of tensor %lld requires grad: updates are not recorded, turn the gradient mode off around them",
+            return cr_fail(CR_RUNTIME, p->name,
+                           "result %d of tensor %lld requires grad: updates are not recorded, turn the gradient mode "
+                           "off around them",
                            r, (long long)item);
         if (cr_check_writable(p->name, out[r], false) != CR_OK) return cr_error_status();
     }
@@ -115,14 +124,17 @@ static cr_status execute(const cr_program *p, int64_t count, cr_tensor *const *o
     });
 }
 
-static cr_status check_call(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in, const double *params) {
+static cr_status check_call(const cr_program *p, cr_tensor *const *out, const cr_tensor *const *in,
+                            const double *params) {
     if (!out || !in) return cr_fail_null(p->name, !out ? "out" : "in");
     return p->n_param && !params ? cr_fail(CR_BAD_VALUE, p->name, "takes %d params, got NULL", p->n_param) : CR_OK;
 }
 
-cr_status cr_program_update(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in, const double *params) {
+cr_status cr_program_update(const cr_program *p, int64_t count, cr_tensor *const *out, const cr_tensor *const *in,
+                            const double *params) {
     if (!p) return cr_fail_null("program", "the program");
-    if (count < 0 || count > INT32_MAX) return cr_fail(CR_BAD_VALUE, p->name, "%lld tensors: 0 to %d", (long long)count, INT32_MAX);
+    if (count < 0 || count > INT32_MAX)
+        return cr_fail(CR_BAD_VALUE, p->name, "%lld tensors: 0 to %d", (long long)count, INT32_MAX);
     if (count == 0) return CR_OK;
     cr_status status = check_call(p, out, in, params);
     if (status != CR_OK) return status;

@@ -1,4 +1,5 @@
-/* vector_norm.c - norms of all numbers along any axes: sum(|x|^p)^(1/p), the largest |x| (p inf), the smallest (-inf), how many are not 0 (0). */
+/* vector_norm.c - norms of all numbers along any axes: sum(|x|^p)^(1/p), the largest |x| (p inf), the
+ * smallest (-inf), how many are not 0 (0). */
 #include "reduce.h"
 #include "programs.h"
 
@@ -16,8 +17,12 @@ static cr_status norm_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 static cr_status norm_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
     const double p = power(c), root = p == 0 ? 1 : 1 / p;
-    cr_reduce_how how = {.kind = isinf(p) ? p > 0 ? CR_REDUCE_MAX : CR_REDUCE_MIN : CR_REDUCE_SUM, .p = p,
-                        .map = p == 0 ? CR_MAP_NONZERO : p == 1 || isinf(p) ? CR_MAP_ABS : p == 2 ? CR_MAP_SQUARE : CR_MAP_POWER};
+    cr_reduce_how how = {.kind = isinf(p) ? p > 0 ? CR_REDUCE_MAX : CR_REDUCE_MIN : CR_REDUCE_SUM,
+                         .p = p,
+                         .map = p == 0               ? CR_MAP_NONZERO
+                                : p == 1 || isinf(p) ? CR_MAP_ABS
+                                : p == 2             ? CR_MAP_SQUARE
+                                                     : CR_MAP_POWER};
     cr_tensor *s = cr_sums_for(out);
     cr_status status = s ? cr_reduce_axes(&how, s, c->in[0], mask_of(c)) : cr_error_status();
     if (status == CR_OK && (how.map == CR_MAP_SQUARE || how.map == CR_MAP_POWER)) {
@@ -47,7 +52,8 @@ static cr_tensor *extreme_grad(const cr_tensor *x, const cr_tensor *y, const cr_
 static void norm_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const double p = power(c);
     const uint32_t mask = mask_of(c);
-    cr_tensor *x = widened(c->in[0]), *y = widened(cr_spread(c->out, c->in[0], mask)), *weight = widened(cr_spread(g, c->in[0], mask)), *wide;
+    cr_tensor *x = widened(c->in[0]), *y = widened(cr_spread(c->out, c->in[0], mask)),
+              *weight = widened(cr_spread(g, c->in[0], mask)), *wide;
     if (p == 0) wide = cr_zeros_like(c->in[0]);
     else if (!weight) wide = NULL;
     else if (isinf(p)) wide = extreme_grad(x, y, weight, mask);
@@ -56,7 +62,13 @@ static void norm_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 const cr_op cr_op_vector_norm = {
-    .name = "norm", .arity = 1, .params_bytes = sizeof(cr_reduce_params), .saves = CR_SAVE_IN(0) | CR_SAVE_OUT, .infer = norm_infer, .forward = norm_forward, .grad = norm_grad,
+    .name = "norm",
+    .arity = 1,
+    .params_bytes = sizeof(cr_reduce_params),
+    .saves = CR_SAVE_IN(0) | CR_SAVE_OUT,
+    .infer = norm_infer,
+    .forward = norm_forward,
+    .grad = norm_grad,
 };
 
 cr_tensor *cr_norm(const cr_tensor *x, double p, int n, const int64_t *axes, bool keepdim) {
@@ -66,8 +78,11 @@ cr_tensor *cr_norm(const cr_tensor *x, double p, int n, const int64_t *axes, boo
     return cr_apply(&cr_op_vector_norm, 1, &x, &(cr_reduce_params){.mask = mask, .keepdim = keepdim, .p = p});
 }
 
-/* ---- the norm of many tensors: contiguous tensors of one device are one call, and all calls are queued before the first sum is read */
-static bool goes_along(const cr_tensor *t, const cr_device *dev) { return t->dev == dev && t->contiguous && dev->kernels->sum_squares; }
+/* ---- the norm of many tensors: contiguous tensors of one device are one call, and all calls are
+ * queued before the first sum is read */
+static bool goes_along(const cr_tensor *t, const cr_device *dev) {
+    return t->dev == dev && t->contiguous && dev->kernels->sum_squares;
+}
 
 /* The sum of squares of the first tensor and the tensors of the same call; *n: how many. */
 static cr_tensor *joint_squares(const cr_tensor *const *x, int64_t *n) {
@@ -80,7 +95,8 @@ static cr_tensor *joint_squares(const cr_tensor *const *x, int64_t *n) {
     const cr_array **arrays = malloc((size_t)together * sizeof *arrays);
     if (!arrays) return cr_fail(CR_NO_MEMORY, "total_norm", "no memory for %lld arrays", (long long)together), NULL;
     for (int64_t i = 0; i < together; i++) arrays[i] = &x[i]->array;
-    const bool done = y && cr_finished("total_norm", dev->kernels->sum_squares(&(cr_sum_squares_args){y->array, together, arrays})) == CR_OK;
+    const bool done = y && cr_finished("total_norm", dev->kernels->sum_squares(
+                                                         &(cr_sum_squares_args){y->array, together, arrays})) == CR_OK;
     free(arrays);
     return done ? y : NULL;
 }
@@ -90,7 +106,8 @@ cr_status cr_total_norm(int64_t n, const cr_tensor *const *x, double *norm) {
     if (n && !x) return cr_fail_null(op, "the tensors");
     if (!norm) return cr_fail_null(op, "the norm");
     if (n < 0) return cr_fail(CR_BAD_VALUE, op, "%lld tensors", (long long)n);
-    for (int64_t i = 0; i < n; i++) if (!cr_given(op, "a tensor", x[i]) || cr_want_float(op, x[i]) != CR_OK) return cr_error_status();
+    for (int64_t i = 0; i < n; i++)
+        if (!cr_given(op, "a tensor", x[i]) || cr_want_float(op, x[i]) != CR_OK) return cr_error_status();
     const cr_tensor **sums = malloc((size_t)(n + 1) * sizeof *sums);
     if (!sums) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld sums", (long long)n);
     double total = 0, one = 0;

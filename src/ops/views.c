@@ -1,6 +1,6 @@
-/* views.c - the same storage under other sizes and strides: no op here has a forward pass, infer places the view.
- * view (reshape, flatten, unflatten, squeeze, unsqueeze), permute (transpose, movedim), expand (meshgrid), alias.  Views of a part
- * of a tensor: part.c. */
+/* views.c - the same storage under other sizes and strides: no op here has a forward pass, infer
+ * places the view. view (reshape, flatten, unflatten, squeeze, unsqueeze), permute (transpose,
+ * movedim), expand (meshgrid), alias.  Views of a part of a tensor: part.c. */
 #include "compose.h"
 
 #include <string.h>
@@ -40,15 +40,21 @@ static cr_status view_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     *out = (cr_meta){.dtype = x->dtype, .ndim = p->ndim, .offset = x->offset, .strided = true};
     memcpy(out->shape, p->shape, sizeof p->shape);
     if (cr_view_strides(x, p->ndim, p->shape, out->strides)) return CR_OK;
-    return cr_fail(CR_BAD_VALUE, "view", "cannot view %s with strides %s as %s without a copy: cr_reshape makes one", cr_shape_text(x->ndim, x->shape).s,
-                   cr_shape_text(x->ndim, x->strides).s, cr_shape_text(p->ndim, p->shape).s);
+    return cr_fail(CR_BAD_VALUE, "view", "cannot view %s with strides %s as %s without a copy: cr_reshape makes one",
+                   cr_shape_text(x->ndim, x->shape).s, cr_shape_text(x->ndim, x->strides).s,
+                   cr_shape_text(p->ndim, p->shape).s);
 }
 
 /* y = view(x):  dx = reshape(g) */
 static void view_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { dx[0] = reshaped_like(g, c->in[0]); }
 
 const cr_op cr_op_view = {
-    .name = "view", .arity = 1, .params_bytes = sizeof(view_params), .view = true, .infer = view_infer, .grad = view_grad,
+    .name = "view",
+    .arity = 1,
+    .params_bytes = sizeof(view_params),
+    .view = true,
+    .infer = view_infer,
+    .grad = view_grad,
 };
 
 /* The shape asked for, its -1 worked out. */
@@ -62,7 +68,8 @@ static cr_status resolve(const char *op, const cr_tensor *x, int n, const int64_
     for (int i = 0; i < n; i++) {
         p->shape[i] = shape[i];
         if (shape[i] < -1) return cr_fail(CR_BAD_VALUE, op, "negative size in shape %s", cr_shape_text(n, shape).s);
-        if (shape[i] == -1 && open >= 0) return cr_fail(CR_BAD_VALUE, op, "only one size may be -1: %s", cr_shape_text(n, shape).s);
+        if (shape[i] == -1 && open >= 0)
+            return cr_fail(CR_BAD_VALUE, op, "only one size may be -1: %s", cr_shape_text(n, shape).s);
         if (shape[i] == -1) open = i;
         else if (shape[i] == 0) zero = true;
         else overflow |= __builtin_mul_overflow(known, shape[i], &known);
@@ -70,9 +77,11 @@ static cr_status resolve(const char *op, const cr_tensor *x, int n, const int64_
     if (zero) known = 0;
     else if (overflow) known = -1;
     if (open >= 0 && known == 0 && x->numel == 0)
-        return cr_fail(CR_BAD_VALUE, op, "cannot work out -1 in %s for 0 elements: any size would do", cr_shape_text(n, shape).s);
+        return cr_fail(CR_BAD_VALUE, op, "cannot work out -1 in %s for 0 elements: any size would do",
+                       cr_shape_text(n, shape).s);
     if (open < 0 ? known != x->numel : known <= 0 || x->numel % known)
-        return cr_fail(CR_BAD_VALUE, op, "cannot view %lld elements as %s", (long long)x->numel, cr_shape_text(n, shape).s);
+        return cr_fail(CR_BAD_VALUE, op, "cannot view %lld elements as %s", (long long)x->numel,
+                       cr_shape_text(n, shape).s);
     if (open >= 0) p->shape[open] = x->numel / known;
     return CR_OK;
 }
@@ -121,7 +130,8 @@ cr_tensor *cr_squeeze(const cr_tensor *x, int n, const int64_t *axes) {
 cr_tensor *cr_unsqueeze(const cr_tensor *x, int axis) {
     view_params p = {0};
     if (!cr_given("unsqueeze", "x", x)) return NULL;
-    if (x->ndim == CR_MAX_DIMS) return cr_fail(CR_BAD_VALUE, "unsqueeze", "%d axes are the most there can be", CR_MAX_DIMS), NULL;
+    if (x->ndim == CR_MAX_DIMS)
+        return cr_fail(CR_BAD_VALUE, "unsqueeze", "%d axes are the most there can be", CR_MAX_DIMS), NULL;
     int a = cr_axis("unsqueeze", axis, x->ndim + 1);
     if (a < 0) return NULL;
     p.ndim = x->ndim + 1;
@@ -135,7 +145,9 @@ cr_tensor *cr_unflatten(const cr_tensor *x, int axis, int n, const int64_t *size
     int a = cr_axis("unflatten", axis, x->ndim);
     if (a < 0) return NULL;
     if (!x->ndim || n < 1 || x->ndim - 1 + n > CR_MAX_DIMS)
-        return cr_fail(CR_BAD_VALUE, "unflatten", "an axis of %s as %d: 1 to %d axes can result", cr_shape_text(x->ndim, x->shape).s, n, CR_MAX_DIMS), NULL;
+        return cr_fail(CR_BAD_VALUE, "unflatten", "an axis of %s as %d: 1 to %d axes can result",
+                       cr_shape_text(x->ndim, x->shape).s, n, CR_MAX_DIMS),
+               NULL;
     if (!sizes) return cr_fail_null("unflatten", "sizes"), NULL;
     int64_t shape[CR_MAX_DIMS], known = 1, size = x->shape[a];
     int open = -1, opens = 0, k = 0;
@@ -148,7 +160,9 @@ cr_tensor *cr_unflatten(const cr_tensor *x, int axis, int n, const int64_t *size
     }
     for (int i = a + 1; i < x->ndim; i++) shape[k++] = x->shape[i];
     if (!fits || opens > 1 || (opens ? known == 0 || size % known : known != size))
-        return cr_fail(CR_BAD_VALUE, "unflatten", "the sizes %s do not multiply to %lld, that of axis %d", cr_shape_text(n, sizes).s, (long long)size, a), NULL;
+        return cr_fail(CR_BAD_VALUE, "unflatten", "the sizes %s do not multiply to %lld, that of axis %d",
+                       cr_shape_text(n, sizes).s, (long long)size, a),
+               NULL;
     if (opens) shape[open] = size / known;
     return reshape("unflatten", x, k, shape);
 }
@@ -177,14 +191,22 @@ static void permute_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) 
 }
 
 const cr_op cr_op_permute = {
-    .name = "permute", .arity = 1, .params_bytes = sizeof(permute_params), .view = true, .infer = permute_infer, .grad = permute_grad,
+    .name = "permute",
+    .arity = 1,
+    .params_bytes = sizeof(permute_params),
+    .view = true,
+    .infer = permute_infer,
+    .grad = permute_grad,
 };
 
 cr_tensor *cr_permute(const cr_tensor *x, int n, const int64_t *axes) {
     uint32_t mask;
     permute_params p = {.n = n};
     if (!cr_given("permute", "x", x)) return NULL;
-    if (n != x->ndim) return cr_fail(CR_BAD_VALUE, "permute", "%d axes given for a tensor of shape %s", n, cr_shape_text(x->ndim, x->shape).s), NULL;
+    if (n != x->ndim)
+        return cr_fail(CR_BAD_VALUE, "permute", "%d axes given for a tensor of shape %s", n,
+                       cr_shape_text(x->ndim, x->shape).s),
+               NULL;
     if (cr_axes_mask("permute", n, axes, n, &mask) != CR_OK) return NULL;
     for (int i = 0; i < n; i++) p.axis[i] = (int8_t)(axes[i] < 0 ? axes[i] + n : axes[i]);
     return cr_apply(&cr_op_permute, 1, &x, &p);
@@ -205,10 +227,14 @@ cr_tensor *cr_movedim(const cr_tensor *x, int n, const int64_t *from, const int6
     permute_params p = {0};
     if (!cr_given("movedim", "x", x)) return NULL;
     if (!n) return cr_alias(x);
-    for (int i = 0; from && to && i < n; i++) if (cr_axis("movedim", from[i], x->ndim) < 0 || cr_axis("movedim", to[i], x->ndim) < 0) return NULL;
-    if (cr_axes_mask("movedim", n, from, x->ndim, &moved) != CR_OK || cr_axes_mask("movedim", n, to, x->ndim, &taken) != CR_OK) return NULL;
+    for (int i = 0; from && to && i < n; i++)
+        if (cr_axis("movedim", from[i], x->ndim) < 0 || cr_axis("movedim", to[i], x->ndim) < 0) return NULL;
+    if (cr_axes_mask("movedim", n, from, x->ndim, &moved) != CR_OK ||
+        cr_axes_mask("movedim", n, to, x->ndim, &taken) != CR_OK)
+        return NULL;
     p.n = x->ndim;
-    for (int i = 0; i < n && x->ndim; i++) p.axis[to[i] < 0 ? to[i] + p.n : to[i]] = (int8_t)(from[i] < 0 ? from[i] + p.n : from[i]);
+    for (int i = 0; i < n && x->ndim; i++)
+        p.axis[to[i] < 0 ? to[i] + p.n : to[i]] = (int8_t)(from[i] < 0 ? from[i] + p.n : from[i]);
     for (int i = 0, next = 0; i < p.n; i++) {
         if (taken >> i & 1) continue;
         while (moved >> next & 1) next++;
@@ -229,8 +255,8 @@ static cr_status expand_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
         out->shape[i] = p->shape[i];
         if (size == p->shape[i] && i >= extra) out->strides[i] = x->strides[i - extra];
         else if (size != 1)
-            return cr_fail(CR_BAD_VALUE, "expand", "cannot expand %s to %s: axis %d has size %lld", cr_shape_text(x->ndim, x->shape).s,
-                           cr_shape_text(p->ndim, p->shape).s, i, (long long)size);
+            return cr_fail(CR_BAD_VALUE, "expand", "cannot expand %s to %s: axis %d has size %lld",
+                           cr_shape_text(x->ndim, x->shape).s, cr_shape_text(p->ndim, p->shape).s, i, (long long)size);
     }
     return CR_OK;
 }
@@ -239,19 +265,29 @@ static cr_status expand_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
 static void expand_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) { (void)c; dx[0] = same(g); }
 
 const cr_op cr_op_expand = {
-    .name = "expand", .arity = 1, .params_bytes = sizeof(view_params), .view = true, .infer = expand_infer, .grad = expand_grad,
+    .name = "expand",
+    .arity = 1,
+    .params_bytes = sizeof(view_params),
+    .view = true,
+    .infer = expand_infer,
+    .grad = expand_grad,
 };
 
 cr_tensor *cr_expand(const cr_tensor *x, int n, const int64_t *shape) {
     view_params p = {.ndim = n};
     if (!cr_given("expand", "x", x)) return NULL;
     if (n < x->ndim || n > CR_MAX_DIMS)
-        return cr_fail(CR_BAD_VALUE, "expand", "%d sizes for a tensor of shape %s: %d to %d are possible", n, cr_shape_text(x->ndim, x->shape).s, x->ndim, CR_MAX_DIMS), NULL;
+        return cr_fail(CR_BAD_VALUE, "expand", "%d sizes for a tensor of shape %s: %d to %d are possible", n,
+                       cr_shape_text(x->ndim, x->shape).s, x->ndim, CR_MAX_DIMS),
+               NULL;
     if (n && !shape) return cr_fail_null("expand", "shape"), NULL;
     for (int i = 0; i < n; i++) {
         bool keeps = shape[i] == -1 && i >= n - x->ndim;
         if (shape[i] < 0 && !keeps)
-            return cr_fail(CR_BAD_VALUE, "expand", "negative size in shape %s: -1 keeps the size of an axis that is there", cr_shape_text(n, shape).s), NULL;
+            return cr_fail(CR_BAD_VALUE, "expand",
+                           "negative size in shape %s: -1 keeps the size of an axis that is there",
+                           cr_shape_text(n, shape).s),
+                   NULL;
         p.shape[i] = keeps ? x->shape[i - (n - x->ndim)] : shape[i];
     }
     return cr_shape_check("expand", n, p.shape, x->dtype, NULL) == CR_OK ? cr_apply(&cr_op_expand, 1, &x, &p) : NULL;
@@ -261,14 +297,18 @@ cr_tensor *cr_expand(const cr_tensor *x, int n, const int64_t *shape) {
 cr_status cr_meshgrid(int n, const cr_tensor *const *in, bool xy, cr_tensor **out) {
     int64_t shape[CR_MAX_DIMS], line[CR_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
     int made = 0;
-    if (n < 1 || n > CR_MAX_DIMS) return cr_fail(CR_BAD_VALUE, "meshgrid", "%d tensors: 1 to %d are supported", n, CR_MAX_DIMS);
+    if (n < 1 || n > CR_MAX_DIMS)
+        return cr_fail(CR_BAD_VALUE, "meshgrid", "%d tensors: 1 to %d are supported", n, CR_MAX_DIMS);
     if (!in || !out) return cr_fail_null("meshgrid", "an array");
     for (int i = 0; i < n; i++) {
         if (!cr_given("meshgrid", "a tensor", in[i])) return cr_error_status();
-        if (in[i]->ndim > 1) return cr_fail(CR_BAD_VALUE, "meshgrid", "tensor %d has the shape %s: vectors are expected", i, cr_shape_text(in[i]->ndim, in[i]->shape).s);
+        if (in[i]->ndim > 1)
+            return cr_fail(CR_BAD_VALUE, "meshgrid", "tensor %d has the shape %s: vectors are expected", i,
+                           cr_shape_text(in[i]->ndim, in[i]->shape).s);
         if (in[i]->dtype != in[0]->dtype || in[i]->dev != in[0]->dev)
-            return cr_fail(CR_BAD_VALUE, "meshgrid", "tensors of one dtype on one device are expected: %s on %s, %s on %s", cr_dtype_name(in[0]->dtype), in[0]->dev->name,
-                           cr_dtype_name(in[i]->dtype), in[i]->dev->name);
+            return cr_fail(
+                CR_BAD_VALUE, "meshgrid", "tensors of one dtype on one device are expected: %s on %s, %s on %s",
+                cr_dtype_name(in[0]->dtype), in[0]->dev->name, cr_dtype_name(in[i]->dtype), in[i]->dev->name);
         shape[xy && i < 2 && n > 1 ? 1 - i : i] = in[i]->numel;
     }
     for (; made < n; made++) {

@@ -47,13 +47,16 @@ cr_status cr_rule_dtypes(const cr_program *p, const cr_tensor *const *in, cr_dty
     cr_dtype dt = promoted(p->n_in - condition, in + condition);
     bool is_float = cr_dtype_is_float(dt);
     if (p->rule == CR_RULE_WHERE && in[0]->dtype != CR_BOOL)
-        return cr_fail(CR_BAD_TYPE, p->name, "the condition must be bool, got %s: compare it, as in x != 0", cr_dtype_name(in[0]->dtype));
+        return cr_fail(CR_BAD_TYPE, p->name, "the condition must be bool, got %s: compare it, as in x != 0",
+                       cr_dtype_name(in[0]->dtype));
     if (p->rule == CR_RULE_NUMBER && dt == CR_BOOL)
         return cr_fail(CR_BAD_TYPE, p->name, "bool is not a number: cast to an integer or float dtype first");
     if (p->rule == CR_RULE_BITS && is_float)
         return cr_fail(CR_BAD_TYPE, p->name, "works on the bits of integers and bool, got %s", cr_dtype_name(dt));
-    if (p == &cr_rows[CR_ROW_POW] && !is_float && in[1]->flags & CR_FLAG_WEAK && cr_item(in[1]) < 0)       /* as in PyTorch, which checks plain numbers only */
-        return cr_fail(CR_BAD_VALUE, p->name, "integers to the negative power %g: cast to a float dtype first", cr_item(in[1]));
+    /* as in PyTorch, which checks plain numbers only */
+    if (p == &cr_rows[CR_ROW_POW] && !is_float && in[1]->flags & CR_FLAG_WEAK && cr_item(in[1]) < 0)
+        return cr_fail(CR_BAD_VALUE, p->name, "integers to the negative power %g: cast to a float dtype first",
+                       cr_item(in[1]));
     if (p->rule == CR_RULE_FLOAT && !is_float) dt = CR_F32;
     *result = p->rule == CR_RULE_TEST ? CR_BOOL : dt;
     *compute = cr_dtype_wide(dt);
@@ -62,7 +65,8 @@ cr_status cr_rule_dtypes(const cr_program *p, const cr_tensor *const *in, cr_dty
 
 /* ---- the walk */
 static void fill_arg(cr_arg *a, const cr_tensor *t, int ndim, const int64_t *shape) {
-    *a = (cr_arg){.data = t->dev->host ? cr_tensor_data(t) : NULL, .storage = t->storage, .offset = t->offset, .dtype = t->dtype};
+    *a = (cr_arg){
+        .data = t->dev->host ? cr_tensor_data(t) : NULL, .storage = t->storage, .offset = t->offset, .dtype = t->dtype};
     int missing = ndim - t->ndim;
     for (int i = missing; i < ndim; i++)
         a->strides[i] = t->shape[i - missing] == shape[i] ? t->strides[i - missing] : 0;
@@ -88,15 +92,16 @@ static cr_status check_shapes(int n_out, cr_tensor *const *out, int n_in, const 
     const cr_tensor *y = out[0];
     for (int r = 1; r < n_out; r++)
         if (!cr_shape_equal(out[r]->ndim, out[r]->shape, y->ndim, y->shape))
-            return cr_fail(CR_BAD_VALUE, op, "results of different shapes, %s and %s", cr_shape_text(y->ndim, y->shape).s,
-                           cr_shape_text(out[r]->ndim, out[r]->shape).s);
+            return cr_fail(CR_BAD_VALUE, op, "results of different shapes, %s and %s",
+                           cr_shape_text(y->ndim, y->shape).s, cr_shape_text(out[r]->ndim, out[r]->shape).s);
     for (int k = 0; k < n_in; k++) {
         const cr_tensor *t = in[k];
         bool fits = t->ndim <= y->ndim;
-        for (int i = 0; fits && i < t->ndim; i++) fits = t->shape[i] == y->shape[i + y->ndim - t->ndim] || t->shape[i] == 1;
+        for (int i = 0; fits && i < t->ndim; i++)
+            fits = t->shape[i] == y->shape[i + y->ndim - t->ndim] || t->shape[i] == 1;
         if (!fits)
-            return cr_fail(CR_BAD_VALUE, op, "shape %s does not broadcast to the result's %s", cr_shape_text(t->ndim, t->shape).s,
-                           cr_shape_text(y->ndim, y->shape).s);
+            return cr_fail(CR_BAD_VALUE, op, "shape %s does not broadcast to the result's %s",
+                           cr_shape_text(t->ndim, t->shape).s, cr_shape_text(y->ndim, y->shape).s);
     }
     return CR_OK;
 }
@@ -106,13 +111,15 @@ static cr_status check_shapes(int n_out, cr_tensor *const *out, int n_in, const 
 static cr_status check_params(const cr_program *p, const double *params, cr_dtype compute, const char *op) {
     for (int i = 0; i < p->n_param && !cr_dtype_is_float(compute); i++)
         if (isnan(params[i]) || (isfinite(params[i]) && params[i] != trunc(params[i])))
-            return cr_fail(CR_BAD_TYPE, op, "parameter %g has no %s value: cast the tensor to a float dtype first", params[i], cr_dtype_name(compute));
+            return cr_fail(CR_BAD_TYPE, op, "parameter %g has no %s value: cast the tensor to a float dtype first",
+                           params[i], cr_dtype_name(compute));
     return CR_OK;
 }
 
-cr_status cr_walk_fill(cr_walk *w, const cr_program *p, const double *params, cr_dtype compute, int n_out, cr_tensor *const *out,
-                       int n_in, const cr_tensor *const *in, const char *op) {
-    if (check_shapes(n_out, out, n_in, in, op) != CR_OK || check_params(p, params, compute, op) != CR_OK) return cr_error_status();
+cr_status cr_walk_fill(cr_walk *w, const cr_program *p, const double *params, cr_dtype compute, int n_out,
+                       cr_tensor *const *out, int n_in, const cr_tensor *const *in, const char *op) {
+    if (check_shapes(n_out, out, n_in, in, op) != CR_OK || check_params(p, params, compute, op) != CR_OK)
+        return cr_error_status();
     const cr_tensor *y = out[0];
     w->program = p, w->params = params, w->compute = compute, w->n_out = n_out, w->n_in = n_in;
     w->ndim = y->ndim, w->numel = y->numel;

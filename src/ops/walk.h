@@ -14,7 +14,7 @@ cr_status cr_rule_dtypes(const cr_program *p, const cr_tensor *const *in, cr_dty
 /* Fills w for one run: every out has the walk's shape (dense or strided, no axis expanded), every
  * in broadcasts to it.  Afterwards ndim >= 1; an empty walk has shape (0), a single element (1).
  * params are borrowed. */
-cr_status cr_walk_fill(cr_walk *w, const cr_program *p, const double *params, cr_dtype compute, int n_out, cr_tensor *const *out,
-                       int n_in, const cr_tensor *const *in, const char *op);
+cr_status cr_walk_fill(cr_walk *w, const cr_program *p, const double *params, cr_dtype compute, int n_out,
+                       cr_tensor *const *out, int n_in, const cr_tensor *const *in, const char *op);
 
 #endif

@@ -1,5 +1,6 @@
-/* muon.c - the matrix step of Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/).  A matrix with the same
- * singular vectors and with singular values near 1 replaces the momentum: five steps of a quintic Newton-Schulz iteration. */
+/* muon.c - the matrix step of Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/).
+ * A matrix with the same singular vectors and with singular values near 1 replaces the momentum: five
+ * steps of a quintic Newton-Schulz iteration. */
 #include "optim.h"
 
 #include <math.h>
@@ -39,12 +40,15 @@ cr_tensor *cr_newton_schulz(const cr_tensor *u, const double abc[3], double eps,
     return x;
 }
 
-/* The coefficients of the source above: the largest slope at 0 that brings singular values in (0, 1] to about (0.7, 1.2). */
-static cr_tensor *orthogonal(const cr_tensor *u) { return cr_newton_schulz(u, (const double[]){3.4445, -4.7750, 2.0315}, 1e-7, 5); }
+/* The coefficients of the source above: the largest slope at 0 that brings singular values in (0, 1]
+ * to about (0.7, 1.2). */
+static cr_tensor *orthogonal(const cr_tensor *u) {
+    return cr_newton_schulz(u, (const double[]){3.4445, -4.7750, 2.0315}, 1e-7, 5);
+}
 
-/* The factor of lr.  The root mean square of an orthogonal step is sqrt(min / (M N)) = 1 / sqrt(max).  Times 0.2 sqrt(max) it
- * equals that of AdamW's steps (Liu et al. 2025, "Muon is scalable for LLM training", https://arxiv.org/abs/2502.16982), so
- * that one lr serves both. */
+/* The factor of lr.  The root mean square of an orthogonal step is sqrt(min / (M N)) = 1 / sqrt(max).
+ * Times 0.2 sqrt(max) it equals that of AdamW's steps (Liu et al. 2025, "Muon is scalable for LLM
+ * training", https://arxiv.org/abs/2502.16982), so that one lr serves both. */
 static double scale_of(const cr_tensor *p) {
     const int64_t rows = cr_size(p, 0), columns = cr_size(p, 1);
     return 0.2 * sqrt((double)(rows > columns ? rows : columns));
@@ -58,13 +62,15 @@ static cr_status step(const cr_slot *s, const cr_optim_options *o, const cr_tens
     cr_tensor *m = s->moment[0], *u = cr_empty_like(m);
     if (!u) return cr_error_status();
     cr_status status = cr_slot_params(average, s, o, scale, 1, params);
-    if (status == CR_OK) status = cr_program_update(average, 1, (cr_tensor *[]){m, u}, (const cr_tensor *[]){m, g}, params);
+    if (status == CR_OK)
+        status = cr_program_update(average, 1, (cr_tensor *[]){m, u}, (const cr_tensor *[]){m, g}, params);
     if (status != CR_OK) return status;
     const cr_tensor *direction = orthogonal(u);
     if (!direction) return cr_error_status();
     status = cr_slot_params(apply, s, o, scale, scale_of(s->p), params);
     if (status != CR_OK) return status;
-    return cr_program_update(apply, 1, (cr_tensor *[]){s->p, s->mirror}, (const cr_tensor *[]){s->p, direction}, params);
+    return cr_program_update(apply, 1, (cr_tensor *[]){s->p, s->mirror}, (const cr_tensor *[]){s->p, direction},
+                             params);
 }
 
 cr_status cr_muon_step(const cr_slot *s, const cr_optim_options *o, const cr_tensor *g, double scale) {

@@ -1,6 +1,7 @@
-/* optim.c - optimizers.  A step runs one elementwise program, an UPDATE row of ops.def, over all parameters at once.  What
- * changes from step to step (learning rate, bias corrections) are the program's params.  Moments are f32 (f64 for f64
- * parameters); the first step of a parameter makes them.  Optimizers: optimizers.c.  State and loading: state.c. */
+/* optim.c - optimizers.  A step runs one elementwise program, an UPDATE row of ops.def, over all
+ * parameters at once.  What changes from step to step (learning rate, bias corrections) are the
+ * program's params.  Moments are f32 (f64 for f64 parameters); the first step of a parameter makes
+ * them.  Optimizers: optimizers.c.  State and loading: state.c. */
 #include "optim.h"
 
 #include <math.h>
@@ -29,8 +30,10 @@ static cr_status check_options(const char *op, const cr_optim_options *o) {
         cr_status status = check_number(op, numbers[i].name, numbers[i].value, numbers[i].below);
         if (status != CR_OK) return status;
     }
-    if (o->decay_min_ndim < 0) return cr_fail(CR_BAD_VALUE, op, "decay_min_ndim must be at least 0, not %d", o->decay_min_ndim);
-    if (o->nesterov && !(o->momentum > 0)) return cr_fail(CR_BAD_VALUE, op, "nesterov needs a momentum above 0, not %g", o->momentum);
+    if (o->decay_min_ndim < 0)
+        return cr_fail(CR_BAD_VALUE, op, "decay_min_ndim must be at least 0, not %d", o->decay_min_ndim);
+    if (o->nesterov && !(o->momentum > 0))
+        return cr_fail(CR_BAD_VALUE, op, "nesterov needs a momentum above 0, not %g", o->momentum);
     return CR_OK;
 }
 
@@ -66,11 +69,17 @@ cr_optim *cr_optim_new(const cr_params *p, const cr_optim_options *o) {
 
 static cr_status check_member(const cr_optim *opt, const char *name, const cr_tensor *p) {
     if (!cr_dtype_is_float(cr_dtype_of(p)))
-        return cr_fail(CR_BAD_TYPE, "optim_add", "'%s' is %s: only float parameters can be trained", name, cr_dtype_name(cr_dtype_of(p)));
-    if (!cr_is_leaf(p)) return cr_fail(CR_BAD_VALUE, "optim_add", "'%s' is computed from other tensors: only leaves can be trained", name);
+        return cr_fail(CR_BAD_TYPE, "optim_add", "'%s' is %s: only float parameters can be trained", name,
+                       cr_dtype_name(cr_dtype_of(p)));
+    if (!cr_is_leaf(p))
+        return cr_fail(CR_BAD_VALUE, "optim_add", "'%s' is computed from other tensors: only leaves can be trained",
+                       name);
     for (int64_t i = 0; i < opt->count; i++) {
-        if (opt->slots[i].p == p) return cr_fail(CR_BAD_VALUE, "optim_add", "'%s' is in another group already, as '%s'", name, opt->slots[i].name);
-        if (!strcmp(opt->slots[i].name, name)) return cr_fail(CR_BAD_VALUE, "optim_add", "another group has a parameter named '%s'", name);
+        if (opt->slots[i].p == p)
+            return cr_fail(CR_BAD_VALUE, "optim_add", "'%s' is in another group already, as '%s'", name,
+                           opt->slots[i].name);
+        if (!strcmp(opt->slots[i].name, name))
+            return cr_fail(CR_BAD_VALUE, "optim_add", "another group has a parameter named '%s'", name);
     }
     return CR_OK;
 }
@@ -127,7 +136,8 @@ cr_status cr_optim_add(cr_optim *opt, const cr_params *p, const cr_optim_options
     if (status != CR_OK) return status;
     const int64_t before = opt->count;
     status = add_group(opt, p, o);
-    while (status != CR_OK && opt->count > before) slot_close(&opt->slots[--opt->count]);   /* the whole group or nothing */
+    /* the whole group or nothing */
+    while (status != CR_OK && opt->count > before) slot_close(&opt->slots[--opt->count]);
     return status;
 }
 
@@ -136,7 +146,8 @@ cr_tensor *cr_moment_new(const cr_optim *opt, const cr_slot *s) {
     const cr_tensor *p = s->p;
     const cr_dtype dt = cr_dtype_of(p) == CR_F64 ? CR_F64 : CR_F32;
     cr_scope_begin();                               /* moments outlive the caller's scope */
-    cr_tensor *t = opt->options[s->group].offload ? cr_zeros_offloaded(p, dt) : cr_zeros(cr_ndim(p), cr_shape(p), dt, cr_device_of(p));
+    cr_tensor *t = opt->options[s->group].offload ? cr_zeros_offloaded(p, dt)
+                                                  : cr_zeros(cr_ndim(p), cr_shape(p), dt, cr_device_of(p));
     if (t) cr_retain(t);
     cr_scope_end();
     return t;
@@ -237,7 +248,8 @@ cr_status cr_optim_step(cr_optim *opt) {
     const cr_tensor **in = malloc((size_t)(MOST_TENSORS * opt->count + 1) * sizeof *in);
     const bool recording = cr_set_grad_enabled(false);
     cr_status status = out && in ? step_all(opt, out, in)
-                                 : cr_fail(CR_NO_MEMORY, "optim_step", "no memory for %lld parameters", (long long)opt->count);
+                                 : cr_fail(CR_NO_MEMORY, "optim_step", "no memory for %lld parameters",
+                                           (long long)opt->count);
     cr_set_grad_enabled(recording);
     free(out);
     free(in);
@@ -322,9 +334,11 @@ static cr_status check_mirror(const cr_slot *s, const cr_tensor *p, const cr_ten
     if (!s) return cr_fail(CR_BAD_VALUE, op, "the optimizer has no such parameter");
     if (cr_is_none(mirror)) return CR_OK;
     if (!cr_dtype_is_float(cr_dtype_of(mirror)))
-        return cr_fail(CR_BAD_TYPE, op, "'%s' cannot be mirrored in %s: a float dtype", s->name, cr_dtype_name(cr_dtype_of(mirror)));
+        return cr_fail(CR_BAD_TYPE, op, "'%s' cannot be mirrored in %s: a float dtype", s->name,
+                       cr_dtype_name(cr_dtype_of(mirror)));
     if (cr_same_shape(mirror, p)) return CR_OK;
-    return cr_fail(CR_BAD_VALUE, op, "the mirror of '%s' has another shape: %lld elements in %d axes instead of %lld in %d", s->name,
+    return cr_fail(CR_BAD_VALUE, op,
+                   "the mirror of '%s' has another shape: %lld elements in %d axes instead of %lld in %d", s->name,
                    (long long)cr_numel(mirror), cr_ndim(mirror), (long long)cr_numel(p), cr_ndim(p));
 }
 
@@ -351,5 +365,7 @@ cr_status cr_optim_set_lr(cr_optim *opt, double lr) {
     return CR_OK;
 }
 
-double cr_optim_lr(const cr_optim *opt) { return cr_lacks("optim_lr", "the optimizer", opt) ? NAN : opt->options[0].lr; }
+double cr_optim_lr(const cr_optim *opt) {
+    return cr_lacks("optim_lr", "the optimizer", opt) ? NAN : opt->options[0].lr;
+}
 int64_t cr_optim_steps(const cr_optim *opt) { return cr_lacks("optim_steps", "the optimizer", opt) ? -1 : opt->steps; }

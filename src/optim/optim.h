@@ -4,7 +4,8 @@
 
 #include <chainrule.h>
 
-/* Entries of a parameter in the optimizer's state: "name.m" and "name.v" are moments, "name.t" counts the parameter's steps. */
+/* Entries of a parameter in the optimizer's state: "name.m" and "name.v" are moments, "name.t" counts
+ * the parameter's steps. */
 enum { CR_STEP_COUNT = 2, CR_STATE_ENTRIES, CR_MAX_STEP_PARAMS = 8 };
 
 typedef struct cr_slot cr_slot;
@@ -13,8 +14,10 @@ typedef struct cr_slot cr_slot;
 typedef struct cr_update {
     const char *row, *mirrored;                     /* mirrored: the twin of the row that also writes a mirror of p */
     int moments;                                    /* tensors like p that the row reads and writes */
-    bool corrected;                                 /* bias corrections: the params depend on the step count t, from 1 */
-    cr_status (*step)(const cr_slot *s, const cr_optim_options *o, const cr_tensor *g, double scale);    /* NULL: the row is all of it */
+    bool corrected;                                 /* bias corrections: the params depend on the step count t, from
+                                                     * 1 */
+    /* NULL: the row is all of it */
+    cr_status (*step)(const cr_slot *s, const cr_optim_options *o, const cr_tensor *g, double scale);
 } cr_update;
 
 typedef struct cr_optimizer {
@@ -46,7 +49,8 @@ struct cr_optim {
 };
 
 /* The params of p for the next step of s.  scale multiplies the gradient, ratio the learning rate (Muon). */
-cr_status  cr_slot_params(const cr_program *p, const cr_slot *s, const cr_optim_options *o, double scale, double ratio, double params[]);
+cr_status cr_slot_params(const cr_program *p, const cr_slot *s, const cr_optim_options *o, double scale, double ratio,
+                         double params[]);
 cr_tensor *cr_moment_new(const cr_optim *opt, const cr_slot *s);   /* zeros like p */
 cr_status  cr_muon_step(const cr_slot *s, const cr_optim_options *o, const cr_tensor *g, double scale);
 

@@ -1,11 +1,16 @@
-/* optimizers.c - the table of optimizers: names, default options and updates.  The updates are UPDATE rows of ops/ops.def; their
- * OPTIONS rows give the params.  A new optimizer is one row here, one kind in the header and its rows in ops.def. */
+/* optimizers.c - the table of optimizers: names, default options and updates.  The updates are UPDATE
+ * rows of ops/ops.def; their OPTIONS rows give the params.  A new optimizer is one row here, one kind
+ * in the header and its rows in ops.def. */
 #include "optim.h"
 
-cr_status cr_slot_params(const cr_program *p, const cr_slot *s, const cr_optim_options *o, double scale, double ratio, double params[]) {
-    const struct { const char *name; double value; } options[] = {
-        {"lr", o->lr}, {"weight_decay", s->decays ? o->weight_decay : 0}, {"beta1", o->beta1}, {"beta2", o->beta2}, {"eps", o->eps},
-        {"momentum", o->momentum}, {"dampening", 0}, {"scale", scale}, {"ratio", ratio}, {"t", (double)(s->steps + 1)}};
+cr_status cr_slot_params(const cr_program *p, const cr_slot *s, const cr_optim_options *o, double scale, double ratio,
+                         double params[]) {
+    const struct { const char *name; double value;
+    } options[] = {{"lr", o->lr},       {"weight_decay", s->decays ? o->weight_decay : 0},
+                   {"beta1", o->beta1}, {"beta2", o->beta2},
+                   {"eps", o->eps},     {"momentum", o->momentum},
+                   {"dampening", 0},    {"scale", scale},
+                   {"ratio", ratio},    {"t", (double)(s->steps + 1)}};
     enum { COUNT = sizeof options / sizeof *options };
     const char *names[COUNT];
     double values[COUNT];
@@ -38,12 +43,22 @@ static const cr_update *muon_update(const cr_optim_options *o, int ndim) {
 }
 
 static const cr_optimizer optimizers[] = {
-    [CR_SGD]   = {"sgd",   {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, .choose = sgd_update},
-    [CR_ADAM]  = {"adam",  {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, .update = &adam},
-    [CR_ADAMW] = {"adamw", {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 1e-2}, .update = &adamw},
-    [CR_LION]  = {"lion",  {.lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8}, .update = &lion},
-    [CR_MUON]  = {"muon",  {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1, .momentum = 0.95,
-                            .nesterov = true}, .choose = muon_update, .averages = true},
+    [CR_SGD] = {"sgd", {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, .choose = sgd_update},
+    [CR_ADAM] = {"adam", {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, .update = &adam},
+    [CR_ADAMW] = {"adamw",
+                  {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 1e-2},
+                  .update = &adamw},
+    [CR_LION] = {"lion", {.lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8}, .update = &lion},
+    [CR_MUON] = {"muon",
+                 {.lr = 1e-3,
+                  .beta1 = 0.9,
+                  .beta2 = 0.999,
+                  .eps = 1e-8,
+                  .weight_decay = 0.1,
+                  .momentum = 0.95,
+                  .nesterov = true},
+                 .choose = muon_update,
+                 .averages = true},
 };
 
 const cr_optimizer *cr_optimizer_of(cr_optim_kind kind) {

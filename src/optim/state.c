@@ -48,8 +48,10 @@ static cr_status check_entry(const cr_slot *s, int k, const cr_tensor *t) {
         return cr_fail(CR_BAD_VALUE, load, "'%s' must be one int64", s->entry[k]);
     }
     if (cr_same_shape(t, s->p)) return CR_OK;
-    return cr_fail(CR_BAD_VALUE, load, "'%s' has another shape than its parameter: %lld elements in %d axes instead of "
-                   "%lld in %d", s->entry[k], (long long)cr_numel(t), cr_ndim(t), (long long)cr_numel(s->p), cr_ndim(s->p));
+    return cr_fail(CR_BAD_VALUE, load,
+                   "'%s' has another shape than its parameter: %lld elements in %d axes instead of "
+                   "%lld in %d",
+                   s->entry[k], (long long)cr_numel(t), cr_ndim(t), (long long)cr_numel(s->p), cr_ndim(s->p));
 }
 
 /* Sets from[k] to entry k of s, NULL where it is absent, and checks that the entries fit s. */
@@ -97,8 +99,8 @@ static cr_status load_slot(const cr_optim *opt, const cr_slot *s, const cr_param
     if (from[CR_STEP_COUNT]) into->steps = cr_item_int(from[CR_STEP_COUNT]);
     else if (from[0] || !s->update->moments) into->steps = steps;
     if (into->steps >= 0 && into->steps <= steps) return CR_OK;
-    return cr_fail(CR_BAD_VALUE, load, "'%s' counts %lld steps of %lld", s->entry[CR_STEP_COUNT], (long long)into->steps,
-                   (long long)steps);
+    return cr_fail(CR_BAD_VALUE, load, "'%s' counts %lld steps of %lld", s->entry[CR_STEP_COUNT],
+                   (long long)into->steps, (long long)steps);
 }
 
 static bool knows_entry(const cr_optim *opt, const char *name) {

@@ -1,10 +1,12 @@
-/* loader.c - batches of windows from a token sequence.  Their order is a function of (seed, cursor) only, so seeking is exact and
- * a resumed run sees the batches of an uninterrupted one.  A thread prepares the next batch while the caller computes.
+/* loader.c - batches of windows from a token sequence.  Their order is a function of (seed, cursor)
+ * only, so seeking is exact and a resumed run sees the batches of an uninterrupted one.  A thread
+ * prepares the next batch while the caller computes.
  *
- * An epoch cuts the sequence into windows of context + 1 tokens whose starts are context apart, so that each token is a target once.
- * In order: from token 0 on.  Shuffled: from an offset below context that differs from epoch to epoch, so a token gets different
- * contexts, and in a permuted order.  An epoch skips the tokens before the offset and the last incomplete window or batch; other
- * epochs include them.  Every epoch has the same number of windows. */
+ * An epoch cuts the sequence into windows of context + 1 tokens whose starts are context apart, so
+ * that each token is a target once. In order: from token 0 on.  Shuffled: from an offset below context
+ * that differs from epoch to epoch, so a token gets different contexts, and in a permuted order.  An
+ * epoch skips the tokens before the offset and the last incomplete window or batch; other epochs
+ * include them.  Every epoch has the same number of windows. */
 #include <chainrule.h>
 
 #include <stdlib.h>
@@ -25,8 +27,10 @@ struct cr_loader {
     cr_cond *changed;
     cr_thread *thread;                              /* NULL: not started, or it failed to start: the caller fills */
     int64_t process;                                /* process of the thread: a forked child has none */
-    int64_t wanted, ready;                          /* batch numbers, -1: none; x and y belong to the thread while they differ */
-    int64_t bad;                                    /* position of a token outside the vocabulary in the ready batch, or -1 */
+    int64_t wanted, ready;                          /* batch numbers, -1: none; x and y belong to the thread while
+                                                     * they differ */
+    int64_t bad;                                    /* position of a token outside the vocabulary in the ready batch,
+                                                     * or -1 */
     bool started, stop;
 };
 
@@ -45,8 +49,8 @@ static uint64_t key(uint64_t seed, uint64_t epoch, uint64_t use) {
     return mix(mix(mix(seed + 0x9e3779b97f4a7c15u) + epoch) + use * 0x9e3779b97f4a7c15u);
 }
 
-/* The position of i in a random permutation of [0, n): a Feistel network over the next even number of bits, repeated until the
- * result is below n (Black and Rogaway 2002). */
+/* The position of i in a random permutation of [0, n): a Feistel network over the next even number of
+ * bits, repeated until the result is below n (Black and Rogaway 2002). */
 static int64_t permuted(int64_t i, int64_t n, uint64_t seed, uint64_t epoch) {
     enum { ROUNDS = 6 };
     int half = 1;
@@ -91,7 +95,8 @@ static cr_status check(const char *op, const cr_tokens *t, const cr_loader_optio
     if (o->batch < 1) return cr_fail(CR_BAD_VALUE, op, "batch must be at least 1, not %lld", (long long)o->batch);
     if (o->context < 1) return cr_fail(CR_BAD_VALUE, op, "context must be at least 1, not %lld", (long long)o->context);
     if (o->context > INT64_MAX / 32 / o->batch)
-        return cr_fail(CR_BAD_VALUE, op, "a batch of %lld windows of %lld tokens is beyond memory", (long long)o->batch, (long long)o->context);
+        return cr_fail(CR_BAD_VALUE, op, "a batch of %lld windows of %lld tokens is beyond memory", (long long)o->batch,
+                       (long long)o->context);
     return CR_OK;
 }
 
@@ -99,12 +104,14 @@ static cr_status check(const char *op, const cr_tokens *t, const cr_loader_optio
 static cr_status plan(const char *op, cr_loader *l) {
     const int64_t T = l->o.context, targets = cr_tokens_count(l->tokens) - 1, lost = l->o.shuffle ? T - 1 : 0;
     if (targets < T)
-        return cr_fail(CR_BAD_VALUE, op, "%lld tokens are too few: a window of context %lld takes %lld", (long long)targets + 1, (long long)T, (long long)T + 1);
+        return cr_fail(CR_BAD_VALUE, op, "%lld tokens are too few: a window of context %lld takes %lld",
+                       (long long)targets + 1, (long long)T, (long long)T + 1);
     l->windows = targets - lost < T ? 1 : (targets - lost) / T;
     l->slack = !l->o.shuffle ? 0 : targets - l->windows * T < T - 1 ? targets - l->windows * T : T - 1;
     l->batches = l->windows / l->o.batch;
     if (l->batches) return CR_OK;
-    return cr_fail(CR_BAD_VALUE, op, "%lld tokens are too few: they give %lld windows of context %lld, and a batch takes %lld",
+    return cr_fail(CR_BAD_VALUE, op,
+                   "%lld tokens are too few: they give %lld windows of context %lld, and a batch takes %lld",
                    (long long)targets + 1, (long long)l->windows, (long long)T, (long long)l->o.batch);
 }
 
@@ -124,14 +131,16 @@ cr_loader *cr_loader_new(const cr_tokens *t, const cr_loader_options *o) {
     l->mutex = cr_mutex_new();
     l->changed = cr_cond_new();
     if (l->x && l->y && l->row && l->mutex && l->changed) return l;
-    cr_fail(CR_NO_MEMORY, op, "no memory for batches of %lld windows of %lld tokens", (long long)o->batch, (long long)o->context);
+    cr_fail(CR_NO_MEMORY, op, "no memory for batches of %lld windows of %lld tokens", (long long)o->batch,
+            (long long)o->context);
     cr_loader_free(l);
     return NULL;
 }
 
 void cr_loader_free(cr_loader *l) {
     if (!l || cr_stale("loader_free", "the loader", l)) return;
-    const bool forked = l->thread && l->process != cr_os_process_id();     /* its lock and condition may be in any state, so they are leaked */
+    /* its lock and condition may be in any state, so they are leaked */
+    const bool forked = l->thread && l->process != cr_os_process_id();
     if (l->thread && !forked) {
         cr_mutex_lock(l->mutex);
         l->stop = true;
@@ -194,7 +203,9 @@ cr_status cr_loader_next(cr_loader *l, cr_tensor **x, cr_tensor **y) {
     if (!x || !y) return cr_fail_null(op, x ? "y" : "x");
     *x = *y = NULL;
     const int64_t bad = await(l);
-    if (bad >= 0) return cr_fail(CR_BAD_VALUE, op, "the token at %lld is not below the vocabulary of %lld", (long long)bad, (long long)cr_tokens_vocabulary(l->tokens));
+    if (bad >= 0)
+        return cr_fail(CR_BAD_VALUE, op, "the token at %lld is not below the vocabulary of %lld", (long long)bad,
+                       (long long)cr_tokens_vocabulary(l->tokens));
     cr_tensor *a = cr_from(l->x, CR_LIST(l->o.batch, l->o.context), CR_I64, l->o.device);
     cr_tensor *b = a ? cr_from(l->y, CR_LIST(l->o.batch, l->o.context), CR_I64, l->o.device) : NULL;
     if (!b) { cr_release(a); return cr_error_status(); }
@@ -215,7 +226,8 @@ int64_t cr_loader_batches(const cr_loader *l) { return cr_lacks("loader_batches"
 
 cr_status cr_loader_seek(cr_loader *l, int64_t cursor) {
     if (cr_lacks("loader_seek", "the loader", l)) return cr_error_status();
-    if (cursor < 0) return cr_fail(CR_BAD_INDEX, "loader_seek", "the cursor must be at least 0, not %lld", (long long)cursor);
+    if (cursor < 0)
+        return cr_fail(CR_BAD_INDEX, "loader_seek", "the cursor must be at least 0, not %lld", (long long)cursor);
     l->cursor = cursor;
     return CR_OK;
 }

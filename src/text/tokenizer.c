@@ -1,6 +1,7 @@
 /* tokenizer.c - text to token numbers and back: bytes, or the code points of one text.  On disk a small JSON object:
  *   {"format": "chainrule-tokenizer", "version": 1, "kind": "bytes"}
- *   {"format": "chainrule-tokenizer", "version": 1, "kind": "chars", "characters": "\n !,.abc"}    token i is the i-th code point */
+ *   {"format": "chainrule-tokenizer", "version": 1, "kind": "chars", "characters": "\n !,.abc"}
+ *   token i is the i-th code point */
 #include <chainrule.h>
 
 #include <stdlib.h>
@@ -40,8 +41,8 @@ cr_tokenizer *cr_tokenizer_bytes(void) { return make("tokenizer_bytes", false, 2
 /* ---- chars ---- */
 enum { CODES = 0x110000 };
 
-/* Marks the code points of text in a set of CODES bits.  Returns the number of new ones, or -1 and a message with the offset of
- * the first byte that is not UTF-8. */
+/* Marks the code points of text in a set of CODES bits.  Returns the number of new ones, or -1 and a
+ * message with the offset of the first byte that is not UTF-8. */
 static int64_t collect(const char *op, const char *text, size_t bytes, unsigned char *set) {
     int64_t n = 0;
     uint32_t c = 0;
@@ -83,7 +84,9 @@ static int64_t token_of(const cr_tokenizer *t, uint32_t code) {        /* -1: no
     return low < t->size && t->codes[low] == code ? low : -1;
 }
 
-int64_t cr_tokenizer_size(const cr_tokenizer *t) { return cr_lacks("tokenizer_size", "the tokenizer", t) ? -1 : t->size; }
+int64_t cr_tokenizer_size(const cr_tokenizer *t) {
+    return cr_lacks("tokenizer_size", "the tokenizer", t) ? -1 : t->size;
+}
 
 static int64_t encode_chars(const cr_tokenizer *t, const char *text, size_t bytes, uint32_t *ids, int64_t room) {
     static const char op[] = "tokenizer_encode";
@@ -95,8 +98,10 @@ static int64_t encode_chars(const cr_tokenizer *t, const char *text, size_t byte
         if (!step) return cr_fail(CR_BAD_VALUE, op, "the text is not UTF-8 at byte %zu of %zu", at, bytes), -1;
         const int64_t id = code < 128 ? ascii[code] : token_of(t, code);
         if (id < 0)
-            return cr_fail(CR_BAD_VALUE, op, "U+%04X '%.*s' at byte %zu is not among the %lld characters of this tokenizer", (unsigned)code,
-                           code < 32 ? 0 : step, text + at, at, (long long)t->size), -1;
+            return cr_fail(CR_BAD_VALUE, op,
+                           "U+%04X '%.*s' at byte %zu is not among the %lld characters of this tokenizer",
+                           (unsigned)code, code < 32 ? 0 : step, text + at, at, (long long)t->size),
+                   -1;
         if (n < room) ids[n] = (uint32_t)id;
         at += (size_t)step;
     }
@@ -124,7 +129,9 @@ int64_t cr_tokenizer_decode(const cr_tokenizer *t, const uint32_t *ids, int64_t 
     for (int64_t i = 0; i < n; i++) {
         char c[4];
         if (ids[i] >= t->size)
-            return cr_fail(CR_BAD_INDEX, op, "token %u at %lld is not below the vocabulary of %lld", ids[i], (long long)i, (long long)t->size), -1;
+            return cr_fail(CR_BAD_INDEX, op, "token %u at %lld is not below the vocabulary of %lld", ids[i],
+                           (long long)i, (long long)t->size),
+                   -1;
         const int bytes = t->chars ? cr_utf8_encode(t->codes[ids[i]], c) : (c[0] = (char)ids[i], 1);
         for (int k = 0; k < bytes; k++, at++) if (at < room) text[at] = c[k];
     }
@@ -141,7 +148,8 @@ cr_status cr_tokenizer_save(const cr_tokenizer *t, const char *path) {
         char c[4];
         cr_out_put(&characters, c, (size_t)cr_utf8_encode(t->codes[i], c));
     }
-    cr_out_format(&o, "{\"format\": \"chainrule-tokenizer\", \"version\": 1, \"kind\": \"%s\"", t->chars ? "chars" : "bytes");
+    cr_out_format(&o, "{\"format\": \"chainrule-tokenizer\", \"version\": 1, \"kind\": \"%s\"",
+                  t->chars ? "chars" : "bytes");
     if (t->chars) cr_out_format(&o, ", \"characters\": ");
     if (t->chars) cr_out_string(&o, characters.text ? characters.text : "", characters.bytes);
     cr_out_format(&o, "}\n");
@@ -158,12 +166,15 @@ static bool is_text(const cr_json *v, const char *text) {
 }
 
 static cr_tokenizer *from_json(const char *op, const char *path, const cr_json *root) {
-    const cr_json *version = cr_json_get(root, "version"), *kind = cr_json_get(root, "kind"), *characters = cr_json_get(root, "characters");
+    const cr_json *version = cr_json_get(root, "version"), *kind = cr_json_get(root, "kind"),
+                  *characters = cr_json_get(root, "characters");
     if (!is_text(cr_json_get(root, "format"), "chainrule-tokenizer"))
         return cr_fail(CR_IO, op, "'%s' is not a tokenizer: its \"format\" is not \"chainrule-tokenizer\"", path), NULL;
-    if (!version || !version->integral || version->integer != 1) return cr_fail(CR_IO, op, "'%s': its \"version\" must be 1", path), NULL;
+    if (!version || !version->integral || version->integer != 1)
+        return cr_fail(CR_IO, op, "'%s': its \"version\" must be 1", path), NULL;
     if (is_text(kind, "bytes")) return make(op, false, 256);
-    if (!is_text(kind, "chars")) return cr_fail(CR_IO, op, "'%s': its \"kind\" must be \"bytes\" or \"chars\"", path), NULL;
+    if (!is_text(kind, "chars"))
+        return cr_fail(CR_IO, op, "'%s': its \"kind\" must be \"bytes\" or \"chars\"", path), NULL;
     if (!characters || characters->kind != CR_JSON_STRING || !characters->bytes)
         return cr_fail(CR_IO, op, "'%s': its \"characters\" must be a string that is not empty", path), NULL;
     cr_tokenizer *t = make(op, true, (int64_t)characters->bytes);       /* at most */
@@ -171,9 +182,11 @@ static cr_tokenizer *from_json(const char *op, const char *path, const cr_json *
     t->size = 0;
     for (size_t at = 0; at < characters->bytes; t->size++) {
         uint32_t *code = &t->codes[t->size];
-        at += (size_t)cr_utf8_decode((const unsigned char *)characters->text + at, characters->bytes - at, code);      /* valid: the JSON reader has checked it */
+        /* valid: the JSON reader has checked it */
+        at += (size_t)cr_utf8_decode((const unsigned char *)characters->text + at, characters->bytes - at, code);
         if (t->size && code[-1] >= *code) {
-            cr_fail(CR_IO, op, "'%s': its \"characters\" must ascend: U+%04X follows U+%04X", path, (unsigned)*code, (unsigned)code[-1]);
+            cr_fail(CR_IO, op, "'%s': its \"characters\" must ascend: U+%04X follows U+%04X", path, (unsigned)*code,
+                    (unsigned)code[-1]);
             cr_tokenizer_free(t);
             return NULL;
         }

@@ -1,8 +1,9 @@
 /* tokens.c - long sequences of tokens, in memory or mapped from a file, one, two or four bytes each.
  *
- * The file, all little-endian:  "CRTOKENS", u32 version 1, u32 width (1, 2, 4), u64 vocabulary, u64 count, then the tokens.
- * The header is checked against the file's size when it is opened.  Tokens are checked against the vocabulary when they are used
- * (cr_tokens_at, loader, save): opening a file of gigabytes reads one page of it. */
+ * The file, all little-endian:  "CRTOKENS", u32 version 1, u32 width (1, 2, 4), u64 vocabulary, u64
+ * count, then the tokens. The header is checked against the file's size when it is opened.  Tokens are
+ * checked against the vocabulary when they are used (cr_tokens_at, loader, save): opening a file of
+ * gigabytes reads one page of it. */
 #include "tokens.h"
 
 #include <stdatomic.h>
@@ -15,7 +16,8 @@
 enum { HEADER = 32, VERSION = 1, PIECE = 1 << 12 };        /* PIECE: tokens written at once */
 static const char magic[8] = {'C', 'R', 'T', 'O', 'K', 'E', 'N', 'S'};
 
-typedef struct source { atomic_int refs; cr_mapping mapping; unsigned char *memory; } source;      /* mapping or memory */
+/* mapping or memory */
+typedef struct source { atomic_int refs; cr_mapping mapping; unsigned char *memory; } source;
 
 struct cr_tokens {
     source *from;                                   /* shared with slices */
@@ -45,7 +47,8 @@ static void source_release(source *s) {
     free(s);
 }
 
-static cr_tokens *make(const char *op, source *from, const unsigned char *data, int width, int64_t count, int64_t vocabulary) {
+static cr_tokens *make(const char *op, source *from, const unsigned char *data, int width, int64_t count,
+                       int64_t vocabulary) {
     cr_tokens *t = malloc(sizeof *t);
     if (!t) return cr_fail(CR_NO_MEMORY, op, "no memory for a sequence"), NULL;
     atomic_fetch_add(&from->refs, 1);
@@ -82,7 +85,9 @@ cr_tokens *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary) {
         store(s->memory + i * width, width, ids[i]);
         if (ids[i] >= vocabulary) bad = i;
     }
-    if (bad >= 0) cr_fail(CR_BAD_VALUE, op, "token %u at %lld is not below the vocabulary of %lld", ids[bad], (long long)bad, (long long)vocabulary);
+    if (bad >= 0)
+        cr_fail(CR_BAD_VALUE, op, "token %u at %lld is not below the vocabulary of %lld", ids[bad], (long long)bad,
+                (long long)vocabulary);
     cr_tokens *t = bad < 0 ? make(op, s, s->memory, width, n, vocabulary) : NULL;
     source_release(s);
     return t;
@@ -92,16 +97,27 @@ cr_tokens *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary) {
 static cr_tokens *open_mapping(const char *op, const char *path, source *s) {
     const cr_mapping *m = &s->mapping;
     if (m->bytes < HEADER || memcmp(m->data, magic, sizeof magic))
-        return cr_fail(CR_IO, op, "'%s' is not a token file: it does not start with \"CRTOKENS\" and a header of %d bytes", path, HEADER), NULL;
-    const uint64_t version = load(m->data + 8, 4), width = load(m->data + 12, 4), vocabulary = load(m->data + 16, 8), count = load(m->data + 24, 8);
-    if (version != VERSION) return cr_fail(CR_IO, op, "'%s' has version %llu, this library reads %d", path, (unsigned long long)version, VERSION), NULL;
-    if (width != 1 && width != 2 && width != 4) return cr_fail(CR_IO, op, "'%s' says %llu bytes a token: 1, 2 or 4", path, (unsigned long long)width), NULL;
+        return cr_fail(CR_IO, op,
+                       "'%s' is not a token file: it does not start with \"CRTOKENS\" and a header of %d bytes", path,
+                       HEADER),
+               NULL;
+    const uint64_t version = load(m->data + 8, 4), width = load(m->data + 12, 4), vocabulary = load(m->data + 16, 8),
+                   count = load(m->data + 24, 8);
+    if (version != VERSION)
+        return cr_fail(CR_IO, op, "'%s' has version %llu, this library reads %d", path, (unsigned long long)version,
+                       VERSION),
+               NULL;
+    if (width != 1 && width != 2 && width != 4)
+        return cr_fail(CR_IO, op, "'%s' says %llu bytes a token: 1, 2 or 4", path, (unsigned long long)width), NULL;
     if (vocabulary < 1 || vocabulary > UINT64_C(1) << 8 * width)
-        return cr_fail(CR_IO, op, "'%s' says a vocabulary of %llu, with %llu bytes a token", path, (unsigned long long)vocabulary, (unsigned long long)width), NULL;
+        return cr_fail(CR_IO, op, "'%s' says a vocabulary of %llu, with %llu bytes a token", path,
+                       (unsigned long long)vocabulary, (unsigned long long)width),
+               NULL;
     const size_t bytes = m->bytes - HEADER;
     if (bytes % width || count != bytes / width)
-        return cr_fail(CR_IO, op, "'%s' says %llu tokens of %llu bytes, it holds %zu bytes of them", path, (unsigned long long)count,
-                       (unsigned long long)width, bytes), NULL;
+        return cr_fail(CR_IO, op, "'%s' says %llu tokens of %llu bytes, it holds %zu bytes of them", path,
+                       (unsigned long long)count, (unsigned long long)width, bytes),
+               NULL;
     return make(op, s, m->data + HEADER, (int)width, (int64_t)count, (int64_t)vocabulary);
 }
 
@@ -126,8 +142,8 @@ static cr_status write_tokens(cr_file *f, const cr_tokens *t, int width) {
             if (status != CR_OK) break;
             const uint64_t id = load(t->data + (from + i) * t->width, t->width);
             if ((int64_t)id >= t->vocabulary)
-                status = cr_fail(CR_BAD_VALUE, f->op, "token %llu at %lld is not below the vocabulary of %lld", (unsigned long long)id,
-                                 (long long)(from + i), (long long)t->vocabulary);
+                status = cr_fail(CR_BAD_VALUE, f->op, "token %llu at %lld is not below the vocabulary of %lld",
+                                 (unsigned long long)id, (long long)(from + i), (long long)t->vocabulary);
             store(piece + i * width, width, id);
         }
         if (status == CR_OK) status = cr_file_write(f, piece, (size_t)n * (size_t)width);
@@ -160,20 +176,28 @@ cr_tokens *cr_tokens_slice(const cr_tokens *t, int64_t start, int64_t stop) {
     static const char op[] = "tokens_slice";
     if (cr_lacks(op, "the tokens", t)) return NULL;
     if (start < 0 || start > stop || stop > t->count)
-        return cr_fail(CR_BAD_INDEX, op, "[%lld, %lld) does not lie in [0, %lld)", (long long)start, (long long)stop, (long long)t->count), NULL;
+        return cr_fail(CR_BAD_INDEX, op, "[%lld, %lld) does not lie in [0, %lld)", (long long)start, (long long)stop,
+                       (long long)t->count),
+               NULL;
     return make(op, t->from, t->data + start * t->width, t->width, stop - start, t->vocabulary);
 }
 
 int64_t cr_tokens_count(const cr_tokens *t) { return cr_lacks("tokens_count", "the tokens", t) ? -1 : t->count; }
-int64_t cr_tokens_vocabulary(const cr_tokens *t) { return cr_lacks("tokens_vocabulary", "the tokens", t) ? -1 : t->vocabulary; }
+int64_t cr_tokens_vocabulary(const cr_tokens *t) {
+    return cr_lacks("tokens_vocabulary", "the tokens", t) ? -1 : t->vocabulary;
+}
 
 uint32_t cr_tokens_at(const cr_tokens *t, int64_t i) {
     static const char op[] = "tokens_at";
     if (cr_lacks(op, "the tokens", t)) return UINT32_MAX;
-    if (i < 0 || i >= t->count) return cr_fail(CR_BAD_INDEX, op, "index %lld is not in [0, %lld)", (long long)i, (long long)t->count), UINT32_MAX;
+    if (i < 0 || i >= t->count)
+        return cr_fail(CR_BAD_INDEX, op, "index %lld is not in [0, %lld)", (long long)i, (long long)t->count),
+               UINT32_MAX;
     const uint64_t id = load(t->data + i * t->width, t->width);
     if ((int64_t)id < t->vocabulary) return (uint32_t)id;
-    return cr_fail(CR_BAD_VALUE, op, "token %llu at %lld is not below the vocabulary of %lld", (unsigned long long)id, (long long)i, (long long)t->vocabulary), UINT32_MAX;
+    return cr_fail(CR_BAD_VALUE, op, "token %llu at %lld is not below the vocabulary of %lld", (unsigned long long)id,
+                   (long long)i, (long long)t->vocabulary),
+           UINT32_MAX;
 }
 
 int64_t cr_tokens_fetch(const cr_tokens *t, int64_t start, int64_t n, int64_t *out) {

@@ -1,8 +1,9 @@
 /* pool.c - cells for Values, in pages of 1023.
  *
- * A page whose cells are all free is used from its start again.  Therefore the nodes of a new graph, made in the memory of a freed
- * one, lie in order of creation as in fresh memory.  In the order of a free list, examples/moons_value.py took ten times as long.
- * A page belongs to a thread until the thread ends. */
+ * A page whose cells are all free is used from its start again.  Therefore the nodes of a new graph,
+ * made in the memory of a freed one, lie in order of creation as in fresh memory.  In the order of a
+ * free list, examples/moons_value.py took ten times as long. A page belongs to a thread until the
+ * thread ends. */
 #include "pool.h"
 #include "../core/os.h"
 
@@ -14,14 +15,17 @@ enum { CELL = 64, PAGE = 64 << 10, SLAB = 2 << 20 };           /* bytes */
 typedef union cell { union cell *next; char bytes[CELL]; } cell;
 typedef struct page {                               /* the page's first cell */
     struct page *next;                              /* in a list of pages with free cells */
-    cell *free, *fresh;                             /* free: released cells; fresh: the first cell not used since the page was empty */
+    cell *free, *fresh;                             /* free: released cells; fresh: the first cell not used since the
+                                                     * page was empty */
     int used;
 } page;
 
-typedef struct page_set { page *page, *others; } page_set;  /* page: the source of new cells; others: further pages with free cells */
+/* page: the source of new cells; others: further pages with free cells */
+typedef struct page_set { page *page, *others; } page_set;
 bool cr_cells_serial;
 static _Thread_local page_set own;
-static page_set common;                                 /* serial mode: in a library loaded late, reading a thread-local costs as much as the rest of an allocation */
+static page_set common;                                 /* serial mode: in a library loaded late, reading a thread-
+                                                         * local costs as much as the rest of an allocation */
 static inline page_set *current(void) { return cr_cells_serial ? &common : &own; }
 
 static struct { cr_spinlock lock; page *pages; char *slab; size_t left; int64_t taken; } depot;

@@ -1,14 +1,16 @@
 /* value.c - an autograd engine for single numbers, in one file.
  *
- * A Value is a number and a node of a graph at once.  Computing with Values makes new ones that point back at their inputs:
+ * A Value is a number and a node of a graph at once.  Computing with Values makes new ones that point
+ * back at their inputs:
  *
  *     cr_value *y = cr_value_mul(a, b);            y->data = 6: a and b hold 2 and 3; y->in = {a, b}
  *
- * cr_value_backward(y) then starts at y with a gradient of 1 and goes the other way: each node adds to the gradients of its inputs
- * its own gradient times the derivative of its operation.  This is the chain rule.
+ * cr_value_backward(y) then starts at y with a gradient of 1 and goes the other way: each node adds to
+ * the gradients of its inputs its own gradient times the derivative of its operation.  This is the
+ * chain rule.
  *
- * Vectors are cr_tensor's.  A Value remembers a device but is computed on the host.  pool.c has the memory of nodes.  The idea and
- * the names are from Andrej Karpathy's micrograd. */
+ * Vectors are cr_tensor's.  A Value remembers a device but is computed on the host.  pool.c has the
+ * memory of nodes.  The idea and the names are from Andrej Karpathy's micrograd. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,17 +21,31 @@
 #include "../core/dtype.h"
 #include "pool.h"
 
-enum op { LEAF, ADD, SUB, MUL, DIV, POW, POWER, NEG, RELU, TANH, EXP, LOG, SIGMOID, TO };    /* POWER: by a number, not a Value */
+/* POWER: by a number, not a Value */
+enum op { LEAF, ADD, SUB, MUL, DIV, POW, POWER, NEG, RELU, TANH, EXP, LOG, SIGMOID, TO };
 
-static const struct { const char *name, *symbol; int inputs; } ops[] = {
-    [LEAF] = {"value", "", 0}, [ADD] = {"add", "+", 2}, [SUB] = {"sub", "-", 2}, [MUL] = {"mul", "*", 2}, [DIV] = {"div", "/", 2},
-    [POW] = {"pow", "**", 2}, [POWER] = {"pow", "**", 1}, [NEG] = {"neg", "neg", 1}, [RELU] = {"relu", "ReLU", 1}, [TANH] = {"tanh", "tanh", 1},
-    [EXP] = {"exp", "exp", 1}, [LOG] = {"log", "log", 1}, [SIGMOID] = {"sigmoid", "sigmoid", 1}, [TO] = {"to", "to", 1},
+static const struct { const char *name, *symbol; int inputs;
+} ops[] = {
+    [LEAF] = {"value", "", 0},
+    [ADD] = {"add", "+", 2},
+    [SUB] = {"sub", "-", 2},
+    [MUL] = {"mul", "*", 2},
+    [DIV] = {"div", "/", 2},
+    [POW] = {"pow", "**", 2},
+    [POWER] = {"pow", "**", 1},
+    [NEG] = {"neg", "neg", 1},
+    [RELU] = {"relu", "ReLU", 1},
+    [TANH] = {"tanh", "tanh", 1},
+    [EXP] = {"exp", "exp", 1},
+    [LOG] = {"log", "log", 1},
+    [SIGMOID] = {"sigmoid", "sigmoid", 1},
+    [TO] = {"to", "to", 1},
 };
 
 /* One cache line. */
 struct cr_value {
-    double data, grad;                              /* grad: d(root of the last walk) / d(this); a leaf's adds up over walks */
+    double data, grad;                              /* grad: d(root of the last walk) / d(this); a leaf's adds up
+                                                     * over walks */
     union {
         cr_value *in[2];                            /* ops[op].inputs of them, owned */
         struct { cr_value *base; double exponent; };           /* of POWER: one input and a number */
@@ -37,15 +53,18 @@ struct cr_value {
     cr_value *next;                                 /* in a list: of a walk, or of nodes to free */
     char *label;                                    /* owned, or NULL */
     int refs;
-    int uses;                                       /* in a walk: nodes that have not yet added their gradient; 0 otherwise */
-    uint32_t thread;                                /* the owner, 0: none; counts are plain numbers, which halves the cost of a multiplication */
+    int uses;                                       /* in a walk: nodes that have not yet added their gradient; 0
+                                                     * otherwise */
+    uint32_t thread;                                /* the owner, 0: none; counts are plain numbers, which halves the
+                                                     * cost of a multiplication */
     uint8_t op, device;                             /* device: its number in cr_device_at */
 };
 _Static_assert(sizeof(cr_value) == 64, "a Value is one cache line");
 
-/* ---- value and gradient of each op ------------------------------------------------------- */
+/* ---- value and gradient of each op */
 
-static double power(double a, double n) { return n == 2 ? a * a : n == 1 ? a : pow(a, n); }     /* squares are the most frequent */
+/* squares are the most frequent */
+static double power(double a, double n) { return n == 2 ? a * a : n == 1 ? a : pow(a, n); }
 
 /* y = op(a, b) */
 static inline double compute(enum op op, double a, double b) {
@@ -91,10 +110,11 @@ static inline void hand_on(const cr_value *y) {
     }
 }
 
-/* ---- owning threads ---------------------------------------------------------------------------------------------------- */
+/* ---- owning threads */
 
 static atomic_uint threads;                         /* that have used Values */
-static _Thread_local uint32_t me;                   /* this thread's number; 0: none yet, and in Values that belong to no thread */
+static _Thread_local uint32_t me;                   /* this thread's number; 0: none yet, and in Values that belong
+                                                     * to no thread */
 
 cr_status cr_value_serial(void) {
     if (threads) return cr_fail(CR_RUNTIME, "value_serial", "there are Values already");
@@ -123,11 +143,14 @@ static void retire(cr_value *v) {
 static bool refuse(const cr_value *v, const char *op) {
     if (!v) return cr_fail_null(op, "the Value"), false;
     if (v->thread == RELEASED) return cr_fail(CR_RUNTIME, op, "the Value: this handle was released before"), false;
-    return cr_fail(CR_RUNTIME, op, "a Value of another thread: each thread has its own (but see cr_value_serial)"), false;
+    return cr_fail(CR_RUNTIME, op, "a Value of another thread: each thread has its own (but see cr_value_serial)"),
+           false;
 }
-static inline bool is_ours(const cr_value *v, const char *op) { return (v && (!v->thread || v->thread == me)) || refuse(v, op); }
+static inline bool is_ours(const cr_value *v, const char *op) {
+    return (v && (!v->thread || v->thread == me)) || refuse(v, op);
+}
 
-/* ---- making and freeing ------------------------------------------------------------------------------------------- */
+/* ---- making and freeing */
 
 static inline cr_value *make(enum op op, double data, int device) {
     cr_value *v = cr_cell_take();
@@ -147,8 +170,8 @@ static inline cr_value *hold(cr_value *v) { v->refs++; return v; }
 
 cr_value *cr_value_retain(cr_value *v) { return is_ours(v, "retain") ? hold(v) : NULL; }
 
-/* Freeing a result may free its inputs, and so on.  The nodes to free wait in a list, because recursion would overflow the stack
- * for a chain of ten million. */
+/* Freeing a result may free its inputs, and so on.  The nodes to free wait in a list, because
+ * recursion would overflow the stack for a chain of ten million. */
 void cr_value_release(cr_value *v) {
     if (!v || !is_ours(v, "release") || --v->refs) return;
     v->next = NULL;
@@ -182,7 +205,7 @@ cr_value *cr_value_new(double data, const cr_device *dev) {
     return make(LEAF, data, device);
 }
 
-/* ---- anomaly mode: the first Value that is NaN or infinite is an error that names it ------------------------------- */
+/* ---- anomaly mode: the first Value that is NaN or infinite is an error that names it */
 
 typedef struct described { char text[160]; } described;
 
@@ -197,19 +220,23 @@ static void refuse_result(const cr_value *y) {
     const char *name = ops[y->op].name;
     const double made = isnan(y->data) ? NAN : y->data;        /* x86 sets the sign of NaN */
     if (ops[y->op].inputs == 2)
-        cr_fail(CR_RUNTIME, name, "anomaly: made %g from %s and %s", made, describe(y->in[0]).text, describe(y->in[1]).text);
-    else if (y->op == POWER) cr_fail(CR_RUNTIME, name, "anomaly: made %g from %s to the power of %g", made, describe(y->base).text, y->exponent);
+        cr_fail(CR_RUNTIME, name, "anomaly: made %g from %s and %s", made, describe(y->in[0]).text,
+                describe(y->in[1]).text);
+    else if (y->op == POWER)
+        cr_fail(CR_RUNTIME, name, "anomaly: made %g from %s to the power of %g", made, describe(y->base).text,
+                y->exponent);
     else cr_fail(CR_RUNTIME, name, "anomaly: made %g from %s", made, describe(y->in[0]).text);
 }
 
 static cr_status check_gradients(const cr_value *y) {
     for (int i = 0; i < ops[y->op].inputs; i++)
         if (!isfinite(y->in[i]->grad))
-            return cr_fail(CR_RUNTIME, ops[y->op].name, "anomaly: backward made the gradient of %s %g", describe(y->in[i]).text, y->in[i]->grad);
+            return cr_fail(CR_RUNTIME, ops[y->op].name, "anomaly: backward made the gradient of %s %g",
+                           describe(y->in[i]).text, y->in[i]->grad);
     return CR_OK;
 }
 
-/* ---- computing ------------------------------------------------------------------------------------------------------ */
+/* ---- computing */
 
 static cr_value *checked(cr_value *y) {
     if (!y || !cr_anomaly || isfinite(y->data)) return y;
@@ -293,9 +320,10 @@ cr_value *cr_value_neuron(int64_t n, cr_value *const *w, cr_value *const *x, cr_
     return y && relu ? of_one(RELU, y) : y;
 }
 
-/* ---- the walk ----------------------------------------------------------------------------------------------------------- */
+/* ---- the walk */
 
-/* Adds 1 or -1 to the uses of v's inputs.  Inputs with a first use, or without a use left, go to the head of the list. */
+/* Adds 1 or -1 to the uses of v's inputs.  Inputs with a first use, or without a use left, go to the
+ * head of the list. */
 static inline cr_value *count_uses(const cr_value *v, int change, cr_value *todo) {
     for (int i = 0; i < ops[v->op].inputs; i++) {
         cr_value *x = v->in[i];
@@ -308,10 +336,11 @@ static inline cr_value *count_uses(const cr_value *v, int change, cr_value *todo
     return todo;
 }
 
-/* A node passes its gradient on after every node that uses it has added its share.  The first pass counts the uses of each node
- * under the root; the second pass decrements them, and a node follows when none is left (Kahn's topological order).  In both passes
- * the pending nodes are a list through the nodes themselves.  The second pass returns the counts to zero, so a walk allocates
- * nothing.  A failure skips the arithmetic of the remaining nodes, not the counting. */
+/* A node passes its gradient on after every node that uses it has added its share.  The first pass
+ * counts the uses of each node under the root; the second pass decrements them, and a node follows
+ * when none is left (Kahn's topological order).  In both passes the pending nodes are a list through
+ * the nodes themselves.  The second pass returns the counts to zero, so a walk allocates nothing.  A
+ * failure skips the arithmetic of the remaining nodes, not the counting. */
 cr_status cr_value_backward(cr_value *root) {
     if (!is_ours(root, "backward")) return cr_error_status();
     root->next = NULL;
@@ -330,7 +359,7 @@ cr_status cr_value_backward(cr_value *root) {
     return status;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------- */
+/* ---- reading */
 
 double cr_value_data(const cr_value *v) { return is_ours(v, "data") ? v->data : NAN; }
 double cr_value_grad(const cr_value *v) { return is_ours(v, "grad") ? v->grad : NAN; }

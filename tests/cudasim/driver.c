@@ -1,19 +1,24 @@
 /* driver.c - the simulated libcuda: devices, memory, modules, streams as queues that run when a caller waits for them.
  *
- * Asynchronous operations run as late as they may: when a synchronisation, a query or an event needs them.  So a result that is read without
- * waiting is missing.  A stream may also be eager: it runs each operation at once, with everything that it waits for, so work of other streams
- * that it should have waited for is missing.  Tests run with each stream late and with each stream eager, which reveals every forgotten wait.
- * Every address is checked before use: the memory of a device has its own range, each allocation lies between guard pages, and addresses are not
- * reused while there is room.
+ * Asynchronous operations run as late as they may: when a synchronisation, a query or an event needs
+ * them.  So a result that is read without waiting is missing.  A stream may also be eager: it runs
+ * each operation at once, with everything that it waits for, so work of other streams that it should
+ * have waited for is missing.  Tests run with each stream late and with each stream eager, which
+ * reveals every forgotten wait. Every address is checked before use: the memory of a device has its
+ * own range, each allocation lies between guard pages, and addresses are not reused while there is
+ * room.
  *
- * CUDASIM_DEVICES  how many (1)                CUDASIM_ORDER  of threads: forward, reverse or a seed (forward)
- * CUDASIM_MEMORY   MiB of each (1024)          CUDASIM_CC     compute capability (80)
- * CUDASIM_DRIVER   the newest CUDA that it supports (13000: 13.0)                  CUDASIM_NVRTC  the major version of NVRTC (13)
- * CUDASIM_EAGER    a bit for each stream of a device, in order of their creation (0: none; the stream NULL is always late)
- * CUDASIM_COUNT    1: bytes that kernels read and write are counted (control.h)
- * CUDASIM_FAIL     "alloc:3,launch:2": the k-th such call from now fails once: device (another process has it), alloc, host, copy, launch,
- *                  module, room (memory for code, when a kernel is launched or a module loaded), product (for which cuBLASLt's heuristic found an
- *                  algorithm), or fault (a kernel, while it runs); or does nothing: wait (of a stream for an event), join (of the host for an event) */
+ * CUDASIM_DEVICES  how many (1)                CUDASIM_ORDER  of threads: forward, reverse or a seed
+ * (forward) CUDASIM_MEMORY   MiB of each (1024)          CUDASIM_CC     compute capability (80)
+ * CUDASIM_DRIVER   the newest CUDA that it supports (13000: 13.0)                  CUDASIM_NVRTC  the
+ * major version of NVRTC (13) CUDASIM_EAGER    a bit for each stream of a device, in order of their
+ * creation (0: none; the stream NULL is always late) CUDASIM_COUNT    1: bytes that kernels read and
+ * write are counted (control.h) CUDASIM_FAIL     "alloc:3,launch:2": the k-th such call from now fails
+ * once: device (another process has it), alloc, host, copy, launch,
+ *                  module, room (memory for code, when a kernel is launched or a module loaded),
+ *                  product (for which cuBLASLt's heuristic found an
+ *                  algorithm), or fault (a kernel, while it runs); or does nothing: wait (of a stream
+ *                  for an event), join (of the host for an event) */
 #define _GNU_SOURCE
 #include "control.h"
 #include "fibers.h"
@@ -72,10 +77,24 @@ typedef struct operation {
     };
     unsigned char payload[];                        /* parameters, one after another, each 16-aligned */
 } operation;
-struct CUstream_st { device *on; struct CUstream_st *next; operation *first, **last; uint64_t issued, done; bool apart, running; int number; };
+struct CUstream_st {
+    device *on;
+    struct CUstream_st *next;
+    operation *first, **last;
+    uint64_t issued, done;
+    bool apart, running;
+    int number;
+};
 struct CUevent_st { CUstream stream; uint64_t ticket; bool asked; };
 struct CUfunc_st { CUmodule module; const cudasim_kernel *kernel; unsigned most_dynamic; };
-struct CUmod_st { device *on; CUmodule next; char path[300]; void *library; const cudasim_module *text; struct CUfunc_st functions[]; };
+struct CUmod_st {
+    device *on;
+    CUmodule next;
+    char path[300];
+    void *library;
+    const cudasim_module *text;
+    struct CUfunc_st functions[];
+};
 
 static device devices[MAX_DEVICES];
 static CUmodule modules;
@@ -83,7 +102,8 @@ static void remove_files(void);
 static int device_count = -1;
 static uint64_t memory_limit;
 static int capability;
-static int shared_limit(void) {                     /* bytes that a block may request: CUDA's programming guide, "technical specifications per compute capability" */
+static int shared_limit(void) {                     /* bytes that a block may request: CUDA's programming guide,
+                                                     * "technical specifications per compute capability" */
     switch (capability) {
     case 70: case 72: return 96 << 10;
     case 75: return 64 << 10;
@@ -101,13 +121,31 @@ static struct launched { const char *name; long long count; cudasim_bytes traffi
 static int kernel_count;
 static bool counting;
 static int eager;                                   /* CUDASIM_EAGER */
-static uint32_t *touched;                           /* of each byte of all devices: the last launch that read it, 16 bits, and that wrote it */
+static uint32_t *touched;                           /* of each byte of all devices: the last launch that read it, 16
+                                                     * bits, and that wrote it */
 static unsigned this_launch;
 static cudasim_bytes traffic;                       /* of this launch */
 static char message[600];
 static bool in_child;                               /* of a process that has called cuInit */
-static struct failure { const char *what; int left; } failures[] = {{"device", 0}, {"alloc", 0}, {"host", 0}, {"copy", 0}, {"launch", 0}, {"module", 0}, {"room", 0}, {"product", 0}, {"fault", 0}, {"wait", 0}, {"join", 0}};
-enum { FAIL_DEVICE, FAIL_ALLOC, FAIL_HOST, FAIL_COPY, FAIL_LAUNCH, FAIL_MODULE, FAIL_ROOM, FAIL_PRODUCT, FAIL_FAULT, FAIL_WAIT, FAIL_JOIN, FAILURES };
+static struct failure {
+    const char *what;
+    int left;
+} failures[] = {{"device", 0}, {"alloc", 0},   {"host", 0},  {"copy", 0}, {"launch", 0}, {"module", 0},
+                {"room", 0},   {"product", 0}, {"fault", 0}, {"wait", 0}, {"join", 0}};
+enum {
+    FAIL_DEVICE,
+    FAIL_ALLOC,
+    FAIL_HOST,
+    FAIL_COPY,
+    FAIL_LAUNCH,
+    FAIL_MODULE,
+    FAIL_ROOM,
+    FAIL_PRODUCT,
+    FAIL_FAULT,
+    FAIL_WAIT,
+    FAIL_JOIN,
+    FAILURES
+};
 
 /* One call runs at a time. */
 static void unlock_at_end(int *held) { (void)held; pthread_mutex_unlock(&lock); }
@@ -183,9 +221,14 @@ API CUresult cuInit(unsigned flags) {
     for (char *item; (item = strtok_r(rest, ",", &rest));) {
         char *colon = strchr(item, ':');
         if (colon) *colon = 0;
-        if (!colon || !cudasim_fail(item, atoi(colon + 1))) wrong(CUDA_SUCCESS, "CUDASIM_FAIL: '%s' is not one of device, alloc, host, copy, launch, module, room, product, fault, wait, join with :number", item);
+        if (!colon || !cudasim_fail(item, atoi(colon + 1)))
+            wrong(CUDA_SUCCESS,
+                  "CUDASIM_FAIL: '%s' is not one of device, alloc, host, copy, launch, module, room, product, fault, "
+                  "wait, join with :number",
+                  item);
     }
-    void *all = mmap(NULL, RANGE * (uint64_t)device_count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *all = mmap(NULL, RANGE * (uint64_t)device_count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                     0);
     if (all == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
 #if defined CUDASIM_THREAD || defined CUDASIM_ADDRESS
     __sanitizer_set_death_callback(remove_files);
@@ -195,7 +238,9 @@ API CUresult cuInit(unsigned flags) {
         devices[i].first = devices[i].next = ((uint64_t)(uintptr_t)all + PAGE - 1) / PAGE * PAGE + RANGE * (uint64_t)i;
     }
     counting = number("CUDASIM_COUNT", 0);
-    if (counting) touched = mmap(NULL, sizeof *touched * RANGE * (uint64_t)device_count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (counting)
+        touched = mmap(NULL, sizeof *touched * RANGE * (uint64_t)device_count, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return touched == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
@@ -265,7 +310,9 @@ API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUde
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT: *value = 3; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = capability / 10; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = capability % 10; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: *value = shared_limit() + (capability > 75 ? 1 << 10 : 0); break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+        *value = shared_limit() + (capability > 75 ? 1 << 10 : 0);
+        break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = shared_limit(); break;
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: *value = 32; break;
     case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: *value = 1024; break;
@@ -332,8 +379,12 @@ static const char *flaw(const device *d, uint64_t at, uint64_t bytes) {
     const device *whose = owner(at);
     if (whose == d && holds(d, at, bytes)) return NULL;
     if (!whose) snprintf(text, sizeof text, "%#llx is no device memory", (unsigned long long)at);
-    else if (whose != d) snprintf(text, sizeof text, "%#llx lies on device %d, the work on device %d", (unsigned long long)at, whose->index, d->index);
-    else snprintf(text, sizeof text, "%llu bytes from %#llx on are not all allocated on device %d", (unsigned long long)bytes, (unsigned long long)at, d->index);
+    else if (whose != d)
+        snprintf(text, sizeof text, "%#llx lies on device %d, the work on device %d", (unsigned long long)at,
+                 whose->index, d->index);
+    else
+        snprintf(text, sizeof text, "%llu bytes from %#llx on are not all allocated on device %d",
+                 (unsigned long long)bytes, (unsigned long long)at, d->index);
     return text;
 }
 
@@ -382,7 +433,8 @@ API CUresult cuMemFree_v2(CUdeviceptr at) {
     if (!at) return CUDA_SUCCESS;
     device *d = owner(at);
     const int i = d ? before(d, at) - 1 : -1;
-    if (i < 0 || d->held[i].at != at) return wrong(CUDA_ERROR_INVALID_VALUE, "cuMemFree: %#llx was not allocated, or was freed", at);
+    if (i < 0 || d->held[i].at != at)
+        return wrong(CUDA_ERROR_INVALID_VALUE, "cuMemFree: %#llx was not allocated, or was freed", at);
     TRY(drain(d));                                  /* it waits for the device */
     const uint64_t bytes = d->held[i].bytes;
     UNPOISON(at, padded(bytes));
@@ -406,7 +458,8 @@ API CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
     if (!bytes || !out) return CUDA_ERROR_INVALID_VALUE;
     if (fails(FAIL_HOST) || !(*out = malloc(bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
     memset(*out, 0xff, bytes);
-    if (pinned_count == pinned_room) pinned = realloc(pinned, sizeof *pinned * (size_t)(pinned_room = 2 * pinned_room + 16));
+    if (pinned_count == pinned_room)
+        pinned = realloc(pinned, sizeof *pinned * (size_t)(pinned_room = 2 * pinned_room + 16));
     pinned[pinned_count].at = *out;
     pinned[pinned_count++].bytes = bytes;
     return CUDA_SUCCESS;
@@ -515,7 +568,11 @@ static CUresult run_kernel(device *d, operation *o) {
     bad = fibers_run(m, k, params, o->launch.blocks, o->launch.threads, o->launch.shared);
     UNPOISON(m->dynamic, CUDASIM_MAX_SHARED);
     if (counting) end_counting(k->name, traffic);
-    return !bad ? CUDA_SUCCESS : wrong(strstr(bad, "touches address") ? CUDA_ERROR_ILLEGAL_ADDRESS : strstr(bad, "not aligned") ? CUDA_ERROR_MISALIGNED_ADDRESS : CUDA_ERROR_LAUNCH_FAILED, "%s", bad);
+    return !bad ? CUDA_SUCCESS
+                : wrong(strstr(bad, "touches address") ? CUDA_ERROR_ILLEGAL_ADDRESS
+                        : strstr(bad, "not aligned")   ? CUDA_ERROR_MISALIGNED_ADDRESS
+                                                       : CUDA_ERROR_LAUNCH_FAILED,
+                        "%s", bad);
 }
 
 static CUresult run(device *d, operation *o) {
@@ -659,8 +716,10 @@ API CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags) {
     return add(s, o);
 }
 
-/* ---- copies: between pinned memory and a device as late as other operations; of pageable memory, before the call returns */
-static CUresult copy(CUstream s, uint64_t to, uint64_t from, size_t bytes, const char *bad, long long *bytes_moved, bool at_once) {
+/* ---- copies: between pinned memory and a device as late as other operations; of pageable memory,
+ * before the call returns */
+static CUresult copy(CUstream s, uint64_t to, uint64_t from, size_t bytes, const char *bad, long long *bytes_moved,
+                     bool at_once) {
     if (bad) return wrong(CUDA_ERROR_INVALID_VALUE, "copy of %zu bytes: %s", bytes, bad);
     if (!bytes) return CUDA_SUCCESS;
     if (fails(FAIL_COPY)) return CUDA_ERROR_UNKNOWN;
@@ -678,12 +737,14 @@ static CUresult copy(CUstream s, uint64_t to, uint64_t from, size_t bytes, const
 
 API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream s) {
     ON_STREAM(s);
-    return copy(s, to, (uintptr_t)from, bytes, flaw(s->on, to, bytes), &counters.bytes_to_device, !is_pinned(from, bytes));
+    return copy(s, to, (uintptr_t)from, bytes, flaw(s->on, to, bytes), &counters.bytes_to_device,
+                !is_pinned(from, bytes));
 }
 
 API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream s) {
     ON_STREAM(s);
-    return copy(s, (uintptr_t)to, from, bytes, flaw(s->on, from, bytes), &counters.bytes_to_host, !is_pinned(to, bytes));
+    return copy(s, (uintptr_t)to, from, bytes, flaw(s->on, from, bytes), &counters.bytes_to_host,
+                !is_pinned(to, bytes));
 }
 
 API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream s) {
@@ -692,10 +753,12 @@ API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes
     return copy(s, to, from, bytes, bad ? bad : flaw(s->on, from, bytes), &counters.bytes_on_device, false);
 }
 
-API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream s) {
+API CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                               size_t bytes, CUstream s) {
     ON_STREAM(s);
     const char *bad = flaw(device_of(to_context), to, bytes);
-    return copy(s, to, from, bytes, bad ? bad : flaw(device_of(from_context), from, bytes), &counters.bytes_between_devices, false);
+    return copy(s, to, from, bytes, bad ? bad : flaw(device_of(from_context), from, bytes),
+                &counters.bytes_between_devices, false);
 }
 
 static CUresult set(CUstream s, uint64_t to, unsigned value, size_t count, int width) {
@@ -723,7 +786,8 @@ API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUst
 
 /* ---- modules: shared objects from the simulated NVRTC */
 static size_t image_size(const unsigned char *image) {
-    uint64_t sections;                              /* where the table of sections begins; it is the last thing in the file */
+    uint64_t sections;                              /* where the table of sections begins; it is the last thing in
+                                                     * the file */
     uint16_t size, count;
     if (memcmp(image, "\177ELF", 4)) return 0;
     memcpy(&sections, image + 40, sizeof sections);
@@ -759,9 +823,11 @@ API CUresult cuModuleLoadData(CUmodule *out, const void *image) {
     const int architecture = abs(text->architecture);
     const bool machine = text->architecture > 0;
     const bool of_tegra = architecture == 62 || architecture == 72 || architecture == 87 || architecture == 110;
-    if (architecture > capability || (machine && (architecture / 10 != capability / 10 || (of_tegra && architecture != capability)))) {
+    if (architecture > capability ||
+        (machine && (architecture / 10 != capability / 10 || (of_tegra && architecture != capability)))) {
         dlclose(library);
-        return wrong(CUDA_ERROR_NO_BINARY_FOR_GPU, "cuModuleLoadData: compiled for %s_%d, the device is an sm_%d", machine ? "sm" : "compute", architecture, capability);
+        return wrong(CUDA_ERROR_NO_BINARY_FOR_GPU, "cuModuleLoadData: compiled for %s_%d, the device is an sm_%d",
+                     machine ? "sm" : "compute", architecture, capability);
     }
     CUmodule m = calloc(1, sizeof *m + sizeof m->functions[0] * (size_t)(text->end - text->kernels));
     m->on = current;
@@ -803,7 +869,8 @@ API CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) 
 /* If several kernels share a text, the share of each is unknown; the true compilers refuse too much. */
 static int static_shared(CUfunction f) {
     const cudasim_module *m = f->module->text;
-    return m->end - m->kernels == 1 ? (int)(m->dynamic - m->shared) / 128 * 128 : 0;     /* without the alignment of dynamic memory */
+    /* without the alignment of dynamic memory */
+    return m->end - m->kernels == 1 ? (int)(m->dynamic - m->shared) / 128 * 128 : 0;
 }
 
 API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f) {
@@ -822,7 +889,9 @@ API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfu
 
 API CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value) {
     ENTER_CONTEXT;
-    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value + static_shared(f) > shared_limit()) return CUDA_ERROR_INVALID_VALUE;
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
+        value + static_shared(f) > shared_limit())
+        return CUDA_ERROR_INVALID_VALUE;
     f->most_dynamic = (unsigned)value;
     return CUDA_SUCCESS;
 }
@@ -830,7 +899,8 @@ API CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, in
 API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *count, CUfunction f, int threads, size_t dynamic) {
     ENTER_CONTEXT;
     if (threads < 1) return CUDA_ERROR_INVALID_VALUE;
-    const int bytes = static_shared(f) + (int)dynamic + 1024, by_memory = (shared_limit() + 1024) / bytes, by_threads = 2048 / ((threads + WARP - 1) / WARP * WARP);
+    const int bytes = static_shared(f) + (int)dynamic + 1024, by_memory = (shared_limit() + 1024) / bytes,
+              by_threads = 2048 / ((threads + WARP - 1) / WARP * WARP);
     const int least = by_memory < by_threads ? by_memory : by_threads;
     *count = threads > MAX_THREADS ? 0 : least < 32 ? least : 32;
     return CUDA_SUCCESS;
@@ -848,23 +918,36 @@ static void count_launch(const char *name) {
     by_kernel[i].count++;
 }
 
-API CUresult cuLaunchKernel(CUfunction f, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x, unsigned threads_y, unsigned threads_z, unsigned shared,
-                            CUstream s, void **params, void **extra) {
+API CUresult cuLaunchKernel(CUfunction f, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
+                            unsigned threads_y, unsigned threads_z, unsigned shared, CUstream s, void **params,
+                            void **extra) {
     ON_STREAM(s);
-    if (!f || f->module->on != s->on) return wrong(CUDA_ERROR_INVALID_HANDLE, "cuLaunchKernel: a function of device %d on device %d", f ? f->module->on->index : -1, s->on->index);
+    if (!f || f->module->on != s->on)
+        return wrong(CUDA_ERROR_INVALID_HANDLE, "cuLaunchKernel: a function of device %d on device %d",
+                     f ? f->module->on->index : -1, s->on->index);
     const cudasim_kernel *k = f->kernel;
-    if (extra || (k->count && !params) || k->count > 256) return wrong(CUDA_ERROR_INVALID_VALUE, "cuLaunchKernel: kernel '%s' needs %d parameters", k->name, k->count);
+    if (extra || (k->count && !params) || k->count > 256)
+        return wrong(CUDA_ERROR_INVALID_VALUE, "cuLaunchKernel: kernel '%s' needs %d parameters", k->name, k->count);
     if (!blocks_x || !blocks_y || !blocks_z || blocks_x > 0x7fffffff || blocks_y > 65535 || blocks_z > 65535)
-        return wrong(CUDA_ERROR_INVALID_VALUE, "kernel '%s' launched as (%u, %u, %u) blocks", k->name, blocks_x, blocks_y, blocks_z);
-    if (!threads_x || !threads_y || !threads_z || threads_z > 64 || (uint64_t)threads_x * threads_y * threads_z > MAX_THREADS)
-        return wrong(CUDA_ERROR_INVALID_VALUE, "kernel '%s' launched with blocks of (%u, %u, %u) threads", k->name, threads_x, threads_y, threads_z);
-    if (shared + (unsigned)static_shared(f) > (f->most_dynamic > CUDASIM_STATIC_SHARED ? f->most_dynamic + (unsigned)static_shared(f) : CUDASIM_STATIC_SHARED))
-        return wrong(CUDA_ERROR_INVALID_VALUE, "kernel '%s' launched with %u bytes of dynamic shared memory beside %d", k->name, shared, static_shared(f));
+        return wrong(CUDA_ERROR_INVALID_VALUE, "kernel '%s' launched as (%u, %u, %u) blocks", k->name, blocks_x,
+                     blocks_y, blocks_z);
+    if (!threads_x || !threads_y || !threads_z || threads_z > 64 ||
+        (uint64_t)threads_x * threads_y * threads_z > MAX_THREADS)
+        return wrong(CUDA_ERROR_INVALID_VALUE, "kernel '%s' launched with blocks of (%u, %u, %u) threads", k->name,
+                     threads_x, threads_y, threads_z);
+    if (shared + (unsigned)static_shared(f) > (f->most_dynamic > CUDASIM_STATIC_SHARED
+                                                   ? f->most_dynamic + (unsigned)static_shared(f)
+                                                   : CUDASIM_STATIC_SHARED))
+        return wrong(CUDA_ERROR_INVALID_VALUE, "kernel '%s' launched with %u bytes of dynamic shared memory beside %d",
+                     k->name, shared, static_shared(f));
     if (fails(FAIL_LAUNCH)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     if (fails(FAIL_ROOM)) return CUDA_ERROR_OUT_OF_MEMORY;
     size_t bytes = 0, taken = 0;
     for (int i = 0; i < k->count; i++) bytes += (k->sizes[i] + 15) / 16 * 16, taken += k->sizes[i];
-    if (taken > 4096) return wrong(CUDA_ERROR_INVALID_VALUE, "kernel '%s' has %zu bytes of parameters; before CUDA 12.1 and sm_70 there are 4096", k->name, taken);
+    if (taken > 4096)
+        return wrong(CUDA_ERROR_INVALID_VALUE,
+                     "kernel '%s' has %zu bytes of parameters; before CUDA 12.1 and sm_70 there are 4096", k->name,
+                     taken);
     operation *o = operation_new(LAUNCH, bytes);
     unsigned char *next = o->payload;
     for (int i = 0; i < k->count; i++) {
@@ -886,7 +969,8 @@ API int cudasim_fails(const char *what) {
     return 0;
 }
 
-static CUresult call(CUstream s, const char *name, void (*fn)(void *), const void *payload, size_t bytes, cudasim_bytes moved) {
+static CUresult call(CUstream s, const char *name, void (*fn)(void *), const void *payload, size_t bytes,
+                     cudasim_bytes moved) {
     ON_STREAM(s);
     if (fails(FAIL_LAUNCH)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     if (fails(FAIL_PRODUCT)) return CUDA_ERROR_NOT_SUPPORTED;
@@ -898,7 +982,8 @@ static CUresult call(CUstream s, const char *name, void (*fn)(void *), const voi
     return add(s, o);
 }
 
-API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const void *payload, size_t bytes, cudasim_bytes moved) {
+API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const void *payload, size_t bytes,
+                     cudasim_bytes moved) {
     return (int)call(stream, name, fn, payload, bytes, moved);
 }
 
@@ -911,23 +996,28 @@ API int cudasim_allocated(void *stream, const void *at, size_t bytes) {
 }
 
 /* ---- errors */
-static const struct { CUresult status; const char *name, *text; } errors[] = {
+static const struct { CUresult status; const char *name, *text;
+} errors[] = {
     {CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
     {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
-    {CUDA_ERROR_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable"},
+    {CUDA_ERROR_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE",
+     "CUDA-capable device(s) is/are busy or unavailable"},
     {CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    {CUDA_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
-    {CUDA_ERROR_OPERATING_SYSTEM, "CUDA_ERROR_OPERATING_SYSTEM", "OS call failed or operation not supported on this OS"},
+    {CUDA_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU",
+     "no kernel image is available for execution on the device"},
+    {CUDA_ERROR_OPERATING_SYSTEM, "CUDA_ERROR_OPERATING_SYSTEM",
+     "OS call failed or operation not supported on this OS"},
     {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+     "too many resources requested for launch"},
     {CUDA_ERROR_MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},

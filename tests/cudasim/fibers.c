@@ -1,8 +1,10 @@
 /* fibers.c - the threads of a block on one thread of the host.
  *
- * A thread that never waits runs on the fiber of the thread before it.  A thread that waits keeps its fiber, and another fiber runs the remaining
- * threads.  So a kernel without barriers is a loop.  Under the thread sanitizer each thread of the block is a fiber of the sanitizer, ordered by
- * barriers only: two accesses that no barrier separates are reported, whatever the schedule.  This file is never instrumented. */
+ * A thread that never waits runs on the fiber of the thread before it.  A thread that waits keeps its
+ * fiber, and another fiber runs the remaining threads.  So a kernel without barriers is a loop.  Under
+ * the thread sanitizer each thread of the block is a fiber of the sanitizer, ordered by barriers only:
+ * two accesses that no barrier separates are reported, whatever the schedule.  This file is never
+ * instrumented. */
 #include "fibers.h"
 #include <setjmp.h>
 #include <signal.h>
@@ -43,15 +45,18 @@ __asm__(".text\n.globl cudasim_switch\n.type cudasim_switch,@function\n"
         "pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp\n"
         "ret\n"
         ".globl cudasim_start\ncudasim_start: mov %r12, %rdi; call *%rbx; ud2\n");
-enum { SAVED = 9, ARGUMENT = 3, FUNCTION = 4, RETURN = 6 };          /* words: r15 r14 r13 r12 rbx rbp, return address, alignment */
+/* words: r15 r14 r13 r12 rbx rbp, return address, alignment */
+enum { SAVED = 9, ARGUMENT = 3, FUNCTION = 4, RETURN = 6 };
 #elif defined __aarch64__
 __asm__(".text\n.globl cudasim_switch\n.type cudasim_switch,@function\n"
         "cudasim_switch:\n"
         "sub sp, sp, #160\n"
-        "stp x19, x20, [sp]; stp x21, x22, [sp, #16]; stp x23, x24, [sp, #32]; stp x25, x26, [sp, #48]; stp x27, x28, [sp, #64]; stp x29, x30, [sp, #80]\n"
+        "stp x19, x20, [sp]; stp x21, x22, [sp, #16]; stp x23, x24, [sp, #32]; stp x25, x26, [sp, #48]; stp x27, x28, "
+        "[sp, #64]; stp x29, x30, [sp, #80]\n"
         "stp d8, d9, [sp, #96]; stp d10, d11, [sp, #112]; stp d12, d13, [sp, #128]; stp d14, d15, [sp, #144]\n"
         "mov x2, sp; str x2, [x0]; mov sp, x1\n"
-        "ldp x19, x20, [sp]; ldp x21, x22, [sp, #16]; ldp x23, x24, [sp, #32]; ldp x25, x26, [sp, #48]; ldp x27, x28, [sp, #64]; ldp x29, x30, [sp, #80]\n"
+        "ldp x19, x20, [sp]; ldp x21, x22, [sp, #16]; ldp x23, x24, [sp, #32]; ldp x25, x26, [sp, #48]; ldp x27, x28, "
+        "[sp, #64]; ldp x29, x30, [sp, #80]\n"
         "ldp d8, d9, [sp, #96]; ldp d10, d11, [sp, #112]; ldp d12, d13, [sp, #128]; ldp d14, d15, [sp, #144]\n"
         "add sp, sp, #160\nret\n"
         ".globl cudasim_start\ncudasim_start: mov x0, x20; blr x19; brk #1\n");
@@ -60,7 +65,8 @@ enum { SAVED = 20, ARGUMENT = 1, FUNCTION = 0, RETURN = 11 };        /* words: x
 #error "the simulator switches fibers on x86-64 and aarch64 only"
 #endif
 
-enum { STACK = 256 << 10, GUARD = 64 << 10 };       /* bytes; untouched pages cost nothing, a guard is at least one page */
+enum { STACK = 256 << 10, GUARD = 64 << 10 };       /* bytes; untouched pages cost nothing, a guard is at least one
+                                                     * page */
 
 typedef struct fiber {
     void *stack_pointer;
@@ -97,7 +103,8 @@ static fiber home, *running = &home, *unused, *used;
 static jmp_buf leave;                               /* for errors found by home itself */
 static bool failed;
 static char problem[512];
-static char clocks[2], warp_clocks[MAX_THREADS / WARP][2], start_clock, end_clock;       /* only their addresses matter */
+/* only their addresses matter */
+static char clocks[2], warp_clocks[MAX_THREADS / WARP][2], start_clock, end_clock;
 static int warp_generation[MAX_THREADS / WARP];
 static enum { FORWARD, REVERSE, RANDOM } order;
 static uint64_t chance;
@@ -131,7 +138,9 @@ static void may_run(int *who, int n) {
 /* ---- fibers */
 #if defined CUDASIM_ADDRESS
 static fiber *came_from;
-static void arrive(const fiber *f) { __sanitizer_finish_switch_fiber(f->shadow, &came_from->stack, &came_from->stack_size); }
+static void arrive(const fiber *f) {
+    __sanitizer_finish_switch_fiber(f->shadow, &came_from->stack, &came_from->stack_size);
+}
 #endif
 
 static void go(fiber *to, bool for_good) {
@@ -156,7 +165,8 @@ static fiber *new_fiber(void) {
     if (f) unused = f->next;
     else {
         f = calloc(1, sizeof *f);
-        char *stack = mmap(NULL, STACK + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char *stack = mmap(NULL, STACK + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                           0);
         if (!f || stack == MAP_FAILED) fail("no memory for the stacks of a block");
         mprotect(stack, GUARD, PROT_NONE);
         f->stack = stack + GUARD;
@@ -178,7 +188,8 @@ static fiber *new_fiber(void) {
 
 static void discard(fiber *f) {
 #if defined CUDASIM_THREAD
-    f->next = used;                                 /* a stack serves one thread of a block: a second one would seem to race with the first */
+    f->next = used;                                 /* a stack serves one thread of a block: a second one would seem
+                                                     * to race with the first */
     used = f;
 #else
     f->next = unused;
@@ -314,7 +325,9 @@ static void open_barrier(void) {
     for (int i = 0; i < b.size; i++) sum += b.threads[i].predicate;
     for (int i = 0; i < b.size; i++) {
         thread *t = &b.threads[i];
-        t->result = (unsigned long long)(t->kind == CUDASIM_AND ? sum == b.size : t->kind == CUDASIM_OR ? sum != 0 : sum);
+        t->result = (unsigned long long)(t->kind == CUDASIM_AND  ? sum == b.size
+                                         : t->kind == CUDASIM_OR ? sum != 0
+                                                                 : sum);
         t->state = READY;
         t->passed = &clocks[b.generation & 1];
         who[n++] = i;
@@ -334,7 +347,8 @@ static int barrier(int kind, int predicate, int line) {
         for (int i = 0; i < b.size; i++)
             if (b.threads[i].line != line || b.threads[i].kind != kind) {
                 char one[100], two[100];
-                fail("divergent barrier: %s is at the one of line %d, %s at that of line %d", where(b.current, one, sizeof one), line, where(i, two, sizeof two), b.threads[i].line);
+                fail("divergent barrier: %s is at the one of line %d, %s at that of line %d",
+                     where(b.current, one, sizeof one), line, where(i, two, sizeof two), b.threads[i].line);
             }
         open_barrier();
     } else t->state = AT_BARRIER;
@@ -354,7 +368,8 @@ static void complete(int warp, unsigned mask) {
         thread *t = &lanes[i];
         char text[100];
         if (t->kind == CUDASIM_SHUFFLE && !(mask >> t->source & 1))
-            fail("%s takes the value of lane %d in line %d, which takes no part (mask %#x)", where(warp * WARP + i, text, sizeof text), t->source, t->line, t->mask);
+            fail("%s takes the value of lane %d in line %d, which takes no part (mask %#x)",
+                 where(warp * WARP + i, text, sizeof text), t->source, t->line, t->mask);
         t->result = t->kind == CUDASIM_BALLOT ? votes : lanes[t->source].value;
         t->passed = t->kind == CUDASIM_SYNCWARP ? &warp_clocks[warp][warp_generation[warp] & 1] : NULL;
         who[n++] = warp * WARP + i;
@@ -372,7 +387,8 @@ static unsigned alive(int warp, unsigned mask, const thread *like, unsigned *mis
         const thread *t = &b.threads[warp * WARP + i];
         if (!(mask >> i & 1) || t->state == DONE) continue;
         here |= 1u << i;
-        if (t != like && (t->state != AT_WARP || t->mask != mask || t->kind != like->kind || t->line != like->line)) *missing |= 1u << i;
+        if (t != like && (t->state != AT_WARP || t->mask != mask || t->kind != like->kind || t->line != like->line))
+            *missing |= 1u << i;
     }
     return here;
 }
@@ -381,7 +397,8 @@ static unsigned long long warp(int kind, unsigned mask, unsigned long long value
     thread *t = &b.threads[b.current];
     const int w = b.current / WARP, lane = b.current % WARP;
     char text[100];
-    if (!(mask >> lane & 1)) fail("%s is not in its own mask %#x in line %d", where(b.current, text, sizeof text), mask, line);
+    if (!(mask >> lane & 1))
+        fail("%s is not in its own mask %#x in line %d", where(b.current, text, sizeof text), mask, line);
     t->kind = kind;
     t->mask = mask;
     t->value = value;
@@ -439,11 +456,15 @@ static void unblock(void) {
     where(stuck, one, sizeof one);
     for (int i = 0; i < b.size; i++) {
         const thread *o = &b.threads[i];
-        if (t->state == AT_BARRIER ? o->state == AT_BARRIER : i / WARP != stuck / WARP || !(t->mask >> i % WARP & 1) || (o->state == AT_WARP && o->line == t->line && o->mask == t->mask)) continue;
+        if (t->state == AT_BARRIER ? o->state == AT_BARRIER
+                                   : i / WARP != stuck / WARP || !(t->mask >> i % WARP & 1) ||
+                                         (o->state == AT_WARP && o->line == t->line && o->mask == t->mask))
+            continue;
         if (o->state == DONE && ended != i && t->state != AT_BARRIER) continue;
         where(i, two, sizeof two);
         if (o->state == DONE) fail("%s waits in line %d for %s, which has ended", one, t->line, two);
-        fail("%s waits in line %d (mask %#x) for %s, which waits in line %d (mask %#x)", one, t->line, t->state == AT_WARP ? t->mask : ~0u, two, o->line, o->state == AT_WARP ? o->mask : ~0u);
+        fail("%s waits in line %d (mask %#x) for %s, which waits in line %d (mask %#x)", one, t->line,
+             t->state == AT_WARP ? t->mask : ~0u, two, o->line, o->state == AT_WARP ? o->mask : ~0u);
     }
     fail("%s waits in line %d for ever", one, t->line);
 }
@@ -492,7 +513,8 @@ static void run_block(cudasim_dim at) {
     ACQUIRE(&end_clock);
 }
 
-const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *const *params, cudasim_dim blocks, cudasim_dim threads, unsigned shared) {
+const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *const *params, cudasim_dim blocks,
+                       cudasim_dim threads, unsigned shared) {
     b.module = m;
     b.kernel = k;
     b.params = params;
@@ -506,7 +528,8 @@ const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *c
             for (at.x = 0; at.x < threads.x; at.x++) b.threads[b.size++].index = at;
 #if defined CUDASIM_THREAD
     sanitizer_home = __tsan_get_current_fiber();
-    for (int i = 0; i < b.size; i++)                /* home creates all of them: the sanitizer orders a fiber after the earlier actions of its creator */
+    for (int i = 0; i < b.size; i++)                /* home creates all of them: the sanitizer orders a fiber after
+                                                     * the earlier actions of its creator */
         if (!sanitizer_fibers[i]) sanitizer_fibers[i] = __tsan_create_fiber(0);
 #endif
     failed = false;

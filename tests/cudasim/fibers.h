@@ -15,6 +15,7 @@ void fibers_access(const void *at, unsigned long bytes, int write, unsigned bloc
 void fibers_order(const char *text);                /* "forward", "reverse" or a number; NULL: forward */
 
 /* Runs all blocks of a launch, one after another; shared: bytes of dynamic shared memory.  NULL, or what went wrong. */
-const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *const *params, cudasim_dim blocks, cudasim_dim threads, unsigned shared);
+const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *const *params, cudasim_dim blocks,
+                       cudasim_dim threads, unsigned shared);
 
 #endif

@@ -1,10 +1,12 @@
-/* module.h - the interface of a compiled text (sim.h) and the simulated driver.  C and C++; no header of any library. */
+/* module.h - the interface of a compiled text (sim.h) and the simulated driver.  C and C++; no header
+ * of any library. */
 #ifndef CUDASIM_MODULE_H
 #define CUDASIM_MODULE_H
 
 typedef struct cudasim_dim { unsigned x, y, z; } cudasim_dim;
 
-enum { CUDASIM_MAX_SHARED = 227 * 1024, CUDASIM_STATIC_SHARED = 48 * 1024 };        /* bytes for a block: the limit of sm_90, and the limit without a request */
+/* bytes for a block: the limit of sm_90, and the limit without a request */
+enum { CUDASIM_MAX_SHARED = 227 * 1024, CUDASIM_STATIC_SHARED = 48 * 1024 };
 
 /* Operations of the lanes of a warp. */
 enum { CUDASIM_SYNCWARP, CUDASIM_SHUFFLE, CUDASIM_BALLOT };
@@ -14,7 +16,8 @@ enum { CUDASIM_BARRIER, CUDASIM_COUNT, CUDASIM_AND, CUDASIM_OR };
 /* Functions of the driver that kernels call; line: of the call in the text. */
 typedef struct cudasim_runtime {
     int (*barrier)(int kind, int predicate, int line);
-    unsigned long long (*warp)(int kind, unsigned mask, unsigned long long value, int lane, int line);  /* lane: whose value a shuffle takes */
+    /* lane: whose value a shuffle takes */
+    unsigned long long (*warp)(int kind, unsigned mask, unsigned long long value, int lane, int line);
     int (*lane)(void);                              /* of the thread that runs */
     void (*trap)(int line);                         /* does not return; nor does the next one */
     void (*misaligned)(const void *at);
@@ -34,7 +37,8 @@ typedef struct cudasim_module {                     /* the variable cudasim_modu
     int architecture;                               /* it was compiled for: 80; -80: as PTX */
     cudasim_dim *thread, *block, *threads, *blocks; /* threadIdx, blockIdx, blockDim, gridDim */
     const cudasim_runtime **runtime;
-    char *shared, *dynamic;                         /* static __shared__ variables from shared up to dynamic, where the dynamic ones begin */
+    char *shared, *dynamic;                         /* static __shared__ variables from shared up to dynamic, where
+                                                     * the dynamic ones begin */
 } cudasim_module;
 
 #endif

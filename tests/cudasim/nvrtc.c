@@ -1,8 +1,11 @@
-/* nvrtc.c - the simulated NVRTC: CUDA C++ through the host's compiler, with sim.h before it, into a shared object that stands for a cubin.
+/* nvrtc.c - the simulated NVRTC: CUDA C++ through the host's compiler, with sim.h before it, into a
+ * shared object that stands for a cubin.
  *
- * The text stays the same, line by line, with three changes: each kernel is added to a table after its body; `extern __shared__` loses its second
- * word, and the name gets memory; and CUDASIM_DROP_BARRIER="file:n" removes the n-th __syncthreads or __syncwarp of a file (1 is the first;
- * a file is what the last #line said, or the program's name), which the tests must detect.  With CUDASIM_COUNT=1 each access to memory is counted. */
+ * The text stays the same, line by line, with three changes: each kernel is added to a table after its
+ * body; `extern __shared__` loses its second word, and the name gets memory; and
+ * CUDASIM_DROP_BARRIER="file:n" removes the n-th __syncthreads or __syncwarp of a file (1 is the
+ * first; a file is what the last #line said, or the program's name), which the tests must detect.
+ * With CUDASIM_COUNT=1 each access to memory is counted. */
 #define _GNU_SOURCE
 #include "nvidia.h"
 #include <ctype.h>
@@ -24,7 +27,8 @@
 extern char **environ;
 
 typedef struct text { char *at; size_t length, room; } text;
-struct _nvrtcProgram { char *source, *name; text log, image; int architecture; };      /* architecture: 80; -80: compute_80 */
+/* architecture: 80; -80: compute_80 */
+struct _nvrtcProgram { char *source, *name; text log, image; int architecture; };
 
 static void append(text *t, const char *from, size_t n) {
     if (t->length + n + 1 > t->room) t->at = realloc(t->at, t->room = 2 * t->room + n + 1024);
@@ -42,7 +46,8 @@ API nvrtcResult nvrtcVersion(int *major, int *minor) {
     return NVRTC_SUCCESS;
 }
 
-API nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char *name, int headers, const char *const *contents, const char *const *names) {
+API nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char *name, int headers,
+                                   const char *const *contents, const char *const *names) {
     (void)contents, (void)names;
     if (!out || !source || headers) return NVRTC_ERROR_INVALID_INPUT;
     nvrtcProgram p = calloc(1, sizeof *p);
@@ -100,8 +105,10 @@ typedef struct rewriter {
     char file[200], kernel[200], drop_file[200];
     int barriers, drop;                             /* of this file so far; the one to remove */
     word starters[16];                              /* __global__ and macros that hold it: what a kernel begins with */
-    int starter_count, depth, parentheses, begins;  /* begins: the depth at which the kernel began whose body this is, or -1 */
-    bool header, external, dropped;                 /* between a starter and the body; between `extern __shared__` and its name; a barrier was removed */
+    int starter_count, depth, parentheses, begins;  /* begins: the depth at which the kernel began whose body this
+                                                     * is, or -1 */
+    bool header, external, dropped;                 /* between a starter and the body; between `extern __shared__`
+                                                     * and its name; a barrier was removed */
     word last, defined;                             /* word; macro */
 } rewriter;
 
@@ -122,7 +129,8 @@ static void kernel_ends(rewriter *r) {
 static void follow(rewriter *r, word n) {
     switch (*n.at) {
     case '(':
-        if (r->header && !r->parentheses && !starts_kernel(r, r->last) && !is(r->last, "__launch_bounds__")) snprintf(r->kernel, sizeof r->kernel, "%.*s", (int)r->last.length, r->last.at);
+        if (r->header && !r->parentheses && !starts_kernel(r, r->last) && !is(r->last, "__launch_bounds__"))
+            snprintf(r->kernel, sizeof r->kernel, "%.*s", (int)r->last.length, r->last.at);
         r->parentheses++;
         break;
     case ')': r->parentheses--; break;
@@ -149,7 +157,8 @@ static text rewrite(const char *source, const char *program, bool *dropped) {
         r.drop = atoi(colon + 1);
     }
     snprintf(r.file, sizeof r.file, "%s", program);
-    bool directive = false, first = true, after_extern = false;    /* on a line of the preprocessor; nothing yet on this line */
+    /* on a line of the preprocessor; nothing yet on this line */
+    bool directive = false, first = true, after_extern = false;
     for (word n; (n.length = word_at(n.at = source));) {
         source += n.length;
         if (isspace((unsigned char)*n.at) || (n.length > 1 && *n.at == '/')) {
@@ -201,7 +210,9 @@ static text rewrite(const char *source, const char *program, bool *dropped) {
 /* ---- options: NVRTC's that change what is compiled are passed on, those about code for a GPU mean nothing here */
 static bool starts(const char *option, const char *with) { return !strncmp(option, with, strlen(with)); }
 
-static const char *const architectures[] = {"60", "61", "62", "70", "72", "75", "80", "86", "87", "88", "89", "90", "90a", "100", "100a", "100f", "103", "103a", "103f", "110", "110a", "110f", "120", "120a", "120f", "121", "121a", "121f"};
+static const char *const architectures[] = {
+    "60",   "61",   "62",  "70",   "72",   "75",  "80",   "86",   "87",  "88",   "89",   "90",  "90a",  "100",
+    "100a", "100f", "103", "103a", "103f", "110", "110a", "110f", "120", "120a", "120f", "121", "121a", "121f"};
 static int first_architecture(void) { return version() > 12 ? 5 : 0; }         /* CUDA 13 begins with 7.5 */
 
 static bool known_architecture(const char *name) {
@@ -223,11 +234,43 @@ API nvrtcResult nvrtcGetNumSupportedArchs(int *count) {
     return NVRTC_SUCCESS;
 }
 
-static nvrtcResult read_options(nvrtcProgram p, int count, const char *const *options, const char **command, int *words, int room) {
-    static const char *const ignored[] = {"--fmad", "-fmad", "--use_fast_math", "-use_fast_math", "--default-device", "-default-device", "--device-as-default-execution-space",
-        "--generate-line-info", "-lineinfo", "--restrict", "-restrict", "--maxrregcount", "-maxrregcount", "--ptxas-options", "-Xptxas", "--extra-device-vectorization",
-        "-extra-device-vectorization", "--disable-warnings", "-w", "--no-cache", "-no-cache", "--minimal", "-minimal", "--ftz", "-ftz", "--prec-div", "-prec-div", "--prec-sqrt", "-prec-sqrt",
-        "--split-compile", "-split-compile", "--dopt", "-dopt", "--device-debug", "-G"};
+static nvrtcResult read_options(nvrtcProgram p, int count, const char *const *options, const char **command, int *words,
+                                int room) {
+    static const char *const ignored[] = {"--fmad",
+                                          "-fmad",
+                                          "--use_fast_math",
+                                          "-use_fast_math",
+                                          "--default-device",
+                                          "-default-device",
+                                          "--device-as-default-execution-space",
+                                          "--generate-line-info",
+                                          "-lineinfo",
+                                          "--restrict",
+                                          "-restrict",
+                                          "--maxrregcount",
+                                          "-maxrregcount",
+                                          "--ptxas-options",
+                                          "-Xptxas",
+                                          "--extra-device-vectorization",
+                                          "-extra-device-vectorization",
+                                          "--disable-warnings",
+                                          "-w",
+                                          "--no-cache",
+                                          "-no-cache",
+                                          "--minimal",
+                                          "-minimal",
+                                          "--ftz",
+                                          "-ftz",
+                                          "--prec-div",
+                                          "-prec-div",
+                                          "--prec-sqrt",
+                                          "-prec-sqrt",
+                                          "--split-compile",
+                                          "-split-compile",
+                                          "--dopt",
+                                          "-dopt",
+                                          "--device-debug",
+                                          "-G"};
     for (int i = 0; i < count; i++) {
         const char *o = options[i], *value = strchr(o, '=');
         bool fine = false;
@@ -235,14 +278,18 @@ static nvrtcResult read_options(nvrtcProgram p, int count, const char *const *op
         if (starts(o, "-D") || starts(o, "-U") || starts(o, "-I")) fine = true, command[(*words)++] = o;
         else if (starts(o, "--std=") || starts(o, "-std=")) {
             fine = !strcmp(value, "=c++17") || !strcmp(value, "=c++14") || !strcmp(value, "=c++20");
-            command[(*words)++] = !strcmp(value, "=c++20") ? "-std=gnu++20" : !strcmp(value, "=c++14") ? "-std=gnu++14" : "-std=gnu++17";
+            command[(*words)++] = !strcmp(value, "=c++20")   ? "-std=gnu++20"
+                                  : !strcmp(value, "=c++14") ? "-std=gnu++14"
+                                                             : "-std=gnu++17";
         } else if (starts(o, "--gpu-architecture=") || starts(o, "-arch=")) {
             const bool machine = starts(value, "=sm_");
             const char *name = value + (machine ? 4 : starts(value, "=compute_") ? 9 : 0);
             fine = known_architecture(name);
             p->architecture = machine ? atoi(name) : -atoi(name);
         } else
-            for (int j = 0; j < COUNT(ignored); j++) fine |= value ? (size_t)(value - o) == strlen(ignored[j]) && starts(o, ignored[j]) : !strcmp(o, ignored[j]);
+            for (int j = 0; j < COUNT(ignored); j++)
+                fine |= value ? (size_t)(value - o) == strlen(ignored[j]) && starts(o, ignored[j])
+                              : !strcmp(o, ignored[j]);
         if (fine) continue;
         add(&p->log, "nvrtc: error: ");
         add(&p->log, value ? "invalid value for option or unrecognized option: " : "unrecognized option ");
@@ -282,7 +329,8 @@ static int spawn(const char *const *command, text *said) {
     return failed || !WIFEXITED(status) ? -1 : WEXITSTATUS(status);
 }
 
-/* name:12:5: error: words -> name(12): error: words; what else the host's compiler says goes through, but for "In function" */
+/* name:12:5: error: words -> name(12): error: words; what else the host's compiler says goes through,
+ * but for "In function" */
 static void as_nvrtc(const text *said, text *log) {
     for (const char *line = said->at, *end; line && *line; line = end) {
         end = strchr(line, '\n');
@@ -322,17 +370,41 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     p->log.length = p->image.length = 0;
     p->architecture = -75;
     if (version() == 13 && !dlopen("libnvrtc-builtins.so.13.0", RTLD_LAZY | RTLD_NOLOAD)) {
-        add(&p->log, "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.\n  Make sure that libnvrtc-builtins.so.13.0 is installed correctly.");
+        add(&p->log, "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.\n  Make sure that "
+                     "libnvrtc-builtins.so.13.0 is installed correctly.");
         return NVRTC_ERROR_BUILTIN_OPERATION_FAILURE;
     }
-    static const char *const flags[] = {CUDASIM_COMPILER, "-x", "c++", "-include", CUDASIM_SHIM, "-shared", "-fPIC", "-fvisibility=hidden", "-nostdlib", "-w", "-fno-exceptions", "-fno-rtti",
-        "-fno-strict-aliasing", "-ffp-contract=off", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fno-asynchronous-unwind-tables", "-std=gnu++17",
+    static const char *const flags[] = {
+        CUDASIM_COMPILER,
+        "-x",
+        "c++",
+        "-include",
+        CUDASIM_SHIM,
+        "-shared",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-nostdlib",
+        "-w",
+        "-fno-exceptions",
+        "-fno-rtti",
+        "-fno-strict-aliasing",
+        "-ffp-contract=off",
+        "-fdiagnostics-color=never",
+        "-fno-diagnostics-show-caret",
+        "-fno-asynchronous-unwind-tables",
+        "-std=gnu++17",
 #if defined CUDASIM_THREAD
-        "-Og", "-g1", "-fsanitize=thread", "-DCUDASIM_THREAD",
+        "-Og",
+        "-g1",
+        "-fsanitize=thread",
+        "-DCUDASIM_THREAD",
 #elif defined CUDASIM_ADDRESS
-        "-Og", "-g1", "-fsanitize=address",
+        "-Og",
+        "-g1",
+        "-fsanitize=address",
 #else
-        "-Og", "-fsanitize=alignment",
+        "-Og",
+        "-fsanitize=alignment",
 #endif
     };
     const char *command[200];

@@ -1,8 +1,9 @@
 /* sim.h - CUDA C++ for the host's compiler: precedes every text that the simulated NVRTC compiles.
  *
- * A thread of a kernel is a call of its function.  The driver implements barriers and shuffles (fibers.c); kernels call it through a table.
- * Blocks run one at a time, so __shared__ variables are static.  Atomics are real because the thread sanitizer must see them.
- * Each line here costs time in every compilation: this file includes nothing and has only what kernels use. */
+ * A thread of a kernel is a call of its function.  The driver implements barriers and shuffles
+ * (fibers.c); kernels call it through a table. Blocks run one at a time, so __shared__ variables are
+ * static.  Atomics are real because the thread sanitizer must see them. Each line here costs time in
+ * every compilation: this file includes nothing and has only what kernels use. */
 #pragma GCC system_header
 #include "module.h"
 
@@ -59,11 +60,13 @@ struct dim3 {
 /* ---- the position of a thread; the driver writes these */
 extern "C" {
 /* not zero, or they would lie among the shared variables, which are overwritten when a block begins */
-static cudasim_dim cudasim_thread = {1, 1, 1}, cudasim_block = {1, 1, 1}, cudasim_threads = {1, 1, 1}, cudasim_blocks = {1, 1, 1};
+static cudasim_dim cudasim_thread = {1, 1, 1}, cudasim_block = {1, 1, 1}, cudasim_threads = {1, 1, 1},
+                   cudasim_blocks = {1, 1, 1};
 static const cudasim_runtime *cudasim = (const cudasim_runtime *)1;
 }
 
-/* CUDASIM_TRAFFIC: the compiler calls these, made for the thread sanitizer, at every access to memory that others could see. */
+/* CUDASIM_TRAFFIC: the compiler calls these, made for the thread sanitizer, at every access to memory
+ * that others could see. */
 #ifdef CUDASIM_TRAFFIC
 #define CUDASIM_HOOK __attribute__((visibility("hidden"), no_sanitize("thread"))) void
 #define CUDASIM_HOOKS(n)                                                                                    \
@@ -81,7 +84,9 @@ CUDASIM_HOOK __tsan_init() {}
 }
 #endif
 /* The compiler calls it before an access that is less aligned than its type, which a GPU does not make. */
-extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(void *, void *at) { cudasim->misaligned(at); }
+extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(void *, void *at) {
+    cudasim->misaligned(at);
+}
 #define threadIdx ((const cudasim_dim &)cudasim_thread)
 #define blockIdx ((const cudasim_dim &)cudasim_block)
 #define blockDim ((const cudasim_dim &)cudasim_threads)
@@ -94,7 +99,9 @@ extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismat
 #define __syncthreads_count(p) cudasim->barrier(CUDASIM_COUNT, (p) != 0, __LINE__)
 #define __syncthreads_and(p) cudasim->barrier(CUDASIM_AND, (p) != 0, __LINE__)
 #define __syncthreads_or(p) cudasim->barrier(CUDASIM_OR, (p) != 0, __LINE__)
-static inline void cudasim_syncwarp(int line, unsigned mask = 0xffffffffu) { cudasim->warp(CUDASIM_SYNCWARP, mask, 0, 0, line); }
+static inline void cudasim_syncwarp(int line, unsigned mask = 0xffffffffu) {
+    cudasim->warp(CUDASIM_SYNCWARP, mask, 0, 0, line);
+}
 #define __syncwarp(...) cudasim_syncwarp(__LINE__, ##__VA_ARGS__)
 #define __ballot_sync(mask, p) ((unsigned)cudasim->warp(CUDASIM_BALLOT, (mask), (p) != 0, 0, __LINE__))
 #define __any_sync(mask, p) (__ballot_sync(mask, p) != 0)
@@ -136,7 +143,8 @@ static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uns
         return old;                                                                                         \
     }
 #else
-#define CUDASIM_ATOMIC(name, T, expression) static inline T name(T *p, T x) { const T old = *p; *p = (expression); return old; }
+#define CUDASIM_ATOMIC(name, T, expression) static inline T name(T *p, T x) { const T old = *p; *p = (expression); \
+    return old; }
 #endif
 CUDASIM_ATOMIC(atomicAdd, int, old + x)
 CUDASIM_ATOMIC(atomicAdd, unsigned, old + x)
@@ -144,7 +152,8 @@ CUDASIM_ATOMIC(atomicAdd, unsigned long long, old + x)
 CUDASIM_ATOMIC(atomicMin, unsigned long long, x < old ? x : old)
 
 /* ---- functions of floats: the C library's, and those whose names differ in CUDA */
-#define CUDASIM_MATH1(f) f(sqrt) f(exp) f(exp2) f(expm1) f(log) f(log2) f(log10) f(log1p) f(sin) f(cos) f(tan) f(asin) f(acos) f(atan) \
+#define CUDASIM_MATH1(f) f(sqrt) f(exp) f(exp2) f(expm1) f(log) f(log2) f(log10) f(log1p) f(sin) f(cos) f(tan) \
+    f(asin) f(acos) f(atan) \
     f(sinh) f(cosh) f(tanh) f(asinh) f(acosh) f(atanh) f(erf) f(erfc) f(floor) f(ceil) f(trunc) f(round) f(rint) f(fabs)
 #define CUDASIM_MATH2(f) f(pow) f(fmod) f(atan2) f(fmin) f(fmax) f(copysign)
 extern "C" {
@@ -176,7 +185,8 @@ template <class... A> struct cudasim_signature {
 };
 template <class T> struct cudasim_plain { typedef T type; };
 template <class T> struct cudasim_plain<const T> { typedef T type; };
-template <class... A, unsigned... I> static inline void cudasim_spread(void (*f)(A...), void *const *p, cudasim_places<I...>) {
+template <class... A, unsigned... I>
+static inline void cudasim_spread(void (*f)(A...), void *const *p, cudasim_places<I...>) {
     (void)p;
     f(*(typename cudasim_plain<A>::type *)p[I]...);
 }
@@ -201,6 +211,7 @@ template <class... A> constexpr const unsigned *cudasim_sizes(void (*)(A...)) { 
     extern const cudasim_kernel __start_cudasim_kernels[] __attribute__((visibility("hidden")));            \
     extern const cudasim_kernel __stop_cudasim_kernels[] __attribute__((visibility("hidden")));             \
     __attribute__((visibility("default"))) extern const cudasim_module cudasim_module_;                     \
-    __attribute__((visibility("default"))) const cudasim_module cudasim_module_ __asm__("cudasim_module") = {__start_cudasim_kernels, __stop_cudasim_kernels, CUDASIM_ARCHITECTURE, \
+    __attribute__((visibility("default"))) const cudasim_module cudasim_module_ __asm__("cudasim_module") = \
+        {__start_cudasim_kernels, __stop_cudasim_kernels, CUDASIM_ARCHITECTURE, \
         &cudasim_thread, &cudasim_block, &cudasim_threads, &cudasim_blocks, &cudasim, __bss_start, cudasim_dynamic}; \
     }

@@ -10,45 +10,68 @@ TEST(cudasim) { SKIP("the simulator needs Linux on x86-64 or aarch64 and a C++ c
 #include "control.h"
 #include "nvidia.h"
 
-#define DRIVER(f)                                                                                                              \
-    f(CUresult, cuInit, (unsigned)) f(CUresult, cuDeviceGetCount, (int *)) f(CUresult, cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice)) \
-    f(CUresult, cuCtxSetCurrent, (CUcontext)) f(CUresult, cuMemAlloc_v2, (CUdeviceptr *, size_t)) f(CUresult, cuMemFree_v2, (CUdeviceptr)) \
-    f(CUresult, cuMemGetInfo_v2, (size_t *, size_t *)) f(CUresult, cuMemHostAlloc, (void **, size_t, unsigned)) f(CUresult, cuMemFreeHost, (void *)) \
-    f(CUresult, cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream))                                           \
-    f(CUresult, cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, CUstream))                                                 \
-    f(CUresult, cuMemcpyDtoDAsync_v2, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                                            \
-    f(CUresult, cuMemcpyPeerAsync, (CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream))                         \
-    f(CUresult, cuMemsetD32Async, (CUdeviceptr, unsigned, size_t, CUstream))                                                   \
-    f(CUresult, cuStreamCreate, (CUstream *, unsigned)) f(CUresult, cuStreamSynchronize, (CUstream)) f(CUresult, cuStreamDestroy_v2, (CUstream)) \
-    f(CUresult, cuStreamWaitEvent, (CUstream, CUevent, unsigned)) f(CUresult, cuEventCreate, (CUevent *, unsigned))            \
-    f(CUresult, cuEventRecord, (CUevent, CUstream)) f(CUresult, cuEventQuery, (CUevent)) f(CUresult, cuEventDestroy_v2, (CUevent)) \
-    f(CUresult, cuModuleLoadData, (CUmodule *, const void *)) f(CUresult, cuModuleGetFunction, (CUfunction *, CUmodule, const char *)) \
-    f(CUresult, cuModuleUnload, (CUmodule)) f(CUresult, cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int))           \
-    f(CUresult, cuFuncGetAttribute, (int *, CUfunction_attribute, CUfunction))                                                 \
-    f(CUresult, cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **)) \
-    f(const cudasim_counters *, cudasim_count, (void)) f(const char *, cudasim_message, (void)) f(void, cudasim_mend, (void))  \
-    f(int, cudasim_fail, (const char *, int)) f(void, cudasim_order, (const char *)) f(void, cudasim_eager, (int)) f(long long, cudasim_launches, (const char *)) \
+#define DRIVER(f) \
+    f(CUresult, cuInit, (unsigned)) f(CUresult, cuDeviceGetCount, (int *)) f(CUresult, cuDevicePrimaryCtxRetain, \
+        (CUcontext *, CUdevice)) \
+    f(CUresult, cuCtxSetCurrent, (CUcontext)) f(CUresult, cuMemAlloc_v2, (CUdeviceptr *, size_t)) f(CUresult, \
+        cuMemFree_v2, (CUdeviceptr)) \
+    f(CUresult, cuMemGetInfo_v2, (size_t *, size_t *)) f(CUresult, cuMemHostAlloc, (void **, size_t, unsigned)) \
+        f(CUresult, cuMemFreeHost, (void *)) \
+    f(CUresult, cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream)) \
+    f(CUresult, cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, CUstream)) \
+    f(CUresult, cuMemcpyDtoDAsync_v2, (CUdeviceptr, CUdeviceptr, size_t, CUstream)) \
+    f(CUresult, cuMemcpyPeerAsync, (CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream)) \
+    f(CUresult, cuMemsetD32Async, (CUdeviceptr, unsigned, size_t, CUstream)) \
+    f(CUresult, cuStreamCreate, (CUstream *, unsigned)) f(CUresult, cuStreamSynchronize, (CUstream)) f(CUresult, \
+        cuStreamDestroy_v2, (CUstream)) \
+    f(CUresult, cuStreamWaitEvent, (CUstream, CUevent, unsigned)) f(CUresult, cuEventCreate, (CUevent *, unsigned)) \
+    f(CUresult, cuEventRecord, (CUevent, CUstream)) f(CUresult, cuEventQuery, (CUevent)) f(CUresult, \
+        cuEventDestroy_v2, (CUevent)) \
+    f(CUresult, cuModuleLoadData, (CUmodule *, const void *)) f(CUresult, cuModuleGetFunction, (CUfunction *, \
+        CUmodule, const char *)) \
+    f(CUresult, cuModuleUnload, (CUmodule)) f(CUresult, cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int)) \
+    f(CUresult, cuFuncGetAttribute, (int *, CUfunction_attribute, CUfunction)) \
+    f(CUresult, cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+        CUstream, void **, void **)) \
+    f(const cudasim_counters *, cudasim_count, (void)) f(const char *, cudasim_message, (void)) f(void, cudasim_mend, \
+        (void)) \
+    f(int, cudasim_fail, (const char *, int)) f(void, cudasim_order, (const char *)) f(void, cudasim_eager, (int)) \
+        f(long long, cudasim_launches, (const char *)) \
     f(cudasim_bytes, cudasim_traffic, (const char *))
-#define NVRTC(f)                                                                                                               \
-    f(nvrtcResult, nvrtcCreateProgram, (nvrtcProgram *, const char *, const char *, int, const char *const *, const char *const *)) \
-    f(nvrtcResult, nvrtcCompileProgram, (nvrtcProgram, int, const char *const *)) f(nvrtcResult, nvrtcGetCUBINSize, (nvrtcProgram, size_t *)) \
-    f(nvrtcResult, nvrtcGetCUBIN, (nvrtcProgram, char *)) f(nvrtcResult, nvrtcGetPTXSize, (nvrtcProgram, size_t *)) f(nvrtcResult, nvrtcGetPTX, (nvrtcProgram, char *)) \
-    f(nvrtcResult, nvrtcGetNumSupportedArchs, (int *)) f(nvrtcResult, nvrtcGetSupportedArchs, (int *)) f(nvrtcResult, nvrtcGetProgramLogSize, (nvrtcProgram, size_t *))     \
+#define NVRTC(f) \
+    f(nvrtcResult, nvrtcCreateProgram, (nvrtcProgram *, const char *, const char *, int, const char *const *, \
+        const char *const *)) \
+    f(nvrtcResult, nvrtcCompileProgram, (nvrtcProgram, int, const char *const *)) f(nvrtcResult, nvrtcGetCUBINSize, \
+        (nvrtcProgram, size_t *)) \
+    f(nvrtcResult, nvrtcGetCUBIN, (nvrtcProgram, char *)) f(nvrtcResult, nvrtcGetPTXSize, (nvrtcProgram, size_t *)) \
+        f(nvrtcResult, nvrtcGetPTX, (nvrtcProgram, char *)) \
+    f(nvrtcResult, nvrtcGetNumSupportedArchs, (int *)) f(nvrtcResult, nvrtcGetSupportedArchs, (int *)) f(nvrtcResult, \
+        nvrtcGetProgramLogSize, (nvrtcProgram, size_t *)) \
     f(nvrtcResult, nvrtcGetProgramLog, (nvrtcProgram, char *)) f(nvrtcResult, nvrtcDestroyProgram, (nvrtcProgram *))
-#define LT(f)                                                                                                                  \
-    f(cublasStatus_t, cublasLtCreate, (cublasLtHandle_t *)) f(cublasStatus_t, cublasLtDestroy, (cublasLtHandle_t)) f(cublasStatus_t, cublasLtMatmulDescCreate, (cublasLtMatmulDesc_t *, cublasComputeType_t, cudaDataType)) \
-    f(cublasStatus_t, cublasLtMatmulDescSetAttribute, (cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t, const void *, size_t)) \
-    f(cublasStatus_t, cublasLtMatmulDescDestroy, (cublasLtMatmulDesc_t))                                                       \
-    f(cublasStatus_t, cublasLtMatrixLayoutCreate, (cublasLtMatrixLayout_t *, cudaDataType, uint64_t, uint64_t, int64_t))       \
-    f(cublasStatus_t, cublasLtMatrixLayoutSetAttribute, (cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t, const void *, size_t)) \
-    f(cublasStatus_t, cublasLtMatrixLayoutDestroy, (cublasLtMatrixLayout_t))                                                   \
-    f(cublasStatus_t, cublasLtMatmulPreferenceCreate, (cublasLtMatmulPreference_t *))                                          \
-    f(cublasStatus_t, cublasLtMatmulPreferenceSetAttribute, (cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t, const void *, size_t)) \
-    f(cublasStatus_t, cublasLtMatmulPreferenceDestroy, (cublasLtMatmulPreference_t))                                           \
-    f(cublasStatus_t, cublasLtMatmulAlgoGetHeuristic, (cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, \
-                                                       cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t *, int *)) \
-    f(cublasStatus_t, cublasLtMatmul, (cublasLtHandle_t, cublasLtMatmulDesc_t, const void *, CUdeviceptr, cublasLtMatrixLayout_t, CUdeviceptr, cublasLtMatrixLayout_t, const void *, \
-                                       CUdeviceptr, cublasLtMatrixLayout_t, CUdeviceptr, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t *, CUdeviceptr, size_t, CUstream))
+#define LT(f) \
+    f(cublasStatus_t, cublasLtCreate, (cublasLtHandle_t *)) f(cublasStatus_t, cublasLtDestroy, (cublasLtHandle_t)) \
+        f(cublasStatus_t, cublasLtMatmulDescCreate, (cublasLtMatmulDesc_t *, cublasComputeType_t, cudaDataType)) f( \
+            cublasStatus_t, cublasLtMatmulDescSetAttribute, \
+            (cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t, const void *, size_t)) \
+            f(cublasStatus_t, cublasLtMatmulDescDestroy, \
+              (cublasLtMatmulDesc_t)) f(cublasStatus_t, cublasLtMatrixLayoutCreate, \
+                                        (cublasLtMatrixLayout_t *, cudaDataType, uint64_t, uint64_t, int64_t)) \
+                f(cublasStatus_t, cublasLtMatrixLayoutSetAttribute, \
+                  (cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t, const void *, size_t)) \
+                    f(cublasStatus_t, cublasLtMatrixLayoutDestroy, (cublasLtMatrixLayout_t)) \
+                        f(cublasStatus_t, cublasLtMatmulPreferenceCreate, (cublasLtMatmulPreference_t *)) f( \
+                            cublasStatus_t, cublasLtMatmulPreferenceSetAttribute, \
+                            (cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t, const void *, size_t)) \
+                            f(cublasStatus_t, cublasLtMatmulPreferenceDestroy, (cublasLtMatmulPreference_t)) \
+                                f(cublasStatus_t, cublasLtMatmulAlgoGetHeuristic, \
+                                  (cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, \
+                                   cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, \
+                                   cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t *, int *)) \
+                                    f(cublasStatus_t, cublasLtMatmul, \
+                                      (cublasLtHandle_t, cublasLtMatmulDesc_t, const void *, CUdeviceptr, \
+                                       cublasLtMatrixLayout_t, CUdeviceptr, cublasLtMatrixLayout_t, const void *, \
+                                       CUdeviceptr, cublasLtMatrixLayout_t, CUdeviceptr, cublasLtMatrixLayout_t, \
+                                       const cublasLtMatmulAlgo_t *, CUdeviceptr, size_t, CUstream))
 
 #define VARIABLE(type, name, parameters) static type (*name##_) parameters;
 DRIVER(VARIABLE)
@@ -68,14 +91,18 @@ static bool find(const char *file, size_t count, const char *const *names, void 
 static bool open_all(void) {
 #define NAME(type, name, parameters) #name,
 #define PLACE(type, name, parameters) (void **)&name##_,
-#define FIND(file, list) find(CHAINRULE_CUDASIM "/" file, sizeof list##_names / sizeof *list##_names, list##_names, list##_places)
-    static const char *const driver_names[] = {DRIVER(NAME)}, *const nvrtc_names[] = {NVRTC(NAME)}, *const lt_names[] = {LT(NAME)};
-    static void **const driver_places[] = {DRIVER(PLACE)}, **const nvrtc_places[] = {NVRTC(PLACE)}, **const lt_places[] = {LT(PLACE)};
+#define FIND(file, list) find(CHAINRULE_CUDASIM "/" file, sizeof list##_names / sizeof *list##_names, list##_names, \
+    list##_places)
+    static const char *const driver_names[] = {DRIVER(NAME)}, *const nvrtc_names[] = {NVRTC(NAME)},
+                             *const lt_names[] = {LT(NAME)};
+    static void **const driver_places[] = {DRIVER(PLACE)}, **const nvrtc_places[] = {NVRTC(PLACE)},
+                        **const lt_places[] = {LT(PLACE)};
     setenv("CUDASIM_DEVICES", "2", 1);
     setenv("CUDASIM_MEMORY", "64", 1);
     setenv("CUDASIM_QUIET", "1", 1);
     if (!dlopen(CHAINRULE_CUDASIM "/libnvrtc-builtins.so.13.0", RTLD_NOW | RTLD_LOCAL)) return false;
-    if (!FIND("libcuda.so.1", driver) || !FIND("libnvrtc.so.13", nvrtc) || !FIND("libcublasLt.so.13", lt) || cuInit_(0)) return false;
+    if (!FIND("libcuda.so.1", driver) || !FIND("libnvrtc.so.13", nvrtc) || !FIND("libcublasLt.so.13", lt) || cuInit_(0))
+        return false;
     for (int i = 0; i < 2; i++)
         if (cuDevicePrimaryCtxRetain_(&contexts[i], i)) return false;
     return !cuCtxSetCurrent_(contexts[0]) && !cuStreamCreate_(&stream, 1);
@@ -88,12 +115,15 @@ static bool ready(void) {
     return state == OPEN;
 }
 #define READY REQUIRE(ready(), "the simulator does not open")
-#define CU(call) do { const CUresult status_ = (call); CHECK(!status_, "%s: %d: %s", #call, (int)status_, cudasim_message_()); } while (0)
-#define REFUSED(status, call) do { const CUresult status_ = (call); CHECK(status_ == (status), "%s: %d, wanted %d", #call, (int)status_, (int)(status)); } while (0)
+#define CU(call) do { const CUresult status_ = (call); CHECK(!status_, "%s: %d: %s", #call, (int)status_, \
+    cudasim_message_()); } while (0)
+#define REFUSED(status, call) do { const CUresult status_ = (call); CHECK(status_ == (status), "%s: %d, wanted %d", \
+    #call, (int)status_, (int)(status)); } while (0)
 #define SAYS(text) CHECK(strstr(cudasim_message_(), text), "'%s' lacks '%s'", cudasim_message_(), text)
 
 /* ---- minimal kernels */
-static nvrtcResult translate(const char *source, int count, const char *const *options, char *log, size_t room, char **image) {
+static nvrtcResult translate(const char *source, int count, const char *const *options, char *log, size_t room,
+                             char **image) {
     nvrtcProgram p;
     size_t size = 0;
     nvrtcResult status = nvrtcCreateProgram_(&p, source, "test.cu", 0, NULL, NULL);
@@ -137,13 +167,14 @@ static CUresult read_back(void *to, CUdeviceptr from, size_t bytes) {
     const CUresult status = cuMemcpyDtoHAsync_v2_(to, from, bytes, stream);
     return status ? status : cuStreamSynchronize_(stream);
 }
-#define LAUNCH(f, blocks, threads, shared, ...) cuLaunchKernel_(f, blocks, 1, 1, threads, 1, 1, shared, stream, (void *[]){__VA_ARGS__}, NULL)
+#define LAUNCH(f, blocks, threads, shared, ...) cuLaunchKernel_(f, blocks, 1, 1, threads, 1, 1, shared, stream, \
+    (void *[]){__VA_ARGS__}, NULL)
 
-static const char add_text[] =
-    "#define KERNEL(n) extern \"C\" __global__ void __launch_bounds__(n)\n"
-    "KERNEL(128) add(float *y, const float *a, const float *b, int n) {\n"
-    "    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = TWO * a[i] + b[i];\n"
-    "}\n";
+static const char add_text[] = "#define KERNEL(n) extern \"C\" __global__ void __launch_bounds__(n)\n"
+                               "KERNEL(128) add(float *y, const float *a, const float *b, int n) {\n"
+                               "    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * "
+                               "blockDim.x) y[i] = TWO * a[i] + b[i];\n"
+                               "}\n";
 
 TEST(elements) {
     READY;
@@ -203,7 +234,8 @@ static double norm_error(const char *order) {
         double mean = 0, square = 0;
         for (int i = 0; i < n; i++) mean += (double)x[r * n + i] / n;
         for (int i = 0; i < n; i++) square += ((double)x[r * n + i] - mean) * ((double)x[r * n + i] - mean) / n;
-        for (int i = 0; i < n; i++) worst = fmax(worst, fabs((double)y[r * n + i] - ((double)x[r * n + i] - mean) / sqrt(square + 1e-5)));
+        for (int i = 0; i < n; i++)
+            worst = fmax(worst, fabs((double)y[r * n + i] - ((double)x[r * n + i] - mean) / sqrt(square + 1e-5)));
     }
     CU(cuMemFree_v2_(dx));
     CU(cuMemFree_v2_(dy));
@@ -250,7 +282,8 @@ TEST(dynamic_shared_memory) {
     CUdeviceptr none = 0;
     int zero = 0;
     REFUSED(CUDA_ERROR_INVALID_VALUE, LAUNCH(f, 1, 64, 60 << 10, &none, &none, &zero, &zero));
-    REFUSED(CUDA_ERROR_INVALID_VALUE, cuFuncSetAttribute_(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 200 << 10));
+    REFUSED(CUDA_ERROR_INVALID_VALUE,
+            cuFuncSetAttribute_(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 200 << 10));
     CU(cuFuncSetAttribute_(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 60 << 10));
     CU(LAUNCH(f, 1, 64, 60 << 10, &none, &none, &zero, &zero));
     CU(cuStreamSynchronize_(stream));
@@ -263,19 +296,24 @@ TEST(together) {
                            "    __shared__ unsigned junk[64];\n"
                            "    const unsigned t = threadIdx.x, found = junk[t];\n"
                            "    y[5 * t] = __ballot_sync(0xffffffffu, t % 3 == 0);\n"
-                           "    y[5 * t + 1] = __syncthreads_count(t < 5) * 100 + __syncthreads_or(t == 63) * 10 + __syncthreads_and(t < 63);\n"
+                           "    y[5 * t + 1] = __syncthreads_count(t < 5) * 100 + __syncthreads_or(t == 63) * 10 + "
+                           "__syncthreads_and(t < 63);\n"
                            "    y[5 * t + 2] = __shfl_up_sync(0xffffffffu, t, 1);\n"
                            "    y[5 * t + 3] = t % 32 < 16 ? __shfl_sync(0xffffu, t, 15, 16) : 7;\n"
                            "    y[5 * t + 4] = found + __popc(t) - __popcll((unsigned long long)t << 32);\n"
                            "    junk[t] = 0;\n"
-                           "}\n", "together");
+                           "}\n",
+                           "together");
     unsigned y[320] = {0};
     CUdeviceptr dy = device_copy(y, sizeof y);
     CU(LAUNCH(f, 2, 64, 0, &dy));
     CU(read_back(y, dy, sizeof y));
     for (unsigned t = 0; t < 64; t++) {
-        const unsigned lane = t % 32, want[5] = {t < 32 ? 0x49249249u : 0x92492492u, 510, lane ? t - 1 : t, lane < 16 ? t - lane + 15 : 7, ~0u};
-        for (int i = 0; i < 5; i++) CHECK(y[5 * t + (unsigned)i] == want[i], "thread %u, value %d: %u, wanted %u", t, i, y[5 * t + (unsigned)i], want[i]);
+        const unsigned lane = t % 32, want[5] = {t < 32 ? 0x49249249u : 0x92492492u, 510, lane ? t - 1 : t,
+                                                 lane < 16 ? t - lane + 15 : 7, ~0u};
+        for (int i = 0; i < 5; i++)
+            CHECK(y[5 * t + (unsigned)i] == want[i], "thread %u, value %d: %u, wanted %u", t, i, y[5 * t + (unsigned)i],
+                  want[i]);
     }
     CU(cuMemFree_v2_(dy));
 }
@@ -299,12 +337,22 @@ TEST(wrong_kernels) {
     const char *const orders[] = {"forward", "reverse", "5"};
     for (int i = 0; i < 3; i++) {
         cudasim_order_(orders[i]);
-        wrong_kernel("extern \"C\" __global__ void wrong(float *y) {\n    if (threadIdx.x < 40) __syncthreads();\n    else\n        __syncthreads();\n}\n", "divergent barrier");
-        wrong_kernel("extern \"C\" __global__ void wrong(float *y) {\n    if (threadIdx.x == 3) return;\n    __syncthreads();\n}\n", "(3, 0, 0) of block (0, 0, 0), which has ended");
-        wrong_kernel("extern \"C\" __global__ void wrong(float *y) { __syncwarp(0xfffffffeu); }\n", "is not in its own mask");
-        wrong_kernel("extern \"C\" __global__ void wrong(float *y) { if (threadIdx.x % 32 < 8) y[threadIdx.x] = __shfl_sync(0xffu, y[0], 9); }\n", "lane 9 in line 1, which takes no part");
-        wrong_kernel("extern \"C\" __global__ void wrong(float *y) {\n    if (threadIdx.x % 2) __syncwarp(); else __syncthreads();\n}\n", "waits in line 2");
-        wrong_kernel("extern \"C\" __global__ void wrong(float *y) {\n    if (threadIdx.x == 9) __trap();\n}\n", "thread (9, 0, 0) of block (0, 0, 0) is trapped in line 2");
+        wrong_kernel("extern \"C\" __global__ void wrong(float *y) {\n    if (threadIdx.x < 40) __syncthreads();\n    "
+                     "else\n        __syncthreads();\n}\n",
+                     "divergent barrier");
+        wrong_kernel("extern \"C\" __global__ void wrong(float *y) {\n    if (threadIdx.x == 3) return;\n    "
+                     "__syncthreads();\n}\n",
+                     "(3, 0, 0) of block (0, 0, 0), which has ended");
+        wrong_kernel("extern \"C\" __global__ void wrong(float *y) { __syncwarp(0xfffffffeu); }\n",
+                     "is not in its own mask");
+        wrong_kernel("extern \"C\" __global__ void wrong(float *y) { if (threadIdx.x % 32 < 8) y[threadIdx.x] = "
+                     "__shfl_sync(0xffu, y[0], 9); }\n",
+                     "lane 9 in line 1, which takes no part");
+        wrong_kernel("extern \"C\" __global__ void wrong(float *y) {\n    if (threadIdx.x % 2) __syncwarp(); else "
+                     "__syncthreads();\n}\n",
+                     "waits in line 2");
+        wrong_kernel("extern \"C\" __global__ void wrong(float *y) {\n    if (threadIdx.x == 9) __trap();\n}\n",
+                     "thread (9, 0, 0) of block (0, 0, 0) is trapped in line 2");
     }
 }
 
@@ -333,7 +381,9 @@ TEST(addresses) {
     REFUSED(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize_(stream));
     SAYS("touches address");
     cudasim_mend_();
-    CUfunction pair = compile("struct alignas(8) pair { float v[2]; };\nextern \"C\" __global__ void pairs(pair *y) { *y = pair{{1, 2}}; }\n", "pairs");
+    CUfunction pair = compile(
+        "struct alignas(8) pair { float v[2]; };\nextern \"C\" __global__ void pairs(pair *y) { *y = pair{{1, 2}}; }\n",
+        "pairs");
     CUdeviceptr odd = dy + 4;
     CU(LAUNCH(pair, 1, 1, 0, &dy));
     CU(cuStreamSynchronize_(stream));
@@ -443,10 +493,14 @@ TEST(compiler) {
     const char *bad[] = {"--gpu-architecture=sm_42"}, *unknown[] = {"--fast"}, *newer[] = {"--gpu-architecture=sm_90"},
                *same_ptx[] = {"--gpu-architecture=compute_75"}, *newer_ptx[] = {"--gpu-architecture=compute_90"};
     int known[100], count = 0;
-    CHECK(translate("extern \"C\" __global__ void f() {\n  int x = ;\n}\n", 0, NULL, log, sizeof log, &image) == NVRTC_ERROR_COMPILATION, "compiled");
+    CHECK(translate("extern \"C\" __global__ void f() {\n  int x = ;\n}\n", 0, NULL, log, sizeof log, &image) ==
+              NVRTC_ERROR_COMPILATION,
+          "compiled");
     CHECK(strstr(log, "test.cu(2): error: "), "the log says: %s", log);
-    CHECK(translate("", 1, bad, log, sizeof log, &image) == NVRTC_ERROR_INVALID_OPTION && translate("", 1, unknown, log, sizeof log, &image) == NVRTC_ERROR_INVALID_OPTION
-          && strstr(log, "unrecognized option --fast"), "options: %s", log);
+    CHECK(translate("", 1, bad, log, sizeof log, &image) == NVRTC_ERROR_INVALID_OPTION &&
+              translate("", 1, unknown, log, sizeof log, &image) == NVRTC_ERROR_INVALID_OPTION &&
+              strstr(log, "unrecognized option --fast"),
+          "options: %s", log);
     CHECK(!translate(add_text, 1, (const char *[]){"-DTWO=2"}, log, sizeof log, &image), "%s", log);
     free(image);
     CHECK(!translate("extern \"C\" __global__ void f() {}\n", 1, newer, log, sizeof log, &image), "%s", log);
@@ -460,13 +514,20 @@ TEST(compiler) {
     CHECK(!translate("extern \"C\" __global__ void f() {}\n", 1, newer_ptx, log, sizeof log, &image), "%s", log);
     REFUSED(CUDA_ERROR_NO_BINARY_FOR_GPU, cuModuleLoadData_(&m, image));
     free(image);
-    CHECK(!nvrtcGetNumSupportedArchs_(&count) && count == 12 && !nvrtcGetSupportedArchs_(known) && known[0] == 75 && known[11] == 121, "%d architectures", count);
-    CHECK(!translate("/* __global__ void in_a_comment() { */\n#if 0\n__global__ void left_out() {}\n#endif\nextern \"C\" __global__ void here();\n"
-                     "template <int N> struct s { int v[N]; };\nextern \"C\" __global__ void here() { if (threadIdx.x) { s<3> a; (void)a; } }\n", 0, NULL, log, sizeof log, &image), "%s", log);
+    CHECK(!nvrtcGetNumSupportedArchs_(&count) && count == 12 && !nvrtcGetSupportedArchs_(known) && known[0] == 75 &&
+              known[11] == 121,
+          "%d architectures", count);
+    CHECK(!translate("/* __global__ void in_a_comment() { */\n#if 0\n__global__ void left_out() {}\n#endif\nextern "
+                     "\"C\" __global__ void here();\n"
+                     "template <int N> struct s { int v[N]; };\nextern \"C\" __global__ void here() { if (threadIdx.x) "
+                     "{ s<3> a; (void)a; } }\n",
+                     0, NULL, log, sizeof log, &image),
+          "%s", log);
     free(image);
 }
 
-/* ---- products: d (M, N) = epilogue(2 a b + 3 c + bias) in rows, as columns of the transposes; DGELU: gelu'(aux) (2 a b + 3 c), BGRAD: bias is the sum of d's rows */
+/* ---- products: d (M, N) = epilogue(2 a b + 3 c + bias) in rows, as columns of the transposes; DGELU:
+ * gelu'(aux) (2 a b + 3 c), BGRAD: bias is the sum of d's rows */
 static double gelu(double x) { return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
 static double gelu_slope(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
 
@@ -478,10 +539,12 @@ static void product(int transposed, uint32_t epilogue) {
     for (int i = 0; i < BATCH * K * N; i++) b[i] = (float)cos(i);
     for (int i = 0; i < BATCH * M * N; i++) c[i] = (float)(i % 5), d[i] = NAN, aux[i] = slope ? (float)sin(3 * i) : NAN;
     for (int i = 0; i < BATCH * N; i++) bias[i] = sums ? NAN : 0.25f * (float)(i % N);
-    const CUdeviceptr at[6] = {device_copy(b, sizeof b), device_copy(a, sizeof a), device_copy(c, sizeof c), device_copy(d, sizeof d), device_copy(bias, sizeof bias), device_copy(aux, sizeof aux)};
+    const CUdeviceptr at[6] = {device_copy(b, sizeof b), device_copy(a, sizeof a),       device_copy(c, sizeof c),
+                               device_copy(d, sizeof d), device_copy(bias, sizeof bias), device_copy(aux, sizeof aux)};
     CUdeviceptr workspace;
     CU(cuMemAlloc_v2_(&workspace, 4096));
-    const uint64_t rows[4] = {transposed ? K : N, transposed ? M : K, N, N}, columns[4] = {transposed ? N : K, transposed ? K : M, M, M};
+    const uint64_t rows[4] = {transposed ? K : N, transposed ? M : K, N, N},
+                   columns[4] = {transposed ? N : K, transposed ? K : M, M, M};
     const int64_t strides[4] = {K * N, M * K, M * N, M * N}, vectors = N, aux_ld = N, odd_ld = N + 4;
     const int32_t count = BATCH, turned = transposed;
     const uint64_t most = 4096;
@@ -492,18 +555,31 @@ static void product(int transposed, uint32_t epilogue) {
     cublasLtMatmulPreference_t preference;
     cublasLtMatmulHeuristicResult_t found;
     int results = 0;
-    bool fine = !cublasLtCreate_(&lt) && !cublasLtMatmulDescCreate_(&p, CUBLAS_COMPUTE_32F, CUDA_R_32F) && !cublasLtMatmulPreferenceCreate_(&preference);
-#define SET(id, value) (fine = fine && !cublasLtMatmulDescSetAttribute_(p, CUBLASLT_MATMUL_DESC_##id, &(value), sizeof(value)))
-    SET(TRANSA, turned); SET(TRANSB, turned); SET(EPILOGUE, epilogue); SET(BIAS_POINTER, at[4]); SET(EPILOGUE_AUX_POINTER, at[5]); SET(EPILOGUE_AUX_LD, aux_ld); SET(EPILOGUE_AUX_BATCH_STRIDE, strides[3]);
+    bool fine = !cublasLtCreate_(&lt) && !cublasLtMatmulDescCreate_(&p, CUBLAS_COMPUTE_32F, CUDA_R_32F) &&
+                !cublasLtMatmulPreferenceCreate_(&preference);
+#define SET(id, value) (fine = fine && !cublasLtMatmulDescSetAttribute_(p, CUBLASLT_MATMUL_DESC_##id, &(value), \
+    sizeof(value)))
+    SET(TRANSA, turned);
+    SET(TRANSB, turned);
+    SET(EPILOGUE, epilogue);
+    SET(BIAS_POINTER, at[4]);
+    SET(EPILOGUE_AUX_POINTER, at[5]);
+    SET(EPILOGUE_AUX_LD, aux_ld);
+    SET(EPILOGUE_AUX_BATCH_STRIDE, strides[3]);
     SET(BIAS_BATCH_STRIDE, vectors);
     for (int i = 0; i < 4; i++)
-        fine = fine && !cublasLtMatrixLayoutCreate_(&l[i], CUDA_R_32F, rows[i], columns[i], (int64_t)rows[i])
-               && !cublasLtMatrixLayoutSetAttribute_(l[i], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count)
-               && !cublasLtMatrixLayoutSetAttribute_(l[i], CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &strides[i], sizeof *strides);
-    fine = fine && !cublasLtMatmulPreferenceSetAttribute_(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most)
-           && !cublasLtMatmulAlgoGetHeuristic_(lt, p, l[0], l[1], l[2], l[3], preference, 1, &found, &results) && results == 1;
+        fine = fine && !cublasLtMatrixLayoutCreate_(&l[i], CUDA_R_32F, rows[i], columns[i], (int64_t)rows[i]) &&
+               !cublasLtMatrixLayoutSetAttribute_(l[i], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count) &&
+               !cublasLtMatrixLayoutSetAttribute_(l[i], CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &strides[i],
+                                                  sizeof *strides);
+    fine = fine &&
+           !cublasLtMatmulPreferenceSetAttribute_(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most,
+                                                  sizeof most) &&
+           !cublasLtMatmulAlgoGetHeuristic_(lt, p, l[0], l[1], l[2], l[3], preference, 1, &found, &results) &&
+           results == 1;
     REQUIRE(fine, "a product is refused");
-#define MATMUL(b_at, bytes) cublasLtMatmul_(lt, p, &alpha, b_at, l[0], at[1], l[1], &beta, at[2], l[2], at[3], l[3], &found.algo, workspace, bytes, stream)
+#define MATMUL(b_at, bytes) cublasLtMatmul_(lt, p, &alpha, b_at, l[0], at[1], l[1], &beta, at[2], l[2], at[3], l[3], \
+    &found.algo, workspace, bytes, stream)
     CHECK(MATMUL(at[0] + 4, 4096) == CUBLAS_STATUS_INVALID_VALUE, "less aligned than was said");
     CHECK(MATMUL(at[0], 100) == CUBLAS_STATUS_INVALID_VALUE, "a small workspace");
     CHECK(!MATMUL(at[0], 4096), "the product: %s", cudasim_message_());
@@ -516,23 +592,34 @@ static void product(int transposed, uint32_t epilogue) {
         for (int n = 0; n < N; n++) {
             const int batch = m / M, i = m % M;
             double sum = 0;
-            for (int k = 0; k < K; k++) sum += (double)a[batch * M * K + (transposed ? k * M + i : i * K + k)] * (double)b[batch * K * N + (transposed ? n * K + k : k * N + n)];
+            for (int k = 0; k < K; k++)
+                sum += (double)a[batch * M * K + (transposed ? k * M + i : i * K + k)] *
+                       (double)b[batch * K * N + (transposed ? n * K + k : k * N + n)];
             const double before = 2 * sum + 3 * (double)c[m * N + n] + (epilogue & 4 ? (double)bias[n] : 0);
-            const double want = epilogue & 32 ? gelu(before) : slope ? before * gelu_slope((double)aux[m * N + n]) : before;
+            const double want = epilogue & 32 ? gelu(before)
+                                : slope       ? before * gelu_slope((double)aux[m * N + n])
+                                              : before;
             sum_of[batch * N + n] += want;
-            CHECK(fabs((double)d[m * N + n] - want) < error, "d[%d, %d] = %g, wanted %g", m, n, (double)d[m * N + n], want);
-            CHECK(slope || !(epilogue & 128) || fabs((double)aux[m * N + n] - before) < 1e-5, "aux[%d, %d] = %g, wanted %g", m, n, (double)aux[m * N + n], before);
+            CHECK(fabs((double)d[m * N + n] - want) < error, "d[%d, %d] = %g, wanted %g", m, n, (double)d[m * N + n],
+                  want);
+            CHECK(slope || !(epilogue & 128) || fabs((double)aux[m * N + n] - before) < 1e-5,
+                  "aux[%d, %d] = %g, wanted %g", m, n, (double)aux[m * N + n], before);
         }
-    for (int n = 0; n < BATCH * N && sums; n++) CHECK(fabs((double)bias[n] - sum_of[n]) < M * error, "the sum of column %d is %g, wanted %g", n, (double)bias[n], sum_of[n]);
+    for (int n = 0; n < BATCH * N && sums; n++)
+        CHECK(fabs((double)bias[n] - sum_of[n]) < M * error, "the sum of column %d is %g, wanted %g", n,
+              (double)bias[n], sum_of[n]);
     CUdeviceptr beside = at[5] + 4;
     SET(EPILOGUE_AUX_POINTER, beside);
     CHECK(MATMUL(at[0], 4096) == CUBLAS_STATUS_INVALID_VALUE, "aux less aligned than it was");
     SET(EPILOGUE_AUX_POINTER, at[5]); SET(EPILOGUE_AUX_LD, odd_ld);
-    CHECK(!(epilogue & 128) || MATMUL(at[0], 4096) == CUBLAS_STATUS_INVALID_VALUE, "aux with rows that are no multiple of 8");
+    CHECK(!(epilogue & 128) || MATMUL(at[0], 4096) == CUBLAS_STATUS_INVALID_VALUE,
+          "aux with rows that are no multiple of 8");
     SET(EPILOGUE_AUX_LD, aux_ld);
     const int32_t two = 3;
     cublasLtMatrixLayoutSetAttribute_(l[3], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &two, sizeof two);
-    CHECK(MATMUL(at[0], 4096) == CUBLAS_STATUS_INVALID_VALUE && cublasLtMatmulAlgoGetHeuristic_(lt, p, l[0], l[1], l[2], l[3], preference, 1, &found, &results), "batches that differ");
+    CHECK(MATMUL(at[0], 4096) == CUBLAS_STATUS_INVALID_VALUE &&
+              cublasLtMatmulAlgoGetHeuristic_(lt, p, l[0], l[1], l[2], l[3], preference, 1, &found, &results),
+          "batches that differ");
     for (int i = 0; i < 6; i++) CU(cuMemFree_v2_(at[i]));
     CU(cuMemFree_v2_(workspace));
     for (int i = 0; i < 4; i++) cublasLtMatrixLayoutDestroy_(l[i]);
@@ -543,7 +630,9 @@ static void product(int transposed, uint32_t epilogue) {
 
 TEST(products) {
     READY;
-    const uint32_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU_BGRAD};
+    const uint32_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT,   CUBLASLT_EPILOGUE_BIAS,
+                                  CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+                                  CUBLASLT_EPILOGUE_DGELU,     CUBLASLT_EPILOGUE_DGELU_BGRAD};
     for (int i = 0; i < 6; i++) product(i % 2, epilogues[i]);
 }
 
@@ -561,7 +650,8 @@ __attribute__((constructor(65535))) static void run_counting(void) {
     CU(LAUNCH(h, 1, 32, 0, &dy, &da, &n));
     CU(cuStreamSynchronize_(stream));
     const cudasim_bytes x = cudasim_traffic_("add"), y = cudasim_traffic_("norm");
-    printf("add %lld %lld, in sectors %lld %lld, norm %lld %lld\n", x.read, x.written, x.sectors_read, x.sectors_written, y.read, y.written);
+    printf("add %lld %lld, in sectors %lld %lld, norm %lld %lld\n", x.read, x.written, x.sectors_read,
+           x.sectors_written, y.read, y.written);
     fflush(stdout);
     _exit(0);
 }
@@ -576,15 +666,23 @@ TEST(traffic) {
     REQUIRE(f, "no process");
     said[fread(said, 1, sizeof said - 1, f)] = 0;
     pclose(f);
-    CHECK(!strcmp(said, "add 800 800, in sectors 52 26, norm 400 400\n"), "counted: %s", said);      /* 100 floats, each once a launch, in 13 sectors */
+    /* 100 floats, each once a launch, in 13 sectors */
+    CHECK(!strcmp(said, "add 800 800, in sectors 52 26, norm 400 400\n"), "counted: %s", said);
 }
 #endif
 
 /* ---- errors that only a sanitizer finds: each in a separate process, which must end with its report */
 #ifdef CUDASIM_SANITIZER
-static const struct scenario { const char *sanitizer, *name, *report; } scenarios[] = {
-    {"thread", "first barrier", "data race"}, {"thread", "second barrier", "data race"}, {"thread", "no barrier dropped", NULL}, {"thread", "two writers", "data race"},
-    {"address", "global", "use-after-poison"}, {"address", "static shared", "global-buffer-overflow"}, {"address", "dynamic shared", "use-after-poison"}, {"address", "nothing", NULL},
+static const struct scenario { const char *sanitizer, *name, *report;
+} scenarios[] = {
+    {"thread", "first barrier", "data race"},
+    {"thread", "second barrier", "data race"},
+    {"thread", "no barrier dropped", NULL},
+    {"thread", "two writers", "data race"},
+    {"address", "global", "use-after-poison"},
+    {"address", "static shared", "global-buffer-overflow"},
+    {"address", "dynamic shared", "use-after-poison"},
+    {"address", "nothing", NULL},
 };
 
 static void out_of_bounds(const char *text, int shared) {
@@ -602,11 +700,22 @@ __attribute__((constructor(65535))) static void run_scenario(void) {
     if (!strcmp(name, "second barrier")) setenv("CUDASIM_DROP_BARRIER", "test.cu:2", 1);
     if (!ready()) _exit(3);
     if (strstr(name, "barrier")) norm_error("forward");
-    else if (!strcmp(name, "two writers")) out_of_bounds("extern \"C\" __global__ void out(float *y) {\n    y[threadIdx.x / 30] = 1;\n}\n", 0);
-    else if (!strcmp(name, "global")) out_of_bounds("extern \"C\" __global__ void out(float *y) {\n    y[threadIdx.x] = 1;\n}\n", 0);
-    else if (!strcmp(name, "static shared")) out_of_bounds("extern \"C\" __global__ void out(float *y) {\n    __shared__ float s[31];\n    s[threadIdx.x] = 1;\n    y[0] = s[0];\n}\n", 0);
-    else if (!strcmp(name, "dynamic shared")) out_of_bounds("extern \"C\" __global__ void out(float *y) {\n    extern __shared__ float s[];\n    s[threadIdx.x] = 1;\n    y[0] = s[0];\n}\n", 120);
-    else out_of_bounds("extern \"C\" __global__ void out(float *y) {\n    __shared__ float s[32];\n    s[threadIdx.x] = 1;\n    if (threadIdx.x < 9) y[threadIdx.x] = s[threadIdx.x];\n}\n", 0);
+    else if (!strcmp(name, "two writers"))
+        out_of_bounds("extern \"C\" __global__ void out(float *y) {\n    y[threadIdx.x / 30] = 1;\n}\n", 0);
+    else if (!strcmp(name, "global"))
+        out_of_bounds("extern \"C\" __global__ void out(float *y) {\n    y[threadIdx.x] = 1;\n}\n", 0);
+    else if (!strcmp(name, "static shared"))
+        out_of_bounds("extern \"C\" __global__ void out(float *y) {\n    __shared__ float s[31];\n    s[threadIdx.x] = "
+                      "1;\n    y[0] = s[0];\n}\n",
+                      0);
+    else if (!strcmp(name, "dynamic shared"))
+        out_of_bounds("extern \"C\" __global__ void out(float *y) {\n    extern __shared__ float s[];\n    "
+                      "s[threadIdx.x] = 1;\n    y[0] = s[0];\n}\n",
+                      120);
+    else
+        out_of_bounds("extern \"C\" __global__ void out(float *y) {\n    __shared__ float s[32];\n    s[threadIdx.x] = "
+                      "1;\n    if (threadIdx.x < 9) y[threadIdx.x] = s[threadIdx.x];\n}\n",
+                      0);
     fflush(stdout);
     _exit(0);
 }
@@ -619,12 +728,15 @@ TEST(sanitizer) {
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         const struct scenario *s = &scenarios[i];
         if (strcmp(s->sanitizer, CUDASIM_SANITIZER)) continue;
-        snprintf(command, sizeof command, "CUDASIM_SCENARIO='%s' TSAN_OPTIONS=halt_on_error=1 '%s' 2>&1", s->name, path);
+        snprintf(command, sizeof command, "CUDASIM_SCENARIO='%s' TSAN_OPTIONS=halt_on_error=1 '%s' 2>&1", s->name,
+                 path);
         FILE *f = popen(command, "r");
         REQUIRE(f, "no process");
         report[fread(report, 1, sizeof report - 1, f)] = 0;
         const int status = pclose(f);
-        if (s->report) CHECK(status && strstr(report, s->report) && strstr(report, "test.cu:"), "%s is not reported: %s", s->name, report);
+        if (s->report)
+            CHECK(status && strstr(report, s->report) && strstr(report, "test.cu:"), "%s is not reported: %s", s->name,
+                  report);
         else CHECK(!status && !*report, "%s: %d %s", s->name, status, report);
     }
 }

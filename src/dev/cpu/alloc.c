@@ -1,10 +1,12 @@
-/* alloc.c - memory of the cpu device.  Freed blocks are kept by size and reused, because fresh pages cost more than most kernels.
+/* alloc.c - memory of the cpu device.  Freed blocks are kept by size and reused, because fresh pages
+ * cost more than most kernels.
  *
- * The size of a block follows from the bytes requested, so a block needs no header.  Up to 256 KiB: four sizes per doubling,
- * carved from slabs of one huge page whose first line counts the blocks in use.  Above: separate regions, eight sizes per
- * doubling.  Each thread keeps a few of the smallest blocks without a lock; for other threads these count as in use.
- * Before a new region is mapped, free regions are unmapped, the largest first, as far as all memory would exceed 1.5 times
- * the peak in use: programs with ever-changing sizes stay bounded, steady programs never unmap. */
+ * The size of a block follows from the bytes requested, so a block needs no header.  Up to 256 KiB:
+ * four sizes per doubling, carved from slabs of one huge page whose first line counts the blocks in
+ * use.  Above: separate regions, eight sizes per doubling.  Each thread keeps a few of the smallest
+ * blocks without a lock; for other threads these count as in use. Before a new region is mapped, free
+ * regions are unmapped, the largest first, as far as all memory would exceed 1.5 times the peak in
+ * use: programs with ever-changing sizes stay bounded, steady programs never unmap. */
 #include "cpu.h"
 #include "../../core/os.h"
 
@@ -115,7 +117,8 @@ void cr_cpu_empty_cache(const cr_device *d) {
     release_slabs();
 }
 
-/* In the child of a fork a thread that no longer exists may hold the lock; the lists that it was changing are abandoned. */
+/* In the child of a fork a thread that no longer exists may hold the lock; the lists that it was
+ * changing are abandoned. */
 static void after_fork(void) {
     if (!cache.lock.held) return;
     for (int c = 0; c < SMALL_CLASSES; c++) cache.small[c] = NULL;
@@ -143,7 +146,8 @@ static size_t lines(size_t bytes) { return bytes ? (bytes + LINE - 1) / LINE * L
 
 static void *take(size_t bytes) {
     size_t size = lines(bytes);
-    void *p = size < (size_t)1 << 40 ? aligned_alloc(LINE, size) : NULL;           /* the sanitizer reports larger requests as errors */
+    /* the sanitizer reports larger requests as errors */
+    void *p = size < (size_t)1 << 40 ? aligned_alloc(LINE, size) : NULL;
     cr_spin_lock(&cache.lock);
     bool fits = p && (!cache.limit || (size_t)cache.held + size <= cache.limit);
     if (fits) {
@@ -178,8 +182,8 @@ static int large_class(size_t bytes, size_t *size) {
     return c;
 }
 
-/* Takes a block from a free list, preferably one of the first few that this thread used last: writing to lines that another core
- * has in its cache costs 25 ns a line. */
+/* Takes a block from a free list, preferably one of the first few that this thread used last: writing
+ * to lines that another core has in its cache costs 25 ns a line. */
 static block *take_near(block **list) {
     block **at = list;
     for (int i = 0; i < 8 && *at && (*at)->user != &me; i++) at = &(*at)->next;
@@ -223,7 +227,12 @@ static void carve_rest(void) {
 
 /* ---- free lists of the smallest blocks, per thread */
 enum { AT_HAND_CLASSES = 12, AT_HAND = 32 };        /* up to 1 KiB; blocks of a class */
-static _Thread_local struct { block *first[AT_HAND_CLASSES]; uint8_t n[AT_HAND_CLASSES]; int64_t bytes; bool watched; } magazine;
+static _Thread_local struct {
+    block *first[AT_HAND_CLASSES];
+    uint8_t n[AT_HAND_CLASSES];
+    int64_t bytes;
+    bool watched;
+} magazine;
 
 static void give_small(block *b, int c, size_t size, const void *thread) {
     cr_spin_lock(&cache.lock);
@@ -299,7 +308,8 @@ static void *take_large(size_t bytes) {
     cr_spin_lock(&cache.lock);
     block *b = take_near(&cache.large[c]);
     if (b) count((int64_t)size);
-    int64_t need = cache.current + (int64_t)size, most = (need > cache.peak ? need : cache.peak) / 2 * 3 - (int64_t)size;
+    int64_t need = cache.current + (int64_t)size,
+            most = (need > cache.peak ? need : cache.peak) / 2 * 3 - (int64_t)size;
     bool shed = !b && cache.held > most;
     cr_spin_unlock(&cache.lock);
     if (b) return b;

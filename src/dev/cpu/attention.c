@@ -1,8 +1,9 @@
 /* attention.c - attention on all threads, cut into heads and blocks.
  *
- * attention_isa.c computes f32; f16 and bf16 operands are copied to f32 first; f64, which serves gradient checks, runs plain loops,
- * one query at a time.  Each thread holds one block of the scores, or one row of them.
- * The cut depends on the shape only: an item is a head, or a block of 64 queries or keys of a head; small items share a chunk. */
+ * attention_isa.c computes f32; f16 and bf16 operands are copied to f32 first; f64, which serves
+ * gradient checks, runs plain loops, one query at a time.  Each thread holds one block of the scores,
+ * or one row of them. The cut depends on the shape only: an item is a head, or a block of 64 queries
+ * or keys of a head; small items share a chunk. */
 #include "attention.h"
 
 #include <math.h>
@@ -31,7 +32,9 @@ typedef struct job {
 
 
 /* How many keys query t sees. */
-static int64_t seen(const cr_attention_job *a, int64_t t) { return a->causal ? cr_iclamp(t + a->S - a->T + 1, 0, a->S) : a->S; }
+static int64_t seen(const cr_attention_job *a, int64_t t) {
+    return a->causal ? cr_iclamp(t + a->S - a->T + 1, 0, a->S) : a->S;
+}
 
 /* ---- f16 and bf16: operands are converted before, results after */
 
@@ -40,10 +43,12 @@ static void convert_rows(void *ctx, int64_t chunk, int worker) {
     const job *j = ctx;
     const cr_array *t = j->operand[j->converted];
     const bool back = j->results >> j->converted & 1;
-    int64_t H = t->shape[1], R = t->shape[2], D = t->shape[3], end = cr_imin(t->shape[0] * H * R, (chunk + 1) * ROWS_AT_ONCE);
+    int64_t H = t->shape[1], R = t->shape[2], D = t->shape[3],
+            end = cr_imin(t->shape[0] * H * R, (chunk + 1) * ROWS_AT_ONCE);
     float *wide = j->copy[j->converted];
     for (int64_t i = chunk * ROWS_AT_ONCE; i < end; i++) {
-        uint16_t *half = (uint16_t *)cr_array_data(t) + i / R / H * t->strides[0] + i / R % H * t->strides[1] + i % R * t->strides[2];
+        uint16_t *half = (uint16_t *)cr_array_data(t) + i / R / H * t->strides[0] + i / R % H * t->strides[1] +
+                         i % R * t->strides[2];
         if (back) cr_block_store(CR_LANE_F32, wide + i * D, t->dtype, half, 1, D);
         else cr_block_load(CR_LANE_F32, wide + i * D, t->dtype, half, 1, D);
     }
@@ -67,14 +72,16 @@ static cr_status open_operands(job *j) {
         j->copy_bytes[i] = (size_t)t->numel * sizeof(float) + 64;
         j->copy[i] = cr_cpu_take(j->copy_bytes[i]);
         if (!j->copy[i]) return CR_NO_MEMORY;
-        *heads[i] = (cr_heads){j->copy[i], t->shape[1] * t->shape[2] * t->shape[3], t->shape[2] * t->shape[3], t->shape[3]};
+        *heads[i] = (cr_heads){j->copy[i], t->shape[1] * t->shape[2] * t->shape[3], t->shape[2] * t->shape[3],
+                               t->shape[3]};
         if (!(j->results >> i & 1)) convert(j, i);
     }
     return CR_OK;
 }
 
 static cr_status close_operands(job *j, cr_status status, const char *op) {
-    if (status == CR_OK && atomic_load(&j->failed)) status = cr_fail(CR_NO_MEMORY, op, "no memory for a block of scores");
+    if (status == CR_OK && atomic_load(&j->failed))
+        status = cr_fail(CR_NO_MEMORY, op, "no memory for a block of scores");
     for (int i = 0; i < OPERANDS; i++) {
         if (status == CR_OK && j->copy[i] && j->results >> i & 1) convert(j, i);
         cr_cpu_give(j->copy[i], j->copy_bytes[i]);
@@ -86,13 +93,15 @@ static cr_status close_operands(job *j, cr_status status, const char *op) {
 
 static double *row_f64(const job *j, int operand, int64_t head, int64_t row) {
     const cr_array *t = j->operand[operand];
-    return (double *)cr_array_data(t) + head / j->f32.H * t->strides[0] + head % j->f32.H * t->strides[1] + row * t->strides[2];
+    return (double *)cr_array_data(t) + head / j->f32.H * t->strides[0] + head % j->f32.H * t->strides[1] +
+           row * t->strides[2];
 }
 
 static double mask_f64(const job *j, int64_t head, int64_t t, int64_t s) {
     const cr_array *m = j->mask;
     if (!m) return 0;
-    return ((const double *)cr_array_data(m))[head / j->f32.H * m->strides[0] + head % j->f32.H * m->strides[1] + t * m->strides[2] + s * m->strides[3]];
+    return ((const double *)cr_array_data(
+        m))[head / j->f32.H * m->strides[0] + head % j->f32.H * m->strides[1] + t * m->strides[2] + s * m->strides[3]];
 }
 
 static double dot_f64(const double *x, const double *y, int64_t n) {
@@ -126,10 +135,14 @@ static void backward_f64(const job *j, int64_t head, int64_t block, void *scratc
     (void)block; (void)scratch;
     const cr_attention_job *a = &j->f32;
     size_t row = (size_t)a->D * sizeof(double);
-    for (int64_t s = 0; s < a->S; s++) { memset(row_f64(j, DK, head, s), 0, row); memset(row_f64(j, DV, head, s), 0, row); }
+    for (int64_t s = 0; s < a->S; s++) {
+        memset(row_f64(j, DK, head, s), 0, row);
+        memset(row_f64(j, DV, head, s), 0, row);
+    }
     for (int64_t t = 0; t < a->T; t++) {
         const double *q = row_f64(j, Q, head, t), *g = row_f64(j, G, head, t);
-        double *dq = row_f64(j, DQ, head, t), delta = dot_f64(row_f64(j, O, head, t), g, a->D), lse = j->lse[head * a->T + t];
+        double *dq = row_f64(j, DQ, head, t), delta = dot_f64(row_f64(j, O, head, t), g, a->D),
+               lse = j->lse[head * a->T + t];
         memset(dq, 0, row);
         if (lse == -INFINITY) continue;             /* every key is hidden */
         for (int64_t s = 0; s < seen(a, t); s++) {
@@ -144,7 +157,8 @@ static void backward_f64(const job *j, int64_t head, int64_t block, void *scratc
 
 /* ---- f32 */
 
-/* With causal attention the last blocks of queries see the most keys: they run first, so that no long item is left at the end. */
+/* With causal attention the last blocks of queries see the most keys: they run first, so that no long
+ * item is left at the end. */
 static void forward_f32(const job *j, int64_t head, int64_t block, void *scratch) {
     int64_t t = (j->blocks - 1 - block) * N;
     j->isa->attention->forward(&j->f32, head, t, cr_imin(N, j->f32.T - t), scratch);
@@ -172,7 +186,8 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
     job *j = ctx;
     void *scratch = cr_cpu_take(j->scratch);
     if (!scratch) { atomic_store(&j->failed, true); return; }
-    for (int64_t i = chunk * j->group; i < cr_imin(j->items, (chunk + 1) * j->group); i++) j->run(j, i / j->blocks, i % j->blocks, scratch);
+    for (int64_t i = chunk * j->group; i < cr_imin(j->items, (chunk + 1) * j->group); i++)
+        j->run(j, i / j->blocks, i % j->blocks, scratch);
     cr_cpu_give(scratch, j->scratch);
 }
 
@@ -224,15 +239,22 @@ static void run_backward(job *j) {
     const cr_attention_job *a = &j->f32;
     if (j->operand[Q]->dtype == CR_F64) run_items(j, backward_f64, 1, 10);
     else if (a->B * a->H >= MANY_HEADS || (a->T <= N && a->S <= N)) run_items(j, backward_head, 1, 10);
-    else {                                          /* too few heads for all threads: the scores are computed twice, 14 flops instead of 10 */
+    else {                                          /* too few heads for all threads: the scores are computed twice,
+                                                     * 14 flops instead of 10 */
         run_items(j, backward_keys, cr_pieces(a->S, N), 8);
         run_items(j, backward_queries, cr_pieces(a->T, N), 6);
     }
 }
 
 cr_status cr_cpu_attention_bwd(const cr_attention_bwd_args *args) {
-    const cr_attention_args forward = {.o = args->o, .lse = args->lse, .q = args->q, .k = args->k, .v = args->v, .mask = args->mask,
-                                       .scale = args->scale, .causal = args->causal};
+    const cr_attention_args forward = {.o = args->o,
+                                       .lse = args->lse,
+                                       .q = args->q,
+                                       .k = args->k,
+                                       .v = args->v,
+                                       .mask = args->mask,
+                                       .scale = args->scale,
+                                       .causal = args->causal};
     if (args->q.numel == 0 || args->k.numel == 0) {
         cr_status status = zero(&args->dq);
         if (status == CR_OK) status = zero(&args->dk);
@@ -240,7 +262,8 @@ cr_status cr_cpu_attention_bwd(const cr_attention_bwd_args *args) {
     }
     job j = open_job(&forward);
     const cr_array *operands[OPERANDS] = {
-        [Q] = &args->q, [K] = &args->k, [W] = &args->v, [O] = &args->o, [G] = &args->g, [DQ] = &args->dq, [DK] = &args->dk, [DV] = &args->dv,
+        [Q] = &args->q, [K] = &args->k,   [W] = &args->v,   [O] = &args->o,
+        [G] = &args->g, [DQ] = &args->dq, [DK] = &args->dk, [DV] = &args->dv,
     };
     memcpy(j.operand, operands, sizeof operands);
     j.results = 1u << DQ | 1u << DK | 1u << DV;

@@ -9,8 +9,10 @@ typedef struct cr_heads { float *at; int64_t batch, head, row; } cr_heads;
 
 typedef struct cr_attention_job {
     int64_t B, H, T, S, D;
-    cr_heads q, k, v, o, g, dq, dk, dv;             /* g: the cotangent of o; operands that a pass does not use are not set */
-    cr_heads mask; int64_t mask_key;                /* (B, H, T, S), added to the scores; mask_key: the stride of S; mask.at may be NULL */
+    cr_heads q, k, v, o, g, dq, dk, dv;             /* g: the cotangent of o; operands that a pass does not use are
+                                                     * not set */
+    cr_heads mask; int64_t mask_key;                /* (B, H, T, S), added to the scores; mask_key: the stride of S;
+                                                     * mask.at may be NULL */
     float *lse;                                     /* (B, H, T) */
     float scale;
     bool causal;                                    /* query t sees keys 0 .. t + S - T */
@@ -22,10 +24,11 @@ enum { CR_ATTENTION_BLOCK = 64 };                   /* queries, and keys, of a b
 struct cr_attentions {                              /* attention_isa.c */
     /* o and lse of queries t .. t + n of head number `head` (b H + h), n <= CR_ATTENTION_BLOCK */
     void (*forward)(const cr_attention_job *a, int64_t head, int64_t t, int64_t n, float *scratch);
-    /* With keys j .. j_end and queries t .. t_end, neither empty.  want_q: dq is written; every key that is seen and key 0 must be in
-     * the range.  want_kv: dk and dv are written; every query must be in the range. */
-    void (*backward)(const cr_attention_job *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end, bool want_q, bool want_kv,
-                     float *scratch);
+    /* With keys j .. j_end and queries t .. t_end, neither empty.  want_q: dq is written; every key
+     * that is seen and key 0 must be in the range.  want_kv: dk and dv are written; every query must
+     * be in the range. */
+    void (*backward)(const cr_attention_job *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end,
+                     bool want_q, bool want_kv, float *scratch);
 };
 CR_ISA_TABLE(cr_attentions);
 

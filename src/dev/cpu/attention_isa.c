@@ -1,10 +1,12 @@
-/* attention_isa.c - softmax(scale q k^T + mask) v and its gradients, a block of queries by a block of keys at a time, in f32.
+/* attention_isa.c - softmax(scale q k^T + mask) v and its gradients, a block of queries by a block of
+ * keys at a time, in f32.
  *
- * Forward after Milakov and Gimelshein (arXiv 1805.02867) and Dao et al. (FlashAttention, arXiv 2205.14135): the scores of a block
- * are kept transposed, P[key][query], so that the running maximum and sum of each query are lanes of a vector, keys are read in
- * place, and P has the order in which the second product reads it.  Backward keeps P[query][key].  A block of a single query has
- * a function of its own.
- * Limited by flops: 4 D per visible pair forward, 10 D backward; causal blocks on the diagonal skip hidden pairs by rows. */
+ * Forward after Milakov and Gimelshein (arXiv 1805.02867) and Dao et al. (FlashAttention, arXiv
+ * 2205.14135): the scores of a block are kept transposed, P[key][query], so that the running maximum
+ * and sum of each query are lanes of a vector, keys are read in place, and P has the order in which
+ * the second product reads it.  Backward keeps P[query][key].  A block of a single query has a
+ * function of its own. Limited by flops: 4 D per visible pair forward, 10 D backward; causal blocks on
+ * the diagonal skip hidden pairs by rows. */
 #include "attention.h"
 
 #include "vmath.h"
@@ -39,9 +41,19 @@ static inline vmask first_lanes(int64_t n) {
 
 static inline vec blend_first(int64_t n, vec a, vec b) { return v_blend(first_lanes(n), a, b); }
 
-static void multiply(const cr_attention_job *a, int64_t m, int64_t n, int64_t k, const float *x, int64_t x_row, int64_t x_col, const float *y, int64_t y_row,
-                     float *z, int64_t z_row, bool accumulate) {
-    cr_product p = {.m = m, .n = n, .k = k, .a = x, .b = y, .c = z, .a_row = x_row, .a_col = x_col, .b_row = y_row, .b_col = 1, .c_row = z_row,
+static void multiply(const cr_attention_job *a, int64_t m, int64_t n, int64_t k, const float *x, int64_t x_row,
+                     int64_t x_col, const float *y, int64_t y_row, float *z, int64_t z_row, bool accumulate) {
+    cr_product p = {.m = m,
+                    .n = n,
+                    .k = k,
+                    .a = x,
+                    .b = y,
+                    .c = z,
+                    .a_row = x_row,
+                    .a_col = x_col,
+                    .b_row = y_row,
+                    .b_col = 1,
+                    .c_row = z_row,
                     .accumulate = accumulate};
     a->product->direct(&p);
 }
@@ -53,9 +65,10 @@ static void transpose(const cr_attention_job *a, float *to, const float *from, i
     for (int64_t i = 0; i < a->D * N; i += V) STORE(to + i, LOAD(to + i) * scale);
 }
 
-/* to[i] = x[i] . y[i] for n <= N rows, and 0 up to a whole vector.  Each row's lanes are summed apart and then turned, so that rows are
- * lanes; scratch: 2 N V. */
-static void dots(const cr_attention_job *a, float *to, const float *x, int64_t x_row, const float *y, int64_t y_row, int64_t n, float *scratch) {
+/* to[i] = x[i] . y[i] for n <= N rows, and 0 up to a whole vector.  Each row's lanes are summed apart
+ * and then turned, so that rows are lanes; scratch: 2 N V. */
+static void dots(const cr_attention_job *a, float *to, const float *x, int64_t x_row, const float *y, int64_t y_row,
+                 int64_t n, float *scratch) {
     float *sums = scratch, *turned = scratch + N * V;           /* (n, V), (V, N) */
     for (int64_t i = 0; i < n; i++, x += x_row, y += y_row) {
         vec sum = v_k(0);
@@ -72,8 +85,10 @@ static void dots(const cr_attention_job *a, float *to, const float *x, int64_t x
     }
 }
 
-/* p += the mask over a block, which is gathered into `to` (N, N) in the order of p: rows, columns long, at these strides. */
-static void add_mask(const cr_attention_job *a, float *p, float *to, const float *mask, int64_t rows, int64_t columns, int64_t row, int64_t column) {
+/* p += the mask over a block, which is gathered into `to` (N, N) in the order of p: rows, columns
+ * long, at these strides. */
+static void add_mask(const cr_attention_job *a, float *p, float *to, const float *mask, int64_t rows, int64_t columns,
+                     int64_t row, int64_t column) {
     a->product->pack(to, N, columns, rows, mask, column, row);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t x = i * N; x < i * N + columns; x += V) STORE(p + x, LOAD(p + x) + LOAD(to + x));
@@ -81,32 +96,39 @@ static void add_mask(const cr_attention_job *a, float *p, float *to, const float
 
 /* ---- forward */
 
-typedef struct state { float *q, *p, *mask, *max, *sum, *shrink; } state;      /* q (D, N), p, mask (N, N), the others N */
+/* q (D, N), p, mask (N, N), the others N */
+typedef struct state { float *q, *p, *mask, *max, *sum, *shrink; } state;
 
-/* Rows of a product that leave out alike what the diagonal hides: 16 where it crosses a block, as whole vectors of columns, else all. */
+/* Rows of a product that leave out alike what the diagonal hides: 16 where it crosses a block, as
+ * whole vectors of columns, else all. */
 static int64_t panel_of(const cr_attention_job *a, int64_t rows, int64_t t, int64_t j, int64_t keys) {
     enum { PANEL = 16 };
     return seen(a, t, j, keys) == keys ? rows : PANEL;
 }
 
-/* p = k q^T for keys j .. j + keys and queries t .. t + n; where the diagonal crosses, rows of keys leave out the queries before them. */
-static void scores(const cr_attention_job *a, const state *s, const float *k, int64_t t, int64_t n, int64_t j, int64_t keys) {
+/* p = k q^T for keys j .. j + keys and queries t .. t + n; where the diagonal crosses, rows of keys
+ * leave out the queries before them. */
+static void scores(const cr_attention_job *a, const state *s, const float *k, int64_t t, int64_t n, int64_t j,
+                   int64_t keys) {
     int64_t panel = panel_of(a, keys, t, j, keys);
     for (int64_t i = 0; i < keys; i += panel) {
         int64_t first = first_query(a, j + i, t, n) / V * V;
-        multiply(a, cr_iclamp(keys - i, 0, panel), whole(n) - first, a->D, k + i * a->k.row, a->k.row, 1, s->q + first, N, s->p + i * N + first, N, false);
+        multiply(a, cr_iclamp(keys - i, 0, panel), whole(n) - first, a->D, k + i * a->k.row, a->k.row, 1, s->q + first,
+                 N, s->p + i * N + first, N, false);
     }
 }
 
 /* p = exp(p - max) with the new maxima; V queries from column x on.  Returns with shrink = exp(old max - new max). */
 static void softmax_lanes(const cr_attention_job *a, const state *s, int64_t t, int64_t x, int64_t j, int64_t keys) {
-    int64_t all = seen(a, t + x, j, keys), some = seen(a, t + x + V - 1, j, keys);     /* keys that every lane sees; that one sees */
+    /* keys that every lane sees; that one sees */
+    int64_t all = seen(a, t + x, j, keys), some = seen(a, t + x + V - 1, j, keys);
     int64_t diagonal = t + x + a->S - a->T - j;     /* the last key of the first lane; may lie outside of the block */
     float *p = s->p + x;
     vec old = LOAD(s->max + x), most = old, sum = v_k(0);
     int64_t i = 0;
     for (; i + 4 <= all; i += 4)                    /* by fours: one after the other would wait for each maximum */
-        most = v_most(most, v_most(v_most(LOAD(p + i * N), LOAD(p + (i + 1) * N)), v_most(LOAD(p + (i + 2) * N), LOAD(p + (i + 3) * N))));
+        most = v_most(most, v_most(v_most(LOAD(p + i * N), LOAD(p + (i + 1) * N)),
+                                   v_most(LOAD(p + (i + 2) * N), LOAD(p + (i + 3) * N))));
     for (; i < all; i++) most = v_most(most, LOAD(p + i * N));
     for (; i < some; i++) {
         vec y = blend_first(cr_iclamp(i - diagonal, 0, V), v_k(-INFINITY), LOAD(p + i * N));
@@ -131,7 +153,8 @@ static void scale_row(float *row, int64_t n, float by) {
 }
 
 /* o += p v */
-static void add_values(const cr_attention_job *a, const state *s, float *o, const float *v, int64_t t, int64_t n, int64_t j, int64_t keys) {
+static void add_values(const cr_attention_job *a, const state *s, float *o, const float *v, int64_t t, int64_t n,
+                       int64_t j, int64_t keys) {
     int64_t panel = panel_of(a, n, t, j, keys);
     for (int64_t i = 0; i < n; i += panel) {
         int64_t rows = cr_iclamp(n - i, 0, panel), k = seen(a, t + i + rows - 1, j, keys);
@@ -141,13 +164,15 @@ static void add_values(const cr_attention_job *a, const state *s, float *o, cons
     }
 }
 
-/* One query, as in generation: limited by reading k and v once; no product of matrices would fill its tiles.  p has room for S keys. */
+/* One query, as in generation: limited by reading k and v once; no product of matrices would fill its
+ * tiles.  p has room for S keys. */
 static void forward_query(const cr_attention_job *a, int64_t head, int64_t t, float *scratch) {
     int64_t keys = seen(a, t, 0, a->S);
     float *p = scratch + 2 * N * V, *o = rows_of(a, a->o, head, t);
     const float *mask = a->mask.at ? rows_of(a, a->mask, head, t) : NULL;
     for (int64_t j = 0; j < keys; j += N)
-        dots(a, p + j, rows_of(a, a->q, head, t), 0, rows_of(a, a->k, head, j), a->k.row, cr_iclamp(keys - j, 0, N), scratch);
+        dots(a, p + j, rows_of(a, a->q, head, t), 0, rows_of(a, a->k, head, j), a->k.row, cr_iclamp(keys - j, 0, N),
+             scratch);
     for (int64_t j = 0; j < keys; j++) p[j] = p[j] * a->scale + (mask ? mask[j * a->mask_key] : 0);
     for (int64_t j = keys; j < whole(keys); j++) p[j] = -INFINITY;
     vec most = v_k(-INFINITY), total = v_k(0);
@@ -161,7 +186,16 @@ static void forward_query(const cr_attention_job *a, int64_t head, int64_t t, fl
         total += y;
     }
     float sum = v_sum_lanes(total);
-    cr_product values = {.m = 1, .n = a->D, .k = keys, .a = p, .b = rows_of(a, a->v, head, 0), .c = o, .a_row = keys, .a_col = 1, .b_row = a->v.row, .b_col = 1,
+    cr_product values = {.m = 1,
+                         .n = a->D,
+                         .k = keys,
+                         .a = p,
+                         .b = rows_of(a, a->v, head, 0),
+                         .c = o,
+                         .a_row = keys,
+                         .a_col = 1,
+                         .b_row = a->v.row,
+                         .b_col = 1,
                          .c_row = a->o.row};
     a->product->row(&values);
     scale_row(o, a->D, sum == 0 ? 0 : 1 / sum);
@@ -170,7 +204,8 @@ static void forward_query(const cr_attention_job *a, int64_t head, int64_t t, fl
 
 static void forward(const cr_attention_job *a, int64_t head, int64_t t, int64_t n, float *scratch) {
     if (n == 1) { forward_query(a, head, t, scratch); return; }
-    state s = {.q = scratch, .p = scratch + a->D * N, .mask = scratch + (a->D + N) * N, .max = scratch + (a->D + 2 * N) * N};
+    state s = {
+        .q = scratch, .p = scratch + a->D * N, .mask = scratch + (a->D + N) * N, .max = scratch + (a->D + 2 * N) * N};
     s.sum = s.max + N;
     s.shrink = s.sum + N;
     for (int i = 0; i < N; i++) { s.max[i] = -INFINITY; s.sum[i] = 0; }
@@ -180,7 +215,8 @@ static void forward(const cr_attention_job *a, int64_t head, int64_t t, int64_t 
     for (int64_t j = 0; j < end; j += N) {
         int64_t keys = cr_iclamp(end - j, 0, N);
         scores(a, &s, rows_of(a, a->k, head, j), t, n, j, keys);
-        if (a->mask.at) add_mask(a, s.p, s.mask, rows_of(a, a->mask, head, t) + j * a->mask_key, keys, n, a->mask_key, a->mask.row);
+        if (a->mask.at)
+            add_mask(a, s.p, s.mask, rows_of(a, a->mask, head, t) + j * a->mask_key, keys, n, a->mask_key, a->mask.row);
         for (int64_t x = 0; x < n; x += V) softmax_lanes(a, &s, t, x, j, keys);
         add_values(a, &s, o, rows_of(a, a->v, head, j), t, n, j, keys);
     }
@@ -195,7 +231,8 @@ static void forward(const cr_attention_job *a, int64_t head, int64_t t, int64_t 
 /* ---- backward: p = exp(scale q k^T + mask - lse), dp = g v^T, ds = scale p (dp - delta), delta[t] = o[t] . g[t];
  * dv = p^T g, dk = ds^T q, dq = ds k */
 
-typedef struct block { float *k, *v, *p, *ds, *mask, *delta; } block;          /* k, v (D, N) transposed, p, ds, mask (N, N), delta (T) */
+/* k, v (D, N) transposed, p, ds, mask (N, N), delta (T) */
+typedef struct block { float *k, *v, *p, *ds, *mask, *delta; } block;
 
 
 /* One row of p and ds, of which the first `keys` columns count; the others up to n become 0. */
@@ -215,7 +252,8 @@ static void softmax_row_bwd(float *p, float *ds, int64_t keys, int64_t n, float 
 }
 
 /* p and ds of queries t .. t + n and keys j .. j + keys. */
-static void probabilities(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j, int64_t keys) {
+static void probabilities(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j,
+                          int64_t keys) {
     const float *q = rows_of(a, a->q, head, t), *g = rows_of(a, a->g, head, t), *lse = a->lse + head * a->T + t;
     int64_t panel = panel_of(a, n, t, j, keys);
     for (int64_t i = 0; i < n; i += panel) {
@@ -227,24 +265,29 @@ static void probabilities(const cr_attention_job *a, const block *b, int64_t hea
             add_mask(a, b->p + i * N, b->mask, mask, rows, cr_iclamp(columns, 0, keys), a->mask.row, a->mask_key);
         }
         for (int64_t r = i; r < i + rows; r++)
-            softmax_row_bwd(b->p + r * N, b->ds + r * N, seen(a, t + r, j, keys), keys, lse[r], b->delta[t + r], a->scale);
+            softmax_row_bwd(b->p + r * N, b->ds + r * N, seen(a, t + r, j, keys), keys, lse[r], b->delta[t + r],
+                            a->scale);
     }
 }
 
 /* dv += p^T g, dk += ds^T q; rows of keys leave out the queries that do not see them. */
-static void add_to_keys(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j, int64_t keys, bool accumulate) {
+static void add_to_keys(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j,
+                        int64_t keys, bool accumulate) {
     const float *q = rows_of(a, a->q, head, t), *g = rows_of(a, a->g, head, t);
     float *dk = rows_of(a, a->dk, head, j), *dv = rows_of(a, a->dv, head, j);
     int64_t panel = panel_of(a, keys, t, j, keys);
     for (int64_t i = 0; i < keys; i += panel) {
         int64_t rows = cr_iclamp(keys - i, 0, panel), first = first_query(a, j + i, t, n);
-        multiply(a, rows, a->D, n - first, b->p + first * N + i, 1, N, g + first * a->g.row, a->g.row, dv + i * a->dv.row, a->dv.row, accumulate);
-        multiply(a, rows, a->D, n - first, b->ds + first * N + i, 1, N, q + first * a->q.row, a->q.row, dk + i * a->dk.row, a->dk.row, accumulate);
+        multiply(a, rows, a->D, n - first, b->p + first * N + i, 1, N, g + first * a->g.row, a->g.row,
+                 dv + i * a->dv.row, a->dv.row, accumulate);
+        multiply(a, rows, a->D, n - first, b->ds + first * N + i, 1, N, q + first * a->q.row, a->q.row,
+                 dk + i * a->dk.row, a->dk.row, accumulate);
     }
 }
 
 /* dq += ds k */
-static void add_to_queries(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j, int64_t keys) {
+static void add_to_queries(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j,
+                           int64_t keys) {
     const float *k = rows_of(a, a->k, head, j);
     float *dq = rows_of(a, a->dq, head, t);
     int64_t panel = panel_of(a, n, t, j, keys);
@@ -254,18 +297,21 @@ static void add_to_queries(const cr_attention_job *a, const block *b, int64_t he
     }
 }
 
-static void backward(const cr_attention_job *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end, bool want_q, bool want_kv, float *scratch) {
+static void backward(const cr_attention_job *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end,
+                     bool want_q, bool want_kv, float *scratch) {
     block b = {.k = scratch, .v = scratch + a->D * N, .p = scratch + 2 * a->D * N};
     b.ds = b.p + N * N;
     b.mask = b.ds + N * N;
     b.delta = b.mask + N * N;
     for (int64_t x = t; x < t_end; x += N)
-        dots(a, b.delta + x, rows_of(a, a->o, head, x), a->o.row, rows_of(a, a->g, head, x), a->g.row, cr_iclamp(t_end - x, 0, N), b.p);
+        dots(a, b.delta + x, rows_of(a, a->o, head, x), a->o.row, rows_of(a, a->g, head, x), a->g.row,
+             cr_iclamp(t_end - x, 0, N), b.p);
     for (; j < j_end; j += N) {
         int64_t keys = cr_iclamp(j_end - j, 0, N), start = t;
         transpose(a, b.k, rows_of(a, a->k, head, j), a->k.row, keys, a->scale);
         transpose(a, b.v, rows_of(a, a->v, head, j), a->v.row, keys, 1);
-        /* Blocks of queries before the first that sees a key of this block have nothing to add; dq starts from zeros at key 0. */
+        /* Blocks of queries before the first that sees a key of this block have nothing to add; dq
+         * starts from zeros at key 0. */
         if (j > 0) while (start + N < t_end && seen(a, start + N - 1, j, keys) == 0) start += N;
         for (int64_t x = start; x < t_end; x += N) {
             int64_t n = cr_iclamp(t_end - x, 0, N);

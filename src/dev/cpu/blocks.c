@@ -50,9 +50,14 @@ static int64_t run_length(const cursor *c, const cr_place *at, int64_t n) {
     return cr_imin(at->shape[at->ndim - 1] - c->index[at->ndim - 1], n);
 }
 
-void cr_block_gather(cr_lane lane, void *block, cr_dtype dt, const void *base, const cr_place *at, int64_t first, int64_t n) {
+void cr_block_gather(cr_lane lane, void *block, cr_dtype dt, const void *base, const cr_place *at, int64_t first,
+                     int64_t n) {
     int64_t size = (int64_t)cr_dtype_size(dt);
-    if (at->ndim <= 1) { cr_block_load(lane, block, dt, (const char *)base + first * (at->ndim ? at->strides[0] : 0) * size, at->ndim ? at->strides[0] : 0, n); return; }
+    if (at->ndim <= 1) {
+        cr_block_load(lane, block, dt, (const char *)base + first * (at->ndim ? at->strides[0] : 0) * size,
+                      at->ndim ? at->strides[0] : 0, n);
+        return;
+    }
     char *to = block;
     cursor c = cursor_at(at, first);
     for (int64_t run; n > 0; n -= run) {
@@ -63,9 +68,14 @@ void cr_block_gather(cr_lane lane, void *block, cr_dtype dt, const void *base, c
     }
 }
 
-void cr_block_scatter(cr_lane lane, const void *block, cr_dtype dt, void *base, const cr_place *at, int64_t first, int64_t n) {
+void cr_block_scatter(cr_lane lane, const void *block, cr_dtype dt, void *base, const cr_place *at, int64_t first,
+                      int64_t n) {
     int64_t size = (int64_t)cr_dtype_size(dt);
-    if (at->ndim <= 1) { cr_block_store(lane, block, dt, (char *)base + first * (at->ndim ? at->strides[0] : 0) * size, at->ndim ? at->strides[0] : 1, n); return; }
+    if (at->ndim <= 1) {
+        cr_block_store(lane, block, dt, (char *)base + first * (at->ndim ? at->strides[0] : 0) * size,
+                       at->ndim ? at->strides[0] : 1, n);
+        return;
+    }
     const char *from = block;
     cursor c = cursor_at(at, first);
     for (int64_t run; n > 0; n -= run) {

@@ -1,8 +1,9 @@
 /* buckets.c - many single elements written or added to one long vector by index.
  *
- * The elements are first sorted by ranges of the vector: threads then share no element of it, and a range stays in the cache.
- * The sort is stable, so that elements with the same index are combined in the order of the source.  Limited by memory: scatter_add of 4 M f32 to
- * random positions among 4 M, two threads: 14 ms, PyTorch 2.13 25 ms. */
+ * The elements are first sorted by ranges of the vector: threads then share no element of it, and a
+ * range stays in the cache. The sort is stable, so that elements with the same index are combined in
+ * the order of the source.  Limited by memory: scatter_add of 4 M f32 to random positions among 4 M,
+ * two threads: 14 ms, PyTorch 2.13 25 ms. */
 #include "../../core/pool.h"
 #include "cpu.h"
 #include "index.h"
@@ -18,7 +19,8 @@ typedef struct job {
     bool sum;
     int64_t K, buckets, pieces;
     int shift;                                      /* index >> shift is the bucket */
-    int64_t *start;                                 /* (buckets, pieces): where the elements of a piece begin in the sorted order */
+    int64_t *start;                                 /* (buckets, pieces): where the elements of a piece begin in the
+                                                     * sorted order */
     uint32_t *place; char *value;                   /* sorted */
 } job;
 
@@ -99,7 +101,8 @@ MEET_ALL(put_8, uint64_t, LAST)
 static void meet_chunk(void *ctx, int64_t bucket, int worker) {
     (void)worker;
     const job *j = ctx;
-    const int64_t from = j->start[bucket * j->pieces], to = bucket + 1 < j->buckets ? j->start[(bucket + 1) * j->pieces] : j->K;
+    const int64_t from = j->start[bucket * j->pieces],
+                  to = bucket + 1 < j->buckets ? j->start[(bucket + 1) * j->pieces] : j->K;
     const cr_dtype dt = j->dtype;
     if (j->sum && dt == CR_BOOL) add_bool(j, from, to);
     else if (j->sum && dt == CR_F32) add_f32(j, from, to);
@@ -113,14 +116,26 @@ static void meet_chunk(void *ctx, int64_t bucket, int worker) {
 }
 
 bool cr_cpu_suits_buckets(cr_dtype dt, bool sum, int64_t R, int64_t K) {
-    return K >= 2 * PIECE && R >= 4096 && R <= UINT32_MAX && !(sum && cr_dtype_is_half(dt));      /* sums of half precision accumulate in f32 */
+    /* sums of half precision accumulate in f32 */
+    return K >= 2 * PIECE && R >= 4096 && R <= UINT32_MAX && !(sum && cr_dtype_is_half(dt));
 }
 
-cr_status cr_cpu_put_by_buckets(cr_dtype dt, bool sum, char *x, int64_t xs, int64_t R, indices index, const char *y, int64_t ys, int64_t K) {
-    job j = {.x = x, .xs = xs, .y = y, .ys = ys, .index = index, .dtype = dt, .size = cr_dtype_size(dt), .sum = sum, .K = K, .pieces = cr_pieces(K, PIECE)};
+cr_status cr_cpu_put_by_buckets(cr_dtype dt, bool sum, char *x, int64_t xs, int64_t R, indices index, const char *y,
+                                int64_t ys, int64_t K) {
+    job j = {.x = x,
+             .xs = xs,
+             .y = y,
+             .ys = ys,
+             .index = index,
+             .dtype = dt,
+             .size = cr_dtype_size(dt),
+             .sum = sum,
+             .K = K,
+             .pieces = cr_pieces(K, PIECE)};
     while ((R - 1) >> j.shift >= BUCKETS) j.shift++;
     j.buckets = ((R - 1) >> j.shift) + 1;
-    const size_t starts = sizeof *j.start * (size_t)(j.buckets * j.pieces), places = sizeof *j.place * (size_t)K, values = j.size * (size_t)K;
+    const size_t starts = sizeof *j.start * (size_t)(j.buckets * j.pieces), places = sizeof *j.place * (size_t)K,
+                 values = j.size * (size_t)K;
     j.start = cr_cpu_take(starts);
     j.place = j.start ? cr_cpu_take(places) : NULL;
     j.value = j.place ? cr_cpu_take(values) : NULL;

@@ -1,5 +1,6 @@
-/* casts_isa.c - casts by vectors, with the bits of cr_convert: f16 and bf16 to f32 and back (to nearest even; NaN keeps the part of its
- * payload that fits), f32 to integers (towards zero).  Also: transposition of a tile, repeated elements, reversed elements. */
+/* casts_isa.c - casts by vectors, with the bits of cr_convert: f16 and bf16 to f32 and back (to
+ * nearest even; NaN keeps the part of its payload that fits), f32 to integers (towards zero).  Also:
+ * transposition of a tile, repeated elements, reversed elements. */
 #include "isa.h"
 #include "vec.h"
 
@@ -26,7 +27,8 @@ static void transpose(uint32_t *to, const uint32_t *from, int64_t to_step, int64
     }
 CR_UNROLL(8)
     for (uint32_t s = 1; s < V; s *= 2) {
-        vuint low = (lane & ~s) + (lane & s) / s * V, high = (lane | s) + (lane & s) / s * V;        /* of a: lane j or, where j has bit s, of b: lane j - s */
+        /* of a: lane j or, where j has bit s, of b: lane j - s */
+        vuint low = (lane & ~s) + (lane & s) / s * V, high = (lane | s) + (lane & s) / s * V;
 CR_UNROLL(16)
         for (uint32_t j = 0; j < V; j++) {
             if (j & s) continue;
@@ -120,7 +122,8 @@ static inline vint saturated(vec x, float low, float beyond, int32_t high) {
     vec last = {0};                                                                                 \
     for (; n > 0; n -= V, x += V, y += V) {                                                         \
         if (n < V) memcpy(&last, x, (size_t)n * sizeof *x);                                         \
-        narrow some = __builtin_convertvector(saturated(n < V ? last : LOAD(x), (float)(low), (float)(high), (high)), narrow);     \
+        narrow some = __builtin_convertvector(saturated(n < V ? last : LOAD(x), (float)(low), (float)(high), (high)), \
+            narrow); \
         memcpy(y, &some, n < V ? (size_t)n * sizeof *y : sizeof some);                              \
     } }
 TO_INTEGER(uint8_t, 0, UINT8_MAX)
@@ -129,7 +132,8 @@ TO_INTEGER(int8_t, INT8_MIN, INT8_MAX)
 TO_INTEGER(int16_t, INT16_MIN, INT16_MAX)
 TO_INTEGER(int32_t, INT32_MIN, INT32_MAX)
 
-/* By the widest vectors: 16 MB in the last-level cache take 1/1.6 of the time of 16-byte stores.  memset is best for single bytes. */
+/* By the widest vectors: 16 MB in the last-level cache take 1/1.6 of the time of 16-byte stores.
+ * memset is best for single bytes. */
 static void repeat(void *to, uint64_t pattern, int64_t bytes) {
     typedef uint64_t vbytes_at __attribute__((vector_size(V_BYTES), aligned(1), may_alias));
     const vulong all = (vulong){0} + pattern;
@@ -152,6 +156,19 @@ static void reverse(void *to, const void *from, int64_t n, int64_t size) {
 }
 
 const struct cr_casts CR_ISA_NAME(cr_casts) = {
-    V, transpose, stream_end, f16_to_f32, bf16_to_f32, f32_to_f16, f32_to_bf16, round_to_bf16,
-    {[CR_U8] = f32_to_uint8_t, [CR_U16] = f32_to_uint16_t, [CR_I8] = f32_to_int8_t, [CR_I16] = f32_to_int16_t, [CR_I32] = f32_to_int32_t}, repeat, reverse,
+    V,
+    transpose,
+    stream_end,
+    f16_to_f32,
+    bf16_to_f32,
+    f32_to_f16,
+    f32_to_bf16,
+    round_to_bf16,
+    {[CR_U8] = f32_to_uint8_t,
+     [CR_U16] = f32_to_uint16_t,
+     [CR_I8] = f32_to_int8_t,
+     [CR_I16] = f32_to_int16_t,
+     [CR_I32] = f32_to_int32_t},
+    repeat,
+    reverse,
 };

@@ -8,8 +8,11 @@
 
 /* ---- floats to integers: towards zero, saturating, NaN is 0 */
 #define SATURATE_AS(name, type, float_type, low, high) \
-    static inline type name(float_type v) { return v <= (float_type)(low) ? (low) : v >= (float_type)(high) ? (high) : v != v ? 0 : (type)v; }
-#define SATURATE(integer, type, low, high) SATURATE_AS(integer##_of, type, double, low, high) SATURATE_AS(integer##_of_f32, type, float, low, high)
+    static inline type name(float_type v) { \
+        return v <= (float_type)(low) ? (low) : v >= (float_type)(high) ? (high) : v != v ? 0 : (type)v; \
+    }
+#define SATURATE(integer, type, low, high) SATURATE_AS(integer##_of, type, double, low, high) \
+    SATURATE_AS(integer##_of_f32, type, float, low, high)
 SATURATE(u8, uint8_t, 0, UINT8_MAX)
 SATURATE(u16, uint16_t, 0, UINT16_MAX)
 SATURATE(u32, uint32_t, 0, UINT32_MAX)
@@ -26,14 +29,14 @@ static uint16_t bf16_of(double v) { uint16_t h; cr_store_f64(&h, CR_BF16, v); re
 #define LOAD(lane_type, type, expression) do {                                                      \
         const type *s = src;                                                                        \
         lane_type *d = block;                                                                       \
-        if (stride == 1) for (int64_t i = 0; i < n; i++) { const type v = s[i]; d[i] = (lane_type)(expression); }            \
-        else for (int64_t i = 0; i < n; i++) { const type v = s[i * stride]; d[i] = (lane_type)(expression); }               \
+        if (stride == 1) for (int64_t i = 0; i < n; i++) { const type v = s[i]; d[i] = (lane_type)(expression); } \
+        else for (int64_t i = 0; i < n; i++) { const type v = s[i * stride]; d[i] = (lane_type)(expression); } \
     } while (0)
 #define STORE(lane_type, type, expression) do {                                                     \
         const lane_type *s = block;                                                                 \
         type *d = dst;                                                                              \
-        if (stride == 1) for (int64_t i = 0; i < n; i++) { const lane_type v = s[i]; d[i] = (type)(expression); }            \
-        else for (int64_t i = 0; i < n; i++) { const lane_type v = s[i]; d[i * stride] = (type)(expression); }               \
+        if (stride == 1) for (int64_t i = 0; i < n; i++) { const lane_type v = s[i]; d[i] = (type)(expression); } \
+        else for (int64_t i = 0; i < n; i++) { const lane_type v = s[i]; d[i * stride] = (type)(expression); } \
     } while (0)
 
 static void load_f32(float *block, cr_dtype dt, const void *src, int64_t stride, int64_t n) {
@@ -47,11 +50,18 @@ static void load_f32(float *block, cr_dtype dt, const void *src, int64_t stride,
         case CR_I16:  LOAD(float, int16_t, v); break;
         case CR_I32:  LOAD(float, int32_t, v); break;
         case CR_I64:  LOAD(float, int64_t, (double)v); break;
-        case CR_F16:  if (stride == 1) cr_cpu_vec()->casts->f16_to_f32(block, src, n); else LOAD(float, uint16_t, cr_f16_to_f32(v)); break;
-        case CR_BF16: if (stride == 1) cr_cpu_vec()->casts->bf16_to_f32(block, src, n); else LOAD(float, uint16_t, cr_bf16_to_f32(v)); break;
+        case CR_F16:
+            if (stride == 1) cr_cpu_vec()->casts->f16_to_f32(block, src, n);
+            else LOAD(float, uint16_t, cr_f16_to_f32(v));
+            break;
+        case CR_BF16:
+            if (stride == 1) cr_cpu_vec()->casts->bf16_to_f32(block, src, n);
+            else LOAD(float, uint16_t, cr_bf16_to_f32(v));
+            break;
         case CR_F32:
             if (stride == 1) memcpy(block, src, (size_t)n * 4);
-            else if (stride == 2) for (int64_t i = 0; i < n; i++) block[i] = ((const float *)src)[2 * i];      /* x[::2]: by vectors */
+            else if (stride == 2)
+                for (int64_t i = 0; i < n; i++) block[i] = ((const float *)src)[2 * i];      /* x[::2]: by vectors */
             else LOAD(float, float, v);
             break;
         default:      LOAD(float, double, v); break;
@@ -88,7 +98,11 @@ static void load_i64(int64_t *block, cr_dtype dt, const void *src, int64_t strid
         case CR_I8:   LOAD(int64_t, int8_t, v); break;
         case CR_I16:  LOAD(int64_t, int16_t, v); break;
         case CR_I32:  LOAD(int64_t, int32_t, v); break;
-        case CR_U64:  case CR_I64: if (stride == 1) memcpy(block, src, (size_t)n * 8); else LOAD(int64_t, int64_t, v); break;
+        case CR_U64:
+        case CR_I64:
+            if (stride == 1) memcpy(block, src, (size_t)n * 8);
+            else LOAD(int64_t, int64_t, v);
+            break;
         case CR_F16:  LOAD(int64_t, uint16_t, i64_of_f32(cr_f16_to_f32(v))); break;
         case CR_BF16: LOAD(int64_t, uint16_t, i64_of_f32(cr_bf16_to_f32(v))); break;
         case CR_F32:  LOAD(int64_t, float, i64_of_f32(v)); break;
@@ -98,8 +112,8 @@ static void load_i64(int64_t *block, cr_dtype dt, const void *src, int64_t strid
 
 static void store_i64(const int64_t *block, cr_dtype dt, void *dst, int64_t stride, int64_t n);
 
-/* Narrow integers from and to others go through i64, which holds all but floats beyond it, and wrap; those of the same width, and bools made of
- * them, do not. */
+/* Narrow integers from and to others go through i64, which holds all but floats beyond it, and wrap;
+ * those of the same width, and bools made of them, do not. */
 enum { PIECE = 512 };
 static void load_narrow(cr_dtype own, void *block, cr_dtype dt, const void *src, int64_t stride, int64_t n) {
     const int64_t size = (int64_t)cr_dtype_size(own), step = stride * (int64_t)cr_dtype_size(dt);
@@ -153,8 +167,14 @@ static void store_f32(const float *block, cr_dtype dt, void *dst, int64_t stride
     switch (dt) {
         case CR_BOOL: STORE(float, uint8_t, v != 0); break;
         INTEGERS(float, of_f32);
-        case CR_F16:  if (stride == 1) cr_cpu_vec()->casts->f32_to_f16(dst, block, n); else STORE(float, uint16_t, cr_f32_to_f16(v)); break;
-        case CR_BF16: if (stride == 1) cr_cpu_vec()->casts->f32_to_bf16(dst, block, n); else STORE(float, uint16_t, cr_f32_to_bf16(v)); break;
+        case CR_F16:
+            if (stride == 1) cr_cpu_vec()->casts->f32_to_f16(dst, block, n);
+            else STORE(float, uint16_t, cr_f32_to_f16(v));
+            break;
+        case CR_BF16:
+            if (stride == 1) cr_cpu_vec()->casts->f32_to_bf16(dst, block, n);
+            else STORE(float, uint16_t, cr_f32_to_bf16(v));
+            break;
         case CR_F32:  if (stride == 1) memcpy(dst, block, (size_t)n * 4); else STORE(float, float, v); break;
         default:      STORE(float, double, v); break;
     }
@@ -177,7 +197,11 @@ static void store_i64(const int64_t *block, cr_dtype dt, void *dst, int64_t stri
         case CR_U8:   case CR_I8:  STORE(int64_t, uint8_t, v); break;
         case CR_U16:  case CR_I16: STORE(int64_t, uint16_t, v); break;
         case CR_U32:  case CR_I32: STORE(int64_t, uint32_t, v); break;
-        case CR_U64:  case CR_I64: if (stride == 1) memcpy(dst, block, (size_t)n * 8); else STORE(int64_t, int64_t, v); break;
+        case CR_U64:
+        case CR_I64:
+            if (stride == 1) memcpy(dst, block, (size_t)n * 8);
+            else STORE(int64_t, int64_t, v);
+            break;
         case CR_F16:  STORE(int64_t, uint16_t, f16_of((double)v)); break;
         case CR_BF16: STORE(int64_t, uint16_t, bf16_of((double)v)); break;
         case CR_F32:  STORE(int64_t, float, (double)v); break;

@@ -9,7 +9,8 @@
 
 /* ---- the instruction set */
 #define KERNELS(n) \
-    {n, &cr_blocks_v##n, &cr_casts_v##n, &cr_reducers_v##n, &cr_rows_v##n, &cr_randoms_v##n, &cr_orders_v##n, &cr_integers_v##n, &cr_conversions_v##n, \
+    {n, &cr_blocks_v##n, &cr_casts_v##n, &cr_reducers_v##n, &cr_rows_v##n, &cr_randoms_v##n, &cr_orders_v##n, \
+        &cr_integers_v##n, &cr_conversions_v##n, \
      &cr_products_v##n, &cr_attentions_v##n}
 
 #if defined(__x86_64__)
@@ -18,9 +19,11 @@ static const struct cr_isa_kernels built[] = {KERNELS(4), KERNELS(3), KERNELS(2)
 static bool processor_has(int isa) {
     __builtin_cpu_init();
     bool v2 = __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-    bool v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    bool v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+              __builtin_cpu_supports("bmi2");
+    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+              __builtin_cpu_supports("avx512vl");
     return isa == 4 ? v4 : isa == 3 ? v3 : v2;
 }
 #else
@@ -62,7 +65,8 @@ const struct cr_isa_kernels *cr_cpu_vec(void) {
 
 static cr_status check_isa(const char *text) {
     if (!isa_in(text)) return cr_fail(CR_BAD_VALUE, "switch_set", "CHAINRULE_ISA is v2, v3 or v4, not '%.60s'", text);
-    if (atomic_load(&chosen)) return cr_fail(CR_RUNTIME, "switch_set", "CHAINRULE_ISA comes too late: the cpu device is in use already");
+    if (atomic_load(&chosen))
+        return cr_fail(CR_RUNTIME, "switch_set", "CHAINRULE_ISA comes too late: the cpu device is in use already");
     return CR_OK;
 }
 __attribute__((constructor)) static void own_switch(void) { cr_switch_owner("ISA", check_isa, NULL); }
@@ -82,7 +86,8 @@ int cr_cpu_isa(void) {
 
 bool cr_cpu_bf16(void) {
 #if defined(__x86_64__)
-    return cr_cpu_isa() == 4 && !cr_config("ISA") && !atomic_load(&fixed_by_test) && __builtin_cpu_supports("avx512bf16");
+    return cr_cpu_isa() == 4 && !cr_config("ISA") && !atomic_load(&fixed_by_test) &&
+           __builtin_cpu_supports("avx512bf16");
 #else
     return false;
 #endif
@@ -92,10 +97,13 @@ static const char *info(const cr_device *d) {
     (void)d;
     static _Thread_local char line[240];
     int isa = cr_cpu_isa(), threads = cr_num_threads();
-    const char *ignored = !isa_wanted() ? " (CHAINRULE_ISA is not v2, v3 or v4)" : isa > 0 && cr_config("ISA") && isa < isa_wanted() ? " (CHAINRULE_ISA asks for more)" : "";
+    const char *ignored = !isa_wanted()                                       ? " (CHAINRULE_ISA is not v2, v3 or v4)"
+                          : isa > 0 && cr_config("ISA") && isa < isa_wanted() ? " (CHAINRULE_ISA asks for more)"
+                                                                              : "";
     char name[32] = "plain C";
     if (isa) snprintf(name, sizeof name, "x86-64-v%d%s", isa, cr_cpu_bf16() ? " with bf16" : "");
-    snprintf(line, sizeof line, "%s%s, %d thread%s, %s", name, ignored, threads, threads == 1 ? "" : "s", cr_cpu_engine_info());
+    snprintf(line, sizeof line, "%s%s, %d thread%s, %s", name, ignored, threads, threads == 1 ? "" : "s",
+             cr_cpu_engine_info());
     return line;
 }
 
@@ -122,11 +130,21 @@ static cr_status download(const cr_device *d, void *dst, cr_storage *src, size_t
     return copy_bytes(dst, (const char *)src->data + at, bytes);
 }
 
-static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }      /* kernels have finished when they return */
+/* kernels have finished when they return */
+static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }
 
 static const cr_kernels kernels = {CR_KERNELS(CR_ENTRY_OF_CPU)};
 
 const cr_device cr_device_cpu = {
-    .name = "cpu", .type = "cpu", .kernels = &kernels, .allocate = cr_cpu_allocate, .upload = upload, .download = download, .synchronize = synchronize,
-    .info = info, .memory = cr_cpu_memory, .empty_cache = cr_cpu_empty_cache, .host = true,
+    .name = "cpu",
+    .type = "cpu",
+    .kernels = &kernels,
+    .allocate = cr_cpu_allocate,
+    .upload = upload,
+    .download = download,
+    .synchronize = synchronize,
+    .info = info,
+    .memory = cr_cpu_memory,
+    .empty_cache = cr_cpu_empty_cache,
+    .host = true,
 };

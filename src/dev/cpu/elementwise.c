@@ -1,18 +1,21 @@
-/* elementwise.c - runs programs over any strided shape, cut into chunks for the threads and into blocks that stay in L1.
+/* elementwise.c - runs programs over any strided shape, cut into chunks for the threads and into
+ * blocks that stay in L1.
  *
- * Operands that lie in memory as a block needs them are used in place; others are gathered and converted into scratch, and
- * results are scattered back.  f32 programs of ops.def run as one compiled loop, others instruction by instruction. */
+ * Operands that lie in memory as a block needs them are used in place; others are gathered and
+ * converted into scratch, and results are scattered back.  f32 programs of ops.def run as one compiled
+ * loop, others instruction by instruction. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
 
 #include <string.h>
 
-enum { BLOCK = 2048, BYTES = 4096, SMALL = 1024, LONG_ROW = 256, MOST_REPEATED = 4096, LONG_COPY = 1024, FEW = 64 };     /* elements, but for FEW */
+/* elements, but for FEW */
+enum { BLOCK = 2048, BYTES = 4096, SMALL = 1024, LONG_ROW = 256, MOST_REPEATED = 4096, LONG_COPY = 1024, FEW = 64 };
 enum { LOCAL_SCRATCH = 32 << 10, L1_SCRATCH = 32 << 10 };      /* bytes */
 
-/* ---- the plan of a program: the slot of each value.  Values are numbered as in program.h; results of instructions share slots
- * when their lifetimes do not overlap. */
+/* ---- the plan of a program: the slot of each value.  Values are numbered as in program.h; results of
+ * instructions share slots when their lifetimes do not overlap. */
 typedef struct plan {
     const cr_program *p;
     bool fused;
@@ -77,7 +80,8 @@ static void free_plan(plan *pl) { if (pl->taken) cr_cpu_give(pl->slot, pl->taken
 typedef enum lie {                                  /* how an operand lies with respect to the walk */
     SCATTERED,                                      /* any other way */
     LINEAR,                                         /* in the order of the walk */
-    REPEATED,                                       /* one row, repeated along the other axes: held in scratch, followed by a copy of its beginning */
+    REPEATED,                                       /* one row, repeated along the other axes: held in scratch,
+                                                     * followed by a copy of its beginning */
     CONSTANT                                        /* one element: scratch holds a block of copies */
 } lie;
 
@@ -143,15 +147,19 @@ static void fill_lanes(const range *r, void *block, double v, int64_t n) {
     cr_block_load(r->lane, block, r->w->compute, bytes, 0, n);
 }
 
-/* Converts n elements of an input to lanes: from address `from` at this stride, or if that is NULL from element `first` on. */
-static void convert_input(const range *r, const cr_arg *a, void *to, const char *from, int64_t stride, int64_t first, int64_t n) {
+/* Converts n elements of an input to lanes: from address `from` at this stride, or if that is NULL
+ * from element `first` on. */
+static void convert_input(const range *r, const cr_arg *a, void *to, const char *from, int64_t stride, int64_t first,
+                          int64_t n) {
     const cr_place at = {r->w->ndim, r->w->shape, a->strides};
     if (from) cr_block_load(r->lane, to, a->dtype, from, stride, n);
     else cr_block_gather(r->lane, to, a->dtype, a->data, &at, first, n);
 }
 
 /* Lanes of scratch that an input needs beyond its slot. */
-static int64_t held_lanes(const range *r, int k) { return r->in[k] == REPEATED ? r->w->shape[r->w->ndim - 1] + r->block : 0; }
+static int64_t held_lanes(const range *r, int k) {
+    return r->in[k] == REPEATED ? r->w->shape[r->w->ndim - 1] + r->block : 0;
+}
 
 /* Prepares scalars and held inputs, once for all blocks of up to n elements. */
 static void fill_constants(range *r, int64_t n) {
@@ -160,7 +168,8 @@ static void fill_constants(range *r, int64_t n) {
     char *rows = slot_at(r, r->pl->slots);
     for (int k = 0; k < w->n_in; k++) {
         r->held[k] = r->in[k] == REPEATED ? rows : r->in[k] == CONSTANT ? slot_at(r, k) : NULL;
-        if (r->in[k] == CONSTANT) convert_input(r, &w->in[k], r->held[k], w->in[k].data, 0, 0, n);        /* an axis of one element has any stride */
+        /* an axis of one element has any stride */
+        if (r->in[k] == CONSTANT) convert_input(r, &w->in[k], r->held[k], w->in[k].data, 0, 0, n);
         else if (r->held[k]) convert_input(r, &w->in[k], r->held[k], NULL, 0, 0, held_lanes(r, k));
         rows += (size_t)held_lanes(r, k) * r->size;
     }
@@ -184,9 +193,11 @@ static void *load_input(const range *r, int k, int64_t first, int64_t n, int64_t
 
 static void store_output(const range *r, const cr_arg *a, void *block, int64_t first, int64_t n) {
     cr_place at = {r->w->ndim, r->w->shape, a->strides};
-    if (r->lane == CR_LANE_I64 && r->w->compute == CR_U64 && cr_dtype_is_float(a->dtype)) {        /* the lanes are unsigned */
+    /* the lanes are unsigned */
+    if (r->lane == CR_LANE_I64 && r->w->compute == CR_U64 && cr_dtype_is_float(a->dtype)) {
         for (int64_t i = 0; i < n; i++)
-            cr_convert((char *)a->data + cr_place_offset(&at, first + i) * (int64_t)cr_dtype_size(a->dtype), a->dtype, (uint64_t *)block + i, CR_U64);
+            cr_convert((char *)a->data + cr_place_offset(&at, first + i) * (int64_t)cr_dtype_size(a->dtype), a->dtype,
+                       (uint64_t *)block + i, CR_U64);
         return;
     }
     cr_block_scatter(r->lane, block, a->dtype, a->data, &at, first, n);
@@ -220,7 +231,8 @@ static void run_instruction(const range *r, int op, void *y, const void *a, cons
     if (r->lane == CR_LANE_F32) r->k->f32[op](y, a, b, c, n);
     else if (r->lane == CR_LANE_F64) r->k->f64[op](y, a, b, c, n);
     else {
-        if (cr_opcode_divides(op) && r->lane != CR_LANE_BOOL) *r->by_zero |= cr_cpu_vec()->reduce->nonzero(b, n, r->size, false) < n;
+        if (cr_opcode_divides(op) && r->lane != CR_LANE_BOOL)
+            *r->by_zero |= cr_cpu_vec()->reduce->nonzero(b, n, r->size, false) < n;
         cr_cpu_vec()->integers->of[r->w->compute][op](y, a, b, c, n);
     }
 }
@@ -234,7 +246,8 @@ static bool is_direct(const range *r, int k) {
     for (int j = 0; j < w->n_in; j++) {
         if (w->in[j].data != w->out[k].data) continue;
         for (int o = 0; o < p->n_out; o++) if (p->out[o] == j) return false;
-        for (int i = last + 1; i < p->n_instr; i++) if (p->instr[i].a == j || p->instr[i].b == j || p->instr[i].c == j) return false;
+        for (int i = last + 1; i < p->n_instr; i++)
+            if (p->instr[i].a == j || p->instr[i].b == j || p->instr[i].c == j) return false;
     }
     return true;
 }
@@ -244,12 +257,15 @@ static bool is_itself(const range *r, int k) {
     const cr_program *p = r->w->program;
     const cr_instr *s = &p->instr[k];
     const int number = s->b - p->n_in - p->n_param;
-    if (r->lane != CR_LANE_BOOL || s->op != CR_OP_NE || s->a >= p->n_in || number < 0 || number >= p->n_const || p->consts[number] != 0) return false;
+    if (r->lane != CR_LANE_BOOL || s->op != CR_OP_NE || s->a >= p->n_in || number < 0 || number >= p->n_const ||
+        p->consts[number] != 0)
+        return false;
     for (int o = 0; o < p->n_out; o++) if (p->out[o] == first_result(p) + k) return false;
     return true;
 }
 
-/* Prefetches part k of n of the next block of every input, so that memory stays busy during the instructions of this block. */
+/* Prefetches part k of n of the next block of every input, so that memory stays busy during the
+ * instructions of this block. */
 static void fetch_next(const range *r, int64_t length, int k, int n) {
     int64_t bytes = length * (int64_t)r->size, from = bytes * k / n & -64, to = bytes * (k + 1) / n & -64;
     for (int j = 0; j < r->w->n_in; j++) {
@@ -262,7 +278,8 @@ static void run_interpreted(const range *r, int64_t first, int64_t n, int64_t pa
     const cr_walk *w = r->w;
     const cr_program *p = r->pl->p;
     int base = first_result(p);
-    bool copy = false;                              /* an input that is also an output must not be overwritten by another output first */
+    bool copy = false;                              /* an input that is also an output must not be overwritten by
+                                                     * another output first */
     for (int k = 0; k < w->n_out; k++) copy |= w->n_out > 1 && p->out[k] < w->n_in;
     void **value = r->value, *place[CR_MAX_OUTPUTS];
     for (int k = 0; k < w->n_in; k++) value[k] = load_input(r, k, first, n, padded, copy);
@@ -279,11 +296,13 @@ static void run_interpreted(const range *r, int64_t first, int64_t n, int64_t pa
     for (int k = 0; k < w->n_out; k++) if (!place[k]) store_output(r, &w->out[k], value[p->out[k]], first, n);
 }
 
-/* Do all operands lie in memory as the kernel needs them, and does the program need no slots?  Then a run may have any length. */
+/* Do all operands lie in memory as the kernel needs them, and does the program need no slots?  Then a
+ * run may have any length. */
 static bool is_straight(const range *r) {
     const cr_walk *w = r->w;
     const cr_program *p = w->program;
-    if (!r->pl->fused && (p->n_instr != 1 || w->n_out != 1 || p->n_param || p->n_const || p->out[0] < p->n_in)) return false;
+    if (!r->pl->fused && (p->n_instr != 1 || w->n_out != 1 || p->n_param || p->n_const || p->out[0] < p->n_in))
+        return false;
     for (int k = 0; k < w->n_in; k++) if (r->in[k] != LINEAR || w->in[k].dtype != w->compute) return false;
     for (int k = 0; k < w->n_out; k++) if (r->out[k] != LINEAR || w->out[k].dtype != w->compute) return false;
     return r->lane != CR_LANE_BOOL;
@@ -304,7 +323,8 @@ static int64_t block_length(const range *r, int64_t left) {
     const int last = r->w->ndim - 1;
     int64_t n = r->straight || left < r->block ? left : r->block;
     if (r->by_rows && n > r->w->shape[last] - r->at[last]) n = r->w->shape[last] - r->at[last];
-    return (r->straight || r->by_rows) && n > r->lanes ? n / r->lanes * r->lanes : n;        /* a partial vector passes through scratch */
+    /* a partial vector passes through scratch */
+    return (r->straight || r->by_rows) && n > r->lanes ? n / r->lanes * r->lanes : n;
 }
 
 static void run_blocks(range *r, int64_t first, int64_t n) {
@@ -378,7 +398,8 @@ static cr_status run_alike(const cr_walk *walks, int64_t count, int64_t numel) {
     if (bytes && !(start = cr_cpu_take(bytes))) { free_plan(&pl); return CR_NO_MEMORY; }
     job j = {.walks = walks, .count = count, .start = start, .plan = &pl};
     start[0] = 0;
-    for (int64_t i = 0; i < count; i++) start[i + 1] = start[i] + (walks[i].numel ? cr_pieces(walks[i].numel, cr_chunk(walks[i].numel)) : 0);
+    for (int64_t i = 0; i < count; i++)
+        start[i + 1] = start[i] + (walks[i].numel ? cr_pieces(walks[i].numel, cr_chunk(walks[i].numel)) : 0);
     if (numel <= SMALL || start[count] == 1) for (int64_t i = 0; i < start[count]; i++) run_chunk(&j, i, 0);
     else cr_pool_run(start[count], run_chunk, &j);
     if (bytes) cr_cpu_give(start, bytes);
@@ -399,11 +420,12 @@ static cr_status check(const cr_walk *w) {
     return CR_OK;
 }
 
-/* ---- few contiguous f32 elements: one call of the compiled loop.  Storages of this device end at whole cache lines, so the last
- * vector of the loop may run past their end. */
+/* ---- few contiguous f32 elements: one call of the compiled loop.  Storages of this device end at
+ * whole cache lines, so the last vector of the loop may run past their end. */
 enum { TINY = 256 };
 
-static void run_loop(const struct cr_blocks *k, const cr_program *p, float *y, const float *const *x, const double *params, int64_t n) {
+static void run_loop(const struct cr_blocks *k, const cr_program *p, float *y, const float *const *x,
+                     const double *params, int64_t n) {
     if (p->fused >= 0) {
         float numbers[FEW];
         for (int i = 0; i < p->n_param; i++) numbers[i] = (float)params[i];
@@ -431,7 +453,8 @@ static bool run_tiny(const cr_walk *w) {
     const cr_program *p = w->program;
     const struct cr_blocks *k = cr_cpu_vec()->blocks;
     const int64_t n = w->numel, padded = (n + k->lanes - 1) / k->lanes * k->lanes;
-    if (!n || n > TINY || w->ndim != 1 || w->compute != CR_F32 || w->n_out != 1 || w->n_in > 3 || !is_one_loop(k, p)) return false;
+    if (!n || n > TINY || w->ndim != 1 || w->compute != CR_F32 || w->n_out != 1 || w->n_in > 3 || !is_one_loop(k, p))
+        return false;
     if (!room_behind(&w->out[0], n, padded, true)) return false;
     _Alignas(64) float number[3][TINY];
     const float *x[3];
@@ -448,8 +471,8 @@ static bool run_tiny(const cr_walk *w) {
     return true;
 }
 
-/* ---- transposed operands: contiguous along another axis than the last.  Reading them by blocks would fetch a line per element, so
- * they are first copied in tiles. */
+/* ---- transposed operands: contiguous along another axis than the last.  Reading them by blocks would
+ * fetch a line per element, so they are first copied in tiles. */
 static bool is_transposed(const cr_walk *w, const cr_arg *a) {
     const int last = w->ndim - 1;
     bool consecutive = false, broadcast = false;
@@ -476,7 +499,8 @@ static cr_status run_packed(const cr_walk *w) {
     void *packed[CR_MAX_INPUTS];
     pack_transposed(&copy, packed);
     cr_status status = run_alike(&copy, 1, w->numel);
-    for (int k = 0; k < w->n_in; k++) if (packed[k]) cr_cpu_give(packed[k], (size_t)w->numel * cr_dtype_size(w->in[k].dtype));
+    for (int k = 0; k < w->n_in; k++)
+        if (packed[k]) cr_cpu_give(packed[k], (size_t)w->numel * cr_dtype_size(w->in[k].dtype));
     return status;
 }
 
@@ -519,7 +543,8 @@ static void next_chunk(void *ctx, int64_t chunk, int worker) {
 
 cr_status cr_cpu_nextafter(const cr_nextafter_args *args) {
     const cr_array *y = &args->y;
-    next_job j = {cr_array_data(y), cr_array_data(&args->a), cr_array_data(&args->b), y->dtype, y->numel, args->infinity};
+    next_job j = {cr_array_data(y), cr_array_data(&args->a), cr_array_data(&args->b), y->dtype,
+                  y->numel,         args->infinity};
     if (j.n) cr_pool_run(cr_pieces(j.n, cr_chunk(j.n)), next_chunk, &j);
     return CR_OK;
 }

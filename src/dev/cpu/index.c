@@ -1,8 +1,9 @@
 /* index.c - checks of indices, gather and scatter.
  *
- * All indices are checked before existing data is overwritten.  Elements with the same index are combined in the order of the
- * source: the work is cut by what is written (rows, columns), never by what is read, so no locks are needed and the bits are
- * fixed.  f16 and bf16 accumulate in f32 and are rounded once, after the last addition.  Limited by memory. */
+ * All indices are checked before existing data is overwritten.  Elements with the same index are
+ * combined in the order of the source: the work is cut by what is written (rows, columns), never by
+ * what is read, so no locks are needed and the bits are fixed.  f16 and bf16 accumulate in f32 and are
+ * rounded once, after the last addition.  Limited by memory. */
 #include <string.h>
 
 #include "../../core/pool.h"
@@ -15,7 +16,8 @@
 enum { CHECKED = 16384 };                           /* indices that one chunk checks */
 
 static bool any_outside(const check *c, int64_t from, int64_t to) {
-    return cr_cpu_vec()->orders->any_outside((const char *)c->x.at + from * (c->x.wide ? 8 : 4), c->x.wide, to - from, c->low, c->x.size - 1);
+    return cr_cpu_vec()->orders->any_outside((const char *)c->x.at + from * (c->x.wide ? 8 : 4), c->x.wide, to - from,
+                                             c->low, c->x.size - 1);
 }
 
 bool cr_cpu_check(check *c, int64_t from, int64_t to) {
@@ -32,7 +34,8 @@ bool cr_cpu_check(check *c, int64_t from, int64_t to) {
 
 cr_status cr_cpu_start_check(check *c, const char *op, const cr_array *index, int64_t size, bool wrap) {
     const cr_dtype dt = index->dtype;
-    if (dt != CR_I32 && dt != CR_I64) return cr_fail(CR_BAD_TYPE, op, "index must be int32 or int64, not %s", cr_dtype_name(dt));
+    if (dt != CR_I32 && dt != CR_I64)
+        return cr_fail(CR_BAD_TYPE, op, "index must be int32 or int64, not %s", cr_dtype_name(dt));
     c->x = (indices){cr_array_data(index), size, dt == CR_I64};
     c->n = index->numel;
     c->low = wrap ? -size : 0;
@@ -45,7 +48,8 @@ cr_status cr_cpu_checked(const check *c) {
     const int64_t bad = atomic_load(&c->bad);
     if (bad == INT64_MAX) return CR_OK;
     return cr_fail(CR_BAD_INDEX, c->op, "index %lld at position %lld is out of range for size %lld",
-                   (long long)(c->x.wide ? ((const int64_t *)c->x.at)[bad] : ((const int32_t *)c->x.at)[bad]), (long long)bad, (long long)c->x.size);
+                   (long long)(c->x.wide ? ((const int64_t *)c->x.at)[bad] : ((const int32_t *)c->x.at)[bad]),
+                   (long long)bad, (long long)c->x.size);
 }
 
 static void check_chunk(void *ctx, int64_t chunk, int worker) {
@@ -60,7 +64,8 @@ cr_status cr_cpu_open_indices(const char *op, const cr_array *index, int64_t siz
     if (status != CR_OK) return status;
     cr_run_chunks(cr_pieces(c.n, CHECKED), check_chunk, &c);
     *out = c.x;
-    status = cr_finished(op, CR_OK);                /* indices of chunks that were skipped are unchecked: not to be used */
+    status = cr_finished(op, CR_OK);                /* indices of chunks that were skipped are unchecked: not to be
+                                                     * used */
     return status != CR_OK ? status : cr_cpu_checked(&c);
 }
 
@@ -184,16 +189,18 @@ static void scatter_half(const job *j, int64_t m, int64_t from, int64_t to, floa
     for (int64_t k = 0; k < j->K && cr_goes_on(k, INDEX_GRAIN); k++) {
         int64_t row = (m * j->K + k) * j->N + from;
         const uint16_t *x = (const uint16_t *)(const void *)j->x + row;
-        for (int64_t i = 0; i < n; i++) sum[index_at(j->index, row + i) * n + i] += bf16 ? cr_bf16_to_f32(x[i]) : cr_f16_to_f32(x[i]);
+        for (int64_t i = 0; i < n; i++)
+            sum[index_at(j->index, row + i) * n + i] += bf16 ? cr_bf16_to_f32(x[i]) : cr_f16_to_f32(x[i]);
     }
     for (int64_t r = 0; r < j->R; r++) cr_block_store(CR_LANE_F32, sum + r * n, j->dtype, y + r * j->N, 1, n);
 }
 
 static void scatter_one(const job *j, int64_t m, int64_t from, int64_t to, float *sum) {
     static void (*const extremes[])(const job *, int64_t, int64_t, int64_t) = {
-        [CR_BOOL] = extreme_u8, [CR_U8] = extreme_u8, [CR_I8] = extreme_i8, [CR_U16] = extreme_u16, [CR_I16] = extreme_i16, [CR_U32] = extreme_u32,
-        [CR_I32] = extreme_i32, [CR_U64] = extreme_u64, [CR_I64] = extreme_i64, [CR_F32] = extreme_f32, [CR_F64] = extreme_f64,
-        [CR_F16] = extreme_f16, [CR_BF16] = extreme_bf16};
+        [CR_BOOL] = extreme_u8,  [CR_U8] = extreme_u8,   [CR_I8] = extreme_i8,   [CR_U16] = extreme_u16,
+        [CR_I16] = extreme_i16,  [CR_U32] = extreme_u32, [CR_I32] = extreme_i32, [CR_U64] = extreme_u64,
+        [CR_I64] = extreme_i64,  [CR_F32] = extreme_f32, [CR_F64] = extreme_f64, [CR_F16] = extreme_f16,
+        [CR_BF16] = extreme_bf16};
     if (j->extreme) {
         extremes[j->dtype](j, m, from, to);
         return;
@@ -235,7 +242,8 @@ static cr_status scatter(const char *op, job *j, const cr_array *index) {
     if (status != CR_OK || index->numel == 0) return status;
     if (j->M == 1 && j->N == 1 && !j->extreme && cr_cpu_suits_buckets(j->dtype, j->sum, j->R, j->K))
         return cr_cpu_put_by_buckets(j->dtype, j->sum, j->y, 1, j->R, j->index, j->x, 1, j->K);
-    const int64_t work = j->K * j->N, narrowest = cr_imax(64, j->N / 16);      /* narrower strips would meet a new page with each row */
+    /* narrower strips would meet a new page with each row */
+    const int64_t work = j->K * j->N, narrowest = cr_imax(64, j->N / 16);
     j->rows = cr_imax(1, INDEX_GRAIN / work);
     j->columns = work <= INDEX_GRAIN ? j->N : cr_imin(j->N, cr_imax(narrowest, INDEX_GRAIN / j->K));
     j->blocks = cr_pieces(j->N, j->columns);

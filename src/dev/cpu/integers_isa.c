@@ -1,5 +1,5 @@
-/* integers_isa.c - the instructions of elementwise programs over blocks of integers, which wrap in their own type, and of bytes that are 0
- * or 1, for bool. */
+/* integers_isa.c - the instructions of elementwise programs over blocks of integers, which wrap in
+ * their own type, and of bytes that are 0 or 1, for bool. */
 #include "isa.h"
 #include "isa_name.h"
 #include "loops.h"
@@ -94,28 +94,66 @@ static bool are_small(const void *x, int64_t n, bool is_signed) {
 #define NAME(x) i64_##x
 #include "integers.h"
 
-/* What the same instructions of integers give when their operands are 0 or 1 and the result is != 0; a bool is one bit wide. */
-#define BOOL(name, expression) static void bool_##name(void *to, const void *x, const void *w, const void *z, int64_t n) { \
+/* What the same instructions of integers give when their operands are 0 or 1 and the result is != 0; a
+ * bool is one bit wide. */
+#define BOOL(name, expression) static void bool_##name(void *to, const void *x, const void *w, const void *z, \
+    int64_t n) { \
     uint8_t *y = to; const uint8_t *a = x, *b = w, *c = z;                                         \
     (void)b; (void)c;                                                                               \
     CR_INDEPENDENT                                                                                  \
     for (int64_t i = 0; i < n; i++) y[i] = (uint8_t)(expression); }
 
-BOOL(and, a[i] & b[i]) BOOL(or, a[i] | b[i]) BOOL(xor, a[i] ^ b[i]) BOOL(same, a[i]) BOOL(no, a[i] & 0) BOOL(not, a[i] ^ 1) BOOL(eq, a[i] ^ b[i] ^ 1)
-BOOL(less, (a[i] ^ 1) & b[i]) BOOL(less_equal, (a[i] ^ 1) | b[i]) BOOL(greater, a[i] & (b[i] ^ 1)) BOOL(greater_equal, a[i] | (b[i] ^ 1))
-BOOL(sel, a[i] ? b[i] : c[i])
+BOOL(and, a[i] & b[i])
+BOOL(or, a[i] | b[i]) BOOL(xor, a[i] ^ b[i]) BOOL(same, a[i]) BOOL(no, a[i] & 0) BOOL(not, a[i] ^ 1)
+    BOOL(eq, a[i] ^ b[i] ^ 1) BOOL(less, (a[i] ^ 1) & b[i]) BOOL(less_equal, (a[i] ^ 1) | b[i])
+        BOOL(greater, a[i] & (b[i] ^ 1)) BOOL(greater_equal, a[i] | (b[i] ^ 1)) BOOL(sel, a[i] ? b[i] : c[i])
 
-static const cr_block_int bool_table[CR_OP_COUNT] = {
-    [CR_OP_ADD] = bool_or, [CR_OP_SUB] = bool_xor, [CR_OP_MUL] = bool_and, [CR_OP_DIV] = bool_and, [CR_OP_NEG] = bool_same, [CR_OP_ABS] = bool_same,
-    [CR_OP_SIGN] = bool_same, [CR_OP_COPYSIGN] = bool_same, [CR_OP_MAX] = bool_or, [CR_OP_MIN] = bool_and, [CR_OP_POW] = bool_greater_equal, [CR_OP_FMOD] = bool_no,
-    [CR_OP_REM] = bool_no, [CR_OP_FDIV] = bool_and, [CR_OP_TDIV] = bool_and, [CR_OP_FLOOR] = bool_same, [CR_OP_CEIL] = bool_same,
-    [CR_OP_ROUND] = bool_same, [CR_OP_TRUNC] = bool_same, [CR_OP_ISNAN] = bool_no, [CR_OP_ISINF] = bool_no, [CR_OP_EQ] = bool_eq, [CR_OP_NE] = bool_xor,
-    [CR_OP_LT] = bool_less, [CR_OP_LE] = bool_less_equal, [CR_OP_GT] = bool_greater, [CR_OP_GE] = bool_greater_equal, [CR_OP_SEL] = bool_sel,
-    [CR_OP_BAND] = bool_and, [CR_OP_BOR] = bool_or, [CR_OP_BXOR] = bool_xor, [CR_OP_BNOT] = bool_not, [CR_OP_SHL] = bool_greater, [CR_OP_SHR] = bool_greater,
+            static const cr_block_int bool_table[CR_OP_COUNT] = {
+                [CR_OP_ADD] = bool_or,
+                [CR_OP_SUB] = bool_xor,
+                [CR_OP_MUL] = bool_and,
+                [CR_OP_DIV] = bool_and,
+                [CR_OP_NEG] = bool_same,
+                [CR_OP_ABS] = bool_same,
+                [CR_OP_SIGN] = bool_same,
+                [CR_OP_COPYSIGN] = bool_same,
+                [CR_OP_MAX] = bool_or,
+                [CR_OP_MIN] = bool_and,
+                [CR_OP_POW] = bool_greater_equal,
+                [CR_OP_FMOD] = bool_no,
+                [CR_OP_REM] = bool_no,
+                [CR_OP_FDIV] = bool_and,
+                [CR_OP_TDIV] = bool_and,
+                [CR_OP_FLOOR] = bool_same,
+                [CR_OP_CEIL] = bool_same,
+                [CR_OP_ROUND] = bool_same,
+                [CR_OP_TRUNC] = bool_same,
+                [CR_OP_ISNAN] = bool_no,
+                [CR_OP_ISINF] = bool_no,
+                [CR_OP_EQ] = bool_eq,
+                [CR_OP_NE] = bool_xor,
+                [CR_OP_LT] = bool_less,
+                [CR_OP_LE] = bool_less_equal,
+                [CR_OP_GT] = bool_greater,
+                [CR_OP_GE] = bool_greater_equal,
+                [CR_OP_SEL] = bool_sel,
+                [CR_OP_BAND] = bool_and,
+                [CR_OP_BOR] = bool_or,
+                [CR_OP_BXOR] = bool_xor,
+                [CR_OP_BNOT] = bool_not,
+                [CR_OP_SHL] = bool_greater,
+                [CR_OP_SHR] = bool_greater,
 };
 
 const struct cr_integers CR_ISA_NAME(cr_integers) = {
-    .of = {[CR_U8] = u8_table, [CR_U16] = u16_table, [CR_U32] = u32_table, [CR_U64] = u64_table,
-           [CR_I8] = i8_table, [CR_I16] = i16_table, [CR_I32] = i32_table, [CR_I64] = i64_table, [CR_BOOL] = bool_table},
+    .of = {[CR_U8] = u8_table,
+           [CR_U16] = u16_table,
+           [CR_U32] = u32_table,
+           [CR_U64] = u64_table,
+           [CR_I8] = i8_table,
+           [CR_I16] = i16_table,
+           [CR_I32] = i32_table,
+           [CR_I64] = i64_table,
+           [CR_BOOL] = bool_table},
     .next = {[CR_I8] = i8_next, [CR_I16] = i16_next, [CR_I32] = i32_next, [CR_I64] = i64_next},
 };

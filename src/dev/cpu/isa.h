@@ -1,5 +1,6 @@
 /* isa.h - the tables of kernels that are compiled once per instruction set.  A file x_isa.c defines its table as
- * CR_ISA_NAME(cr_x): cr_x_v2, cr_x_v3, cr_x_v4, or cr_x_v0 on processors other than x86-64.  cpu.c chooses among them. */
+ * CR_ISA_NAME(cr_x): cr_x_v2, cr_x_v3, cr_x_v4, or cr_x_v0 on processors other than x86-64.  cpu.c
+ * chooses among them. */
 #ifndef CR_ISA_H
 #define CR_ISA_H
 
@@ -9,11 +10,14 @@
 
 #include <string.h>
 
-/* One instruction over a block, results first.  f32: whole vectors, so n is a multiple of `lanes`; y may be an operand. */
+/* One instruction over a block, results first.  f32: whole vectors, so n is a multiple of `lanes`; y
+ * may be an operand. */
 typedef void (*cr_block_f32)(float *y, const float *a, const float *b, const float *c, int64_t n);
 typedef void (*cr_block_f64)(double *y, const double *a, const double *b, const double *c, int64_t n);
-typedef void (*cr_block_int)(void *y, const void *a, const void *b, const void *c, int64_t n);        /* elements; bool: bytes that are 0 or 1 */
-/* A whole program over a block, n a multiple of `lanes`; every input is read before a result is written at the same place. */
+/* elements; bool: bytes that are 0 or 1 */
+typedef void (*cr_block_int)(void *y, const void *a, const void *b, const void *c, int64_t n);
+/* A whole program over a block, n a multiple of `lanes`; every input is read before a result is
+ * written at the same place. */
 typedef void (*cr_block_fused)(float *const *out, const float *const *in, const float *params, int64_t n);
 
 struct cr_blocks {                                  /* elementwise_isa.c */
@@ -48,9 +52,11 @@ struct cr_casts {                                   /* casts_isa.c: contiguous e
     void (*f32_to_f16)(uint16_t *y, const float *x, int64_t n);                 /* to nearest, ties to even */
     void (*f32_to_bf16)(uint16_t *y, const float *x, int64_t n);
     void (*round_to_bf16)(float *y, const float *x, int64_t n);                 /* to bf16 and back; y may be x */
-    void (*f32_to[CR_DTYPES])(void *y, const float *x, int64_t n);              /* to integers; NULL: no such function */
+    /* to integers; NULL: no such function */
+    void (*f32_to[CR_DTYPES])(void *y, const float *x, int64_t n);
     void (*repeat)(void *to, uint64_t pattern, int64_t bytes);                  /* repeats the 8 bytes of pattern */
-    void (*reverse)(void *to, const void *from, int64_t n, int64_t size);       /* to[i] = from[-i], i < n; size 1, 2, 4 or 8 */
+    /* to[i] = from[-i], i < n; size 1, 2, 4 or 8 */
+    void (*reverse)(void *to, const void *from, int64_t n, int64_t size);
 };
 CR_ISA_TABLE(cr_casts);
 static inline uint64_t cr_pattern(const void *value, size_t size) {     /* an element of 1, 2, 4 or 8 bytes, repeated */
@@ -70,29 +76,36 @@ struct cr_reducer {
 };
 struct cr_reducers {
     int64_t piece;                                  /* numbers of one `run`: each lane adds at most 64, so that the error of
-                                                       a sum is below 1e-6 */
+                                                     * a sum is below 1e-6 */
     struct cr_reducer of[3][5];                     /* by cr_lane, then by cr_reduce_kind or CR_RUN_SQUARES */
     /* ABS, SQUARE, NUMBER, DEVIATION (each: every element has its own mean); y may be x; by lane, f32 or f64 */
     void (*map[2])(cr_reduce_map map, void *y, const void *x, const void *mean, bool each, int64_t n);
     /* how many of n elements are not 0 */
     int64_t (*nonzero)(const void *x, int64_t n, size_t bytes, bool is_float);
     /* y[i] = is any x[r * stride + i] not 0?  all: are all? */
-    void (*test_columns)(int64_t *y, const void *x, int64_t rows, int64_t stride, int64_t n, size_t bytes, bool is_float, bool all);
+    void (*test_columns)(int64_t *y, const void *x, int64_t rows, int64_t stride, int64_t n, size_t bytes,
+                         bool is_float, bool all);
     /* the first position of *v, where NaN equals NaN, or n; by lane */
     int64_t (*find[3])(const void *x, int64_t n, const void *v);
     /* compares rows first .. first + rows - 1 with the best so far, at index; by lane */
-    void (*arg_columns[3])(bool max, void *best, int64_t *index, const void *x, int64_t first, int64_t rows, int64_t stride, int64_t n);
+    void (*arg_columns[3])(bool max, void *best, int64_t *index, const void *x, int64_t first, int64_t rows,
+                           int64_t stride, int64_t n);
 };
 CR_ISA_TABLE(cr_reducers);
 
 struct cr_randoms {                                 /* random_isa.c */
-    void (*philox)(uint64_t seed, uint64_t first, uint32_t *words, int64_t blocks);    /* 4 words of each block, in order */
+    /* 4 words of each block, in order */
+    void (*philox)(uint64_t seed, uint64_t first, uint32_t *words, int64_t blocks);
     void (*uniforms)(float *y, const uint32_t *words, int64_t n);                      /* [0, 1) */
     void (*normals)(double *y, const uint32_t *words, int64_t n);                      /* n even */
 };
 CR_ISA_TABLE(cr_randoms);
-static inline uint64_t cr_word64(const uint32_t *words, int64_t i) { return words[2 * i] | (uint64_t)words[2 * i + 1] << 32; }
-static inline double cr_uniform64(const uint32_t *words, int64_t i) { return (double)(cr_word64(words, i) >> 11) * 0x1p-53; }
+static inline uint64_t cr_word64(const uint32_t *words, int64_t i) {
+    return words[2 * i] | (uint64_t)words[2 * i + 1] << 32;
+}
+static inline double cr_uniform64(const uint32_t *words, int64_t i) {
+    return (double)(cr_word64(words, i) >> 11) * 0x1p-53;
+}
 
 /* rows_isa.c in f32, rows_f64.c in f64: one row of n lanes; absent operands are NULL. */
 typedef struct cr_logits_sums { double max, sum_exp, sum; } cr_logits_sums;                /* sum_exp of exp(x - max) */
@@ -100,7 +113,8 @@ struct cr_rows {
     void (*softmax)(void *y, const void *x, int64_t n, bool log_of);
     void (*softmax_bwd)(void *dx, const void *y, const void *g, int64_t n, bool log_of);
     void (*norm)(void *y, void *mean, void *rstd, const void *x, const void *w, const void *b, int64_t n, double eps);
-    void (*norm_bwd)(void *dx, void *dw, void *db, const void *x, const void *w, const void *mean, const void *rstd, const void *g, int64_t n);
+    void (*norm_bwd)(void *dx, void *dw, void *db, const void *x, const void *w, const void *mean, const void *rstd,
+                     const void *g, int64_t n);
     void (*logits_sums)(cr_logits_sums *s, const void *x, int64_t n, bool with_sum);
     void (*logits_bwd)(void *dx, const void *x, int64_t n, double lse, double g, double c);
 };
@@ -117,7 +131,8 @@ struct cr_orders {                                  /* order_isa.c; keys: order.
     void (*rank)(uint64_t *order, const uint64_t *keys, int64_t n);
     bool (*any_up_to)(const uint64_t *keys, int64_t n, uint64_t limit);
     /* at[i]: the first of the R elements from x + start[i] whose key is >= (right: >) keys[i]; i < CR_IN_STEP */
-    void (*places)(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *keys, bool right);
+    void (*places)(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *keys,
+                   bool right);
     /* at[i]: does keys[i + 1] differ from keys[i], or is it NaN?  Returns how many do */
     int64_t (*changes)(uint8_t *at, const uint64_t *keys, int64_t n, uint64_t nan);
     /* indices, i64 (wide) or i32: is any below low or above high? */

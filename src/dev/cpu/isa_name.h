@@ -1,4 +1,5 @@
-/* isa_name.h - names of the tables that the files *_isa.c define.  Each of these files is compiled once per instruction set. */
+/* isa_name.h - names of the tables that the files *_isa.c define.  Each of these files is compiled
+ * once per instruction set. */
 #ifndef CR_ISA_NAME_H
 #define CR_ISA_NAME_H
 

@@ -1,5 +1,5 @@
-/* loops.h - pragmas for loops, GCC and Clang.  CR_UNROLL(n): unroll all of at most n rounds, so that the counter becomes a constant.
- * CR_INDEPENDENT: no round reads what an earlier one wrote. */
+/* loops.h - pragmas for loops, GCC and Clang.  CR_UNROLL(n): unroll all of at most n rounds, so that
+ * the counter becomes a constant. CR_INDEPENDENT: no round reads what an earlier one wrote. */
 #ifndef CR_LOOPS_H
 #define CR_LOOPS_H
 

@@ -1,8 +1,9 @@
 /* matmul.c - products of matrices on all threads: cuts c into tiles and gives each tile to one thread.
  *
- * The cut and the kernel depend on shape, strides, dtype, instruction set and the presence of oneDNN, never on the number of
- * threads, so the bits do not either.  A tile is one single-threaded oneDNN call or one call of a kernel in matmul_isa.c;
- * packed.c makes its own cut.  f16 and bf16 accumulate in f32 and are rounded once.  Integers wrap; bool: + is or, * is and. */
+ * The cut and the kernel depend on shape, strides, dtype, instruction set and the presence of oneDNN,
+ * never on the number of threads, so the bits do not either.  A tile is one single-threaded oneDNN
+ * call or one call of a kernel in matmul_isa.c; packed.c makes its own cut.  f16 and bf16 accumulate
+ * in f32 and are rounded once.  Integers wrap; bool: + is or, * is and. */
 #include <string.h>
 
 #include "../../core/pool.h"
@@ -23,7 +24,8 @@ typedef struct job {
     int64_t batches;
     path path;
     int64_t tile_m, tile_n, tiles_m, tiles_n;
-    int64_t parts, part_k;                          /* parts of k, if c is too small to be cut: their sums are added in order */
+    int64_t parts, part_k;                          /* parts of k, if c is too small to be cut: their sums are added
+                                                     * in order */
     void *partial;                                  /* (parts, m, n) */
     int64_t items, group;                           /* tiles of all products, or parts of one; items of a chunk */
     size_t scratch;                                 /* bytes for an item */
@@ -31,15 +33,16 @@ typedef struct job {
     atomic_bool failed;
 } job;
 
-/* In flops, measured on two Zen 5 cores (bench/products).  From grain on a second thread pays; from large on opening oneDNN
- * pays; products above 8 x large are cut into more than 8 tiles. */
+/* In flops, measured on two Zen 5 cores (bench/products).  From grain on a second thread pays; from
+ * large on opening oneDNN pays; products above 8 x large are cut into more than 8 tiles. */
 static const double grain = 1 << 20, large = 1 << 27;
 
 enum { FEW_ROWS = 13,                               /* up to so many rows cost less than packing b */
        WIDE_OUTER = 64,                             /* columns of c: fewer are faster in tiles */
        HALF_BLOCK = 4096,                           /* numbers of b as f32, in L1 */
        LONG_ROW = 32768,                            /* elements of c whose sums over parts of k stay in the cache */
-       ONEDNN_ROWS = 2304, ONEDNN_COLUMNS = 768 };  /* largest c for which oneDNN is faster (3-7 % on two cores with AVX-512) */
+       ONEDNN_ROWS = 2304, ONEDNN_COLUMNS = 768 };  /* largest c for which oneDNN is faster (3-7 % on two cores with
+                                                     * AVX-512) */
 
 static double flops_of(const cr_product *p) { return 2.0 * (double)p->m * (double)p->n * (double)p->k; }
 
@@ -81,7 +84,9 @@ static void product_plain(const cr_product *w, cr_dtype dt) {
 /* ---- one item ---- */
 
 /* The width of a row of b in whole vectors. */
-static int64_t packed_width(int64_t n, const cr_product_kernels *kernels) { return (n + kernels->tile_columns - 1) / kernels->tile_columns * kernels->tile_columns; }
+static int64_t packed_width(int64_t n, const cr_product_kernels *kernels) {
+    return (n + kernels->tile_columns - 1) / kernels->tile_columns * kernels->tile_columns;
+}
 
 static void add_bias(float *c, const cr_product *w) {
     const float *bias = w->bias;
@@ -132,8 +137,16 @@ static void product_half_row(const cr_product *w, const job *j, float *scratch) 
             n = cr_imin(length - i, run);
             for (int64_t r = 0; r < height; r++) 
                 cr_block_load(CR_LANE_F32, block + r * n, j->dtype, (const uint16_t *)w->b + (l + r) * apart + i, 1, n);
-            cr_product p = {.m = 1, .n = columns ? height : n, .k = columns ? n : height, .a = a + (columns ? i : l), .a_col = 1, .b = block,
-                            .b_row = columns ? 1 : n, .b_col = columns ? n : 1, .c = c + (columns ? l : i), .accumulate = w->accumulate || (columns ? i : l) > 0};
+            cr_product p = {.m = 1,
+                            .n = columns ? height : n,
+                            .k = columns ? n : height,
+                            .a = a + (columns ? i : l),
+                            .a_col = 1,
+                            .b = block,
+                            .b_row = columns ? 1 : n,
+                            .b_col = columns ? n : 1,
+                            .c = c + (columns ? l : i),
+                            .accumulate = w->accumulate || (columns ? i : l) > 0};
             j->isa->products->f32.row(&p);
         }
     }
@@ -159,7 +172,9 @@ static bool product(const cr_product *w, const job *j, void *scratch) {
 
 /* ---- items ---- */
 
-static const void *ahead(const void *p, int64_t elements, size_t size) { return (const char *)p + elements * (int64_t)size; }
+static const void *ahead(const void *p, int64_t elements, size_t size) {
+    return (const char *)p + elements * (int64_t)size;
+}
 
 static cr_product part_of_k(const job *j, int64_t part) {
     cr_product w = j->one;
@@ -230,7 +245,8 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
     _Alignas(64) char small[32 << 10];
     void *scratch = j->scratch <= sizeof small ? small : cr_cpu_try_take(j->scratch);
     if (!scratch) { atomic_store(&j->failed, true); return; }
-    if (!run_items(j, chunk * j->group, cr_imin(j->items, (chunk + 1) * j->group), scratch)) atomic_store(&j->failed, true);
+    if (!run_items(j, chunk * j->group, cr_imin(j->items, (chunk + 1) * j->group), scratch))
+        atomic_store(&j->failed, true);
     if (scratch != small) cr_cpu_give(scratch, j->scratch);
 }
 
@@ -254,8 +270,9 @@ ADD_PARTS(add_parts_f64, double)
 
 /* ---- the plan: everything below looks at shapes, strides and dtypes only ---- */
 
-/* Adds batch axis x, which lies outside those added so far.  Where b is the same along the whole axis, and rows of a and c continue
- * across it, the axis becomes rows instead: (B, T, C) x (C, V) is one product. */
+/* Adds batch axis x, which lies outside those added so far.  Where b is the same along the whole axis,
+ * and rows of a and c continue across it, the axis becomes rows instead: (B, T, C) x (C, V) is one
+ * product. */
 static void add_axis(job *j, axis x) {
     cr_product *w = &j->one;
     if (x.size == 1) return;
@@ -294,22 +311,31 @@ static job job_of(cr_dtype dtype, int how) {
 static void read_shapes(job *j, const cr_matmul_args *args) {
     const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
     const int row = c->ndim - 2, col = c->ndim - 1;
-    j->one = (cr_product){.m = c->shape[row], .n = c->shape[col], .k = a->shape[col],
-                          .a = cr_array_data(a), .b = cr_array_data(b), .c = cr_array_data(c), .bias = bias ? cr_array_data(bias) : NULL,
-                          .a_row = a->strides[row], .a_col = a->strides[col], .b_row = b->strides[row], .b_col = b->strides[col],
-                          .c_row = c->strides[row], .accumulate = args->how & CR_MATMUL_ADD};
+    j->one = (cr_product){.m = c->shape[row],
+                          .n = c->shape[col],
+                          .k = a->shape[col],
+                          .a = cr_array_data(a),
+                          .b = cr_array_data(b),
+                          .c = cr_array_data(c),
+                          .bias = bias ? cr_array_data(bias) : NULL,
+                          .a_row = a->strides[row],
+                          .a_col = a->strides[col],
+                          .b_row = b->strides[row],
+                          .b_col = b->strides[col],
+                          .c_row = c->strides[row],
+                          .accumulate = args->how & CR_MATMUL_ADD};
     for (int i = row - 1; i >= 0; i--) add_axis(j, (axis){c->shape[i], a->strides[i], b->strides[i], c->strides[i]});
     if (j->one.k == 0) j->one.a = j->one.b = j->one.c;          /* never read, but addresses are computed from them */
     transpose_column(j);
 }
 
-/* oneDNN needs one unit stride in each matrix and rows that do not overlap.  It is faster only with AVX-512, for gradients
- * (b is read in the order of memory) with results of moderate size. */
+/* oneDNN needs one unit stride in each matrix and rows that do not overlap.  It is faster only with
+ * AVX-512, for gradients (b is read in the order of memory) with results of moderate size. */
 static bool suits_onednn(const job *j) {
     const cr_product *w = &j->one;
     bool a = (w->a_col == 1 && w->a_row >= w->k) || (w->a_row == 1 && w->a_col >= w->m);
-    return j->isa->isa == 4 && j->dtype == CR_F32 && !j->bf16 && a && w->b_col == 1 && w->b_row >= w->n && w->c_row >= w->n && flops_of(w) >= large &&
-           w->m <= ONEDNN_ROWS && w->n <= ONEDNN_COLUMNS;
+    return j->isa->isa == 4 && j->dtype == CR_F32 && !j->bf16 && a && w->b_col == 1 && w->b_row >= w->n &&
+           w->c_row >= w->n && flops_of(w) >= large && w->m <= ONEDNN_ROWS && w->n <= ONEDNN_COLUMNS;
 }
 
 /* Number of tiles for so many flops and results: eight; more for large products as long as tiles stay wide. */
@@ -318,12 +344,13 @@ static int64_t pieces_of(double flops, int64_t results) {
     return cr_imax(8, cr_imin(cr_imin(64, results >> 14), (int64_t)(flops / large)));
 }
 
-/* Cuts c into about `pieces` tiles.  Every tile packs its own rows of a and columns of b, b at twice the cost.  OUTER (k = 1)
- * writes whole rows one after another. */
+/* Cuts c into about `pieces` tiles.  Every tile packs its own rows of a and columns of b, b at twice
+ * the cost.  OUTER (k = 1) writes whole rows one after another. */
 static void cut_tiles(job *j, int64_t pieces) {
     const cr_product *w = &j->one;
     double best = 0;
-    for (int64_t across = cr_imax(1, pieces / w->m); across <= (j->path == OUTER ? cr_imax(1, pieces / w->m) : pieces); across++) {
+    for (int64_t across = cr_imax(1, pieces / w->m); across <= (j->path == OUTER ? cr_imax(1, pieces / w->m) : pieces);
+         across++) {
         int64_t down = (pieces + across - 1) / across;
         int64_t wide = ((w->n + across - 1) / across + 31) / 32 * 32, high = (w->m + down - 1) / down;
         int64_t tiles_m = (w->m + high - 1) / high, tiles_n = (w->n + wide - 1) / wide;
@@ -336,7 +363,8 @@ static void cut_tiles(job *j, int64_t pieces) {
     }
 }
 
-/* Reading operands in place is best while a strip of b, k rows, stays in the cache; large strides map to few cache sets. */
+/* Reading operands in place is best while a strip of b, k rows, stays in the cache; large strides map
+ * to few cache sets. */
 static bool suits_direct(const job *j) {
     const cr_product *w = &j->one;
     if (cr_dtype_is_half(j->dtype) || j->bf16) return false;
@@ -353,7 +381,9 @@ static path choose_path(const job *j) {
     if (w->m == 1 && !cr_dtype_is_half(j->dtype) && !j->bf16) return ROW;
     if (w->k == 1 && w->b_col == 1 && w->n >= WIDE_OUTER && !cr_dtype_is_half(j->dtype) && !j->bf16) return OUTER;
     if (w->m == 1 && w->k && cr_dtype_is_half(j->dtype) && (w->b_row == 1 || w->b_col == 1)) return HALF_ROW;
-    if (w->m <= FEW_ROWS && w->k >= 64 && w->a_col == 1 && w->b_row == 1 && w->b_col != 1 && !cr_dtype_is_half(j->dtype) && !j->bf16) return FEW;
+    if (w->m <= FEW_ROWS && w->k >= 64 && w->a_col == 1 && w->b_row == 1 && w->b_col != 1 &&
+        !cr_dtype_is_half(j->dtype) && !j->bf16)
+        return FEW;
     if (suits_onednn(j) && cr_onednn_ready()) return ONEDNN;
     return suits_direct(j) ? DIRECT : PACKED;
 }
@@ -365,7 +395,8 @@ static size_t scratch_of(const job *j) {
     return packs ? (size_t)(k * packed_width(j->tile_n, &j->isa->products->f32)) * j->size : 0;
 }
 
-/* Is the product cut along k?  If c is small, or if a single row meets the rows of b, which are then read in long pieces. */
+/* Is the product cut along k?  If c is small, or if a single row meets the rows of b, which are then
+ * read in long pieces. */
 static bool cuts_k(const job *j, int64_t pieces) {
     const cr_product *w = &j->one;
     if (pieces == 1 || j->batches > 1 || (j->dtype != CR_F32 && j->dtype != CR_F64)) return false;
@@ -379,7 +410,9 @@ static void plan(job *j) {
     j->tile_m = w->m; j->tile_n = w->n;
     j->tiles_m = j->tiles_n = j->parts = 1;
     /* A flop of a memory-bound path or of a plain loop takes about eight times as long. */
-    double flops = flops_of(w) * (j->path == ROW || j->path == HALF_ROW || j->path == OUTER || j->path == PLAIN ? 8 : 1), all = flops * (double)j->batches;
+    double flops = flops_of(w) *
+                   (j->path == ROW || j->path == HALF_ROW || j->path == OUTER || j->path == PLAIN ? 8 : 1),
+           all = flops * (double)j->batches;
     int64_t pieces = cr_pieces(pieces_of(all, j->batches * w->m * w->n), j->batches);
     if (cuts_k(j, pieces)) {
         j->part_k = cr_pieces(w->k, cr_imin(pieces, 16));
@@ -419,8 +452,10 @@ cr_status cr_cpu_matmul(const cr_matmul_args *args) {
 bool cr_product_update_rows(const cr_product_update *u, int64_t first, const cr_product *c) {
     cr_walk w = *u->walk;
     w.numel = w.shape[0] = c->m * c->n;
-    for (int i = 0; i < w.n_out; i++) w.out[i].data = (char *)w.out[i].data + (size_t)(first * c->n) * cr_dtype_size(w.out[i].dtype);
-    for (int i = 0; i < w.n_in; i++) w.in[i].data = (char *)w.in[i].data + (size_t)(first * c->n) * cr_dtype_size(w.in[i].dtype);
+    for (int i = 0; i < w.n_out; i++)
+        w.out[i].data = (char *)w.out[i].data + (size_t)(first * c->n) * cr_dtype_size(w.out[i].dtype);
+    for (int i = 0; i < w.n_in; i++)
+        w.in[i].data = (char *)w.in[i].data + (size_t)(first * c->n) * cr_dtype_size(w.in[i].dtype);
     w.in[u->input].data = c->c;
     return cr_cpu_elementwise(&(cr_elementwise_args){&w, 1}) == CR_OK;
 }
@@ -429,8 +464,16 @@ cr_status cr_cpu_update_by_product(const cr_update_by_product_args *args) {
     const cr_array *a = &args->a, *b = &args->b;
     const cr_product_update into = {args->update, args->input};
     job j = job_of(a->dtype, args->how);
-    j.one = (cr_product){.m = a->shape[0], .n = b->shape[1], .k = a->shape[1], .a = cr_array_data(a), .b = cr_array_data(b),
-                         .a_row = a->strides[0], .a_col = a->strides[1], .b_row = b->strides[0], .b_col = b->strides[1], .c_row = b->shape[1]};
+    j.one = (cr_product){.m = a->shape[0],
+                         .n = b->shape[1],
+                         .k = a->shape[1],
+                         .a = cr_array_data(a),
+                         .b = cr_array_data(b),
+                         .a_row = a->strides[0],
+                         .a_col = a->strides[1],
+                         .b_row = b->strides[0],
+                         .b_col = b->strides[1],
+                         .c_row = b->shape[1]};
     plan(&j);
     if ((j.path == PACKED || j.path == ONEDNN) && j.parts == 1 && cr_packed_by_rows(&j.one, j.dtype, j.bf16)) {
         if (cr_packed_product(&j.one, j.dtype, j.bf16, &into)) return CR_OK;

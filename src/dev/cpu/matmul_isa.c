@@ -1,12 +1,15 @@
-/* matmul_isa.c - products on one thread, for one instruction set: CR_ISA 2, 3, 4 (x86-64-v2, v3, v4) or 0 (whatever the compiler has). */
-#if defined(__SANITIZE_ADDRESS__)                   /* checked loads in a hundred unrolled tiles: at -O3 GCC 12 takes minutes, at -O1 seconds */
+/* matmul_isa.c - products on one thread, for one instruction set: CR_ISA 2, 3, 4 (x86-64-v2, v3, v4)
+ * or 0 (whatever the compiler has). */
+#if defined(__SANITIZE_ADDRESS__)                   /* checked loads in a hundred unrolled tiles: at -O3 GCC 12 takes
+                                                     * minutes, at -O1 seconds */
 #pragma GCC optimize("O1")
 #endif
 #include "../../core/array.h"
 #include "product.h"
 #include "product_vec.h"
 
-enum { DEPTH_BYTES = (CR_ISA == 4 ? 96 : 16) << 10 };          /* of a strip of b: L1, but AVX-512 gains by fewer passes over c, even from L2 */
+/* of a strip of b: L1, but AVX-512 gains by fewer passes over c, even from L2 */
+enum { DEPTH_BYTES = (CR_ISA == 4 ? 96 : 16) << 10 };
 
 #define PER 1
 #define MULTIPLY_ADD(s, x, y) ((s) + (x) * (y))

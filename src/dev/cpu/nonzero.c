@@ -1,4 +1,5 @@
-/* nonzero.c - the coordinates of true elements.  Each piece is counted, then writes after those before it.  Limited by memory. */
+/* nonzero.c - the coordinates of true elements.  Each piece is counted, then writes after those before
+ * it.  Limited by memory. */
 #include <string.h>
 
 #include "../../core/pool.h"
@@ -30,7 +31,8 @@ static void count_chunk(void *ctx, int64_t piece, int worker) {
 
 /* Writes the coordinates of n elements, from row `at` of y on. */
 static void write_places(const job *j, int64_t at, const int64_t *found, int64_t n) {
-    int64_t *y = j->y + at * j->step, place[CR_MAX_DIMS], begin = 0, end = 0;       /* of the last axis's row that place is about */
+    /* of the last axis's row that place is about */
+    int64_t *y = j->y + at * j->step, place[CR_MAX_DIMS], begin = 0, end = 0;
     if (j->ndim == 1) {
         for (int64_t i = 0; i < n; i++) y[i * j->step] = found[i];
         return;
@@ -55,7 +57,8 @@ static void write_chunk(void *ctx, int64_t piece, int worker) {
     for (int64_t from = piece * PIECE; from < end; from += BLOCK) {
         const int64_t to = cr_imin(from + BLOCK, end);
         int64_t n = 0;
-        for (int64_t i = from; i < to; i++) { found[n] = i; n += j->x[i] != 0; }      /* no branch: masks are unpredictable */
+        /* no branch: masks are unpredictable */
+        for (int64_t i = from; i < to; i++) { found[n] = i; n += j->x[i] != 0; }
         write_places(j, at, found, n);
         at += n;
     }
@@ -73,7 +76,8 @@ static int64_t add_up(job *j, int64_t pieces) {
 }
 
 static cr_status write_all(job *j, int64_t pieces, int64_t count, const cr_array *y) {
-    if (count != y->shape[0]) return cr_fail(CR_RUNTIME, "nonzero", "another thread wrote to the tensor during the call");
+    if (count != y->shape[0])
+        return cr_fail(CR_RUNTIME, "nonzero", "another thread wrote to the tensor during the call");
     if (!y->numel) return CR_OK;
     j->y = cr_array_data(y);
     j->step = y->strides[0];
@@ -86,7 +90,11 @@ cr_status cr_cpu_nonzero(const cr_nonzero_args *args) {
     const cr_array *y = cr_present(&args->y), *x = &args->x;
     const int64_t pieces = cr_pieces(x->numel, PIECE);
     const size_t bytes = sizeof(int64_t) * (size_t)pieces;
-    job j = {.x = cr_array_data(x), .numel = x->numel, .ndim = x->ndim, .shape = x->shape, .last = x->ndim ? x->shape[x->ndim - 1] : 1};
+    job j = {.x = cr_array_data(x),
+             .numel = x->numel,
+             .ndim = x->ndim,
+             .shape = x->shape,
+             .last = x->ndim ? x->shape[x->ndim - 1] : 1};
     if (!(j.first = cr_cpu_take(bytes))) return CR_NO_MEMORY;
     cr_run_chunks(pieces, count_chunk, &j);
     cr_status status = cr_finished("nonzero", CR_OK);

@@ -1,7 +1,9 @@
-/* onednn.c - opens oneDNN 3.x for the first product that is large enough, only with AVX-512: opening takes about 10 ms and 20 MB.
+/* onednn.c - opens oneDNN 3.x for the first product that is large enough, only with AVX-512: opening
+ * takes about 10 ms and 20 MB.
  *
- * Every call runs on the calling thread (the pool cuts the work).  With the OpenMP runtime the number of threads, which OpenMP
- * keeps per thread, is set to 1 around each call and then restored, which costs a few ns. */
+ * Every call runs on the calling thread (the pool cuts the work).  With the OpenMP runtime the number
+ * of threads, which OpenMP keeps per thread, is set to 1 around each call and then restored, which
+ * costs a few ns. */
 #include "onednn.h"
 #include "../../core/config.h"
 
@@ -16,8 +18,8 @@
 /* The two prototypes of oneDNN's C interface (dnnl.h, dnnl_common_types.h of 3.x). */
 typedef struct { int major, minor, patch; const char *hash; unsigned cpu_runtime, gpu_runtime; } version;
 typedef const version *(*version_fn)(void);
-typedef int (*sgemm_fn)(char transa, char transb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                        const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+typedef int (*sgemm_fn)(char transa, char transb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                        int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 enum { RUNTIME_SEQUENTIAL = 1, RUNTIME_OPENMP = 2 };
 
 #if defined(__APPLE__)
@@ -57,7 +59,8 @@ static bool adopt(void *library) {
         return false;
     }
     if (v->major != 3) {
-        snprintf(dnnl.info, sizeof dnnl.info, "own kernels (oneDNN %d.%d.%d found, 3.x wanted)", v->major, v->minor, v->patch);
+        snprintf(dnnl.info, sizeof dnnl.info, "own kernels (oneDNN %d.%d.%d found, 3.x wanted)", v->major, v->minor,
+                 v->patch);
         return false;
     }
     if (v->cpu_runtime == RUNTIME_OPENMP) {
@@ -67,13 +70,16 @@ static bool adopt(void *library) {
     bool one_thread = v->cpu_runtime == RUNTIME_SEQUENTIAL ||
                       (v->cpu_runtime == RUNTIME_OPENMP && dnnl.omp_set_num_threads && dnnl.omp_get_max_threads);
     if (one_thread) snprintf(dnnl.info, sizeof dnnl.info, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
-    else snprintf(dnnl.info, sizeof dnnl.info, "own kernels (oneDNN %d.%d.%d found, but its thread runtime %u cannot be held to one thread)",
-                  v->major, v->minor, v->patch, v->cpu_runtime);
+    else
+        snprintf(dnnl.info, sizeof dnnl.info,
+                 "own kernels (oneDNN %d.%d.%d found, but its thread runtime %u cannot be held to one thread)",
+                 v->major, v->minor, v->patch, v->cpu_runtime);
     return one_thread;
 }
 
-/* Searched in this order: the folder of this library; lib/ next to the bin/ of the program; PREFIX/lib, where pip puts oneDNN, from
- * PREFIX/lib or lib64/python3.x/site-packages/chainrule; the active environment; the system's path, and in a build folder its RPATH. */
+/* Searched in this order: the folder of this library; lib/ next to the bin/ of the program;
+ * PREFIX/lib, where pip puts oneDNN, from PREFIX/lib or lib64/python3.x/site-packages/chainrule; the
+ * active environment; the system's path, and in a build folder its RPATH. */
 static const char *const places[] = {"self", "self/../lib", "self/../../../../lib", "env/lib", NULL};
 
 static bool switched_off(const char *wish) { return wish && (!strcmp(wish, "off") || !strcmp(wish, "0")); }
@@ -113,7 +119,8 @@ bool cr_onednn_ready(void) {
 static cr_status check_switch(const char *text) {
     (void)text;
     if (atomic_load(&dnnl.state) == UNOPENED) return CR_OK;
-    return cr_fail(CR_RUNTIME, "switch_set", "CHAINRULE_ONEDNN comes too late: a product has looked for the library already");
+    return cr_fail(CR_RUNTIME, "switch_set",
+                   "CHAINRULE_ONEDNN comes too late: a product has looked for the library already");
 }
 __attribute__((constructor)) static void own_switch(void) { cr_switch_owner("ONEDNN", check_switch, NULL); }
 
@@ -133,8 +140,8 @@ bool cr_onednn_sgemm(const cr_onednn_product *p) {
         before = dnnl.omp_get_max_threads();
         dnnl.omp_set_num_threads(1);
     }
-    int status = dnnl.sgemm(p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N', p->m, p->n, p->k, 1, p->a, p->a_stride,
-                            p->b, p->b_stride, p->beta, p->c, p->c_stride);
+    int status = dnnl.sgemm(p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N', p->m, p->n, p->k, 1, p->a,
+                            p->a_stride, p->b, p->b_stride, p->beta, p->c, p->c_stride);
     if (before) dnnl.omp_set_num_threads(before);
     return status == 0;
 }

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Opens the library on the first call (about 10 ms); later calls are cheap.  False: not found, not suitable, or switched off. */
+/* Opens the library on the first call (about 10 ms); later calls are cheap.  False: not found, not
+ * suitable, or switched off. */
 bool cr_onednn_ready(void);
 
 /* For tests: false makes cr_onednn_ready return false; returns the old setting. */

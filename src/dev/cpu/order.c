@@ -1,11 +1,12 @@
 /* order.c - sort, topk, one element of an order, search in sorted rows, runs of equal rows.
  *
- * Elements become unsigned keys (order.h), so that one path serves every dtype.  Rows are sorted by radix sort, lowest digit
- * first (Knuth 5.2.5).  An element's key, minus the smallest key of the row, and its position share one word; digits in which
- * no keys of the row differ are skipped.  If both do not fit a word, the low bits of the keys are sorted first, then the high
- * bits.  Short rows are ranked instead; topk and kth move only the candidates.
- * Threads share a long row by blocks, or take whole rows.  Every step is stable, so the result does not depend on the cut.
- * Limited by the scattered writes. */
+ * Elements become unsigned keys (order.h), so that one path serves every dtype.  Rows are sorted by
+ * radix sort, lowest digit first (Knuth 5.2.5).  An element's key, minus the smallest key of the row,
+ * and its position share one word; digits in which no keys of the row differ are skipped.  If both do
+ * not fit a word, the low bits of the keys are sorted first, then the high bits.  Short rows are
+ * ranked instead; topk and kth move only the candidates. Threads share a long row by blocks, or take
+ * whole rows.  Every step is stable, so the result does not depend on the cut. Limited by the
+ * scattered writes. */
 #include "isa.h"
 #include "order.h"
 #include "../../core/pool.h"
@@ -34,15 +35,21 @@ typedef struct row {
     uint64_t *from, *to;                            /* n words: (key - lowest) << position_bits | position */
     uint64_t *counts;                               /* (blocks, digits): how many, then where the next one goes */
     uint64_t ranges[MOST_BLOCKS][2], lowest;
-    int done, shift, digit;                         /* bits of the keys that are sorted; the current digit: its first bit and width */
+    int done, shift, digit;                         /* bits of the keys that are sorted; the current digit: its first
+                                                     * bit and width */
     char *values; int64_t *index; int64_t wanted;   /* results: the first `wanted` elements */
-    uint64_t prefix; int64_t held[MOST_BLOCKS];     /* kth: candidates are keys with (key - lowest) >> shift == prefix; held: how many each block has */
+    uint64_t prefix; int64_t held[MOST_BLOCKS];     /* kth: candidates are keys with (key - lowest) >> shift ==
+                                                     * prefix; held: how many each block has */
     uint64_t candidate[FEW]; int64_t at[FEW];
 } row;
 
 /* A row of n elements, without its data.  One block: one thread sorts the row. */
 static row row_of(cr_dtype dt, int64_t n, bool descending) {
-    row r = {.k = cr_cpu_vec()->orders, .dtype = dt, .n = n, .flip = descending ? UINT64_MAX : 0, .position_bits = bits_of((uint64_t)n - 1)};
+    row r = {.k = cr_cpu_vec()->orders,
+             .dtype = dt,
+             .n = n,
+             .flip = descending ? UINT64_MAX : 0,
+             .position_bits = bits_of((uint64_t)n - 1)};
     r.blocks = n < LONG ? 1 : cr_imin(n / (LONG / 2), MOST_BLOCKS);
     r.block = (n + r.blocks - 1) / r.blocks;
     r.most_bits = r.position_bits <= 7 ? 6 : (int)cr_imin(r.position_bits - 1, DIGIT);
@@ -109,7 +116,8 @@ static void count_chunk(void *ctx, int64_t chunk, int worker) {
     const uint64_t mask = (UINT64_C(1) << r->digit) - 1;
     uint64_t *counts = r->counts + (chunk << r->digit);
     memset(counts, 0, sizeof *counts << r->digit);
-    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i++) counts[r->from[i] >> r->shift & mask]++;
+    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end; i++)
+        counts[r->from[i] >> r->shift & mask]++;
 }
 
 static void scatter_chunk(void *ctx, int64_t chunk, int worker) {
@@ -117,10 +125,12 @@ static void scatter_chunk(void *ctx, int64_t chunk, int worker) {
     const row *r = ctx;
     const uint64_t mask = (UINT64_C(1) << r->digit) - 1;
     uint64_t *next = r->counts + (chunk << r->digit), *to = r->to;
-    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end && cr_goes_on(i, LONG); i++) to[next[r->from[i] >> r->shift & mask]++] = r->from[i];
+    for (int64_t i = first_of(r, chunk), end = first_of(r, chunk + 1); i < end && cr_goes_on(i, LONG); i++)
+        to[next[r->from[i] >> r->shift & mask]++] = r->from[i];
 }
 
-/* Turns counts into places: by digit, then by block.  False: all keys have the same digit, so there is nothing to sort. */
+/* Turns counts into places: by digit, then by block.  False: all keys have the same digit, so there is
+ * nothing to sort. */
 static bool find_places(const row *r) {
     uint64_t next = 0;
     for (uint64_t d = 0; d < UINT64_C(1) << r->digit; d++) {
@@ -188,7 +198,8 @@ typedef struct job {                                /* M rows of one kind */
     char *values;
     int64_t *index;
     int64_t M, each;                                /* rows; rows of a chunk */
-    int64_t K, span, spans;                         /* sort: of each; topk: elements of a span of a row, how many there are */
+    int64_t K, span, spans;                         /* sort: of each; topk: elements of a span of a row, how many
+                                                     * there are */
     int64_t k;                                      /* kth */
     uint64_t *best; int64_t *best_at;               /* topk: (spans, K) keys and positions, of one row */
     atomic_bool failed;
@@ -196,8 +207,12 @@ typedef struct job {                                /* M rows of one kind */
 
 static job job_of(const cr_array *y, const cr_array *index, const cr_array *x, bool descending) {
     const int64_t M = x->shape[0], R = x->shape[1];
-    return (job){.like = row_of(x->dtype, R, descending), .x = cr_array_data(x), .values = cr_array_data(y), .index = cr_array_data(index),
-                 .M = M, .each = cr_pieces(LONG / 2, R)};
+    return (job){.like = row_of(x->dtype, R, descending),
+                 .x = cr_array_data(x),
+                 .values = cr_array_data(y),
+                 .index = cr_array_data(index),
+                 .M = M,
+                 .each = cr_pieces(LONG / 2, R)};
 }
 
 static void open_row(const job *j, row *r, int64_t m) {
@@ -216,7 +231,8 @@ static cr_status run(job *j, const char *op, void (*fn)(void *, int64_t, int)) {
     } else {
         cr_run_chunks(cr_pieces(j->M, j->each), fn, j);
     }
-    return j->failed ? cr_fail(CR_NO_MEMORY, op, "out of memory for rows of %lld elements", (long long)j->like.n) : CR_OK;
+    return j->failed ? cr_fail(CR_NO_MEMORY, op, "out of memory for rows of %lld elements", (long long)j->like.n)
+                     : CR_OK;
 }
 
 /* The words lie in scratch memory; half of them in the index of the result if that has room. */
@@ -264,8 +280,14 @@ static size_t best_bytes(int64_t room) {
 
 static void open_best(best *b, int64_t K, int64_t room, char *memory) {
     uint64_t *words = (uint64_t *)(void *)memory;
-    *b = (best){.K = K, .room = room, .limit = UINT64_MAX, .key = words, .spare_key = words + room,
-                .at = (int64_t *)(words + 2 * room), .spare_at = (int64_t *)(words + 3 * room), .work = words + 4 * room};
+    *b = (best){.K = K,
+                .room = room,
+                .limit = UINT64_MAX,
+                .key = words,
+                .spare_key = words + room,
+                .at = (int64_t *)(words + 2 * room),
+                .spare_at = (int64_t *)(words + 3 * room),
+                .work = words + 4 * room};
 }
 
 /* The candidates' order, in words that end with positions of `bits` bits. */
@@ -389,7 +411,8 @@ cr_status cr_cpu_sort(const cr_sort_args *args) {
     const int64_t R = args->x.shape[1], K = args->index.shape[1];
     job j = job_of(&args->y, &args->index, &args->x, args->descending);
     j.K = K;
-    if (R < 2 * FEW || (K > R / 32 && best_room(K) > FEW)) return run(&j, "sort", sort_chunk);      /* few candidates are ranked, at any R */
+    /* few candidates are ranked, at any R */
+    if (R < 2 * FEW || (K > R / 32 && best_room(K) > FEW)) return run(&j, "sort", sort_chunk);
     j.span = cr_imax(16 * K, 2 * LONG);
     j.spans = R / j.span;                           /* the last one takes the rest */
     if (j.spans >= 2) return run(&j, "topk", topk_long);
@@ -414,7 +437,9 @@ static void narrow_chunk(void *ctx, int64_t chunk, int worker) {
     }
 }
 
-static bool is_candidate(const row *r, uint64_t key) { return r->shift == 64 || (key - r->lowest) >> r->shift == r->prefix; }
+static bool is_candidate(const row *r, uint64_t key) {
+    return r->shift == 64 || (key - r->lowest) >> r->shift == r->prefix;
+}
 
 /* Collects the candidates of a block, after those of earlier blocks. */
 static void collect_chunk(void *ctx, int64_t chunk, int worker) {
@@ -467,7 +492,8 @@ static int64_t count_nans(const row *r) {
     return nans;
 }
 
-/* Looks at the next digit of the candidates: those whose digit is element k's remain.  Returns how many; k counts from the first of them. */
+/* Looks at the next digit of the candidates: those whose digit is element k's remain.  Returns how
+ * many; k counts from the first of them. */
 static int64_t narrow(row *r, int64_t *k) {
     r->digit = (int)cr_imin(r->shift, r->most_bits);
     r->shift -= r->digit;
@@ -554,8 +580,16 @@ static void places_chunk(void *ctx, int64_t chunk, int worker) {
 
 cr_status cr_cpu_search(const cr_search_args *args) {
     const cr_array *x = &args->x, *v = &args->v;
-    places p = {.k = cr_cpu_vec()->orders, .y = cr_array_data(&args->y), .x = cr_array_data(x), .v = cr_array_data(v), .dtype = x->dtype,
-                .M = v->shape[0], .R = x->shape[x->ndim - 1], .K = v->shape[1], .shared = x->ndim == 1, .right = args->right};
+    places p = {.k = cr_cpu_vec()->orders,
+                .y = cr_array_data(&args->y),
+                .x = cr_array_data(x),
+                .v = cr_array_data(v),
+                .dtype = x->dtype,
+                .M = v->shape[0],
+                .R = x->shape[x->ndim - 1],
+                .K = v->shape[1],
+                .shared = x->ndim == 1,
+                .right = args->right};
     cr_run_chunks(cr_pieces(p.M * p.K, PLACES_EACH), places_chunk, &p);
     return CR_OK;
 }
@@ -612,7 +646,8 @@ static void count_runs_chunk(void *ctx, int64_t chunk, int worker) {
         j->begun[chunk] += find_begins(j, i, cr_imin(PIECE, end - i), begins);
 }
 
-/* Writes which of the rows first .. first + n - 1 begin a run.  Without a branch, because a processor cannot predict it. */
+/* Writes which of the rows first .. first + n - 1 begin a run.  Without a branch, because a processor
+ * cannot predict it. */
 static void write_starts(int64_t *to, int64_t first, int64_t n, const uint8_t *begins) {
     int64_t starts[PIECE + 1], found = 0;
     for (int64_t q = 0; q < n; q++) {
@@ -647,8 +682,12 @@ static void write_runs_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 cr_status cr_cpu_runs(const cr_runs_args *args) {
-    run_job j = {.k = cr_cpu_vec()->orders, .dtype = args->x.dtype, .x = cr_array_data(&args->x), .starts = cr_array_data(&args->starts),
-                 .R = args->x.shape[0], .C = args->x.shape[1]};
+    run_job j = {.k = cr_cpu_vec()->orders,
+                 .dtype = args->x.dtype,
+                 .x = cr_array_data(&args->x),
+                 .starts = cr_array_data(&args->starts),
+                 .R = args->x.shape[0],
+                 .C = args->x.shape[1]};
     if (cr_present(&args->run)) j.run = cr_array_data(&args->run);
     if (cr_present(&args->order)) j.order = cr_array_data(&args->order);
     j.blocks = cr_imin(cr_pieces(j.R, LONG / 2), MOST_BLOCKS);

@@ -4,7 +4,8 @@
 
 #include "cpu.h"
 
-/* The key of a float from its bits: s is the sign bit, infinity the bits of infinity.  -0 equals 0; NaN is all ones, the largest. */
+/* The key of a float from its bits: s is the sign bit, infinity the bits of infinity.  -0 equals 0;
+ * NaN is all ones, the largest. */
 static inline uint64_t cr_float_key(uint64_t bits, uint64_t s, uint64_t infinity) {
     uint64_t size = bits & (s - 1), key = bits & s ? s - size : s + size;
     return size > infinity ? 2 * s - 1 : key;

@@ -1,4 +1,5 @@
-/* order_isa.c - loops over keys and indices that the compiler vectorises: keys, their range, ranking, search, runs, range checks. */
+/* order_isa.c - loops over keys and indices that the compiler vectorises: keys, their range, ranking,
+ * search, runs, range checks. */
 #include "isa.h"
 #include "order.h"
 #include "vec.h"
@@ -6,9 +7,10 @@
 #define KEYS(dt) case dt: for (int64_t i = 0; i < n; i++) y[i] = cr_key(dt, x, i) ^ flip; break;
 static void keys(uint64_t *restrict y, cr_dtype dt, const void *restrict x, int64_t n, uint64_t flip) {
     switch (dt) {
-        KEYS(CR_BOOL) KEYS(CR_U8) KEYS(CR_U16) KEYS(CR_U32) KEYS(CR_U64) KEYS(CR_I8) KEYS(CR_I16) KEYS(CR_I32) KEYS(CR_I64)
-        KEYS(CR_F16) KEYS(CR_BF16) KEYS(CR_F32) KEYS(CR_F64)
-        case CR_DTYPES: break;
+    KEYS(CR_BOOL)
+    KEYS(CR_U8) KEYS(CR_U16) KEYS(CR_U32) KEYS(CR_U64) KEYS(CR_I8) KEYS(CR_I16) KEYS(CR_I32) KEYS(CR_I64) KEYS(CR_F16)
+        KEYS(CR_BF16) KEYS(CR_F32) KEYS(CR_F64) case CR_DTYPES:
+        break;
     }
 }
 
@@ -22,8 +24,8 @@ static void range(uint64_t extremes[2], const uint64_t *k, int64_t n) {
     extremes[1] = high;
 }
 
-/* Each one's place is the number of those that come before it: n^2 comparisons, all of them in whole vectors.  A key and its position mostly
- * fit one word, and then no two words are equal. */
+/* Each one's place is the number of those that come before it: n^2 comparisons, all of them in whole
+ * vectors.  A key and its position mostly fit one word, and then no two words are equal. */
 static void rank(uint64_t *restrict order, const uint64_t *restrict k, int64_t n) {
     enum { POSITION = 7 };
     _Static_assert(CR_RANKED <= 1 << POSITION, "positions fit");
@@ -48,8 +50,10 @@ static bool any_up_to(const uint64_t *k, int64_t n, uint64_t limit) {
     return found;
 }
 
-/* Rows are halved without a branch, for several numbers in step, so that their reads overlap.  Nothing is below the key 0. */
-static inline __attribute__((always_inline)) void halve(int64_t *restrict at, const int64_t *restrict start, cr_dtype dt, const void *restrict x, int64_t R,
+/* Rows are halved without a branch, for several numbers in step, so that their reads overlap.  Nothing
+ * is below the key 0. */
+static inline __attribute__((always_inline)) void halve(int64_t *restrict at, const int64_t *restrict start,
+                                                        cr_dtype dt, const void *restrict x, int64_t R,
                                                         const uint64_t *restrict k, bool right) {
     uint64_t most[CR_IN_STEP];
     for (int i = 0; i < CR_IN_STEP; i++) {
@@ -65,11 +69,13 @@ static inline __attribute__((always_inline)) void halve(int64_t *restrict at, co
 }
 
 #define HALVE(dt) case dt: halve(at, start, dt, x, R, k, right); break;
-static void places(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *k, bool right) {
+static void places(int64_t *at, const int64_t *start, cr_dtype dt, const void *x, int64_t R, const uint64_t *k,
+                   bool right) {
     switch (dt) {
-        HALVE(CR_BOOL) HALVE(CR_U8) HALVE(CR_U16) HALVE(CR_U32) HALVE(CR_U64) HALVE(CR_I8) HALVE(CR_I16) HALVE(CR_I32) HALVE(CR_I64)
-        HALVE(CR_F16) HALVE(CR_BF16) HALVE(CR_F32) HALVE(CR_F64)
-        case CR_DTYPES: break;
+    HALVE(CR_BOOL)
+    HALVE(CR_U8) HALVE(CR_U16) HALVE(CR_U32) HALVE(CR_U64) HALVE(CR_I8) HALVE(CR_I16) HALVE(CR_I32) HALVE(CR_I64)
+        HALVE(CR_F16) HALVE(CR_BF16) HALVE(CR_F32) HALVE(CR_F64) case CR_DTYPES:
+        break;
     }
 }
 

@@ -1,24 +1,35 @@
 /* packed.c - one product of floats on all threads, both operands packed into the order in which the kernels read them.
  *
- * All chunks share one operand: a if it has few rows, so that a block of it stays in L2 while b streams past, else b.  Each
- * thread packs its own copy of it, for a span of k that fits the last-level cache: writing lines that other cores have read
- * takes ten times as long as packing.  A chunk packs a part of the other operand, panels of a into L2 or one strip of b at a
- * time into L1, and multiplies it with all of the shared operand.
+ * All chunks share one operand: a if it has few rows, so that a block of it stays in L2 while b
+ * streams past, else b.  Each thread packs its own copy of it, for a span of k that fits the
+ * last-level cache: writing lines that other cores have read takes ten times as long as packing.  A
+ * chunk packs a part of the other operand, panels of a into L2 or one strip of b at a time into L1,
+ * and multiplies it with all of the shared operand.
  *
- * bf16, and f32 to be rounded to bf16, is packed in pairs if the processor multiplies pairs.  Otherwise it is converted to
- * f32 while it is packed, as f16 is. */
+ * bf16, and f32 to be rounded to bf16, is packed in pairs if the processor multiplies pairs.
+ * Otherwise it is converted to f32 while it is packed, as f16 is. */
 #include <string.h>
 
 #include "../../core/pool.h"
 #include "isa.h"
 #include "product.h"
 
-enum { SHARED_BYTES = 4 << 20, LINE = 64, FEW_ROWS = 384, BLOCK_STRIPS = 8, BLOCK_PANELS = 18, UPDATE_PANELS = 6, PIECES = 24, FEW_OF_K = 16 };
+enum {
+    SHARED_BYTES = 4 << 20,
+    LINE = 64,
+    FEW_ROWS = 384,
+    BLOCK_STRIPS = 8,
+    BLOCK_PANELS = 18,
+    UPDATE_PANELS = 6,
+    PIECES = 24,
+    FEW_OF_K = 16
+};
 
 typedef struct packed {
     cr_product w;
     cr_dtype dtype;
-    int64_t size, c_size;                           /* bytes of an element: of the operands; of c as the kernels write it */
+    int64_t size, c_size;                           /* bytes of an element: of the operands; of c as the kernels
+                                                     * write it */
     const cr_product_kernels *kernels;
     bool widens, half_c;                            /* converts to f32: the operands; c and bias */
     bool share_a;
@@ -31,18 +42,23 @@ typedef struct packed {
 } packed;
 
 typedef struct copy {
-    char *lines;                                    /* panels or strips of each block of k from packed.from on; NULL: not allocated */
+    char *lines;                                    /* panels or strips of each block of k from packed.from on; NULL:
+                                                     * not allocated */
     int64_t end;                                    /* packed up to this k */
     const void *thread;
 } copy;
 
 static const void *ahead(const void *p, int64_t bytes) { return (const char *)p + bytes; }
 
-static int64_t line_width(const packed *s, bool of_a) { return of_a ? s->kernels->panel_width : s->kernels->tile_columns; }
+static int64_t line_width(const packed *s, bool of_a) {
+    return of_a ? s->kernels->panel_width : s->kernels->tile_columns;
+}
 static int64_t packed_bytes(const packed *s, bool of_a, int64_t lines, int64_t k) {
     return lines * line_width(s, of_a) * ((k + s->kernels->per - 1) / s->kernels->per) * s->kernels->size;
 }
-static int64_t wide_bytes(const packed *s) { return s->widens ? s->kernels->tile_columns * s->depth * (int64_t)sizeof(float) : 0; }
+static int64_t wide_bytes(const packed *s) {
+    return s->widens ? s->kernels->tile_columns * s->depth * (int64_t)sizeof(float) : 0;
+}
 
 /* ---- packing ---- */
 
@@ -55,41 +71,58 @@ static void widen_row(const packed *s, float *to, const void *from, int64_t n, i
 /* Converts n lines of k numbers to f32, without gaps, in the order of memory; *across, *along: the new strides. */
 static void widen(const packed *s, float *to, const void *from, int64_t n, int64_t k, int64_t *across, int64_t *along) {
     bool by_lines = *along == 1 || *across != 1;
-    int64_t outer = by_lines ? n : k, inner = by_lines ? k : n, far = by_lines ? *across : *along, near = by_lines ? *along : *across;
+    int64_t outer = by_lines ? n : k, inner = by_lines ? k : n, far = by_lines ? *across : *along,
+            near = by_lines ? *along : *across;
     for (int64_t i = 0; i < outer; i++) widen_row(s, to + i * inner, ahead(from, i * far * s->size), inner, near);
     *across = by_lines ? k : 1;
     *along = by_lines ? 1 : n;
 }
 
 /* Are neighbouring lines adjacent in memory, so that all lines are read together for each k? */
-static bool packs_rows(const packed *s, bool of_a) { return s->kernels->pack_rows && !s->widens && (of_a ? s->w.a_row : s->w.b_col) == 1; }
+static bool packs_rows(const packed *s, bool of_a) {
+    return s->kernels->pack_rows && !s->widens && (of_a ? s->w.a_row : s->w.b_col) == 1;
+}
 
-/* Packs panels of a or strips of b from `first` on, k numbers of each from p on.  If neighbouring lines are adjacent in memory, a
- * few numbers of all of them are packed before the next few, so that each cache line is read once. */
-static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int64_t n, int64_t p, int64_t k, float *wide) {
+/* Packs panels of a or strips of b from `first` on, k numbers of each from p on.  If neighbouring
+ * lines are adjacent in memory, a few numbers of all of them are packed before the next few, so that
+ * each cache line is read once. */
+static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int64_t n, int64_t p, int64_t k,
+                       float *wide) {
     const cr_product *w = &s->w;
-    const int64_t height = of_a ? s->kernels->tile_rows : s->kernels->tile_columns, all = of_a ? w->m : w->n, line = packed_bytes(s, of_a, 1, k);
-    const int64_t across = of_a ? w->a_row : w->b_col, along = of_a ? w->a_col : w->b_row, few = across == 1 && n > 1 ? FEW_OF_K : cr_imax(1, k);
+    const int64_t height = of_a ? s->kernels->tile_rows : s->kernels->tile_columns, all = of_a ? w->m : w->n,
+                  line = packed_bytes(s, of_a, 1, k);
+    const int64_t across = of_a ? w->a_row : w->b_col, along = of_a ? w->a_col : w->b_row,
+                  few = across == 1 && n > 1 ? FEW_OF_K : cr_imax(1, k);
     const char *at = ahead(of_a ? w->a : w->b, (first * height * across + p * along) * s->size);
-    if (packs_rows(s, of_a)) { s->kernels->pack_rows(to, of_a, line / s->kernels->size, cr_imin(n * height, all - first * height), k, at, along); return; }
+    if (packs_rows(s, of_a)) {
+        s->kernels->pack_rows(to, of_a, line / s->kernels->size, cr_imin(n * height, all - first * height), k, at,
+                              along);
+        return;
+    }
     for (int64_t q = 0; q < k; q += few)
         for (int64_t i = first; i < first + n; i++) {
-            int64_t lines = cr_imin(height, all - i * height), depth = cr_imin(few, k - q), lines_apart = across, k_apart = along;
+            int64_t lines = cr_imin(height, all - i * height), depth = cr_imin(few, k - q), lines_apart = across,
+                    k_apart = along;
             const void *from = ahead(at, ((i - first) * height * across + q * along) * s->size);
             if (s->widens) { widen(s, wide, from, lines, depth, &lines_apart, &k_apart); from = wide; }
-            s->kernels->pack(to + (i - first) * line + packed_bytes(s, of_a, 1, q), line_width(s, of_a), lines, depth, from, lines_apart, k_apart);
+            s->kernels->pack(to + (i - first) * line + packed_bytes(s, of_a, 1, q), line_width(s, of_a), lines, depth,
+                             from, lines_apart, k_apart);
         }
 }
 
-static int64_t shared_bytes(const packed *s, int64_t k) { return packed_bytes(s, s->share_a, s->share_a ? s->panels : s->strips, k); }
+static int64_t shared_bytes(const packed *s, int64_t k) {
+    return packed_bytes(s, s->share_a, s->share_a ? s->panels : s->strips, k);
+}
 static int64_t depth_at(const packed *s, int64_t p) { return cr_imin(s->depth, s->from + s->span - p); }
 
-/* ---- prefetching while kernels run: the source of the next packing.  A tile over k numbers makes k / 8 prefetches from each of two sources. */
+/* ---- prefetching while kernels run: the source of the next packing.  A tile over k numbers makes k /
+ * 8 prefetches from each of two sources. */
 
 static int64_t prefetches(int64_t k) { return cr_imax(1, k / 8); }
 static int64_t spread(int64_t bytes, int64_t k) { return cr_pieces(bytes, prefetches(k)); }
 
-/* The next strip: two of its columns during each panel; if columns are adjacent in memory, both cache lines of as many rows as there are prefetches. */
+/* The next strip: two of its columns during each panel; if columns are adjacent in memory, both cache
+ * lines of as many rows as there are prefetches. */
 static void source_of_strip(const packed *s, int64_t strip, int64_t p, int64_t k, int64_t k_now, cr_ahead next[3]) {
     const cr_product *w = &s->w;
     int64_t across = w->b_col * s->size, along = w->b_row * s->size, columns = s->kernels->tile_columns;
@@ -105,9 +138,11 @@ static void source_of_strip(const packed *s, int64_t strip, int64_t p, int64_t k
 }
 
 /* The next panels: one row of them, or one k, during each panel; `done`: panels multiplied so far. */
-static cr_ahead source_of_panels(const packed *s, int64_t first, int64_t p, int64_t k, int64_t k_now, int64_t done, int64_t panels) {
+static cr_ahead source_of_panels(const packed *s, int64_t first, int64_t p, int64_t k, int64_t k_now, int64_t done,
+                                 int64_t panels) {
     const cr_product *w = &s->w;
-    int64_t across = w->a_row * s->size, along = w->a_col * s->size, rows = cr_imin(panels * s->kernels->tile_rows, w->m - first * s->kernels->tile_rows);
+    int64_t across = w->a_row * s->size, along = w->a_col * s->size,
+            rows = cr_imin(panels * s->kernels->tile_rows, w->m - first * s->kernels->tile_rows);
     const char *at = ahead(w->a, first * s->kernels->tile_rows * across + p * along);
     if (w->a_col == 1) return (cr_ahead){at + done * across, rows - done, across, spread(k * along, k_now)};
     if (w->a_row == 1 && rows > 0) return (cr_ahead){at + done * along, k - done, along, spread(rows * across, k_now)};
@@ -115,12 +150,15 @@ static cr_ahead source_of_panels(const packed *s, int64_t first, int64_t p, int6
 }
 
 /* The outputs of the update for this chunk's rows, one after the other, spread evenly over the strips and tiles. */
-static void source_of_update(const packed *s, int64_t first, int64_t rows, int64_t panels, int64_t strip, int64_t k, cr_ahead next[3]) {
+static void source_of_update(const packed *s, int64_t first, int64_t rows, int64_t panels, int64_t strip, int64_t k,
+                             cr_ahead next[3]) {
     enum { ROUND = 2 * LINE };
     const cr_walk *u = s->update->walk;
     const int64_t share = cr_pieces(s->strips, u->n_out), at = strip % share * panels;
     const cr_arg *x = &u->out[cr_imin(strip / share, u->n_out - 1)];
-    const int64_t row = s->w.n * (int64_t)cr_dtype_size(x->dtype), tile = cr_pieces(rows * row, share * panels * ROUND) * ROUND, some = cr_imin(tile, prefetches(k) * LINE);
+    const int64_t row = s->w.n * (int64_t)cr_dtype_size(x->dtype),
+                  tile = cr_pieces(rows * row, share * panels * ROUND) * ROUND,
+                  some = cr_imin(tile, prefetches(k) * LINE);
     const char *from = (const char *)x->data + first * s->kernels->tile_rows * row + at * tile;
     next[1] = (cr_ahead){from, panels, tile, LINE};
     next[2] = (cr_ahead){from + some, tile > some ? panels : 0, tile, tile - some};
@@ -171,7 +209,8 @@ static void multiply_panels(const packed *s, const part *t, int64_t p, int64_t k
         w.b = t->shared + j * bytes;
         w.n = cr_imin(columns, t->c.n - j * columns);
         cr_ahead next[3] = {{ahead(w.b, bytes), t->count, cr_pieces(bytes, t->count), LINE},
-                            source_of_panels(s, deeper ? t->first : t->first + t->count, to, depth_at(s, to), k, j * t->count, t->count)};
+                            source_of_panels(s, deeper ? t->first : t->first + t->count, to, depth_at(s, to), k,
+                                             j * t->count, t->count)};
         if (s->update && !deeper) source_of_update(s, t->first, t->c.m, t->count, j, k, next);
         s->kernels->panels(&w, next);
     }
@@ -187,9 +226,14 @@ static void half_c(const packed *s, const cr_product *c, float *wide, bool back)
 }
 
 /* Bytes of a chunk's scratch: packed lines, a line as f32, c and bias as f32 or c on its way into an update. */
-static int64_t lines_bytes(const packed *s) { return packed_bytes(s, !s->share_a, s->share_a ? 1 : s->block, s->depth); }
+static int64_t lines_bytes(const packed *s) {
+    return packed_bytes(s, !s->share_a, s->share_a ? 1 : s->block, s->depth);
+}
 static int64_t scratch_bytes(const packed *s, const cr_product *c) {
-    return lines_bytes(s) + wide_bytes(s) + (s->half_c ? (c->m + 1) * c->n * (int64_t)sizeof(float) : s->update ? c->m * c->n * s->c_size : 0);
+    return lines_bytes(s) + wide_bytes(s) +
+           (s->half_c   ? (c->m + 1) * c->n * (int64_t)sizeof(float)
+            : s->update ? c->m * c->n * s->c_size
+                        : 0);
 }
 
 /* The shared operand's block of k from p on, which a worker packs when it first needs it; NULL: no memory. */
@@ -262,7 +306,8 @@ static void plan(packed *s) {
     int64_t all = s->share_a ? s->strips : s->panels;
     s->block = cr_imin(s->share_a ? BLOCK_STRIPS : s->update ? UPDATE_PANELS : BLOCK_PANELS, cr_pieces(all, PIECES));
     s->chunks = cr_pieces(all, s->block);
-    int64_t blocks = cr_pieces(w->k, s->kernels->depth), per = s->kernels->per, lines = s->share_a ? s->panels : s->strips;
+    int64_t blocks = cr_pieces(w->k, s->kernels->depth), per = s->kernels->per,
+            lines = s->share_a ? s->panels : s->strips;
     s->depth = cr_imax(per, cr_pieces(cr_pieces(w->k, blocks), per) * per);
     int64_t most_blocks = cr_imax(1, SHARED_BYTES / packed_bytes(s, s->share_a, lines, s->depth));
     s->room = s->half_c ? w->k : cr_imin(w->k, most_blocks * s->depth);
@@ -272,8 +317,16 @@ static packed packed_of(const cr_product *w, cr_dtype dtype, bool bf16, const cr
     const bool half = cr_dtype_is_half(dtype);
     const cr_product_kernels *pairs = dtype == CR_BF16 || bf16 ? cr_product_bf16(dtype == CR_F32) : NULL;
     const struct cr_products *products = cr_cpu_vec()->products;
-    packed s = {.w = *w, .dtype = dtype, .size = (int64_t)cr_dtype_size(dtype), .c_size = dtype == CR_F64 ? 8 : 4, .kernels = pairs ? pairs : dtype == CR_F64 ? &products->f64 : &products->f32,
-                .widens = !pairs && (half || bf16), .half_c = half, .update = update};
+    packed s = {.w = *w,
+                .dtype = dtype,
+                .size = (int64_t)cr_dtype_size(dtype),
+                .c_size = dtype == CR_F64 ? 8 : 4,
+                .kernels = pairs             ? pairs
+                           : dtype == CR_F64 ? &products->f64
+                                             : &products->f32,
+                .widens = !pairs && (half || bf16),
+                .half_c = half,
+                .update = update};
     plan(&s);
     return s;
 }

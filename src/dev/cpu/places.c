@@ -1,6 +1,7 @@
 /* places.c - take_rows, put_rows, and ravel, which turns the indices of several axes into one.
  *
- * As in index.c: indices are checked first, the work is cut by what is written, sums of f16 and bf16 are rounded once. */
+ * As in index.c: indices are checked first, the work is cut by what is written, sums of f16 and bf16
+ * are rounded once. */
 #include <string.h>
 
 #include "../../core/pool.h"
@@ -26,8 +27,16 @@ typedef struct job {
 
 static job job_of(const cr_array *x, const cr_array *y) {
     const int64_t *s = x->strides, *t = y->strides;
-    return (job){.x = cr_array_data(x), .xs = {s[0], s[1], s[2]}, .y = cr_array_data(y), .ys = {t[0], t[1], t[2]}, .dtype = x->dtype,
-                 .size = cr_dtype_size(x->dtype), .M = x->shape[0], .R = x->shape[1], .N = x->shape[2], .K = y->shape[1]};
+    return (job){.x = cr_array_data(x),
+                 .xs = {s[0], s[1], s[2]},
+                 .y = cr_array_data(y),
+                 .ys = {t[0], t[1], t[2]},
+                 .dtype = x->dtype,
+                 .size = cr_dtype_size(x->dtype),
+                 .M = x->shape[0],
+                 .R = x->shape[1],
+                 .N = x->shape[2],
+                 .K = y->shape[1]};
 }
 
 /* ---- take: y[m, k, n] = x[m, index[k], n], chunks of rows (m, k); y is contiguous */
@@ -42,7 +51,8 @@ static job job_of(const cr_array *x, const cr_array *y) {
             T *y = (T *)(void *)j->y + m * K * N;                                                               \
             if (N == 1) for (int64_t k = first; k < end; k++) y[k] = x[index_at(index, k) * row];               \
             else if (step == 1)                                                                                 \
-                for (int64_t k = first; k < end; k++) memcpy(y + k * N, x + index_at(index, k) * row, (size_t)N * sizeof(T)); \
+                for (int64_t k = first; k < end; k++) memcpy(y + k * N, x + index_at(index, k) * row, \
+                    (size_t)N * sizeof(T)); \
             else for (int64_t k = first; k < end; k++)                                                          \
                 for (int64_t n = 0; n < N; n++) y[k * N + n] = x[index_at(index, k) * row + n * step];          \
             i += end - first;                                                                                   \
@@ -70,7 +80,8 @@ static void take_chunk(void *ctx, int64_t chunk, int worker) {
 cr_status cr_cpu_take_rows(const cr_take_rows_args *args) {
     const cr_array *y = &args->y, *index = &args->index;
     job j = job_of(&args->x, y);
-    const bool first = j.M != 1 || y->numel == 0;   /* all indices are checked first where many rows share them, or none uses them */
+    const bool first = j.M != 1 || y->numel == 0;   /* all indices are checked first where many rows share them, or
+                                                     * none uses them */
     const cr_status status = first ? cr_cpu_open_indices(args->op, index, j.R, args->wrap, &j.index)
                                    : cr_cpu_start_check(&j.check, args->op, index, j.R, args->wrap);
     if (status != CR_OK || y->numel == 0) return status;
@@ -80,7 +91,8 @@ cr_status cr_cpu_take_rows(const cr_take_rows_args *args) {
     return first ? CR_OK : cr_cpu_checked(&j.check);
 }
 
-/* ---- put: x[m, index[k], n] = y[m, k, n] or += in order of k; chunks of `rows` m by blocks of columns or by ranges of places */
+/* ---- put: x[m, index[k], n] = y[m, k, n] or += in order of k; chunks of `rows` m by blocks of
+ * columns or by ranges of places */
 
 typedef struct block { int64_t from, to, first, last; } block;      /* columns, places */
 
@@ -127,7 +139,8 @@ static void add_half(const job *j, int64_t m, int64_t from, int64_t to, float *s
     for (int64_t k = 0; k < j->K && cr_goes_on(k, INDEX_GRAIN); k++) {
         int64_t place = index_at(j->index, k), slot = j->slot[place];
         float *s = sum + slot * n;
-        if (slot == seen) { cr_block_load(CR_LANE_F32, s, j->dtype, x + place * j->xs[1], j->xs[2], n); seen++; }     /* slots are numbered in the order of first use */
+        /* slots are numbered in the order of first use */
+        if (slot == seen) { cr_block_load(CR_LANE_F32, s, j->dtype, x + place * j->xs[1], j->xs[2], n); seen++; }
         cr_block_load(CR_LANE_F32, row, j->dtype, y + k * j->ys[1], j->ys[2], n);
         for (int64_t c = 0; c < n; c++) s[c] += row[c];
     }
@@ -166,7 +179,8 @@ static void put_chunk(void *ctx, int64_t chunk, int worker) {
     job *j = ctx;
     const int64_t range = chunk % j->ranges, column = chunk / j->ranges % j->blocks;
     int64_t m = chunk / j->ranges / j->blocks * j->rows, last = cr_imin(j->M, m + j->rows);
-    const block b = {column * j->columns, cr_imin(j->N, (column + 1) * j->columns), range * j->places, cr_imin(j->R, (range + 1) * j->places)};
+    const block b = {column * j->columns, cr_imin(j->N, (column + 1) * j->columns), range * j->places,
+                     cr_imin(j->R, (range + 1) * j->places)};
     size_t bytes = j->slot ? (size_t)((j->slots + 1) * (b.to - b.from)) * sizeof(float) : 0;
     float *sum = bytes ? cr_cpu_try_take(bytes) : NULL;
     if (bytes && !sum) { atomic_store(&j->failed, true); return; }
@@ -174,7 +188,8 @@ static void put_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(sum, bytes);
 }
 
-/* Long rows are cut into a few ranges of rows of x, because every range reads all indices; others, and sums of half precision, by columns. */
+/* Long rows are cut into a few ranges of rows of x, because every range reads all indices; others, and
+ * sums of half precision, by columns. */
 static void cut(job *j) {
     enum { LONG = 64, RANGES = 16 };
     const int64_t pieces = cr_pieces(j->K * j->N, INDEX_GRAIN);

@@ -15,8 +15,11 @@ CR_UNROLL(4)
 ALL_TILES(in_place)
 WIDE_TILES(in_place)
 
-/* Rows of the next tile of `left`: as many as fit, but the last two share what a full one and a thin one (inefficient) would have. */
-static inline int64_t NAME(height)(int64_t left, int64_t most) { return left >= most + 4 || left == most ? most : left > most ? (left + 1) / 2 : left; }
+/* Rows of the next tile of `left`: as many as fit, but the last two share what a full one and a thin
+ * one (inefficient) would have. */
+static inline int64_t NAME(height)(int64_t left, int64_t most) {
+    return left >= most + 4 || left == most ? most : left > most ? (left + 1) / 2 : left;
+}
 
 /* One strip of c, at most MOST_VECTORS wide. */
 static void NAME(strip)(NAME(tile) t, int64_t m, int64_t n) {
@@ -47,7 +50,8 @@ static void NAME(direct)(const cr_product *p) {
 /* ---- packing ---- */
 
 /* to[p * width + i] = from[i * across + p], a block of LANES x LANES or, not whole, of n x k; rows i >= n are zeros. */
-static ALWAYS_INLINE void NAME(pack_block)(const bool whole, REAL *to, int64_t width, int64_t n, int64_t k, const REAL *from, int64_t across) {
+static ALWAYS_INLINE void NAME(pack_block)(const bool whole, REAL *to, int64_t width, int64_t n, int64_t k,
+                                           const REAL *from, int64_t across) {
     VEC v[LANES];
 CR_UNROLL(16)
     for (int i = 0; i < LANES; i++) {
@@ -61,7 +65,8 @@ CR_UNROLL(16)
 }
 
 /* Not inlined, because it would take registers from the loop over whole blocks (4 %). */
-static __attribute__((noinline)) void NAME(pack_part)(REAL *to, int64_t width, int64_t n, int64_t k, const REAL *from, int64_t across) {
+static __attribute__((noinline)) void NAME(pack_part)(REAL *to, int64_t width, int64_t n, int64_t k, const REAL *from,
+                                                      int64_t across) {
     NAME(pack_block)(false, to, width, n, k, from, across);
 }
 
@@ -84,8 +89,10 @@ static ALWAYS_INLINE void NAME(pack_row)(REAL *to, const int64_t width, const in
     for (; j < width; j += LANES) *(VEC *)(to + j) = (VEC){0};
 }
 
-/* Many lines at once, row by row of k, as they lie in memory: to[j / height * line + p * width + j % height] = from[j + p * along], j < n, p < k. */
-static ALWAYS_INLINE void NAME(pack_lines)(const int64_t width, const int64_t height, REAL *to, int64_t line, int64_t n, int64_t k, const REAL *from, int64_t along) {
+/* Many lines at once, row by row of k, as they lie in memory: to[j / height * line + p * width + j %
+ * height] = from[j + p * along], j < n, p < k. */
+static ALWAYS_INLINE void NAME(pack_lines)(const int64_t width, const int64_t height, REAL *to, int64_t line, int64_t n,
+                                           int64_t k, const REAL *from, int64_t along) {
     const int64_t soon = (SOON_NUMBERS / n + 1) * along;
     for (int64_t p = 0; p < k; p++, to += width, from += along) {
         REAL *at = to;
@@ -104,7 +111,8 @@ static void NAME(pack_rows)(void *to, bool of_a, int64_t line, int64_t n, int64_
     else NAME(pack_lines)(NAME(COLUMNS), NAME(COLUMNS), to, line, n, k, from, along);
 }
 
-/* to[p * width + j] = from[j * across + p * along] for j < n <= width, p < k; the rest of each row of `to` (a multiple of LANES) is zero. */
+/* to[p * width + j] = from[j * across + p * along] for j < n <= width, p < k; the rest of each row of
+ * `to` (a multiple of LANES) is zero. */
 static void NAME(pack)(void *into, int64_t width, int64_t n, int64_t k, const void *of, int64_t across, int64_t along) {
     REAL *to = into;
     const REAL *from = of;
@@ -116,9 +124,11 @@ static void NAME(pack)(void *into, int64_t width, int64_t n, int64_t k, const vo
     }
 }
 
-/* ---- one row: memory-bound, every element of b is used once.  The processor itself fetches ahead of such streams; asked to, it is a quarter slower ---- */
+/* ---- one row: memory-bound, every element of b is used once.  The processor itself fetches ahead of
+ * such streams; asked to, it is a quarter slower ---- */
 
-/* c[j] = start[j] + sum of a[p] b[p, j], b's rows contiguous: four of them at a time over a stretch of c that stays in L1. */
+/* c[j] = start[j] + sum of a[p] b[p, j], b's rows contiguous: four of them at a time over a stretch of
+ * c that stays in L1. */
 static void NAME(row_of_rows)(const cr_product *w) {
     enum { STRETCH = 4096 };
     const REAL *a = w->a, *bias = w->bias;
@@ -148,7 +158,8 @@ static inline REAL NAME(sum_lanes)(VEC v) {
 }
 
 /* `columns` dot products with the same contiguous a, b's columns contiguous. */
-static ALWAYS_INLINE void NAME(dots)(const int columns, REAL out[4], const REAL *a, const REAL *b, int64_t b_col, int64_t k) {
+static ALWAYS_INLINE void NAME(dots)(const int columns, REAL out[4], const REAL *a, const REAL *b, int64_t b_col,
+                                     int64_t k) {
     VEC sum[4][2] = {{{0}}};
     int64_t p = 0;
     for (; p + 2 * LANES <= k; p += 2 * LANES) {
@@ -180,7 +191,8 @@ static void NAME(row_of_columns)(const cr_product *w) {
     }
 }
 
-/* 4 x 4 dot products of contiguous rows of a and columns of b: where a has few rows, b is read once and never packed. */
+/* 4 x 4 dot products of contiguous rows of a and columns of b: where a has few rows, b is read once
+ * and never packed. */
 static void NAME(few_dots)(REAL out[4][4], const REAL *a, int64_t a_row, const REAL *b, int64_t b_col, int64_t k) {
     VEC sum[4][4] = {{{0}}};
     for (int64_t p = 0; p < k; p += LANES) {
@@ -217,12 +229,15 @@ static void NAME(few)(const cr_product *w) {
             REAL dot[4][4], *c = (REAL *)w->c + i * w->c_row + j;
             const REAL *a = (const REAL *)w->a + i * w->a_row, *b = (const REAL *)w->b + j * w->b_col;
             if (rows == 4 && columns == 4) NAME(few_dots)(dot, a, w->a_row, b, w->b_col, w->k);
-            else if (columns == 4) for (int64_t r = 0; r < rows; r++) NAME(dots)(4, dot[r], a + r * w->a_row, b, w->b_col, w->k);
+            else if (columns == 4)
+                for (int64_t r = 0; r < rows; r++) NAME(dots)(4, dot[r], a + r * w->a_row, b, w->b_col, w->k);
             else for (int64_t r = 0; r < rows; r++)
-                for (int64_t s = 0; s < columns; s++) NAME(dots)(1, &dot[r][s], a + r * w->a_row, b + s * w->b_col, w->b_col, w->k);
+                    for (int64_t s = 0; s < columns; s++)
+                        NAME(dots)(1, &dot[r][s], a + r * w->a_row, b + s * w->b_col, w->b_col, w->k);
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t s = 0; s < columns; s++)
-                    c[r * w->c_row + s] = (w->accumulate ? c[r * w->c_row + s] : 0) + (dot[r][s] + (bias ? bias[j + s] : 0));
+                    c[r * w->c_row + s] = (w->accumulate ? c[r * w->c_row + s] : 0) +
+                                          (dot[r][s] + (bias ? bias[j + s] : 0));
         }
 }
 

@@ -1,5 +1,5 @@
-/* random.c - arrays of random numbers, as kernels.h defines each element.  The bits do not depend on the threads; only the last bit of
- * normals depends on the machine. */
+/* random.c - arrays of random numbers, as kernels.h defines each element.  The bits do not depend on
+ * the threads; only the last bit of normals depends on the machine. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/rng.h"
@@ -46,7 +46,8 @@ static void put_normal(const job *j, char *y, const uint32_t *words, int64_t n) 
     double d[BLOCK];
     if (j->dt == CR_F64)
         for (int64_t i = 0; i < n; i += 2) {
-            double r = sqrt(-2 * log(1 - cr_uniform64(words, i))), angle = 2 * 3.14159265358979323846 * cr_uniform64(words, i + 1);
+            double r = sqrt(-2 * log(1 - cr_uniform64(words, i))),
+                   angle = 2 * 3.14159265358979323846 * cr_uniform64(words, i + 1);
             d[i] = r * cos(angle);
             d[i + 1] = r * sin(angle);
         }
@@ -84,13 +85,19 @@ static cr_status run(job *j, const cr_array *y) {
 
 cr_status cr_cpu_random(const cr_random_args *args) {
     const cr_dtype dt = args->y.dtype;
-    if (!cr_dtype_is_float(dt)) return cr_fail(CR_BAD_TYPE, "random", "uniform and normal numbers are floats, not %s", cr_dtype_name(dt));
+    if (!cr_dtype_is_float(dt))
+        return cr_fail(CR_BAD_TYPE, "random", "uniform and normal numbers are floats, not %s", cr_dtype_name(dt));
     job j = {.put = args->kind == CR_RANDOM_UNIFORM ? put_uniform : put_normal, .each = dt == CR_F64 ? 2 : 4,
              .seed = args->seed, .counter = args->counter};
     return run(&j, &args->y);
 }
 
 cr_status cr_cpu_random_integers(const cr_random_integers_args *args) {
-    job j = {.put = put_integers, .each = 2, .low = args->low, .span = args->span, .seed = args->seed, .counter = args->counter};
+    job j = {.put = put_integers,
+             .each = 2,
+             .low = args->low,
+             .span = args->span,
+             .seed = args->seed,
+             .counter = args->counter};
     return run(&j, &args->y);
 }

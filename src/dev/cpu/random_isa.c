@@ -1,8 +1,10 @@
-/* random_isa.c - Philox 4x32-10 by vectors of counters, and the Box-Muller transform in f64.  random.c says which word is whose. */
+/* random_isa.c - Philox 4x32-10 by vectors of counters, and the Box-Muller transform in f64.  random.c
+ * says which word is whose. */
 #include "isa.h"
 #include "vmath.h"
 
-/* VD blocks from counter `first` on.  Each word is the low half of a 64-bit lane; what the high halves hold never gets down. */
+/* VD blocks from counter `first` on.  Each word is the low half of a 64-bit lane; what the high halves
+ * hold never gets down. */
 static void philox_lanes(uint64_t seed, uint64_t first, uint64_t words[2][VD]) {
     vulong c0, c1, c2 = {0}, c3 = {0}, k0 = c2 + (seed & 0xffffffff), k1 = c2 + (seed >> 32), low;
     uint64_t counter[VD];

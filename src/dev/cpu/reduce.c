@@ -1,15 +1,26 @@
 /* reduce.c - reductions of x (M, R, N) over R, and arg-reductions.
  *
- * Rows (N = 1) are cut into pieces of at most 4096 and spans of 65536 elements, columns into blocks of rows; partial results are
- * combined in order as a balanced tree.  All cuts follow from shape and strides, so the bits do not depend on the threads, and the
- * sum of a row does not depend on M.  Elements of another dtype, stride or map (|x|...) pass through a block in the L1 cache. */
+ * Rows (N = 1) are cut into pieces of at most 4096 and spans of 65536 elements, columns into blocks of
+ * rows; partial results are combined in order as a balanced tree.  All cuts follow from shape and
+ * strides, so the bits do not depend on the threads, and the sum of a row does not depend on M.
+ * Elements of another dtype, stride or map (|x|...) pass through a block in the L1 cache. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
 
 #include <string.h>
 
-enum { PIECE = 4096, LEAST_PIECE = 1024, SPAN = 16 * PIECE, WIDTH = 1024, GROUP = 32, ROWS = 32, CHUNK = 1 << 16, POWERS = 64 };      /* elements; GROUP, ROWS: rows */
+/* elements; GROUP, ROWS: rows */
+enum {
+    PIECE = 4096,
+    LEAST_PIECE = 1024,
+    SPAN = 16 * PIECE,
+    WIDTH = 1024,
+    GROUP = 32,
+    ROWS = 32,
+    CHUNK = 1 << 16,
+    POWERS = 64
+};
 
 typedef union number { float f; double d; int64_t i; } number;
 
@@ -24,7 +35,8 @@ typedef struct reduction {
     const char *x; char *y;
     int64_t M, R, N, strides[3], step;              /* step: between neighbours of a row, or of columns */
     const char *means;                              /* DEVIATION: the M N means */
-    bool flip;                                      /* u64 MAX, MIN: flips the sign bit, so that i64 order is u64 order */
+    bool flip;                                      /* u64 MAX, MIN: flips the sign bit, so that i64 order is u64
+                                                     * order */
     int64_t rows_per_chunk, spans;                  /* rows: spans of one row */
     int64_t wide, blocks, block_rows, strips;       /* columns: see plan_columns */
     char *partial;
@@ -33,7 +45,8 @@ typedef struct reduction {
 
 static const char *element(const reduction *r, int64_t at) { return r->x + at * (int64_t)cr_dtype_size(r->from); }
 
-#define TESTED(type) do { const type *s = x; for (int64_t i = 0; i < n; i++) lanes[i] = (type)(s[i * r->step] << shift) != 0; } while (0)
+#define TESTED(type) do { const type *s = x; for (int64_t i = 0; i < n; i++) lanes[i] = \
+    (type)(s[i * r->step] << shift) != 0; } while (0)
 static void load_tested(const reduction *r, int64_t *lanes, const void *x, int64_t n) {
     const int shift = cr_dtype_is_float(r->from);   /* drops the sign of floats */
     switch (cr_dtype_size(r->from)) {
@@ -60,13 +73,16 @@ static void raise_to_power(const reduction *r, void *lanes, int64_t n) {
     }
 }
 
-/* n elements from offset `at` on, mapped, as lanes: in place if possible, else in block.  mean: for DEVIATION, one for a row, n for
- * columns. */
+/* n elements from offset `at` on, mapped, as lanes: in place if possible, else in block.  mean: for
+ * DEVIATION, one for a row, n for columns. */
 static const void *lanes_at(const reduction *r, int64_t at, int64_t n, const void *mean, void *block) {
     const void *x = element(r, at);
     if (r->straight && r->how.map == CR_MAP_SAME) return x;
     if (r->how.map == CR_MAP_NONZERO) { load_tested(r, block, x, n); return block; }
-    if (!r->straight || r->how.map == CR_MAP_POWER) { cr_block_load(r->lane, block, r->from, x, r->step, n); x = block; }
+    if (!r->straight || r->how.map == CR_MAP_POWER) {
+        cr_block_load(r->lane, block, r->from, x, r->step, n);
+        x = block;
+    }
     int64_t *lanes = block;
     if (r->flip) for (int64_t i = 0; i < n; i++) lanes[i] ^= INT64_MIN;
     if (r->how.map == CR_MAP_POWER) raise_to_power(r, block, n);
@@ -132,7 +148,8 @@ static void rows_chunk(void *ctx, int64_t chunk, int worker) {
     for (int64_t m = chunk * r->rows_per_chunk, n; m < end; m += n) {
         char y[ROWS * 8];
         n = cr_imin(ROWS, end - m);
-        for (int64_t i = 0; i < n; i++) reduce_span(r, (m + i) * r->strides[0], r->R, mean_of(r, m + i), y + (size_t)i * r->size);
+        for (int64_t i = 0; i < n; i++)
+            reduce_span(r, (m + i) * r->strides[0], r->R, mean_of(r, m + i), y + (size_t)i * r->size);
         store_results(r, m, y, n);
     }
 }
@@ -141,7 +158,8 @@ static void span_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const reduction *r = ctx;
     int64_t m = chunk / r->spans, first = chunk % r->spans * SPAN;
-    reduce_span(r, m * r->strides[0] + first * r->step, cr_imin(SPAN, r->R - first), mean_of(r, m), r->partial + (size_t)chunk * r->size);
+    reduce_span(r, m * r->strides[0] + first * r->step, cr_imin(SPAN, r->R - first), mean_of(r, m),
+                r->partial + (size_t)chunk * r->size);
 }
 
 /* Long rows: reduces the spans of all rows into `partial`. */
@@ -170,7 +188,8 @@ static cr_status reduce_rows(reduction *r) {
     return CR_OK;
 }
 
-/* ---- columns.  Few columns: g = wide / N rows are one wide row, folded at the end.  Each chunk is (m, block of rows, strip of columns). */
+/* ---- columns.  Few columns: g = wide / N rows are one wide row, folded at the end.  Each chunk is
+ * (m, block of rows, strip of columns). */
 static void plan_columns(reduction *r) {
     bool dense = r->strides[2] == 1 && r->strides[1] == r->N;
     int64_t g = r->N >= 64 || !dense ? 1 : cr_imin(128 / r->N, r->R);
@@ -178,15 +197,19 @@ static void plan_columns(reduction *r) {
     r->strips = cr_pieces(r->wide, WIDTH);
     int64_t wide_rows = r->R / g, width = cr_imin(r->wide, WIDTH);
     bool enough = r->M * r->strips >= 16;           /* chunks without cutting rows */
-    r->block_rows = cr_imin(GROUP * GROUP, enough ? INT64_MAX : (CHUNK / width + GROUP - 1) / GROUP * GROUP);    /* chains of additions have at most GROUP terms */
+    /* chains of additions have at most GROUP terms */
+    r->block_rows = cr_imin(GROUP * GROUP, enough ? INT64_MAX : (CHUNK / width + GROUP - 1) / GROUP * GROUP);
     r->blocks = cr_pieces(wide_rows, r->block_rows);
 }
 
-/* acc[i] = the reduction of rows of x, `stride` apart.  Each group has its own sum, so that rounding errors grow only with the number of groups. */
-static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, int64_t stride, int64_t n, const void *mean) {
+/* acc[i] = the reduction of rows of x, `stride` apart.  Each group has its own sum, so that rounding
+ * errors grow only with the number of groups. */
+static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, int64_t stride, int64_t n,
+                      const void *mean) {
     _Alignas(64) char group[WIDTH * 8], block[WIDTH * 8];
     if (r->how.map == CR_MAP_NONZERO && r->how.kind != CR_REDUCE_SUM && r->step == 1) {
-        r->k->test_columns((int64_t *)(void *)acc, element(r, at), rows, stride, n, cr_dtype_size(r->from), cr_dtype_is_float(r->from), r->how.kind == CR_REDUCE_MIN);
+        r->k->test_columns((int64_t *)(void *)acc, element(r, at), rows, stride, n, cr_dtype_size(r->from),
+                           cr_dtype_is_float(r->from), r->how.kind == CR_REDUCE_MIN);
         return;
     }
     for (int64_t i = 0; i < rows; i += GROUP) {
@@ -195,7 +218,9 @@ static void fold_rows(const reduction *r, char *acc, int64_t at, int64_t rows, i
         const void *x = lanes_at(r, at + i * stride, n, mean, block);
         memcpy(to, x, (size_t)n * r->size);
         if (x != block) r->op->columns(to, (const char *)x + stride * (int64_t)r->size, count - 1, stride, n);
-        else for (int64_t j = 1; j < count; j++) r->op->columns(to, lanes_at(r, at + (i + j) * stride, n, mean, block), 1, 0, n);
+        else
+            for (int64_t j = 1; j < count; j++)
+                r->op->columns(to, lanes_at(r, at + (i + j) * stride, n, mean, block), 1, 0, n);
         if (i) r->op->columns(acc, group, 1, 0, n);
     }
 }
@@ -205,15 +230,18 @@ static void columns_chunk(void *ctx, int64_t chunk, int worker) {
     const reduction *r = ctx;
     int64_t strip = chunk % r->strips, b = chunk / r->strips % r->blocks, m = chunk / r->strips / r->blocks;
     int64_t g = r->wide / r->N, wide_rows = r->R / g, first = b * r->block_rows, column = strip * WIDTH;
-    int64_t rows = cr_imin(r->block_rows, wide_rows - first), n = cr_imin(WIDTH, r->wide - column), at = m * r->strides[0] + column * r->strides[2];
+    int64_t rows = cr_imin(r->block_rows, wide_rows - first), n = cr_imin(WIDTH, r->wide - column),
+            at = m * r->strides[0] + column * r->strides[2];
     _Alignas(64) char acc[WIDTH * 8], block[WIDTH * 8], means[WIDTH * 8];
     const char *mean = mean_of(r, m * r->N + column);
-    if (mean && g > 1) for (int64_t i = 0; i < n; i += r->N) memcpy(means + (size_t)i * r->size, mean, (size_t)r->N * r->size);
+    if (mean && g > 1)
+        for (int64_t i = 0; i < n; i += r->N) memcpy(means + (size_t)i * r->size, mean, (size_t)r->N * r->size);
     fold_rows(r, acc, at + first * g * r->strides[1], rows, g * r->strides[1], n, g > 1 ? means : mean);
     if (g > 1) {
         combine(r, acc, g, r->N);
         n = r->N;
-        if (b == r->blocks - 1) for (int64_t row = wide_rows * g; row < r->R; row++)   /* rows that do not fill a wide row */
+        /* rows that do not fill a wide row */
+        if (b == r->blocks - 1) for (int64_t row = wide_rows * g; row < r->R; row++)
             r->op->columns(acc, lanes_at(r, at + row * r->strides[1], n, mean, block), 1, 0, n);
     }
     if (r->blocks == 1) store_results(r, m * r->N + column, acc, n);
@@ -237,8 +265,16 @@ static cr_status reduce_columns(reduction *r) {
 }
 
 static reduction reduction_of(const cr_reduce_how *how, const cr_array *y, const cr_array *x) {
-    reduction r = {.k = cr_cpu_vec()->reduce, .how = *how, .from = x->dtype, .to = y->dtype, .x = cr_array_data(x), .y = cr_array_data(y),
-                   .M = x->shape[0], .R = x->shape[1], .N = x->shape[2], .strides = {x->strides[0], x->strides[1], x->strides[2]},
+    reduction r = {.k = cr_cpu_vec()->reduce,
+                   .how = *how,
+                   .from = x->dtype,
+                   .to = y->dtype,
+                   .x = cr_array_data(x),
+                   .y = cr_array_data(y),
+                   .M = x->shape[0],
+                   .R = x->shape[1],
+                   .N = x->shape[2],
+                   .strides = {x->strides[0], x->strides[1], x->strides[2]},
                    .step = x->strides[x->shape[2] == 1 ? 1 : 2]};
     const bool extreme = how->kind >= CR_REDUCE_MAX, squares = how->map == CR_MAP_SQUARE && r.N == 1;
     r.lane = how->map == CR_MAP_NONZERO ? CR_LANE_I64 : cr_lane_of(extreme ? r.from : r.to);
@@ -292,7 +328,8 @@ cr_status cr_cpu_reduce(const cr_reduce_args *args) {
 static int64_t find_in_row(const reduction *r, int64_t at, int64_t n, const number *v) {
     _Alignas(64) char block[PIECE * 8];
     for (int64_t i = 0; i < n; i += PIECE) {
-        int64_t length = cr_imin(PIECE, n - i), found = r->k->find[r->lane](lanes_at(r, at + i * r->step, length, NULL, block), length, v);
+        int64_t length = cr_imin(PIECE, n - i),
+                found = r->k->find[r->lane](lanes_at(r, at + i * r->step, length, NULL, block), length, v);
         if (found < length) return i + found;
     }
     return 0;
@@ -322,7 +359,8 @@ static cr_status arg_rows(reduction *r) {
         number v = {.i = 0};
         r->op->run(&v, row, r->spans);
         int64_t span = r->k->find[r->lane](row, r->spans, &v);
-        r->index[m] = span * SPAN + find_in_row(r, m * r->strides[0] + span * SPAN * r->step, cr_imin(SPAN, r->R - span * SPAN), &v);
+        r->index[m] = span * SPAN +
+                      find_in_row(r, m * r->strides[0] + span * SPAN * r->step, cr_imin(SPAN, r->R - span * SPAN), &v);
     }
     cr_cpu_give(r->partial, bytes);
     return CR_OK;
@@ -331,12 +369,15 @@ static cr_status arg_rows(reduction *r) {
 static void arg_columns_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const reduction *r = ctx;
-    int64_t m = chunk / r->strips, column = chunk % r->strips * WIDTH, n = cr_imin(WIDTH, r->N - column), at = m * r->strides[0] + column * r->strides[2];
+    int64_t m = chunk / r->strips, column = chunk % r->strips * WIDTH, n = cr_imin(WIDTH, r->N - column),
+            at = m * r->strides[0] + column * r->strides[2];
     _Alignas(64) char best[WIDTH * 8], block[WIDTH * 8];
     int64_t *index = r->index + m * r->N + column;
     memset(index, 0, (size_t)n * sizeof *index);
     memcpy(best, lanes_at(r, at, n, NULL, block), (size_t)n * r->size);
-    for (int64_t i = 1; i < r->R; i++) r->k->arg_columns[r->lane](r->max, best, index, lanes_at(r, at + i * r->strides[1], n, NULL, block), i, 1, 0, n);
+    for (int64_t i = 1; i < r->R; i++)
+        r->k->arg_columns[r->lane](r->max, best, index, lanes_at(r, at + i * r->strides[1], n, NULL, block), i, 1, 0,
+                                   n);
 }
 
 cr_status cr_cpu_arg_reduce(const cr_arg_reduce_args *args) {

@@ -1,6 +1,6 @@
-/* reduce_isa.c - sums, products, maxima and minima of runs and of columns, in f32, f64 and i64; what is done to their elements before;
- * and where an extreme lies.
- * A run is a fixed tree: four vectors of accumulators, then these, then their lanes.  reduce.c cuts the runs. */
+/* reduce_isa.c - sums, products, maxima and minima of runs and of columns, in f32, f64 and i64; what
+ * is done to their elements before; and where an extreme lies. A run is a fixed tree: four vectors of
+ * accumulators, then these, then their lanes.  reduce.c cuts the runs. */
 #include "isa.h"
 #include "vmath.h"
 
@@ -9,7 +9,8 @@ typedef int64_t vlong_at __attribute__((vector_size(V_BYTES), aligned(8), may_al
 
 static inline vecd add_f64(vecd a, vecd b) { return a + b; }
 static inline vecd mul_f64(vecd a, vecd b) { return a * b; }
-static inline vecd max_f64(vecd a, vecd b) { return d_blend(md_nan(a), a, d_most(a, b)); }     /* d_most gives b where b is NaN */
+/* d_most gives b where b is NaN */
+static inline vecd max_f64(vecd a, vecd b) { return d_blend(md_nan(a), a, d_most(a, b)); }
 static inline vecd min_f64(vecd a, vecd b) { return d_blend(md_nan(a), a, d_least(a, b)); }
 static inline vlong add_i64(vlong a, vlong b) { return (vlong)((vulong)a + (vulong)b); }
 static inline vlong mul_i64(vlong a, vlong b) { return (vlong)((vulong)a * (vulong)b); }
@@ -57,7 +58,8 @@ static void columns_##name(void *to, const void *from, int64_t rows, int64_t str
     int64_t r = 0, i, whole = n / L * L;                                                            \
     for (; r + 4 <= rows; r += 4, x += 4 * stride)                                                  \
         for (i = 0; i < whole; i += L) {                                                            \
-            VT a = op(AT(T, VT, x + i), AT(T, VT, x + stride + i)), b = op(AT(T, VT, x + 2 * stride + i), AT(T, VT, x + 3 * stride + i)); \
+            VT a = op(AT(T, VT, x + i), AT(T, VT, x + stride + i)), b = op(AT(T, VT, x + 2 * stride + i), AT(T, VT, \
+                x + 3 * stride + i)); \
             PUT(T, VT, acc + i, op(AT(T, VT, acc + i), op(a, b)));                                  \
         }                                                                                           \
     for (; r < rows; r++, x += stride)                                                              \
@@ -112,7 +114,8 @@ static int64_t nonzero_##T(const void *from, int64_t n, int shift) {            
     for (; i < n; i++) total += (T)(x[i] << shift) != 0;                                            \
     return total;                                                                                   \
 }                                                                                                   \
-static void test_columns_##T(int64_t *y, const void *from, int64_t rows, int64_t stride, int64_t n, int shift, bool all) { \
+static void test_columns_##T(int64_t *y, const void *from, int64_t rows, int64_t stride, int64_t n, int shift, \
+    bool all) { \
     for (int64_t first = 0, length; first < n; first += length) {                                   \
         const T *x = (const T *)from + first;                                                       \
         T seen[256] = {0};                          /* what is not 0; all: what is */               \
@@ -147,7 +150,8 @@ static int64_t find_##name(const void *from, int64_t n, const void *value) {    
     for (; i < n; i++) if (x[i] == v || (v != v && x[i] != x[i])) return i;                         \
     return n;                                                                                       \
 }                                                                                                   \
-static void arg_##name(bool max, void *to, int64_t *index, const void *from, int64_t first, int64_t rows, int64_t stride, int64_t n) { \
+static void arg_##name(bool max, void *to, int64_t *index, const void *from, int64_t first, int64_t rows, \
+    int64_t stride, int64_t n) { \
     T *best = to;                                                                                   \
     const T *x = from;                                                                              \
     for (int64_t r = 0; r < rows; r++)                                                              \
@@ -162,15 +166,27 @@ SEARCH(float, f32)
 SEARCH(double, f64)
 SEARCH(int64_t, i64)
 
-static void test_columns(int64_t *y, const void *x, int64_t rows, int64_t stride, int64_t n, size_t bytes, bool is_float, bool all) {
+static void test_columns(int64_t *y, const void *x, int64_t rows, int64_t stride, int64_t n, size_t bytes,
+                         bool is_float, bool all) {
     if (bytes == 1) test_columns_uint8_t(y, x, rows, stride, n, 0, all);
     else if (bytes == 2) test_columns_uint16_t(y, x, rows, stride, n, is_float, all);
     else if (bytes == 4) test_columns_uint32_t(y, x, rows, stride, n, is_float, all);
     else test_columns_uint64_t(y, x, rows, stride, n, is_float, all);
 }
 
-#define OF(lane, squares) {{run_sum_##lane, columns_sum_##lane}, {run_prod_##lane, columns_prod_##lane}, \
-                  {run_max_##lane, columns_max_##lane}, {run_min_##lane, columns_min_##lane}, {squares, columns_sum_##lane}}
+#define OF(lane, squares) \
+    { \
+        {run_sum_##lane, columns_sum_##lane}, {run_prod_##lane, columns_prod_##lane}, \
+            {run_max_##lane, columns_max_##lane}, {run_min_##lane, columns_min_##lane}, { \
+            squares, columns_sum_##lane \
+        } \
+    }
 const struct cr_reducers CR_ISA_NAME(cr_reducers) = {
-    .piece = 64 * V_BYTES, .of = {OF(f32, run_squares_f32), OF(f64, run_squares_f64), OF(i64, NULL)}, .map = {map_f32, map_f64}, .nonzero = nonzero, .test_columns = test_columns, .find = {find_f32, find_f64, find_i64}, .arg_columns = {arg_f32, arg_f64, arg_i64},
+    .piece = 64 * V_BYTES,
+    .of = {OF(f32, run_squares_f32), OF(f64, run_squares_f64), OF(i64, NULL)},
+    .map = {map_f32, map_f64},
+    .nonzero = nonzero,
+    .test_columns = test_columns,
+    .find = {find_f32, find_f64, find_i64},
+    .arg_columns = {arg_f32, arg_f64, arg_i64},
 };

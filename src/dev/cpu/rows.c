@@ -1,5 +1,6 @@
-/* rows.c - softmax, norms and cross-entropy over rows: threads split the rows.  f32 and f64 rows are worked on where they lie;
- * f16 and bf16 rows pass through f32 scratch.  The arithmetic is in rows_isa.c and rows_f64.c. */
+/* rows.c - softmax, norms and cross-entropy over rows: threads split the rows.  f32 and f64 rows are
+ * worked on where they lie; f16 and bf16 rows pass through f32 scratch.  The arithmetic is in
+ * rows_isa.c and rows_f64.c. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
@@ -29,7 +30,9 @@ static rows rows_of(const cr_array *y, const cr_array *x) {
 }
 
 static bool is_lane(const rows *r, cr_dtype dt) { return dt == (r->lane == CR_LANE_F64 ? CR_F64 : CR_F32); }
-static char *row_at(const cr_array *t, int64_t m, int64_t n) { return (char *)cr_array_data(t) + m * n * (int64_t)cr_dtype_size(t->dtype); }
+static char *row_at(const cr_array *t, int64_t m, int64_t n) {
+    return (char *)cr_array_data(t) + m * n * (int64_t)cr_dtype_size(t->dtype);
+}
 
 /* Row m as lanes: in place, or loaded into scratch row `slot`. */
 static const void *row_in(const rows *r, const cr_array *t, int64_t m, char *scratch, int slot) {
@@ -116,7 +119,9 @@ static void give_row(const rows *r, const cr_array *t, void *row) {
     if (t && row != cr_array_data(t)) cr_cpu_give(row, (size_t)r->N * r->size);
 }
 
-static void *number_at(const rows *r, const cr_array *t, int64_t m) { return t ? (char *)cr_array_data(t) + (size_t)m * r->size : NULL; }
+static void *number_at(const rows *r, const cr_array *t, int64_t m) {
+    return t ? (char *)cr_array_data(t) + (size_t)m * r->size : NULL;
+}
 
 static void norm_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
@@ -128,7 +133,8 @@ static void norm_chunk(void *ctx, int64_t chunk, int worker) {
     int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         void *y = row_out(r, r->y, m, scratch, 0);
-        r->k->norm(y, number_at(r, n->mean, m), number_at(r, n->rstd, m), row_in(r, r->x, m, scratch, 1), n->w, n->b, r->N, n->eps);
+        r->k->norm(y, number_at(r, n->mean, m), number_at(r, n->rstd, m), row_in(r, r->x, m, scratch, 1), n->w, n->b,
+                   r->N, n->eps);
         row_done(r, r->y, m, y);
     }
     cr_cpu_give(scratch, bytes);
@@ -158,8 +164,8 @@ static void norm_bwd_chunk(void *ctx, int64_t chunk, int worker) {
     int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         void *dx = r->y ? row_out(r, r->y, m, scratch, 0) : NULL;
-        r->k->norm_bwd(dx, dw, db, row_in(r, r->x, m, scratch, 1), n->w, number_at(r, n->mean, m), number_at(r, n->rstd, m),
-                       row_in(r, r->g, m, scratch, 2), r->N);
+        r->k->norm_bwd(dx, dw, db, row_in(r, r->x, m, scratch, 1), n->w, number_at(r, n->mean, m),
+                       number_at(r, n->rstd, m), row_in(r, r->g, m, scratch, 2), r->N);
         if (dx) row_done(r, r->y, m, dx);
     }
     cr_cpu_give(scratch, bytes);
@@ -170,7 +176,8 @@ static void sum_chunks(const rows *r, char *parts, int64_t n, const cr_array *t)
     size_t row = (size_t)r->N * r->size;
     for (int64_t step = 1; step < n; step *= 2)
         for (int64_t i = 0; i + step < n; i += 2 * step)
-            cr_cpu_vec()->reduce->of[r->lane][0].columns(parts + (size_t)i * row, parts + (size_t)(i + step) * row, 1, 0, r->N);
+            cr_cpu_vec()->reduce->of[r->lane][0].columns(parts + (size_t)i * row, parts + (size_t)(i + step) * row, 1,
+                                                         0, r->N);
     cr_block_store(r->lane, parts, t->dtype, cr_array_data(t), 1, r->N);
 }
 
@@ -188,7 +195,8 @@ cr_status cr_cpu_norm_bwd(const cr_norm_bwd_args *args) {
     r->each = cr_imax(r->each, cr_pieces(r->M, MOST_BLOCKS));
     const int64_t chunks = cr_pieces(r->M, r->each);
     const size_t bytes = (size_t)(chunks * r->N) * r->size;
-    const bool ok = take_row(r, w, &n.w) && (!dw || (n.dw = cr_cpu_take(bytes))) && (!db || (n.db = cr_cpu_take(bytes)));
+    const bool ok = take_row(r, w, &n.w) && (!dw || (n.dw = cr_cpu_take(bytes))) &&
+                    (!db || (n.db = cr_cpu_take(bytes)));
     const cr_status status = ok ? run(r, "norm", norm_bwd_chunk) : CR_NO_MEMORY;
     if (status == CR_OK && dw) sum_chunks(r, n.dw, chunks, dw);
     if (status == CR_OK && db) sum_chunks(r, n.db, chunks, db);
@@ -212,14 +220,17 @@ static cr_status check_targets(const entropy *e) {
     for (int64_t m = 0; m < e->r.M; m++) {
         int64_t t = target_at(e, m);
         if (t != e->ignore && (t < 0 || t >= e->r.N))
-            return cr_fail(CR_BAD_INDEX, "cross_entropy", "index %lld at position %lld is out of range for size %lld", (long long)t, (long long)m, (long long)e->r.N);
+            return cr_fail(CR_BAD_INDEX, "cross_entropy", "index %lld at position %lld is out of range for size %lld",
+                           (long long)t, (long long)m, (long long)e->r.N);
     }
     return CR_OK;
 }
 
 static void put_number(const cr_array *t, int64_t m, double v) { cr_store_f64(row_at(t, m, 1), t->dtype, v); }
 static double get_number(const cr_array *t, int64_t m) { return cr_load_f64(row_at(t, m, 1), t->dtype); }
-static double lane_at(const rows *r, const void *row, int64_t i) { return r->lane == CR_LANE_F64 ? ((const double *)row)[i] : (double)((const float *)row)[i]; }
+static double lane_at(const rows *r, const void *row, int64_t i) {
+    return r->lane == CR_LANE_F64 ? ((const double *)row)[i] : (double)((const float *)row)[i];
+}
 
 static void entropy_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
@@ -234,7 +245,8 @@ static void entropy_chunk(void *ctx, int64_t chunk, int worker) {
         int64_t t = target_at(e, m);
         cr_logits_sums s;
         r->k->logits_sums(&s, x, r->N, e->smoothing != 0);
-        double log_sum = log(s.sum_exp), loss = 0;                                  /* relative to the largest: no digits lost */
+        /* relative to the largest: no digits lost */
+        double log_sum = log(s.sum_exp), loss = 0;
         if (t != e->ignore) loss = (1 - e->smoothing) * (log_sum - (lane_at(r, x, t) - s.max));
         if (t != e->ignore && e->smoothing != 0) loss += e->smoothing * (log_sum - (s.sum / (double)r->N - s.max));
         put_number(e->loss, m, loss);
@@ -264,7 +276,8 @@ static void entropy_bwd_chunk(void *ctx, int64_t chunk, int worker) {
         double g = get_number(r->g, r->g->numel == 1 ? 0 : m);
         if (t == e->ignore) memset(dx, 0, (size_t)r->N * r->size);
         else {
-            r->k->logits_bwd(dx, row_in(r, r->x, m, scratch, 1), r->N, get_number(e->lse, m), g, g * e->smoothing / (double)r->N);
+            r->k->logits_bwd(dx, row_in(r, r->x, m, scratch, 1), r->N, get_number(e->lse, m), g,
+                             g * e->smoothing / (double)r->N);
             if (r->lane == CR_LANE_F64) ((double *)dx)[t] -= g * (1 - e->smoothing);
             else ((float *)dx)[t] -= (float)(g * (1 - e->smoothing));
         }

@@ -33,7 +33,8 @@ static void softmax_bwd(void *to, const void *result, const void *cotangent, int
     EACH(i, n) dx[i] = log_of ? g[i] - exp(y[i]) * s : y[i] * (g[i] - s);
 }
 
-static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const void *weight, const void *bias, int64_t n, double eps) {
+static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const void *weight, const void *bias,
+                 int64_t n, double eps) {
     double *y = to, mean = 0, squares = 0;
     const double *x = from, *w = weight, *b = bias;
     if (mean_to) EACH(i, n) mean += x[i];
@@ -46,9 +47,10 @@ static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const
 }
 
 /* h = (x - mean) rstd, v = g w:  dx = rstd (v - mean(v) - h mean(v h)), without mean(v) for RMS;  dw += g h, db += g */
-static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from, const void *weight, const void *mean_at, const void *rstd_at,
-                     const void *cotangent, int64_t n) {
-    double *dx = to, *dw = weight_to, *db = bias_to, mean = mean_at ? *(const double *)mean_at : 0, rstd = *(const double *)rstd_at;
+static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from, const void *weight,
+                     const void *mean_at, const void *rstd_at, const void *cotangent, int64_t n) {
+    double *dx = to, *dw = weight_to, *db = bias_to, mean = mean_at ? *(const double *)mean_at : 0,
+           rstd = *(const double *)rstd_at;
     const double *x = from, *w = weight, *g = cotangent;
     double sum_v = 0, sum_vh = 0;
     EACH(i, n) {

@@ -1,10 +1,12 @@
-/* rows_isa.c - one row of softmax, layer norm, RMS norm and cross-entropy in f32.  Sums run in four vectors over pieces of 1024 and
- * go on in double from piece to piece; a last, partial vector is padded on the stack.  rows.c hands out the rows. */
+/* rows_isa.c - one row of softmax, layer norm, RMS norm and cross-entropy in f32.  Sums run in four
+ * vectors over pieces of 1024 and go on in double from piece to piece; a last, partial vector is
+ * padded on the stack.  rows.c hands out the rows. */
 #include "isa.h"
 #include "vmath.h"
 #include "../../core/pool.h"
 
-enum { PIECE = 1024, LONG = 1 << 20 };             /* numbers of one sum in f32; between two questions whether the job is to stop */
+enum { PIECE = 1024, LONG = 1 << 20 };             /* numbers of one sum in f32; between two questions whether the
+                                                    * job is to stop */
 
 static inline vec load_part(const float *p, int64_t n, float rest) {
     if (n >= V) return LOAD(p);
@@ -23,7 +25,8 @@ static inline vec fetch_part(const float *p, int64_t n, float rest) {
     return load_part(p, n, rest);
 }
 
-/* Runs body for each vector of a row: lanes is V but for the last.  `body` uses i and left; left is a constant but for the last. */
+/* Runs body for each vector of a row: lanes is V but for the last.  `body` uses i and left; left is a
+ * constant but for the last. */
 #define EACH(n, body) do {                                                                          \
         for (int64_t i = 0; i < (n) && cr_goes_on(i, LONG); ) {                                     \
             const int64_t end_ = cr_imin(i + LONG, (n));                                              \
@@ -106,13 +109,15 @@ static void softmax_bwd(void *to, const void *result, const void *cotangent, int
 /* ---- norms.  mean NULL: RMS norm */
 static inline vec squared(vec x) { return x * x; }
 
-static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const void *weight, const void *bias, int64_t n, double eps) {
+static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const void *weight, const void *bias,
+                 int64_t n, double eps) {
     float *y = to;
     const float *x = from, *w = weight, *b = bias;
     double sum = 0, squares = 0;
     if (mean_to) SUM_PIECES(sum, n, fetch_part(x + i, left, 0));
     float mean = (float)(sum / (double)n);
-    SUM_PIECES(squares, n, (__builtin_prefetch(x + n + i), squared(load_part(x + i, left, mean) - mean)));     /* and the next row, while memory idles */
+    /* and the next row, while memory idles */
+    SUM_PIECES(squares, n, (__builtin_prefetch(x + n + i), squared(load_part(x + i, left, mean) - mean)));
     float rstd = (float)(1 / sqrt(squares / (double)n + eps));
     if (mean_to) *(float *)mean_to = mean;
     *(float *)rstd_to = rstd;
@@ -124,9 +129,10 @@ static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const
 }
 
 /* h = (x - mean) rstd, v = g w:  dx = rstd (v - mean(v) - h mean(v h)), without mean(v) for RMS;  dw += g h, db += g */
-static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from, const void *weight, const void *mean_at, const void *rstd_at,
-                     const void *cotangent, int64_t n) {
-    float *dx = to, *dw = weight_to, *db = bias_to, mean = mean_at ? *(const float *)mean_at : 0, rstd = *(const float *)rstd_at;
+static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from, const void *weight,
+                     const void *mean_at, const void *rstd_at, const void *cotangent, int64_t n) {
+    float *dx = to, *dw = weight_to, *db = bias_to, mean = mean_at ? *(const float *)mean_at : 0,
+          rstd = *(const float *)rstd_at;
     const float *x = from, *w = weight, *g = cotangent;
     double sum_v = 0, sum_vh = 0;
 #define G_AT fetch_part(g + i, left, 0)

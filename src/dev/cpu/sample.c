@@ -1,5 +1,5 @@
-/* sample.c - permutations and weighted samples, as kernels.h defines them.  Position i uses the i-th word of the stream, so nothing
- * depends on the threads. */
+/* sample.c - permutations and weighted samples, as kernels.h defines them.  Position i uses the i-th
+ * word of the stream, so nothing depends on the threads. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
@@ -17,9 +17,11 @@ static void draw(uint64_t seed, uint64_t counter, int64_t first, int64_t n, uint
 }
 
 
-/* ---- permutations: positions sorted by random words.  The leading bits of such words give their place approximately: first they
- * select a bucket of about 1024, which fits the L2 cache, then the following bits a slot in the bucket; insertion sort does the rest. */
-enum { BUCKET = 1 << 10, SLOT_BITS = 11, SLOTS = 1 << SLOT_BITS };          /* elements of a bucket; slots, most of them with one element or none */
+/* ---- permutations: positions sorted by random words.  The leading bits of such words give their
+ * place approximately: first they select a bucket of about 1024, which fits the L2 cache, then the
+ * following bits a slot in the bucket; insertion sort does the rest. */
+/* elements of a bucket; slots, most of them with one element or none */
+enum { BUCKET = 1 << 10, SLOT_BITS = 11, SLOTS = 1 << SLOT_BITS };
 typedef struct entry { uint64_t word; int64_t i; } entry;
 
 static bool before(const entry *a, const entry *b) { return a->word < b->word || (a->word == b->word && a->i < b->i); }
@@ -59,7 +61,8 @@ static void count_chunk(void *ctx, int64_t c, int worker) {
     const shuffle *s = ctx;
     uint32_t words[2 * BLOCK];
     int64_t *place = s->place + c * s->buckets;
-    for (int64_t first = c * s->chunk, end = cr_imin(first + s->chunk, s->n); first < end && cr_goes_on(first, CHUNK); first += BLOCK) {
+    for (int64_t first = c * s->chunk, end = cr_imin(first + s->chunk, s->n); first < end && cr_goes_on(first, CHUNK);
+         first += BLOCK) {
         int64_t n = cr_imin(end - first, BLOCK);
         draw(s->seed, s->counter, first, n, words);
         for (int64_t i = 0; i < n; i++) place[bucket_of(s, s->word[first + i] = cr_word64(words, i))]++;
@@ -70,7 +73,8 @@ static void scatter_chunk(void *ctx, int64_t c, int worker) {
     (void)worker;
     const shuffle *s = ctx;
     int64_t *place = s->place + c * s->buckets;
-    for (int64_t first = c * s->chunk, i = first, end = cr_imin(i + s->chunk, s->n); i < end && cr_goes_on(i - first, CHUNK); i++)
+    for (int64_t first = c * s->chunk, i = first, end = cr_imin(i + s->chunk, s->n);
+         i < end && cr_goes_on(i - first, CHUNK); i++)
         s->scattered[place[bucket_of(s, s->word[i])]++] = (entry){s->word[i], i};
 }
 
@@ -181,7 +185,9 @@ static cr_status with_replacement(sample *s) {
 /* Without replacement: each position gets a random time by its weight, and the S earliest are taken. */
 typedef struct candidate { double time; int64_t i; } candidate;
 
-static bool sooner(const candidate *a, const candidate *b) { return a->time < b->time || (a->time == b->time && a->i < b->i); }
+static bool sooner(const candidate *a, const candidate *b) {
+    return a->time < b->time || (a->time == b->time && a->i < b->i);
+}
 static int by_time(const void *x, const void *y) { return sooner(x, y) ? -1 : sooner(y, x); }
 
 static void wait_times(void *ctx, int64_t c, int worker) {

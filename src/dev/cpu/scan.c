@@ -1,9 +1,10 @@
 /* scan.c - running sums, products, log-sum-exps and extremes of x (M, R, N) along R.
  *
- * A unit of work is (m, block of R, strip of N): a row if N is 1, else up to WIDTH columns.  Floats accumulate in double, so that
- * the error does not grow with R, and are rounded once per element.  Long sums are cut into blocks of fixed size: first the sum
- * of each block, then the scan of each from the sum of those before it.  Products are not cut: 0 times an overflow in a later
- * block would be NaN. */
+ * A unit of work is (m, block of R, strip of N): a row if N is 1, else up to WIDTH columns.  Floats
+ * accumulate in double, so that the error does not grow with R, and are rounded once per element.
+ * Long sums are cut into blocks of fixed size: first the sum of each block, then the scan of each from
+ * the sum of those before it.  Products are not cut: 0 times an overflow in a later block would be
+ * NaN. */
 #include "blocks.h"
 #include "../../core/pool.h"
 
@@ -25,7 +26,8 @@ typedef struct scan {
     int64_t *index;                                 /* MAX, MIN: positions */
     int64_t M, R, N, strips, blocks, rows;          /* rows: of a block */
     int64_t each;                                   /* units of a chunk */
-    lane *carry;                                    /* if blocks > 1: (M, blocks, N), the sum of each block, then of those before it */
+    lane *carry;                                    /* if blocks > 1: (M, blocks, N), the sum of each block, then of
+                                                     * those before it */
 } scan;
 
 static double log_add(double a, double b) {
@@ -36,7 +38,8 @@ static double log_add(double a, double b) {
 #define ADD(a, b) ((a) + (b))
 #define MULTIPLY(a, b) ((a) * (b))
 
-/* Rows of lanes or f32: four elements at a time, so that the dependency chain through `carry` has one operation for four. */
+/* Rows of lanes or f32: four elements at a time, so that the dependency chain through `carry` has one
+ * operation for four. */
 #define BY_FOUR(name, T, A, OP)                                                                     \
 static A name(T *y, const T *x, int64_t step, int64_t n, A carry) {                                 \
     for (; n >= 4; n -= 4, x += 4 * step, y += 4 * step) {                                          \
@@ -103,9 +106,12 @@ static void scan_row(const scan *s, int64_t at, int64_t step, int64_t n, lane *c
     lane v[PIECE], a[PIECE];
     const bool sum = s->kind == CR_SCAN_SUM, direct = !s->a && (sum || s->kind == CR_SCAN_PROD);
     for (int64_t k = 0; k < n && direct && s->from == CR_F32 && cr_goes_on(k, BLOCK); k += BLOCK)
-        carry->d = (sum ? sum_f32 : prod_f32)((float *)(void *)y + k * step, (const float *)(const void *)x + k * step, step, cr_imin(BLOCK, n - k), carry->d);
+        carry->d = (sum ? sum_f32 : prod_f32)((float *)(void *)y + k * step, (const float *)(const void *)x + k * step,
+                                              step, cr_imin(BLOCK, n - k), carry->d);
     for (int64_t k = 0; k < n && direct && s->from == CR_I64 && cr_goes_on(k, BLOCK); k += BLOCK)
-        carry->i = (int64_t)(sum ? sum_u64 : prod_u64)((uint64_t *)(void *)y + k * step, (const uint64_t *)(const void *)x + k * step, step, cr_imin(BLOCK, n - k), (uint64_t)carry->i);
+        carry->i = (int64_t)(sum ? sum_u64 : prod_u64)((uint64_t *)(void *)y + k * step,
+                                                       (const uint64_t *)(const void *)x + k * step, step,
+                                                       cr_imin(BLOCK, n - k), (uint64_t)carry->i);
     if (direct && (s->from == CR_F32 || s->from == CR_I64)) return;
     for (int64_t k = 0; k < n && cr_goes_on(k, BLOCK); k += PIECE) {
         int64_t length = cr_imin(PIECE, n - k);
@@ -156,15 +162,18 @@ static void sum_block(const scan *s, int64_t at, int64_t rows, int64_t n, lane *
 }
 
 /* ---- MAX, MIN, and the position of the last best element.  MIN is the MAX of -v, or of ~v for integers. */
-static int64_t integer_flip(const scan *s) { return (s->from == CR_U64 ? INT64_MIN : 0) ^ (s->kind == CR_SCAN_MIN ? -1 : 0); }     /* makes i64 order u64 order */
+/* makes i64 order u64 order */
+static int64_t integer_flip(const scan *s) {
+    return (s->from == CR_U64 ? INT64_MIN : 0) ^ (s->kind == CR_SCAN_MIN ? -1 : 0);
+}
 static bool flips(const scan *s) { return s->kind == CR_SCAN_MIN || s->from == CR_U64; }
 
 #define REACHES(v, best) (((v) >= (best)) | ((v) != (v)))      /* true for equal elements and for NaN */
 #define NEGATED(v) (-(v))
 #define FLIPPED(v) ((v) ^ flip)
 
-/* A row in pieces, or rows of n columns; count: an integer as wide as T.  In random numbers a new extreme is rare, so most groups of
- * a row need one comparison. */
+/* A row in pieces, or rows of n columns; count: an integer as wide as T.  In random numbers a new
+ * extreme is rare, so most groups of a row need one comparison. */
 enum { GROUP = 16 };
 #define EXTREMES(name, lane, T, count, LOWEST, REVERSED)                                            \
 static void reverse_##name(const scan *s, T *v, int64_t n) {                                        \
@@ -225,11 +234,14 @@ static unit unit_at(const scan *s, int64_t i) {
     return u;
 }
 
-static lane *carry_of(const scan *s, int64_t m, int64_t block, int64_t column) { return s->carry + (m * s->blocks + block) * s->N + column; }
+static lane *carry_of(const scan *s, int64_t m, int64_t block, int64_t column) {
+    return s->carry + (m * s->blocks + block) * s->N + column;
+}
 
 static void run_unit(const scan *s, int64_t i) {
     const unit u = unit_at(s, i);
-    const int64_t at = (u.m * s->R + u.first + (s->reverse ? u.rows - 1 : 0)) * s->N + u.column, step = s->reverse ? -s->N : s->N;
+    const int64_t at = (u.m * s->R + u.first + (s->reverse ? u.rows - 1 : 0)) * s->N + u.column,
+                  step = s->reverse ? -s->N : s->N;
     lane own[WIDTH], *carry = own;
     if (s->index) { scan_extremes(s, at, u.rows, u.n); return; }
     if (s->carry) carry = carry_of(s, u.m, u.block, u.column);
@@ -270,9 +282,18 @@ static void carry_on(const scan *s) {
 
 static scan scan_of(const cr_scan_args *args) {
     const cr_array *x = &args->x;
-    scan s = {.kind = args->kind, .reverse = args->reverse, .floats = cr_dtype_is_float(x->dtype), .from = x->dtype, .to = args->y.dtype,
-              .x = cr_array_data(x), .y = cr_array_data(&args->y),
-              .M = x->shape[0], .R = x->shape[1], .N = x->shape[2], .blocks = 1, .rows = x->shape[1]};
+    scan s = {.kind = args->kind,
+              .reverse = args->reverse,
+              .floats = cr_dtype_is_float(x->dtype),
+              .from = x->dtype,
+              .to = args->y.dtype,
+              .x = cr_array_data(x),
+              .y = cr_array_data(&args->y),
+              .M = x->shape[0],
+              .R = x->shape[1],
+              .N = x->shape[2],
+              .blocks = 1,
+              .rows = x->shape[1]};
     if (cr_present(&args->a)) s.a = cr_array_data(&args->a);
     if (cr_present(&args->index)) s.index = cr_array_data(&args->index);
     s.strips = cr_pieces(s.N, WIDTH);

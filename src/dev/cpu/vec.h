@@ -1,6 +1,7 @@
-/* vec.h - one vector of f32 lanes on GCC's vector types, for the files that are compiled once per instruction set (*_isa.c):
- * CR_ISA 2, 3, 4 are x86-64-v2, v3, v4 (16, 32, 64 bytes); 0 is any other machine (16 bytes).  Intrinsics appear only where
- * the vector types have no word for the thing.  Masks are bits on v4 and all-ones lanes elsewhere: use m_*, v_blend. */
+/* vec.h - one vector of f32 lanes on GCC's vector types, for the files that are compiled once per
+ * instruction set (*_isa.c): CR_ISA 2, 3, 4 are x86-64-v2, v3, v4 (16, 32, 64 bytes); 0 is any other
+ * machine (16 bytes).  Intrinsics appear only where the vector types have no word for the thing.
+ * Masks are bits on v4 and all-ones lanes elsewhere: use m_*, v_blend. */
 #ifndef CR_VEC_H
 #define CR_VEC_H
 
@@ -23,20 +24,24 @@
 #else
 #define V_BYTES 16
 #endif
-#define V_FMA (CR_ISA >= 3)                         /* v_fnma exists; a * b + c rounds once or twice as the compiler likes */
+#define V_FMA (CR_ISA >= 3)                         /* v_fnma exists; a * b + c rounds once or twice as the compiler
+                                                     * likes */
 enum { V = V_BYTES / 4, VD = V_BYTES / 8 };         /* lanes of f32, of f64 */
-enum { AHEAD = 1024 };                              /* bytes; 512 to 2048 measured alike, and 5 % faster than none on long runs */
+enum { AHEAD = 1024 };                              /* bytes; 512 to 2048 measured alike, and 5 % faster than none on
+                                                     * long runs */
 
 typedef float   vec   __attribute__((vector_size(V_BYTES)));
 typedef int32_t vint  __attribute__((vector_size(V_BYTES)));
-typedef uint32_t vuint __attribute__((vector_size(V_BYTES)));        /* bits on which we count: unsigned, so that they wrap */
+/* bits on which we count: unsigned, so that they wrap */
+typedef uint32_t vuint __attribute__((vector_size(V_BYTES)));
 typedef double  vecd  __attribute__((vector_size(V_BYTES)));
 typedef int64_t vlong __attribute__((vector_size(V_BYTES)));
 typedef uint64_t vulong __attribute__((vector_size(V_BYTES)));
 typedef float   vec_at __attribute__((vector_size(V_BYTES), aligned(4), may_alias));     /* anywhere in memory */
 
 static inline vec  LOAD(const float *p) { return *(const vec_at *)p; }
-static inline vec  FETCH(const float *p) { __builtin_prefetch((const char *)p + AHEAD); return LOAD(p); }      /* of a long run */
+/* of a long run */
+static inline vec  FETCH(const float *p) { __builtin_prefetch((const char *)p + AHEAD); return LOAD(p); }
 static inline void STORE(float *p, vec x) { *(vec_at *)p = x; }
 static inline vec  v_k(float k) { return (vec){0} + k; }
 static inline vecd d_k(double k) { return (vecd){0} + k; }
@@ -59,8 +64,10 @@ static inline dmask md_bit0(vlong x) { return _mm512_test_epi64_mask((__m512i)x,
 static inline vecd  d_blend(dmask m, vecd a, vecd b) { return _mm512_mask_blend_pd(m, b, a); }
 static inline vec   v_least(vec a, vec b) { return _mm512_min_ps(a, b); }          /* b where either is NaN */
 static inline vec   v_most(vec a, vec b) { return _mm512_max_ps(a, b); }
-static inline vec   v_fnma(vec a, vec b, vec c) { return _mm512_fnmadd_ps(a, b, c); }             /* c - a b, rounded once */
-static inline vulong d_mul32(vulong a, vulong b) { return (vulong)_mm512_mul_epu32((__m512i)a, (__m512i)b); }       /* low halves of the lanes, 32 x 32 -> 64 bits */
+/* c - a b, rounded once */
+static inline vec   v_fnma(vec a, vec b, vec c) { return _mm512_fnmadd_ps(a, b, c); }
+/* low halves of the lanes, 32 x 32 -> 64 bits */
+static inline vulong d_mul32(vulong a, vulong b) { return (vulong)_mm512_mul_epu32((__m512i)a, (__m512i)b); }
 static inline vec   v_sqrt(vec x) { return _mm512_sqrt_ps(x); }
 static inline vec   v_floor(vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 static inline vec   v_ceil(vec x) { return _mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
@@ -71,7 +78,9 @@ static inline vecd  d_floor(vecd x) { return _mm512_roundscale_pd(x, _MM_FROUND_
 static inline vecd  d_trunc(vecd x) { return _mm512_roundscale_pd(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
 static inline vecd  d_lo(vec x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
 static inline vecd  d_hi(vec x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
-static inline vec   d_pack(vecd lo, vecd hi) { return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(lo)), _mm512_cvtpd_ps(hi), 1); }
+static inline vec d_pack(vecd lo, vecd hi) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(lo)), _mm512_cvtpd_ps(hi), 1);
+}
 #else
 typedef vint vmask;
 typedef vlong dmask;
@@ -153,7 +162,8 @@ static inline vec   v_from01(vmask m) { return v_blend(m, v_k(1), v_k(0)); }
 static inline vec   v_sign_bit(vec x) { return (vec)((vint)x & INT32_MIN); }
 static inline vec   v_xor(vec a, vec b) { return (vec)((vint)a ^ (vint)b); }
 static inline vec   v_or(vec a, vec b) { return (vec)((vint)a | (vint)b); }
-static inline vint  v_to_int(vec x) { return __builtin_convertvector(x, vint); }         /* towards zero; out of range: some number */
+/* towards zero; out of range: some number */
+static inline vint  v_to_int(vec x) { return __builtin_convertvector(x, vint); }
 static inline vecd  d_least(vecd a, vecd b) { return d_blend(md_lt(a, b), a, b); }
 static inline vecd  d_most(vecd a, vecd b) { return d_blend(md_lt(b, a), a, b); }
 static inline vecd  d_abs(vecd x) { return (vecd)((vlong)x & INT64_MAX); }
@@ -166,8 +176,9 @@ static inline vec v_each(vec x, double (*f)(double)) {
 
 /* r = lanes of a or, from LANES_OF on, of b, by an index that folds to constants. */
 #ifdef __clang__                                    /* has no __builtin_shuffle, and makes a shuffle of the loop */
-#define SHUFFLE(r, LANES_OF, a, b, index)                                                                       \
-    CR_UNROLL(16) for (int l_ = 0; l_ < LANES_OF; l_++) r[l_] = index[l_] < LANES_OF ? a[index[l_]] : b[index[l_] - LANES_OF]
+#define SHUFFLE(r, LANES_OF, a, b, index) \
+    CR_UNROLL(16) \
+    for (int l_ = 0; l_ < LANES_OF; l_++) r[l_] = index[l_] < LANES_OF ? a[index[l_]] : b[index[l_] - LANES_OF]
 #else
 #define SHUFFLE(r, LANES_OF, a, b, index) r = __builtin_shuffle(a, b, index)
 #endif
@@ -176,7 +187,7 @@ static inline vec v_each(vec x, double (*f)(double)) {
 #define FOLD_LANES(VECTOR, LANES_OF, x, op) do {                                                    \
         CR_UNROLL(4) for (int half_ = LANES_OF / 2; half_; half_ /= 2) {                            \
             VECTOR upper_ = x;                                                                      \
-            CR_UNROLL(16) for (int j_ = 0; j_ < LANES_OF; j_++) upper_[j_] = x[(j_ + half_) % LANES_OF];                \
+            CR_UNROLL(16) for (int j_ = 0; j_ < LANES_OF; j_++) upper_[j_] = x[(j_ + half_) % LANES_OF]; \
             x = op(x, upper_);                                                                      \
         }                                                                                           \
     } while (0)

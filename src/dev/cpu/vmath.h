@@ -1,8 +1,9 @@
 /* vmath.h - every floating instruction of elementwise programs on one vector of f32, named v_<opcode>.
  *
- * At most 2 ulp everywhere, and IEEE's answers for NaN, infinities, signed zeros and denormals (tests/test_vmath.c measures
- * both against double).  The functions that networks spend their time in (exp, log, tanh, sigmoid, erf, sin, cos, expm1) are
- * pure f32; the others compute in f64 halves and round once.  Coefficients come from tools/fit_vmath.py. */
+ * At most 2 ulp everywhere, and IEEE's answers for NaN, infinities, signed zeros and denormals
+ * (tests/test_vmath.c measures both against double).  The functions that networks spend their time in
+ * (exp, log, tanh, sigmoid, erf, sin, cos, expm1) are pure f32; the others compute in f64 halves and
+ * round once.  Coefficients come from tools/fit_vmath.py. */
 #ifndef CR_VMATH_H
 #define CR_VMATH_H
 
@@ -74,7 +75,8 @@ static inline vec v_exp_reduce(vec x, vec *n) {
 }
 
 static inline vec v_exp(vec x) {
-    x = v_most(v_k(-104), v_least(v_k(89), x));     /* in this order NaN stays; 0 and infinity come out of the scaling */
+    x = v_most(v_k(-104), v_least(v_k(89), x));     /* in this order NaN stays; 0 and infinity come out of the
+                                                     * scaling */
     vec n, r = v_exp_reduce(x, &n);
     return v_scale(v_expm1_core(r) + 1.0f, n);
 }
@@ -82,11 +84,13 @@ static inline vec v_exp(vec x) {
 static inline vec v_exp2(vec x) {
     x = v_most(v_k(-151), v_least(v_k(129), x));
     vec n = v_round(x), r = x - n;
-    vec q = V_POLY(r, 6.931471825e-01f, 2.402264774e-01f, 5.550359562e-02f, 9.618499316e-03f, 1.339096925e-03f, 1.532926399e-04f);
+    vec q = V_POLY(r, 6.931471825e-01f, 2.402264774e-01f, 5.550359562e-02f, 9.618499316e-03f, 1.339096925e-03f,
+                   1.532926399e-04f);
     return v_scale(r * q + 1.0f, n);
 }
 
-/* exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1); n = 128 would overflow too early, so half of everything is doubled at the end */
+/* exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1); n = 128 would overflow too early, so half of everything
+ * is doubled at the end */
 static inline vec v_expm1(vec x) {
     vec c = v_most(v_k(-30), v_least(v_k(89), x)), n, r = v_exp_reduce(c, &n);
     vec half = v_scale(v_k(0.5f), n);
@@ -94,21 +98,26 @@ static inline vec v_expm1(vec x) {
     return v_blend(m_lt(v_abs(x), v_k(0x1p-25f)), x, y);       /* keeps -0 and denormals */
 }
 
-/* z = exp(-|x|) never overflows: 1 / (1 + z) for x >= 0, z / (1 + z) below, where z's own error (1.01 ulp of exp, which the
- * quotient can double) would exceed 2 ulp: so z is summed as s + lost, and the lost part corrects the quotient. */
+/* z = exp(-|x|) never overflows: 1 / (1 + z) for x >= 0, z / (1 + z) below, where z's own error (1.01
+ * ulp of exp, which the quotient can double) would exceed 2 ulp: so z is summed as s + lost, and the
+ * lost part corrects the quotient. */
 static inline vec v_sigmoid(vec x) {
     vec c = v_most(v_k(-104), v_neg(v_abs(x))), n = v_round(c * 1.44269504f);
     vec t = c - n * LN2_HIGH, r = t - n * LN2_LOW, rest = (t - r) - n * LN2_LOW;
     vec q = V_POLY(r, EXP_TERMS), one_r = r + 1.0f, small = r * r * q + (rest + (r - (one_r - 1.0f)));
     vec s = one_r + small, lost = small - (s - one_r), z = v_scale(s, n);
     vec d = z + 1.0f, y = v_blend(m_lt(x, v_k(0)), z, v_k(1)) / d;
-    return v_blend(m_lt(x, v_k(0)), y + y * (lost * (2.0f - s)), y);                   /* lost / s, 1 / s being near 2 - s */
+    /* lost / s, 1 / s being near 2 - s */
+    return v_blend(m_lt(x, v_k(0)), y + y * (lost * (2.0f - s)), y);
 }
 
 /* odd polynomial to 0.625, then 1 - 2 / (exp(2|x|) + 1) */
 static inline vec v_tanh(vec x) {
     vec a = v_abs(x), z = x * x, n;
-    vec small = a * z * V_POLY(z, -3.333328068e-01f, 1.333140880e-01f, -5.373695120e-02f, 2.063007094e-02f, -5.694865249e-03f) + a;
+    vec small = a * z *
+                    V_POLY(z, -3.333328068e-01f, 1.333140880e-01f, -5.373695120e-02f, 2.063007094e-02f,
+                           -5.694865249e-03f) +
+                a;
     vec r = v_exp_reduce(v_least(v_k(10), a) * 2.0f, &n);
     vec e = v_scale(v_expm1_core(r) + 1.0f, n);
     return v_or(v_blend(m_lt(a, v_k(0.625f)), small, 1.0f - 2.0f / (e + 1.0f)), v_sign_bit(x));
@@ -143,25 +152,28 @@ static inline vec v_log(vec x) {
 #define V_FROM_D(name, d) static inline vec name(vec x) { return d_pack(d(d_lo(x)), d(d_hi(x))); }
 
 static const double half_pi = 1.5707963267948966;
-#define D_SHIFT 0x1.8p52                            /* adding it rounds to a whole number, which then lies in the low bits */
+#define D_SHIFT 0x1.8p52                            /* adding it rounds to a whole number, which then lies in the low
+                                                     * bits */
 
 /* exp(x) to 1e-13, |x| <= 700 */
 static inline vecd d_exp(vecd x) {
     vecd t = x * 1.4426950408889634 + D_SHIFT, n = t - D_SHIFT;
     vecd r = x - n * 0x1.62e42feep-1 - n * 1.9082149292705877e-10;
-    vecd q = D_POLY(r, 4.99999999996635913e-01, 1.66666666672664082e-01, 4.16666669627172651e-02, 8.33333309471987783e-03,
-                    1.38888110614216755e-03, 1.98415393809672118e-04, 2.48808522598766027e-05, 2.74930243217500295e-06);
+    vecd q = D_POLY(r, 4.99999999996635913e-01, 1.66666666672664082e-01, 4.16666669627172651e-02,
+                    8.33333309471987783e-03, 1.38888110614216755e-03, 1.98415393809672118e-04, 2.48808522598766027e-05,
+                    2.74930243217500295e-06);
     return (r * r * q + r + 1.0) * (vecd)(((vulong)t + 1023) << 52);
 }
 
 /* log(x) to 1e-13 for finite x that are normal in f64 and positive */
 static inline vecd d_log(vecd x) {
-    vulong bits = (vulong)x, biased = (bits + (0x3ff0000000000000 - 0x3fe6a09e667f3bcd)) >> 52;      /* exponent + 1023, m >= sqrt(1/2) */
+    /* exponent + 1023, m >= sqrt(1/2) */
+    vulong bits = (vulong)x, biased = (bits + (0x3ff0000000000000 - 0x3fe6a09e667f3bcd)) >> 52;
     vecd e = (vecd)(biased | 0x4330000000000000) - (0x1p52 + 1023);
     vecd m = (vecd)(bits - (biased << 52) + 0x3ff0000000000000);
     vecd s = (m - 1.0) / (m + 1.0), z = s * s;
-    vecd p = D_POLY(z, 6.66666666757722792e-01, 3.99999956314282923e-01, 2.85721081629775608e-01, 2.21762293435097485e-01,
-                    1.95835799016710999e-01);
+    vecd p = D_POLY(z, 6.66666666757722792e-01, 3.99999956314282923e-01, 2.85721081629775608e-01,
+                    2.21762293435097485e-01, 1.95835799016710999e-01);
     return s * 2.0 + (s * z * p + e * 0.6931471805599453);
 }
 
@@ -181,7 +193,9 @@ V_FROM_D(v_log10_inside, d_log10_of)
 static inline vec v_log2(vec x) { return v_log_edges(x, v_log2_inside(x)); }
 static inline vec v_log10(vec x) { return v_log_edges(x, v_log10_inside(x)); }
 
-static inline vecd d_log1p_of(vecd x) { return d_blend(md_lt(d_abs(x), d_k(0x1p-20)), x - x * x * 0.5, d_log(x + 1.0)); }
+static inline vecd d_log1p_of(vecd x) {
+    return d_blend(md_lt(d_abs(x), d_k(0x1p-20)), x - x * x * 0.5, d_log(x + 1.0));
+}
 V_FROM_D(v_log1p_inside, d_log1p_of)
 static inline vec v_log1p(vec x) {
     vec y = v_blend(m_lt(x, v_k(INFINITY)), v_log1p_inside(x), x);
@@ -204,7 +218,8 @@ static inline vecd d_cosh(vecd x) {
 }
 static inline vecd d_asinh_of(vecd a) { return d_log1p(a + a * a / (d_sqrt(a * a + 1.0) + 1.0)); }         /* a >= 0 */
 static inline vecd d_acosh_of(vecd x) { vecd t = x - 1.0; return d_log1p(t + d_sqrt(t * (x + 1.0))); }
-static inline vecd d_atanh_of(vecd a) { return d_log1p(2.0 * a / (1.0 - a)) * 0.5; }                       /* 0 <= a < 1 */
+/* 0 <= a < 1 */
+static inline vecd d_atanh_of(vecd a) { return d_log1p(2.0 * a / (1.0 - a)) * 0.5; }
 V_FROM_D(v_sinh_inside, d_sinh)
 V_FROM_D(v_cosh, d_cosh)
 V_FROM_D(v_asinh_inside, d_asinh_of)
@@ -212,7 +227,9 @@ V_FROM_D(v_acosh_inside, d_acosh_of)
 V_FROM_D(v_atanh_inside, d_atanh_of)
 
 /* f(x) = x for the smallest x: keeps the sign of 0, and denormals */
-static inline vec v_odd(vec x, vec y_of_abs) { return v_blend(m_lt(v_abs(x), v_k(0x1p-13f)), x, v_copysign(y_of_abs, x)); }
+static inline vec v_odd(vec x, vec y_of_abs) {
+    return v_blend(m_lt(v_abs(x), v_k(0x1p-13f)), x, v_copysign(y_of_abs, x));
+}
 
 static inline vec v_sinh(vec x) { return v_blend(m_lt(v_abs(x), v_k(0x1p-13f)), x, v_sinh_inside(x)); }
 static inline vec v_asinh(vec x) {
@@ -238,13 +255,17 @@ static inline vecd d_circle_reduce(vecd x, vlong *n) {
 }
 static inline vecd d_sin_core(vecd r) {
     vecd z = r * r;
-    return r * z * D_POLY(z, -1.66666666666303059e-01, 8.33333332506958069e-03, -1.98412637240639322e-04, 2.75553386665510116e-06,
-                          -2.47603815345931090e-08) + r;
+    return r * z *
+               D_POLY(z, -1.66666666666303059e-01, 8.33333332506958069e-03, -1.98412637240639322e-04,
+                      2.75553386665510116e-06, -2.47603815345931090e-08) +
+           r;
 }
 static inline vecd d_cos_core(vecd r) {
     vecd z = r * r;
-    return z * z * D_POLY(z, 4.16666666194418639e-02, -1.38888834958545327e-03, 2.47994590484047682e-05, -2.72056632198153485e-07)
-           - z * 0.5 + 1.0;
+    return z * z *
+               D_POLY(z, 4.16666666194418639e-02, -1.38888834958545327e-03, 2.47994590484047682e-05,
+                      -2.72056632198153485e-07) -
+           z * 0.5 + 1.0;
 }
 static inline vecd d_tan(vecd x) {
     vlong n;
@@ -297,18 +318,21 @@ static inline vec v_cos(vec x) {
     return v_circle(r, n + 1);
 }
 
-/* atan(y / x) in [0, pi/2] for y, x >= 0, not both 0 or infinite: the smaller over the larger, from 0.4142 on less pi/4 */
+/* atan(y / x) in [0, pi/2] for y, x >= 0, not both 0 or infinite: the smaller over the larger, from
+ * 0.4142 on less pi/4 */
 static inline vecd d_atan_ratio(vecd y, vecd x) {
     vecd low = d_least(x, y), high = d_most(x, y);
     dmask wide = md_lt(high * 0.4142135623730950, low);
     vecd t = d_blend(wide, low - high, low) / d_blend(wide, low + high, high), z = t * t;
-    vecd p = D_POLY(z, -3.33333332957335582e-01, 1.99999943269687980e-01, -1.42854236414262648e-01, 1.11040041660440791e-01,
-                    -8.99684246134451193e-02, 6.99122666453279029e-02, -3.79244592575584474e-02);
+    vecd p = D_POLY(z, -3.33333332957335582e-01, 1.99999943269687980e-01, -1.42854236414262648e-01,
+                    1.11040041660440791e-01, -8.99684246134451193e-02, 6.99122666453279029e-02,
+                    -3.79244592575584474e-02);
     vecd a = t * z * p + t + d_blend(wide, d_k(half_pi / 2), d_k(0));
     return d_blend(md_lt(x, y), half_pi - a, a);
 }
 static inline vecd d_atan_of(vecd a) { return d_atan_ratio(a, d_k(1)); }                                   /* a >= 0 */
-static inline vecd d_asin_of(vecd a) { return d_atan_ratio(a, d_sqrt((1.0 - a) * (1.0 + a))); }            /* 0 <= a <= 1 */
+/* 0 <= a <= 1 */
+static inline vecd d_asin_of(vecd a) { return d_atan_ratio(a, d_sqrt((1.0 - a) * (1.0 + a))); }
 static inline vecd d_acos_of(vecd x) {
     vecd a = d_abs(x), angle = d_atan_ratio(d_sqrt((1.0 - a) * (1.0 + a)), a);
     return d_blend(md_lt(x, d_k(0)), 2 * half_pi - angle, angle);
@@ -343,8 +367,8 @@ static inline vec v_atan2(vec y, vec x) {
 
 /* ---- error function */
 
-/* odd polynomial to 1, then 1 - 2^log2(erfc(a)), the logarithm as a times a polynomial; from 3.93 on it is 1.  The power is at most
- * 0.16 of the result, so a shorter polynomial than v_exp2's does. */
+/* odd polynomial to 1, then 1 - 2^log2(erfc(a)), the logarithm as a times a polynomial; from 3.93 on
+ * it is 1.  The power is at most 0.16 of the result, so a shorter polynomial than v_exp2's does. */
 static inline vec v_erf(vec x) {
     vec a = v_abs(x), z = x * x;
     vec small = a * V_POLY(z, 1.283791661e-01f, -3.761262596e-01f, 1.128357872e-01f, -2.685334720e-02f,
@@ -361,9 +385,10 @@ static inline vec v_erf(vec x) {
 /* erfc(a) = exp(-a^2) g(a) / (1 + 2a) with g a polynomial in (a - 3) / (a + 3); erfc(-a) = 2 - erfc(a) */
 static inline vecd d_erfc(vecd x) {
     vecd a = d_least(d_k(10.2), d_abs(x)), u = (a - 3.0) / (a + 3.0);
-    vecd g = D_POLY(u, 1.25300805827794948e+00, -1.35621106408688269e-01, -4.75622958635498680e-02, 1.29645175148434294e-01,
-                    -1.19273611183705497e-01, 6.83077726198335622e-02, -2.37712437033521032e-02, 2.53085399923877507e-03,
-                    1.89349438699606010e-03, -7.82203697978000462e-04, -1.19922894361991172e-04, 1.19770255302583450e-04,
+    vecd g = D_POLY(u, 1.25300805827794948e+00, -1.35621106408688269e-01, -4.75622958635498680e-02,
+                    1.29645175148434294e-01, -1.19273611183705497e-01, 6.83077726198335622e-02,
+                    -2.37712437033521032e-02, 2.53085399923877507e-03, 1.89349438699606010e-03,
+                    -7.82203697978000462e-04, -1.19922894361991172e-04, 1.19770255302583450e-04,
                     2.17514038160713499e-05, -4.03150595865380364e-06);
     vecd y = d_exp(-a * a) * g / (a * 2.0 + 1.0);
     return d_blend(md_lt(x, d_k(0)), 2.0 - y, y);
@@ -379,7 +404,8 @@ static inline vecd d_pow_of(vecd a, vecd b) {
 static inline vec v_pow(vec a, vec b) {
     vec size = v_abs(a), zero = v_k(0), inf = v_k(INFINITY), ab = v_abs(b);
     vec y = d_pack(d_pow_of(d_lo(size), d_lo(b)), d_pow_of(d_hi(size), d_hi(b)));
-    vmask ends = m_or(m_eq(size, zero), m_eq(size, inf));                               /* 0 or infinity, by the signs of log and b */
+    /* 0 or infinity, by the signs of log and b */
+    vmask ends = m_or(m_eq(size, zero), m_eq(size, inf));
     y = v_blend(ends, v_blend(m_xor(m_eq(size, zero), m_lt(b, zero)), zero, inf), y);
     vmask far = m_and(m_eq(ab, inf), m_ne(size, v_k(1)));
     y = v_blend(far, v_blend(m_xor(m_lt(size, v_k(1)), m_lt(b, zero)), zero, inf), y);
@@ -391,10 +417,12 @@ static inline vec v_pow(vec a, vec b) {
     return v_blend(m_or(m_eq(a, v_k(1)), m_eq(b, zero)), v_k(1), y);
 }
 
-/* The quotient of two f32 differs from every whole number n < 2^28 by 0 or 2^-24 and more, so f64 has it on the right side. */
+/* The quotient of two f32 differs from every whole number n < 2^28 by 0 or 2^-24 and more, so f64 has
+ * it on the right side. */
 static inline vecd d_fdiv_of(vecd a, vecd b) { return d_floor(a / b); }
 static inline vecd d_tdiv_of(vecd a, vecd b) { return d_trunc(a / b); }
-/* As Python's: a number over an infinity of the other sign is -1, below 0 by less than f64 can tell; infinity over a number NaN */
+/* As Python's: a number over an infinity of the other sign is -1, below 0 by less than f64 can tell;
+ * infinity over a number NaN */
 static inline vec v_fdiv(vec a, vec b) {
     vec y = d_pack(d_fdiv_of(d_lo(a), d_lo(b)), d_fdiv_of(d_hi(a), d_hi(b))), inf = v_k(INFINITY), zero = v_k(0);
     vmask below = m_or(m_and(m_lt(a, zero), m_eq(b, inf)), m_and(m_lt(zero, a), m_eq(b, -inf)));
@@ -411,7 +439,8 @@ static __attribute__((noinline)) vec v_fmod_each(vec a, vec b) {
 static inline vecd d_fmod_of(vecd a, vecd b) { return a - d_trunc(a / b) * b; }
 static inline vec v_fmod(vec a, vec b) {
     vec ax = v_abs(a), bx = v_abs(b);
-    if (__builtin_expect(m_any(m_not(m_lt(ax, bx * 0x1p28f))), 0)) return v_fmod_each(a, b);  /* also NaN, infinities and b = 0 */
+    /* also NaN, infinities and b = 0 */
+    if (__builtin_expect(m_any(m_not(m_lt(ax, bx * 0x1p28f))), 0)) return v_fmod_each(a, b);
     vec r = d_pack(d_fmod_of(d_lo(ax), d_lo(bx)), d_fmod_of(d_hi(ax), d_hi(bx)));
     return v_copysign(v_blend(m_eq(bx, v_k(INFINITY)), ax, r), a);
 }

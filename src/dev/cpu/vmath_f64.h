@@ -1,5 +1,6 @@
-/* vmath_f64.h - the transcendental instructions of f64 that have vectors, on one of them, named vd_<opcode>: as vmath.h's of f32 in all else, at
- * most 2 ulp, and IEEE's answers for NaN, infinities, signed zeros and denormals (tests/test_vmath.c against long double). */
+/* vmath_f64.h - the transcendental instructions of f64 that have vectors, on one of them, named
+ * vd_<opcode>: as vmath.h's of f32 in all else, at most 2 ulp, and IEEE's answers for NaN, infinities,
+ * signed zeros and denormals (tests/test_vmath.c against long double). */
 #ifndef CR_VMATH_F64_H
 #define CR_VMATH_F64_H
 
@@ -8,7 +9,8 @@
 #define LN2_HIGH_F64 0x1.62e42feep-1                /* 31 bits: times a whole number below 2^11 it is exact */
 #define LN2_LOW_F64  1.9082149292705877e-10
 
-static inline vecd vd_with_sign(vecd y, vecd x) { return (vecd)((vlong)y | ((vlong)x & INT64_MIN)); }        /* y >= 0 */
+/* y >= 0 */
+static inline vecd vd_with_sign(vecd y, vecd x) { return (vecd)((vlong)y | ((vlong)x & INT64_MIN)); }
 
 /* n is whole and f64; the bits of n + D_SHIFT end in it */
 static inline vecd vd_round(vecd x) { return (x + D_SHIFT) - D_SHIFT; }
@@ -27,9 +29,11 @@ static inline vecd vd_scale(vecd p, vecd n) {
 /* x = n ln 2 + r + rest: exp(x) = 2^n exp(r + rest), and q with exp(r) - 1 = r + r^2 q */
 typedef struct vd_power { vecd n, r, rest, q; } vd_power;
 static inline vd_power vd_power_of(vecd x) {
-    vecd n = vd_round(x * 1.4426950408889634), t = x - n * LN2_HIGH_F64, r = t - n * LN2_LOW_F64, rest = (t - r) - n * LN2_LOW_F64;
-    vecd q = D_POLY(r, 5.00000000000001110e-01, 1.66666666666664576e-01, 4.16666666665282334e-02, 8.33333333347308601e-03, 1.38888889439095411e-03,
-                    1.98412695431782226e-04, 2.48014929231025616e-05, 2.75575593366722486e-06, 2.76302897011243760e-07, 2.50073776804569910e-08);
+    vecd n = vd_round(x * 1.4426950408889634), t = x - n * LN2_HIGH_F64, r = t - n * LN2_LOW_F64,
+         rest = (t - r) - n * LN2_LOW_F64;
+    vecd q = D_POLY(r, 5.00000000000001110e-01, 1.66666666666664576e-01, 4.16666666665282334e-02,
+                    8.33333333347308601e-03, 1.38888889439095411e-03, 1.98412695431782226e-04, 2.48014929231025616e-05,
+                    2.75575593366722486e-06, 2.76302897011243760e-07, 2.50073776804569910e-08);
     return (vd_power){n, r, rest, q};
 }
 
@@ -41,13 +45,15 @@ static inline vecd vd_power_sum(vd_power p, vecd *lost) {
 }
 
 static inline vecd vd_exp(vecd x) {
-    x = d_most(d_k(-746), d_least(d_k(710), x));    /* in this order NaN stays; 0 and infinity come out of the scaling */
+    x = d_most(d_k(-746), d_least(d_k(710), x));    /* in this order NaN stays; 0 and infinity come out of the
+                                                     * scaling */
     vd_power p = vd_power_of(x);
     vecd lost;
     return vd_scale(vd_power_sum(p, &lost), p.n);
 }
 
-/* exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1), half of it: n = 1024 would overflow too early; lost: what exp(r) - 1 is beyond that */
+/* exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1), half of it: n = 1024 would overflow too early; lost: what
+ * exp(r) - 1 is beyond that */
 static inline vecd vd_half_expm1(vecd x, vecd *lost) {
     vd_power p = vd_power_of(x);
     vecd half = vd_scale(d_k(0.5), p.n), above = p.r * p.r * p.q + p.rest, s = above + p.r;
@@ -66,10 +72,11 @@ static inline vecd vd_sum(vecd a, vecd b, vecd *lost) {
     return s;
 }
 
-/* y = e / (e + 1) with e = expm1(2a) / 2, which is 1 from 20 on.  The lost parts of e and of the sum, which would make it 2.3 ulp,
- * correct it: 1 - y is 1 / (e + 1). */
+/* y = e / (e + 1) with e = expm1(2a) / 2, which is 1 from 20 on.  The lost parts of e and of the sum,
+ * which would make it 2.3 ulp, correct it: 1 - y is 1 / (e + 1). */
 static inline vecd vd_tanh(vecd x) {
-    vecd lost, lost_above, e = vd_half_expm1(d_least(d_k(20), d_abs(x)) * 2.0, &lost), d = vd_sum(e, d_k(1), &lost_above), y = e / d;
+    vecd lost, lost_above, e = vd_half_expm1(d_least(d_k(20), d_abs(x)) * 2.0, &lost),
+                           d = vd_sum(e, d_k(1), &lost_above), y = e / d;
     return d_blend(md_nan(x), x, vd_with_sign(y + (1.0 - y) * (lost - y * lost_above), x));
 }
 
@@ -81,14 +88,16 @@ static inline vecd vd_sigmoid(vecd x) {
     return d_blend(md_lt(x, d_k(0)), y + y * (lost * (2.0 - s) - lost_below * (1.0 - y)), y);
 }
 
-/* log(1 + f) = f - (h - s (h + z p)) with h = f^2 / 2, s = f / (2 + f), z = s^2 (Tang 1990); 1 + f in [sqrt(1/2), sqrt(2)] */
+/* log(1 + f) = f - (h - s (h + z p)) with h = f^2 / 2, s = f / (2 + f), z = s^2 (Tang 1990); 1 + f in
+ * [sqrt(1/2), sqrt(2)] */
 static inline vecd vd_log_inside(vecd x) {
     dmask tiny = md_lt(x, d_k(0x1p-1022));
-    vulong bits = (vulong)d_blend(tiny, x * 0x1p54, x), biased = (bits + (0x3ff0000000000000 - 0x3fe6a09e667f3bcd)) >> 52;
+    vulong bits = (vulong)d_blend(tiny, x * 0x1p54, x),
+           biased = (bits + (0x3ff0000000000000 - 0x3fe6a09e667f3bcd)) >> 52;
     vecd e = (vecd)(biased | 0x4330000000000000) - (0x1p52 + 1023) - d_blend(tiny, d_k(54), d_k(0));
     vecd f = (vecd)(bits - (biased << 52) + 0x3ff0000000000000) - 1.0, s = f / (f + 2.0), z = s * s, h = f * f * 0.5;
-    vecd p = D_POLY(z, 6.66666666666673402e-01, 3.99999999994170075e-01, 2.85714287419104540e-01, 2.22221986189006154e-01,
-                    1.81835620904854833e-01, 1.53141046474760484e-01, 1.47954359712906380e-01);
+    vecd p = D_POLY(z, 6.66666666666673402e-01, 3.99999999994170075e-01, 2.85714287419104540e-01,
+                    2.22221986189006154e-01, 1.81835620904854833e-01, 1.53141046474760484e-01, 1.47954359712906380e-01);
     return e * LN2_HIGH_F64 - ((h - (s * (h + z * p) + e * LN2_LOW_F64)) - f);
 }
 

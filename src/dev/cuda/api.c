@@ -8,23 +8,33 @@
 #include "../../core/library.h"
 #include "../../core/os.h"
 
-/* The driver belongs to the system.  NVRTC and cuBLASLt come from CUDA 13 or 12: from NVIDIA's PyPI packages next to this library, from the
- * environments of the program and of the shell, or from NVIDIA's installer. */
-enum { OLDEST_DRIVER = 12000, DRIVER_OF_13 = 13000 };          /* CUDA 12.0: loads cubins of NVRTC 12 of any minor version, but none of CUDA 13 */
+/* The driver belongs to the system.  NVRTC and cuBLASLt come from CUDA 13 or 12: from NVIDIA's PyPI
+ * packages next to this library, from the environments of the program and of the shell, or from
+ * NVIDIA's installer. */
+/* CUDA 12.0: loads cubins of NVRTC 12 of any minor version, but none of CUDA 13 */
+enum { OLDEST_DRIVER = 12000, DRIVER_OF_13 = 13000 };
 #ifdef _WIN32
 static const char *const driver_names[] = {"nvcuda.dll", NULL};
-static const char *const nvrtc_names[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", NULL}, builtins_name[] = "nvrtc-builtins64_%d%d.dll";
+static const char *const nvrtc_names[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", NULL},
+                         builtins_name[] = "nvrtc-builtins64_%d%d.dll";
 static const char *const lt_names[] = {"cublasLt64_13.dll", "cublasLt64_12.dll", NULL};
 #else
 static const char *const driver_names[] = {"libcuda.so.1", NULL};
-static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL}, builtins_name[] = "libnvrtc-builtins.so.%d.%d";
+static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL},
+                         builtins_name[] = "libnvrtc-builtins.so.%d.%d";
 static const char *const lt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
 #endif
 static const char *const no_places[] = {NULL};
-static const char *const places[] = {
-    "self/../nvidia/cu13/lib", "self/../nvidia/cuda_nvrtc/lib", "self/../nvidia/cublas/lib",
-    "self/../lib/python/nvidia/cu13/lib", "self/../lib/python/nvidia/cuda_nvrtc/lib", "self/../lib/python/nvidia/cublas/lib",
-    "env/lib/python/nvidia/cu13/lib", "env/lib/python/nvidia/cuda_nvrtc/lib", "env/lib/python/nvidia/cublas/lib", NULL};
+static const char *const places[] = {"self/../nvidia/cu13/lib",
+                                     "self/../nvidia/cuda_nvrtc/lib",
+                                     "self/../nvidia/cublas/lib",
+                                     "self/../lib/python/nvidia/cu13/lib",
+                                     "self/../lib/python/nvidia/cuda_nvrtc/lib",
+                                     "self/../lib/python/nvidia/cublas/lib",
+                                     "env/lib/python/nvidia/cu13/lib",
+                                     "env/lib/python/nvidia/cuda_nvrtc/lib",
+                                     "env/lib/python/nvidia/cublas/lib",
+                                     NULL};
 static const char installed[] = "/usr/local/cuda/lib64";
 
 cuda_api cr_cu;
@@ -32,12 +42,14 @@ nvrtc_api cr_nvrtc;
 lt_api cr_cublaslt;
 
 enum { UNOPENED, OPENING, OPEN, FAILED };
-typedef struct part { atomic_int state; char problem[256]; } part;      /* problem: written before state leaves OPENING */
+/* problem: written before state leaves OPENING */
+typedef struct part { atomic_int state; char problem[256]; } part;
 static part driver, compiler, products;
 
 #define REFUSE(part, ...) (snprintf((part).problem, sizeof (part).problem, __VA_ARGS__), false)
 
-typedef struct entry { const char *symbol; size_t at; } entry;     /* at: the offset of the function pointer in the table */
+/* at: the offset of the function pointer in the table */
+typedef struct entry { const char *symbol; size_t at; } entry;
 
 static bool load_table(part *p, void *library, void *table, const entry *w, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -55,12 +67,16 @@ static bool ready(part *p, bool (*open)(void)) {
     return atomic_load(&p->state) == OPEN;
 }
 
-/* The library that the switch names, else the first of `names` that is found.  NULL: not found, or switched off; the problem says which. */
-static void *open_library(part *p, const char *name, const char *const *names, const char *const *where, const char *more, const char *missing) {
+/* The library that the switch names, else the first of `names` that is found.  NULL: not found, or
+ * switched off; the problem says which. */
+static void *open_library(part *p, const char *name, const char *const *names, const char *const *where,
+                          const char *more, const char *missing) {
     const char *setting = cr_config(name);
-    if (setting && (!strcmp(setting, "off") || !strcmp(setting, "0"))) return (void)REFUSE(*p, "CHAINRULE_%s=%.20s", name, setting), NULL;
+    if (setting && (!strcmp(setting, "off") || !strcmp(setting, "0")))
+        return (void)REFUSE(*p, "CHAINRULE_%s=%.20s", name, setting), NULL;
     void *library = setting ? cr_os_open_library(setting) : cr_library_search(names, where, more);
-    if (!library) (void)(setting ? REFUSE(*p, "CHAINRULE_%s=%.160s cannot be opened", name, setting) : REFUSE(*p, "%s", missing));
+    if (!library)
+        (void)(setting ? REFUSE(*p, "CHAINRULE_%s=%.160s cannot be opened", name, setting) : REFUSE(*p, "%s", missing));
     return library;
 }
 
@@ -76,13 +92,14 @@ static bool open_driver(void) {
     if (!library || !load_table(&driver, library, &cr_cu, w, sizeof w / sizeof *w)) return false;
     int error = cr_cu.DriverGetVersion(&cr_cu.version);
     if (!error && cr_cu.version < OLDEST_DRIVER)
-        return REFUSE(driver, "the NVIDIA driver is too old: it knows CUDA %d.%d, %d.%d is needed", cr_cu.version / 1000, cr_cu.version % 1000 / 10, OLDEST_DRIVER / 1000,
-                      OLDEST_DRIVER % 1000 / 10);
+        return REFUSE(driver, "the NVIDIA driver is too old: it knows CUDA %d.%d, %d.%d is needed",
+                      cr_cu.version / 1000, cr_cu.version % 1000 / 10, OLDEST_DRIVER / 1000, OLDEST_DRIVER % 1000 / 10);
     if (!error) error = cr_cu.Init(0);
     if (error == CUDA_NO_DEVICE) return REFUSE(driver, "the NVIDIA driver sees no device");
     if (!error) return true;
     const char *text = NULL;
-    return REFUSE(driver, "the NVIDIA driver does not start: error %d, %s", error, !cr_cu.GetErrorString(error, &text) && text ? text : "no reason given");
+    return REFUSE(driver, "the NVIDIA driver does not start: error %d, %s", error,
+                  !cr_cu.GetErrorString(error, &text) && text ? text : "no reason given");
 }
 
 /* The names for CUDA 13 and 12, from the first that this driver supports. */
@@ -107,7 +124,8 @@ static bool open_compiler(void) {
     static const entry w[] = {NVRTC_FUNCTIONS(ENTRY)};
 #undef ENTRY
     char missing[120];
-    snprintf(missing, sizeof missing, "NVRTC, which compiles kernels, is not found (pip install nvidia-cuda-nvrtc%s)", cr_cu.version < DRIVER_OF_13 ? "-cu12" : "");
+    snprintf(missing, sizeof missing, "NVRTC, which compiles kernels, is not found (pip install nvidia-cuda-nvrtc%s)",
+             cr_cu.version < DRIVER_OF_13 ? "-cu12" : "");
     void *library = open_library(&compiler, "NVRTC", for_driver(nvrtc_names), places, installed, missing);
     if (!library || !load_table(&compiler, library, &cr_nvrtc, w, sizeof w / sizeof *w)) return false;
     if (cr_nvrtc.Version(&cr_nvrtc.major, &cr_nvrtc.minor)) return REFUSE(compiler, "NVRTC reports no version");
@@ -124,7 +142,8 @@ static bool open_products(void) {
 #define ENTRY(name, symbol, parameters) {symbol, offsetof(lt_api, name)},
     static const entry w[] = {LT_FUNCTIONS(ENTRY)};
 #undef ENTRY
-    void *library = open_library(&products, "CUBLASLT", for_driver(lt_names), places, installed, "cuBLASLt is not found");
+    void *library = open_library(&products, "CUBLASLT", for_driver(lt_names), places, installed,
+                                 "cuBLASLt is not found");
     return library && load_table(&products, library, &cr_cublaslt, w, sizeof w / sizeof *w);
 }
 
@@ -133,7 +152,9 @@ const char *cr_lt_problem(void) { return products.problem; }
 
 static cr_status check_switch(const char *text) {
     (void)text;
-    if (atomic_load(&driver.state) == UNOPENED && atomic_load(&compiler.state) == UNOPENED && atomic_load(&products.state) == UNOPENED) return CR_OK;
+    if (atomic_load(&driver.state) == UNOPENED && atomic_load(&compiler.state) == UNOPENED &&
+        atomic_load(&products.state) == UNOPENED)
+        return CR_OK;
     return cr_fail(CR_RUNTIME, "switch_set", "this comes too late: CUDA devices were already searched");
 }
 __attribute__((constructor)) static void own_switches(void) {

@@ -1,7 +1,8 @@
 /* api.h - NVIDIA's driver, NVRTC and cuBLASLt, opened at run time: cr_cu.MemAlloc is cuMemAlloc_v2.
  *
- * Declared here as far as this folder uses them, so that a build needs no CUDA.  The numbers are those of NVIDIA's headers
- * (tests/cudasim/check_cuda.py compares them where the headers are installed); all results are int, 0: success. */
+ * Declared here as far as this folder uses them, so that a build needs no CUDA.  The numbers are those
+ * of NVIDIA's headers (tests/cudasim/check_cuda.py compares them where the headers are installed); all
+ * results are int, 0: success. */
 #ifndef CR_CUDA_API_H
 #define CR_CUDA_API_H
 
@@ -26,83 +27,121 @@ enum { CUDA_DYNAMIC_SHARED = 8 };                   /* CU_FUNC_ATTRIBUTE_MAX_DYN
 enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_DISABLE_TIMING = 2 };
 enum { LT_R_32F = 0, LT_R_64F = 1, LT_R_16F = 2, LT_R_16BF = 14 };                             /* cudaDataType */
 enum { LT_COMPUTE_32F = 68, LT_COMPUTE_64F = 70, LT_COMPUTE_32F_FAST_TF32 = 77 };              /* cublasComputeType_t */
-enum { LT_DESC_TRANSA = 3, LT_DESC_TRANSB = 4, LT_DESC_EPILOGUE = 7, LT_DESC_BIAS = 8, LT_DESC_EPILOGUE_AUX_POINTER = 11, LT_DESC_EPILOGUE_AUX_LD = 12 };       /* cublasLtMatmulDescAttributes_t */
-enum { LT_EPILOGUE_BIAS = 4, LT_EPILOGUE_GELU = 32, LT_EPILOGUE_GELU_AUX = 160, LT_EPILOGUE_DGELU = 192, LT_EPILOGUE_DGELU_BGRAD = 208, LT_EPILOGUE_BGRADB = 512 };     /* cublasLtEpilogue_t; BIAS may be one of the bits */
-enum { LT_LAYOUT_BATCH_COUNT = 5, LT_LAYOUT_BATCH_STRIDE = 6 };                                /* cublasLtMatrixLayoutAttribute_t */
-enum { LT_PREFERENCE_WORKSPACE = 1, LT_PREFERENCE_REDUCTIONS = 3, LT_PREFERENCE_ALIGNMENT_A = 5 };                             /* cublasLtMatmulPreferenceAttributes_t; B, C, D follow */
-enum { LT_REDUCTION_COMPUTE_TYPE = 2 };                                                         /* cublasLtReductionScheme_t */
-enum { LT_ALLOC_FAILED = 3, LT_INVALID_VALUE = 7, LT_ARCHITECTURE_MISMATCH = 8, LT_NOT_SUPPORTED = 15 };             /* cublasStatus_t */
+/* cublasLtMatmulDescAttributes_t */
+enum {
+    LT_DESC_TRANSA = 3,
+    LT_DESC_TRANSB = 4,
+    LT_DESC_EPILOGUE = 7,
+    LT_DESC_BIAS = 8,
+    LT_DESC_EPILOGUE_AUX_POINTER = 11,
+    LT_DESC_EPILOGUE_AUX_LD = 12
+};
+/* cublasLtEpilogue_t; BIAS may be one of the bits */
+enum {
+    LT_EPILOGUE_BIAS = 4,
+    LT_EPILOGUE_GELU = 32,
+    LT_EPILOGUE_GELU_AUX = 160,
+    LT_EPILOGUE_DGELU = 192,
+    LT_EPILOGUE_DGELU_BGRAD = 208,
+    LT_EPILOGUE_BGRADB = 512
+};
+/* cublasLtMatrixLayoutAttribute_t */
+enum { LT_LAYOUT_BATCH_COUNT = 5, LT_LAYOUT_BATCH_STRIDE = 6 };
+/* cublasLtMatmulPreferenceAttributes_t; B, C, D follow */
+enum { LT_PREFERENCE_WORKSPACE = 1, LT_PREFERENCE_REDUCTIONS = 3, LT_PREFERENCE_ALIGNMENT_A = 5 };
+/* cublasLtReductionScheme_t */
+enum { LT_REDUCTION_COMPUTE_TYPE = 2 };
+/* cublasStatus_t */
+enum { LT_ALLOC_FAILED = 3, LT_INVALID_VALUE = 7, LT_ARCHITECTURE_MISMATCH = 8, LT_NOT_SUPPORTED = 15 };
 typedef struct lt_algorithm { uint64_t data[8]; } lt_algorithm;
-typedef struct lt_heuristic { lt_algorithm algorithm; size_t workspace; int status; float waves; int reserved[4]; } lt_heuristic;
+typedef struct lt_heuristic {
+    lt_algorithm algorithm;
+    size_t workspace;
+    int status;
+    float waves;
+    int reserved[4];
+} lt_heuristic;
 
 /* f(member, symbol, parameters) */
-#define CUDA_FUNCTIONS(f)                                                                                                        \
-    f(Init, "cuInit", (unsigned flags))                                                                                          \
-    f(DriverGetVersion, "cuDriverGetVersion", (int *version))                                                                    \
-    f(DeviceGetCount, "cuDeviceGetCount", (int *count))                                                                          \
-    f(DeviceGet, "cuDeviceGet", (int *device, int index))                                                                        \
-    f(DeviceGetName, "cuDeviceGetName", (char *name, int room, int device))                                                      \
-    f(DeviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))                                       \
-    f(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t *bytes, int device))                                                        \
-    f(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (cuda_context *context, int device))                                   \
-    f(CtxSetCurrent, "cuCtxSetCurrent", (cuda_context context))                                                                  \
-    f(CtxGetCurrent, "cuCtxGetCurrent", (cuda_context *context))                                                                 \
-    f(MemAlloc, "cuMemAlloc_v2", (cuda_address *at, size_t bytes))                                                               \
-    f(MemFree, "cuMemFree_v2", (cuda_address at))                                                                                \
-    f(MemGetInfo, "cuMemGetInfo_v2", (size_t *free, size_t *total))                                                              \
-    f(MemHostAlloc, "cuMemHostAlloc", (void **at, size_t bytes, unsigned flags))                                                 \
-    f(MemFreeHost, "cuMemFreeHost", (void *at))                                                                                  \
-    f(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (cuda_address to, const void *from, size_t bytes, cuda_stream stream))            \
-    f(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *to, cuda_address from, size_t bytes, cuda_stream stream))                  \
-    f(MemsetD8Async, "cuMemsetD8Async", (cuda_address at, unsigned char value, size_t bytes, cuda_stream stream))                \
-    f(StreamCreate, "cuStreamCreate", (cuda_stream *stream, unsigned flags))                                                     \
-    f(StreamSynchronize, "cuStreamSynchronize", (cuda_stream stream))                                                            \
-    f(StreamWaitEvent, "cuStreamWaitEvent", (cuda_stream stream, cuda_event event, unsigned flags))                              \
-    f(EventCreate, "cuEventCreate", (cuda_event *event, unsigned flags))                                                         \
-    f(EventRecord, "cuEventRecord", (cuda_event event, cuda_stream stream))                                                      \
-    f(EventSynchronize, "cuEventSynchronize", (cuda_event event))                                                                \
-    f(ModuleLoadData, "cuModuleLoadData", (cuda_module *module, const void *image))                                              \
-    f(FuncSetAttribute, "cuFuncSetAttribute", (cuda_function function, int attribute, int value))                                \
-    f(ModuleGetFunction, "cuModuleGetFunction", (cuda_function *function, cuda_module module, const char *name))                 \
-    f(LaunchKernel, "cuLaunchKernel", (cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
-                                       unsigned block_y, unsigned block_z, unsigned shared, cuda_stream stream, void **parameters, void **extra)) \
-    f(GetErrorName, "cuGetErrorName", (int error, const char **text))                                                            \
+#define CUDA_FUNCTIONS(f) \
+    f(Init, "cuInit", (unsigned flags)) \
+    f(DriverGetVersion, "cuDriverGetVersion", (int *version)) \
+    f(DeviceGetCount, "cuDeviceGetCount", (int *count)) \
+    f(DeviceGet, "cuDeviceGet", (int *device, int index)) \
+    f(DeviceGetName, "cuDeviceGetName", (char *name, int room, int device)) \
+    f(DeviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, int device)) \
+    f(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t *bytes, int device)) \
+    f(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (cuda_context *context, int device)) \
+    f(CtxSetCurrent, "cuCtxSetCurrent", (cuda_context context)) \
+    f(CtxGetCurrent, "cuCtxGetCurrent", (cuda_context *context)) \
+    f(MemAlloc, "cuMemAlloc_v2", (cuda_address *at, size_t bytes)) \
+    f(MemFree, "cuMemFree_v2", (cuda_address at)) \
+    f(MemGetInfo, "cuMemGetInfo_v2", (size_t *free, size_t *total)) \
+    f(MemHostAlloc, "cuMemHostAlloc", (void **at, size_t bytes, unsigned flags)) \
+    f(MemFreeHost, "cuMemFreeHost", (void *at)) \
+    f(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (cuda_address to, const void *from, size_t bytes, cuda_stream stream)) \
+    f(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *to, cuda_address from, size_t bytes, cuda_stream stream)) \
+    f(MemsetD8Async, "cuMemsetD8Async", (cuda_address at, unsigned char value, size_t bytes, cuda_stream stream)) \
+    f(StreamCreate, "cuStreamCreate", (cuda_stream *stream, unsigned flags)) \
+    f(StreamSynchronize, "cuStreamSynchronize", (cuda_stream stream)) \
+    f(StreamWaitEvent, "cuStreamWaitEvent", (cuda_stream stream, cuda_event event, unsigned flags)) \
+    f(EventCreate, "cuEventCreate", (cuda_event *event, unsigned flags)) \
+    f(EventRecord, "cuEventRecord", (cuda_event event, cuda_stream stream)) \
+    f(EventSynchronize, "cuEventSynchronize", (cuda_event event)) \
+    f(ModuleLoadData, "cuModuleLoadData", (cuda_module *module, const void *image)) \
+    f(FuncSetAttribute, "cuFuncSetAttribute", (cuda_function function, int attribute, int value)) \
+    f(ModuleGetFunction, "cuModuleGetFunction", (cuda_function *function, cuda_module module, const char *name)) \
+    f(LaunchKernel, "cuLaunchKernel", (cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, \
+        unsigned block_x, \
+                                       unsigned block_y, unsigned block_z, unsigned shared, cuda_stream stream, \
+                                           void **parameters, void **extra)) \
+    f(GetErrorName, "cuGetErrorName", (int error, const char **text)) \
     f(GetErrorString, "cuGetErrorString", (int error, const char **text))
 
-#define NVRTC_FUNCTIONS(f)                                                                                                       \
-    f(Version, "nvrtcVersion", (int *major, int *minor))                                                                         \
-    f(CreateProgram, "nvrtcCreateProgram", (nvrtc_program *program, const char *text, const char *name, int headers,             \
-                                            const char *const *header_texts, const char *const *header_names))                   \
-    f(CompileProgram, "nvrtcCompileProgram", (nvrtc_program program, int count, const char *const *options))                     \
-    f(CountArchitectures, "nvrtcGetNumSupportedArchs", (int *count))                                                             \
-    f(Architectures, "nvrtcGetSupportedArchs", (int *known))                                                                     \
-    f(GetCubinSize, "nvrtcGetCUBINSize", (nvrtc_program program, size_t *bytes))                                                 \
-    f(GetCubin, "nvrtcGetCUBIN", (nvrtc_program program, char *cubin))                                                           \
-    f(GetPtxSize, "nvrtcGetPTXSize", (nvrtc_program program, size_t *bytes))                                                     \
-    f(GetPtx, "nvrtcGetPTX", (nvrtc_program program, char *ptx))                                                                 \
-    f(GetLogSize, "nvrtcGetProgramLogSize", (nvrtc_program program, size_t *bytes))                                              \
-    f(GetLog, "nvrtcGetProgramLog", (nvrtc_program program, char *log))                                                          \
+#define NVRTC_FUNCTIONS(f) \
+    f(Version, "nvrtcVersion", (int *major, int *minor)) \
+    f(CreateProgram, "nvrtcCreateProgram", (nvrtc_program *program, const char *text, const char *name, int headers, \
+                                            const char *const *header_texts, const char *const *header_names)) \
+    f(CompileProgram, "nvrtcCompileProgram", (nvrtc_program program, int count, const char *const *options)) \
+    f(CountArchitectures, "nvrtcGetNumSupportedArchs", (int *count)) \
+    f(Architectures, "nvrtcGetSupportedArchs", (int *known)) \
+    f(GetCubinSize, "nvrtcGetCUBINSize", (nvrtc_program program, size_t *bytes)) \
+    f(GetCubin, "nvrtcGetCUBIN", (nvrtc_program program, char *cubin)) \
+    f(GetPtxSize, "nvrtcGetPTXSize", (nvrtc_program program, size_t *bytes)) \
+    f(GetPtx, "nvrtcGetPTX", (nvrtc_program program, char *ptx)) \
+    f(GetLogSize, "nvrtcGetProgramLogSize", (nvrtc_program program, size_t *bytes)) \
+    f(GetLog, "nvrtcGetProgramLog", (nvrtc_program program, char *log)) \
     f(DestroyProgram, "nvrtcDestroyProgram", (nvrtc_program *program))
 
-#define LT_FUNCTIONS(f)                                                                                                          \
-    f(Create, "cublasLtCreate", (lt_handle *context))                                                                            \
-    f(MatmulDescCreate, "cublasLtMatmulDescCreate", (lt_handle *product, int compute, int scale))                                \
-    f(MatmulDescDestroy, "cublasLtMatmulDescDestroy", (lt_handle product))                                                       \
-    f(MatmulDescSet, "cublasLtMatmulDescSetAttribute", (lt_handle product, int attribute, const void *value, size_t bytes))      \
-    f(LayoutCreate, "cublasLtMatrixLayoutCreate", (lt_handle *layout, int type, uint64_t rows, uint64_t columns, int64_t stride)) \
-    f(LayoutDestroy, "cublasLtMatrixLayoutDestroy", (lt_handle layout))                                                          \
-    f(LayoutSet, "cublasLtMatrixLayoutSetAttribute", (lt_handle layout, int attribute, const void *value, size_t bytes))         \
-    f(PreferenceCreate, "cublasLtMatmulPreferenceCreate", (lt_handle *preference))                                               \
-    f(PreferenceDestroy, "cublasLtMatmulPreferenceDestroy", (lt_handle preference))                                              \
-    f(PreferenceSet, "cublasLtMatmulPreferenceSetAttribute", (lt_handle preference, int attribute, const void *value, size_t bytes)) \
-    f(Heuristic, "cublasLtMatmulAlgoGetHeuristic", (lt_handle context, lt_handle product, lt_handle a, lt_handle b, lt_handle c, lt_handle d, \
-                                                    lt_handle preference, int wanted, lt_heuristic *results, int *count))        \
-    f(Matmul, "cublasLtMatmul", (lt_handle context, lt_handle product, const void *alpha, cuda_address a, lt_handle a_layout,    \
-                                 cuda_address b, lt_handle b_layout, const void *beta, cuda_address c, lt_handle c_layout, cuda_address d, \
-                                 lt_handle d_layout, const lt_algorithm *algorithm, cuda_address workspace, size_t bytes, cuda_stream stream))
+#define LT_FUNCTIONS(f) \
+    f(Create, "cublasLtCreate", (lt_handle * context)) f(MatmulDescCreate, "cublasLtMatmulDescCreate", \
+                                                         (lt_handle * product, int compute, int scale)) \
+        f(MatmulDescDestroy, "cublasLtMatmulDescDestroy", (lt_handle product)) \
+            f(MatmulDescSet, "cublasLtMatmulDescSetAttribute", \
+              (lt_handle product, int attribute, const void *value, size_t bytes)) \
+                f(LayoutCreate, "cublasLtMatrixLayoutCreate", \
+                  (lt_handle * layout, int type, uint64_t rows, uint64_t columns, int64_t stride)) \
+                    f(LayoutDestroy, "cublasLtMatrixLayoutDestroy", (lt_handle layout)) \
+                        f(LayoutSet, "cublasLtMatrixLayoutSetAttribute", \
+                          (lt_handle layout, int attribute, const void *value, size_t bytes)) \
+                            f(PreferenceCreate, "cublasLtMatmulPreferenceCreate", (lt_handle * preference)) \
+                                f(PreferenceDestroy, "cublasLtMatmulPreferenceDestroy", (lt_handle preference)) \
+                                    f(PreferenceSet, "cublasLtMatmulPreferenceSetAttribute", \
+                                      (lt_handle preference, int attribute, const void *value, size_t bytes)) \
+                                        f(Heuristic, "cublasLtMatmulAlgoGetHeuristic", \
+                                          (lt_handle context, lt_handle product, lt_handle a, lt_handle b, \
+                                           lt_handle c, lt_handle d, lt_handle preference, int wanted, \
+                                           lt_heuristic *results, int *count)) \
+                                            f(Matmul, "cublasLtMatmul", \
+                                              (lt_handle context, lt_handle product, const void *alpha, \
+                                               cuda_address a, lt_handle a_layout, cuda_address b, lt_handle b_layout, \
+                                               const void *beta, cuda_address c, lt_handle c_layout, cuda_address d, \
+                                               lt_handle d_layout, const lt_algorithm *algorithm, \
+                                               cuda_address workspace, size_t bytes, cuda_stream stream))
 
 #define CUDA_MEMBER(name, symbol, parameters) int (*name) parameters;
-typedef struct cuda_api { CUDA_FUNCTIONS(CUDA_MEMBER) int version; } cuda_api;          /* version: 13000 is CUDA 13.0 */
+/* version: 13000 is CUDA 13.0 */
+typedef struct cuda_api { CUDA_FUNCTIONS(CUDA_MEMBER) int version; } cuda_api;
 typedef struct nvrtc_api { NVRTC_FUNCTIONS(CUDA_MEMBER) int major, minor; } nvrtc_api;
 typedef struct lt_api { LT_FUNCTIONS(CUDA_MEMBER) } lt_api;
 #undef CUDA_MEMBER
@@ -110,7 +149,8 @@ extern cuda_api cr_cu;                                 /* valid after cr_cuda_re
 extern nvrtc_api cr_nvrtc;                             /* after cr_nvrtc_ready() */
 extern lt_api cr_cublaslt;                                   /* after cr_lt_ready() */
 
-/* Each opens its library at the first call.  False: not found, unsuitable or switched off; its problem says which, and what would help. */
+/* Each opens its library at the first call.  False: not found, unsuitable or switched off; its problem
+ * says which, and what would help. */
 bool cr_cuda_ready(void);
 bool cr_nvrtc_ready(void);
 bool cr_lt_ready(void);

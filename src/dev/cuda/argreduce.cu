@@ -1,5 +1,5 @@
-/* argreduce.cu - the position along R of the first largest (MAX 1) or smallest of the candidates in each part of x (M, R, N): y (M, parts, N).
- * T elements.  Threads share a result as in reduce.cu. */
+/* argreduce.cu - the position along R of the first largest (MAX 1) or smallest of the candidates in
+ * each part of x (M, R, N): y (M, parts, N). T elements.  Threads share a result as in reduce.cu. */
 
 D bool beats(T first, T second) {
     const auto a = wide(first), b = wide(second);
@@ -28,7 +28,8 @@ KERNEL(256) arg_reduce(const arg_reduce_arguments<T> p) {
     for (int half = s.width / 2; half > 0; half /= 2) {
         __syncthreads();
         const int other = t + half * s.step;
-        if (s.lane < half && place[other] >= 0 && (place[t] < 0 || beats(best[other], best[t]) || (place[other] < place[t] && !beats(best[t], best[other]))))
+        if (s.lane < half && place[other] >= 0 &&
+            (place[t] < 0 || beats(best[other], best[t]) || (place[other] < place[t] && !beats(best[t], best[other]))))
             best[t] = best[other], place[t] = place[other];
     }
     if (mine && s.lane == 0) p.y[result] = place[t];

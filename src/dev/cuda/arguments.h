@@ -1,9 +1,10 @@
-/* arguments.h - the argument of each kernel in the *.cu files, declared once: the C files include this header, and the text of every kernel has it
- * after device.cuh.
+/* arguments.h - the argument of each kernel in the *.cu files, declared once: the C files include this
+ * header, and the text of every kernel has it after device.cuh.
  *
- * A kernel takes one struct.  Every member has 8 bytes (an address, i64, u64 or f64), so both compilers lay it out alike.  ARGUMENTS lists the
- * types that a kernel is compiled for: template parameters of the kernels, ignored in C, where each POINTER is an address.  Strides are in
- * elements; flags are 0 or 1; an absent optional pointer is NULL. */
+ * A kernel takes one struct.  Every member has 8 bytes (an address, i64, u64 or f64), so both
+ * compilers lay it out alike.  ARGUMENTS lists the types that a kernel is compiled for: template
+ * parameters of the kernels, ignored in C, where each POINTER is an address.  Strides are in elements;
+ * flags are 0 or 1; an absent optional pointer is NULL. */
 #ifndef CR_CUDA_ARGUMENTS_H
 #define CR_CUDA_ARGUMENTS_H
 
@@ -72,13 +73,15 @@ ARGUMENTS(reduce_arguments, class T, class A, class TO) {
     POINTER(const T) x;
     POINTER(const A) sums;                          /* (M, N): for MAP 6 (deviations from the mean) only */
     i64 R, N, stride_m, stride_r, stride_n;
-    i64 parts, part_size, results, width, along;    /* results: M parts N; along: the threads are neighbours along R, not along N */
+    i64 parts, part_size, results, width, along;    /* results: M parts N; along: the threads are neighbours along R,
+                                                     * not along N */
     f64 p;
 };
 ARGUMENTS(arg_reduce_arguments, class T) {
     POINTER(i64) y;
     POINTER(const T) x;
-    POINTER(const i64) before;                      /* (M, candidates, N): positions of the candidates along R; NULL: all of R */
+    POINTER(const i64) before;                      /* (M, candidates, N): positions of the candidates along R; NULL:
+                                                     * all of R */
     i64 N, candidates, stride_m, stride_r, stride_n;
     i64 parts, part_size, results, width, along;
 };
@@ -127,10 +130,12 @@ ARGUMENTS(index_arguments, class T, class INDEX) {
     POINTER(const INDEX) index;
     POINTER(fault) f;
     i64 M, K, N, bound, wrap, buckets;              /* sizes of the index; wrap: -bound .. -1 count from the end */
-    i64 index_m, index_k, index_n, to_m, to_k, to_n, from_m, from_k, from_n;       /* strides; index is contiguous, so they give a position */
+    /* strides; index is contiguous, so they give a position */
+    i64 index_m, index_k, index_n, to_m, to_k, to_n, from_m, from_k, from_n;
 };
 ARGUMENTS(runs_arguments, class T, class INDEX, class KEY, class A) {
-    OF(index_arguments, T, INDEX) p;                /* K: of all that is sorted; to_k: the stride from one key to the next */
+    OF(index_arguments, T, INDEX) p;                /* K: of all that is sorted; to_k: the stride from one key to the
+                                                     * next */
     POINTER(KEY) keys;
     POINTER(const i64) order;                       /* positions along K, in the order of the keys */
     POINTER(A) parts;                               /* (chunks, M, N) */
@@ -205,7 +210,8 @@ ARGUMENTS(sort_arguments, class T, class PLACE) {
     POINTER(const PLACE) from;                      /* positions of the elements of x; NULL: x has its original order */
     POINTER(unsigned) counts;                       /* (M, tiles, 256): how often each digit occurs */
     POINTER(const i64) ends;                        /* running sums of the counts along the tiles */
-    i64 R, K, next, tiles, shift;                   /* R, next: elements of a row of x, of y; K: elements wanted of a row, or of each tile of it */
+    i64 R, K, next, tiles, shift;                   /* R, next: elements of a row of x, of y; K: elements wanted of a
+                                                     * row, or of each tile of it */
     u64 flip;
 };
 ARGUMENTS(pick_arguments, class T) {
@@ -213,16 +219,20 @@ ARGUMENTS(pick_arguments, class T) {
     POINTER(i64) index;
     POINTER(const T) sorted;                        /* (M, K) */
     POINTER(const i64) places;
-    i64 M, R, K, k;                                 /* k: -1: the median, or the first NaN; -2: the median of the numbers */
+    i64 M, R, K, k;                                 /* k: -1: the median, or the first NaN; -2: the median of the
+                                                     * numbers */
 };
-typedef struct select_state { u64 key, before; } select_state;        /* the digits found so far; how many elements with these digits precede the wanted one */
+/* the digits found so far; how many elements with these digits precede the wanted one */
+typedef struct select_state { u64 key, before; } select_state;
 ARGUMENTS(select_arguments, class T, class PLACE) {
     POINTER(T) y;
     POINTER(i64) index;
     POINTER(const T) x;
-    POINTER(u64) counts;                            /* (M, 257): of each digit, and of NaN; later (M, tiles): smaller keys << 32 | equal keys */
+    POINTER(u64) counts;                            /* (M, 257): of each digit, and of NaN; later (M, tiles): smaller
+                                                     * keys << 32 | equal keys */
     POINTER(select_state) found;                    /* (M) */
-    i64 R, tiles, shift, k;                         /* shift: of the digit, the highest digit first; k as in pick_arguments */
+    i64 R, tiles, shift, k;                         /* shift: of the digit, the highest digit first; k as in
+                                                     * pick_arguments */
     POINTER(PLACE) places;                          /* y and places (M, k + 1): the elements up to the wanted one */
     POINTER(const u64) ends;                        /* running sums of counts along the tiles */
     u64 flip;
@@ -239,7 +249,8 @@ ARGUMENTS(begins_arguments, class T) {
 };
 typedef struct number_arguments {
     POINTER(i64) run, starts, count;                /* run: optional */
-    POINTER(const i64) begun, order;                /* begun: how many runs have begun up to each row; order: optional */
+    POINTER(const i64) begun, order;                /* begun: how many runs have begun up to each row; order:
+                                                     * optional */
     i64 R;
 } number_arguments;
 

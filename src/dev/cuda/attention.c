@@ -1,11 +1,13 @@
-/* attention.c - attention of every head, forward and backward: one kernel for o, one for dq, one for dk and dv (attention.cu).  They use tensor
- * cores where the GPU has them for the dtype and 16 bytes of the operands can be read at once; otherwise plain kernels run.  For few queries the
- * keys are split over blocks, and a second kernel joins the partial results. */
+/* attention.c - attention of every head, forward and backward: one kernel for o, one for dq, one for
+ * dk and dv (attention.cu).  They use tensor cores where the GPU has them for the dtype and 16 bytes
+ * of the operands can be read at once; otherwise plain kernels run.  For few queries the keys are
+ * split over blocks, and a second kernel joins the partial results. */
 #include "gpu.h"
 
 #include <stdlib.h>
 
-typedef enum pass { FORWARD, QUERIES, KEYS, DELTA, SPLIT } pass;   /* PASS of attention.cu: o; dq; dk and dv; the sums of g o; o from parts of the keys */
+/* PASS of attention.cu: o; dq; dk and dv; the sums of g o; o from parts of the keys */
+typedef enum pass { FORWARD, QUERIES, KEYS, DELTA, SPLIT } pass;
 enum { Q, K, V, O, G, DQ, DK, DV, OPERANDS };
 typedef struct job {
     const char *op;
@@ -17,9 +19,19 @@ typedef struct job {
     int64_t B, H, T, S, D;                          /* T queries, S keys */
 } job;
 
-static job job_of(const char *op, const cr_array *q, const cr_array *k, const cr_array *mask, const cr_array *lse, double scale, bool causal) {
-    return (job){.op = op, .operand = {[Q] = q, [K] = k}, .mask = mask, .lse_dtype = lse->dtype, .scale = scale, .causal = causal,
-                 .B = q->shape[0], .H = q->shape[1], .T = q->shape[2], .S = k->shape[2], .D = q->shape[3]};
+static job job_of(const char *op, const cr_array *q, const cr_array *k, const cr_array *mask, const cr_array *lse,
+                  double scale, bool causal) {
+    return (job){.op = op,
+                 .operand = {[Q] = q, [K] = k},
+                 .mask = mask,
+                 .lse_dtype = lse->dtype,
+                 .scale = scale,
+                 .causal = causal,
+                 .B = q->shape[0],
+                 .H = q->shape[1],
+                 .T = q->shape[2],
+                 .S = k->shape[2],
+                 .D = q->shape[3]};
 }
 
 static bool reads_16_bytes(const cr_array *t) {
@@ -36,16 +48,30 @@ static bool suits_tensor_cores(const cuda *g, const job *j) {
 }
 
 static attention_heads heads_of(const cr_array *t) {
-    return t ? (attention_heads){cuda_address_of(t), t->strides[0], t->strides[1], t->strides[2]} : (attention_heads){0};
+    return t ? (attention_heads){cuda_address_of(t), t->strides[0], t->strides[1], t->strides[2]}
+             : (attention_heads){0};
 }
 
 static attention_arguments arguments_of(const job *j, int64_t tiles, int64_t parts) {
     const cr_array *const *x = j->operand;
-    attention_arguments a = {
-        .q = heads_of(x[Q]), .k = heads_of(x[K]), .v = heads_of(x[V]), .o = heads_of(x[O]),
-        .g = heads_of(x[G]), .dq = heads_of(x[DQ]), .dk = heads_of(x[DK]), .dv = heads_of(x[DV]),
-        .lse = j->lse, .delta = j->delta, .H = j->H, .queries = j->T, .keys = j->S, .head_size = j->D, .causal = j->causal,
-        .scale = j->scale, .tiles = tiles, .parts = parts};
+    attention_arguments a = {.q = heads_of(x[Q]),
+                             .k = heads_of(x[K]),
+                             .v = heads_of(x[V]),
+                             .o = heads_of(x[O]),
+                             .g = heads_of(x[G]),
+                             .dq = heads_of(x[DQ]),
+                             .dk = heads_of(x[DK]),
+                             .dv = heads_of(x[DV]),
+                             .lse = j->lse,
+                             .delta = j->delta,
+                             .H = j->H,
+                             .queries = j->T,
+                             .keys = j->S,
+                             .head_size = j->D,
+                             .causal = j->causal,
+                             .scale = j->scale,
+                             .tiles = tiles,
+                             .parts = parts};
     if (j->mask) {
         const int64_t *s = j->mask->strides;
         a.mask = cuda_address_of(j->mask);
@@ -57,10 +83,12 @@ static attention_arguments arguments_of(const job *j, int64_t tiles, int64_t par
 /* GPUs with 100 KiB of shared memory for each multiprocessor, not 160 or more. */
 static bool has_little_memory(const cuda *g) { return (g->major == 8 && g->minor > 0) || g->major == 12; }
 
-/* Rows of a warp (mt, of 16) and columns of a tile (nt, of 8): as many as registers hold without a spill and shared memory holds for two blocks. */
+/* Rows of a warp (mt, of 16) and columns of a tile (nt, of 8): as many as registers hold without a
+ * spill and shared memory holds for two blocks. */
 typedef struct tile_size { int mt, nt; } tile_size;
 static tile_size tile_size_of(const cuda *g, const job *j, pass p) {
-    static const tile_size sizes[2][2][3] = {       /* [masked][large], masks take registers too; large: heads of 65 to 128 */
+    static const tile_size sizes[2][2][3] = {       /* [masked][large], masks take registers too; large: heads of 65
+                                                     * to 128 */
         {{{2, 8}, {2, 8}, {2, 8}}, {{2, 8}, {2, 4}, {2, 4}}},
         {{{2, 4}, {1, 4}, {2, 4}}, {{2, 4}, {1, 4}, {2, 2}}}};
     static const tile_size little[3] = {{2, 4}, {1, 4}, {1, 2}};       /* for large heads */
@@ -69,24 +97,28 @@ static tile_size tile_size_of(const cuda *g, const job *j, pass p) {
 }
 
 static cr_status run_tensor_cores(cuda *g, const job *j, pass p, const char *name, int64_t rows) {
-    static const char definitions[] = "#define PASS %d\n#define T %s\n#define A f32\n#define MASKED %d\n#define HEAD %d\n#define MT %d\n#define NT %d\n";
+    static const char definitions[] = "#define PASS %d\n#define T %s\n#define A f32\n#define MASKED %d\n#define HEAD "
+                                      "%d\n#define MT %d\n#define NT %d\n";
     enum { WARPS = 4, THREADS = 32 * WARPS };
     const tile_size z = tile_size_of(g, j, p);
     const int height = 16 * z.mt * WARPS / (p == KEYS ? 2 : 1), width = 8 * z.nt, row_bytes = j->D > 64 ? 256 : 128;
-    const int shared[] = {[FORWARD] = row_bytes * (height + 2 * width), [QUERIES] = row_bytes * (2 * height + 2 * width),
+    const int shared[] = {[FORWARD] = row_bytes * (height + 2 * width),
+                          [QUERIES] = row_bytes * (2 * height + 2 * width),
                           [KEYS] = row_bytes * (2 * height + 4 * width) + 16 * width + 2 * height * width};
     const cuda_kernel *k = cr_cuda_kernel_of(g, j->op, cr_cuda_source_attention, name, definitions, (int)p,
-                                             cr_cuda_type(j->operand[Q]->dtype), j->mask != NULL, (int)j->D, z.mt, z.nt);
+                                             cr_cuda_type(j->operand[Q]->dtype), j->mask != NULL, (int)j->D, z.mt,
+                                             z.nt);
     const int64_t tiles = cuda_pieces(rows, height);
     const attention_arguments a = arguments_of(j, tiles, 1);
     return cr_cuda_launch_shared(g, j->op, k, &a, j->B * j->H * tiles, THREADS, shared[p]);
 }
 
 static const cuda_kernel *plain_kernel(cuda *g, const job *j, pass p, const char *name, int r, int groups) {
-    static const char definitions[] = "#define PASS %d\n#define T %s\n#define A %s\n#define MASKED %d\n#define R %d\n#define C %d\n";
+    static const char definitions[] =
+        "#define PASS %d\n#define T %s\n#define A %s\n#define MASKED %d\n#define R %d\n#define C %d\n";
     const cr_dtype dt = j->operand[Q]->dtype;
-    return cr_cuda_kernel_of(g, j->op, cr_cuda_source_attention, name, definitions, (int)p, cr_cuda_type(dt), cr_cuda_wide(dt),
-                             j->mask != NULL, r, groups);
+    return cr_cuda_kernel_of(g, j->op, cr_cuda_source_attention, name, definitions, (int)p, cr_cuda_type(dt),
+                             cr_cuda_wide(dt), j->mask != NULL, r, groups);
 }
 
 /* Heads with more columns than a block has groups for are cut, and each part computes the scores again. */
@@ -101,18 +133,21 @@ static cr_status run_plain(cuda *g, const job *j, pass p, const char *name, int6
     return cr_cuda_launch(g, j->op, k, &a, j->B * j->H * a.tiles * a.parts);
 }
 
-/* A block for each query and part of the keys, where a block for 64 queries of a head would leave most of the GPU idle. */
+/* A block for each query and part of the keys, where a block for 64 queries of a head would leave most
+ * of the GPU idle. */
 enum { FEW = 4, PART = 64 };                        /* queries; keys of a part */
 static const cuda_kernel *split_kernel(cuda *g, const job *j, const char *name) {
-    static const char definitions[] = "#define PASS %d\n#define T %s\n#define A %s\n#define MASKED %d\n#define R 1\n#define C 1\n#define KEYS %d\n";
+    static const char definitions[] =
+        "#define PASS %d\n#define T %s\n#define A %s\n#define MASKED %d\n#define R 1\n#define C 1\n#define KEYS %d\n";
     const cr_dtype dt = j->operand[Q]->dtype;
-    return cr_cuda_kernel_of(g, j->op, cr_cuda_source_attention, name, definitions, (int)SPLIT, cr_cuda_type(dt), cr_cuda_wide(dt),
-                             j->mask != NULL, PART);
+    return cr_cuda_kernel_of(g, j->op, cr_cuda_source_attention, name, definitions, (int)SPLIT, cr_cuda_type(dt),
+                             cr_cuda_wide(dt), j->mask != NULL, PART);
 }
 
 static cr_status run_split(cuda *g, job *j) {
     const int64_t rows = j->B * j->H * j->T, parts = cuda_pieces(j->S, PART);
-    const cuda_kernel *part = split_kernel(g, j, "attention_part"), *join = part ? split_kernel(g, j, "attention_join") : NULL;
+    const cuda_kernel *part = split_kernel(g, j, "attention_part"),
+                      *join = part ? split_kernel(g, j, "attention_join") : NULL;
     if (!join) return cr_error_status();
     cuda_block *found = cr_cuda_block_take(g, j->op, (size_t)(rows * parts * (j->D + 2)) * cr_dtype_size(j->lse_dtype));
     if (!found) return cr_error_status();
@@ -127,7 +162,8 @@ static cr_status run_split(cuda *g, job *j) {
 static cr_status run(cuda *g, const job *j, pass p) {
     static const char *const names[] = {"attention", "attention_dq", "attention_dkv", "attention_delta"};
     const int64_t rows = p == KEYS ? j->S : j->T;
-    return p != DELTA && suits_tensor_cores(g, j) ? run_tensor_cores(g, j, p, names[p], rows) : run_plain(g, j, p, names[p], rows);
+    return p != DELTA && suits_tensor_cores(g, j) ? run_tensor_cores(g, j, p, names[p], rows)
+                                                  : run_plain(g, j, p, names[p], rows);
 }
 
 cr_status cr_cuda_attention(const cr_attention_args *args) {
@@ -159,7 +195,8 @@ static cr_status run_bwd(cuda *g, job *j, const cr_array *lse) {
     job first = *j;
     first.lse = cuda_address_of(lse);
     first.delta = j->delta = delta->at, j->lse = delta->at + bytes;
-    first.scale = suits_tensor_cores(g, j) ? 1.4426950408889634 : 1;   /* log2(e): tensor-core kernels compute exp as a power of 2 */
+    /* log2(e): tensor-core kernels compute exp as a power of 2 */
+    first.scale = suits_tensor_cores(g, j) ? 1.4426950408889634 : 1;
     cr_status status = run(g, &first, DELTA);
     if (status == CR_OK) status = run(g, j, QUERIES);
     if (status == CR_OK) status = run(g, j, KEYS);
@@ -171,7 +208,8 @@ cr_status cr_cuda_attention_bwd(const cr_attention_bwd_args *args) {
     static const char op[] = "attention_bwd";
     if (!args->q.numel || !args->k.numel) return clear_grads(args);
     job j = job_of(op, &args->q, &args->k, cr_present(&args->mask), &args->lse, args->scale, args->causal);
-    const cr_array *const more[] = {[V] = &args->v, [O] = &args->o, [G] = &args->g, [DQ] = &args->dq, [DK] = &args->dk, [DV] = &args->dv};
+    const cr_array *const more[] = {
+        [V] = &args->v, [O] = &args->o, [G] = &args->g, [DQ] = &args->dq, [DK] = &args->dk, [DV] = &args->dv};
     for (int i = V; i < OPERANDS; i++) j.operand[i] = more[i];
     cuda *g = cr_cuda_enter(op, args->q.dev);
     return g ? cr_cuda_leave(g, run_bwd(g, &j, &args->lse)) : cr_error_status();

@@ -1,13 +1,16 @@
-/* attention.cu - o = softmax(scale q k^T + mask) v for every head, q, o (B, H, queries, D), k, v (B, H, keys, D), and its derivatives, without a
- * matrix of all scores: the forward pass computes tiles of scores and an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022); the
- * backward pass computes the scores again from lse.  A block owns some rows of one head (queries for o and dq, keys for dk and dv) and passes
- * over tiles of the other operand in order.  No other block adds to its sums, so there are no atomics and results are reproducible.
+/* attention.cu - o = softmax(scale q k^T + mask) v for every head, q, o (B, H, queries, D), k, v (B,
+ * H, keys, D), and its derivatives, without a matrix of all scores: the forward pass computes tiles of
+ * scores and an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022); the backward pass
+ * computes the scores again from lse.  A block owns some rows of one head (queries for o and dq, keys
+ * for dk and dv) and passes over tiles of the other operand in order.  No other block adds to its
+ * sums, so there are no atomics and results are reproducible.
  *
- * There are two versions of the kernels.  Plain kernels serve every dtype and head size: T elements, A the type of computation (f32; f64 for
- * f64), R rows of a thread, C column groups of a block.  If NT is defined: kernels for f16 and bf16 with tensor cores (sm_80 and later).  HEAD
- * is the head size, a multiple of 8 from 32 to 128; rows are multiples of 16 bytes; a warp has 16 MT rows, a tile 8 NT columns; weights and
- * their derivatives are rounded to T before they are multiplied.  MASKED: there is a mask.  PASS: the kernel, for o, dq, dk and dv, delta, or o of
- * few queries. */
+ * There are two versions of the kernels.  Plain kernels serve every dtype and head size: T elements, A
+ * the type of computation (f32; f64 for f64), R rows of a thread, C column groups of a block.  If NT
+ * is defined: kernels for f16 and bf16 with tensor cores (sm_80 and later).  HEAD is the head size, a
+ * multiple of 8 from 32 to 128; rows are multiples of 16 bytes; a warp has 16 MT rows, a tile 8 NT
+ * columns; weights and their derivatives are rounded to T before they are multiplied.  MASKED: there
+ * is a mask.  PASS: the kernel, for o, dq, dk and dv, delta, or o of few queries. */
 
 typedef attention_arguments<T, A> arguments;
 typedef attention_heads<T> heads;
@@ -19,12 +22,14 @@ struct place {                                      /* the part of the result th
 };
 /* The longest rows go first: late queries attend to the most keys, early keys are attended to by the most queries. */
 D place place_of(const arguments &a, int rows_of_block, bool late_first) {
-    const u32 i = blockIdx.x, parts = (u32)a.parts, tiles = (u32)a.tiles, H = (u32)a.H, tile = i / parts % tiles, head = i / parts / tiles;
-    return place{(int)(head / H), (int)(head % H), (int)(i % parts), (i64)(late_first ? tiles - 1 - tile : tile) * rows_of_block};
+    const u32 i = blockIdx.x, parts = (u32)a.parts, tiles = (u32)a.tiles, H = (u32)a.H, tile = i / parts % tiles,
+              head = i / parts / tiles;
+    return place{(int)(head / H), (int)(head % H), (int)(i % parts),
+                 (i64)(late_first ? tiles - 1 - tile : tile) * rows_of_block};
 }
 
-/* How many keys query t attends to: may be negative; 0 after the last query.  first_query: the first query that attends to key s.  I: i64, or int
- * where int is enough. */
+/* How many keys query t attends to: may be negative; 0 after the last query.  first_query: the first
+ * query that attends to key s.  I: i64, or int where int is enough. */
 template <class I> D I visible(const arguments &a, I t) {
     const I keys = (I)a.keys, queries = (I)a.queries, n = a.causal ? t + 1 + keys - queries : keys;
     return t >= queries ? 0 : n < keys ? n : keys;
@@ -34,26 +39,36 @@ template <class I> D I first_query(const arguments &a, I s) {
     return t < 0 ? 0 : t;
 }
 /* How many keys any of the n queries from t on attends to. */
-template <class I> D I visible_to_any(const arguments &a, I t, int n) { return visible<I>(a, t + n <= (I)a.queries ? t + n - 1 : (I)a.queries - 1); }
+template <class I> D I visible_to_any(const arguments &a, I t, int n) {
+    return visible<I>(a, t + n <= (I)a.queries ? t + n - 1 : (I)a.queries - 1);
+}
 
 /* The mask of query t and key s */
-D const A *mask_at(const arguments &a, const place &p, i64 t, i64 s) { return a.mask + p.b * a.mask_batch + p.h * a.mask_head + t * a.mask_query + s * a.mask_key; }
+D const A *mask_at(const arguments &a, const place &p, i64 t, i64 s) {
+    return a.mask + p.b * a.mask_batch + p.h * a.mask_head + t * a.mask_query + s * a.mask_key;
+}
 /* unit (scale x + mask), x = q . k */
 D A score(const A *mask, A x, A scale, A unit) { return MASKED ? x * scale + unit * *mask : x * scale; }
 
 /* lse of query t as PASS 3 wrote it, for exp(score - lse); +Inf after the last query. */
-D A lse_of(const arguments &a, const place &p, i64 t) { return t < a.queries ? a.lse[(p.b * a.H + p.h) * a.queries + t] : infinity<A>(); }
-D A delta_of(const arguments &a, const place &p, i64 t) { return t < a.queries ? a.delta[(p.b * a.H + p.h) * a.queries + t] : (A)0; }
+D A lse_of(const arguments &a, const place &p, i64 t) {
+    return t < a.queries ? a.lse[(p.b * a.H + p.h) * a.queries + t] : infinity<A>();
+}
+D A delta_of(const arguments &a, const place &p, i64 t) {
+    return t < a.queries ? a.delta[(p.b * a.H + p.h) * a.queries + t] : (A)0;
+}
 
 #ifndef NT
-/* ---- plain: a block of 16 x 16 threads has tiles of N x N scores, N = 16 R.  Thread (x, y) has those of rows y + 16 i and columns x + 16 j,
- * and of a row of results columns R x + j of each of C groups of N.  Limited by flops: 8 vectors from shared memory for 64 products. */
+/* ---- plain: a block of 16 x 16 threads has tiles of N x N scores, N = 16 R.  Thread (x, y) has those
+ * of rows y + 16 i and columns x + 16 j, and of a row of results columns R x + j of each of C groups
+ * of N.  Limited by flops: 8 vectors from shared memory for 64 products. */
 constexpr int N = 16 * R, CHUNK = 32;               /* columns of D, or rows, in shared memory at once */
 D int thread_x() { return (int)threadIdx.x % 16; }
 D int thread_y() { return (int)threadIdx.x / 16; }
 
 template <int WIDTH> struct shared_tile {
-    alignas(16) A v[N][WIDTH + 4];                  /* padded by 4: 16 threads that read their rows use different banks */
+    alignas(16) A v[N][WIDTH + 4];                  /* padded by 4: 16 threads that read their rows use different
+                                                     * banks */
     template <int V> D pack<A, V> at(int row, int column) const { return *(const pack<A, V> *)&v[row][column]; }
 };
 struct workspace {
@@ -65,7 +80,8 @@ struct workspace {
 };
 
 /* ROWS rows of x from `row` on, WIDTH of their columns from `column` on; 0 outside */
-template <int ROWS, int WIDTH, int PITCH> D void load(A (&to)[ROWS][PITCH], const rows &x, i64 row, i64 column, i64 columns) {
+template <int ROWS, int WIDTH, int PITCH>
+D void load(A (&to)[ROWS][PITCH], const rows &x, i64 row, i64 column, i64 columns) {
     for (int i = (int)threadIdx.x; i < ROWS * WIDTH; i += 256) {
         const i64 r = row + i / WIDTH, c = column + i % WIDTH;
         to[i / WIDTH][i % WIDTH] = r < x.count && c < columns ? cast<A>(x.at[r * x.stride + c]) : (A)0;
@@ -84,7 +100,9 @@ D void dots(A (&s)[R][R], workspace &w, const rows &x, i64 x_row, const rows &y,
         for (int k = 0; k < CHUNK; k += 4) {
             pack<A, 4> f[2][R];
 #pragma unroll
-            for (int i = 0; i < R; i++) f[0][i] = w.factors[0].template at<4>(thread_y() + 16 * i, k), f[1][i] = w.factors[1].template at<4>(thread_x() + 16 * i, k);
+            for (int i = 0; i < R; i++)
+                f[0][i] = w.factors[0].template at<4>(thread_y() + 16 * i, k),
+                f[1][i] = w.factors[1].template at<4>(thread_x() + 16 * i, k);
 #pragma unroll
             for (int i = 0; i < R; i++)
 #pragma unroll
@@ -98,7 +116,8 @@ D void dots(A (&s)[R][R], workspace &w, const rows &x, i64 x_row, const rows &y,
 /* acc += weights x, of N rows of x from `row` on, and columns from `column` on */
 D void weigh(A (&acc)[C][R][R], workspace &w, const rows &x, i64 row, i64 column, i64 columns) {
     for (int begin = 0; begin < N; begin += CHUNK) {
-        __syncthreads();                            /* the last chunk, or the factors, were read; the weights are there */
+        __syncthreads();                            /* the last chunk, or the factors, were read; the weights are
+                                                     * there */
         load<CHUNK, N * C>(w.values, x, row + begin, column, columns);
         __syncthreads();
 #pragma unroll 1
@@ -127,7 +146,8 @@ D void store(const rows &y, const place &p, i64 columns, const A (&acc)[C][R][R]
         for (int c = 0; c < C; c++)
             for (int j = 0; j < R; j++) {
                 const i64 column = p.part * (N * C) + c * N + thread_x() * R + j;
-                if (row < y.count && column < columns) y.at[row * y.stride + column] = cast<T>(acc[c][i][j] * factor[i]);
+                if (row < y.count && column < columns)
+                    y.at[row * y.stride + column] = cast<T>(acc[c][i][j] * factor[i]);
             }
     }
 }
@@ -158,11 +178,14 @@ KERNEL(256) attention(const arguments a) {
 #pragma unroll
             for (int j = 0; j < R; j++) {
                 const i64 c = key + thread_x() + 16 * j;
-                s[i][j] = c < visible(a, t) ? score(mask + 16 * (i * a.mask_query + j * a.mask_key), s[i][j], (A)a.scale, 1) : -infinity<A>();
+                s[i][j] = c < visible(a, t)
+                              ? score(mask + 16 * (i * a.mask_query + j * a.mask_key), s[i][j], (A)a.scale, 1)
+                              : -infinity<A>();
                 top[i] = larger_of::join(s[i][j], top[i]);
             }
             top[i] = over_row<larger_of>(top[i]);
-            const A base = top[i] == -infinity<A>() ? (A)0 : top[i];           /* all weights are 0 while every key is masked */
+            /* all weights are 0 while every key is masked */
+            const A base = top[i] == -infinity<A>() ? (A)0 : top[i];
 #pragma unroll
             for (int j = 0; j < R; j++) {
                 const A weight = f_exp(s[i][j] - base);
@@ -181,14 +204,16 @@ KERNEL(256) attention(const arguments a) {
     for (int i = 0; i < R; i++) {
         const i64 t = p.first + thread_y() + 16 * i;
         factor[i] = sum[i] == 0 ? (A)0 : (A)1 / sum[i];
-        if (p.part == 0 && thread_x() == 0 && t < a.queries) a.lse[(p.b * a.H + p.h) * a.queries + t] = top[i] + f_log(sum[i]);
+        if (p.part == 0 && thread_x() == 0 && t < a.queries)
+            a.lse[(p.b * a.H + p.h) * a.queries + t] = top[i] + f_log(sum[i]);
     }
     store(p.of(a.o, a.queries), p, a.head_size, o, factor);
 }
 #endif
 
 #if PASS == 1
-/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k.  At least 1 block: ptxas would spill for a second block. */
+/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k.  At least 1
+ * block: ptxas would spill for a second block. */
 KERNEL(256, 1) attention_dq(const arguments a) {
     __shared__ workspace w;
     const place p = place_of(a, N, true);
@@ -207,7 +232,8 @@ KERNEL(256, 1) attention_dq(const arguments a) {
 #pragma unroll
             for (int j = 0; j < R; j++) {
                 const i64 t = p.first + thread_y() + 16 * i, c = key + thread_x() + 16 * j;
-                const A weight = c < visible(a, t) ? f_exp(score(mask_at(a, p, t, c), s[i][j], (A)a.scale, 1) - lse[i]) : (A)0;
+                const A weight = c < visible(a, t) ? f_exp(score(mask_at(a, p, t, c), s[i][j], (A)a.scale, 1) - lse[i])
+                                                   : (A)0;
                 w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = weight * (dp[i][j] - delta[i]);
             }
         weigh(dq, w, k, key, p.part * (N * C), a.head_size);
@@ -234,7 +260,8 @@ KERNEL(256) attention_dkv(const arguments a) {
 #pragma unroll
             for (int i = 0; i < R; i++) {
                 const i64 c = p.first + thread_y() + 16 * i;
-                const A weight = c < visible(a, t) ? f_exp(score(mask_at(a, p, t, c), s[i][j], (A)a.scale, 1) - lse) : (A)0;
+                const A weight = c < visible(a, t) ? f_exp(score(mask_at(a, p, t, c), s[i][j], (A)a.scale, 1) - lse)
+                                                   : (A)0;
                 w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = weight;
                 dp[i][j] = weight * (dp[i][j] - delta);
             }
@@ -253,15 +280,17 @@ KERNEL(256) attention_dkv(const arguments a) {
 #endif
 
 #if PASS == 3
-/* delta = sum of g o over D, followed by the lse for the other two kernels: times scale, +Inf where a query attends to no key.  A warp for each
- * query.  Limited by bytes read. */
+/* delta = sum of g o over D, followed by the lse for the other two kernels: times scale, +Inf where a
+ * query attends to no key.  A warp for each query.  Limited by bytes read. */
 KERNEL(256) attention_delta(const arguments a) {
     const i64 row = (i64)blockIdx.x * 8 + threadIdx.x / 32, head = row / a.queries;
     const place p = {(int)(head / a.H), (int)(head % a.H), 0, 0};
-    const i64 t = row % a.queries, columns = row < a.parts ? a.head_size : 0;         /* parts: here the number of all rows */
+    /* parts: here the number of all rows */
+    const i64 t = row % a.queries, columns = row < a.parts ? a.head_size : 0;
     const rows g = p.of(a.g, a.queries), o = p.of(a.o, a.queries);
     A sum = 0;
-    for (i64 c = threadIdx.x % 32; c < columns; c += 32) sum += cast<A>(g.at[t * g.stride + c]) * cast<A>(o.at[t * o.stride + c]);
+    for (i64 c = threadIdx.x % 32; c < columns; c += 32)
+        sum += cast<A>(g.at[t * g.stride + c]) * cast<A>(o.at[t * o.stride + c]);
 #pragma unroll
     for (int lane = 16; lane; lane /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
     if (!columns || threadIdx.x % 32) return;
@@ -271,8 +300,9 @@ KERNEL(256) attention_delta(const arguments a) {
 #endif
 
 #if PASS == 4
-/* Few queries, as in generation: a block for each query and KEYS of its keys writes to delta, (B, H, queries, tiles, D + 2), the weighted sum of
- * v, the largest score and the sum of the weights; a block for each query joins these.  Limited by bytes: k and v are read once for each query. */
+/* Few queries, as in generation: a block for each query and KEYS of its keys writes to delta, (B, H,
+ * queries, tiles, D + 2), the weighted sum of v, the largest score and the sum of the weights; a block
+ * for each query joins these.  Limited by bytes: k and v are read once for each query. */
 struct query { place p; i64 t; };
 D query query_of(const arguments &a, i64 row) {
     const i64 head = row / a.queries;
@@ -297,20 +327,23 @@ KERNEL(256) attention_part(const arguments a) {
     A *to = a.delta + (i64)blockIdx.x * (a.head_size + 2);
     for (int c = t / 32; c < n; c += 8) {           /* a warp for each key */
         A dot = 0;
-        for (i64 d = t % 32; d < a.head_size; d += 32) dot += cast<A>(mine[d]) * cast<A>(k.at[(first + c) * k.stride + d]);
+        for (i64 d = t % 32; d < a.head_size; d += 32)
+            dot += cast<A>(mine[d]) * cast<A>(k.at[(first + c) * k.stride + d]);
 #pragma unroll
         for (int lane = 16; lane; lane /= 2) dot += __shfl_xor_sync(0xffffffffu, dot, lane);
         if (t % 32 == 0) weights[c] = score(mask_at(a, q.p, q.t, first + c), dot, (A)a.scale, 1);
     }
     __syncthreads();
-    const A x = t < n ? weights[t] : -infinity<A>(), top = tree<larger_of>(x, shared, all), weight = t < n ? f_exp(x - base_of(top)) : (A)0, sum = tree<sum_of>(weight, shared, all);
+    const A x = t < n ? weights[t] : -infinity<A>(), top = tree<larger_of>(x, shared, all),
+            weight = t < n ? f_exp(x - base_of(top)) : (A)0, sum = tree<sum_of>(weight, shared, all);
     if (t < n) weights[t] = weight;
     if (t == 0) to[a.head_size] = top, to[a.head_size + 1] = sum;
     __syncthreads();
     for (i64 begin = 0; begin < a.head_size; begin += s.columns) {
         const i64 column = begin + s.column;
         A o = 0;
-        for (int c = s.lane; c < n && column < a.head_size; c += s.width) o += weights[c] * cast<A>(v.at[(first + c) * v.stride + column]);
+        for (int c = s.lane; c < n && column < a.head_size; c += s.width)
+            o += weights[c] * cast<A>(v.at[(first + c) * v.stride + column]);
         o = tree<sum_of>(o, shared, s);
         if (s.lane == 0 && column < a.head_size) to[column] = o;
     }
@@ -332,32 +365,40 @@ KERNEL(256) attention_join(const arguments a) {
     for (i64 begin = 0; begin < a.head_size; begin += s.columns) {
         const i64 column = begin + s.column;
         A o = 0;
-        for (i64 c = s.lane; c < a.tiles && column < a.head_size; c += s.width) o += from[c * pitch + column] * f_exp(tops[c * pitch] - base_of(top));
+        for (i64 c = s.lane; c < a.tiles && column < a.head_size; c += s.width)
+            o += from[c * pitch + column] * f_exp(tops[c * pitch] - base_of(top));
         o = tree<sum_of>(o, shared, s);
         if (s.lane == 0 && column < a.head_size) to[column] = cast<T>(sum == 0 ? (A)0 : o / sum);
     }
 }
 #endif
 #elif !defined __CUDA_ARCH__ || __CUDA_ARCH__ >= 800
-/* ---- with tensor cores: 4 warps, each of which has 16 MT rows of a block's, pass over tiles of 8 NT columns.  Fragments are as in the PTX
- * manual, "Matrix fragments for mma.m16n8k16": lane l has, of 16 x 8 results, rows l / 4 and 8 more, columns 2 (l % 4) and 1 more. */
-constexpr int WARPS = 4, THREADS = 32 * WARPS, ROWS = 16 * MT * WARPS / (PASS == 2 ? 2 : 1), COLUMNS = 8 * NT;        /* dk and dv: two warps have the same rows */
+/* ---- with tensor cores: 4 warps, each of which has 16 MT rows of a block's, pass over tiles of 8 NT
+ * columns.  Fragments are as in the PTX manual, "Matrix fragments for mma.m16n8k16": lane l has, of 16
+ * x 8 results, rows l / 4 and 8 more, columns 2 (l % 4) and 1 more. */
+/* dk and dv: two warps have the same rows */
+constexpr int WARPS = 4, THREADS = 32 * WARPS, ROWS = 16 * MT * WARPS / (PASS == 2 ? 2 : 1), COLUMNS = 8 * NT;
 constexpr int DT = (HEAD + 15) / 16 * 2;            /* tiles of 8 columns of D; columns beyond HEAD are 0 */
 constexpr int PITCH = HEAD <= 64 ? 64 : 128;        /* elements of a row in shared memory */
 D int lane() { return (int)threadIdx.x % 32; }
 D int warp_row() { return (int)threadIdx.x / 32 * (16 * MT) % ROWS; }
-D int row_of(int m, int e) { return warp_row() + 16 * m + lane() / 4 + e / 2 * 8; }       /* of element e of the m-th fragment of results */
+/* of element e of the m-th fragment of results */
+D int row_of(int m, int e) { return warp_row() + 16 * m + lane() / 4 + e / 2 * 8; }
 D int column_of(int n, int e) { return 8 * n + lane() % 4 * 2 + e % 2; }
 
 /* Dynamic shared memory: tiles of ROWS rows, then tiles of COLUMNS (attention.c computes its size). */
 extern __shared__ __align__(128) u16 memory[];
 D int tile_at(int of_rows, int of_columns) { return 2 * (of_rows * ROWS + of_columns * COLUMNS) * PITCH; }
 
-/* The offset in a tile of 8 elements, in bytes: swizzled within 64 columns, so that 8 rows use different banks.  advanced: 16 k columns further. */
+/* The offset in a tile of 8 elements, in bytes: swizzled within 64 columns, so that 8 rows use
+ * different banks.  advanced: 16 k columns further. */
 D int offset(int row, int column) { return 2 * PITCH * row + (column / 8 ^ row % 8) * 16; }
 D int advanced(int at, int k) { return (at ^ 32 * (k % 4)) + 128 * (k / 4); }
-/* The offset of this lane's part of 16 x 16 for load_matrices, whose results follow each other by rows of 8, or by columns of 8. */
-D int lane_offset(bool by_rows) { return by_rows ? offset(lane() / 16 * 8 + lane() % 8, lane() / 8 % 2 * 8) : offset(lane() % 16, lane() / 16 * 8); }
+/* The offset of this lane's part of 16 x 16 for load_matrices, whose results follow each other by rows
+ * of 8, or by columns of 8. */
+D int lane_offset(bool by_rows) {
+    return by_rows ? offset(lane() / 16 * 8 + lane() % 8, lane() / 8 % 2 * 8) : offset(lane() % 16, lane() / 16 * 8);
+}
 
 D f32 half_of(u64 bits, int i) { return wide(T{(u16)(bits >> 16 * i)}); }
 
@@ -365,27 +406,43 @@ D f32 half_of(u64 bits, int i) { return wide(T{(u16)(bits >> 16 * i)}); }
 #ifdef __CUDA_ARCH__
 typedef u32 address;                                /* of shared memory */
 D address address_of(int at) { return (u32)__cvta_generic_to_shared(memory) + (u32)at; }
-D int opaque(int x) { asm volatile("" : "+r"(x)); return x; }              /* opaque to the compiler, which would keep derived values in registers from one tile to the next */
+/* opaque to the compiler, which would keep derived values in registers from one tile to the next */
+D int opaque(int x) { asm volatile("" : "+r"(x)); return x; }
 struct copies {                                     /* asynchronous copies into shared memory */
     template <int BYTES> D void add(address to, const void *from, bool inside) {
-        if (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
-        else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(inside ? 4 : 0) : "memory");
+        if (BYTES == 16)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0)
+                         : "memory");
+        else
+            asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(inside ? 4 : 0)
+                         : "memory");
     }
     D void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 };
-template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {     /* four matrices of 8 x 8: lane l has the address of row l % 8 of matrix l / 8 */
+/* four matrices of 8 x 8: lane l has the address of row l % 8 of matrix l / 8 */
+template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {
     if (transposed)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                     : "r"(row)
+                     : "memory");
     else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                     : "r"(row)
+                     : "memory");
 }
 D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {                   /* c += a b, (16, 16) (16, 8) */
     if constexpr (same<T, f16>)
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+            "%2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
     else
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "
+            "%1, %2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 D u32 pair(f32 low, f32 high) {
     u32 y;
@@ -404,11 +461,13 @@ struct copies {                                     /* copied at the wait */
         made[n].to = (u32 *)to, made[n].from = (const u32 *)from, made[n].inside = inside, made[n++].words = BYTES / 4;
     }
     D void wait() {
-        for (int i = 0; i < n; i++) for (int j = 0; j < made[i].words; j++) made[i].to[j] = made[i].inside ? made[i].from[j] : 0;
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < made[i].words; j++) made[i].to[j] = made[i].inside ? made[i].from[j] : 0;
         n = 0;
     }
 };
-static u64 values[THREADS][6] = {{1}};              /* of each lane, for its warp; not zero, or the simulator would take them for shared memory */
+static u64 values[THREADS][6] = {{1}};              /* of each lane, for its warp; not zero, or the simulator would
+                                                     * take them for shared memory */
 D u64 (*exchange(const u64 (&mine)[6]))[6] {
     for (int i = 0; i < 6; i++) values[threadIdx.x][i] = mine[i];
     __syncwarp();
@@ -419,7 +478,8 @@ template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {
     u64 (*const lanes)[6] = exchange(mine);
     for (int i = 0; i < 4; i++) {
         const int x = lane() / 4, y = lane() % 4 * 2;
-        const u16 *const first = (const u16 *)lanes[8 * i + (transposed ? y : x)][0], *const second = (const u16 *)lanes[8 * i + (transposed ? y + 1 : x)][0];
+        const u16 *const first = (const u16 *)lanes[8 * i + (transposed ? y : x)][0],
+                         *const second = (const u16 *)lanes[8 * i + (transposed ? y + 1 : x)][0];
         r[i] = first[transposed ? x : y] | (u32)second[transposed ? x : y + 1] << 16;
     }
     __syncwarp();
@@ -429,34 +489,40 @@ D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     u64 (*const lanes)[6] = exchange(mine);
     for (int e = 0; e < 4; e++) {
         const int row = lane() / 4, column = lane() % 4 * 2 + e % 2;
-        for (int k = 0; k < 16; k++) c[e] += half_of(lanes[4 * row + k % 8 / 2][e / 2 + k / 8 * 2], k % 2) * half_of(lanes[4 * column + k % 8 / 2][4 + k / 8], k % 2);
+        for (int k = 0; k < 16; k++)
+            c[e] += half_of(lanes[4 * row + k % 8 / 2][e / 2 + k / 8 * 2], k % 2) *
+                    half_of(lanes[4 * column + k % 8 / 2][4 + k / 8], k % 2);
     }
     __syncwarp();
 }
 D u32 pair(f32 low, f32 high) { return cast<T>(low).bits | (u32)cast<T>(high).bits << 16; }
 #endif
 
-#define EACH_ROW                                                                                                        \
+#define EACH_ROW \
     _Pragma("unroll") for (int m = 0; m < MT; m++) _Pragma("unroll") for (int i = 0; i < 2; i++)
-#define EACH_SCORE                                                                                                      \
-    _Pragma("unroll") for (int m = 0; m < MT; m++) _Pragma("unroll") for (int n = 0; n < NT; n++) _Pragma("unroll") for (int e = 0; e < 4; e++)
-#define EACH_WEIGHT                                                                                                     \
+#define EACH_SCORE \
+    _Pragma("unroll") for (int m = 0; m < MT; m++) _Pragma("unroll") for (int n = 0; n < NT; n++) \
+        _Pragma("unroll") for (int e = 0; e < 4; e++)
+#define EACH_WEIGHT \
     _Pragma("unroll") for (int k = 0; k < NT / 2; k++) _Pragma("unroll") for (int m = 0; m < MT; m++)
 
 /* Rows that are copied into shared memory tile by tile: the part of this thread. */
 struct stream {
-    static constexpr int CHUNKS = PITCH / 8, STEP = THREADS / CHUNKS;  /* CHUNKS of 16 bytes in a row; STEP rows that all threads copy at once */
+    /* CHUNKS of 16 bytes in a row; STEP rows that all threads copy at once */
+    static constexpr int CHUNKS = PITCH / 8, STEP = THREADS / CHUNKS;
     const T *from;
     int row, stride, rows, to;                      /* rows: 0 for columns beyond HEAD */
     D stream(const ::rows &x, int first) {
         const int r = (int)threadIdx.x / CHUNKS, column = (int)threadIdx.x % CHUNKS * 8;
-        row = first, stride = (int)x.stride, rows = column < HEAD ? (int)x.count : 0, to = offset(r, column), from = x.at + (first + r) * x.stride + column;
+        row = first, stride = (int)x.stride, rows = column < HEAD ? (int)x.count : 0, to = offset(r, column),
+        from = x.at + (first + r) * x.stride + column;
     }
     /* Starts to copy the next COUNT rows; 0 after the last row, and beyond HEAD. */
     template <int COUNT> D void fetch(copies &c, int tile) {
         const int left = rows - row - to / (2 * PITCH);
 #pragma unroll
-        for (int i = 0; i < COUNT; i += STEP) c.template add<16>(address_of(tile + to) + offset(i, 0), from + (i64)stride * i, i < left);
+        for (int i = 0; i < COUNT; i += STEP)
+            c.template add<16>(address_of(tile + to) + offset(i, 0), from + (i64)stride * i, i < left);
         from += (i64)stride * COUNT, row += COUNT;
     }
 };
@@ -464,7 +530,8 @@ struct stream {
 /* s += x y^T, of this warp's rows of x and all COLUMNS of y */
 D void dots(f32 (&s)[MT][NT][4], int x, int y) {
     const int x_at = opaque(lane_offset(false) + offset(warp_row(), 0)), y_at = opaque(lane_offset(true));
-#pragma unroll 4                                    /* not fully for D of 128: registers would not hold what is read ahead */
+#pragma unroll 4                                    /* not fully for D of 128: registers would not hold what is read
+                                                     * ahead */
     for (int k = 0; k < DT / 2; k++) {
         u32 f[MT][4], b[4];
 #pragma unroll
@@ -484,7 +551,8 @@ struct weights {
     D void round(const f32 (&s)[MT][NT][4]) {
         EACH_WEIGHT
 #pragma unroll
-        for (int e = 0; e < 4; e++) v[k][m].v[e] = pair(s[m][2 * k + e / 2][e % 2 * 2], s[m][2 * k + e / 2][e % 2 * 2 + 1]);
+        for (int e = 0; e < 4; e++)
+            v[k][m].v[e] = pair(s[m][2 * k + e / 2][e % 2 * 2], s[m][2 * k + e / 2][e % 2 * 2 + 1]);
     }
 };
 
@@ -498,7 +566,8 @@ D void weigh(f32 (&acc)[MT][DT][4], const weights &w, int y) {
         for (int n = 0; n < DT; n += 2) {
             load_matrices<true>(b, address_of(y + advanced(y_at, n / 2)) + offset(16 * k, 0));
 #pragma unroll
-            for (int m = 0; m < MT; m++) multiply(acc[m][n], w.v[k][m].v, b[0], b[1]), multiply(acc[m][n + 1], w.v[k][m].v, b[2], b[3]);
+            for (int m = 0; m < MT; m++)
+                multiply(acc[m][n], w.v[k][m].v, b[0], b[1]), multiply(acc[m][n + 1], w.v[k][m].v, b[2], b[3]);
         }
     }
 }
@@ -509,12 +578,15 @@ D void store(const rows &y, const place &p, const f32 (&acc)[MT][DT][4], const f
         const i64 row = p.first + row_of(m, 2 * i);
         if (row >= y.count) continue;
 #pragma unroll
-        for (int n = 0; n < HEAD / 8; n++) *(u32 *)(y.at + row * y.stride + column_of(n, 0)) = pair(acc[m][n][2 * i] * factor[m][i], acc[m][n][2 * i + 1] * factor[m][i]);
+        for (int n = 0; n < HEAD / 8; n++)
+            *(u32 *)(y.at + row * y.stride + column_of(n, 0)) = pair(acc[m][n][2 * i] * factor[m][i],
+                                                                     acc[m][n][2 * i + 1] * factor[m][i]);
     }
 }
 
-/* Weights are powers of 2: 2^(outer s - base), one multiply-add, where s is the plain product and inner is 1.  With a mask, or a scale that is not
- * positive (it would reverse the order of the products), each tile is an edge tile, where s becomes the score. */
+/* Weights are powers of 2: 2^(outer s - base), one multiply-add, where s is the plain product and
+ * inner is 1.  With a mask, or a scale that is not positive (it would reverse the order of the
+ * products), each tile is an edge tile, where s becomes the score. */
 struct scaling {
     f32 inner, outer;
     bool always;
@@ -528,7 +600,8 @@ D void edge(f32 (&s)[MT][NT][4], const arguments &a, const place &p, int row, in
     row = opaque(row), column = opaque(column);
     EACH_SCORE {
         const int y = row + row_of(m, e), x = column + column_of(n, e), t = PASS == 2 ? x : y, key = PASS == 2 ? y : x;
-        s[m][n][e] = key < visible(a, t) ? score(mask_at(a, p, t, key), s[m][n][e], scale.inner, LOG2E) : -infinity<f32>();
+        s[m][n][e] = key < visible(a, t) ? score(mask_at(a, p, t, key), s[m][n][e], scale.inner, LOG2E)
+                                         : -infinity<f32>();
     }
 }
 
@@ -537,7 +610,8 @@ D void edge(f32 (&s)[MT][NT][4], const arguments &a, const place &p, int row, in
 KERNEL(THREADS, 2) attention(const arguments a) {
     const int qs = tile_at(0, 0), ks = tile_at(1, 0), vs = tile_at(1, 1);
     const place p = place_of(a, ROWS, true);
-    const int first = (int)p.first, end = visible_to_any(a, first, ROWS), whole = visible(a, first);      /* every row attends to the first `whole` keys */
+    /* every row attends to the first `whole` keys */
+    const int first = (int)p.first, end = visible_to_any(a, first, ROWS), whole = visible(a, first);
     const scaling scale(a);
     f32 o[MT][DT][4] = {}, s[MT][NT][4], top[MT][2], sum[MT][2], factor[MT][2];
     EACH_ROW top[m][i] = -infinity<f32>(), sum[m][i] = 0;
@@ -562,7 +636,8 @@ KERNEL(THREADS, 2) attention(const arguments a) {
             for (int n = 0; n < NT; n++) most = fmaxf(most, fmaxf(s[m][n][2 * i], s[m][n][2 * i + 1]));
             most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
             most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-            const f32 base = most == -infinity<f32>() ? 0.0f : most * scale.outer;             /* all weights are 0 while every key is masked */
+            /* all weights are 0 while every key is masked */
+            const f32 base = most == -infinity<f32>() ? 0.0f : most * scale.outer;
             moved |= most != top[m][i];
             factor[m][i] = power_of_2(top[m][i] * scale.outer - base);
             top[m][i] = most;
@@ -570,7 +645,8 @@ KERNEL(THREADS, 2) attention(const arguments a) {
 #pragma unroll
             for (int n = 0; n < NT; n++)
 #pragma unroll
-                for (int e = 2 * i; e < 2 * i + 2; e++) sum[m][i] += s[m][n][e] = power_of_2(s[m][n][e] * scale.outer - base);
+                for (int e = 2 * i; e < 2 * i + 2; e++)
+                    sum[m][i] += s[m][n][e] = power_of_2(s[m][n][e] * scale.outer - base);
         }
         if (__any_sync(0xffffffffu, moved)) {
             EACH_ROW
@@ -586,14 +662,16 @@ KERNEL(THREADS, 2) attention(const arguments a) {
         sum[m][i] += __shfl_xor_sync(0xffffffffu, sum[m][i], 1);
         sum[m][i] += __shfl_xor_sync(0xffffffffu, sum[m][i], 2);
         factor[m][i] = sum[m][i] == 0 ? 0.0f : 1.0f / sum[m][i];
-        if (lane() % 4 == 0 && t < a.queries) a.lse[(p.b * a.H + p.h) * a.queries + t] = top[m][i] * scale.outer * LN2 + logf(sum[m][i]);
+        if (lane() % 4 == 0 && t < a.queries)
+            a.lse[(p.b * a.H + p.h) * a.queries + t] = top[m][i] * scale.outer * LN2 + logf(sum[m][i]);
     }
     store(p.of(a.o, a.queries), p, o, factor);
 }
 #endif
 
 #if PASS == 1
-/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k.  Tiles of k and v are copied alternately, as for o. */
+/* p = exp(scale q k^T + mask - lse),  dp = g v^T,  ds = p (dp - delta):  dq = scale ds k.  Tiles of k
+ * and v are copied alternately, as for o. */
 KERNEL(THREADS, 2) attention_dq(const arguments a) {
     const int qs = tile_at(0, 0), gs = tile_at(1, 0), ks = tile_at(2, 0), vs = tile_at(2, 1);
     const place p = place_of(a, ROWS, true);
@@ -604,7 +682,8 @@ KERNEL(THREADS, 2) attention_dq(const arguments a) {
         const int t = first + row_of(m, 2 * i);
         lse[m][i] = lse_of(a, p, t), delta[m][i] = -delta_of(a, p, t), factor[m][i] = (f32)a.scale;
     }
-    stream q(p.of(a.q, a.queries), first), g(p.of(a.g, a.queries), first), k(p.of(a.k, a.keys), 0), v(p.of(a.v, a.keys), 0);
+    stream q(p.of(a.q, a.queries), first), g(p.of(a.g, a.queries), first), k(p.of(a.k, a.keys), 0),
+        v(p.of(a.v, a.keys), 0);
     copies c;
     q.fetch<ROWS>(c, qs);
     g.fetch<ROWS>(c, gs);
@@ -631,17 +710,22 @@ KERNEL(THREADS, 2) attention_dq(const arguments a) {
 #endif
 
 #if PASS == 2
-/* With the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q.  Two warps have the same keys: one computes p and dv, the other reads p
- * and computes dk.  So each accumulates 16 MT rows, not half as many, and reads shared memory half as often for a product. */
+/* With the same p and ds, a row for each key:  dv = p^T g,  dk = scale ds^T q.  Two warps have the
+ * same keys: one computes p and dv, the other reads p and computes dk.  So each accumulates 16 MT
+ * rows, not half as many, and reads shared memory half as often for a product. */
 KERNEL(THREADS, 2) attention_dkv(const arguments a) {
     const bool is_dk = (int)threadIdx.x >= THREADS / 2;
     const place p = place_of(a, ROWS, false);
-    const int first = (int)p.first, queries = (int)a.queries, begin = first_query(a, first), whole = first_query(a, first + ROWS - 1);     /* every query from `whole` on attends to every row */
+    /* every query from `whole` on attends to every row */
+    const int first = (int)p.first, queries = (int)a.queries, begin = first_query(a, first),
+              whole = first_query(a, first + ROWS - 1);
     const scaling scale(a);
     f32 acc[MT][DT][4] = {}, s[MT][NT][4], factor[MT][2];
     EACH_ROW factor[m][i] = is_dk ? (f32)a.scale : 1;
-    stream k(p.of(a.k, a.keys), first), v(p.of(a.v, a.keys), first), q(p.of(a.q, a.queries), begin), g(p.of(a.g, a.queries), begin);
-    f32 *const statistics = (f32 *)((char *)memory + tile_at(2, 4));         /* lse, then delta, of the columns of two tiles */
+    stream k(p.of(a.k, a.keys), first), v(p.of(a.v, a.keys), first), q(p.of(a.q, a.queries), begin),
+        g(p.of(a.g, a.queries), begin);
+    /* lse, then delta, of the columns of two tiles */
+    f32 *const statistics = (f32 *)((char *)memory + tile_at(2, 4));
     pack<u32, 4> *const shared_weights = (pack<u32, 4> *)(statistics + 4 * COLUMNS) + threadIdx.x % (THREADS / 2);
     const int column = (int)threadIdx.x % COLUMNS;
     const f32 *source = ((int)threadIdx.x < COLUMNS ? a.lse : a.delta) + (p.b * a.H + p.h) * a.queries + column;
@@ -656,7 +740,9 @@ KERNEL(THREADS, 2) attention_dkv(const arguments a) {
         if (query + COLUMNS < queries) {
             q.fetch<COLUMNS>(c, tile_at(2, 2 * now));
             g.fetch<COLUMNS>(c, tile_at(2, 2 * now + 1));
-            if ((int)threadIdx.x < 2 * COLUMNS) c.add<4>(address_of(tile_at(2, 4)) + (now * 2 * COLUMNS + (int)threadIdx.x) * 4, source + query + COLUMNS, query + COLUMNS + column < queries);
+            if ((int)threadIdx.x < 2 * COLUMNS)
+                c.add<4>(address_of(tile_at(2, 4)) + (now * 2 * COLUMNS + (int)threadIdx.x) * 4,
+                         source + query + COLUMNS, query + COLUMNS + column < queries);
         }
         if (query < begin) continue;
         const int x = tile_at(2, 2 * !now + is_dk), y = tile_at(2, 2 * !now + !is_dk);
@@ -673,7 +759,8 @@ KERNEL(THREADS, 2) attention_dkv(const arguments a) {
         __syncthreads();                            /* p is there */
         if (is_dk) {
             EACH_WEIGHT w.v[k][m] = shared_weights[(k * MT + m) * (THREADS / 2)];
-            EACH_SCORE s[m][n][e] = half_of(w.v[n / 2][m].v[n % 2 * 2 + e / 2], e % 2) * (s[m][n][e] - of_column[column_of(n, e)]);
+            EACH_SCORE s[m][n][e] = half_of(w.v[n / 2][m].v[n % 2 * 2 + e / 2], e % 2) *
+                                    (s[m][n][e] - of_column[column_of(n, e)]);
             w.round(s);
         }
         weigh(acc, w, y);

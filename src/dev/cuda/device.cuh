@@ -1,5 +1,6 @@
-/* device.cuh - shared by all kernels: dtypes and their conversions, arithmetic as defined by the primitives of ops.def, faults, trees over threads.
- * Compiled by NVRTC and nvcc, and in tests by the host's compiler: it includes no header. */
+/* device.cuh - shared by all kernels: dtypes and their conversions, arithmetic as defined by the
+ * primitives of ops.def, faults, trees over threads. Compiled by NVRTC and nvcc, and in tests by the
+ * host's compiler: it includes no header. */
 
 typedef signed char i8;
 typedef unsigned char u8;
@@ -16,7 +17,8 @@ struct bf16 { u16 bits; };
 struct b8 { u8 bits; };                             /* a bool in memory */
 
 #define D __device__ __forceinline__
-#define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)           /* threads of a block; least number of blocks that a multiprocessor holds */
+/* threads of a block; least number of blocks that a multiprocessor holds */
+#define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
 
 template <class A, class B> struct same_type { static constexpr bool is = false; };
 template <class A> struct same_type<A, A> { static constexpr bool is = true; };
@@ -76,7 +78,8 @@ D f32 to_odd(f64 v) {
     return f32_of((fabs((f64)f) > fabs(v) ? bits_of(f) - 1 : bits_of(f)) | 1u);
 }
 
-/* ---- casts, as in cr_convert: float to integer saturates, NaN becomes 0; to bool: != 0.  wide: the type of computation. */
+/* ---- casts, as in cr_convert: float to integer saturates, NaN becomes 0; to bool: != 0.  wide: the
+ * type of computation. */
 D f32 wide(f32 x) { return x; }
 D f64 wide(f64 x) { return x; }
 D bool wide(b8 x) { return x.bits != 0; }
@@ -116,7 +119,8 @@ template <class To, class From> D To cast(From from) {
 /* ---- floats */
 template <class T> D T f_max(T a, T b) { return a > b || a != a ? a : b; }                    /* NaN wins */
 template <class T> D T f_min(T a, T b) { return a < b || a != a ? a : b; }
-#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800   /* one instruction instead of three; here max(-0, +0) is +0, above it is the second operand */
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800   /* one instruction instead of three; here max(-0, +0) is +0,
+                                                     * above it is the second operand */
 D f32 f_max(f32 a, f32 b) { f32 y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
 D f32 f_min(f32 a, f32 b) { f32 y; asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
 #endif
@@ -131,13 +135,14 @@ D f64 f_trunc(f64 a) { return trunc(a); }
 D f32 f_exp(f32 a) { return expf(a); }
 D f64 f_exp(f64 a) { return exp(a); }
 #ifdef __CUDA_ARCH__
-D f32 power_of_2(f32 x) { f32 y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }      /* within 2 ulp; -Inf: 0 */
+/* within 2 ulp; -Inf: 0 */
+D f32 power_of_2(f32 x) { f32 y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 #else
 D f32 power_of_2(f32 x) { return exp2f(x); }
 #endif
 constexpr f32 LOG2E = 1.4426950408889634f, LN2 = 0.69314718055994531f;
-/* e^a, a <= 0, for sums or for results that are rounded to T.  For half floats two instructions instead of eight, with a relative error of
- * 2^-22 (1 + |a|); results below 2^-126 become 0. */
+/* e^a, a <= 0, for sums or for results that are rounded to T.  For half floats two instructions
+ * instead of eight, with a relative error of 2^-22 (1 + |a|); results below 2^-126 become 0. */
 template <class T> D f32 weight_of(f32 a) { return is_half<T> ? power_of_2(a * LOG2E) : f_exp(a); }
 template <class T> D f64 weight_of(f64 a) { return exp(a); }
 D f32 f_log(f32 a) { return logf(a); }
@@ -155,7 +160,8 @@ template <class T> D T f_rem(T a, T b) {
     if (r == 0) return f_sign_of((T)0, b);
     return (r < 0) != (b < 0) ? r + b : r;
 }
-/* Python's //: the floor of the exact quotient; floor(a / b) is too large where the division rounds up to an integer. */
+/* Python's //: the floor of the exact quotient; floor(a / b) is too large where the division rounds up
+ * to an integer. */
 template <class T> D T f_floor_div(T a, T b) {
     if (b == 0) return a / b;
     const T r = f_mod(a, b);
@@ -174,7 +180,10 @@ template <class T> D T f_trunc_div(T a, T b) {
 template <class T> D T i_div(T a, T b) { return is_signed<T> && b == (T)-1 ? (T)(0 - (u64)a) : (T)(a / b); }
 template <class T> D T i_mod(T a, T b) { return is_signed<T> && b == (T)-1 ? (T)0 : (T)(a % b); }
 template <class T> D T i_floor_div(T a, T b) { return (T)(i_div(a, b) - (i_mod(a, b) != 0 && (a < 0) != (b < 0))); }
-template <class T> D T i_rem(T a, T b) { const T r = i_mod(a, b); return r != 0 && (a < 0) != (b < 0) ? (T)(r + b) : r; }
+template <class T> D T i_rem(T a, T b) {
+    const T r = i_mod(a, b);
+    return r != 0 && (a < 0) != (b < 0) ? (T)(r + b) : r;
+}
 template <class T> D T i_pow(T a, T b) {            /* a negative exponent: the integer part */
     if (b < 0) return a == 1 ? (T)1 : a == (T)-1 ? (b % 2 ? (T)-1 : (T)1) : (T)0;
     u64 y = 1, square = (u64)a;
@@ -182,8 +191,9 @@ template <class T> D T i_pow(T a, T b) {            /* a negative exponent: the 
     return (T)y;
 }
 
-/* ---- faults: the first position and the value there.  Each word has 40 bits of the position and 24 of the value, so the minima of the three
- * words belong to the same position, in whatever order threads arrive */
+/* ---- faults: the first position and the value there.  Each word has 40 bits of the position and 24
+ * of the value, so the minima of the three words belong to the same position, in whatever order
+ * threads arrive */
 struct fault { u64 w[3]; };
 D void note(fault *f, i64 position, i64 value) {
     for (int i = 0; i < 3; i++) atomicMin(&f->w[i], (u64)position << 24 | ((u64)value >> (24 * i) & 0xffffffu));
@@ -193,8 +203,10 @@ template <class T> D T divisor(T b, fault *f) {
     return b == 0 ? (T)1 : b;
 }
 
-/* ---- `width` threads of a block, a power of two, share one of its 256 / width results: neighbouring threads (along), or every 256 / width-th */
-struct share { int width, lane, column, columns, step; };              /* lane: of this thread among those of its result; column: of the result in the block */
+/* ---- `width` threads of a block, a power of two, share one of its 256 / width results: neighbouring
+ * threads (along), or every 256 / width-th */
+/* lane: of this thread among those of its result; column: of the result in the block */
+struct share { int width, lane, column, columns, step; };
 D share share_of(i64 width, i64 along) {
     const int t = (int)threadIdx.x, w = (int)width, columns = 256 / w;
     return along ? share{w, t % w, t / w, columns, 1} : share{w, t / columns, t % columns, columns, columns};
@@ -208,7 +220,8 @@ template <class T, int V> D pack<T, V> exchanged(pack<T, V> v, int bits) {
     for (int k = 0; k < V; k++) v.v[k] = exchanged(v.v[k], bits);
     return v;
 }
-/* The values of the threads that share a result, joined by halves, always in the same order.  All threads of the block call it. */
+/* The values of the threads that share a result, joined by halves, always in the same order.  All
+ * threads of the block call it. */
 template <class How, class T> D T halves(T v, T *shared, const share &s) {
     const int t = (int)threadIdx.x;
     shared[t] = v;
@@ -235,7 +248,8 @@ template <class How, class T> D T tree(T v, T *shared, const share &s) {
     return v;
 }
 
-/* The values of the earlier threads, joined by How from How::none() on; `all`: the values of all.  All threads of the block call it; shared: 2 x 256. */
+/* The values of the earlier threads, joined by How from How::none() on; `all`: the values of all.  All
+ * threads of the block call it; shared: 2 x 256. */
 template <class How, class T> D T prefix(T v, T *shared, const share &s, T &all) {
     const int t = (int)threadIdx.x;
     T *from = shared, *to = shared + 256;

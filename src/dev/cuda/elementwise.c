@@ -1,11 +1,14 @@
 /* elementwise.c - programs as CUDA C, compiled once for each program, its dtypes and class of shapes.
  *
- * Strides, addresses, parameters and constants are data, not text.  So one kernel serves all shapes of a class, and the compiler cannot fold
- * constants in a way that ignores NaN (x * 0 is not 0).  Limited by bytes: each byte is moved once, in whole sectors, with 16 bytes of the widest
- * operand in flight in every thread.  There are two classes.  Rows: along the innermost axis a thread has packs of up to 16 bytes, as addresses,
- * strides and sizes allow, or single elements of as many bytes; it computes the address once for a pack, without a division.  Tiles: an input that
- * is dense along another axis, such as a transposed one, passes through shared memory, so that neighbouring threads access neighbouring elements.
- * Walks of one class that are given together, such as an optimizer's step over all parameters, share launches: as many as an argument holds. */
+ * Strides, addresses, parameters and constants are data, not text.  So one kernel serves all shapes of
+ * a class, and the compiler cannot fold constants in a way that ignores NaN (x * 0 is not 0).  Limited
+ * by bytes: each byte is moved once, in whole sectors, with 16 bytes of the widest operand in flight
+ * in every thread.  There are two classes.  Rows: along the innermost axis a thread has packs of up to
+ * 16 bytes, as addresses, strides and sizes allow, or single elements of as many bytes; it computes
+ * the address once for a pack, without a division.  Tiles: an input that is dense along another axis,
+ * such as a transposed one, passes through shared memory, so that neighbouring threads access
+ * neighbouring elements. Walks of one class that are given together, such as an optimizer's step over
+ * all parameters, share launches: as many as an argument holds. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -13,29 +16,98 @@
 
 /* ---- instructions: $a $b $c are the operands, $f: f where functions of f32 have one, C the type of values */
 static const char *const float_ops[CR_OP_COUNT] = {
-    [CR_OP_ADD] = "$a + $b", [CR_OP_SUB] = "$a - $b", [CR_OP_MUL] = "$a * $b", [CR_OP_DIV] = "$a / $b", [CR_OP_NEG] = "-$a", [CR_OP_ABS] = "fabs$f($a)",
-    [CR_OP_SIGN] = "(C)($a > 0) - (C)($a < 0)", [CR_OP_COPYSIGN] = "copysign$f($a, $b)", [CR_OP_MAX] = "f_max($a, $b)", [CR_OP_MIN] = "f_min($a, $b)",
-    [CR_OP_POW] = "pow$f($a, $b)", [CR_OP_FMOD] = "fmod$f($a, $b)", [CR_OP_REM] = "f_rem($a, $b)", [CR_OP_FDIV] = "f_floor_div($a, $b)",
-    [CR_OP_TDIV] = "f_trunc_div($a, $b)", [CR_OP_EXP] = "exp$f($a)", [CR_OP_EXP2] = "exp2$f($a)", [CR_OP_EXPM1] = "expm1$f($a)", [CR_OP_LOG] = "log$f($a)",
-    [CR_OP_LOG2] = "log2$f($a)", [CR_OP_LOG10] = "log10$f($a)", [CR_OP_LOG1P] = "log1p$f($a)", [CR_OP_SQRT] = "sqrt$f($a)", [CR_OP_RSQRT] = "1 / sqrt$f($a)",
-    [CR_OP_SIN] = "sin$f($a)", [CR_OP_COS] = "cos$f($a)", [CR_OP_TAN] = "tan$f($a)", [CR_OP_ASIN] = "asin$f($a)", [CR_OP_ACOS] = "acos$f($a)",
-    [CR_OP_ATAN] = "atan$f($a)", [CR_OP_ATAN2] = "atan2$f($a, $b)", [CR_OP_SINH] = "sinh$f($a)", [CR_OP_COSH] = "cosh$f($a)", [CR_OP_TANH] = "tanh$f($a)",
-    [CR_OP_ASINH] = "asinh$f($a)", [CR_OP_ACOSH] = "acosh$f($a)", [CR_OP_ATANH] = "atanh$f($a)", [CR_OP_ERF] = "erf$f($a)", [CR_OP_ERFC] = "erfc$f($a)",
-    [CR_OP_SIGMOID] = "1 / (1 + exp$f(-$a))", [CR_OP_FLOOR] = "floor$f($a)", [CR_OP_CEIL] = "ceil$f($a)", [CR_OP_ROUND] = "rint$f($a)", [CR_OP_TRUNC] = "trunc$f($a)",
-    [CR_OP_ISNAN] = "$a != $a", [CR_OP_ISINF] = "is_inf($a)", [CR_OP_EQ] = "$a == $b", [CR_OP_NE] = "$a != $b", [CR_OP_LT] = "$a < $b", [CR_OP_LE] = "$a <= $b",
-    [CR_OP_GT] = "$a > $b", [CR_OP_GE] = "$a >= $b", [CR_OP_SEL] = "$a != 0 ? $b : $c",
+    [CR_OP_ADD] = "$a + $b",
+    [CR_OP_SUB] = "$a - $b",
+    [CR_OP_MUL] = "$a * $b",
+    [CR_OP_DIV] = "$a / $b",
+    [CR_OP_NEG] = "-$a",
+    [CR_OP_ABS] = "fabs$f($a)",
+    [CR_OP_SIGN] = "(C)($a > 0) - (C)($a < 0)",
+    [CR_OP_COPYSIGN] = "copysign$f($a, $b)",
+    [CR_OP_MAX] = "f_max($a, $b)",
+    [CR_OP_MIN] = "f_min($a, $b)",
+    [CR_OP_POW] = "pow$f($a, $b)",
+    [CR_OP_FMOD] = "fmod$f($a, $b)",
+    [CR_OP_REM] = "f_rem($a, $b)",
+    [CR_OP_FDIV] = "f_floor_div($a, $b)",
+    [CR_OP_TDIV] = "f_trunc_div($a, $b)",
+    [CR_OP_EXP] = "exp$f($a)",
+    [CR_OP_EXP2] = "exp2$f($a)",
+    [CR_OP_EXPM1] = "expm1$f($a)",
+    [CR_OP_LOG] = "log$f($a)",
+    [CR_OP_LOG2] = "log2$f($a)",
+    [CR_OP_LOG10] = "log10$f($a)",
+    [CR_OP_LOG1P] = "log1p$f($a)",
+    [CR_OP_SQRT] = "sqrt$f($a)",
+    [CR_OP_RSQRT] = "1 / sqrt$f($a)",
+    [CR_OP_SIN] = "sin$f($a)",
+    [CR_OP_COS] = "cos$f($a)",
+    [CR_OP_TAN] = "tan$f($a)",
+    [CR_OP_ASIN] = "asin$f($a)",
+    [CR_OP_ACOS] = "acos$f($a)",
+    [CR_OP_ATAN] = "atan$f($a)",
+    [CR_OP_ATAN2] = "atan2$f($a, $b)",
+    [CR_OP_SINH] = "sinh$f($a)",
+    [CR_OP_COSH] = "cosh$f($a)",
+    [CR_OP_TANH] = "tanh$f($a)",
+    [CR_OP_ASINH] = "asinh$f($a)",
+    [CR_OP_ACOSH] = "acosh$f($a)",
+    [CR_OP_ATANH] = "atanh$f($a)",
+    [CR_OP_ERF] = "erf$f($a)",
+    [CR_OP_ERFC] = "erfc$f($a)",
+    [CR_OP_SIGMOID] = "1 / (1 + exp$f(-$a))",
+    [CR_OP_FLOOR] = "floor$f($a)",
+    [CR_OP_CEIL] = "ceil$f($a)",
+    [CR_OP_ROUND] = "rint$f($a)",
+    [CR_OP_TRUNC] = "trunc$f($a)",
+    [CR_OP_ISNAN] = "$a != $a",
+    [CR_OP_ISINF] = "is_inf($a)",
+    [CR_OP_EQ] = "$a == $b",
+    [CR_OP_NE] = "$a != $b",
+    [CR_OP_LT] = "$a < $b",
+    [CR_OP_LE] = "$a <= $b",
+    [CR_OP_GT] = "$a > $b",
+    [CR_OP_GE] = "$a >= $b",
+    [CR_OP_SEL] = "$a != 0 ? $b : $c",
 };
 
-/* In 64 bits without a sign, where nothing overflows; $w: the bits of the dtype, $F: the fault of a division by zero. */
+/* In 64 bits without a sign, where nothing overflows; $w: the bits of the dtype, $F: the fault of a
+ * division by zero. */
 static const char *const int_ops[CR_OP_COUNT] = {
-    [CR_OP_ADD] = "(u64)$a + (u64)$b", [CR_OP_SUB] = "(u64)$a - (u64)$b", [CR_OP_MUL] = "(u64)$a * (u64)$b", [CR_OP_NEG] = "0 - (u64)$a",
-    [CR_OP_ABS] = "$a < 0 ? 0 - (u64)$a : (u64)$a", [CR_OP_SIGN] = "($a > 0) - ($a < 0)", [CR_OP_COPYSIGN] = "($a < 0) == ($b < 0) ? (u64)$a : 0 - (u64)$a",
-    [CR_OP_MAX] = "$a < $b ? $b : $a", [CR_OP_MIN] = "$b < $a ? $b : $a", [CR_OP_POW] = "i_pow($a, $b)", [CR_OP_DIV] = "i_div($a, divisor($b, $F))",
-    [CR_OP_TDIV] = "i_div($a, divisor($b, $F))", [CR_OP_FMOD] = "i_mod($a, divisor($b, $F))", [CR_OP_REM] = "i_rem($a, divisor($b, $F))",
-    [CR_OP_FDIV] = "i_floor_div($a, divisor($b, $F))", [CR_OP_FLOOR] = "$a", [CR_OP_CEIL] = "$a", [CR_OP_ROUND] = "$a", [CR_OP_TRUNC] = "$a", [CR_OP_ISNAN] = "0",
-    [CR_OP_ISINF] = "0", [CR_OP_EQ] = "$a == $b", [CR_OP_NE] = "$a != $b", [CR_OP_LT] = "$a < $b", [CR_OP_LE] = "$a <= $b", [CR_OP_GT] = "$a > $b",
-    [CR_OP_GE] = "$a >= $b", [CR_OP_SEL] = "$a != 0 ? $b : $c", [CR_OP_BAND] = "$a & $b", [CR_OP_BOR] = "$a | $b", [CR_OP_BXOR] = "$a ^ $b", [CR_OP_BNOT] = "~$a",
-    [CR_OP_SHL] = "(u64)$b >= $w ? 0 : (u64)$a << ($b & 63)", [CR_OP_SHR] = "(u64)$b >= $w ? 0 - (u64)($a < 0) : (u64)((i64)$a >> ($b & 63))",
+    [CR_OP_ADD] = "(u64)$a + (u64)$b",
+    [CR_OP_SUB] = "(u64)$a - (u64)$b",
+    [CR_OP_MUL] = "(u64)$a * (u64)$b",
+    [CR_OP_NEG] = "0 - (u64)$a",
+    [CR_OP_ABS] = "$a < 0 ? 0 - (u64)$a : (u64)$a",
+    [CR_OP_SIGN] = "($a > 0) - ($a < 0)",
+    [CR_OP_COPYSIGN] = "($a < 0) == ($b < 0) ? (u64)$a : 0 - (u64)$a",
+    [CR_OP_MAX] = "$a < $b ? $b : $a",
+    [CR_OP_MIN] = "$b < $a ? $b : $a",
+    [CR_OP_POW] = "i_pow($a, $b)",
+    [CR_OP_DIV] = "i_div($a, divisor($b, $F))",
+    [CR_OP_TDIV] = "i_div($a, divisor($b, $F))",
+    [CR_OP_FMOD] = "i_mod($a, divisor($b, $F))",
+    [CR_OP_REM] = "i_rem($a, divisor($b, $F))",
+    [CR_OP_FDIV] = "i_floor_div($a, divisor($b, $F))",
+    [CR_OP_FLOOR] = "$a",
+    [CR_OP_CEIL] = "$a",
+    [CR_OP_ROUND] = "$a",
+    [CR_OP_TRUNC] = "$a",
+    [CR_OP_ISNAN] = "0",
+    [CR_OP_ISINF] = "0",
+    [CR_OP_EQ] = "$a == $b",
+    [CR_OP_NE] = "$a != $b",
+    [CR_OP_LT] = "$a < $b",
+    [CR_OP_LE] = "$a <= $b",
+    [CR_OP_GT] = "$a > $b",
+    [CR_OP_GE] = "$a >= $b",
+    [CR_OP_SEL] = "$a != 0 ? $b : $c",
+    [CR_OP_BAND] = "$a & $b",
+    [CR_OP_BOR] = "$a | $b",
+    [CR_OP_BXOR] = "$a ^ $b",
+    [CR_OP_BNOT] = "~$a",
+    [CR_OP_SHL] = "(u64)$b >= $w ? 0 : (u64)$a << ($b & 63)",
+    [CR_OP_SHR] = "(u64)$b >= $w ? 0 - (u64)($a < 0) : (u64)((i64)$a >> ($b & 63))",
 };
 
 static const char *op_text(int op, cr_dtype compute) {
@@ -45,7 +117,9 @@ static const char *op_text(int op, cr_dtype compute) {
     return int_ops[op];
 }
 
-static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
+static bool divides(int op) {
+    return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV;
+}
 static bool has_division(const cr_program *p) {
     for (int i = 0; i < p->n_instr; i++)
         if (divides(p->instr[i].op)) return true;
@@ -70,35 +144,45 @@ static void add_instruction(cuda_text *t, cr_dtype compute, int result, const cr
 }
 
 /* ---- a walk as a kernel */
-enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, BYTES = 16, TILES = 4 };      /* BYTES of the widest operand in a thread; most inputs of a kernel that pass through shared memory */
+/* BYTES of the widest operand in a thread; most inputs of a kernel that pass through shared memory */
+enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, BYTES = 16, TILES = 4 };
 typedef enum place {                                /* an operand along the innermost axis */
     DENSE,
     COLUMN,                                         /* one element: stride 0 */
     APART,                                          /* any other stride */
-    TRANSPOSED,                                     /* the same, but dense along the axis before it: through shared memory */
+    TRANSPOSED,                                     /* the same, but dense along the axis before it: through shared
+                                                     * memory */
     SAME,                                           /* one element for all axes */
     NUMBER                                          /* a number on the host */
 } place;
-typedef struct plan {                               /* everything about a walk that its kernel is compiled for, and the order of its axes */
+typedef struct plan {                               /* everything about a walk that its kernel is compiled for, and
+                                                     * the order of its axes */
     const cr_walk *w;
     int operands;                                   /* results first */
     bool wide, divides;                             /* wide: needs 64-bit indices; divides: integers */
     place of[OPERANDS];
-    int ndim, axis[CR_MAX_DIMS];                    /* at least 1; the first result is dense along the last, where it is dense at all */
+    int ndim, axis[CR_MAX_DIMS];                    /* at least 1; the first result is dense along the last, where it
+                                                     * is dense at all */
     int elements, packs;                            /* of a pack; packs that a thread reads at once */
-    int across, along;                              /* size of a tile along the last axis and the axis before it; 0: there are no tiles */
-    int at[OPERANDS];                               /* of each operand, in the words of a walk: its address, or value, and strides */
-    int walk_at, walk_words;                        /* the argument: fault, params, constants; then for each walk: the end of its blocks, elements, size and
-                                                       reciprocal of each axis but the first, size of tiled axes, operands */
+    int across, along;                              /* size of a tile along the last axis and the axis before it; 0:
+                                                     * there are no tiles */
+    int at[OPERANDS];                               /* of each operand, in the words of a walk: its address, or
+                                                     * value, and strides */
+    /* Words of the argument: fault, params, constants; then for each walk the end of its blocks,
+     * elements, size and reciprocal of each axis but the first, size of tiled axes, operands. */
+    int walk_at, walk_words;
 } plan;
 enum { WORDS = 400, SIZES_AT = 2 };                 /* words of an argument; SIZES_AT: in the words of a walk */
 
 static const cr_arg *operand(const cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
 static size_t size_of(const plan *l, int k) { return cr_dtype_size(operand(l->w, k)->dtype); }
-static cuda_address address(const cr_arg *a) { return cuda_base(a->storage) + (cuda_address)a->offset * cr_dtype_size(a->dtype); }
+static cuda_address address(const cr_arg *a) {
+    return cuda_base(a->storage) + (cuda_address)a->offset * cr_dtype_size(a->dtype);
+}
 static int64_t stride(const plan *l, int k, int d) { return operand(l->w, k)->strides[l->axis[d]]; }
 static int64_t shape(const plan *l, int d) { return l->w->numel == 1 ? 1 : l->w->shape[l->axis[d]]; }
-static int strides_of(const plan *l, int k) { return l->of[k] >= SAME ? 0 : l->of[k] < APART ? l->ndim - 1 : l->ndim; }      /* in words */
+/* in words */
+static int strides_of(const plan *l, int k) { return l->of[k] >= SAME ? 0 : l->of[k] < APART ? l->ndim - 1 : l->ndim; }
 
 /* Moves axis d to position `to`; the axes between move up. */
 static void move_axis(plan *l, int d, int to) {
@@ -130,8 +214,8 @@ static bool fits(const plan *l, int k) {
     return far < INT32_MAX;
 }
 
-/* Tiles of as many elements as the threads of a block have, nearly square but no wider than the walk.  A matrix smaller than half a tile stays in the
- * cache anyway. */
+/* Tiles of as many elements as the threads of a block have, nearly square but no wider than the walk.
+ * A matrix smaller than half a tile stays in the cache anyway. */
 static void plan_tiles(plan *l, int each) {
     const int last = l->ndim - 1, elements = each * CUDA_GROUP;
     int d = -1, tiles = 0;
@@ -160,7 +244,11 @@ static int elements_of(const plan *l, int most) {
 }
 
 static plan plan_of(const cr_walk *w) {
-    plan l = {.w = w, .operands = w->n_out + w->n_in, .wide = w->numel >= INT32_MAX, .ndim = w->ndim && w->numel > 1 ? w->ndim : 1, .elements = 1};
+    plan l = {.w = w,
+              .operands = w->n_out + w->n_in,
+              .wide = w->numel >= INT32_MAX,
+              .ndim = w->ndim && w->numel > 1 ? w->ndim : 1,
+              .elements = 1};
     size_t widest = 1;
     for (int d = 0; d < l.ndim; d++) l.axis[d] = d;
     if (dense_axis(&l, 0) >= 0) move_axis(&l, dense_axis(&l, 0), l.ndim - 1);
@@ -188,9 +276,19 @@ static void key_of(cuda_key *k, const plan *l) {
     const cr_walk *w = l->w;
     const cr_program *p = w->program;
     k->n = 0, k->full = false;
-    const int16_t head[] = {'e', (int16_t)w->compute, l->wide, (int16_t)l->elements, (int16_t)l->packs, (int16_t)l->across, (int16_t)l->ndim, (int16_t)w->n_out, (int16_t)w->n_in, (int16_t)p->n_param};
+    const int16_t head[] = {'e',
+                            (int16_t)w->compute,
+                            l->wide,
+                            (int16_t)l->elements,
+                            (int16_t)l->packs,
+                            (int16_t)l->across,
+                            (int16_t)l->ndim,
+                            (int16_t)w->n_out,
+                            (int16_t)w->n_in,
+                            (int16_t)p->n_param};
     cr_cuda_key_add(k, head, sizeof head);
-    for (int i = 0; i < l->operands; i++) cuda_key_byte(k, (l->of[i] == NUMBER ? 0 : (int)operand(w, i)->dtype) + 32 * (int)l->of[i]);
+    for (int i = 0; i < l->operands; i++)
+        cuda_key_byte(k, (l->of[i] == NUMBER ? 0 : (int)operand(w, i)->dtype) + 32 * (int)l->of[i]);
     cr_cuda_key_add(k, &p->n_const, sizeof p->n_const);
     cr_cuda_key_add(k, p->out, sizeof *p->out * (size_t)w->n_out);
     for (int i = 0; i < p->n_instr; i++) {
@@ -207,12 +305,15 @@ static const char *type_of(const plan *l, int k) { return cr_cuda_type(operand(l
 static void add_program(cuda_text *t, const plan *l, int64_t walks) {
     const cr_walk *w = l->w;
     const cr_program *p = w->program;
-    cr_cuda_add(t, "typedef %s C;\nstruct words { u64 w[%d]; };\nD void one(const words &p", cr_cuda_wide(w->compute), walks > 1 ? WORDS : l->walk_at + l->walk_words);
+    cr_cuda_add(t, "typedef %s C;\nstruct words { u64 w[%d]; };\nD void one(const words &p", cr_cuda_wide(w->compute),
+                walks > 1 ? WORDS : l->walk_at + l->walk_words);
     for (int i = 0; i < w->n_in; i++) cr_cuda_add(t, ", const C v%d", i);
     for (int k = 0; k < w->n_out; k++) cr_cuda_add(t, ", %s &y%d", type_of(l, k), k);
     cr_cuda_add(t, ") {\n");
-    for (int i = 0; i < p->n_param + p->n_const; i++) cr_cuda_add(t, "const C v%d = as<C>(p.w[%d]);\n", p->n_in + i, 1 + i);
-    for (int i = 0; i < p->n_instr; i++) add_instruction(t, w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
+    for (int i = 0; i < p->n_param + p->n_const; i++)
+        cr_cuda_add(t, "const C v%d = as<C>(p.w[%d]);\n", p->n_in + i, 1 + i);
+    for (int i = 0; i < p->n_instr; i++)
+        add_instruction(t, w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
     for (int k = 0; k < w->n_out; k++) cr_cuda_add(t, "y%d = cast<%s>(v%d);\n", k, type_of(l, k), p->out[k]);
     cr_cuda_add(t, "}\n");
 }
@@ -223,37 +324,47 @@ static void add_coordinates(cuda_text *t, const plan *l, const char *n) {
     cr_cuda_add(t, "I rest = %s;\n", n);
     for (int d = l->ndim - 1; d > 0; d--) {
         const int size = SIZES_AT + 2 * (d - 1);
-        cr_cuda_add(t, "const I q%d = divide(rest, p.w[at + %d]), %s%d = rest - q%d * (I)p.w[at + %d]; rest = q%d;\n", d, size + 1, name, d, d, size, d);
+        cr_cuda_add(t, "const I q%d = divide(rest, p.w[at + %d]), %s%d = rest - q%d * (I)p.w[at + %d]; rest = q%d;\n",
+                    d, size + 1, name, d, d, size, d);
     }
     cr_cuda_add(t, "const I %s0 = rest;\n", name);
 }
 
-static void add_first(cuda_text *t, const plan *l, int k) { cr_cuda_add(t, "(%s *)p.w[at + %d]", type_of(l, k), l->at[k]); }
+static void add_first(cuda_text *t, const plan *l, int k) {
+    cr_cuda_add(t, "(%s *)p.w[at + %d]", type_of(l, k), l->at[k]);
+}
 
 /* The offset of operand k at these coordinates, in elements. */
 static void add_offset(cuda_text *t, const plan *l, int k, int elements) {
-    for (int d = 0; d < strides_of(l, k); d++) cr_cuda_add(t, "%s(S)c%d * (S)p.w[at + %d]", d ? " + " : "", d, l->at[k] + 1 + d);
+    for (int d = 0; d < strides_of(l, k); d++)
+        cr_cuda_add(t, "%s(S)c%d * (S)p.w[at + %d]", d ? " + " : "", d, l->at[k] + 1 + d);
     if (l->of[k] == DENSE) cr_cuda_add(t, "%s(S)c%d * %d", l->ndim > 1 ? " + " : "", l->ndim - 1, elements);
 }
 
-/* A thread's packs: it reads all of them before it writes any.  x%d: packs of the inputs, r%d: offsets in the results, in: is there a pack. */
+/* A thread's packs: it reads all of them before it writes any.  x%d: packs of the inputs, r%d: offsets
+ * in the results, in: is there a pack. */
 static void add_variables(cuda_text *t, const plan *l, int elements, int packs) {
     const int n_out = l->w->n_out;
     cr_cuda_add(t, "bool in[%d];\n", packs);
     for (int k = 0; k < n_out; k++) cr_cuda_add(t, "S r%d[%d];\n", k, packs);
     for (int k = n_out; k < l->operands; k++)
-        if (l->of[k] < SAME) cr_cuda_add(t, "pack<%s, %d> x%d[%d];\n", type_of(l, k), l->of[k] == DENSE ? elements : 1, k - n_out, packs);
+        if (l->of[k] < SAME)
+            cr_cuda_add(t, "pack<%s, %d> x%d[%d];\n", type_of(l, k), l->of[k] == DENSE ? elements : 1, k - n_out,
+                        packs);
 }
 
 /* The coordinates of pack u, and whether it lies inside. */
 static void add_place(cuda_text *t, const plan *l, int elements) {
     const int last = l->ndim - 1;
     if (l->across) {
-        cr_cuda_add(t, "const u32 j = threadIdx.x + u * %d, a = j %% %d, b = j / %d;\n", CUDA_GROUP, l->across, l->across);
-        cr_cuda_add(t, "const I c%d = c%d_ + a, c%d = c%d_ + b;\nif ((in[u] = a < across && b < along)) {\n", last, last, last - 1, last - 1);
+        cr_cuda_add(t, "const u32 j = threadIdx.x + u * %d, a = j %% %d, b = j / %d;\n", CUDA_GROUP, l->across,
+                    l->across);
+        cr_cuda_add(t, "const I c%d = c%d_ + a, c%d = c%d_ + b;\nif ((in[u] = a < across && b < along)) {\n", last,
+                    last, last - 1, last - 1);
         return;
     }
-    cr_cuda_add(t, "const I e = i + u * %d;\nif ((in[u] = e < %s)) {\n", CUDA_GROUP, elements == l->elements ? "packs" : "numel");
+    cr_cuda_add(t, "const I e = i + u * %d;\nif ((in[u] = e < %s)) {\n", CUDA_GROUP,
+                elements == l->elements ? "packs" : "numel");
     add_coordinates(t, l, "e");
 }
 
@@ -316,11 +427,14 @@ static void add_tile(cuda_text *t, const plan *l) {
     const int last = l->ndim - 1, sizes = l->at[0] - 2;
     add_coordinates(t, l, "(I)(blockIdx.x - begin)");
     for (int d = 0; d < last - 1; d++) cr_cuda_add(t, "const I c%d = t%d;\n", d, d);
-    cr_cuda_add(t, "const I c%d_ = t%d * %d, c%d_ = t%d * %d, across = (I)p.w[at + %d] - c%d_, along = (I)p.w[at + %d] - c%d_;\n", last, last, l->across, last - 1, last - 1, l->along, sizes, last, sizes + 1,
-             last - 1);
+    cr_cuda_add(
+        t,
+        "const I c%d_ = t%d * %d, c%d_ = t%d * %d, across = (I)p.w[at + %d] - c%d_, along = (I)p.w[at + %d] - c%d_;\n",
+        last, last, l->across, last - 1, last - 1, l->along, sizes, last, sizes + 1, last - 1);
     for (int k = l->w->n_out; k < l->operands; k++) {
         if (l->of[k] != TRANSPOSED) continue;
-        cr_cuda_add(t, "__shared__ %s m%d[%d * pitch<%s, %d>];\n{\nconst I c%d = c%d_, c%d = c%d_;\n", type_of(l, k), k, l->across, type_of(l, k), l->along, last, last, last - 1, last - 1);
+        cr_cuda_add(t, "__shared__ %s m%d[%d * pitch<%s, %d>];\n{\nconst I c%d = c%d_, c%d = c%d_;\n", type_of(l, k), k,
+                    l->across, type_of(l, k), l->along, last, last, last - 1, last - 1);
         cr_cuda_add(t, "read_tile<%d, %d>(m%d, ", l->across, l->along, k);
         add_first(t, l, k);
         cr_cuda_add(t, " + (");
@@ -332,7 +446,9 @@ static void add_tile(cuda_text *t, const plan *l) {
 
 static void add_rows(cuda_text *t, const plan *l) {
     const int span = l->packs * CUDA_GROUP;
-    cr_cuda_add(t, "const I packs = numel / %d, step = (I)(p.w[at] - begin) * %d;\nfor (I i = first; i < packs; i += step) {\n", l->elements, span);
+    cr_cuda_add(
+        t, "const I packs = numel / %d, step = (I)(p.w[at] - begin) * %d;\nfor (I i = first; i < packs; i += step) {\n",
+        l->elements, span);
     add_packs(t, l, l->elements, l->packs);
     cr_cuda_add(t, "}\n");
     if (l->ndim > 1 || l->elements == 1) return;
@@ -344,15 +460,21 @@ static void add_rows(cuda_text *t, const plan *l) {
 static void add_text(cuda_text *t, const plan *l, int64_t walks) {
     const cr_walk *w = l->w;
     add_program(t, l, walks);
-    cr_cuda_add(t, "typedef %s I;\ntypedef %s S;\nKERNEL(%d) walk(const words p) {\n", l->wide ? "u64" : "u32", l->wide ? "i64" : "i32", CUDA_GROUP);
+    cr_cuda_add(t, "typedef %s I;\ntypedef %s S;\nKERNEL(%d) walk(const words p) {\n", l->wide ? "u64" : "u32",
+                l->wide ? "i64" : "i32", CUDA_GROUP);
     cr_cuda_add(t, "int at = %d;\nu64 begin = 0;\n", l->walk_at);
     if (walks > 1) cr_cuda_add(t, "for (; blockIdx.x >= p.w[at]; at += %d) begin = p.w[at];\n", l->walk_words);
     /* return before reading a number that the only result may replace; all threads of a tile are needed */
-    if (!l->across) cr_cuda_add(t, "const I numel = (I)p.w[at + 1], first = (I)(blockIdx.x - begin) * %d + threadIdx.x;\nif (first >= numel) return;\n", l->packs * CUDA_GROUP);
+    if (!l->across)
+        cr_cuda_add(t,
+                    "const I numel = (I)p.w[at + 1], first = (I)(blockIdx.x - begin) * %d + threadIdx.x;\nif (first >= "
+                    "numel) return;\n",
+                    l->packs * CUDA_GROUP);
     for (int i = 0; i < w->n_in; i++) {
         const int k = w->n_out + i;
         if (l->of[k] == NUMBER) cr_cuda_add(t, "const C s%d = as<C>(p.w[at + %d]);\n", i, l->at[k]);
-        if (l->of[k] == SAME) cr_cuda_add(t, "const C s%d = cast<C>(*(const %s *)p.w[at + %d]);\n", i, type_of(l, k), l->at[k]);
+        if (l->of[k] == SAME)
+            cr_cuda_add(t, "const C s%d = cast<C>(*(const %s *)p.w[at + %d]);\n", i, type_of(l, k), l->at[k]);
     }
     if (l->across) add_tile(t, l);
     else add_rows(t, l);
@@ -361,7 +483,8 @@ static void add_text(cuda_text *t, const plan *l, int64_t walks) {
 
 /* ---- its argument */
 
-/* Words of 8 bytes: addresses, i64, numbers of the type of computation.  Their order is that of plan: it depends on the program. */
+/* Words of 8 bytes: addresses, i64, numbers of the type of computation.  Their order is that of plan:
+ * it depends on the program. */
 typedef struct words { int n; uint64_t w[WORDS]; } words;
 static void push(words *q, uint64_t word) {
     CR_ASSERT(q->n < WORDS);
@@ -383,8 +506,10 @@ static void push_shared(words *q, const cr_walk *w, cuda_address fault) {
     for (int i = 0; i < p->n_const; i++) push_number(q, w->compute, &p->consts[i], CR_F64);
 }
 
-/* The second operand of divide() in device.cuh for n: n itself where I has 64 bits; else s = ceil(log2 n) and below it m = floor(2^(32 + s) / n) + 1 - 2^32 (Granlund and
- * Montgomery 1994).  With e = n (2^32 + m) - 2^(32 + s), 0 < e <= n <= 2^s, x (2^32 + m) / 2^(32 + s) is x / n + x e / (n 2^(32 + s)), and the last term is below 1 / n. */
+/* The second operand of divide() in device.cuh for n: n itself where I has 64 bits; else s = ceil(log2
+ * n) and below it m = floor(2^(32 + s) / n) + 1 - 2^32 (Granlund and Montgomery 1994).  With e = n
+ * (2^32 + m) - 2^(32 + s), 0 < e <= n <= 2^s, x (2^32 + m) / 2^(32 + s) is x / n + x e / (n 2^(32 +
+ * s)), and the last term is below 1 / n. */
 static uint64_t reciprocal(const plan *l, uint64_t n) {
     uint64_t s = 0;
     if (l->wide) return n;
@@ -427,7 +552,9 @@ static void push_walk(words *q, const plan *l, int64_t end) {
     }
 }
 
-static bool same_key(const cuda_key *a, const cuda_key *b) { return a->n == b->n && !a->full && !memcmp(a->bytes, b->bytes, a->n); }
+static bool same_key(const cuda_key *a, const cuda_key *b) {
+    return a->n == b->n && !a->full && !memcmp(a->bytes, b->bytes, a->n);
+}
 
 /* The walks that have the plan's key, as many as the words hold; returns how many. */
 static int64_t push_walks(cuda *g, words *q, const plan *l, const cuda_key *key, int64_t count, int64_t *blocks) {
@@ -459,7 +586,10 @@ static int64_t run(cuda *g, const cr_walk *w, int64_t count) {
     const char *name = w->program->name;
     const plan l = plan_of(w);
     cuda_address fault = 0;
-    if (l.walk_at + l.walk_words > WORDS) return cr_fail(CR_BAD_VALUE, name, "the program has too many constants for a GPU kernel: %d", w->program->n_const), 0;
+    if (l.walk_at + l.walk_words > WORDS)
+        return cr_fail(CR_BAD_VALUE, name, "the program has too many constants for a GPU kernel: %d",
+                       w->program->n_const),
+               0;
     if (l.divides && !(fault = cr_cuda_fault_new(g, name, 0))) return 0;
     cuda_key key;
     words q;

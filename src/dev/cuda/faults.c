@@ -1,5 +1,6 @@
-/* faults.c - an index out of range, an integer divided by zero.  A kernel notes the first position; the host learns of it when it next reads
- * results of that kernel or of a later one.  Until then work goes on: a bad index reads nothing, and nothing is written where there is one. */
+/* faults.c - an index out of range, an integer divided by zero.  A kernel notes the first position;
+ * the host learns of it when it next reads results of that kernel or of a later one.  Until then work
+ * goes on: a bad index reads nothing, and nothing is written where there is one. */
 #include "gpu.h"
 
 #include <stdio.h>
@@ -40,12 +41,15 @@ static cr_status read_fault(const cuda_fault *f, const uint64_t *words) {
                    (long long)value, (unsigned long long)(*words >> 24), (long long)f->bound);
 }
 
-/* The first error among n faults from the k-th on: *found; they are cleared where there is one, or was one before them. */
+/* The first error among n faults from the k-th on: *found; they are cleared where there is one, or was
+ * one before them. */
 static cr_status read_faults(cuda *g, const char *op, uint64_t k, uint64_t n, cr_status *found) {
     uint64_t words[CUDA_FAULT_WORDS * CUDA_FAULTS];
-    const cr_status status = cr_cuda_receive(g, op, words, g->faults->at + BYTES * (k % CUDA_FAULTS), BYTES * (size_t)n);
+    const cr_status status = cr_cuda_receive(g, op, words, g->faults->at + BYTES * (k % CUDA_FAULTS),
+                                             BYTES * (size_t)n);
     if (status != CR_OK) return status;
-    for (uint64_t i = 0; i < n && *found == CR_OK; i++) *found = read_fault(&g->fault[(k + i) % CUDA_FAULTS], words + CUDA_FAULT_WORDS * i);
+    for (uint64_t i = 0; i < n && *found == CR_OK; i++)
+        *found = read_fault(&g->fault[(k + i) % CUDA_FAULTS], words + CUDA_FAULT_WORDS * i);
     return *found == CR_OK ? CR_OK : clear(g, op, k, n);
 }
 

@@ -1,10 +1,12 @@
-/* gpu.c - the NVIDIA GPUs of this process: found at the first request, opened at the first use, and their state after a loss. */
+/* gpu.c - the NVIDIA GPUs of this process: found at the first request, opened at the first use, and
+ * their state after a loss. */
 #include "gpu.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_GPUS = 16, OLDEST = 60, OLDEST_OF_13 = 75 };    /* the oldest compute capabilities of NVRTC 12 and of NVRTC 13 */
+/* the oldest compute capabilities of NVRTC 12 and of NVRTC 13 */
+enum { MOST_GPUS = 16, OLDEST = 60, OLDEST_OF_13 = 75 };
 static cuda gpus[MOST_GPUS];
 static int found;
 enum { UNSEARCHED, SEARCHING, SEARCHED };
@@ -13,14 +15,17 @@ static char problem[400];                           /* why there is no GPU; writ
 
 /* ---- errors */
 
-/* Errors that a context repeats at every later call: a fault of a kernel, of memory or of a link, or the loss of the context or its server. */
+/* Errors that a context repeats at every later call: a fault of a kernel, of memory or of a link, or
+ * the loss of the context or its server. */
 static bool is_fatal(int error) {
     static const int fatal[] = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810};
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) if (error == fatal[i]) return true;
     return false;
 }
 
-static cr_status fail_lost(const cuda *g, const char *op) { return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why); }
+static cr_status fail_lost(const cuda *g, const char *op) {
+    return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->why);
+}
 
 cr_status cr_cuda_check(cuda *g, const char *op, const char *what, int error) {
     if (!error) return CR_OK;
@@ -44,8 +49,10 @@ static cr_status open_device(cuda *g, const char *op) {
     cuda_context context = NULL;
     cr_status status = cr_cuda_check(g, op, "cannot be opened", cr_cu.DevicePrimaryCtxRetain(&context, g->device));
     if (status == CR_OK) status = cr_cuda_check(g, op, "cannot be opened", cr_cu.CtxSetCurrent(context));
-    if (status == CR_OK) status = cr_cuda_check(g, op, "no stream", cr_cu.StreamCreate(&g->stream, CUDA_STREAM_NON_BLOCKING));
-    if (status == CR_OK) status = cr_cuda_check(g, op, "no stream", cr_cu.StreamCreate(&g->copies, CUDA_STREAM_NON_BLOCKING));
+    if (status == CR_OK)
+        status = cr_cuda_check(g, op, "no stream", cr_cu.StreamCreate(&g->stream, CUDA_STREAM_NON_BLOCKING));
+    if (status == CR_OK)
+        status = cr_cuda_check(g, op, "no stream", cr_cu.StreamCreate(&g->copies, CUDA_STREAM_NON_BLOCKING));
     g->queue[CUDA_KERNELS].epoch = g->queue[CUDA_COPIES].epoch = 1;
     if (status == CR_OK) g->context = context;
     return status;
@@ -72,7 +79,8 @@ cuda *cr_cuda_enter(const char *op, const cr_device *d) {
 }
 
 cr_status cr_cuda_leave(cuda *g, cr_status status) {
-    if (g->counters.launches - g->queue[CUDA_KERNELS].launches >= CUDA_EPOCH_LAUNCHES && status == CR_OK) status = cr_cuda_end_epoch(g, "launch", CUDA_KERNELS);
+    if (g->counters.launches - g->queue[CUDA_KERNELS].launches >= CUDA_EPOCH_LAUNCHES && status == CR_OK)
+        status = cr_cuda_end_epoch(g, "launch", CUDA_KERNELS);
     if (g->before && g->before != g->context) cr_cu.CtxSetCurrent(g->before);
     g->entered = false;
     cr_mutex_unlock(g->lock);
@@ -94,7 +102,9 @@ static const char *info_of(const cr_device *d) {
     const bool products = cr_lt_ready();
     cr_mutex_lock(g->lock);
     const size_t n = strlen(g->info);
-    if (!g->info_complete) snprintf(g->info + n, sizeof g->info - n, products ? ", cuBLASLt" : ", products of its own (%s)", cr_lt_problem());
+    if (!g->info_complete)
+        snprintf(g->info + n, sizeof g->info - n, products ? ", cuBLASLt" : ", products of its own (%s)",
+                 cr_lt_problem());
     g->info_complete = true;
     cr_mutex_unlock(g->lock);
     return g->info;
@@ -112,28 +122,48 @@ static bool add_gpu(int i) {
     char model[128] = "";
     size_t bytes = 0;
     int version = 0, major = 0, minor = 0;
-    if (cr_cu.DeviceGet(&g->device, i) || cr_cu.DeviceGetName(model, sizeof model, g->device) || cr_cu.DeviceTotalMem(&bytes, g->device) || cr_cu.DriverGetVersion(&version)
-        || cr_cu.DeviceGetAttribute(&major, CUDA_ATTRIBUTE_MAJOR, g->device) || cr_cu.DeviceGetAttribute(&minor, CUDA_ATTRIBUTE_MINOR, g->device)
-        || cr_cu.DeviceGetAttribute(&g->multiprocessors, CUDA_ATTRIBUTE_MULTIPROCESSORS, g->device))
+    if (cr_cu.DeviceGet(&g->device, i) || cr_cu.DeviceGetName(model, sizeof model, g->device) ||
+        cr_cu.DeviceTotalMem(&bytes, g->device) || cr_cu.DriverGetVersion(&version) ||
+        cr_cu.DeviceGetAttribute(&major, CUDA_ATTRIBUTE_MAJOR, g->device) ||
+        cr_cu.DeviceGetAttribute(&minor, CUDA_ATTRIBUTE_MINOR, g->device) ||
+        cr_cu.DeviceGetAttribute(&g->multiprocessors, CUDA_ATTRIBUTE_MULTIPROCESSORS, g->device))
         return snprintf(problem, sizeof problem, "device %d does not answer", i), false;
     if (10 * major + minor < OLDEST)
-        return snprintf(problem, sizeof problem, "%.80s has compute capability %d.%d, %d.%d is needed", model, major, minor, OLDEST / 10, OLDEST % 10), false;
-    if (!cr_nvrtc_ready()) return snprintf(problem, sizeof problem, "%.80s cannot be used: %s", model, cr_nvrtc_problem()), false;
+        return snprintf(problem, sizeof problem, "%.80s has compute capability %d.%d, %d.%d is needed", model, major,
+                        minor, OLDEST / 10, OLDEST % 10),
+               false;
+    if (!cr_nvrtc_ready())
+        return snprintf(problem, sizeof problem, "%.80s cannot be used: %s", model, cr_nvrtc_problem()), false;
     if (10 * major + minor < OLDEST_OF_13 && cr_nvrtc.major > 12)
-        return snprintf(problem, sizeof problem, "%.80s has compute capability %d.%d: it needs the NVRTC of CUDA 12 (pip install nvidia-cuda-nvrtc-cu12), this one is of %d.%d", model, major, minor,
-                        cr_nvrtc.major, cr_nvrtc.minor), false;
+        return snprintf(problem, sizeof problem,
+                        "%.80s has compute capability %d.%d: it needs the NVRTC of CUDA 12 (pip install "
+                        "nvidia-cuda-nvrtc-cu12), this one is of %d.%d",
+                        model, major, minor, cr_nvrtc.major, cr_nvrtc.minor),
+               false;
     if (!(g->lock = cr_mutex_new())) return snprintf(problem, sizeof problem, "out of memory"), false;
     g->major = major, g->minor = minor;
     snprintf(g->name, sizeof g->name, "cuda:%d", found);
-    snprintf(g->info, sizeof g->info, "%s, compute capability %d.%d, %.1f GiB, driver for CUDA %d.%d, NVRTC %d.%d", model, major, minor, (double)bytes / (1 << 30), version / 1000,
-             version % 1000 / 10, cr_nvrtc.major, cr_nvrtc.minor);
-    g->dev = (cr_device){.name = g->name, .type = "cuda", .index = found, .kernels = &cr_cuda_kernels, .allocate = cr_cuda_allocate, .allocate_host = cr_cuda_allocate_host,
-                          .upload = cr_cuda_upload, .download = cr_cuda_download, .synchronize = cr_cuda_synchronize, .info = info_of, .memory = memory_of, .empty_cache = cr_cuda_empty_cache};
+    snprintf(g->info, sizeof g->info, "%s, compute capability %d.%d, %.1f GiB, driver for CUDA %d.%d, NVRTC %d.%d",
+             model, major, minor, (double)bytes / (1 << 30), version / 1000, version % 1000 / 10, cr_nvrtc.major,
+             cr_nvrtc.minor);
+    g->dev = (cr_device){.name = g->name,
+                         .type = "cuda",
+                         .index = found,
+                         .kernels = &cr_cuda_kernels,
+                         .allocate = cr_cuda_allocate,
+                         .allocate_host = cr_cuda_allocate_host,
+                         .upload = cr_cuda_upload,
+                         .download = cr_cuda_download,
+                         .synchronize = cr_cuda_synchronize,
+                         .info = info_of,
+                         .memory = memory_of,
+                         .empty_cache = cr_cuda_empty_cache};
     found++;
     return true;
 }
 
-/* A child process has the handles but not the driver's state, and cannot restart the driver: all GPUs are lost in it. */
+/* A child process has the handles but not the driver's state, and cannot restart the driver: all GPUs
+ * are lost in it. */
 static void forget_in_child(void) {
     for (int i = 0; i < found; i++) {
         snprintf(gpus[i].why, sizeof gpus[i].why, "this process was forked after the NVIDIA driver was started");

@@ -1,9 +1,11 @@
 /* gpu.h - one NVIDIA GPU: its memory, its streams, its compiled kernels.  Shared by the files of this folder.
  *
- * A kernel of kernels.h runs as follows: g = cr_cuda_enter(...) opens the GPU on its first use, takes its lock and makes its context current;
- * then the function finds or compiles a kernel, asks for addresses, fills the kernel's argument (arguments.h), launches it, and calls
- * cr_cuda_leave(g, status).  All kernels go into one stream, which runs them in order.  So a kernel sees what earlier kernels wrote, and memory
- * may be used again as soon as the last kernel that needs it is launched.  Copies have a stream of their own (stream.c).  Only a reader waits. */
+ * A kernel of kernels.h runs as follows: g = cr_cuda_enter(...) opens the GPU on its first use, takes
+ * its lock and makes its context current; then the function finds or compiles a kernel, asks for
+ * addresses, fills the kernel's argument (arguments.h), launches it, and calls cr_cuda_leave(g,
+ * status).  All kernels go into one stream, which runs them in order.  So a kernel sees what earlier
+ * kernels wrote, and memory may be used again as soon as the last kernel that needs it is launched.
+ * Copies have a stream of their own (stream.c).  Only a reader waits. */
 #ifndef CR_CUDA_GPU_H
 #define CR_CUDA_GPU_H
 
@@ -14,11 +16,14 @@
 #include "arguments.h"
 
 /* ---- memory (memory.c) */
-typedef struct cuda_block {                         /* storage->data of a tensor on a GPU: a part of a segment of the driver's */
+typedef struct cuda_block {                         /* storage->data of a tensor on a GPU: a part of a segment of the
+                                                     * driver's */
     cuda_address at;
     size_t bytes;
-    bool used, small, host;                         /* small: in the pool of small segments; host: pinned memory, in no pool */
-    uint64_t epoch[2];                              /* the last in which kernels, and copies, used this memory (stream.c) */
+    bool used, small, host;                         /* small: in the pool of small segments; host: pinned memory, in
+                                                     * no pool */
+    uint64_t epoch[2];                              /* the last in which kernels, and copies, used this memory
+                                                     * (stream.c) */
     struct cuda_block *before, *after;              /* its neighbours in the segment; NULL: none */
     struct cuda_block *next, *previous;             /* in the list of free blocks of its size, or of used blocks */
 } cuda_block;
@@ -39,7 +44,8 @@ enum {
     CUDA_EPOCH_LAUNCHES = 16                        /* launches after which an epoch ends at the latest */
 };
 typedef struct cuda_queue {
-    uint64_t epoch, waited;                         /* the current epoch, from 1 on; the last epoch of the other stream that this one waits for */
+    uint64_t epoch, waited;                         /* the current epoch, from 1 on; the last epoch of the other
+                                                     * stream that this one waits for */
     int64_t launches;                               /* of the GPU, when the epoch began */
     cuda_event end[CUDA_EPOCHS];                    /* of epoch e: [e % CUDA_EPOCHS] */
 } cuda_queue;
@@ -51,13 +57,19 @@ typedef struct cuda_kernel {
     size_t key_bytes;
     unsigned char key[];
 } cuda_kernel;
-__extension__ typedef struct cuda_loaded { unsigned __int128 hash; cuda_module module; struct cuda_loaded *next; } cuda_loaded;
+__extension__ typedef struct cuda_loaded {
+    unsigned __int128 hash;
+    cuda_module module;
+    struct cuda_loaded *next;
+} cuda_loaded;
 enum { CUDA_KERNEL_LISTS = 256, CUDA_KEY_BYTES = 2048 };
-typedef struct cuda_key { size_t n; bool full; unsigned char bytes[CUDA_KEY_BYTES]; } cuda_key;     /* identifies a kernel */
+/* identifies a kernel */
+typedef struct cuda_key { size_t n; bool full; unsigned char bytes[CUDA_KEY_BYTES]; } cuda_key;
 
 /* ---- faults of kernels (faults.c): reported at the next read or synchronisation */
 enum { CUDA_FAULTS = 256, CUDA_FAULT_WORDS = 3 };   /* struct fault of device.cuh */
-typedef struct cuda_fault { char op[48]; int64_t bound; uint64_t epoch; } cuda_fault;    /* bound of an index; 0: a division by zero */
+/* bound of an index; 0: a division by zero */
+typedef struct cuda_fault { char op[48]; int64_t bound; uint64_t epoch; } cuda_fault;
 
 /* ---- a GPU (gpu.c) */
 typedef struct cuda_counters {
@@ -73,7 +85,8 @@ typedef struct cuda {
     bool info_complete;
     int device, major, minor, multiprocessors;
     cr_mutex *lock;
-    cuda_context context, before;                   /* NULL until first use; the context that was current at cr_cuda_enter */
+    cuda_context context, before;                   /* NULL until first use; the context that was current at
+                                                     * cr_cuda_enter */
     cuda_stream stream, copies;                     /* stream: of kernels */
     cuda_queue queue[2];                            /* CUDA_KERNELS, CUDA_COPIES */
     bool entered;
@@ -97,26 +110,34 @@ typedef struct cuda {
     struct cuda_product *products;                  /* cached choices of matmul.c */
 } cuda;
 
-cuda     *cr_cuda_enter(const char *op, const cr_device *d);      /* opened, alive, locked and current; NULL: an error */
+/* opened, alive, locked and current; NULL: an error */
+cuda     *cr_cuda_enter(const char *op, const cr_device *d);
 cr_status cr_cuda_leave(cuda *g, cr_status status);
 cr_status cr_cuda_wait(cuda *g, const char *op);                  /* until both streams are empty */
-cr_status cr_cuda_check(cuda *g, const char *op, const char *what, int error);     /* "what: the driver's name and text"; remembers a lost GPU */
+/* "what: the driver's name and text"; remembers a lost GPU */
+cr_status cr_cuda_check(cuda *g, const char *op, const char *what, int error);
 
-cuda_block *cr_cuda_block_take(cuda *g, const char *op, size_t bytes);    /* 512-byte aligned; scratch memory of one call */
+/* 512-byte aligned; scratch memory of one call */
+cuda_block *cr_cuda_block_take(cuda *g, const char *op, size_t bytes);
 void        cr_cuda_block_give(cuda *g, cuda_block *b);
-bool        cr_cuda_make_room(cuda *g, int error);                /* the driver had no memory for code or stacks: frees what is cached; true: try again */
+/* the driver had no memory for code or stacks: frees what is cached; true: try again */
+bool        cr_cuda_make_room(cuda *g, int error);
 cr_storage *cr_cuda_allocate(const cr_device *d, size_t bytes);
 cr_storage *cr_cuda_allocate_host(const cr_device *d, size_t bytes);
 cr_status   cr_cuda_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
 cr_status   cr_cuda_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
 void        cr_cuda_empty_cache(const cr_device *d);
-cr_status   cr_cuda_receive(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes);        /* in the stream of copies; the host waits */
-cr_status   cr_cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes, uint64_t epoch);      /* as kernels of this epoch left them; polls faults */
+/* in the stream of copies; the host waits */
+cr_status   cr_cuda_receive(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes);
+/* as kernels of this epoch left them; polls faults */
+cr_status   cr_cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes, uint64_t epoch);
 
 /* ---- order (stream.c).  queue: CUDA_KERNELS or CUDA_COPIES. */
 cr_status cr_cuda_end_epoch(cuda *g, const char *op, int queue);
-cr_status cr_cuda_wait_epoch(cuda *g, const char *op, int queue, uint64_t epoch);      /* later work in the queue waits for an epoch of the other one; 0: none */
-/* Kernels are about to use the block.  Where the driver cannot wait, it cannot launch either, and the launch returns the error. */
+/* later work in the queue waits for an epoch of the other one; 0: none */
+cr_status cr_cuda_wait_epoch(cuda *g, const char *op, int queue, uint64_t epoch);
+/* Kernels are about to use the block.  Where the driver cannot wait, it cannot launch either, and the
+ * launch returns the error. */
 static inline void cuda_use(cuda *g, cuda_block *b) {
     CR_ASSERT(g->entered);                          /* otherwise another thread may end the epoch before the launch */
     cr_cuda_wait_epoch(g, "wait", CUDA_KERNELS, b->epoch[CUDA_COPIES]);
@@ -136,23 +157,31 @@ typedef struct cuda_text { char *s; size_t n, room; bool failed; } cuda_text;
 void        cr_cuda_add(cuda_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void        cr_cuda_free_text(cuda_text *t);
 const char *cr_cuda_type(cr_dtype dt);                            /* its name in device.cuh: "f32", "bf16", "b8"... */
-const char *cr_cuda_wide(cr_dtype dt);                            /* the type of computation: "f32" or "f64" for floats; bool: "bool"; otherwise the type itself */
+/* the type of computation: "f32" or "f64" for floats; bool: "bool"; otherwise the type itself */
+const char *cr_cuda_wide(cr_dtype dt);
 
 /* ---- kernels (module.c): the key first, the text only where the key is new */
 void cr_cuda_key_add(cuda_key *k, const void *part, size_t bytes);
-static inline void cuda_key_byte(cuda_key *k, int byte) { unsigned char b = (unsigned char)byte; cr_cuda_key_add(k, &b, 1); }
+static inline void cuda_key_byte(cuda_key *k, int byte) {
+    unsigned char b = (unsigned char)byte;
+    cr_cuda_key_add(k, &b, 1);
+}
 const cuda_kernel *cr_cuda_kernel_find(const cuda *g, const cuda_key *k);
-const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text);       /* name: in the text, which follows device.cuh and arguments.h */
+/* name: in the text, which follows device.cuh and arguments.h */
+const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text);
 /* A kernel of one of the *.cu files, after these definitions: "#define T f32\n...". */
-const cuda_kernel *cr_cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format, ...) __attribute__((format(printf, 5, 6)));
+const cuda_kernel *cr_cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format,
+                                     ...) __attribute__((format(printf, 5, 6)));
 
 /* Embedded texts (cmake/embed.cmake). */
 extern const char cr_cuda_source_device[], cr_cuda_source_arguments[];
-extern const char cr_cuda_source_argreduce[], cr_cuda_source_attention[], cr_cuda_source_index[], cr_cuda_source_matmul[],
-                  cr_cuda_source_nonzero[], cr_cuda_source_order[], cr_cuda_source_random[], cr_cuda_source_reduce[],
-                  cr_cuda_source_rows[], cr_cuda_source_sample[], cr_cuda_source_scan[], cr_cuda_source_squares[];
+extern const char cr_cuda_source_argreduce[], cr_cuda_source_attention[], cr_cuda_source_index[],
+    cr_cuda_source_matmul[], cr_cuda_source_nonzero[], cr_cuda_source_order[], cr_cuda_source_random[],
+    cr_cuda_source_reduce[], cr_cuda_source_rows[], cr_cuda_source_sample[], cr_cuda_source_scan[],
+    cr_cuda_source_squares[];
 
-/* The kernels compiled when the library was built (cmake/fatbin.cmake): code for every architecture.  The last row has no code. */
+/* The kernels compiled when the library was built (cmake/fatbin.cmake): code for every architecture.
+ * The last row has no code. */
 typedef struct cuda_precompiled { const char *definitions, *file; const void *code; } cuda_precompiled;
 extern const cuda_precompiled cr_cuda_precompiled[];
 
@@ -160,18 +189,22 @@ static inline int64_t cuda_least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t cuda_pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
 /* ---- launches (launch.c) */
-enum { CUDA_GROUP = 256 };                                        /* threads of a block, unless a kernel has another number */
+/* threads of a block, unless a kernel has another number */
+enum { CUDA_GROUP = 256 };
 /* argument: the kernel's struct of arguments.h.  k NULL: returns the error of making the kernel. */
 cr_status cr_cuda_launch(cuda *g, const char *op, const cuda_kernel *k, const void *argument, int64_t blocks);
 /* With another number of threads in a block, and bytes of dynamic shared memory. */
-cr_status cr_cuda_launch_shared(cuda *g, const char *op, const cuda_kernel *k, const void *argument, int64_t blocks, int threads, int shared);
-int64_t   cr_cuda_blocks(const cuda *g, int64_t threads);         /* blocks of a grid-stride loop over so many threads: at most as many as keep the GPU busy */
+cr_status cr_cuda_launch_shared(cuda *g, const char *op, const cuda_kernel *k, const void *argument, int64_t blocks,
+                                int threads, int shared);
+/* blocks of a grid-stride loop over so many threads: at most as many as keep the GPU busy */
+int64_t   cr_cuda_blocks(const cuda *g, int64_t threads);
 
 /* ---- faults (faults.c) */
-/* The address where the next kernel notes a fault; the first position wins.  To be called before the addresses of tensors are asked for, since it
- * may end the epoch.  0: an error. */
+/* The address where the next kernel notes a fault; the first position wins.  To be called before the
+ * addresses of tensors are asked for, since it may end the epoch.  0: an error. */
 cuda_address cr_cuda_fault_new(cuda *g, const char *op, int64_t bound);
-cr_status    cr_cuda_faults_poll(cuda *g, const char *op);        /* of the kernels that copies already wait for: the first fault as an error; clears all */
+/* of the kernels that copies already wait for: the first fault as an error; clears all */
+cr_status    cr_cuda_faults_poll(cuda *g, const char *op);
 cr_status    cr_cuda_faults_check(cuda *g, const char *op);       /* waits for all kernels that may fail, then polls */
 
 /* ---- kernels (kernels.h) */

@@ -1,9 +1,12 @@
-/* index.c - elements read and written by index: gather, scatter, rows taken and put, several indices raveled into one (index.cu).
+/* index.c - elements read and written by index: gather, scatter, rows taken and put, several indices
+ * raveled into one (index.cu).
  *
- * Elements with the same destination are put in order.  With many columns a thread has one column and reads its whole index.  With few columns, up
- * to some thousands, the rows are divided into buckets too; each destination belongs to one thread, which rounds at each addition.  Long indices
- * would be read too often this way: they are sorted, and runs of equal indices are summed in f32 and put (64 K tokens of a GPT: 9 launches).
- * Sorting takes memory, about 20 bytes an index; if there is none, the indices are read unsorted. */
+ * Elements with the same destination are put in order.  With many columns a thread has one column and
+ * reads its whole index.  With few columns, up to some thousands, the rows are divided into buckets
+ * too; each destination belongs to one thread, which rounds at each addition.  Long indices would be
+ * read too often this way: they are sorted, and runs of equal indices are summed in f32 and put (64 K
+ * tokens of a GPT: 9 launches). Sorting takes memory, about 20 bytes an index; if there is none, the
+ * indices are read unsorted. */
 #include "order.h"
 
 #include <string.h>
@@ -18,29 +21,32 @@ typedef struct job {
     int64_t strides[3][3];                          /* of index, to, from over these */
 } job;
 
-/* Elements that are only moved are moved as unsigned integers; in whole rows neighbours are merged into elements of up to 8 bytes, and the job
- * counts in these. */
+/* Elements that are only moved are moved as unsigned integers; in whole rows neighbours are merged
+ * into elements of up to 8 bytes, and the job counts in these. */
 static cr_dtype element_of(job *j) {
     static const cr_dtype by_size[] = {CR_BOOL, CR_U8, CR_U16, CR_BOOL, CR_U32, CR_BOOL, CR_BOOL, CR_BOOL, CR_U64};
     size_t size = cr_dtype_size(j->to->dtype);
     if (j->sum) return j->to->dtype;
     const cuda_address at = cuda_address_of(j->to) | cuda_address_of(j->from);
     int64_t *const to = j->strides[TO], *const from = j->strides[FROM], *const N = &j->size[2];
-    while (size < 8 && !j->strides[INDEX][2] && to[2] == 1 && from[2] == 1 && !((*N | to[0] | to[1] | from[0] | from[1]) & 1) && at % (2 * size) == 0) {
+    while (size < 8 && !j->strides[INDEX][2] && to[2] == 1 && from[2] == 1 &&
+           !((*N | to[0] | to[1] | from[0] | from[1]) & 1) && at % (2 * size) == 0) {
         for (int d = 0; d < 2; d++) to[d] /= 2, from[d] /= 2;
         *N /= 2, size *= 2;
     }
     return by_size[size];
 }
 
-static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype element, const cr_array *index, bool sum) {
+static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype element, const cr_array *index,
+                                    bool sum) {
     return cr_cuda_kernel_of(g, op, cr_cuda_source_index, name, "#define T %s\n#define INDEX %s\n#define ADD %d\n",
                              cr_cuda_type(element), cr_cuda_type(index->dtype), sum);
 }
 static const cuda_kernel *kernel_of_runs(cuda *g, const job *j, const char *name, cr_dtype element, cr_dtype key) {
     static const char definitions[] = "#define T %s\n#define INDEX %s\n#define ADD %d\n#define KEY %s\n#define A %s\n";
-    return cr_cuda_kernel_of(g, j->op, cr_cuda_source_index, name, definitions, cr_cuda_type(element), cr_cuda_type(j->index->dtype),
-                             j->sum, cr_cuda_type(key), cr_dtype_is_float(element) ? cr_cuda_wide(element) : "u64");
+    return cr_cuda_kernel_of(g, j->op, cr_cuda_source_index, name, definitions, cr_cuda_type(element),
+                             cr_cuda_type(j->index->dtype), j->sum, cr_cuda_type(key),
+                             cr_dtype_is_float(element) ? cr_cuda_wide(element) : "u64");
 }
 
 enum { BUSY = 1 << 16 };                            /* threads that keep a GPU busy */
@@ -61,8 +67,11 @@ static index_arguments arguments_of(const job *j, const int64_t size[3], cuda_ad
         .from_m = from[0], .from_k = from[1], .from_n = from[2]};
 }
 
-/* One index serves every m and n.  Otherwise each m and n has its own, and as all is contiguous, elements are put one by one. */
-static bool is_shared(const job *j) { return (j->size[0] == 1 || !j->strides[INDEX][0]) && (j->size[2] == 1 || !j->strides[INDEX][2]); }
+/* One index serves every m and n.  Otherwise each m and n has its own, and as all is contiguous,
+ * elements are put one by one. */
+static bool is_shared(const job *j) {
+    return (j->size[0] == 1 || !j->strides[INDEX][0]) && (j->size[2] == 1 || !j->strides[INDEX][2]);
+}
 
 /* A job whose indices are sorted first: `count` keys, in chunks; a thread has a chunk of one m and n. */
 typedef struct sorting {
@@ -94,7 +103,8 @@ static int64_t in_blocks(int64_t bytes) { return 512 * cuda_pieces(bytes, 512); 
 static cr_status run_sorted(cuda *g, const job *j, cr_dtype element, cuda_address fault, bool *begun) {
     static const char *const names[] = {"number", "put_runs", "put_parts"};
     const sorting s = sorting_of(j, element);
-    const size_t part = (size_t)in_blocks(s.count * (int64_t)cr_dtype_size(s.key)), order = (size_t)in_blocks(s.count * 8);
+    const size_t part = (size_t)in_blocks(s.count * (int64_t)cr_dtype_size(s.key)),
+                 order = (size_t)in_blocks(s.count * 8);
     const size_t sum_bytes = element == CR_F64 || !cr_dtype_is_float(element) ? 8 : 4;
     cuda_block *b = cr_cuda_block_take(g, j->op, 2 * part + order + (j->sum ? sum_bytes * (size_t)s.threads : 0));
     if (!b) return cr_error_status();
@@ -102,11 +112,15 @@ static cr_status run_sorted(cuda *g, const job *j, cr_dtype element, cuda_addres
                                   .M = 1, .R = s.count, .K = s.count};
     cr_status status = CR_OK;
     for (int i = 0; i < 2 + j->sum && status == CR_OK; i++) {
-        const runs_arguments q = {
-            .p = arguments_of(&s.j, i ? s.size : s.indices, fault, 1), .keys = i ? sorted.y : sorted.x, .order = sorted.index,
-            .parts = sorted.index + order, .chunk = s.chunk, .chunks = s.chunks};
+        const runs_arguments q = {.p = arguments_of(&s.j, i ? s.size : s.indices, fault, 1),
+                                  .keys = i ? sorted.y : sorted.x,
+                                  .order = sorted.index,
+                                  .parts = sorted.index + order,
+                                  .chunk = s.chunk,
+                                  .chunks = s.chunks};
         *begun = i > 0;
-        status = cr_cuda_launch(g, j->op, kernel_of_runs(g, j, names[i], element, s.key), &q, cr_cuda_blocks(g, i ? s.threads : s.count));
+        status = cr_cuda_launch(g, j->op, kernel_of_runs(g, j, names[i], element, s.key), &q,
+                                cr_cuda_blocks(g, i ? s.threads : s.count));
         if (!i && status == CR_OK) status = cr_cuda_order_rows(g, &sorted);
     }
     cr_cuda_block_give(g, b);
@@ -125,11 +139,13 @@ static cr_status put(cuda *g, const job *j, cr_dtype element, cuda_address fault
     const cuda_kernel *k = kernel_of(g, j->op, "put", element, j->index, j->sum);
     const cuda_kernel *check = k ? kernel_of(g, j->op, "check", element, j->index, j->sum) : NULL;
     const cr_status status = cr_cuda_launch(g, j->op, check, &q, cr_cuda_blocks(g, j->index->numel));
-    return status == CR_OK ? cr_cuda_launch(g, j->op, k, &q, cr_cuda_blocks(g, j->size[0] * j->size[2] * buckets)) : status;
+    return status == CR_OK ? cr_cuda_launch(g, j->op, k, &q, cr_cuda_blocks(g, j->size[0] * j->size[2] * buckets))
+                           : status;
 }
 
 static cr_status run(cuda *g, job *j) {
-    enum { MANY = 1024, READS = 8 };                /* indices, and how often they would be read for a column, from which on sorting is faster */
+    enum { MANY = 1024, READS = 8 };                /* indices, and how often they would be read for a column, from
+                                                     * which on sorting is faster */
     const cuda_address fault = cr_cuda_fault_new(g, j->op, j->bound);
     if (!fault) return cr_error_status();
     const cr_dtype element = element_of(j);
@@ -149,7 +165,9 @@ static cr_status run_job(job *j) {
     return g ? cr_cuda_leave(g, run(g, j)) : cr_error_status();
 }
 
-static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) { cr_strides_contiguous(3, (const int64_t[]){1, rows, columns}, strides); }
+static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) {
+    cr_strides_contiguous(3, (const int64_t[]){1, rows, columns}, strides);
+}
 
 static void copy_strides(int64_t strides[3], const cr_array *t) {
     for (int d = 0; d < 3; d++) strides[d] = t->strides[d];
@@ -157,7 +175,12 @@ static void copy_strides(int64_t strides[3], const cr_array *t) {
 
 cr_status cr_cuda_gather(const cr_gather_args *args) {
     const int64_t *x = args->x.shape, K = args->index.shape[1];
-    job j = {.op = "gather", .to = &args->y, .from = &args->x, .index = &args->index, .size = {x[0], K, x[2]}, .bound = x[1]};
+    job j = {.op = "gather",
+             .to = &args->y,
+             .from = &args->x,
+             .index = &args->index,
+             .size = {x[0], K, x[2]},
+             .bound = x[1]};
     contiguous(j.strides[INDEX], K, x[2]);
     contiguous(j.strides[TO], K, x[2]);
     contiguous(j.strides[FROM], x[1], x[2]);
@@ -166,8 +189,14 @@ cr_status cr_cuda_gather(const cr_gather_args *args) {
 
 cr_status cr_cuda_scatter(const cr_scatter_args *args) {
     const int64_t *y = args->y.shape, K = args->index.shape[1];
-    job j = {.op = args->sum ? "scatter_add" : "scatter", .to = &args->y, .from = &args->src, .index = &args->index, .put = true,
-             .sum = args->sum, .size = {y[0], K, y[2]}, .bound = y[1]};
+    job j = {.op = args->sum ? "scatter_add" : "scatter",
+             .to = &args->y,
+             .from = &args->src,
+             .index = &args->index,
+             .put = true,
+             .sum = args->sum,
+             .size = {y[0], K, y[2]},
+             .bound = y[1]};
     contiguous(j.strides[INDEX], K, y[2]);
     contiguous(j.strides[TO], y[1], y[2]);
     contiguous(j.strides[FROM], K, y[2]);
@@ -202,8 +231,12 @@ cr_status cr_cuda_ravel(const cr_ravel_args *args) {
         const cr_array *index = args->index[i];
         const cuda_address fault = cr_cuda_fault_new(g, args->op, args->sizes[i]);
         const cuda_kernel *k = fault ? kernel_of(g, args->op, "ravel", CR_U64, index, false) : NULL;
-        const ravel_arguments q = {.to = cuda_address_of(y), .index = cuda_address_of(index), .f = fault, .numel = y->numel,
-                                   .bound = args->sizes[i], .first = i == 0};
+        const ravel_arguments q = {.to = cuda_address_of(y),
+                                   .index = cuda_address_of(index),
+                                   .f = fault,
+                                   .numel = y->numel,
+                                   .bound = args->sizes[i],
+                                   .first = i == 0};
         status = cr_cuda_launch(g, args->op, k, &q, cr_cuda_blocks(g, y->numel));
     }
     return cr_cuda_leave(g, status);

@@ -1,5 +1,6 @@
-/* index.cu - elements read and written by index: T elements, INDEX i32 or i64.  Sorted indices: A accumulators, KEY the type of destinations.  A bad
- * index is noted as a fault; if there is one, nothing is put. */
+/* index.cu - elements read and written by index: T elements, INDEX i32 or i64.  Sorted indices: A
+ * accumulators, KEY the type of destinations.  A bad index is noted as a fault; if there is one,
+ * nothing is put. */
 typedef index_arguments<T, INDEX> job;
 
 /* The index at a position as a row; -1: out of range. */
@@ -22,7 +23,8 @@ template <class V> D void add(T *at, V v) {
 KERNEL(256) take(const job p) {
     const i64 numel = p.M * p.K * p.N, step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
-        const i64 n = i % p.N, k = i / p.N % p.K, m = i / p.N / p.K, r = row_of(p, m * p.index_m + k * p.index_k + n * p.index_n);
+        const i64 n = i % p.N, k = i / p.N % p.K, m = i / p.N / p.K,
+                  r = row_of(p, m * p.index_m + k * p.index_k + n * p.index_n);
         if (r >= 0) p.to[m * p.to_m + k * p.to_k + n * p.to_n] = p.from[m * p.from_m + r * p.from_k + n * p.from_n];
     }
 }
@@ -32,8 +34,9 @@ KERNEL(256) check(const job p) {
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) row_of(p, i);
 }
 
-/* to[m, index[m, k, n], n] = from[m, k, n], or += it, in order of k.  A thread has one m, one n and the rows that are congruent to its bucket
- * modulo buckets, a power of two: many threads work at once, and each destination belongs to one of them.  Runs after `check`. */
+/* to[m, index[m, k, n], n] = from[m, k, n], or += it, in order of k.  A thread has one m, one n and
+ * the rows that are congruent to its bucket modulo buckets, a power of two: many threads work at once,
+ * and each destination belongs to one of them.  Runs after `check`. */
 KERNEL(256) put(const job p) {
     if (p.f->w[0] != ~0ull) return;
     const i64 numel = p.M * p.N * p.buckets, step = (i64)gridDim.x * 256;
@@ -64,8 +67,9 @@ KERNEL(256) ravel(const ravel_arguments<INDEX> a) {
     }
 }
 #else
-/* ---- long indices with few columns: sorted by destination; equal destinations form a run.  A thread has a chunk of the keys for one m and n.  The
- * sum of a run in a chunk where the run does not begin is a part; the thread of the first part adds the parts of a run. */
+/* ---- long indices with few columns: sorted by destination; equal destinations form a run.  A thread
+ * has a chunk of the keys for one m and n.  The sum of a run in a chunk where the run does not begin
+ * is a part; the thread of the first part adds the parts of a run. */
 typedef runs_arguments<T, INDEX, KEY, A> runs;
 
 /* keys of a contiguous index (M, K, N): destinations in (M, bound, N), counted in elements */
@@ -83,7 +87,8 @@ KERNEL(256) put_runs(const runs r) {
     if (p.f->w[0] != ~0ull) return;
     const i64 numel = r.chunks * p.M * p.N, step = (i64)gridDim.x * 256;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < numel; i += step) {
-        const i64 n = i % p.N, m = i / p.N % p.M, begin = i / p.N / p.M * r.chunk, end = begin + r.chunk < p.K ? begin + r.chunk : p.K;
+        const i64 n = i % p.N, m = i / p.N % p.M, begin = i / p.N / p.M * r.chunk,
+                  end = begin + r.chunk < p.K ? begin + r.chunk : p.K;
         A sum = 0;
         bool is_part = begin > 0 && r.keys[begin - 1] == r.keys[begin];
         for (i64 k = begin; k < end; k++) {

@@ -1,9 +1,10 @@
-/* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: by cuBLASLt where it is found and the layouts suit it, else by
- * matmul.cu.
+/* matmul.c - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)]: by cuBLASLt where it is
+ * found and the layouts suit it, else by matmul.cu.
  *
- * cuBLASLt sees rows as columns: it computes c^T = b^T a^T.  Its heuristic chooses the algorithm, without timing.  Operands that are to be
- * rounded to bf16 are rounded first, which moves 6 bytes an element, and multiplied as bf16.  The epilogues (GELU, its gradient, the sums of
- * rows) exist in cuBLASLt only.  Its tanh has an error of about 2e-4, so full f32 precision excludes GELU. */
+ * cuBLASLt sees rows as columns: it computes c^T = b^T a^T.  Its heuristic chooses the algorithm,
+ * without timing.  Operands that are to be rounded to bf16 are rounded first, which moves 6 bytes an
+ * element, and multiplied as bf16.  The epilogues (GELU, its gradient, the sums of rows) exist in
+ * cuBLASLt only.  Its tanh has an error of about 2e-4, so full f32 precision excludes GELU. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -15,25 +16,40 @@ static int64_t batch_stride(const cr_array *t, int d) { return t->shape[d] == 1 
 
 static const cuda_kernel *kernel_of(cuda *g, const char *name, cr_dtype dt, bool rounds) {
     const char *acc = cr_dtype_is_float(dt) ? cr_cuda_wide(dt) : cr_dtype_size(dt) == 8 ? "u64" : "u32";
-    return cr_cuda_kernel_of(g, "matmul", cr_cuda_source_matmul, name, "#define T %s\n#define A %s\n#define ROUND %d\n", cr_cuda_type(dt), acc, rounds);
+    return cr_cuda_kernel_of(g, "matmul", cr_cuda_source_matmul, name, "#define T %s\n#define A %s\n#define ROUND %d\n",
+                             cr_cuda_type(dt), acc, rounds);
 }
 
 static int64_t tiles_of(int64_t n) { return cuda_pieces(n, MATMUL_EDGE); }
 
-static matmul_arguments arguments_of(const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias, int how) {
+static matmul_arguments arguments_of(const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias,
+                                     int how) {
     const int axes = c->ndim - 2;
     const int64_t M = c->shape[axes], N = c->shape[axes + 1];
-    matmul_arguments q = {
-        .c = cuda_address_of(c), .a = cuda_address_of(a), .b = cuda_address_of(b), .bias = cuda_address_of(bias),
-        .M = M, .N = N, .K = a->shape[axes + 1], .across = tiles_of(N), .tiles = tiles_of(N) * tiles_of(M),
-        .a_m = a->strides[axes], .a_k = a->strides[axes + 1], .b_k = b->strides[axes], .b_n = b->strides[axes + 1],
-        .c_m = c->strides[axes], .bias_n = bias ? bias->strides[0] : 0, .add = (how & CR_MATMUL_ADD) != 0, .axes = axes};
+    matmul_arguments q = {.c = cuda_address_of(c),
+                          .a = cuda_address_of(a),
+                          .b = cuda_address_of(b),
+                          .bias = cuda_address_of(bias),
+                          .M = M,
+                          .N = N,
+                          .K = a->shape[axes + 1],
+                          .across = tiles_of(N),
+                          .tiles = tiles_of(N) * tiles_of(M),
+                          .a_m = a->strides[axes],
+                          .a_k = a->strides[axes + 1],
+                          .b_k = b->strides[axes],
+                          .b_n = b->strides[axes + 1],
+                          .c_m = c->strides[axes],
+                          .bias_n = bias ? bias->strides[0] : 0,
+                          .add = (how & CR_MATMUL_ADD) != 0,
+                          .axes = axes};
     q.a_along_k = llabs(q.a_k) < llabs(q.a_m);
     q.b_along_k = llabs(q.b_k) < llabs(q.b_n);
     return q;
 }
 
-static cr_status run_plain(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias, int how) {
+static cr_status run_plain(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias,
+                           int how) {
     _Static_assert(MATMUL_BATCH_AXES == CR_MAX_DIMS - 2, "matmul_arguments.batch");
     const cuda_kernel *k = kernel_of(g, "matmul", c->dtype, how & CR_MATMUL_BF16 && c->dtype == CR_F32);
     if (!k) return cr_error_status();
@@ -50,9 +66,12 @@ static cr_status run_plain(cuda *g, const cr_array *c, const cr_array *a, const 
 
 /* ---- cuBLASLt */
 
-enum { A, B, C, VECTOR, AUX, OPERANDS };            /* in cuBLASLt's order: A is our b, B is our a; VECTOR and AUX: of the epilogue */
-typedef struct matrix { int64_t rows, columns, stride, batch_stride, transposed; } matrix;     /* columns lie in memory; no padding: compared as bytes */
-typedef struct shape {                              /* everything that the choice of an algorithm depends on; compared as bytes */
+enum { A, B, C, VECTOR, AUX, OPERANDS };            /* in cuBLASLt's order: A is our b, B is our a; VECTOR and AUX:
+                                                     * of the epilogue */
+/* columns lie in memory; no padding: compared as bytes */
+typedef struct matrix { int64_t rows, columns, stride, batch_stride, transposed; } matrix;
+typedef struct shape {                              /* everything that the choice of an algorithm depends on;
+                                                     * compared as bytes */
     matrix a, b, c;
     int64_t batch;
     uint32_t alignment[OPERANDS];                   /* bytes */
@@ -69,11 +88,15 @@ struct cuda_product {
 };
 enum { WORKSPACE = 32 << 20 };                      /* at most */
 
-/* rows x columns with these strides; transposed: preferred where both orders are possible.  False: neither axis is dense. */
-static bool matrix_of(matrix *m, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride, bool transposed) {
+/* rows x columns with these strides; transposed: preferred where both orders are possible.  False:
+ * neither axis is dense. */
+static bool matrix_of(matrix *m, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride,
+                      bool transposed) {
     const bool by_rows = (column_stride == 1 || columns == 1) && (row_stride >= columns || rows == 1);
     const bool by_columns = (row_stride == 1 || rows == 1) && (column_stride >= rows || columns == 1);
-    if (by_columns && (transposed || !by_rows)) *m = (matrix){.rows = rows, .columns = columns, .stride = columns == 1 ? rows : column_stride, .transposed = true};
+    if (by_columns && (transposed || !by_rows))
+        *m = (matrix){
+            .rows = rows, .columns = columns, .stride = columns == 1 ? rows : column_stride, .transposed = true};
     else *m = (matrix){.rows = columns, .columns = rows, .stride = rows == 1 ? columns : row_stride};
     return by_rows || by_columns;
 }
@@ -98,7 +121,8 @@ static uint32_t alignment_of(const cr_array *t) {
     return low < 256 ? (uint32_t)low : 256;
 }
 
-/* What cuBLASLt computes in the same pass.  vector: the bias, or the sums that it writes; aux: the argument of GELU.  NULL: absent. */
+/* What cuBLASLt computes in the same pass.  vector: the bias, or the sums that it writes; aux: the
+ * argument of GELU.  NULL: absent. */
 typedef struct epilogue { const cr_array *vector, *aux; int32_t kind; } epilogue;
 
 /* The sums are BGRADB's of cuBLASLt's B, our a, along K; or BGRAD's of D along its columns, our rows. */
@@ -109,7 +133,9 @@ static epilogue epilogue_of(const cr_array *aux, const cr_array *operand, int ho
     return (epilogue){operand, aux, gelu | (operand ? LT_EPILOGUE_BIAS : 0)};
 }
 
-static int32_t type_of(cr_dtype dt) { return dt == CR_F64 ? LT_R_64F : dt == CR_F32 ? LT_R_32F : dt == CR_F16 ? LT_R_16F : LT_R_16BF; }
+static int32_t type_of(cr_dtype dt) {
+    return dt == CR_F64 ? LT_R_64F : dt == CR_F32 ? LT_R_32F : dt == CR_F16 ? LT_R_16F : LT_R_16BF;
+}
 
 /* False: cuBLASLt does not take these strides. */
 static bool matrices_of(shape *s, const cr_array *c, const cr_array *a, const cr_array *b, bool sums) {
@@ -121,7 +147,8 @@ static bool matrices_of(shape *s, const cr_array *c, const cr_array *a, const cr
     if (sums && !s->b.transposed) return false;     /* BGRADB takes a transposed matrix only */
     s->batch = 1;
     for (int d = 0; d < axes; d++) s->batch *= c->shape[d];
-    return one_batch(b, c, axes, &s->a.batch_stride) && one_batch(a, c, axes, &s->b.batch_stride) && one_batch(c, c, axes, &s->c.batch_stride);
+    return one_batch(b, c, axes, &s->a.batch_stride) && one_batch(a, c, axes, &s->b.batch_stride) &&
+           one_batch(c, c, axes, &s->c.batch_stride);
 }
 
 static bool takes_epilogue(const shape *s, const epilogue *e) {
@@ -136,7 +163,9 @@ static bool shape_of(shape *s, const cr_array *c, const cr_array *a, const cr_ar
     if (!matrices_of(s, c, a, b, e->kind == LT_EPILOGUE_BGRADB)) return false;
     for (int i = 0; i < OPERANDS; i++) s->alignment[i] = alignment_of(operands[i]);
     s->type = s->result = type_of(c->dtype);
-    s->compute = c->dtype == CR_F64 ? LT_COMPUTE_64F : c->dtype == CR_F32 && tf32 ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F;
+    s->compute = c->dtype == CR_F64           ? LT_COMPUTE_64F
+                 : c->dtype == CR_F32 && tf32 ? LT_COMPUTE_32F_FAST_TF32
+                                              : LT_COMPUTE_32F;
     s->epilogue = e->kind;
     return takes_epilogue(s, e);
 }
@@ -188,12 +217,16 @@ static int describe(struct cuda_product *p, const cuda_address at[OPERANDS]) {
 }
 
 static int find_algorithm(cuda *g, struct cuda_product *p) {
-    const uint32_t *alignment = p->of.alignment, reductions = LT_REDUCTION_COMPUTE_TYPE;       /* parts of K are added in f32, in a fixed order */
+    /* parts of K are added in f32, in a fixed order */
+    const uint32_t *alignment = p->of.alignment, reductions = LT_REDUCTION_COMPUTE_TYPE;
     const size_t workspace = WORKSPACE;
-    const setting settings[] = {                    /* D is C */
-        {LT_PREFERENCE_WORKSPACE, &workspace, sizeof workspace}, {LT_PREFERENCE_REDUCTIONS, &reductions, sizeof reductions},
-        {LT_PREFERENCE_ALIGNMENT_A, &alignment[A], sizeof *alignment}, {LT_PREFERENCE_ALIGNMENT_A + 1, &alignment[B], sizeof *alignment},
-        {LT_PREFERENCE_ALIGNMENT_A + 2, &alignment[C], sizeof *alignment}, {LT_PREFERENCE_ALIGNMENT_A + 3, &alignment[C], sizeof *alignment}};
+    const setting settings[] = {/* D is C */
+                                {LT_PREFERENCE_WORKSPACE, &workspace, sizeof workspace},
+                                {LT_PREFERENCE_REDUCTIONS, &reductions, sizeof reductions},
+                                {LT_PREFERENCE_ALIGNMENT_A, &alignment[A], sizeof *alignment},
+                                {LT_PREFERENCE_ALIGNMENT_A + 1, &alignment[B], sizeof *alignment},
+                                {LT_PREFERENCE_ALIGNMENT_A + 2, &alignment[C], sizeof *alignment},
+                                {LT_PREFERENCE_ALIGNMENT_A + 3, &alignment[C], sizeof *alignment}};
     lt_handle preference = NULL;
     lt_heuristic found;
     int count = 0, error = cr_cublaslt.PreferenceCreate(&preference);
@@ -214,9 +247,14 @@ static int choose(cuda *g, struct cuda_product *p, const cuda_address at[OPERAND
     return error ? error : find_algorithm(g, p);
 }
 
-static bool is_refusal(int error) { return error == LT_NOT_SUPPORTED || error == LT_INVALID_VALUE || error == LT_ARCHITECTURE_MISMATCH; }
-/* Other errors do not say whether memory was short, such as memory for cuBLASLt's kernels: after cached memory was freed, it may try again once. */
-static bool can_retry(cuda *g, int error) { return error && !is_refusal(error) && cr_cuda_make_room(g, CUDA_OUT_OF_MEMORY); }
+static bool is_refusal(int error) {
+    return error == LT_NOT_SUPPORTED || error == LT_INVALID_VALUE || error == LT_ARCHITECTURE_MISMATCH;
+}
+/* Other errors do not say whether memory was short, such as memory for cuBLASLt's kernels: after
+ * cached memory was freed, it may try again once. */
+static bool can_retry(cuda *g, int error) {
+    return error && !is_refusal(error) && cr_cuda_make_room(g, CUDA_OUT_OF_MEMORY);
+}
 
 static void forget(struct cuda_product *p) {
     lt_handle *const layouts[] = {&p->a, &p->b, &p->c};
@@ -257,8 +295,13 @@ static cr_status round_elements(cuda *g, rounded *r, cuda_address *at, int64_t b
     const int64_t matrices = r->from.batch_stride ? batch : 1, packs = matrices * r->to.columns * r->to.stride / 8;
     const cuda_kernel *k = kernel_of(g, "round_to_bf16", CR_F32, false);
     if (!k || !(r->block = cr_cuda_block_take(g, "matmul", 16 * (size_t)packs))) return cr_error_status();
-    const round_arguments q = {.y = r->block->at, .x = *at, .packs = packs, .rows = r->from.rows, .columns = r->from.columns,
-                               .stride = r->from.stride, .batch_stride = r->from.batch_stride};
+    const round_arguments q = {.y = r->block->at,
+                               .x = *at,
+                               .packs = packs,
+                               .rows = r->from.rows,
+                               .columns = r->from.columns,
+                               .stride = r->from.stride,
+                               .batch_stride = r->from.batch_stride};
     *at = r->block->at;
     return cr_cuda_launch(g, "matmul", k, &q, cr_cuda_blocks(g, packs));
 }
@@ -267,7 +310,8 @@ static cr_status round_elements(cuda *g, rounded *r, cuda_address *at, int64_t b
 typedef union number { double f64; float f32; } number;
 static number number_of(double v, bool wide) { return wide ? (number){.f64 = v} : (number){.f32 = (float)v}; }
 
-/* D = epilogue(A B + beta C).  *done becomes false where cuBLASLt refuses after all: its heuristic accepts some large batches that cannot run. */
+/* D = epilogue(A B + beta C).  *done becomes false where cuBLASLt refuses after all: its heuristic
+ * accepts some large batches that cannot run. */
 static cr_status launch(cuda *g, struct cuda_product *p, const cuda_address at[OPERANDS], bool add, bool *done) {
     const bool wide = p->of.result == LT_R_64F;
     const number one = number_of(1, wide), beta = number_of(add, wide);
@@ -280,10 +324,12 @@ static cr_status launch(cuda *g, struct cuda_product *p, const cuda_address at[O
         if (!tries && can_retry(g, error)) error = 0;
     }
     if (is_refusal(error)) return forget(p), g->counters.refused++, *done = p->fits = false, CR_OK;
-    return cr_fail(error == LT_ALLOC_FAILED ? CR_NO_MEMORY : CR_RUNTIME, "matmul", "%s: cuBLASLt fails with error %d", g->name, error);
+    return cr_fail(error == LT_ALLOC_FAILED ? CR_NO_MEMORY : CR_RUNTIME, "matmul", "%s: cuBLASLt fails with error %d",
+                   g->name, error);
 }
 
-/* One workspace, as large as any product so far needed.  Its old memory may be used again at once: the stream orders the products. */
+/* One workspace, as large as any product so far needed.  Its old memory may be used again at once: the
+ * stream orders the products. */
 static bool has_workspace(cuda *g, size_t bytes) {
     if (!bytes || (g->workspace && g->workspace->bytes >= bytes)) return true;
     cuda_block *more = cr_cuda_block_take(g, "matmul", bytes);
@@ -302,7 +348,8 @@ static bool has_cublaslt(cuda *g) {
     return g->lt;
 }
 
-static cr_status run_product(cuda *g, struct cuda_product *p, shape *s, rounded r[2], cuda_address at[OPERANDS], bool add, bool *done) {
+static cr_status run_product(cuda *g, struct cuda_product *p, shape *s, rounded r[2], cuda_address at[OPERANDS],
+                             bool add, bool *done) {
     cr_status status = has_workspace(g, p->workspace) ? CR_OK : cr_error_status();
     for (int i = 0; i < 2 && status == CR_OK; i++)
         if (s->type != s->result) status = round_elements(g, &r[i], &at[i], s->batch);
@@ -313,9 +360,12 @@ static cr_status run_product(cuda *g, struct cuda_product *p, shape *s, rounded 
 }
 
 /* *done false: cuBLASLt does not compute this product. */
-static cr_status run_lt(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const epilogue *e, int how, bool *done) {
-    const bool f32 = c->dtype == CR_F32, shortened = how & (CR_MATMUL_TF32 | CR_MATMUL_BF16), gelu = how & (CR_MATMUL_GELU | CR_MATMUL_DGELU);
-    cuda_address at[OPERANDS] = {cuda_address_of(b), cuda_address_of(a), cuda_address_of(c), cuda_address_of(e->vector), cuda_address_of(e->aux)};
+static cr_status run_lt(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const epilogue *e, int how,
+                        bool *done) {
+    const bool f32 = c->dtype == CR_F32, shortened = how & (CR_MATMUL_TF32 | CR_MATMUL_BF16),
+               gelu = how & (CR_MATMUL_GELU | CR_MATMUL_DGELU);
+    cuda_address at[OPERANDS] = {cuda_address_of(b), cuda_address_of(a), cuda_address_of(c), cuda_address_of(e->vector),
+                                 cuda_address_of(e->aux)};
     shape s;
     rounded r[2] = {{.block = NULL}};
     *done = false;
@@ -348,7 +398,8 @@ cr_status cr_cuda_matmul_epilogue(const cr_matmul_epilogue_args *args) {
     const cr_array *c = &args->c;
     const int how = args->how;
     *args->done = false;
-    if (!c->numel || (how & CR_MATMUL_SUMS && how & (CR_MATMUL_BF16 | CR_MATMUL_TF32) && c->dtype == CR_F32)) return CR_OK;
+    if (!c->numel || (how & CR_MATMUL_SUMS && how & (CR_MATMUL_BF16 | CR_MATMUL_TF32) && c->dtype == CR_F32))
+        return CR_OK;
     cuda *g = cr_cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();
     const epilogue e = epilogue_of(cr_present(&args->aux), cr_present(&args->operand), how);

@@ -1,7 +1,9 @@
-/* matmul.cu - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)] for any strides and dtypes T, summed in A along K in order.
+/* matmul.cu - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)] for any strides and
+ * dtypes T, summed in A along K in order.
  *
- * A block computes 64 x 64 results, a thread 4 x 4 of them in registers.  In each step the block loads its parts of a and b for 16 of K into
- * shared memory: an element read from shared memory serves 4 products, an element read from the tensor 64.  ROUND: factors are rounded to bf16. */
+ * A block computes 64 x 64 results, a thread 4 x 4 of them in registers.  In each step the block loads
+ * its parts of a and b for 16 of K into shared memory: an element read from shared memory serves 4
+ * products, an element read from the tensor 64.  ROUND: factors are rounded to bf16. */
 D A factor(T x) {
 #if ROUND
     return wide(to_bf16(cast<f32>(x)));
@@ -59,7 +61,8 @@ KERNEL(256) round_to_bf16(const round_arguments<pack<bf16, 8>> p) {
         const i64 row = i % across * 8, column = i / across;
         const f32 *from = p.x + column / p.columns * p.batch_stride + column % p.columns * p.stride + row;
         pack<f32, 4> v[2] = {};
-        if (row + 8 <= p.rows && (u64)from % 16 == 0) v[0] = ((const pack<f32, 4> *)from)[0], v[1] = ((const pack<f32, 4> *)from)[1];
+        if (row + 8 <= p.rows && (u64)from % 16 == 0)
+            v[0] = ((const pack<f32, 4> *)from)[0], v[1] = ((const pack<f32, 4> *)from)[1];
         else for (int k = 0; k < 8; k++) v[k / 4].v[k % 4] = row + k < p.rows ? from[k] : 0;
         pack<bf16, 8> rounded;
         for (int k = 0; k < 8; k++) rounded.v[k] = to_bf16(v[k / 4].v[k % 4]);

@@ -1,7 +1,8 @@
 /* memory.c - memory of the GPU, a pool within a budget, and copies to and from the host.
  *
- * The driver allocates segments.  Blocks are cut out of them, and free neighbours are merged again.  Small blocks (up to 1 MiB) have segments of
- * their own, so that they do not fragment large ones.  Freed memory is used again at once: the streams order its old and new users. */
+ * The driver allocates segments.  Blocks are cut out of them, and free neighbours are merged again.
+ * Small blocks (up to 1 MiB) have segments of their own, so that they do not fragment large ones.
+ * Freed memory is used again at once: the streams order its old and new users. */
 #include "gpu.h"
 
 #include <stdio.h>
@@ -35,7 +36,9 @@ static void leave_list(cuda_block **first, cuda_block *b) {
     else *first = b->next;
     if (b->next) b->next->previous = b->previous;
 }
-static cuda_block **list_of(cuda *g, const cuda_block *b) { return b->used ? &g->used : &g->pool[b->small][class_of(b->bytes)]; }
+static cuda_block **list_of(cuda *g, const cuda_block *b) {
+    return b->used ? &g->used : &g->pool[b->small][class_of(b->bytes)];
+}
 
 /* ---- segments */
 static bool is_segment(const cuda_block *b) { return !b->before && !b->after; }
@@ -107,19 +110,25 @@ static cr_status no_memory(cuda *g, const char *op, size_t bytes) {
     char list[80];
     const int64_t count = list_largest(g, list, sizeof list);
     cr_cu.MemGetInfo(&free_bytes, &total);
-    return cr_fail(CR_NO_MEMORY, op, "%s is out of memory: asked for %.1f MiB, %.1f MiB free, %.1f MiB cached in pieces, %.1f MiB held by %lld blocks%s", g->name,
-                   mib((int64_t)bytes), mib(cuda_least(g->budget - g->reserved, (int64_t)free_bytes)), mib(g->reserved - g->now), mib(g->now), (long long)count, list);
+    return cr_fail(CR_NO_MEMORY, op,
+                   "%s is out of memory: asked for %.1f MiB, %.1f MiB free, %.1f MiB cached in pieces, %.1f MiB held "
+                   "by %lld blocks%s",
+                   g->name, mib((int64_t)bytes), mib(cuda_least(g->budget - g->reserved, (int64_t)free_bytes)),
+                   mib(g->reserved - g->now), mib(g->now), (long long)count, list);
 }
 
-/* A new segment: large enough for further blocks; else, after cached segments were freed, as small as the block allows. */
+/* A new segment: large enough for further blocks; else, after cached segments were freed, as small as
+ * the block allows. */
 static cuda_block *grow(cuda *g, const char *op, size_t bytes, bool small) {
-    const size_t fitting = (bytes + SMALL_SEGMENT - 1) / SMALL_SEGMENT * SMALL_SEGMENT, good = !small && fitting < SEGMENT ? SEGMENT : fitting;
+    const size_t fitting = (bytes + SMALL_SEGMENT - 1) / SMALL_SEGMENT * SMALL_SEGMENT,
+                 good = !small && fitting < SEGMENT ? SEGMENT : fitting;
     const size_t tries[] = {good, good, fitting, bytes};
     for (int i = 0; i < 4; i++) {
         int error = CUDA_OUT_OF_MEMORY;
         cuda_block *b = new_segment(g, tries[i], small, &error);
         if (b) return b;
-        if (error != CUDA_OUT_OF_MEMORY) return cr_cuda_check(g, op, "no memory", error), NULL;      /* may be the fault of an earlier kernel */
+        /* may be the fault of an earlier kernel */
+        if (error != CUDA_OUT_OF_MEMORY) return cr_cuda_check(g, op, "no memory", error), NULL;
         if (!i) empty_pool(g);
     }
     return no_memory(g, op, bytes), NULL;
@@ -135,7 +144,12 @@ static cuda_block *take(cuda *g, const char *op, size_t bytes) {
     cuda_block *tail = rest >= (small ? (size_t)UNIT : (size_t)SMALL) ? malloc(sizeof *tail) : NULL;
     leave_list(list_of(g, b), b);
     if (tail) {
-        *tail = (cuda_block){.at = b->at + bytes, .bytes = rest, .small = small, .epoch = {b->epoch[0], b->epoch[1]}, .before = b, .after = b->after};
+        *tail = (cuda_block){.at = b->at + bytes,
+                             .bytes = rest,
+                             .small = small,
+                             .epoch = {b->epoch[0], b->epoch[1]},
+                             .before = b,
+                             .after = b->after};
         if (b->after) b->after->before = tail;
         b->after = tail;
         b->bytes = bytes;
@@ -222,7 +236,8 @@ cr_storage *cr_cuda_allocate_host(const cr_device *d, size_t bytes) {
     if (!g) return NULL;
     void *data = NULL;
     cuda_block *b = calloc(1, sizeof *b);
-    cr_status status = b ? cr_cuda_check(g, op, "no pinned memory", cr_cu.MemHostAlloc(&data, bytes ? bytes : 1, 0)) : cr_fail(CR_NO_MEMORY, op, "out of memory");
+    cr_status status = b ? cr_cuda_check(g, op, "no pinned memory", cr_cu.MemHostAlloc(&data, bytes ? bytes : 1, 0))
+                         : cr_fail(CR_NO_MEMORY, op, "out of memory");
     if (status == CR_OK) *b = (cuda_block){.at = (cuda_address)(uintptr_t)data, .bytes = bytes, .host = true};
     else free(b), b = NULL;
     cr_cuda_leave(g, status);
@@ -254,8 +269,11 @@ static cr_status open_staging(cuda *g, const char *op) {
     void *data = NULL;
     cr_status status = CR_OK;
     for (int i = 0; i < CUDA_SECTIONS && status == CR_OK; i++)
-        if (!s->done[i]) status = cr_cuda_check(g, op, "no event", cr_cu.EventCreate(&s->done[i], CUDA_EVENT_DISABLE_TIMING));
-    if (status == CR_OK) status = cr_cuda_check(g, op, "no pinned memory", cr_cu.MemHostAlloc(&data, (size_t)CUDA_SECTIONS * CUDA_SECTION_BYTES, 0));
+        if (!s->done[i])
+            status = cr_cuda_check(g, op, "no event", cr_cu.EventCreate(&s->done[i], CUDA_EVENT_DISABLE_TIMING));
+    if (status == CR_OK)
+        status = cr_cuda_check(g, op, "no pinned memory",
+                               cr_cu.MemHostAlloc(&data, (size_t)CUDA_SECTIONS * CUDA_SECTION_BYTES, 0));
     if (status == CR_OK) s->data = data;
     return status;
 }
@@ -322,7 +340,8 @@ cr_status cr_cuda_receive(cuda *g, const char *op, void *dst, cuda_address from,
         const size_t n = bytes < CUDA_SECTION_BYTES ? bytes : CUDA_SECTION_BYTES;
         if (n) {
             if ((status = next_section(g, op)) != CR_OK) return status;
-            status = cr_cuda_check(g, op, "cannot read", cr_cu.MemcpyDtoHAsync(section_at(g, g->staging.section), from, n, g->copies));
+            status = cr_cuda_check(g, op, "cannot read",
+                                   cr_cu.MemcpyDtoHAsync(section_at(g, g->staging.section), from, n, g->copies));
             g->staging.filled = CUDA_SECTION_BYTES;
             if (status == CR_OK) status = section_sent(g, op, g->staging.section);
         }

@@ -1,8 +1,10 @@
-/* module.c - kernels: texts, compiled by NVRTC for this GPU or read from the cache folder, loaded, and found again by key.  The library may
- * contain precompiled kernels, which are tried first (cmake/fatbin.cmake).
+/* module.c - kernels: texts, compiled by NVRTC for this GPU or read from the cache folder, loaded, and
+ * found again by key.  The library may contain precompiled kernels, which are tried first
+ * (cmake/fatbin.cmake).
  *
- * The name of a cached file is a hash of everything that the code depends on (text, options, version of NVRTC, architecture).  The file begins
- * with that hash and with a hash of the code; a file whose hashes do not match is replaced. */
+ * The name of a cached file is a hash of everything that the code depends on (text, options, version
+ * of NVRTC, architecture).  The file begins with that hash and with a hash of the code; a file whose
+ * hashes do not match is replaced. */
 #include "gpu.h"
 #include "../../core/config.h"
 
@@ -48,10 +50,13 @@ static const char magic[16] = "chainrule cubin";
 
 /* False: there is no cache folder, or the path is too long. */
 static bool path_of(char *path, size_t room, hash text) {
-    const char *setting = cr_config("CACHE"), *folder = setting ? setting : getenv("XDG_CACHE_HOME"), *more = setting ? "" : "/chainrule";
+    const char *setting = cr_config("CACHE"), *folder = setting ? setting : getenv("XDG_CACHE_HOME"),
+               *more = setting ? "" : "/chainrule";
     if (setting && !strcmp(setting, "off")) return false;
     if (!folder || !*folder) folder = getenv("HOME"), more = "/.cache/chainrule";
-    const int n = folder && *folder ? snprintf(path, room, "%s%s/%016llx%016llx.cubin", folder, more, (unsigned long long)(text >> 64), (unsigned long long)text) : -1;
+    const int n = folder && *folder ? snprintf(path, room, "%s%s/%016llx%016llx.cubin", folder, more,
+                                               (unsigned long long)(text >> 64), (unsigned long long)text)
+                                    : -1;
     return n > 0 && (size_t)n < room;
 }
 
@@ -141,7 +146,8 @@ static cuda_module precompiled(const char *text) {
     cuda_module module = NULL;
     for (const cuda_precompiled *p = cr_cuda_precompiled; p->code; p++) {
         const size_t n = strlen(p->definitions);
-        if (!strncmp(text, p->definitions, n) && !strcmp(text + n, p->file)) return cr_cu.ModuleLoadData(&module, p->code) ? NULL : module;
+        if (!strncmp(text, p->definitions, n) && !strcmp(text + n, p->file))
+            return cr_cu.ModuleLoadData(&module, p->code) ? NULL : module;
     }
 #else
     (void)text;
@@ -182,7 +188,8 @@ static int architecture_of(const cuda *g) {
     const int own = 10 * g->major + g->minor;
     int known[MOST], count = 0, best = 0;
     if (cr_nvrtc.CountArchitectures(&count) || count > MOST || cr_nvrtc.Architectures(known)) return own;
-    for (int i = 0; i < count; i++) if (known[i] <= own && known[i] > best && (known[i] == own || !is_embedded(known[i]))) best = known[i];
+    for (int i = 0; i < count; i++)
+        if (known[i] <= own && known[i] > best && (known[i] == own || !is_embedded(known[i]))) best = known[i];
     return best ? best : own;
 }
 
@@ -190,7 +197,8 @@ static int architecture_of(const cuda *g) {
 static cuda_module load(cuda *g, const char *op, const char *text) {
     char architecture[40], version[40];
     const int newest = architecture_of(g);
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", newest / 10 == g->major ? "sm" : "compute", newest);
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", newest / 10 == g->major ? "sm" : "compute",
+             newest);
     snprintf(version, sizeof version, "nvrtc %d.%d", cr_nvrtc.major, cr_nvrtc.minor);
     const char *const options[] = {architecture, "--std=c++17"};
     enum { OPTIONS = sizeof options / sizeof *options };
@@ -210,7 +218,8 @@ static cuda_module load(cuda *g, const char *op, const char *text) {
 }
 
 const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text) {
-    if (k->full) return cr_fail(CR_BAD_VALUE, op, "%s: the program has too many instructions for a kernel", g->name), NULL;
+    if (k->full)
+        return cr_fail(CR_BAD_VALUE, op, "%s: the program has too many instructions for a kernel", g->name), NULL;
     if (!text) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
     cuda_module module = load(g, op, text);
     cuda_function function = NULL;
@@ -222,7 +231,8 @@ const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *
     return g->kernels[list_of(k)] = p;
 }
 
-const cuda_kernel *cr_cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format, ...) {
+const cuda_kernel *cr_cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format,
+                                     ...) {
     char definitions[512];
     cuda_key k;
     k.n = 0, k.full = false;

@@ -1,5 +1,5 @@
-/* nonzero.c - the positions where a bool tensor is true (nonzero.cu): counts of pieces, running sums of the counts, then the positions.  The host
- * reads the count. */
+/* nonzero.c - the positions where a bool tensor is true (nonzero.cu): counts of pieces, running sums
+ * of the counts, then the positions.  The host reads the count. */
 #include "scan.h"
 
 enum { PIECE = 512, WARPS = CUDA_GROUP / 32 };      /* elements of a warp; warps of a block */
@@ -13,7 +13,15 @@ static cr_status count(cuda *g, const cr_array *x, cuda_address ends, int64_t pi
     cuda_block *counts = cr_cuda_block_take(g, op, 4 * (size_t)pieces);
     if (!counts) return cr_error_status();
     const count_arguments q = {.counts = counts->at, .x = cuda_address_of(x), .numel = x->numel, .pieces = pieces};
-    const cuda_running sum = {.op = op, .kind = CR_SCAN_SUM, .from = CR_U32, .to = CR_I64, .y = ends, .x = counts->at, .M = 1, .R = pieces, .N = 1};
+    const cuda_running sum = {.op = op,
+                              .kind = CR_SCAN_SUM,
+                              .from = CR_U32,
+                              .to = CR_I64,
+                              .y = ends,
+                              .x = counts->at,
+                              .M = 1,
+                              .R = pieces,
+                              .N = 1};
     cr_status status = cr_cuda_launch(g, op, kernel_of(g, "count"), &q, cuda_pieces(pieces, WARPS));
     if (status == CR_OK) status = cr_cuda_run_along(g, &sum);
     cr_cuda_block_give(g, counts);
@@ -21,8 +29,15 @@ static cr_status count(cuda *g, const cr_array *x, cuda_address ends, int64_t pi
 }
 
 static cr_status write(cuda *g, const cr_array *y, const cr_array *x, cuda_address ends, int64_t pieces) {
-    write_arguments q = {.y = cuda_address_of(y), .x = cuda_address_of(x), .ends = ends, .numel = x->numel, .pieces = pieces,
-                         .room = y->shape[0], .step = y->strides[0], .column = y->strides[1], .ndim = x->ndim};
+    write_arguments q = {.y = cuda_address_of(y),
+                         .x = cuda_address_of(x),
+                         .ends = ends,
+                         .numel = x->numel,
+                         .pieces = pieces,
+                         .room = y->shape[0],
+                         .step = y->strides[0],
+                         .column = y->strides[1],
+                         .ndim = x->ndim};
     _Static_assert(sizeof q.shape / sizeof *q.shape == CR_MAX_DIMS, "write_arguments.shape");
     for (int d = 0; d < x->ndim; d++) q.shape[d] = x->shape[d];
     return cr_cuda_launch(g, op, kernel_of(g, "write"), &q, cuda_pieces(pieces, WARPS));
@@ -35,13 +50,15 @@ cr_status cr_cuda_nonzero(const cr_nonzero_args *args) {
     *found = y ? y->shape[0] : 0;
     if (!pieces) return CR_OK;
     cuda *g = cr_cuda_enter(op, x->dev);
-    cuda_block *ends = g ? cr_cuda_block_take(g, op, 8 * (size_t)pieces) : NULL;      /* of each piece: how many elements are true up to its end */
+    /* of each piece: how many elements are true up to its end */
+    cuda_block *ends = g ? cr_cuda_block_take(g, op, 8 * (size_t)pieces) : NULL;
     if (!g) return cr_error_status();
     cr_status status = ends ? count(g, x, ends->at, pieces) : cr_error_status();
     if (status == CR_OK && y) status = write(g, y, x, ends->at, pieces);
     if (status == CR_OK && !y) {
         g->counters.downloads++;
-        status = cr_cuda_read_bytes(g, op, found, ends->at + 8 * (cuda_address)(pieces - 1), 8, g->queue[CUDA_KERNELS].epoch);
+        status = cr_cuda_read_bytes(g, op, found, ends->at + 8 * (cuda_address)(pieces - 1), 8,
+                                    g->queue[CUDA_KERNELS].epoch);
     }
     if (ends) cr_cuda_block_give(g, ends);
     return cr_cuda_leave(g, status);

@@ -1,5 +1,5 @@
-/* nonzero.cu - the positions where x, bool, is true, in order.  A warp has a piece of PIECE elements: `count` counts them, and `write` writes the
- * positions after those of the pieces before. */
+/* nonzero.cu - the positions where x, bool, is true, in order.  A warp has a piece of PIECE elements:
+ * `count` counts them, and `write` writes the positions after those of the pieces before. */
 D i64 piece_of() { return (i64)blockIdx.x * 8 + threadIdx.x / 32; }
 D u32 trues(const b8 *x, i64 e, i64 numel) { return __ballot_sync(~0u, e < numel && wide(x[e])); }
 

@@ -1,11 +1,13 @@
 /* order.c - rows of x (M, R) in order, single elements of them, places in a sorted row, runs of equal rows (order.cu).
  *
- * Short rows are ranked: a thread reads its whole row from the cache.  A row of one tile is sorted by one block in shared memory, read and
- * written once.  The tiles of a long row are sorted alike if few elements are wanted: the first K of all tiles form rows again.  Otherwise each
- * digit of eight bits reads the elements twice and writes them once with their positions: for f32 4 (4 + 8 + 8) bytes an element, and 18 %
- * more for counts; merging tiles in pairs would take 16 bytes for each doubling.  A single element far from the beginning is found by its
- * digits: the row is read once for each digit and once more, for f32 20 bytes an element.  The last of the first K elements of a long row is
- * found alike if K is a part of the row; then the elements up to it are collected and sorted. */
+ * Short rows are ranked: a thread reads its whole row from the cache.  A row of one tile is sorted by
+ * one block in shared memory, read and written once.  The tiles of a long row are sorted alike if few
+ * elements are wanted: the first K of all tiles form rows again.  Otherwise each digit of eight bits
+ * reads the elements twice and writes them once with their positions: for f32 4 (4 + 8 + 8) bytes an
+ * element, and 18 % more for counts; merging tiles in pairs would take 16 bytes for each doubling.  A
+ * single element far from the beginning is found by its digits: the row is read once for each digit
+ * and once more, for f32 20 bytes an element.  The last of the first K elements of a long row is found
+ * alike if K is a part of the row; then the elements up to it are collected and sorted. */
 #include "order.h"
 #include "scan.h"
 
@@ -13,13 +15,16 @@ enum {
     RANKED = 64,                                    /* elements of a row that is ranked */
     TILE = 2048,                                    /* elements that a block sorts */
     FEW = TILE / 2,                                 /* elements wanted of a long row: tiles keep half at most */
-    MANY = 1 << 20, PART = 4,                       /* elements from which on selection gains more than its 12 launches cost; the wanted elements are at most this part of a row */
+    MANY = 1 << 20, PART = 4,                       /* elements from which on selection gains more than its 12
+                                                     * launches cost; the wanted elements are at most this part of a
+                                                     * row */
     DIGITS = 256
 };
 
 
 static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype dt, bool long_rows) {
-    return cr_cuda_kernel_of(g, op, cr_cuda_source_order, name, "#define T %s\n#define PLACE %s\n#define TILE %d\n", cr_cuda_type(dt), long_rows ? "u64" : "u32", TILE);
+    return cr_cuda_kernel_of(g, op, cr_cuda_source_order, name, "#define T %s\n#define PLACE %s\n#define TILE %d\n",
+                             cr_cuda_type(dt), long_rows ? "u64" : "u32", TILE);
 }
 
 /* One block of memory in parts, each aligned for every dtype. */
@@ -28,7 +33,9 @@ static void add_part(parts *p, int64_t count, size_t size) {
     p->at[p->n++] = p->bytes;
     p->bytes += ((size_t)count * size + 511) / 512 * 512;
 }
-static bool take_parts(cuda *g, const char *op, parts *p) { return (p->block = cr_cuda_block_take(g, op, p->bytes)) != NULL; }
+static bool take_parts(cuda *g, const char *op, parts *p) {
+    return (p->block = cr_cuda_block_take(g, op, p->bytes)) != NULL;
+}
 static cuda_address part_at(const parts *p, int i) { return p->block->at + p->at[i]; }
 
 /* Launches a kernel over the tiles of each row. */
@@ -41,7 +48,15 @@ static size_t place_bytes(const cuda_ordering *s) { return s->R > UINT32_MAX ? 8
 
 /* from: the original positions of the R elements of each row of x; 0: unchanged. */
 static cr_status sort_tiles(cuda *g, const cuda_ordering *s, cuda_address x, cuda_address from, int64_t R) {
-    sort_arguments q = {.x = x, .from = from, .y = s->y, .index = s->index, .R = R, .K = s->K, .next = s->K, .tiles = cuda_pieces(R, TILE), .flip = flip_of(s)};
+    sort_arguments q = {.x = x,
+                        .from = from,
+                        .y = s->y,
+                        .index = s->index,
+                        .R = R,
+                        .K = s->K,
+                        .next = s->K,
+                        .tiles = cuda_pieces(R, TILE),
+                        .flip = flip_of(s)};
     if (q.tiles == 1) return run(g, s, "sort_tile", &q);
     parts p = {0};
     q.next = (q.tiles - 1) * s->K + cuda_least(s->K, R - (q.tiles - 1) * TILE);
@@ -57,8 +72,22 @@ static cr_status sort_tiles(cuda *g, const cuda_ordering *s, cuda_address x, cud
 
 static cr_status sort_digits(cuda *g, const cuda_ordering *s, cuda_address from, const parts *p) {
     const int digits = (int)cr_dtype_size(s->dtype);
-    sort_arguments q = {.x = s->x, .from = from, .counts = part_at(p, 0), .ends = part_at(p, 1), .R = s->R, .tiles = cuda_pieces(s->R, TILE), .flip = flip_of(s)};
-    const cuda_running sum = {.op = s->op, .kind = CR_SCAN_SUM, .from = CR_U32, .to = CR_I64, .y = q.ends, .x = q.counts, .M = s->M, .R = q.tiles, .N = DIGITS};
+    sort_arguments q = {.x = s->x,
+                        .from = from,
+                        .counts = part_at(p, 0),
+                        .ends = part_at(p, 1),
+                        .R = s->R,
+                        .tiles = cuda_pieces(s->R, TILE),
+                        .flip = flip_of(s)};
+    const cuda_running sum = {.op = s->op,
+                              .kind = CR_SCAN_SUM,
+                              .from = CR_U32,
+                              .to = CR_I64,
+                              .y = q.ends,
+                              .x = q.counts,
+                              .M = s->M,
+                              .R = q.tiles,
+                              .N = DIGITS};
     cr_status status = CR_OK;
     for (int d = 0; d < digits && status == CR_OK; d++) {
         const bool last = d == digits - 1;
@@ -83,7 +112,8 @@ static cr_status sort_rows(cuda *g, const cuda_ordering *s, cuda_address from) {
     const size_t size = cr_dtype_size(s->dtype);
     add_part(&p, s->M * tiles * DIGITS, 4);
     add_part(&p, s->M * tiles * DIGITS, 8);
-    for (size_t spare = 1; spare < size && spare <= 2; spare++) {      /* buffers that one digit writes and the next reads */
+    /* buffers that one digit writes and the next reads */
+    for (size_t spare = 1; spare < size && spare <= 2; spare++) {
         add_part(&p, s->M * s->R, size);
         add_part(&p, s->M * s->R, place_bytes(s));
     }
@@ -92,8 +122,10 @@ static cr_status sort_rows(cuda *g, const cuda_ordering *s, cuda_address from) {
     return status;
 }
 
-/* ---- selection by digits, the highest first: element k of each row; counts of the elements before it and of its equals */
-static cr_status select_run(cuda *g, const cuda_ordering *s, const char *name, int64_t blocks, const select_arguments *q) {
+/* ---- selection by digits, the highest first: element k of each row; counts of the elements before it
+ * and of its equals */
+static cr_status select_run(cuda *g, const cuda_ordering *s, const char *name, int64_t blocks,
+                            const select_arguments *q) {
     return cr_cuda_launch(g, s->op, kernel_of(g, s->op, name, s->dtype, false), q, blocks);
 }
 
@@ -109,8 +141,15 @@ static cr_status find_key(cuda *g, const cuda_ordering *s, select_arguments *q) 
 
 /* Collects the elements up to element K - 1 of each row, and sorts them.  p: parts 2 and up are those of select_kth. */
 static cr_status sort_selected(cuda *g, const cuda_ordering *s, select_arguments *q, const parts *p) {
-    const cuda_running sum = {.op = s->op, .kind = CR_SCAN_SUM, .from = CR_I64, .to = CR_I64, .y = part_at(p, 2), .x = q->counts,
-                              .M = s->M, .R = q->tiles, .N = 1};
+    const cuda_running sum = {.op = s->op,
+                              .kind = CR_SCAN_SUM,
+                              .from = CR_I64,
+                              .to = CR_I64,
+                              .y = part_at(p, 2),
+                              .x = q->counts,
+                              .M = s->M,
+                              .R = q->tiles,
+                              .N = 1};
     cuda_ordering few = *s;
     few.R = s->K;
     few.x = part_at(p, 3);
@@ -135,7 +174,8 @@ static cr_status select_kth(cuda *g, const cuda_ordering *s, int64_t k, bool sor
     if (!take_parts(g, s->op, &p)) return cr_error_status();
     select_arguments q = {.y = s->y, .index = s->index, .x = s->x, .counts = part_at(&p, 0), .found = part_at(&p, 1),
                           .R = s->R, .tiles = tiles, .k = k, .flip = flip_of(s)};
-    cr_status status = cr_cuda_check(g, s->op, "memory is not set", cr_cu.MemsetD8Async(q.counts, 0, cleared, g->stream));
+    cr_status status = cr_cuda_check(g, s->op, "memory is not set",
+                                     cr_cu.MemsetD8Async(q.counts, 0, cleared, g->stream));
     if (status == CR_OK) status = find_key(g, s, &q);
     if (status == CR_OK) status = sorted ? sort_selected(g, s, &q, &p) : select_run(g, s, "select_place", s->M, &q);
     cr_cuda_block_give(g, p.block);
@@ -144,8 +184,10 @@ static cr_status select_kth(cuda *g, const cuda_ordering *s, int64_t k, bool sor
 
 cr_status cr_cuda_order_rows(cuda *g, const cuda_ordering *s) {
     if (s->R <= RANKED) {
-        const rank_arguments q = {.y = s->y, .index = s->index, .x = s->x, .M = s->M, .R = s->R, .K = s->K, .flip = flip_of(s)};
-        return cr_cuda_launch(g, s->op, kernel_of(g, s->op, "rank", s->dtype, false), &q, cr_cuda_blocks(g, s->M * s->R));
+        const rank_arguments q = {
+            .y = s->y, .index = s->index, .x = s->x, .M = s->M, .R = s->R, .K = s->K, .flip = flip_of(s)};
+        return cr_cuda_launch(g, s->op, kernel_of(g, s->op, "rank", s->dtype, false), &q,
+                              cr_cuda_blocks(g, s->M * s->R));
     }
     const bool few_of_many = s->R > TILE && s->R <= INT32_MAX && PART * s->K <= s->R && s->M * s->R >= MANY;
     return few_of_many ? select_kth(g, s, s->K - 1, true) : sort_rows(g, s, 0);
@@ -157,9 +199,15 @@ cr_status cr_cuda_sort(const cr_sort_args *args) {
     if (!x->shape[0]) return CR_OK;
     cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
-    const cuda_ordering s = {
-        .op = op, .dtype = x->dtype, .descending = args->descending, .y = cuda_address_of(&args->y), .index = cuda_address_of(&args->index),
-        .x = cuda_address_of(x), .M = x->shape[0], .R = x->shape[1], .K = args->index.shape[1]};
+    const cuda_ordering s = {.op = op,
+                             .dtype = x->dtype,
+                             .descending = args->descending,
+                             .y = cuda_address_of(&args->y),
+                             .index = cuda_address_of(&args->index),
+                             .x = cuda_address_of(x),
+                             .M = x->shape[0],
+                             .R = x->shape[1],
+                             .K = args->index.shape[1]};
     return cr_cuda_leave(g, cr_cuda_order_rows(g, &s));
 }
 
@@ -186,8 +234,14 @@ cr_status cr_cuda_kth(const cr_kth_args *args) {
     if (!x->shape[0]) return CR_OK;
     cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
-    cuda_ordering s = {.op = op, .dtype = x->dtype, .y = cuda_address_of(&args->y), .index = cuda_address_of(&args->index),
-                       .x = cuda_address_of(x), .M = x->shape[0], .R = R, .K = k < 0 ? R : k + 1};
+    cuda_ordering s = {.op = op,
+                       .dtype = x->dtype,
+                       .y = cuda_address_of(&args->y),
+                       .index = cuda_address_of(&args->index),
+                       .x = cuda_address_of(x),
+                       .M = x->shape[0],
+                       .R = R,
+                       .K = k < 0 ? R : k + 1};
     return cr_cuda_leave(g, R > TILE && s.K > FEW ? select_kth(g, &s, k, false) : find_kth(g, &s, k));
 }
 
@@ -201,7 +255,8 @@ cr_status cr_cuda_search(const cr_search_args *args) {
     if (!g) return cr_error_status();
     const search_arguments q = {.y = cuda_address_of(y), .x = cuda_address_of(x), .v = cuda_address_of(v),
                                 .results = M * K, .R = R, .K = K, .step = x->ndim == 1 ? 0 : R, .right = args->right};
-    return cr_cuda_leave(g, cr_cuda_launch(g, op, kernel_of(g, op, "search", x->dtype, false), &q, cr_cuda_blocks(g, M * K)));
+    return cr_cuda_leave(
+        g, cr_cuda_launch(g, op, kernel_of(g, op, "search", x->dtype, false), &q, cr_cuda_blocks(g, M * K)));
 }
 
 /* ---- runs of equal rows */
@@ -216,12 +271,25 @@ static cr_status find_runs(cuda *g, const cr_runs_args *args) {
     add_part(&p, R, 8);
     if (!take_parts(g, op, &p)) return cr_error_status();
     const begins_arguments begins = {.y = part_at(&p, 0), .x = cuda_address_of(x), .R = R, .C = C, .width = width};
-    const number_arguments numbers = {
-        .run = cuda_address_of(cr_present(&args->run)), .starts = cuda_address_of(&args->starts), .count = cuda_address_of(&args->count),
-        .begun = part_at(&p, 1), .order = cuda_address_of(cr_present(&args->order)), .R = R};
-    const cuda_running sum = {.op = op, .kind = CR_SCAN_SUM, .from = CR_U8, .to = CR_I64, .y = numbers.begun, .x = begins.y, .M = 1, .R = R, .N = 1};
-    const cuda_kernel *first = kernel_of(g, op, "begins", x->dtype, false), *last = first ? kernel_of(g, op, "number", x->dtype, false) : NULL;
-    cr_status status = last ? cr_cuda_launch(g, op, first, &begins, cuda_pieces(R * width, CUDA_GROUP)) : cr_error_status();
+    const number_arguments numbers = {.run = cuda_address_of(cr_present(&args->run)),
+                                      .starts = cuda_address_of(&args->starts),
+                                      .count = cuda_address_of(&args->count),
+                                      .begun = part_at(&p, 1),
+                                      .order = cuda_address_of(cr_present(&args->order)),
+                                      .R = R};
+    const cuda_running sum = {.op = op,
+                              .kind = CR_SCAN_SUM,
+                              .from = CR_U8,
+                              .to = CR_I64,
+                              .y = numbers.begun,
+                              .x = begins.y,
+                              .M = 1,
+                              .R = R,
+                              .N = 1};
+    const cuda_kernel *first = kernel_of(g, op, "begins", x->dtype, false),
+                      *last = first ? kernel_of(g, op, "number", x->dtype, false) : NULL;
+    cr_status status = last ? cr_cuda_launch(g, op, first, &begins, cuda_pieces(R * width, CUDA_GROUP))
+                            : cr_error_status();
     if (status == CR_OK) status = cr_cuda_run_along(g, &sum);
     if (status == CR_OK) status = cr_cuda_launch(g, op, last, &numbers, cr_cuda_blocks(g, R));
     cr_cuda_block_give(g, p.block);

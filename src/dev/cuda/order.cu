@@ -1,8 +1,9 @@
-/* order.cu - rows of x (M, R) in order, places in a sorted row, runs of equal rows: T elements, PLACE the type of positions, TILE
- * elements of a block.
+/* order.cu - rows of x (M, R) in order, places in a sorted row, runs of equal rows: T elements, PLACE
+ * the type of positions, TILE elements of a block.
  *
- * Elements are ordered by unsigned keys, eight bits at a time, the lowest first (radix sort, Knuth 5.2.5), each step stable.
- * The element and its position move together; its key is computed again in each step. */
+ * Elements are ordered by unsigned keys, eight bits at a time, the lowest first (radix sort, Knuth
+ * 5.2.5), each step stable. The element and its position move together; its key is computed again in
+ * each step. */
 enum { ITEMS = TILE / 256 };                        /* of a thread */
 
 template <int bytes> struct unsigned_of { typedef u32 type; };
@@ -57,7 +58,8 @@ struct add_long { static D i64 none() { return 0; } static D i64 join(i64 a, i64
 
 D int digit(T x, const ordering &p, i64 shift) { return (int)((KEY)(key(x) ^ (KEY)p.flip) >> shift & 255); }
 
-struct items { T v[ITEMS]; PLACE p[ITEMS]; int first, rounds, n; };    /* element i lies at first + 32 i, n of the tile */
+/* element i lies at first + 32 i, n of the tile */
+struct items { T v[ITEMS]; PLACE p[ITEMS]; int first, rounds, n; };
 D items open_tile(const ordering &p, i64 row, i64 tile) {
     const int t = (int)threadIdx.x;
     const i64 first = tile * TILE, left = p.R - first;
@@ -77,8 +79,8 @@ D items open_tile(const ordering &p, i64 row, i64 tile) {
     return e;
 }
 
-/* Writes the elements to s.value and s.place, in order of the digit at `shift`, and the first position of each digit to s.start.  Returns how often
- * the digit equal to this thread's number occurs. */
+/* Writes the elements to s.value and s.place, in order of the digit at `shift`, and the first position
+ * of each digit to s.start.  Returns how often the digit equal to this thread's number occurs. */
 D u32 split(const items &e, const ordering &p, i64 shift) {
     const int t = (int)threadIdx.x, warp = t / 32, lane = t % 32;
     for (int w = 0; w < 8; w++) s.count[w][t] = 0;
@@ -127,7 +129,8 @@ D void put(const ordering &p, i64 to, T v, PLACE place) {
     else p.places[to] = place;
 }
 
-/* The first K of each tile of each row, one tile after another.  At least 2 blocks: ptxas would spill for more with f64. */
+/* The first K of each tile of each row, one tile after another.  At least 2 blocks: ptxas would spill
+ * for more with f64. */
 KERNEL(256, 2) sort_tile(const ordering p) {
     const i64 m = (i64)blockIdx.x / p.tiles, tile = (i64)blockIdx.x % p.tiles;
     items e = open_tile(p, m, tile);
@@ -139,7 +142,8 @@ KERNEL(256, 2) sort_tile(const ordering p) {
             if (i < e.rounds && at < e.n) e.v[i] = s.value[at], e.p[i] = s.place[at];
         }
     }
-    for (int i = (int)threadIdx.x; i < e.n && i < p.K; i += 256) put(p, m * p.next + tile * p.K + i, s.value[i], s.place[i]);
+    for (int i = (int)threadIdx.x; i < e.n && i < p.K; i += 256)
+        put(p, m * p.next + tile * p.K + i, s.value[i], s.place[i]);
 }
 
 /* ---- rows of many tiles: for each digit count, running sums (scan.cu), scatter */
@@ -187,9 +191,11 @@ KERNEL(256) pick(const pick_arguments<T> p) {
     }
 }
 
-/* ---- one element of each long row, without sorting the others.  For each digit, the highest first: select_count counts the next digits of the
- * elements that have the digits found so far, and select_step finds the digit of the wanted element.  Then select_place finds its position, or
- * select_collect the elements up to it.  Limited by bytes: the row is read once for each digit, and once more. */
+/* ---- one element of each long row, without sorting the others.  For each digit, the highest first:
+ * select_count counts the next digits of the elements that have the digits found so far, and
+ * select_step finds the digit of the wanted element.  Then select_place finds its position, or
+ * select_collect the elements up to it.  Limited by bytes: the row is read once for each digit, and
+ * once more. */
 typedef select_arguments<T, PLACE> selection;
 D u64 key(T x, const selection &p) { return (KEY)(key(x) ^ (KEY)p.flip); }
 D bool is_nan(T x) { if constexpr (is_float<T>) return wide(x) != wide(x); else return false; }
@@ -225,11 +231,15 @@ KERNEL(256) select_step(const selection p) {
     const i64 mine = (i64)counts[t], numbers = p.R - (i64)counts[256];
     i64 all;
     if (p.shift == (i64)(8 * sizeof(T)) - 8) {
-        const i64 k = p.k == -1 ? (numbers < p.R ? numbers : (p.R - 1) / 2) : p.k == -2 ? (numbers ? (numbers - 1) / 2 : 0) : p.k;
+        const i64 k = p.k == -1   ? (numbers < p.R ? numbers : (p.R - 1) / 2)
+                      : p.k == -2 ? (numbers ? (numbers - 1) / 2 : 0)
+                                  : p.k;
         f = {0, (u64)k};
     }
-    const i64 before = prefix<add_long>(mine, s.sums, share{256, t, 0, 1, 1}, all);           /* its barriers: `found` was read before it changes */
-    if (before <= (i64)f.before && (i64)f.before < before + mine) p.found[m] = {f.key | (u64)t << p.shift, f.before - (u64)before};
+    /* its barriers: `found` was read before it changes */
+    const i64 before = prefix<add_long>(mine, s.sums, share{256, t, 0, 1, 1}, all);
+    if (before <= (i64)f.before && (i64)f.before < before + mine)
+        p.found[m] = {f.key | (u64)t << p.shift, f.before - (u64)before};
     counts[t] = 0;
 }
 
@@ -246,7 +256,8 @@ KERNEL(256) select_equal(const selection p) {
     if (threadIdx.x == 0) p.counts[blockIdx.x] = n;
 }
 
-/* Collects the elements up to the wanted one, in order of position, and of its equals as many as are wanted.  Most tiles have none and are not read. */
+/* Collects the elements up to the wanted one, in order of position, and of its equals as many as are
+ * wanted.  Most tiles have none and are not read. */
 KERNEL(256) select_collect(const selection p) {
     const part a = part_of(p);
     const select_state f = p.found[a.row];
@@ -280,7 +291,8 @@ KERNEL(256) select_place(const selection p) {
     const select_state f = p.found[m];
     i64 all, so_far = 0;
     for (i64 first = 0; first < p.tiles; first += 256) {
-        const i64 i = first + t, mine = i < p.tiles ? (i64)(u32)p.counts[m * p.tiles + i] : 0, before = so_far + prefix<add_long>(mine, s.sums, share{256, t, 0, 1, 1}, all);
+        const i64 i = first + t, mine = i < p.tiles ? (i64)(u32)p.counts[m * p.tiles + i] : 0,
+                  before = so_far + prefix<add_long>(mine, s.sums, share{256, t, 0, 1, 1}, all);
         if (before <= (i64)f.before && (i64)f.before < before + mine) tile = i, rank = (i64)f.before - before;
         so_far += all;
     }

@@ -11,6 +11,7 @@ typedef struct cuda_ordering {
     cuda_address y, index, x;                       /* y: the sorted elements; 0: not wanted */
     int64_t M, R, K;
 } cuda_ordering;
-cr_status cr_cuda_order_rows(cuda *g, const cuda_ordering *s);            /* the first K of each row of x (M, R): (M, K) */
+/* the first K of each row of x (M, R): (M, K) */
+cr_status cr_cuda_order_rows(cuda *g, const cuda_ordering *s);
 
 #endif

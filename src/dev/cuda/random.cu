@@ -1,5 +1,6 @@
-/* random.cu - Philox 4x32-10: element i of a stream is a function of seed and counter, as on every device (dev.h).  T elements, A
- * the type of computation for floats.  Integers and uniforms have the same bits on every device; normals use a logarithm and a cosine. */
+/* random.cu - Philox 4x32-10: element i of a stream is a function of seed and counter, as on every
+ * device (dev.h).  T elements, A the type of computation for floats.  Integers and uniforms have the
+ * same bits on every device; normals use a logarithm and a cosine. */
 #define EACH(i) for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.numel; i += (i64)gridDim.x * 256)
 
 D u64 word64(u64 seed, u64 counter, i64 i) {
@@ -27,7 +28,9 @@ D f32 f_cos(f32 x) { return cosf(x); }
 D f64 f_cos(f64 x) { return cos(x); }
 
 /* sin(2 pi (turn + quarters / 4)); in f32 the remainder to whole quarters of a turn is exact */
-D f64 sin_turn(f64 turn, int quarters) { return quarters ? f_cos(6.283185307179586 * turn) : f_sin(6.283185307179586 * turn); }
+D f64 sin_turn(f64 turn, int quarters) {
+    return quarters ? f_cos(6.283185307179586 * turn) : f_sin(6.283185307179586 * turn);
+}
 D f32 sin_turn(f32 turn, int quarters) {
     const f32 n = f_round(4 * turn), x = (turn - n / 4) * 6.28318531f;
     const int q = ((int)n + quarters) & 3;
@@ -46,7 +49,8 @@ KERNEL(256) normal(const random_arguments<T> p) {
 /* floor(word span / 2^64) + low; span 0: 2^64 */
 KERNEL(256) integers(const random_arguments<T> p) {
     EACH(i) {
-        const u64 word = word64(p.seed, p.counter, i), a = word & 0xffffffffu, b = word >> 32, c = p.span & 0xffffffffu, d = p.span >> 32;
+        const u64 word = word64(p.seed, p.counter, i), a = word & 0xffffffffu, b = word >> 32, c = p.span & 0xffffffffu,
+                  d = p.span >> 32;
         const u64 middle = (a * c >> 32) + (b * c & 0xffffffffu) + (a * d & 0xffffffffu);
         const u64 high = b * d + (b * c >> 32) + (a * d >> 32) + (middle >> 32);
         p.y[i] = cast<T>((i64)((u64)p.low + (p.span ? high : word)));

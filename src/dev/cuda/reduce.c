@@ -1,5 +1,6 @@
-/* reduce.c - x (M, R, N) -> y (M, N), in one stage or two: a long R is cut into parts, which are reduced first, (M, R, N) ->
- * (M, parts, N).  Cuts and trees depend on the shape only, so results are reproducible. */
+/* reduce.c - x (M, R, N) -> y (M, N), in one stage or two: a long R is cut into parts, which are
+ * reduced first, (M, R, N) -> (M, parts, N).  Cuts and trees depend on the shape only, so results are
+ * reproducible. */
 #include "reduce.h"
 
 #include <stdlib.h>
@@ -12,7 +13,8 @@ static int64_t power_of_two(int64_t most) {         /* the largest that is at mo
 
 cuda_cut cr_cuda_cut_of(int64_t results, int64_t R, int64_t N, int64_t stride_r, int64_t stride_n) {
     enum { BUSY = 1024,                             /* blocks that are enough for any GPU */
-           ALONG = 4, ACROSS = 8, LEAST = 16 };     /* elements of a thread: before more threads share a result; before R is cut */
+           ALONG = 4, ACROSS = 8, LEAST = 16 };     /* elements of a thread: before more threads share a result;
+                                                     * before R is cut */
     cuda_cut c = {.along = !(N >= 32 && llabs(stride_n) < llabs(stride_r))};
     c.width = c.along ? power_of_two(cuda_least(R / ALONG, CUDA_GROUP)) : power_of_two(cuda_least(R / ACROSS, 8));
     const int64_t blocks = cuda_pieces(results * c.width, CUDA_GROUP);
@@ -33,13 +35,23 @@ static cr_dtype accumulator(const cr_reduce_how *how, cr_dtype x, cr_dtype y) {
 
 static cr_status run(cuda *g, const cuda_reduction *s, cuda_address y, const cuda_cut *c) {
     static const char definitions[] = "#define T %s\n#define A %s\n#define TO %s\n#define KIND %d\n#define MAP %d\n";
-    const cuda_kernel *k = cr_cuda_kernel_of(g, s->op, cr_cuda_source_reduce, "reduce", definitions, cr_cuda_type(s->from),
-                                             cr_cuda_wide(s->acc), cr_cuda_type(s->to), (int)s->how.kind, (int)s->how.map);
-    const reduce_arguments q = {
-        .y = y, .x = s->x, .sums = s->sums, .R = s->at.R, .N = s->at.N,
-        .stride_m = s->at.strides[0], .stride_r = s->at.strides[1], .stride_n = s->at.strides[2],
-        .parts = c->parts, .part_size = c->part_size, .results = s->at.M * c->parts * s->at.N, .width = c->width, .along = c->along,
-        .p = s->how.p};
+    const cuda_kernel *k = cr_cuda_kernel_of(g, s->op, cr_cuda_source_reduce, "reduce", definitions,
+                                             cr_cuda_type(s->from), cr_cuda_wide(s->acc), cr_cuda_type(s->to),
+                                             (int)s->how.kind, (int)s->how.map);
+    const reduce_arguments q = {.y = y,
+                                .x = s->x,
+                                .sums = s->sums,
+                                .R = s->at.R,
+                                .N = s->at.N,
+                                .stride_m = s->at.strides[0],
+                                .stride_r = s->at.strides[1],
+                                .stride_n = s->at.strides[2],
+                                .parts = c->parts,
+                                .part_size = c->part_size,
+                                .results = s->at.M * c->parts * s->at.N,
+                                .width = c->width,
+                                .along = c->along,
+                                .p = s->how.p};
     return cr_cuda_launch(g, s->op, k, &q, c->blocks);
 }
 
@@ -81,8 +93,10 @@ cr_status cr_cuda_reduce(const cr_reduce_args *args) {
     if (!x->shape[0] || !x->shape[2]) return CR_OK;
     cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
-    cuda_reduction s = {.op = op, .how = *how, .from = x->dtype, .to = y->dtype, .at = cr_slab_of(x), .x = cuda_address_of(x)};
+    cuda_reduction s = {
+        .op = op, .how = *how, .from = x->dtype, .to = y->dtype, .at = cr_slab_of(x), .x = cuda_address_of(x)};
     s.acc = accumulator(how, s.from, s.to);
     const cuda_address to = cuda_address_of(y);
-    return cr_cuda_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, &s, to) : cr_cuda_reduce_slab(g, &s, to));
+    return cr_cuda_leave(g,
+                         how->map == CR_MAP_DEVIATION ? reduce_deviations(g, &s, to) : cr_cuda_reduce_slab(g, &s, to));
 }

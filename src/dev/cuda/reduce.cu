@@ -1,8 +1,9 @@
 /* reduce.cu - x (M, R, N) -> y (M, parts, N): T elements, A accumulators, TO results; KIND and MAP as in dev.h.
  *
- * `width` threads share a result: neighbouring threads along R (along), or along N, so that they read neighbouring elements.  Where R is dense,
- * a thread reads V elements at once.  Limited by bytes read. */
-constexpr int V = 16 / (int)sizeof(T), BLOCKS = sizeof(A) == 8 || V == 16 ? 2 : 4;      /* blocks of a multiprocessor, at least: ptxas would spill for more */
+ * `width` threads share a result: neighbouring threads along R (along), or along N, so that they read
+ * neighbouring elements.  Where R is dense, a thread reads V elements at once.  Limited by bytes read. */
+/* blocks of a multiprocessor, at least: ptxas would spill for more */
+constexpr int V = 16 / (int)sizeof(T), BLOCKS = sizeof(A) == 8 || V == 16 ? 2 : 4;
 
 struct joined {
     static __device__ A join(A a, A b) {
@@ -13,8 +14,14 @@ struct joined {
     }
 };
 
-template <class I> D I lowest() { if constexpr (is_float<I>) return -infinity<I>(); else return is_signed<I> ? (I)(1ull << (8 * sizeof(I) - 1)) : (I)0; }
-template <class I> D I highest() { if constexpr (is_float<I>) return infinity<I>(); else return is_signed<I> ? (I)((1ull << (8 * sizeof(I) - 1)) - 1) : (I)~0ull; }
+template <class I> D I lowest() {
+    if constexpr (is_float<I>) return -infinity<I>();
+    else return is_signed<I> ? (I)(1ull << (8 * sizeof(I) - 1)) : (I)0;
+}
+template <class I> D I highest() {
+    if constexpr (is_float<I>) return infinity<I>();
+    else return is_signed<I> ? (I)((1ull << (8 * sizeof(I) - 1)) - 1) : (I)~0ull;
+}
 D A identity() {
     if (KIND < 2) return (A)KIND;
     if (MAP == 1) return (A)(KIND - 2);             /* the values are 0 and 1 */
@@ -57,7 +64,8 @@ KERNEL(256, BLOCKS) reduce(const reduce_arguments<T, A, TO> p) {
         const i64 lead = (m * p.stride_m + n * p.stride_n + begin) & (V - 1), step = s.width * V, last = end - V + 1;
         i64 r = begin - lead + s.lane * V;
         const auto piece = [&] {
-            for (int k = 0; k < V; k++) if (r + k >= begin && r + k < end) a = joined::join(a, mapped(from[r + k], mean, (A)p.p));
+            for (int k = 0; k < V; k++)
+                if (r + k >= begin && r + k < end) a = joined::join(a, mapped(from[r + k], mean, (A)p.p));
             r += step;
         };
         if (r < begin) piece();
@@ -79,7 +87,8 @@ KERNEL(256, BLOCKS) reduce(const reduce_arguments<T, A, TO> p) {
     }
     else if (mine) {
 #pragma unroll 8
-        for (i64 r = begin + s.lane; r < end; r += s.width) a = joined::join(a, mapped(from[r * p.stride_r], mean, (A)p.p));
+        for (i64 r = begin + s.lane; r < end; r += s.width)
+            a = joined::join(a, mapped(from[r * p.stride_r], mean, (A)p.p));
     }
     a = tree<joined>(a, shared, s);
     if (mine && s.lane == 0) p.y[result] = cast<TO>(a);

@@ -4,7 +4,8 @@
 
 #include "gpu.h"
 
-typedef struct cuda_cut {                           /* how x (M, R, N) is divided over threads; depends on the shape only */
+typedef struct cuda_cut {                           /* how x (M, R, N) is divided over threads; depends on the shape
+                                                     * only */
     int64_t width;                                  /* threads that share a result, a power of two */
     bool along;                                     /* they are neighbours along R; else along N */
     int64_t parts, part_size, blocks;               /* parts of R, each with a result of its own */

@@ -1,11 +1,14 @@
-/* rows.c - softmax, normalisation and cross-entropy over rows, x (M, N): the longer a row, the more threads share it (rows.cu). */
+/* rows.c - softmax, normalisation and cross-entropy over rows, x (M, N): the longer a row, the more
+ * threads share it (rows.cu). */
 #include "reduce.h"
 
 static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, const cr_array *x) {
-    return cr_cuda_kernel_of(g, op, cr_cuda_source_rows, name, "#define T %s\n#define A %s\n", cr_cuda_type(x->dtype), cr_cuda_wide(x->dtype));
+    return cr_cuda_kernel_of(g, op, cr_cuda_source_rows, name, "#define T %s\n#define A %s\n", cr_cuda_type(x->dtype),
+                             cr_cuda_wide(x->dtype));
 }
 
-/* Threads that share a row: the fewest whose registers hold it, 16 elements each (rows.cu); the first and the last pack may lie partly outside. */
+/* Threads that share a row: the fewest whose registers hold it, 16 elements each (rows.cu); the first
+ * and the last pack may lie partly outside. */
 static int64_t width_of(int64_t N) {
     int64_t width = 1;
     while (width < CUDA_GROUP && 16 * width < (N % 8 ? N + 7 : N)) width *= 2;
@@ -15,7 +18,8 @@ static int64_t width_of(int64_t N) {
 /* Launches a kernel over the rows of x, and leaves. */
 static cr_status run(cuda *g, const char *op, const char *name, const cr_array *x, const void *argument) {
     const int64_t threads = x->shape[0] * width_of(x->shape[1]);
-    return cr_cuda_leave(g, cr_cuda_launch(g, op, kernel_of(g, op, name, x), argument, cuda_pieces(threads, CUDA_GROUP)));
+    return cr_cuda_leave(g,
+                         cr_cuda_launch(g, op, kernel_of(g, op, name, x), argument, cuda_pieces(threads, CUDA_GROUP)));
 }
 
 cr_status cr_cuda_softmax(const cr_softmax_args *args) {
@@ -35,8 +39,13 @@ cr_status cr_cuda_softmax_bwd(const cr_softmax_bwd_args *args) {
     const char *op = args->log ? "log_softmax_bwd" : "softmax_bwd";
     cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
-    const softmax_bwd_arguments q = {.dx = cuda_address_of(&args->dx), .y = cuda_address_of(y), .g = cuda_address_of(&args->g),
-                                     .M = M, .N = N, .width = width_of(N), .log = args->log};
+    const softmax_bwd_arguments q = {.dx = cuda_address_of(&args->dx),
+                                     .y = cuda_address_of(y),
+                                     .g = cuda_address_of(&args->g),
+                                     .M = M,
+                                     .N = N,
+                                     .width = width_of(N),
+                                     .log = args->log};
     return run(g, op, "softmax_bwd", y, &q);
 }
 
@@ -53,10 +62,13 @@ cr_status cr_cuda_norm(const cr_norm_args *args) {
     return run(g, op, "layer_norm", x, &q);
 }
 
-/* How the rows of a normalisation's gradient are divided: dw and db are summed over parts of the rows first, then over the parts. */
-typedef struct division { int64_t chunks, parts, rows; } division;     /* chunks of columns; parts, of so many rows each */
+/* How the rows of a normalisation's gradient are divided: dw and db are summed over parts of the rows
+ * first, then over the parts. */
+/* chunks of columns; parts, of so many rows each */
+typedef struct division { int64_t chunks, parts, rows; } division;
 static division division_of(const cr_array *x, int64_t chunk, bool sums) {
-    enum { ROUNDS = 4, MOST = 255 };                /* rounds over its rows that a block makes at least; blocks with sums: as many parts are added up in one launch */
+    enum { ROUNDS = 4, MOST = 255 };                /* rounds over its rows that a block makes at least; blocks with
+                                                     * sums: as many parts are added up in one launch */
     const int64_t M = x->shape[0], N = x->shape[1], rows = CUDA_GROUP / width_of(N), rounds = cuda_pieces(M, rows);
     division d = {1, rounds, 0};
     if (sums) {
@@ -69,7 +81,8 @@ static division division_of(const cr_array *x, int64_t chunk, bool sums) {
 }
 
 /* Any of dx, dw and db may be NULL. */
-static cr_status norm_bwd(cuda *g, const char *op, const cr_norm_bwd_args *args, int64_t chunk, const cr_array *dx, const cr_array *dw, const cr_array *db) {
+static cr_status norm_bwd(cuda *g, const char *op, const cr_norm_bwd_args *args, int64_t chunk, const cr_array *dx,
+                          const cr_array *dw, const cr_array *db) {
     const cr_array *x = &args->x, *const grads[2] = {dw, db};
     const int64_t N = x->shape[1];
     const cr_dtype acc = args->rstd.dtype;
@@ -78,15 +91,29 @@ static cr_status norm_bwd(cuda *g, const char *op, const cr_norm_bwd_args *args,
     cuda_block *sums = dw || db ? cr_cuda_block_take(g, op, 2 * bytes) : NULL;
     if ((dw || db) && !sums) return cr_error_status();
     const cuda_address at[2] = {dw ? sums->at : 0, db ? sums->at + bytes : 0};
-    const norm_bwd_arguments q = {
-        .dx = cuda_address_of(dx), .dw = at[0], .db = at[1], .x = cuda_address_of(x), .w = cuda_address_of(cr_present(&args->w)),
-        .mean = cuda_address_of(cr_present(&args->mean)), .rstd = cuda_address_of(&args->rstd), .g = cuda_address_of(&args->g),
-        .M = x->shape[0], .N = N, .width = width_of(N), .rows = d.rows, .chunks = d.chunks};
+    const norm_bwd_arguments q = {.dx = cuda_address_of(dx),
+                                  .dw = at[0],
+                                  .db = at[1],
+                                  .x = cuda_address_of(x),
+                                  .w = cuda_address_of(cr_present(&args->w)),
+                                  .mean = cuda_address_of(cr_present(&args->mean)),
+                                  .rstd = cuda_address_of(&args->rstd),
+                                  .g = cuda_address_of(&args->g),
+                                  .M = x->shape[0],
+                                  .N = N,
+                                  .width = width_of(N),
+                                  .rows = d.rows,
+                                  .chunks = d.chunks};
     cr_status status = cr_cuda_launch(g, op, kernel_of(g, op, "layer_norm_bwd", x), &q, d.parts * d.chunks);
     for (int i = 0; i < 2; i++) {
         if (status != CR_OK || !grads[i]) continue;
-        const cuda_reduction r = {.op = op, .how = {.kind = CR_REDUCE_SUM}, .from = acc, .acc = acc, .to = grads[i]->dtype,
-                                  .at = {1, d.parts, N, {0, N, 1}}, .x = at[i]};
+        const cuda_reduction r = {.op = op,
+                                  .how = {.kind = CR_REDUCE_SUM},
+                                  .from = acc,
+                                  .acc = acc,
+                                  .to = grads[i]->dtype,
+                                  .at = {1, d.parts, N, {0, N, 1}},
+                                  .x = at[i]};
         status = cr_cuda_reduce_slab(g, &r, cuda_address_of(grads[i]));
     }
     if (sums) cr_cuda_block_give(g, sums);
@@ -98,7 +125,8 @@ cr_status cr_cuda_norm_bwd(const cr_norm_bwd_args *args) {
     const char *op = cr_present(&args->mean) ? "layer_norm_bwd" : "rms_norm_bwd";
     cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
-    const int64_t N = x->shape[1], chunk = width_of(N) * (x->dtype == CR_F64 ? 8 : 16);        /* columns that a block's registers hold */
+    /* columns that a block's registers hold */
+    const int64_t N = x->shape[1], chunk = width_of(N) * (x->dtype == CR_F64 ? 8 : 16);
     if (N <= chunk || !dx || !(dw || db)) return cr_cuda_leave(g, norm_bwd(g, op, args, chunk, dx, dw, db));
     const cr_status status = norm_bwd(g, op, args, chunk, NULL, dw, db);
     return cr_cuda_leave(g, status == CR_OK ? norm_bwd(g, op, args, chunk, dx, NULL, NULL) : status);
@@ -125,9 +153,17 @@ cr_status cr_cuda_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
     const int64_t M = x->shape[0], N = x->shape[1];
     cuda *g = cr_cuda_enter(op, x->dev);
     if (!g) return cr_error_status();
-    const cross_entropy_bwd_arguments q = {
-        .dx = cuda_address_of(&args->dx), .x = cuda_address_of(x), .target = cuda_address_of(&args->target),
-        .lse = cuda_address_of(&args->lse), .g = cuda_address_of(&args->g), .M = M, .N = N, .width = width_of(N),
-        .wide_target = args->target.dtype == CR_I64, .ignore = args->ignore, .g_step = args->g.numel != 1, .smoothing = args->smoothing};
+    const cross_entropy_bwd_arguments q = {.dx = cuda_address_of(&args->dx),
+                                           .x = cuda_address_of(x),
+                                           .target = cuda_address_of(&args->target),
+                                           .lse = cuda_address_of(&args->lse),
+                                           .g = cuda_address_of(&args->g),
+                                           .M = M,
+                                           .N = N,
+                                           .width = width_of(N),
+                                           .wide_target = args->target.dtype == CR_I64,
+                                           .ignore = args->ignore,
+                                           .g_step = args->g.numel != 1,
+                                           .smoothing = args->smoothing};
     return run(g, op, op, x, &q);
 }

@@ -1,19 +1,24 @@
-/* rows.cu - softmax, normalisation and cross-entropy over rows, x (M, N): T elements, A the type of computation and of statistics (f32; f64 for
- * f64).  g is the cotangent.
+/* rows.cu - softmax, normalisation and cross-entropy over rows, x (M, N): T elements, A the type of
+ * computation and of statistics (f32; f64 for f64).  g is the cotangent.
  *
- * `width` threads share a row; sums are trees over them.  A thread has every width-th pack of V elements (16 bytes) and keeps the first KEPT of
- * them in registers.  So rows of up to 4096 elements (2048 of f64) are read once; each kernel says how often it reads longer rows.  Limited by
- * bytes: read once and written once. */
+ * `width` threads share a row; sums are trees over them.  A thread has every width-th pack of V
+ * elements (16 bytes) and keeps the first KEPT of them in registers.  So rows of up to 4096 elements
+ * (2048 of f64) are read once; each kernel says how often it reads longer rows.  Limited by bytes:
+ * read once and written once. */
 constexpr int V = 16 / (int)sizeof(T), KEPT = V == 8 ? 2 : 4;
 typedef pack<T, V> packed;
 
-/* A row as a thread sees it.  Packs are aligned to 16 bytes if x is, so the first and the last may lie partly outside the row. */
+/* A row as a thread sees it.  Packs are aligned to 16 bytes if x is, so the first and the last may lie
+ * partly outside the row. */
 struct span {
     share s;
-    i64 m, row, N, first, step;                     /* number of the row, its first element, its columns (0: no such row); the column of the first pack, the distance to the next */
+    i64 m, row, N, first, step;                     /* number of the row, its first element, its columns (0: no such
+                                                     * row); the column of the first pack, the distance to the next */
     D bool has(i64 n) const { return (u64)n < (u64)N; }
 };
-D span span_at(const share &s, i64 m, i64 M, i64 N) { return span{s, m, m * N, m < M ? N : 0, (i64)s.lane * V - m * N % V, (i64)s.width * V}; }
+D span span_at(const share &s, i64 m, i64 M, i64 N) {
+    return span{s, m, m * N, m < M ? N : 0, (i64)s.lane * V - m * N % V, (i64)s.width * V};
+}
 D span span_of(i64 M, i64 N, i64 width) {
     const share s = share_of(width, 1);
     return span_at(s, (i64)blockIdx.x * s.columns + s.column, M, N);
@@ -57,7 +62,8 @@ template <class F> D void each_value(const line &x, const span &r, F f) {
     });
 }
 
-/* The sum of exp(x - most), most the largest element, in one pass with a running maximum (Milakov and Gimelshein 2018).  Outside the row: -Inf. */
+/* The sum of exp(x - most), most the largest element, in one pass with a running maximum (Milakov and
+ * Gimelshein 2018).  Outside the row: -Inf. */
 D line exponents_of(const T *x, const span &r) { return line_of(x, r, cast<T>(-infinity<A>())); }
 D A base_of(A top) { return top == -infinity<A>() ? (A)0 : top; }      /* sums are 0 while all elements are -Inf */
 D A exponentials(const line &x, const span &r, A *shared, A &most) {
@@ -73,7 +79,8 @@ D A exponentials(const line &x, const span &r, A *shared, A &most) {
     return tree<sum_of>(sum * weight_of<T>(top - base_of(most)), shared, r.s);
 }
 
-/* y = exp(x - max) / sum(exp(x - max)), or its logarithm; long rows are read twice.  At least 2 blocks: ptxas would spill for more. */
+/* y = exp(x - max) / sum(exp(x - max)), or its logarithm; long rows are read twice.  At least 2
+ * blocks: ptxas would spill for more. */
 KERNEL(256, 2) softmax(const softmax_arguments<T> p) {
     __shared__ A shared[256];
     const span r = span_of(p.M, p.N, p.width);
@@ -91,7 +98,8 @@ KERNEL(256, 2) softmax(const softmax_arguments<T> p) {
     });
 }
 
-/* y = softmax(x):  dx = y (g - sum(g y));  y = log_softmax(x):  dx = g - exp(y) sum(g); long rows are read twice.  At least 2 blocks: ptxas would spill for more. */
+/* y = softmax(x):  dx = y (g - sum(g y));  y = log_softmax(x):  dx = g - exp(y) sum(g); long rows are
+ * read twice.  At least 2 blocks: ptxas would spill for more. */
 KERNEL(256, 2) softmax_bwd(const softmax_bwd_arguments<T> p) {
     __shared__ A shared[256];
     const span r = span_of(p.M, p.N, p.width);
@@ -99,7 +107,8 @@ KERNEL(256, 2) softmax_bwd(const softmax_bwd_arguments<T> p) {
     A sum = 0;
     each_pack(r, [&](int i, i64 n) {
         const packed v = a.at(i, n, r), d = b.at(i, n, r);
-        for (int k = 0; k < V; k++) if (r.has(n + k)) sum += p.log ? cast<A>(d.v[k]) : cast<A>(d.v[k]) * cast<A>(v.v[k]);
+        for (int k = 0; k < V; k++)
+            if (r.has(n + k)) sum += p.log ? cast<A>(d.v[k]) : cast<A>(d.v[k]) * cast<A>(v.v[k]);
     });
     sum = tree<sum_of>(sum, shared, r.s);
     each_pack(r, [&](int i, i64 n) {
@@ -113,7 +122,8 @@ KERNEL(256, 2) softmax_bwd(const softmax_bwd_arguments<T> p) {
     });
 }
 
-/* y = (x - mean) rstd w + b, rstd = 1 / sqrt(mean((x - mean)^2) + eps); without mean: RMS norm; long rows are read three times, or twice */
+/* y = (x - mean) rstd w + b, rstd = 1 / sqrt(mean((x - mean)^2) + eps); without mean: RMS norm; long
+ * rows are read three times, or twice */
 KERNEL(256) layer_norm(const norm_arguments<T, A> p) {
     __shared__ A shared[256];
     const span r = span_of(p.M, p.N, p.width);
@@ -129,7 +139,9 @@ KERNEL(256) layer_norm(const norm_arguments<T, A> p) {
     each_pack(r, [&](int i, i64 n) {
         packed v = a.at(i, n, r);
         const packed factor = p.w ? load(p.w, n, r) : v, shift = p.b ? load(p.b, n, r) : v;
-        for (int k = 0; k < V; k++) v.v[k] = cast<T>((cast<A>(v.v[k]) - mu) * scale * (p.w ? cast<A>(factor.v[k]) : (A)1) + (p.b ? cast<A>(shift.v[k]) : (A)0));
+        for (int k = 0; k < V; k++)
+            v.v[k] = cast<T>((cast<A>(v.v[k]) - mu) * scale * (p.w ? cast<A>(factor.v[k]) : (A)1) +
+                             (p.b ? cast<A>(shift.v[k]) : (A)0));
         store(p.y + r.row, n, r, v);
     });
     if (r.N && r.s.lane == 0) {
@@ -144,10 +156,12 @@ template <class U, int n> D pack<U, n> operator+(const pack<U, n> &a, const pack
     return y;
 }
 
-/* y = h w + b, h = (x - mean) rstd, dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm, and of parts of the rows, (parts, N),
- * dw = sum of g h,  db = sum of g; each may be NULL.  A block processes `rows` rows, 256 / width at once, and keeps the sums of a chunk of columns, as many as its
- * registers hold: 1 chunk with dx.  x and g are read once, long rows twice for dx.  At least 2 blocks: ptxas would spill for a third block, on
- * sm_120 for a second one; there one block keeps 32 KiB in flight, enough for a multiprocessor's share of the bandwidth. */
+/* y = h w + b, h = (x - mean) rstd, dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without
+ * mean(dh) for the RMS norm, and of parts of the rows, (parts, N), dw = sum of g h,  db = sum of g;
+ * each may be NULL.  A block processes `rows` rows, 256 / width at once, and keeps the sums of a chunk
+ * of columns, as many as its registers hold: 1 chunk with dx.  x and g are read once, long rows twice
+ * for dx.  At least 2 blocks: ptxas would spill for a third block, on sm_120 for a second one; there
+ * one block keeps 32 KiB in flight, enough for a multiprocessor's share of the bandwidth. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 1200
 constexpr int BLOCKS = 1;
 #else
@@ -175,7 +189,8 @@ KERNEL(256, BLOCKS) layer_norm_bwd(const norm_bwd_arguments<T, A> p) {
             each_pack(r, [&](int i, i64 n) {
                 const packed v = xl.at(i, n, r), d = gl.at(i, n, r), factor = p.w ? load(p.w, n, r) : v;
                 for (int k = 0; k < V; k++) {
-                    const A dh = cast<A>(d.v[k]) * (p.w ? cast<A>(factor.v[k]) : (A)1);               /* 0 outside the row */
+                    /* 0 outside the row */
+                    const A dh = cast<A>(d.v[k]) * (p.w ? cast<A>(factor.v[k]) : (A)1);
                     means.v[0] += dh;
                     means.v[1] += dh * ((cast<A>(v.v[k]) - mu) * scale);
                 }
@@ -207,9 +222,12 @@ KERNEL(256, BLOCKS) layer_norm_bwd(const norm_bwd_arguments<T, A> p) {
 
 D A of(const T *x, i64 i) { return cast<A>(x[i]); }
 
-D i64 label_of(const void *target, i64 wide_target, i64 m) { return wide_target ? ((const i64 *)target)[m] : (i64)((const i32 *)target)[m]; }
+D i64 label_of(const void *target, i64 wide_target, i64 m) {
+    return wide_target ? ((const i64 *)target)[m] : (i64)((const i32 *)target)[m];
+}
 
-/* loss = lse - (1 - s) x[target] - s mean(x), for smoothing s; 0 in ignored rows; long rows are read once, with smoothing twice */
+/* loss = lse - (1 - s) x[target] - s mean(x), for smoothing s; 0 in ignored rows; long rows are read
+ * once, with smoothing twice */
 KERNEL(256) cross_entropy(const cross_entropy_arguments<T, A> p) {
     __shared__ A shared[256];
     const span r = span_of(p.M, p.N, p.width);
@@ -227,7 +245,8 @@ KERNEL(256) cross_entropy(const cross_entropy_arguments<T, A> p) {
     const bool inside = r.has(label);
     p.lse[r.m] = l;
     if (label != p.ignore && !inside) note(p.f, r.m, label);
-    p.loss[r.m] = label != p.ignore && inside ? l - ((A)1 - smoothing) * of(p.x, r.row + label) - smoothing * mean : (A)0;
+    p.loss[r.m] = label != p.ignore && inside ? l - ((A)1 - smoothing) * of(p.x, r.row + label) - smoothing * mean
+                                              : (A)0;
 }
 
 /* dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows */

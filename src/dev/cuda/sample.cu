@@ -3,7 +3,8 @@
 
 D f64 uniform(u64 word) { return (f64)(word >> 11) * 1.1102230246251565e-16; }
 
-/* y[m, s] = the first position whose running sum (M, N) is above the row's total times the uniform of its word (M, S) */
+/* y[m, s] = the first position whose running sum (M, N) is above the row's total times the uniform of
+ * its word (M, S) */
 KERNEL(256) draw(const draw_arguments p) {
     EACH(i, p.draws) {
         const f64 *row = p.sums + i / p.S * p.N, wanted = uniform(p.words[i]) * row[p.N - 1];
@@ -21,6 +22,7 @@ KERNEL(256) draw(const draw_arguments p) {
 KERNEL(256) wait(const wait_arguments<T> p) {
     EACH(i, p.numel) {
         const f64 weight = (f64)wide(p.w[i]);
-        p.times[i] = weight > 0 ? fmin(-log(1 - uniform(p.words[i])) / weight, 1.7976931348623157e308) : infinity<f64>();
+        p.times[i] = weight > 0 ? fmin(-log(1 - uniform(p.words[i])) / weight, 1.7976931348623157e308)
+                                : infinity<f64>();
     }
 }

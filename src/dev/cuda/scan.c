@@ -1,14 +1,18 @@
-/* scan.c - running sums, products, log-sum-exps and extremes of x (M, R, N) along R (scan.cu).  Cuts depend on the shape only, so
- * results are reproducible. */
+/* scan.c - running sums, products, log-sum-exps and extremes of x (M, R, N) along R (scan.cu).  Cuts
+ * depend on the shape only, so results are reproducible. */
 #include "scan.h"
 
 enum {
-    EACH = 5,                                       /* elements of a thread at a time; odd, so that threads at this distance have no bank conflicts */
-    BUSY = 2048, LEAST = 2                          /* blocks that are enough for any GPU; the fewest tiles of a chunk for which cutting pays */
+    EACH = 5,                                       /* elements of a thread at a time; odd, so that threads at this
+                                                     * distance have no bank conflicts */
+    BUSY = 2048, LEAST = 2                          /* blocks that are enough for any GPU; the fewest tiles of a
+                                                     * chunk for which cutting pays */
 };
-typedef struct cut { int64_t width, lines, blocks, chunk, chunks; bool along; } cut;       /* lines of a block; blocks of a chunk */
+/* lines of a block; blocks of a chunk */
+typedef struct cut { int64_t width, lines, blocks, chunk, chunks; bool along; } cut;
 
-static int64_t power_of_two(int64_t least, int64_t most) {             /* the smallest that is at least `least`, but at most `most` */
+/* the smallest that is at least `least`, but at most `most` */
+static int64_t power_of_two(int64_t least, int64_t most) {
     int64_t p = 1;
     while (p < least && p < most) p *= 2;
     return p;
@@ -18,7 +22,9 @@ static int64_t power_of_two(int64_t least, int64_t most) {             /* the sm
 static cut cut_of(const cuda_running *s, int64_t R, bool cuts) {
     enum { SECTOR = 32 };
     cut c = {.along = s->N < SECTOR};
-    c.width = c.along ? power_of_two(cuda_pieces(R, EACH), s->in_order ? SECTOR : CUDA_GROUP) : s->in_order ? 1 : CUDA_GROUP / power_of_two(s->M * s->N, CUDA_GROUP);
+    c.width = c.along       ? power_of_two(cuda_pieces(R, EACH), s->in_order ? SECTOR : CUDA_GROUP)
+              : s->in_order ? 1
+                            : CUDA_GROUP / power_of_two(s->M * s->N, CUDA_GROUP);
     c.lines = CUDA_GROUP / c.width;
     c.blocks = cuda_pieces(s->M * s->N, c.lines);
     const int64_t tile = EACH * c.width, tiles = cuda_pieces(R, tile);
@@ -29,7 +35,8 @@ static cut cut_of(const cuda_running *s, int64_t R, bool cuts) {
     return c;
 }
 
-static cr_status run(cuda *g, const cuda_running *s, const char *name, cuda_address states, int64_t R, bool reverse, const cut *c) {
+static cr_status run(cuda *g, const cuda_running *s, const char *name, cuda_address states, int64_t R, bool reverse,
+                     const cut *c) {
     static const char *const of_floats[] = {"float_sum", "float_product", "log_sum", "largest", "smallest"};
     static const char *const of_integers[] = {"integer_sum", "integer_product"};
     static const char definitions[] = "#define T %s\n#define TO %s\n#define HOW %s\n#define EXTREME %d\n#define V %d\n";
@@ -48,7 +55,8 @@ cr_status cr_cuda_run_along(cuda *g, const cuda_running *s) {
     if (s->in_order) return run(g, s, "in_order", 0, s->R, s->reverse, &c);
     if (c.chunks == 1) return run(g, s, "results", 0, s->R, s->reverse, &c);
     const cut of_chunks = cut_of(s, c.chunks, false);
-    cuda_block *states = cr_cuda_block_take(g, s->op, 16 * (size_t)(s->M * c.chunks * s->N));         /* the largest state */
+    /* the largest state */
+    cuda_block *states = cr_cuda_block_take(g, s->op, 16 * (size_t)(s->M * c.chunks * s->N));
     if (!states) return cr_error_status();
     cr_status status = run(g, s, "sums", states->at, s->R, s->reverse, &c);
     if (status == CR_OK) status = run(g, s, "before", states->at, c.chunks, false, &of_chunks);
@@ -64,9 +72,18 @@ cr_status cr_cuda_scan(const cr_scan_args *args) {
     if (!y->numel) return CR_OK;
     cuda *g = cr_cuda_enter(op, y->dev);
     if (!g) return cr_error_status();
-    const cuda_running s = {
-        .op = op, .kind = args->kind, .reverse = args->reverse, .in_order = a != NULL, .from = x->dtype, .to = y->dtype,
-        .y = cuda_address_of(y), .index = cuda_address_of(cr_present(&args->index)), .x = cuda_address_of(x), .a = cuda_address_of(a),
-        .M = x->shape[0], .R = x->shape[1], .N = x->shape[2]};
+    const cuda_running s = {.op = op,
+                            .kind = args->kind,
+                            .reverse = args->reverse,
+                            .in_order = a != NULL,
+                            .from = x->dtype,
+                            .to = y->dtype,
+                            .y = cuda_address_of(y),
+                            .index = cuda_address_of(cr_present(&args->index)),
+                            .x = cuda_address_of(x),
+                            .a = cuda_address_of(a),
+                            .M = x->shape[0],
+                            .R = x->shape[1],
+                            .N = x->shape[2]};
     return cr_cuda_leave(g, cr_cuda_run_along(g, &s));
 }

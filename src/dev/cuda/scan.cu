@@ -1,9 +1,10 @@
-/* scan.cu - running sums, products, log-sum-exps and extremes of x (M, R, N) along R: T elements, TO results, HOW one of the structs below,
- * EXTREME whether it is one of the last two.
+/* scan.cu - running sums, products, log-sum-exps and extremes of x (M, R, N) along R: T elements, TO
+ * results, HOW one of the structs below, EXTREME whether it is one of the last two.
  *
- * A block processes a chunk of one line, or of several neighbouring lines, tile by tile: `width` threads share a line (device.cuh's share), V
- * elements each.  Few lines are cut into chunks: first the sums of the chunks, then their exclusive prefixes, then the results.  Limited by
- * bytes: x is read twice then and y written once. */
+ * A block processes a chunk of one line, or of several neighbouring lines, tile by tile: `width`
+ * threads share a line (device.cuh's share), V elements each.  Few lines are cut into chunks: first
+ * the sums of the chunks, then their exclusive prefixes, then the results.  Limited by bytes: x is
+ * read twice then and y written once. */
 
 /* ---- monoids: the state of an element, the join of two consecutive states, and the identity */
 struct float_sum {
@@ -28,10 +29,13 @@ struct float_product {
     static D state none() { return {1, 0}; }
     static D state of(T x, i64) {
         const f64 m = (f64)wide(x);
-        return fabs(m) < 2.2250738585072014e-308 ? normal(m * 18446744073709551616.0, -64) : normal(m, 0);       /* a denormal is scaled first */
+        /* a denormal is scaled first */
+        return fabs(m) < 2.2250738585072014e-308 ? normal(m * 18446744073709551616.0, -64) : normal(m, 0);
     }
     static D state join(state a, state b) { return normal(a.m * b.m, a.e + b.e); }
-    static D TO result(state s) { return cast<TO>((f64)ldexp(s.m, s.e > 4000 ? 4000 : s.e < -4000 ? -4000 : (int)s.e)); }
+    static D TO result(state s) {
+        return cast<TO>((f64)ldexp(s.m, s.e > 4000 ? 4000 : s.e < -4000 ? -4000 : (int)s.e));
+    }
 };
 
 struct log_sum {
@@ -82,7 +86,8 @@ typedef scan_arguments<T, TO, state> job;
 /* The position of element k, in order of the scan, of the line that begins at `start`. */
 D i64 place(const job &p, i64 start, i64 k) { return start + (p.reverse ? p.R - 1 - k : k) * p.N; }
 
-/* SUMS: of each chunk.  BEFORE: exclusive prefixes of the states, `chunks` of them a line, in place.  RESULTS: y, beginning with the states if lines are cut. */
+/* SUMS: of each chunk.  BEFORE: exclusive prefixes of the states, `chunks` of them a line, in place.
+ * RESULTS: y, beginning with the states if lines are cut. */
 enum task { SUMS, BEFORE, RESULTS };
 
 template <task what> D void put(const job &p, i64 start, i64 k, state v) {
@@ -98,7 +103,8 @@ template <task what> D void put(const job &p, i64 start, i64 k, state v) {
 
 template <task what> D void run(const job &p) {
     const share s = share_of(p.width, p.along);
-    const i64 line = (i64)blockIdx.x / p.chunks * s.columns + s.column, c = (i64)blockIdx.x % p.chunks, m = line / p.N, n = line % p.N;
+    const i64 line = (i64)blockIdx.x / p.chunks * s.columns + s.column, c = (i64)blockIdx.x % p.chunks, m = line / p.N,
+              n = line % p.N;
     const i64 start = m * p.R * p.N + n, begin = c * p.chunk;
     const i64 end = line >= p.lines ? begin : begin + p.chunk < p.R ? begin + p.chunk : p.R;
     state *staged = tile + s.column * s.width * V, carry = HOW::none(), v[V];
@@ -106,9 +112,12 @@ template <task what> D void run(const job &p) {
     for (i64 first = begin; first < begin + p.chunk; first += s.width * V) {
         for (int i = 0; i < V; i++) {
             const i64 k = first + (p.along ? i * s.width + s.lane : s.lane * V + i);
-            v[i] = k >= end ? HOW::none() : what == BEFORE ? p.states[place(p, start, k)] : HOW::of(p.x[place(p, start, k)], k);
+            v[i] = k >= end         ? HOW::none()
+                   : what == BEFORE ? p.states[place(p, start, k)]
+                                    : HOW::of(p.x[place(p, start, k)], k);
         }
-        if (p.along) {                              /* neighbouring threads read neighbouring elements; one thread joins neighbouring elements */
+        if (p.along) {                              /* neighbouring threads read neighbouring elements; one thread
+                                                     * joins neighbouring elements */
             for (int i = 0; i < V; i++) staged[i * s.width + s.lane] = v[i];
             __syncthreads();
             for (int i = 0; i < V; i++) v[i] = staged[s.lane * V + i];
@@ -141,20 +150,24 @@ KERNEL(256) sums(const job p) { run<SUMS>(p); }
 KERNEL(256) before(const job p) { run<BEFORE>(p); }
 KERNEL(256) results(const job p) { run<RESULTS>(p); }
 
-/* y[k] = x[k] + a[k] y[k - 1], step by step: joining parts would lose precision where the recurrence grows.  Reversed, with the weight of the
- * element before it.  All threads of a line fetch a tile, and the first of them computes it.  HOW is float_sum. */
+/* y[k] = x[k] + a[k] y[k - 1], step by step: joining parts would lose precision where the recurrence
+ * grows.  Reversed, with the weight of the element before it.  All threads of a line fetch a tile, and
+ * the first of them computes it.  HOW is float_sum. */
 KERNEL(256) in_order(const job p) {
     const share s = share_of(p.width, 1);
-    const i64 line = (i64)blockIdx.x * s.columns + s.column, start = line / p.N * p.R * p.N + line % p.N, end = line < p.lines ? p.R : 0;
+    const i64 line = (i64)blockIdx.x * s.columns + s.column, start = line / p.N * p.R * p.N + line % p.N,
+              end = line < p.lines ? p.R : 0;
     f64 *v = (f64 *)tile + s.column * s.width * V, *a = weights + s.column * s.width * V, y = 0;
     for (i64 first = 0; first < p.R; first += s.width * V) {
         for (int i = s.lane; i < s.width * V; i += s.width) {
             const i64 k = first + i, at = place(p, start, k);
-            if (k < end) v[i] = (f64)wide(p.x[at]), a[i] = !p.a || k == 0 ? 1 : (f64)wide(p.a[p.reverse ? at + p.N : at]);
+            if (k < end)
+                v[i] = (f64)wide(p.x[at]), a[i] = !p.a || k == 0 ? 1 : (f64)wide(p.a[p.reverse ? at + p.N : at]);
         }
         __syncthreads();
         if (s.lane == 0)
-            for (int i = 0; i < s.width * V && first + i < end; i++) v[i] = y = first + i ? __dadd_rn(v[i], __dmul_rn(a[i], y)) : v[i];
+            for (int i = 0; i < s.width * V && first + i < end; i++)
+                v[i] = y = first + i ? __dadd_rn(v[i], __dmul_rn(a[i], y)) : v[i];
         __syncthreads();
         for (int i = s.lane; i < s.width * V; i += s.width) {
             const i64 k = first + i;

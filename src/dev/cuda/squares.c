@@ -1,14 +1,16 @@
-/* squares.c - the sum of the squares of many tensors, such as an optimizer's gradients, in two launches: over pieces of all tensors, then over
- * the sums of the pieces (squares.cu).  Pieces depend on the shapes only. */
+/* squares.c - the sum of the squares of many tensors, such as an optimizer's gradients, in two
+ * launches: over pieces of all tensors, then over the sums of the pieces (squares.cu).  Pieces depend
+ * on the shapes only. */
 #include "reduce.h"
 
 static int64_t pieces(const cr_array *x) { return cuda_pieces(x->numel, SQUARES_PIECE); }
 
-/* The first of the tensors, and those after it of its dtype, as many as the arguments of a kernel hold; returns how many, 0: an error.  first:
- * the number of its first piece. */
+/* The first of the tensors, and those after it of its dtype, as many as the arguments of a kernel
+ * hold; returns how many, 0: an error.  first: the number of its first piece. */
 static int64_t run(cuda *g, const char *op, cuda_address sums, int64_t first, int64_t n, const cr_array *const *x) {
     const cr_dtype dt = x[0]->dtype;
-    const cuda_kernel *k = cr_cuda_kernel_of(g, op, cr_cuda_source_squares, "squares", "#define T %s\n#define A %s\n", cr_cuda_type(dt), cr_cuda_wide(dt));
+    const cuda_kernel *k = cr_cuda_kernel_of(g, op, cr_cuda_source_squares, "squares", "#define T %s\n#define A %s\n",
+                                             cr_cuda_type(dt), cr_cuda_wide(dt));
     squares_arguments q = {.sums = sums, .first = first};
     int64_t blocks = 0, i = 0;
     for (int used = 0; i < n && x[i]->dtype == dt && used < SQUARES_TENSORS; i++) {

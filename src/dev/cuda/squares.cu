@@ -1,5 +1,5 @@
-/* squares.cu - the sums of the squares of pieces of many tensors: a block for each piece, in order.  T elements, A the type of computation (f32;
- * f64 for f64).  Limited by bytes read. */
+/* squares.cu - the sums of the squares of pieces of many tensors: a block for each piece, in order.  T
+ * elements, A the type of computation (f32; f64 for f64).  Limited by bytes read. */
 KERNEL(256) squares(const squares_arguments<T> p) {
     enum { V = 16 / sizeof(T), PIECE = SQUARES_PIECE };
     __shared__ A shared[256];

@@ -1,8 +1,9 @@
 /* stream.c - the order of kernels and copies, which have a stream each.
  *
- * The work in a stream is divided into epochs; an event marks the end of each.  A block remembers the last epoch in which kernels used it, and
- * the last in which copies did.  A later user in the other stream waits for that epoch only.  So a loss is read while the rest of its step
- * still runs, and the tokens of the next step arrive meanwhile.  The host waits for copies only. */
+ * The work in a stream is divided into epochs; an event marks the end of each.  A block remembers the
+ * last epoch in which kernels used it, and the last in which copies did.  A later user in the other
+ * stream waits for that epoch only.  So a loss is read while the rest of its step still runs, and the
+ * tokens of the next step arrive meanwhile.  The host waits for copies only. */
 #include "gpu.h"
 
 static cuda_stream stream_of(const cuda *g, int queue) { return queue == CUDA_COPIES ? g->copies : g->stream; }
@@ -10,7 +11,8 @@ static cuda_stream stream_of(const cuda *g, int queue) { return queue == CUDA_CO
 cr_status cr_cuda_end_epoch(cuda *g, const char *op, int queue) {
     cuda_queue *q = &g->queue[queue];
     cuda_event *end = &q->end[q->epoch % CUDA_EPOCHS];
-    cr_status status = *end ? CR_OK : cr_cuda_check(g, op, "no event", cr_cu.EventCreate(end, CUDA_EVENT_DISABLE_TIMING));
+    cr_status status = *end ? CR_OK
+                            : cr_cuda_check(g, op, "no event", cr_cu.EventCreate(end, CUDA_EVENT_DISABLE_TIMING));
     if (status == CR_OK) status = cr_cuda_check(g, op, "no event", cr_cu.EventRecord(*end, stream_of(g, queue)));
     if (status == CR_OK) q->epoch++, q->launches = g->counters.launches;
     return status;

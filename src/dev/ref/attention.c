@@ -1,6 +1,6 @@
-/* attention.c - o = softmax(scale q k^T + mask) v for every head: q, o (B, H, T, D), k, v (B, H, S, D), mask (B, H, T, S), lse (B, H, T).
- * Causal: query t sees the keys up to t + S - T.  A query that sees no key, or whose scores are all -Inf, gives 0 with lse -Inf
- * and no gradient. */
+/* attention.c - o = softmax(scale q k^T + mask) v for every head: q, o (B, H, T, D), k, v (B, H, S,
+ * D), mask (B, H, T, S), lse (B, H, T). Causal: query t sees the keys up to t + S - T.  A query that
+ * sees no key, or whose scores are all -Inf, gives 0 with lse -Inf and no gradient. */
 #include <math.h>
 #include <stdlib.h>
 #include "ref.h"
@@ -43,7 +43,9 @@ static double weight(const heads *a, int64_t t, int64_t s) {
 }
 
 /* The gradient of the score:  p (g[t] . v[s] - g[t] . o[t]) */
-static double dscore(const heads *a, int64_t t, int64_t s) { return weight(a, t, s) * (dot(a->g, t, a->v, s, a) - dot(a->g, t, a->o, t, a)); }
+static double dscore(const heads *a, int64_t t, int64_t s) {
+    return weight(a, t, s) * (dot(a->g, t, a->v, s, a) - dot(a->g, t, a->o, t, a));
+}
 
 static void forward_head(const heads *a, const cr_array *o, const cr_array *lse, double *score) {
     EACH(t, a->T) {
@@ -66,8 +68,15 @@ static void forward_head(const heads *a, const cr_array *o, const cr_array *lse,
 
 cr_status cr_ref_attention(const cr_attention_args *args) {
     const cr_array *q = &args->q;
-    heads a = {.q = q, .k = &args->k, .v = &args->v, .mask = cr_present(&args->mask), .T = q->shape[2], .S = args->k.shape[2], .D = q->shape[3],
-               .scale = args->scale, .causal = args->causal};
+    heads a = {.q = q,
+               .k = &args->k,
+               .v = &args->v,
+               .mask = cr_present(&args->mask),
+               .T = q->shape[2],
+               .S = args->k.shape[2],
+               .D = q->shape[3],
+               .scale = args->scale,
+               .causal = args->causal};
     double *score = calloc((size_t)a.S + 1, sizeof *score);
     if (!score) return cr_fail(CR_NO_MEMORY, "attention", "out of memory for %lld scores", (long long)a.S);
     for (a.b = 0; a.b < q->shape[0]; a.b++)
@@ -109,8 +118,18 @@ static void backward_keys(const heads *a, const cr_array *dk, const cr_array *dv
 
 cr_status cr_ref_attention_bwd(const cr_attention_bwd_args *args) {
     const cr_array *q = &args->q;
-    heads a = {.q = q, .k = &args->k, .v = &args->v, .mask = cr_present(&args->mask), .o = &args->o, .lse = &args->lse, .g = &args->g,
-               .T = q->shape[2], .S = args->k.shape[2], .D = q->shape[3], .scale = args->scale, .causal = args->causal};
+    heads a = {.q = q,
+               .k = &args->k,
+               .v = &args->v,
+               .mask = cr_present(&args->mask),
+               .o = &args->o,
+               .lse = &args->lse,
+               .g = &args->g,
+               .T = q->shape[2],
+               .S = args->k.shape[2],
+               .D = q->shape[3],
+               .scale = args->scale,
+               .causal = args->causal};
     double *rows = calloc(2 * (size_t)a.D + 1, sizeof *rows);
     if (!rows) return cr_fail(CR_NO_MEMORY, "attention", "out of memory for rows of %lld", (long long)a.D);
     for (a.b = 0; a.b < q->shape[0]; a.b++)

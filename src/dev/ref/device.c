@@ -12,11 +12,14 @@ static void count(int64_t change) {
 
 static void give_back(cr_storage *s) { free(s->data); count(-(int64_t)s->bytes); }
 
-static cr_status no_memory(size_t bytes) { return cr_fail(CR_NO_MEMORY, "ref", "out of memory: asked for %zu bytes", bytes); }
+static cr_status no_memory(size_t bytes) {
+    return cr_fail(CR_NO_MEMORY, "ref", "out of memory: asked for %zu bytes", bytes);
+}
 
 static cr_storage *allocate(const cr_device *d, size_t bytes) {
     if (bytes > (size_t)INT64_MAX - 64) return no_memory(bytes), NULL;
-    void *data = aligned_alloc(64, bytes / 64 * 64 + 64);              /* at least one byte: an empty tensor has an address too */
+    /* at least one byte: an empty tensor has an address too */
+    void *data = aligned_alloc(64, bytes / 64 * 64 + 64);
     if (!data) return no_memory(bytes), NULL;
     count((int64_t)bytes);
     return cr_storage_new(data, bytes, d, give_back);
@@ -63,6 +66,15 @@ static void empty_cache(const cr_device *d) { (void)d; }
 static const cr_kernels kernels = {CR_KERNELS(CR_ENTRY_OF_REF)};
 
 const cr_device cr_device_ref = {
-    .name = "ref", .type = "ref", .kernels = &kernels, .allocate = allocate, .upload = upload, .download = download, .synchronize = synchronize,
-    .info = info, .memory = memory, .empty_cache = empty_cache, .host = true,
+    .name = "ref",
+    .type = "ref",
+    .kernels = &kernels,
+    .allocate = allocate,
+    .upload = upload,
+    .download = download,
+    .synchronize = synchronize,
+    .info = info,
+    .memory = memory,
+    .empty_cache = empty_cache,
+    .host = true,
 };

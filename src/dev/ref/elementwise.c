@@ -1,5 +1,6 @@
-/* elementwise.c - runs a program one element and one instruction at a time.  Floats: libm in double, whatever the walk's compute
- * dtype (loads are rounded to it, so that 2^24 + 1 equals 2^24 in a float32 comparison).  Integers: wrapped to it after each step. */
+/* elementwise.c - runs a program one element and one instruction at a time.  Floats: libm in double,
+ * whatever the walk's compute dtype (loads are rounded to it, so that 2^24 + 1 equals 2^24 in a
+ * float32 comparison).  Integers: wrapped to it after each step. */
 #include <math.h>
 #include <stdlib.h>
 #include "ref.h"
@@ -14,7 +15,8 @@ static double float_rem(double a, double b) {
     return (r < 0) != (b < 0) ? r + b : r;
 }
 
-/* Python's //: the floor of the exact quotient, which floor(a / b) misses where the division rounds up to an integer. */
+/* Python's //: the floor of the exact quotient, which floor(a / b) misses where the division rounds up
+ * to an integer. */
 static double float_floor_div(double a, double b) {
     if (b == 0) return floor(a / b);
     double r = fmod(a, b), q = (a - r) / b;
@@ -158,7 +160,8 @@ static int64_t int_op(cr_dtype dt, int op, int64_t a, int64_t b, int64_t c) {
     case CR_OP_BNOT: return dt == CR_BOOL ? !a : ~a;
     case CR_OP_SHL: return int_shift_left(dt, a, b);
     case CR_OP_SHR: return int_shift_right(dt, a, b);
-    default: return a;                                                /* FLOOR, CEIL, ROUND, TRUNC; the functions of floats never come here */
+    default: return a;                                                /* FLOOR, CEIL, ROUND, TRUNC; the functions of
+                                                                       * floats never come here */
     }
 }
 
@@ -167,7 +170,8 @@ typedef union value { double f; int64_t i; } value;
 static value load(const void *p, cr_dtype from, cr_dtype compute) {
     unsigned char v[8];
     cr_convert(v, compute, p, from);
-    return compute == CR_F32 || compute == CR_F64 ? (value){.f = cr_load_f64(v, compute)} : (value){.i = cr_load_i64(v, compute)};
+    return compute == CR_F32 || compute == CR_F64 ? (value){.f = cr_load_f64(v, compute)}
+                                                  : (value){.i = cr_load_i64(v, compute)};
 }
 
 static value number(double v, cr_dtype compute) {
@@ -183,13 +187,15 @@ static void store_int(void *p, cr_dtype to, int64_t v, cr_dtype compute) {
     cr_convert(p, to, bytes, compute);
 }
 
-/* Element i of the walk; false: an integer would be divided by 0.  v: inputs, params, constants, then one value for each instruction. */
+/* Element i of the walk; false: an integer would be divided by 0.  v: inputs, params, constants, then
+ * one value for each instruction. */
 static bool run_element(const cr_walk *w, int64_t i, value *v) {
     const cr_program *p = w->program;
     bool floats = cr_dtype_is_float(w->compute);
     for (int k = 0; k < w->n_in; k++) {
         const cr_arg *a = &w->in[k];
-        v[k] = load((char *)a->data + place(i, w->ndim, w->shape, a->strides) * (int64_t)cr_dtype_size(a->dtype), a->dtype, w->compute);
+        v[k] = load((char *)a->data + place(i, w->ndim, w->shape, a->strides) * (int64_t)cr_dtype_size(a->dtype),
+                    a->dtype, w->compute);
     }
     value *result = v + p->n_in + p->n_param + p->n_const;
     for (int k = 0; k < p->n_instr; k++) {

@@ -57,7 +57,9 @@ static int64_t wrapped(const cr_array *index, int64_t i, int64_t bound) {
 }
 
 /* The offset of (m, r, n) in an array of three axes. */
-static int64_t at3(const cr_array *t, int64_t m, int64_t r, int64_t n) { return m * t->strides[0] + r * t->strides[1] + n * t->strides[2]; }
+static int64_t at3(const cr_array *t, int64_t m, int64_t r, int64_t n) {
+    return m * t->strides[0] + r * t->strides[1] + n * t->strides[2];
+}
 
 cr_status cr_ref_take_rows(const cr_take_rows_args *args) {
     const cr_array *y = &args->y, *x = &args->x, *index = &args->index;

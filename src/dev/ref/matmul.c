@@ -36,10 +36,12 @@ cr_status cr_ref_matmul(const cr_matmul_args *args) {
     int64_t matrices = 1;
     for (int d = 0; d < row; d++) matrices *= c->shape[d];
     EACH(i, matrices) {
-        const int64_t ai = matrix(a, i, row, c->shape), bi = matrix(b, i, row, c->shape), ci = matrix(c, i, row, c->shape);
+        const int64_t ai = matrix(a, i, row, c->shape), bi = matrix(b, i, row, c->shape),
+                      ci = matrix(c, i, row, c->shape);
         EACH(m, c->shape[row])
             EACH(n, c->shape[column])
-                put_product(args, ci + m * c->strides[row] + n * c->strides[column], ai + m * a->strides[row], bi + n * b->strides[column], n);
+            put_product(args, ci + m * c->strides[row] + n * c->strides[column], ai + m * a->strides[row],
+                        bi + n * b->strides[column], n);
     }
     return CR_OK;
 }

@@ -21,7 +21,8 @@ int64_t *cr_ref_order(int64_t n, bool (*less)(const void *ctx, int64_t i, int64_
         EACH(pair, (n - 1) / (2 * run) + 1) {
             const int64_t start = pair * 2 * run, middle = cr_imin(start + run, n), end = cr_imin(middle + run, n);
             int64_t a = start, b = middle;
-            EACH(at, end - start) to[start + at] = b == end || (a < middle && !less(ctx, from[b], from[a])) ? from[a++] : from[b++];
+            EACH(at, end - start)
+            to[start + at] = b == end || (a < middle && !less(ctx, from[b], from[a])) ? from[a++] : from[b++];
         }
         int64_t *swap = from;
         from = to;
@@ -39,9 +40,12 @@ int64_t *cr_ref_order(int64_t n, bool (*less)(const void *ctx, int64_t i, int64_
 typedef struct rank { const cr_array *x; int64_t first; bool descending; } rank;
 static bool before_in_row(const void *ctx, int64_t i, int64_t j) {
     const rank *r = ctx;
-    return r->descending ? before(r->x, r->first + j, r->x, r->first + i) : before(r->x, r->first + i, r->x, r->first + j);
+    return r->descending ? before(r->x, r->first + j, r->x, r->first + i)
+                         : before(r->x, r->first + i, r->x, r->first + j);
 }
-static int64_t *order_of(const cr_array *x, int64_t m, int64_t R, bool descending) { return cr_ref_order(R, before_in_row, &(rank){x, m * R, descending}); }
+static int64_t *order_of(const cr_array *x, int64_t m, int64_t R, bool descending) {
+    return cr_ref_order(R, before_in_row, &(rank){x, m * R, descending});
+}
 
 static void pick(const cr_array *y, const cr_array *index, int64_t at, const cr_array *x, int64_t row, int64_t i) {
     memcpy(address(y, at), address(x, row + i), cr_dtype_size(x->dtype));

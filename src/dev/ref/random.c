@@ -58,8 +58,12 @@ cr_status cr_ref_random_integers(const cr_random_integers_args *args) {
 }
 
 /* ---- permutations and samples: positions in the order of what is drawn for each */
-static bool word_before(const void *words, int64_t i, int64_t j) { return ((const uint64_t *)words)[i] < ((const uint64_t *)words)[j]; }
-static bool time_before(const void *times, int64_t i, int64_t j) { return ((const double *)times)[i] < ((const double *)times)[j]; }
+static bool word_before(const void *words, int64_t i, int64_t j) {
+    return ((const uint64_t *)words)[i] < ((const uint64_t *)words)[j];
+}
+static bool time_before(const void *times, int64_t i, int64_t j) {
+    return ((const double *)times)[i] < ((const double *)times)[j];
+}
 
 cr_status cr_ref_permutation(const cr_permutation_args *args) {
     const cr_array *y = &args->y;
@@ -99,7 +103,8 @@ static cr_status draw_without(const cr_multinomial_args *args, int64_t m, double
 cr_status cr_ref_multinomial(const cr_multinomial_args *args) {
     const int64_t M = args->w.shape[0], N = args->w.shape[1], S = args->y.shape[1];
     if (args->replacement) {
-        EACH(i, M * S) put_int(&args->y, i, pick(&args->w, i / S * N, N, uniform(CR_F64, args->seed, args->counter, i)));
+        EACH(i, M * S)
+        put_int(&args->y, i, pick(&args->w, i / S * N, N, uniform(CR_F64, args->seed, args->counter, i)));
         return CR_OK;
     }
     double *time = malloc(sizeof *time * (size_t)N);

@@ -37,7 +37,8 @@ static double reduce_floats(const cr_reduce_how *how, const cr_array *x, int64_t
     if (how->map == CR_MAP_DEVIATION) EACH(r, R) mean += get(x, first + r * stride) / (double)R;
     EACH(r, R) {
         double v = mapped(how, get(x, first + r * stride), mean);
-        acc = r == 0 && how->kind >= CR_REDUCE_MAX ? v : float_step(how->kind, acc, v);      /* extremes start from the first element */
+        /* extremes start from the first element */
+        acc = r == 0 && how->kind >= CR_REDUCE_MAX ? v : float_step(how->kind, acc, v);
     }
     return acc;
 }
@@ -46,7 +47,9 @@ static int64_t reduce_ints(const cr_reduce_how *how, const cr_array *x, int64_t 
     bool test = how->map == CR_MAP_NONZERO;
     int64_t acc = how->kind == CR_REDUCE_PROD || (how->kind == CR_REDUCE_MIN && !R);
     EACH(r, R) {
-        int64_t at = first + r * stride, v = !test ? get_int(x, at) : is_float(x) ? get(x, at) != 0 : get_int(x, at) != 0;
+        int64_t at = first + r * stride, v = !test         ? get_int(x, at)
+                                             : is_float(x) ? get(x, at) != 0
+                                                           : get_int(x, at) != 0;
         acc = r == 0 && how->kind >= CR_REDUCE_MAX ? v : int_step(how->kind, test ? CR_BOOL : x->dtype, acc, v);
     }
     return acc;

@@ -1,8 +1,8 @@
 /* ref.h - shared by the kernels of `ref`: the offset of one element, and access to it as a double or as an integer.
  *
- * `ref` defines the meaning of every op; tests compare the other devices with it.  Each kernel is the plainest loop over the
- * definition: floats in double, rounded once on store, integers wrapped in their own dtype.  No threads, no vectors, and no
- * kernel calls another. */
+ * `ref` defines the meaning of every op; tests compare the other devices with it.  Each kernel is the
+ * plainest loop over the definition: floats in double, rounded once on store, integers wrapped in
+ * their own dtype.  No threads, no vectors, and no kernel calls another. */
 #ifndef CR_REF_H
 #define CR_REF_H
 
@@ -32,11 +32,15 @@ static inline bool is_float(const cr_array *t) { return cr_dtype_is_float(t->dty
 static inline int64_t add_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 static inline int64_t mul_wrap(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 /* a < b for two integers of dtype dt, as cr_load_i64 gives them (u64 keeps its bits). */
-static inline bool less_int(cr_dtype dt, int64_t a, int64_t b) { return dt == CR_U64 ? (uint64_t)a < (uint64_t)b : a < b; }
+static inline bool less_int(cr_dtype dt, int64_t a, int64_t b) {
+    return dt == CR_U64 ? (uint64_t)a < (uint64_t)b : a < b;
+}
 
-cr_status cr_ref_check_index(const char *op, const cr_array *index, int64_t bound, bool wrap);      /* every element in [0, bound), or with wrap in [-bound, bound) */
+/* every element in [0, bound), or with wrap in [-bound, bound) */
+cr_status cr_ref_check_index(const char *op, const cr_array *index, int64_t bound, bool wrap);
 
-int64_t *cr_ref_order(int64_t n, bool (*less)(const void *ctx, int64_t i, int64_t j), const void *ctx);      /* NULL: no memory, a failure is recorded */
+/* NULL: no memory, a failure is recorded */
+int64_t *cr_ref_order(int64_t n, bool (*less)(const void *ctx, int64_t i, int64_t j), const void *ctx);
 
 CR_KERNELS(CR_KERNEL_OF_REF)
 

@@ -83,7 +83,9 @@ static void norm_dx(const cr_norm_bwd_args *args, int64_t m) {
         dot += dnormed(args, m, n) * normed(args, m, n);
     }
     if (!cr_present(&args->mean)) sum = 0;
-    EACH(n, N) put(&args->dx, m * N + n, get(&args->rstd, m) * (dnormed(args, m, n) - sum / (double)N - normed(args, m, n) * dot / (double)N));
+    EACH(n, N)
+    put(&args->dx, m * N + n,
+        get(&args->rstd, m) * (dnormed(args, m, n) - sum / (double)N - normed(args, m, n) * dot / (double)N));
 }
 
 /* dw = sum over rows of g h;  db = sum over rows of g. */

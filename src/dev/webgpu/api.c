@@ -22,7 +22,12 @@ static const char *const names[] = {"libwgpu_native-release.so", "libwgpu_native
 
 /* Next to this library; in the package wgpu where pip installs it next to chainrule, or in the
  * environments of the program and the shell. */
-static const char *const places[] = {"self", "self/../lib", "self/../wgpu/resources", "self/../lib/python/wgpu/resources", "env/lib/python/wgpu/resources", NULL};
+static const char *const places[] = {"self",
+                                     "self/../lib",
+                                     "self/../wgpu/resources",
+                                     "self/../lib/python/wgpu/resources",
+                                     "env/lib/python/wgpu/resources",
+                                     NULL};
 
 wgpu_api cr_wg;
 enum { UNOPENED, OPENING, OPEN, FAILED };
@@ -43,7 +48,8 @@ static bool adopt(void *library) {
         memcpy((char *)&cr_wg + wanted[i].at, &p, sizeof p);
     }
     const unsigned v = cr_wg.GetVersion();
-    if (v >> 24 != MAJOR) return REFUSE("wgpu-native %u.%u.%u found, %d.x wanted", v >> 24, v >> 16 & 255, v >> 8 & 255, MAJOR);
+    if (v >> 24 != MAJOR)
+        return REFUSE("wgpu-native %u.%u.%u found, %d.x wanted", v >> 24, v >> 16 & 255, v >> 8 & 255, MAJOR);
     return true;
 }
 
@@ -52,12 +58,14 @@ static bool open_library(void) {
     if (wish && (!strcmp(wish, "off") || !strcmp(wish, "0"))) return REFUSE("CHAINRULE_WGPU=%.20s", wish);
     void *library = wish ? cr_os_open_library(wish) : cr_library_search(names, places, NULL);
     if (library) return adopt(library);
-    return wish ? REFUSE("CHAINRULE_WGPU=%.160s cannot be opened", wish) : REFUSE("wgpu-native not found (pip install wgpu==0.32.0)");
+    return wish ? REFUSE("CHAINRULE_WGPU=%.160s cannot be opened", wish)
+                : REFUSE("wgpu-native not found (pip install wgpu==0.32.0)");
 }
 
 bool cr_wgpu_ready(void) {
     int expected = UNOPENED;
-    if (atomic_compare_exchange_strong(&state, &expected, OPENING)) atomic_store(&state, open_library() ? OPEN : FAILED);
+    if (atomic_compare_exchange_strong(&state, &expected, OPENING))
+        atomic_store(&state, open_library() ? OPEN : FAILED);
     while (atomic_load(&state) == OPENING) cr_os_sleep(1e-4);          /* another thread opens it */
     return atomic_load(&state) == OPEN;
 }
@@ -67,6 +75,7 @@ const char *cr_wgpu_problem(void) { return problem; }
 static cr_status check_switch(const char *text) {
     (void)text;
     if (atomic_load(&state) == UNOPENED) return CR_OK;
-    return cr_fail(CR_RUNTIME, "switch_set", "CHAINRULE_WGPU comes too late: this process has already searched for GPUs");
+    return cr_fail(CR_RUNTIME, "switch_set",
+                   "CHAINRULE_WGPU comes too late: this process has already searched for GPUs");
 }
 __attribute__((constructor)) static void own_switch(void) { cr_switch_owner("WGPU", check_switch, NULL); }

@@ -12,18 +12,21 @@
 #include <wgpu.h>
 #include "../../core/array.h"
 
-#define WGPU_FUNCTIONS(f)                                                                                                        \
+#define WGPU_FUNCTIONS(f) \
     f(CreateInstance) f(InstanceEnumerateAdapters) f(GetVersion)                                \
-    f(AdapterGetInfo) f(AdapterGetLimits) f(AdapterHasFeature) f(AdapterRequestDevice) f(AdapterRelease) f(AdapterInfoFreeMembers)                    \
-    f(DeviceGetLimits) f(DeviceGetQueue) f(DeviceDestroy) f(DevicePoll) f(DevicePushErrorScope) f(DevicePopErrorScope)           \
-    f(DeviceCreateBuffer) f(DeviceCreateShaderModule) f(DeviceCreateBindGroupLayout) f(DeviceCreatePipelineLayout)               \
-    f(DeviceCreateComputePipeline) f(DeviceCreateBindGroup) f(DeviceCreateCommandEncoder)                                        \
-    f(BufferDestroy) f(BufferRelease) f(BufferMapAsync) f(BufferGetConstMappedRange) f(BufferUnmap)                              \
-    f(ShaderModuleRelease) f(BindGroupLayoutRelease) f(PipelineLayoutRelease) f(ComputePipelineRelease) f(BindGroupRelease)      \
-    f(CommandEncoderBeginComputePass) f(CommandEncoderCopyBufferToBuffer) f(CommandEncoderClearBuffer) f(CommandEncoderFinish)   \
-    f(CommandEncoderRelease) f(CommandBufferRelease)                                                                             \
-    f(ComputePassEncoderSetPipeline) f(ComputePassEncoderSetBindGroup) f(ComputePassEncoderDispatchWorkgroups)                   \
-    f(ComputePassEncoderEnd) f(ComputePassEncoderRelease)                                                                        \
+    f(AdapterGetInfo) f(AdapterGetLimits) f(AdapterHasFeature) f(AdapterRequestDevice) f(AdapterRelease) \
+        f(AdapterInfoFreeMembers) \
+    f(DeviceGetLimits) f(DeviceGetQueue) f(DeviceDestroy) f(DevicePoll) f(DevicePushErrorScope) f(DevicePopErrorScope) \
+    f(DeviceCreateBuffer) f(DeviceCreateShaderModule) f(DeviceCreateBindGroupLayout) f(DeviceCreatePipelineLayout) \
+    f(DeviceCreateComputePipeline) f(DeviceCreateBindGroup) f(DeviceCreateCommandEncoder) \
+    f(BufferDestroy) f(BufferRelease) f(BufferMapAsync) f(BufferGetConstMappedRange) f(BufferUnmap) \
+    f(ShaderModuleRelease) f(BindGroupLayoutRelease) f(PipelineLayoutRelease) f(ComputePipelineRelease) \
+        f(BindGroupRelease) \
+    f(CommandEncoderBeginComputePass) f(CommandEncoderCopyBufferToBuffer) f(CommandEncoderClearBuffer) \
+        f(CommandEncoderFinish) \
+    f(CommandEncoderRelease) f(CommandBufferRelease) \
+    f(ComputePassEncoderSetPipeline) f(ComputePassEncoderSetBindGroup) f(ComputePassEncoderDispatchWorkgroups) \
+    f(ComputePassEncoderEnd) f(ComputePassEncoderRelease) \
     f(QueueWriteBuffer) f(QueueSubmit)
 
 typedef struct wgpu_api {

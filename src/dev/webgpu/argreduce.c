@@ -39,15 +39,26 @@ static void write(wgsl *w, const void *how) {
 
 /* found: where a stage that is not the last leaves positions; before: (M, candidates, N) of them,
  * NULL: every position is a candidate.  false: x or y is too long */
-static bool call_of(const gpu *g, const char *op, const stage *s, gpu_buffer *found, gpu_buffer *before, gpu_call *c, parameters *q) {
+static bool call_of(const gpu *g, const char *op, const stage *s, gpu_buffer *found, gpu_buffer *before, gpu_call *c,
+                    parameters *q) {
     const int64_t results = s->at.M * s->parts * s->at.N, part = gpu_ceil_div(s->candidates, s->parts);
     const gpu_span x = cr_gpu_span_of(s->offset, 3, (int64_t[]){s->at.M, s->at.R, s->at.N}, s->at.strides);
     const gpu_span y = found ? (gpu_span){0, results} : (gpu_span){s->y_offset, s->y_offset + results};
-    *q = (parameters){
-        .R = (uint32_t)s->at.R, .N = (uint32_t)s->at.N, .candidates = (uint32_t)s->candidates, .stride_m = (uint32_t)s->at.strides[0],
-        .stride_r = (uint32_t)s->at.strides[1], .stride_n = (uint32_t)s->at.strides[2], .parts = (uint32_t)s->parts, .part_size = (uint32_t)part,
-        .results = (uint32_t)results};
-    *c = (gpu_call){.op = op, .write = write, .how = &s->kernel, .how_bytes = sizeof s->kernel, .parameters = q, .parameters_bytes = sizeof *q,
+    *q = (parameters){.R = (uint32_t)s->at.R,
+                      .N = (uint32_t)s->at.N,
+                      .candidates = (uint32_t)s->candidates,
+                      .stride_m = (uint32_t)s->at.strides[0],
+                      .stride_r = (uint32_t)s->at.strides[1],
+                      .stride_n = (uint32_t)s->at.strides[2],
+                      .parts = (uint32_t)s->parts,
+                      .part_size = (uint32_t)part,
+                      .results = (uint32_t)results};
+    *c = (gpu_call){.op = op,
+                    .write = write,
+                    .how = &s->kernel,
+                    .how_bytes = sizeof s->kernel,
+                    .parameters = q,
+                    .parameters_bytes = sizeof *q,
                     .groups = (uint64_t)results};
     if (!cr_gpu_bind_window(g, c, found ? found : s->y, y, found ? CR_U32 : CR_I64, &q->y)) return false;
     if (!cr_gpu_bind_window(g, c, s->x, x, s->kernel.dtype, &q->x)) return false;
@@ -64,7 +75,8 @@ static cr_status run_stages(gpu *g, const char *op, stage *s, gpu_buffer *before
     s->kernel.last = s->parts == 1;
     gpu_buffer *found = s->kernel.last ? NULL : cr_gpu_buffer_take(g, op, 4 * (size_t)(s->at.M * s->parts * s->at.N));
     if (!s->kernel.last && !found) return cr_error_status();
-    cr_status status = call_of(g, op, s, found, before, &c, &q) ? cr_gpu_run(g, &c) : cr_gpu_fail_window(g, op, s->x->bytes);
+    cr_status status = call_of(g, op, s, found, before, &c, &q) ? cr_gpu_run(g, &c)
+                                                                : cr_gpu_fail_window(g, op, s->x->bytes);
     if (!found) return status;
     s->candidates = s->parts;
     if (status == CR_OK) status = run_stages(g, op, s, found);
@@ -96,6 +108,12 @@ cr_status cr_gpu_arg_reduce(const cr_arg_reduce_args *args) {
     if (!at->shape[0] || !at->shape[2]) return CR_OK;
     gpu *g = cr_gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
-    return cr_gpu_leave(g, run_parts(g, op, (stage){.kernel = {'a', x->dtype, max, false, false}, .at = cr_slab_of(x), .offset = x->offset, .candidates = at->shape[1],
-                                                 .x = gpu_buffer_of(x), .y = gpu_buffer_of(y), .y_offset = y->offset}));
+    return cr_gpu_leave(g, run_parts(g, op,
+                                     (stage){.kernel = {'a', x->dtype, max, false, false},
+                                             .at = cr_slab_of(x),
+                                             .offset = x->offset,
+                                             .candidates = at->shape[1],
+                                             .x = gpu_buffer_of(x),
+                                             .y = gpu_buffer_of(y),
+                                             .y_offset = y->offset}));
 }

@@ -54,7 +54,8 @@ static cr_dtype dtype_of(const kernel *h, role r) { return is_row(r) ? h->dtype 
 
 static heads heads_of(attention_kind kind, const cr_array *q) {
     const int64_t D = q->shape[3];
-    return (heads){.how = {.id = 'f', .kind = kind, .dtype = q->dtype, .room = D > WIDE ? WIDEST : WIDE, .odd = D % 4 != 0}};
+    return (heads){
+        .how = {.id = 'f', .kind = kind, .dtype = q->dtype, .room = D > WIDE ? WIDEST : WIDE, .odd = D % 4 != 0}};
 }
 
 static void add(heads *a, role r, const cr_array *t, gpu_buffer *b, bool written) {
@@ -71,7 +72,9 @@ static void add(heads *a, role r, const cr_array *t, gpu_buffer *b, bool written
 static int64_t fours(int64_t D) { return gpu_ceil_div(D, 4); }
 
 /* Invocations of a workgroup: one row of sums each, or two. */
-static int lanes(const kernel *h) { return SHARED_BYTES / ((int)sizeof(float) * h->room * (h->kind == BACKWARD_KV ? 2 : 1)); }
+static int lanes(const kernel *h) {
+    return SHARED_BYTES / ((int)sizeof(float) * h->room * (h->kind == BACKWARD_KV ? 2 : 1));
+}
 
 /* load4_NAME(at, d): elements d to d + 3 of the row at `at`, 0 beyond D */
 static void add_load4(wgsl *w, const char *x, bool odd) {
@@ -117,7 +120,12 @@ static gpu_span span_of(const heads *a, int i, const int64_t *n, const part *p, 
 
 /* Some batches or heads, split until they fit into windows. */
 static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, const int64_t *n, part w) {
-    gpu_call c = {.op = op, .write = write, .how = &a->how, .how_bytes = sizeof a->how, .parameters = &q, .parameters_bytes = sizeof q};
+    gpu_call c = {.op = op,
+                  .write = write,
+                  .how = &a->how,
+                  .how_bytes = sizeof a->how,
+                  .parameters = &q,
+                  .parameters_bytes = sizeof q};
     for (int i = 0; i < a->how.n; i++) {
         const role r = a->how.operand[i].role;
         int64_t begin;
@@ -130,7 +138,8 @@ static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, 
         const int64_t first = (batches ? w.B : w.H) / 2;
         if (!first) return cr_gpu_fail_window(g, op, a->buffer[i]->bytes);
         const part half[2] = {batches ? (part){w.b, first, w.h, w.H} : (part){w.b, w.B, w.h, first},
-                              batches ? (part){w.b + first, w.B - first, w.h, w.H} : (part){w.b, w.B, w.h + first, w.H - first}};
+                              batches ? (part){w.b + first, w.B - first, w.h, w.H}
+                                      : (part){w.b, w.B, w.h + first, w.H - first}};
         cr_status status = run_part(g, op, a, q, n, half[0]);
         return status == CR_OK ? run_part(g, op, a, q, n, half[1]) : status;
     }
@@ -142,15 +151,21 @@ static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, 
 
 static cr_status run(gpu *g, const char *op, const heads *a, const int64_t *n, int64_t S, double scale, bool causal) {
     const int64_t T = n[2], rows = a->how.kind == BACKWARD_KV ? S : T, size = lanes(&a->how);
-    const parameters q = {.T = (uint32_t)T, .S = (uint32_t)S, .head_groups = (uint32_t)gpu_ceil_div(rows, size), .causal = causal,
-                          .scale = (float)scale, .D = (uint32_t)n[3], .fours = (uint32_t)fours(n[3])};
+    const parameters q = {.T = (uint32_t)T,
+                          .S = (uint32_t)S,
+                          .head_groups = (uint32_t)gpu_ceil_div(rows, size),
+                          .causal = causal,
+                          .scale = (float)scale,
+                          .D = (uint32_t)n[3],
+                          .fours = (uint32_t)fours(n[3])};
     return run_part(g, op, a, q, n, (part){0, n[0], 0, n[1]});
 }
 
 bool cr_gpu_attention_takes(const cr_array *q, const cr_array *k) {
     const gpu *g = (const gpu *)(const void *)q->dev;
     const int64_t most = gpu_max(q->shape[2], k->shape[2]), D = q->shape[3];
-    return D <= WIDEST && g->limits.maxStorageBuffersPerShaderStage >= MOST_OPERANDS && (!g->dev.software || (most / FOUR + 1) * (2 * fours(D) + 1) + 4 * D <= MOST_ITERATIONS);
+    return D <= WIDEST && g->limits.maxStorageBuffersPerShaderStage >= MOST_OPERANDS &&
+           (!g->dev.software || (most / FOUR + 1) * (2 * fours(D) + 1) + 4 * D <= MOST_ITERATIONS);
 }
 
 cr_status cr_gpu_attention(const cr_attention_args *args) {

@@ -11,7 +11,9 @@ enum { MOST_RECORDED = 1024, PARAMETER_BYTES = 4 * GPU_PARAMETER_WORDS, RING_BYT
 static cr_status make_parameters(gpu *g, const char *op) {
     if (g->parameters) return CR_OK;
     cr_gpu_scope_begin(g);
-    g->parameters = cr_wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){.usage = WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst, .size = RING_BYTES});
+    g->parameters = cr_wg.DeviceCreateBuffer(
+        g->device,
+        &(WGPUBufferDescriptor){.usage = WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst, .size = RING_BYTES});
     cr_status status = cr_gpu_scope_end(g, op, "no buffer for parameters");
     g->parameters_host = calloc(1, RING_BYTES);
     if (status == CR_OK && g->parameters && g->parameters_host) return CR_OK;
@@ -84,18 +86,27 @@ bool cr_gpu_window(const gpu *g, const gpu_buffer *b, gpu_span s, cr_dtype dt, s
 }
 
 cr_status cr_gpu_fail_window(const gpu *g, const char *op, size_t bytes) {
-    return cr_fail(CR_NO_MEMORY, op, "%s binds at most %.4g MiB at once, and this kernel wants a tensor of %.4g MiB whole: cut it, or move it to the cpu", g->name,
-                   (double)g->window / (1 << 20), (double)bytes / (1 << 20));
+    return cr_fail(CR_NO_MEMORY, op,
+                   "%s binds at most %.4g MiB at once, and this kernel wants a tensor of %.4g MiB whole: cut it, or "
+                   "move it to the cpu",
+                   g->name, (double)g->window / (1 << 20), (double)bytes / (1 << 20));
 }
 
-static size_t shown(const gpu *g, const gpu_buffer *b, size_t at) { return b->bytes - at < g->window ? b->bytes - at : g->window; }
+static size_t shown(const gpu *g, const gpu_buffer *b, size_t at) {
+    return b->bytes - at < g->window ? b->bytes - at : g->window;
+}
 
 /* ---- a cache of bind groups: creating one costs more than the rest of recording, and a training
  * step binds the same buffers as the step before */
 enum { GROUPS = 1024, MOST_BUFFERS = CR_MAX_INPUTS + CR_MAX_OUTPUTS + 2 };
 typedef struct gpu_group {
     WGPUBindGroup handle;                           /* NULL: none */
-    struct bound { const gpu_pipeline *p; size_t window; const gpu_buffer *buffers[MOST_BUFFERS]; size_t at[MOST_BUFFERS]; } of;
+    struct bound {
+        const gpu_pipeline *p;
+        size_t window;
+        const gpu_buffer *buffers[MOST_BUFFERS];
+        size_t at[MOST_BUFFERS];
+    } of;
 } gpu_group;
 
 void cr_gpu_groups_clear(gpu *g) {
@@ -130,7 +141,10 @@ static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
     for (int i = 0; i < p->buffers; i++) {
         of.buffers[i] = buffers[i];
         of.at[i] = at[i];
-        e[i + 1] = (WGPUBindGroupEntry){.binding = (uint32_t)i + 1, .buffer = buffers[i]->handle, .offset = of.at[i], .size = shown(g, buffers[i], of.at[i])};
+        e[i + 1] = (WGPUBindGroupEntry){.binding = (uint32_t)i + 1,
+                                        .buffer = buffers[i]->handle,
+                                        .offset = of.at[i],
+                                        .size = shown(g, buffers[i], of.at[i])};
         buffers[i]->batch = g->batch;
         g->counters.bytes += (int64_t)e[i + 1].size;
     }
@@ -139,7 +153,8 @@ static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
     if (group->handle && !memcmp(&group->of, &of, sizeof of)) return group;
     if (group->handle) cr_wg.BindGroupRelease(group->handle);
     cr_gpu_scope_begin(g);
-    group->handle = cr_wg.DeviceCreateBindGroup(g->device, &(WGPUBindGroupDescriptor){.layout = p->layout, .entryCount = (size_t)p->buffers + 1, .entries = e});
+    group->handle = cr_wg.DeviceCreateBindGroup(
+        g->device, &(WGPUBindGroupDescriptor){.layout = p->layout, .entryCount = (size_t)p->buffers + 1, .entries = e});
     group->of = of;
     g->counters.groups++;
     /* an invalid group would invalidate the whole batch */
@@ -149,15 +164,19 @@ static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
     return NULL;
 }
 
-cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const void *parameters,
-                          size_t parameters_bytes, uint64_t groups) {
+cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at,
+                          const void *parameters, size_t parameters_bytes, uint64_t groups) {
     if (!groups) return CR_OK;
     cr_status status = CR_OK;
-    if (g->recorded >= MOST_RECORDED || g->parameters_used + PARAMETER_BYTES > RING_BYTES) status = cr_gpu_submit(g, op);
+    if (g->recorded >= MOST_RECORDED || g->parameters_used + PARAMETER_BYTES > RING_BYTES)
+        status = cr_gpu_submit(g, op);
     if (status == CR_OK) status = begin(g, op);
     if (status != CR_OK) return status;
-    const uint64_t most = g->limits.maxComputeWorkgroupsPerDimension, rows = (groups + most - 1) / most, columns = (groups + rows - 1) / rows;
-    if (rows > most) return cr_fail(CR_BAD_VALUE, op, "%s runs at most %llu workgroups: this takes %llu", g->name, (unsigned long long)(most * most), (unsigned long long)groups);
+    const uint64_t most = g->limits.maxComputeWorkgroupsPerDimension, rows = (groups + most - 1) / most,
+                   columns = (groups + rows - 1) / rows;
+    if (rows > most)
+        return cr_fail(CR_BAD_VALUE, op, "%s runs at most %llu workgroups: this takes %llu", g->name,
+                       (unsigned long long)(most * most), (unsigned long long)groups);
     const uint32_t offset = put_parameters(g, parameters, parameters_bytes);
     const gpu_group *group = bind(g, op, p, buffers, at);
     if (!group) return cr_error_status();
@@ -170,7 +189,8 @@ cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buf
     return CR_OK;
 }
 
-cr_status cr_gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes) {
+cr_status cr_gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at,
+                            size_t bytes) {
     cr_status status = begin(g, op);
     if (status != CR_OK) return status;
     end_pass(g);

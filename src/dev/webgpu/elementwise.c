@@ -14,57 +14,142 @@
 
 /* ---- instructions: $a $b $c are the operands */
 static const char *const float_ops[CR_OP_COUNT] = {
-    [CR_OP_ADD] = "$a + $b", [CR_OP_SUB] = "$a - $b", [CR_OP_MUL] = "$a * $b", [CR_OP_DIV] = "$a / $b",
-    [CR_OP_NEG] = "bitcast<f32>(bitcast<u32>($a) ^ 0x80000000u)", [CR_OP_ABS] = "bitcast<f32>(bitcast<u32>($a) & 0x7fffffffu)",
-    [CR_OP_SIGN] = "f_sign($a)", [CR_OP_COPYSIGN] = "f_copysign($a, $b)", [CR_OP_MAX] = "f_max($a, $b)", [CR_OP_MIN] = "f_min($a, $b)",
-    [CR_OP_POW] = "f_pow($a, $b)", [CR_OP_FMOD] = "f_fmod($a, $b)", [CR_OP_REM] = "f_rem($a, $b)", [CR_OP_FDIV] = "f_fdiv($a, $b)",
-    [CR_OP_TDIV] = "f_tdiv($a, $b)", [CR_OP_EXP] = "f_exp($a)", [CR_OP_EXP2] = "f_exp2($a)", [CR_OP_EXPM1] = "f_expm1($a)",
-    [CR_OP_LOG] = "f_log($a)", [CR_OP_LOG2] = "f_log2($a)", [CR_OP_LOG10] = "f_log10($a)", [CR_OP_LOG1P] = "f_log1p($a)",
-    [CR_OP_SQRT] = "sqrt($a)", [CR_OP_RSQRT] = "1.0 / sqrt($a)", [CR_OP_SIN] = "f_sin($a)", [CR_OP_COS] = "f_cos($a)", [CR_OP_TAN] = "f_tan($a)",
-    [CR_OP_ASIN] = "f_asin($a)", [CR_OP_ACOS] = "f_acos($a)", [CR_OP_ATAN] = "f_atan($a)", [CR_OP_ATAN2] = "f_atan2($a, $b)",
-    [CR_OP_SINH] = "f_sinh($a)", [CR_OP_COSH] = "f_cosh($a)", [CR_OP_TANH] = "f_tanh($a)", [CR_OP_ASINH] = "f_asinh($a)",
-    [CR_OP_ACOSH] = "f_acosh($a)", [CR_OP_ATANH] = "f_atanh($a)", [CR_OP_ERF] = "f_erf($a)", [CR_OP_ERFC] = "f_erfc($a)",
-    [CR_OP_SIGMOID] = "f_sigmoid($a)", [CR_OP_FLOOR] = "floor($a)", [CR_OP_CEIL] = "ceil($a)", [CR_OP_ROUND] = "round($a)", [CR_OP_TRUNC] = "trunc($a)",
-    [CR_OP_ISNAN] = "select(0.0, 1.0, is_nan($a))", [CR_OP_ISINF] = "select(0.0, 1.0, is_inf($a))",
+    [CR_OP_ADD] = "$a + $b",
+    [CR_OP_SUB] = "$a - $b",
+    [CR_OP_MUL] = "$a * $b",
+    [CR_OP_DIV] = "$a / $b",
+    [CR_OP_NEG] = "bitcast<f32>(bitcast<u32>($a) ^ 0x80000000u)",
+    [CR_OP_ABS] = "bitcast<f32>(bitcast<u32>($a) & 0x7fffffffu)",
+    [CR_OP_SIGN] = "f_sign($a)",
+    [CR_OP_COPYSIGN] = "f_copysign($a, $b)",
+    [CR_OP_MAX] = "f_max($a, $b)",
+    [CR_OP_MIN] = "f_min($a, $b)",
+    [CR_OP_POW] = "f_pow($a, $b)",
+    [CR_OP_FMOD] = "f_fmod($a, $b)",
+    [CR_OP_REM] = "f_rem($a, $b)",
+    [CR_OP_FDIV] = "f_fdiv($a, $b)",
+    [CR_OP_TDIV] = "f_tdiv($a, $b)",
+    [CR_OP_EXP] = "f_exp($a)",
+    [CR_OP_EXP2] = "f_exp2($a)",
+    [CR_OP_EXPM1] = "f_expm1($a)",
+    [CR_OP_LOG] = "f_log($a)",
+    [CR_OP_LOG2] = "f_log2($a)",
+    [CR_OP_LOG10] = "f_log10($a)",
+    [CR_OP_LOG1P] = "f_log1p($a)",
+    [CR_OP_SQRT] = "sqrt($a)",
+    [CR_OP_RSQRT] = "1.0 / sqrt($a)",
+    [CR_OP_SIN] = "f_sin($a)",
+    [CR_OP_COS] = "f_cos($a)",
+    [CR_OP_TAN] = "f_tan($a)",
+    [CR_OP_ASIN] = "f_asin($a)",
+    [CR_OP_ACOS] = "f_acos($a)",
+    [CR_OP_ATAN] = "f_atan($a)",
+    [CR_OP_ATAN2] = "f_atan2($a, $b)",
+    [CR_OP_SINH] = "f_sinh($a)",
+    [CR_OP_COSH] = "f_cosh($a)",
+    [CR_OP_TANH] = "f_tanh($a)",
+    [CR_OP_ASINH] = "f_asinh($a)",
+    [CR_OP_ACOSH] = "f_acosh($a)",
+    [CR_OP_ATANH] = "f_atanh($a)",
+    [CR_OP_ERF] = "f_erf($a)",
+    [CR_OP_ERFC] = "f_erfc($a)",
+    [CR_OP_SIGMOID] = "f_sigmoid($a)",
+    [CR_OP_FLOOR] = "floor($a)",
+    [CR_OP_CEIL] = "ceil($a)",
+    [CR_OP_ROUND] = "round($a)",
+    [CR_OP_TRUNC] = "trunc($a)",
+    [CR_OP_ISNAN] = "select(0.0, 1.0, is_nan($a))",
+    [CR_OP_ISINF] = "select(0.0, 1.0, is_inf($a))",
     /* a != b would be false for NaN */
-    [CR_OP_EQ] = "select(0.0, 1.0, $a == $b)", [CR_OP_NE] = "select(1.0, 0.0, $a == $b)",
-    [CR_OP_LT] = "select(0.0, 1.0, $a < $b)", [CR_OP_LE] = "select(0.0, 1.0, $a <= $b)", [CR_OP_GT] = "select(0.0, 1.0, $a > $b)",
-    [CR_OP_GE] = "select(0.0, 1.0, $a >= $b)", [CR_OP_SEL] = "select($b, $c, $a == 0.0)",
+    [CR_OP_EQ] = "select(0.0, 1.0, $a == $b)",
+    [CR_OP_NE] = "select(1.0, 0.0, $a == $b)",
+    [CR_OP_LT] = "select(0.0, 1.0, $a < $b)",
+    [CR_OP_LE] = "select(0.0, 1.0, $a <= $b)",
+    [CR_OP_GT] = "select(0.0, 1.0, $a > $b)",
+    [CR_OP_GE] = "select(0.0, 1.0, $a >= $b)",
+    [CR_OP_SEL] = "select($b, $c, $a == 0.0)",
 };
 
 /* $z and $1: 0 and 1, $w: the bits of the dtype, $f: i or u, the prefix of its functions; $k: i64
  * or u64 */
 static const char *const int_ops[CR_OP_COUNT] = {
-    [CR_OP_ADD] = "$a + $b", [CR_OP_SUB] = "$a - $b", [CR_OP_MUL] = "$a * $b", [CR_OP_NEG] = "$z - $a", [CR_OP_ABS] = "abs($a)",
-    [CR_OP_SIGN] = "select($z, $1, $a > $z) - select($z, $1, $a < $z)", [CR_OP_COPYSIGN] = "select($z - $a, $a, ($a < $z) == ($b < $z))",
-    [CR_OP_MAX] = "max($a, $b)", [CR_OP_MIN] = "min($a, $b)",
-    [CR_OP_FLOOR] = "$a", [CR_OP_CEIL] = "$a", [CR_OP_ROUND] = "$a", [CR_OP_TRUNC] = "$a", [CR_OP_ISNAN] = "$z", [CR_OP_ISINF] = "$z",
-    [CR_OP_EQ] = "select($z, $1, $a == $b)", [CR_OP_NE] = "select($z, $1, $a != $b)", [CR_OP_LT] = "select($z, $1, $a < $b)",
-    [CR_OP_LE] = "select($z, $1, $a <= $b)", [CR_OP_GT] = "select($z, $1, $a > $b)", [CR_OP_GE] = "select($z, $1, $a >= $b)",
-    [CR_OP_SEL] = "select($c, $b, $a != $z)", [CR_OP_BAND] = "$a & $b", [CR_OP_BOR] = "$a | $b", [CR_OP_BXOR] = "$a ^ $b", [CR_OP_BNOT] = "~$a",
+    [CR_OP_ADD] = "$a + $b",
+    [CR_OP_SUB] = "$a - $b",
+    [CR_OP_MUL] = "$a * $b",
+    [CR_OP_NEG] = "$z - $a",
+    [CR_OP_ABS] = "abs($a)",
+    [CR_OP_SIGN] = "select($z, $1, $a > $z) - select($z, $1, $a < $z)",
+    [CR_OP_COPYSIGN] = "select($z - $a, $a, ($a < $z) == ($b < $z))",
+    [CR_OP_MAX] = "max($a, $b)",
+    [CR_OP_MIN] = "min($a, $b)",
+    [CR_OP_FLOOR] = "$a",
+    [CR_OP_CEIL] = "$a",
+    [CR_OP_ROUND] = "$a",
+    [CR_OP_TRUNC] = "$a",
+    [CR_OP_ISNAN] = "$z",
+    [CR_OP_ISINF] = "$z",
+    [CR_OP_EQ] = "select($z, $1, $a == $b)",
+    [CR_OP_NE] = "select($z, $1, $a != $b)",
+    [CR_OP_LT] = "select($z, $1, $a < $b)",
+    [CR_OP_LE] = "select($z, $1, $a <= $b)",
+    [CR_OP_GT] = "select($z, $1, $a > $b)",
+    [CR_OP_GE] = "select($z, $1, $a >= $b)",
+    [CR_OP_SEL] = "select($c, $b, $a != $z)",
+    [CR_OP_BAND] = "$a & $b",
+    [CR_OP_BOR] = "$a | $b",
+    [CR_OP_BXOR] = "$a ^ $b",
+    [CR_OP_BNOT] = "~$a",
     [CR_OP_SHL] = "select($a << (bitcast<u32>($b) & 31u), $z, bitcast<u32>($b) >= $wu)",
-    [CR_OP_POW] = "$f_pow($a, $b)", [CR_OP_DIV] = "$a / divisor($b)", [CR_OP_TDIV] = "$a / divisor($b)", [CR_OP_FMOD] = "$a % divisor($b)",
-    [CR_OP_REM] = "$f_rem($a, divisor($b))", [CR_OP_FDIV] = "$f_fdiv($a, divisor($b))",
+    [CR_OP_POW] = "$f_pow($a, $b)",
+    [CR_OP_DIV] = "$a / divisor($b)",
+    [CR_OP_TDIV] = "$a / divisor($b)",
+    [CR_OP_FMOD] = "$a % divisor($b)",
+    [CR_OP_REM] = "$f_rem($a, divisor($b))",
+    [CR_OP_FDIV] = "$f_fdiv($a, divisor($b))",
 };
 
 static const char *const long_ops[CR_OP_COUNT] = {
-    [CR_OP_ADD] = "add64($a, $b)", [CR_OP_SUB] = "sub64($a, $b)", [CR_OP_MUL] = "mul64($a, $b)", [CR_OP_NEG] = "neg64($a)",
-    [CR_OP_FLOOR] = "$a", [CR_OP_CEIL] = "$a", [CR_OP_ROUND] = "$a", [CR_OP_TRUNC] = "$a", [CR_OP_ISNAN] = "$z", [CR_OP_ISINF] = "$z",
-    [CR_OP_EQ] = "select($z, $1, all($a == $b))", [CR_OP_NE] = "select($1, $z, all($a == $b))",
-    [CR_OP_LT] = "select($z, $1, less_$k($a, $b))", [CR_OP_LE] = "select($1, $z, less_$k($b, $a))", [CR_OP_GT] = "select($z, $1, less_$k($b, $a))",
-    [CR_OP_GE] = "select($1, $z, less_$k($a, $b))", [CR_OP_MAX] = "select($a, $b, less_$k($a, $b))", [CR_OP_MIN] = "select($a, $b, less_$k($b, $a))",
-    [CR_OP_SEL] = "select($c, $b, any($a != $z))", [CR_OP_BAND] = "$a & $b", [CR_OP_BOR] = "$a | $b", [CR_OP_BXOR] = "$a ^ $b", [CR_OP_BNOT] = "~$a",
-    [CR_OP_SHL] = "shl64($a, $b)", [CR_OP_SHR] = "shr_$k($a, $b)",
+    [CR_OP_ADD] = "add64($a, $b)",
+    [CR_OP_SUB] = "sub64($a, $b)",
+    [CR_OP_MUL] = "mul64($a, $b)",
+    [CR_OP_NEG] = "neg64($a)",
+    [CR_OP_FLOOR] = "$a",
+    [CR_OP_CEIL] = "$a",
+    [CR_OP_ROUND] = "$a",
+    [CR_OP_TRUNC] = "$a",
+    [CR_OP_ISNAN] = "$z",
+    [CR_OP_ISINF] = "$z",
+    [CR_OP_EQ] = "select($z, $1, all($a == $b))",
+    [CR_OP_NE] = "select($1, $z, all($a == $b))",
+    [CR_OP_LT] = "select($z, $1, less_$k($a, $b))",
+    [CR_OP_LE] = "select($1, $z, less_$k($b, $a))",
+    [CR_OP_GT] = "select($z, $1, less_$k($b, $a))",
+    [CR_OP_GE] = "select($1, $z, less_$k($a, $b))",
+    [CR_OP_MAX] = "select($a, $b, less_$k($a, $b))",
+    [CR_OP_MIN] = "select($a, $b, less_$k($b, $a))",
+    [CR_OP_SEL] = "select($c, $b, any($a != $z))",
+    [CR_OP_BAND] = "$a & $b",
+    [CR_OP_BOR] = "$a | $b",
+    [CR_OP_BXOR] = "$a ^ $b",
+    [CR_OP_BNOT] = "~$a",
+    [CR_OP_SHL] = "shl64($a, $b)",
+    [CR_OP_SHR] = "shr_$k($a, $b)",
     [CR_OP_SIGN] = "select(select($z, $1, less_$k($z, $a)), ~$z, less_$k($a, $z))",
-    [CR_OP_POW] = "$k_pow($a, $b)", [CR_OP_DIV] = "$k_div($a, divisor($b))", [CR_OP_TDIV] = "$k_div($a, divisor($b))",
-    [CR_OP_FMOD] = "$k_fmod($a, divisor($b))", [CR_OP_REM] = "$k_rem($a, divisor($b))", [CR_OP_FDIV] = "$k_fdiv($a, divisor($b))",
-    [CR_OP_ABS] = "select($a, neg64($a), less_$k($a, $z))", [CR_OP_COPYSIGN] = "select(neg64($a), $a, less_$k($a, $z) == less_$k($b, $z))",
+    [CR_OP_POW] = "$k_pow($a, $b)",
+    [CR_OP_DIV] = "$k_div($a, divisor($b))",
+    [CR_OP_TDIV] = "$k_div($a, divisor($b))",
+    [CR_OP_FMOD] = "$k_fmod($a, divisor($b))",
+    [CR_OP_REM] = "$k_rem($a, divisor($b))",
+    [CR_OP_FDIV] = "$k_fdiv($a, divisor($b))",
+    [CR_OP_ABS] = "select($a, neg64($a), less_$k($a, $z))",
+    [CR_OP_COPYSIGN] = "select(neg64($a), $a, less_$k($a, $z) == less_$k($b, $z))",
 };
 
 static const char *int_text(int op, cr_dtype dt) {
     const bool is_signed = cr_dtype_kind(dt) == CR_KIND_SIGNED;
     if (op == CR_OP_BNOT && dt == CR_BOOL) return "$a ^ 1u";
-    if (op == CR_OP_SHR) return is_signed ? "$a >> min(bitcast<u32>($b), 31u)" : "select($a >> ($b & 31u), 0u, $b >= $wu)";
+    if (op == CR_OP_SHR)
+        return is_signed ? "$a >> min(bitcast<u32>($b), 31u)" : "select($a >> ($b & 31u), 0u, $b >= $wu)";
     return int_ops[op];
 }
 
@@ -93,7 +178,8 @@ static void add_instruction(wgsl *w, cr_dtype compute, int result, const cr_inst
     /* integers below 32 bits wrap to the dtype */
     const cr_dtype word = is_signed ? CR_I32 : CR_U32;
     const bool whole = cr_dtype_is_float(compute) || cr_dtype_size(compute) >= 4;
-    cr_wgsl_add(w, ";\nlet v%d = %s;\n", result, whole ? cr_expr_of("r%d", result).s : cr_wgsl_cast(compute, word, cr_expr_of("r%d", result).s).s);
+    cr_wgsl_add(w, ";\nlet v%d = %s;\n", result,
+                whole ? cr_expr_of("r%d", result).s : cr_wgsl_cast(compute, word, cr_expr_of("r%d", result).s).s);
 }
 
 /* ---- a walk as a kernel */
@@ -123,13 +209,18 @@ static int64_t stride(const plan *l, int k, int d) { return d < l->w->ndim ? ope
 static bool is_flat(const cr_walk *w) {
     if (w->ndim > 1) return false;
     for (int k = 0; k < w->n_out; k++)
-        if ((w->ndim && w->out[k].strides[0] != 1 && w->numel > 1) || w->out[k].offset % cr_wgsl_lanes(w->out[k].dtype)) return false;
+        if ((w->ndim && w->out[k].strides[0] != 1 && w->numel > 1) || w->out[k].offset % cr_wgsl_lanes(w->out[k].dtype))
+            return false;
     return true;
 }
 
-static bool divides(int op) { return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV; }
+static bool divides(int op) {
+    return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV;
+}
 
-static gpu_span span_of(const cr_walk *w, int k) { return cr_gpu_span_of(operand(w, k)->offset, w->ndim, w->shape, operand(w, k)->strides); }
+static gpu_span span_of(const cr_walk *w, int k) {
+    return cr_gpu_span_of(operand(w, k)->offset, w->ndim, w->shape, operand(w, k)->strides);
+}
 
 /* The binding that holds operand k, a new one if none does.  Operands in a buffer that is written
  * share one binding.  -1: they are too far apart for a window, or one of them is too long. */
@@ -185,7 +276,12 @@ static gpu_key key_of(const plan *l) {
     const cr_program *p = w->program;
     gpu_key k;
     k.n = 0, k.full = false;
-    const unsigned char head[] = {'e', (unsigned char)w->compute, l->flat, (unsigned char)l->ndim, (unsigned char)w->n_out, (unsigned char)w->n_in,
+    const unsigned char head[] = {'e',
+                                  (unsigned char)w->compute,
+                                  l->flat,
+                                  (unsigned char)l->ndim,
+                                  (unsigned char)w->n_out,
+                                  (unsigned char)w->n_in,
                                   (unsigned char)p->n_param};
     cr_gpu_key_add(&k, head, sizeof head);
     for (int i = 0; i < w->n_out + w->n_in; i++) {
@@ -217,7 +313,8 @@ static void add_coordinates(wgsl *w, const plan *l) {
     if (l->ndim == 1) { cr_wgsl_add(w, "let c0 = e;\n"); return; }
     cr_wgsl_add(w, "var rest = e;\n");
     for (int d = l->ndim - 1; d > 0; d--)
-        cr_wgsl_add(w, "let c%d = rest %% %s; rest /= %s;\n", d, parameter(l->shape_at + d).s, parameter(l->shape_at + d).s);
+        cr_wgsl_add(w, "let c%d = rest %% %s; rest /= %s;\n", d, parameter(l->shape_at + d).s,
+                    parameter(l->shape_at + d).s);
     cr_wgsl_add(w, "let c0 = rest;\n");
 }
 
@@ -249,15 +346,18 @@ static void add_packed(wgsl *w, int k, int b, cr_dtype dt) {
     const int lanes = cr_wgsl_lanes(dt), bits = 32 / lanes;
     cr_wgsl_add(w, "w%d |= %s << (%du * (e %% %du));\n", k, cr_wgsl_bits(dt, cr_expr_of("y%d", k).s).s, bits, lanes);
     cr_wgsl_add(w, "if e %% %du == %du { b%d_set(o%d / %du, w%d); w%d = 0u; }\n", lanes, lanes - 1, b, k, lanes, k, k);
-    cr_wgsl_add(w, "else if e + 1u == numel { let mask = (1u << (%du * (e %% %du + 1u))) - 1u; b%d_set(o%d / %du, (b%d_word(o%d / %du) & ~mask) | w%d); }\n",
-             bits, lanes, b, k, lanes, b, k, lanes, k);
+    cr_wgsl_add(w,
+                "else if e + 1u == numel { let mask = (1u << (%du * (e %% %du + 1u))) - 1u; b%d_set(o%d / %du, "
+                "(b%d_word(o%d / %du) & ~mask) | w%d); }\n",
+                bits, lanes, b, k, lanes, b, k, lanes, k);
 }
 
 static void add_results(wgsl *w, const plan *l) {
     for (int k = 0; k < l->w->n_out; k++) {
         const cr_dtype dt = l->w->out[k].dtype;
         cr_wgsl_add(w, "let o%d = %s;\n", k, place(l, k).s);
-        cr_wgsl_add(w, "let y%d = %s;\n", k, cr_wgsl_cast(dt, l->w->compute, cr_expr_of("v%d", l->w->program->out[k]).s).s);
+        cr_wgsl_add(w, "let y%d = %s;\n", k,
+                    cr_wgsl_cast(dt, l->w->compute, cr_expr_of("v%d", l->w->program->out[k]).s).s);
         if (l->flat && cr_wgsl_lanes(dt) > 1) add_packed(w, k, l->of[k], dt);
         else cr_wgsl_store(w, buffer(l, k).s, dt, cr_expr_of("o%d", k).s, cr_expr_of("y%d", k).s);
     }
@@ -266,19 +366,28 @@ static void add_results(wgsl *w, const plan *l) {
 static wgsl text_of(const gpu *g, const plan *l) {
     const cr_program *p = l->w->program;
     wgsl w = {.subgroups = g->subgroups};
-    cr_wgsl_add(&w, "struct parameters { zero: u32, numel: u32, fault: u32, words: array<vec4<u32>, %d> }\n", GPU_PARAMETER_WORDS / 4 - 1);
-    for (int b = 0; b < l->buffers; b++) cr_wgsl_words(&w, cr_expr_of("b%d", b).s, l->written >> b & 1, l->shared >> b & 1);
+    cr_wgsl_add(&w, "struct parameters { zero: u32, numel: u32, fault: u32, words: array<vec4<u32>, %d> }\n",
+                GPU_PARAMETER_WORDS / 4 - 1);
+    for (int b = 0; b < l->buffers; b++)
+        cr_wgsl_words(&w, cr_expr_of("b%d", b).s, l->written >> b & 1, l->shared >> b & 1);
     if (l->divides) {
         const char *type = cr_wgsl_type(l->w->compute), *one = cr_wgsl_wide(l->w->compute) ? "1u, 0u" : "1";
-        cr_wgsl_add(&w, "fn divisor(x: %s) -> %s { if all(x == %s(0)) { b%d_set(4u * p.fault, 0u); return %s(%s); } return x; }\n", type, type, type, l->buffers - 1, type, one);
+        cr_wgsl_add(
+            &w,
+            "fn divisor(x: %s) -> %s { if all(x == %s(0)) { b%d_set(4u * p.fault, 0u); return %s(%s); } return x; }\n",
+            type, type, type, l->buffers - 1, type, one);
     }
     cr_wgsl_add(&w, "fn kernel(group: u32, lane: u32, i: u32) {\nlet numel = p.numel;\n");
-    for (int k = 0; k < l->w->n_out; k++) if (l->flat && cr_wgsl_lanes(l->w->out[k].dtype) > 1) cr_wgsl_add(&w, "var w%d = 0u;\n", k);
+    for (int k = 0; k < l->w->n_out; k++)
+        if (l->flat && cr_wgsl_lanes(l->w->out[k].dtype) > 1) cr_wgsl_add(&w, "var w%d = 0u;\n", k);
     if (l->elements == 1) cr_wgsl_add(&w, "let e = i;\nif e >= numel { return; }\n");
-    else cr_wgsl_add(&w, "for (var e = i * %du; e < min(i * %du + %du, numel); e++) {\n", l->elements, l->elements, l->elements);
+    else
+        cr_wgsl_add(&w, "for (var e = i * %du; e < min(i * %du + %du, numel); e++) {\n", l->elements, l->elements,
+                    l->elements);
     add_coordinates(&w, l);
     add_inputs(&w, l);
-    for (int i = 0; i < p->n_instr; i++) add_instruction(&w, l->w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
+    for (int i = 0; i < p->n_instr; i++)
+        add_instruction(&w, l->w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
     add_results(&w, l);
     cr_wgsl_add(&w, l->elements == 1 ? "}\n" : "}\n}\n");
     cr_wgsl_end(&w, GPU_GROUP);
@@ -333,9 +442,13 @@ static cr_status check(const cr_walk *w) {
     const cr_device *d = w->out[0].storage->dev;
     bool f64 = w->compute == CR_F64;
     for (int k = 0; k < w->n_out + w->n_in; k++) f64 |= operand(w, k)->dtype == CR_F64 && !operand(w, k)->data;
-    if (f64) return cr_fail(CR_BAD_TYPE, w->program->name, "%s cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu", d->name);
+    if (f64)
+        return cr_fail(CR_BAD_TYPE, w->program->name,
+                       "%s cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu",
+                       d->name);
     for (int i = 0; i < w->program->n_instr; i++)
-        if (!op_text(w->program->instr[i].op, w->compute)) return cr_gpu_cannot(w->program->name, d, cr_dtype_name(w->compute));
+        if (!op_text(w->program->instr[i].op, w->compute))
+            return cr_gpu_cannot(w->program->name, d, cr_dtype_name(w->compute));
     return CR_OK;
 }
 
@@ -387,7 +500,8 @@ static cr_status run(gpu *g, const cr_walk *w) {
         if (!p) return cr_error_status();
     }
     const uint64_t group = (uint64_t)GPU_GROUP * (uint64_t)l.elements;
-    return cr_gpu_dispatch(g, name, p, l.buffer, l.at, q.words, 4 * (size_t)q.n, ((uint64_t)w->numel + group - 1) / group);
+    return cr_gpu_dispatch(g, name, p, l.buffer, l.at, q.words, 4 * (size_t)q.n,
+                           ((uint64_t)w->numel + group - 1) / group);
 }
 
 cr_status cr_gpu_elementwise(const cr_elementwise_args *args) {

@@ -13,7 +13,9 @@ enum { UNSEARCHED, SEARCHING, SEARCHED };
 static atomic_int seen;
 
 static WGPUStringView view_of(const char *s) { return (WGPUStringView){s, WGPU_STRLEN}; }
-static int length_of(WGPUStringView v) { return !v.data ? 0 : v.length == WGPU_STRLEN ? (int)strlen(v.data) : (int)v.length; }
+static int length_of(WGPUStringView v) {
+    return !v.data ? 0 : v.length == WGPU_STRLEN ? (int)strlen(v.data) : (int)v.length;
+}
 
 /* ---- errors */
 
@@ -31,14 +33,16 @@ static void copy_message(char *to, size_t room, WGPUStringView message) {
     to[n] = 0;
 }
 
-static void on_lost(WGPUDevice const *device, WGPUDeviceLostReason reason, WGPUStringView message, void *p, void *unused) {
+static void on_lost(WGPUDevice const *device, WGPUDeviceLostReason reason, WGPUStringView message, void *p,
+                    void *unused) {
     gpu *g = p;
     (void)device; (void)reason; (void)unused;
     copy_message(g->reason, sizeof g->reason, message);
     atomic_store(&g->lost, true);
 }
 
-static void on_uncaught_error(WGPUDevice const *device, WGPUErrorType type, WGPUStringView message, void *p, void *unused) {
+static void on_uncaught_error(WGPUDevice const *device, WGPUErrorType type, WGPUStringView message, void *p,
+                              void *unused) {
     gpu *g = p;
     (void)device; (void)type; (void)unused;
     if (!*g->uncaught) copy_message(g->uncaught, sizeof g->uncaught, message);
@@ -46,14 +50,17 @@ static void on_uncaught_error(WGPUDevice const *device, WGPUErrorType type, WGPU
 
 typedef struct scope_result { WGPUErrorType type; char message[400]; } scope_result;
 
-static void on_scope(WGPUPopErrorScopeStatus status, WGPUErrorType type, WGPUStringView message, void *p, void *unused) {
+static void on_scope(WGPUPopErrorScopeStatus status, WGPUErrorType type, WGPUStringView message, void *p,
+                     void *unused) {
     scope_result *r = p;
     (void)unused;
     r->type = status == WGPUPopErrorScopeStatus_Success ? type : WGPUErrorType_Unknown;
     copy_message(r->message, sizeof r->message, message);
 }
 
-cr_status cr_gpu_fail_lost(const gpu *g, const char *op) { return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->reason); }
+cr_status cr_gpu_fail_lost(const gpu *g, const char *op) {
+    return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->reason);
+}
 
 void cr_gpu_scope_begin(gpu *g) {
     cr_wg.DevicePushErrorScope(g->device, WGPUErrorFilter_OutOfMemory);
@@ -64,7 +71,9 @@ cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what) {
     cr_status status = CR_OK;
     for (int i = 0; i < 2; i++) {
         scope_result r = {.type = WGPUErrorType_NoError};
-        cr_wg.DevicePopErrorScope(g->device, (WGPUPopErrorScopeCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_scope, .userdata1 = &r});
+        cr_wg.DevicePopErrorScope(g->device, (WGPUPopErrorScopeCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous,
+                                                                             .callback = on_scope,
+                                                                             .userdata1 = &r});
         if (r.type == WGPUErrorType_NoError || status != CR_OK) continue;
         status = r.type == WGPUErrorType_OutOfMemory ? CR_NO_MEMORY : CR_RUNTIME;
         if (strstr(r.message, "device is lost")) {  /* the callback has not run yet */
@@ -79,18 +88,22 @@ cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what) {
 }
 
 cr_status cr_gpu_cannot(const char *op, const cr_device *d, const char *what) {
-    return cr_fail(CR_RUNTIME, op, "%s cannot do this yet%s%s: move the tensor to the cpu", d->name, *what ? ", " : "", what);
+    return cr_fail(CR_RUNTIME, op, "%s cannot do this yet%s%s: move the tensor to the cpu", d->name, *what ? ", " : "",
+                   what);
 }
 
 bool cr_gpu_lacks(const char *op, const cr_array *t) {
     if (t->dtype != CR_F64) return false;
-    cr_fail(CR_BAD_TYPE, op, "%s cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu", t->dev->name);
+    cr_fail(CR_BAD_TYPE, op,
+            "%s cannot compute in float64, it only stores it: use float32, or move the tensor to the cpu",
+            t->dev->name);
     return true;
 }
 
 /* ---- opening */
 
-static void on_device(WGPURequestDeviceStatus status, WGPUDevice device, WGPUStringView message, void *p, void *unused) {
+static void on_device(WGPURequestDeviceStatus status, WGPUDevice device, WGPUStringView message, void *p,
+                      void *unused) {
     gpu *g = p;
     (void)unused;
     if (status == WGPURequestDeviceStatus_Success) g->device = device;
@@ -101,11 +114,15 @@ static void on_device(WGPURequestDeviceStatus status, WGPUDevice device, WGPUStr
  * OpenGL) have less. */
 static cr_status check_limits(const gpu *g, const char *op) {
     const WGPULimits *l = &g->limits;
-    const struct { const char *name; uint32_t has, needed; } all[] = {
-        {"maxComputeInvocationsPerWorkgroup", l->maxComputeInvocationsPerWorkgroup, GPU_GROUP}, {"maxComputeWorkgroupSizeX", l->maxComputeWorkgroupSizeX, GPU_GROUP},
-        {"maxComputeWorkgroupStorageSize", l->maxComputeWorkgroupStorageSize, 16384}, {"maxStorageBuffersPerShaderStage", l->maxStorageBuffersPerShaderStage, 8}};
+    const struct { const char *name; uint32_t has, needed;
+    } all[] = {{"maxComputeInvocationsPerWorkgroup", l->maxComputeInvocationsPerWorkgroup, GPU_GROUP},
+               {"maxComputeWorkgroupSizeX", l->maxComputeWorkgroupSizeX, GPU_GROUP},
+               {"maxComputeWorkgroupStorageSize", l->maxComputeWorkgroupStorageSize, 16384},
+               {"maxStorageBuffersPerShaderStage", l->maxStorageBuffersPerShaderStage, 8}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].has < all[i].needed) return cr_fail(CR_RUNTIME, op, "%s cannot be opened: its %s is %u, %u are needed", g->name, all[i].name, all[i].has, all[i].needed);
+        if (all[i].has < all[i].needed)
+            return cr_fail(CR_RUNTIME, op, "%s cannot be opened: its %s is %u, %u are needed", g->name, all[i].name,
+                           all[i].has, all[i].needed);
     return CR_OK;
 }
 
@@ -115,16 +132,22 @@ static cr_status open_device(gpu *g, const char *op) {
     cr_wg.AdapterGetLimits(g->adapter, &g->limits);
     g->limits.nextInChain = NULL;
     if (!g->budget || check_limits(g, op) != CR_OK) return cr_error_status();
-    g->window = (size_t)(g->limits.maxStorageBufferBindingSize < INT32_MAX ? g->limits.maxStorageBufferBindingSize : INT32_MAX) & ~(size_t)255;
+    g->window = (size_t)(g->limits.maxStorageBufferBindingSize < INT32_MAX ? g->limits.maxStorageBufferBindingSize
+                                                                           : INT32_MAX) &
+                ~(size_t)255;
     const WGPUFeatureName subgroups = (WGPUFeatureName)WGPUNativeFeature_Subgroup;
     g->subgroups = cr_wg.AdapterHasFeature(g->adapter, subgroups);
     const WGPUDeviceDescriptor wanted = {
-        .label = view_of("chainrule"), .requiredLimits = &g->limits, .requiredFeatures = &subgroups, .requiredFeatureCount = g->subgroups,
+        .label = view_of("chainrule"),
+        .requiredLimits = &g->limits,
+        .requiredFeatures = &subgroups,
+        .requiredFeatureCount = g->subgroups,
         .deviceLostCallbackInfo = {.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost, .userdata1 = g},
         .uncapturedErrorCallbackInfo = {.callback = on_uncaught_error, .userdata1 = g},
     };
     cr_wg.AdapterRequestDevice(g->adapter, &wanted,
-                            (WGPURequestDeviceCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_device, .userdata1 = g});
+                               (WGPURequestDeviceCallbackInfo){
+                                   .mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_device, .userdata1 = g});
     if (!g->device) return cr_fail(CR_RUNTIME, op, "%s cannot be opened: %s", g->name, g->reason);
     g->queue = cr_wg.DeviceGetQueue(g->device);
     return CR_OK;
@@ -156,12 +179,22 @@ cr_status cr_gpu_wait(gpu *g, const char *op) {
 /* ---- finding GPUs */
 
 static const char *kind_of(WGPUAdapterType t) {
-    return t == WGPUAdapterType_DiscreteGPU ? "discrete" : t == WGPUAdapterType_IntegratedGPU ? "integrated" : t == WGPUAdapterType_CPU ? "software" : "virtual";
+    return t == WGPUAdapterType_DiscreteGPU     ? "discrete"
+           : t == WGPUAdapterType_IntegratedGPU ? "integrated"
+           : t == WGPUAdapterType_CPU           ? "software"
+                                                : "virtual";
 }
-static const char *api_of(WGPUBackendType t) { return t == WGPUBackendType_Vulkan ? "Vulkan" : t == WGPUBackendType_Metal ? "Metal" : "Direct3D 12"; }
+static const char *api_of(WGPUBackendType t) {
+    return t == WGPUBackendType_Vulkan ? "Vulkan" : t == WGPUBackendType_Metal ? "Metal" : "Direct3D 12";
+}
 
 /* The order of GPUs: fast ones first. */
-static int rank_of(WGPUAdapterType t) { return t == WGPUAdapterType_DiscreteGPU ? 0 : t == WGPUAdapterType_IntegratedGPU ? 1 : t == WGPUAdapterType_CPU ? 3 : 2; }
+static int rank_of(WGPUAdapterType t) {
+    return t == WGPUAdapterType_DiscreteGPU     ? 0
+           : t == WGPUAdapterType_IntegratedGPU ? 1
+           : t == WGPUAdapterType_CPU           ? 3
+                                                : 2;
+}
 
 static const char *info_of(const cr_device *d) { return ((const gpu *)(const void *)d)->info; }
 static cr_memory memory_of(const cr_device *d) {
@@ -179,10 +212,20 @@ static void add_gpu(WGPUAdapter adapter, const WGPUAdapterInfo *info) {
     g->adapter = adapter;
     g->batch = 1;
     snprintf(g->name, sizeof g->name, "webgpu:%d", found);
-    snprintf(g->info, sizeof g->info, "%.*s (%s), %s, wgpu-native %u.%u.%u", length_of(info->device), info->device.data ? info->device.data : "",
-             kind_of(info->adapterType), api_of(info->backendType), v >> 24, v >> 16 & 255, v >> 8 & 255);
-    g->dev = (cr_device){.name = g->name, .type = "webgpu", .index = found, .kernels = &cr_gpu_kernels, .allocate = cr_gpu_allocate, .upload = cr_gpu_upload,
-                          .download = cr_gpu_download, .synchronize = cr_gpu_synchronize, .info = info_of, .memory = memory_of, .empty_cache = cr_gpu_empty_cache,
+    snprintf(g->info, sizeof g->info, "%.*s (%s), %s, wgpu-native %u.%u.%u", length_of(info->device),
+             info->device.data ? info->device.data : "", kind_of(info->adapterType), api_of(info->backendType), v >> 24,
+             v >> 16 & 255, v >> 8 & 255);
+    g->dev = (cr_device){.name = g->name,
+                         .type = "webgpu",
+                         .index = found,
+                         .kernels = &cr_gpu_kernels,
+                         .allocate = cr_gpu_allocate,
+                         .upload = cr_gpu_upload,
+                         .download = cr_gpu_download,
+                         .synchronize = cr_gpu_synchronize,
+                         .info = info_of,
+                         .memory = memory_of,
+                         .empty_cache = cr_gpu_empty_cache,
                          .software = info->adapterType == WGPUAdapterType_CPU};
     found++;
 }
@@ -200,7 +243,8 @@ static void abandon_in_child(void) {
 static void find_gpus(void) {
     enum { ROOM = 32 };
     WGPUAdapter adapters[ROOM];
-    WGPUInstanceExtras extras = {.chain = {.sType = (WGPUSType)WGPUSType_InstanceExtras}, .backends = WGPUInstanceBackend_Primary};
+    WGPUInstanceExtras extras = {.chain = {.sType = (WGPUSType)WGPUSType_InstanceExtras},
+                                 .backends = WGPUInstanceBackend_Primary};
     WGPUInstanceEnumerateAdapterOptions all = {.backends = WGPUInstanceBackend_Primary};
     instance = cr_wg.CreateInstance(&(WGPUInstanceDescriptor){.nextInChain = &extras.chain});
     const size_t n = instance ? cr_wg.InstanceEnumerateAdapters(instance, &all, NULL) : 0;
@@ -227,4 +271,6 @@ const cr_device *cr_webgpu_at(int i) {
     return i < found ? &gpus[i].dev : NULL;
 }
 
-const char *cr_webgpu_problem(void) { return cr_wgpu_ready() ? "no adapter: is there a Vulkan driver?" : cr_wgpu_problem(); }
+const char *cr_webgpu_problem(void) {
+    return cr_wgpu_ready() ? "no adapter: is there a Vulkan driver?" : cr_wgpu_problem();
+}

@@ -120,8 +120,8 @@ enum { GPU_PARAMETER_WORDS = 256, GPU_GROUP = 256 };           /* u32 of one dis
 
 /* Records `groups` workgroups of p with these parameters, and with buffer i bound from at[i] bytes
  * on (cr_gpu_window). */
-cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at, const void *parameters,
-                          size_t parameters_bytes, uint64_t groups);
+cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at,
+                          const void *parameters, size_t parameters_bytes, uint64_t groups);
 
 void      cr_gpu_groups_clear(gpu *g);                           /* before buffers are released */
 
@@ -135,15 +135,20 @@ cr_status cr_gpu_fail_window(const gpu *g, const char *op, size_t bytes);
 /* reads and reports them, if a kernel may have failed (memory.c) */
 cr_status cr_gpu_faults_check(gpu *g, const char *op);
 /* multiples of 4 */
-cr_status cr_gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at, size_t bytes);
+cr_status cr_gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at,
+                            size_t bytes);
 cr_status cr_gpu_submit(gpu *g, const char *op);                  /* submits the recorded commands, if any */
 
 /* ---- pipelines: found by key; the source is generated only for a new key */
 void cr_gpu_key_add(gpu_key *k, const void *part, size_t bytes);
-static inline void gpu_key_byte(gpu_key *k, int byte) { unsigned char b = (unsigned char)byte; cr_gpu_key_add(k, &b, 1); }
+static inline void gpu_key_byte(gpu_key *k, int byte) {
+    unsigned char b = (unsigned char)byte;
+    cr_gpu_key_add(k, &b, 1);
+}
 gpu_pipeline *cr_gpu_pipeline_find(const gpu *g, const gpu_key *k);
 /* bit i of written: binding i + 1 */
-gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text);
+gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written,
+                                   const char *text);
 
 /* ---- faults */
 /* The number of a new fault, a parameter of the kernels that may note it in g->faults; the first

@@ -60,18 +60,23 @@ static void write(wgsl *w, const void *how) {
     cr_wgsl_end(w, GPU_GROUP);
 }
 
-static const int64_t *strides_of(const job *j, int of) { return of == INDEX ? j->index_strides : of == TO ? j->to_strides : j->from_strides; }
+static const int64_t *strides_of(const job *j, int of) {
+    return of == INDEX ? j->index_strides : of == TO ? j->to_strides : j->from_strides;
+}
 
 static const cr_array *array_of(const job *j, int of) { return of == INDEX ? j->index : of == TO ? j->to : j->from; }
 
 /* The window in which operand `of` has this part: `rows` rows of the table from `row` on, or this
  * part of the other operands. */
-static bool bind_part(const gpu *g, gpu_call *c, const job *j, int of, int table, int64_t row, int64_t rows, uint32_t *offset) {
+static bool bind_part(const gpu *g, gpu_call *c, const job *j, int of, int table, int64_t row, int64_t rows,
+                      uint32_t *offset) {
     const cr_array *t = array_of(j, of);
     const cr_dtype dt = of == INDEX ? t->dtype : element_of(j);
     const int64_t *strides = strides_of(j, of), begin = of == INDEX ? j->index_at : of == TO ? j->to_at : j->from_at;
-    const int64_t first = t->offset + begin + (of == table ? row * strides[1] : 0), shape[] = {j->size[0], of == table ? rows : j->size[1], j->size[2]};
-    const gpu_span s = of != INDEX && table ? cr_gpu_span_of(first, 3, shape, strides) : (gpu_span){first, first + j->indices};
+    const int64_t first = t->offset + begin + (of == table ? row * strides[1] : 0),
+                  shape[] = {j->size[0], of == table ? rows : j->size[1], j->size[2]};
+    const gpu_span s = of != INDEX && table ? cr_gpu_span_of(first, 3, shape, strides)
+                                            : (gpu_span){first, first + j->indices};
     if (!cr_gpu_bind_window(g, c, gpu_buffer_of(t), s, dt, offset)) return false;
     *offset += (uint32_t)(first - s.first);
     return true;
@@ -84,7 +89,8 @@ static bool part_fits(const gpu *g, const job *j, int of, int table) {
 }
 
 /* As many rows of the table as fit, from `row` on, at most `rows`; 0: a message. */
-static int64_t bind_parts(const gpu *g, gpu_call *c, const job *j, int table, int64_t row, int64_t rows, parameters *q) {
+static int64_t bind_parts(const gpu *g, gpu_call *c, const job *j, int table, int64_t row, int64_t rows,
+                          parameters *q) {
     for (int of = INDEX; of < buffers_of(j); of++)
         while (!bind_part(g, c, j, of, table, row, rows, &q->offset[of - INDEX])) {
             if (of != table || rows == 1) return cr_gpu_fail_window(g, j->op, gpu_buffer_of(array_of(j, of))->bytes), 0;
@@ -98,15 +104,31 @@ static int64_t bind_parts(const gpu *g, gpu_call *c, const job *j, int table, in
 static cr_status run(gpu *g, const job *j, int table, int64_t count, int64_t first, int64_t end) {
     /* without rows every index is wrong, which the kernel notes */
     const int64_t all = table && j->bound ? j->bound : 1;
-    const kernel how = {'i', j->task, element_of(j), j->index->dtype, j->wrap, j->task == RAVEL && !j->size[1], buffers_of(j) > FROM};
-    parameters q = {
-        .count = (uint32_t)count, .fault = (uint32_t)j->fault, .bound = (uint32_t)j->bound, .M = (uint32_t)j->size[0], .K = (uint32_t)j->size[1],
-        .N = (uint32_t)j->size[2], .first_k = (uint32_t)first, .end_k = (uint32_t)end, .before = (uint32_t)j->index_at, .indices = (uint32_t)j->indices};
+    const kernel how = {
+        'i', j->task, element_of(j), j->index->dtype, j->wrap, j->task == RAVEL && !j->size[1], buffers_of(j) > FROM};
+    parameters q = {.count = (uint32_t)count,
+                    .fault = (uint32_t)j->fault,
+                    .bound = (uint32_t)j->bound,
+                    .M = (uint32_t)j->size[0],
+                    .K = (uint32_t)j->size[1],
+                    .N = (uint32_t)j->size[2],
+                    .first_k = (uint32_t)first,
+                    .end_k = (uint32_t)end,
+                    .before = (uint32_t)j->index_at,
+                    .indices = (uint32_t)j->indices};
     for (int of = INDEX; of <= FROM; of++)
         for (int d = 0; d < 3; d++) q.strides[of - INDEX][d] = (uint32_t)strides_of(j, of)[d];
     for (int64_t row = 0, rows = all; row < all; row += rows) {
-        gpu_call c = {.op = j->op, .write = write, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {g->faults}, .windows = 1,
-                      .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(count)};
+        gpu_call c = {.op = j->op,
+                      .write = write,
+                      .how = &how,
+                      .how_bytes = sizeof how,
+                      .buffers = 1,
+                      .buffer = {g->faults},
+                      .windows = 1,
+                      .parameters = &q,
+                      .parameters_bytes = sizeof q,
+                      .groups = gpu_groups(count)};
         rows = bind_parts(g, &c, j, table, row, gpu_min(rows, all - row), &q);
         if (!rows) return cr_error_status();
         q.first_row = (uint32_t)row;
@@ -182,7 +204,9 @@ cr_status cr_gpu_fault_note(gpu *g, const char *op, int fault, const cr_array *i
     return run_along(g, &(job){.op = op, .task = NOTE, .index = index, .to = &unused, .fault = fault});
 }
 
-static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) { cr_strides_contiguous(3, (const int64_t[]){1, rows, columns}, strides); }
+static void contiguous(int64_t strides[3], int64_t rows, int64_t columns) {
+    cr_strides_contiguous(3, (const int64_t[]){1, rows, columns}, strides);
+}
 
 static void of_tensor(int64_t strides[3], const cr_array *t) {
     for (int d = 0; d < 3; d++) strides[d] = t->strides[d];
@@ -202,7 +226,13 @@ cr_status cr_gpu_scatter(const cr_scatter_args *args) {
     const cr_array *y = &args->y, *index = &args->index, *src = &args->src;
     const bool sum = args->sum;
     const int64_t M = args->y.shape[0], R = args->y.shape[1], N = args->y.shape[2], K = args->index.shape[1];
-    job j = {.op = sum ? "scatter_add" : "scatter", .task = sum ? PUT_SUM : PUT, .index = index, .to = y, .from = src, .size = {M, K, N}, .bound = R};
+    job j = {.op = sum ? "scatter_add" : "scatter",
+             .task = sum ? PUT_SUM : PUT,
+             .index = index,
+             .to = y,
+             .from = src,
+             .size = {M, K, N},
+             .bound = R};
     contiguous(j.index_strides, K, N);
     contiguous(j.to_strides, R, N);
     contiguous(j.from_strides, K, N);
@@ -213,7 +243,14 @@ cr_status cr_gpu_take_rows(const cr_take_rows_args *args) {
     const cr_array *y = &args->y, *x = &args->x, *index = &args->index;
     const char *op = args->op;
     const bool wrap = args->wrap;
-    job j = {.op = op, .task = TAKE, .index = index, .to = y, .from = x, .wrap = wrap, .size = {y->shape[0], y->shape[1], y->shape[2]}, .bound = x->shape[1],
+    job j = {.op = op,
+             .task = TAKE,
+             .index = index,
+             .to = y,
+             .from = x,
+             .wrap = wrap,
+             .size = {y->shape[0], y->shape[1], y->shape[2]},
+             .bound = x->shape[1],
              .index_strides = {0, 1, 0}};
     of_tensor(j.to_strides, y);
     of_tensor(j.from_strides, x);
@@ -224,8 +261,15 @@ cr_status cr_gpu_put_rows(const cr_put_rows_args *args) {
     const cr_array *x = &args->x, *index = &args->index, *src = &args->src;
     const char *op = args->op;
     const bool sum = args->sum, wrap = args->wrap;
-    job j = {.op = op, .task = sum ? PUT_SUM : PUT, .index = index, .to = x, .from = src, .wrap = wrap, .size = {src->shape[0], src->shape[1], src->shape[2]},
-             .bound = x->shape[1], .index_strides = {0, 1, 0}};
+    job j = {.op = op,
+             .task = sum ? PUT_SUM : PUT,
+             .index = index,
+             .to = x,
+             .from = src,
+             .wrap = wrap,
+             .size = {src->shape[0], src->shape[1], src->shape[2]},
+             .bound = x->shape[1],
+             .index_strides = {0, 1, 0}};
     of_tensor(j.to_strides, x);
     of_tensor(j.from_strides, src);
     return run_job(&j);
@@ -238,7 +282,8 @@ cr_status cr_gpu_ravel(const cr_ravel_args *args) {
     const cr_array *const *index = args->index;
     const int64_t *sizes = args->sizes;
     for (int k = 0; k < n; k++) {
-        job j = {.op = op, .task = RAVEL, .index = index[k], .to = y, .wrap = true, .size = {1, k, 1}, .bound = sizes[k]};
+        job j = {
+            .op = op, .task = RAVEL, .index = index[k], .to = y, .wrap = true, .size = {1, k, 1}, .bound = sizes[k]};
         cr_status status = run_job(&j);
         if (status != CR_OK) return status;
     }

@@ -43,11 +43,24 @@ _Static_assert(sizeof(parameters) == 208, "the struct of matmul.wgsl");
 
 static void write(wgsl *w, const void *how) {
     const product *q = how;
-    const wgsl_constant constants[] = {
-        {"TILE", TILE}, {"SIDE", SIDE}, {"EDGE", EDGE}, {"DEPTH", DEPTH}, {"UNROLLED", UNROLLED}, {"COPIES", DEPTH * EDGE / (SIDE * SIDE)},
-        {"ROWS", q->rows}, {"HEIGHT", q->rows ? q->rows : EDGE}, {"SUMS", q->rows ? q->rows : TILE}, {"BATCH", q->batch},
-        {"ADD", q->add}, {"BIAS", q->bias}, {"BF16", q->bf16}, {"WIDE", cr_wgsl_wide(q->acc)}, {"ALONG_K_A", q->along_k[0]}, {"ALONG_K_B", q->along_k[1]}};
-    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) cr_wgsl_const(w, constants[i].name, constants[i].value);
+    const wgsl_constant constants[] = {{"TILE", TILE},
+                                       {"SIDE", SIDE},
+                                       {"EDGE", EDGE},
+                                       {"DEPTH", DEPTH},
+                                       {"UNROLLED", UNROLLED},
+                                       {"COPIES", DEPTH * EDGE / (SIDE * SIDE)},
+                                       {"ROWS", q->rows},
+                                       {"HEIGHT", q->rows ? q->rows : EDGE},
+                                       {"SUMS", q->rows ? q->rows : TILE},
+                                       {"BATCH", q->batch},
+                                       {"ADD", q->add},
+                                       {"BIAS", q->bias},
+                                       {"BF16", q->bf16},
+                                       {"WIDE", cr_wgsl_wide(q->acc)},
+                                       {"ALONG_K_A", q->along_k[0]},
+                                       {"ALONG_K_B", q->along_k[1]}};
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        cr_wgsl_const(w, constants[i].name, constants[i].value);
     cr_wgsl_array(w, "c", q->dtype, true);
     cr_wgsl_array(w, "a", q->dtype, false);
     cr_wgsl_array(w, "b", q->dtype, false);
@@ -68,11 +81,19 @@ static matrix matrix_of(const product *q, const cr_array *t, size_t at) {
 
 /* t: c, a, b, and the bias where there is one; at: where their windows begin */
 static cr_status run(gpu *g, const product *q, const cr_array t[], const size_t at[]) {
-    const int64_t M = t->shape[q->batch], N = t->shape[q->batch + 1], rows = q->rows ? q->rows : EDGE, across = gpu_ceil_div(N, EDGE), tiles = across * gpu_ceil_div(M, rows);
-    parameters r = {
-        .M = (uint32_t)M, .N = (uint32_t)N, .K = (uint32_t)t[1].shape[q->batch + 1], .across = (uint32_t)across, .tiles = (uint32_t)tiles,
-        .c = matrix_of(q, &t[0], at[0]), .a = matrix_of(q, &t[1], at[1]), .b = matrix_of(q, &t[2], at[2])};
-    if (q->bias) r.bias = (uint32_t)(t[3].offset - (int64_t)(at[3] / cr_dtype_size(q->dtype))), r.bias_stride = (uint32_t)t[3].strides[0];
+    const int64_t M = t->shape[q->batch], N = t->shape[q->batch + 1], rows = q->rows ? q->rows : EDGE,
+                  across = gpu_ceil_div(N, EDGE), tiles = across * gpu_ceil_div(M, rows);
+    parameters r = {.M = (uint32_t)M,
+                    .N = (uint32_t)N,
+                    .K = (uint32_t)t[1].shape[q->batch + 1],
+                    .across = (uint32_t)across,
+                    .tiles = (uint32_t)tiles,
+                    .c = matrix_of(q, &t[0], at[0]),
+                    .a = matrix_of(q, &t[1], at[1]),
+                    .b = matrix_of(q, &t[2], at[2])};
+    if (q->bias)
+        r.bias = (uint32_t)(t[3].offset - (int64_t)(at[3] / cr_dtype_size(q->dtype))),
+        r.bias_stride = (uint32_t)t[3].strides[0];
     int64_t groups = tiles;
     for (int d = 0; d < q->batch; d++) {
         groups *= t->shape[d];
@@ -80,8 +101,15 @@ static cr_status run(gpu *g, const product *q, const cr_array t[], const size_t 
         for (int k = 0; k < 3; k++) r.batch[d][1 + k] = (uint32_t)batch_stride(&t[(k + 1) % 3], d);
     }
     r.groups = (uint32_t)groups;
-    gpu_call c = {.op = "matmul", .write = write, .how = q, .how_bytes = sizeof *q, .buffers = q->bias ? 4 : 3, .windows = 15,
-                  .parameters = &r, .parameters_bytes = sizeof r, .groups = (uint64_t)groups};
+    gpu_call c = {.op = "matmul",
+                  .write = write,
+                  .how = q,
+                  .how_bytes = sizeof *q,
+                  .buffers = q->bias ? 4 : 3,
+                  .windows = 15,
+                  .parameters = &r,
+                  .parameters_bytes = sizeof r,
+                  .groups = (uint64_t)groups};
     for (int k = 0; k < c.buffers; k++) {
         c.buffer[k] = gpu_buffer_of(&t[k]);
         c.at[k] = at[k];
@@ -106,7 +134,10 @@ static cr_status multiply(gpu *g, const product *q, const cr_array t[]) {
     int64_t reach = -1, n = t[1].shape[q->batch + 1];
     size_t at[4];
     for (int k = 0; k < operands; k++) {
-        if (cr_gpu_window(g, gpu_buffer_of(&t[k]), cr_gpu_span_of(t[k].offset, t[k].ndim, t[k].shape, t[k].strides), q->dtype, &at[k]) || axis == K) continue;
+        if (cr_gpu_window(g, gpu_buffer_of(&t[k]), cr_gpu_span_of(t[k].offset, t[k].ndim, t[k].shape, t[k].strides),
+                          q->dtype, &at[k]) ||
+            axis == K)
+            continue;
         for (int i = 0; i <= K; i++) {
             const int d = axis_of(q, k, i);
             const int64_t far = d < 0 ? -1 : (t[k].shape[d] - 1) * gpu_abs(t[k].strides[d]);
@@ -143,11 +174,20 @@ cr_status cr_gpu_matmul(const cr_matmul_args *args) {
     const cr_dtype dt = c->dtype;
     if (cr_gpu_lacks("matmul", c)) return cr_error_status();
     if (!c->numel) return CR_OK;
-    if (!apart(c, a) || !apart(c, b) || !apart(c, bias)) return cr_gpu_cannot("matmul", c->dev, "into the memory of an operand");
+    if (!apart(c, a) || !apart(c, b) || !apart(c, bias))
+        return cr_gpu_cannot("matmul", c->dev, "into the memory of an operand");
     gpu *g = cr_gpu_enter("matmul", c->dev);
     if (!g) return cr_error_status();
-    product q = {.id = 'm', .dtype = dt, .acc = cr_dtype_is_float(dt) ? CR_F32 : dt == CR_U64 || dt == CR_I64 ? dt : cr_dtype_kind(dt) == CR_KIND_SIGNED ? CR_I32 : CR_U32,
-                 .add = (how & CR_MATMUL_ADD) != 0, .bias = bias != NULL, .bf16 = how & CR_MATMUL_BF16 && dt == CR_F32, .batch = c->ndim - 2};
+    product q = {.id = 'm',
+                 .dtype = dt,
+                 .acc = cr_dtype_is_float(dt)                 ? CR_F32
+                        : dt == CR_U64 || dt == CR_I64        ? dt
+                        : cr_dtype_kind(dt) == CR_KIND_SIGNED ? CR_I32
+                                                              : CR_U32,
+                 .add = (how & CR_MATMUL_ADD) != 0,
+                 .bias = bias != NULL,
+                 .bf16 = how & CR_MATMUL_BF16 && dt == CR_F32,
+                 .batch = c->ndim - 2};
     q.along_k[0] = nearer(a->strides[q.batch + 1], a->strides[q.batch]);
     q.along_k[1] = nearer(b->strides[q.batch], b->strides[q.batch + 1]);
     if (g->dev.software && !cr_wgsl_wide(q.acc)) {

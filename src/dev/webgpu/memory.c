@@ -49,14 +49,16 @@ static gpu_buffer *new_buffer(gpu *g, const char *op, size_t bytes) {
 static double mib(int64_t bytes) { return (double)bytes / (1 << 20); }
 
 static cr_status no_memory(const gpu *g, const char *op, size_t bytes) {
-    return cr_fail(CR_NO_MEMORY, op, "%s is out of memory: asked for %.1f MiB, tensors hold %.1f MiB of %.1f MiB", g->name, mib((int64_t)bytes), mib(g->now),
-                   mib(g->budget));
+    return cr_fail(CR_NO_MEMORY, op, "%s is out of memory: asked for %.1f MiB, tensors hold %.1f MiB of %.1f MiB",
+                   g->name, mib((int64_t)bytes), mib(g->now), mib(g->budget));
 }
 
 gpu_buffer *cr_gpu_buffer_take(gpu *g, const char *op, size_t bytes) {
     size_t rounded;
     if (bytes > most_bytes(g))
-        return cr_fail(CR_NO_MEMORY, op, "%s has no buffers beyond %.1f MiB: asked for %.1f MiB", g->name, mib((int64_t)most_bytes(g)), mib((int64_t)bytes)), NULL;
+        return cr_fail(CR_NO_MEMORY, op, "%s has no buffers beyond %.1f MiB: asked for %.1f MiB", g->name,
+                       mib((int64_t)most_bytes(g)), mib((int64_t)bytes)),
+               NULL;
     const int c = class_of(bytes, &rounded);
     if (rounded > most_bytes(g)) rounded = (bytes + 3) & ~(size_t)3;
     gpu_buffer *b = g->pool[c];
@@ -133,12 +135,15 @@ static cr_status grow_staging(gpu *g, const char *op, size_t bytes) {
     class_of(bytes, &rounded);
     cr_gpu_scope_begin(g);
     g->staging_bytes = rounded;
-    g->staging = cr_wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){.usage = WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst, .size = rounded});
+    g->staging = cr_wg.DeviceCreateBuffer(
+        g->device,
+        &(WGPUBufferDescriptor){.usage = WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst, .size = rounded});
     cr_status status = cr_gpu_scope_end(g, op, "no buffer to read through");
     if (status == CR_OK && g->staging) return CR_OK;
     if (g->staging) cr_wg.BufferRelease(g->staging);
     g->staging = NULL;
-    return status != CR_OK ? status : cr_fail(CR_NO_MEMORY, op, "%s has no buffer of %zu bytes to read through", g->name, bytes);
+    return status != CR_OK ? status
+                           : cr_fail(CR_NO_MEMORY, op, "%s has no buffer of %zu bytes to read through", g->name, bytes);
 }
 
 typedef struct mapping { WGPUMapAsyncStatus status; bool done; } mapping;
@@ -151,21 +156,27 @@ static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *p
 static cr_status map_staging(gpu *g, const char *op, size_t bytes) {
     mapping m = {0};
     cr_gpu_scope_begin(g);
-    cr_wg.BufferMapAsync(g->staging, WGPUMapMode_Read, 0, bytes, (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_mapped, .userdata1 = &m});
+    cr_wg.BufferMapAsync(
+        g->staging, WGPUMapMode_Read, 0, bytes,
+        (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_mapped, .userdata1 = &m});
     cr_status status = cr_gpu_scope_end(g, op, "cannot read");
     while (status == CR_OK && !m.done && !atomic_load(&g->lost)) (void)(cr_wg.DevicePoll(g->device, 1, NULL) & 0xff);
     if (atomic_load(&g->lost)) return cr_gpu_fail_lost(g, op);
-    if (status == CR_OK && m.status != WGPUMapAsyncStatus_Success) status = cr_fail(CR_RUNTIME, op, "%s: the result could not be read", g->name);
+    if (status == CR_OK && m.status != WGPUMapAsyncStatus_Success)
+        status = cr_fail(CR_RUNTIME, op, "%s: the result could not be read", g->name);
     return status;
 }
 
 /* Reads `bytes` bytes that begin `skip` bytes into the words from `at` on, and in the same copy the
  * faults, if a kernel may have failed. */
-static cr_status read_words(gpu *g, const char *op, void *dst, size_t skip, size_t bytes, gpu_buffer *b, size_t at, size_t word_bytes) {
-    const size_t fault_bytes = g->may_fail ? sizeof(uint32_t) * GPU_FAULT_WORDS * (size_t)g->may_fail : 0, all = word_bytes + fault_bytes;
+static cr_status read_words(gpu *g, const char *op, void *dst, size_t skip, size_t bytes, gpu_buffer *b, size_t at,
+                            size_t word_bytes) {
+    const size_t fault_bytes = g->may_fail ? sizeof(uint32_t) * GPU_FAULT_WORDS * (size_t)g->may_fail : 0,
+                 all = word_bytes + fault_bytes;
     cr_status status = grow_staging(g, op, all);
     if (status == CR_OK && word_bytes) status = cr_gpu_copy_bytes(g, op, g->staging, 0, b->handle, at, word_bytes);
-    if (status == CR_OK && fault_bytes) status = cr_gpu_copy_bytes(g, op, g->staging, word_bytes, g->faults->handle, 0, fault_bytes);
+    if (status == CR_OK && fault_bytes)
+        status = cr_gpu_copy_bytes(g, op, g->staging, word_bytes, g->faults->handle, 0, fault_bytes);
     if (status == CR_OK) status = cr_gpu_submit(g, op);
     if (status == CR_OK) status = map_staging(g, op, all);
     if (status != CR_OK) return status;
@@ -178,9 +189,13 @@ static cr_status read_words(gpu *g, const char *op, void *dst, size_t skip, size
     return status;
 }
 
-cr_status cr_gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes) { return read_words(g, op, dst, 0, bytes, b, 0, bytes); }
+cr_status cr_gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes) {
+    return read_words(g, op, dst, 0, bytes, b, 0, bytes);
+}
 
-cr_status cr_gpu_faults_check(gpu *g, const char *op) { return g->may_fail ? read_words(g, op, NULL, 0, 0, NULL, 0, 0) : CR_OK; }
+cr_status cr_gpu_faults_check(gpu *g, const char *op) {
+    return g->may_fail ? read_words(g, op, NULL, 0, 0, NULL, 0, 0) : CR_OK;
+}
 
 static size_t word_end(size_t at) { return (at + 3) & ~(size_t)3; }
 
@@ -188,7 +203,9 @@ cr_status cr_gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t
     gpu *g = cr_gpu_enter("read", d);
     if (!g) return cr_error_status();
     const size_t first = at & ~(size_t)3;
-    return cr_gpu_leave(g, bytes ? read_words(g, "read", dst, at - first, bytes, src->data, first, word_end(at + bytes) - first) : CR_OK);
+    return cr_gpu_leave(
+        g,
+        bytes ? read_words(g, "read", dst, at - first, bytes, src->data, first, word_end(at + bytes) - first) : CR_OK);
 }
 
 /* ---- writing: through the queue at once; if the recorded batch uses the buffer, it is submitted

@@ -39,7 +39,8 @@ static cr_status run(const cr_array *counts, const cr_array *x, const cr_array *
     return g ? cr_gpu_leave(g, cr_gpu_run(g, &c)) : cr_error_status();
 }
 
-static cr_status find(const cr_array *y, const cr_array *x, int64_t *count, const cr_array *counts, const cr_array *ends) {
+static cr_status find(const cr_array *y, const cr_array *x, int64_t *count, const cr_array *counts,
+                      const cr_array *ends) {
     const int64_t last = ends->numel - 1;
     cr_status status = run(counts, x, NULL);
     if (status == CR_OK) status = cr_gpu_scan(&(cr_scan_args){.y = *ends, .x = *counts, .kind = CR_SCAN_SUM});
@@ -55,7 +56,8 @@ cr_status cr_gpu_nonzero(const cr_nonzero_args *args) {
     const int64_t pieces = gpu_ceil_div(x->numel, PIECE);
     *count = 0;
     if (!pieces) return CR_OK;
-    const cr_array counts = cr_gpu_array(x->dev, CR_I64, CR_LIST(1, pieces, 1)), ends = cr_gpu_array(x->dev, CR_I64, CR_LIST(1, pieces, 1));
+    const cr_array counts = cr_gpu_array(x->dev, CR_I64, CR_LIST(1, pieces, 1)),
+                   ends = cr_gpu_array(x->dev, CR_I64, CR_LIST(1, pieces, 1));
     cr_status status = counts.storage && ends.storage ? find(y, x, count, &counts, &ends) : cr_error_status();
     cr_gpu_array_give(&ends);
     cr_gpu_array_give(&counts);

@@ -51,7 +51,8 @@ static void add_entries(wgsl *w, bool written, int words) {
     const char *x = written ? "merged" : "entries";
     cr_wgsl_words(w, x, written, false);
     cr_wgsl_add(w, written ? "fn store_merged(i: u32, e: entry) { " : "fn load_entry(i: u32) -> entry { return entry(");
-    for (int k = 0; k < words; k++) cr_wgsl_add(w, written ? "merged[%du * i + %du] = e.%c; " : "entries[%du * i + %du], ", words, k, "xyz"[k]);
+    for (int k = 0; k < words; k++)
+        cr_wgsl_add(w, written ? "merged[%du * i + %du] = e.%c; " : "entries[%du * i + %du], ", words, k, "xyz"[k]);
     cr_wgsl_add(w, written ? "}\n" : "); }\n");
 }
 
@@ -117,13 +118,20 @@ static bool rows_fit(const ordering *s) {
     return bind(s, RANK, NULL, NULL, &unused, &unread);
 }
 
-static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, level l, int64_t invocations) {
+static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_buffer *to, level l,
+                     int64_t invocations) {
     kernel h = s->how;
     h.task = task;
     parameters q = {.M = (uint32_t)s->M, .R = (uint32_t)s->R, .K = (uint32_t)s->K, .kth = (uint32_t)s->kth, .level = l};
-    gpu_call call = {.op = s->op, .write = write, .how = &h, .how_bytes = sizeof h, .parameters = &q, .parameters_bytes = sizeof q,
+    gpu_call call = {.op = s->op,
+                     .write = write,
+                     .how = &h,
+                     .how_bytes = sizeof h,
+                     .parameters = &q,
+                     .parameters_bytes = sizeof q,
                      .groups = gpu_groups(invocations)};
-    return bind(s, task, from, to, &call, &q) ? cr_gpu_run(s->g, &call) : cr_gpu_fail_window(s->g, s->op, gpu_buffer_of(s->x)->bytes);
+    return bind(s, task, from, to, &call, &q) ? cr_gpu_run(s->g, &call)
+                                              : cr_gpu_fail_window(s->g, s->op, gpu_buffer_of(s->x)->bytes);
 }
 
 /* Sorts rows: tiles of x become runs of entries, which are merged until there is one.  spare: as
@@ -188,14 +196,29 @@ cr_status cr_gpu_sort(const cr_sort_args *args) {
     const cr_array *y = cr_present(&args->y), *index = &args->index, *x = &args->x;
     const int64_t M = args->x.shape[0], R = args->x.shape[1], K = args->index.shape[1];
     const bool descending = args->descending;
-    ordering s = {.op = "sort", .how = {'o', 0, x->dtype, descending, false, y != NULL}, .x = x, .y = y, .index = index, .M = M, .R = R, .K = K};
+    ordering s = {.op = "sort",
+                  .how = {'o', 0, x->dtype, descending, false, y != NULL},
+                  .x = x,
+                  .y = y,
+                  .index = index,
+                  .M = M,
+                  .R = R,
+                  .K = K};
     return enter(&s);
 }
 
 cr_status cr_gpu_kth(const cr_kth_args *args) {
     const cr_array *y = &args->y, *index = &args->index, *x = &args->x;
     const int64_t M = args->x.shape[0], R = args->x.shape[1], k = args->k;
-    ordering s = {.op = "kthvalue", .how = {'o', 0, x->dtype, false, true, true}, .x = x, .y = y, .index = index, .M = M, .R = R, .K = k < 0 ? R : k + 1, .kth = k};
+    ordering s = {.op = "kthvalue",
+                  .how = {'o', 0, x->dtype, false, true, true},
+                  .x = x,
+                  .y = y,
+                  .index = index,
+                  .M = M,
+                  .R = R,
+                  .K = k < 0 ? R : k + 1,
+                  .kth = k};
     return enter(&s);
 }
 
@@ -217,14 +240,25 @@ static void write_search(wgsl *w, const void *how) {
 }
 
 /* Results first .. end - 1; these are whole rows unless one row of x is shared. */
-static cr_status run_search(gpu *g, const search_how *how, const cr_array *y, const cr_array *x, const cr_array *v, int64_t R, int64_t K, int64_t first, int64_t end, bool shared) {
-    const int64_t row = shared ? 0 : first / K * R, rows = shared ? 1 : (end - first) / K, unit = shared ? 1 : K, n = (end - first) / unit;
-    search_parameters q = {.count = (uint32_t)(end - first), .R = (uint32_t)R, .K = (uint32_t)K, .row = shared ? 0 : (uint32_t)R};
-    gpu_call c = {.op = "searchsorted", .write = write_search, .how = how, .how_bytes = sizeof *how, .parameters = &q, .parameters_bytes = sizeof q,
+static cr_status run_search(gpu *g, const search_how *how, const cr_array *y, const cr_array *x, const cr_array *v,
+                            int64_t R, int64_t K, int64_t first, int64_t end, bool shared) {
+    const int64_t row = shared ? 0 : first / K * R, rows = shared ? 1 : (end - first) / K, unit = shared ? 1 : K,
+                  n = (end - first) / unit;
+    search_parameters q = {
+        .count = (uint32_t)(end - first), .R = (uint32_t)R, .K = (uint32_t)K, .row = shared ? 0 : (uint32_t)R};
+    gpu_call c = {.op = "searchsorted",
+                  .write = write_search,
+                  .how = how,
+                  .how_bytes = sizeof *how,
+                  .parameters = &q,
+                  .parameters_bytes = sizeof q,
                   .groups = gpu_groups(end - first)};
-    const gpu_span results = {y->offset + first, y->offset + end}, sorted = {x->offset + row, x->offset + row + rows * R};
-    if (cr_gpu_bind_window(g, &c, gpu_buffer_of(y), results, CR_I64, &q.y) && cr_gpu_bind_window(g, &c, gpu_buffer_of(x), sorted, how->dtype, &q.x) &&
-        cr_gpu_bind_window(g, &c, gpu_buffer_of(v), (gpu_span){v->offset + first, v->offset + end}, how->dtype, &q.v)) return cr_gpu_run(g, &c);
+    const gpu_span results = {y->offset + first, y->offset + end},
+                   sorted = {x->offset + row, x->offset + row + rows * R};
+    if (cr_gpu_bind_window(g, &c, gpu_buffer_of(y), results, CR_I64, &q.y) &&
+        cr_gpu_bind_window(g, &c, gpu_buffer_of(x), sorted, how->dtype, &q.x) &&
+        cr_gpu_bind_window(g, &c, gpu_buffer_of(v), (gpu_span){v->offset + first, v->offset + end}, how->dtype, &q.v))
+        return cr_gpu_run(g, &c);
     if (n == 1) return cr_gpu_fail_window(g, c.op, gpu_buffer_of(x)->bytes);
     const int64_t middle = first + n / 2 * unit;
     cr_status status = run_search(g, how, y, x, v, R, K, first, middle, shared);
@@ -291,8 +325,11 @@ static cr_status find_runs(const cr_runs_args *args, const cr_array *begins, con
     c = (gpu_call){.buffers = 3, .buffer = {gpu_buffer_of(begun), gpu_buffer_of(starts), gpu_buffer_of(number)}};
     if (run) c.buffer[c.buffers++] = gpu_buffer_of(run);
     if (order) c.buffer[c.buffers++] = gpu_buffer_of(order);
-    const runs_parameters q = {.count = (uint32_t)R, .starts = (uint32_t)starts->offset, .number = (uint32_t)number->offset,
-                               .run = run ? (uint32_t)run->offset : 0, .order = order ? (uint32_t)order->offset : 0};
+    const runs_parameters q = {.count = (uint32_t)R,
+                               .starts = (uint32_t)starts->offset,
+                               .number = (uint32_t)number->offset,
+                               .run = run ? (uint32_t)run->offset : 0,
+                               .order = order ? (uint32_t)order->offset : 0};
     return run_runs(&c, &(runs_how){'u', 0, false, run != NULL, order != NULL}, &q, x->dev);
 }
 
@@ -300,7 +337,8 @@ cr_status cr_gpu_runs(const cr_runs_args *args) {
     const cr_device *d = args->x.dev;
     const int64_t R = args->x.shape[0];
     if (cr_gpu_lacks("runs", &args->x)) return cr_error_status();
-    const cr_array begins = cr_gpu_array(d, CR_I64, CR_LIST(1, R, 1)), begun = cr_gpu_array(d, CR_I64, CR_LIST(1, R, 1));
+    const cr_array begins = cr_gpu_array(d, CR_I64, CR_LIST(1, R, 1)),
+                   begun = cr_gpu_array(d, CR_I64, CR_LIST(1, R, 1));
     cr_status status = begins.storage && begun.storage ? find_runs(args, &begins, &begun) : cr_error_status();
     cr_gpu_array_give(&begun);
     cr_gpu_array_give(&begins);

@@ -27,24 +27,32 @@ gpu_pipeline *cr_gpu_pipeline_find(const gpu *g, const gpu_key *k) {
 }
 
 static WGPUBindGroupLayout make_layout(gpu *g, int buffers, uint32_t written) {
-    WGPUBindGroupLayoutEntry e[32] = {{.binding = 0, .visibility = WGPUShaderStage_Compute, .buffer = {.type = WGPUBufferBindingType_Uniform, .hasDynamicOffset = true}}};
+    WGPUBindGroupLayoutEntry e[32] = {{.binding = 0,
+                                       .visibility = WGPUShaderStage_Compute,
+                                       .buffer = {.type = WGPUBufferBindingType_Uniform, .hasDynamicOffset = true}}};
     for (int i = 0; i < buffers; i++)
-        e[i + 1] = (WGPUBindGroupLayoutEntry){.binding = (uint32_t)i + 1, .visibility = WGPUShaderStage_Compute,
-            .buffer = {.type = written >> i & 1 ? WGPUBufferBindingType_Storage : WGPUBufferBindingType_ReadOnlyStorage}};
-    return cr_wg.DeviceCreateBindGroupLayout(g->device, &(WGPUBindGroupLayoutDescriptor){.entryCount = (size_t)buffers + 1, .entries = e});
+        e[i + 1] = (WGPUBindGroupLayoutEntry){.binding = (uint32_t)i + 1,
+                                              .visibility = WGPUShaderStage_Compute,
+                                              .buffer = {.type = written >> i & 1
+                                                                     ? WGPUBufferBindingType_Storage
+                                                                     : WGPUBufferBindingType_ReadOnlyStorage}};
+    return cr_wg.DeviceCreateBindGroupLayout(
+        g->device, &(WGPUBindGroupLayoutDescriptor){.entryCount = (size_t)buffers + 1, .entries = e});
 }
 
 /* Handles are not NULL even after an error; the scope reports it, and all handles are released. */
 static cr_status compile(gpu *g, const char *op, gpu_pipeline *p, uint32_t written, const char *text) {
     WGPUShaderSourceWGSL source = {.chain = {.sType = WGPUSType_ShaderSourceWGSL}, .code = {text, WGPU_STRLEN}};
     cr_gpu_scope_begin(g);
-    WGPUShaderModule module = cr_wg.DeviceCreateShaderModule(g->device, &(WGPUShaderModuleDescriptor){.nextInChain = &source.chain});
+    WGPUShaderModule module = cr_wg.DeviceCreateShaderModule(
+        g->device, &(WGPUShaderModuleDescriptor){.nextInChain = &source.chain});
     cr_status status = cr_gpu_scope_end(g, op, "a kernel does not compile");
     cr_gpu_scope_begin(g);
     WGPUPipelineLayout layout = NULL;
     if (status == CR_OK) {
         p->layout = make_layout(g, p->buffers, written);
-        layout = cr_wg.DeviceCreatePipelineLayout(g->device, &(WGPUPipelineLayoutDescriptor){.bindGroupLayoutCount = 1, .bindGroupLayouts = &p->layout});
+        layout = cr_wg.DeviceCreatePipelineLayout(
+            g->device, &(WGPUPipelineLayoutDescriptor){.bindGroupLayoutCount = 1, .bindGroupLayouts = &p->layout});
         p->handle = cr_wg.DeviceCreateComputePipeline(g->device, &(WGPUComputePipelineDescriptor){
             .layout = layout, .compute = {.module = module, .entryPoint = {"main", WGPU_STRLEN}}});
     }
@@ -68,9 +76,12 @@ static void log_source(const char *text) {
     fclose(f);
 }
 
-gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written, const char *text) {
+gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int buffers, uint32_t written,
+                                   const char *text) {
     if (buffers > (int)g->limits.maxStorageBuffersPerShaderStage)
-        return cr_fail(CR_BAD_VALUE, op, "%s binds at most %u buffers in one kernel: this takes %d", g->name, g->limits.maxStorageBuffersPerShaderStage, buffers), NULL;
+        return cr_fail(CR_BAD_VALUE, op, "%s binds at most %u buffers in one kernel: this takes %d", g->name,
+                       g->limits.maxStorageBuffersPerShaderStage, buffers),
+               NULL;
     if (k->full) return cr_fail(CR_BAD_VALUE, op, "the program has too many instructions for %s", g->name), NULL;
     gpu_pipeline *p = text ? calloc(1, sizeof *p + k->n) : NULL;
     if (!p) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
@@ -121,7 +132,9 @@ static cr_status check_halves(gpu *g, const char *op) {
 }
 
 gpu_pipeline *cr_gpu_pipeline_from(gpu *g, const char *op, const gpu_key *k, wgsl *w) {
-    const cr_status status = !w->failed && g->halves == GPU_HALVES_UNKNOWN && cr_wgsl_uses_halves(w) ? check_halves(g, op) : CR_OK;
+    const cr_status status = !w->failed && g->halves == GPU_HALVES_UNKNOWN && cr_wgsl_uses_halves(w)
+                                 ? check_halves(g, op)
+                                 : CR_OK;
     char *text = cr_wgsl_complete(w, g->halves == GPU_HALVES_NATIVE);
     gpu_pipeline *p = status == CR_OK ? cr_gpu_pipeline_make(g, op, k, w->arrays, w->written, text) : NULL;
     cr_wgsl_free(w);
@@ -150,6 +163,7 @@ cr_status cr_gpu_run(gpu *g, const gpu_call *c) {
     }
     if (!p) return cr_error_status();
     for (int i = 0; i < c->buffers; i++)
-        if (!(c->windows >> i & 1) && c->buffer[i]->bytes > g->window) return cr_gpu_fail_window(g, c->op, c->buffer[i]->bytes);
+        if (!(c->windows >> i & 1) && c->buffer[i]->bytes > g->window)
+            return cr_gpu_fail_window(g, c->op, c->buffer[i]->bytes);
     return cr_gpu_dispatch(g, c->op, p, c->buffer, c->at, c->parameters, c->parameters_bytes, c->groups);
 }

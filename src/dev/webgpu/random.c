@@ -22,14 +22,16 @@ static void write(wgsl *w, const void *how) {
 }
 
 /* Elements first .. first + n - 1. */
-static cr_status run_part(gpu *g, const char *op, draw kind, const cr_array *y, int64_t first, int64_t n, parameters q) {
+static cr_status run_part(gpu *g, const char *op, draw kind, const cr_array *y, int64_t first, int64_t n,
+                          parameters q) {
     const kernel how = {'p', kind, y->dtype};
     const gpu_span part = {y->offset + first, y->offset + first + n};
     gpu_call c = {.op = op, .write = write, .how = &how, .how_bytes = sizeof how,
                   .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(n)};
     q.count = (uint32_t)n;
     q.counter += (uint64_t)first / (kind == INTEGERS ? 2 : 4);
-    if (!cr_gpu_bind_window(g, &c, gpu_buffer_of(y), part, y->dtype, &q.y)) return cr_gpu_fail_window(g, op, gpu_buffer_of(y)->bytes);
+    if (!cr_gpu_bind_window(g, &c, gpu_buffer_of(y), part, y->dtype, &q.y))
+        return cr_gpu_fail_window(g, op, gpu_buffer_of(y)->bytes);
     return cr_gpu_run(g, &c);
 }
 

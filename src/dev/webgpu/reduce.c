@@ -48,21 +48,36 @@ static cr_dtype accumulator(const cr_reduce_how *how, cr_dtype x, cr_dtype y) {
 
 /* ---- text */
 static const char *identity(const kernel *s) {
-    const bool is_signed = cr_dtype_kind(s->acc) == CR_KIND_SIGNED, wide = cr_wgsl_wide(s->acc), most = s->kind == CR_REDUCE_MIN;
-    if (s->map == CR_MAP_NONZERO && s->kind >= CR_REDUCE_MAX) return wide ? (most ? "vec2<u32>(1u, 0u)" : "vec2<u32>(0u)") : is_signed ? (most ? "1" : "0") : most ? "1u" : "0u";
+    const bool is_signed = cr_dtype_kind(s->acc) == CR_KIND_SIGNED, wide = cr_wgsl_wide(s->acc),
+               most = s->kind == CR_REDUCE_MIN;
+    if (s->map == CR_MAP_NONZERO && s->kind >= CR_REDUCE_MAX)
+        return wide        ? (most ? "vec2<u32>(1u, 0u)" : "vec2<u32>(0u)")
+               : is_signed ? (most ? "1" : "0")
+               : most      ? "1u"
+                           : "0u";
     if (s->kind < CR_REDUCE_MAX) {
         const bool one = s->kind == CR_REDUCE_PROD;
-        return cr_dtype_is_float(s->acc) ? (one ? "1.0" : "0.0") : wide ? (one ? "vec2<u32>(1u, 0u)" : "vec2<u32>(0u)") : is_signed ? (one ? "1" : "0") : one ? "1u" : "0u";
+        return cr_dtype_is_float(s->acc) ? (one ? "1.0" : "0.0")
+               : wide                    ? (one ? "vec2<u32>(1u, 0u)" : "vec2<u32>(0u)")
+               : is_signed               ? (one ? "1" : "0")
+               : one                     ? "1u"
+                                         : "0u";
     }
     if (cr_dtype_is_float(s->acc)) return most ? "inf()" : "-inf()";
-    if (wide) return is_signed ? (most ? "vec2<u32>(~0u, 0x7fffffffu)" : "vec2<u32>(0u, 0x80000000u)") : most ? "vec2<u32>(~0u)" : "vec2<u32>(0u)";
+    if (wide)
+        return is_signed ? (most ? "vec2<u32>(~0u, 0x7fffffffu)" : "vec2<u32>(0u, 0x80000000u)")
+               : most    ? "vec2<u32>(~0u)"
+                         : "vec2<u32>(0u)";
     return is_signed ? (most ? "2147483647" : "bitcast<i32>(0x80000000u)") : most ? "0xffffffffu" : "0u";
 }
 
 static const char *join(const kernel *s) {
-    static const char *const plain[] = {"a + b", "a * b", "max(a, b)", "min(a, b)"}, *const floats[] = {"a + b", "a * b", "f_max(a, b)", "f_min(a, b)"};
-    static const char *const longs[2][4] = {{"add64(a, b)", "mul64(a, b)", "select(a, b, less_u64(a, b))", "select(a, b, less_u64(b, a))"},
-                                            {"add64(a, b)", "mul64(a, b)", "select(a, b, less_i64(a, b))", "select(a, b, less_i64(b, a))"}};
+    static const char *const plain[] = {"a + b", "a * b", "max(a, b)", "min(a, b)"}, *const floats[] = {
+                                                                                         "a + b", "a * b",
+                                                                                         "f_max(a, b)", "f_min(a, b)"};
+    static const char *const longs[2][4] = {
+        {"add64(a, b)", "mul64(a, b)", "select(a, b, less_u64(a, b))", "select(a, b, less_u64(b, a))"},
+        {"add64(a, b)", "mul64(a, b)", "select(a, b, less_i64(a, b))", "select(a, b, less_i64(b, a))"}};
     return (cr_dtype_is_float(s->acc) ? floats : cr_wgsl_wide(s->acc) ? longs[s->acc == CR_I64] : plain)[s->kind];
 }
 
@@ -87,7 +102,8 @@ static void write(wgsl *w, const void *how) {
     cr_wgsl_array(w, "y", s->to, true);
     cr_wgsl_array(w, "x", s->from, false);
     if (s->map == CR_MAP_DEVIATION) cr_wgsl_array(w, "sums", CR_F32, false);
-    cr_wgsl_add(w, "alias V = %s;\nfn identity() -> V { return %s; }\nfn join0(a: V, b: V) -> V { return %s; }\n", type, identity(s), join(s));
+    cr_wgsl_add(w, "alias V = %s;\nfn identity() -> V { return %s; }\nfn join0(a: V, b: V) -> V { return %s; }\n", type,
+                identity(s), join(s));
     cr_wgsl_add(w, "fn mapped(x: %s, mean: f32) -> V { return %s; }\n", cr_wgsl_type(s->from), mapped(s, "x").s);
     cr_wgsl_cast_function(w, "result", s->to, s->acc);
     cr_wgsl_file(w, cr_wgsl_reduce);
@@ -96,22 +112,36 @@ static void write(wgsl *w, const void *how) {
 }
 
 /* ---- one stage */
-static gpu_span span_of(const stage *s) { return cr_gpu_span_of(s->offset, 3, (int64_t[]){s->at.M, s->at.R, s->at.N}, s->at.strides); }
+static gpu_span span_of(const stage *s) {
+    return cr_gpu_span_of(s->offset, 3, (int64_t[]){s->at.M, s->at.R, s->at.N}, s->at.strides);
+}
 
 /* The kernel's call.  false: y, x or the sums do not fit into a window */
 static bool call_of(const gpu *g, const stage *s, gpu_call *c, parameters *q) {
     const int64_t rows = s->at.M * s->at.N, results = rows * s->parts, part_size = gpu_ceil_div(s->at.R, s->parts);
     const gpu_span x = span_of(s);
-    *q = (parameters){
-        .R = (uint32_t)s->at.R, .N = (uint32_t)s->at.N, .stride_m = (uint32_t)s->at.strides[0], .stride_r = (uint32_t)s->at.strides[1],
-        .stride_n = (uint32_t)s->at.strides[2], .parts = (uint32_t)s->parts, .part_size = (uint32_t)part_size, .results = (uint32_t)results,
-        .length = (float)s->length, .power = (float)s->power};
-    *c = (gpu_call){.op = s->op, .write = write, .how = &s->how, .how_bytes = sizeof s->how, .parameters = q, .parameters_bytes = sizeof *q,
+    *q = (parameters){.R = (uint32_t)s->at.R,
+                      .N = (uint32_t)s->at.N,
+                      .stride_m = (uint32_t)s->at.strides[0],
+                      .stride_r = (uint32_t)s->at.strides[1],
+                      .stride_n = (uint32_t)s->at.strides[2],
+                      .parts = (uint32_t)s->parts,
+                      .part_size = (uint32_t)part_size,
+                      .results = (uint32_t)results,
+                      .length = (float)s->length,
+                      .power = (float)s->power};
+    *c = (gpu_call){.op = s->op,
+                    .write = write,
+                    .how = &s->how,
+                    .how_bytes = sizeof s->how,
+                    .parameters = q,
+                    .parameters_bytes = sizeof *q,
                     .groups = s->how.single ? gpu_groups(results) : (uint64_t)results};
     if (!cr_gpu_bind_window(g, c, s->y, (gpu_span){s->y_offset, s->y_offset + results}, s->how.to, &q->y)) return false;
     if (!cr_gpu_bind_window(g, c, s->x, x, s->how.from, &q->x)) return false;
     q->x += (uint32_t)(s->offset - x.first);
-    return !s->sums || cr_gpu_bind_window(g, c, s->sums, (gpu_span){s->sums_offset, s->sums_offset + rows}, CR_F32, &q->sums);
+    return !s->sums ||
+           cr_gpu_bind_window(g, c, s->sums, (gpu_span){s->sums_offset, s->sums_offset + rows}, CR_F32, &q->sums);
 }
 
 static cr_status run(gpu *g, const stage *s) {
@@ -133,7 +163,9 @@ static void cut(stage *s) {
 static cr_status reduce_slab(gpu *g, stage s);
 
 static cr_dtype partial_dtype(const stage *s) {           /* the dtype of partial results, of whole words */
-    return cr_wgsl_wide(s->how.acc) || cr_dtype_is_float(s->how.acc) ? s->how.acc : cr_dtype_kind(s->how.acc) == CR_KIND_SIGNED ? CR_I32 : CR_U32;
+    return cr_wgsl_wide(s->how.acc) || cr_dtype_is_float(s->how.acc) ? s->how.acc
+           : cr_dtype_kind(s->how.acc) == CR_KIND_SIGNED             ? CR_I32
+                                                                     : CR_U32;
 }
 
 static cr_status reduce_parts(gpu *g, const stage *s, gpu_buffer *parts, int64_t count) {
@@ -151,15 +183,22 @@ static cr_status reduce_parts(gpu *g, const stage *s, gpu_buffer *parts, int64_t
  * are then reduced. */
 static cr_status reduce_halves(gpu *g, const stage *s) {
     const cr_slab *at = &s->at;
-    const int axis = at->M > 1 ? 0 : at->N > 1 && gpu_abs(at->strides[2]) * at->N >= gpu_abs(at->strides[1]) * at->R ? 2 : 1;
+    const int axis = at->M > 1                                                                         ? 0
+                     : at->N > 1 && gpu_abs(at->strides[2]) * at->N >= gpu_abs(at->strides[1]) * at->R ? 2
+                                                                                                       : 1;
     stage half[2] = {*s, *s};
-    const int64_t n = axis == 0 ? at->M : axis == 1 ? at->R : at->N, first = n / 2, results = axis == 0 ? first * at->N : first;
+    const int64_t n = axis == 0   ? at->M
+                      : axis == 1 ? at->R
+                                  : at->N,
+                  first = n / 2, results = axis == 0 ? first * at->N : first;
     if (n == 1) return cr_gpu_fail_window(g, s->op, s->x->bytes);
-    for (int i = 0; i < 2; i++) *(axis == 0 ? &half[i].at.M : axis == 1 ? &half[i].at.R : &half[i].at.N) = i ? n - first : first;
+    for (int i = 0; i < 2; i++)
+        *(axis == 0 ? &half[i].at.M : axis == 1 ? &half[i].at.R : &half[i].at.N) = i ? n - first : first;
     half[1].offset += first * at->strides[axis];
     gpu_buffer *parts = NULL;
     if (axis == 1) {
-        if (!(parts = cr_gpu_buffer_take(g, s->op, 2 * (size_t)at->N * cr_dtype_size(partial_dtype(s))))) return cr_error_status();
+        if (!(parts = cr_gpu_buffer_take(g, s->op, 2 * (size_t)at->N * cr_dtype_size(partial_dtype(s)))))
+            return cr_error_status();
         for (int i = 0; i < 2; i++) half[i].y = parts, half[i].y_offset = i * at->N, half[i].how.to = partial_dtype(s);
     } else {
         half[1].y_offset += results;
@@ -183,7 +222,8 @@ static cr_status reduce_slab(gpu *g, stage s) {
     stage first = s;
     first.how.to = partial_dtype(&s);
     first.y_offset = 0;
-    if (!(first.y = cr_gpu_buffer_take(g, s.op, (size_t)(s.at.M * s.parts * s.at.N) * cr_dtype_size(first.how.to)))) return cr_error_status();
+    if (!(first.y = cr_gpu_buffer_take(g, s.op, (size_t)(s.at.M * s.parts * s.at.N) * cr_dtype_size(first.how.to))))
+        return cr_error_status();
     cr_status status = run(g, &first);
     if (status == CR_OK) status = reduce_parts(g, &s, first.y, s.parts);
     cr_gpu_buffer_give(g, first.y);
@@ -214,7 +254,14 @@ cr_status cr_gpu_reduce(const cr_reduce_args *args) {
     gpu *g = cr_gpu_enter(op, y->dev);
     if (!g) return cr_error_status();
     const kernel k = {'r', how->kind, how->map, x->dtype, accumulator(how, x->dtype, y->dtype), y->dtype, false};
-    const stage s = {.op = op, .how = k, .at = cr_slab_of(x), .offset = x->offset, .length = at->shape[1], .power = how->p,
-                     .x = gpu_buffer_of(x), .y = gpu_buffer_of(y), .y_offset = y->offset};
+    const stage s = {.op = op,
+                     .how = k,
+                     .at = cr_slab_of(x),
+                     .offset = x->offset,
+                     .length = at->shape[1],
+                     .power = how->p,
+                     .x = gpu_buffer_of(x),
+                     .y = gpu_buffer_of(y),
+                     .y_offset = y->offset};
     return cr_gpu_leave(g, how->map == CR_MAP_DEVIATION ? reduce_deviations(g, s) : reduce_slab(g, s));
 }

@@ -5,7 +5,8 @@
 enum { MOST = 6, PART = 32 };                       /* operands; rows of a partial sum of norm_bwd */
 typedef enum rows_kind { SOFTMAX, SOFTMAX_BWD, NORM, NORM_DX, NORM_PARTS, CROSS_ENTROPY, CROSS_ENTROPY_BWD } rows_kind;
 typedef enum operand { Y, X, G, DX, RSTD, MEAN, W, B, DW, DB, LOSS, LSE, TARGET, FAULTS } operand;
-static const char *const operand_names[] = {"y", "x", "g", "dx", "rstd", "mean", "w", "b", "dw", "db", "loss", "lse", "labels", "faults"};
+static const char *const operand_names[] = {"y", "x",  "g",  "dx",   "rstd", "mean",   "w",
+                                            "b", "dw", "db", "loss", "lse",  "labels", "faults"};
 
 typedef struct kernel {
     int id;
@@ -66,9 +67,12 @@ static void add_operand(wgsl *w, int i, const char *name, cr_dtype dt, bool writ
 }
 
 static void write(wgsl *w, const void *how) {
-    static const char *const kinds[] = {"SOFTMAX", "SOFTMAX_BWD", "NORM", "NORM_DX", "NORM_PARTS", "CROSS_ENTROPY", "CROSS_ENTROPY_BWD"};
-    static const char *const variants[] = {[SOFTMAX] = "LOG", [SOFTMAX_BWD] = "LOG", [CROSS_ENTROPY] = "SMOOTHING", [CROSS_ENTROPY_BWD] = "SCALAR"};
-    static const char *const optional[] = {[MEAN] = "HAS_MEAN", [W] = "HAS_W", [B] = "HAS_B", [DW] = "HAS_DW", [DB] = "HAS_DB", [FAULTS] = NULL};
+    static const char *const kinds[] = {"SOFTMAX",       "SOFTMAX_BWD",      "NORM", "NORM_DX", "NORM_PARTS",
+                                        "CROSS_ENTROPY", "CROSS_ENTROPY_BWD"};
+    static const char *const variants[] = {
+        [SOFTMAX] = "LOG", [SOFTMAX_BWD] = "LOG", [CROSS_ENTROPY] = "SMOOTHING", [CROSS_ENTROPY_BWD] = "SCALAR"};
+    static const char *const optional[] = {
+        [MEAN] = "HAS_MEAN", [W] = "HAS_W", [B] = "HAS_B", [DW] = "HAS_DW", [DB] = "HAS_DB", [FAULTS] = NULL};
     const kernel *h = how;
     cr_wgsl_const(w, kinds[h->kind], 1);
     if (h->variant) cr_wgsl_const(w, variants[h->kind], 1);
@@ -87,13 +91,25 @@ static void write(wgsl *w, const void *how) {
 
 /* Rows first .. end - 1, split until their operands fit into windows. */
 static cr_status run_rows(const rows *r, int64_t first, int64_t end) {
-    parameters q = {.rows = (uint32_t)(end - first), .N = (uint32_t)r->N, .fault = (uint32_t)r->fault, .number = (float)r->number, .length = (float)r->N,
-                    .ignore = r->ignore, .first = (uint32_t)first, .total = (uint32_t)r->total};
-    gpu_call c = {.op = r->op, .write = write, .how = &r->how, .how_bytes = sizeof r->how, .parameters = &q, .parameters_bytes = sizeof q,
+    parameters q = {.rows = (uint32_t)(end - first),
+                    .N = (uint32_t)r->N,
+                    .fault = (uint32_t)r->fault,
+                    .number = (float)r->number,
+                    .length = (float)r->N,
+                    .ignore = r->ignore,
+                    .first = (uint32_t)first,
+                    .total = (uint32_t)r->total};
+    gpu_call c = {.op = r->op,
+                  .write = write,
+                  .how = &r->how,
+                  .how_bytes = sizeof r->how,
+                  .parameters = &q,
+                  .parameters_bytes = sizeof q,
                   .groups = (uint64_t)(end - first)};
     for (int i = 0; i < r->how.n; i++) {
         const cr_array *t = r->t[i];
-        const int64_t from = t->offset + first * r->per[i], to = t->offset + (r->per[i] && end < r->M ? end * r->per[i] : t->numel);
+        const int64_t from = t->offset + first * r->per[i],
+                      to = t->offset + (r->per[i] && end < r->M ? end * r->per[i] : t->numel);
         if (cr_gpu_bind_window(r->g, &c, gpu_buffer_of(t), (gpu_span){from, to}, t->dtype, &q.offset[i])) continue;
         const int64_t middle = first + (end - first) / 2;
         if (middle == first) return cr_gpu_fail_window(r->g, r->op, gpu_buffer_of(t)->bytes);
@@ -154,7 +170,8 @@ cr_status cr_gpu_norm(const cr_norm_args *args) {
 
 /* with dh = g w, h = (x - mean) rstd:  dx = rstd (dh - mean(dh) - h mean(dh h)), no mean(dh) for
  * the RMS norm */
-static cr_status norm_dx(const cr_array *dx, const cr_array *x, const cr_array *w, const cr_array *mean, const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
+static cr_status norm_dx(const cr_array *dx, const cr_array *x, const cr_array *w, const cr_array *mean,
+                         const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
     rows r = rows_of("norm_bwd", NORM_DX, false, x, M, N);
     if (!r.g) return cr_error_status();
     add(&r, DX, dx, true, N);
@@ -168,7 +185,8 @@ static cr_status norm_dx(const cr_array *dx, const cr_array *x, const cr_array *
 
 /* The sums over PART rows of g h and of g: (parts, N) each, which are then summed.  Here a "row" is
  * a part. */
-static cr_status norm_parts(const cr_array *dw, const cr_array *db, const cr_array *x, const cr_array *mean, const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
+static cr_status norm_parts(const cr_array *dw, const cr_array *db, const cr_array *x, const cr_array *mean,
+                            const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
     rows r = rows_of("norm_bwd", NORM_PARTS, false, x, gpu_ceil_div(M, PART), N);
     if (!r.g) return cr_error_status();
     r.total = M;
@@ -181,18 +199,22 @@ static cr_status norm_parts(const cr_array *dw, const cr_array *db, const cr_arr
     return run(&r);
 }
 
-static cr_status norm_columns(const cr_array *dw, const cr_array *db, const cr_array *x, const cr_array *mean, const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
+static cr_status norm_columns(const cr_array *dw, const cr_array *db, const cr_array *x, const cr_array *mean,
+                              const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
     const int64_t parts = gpu_ceil_div(M, PART);
     const cr_array *const sums[2] = {dw, db};
     cr_array part[2];
     cr_status status = CR_OK;
     for (int i = 0; i < 2; i++) {
         part[i] = cr_array_of(NULL, x->dev, CR_F32, CR_LIST(1, parts, N));
-        if (sums[i] && status == CR_OK && !(part[i].storage = cr_gpu_allocate(x->dev, (size_t)(parts * N) * sizeof(float)))) status = cr_error_status();
+        if (sums[i] && status == CR_OK &&
+            !(part[i].storage = cr_gpu_allocate(x->dev, (size_t)(parts * N) * sizeof(float))))
+            status = cr_error_status();
     }
     if (status == CR_OK) status = norm_parts(dw ? &part[0] : NULL, db ? &part[1] : NULL, x, mean, rstd, g, M, N);
     for (int i = 0; i < 2; i++) {
-        if (sums[i] && status == CR_OK) status = cr_gpu_reduce(&(cr_reduce_args){.y = *sums[i], .x = part[i], .how = {.kind = CR_REDUCE_SUM}});
+        if (sums[i] && status == CR_OK)
+            status = cr_gpu_reduce(&(cr_reduce_args){.y = *sums[i], .x = part[i], .how = {.kind = CR_REDUCE_SUM}});
         if (part[i].storage) cr_storage_release(part[i].storage);
     }
     return status;

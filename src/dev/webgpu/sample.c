@@ -28,12 +28,18 @@ static void write(wgsl *w, const void *how) {
 
 typedef struct draw { const char *op; int64_t M, N, S; uint64_t seed, counter; } draw;
 
-static cr_status run(const draw *d, sample_task task, const cr_array *y, const cr_array *a, const cr_array *b, int bits, int64_t offset) {
+static cr_status run(const draw *d, sample_task task, const cr_array *y, const cr_array *a, const cr_array *b, int bits,
+                     int64_t offset) {
     gpu *g = cr_gpu_enter(d->op, y->dev);
     const int64_t n = d->M * (task == PICK ? d->S : d->N);
     const kernel how = {'w', task};
-    const parameters q = {.count = (uint32_t)n, .N = (uint32_t)d->N, .draws = (uint32_t)d->S, .seed = d->seed, .counter = d->counter,
-                          .offset = (uint32_t)offset, .bits = (uint32_t)bits};
+    const parameters q = {.count = (uint32_t)n,
+                          .N = (uint32_t)d->N,
+                          .draws = (uint32_t)d->S,
+                          .seed = d->seed,
+                          .counter = d->counter,
+                          .offset = (uint32_t)offset,
+                          .bits = (uint32_t)bits};
     const gpu_call c = {
         .op = d->op, .write = write, .how = &how, .how_bytes = sizeof how,
         .buffers = b ? 3 : 2, .buffer = {gpu_buffer_of(y), gpu_buffer_of(a), b ? gpu_buffer_of(b) : NULL},
@@ -46,8 +52,11 @@ cr_status cr_gpu_permutation(const cr_permutation_args *args) {
     const cr_array *y = &args->y;
     const uint64_t seed = args->seed, counter = args->counter;
     if (!y->numel) return CR_OK;
-    const cr_array words = cr_gpu_array(y->dev, CR_U64, CR_LIST(1, y->numel)), places = cr_array_as(y, CR_LIST(1, y->numel));
-    cr_status status = words.storage ? cr_gpu_random_integers(&(cr_random_integers_args){.y = words, .seed = seed, .counter = counter}) : cr_error_status();
+    const cr_array words = cr_gpu_array(y->dev, CR_U64, CR_LIST(1, y->numel)),
+                   places = cr_array_as(y, CR_LIST(1, y->numel));
+    cr_status status = words.storage ? cr_gpu_random_integers(
+                                           &(cr_random_integers_args){.y = words, .seed = seed, .counter = counter})
+                                     : cr_error_status();
     if (status == CR_OK) status = cr_gpu_sort(&(cr_sort_args){.index = places, .x = words});
     cr_gpu_array_give(&words);
     return status;
@@ -58,9 +67,11 @@ static cr_status with_replacement(const draw *d, const cr_array *y, const cr_arr
     int bits = 62;                                  /* of the largest, so that N of it stay below 2^63 */
     while (INT64_C(1) << (62 - bits) < d->N) bits--;
     const cr_array rows = cr_array_as(w, CR_LIST(d->M, d->N, 1)), top = cr_gpu_array(w->dev, CR_F32, CR_LIST(d->M, 1));
-    const cr_array whole = cr_gpu_array(w->dev, CR_I64, CR_LIST(d->M, d->N, 1)), sums = cr_gpu_array(w->dev, CR_I64, CR_LIST(d->M, d->N, 1));
+    const cr_array whole = cr_gpu_array(w->dev, CR_I64, CR_LIST(d->M, d->N, 1)),
+                   sums = cr_gpu_array(w->dev, CR_I64, CR_LIST(d->M, d->N, 1));
     const bool ready = top.storage && whole.storage && sums.storage;
-    cr_status status = ready ? cr_gpu_reduce(&(cr_reduce_args){.y = top, .x = rows, .how = {.kind = CR_REDUCE_MAX}}) : cr_error_status();
+    cr_status status = ready ? cr_gpu_reduce(&(cr_reduce_args){.y = top, .x = rows, .how = {.kind = CR_REDUCE_MAX}})
+                             : cr_error_status();
     if (status == CR_OK) status = run(d, UNITS, &whole, w, &top, bits, w->offset);
     if (status == CR_OK) status = cr_gpu_scan(&(cr_scan_args){.y = sums, .x = whole, .kind = CR_SCAN_SUM});
     if (status == CR_OK) status = run(d, PICK, y, &sums, NULL, 0, y->offset);

@@ -98,15 +98,27 @@ static bool bind_lines(const scan *s, gpu_call *c, const cr_array *t, uint32_t *
 
 /* One task over `chunks` chunks of each line of R elements, from chunk `first` on.  to NULL: y;
  * from NULL: x; before: the states that chunks start from, NULL: none. */
-static cr_status run(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *from, gpu_buffer *before, int64_t R, int64_t chunk, int64_t first, int64_t chunks) {
+static cr_status run(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *from, gpu_buffer *before, int64_t R,
+                     int64_t chunk, int64_t first, int64_t chunks) {
     const int64_t count = s->M * chunks * s->N;
     const cr_array *other = task != RESULTS ? NULL : s->a ? s->a : s->index;
     kernel h = s->how;
     h.task = task;
     h.carried = before != NULL;
     h.index &= task == RESULTS;
-    parameters q = {.count = (uint32_t)count, .R = (uint32_t)R, .N = (uint32_t)s->N, .chunk = (uint32_t)chunk, .chunks = (uint32_t)chunks, .first = (uint32_t)first};
-    gpu_call call = {.op = name_of(s), .write = write, .how = &h, .how_bytes = sizeof h, .parameters = &q, .parameters_bytes = sizeof q, .groups = gpu_groups(count)};
+    parameters q = {.count = (uint32_t)count,
+                    .R = (uint32_t)R,
+                    .N = (uint32_t)s->N,
+                    .chunk = (uint32_t)chunk,
+                    .chunks = (uint32_t)chunks,
+                    .first = (uint32_t)first};
+    gpu_call call = {.op = name_of(s),
+                     .write = write,
+                     .how = &h,
+                     .how_bytes = sizeof h,
+                     .parameters = &q,
+                     .parameters_bytes = sizeof q,
+                     .groups = gpu_groups(count)};
     bool fits = true;
     if (to) call.buffer[call.buffers++] = to;
     else fits = bind_lines(s, &call, s->y, &q.y);
@@ -117,7 +129,9 @@ static cr_status run(const scan *s, scan_task task, gpu_buffer *to, gpu_buffer *
     return fits ? cr_gpu_run(s->g, &call) : cr_gpu_fail_window(s->g, call.op, gpu_buffer_of(s->x)->bytes);
 }
 
-static gpu_buffer *take_states(const scan *s, int64_t chunks) { return cr_gpu_buffer_take(s->g, name_of(s), 16 * (size_t)(s->M * chunks * s->N)); }
+static gpu_buffer *take_states(const scan *s, int64_t chunks) {
+    return cr_gpu_buffer_take(s->g, name_of(s), 16 * (size_t)(s->M * chunks * s->N));
+}
 
 /* Each of (M, n, N) states becomes the sum of those before it; the first is not used. */
 static cr_status carry(const scan *s, gpu_buffer *states, int64_t n) {
@@ -161,7 +175,8 @@ static cr_status run_scan(scan s) {
     gpu_call unused = {0};
     uint32_t offset;
     const cr_array *other = s.a ? s.a : s.index;
-    const bool fits = bind_lines(&s, &unused, s.y, &offset) && bind_lines(&s, &unused, s.x, &offset) && (!other || bind_lines(&s, &unused, other, &offset));
+    const bool fits = bind_lines(&s, &unused, s.y, &offset) && bind_lines(&s, &unused, s.x, &offset) &&
+                      (!other || bind_lines(&s, &unused, other, &offset));
     if (fits || s.M == 1) return run_lines(&s);
     scan half[2] = {s, s};
     half[0].M = s.M / 2;
@@ -176,7 +191,14 @@ cr_status cr_gpu_scan(const cr_scan_args *args) {
     const cr_scan_kind kind = args->kind;
     const bool reverse = args->reverse;
     const int64_t M = args->x.shape[0], R = args->x.shape[1], N = args->x.shape[2];
-    scan s = {.how = {'c', 0, kind, x->dtype, y->dtype, reverse, a != NULL, index != NULL, false}, .x = x, .a = a, .index = index, .y = y, .M = M, .R = R, .N = N};
+    scan s = {.how = {'c', 0, kind, x->dtype, y->dtype, reverse, a != NULL, index != NULL, false},
+              .x = x,
+              .a = a,
+              .index = index,
+              .y = y,
+              .M = M,
+              .R = R,
+              .N = N};
     if (cr_gpu_lacks(name_of(&s), x)) return cr_error_status();
     s.g = cr_gpu_enter(name_of(&s), y->dev);
     return s.g ? cr_gpu_leave(s.g, run_scan(s)) : cr_error_status();

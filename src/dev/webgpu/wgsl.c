@@ -194,7 +194,9 @@ void cr_wgsl_words(wgsl *w, const char *x, bool written, bool shared) {
     cr_wgsl_storage(w, x, shared ? "atomic<u32>" : "u32", written);
     cr_wgsl_add(w, "fn %s_word(i: u32) -> u32 { return %s; }\n", x, cr_expr_of(load, x).s);
     if (written) cr_wgsl_add(w, "fn %s_set(i: u32, v: u32) { %s; }\n", x, cr_expr_of(store, x).s);
-    if (shared) cr_wgsl_add(w, "fn %s_part(i: u32, mask: u32, v: u32) { atomicAnd(&%s[i], ~mask); atomicOr(&%s[i], v); }\n", x, x, x);
+    if (shared)
+        cr_wgsl_add(w, "fn %s_part(i: u32, mask: u32, v: u32) { atomicAnd(&%s[i], ~mask); atomicOr(&%s[i], v); }\n", x,
+                    x, x);
 }
 
 void cr_wgsl_array(wgsl *w, const char *x, cr_dtype dt, bool written) {
@@ -211,7 +213,8 @@ expr cr_wgsl_load(const char *array, cr_dtype dt, const char *at) {
         case CR_F32: return cr_expr_of("bitcast<f32>(%s_word(%s))", array, at);
         case CR_I32: return cr_expr_of("bitcast<i32>(%s_word(%s))", array, at);
         case CR_U32: return cr_expr_of("%s_word(%s)", array, at);
-        case CR_I64: case CR_U64: return cr_expr_of("vec2<u32>(%s_word(2u * (%s)), %s_word(2u * (%s) + 1u))", array, at, array, at);
+        case CR_I64:
+        case CR_U64: return cr_expr_of("vec2<u32>(%s_word(2u * (%s)), %s_word(2u * (%s) + 1u))", array, at, array, at);
         case CR_BF16: return cr_expr_of("bf16_of(%s_word((%s) / 2u), %s)", array, at, at);
         case CR_F16: return cr_expr_of("f16_of(%s_word((%s) / 2u), %s)", array, at, at);
         default: break;
@@ -226,13 +229,17 @@ expr cr_wgsl_bits(cr_dtype dt, const char *x) {
         case CR_U32: return cr_expr_of("%s", x);
         case CR_BF16: return cr_expr_of("to_bf16(%s)", x);
         case CR_F16: return cr_expr_of("to_f16(%s)", x);
-        default: return cr_expr_of(is_signed(dt) ? "(bitcast<u32>(%s) & %du)" : "(%s & %du)", x, (1 << bits_of(dt)) - 1);
+        default:
+            return cr_expr_of(is_signed(dt) ? "(bitcast<u32>(%s) & %du)" : "(%s & %du)", x, (1 << bits_of(dt)) - 1);
     }
 }
 
 expr cr_wgsl_key(cr_dtype dt, const char *x) {
     if (cr_wgsl_wide(dt)) return cr_expr_of(is_signed(dt) ? "(%s ^ vec2<u32>(0u, 0x80000000u))" : "%s", x);
-    return cr_expr_of(cr_dtype_is_float(dt) ? "vec2<u32>(float_key(%s), 0u)" : is_signed(dt) ? "vec2<u32>(bitcast<u32>(%s) ^ 0x80000000u, 0u)" : "vec2<u32>(%s, 0u)", x);
+    return cr_expr_of(cr_dtype_is_float(dt) ? "vec2<u32>(float_key(%s), 0u)"
+                      : is_signed(dt)       ? "vec2<u32>(bitcast<u32>(%s) ^ 0x80000000u, 0u)"
+                                            : "vec2<u32>(%s, 0u)",
+                      x);
 }
 
 void cr_wgsl_key_function(wgsl *w, cr_dtype dt, bool reverse) {
@@ -248,10 +255,12 @@ void cr_wgsl_moved_function(wgsl *w, cr_dtype dt) {
 
 void cr_wgsl_store(wgsl *w, const char *array, cr_dtype dt, const char *at, const char *x) {
     const int lanes = cr_wgsl_lanes(dt);
-    if (cr_wgsl_wide(dt)) cr_wgsl_add(w, "%s_set(2u * (%s), (%s).x); %s_set(2u * (%s) + 1u, (%s).y); ", array, at, x, array, at, x);
+    if (cr_wgsl_wide(dt))
+        cr_wgsl_add(w, "%s_set(2u * (%s), (%s).x); %s_set(2u * (%s) + 1u, (%s).y); ", array, at, x, array, at, x);
     else if (lanes == 1) cr_wgsl_add(w, "%s_set(%s, %s); ", array, at, cr_wgsl_bits(dt, x).s);
-    else cr_wgsl_add(w, "{ let s = %du * ((%s) %% %du); %s_part((%s) / %du, %uu << s, %s << s); } ", bits_of(dt), at, lanes, array, at, lanes,
-                  (1u << bits_of(dt)) - 1, cr_wgsl_bits(dt, x).s);
+    else
+        cr_wgsl_add(w, "{ let s = %du * ((%s) %% %du); %s_part((%s) / %du, %uu << s, %s << s); } ", bits_of(dt), at,
+                    lanes, array, at, lanes, (1u << bits_of(dt)) - 1, cr_wgsl_bits(dt, x).s);
 }
 
 /* ---- conversions */
@@ -277,14 +286,16 @@ static expr cast_from_float(cr_dtype to, const char *x) {
 static expr cast_integer(cr_dtype to, cr_dtype from, const char *x) {
     if (cr_wgsl_wide(to)) {
         if (cr_wgsl_wide(from)) return cr_expr_of("%s", x);
-        return is_signed(from) ? cr_expr_of("vec2<u32>(bitcast<u32>(%s), bitcast<u32>(%s >> 31u))", x, x) : cr_expr_of("vec2<u32>(%s, 0u)", x);
+        return is_signed(from) ? cr_expr_of("vec2<u32>(bitcast<u32>(%s), bitcast<u32>(%s >> 31u))", x, x)
+                               : cr_expr_of("vec2<u32>(%s, 0u)", x);
     }
     const expr low = cr_wgsl_wide(from) ? cr_expr_of("(%s).x", x) : cr_expr_of("%s", x);
     const bool have = !cr_wgsl_wide(from) && is_signed(from);
     const expr word = is_signed(to) == have ? low : cr_expr_of(have ? "bitcast<u32>(%s)" : "bitcast<i32>(%s)", low.s);
     const int n = bits_of(to);
     if (n == 32 || to == from) return word;
-    return is_signed(to) ? cr_expr_of("((%s << %du) >> %du)", word.s, 32 - n, 32 - n) : cr_expr_of("(%s & %du)", word.s, (1 << n) - 1);
+    return is_signed(to) ? cr_expr_of("((%s << %du) >> %du)", word.s, 32 - n, 32 - n)
+                         : cr_expr_of("(%s & %du)", word.s, (1 << n) - 1);
 }
 
 expr cr_wgsl_cast(cr_dtype to, cr_dtype from, const char *x) {
@@ -293,7 +304,9 @@ expr cr_wgsl_cast(cr_dtype to, cr_dtype from, const char *x) {
     if (cr_dtype_is_float(to)) {
         if (cr_dtype_is_float(from)) return cr_expr_of("%s", x);          /* rounded when it is stored */
         if (cr_wgsl_wide(from)) return cr_expr_of(is_signed(from) ? "i64_to_f32(%s)" : "u64_to_f32(%s)", x);
-        return from == CR_I32 ? cr_expr_of("i32_to_f32(%s)", x) : from == CR_U32 ? cr_expr_of("u32_to_f32(%s)", x) : cr_expr_of("f32(%s)", x);
+        return from == CR_I32   ? cr_expr_of("i32_to_f32(%s)", x)
+               : from == CR_U32 ? cr_expr_of("u32_to_f32(%s)", x)
+                                : cr_expr_of("f32(%s)", x);
     }
     return cr_dtype_is_float(from) ? cast_from_float(to, x) : cast_integer(to, from, x);
 }
