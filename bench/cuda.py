@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""An NVIDIA GPU beside PyTorch on the same GPU, eager and compiled, and beside our own cpu: products, bandwidth, attention, training, the host's part;
+"""An NVIDIA GPU beside PyTorch on the same GPU, eager and compiled, and beside our own cpu:
+products, bandwidth, attention, training, the host's part;
 and every elementwise function of ours.
 
-use: python bench/cuda.py [--quick] [--only PART ...] [--rounds 3] [--seconds S] [--batch 32] [--eager] [--cases TEXT] [--device cuda]        prints JSON
+use: python bench/cuda.py [--quick] [--only PART ...] [--rounds 3] [--seconds S] [--batch 32]
+[--eager] [--cases TEXT] [--device cuda]        prints JSON
 
-A case is the same line of Python in both libraries, on random numbers (zeros would draw less power and so run at a higher clock). Each library has
-a process of its own, and they take turns; a sample is a loop of about ten milliseconds that the GPU is waited for once, at its end.
---quick: sizes for a simulated GPU.  --device cpu: both libraries on the cpu, which tries the whole without a GPU.  --seconds: no case begins later.
+A case is the same line of Python in both libraries, on random numbers (zeros would draw less power
+and so run at a higher clock). Each library has
+a process of its own, and they take turns; a sample is a loop of about ten milliseconds that the GPU
+is waited for once, at its end.
+--quick: sizes for a simulated GPU.  --device cpu: both libraries on the cpu, which tries the whole
+without a GPU.  --seconds: no case begins later.
 """
 
 from __future__ import annotations
@@ -25,9 +30,20 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("host", "matmul", "attention", "cpu", "bandwidth", "train", "kernels")  # the quickest first: --seconds may end it
+PARTS = (
+    "host",
+    "matmul",
+    "attention",
+    "cpu",
+    "bandwidth",
+    "train",
+    "kernels",
+)  # the quickest first: --seconds may end it
 DTYPES = {"bf16": "bfloat16", "f16": "float16"}  # others: float32, its products as PRECISION says
-PRECISION = {"tf32": "high", "mixed": "medium"}  # of set_float32_matmul_precision; mixed: products in bf16, weights in f32
+PRECISION = {
+    "tf32": "high",
+    "mixed": "medium",
+}  # of set_float32_matmul_precision; mixed: products in bf16, weights in f32
 ANSWER = 120  # seconds: a case that takes longer has failed (torch.compile of a whole model is the longest)
 LOOP, SAMPLED = 0.01, 0.1  # seconds: of one sample, of all in one turn
 COMPILED = ("bandwidth", "train")  # where PyTorch compiled is another program than PyTorch
@@ -43,18 +59,33 @@ class Case:
     work: float  # of one call: unit is work a second
     unit: str
     gradients: str = ""  # of which operands; their time is then in the case's
-    places: dict[str, str] = field(default_factory=dict)  # column -> device; empty: "chainrule" on the GPU, beside the peers
+    places: dict[str, str] = field(
+        default_factory=dict
+    )  # column -> device; empty: "chainrule" on the GPU, beside the peers
     drawn: tuple[float, float] | None = None  # operands are uniform numbers between the two
 
 
 def product(part: str, dtype: str, m: int, n: int, k: int, what: str = "", **more: Any) -> Case:
-    return Case(part, f"{m} x {n} x {k}{what}", dtype, "F.linear(a, b)", {"a": (m, k), "b": (n, k)}, 2e-12 * m * n * k, "TFLOP/s", **more)
+    return Case(
+        part,
+        f"{m} x {n} x {k}{what}",
+        dtype,
+        "F.linear(a, b)",
+        {"a": (m, k), "b": (n, k)},
+        2e-12 * m * n * k,
+        "TFLOP/s",
+        **more,
+    )
 
 
 def matmul_cases(quick: bool) -> list[Case]:
     shapes = [(n, n, n) for n in ((64,) if quick else (1024, 2048, 4096, 8192))]
     tokens = 64 if quick else 8192
-    shapes += [] if quick else [(tokens, 2304, 768), (tokens, 768, 768), (tokens, 3072, 768), (tokens, 768, 3072), (tokens, 50257, 768)]  # GPT-2's
+    shapes += (
+        []
+        if quick
+        else [(tokens, 2304, 768), (tokens, 768, 768), (tokens, 3072, 768), (tokens, 768, 3072), (tokens, 50257, 768)]
+    )  # GPT-2's
     return [product("matmul", dtype, *shape) for dtype in ("bf16", "tf32", "f32") for shape in shapes]
 
 
@@ -84,7 +115,18 @@ def bandwidth_cases(quick: bool) -> list[Case]:
             ("cross-entropy and gradient", "F.cross_entropy(a, target)", table, 3, "a"),
         ):
             size = operands["a"]
-            found.append(Case("bandwidth", name, dtype, call, operands, passes * (4 if dtype == "f32" else 2) * 1e-9 * size[0] * size[1], "GB/s", gradients))
+            found.append(
+                Case(
+                    "bandwidth",
+                    name,
+                    dtype,
+                    call,
+                    operands,
+                    passes * (4 if dtype == "f32" else 2) * 1e-9 * size[0] * size[1],
+                    "GB/s",
+                    gradients,
+                )
+            )
     return found
 
 
@@ -98,7 +140,18 @@ def attention_cases(quick: bool) -> list[Case]:
             pairs = shape[0] * shape[1] * t * (t + 1) / 2
             for what, each, gradients in (("forward", 4, ""), ("forward and backward", 14, "qkv")):
                 call = "F.scaled_dot_product_attention(q, k, v, is_causal=True)"
-                found.append(Case("attention", f"D={d} T={t} {what}", "bf16", call, operands, each * d * pairs * 1e-12, "TFLOP/s", gradients))
+                found.append(
+                    Case(
+                        "attention",
+                        f"D={d} T={t} {what}",
+                        "bf16",
+                        call,
+                        operands,
+                        each * d * pairs * 1e-12,
+                        "TFLOP/s",
+                        gradients,
+                    )
+                )
     return found
 
 
@@ -107,7 +160,10 @@ def train_cases(quick: bool, batch: int) -> list[Case]:
     model = (65, 16, 1, 2, 16) if quick else (50257, 1024, 12, 12, 768)  # vocabulary, context, layers, heads, width
     rows, time = (2 if quick else batch, model[1])
     operands = {"model": model, "tokens": (rows, time)}
-    return [Case("train", f"{rows} x {time}", dtype, "", operands, float(rows * time), "tokens/s") for dtype in ("mixed", "bf16")]
+    return [
+        Case("train", f"{rows} x {time}", dtype, "", operands, float(rows * time), "tokens/s")
+        for dtype in ("mixed", "bf16")
+    ]
 
 
 def host_cases(quick: bool) -> list[Case]:
@@ -116,18 +172,27 @@ def host_cases(quick: bool) -> list[Case]:
 
 
 def cpu_cases(quick: bool) -> list[Case]:
-    """Beside our own cpu, beside a loop as plain as ref's, and attention beside the products and the softmax that it is made of."""
+    """Beside our own cpu, beside a loop as plain as ref's, and attention beside the products and
+    the softmax that it is made of."""
     n, plain, rows, t = (48, 48, 64, 64) if quick else (2048, 256, 1 << 13, 2048)
     places = {"chainrule": "gpu", "cpu": "cpu"}
     shape = (1, 2, t, 64) if quick else (2, 12, t, 64)
     heads, work = dict.fromkeys("qkv", shape), 4e-12 * shape[0] * shape[1] * 64 * t * (t + 1) / 2
-    attention = {"fused": "F.scaled_dot_product_attention(q, k, v, is_causal=True)",
-                 "composed": f"F.softmax((q @ k.transpose(-2, -1) * 0.125).masked_fill(lib.ones({t}, {t}, device=q.device).triu(1) > 0, -1e30), -1) @ v"}
+    attention = {
+        "fused": "F.scaled_dot_product_attention(q, k, v, is_causal=True)",
+        "composed": (
+            f"F.softmax((q @ k.transpose(-2, -1) * 0.125).masked_fill(lib.ones({t}, {t}, device=q.device).triu(1) > 0,"
+            " -1e30), -1) @ v"
+        ),
+    }
     return [
         product("cpu", "f32", n, n, n, places=places),
         product("cpu", "f32", plain, plain, plain, " by a plain loop", places={"ref": "ref"}),
         Case("cpu", "gelu", "f32", "F.gelu(a)", {"a": (rows, 1024)}, 8e-9 * rows * 1024, "GB/s", places=places),
-        *(Case("cpu", f"attention T={t} {how}", "f32", call, heads, work, "TFLOP/s", places={"chainrule": "gpu"}) for how, call in attention.items()),
+        *(
+            Case("cpu", f"attention T={t} {how}", "f32", call, heads, work, "TFLOP/s", places={"chainrule": "gpu"})
+            for how, call in attention.items()
+        ),
     ]
 
 
@@ -141,11 +206,23 @@ CALLS = {  # of functions that are called otherwise in Python
 
 
 def kernel_cases(quick: bool) -> list[Case]:
-    """Every row of ops.def on 64M elements, f32 or int32, between the bounds that its tests have, and a copy; bytes count each operand and result once."""
+    """Every row of ops.def on 64M elements, f32 or int32, between the bounds that its tests have,
+    and a copy; bytes count each operand and result once."""
     sys.path.insert(0, str(ROOT / "tools"))
     gen_ops = importlib.import_module("gen_ops")
     shape = (61, 67) if quick else (1 << 16, 1 << 10)
-    found = [Case("kernels", "copy", "f32", "a.clone()", {"a": shape}, 8e-9 * shape[0] * shape[1], "GB/s", places={"chainrule": "gpu"})]
+    found = [
+        Case(
+            "kernels",
+            "copy",
+            "f32",
+            "a.clone()",
+            {"a": shape},
+            8e-9 * shape[0] * shape[1],
+            "GB/s",
+            places={"chainrule": "gpu"},
+        )
+    ]
     for row in gen_ops.read_source((ROOT / gen_ops.SOURCE).read_text(encoding="utf-8"))[1]:
         where, whole = row.rule == "WHERE", row.rule == "BITS"
         names = ["condition", "a", "b"] if where else list("abc"[: len(row.inputs)])
@@ -153,14 +230,33 @@ def kernel_cases(quick: bool) -> list[Case]:
         each = 9 if where else 4 * len(names)  # a condition takes one byte
         work = (each + (1 if row.rule == "TEST" else 4)) * 1e-9 * shape[0] * shape[1]
         drawn, dtype = ((1, 7), "int32") if whole else ((row.low, row.high), "f32")
-        found.append(Case("kernels", row.name, dtype, call, dict.fromkeys(names, shape), work, "GB/s", places={"chainrule": "gpu"}, drawn=drawn))
+        found.append(
+            Case(
+                "kernels",
+                row.name,
+                dtype,
+                call,
+                dict.fromkeys(names, shape),
+                work,
+                "GB/s",
+                places={"chainrule": "gpu"},
+                drawn=drawn,
+            )
+        )
     return found
 
 
 def cases_of(part: str, quick: bool, batch: int) -> list[Case]:
     if part == "train":
         return train_cases(quick, batch)
-    makers = {"bandwidth": bandwidth_cases, "matmul": matmul_cases, "attention": attention_cases, "host": host_cases, "cpu": cpu_cases, "kernels": kernel_cases}
+    makers = {
+        "bandwidth": bandwidth_cases,
+        "matmul": matmul_cases,
+        "attention": attention_cases,
+        "host": host_cases,
+        "cpu": cpu_cases,
+        "kernels": kernel_cases,
+    }
     return makers[part](quick)
 
 
@@ -346,7 +442,9 @@ def main() -> None:
 
     def columns(case: Case) -> dict[str, tuple[Worker, str, bool]]:
         if case.places:
-            return {name: (ours, o.device if device == "gpu" else device, False) for name, device in case.places.items()}
+            return {
+                name: (ours, o.device if device == "gpu" else device, False) for name, device in case.places.items()
+            }
         found = {"chainrule": (ours, o.device, False)} | ({} if missing else {"PyTorch": (theirs, o.device, False)})
         compiled = not missing and not o.eager and case.part in COMPILED
         return found | ({"PyTorch compiled": (theirs, o.device, True)} if compiled else {})
@@ -360,21 +458,47 @@ def main() -> None:
                 found[name].append(worker.ask(case, device, compiled, 0 if o.quick else SAMPLED, within=within))
                 if case.part == "train":
                     worker.end()  # so that peak bytes are this case's alone
-        return {name: next((a for a in got if isinstance(a, str)), None) or
-                {"min_ms": min(a["min_ms"] for a in got), "median_ms": statistics.median(a["median_ms"] for a in got), "peak_bytes": got[-1].get("peak_bytes", 0)}
-                for name, got in found.items()}  # fmt: skip
+        return {
+            name: (
+                next((a for a in got if isinstance(a, str)), None)
+                or {
+                    "min_ms": min(a["min_ms"] for a in got),
+                    "median_ms": statistics.median(a["median_ms"] for a in got),
+                    "peak_bytes": got[-1].get("peak_bytes", 0),
+                }
+            )
+            for name, got in found.items()
+        }
 
     rows, left_out = [], []
-    for case in (case for part in PARTS if part in o.only for case in cases_of(part, o.quick, o.batch) if o.cases in case.name):
+    for case in (
+        case for part in PARTS if part in o.only for case in cases_of(part, o.quick, o.batch) if o.cases in case.name
+    ):
         if time.monotonic() > stop:
             left_out.append(f"{case.part} {case.name} {case.dtype}")
         else:
-            rows.append({**{key: getattr(case, key) for key in ("part", "name", "dtype", "unit", "work")}, "columns": answers(case)})
+            rows.append(
+                {
+                    **{key: getattr(case, key) for key in ("part", "name", "dtype", "unit", "work")},
+                    "columns": answers(case),
+                }
+            )
     ours.end()
     theirs.end()
     error = error_of_product(48 if o.quick else 1024, o.device) if "cpu" in o.only else None
     versions = [worker.version for worker in (ours, theirs) if worker.version]
-    print(json.dumps({"device": str(device), "versions": versions, "missing": missing, "error": error, "left_out": left_out, "rows": rows}))
+    print(
+        json.dumps(
+            {
+                "device": str(device),
+                "versions": versions,
+                "missing": missing,
+                "error": error,
+                "left_out": left_out,
+                "rows": rows,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""When a GPU pays: one kind of work over its size, on the cpu and on a GPU; milliseconds, least of three loops, waiting once a loop.
+"""When a GPU pays: one kind of work over its size, on the cpu and on a GPU; milliseconds, least of
+three loops, waiting once a loop.
 
 use: gpu_curve.py matmul|elementwise|gpt [--device gpu] [--threads N] [--quick]
 
-matmul: (N, N) by (N, N).  elementwise: gelu of N numbers.  gpt: a training step with AdamW of 2 layers N wide, on 8 windows of 64 tokens.
+matmul: (N, N) by (N, N).  elementwise: gelu of N numbers.  gpt: a training step with AdamW of 2
+layers N wide, on 8 windows of 64 tokens.
 """
 
 import argparse
@@ -70,7 +72,13 @@ def main() -> None:
     make, sizes = KINDS[o.kind]
     devices = {"cpu": cr.Device("cpu"), "gpu": cr.Device(o.device)}
     rows = [
-        {"size": size, **{f"{name}_ms": milliseconds(make(size, device), device, 0.05 if o.quick else 0.2) for name, device in devices.items()}}
+        {
+            "size": size,
+            **{
+                f"{name}_ms": milliseconds(make(size, device), device, 0.05 if o.quick else 0.2)
+                for name, device in devices.items()
+            },
+        }
         for size in (sizes[:-1] if o.quick else sizes)
     ]
     print(json.dumps({"device": str(devices["gpu"]), "rows": rows}))

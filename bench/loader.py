@@ -1,4 +1,5 @@
-"""An epoch of DataLoader over small samples in one process, the same lines in each library; seconds, least of several epochs.
+"""An epoch of DataLoader over small samples in one process, the same lines in each library;
+seconds, least of several epochs.
 
 use: loader.py chainrule|torch [--quick] [--threads 2]        prints JSON
 """

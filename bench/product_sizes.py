@@ -2,7 +2,8 @@
 
 use: product_sizes.py [--sizes 128 256 ...] [--device auto] [--threads N] [--quick] [--draw FILE.svg]        prints JSON
 
-The plain loops are bench/naive in the build; of a large product they compute as many rows as there is time for.  --device: the GPU; where it is the cpu
+The plain loops are bench/naive in the build; of a large product they compute as many rows as there
+is time for.  --device: the GPU; where it is the cpu
 ("auto" without a GPU of hardware) there is no such column.  --draw needs matplotlib.
 """
 
@@ -25,13 +26,18 @@ SIZES, QUICK = (128, 256, 512, 1024, 2048, 4096), (128, 256, 512)
 
 def naive(n: int, seconds: float) -> float:
     """GFLOP/s."""
-    done = subprocess.run([str(BUILD / "bench" / "naive"), str(n), str(seconds)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [str(BUILD / "bench" / "naive"), str(n), str(seconds)], capture_output=True, text=True, check=True
+    )
     return float(json.loads(done.stdout)["rate"])
 
 
 def rates(n: int, gpu: cr.Device | None, room: float) -> dict[str, float]:
     work = 2e-6 * n**3  # GFLOP in a millisecond
-    found = {"naive": naive(n, 5 * room), "cpu": work / milliseconds(matmul(n, cr.Device("cpu")), cr.Device("cpu"), room)}
+    found = {
+        "naive": naive(n, 5 * room),
+        "cpu": work / milliseconds(matmul(n, cr.Device("cpu")), cr.Device("cpu"), room),
+    }
     return found | ({"GPU": work / milliseconds(matmul(n, gpu), gpu, room)} if gpu else {})
 
 

@@ -3,10 +3,14 @@
 
 use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...] [--sizes N ...]
 
-Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations, attention, products (shares of the peak), dispatch, value, chain,
-python (small tensors, import, the C benches called from Python), nn (steps and an epoch with nn, optim, data and models), everyday (every op, from Python),
-sizes (products of 128 to 4096 by plain loops, cpu and GPU; --sizes chooses), fused (attention, and without it, on the cpu), generation (with and without a
-cache), files (safetensors and token files), gpu (when one pays), webgpu (the first GPU), cuda (an NVIDIA GPU beside PyTorch on it), size.
+Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations,
+attention, products (shares of the peak), dispatch, value, chain,
+python (small tensors, import, the C benches called from Python), nn (steps and an epoch with nn,
+optim, data and models), everyday (every op, from Python),
+sizes (products of 128 to 4096 by plain loops, cpu and GPU; --sizes chooses), fused (attention, and
+without it, on the cpu), generation (with and without a
+cache), files (safetensors and token files), gpu (when one pays), webgpu (the first GPU), cuda (an
+NVIDIA GPU beside PyTorch on it), size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
 CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
 """
@@ -36,16 +40,47 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 PROGRAM = BUILD / "chainrule"
-PARTS = ("step", "text", "operations", "attention", "products", "dispatch", "value", "chain", "python", "nn", "everyday", "sizes", "fused", "generation",
-         "files", "gpu", "webgpu", "cuda", "size")
-PYTHON_BARS = {"x * y": 120, "x * y, recorded": 220, "x[1:, 2]": 200, "(100,) + (100,)": 150, "chain, an op": 450, "two-moons step": 60_000}  # ns
+PARTS = (
+    "step",
+    "text",
+    "operations",
+    "attention",
+    "products",
+    "dispatch",
+    "value",
+    "chain",
+    "python",
+    "nn",
+    "everyday",
+    "sizes",
+    "fused",
+    "generation",
+    "files",
+    "gpu",
+    "webgpu",
+    "cuda",
+    "size",
+)
+PYTHON_BARS = {
+    "x * y": 120,
+    "x * y, recorded": 220,
+    "x[1:, 2]": 200,
+    "(100,) + (100,)": 150,
+    "chain, an op": 450,
+    "two-moons step": 60_000,
+}  # ns
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
 
 def run_json(command: Iterable[object], threads: int) -> Any:
     """The JSON that a command prints; None (and a line) when it fails."""
     words = [str(w) for w in command]
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "CHAINRULE_NUM_THREADS": str(threads), "PYTHONPATH": str(BUILD / "python")})
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CHAINRULE_NUM_THREADS": str(threads), "PYTHONPATH": str(BUILD / "python")},
+    )
     if done.returncode:
         print(f"`{' '.join(words)}` failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
         return None
@@ -67,7 +102,10 @@ def merge(results: list[Any]) -> dict[str, dict[str, float]]:
     rows: dict[str, dict[str, float]] = {}
     for name in [row["name"] for row in results[0]["rows"]]:
         found = [row for r in results for row in r["rows"] if row["name"] == name]
-        rows[name] = {"min_ms": min(row["min_ms"] for row in found), "median_ms": statistics.median(row["median_ms"] for row in found)}
+        rows[name] = {
+            "min_ms": min(row["min_ms"] for row in found),
+            "median_ms": statistics.median(row["median_ms"] for row in found),
+        }
         if "rate" in found[0]:
             rows[name]["rate"] = max(row["rate"] * row["median_ms"] / row["min_ms"] for row in found)
     return rows
@@ -84,7 +122,10 @@ def some(values: dict[str, float], *names: str) -> dict[str, float]:
 
 
 def within(value: float, bar: float, unit: str) -> str:
-    return f"{f'{value:,.0f}' if value >= 100 else f'{value:.3g}'} {unit} ({'within' if value <= bar else 'above'} the bar of {bar:,g} {unit})"
+    return (
+        f"{f'{value:,.0f}' if value >= 100 else f'{value:.3g}'} {unit} ({'within' if value <= bar else 'above'} the bar"
+        f" of {bar:,g} {unit})"
+    )
 
 
 def stripped_copy(file: Path, folder: Path) -> Path:
@@ -116,13 +157,18 @@ def times_the_best(row: Any) -> float:
 
 
 def cuda_bars(part: str, rows: dict[str, Any], copy: float) -> list[str]:
-    """What rows by name say of the bars; nothing of one whose rows or peers are missing.  copy: the best speed of one."""
+    """What rows by name say of the bars; nothing of one whose rows or peers are missing.  copy: the
+    best speed of one."""
     reached = lambda value, bar: f"{value:.2f}x ({'within' if value >= bar else 'below'} the bar of {bar:g}x)"
     ours = {name: rate for name, row in rows.items() if (rate := speed(row, "chainrule"))}
 
     def against_peer(what: str, names: Iterable[str], bar: float) -> list[str]:
         found = min(((times, name) for name in names if (times := times_the_best(rows[name])) > 0), default=None)
-        return [f"* {what}, the least ({found[1]}), against the best of PyTorch: {reached(found[0], bar)}."] if found else []
+        return (
+            [f"* {what}, the least ({found[1]}), against the best of PyTorch: {reached(found[0], bar)}."]
+            if found
+            else []
+        )
 
     def against(what: str, one: str, other: str, column: str, bar: float) -> list[str]:
         a, b = (next((name for name in rows if text in name), "") for text in (one, other))
@@ -136,14 +182,28 @@ def cuda_bars(part: str, rows: dict[str, Any], copy: float) -> list[str]:
         return against_peer("bf16 and TF32", [name for name in rows if not name.endswith(" f32")], 0.97)
     if part == "attention":
         rate = ours.get("D=128 T=8192 forward bf16")
-        forward = [f"* D=128, T=8192, forward: {rate:.0f} TFLOP/s ({'within' if rate >= 300 else 'below'} the bar of 300)."] if rate else []
+        forward = (
+            [f"* D=128, T=8192, forward: {rate:.0f} TFLOP/s ({'within' if rate >= 300 else 'below'} the bar of 300)."]
+            if rate
+            else []
+        )
         return forward + against_peer("Forward and backward", [name for name in rows if "backward" in name], 0.8)
     if part in ("bandwidth", "kernels") and ours and copy:
         least = min(ours, key=lambda name: ours[name])
-        return [f"* The least share of a copy ({least}): {reached(ours[least] / copy, 0.85)}.", *against_peer("All", rows, 1)]
+        return [
+            f"* The least share of a copy ({least}): {reached(ours[least] / copy, 0.85)}.",
+            *against_peer("All", rows, 1),
+        ]
     if part == "train":
-        peaks = {name: {column: times["peak_bytes"] for column, times in row["columns"].items() if isinstance(times, dict)} for name, row in rows.items()}
-        over = {name: peak.pop("chainrule") / min(peak.values()) for name, peak in peaks.items() if len(peak) > 1 and all(peak.values()) and name in ours}
+        peaks = {
+            name: {column: times["peak_bytes"] for column, times in row["columns"].items() if isinstance(times, dict)}
+            for name, row in rows.items()
+        }
+        over = {
+            name: peak.pop("chainrule") / min(peak.values())
+            for name, peak in peaks.items()
+            if len(peak) > 1 and all(peak.values()) and name in ours
+        }
         memory = [f"* Peak memory, {name}, against PyTorch: {verdict(ratio, 1)}." for name, ratio in over.items()]
         return against_peer("Tokens a second", rows, 0.9) + memory
     if part == "cpu":
@@ -158,7 +218,12 @@ def cuda_bars(part: str, rows: dict[str, Any], copy: float) -> list[str]:
 
 class Bench:
     def __init__(self, quick: bool, threads: int, sizes: list[int] | None = None, folder: Path | None = None) -> None:
-        self.quick, self.threads, self.sizes, self.folder = quick, threads, sizes, folder  # folder: of the page, for its pictures
+        self.quick, self.threads, self.sizes, self.folder = (
+            quick,
+            threads,
+            sizes,
+            folder,
+        )  # folder: of the page, for its pictures
         self.rounds = 1 if quick else 3
         self.data: dict[str, Any] = {}
         self.text: list[str] = []
@@ -168,7 +233,19 @@ class Bench:
         print("\n".join(lines), flush=True)
 
     def ours(self, part: str, quick: bool = False) -> Any:
-        return run_json([PROGRAM, "bench", "--json", "--only", part, "--threads", self.threads, *(["--quick"] if quick or self.quick else [])], self.threads)
+        return run_json(
+            [
+                PROGRAM,
+                "bench",
+                "--json",
+                "--only",
+                part,
+                "--threads",
+                self.threads,
+                *(["--quick"] if quick or self.quick else []),
+            ],
+            self.threads,
+        )
 
     def peer(self, script: str, *words: object) -> Any:
         return run_json([sys.executable, HERE / script, *words, "--threads", self.threads], self.threads)
@@ -193,8 +270,11 @@ class Bench:
         return run_json([*words, *quick, "--threads", threads], threads)
 
     def steps(self, case: str, variants: list[str], threads: int) -> dict[str, dict[str, float]]:
-        """Variant -> least and median milliseconds of a step, peak memory beyond 16 bytes a parameter; in turn, several rounds."""
-        found: dict[str, list[Any]] = {v: [] for v in variants if (v[0] == "c" or has(v.split()[0].lower().replace("pytorch", "torch")))}
+        """Variant -> least and median milliseconds of a step, peak memory beyond 16 bytes a
+        parameter; in turn, several rounds."""
+        found: dict[str, list[Any]] = {
+            v: [] for v in variants if (v[0] == "c" or has(v.split()[0].lower().replace("pytorch", "torch")))
+        }
         for _ in range(self.rounds):
             for variant, results in found.items():
                 results.append(self.step_of(case, variant, threads))
@@ -211,34 +291,68 @@ class Bench:
             best = min(theirs, key=lambda v: theirs[v])
             self.say(f"* {what}, against {best}: {verdict(ours / theirs[best], bar)}.")
 
-    def compare_steps(self, what: str, got: dict[str, dict[str, float]], ours: str, theirs: tuple[str, ...], bar: float) -> None:
-        """Medians, by which the bar is judged, and the least times: on a busy machine the two tell different stories."""
+    def compare_steps(
+        self, what: str, got: dict[str, dict[str, float]], ours: str, theirs: tuple[str, ...], bar: float
+    ) -> None:
+        """Medians, by which the bar is judged, and the least times: on a busy machine the two tell
+        different stories."""
         peers = [v for v in theirs if v in got]
         if peers and ours in got:
             best = min(peers, key=lambda v: got[v]["median_ms"])
             least = got[ours]["min_ms"] / min(got[v]["min_ms"] for v in peers)
-            self.say(f"* {what}, against {best}: {verdict(got[ours]['median_ms'] / got[best]['median_ms'], bar)}; least times {least:.2f}x.")
+            self.say(
+                f"* {what}, against {best}: {verdict(got[ours]['median_ms'] / got[best]['median_ms'], bar)}; least"
+                f" times {least:.2f}x."
+            )
 
     def step(self) -> None:
-        self.say("## One training step", "", "Forward, backward, gradients clipped at 1 (fused step: not clipped), AdamW with weight decay on matrices;",
-                 "milliseconds, median (least).  Memory: the largest resident size, less 16 bytes a parameter (weight, gradient and two moments in f32).", "")
-        everyone = ["chainrule", "PyTorch", "PyTorch compiled", "JAX", "chainrule fused step", "chainrule bf16", "PyTorch bf16", "PyTorch compiled bf16"]
+        self.say(
+            "## One training step",
+            "",
+            "Forward, backward, gradients clipped at 1 (fused step: not clipped), AdamW with weight decay on matrices;",
+            "milliseconds, median (least).  Memory: the largest resident size, less 16 bytes a parameter (weight,"
+            " gradient and two moments in f32).",
+            "",
+        )
+        everyone = [
+            "chainrule",
+            "PyTorch",
+            "PyTorch compiled",
+            "JAX",
+            "chainrule fused step",
+            "chainrule bf16",
+            "PyTorch bf16",
+            "PyTorch compiled bf16",
+        ]
         for case in ("gpt2", "char6", "char"):
             name, got = CASES[case].name, self.steps(case, everyone, self.threads)
             self.data[name] = got
             rows = [[v, f"{t['median_ms']:.1f} ({t['min_ms']:.1f})", f"{t['extra_mb']:.0f}"] for v, t in got.items()]
             self.say(table([f"{name}, {CASES[case].batch} x {CASES[case].time}", "ms a step", "MB"], rows), "")
             if case == "gpt2":
-                for what, ours, bars in (("f32", "chainrule", (0.42, 0.55)), ("f32, fused step", "chainrule fused step", (0.38, 0.50))):
+                for what, ours, bars in (
+                    ("f32", "chainrule", (0.42, 0.55)),
+                    ("f32, fused step", "chainrule fused step", (0.38, 0.50)),
+                ):
                     self.compare_steps(what, got, ours, ("PyTorch compiled",), bars[0])
                     self.compare_steps(what, got, ours, ("JAX",), bars[1])
                 memory = {v: t["extra_mb"] for v, t in got.items()}
                 if "chainrule" in memory:
-                    self.compare("memory beyond 16 bytes a parameter", memory["chainrule"], some(memory, "PyTorch"), 0.6)
+                    self.compare(
+                        "memory beyond 16 bytes a parameter", memory["chainrule"], some(memory, "PyTorch"), 0.6
+                    )
             else:
-                self.compare_steps("f32", got, "chainrule", ("PyTorch", "PyTorch compiled"), 0.45 if case == "char" else 0.5)
+                self.compare_steps(
+                    "f32", got, "chainrule", ("PyTorch", "PyTorch compiled"), 0.45 if case == "char" else 0.5
+                )
             if case != "char":
-                self.compare_steps("bf16", got, "chainrule bf16", ("PyTorch bf16", "PyTorch compiled bf16"), 0.62 if case == "gpt2" else 1 / 1.5)
+                self.compare_steps(
+                    "bf16",
+                    got,
+                    "chainrule bf16",
+                    ("PyTorch bf16", "PyTorch compiled bf16"),
+                    0.62 if case == "gpt2" else 1 / 1.5,
+                )
             self.say("")
         self.alone_and_beside()
 
@@ -246,7 +360,13 @@ class Bench:
         """GPT-2 124M on one thread, and on two beside a process that keeps one core busy."""
         one = self.steps("gpt2", ["chainrule", "PyTorch", "PyTorch compiled"], 1)
         self.data["GPT-2 124M, one thread"] = one
-        self.say(table(["GPT-2 124M, one thread", "ms a step"], [[v, f"{t['median_ms']:.1f} ({t['min_ms']:.1f})"] for v, t in one.items()]), "")
+        self.say(
+            table(
+                ["GPT-2 124M, one thread", "ms a step"],
+                [[v, f"{t['median_ms']:.1f} ({t['min_ms']:.1f})"] for v, t in one.items()],
+            ),
+            "",
+        )
         busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
         try:
             beside = self.steps("gpt2", ["chainrule"], self.threads)
@@ -258,20 +378,44 @@ class Bench:
         ours = one["chainrule"]["median_ms"]
         self.compare_steps("one thread", one, "chainrule", ("PyTorch",), 0.40)
         self.data["GPT-2 124M, beside a busy process"] = beside
-        self.compare(f"{self.threads} threads with a process that keeps one core busy", beside["chainrule"]["median_ms"],
-                     {"one thread of the quiet machine": ours}, 1.3)
+        self.compare(
+            f"{self.threads} threads with a process that keeps one core busy",
+            beside["chainrule"]["median_ms"],
+            {"one thread of the quiet machine": ours},
+            1.3,
+        )
         self.say("")
 
     # ---- tiny-Shakespeare
 
     def train(self, file: Path, seed: int, steps: int) -> dict[str, float]:
         with tempfile.TemporaryDirectory() as folder:
-            command = [PROGRAM, "train", "--data", file, "--steps", steps, "--seed", seed, "--eval-every", 0, "--sample", 0, "--out", folder]
-            done = subprocess.run([str(w) for w in [*command, "--threads", self.threads]], capture_output=True, text=True)
+            command = [
+                PROGRAM,
+                "train",
+                "--data",
+                file,
+                "--steps",
+                steps,
+                "--seed",
+                seed,
+                "--eval-every",
+                0,
+                "--sample",
+                0,
+                "--out",
+                folder,
+            ]
+            done = subprocess.run(
+                [str(w) for w in [*command, "--threads", self.threads]], capture_output=True, text=True
+            )
             if done.returncode:
                 sys.exit(done.stderr)
             log = [json.loads(line) for line in (Path(folder) / "run.jsonl").read_text().splitlines()]
-        return {"val_loss": [r["val_loss"] for r in log if "val_loss" in r][-1], "seconds": [r["seconds"] for r in log if r.get("event") == "finish"][-1]}
+        return {
+            "val_loss": [r["val_loss"] for r in log if "val_loss" in r][-1],
+            "seconds": [r["seconds"] for r in log if r.get("event") == "finish"][-1],
+        }
 
     def shakespeare(self) -> None:
         self.say("## tiny-Shakespeare, characters", "")
@@ -287,29 +431,56 @@ class Bench:
                 theirs.append(self.peer("char_gpt_torch.py", file, "--steps", steps, "--seed", seed))
         theirs = theirs if all(theirs) else []
         self.data["text"] = {"steps": steps, "seeds": seeds, "chainrule": mine, "torch": theirs}
-        self.say(f"4 layers, 4 heads, width 128, context 64, batch 12, {steps} steps, AdamW(0.9, 0.99), lr 1e-3 to 1e-4, warm-up 100, weight decay 0.1 on",
-                 "matrices, clip 1.0, 90/10 split; the loss is over the whole validation split, every character predicted once.", "")
+        self.say(
+            f"4 layers, 4 heads, width 128, context 64, batch 12, {steps} steps, AdamW(0.9, 0.99), lr 1e-3 to 1e-4,"
+            " warm-up 100, weight decay 0.1 on",
+            "matrices, clip 1.0, 90/10 split; the loss is over the whole validation split, every character predicted"
+            " once.",
+            "",
+        )
         rows = []
         for i, seed in enumerate(seeds):
             row = [f"seed {seed}", f"{mine[i]['val_loss']:.4f}", f"{mine[i]['seconds'] / steps * 1e3:.2f}"]
-            rows.append(row + ([f"{theirs[i]['val_loss']:.4f}", f"{theirs[i]['seconds'] / steps * 1e3:.2f}"] if theirs else []))
+            rows.append(
+                row + ([f"{theirs[i]['val_loss']:.4f}", f"{theirs[i]['seconds'] / steps * 1e3:.2f}"] if theirs else [])
+            )
         mean = lambda runs, key: statistics.mean(r[key] for r in runs)
         total = ["mean", f"{mean(mine, 'val_loss'):.4f}", f"{mean(mine, 'seconds') / steps * 1e3:.2f}"]
-        rows.append(total + ([f"{mean(theirs, 'val_loss'):.4f}", f"{mean(theirs, 'seconds') / steps * 1e3:.2f}"] if theirs else []))
+        rows.append(
+            total
+            + ([f"{mean(theirs, 'val_loss'):.4f}", f"{mean(theirs, 'seconds') / steps * 1e3:.2f}"] if theirs else [])
+        )
         version = theirs[0]["version"] if theirs else ""
-        self.say(table(["", "chainrule val loss", "ms a step", *([f"{version} val loss", "ms a step"] if theirs else [])], rows), "")
+        self.say(
+            table(
+                ["", "chainrule val loss", "ms a step", *([f"{version} val loss", "ms a step"] if theirs else [])], rows
+            ),
+            "",
+        )
         if theirs:
-            difference, ratio = mean(mine, "val_loss") - mean(theirs, "val_loss"), mean(mine, "seconds") / mean(theirs, "seconds")
+            difference, ratio = (
+                mean(mine, "val_loss") - mean(theirs, "val_loss"),
+                mean(mine, "seconds") / mean(theirs, "seconds"),
+            )
             within = "within" if difference <= 0.02 else "above"
-            self.say(f"Loss {difference:+.4f} against PyTorch ({within} the bar of +0.02); time {verdict(ratio, 0.7)}.", "")
+            self.say(
+                f"Loss {difference:+.4f} against PyTorch ({within} the bar of +0.02); time {verdict(ratio, 0.7)}.", ""
+            )
 
     # ---- products and elementwise operations
 
     def operations(self) -> None:
-        self.say("## Products and elementwise operations", "", "f32; GFLOP/s or GB/s: the median over rounds of each round's least time; and how many",
-                 "times faster than the best peer, the median of the rounds' ratios (others share the machine's caches: rounds differ more than runs).",
-                 "Bytes count each operand and result once; each run allocates and frees its results.  Share: of the speed of a plain loop that reads,",
-                 "copies or adds two arrays of that length in the same run (one, two, more passes).", "")
+        self.say(
+            "## Products and elementwise operations",
+            "",
+            "f32; GFLOP/s or GB/s: the median over rounds of each round's least time; and how many",
+            "times faster than the best peer, the median of the rounds' ratios (others share the machine's caches:"
+            " rounds differ more than runs).",
+            "Bytes count each operand and result once; each run allocates and frees its results.  Share: of the speed"
+            " of a plain loop that reads,",
+            "copies or adds two arrays of that length in the same run (one, two, more passes).",
+            "",
+        )
         mine: list[Any] = []
         memory: list[Any] = []
         peers: dict[str, list[Any]] = {name: [] for name in LIBRARIES if has(name)}
@@ -322,8 +493,13 @@ class Bench:
             for name, results in peers.items():
                 results.append(self.peer("peers.py", name, "--quick"))
         unit = {row["name"]: row["unit"] for row in mine[0]["rows"]}
-        rates = lambda results: [{row["name"]: row["rate"] * row["median_ms"] / row["min_ms"] for row in r["rows"]} for r in results]
-        a, others = rates(mine), {results[0]["version"]: rates(results) for results in peers.values() if results and all(results)}
+        rates = lambda results: [
+            {row["name"]: row["rate"] * row["median_ms"] / row["min_ms"] for row in r["rows"]} for r in results
+        ]
+        a, others = (
+            rates(mine),
+            {results[0]["version"]: rates(results) for results in peers.values() if results and all(results)},
+        )
         self.data["operations"] = {"chainrule": a, **others, "memory": memory}
         middle = lambda o, name: statistics.median(r[name] for r in o)
         cell = lambda o, name: f"{middle(o, name):.1f}" if name in o[0] else "-"
@@ -335,36 +511,66 @@ class Bench:
                 return ""
             m, k, passes = ELEMENTWISE[name]
             loop = {1: "read", 2: "copy"}.get(passes, "triad")
-            roof = statistics.median(min(run["rows"], key=lambda row: abs(row["elements"] - m * k))[loop] for run in memory)
+            roof = statistics.median(
+                min(run["rows"], key=lambda row: abs(row["elements"] - m * k))[loop] for run in memory
+            )
             return f"{100 * middle(a, name) / roof:.0f} %"
 
         ratio = lambda name: [f"{times[name]:.2f}x"] if others else []
-        rows = [[name, unit[name], cell(a, name), share(name), *(cell(o, name) for o in others.values()), *ratio(name)] for name in a[0]]
-        self.say(table(["operation", "unit", "chainrule", "share", *others, *(["to the best"] if others else [])], rows), "")
+        rows = [
+            [name, unit[name], cell(a, name), share(name), *(cell(o, name) for o in others.values()), *ratio(name)]
+            for name in a[0]
+        ]
+        self.say(
+            table(["operation", "unit", "chainrule", "share", *others, *(["to the best"] if others else [])], rows), ""
+        )
         for kind, what in (("GFLOP/s", "products"), ("GB/s", "elementwise operations and rows")) if others else ():
             of_kind = {name: t for name, t in times.items() if unit[name] == kind}
             slowest = min(of_kind, key=lambda name: of_kind[name])
-            self.say(f"{what.capitalize()}: geometric mean {statistics.geometric_mean(of_kind.values()):.2f}x, least {of_kind[slowest]:.2f}x ({slowest}).", "")
+            self.say(
+                f"{what.capitalize()}: geometric mean {statistics.geometric_mean(of_kind.values()):.2f}x, least"
+                f" {of_kind[slowest]:.2f}x ({slowest}).",
+                "",
+            )
 
     # ---- attention
 
     def attention(self) -> None:
-        self.say("## Attention", "", "Causal, f32, 2 x 12 heads of 64; milliseconds, least of all rounds; GFLOP/s count visible pairs once,",
-                 "4 D forward and 10 D backward.  Share: of the speed of a loop of multiply-adds in the same run.", "")
+        self.say(
+            "## Attention",
+            "",
+            "Causal, f32, 2 x 12 heads of 64; milliseconds, least of all rounds; GFLOP/s count visible pairs once,",
+            "4 D forward and 10 D backward.  Share: of the speed of a loop of multiply-adds in the same run.",
+            "",
+        )
         mine, theirs, peak = [], [], 0.0
         for _ in range(self.rounds):
             mine.append(self.ours("attention"))
-            products = run_json([BUILD / "bench" / "products", "--json", "--quick", "--only", "square", self.threads], self.threads)
+            products = run_json(
+                [BUILD / "bench" / "products", "--json", "--quick", "--only", "square", self.threads], self.threads
+            )
             peak = max([peak, *(row["peak"] for row in products["rows"] if "peak" in row)]) if products else peak
             if has("torch"):
-                theirs.append(self.peer("peers.py", "torch", "--only", "attention", *(["--quick"] if self.quick else [])))
+                theirs.append(
+                    self.peer("peers.py", "torch", "--only", "attention", *(["--quick"] if self.quick else []))
+                )
         if not all(mine):
             return
         a, b = merge(mine), merge(theirs) if theirs and all(theirs) else {}
         self.data["attention"] = {"chainrule": a, "torch": b}
-        rows = [[name, f"{a[name]['min_ms']:.3f}", f"{a[name]['rate']:.0f}", f"{100 * a[name]['rate'] / peak:.0f} %" if peak else "",
-                 *([f"{b[name]['min_ms']:.3f}", f"{a[name]['min_ms'] / b[name]['min_ms']:.2f}x"] if b else [])] for name in a]
-        self.say(table(["ms", "chainrule", "GFLOP/s", "share", *([theirs[0]["version"], "ratio"] if b else [])], rows), "")
+        rows = [
+            [
+                name,
+                f"{a[name]['min_ms']:.3f}",
+                f"{a[name]['rate']:.0f}",
+                f"{100 * a[name]['rate'] / peak:.0f} %" if peak else "",
+                *([f"{b[name]['min_ms']:.3f}", f"{a[name]['min_ms'] / b[name]['min_ms']:.2f}x"] if b else []),
+            ]
+            for name in a
+        ]
+        self.say(
+            table(["ms", "chainrule", "GFLOP/s", "share", *([theirs[0]["version"], "ratio"] if b else [])], rows), ""
+        )
         if b:
             worst = max(a[name]["min_ms"] / b[name]["min_ms"] for name in a if name.endswith("backward"))
             self.say(f"Forward and backward, the worst length: {verdict(worst, 0.6)}.", "")
@@ -372,25 +578,52 @@ class Bench:
     # ---- products beside the peak of the machine
 
     def products(self) -> None:
-        self.say("## Products and the peak", "", "GFLOP/s, the best of interleaved runs, and the share of the speed of a loop of multiply-adds in the same run")
+        self.say(
+            "## Products and the peak",
+            "",
+            "GFLOP/s, the best of interleaved runs, and the share of the speed of a loop of multiply-adds in the"
+            " same run",
+        )
         self.say("(bf16: of twice that). N: row-major, T: transposed in memory.", "")
-        got = run_json([BUILD / "bench" / "products", "--json", *(["--quick"] if self.quick else []), self.threads], self.threads)
+        got = run_json(
+            [BUILD / "bench" / "products", "--json", *(["--quick"] if self.quick else []), self.threads], self.threads
+        )
         if not got:
             return
         self.data["products"] = got
         share = lambda rate, peak: f"{rate:.0f} ({100 * rate / peak:.0f} %)" if rate else ""
         rows = []
         for r in (r for r in got["rows"] if "size" in r):
-            rows.append([r["name"], r["size"], f"{r['peak']:.0f}", share(r["ours"], r["peak"]), share(r["sgemm"], r["peak"]), share(r["bf16"], 2 * r["peak"])])
+            rows.append(
+                [
+                    r["name"],
+                    r["size"],
+                    f"{r['peak']:.0f}",
+                    share(r["ours"], r["peak"]),
+                    share(r["sgemm"], r["peak"]),
+                    share(r["bf16"], 2 * r["peak"]),
+                ]
+            )
         self.say(table(["product", "m x n x k", "peak", "f32", "dnnl_sgemm", "bf16"], rows), "")
         mean = got["rows"][-1]
         for kind in ("f32", "bf16"):
-            self.say(f"Squares and GPT-2, {kind}: geometric mean {100 * mean[kind]:.1f} %, least {100 * mean[f'least_{kind}']:.1f} %.", "")
+            self.say(
+                f"Squares and GPT-2, {kind}: geometric mean {100 * mean[kind]:.1f} %, least"
+                f" {100 * mean[f'least_{kind}']:.1f} %.",
+                "",
+            )
         small = [r for r in got["rows"] if r["name"] == "cube" and r["sgemm_ns"]]
-        cubes = [[str(r["n"]), f"{r['ours_ns']:.0f}", f"{r['sgemm_ns']:.0f}", f"{r['ours_ns'] / r['sgemm_ns']:.2f}x"] for r in small]
+        cubes = [
+            [str(r["n"]), f"{r['ours_ns']:.0f}", f"{r['sgemm_ns']:.0f}", f"{r['ours_ns'] / r['sgemm_ns']:.2f}x"]
+            for r in small
+        ]
         if cubes:
             self.say(table(["cube, one thread", "ns", "dnnl_sgemm ns", "ratio"], cubes), "")
-        batches = [[f"{r['count']} x {r['n']}^3 {r['layout']}", f"{r['peak']:.0f}", share(r["ours"], r["peak"])] for r in got["rows"] if r["name"] == "batch"]
+        batches = [
+            [f"{r['count']} x {r['n']}^3 {r['layout']}", f"{r['peak']:.0f}", share(r["ours"], r["peak"])]
+            for r in got["rows"]
+            if r["name"] == "batch"
+        ]
         if batches:
             self.say(table(["batched products", "peak", "f32"], batches), "")
 
@@ -401,7 +634,10 @@ class Bench:
         results = [run_json([BUILD / "bench" / "dispatch", "--json"], 1) for _ in range(self.rounds)]
         if not all(results):
             return
-        least = {row["name"]: min(r["ns"] for result in results for r in result["rows"] if r["name"] == row["name"]) for row in results[0]["rows"]}
+        least = {
+            row["name"]: min(r["ns"] for result in results for r in result["rows"] if r["name"] == row["name"])
+            for row in results[0]["rows"]
+        }
         self.data["dispatch"] = least
         self.say(table(["least of all rounds", "ns a call"], [[name, f"{ns:.0f}"] for name, ns in least.items()]), "")
         ns = least["add, 1 element"]
@@ -409,10 +645,16 @@ class Bench:
 
     def value(self) -> None:
         self.say("## Values", "")
-        cached, large = (run_json([BUILD / "bench" / "value", nodes, "--json"], 1) for nodes in (10000, 1_000_000 if self.quick else 10_000_000))
+        cached, large = (
+            run_json([BUILD / "bench" / "value", nodes, "--json"], 1)
+            for nodes in (10000, 1_000_000 if self.quick else 10_000_000)
+        )
         if not cached or not large:
             return
-        rows = [[f"{r['nodes']:,} nodes", *(f"{r[k]:.1f}" for k in ("record_ns", "backward_ns", "free_ns", "bytes"))] for r in (cached, large)]
+        rows = [
+            [f"{r['nodes']:,} nodes", *(f"{r[k]:.1f}" for k in ("record_ns", "backward_ns", "free_ns", "bytes"))]
+            for r in (cached, large)
+        ]
         rows[0][-1] = ""  # a small graph does not fill the first slab
         self.say(table(["C, ns a node", "multiply and record", "backward", "free", "bytes a node"], rows), "")
         least: dict[str, dict[str, float]] = {}
@@ -422,20 +664,36 @@ class Bench:
                     row = least.setdefault(name, {})
                     row[engine] = min(row.get(engine, seconds), seconds)
         engines = list(next(iter(least.values()), {}))
-        shown = [[name, *(f"{row[e] * 1e6:,.3f}" for e in engines), *([f"{row['micrograd'] / row['chainrule']:.0f}x"] if "micrograd" in row else [])]
-                 for name, row in least.items()]
+        shown = [
+            [
+                name,
+                *(f"{row[e] * 1e6:,.3f}" for e in engines),
+                *([f"{row['micrograd'] / row['chainrule']:.0f}x"] if "micrograd" in row else []),
+            ]
+            for name, row in least.items()
+        ]
         self.say(table(["Python, microseconds", *engines, *(["times"] if len(engines) > 1 else [])], shown), "")
         for what, ours, bar in (("a * b", "a * b", 0.06e-6), ("moons step", "moons step", 3e-3)):
             if ours in least:
                 self.compare(what, least[ours]["chainrule"], {f"{bar * 1e6:g} microseconds": bar}, 1)
-        curve = run_json([sys.executable, HERE / "value.py", "curve", "--draw", ROOT / "docs" / "value-curve.svg"], self.threads)
+        curve = run_json(
+            [sys.executable, HERE / "value.py", "curve", "--draw", ROOT / "docs" / "value-curve.svg"], self.threads
+        )
         self.data["value"] = {"c": [cached, large], "python": least, "curve": curve}
         if curve:
             counts = sorted({int(n) for line in curve.values() for n in line})
-            self.say("", "tanh(x * x + x) (summed for a tensor) and its gradient: microseconds by the number of elements.", "")
+            self.say(
+                "",
+                "tanh(x * x + x) (summed for a tensor) and its gradient: microseconds by the number of elements.",
+                "",
+            )
             cell = lambda line, n: f"{line[str(n)] * 1e6:,.1f}" if str(n) in line else ""
-            self.say(table(["elements", *curve], [[f"{n:,}", *(cell(line, n) for line in curve.values())] for n in counts]), "",
-                     "![Time by number of elements](value-curve.svg)", "")
+            self.say(
+                table(["elements", *curve], [[f"{n:,}", *(cell(line, n) for line in curve.values())] for n in counts]),
+                "",
+                "![Time by number of elements](value-curve.svg)",
+                "",
+            )
 
     def chain(self) -> None:
         n = 1_000_000 if self.quick else 10_000_000
@@ -444,15 +702,25 @@ class Bench:
         if got:
             self.data["chain"] = got
             gradient = "right" if got["right"] else "WRONG"
-            self.say(f"{n:,} additions in one chain: built in {got['build_s']:.2f} s, differentiated in {got['backward_s']:.2f} s,",
-                     f"freed in {got['free_s']:.2f} s; peak memory {got['peak_rss'] / 2**30:.2f} GiB; the gradient is {gradient}.", "")
+            self.say(
+                f"{n:,} additions in one chain: built in {got['build_s']:.2f} s, differentiated in"
+                f" {got['backward_s']:.2f} s,",
+                f"freed in {got['free_s']:.2f} s; peak memory {got['peak_rss'] / 2**30:.2f} GiB; the gradient is"
+                f" {gradient}.",
+                "",
+            )
 
     # ---- products by size, what two ideas save, files
 
     def product_sizes(self) -> None:
-        self.say("## Products by size", "",
-                 "(N, N) by (N, N) in f32, GFLOP/s: three plain loops on one thread, our cpu kernels, and a GPU of hardware where there is one.",
-                 "Of a large product the plain loops compute as many rows as there is time for.", "")
+        self.say(
+            "## Products by size",
+            "",
+            "(N, N) by (N, N) in f32, GFLOP/s: three plain loops on one thread, our cpu kernels, and a GPU of hardware"
+            " where there is one.",
+            "Of a large product the plain loops compute as many rows as there is time for.",
+            "",
+        )
         picture = self.folder / "product-sizes.svg" if self.folder else None
         options = [*(["--quick"] if self.quick else []), *(["--draw", picture] if picture else [])]
         options += ["--sizes", *self.sizes] if self.sizes else []
@@ -461,20 +729,38 @@ class Bench:
             return
         self.data["sizes"] = got
         cell = lambda row, name: f"{row[name]:.3g}" if name in row else "-"
-        rows = [[f"{r['size']:,}", cell(r, "naive"), cell(r, "cpu"), cell(r, "GPU"), f"{max(r['cpu'], r.get('GPU', 0)) / r['naive']:,.0f}x"] for r in got["rows"]]
+        rows = [
+            [
+                f"{r['size']:,}",
+                cell(r, "naive"),
+                cell(r, "cpu"),
+                cell(r, "GPU"),
+                f"{max(r['cpu'], r.get('GPU', 0)) / r['naive']:,.0f}x",
+            ]
+            for r in got["rows"]
+        ]
         gpu = got["device"] if any("GPU" in r for r in got["rows"]) else "GPU: none here"
-        self.say(table(["N", "plain loops", f"cpu, {self.threads} threads", gpu, "the best against plain loops"], rows), "")
+        self.say(
+            table(["N", "plain loops", f"cpu, {self.threads} threads", gpu, "the best against plain loops"], rows), ""
+        )
         if picture and picture.exists():
             self.say(f"![Products by size]({picture.name})", "")
 
     def fused(self) -> None:
-        self.with_without("attention", "Attention without a T x T matrix",
-                          "On the cpu, causal, f32, 2 x 12 heads of 64: fused, and composed of products, mask and softmax.", ("fused", "composed"))
+        self.with_without(
+            "attention",
+            "Attention without a T x T matrix",
+            "On the cpu, causal, f32, 2 x 12 heads of 64: fused, and composed of products, mask and softmax.",
+            ("fused", "composed"),
+        )
 
     def generation(self) -> None:
-        self.with_without("generation", "Generation with a cache",
-                          "On the cpu, a GPT of 4 layers 128 wide, greedy, after a prompt of 8; both ways write the same tokens.",
-                          ("keys and values kept", "computed anew"))
+        self.with_without(
+            "generation",
+            "Generation with a cache",
+            "On the cpu, a GPT of 4 layers 128 wide, greedy, after a prompt of 8; both ways write the same tokens.",
+            ("keys and values kept", "computed anew"),
+        )
 
     def with_without(self, kind: str, title: str, words: str, names: tuple[str, str]) -> None:
         self.say(f"## {title}", "", words, "")
@@ -482,38 +768,82 @@ class Bench:
         if not all(results):
             return
         self.data["fused" if kind == "attention" else kind] = results
-        least = {row["name"]: [min(r[way] for got in results for r in got["rows"] if r["name"] == row["name"]) for way in ("with_ms", "without_ms")]
-                 for row in results[0]["rows"]}
-        self.say(table(["milliseconds, least of all rounds", *names, "times as long"],
-                       [[name, f"{a:.3g}", f"{b:.3g}", f"{b / a:.2f}x"] for name, (a, b) in least.items()]), "")
+        least = {
+            row["name"]: [
+                min(r[way] for got in results for r in got["rows"] if r["name"] == row["name"])
+                for way in ("with_ms", "without_ms")
+            ]
+            for row in results[0]["rows"]
+        }
+        self.say(
+            table(
+                ["milliseconds, least of all rounds", *names, "times as long"],
+                [[name, f"{a:.3g}", f"{b:.3g}", f"{b / a:.2f}x"] for name, (a, b) in least.items()],
+            ),
+            "",
+        )
 
     def files(self) -> None:
-        self.say("## Files", "", "Written as always (fsync, then renamed) and read back from the system's cache; the least of several runs.", "")
+        self.say(
+            "## Files",
+            "",
+            "Written as always (fsync, then renamed) and read back from the system's cache; the least of several runs.",
+            "",
+        )
         with tempfile.TemporaryDirectory() as folder:
-            got = run_json([BUILD / "bench" / "files", "--json", *(["--quick"] if self.quick else []), folder], self.threads)
+            got = run_json(
+                [BUILD / "bench" / "files", "--json", *(["--quick"] if self.quick else []), folder], self.threads
+            )
         if got:
             self.data["files"] = got
-            rows = [[row["name"], f"{row['ms']:.3g}", f"{row['rate']:.3g}" if row["rate"] else ""] for row in got["rows"]]
-            self.say(table([f"{got['megabytes']:,.0f} MB of weights, {got['tokens'] / 1e6:,.0f} million tokens", "ms", "GB/s"], rows), "")
+            rows = [
+                [row["name"], f"{row['ms']:.3g}", f"{row['rate']:.3g}" if row["rate"] else ""] for row in got["rows"]
+            ]
+            self.say(
+                table(
+                    [f"{got['megabytes']:,.0f} MB of weights, {got['tokens'] / 1e6:,.0f} million tokens", "ms", "GB/s"],
+                    rows,
+                ),
+                "",
+            )
 
     # ---- GPUs
 
     def gpu_curve(self) -> None:
         """For each kind of work its time over its size, beside the cpu's."""
         self.say("## When a GPU pays", "")
-        kinds = {"matmul": "(N, N) by (N, N)", "elementwise": "gelu of N numbers", "gpt": "a training step of a GPT of 2 layers N wide, 8 x 64 tokens"}
+        kinds = {
+            "matmul": "(N, N) by (N, N)",
+            "elementwise": "gelu of N numbers",
+            "gpt": "a training step of a GPT of 2 layers N wide, 8 x 64 tokens",
+        }
         listed = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
         gpus = [line.strip() for line in listed.splitlines() if line.startswith(("  cuda:", "  webgpu:"))]
         if not gpus or not list(BUILD.glob("python/chainrule/_core*.so")):
             self.say("Went without: no GPU, or no Python extension in this build (make deps).", "")
             return
-        self.say(f"cpu: {self.threads} threads; GPU: {gpus[0]}. Milliseconds, one wait for the device per many calls.", "")
+        self.say(
+            f"cpu: {self.threads} threads; GPU: {gpus[0]}. Milliseconds, one wait for the device per many calls.", ""
+        )
         for kind, what in kinds.items():
-            got = run_json([sys.executable, HERE / "gpu_curve.py", kind, "--threads", self.threads, *(["--quick"] if self.quick else [])], self.threads)
+            got = run_json(
+                [
+                    sys.executable,
+                    HERE / "gpu_curve.py",
+                    kind,
+                    "--threads",
+                    self.threads,
+                    *(["--quick"] if self.quick else []),
+                ],
+                self.threads,
+            )
             if not got:
                 continue
             self.data.setdefault("gpu", {})[kind] = got
-            rows = [[f"{r['size']:,}", f"{r['cpu_ms']:.3g}", f"{r['gpu_ms']:.3g}", f"{r['cpu_ms'] / r['gpu_ms']:.2g}x"] for r in got["rows"]]
+            rows = [
+                [f"{r['size']:,}", f"{r['cpu_ms']:.3g}", f"{r['gpu_ms']:.3g}", f"{r['cpu_ms'] / r['gpu_ms']:.2g}x"]
+                for r in got["rows"]
+            ]
             self.say(table([f"{what}: N", "cpu", "GPU", "cpu / GPU"], rows), "")
 
     # ---- Python
@@ -533,16 +863,27 @@ class Bench:
             for name in libraries:
                 small[name].append(self.peer("small.py", name, *quick))
                 cost[name].append(run_json([sys.executable, HERE / "import_cost.py", name, 3], self.threads))
-        for _ in range(3 * self.rounds if has("numpy") else 0):  # its operands; where results lie in the cache differs from process to process
+        for _ in range(
+            3 * self.rounds if has("numpy") else 0
+        ):  # its operands; where results lie in the cache differs from process to process
             for part in ("products", "elementwise"):
                 inside.append(self.ours(part, quick=True))
                 outside.append(self.peer("peers.py", "chainrule", "--quick", "--only", part))
         if not all(map(all, [*small.values(), *cost.values(), inside, outside])):
             return
-        ns = {name: {row["name"]: min(r["ns"] for g in got for r in g["rows"] if r["name"] == row["name"]) for row in got[0]["rows"]} for name, got in small.items()}
+        ns = {
+            name: {
+                row["name"]: min(r["ns"] for g in got for r in g["rows"] if r["name"] == row["name"])
+                for row in got[0]["rows"]
+            }
+            for name, got in small.items()
+        }
         load = {name: {unit: min(c[unit] for c in got) for unit in ("ms", "mb")} for name, got in cost.items()}
         self.data["python"] = {"ns": ns, "import": load}
-        rows = [[what, *(f"{ns[name][what]:,.0f}" if what in ns[name] else "-" for name in libraries)] for what in PYTHON_BARS]
+        rows = [
+            [what, *(f"{ns[name][what]:,.0f}" if what in ns[name] else "-" for name in libraries)]
+            for what in PYTHON_BARS
+        ]
         rows += [[f"import, {unit}", *(f"{load[name][unit]:.1f}" for name in libraries)] for unit in ("ms", "mb")]
         self.say(table(["ns, least of all rounds", *(small[name][0]["version"] for name in libraries)], rows), "")
         for what, bar in PYTHON_BARS.items():
@@ -554,27 +895,47 @@ class Bench:
 
     def called_from_python(self, c: dict[str, dict[str, float]], python: dict[str, dict[str, float]]) -> None:
         """The same cases beside each other: the least times, of calls above 100 us."""
-        ratios = {name: python[name]["min_ms"] / c[name]["min_ms"] for name in c if name in python and c[name]["min_ms"] > 0.1}
+        ratios = {
+            name: python[name]["min_ms"] / c[name]["min_ms"] for name in c if name in python and c[name]["min_ms"] > 0.1
+        }
         self.data["python"]["against C"] = ratios
-        rows = [[name, f"{c[name]['min_ms']:.3f}", f"{python[name]['min_ms']:.3f}", f"{ratio:.2f}x"] for name, ratio in ratios.items()]
+        rows = [
+            [name, f"{c[name]['min_ms']:.3f}", f"{python[name]['min_ms']:.3f}", f"{ratio:.2f}x"]
+            for name, ratio in ratios.items()
+        ]
         self.say(table(["least ms", "C", "from Python", "ratio"], rows), "")
         worst = max(ratios, key=lambda name: ratios[name])
-        self.say(f"Called from Python: geometric mean {verdict(statistics.geometric_mean(ratios.values()), 1.03)}, worst {ratios[worst]:.2f}x ({worst}).", "")
+        self.say(
+            f"Called from Python: geometric mean {verdict(statistics.geometric_mean(ratios.values()), 1.03)}, worst"
+            f" {ratios[worst]:.2f}x ({worst}).",
+            "",
+        )
 
     def wheel(self) -> int:
         """Bytes of what a wheel holds, stripped and zipped; make test-all builds the true one."""
         package = BUILD / "python" / "chainrule"
-        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(Path(folder) / "wheel", "w", zipfile.ZIP_DEFLATED) as archive:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            zipfile.ZipFile(Path(folder) / "wheel", "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
             for file in [PROGRAM, *(f for f in package.rglob("*") if f.is_file() and f.suffix != ".pyc")]:
-                archive.write(stripped_copy(file, Path(folder)) if file == PROGRAM or file.suffix == ".so" else file, str(file.relative_to(BUILD)))
+                archive.write(
+                    stripped_copy(file, Path(folder)) if file == PROGRAM or file.suffix == ".so" else file,
+                    str(file.relative_to(BUILD)),
+                )
             archive.close()
             return (Path(folder) / "wheel").stat().st_size
 
     # ---- nn, optim, data, models
 
     def nn(self) -> None:
-        self.say("## nn, optim, data and models", "", "Training steps with models.GPT and optim.AdamW, clipped by step_clipped or by nn.utils.clip_grad_norm_,",
-                 "next to the C trainer; milliseconds, median (least).", "")
+        self.say(
+            "## nn, optim, data and models",
+            "",
+            "Training steps with models.GPT and optim.AdamW, clipped by step_clipped or by nn.utils.clip_grad_norm_,",
+            "next to the C trainer; milliseconds, median (least).",
+            "",
+        )
         mine = ["chainrule", "chainrule from Python", "chainrule from Python, clip_grad_norm_"]
         for case in ("gpt2", "char"):
             name, got = CASES[case].name, self.steps(case, [*mine, "PyTorch"], self.threads)
@@ -594,38 +955,76 @@ class Bench:
         if not all(map(all, [*small.values(), *epoch.values()])):
             return
         step, samples = "two-moons step, nn and optim", epoch["chainrule"][0]["samples"]
-        least = lambda got, unit: {row["name"]: min(r[unit] for g in got for r in g["rows"] if r["name"] == row["name"]) for row in got[0]["rows"]}
+        least = lambda got, unit: {
+            row["name"]: min(r[unit] for g in got for r in g["rows"] if r["name"] == row["name"])
+            for row in got[0]["rows"]
+        }
         us = {name: least(got, "ns")[step] / 1e3 for name, got in small.items()}
         seconds = {name: least(got, "seconds") for name, got in epoch.items()}
         self.data["nn"] = {"us": us, "epoch": seconds}
         rows = [[f"{step}, us", *(f"{us[name]:.1f}" for name in libraries)]]
-        rows += [[f"DataLoader, {samples:,} samples of a {what}, s", *(f"{seconds[name][what]:.3f}" for name in libraries)] for what in seconds["chainrule"]]
-        self.say(table(["least of all rounds", *(small[name][0]["version"] for name in libraries)], rows), "", f"* {step}: {within(us['chainrule'], 90, 'us')}.")
-        table_of = {name: row["TensorDataset"] for name, row in seconds.items()}  # the others spend their time in __getitem__
+        rows += [
+            [f"DataLoader, {samples:,} samples of a {what}, s", *(f"{seconds[name][what]:.3f}" for name in libraries)]
+            for what in seconds["chainrule"]
+        ]
+        self.say(
+            table(["least of all rounds", *(small[name][0]["version"] for name in libraries)], rows),
+            "",
+            f"* {step}: {within(us['chainrule'], 90, 'us')}.",
+        )
+        table_of = {
+            name: row["TensorDataset"] for name, row in seconds.items()
+        }  # the others spend their time in __getitem__
         self.compare("an epoch of a TensorDataset", table_of.pop("chainrule"), table_of, 0.2)
         self.say("")
 
     # ---- every op
 
     def everyday(self) -> None:
-        self.say("## Every op, from Python", "", "The same line in both libraries: time over PyTorch's, the median of rounds, on about 100, 64 thousand",
-                 "and 4 million elements (`bench/everyday.py` defines the letters).", "")
+        self.say(
+            "## Every op, from Python",
+            "",
+            "The same line in both libraries: time over PyTorch's, the median of rounds, on about 100, 64 thousand",
+            "and 4 million elements (`bench/everyday.py` defines the letters).",
+            "",
+        )
         quick = ["--quick"] if self.quick else []
-        got = run_json([sys.executable, HERE / "everyday.py", *quick, "--threads", self.threads], self.threads) if has("torch") else None
+        got = (
+            run_json([sys.executable, HERE / "everyday.py", *quick, "--threads", self.threads], self.threads)
+            if has("torch")
+            else None
+        )
         if not got:
             self.say("Went without: PyTorch is not installed (make oracle)." if not has("torch") else "Failed.", "")
             return
         self.data["everyday"] = got
         sizes = ("small", "medium", "large")
-        ratio = {row["call"]: [row[size][2] for size in sizes] for row in got["rows"] if not any(isinstance(row[size], str) for size in sizes)}
-        self.say(table([f"ours / {got['versions'][1]}", *sizes], [[f"`{call}`", *(f"{x:.2f}" for x in r)] for call, r in ratio.items()]), "")
+        ratio = {
+            row["call"]: [row[size][2] for size in sizes]
+            for row in got["rows"]
+            if not any(isinstance(row[size], str) for size in sizes)
+        }
+        self.say(
+            table(
+                [f"ours / {got['versions'][1]}", *sizes],
+                [[f"`{call}`", *(f"{x:.2f}" for x in r)] for call, r in ratio.items()],
+            ),
+            "",
+        )
         for row in got["rows"]:
             if row["call"] not in ratio:
-                self.say(f"* Went without `{row['call']}`: {next(row[size] for size in sizes if isinstance(row[size], str))}")
+                self.say(
+                    f"* Went without `{row['call']}`: {next(row[size] for size in sizes if isinstance(row[size], str))}"
+                )
         mean = lambda rows: statistics.geometric_mean(x for r in rows for x in r)
-        means = ", ".join(f"{size} {statistics.geometric_mean(r[k] for r in ratio.values()):.2f}x" for k, size in enumerate(sizes))
+        means = ", ".join(
+            f"{size} {statistics.geometric_mean(r[k] for r in ratio.values()):.2f}x" for k, size in enumerate(sizes)
+        )
         self.say(f"* All {len(ratio)}: geometric mean {verdict(mean(ratio.values()), 0.8)}; {means}.")
-        above = sorted(((x, call, size) for call, r in ratio.items() for size, x in zip(sizes, r, strict=True) if x > 1.5), reverse=True)
+        above = sorted(
+            ((x, call, size) for call, r in ratio.items() for size, x in zip(sizes, r, strict=True) if x > 1.5),
+            reverse=True,
+        )
         self.say(f"* Above 1.5x: {len(above) or 'none'}.")
         for x, call, size in above:
             self.say(f"  * `{call}` {size} {x:.2f}x: {got['reasons'].get(call, '**no reason is known**')}")
@@ -638,26 +1037,50 @@ class Bench:
     def webgpu(self) -> None:
         self.say("## The first GPU behind WebGPU", "")
         program = BUILD / "bench" / "webgpu"
-        results = [run_json([program, "--json", *(["--quick"] if self.quick else [])], self.threads) for _ in range(1 if self.quick else 2)]
+        results = [
+            run_json([program, "--json", *(["--quick"] if self.quick else [])], self.threads)
+            for _ in range(1 if self.quick else 2)
+        ]
         if not all(results):
             self.say("Went without: no GPU here.", "")
             return
         rows = [row for row in results[0]["rows"] if row]
         pick = {"GFLOP/s": max, "GB/s": max}
-        best = {row["name"]: pick.get(row["unit"], min)(r["value"] for got in results for r in got["rows"] if r.get("name") == row["name"]) for row in rows}
-        ready = {how: statistics.median(run_json([program, "--open", how], self.threads) or 0.0 for _ in range(5)) for how in ("driver", "ours")}
+        best = {
+            row["name"]: pick.get(row["unit"], min)(
+                r["value"] for got in results for r in got["rows"] if r.get("name") == row["name"]
+            )
+            for row in rows
+        }
+        ready = {
+            how: statistics.median(run_json([program, "--open", how], self.threads) or 0.0 for _ in range(5))
+            for how in ("driver", "ours")
+        }
         self.data["webgpu"] = {"info": results[0]["info"], **best, **{f"ready, {how}": ms for how, ms in ready.items()}}
         self.say(f"{results[0]['info']}; the best of {len(results)} runs.", "")
         self.say(table(["", "", ""], [[row["name"], f"{best[row['name']]:,.4g}", row["unit"]] for row in rows]), "")
         n = 512 if self.quick else 1024
-        ratio = max(best[f"matmul {n}, ours, {how}"] for how in ("workgroup memory", "no workgroup memory")) / best[f"matmul {n}, textbook, 16 x 16 tiles"]
-        self.say(f"* matmul {n}: {ratio:.1f} times as fast as the textbook kernel ({'within' if ratio >= 2 else 'below'} the bar of 2).")
+        ratio = (
+            max(best[f"matmul {n}, ours, {how}"] for how in ("workgroup memory", "no workgroup memory"))
+            / best[f"matmul {n}, textbook, 16 x 16 tiles"]
+        )
+        self.say(
+            f"* matmul {n}: {ratio:.1f} times as fast as the textbook kernel ({'within' if ratio >= 2 else 'below'} the"
+            " bar of 2)."
+        )
         for what in ("add", "matmul"):
             self.say(f"* {what}, recorded and submitted: {within(best[f'{what}, recorded and submitted'], 3, 'us')}.")
         late = best["GPT, kernels compiled in the steps after these"]
-        self.say(f"* A GPT step: {within(best['GPT step, submits'], 4, 'submits')}; kernels compiled after two steps: {late:.0f}.")
+        self.say(
+            f"* A GPT step: {within(best['GPT step, submits'], 4, 'submits')}; kernels compiled after two steps:"
+            f" {late:.0f}."
+        )
         beyond = within(max(0.0, ready["ours"] - ready["driver"]), 150, "ms")
-        self.say(f"* Ready after {ready['ours']:.0f} ms, the driver by itself after {ready['driver']:.0f}: {beyond} beyond it.", "")
+        self.say(
+            f"* Ready after {ready['ours']:.0f} ms, the driver by itself after {ready['driver']:.0f}: {beyond}"
+            " beyond it.",
+            "",
+        )
 
     # ---- CUDA
 
@@ -669,9 +1092,14 @@ class Bench:
             return
         self.data["cuda"] = got
         listed = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
-        card = next((line.strip() for line in listed.splitlines() if line.startswith(f"  {got['device']} ")), got["device"])
-        self.say(f"{card}; {', '.join(got['versions'])}{'; without PyTorch: ' + got['missing'] if got['missing'] else ''}.",
-                 "Random numbers; rates at the median of interleaved rounds (at the least time).", "")
+        card = next(
+            (line.strip() for line in listed.splitlines() if line.startswith(f"  {got['device']} ")), got["device"]
+        )
+        self.say(
+            f"{card}; {', '.join(got['versions'])}{'; without PyTorch: ' + got['missing'] if got['missing'] else ''}.",
+            "Random numbers; rates at the median of interleaved rounds (at the least time).",
+            "",
+        )
         for part in dict.fromkeys(row["part"] for row in got["rows"]):
             self.cuda_part(part, [row for row in got["rows"] if row["part"] == part])
         if got["error"] is not None:
@@ -681,23 +1109,54 @@ class Bench:
 
     def cuda_part(self, part: str, rows: list[Any]) -> None:
         """A table with a line for each case, then what it says of the bars."""
-        titles = {"host": "Microseconds of the host for one small operation, without waiting", "matmul": "Products", "cpu": "Beside the cpu",
-                  "attention": "Attention, causal, 16 heads, 16k tokens", "bandwidth": "Bandwidth, 64M elements; share: of the quickest copy",
-                  "train": "GPT-2 124M, a training step", "kernels": "Every elementwise function, 64M elements; share: of a copy"}  # fmt: skip
-        shown = lambda rate: f"{1e6 / rate:.2f}" if part == "host" else f"{rate:,.0f}" if rate >= 1e4 else f"{rate:,.4g}"
+        titles = {
+            "host": "Microseconds of the host for one small operation, without waiting",
+            "matmul": "Products",
+            "cpu": "Beside the cpu",
+            "attention": "Attention, causal, 16 heads, 16k tokens",
+            "bandwidth": "Bandwidth, 64M elements; share: of the quickest copy",
+            "train": "GPT-2 124M, a training step",
+            "kernels": "Every elementwise function, 64M elements; share: of a copy",
+        }
+        shown = lambda rate: (
+            f"{1e6 / rate:.2f}" if part == "host" else f"{rate:,.0f}" if rate >= 1e4 else f"{rate:,.4g}"
+        )
         names = list(dict.fromkeys(name for row in rows for name in row["columns"]))
         peers = any(name.startswith("PyTorch") for name in names)
         copy = max((speed(row, name) for row in rows if row["name"] == "copy" for name in names), default=0.0)
         lines = []
         for row in rows:
-            rates = {name: f"{shown(speed(row, name))} ({shown(speed(row, name, 'min_ms'))})" for name in names if speed(row, name)}
-            line = [f"{row['name']}, {row['dtype']}", "us" if part == "host" else row["unit"], *(rates.get(name, "") for name in names)]
+            rates = {
+                name: f"{shown(speed(row, name))} ({shown(speed(row, name, 'min_ms'))})"
+                for name in names
+                if speed(row, name)
+            }
+            line = [
+                f"{row['name']}, {row['dtype']}",
+                "us" if part == "host" else row["unit"],
+                *(rates.get(name, "") for name in names),
+            ]
             line += [f"{100 * speed(row, 'chainrule') / copy:.0f} %"] if copy else []
             if part == "train":
-                line.append(" / ".join(f"{column['peak_bytes'] / 1e9:.2f}" for column in row["columns"].values() if isinstance(column, dict)))
+                line.append(
+                    " / ".join(
+                        f"{column['peak_bytes'] / 1e9:.2f}"
+                        for column in row["columns"].values()
+                        if isinstance(column, dict)
+                    )
+                )
             lines.append(line + ([f"{times_the_best(row):.2f}x"] if peers else []))
-        more = [*(["share"] if copy else []), *(["peak GB, each"] if part == "train" else []), *(["to the best"] if peers else [])]
-        failures = [f"* {row['name']}, {row['dtype']}, {name}: {why}" for row in rows for name, why in row["columns"].items() if isinstance(why, str)]
+        more = [
+            *(["share"] if copy else []),
+            *(["peak GB, each"] if part == "train" else []),
+            *(["to the best"] if peers else []),
+        ]
+        failures = [
+            f"* {row['name']}, {row['dtype']}, {name}: {why}"
+            for row in rows
+            for name, why in row["columns"].items()
+            if isinstance(why, str)
+        ]
         self.say(table([titles[part], "unit", *names, *more], lines), "")
         if said := [*failures, *cuda_bars(part, {f"{row['name']} {row['dtype']}": row for row in rows}, copy)]:
             self.say(*said, "")
@@ -717,14 +1176,19 @@ class Bench:
 def machine() -> str:
     name = platform.machine()
     try:
-        name = next(line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name"))
+        name = next(
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        )
     except (OSError, StopIteration):
         pass
     return f"{name}, {len(os.sched_getaffinity(0))} processors, {platform.system()} {platform.release().split('-')[0]}"
 
 
 def spliced(old: str, new: str) -> str:
-    """The old page with the sections of the new one in place of its own of the same name; what it has not comes last."""
+    """The old page with the sections of the new one in place of its own of the same name; what it
+    has not comes last."""
     head, *sections = old.split("\n## ")
     fresh = {section.splitlines()[0]: section for section in new.split("\n## ")[1:]}
     kept = [fresh.pop(section.splitlines()[0], section) for section in sections]
@@ -736,16 +1200,31 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one round, fewer runs")
     parser.add_argument("--threads", type=int, default=min(2, len(os.sched_getaffinity(0))))
     parser.add_argument("--json", metavar="FILE", help="the numbers as JSON too")
-    parser.add_argument("--write", metavar="FILE", help="the tables as Markdown too; with --only these sections of the page that is there")
+    parser.add_argument(
+        "--write",
+        metavar="FILE",
+        help="the tables as Markdown too; with --only these sections of the page that is there",
+    )
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="of the products of part sizes")
-    parser.add_argument("--cuda", nargs=argparse.REMAINDER, default=[], help="all that follows: options of bench/cuda.py")
+    parser.add_argument(
+        "--cuda", nargs=argparse.REMAINDER, default=[], help="all that follows: options of bench/cuda.py"
+    )
     o = parser.parse_args()
     if not PROGRAM.is_file():
         sys.exit(f"{PROGRAM} is not there: make build")
     b = Bench(o.quick, o.threads, o.sizes, Path(o.write).parent if o.write else None)
-    command = "make bench" if sys.argv[1:] in ([], ["--write", "docs/benchmarks.md"]) else f"python bench/run.py {' '.join(sys.argv[1:])}"
-    b.say("# Benchmarks", "", f"{datetime.date.today()}, {machine()}; {o.threads} threads each, f32; chainrule and the peers alternate in one run.")
+    command = (
+        "make bench"
+        if sys.argv[1:] in ([], ["--write", "docs/benchmarks.md"])
+        else f"python bench/run.py {' '.join(sys.argv[1:])}"
+    )
+    b.say(
+        "# Benchmarks",
+        "",
+        f"{datetime.date.today()}, {machine()}; {o.threads} threads each, f32; chainrule and the peers alternate in one"
+        " run.",
+    )
     load = os.getloadavg()[0]
     how = f"`{command}`; load average before: {load:.1f}{' - NOT A QUIET MACHINE' if load > 0.7 else ''}."
     b.say(f"Made by {how}", "")
@@ -753,10 +1232,27 @@ def main() -> int:
     again = page is not None and len(o.only) < len(PARTS) and page.is_file()
     info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
     b.say("```text", *(line for line in info.splitlines() if line.startswith(("chainrule", "  cpu"))), "```", "")
-    measures = {"step": b.step, "text": b.shakespeare, "operations": b.operations, "attention": b.attention, "products": b.products,
-                "dispatch": b.dispatch, "value": b.value, "chain": b.chain, "python": b.python, "nn": b.nn, "everyday": b.everyday,
-                "sizes": b.product_sizes, "fused": b.fused, "generation": b.generation, "files": b.files,
-                "gpu": b.gpu_curve, "webgpu": b.webgpu, "cuda": lambda: b.cuda(o.cuda), "size": b.size}
+    measures = {
+        "step": b.step,
+        "text": b.shakespeare,
+        "operations": b.operations,
+        "attention": b.attention,
+        "products": b.products,
+        "dispatch": b.dispatch,
+        "value": b.value,
+        "chain": b.chain,
+        "python": b.python,
+        "nn": b.nn,
+        "everyday": b.everyday,
+        "sizes": b.product_sizes,
+        "fused": b.fused,
+        "generation": b.generation,
+        "files": b.files,
+        "gpu": b.gpu_curve,
+        "webgpu": b.webgpu,
+        "cuda": lambda: b.cuda(o.cuda),
+        "size": b.size,
+    }
     for part in PARTS:
         if part in o.only:
             measures[part]()

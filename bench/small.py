@@ -1,4 +1,5 @@
-"""Small tensors from Python, the same lines in each library; nanoseconds, least of several loops.   use: small.py chainrule|torch|numpy [--quick]
+"""Small tensors from Python, the same lines in each library; nanoseconds, least of several loops.
+use: small.py chainrule|torch|numpy [--quick]
 
 What is measured is mostly what a call costs.  NumPy has no gradients: it takes part where there are none.
 """
@@ -72,11 +73,24 @@ def main() -> None:
     if o.library == "torch":
         lib.set_num_threads(o.threads)
     f32 = {"dtype": lib.float32}
-    names: dict[str, Any] = {"x": lib.ones(1, **f32), "y": lib.ones(1, **f32), "m": lib.ones((3, 4), **f32), "v": lib.ones(100, **f32)}
-    lines: dict[str, tuple[Any, int]] = {"x * y": ("x * y", 1), "x[1:, 2]": ("m[1:, 2]", 1), "(100,) + (100,)": ("v + v", 1)}  # what runs, ops in it
+    names: dict[str, Any] = {
+        "x": lib.ones(1, **f32),
+        "y": lib.ones(1, **f32),
+        "m": lib.ones((3, 4), **f32),
+        "v": lib.ones(100, **f32),
+    }
+    lines: dict[str, tuple[Any, int]] = {
+        "x * y": ("x * y", 1),
+        "x[1:, 2]": ("m[1:, 2]", 1),
+        "(100,) + (100,)": ("v + v", 1),
+    }  # what runs, ops in it
     if o.library != "numpy":
         names["r"] = lib.ones(1, requires_grad=True)
-        lines |= {"x * y, recorded": ("r * y", 1), "chain, an op": (chain(lib), CHAIN), "two-moons step": (two_moons(lib), 1)}
+        lines |= {
+            "x * y, recorded": ("r * y", 1),
+            "chain, an op": (chain(lib), CHAIN),
+            "two-moons step": (two_moons(lib), 1),
+        }
         lines |= {"two-moons step, nn and optim": (two_moons_layers(lib), 1)}
     rows = []
     for name, (line, ops) in lines.items():

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Training steps in JAX (one jitted function, donated buffers, gradients clipped at 1): the peer of `chainrule bench --only char|char6|gpt2`.
+"""Training steps in JAX (one jitted function, donated buffers, gradients clipped at 1): the peer of
+`chainrule bench --only char|char6|gpt2`.
 
 use: python bench/step_jax.py char|char6|gpt2 [--quick] [--threads 2]        prints JSON with the same row names
 """
@@ -14,7 +15,9 @@ parser.add_argument("case")
 parser.add_argument("--quick", action="store_true")
 parser.add_argument("--threads", type=int, default=2)
 o = parser.parse_args()
-os.environ["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={'true' if o.threads > 1 else 'false'} intra_op_parallelism_threads={o.threads}"
+os.environ["XLA_FLAGS"] = (
+    f"--xla_cpu_multi_thread_eigen={'true' if o.threads > 1 else 'false'} intra_op_parallelism_threads={o.threads}"
+)
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax  # noqa: E402
@@ -32,7 +35,13 @@ def initial(case: Case, key: jax.Array) -> Tree:
             shapes |= {f"{i}.{name}.w": (rows, columns), f"{i}.{name}.b": (rows,)}
         shapes |= {f"{i}.{name}": (C,) for name in ("ln_1.w", "ln_1.b", "ln_2.w", "ln_2.b")}
     for k, (name, shape) in zip(jax.random.split(key, len(shapes)), shapes.items(), strict=True):
-        p[name] = 0.02 * jax.random.normal(k, shape) if len(shape) == 2 else jnp.ones(shape) if "ln" in name and name.endswith("w") else jnp.zeros(shape)
+        p[name] = (
+            0.02 * jax.random.normal(k, shape)
+            if len(shape) == 2
+            else jnp.ones(shape)
+            if "ln" in name and name.endswith("w")
+            else jnp.zeros(shape)
+        )
     return p
 
 
@@ -73,7 +82,9 @@ def main() -> None:
         m = jax.tree.map(lambda a, b: 0.9 * a + 0.1 * b, m, g)
         v = jax.tree.map(lambda a, b: 0.999 * a + 0.001 * b * b, v, g)
         rate = 1e-4 * jnp.sqrt(1 - 0.999**t) / (1 - 0.9**t)
-        p = jax.tree.map(lambda w, a, b: w * (1 - (1e-5 if w.ndim == 2 else 0)) - rate * a / (jnp.sqrt(b) + 1e-8), p, m, v)
+        p = jax.tree.map(
+            lambda w, a, b: w * (1 - (1e-5 if w.ndim == 2 else 0)) - rate * a / (jnp.sqrt(b) + 1e-8), p, m, v
+        )
         return p, m, v, loss
 
     jitted, state, t = jax.jit(update, donate_argnums=(0, 1, 2)), (p, m, v), 0.0

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Training steps in Python with models.GPT and optim.AdamW (gradients clipped at 1): the same rows as `chainrule bench --only char|char6|gpt2`.
+"""Training steps in Python with models.GPT and optim.AdamW (gradients clipped at 1): the same rows
+as `chainrule bench --only char|char6|gpt2`.
 
 use: python bench/step_python.py char|char6|gpt2 [--plain] [--quick] [--threads 2]        prints JSON
 """
@@ -22,8 +23,10 @@ def main() -> None:
     cr.manual_seed(1)
     case = CASES[o.case]
     model = cr.models.GPT(case.vocabulary, case.context, case.layers, case.heads, case.width)
-    groups = [{"params": [p for p in model.parameters() if p.ndim >= 2], "weight_decay": 0.01},
-              {"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+    groups = [
+        {"params": [p for p in model.parameters() if p.ndim >= 2], "weight_decay": 0.01},
+        {"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0},
+    ]
     optimizer = cr.optim.AdamW(groups, lr=1e-4)
     x, y = cr.randint(case.vocabulary, (2, case.batch, case.time))
 

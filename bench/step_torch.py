@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Training steps in PyTorch (fused AdamW, gradients clipped at 1): the peer of `chainrule bench --only char|char6|gpt2`.
+"""Training steps in PyTorch (fused AdamW, gradients clipped at 1): the peer of `chainrule bench
+--only char|char6|gpt2`.
 
-use: python bench/step_torch.py char|char6|gpt2 [--compile] [--bf16] [--quick] [--threads 2]        prints JSON with the same row names
+use: python bench/step_torch.py char|char6|gpt2 [--compile] [--bf16] [--quick] [--threads 2]
+prints JSON with the same row names
 """
 
 import argparse

@@ -2,8 +2,10 @@
 """Values from Python: micrograd's names in two engines, and when vectors start to pay.  Prints seconds as JSON.
 
 use: python bench/value.py chainrule|micrograd        one multiplication, one neuron, one step on two moons
-     python bench/value.py curve [--draw FILE.svg]    tanh(x * x + x) and its gradient, 1 to 10^7 elements: a loop of Values, a ValueBatch and a
-                                                      Tensor on every device there is; drawn with matplotlib where that is installed
+     python bench/value.py curve [--draw FILE.svg]    tanh(x * x + x) and its gradient, 1 to 10^7
+     elements: a loop of Values, a ValueBatch and a
+                                                      Tensor on every device there is; drawn with matplotlib where
+                                                      that is installed
 CHAINRULE_BUILD names the build (build/release).
 """
 
@@ -40,8 +42,10 @@ def engine(name: str) -> dict[str, float]:
     random.seed(1337)
     a, b, n = Value(2.0), Value(-3.0), Neuron(16)
     x = [Value(random.gauss(0, 1)) for _ in range(16)]
-    times = {"a * b": min(timeit.repeat("a * b", globals={"a": a, "b": b}, number=100000, repeat=10)) / 100000,
-             "neuron of 16 inputs": least(lambda: n(x))}
+    times = {
+        "a * b": min(timeit.repeat("a * b", globals={"a": a, "b": b}, number=100000, repeat=10)) / 100000,
+        "neuron of 16 inputs": least(lambda: n(x)),
+    }
     points = [[random.gauss(0, 1), random.gauss(0, 1)] for _ in range(100)]
     labels = [1 if p * q > 0 else -1 for p, q in points]
     model = MLP(2, [16, 16, 1])
@@ -71,6 +75,7 @@ def curve() -> dict[str, dict[int, float]]:
         def run() -> None:
             for x in leaves:
                 (x * x + x).tanh().backward()
+
         return run
 
     def batch(n: int, device: str) -> Callable[[], None]:
@@ -110,7 +115,9 @@ def draw(lines: dict[str, dict[int, float]], path: str) -> None:
     plot.set(xlabel="elements", ylabel="microseconds", title="tanh(x * x + x) and its gradient")
     plot.grid(alpha=0.3)
     plot.legend()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "chainrule"}):  # text as text; the same numbers give the same file
+    with rc_context(
+        {"svg.fonttype": "none", "svg.hashsalt": "chainrule"}
+    ):  # text as text; the same numbers give the same file
         figure.savefig(path, metadata={"Date": None})
 
 

@@ -1,9 +1,12 @@
 """What two ideas save: attention without a T x T matrix, and generation with a cache of keys and values.
 
-use: with_without.py attention|generation [--device cpu] [--threads N] [--quick]        prints JSON: rows of a name, with_ms, without_ms
+use: with_without.py attention|generation [--device cpu] [--threads N] [--quick]        prints JSON:
+rows of a name, with_ms, without_ms
 
-attention: causal, f32, 2 x 12 heads of 64, fused beside the products, mask and softmax that it is made of; milliseconds of a call.
-generation: N tokens after a prompt of 8, greedy, from a GPT of 4 layers 128 wide with random weights; milliseconds of all N.  Both ways write the same tokens.
+attention: causal, f32, 2 x 12 heads of 64, fused beside the products, mask and softmax that it is
+made of; milliseconds of a call.
+generation: N tokens after a prompt of 8, greedy, from a GPT of 4 layers 128 wide with random
+weights; milliseconds of all N.  Both ways write the same tokens.
 """
 
 from __future__ import annotations
@@ -72,7 +75,10 @@ def generation(quick: bool, device: cr.Device) -> list[dict[str, Any]]:
     model = cr.models.GPT(65, 512, layers=4, heads=4, width=128, generator=generator, device=device).eval()
     prompt, rows = list(range(8)), []
     for n in counts:
-        ways = {"with_ms": lambda n=n: model.generate(prompt, n, temperature=0), "without_ms": lambda n=n: without_cache(model, prompt, n)}
+        ways = {
+            "with_ms": lambda n=n: model.generate(prompt, n, temperature=0),
+            "without_ms": lambda n=n: without_cache(model, prompt, n),
+        }
         assert ways["with_ms"]() == ways["without_ms"](), f"{n} tokens differ"
         rows.append({"name": f"{n} tokens", **{way: milliseconds(run, device, 0) for way, run in ways.items()}})
     return rows

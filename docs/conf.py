@@ -1,7 +1,9 @@
-"""How Sphinx makes pages of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/**/*.md (make docs).  The source folder is the repository's
+"""How Sphinx makes pages of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/**/*.md (make docs).
+The source folder is the repository's
 root, so that links between them are the same on a page, in an editor and on a repository's web site.
 
-The reference is made of the docstrings of the package in build/release and of the header; a public name that is on no page is a warning."""
+The reference is made of the docstrings of the package in build/release and of the header; a public
+name that is on no page is a warning."""
 
 import importlib
 import os
@@ -10,7 +12,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tools"), str(Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")) / "python")]
+sys.path[:0] = [
+    str(ROOT / "tools"),
+    str(Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")) / "python"),
+]
 
 try:
     import chainrule
@@ -40,7 +45,21 @@ smartquotes = False  # a quote in a docstring is code more often than not
 html_static_path = ["style.css"]
 html_css_files = ["style.css"]
 
-MODULES = ["", ".autograd", ".nn", ".nn.functional", ".nn.init", ".nn.utils", ".optim", ".optim.lr_scheduler", ".data", ".models", ".viz", ".random", ".cuda"]
+MODULES = [
+    "",
+    ".autograd",
+    ".nn",
+    ".nn.functional",
+    ".nn.init",
+    ".nn.utils",
+    ".optim",
+    ".optim.lr_scheduler",
+    ".data",
+    ".models",
+    ".viz",
+    ".random",
+    ".cuda",
+]
 MADE = {  # a line of a page -> what stands in its place
     "<!-- made: functions -->": reference.functions,
     "<!-- made: header -->": lambda: reference.header(reference.public_header()),
@@ -49,7 +68,8 @@ SIGNATURES = reference.signatures()
 
 
 def read_page(app, page, source):  # type: ignore[no-untyped-def]
-    """Puts in what is made.  A link to a folder of the repository works where the text is read beside it; on a page it becomes plain text."""
+    """Puts in what is made.  A link to a folder of the repository works where the text is read
+    beside it; on a page it becomes plain text."""
     here = Path(app.env.doc2path(page)).parent
 
     def plain(link: "re.Match[str]") -> str:
@@ -80,7 +100,11 @@ def read_signature(app, what, name, thing, options, signature, result):  # type:
 def check_names(app, env):  # type: ignore[no-untyped-def]
     """A name that is another's object (chainrule.nn.MLP, chainrule.MLP) may be under either."""
     there = {name for name, _, kind, *_ in env.get_domain("py").get_objects() if kind != "module"}
-    public = {f"chainrule{m}.{name}": getattr(importlib.import_module("chainrule" + m), name) for m in MODULES for name in module_names(m)}
+    public = {
+        f"chainrule{m}.{name}": getattr(importlib.import_module("chainrule" + m), name)
+        for m in MODULES
+        for name in module_names(m)
+    }
     shown = {id(thing) for name, thing in public.items() if name in there}
     for name, thing in public.items():
         if name not in there and id(thing) not in shown:

@@ -41,12 +41,22 @@ def test(f: Callable[[Path], None]) -> Callable[[Path], None]:
     return f
 
 
-def run(folder: Path, *words: object, code: int = 0, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, *words: object, code: int = 0, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [str(PROGRAM), *map(str, words)], cwd=folder, capture_output=True, text=True, errors="replace", timeout=120, env={**os.environ, **(environment or {})}
+        [str(PROGRAM), *map(str, words)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=120,
+        env={**os.environ, **(environment or {})},
     )
     command = " ".join(map(str, words))
-    assert done.returncode == code, f"chainrule {command}: exit {done.returncode}, not {code}\n{done.stdout}{done.stderr}"
+    assert done.returncode == code, (
+        f"chainrule {command}: exit {done.returncode}, not {code}\n{done.stdout}{done.stderr}"
+    )
     if code:
         assert done.stderr.startswith("chainrule: "), f"chainrule {command} said: {done.stderr!r}"
     if code == 2:
@@ -64,8 +74,11 @@ def wait_until(true: Callable[[], bool], process: subprocess.Popen[str], what: s
 
 
 @contextmanager
-def training(folder: Path, *words: object, ignored: tuple[signal.Signals, ...] = (), until: str = '"step":5,') -> Iterator[subprocess.Popen[str]]:
-    """A run in the background whose log has this text.  Signals are as in a terminal, whatever these tests were started with."""
+def training(
+    folder: Path, *words: object, ignored: tuple[signal.Signals, ...] = (), until: str = '"step":5,'
+) -> Iterator[subprocess.Popen[str]]:
+    """A run in the background whose log has this text.  Signals are as in a terminal, whatever
+    these tests were started with."""
 
     def signals() -> None:
         for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -74,7 +87,9 @@ def training(folder: Path, *words: object, ignored: tuple[signal.Signals, ...] =
     path = folder / (str(words[words.index("--out" if "--out" in words else "--resume") + 1])) / "run.jsonl"
     path.unlink(missing_ok=True)
     command = [str(PROGRAM), "train", *map(str, words)]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=signals) as process:
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=signals
+    ) as process:
         try:
             wait_until(lambda: path.is_file() and until in path.read_text(), process, f"{until!r} in {path}")
             yield process
@@ -116,7 +131,22 @@ def help_and_version(folder: Path) -> None:
         text = run(folder, command, "--help").stdout
         assert text.startswith(f"usage: chainrule {command}"), text
     text = run(folder, "train", "--help").stdout
-    for name in ("data", "layers", "heads", "width", "context", "batch", "steps", "lr", "dropout", "seed", "out", "resume", "device", "threads"):
+    for name in (
+        "data",
+        "layers",
+        "heads",
+        "width",
+        "context",
+        "batch",
+        "steps",
+        "lr",
+        "dropout",
+        "seed",
+        "out",
+        "resume",
+        "device",
+        "threads",
+    ):
         assert f"--{name} " in text, f"--{name} is not in the help"
 
 
@@ -201,17 +231,31 @@ def failures(folder: Path) -> None:
 @test
 def a_run_from_text_to_text(folder: Path) -> None:
     text = corpus(folder)
-    said = run(folder, "train", "--data", text, *SMALL, "--steps", 60, "--eval-every", 20, "--lr", "0.01", "--out", "a run").stdout
-    for part in ("vocabulary", "parameters", "validation loss", "tokens/s", "--- a sample ---", "a run/curve.svg", "chainrule generate --model"):
+    said = run(
+        folder, "train", "--data", text, *SMALL, "--steps", 60, "--eval-every", 20, "--lr", "0.01", "--out", "a run"
+    ).stdout
+    for part in (
+        "vocabulary",
+        "parameters",
+        "validation loss",
+        "tokens/s",
+        "--- a sample ---",
+        "a run/curve.svg",
+        "chainrule generate --model",
+    ):
         assert part in said, f"the output lacks {part!r}:\n{said}"
     out = folder / "a run"
     steps = losses(out)
     assert sorted(steps) == list(range(1, 61)) and steps[60] < steps[1] - 0.5, steps
     assert [r["step"] for r in log(out) if "val_loss" in r] == [20, 40, 60]
     lr = {r["step"]: r["lr"] for r in log(out) if "lr" in r}
-    assert abs(lr[60] - (0.001 + 0.009 * (1 + math.cos(math.pi * 57 / 58)) / 2)) < 1e-9, f"not down to a tenth of --lr: {lr[60]}"
+    assert abs(lr[60] - (0.001 + 0.009 * (1 + math.cos(math.pi * 57 / 58)) / 2)) < 1e-9, (
+        f"not down to a tenth of --lr: {lr[60]}"
+    )
     start = log(out)[0]
-    assert start["event"] == "start" and start["width"] == 16 and start["lr"] == 0.01 and start["tokenizer"] == "chars", start
+    assert (
+        start["event"] == "start" and start["width"] == 16 and start["lr"] == 0.01 and start["tokenizer"] == "chars"
+    ), start
     picture = ElementTree.parse(out / "curve.svg").getroot()
     assert picture.tag.endswith("svg") and "validation" in (out / "curve.svg").read_text()
     words = ["generate", "--model", "a run", "--prompt", "line 1", "--tokens", "30"]
@@ -248,19 +292,31 @@ def pictures_of_runs(folder: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
 
-    steps = [{"event": "start", "step": 0}, *({"step": i, "loss": 5 / i, "lr": 0.1} for i in range(1, 1001)), {"step": 1000, "val_loss": 0.25}]
+    steps = [
+        {"event": "start", "step": 0},
+        *({"step": i, "loss": 5 / i, "lr": 0.1} for i in range(1, 1001)),
+        {"step": 1000, "val_loss": 0.25},
+    ]
     write("a/run.jsonl", *steps)
     write("b<&>.jsonl", *steps[:500], {"step": 501, "loss": 1e308, "val_loss": 0.5}, {"step": 502, "loss": None})
     assert run(folder, "plot", "a", "-o", "a.svg", "--title", "a & b").stdout == "a.svg\n"
-    assert {"a & b", "step", "loss", "training, last 0.0051", "validation, last 0.2500"} <= set(texts(folder / "a.svg")), texts(folder / "a.svg")
+    assert {"a & b", "step", "loss", "training, last 0.0051", "validation, last 0.2500"} <= set(
+        texts(folder / "a.svg")
+    ), texts(folder / "a.svg")
     raw, mean, validation = numbers(folder / "a.svg")
-    assert len(raw) == len(mean) == 334 and len(validation) == 1 and raw[0][1] < raw[-1][1], "1000 steps are means of three"
-    run(folder, "plot", "a", "-o", "a.svg", "--title", "caf\udce9 \x01é" + 100 * "ä")  # a byte that is no UTF-8, one that is no text, too many
+    assert len(raw) == len(mean) == 334 and len(validation) == 1 and raw[0][1] < raw[-1][1], (
+        "1000 steps are means of three"
+    )
+    run(
+        folder, "plot", "a", "-o", "a.svg", "--title", "caf\udce9 \x01é" + 100 * "ä"
+    )  # a byte that is no UTF-8, one that is no text, too many
     assert texts(folder / "a.svg")[0] == "…" + 45 * "ä", texts(folder / "a.svg")
     run(folder, "plot", "a", "-o", "a.svg", "--title", "caf\udce9 \x01é")
     assert texts(folder / "a.svg")[0] == "caf? é", texts(folder / "a.svg")
     run(folder, "plot", "a/run.jsonl", "b<&>.jsonl", "a/", "--log", "xy")
-    assert {"a", "b<&>.jsonl", "training, last NaN", "100"} <= set(texts(folder / "curves.svg")), texts(folder / "curves.svg")
+    assert {"a", "b<&>.jsonl", "training, last NaN", "100"} <= set(texts(folder / "curves.svg")), texts(
+        folder / "curves.svg"
+    )
     straight = numbers(folder / "curves.svg")[0]  # the logarithm of 5 / step over that of step
     slope = [(y1 - y0) / (x1 - x0) for (x0, y0), (x1, y1) in zip(straight[9::30], straight[39::30], strict=False)]
     assert max(slope) - min(slope) < 0.04 * max(slope), slope  # pixels have one decimal
@@ -286,9 +342,16 @@ def pictures_of_runs(folder: Path) -> None:
     for rows, message in bad:
         write("bad.jsonl", *rows)
         said = run(folder, "plot", "bad.jsonl", code=1).stderr
-        assert message in said and "bad.jsonl" in said and len(said.splitlines()) == 1, f"{rows}: {said!r} lacks {message!r}"
+        assert message in said and "bad.jsonl" in said and len(said.splitlines()) == 1, (
+            f"{rows}: {said!r} lacks {message!r}"
+        )
     (folder / "bytes.jsonl").write_bytes(bytes(range(256)) * 9)
-    for words, message in ((["missing.jsonl"], "missing.jsonl"), (["bytes.jsonl"], "line 1"), (["a", "-o", "/proc/x.svg"], "/proc/x.svg"), (["/proc"], "/proc")):
+    for words, message in (
+        (["missing.jsonl"], "missing.jsonl"),
+        (["bytes.jsonl"], "line 1"),
+        (["a", "-o", "/proc/x.svg"], "/proc/x.svg"),
+        (["/proc"], "/proc"),
+    ):
         assert message in run(folder, "plot", *words, code=1).stderr
 
 
@@ -340,7 +403,14 @@ ENDLESS = ["--steps", "1000000", "--eval-every", "0", "--out", "run"]
 def interrupt_saves_a_checkpoint(folder: Path) -> None:
     text = corpus(folder)
     INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
-    for sent, ignored in (((INT,), ()), ((TERM,), ()), ((HUP,), ()), ((INT, TERM, HUP), ()), ((INT, TERM), (INT,)), ((HUP, TERM), (HUP,))):
+    for sent, ignored in (
+        ((INT,), ()),
+        ((TERM,), ()),
+        ((HUP,), ()),
+        ((INT, TERM, HUP), ()),
+        ((INT, TERM), (INT,)),
+        ((HUP, TERM), (HUP,)),
+    ):
         with training(folder, "--data", text, *SMALL, *ENDLESS, "--overwrite", ignored=ignored) as process:
             for one in sent:
                 process.send_signal(one)
@@ -372,11 +442,16 @@ def interrupt_before_the_last_validation(folder: Path) -> None:
     with training(folder, *words, "--out", "run", until='"event":"start"') as process:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and "stopped after step 1 of 1" in out and not err, f"exit {process.returncode}: {out}{err}"
+    assert process.returncode == 130 and "stopped after step 1 of 1" in out and not err, (
+        f"exit {process.returncode}: {out}{err}"
+    )
     said = run(folder, "train", "--resume", "run").stdout
     run(folder, "train", *words, "--out", "straight")
     measured = [[r["val_loss"] for r in log(folder / name) if "val_loss" in r] for name in ("run", "straight")]
-    assert len(measured[0]) == 1 and measured[0] == measured[1] and f"validation loss {measured[0][0]:.4f}" in said, (measured, said)
+    assert len(measured[0]) == 1 and measured[0] == measured[1] and f"validation loss {measured[0][0]:.4f}" in said, (
+        measured,
+        said,
+    )
 
 
 @test
@@ -389,14 +464,43 @@ def names_of_files(folder: Path) -> None:
         run(folder, "train", "--resume", i)
         assert sorted(losses(folder / str(i))) == [1, 2, 3, 4], name
         run(folder, "tokenize", "--data", os.fsdecode(name), "--out", os.fsdecode(name + b".bin"))
-        run(folder, "train", "--tokens", os.fsdecode(name + b".bin"), *SMALL, "--steps", 4, "--stop-at", 2, "--out", f"t{i}")
+        run(
+            folder,
+            "train",
+            "--tokens",
+            os.fsdecode(name + b".bin"),
+            *SMALL,
+            "--steps",
+            4,
+            "--stop-at",
+            2,
+            "--out",
+            f"t{i}",
+        )
         run(folder, "train", "--resume", f"t{i}")
 
 
 @test
 def overwrite_leaves_nothing_to_go_on_from(folder: Path) -> None:
     text = corpus(folder)
-    run(folder, "train", "--data", text, *SMALL, "--steps", 6, "--save-every", 2, "--eval-every", 2, "--keep", 2, "--best", "--out", "run")
+    run(
+        folder,
+        "train",
+        "--data",
+        text,
+        *SMALL,
+        "--steps",
+        6,
+        "--save-every",
+        2,
+        "--eval-every",
+        2,
+        "--keep",
+        2,
+        "--best",
+        "--out",
+        "run",
+    )
     with training(folder, "--data", text, *SMALL, *ENDLESS, "--overwrite") as process:
         said = run(folder, "train", "--resume", "run", code=1).stderr
         assert "another process trains in 'run'" in said, said
@@ -417,12 +521,22 @@ def a_resumed_run_keeps_its_options(folder: Path) -> None:
     run(folder, *words, "--out", "run", "--stop-at", 5)
     run(folder, "train", "--resume", "run")
     resumed = next(r for r in log(folder / "run") if r.get("event") == "resume")
-    assert {name: resumed[name] for name in options} == options and resumed["fuse-step"] == resumed["best"] == "yes", resumed
+    assert {name: resumed[name] for name in options} == options and resumed["fuse-step"] == resumed["best"] == "yes", (
+        resumed
+    )
     assert [r["step"] for r in log(folder / "run") if "val_loss" in r] == [4, 8, 9]
     assert folders(folder / "run") == ["checkpoint", "checkpoint-6", "checkpoint-best"]
     assert weights(folder / "run") == weights(folder / "straight")
     new = {"save-every": 5, "eval-every": 6, "keep": 1, "sample": 0, "device": "cpu", "threads": 2, "steps": 12}
-    run(folder, "train", "--resume", "run", "--no-fuse-step", "--no-best", *[str(word) for name, value in new.items() for word in (f"--{name}", value)])
+    run(
+        folder,
+        "train",
+        "--resume",
+        "run",
+        "--no-fuse-step",
+        "--no-best",
+        *[str(word) for name, value in new.items() for word in (f"--{name}", value)],
+    )
     resumed = [r for r in log(folder / "run") if r.get("event") == "resume"][-1]
     assert {name: resumed[name] for name in new} == new and resumed["fuse-step"] == resumed["best"] == "", resumed
     assert "no option --no-layers" in run(folder, "train", "--resume", "run", "--no-layers", code=2).stderr
@@ -445,28 +559,70 @@ def all_data_are_compared(folder: Path) -> None:
 
 @test
 def a_save_that_fails_is_tried_again(folder: Path) -> None:
-    """A folder that cannot be made stands for a disk that is full: the run goes on, and the status says how the last save ended."""
+    """A folder that cannot be made stands for a disk that is full: the run goes on, and the status
+    says how the last save ended."""
     text = corpus(folder)
     blocked = folder / "run" / "checkpoint" / ".chainrule-new"
-    run(folder, "train", "--data", text, *SMALL, "--steps", 8, "--stop-at", 2, "--save-every", 2, "--best", "--eval-every", 4, "--out", "run")
+    run(
+        folder,
+        "train",
+        "--data",
+        text,
+        *SMALL,
+        "--steps",
+        8,
+        "--stop-at",
+        2,
+        "--save-every",
+        2,
+        "--best",
+        "--eval-every",
+        4,
+        "--out",
+        "run",
+    )
     blocked.touch()
     said = run(folder, "train", "--resume", "run", code=1)
     for step in (4, 6, 8):
         assert f"chainrule: the checkpoint after step {step} was not saved\n" in said.stderr, said.stderr
-    assert said.stderr.count("Not a directory") == 3 and "validation loss" in said.stdout and "go on" not in said.stdout, said
+    assert (
+        said.stderr.count("Not a directory") == 3 and "validation loss" in said.stdout and "go on" not in said.stdout
+    ), said
     assert sorted(losses(folder / "run")) == list(range(1, 9)) and step_of(folder / "run" / "checkpoint") == 2
     run(folder, "train", "--resume", "run", "--stop-at", 3, code=1)
     blocked.unlink()
     run(folder, "train", "--resume", "run", "--stop-at", 3)
     blocked.touch()
     with training(folder, "--resume", "run", "--steps", 1000000) as process:
-        assert process.stderr and "training_save" in process.stderr.readline() and "was not saved" in process.stderr.readline()
+        assert (
+            process.stderr
+            and "training_save" in process.stderr.readline()
+            and "was not saved" in process.stderr.readline()
+        )
         blocked.unlink()
         wait_until(lambda: step_of(folder / "run" / "checkpoint") > 3, process, "a save")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130, "the last save was good"
     blocked = folder / "run" / "checkpoint-best" / ".chainrule-new"
-    run(folder, "train", "--data", text, *SMALL, "--steps", 4, "--best", "--stop-at", 3, "--eval-every", 2, "--out", "run", "--overwrite", "--lr", "0.01")
+    run(
+        folder,
+        "train",
+        "--data",
+        text,
+        *SMALL,
+        "--steps",
+        4,
+        "--best",
+        "--stop-at",
+        3,
+        "--eval-every",
+        2,
+        "--out",
+        "run",
+        "--overwrite",
+        "--lr",
+        "0.01",
+    )
     blocked.touch()
     assert "the best model so far after step 4 was not saved" in run(folder, "train", "--resume", "run", code=1).stderr
     assert step_of(folder / "run" / "checkpoint") == 4 and step_of(folder / "run" / "checkpoint-best") == 2
@@ -475,7 +631,22 @@ def a_save_that_fails_is_tried_again(folder: Path) -> None:
 @test
 def temporary_files_are_removed(folder: Path) -> None:
     text = corpus(folder)
-    run(folder, "train", "--data", text, *SMALL, "--steps", 6, "--stop-at", 3, "--eval-every", 2, "--best", "--out", "run")
+    run(
+        folder,
+        "train",
+        "--data",
+        text,
+        *SMALL,
+        "--steps",
+        6,
+        "--stop-at",
+        3,
+        "--eval-every",
+        2,
+        "--best",
+        "--out",
+        "run",
+    )
     (folder / "run" / ".chainrule-1-0.tmp").write_text("half a log")
     (folder / "run" / "mine.tmp").write_text("mine")
     for name in ("checkpoint/.chainrule-new", ".chainrule-old", "checkpoint-best/.chainrule-new"):
@@ -501,7 +672,23 @@ def checkpoints_that_are_kept(folder: Path) -> None:
     """--keep 3 --best, in one go and stopped twice: the same folders with the same weights; generate takes the best.
     The learning rate rises until the loss does, so that the newest is not the best."""
     text = corpus(folder)
-    words = ["train", "--data", text, *small(warmup=19), "--lr", 3, "--steps", 20, "--save-every", 4, "--eval-every", 2, "--keep", 3, "--best"]
+    words = [
+        "train",
+        "--data",
+        text,
+        *small(warmup=19),
+        "--lr",
+        3,
+        "--steps",
+        20,
+        "--save-every",
+        4,
+        "--eval-every",
+        2,
+        "--keep",
+        3,
+        "--best",
+    ]
     said = run(folder, *words, "--out", "run").stdout
     run(folder, *words, "--out", "parts", "--stop-at", 7)
     run(folder, "train", "--resume", "parts", "--stop-at", 14)
@@ -515,15 +702,23 @@ def checkpoints_that_are_kept(folder: Path) -> None:
         assert step_of(folder / "run" / name) == step_of(folder / "parts" / name) == step, name
         assert weights(folder / "run", name) == weights(folder / "parts", name), name
     assert step_of(folder / "run" / "checkpoint-12") == 12
-    assert f"run/checkpoint-best/weights.safetensors\n            (the best, of validation loss {min(val):.4f}, after step {best})" in said, said
-    made = {m: run(folder, "generate", "--model", m).stdout for m in ("run", "run/checkpoint-best", "run/checkpoint", "run/checkpoint-12/")}
+    assert (
+        f"run/checkpoint-best/weights.safetensors\n            (the best, of validation loss {min(val):.4f}, after step"
+        f" {best})" in said
+    ), said
+    made = {
+        m: run(folder, "generate", "--model", m).stdout
+        for m in ("run", "run/checkpoint-best", "run/checkpoint", "run/checkpoint-12/")
+    }
     assert made["run"] == made["run/checkpoint-best"] != made["run/checkpoint"], made
     (folder / "run" / "checkpoint-16").rename(folder / "elsewhere")
     run(folder, "train", "--resume", "run", "--keep", 1, "--steps", 24)
     assert folders(folder / "run") == ["checkpoint", "checkpoint-best"]
     (folder / "one").mkdir()
     (folder / "run" / "checkpoint").rename(folder / "one" / "checkpoint")
-    assert "already holds a run" in run(folder, *words, "--out", "run", code=1).stderr, "the best of a run is worth as much"
+    assert "already holds a run" in run(folder, *words, "--out", "run", code=1).stderr, (
+        "the best of a run is worth as much"
+    )
     assert "no checkpoint to go on" in run(folder, "train", "--resume", "run", code=1).stderr
 
 
@@ -537,7 +732,23 @@ def other_devices_threads_and_optimizers(folder: Path) -> None:
     a, b = losses(folder / "one"), losses(folder / "ref")
     assert all(abs(a[i] - b[i]) < 1e-3 for i in a), (a, b)
     for name, lr in (("adam", "0.003"), ("sgd", "0.1"), ("lion", "0.001"), ("muon", "0.01")):
-        run(folder, "train", "--data", text, *SMALL, "--steps", 30, "--lr", lr, "--optimizer", name, "--stop-at", 15, "--out", name)
+        run(
+            folder,
+            "train",
+            "--data",
+            text,
+            *SMALL,
+            "--steps",
+            30,
+            "--lr",
+            lr,
+            "--optimizer",
+            name,
+            "--stop-at",
+            15,
+            "--out",
+            name,
+        )
         run(folder, "train", "--resume", name)
         found = losses(folder / name)
         assert found[30] < found[1] - 0.1, f"{name}: {found[1]} to {found[30]}"
@@ -549,7 +760,9 @@ def steps_of_several_batches_and_inside_the_backward_pass(folder: Path) -> None:
     words = ["train", "--data", text, *SMALL, "--steps", 20]
     run(folder, *words, "--clip", 0, "--out", "after")
     run(folder, *words, "--clip", 0, "--fuse-step", "--out", "inside")
-    assert losses(folder / "after") == losses(folder / "inside") and weights(folder / "after") == weights(folder / "inside")
+    assert losses(folder / "after") == losses(folder / "inside") and weights(folder / "after") == weights(
+        folder / "inside"
+    )
     for wrong in (["--clip", 1], ["--clip", 0, "--accumulate", 2]):
         assert "keeps no gradients" in run(folder, *words, *wrong, "--fuse-step", "--out", "no", code=2).stderr
     run(folder, *words, "--accumulate", 3, "--out", "whole")
@@ -565,7 +778,8 @@ def steps_of_several_batches_and_inside_the_backward_pass(folder: Path) -> None:
 
 @test
 def bf16_products(folder: Path) -> None:
-    """The same run with products of bf16 ends within 0.02 of the loss in f32, with other bits; resumed, it stays bf16."""
+    """The same run with products of bf16 ends within 0.02 of the loss in f32, with other bits;
+    resumed, it stays bf16."""
     text = corpus(folder)
     words = ["train", "--data", text, *small(width=32, layers=2), "--steps", 100]
     run(folder, *words, "--out", "f32")
@@ -581,7 +795,20 @@ def bf16_products(folder: Path) -> None:
 @test
 def a_diverging_run_says_so(folder: Path) -> None:
     text = corpus(folder)
-    words = ["train", "--data", text, *small(warmup=0), "--steps", 50, "--optimizer", "sgd", "--lr", "1e12", "--clip", "0"]
+    words = [
+        "train",
+        "--data",
+        text,
+        *small(warmup=0),
+        "--steps",
+        50,
+        "--optimizer",
+        "sgd",
+        "--lr",
+        "1e12",
+        "--clip",
+        "0",
+    ]
     said = run(folder, *words, code=1).stderr
     assert "the loss became" in said and "--lr" in said, said
 
@@ -601,8 +828,12 @@ def output_that_cannot_be_written(folder: Path) -> None:
     text = corpus(folder)
     with open("/dev/full", "w") as full:
         for words in (["info"], ["tokenize", "--data", str(text), "--out", "x.bin"]):
-            done = subprocess.run([str(PROGRAM), *words], cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-            assert done.returncode == 1 and "standard output" in done.stderr, f"{words}: {done.returncode} {done.stderr!r}"
+            done = subprocess.run(
+                [str(PROGRAM), *words], cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+            )
+            assert done.returncode == 1 and "standard output" in done.stderr, (
+                f"{words}: {done.returncode} {done.stderr!r}"
+            )
 
 
 def main() -> int:

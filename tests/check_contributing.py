@@ -1,8 +1,12 @@
-"""Follows CONTRIBUTING.md: adds the ops of tests/contributing/*.txt to a copy of the sources, builds what changes, runs their tests.
+"""Follows CONTRIBUTING.md: adds the ops of tests/contributing/*.txt to a copy of the sources,
+builds what changes, runs their tests.
 
-A file of tests/contributing is a change.  `== PATH` starts a new file; `== PATH before TEXT` inserts lines before the first line that
-contains TEXT, in the file or in the one header of the folder PATH that has such a line.  What stands before the first `==` is prose.
-The generators run after the change.  Only sources that see a changed file are compiled, without optimisation; declarations in include/
+A file of tests/contributing is a change.  `== PATH` starts a new file; `== PATH before TEXT`
+inserts lines before the first line that
+contains TEXT, in the file or in the one header of the folder PATH that has such a line.  What
+stands before the first `==` is prose.
+The generators run after the change.  Only sources that see a changed file are compiled, without
+optimisation; declarations in include/
 change no object.  All other objects are those of the build.
 
 use: python tests/check_contributing.py [name ...]        CHAINRULE_BUILD: the build folder (build/release)
@@ -68,7 +72,11 @@ def copy_sources(tree: Path) -> None:
 def differing(tree: Path) -> set[Path]:
     """Sources and private headers of the copy that are new or differ from the repository's."""
     files = [p for p in (tree / "src").rglob("*") if p.is_file()]
-    return {p for p in files if not (ROOT / p.relative_to(tree)).is_file() or p.read_bytes() != (ROOT / p.relative_to(tree)).read_bytes()}
+    return {
+        p
+        for p in files
+        if not (ROOT / p.relative_to(tree)).is_file() or p.read_bytes() != (ROOT / p.relative_to(tree)).read_bytes()
+    }
 
 
 def seen_by(source: Path, tree: Path, known: dict[Path, set[Path]]) -> set[Path]:
@@ -97,7 +105,9 @@ class Build:
         kept = words[: words.index("-o")]
         for name in ("src", "include"):
             kept = [w.replace(f"-I{ROOT / name}", f"-I{self.tree / name}") for w in kept]
-        strict = [] if (ROOT / source.relative_to(self.tree)).is_file() else ["-Werror"]  # without optimisation, compilers' headers warn
+        strict = (
+            [] if (ROOT / source.relative_to(self.tree)).is_file() else ["-Werror"]
+        )  # without optimisation, compilers' headers warn
         return [*kept, "-O0", *strict, "-o", str(output), "-c", str(source)]
 
     def objects(self, changed: set[Path]) -> list[str]:
@@ -116,8 +126,12 @@ class Build:
 
 
 def run(words: list[str], folder: Path | None = None) -> str:
-    done = subprocess.run(words, cwd=folder or BUILD, capture_output=True, text=True, env={**os.environ, "CHAINRULE_CUDA": "off"})
-    assert not done.returncode, f"{' '.join(words[:1] + words[-1:])}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    done = subprocess.run(
+        words, cwd=folder or BUILD, capture_output=True, text=True, env={**os.environ, "CHAINRULE_CUDA": "off"}
+    )
+    assert not done.returncode, (
+        f"{' '.join(words[:1] + words[-1:])}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    )
     return done.stdout
 
 
@@ -137,7 +151,9 @@ def check(change: Path, tree: Path) -> str:
 
 
 def main() -> int:
-    changes = [c for c in sorted((ROOT / "tests" / "contributing").glob("*.txt")) if not sys.argv[1:] or c.stem in sys.argv[1:]]
+    changes = [
+        c for c in sorted((ROOT / "tests" / "contributing").glob("*.txt")) if not sys.argv[1:] or c.stem in sys.argv[1:]
+    ]
     failed = 0
     for change in changes:
         with tempfile.TemporaryDirectory() as folder:

@@ -27,7 +27,15 @@ def compiled(source: str, folder: Path) -> Path:
     path, program = folder / "program.c", folder / "program"
     path.write_text(source, encoding="utf-8")
     libraries = [str(BUILD / "libchainrule.a"), "-lm", "-lpthread", "-ldl"]
-    command = [os.environ.get("CC", "cc"), *WARNINGS, f"-I{ROOT / 'include'}", str(path), *libraries, "-o", str(program)]
+    command = [
+        os.environ.get("CC", "cc"),
+        *WARNINGS,
+        f"-I{ROOT / 'include'}",
+        str(path),
+        *libraries,
+        "-o",
+        str(program),
+    ]
     made = subprocess.run(command, capture_output=True, text=True)
     assert not made.returncode, made.stderr
     return program
@@ -35,9 +43,13 @@ def compiled(source: str, folder: Path) -> Path:
 
 def run(source: Path, folder: Path) -> None:
     program = compiled(source.read_text(encoding="utf-8"), folder)
-    done = subprocess.run([str(program)], env={**os.environ, "CHAINRULE_CUDA": "off"}, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [str(program)], env={**os.environ, "CHAINRULE_CUDA": "off"}, capture_output=True, text=True, timeout=120
+    )
     missing = [text for text in EXPECTED.get(source.stem, ["an entry in EXPECTED"]) if text not in done.stdout]
-    assert not done.returncode and not missing, f"exit {done.returncode}, without {missing}:\n{done.stdout}{done.stderr}"
+    assert not done.returncode and not missing, (
+        f"exit {done.returncode}, without {missing}:\n{done.stdout}{done.stderr}"
+    )
 
 
 def main() -> int:

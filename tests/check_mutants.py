@@ -7,4 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.exit(subprocess.run([sys.executable, str(Path(__file__).resolve().parent.parent / "tools" / "mutate.py"), "--quick"]).returncode)
+sys.exit(
+    subprocess.run(
+        [sys.executable, str(Path(__file__).resolve().parent.parent / "tools" / "mutate.py"), "--quick"]
+    ).returncode
+)

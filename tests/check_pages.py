@@ -1,16 +1,22 @@
 """Every block of code on the pages runs, and prints what the page shows.
 
-use: python tests/check_pages.py [--pictures] [part of a page's name ...]        CHAINRULE_BUILD: where the library is (build/release)
+use: python tests/check_pages.py [--pictures] [part of a page's name ...]        CHAINRULE_BUILD:
+where the library is (build/release)
 
 A page is README.md or a file below docs/.  Its blocks run from top to bottom in a folder of the page's own:
   python    all in one process
   c         the blocks from one `main` to the next are a program, compiled and run where its main stands
-  sh        a script; `chainrule` is the program of this build, and an installed library lies where pkg-config and CMake look
-  output    what the block above printed: `...` stands for anything, a number with four or more decimals may be off by one in the last.
+  sh        a script; `chainrule` is the program of this build, and an installed library lies where
+  pkg-config and CMake look
+  output    what the block above printed: `...` stands for anything, a number with four or more
+  decimals may be off by one in the last.
             What python and c print must be shown.
-A block that begins with a comment that names a file is also written to that file.  A block that needs a package or a program that is not here
-is skipped and named.  A page shows what a machine without a GPU prints.  Blocks of the kinds text and console are for reading; there are no others.
-A picture that a page shows from its own folder must be written by its blocks; --pictures puts the new ones in the place of the old.
+A block that begins with a comment that names a file is also written to that file.  A block that
+needs a package or a program that is not here
+is skipped and named.  A page shows what a machine without a GPU prints.  Blocks of the kinds text
+and console are for reading; there are no others.
+A picture that a page shows from its own folder must be written by its blocks; --pictures puts the
+new ones in the place of the old.
 """
 
 from __future__ import annotations
@@ -57,14 +63,20 @@ class Block:
 
 def blocks(page: str) -> list[Block]:
     """But those for reading, and what Sphinx makes of {something}."""
-    return [Block(b[1], b[2], page.count("\n", 0, b.start(2)) + 1) for b in FENCE.finditer(page) if b[1] not in ("text", "console") and b[1][:1] != "{"]
+    return [
+        Block(b[1], b[2], page.count("\n", 0, b.start(2)) + 1)
+        for b in FENCE.finditer(page)
+        if b[1] not in ("text", "console") and b[1][:1] != "{"
+    ]
 
 
 def same(shown: str, printed: str) -> bool:
     """Is this what the page shows?"""
     numbers = NUMBER.findall(shown)
-    pattern = "".join(".*" if part == "..." else r"(-?[\d.]+(?:e[-+]?\d+)?)" if NUMBER.fullmatch(part) else re.escape(part)
-                      for part in re.split(rf"(\.\.\.|{NUMBER.pattern})", shown.rstrip()))
+    pattern = "".join(
+        ".*" if part == "..." else r"(-?[\d.]+(?:e[-+]?\d+)?)" if NUMBER.fullmatch(part) else re.escape(part)
+        for part in re.split(rf"(\.\.\.|{NUMBER.pattern})", shown.rstrip())
+    )
     found = re.fullmatch(pattern, printed.rstrip(), re.DOTALL)
     return found is not None and all(close(a, b) for a, b in zip(numbers, found.groups(), strict=True))
 
@@ -82,7 +94,11 @@ def environment(folder: Path, installed: bool) -> dict[str, str]:
     if installed and not prefix.exists():
         subprocess.run(["cmake", "--install", str(BUILD), "--prefix", str(prefix)], check=True, capture_output=True)
     for library in prefix.glob("lib*/**/pkgconfig"):
-        found |= {"PKG_CONFIG_PATH": str(library), "LD_LIBRARY_PATH": str(library.parent), "CMAKE_PREFIX_PATH": str(prefix)}
+        found |= {
+            "PKG_CONFIG_PATH": str(library),
+            "LD_LIBRARY_PATH": str(library.parent),
+            "CMAKE_PREFIX_PATH": str(prefix),
+        }
     return found
 
 
@@ -116,7 +132,9 @@ def run_script(block: Block, folder: Path) -> str:
     absent = [name for name in sorted(needs) if not shutil.which(name)]
     if absent:
         raise Missing(f"no program {absent[0]}")
-    return run_program(["sh", "-eu", "-c", block.text], folder, environment(folder, bool(needs & {"cmake", "pkg-config"})))
+    return run_program(
+        ["sh", "-eu", "-c", block.text], folder, environment(folder, bool(needs & {"cmake", "pkg-config"}))
+    )
 
 
 def run_page(page: Path, pictures: bool) -> tuple[int, int, int]:
@@ -152,8 +170,13 @@ def run_page(page: Path, pictures: bool) -> tuple[int, int, int]:
             print(f"skipped {where}: {reason}")
         except Exception as problem:
             counts[1] += 1
-            print(f"FAILED {where}: {problem if isinstance(problem, AssertionError) and str(problem) else traceback.format_exc(limit=-3)}")
-    wrong = [f"{name} was not written by the page's blocks" for name in PICTURE.findall(text) if not (folder / name).is_file() and not counts[2]]
+            said = isinstance(problem, AssertionError) and str(problem)
+            print(f"FAILED {where}: {said or traceback.format_exc(limit=-3)}")
+    wrong = [
+        f"{name} was not written by the page's blocks"
+        for name in PICTURE.findall(text)
+        if not (folder / name).is_file() and not counts[2]
+    ]
     if source:
         wrong.append("the last C blocks have no main")
     for line in wrong:
@@ -171,7 +194,15 @@ def in_its_own_process(page: Path, options: list[str]) -> tuple[Path, float, str
         command = [sys.executable, str(Path(__file__).resolve()), "--page", str(page), *options]
         path = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
         try:
-            done = subprocess.run(command, cwd=folder, env=path, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT)
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env=path,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=TIMEOUT,
+            )
             output = done.stdout
         except subprocess.TimeoutExpired:
             output = f"FAILED {page.relative_to(ROOT)}: not done after {TIMEOUT} s"
@@ -179,11 +210,18 @@ def in_its_own_process(page: Path, options: list[str]) -> tuple[Path, float, str
 
 
 def main() -> int:
-    options, words = [w for w in sys.argv[1:] if w.startswith("--")], [w for w in sys.argv[1:] if not w.startswith("--")]
+    options, words = (
+        [w for w in sys.argv[1:] if w.startswith("--")],
+        [w for w in sys.argv[1:] if not w.startswith("--")],
+    )
     if "--page" in options:
         print("blocks", *run_page(Path(words[0]), "--pictures" in options))
         return 0
-    pages = [p for p in PAGES if blocks(p.read_text(encoding="utf-8")) and any(w in str(p.relative_to(ROOT)) for w in words or [""])]
+    pages = [
+        p
+        for p in PAGES
+        if blocks(p.read_text(encoding="utf-8")) and any(w in str(p.relative_to(ROOT)) for w in words or [""])
+    ]
     passed = failed = skipped = 0
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for page, seconds, output in pool.map(lambda p: in_its_own_process(p, options), pages):

@@ -1,4 +1,5 @@
-"""What is said where there is no GPU: no library, one that is none of wgpu-native, another version of it, no Vulkan, no driver.
+"""What is said where there is no GPU: no library, one that is none of wgpu-native, another version
+of it, no Vulkan, no driver.
 
 Each runs the program test_webgpu, which says in one line why it went without a GPU.
 """
@@ -29,7 +30,9 @@ def another_version(folder: Path) -> Path:
     names = re.findall(r"\bf\((\w+)\)", text)
     lines = [f"int wgpu{name}(void) {{ return {'0x1c010200' if name == 'GetVersion' else 0}; }}" for name in names]
     (folder / "fake.c").write_text("\n".join(lines), encoding="utf-8")
-    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", folder / "fake.so", folder / "fake.c"], check=True)
+    subprocess.run(
+        [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", folder / "fake.so", folder / "fake.c"], check=True
+    )
     return folder / "fake.so"
 
 
@@ -38,14 +41,24 @@ def main() -> int:
         print("skipped: built without wgpu.h (pip install wgpu)")
         return 77
     nowhere = {"VK_DRIVER_FILES": "/nowhere.json", "VK_ICD_FILENAMES": "/nowhere.json"}
-    cases = [("CHAINRULE_WGPU=off", {"CHAINRULE_WGPU": "off"}), ("/nowhere.so cannot be opened", {"CHAINRULE_WGPU": "/nowhere.so"}), ("no adapter", nowhere)]
+    cases = [
+        ("CHAINRULE_WGPU=off", {"CHAINRULE_WGPU": "off"}),
+        ("/nowhere.so cannot be opened", {"CHAINRULE_WGPU": "/nowhere.so"}),
+        ("no adapter", nowhere),
+    ]
     with tempfile.TemporaryDirectory() as folder:
         if shutil.which(os.environ.get("CC", "cc")):
-            cases.append(("wgpu-native 28.1.2 found, 29.x wanted", {"CHAINRULE_WGPU": str(another_version(Path(folder)))}))
+            cases.append(
+                ("wgpu-native 28.1.2 found, 29.x wanted", {"CHAINRULE_WGPU": str(another_version(Path(folder)))})
+            )
         (Path(folder) / "libvulkan.so.1").touch()  # found before the system's, and no library
         cases.append(("no adapter", {"LD_LIBRARY_PATH": folder}))
         cases.append(("the library found is not wgpu-native", {"CHAINRULE_WGPU": "libm.so.6"}))
-        wrong = [(want, got) for want, environment in cases if want not in (got := said(**environment)) or "no GPU 'webgpu' here" not in got]
+        wrong = [
+            (want, got)
+            for want, environment in cases
+            if want not in (got := said(**environment)) or "no GPU 'webgpu' here" not in got
+        ]
     for want, got in wrong:
         print(f"wanted '{want}', got: {got.strip()}")
     print(f"{len(cases)} ways to have no GPU")

@@ -1,4 +1,5 @@
-"""The build backend: scikit-build-core's, which also asks for wgpu's header where PyPI has a wheel of it; without one a wheel is built
+"""The build backend: scikit-build-core's, which also asks for wgpu's header where PyPI has a wheel
+of it; without one a wheel is built
 without WebGPU."""
 
 from __future__ import annotations
@@ -28,9 +29,14 @@ def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) 
     return [*get_requires(config_settings), *header]
 
 
-def build_wheel(wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None) -> str:
-    """With the header's folder: pip installs what a hook requires apart from scikit-build-core, whose folder alone CMake is told."""
+def build_wheel(
+    wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
+) -> str:
+    """With the header's folder: pip installs what a hook requires apart from scikit-build-core,
+    whose folder alone CMake is told."""
     wgpu = importlib.util.find_spec("wgpu")
-    header = {"cmake.define.CHAINRULE_WGPU_DIR": str(Path(wgpu.origin).parent / "resources")} if wgpu and wgpu.origin else {}
+    header = (
+        {"cmake.define.CHAINRULE_WGPU_DIR": str(Path(wgpu.origin).parent / "resources")} if wgpu and wgpu.origin else {}
+    )
     name: str = build(wheel_directory, {**header, **(config_settings or {})}, metadata_directory)
     return name

@@ -7,7 +7,8 @@
 * with --lines: any other line of C or Python that is too long; generated files may have longer ones
 * with --wgsl: WGSL in a C string under src/dev/webgpu
 
-A room is a folder of src/.  ROOMS names the rooms that each may include, besides itself, the public header and the headers of C.  The
+A room is a folder of src/.  ROOMS names the rooms that each may include, besides itself, the public
+header and the headers of C.  The
 Python extension includes the public header, CPython's and its own.
 use: check_layers.py [--lines] [--wgsl] [repository]
 """
@@ -43,12 +44,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 
 STANDARD = set(
-    "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic stdbool stddef"
-    " stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype".split()
+    "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic"
+    " stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype".split()
 )
 TENSORS = {"core/tensor.h", "core/links.h"}  # a device sees arrays (core/array.h) instead
 COMPILER = {"immintrin.h", "cpuid.h", "arm_neon.h"}  # of the processor, not of the platform; for devices
-VENDORS = {"wgpu.h": "dev/webgpu/api.h"}  # header of a library that is opened at run time -> the only file that may include it
+VENDORS = {
+    "wgpu.h": "dev/webgpu/api.h"
+}  # header of a library that is opened at run time -> the only file that may include it
 PLATFORM = "core/os.c"
 EXTENSION = {"chainrule.h", "Python.h", "structmember.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -56,12 +59,21 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 PROTOTYPE = re.compile(
-    r"^(?!(?:static|typedef|return|else)\b)(?:[A-Za-z_]\w*[ \n*]+)+([a-z]\w*)\([^;{}]*\)\s*;|^cr_\w+_kernel (\w+);", re.MULTILINE)
+    r"^(?!(?:static|typedef|return|else)\b)(?:[A-Za-z_]\w*[ \n*]+)+([a-z]\w*)\([^;{}]*\)\s*;|^cr_\w+_kernel (\w+);",
+    re.MULTILINE,
+)
 WGSL = re.compile(r"@compute|@group|workgroupBarrier|var<storage")
 WGSL_BUILDERS = {"src/dev/webgpu/elementwise.c"}  # generates a kernel from each program
 GENERATED = re.compile(r"[Gg]enerated by (tools|tests)/|made from .* by tools/")  # in the first lines of a file
-LINES_OF = {".c": C_COLUMNS, ".h": C_COLUMNS, ".cpp": C_COLUMNS, ".cu": C_COLUMNS, ".cuh": C_COLUMNS, ".wgsl": C_COLUMNS,
-            ".py": PYTHON_COLUMNS}
+LINES_OF = {
+    ".c": C_COLUMNS,
+    ".h": C_COLUMNS,
+    ".cpp": C_COLUMNS,
+    ".cu": C_COLUMNS,
+    ".cuh": C_COLUMNS,
+    ".wgsl": C_COLUMNS,
+    ".py": PYTHON_COLUMNS,
+}
 LINE_FOLDERS = ("bench", "docs", "examples", "python", "src", "tests", "tools")
 
 
@@ -77,7 +89,9 @@ def allowed(room: str, target: str) -> bool:
     if home == room:
         return True
     device = room.startswith("dev/")
-    return any(target == entry or home == entry for entry in ROOMS["dev" if device else room] + (("dev",) if device else ()))
+    return any(
+        target == entry or home == entry for entry in ROOMS["dev" if device else room] + (("dev",) if device else ())
+    )
 
 
 def check_system(file: str, name: str) -> str | None:
@@ -99,7 +113,9 @@ def sees_tensors(src: Path, path: Path) -> bool:
     if not path.is_file() or src not in path.parents:
         return False
     names = (name for kind, name in INCLUDE.findall(path.read_text(encoding="utf-8")) if kind == '"')
-    return path.relative_to(src).as_posix() in TENSORS or any(sees_tensors(src, resolve(src, path, name)) for name in names)
+    return path.relative_to(src).as_posix() in TENSORS or any(
+        sees_tensors(src, resolve(src, path, name)) for name in names
+    )
 
 
 def check_own(src: Path, path: Path, file: str, name: str) -> str | None:
@@ -123,12 +139,19 @@ def check_own(src: Path, path: Path, file: str, name: str) -> str | None:
 
 def check_extension(path: Path, kind: str, name: str) -> str | None:
     if kind == '"':
-        return None if (path.parent / name).is_file() and "/" not in name else f'"{name}" is not a header of the extension'
-    return None if name in EXTENSION or name.removesuffix(".h") in STANDARD else f"the extension uses C's own headers and {', '.join(sorted(EXTENSION))}"
+        return (
+            None if (path.parent / name).is_file() and "/" not in name else f'"{name}" is not a header of the extension'
+        )
+    return (
+        None
+        if name in EXTENSION or name.removesuffix(".h") in STANDARD
+        else f"the extension uses C's own headers and {', '.join(sorted(EXTENSION))}"
+    )
 
 
 def code_of(text: str) -> str:
     """C without comments, strings and directives, on the same lines."""
+
     def blank(found: re.Match[str]) -> str:
         return re.sub(r"[^\n]", " ", found[0])
 
@@ -163,7 +186,9 @@ def check_lines(repository: Path, everywhere: bool) -> Iterator[str]:
     limits = dict.fromkeys((repository / "include").rglob("*.h"), HEADER_COLUMNS)
     if everywhere:
         for folder in LINE_FOLDERS:
-            limits |= {path: LINES_OF[path.suffix] for path in (repository / folder).rglob("*") if path.suffix in LINES_OF}
+            limits |= {
+                path: LINES_OF[path.suffix] for path in (repository / folder).rglob("*") if path.suffix in LINES_OF
+            }
     for path, limit in sorted(limits.items()):
         text, name = path.read_text(encoding="utf-8"), path.relative_to(repository).as_posix()
         if limit != HEADER_COLUMNS and generated(text):
@@ -172,7 +197,10 @@ def check_lines(repository: Path, everywhere: bool) -> Iterator[str]:
             if len(line) > limit:
                 yield f"{name}:{number}: {len(line)} columns, more than {limit}"
         if name == "include/chainrule.h" and text.count("\n") > CARD_LINES:
-            yield f"{name}:{text.count(chr(10))}: more than {CARD_LINES} lines; move declarations to a part in include/chainrule/"
+            yield (
+                f"{name}:{text.count(chr(10))}: more than {CARD_LINES} lines; move declarations to a part in"
+                " include/chainrule/"
+            )
 
 
 def check_wgsl(repository: Path) -> Iterator[str]:
@@ -229,7 +257,9 @@ def main() -> int:
     found, count = problems(repository, flags)
     for line in found:
         print(line)
-    for path in sorted(p for folder in ("src", "python/src") for p in (repository / folder).rglob("*.[ch]") if ".gen." not in p.name):
+    for path in sorted(
+        p for folder in ("src", "python/src") for p in (repository / folder).rglob("*.[ch]") if ".gen." not in p.name
+    ):
         lines = path.read_text(encoding="utf-8").count("\n")
         if lines > 900:
             print(f"note: {path.relative_to(repository)} has {lines} lines")

@@ -2,8 +2,10 @@
 
     drop_barriers.py [file ...]    of these files alone: attention.cu
 
-Runs the cases of a few ops on the simulated GPU whose kernels are sanitized (build/release/tests/test_cuda_ops_thread), or a test of their
-own; the simulated NVRTC takes the barrier out (CUDASIM_DROP_BARRIER).  With all barriers in place the same cases must run without a report.
+Runs the cases of a few ops on the simulated GPU whose kernels are sanitized
+(build/release/tests/test_cuda_ops_thread), or a test of their
+own; the simulated NVRTC takes the barrier out (CUDASIM_DROP_BARRIER).  With all barriers in place
+the same cases must run without a report.
 """
 
 from __future__ import annotations
@@ -23,11 +25,20 @@ PROGRAM: list[Path | str] = [TESTS / "test_cuda_ops_thread", "cases"]
 SCANS: list[Path | str] = [TESTS / "test_cuda_order_thread", "float_scans"]
 PROGRAMS: dict[str, list[list[Path | str]]] = {  # of files that have one of their own, or two
     "attention.cu": [[TESTS / "test_cuda_attention_thread"]],
-    "device.cuh": [PROGRAM, SCANS, [TESTS / "test_cuda_kernels_thread", "tiles"], [TESTS / "test_cuda_kernels_thread", "norm_gradients"]],
+    "device.cuh": [
+        PROGRAM,
+        SCANS,
+        [TESTS / "test_cuda_kernels_thread", "tiles"],
+        [TESTS / "test_cuda_kernels_thread", "norm_gradients"],
+    ],
     "order.cu": [[TESTS / "test_cuda_order_thread", "samples"], [TESTS / "test_cuda_kernels_thread", "selection"]],
     "scan.cu": [SCANS],
 }
-OPS = {"device.cuh": "sum,softmax", "argreduce.cu": "argmax", "matmul.cu": "matmul"}  # whose cases run a file's kernels; of another file: all
+OPS = {
+    "device.cuh": "sum,softmax",
+    "argreduce.cu": "argmax",
+    "matmul.cu": "matmul",
+}  # whose cases run a file's kernels; of another file: all
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 BARRIER = re.compile(r"\b(?:__syncthreads|__syncwarp)\b")
 
@@ -39,7 +50,13 @@ def barriers(path: Path) -> list[int]:
 
 
 def cases(file: str, drop: int | None) -> tuple[int, str]:
-    environment = {**os.environ, "CHAINRULE_CACHE": "off", "CHAINRULE_CUBLASLT": "off", "CHAINRULE_NUM_THREADS": "1", "TSAN_OPTIONS": "halt_on_error=1"}
+    environment = {
+        **os.environ,
+        "CHAINRULE_CACHE": "off",
+        "CHAINRULE_CUBLASLT": "off",
+        "CHAINRULE_NUM_THREADS": "1",
+        "TSAN_OPTIONS": "halt_on_error=1",
+    }
     if file in OPS:
         environment["CHAINRULE_TEST_OPS"] = OPS[file]
     if drop is not None:
@@ -49,7 +66,15 @@ def cases(file: str, drop: int | None) -> tuple[int, str]:
     for program in PROGRAMS.get(file, [PROGRAM]):
         if status == 0:
             command = [*plain, *map(str, program)]
-            done = subprocess.run(command, env=environment, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900)
+            done = subprocess.run(
+                command,
+                env=environment,
+                text=True,
+                errors="replace",
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=900,
+            )
             status, output = done.returncode, output + done.stdout
     return status, output
 

@@ -1,5 +1,7 @@
-"""Where the coefficients of src/dev/cpu/vmath.h and vmath_f64.h come from: minimax fits (Lawson's reweighting of least squares on Chebyshev
-nodes) of the remainders named below.  Needs numpy and mpmath; prints C arrays, lowest power first, and each fit's largest
+"""Where the coefficients of src/dev/cpu/vmath.h and vmath_f64.h come from: minimax fits (Lawson's
+reweighting of least squares on Chebyshev
+nodes) of the remainders named below.  Needs numpy and mpmath; prints C arrays, lowest power first,
+and each fit's largest
 relative error.  Not part of the build.   use: python tools/fit_vmath.py [part of a name]"""
 
 from __future__ import annotations
@@ -33,14 +35,18 @@ def solve(matrix: Array, rhs: Array) -> Array:
         b[j:] -= 2 * v * (v @ b[j:])
     x = np.zeros(cols, np.longdouble)
     for j in reversed(range(cols)):
-        x[j] = (b[j] - a[j, j + 1:] @ x[j + 1:]) / a[j, j]
+        x[j] = (b[j] - a[j, j + 1 :] @ x[j + 1 :]) / a[j, j]
     return x
 
 
 def minimax(x: Array, y: Array, weight: Array, degree: int) -> Array:
     """Coefficients c of sum c_i x^i that make max |weight (sum - y)| small."""
     scale: Any = np.max(np.abs(x))
-    powers = np.stack([(x / scale) ** i for i in range(degree + 1)], 1) if degree >= 0 else np.zeros((len(x), 0), np.longdouble)
+    powers = (
+        np.stack([(x / scale) ** i for i in range(degree + 1)], 1)
+        if degree >= 0
+        else np.zeros((len(x), 0), np.longdouble)
+    )
     lawson = np.ones(len(x), np.longdouble) / len(x)
     best, best_error = None, np.inf
     for _ in range(60):
@@ -55,7 +61,14 @@ def minimax(x: Array, y: Array, weight: Array, degree: int) -> Array:
 
 
 def fit(
-    name: str, remainder: Function, lo: float, hi: float, degree: int, weight: Function, dtype: Any, variable: Function = lambda x: x
+    name: str,
+    remainder: Function,
+    lo: float,
+    hi: float,
+    degree: int,
+    weight: Function,
+    dtype: Any,
+    variable: Function = lambda x: x,
 ) -> None:
     """remainder(x) ~ polynomial in variable(x); weight(x) turns its error into the relative error of the function."""
     x = nodes(lo, hi, 400)
@@ -64,11 +77,11 @@ def fit(
     w = np.array([np.longdouble(mp.nstr(weight(mp.mpf(float(v))), 30)) for v in x])
     u = np.array([np.longdouble(mp.nstr(variable(mp.mpf(float(v))), 30)) for v in x])
     fixed: list[Any] = []
-    for i in range(degree + 1):         # round the lowest coefficient, refit the rest, and so on upwards
-        rest = value - sum(c * u ** k for k, c in enumerate(fixed)) if fixed else value
-        c = minimax(u, rest / u ** i, w * np.abs(u) ** i, degree - i)
+    for i in range(degree + 1):  # round the lowest coefficient, refit the rest, and so on upwards
+        rest = value - sum(c * u**k for k, c in enumerate(fixed)) if fixed else value
+        c = minimax(u, rest / u**i, w * np.abs(u) ** i, degree - i)
         fixed.append(np.longdouble(dtype(c[0])))
-    error: Any = np.max(np.abs(w * (sum(c * u ** k for k, c in enumerate(fixed)) - value)))
+    error: Any = np.max(np.abs(w * (sum(c * u**k for k, c in enumerate(fixed)) - value)))
     suffix = "f" if dtype is np.float32 else ""
     print(f"{name}: {float(error):.2e}")
     print("    " + ", ".join((f"{np.float64(c):.9e}" if suffix else f"{np.float64(c):.17e}") + suffix for c in fixed))
@@ -85,28 +98,89 @@ def safe(f: Function, at_zero: Any) -> Function:
 
 half_ln2 = 0.3467
 FITS: dict[str, Callable[[str], None]] = {
-    "exp": lambda n: fit(n, safe(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -half_ln2, half_ln2, 4, lambda r: r**2 / exp(r), F),
-    "exp2": lambda n: fit(n, safe(lambda r: (mpf(2)**r - 1) / r, log(2)), -0.5, 0.5, 5, lambda r: r / mpf(2)**r, F),
-    "log": lambda n: fit(n, safe(lambda f: (log(1 + f) - f + f**2 / 2) / f**3, mpf(1) / 3), 0.70710 - 1, 1.41422 - 1, 8,
-                         lambda f: f**3 / log(1 + f) if f else mpf(0), F),
-    "tanh": lambda n: fit(n, safe(lambda x: (mp.tanh(x) / x - 1) / x**2, -mpf(1) / 3), 1e-4, 0.626, 4,
-                          lambda x: x**3 / mp.tanh(x), F, lambda x: x**2),
-    "erf small": lambda n: fit(n, lambda x: mp.erf(x) / x - 1, 1e-4, 1.001, 6, lambda x: x / mp.erf(x), F, lambda x: x**2),
-    "erf large": lambda n: fit(n, lambda x: log(mp.erfc(x)) / log(2) / x, 1.0, 3.95, 5, lambda x: x * log(2) * mp.erfc(x) / mp.erf(x), F),
-    "short exp2": lambda n: fit(n, safe(lambda r: (mpf(2)**r - 1) / r, log(2)), -0.5, 0.5, 4, lambda r: r / mpf(2)**r, F),
-    "sin": lambda n: fit(n, lambda x: (mp.sin(x) / x - 1) / x**2, 1e-4, 0.7855, 2, lambda x: x**3 / mp.sin(x), F, lambda x: x**2),
-    "cos": lambda n: fit(n, lambda x: (mp.cos(x) - 1 + x**2 / 2) / x**4, 1e-3, 0.7855, 2, lambda x: x**4 / mp.cos(x), F, lambda x: x**2),
-    "double exp": lambda n: fit(n, safe(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -half_ln2, half_ln2, 7, lambda r: r**2 / exp(r), D),
-    "double log": lambda n: fit(n, lambda s: (log((1 + s) / (1 - s)) / s - 2) / s**2, 1e-4, 0.17158, 4,
-                                lambda s: s**3 / log((1 + s) / (1 - s)), D, lambda s: s**2),
-    "full exp": lambda n: fit(n, safe(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -half_ln2, half_ln2, 9, lambda r: r**2 / exp(r), D),
-    "full log": lambda n: fit(n, lambda s: (log((1 + s) / (1 - s)) / s - 2) / s**2, 1e-4, 0.17158, 6,
-                              lambda s: s**3 / log((1 + s) / (1 - s)), D, lambda s: s**2),
-    "double atan": lambda n: fit(n, lambda x: (mp.atan(x) / x - 1) / x**2, 1e-4, 0.41422, 6, lambda x: x**3 / mp.atan(x), D, lambda x: x**2),
-    "double sin": lambda n: fit(n, lambda x: (mp.sin(x) / x - 1) / x**2, 1e-4, 0.7855, 4, lambda x: x**3 / mp.sin(x), D, lambda x: x**2),
-    "double cos": lambda n: fit(n, lambda x: (mp.cos(x) - 1 + x**2 / 2) / x**4, 1e-3, 0.7855, 3, lambda x: x**4 / mp.cos(x), D, lambda x: x**2),
-    "double erfc": lambda n: fit(n, lambda x: mp.erfc(x) * exp(x**2) * (1 + 2 * x), 0, 10.2, 13,
-                                 lambda x: 1 / (mp.erfc(x) * exp(x**2) * (1 + 2 * x)), D, lambda x: (x - 3) / (x + 3)),
+    "exp": lambda n: fit(
+        n, safe(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -half_ln2, half_ln2, 4, lambda r: r**2 / exp(r), F
+    ),
+    "exp2": lambda n: fit(n, safe(lambda r: (mpf(2) ** r - 1) / r, log(2)), -0.5, 0.5, 5, lambda r: r / mpf(2) ** r, F),
+    "log": lambda n: fit(
+        n,
+        safe(lambda f: (log(1 + f) - f + f**2 / 2) / f**3, mpf(1) / 3),
+        0.70710 - 1,
+        1.41422 - 1,
+        8,
+        lambda f: f**3 / log(1 + f) if f else mpf(0),
+        F,
+    ),
+    "tanh": lambda n: fit(
+        n,
+        safe(lambda x: (mp.tanh(x) / x - 1) / x**2, -mpf(1) / 3),
+        1e-4,
+        0.626,
+        4,
+        lambda x: x**3 / mp.tanh(x),
+        F,
+        lambda x: x**2,
+    ),
+    "erf small": lambda n: fit(
+        n, lambda x: mp.erf(x) / x - 1, 1e-4, 1.001, 6, lambda x: x / mp.erf(x), F, lambda x: x**2
+    ),
+    "erf large": lambda n: fit(
+        n, lambda x: log(mp.erfc(x)) / log(2) / x, 1.0, 3.95, 5, lambda x: x * log(2) * mp.erfc(x) / mp.erf(x), F
+    ),
+    "short exp2": lambda n: fit(
+        n, safe(lambda r: (mpf(2) ** r - 1) / r, log(2)), -0.5, 0.5, 4, lambda r: r / mpf(2) ** r, F
+    ),
+    "sin": lambda n: fit(
+        n, lambda x: (mp.sin(x) / x - 1) / x**2, 1e-4, 0.7855, 2, lambda x: x**3 / mp.sin(x), F, lambda x: x**2
+    ),
+    "cos": lambda n: fit(
+        n, lambda x: (mp.cos(x) - 1 + x**2 / 2) / x**4, 1e-3, 0.7855, 2, lambda x: x**4 / mp.cos(x), F, lambda x: x**2
+    ),
+    "double exp": lambda n: fit(
+        n, safe(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -half_ln2, half_ln2, 7, lambda r: r**2 / exp(r), D
+    ),
+    "double log": lambda n: fit(
+        n,
+        lambda s: (log((1 + s) / (1 - s)) / s - 2) / s**2,
+        1e-4,
+        0.17158,
+        4,
+        lambda s: s**3 / log((1 + s) / (1 - s)),
+        D,
+        lambda s: s**2,
+    ),
+    "full exp": lambda n: fit(
+        n, safe(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -half_ln2, half_ln2, 9, lambda r: r**2 / exp(r), D
+    ),
+    "full log": lambda n: fit(
+        n,
+        lambda s: (log((1 + s) / (1 - s)) / s - 2) / s**2,
+        1e-4,
+        0.17158,
+        6,
+        lambda s: s**3 / log((1 + s) / (1 - s)),
+        D,
+        lambda s: s**2,
+    ),
+    "double atan": lambda n: fit(
+        n, lambda x: (mp.atan(x) / x - 1) / x**2, 1e-4, 0.41422, 6, lambda x: x**3 / mp.atan(x), D, lambda x: x**2
+    ),
+    "double sin": lambda n: fit(
+        n, lambda x: (mp.sin(x) / x - 1) / x**2, 1e-4, 0.7855, 4, lambda x: x**3 / mp.sin(x), D, lambda x: x**2
+    ),
+    "double cos": lambda n: fit(
+        n, lambda x: (mp.cos(x) - 1 + x**2 / 2) / x**4, 1e-3, 0.7855, 3, lambda x: x**4 / mp.cos(x), D, lambda x: x**2
+    ),
+    "double erfc": lambda n: fit(
+        n,
+        lambda x: mp.erfc(x) * exp(x**2) * (1 + 2 * x),
+        0,
+        10.2,
+        13,
+        lambda x: 1 / (mp.erfc(x) * exp(x**2) * (1 + 2 * x)),
+        D,
+        lambda x: (x - 3) / (x + 3),
+    ),
 }
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes everything that follows from src/ops/ops.def: programs, gradients, CPU kernels, declarations, tests, documentation.
+"""Writes everything that follows from src/ops/ops.def: programs, gradients, CPU kernels,
+declarations, tests, documentation.
 
 use: tools/gen_ops.py            write the files that changed
      tools/gen_ops.py --check    write nothing; name the files that are not current and exit with 1
 
-A row becomes a Row, its expressions become Programs (numbered values, equal ones shared), and each file is one function of the rows.
+A row becomes a Row, its expressions become Programs (numbered values, equal ones shared), and each
+file is one function of the rows.
 """
 
 from __future__ import annotations
@@ -21,14 +23,29 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = "src/ops/ops.def"
 DEFAULT_INPUTS = {"UNARY": ["x"], "BINARY": ["a", "b"], "TERNARY": ["c", "a", "b"]}
-RULES = {"FLOATS": "CR_RULE_FLOAT", "NUMBER": "CR_RULE_NUMBER", "ANY": "CR_RULE_ANY", "BITS": "CR_RULE_BITS",
-         "TEST": "CR_RULE_TEST", "WHERE": "CR_RULE_WHERE"}
+RULES = {
+    "FLOATS": "CR_RULE_FLOAT",
+    "NUMBER": "CR_RULE_NUMBER",
+    "ANY": "CR_RULE_ANY",
+    "BITS": "CR_RULE_BITS",
+    "TEST": "CR_RULE_TEST",
+    "WHERE": "CR_RULE_WHERE",
+}
 OPERATORS: dict[type[ast.AST], str] = {
-    ast.Add: "ADD", ast.Sub: "SUB", ast.Mult: "MUL", ast.Div: "DIV", ast.Lt: "LT", ast.LtE: "LE", ast.Gt: "GT", ast.GtE: "GE",
-    ast.Eq: "EQ", ast.NotEq: "NE"}
+    ast.Add: "ADD",
+    ast.Sub: "SUB",
+    ast.Mult: "MUL",
+    ast.Div: "DIV",
+    ast.Lt: "LT",
+    ast.LtE: "LE",
+    ast.Gt: "GT",
+    ast.GtE: "GE",
+    ast.Eq: "EQ",
+    ast.NotEq: "NE",
+}
 C_OPERATORS: dict[type[ast.AST], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 WIDTH = 130
-HEADER_WIDTH, HEADER_DOC, HEADER_BELOW = 100, 60, 28       # columns of the header: its width, a doc beside, a doc below
+HEADER_WIDTH, HEADER_DOC, HEADER_BELOW = 100, 60, 28  # columns of the header: its width, a doc beside, a doc below
 
 
 class BadRow(Exception):
@@ -51,10 +68,10 @@ class Row:
 
     name: str
     inputs: list[str]
-    params: dict[str, float]            # name -> PyTorch's default
+    params: dict[str, float]  # name -> PyTorch's default
     rule: str
     value: ast.expr
-    grads: list[ast.expr | None]        # of each input; None: there is none
+    grads: list[ast.expr | None]  # of each input; None: there is none
     low: float
     high: float
     doc: str
@@ -72,15 +89,17 @@ class Update:
     results: list[ast.expr]
     doc: str
     lets: dict[str, ast.expr]
-    numbers: list[ast.expr] = field(default_factory=list)   # the params from an optimizer's options; none: they are the options
-    mirrored: bool = False              # has a twin that also writes a copy of the first result
+    numbers: list[ast.expr] = field(
+        default_factory=list
+    )  # the params from an optimizer's options; none: they are the options
+    mirrored: bool = False  # has a twin that also writes a copy of the first result
 
     def options(self) -> list[str]:
         used = (n.id for e in self.numbers for n in ast.walk(e) if isinstance(n, ast.Name) and n.id != "sqrt")
         return list(dict.fromkeys(used)) if self.numbers else self.params
 
 
-Key = tuple[object, ...]                # ("in", 0), ("param", 0), ("const", 0.5), ("MUL", Key, Key)
+Key = tuple[object, ...]  # ("in", 0), ("param", 0), ("const", 0.5), ("MUL", Key, Key)
 
 
 @dataclass
@@ -90,8 +109,8 @@ class Program:
     name: str
     doc: str
     rule: str
-    inputs: list[str]                   # names of what it reads, in order
-    sources: list[int]                  # the same as numbers: row inputs, then y, then g
+    inputs: list[str]  # names of what it reads, in order
+    sources: list[int]  # the same as numbers: row inputs, then y, then g
     params: list[str]
     consts: list[float]
     instrs: list[tuple[str, list[int]]]
@@ -116,7 +135,8 @@ class Compiled:
         yield from (g for g in self.grads if g)
 
 
-# ---- reading ----------------------------------------------------------------------------------------------------------------
+# ---- reading
+
 
 def read_source(text: str) -> tuple[list[Primitive], list[Row], list[Update]]:
     primitives: list[Primitive] = []
@@ -163,7 +183,19 @@ def read_row(kind: str, call: ast.Call, group: str) -> Row:
         raise BadRow(rule, f"dtypes are one of {', '.join(RULES)}")
     lets = {k.arg: k.value for k in call.keywords if k.arg}
     none_or = [None if isinstance(g, ast.Name) and g.id == "NONE" else g for g in grads]
-    return Row(name_of(head), inputs, params, name_of(rule), value, none_or, number(low), number(high), string(doc), lets, group)
+    return Row(
+        name_of(head),
+        inputs,
+        params,
+        name_of(rule),
+        value,
+        none_or,
+        number(low),
+        number(high),
+        string(doc),
+        lets,
+        group,
+    )
 
 
 def read_update(call: ast.Call) -> Update:
@@ -172,8 +204,12 @@ def read_update(call: ast.Call) -> Update:
     head, results, doc = call.args
     lets = {k.arg: k.value for k in call.keywords if k.arg}
     match head, results:
-        case ast.Call(func=ast.Subscript(value=name, slice=ast.Tuple(elts=params)), args=inputs), ast.Tuple(elts=values):
-            return Update(name_of(name), [name_of(i) for i in inputs], [name_of(p) for p in params], values, string(doc), lets)
+        case ast.Call(func=ast.Subscript(value=name, slice=ast.Tuple(elts=params)), args=inputs), ast.Tuple(
+            elts=values
+        ):
+            return Update(
+                name_of(name), [name_of(i) for i in inputs], [name_of(p) for p in params], values, string(doc), lets
+            )
     raise BadRow(call, "expected UPDATE(name[params](inputs), (results), ...)")
 
 
@@ -223,10 +259,12 @@ def number(node: ast.expr) -> float:
     raise BadRow(node, "expected a number")
 
 
-# ---- expressions to programs ------------------------------------------------------------------------------------------------
+# ---- expressions to programs
+
 
 def evaluate(node: ast.expr, names: dict[str, Key], arity: dict[str, int]) -> Key:
     """An expression as nested keys; equal subexpressions are equal keys."""
+
     def go(n: ast.expr) -> Key:
         match n:
             case ast.Name(id=name) if name in names:
@@ -246,6 +284,7 @@ def evaluate(node: ast.expr, names: dict[str, Key], arity: dict[str, int]) -> Ke
             case ast.Compare(left=a, ops=[op], comparators=[b]) if type(op) in OPERATORS:
                 return (OPERATORS[type(op)], go(a), go(b))
         raise BadRow(n, f"not in the vocabulary: {ast.unparse(n)}")
+
     return go(node)
 
 
@@ -283,7 +322,7 @@ def make_program(row: Row, expression: ast.expr, gradient_of: str | None, arity:
     sources = sorted({int(str(k[1])) for k in leaves(root, "in")})
     if gradient_of is None:
         sources = list(range(len(row.inputs)))
-    elif not sources:                   # a gradient of zeros still takes its shape from g
+    elif not sources:  # a gradient of zeros still takes its shape from g
         sources = [len(row.inputs) + 1]
     consts = list(dict.fromkeys(leaves(root, "const")))
     keys = [("in", i) for i in sources] + [("param", i) for i in range(len(row.params))] + consts
@@ -291,7 +330,17 @@ def make_program(row: Row, expression: ast.expr, gradient_of: str | None, arity:
     name = row.name if gradient_of is None else f"{row.name}_bwd"
     doc = row.doc if gradient_of is None else f"gradient of {row.name} with respect to {gradient_of}"
     rule = RULES[row.rule] if gradient_of is None else "CR_RULE_FLOAT"
-    return Program(name, doc, rule, [labels[i] for i in sources], sources, list(row.params), [float(str(k[1])) for k in consts], instrs, outs)
+    return Program(
+        name,
+        doc,
+        rule,
+        [labels[i] for i in sources],
+        sources,
+        list(row.params),
+        [float(str(k[1])) for k in consts],
+        instrs,
+        outs,
+    )
 
 
 def compile_rows(primitives: list[Primitive], rows: list[Row]) -> list[Compiled]:
@@ -321,12 +370,25 @@ def compile_updates(primitives: list[Primitive], updates: list[Update], fused: i
         consts = list(dict.fromkeys(k for root in roots for k in leaves(root, "const")))
         keys = [names[x] for x in [*u.inputs, *u.params]] + consts
         instrs, outs = linearize(roots, {k: i for i, k in enumerate(keys)})
-        programs.append(Program(u.name, u.doc, "CR_RULE_FLOAT", u.inputs, list(range(len(u.inputs))), u.params,
-                                [float(str(k[1])) for k in consts], instrs, outs, fused + len(programs)))
+        programs.append(
+            Program(
+                u.name,
+                u.doc,
+                "CR_RULE_FLOAT",
+                u.inputs,
+                list(range(len(u.inputs))),
+                u.params,
+                [float(str(k[1])) for k in consts],
+                instrs,
+                outs,
+                fused + len(programs),
+            )
+        )
     return programs
 
 
-# ---- writing ----------------------------------------------------------------------------------------------------------------
+# ---- writing
+
 
 def banner(file: str, what: str) -> list[str]:
     return [f"/* {Path(file).name} - {what}", f" * Generated by tools/gen_ops.py from {SOURCE}: edit that. */"]
@@ -346,10 +408,15 @@ def wrap(items: list[str], indent: str = "    ", end: str = "") -> list[str]:
 def opcodes_h(primitives: list[Primitive]) -> list[str]:
     out = banner("opcodes.gen.h", "the instructions of elementwise programs.")
     out += ["#ifndef CR_OPCODES_GEN_H", "#define CR_OPCODES_GEN_H", ""]
-    out += ["/* cr_instr's operands a, b, c in order; values have one dtype, the walk's `compute` */", "typedef enum cr_opcode {"]
+    out += [
+        "/* cr_instr's operands a, b, c in order; values have one dtype, the walk's `compute` */",
+        "typedef enum cr_opcode {",
+    ]
     out += [f"    CR_OP_{p.name},".ljust(22) + f"/* {p.arity}: {p.doc} */" for p in primitives]
     out += ["    CR_OP_COUNT", "} cr_opcode;", ""]
-    out += ["/* for  static const char *const names[CR_OP_COUNT] = CR_OPCODE_NAMES;  and the number of operands likewise */"]
+    out += [
+        "/* for  static const char *const names[CR_OP_COUNT] = CR_OPCODE_NAMES;  and the number of operands likewise */"
+    ]
     for name, items in (("NAMES", [f'"{p.name}"' for p in primitives]), ("ARITY", [str(p.arity) for p in primitives])):
         out += [f"#define CR_OPCODE_{name} {{ \\", *wrap(items, end="\\"), "}"]
     return [*out, "", "#endif"]
@@ -361,8 +428,18 @@ def rows_h(compiled: list[Compiled], updates: list[Update]) -> list[str]:
     out += wrap([f"CR_ROW_{c.row.name.upper()}" for c in compiled] + ["CR_ROW_COUNT"])
     out[-1] = out[-1].rstrip(",")
     most = max(len(p.value_names()) for c in compiled for p in c.programs())
-    return [*out, "} cr_row;", "", f"enum {{ CR_ROW_VALUES = {most} }};                     /* of the largest row */",
-            f"enum {{ CR_UPDATE_COUNT = {len(updates) + sum(u.mirrored for u in updates)} }};                   /* with twins */", "", "#endif"]
+    return [
+        *out,
+        "} cr_row;",
+        "",
+        f"enum {{ CR_ROW_VALUES = {most} }};                     /* of the largest row */",
+        (
+            f"enum {{ CR_UPDATE_COUNT = {len(updates) + sum(u.mirrored for u in updates)} }};                   /* with"
+            " twins */"
+        ),
+        "",
+        "#endif",
+    ]
 
 
 def initializer(p: Program, label: str, differentiable: bool, grad: str) -> str:
@@ -370,7 +447,10 @@ def initializer(p: Program, label: str, differentiable: bool, grad: str) -> str:
     code = f"{label}_code" if p.instrs else "NULL"
     counts = f"{len(p.inputs)}, {len(p.params)}, {len(p.consts)}, {len(p.instrs)}, {len(p.outs)}"
     flag, outs = "true" if differentiable else "false", ", ".join(map(str, p.outs))
-    return f'{{"{p.name}", "{p.doc}", {p.rule},\n        {counts}, {consts}, {code}, {{{outs}}}, {p.fused}, {flag}, {grad}, -1}}'
+    return (
+        f'{{"{p.name}", "{p.doc}", {p.rule},\n        {counts}, {consts}, {code}, {{{outs}}}, {p.fused}, {flag},'
+        f" {grad}, -1}}"
+    )
 
 
 def tables(p: Program, label: str, expression: str) -> list[str]:
@@ -413,14 +493,24 @@ def options_c(updates: list[Update]) -> list[str]:
             fills.append(f"static void {fill}(const double *o, double *p) {{ {values}; }}")
         names = ", ".join(f'"{name}"' for name in u.options())
         table += [f"    {{{len(u.options())}, {{{names}}}, {fill}}},"] * (1 + u.mirrored)
-    return ["/* o: options, p: params */", *fills, "", "const cr_update_options cr_options[CR_UPDATE_COUNT] = {", *table, "};", ""]
+    return [
+        "/* o: options, p: params */",
+        *fills,
+        "",
+        "const cr_update_options cr_options[CR_UPDATE_COUNT] = {",
+        *table,
+        "};",
+        "",
+    ]
 
 
 def gradient_tables(c: Compiled) -> list[str]:
     out, entries = [], []
     for x, g, p in zip(c.row.inputs, c.row.grads, c.grads, strict=True):
         label = f"{c.row.name}_d{x}"
-        entries.append(f"{{&{label}, {len(p.sources)}, {{{', '.join(map(str, p.sources))}}}}}" if p else "{NULL, 0, {0}}")
+        entries.append(
+            f"{{&{label}, {len(p.sources)}, {{{', '.join(map(str, p.sources))}}}}}" if p else "{NULL, 0, {0}}"
+        )
         if g and p:
             out += tables(p, label, ast.unparse(g))
             out.append(f"static cr_program {label} = {initializer(p, label, True, 'NULL')};")
@@ -431,9 +521,17 @@ def is_primitive(c: Compiled, p: Primitive) -> bool:
     return c.value.instrs == [(p.name, list(range(p.arity)))] and len(c.value.inputs) == p.arity
 
 
-def programs_c(compiled: list[Compiled], updates: list[Program], sources: list[Update], primitives: list[Primitive]) -> list[str]:
+def programs_c(
+    compiled: list[Compiled], updates: list[Program], sources: list[Update], primitives: list[Primitive]
+) -> list[str]:
     out = banner("programs.gen.c", "every elementwise function and its gradients as programs.")
-    out += ['#include "programs.h"', "", "#include <math.h>", "", "/* Values are numbered: inputs, params, constants (k), instructions (v). */"]
+    out += [
+        '#include "programs.h"',
+        "",
+        "#include <math.h>",
+        "",
+        "/* Values are numbered: inputs, params, constants (k), instructions (v). */",
+    ]
     for c in compiled:
         out += ["", *tables(c.value, c.row.name, ast.unparse(c.row.value)), *gradient_tables(c)]
     for program, u in zip(updates, sources, strict=True):
@@ -446,7 +544,12 @@ def programs_c(compiled: list[Compiled], updates: list[Program], sources: list[U
     for program, u in zip(updates, sources, strict=True):
         twin = replace(program, name=f"{program.name}_copy", outs=[*program.outs, program.outs[0]])
         out += [f"    {initializer(each, program.name, False, 'NULL')}," for each in (program, twin)[: 1 + u.mirrored]]
-    out += ["};", "", *options_c(sources), "/* The row that is exactly one instruction: its gradients are the instruction's. */"]
+    out += [
+        "};",
+        "",
+        *options_c(sources),
+        "/* The row that is exactly one instruction: its gradients are the instruction's. */",
+    ]
     out += ["const int16_t cr_opcode_row[CR_OP_COUNT] = {"]
     for p in primitives:
         rows = [c.row.name for c in compiled if is_primitive(c, p)]
@@ -472,7 +575,11 @@ def elementwise_c(compiled: list[Compiled]) -> list[str]:
     for c in compiled:
         inputs = f"(const cr_tensor *const[]){{{', '.join(c.row.inputs)}}}"
         params = f"(const double[]){{{', '.join(c.row.params)}}}" if c.row.params else "NULL"
-        out += [f"{signature(c.row)} {{", f"    return cr_apply_program(&cr_rows[CR_ROW_{c.row.name.upper()}], {inputs}, {params});", "}"]
+        out += [
+            f"{signature(c.row)} {{",
+            f"    return cr_apply_program(&cr_rows[CR_ROW_{c.row.name.upper()}], {inputs}, {params});",
+            "}",
+        ]
     return out
 
 
@@ -484,8 +591,11 @@ def header_lines(compiled: list[Compiled]) -> list[str]:
             out += [""] * bool(group) + [f"/* {c.row.group} */"]
             group = c.row.group
         call, doc = signature(c.row) + ";", f"/* {c.row.doc} */"
-        pieces = call.replace(" ", "\0").replace(",\0", ", ")     # breaks between arguments only
-        *before, last = (line.replace("\0", " ") for line in textwrap.wrap(pieces, HEADER_WIDTH, subsequent_indent=" " * (call.index("(") + 1)))
+        pieces = call.replace(" ", "\0").replace(",\0", ", ")  # breaks between arguments only
+        *before, last = (
+            line.replace("\0", " ")
+            for line in textwrap.wrap(pieces, HEADER_WIDTH, subsequent_indent=" " * (call.index("(") + 1))
+        )
         beside = [n for n in (HEADER_DOC, len(last) + 1) if len(last) < n <= HEADER_WIDTH - len(doc)]
         if beside:
             out += [*before, f"{last:<{beside[0]}}{doc}"]
@@ -498,12 +608,20 @@ def header_lines(compiled: list[Compiled]) -> list[str]:
 def fused_h(compiled: list[Compiled], updates: list[Program]) -> list[str]:
     out = banner("fused.gen.h", "programs of several instructions over f32 as compiled loops.")
     out[-1] = out[-1].removesuffix(" */")
-    out += [" *", " * The file that includes this defines  vec  (LANES floats), FETCH(p), STORE(p, v), v_k(number) and v_<instruction>: v_add, v_exp ...",
-            " * v_sel(c, a, b) is a where c is not 0; a comparison gives 0 or 1.  n is a multiple of LANES. */"]
+    out += [
+        " *",
+        (
+            " * The file that includes this defines  vec  (LANES floats), FETCH(p), STORE(p, v), v_k(number) and"
+            " v_<instruction>: v_add, v_exp ..."
+        ),
+        " * v_sel(c, a, b) is a where c is not 0; a comparison gives 0 or 1.  n is a multiple of LANES. */",
+    ]
     entries = []
     for p in [*(p for c in compiled for p in c.programs() if p.fused >= 0), *updates]:
         out += ["", f"/* {p.doc} */" if p.name.endswith("_bwd") else f"/* {p.name}: {p.doc} */"]
-        out.append(f"static void fused_{p.fused}(float *const *out, const float *const *in, const float *params, int64_t n) {{")
+        out.append(
+            f"static void fused_{p.fused}(float *const *out, const float *const *in, const float *params, int64_t n) {{"
+        )
         out += fused_body(p) + ["}"]
         entries.append(f"fused_{p.fused}")
     out += ["", "typedef void (*fused_fn)(float *const *out, const float *const *in, const float *params, int64_t n);"]
@@ -521,30 +639,47 @@ def fused_body(p: Program) -> list[str]:
     loads = [f"{name} = FETCH(in[{i}] + i)" for i, name in enumerate(p.inputs) if i in used]
     out.append(f"        const vec {', '.join(loads)};")
     for i, (op, operands) in enumerate(p.instrs):
-        out.append(f"        const vec {names[base + len(p.consts) + i]} = v_{op.lower()}({', '.join(names[v] for v in operands)});")
+        out.append(
+            f"        const vec {names[base + len(p.consts) + i]} ="
+            f" v_{op.lower()}({', '.join(names[v] for v in operands)});"
+        )
     stores = [f"        STORE(out[{p.outs.index(v)}] + i, {names[v]});" for v in dict.fromkeys(p.outs)]
     return [*out, *stores, "    }"]
 
 
 def tests_h(compiled: list[Compiled]) -> list[str]:
     out = banner("elementwise_tests.gen.h", "what the tests need to know about every elementwise function.")
-    out += ["#ifndef CR_ELEMENTWISE_TESTS_GEN_H", "#define CR_ELEMENTWISE_TESTS_GEN_H", "", '#include "programs.h"', "",
-            "typedef struct elementwise_test {", "    const char *name; cr_row row; cr_rule rule;", "    int n_in, n_param;",
-            "    double low, high, params[3];                    /* where inputs are drawn; PyTorch's defaults */",
-            "    bool differentiable;",
-            "    cr_tensor *(*call)(const cr_tensor *const *in, const double *p);    /* the public function */", "} elementwise_test;", ""]
+    out += [
+        "#ifndef CR_ELEMENTWISE_TESTS_GEN_H",
+        "#define CR_ELEMENTWISE_TESTS_GEN_H",
+        "",
+        '#include "programs.h"',
+        "",
+        "typedef struct elementwise_test {",
+        "    const char *name; cr_row row; cr_rule rule;",
+        "    int n_in, n_param;",
+        "    double low, high, params[3];                    /* where inputs are drawn; PyTorch's defaults */",
+        "    bool differentiable;",
+        "    cr_tensor *(*call)(const cr_tensor *const *in, const double *p);    /* the public function */",
+        "} elementwise_test;",
+        "",
+    ]
     for c in compiled:
         arguments = [f"in[{i}]" for i in range(len(c.row.inputs))] + [f"p[{i}]" for i in range(len(c.row.params))]
         unused = "" if c.row.params else "(void)p; "
-        out.append(f"static cr_tensor *call_{c.row.name}(const cr_tensor *const *in, const double *p) "
-                   f"{{ {unused}return cr_{c.row.name}({', '.join(arguments)}); }}")
+        out.append(
+            f"static cr_tensor *call_{c.row.name}(const cr_tensor *const *in, const double *p) "
+            f"{{ {unused}return cr_{c.row.name}({', '.join(arguments)}); }}"
+        )
     out += ["", "static const elementwise_test elementwise_tests[CR_ROW_COUNT] = {"]
     for c in compiled:
         r = c.row
         values = ", ".join(map(repr, r.params.values())) or "0"
         flag = "true" if any(c.grads) else "false"
-        out.append(f'    {{"{r.name}", CR_ROW_{r.name.upper()}, {RULES[r.rule]}, {len(r.inputs)}, {len(r.params)}, {r.low:g}, {r.high:g}, '
-                   f"{{{values}}}, {flag}, call_{r.name}}},")
+        out.append(
+            f'    {{"{r.name}", CR_ROW_{r.name.upper()}, {RULES[r.rule]}, {len(r.inputs)}, {len(r.params)}, {r.low:g},'
+            f" {r.high:g}, {{{values}}}, {flag}, call_{r.name}}},"
+        )
     return [*out, "};", "", "#endif"]
 
 
@@ -554,16 +689,33 @@ def docs_lines(compiled: list[Compiled], updates: list[Update]) -> list[str]:
         r = c.row
         if r.group != group:
             group = r.group
-            out += ["", f"## {group[0].upper() + group[1:]}", "", "| function | value | dtypes | gradient |", "|---|---|---|---|"]
+            out += [
+                "",
+                f"## {group[0].upper() + group[1:]}",
+                "",
+                "| function | value | dtypes | gradient |",
+                "|---|---|---|---|",
+            ]
         where = "".join(f"; `{n} = {ast.unparse(v)}`" for n, v in r.lets.items())
         grads = [f"d{i}: `{ast.unparse(g)}`" for i, g in zip(r.inputs, r.grads, strict=True) if g]
         call = ", ".join([*r.inputs, *(f"{k}={v:g}" for k, v in r.params.items())])
         cells = [f"`{r.name}({call})`", r.doc, r.rule.lower(), ("; ".join(grads) + where) if grads else "none"]
         out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    out += ["", "## Updates", "", "| update | results | what | params from an optimizer's options |", "|---|---|---|---|"]
+    out += [
+        "",
+        "## Updates",
+        "",
+        "| update | results | what | params from an optimizer's options |",
+        "|---|---|---|---|",
+    ]
     for u in updates:
-        numbers = "; ".join(f"{p} = {ast.unparse(e)}" for p, e in zip(u.params, u.numbers, strict=False) if ast.unparse(e) != p)
-        out.append(f"| `{u.name}({', '.join([*u.inputs, *u.params])})` | `{update_text(u)}` | {u.doc} | {f'`{numbers}`' if numbers else ''} |")
+        numbers = "; ".join(
+            f"{p} = {ast.unparse(e)}" for p, e in zip(u.params, u.numbers, strict=False) if ast.unparse(e) != p
+        )
+        out.append(
+            f"| `{u.name}({', '.join([*u.inputs, *u.params])})` | `{update_text(u)}` | {u.doc} |"
+            f" {f'`{numbers}`' if numbers else ''} |"
+        )
     return out[1:]
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the tables, the type stub and the list of names of the Python extension from python/src/api.def and src/ops/ops.def.
+"""Writes the tables, the type stub and the list of names of the Python extension from
+python/src/api.def and src/ops/ops.def.
 
 use: tools/gen_python.py                 write the files that changed: the type stub and the package's list of names
      tools/gen_python.py --check         write nothing; name the files that are not current and exit with 1
@@ -27,25 +28,73 @@ NAMES = re.compile(r"^(__all__ = \[.*\n)[^]]*\]", re.MULTILINE)  # there
 
 # Annotation -> kind of argument (extension.h).
 KINDS = {
-    "Tensor": "TENSOR", "Tensor | Number": "OPERAND", "Number": "NUMBER", "int": "INT", "float": "FLOAT", "bool": "BOOL", "str": "STR",
-    "dtype": "DTYPE", "DeviceLike": "DEVICE", "Size": "SIZE", "Dims": "SIZE", "Sequence[Tensor]": "TENSORS", "Generator": "GENERATOR",
+    "Tensor": "TENSOR",
+    "Tensor | Number": "OPERAND",
+    "Number": "NUMBER",
+    "int": "INT",
+    "float": "FLOAT",
+    "bool": "BOOL",
+    "str": "STR",
+    "dtype": "DTYPE",
+    "DeviceLike": "DEVICE",
+    "Size": "SIZE",
+    "Dims": "SIZE",
+    "Sequence[Tensor]": "TENSORS",
+    "Generator": "GENERATOR",
 }
 STUB = {
-    "Size": "Sequence[int]", "Dims": "int | Sequence[int]", "Number": "int | float", "Tensor | Number": "Tensor | int | float",
+    "Size": "Sequence[int]",
+    "Dims": "int | Sequence[int]",
+    "Number": "int | float",
+    "Tensor | Number": "Tensor | int | float",
     "DeviceLike": "Device | str",
 }
-SHADOWED = re.compile(r"\b(int|float|bool|str|dtype)\b")  # the module has dtypes, Tensor methods of these names: the stub says _int
+SHADOWED = re.compile(
+    r"\b(int|float|bool|str|dtype)\b"
+)  # the module has dtypes, Tensor methods of these names: the stub says _int
 PYTHON_NAMES = {"left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift"}
 NOT_IN_PYTHON = {"gelu_tanh", "trunc_divide"}  # an argument of gelu, of div
-NUMBER_FIRST = {"mul", "remainder", "floor_divide", "xlogy", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"}  # f(2, x)
+NUMBER_FIRST = {
+    "mul",
+    "remainder",
+    "floor_divide",
+    "xlogy",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "bitwise_left_shift",
+    "bitwise_right_shift",
+}  # f(2, x)
 NUMBERS_ONLY = {"mul", "floor_divide"}  # f(2, 3)
 NUMBER_ALLOWED = {"lerp": {"weight"}}  # ternaries take tensors, but for these
 NUMPYS = {"max": "amax", "min": "amin"}  # numpy.max(x) calls x.max(axis=None, out=None) and means amax
 ALIASES = {
-    "absolute": "abs", "negative": "neg", "multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div", "greater": "gt",
-    "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "fix": "trunc", "clip": "clamp", "concat": "cat",
-    "concatenate": "cat", "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "arccos": "acos", "arccosh": "acosh",
-    "ger": "outer", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh",
+    "absolute": "abs",
+    "negative": "neg",
+    "multiply": "mul",
+    "subtract": "sub",
+    "divide": "div",
+    "true_divide": "div",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "not_equal": "ne",
+    "fix": "trunc",
+    "clip": "clamp",
+    "concat": "cat",
+    "concatenate": "cat",
+    "swapaxes": "transpose",
+    "swapdims": "transpose",
+    "moveaxis": "movedim",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "ger": "outer",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
 }
 
 
@@ -86,7 +135,7 @@ class Api:
         return self.alias or self.name
 
 
-# ---- reading ----------------------------------------------------------------------------------------------------------------
+# ---- reading
 
 
 def read_parameters(args: ast.arguments) -> list[Parameter]:
@@ -98,7 +147,11 @@ def read_parameters(args: ast.arguments) -> list[Parameter]:
         value = ast.unparse(default) if default is not None else None
         if value == "()":
             optional, value = True, None
-        params.append(Parameter(a.arg, text.removesuffix(" | None"), optional, keyword, variadic, None if value == "None" else value))
+        params.append(
+            Parameter(
+                a.arg, text.removesuffix(" | None"), optional, keyword, variadic, None if value == "None" else value
+            )
+        )
 
     missing: list[ast.expr | None] = [None] * (len(args.args) - len(args.defaults))
     for a, d in zip(args.args, [*missing, *args.defaults], strict=True):
@@ -117,11 +170,22 @@ def read_rows() -> list[Api]:
             raise SystemExit(f"{SOURCE}:{node.lineno}: expected a row")
         marks = {ast.unparse(d) for d in node.decorator_list}
         returns = ast.unparse(node.returns) if node.returns else "None"
-        rows.append(Api(
-            node.name, read_parameters(node.args), returns, ast.get_docstring(node) or "", bool(marks & {"both", "function"}),
-            bool(marks & {"both", "method", "inplace"}), "inplace" in marks, returns == "Tensor" and "python" not in marks,
-            overload="overload" in marks, runs=next((ast.literal_eval(d.args[0]) for d in node.decorator_list if isinstance(d, ast.Call)), node.name),
-        ))
+        rows.append(
+            Api(
+                node.name,
+                read_parameters(node.args),
+                returns,
+                ast.get_docstring(node) or "",
+                bool(marks & {"both", "function"}),
+                bool(marks & {"both", "method", "inplace"}),
+                "inplace" in marks,
+                returns == "Tensor" and "python" not in marks,
+                overload="overload" in marks,
+                runs=next(
+                    (ast.literal_eval(d.args[0]) for d in node.decorator_list if isinstance(d, ast.Call)), node.name
+                ),
+            )
+        )
     return rows
 
 
@@ -135,7 +199,9 @@ def elementwise_rows(taken: set[str]) -> list[Api]:
         params = []
         for i, x in enumerate(r.inputs):
             python = "input" if i == 0 else "other" if x == "b" and len(r.inputs) == 2 else x
-            number = (len(r.inputs) == 2 or python in NUMBER_ALLOWED.get(name, set())) if i > 0 else name in NUMBER_FIRST
+            number = (
+                (len(r.inputs) == 2 or python in NUMBER_ALLOWED.get(name, set())) if i > 0 else name in NUMBER_FIRST
+            )
             params.append(Parameter(python, "Tensor | Number" if number else "Tensor", False, False, False, None))
         for x, default in r.params.items():
             params.append(Parameter(x, "float", False, len(r.inputs) > 2, False, repr(default)))
@@ -143,14 +209,28 @@ def elementwise_rows(taken: set[str]) -> list[Api]:
         numbers = [f"a[{n + i}].d" for i in range(len(r.params))]
         operands = [f"a[{i}].t" for i in range(n)]
         doc = r.doc + (".  Shapes broadcast, dtypes promote." if n > 1 else ".")
-        number_check = f'if (a[0].owned && a[1].owned) return no_tensor("{name}"); ' if name in NUMBER_FIRST - NUMBERS_ONLY else ""
+        number_check = (
+            f'if (a[0].owned && a[1].owned) return no_tensor("{name}"); ' if name in NUMBER_FIRST - NUMBERS_ONLY else ""
+        )
         value = f"{number_check}return cr_{r.name}({', '.join(operands + numbers)});"
         given = f"(const double[]){{{', '.join(numbers)}}}" if numbers else "NULL"
         found.append(Api(name, params, "Tensor", doc, True, True, False, True, value, broadcasts=n > 1))
         if r.rule != "TEST" or n > 1 or name == "logical_not":
             params = [replace(params[0], annotation="Tensor"), *params[1:]]
-            found.append(Api(name + "_", params, "Tensor", f"{name}, written into input: its shape and dtype stay.", False, True, True, True,
-                             f'return api_in_place("{r.name}", a, {n}, {given});', broadcasts=n > 1))
+            found.append(
+                Api(
+                    name + "_",
+                    params,
+                    "Tensor",
+                    f"{name}, written into input: its shape and dtype stay.",
+                    False,
+                    True,
+                    True,
+                    True,
+                    f'return api_in_place("{r.name}", a, {n}, {given});',
+                    broadcasts=n > 1,
+                )
+            )
     return found
 
 
@@ -165,7 +245,7 @@ def read_all() -> list[Api]:
     return rows
 
 
-# ---- writing ------------------------------------------------------------------------------------------------------------------
+# ---- writing
 
 
 def c_string(text: str) -> str:
@@ -212,10 +292,18 @@ def parameter_table(r: Api) -> str:
 
 
 def c_lines(rows: list[Api]) -> list[str]:
-    out = ["/* api.gen.c - the entry of every function and method; tools/gen_python.py writes it during the build. */", '#include "extension.h"', "",
-           "#define CALL(f, e, self) static PyObject *f(PyObject *s, PyObject *const *v, Py_ssize_t n, PyObject *k) "
-           "{ (void)s; return api_call(&e, self, v, n, k); }", "#define FAST (METH_FASTCALL | METH_KEYWORDS)", "#define AS(f) (PyCFunction)(void (*)(void))(f)",
-           ""]
+    out = [
+        "/* api.gen.c - the entry of every function and method; tools/gen_python.py writes it during the build. */",
+        '#include "extension.h"',
+        "",
+        (
+            "#define CALL(f, e, self) static PyObject *f(PyObject *s, PyObject *const *v, Py_ssize_t n, PyObject *k) "
+            "{ (void)s; return api_call(&e, self, v, n, k); }"
+        ),
+        "#define FAST (METH_FASTCALL | METH_KEYWORDS)",
+        "#define AS(f) (PyCFunction)(void (*)(void))(f)",
+        "",
+    ]
     declared: set[str] = set()
     seen: dict[str, int] = {}
     table: dict[bool, list[str]] = {False: [], True: []}
@@ -240,7 +328,10 @@ def c_lines(rows: list[Api]) -> list[str]:
             inplace = ", .inplace = true" if r.inplace else ""
             numpys = f", .numpys = &{NUMPYS[r.name]}_entry" if r.name in NUMPYS else ""
             known = f", .params = {entry}_params, .count = {len(r.params)}" if r.params else ""
-            out.append(f'static const entry {entry} = {{.name = "{r.name}", .{field} = api_{r.runs or r.name}{known}{inplace}{numpys}}};')
+            out.append(
+                f'static const entry {entry} = {{.name = "{r.name}", .{field} ='
+                f" api_{r.runs or r.name}{known}{inplace}{numpys}}};"
+            )
             for method in (False, True):
                 if r.method if method else r.function:
                     f = f"{'method' if method else 'function'}_{r.name}"

@@ -4,13 +4,17 @@
     mutate.py --quick     a fixed sample of the structured ones, for make test
     mutate.py --list      says where they are
 
-Rows of ops.def are broken in memory by tests/test_grad.c itself (row_mutants).  For gradients in C this makes a copy of the sources
+Rows of ops.def are broken in memory by tests/test_grad.c itself (row_mutants).  For gradients in C
+this makes a copy of the sources
 under build/mutate, in which each place of interest becomes a choice by a number:
 
-    dx[0] = mul(y, g);      ->      dx[0] = MUTANT(7, mul(y, g));         as it is; 7 negates, 8 multiplies by 1.5, 9 gives zeros
-    sub(g, mean_last(h))    ->      (cr_mutant == 10 ? (g) : sub(g, mean_last(h)))                               10 drops a term
+    dx[0] = mul(y, g);      ->      dx[0] = MUTANT(7, mul(y, g));         as it is; 7 negates, 8
+    multiplies by 1.5, 9 gives zeros
+    sub(g, mean_last(h))    ->      (cr_mutant == 10 ? (g) : sub(g, mean_last(h)))
+    10 drops a term
 
-so that one build serves all mutants: the test program is linked once, and runs with CHAINRULE_MUTANT=number for the ops concerned.
+so that one build serves all mutants: the test program is linked once, and runs with
+CHAINRULE_MUTANT=number for the ops concerned.
 Needs a build with compile_commands.json (make build); CHAINRULE_BUILD says where, build/release otherwise.
 """
 
@@ -37,7 +41,10 @@ TIMEOUT = 300.0  # seconds for one mutant; one that hangs has been noticed
 QUICK = 20  # mutants of --quick
 ISA = 2 if platform.machine() in ("x86_64", "AMD64") else 0  # the vector kernels of one instruction set stand for all
 
-VIEWS = "alias view reshape flatten squeeze unsqueeze permute transpose slice select index split expand sum mean unbind meshgrid"
+VIEWS = (
+    "alias view reshape flatten squeeze unsqueeze permute transpose slice select index split expand sum mean unbind"
+    " meshgrid"
+)
 ROWS = "softmax log_softmax layer_norm rms_norm cross_entropy"
 
 
@@ -55,7 +62,13 @@ class Target:
 ASSIGNED = r"(\bdx\[\w+\] = )(?!NULL|out\[)"  # dx[0] = ...;
 TARGETS = [
     Target("src/ops/views.c", r"\w+_grad", ASSIGNED, VIEWS, True),
-    Target("src/ops/part.c", r"\w+_grad", ASSIGNED, "part embed_part replace_part index slice select split unbind diagonal unfold", True),
+    Target(
+        "src/ops/part.c",
+        r"\w+_grad",
+        ASSIGNED,
+        "part embed_part replace_part index slice select split unbind diagonal unfold",
+        True,
+    ),
     Target("src/ops/arrange.c", r"\w+_grad", ASSIGNED, "roll pad", True),
     Target("src/ops/triangle.c", r"\w+_grad", ASSIGNED, "tril triu triangle", True),
     Target("src/ops/copy.c", r"\w+_grad", ASSIGNED, "clone contiguous cast transfer", True),
@@ -64,33 +77,65 @@ TARGETS = [
     Target("src/ops/variance.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bweight = )(?!NULL|widened)", "var std", True),
     Target("src/ops/vector_norm.c", r"\w+_grad", r"(\bdx\[\w+\] = |\breturn |\bwide = )(?!isinf|NULL)", "norm", True),
     Target("src/ops/logsumexp.c", r"\w+_grad", ASSIGNED, "logsumexp", True),
-    Target("src/ops/scan.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bcr_tensor \*t = )", "cumsum logcumsumexp cummax cummin", True),
+    Target(
+        "src/ops/scan.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bcr_tensor \*t = )", "cumsum logcumsumexp cummax cummin", True
+    ),
     Target("src/ops/prod.c", r"\w+_grad", r"(\bdx\[\w+\] = |\breturn )(?=cast_to|mul)", "prod cumprod", True),
-    Target("src/ops/order.c", r"\w+_grad|spread", rf"(?:{ASSIGNED}|(\breturn ))", "sort kthvalue median nanmedian topk", True),
+    Target(
+        "src/ops/order.c",
+        r"\w+_grad|spread",
+        rf"(?:{ASSIGNED}|(\breturn ))",
+        "sort kthvalue median nanmedian topk",
+        True,
+    ),
     Target("src/ops/matmul.c", r"\w+_grad", r"(\bdx\[\w+\] = |\bd[ab] = )", "matmul addmm", True),
     Target("src/ops/linear.c", r"\w+_grad|\w*gradient\w*", ASSIGNED, "linear mlp", True),
     Target("src/ops/gather.c", r"\w+_grad", ASSIGNED, "gather scatter scatter_add scatter_reduce", True),
-    Target("src/ops/take.c", r"\w+_grad", ASSIGNED, "embedding take put index_select index_add index_copy index_get index_put", True),
+    Target(
+        "src/ops/take.c",
+        r"\w+_grad",
+        ASSIGNED,
+        "embedding take put index_select index_add index_copy index_get index_put",
+        True,
+    ),
     Target("src/ops/softmax.c", r"\w+_grad", ASSIGNED, "softmax log_softmax", True),
     Target("src/ops/norm.c", r"\w+_grad", ASSIGNED, "layer_norm rms_norm", True),
     Target("src/ops/cross_entropy.c", r"\w+_grad", ASSIGNED, "cross_entropy", True),
     Target("src/ops/attention.c", r"\w+_grad", ASSIGNED, "attention", True),
     Target("src/dev/ref/rows.c", r"\w+_bwd|norm_dx", r"(\bput\(&?[\w>-]+, [^,]*?, |\b\w+ \+= )", ROWS),
-    Target("src/dev/ref/attention.c", r"backward_\w+|dscore", r"(\bset\(\w+, a, [ts], d, |\bfor_[kv]\[d\] \+= |\brow\[d\] \+= |\breturn )", "attention"),
+    Target(
+        "src/dev/ref/attention.c",
+        r"backward_\w+|dscore",
+        r"(\bset\(\w+, a, [ts], d, |\bfor_[kv]\[d\] \+= |\brow\[d\] \+= |\breturn )",
+        "attention",
+    ),
     Target("src/dev/ref/index.c", r"add_to", r"(\bput\(y, at, )", "gather embedding"),
     Target("src/dev/cpu/rows.c", r"entropy_bwd_chunk", r"(\[t\] -= )", "cross_entropy"),
     Target("src/dev/cpu/rows_f64.c", r"\w+_bwd", r"(\bd[xwb]\[i\] \+?= |\b(?:s|sum_v|sum_vh) \+= |, c = )", ROWS),
-    Target("src/dev/cpu/rows_isa.c", r"\w+_bwd", r"(\bstore_part\(d[xwb] \+ i, |\bfloat [sa] = |, (?:c|shift|scale|less) = )", ROWS),
+    Target(
+        "src/dev/cpu/rows_isa.c",
+        r"\w+_bwd",
+        r"(\bstore_part\(d[xwb] \+ i, |\bfloat [sa] = |, (?:c|shift|scale|less) = )",
+        ROWS,
+    ),
     Target("src/dev/cpu/fused.gen.h", r"fused_\d+", r"(\bSTORE\(out\[0\] \+ i, )", ""),
-    Target("src/dev/cpu/attention.c", r"backward_f64", r"(\bdouble p = |\bdouble ds = |\bd[qkv]\[d\] \+= )", "attention"),
-    Target("src/dev/cpu/attention_isa.c", r"softmax_row_bwd", r"(\bSTORE\(p \+ i, (?=y)|\bSTORE\(ds \+ i, (?=d\b))", "attention"),
+    Target(
+        "src/dev/cpu/attention.c", r"backward_f64", r"(\bdouble p = |\bdouble ds = |\bd[qkv]\[d\] \+= )", "attention"
+    ),
+    Target(
+        "src/dev/cpu/attention_isa.c",
+        r"softmax_row_bwd",
+        r"(\bSTORE\(p \+ i, (?=y)|\bSTORE\(ds \+ i, (?=d\b))",
+        "attention",
+    ),
     Target("src/dev/cpu/attention_isa.c", r"dots", r"(\bSTORE\(to \+ i, (?=sum))", "attention"),
 ]
 HEADER = """/* What the mutated sources see first. */
 #pragma once
 #include <chainrule.h>
 extern int cr_mutant;
-#define MUTANT(n, e) (cr_mutant == (n) ? -(e) : cr_mutant == (n) + 1 ? (e) * 1.5f : cr_mutant == (n) + 2 ? (e) * 0 : (e))
+#define MUTANT(n, e) (cr_mutant == (n) ? -(e) : cr_mutant == (n) + 1 ? (e) * 1.5f \
+    : cr_mutant == (n) + 2 ? (e) * 0 : (e))
 static inline cr_tensor *cr_mutate(int n, cr_tensor *t) {
     if (!t || cr_is_none(t) || cr_mutant < n || cr_mutant > n + 2) return t;
     return cr_mutant == n ? cr_neg(t) : cr_mul_scalar(t, cr_mutant == n + 1 ? 1.5 : 0);
@@ -157,7 +202,9 @@ class Mutator:
             comma, end = closing(text, m.end(), ","), closing(text, m.end(), ")")
             a, b = text[m.end() : comma].strip(), text[comma + 1 : end].strip()
             keep = [("the first operand", a)] + ([("the second operand", b)] if m.group(1) in ("add", "mul") else [])
-            numbers = [(self.add(where, f"{what} alone: {text[m.start() : end + 1]}", ops), kept) for what, kept in keep]
+            numbers = [
+                (self.add(where, f"{what} alone: {text[m.start() : end + 1]}", ops), kept) for what, kept in keep
+            ]
             inner = f"{m.group(1)}({self.drop(a, where, ops)}, {self.drop(b, where, ops)})"
             for number, kept in numbers:
                 inner = f"(cr_mutant == {number} ? (cr_tensor *)({kept}) : {inner})"
@@ -212,7 +259,9 @@ def compile_file(path: str) -> str:
             continue
         command = [a.replace(f"{ROOT}/include", f"{WORK}/include") for a in command if a != source]
         command[command.index("-o") + 1] = out
-        subprocess.run([*command, "-w", "-include", str(WORK / "mutant.h"), str(WORK / path)], check=True, cwd=entry["directory"])
+        subprocess.run(
+            [*command, "-w", "-include", str(WORK / "mutant.h"), str(WORK / path)], check=True, cwd=entry["directory"]
+        )
         return out
     sys.exit(f"mutate.py: {path} is not in {BUILD}/compile_commands.json: make build")
 
@@ -227,17 +276,38 @@ def build_program(files: set[str]) -> Path:
     if not test or not library:
         sys.exit(f"mutate.py: no test_grad or no library in {BUILD}: make build")
     program = WORK / "test_grad"
-    subprocess.run([compiler, str(test), *objects, str(WORK / "mutant.o"), str(library), "-lm", "-lpthread", "-ldl", "-o", str(program)], check=True)
+    subprocess.run(
+        [
+            compiler,
+            str(test),
+            *objects,
+            str(WORK / "mutant.o"),
+            str(library),
+            "-lm",
+            "-lpthread",
+            "-ldl",
+            "-o",
+            str(program),
+        ],
+        check=True,
+    )
     return program
 
 
 def passes(program: Path, number: int, ops: str) -> bool:
     """Do the gradient tests of these ops pass?  A crash, or no end, is noticed too."""
-    environment = {**os.environ, "CHAINRULE_MUTANT": str(number), "CHAINRULE_TEST_OPS": ",".join(ops.split()), "CHAINRULE_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "CHAINRULE_MUTANT": str(number),
+        "CHAINRULE_TEST_OPS": ",".join(ops.split()),
+        "CHAINRULE_NUM_THREADS": "1",
+    }
     if ISA:
         environment["CHAINRULE_ISA"] = f"v{ISA}"
     try:
-        done = subprocess.run([str(program), "exact", "low", "golden"], cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT)
+        done = subprocess.run(
+            [str(program), "exact", "low", "golden"], cwd=ROOT, env=environment, capture_output=True, timeout=TIMEOUT
+        )
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0
@@ -266,13 +336,18 @@ def structured_mutants(quick: bool, only: str) -> tuple[int, int, list[str]]:
             sys.exit(f"mutate.py: the gradient tests of {ops} fail before anything is broken")
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         alive = list(pool.map(lambda m: passes(program, m.number, m.ops), chosen))
-    names = [f"{m.where}: {m.what} (CHAINRULE_MUTANT={m.number} CHAINRULE_TEST_OPS={','.join(m.ops.split())})" for m in chosen]
+    names = [
+        f"{m.where}: {m.what} (CHAINRULE_MUTANT={m.number} CHAINRULE_TEST_OPS={','.join(m.ops.split())})"
+        for m in chosen
+    ]
     survivors = [name for name, lives in zip(names, alive, strict=True) if lives]
     return len(chosen), len(chosen) - len(survivors), survivors
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Breaks every gradient, one at a time, and demands that a test notices.")
+    parser = argparse.ArgumentParser(
+        description="Breaks every gradient, one at a time, and demands that a test notices."
+    )
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} of the structured ones, always the same")
     parser.add_argument("--only", default="", help="those whose file and function contain this text")
     parser.add_argument("--list", action="store_true", help="names every structured mutant, runs nothing")

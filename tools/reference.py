@@ -37,7 +37,12 @@ def public_header() -> str:
         _, group, rest = (include / line[1]).read_text(encoding="utf-8").partition("/* ----")
         return group + rest
 
-    return re.sub(r'^#include "(chainrule/\w+\.h)"$', part, (include / "chainrule.h").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return re.sub(
+        r'^#include "(chainrule/\w+\.h)"$',
+        part,
+        (include / "chainrule.h").read_text(encoding="utf-8"),
+        flags=re.MULTILINE,
+    )
 
 
 def words(comment: str) -> str:
@@ -56,7 +61,9 @@ def entry(kind: str, declaration: str, doc: str) -> str:
 def header(text: str) -> str:
     """A macro with two definitions (C and C++) has one entry."""
     card, _, declarations = text.partition("#define CR_VERSION")
-    _, *terms = re.split(r"\n (?=\w)", words(card[: card.index("*/")]))  # the first line of the file, then pairs of a word and its meaning
+    _, *terms = re.split(
+        r"\n (?=\w)", words(card[: card.index("*/")])
+    )  # the first line of the file, then pairs of a word and its meaning
     out = [f"**{term}**: {plain(meaning)}\n" for term, meaning in (text.split(maxsplit=1) for text in terms)]
     seen: set[str] = set()
     for found in ENTRY.finditer("#define CR_VERSION" + declarations):
@@ -70,7 +77,9 @@ def header(text: str) -> str:
             seen.add(macro)
             out.append(entry("macro", macro, doc))
         elif of_type:
-            before = out.pop().removesuffix("```\n") if out[-1].startswith("```c\n") else "```c\n"  # consecutive types share a block
+            before = (
+                out.pop().removesuffix("```\n") if out[-1].startswith("```c\n") else "```c\n"
+            )  # consecutive types share a block
             out.append(f"{before}{of_type}{doc}\n```\n")
         elif function:
             out.append(entry("function", function, doc))
@@ -83,7 +92,10 @@ def header(text: str) -> str:
 def groups() -> dict[str, list[str]]:
     """Title of a group -> names of its functions in api.def and ops.def."""
     api = gen_python.read_all()
-    of_ops = {gen_python.PYTHON_NAMES.get(r.name, r.name): r.group for r in gen_ops.read_source((ROOT / gen_ops.SOURCE).read_text())[1]}
+    of_ops = {
+        gen_python.PYTHON_NAMES.get(r.name, r.name): r.group
+        for r in gen_ops.read_source((ROOT / gen_ops.SOURCE).read_text())[1]
+    }
     lines = (ROOT / gen_python.SOURCE).read_text().splitlines()
     title, of_api = "", {}
     for line in lines:
@@ -105,9 +117,10 @@ def groups() -> dict[str, list[str]]:
 def functions() -> str:
     return "\n".join(
         f"## {title[0].upper() + title[1:]}\n\n```{{eval-rst}}\n.. currentmodule:: chainrule\n\n"
-        + "\n".join(f".. autofunction:: {name}" for name in names) + "\n```\n"
+        + "\n".join(f".. autofunction:: {name}" for name in names)
+        + "\n```\n"
         for title, names in groups().items()
-    )  # fmt: skip
+    )
 
 
 def signatures() -> dict[str, tuple[str, str]]:
@@ -115,11 +128,22 @@ def signatures() -> dict[str, tuple[str, str]]:
     tree = ast.parse((ROOT / STUB).read_text())
     found: dict[str, tuple[str, str]] = {}
     times: Counter[str] = Counter()
-    for body, prefix in [(tree.body, "chainrule."), *((c.body, f"chainrule.{c.name}.") for c in tree.body if isinstance(c, ast.ClassDef))]:
+    for body, prefix in [
+        (tree.body, "chainrule."),
+        *((c.body, f"chainrule.{c.name}.") for c in tree.body if isinstance(c, ast.ClassDef)),
+    ]:
         for f in body:
             if isinstance(f, ast.FunctionDef) and "property" not in map(ast.unparse, f.decorator_list):
                 text = re.sub(r"\b_(int|float|bool|str|dtype)\b", r"\1", ast.unparse(f))
-                arguments, _, result = text.removeprefix("@classmethod\n").removeprefix(f"def {f.name}").removesuffix(":\n    ...").rpartition(" -> ")
-                found[prefix + f.name] = re.sub(r"\((self|cls)(, /)?(, |\))", lambda m: "(" + ")" * (m[3] == ")"), arguments, count=1), result
+                arguments, _, result = (
+                    text.removeprefix("@classmethod\n")
+                    .removeprefix(f"def {f.name}")
+                    .removesuffix(":\n    ...")
+                    .rpartition(" -> ")
+                )
+                found[prefix + f.name] = (
+                    re.sub(r"\((self|cls)(, /)?(, |\))", lambda m: "(" + ")" * (m[3] == ")"), arguments, count=1),
+                    result,
+                )
                 times[prefix + f.name] += 1
     return {name: signature for name, signature in found.items() if times[name] == 1}

@@ -2,11 +2,14 @@
 
     run_tests.py                       make test: the C tests of build/release, then the checks in Python
     run_tests.py --all                 make test-all: every stage below
-    run_tests.py --ci                  make test-ci: `make test`, then the stages that the change touches and others in turn, within 45 minutes
+    run_tests.py --ci                  make test-ci: `make test`, then the stages that the change
+    touches and others in turn, within 45 minutes
     run_tests.py --stage NAME ...      some of them; run_tests.py --list says which there are
 
-Each C test program ends with "result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300" (tests/test.h); a check in Python may end
-with such a line too, else its exit status counts as one test: 0 passed, 77 skipped (its last line says why), anything else failed.
+Each C test program ends with "result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300"
+(tests/test.h); a check in Python may end
+with such a line too, else its exit status counts as one test: 0 passed, 77 skipped (its last line
+says why), anything else failed.
 A program that ends without its line, or with a bad exit status, has failed.  Skipped is never passed.
 """
 
@@ -94,18 +97,33 @@ def show(name: str, total: Total, status: int | None, output: str) -> None:
     if total.failed:
         end = "out of time" if status is None else f"exit status {status}"
         print(f"---- {name} failed ({end})\n{output.rstrip()}\n----", flush=True)
-        total.broken.append(f"{name}: {end}; " + " | ".join(line for line in output.splitlines() if re.search("fail|error", line, re.IGNORECASE))[:400])
+        total.broken.append(
+            f"{name}: {end}; "
+            + " | ".join(line for line in output.splitlines() if re.search("fail|error", line, re.IGNORECASE))[:400]
+        )
 
 
 def run(name: str, command: list[str], environment: dict[str, str], timeout: float = CHECK_TIMEOUT) -> Total:
     status: int | None
     try:
         done = subprocess.run(
-            command, cwd=ROOT, env=environment, timeout=timeout, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            command,
+            cwd=ROOT,
+            env=environment,
+            timeout=timeout,
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         status, output = done.returncode, done.stdout
     except subprocess.TimeoutExpired as stopped:
-        status, output = None, (stopped.output or b"").decode(errors="replace") if isinstance(stopped.output, bytes) else str(stopped.output)
+        status, output = (
+            None,
+            (stopped.output or b"").decode(errors="replace")
+            if isinstance(stopped.output, bytes)
+            else str(stopped.output),
+        )
     except OSError as problem:
         status, output = 1, str(problem)
     total = judge(name, status, output)
@@ -129,12 +147,29 @@ def ctest(build: Path, environment: dict[str, str], exclude: str = "", timeout: 
     with tempfile.TemporaryDirectory(prefix="chainrule-", dir=memory_folder()) as folder:
         report = Path(folder) / "report.xml"
         environment = {**environment, "TMPDIR": folder}
-        command = ["ctest", "--test-dir", str(build), "--output-junit", str(report), "--timeout", str(timeout), "--quiet"]
+        command = [
+            "ctest",
+            "--test-dir",
+            str(build),
+            "--output-junit",
+            str(report),
+            "--timeout",
+            str(timeout),
+            "--quiet",
+        ]
         command += ["--test-output-size-passed", "10000000", "--test-output-size-failed", "10000000"]
-        command += ["-j", str(len(os.sched_getaffinity(0)))] + (["-E", exclude] if exclude else []) + (["-R", only] if only else [])
-        if "tsan" in build.name and shutil.which("setarch"):  # the thread sanitizer of older compilers needs a plain address space
+        command += (
+            ["-j", str(len(os.sched_getaffinity(0)))]
+            + (["-E", exclude] if exclude else [])
+            + (["-R", only] if only else [])
+        )
+        if "tsan" in build.name and shutil.which(
+            "setarch"
+        ):  # the thread sanitizer of older compilers needs a plain address space
             command = ["setarch", platform.machine(), "-R"] + command
-        done = subprocess.run(command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         if not report.is_file():
             print(done.stdout)
             return Total(failed=1)
@@ -151,7 +186,10 @@ def ctest(build: Path, environment: dict[str, str], exclude: str = "", timeout: 
         show(name, one, status, output + (f"\n{reason}" if reason else ""))
         total.add(one)
     slowest = sorted(cases, key=lambda case: -float(case.get("time", 0)))[:4]
-    print("     slowest: " + ", ".join(f"{case.get('name')} {float(case.get('time', 0)):.0f} s" for case in slowest), flush=True)
+    print(
+        "     slowest: " + ", ".join(f"{case.get('name')} {float(case.get('time', 0)):.0f} s" for case in slowest),
+        flush=True,
+    )
     if not cases:
         print(f"no test program in {build}")
         total.failed += 1
@@ -177,7 +215,14 @@ def checks(environment: dict[str, str]) -> Total:
         "ruff": [sys.executable, "-m", "ruff", "check", "--quiet", "tools", "tests", "bench", "docs", "python"],
         "mypy": [*mypy, "--strict", *map(str, tools + tests)],
         "mypy of the package": [*mypy, "--strict", "--python-version", "3.11", "python/chainrule"],
-        "mypy of its tests": [*mypy, "--strict", "--allow-untyped-decorators", "--python-version", "3.11", "tests/python"],  # hypothesis may be absent
+        "mypy of its tests": [
+            *mypy,
+            "--strict",
+            "--allow-untyped-decorators",
+            "--python-version",
+            "3.11",
+            "tests/python",
+        ],  # hypothesis may be absent
         "mypy of a user's script": [*mypy, "--config-file=", "tests/python/user_script.py"],
     }
     for path in tests:
@@ -257,7 +302,9 @@ def sanitized(preset: str, names: str, options: dict[str, str], exclude: str = "
         return skip(f"sanitizers {names}", "the compiler has no runtime for them here")
     if not build(preset):
         return Total(failed=1)
-    return ctest(ROOT / "build" / preset, plain_environment(CHAINRULE_BUILD=str(ROOT / "build" / preset), **options), exclude)
+    return ctest(
+        ROOT / "build" / preset, plain_environment(CHAINRULE_BUILD=str(ROOT / "build" / preset), **options), exclude
+    )
 
 
 def stage_address() -> Total:
@@ -274,9 +321,15 @@ def stage_address() -> Total:
 
 
 def stage_thread() -> Total:
-    # minutes of small tensors that no second thread ever sees; and the sanitizer does not see how wgpu-native's and the driver's threads wait for each other
+    # minutes of small tensors that no second thread ever sees; and the sanitizer does not see how
+    # wgpu-native's and the driver's threads wait for each other
     without = f"^test_(grad|half)$|{GPUS}"
-    return sanitized("tsan", "thread", {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1", "CHAINRULE_WGPU": "off", "CHAINRULE_CUDA": "off"}, without)
+    return sanitized(
+        "tsan",
+        "thread",
+        {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1", "CHAINRULE_WGPU": "off", "CHAINRULE_CUDA": "off"},
+        without,
+    )
 
 
 def stage_debug() -> Total:
@@ -285,7 +338,8 @@ def stage_debug() -> Total:
 
 
 def stage_clang() -> Total:
-    """The whole is built with Clang, without a warning; the C tests run on each instruction set that this processor has."""
+    """The whole is built with Clang, without a warning; the C tests run on each instruction set
+    that this processor has."""
     if not shutil.which("clang"):
         return skip("a build with Clang", "clang is not installed (make deps)")
     made = subprocess.run(["make", "--no-print-directory", "build/clang/build.ninja"], cwd=ROOT).returncode == 0
@@ -306,12 +360,19 @@ def stage_clang() -> Total:
 
 def stage_swiftshader() -> Total:
     """It rounds and flushes otherwise than lavapipe, which is what the other stages find."""
-    folders = (ROOT / "build" / "swiftshader", Path("/usr/lib/chromium"))  # tools/deps.sh; Debian's package chromium-common
-    driver = next((str(f / "vk_swiftshader_icd.json") for f in folders if (f / "vk_swiftshader_icd.json").is_file()), None)
+    folders = (
+        ROOT / "build" / "swiftshader",
+        Path("/usr/lib/chromium"),
+    )  # tools/deps.sh; Debian's package chromium-common
+    driver = next(
+        (str(f / "vk_swiftshader_icd.json") for f in folders if (f / "vk_swiftshader_icd.json").is_file()), None
+    )
     if driver is None:
         total = skip("tests on a second driver", "no SwiftShader here (make deps)")
         return Total(failed=1, without=total.without) if os.environ.get("CHAINRULE_TEST_GPU") else total
-    environment = plain_environment(VK_DRIVER_FILES=driver, VK_ICD_FILENAMES=driver, CHAINRULE_TEST_FULL="1")  # the new name and the old
+    environment = plain_environment(
+        VK_DRIVER_FILES=driver, VK_ICD_FILENAMES=driver, CHAINRULE_TEST_FULL="1"
+    )  # the new name and the old
     total = ctest(ROOT / "build" / "release", environment, only="^test_(tiny|webgpu.*)$")
     total.add(run("tests/check_gpu.py", [sys.executable, "tests/check_gpu.py", "webgpu"], environment))
     return total
@@ -324,7 +385,9 @@ def processor_has(level: int) -> bool:
     except OSError:
         return False
     flags = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
-    return bool(flags) and all(needed[i] <= set(flags.group(1).split()) for i in range(3, level + 1)) if flags else False
+    return (
+        bool(flags) and all(needed[i] <= set(flags.group(1).split()) for i in range(3, level + 1)) if flags else False
+    )
 
 
 def stage_isa() -> Total:
@@ -335,7 +398,11 @@ def stage_isa() -> Total:
     for level in (2, 3):
         if processor_has(level + 1):
             total.add(ctest(ROOT / "build" / "release", plain_environment(CHAINRULE_ISA=f"v{level}"), GPUS))
-    return total if total.passed or total.failed else skip("CHAINRULE_ISA", "this processor has the lowest instruction set")
+    return (
+        total
+        if total.passed or total.failed
+        else skip("CHAINRULE_ISA", "this processor has the lowest instruction set")
+    )
 
 
 def stage_onednn_off() -> Total:
@@ -371,24 +438,51 @@ def stage_cudasim() -> Total:
     every = sorted(path.stem for path in (ROOT / "tests").glob("test_cuda_*.c"))
     # All there is, but for the ops: every dtype and shape of those would be more kernels than a process may load.
     runs = [("all", name, {} if name == "test_cuda_ops" else {"CHAINRULE_TEST_FULL": "1"}) for name in every]
-    return side_by_side(sorted(runs, key=lambda r: r[1] not in ("test_cuda_ops", "test_cuda_grad")))  # the longest first
+    return side_by_side(
+        sorted(runs, key=lambda r: r[1] not in ("test_cuda_ops", "test_cuda_grad"))
+    )  # the longest first
 
 
 def stage_cudasim_orders() -> Total:
-    with tempfile.TemporaryDirectory(prefix="chainrule-", dir=memory_folder()) as texts:  # all that is compiled, for the true NVRTC
+    with tempfile.TemporaryDirectory(
+        prefix="chainrule-", dir=memory_folder()
+    ) as texts:  # all that is compiled, for the true NVRTC
         older = {"CUDASIM_ORDER": "2", "CUDASIM_CC": "75", "CUDASIM_KEEP": texts, "CHAINRULE_CACHE": "off"}
         runs = [("CUDASIM_CC=75", "test_cuda_ops", older)]
-        runs += [("CUDASIM_ORDER=reverse", program, {"CUDASIM_ORDER": "reverse", "CHAINRULE_CUBLASLT": "off"}) for program in KERNEL_TESTS]
+        runs += [
+            ("CUDASIM_ORDER=reverse", program, {"CUDASIM_ORDER": "reverse", "CHAINRULE_CUBLASLT": "off"})
+            for program in KERNEL_TESTS
+        ]
         total = side_by_side(runs)
-        total.add(run("the list of kernels for a build with nvcc", [sys.executable, "tests/cudasim/check_fatbin.py"], plain_environment()))
-        total.add(run("kernels by NVRTC", [sys.executable, "tests/cudasim/check_cuda.py", "--nvrtc", texts], plain_environment()))
+        total.add(
+            run(
+                "the list of kernels for a build with nvcc",
+                [sys.executable, "tests/cudasim/check_fatbin.py"],
+                plain_environment(),
+            )
+        )
+        total.add(
+            run(
+                "kernels by NVRTC",
+                [sys.executable, "tests/cudasim/check_cuda.py", "--nvrtc", texts],
+                plain_environment(),
+            )
+        )
         return total
 
 
 def cudasim_sanitized(sanitizer: str) -> Total:
     """The simulator knows nothing of the cpu's threads: there is one."""
-    environment = {"CHAINRULE_NUM_THREADS": "1", {"thread": "TSAN_OPTIONS", "address": "ASAN_OPTIONS"}[sanitizer]: "halt_on_error=1"}
-    return side_by_side([(f"kernels under the {sanitizer} sanitizer", f"{program}_{sanitizer}", environment) for program in KERNEL_TESTS])
+    environment = {
+        "CHAINRULE_NUM_THREADS": "1",
+        {"thread": "TSAN_OPTIONS", "address": "ASAN_OPTIONS"}[sanitizer]: "halt_on_error=1",
+    }
+    return side_by_side(
+        [
+            (f"kernels under the {sanitizer} sanitizer", f"{program}_{sanitizer}", environment)
+            for program in KERNEL_TESTS
+        ]
+    )
 
 
 def stage_barriers() -> Total:
@@ -420,23 +514,62 @@ CUDA = r"src/dev/cuda/|src/dev/[^/]+$|tests/cudasim/|tests/.*cuda|cmake/cudasim"
 STAGES: dict[str, Stage] = {
     "test": Stage(stage_test, "the C tests, the checks in Python and tests/python: what `make test` runs", 5, "."),
     "full": Stage(stage_full, "the C tests with CHAINRULE_TEST_FULL=1", 9, SOURCES),
-    "python": Stage(stage_python, "tests/python with CHAINRULE_TEST_FULL=1", 10, "python/|tests/python/|include/|src/(ops|grad|core)/"),
-    "swiftshader": Stage(stage_swiftshader, "the tests on GPUs with a second driver, SwiftShader's", 7, r"src/dev/webgpu/|src/dev/[^/]+$|tests/.*webgpu"),
+    "python": Stage(
+        stage_python,
+        "tests/python with CHAINRULE_TEST_FULL=1",
+        10,
+        "python/|tests/python/|include/|src/(ops|grad|core)/",
+    ),
+    "swiftshader": Stage(
+        stage_swiftshader,
+        "the tests on GPUs with a second driver, SwiftShader's",
+        7,
+        r"src/dev/webgpu/|src/dev/[^/]+$|tests/.*webgpu",
+    ),
     "isa": Stage(stage_isa, "the C tests on the instruction sets below the processor's own", 8, "src/dev/cpu/"),
     "onednn-off": Stage(stage_onednn_off, "the C tests on our own products", 3, "src/dev/cpu/"),
     "clang": Stage(stage_clang, "the C tests of a build with Clang", 12, "src/dev/cpu/|cmake/|CMake|src/core/os"),
     "debug": Stage(stage_debug, "the C tests with invariants checked", 6, SOURCES),
     "address": Stage(stage_address, "the C tests under the address and undefined-behaviour sanitizers", 13, SOURCES),
-    "thread": Stage(stage_thread, "the C tests under the thread sanitizer", 14, r"src/(core|grad|text|io)/|src/dev/cpu/|src/dev/[^/]+$|tests/[^/]+\.[ch]$"),
-    "mutate": Stage(stage_mutate, "every broken gradient is noticed", 4, r"src/(ops|grad)/|src/dev/(cpu|ref)/|tests/test_grad|tools/mutate"),
+    "thread": Stage(
+        stage_thread,
+        "the C tests under the thread sanitizer",
+        14,
+        r"src/(core|grad|text|io)/|src/dev/cpu/|src/dev/[^/]+$|tests/[^/]+\.[ch]$",
+    ),
+    "mutate": Stage(
+        stage_mutate,
+        "every broken gradient is noticed",
+        4,
+        r"src/(ops|grad)/|src/dev/(cpu|ref)/|tests/test_grad|tools/mutate",
+    ),
     "cudasim": Stage(stage_cudasim, "a simulated NVIDIA GPU: the whole of its tests", 9, CUDA),
-    "cudasim-orders": Stage(stage_cudasim_orders, "kernels with other orders of threads, for an older GPU, compiled by NVRTC", 8, CUDA),
+    "cudasim-orders": Stage(
+        stage_cudasim_orders, "kernels with other orders of threads, for an older GPU, compiled by NVRTC", 8, CUDA
+    ),
     "cudasim-thread": Stage(lambda: cudasim_sanitized("thread"), "kernels under the thread sanitizer", 5, CUDA),
     "cudasim-address": Stage(lambda: cudasim_sanitized("address"), "kernels under the address sanitizer", 4, CUDA),
-    "barriers": Stage(stage_barriers, "every barrier that a CUDA kernel lacks is noticed", 4, r"src/dev/cuda/|tests/cudasim/|tools/drop_barriers"),
-    "install": Stage(stage_install, "an installed library is found by pkg-config and CMake", 6, "cmake/|CMake|Makefile|tools/test_install"),
-    "wheel": Stage(stage_wheel, "source distribution and wheel, in a fresh virtual environment", 3, "pyproject|cmake/|tools/(test_wheel|build_backend)"),
-    "docs": Stage(stage_docs, "the documentation builds without a warning", 2, r"docs/|\.md$|api\.def|include/|python/chainrule/"),
+    "barriers": Stage(
+        stage_barriers,
+        "every barrier that a CUDA kernel lacks is noticed",
+        4,
+        r"src/dev/cuda/|tests/cudasim/|tools/drop_barriers",
+    ),
+    "install": Stage(
+        stage_install,
+        "an installed library is found by pkg-config and CMake",
+        6,
+        "cmake/|CMake|Makefile|tools/test_install",
+    ),
+    "wheel": Stage(
+        stage_wheel,
+        "source distribution and wheel, in a fresh virtual environment",
+        3,
+        "pyproject|cmake/|tools/(test_wheel|build_backend)",
+    ),
+    "docs": Stage(
+        stage_docs, "the documentation builds without a warning", 2, r"docs/|\.md$|api\.def|include/|python/chainrule/"
+    ),
 }
 
 
@@ -457,10 +590,13 @@ def changed_files() -> list[str]:
 
 
 def ci_order(seed: str, changed: list[str], missed: dict[str, int]) -> list[str]:
-    """The stages after `test`: those that missed most of the last runs first, as if one that the change touches had missed one more;
+    """The stages after `test`: those that missed most of the last runs first, as if one that the
+    change touches had missed one more;
     ties in an order drawn from the seed."""
     touched = {name for name, stage in STAGES.items() if any(re.search(stage.paths, path) for path in changed)}
-    drawn = sorted((name for name in STAGES if name != "test"), key=lambda name: sha256(f"{seed} {name}".encode()).digest())
+    drawn = sorted(
+        (name for name in STAGES if name != "test"), key=lambda name: sha256(f"{seed} {name}".encode()).digest()
+    )
     return sorted(drawn, key=lambda name: missed.get(name, 0) + (name in touched), reverse=True)
 
 
@@ -474,7 +610,11 @@ def read_record() -> dict[str, int]:
         record = json.loads(ci_record().read_text())
     except (OSError, ValueError):
         return {}
-    return {name: n for name, n in record.items() if name in STAGES and isinstance(n, int)} if isinstance(record, dict) else {}
+    return (
+        {name: n for name, n in record.items() if name in STAGES and isinstance(n, int)}
+        if isinstance(record, dict)
+        else {}
+    )
 
 
 def write_record(missed: dict[str, int]) -> None:
@@ -487,7 +627,9 @@ def write_record(missed: dict[str, int]) -> None:
 
 def ci() -> Total:
     seed, start, missed = git("rev-parse", "HEAD"), time.monotonic(), read_record()
-    os.environ.setdefault("CHAINRULE_TEST_SHARE", str(int(seed[:6] or "0", 16)))  # which of the many kernels a simulated GPU runs
+    os.environ.setdefault(
+        "CHAINRULE_TEST_SHARE", str(int(seed[:6] or "0", 16))
+    )  # which of the many kernels a simulated GPU runs
     order = ci_order(seed, changed_files(), missed)
     print(f"after `test`, while {CI_MINUTES} minutes last: {', '.join(order)}", flush=True)
     total, left_out = stage("test"), list[str]()
@@ -523,7 +665,11 @@ def stage(name: str) -> Total:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Runs the tests; ends with one line that says the result.")
     parser.add_argument("--all", action="store_true", help="every stage")
-    parser.add_argument("--ci", action="store_true", help="`test`, then as many of the others as fit into the time of continuous integration")
+    parser.add_argument(
+        "--ci",
+        action="store_true",
+        help="`test`, then as many of the others as fit into the time of continuous integration",
+    )
     parser.add_argument("--stage", action="append", choices=list(STAGES), default=[], help="one stage; may be repeated")
     parser.add_argument("--list", action="store_true", help="lists the stages")
     return parser.parse_args()

@@ -1,5 +1,7 @@
-"""Installs the built library into a temporary folder and uses it as a stranger would: through pkg-config and through CMake, shared
-and static.  Then builds library and program once more where there is no Python and, if the system lets us, no network, and
+"""Installs the built library into a temporary folder and uses it as a stranger would: through
+pkg-config and through CMake, shared
+and static.  Then builds library and program once more where there is no Python and, if the system
+lets us, no network, and
 with compiled CUDA kernels, if nvcc is there.  Ends with the result line of tests/test.h."""
 
 from __future__ import annotations
@@ -46,7 +48,13 @@ class Failure(Exception):
 
 
 def run(*command: str | Path, **environment: str) -> str:
-    done = subprocess.run([str(c) for c in command], env={**os.environ, **environment}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(
+        [str(c) for c in command],
+        env={**os.environ, **environment},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     if done.returncode:
         raise Failure(f"$ {' '.join(map(str, command))}\n{done.stdout}")
     return done.stdout
@@ -69,7 +77,13 @@ def installed(folder: Path) -> Path:
     """make install with PREFIX and DESTDIR; returns the prefix."""
     run("make", "--no-print-directory", "-C", ROOT, "install", f"DESTDIR={folder}", "PREFIX=/opt/chainrule")
     prefix = folder / "opt/chainrule"
-    for pattern in ("include/chainrule.h", f"lib*/**/{SONAME}", "lib*/**/libchainrule.a", "lib*/**/chainrule.pc", "bin/chainrule"):
+    for pattern in (
+        "include/chainrule.h",
+        f"lib*/**/{SONAME}",
+        "lib*/**/libchainrule.a",
+        "lib*/**/chainrule.pc",
+        "bin/chainrule",
+    ):
         need(len(list(prefix.glob(pattern))) == 1, f"not installed: {pattern}\n" + run("find", prefix))
     return prefix
 
@@ -94,10 +108,16 @@ def test_library(prefix: Path, folder: Path) -> None:
 
 def test_paths(prefix: Path, folder: Path) -> None:
     """Nothing that is installed names a folder of the machine that built it."""
-    for file in (next(prefix.glob(f"lib*/**/{SONAME}")), next(prefix.glob("lib*/**/libchainrule.a")), prefix / "bin/chainrule"):
+    for file in (
+        next(prefix.glob(f"lib*/**/{SONAME}")),
+        next(prefix.glob("lib*/**/libchainrule.a")),
+        prefix / "bin/chainrule",
+    ):
         for path in (ROOT, Path(os.path.realpath(ROOT / "build"))):
             need(str(path).encode() not in file.read_bytes(), f"{file.name} holds {path}")
-        need(file.suffix == ".a" or not re.search("R(UN)?PATH", run("readelf", "-d", file)), f"{file.name} has an RPATH")
+        need(
+            file.suffix == ".a" or not re.search("R(UN)?PATH", run("readelf", "-d", file)), f"{file.name} has an RPATH"
+        )
 
 
 def test_static_names(prefix: Path, folder: Path) -> None:
@@ -113,22 +133,34 @@ def test_static_names(prefix: Path, folder: Path) -> None:
 
 
 def test_strange_folder(prefix: Path, folder: Path) -> None:
-    """A copy in a folder whose name has spaces, a quote and a letter beyond ASCII is configured by make, and parts of it are built."""
+    """A copy in a folder whose name has spaces, a quote and a letter beyond ASCII is configured by
+    make, and parts of it are built."""
     copy = folder / "it's a façade"
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns("build", ".git", "shared"))
     (copy / "build").mkdir()
     (copy / "build/venv").symlink_to(os.path.realpath(ROOT / "build/venv"))
     (copy / "build/.venv").touch()
     run("make", "--no-print-directory", "-C", copy, "build/release/build.ninja")
-    parts = ["cuda/matmul_text.c", "cudasim", "CMakeFiles/chainrule_objects.dir/src/core/os.c.o", "python/chainrule/__init__.py"]
+    parts = [
+        "cuda/matmul_text.c",
+        "cudasim",
+        "CMakeFiles/chainrule_objects.dir/src/core/os.c.o",
+        "python/chainrule/__init__.py",
+    ]
     run("ninja", "-C", copy / "build/release", *parts)
 
 
 def test_musl(prefix: Path, folder: Path) -> None:
     """The library by musl's compiler, and a program with it, static and shared."""
     build = folder / "build"
-    options = ["-DCMAKE_C_COMPILER=musl-gcc", "-DCHAINRULE_TESTS=OFF", "-DCHAINRULE_EXAMPLES=OFF", "-DCHAINRULE_PROGRAM=OFF"]
-    kernel = f"-idirafter /usr/include -idirafter /usr/include/{os.uname().machine}-linux-gnu"  # the kernel's headers, which are no part of musl
+    options = [
+        "-DCMAKE_C_COMPILER=musl-gcc",
+        "-DCHAINRULE_TESTS=OFF",
+        "-DCHAINRULE_EXAMPLES=OFF",
+        "-DCHAINRULE_PROGRAM=OFF",
+    ]
+    # the kernel's headers, which are no part of musl
+    kernel = f"-idirafter /usr/include -idirafter /usr/include/{os.uname().machine}-linux-gnu"
     options.append(f"-DCMAKE_C_FLAGS=-O0 {kernel}")
     run("cmake", "-S", ROOT, "-B", build, *options)
     run("cmake", "--build", build, "-j", str(os.cpu_count() or 1))
@@ -173,7 +205,11 @@ def without_python(folder: Path) -> str:
     """A PATH that holds every program of this system but Python's."""
     for entry in ("/usr/local/bin", "/usr/bin", "/bin", *os.environ["PATH"].split(":")):
         for program in Path(entry).glob("*") if Path(entry).is_dir() else ():
-            if "pyenv" in entry or re.match(r"python|pip|pyenv|cmake", program.name) or b"python" in first_line(program):
+            if (
+                "pyenv" in entry
+                or re.match(r"python|pip|pyenv|cmake", program.name)
+                or b"python" in first_line(program)
+            ):
                 continue
             link = folder / program.name
             if not link.exists() and not link.is_symlink():
@@ -193,19 +229,31 @@ def first_line(program: Path) -> bytes:
 def test_python_free(_: Path, folder: Path) -> None:
     (folder / "bin").mkdir()
     path = without_python(folder / "bin")
-    need(shutil.which("python3", path=path) is None and shutil.which("python", path=path) is None, "a Python is still to be found")
+    need(
+        shutil.which("python3", path=path) is None and shutil.which("python", path=path) is None,
+        "a Python is still to be found",
+    )
     alone = ["unshare", "-rn"]
     if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True).returncode:
         print("python-free build: this system lets us take no network away")
         alone = []
     cmake, build = real_cmake(), folder / "build"
-    options = ["-DCHAINRULE_TESTS=OFF", "-DCHAINRULE_EXAMPLES=OFF", *(["-DCHAINRULE_CUDA_FATBIN=ON"] if shutil.which("nvcc", path=path) else [])]
+    options = [
+        "-DCHAINRULE_TESTS=OFF",
+        "-DCHAINRULE_EXAMPLES=OFF",
+        *(["-DCHAINRULE_CUDA_FATBIN=ON"] if shutil.which("nvcc", path=path) else []),
+    ]
     run(*alone, cmake, "-S", ROOT, "-B", build, *options, PATH=path)
     run(*alone, cmake, "--build", build, "-j", str(os.cpu_count() or 1), PATH=path)
     print("python-free build:", run(*alone, build / "chainrule", "info", PATH=path).splitlines()[0])
     inside = len(re.findall(r" fatbin_\w+$", run("nm", build / "libchainrule.so"), re.MULTILINE))
-    listed = len(re.findall(r"^[a-z]", (ROOT / "src/dev/cuda/fatbin.gen.txt").read_text(encoding="utf-8"), re.MULTILINE))
-    need(inside == (listed if len(options) > 2 else 0), f"{inside} compiled CUDA kernels in the library, {listed} in the list")
+    listed = len(
+        re.findall(r"^[a-z]", (ROOT / "src/dev/cuda/fatbin.gen.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    need(
+        inside == (listed if len(options) > 2 else 0),
+        f"{inside} compiled CUDA kernels in the library, {listed} in the list",
+    )
     size = sum(path.stat().st_size for path in (build / "cuda" / "fatbin").glob("*.fatbin"))
     need(size < 5_000_000, f"{inside} compiled CUDA kernels take {size} bytes: docs/howto/gpu.md says 4.5 MB")
     print(f"python-free build: {inside} compiled CUDA kernels of {size} bytes" + ("" if inside else ": no nvcc here"))
@@ -222,7 +270,16 @@ def main() -> int:
             print(f"{problem}\nresult: 0 passed, 1 failed, 0 skipped")
             return 1
         needed = {test_pkg_config: "pkg-config", test_musl: "musl-gcc"}
-        for test in (test_library, test_paths, test_static_names, test_pkg_config, test_cmake, test_strange_folder, test_musl, test_python_free):
+        for test in (
+            test_library,
+            test_paths,
+            test_static_names,
+            test_pkg_config,
+            test_cmake,
+            test_strange_folder,
+            test_musl,
+            test_python_free,
+        ):
             if test in needed and shutil.which(needed[test]) is None:
                 skipped.append(f"{test.__name__}: no {needed[test]} here (make deps)")
                 continue

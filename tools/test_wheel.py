@@ -1,4 +1,5 @@
-"""Makes the source distribution, builds the wheel from it as pip does (build requirements fetched, nothing else there), installs it into
+"""Makes the source distribution, builds the wheel from it as pip does (build requirements fetched,
+nothing else there), installs it into
 a fresh virtual environment and runs what the README shows.  Ends with the result line of tests/test.h."""
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def run(*command: str | Path, cwd: Path) -> str:
     """In an environment that knows nothing of this repository's build."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("CHAINRULE", "PYTHON", "VIRTUAL_ENV"))}
     environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
-    done = subprocess.run([str(c) for c in command], cwd=cwd, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(
+        [str(c) for c in command], cwd=cwd, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     if done.returncode:
         raise Failure(f"$ {' '.join(map(str, command))}\n{done.stdout}")
     return done.stdout
@@ -90,20 +93,32 @@ def test_contents(wheel: Path, folder: Path) -> None:
     need("-cp311-abi3-" in wheel.name, "not one wheel for all CPythons from 3.11 on")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
-    package = {str(p.relative_to(ROOT / "python")) for p in (ROOT / "python/chainrule").rglob("*") if p.suffix in (".py", ".pyi", ".typed")}
+    package = {
+        str(p.relative_to(ROOT / "python"))
+        for p in (ROOT / "python/chainrule").rglob("*")
+        if p.suffix in (".py", ".pyi", ".typed")
+    }
     package |= {"chainrule/_core.abi3.so", f"chainrule-{version()}.data/scripts/chainrule"}
     found = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and ".dist-info" not in str(p)}
     need(found == package, f"missing: {package - found}, too much: {found - package}")
     metadata = (folder / f"chainrule-{version()}.dist-info/METADATA").read_text(encoding="utf-8")
     need(f"\nVersion: {version()}\n" in metadata, "not the version of the header")
-    required = [line for line in re.findall(r"^Requires-Dist: (.*)$", metadata, re.MULTILINE) if "extra ==" not in line]  # extras: chainrule[viz]
+    required = [
+        line for line in re.findall(r"^Requires-Dist: (.*)$", metadata, re.MULTILINE) if "extra ==" not in line
+    ]  # extras: chainrule[viz]
     need(not required, f"the wheel requires {required}")
     extra = re.findall(r"^Requires-Dist: (onednn[^;]*);.*extra == .onednn.", metadata, re.MULTILINE)
-    need(extra == [ONEDNN.partition(";")[0]], f"the extra `onednn` should take {ONEDNN}, as tools/requirements.txt: {extra}")
+    need(
+        extra == [ONEDNN.partition(";")[0]],
+        f"the extra `onednn` should take {ONEDNN}, as tools/requirements.txt: {extra}",
+    )
     extra = re.findall(r"^Requires-Dist: (wgpu.*?); *extra == .gpu.$", metadata, re.MULTILINE)
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     once = project.count(f'"{WGPU}"') == 1
-    need(extra == [WGPU] and once, f"the extra `gpu` and the build should take {WGPU}, as tools/requirements.txt, from one place: {extra}")
+    need(
+        extra == [WGPU] and once,
+        f"the extra `gpu` and the build should take {WGPU}, as tools/requirements.txt, from one place: {extra}",
+    )
     for name in ("chainrule/_core.abi3.so", f"chainrule-{version()}.data/scripts/chainrule"):
         file = folder / name
         need(not re.search("R(UN)?PATH", run("readelf", "-d", file, cwd=folder)), f"{name} has an RPATH")
@@ -130,7 +145,8 @@ def test_extension(bin_folder: Path, folder: Path) -> None:
 
 
 def test_gpu(bin_folder: Path, folder: Path) -> None:
-    """Without the extra `gpu` there is none, and the message names it; with it there is what the system has a driver for."""
+    """Without the extra `gpu` there is none, and the message names it; with it there is what the
+    system has a driver for."""
     said = run(bin_folder / "python", "-c", ON_GPU, cwd=folder)
     need(f"no GPU 'gpu:0' here; there are: cpu, ref (wgpu-native not found (pip install {WGPU}))" in said, said)
     run(bin_folder / "pip", "install", "--quiet", WGPU, cwd=folder)
@@ -138,12 +154,17 @@ def test_gpu(bin_folder: Path, folder: Path) -> None:
     print("on a GPU:", said)
     found = said == "64.0 webgpu:0"
     need(found or "(no adapter: " in said, said)
-    need(found == ("webgpu:0 " in run(bin_folder / "chainrule", "info", cwd=folder)), "the program does not find what the extension does")
+    need(
+        found == ("webgpu:0 " in run(bin_folder / "chainrule", "info", cwd=folder)),
+        "the program does not find what the extension does",
+    )
 
 
 def test_readme(bin_folder: Path, folder: Path) -> None:
     """Each snippet in Python, and what it shows as its output."""
-    snippets = re.findall(r"```python\n(.*?)```\n\n```output\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    snippets = re.findall(
+        r"```python\n(.*?)```\n\n```output\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     need(bool(snippets), "the README shows no Python")
     for i, (snippet, wanted) in enumerate(snippets):
         (folder / f"snippet{i}.py").write_text(snippet)
@@ -171,7 +192,13 @@ def main() -> int:
         except Failure as problem:
             print(f"{problem}\nresult: 0 passed, 1 failed, 0 skipped")
             return 1
-        for test, given in ((test_contents, wheel), (test_program, fresh), (test_extension, fresh), (test_gpu, fresh), (test_readme, fresh)):
+        for test, given in (
+            (test_contents, wheel),
+            (test_program, fresh),
+            (test_extension, fresh),
+            (test_gpu, fresh),
+            (test_readme, fresh),
+        ):
             (folder / test.__name__).mkdir()
             try:
                 test(given, folder / test.__name__)

@@ -55,8 +55,25 @@ __all__ = [  # the names of the extension, by tools/gen_python.py
     "unsqueeze", "var", "var_mean", "vdot", "vstack", "where", "xlogy", "zeros", "zeros_like",
 ]
 __all__ += [  # the names written in Python
-    "MLP", "Layer", "Neuron", "ValueBatch", "auto_transfer", "broadcast_shapes", "broadcast_tensors", "config", "enable_grad", "finfo", "get_rng_state", "iinfo",
-    "inference_mode", "initial_seed", "no_grad", "profile", "seed", "set_grad_enabled", "set_rng_state",
+    "MLP",
+    "Layer",
+    "Neuron",
+    "ValueBatch",
+    "auto_transfer",
+    "broadcast_shapes",
+    "broadcast_tensors",
+    "config",
+    "enable_grad",
+    "finfo",
+    "get_rng_state",
+    "iinfo",
+    "inference_mode",
+    "initial_seed",
+    "no_grad",
+    "profile",
+    "seed",
+    "set_grad_enabled",
+    "set_rng_state",
 ]
 
 if autograd.TYPE_CHECKING:

@@ -23,11 +23,17 @@ class _Limits:
 
 
 class finfo(_Limits):  # noqa: N801, PyTorch's name
-    """Limits of a float dtype (float32): bits, eps = 1's distance to the next number, max, min, smallest_normal, also as tiny, dtype."""
+    """Limits of a float dtype (float32): bits, eps = 1's distance to the next number, max, min,
+    smallest_normal, also as tiny, dtype."""
 
     def __init__(self, type: dtype | None = None) -> None:  # noqa: A002, as PyTorch's
         self.dtype = _core.float32 if type is None else type
-        found = {_core.float16: (10, 15), _core.bfloat16: (7, 127), _core.float32: (23, 127), _core.float64: (52, 1023)}.get(self.dtype)
+        found = {
+            _core.float16: (10, 15),
+            _core.bfloat16: (7, 127),
+            _core.float32: (23, 127),
+            _core.float64: (52, 1023),
+        }.get(self.dtype)
         if found is None:
             raise TypeError(f"finfo() needs a floating point dtype: {type}")
         fraction, exponent = found

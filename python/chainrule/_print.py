@@ -28,8 +28,12 @@ PROFILES = {
 
 
 def set_printoptions(
-    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None, linewidth: int | None = None,
-    profile: str | None = None, sci_mode: bool | None = None,
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
 ) -> None:
     """A profile first, then whatever is given; sci_mode is set by every call, as in PyTorch."""
     if profile is not None and profile not in PROFILES:
@@ -59,7 +63,8 @@ class Format:
 
 
 def float_format(values: list[float]) -> Format:
-    """Whole numbers as ``2.``, others with a fixed number of digits, or scientific where the finite values that are not 0 span more than
+    """Whole numbers as ``2.``, others with a fixed number of digits, or scientific where the finite
+    values that are not 0 span more than
     three decimal orders, or are very large or very small.  Only those values set the width."""
     finite = [v for v in values if v and math.isfinite(v)]
     whole = all(v == math.floor(v) for v in finite)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 def progress(iterable: Iterable[_T], description: str | None = None, total: int | None = None) -> Iterable[_T]:
     """``iterable``, with a progress bar while it is gone over: ``for step in progress(range(1000), "training"): ...``.
 
-    total: how many there are, where ``len(iterable)`` does not say.  There is a bar only where tqdm is installed (``pip install chainrule[viz]``)
+    total: how many there are, where ``len(iterable)`` does not say.  There is a bar only where tqdm
+    is installed (``pip install chainrule[viz]``)
     and stderr is a terminal; the loop sees the same items in any case.
     """
     try:

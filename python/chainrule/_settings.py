@@ -1,4 +1,5 @@
-"""``chainrule.config``, the run-time switches, ``chainrule.auto_transfer``, and ``chainrule.profile``, the times of ops."""
+"""``chainrule.config``, the run-time switches, ``chainrule.auto_transfer``, and
+``chainrule.profile``, the times of ops."""
 
 from __future__ import annotations
 
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
 class Config:
     """Every run-time switch by its name in lower case; ``print(chainrule.config)`` lists them with their meaning.
 
-    ``config.num_threads`` is the value in force as a string, None where the default holds; ``config.num_threads = 1`` sets it in this
-    process, before the environment's CHAINRULE_NUM_THREADS; ``= None`` brings that back.  RuntimeError: too late for this switch.
+    ``config.num_threads`` is the value in force as a string, None where the default holds;
+    ``config.num_threads = 1`` sets it in this
+    process, before the environment's CHAINRULE_NUM_THREADS; ``= None`` brings that back.
+    RuntimeError: too late for this switch.
     """
 
     def __getattr__(self, name: str) -> str | None:
@@ -42,7 +45,8 @@ class Config:
 
 
 class profile:
-    """Writes the ops that run inside ``with`` to a file that chrome://tracing and ui.perfetto.dev show: for each op of any thread its time,
+    """Writes the ops that run inside ``with`` to a file that chrome://tracing and ui.perfetto.dev
+    show: for each op of any thread its time,
     shapes, dtypes, bytes, device, and the line of Python that called it."""
 
     def __init__(self, path: str | os.PathLike[str] = "trace.json") -> None:
@@ -57,7 +61,8 @@ class profile:
 
 
 def auto_transfer(mode: bool) -> _ModeFromNow:
-    """Operands on several devices move to the first one's, in this thread, from the call on; in ``with`` until its end.  Else they are an error."""
+    """Operands on several devices move to the first one's, in this thread, from the call on; in
+    ``with`` until its end.  Else they are an error."""
     return _ModeFromNow(_core._set_auto_transfer, mode)
 
 

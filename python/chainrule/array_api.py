@@ -1,7 +1,10 @@
-"""The namespace of the Python array API standard, version 2024.12, over chainrule's tensors: ``xp = x.__array_namespace__()``.
+"""The namespace of the Python array API standard, version 2024.12, over chainrule's tensors: ``xp =
+x.__array_namespace__()``.
 
-Names, parameters, result dtypes and special cases are the standard's; https://data-apis.org/array-api/2024.12 says what each function means.
-There are no complex numbers and no extensions.  Functions promote by the standard's rules, operators of tensors by PyTorch's; docs/python.md
+Names, parameters, result dtypes and special cases are the standard's;
+https://data-apis.org/array-api/2024.12 says what each function means.
+There are no complex numbers and no extensions.  Functions promote by the standard's rules,
+operators of tensors by PyTorch's; docs/python.md
 lists the differences.  Gradients flow as in other calls.  The first use imports the module.
 """
 
@@ -33,7 +36,14 @@ _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
 bool, int8, int16, int32, int64 = _cr.bool, _cr.int8, _cr.int16, _cr.int32, _cr.int64
-uint8, uint16, uint32, uint64, float32, float64 = _cr.uint8, _cr.uint16, _cr.uint32, _cr.uint64, _cr.float32, _cr.float64
+uint8, uint16, uint32, uint64, float32, float64 = (
+    _cr.uint8,
+    _cr.uint16,
+    _cr.uint32,
+    _cr.uint64,
+    _cr.float32,
+    _cr.float64,
+)
 
 _SIGNED = {"int8": int8, "int16": int16, "int32": int32, "int64": int64}
 _UNSIGNED = {"uint8": uint8, "uint16": uint16, "uint32": uint32, "uint64": uint64}
@@ -100,7 +110,8 @@ def isdtype(dtype: _dtype, kind: _dtype | str | tuple[_dtype | str, ...]) -> _bo
 
 
 def result_type(*arrays_and_dtypes: _Operand | _dtype) -> _dtype:
-    """What these promote to.  A number takes the dtype of the others, or the default one of its kind where that is higher."""
+    """What these promote to.  A number takes the dtype of the others, or the default one of its
+    kind where that is higher."""
     dtypes = [_dtype_of(x) for x in arrays_and_dtypes if isinstance(x, Tensor | _dtype)]
     if not dtypes:
         raise ValueError("result_type() needs an array or a dtype")
@@ -120,7 +131,15 @@ def _name(dtype: _dtype) -> str:
 # ---- creation ----
 
 
-def arange(start: _Number, /, stop: _Number | None = None, step: _Number = 1, *, dtype: _dtype | None = None, device: _DeviceLike = None) -> Tensor:
+def arange(
+    start: _Number,
+    /,
+    stop: _Number | None = None,
+    step: _Number = 1,
+    *,
+    dtype: _dtype | None = None,
+    device: _DeviceLike = None,
+) -> Tensor:
     """start, start + step, ... up to but without ``stop``; ``arange(n)`` starts at 0."""
     first, last = (0, start) if stop is None else (start, stop)
     if dtype is None:
@@ -130,8 +149,11 @@ def arange(start: _Number, /, stop: _Number | None = None, step: _Number = 1, *,
     return _cr.arange(first, last, step, dtype=dtype, device=device)
 
 
-def asarray(obj: Any, /, *, dtype: _dtype | None = None, device: _DeviceLike = None, copy: _bool | None = None) -> Tensor:
-    """The numbers of an array, a buffer or nested sequences as an array: sharing memory where it can, unless ``copy`` says otherwise."""
+def asarray(
+    obj: Any, /, *, dtype: _dtype | None = None, device: _DeviceLike = None, copy: _bool | None = None
+) -> Tensor:
+    """The numbers of an array, a buffer or nested sequences as an array: sharing memory where it
+    can, unless ``copy`` says otherwise."""
     return _cr.asarray(obj, dtype=dtype, device=device, copy=copy)
 
 
@@ -145,7 +167,9 @@ def empty_like(x: Tensor, /, *, dtype: _dtype | None = None, device: _DeviceLike
     return _cr.empty_like(x, dtype=dtype, device=device)
 
 
-def eye(n_rows: _int, n_cols: _int | None = None, /, *, k: _int = 0, dtype: _dtype | None = None, device: _DeviceLike = None) -> Tensor:
+def eye(
+    n_rows: _int, n_cols: _int | None = None, /, *, k: _int = 0, dtype: _dtype | None = None, device: _DeviceLike = None
+) -> Tensor:
     """Ones on the k-th diagonal, zeros elsewhere."""
     columns = n_rows if n_cols is None else n_cols
     if k == 0:
@@ -159,7 +183,9 @@ def from_dlpack(x: Any, /, *, device: _DeviceLike = None, copy: _bool | None = N
     return _cr.from_dlpack(x, device=device, copy=copy)
 
 
-def full(shape: _int | Sequence[_int], fill_value: _Number, *, dtype: _dtype | None = None, device: _DeviceLike = None) -> Tensor:
+def full(
+    shape: _int | Sequence[_int], fill_value: _Number, *, dtype: _dtype | None = None, device: _DeviceLike = None
+) -> Tensor:
     """One value in a shape; of the default dtype of its kind where none is given."""
     return _cr.full(_shape(shape), fill_value, dtype=dtype, device=device)
 
@@ -170,7 +196,14 @@ def full_like(x: Tensor, /, fill_value: _Number, *, dtype: _dtype | None = None,
 
 
 def linspace(
-    start: _float, stop: _float, /, num: _int, *, dtype: _dtype | None = None, device: _DeviceLike = None, endpoint: _bool = True
+    start: _float,
+    stop: _float,
+    /,
+    num: _int,
+    *,
+    dtype: _dtype | None = None,
+    device: _DeviceLike = None,
+    endpoint: _bool = True,
 ) -> Tensor:
     """``num`` numbers at equal distances from ``start`` to ``stop``, which ``endpoint=False`` leaves out."""
     if endpoint or num == 0:
@@ -228,7 +261,10 @@ def _shape(shape: _int | Sequence[_int]) -> tuple[_int, ...]:
 def _pair(x1: _Operand, x2: _Operand) -> tuple[Tensor, Tensor]:
     """Both as arrays of their common dtype; at least one is an array."""
     dtype, device = result_type(x1, x2), (x1 if isinstance(x1, Tensor) else x2).device  # type: ignore[union-attr]
-    a, b = (astype(x, dtype, copy=False) if isinstance(x, Tensor) else _cr.tensor(x, dtype=dtype, device=device) for x in (x1, x2))
+    a, b = (
+        astype(x, dtype, copy=False) if isinstance(x, Tensor) else _cr.tensor(x, dtype=dtype, device=device)
+        for x in (x1, x2)
+    )
     return a, b
 
 
@@ -265,7 +301,12 @@ def clip(x: Tensor, /, min: _Operand | None = None, max: _Operand | None = None)
     y = x
     for bound, f in ((min, _cr.maximum), (max, _cr.minimum)):
         if bound is not None:
-            y = f(y, astype(bound, x.dtype, copy=False) if isinstance(bound, Tensor) else _cr.tensor(bound, dtype=x.dtype, device=x.device))
+            y = f(
+                y,
+                astype(bound, x.dtype, copy=False)
+                if isinstance(bound, Tensor)
+                else _cr.tensor(bound, dtype=x.dtype, device=x.device),
+            )
     return x.clone() if y is x else y
 
 
@@ -474,11 +515,14 @@ def permute_dims(x: Tensor, /, axes: Sequence[_int]) -> Tensor:
 
 def repeat(x: Tensor, repeats: _int | Tensor, /, *, axis: _int | None = None) -> Tensor:
     """Each element, or each part along an axis, as often as ``repeats``, of any integer dtype, says."""
-    return _cr.repeat_interleave(x, repeats.long() if isinstance(repeats, Tensor) and isdtype(repeats.dtype, "integral") else repeats, axis)
+    return _cr.repeat_interleave(
+        x, repeats.long() if isinstance(repeats, Tensor) and isdtype(repeats.dtype, "integral") else repeats, axis
+    )
 
 
 def reshape(x: Tensor, /, shape: Sequence[_int], *, copy: _bool | None = None) -> Tensor:
-    """The same elements in another shape; copy: True always copies, False never: ValueError where one would be needed."""
+    """The same elements in another shape; copy: True always copies, False never: ValueError where
+    one would be needed."""
     if copy is False:
         return x.view(shape)
     y = _cr.reshape(x, shape)
@@ -545,7 +589,8 @@ class _UniqueInverse(NamedTuple):
 
 
 def unique_all(x: Tensor, /) -> _UniqueAll:
-    """The different elements in order, where each comes first, which of them each element is, and how often each comes.  NaNs are all different."""
+    """The different elements in order, where each comes first, which of them each element is, and
+    how often each comes.  NaNs are all different."""
     values, inverse, counts = _cr.unique(x, return_inverse=True, return_counts=True)
     first = take(argsort(reshape(inverse, (-1,))), cumulative_sum(counts) - counts)
     return _UniqueAll(values, first, inverse, counts)
@@ -600,15 +645,26 @@ def _scan(f: Callable[..., Tensor], x: Tensor, axis: _int | None, dtype: _dtype 
         raise ValueError(f"a cumulative sum or product needs an axis where there is not just one: {tuple(x.shape)}")
     at = 0 if axis is None else axis
     y = f(x, at, dtype=_wide(x, dtype))
-    return y if initial is None else concat([full_like(y.narrow(at, 0, 1) if y.shape[at] else expand_dims(sum(y, axis=at), axis=at), initial), y], axis=at)
+    return (
+        y
+        if initial is None
+        else concat(
+            [full_like(y.narrow(at, 0, 1) if y.shape[at] else expand_dims(sum(y, axis=at), axis=at), initial), y],
+            axis=at,
+        )
+    )
 
 
-def cumulative_prod(x: Tensor, /, *, axis: _int | None = None, dtype: _dtype | None = None, include_initial: _bool = False) -> Tensor:
+def cumulative_prod(
+    x: Tensor, /, *, axis: _int | None = None, dtype: _dtype | None = None, include_initial: _bool = False
+) -> Tensor:
     """Products of the first elements of an axis, with 1 in front where ``include_initial``."""
     return _scan(_cr.cumprod, x, axis, dtype, 1 if include_initial else None)
 
 
-def cumulative_sum(x: Tensor, /, *, axis: _int | None = None, dtype: _dtype | None = None, include_initial: _bool = False) -> Tensor:
+def cumulative_sum(
+    x: Tensor, /, *, axis: _int | None = None, dtype: _dtype | None = None, include_initial: _bool = False
+) -> Tensor:
     """Sums of the first elements of an axis, with 0 in front where ``include_initial``."""
     return _scan(_cr.cumsum, x, axis, dtype, 0 if include_initial else None)
 
@@ -652,7 +708,9 @@ def any(x: Tensor, /, *, axis: _Axes = None, keepdims: _bool = False) -> Tensor:
     return astype(_reduced(_cr.any, x, axis, keepdims), bool, copy=False)
 
 
-def diff(x: Tensor, /, *, axis: _int = -1, n: _int = 1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+def diff(
+    x: Tensor, /, *, axis: _int = -1, n: _int = 1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
     """Differences of neighbours along an axis, n times over."""
     return _cr.diff(x, n, axis, prepend, append)
 

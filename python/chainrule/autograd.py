@@ -19,9 +19,19 @@ else:
 
 
 __all__ = [
-    "Function", "GradcheckError", "backward", "detect_anomaly", "enable_grad", "grad", "gradcheck", "gradgradcheck", "inference_mode", "no_grad",
-    "set_detect_anomaly", "set_grad_enabled",
-]  # fmt: skip
+    "Function",
+    "GradcheckError",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "inference_mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]
 
 
 # ---- modes ----
@@ -71,7 +81,8 @@ def no_grad(function: None = None) -> _Mode: ...
 @overload
 def no_grad(function: _F) -> _F: ...
 def no_grad(function: Any = None) -> Any:
-    """Nothing is recorded inside: results do not require gradients.  ``with no_grad():``, ``@no_grad()`` or ``@no_grad``."""
+    """Nothing is recorded inside: results do not require gradients.  ``with no_grad():``,
+    ``@no_grad()`` or ``@no_grad``."""
     mode = _Mode(_core._set_grad_enabled, False)
     return mode if function is None else mode(function)
 
@@ -103,7 +114,8 @@ def inference_mode(mode: Any = True) -> Any:
 
 
 def detect_anomaly(check_nan: bool = True) -> _Mode:
-    """Inside, the first op that makes a NaN or an infinity, forward or backward, raises a RuntimeError that names it and the line it stands in."""
+    """Inside, the first op that makes a NaN or an infinity, forward or backward, raises a
+    RuntimeError that names it and the line it stands in."""
     return _Mode(_core._set_anomaly, check_nan)
 
 
@@ -128,16 +140,27 @@ def grad(
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of the sum of ``outputs``, each weighted by its cotangent in ``grad_outputs``, with respect to ``inputs``: one each,
+    """The gradients of the sum of ``outputs``, each weighted by its cotangent in ``grad_outputs``,
+    with respect to ``inputs``: one each,
     of its shape.  Nothing is added to .grad.
 
-    retain_graph (as create_graph when absent): the graph can be walked again.  create_graph: the gradients have gradients.
-    An input that outputs do not depend on is a RuntimeError, or None with allow_unused, or zeros with materialize_grads.
+    retain_graph (as create_graph when absent): the graph can be walked again.  create_graph: the
+    gradients have gradients.
+    An input that outputs do not depend on is a RuntimeError, or None with allow_unused, or zeros
+    with materialize_grads.
     """
     of, to = _list(outputs), _list(inputs)
     if allow_unused is False and materialize_grads:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
-    cotangents: Sequence[Tensor | None] = [None] * len(of) if grad_outputs is None else [grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    cotangents: Sequence[Tensor | None] = (
+        [None] * len(of)
+        if grad_outputs is None
+        else [grad_outputs]
+        if isinstance(grad_outputs, Tensor)
+        else grad_outputs
+    )
     for x in to:
         if not x.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
@@ -147,7 +170,8 @@ def grad(
         return tuple(_core.zeros_like(x) if g is None else g for g, x in zip(grads, to, strict=True))
     if not allow_unused and any(g is None for g in grads):
         raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
+            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if"
+            " this is the desired behavior."
         )
     return grads
 
@@ -159,7 +183,8 @@ def backward(
     create_graph: bool = False,
     inputs: _Tensors | None = None,
 ) -> None:
-    """Adds the gradients of the sum of ``tensors``, each weighted by its cotangent in ``grad_tensors``, to .grad of the leaves, or of ``inputs`` only."""
+    """Adds the gradients of the sum of ``tensors``, each weighted by its cotangent in
+    ``grad_tensors``, to .grad of the leaves, or of ``inputs`` only."""
     of = _list(tensors)
     cotangents: Sequence[Tensor | None] = [None] * len(of) if grad_tensors is None else _list(grad_tensors)  # type: ignore[arg-type]
     if len(cotangents) != len(of):
@@ -191,7 +216,8 @@ class _Context:
         self._constant: tuple[Tensor, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keeps tensors for backward, where ``saved_tensors`` gives them back; one that was overwritten in between is an error there."""
+        """Keeps tensors for backward, where ``saved_tensors`` gives them back; one that was
+        overwritten in between is an error there."""
         self.saved_tensors = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
@@ -235,7 +261,9 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """The gradients of the arguments, from those of the results."""
-        raise NotImplementedError("You must implement the backward function for your custom autograd.Function to use it in backward.")
+        raise NotImplementedError(
+            "You must implement the backward function for your custom autograd.Function to use it in backward."
+        )
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -257,7 +285,8 @@ class Function:
 
     @classmethod
     def _record(cls, ctx: _Context, args: tuple[Any, ...], at: list[int], results: list[Any]) -> list[Any]:
-        """The results as results of this function: a result that is no tensor, or is marked as constant, stays as it is."""
+        """The results as results of this function: a result that is no tensor, or is marked as
+        constant, stays as it is."""
         mine = [k for k, y in enumerate(results) if isinstance(y, Tensor) and not any(y is c for c in ctx._constant)]
         kept = [s for s in ctx.saved_tensors if s is not None]
         places = [s is not None for s in ctx.saved_tensors]
@@ -269,7 +298,8 @@ class Function:
         def walk(grads: tuple[Tensor | None, ...], needs: tuple[bool, ...], saved: tuple[Tensor, ...]) -> list[Any]:
             if ctx._materialize:
                 grads = tuple(
-                    _core.zeros(*shape, dtype=dtype, device=device) if g is None else g for g, (shape, dtype, device) in zip(grads, shapes, strict=True)
+                    _core.zeros(*shape, dtype=dtype, device=device) if g is None else g
+                    for g, (shape, dtype, device) in zip(grads, shapes, strict=True)
                 )
             each: list[Any] = [None] * count
             for k, g in zip(mine, grads, strict=True):
@@ -282,7 +312,10 @@ class Function:
                 ctx.saved_tensors = ()
             found = found if isinstance(found, tuple) else (found,)
             if len(found) < len(args) or any(g is not None for g in found[len(args) :]):
-                raise RuntimeError(f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {len(args)}, got {len(found)})")
+                raise RuntimeError(
+                    f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {len(args)},"
+                    f" got {len(found)})"
+                )
             return [found[i] for i in at]
 
         recorded = _core._record(cls.__name__, [args[i] for i in at], [results[k] for k in mine], kept, walk)
@@ -298,18 +331,33 @@ class GradcheckError(RuntimeError):
     """A gradient that is not the derivative."""
 
 
-def _check(func: Callable[..., Any], inputs: Tensor | Sequence[Any], eps: float, atol: float, rtol: float, raise_exception: bool, second: bool) -> bool:
+def _check(
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    eps: float,
+    atol: float,
+    rtol: float,
+    raise_exception: bool,
+    second: bool,
+) -> bool:
     args = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     at = [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad]
     if not at:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of the them have"
+            " requires_grad=True."
+        )
 
     def call(*tensors: Tensor) -> list[Tensor]:
         full: list[Any] = list(args)
         for i, x in zip(at, tensors, strict=True):
             full[i] = x
         output = func(*full)
-        return [y for y in ([output] if isinstance(output, Tensor) else output) if isinstance(y, Tensor) and y.is_floating_point()]
+        return [
+            y
+            for y in ([output] if isinstance(output, Tensor) else output)
+            if isinstance(y, Tensor) and y.is_floating_point()
+        ]
 
     checked = [args[i] for i in at]
     for k in range(len(call(*checked))):
@@ -325,15 +373,28 @@ def _check(func: Callable[..., Any], inputs: Tensor | Sequence[Any], eps: float,
 
 
 def gradcheck(
-    func: Callable[..., Any], inputs: Tensor | Sequence[Any], eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
 ) -> bool:
-    """Compares the gradients of ``func(*inputs)`` with central differences, element by element, under a random cotangent.
-    Inputs that require gradients must be float64.  True, or GradcheckError that names input, position and both values."""
+    """Compares the gradients of ``func(*inputs)`` with central differences, element by element,
+    under a random cotangent.
+    Inputs that require gradients must be float64.  True, or GradcheckError that names input,
+    position and both values."""
     return _check(func, inputs, eps, atol, rtol, raise_exception, False)
 
 
 def gradgradcheck(
-    func: Callable[..., Any], inputs: Tensor | Sequence[Any], eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
+    func: Callable[..., Any],
+    inputs: Tensor | Sequence[Any],
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
 ) -> bool:
-    """The same for the gradients of the gradients; they are compared with differences of the gradients, so run ``gradcheck`` too."""
+    """The same for the gradients of the gradients; they are compared with differences of the
+    gradients, so run ``gradcheck`` too."""
     return _check(func, inputs, eps, atol, rtol, raise_exception, True)

@@ -1,6 +1,7 @@
 """Data in batches: datasets, a loader with threads, tokenizers and token files.
 
-The order of a shuffled loader depends only on its seed and epoch, so ``state_dict()`` is a few numbers, and a resumed run sees the batches that the
+The order of a shuffled loader depends only on its seed and epoch, so ``state_dict()`` is a few
+numbers, and a resumed run sees the batches that the
 uninterrupted one would have seen.
 """
 
@@ -30,11 +31,14 @@ class Dataset:
 
 
 class TensorDataset(Dataset):
-    """Sample i is (t[i] for each tensor t); all have the same first size.  A DataLoader takes a batch of them at once."""
+    """Sample i is (t[i] for each tensor t); all have the same first size.  A DataLoader takes a
+    batch of them at once."""
 
     def __init__(self, *tensors: Tensor) -> None:
         if not tensors or any(not t.ndim or len(t) != len(tensors[0]) for t in tensors):
-            raise AssertionError(f"Size mismatch between tensors: {', '.join(str(tuple(t.shape)) for t in tensors) or 'there is none'}")
+            raise AssertionError(
+                f"Size mismatch between tensors: {', '.join(str(tuple(t.shape)) for t in tensors) or 'there is none'}"
+            )
         self.tensors = tensors
 
     def __getitem__(self, index: int) -> tuple[Tensor, ...]:
@@ -49,8 +53,10 @@ class TensorDataset(Dataset):
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Samples as one batch: tensors and arrays stacked, ints and floats (float64) as a tensor, strings as they are; dicts, tuples and lists of these element by
-    element, tuples as lists, as PyTorch has it.  RuntimeError: samples differ in shape or length.  TypeError: they are something else."""
+    """Samples as one batch: tensors and arrays stacked, ints and floats (float64) as a tensor,
+    strings as they are; dicts, tuples and lists of these element by
+    element, tuples as lists, as PyTorch has it.  RuntimeError: samples differ in shape or length.
+    TypeError: they are something else."""
     first = batch[0]
     if isinstance(first, Tensor):
         return _core.stack(batch)
@@ -67,15 +73,21 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return type(first)(*parts) if hasattr(first, "_fields") else parts  # a named tuple stays one
     if hasattr(first, "__array__"):
         return _core.stack([_core.asarray(sample) for sample in batch])
-    raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first).__name__}")
+    raise TypeError(
+        "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found"
+        f" {type(first).__name__}"
+    )
 
 
 class DataLoader:
     """Goes over a dataset in batches: ``for x, y in DataLoader(dataset, 32, shuffle=True): ...``.
 
-    batch_size: None gives the samples themselves.  shuffle: another order in every epoch.  sampler: the order as an iterable of numbers;
-    batch_sampler: one of lists of them.  num_workers: threads that load ahead, ``prefetch_factor`` (2) batches each; 0: none.
-    collate_fn: makes a batch of a list of samples.  drop_last: no last batch that is smaller.  generator: draws the seed of all orders.
+    batch_size: None gives the samples themselves.  shuffle: another order in every epoch.  sampler:
+    the order as an iterable of numbers;
+    batch_sampler: one of lists of them.  num_workers: threads that load ahead, ``prefetch_factor``
+    (2) batches each; 0: none.
+    collate_fn: makes a batch of a list of samples.  drop_last: no last batch that is smaller.
+    generator: draws the seed of all orders.
     pin_memory is taken and changes nothing.
     An exception in a thread is raised where its batch is asked for, with its own trace.
     """
@@ -104,13 +116,26 @@ class DataLoader:
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+            raise ValueError(
+                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+            )
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size <= 0):
             raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
         if batch_size is None and drop_last:
             raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
-        self.dataset, self.batch_size, self.shuffle, self.sampler, self.batch_sampler = dataset, batch_size, shuffle, sampler, batch_sampler
-        self.num_workers, self.collate_fn, self.drop_last, self.generator = num_workers, collate_fn or default_collate, drop_last, generator
+        self.dataset, self.batch_size, self.shuffle, self.sampler, self.batch_sampler = (
+            dataset,
+            batch_size,
+            shuffle,
+            sampler,
+            batch_sampler,
+        )
+        self.num_workers, self.collate_fn, self.drop_last, self.generator = (
+            num_workers,
+            collate_fn or default_collate,
+            drop_last,
+            generator,
+        )
         self.prefetch_factor = prefetch_factor or 2
         self._seed: int | None = None  # drawn when it is first needed
         self._epoch = self._given = 0  # where the next epoch begins, or the one under way is: batches given
@@ -164,7 +189,9 @@ class DataLoader:
         if isinstance(self.dataset, TensorDataset) and self.collate_fn is default_collate:
             if isinstance(numbers, range):
                 return [t[numbers.start : numbers.stop].clone() for t in self.dataset.tensors]
-            return self.dataset.batch(numbers if isinstance(numbers, Tensor) else _core.tensor([*numbers], dtype=_core.int64))
+            return self.dataset.batch(
+                numbers if isinstance(numbers, Tensor) else _core.tensor([*numbers], dtype=_core.int64)
+            )
         samples = [self.dataset[i] for i in (numbers.tolist() if isinstance(numbers, Tensor) else numbers)]
         return self.collate_fn(samples)
 
@@ -190,7 +217,9 @@ class DataLoader:
 
         pool = ThreadPoolExecutor(self.num_workers, thread_name_prefix="DataLoader")
         try:
-            waiting = deque(pool.submit(self._load, b) for b in islice(batches, self.num_workers * self.prefetch_factor))
+            waiting = deque(
+                pool.submit(self._load, b) for b in islice(batches, self.num_workers * self.prefetch_factor)
+            )
             while waiting:
                 batch = waiting.popleft().result()
                 waiting.extend(pool.submit(self._load, b) for b in islice(batches, 1))
@@ -203,15 +232,19 @@ class DataLoader:
         return {"seed": self.seed, "epoch": self._epoch, "batch": self._given}
 
     def load_state_dict(self, state_dict: Mapping[str, int]) -> None:
-        """The next iteration goes on where ``state_dict`` was taken.  ValueError: something is missing, or no number from 0 up."""
+        """The next iteration goes on where ``state_dict`` was taken.  ValueError: something is
+        missing, or no number from 0 up."""
         seed, epoch, batch = (state_dict.get(name) for name in ("seed", "epoch", "batch"))
         if not all(isinstance(x, int) and x >= 0 for x in (seed, epoch, batch)):
-            raise ValueError(f"a DataLoader's state is seed, epoch and batch, numbers from 0 up, not {dict(state_dict)}")
+            raise ValueError(
+                f"a DataLoader's state is seed, epoch and batch, numbers from 0 up, not {dict(state_dict)}"
+            )
         self._seed, self._epoch, self._given, self._current = seed, epoch or 0, batch or 0, None
 
 
 class Tokenizer:
-    """Text to token numbers and back, as the program's: ``Tokenizer.chars(text)`` has a token for each character of a text, in the order of their code points,
+    """Text to token numbers and back, as the program's: ``Tokenizer.chars(text)`` has a token for
+    each character of a text, in the order of their code points,
     ``Tokenizer.bytes()`` one for each of the 256 bytes.  ``len(t)`` is the vocabulary.
 
     ``Tokenizer.load("run/tokenizer.json")`` is that of a run of ``chainrule train``; in C it is cr_tokenizer.
@@ -227,7 +260,8 @@ class Tokenizer:
 
     @classmethod
     def chars(cls, text: Text) -> Tokenizer:
-        """One token for each character (code point) of this text, which is a str or UTF-8.  ValueError: it is empty, or not UTF-8."""
+        """One token for each character (code point) of this text, which is a str or UTF-8.
+        ValueError: it is empty, or not UTF-8."""
         return cls(_core._tokenizer_chars(text))
 
     @classmethod
@@ -240,7 +274,8 @@ class Tokenizer:
         _core._tokenizer_save(self._source, os.fspath(path))
 
     def encode(self, text: Text) -> list[int]:
-        """The tokens of a str, or of UTF-8 (with ``bytes()``, of any bytes).  ValueError names a character that has no token, and its place."""
+        """The tokens of a str, or of UTF-8 (with ``bytes()``, of any bytes).  ValueError names a
+        character that has no token, and its place."""
         return self.tensor(text).tolist()  # type: ignore[no-any-return]
 
     def tensor(self, text: Text) -> Tensor:
@@ -248,12 +283,15 @@ class Tokenizer:
         return _core._tokenizer_encode(self._source, text)
 
     def decode(self, tokens: Sequence[int] | Tensor, errors: str = "replace") -> str:
-        """The text of tokens, (T).  errors: the handling of bytes that are not UTF-8, as in ``bytes.decode``.  IndexError: a token outside of the vocabulary."""
+        """The text of tokens, (T).  errors: the handling of bytes that are not UTF-8, as in
+        ``bytes.decode``.  IndexError: a token outside of the vocabulary."""
         return self.decode_bytes(tokens).decode("utf-8", errors)
 
     def decode_bytes(self, tokens: Sequence[int] | Tensor) -> Bytes:
         """The same as UTF-8, or with ``bytes()`` as the bytes that they are."""
-        numbers = tokens if isinstance(tokens, Tensor) else _core.tensor(list(tokens) or _core.empty(0, dtype=_core.int64))
+        numbers = (
+            tokens if isinstance(tokens, Tensor) else _core.tensor(list(tokens) or _core.empty(0, dtype=_core.int64))
+        )
         return _core._tokenizer_decode(self._source, numbers)
 
     def __len__(self) -> int:
@@ -269,9 +307,12 @@ class Tokenizer:
 
 
 class TokenFile:
-    """A memory-mapped token file, which ``save`` or ``chainrule tokenize`` wrote, as batches of windows: ``for x, y in TokenFile("train.tok", 16, 256): ...``.
-    x and y are int64 (batch_size, context), y one token later.  Iterating goes to the end of the epoch; the next iteration is the next one, in another order where
-    ``shuffle``: each token is a target once an epoch, except those after the last window.  start, stop: a part of the file.  A thread prepares the next batch.
+    """A memory-mapped token file, which ``save`` or ``chainrule tokenize`` wrote, as batches of
+    windows: ``for x, y in TokenFile("train.tok", 16, 256): ...``.
+    x and y are int64 (batch_size, context), y one token later.  Iterating goes to the end of the
+    epoch; the next iteration is the next one, in another order where
+    ``shuffle``: each token is a target once an epoch, except those after the last window.  start,
+    stop: a part of the file.  A thread prepares the next batch.
     OSError: no such file, or no token file.  ValueError: too few tokens."""
 
     def __init__(
@@ -296,8 +337,13 @@ class TokenFile:
 
     @staticmethod
     def save(path: str | os.PathLike[str], tokens: Sequence[int] | Tensor, vocabulary: int) -> None:
-        """Writes tokens, (T), as a token file, in the narrowest of 1, 2 and 4 bytes that holds the vocabulary.  IndexError: a token outside of it."""
-        _core._tokens_save(os.fspath(path), tokens if isinstance(tokens, Tensor) else _core.tensor(tokens, dtype=_core.int64), vocabulary)
+        """Writes tokens, (T), as a token file, in the narrowest of 1, 2 and 4 bytes that holds the
+        vocabulary.  IndexError: a token outside of it."""
+        _core._tokens_save(
+            os.fspath(path),
+            tokens if isinstance(tokens, Tensor) else _core.tensor(tokens, dtype=_core.int64),
+            vocabulary,
+        )
 
     def __len__(self) -> int:
         """Batches in an epoch."""
@@ -320,6 +366,8 @@ class TokenFile:
     def load_state_dict(self, state_dict: Mapping[str, int]) -> None:
         """Goes on where ``state_dict`` was taken.  ValueError: that one has another seed, hence another order."""
         if state_dict["seed"] != self.seed:
-            raise ValueError(f"the state is of a TokenFile with the seed {state_dict['seed']}, this one has {self.seed}")
+            raise ValueError(
+                f"the state is of a TokenFile with the seed {state_dict['seed']}, this one has {self.seed}"
+            )
         with self._lock:
             _core._loader_seek(self._loader, state_dict["cursor"])

@@ -1,6 +1,8 @@
-"""Neurons, layers and networks of Values: micrograd's, with its names, its order of random numbers and its way to print.
+"""Neurons, layers and networks of Values: micrograd's, with its names, its order of random numbers
+and its way to print.
 
-Weights come from ``random.uniform(-1, 1)`` of Python's own generator, so that ``random.seed(n)`` gives the same network here and there.
+Weights come from ``random.uniform(-1, 1)`` of Python's own generator, so that ``random.seed(n)``
+gives the same network here and there.
 """
 
 from __future__ import annotations

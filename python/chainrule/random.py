@@ -33,7 +33,8 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 class fork_rng:
-    """``with fork_rng():`` draws inside do not change the default generator outside.  One generator serves all devices, so ``devices`` has no effect."""
+    """``with fork_rng():`` draws inside do not change the default generator outside.  One generator
+    serves all devices, so ``devices`` has no effect."""
 
     def __init__(self, devices: Iterable[object] | None = None, enabled: bool = True) -> None:
         self._enabled = enabled

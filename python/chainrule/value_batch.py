@@ -25,7 +25,8 @@ def _dtype_on(device: Device) -> Dtype:
 
 
 class ValueBatch:
-    """``ValueBatch([1.0, 2.0], device="cpu")``: a leaf.  Operands are batches of the same length and device, or numbers.
+    """``ValueBatch([1.0, 2.0], device="cpu")``: a leaf.  Operands are batches of the same length
+    and device, or numbers.
 
     Computed in float64; on a WebGPU device, which has no float64, in float32: ``dtype`` says which.
     """
@@ -87,13 +88,17 @@ class ValueBatch:
 
     # ---- computing
 
-    def _binary(self, other: ValueBatch | float, f: Callable[[Tensor, Tensor], Tensor], op: str, reflected: bool = False) -> ValueBatch:
+    def _binary(
+        self, other: ValueBatch | float, f: Callable[[Tensor, Tensor], Tensor], op: str, reflected: bool = False
+    ) -> ValueBatch:
         if isinstance(other, int | float):
             other = ValueBatch([other] * len(self), self.device)
         if not isinstance(other, ValueBatch):
             return NotImplemented
         if other.device != self.device:
-            raise ValueError(f"{op}: one ValueBatch is on {self.device}, the other on {other.device}: move one with to()")
+            raise ValueError(
+                f"{op}: one ValueBatch is on {self.device}, the other on {other.device}: move one with to()"
+            )
         if len(other) != len(self):
             raise ValueError(f"{op}: {len(self)} Values and {len(other)}")
         a, b = (other, self) if reflected else (self, other)

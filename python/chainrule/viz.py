@@ -1,4 +1,5 @@
-"""Pictures: of a graph with values and gradients (graphviz), of the curves of training runs and of a decision boundary (matplotlib); a progress bar (tqdm).
+"""Pictures: of a graph with values and gradients (graphviz), of the curves of training runs and of
+a decision boundary (matplotlib); a progress bar (tqdm).
 
 These packages are imported when they are used: ``pip install chainrule[viz]``.
 """
@@ -30,12 +31,18 @@ INK, LINES, GRID = "#1d2939", "#98a2b3", "#e4e7ec"
 # ---- graphs
 
 
-def graph(root: Any, format: str = "svg", rankdir: str = "LR", *, params: Mapping[str, Tensor] | None = None, limit: int = 500) -> Any:
-    """The graph that computed ``root``, as a ``graphviz.Digraph``: a Value, a ValueBatch, a Tensor, or tensors in lists and dicts.
+def graph(
+    root: Any, format: str = "svg", rankdir: str = "LR", *, params: Mapping[str, Tensor] | None = None, limit: int = 500
+) -> Any:
+    """The graph that computed ``root``, as a ``graphviz.Digraph``: a Value, a ValueBatch, a Tensor,
+    or tensors in lists and dicts.
 
-    Leaves are blue, ``root`` is orange.  Leaves, tensors in ``root`` and results that retain their gradients show value and gradient:
-    the numbers where there are few, else smallest, mean and largest; a frame is red where they are not finite.  Of other results, the shape is known.
-    params names leaves: ``dict(model.named_parameters())``.  A notebook shows the picture; ``.source`` is its text; ``.render("file")`` needs the program ``dot``.
+    Leaves are blue, ``root`` is orange.  Leaves, tensors in ``root`` and results that retain their
+    gradients show value and gradient:
+    the numbers where there are few, else smallest, mean and largest; a frame is red where they are
+    not finite.  Of other results, the shape is known.
+    params names leaves: ``dict(model.named_parameters())``.  A notebook shows the picture;
+    ``.source`` is its text; ``.render("file")`` needs the program ``dot``.
     ValueError: nothing was recorded, or there are more than ``limit`` nodes.
     """
     import re
@@ -53,7 +60,13 @@ def graph(root: Any, format: str = "svg", rankdir: str = "LR", *, params: Mappin
         title, shape, lines = _described(node, roots.get(node), names.get(node, ""))
         head = (f"<B>{_html(title)}</B> " if title else "") + shape
         label = "<BR/>".join(part for part in (head, *map(_html, lines)) if part)
-        line, fill = (COLOURS[1], "#fbe6d9") if node in roots else (COLOURS[0], "#dcebf6") if _is_leaf(node) else (LINES, "white")
+        line, fill = (
+            (COLOURS[1], "#fbe6d9")
+            if node in roots
+            else (COLOURS[0], "#dcebf6")
+            if _is_leaf(node)
+            else (LINES, "white")
+        )
         odd = re.search(r"\b(nan|inf)\b", " ".join(lines))
         picture.node(name, f"<{label}>", color="#c00000" if odd else line, fillcolor=fill, penwidth="3" if odd else "1")
         picture.edges((ids[before], name) for before in _inputs(node))
@@ -94,7 +107,9 @@ def _reached(roots: Iterable[Any], limit: int) -> dict[Any, None]:
             found[node] = None
             todo += _inputs(node)
         if len(found) > limit:
-            raise ValueError(f"graph(): more than {limit} nodes; draw a part or a smaller model, or give a larger limit")
+            raise ValueError(
+                f"graph(): more than {limit} nodes; draw a part or a smaller model, or give a larger limit"
+            )
     if not found:
         raise ValueError("graph(): there is nothing to draw")
     return found
@@ -103,7 +118,11 @@ def _reached(roots: Iterable[Any], limit: int) -> dict[Any, None]:
 def _described(node: Any, root: Any, name: str) -> tuple[str, str, list[str]]:
     """Title, shape and lines of a node."""
     if not isinstance(node, Node):
-        return " = ".join(filter(None, (node.label, node._op))), "", [f"data {_numbers(node.data)}", f"grad {_numbers(node.grad)}"]
+        return (
+            " = ".join(filter(None, (node.label, node._op))),
+            "",
+            [f"data {_numbers(node.data)}", f"grad {_numbers(node.grad)}"],
+        )
     tensor = node._tensor if root is None else root
     title = name or ("" if _is_leaf(node) else node.name().removesuffix("0").removesuffix("Backward"))
     shape = str(tuple(node.shape)) + ("" if node.dtype is _core.float32 else f" {node.dtype}".replace("chainrule.", ""))
@@ -167,18 +186,26 @@ def _axes(plot: Any, x: str, y: str) -> Any:
 UNITS = {"lr": "learning rate", "norm": "gradient norm", "tokens/s": "tokens a second"}
 
 
-def curves(*runs: str | os.PathLike[str], y: str | Sequence[str] = "loss", smooth: float = 0.05, log: str = "none") -> Any:
-    """Training runs over their steps, as a matplotlib figure.  runs: files with a JSON object a line, as ``chainrule train`` writes ``run.jsonl``, or folders with
+def curves(
+    *runs: str | os.PathLike[str], y: str | Sequence[str] = "loss", smooth: float = 0.05, log: str = "none"
+) -> Any:
+    """Training runs over their steps, as a matplotlib figure.  runs: files with a JSON object a
+    line, as ``chainrule train`` writes ``run.jsonl``, or folders with
     such a file; at most eight.
 
-    y: the quantity, or a list of quantities, one above the other: "loss" (with the validation loss), "lr", "norm", "tokens/s", or any number that the lines hold.
-    smooth: the share of the points that a running mean is taken over; the points themselves are faint.  log: "x", "y" or "xy" for logarithmic axes.
-    NaN, and null, leave a gap.  OSError: no such file.  ValueError, with the line: it is no JSON object, or not of numbers; or a run has nothing to draw.
+    y: the quantity, or a list of quantities, one above the other: "loss" (with the validation
+    loss), "lr", "norm", "tokens/s", or any number that the lines hold.
+    smooth: the share of the points that a running mean is taken over; the points themselves are
+    faint.  log: "x", "y" or "xy" for logarithmic axes.
+    NaN, and null, leave a gap.  OSError: no such file.  ValueError, with the line: it is no JSON
+    object, or not of numbers; or a run has nothing to draw.
     """
     if not 1 <= len(runs) <= len(COLOURS):
         raise ValueError(f"curves(): {len(runs)} runs in one picture: 1 to {len(COLOURS)} can be distinguished")
     if not 0 <= smooth <= 1 or log not in ("none", "x", "y", "xy"):
-        raise ValueError(f"curves(): smooth is a share from 0 to 1, log one of none, x, y, xy; not {smooth} and {log!r}")
+        raise ValueError(
+            f"curves(): smooth is a share from 0 to 1, log one of none, x, y, xy; not {smooth} and {log!r}"
+        )
     keys = [y] if isinstance(y, str) else list(y)
     read = [_rows(run) for run in runs]
     figure = _figure(7.6, 1.2 + 3 * len(keys))
@@ -202,9 +229,22 @@ def _draw(plot: Any, train: _Points, validation: _Points, smooth: float, k: int,
     if train:
         steps, values = zip(*train, strict=True)
         plot.plot(steps, values, color=colour, linewidth=0.8, alpha=0.3)
-        plot.plot(*zip(*((steps[i], mean) for i, mean in _mean(values, smooth)), strict=True), color=colour, linewidth=1.8, label=name + "training")
+        plot.plot(
+            *zip(*((steps[i], mean) for i, mean in _mean(values, smooth)), strict=True),
+            color=colour,
+            linewidth=1.8,
+            label=name + "training",
+        )
     if validation:
-        plot.plot(*zip(*validation, strict=True), style, color=other, linewidth=1.5, marker="o", markersize=3.5, label=name + "validation")
+        plot.plot(
+            *zip(*validation, strict=True),
+            style,
+            color=other,
+            linewidth=1.5,
+            marker="o",
+            markersize=3.5,
+            label=name + "validation",
+        )
 
 
 def _mean(values: Sequence[float], share: float) -> list[tuple[int, float]]:
@@ -214,7 +254,17 @@ def _mean(values: Sequence[float], share: float) -> list[tuple[int, float]]:
     finite = numpy.where(numpy.isfinite(values), values, numpy.nan)
     places = numpy.unique(numpy.linspace(0, len(values) - 1, 1000).round().astype(int)).tolist()
     reach = int(len(values) * share / 2)
-    return [(i, float(numpy.nanmean(finite[max(0, i - reach) : i + min(i, reach) + 1]) if finite[i] == finite[i] else numpy.nan)) for i in places]
+    return [
+        (
+            i,
+            float(
+                numpy.nanmean(finite[max(0, i - reach) : i + min(i, reach) + 1])
+                if finite[i] == finite[i]
+                else numpy.nan
+            ),
+        )
+        for i in places
+    ]
 
 
 def _rows(run: str | os.PathLike[str]) -> tuple[str, _Rows]:
@@ -248,7 +298,10 @@ def _series(name: str, rows: _Rows, key: str) -> _Points:
         if key in row and "event" not in row:
             step, value = _float(row.get("step")), float("nan") if row[key] is None else _float(row[key])
             if step is None or value is None:
-                raise ValueError(f"curves(): '{name}' line {number}: a step and {key!r} are numbers, not {row.get('step')!r} and {row[key]!r}")
+                raise ValueError(
+                    f"curves(): '{name}' line {number}: a step and {key!r} are numbers, not {row.get('step')!r} and"
+                    f" {row[key]!r}"
+                )
             found.append((step, value))
     return found
 
@@ -262,14 +315,19 @@ def _float(x: Any) -> float | None:
 
 
 def _speed(name: str, rows: _Rows) -> _Points:
-    """Tokens a second between a line of a step and the next, from their seconds and from the settings that the run's first line holds."""
+    """Tokens a second between a line of a step and the next, from their seconds and from the
+    settings that the run's first line holds."""
     settings = next((row for _, row in rows if "batch" in row), {})
     batch, context, accumulate = (_float(settings.get(key)) for key in ("batch", "context", "accumulate"))
     if not batch or not context:
         raise ValueError(f"curves(): '{name}' has no line with batch and context: tokens a second cannot be known")
     tokens = batch * context * (accumulate or 1)
     at = _series(name, rows, "seconds")
-    return [(s1, tokens * (s1 - s0) / (t1 - t0)) for (s0, t0), (s1, t1) in zip(at, at[1:], strict=False) if t1 > t0 and s1 > s0]
+    return [
+        (s1, tokens * (s1 - s0) / (t1 - t0))
+        for (s0, t0), (s1, t1) in zip(at, at[1:], strict=False)
+        if t1 > t0 and s1 > s0
+    ]
 
 
 # ---- decision boundaries
@@ -278,9 +336,12 @@ def _speed(name: str, rows: _Rows) -> _Points:
 def boundary(model: Callable[..., Any], X: Any, y: Any, steps: int | None = None) -> Any:
     """What ``model`` makes of the plane around the points ``X`` (n, 2) with labels ``y`` (n), as a matplotlib figure.
 
-    An nn.Module takes many points at once, (N, 2) in the dtype and on the device of its parameters, and gives a score for each, (N) or (N, 1), or one for each of
-    K classes, (N, K); it is in eval mode meanwhile.  Anything else takes one point, a list of two numbers, and gives a score or a list of them: Values (as an MLP of
-    Values does), a Tensor, numbers.  One score is positive for labels above 0, of K scores the largest says the label, 0 to K - 1.
+    An nn.Module takes many points at once, (N, 2) in the dtype and on the device of its parameters,
+    and gives a score for each, (N) or (N, 1), or one for each of
+    K classes, (N, K); it is in eval mode meanwhile.  Anything else takes one point, a list of two
+    numbers, and gives a score or a list of them: Values (as an MLP of
+    Values does), a Tensor, numbers.  One score is positive for labels above 0, of K scores the
+    largest says the label, 0 to K - 1.
     steps: of the grid along each axis, at most 1000; 200 for an nn.Module, else 50.
     ValueError: the points are not (n, 2), the labels not n, or not among those that the scores tell apart.
     """
@@ -289,13 +350,20 @@ def boundary(model: Callable[..., Any], X: Any, y: Any, steps: int | None = None
     points, labels = [[float(v) for v in point] for point in _list(X)], [float(label) for label in _list(y)]
     steps = (200 if isinstance(model, Module) else 50) if steps is None else steps
     if not points or any(len(point) != 2 for point in points) or len(points) != len(labels) or not 2 <= steps <= 1000:
-        raise ValueError(f"boundary(): n points of two numbers, n labels and 2 to 1000 steps are needed, not {len(points)}, {len(labels)} and {steps}")
+        raise ValueError(
+            f"boundary(): n points of two numbers, n labels and 2 to 1000 steps are needed, not {len(points)},"
+            f" {len(labels)} and {steps}"
+        )
     sides = [_range(coordinates, steps) for coordinates in zip(*points, strict=True)]
-    scores = (_scores_at_once if isinstance(model, Module) else _scores_one_by_one)(model, [[u, v] for v in sides[1] for u in sides[0]] + points)
+    scores = (_scores_at_once if isinstance(model, Module) else _scores_one_by_one)(
+        model, [[u, v] for v in sides[1] for u in sides[0]] + points
+    )
     single, classes = len(scores[0]) == 1, max(2, len(scores[0]))
     kinds = [int(label > 0) if single else int(label) for label in labels]
     if not single and not all(0 <= kind < classes and kind == label for kind, label in zip(kinds, labels, strict=True)):
-        raise ValueError(f"boundary(): {classes} scores are for the labels 0 to {classes - 1}, not {sorted(set(labels))}")
+        raise ValueError(
+            f"boundary(): {classes} scores are for the labels 0 to {classes - 1}, not {sorted(set(labels))}"
+        )
     if classes > len(COLOURS):
         raise ValueError(f"boundary(): {classes} classes in one picture: {len(COLOURS)} can be distinguished")
     leads = [_leads([-s[0], s[0]] if single else s) for s in scores]
@@ -308,8 +376,19 @@ def boundary(model: Callable[..., Any], X: Any, y: Any, steps: int | None = None
         plot.contour(*sides, rows, levels=[0], colors=[INK], linewidths=0.7)
     for label, kind in sorted(set(zip(labels, kinds, strict=True))):
         mine = [point for point, other in zip(points, labels, strict=True) if other == label]
-        plot.scatter(*zip(*mine, strict=True), c=COLOURS[kind], marker="osD^vP*X"[kind], s=22, edgecolors="white", linewidths=0.6, label=f"{label:g}")
-    right = sum(max(range(classes), key=lead.__getitem__) == kind for lead, kind in zip(leads[steps * steps :], kinds, strict=True))
+        plot.scatter(
+            *zip(*mine, strict=True),
+            c=COLOURS[kind],
+            marker="osD^vP*X"[kind],
+            s=22,
+            edgecolors="white",
+            linewidths=0.6,
+            label=f"{label:g}",
+        )
+    right = sum(
+        max(range(classes), key=lead.__getitem__) == kind
+        for lead, kind in zip(leads[steps * steps :], kinds, strict=True)
+    )
     plot.set_title(f"{right} of {len(points)} right", color=INK, fontsize="medium", loc="left")
     figure.legend(title="label", frameon=False, fontsize="small", labelcolor=INK, loc="outside right upper")
     return figure
@@ -338,7 +417,10 @@ def _scores_at_once(model: Any, points: list[list[float]]) -> list[list[float]]:
         for module, mode in modes:
             module.training = mode
     if out.ndim not in (1, 2) or len(out) != len(points):
-        raise ValueError(f"boundary(): for {len(points)} points a model gives ({len(points)}) scores or ({len(points)}, K), not {tuple(out.shape)}")
+        raise ValueError(
+            f"boundary(): for {len(points)} points a model gives ({len(points)}) scores or ({len(points)}, K), not"
+            f" {tuple(out.shape)}"
+        )
     return out.reshape(len(points), -1).tolist()  # type: ignore[no-any-return]
 
 

@@ -1,9 +1,11 @@
-"""Checks with NVIDIA's tools, where they are installed: nvcc and NVRTC compile the kernels; cuda.h, nvrtc.h and cublasLt.h are compared with the declarations
+"""Checks with NVIDIA's tools, where they are installed: nvcc and NVRTC compile the kernels; cuda.h,
+nvrtc.h and cublasLt.h are compared with the declarations
 of the library and the simulator.
 
     check_cuda.py                  kernels by nvcc, for two architectures (with CHAINRULE_TEST_FULL=1 for all); headers
     check_cuda.py --nvrtc FOLDER   every text in the folder (CUDASIM_KEEP of the simulated NVRTC) by the real one
-    check_cuda.py --loops FILE     the machine instructions of each loop of a file's kernels, for the last architecture, by kind (PyPI's nvidia-cuda-nvdisasm)
+    check_cuda.py --loops FILE     the machine instructions of each loop of a file's kernels, for
+    the last architecture, by kind (PyPI's nvidia-cuda-nvdisasm)
 
 Prints registers, static shared memory and spills of each kernel; a spill is a failure.
 """
@@ -28,13 +30,17 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 KERNELS = ROOT / "src/dev/cuda"
 FULL = os.environ.get("CHAINRULE_TEST_FULL", "") != ""
 ARCHITECTURES = ["75", "80", "86", "89", "90a", "100", "120"] if FULL else ["80", "90a"]
-PACKAGES = [Path(place) / "nvidia" / "cu13" for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))]  # nvidia-cuda-nvrtc (Makefile)
-# Kernels that may spill a few bytes, and their definitions: a division of 64 bits is a call, which saves registers.  No loop spills, except one word for
+PACKAGES = [
+    Path(place) / "nvidia" / "cu13" for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))
+]  # nvidia-cuda-nvrtc (Makefile)
+# Kernels that may spill a few bytes, and their definitions: a division of 64 bits is a call, which
+# saves registers.  No loop spills, except one word for
 # each tile of keys with heads of 120.
 SPILLS_ALLOWED = {("attention", "HEAD=120"), ("put", ""), ("scatter", ""), ("in_order", "")}
 SPILLED_MOST = 96
 
-# Definitions that the files are compiled with, a selection: the simplest, and those with the most conversions.  A file that is not listed is a
+# Definitions that the files are compiled with, a selection: the simplest, and those with the most
+# conversions.  A file that is not listed is a
 # failure.
 DEFINITIONS = {
     "argreduce": ["T=f32 MAX=1", "T=bf16 MAX=0"],
@@ -63,24 +69,43 @@ DEFINITIONS = {
         "PASS=4 T=bf16 A=f32 MASKED=0 R=1 C=1 KEYS=64",
         "PASS=4 T=f64 A=f64 MASKED=0 R=1 C=1 KEYS=64",
     ],
-    "index": ["T=f32 INDEX=i64 ADD=1", "T=f16 INDEX=i32 ADD=1",
-              "T=f32 INDEX=i64 ADD=1 KEY=u16 A=f32", "T=bf16 INDEX=i64 ADD=1 KEY=u16 A=f32", "T=u64 INDEX=i32 ADD=0 KEY=u64 A=u64"],
+    "index": [
+        "T=f32 INDEX=i64 ADD=1",
+        "T=f16 INDEX=i32 ADD=1",
+        "T=f32 INDEX=i64 ADD=1 KEY=u16 A=f32",
+        "T=bf16 INDEX=i64 ADD=1 KEY=u16 A=f32",
+        "T=u64 INDEX=i32 ADD=0 KEY=u64 A=u64",
+    ],
     "matmul": ["T=f32 A=f32 ROUND=0", "T=bf16 A=f32 ROUND=0", "T=i64 A=u64 ROUND=0"],
     "nonzero": ["PIECE=512"],
     "order": ["T=f32 PLACE=u32 TILE=2048", "T=bf16 PLACE=u32 TILE=2048", "T=i64 PLACE=u64 TILE=2048"],
     "random": ["T=f32 A=f32", "T=f64 A=f64", "T=i8 A=f32"],
-    "reduce": ["T=f32 A=f32 TO=f32 KIND=0 MAP=0", "T=bf16 A=f32 TO=bf16 KIND=0 MAP=6", "T=i32 A=i64 TO=i64 KIND=2 MAP=0"],
+    "reduce": [
+        "T=f32 A=f32 TO=f32 KIND=0 MAP=0",
+        "T=bf16 A=f32 TO=bf16 KIND=0 MAP=6",
+        "T=i32 A=i64 TO=i64 KIND=2 MAP=0",
+    ],
     "rows": ["T=f32 A=f32", "T=bf16 A=f32", "T=f64 A=f64"],
     "sample": ["T=f32", "T=f64"],
     "squares": ["T=f32 A=f32", "T=bf16 A=f32"],
-    "scan": ["T=f32 TO=f32 HOW=float_sum EXTREME=0 V=5", "T=bf16 TO=bf16 HOW=log_sum EXTREME=0 V=5", "T=f64 TO=f64 HOW=float_product EXTREME=0 V=5",
-             "T=b8 TO=i64 HOW=integer_product EXTREME=0 V=5", "T=f64 TO=f64 HOW=smallest EXTREME=1 V=5"],
+    "scan": [
+        "T=f32 TO=f32 HOW=float_sum EXTREME=0 V=5",
+        "T=bf16 TO=bf16 HOW=log_sum EXTREME=0 V=5",
+        "T=f64 TO=f64 HOW=float_product EXTREME=0 V=5",
+        "T=b8 TO=i64 HOW=integer_product EXTREME=0 V=5",
+        "T=f64 TO=f64 HOW=smallest EXTREME=1 V=5",
+    ],
 }
 
 
 def text_of(file: str, definitions: str) -> str:
-    defines = "".join(f"#define {name} {value}\n" for name, _, value in (part.partition("=") for part in definitions.split()))
-    parts = [(path.name, path.read_text(encoding="utf-8")) for path in (KERNELS / "device.cuh", KERNELS / "arguments.h", KERNELS / f"{file}.cu")]
+    defines = "".join(
+        f"#define {name} {value}\n" for name, _, value in (part.partition("=") for part in definitions.split())
+    )
+    parts = [
+        (path.name, path.read_text(encoding="utf-8"))
+        for path in (KERNELS / "device.cuh", KERNELS / "arguments.h", KERNELS / f"{file}.cu")
+    ]
     device, arguments, kernel = (f'#line 1 "{name}"\n{text}\n' for name, text in parts)
     return device + arguments + defines + kernel
 
@@ -107,7 +132,8 @@ class Result:
 
 # ---- nvcc
 REPORT = re.compile(
-    r"Compiling entry function '(?P<name>\w+)' for 'sm_(?P<architecture>\w+)'.*?(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads"
+    r"Compiling entry function '(?P<name>\w+)' for 'sm_(?P<architecture>\w+)'.*?(?P<stores>\d+) bytes spill stores,"
+    r" (?P<loads>\d+) bytes spill loads"
     r".*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
     re.DOTALL,
 )
@@ -125,13 +151,21 @@ def figures_of(said: str) -> list[Figures]:
     """The output of ptxas for each kernel and architecture: registers, bytes."""
     shared = re.compile(r"(\d+) bytes smem")
     return [
-        Figures(f["name"], f["architecture"], int(f["registers"]), int(found[1]) if (found := shared.search(f["rest"])) else 0, int(f["stores"]) + int(f["loads"]))
+        Figures(
+            f["name"],
+            f["architecture"],
+            int(f["registers"]),
+            int(found[1]) if (found := shared.search(f["rest"])) else 0,
+            int(f["stores"]) + int(f["loads"]),
+        )
         for f in REPORT.finditer(said)
     ]
 
 
 def is_fine(of: Figures, definitions: str) -> bool:
-    return not of.spilled or (of.spilled <= SPILLED_MOST and any(of.name == name and part in definitions for name, part in SPILLS_ALLOWED))
+    return not of.spilled or (
+        of.spilled <= SPILLED_MOST and any(of.name == name and part in definitions for name, part in SPILLS_ALLOWED)
+    )
 
 
 def nvcc(file: str, definitions: str) -> tuple[str, dict[str, list[str]], bool]:
@@ -153,31 +187,53 @@ def nvcc(file: str, definitions: str) -> tuple[str, dict[str, list[str]], bool]:
 def check_nvcc(result: Result) -> None:
     files = sorted(path.stem for path in KERNELS.glob("*.cu"))
     for file in files:
-        result.check(file in DEFINITIONS, f"{file}.cu: add what it is compiled with to DEFINITIONS of {Path(__file__).name}")
+        result.check(
+            file in DEFINITIONS, f"{file}.cu: add what it is compiled with to DEFINITIONS of {Path(__file__).name}"
+        )
     if not shutil.which("nvcc"):
         return result.skip("kernels by nvcc: nvcc is absent: not checked")
     work = [(file, definitions) for file in files for definitions in DEFINITIONS.get(file, [])[: None if FULL else 1]]
     mark = "report " if FULL else ""  # `make test-all` prints what begins so
     print(f"{mark}registers/bytes of shared memory/bytes spilled of CUDA kernels on sm_{', sm_'.join(ARCHITECTURES)}")
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as several:
-        for (file, definitions), (said, figures, fine) in zip(work, several.map(lambda item: nvcc(*item), work), strict=True):
+        for (file, definitions), (said, figures, fine) in zip(
+            work, several.map(lambda item: nvcc(*item), work), strict=True
+        ):
             for name, row in figures.items():
                 print(f"{mark}{file}.cu {name} [{definitions}]: {' '.join(row)}")
             result.check(fine, f"nvcc of {file}.cu [{definitions}]:\n{said}")
 
 
 def show_loops(file: str) -> int:
-    """The length of each loop in instructions and their number by kind; outer loops include inner ones, and branches for edges count too."""
+    """The length of each loop in instructions and their number by kind; outer loops include inner
+    ones, and branches for edges count too."""
     for definitions in DEFINITIONS[file]:
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "kernel.cu"
             source.write_text(text_of(file, definitions), encoding="utf-8")
-            subprocess.run(["nvcc", "-std=c++17", "-cubin", f"-arch=sm_{ARCHITECTURES[-1]}", str(source), "-o", f"{folder}/kernel.cubin"], check=True)
-            said = subprocess.run(["nvdisasm", "-c", f"{folder}/kernel.cubin"], check=True, text=True, stdout=subprocess.PIPE).stdout
+            subprocess.run(
+                [
+                    "nvcc",
+                    "-std=c++17",
+                    "-cubin",
+                    f"-arch=sm_{ARCHITECTURES[-1]}",
+                    str(source),
+                    "-o",
+                    f"{folder}/kernel.cubin",
+                ],
+                check=True,
+            )
+            said = subprocess.run(
+                ["nvdisasm", "-c", f"{folder}/kernel.cubin"], check=True, text=True, stdout=subprocess.PIPE
+            ).stdout
         for name, body in re.findall(r"^\.text\.(\w+):\n(.*?)(?=^//|\Z)", said, re.DOTALL | re.MULTILINE):
             labels: dict[str, int] = {}
             kinds: list[str] = []
-            for label, kind, target in re.findall(r"^(\.L_\w+):|^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)[^;\n]*?(\.L_\w+)?\)?\s*;", body, re.MULTILINE):
+            for label, kind, target in re.findall(
+                r"^(\.L_\w+):|^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)[^;\n]*?(\.L_\w+)?\)?\s*;",
+                body,
+                re.MULTILINE,
+            ):
                 if label:
                     labels[label] = len(kinds)
                     continue
@@ -185,7 +241,10 @@ def show_loops(file: str) -> int:
                 begin = labels.get(target, len(kinds)) if kind == "BRA" else len(kinds)
                 if len(kinds) - begin > 1:
                     found = Counter(kinds[begin:]).most_common()
-                    print(f"{file}.cu {name} [{definitions}]: {len(kinds) - begin} instructions: {', '.join(f'{n} {what}' for what, n in found)}")
+                    print(
+                        f"{file}.cu {name} [{definitions}]: {len(kinds) - begin} instructions:"
+                        f" {', '.join(f'{n} {what}' for what, n in found)}"
+                    )
     return 0
 
 
@@ -195,13 +254,20 @@ SECTIONS = {"driver": "cuda.h", "NVRTC": "nvrtc.h", "cuBLASLt": "cublasLt.h"}
 
 def includes() -> list[Path]:
     places = [Path(os.environ["CUDA_HOME"]) / "include"] if "CUDA_HOME" in os.environ else []
-    return [place for place in [*places, *(package / "include" for package in PACKAGES), Path("/usr/local/cuda/include")] if place.is_dir()]
+    return [
+        place
+        for place in [*places, *(package / "include" for package in PACKAGES), Path("/usr/local/cuda/include")]
+        if place.is_dir()
+    ]
 
 
 def has_header(result: Result, header: str) -> bool:
     if any((place / header).is_file() for place in includes()):
         return True
-    where = " (it is in PyPI's nvidia-cublas, of 420 MB, which nothing here installs: CUDA_HOME names a folder that has it in include/)"
+    where = (
+        " (it is in PyPI's nvidia-cublas, of 420 MB, which nothing here installs: CUDA_HOME names a folder that has it"
+        " in include/)"
+    )
     result.skip(f"{header}: absent: not compared{where if header == 'cublasLt.h' else ''}")
     return False
 
@@ -215,15 +281,33 @@ def check_headers(result: Result) -> None:
         if not has_header(result, header):
             continue
         lines = [f"#include <{header}>"]
-        lines += [f'_Static_assert({name} == {value}, "{name}");' for name, value in re.findall(r"\b(\w+) = (\d+)", body)]
-        macro = re.search(r"#define " + {"driver": "DRIVER", "NVRTC": "NVRTC", "cuBLASLt": "LT"}[title] + r"\(f\)((?:.*\\\n)*.*\n)", lists)
+        lines += [
+            f'_Static_assert({name} == {value}, "{name}");' for name, value in re.findall(r"\b(\w+) = (\d+)", body)
+        ]
+        macro = re.search(
+            r"#define " + {"driver": "DRIVER", "NVRTC": "NVRTC", "cuBLASLt": "LT"}[title] + r"\(f\)((?:.*\\\n)*.*\n)",
+            lists,
+        )
         assert macro
-        for kind, name, parameters in re.findall(r"f\((CUresult|nvrtcResult), (\w+), (\((?:[^()]|\([^()]*\))*\))\)", macro[1]):
+        for kind, name, parameters in re.findall(
+            r"f\((CUresult|nvrtcResult), (\w+), (\((?:[^()]|\([^()]*\))*\))\)", macro[1]
+        ):
             lines.append(f"{kind} {name}{parameters};".replace("\\\n", ""))  # another declaration would be an error
         done = subprocess.run(
-            [os.environ.get("CC", "cc"), "-std=c17", "-fsyntax-only", *(f"-I{place}" for place in includes()), "-x", "c", "-"],
-            input="\n".join(lines) + "\n", text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            [
+                os.environ.get("CC", "cc"),
+                "-std=c17",
+                "-fsyntax-only",
+                *(f"-I{place}" for place in includes()),
+                "-x",
+                "c",
+                "-",
+            ],
+            input="\n".join(lines) + "\n",
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         result.check(done.returncode == 0, f"{header} disagrees:\n{done.stdout}")
 
 
@@ -256,12 +340,14 @@ NAMES = {  # names that differ in more than the prefix
     "LT_PREFERENCE_WORKSPACE": "CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES",
     "LT_PREFERENCE_ALIGNMENT_A": "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES",
 }
-# Two declarations are compatible for a call if they have as many parameters of the same sizes, and floats at the same places.
+# Two declarations are compatible for a call if they have as many parameters of the same sizes, and
+# floats at the same places.
 SAME_CALL = """
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-template <class A, class B> constexpr bool alike = sizeof(A) == sizeof(B) && std::is_floating_point<A>::value == std::is_floating_point<B>::value;
+template <class A, class B> constexpr bool alike = sizeof(A) == sizeof(B) &&
+    std::is_floating_point<A>::value == std::is_floating_point<B>::value;
 template <class F> struct call;
 template <class R, class... A> struct call<R(A...)> {
     template <class S, class... B> static constexpr bool same(S (*)(B...)) {
@@ -271,10 +357,14 @@ template <class R, class... A> struct call<R(A...)> {
 };
 """
 LT_HEURISTIC = """
-static_assert(sizeof(lt_heuristic) == sizeof(cublasLtMatmulHeuristicResult_t) && sizeof(lt_algorithm) == sizeof(cublasLtMatmulAlgo_t), "lt_heuristic");
-static_assert(offsetof(lt_heuristic, workspace) == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize), "lt_heuristic.workspace");
-static_assert(offsetof(lt_heuristic, status) == offsetof(cublasLtMatmulHeuristicResult_t, state), "lt_heuristic.status");
-static_assert(offsetof(lt_heuristic, waves) == offsetof(cublasLtMatmulHeuristicResult_t, wavesCount), "lt_heuristic.waves");
+static_assert(sizeof(lt_heuristic) == sizeof(cublasLtMatmulHeuristicResult_t), "lt_heuristic");
+static_assert(sizeof(lt_algorithm) == sizeof(cublasLtMatmulAlgo_t), "lt_algorithm");
+static_assert(offsetof(lt_heuristic, workspace) ==
+              offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize), "lt_heuristic.workspace");
+static_assert(offsetof(lt_heuristic, status) ==
+              offsetof(cublasLtMatmulHeuristicResult_t, state), "lt_heuristic.status");
+static_assert(offsetof(lt_heuristic, waves) ==
+              offsetof(cublasLtMatmulHeuristicResult_t, wavesCount), "lt_heuristic.waves");
 """
 
 
@@ -286,36 +376,70 @@ def their_name(ours: str) -> str:
 def check_api(result: Result) -> None:
     if not shutil.which(os.environ.get("CXX", "c++")):
         return result.skip("src/dev/cuda/api.h: no C++ compiler: not compared")
-    text = re.sub(r"/\*.*?\*/", "", (KERNELS / "api.h").read_text(encoding="utf-8"), flags=re.DOTALL).replace("\\\n", "")
+    text = re.sub(r"/\*.*?\*/", "", (KERNELS / "api.h").read_text(encoding="utf-8"), flags=re.DOTALL).replace(
+        "\\\n", ""
+    )
     before, _, rest = text.partition("#define CUDA_FUNCTIONS(f)")
     types = "\n".join(re.findall(r"^typedef .*; *$", before, re.MULTILINE))
-    constants = [(name, value) for body in re.findall(r"enum\s*\{([^}]*)\}", before) for name, value in re.findall(r"(\w+) = (\d+)", body)]
+    constants = [
+        (name, value)
+        for body in re.findall(r"enum\s*\{([^}]*)\}", before)
+        for name, value in re.findall(r"(\w+) = (\d+)", body)
+    ]
     lists = dict(zip(SECTIONS.values(), re.split(r"#define \w+_FUNCTIONS\(f\)", rest), strict=True))
     for header, body in lists.items():
         if not has_header(result, header):
             continue
         functions = re.findall(r'f\(\w+, "(\w+)", \(((?:[^()]|\([^()]*\))*)\)\)', body)
         lines = [f"#include <{header}>", SAME_CALL, types, LT_HEURISTIC if header == "cublasLt.h" else ""]
-        lines += [f'static_assert(call<int({parameters})>::same(&{symbol}), "{symbol}");' for symbol, parameters in functions]
+        lines += [
+            f'static_assert(call<int({parameters})>::same(&{symbol}), "{symbol}");' for symbol, parameters in functions
+        ]
         prefix = {"cuda.h": "CUDA_", "cublasLt.h": "LT_"}.get(header, "none")
-        lines += [f'static_assert({value} == {their_name(ours)}, "{ours}");' for ours, value in constants if ours.startswith(prefix)]
+        lines += [
+            f'static_assert({value} == {their_name(ours)}, "{ours}");'
+            for ours, value in constants
+            if ours.startswith(prefix)
+        ]
         done = subprocess.run(
-            [os.environ.get("CXX", "c++"), "-std=c++17", "-fsyntax-only", *(f"-I{place}" for place in includes()), "-x", "c++", "-"],
-            input="\n".join(lines) + "\n", text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        result.check(done.returncode == 0 and bool(functions), f"{header} and src/dev/cuda/api.h disagree:\n{done.stdout}")
+            [
+                os.environ.get("CXX", "c++"),
+                "-std=c++17",
+                "-fsyntax-only",
+                *(f"-I{place}" for place in includes()),
+                "-x",
+                "c++",
+                "-",
+            ],
+            input="\n".join(lines) + "\n",
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        result.check(
+            done.returncode == 0 and bool(functions), f"{header} and src/dev/cuda/api.h disagree:\n{done.stdout}"
+        )
 
 
 # ---- NVRTC
 def check_nvrtc(result: Result, folder: Path) -> None:
-    found = [path for place in [*(package / "lib" for package in PACKAGES), Path("/usr/local/cuda/lib64")] for path in place.glob("libnvrtc.so.*")]
+    found = [
+        path
+        for place in [*(package / "lib" for package in PACKAGES), Path("/usr/local/cuda/lib64")]
+        for path in place.glob("libnvrtc.so.*")
+    ]
     if not found:
         return result.skip("kernels by NVRTC: nvidia-cuda-nvrtc is absent: not checked")
     for builtins in found[0].parent.glob("libnvrtc-builtins.so.*"):
         ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
     library = ctypes.CDLL(str(found[0]))
     texts = [(path.name, path.read_bytes(), "80") for path in sorted(folder.glob("*.cu"))]
-    texts += [(f"{file}.cu [{d}]", text_of(file, d).encode(), a) for file, all_ in DEFINITIONS.items() for d in all_ for a in ARCHITECTURES]
+    texts += [
+        (f"{file}.cu [{d}]", text_of(file, d).encode(), a)
+        for file, all_ in DEFINITIONS.items()
+        for d in all_
+        for a in ARCHITECTURES
+    ]
 
     def compile_one(item: tuple[str, bytes, str]) -> tuple[str, list[Figures]]:
         name, text, architecture = item
@@ -333,11 +457,16 @@ def check_nvrtc(result: Result, folder: Path) -> None:
     kernels = most = 0
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as several:
         for (name, text, _), (problem, figures) in zip(texts, several.map(compile_one, texts), strict=True):
-            definitions = " ".join(f"{define}={value}" for define, value in re.findall(r"#define (\w+) (\S+)\n", text.decode()))
+            definitions = " ".join(
+                f"{define}={value}" for define, value in re.findall(r"#define (\w+) (\S+)\n", text.decode())
+            )
             spilled = [str(of) for of in figures if not is_fine(of, definitions)]
             result.check(not problem and not spilled, problem or f"NVRTC of {name}: registers are spilled: {spilled}")
             kernels, most = kernels + len(figures), max([most, *(of.registers for of in figures)])
-    print(f"report {len(texts)} texts by NVRTC: {kernels} kernels of at most {most} registers, none of which spills but those that may")
+    print(
+        f"report {len(texts)} texts by NVRTC: {kernels} kernels of at most {most} registers, none of which spills but"
+        " those that may"
+    )
 
 
 def main() -> int:

@@ -1,7 +1,9 @@
-"""src/dev/cuda/fatbin.gen.txt names the kernels that -DCHAINRULE_CUDA_FATBIN=ON precompiles: those that the training of a GPT needs, except elementwise
+"""src/dev/cuda/fatbin.gen.txt names the kernels that -DCHAINRULE_CUDA_FATBIN=ON precompiles: those
+that the training of a GPT needs, except elementwise
 programs, which are written at run time.  The list comes from a run on the simulated GPU.
 
-use: python tests/cudasim/check_fatbin.py [--write]        CHAINRULE_BUILD: where simulator and package are (build/release)
+use: python tests/cudasim/check_fatbin.py [--write]        CHAINRULE_BUILD: where simulator and
+package are (build/release)
 """
 
 from __future__ import annotations
@@ -18,8 +20,12 @@ from environment import simulated
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")).resolve()
 LIST = ROOT / "src/dev/cuda/fatbin.gen.txt"
-HEAD = "# The file of each text and the definitions before it (cmake/fatbin.cmake).  Written by tests/cudasim/check_fatbin.py --write.\n"
-# Heads of 64 as in GPT-2, and of 128 in attention only, with gradients and without (as in generation).  As many tokens as a large batch has.
+HEAD = (
+    "# The file of each text and the definitions before it (cmake/fatbin.cmake).  Written by"
+    " tests/cudasim/check_fatbin.py --write.\n"
+)
+# Heads of 64 as in GPT-2, and of 128 in attention only, with gradients and without (as in
+# generation).  As many tokens as a large batch has.
 WORK = """
 import chainrule as cr
 for dtype in (cr.float32, cr.bfloat16, cr.float16):
@@ -32,7 +38,8 @@ for dtype in (cr.float32, cr.bfloat16, cr.float16):
         optimizer.zero_grad()
     q = cr.randn(1, 1, 16, 128, device="cuda").to(dtype).requires_grad_()
     cr.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
-    tokens, w = cr.randint(0, 50257, (1 << 16,), device="cuda"), cr.randn(50257, 2, device="cuda").to(dtype).requires_grad_()
+    tokens = cr.randint(0, 50257, (1 << 16,), device="cuda")
+    w = cr.randn(50257, 2, device="cuda").to(dtype).requires_grad_()
     cr.nn.functional.embedding(tokens, w).sum().backward()
 cr.synchronize("cuda")
 """
@@ -41,7 +48,13 @@ cr.synchronize("cuda")
 def needed() -> list[str]:
     """Lines of the list, from the compiled texts."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, **simulated(BUILD), "CHAINRULE_CACHE": "off", "CUDASIM_KEEP": folder, "PYTHONPATH": str(BUILD / "python")}
+        environment = {
+            **os.environ,
+            **simulated(BUILD),
+            "CHAINRULE_CACHE": "off",
+            "CUDASIM_KEEP": folder,
+            "PYTHONPATH": str(BUILD / "python"),
+        }
         subprocess.run([sys.executable, "-c", WORK], env=environment, check=True)
         texts = [path.read_text(encoding="utf-8") for path in Path(folder).glob("*.cu")]
     found = [re.search(r'((?:#define \w+ \w+\n)+)#line 1 "(\w+)\.cu"\n', text) for text in texts]

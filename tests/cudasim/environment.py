@@ -1,11 +1,17 @@
-"""The environment in which a process finds the simulated NVIDIA GPU of a build, as tests/test.h has it: with CHAINRULE_TEST_CUDA=1 the true one."""
+"""The environment in which a process finds the simulated NVIDIA GPU of a build, as tests/test.h has
+it: with CHAINRULE_TEST_CUDA=1 the true one."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-LIBRARIES = {"CHAINRULE_CUDA": "libcuda.so.1", "CHAINRULE_NVRTC": "libnvrtc.so.13", "CHAINRULE_CUBLASLT": "libcublasLt.so.13", "CHAINRULE_CACHE": "cache"}
+LIBRARIES = {
+    "CHAINRULE_CUDA": "libcuda.so.1",
+    "CHAINRULE_NVRTC": "libnvrtc.so.13",
+    "CHAINRULE_CUBLASLT": "libcublasLt.so.13",
+    "CHAINRULE_CACHE": "cache",
+}
 
 
 def simulated(build: Path) -> dict[str, str]:

@@ -1,6 +1,8 @@
-"""The whole-model check against a PyTorch that is installed: golden/make_gpt.py runs afresh, tests/test_gpt.c compares with it.
+"""The whole-model check against a PyTorch that is installed: golden/make_gpt.py runs afresh,
+tests/test_gpt.c compares with it.
 
-use: python tests/golden/check_gpt.py        CHAINRULE_BUILD: where the tests are (build/release); without PyTorch: skipped (77)
+use: python tests/golden/check_gpt.py        CHAINRULE_BUILD: where the tests are (build/release);
+without PyTorch: skipped (77)
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ def main() -> int:
         made = subprocess.run([sys.executable, str(Path(__file__).with_name("make_gpt.py")), str(dump)])
         if made.returncode:
             return 1
-        return subprocess.run([str(BUILD / "tests" / "test_gpt"), "golden"], cwd=ROOT, env={**os.environ, "CHAINRULE_GPT_DUMP": str(dump)}).returncode
+        return subprocess.run(
+            [str(BUILD / "tests" / "test_gpt"), "golden"], cwd=ROOT, env={**os.environ, "CHAINRULE_GPT_DUMP": str(dump)}
+        ).returncode
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ Layout, little endian:  8 bytes "CRGPTREF", u32 version, i32 vocabulary, context
   f32 gradient of each parameter            of the first step, in the order of shapes()
   f32 scale, i16 steps of each parameter    final - initial = scale * steps
 """
+
 import struct
 import sys
 from pathlib import Path
@@ -29,8 +30,14 @@ def shapes():
     yield "wte.weight", (V, C)
     yield "wpe.weight", (T, C)
     for i in range(L):
-        for name, rows, columns in (("ln_1", C, 0), ("attn.c_attn", 3 * C, C), ("attn.c_proj", C, C),
-                                    ("ln_2", C, 0), ("mlp.c_fc", 4 * C, C), ("mlp.c_proj", C, 4 * C)):
+        for name, rows, columns in (
+            ("ln_1", C, 0),
+            ("attn.c_attn", 3 * C, C),
+            ("attn.c_proj", C, C),
+            ("ln_2", C, 0),
+            ("mlp.c_fc", 4 * C, C),
+            ("mlp.c_proj", C, 4 * C),
+        ):
             yield f"h.{i}.{name}.weight", (rows, columns) if columns else (rows,)
             yield f"h.{i}.{name}.bias", (rows,)
     yield "ln_f.weight", (C,)
@@ -46,7 +53,8 @@ def hash32(k):
 
 
 def initial(p, i, ndim, weight):
-    """Element i of parameter p: 20 random bits, so that every value is exact in f32.  Matrices +-1/4, biases +-1/8, norms 1 +- 1/4."""
+    """Element i of parameter p: 20 random bits, so that every value is exact in f32.  Matrices
+    +-1/4, biases +-1/8, norms 1 +- 1/4."""
     u = (hash32(p * 0x9E3779B1 + i) >> 12) / 2**20 - 0.5
     return u / 2 if ndim == 2 else 1 + u / 2 if weight else u / 4
 
@@ -84,8 +92,10 @@ def main():
         values = [initial(k, i, len(shape), name.endswith("weight")) for i in range(n)]
         p[name] = torch.tensor(values, dtype=torch.float64).view(shape).requires_grad_()
     start = {n: t.detach().clone() for n, t in p.items()}
-    groups = [{"params": [t for t in p.values() if t.dim() >= 2], "weight_decay": DECAY},
-              {"params": [t for t in p.values() if t.dim() < 2], "weight_decay": 0.0}]
+    groups = [
+        {"params": [t for t in p.values() if t.dim() >= 2], "weight_decay": DECAY},
+        {"params": [t for t in p.values() if t.dim() < 2], "weight_decay": 0.0},
+    ]
     optimizer = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS)
     losses, gradients, norm = [], [], 0.0
     for step in range(STEPS):
@@ -107,7 +117,9 @@ def main():
     for name, t in p.items():
         moved = (t.detach() - start[name]).flatten()
         scale = struct.unpack("<f", struct.pack("<f", moved.abs().max().item() / 32767 or 1.0))[0]
-        data += struct.pack(f"<f{moved.numel()}h", scale, *(max(-32767, min(32767, round(v / scale))) for v in moved.tolist()))
+        data += struct.pack(
+            f"<f{moved.numel()}h", scale, *(max(-32767, min(32767, round(v / scale))) for v in moved.tolist())
+        )
     out.write_bytes(data)
     print(f"{out}: {len(data)} bytes, losses {losses[0]:.6f} ... {losses[-1]:.6f}")
 

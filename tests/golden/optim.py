@@ -2,8 +2,10 @@
 
 use: python tests/golden/optim.py    (needs torch; the header is committed, so the tests do not)
 
-Two parameters, a (5, 3) and b (7), start at cos of their index; the gradient at step t is  c p + sin(0.7 i + 0.3 t), c = 0.5 + 0.1 (i mod 5),
-i counting through a and b.  Lion, and Muon in float64, are written out here: torch has no Lion and rounds Muon's iteration to bfloat16
+Two parameters, a (5, 3) and b (7), start at cos of their index; the gradient at step t is  c p +
+sin(0.7 i + 0.3 t), c = 0.5 + 0.1 (i mod 5),
+i counting through a and b.  Lion, and Muon in float64, are written out here: torch has no Lion and
+rounds Muon's iteration to bfloat16
 (the formula is checked against torch.optim.Muon to that precision below).
 """
 
@@ -26,7 +28,9 @@ def start() -> list[torch.Tensor]:
     tensors = []
     for shape in SHAPES:
         size = math.prod(shape)
-        tensors.append(torch.tensor([math.cos(n + i) for i in range(size)], dtype=torch.float64).reshape(shape).requires_grad_())
+        tensors.append(
+            torch.tensor([math.cos(n + i) for i in range(size)], dtype=torch.float64).reshape(shape).requires_grad_()
+        )
         n += size
     return tensors
 
@@ -108,16 +112,27 @@ CASES: list[tuple[str, str, Callable[[list[torch.Tensor]], Step]]] = [
         ".kind = CR_ADAM, .lr = 0.01, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1",
         by_torch(ADAM, lr=0.01, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1),
     ),
-    ("adamw", ".kind = CR_ADAMW, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01", by_torch(ADAMW, lr=0.01)),
+    (
+        "adamw",
+        ".kind = CR_ADAMW, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01",
+        by_torch(ADAMW, lr=0.01),
+    ),
     (
         "adamw as for gpt",
         ".kind = CR_ADAMW, .lr = 0.003, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1",
         by_torch(ADAMW, lr=0.003, betas=(0.9, 0.95), weight_decay=0.1),
     ),
-    ("lion", ".kind = CR_LION, .lr = 0.001, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1", lion(0.001, 0.9, 0.99, 0.1)),
+    (
+        "lion",
+        ".kind = CR_LION, .lr = 0.001, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1",
+        lion(0.001, 0.9, 0.99, 0.1),
+    ),
     (
         "muon",
-        ".kind = CR_MUON, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .momentum = 0.95, .nesterov = true, .weight_decay = 0.1",
+        (
+            ".kind = CR_MUON, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .momentum = 0.95, .nesterov ="
+            " true, .weight_decay = 0.1"
+        ),
         muon(0.01, 0.95, True, 0.1),
     ),
     (
@@ -155,7 +170,9 @@ def check_muon() -> None:
 
 def one_cycle(total: int, **options: Any) -> list[float]:
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=total, cycle_momentum=False, **options)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=0.01, total_steps=total, cycle_momentum=False, **options
+    )
     seen = []
     for _ in range(total):
         seen.append(optimizer.param_groups[0]["lr"])
@@ -188,7 +205,9 @@ def numbers(values: list[float]) -> str:
 def main() -> None:
     check_muon()
     out = [
-        "/* optim.h - numbers of PyTorch " + torch.__version__.split("+")[0] + " for test_optim.c.  Written by optim.py, which says what they are: edit that. */",
+        "/* optim.h - numbers of PyTorch "
+        + torch.__version__.split("+")[0]
+        + " for test_optim.c.  Written by optim.py, which says what they are: edit that. */",
         "static const int golden_steps[] = {" + ", ".join(map(str, STEPS)) + "};",
         "static const struct { const char *name; cr_optim_options o; double p[3][22]; } golden_optim[] = {",
     ]

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/structured.h: what PyTorch says about the values and gradients of the structured ops of tests/ops_cases.h.
+"""Writes tests/golden/structured.h: what PyTorch says about the values and gradients of the
+structured ops of tests/ops_cases.h.
 
 use: structured.py        (needs torch; the header is committed, so that the tests do not)
 
-Inputs, cotangents and weights come from formulas that test_grad.c shares, so that one weighted sum for each result is enough.
+Inputs, cotangents and weights come from formulas that test_grad.c shares, so that one weighted sum
+for each result is enough.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ def make(text: str, k: int) -> Tensor:
     """One input from its entry in the C table: SHAPE(3, 5), .fill = INDEX, .hi = 5."""
     sizes = re.search(r"SHAPE\((.*?)\)", text)
     shape = [int(v) for v in sizes.group(1).split(",")] if sizes else []
-    low, high = (float(m.group(1)) if (m := re.search(rf"\.{name} = (-?[\d.]+)", text)) else d for name, d in (("lo", -2.0), ("hi", 2.0)))
+    low, high = (
+        float(m.group(1)) if (m := re.search(rf"\.{name} = (-?[\d.]+)", text)) else d
+        for name, d in (("lo", -2.0), ("hi", 2.0))
+    )
     n = math.prod(shape)
     if "INDEX" in text:
         return torch.tensor([(i * 7919 + k * 13) % int(high) for i in range(n)], dtype=torch.int64).reshape(shape)
@@ -57,8 +62,15 @@ def split(x: Tensor) -> Tensor:
 
 def cross(ignore: int, smoothing: float, reduction: str) -> Callable[..., Tensor]:
     def f(x: Tensor, t: Tensor) -> Tensor:
-        y = F.cross_entropy(x.reshape(-1, x.shape[-1]), t.reshape(-1), ignore_index=ignore, label_smoothing=smoothing, reduction=reduction)
+        y = F.cross_entropy(
+            x.reshape(-1, x.shape[-1]),
+            t.reshape(-1),
+            ignore_index=ignore,
+            label_smoothing=smoothing,
+            reduction=reduction,
+        )
         return y.reshape(t.shape) if reduction == "none" else y
+
     return f
 
 
@@ -73,6 +85,7 @@ def attention(causal: bool, scale: float | None = None) -> Callable[..., Tensor]
             score = score + mask
         lost = ~sees.any(-1, keepdim=True)  # a query that sees nothing gives 0
         return (torch.softmax(score.masked_fill(~sees & ~lost, -math.inf), -1) * ~lost) @ v
+
     return f
 
 
@@ -129,6 +142,8 @@ def crossed(*x: Tensor) -> Tensor:
 
 def padded(mode: str, *sizes: int) -> Callable[[Tensor], Tensor]:
     return lambda x: F.pad(x[None], sizes, mode)[0]
+
+
 def recurrence(x: Tensor, a: Tensor) -> Tensor:
     y = [x[:, 0]]
     for k in range(1, x.shape[1]):
@@ -147,104 +162,253 @@ def any_of(x: Tensor, dim: tuple[int, ...] | None = None, keepdim: bool = False)
     return x.any(tuple(range(x.ndim)) if dim is None else dim, keepdim)
 
 
-def vector_norm(p: float, dim: tuple[int, ...] | int | None = None, keepdim: bool = False) -> Callable[[Tensor], Tensor]:
+def vector_norm(
+    p: float, dim: tuple[int, ...] | int | None = None, keepdim: bool = False
+) -> Callable[[Tensor], Tensor]:
     return lambda x: torch.linalg.vector_norm(x, p, dim, keepdim)
 
 
 # The functions of tests/ops_cases.h, by their names there.
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {
-    "sum_all": torch.sum, "sum_squares": lambda x: (x * x).sum(),
-    "sum_0": lambda x: x.sum(0), "sum_1": lambda x: x.sum(1, keepdim=True), "sum_last": lambda x: x.sum(-1),
-    "sum_0_2": lambda x: x.sum((2, 0)), "sum_0_2_kept": lambda x: x.sum((0, 2), keepdim=True),
-    "mean_all": torch.mean, "mean_0_2": lambda x: x.mean((0, 2), keepdim=True),
-    "max_all": lambda x: x.amax(tuple(range(x.ndim)), keepdim=True), "max_1": lambda x: x.amax(1), "max_last": lambda x: x.amax(-1, keepdim=True),
-    "min_all": torch.amin, "min_0_2": lambda x: x.amin((0, 2)),
-    "var_all": torch.var, "var_last": lambda x: x.var(-1, correction=0, keepdim=True), "var_0": lambda x: x.var(0, correction=1.5),
-    "var_0_2": lambda x: x.var((0, 2)), "std_last": lambda x: x.std(-1), "std_0_2": lambda x: x.std((2, 0), correction=0, keepdim=True),
-    "prod_all": torch.prod, "prod_1": lambda x: x.prod(1), "prod_0_2": lambda x: x.prod(2, keepdim=True).prod(0, keepdim=True),
-    "nansum_1": lambda x: x.nansum(1), "nanmean_0_2": lambda x: x.nanmean((0, 2), keepdim=True),
-    "any_all": lambda x: any_of(x, keepdim=True), "any_1": lambda x: x.any(1), "all_last": lambda x: x.all(-1), "all_0_2": lambda x: x.all((0, 2), keepdim=True),
-    "count_all": torch.count_nonzero, "count_0_2": lambda x: x.count_nonzero((0, 2)),
-    "norm_2": vector_norm(2), "norm_2_1": vector_norm(2, 1, True), "norm_1_last": vector_norm(1, -1), "norm_0_0": vector_norm(0, 0),
-    "norm_inf_1": vector_norm(math.inf, 1), "norm_low_0_2": vector_norm(-math.inf, (0, 2)), "norm_3_0_2": vector_norm(3, (0, 2), True),
-    "norm_half": vector_norm(0.5, -1), "norm_less": vector_norm(-1.5, -1), "both_ends": lambda x: 2 * x.amax(1) - x.amin(1),
-    "max_along_1": lambda x: x.max(1).values, "min_along_last": lambda x: x.min(-1, keepdim=True).values, "logsumexp_0_2": lambda x: x.logsumexp((0, 2)),
-    "recurrence": recurrence, "recurrence_back": recurrence_back, "cumsum_0": lambda x: x.cumsum(0), "cumsum_last": lambda x: x.cumsum(-1),
-    "cumprod_1": lambda x: x.cumprod(1), "cumprod_0": lambda x: x.cumprod(0), "logcumsumexp_0": lambda x: x.logcumsumexp(0),
-    "logcumsumexp_last": lambda x: x.logcumsumexp(-1), "cummax_1": lambda x: x.cummax(1).values, "cummin_last": lambda x: x.cummin(-1).values,
-    "cummax_where": lambda x: x.cummax(0).indices, "cummin_where": lambda x: x.cummin(-1).indices, "diff_1": lambda x: x.diff(dim=1),
+    "sum_all": torch.sum,
+    "sum_squares": lambda x: (x * x).sum(),
+    "sum_0": lambda x: x.sum(0),
+    "sum_1": lambda x: x.sum(1, keepdim=True),
+    "sum_last": lambda x: x.sum(-1),
+    "sum_0_2": lambda x: x.sum((2, 0)),
+    "sum_0_2_kept": lambda x: x.sum((0, 2), keepdim=True),
+    "mean_all": torch.mean,
+    "mean_0_2": lambda x: x.mean((0, 2), keepdim=True),
+    "max_all": lambda x: x.amax(tuple(range(x.ndim)), keepdim=True),
+    "max_1": lambda x: x.amax(1),
+    "max_last": lambda x: x.amax(-1, keepdim=True),
+    "min_all": torch.amin,
+    "min_0_2": lambda x: x.amin((0, 2)),
+    "var_all": torch.var,
+    "var_last": lambda x: x.var(-1, correction=0, keepdim=True),
+    "var_0": lambda x: x.var(0, correction=1.5),
+    "var_0_2": lambda x: x.var((0, 2)),
+    "std_last": lambda x: x.std(-1),
+    "std_0_2": lambda x: x.std((2, 0), correction=0, keepdim=True),
+    "prod_all": torch.prod,
+    "prod_1": lambda x: x.prod(1),
+    "prod_0_2": lambda x: x.prod(2, keepdim=True).prod(0, keepdim=True),
+    "nansum_1": lambda x: x.nansum(1),
+    "nanmean_0_2": lambda x: x.nanmean((0, 2), keepdim=True),
+    "any_all": lambda x: any_of(x, keepdim=True),
+    "any_1": lambda x: x.any(1),
+    "all_last": lambda x: x.all(-1),
+    "all_0_2": lambda x: x.all((0, 2), keepdim=True),
+    "count_all": torch.count_nonzero,
+    "count_0_2": lambda x: x.count_nonzero((0, 2)),
+    "norm_2": vector_norm(2),
+    "norm_2_1": vector_norm(2, 1, True),
+    "norm_1_last": vector_norm(1, -1),
+    "norm_0_0": vector_norm(0, 0),
+    "norm_inf_1": vector_norm(math.inf, 1),
+    "norm_low_0_2": vector_norm(-math.inf, (0, 2)),
+    "norm_3_0_2": vector_norm(3, (0, 2), True),
+    "norm_half": vector_norm(0.5, -1),
+    "norm_less": vector_norm(-1.5, -1),
+    "both_ends": lambda x: 2 * x.amax(1) - x.amin(1),
+    "max_along_1": lambda x: x.max(1).values,
+    "min_along_last": lambda x: x.min(-1, keepdim=True).values,
+    "logsumexp_0_2": lambda x: x.logsumexp((0, 2)),
+    "recurrence": recurrence,
+    "recurrence_back": recurrence_back,
+    "cumsum_0": lambda x: x.cumsum(0),
+    "cumsum_last": lambda x: x.cumsum(-1),
+    "cumprod_1": lambda x: x.cumprod(1),
+    "cumprod_0": lambda x: x.cumprod(0),
+    "logcumsumexp_0": lambda x: x.logcumsumexp(0),
+    "logcumsumexp_last": lambda x: x.logcumsumexp(-1),
+    "cummax_1": lambda x: x.cummax(1).values,
+    "cummin_last": lambda x: x.cummin(-1).values,
+    "cummax_where": lambda x: x.cummax(0).indices,
+    "cummin_where": lambda x: x.cummin(-1).indices,
+    "diff_1": lambda x: x.diff(dim=1),
     "diff_twice": lambda x: x.diff(2),
-    "logsumexp_all": lambda x: x.reshape(-1).logsumexp(0), "logsumexp_1": lambda x: x.logsumexp(1, keepdim=True),
-    "argmax_0": lambda x: x.argmax(0), "argmax_last": lambda x: x.argmax(-1, keepdim=True), "argmin_1": lambda x: x.argmin(1),
-    "sort_last": lambda x: x.sort(stable=True).values, "sort_0_down": lambda x: x.sort(stable=True, dim=0, descending=True).values,
-    "argsort_last": lambda x: x.argsort(stable=True, dim=-1), "argsort_0_down": lambda x: x.argsort(stable=True, dim=0, descending=True),
-    "topk_last": lambda x: x.topk(3).values, "topk_0_low": lambda x: x.topk(2, 0, False).values,
-    "kthvalue_last": lambda x: x.kthvalue(5, keepdim=True).values, "kthvalue_0": lambda x: x.kthvalue(2, 0).values,
-    "median_all": torch.median, "median_1": lambda x: x.median(1, True).values,
-    "nanmedian_all": lambda x: x.nanmedian().reshape((1,) * x.ndim), "nanmedian_0": lambda x: x.nanmedian(0).values,
-    "mode_1": lambda x: x.mode(1).values, "quantile_all": lambda x: x.quantile(0.3), "quantile_0": lambda x: x.quantile(0.75, 0, True, interpolation="midpoint"),
-    "searchsorted": lambda x, v: torch.searchsorted(x.sort().values, v), "searchsorted_right": lambda x, v: torch.searchsorted(x.sort().values, v, right=True),
+    "logsumexp_all": lambda x: x.reshape(-1).logsumexp(0),
+    "logsumexp_1": lambda x: x.logsumexp(1, keepdim=True),
+    "argmax_0": lambda x: x.argmax(0),
+    "argmax_last": lambda x: x.argmax(-1, keepdim=True),
+    "argmin_1": lambda x: x.argmin(1),
+    "sort_last": lambda x: x.sort(stable=True).values,
+    "sort_0_down": lambda x: x.sort(stable=True, dim=0, descending=True).values,
+    "argsort_last": lambda x: x.argsort(stable=True, dim=-1),
+    "argsort_0_down": lambda x: x.argsort(stable=True, dim=0, descending=True),
+    "topk_last": lambda x: x.topk(3).values,
+    "topk_0_low": lambda x: x.topk(2, 0, False).values,
+    "kthvalue_last": lambda x: x.kthvalue(5, keepdim=True).values,
+    "kthvalue_0": lambda x: x.kthvalue(2, 0).values,
+    "median_all": torch.median,
+    "median_1": lambda x: x.median(1, True).values,
+    "nanmedian_all": lambda x: x.nanmedian().reshape((1,) * x.ndim),
+    "nanmedian_0": lambda x: x.nanmedian(0).values,
+    "mode_1": lambda x: x.mode(1).values,
+    "quantile_all": lambda x: x.quantile(0.3),
+    "quantile_0": lambda x: x.quantile(0.75, 0, True, interpolation="midpoint"),
+    "searchsorted": lambda x, v: torch.searchsorted(x.sort().values, v),
+    "searchsorted_right": lambda x, v: torch.searchsorted(x.sort().values, v, right=True),
     "runs": lambda x: torch.unique_consecutive(x, return_inverse=True, dim=0)[1],
-    "reshape_35": lambda x: x.reshape(5, -1, 7), "reshape_flat": lambda x: x.reshape(-1), "reshape_scalar": lambda x: x.reshape(()),
-    "view_split": lambda x: x.reshape(3, 5, 7), "transpose_02": lambda x: x.transpose(0, 2), "permute_201": lambda x: x.permute(2, 0, 1),
-    "slice_middle": lambda x: x[:, 1:-1:2], "slice_none": lambda x: x[2:2], "select_1": lambda x: x[:, -2],
-    "expand_3": lambda x: x.expand(4, -1, 3, 5), "squeeze_all": torch.squeeze, "squeeze_1": lambda x: x.squeeze(1),
-    "unsqueeze_1": lambda x: x.unsqueeze(1), "flatten_12": lambda x: x.flatten(1), "contiguous": lambda x: x.transpose(0, -1), "clone": torch.clone,
-    "cat_0": lambda *x: torch.cat(x, 0), "cat_1": lambda *x: torch.cat(x, -1), "stack_1": lambda *x: torch.stack(x, 1), "split_middle": split,
-    "cast": same, "cast_around": lambda x: x.to(torch.bfloat16).to(x.dtype), "transfer": same, "transfer_odd": lambda x: x.transpose(0, -1), "alias": same,
-    "embed_inside": embed, "index_part": lambda x: x[1::2, -2, :-1], "index_one": lambda x: x[1, -1],
-    "slice_back": lambda x: x.flip(1)[:, 1::3], "chunked": chunked, "unbound": lambda x: x[:, 2] - x[:, 0], "narrow_1": lambda x: x.narrow(1, -4, 3),
-    "unflatten_1": lambda x: x.unflatten(1, (5, -1)), "movedim_02": lambda x: x.movedim((0, -1), (1, 0)),
-    "diagonal_0": torch.diagonal, "diagonal_up": lambda x: x.diagonal(2, -1, 0), "diagonal_none": lambda x: x.diagonal(-3),
-    "unfold_apart": lambda x: x.unfold(1, 2, 3), "unfold_shared": lambda x: x.unfold(0, 3, 2), "unfold_twice": lambda x: x.unfold(0, 3, 1).unfold(1, 2, 1),
-    "unfold_scalar": lambda x: x.unfold(0, 1, 1), "part_backwards": lambda x: x.flip(1)[:, 1:8:3],
-    "embed_shared": lambda x: torch.zeros(13, dtype=x.dtype).index_add(0, torch.arange(20) // 5 * 2 + torch.arange(20) % 5 + 1, x.reshape(-1)),
-    "replace_part": replace, "replace_inside": lambda x, v: -replace(x, v), "meshgrid_xy": crossed,
-    "flip_all": lambda x: x.flip(tuple(range(x.ndim))), "flip_0": lambda x: x.flip(0),
-    "roll_flat": lambda x: x.roll(-4), "roll_2": lambda x: x.roll((2, -1, 100), (0, 2, 0)), "repeat_3": lambda x: x.repeat(2, 3, 1, 2),
-    "repeat_many": lambda x: x.repeat(2, 1, 3, 2, 2, 2), "repeat_none": lambda x: x.repeat(2, 0), "tile_1": lambda x: x.tile(3),
-    "each_1": lambda x: x.repeat_interleave(3, 1), "each_last": lambda x: x.repeat_interleave(2, -1),
-    "each_by": lambda x: x.repeat_interleave(torch.tensor([2, 0, 3]), 1), "pad_one": lambda x: F.pad(x, (1, 2, 0, 3), value=1),
-    "pad_crop": lambda x: F.pad(x, (-1, 2, 4, -2)), "pad_reflect": padded("reflect", 2, 4, 1, 0), "pad_replicate": padded("replicate", 2, 7, 0, 1),
+    "reshape_35": lambda x: x.reshape(5, -1, 7),
+    "reshape_flat": lambda x: x.reshape(-1),
+    "reshape_scalar": lambda x: x.reshape(()),
+    "view_split": lambda x: x.reshape(3, 5, 7),
+    "transpose_02": lambda x: x.transpose(0, 2),
+    "permute_201": lambda x: x.permute(2, 0, 1),
+    "slice_middle": lambda x: x[:, 1:-1:2],
+    "slice_none": lambda x: x[2:2],
+    "select_1": lambda x: x[:, -2],
+    "expand_3": lambda x: x.expand(4, -1, 3, 5),
+    "squeeze_all": torch.squeeze,
+    "squeeze_1": lambda x: x.squeeze(1),
+    "unsqueeze_1": lambda x: x.unsqueeze(1),
+    "flatten_12": lambda x: x.flatten(1),
+    "contiguous": lambda x: x.transpose(0, -1),
+    "clone": torch.clone,
+    "cat_0": lambda *x: torch.cat(x, 0),
+    "cat_1": lambda *x: torch.cat(x, -1),
+    "stack_1": lambda *x: torch.stack(x, 1),
+    "split_middle": split,
+    "cast": same,
+    "cast_around": lambda x: x.to(torch.bfloat16).to(x.dtype),
+    "transfer": same,
+    "transfer_odd": lambda x: x.transpose(0, -1),
+    "alias": same,
+    "embed_inside": embed,
+    "index_part": lambda x: x[1::2, -2, :-1],
+    "index_one": lambda x: x[1, -1],
+    "slice_back": lambda x: x.flip(1)[:, 1::3],
+    "chunked": chunked,
+    "unbound": lambda x: x[:, 2] - x[:, 0],
+    "narrow_1": lambda x: x.narrow(1, -4, 3),
+    "unflatten_1": lambda x: x.unflatten(1, (5, -1)),
+    "movedim_02": lambda x: x.movedim((0, -1), (1, 0)),
+    "diagonal_0": torch.diagonal,
+    "diagonal_up": lambda x: x.diagonal(2, -1, 0),
+    "diagonal_none": lambda x: x.diagonal(-3),
+    "unfold_apart": lambda x: x.unfold(1, 2, 3),
+    "unfold_shared": lambda x: x.unfold(0, 3, 2),
+    "unfold_twice": lambda x: x.unfold(0, 3, 1).unfold(1, 2, 1),
+    "unfold_scalar": lambda x: x.unfold(0, 1, 1),
+    "part_backwards": lambda x: x.flip(1)[:, 1:8:3],
+    "embed_shared": (
+        lambda x: torch.zeros(13, dtype=x.dtype).index_add(
+            0, torch.arange(20) // 5 * 2 + torch.arange(20) % 5 + 1, x.reshape(-1)
+        )
+    ),
+    "replace_part": replace,
+    "replace_inside": lambda x, v: -replace(x, v),
+    "meshgrid_xy": crossed,
+    "flip_all": lambda x: x.flip(tuple(range(x.ndim))),
+    "flip_0": lambda x: x.flip(0),
+    "roll_flat": lambda x: x.roll(-4),
+    "roll_2": lambda x: x.roll((2, -1, 100), (0, 2, 0)),
+    "repeat_3": lambda x: x.repeat(2, 3, 1, 2),
+    "repeat_many": lambda x: x.repeat(2, 1, 3, 2, 2, 2),
+    "repeat_none": lambda x: x.repeat(2, 0),
+    "tile_1": lambda x: x.tile(3),
+    "each_1": lambda x: x.repeat_interleave(3, 1),
+    "each_last": lambda x: x.repeat_interleave(2, -1),
+    "each_by": lambda x: x.repeat_interleave(torch.tensor([2, 0, 3]), 1),
+    "pad_one": lambda x: F.pad(x, (1, 2, 0, 3), value=1),
+    "pad_crop": lambda x: F.pad(x, (-1, 2, 4, -2)),
+    "pad_reflect": padded("reflect", 2, 4, 1, 0),
+    "pad_replicate": padded("replicate", 2, 7, 0, 1),
     "pad_circular": padded("circular", 2, 5, 1, 3),
-    "pick_diagonal_low": lambda x: x.tril(-1), "pick_low": torch.tril, "pick_diagonal_high": lambda x: x.triu(1),
-    "matmul": torch.matmul, "matmul_turned": lambda a, b: turned(a) @ turned(b),
-    "addmm": torch.addmm, "addmm_scaled": lambda x, a, b: torch.addmm(x, a, b, beta=-2, alpha=3), "addmm_only": lambda x, a, b: torch.addmm(x, a, b, beta=0),
-    "addmv": lambda x, a, v: torch.addmv(x, a, v, beta=2, alpha=-1), "addr": lambda x, u, v: torch.addr(x, u, v, alpha=3), "baddbmm": torch.baddbmm,
-    "addbmm": lambda x, a, b: torch.addbmm(x, a, b, beta=2), "outer": torch.outer, "inner": torch.inner, "kron": torch.kron, "trace": torch.trace,
-    "tensordot": lambda a, b: torch.tensordot(a, b, ([-1, 0], [0, 1])), "einsum_heads": lambda a, b: torch.einsum("bqhd,bkhd->bhqk", a, b),
+    "pick_diagonal_low": lambda x: x.tril(-1),
+    "pick_low": torch.tril,
+    "pick_diagonal_high": lambda x: x.triu(1),
+    "matmul": torch.matmul,
+    "matmul_turned": lambda a, b: turned(a) @ turned(b),
+    "addmm": torch.addmm,
+    "addmm_scaled": lambda x, a, b: torch.addmm(x, a, b, beta=-2, alpha=3),
+    "addmm_only": lambda x, a, b: torch.addmm(x, a, b, beta=0),
+    "addmv": lambda x, a, v: torch.addmv(x, a, v, beta=2, alpha=-1),
+    "addr": lambda x, u, v: torch.addr(x, u, v, alpha=3),
+    "baddbmm": torch.baddbmm,
+    "addbmm": lambda x, a, b: torch.addbmm(x, a, b, beta=2),
+    "outer": torch.outer,
+    "inner": torch.inner,
+    "kron": torch.kron,
+    "trace": torch.trace,
+    "tensordot": lambda a, b: torch.tensordot(a, b, ([-1, 0], [0, 1])),
+    "einsum_heads": lambda a, b: torch.einsum("bqhd,bkhd->bhqk", a, b),
     "einsum_three": lambda *x: torch.einsum("iji,jk,k", *x),
-    "linear": linear(same), "linear_bare": linear(same), "linear_relu": linear(F.relu), "linear_gelu": linear(F.gelu),
-    **dict.fromkeys(("linear_gelu_tanh", "linear_gelu_tanh_bare"), linear(lambda x: F.gelu(x, approximate="tanh"))), "linear_silu": linear(F.silu),
-    "linear_tanh": linear(torch.tanh), "linear_sigmoid": linear(torch.sigmoid),
-    "mlp_first_bias": lambda x, v, b, w: F.gelu(F.linear(x, v, b), approximate="tanh") @ w.T, "mlp_relu": lambda x, v, w: (x @ v.T).relu() @ w.T,
+    "linear": linear(same),
+    "linear_bare": linear(same),
+    "linear_relu": linear(F.relu),
+    "linear_gelu": linear(F.gelu),
+    **dict.fromkeys(("linear_gelu_tanh", "linear_gelu_tanh_bare"), linear(lambda x: F.gelu(x, approximate="tanh"))),
+    "linear_silu": linear(F.silu),
+    "linear_tanh": linear(torch.tanh),
+    "linear_sigmoid": linear(torch.sigmoid),
+    "mlp_first_bias": lambda x, v, b, w: F.gelu(F.linear(x, v, b), approximate="tanh") @ w.T,
+    "mlp_relu": lambda x, v, w: (x @ v.T).relu() @ w.T,
     "mlp_second_bias": lambda x, v, w, b: F.linear(F.gelu(x @ v.T, approximate="tanh"), w, b),
-    "gather_0": lambda x, i: x.gather(0, i), "gather_1": lambda x, i: x.gather(1, i), "gather_narrow": lambda x, i: x.gather(-1, i),
-    "scatter_add_0": scatter(0), "scatter_multiply_0": scatter_reduce(0, "prod"), "scatter_multiply_1": scatter_reduce(1, "prod"),
-    "scatter_prod": scatter_reduce(0, "prod", False), "scatter_mean": scatter_reduce(1, "mean"), "scatter_mean_of": scatter_reduce(0, "mean", False),
-    "scatter_amax": scatter_reduce(0, "amax"), "scatter_amax_of": scatter_reduce(1, "amax", False), "scatter_amin": scatter_reduce(1, "amin"),
+    "gather_0": lambda x, i: x.gather(0, i),
+    "gather_1": lambda x, i: x.gather(1, i),
+    "gather_narrow": lambda x, i: x.gather(-1, i),
+    "scatter_add_0": scatter(0),
+    "scatter_multiply_0": scatter_reduce(0, "prod"),
+    "scatter_multiply_1": scatter_reduce(1, "prod"),
+    "scatter_prod": scatter_reduce(0, "prod", False),
+    "scatter_mean": scatter_reduce(1, "mean"),
+    "scatter_mean_of": scatter_reduce(0, "mean", False),
+    "scatter_amax": scatter_reduce(0, "amax"),
+    "scatter_amax_of": scatter_reduce(1, "amax", False),
+    "scatter_amin": scatter_reduce(1, "amin"),
     "scatter_amin_of": scatter_reduce(0, "amin", False),
-    "scatter_add_1": scatter(1), "masked_fill": lambda x, m: x.masked_fill(m, -3.5),
-    "masked_select": torch.masked_select, "masked_scatter": torch.masked_scatter, "nonzero": torch.nonzero, "one_hot": lambda i: F.one_hot(i, 7),
-    "take_along_axis": lambda x, i: x.take_along_dim(i, 1), "take": lambda x, i: torch.take(x, i), "index_select_1": lambda x, i: x.index_select(1, i),
-    "index_select_turned": lambda x, i: x.transpose(0, -1).index_select(0, i), "index_add_0": lambda x, i, s: x.index_add(0, i, s),
-    "index_add_1": lambda x, i, s: x.index_add(1, i, s), "put_zeros": lambda g, i: torch.zeros(5, 7, dtype=g.dtype).index_add(0, i.reshape(-1), g.reshape(-1, 7)),
+    "scatter_add_1": scatter(1),
+    "masked_fill": lambda x, m: x.masked_fill(m, -3.5),
+    "masked_select": torch.masked_select,
+    "masked_scatter": torch.masked_scatter,
+    "nonzero": torch.nonzero,
+    "one_hot": lambda i: F.one_hot(i, 7),
+    "take_along_axis": lambda x, i: x.take_along_dim(i, 1),
+    "take": lambda x, i: torch.take(x, i),
+    "index_select_1": lambda x, i: x.index_select(1, i),
+    "index_select_turned": lambda x, i: x.transpose(0, -1).index_select(0, i),
+    "index_add_0": lambda x, i, s: x.index_add(0, i, s),
+    "index_add_1": lambda x, i, s: x.index_add(1, i, s),
+    "put_zeros": lambda g, i: torch.zeros(5, 7, dtype=g.dtype).index_add(0, i.reshape(-1), g.reshape(-1, 7)),
     "scatter_0": lambda x, s: x.scatter(0, places(4, 1).expand(4, 3), s),
-    "scatter_value": lambda x, v: x.index_put((torch.arange(2)[:, None], places(2, 2)), v.reshape(())), "index_copy_1": lambda x, s: x.index_copy(1, places(4), s),
+    "scatter_value": lambda x, v: x.index_put((torch.arange(2)[:, None], places(2, 2)), v.reshape(())),
+    "index_copy_1": lambda x, s: x.index_copy(1, places(4), s),
     "index_fill_1": lambda x, v: x.index_fill(1, places(4), v.reshape(())),
-    "get_rows": lambda x, i: x[i], "get_twice": lambda x, i: x[i] * x[i].exp(), "get_pairs": lambda x, i, j: x[i, j[:, None]],
-    "get_apart": lambda x, i, j: x[i, :, j], "get_mask": lambda x, m: x[:, m],
+    "get_rows": lambda x, i: x[i],
+    "get_twice": lambda x, i: x[i] * x[i].exp(),
+    "get_pairs": lambda x, i, j: x[i, j[:, None]],
+    "get_apart": lambda x, i, j: x[i, :, j],
+    "get_mask": lambda x, m: x[:, m],
     "put_apart": lambda x, j, v: x.index_put((places(2, 2)[:, :, None], torch.arange(3), j[:, :, None]), v),
-    "put_mask": lambda x, m, v: torch.where(m.reshape(m.shape + (1,) * (2 - m.ndim)), v, x), "ravel": lambda i, j: i % 5 * 11 + j % 11,
+    "put_mask": lambda x, m, v: torch.where(m.reshape(m.shape + (1,) * (2 - m.ndim)), v, x),
+    "ravel": lambda i, j: i % 5 * 11 + j % 11,
     "put_added": lambda x, i, v: x.index_put((i[0], i[1]), v, accumulate=True),
-    "softmax_last": lambda x: x.softmax(-1), "softmax_0": lambda x: x.softmax(0),
-    "log_softmax_last": lambda x: x.log_softmax(-1), "log_softmax_1": lambda x: x.log_softmax(1),
-    "layer_norm": norm(1e-5), "layer_norm_w": norm(1e-3), "layer_norm_bare": norm(1e-5), "rms_norm": rms, "rms_norm_bare": rms,
-    "embedding": lambda w, i: w[i], "embedding_narrow": lambda w, i: w[i],
-    "cross_entropy": cross(-100, 0, "mean"), "cross_entropy_ignore": cross(2, 0, "mean"), "cross_entropy_smooth": cross(0, 0.1, "mean"),
-    "cross_entropy_sum": cross(-1, 0, "sum"), "cross_entropy_each": cross(1, 0.2, "none"), "dropout_off": same,
-    "attention": attention(False), "attention_causal": attention(True), "attention_scaled": attention(True, 0.7), "attention_heads": heads,
-    "attention_mask": masked(False), "attention_mask_causal": masked(True),
+    "softmax_last": lambda x: x.softmax(-1),
+    "softmax_0": lambda x: x.softmax(0),
+    "log_softmax_last": lambda x: x.log_softmax(-1),
+    "log_softmax_1": lambda x: x.log_softmax(1),
+    "layer_norm": norm(1e-5),
+    "layer_norm_w": norm(1e-3),
+    "layer_norm_bare": norm(1e-5),
+    "rms_norm": rms,
+    "rms_norm_bare": rms,
+    "embedding": lambda w, i: w[i],
+    "embedding_narrow": lambda w, i: w[i],
+    "cross_entropy": cross(-100, 0, "mean"),
+    "cross_entropy_ignore": cross(2, 0, "mean"),
+    "cross_entropy_smooth": cross(0, 0.1, "mean"),
+    "cross_entropy_sum": cross(-1, 0, "sum"),
+    "cross_entropy_each": cross(1, 0.2, "none"),
+    "dropout_off": same,
+    "attention": attention(False),
+    "attention_causal": attention(True),
+    "attention_scaled": attention(True, 0.7),
+    "attention_heads": heads,
+    "attention_mask": masked(False),
+    "attention_mask_causal": masked(True),
 }
 
 
@@ -264,12 +428,23 @@ def evaluate(name: str, texts: list[str]) -> tuple[float, list[float]]:
 
 def main() -> None:
     here = Path(__file__).parent
-    out = ["/* structured.h - what PyTorch says about every structured case of tests/ops_cases.h: weighted sums of the value and of each gradient.",
-           f" * Generated by tests/golden/structured.py with PyTorch {torch.__version__.split('+')[0]}. */", "",
-           "typedef struct golden_case { const char *op, *what; double value, grad[4]; } golden_case;", "",
-           "static const golden_case golden_cases[] = {"]
-    for op, what, name, rest in re.findall(r'^    \{"(\w+)", "(.*?)", (\w+), \w+, \w+, \d+, (\{\{.*)$', (here.parent / "ops_cases.h").read_text(), re.MULTILINE):
-        if name == "dropout":                       # our mask is not PyTorch's
+    out = [
+        (
+            "/* structured.h - what PyTorch says about every structured case of tests/ops_cases.h: weighted sums of the"
+            " value and of each gradient."
+        ),
+        f" * Generated by tests/golden/structured.py with PyTorch {torch.__version__.split('+')[0]}. */",
+        "",
+        "typedef struct golden_case { const char *op, *what; double value, grad[4]; } golden_case;",
+        "",
+        "static const golden_case golden_cases[] = {",
+    ]
+    for op, what, name, rest in re.findall(
+        r'^    \{"(\w+)", "(.*?)", (\w+), \w+, \w+, \d+, (\{\{.*)$',
+        (here.parent / "ops_cases.h").read_text(),
+        re.MULTILINE,
+    ):
+        if name == "dropout":  # our mask is not PyTorch's
             continue
         value, grads = evaluate(name, re.findall(r"\{([^{}]+)\}", rest))
         out.append(f'    {{"{op}", "{what}", {value!r}, {{{", ".join(map(repr, grads))}}}}},')

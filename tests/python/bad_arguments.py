@@ -1,9 +1,12 @@
-"""Calls every function, method, operator, constructor and setter with bad arguments: whatever comes, a Python exception and no crash.
+"""Calls every function, method, operator, constructor and setter with bad arguments: whatever
+comes, a Python exception and no crash.
 
 use: bad_arguments.py SEED CALLS TRACE      calls of each callable; the call under way is written to the file TRACE
 
-Run by test_bad_arguments.py under limits of memory and time.  Good calls of table.py are spoiled: an argument replaced, left out,
-added or given twice.  Exits with 1 and a message when an exception is lost, is not of a kind that Python code can expect, or when
+Run by test_bad_arguments.py under limits of memory and time.  Good calls of table.py are spoiled:
+an argument replaced, left out,
+added or given twice.  Exits with 1 and a message when an exception is lost, is not of a kind that
+Python code can expect, or when
 memory grows."""
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(os.environ.get("CHAINRULE_BUILD", Path(__file__).parents[2] / "build" / "release")) / "python"))
+sys.path.insert(
+    0, str(Path(os.environ.get("CHAINRULE_BUILD", Path(__file__).parents[2] / "build" / "release")) / "python")
+)
 
 import chainrule as cr  # noqa: E402
 import compare  # noqa: E402
@@ -366,7 +371,10 @@ KEYWORDS = [
 
 
 def constructors() -> list[tuple[str, Any]]:
-    return [(n, getattr(cr, n)) for n in ("Tensor", "Device", "Generator", "Size", "dtype", "Error", "DtypeError", "OutOfMemoryError")] + [("Sub", Sub)]
+    return [
+        (n, getattr(cr, n))
+        for n in ("Tensor", "Device", "Generator", "Size", "dtype", "Error", "DtypeError", "OutOfMemoryError")
+    ] + [("Sub", Sub)]
 
 
 def reflected(f: Any) -> Any:
@@ -375,14 +383,38 @@ def reflected(f: Any) -> Any:
 
 def operators() -> list[tuple[str, Any]]:
     names = (
-        "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le eq ne gt ge getitem setitem delitem contains neg abs "
-        "invert pos index iadd isub imul itruediv "
-        "ifloordiv imod ipow iand ior ixor ilshift irshift imatmul concat countOf"
+        "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le eq ne gt ge getitem setitem"
+        " delitem contains neg abs invert pos index iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift"
+        " irshift imatmul concat countOf"
     ).split()
     more: list[tuple[str, Any]] = [
-        (f.__name__, f) for f in (bool, int, float, len, list, hash, str, divmod, round, reversed, complex, format, bytes, dir, vars, iter, sum, pow)
+        (f.__name__, f)
+        for f in (
+            bool,
+            int,
+            float,
+            len,
+            list,
+            hash,
+            str,
+            divmod,
+            round,
+            reversed,
+            complex,
+            format,
+            bytes,
+            dir,
+            vars,
+            iter,
+            sum,
+            pow,
+        )
     ]
-    return [(n, getattr(operator, n)) for n in names] + [("r" + n, reflected(getattr(operator, n))) for n in names[:19]] + more
+    return (
+        [(n, getattr(operator, n)) for n in names]
+        + [("r" + n, reflected(getattr(operator, n))) for n in names[:19]]
+        + more
+    )
 
 
 def setters() -> list[tuple[str, Any]]:
@@ -403,13 +435,20 @@ def methods(owner: Any) -> list[tuple[str, Any]]:
         (n, getattr(owner, n))
         for n in dir(owner)
         if callable(getattr(owner, n, None))  # Device.Gpu is there where a GPU is
-        and (not n.startswith("__") or n in {"__reduce__", "__array__", "__dlpack__", "__dlpack_device__", "__deepcopy__", "__copy__"})
+        and (
+            not n.startswith("__")
+            or n in {"__reduce__", "__array__", "__dlpack__", "__dlpack_device__", "__deepcopy__", "__copy__"}
+        )
     ]
 
 
 def everything() -> list[tuple[str, Any]]:
     functions = [(n, getattr(cr, n)) for n in dir(cr) if type(getattr(cr, n)).__name__ == "builtin_function_or_method"]
-    owned = [(f"{o.__name__}.{n}", f) for o in (cr.Tensor, cr.Device, cr.Generator, cr.Size, cr.dtype, cr.Node) for n, f in methods(o)]
+    owned = [
+        (f"{o.__name__}.{n}", f)
+        for o in (cr.Tensor, cr.Device, cr.Generator, cr.Size, cr.dtype, cr.Node)
+        for n, f in methods(o)
+    ]
     bound = [(f"cpu.{n}", f) for n, f in methods(cr.Device("cpu"))]
     pictures = [(f"viz.{n}", getattr(cr.viz, n)) for n in cr.viz.__all__]
     return functions + pictures + owned + bound + constructors() + operators() + setters()
@@ -425,7 +464,9 @@ def good_call(name: str, r: random.Random, known: dict[str, list[table.Call]]) -
     args, kwargs = r.choice(known[plain])
     leaves: list[Any] | None = [] if r.random() < 0.3 else None
     try:
-        return [compare.build(x, cr, leaves) for x in args], {k: compare.build(x, cr, leaves) for k, x in kwargs.items()}
+        return [compare.build(x, cr, leaves) for x in args], {
+            k: compare.build(x, cr, leaves) for k, x in kwargs.items()
+        }
     except Exception:
         return [cr.ones(3, 5)], {}
 
@@ -459,7 +500,12 @@ def complain(text: str) -> None:
     sys.exit(1)
 
 
-SKIPPED = {"set_num_threads", "Tensor.cuda", "Tensor.gpu", "__reduce__"}  # threads by the million; devices that are not there
+SKIPPED = {
+    "set_num_threads",
+    "Tensor.cuda",
+    "Tensor.gpu",
+    "__reduce__",
+}  # threads by the million; devices that are not there
 
 
 def once(name: str, f: Any, args: list[Any], kwargs: dict[str, Any], trace: int) -> None:

@@ -1,4 +1,5 @@
-"""What calls are made of: tensors by shape, dtype and layout, and families of calls that many functions share (rows: table_*.py)."""
+"""What calls are made of: tensors by shape, dtype and layout, and families of calls that many
+functions share (rows: table_*.py)."""
 
 from __future__ import annotations
 
@@ -14,13 +15,26 @@ WHOLES = ["int64", "int32", "int16", "int8", "uint8"]
 NUMBERS = [*FLOATS, *WHOLES]
 ANY = [*NUMBERS, "bool"]
 SHAPES = [(3, 5), (), (7,), (0,), (2, 0, 3), (5, 1, 3), (2, 3, 5, 7)]
-PAIRS = [((3, 5), (3, 5)), ((3, 5), (5,)), ((5, 1), (1, 7)), ((), (3,)), ((3, 0), (1,)), ((2, 3, 5), (3, 1)), ((1,), (0,)), ((), ())]
+PAIRS = [
+    ((3, 5), (3, 5)),
+    ((3, 5), (5,)),
+    ((5, 1), (1, 7)),
+    ((), (3,)),
+    ((3, 0), (1,)),
+    ((2, 3, 5), (3, 1)),
+    ((1,), (0,)),
+    ((), ()),
+]
 LAYOUTS = ["plain", "transposed", "strided"]
 
 
 def backwards(t: Any) -> Any:
     """Along every axis: a view, but in PyTorch, which has no negative strides."""
-    return t.flip(tuple(range(t.dim()))) if type(t).__module__.startswith("torch") else t[(slice(None, None, -1),) * t.dim()]
+    return (
+        t.flip(tuple(range(t.dim())))
+        if type(t).__module__.startswith("torch")
+        else t[(slice(None, None, -1),) * t.dim()]
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,7 +60,8 @@ class X:
     kind: str = "any"  # of floats: "whole" numbers, for ties; "special" ones among others
 
     def __repr__(self) -> str:
-        return f"X({self.shape}, {self.dtype}{'' if self.layout == 'plain' else ', ' + self.layout}{'' if self.kind == 'any' else ', ' + self.kind})"
+        traits = [self.dtype, *[t for t in (self.layout, self.kind) if t not in ("plain", "any")]]
+        return f"X({self.shape}, {', '.join(traits)})"
 
     def base(self) -> tuple[tuple[int, ...], Callable[[Any], Any]]:
         """The shape to be made, and the view of it that has this layout."""
@@ -73,7 +88,9 @@ class X:
             values: list[Any] = r.sample(range(n), n)
         elif self.dtype in FLOATS and self.kind != "whole":
             special = [math.nan, math.inf, -math.inf, 0.0, -0.0] if self.kind == "special" else []
-            values = [r.choice(special) if special and r.random() < 0.2 else r.uniform(self.low, self.high) for _ in range(n)]
+            values = [
+                r.choice(special) if special and r.random() < 0.2 else r.uniform(self.low, self.high) for _ in range(n)
+            ]
         elif self.dtype == "bool":
             values = [r.random() < 0.5 for _ in range(n)]
         else:
@@ -107,7 +124,9 @@ def unary(low: float = -3, high: float = 3, dtypes: list[str] = ANY, **parameter
     return cases
 
 
-def binary(low: float = -3, high: float = 3, dtypes: list[str] = ANY, numbers: list[Any] | None = None, **parameters: list[Any]) -> Cases:
+def binary(
+    low: float = -3, high: float = 3, dtypes: list[str] = ANY, numbers: list[Any] | None = None, **parameters: list[Any]
+) -> Cases:
     def cases() -> Iterator[Call]:
         for a, b in PAIRS:
             yield call(X(a, "float64", low, high), X(b, "float64", low, high, seed=1))
@@ -125,7 +144,9 @@ def binary(low: float = -3, high: float = 3, dtypes: list[str] = ANY, numbers: l
     return cases
 
 
-def reduction(dtypes: list[str] = ANY, dims: bool = True, none: bool = True, shapes: list[tuple[int, ...]] = SHAPES) -> Cases:
+def reduction(
+    dtypes: list[str] = ANY, dims: bool = True, none: bool = True, shapes: list[tuple[int, ...]] = SHAPES
+) -> Cases:
     """dims: a tuple of axes is allowed; none: no axis means all"""
 
     def cases() -> Iterator[Call]:

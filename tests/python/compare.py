@@ -1,6 +1,7 @@
 """Runs one call of table.py in chainrule and in PyTorch and says how the two differ, in words, or None.
 
-What is compared: values, shapes, dtypes, gradients with random cotangents; where one raises, that both do, with a matching kind."""
+What is compared: values, shapes, dtypes, gradients with random cotangents; where one raises, that
+both do, with a matching kind."""
 
 from __future__ import annotations
 
@@ -77,8 +78,11 @@ def close(a: Any, b: Any, tolerance: float, scale: float) -> bool:
     return bool(a == b) or abs(a - b) <= tolerance * max(abs(a), abs(b), scale)
 
 
-def differ(what: str, ours: Any, theirs: Any, torch: Any, values: bool = True, tolerance: float = 0.0, size: float = 1e-3) -> str | None:
-    """Two results: tensors, tuples of them, or plain Python objects.  size: of what is summed; a sum that cancels is no more exact than that."""
+def differ(
+    what: str, ours: Any, theirs: Any, torch: Any, values: bool = True, tolerance: float = 0.0, size: float = 1e-3
+) -> str | None:
+    """Two results: tensors, tuples of them, or plain Python objects.  size: of what is summed; a
+    sum that cancels is no more exact than that."""
     if isinstance(theirs, torch.Tensor):
         if not isinstance(ours, cr.Tensor):
             return f"{what} is a {type(ours).__name__}, PyTorch's a tensor"
@@ -100,7 +104,14 @@ def differ(what: str, ours: Any, theirs: Any, torch: Any, values: bool = True, t
     if isinstance(theirs, (tuple, list)) and not (theirs and isinstance(theirs[0], (int, float))):
         if not isinstance(ours, (tuple, list)) or len(ours) != len(theirs):
             return f"{what} is {show(ours, cr)}, PyTorch's {show(theirs, torch)}"
-        return next((d for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if (d := differ(f"{what}[{i}]", a, b, torch, values))), None)
+        return next(
+            (
+                d
+                for i, (a, b) in enumerate(zip(ours, theirs, strict=True))
+                if (d := differ(f"{what}[{i}]", a, b, torch, values))
+            ),
+            None,
+        )
     if isinstance(theirs, tuple):
         theirs = tuple(theirs)
         ours = tuple(ours) if isinstance(ours, tuple) else ours
@@ -108,7 +119,11 @@ def differ(what: str, ours: Any, theirs: Any, torch: Any, values: bool = True, t
         return None if close(ours, theirs, 1e-6, 0) else f"{what} is {ours}, PyTorch's {theirs}"
     if type(theirs).__module__.startswith("torch"):  # a Generator
         return None if type(ours).__name__ == type(theirs).__name__ else f"{what} is {ours}, PyTorch's {theirs}"
-    return None if type(ours) is type(theirs) and str(ours) == str(theirs) else f"{what} is {show(ours, cr)}, PyTorch's {show(theirs, torch)}"
+    return (
+        None
+        if type(ours) is type(theirs) and str(ours) == str(theirs)
+        else f"{what} is {show(ours, cr)}, PyTorch's {show(theirs, torch)}"
+    )
 
 
 def show(x: Any, lib: Any) -> str:
@@ -126,7 +141,9 @@ def coarsest(through: list[Any]) -> float:
     return max((TOLERANCE.get(str(x.dtype).split(".")[1], 0.0) for x in through), default=0.0)
 
 
-def compare(f: Any, g: Any, torch: Any, call: table.Call, *, grad: bool = True, in_place: bool = False, values: bool = True) -> str | None:
+def compare(
+    f: Any, g: Any, torch: Any, call: table.Call, *, grad: bool = True, in_place: bool = False, values: bool = True
+) -> str | None:
     ran["calls"] += 1
     ours = Outcome(f, cr, call, grad, in_place)
     with warnings.catch_warnings():
@@ -136,9 +153,15 @@ def compare(f: Any, g: Any, torch: Any, call: table.Call, *, grad: bool = True, 
             if not theirs.error:
                 return f"raises {type(ours.error).__name__}: {ours.error}; PyTorch gives {show(theirs.value, torch)}"
             if not ours.error:
-                return f"gives {show(ours.value, cr)}; PyTorch raises {type(theirs.error).__name__}: {str(theirs.error).splitlines()[0][:150]}"
+                return (
+                    f"gives {show(ours.value, cr)}; PyTorch raises {type(theirs.error).__name__}:"
+                    f" {str(theirs.error).splitlines()[0][:150]}"
+                )
             if not kinds(theirs.error) <= kinds(ours.error):
-                return f"raises {type(ours.error).__name__}: {ours.error}; PyTorch {type(theirs.error).__name__}: {str(theirs.error).splitlines()[0][:150]}"
+                return (
+                    f"raises {type(ours.error).__name__}: {ours.error}; PyTorch {type(theirs.error).__name__}:"
+                    f" {str(theirs.error).splitlines()[0][:150]}"
+                )
             ran["refused"] += 1
             return None
         ran["compared"] += 1
@@ -157,9 +180,15 @@ def compare(f: Any, g: Any, torch: Any, call: table.Call, *, grad: bool = True, 
         return None if mine is other else f"gradients: only {'PyTorch' if mine is None else 'chainrule'} has them"
     for i, (a, b) in enumerate(zip(mine, other, strict=True)):
         if a is None or b is None:
-            if (a is None) != (b is None) and not (b is None and not any(numbers(a.tolist()))) and not (a is None and not any(numbers(b.tolist()))):
+            if (
+                (a is None) != (b is None)
+                and not (b is None and not any(numbers(a.tolist())))
+                and not (a is None and not any(numbers(b.tolist())))
+            ):
                 return f"gradient {i} is {'None' if a is None else 'there'}, PyTorch's {b}"
-        elif found := differ(f"gradient {i}", a, b, torch, tolerance=coarsest([*ours.leaves, *tensors(ours.value, cr)]), size=3.0):  # cotangents of size 1 times slopes
+        elif found := differ(
+            f"gradient {i}", a, b, torch, tolerance=coarsest([*ours.leaves, *tensors(ours.value, cr)]), size=3.0
+        ):  # cotangents of size 1 times slopes
             return found
         else:
             ran["gradients"] += 1

@@ -1,4 +1,5 @@
-"""What the Python tests share: the built package on the path, how long hypothesis tries, and the result line that tools/run_tests.py reads."""
+"""What the Python tests share: the built package on the path, how long hypothesis tries, and the
+result line that tools/run_tests.py reads."""
 
 from __future__ import annotations
 
@@ -13,16 +14,26 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
-LEVEL = int(os.environ.get("CHAINRULE_TEST_FULL") or 0)  # 0: make test, 1: make test-all, 2: all that there is, which takes an hour
+LEVEL = int(
+    os.environ.get("CHAINRULE_TEST_FULL") or 0
+)  # 0: make test, 1: make test-all, 2: all that there is, which takes an hour
 FULL = LEVEL >= 1
 REPORT: Counter[str] = Counter()  # what -> how many ran, for the result line
 
 sys.path.insert(0, str(BUILD / "python"))
 
 # The same examples in every run but those of all that there is; nothing depends on how fast the machine is.
-settings.register_profile("quick", max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
-    "full", max_examples=500, derandomize=LEVEL < 2, deadline=None, database=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "quick", max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "full",
+    max_examples=500,
+    derandomize=LEVEL < 2,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("full" if FULL else "quick")
 
@@ -36,8 +47,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     stats = terminalreporter.stats
     for report in stats.get("skipped", []):
-        where, _, why = report.longrepr if isinstance(report.longrepr, tuple) else (report.nodeid, 0, str(report.longrepr))
+        where, _, why = (
+            report.longrepr if isinstance(report.longrepr, tuple) else (report.nodeid, 0, str(report.longrepr))
+        )
         terminalreporter.write_line(f"skipped {Path(where).name}: {why.removeprefix('Skipped: ')}")
     failed = len(stats.get("failed", [])) + len(stats.get("error", []))
     counts = "; " * bool(REPORT) + ", ".join(f"{what} {n}" for what, n in REPORT.items())
-    terminalreporter.write_line(f"result: {len(stats.get('passed', []))} passed, {failed} failed, {len(stats.get('skipped', []))} skipped{counts}")
+    terminalreporter.write_line(
+        f"result: {len(stats.get('passed', []))} passed, {failed} failed, {len(stats.get('skipped', []))}"
+        f" skipped{counts}"
+    )

@@ -1,5 +1,7 @@
-"""Every function and method by name, with a generator of calls.  A call is (args, kwargs) where an X stands for a tensor, so that
-it can be made in chainrule and in PyTorch from the same numbers.  test_names.py walks it; a name without a row fails there."""
+"""Every function and method by name, with a generator of calls.  A call is (args, kwargs) where an
+X stands for a tensor, so that
+it can be made in chainrule and in PyTorch from the same numbers.  test_names.py walks it; a name
+without a row fails there."""
 
 import sys
 from importlib import import_module
@@ -20,12 +22,18 @@ for subject in ("make", "views", "elementwise", "reductions", "products", "index
 # Names whose results have no gradient; of every other one test_names.py wants gradients compared.
 CONSTANT = set(
     """
-    all allclose any arange argmax argmin argsort argwhere bernoulli bincount bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
-    bitwise_xor bool bucketize can_cast cauchy count_nonzero detach dim element_size empty empty_like eq equal exponential eye fill floor_divide full
-    full_like ge geometric get_num_threads greater greater_equal gt histc int is_contiguous is_floating_point is_grad_enabled is_tensor isclose isfinite
-    isin isinf isnan isneginf isposinf item le less less_equal linspace log_normal logical_and logical_not logical_or logical_xor long lt manual_seed multinomial ne
-    new_empty new_full new_ones new_tensor new_zeros nextafter nonzero normal not_equal numel one_hot ones ones_like promote_types rand rand_like
-    randint randint_like randn randn_like random randperm requires_grad result_type searchsorted short signbit size storage_offset stride tensor tolist uniform
+    all allclose any arange argmax argmin argsort argwhere bernoulli bincount bitwise_and
+    bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
+    bitwise_xor bool bucketize can_cast cauchy count_nonzero detach dim element_size empty
+    empty_like eq equal exponential eye fill floor_divide full
+    full_like ge geometric get_num_threads greater greater_equal gt histc int is_contiguous
+    is_floating_point is_grad_enabled is_tensor isclose isfinite
+    isin isinf isnan isneginf isposinf item le less less_equal linspace log_normal logical_and
+    logical_not logical_or logical_xor long lt manual_seed multinomial ne
+    new_empty new_full new_ones new_tensor new_zeros nextafter nonzero normal not_equal numel
+    one_hot ones ones_like promote_types rand rand_like
+    randint randint_like randn randn_like random randperm requires_grad result_type searchsorted
+    short signbit size storage_offset stride tensor tolist uniform
     unique unique_consecutive zero zeros zeros_like
     """.split()
 )
@@ -36,10 +44,14 @@ def of_row(row: gen_ops.Row) -> Cases:
     if len(row.inputs) == 3:
         return ternary(row.low, row.high, value="value" in row.params)
     dtypes = [*WHOLES, "bool"] if row.rule == "BITS" else ANY
-    return (unary, binary)[len(row.inputs) - 1](row.low, row.high, dtypes, **{name: [1.5 * value] for name, value in row.params.items()})
+    return (unary, binary)[len(row.inputs) - 1](
+        row.low, row.high, dtypes, **{name: [1.5 * value] for name, value in row.params.items()}
+    )
 
 
-ELEMENTWISE = {gen_python.PYTHON_NAMES.get(r.name, r.name): r for r in gen_ops.read_source((ROOT / gen_ops.SOURCE).read_text())[1]}
+ELEMENTWISE = {
+    gen_python.PYTHON_NAMES.get(r.name, r.name): r for r in gen_ops.read_source((ROOT / gen_ops.SOURCE).read_text())[1]
+}
 DERIVED = set(ELEMENTWISE) - set(ROWS) - gen_python.NOT_IN_PYTHON  # rows of ops.def without calls of their own here
 ROWS.update({name: of_row(ELEMENTWISE[name]) for name in DERIVED})
 CONSTANT |= {name for name in DERIVED if not any(ELEMENTWISE[name].grads)}

@@ -6,7 +6,24 @@ import math
 from collections.abc import Iterator
 from itertools import product
 
-from cases import ANY, FLOATS, LAYOUTS, NUMBERS, PAIRS, SHAPES, WHOLES, Call, Cases, X, binary, both, call, listed, row, unary
+from cases import (
+    ANY,
+    FLOATS,
+    LAYOUTS,
+    NUMBERS,
+    PAIRS,
+    SHAPES,
+    WHOLES,
+    Call,
+    Cases,
+    X,
+    binary,
+    both,
+    call,
+    listed,
+    row,
+    unary,
+)
 
 
 def wheres() -> Iterator[Call]:
@@ -49,14 +66,20 @@ def ternary(low: float = 0.3, high: float = 3, numbers: bool = False, value: boo
     def cases() -> Iterator[Call]:
         for (a, b), d in product(PAIRS, ("float64", "float32")):
             yield call(X(a, d, low, high), X(b, d, low, high, seed=1), X(a, d, low, high, seed=2))
-            yield call(X(b, d, low, high, "strided"), X(a, d, low, high, "transposed", seed=1), X(b, d, low, high, seed=2))
+            yield call(
+                X(b, d, low, high, "strided"), X(a, d, low, high, "transposed", seed=1), X(b, d, low, high, seed=2)
+            )
         for d in ANY:
             yield call(X((3, 5), d, low, high), X((5,), d, low, high, seed=1), X((3, 1), d, low, high, seed=2))
             if numbers:
                 yield call(X((3, 5), d, low, high), X((5,), d, low, high, seed=1), 0.3)
             if value:
-                yield call(X((3, 5), d, low, high), X((5,), d, low, high, seed=1), X((3, 1), d, low, high, seed=2), value=2)
-                yield call(X((3, 5), d, low, high), X((5,), d, low, high, seed=1), X((3, 1), d, low, high, seed=2), value=-0.5)
+                yield call(
+                    X((3, 5), d, low, high), X((5,), d, low, high, seed=1), X((3, 1), d, low, high, seed=2), value=2
+                )
+                yield call(
+                    X((3, 5), d, low, high), X((5,), d, low, high, seed=1), X((3, 1), d, low, high, seed=2), value=-0.5
+                )
         yield call(X((3, 5)), X((2, 5)), X((3, 5)))
         yield call(X((3, 5)), X((3, 5), "float32"), X((3, 5)))
         yield call(X((3, 5)), X((3, 5)), 2.0)
@@ -73,12 +96,22 @@ def powers() -> Iterator[Call]:
 
 def number_first(*numbers: float, dtypes: list[str] = NUMBERS) -> Cases:
     """A number as first operand; two numbers."""
-    return listed(*[call(n, X((3, 5), d, 1, 4)) for n, d in product(numbers, dtypes)], call(3, 2.5), call(7, 2), call(True, X((3,), "bool")))
+    return listed(
+        *[call(n, X((3, 5), d, 1, 4)) for n, d in product(numbers, dtypes)],
+        call(3, 2.5),
+        call(7, 2),
+        call(True, X((3,), "bool")),
+    )
 
 
 def tensor_numbers(name: str) -> Cases:
     """A tensor without axes where a number is wanted: taken, unless it requires grad or has axes."""
-    return listed(*[call(X((3, 5), low=-4, high=4), **{name: X(s, d, 1, 3, grad=False)}) for s, d in product([(), (1,)], ("float32", "int64"))])
+    return listed(
+        *[
+            call(X((3, 5), low=-4, high=4), **{name: X(s, d, 1, 3, grad=False)})
+            for s, d in product([(), (1,)], ("float32", "int64"))
+        ]
+    )
 
 
 signed = unary()
@@ -86,15 +119,42 @@ test2 = binary(-2, 2)
 bits = binary(0, 7, [*WHOLES, "bool"], [1, 3, True])
 shifts = binary(0, 5, WHOLES, [0, 1, 3])
 arithmetic = number_first(2, 2.5, -0.5)
-row("add", both(binary(alpha=[2, -1, 0.5, True]), arithmetic, listed(call(2.0, X((3,)), alpha=3), call(X((3,)), X((3,)), alpha=X((), "int64")))))
+row(
+    "add",
+    both(
+        binary(alpha=[2, -1, 0.5, True]),
+        arithmetic,
+        listed(call(2.0, X((3,)), alpha=3), call(X((3,)), X((3,)), alpha=X((), "int64"))),
+    ),
+)
 row("sub subtract", both(binary(alpha=[2, -1, 0.5]), arithmetic, listed(call(2.0, X((3,)), alpha=3))))
 row("mul multiply", both(binary(), arithmetic))
-row("div divide true_divide", both(binary(0.3, 3, rounding_mode=[None, "trunc", "floor", "up", 3]), arithmetic, listed(call(7, X((3,)), rounding_mode="floor"))))
+row(
+    "div divide true_divide",
+    both(
+        binary(0.3, 3, rounding_mode=[None, "trunc", "floor", "up", 3]),
+        arithmetic,
+        listed(call(7, X((3,)), rounding_mode="floor")),
+    ),
+)
 row("pow", both(powers, arithmetic))
 row("clamp clip", clamps)
 row("clamp_min clamp_max", binary(dtypes=NUMBERS))
-row("gelu", both(unary(dtypes=FLOATS, approximate=["none", "tanh", "other", 3]), listed(call(X((130,), "float32", kind="special", grad=False)))))
-row("floor_divide remainder fmod", both(binary(0.5, 4, NUMBERS, [1, 2.5, -2]), number_first(2, 7.5, -3), listed(call(X((3, 5), "int32"), X((5,), "bool")))))
+row(
+    "gelu",
+    both(
+        unary(dtypes=FLOATS, approximate=["none", "tanh", "other", 3]),
+        listed(call(X((130,), "float32", kind="special", grad=False))),
+    ),
+)
+row(
+    "floor_divide remainder fmod",
+    both(
+        binary(0.5, 4, NUMBERS, [1, 2.5, -2]),
+        number_first(2, 7.5, -3),
+        listed(call(X((3, 5), "int32"), X((5,), "bool"))),
+    ),
+)
 row("maximum minimum fmax fmin", binary(numbers=[]))
 row("atan2 arctan2", binary(0.2, 3, numbers=[]))
 row("copysign", binary())
@@ -104,7 +164,10 @@ row("signbit", signed)
 row("lerp", ternary(numbers=True, value=False))
 row("addcmul addcdiv", ternary())
 row("where", wheres)
-row("Tensor.where", lambda: (call(args[1], args[0], *args[2:]) for args, _ in wheres() if len(args) > 1 and isinstance(args[1], X)))
+row(
+    "Tensor.where",
+    lambda: (call(args[1], args[0], *args[2:]) for args, _ in wheres() if len(args) > 1 and isinstance(args[1], X)),
+)
 row(
     "copy_",
     listed(
@@ -117,14 +180,19 @@ row(
 row(
     "fill_",
     listed(
-        *[call(X(s, d, layout=layout, grad=False), v) for s, d, layout, v in product(SHAPES, ANY, LAYOUTS, (1, 2.5, True))],
+        *[
+            call(X(s, d, layout=layout, grad=False), v)
+            for s, d, layout, v in product(SHAPES, ANY, LAYOUTS, (1, 2.5, True))
+        ],
         call(X((3,)), "1"),
         call(X((3,)), [1]),
         call(X((3,), grad=False), X((), grad=False)),
         call(X((3,))),
     ),
 )
-row("zero_", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3,)), 1)))
+row(
+    "zero_", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3,)), 1))
+)
 row("abs absolute neg negative square relu", signed)
 row("sign ceil floor trunc fix frac", signed)
 rounded = unary(-99, 99, FLOATS, decimals=[2, 0, -1, -2, 1.5, True])
@@ -139,10 +207,25 @@ row("selu silu mish softsign hardsigmoid hardswish relu6 logsigmoid", unary(dtyp
 row("leaky_relu", both(unary(dtypes=FLOATS, negative_slope=[0.2, 1, -0.5, "a"]), tensor_numbers("negative_slope")))
 row("elu celu", unary(dtypes=FLOATS, alpha=[0.5, 2, "a"]))
 row("softplus", unary(dtypes=FLOATS, beta=[0.5, 2], threshold=[1, 0.5, "a"]))
-row("hardtanh", both(unary(dtypes=FLOATS, min_val=[-2, -0.5], max_val=[0.5, 2.5]), listed(call(X((3, 5), "uint8")), call(X((3, 5), "int8"), 0, 2.5))))
+row(
+    "hardtanh",
+    both(
+        unary(dtypes=FLOATS, min_val=[-2, -0.5], max_val=[0.5, 2.5]),
+        listed(call(X((3, 5), "uint8")), call(X((3, 5), "int8"), 0, 2.5)),
+    ),
+)
 row("isnan isinf isposinf isneginf isfinite logical_not", signed)
-row("nan_to_num", both(unary(nan=[1.5, "a"], posinf=[3, 2.5], neginf=[-3]), listed(*[call(X((130,), d, kind="special", grad=False)) for d in FLOATS])))
-row("logit", both(unary(0.2, 0.8, eps=[0.3]), listed(call(X((3, 5), low=-1, high=2), 0.125), call(X((3, 5), low=-1, high=2)))))
+row(
+    "nan_to_num",
+    both(
+        unary(nan=[1.5, "a"], posinf=[3, 2.5], neginf=[-3]),
+        listed(*[call(X((130,), d, kind="special", grad=False)) for d in FLOATS]),
+    ),
+)
+row(
+    "logit",
+    both(unary(0.2, 0.8, eps=[0.3]), listed(call(X((3, 5), low=-1, high=2), 0.125), call(X((3, 5), low=-1, high=2)))),
+)
 row("eq ne lt le gt ge not_equal less less_equal greater greater_equal", test2)
 row("logical_and logical_or logical_xor", binary(-1, 2, numbers=[]))
 row("bitwise_and bitwise_or bitwise_xor", both(bits, number_first(2, 5, dtypes=WHOLES)))

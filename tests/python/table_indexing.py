@@ -34,7 +34,9 @@ def gathers() -> Iterator[Call]:
 def scatters() -> Iterator[Call]:
     for dtype in ANY:
         yield call(X((3, 5), dtype), 0, index((2, 4), 3), X((2, 4), dtype, seed=3))
-        yield call(X((3, 5), dtype, layout="strided"), 1, index((3, 9), 5), X((3, 9), dtype, layout="transposed", seed=3))
+        yield call(
+            X((3, 5), dtype, layout="strided"), 1, index((3, 9), 5), X((3, 9), dtype, layout="transposed", seed=3)
+        )
     x = X((3, 5))
     yield call(x, 0, index((2, 4), 3), X((3, 5), seed=3))
     yield call(x, 0, index((2, 4), 3), X((1, 4), seed=3))
@@ -226,7 +228,14 @@ row("index_fill", index_fills)
 row("index_put", key_puts)
 row("masked_select", masks())
 row("masked_scatter", masks(X((5, 7), seed=3)))
-row("nonzero", nonzeros(*[call(X(s, "bool"), as_tuple=t) for s, t in product(SHAPES, (True, False))], call(X((3,)), True), call(X((3,)), as_tuple=1)))
+row(
+    "nonzero",
+    nonzeros(
+        *[call(X(s, "bool"), as_tuple=t) for s, t in product(SHAPES, (True, False))],
+        call(X((3,)), True),
+        call(X((3,)), as_tuple=1),
+    ),
+)
 row("argwhere", nonzeros(call(X((3,)), 1)))
 row(
     "one_hot",
@@ -248,7 +257,14 @@ def scatter_reductions() -> Iterator[Call]:
     for reduce, include in product(("sum", "prod", "mean", "amax", "amin"), (True, False)):
         for dtype in ANY:
             yield call(X((5, 5), dtype), 0, index((2, 4), 5), X((2, 4), dtype, seed=3), reduce, include_self=include)
-            yield call(X((3, 5), dtype, layout="strided"), 1, index((3, 9), 5), X((3, 9), dtype, layout="transposed", seed=3), reduce, include_self=include)
+            yield call(
+                X((3, 5), dtype, layout="strided"),
+                1,
+                index((3, 9), 5),
+                X((3, 9), dtype, layout="transposed", seed=3),
+                reduce,
+                include_self=include,
+            )
         yield call(X((3, 5)), -1, index((2, 4), 5), X((3, 5), seed=3), reduce=reduce, include_self=include)
         yield call(X(()), 0, index((), 1), X((), seed=3), reduce, include_self=include)
         yield call(X((3, 5)), 0, index((2, 4), 9, 5), X((2, 4), seed=3), reduce, include_self=include)

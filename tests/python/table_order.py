@@ -82,7 +82,18 @@ def uniques() -> Iterator[Call]:
 
 def searches() -> Iterator[Call]:
     for (rows, numbers), dtype, right in product(
-        [((7,), (3, 5)), ((7,), ()), ((0,), (3,)), ((7,), (0,)), ((3, 7), (3, 5)), ((2, 3, 7), (2, 3, 1)), ((1,), (2, 2)), ((3, 7), (3, 0))], ANY, (False, True)
+        [
+            ((7,), (3, 5)),
+            ((7,), ()),
+            ((0,), (3,)),
+            ((7,), (0,)),
+            ((3, 7), (3, 5)),
+            ((2, 3, 7), (2, 3, 1)),
+            ((1,), (2, 2)),
+            ((3, 7), (3, 0)),
+        ],
+        ANY,
+        (False, True),
     ):
         yield call(X(rows, dtype, layout="sorted", grad=False), X(numbers, dtype, seed=1, grad=False), right=right)
     x, v = X((7,), "float64", layout="sorted", grad=False), X((3, 5), "float64", seed=1, grad=False)
@@ -143,9 +154,13 @@ def counts() -> Iterator[Call]:
 
 def quantiles() -> Iterator[Call]:
     for shape, dtype, layout in product(SHAPES, ("float64", "float32"), LAYOUTS):
-        for q, dim in product((0.3, 0, 1.0, X((), dtype, 0, 1, grad=False), X((4,), dtype, 0, 1, grad=False)), (None, *dims(shape))):
+        for q, dim in product(
+            (0.3, 0, 1.0, X((), dtype, 0, 1, grad=False), X((4,), dtype, 0, 1, grad=False)), (None, *dims(shape))
+        ):
             yield call(X(shape, dtype, layout=layout), q, dim)
-    for how, keep, dim in product(("linear", "lower", "higher", "nearest", "midpoint", "up", 3), (False, True), (None, 0, -1)):
+    for how, keep, dim in product(
+        ("linear", "lower", "higher", "nearest", "midpoint", "up", 3), (False, True), (None, 0, -1)
+    ):
         yield call(X((3, 6)), 0.35, dim, keep, interpolation=how)
         yield call(X((3, 6)), X((3,), low=0, high=1, grad=False), dim=dim, keepdim=keep, interpolation=how)
     yield call(X((5,)), 1.5)
@@ -208,7 +223,9 @@ row("mode", modes)
 row("quantile nanquantile", quantiles)
 row("histc", histograms)
 row("sort argsort", sorts)
-row("msort", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3,)), 0)))
+row(
+    "msort", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3,)), 0))
+)
 row("topk", topks)
 row("kthvalue", kths)
 row("median nanmedian", medians)

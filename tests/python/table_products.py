@@ -72,9 +72,28 @@ row("addbmm", added_products((2, 3, 5), (2, 5, 7), (3, 7)))
 row("addmv", added_products((3, 5), (5,), (3,)))
 row("addr", added_products((3,), (5,), (3, 5)))
 row("vdot ger", matrices())
-row("inner", matrices(call(X((3, 5)), X((2, 4, 5))), call(X((7, 5)), X((5,))), call(X(()), X((3, 2))), call(X((2, 0)), X((3, 0)))))
-row("kron", lambda: (call(X(a, d), X(b, d, seed=1)) for (a, b), d in product([*PAIRS, ((2, 3), (3, 2)), ((3,), (2, 1, 2))], ("float64", "int64"))))
-row("trace", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product([(3, 5), (5, 3), (4, 4), (0, 3), (3,), (), (2, 3, 3)], ANY, LAYOUTS)]))
+row(
+    "inner",
+    matrices(
+        call(X((3, 5)), X((2, 4, 5))), call(X((7, 5)), X((5,))), call(X(()), X((3, 2))), call(X((2, 0)), X((3, 0)))
+    ),
+)
+row(
+    "kron",
+    lambda: (
+        call(X(a, d), X(b, d, seed=1))
+        for (a, b), d in product([*PAIRS, ((2, 3), (3, 2)), ((3,), (2, 1, 2))], ("float64", "int64"))
+    ),
+)
+row(
+    "trace",
+    listed(
+        *[
+            call(X(s, d, layout=layout))
+            for s, d, layout in product([(3, 5), (5, 3), (4, 4), (0, 3), (3,), (), (2, 3, 3)], ANY, LAYOUTS)
+        ]
+    ),
+)
 TENSORDOTS: list[Call] = [
     call(X((3, 4, 5)), X((4, 5, 2))),
     call(X((3, 4)), X((4, 5)), 1),

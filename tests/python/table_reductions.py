@@ -7,7 +7,23 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from cases import ANY, FLOATS, LAYOUTS, NUMBERS, PAIRS, SHAPES, Call, Cases, Dtype, X, both, call, listed, reduction, row
+from cases import (
+    ANY,
+    FLOATS,
+    LAYOUTS,
+    NUMBERS,
+    PAIRS,
+    SHAPES,
+    Call,
+    Cases,
+    Dtype,
+    X,
+    both,
+    call,
+    listed,
+    reduction,
+    row,
+)
 
 
 def maxima() -> Iterator[Call]:
@@ -139,7 +155,12 @@ row("softmax log_softmax", softmaxes)
 row("any all", reduction(ANY))
 row(
     "count_nonzero",
-    listed(*[call(X(s, d, -1, 1, layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3, 5)), 0), call(X((3, 5)), (0, 1)), call(X((3, 5)), 2)),
+    listed(
+        *[call(X(s, d, -1, 1, layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)],
+        call(X((3, 5)), 0),
+        call(X((3, 5)), (0, 1)),
+        call(X((3, 5)), 2),
+    ),
 )
 
 

@@ -22,7 +22,11 @@ def arranged(*rest: Call) -> Cases:
     return cases
 
 
-DIM_PAIRS = [call(a, b) for a, b in product((0, 1, -1, -2, 2, 5), repeat=2)] + [call(0, 1.0), call("0", 1), call(None, 0)]
+DIM_PAIRS = [call(a, b) for a, b in product((0, 1, -1, -2, 2, 5), repeat=2)] + [
+    call(0, 1.0),
+    call("0", 1),
+    call(None, 0),
+]
 
 
 def lists_of(*more: Call) -> Cases:
@@ -90,7 +94,21 @@ row(
         call(0, 1.0),
     ),
 )
-row("flatten", shaped(call(), call(1), call(0, 1), call(-2, -1), call(1, 0), call(start_dim=1, end_dim=2), call(9), call(0.5), call(0, -1), call(0, 0)))
+row(
+    "flatten",
+    shaped(
+        call(),
+        call(1),
+        call(0, 1),
+        call(-2, -1),
+        call(1, 0),
+        call(start_dim=1, end_dim=2),
+        call(9),
+        call(0.5),
+        call(0, -1),
+        call(0, 0),
+    ),
+)
 row(
     "unflatten",
     shaped(
@@ -108,7 +126,10 @@ row(
         call(0, "3"),
     ),
 )
-row("squeeze", shaped(call(), call(0), call(1), call(-2), call((0, 1)), call(9), call(0.5), call((1, 1)), call(dim=1), call(())))
+row(
+    "squeeze",
+    shaped(call(), call(0), call(1), call(-2), call((0, 1)), call(9), call(0.5), call((1, 1)), call(dim=1), call(())),
+)
 row("unsqueeze", shaped(call(0), call(1), call(-1), call(-3), call(9), call(), call(0.5), call(dim=0), call(None)))
 row(
     "expand",
@@ -131,8 +152,24 @@ row(
         call(-1, 3, 5),
     ),
 )
-row("broadcast_to", shaped(call((2, 3, 5)), call((3, 5)), call((-1, 5)), call((5, 4, 3)), call((0,)), call(7), call(()), call(), call((2.0,))))
-row("expand_as view_as reshape_as", shaped(call(X((3, 5))), call(X((15,))), call(X((2, 3, 5, 7))), call(X(())), call(3), call()))
+row(
+    "broadcast_to",
+    shaped(
+        call((2, 3, 5)),
+        call((3, 5)),
+        call((-1, 5)),
+        call((5, 4, 3)),
+        call((0,)),
+        call(7),
+        call(()),
+        call(),
+        call((2.0,)),
+    ),
+)
+row(
+    "expand_as view_as reshape_as",
+    shaped(call(X((3, 5))), call(X((15,))), call(X((2, 3, 5, 7))), call(X(())), call(3), call()),
+)
 row(
     "narrow",
     shaped(
@@ -150,7 +187,20 @@ row(
         call(0, 3, 0),
     ),
 )
-row("select", shaped(call(0, 0), call(1, -1), call(-1, 2), call(0, 9), call(9, 0), call(0, -9), call(0), call(dim=0, index=1), call(0.5, 0)))
+row(
+    "select",
+    shaped(
+        call(0, 0),
+        call(1, -1),
+        call(-1, 2),
+        call(0, 9),
+        call(9, 0),
+        call(0, -9),
+        call(0),
+        call(dim=0, index=1),
+        call(0.5, 0),
+    ),
+)
 row("slice", listed())  # not PyTorch's: test_own
 row(
     "split",
@@ -171,7 +221,10 @@ row(
         call((3, 0), 0),
     ),
 )
-row("chunk", shaped(call(2), call(3, 1), call(1), call(0), call(-1), call(9), call(2, dim=-1), call(2, 9), call(1.5), call()))
+row(
+    "chunk",
+    shaped(call(2), call(3, 1), call(1), call(0), call(-1), call(9), call(2, dim=-1), call(2, 9), call(1.5), call()),
+)
 row("unbind", shaped(call(), call(1), call(-1), call(9), call(dim=0), call(0.5)))
 row(
     "movedim moveaxis",
@@ -191,7 +244,19 @@ row(
 )
 row(
     "diagonal",
-    arranged(call(), call(1), call(-2), call(0, 1, 0), call(2, -1, -2), call(9), call(-(2**62)), call(0, 0, 0), call(0, 0, 9), call(1, dim1=0, dim2=2), call(0.5)),
+    arranged(
+        call(),
+        call(1),
+        call(-2),
+        call(0, 1, 0),
+        call(2, -1, -2),
+        call(9),
+        call(-(2**62)),
+        call(0, 0, 0),
+        call(0, 0, 9),
+        call(1, dim1=0, dim2=2),
+        call(0.5),
+    ),
 )
 row(
     "diag_embed",
@@ -218,7 +283,10 @@ row(
         call(0, 1.5, 1),
     ),
 )
-row("flip", arranged(call(0), call((0,)), call([0, 1]), call((-1, 0)), call(()), call(9), call((0, 0)), call(0.5), call()))
+row(
+    "flip",
+    arranged(call(0), call((0,)), call([0, 1]), call((-1, 0)), call(()), call(9), call((0, 0)), call(0.5), call()),
+)
 row("fliplr flipud", arranged(call(), call(1)))
 row(
     "roll",
@@ -238,13 +306,37 @@ row(
         call(0.5),
     ),
 )
-row("repeat", arranged(call(2, 3), call((2, 1, 3)), call(1, 1), call(0, 2), call(2), call(3, 1, 2, 2), call(-1, 2), call(), call(1.5), call("2")))
+row(
+    "repeat",
+    arranged(
+        call(2, 3),
+        call((2, 1, 3)),
+        call(1, 1),
+        call(0, 2),
+        call(2),
+        call(3, 1, 2, 2),
+        call(-1, 2),
+        call(),
+        call(1.5),
+        call("2"),
+    ),
+)
 row("tile", arranged(call((2, 3)), call((2,)), call([1, 2, 3]), call((0, 2)), call(()), call((-1,)), call((1.5,))))
 
 
 def interleavings() -> Iterator[Call]:
     yield from arranged(
-        call(2), call(3, 0), call(2, -1), call(2, dim=1), call(0), call(1, 1), call(-1), call(2, 9), call(1.5), call(2, 0, output_size=6), call(2, 0, output_size=7)
+        call(2),
+        call(3, 0),
+        call(2, -1),
+        call(2, dim=1),
+        call(0),
+        call(1, 1),
+        call(-1),
+        call(2, 9),
+        call(1.5),
+        call(2, 0, output_size=6),
+        call(2, 0, output_size=7),
     )()
     for counts in (
         index((3,), 4),
@@ -268,13 +360,31 @@ row("repeat_interleave", interleavings)
 
 
 def paddings() -> Iterator[Call]:
-    sizes: list[Any] = [(1, 2), (0, 0), [2, 1, 1, 0], (1, 1, 2, 0, 0, 1), (-1, 2), (0, -2, 1, 0), (1,), (), 3, "1", (1, 1.5), (-9, 1), (2**62, 2**62), (1, 2, 3)]
+    sizes: list[Any] = [
+        (1, 2),
+        (0, 0),
+        [2, 1, 1, 0],
+        (1, 1, 2, 0, 0, 1),
+        (-1, 2),
+        (0, -2, 1, 0),
+        (1,),
+        (),
+        3,
+        "1",
+        (1, 1.5),
+        (-9, 1),
+        (2**62, 2**62),
+        (1, 2, 3),
+    ]
     for shape, layout, size in product([(3, 5), (7,), (), (2, 0, 3), (2, 3, 5, 7)], [*LAYOUTS, "backwards"], sizes):
         yield call(X(shape, layout=layout), size)
     for dtype, value in product(ANY, (None, 1, 2.5, -1, True)):
         yield call(X((3, 5), dtype), (1, 2), "constant", value)
     for mode, shape, layout, size in product(
-        ("reflect", "replicate", "circular"), [(2, 3, 5), (2, 5), (2, 3, 5, 7)], [*LAYOUTS, "backwards"], [(1, 2), (2, 0), (4, 4), (5, 1), (1, 2, 2, 1), (0, 9)]
+        ("reflect", "replicate", "circular"),
+        [(2, 3, 5), (2, 5), (2, 3, 5, 7)],
+        [*LAYOUTS, "backwards"],
+        [(1, 2), (2, 0), (4, 4), (5, 1), (1, 2, 2, 1), (0, 9)],
     ):
         yield call(X(shape, layout=layout), size, mode)
         yield call(X(shape, "float32", layout=layout), pad=size, mode=mode)
@@ -299,14 +409,33 @@ row(
 )
 row(
     "atleast_1d atleast_2d atleast_3d",
-    listed(*[call(X(s, layout=layout)) for s, layout in product(SHAPES, LAYOUTS)], call(X(()), X((3,))), call([X(()), X((2, 3))])),
+    listed(
+        *[call(X(s, layout=layout)) for s, layout in product(SHAPES, LAYOUTS)],
+        call(X(()), X((3,))),
+        call([X(()), X((2, 3))]),
+    ),
 )
-row("tril triu", shaped(call(), call(1), call(-1), call(diagonal=2), call(9), call(-9), call(0.5), call("0"), call(2**40)))
+row(
+    "tril triu",
+    shaped(call(), call(1), call(-1), call(diagonal=2), call(9), call(-9), call(0.5), call("0"), call(2**40)),
+)
 row("cat concat concatenate stack", lists_of())
 row(
     "hstack vstack",
     listed(
         *[call([X(s, d), X(s, d, seed=1)]) for s, d in product(SHAPES, ("float64", "int64", "bool"))],
-        *[call(v) for v in ([X((3, 5)), X((3, 2))], [X((3,)), X((2, 3))], [X(()), X((3,))], [], [1.0], X((3, 5)), [X((3, 5)), X((2, 5))], [X((0,)), X((3, 0))])],
+        *[
+            call(v)
+            for v in (
+                [X((3, 5)), X((3, 2))],
+                [X((3,)), X((2, 3))],
+                [X(()), X((3,))],
+                [],
+                [1.0],
+                X((3, 5)),
+                [X((3, 5)), X((2, 5))],
+                [X((0,)), X((3, 0))],
+            )
+        ],
     ),
 )

@@ -1,4 +1,5 @@
-"""chainrule.array_api against the text of the array API standard, 2024.12: names, signatures, result dtypes, special cases; and, where
+"""chainrule.array_api against the text of the array API standard, 2024.12: names, signatures,
+result dtypes, special cases; and, where
 NumPy 2 is installed, which follows it, the values of calls of every function."""
 
 from __future__ import annotations
@@ -22,19 +23,23 @@ xp: Any = cr.zeros(1).__array_namespace__()
 ROOT = Path(__file__).resolve().parents[2]
 INF, NAN, PI = math.inf, math.nan, math.pi
 
-# ---- names and signatures: from the standard's pages --------------------------------------------------------------------------------
+# ---- names and signatures: from the standard's pages
 
 UNARY = (
-    "abs acos acosh asin asinh atan atanh bitwise_invert ceil cos cosh exp expm1 floor isfinite isinf isnan log log10 log1p log2 logical_not negative "
-    "positive reciprocal round sign signbit sin sinh sqrt square tan tanh trunc"
+    "abs acos acosh asin asinh atan atanh bitwise_invert ceil cos cosh exp expm1 floor isfinite isinf isnan log log10"
+    " log1p log2 logical_not negative positive reciprocal round sign signbit sin sinh sqrt square tan tanh trunc"
 ).split()
 BINARY = (
-    "add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal floor_divide greater greater_equal hypot less "
-    "less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply nextafter not_equal pow remainder subtract"
+    "add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal"
+    " floor_divide greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum"
+    " minimum multiply nextafter not_equal pow remainder subtract"
 ).split()
 LIKE, MAKE = "(x, /, *, dtype=None, device=None)", "(shape, *, dtype=None, device=None)"
 REDUCE, ADD_UP = "(x, /, *, axis=None, keepdims=False)", "(x, /, *, axis=None, dtype=None, keepdims=False)"
-SCAN, SORT = "(x, /, *, axis=None, dtype=None, include_initial=False)", "(x, /, *, axis=-1, descending=False, stable=True)"
+SCAN, SORT = (
+    "(x, /, *, axis=None, dtype=None, include_initial=False)",
+    "(x, /, *, axis=-1, descending=False, stable=True)",
+)
 SPREAD = "(x, /, *, axis=None, correction=0.0, keepdims=False)"
 SIGNATURES = {
     **dict.fromkeys(UNARY, "(x, /)"),
@@ -110,7 +115,10 @@ def test_names() -> None:
 
 
 def test_reached_from_an_array_and_not_before() -> None:
-    code = "assert 'chainrule.array_api' not in sys.modules; assert cr.array_api.pi > 3; print(cr.zeros(1).__array_namespace__() is cr.array_api)"
+    code = (
+        "assert 'chainrule.array_api' not in sys.modules; assert cr.array_api.pi > 3;"
+        " print(cr.zeros(1).__array_namespace__() is cr.array_api)"
+    )
     package = str(Path(cr.__file__).parent.parent)
     start = f"import sys; sys.path.insert(0, {package!r}); import chainrule as cr; "
     assert subprocess.run([sys.executable, "-c", start + code], text=True, capture_output=True).stdout == "True\n"
@@ -125,10 +133,12 @@ def test_reached_from_an_array_and_not_before() -> None:
 def test_array_object() -> None:
     x = xp.ones((2, 3), dtype=xp.float64)
     for name in (
-        "__abs__ __add__ __and__ __array_namespace__ __bool__ __dlpack__ __dlpack_device__ __eq__ __float__ __floordiv__ __ge__ __getitem__ __gt__ __index__ "
-        "__int__ __invert__ __le__ __lshift__ __lt__ __matmul__ __mod__ __mul__ __ne__ __neg__ __or__ __pos__ __pow__ __rshift__ __setitem__ __sub__ "
-        "__truediv__ __xor__ __radd__ __rand__ __rfloordiv__ __rlshift__ __rmatmul__ __rmod__ __rmul__ __ror__ __rpow__ __rrshift__ __rsub__ __rtruediv__ "
-        "__rxor__ __iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __ipow__ __imod__ __iand__ __ior__ __ixor__ __ilshift__ __irshift__ to_device"
+        "__abs__ __add__ __and__ __array_namespace__ __bool__ __dlpack__ __dlpack_device__ __eq__ __float__"
+        " __floordiv__ __ge__ __getitem__ __gt__ __index__ __int__ __invert__ __le__ __lshift__ __lt__ __matmul__"
+        " __mod__ __mul__ __ne__ __neg__ __or__ __pos__ __pow__ __rshift__ __setitem__ __sub__ __truediv__ __xor__"
+        " __radd__ __rand__ __rfloordiv__ __rlshift__ __rmatmul__ __rmod__ __rmul__ __ror__ __rpow__ __rrshift__"
+        " __rsub__ __rtruediv__ __rxor__ __iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __ipow__ __imod__"
+        " __iand__ __ior__ __ixor__ __ilshift__ __irshift__ to_device"
     ).split():
         assert callable(getattr(x, name)), name
     assert x.ndim == 2 and tuple(x.shape) == (2, 3) and tuple(x.T.shape) == (3, 2) and tuple(x.mT.shape) == (3, 2)
@@ -137,12 +147,16 @@ def test_array_object() -> None:
         x.to_device("cpu", stream=1)
 
 
-# ---- what differs: docs/python.md says why --------------------------------------------------------------------------------------------
+# ---- what differs: docs/python.md says why
 
 DEVIATIONS: dict[str, Callable[[], bool]] = {
-    "no complex dtypes": lambda: not builtins.any(hasattr(xp, n) for n in ("complex64", "complex128", "conj", "imag", "real")),
+    "no complex dtypes": lambda: (
+        not builtins.any(hasattr(xp, n) for n in ("complex64", "complex128", "conj", "imag", "real"))
+    ),
     "`size` is a method": lambda: callable(xp.zeros(3).size),
-    "operators of an array without axes": lambda: (xp.zeros(3, dtype=xp.float32) + xp.zeros((), dtype=xp.float64)).dtype == xp.float32,
+    "operators of an array without axes": lambda: (
+        (xp.zeros(3, dtype=xp.float32) + xp.zeros((), dtype=xp.float64)).dtype == xp.float32
+    ),
     "an integer and a float promote": lambda: xp.result_type(xp.int64, xp.float32) == xp.float32,
 }
 
@@ -153,7 +167,7 @@ def test_deviation(what: str) -> None:
     assert what in (ROOT / "docs" / "python.md").read_text()
 
 
-# ---- dtypes -----------------------------------------------------------------------------------------------------------------------------
+# ---- dtypes
 
 
 def bits(dtype: str) -> int:
@@ -187,7 +201,11 @@ def test_promotion(a: str, b: str) -> None:
         x, y = xp.ones(shapes[0], dtype=da), xp.ones(shapes[1], dtype=db)
         assert xp.result_type(x, y) == dw
         if a != "bool":
-            assert xp.add(x, y).dtype == dw and xp.maximum(x, y).dtype == dw and xp.where(xp.ones(3, dtype=xp.bool), x, y).dtype == dw
+            assert (
+                xp.add(x, y).dtype == dw
+                and xp.maximum(x, y).dtype == dw
+                and xp.where(xp.ones(3, dtype=xp.bool), x, y).dtype == dw
+            )
             assert xp.concat([xp.reshape(x, (-1,)), xp.reshape(y, (-1,))]).dtype == dw
         assert xp.equal(x, y).dtype == xp.bool
 
@@ -201,7 +219,11 @@ def test_numbers_take_the_dtype_of_the_array(dtype: str) -> None:
                 assert y.dtype == (xp.bool if f in ("equal", "less_equal") else x.dtype)
         assert xp.where(x == x, x, number).dtype == x.dtype == xp.where(x == x, number, x).dtype
         assert xp.result_type(x, number) == x.dtype
-    assert xp.result_type(xp.bool, 1) == xp.int64 and xp.result_type(xp.bool, True) == xp.bool and xp.result_type(xp.int8, 1.5) == xp.float32
+    assert (
+        xp.result_type(xp.bool, 1) == xp.int64
+        and xp.result_type(xp.bool, True) == xp.bool
+        and xp.result_type(xp.int8, 1.5) == xp.float32
+    )
 
 
 def test_dtype_questions() -> None:
@@ -223,8 +245,15 @@ def test_dtype_questions() -> None:
     for d in FLOATS:
         f = xp.finfo(getattr(xp, d))
         fraction = 23 if d == "float32" else 52
-        assert (f.bits, f.eps, f.smallest_normal) == (bits(d), 2.0**-fraction, 2.0**-126 if d == "float32" else sys.float_info.min)
-        assert f.max == -f.min == (sys.float_info.max if d == "float64" else (2 - 2.0**-23) * 2.0**127) and xp.finfo(xp.ones(2, dtype=f.dtype)) == f
+        assert (f.bits, f.eps, f.smallest_normal) == (
+            bits(d),
+            2.0**-fraction,
+            2.0**-126 if d == "float32" else sys.float_info.min,
+        )
+        assert (
+            f.max == -f.min == (sys.float_info.max if d == "float64" else (2 - 2.0**-23) * 2.0**127)
+            and xp.finfo(xp.ones(2, dtype=f.dtype)) == f
+        )
     for d in INTEGERS:
         i = xp.iinfo(getattr(xp, d))
         low = -(2 ** (bits(d) - 1)) if d[0] == "i" else 0
@@ -237,14 +266,18 @@ def test_dtype_questions() -> None:
 def test_info() -> None:
     info = xp.__array_namespace_info__()
     assert info.default_device() == cr.get_default_device() and {str(d) for d in info.devices()} >= {"cpu", "ref"}
-    assert info.default_dtypes() == {"real floating": xp.zeros(1).dtype, "integral": xp.arange(3).dtype, "indexing": xp.argmax(xp.zeros(2)).dtype}
+    assert info.default_dtypes() == {
+        "real floating": xp.zeros(1).dtype,
+        "integral": xp.arange(3).dtype,
+        "indexing": xp.argmax(xp.zeros(2)).dtype,
+    }
     assert info.dtypes() == {d: getattr(xp, d) for d in DTYPES}
     assert set(info.capabilities()) == {"boolean indexing", "data-dependent shapes", "max dimensions"}
     assert xp.arange(3)[xp.arange(3) > 0].tolist() == [1, 2]
     assert xp.zeros((1,) * info.capabilities()["max dimensions"]).ndim == 8
 
 
-# ---- special cases: the standard's lists ------------------------------------------------------------------------------------------------
+# ---- special cases: the standard's lists
 
 EITHER = object()  # the standard leaves it open, or allows NaN as well
 SPECIAL_UNARY: dict[str, list[tuple[float, float]]] = {
@@ -264,7 +297,17 @@ SPECIAL_UNARY: dict[str, list[tuple[float, float]]] = {
     "log10": [(-1, NAN), (0.0, -INF), (-0.0, -INF), (1, 0.0), (INF, INF), (NAN, NAN)],
     "log1p": [(-2, NAN), (-1, -INF), (-0.0, -0.0), (0.0, 0.0), (INF, INF), (NAN, NAN)],
     "log2": [(-1, NAN), (0.0, -INF), (-0.0, -INF), (1, 0.0), (INF, INF), (NAN, NAN)],
-    "round": [(0.5, 0.0), (1.5, 2), (2.5, 2), (-0.5, -0.0), (-2.5, -2), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.0, -0.0)],
+    "round": [
+        (0.5, 0.0),
+        (1.5, 2),
+        (2.5, 2),
+        (-0.5, -0.0),
+        (-2.5, -2),
+        (INF, INF),
+        (-INF, -INF),
+        (NAN, NAN),
+        (-0.0, -0.0),
+    ],
     "sign": [(-3, -1), (-0.0, 0), (0.0, 0), (3, 1), (NAN, NAN), (INF, 1), (-INF, -1)],
     "sin": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN)],
     "sinh": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN)],
@@ -276,46 +319,191 @@ SPECIAL_UNARY: dict[str, list[tuple[float, float]]] = {
     "isfinite": [(INF, False), (-INF, False), (NAN, False), (1, True)],
     "isinf": [(INF, True), (-INF, True), (NAN, False), (1, False)],
     "isnan": [(INF, False), (NAN, True), (1, False)],
-    "signbit": [(0.0, False), (-0.0, True), (1, False), (-1, True), (INF, False), (-INF, True), (NAN, False), (-NAN, True)],
-}  # fmt: skip
+    "signbit": [
+        (0.0, False),
+        (-0.0, True),
+        (1, False),
+        (-1, True),
+        (INF, False),
+        (-INF, True),
+        (NAN, False),
+        (-NAN, True),
+    ],
+}
 SPECIAL_BINARY: dict[str, list[tuple[float, float, Any]]] = {
-    "add": [(INF, -INF, NAN), (-INF, INF, NAN), (INF, INF, INF), (INF, 1, INF), (-0.0, -0.0, -0.0), (-0.0, 0.0, 0.0), (2, -2, 0.0), (NAN, 1, NAN)],
+    "add": [
+        (INF, -INF, NAN),
+        (-INF, INF, NAN),
+        (INF, INF, INF),
+        (INF, 1, INF),
+        (-0.0, -0.0, -0.0),
+        (-0.0, 0.0, 0.0),
+        (2, -2, 0.0),
+        (NAN, 1, NAN),
+    ],
     "subtract": [(INF, INF, NAN), (INF, -INF, INF), (0.0, 0.0, 0.0), (-0.0, 0.0, -0.0), (1, NAN, NAN)],
-    "multiply": [(INF, 0.0, NAN), (-INF, -0.0, NAN), (INF, -2, -INF), (-0.0, 2, -0.0), (-0.0, -2, 0.0), (NAN, 0.0, NAN)],
+    "multiply": [
+        (INF, 0.0, NAN),
+        (-INF, -0.0, NAN),
+        (INF, -2, -INF),
+        (-0.0, 2, -0.0),
+        (-0.0, -2, 0.0),
+        (NAN, 0.0, NAN),
+    ],
     "divide": [
-        (INF, INF, NAN), (0.0, 0.0, NAN), (0.0, -0.0, NAN), (0.0, 2, 0.0), (-0.0, 2, -0.0), (0.0, -2, -0.0), (2, 0.0, INF), (2, -0.0, -INF),
-        (-2, 0.0, -INF), (-2, -0.0, INF),
-        (INF, 2, INF), (INF, -2, -INF), (2, INF, 0.0), (2, -INF, -0.0), (-2, INF, -0.0), (-2, -INF, 0.0), (NAN, 1, NAN),
+        (INF, INF, NAN),
+        (0.0, 0.0, NAN),
+        (0.0, -0.0, NAN),
+        (0.0, 2, 0.0),
+        (-0.0, 2, -0.0),
+        (0.0, -2, -0.0),
+        (2, 0.0, INF),
+        (2, -0.0, -INF),
+        (-2, 0.0, -INF),
+        (-2, -0.0, INF),
+        (INF, 2, INF),
+        (INF, -2, -INF),
+        (2, INF, 0.0),
+        (2, -INF, -0.0),
+        (-2, INF, -0.0),
+        (-2, -INF, 0.0),
+        (NAN, 1, NAN),
     ],
     "floor_divide": [
-        (NAN, 1, NAN), (1, NAN, NAN), (INF, INF, NAN), (-INF, INF, NAN), (0.0, 0.0, NAN), (-0.0, 0.0, NAN), (0.0, 2, 0.0), (-0.0, 2, -0.0),
-        (0.0, -2, -0.0), (-0.0, -2, 0.0),
-        (2, 0.0, INF), (2, -0.0, -INF), (-2, 0.0, -INF), (-2, -0.0, INF), (INF, 2, INF), (-INF, 2, -INF), (INF, -2, -INF), (-INF, -2, INF),
-        (2, INF, 0.0), (2, -INF, -0.0), (-2, INF, -0.0), (-2, -INF, 0.0),
-        (5, 2, 2), (-5, 2, -3), (5, -2, -3), (-5, -2, 2),
+        (NAN, 1, NAN),
+        (1, NAN, NAN),
+        (INF, INF, NAN),
+        (-INF, INF, NAN),
+        (0.0, 0.0, NAN),
+        (-0.0, 0.0, NAN),
+        (0.0, 2, 0.0),
+        (-0.0, 2, -0.0),
+        (0.0, -2, -0.0),
+        (-0.0, -2, 0.0),
+        (2, 0.0, INF),
+        (2, -0.0, -INF),
+        (-2, 0.0, -INF),
+        (-2, -0.0, INF),
+        (INF, 2, INF),
+        (-INF, 2, -INF),
+        (INF, -2, -INF),
+        (-INF, -2, INF),
+        (2, INF, 0.0),
+        (2, -INF, -0.0),
+        (-2, INF, -0.0),
+        (-2, -INF, 0.0),
+        (5, 2, 2),
+        (-5, 2, -3),
+        (5, -2, -3),
+        (-5, -2, 2),
     ],
     "remainder": [
-        (NAN, 1, NAN), (1, NAN, NAN), (INF, INF, NAN), (INF, 2, NAN), (-INF, 2, NAN), (0.0, 0.0, NAN), (2, 0.0, NAN), (2, -0.0, NAN), (0.0, 2, 0.0), (-0.0, 2, 0.0),
-        (0.0, -2, -0.0), (-0.0, -2, -0.0), (2, INF, 2), (2, -INF, -INF), (-2, INF, INF), (-2, -INF, -2), (5, 2, 1), (-5, 2, 1), (5, -2, -1), (-5, -2, -1),
+        (NAN, 1, NAN),
+        (1, NAN, NAN),
+        (INF, INF, NAN),
+        (INF, 2, NAN),
+        (-INF, 2, NAN),
+        (0.0, 0.0, NAN),
+        (2, 0.0, NAN),
+        (2, -0.0, NAN),
+        (0.0, 2, 0.0),
+        (-0.0, 2, 0.0),
+        (0.0, -2, -0.0),
+        (-0.0, -2, -0.0),
+        (2, INF, 2),
+        (2, -INF, -INF),
+        (-2, INF, INF),
+        (-2, -INF, -2),
+        (5, 2, 1),
+        (-5, 2, 1),
+        (5, -2, -1),
+        (-5, -2, -1),
     ],
     "pow": [
-        (2, NAN, NAN), (1, NAN, 1), (NAN, 0.0, 1), (NAN, -0.0, 1), (INF, 0.0, 1), (NAN, 2, NAN), (2, INF, INF), (-2, INF, INF), (2, -INF, 0.0),
-        (1, INF, 1), (-1, INF, 1),
-        (-1, -INF, 1), (0.5, INF, 0.0), (0.5, -INF, INF), (INF, 2, INF), (INF, -2, 0.0), (-INF, 3, -INF), (-INF, 2, INF), (-INF, -3, -0.0),
-        (-INF, -2, 0.0), (0.0, 2, 0.0),
-        (0.0, -2, INF), (-0.0, 3, -0.0), (-0.0, 2, 0.0), (-0.0, -3, -INF), (-0.0, -2, INF), (-2, 0.5, NAN), (-2, 3, -8),
+        (2, NAN, NAN),
+        (1, NAN, 1),
+        (NAN, 0.0, 1),
+        (NAN, -0.0, 1),
+        (INF, 0.0, 1),
+        (NAN, 2, NAN),
+        (2, INF, INF),
+        (-2, INF, INF),
+        (2, -INF, 0.0),
+        (1, INF, 1),
+        (-1, INF, 1),
+        (-1, -INF, 1),
+        (0.5, INF, 0.0),
+        (0.5, -INF, INF),
+        (INF, 2, INF),
+        (INF, -2, 0.0),
+        (-INF, 3, -INF),
+        (-INF, 2, INF),
+        (-INF, -3, -0.0),
+        (-INF, -2, 0.0),
+        (0.0, 2, 0.0),
+        (0.0, -2, INF),
+        (-0.0, 3, -0.0),
+        (-0.0, 2, 0.0),
+        (-0.0, -3, -INF),
+        (-0.0, -2, INF),
+        (-2, 0.5, NAN),
+        (-2, 3, -8),
     ],
     "atan2": [
-        (NAN, 1, NAN), (1, NAN, NAN), (1, 0.0, PI / 2), (1, -0.0, PI / 2), (0.0, 1, 0.0), (0.0, 0.0, 0.0), (0.0, -0.0, PI), (0.0, -1, PI),
-        (-0.0, 1, -0.0), (-0.0, 0.0, -0.0),
-        (-0.0, -0.0, -PI), (-0.0, -1, -PI), (-1, 0.0, -PI / 2), (-1, -0.0, -PI / 2), (1, INF, 0.0), (1, -INF, PI), (-1, INF, -0.0), (-1, -INF, -PI),
-        (INF, 1, PI / 2), (-INF, 1, -PI / 2),
-        (INF, INF, PI / 4), (INF, -INF, 3 * PI / 4), (-INF, INF, -PI / 4), (-INF, -INF, -3 * PI / 4),
+        (NAN, 1, NAN),
+        (1, NAN, NAN),
+        (1, 0.0, PI / 2),
+        (1, -0.0, PI / 2),
+        (0.0, 1, 0.0),
+        (0.0, 0.0, 0.0),
+        (0.0, -0.0, PI),
+        (0.0, -1, PI),
+        (-0.0, 1, -0.0),
+        (-0.0, 0.0, -0.0),
+        (-0.0, -0.0, -PI),
+        (-0.0, -1, -PI),
+        (-1, 0.0, -PI / 2),
+        (-1, -0.0, -PI / 2),
+        (1, INF, 0.0),
+        (1, -INF, PI),
+        (-1, INF, -0.0),
+        (-1, -INF, -PI),
+        (INF, 1, PI / 2),
+        (-INF, 1, -PI / 2),
+        (INF, INF, PI / 4),
+        (INF, -INF, 3 * PI / 4),
+        (-INF, INF, -PI / 4),
+        (-INF, -INF, -3 * PI / 4),
     ],
-    "copysign": [(2, -0.0, -2), (-2, 0.0, 2), (INF, -1, -INF), (0.0, -3, -0.0), (NAN, 1, NAN), (3, INF, 3), (3, -INF, -3)],
-    "hypot": [(INF, NAN, INF), (-INF, NAN, INF), (NAN, INF, INF), (NAN, 1, NAN), (INF, 3, INF), (0.0, -3, 3), (-0.0, 0.0, 0.0), (3, 4, 5), (3e38, 0.0, 3e38)],
+    "copysign": [
+        (2, -0.0, -2),
+        (-2, 0.0, 2),
+        (INF, -1, -INF),
+        (0.0, -3, -0.0),
+        (NAN, 1, NAN),
+        (3, INF, 3),
+        (3, -INF, -3),
+    ],
+    "hypot": [
+        (INF, NAN, INF),
+        (-INF, NAN, INF),
+        (NAN, INF, INF),
+        (NAN, 1, NAN),
+        (INF, 3, INF),
+        (0.0, -3, 3),
+        (-0.0, 0.0, 0.0),
+        (3, 4, 5),
+        (3e38, 0.0, 3e38),
+    ],
     "logaddexp": [
-        (NAN, INF, NAN), (NAN, 1, NAN), (INF, 1, INF), (INF, -INF, INF), (1, INF, INF), (-INF, -INF, -INF), (INF, INF, INF), (-INF, 2, 2),
+        (NAN, INF, NAN),
+        (NAN, 1, NAN),
+        (INF, 1, INF),
+        (INF, -INF, INF),
+        (1, INF, INF),
+        (-INF, -INF, -INF),
+        (INF, INF, INF),
+        (-INF, 2, 2),
         (0.0, 0.0, math.log(2)),
     ],
     "maximum": [(NAN, 1, NAN), (1, NAN, NAN), (-INF, INF, INF)],
@@ -323,7 +511,7 @@ SPECIAL_BINARY: dict[str, list[tuple[float, float, Any]]] = {
     "nextafter": [(NAN, 1, NAN), (1, NAN, NAN), (1, 1, 1), (0.0, -0.0, -0.0), (-0.0, 0.0, 0.0)],
     "equal": [(NAN, NAN, False), (0.0, -0.0, True), (INF, INF, True)],
     "less": [(NAN, 1, False), (0.0, -0.0, False), (-INF, INF, True)],
-}  # fmt: skip
+}
 
 
 def agrees(got: Any, want: Any, dtype: str) -> bool:
@@ -344,14 +532,17 @@ def test_special_cases(dtype: str, device: str) -> None:
     wrong = []
     tables: list[dict[str, Any]] = [SPECIAL_UNARY, SPECIAL_BINARY]
     for name, cases in (item for t in tables for item in t.items()):
-        columns = [xp.asarray([float(v) for v in column], dtype=getattr(xp, dtype), device=device) for column in list(zip(*cases, strict=True))[:-1]]
+        columns = [
+            xp.asarray([float(v) for v in column], dtype=getattr(xp, dtype), device=device)
+            for column in list(zip(*cases, strict=True))[:-1]
+        ]
         for case, got in zip(cases, getattr(xp, name)(*columns).tolist(), strict=True):
             if not agrees(got, case[-1], dtype):
                 wrong.append(f"{name}{case[:-1]} is {got}, the standard says {case[-1]}")
     assert not wrong, "\n".join(wrong)
 
 
-# ---- values: as NumPy, which follows the standard ----------------------------------------------------------------------------------------
+# ---- values: as NumPy, which follows the standard
 
 
 @dataclass(frozen=True)
@@ -372,7 +563,10 @@ class A:
         elif self.dtype == "bool":
             values = [r.random() < 0.5 for _ in range(n)]
         else:
-            values = [r.randrange(max(math.ceil(self.low), 0 if self.dtype[0] == "u" else -99), math.ceil(self.high)) for _ in range(n)]
+            values = [
+                r.randrange(max(math.ceil(self.low), 0 if self.dtype[0] == "u" else -99), math.ceil(self.high))
+                for _ in range(n)
+            ]
         return lib.reshape(lib.asarray(values, dtype=getattr(lib, self.dtype)), self.shape)
 
 
@@ -392,7 +586,14 @@ def call(name: str, *args: Any, **kwargs: Any) -> Call:
 
 
 SHAPES: list[tuple[int, ...]] = [(3, 5), (), (7,), (0,), (2, 0, 3), (2, 3, 5)]
-PAIRS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((3, 5), (3, 5)), ((3, 5), (5,)), ((5, 1), (1, 7)), ((), (3,)), ((3, 0), (1,)), ((), ())]
+PAIRS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((3, 5), (3, 5)),
+    ((3, 5), (5,)),
+    ((5, 1), (1, 7)),
+    ((), (3,)),
+    ((3, 0), (1,)),
+    ((), ()),
+]
 RANGE = {
     "acos": (-1, 1),
     "asin": (-1, 1),
@@ -409,8 +610,8 @@ BITS = {n for n in (*UNARY, *BINARY) if n.startswith("bitwise")}
 LOGICAL = {n for n in (*UNARY, *BINARY) if n.startswith("logical")}
 ANY = {"equal", "not_equal", *LOGICAL}
 WHOLE_TOO = set(
-    "abs ceil floor isfinite isinf isnan negative positive round sign square trunc add floor_divide greater greater_equal less less_equal maximum minimum "
-    "multiply pow remainder subtract".split()
+    "abs ceil floor isfinite isinf isnan negative positive round sign square trunc add floor_divide greater"
+    " greater_equal less less_equal maximum minimum multiply pow remainder subtract".split()
 )
 
 
@@ -441,7 +642,13 @@ def elementwise() -> Iterator[Call]:
             if d != "bool" and name not in LOGICAL:
                 yield call(name, A((3, 5), d, low, high), 2)
                 yield call(name, 2, A((3, 5), d, low, high))
-    for bounds in ((-1.0, 1.0), (None, 1.0), (-1.0, None), (A((5,), "float64", -2, 0), 1.0), (None, A((3, 1), "float64", 0, 2))):
+    for bounds in (
+        (-1.0, 1.0),
+        (None, 1.0),
+        (-1.0, None),
+        (A((5,), "float64", -2, 0), 1.0),
+        (None, A((3, 1), "float64", 0, 2)),
+    ):
         yield call("clip", A((3, 5)), *bounds)
     yield call("clip", A((3, 5), "int16"), -1, 1)
     yield call("clip", A((3, 5)), min=0.0)
@@ -453,7 +660,14 @@ def reductions() -> Iterator[Call]:
         dtypes = (
             FLOATS
             if name in ("mean", "std", "var")
-            else [*FLOATS, "int8", "uint8", "uint32", "int64", *(["bool"] if name in ("all", "any", "count_nonzero") else [])]
+            else [
+                *FLOATS,
+                "int8",
+                "uint8",
+                "uint32",
+                "int64",
+                *(["bool"] if name in ("all", "any", "count_nonzero") else []),
+            ]
         )
         for d, shape, keep in product(dtypes, SHAPES, (False, True)):
             empty = 0 in shape and name in ("max", "min", "argmax", "argmin", "mean", "std", "var")
@@ -484,17 +698,40 @@ def shapes() -> Iterator[Call]:
         yield from [call("flip", x), call("flip", x, axis=1), call("flip", x, axis=(0, -1))]
         yield from [call("roll", x, 2), call("roll", x, 2, axis=1), call("roll", x, (1, -2), axis=(0, 2))]
         yield from [call("permute_dims", x, (2, 0, 1)), call("moveaxis", x, 0, 2), call("moveaxis", x, (0, 1), (-1, 0))]
-        yield from [call("reshape", x, (5, 6)), call("reshape", x, (-1,), copy=True), call("reshape", x, (30,), copy=False)]
-        yield from [call("expand_dims", x), call("expand_dims", x, axis=-1), call("squeeze", A((2, 1, 1), d), 1), call("squeeze", A((2, 1, 1), d), (1, 2))]
-        yield from [call("concat", [x, A((2, 1, 5), d, seed=1)], axis=1), call("concat", [x, A((4,), d, seed=1)], axis=None)]
+        yield from [
+            call("reshape", x, (5, 6)),
+            call("reshape", x, (-1,), copy=True),
+            call("reshape", x, (30,), copy=False),
+        ]
+        yield from [
+            call("expand_dims", x),
+            call("expand_dims", x, axis=-1),
+            call("squeeze", A((2, 1, 1), d), 1),
+            call("squeeze", A((2, 1, 1), d), (1, 2)),
+        ]
+        yield from [
+            call("concat", [x, A((2, 1, 5), d, seed=1)], axis=1),
+            call("concat", [x, A((4,), d, seed=1)], axis=None),
+        ]
         yield from [call("stack", [x, A((2, 3, 5), d, seed=1)], axis=k) for k in (0, 1, -1)]
         yield from [call("unstack", x, axis=k) for k in (0, 1, -1)]
         yield from [call("tile", x, r) for r in ((2,), (2, 1, 3), (1, 2, 1, 2), ())]
-        yield from [call("repeat", x, 2), call("repeat", x, 3, axis=1), call("repeat", x, A((3,), "int64", 0, 4), axis=1)]
-        yield from [call("broadcast_to", A((3, 1), d), (2, 3, 5)), call("broadcast_arrays", A((3, 1), d), A((5,), d), A((), d)), call("matrix_transpose", x)]
+        yield from [
+            call("repeat", x, 2),
+            call("repeat", x, 3, axis=1),
+            call("repeat", x, A((3,), "int64", 0, 4), axis=1),
+        ]
+        yield from [
+            call("broadcast_to", A((3, 1), d), (2, 3, 5)),
+            call("broadcast_arrays", A((3, 1), d), A((5,), d), A((), d)),
+            call("matrix_transpose", x),
+        ]
         yield from [call("tril", x), call("triu", x, k=1), call("tril", x, k=-1)]
     for indexing in ("xy", "ij"):
-        yield from [call("meshgrid", *tuple(A((n,), "int32", seed=n) for n in sizes), indexing=indexing) for sizes in ((3,), (3, 5), (2, 3, 5), (0, 3))]
+        yield from [
+            call("meshgrid", *tuple(A((n,), "int32", seed=n) for n in sizes), indexing=indexing)
+            for sizes in ((3,), (3, 5), (2, 3, 5), (0, 3))
+        ]
     yield call("concat", [A((3,), "int8"), A((2,), "uint8")])
 
 
@@ -526,7 +763,9 @@ def created() -> Iterator[Call]:
         call("linspace", 0.0, 1.0, 5, dtype=D("float64")),
         call("linspace", 0.0, 1.0, 5, endpoint=False, dtype=D("float64")),
     ]
-    yield from [call("linspace", 2.0, 3.0, n, dtype=D("float32"), endpoint=e) for n, e in product((0, 1, 2), (True, False))]
+    yield from [
+        call("linspace", 2.0, 3.0, n, dtype=D("float32"), endpoint=e) for n, e in product((0, 1, 2), (True, False))
+    ]
 
 
 def indexing() -> Iterator[Call]:
@@ -534,31 +773,61 @@ def indexing() -> Iterator[Call]:
         x = A((3, 5), d)
         yield from [call("take", x, A((4,), "int64", -3, 3), axis=k) for k in (0, 1, -1)]
         yield from [call("take", A((7,), d), A((4,), i, 0, 7)) for i in ("int64", "int32", "uint8")]
-        yield from [call("take_along_axis", x, A((3, 2), "int64", -5, 5)), call("take_along_axis", x, A((2, 5), "int64", 0, 3), axis=0)]
+        yield from [
+            call("take_along_axis", x, A((3, 2), "int64", -5, 5)),
+            call("take_along_axis", x, A((2, 5), "int64", 0, 3), axis=0),
+        ]
         yield from [call("nonzero", A(s, d, -1, 2)) for s in ((7,), (3, 5), (0,), (2, 3, 5))]
-        yield from [call("where", A((3, 5), "bool", seed=3), x, A((5,), d, seed=1)), call("where", A((), "bool", seed=3), x, A((3, 1), d, seed=1))]
-    yield from [call("where", A((3, 5), "bool"), A((3, 5), "int8"), 2), call("where", A((3, 5), "bool"), A((3, 5), "int8"), A((), "uint8"))]
+        yield from [
+            call("where", A((3, 5), "bool", seed=3), x, A((5,), d, seed=1)),
+            call("where", A((), "bool", seed=3), x, A((3, 1), d, seed=1)),
+        ]
+    yield from [
+        call("where", A((3, 5), "bool"), A((3, 5), "int8"), 2),
+        call("where", A((3, 5), "bool"), A((3, 5), "int8"), A((), "uint8")),
+    ]
     for d, side in product(("float64", "float32", "int32"), ("left", "right")):
         yield call("searchsorted", Sorted((7,), d, 0, 5), A((3, 5), d, -1, 6, 1), side=side)
     for d, down, axis in product(("float64", "int16", "uint8"), (False, True), (0, -1)):
         yield call("sort", A((5, 7), d, 0, 4), axis=axis, **{"descending": True} if down else {})
         yield call("argsort", A((5, 7), d, 0, 4), axis=axis, stable=True, **{"descending": True} if down else {})
-    for name, d in product(("unique_all", "unique_counts", "unique_inverse", "unique_values"), ("float64", "int16", "bool")):
+    for name, d in product(
+        ("unique_all", "unique_counts", "unique_inverse", "unique_values"), ("float64", "int16", "bool")
+    ):
         yield from [call(name, A(s, d, -2, 2)) for s in ((7,), (3, 5), (0,), ())]
 
 
 def products() -> Iterator[Call]:
-    for a, b in (((3, 5), (5, 7)), ((5,), (5, 7)), ((3, 5), (5,)), ((5,), (5,)), ((2, 3, 5), (5, 7)), ((2, 1, 3, 5), (4, 5, 2))):
-        yield from [call("matmul", A(a, d), A(b, e, seed=1)) for d, e in (("float64", "float64"), ("float32", "float64"), ("int32", "int64"))]
+    for a, b in (
+        ((3, 5), (5, 7)),
+        ((5,), (5, 7)),
+        ((3, 5), (5,)),
+        ((5,), (5,)),
+        ((2, 3, 5), (5, 7)),
+        ((2, 1, 3, 5), (4, 5, 2)),
+    ):
+        yield from [
+            call("matmul", A(a, d), A(b, e, seed=1))
+            for d, e in (("float64", "float64"), ("float32", "float64"), ("int32", "int64"))
+        ]
     for a, b, axis in (((3, 5), (3, 5), -1), ((3, 5), (5,), -1), ((2, 3, 5), (3, 1), -2), ((3, 5), (3, 5), -2)):
         yield from [call("vecdot", A(a, d), A(b, d, seed=1), axis=axis) for d in ("float64", "int8")]
-    for a, b, axes in (((3, 5), (5, 7), 1), ((2, 3, 5), (3, 5, 7), 2), ((3,), (5,), 0), ((2, 3, 5), (5, 3, 7), ((1, 2), (1, 0)))):
+    for a, b, axes in (
+        ((3, 5), (5, 7), 1),
+        ((2, 3, 5), (3, 5, 7), 2),
+        ((3,), (5,), 0),
+        ((2, 3, 5), (5, 3, 7), ((1, 2), (1, 0))),
+    ):
         yield from [call("tensordot", A(a, d), A(b, d, seed=1), axes=axes) for d in ("float64", "int32")]
 
 
 class Sorted(A):
     def make(self, lib: Any) -> Any:
-        return lib.sort(super().make(lib)) if lib is not xp else xp.asarray(sorted(super().make(lib).tolist()), dtype=getattr(xp, self.dtype))
+        return (
+            lib.sort(super().make(lib))
+            if lib is not xp
+            else xp.asarray(sorted(super().make(lib).tolist()), dtype=getattr(xp, self.dtype))
+        )
 
 
 CALLS: list[Call] = [*elementwise(), *reductions(), *shapes(), *created(), *indexing(), *products()]
@@ -582,7 +851,11 @@ def differ(got: Any, want: Any, np: Any) -> str | None:
     if tuple(got.shape) != want.shape or str(got.dtype).split(".")[1] != str(want.dtype):
         return f"{got.dtype} {tuple(got.shape)}, NumPy's {want.dtype} {want.shape}"
     tolerance = 1e-5 if want.dtype == np.float32 else 1e-12
-    if not np.allclose(got.numpy(), want, rtol=tolerance, atol=tolerance, equal_nan=True) if want.dtype.kind == "f" else not np.array_equal(got.numpy(), want):
+    if (
+        not np.allclose(got.numpy(), want, rtol=tolerance, atol=tolerance, equal_nan=True)
+        if want.dtype.kind == "f"
+        else not np.array_equal(got.numpy(), want)
+    ):
         return f"{got.tolist()}, NumPy's {want.tolist()}"
     return None
 
@@ -600,21 +873,35 @@ def run_numpy(np: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in CALLS}))
 def test_as_numpy(name: str) -> None:
-    np: Any = pytest.importorskip("numpy", minversion="2.1", reason="NumPy 2.1 or newer is not installed: values are not compared with it")
+    np: Any = pytest.importorskip(
+        "numpy", minversion="2.1", reason="NumPy 2.1 or newer is not installed: values are not compared with it"
+    )
     wrong = []
     for n, args, kwargs in CALLS:
         if n != name or (name == "sum" and kwargs.get("axis") == () and kwargs["keepdims"]):
             continue
         with np.errstate(all="ignore"):
             want = run_numpy(np, name, tuple(build(a, np) for a in args), {k: build(v, np) for k, v in kwargs.items()})
-        found = differ(getattr(xp, name)(*[build(a, xp) for a in args], **{k: build(v, xp) for k, v in kwargs.items()}), want, np)
+        found = differ(
+            getattr(xp, name)(*[build(a, xp) for a in args], **{k: build(v, xp) for k, v in kwargs.items()}), want, np
+        )
         if found:
             wrong.append(f"{name}{args} {kwargs}: {found}")
     assert not wrong, f"{len(wrong)} calls differ:\n" + "\n".join(wrong[:20])
 
 
 def test_every_function_is_called() -> None:
-    others = {"empty", "empty_like", "from_dlpack", "can_cast", "finfo", "iinfo", "isdtype", "result_type", "__array_namespace_info__"}  # tested above and below
+    others = {
+        "empty",
+        "empty_like",
+        "from_dlpack",
+        "can_cast",
+        "finfo",
+        "iinfo",
+        "isdtype",
+        "result_type",
+        "__array_namespace_info__",
+    }  # tested above and below
     assert {name for name, _, _ in CALLS} == set(SIGNATURES) - others
 
 
@@ -631,7 +918,13 @@ def test_memory() -> None:
 
 def test_expand_dims() -> None:
     x = xp.ones((2, 3))
-    shapes: list[tuple[Any, list[int]]] = [(0, [1, 2, 3]), (-1, [2, 3, 1]), ((0, 2), [1, 2, 1, 3]), ((-1, 0), [1, 2, 3, 1]), ((), [2, 3])]
+    shapes: list[tuple[Any, list[int]]] = [
+        (0, [1, 2, 3]),
+        (-1, [2, 3, 1]),
+        ((0, 2), [1, 2, 1, 3]),
+        ((-1, 0), [1, 2, 3, 1]),
+        ((), [2, 3]),
+    ]
     for axis, shape in shapes:
         assert list(xp.expand_dims(x, axis).shape) == list(xp.expand_dims(x, axis=axis).shape) == shape
     for bad in (3, -4, (0, 4)):
@@ -659,13 +952,27 @@ def test_complex() -> None:
 def test_gradients_flow() -> None:
     x = cr.tensor([1.0, 2.0], requires_grad=True)
     xp.sum(xp.multiply(xp.clip(x, 0, 1.5), xp.exp(x))).backward()
-    assert x.grad is not None and x.grad[0].item() == pytest.approx(2 * math.e) and x.grad[1].item() == pytest.approx(1.5 * math.exp(2))
+    assert (
+        x.grad is not None
+        and x.grad[0].item() == pytest.approx(2 * math.e)
+        and x.grad[1].item() == pytest.approx(1.5 * math.exp(2))
+    )
 
 
 def test_refusals() -> None:
     x = xp.ones((2, 3))
-    values: list[Callable[[], Any]] = [lambda: xp.squeeze(x, 0), lambda: xp.take(x, xp.asarray([0])), lambda: xp.broadcast_arrays(x, xp.ones(2))]
-    kinds: list[Callable[[], Any]] = [lambda: xp.add(1, 2), lambda: xp.bitwise_and(x, x), lambda: xp.add(x), lambda: xp.abs(x=x), lambda: xp.sum(x, 0)]
+    values: list[Callable[[], Any]] = [
+        lambda: xp.squeeze(x, 0),
+        lambda: xp.take(x, xp.asarray([0])),
+        lambda: xp.broadcast_arrays(x, xp.ones(2)),
+    ]
+    kinds: list[Callable[[], Any]] = [
+        lambda: xp.add(1, 2),
+        lambda: xp.bitwise_and(x, x),
+        lambda: xp.add(x),
+        lambda: xp.abs(x=x),
+        lambda: xp.sum(x, 0),
+    ]
     values.append(lambda: xp.vecdot(x, xp.ones(2)))
     for wrong in values:
         with pytest.raises(ValueError):

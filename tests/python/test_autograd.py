@@ -181,7 +181,9 @@ def test_function() -> None:
     assert gradient(x) == [1.0, 1.0]
     with cr.no_grad():
         assert not Cube.apply(x, 1)[0].requires_grad
-    assert autograd.gradcheck(lambda t: Cube.apply(t, 2), x) and autograd.gradgradcheck(lambda t: Cube.apply(t, 2)[0], x)
+    assert autograd.gradcheck(lambda t: Cube.apply(t, 2), x) and autograd.gradgradcheck(
+        lambda t: Cube.apply(t, 2)[0], x
+    )
 
 
 def test_function_with_context_apart() -> None:
@@ -224,10 +226,15 @@ def test_function_results_without_gradient() -> None:
     a.backward()
 
 
-@pytest.mark.parametrize(("answer", "error", "match"), [
-    (lambda g: 1 // 0, ZeroDivisionError, "by zero"), (lambda g: (g, g), RuntimeError, "incorrect number of gradients"),
-    (lambda g: "no", TypeError, "backward must return"), (lambda g: cr.ones(3), (RuntimeError, ValueError), "its gradient of input 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "error", "match"),
+    [
+        (lambda g: 1 // 0, ZeroDivisionError, "by zero"),
+        (lambda g: (g, g), RuntimeError, "incorrect number of gradients"),
+        (lambda g: "no", TypeError, "backward must return"),
+        (lambda g: cr.ones(3), (RuntimeError, ValueError), "its gradient of input 0"),
+    ],
+)
 def test_function_errors(answer: Any, error: Any, match: str) -> None:
     class Bad(autograd.Function):
         @staticmethod
@@ -400,7 +407,9 @@ def node_of(x: cr.Tensor) -> Any:
 
 def names_below(node: Any) -> list[str]:
     """Of the node and what it was computed from, in depth-first order."""
-    return [node.name()] + [name for following, _ in node.next_functions if following for name in names_below(following)]
+    return [node.name()] + [
+        name for following, _ in node.next_functions if following for name in names_below(following)
+    ]
 
 
 @pytest.mark.parametrize("device", ["cpu", "ref"])
@@ -410,7 +419,15 @@ def test_nodes_as_pytorch_has_them(device: str) -> None:
         return names_below(((x * lib.ones(2, 3, **where)).exp().log_softmax(-1) + x).sum().grad_fn)
 
     found = walked(cr, device=device)
-    assert found == ["SumBackward0", "AddBackward0", "LogSoftmaxBackward0", "ExpBackward0", "MulBackward0", "AccumulateGrad", "AccumulateGrad"]
+    assert found == [
+        "SumBackward0",
+        "AddBackward0",
+        "LogSoftmaxBackward0",
+        "ExpBackward0",
+        "MulBackward0",
+        "AccumulateGrad",
+        "AccumulateGrad",
+    ]
     torch = pytest.importorskip("torch", reason="PyTorch is not installed (make oracle)")
     assert [name.removeprefix("torch::autograd::") for name in walked(torch)] == found
 
@@ -425,7 +442,12 @@ def test_nodes_are_objects_of_their_own(device: str) -> None:
     assert repr(node).startswith("<SumBackward0 object at 0x") and node.shape == () and node.dtype is cr.float32
     assert x.grad_fn is None and (x * 2).detach().grad_fn is None and cr.ones(2).grad_fn is None
     leaf = node.next_functions[0][0].next_functions[0][0]
-    assert leaf.next_functions == () and leaf.shape == (2, 3) and hasattr(leaf, "variable") and not hasattr(node, "variable")
+    assert (
+        leaf.next_functions == ()
+        and leaf.shape == (2, 3)
+        and hasattr(leaf, "variable")
+        and not hasattr(node, "variable")
+    )
     y.backward()  # frees what was saved, but no node
     assert leaf.variable.grad.tolist() == x.grad.tolist() == [[2.0] * 3] * 2  # type: ignore[union-attr]
     del x, h, y

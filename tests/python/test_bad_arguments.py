@@ -1,4 +1,5 @@
-"""Thousands of bad arguments to every public callable, in processes with a limit of memory and time: see bad_arguments.py.
+"""Thousands of bad arguments to every public callable, in processes with a limit of memory and
+time: see bad_arguments.py.
 
 A few calls of each, by CHAINRULE_TEST_SEED; with CHAINRULE_TEST_FULL=1 many, also with Python's own debug checks on."""
 
@@ -53,5 +54,7 @@ def test_bad_arguments(way: str, tmp_path: Path) -> None:
     except subprocess.TimeoutExpired:
         pytest.fail(f"hangs in {trace.read_text().strip()}; repeat: CHAINRULE_TEST_SEED={SEED}")
     last = trace.read_text().strip() if trace.exists() else "the start"
-    assert run.returncode == 0, f"exit {run.returncode} at {last}\n{run.stdout[-2000:]}{run.stderr[-3000:]}\nrepeat: CHAINRULE_TEST_SEED={SEED}"
+    assert run.returncode == 0, (
+        f"exit {run.returncode} at {last}\n{run.stdout[-2000:]}{run.stderr[-3000:]}\nrepeat: CHAINRULE_TEST_SEED={SEED}"
+    )
     print(run.stdout.strip())

@@ -1,4 +1,5 @@
-"""What no caller means is an exception that names the op and the values; tests/test_bad_input.c goes through every op of C, this through the names and
+"""What no caller means is an exception that names the op and the values; tests/test_bad_input.c
+goes through every op of C, this through the names and
 operators of Python."""
 
 from __future__ import annotations
@@ -69,7 +70,13 @@ def test_duplicate_axes() -> None:
     names = "sum nansum mean nanmean prod amax amin any all count_nonzero var std logsumexp flip permute".split()
     refuses(cr.Error, [("axis -2 appears more than once", lambda n=n: getattr(X, n)((0, -2))) for n in names])
     refuses(RuntimeError, [("[squeeze] axis 0 is named twice", lambda: X.squeeze((0, -2)))])
-    refuses(cr.Error, [("axis -2 appears more than once", lambda: X.norm(2, (0, -2))), ("axis -2 appears more than once", lambda: X.movedim((0, -2), (0, 1)))])
+    refuses(
+        cr.Error,
+        [
+            ("axis -2 appears more than once", lambda: X.norm(2, (0, -2))),
+            ("axis -2 appears more than once", lambda: X.movedim((0, -2), (0, 1))),
+        ],
+    )
 
 
 def test_nothing_to_reduce() -> None:
@@ -78,13 +85,22 @@ def test_nothing_to_reduce() -> None:
     refuses(IndexError, [(f"[{n}] ", lambda n=n: getattr(none, n)()) for n in ("argmax", "argmin")])
     refuses(IndexError, [(f"[{n}] ", lambda n=n: getattr(none, n)(dim=1)) for n in names])
     refuses(cr.Error, [(f"[{n}] ", lambda n=n: getattr(none, n)()) for n in names if not n.startswith("arg")])
-    refuses((cr.Error, IndexError), [("", lambda: none.mode(1)), ("", lambda: none.kthvalue(1, 1)), ("", lambda: none.long().median())])
+    refuses(
+        (cr.Error, IndexError),
+        [("", lambda: none.mode(1)), ("", lambda: none.kthvalue(1, 1)), ("", lambda: none.long().median())],
+    )
     assert none.sum().item() == 0 and none.prod().item() == 1 and none.all().item() and not none.any().item()
 
 
 def test_too_many_elements() -> None:
     makers = "zeros ones empty rand randn".split()
-    refuses(cr.Error, [("(2147483648, 2147483648, 2147483648) holds too many elements", lambda n=n: getattr(cr, n)(*HUGE)) for n in makers])
+    refuses(
+        cr.Error,
+        [
+            ("(2147483648, 2147483648, 2147483648) holds too many elements", lambda n=n: getattr(cr, n)(*HUGE))
+            for n in makers
+        ],
+    )
     wide = cr.ones(1).expand(2**31)
     refuses(
         (cr.Error, MemoryError),
@@ -106,10 +122,27 @@ def test_shapes_that_do_not_broadcast() -> None:
     i, j = a.long(), b.long()
     both = "shapes (3, 5) and (4,) do not broadcast"
     operators: list[Callable[[Any, Any], Any]] = [
-        lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x / y, lambda x, y: x // y, lambda x, y: x % y,
-        lambda x, y: x**y, lambda x, y: x < y, lambda x, y: x == y, cr.maximum, cr.atan2, cr.fmod, cr.logical_and,
-    ]  # fmt: skip
-    bits: list[Callable[[Any, Any], Any]] = [lambda x, y: x & y, lambda x, y: x | y, lambda x, y: x ^ y, lambda x, y: x << y, lambda x, y: x >> y]
+        lambda x, y: x + y,
+        lambda x, y: x - y,
+        lambda x, y: x * y,
+        lambda x, y: x / y,
+        lambda x, y: x // y,
+        lambda x, y: x % y,
+        lambda x, y: x**y,
+        lambda x, y: x < y,
+        lambda x, y: x == y,
+        cr.maximum,
+        cr.atan2,
+        cr.fmod,
+        cr.logical_and,
+    ]
+    bits: list[Callable[[Any, Any], Any]] = [
+        lambda x, y: x & y,
+        lambda x, y: x | y,
+        lambda x, y: x ^ y,
+        lambda x, y: x << y,
+        lambda x, y: x >> y,
+    ]
     refuses(cr.Error, [(both, lambda f=f: f(a, b)) for f in operators] + [(both, lambda f=f: f(i, j)) for f in bits])
     refuses(cr.Error, [("(4,)", lambda: cr.where(a > 0, a, b)), ("(3, 5) x (4,)", lambda: a @ b)])
     refuses(cr.Error, [(both, lambda: a.clone().add_(b)), (both, lambda: a.clone().copy_(b))])
@@ -118,22 +151,47 @@ def test_shapes_that_do_not_broadcast() -> None:
 def test_integers_divided_by_zero() -> None:
     x, zero = cr.tensor([4, 5, 6]), cr.tensor([1, 2, 0])
     divisions: list[Callable[[Any, Any], Any]] = [
-        lambda a, b: a // b, lambda a, b: a % b, cr.floor_divide, cr.remainder, cr.fmod, lambda a, b: cr.div(a, b, rounding_mode="trunc"),
-        lambda a, b: cr.div(a, b, rounding_mode="floor"), lambda a, b: a.clone().remainder_(b),
-    ]  # fmt: skip
-    refuses(RuntimeError, [("an integer divided by zero", lambda f=f, b=b: f(x, b)) for f in divisions for b in (zero, 0)])
+        lambda a, b: a // b,
+        lambda a, b: a % b,
+        cr.floor_divide,
+        cr.remainder,
+        cr.fmod,
+        lambda a, b: cr.div(a, b, rounding_mode="trunc"),
+        lambda a, b: cr.div(a, b, rounding_mode="floor"),
+        lambda a, b: a.clone().remainder_(b),
+    ]
+    refuses(
+        RuntimeError, [("an integer divided by zero", lambda f=f, b=b: f(x, b)) for f in divisions for b in (zero, 0)]
+    )
     assert (x / zero).tolist() == [4.0, 2.5, float("inf")]
-    refuses(RuntimeError, [("[pow] integers to the negative power -1", lambda: x**-1), ("[pow_] integers to the negative power -2", lambda: x.clone().pow_(-2))])
+    refuses(
+        RuntimeError,
+        [
+            ("[pow] integers to the negative power -1", lambda: x**-1),
+            ("[pow_] integers to the negative power -2", lambda: x.clone().pow_(-2)),
+        ],
+    )
 
 
 def test_overlaps_in_place() -> None:
     for shared in (cr.ones(1, 3).expand(2, 3), cr.ones(4).unfold(0, 3, 1)):
         calls: list[Callable[[Any], Any]] = [
-            lambda t: t.add_(1), lambda t: t.mul_(t), lambda t: t.zero_(), lambda t: t.fill_(2.0), lambda t: t.copy_(cr.ones(2, 3)), lambda t: t.normal_(),
-            lambda t: t.exp_(), lambda t: t.clamp_(0, 1), lambda t: t.cumsum_(0), lambda t: t.masked_fill_(cr.ones(2, 3) > 0, 1.0), lambda t: t.__iadd__(1),
-            lambda t: t.index_fill_(0, cr.tensor([0]), 1.0), lambda t: t.scatter_(0, cr.zeros(1, 3).long(), 1.0), lambda t: t.__setitem__(cr.tensor([0]), 1.0),
+            lambda t: t.add_(1),
+            lambda t: t.mul_(t),
+            lambda t: t.zero_(),
+            lambda t: t.fill_(2.0),
+            lambda t: t.copy_(cr.ones(2, 3)),
+            lambda t: t.normal_(),
+            lambda t: t.exp_(),
+            lambda t: t.clamp_(0, 1),
+            lambda t: t.cumsum_(0),
+            lambda t: t.masked_fill_(cr.ones(2, 3) > 0, 1.0),
+            lambda t: t.__iadd__(1),
+            lambda t: t.index_fill_(0, cr.tensor([0]), 1.0),
+            lambda t: t.scatter_(0, cr.zeros(1, 3).long(), 1.0),
+            lambda t: t.__setitem__(cr.tensor([0]), 1.0),
             lambda t: t.scatter_(0, cr.zeros(1, 3).long(), 1.0, reduce="multiply"),
-        ]  # fmt: skip
+        ]
         refuses(cr.Error, [("cannot write in place", lambda f=f, t=shared: f(t)) for f in calls])
     x = cr.arange(6)
     x[1:] += x[:-1]
@@ -143,10 +201,17 @@ def test_overlaps_in_place() -> None:
 
 
 FLAGS: list[Callable[[cr.Tensor, Any], Any]] = [
-    lambda x, flag: x.sum(0, keepdim=flag), lambda x, flag: cr.sum(x, 0, flag), lambda x, flag: x.amax(0, keepdim=flag), lambda x, flag: x.std(0, keepdim=flag),
-    lambda x, flag: x.max(0, flag), lambda x, flag: x.sort(0, descending=flag), lambda x, flag: cr.sum(x, **{"axis": 0, "keepdims": flag}),
-    lambda x, flag: x.requires_grad_(flag), lambda x, flag: cr.ones(2, requires_grad=flag), lambda x, flag: cr.asarray(x, copy=flag),
-]  # fmt: skip
+    lambda x, flag: x.sum(0, keepdim=flag),
+    lambda x, flag: cr.sum(x, 0, flag),
+    lambda x, flag: x.amax(0, keepdim=flag),
+    lambda x, flag: x.std(0, keepdim=flag),
+    lambda x, flag: x.max(0, flag),
+    lambda x, flag: x.sort(0, descending=flag),
+    lambda x, flag: cr.sum(x, **{"axis": 0, "keepdims": flag}),
+    lambda x, flag: x.requires_grad_(flag),
+    lambda x, flag: cr.ones(2, requires_grad=flag),
+    lambda x, flag: cr.asarray(x, copy=flag),
+]
 
 
 @pytest.mark.parametrize("call", FLAGS)

@@ -1,4 +1,5 @@
-"""The list of bench/everyday.py: every name is timed, or it is said why not; every line runs in both libraries.  bench/cuda.py and the parts of
+"""The list of bench/everyday.py: every name is timed, or it is said why not; every line runs in
+both libraries.  bench/cuda.py and the parts of
 bench/run.py that need no peer run, small."""
 
 from __future__ import annotations
@@ -32,7 +33,12 @@ def names_in(call: str) -> set[str]:
 
 def known() -> set[str]:
     kinds = ("builtin_function_or_method", "method_descriptor")
-    return {n for owner in (cr, cr.Tensor) for n in dir(owner) if not n.startswith("_") and type(getattr(owner, n)).__name__ in kinds}
+    return {
+        n
+        for owner in (cr, cr.Tensor)
+        for n in dir(owner)
+        if not n.startswith("_") and type(getattr(owner, n)).__name__ in kinds
+    }
 
 
 def test_every_name() -> None:
@@ -40,7 +46,11 @@ def test_every_name() -> None:
     untimed = set(" ".join(BENCH["UNTIMED"].values()).split())
     timed = {name for call in CALLS for name in names_in(call)}
     assert not untimed & timed
-    missing = {n for n in known() - timed - untimed - set(gen_python.ALIASES) if n.removesuffix("_") not in timed | set(gen_python.ALIASES)}
+    missing = {
+        n
+        for n in known() - timed - untimed - set(gen_python.ALIASES)
+        if n.removesuffix("_") not in timed | set(gen_python.ALIASES)
+    }
     assert not missing, f"neither in CALLS nor in UNTIMED of bench/everyday.py: {' '.join(sorted(missing))}"
 
 
@@ -59,7 +69,9 @@ def test_every_line(library: str) -> None:
             try:
                 exec(call, dict(names))
             except (NameError, AttributeError, TypeError) as e:
-                absent_there = call in BENCH["DERIVED"] if library == "torch" else not names_in(call) <= known() or "yet" in str(e)
+                absent_there = (
+                    call in BENCH["DERIVED"] if library == "torch" else not names_in(call) <= known() or "yet" in str(e)
+                )
                 if not absent_there:
                     raise AssertionError(call) from e
                 absent.append(call)
@@ -90,8 +102,12 @@ def test_every_elementwise_kernel() -> None:
         case = cases[row.name]
         CUDA["runner"](cr, case, "cpu", False)()
         operands = [CUDA["operand"](cr, case, name, "cpu") for name in case.operands]
-        size = sum(x.numel() * x.element_size() for x in operands) + operands[0].numel() * (1 if row.rule == "TEST" else 4)
-        assert abs(case.work * 1e9 / size - 1) < 1e-9, f"{row.name}: {case.work * 1e9} bytes, its operands and result have {size}"
+        size = sum(x.numel() * x.element_size() for x in operands) + operands[0].numel() * (
+            1 if row.rule == "TEST" else 4
+        )
+        assert abs(case.work * 1e9 / size - 1) < 1e-9, (
+            f"{row.name}: {case.work * 1e9} bytes, its operands and result have {size}"
+        )
 
 
 def test_cuda_on_the_simulator(tmp_path: Path) -> None:
@@ -99,14 +115,41 @@ def test_cuda_on_the_simulator(tmp_path: Path) -> None:
     environment = simulated(BUILD)
     if not environment:
         pytest.skip("this build has no simulated GPU")
-    command = [sys.executable, str(ROOT / "bench/run.py"), "--quick", "--only", "cuda", "--json", str(tmp_path / "cuda.json"), "--cuda", "--eager", "--only"]
-    some = subprocess.run([*command, "kernels", "--cases", "co"], env={**os.environ, **environment}, capture_output=True, text=True, timeout=300)
-    assert "| copy, f32 | GB/s |" in some.stdout and "| cosh, f32 | GB/s |" in some.stdout and "| exp, f32 |" not in some.stdout, some.stdout + some.stderr
+    command = [
+        sys.executable,
+        str(ROOT / "bench/run.py"),
+        "--quick",
+        "--only",
+        "cuda",
+        "--json",
+        str(tmp_path / "cuda.json"),
+        "--cuda",
+        "--eager",
+        "--only",
+    ]
+    some = subprocess.run(
+        [*command, "kernels", "--cases", "co"],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (
+        "| copy, f32 | GB/s |" in some.stdout
+        and "| cosh, f32 | GB/s |" in some.stdout
+        and "| exp, f32 |" not in some.stdout
+    ), some.stdout + some.stderr
     others = [part for part in CUDA["PARTS"] if part != "kernels"]
-    done = subprocess.run([*command, *others], env={**os.environ, **environment}, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [*command, *others], env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
+    )
     assert not done.returncode, done.stderr
     got = json.loads((tmp_path / "cuda.json").read_text())["cuda"]
-    failed = [f"{row['name']} {row['dtype']}: {row['columns']}" for row in got["rows"] if not all(isinstance(c, dict) for c in row["columns"].values())]
+    failed = [
+        f"{row['name']} {row['dtype']}: {row['columns']}"
+        for row in got["rows"]
+        if not all(isinstance(c, dict) for c in row["columns"].values())
+    ]
     assert not failed and not got["left_out"] and got["error"] < 1e-5, (failed, got["left_out"], got["error"])
     assert {row["part"] for row in got["rows"]} == set(others)
     assert "The least share of a copy" in done.stdout and "A product in f32 is wrong by" in done.stdout, done.stdout
@@ -116,18 +159,32 @@ def test_cuda_on_the_simulator(tmp_path: Path) -> None:
 
 
 def test_parts_without_peers(tmp_path: Path) -> None:
-    """Products by size with their filter and picture, attention and generation with and without, files: numbers in every cell."""
+    """Products by size with their filter and picture, attention and generation with and without,
+    files: numbers in every cell."""
     if not (BUILD / "bench" / "naive").exists():
         pytest.skip("this build has no benches (CHAINRULE_EXAMPLES)")
     page, parts = tmp_path / "page.md", ["sizes", "fused", "generation", "files"]
     results = ["--json", str(tmp_path / "a.json"), "--write", str(page)]
     command = [sys.executable, str(ROOT / "bench/run.py"), "--quick", "--only", *parts, "--sizes", "48", "96", *results]
-    done = subprocess.run(command, env={**os.environ, "CHAINRULE_BUILD": str(BUILD)}, capture_output=True, text=True, timeout=300)
-    assert not done.returncode and set(got := json.loads((tmp_path / "a.json").read_text())) == set(parts), done.stdout + done.stderr
-    assert [row["size"] for row in got["sizes"]["rows"]] == [48, 96] and all(row["naive"] > 0 and row["cpu"] > 0 for row in got["sizes"]["rows"])
-    assert all(row["with_ms"] > 0 and row["without_ms"] > 0 for part in ("fused", "generation") for result in got[part] for row in result["rows"])
+    done = subprocess.run(
+        command, env={**os.environ, "CHAINRULE_BUILD": str(BUILD)}, capture_output=True, text=True, timeout=300
+    )
+    assert not done.returncode and set(got := json.loads((tmp_path / "a.json").read_text())) == set(parts), (
+        done.stdout + done.stderr
+    )
+    assert [row["size"] for row in got["sizes"]["rows"]] == [48, 96] and all(
+        row["naive"] > 0 and row["cpu"] > 0 for row in got["sizes"]["rows"]
+    )
+    assert all(
+        row["with_ms"] > 0 and row["without_ms"] > 0
+        for part in ("fused", "generation")
+        for result in got[part]
+        for row in result["rows"]
+    )
     assert len(got["files"]["rows"]) == 6 and all(row["ms"] > 0 for row in got["files"]["rows"])
     drawn = (tmp_path / "product-sizes.svg").exists()
-    assert drawn == ("![Products by size](product-sizes.svg)" in page.read_text()) and drawn == bool(importlib.util.find_spec("matplotlib"))
+    assert drawn == ("![Products by size](product-sizes.svg)" in page.read_text()) and drawn == bool(
+        importlib.util.find_spec("matplotlib")
+    )
     if drawn:
         assert "three plain loops" in (tmp_path / "product-sizes.svg").read_text()

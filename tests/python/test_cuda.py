@@ -1,4 +1,5 @@
-"""Two NVIDIA GPUs, simulated (tests/cudasim), as a script sees them: which there are, operands on two devices, errors.  In a process of its own,
+"""Two NVIDIA GPUs, simulated (tests/cudasim), as a script sees them: which there are, operands on
+two devices, errors.  In a process of its own,
 for what a process opens as its GPUs is settled once."""
 
 from __future__ import annotations
@@ -19,8 +20,22 @@ def run(script: str, **environment: str) -> str:
         pytest.skip("the simulated GPU needs Linux on x86-64 or aarch64 and a C++ compiler")
     libraries = {"CUDA": "libcuda.so.1", "NVRTC": "libnvrtc.so.13", "CUBLASLT": "libcublasLt.so.13", "CACHE": "cache"}
     switches = {f"CHAINRULE_{name}": str(SIMULATOR / file) for name, file in libraries.items()}
-    env = {**os.environ, **switches, "CHAINRULE_WGPU": "off", "CUDASIM_DEVICES": "2", "CUDASIM_QUIET": "1", "PYTHONPATH": str(BUILD / "python"), **environment}
-    done = subprocess.run([sys.executable, "-c", "import chainrule as cr\n" + textwrap.dedent(script)], env=env, capture_output=True, text=True, timeout=300)
+    env = {
+        **os.environ,
+        **switches,
+        "CHAINRULE_WGPU": "off",
+        "CUDASIM_DEVICES": "2",
+        "CUDASIM_QUIET": "1",
+        "PYTHONPATH": str(BUILD / "python"),
+        **environment,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "import chainrule as cr\n" + textwrap.dedent(script)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -29,7 +44,8 @@ def test_devices() -> None:
     said = run(
         """
         print(cr.cuda.is_available(), cr.cuda.device_count(), cr.Device.cuda(1), cr.Device("cuda").is_cuda())
-        for wrong in (lambda: cr.Device.cuda(99), lambda: cr.ones(2, device="cuda:2"), lambda: cr.Device.cuda(-1), lambda: cr.Device("cuda:x")):
+        for wrong in (lambda: cr.Device.cuda(99), lambda: cr.ones(2, device="cuda:2"), lambda:
+        cr.Device.cuda(-1), lambda: cr.Device("cuda:x")):
             try:
                 wrong()
             except ValueError as problem:
@@ -73,9 +89,12 @@ def test_two_devices_in_an_operation() -> None:
         places = ("cpu", "cuda:0", "cuda:1")
         numbers = [[3.0, 1, 4], [1, 5, 9], [2, 6, 5]]
         ops = {
-            "add": lambda x, y: x + y, "iadd": lambda x, y: x.clone().add_(y), "matmul": lambda x, y: x @ y, "cat": lambda x, y: cr.cat([x, y]),
-            "where": lambda x, y: cr.where(x > 2, x, y), "index": lambda x, y: x[(y[0] % 3).long()], "mask": lambda x, y: x.masked_fill(y > 2, 7),
-            "linear": lambda x, y: cr.nn.functional.linear(x, x, y[0]), "loss": lambda x, y: cr.nn.functional.mse_loss(x, y),
+            "add": lambda x, y: x + y, "iadd": lambda x, y: x.clone().add_(y), "matmul": lambda x,
+            y: x @ y, "cat": lambda x, y: cr.cat([x, y]),
+            "where": lambda x, y: cr.where(x > 2, x, y), "index": lambda x, y: x[(y[0] % 3).long()],
+            "mask": lambda x, y: x.masked_fill(y > 2, 7),
+            "linear": lambda x, y: cr.nn.functional.linear(x, x, y[0]), "loss": lambda x, y:
+            cr.nn.functional.mse_loss(x, y),
             "compare": lambda x, y: x == y,
         }
         for one in places:
@@ -112,7 +131,10 @@ def test_out_of_memory() -> None:
         """,
         CHAINRULE_GPU_MEMORY="64",
     ).splitlines()
-    assert "cuda:0 is out of memory: asked for 256.0 MiB" in said[0] and said[1:] == ["2000.0 True", "expected a CUDA device, not cpu"]
+    assert "cuda:0 is out of memory: asked for 256.0 MiB" in said[0] and said[1:] == [
+        "2000.0 True",
+        "expected a CUDA device, not cpu",
+    ]
 
 
 def test_offload() -> None:

@@ -45,7 +45,9 @@ def table(n: int) -> TensorDataset:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
-@pytest.mark.parametrize("size, drop", [(3, False), (3, True), (7, False), (20, True), (20, False), (None, False)], ids=str)
+@pytest.mark.parametrize(
+    "size, drop", [(3, False), (3, True), (7, False), (20, True), (20, False), (None, False)], ids=str
+)
 def test_in_order(way: dict[str, Any], size: int | None, drop: bool) -> None:
     for dataset in (Squares(7), table(7)):
         loader = DataLoader(dataset, size, drop_last=drop, **way)
@@ -64,7 +66,9 @@ def test_in_order(way: dict[str, Any], size: int | None, drop: bool) -> None:
         theirs = torch.utils.data.DataLoader([(i, float(i)) for i in range(7)], size, drop_last=drop)
         ours = DataLoader([(i, float(i)) for i in range(7)], size, drop_last=drop, **way)
         for a, b in zip(ours, theirs, strict=True):
-            assert type(a) is type(b) and [(t.tolist(), str(t.dtype).split(".")[1]) for t in a] == [(t.tolist(), str(t.dtype).split(".")[1]) for t in b]
+            assert type(a) is type(b) and [(t.tolist(), str(t.dtype).split(".")[1]) for t in a] == [
+                (t.tolist(), str(t.dtype).split(".")[1]) for t in b
+            ]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
@@ -191,7 +195,10 @@ def test_lying_and_empty_datasets(way: dict[str, Any]) -> None:
 
 def test_samplers_and_collate() -> None:
     assert [b[0].tolist() for b in DataLoader(Squares(9), 2, sampler=iter([3, 1, 4, 1, 5]))] == [[3, 1], [4, 1], [5]]
-    assert [b[0].tolist() for b in DataLoader(Squares(9), 2, sampler=[3, 1, 4, 1, 5], drop_last=True)] == [[3, 1], [4, 1]]
+    assert [b[0].tolist() for b in DataLoader(Squares(9), 2, sampler=[3, 1, 4, 1, 5], drop_last=True)] == [
+        [3, 1],
+        [4, 1],
+    ]
     grouped = DataLoader(table(9), batch_sampler=[[3, 1], [4]])
     assert [y.tolist() for _, y in grouped] == [[3, 1], [4]] and len(grouped) == 2
     assert [s[0] for s in DataLoader(Squares(3), None, sampler=[2, 0])] == [2, 0]
@@ -201,18 +208,30 @@ def test_samplers_and_collate() -> None:
     batch[1].fill_(9)
     assert data.tensors[1].tolist() == [0, 1, 2, 3], "a batch is a copy"
     pair = namedtuple("pair", "x y")
-    made = default_collate([{"a": 1, "b": ("x", 1.5), "c": pair(1, True)}, {"a": 2, "b": ("y", 2.5), "c": pair(3, False)}])
-    assert made["a"].tolist() == [1, 2] and made["b"][0] == ("x", "y") and made["b"][1].dtype == cr.float64 and isinstance(made["c"], pair)
+    made = default_collate(
+        [{"a": 1, "b": ("x", 1.5), "c": pair(1, True)}, {"a": 2, "b": ("y", 2.5), "c": pair(3, False)}]
+    )
+    assert (
+        made["a"].tolist() == [1, 2]
+        and made["b"][0] == ("x", "y")
+        and made["b"][1].dtype == cr.float64
+        and isinstance(made["c"], pair)
+    )
     assert made["c"].y.dtype == cr.bool
     numpy = pytest.importorskip("numpy")
     assert default_collate([numpy.ones(3), numpy.zeros(3)]).shape == [2, 3]
 
 
 BAD: list[tuple[str, dict[str, Any]]] = [
-    ("batch_size", {"batch_size": 0}), ("batch_size", {"batch_size": 1.5}), ("num_workers", {"num_workers": -1}), ("shuffle", {"shuffle": True, "sampler": [1]}),
-    ("drop_last", {"batch_size": None, "drop_last": True}), ("mutually exclusive", {"batch_sampler": [[1]], "batch_size": 2}),
-    ("prefetch_factor", {"prefetch_factor": 2}), ("prefetch_factor", {"prefetch_factor": 0, "num_workers": 1}),
-]  # fmt: skip
+    ("batch_size", {"batch_size": 0}),
+    ("batch_size", {"batch_size": 1.5}),
+    ("num_workers", {"num_workers": -1}),
+    ("shuffle", {"shuffle": True, "sampler": [1]}),
+    ("drop_last", {"batch_size": None, "drop_last": True}),
+    ("mutually exclusive", {"batch_sampler": [[1]], "batch_size": 2}),
+    ("prefetch_factor", {"prefetch_factor": 2}),
+    ("prefetch_factor", {"prefetch_factor": 0, "num_workers": 1}),
+]
 
 
 @pytest.mark.parametrize("what, options", BAD, ids=str)
@@ -247,10 +266,19 @@ def test_refuses_data() -> None:
 def test_characters(tmp_path: Path) -> None:
     t = Tokenizer.chars("naïve\n日本")
     assert len(t) == 8 and repr(t) == "Tokenizer(8 tokens)"
-    assert t.encode("ann日") == [1, 3, 3, 6] and t.decode([1, 3, 3, 6]) == "ann日" and t.encode("") == [] and t.decode([]) == ""
+    assert (
+        t.encode("ann日") == [1, 3, 3, 6]
+        and t.decode([1, 3, 3, 6]) == "ann日"
+        and t.encode("") == []
+        and t.decode([]) == ""
+    )
     assert t.encode("ann日".encode()) == t.encode("ann日") and t.decode_bytes(cr.tensor([6, 7])) == "日本".encode()
     x = t.tensor("vaïn")
-    assert x.dtype == cr.int64 and x.shape == [4] and t.decode(x) == t.decode(x.to(cr.int16)) == t.decode(0 + i for i in x.tolist()) == "vaïn"  # type: ignore[arg-type]
+    assert (
+        x.dtype == cr.int64
+        and x.shape == [4]
+        and t.decode(x) == t.decode(x.to(cr.int16)) == t.decode(0 + i for i in x.tolist()) == "vaïn"
+    )  # type: ignore[arg-type]
     t.save(tmp_path / "t.json")
     assert json.loads((tmp_path / "t.json").read_text())["characters"] == "\naenvï日本"
     for other in (Tokenizer.load(tmp_path / "t.json"), pickle.loads(pickle.dumps(t)), copy.deepcopy(t)):
@@ -261,7 +289,12 @@ def test_characters(tmp_path: Path) -> None:
 
 def test_bytes(tmp_path: Path) -> None:
     t = Tokenizer.bytes()
-    assert len(t) == 256 and t.encode("é") == [195, 169] and t.encode(b"\xff\0") == [255, 0] and t.decode_bytes([255, 0]) == b"\xff\0"
+    assert (
+        len(t) == 256
+        and t.encode("é") == [195, 169]
+        and t.encode(b"\xff\0") == [255, 0]
+        and t.decode_bytes([255, 0]) == b"\xff\0"
+    )
     assert t.decode([104, 105, 255]) == "hi\ufffd" and t.decode([195, 169]) == "é"
     with pytest.raises(UnicodeDecodeError):
         t.decode([255], errors="strict")
@@ -298,7 +331,12 @@ def test_tokenizer_refuses(tmp_path: Path) -> None:
         Tokenizer.load(tmp_path / "bad.json")
     with pytest.raises(OSError):
         t.save(tmp_path / "none" / "t.json")
-    for private, more in (("size", ()), ("encode", ("a",)), ("decode", (cr.arange(2),)), ("save", (str(tmp_path / "t.json"),))):
+    for private, more in (
+        ("size", ()),
+        ("encode", ("a",)),
+        ("decode", (cr.arange(2),)),
+        ("save", (str(tmp_path / "t.json"),)),
+    ):
         with pytest.raises(ValueError, match="PyCapsule"):
             getattr(cr._core, f"_tokenizer_{private}")("no capsule", *more)
 
@@ -311,7 +349,13 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """1001 bytes, counting up, as a token file of one byte each."""
     folder = tmp_path_factory.mktemp("tokens")
     text = bytes(i % 256 for i in range(1001))
-    header = b"CRTOKENS" + (1).to_bytes(4, "little") + (1).to_bytes(4, "little") + (256).to_bytes(8, "little") + len(text).to_bytes(8, "little")
+    header = (
+        b"CRTOKENS"
+        + (1).to_bytes(4, "little")
+        + (1).to_bytes(4, "little")
+        + (256).to_bytes(8, "little")
+        + len(text).to_bytes(8, "little")
+    )
     (folder / "all.tok").write_bytes(header + text)
     return folder / "all.tok"
 
@@ -346,7 +390,11 @@ def test_token_file_of_the_program(tmp_path: Path) -> None:
     if not program.exists():
         pytest.skip("the program chainrule is not built")
     (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 20)
-    subprocess.run([program, "tokenize", "--data", tmp_path / "text.txt", "--out", tmp_path / "text.tok"], capture_output=True, check=True)
+    subprocess.run(
+        [program, "tokenize", "--data", tmp_path / "text.txt", "--out", tmp_path / "text.tok"],
+        capture_output=True,
+        check=True,
+    )
     assert next(iter(TokenFile(tmp_path / "text.tok", 2, 8)))[0].shape == [2, 8]
 
 

@@ -1,4 +1,5 @@
-"""What the reference is made of is there: a docstring for every public name, an entry for every function of the header.  The blocks of the
+"""What the reference is made of is there: a docstring for every public name, an entry for every
+function of the header.  The blocks of the
 pages are run by tests/check_pages.py; that each name is on a page is checked by `make docs`."""
 
 from __future__ import annotations
@@ -15,11 +16,27 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT / "tools"))
 import reference  # noqa: E402
 
-MODULES = ["", ".autograd", ".nn", ".nn.functional", ".nn.init", ".nn.utils", ".optim", ".optim.lr_scheduler", ".data", ".models", ".viz", ".random", ".cuda"]
+MODULES = [
+    "",
+    ".autograd",
+    ".nn",
+    ".nn.functional",
+    ".nn.init",
+    ".nn.utils",
+    ".optim",
+    ".optim.lr_scheduler",
+    ".data",
+    ".models",
+    ".viz",
+    ".random",
+    ".cuda",
+]
 
 
 def test_differences() -> None:
-    assert differences.PAGE.read_text() == differences.page(), f"{differences.PAGE} is not current: run python tests/python/differences.py"
+    assert differences.PAGE.read_text() == differences.page(), (
+        f"{differences.PAGE} is not current: run python tests/python/differences.py"
+    )
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -29,7 +46,11 @@ def test_docstrings(module: str) -> None:
     named = {name: getattr(package, name) for name in package.__all__}
     for name, thing in list(named.items()):
         if inspect.isclass(thing) and thing.__module__.startswith("chainrule"):
-            named |= {f"{name}.{member}": value for member, value in vars(thing).items() if member[0] != "_" and member != "forward"}
+            named |= {
+                f"{name}.{member}": value
+                for member, value in vars(thing).items()
+                if member[0] != "_" and member != "forward"
+            }
     assert not [name for name, thing in named.items() if not inspect.getdoc(thing)]
 
 

@@ -1,4 +1,5 @@
-"""Every program of examples/ in Python runs, ends well, and fits on a page; those that use what may be absent also run without it."""
+"""Every program of examples/ in Python runs, ends well, and fits on a page; those that use what may
+be absent also run without it."""
 
 from __future__ import annotations
 
@@ -11,16 +12,27 @@ import chainrule as cr
 import pytest
 from conftest import ROOT
 
-SAYS = {"moons_value": "of 100 right", "moons_tensor": "of 100 right", "moons_nn": "of 200 right", "digits": "unseen digits right", "names": "nats a letter"}
+SAYS = {
+    "moons_value": "of 100 right",
+    "moons_tensor": "of 100 right",
+    "moons_nn": "of 200 right",
+    "digits": "unseen digits right",
+    "names": "nats a letter",
+}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-NAMES = "ada adele albert anna arthur bella clara daniel ella emma erik felix frieda greta hugo ida jonas karl lara leo marie max nora otto paula rosa".split()
+NAMES = (
+    "ada adele albert anna arthur bella clara daniel ella emma erik felix frieda greta hugo ida jonas karl lara leo"
+    " marie max nora otto paula rosa".split()
+)
 
 
 def run(path: Path, *arguments: Path, before: Path | None = None) -> str:
     """What it writes; ``before``: a folder whose modules come before those that are installed."""
     folders = [*([str(before)] if before else []), str(Path(cr.__file__).parent.parent)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
-    done = subprocess.run([sys.executable, str(path), *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, str(path), *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0 and SAYS[path.stem] in done.stdout, done.stdout + done.stderr
     return done.stdout
 

@@ -47,21 +47,33 @@ def ours(key: Any, integers: str) -> Any:
 
 
 def for_numpy(key: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Without a ... that stands for no axis: to NumPy it keeps index tensors apart, to PyTorch and to us it does not."""
-    used = sum(0 if k is None or k is ... or isinstance(k, bool) else k.ndim if isinstance(k, numpy.ndarray) and k.dtype == bool else 1 for k in key)
+    """Without a ... that stands for no axis: to NumPy it keeps index tensors apart, to PyTorch and
+    to us it does not."""
+    used = sum(
+        0
+        if k is None or k is ... or isinstance(k, bool)
+        else k.ndim
+        if isinstance(k, numpy.ndarray) and k.dtype == bool
+        else 1
+        for k in key
+    )
     return tuple(k for k in key if k is not ...) if used == len(shape) else key
 
 
 def agree(got: Any, want: Any, what: str) -> None:
     if isinstance(want, Exception):
         assert isinstance(got, (IndexError, ValueError, RuntimeError, TypeError)), f"{what}: {got!r}; NumPy: {want!r}"
-        if isinstance(want, IndexError) and not re.search("step cannot be zero|the most there can be", str(got)):  # of two things wrong either may be found first
+        if isinstance(want, IndexError) and not re.search(
+            "step cannot be zero|the most there can be", str(got)
+        ):  # of two things wrong either may be found first
             assert isinstance(got, IndexError), f"{what}: {got!r}; NumPy: {want!r}"
         return
     if isinstance(got, IndexError) and re.search(r"a mask of shape \(([\d, ]*\D)?0,? ?[\d, ]*\) for", str(got)):
         return  # NumPy takes a mask of no elements for axes of any size
     assert not isinstance(got, Exception), f"{what}: {got!r}; NumPy gives {want!r}"
-    assert got is None or (tuple(got.shape) == numpy.shape(want) and got.tolist() == numpy.asarray(want).tolist()), f"{what}: {got.tolist()}; NumPy: {want!r}"
+    assert got is None or (tuple(got.shape) == numpy.shape(want) and got.tolist() == numpy.asarray(want).tolist()), (
+        f"{what}: {got.tolist()}; NumPy: {want!r}"
+    )
 
 
 @often
@@ -194,7 +206,9 @@ def advanced(draw: Any, ints: bool) -> tuple[tuple[int, ...], tuple[Any, ...]]:
         if kind == "array":
             cut = draw(st.integers(0, len(common) - 1))
             of = tuple(1 if draw(st.booleans()) else n for n in common[cut:])
-            key.append(r.integers(-size, size + (draw(st.integers(0, 15)) == 0), of) if size else numpy.zeros(of, "int64"))
+            key.append(
+                r.integers(-size, size + (draw(st.integers(0, 15)) == 0), of) if size else numpy.zeros(of, "int64")
+            )
         elif kind == "mask":
             d = draw(st.integers(1, min(2, len(shape) - axis)))
             key.append(r.random(shape[axis : axis + d]) < draw(st.sampled_from([0, 0.3, 0.6, 1])))
@@ -262,7 +276,9 @@ def test_set_advanced(case: tuple[tuple[int, ...], tuple[Any, ...]], form: int, 
         return y
 
     want = outcome(lambda: put(a, for_numpy(key, a.shape), value))
-    got = outcome(lambda: put(x, as_ours(key, form), cr.tensor(value.reshape(-1).tolist(), dtype=cr.int64).reshape(value.shape)))
+    got = outcome(
+        lambda: put(x, as_ours(key, form), cr.tensor(value.reshape(-1).tolist(), dtype=cr.int64).reshape(value.shape))
+    )
     if numpy.ndim(part) <= MAX_DIMS:
         agree(got, want, f"shape {a.shape}, key {key}, value of shape {value.shape}")
 
@@ -271,7 +287,9 @@ def test_set_advanced(case: tuple[tuple[int, ...], tuple[Any, ...]], form: int, 
 @given(advanced(ints=True), st.integers(0, 11), st.booleans())
 def test_torch_advanced(case: tuple[tuple[int, ...], tuple[Any, ...]], form: int, accumulate: bool) -> None:
     """With ints too, which PyTorch applies first: values and gradients of x[key], and what x[key] += 1 leaves."""
-    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: keys of ints and arrays are not compared")
+    torch: Any = pytest.importorskip(
+        "torch", reason="PyTorch is not installed: keys of ints and arrays are not compared"
+    )
     shape, key = case
     if any(isinstance(k, slice) and k.step is not None and not 0 < k.step < 2**40 for k in key):
         return  # PyTorch steps forwards only, and its strides overflow
@@ -314,7 +332,11 @@ def test_recorded() -> None:
     y[1][0, [0]] += 10  # in a view of a view
     (y.reshape(6) * cr.arange(6)).sum().backward()
     assert x.grad is not None and v.grad is not None
-    assert y.tolist() == [[[0, 5]], [[14, 6]], [[7, 10]]] and x.grad.tolist() == [0, 0, 4, 6, 0, 10] and v.grad.tolist() == [1, 4]
+    assert (
+        y.tolist() == [[[0, 5]], [[14, 6]], [[7, 10]]]
+        and x.grad.tolist() == [0, 0, 4, 6, 0, 10]
+        and v.grad.tolist() == [1, 4]
+    )
 
 
 def test_dtypes_of_indices() -> None:
@@ -322,14 +344,27 @@ def test_dtypes_of_indices() -> None:
     for dtype in (cr.uint16, cr.uint32, cr.int8, cr.int16, cr.int32, cr.int64):
         assert x[cr.tensor([7, 100], dtype=dtype)].tolist() == [7, 100]
     assert x[cr.tensor([-1], dtype=cr.int8)].tolist() == [299] and x[[]].shape == (0,) and x[numpy.int64(5)].item() == 5
-    assert x[numpy.array(3)].item() == 3 and x[numpy.True_].shape == (1, 300) and x[:2][[True, False]].tolist() == [0] and x[range(2)].tolist() == [0, 1]
+    assert (
+        x[numpy.array(3)].item() == 3
+        and x[numpy.True_].shape == (1, 300)
+        and x[:2][[True, False]].tolist() == [0]
+        and x[range(2)].tolist() == [0, 1]
+    )
 
 
 def masked(m: Any) -> list[Any]:
     """What a uint8 tensor means in a key and as a condition, in module m; each warns."""
     x = m.arange(6.0).reshape(2, 3)
     mask = (x > 2).to(m.uint8) * 3
-    found = [x[mask], x[:, mask[1]], x[mask[1, 0]], x[mask[0, 0]], x[numpy.array([1, 0], dtype="uint8")], m.where(mask, x, -x), x.where(mask, -x)]
+    found = [
+        x[mask],
+        x[:, mask[1]],
+        x[mask[1, 0]],
+        x[mask[0, 0]],
+        x[numpy.array([1, 0], dtype="uint8")],
+        m.where(mask, x, -x),
+        x.where(mask, -x),
+    ]
     found.append(x.index_put((mask[:, 0],), m.tensor([9.0, 1.0, 2.0]), True))
     x[mask] = m.tensor([7.0, 8.0, 9.0])
     return [y.tolist() for y in [*found, x]]
@@ -341,7 +376,12 @@ def test_uint8_is_a_mask() -> None:
     assert masked(cr)[:4] == [[3, 4, 5], [[0, 1, 2], [3, 4, 5]], [[[0, 1, 2], [3, 4, 5]]], []]
     x[mask] = 5  # PyTorch takes a tensor only
     assert x.tolist() == [5, 1, 5] and x[numpy.uint8(1)].item() == 1
-    uses: list[Callable[[], Any]] = [lambda: x[mask], lambda: cr.where(mask, x, x), lambda: x.where(mask, x), lambda: x.index_put_((mask,), x[:2])]
+    uses: list[Callable[[], Any]] = [
+        lambda: x[mask],
+        lambda: cr.where(mask, x, x),
+        lambda: x.where(mask, x),
+        lambda: x.index_put_((mask,), x[:2]),
+    ]
     for f in uses:
         with pytest.warns(UserWarning, match="uint8"):
             f()
@@ -372,7 +412,13 @@ def test_protocol() -> None:
     shape: Any = x.shape
     assert shape == [2, 3] and shape == (2, 3) and shape != [3, 2] and [2, 3] == shape
     assert hash(x) == hash(x) and len({x, x, x[0]}) == 2
-    assert bool(cr.tensor(2.0)) and not cr.tensor([0]) and int(cr.tensor([7])) == 7 and float(cr.tensor(2.5)) == 2.5 and [5, 6][cr.tensor(1)] == 6
+    assert (
+        bool(cr.tensor(2.0))
+        and not cr.tensor([0])
+        and int(cr.tensor([7])) == 7
+        and float(cr.tensor(2.5)) == 2.5
+        and [5, 6][cr.tensor(1)] == 6
+    )
     for bad in (x, cr.ones(0)):
         with pytest.raises(RuntimeError, match="ambiguous"):
             bool(bad)

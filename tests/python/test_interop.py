@@ -1,4 +1,5 @@
-"""Memory shared with other libraries: NumPy, the buffer protocol, DLPack; values, strides, who keeps what alive, and everything refused."""
+"""Memory shared with other libraries: NumPy, the buffer protocol, DLPack; values, strides, who
+keeps what alive, and everything refused."""
 
 from __future__ import annotations
 
@@ -33,15 +34,31 @@ except ImportError:
 np: Any = numpy  # what is tried here is often not allowed by its types
 needs_numpy = pytest.mark.skipif(np is None, reason="NumPy is not installed")
 needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
-DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+DTYPES = [
+    "bool",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+]
 REFUSED = (TypeError, ValueError, RuntimeError, BufferError, AttributeError)  # what a bad object may raise
 
-slices = st.tuples(st.sampled_from([None, 0, 1, 2, -1]), st.sampled_from([None, 1, 3, 5, -1]), st.sampled_from([None, 1, 2, -1, -2]))
+slices = st.tuples(
+    st.sampled_from([None, 0, 1, 2, -1]), st.sampled_from([None, 1, 3, 5, -1]), st.sampled_from([None, 1, 2, -1, -2])
+)
 
 
 @st.composite
 def arrays(draw: Callable[[Any], Any]) -> Any:
-    """NumPy arrays of any supported dtype: sliced, with negative steps, transposed, broadcast, empty, not aligned, read-only."""
+    """NumPy arrays of any supported dtype: sliced, with negative steps, transposed, broadcast,
+    empty, not aligned, read-only."""
     shape = draw(st.lists(st.sampled_from([0, 1, 2, 3, 5]), max_size=4))
     dtype = draw(st.sampled_from(DTYPES))
     n = math.prod(shape)
@@ -59,14 +76,18 @@ def arrays(draw: Callable[[Any], Any]) -> Any:
 
 def shareable(a: Any) -> bool:
     size = a.itemsize
-    return a.size == 0 or a.ctypes.data % size == 0 and all(n <= 1 or (s >= 0 and s % size == 0) for n, s in zip(a.shape, a.strides, strict=True))
+    return (
+        a.size == 0
+        or a.ctypes.data % size == 0
+        and all(n <= 1 or (s >= 0 and s % size == 0) for n, s in zip(a.shape, a.strides, strict=True))
+    )
 
 
 def is_over(x: cr.Tensor, a: Any) -> bool:
     return bool(a.size == 0 or x.data_ptr() == a.ctypes.data)
 
 
-# ---- NumPy -> tensors -------------------------------------------------------------------------------------------------------
+# ---- NumPy -> tensors
 @needs_numpy
 @given(st.data())
 def test_from_arrays(data: Any) -> None:
@@ -124,7 +145,9 @@ def test_writes_are_seen_on_both_sides() -> None:
 @needs_numpy
 def test_conversions() -> None:
     a = np.arange(3, dtype=np.int32)
-    assert cr.asarray(a, dtype=cr.float64).tolist() == [0.0, 1.0, 2.0] and cr.as_tensor(a, cr.float32).dtype is cr.float32
+    assert (
+        cr.asarray(a, dtype=cr.float64).tolist() == [0.0, 1.0, 2.0] and cr.as_tensor(a, cr.float32).dtype is cr.float32
+    )
     with pytest.raises(ValueError, match="another dtype"):
         cr.asarray(a, dtype=cr.float32, copy=False)
     assert cr.asarray(np.ones(2), requires_grad=True).requires_grad
@@ -133,7 +156,12 @@ def test_conversions() -> None:
     assert cr.asarray(a, device="ref").device == cr.Device("ref")
     assert cr.Tensor(np.ones(2)).dtype is cr.float32 and cr.Tensor(np.ones(2)).requires_grad
     x = cr.ones(2)
-    assert cr.asarray(x) is x and cr.as_tensor(x) is x and cr.asarray(x, copy=True) is not x and cr.asarray(x, dtype=cr.int64).dtype is cr.int64
+    assert (
+        cr.asarray(x) is x
+        and cr.as_tensor(x) is x
+        and cr.asarray(x, copy=True) is not x
+        and cr.asarray(x, dtype=cr.int64).dtype is cr.int64
+    )
     y = cr.asarray(x, requires_grad=True)
     assert y.requires_grad and not x.requires_grad and y.data_ptr() == x.data_ptr()
     with pytest.raises(ValueError):
@@ -145,7 +173,14 @@ def test_conversions() -> None:
 
 @needs_numpy
 def test_arrays_that_are_refused() -> None:
-    for bad in (np.array(["a"]), np.array([None]), np.array(1, "M8[s]"), np.ones(2, complex), np.ones(2, np.longdouble), np.zeros(2, [("a", "i4")])):
+    for bad in (
+        np.array(["a"]),
+        np.array([None]),
+        np.array(1, "M8[s]"),
+        np.ones(2, complex),
+        np.ones(2, np.longdouble),
+        np.zeros(2, [("a", "i4")]),
+    ):
         for make in (cr.from_numpy, cr.asarray, cr.tensor, cr.Tensor):
             with pytest.raises(TypeError):
                 make(bad)
@@ -173,12 +208,32 @@ def test_read_only_memory_is_never_written() -> None:
 @needs_numpy
 def test_scalars_of_numpy_are_numbers() -> None:
     x = cr.tensor([1.0, 2.0])
-    for scalar in (np.float32(3), np.float64(3), np.float16(3), np.int8(3), np.int64(3), np.uint64(3), np.array(3.0), np.array(3)):
-        assert (x * scalar).tolist() == [3.0, 6.0] and (scalar * x).tolist() == [3.0, 6.0] and (x * scalar).dtype is cr.float32
+    for scalar in (
+        np.float32(3),
+        np.float64(3),
+        np.float16(3),
+        np.int8(3),
+        np.int64(3),
+        np.uint64(3),
+        np.array(3.0),
+        np.array(3),
+    ):
+        assert (
+            (x * scalar).tolist() == [3.0, 6.0]
+            and (scalar * x).tolist() == [3.0, 6.0]
+            and (x * scalar).dtype is cr.float32
+        )
         assert cr.full((2,), scalar).tolist() == [3, 3]
     assert (cr.tensor([1, 2]) * np.bool_(True)).dtype is cr.int64 and cr.full((1,), np.bool_(True)).dtype is cr.bool
-    assert cr.tensor([np.float32(0.5), np.int64(2)]).tolist() == [0.5, 2.0] and cr.tensor([np.bool_(True)]).dtype is cr.bool
-    assert cr.tensor(np.float32(1.5)).dtype is cr.float32 and cr.tensor(np.int16(1)).dtype is cr.int16 and cr.tensor(np.float64(1)).dtype is cr.float64
+    assert (
+        cr.tensor([np.float32(0.5), np.int64(2)]).tolist() == [0.5, 2.0]
+        and cr.tensor([np.bool_(True)]).dtype is cr.bool
+    )
+    assert (
+        cr.tensor(np.float32(1.5)).dtype is cr.float32
+        and cr.tensor(np.int16(1)).dtype is cr.int16
+        and cr.tensor(np.float64(1)).dtype is cr.float64
+    )
     assert cr.tensor([np.array(1.5), np.array(2)]).tolist() == [1.5, 2.0] and x[np.int64(1)].item() == 2.0
     for bad in (np.complex64(1), np.datetime64("2020"), np.str_("3"), np.longdouble(1)):
         with pytest.raises(TypeError):
@@ -191,9 +246,18 @@ def test_scalars_of_numpy_are_numbers() -> None:
 @needs_torch
 def test_sequences_of_scalars_and_arrays_of_numpy_keep_dtypes() -> None:
     for values in (
-        [np.float16(1)], [np.int32(1)], [np.ones(2, "f2")], [np.ones(2, "i4")], [np.ones(2, "u1"), np.ones(2)], [np.float64(1), 1.0], [1, np.float64(2)],
-        [1.5, np.float32(2)], [1, np.float32(2)], [np.bool_(True)], [np.int8(3), np.uint8(200)],
-    ):  # fmt: skip
+        [np.float16(1)],
+        [np.int32(1)],
+        [np.ones(2, "f2")],
+        [np.ones(2, "i4")],
+        [np.ones(2, "u1"), np.ones(2)],
+        [np.float64(1), 1.0],
+        [1, np.float64(2)],
+        [1.5, np.float32(2)],
+        [1, np.float32(2)],
+        [np.bool_(True)],
+        [np.int8(3), np.uint8(200)],
+    ):
         x, theirs = cr.tensor(values), torch.tensor(values)
         assert str(x.dtype) == str(theirs.dtype).replace("torch", "chainrule") and x.tolist() == theirs.tolist(), values
 
@@ -203,9 +267,14 @@ def test_operators_with_arrays_give_tensors() -> None:
     a, x = np.array([[1.0, 2.0]]), cr.tensor([[3.0, 5.0]], requires_grad=True)
     d = x.double()
     for y, wanted in (
-        (a * x, [[3.0, 10.0]]), (x * a, [[3.0, 10.0]]), (a - x, [[-2.0, -3.0]]), (x - a, [[2.0, 3.0]]), (a / x, [[1 / 3, 0.4]]),
-        (a @ d.T, [[13.0]]), (d @ a.T, [[13.0]]),
-    ):  # fmt: skip
+        (a * x, [[3.0, 10.0]]),
+        (x * a, [[3.0, 10.0]]),
+        (a - x, [[-2.0, -3.0]]),
+        (x - a, [[2.0, 3.0]]),
+        (a / x, [[1 / 3, 0.4]]),
+        (a @ d.T, [[13.0]]),
+        (d @ a.T, [[13.0]]),
+    ):
         assert isinstance(y, cr.Tensor) and y.dtype is cr.float64 and y.requires_grad
         assert y.tolist() == [[pytest.approx(v) for v in row] for row in wanted]
     assert (a == x).tolist() == [[False, False]] and (a < x).tolist() == [[True, True]]
@@ -222,7 +291,7 @@ def test_operators_with_arrays_give_tensors() -> None:
         cr.ones(2) * [1.0, 2.0]
 
 
-# ---- tensors -> NumPy ---------------------------------------------------------------------------------------------------------
+# ---- tensors -> NumPy
 @needs_numpy
 @given(st.data())
 def test_to_arrays(data: Any) -> None:
@@ -236,7 +305,10 @@ def test_to_arrays(data: Any) -> None:
     for b in (x.numpy(), np.asarray(x), x.__array__(), np.from_dlpack(x)):
         assert b.dtype == a.dtype and b.tolist() == x.tolist() and b.flags.writeable
         assert b.size == 0 or b.ctypes.data == x.data_ptr()
-        assert all(n <= 1 or s == t * x.itemsize for n, s, t in zip(b.shape, b.strides, x.strides, strict=True)) or b.size == 0
+        assert (
+            all(n <= 1 or s == t * x.itemsize for n, s, t in zip(b.shape, b.strides, x.strides, strict=True))
+            or b.size == 0
+        )
     assert x.dtype is cr.float16 or memoryview(x).tolist() == x.tolist()  # memoryview reads no "e" before Python 3.12
     assert memoryview(x).tobytes() == np.ascontiguousarray(x.numpy()).tobytes()
 
@@ -266,8 +338,18 @@ def test_what_requires_grad() -> None:
             x.numpy()
         assert x.numpy(force=True).tolist() == x.tolist() and x.detach().numpy().flags.writeable
     a = data.numpy()
-    assert a.tolist() == [1.0, 2.0] and not a.flags.writeable and a.ctypes.data == data.data_ptr() and np.asarray(data).tolist() == [1.0, 2.0]
-    assert memoryview(leaf).readonly and memoryview(data).readonly and not memoryview(leaf.detach()).readonly and not np.asarray(leaf).flags.writeable
+    assert (
+        a.tolist() == [1.0, 2.0]
+        and not a.flags.writeable
+        and a.ctypes.data == data.data_ptr()
+        and np.asarray(data).tolist() == [1.0, 2.0]
+    )
+    assert (
+        memoryview(leaf).readonly
+        and memoryview(data).readonly
+        and not memoryview(leaf.detach()).readonly
+        and not np.asarray(leaf).flags.writeable
+    )
     with pytest.raises(BufferError, match="detach"):
         memoryview(made)
     with pytest.raises(RuntimeError):
@@ -279,7 +361,8 @@ def test_what_requires_grad() -> None:
 
 @needs_numpy
 def test_functions_of_numpy() -> None:
-    """numpy.sum(x) and its like call the method with axis, out and keepdims; the result is a tensor, of the values that an array gives."""
+    """numpy.sum(x) and its like call the method with axis, out and keepdims; the result is a
+    tensor, of the values that an array gives."""
     x = cr.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
     calls: list[dict[str, Any]] = [{}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": (0, 1)}]
     for name, kwargs in product("sum mean max min amax amin prod std var any all".split(), calls):
@@ -288,7 +371,9 @@ def test_functions_of_numpy() -> None:
         assert isinstance(ours, cr.Tensor), f"numpy.{name}({kwargs})"
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, err_msg=f"numpy.{name}({kwargs})")
     for name, kwargs in product("argmax argmin cumsum cumprod sort ptp median".split(), calls[:2]):
-        np.testing.assert_allclose(getattr(np, name)(x, **kwargs), getattr(np, name)(x.numpy(), **kwargs), err_msg=f"numpy.{name}({kwargs})")
+        np.testing.assert_allclose(
+            getattr(np, name)(x, **kwargs), getattr(np, name)(x.numpy(), **kwargs), err_msg=f"numpy.{name}({kwargs})"
+        )
     assert np.std(x, ddof=1).item() == x.std().item() and np.sum(x, dtype=np.float64).dtype == cr.float64
     assert np.sum(x, dtype=np.dtype("int32")).dtype == cr.int32 and x.to(np.float64).dtype == cr.float64
     w = x.clone().requires_grad_(True)
@@ -312,15 +397,23 @@ def test_what_numpy_does_not_have() -> None:
         memoryview(x)
 
 
-# ---- the buffer protocol ----------------------------------------------------------------------------------------------------------
+# ---- the buffer protocol
 class Buffer(ctypes.Structure):
     """CPython's Py_buffer."""
 
     _fields_ = [
-        ("buf", ctypes.c_void_p), ("obj", ctypes.py_object), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int),
-        ("ndim", ctypes.c_int), ("format", ctypes.c_char_p), ("shape", ctypes.POINTER(ctypes.c_ssize_t)), ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)), ("internal", ctypes.c_void_p),
-    ]  # fmt: skip
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("internal", ctypes.c_void_p),
+    ]
 
 
 WRITABLE, FORMAT, ND, STRIDES = 1, 4, 8, 0x18
@@ -343,15 +436,26 @@ def test_buffer_flags(layout: int, more: int) -> None:
     dense = cr.arange(6, dtype=cr.int32).reshape(2, 3)
     leaf = cr.ones(2, 3, requires_grad=True)
     for x, c, f in (
-        (dense, True, False), (dense.T, False, True), (dense[:, ::2], False, False), (dense[0], True, True), (leaf, True, False), (dense[0, 0], True, True)
-    ):  # fmt: skip
+        (dense, True, False),
+        (dense.T, False, True),
+        (dense[:, ::2], False, False),
+        (dense[0], True, True),
+        (leaf, True, False),
+        (dense[0, 0], True, True),
+    ):
         fits = {0: c, ND: c, STRIDES: True, C_CONTIGUOUS: c, F_CONTIGUOUS: f, ANY_CONTIGUOUS: c or f}[layout]
         if not fits or (x is leaf and more & WRITABLE):
             with pytest.raises(BufferError):
                 get_buffer(x, layout | more)
             continue
         b = get_buffer(x, layout | more)
-        assert b.buf == x.data_ptr() and b.len == x.nbytes and b.itemsize == 4 and b.readonly == (x is leaf) and not b.suboffsets
+        assert (
+            b.buf == x.data_ptr()
+            and b.len == x.nbytes
+            and b.itemsize == 4
+            and b.readonly == (x is leaf)
+            and not b.suboffsets
+        )
         assert b.format == ((b"f" if x is leaf else b"i") if more & FORMAT else None)
         assert (b.shape[: x.ndim] == list(x.shape)) if layout & ND else not b.shape
         assert (b.strides[: x.ndim] == [4 * s for s in x.strides]) if layout & 0x10 else not b.strides
@@ -365,17 +469,26 @@ def test_an_open_buffer_keeps_memory_and_layout() -> None:
     del x
     gc.collect()
     cr.zeros(2, 3, dtype=cr.int32).fill_(9)  # would take the memory if it were free
-    assert ctypes.string_at(b.buf, b.len) == array.array("i", [3] * 6).tobytes() and b.shape[:2] == [2, 3] and b.strides[:2] == [12, 4]
+    assert (
+        ctypes.string_at(b.buf, b.len) == array.array("i", [3] * 6).tobytes()
+        and b.shape[:2] == [2, 3]
+        and b.strides[:2] == [12, 4]
+    )
     release(b)
 
 
 def test_python_reads_and_writes_tensors() -> None:
     x = cr.arange(6, dtype=cr.float64).reshape(2, 3)
     m = memoryview(x)
-    assert m.format == "d" and m.shape == (2, 3) and m.strides == (24, 8) and m.tolist() == x.tolist() and m.c_contiguous
+    assert (
+        m.format == "d" and m.shape == (2, 3) and m.strides == (24, 8) and m.tolist() == x.tolist() and m.c_contiguous
+    )
     m[1, 2] = 50.0  # type: ignore[call-overload]
     assert x[1, 2].item() == 50
-    assert bytes(x.T) == b"".join(bytes(x[:, i]) for i in range(3)) and bytearray(x[0]) == array.array("d", [0, 1, 2]).tobytes()
+    assert (
+        bytes(x.T) == b"".join(bytes(x[:, i]) for i in range(3))
+        and bytearray(x[0]) == array.array("d", [0, 1, 2]).tobytes()
+    )
     assert memoryview(cr.zeros(0, 3)).nbytes == 0 and memoryview(cr.tensor([True])).tolist() == [True]
     assert memoryview(cr.tensor(2.5)).tolist() == cr.tensor(2.5).tolist()
     with open(os.devnull, "wb") as f:
@@ -387,12 +500,17 @@ def test_python_reads_and_writes_tensors() -> None:
 def test_tensors_of_buffers() -> None:
     o: Any
     for o, dtype, values in (
-        (array.array("d", [1, 2]), cr.float64, [1.0, 2.0]), (array.array("f", [1, 2]), cr.float32, [1.0, 2.0]), (array.array("q", [1, -2]), cr.int64, [1, -2]),
-        (array.array("H", [1, 65535]), cr.uint16, [1, 65535]), (bytearray(b"ab"), cr.uint8, [97, 98]), (memoryview(b"abcdef")[::-2], cr.uint8, [102, 100, 98]),
-        ((ctypes.c_long * 3)(1, 2, 3), cr.int64, [1, 2, 3]), (((ctypes.c_float * 2) * 2)(), cr.float32, [[0.0, 0.0], [0.0, 0.0]]),
+        (array.array("d", [1, 2]), cr.float64, [1.0, 2.0]),
+        (array.array("f", [1, 2]), cr.float32, [1.0, 2.0]),
+        (array.array("q", [1, -2]), cr.int64, [1, -2]),
+        (array.array("H", [1, 65535]), cr.uint16, [1, 65535]),
+        (bytearray(b"ab"), cr.uint8, [97, 98]),
+        (memoryview(b"abcdef")[::-2], cr.uint8, [102, 100, 98]),
+        ((ctypes.c_long * 3)(1, 2, 3), cr.int64, [1, 2, 3]),
+        (((ctypes.c_float * 2) * 2)(), cr.float32, [[0.0, 0.0], [0.0, 0.0]]),
         (memoryview(bytearray(range(12))).cast("B", (3, 4)), cr.uint8, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]),
         ((ctypes.c_bool * 2)(True), cr.bool, [True, False]),
-    ):  # fmt: skip
+    ):
         for x in (cr.tensor(o), cr.asarray(o), cr.as_tensor(o)):
             assert x.dtype is dtype and x.tolist() == values, o
     assert cr.asarray(b"ab").tolist() == [97, 98]
@@ -411,8 +529,12 @@ class Slot(ctypes.Structure):
 
 class Spec(ctypes.Structure):
     _fields_ = [
-        ("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int), ("flags", ctypes.c_uint), ("slots", ctypes.POINTER(Slot)),
-    ]  # fmt: skip
+        ("name", ctypes.c_char_p),
+        ("basicsize", ctypes.c_int),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(Slot)),
+    ]
 
 
 def test_an_exporter_is_not_believed() -> None:
@@ -434,7 +556,13 @@ def test_an_exporter_is_not_believed() -> None:
     make.restype, make.argtypes = ctypes.py_object, [ctypes.POINTER(Spec)]
     exporter = make(Spec(b"tests.Exporter", 0, 0, 0, slots))()
     assert cr.asarray(exporter).tolist() == [[1, 2], [3, 4]]
-    for wrong in ({"suboffsets": pointers}, {"len": 12}, {"shape": number(2, 3)}, {"shape": number(-2, -2)}, {"shape": number(2**62, 4)}):
+    for wrong in (
+        {"suboffsets": pointers},
+        {"len": 12},
+        {"shape": number(2, 3)},
+        {"shape": number(-2, -2)},
+        {"shape": number(2**62, 4)},
+    ):
         given.update(wrong)
         with pytest.raises(BufferError, match="do not fit together, or a buffer of pointers"):
             cr.asarray(exporter)
@@ -457,13 +585,20 @@ def test_an_exporter_cannot_change_size_while_it_is_shared() -> None:
     b.extend(b"more")
 
 
-# ---- DLPack --------------------------------------------------------------------------------------------------------------------------
+# ---- DLPack
 class DLTensor(ctypes.Structure):
     _fields_ = [
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
-    ]  # fmt: skip
+    ]
 
 
 DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -471,9 +606,13 @@ DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 class Versioned(ctypes.Structure):
     _fields_ = [
-        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("ctx", ctypes.c_void_p), ("deleter", DELETER), ("flags", ctypes.c_uint64),
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("ctx", ctypes.c_void_p),
+        ("deleter", DELETER),
+        ("flags", ctypes.c_uint64),
         ("tensor", DLTensor),
-    ]  # fmt: skip
+    ]
 
 
 class Legacy(ctypes.Structure):
@@ -498,11 +637,21 @@ class Foreign:
         self.shape = (ctypes.c_int64 * max(len(shape), 1))(*shape)
         self.strides = (ctypes.c_int64 * max(len(strides), 1))(*strides) if strides is not None else None
         self.struct: Any = Legacy() if legacy else Versioned(major=fields.pop("major", 1), flags=fields.pop("flags", 0))
-        self.struct.tensor = DLTensor(**{
-            "data": ctypes.addressof(self.memory), "device_type": 1, "ndim": len(shape), "code": 2, "bits": 32, "lanes": 1,
-            "shape": ctypes.cast(self.shape, ctypes.POINTER(ctypes.c_int64)),
-            "strides": ctypes.cast(self.strides, ctypes.POINTER(ctypes.c_int64)) if self.strides is not None else None, **fields,
-        })  # fmt: skip
+        self.struct.tensor = DLTensor(
+            **{
+                "data": ctypes.addressof(self.memory),
+                "device_type": 1,
+                "ndim": len(shape),
+                "code": 2,
+                "bits": 32,
+                "lanes": 1,
+                "shape": ctypes.cast(self.shape, ctypes.POINTER(ctypes.c_int64)),
+                "strides": (
+                    ctypes.cast(self.strides, ctypes.POINTER(ctypes.c_int64)) if self.strides is not None else None
+                ),
+                **fields,
+            }
+        )
         self.deleter = DELETER(self.delete)
         if with_deleter:
             self.struct.deleter = self.deleter
@@ -520,10 +669,16 @@ class Foreign:
 def test_dlpack_layouts(legacy: bool) -> None:
     rows = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
     cases: list[tuple[dict[str, Any], Any]] = [
-        ({}, rows), ({"strides": [4, 1]}, rows), ({"shape": [4, 3], "strides": [1, 4]}, [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]),
-        ({"shape": [2], "byte_offset": 40}, [10, 11]), ({"shape": []}, 0), ({"shape": [0, 3]}, []), ({"shape": [0], "data": None}, []),
-        ({"shape": [2, 3], "strides": [0, 2]}, [[0, 2, 4]] * 2), ({"shape": [3], "strides": [-1], "byte_offset": 8}, [2, 1, 0]),
-    ]  # fmt: skip
+        ({}, rows),
+        ({"strides": [4, 1]}, rows),
+        ({"shape": [4, 3], "strides": [1, 4]}, [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]),
+        ({"shape": [2], "byte_offset": 40}, [10, 11]),
+        ({"shape": []}, 0),
+        ({"shape": [0, 3]}, []),
+        ({"shape": [0], "data": None}, []),
+        ({"shape": [2, 3], "strides": [0, 2]}, [[0, 2, 4]] * 2),
+        ({"shape": [3], "strides": [-1], "byte_offset": 8}, [2, 1, 0]),
+    ]
     for fields, wanted in cases:
         f = Foreign(legacy, **dict(fields))
         capsule = f.capsule()
@@ -542,10 +697,21 @@ def test_dlpack_layouts(legacy: bool) -> None:
 @pytest.mark.parametrize("legacy", [False, True])
 def test_dlpack_structs_that_are_refused(legacy: bool) -> None:
     bad: list[dict[str, Any]] = [
-        {"ndim": 9}, {"ndim": -1}, {"shape": [-1]}, {"shape": [1 << 62, 4]}, {"shape": [1 << 40, 1 << 40]}, {"code": 5, "bits": 64}, {"code": 2, "bits": 8},
-        {"code": 0, "bits": 7}, {"lanes": 2}, {"code": 99}, {"device_type": 2}, {"device_type": 13}, {"shape": [2], "strides": [1 << 62]},
+        {"ndim": 9},
+        {"ndim": -1},
+        {"shape": [-1]},
+        {"shape": [1 << 62, 4]},
+        {"shape": [1 << 40, 1 << 40]},
+        {"code": 5, "bits": 64},
+        {"code": 2, "bits": 8},
+        {"code": 0, "bits": 7},
+        {"lanes": 2},
+        {"code": 99},
+        {"device_type": 2},
+        {"device_type": 13},
+        {"shape": [2], "strides": [1 << 62]},
         {"ndim": 1, "shape": [2], "data": None},
-    ]  # fmt: skip
+    ]
     if not legacy:
         bad += [{"major": 2}, {"major": 0}]
     for fields in bad:
@@ -581,7 +747,11 @@ def test_dlpack_flags() -> None:
 def test_dlpack_capsules_of_ours() -> None:
     x = cr.arange(6, dtype=cr.float32).reshape(2, 3).T
     assert x.__dlpack_device__() == (1, 0)
-    for version, name, struct in ((None, b"dltensor", Legacy), ((0, 8), b"dltensor", Legacy), ((1, 3), b"dltensor_versioned", Versioned)):
+    for version, name, struct in (
+        (None, b"dltensor", Legacy),
+        ((0, 8), b"dltensor", Legacy),
+        ((1, 3), b"dltensor_versioned", Versioned),
+    ):
         capsule = x.__dlpack__(max_version=version)
         s: Any = struct.from_address(api.PyCapsule_GetPointer(capsule, name))
         t = s.tensor
@@ -589,7 +759,9 @@ def test_dlpack_capsules_of_ours() -> None:
         assert t.data == x.data_ptr() and t.shape[:2] == [3, 2] and t.strides[:2] == [1, 3]
         if struct is Versioned:
             assert (s.major, s.flags) == (1, 0)
-    s = Versioned.from_address(api.PyCapsule_GetPointer(c := x.__dlpack__(max_version=(1, 0), copy=True), b"dltensor_versioned"))
+    s = Versioned.from_address(
+        api.PyCapsule_GetPointer(c := x.__dlpack__(max_version=(1, 0), copy=True), b"dltensor_versioned")
+    )
     assert s.flags == 2 and s.tensor.data != x.data_ptr()
     del c
     kinds = {cr.bool: (6, 8), cr.bfloat16: (4, 16), cr.float16: (2, 16), cr.int8: (0, 8), cr.uint64: (1, 64)}
@@ -597,11 +769,21 @@ def test_dlpack_capsules_of_ours() -> None:
         y = cr.ones(2, dtype=dtype)
         capsule = y.__dlpack__()
         t = Legacy.from_address(api.PyCapsule_GetPointer(capsule, b"dltensor")).tensor
-        assert (t.code, t.bits) == kind and cr.from_dlpack(capsule).dtype is dtype and cr.from_dlpack(y).data_ptr() == y.data_ptr()
+        assert (
+            (t.code, t.bits) == kind
+            and cr.from_dlpack(capsule).dtype is dtype
+            and cr.from_dlpack(y).data_ptr() == y.data_ptr()
+        )
     bad: list[dict[str, Any]] = [
-        {"stream": 1}, {"dl_device": (2, 0)}, {"dl_device": (1, 1)}, {"dl_device": 3}, {"max_version": 1}, {"max_version": (1,)},
-        {"max_version": ("a", "b")}, {"copy": 3},
-    ]  # fmt: skip
+        {"stream": 1},
+        {"dl_device": (2, 0)},
+        {"dl_device": (1, 1)},
+        {"dl_device": 3},
+        {"max_version": 1},
+        {"max_version": (1,)},
+        {"max_version": ("a", "b")},
+        {"copy": 3},
+    ]
     for arguments in bad:
         with pytest.raises((BufferError, ValueError, TypeError)):
             x.__dlpack__(**arguments)
@@ -612,14 +794,23 @@ def test_dlpack_with_pytorch() -> None:
     for dtype in [*DTYPES, "bfloat16"]:
         theirs = torch.ones(2, 3, dtype=getattr(torch, dtype)).T
         x = cr.from_dlpack(theirs)
-        assert x.tolist() == theirs.tolist() and x.dtype is getattr(cr, dtype) and x.data_ptr() == theirs.data_ptr() and x.strides == theirs.stride()
+        assert (
+            x.tolist() == theirs.tolist()
+            and x.dtype is getattr(cr, dtype)
+            and x.data_ptr() == theirs.data_ptr()
+            and x.strides == theirs.stride()
+        )
         back = torch.from_dlpack(x)
-        assert back.dtype is theirs.dtype and back.data_ptr() == theirs.data_ptr() and cr.tensor(theirs).data_ptr() != theirs.data_ptr()
+        assert (
+            back.dtype is theirs.dtype
+            and back.data_ptr() == theirs.data_ptr()
+            and cr.tensor(theirs).data_ptr() != theirs.data_ptr()
+        )
     with pytest.raises(BufferError):
         cr.from_dlpack(torch.ones(2, requires_grad=True))
 
 
-# ---- objects that lie ---------------------------------------------------------------------------------------------------------------------
+# ---- objects that lie
 def raising(*_: Any, **__: Any) -> Any:
     raise KeyError("of its own")
 
@@ -631,12 +822,24 @@ class Lies:
 
 CAPSULE = api.PyCapsule_New(1, b"something_else", None)
 LIARS: list[Any] = [
-    CAPSULE, Lies(__dlpack__=raising), Lies(__dlpack__=3), Lies(__dlpack__=lambda **_: 3, __dlpack_device__=lambda: (1, 0)),
-    Lies(__dlpack__=lambda **_: CAPSULE, __dlpack_device__=lambda: (1, 0)), Lies(__dlpack__=lambda **_: None, __dlpack_device__=lambda: None),
-    Lies(__dlpack__=lambda **_: None, __dlpack_device__=lambda: ("cpu", 0)), Lies(__dlpack__=lambda **_: None, __dlpack_device__=lambda: (2, 0)),
-    Lies(__dlpack__=raising, __dlpack_device__=lambda: (1, 0)), Lies(__dlpack__=lambda **_: None, __dlpack_device__=lambda: (1 << 70, 0)),
-]  # fmt: skip
-LYING_ARRAYS: list[Any] = [Lies(__array__=raising), Lies(__array__=lambda: 3), Lies(__array__=lambda: [1.0]), Lies(__array__=None), Lies(__array__=lambda: "ab")]
+    CAPSULE,
+    Lies(__dlpack__=raising),
+    Lies(__dlpack__=3),
+    Lies(__dlpack__=lambda **_: 3, __dlpack_device__=lambda: (1, 0)),
+    Lies(__dlpack__=lambda **_: CAPSULE, __dlpack_device__=lambda: (1, 0)),
+    Lies(__dlpack__=lambda **_: None, __dlpack_device__=lambda: None),
+    Lies(__dlpack__=lambda **_: None, __dlpack_device__=lambda: ("cpu", 0)),
+    Lies(__dlpack__=lambda **_: None, __dlpack_device__=lambda: (2, 0)),
+    Lies(__dlpack__=raising, __dlpack_device__=lambda: (1, 0)),
+    Lies(__dlpack__=lambda **_: None, __dlpack_device__=lambda: (1 << 70, 0)),
+]
+LYING_ARRAYS: list[Any] = [
+    Lies(__array__=raising),
+    Lies(__array__=lambda: 3),
+    Lies(__array__=lambda: [1.0]),
+    Lies(__array__=None),
+    Lies(__array__=lambda: "ab"),
+]
 
 
 @pytest.mark.parametrize("index", range(len(LIARS)))
@@ -672,7 +875,7 @@ def test_buffers_written_in_python() -> None:
         cr.asarray(Exporter())
 
 
-# ---- who keeps what alive ------------------------------------------------------------------------------------------------------------------
+# ---- who keeps what alive
 def dead(ref: weakref.ref[Any]) -> bool:
     """Without waiting for the garbage collector: nothing here makes cycles."""
     return ref() is None
@@ -763,7 +966,9 @@ def run(code: str, *flags: str) -> str:
     """A script of its own, which must end well and say nothing on stderr."""
     path = [str(Path(cr.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-    done = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", code], capture_output=True, text=True, timeout=120, env=environment
+    )
     assert done.returncode == 0 and not done.stderr, done.stderr
     return done.stdout
 
@@ -825,8 +1030,10 @@ def attempt(f):
         pass
 
 def once():
-    cr.asarray(a); cr.tensor(a); memoryview(x); x.__dlpack__(); cr.from_dlpack(x); cr.from_dlpack(x.__dlpack__(max_version=(1, 0)))
-    attempt(lambda: memoryview(leaf * 2)); attempt(lambda: cr.asarray(late, copy=False)); attempt(lambda: cr.from_dlpack(3)); attempt(lambda: leaf.__dlpack__())
+    cr.asarray(a); cr.tensor(a); memoryview(x); x.__dlpack__(); cr.from_dlpack(x)
+    cr.from_dlpack(x.__dlpack__(max_version=(1, 0)))
+    attempt(lambda: memoryview(leaf * 2)); attempt(lambda: cr.asarray(late, copy=False))
+    attempt(lambda: cr.from_dlpack(3)); attempt(lambda: leaf.__dlpack__())
     if np:
         cr.from_numpy(b); cr.from_numpy(b).numpy(); np.asarray(x); b * x; cr.asarray(b[::-1]); leaf.numpy()
         attempt(lambda: cr.from_numpy(b[::-1])); attempt(lambda: cr.from_numpy(late))

@@ -1,4 +1,5 @@
-"""chainrule.models: GPT against PyTorch's stored results and its own model, bit for bit against the program, its files, its tokens, and what is refused."""
+"""chainrule.models: GPT against PyTorch's stored results and its own model, bit for bit against the
+program, its files, its tokens, and what is refused."""
 
 from __future__ import annotations
 
@@ -53,7 +54,10 @@ def golden_tokens(step: int) -> tuple[cr.Tensor, cr.Tensor]:
 
 def adamw(model: Any, library: Any = optim) -> Any:
     """Of golden/make_gpt.py."""
-    groups = [{"params": [p for p in model.parameters() if (p.ndim >= 2) == decays], "weight_decay": GOLDEN["DECAY"] * decays} for decays in (True, False)]
+    groups = [
+        {"params": [p for p in model.parameters() if (p.ndim >= 2) == decays], "weight_decay": GOLDEN["DECAY"] * decays}
+        for decays in (True, False)
+    ]
     return library.AdamW(groups, lr=GOLDEN["LR"], betas=GOLDEN["BETAS"], eps=GOLDEN["EPS"])
 
 
@@ -68,11 +72,15 @@ def test_names_and_shapes() -> None:
 
 @pytest.mark.parametrize("dtype, tight, loss_tight", [("float64", 1e-7, 1e-9), ("float32", 2e-5, 2e-5)])
 def test_numbers_of_pytorch(dtype: str, tight: float, loss_tight: float) -> None:
-    """Losses of ten steps of AdamW, clipped, the first gradients and their norm, and where the weights went; tolerances of tests/test_gpt.c."""
+    """Losses of ten steps of AdamW, clipped, the first gradients and their norm, and where the
+    weights went; tolerances of tests/test_gpt.c."""
     model = golden_model(getattr(cr, dtype))
     data = (ROOT / "tests" / "golden" / "gpt.bin").read_bytes()
     start = struct.calcsize("<8sI7i")
-    losses, norm = struct.unpack_from(f"<{STEPS + 1}d", data, start), struct.unpack_from("<d", data, start + 8 * (STEPS + 1))[0]
+    losses, norm = (
+        struct.unpack_from(f"<{STEPS + 1}d", data, start),
+        struct.unpack_from("<d", data, start + 8 * (STEPS + 1))[0],
+    )
     at = start + 8 * (STEPS + 2)
     optimizer, before = adamw(model), copy.deepcopy(model.state_dict())
     for step in range(STEPS + 1):
@@ -91,8 +99,12 @@ def test_numbers_of_pytorch(dtype: str, tight: float, loss_tight: float) -> None
     for name, p in model.named_parameters():
         scale, *moved = struct.unpack_from(f"<f{p.numel()}h", data, at)
         at += 4 + 2 * p.numel()
-        keep = slice(None) if dtype == "float64" or "c_attn.bias" not in name else slice(0, C)  # a key's bias has no gradient but rounding, which AdamW makes large
-        difference = (p.detach() - before[name]).flatten()[keep].double() - cr.tensor(moved, dtype=cr.float64)[keep] * scale
+        keep = (
+            slice(None) if dtype == "float64" or "c_attn.bias" not in name else slice(0, C)
+        )  # a key's bias has no gradient but rounding, which AdamW makes large
+        difference = (p.detach() - before[name]).flatten()[keep].double() - cr.tensor(moved, dtype=cr.float64)[
+            keep
+        ] * scale
         assert difference.abs().max().item() <= 0.51 * scale + (1e-6 if dtype == "float64" else 5e-4), name
     assert at == len(data)
 
@@ -107,7 +119,9 @@ def test_is_pytorchs_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def their_name(name: str) -> str:
         return name.replace("mlp.c_proj", "mlp_proj").replace(".attn.", ".").replace(".mlp.", ".")
 
-    theirs.load_state_dict({their_name(name): torch.tensor(p.tolist(), dtype=torch.float64) for name, p in mine.state_dict().items()})
+    theirs.load_state_dict(
+        {their_name(name): torch.tensor(p.tolist(), dtype=torch.float64) for name, p in mine.state_dict().items()}
+    )
     optimizers = adamw(mine), adamw(theirs, torch.optim)
     other = dict(theirs.named_parameters())
     for step in range(10):
@@ -136,7 +150,9 @@ def test_hooks_and_parts_of_ones_own() -> None:
         if isinstance(part, cr.nn.Linear)
     ]
     assert abs(model.loss(x, y).item() - whole) < 1e-12
-    assert called == [f"h.{layer}.{part}" for layer in range(L) for part in ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")]
+    assert called == [
+        f"h.{layer}.{part}" for layer in range(L) for part in ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+    ]
     for handle in handles:
         handle.remove()
 
@@ -176,15 +192,24 @@ def test_seed_and_dropout() -> None:
     assert losses[0] == losses[1] and losses[0][0] != losses[0][1]
     assert one.eval().loss(x, y).item() == one.loss(x, y).item() == other.eval().loss(x, y).item()
     cr.manual_seed(5)
-    assert all(off(a.detach(), b.detach()) == 0 for a, b in zip(small().parameters(), small(generator=seeded(5)).parameters(), strict=True))
+    assert all(
+        off(a.detach(), b.detach()) == 0
+        for a, b in zip(small().parameters(), small(generator=seeded(5)).parameters(), strict=True)
+    )
 
 
 # ---- generate ----
 
 
-def without_cache(model: GPT, tokens: list[int], n: int, generator: cr.Generator | None = None, **sampling: Any) -> list[int]:
+def without_cache(
+    model: GPT, tokens: list[int], n: int, generator: cr.Generator | None = None, **sampling: Any
+) -> list[int]:
     """Every token from the whole window again; a full one goes on from its last half."""
-    window, made, arguments = tokens[-T:], [], (sampling.get("temperature", 1.0), sampling.get("top_p", 1.0), sampling.get("top_k", 0))
+    window, made, arguments = (
+        tokens[-T:],
+        [],
+        (sampling.get("temperature", 1.0), sampling.get("top_p", 1.0), sampling.get("top_k", 0)),
+    )
     with cr.no_grad():
         for _ in range(n):
             made.append(cr._core._sample(model(cr.tensor([window]))[0, -1], *arguments, generator))
@@ -192,20 +217,29 @@ def without_cache(model: GPT, tokens: list[int], n: int, generator: cr.Generator
     return made
 
 
-@pytest.mark.parametrize("sampling", [{"temperature": 0}, {}, {"temperature": 0.8, "top_k": 5}, {"temperature": 1.5, "top_p": 0.7}], ids=str)
+@pytest.mark.parametrize(
+    "sampling", [{"temperature": 0}, {}, {"temperature": 0.8, "top_k": 5}, {"temperature": 1.5, "top_p": 0.7}], ids=str
+)
 @pytest.mark.parametrize("prompt", [[3], [*range(16)], [*range(30)]], ids=len)
 def test_cache_changes_nothing(prompt: list[int], sampling: dict[str, Any]) -> None:
     model = golden_model(cr.float64)
     model.config = model.config._replace(dropout=0.5)  # not in generate
     made = model.generate(prompt, 50, generator=seeded(1), **sampling)
     assert made == without_cache(model.eval(), prompt, 50, seeded(1), **sampling) and len(set(made)) > 1
-    assert made == model.generate(cr.tensor(prompt), 50, generator=seeded(1), **sampling) and model.generate(prompt, 0) == []
+    assert (
+        made == model.generate(cr.tensor(prompt), 50, generator=seeded(1), **sampling)
+        and model.generate(prompt, 0) == []
+    )
     assert not model.training and model.train().generate(prompt, 1) and model.training
 
 
 def test_generate_draws_as_asked() -> None:
     model = golden_model(cr.float32)
-    assert model.generate([1], 20, top_k=1) == model.generate([1], 20, temperature=0) == model.generate([1], 20, top_p=1e-9)
+    assert (
+        model.generate([1], 20, top_k=1)
+        == model.generate([1], 20, temperature=0)
+        == model.generate([1], 20, top_p=1e-9)
+    )
     assert model.generate([1], 20, generator=seeded(1)) != model.generate([1], 20, generator=seeded(2))
     cr.manual_seed(1)
     assert model.generate([1], 20) == model.generate([1], 20, generator=seeded(1))
@@ -219,8 +253,18 @@ OPTIMIZERS: dict[str, Any] = {
     "sgd": lambda m: optim.SGD(m.parameters(), 1e-3, momentum=0.9),
     "lion": lambda m: optim.Lion(m.parameters(), 1e-3, (0.9, 0.99)),
     "muon": lambda m: [
-        optim.Muon([p for n, p in m.named_parameters() if n.startswith("h.") and p.ndim == 2], 1e-3, 0, adjust_lr_fn="match_rms_adamw"),
-        optim.AdamW([p for n, p in m.named_parameters() if not (n.startswith("h.") and p.ndim == 2)], 1e-3, (0.9, 0.99), weight_decay=0),
+        optim.Muon(
+            [p for n, p in m.named_parameters() if n.startswith("h.") and p.ndim == 2],
+            1e-3,
+            0,
+            adjust_lr_fn="match_rms_adamw",
+        ),
+        optim.AdamW(
+            [p for n, p in m.named_parameters() if not (n.startswith("h.") and p.ndim == 2)],
+            1e-3,
+            (0.9, 0.99),
+            weight_decay=0,
+        ),
     ],
 }
 
@@ -242,7 +286,22 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def begin(text: Path, run: Path, optimizer: str, *more: object) -> None:
     sizes = ("--layers", 2, "--heads", 2, "--width", 32, "--context", 16, "--batch", 3, "--dropout", 0.1)
-    rates = ("--lr", 1e-3, "--min-lr", 1e-3, "--warmup", 0, "--weight-decay", 0, "--optimizer", optimizer, "--steps", 12, "--seed", 7)
+    rates = (
+        "--lr",
+        1e-3,
+        "--min-lr",
+        1e-3,
+        "--warmup",
+        0,
+        "--weight-decay",
+        0,
+        "--optimizer",
+        optimizer,
+        "--steps",
+        12,
+        "--seed",
+        7,
+    )
     chainrule("train", "--tokens", text, "--out", run, *sizes, *rates, "--eval-every", 0, "--sample", 0, *more)
 
 
@@ -264,7 +323,8 @@ def go_on(text: Path, run: Path, optimizer: str, steps: int) -> int:
 @needs_program
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_program_and_python_take_turns(text: Path, tmp_path: Path, optimizer: str) -> None:
-    """4 steps by the program, 4 in Python, 4 by the program: the bits of 12 by the program.  Muon's products are put together from others in Python."""
+    """4 steps by the program, 4 in Python, 4 by the program: the bits of 12 by the program.  Muon's
+    products are put together from others in Python."""
     clip = ("--clip", 0 if optimizer == "muon" else 1)
     begin(text, tmp_path / "whole", optimizer, *clip)
     begin(text, tmp_path / "turns", optimizer, *clip, "--stop-at", 4)
@@ -284,9 +344,27 @@ def test_program_and_python_take_turns(text: Path, tmp_path: Path, optimizer: st
 @needs_program
 @pytest.mark.parametrize("n", [40, 170, 803, 81927])
 def test_validation_loss_of_the_program(tmp_path: Path, n: int) -> None:
-    """The mean over every token but the first, in windows of the context: none, one or many whole ones, and a shorter one at the end."""
+    """The mean over every token but the first, in windows of the context: none, one or many whole
+    ones, and a shorter one at the end."""
     (tmp_path / "t.txt").write_text("".join("abcdefghijklm"[i * i % 13] for i in range(n)))
-    begin_words = ("--layers", 1, "--heads", 2, "--width", 32, "--context", 16, "--batch", 1, "--warmup", 0, "--steps", 1, "--sample", 0)
+    begin_words = (
+        "--layers",
+        1,
+        "--heads",
+        2,
+        "--width",
+        32,
+        "--context",
+        16,
+        "--batch",
+        1,
+        "--warmup",
+        0,
+        "--steps",
+        1,
+        "--sample",
+        0,
+    )
     chainrule("train", "--data", tmp_path / "t.txt", "--tokenizer", "bytes", "--out", tmp_path / "run", *begin_words)
     model = GPT.load(tmp_path / "run")
     ids = list((tmp_path / "t.txt").read_bytes())[int(n * 0.9) :]
@@ -297,12 +375,16 @@ def test_validation_loss_of_the_program(tmp_path: Path, n: int) -> None:
             total += model.loss(cr.tensor([x]), cr.tensor([y])).item() * len(x)
     lines = [json.loads(line) for line in (tmp_path / "run" / "run.jsonl").read_text().splitlines()]
     (said,) = [line["val_loss"] for line in lines if "val_loss" in line]
-    assert abs(said - total / (len(ids) - 1)) < 1e-5 * abs(said), f"{len(ids)} tokens: {said}, not {total / (len(ids) - 1)}"
+    assert abs(said - total / (len(ids) - 1)) < 1e-5 * abs(said), (
+        f"{len(ids)} tokens: {said}, not {total / (len(ids) - 1)}"
+    )
 
 
 def test_the_model_of_a_run(tmp_path: Path) -> None:
     """The best, where there is one; else the newest; or the checkpoint that is named."""
-    models = {name: small(generator=seeded(i)) for i, name in enumerate(("checkpoint", "checkpoint-10", "checkpoint-best"))}
+    models = {
+        name: small(generator=seeded(i)) for i, name in enumerate(("checkpoint", "checkpoint-10", "checkpoint-best"))
+    }
     for name, model in models.items():
         save_checkpoint(tmp_path / name, model)
         assert off(GPT.load(tmp_path / name).wte.weight.detach(), model.wte.weight.detach()) == 0, name
@@ -330,26 +412,80 @@ def test_a_save_between_metadata_and_weights(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(cr._core, "load", then_save(load, new, 2, "new"))
     assert GPT.load(tmp_path).config == new.config
     monkeypatch.setattr(cr._core, "_training_load", then_save(training_load, new, 3, "newer"))
-    assert load_checkpoint(tmp_path, new) == (3, {"note": "newer", "model": "gpt2", **{k: str(v) for k, v in new.config._asdict().items()}})
+    assert load_checkpoint(tmp_path, new) == (
+        3,
+        {"note": "newer", "model": "gpt2", **{k: str(v) for k, v in new.config._asdict().items()}},
+    )
 
 
 @needs_program
 def test_weights_and_tokens_of_the_program(text: Path, tmp_path: Path) -> None:
     """From one seed: the weights that the program starts with, and the text that it writes."""
-    sizes = ("--layers", 2, "--heads", 2, "--width", 32, "--context", 16, "--batch", 1, "--optimizer", "sgd", "--weight-decay", 0)
-    chainrule("train", "--tokens", text, "--out", tmp_path, *sizes, "--lr", 0, "--steps", 1, "--warmup", 0, "--seed", 11, "--eval-every", 0, "--sample", 0)
+    sizes = (
+        "--layers",
+        2,
+        "--heads",
+        2,
+        "--width",
+        32,
+        "--context",
+        16,
+        "--batch",
+        1,
+        "--optimizer",
+        "sgd",
+        "--weight-decay",
+        0,
+    )
+    chainrule(
+        "train",
+        "--tokens",
+        text,
+        "--out",
+        tmp_path,
+        *sizes,
+        "--lr",
+        0,
+        "--steps",
+        1,
+        "--warmup",
+        0,
+        "--seed",
+        11,
+        "--eval-every",
+        0,
+        "--sample",
+        0,
+    )
     loaded = GPT.load(tmp_path)
     fresh = GPT(*loaded.config, generator=seeded(11))
     for (name, p), q in zip(loaded.named_parameters(), fresh.parameters(), strict=True):
         assert off(p.detach(), q.detach()) == 0, name
     letters = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))["characters"]
-    said = chainrule("generate", "--model", tmp_path, "--prompt", "the", "--tokens", 40, "--temperature", 0.9, "--top-k", 20, "--top-p", 0.95, "--seed", 5)
+    said = chainrule(
+        "generate",
+        "--model",
+        tmp_path,
+        "--prompt",
+        "the",
+        "--tokens",
+        40,
+        "--temperature",
+        0.9,
+        "--top-k",
+        20,
+        "--top-p",
+        0.95,
+        "--seed",
+        5,
+    )
     made = loaded.generate([letters.index(c) for c in "the"], 40, 0.9, 20, 0.95, seeded(5))
     assert said == "the" + "".join(letters[i] for i in made) + "\n"
 
 
 def test_checkpoint_without_the_program(tmp_path: Path) -> None:
-    """Save, load into others, go on: the bits of the run that was not interrupted; a parameter that missed steps keeps its own count."""
+    """Save, load into others, go on: the bits of the run that was not interrupted; a parameter that
+    missed steps keeps its own count."""
 
     def run(model: GPT, optimizer: optim.Optimizer, steps: range) -> list[float]:
         losses = []
@@ -373,14 +509,23 @@ def test_checkpoint_without_the_program(tmp_path: Path) -> None:
     assert [s["step"] for s in optimizer_there.state.values()] == [s["step"] for s in optimizer.state.values()]
     assert run(there, optimizer_there, range(3, 7)) == run(model, optimizer, range(3, 7))
     save_checkpoint(tmp_path / "c", model)  # without an optimizer: the old one's file is gone
-    assert not (tmp_path / "c" / "optimizer.safetensors").exists() and GPT.load(tmp_path / "c" / "weights.safetensors").config == model.config
+    assert (
+        not (tmp_path / "c" / "optimizer.safetensors").exists()
+        and GPT.load(tmp_path / "c" / "weights.safetensors").config == model.config
+    )
 
 
 # ---- what is refused ----
 
 
 def test_bad_sizes() -> None:
-    with pytest.raises(ValueError, match=r"\[GPT\] vocabulary must be at least 1, not 0; layers must be at least 1, not -1; dropout must be in \[0, 1\), not 1"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"\[GPT\] vocabulary must be at least 1, not 0; layers must be at least 1, not -1; dropout must be in \[0,"
+            r" 1\), not 1"
+        ),
+    ):
         GPT(0, 8, -1, 2, 8, dropout=1)
     with pytest.raises(ValueError, match="heads must divide width: 3 and 8"):
         GPT(5, 8, 1, 3, 8)
@@ -400,7 +545,12 @@ def test_bad_tokens() -> None:
         model(cr.zeros(1, 3))
     with pytest.raises(ValueError, match="target size"):
         model.loss(cr.zeros(1, 3, dtype=cr.int64), cr.zeros(1, 2, dtype=cr.int64))
-    for arguments, why in (({"temperature": -1}, "temperature"), ({"temperature": float("nan")}, "temperature"), ({"top_p": 0}, "top_p"), ({"top_k": -1}, "top_k")):
+    for arguments, why in (
+        ({"temperature": -1}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"top_p": 0}, "top_p"),
+        ({"top_k": -1}, "top_k"),
+    ):
         with pytest.raises(ValueError, match=why):
             model.generate([0], 1, generator=g, **arguments)
     with pytest.raises(ValueError, match="-1 tokens"):
@@ -416,10 +566,16 @@ def test_bad_tokens() -> None:
 def test_bad_weights_are_all_named(tmp_path: Path) -> None:
     model = small()
     state = dict(model.state_dict())
-    state["wte.weight"], state["h.1.ln_1.bias"], state["stranger"] = state["wte.weight"].T, [1.0], state.pop("ln_f.bias")
+    state["wte.weight"], state["h.1.ln_1.bias"], state["stranger"] = (
+        state["wte.weight"].T,
+        [1.0],
+        state.pop("ln_f.bias"),
+    )
     with pytest.raises(RuntimeError) as e:
         model.load_state_dict(state)
-    assert all(f'"{key}"' in str(e.value) for key in ("ln_f.bias", "stranger", "h.1.ln_1.bias")) and "size mismatch for wte.weight" in str(e.value)
+    assert all(
+        f'"{key}"' in str(e.value) for key in ("ln_f.bias", "stranger", "h.1.ln_1.bias")
+    ) and "size mismatch for wte.weight" in str(e.value)
     save_checkpoint(tmp_path, GPT(V, T, L, H, 2 * C), step=1)
     with pytest.raises(ValueError) as refused:
         load_checkpoint(tmp_path, model)
@@ -435,7 +591,12 @@ def test_bad_files(tmp_path: Path) -> None:
     cr.save(model.state_dict(), tmp_path / "plain.safetensors")
     with pytest.raises(ValueError, match="lacks vocabulary, context, layers, heads, width, dropout"):
         GPT.load(tmp_path / "plain.safetensors")
-    for lie, why in (({"layers": "1000000000"}, "needs"), ({"width": "64"}, "needs"), ({"layers": "two"}, "invalid literal"), ({"heads": "5"}, "divide")):
+    for lie, why in (
+        ({"layers": "1000000000"}, "needs"),
+        ({"width": "64"}, "needs"),
+        ({"layers": "two"}, "invalid literal"),
+        ({"heads": "5"}, "divide"),
+    ):
         save_checkpoint(tmp_path / "lie", model, metadata=lie)
         with pytest.raises(ValueError, match=why):
             GPT.load(tmp_path / "lie")

@@ -1,6 +1,8 @@
-"""Every function and method of the module, found by introspection, against PyTorch: see table.py, vary.py and compare.py.
+"""Every function and method of the module, found by introspection, against PyTorch: see table.py,
+vary.py and compare.py.
 
-CHAINRULE_TEST_SEED draws a part of the calls of the table, and variations of them; CHAINRULE_TEST_FULL=1 thousands of both, and
+CHAINRULE_TEST_SEED draws a part of the calls of the table, and variations of them;
+CHAINRULE_TEST_FULL=1 thousands of both, and
 CHAINRULE_TEST_FULL=2 runs every call."""
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from conftest import FULL, LEVEL, REPORT
 from differences import expected, stale
 from vary import varied
 
-torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: compared with stored results only (test_stored.py)")
+torch: Any = pytest.importorskip(
+    "torch", reason="PyTorch is not installed: compared with stored results only (test_stored.py)"
+)
 
 SEED = os.environ.get("CHAINRULE_TEST_SEED", "1")
 PART = {0: 40, 1: 120}.get(LEVEL, 10**6)  # calls of each name
@@ -26,15 +30,19 @@ VARIATIONS = 40 if FULL else 6  # of each name
 
 
 def public(owner: Any) -> list[str]:
-    return [n for n in dir(owner) if callable(getattr(owner, n)) and not n.startswith("__") and not isinstance(getattr(owner, n), type)]
+    return [
+        n
+        for n in dir(owner)
+        if callable(getattr(owner, n)) and not n.startswith("__") and not isinstance(getattr(owner, n), type)
+    ]
 
 
 FUNCTIONS = [n for n in public(cr) if type(getattr(cr, n)).__name__ == "builtin_function_or_method"]
 METHODS = public(cr.Tensor)
 FORMS = [(n, False) for n in FUNCTIONS] + [(n, True) for n in METHODS]
 RANDOM = set(
-    "rand randn randint randperm normal bernoulli multinomial rand_like randn_like randint_like empty empty_like new_empty manual_seed uniform_ normal_ "
-    "log_normal_ exponential_ cauchy_ geometric_ bernoulli_ random_".split()
+    "rand randn randint randperm normal bernoulli multinomial rand_like randn_like randint_like empty empty_like"
+    " new_empty manual_seed uniform_ normal_ log_normal_ exponential_ cauchy_ geometric_ bernoulli_ random_".split()
 )
 
 
@@ -107,7 +115,9 @@ def test_variations(form: tuple[str, bool]) -> None:
     calls, r = calls_of(form), random.Random(f"{SEED} {label(form)}")
     drawn = [varied(r.choice(calls), r, form[0].endswith("_")) for _ in range(VARIATIONS if calls else 0)]
     found = wrong(form, drawn, (False, True) if form[0].endswith("_") else (True,)) if drawn else []
-    assert not found, f"{len(found)} of {len(drawn)} variations differ; CHAINRULE_TEST_SEED={SEED} repeats them:\n" + "\n".join(found)
+    assert not found, (
+        f"{len(found)} of {len(drawn)} variations differ; CHAINRULE_TEST_SEED={SEED} repeats them:\n" + "\n".join(found)
+    )
 
 
 def spoiled(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[table.Call]:
@@ -137,13 +147,19 @@ def test_kinds_of_errors(form: tuple[str, bool]) -> None:
     for call in calls[:1] + calls[-1:] if calls else []:
         for bad in spoiled(*call):
             found = compare(f, g, torch, bad, grad=False, in_place=name.endswith("_"), values=False)
-            if found and "PyTorch gives" not in found and found.startswith(("gives", "raises")) and not expected(name, bad, found):
+            if (
+                found
+                and "PyTorch gives" not in found
+                and found.startswith(("gives", "raises"))
+                and not expected(name, bad, found)
+            ):
                 differ.append(f"{label(form)}{bad}: {found}")
     assert not differ, f"{len(differ)} calls differ:\n" + "\n".join(differ)
 
 
 def test_what_ran() -> None:
-    """No form of any name was left out, and every name that has a gradient had it compared: the counts that the report gives."""
+    """No form of any name was left out, and every name that has a gradient had it compared: the
+    counts that the report gives."""
     gradients: Counter[str] = Counter()
     for form in FORMS:
         counts, rows = CHECKED.get(label(form), Counter[str]()), len(calls_of(form))

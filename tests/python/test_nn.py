@@ -1,4 +1,5 @@
-"""chainrule.nn: modules, layers, losses and initialisers.  With PyTorch each is compared with its own: values, gradients, reprs, state dicts both ways by name."""
+"""chainrule.nn: modules, layers, losses and initialisers.  With PyTorch each is compared with its
+own: values, gradients, reprs, state dicts both ways by name."""
 
 from __future__ import annotations
 
@@ -22,14 +23,16 @@ try:
 except ImportError:
     _torch = None
 torch: Any = _torch
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed: layers are tested against their formulas only")
+needs_torch = pytest.mark.skipif(
+    torch is None, reason="PyTorch is not installed: layers are tested against their formulas only"
+)
 
 
 def index(shape: tuple[int, ...], below: int, seed: int = 0, low: int = 0) -> X:
     return X(shape, "int64", low, below, seed=seed)
 
 
-# ---- every layer and loss against PyTorch's --------------------------------------------------------------------------------------
+# ---- every layer and loss against PyTorch's
 
 Case = tuple[str, tuple[Any, ...], dict[str, Any], list[Any]]
 
@@ -39,50 +42,140 @@ def case(name: str, *args: Any, of: list[Any], **kwargs: Any) -> Case:
 
 
 WIDE, BATCH, IMAGE = X((3, 5)), X((4, 7, 5)), X((3, 4, 5, 2))
-PLAIN = ["ReLU", "ReLU6", "SELU", "SiLU", "Mish", "LeakyReLU", "ELU", "CELU", "GELU", "Softplus", "Hardtanh", "Hardshrink",
-         "Softshrink", "Sigmoid", "LogSigmoid", "Tanh", "Tanhshrink", "Softsign", "PReLU", "Identity", "Softmin", "Softmax", "LogSoftmax"]  # fmt: skip
+PLAIN = [
+    "ReLU",
+    "ReLU6",
+    "SELU",
+    "SiLU",
+    "Mish",
+    "LeakyReLU",
+    "ELU",
+    "CELU",
+    "GELU",
+    "Softplus",
+    "Hardtanh",
+    "Hardshrink",
+    "Softshrink",
+    "Sigmoid",
+    "LogSigmoid",
+    "Tanh",
+    "Tanhshrink",
+    "Softsign",
+    "PReLU",
+    "Identity",
+    "Softmin",
+    "Softmax",
+    "LogSoftmax",
+]
 CHANCE, SIGNS = X((3, 5), low=0.01, high=0.99), X((3,), "int64", 0, 2, seed=3)
 REDUCTIONS = ["mean", "sum", "none"]
 
 LAYERS = [
     *(case(name, of=[x]) for name in PLAIN for x in (WIDE, BATCH, X((3, 5), layout="transposed"))),
-    case("Softmax", -1, of=[BATCH]), case("GELU", "tanh", of=[WIDE]), case("LeakyReLU", 0.3, of=[WIDE]), case("ELU", 0.7, of=[WIDE]), case("GLU", 0, of=[BATCH]),
-    case("Softplus", 2.0, 1.5, of=[WIDE]), case("Threshold", 0.3, -2.0, of=[WIDE]), case("PReLU", 7, of=[BATCH]), case("Hardtanh", -0.5, 2.0, of=[WIDE]),
-    *(case(name, of=[X((3, 5), "float32", -5, 5)]) for name in ("Hardsigmoid", "Hardswish")),  # PyTorch's gradient rounds 1/6 to float32
-    case("Flatten", of=[IMAGE]), case("Flatten", 0, 1, of=[IMAGE]), case("Unflatten", 1, (2, 2), of=[IMAGE]),
-    case("Dropout", 0.0, of=[WIDE]), case("Linear", 5, 7, of=[WIDE]), case("Linear", 5, 7, bias=False, of=[BATCH]), case("Linear", 5, 2, of=[X((5,))]),
-    case("Linear", 5, 7, of=[X((4, 7, 5), layout="transposed")]), case("Linear", 0, 3, of=[X((2, 0))]),
-    case("Bilinear", 5, 3, 2, of=[WIDE, X((3, 3), seed=1)]), case("Bilinear", 5, 3, 2, bias=False, of=[BATCH, X((4, 7, 3), seed=1)]),
-    case("Embedding", 11, 3, of=[index((4, 2), 11)]), case("Embedding", 11, 3, padding_idx=2, of=[index((4, 9), 5)]), case("Embedding", 3, 2, of=[index((), 3)]),
-    case("Embedding", 11, 3, padding_idx=-1, scale_grad_by_freq=True, of=[index((4, 9), 11)]), case("Embedding", 11, 3, max_norm=1.0, of=[index((7,), 11)]),
+    case("Softmax", -1, of=[BATCH]),
+    case("GELU", "tanh", of=[WIDE]),
+    case("LeakyReLU", 0.3, of=[WIDE]),
+    case("ELU", 0.7, of=[WIDE]),
+    case("GLU", 0, of=[BATCH]),
+    case("Softplus", 2.0, 1.5, of=[WIDE]),
+    case("Threshold", 0.3, -2.0, of=[WIDE]),
+    case("PReLU", 7, of=[BATCH]),
+    case("Hardtanh", -0.5, 2.0, of=[WIDE]),
+    *(
+        case(name, of=[X((3, 5), "float32", -5, 5)]) for name in ("Hardsigmoid", "Hardswish")
+    ),  # PyTorch's gradient rounds 1/6 to float32
+    case("Flatten", of=[IMAGE]),
+    case("Flatten", 0, 1, of=[IMAGE]),
+    case("Unflatten", 1, (2, 2), of=[IMAGE]),
+    case("Dropout", 0.0, of=[WIDE]),
+    case("Linear", 5, 7, of=[WIDE]),
+    case("Linear", 5, 7, bias=False, of=[BATCH]),
+    case("Linear", 5, 2, of=[X((5,))]),
+    case("Linear", 5, 7, of=[X((4, 7, 5), layout="transposed")]),
+    case("Linear", 0, 3, of=[X((2, 0))]),
+    case("Bilinear", 5, 3, 2, of=[WIDE, X((3, 3), seed=1)]),
+    case("Bilinear", 5, 3, 2, bias=False, of=[BATCH, X((4, 7, 3), seed=1)]),
+    case("Embedding", 11, 3, of=[index((4, 2), 11)]),
+    case("Embedding", 11, 3, padding_idx=2, of=[index((4, 9), 5)]),
+    case("Embedding", 3, 2, of=[index((), 3)]),
+    case("Embedding", 11, 3, padding_idx=-1, scale_grad_by_freq=True, of=[index((4, 9), 11)]),
+    case("Embedding", 11, 3, max_norm=1.0, of=[index((7,), 11)]),
     case("Embedding", 11, 3, max_norm=1.0, norm_type=1.0, of=[index((7,), 11)]),
-    case("LayerNorm", 5, of=[BATCH]), case("LayerNorm", (7, 5), of=[BATCH]), case("LayerNorm", 5, bias=False, eps=1e-3, of=[WIDE]),
-    case("LayerNorm", [5], elementwise_affine=False, of=[WIDE]), case("RMSNorm", 5, of=[BATCH]), case("RMSNorm", (7, 5), eps=1e-3, of=[BATCH]),
-    case("RMSNorm", 5, elementwise_affine=False, of=[WIDE]), case("GroupNorm", 2, 4, of=[IMAGE]), case("GroupNorm", 4, 4, affine=False, of=[IMAGE]),
-    case("GroupNorm", 1, 7, of=[BATCH]), case("BatchNorm1d", 5, of=[WIDE]), case("BatchNorm1d", 7, of=[BATCH]), case("BatchNorm2d", 4, of=[IMAGE]),
-    case("BatchNorm2d", 4, momentum=None, of=[IMAGE]), case("BatchNorm1d", 5, affine=False, of=[WIDE]), case("BatchNorm1d", 5, track_running_stats=False, of=[WIDE]),
-    case("MultiheadAttention", 6, 3, of=[X((5, 2, 6))] * 3), case("MultiheadAttention", 6, 2, bias=False, batch_first=True, of=[X((2, 5, 6))] * 3),
-    case("MultiheadAttention", 6, 2, of=[X((5, 2, 6)), X((7, 2, 6), seed=1), X((7, 2, 6), seed=2)]), case("MultiheadAttention", 6, 2, of=[X((5, 6))] * 3),
+    case("LayerNorm", 5, of=[BATCH]),
+    case("LayerNorm", (7, 5), of=[BATCH]),
+    case("LayerNorm", 5, bias=False, eps=1e-3, of=[WIDE]),
+    case("LayerNorm", [5], elementwise_affine=False, of=[WIDE]),
+    case("RMSNorm", 5, of=[BATCH]),
+    case("RMSNorm", (7, 5), eps=1e-3, of=[BATCH]),
+    case("RMSNorm", 5, elementwise_affine=False, of=[WIDE]),
+    case("GroupNorm", 2, 4, of=[IMAGE]),
+    case("GroupNorm", 4, 4, affine=False, of=[IMAGE]),
+    case("GroupNorm", 1, 7, of=[BATCH]),
+    case("BatchNorm1d", 5, of=[WIDE]),
+    case("BatchNorm1d", 7, of=[BATCH]),
+    case("BatchNorm2d", 4, of=[IMAGE]),
+    case("BatchNorm2d", 4, momentum=None, of=[IMAGE]),
+    case("BatchNorm1d", 5, affine=False, of=[WIDE]),
+    case("BatchNorm1d", 5, track_running_stats=False, of=[WIDE]),
+    case("MultiheadAttention", 6, 3, of=[X((5, 2, 6))] * 3),
+    case("MultiheadAttention", 6, 2, bias=False, batch_first=True, of=[X((2, 5, 6))] * 3),
+    case("MultiheadAttention", 6, 2, of=[X((5, 2, 6)), X((7, 2, 6), seed=1), X((7, 2, 6), seed=2)]),
+    case("MultiheadAttention", 6, 2, of=[X((5, 6))] * 3),
     case("MultiheadAttention", 6, 2, kdim=3, vdim=4, of=[X((5, 2, 6)), X((7, 2, 3), seed=1), X((7, 2, 4), seed=2)]),
-    case("MultiheadAttention", 6, 2, add_bias_kv=True, add_zero_attn=True, of=[X((5, 2, 6)), X((7, 2, 6), seed=1), X((7, 2, 6), seed=2)]),
-    case("TransformerEncoderLayer", 6, 2, 9, 0.0, of=[X((5, 2, 6))]), case("TransformerEncoderLayer", 6, 3, 9, 0.0, "gelu", norm_first=True, of=[X((5, 2, 6))]),
+    case(
+        "MultiheadAttention",
+        6,
+        2,
+        add_bias_kv=True,
+        add_zero_attn=True,
+        of=[X((5, 2, 6)), X((7, 2, 6), seed=1), X((7, 2, 6), seed=2)],
+    ),
+    case("TransformerEncoderLayer", 6, 2, 9, 0.0, of=[X((5, 2, 6))]),
+    case("TransformerEncoderLayer", 6, 3, 9, 0.0, "gelu", norm_first=True, of=[X((5, 2, 6))]),
     case("TransformerEncoderLayer", 6, 2, 9, 0.0, batch_first=True, bias=False, of=[X((2, 5, 6))]),
-    *(case(name, reduction=r, of=[WIDE, X((3, 5), seed=1)]) for name in ("MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss") for r in REDUCTIONS),
-    case("SmoothL1Loss", beta=0.0, of=[WIDE, X((3, 5), seed=1)]), case("SmoothL1Loss", beta=2.5, of=[WIDE, X((3, 5), seed=1)]),
+    *(
+        case(name, reduction=r, of=[WIDE, X((3, 5), seed=1)])
+        for name in ("MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss")
+        for r in REDUCTIONS
+    ),
+    case("SmoothL1Loss", beta=0.0, of=[WIDE, X((3, 5), seed=1)]),
+    case("SmoothL1Loss", beta=2.5, of=[WIDE, X((3, 5), seed=1)]),
     case("HuberLoss", delta=0.3, of=[WIDE, X((3, 5), seed=1)]),
     *(case("BCELoss", reduction=r, of=[CHANCE, X((3, 5), low=0, high=1, seed=1)]) for r in REDUCTIONS),
-    *(case("BCEWithLogitsLoss", reduction=r, of=[WIDE, X((3, 5), low=0, high=1, seed=1, grad=False)]) for r in REDUCTIONS),
-    *(case("NLLLoss", reduction=r, of=[WIDE, index((3,), 5)]) for r in REDUCTIONS), case("NLLLoss", ignore_index=2, of=[IMAGE, index((3, 5, 2), 4)]),
+    *(
+        case("BCEWithLogitsLoss", reduction=r, of=[WIDE, X((3, 5), low=0, high=1, seed=1, grad=False)])
+        for r in REDUCTIONS
+    ),
+    *(case("NLLLoss", reduction=r, of=[WIDE, index((3,), 5)]) for r in REDUCTIONS),
+    case("NLLLoss", ignore_index=2, of=[IMAGE, index((3, 5, 2), 4)]),
     case("NLLLoss", of=[X((5,)), index((), 5)]),
-    *(case("CrossEntropyLoss", reduction=r, label_smoothing=s, of=[WIDE, index((3,), 5)]) for r in REDUCTIONS for s in (0.0, 0.1)),
-    case("CrossEntropyLoss", ignore_index=2, label_smoothing=0.2, of=[IMAGE, index((3, 5, 2), 4)]), case("CrossEntropyLoss", of=[X((5,)), index((), 5)]),
-    *(case("CrossEntropyLoss", reduction=r, label_smoothing=s, of=[WIDE, CHANCE]) for r in REDUCTIONS for s in (0.0, 0.1)),
-    case("CrossEntropyLoss", of=[IMAGE, X((3, 4, 5, 2), low=0, seed=1)]), case("CrossEntropyLoss", ignore_index=0, of=[WIDE, index((3,), 1)]),
-    *(case("KLDivLoss", reduction=r, log_target=g, of=[WIDE, CHANCE]) for r in [*REDUCTIONS, "batchmean"] for g in (False, True)),
-    *(case("CosineEmbeddingLoss", m, reduction=r, of=[WIDE, X((3, 5), seed=1), "signs"]) for r in REDUCTIONS for m in (0.0, 0.4)),
+    *(
+        case("CrossEntropyLoss", reduction=r, label_smoothing=s, of=[WIDE, index((3,), 5)])
+        for r in REDUCTIONS
+        for s in (0.0, 0.1)
+    ),
+    case("CrossEntropyLoss", ignore_index=2, label_smoothing=0.2, of=[IMAGE, index((3, 5, 2), 4)]),
+    case("CrossEntropyLoss", of=[X((5,)), index((), 5)]),
+    *(
+        case("CrossEntropyLoss", reduction=r, label_smoothing=s, of=[WIDE, CHANCE])
+        for r in REDUCTIONS
+        for s in (0.0, 0.1)
+    ),
+    case("CrossEntropyLoss", of=[IMAGE, X((3, 4, 5, 2), low=0, seed=1)]),
+    case("CrossEntropyLoss", ignore_index=0, of=[WIDE, index((3,), 1)]),
+    *(
+        case("KLDivLoss", reduction=r, log_target=g, of=[WIDE, CHANCE])
+        for r in [*REDUCTIONS, "batchmean"]
+        for g in (False, True)
+    ),
+    *(
+        case("CosineEmbeddingLoss", m, reduction=r, of=[WIDE, X((3, 5), seed=1), "signs"])
+        for r in REDUCTIONS
+        for m in (0.0, 0.4)
+    ),
     *(case("HingeEmbeddingLoss", 1.5, reduction=r, of=[X((3,)), "signs"]) for r in REDUCTIONS),
     *(case("MultiMarginLoss", p, 0.7, reduction=r, of=[WIDE, index((3,), 5)]) for r in REDUCTIONS for p in (1, 2)),
-]  # fmt: skip
+]
 
 
 def label(c: Case) -> str:
@@ -156,32 +249,45 @@ def test_layer_is_pytorchs(c: Case) -> None:
         mine.zero_grad()
         theirs.zero_grad()
         compare_modules(mine, theirs, of)
-    theirs.load_state_dict({k: to_torch(v) for k, v in mine.state_dict().items()})  # ours goes back: running statistics, rows that were scaled
+    theirs.load_state_dict(
+        {k: to_torch(v) for k, v in mine.state_dict().items()}
+    )  # ours goes back: running statistics, rows that were scaled
     for k, v in theirs.state_dict().items():
         same(k, mine.state_dict()[k], v)
 
 
 WEIGHTED = [
-    ("NLLLoss", {"weight": 5}, [WIDE, index((3,), 5)]), ("NLLLoss", {"weight": 4, "ignore_index": 1}, [IMAGE, index((3, 5, 2), 4)]),
-    ("CrossEntropyLoss", {"weight": 5}, [WIDE, index((3,), 5)]), ("CrossEntropyLoss", {"weight": 5, "label_smoothing": 0.3}, [WIDE, index((3,), 5)]),
+    ("NLLLoss", {"weight": 5}, [WIDE, index((3,), 5)]),
+    ("NLLLoss", {"weight": 4, "ignore_index": 1}, [IMAGE, index((3, 5, 2), 4)]),
+    ("CrossEntropyLoss", {"weight": 5}, [WIDE, index((3,), 5)]),
+    ("CrossEntropyLoss", {"weight": 5, "label_smoothing": 0.3}, [WIDE, index((3,), 5)]),
     ("CrossEntropyLoss", {"weight": 4, "ignore_index": 1, "label_smoothing": 0.3}, [IMAGE, index((3, 5, 2), 4)]),
     ("CrossEntropyLoss", {"weight": 5}, [WIDE, CHANCE]),
-    ("BCELoss", {"weight": 5}, [CHANCE, X((3, 5), low=0, high=1, seed=1)]), ("MultiMarginLoss", {"weight": 5}, [WIDE, index((3,), 5)]),
+    ("BCELoss", {"weight": 5}, [CHANCE, X((3, 5), low=0, high=1, seed=1)]),
+    ("MultiMarginLoss", {"weight": 5}, [WIDE, index((3,), 5)]),
     ("BCEWithLogitsLoss", {"weight": 5, "pos_weight": 5}, [WIDE, X((3, 5), low=0, high=1, seed=1, grad=False)]),
-]  # fmt: skip
+]
 
 
 @needs_torch
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("name, options, of", WEIGHTED, ids=str)
 def test_weighted_loss_is_pytorchs(name: str, options: dict[str, Any], of: list[Any], reduction: str) -> None:
-    made = [{k: X((v,), low=0.2, seed=9).make(lib) if "weight" in k else v for k, v in options.items()} for lib in (cr, torch)]
-    compare_modules(getattr(nn, name)(**made[0], reduction=reduction), getattr(torch.nn, name)(**made[1], reduction=reduction), of)
+    made = [
+        {k: X((v,), low=0.2, seed=9).make(lib) if "weight" in k else v for k, v in options.items()}
+        for lib in (cr, torch)
+    ]
+    compare_modules(
+        getattr(nn, name)(**made[0], reduction=reduction), getattr(torch.nn, name)(**made[1], reduction=reduction), of
+    )
 
 
 @needs_torch
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("name, args, of", [("Linear", (5, 7), [X((3, 5))]), ("LayerNorm", (5,), [X((4, 5))]), ("MSELoss", (), [X((3,)), X((3,), seed=1)])])
+@pytest.mark.parametrize(
+    "name, args, of",
+    [("Linear", (5, 7), [X((3, 5))]), ("LayerNorm", (5,), [X((4, 5))]), ("MSELoss", (), [X((3,)), X((3,), seed=1)])],
+)
 def test_layer_in_other_dtypes(name: str, args: tuple[Any, ...], of: list[X], dtype: str) -> None:
     theirs = getattr(torch.nn, name)(*args).to(getattr(torch, dtype))
     mine = getattr(nn, name)(*args).to(getattr(cr, dtype))
@@ -192,10 +298,16 @@ def test_layer_in_other_dtypes(name: str, args: tuple[Any, ...], of: list[X], dt
 
 
 MASKS = [
-    {}, {"need_weights": False}, {"average_attn_weights": False}, {"attn_mask": "causal"}, {"attn_mask": "causal", "need_weights": False, "is_causal": True},
-    {"attn_mask": "added", "need_weights": False}, {"key_padding_mask": "padding"}, {"key_padding_mask": "padding", "attn_mask": "causal", "need_weights": False},
+    {},
+    {"need_weights": False},
+    {"average_attn_weights": False},
+    {"attn_mask": "causal"},
+    {"attn_mask": "causal", "need_weights": False, "is_causal": True},
+    {"attn_mask": "added", "need_weights": False},
+    {"key_padding_mask": "padding"},
+    {"key_padding_mask": "padding", "attn_mask": "causal", "need_weights": False},
     {"attn_mask": "heads"},
-]  # fmt: skip
+]
 
 
 @needs_torch
@@ -205,9 +317,11 @@ def test_attention_masks(masks: dict[str, Any], more: dict[str, Any]) -> None:
     def made(lib: Any) -> dict[str, Any]:
         later = lib.ones(5, 5, dtype=lib.bool).triu(1)
         values = {
-            "causal": later, "added": X((5, 5)).make(lib), "padding": lib.tensor([[False] * 5, [False, False, True, False, True]]),
+            "causal": later,
+            "added": X((5, 5)).make(lib),
+            "padding": lib.tensor([[False] * 5, [False, False, True, False, True]]),
             "heads": X((4, 5, 5), "float64", seed=5).make(lib),
-        }  # fmt: skip
+        }
         return {k: values.get(v, v) if isinstance(v, str) else v for k, v in masks.items()}
 
     if masks.get("is_causal") and more:
@@ -216,14 +330,25 @@ def test_attention_masks(masks: dict[str, Any], more: dict[str, Any]) -> None:
     x = X((5, 2, 6))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # masks of two dtypes are deprecated there
-        (ours, grads), (other, other_grads) = run(cr, mine, [x] * 3, **made(cr)), run(torch, theirs, [x] * 3, **made(torch))
+        (ours, grads), (other, other_grads) = (
+            run(cr, mine, [x] * 3, **made(cr)),
+            run(torch, theirs, [x] * 3, **made(torch)),
+        )
     assert (ours[1] is None) == (other[1] is None)
-    assert (found := differ("the result", [t for t in ours if t is not None], [t for t in other if t is not None], torch)) is None, found
+    assert (
+        found := differ("the result", [t for t in ours if t is not None], [t for t in other if t is not None], torch)
+    ) is None, found
     for i, (a, b) in enumerate(zip(grads, other_grads, strict=True)):
         same(f"gradient {i}", a, b)
 
 
-SHAPES = [((2, 3, 5, 4), (2, 3, 7, 4)), ((3, 5, 4), (3, 7, 4)), ((5, 4), (7, 4)), ((2, 2, 3, 5, 4), (2, 2, 3, 7, 4)), ((2, 3, 5, 4), (2, 3, 5, 4))]
+SHAPES = [
+    ((2, 3, 5, 4), (2, 3, 7, 4)),
+    ((3, 5, 4), (3, 7, 4)),
+    ((5, 4), (7, 4)),
+    ((2, 2, 3, 5, 4), (2, 2, 3, 7, 4)),
+    ((2, 3, 5, 4), (2, 3, 5, 4)),
+]
 
 
 @needs_torch
@@ -237,9 +362,11 @@ def test_scaled_dot_product_attention(shapes: tuple[tuple[int, ...], tuple[int, 
         value = X((*k[:-1], 6 if how == "wide values" else k[-1]), seed=2)
         args = [x.make(lib, leaves) for x in (X(q), X(k, seed=1), value)]
         options = {
-            "causal": {"is_causal": True}, "bool": {"attn_mask": (X((q[-2], k[-2]), seed=4).make(lib) > -1)}, "scale": {"scale": 0.3},
+            "causal": {"is_causal": True},
+            "bool": {"attn_mask": X((q[-2], k[-2]), seed=4).make(lib) > -1},
+            "scale": {"scale": 0.3},
             "added": {"attn_mask": X((q[-2], k[-2]), seed=4).make(lib)},
-        }.get(how, {})  # fmt: skip
+        }.get(how, {})
         y = f.scaled_dot_product_attention(*args, **options)
         (y * X(tuple(y.shape), seed=7).make(lib)).sum().backward()
         found.append([y, *(x.grad for x in leaves)])
@@ -249,23 +376,42 @@ def test_scaled_dot_product_attention(shapes: tuple[tuple[int, ...], tuple[int, 
 @needs_torch
 def test_grouped_queries() -> None:
     args = [X((2, 6, 5, 4)), X((2, 3, 5, 4), seed=1), X((2, 2, 5, 4), seed=2)]
-    ours, theirs = (f.scaled_dot_product_attention(*(x.make(lib) for x in args), enable_gqa=True) for lib, f in ((cr, F), (torch, torch.nn.functional)))
+    ours, theirs = (
+        f.scaled_dot_product_attention(*(x.make(lib) for x in args), enable_gqa=True)
+        for lib, f in ((cr, F), (torch, torch.nn.functional))
+    )
     assert (wrong := differ("results", ours, theirs, torch)) is None, wrong
 
 
 @needs_torch
-@pytest.mark.parametrize("call", [
-    ("normalize", [WIDE]), ("normalize", [BATCH], {"p": 1.0, "dim": -1}), ("cosine_similarity", [WIDE, X((3, 5), seed=1)]), ("softmin", [WIDE], {"dim": 1}),
-    ("linear", [WIDE, X((5,), seed=1)]), ("glu", [X((3, 6))]), ("hardtanh", [WIDE, -0.5, 0.5]), ("threshold", [WIDE, 0.1, 3.0]),
-    ("batch_norm", [WIDE, X((5,), seed=1), X((5,), low=0.1, seed=2)]), ("layer_norm", [WIDE, (5,)]), ("rms_norm", [WIDE, (5,)]), ("group_norm", [IMAGE, 2]),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("normalize", [WIDE]),
+        ("normalize", [BATCH], {"p": 1.0, "dim": -1}),
+        ("cosine_similarity", [WIDE, X((3, 5), seed=1)]),
+        ("softmin", [WIDE], {"dim": 1}),
+        ("linear", [WIDE, X((5,), seed=1)]),
+        ("glu", [X((3, 6))]),
+        ("hardtanh", [WIDE, -0.5, 0.5]),
+        ("threshold", [WIDE, 0.1, 3.0]),
+        ("batch_norm", [WIDE, X((5,), seed=1), X((5,), low=0.1, seed=2)]),
+        ("layer_norm", [WIDE, (5,)]),
+        ("rms_norm", [WIDE, (5,)]),
+        ("group_norm", [IMAGE, 2]),
+    ],
+    ids=str,
+)
 def test_function_is_pytorchs(call: Any) -> None:
     name, args, kwargs = (*call, {})[:3]
-    ours, theirs = (getattr(f, name)(*(x.make(lib) if isinstance(x, X) else x for x in args), **kwargs) for lib, f in ((cr, F), (torch, torch.nn.functional)))
+    ours, theirs = (
+        getattr(f, name)(*(x.make(lib) if isinstance(x, X) else x for x in args), **kwargs)
+        for lib, f in ((cr, F), (torch, torch.nn.functional))
+    )
     assert (wrong := differ("the result", ours, theirs, torch)) is None, wrong
 
 
-# ---- what both refuse -------------------------------------------------------------------------------------------------------------
+# ---- what both refuse
 
 BAD: list[tuple[str, Any]] = [
     ("Linear", lambda lib: lib.nn.Linear(5, 7)(lib.ones(3, 4))),
@@ -275,14 +421,23 @@ BAD: list[tuple[str, Any]] = [
     ("Embedding of floats", lambda lib: lib.nn.Embedding(5, 7)(lib.ones(3))),
     ("class out of range", lambda lib: lib.nn.CrossEntropyLoss()(lib.ones(3, 5), lib.tensor([0, 5, 1]))),
     ("class negative", lambda lib: lib.nn.CrossEntropyLoss()(lib.ones(3, 5), lib.tensor([0, -1, 1]))),
-    ("class out of range, weighted", lambda lib: lib.nn.CrossEntropyLoss(weight=lib.ones(5))(lib.ones(3, 5), lib.tensor([0, 5, 1]))),
+    (
+        "class out of range, weighted",
+        lambda lib: lib.nn.CrossEntropyLoss(weight=lib.ones(5))(lib.ones(3, 5), lib.tensor([0, 5, 1])),
+    ),
     ("nll class out of range", lambda lib: lib.nn.NLLLoss()(lib.ones(3, 5), lib.tensor([0, 5, 1]))),
     ("float classes", lambda lib: lib.nn.CrossEntropyLoss()(lib.ones(3, 5), lib.ones(3))),
     ("target's shape", lambda lib: lib.nn.CrossEntropyLoss()(lib.ones(3, 5), lib.tensor([1, 2]))),
     ("weight's shape", lambda lib: lib.nn.CrossEntropyLoss(weight=lib.ones(4))(lib.ones(3, 5), lib.tensor([1, 2, 0]))),
-    ("label smoothing", lambda lib: lib.nn.CrossEntropyLoss(label_smoothing=1.5)(lib.ones(3, 5), lib.tensor([1, 2, 0]))),
+    (
+        "label smoothing",
+        lambda lib: lib.nn.CrossEntropyLoss(label_smoothing=1.5)(lib.ones(3, 5), lib.tensor([1, 2, 0])),
+    ),
     ("reduction", lambda lib: lib.nn.MSELoss(reduction="middle")(lib.ones(3), lib.zeros(3))),
-    ("reduction of classes", lambda lib: lib.nn.CrossEntropyLoss(reduction="middle")(lib.ones(3, 5), lib.tensor([1, 2, 0]))),
+    (
+        "reduction of classes",
+        lambda lib: lib.nn.CrossEntropyLoss(reduction="middle")(lib.ones(3, 5), lib.tensor([1, 2, 0])),
+    ),
     ("chances", lambda lib: lib.nn.BCELoss()(2 * lib.ones(3), lib.ones(3))),
     ("sizes of chances", lambda lib: lib.nn.BCELoss()(lib.ones(3), lib.ones(4))),
     ("sizes of logits", lambda lib: lib.nn.BCEWithLogitsLoss()(lib.ones(3), lib.ones(4))),
@@ -296,7 +451,12 @@ BAD: list[tuple[str, Any]] = [
     ("heads", lambda lib: lib.nn.MultiheadAttention(6, 4)),
     ("attention's width", lambda lib: lib.nn.MultiheadAttention(6, 2)(*[lib.ones(3, 2, 5)] * 3)),
     ("causal without a mask", lambda lib: lib.nn.MultiheadAttention(6, 2)(*[lib.ones(3, 2, 6)] * 3, is_causal=True)),
-    ("both masks", lambda lib: lib.nn.functional.scaled_dot_product_attention(*[lib.ones(3, 2)] * 3, attn_mask=lib.ones(3, 3), is_causal=True)),
+    (
+        "both masks",
+        lambda lib: lib.nn.functional.scaled_dot_product_attention(
+            *[lib.ones(3, 2)] * 3, attn_mask=lib.ones(3, 3), is_causal=True
+        ),
+    ),
     ("encoder's activation", lambda lib: lib.nn.TransformerEncoderLayer(6, 2, activation="tanh")),
     ("no forward", lambda lib: lib.nn.Module()(1)),
     ("fans", lambda lib: lib.nn.init.xavier_uniform_(lib.ones(3))),
@@ -318,7 +478,7 @@ BAD: list[tuple[str, Any]] = [
     ("Sequential of numbers", lambda lib: lib.nn.Sequential(1, 2)),
     ("an index", lambda lib: lib.nn.Sequential(lib.nn.ReLU())[1]),
     ("a key", lambda lib: lib.nn.ModuleDict({"a": lib.nn.ReLU()})["b"]),
-]  # fmt: skip
+]
 
 
 @needs_torch
@@ -332,7 +492,7 @@ def test_refuses_as_pytorch(what: str, call: Any) -> None:
     assert kinds(raised[1]) <= kinds(raised[0]) and isinstance(raised[0], (type(raised[1]), RuntimeError)), raised
 
 
-# ---- without PyTorch ----------------------------------------------------------------------------------------------------------------
+# ---- without PyTorch
 
 
 class Net(nn.Module):
@@ -352,7 +512,15 @@ class Net(nn.Module):
         return x * self.scale
 
 
-NAMES = ["scale", "hidden.weight", "hidden.bias", "blocks.0.weight", "blocks.0.bias", "blocks.1.weight", "blocks.1.bias"]
+NAMES = [
+    "scale",
+    "hidden.weight",
+    "hidden.bias",
+    "blocks.0.weight",
+    "blocks.0.bias",
+    "blocks.1.weight",
+    "blocks.1.bias",
+]
 
 
 def test_names() -> None:
@@ -362,8 +530,16 @@ def test_names() -> None:
     assert [n for n, _ in net.named_modules()] == ["", "hidden", "act", "blocks", "blocks.0", "blocks.1"]
     assert [n for n, _ in net.named_children()] == ["hidden", "act", "blocks"]
     assert list(net.state_dict()) == [NAMES[0], "seen", *NAMES[1:]]
-    assert net.get_parameter("blocks.1.bias") is net.blocks[1].bias and net.get_submodule("blocks.0") is net.blocks[0] and net.get_buffer("seen") is net.seen
-    assert len(list(net.parameters())) == 7 and len(list(net.parameters(recurse=False))) == 1 and len(list(net.modules())) == 6
+    assert (
+        net.get_parameter("blocks.1.bias") is net.blocks[1].bias
+        and net.get_submodule("blocks.0") is net.blocks[0]
+        and net.get_buffer("seen") is net.seen
+    )
+    assert (
+        len(list(net.parameters())) == 7
+        and len(list(net.parameters(recurse=False))) == 1
+        and len(list(net.modules())) == 6
+    )
 
 
 def test_shared_parameters_count_once() -> None:
@@ -378,7 +554,9 @@ def test_shared_parameters_count_once() -> None:
 def test_attributes() -> None:
     net: Any = Net()
     weight = net.hidden.weight
-    assert isinstance(weight, nn.Parameter) and isinstance(weight, cr.Tensor) and weight.requires_grad and weight.is_leaf
+    assert (
+        isinstance(weight, nn.Parameter) and isinstance(weight, cr.Tensor) and weight.requires_grad and weight.is_leaf
+    )
     net.hidden.weight = None
     assert [n for n, _ in net.hidden.named_parameters()] == ["bias"]
     del net.hidden
@@ -395,15 +573,19 @@ class Early(nn.Module):
         assign(self)
 
 
-@pytest.mark.parametrize("assign", [lambda m: setattr(m, "layer", nn.ReLU()), lambda m: m.register_buffer("x", None)], ids=["a module", "a buffer"])
+@pytest.mark.parametrize(
+    "assign",
+    [lambda m: setattr(m, "layer", nn.ReLU()), lambda m: m.register_buffer("x", None)],
+    ids=["a module", "a buffer"],
+)
 def test_assigned_too_early(assign: Any) -> None:
     with pytest.raises(AttributeError, match="before Module"):
         Early(assign)
 
 
 def test_repr() -> None:
-    assert repr(Net()) == (
-        "Net(\n  (hidden): Linear(in_features=2, out_features=4, bias=True)\n  (act): Tanh()\n"
+    assert (
+        repr(Net()) == "Net(\n  (hidden): Linear(in_features=2, out_features=4, bias=True)\n  (act): Tanh()\n"
         "  (blocks): ModuleList(\n    (0-1): 2 x Linear(in_features=4, out_features=4, bias=True)\n  )\n)"
     )
     assert repr(nn.Parameter(cr.ones(2))) == "Parameter containing:\ntensor([1., 1.], requires_grad=True)"
@@ -429,9 +611,18 @@ def test_modes_and_moves() -> None:
     before = net.scale
     net(cr.ones(1, 2)).sum().backward()
     assert before.grad is not None
-    assert net.double() is net and net.scale is before and before.dtype == cr.float64 == net.seen.dtype and before.grad.dtype == cr.float64
+    assert (
+        net.double() is net
+        and net.scale is before
+        and before.dtype == cr.float64 == net.seen.dtype
+        and before.grad.dtype == cr.float64
+    )
     net.register_buffer("count", cr.tensor(3))
-    assert net.float().count.dtype == cr.int64 and net.to("ref").scale.device == cr.Device("ref") and net.cpu().scale.device == cr.Device("cpu")
+    assert (
+        net.float().count.dtype == cr.int64
+        and net.to("ref").scale.device == cr.Device("ref")
+        and net.cpu().scale.device == cr.Device("cpu")
+    )
     net.zero_grad()
     assert all(p.grad is None for p in net.parameters())
     net.requires_grad_(False)
@@ -445,7 +636,11 @@ def test_copies_and_pickles() -> None:
     net = Net()
     net.hidden.weight = nn.Parameter(cr.ones(4, 2))
     for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
-        assert type(twin.scale) is nn.Parameter and twin.scale is not net.scale and list(twin.state_dict()) == list(net.state_dict())
+        assert (
+            type(twin.scale) is nn.Parameter
+            and twin.scale is not net.scale
+            and list(twin.state_dict()) == list(net.state_dict())
+        )
         assert twin(cr.ones(3, 2)).tolist() == net(cr.ones(3, 2)).tolist()
         twin.scale.data.fill_(2)
         assert net.scale.item() == 1
@@ -461,17 +656,35 @@ def test_load_names_everything_at_once() -> None:
     state = {k: v.clone() for k, v in net.state_dict().items()}
     before = {k: v.clone().tolist() for k, v in state.items()}
     del state["hidden.bias"], state["seen"]
-    state |= {"extra": cr.ones(1), "blocks.0.weight": cr.ones(4, 5), "scale": "one", "blocks.1.bias": [1.0] * 4, "hidden.weight": cr.zeros(4, 2)}
+    state |= {
+        "extra": cr.ones(1),
+        "blocks.0.weight": cr.ones(4, 5),
+        "scale": "one",
+        "blocks.1.bias": [1.0] * 4,
+        "hidden.weight": cr.zeros(4, 2),
+    }
     with pytest.raises(RuntimeError) as e:
         net.load_state_dict(state)
     text = str(e.value)
-    for part in ("for Net", 'Missing key(s) in state_dict: "seen", "hidden.bias"', 'Unexpected key(s) in state_dict: "extra"',
-                 "size mismatch for blocks.0.weight: copying a param with shape (4, 5) from checkpoint, the shape in current model is (4, 4)",
-                 '"scale" is a str, not a tensor', '"blocks.1.bias" is a list, not a tensor'):  # fmt: skip
+    for part in (
+        "for Net",
+        'Missing key(s) in state_dict: "seen", "hidden.bias"',
+        'Unexpected key(s) in state_dict: "extra"',
+        (
+            "size mismatch for blocks.0.weight: copying a param with shape (4, 5) from checkpoint, the shape in current"
+            " model is (4, 4)"
+        ),
+        '"scale" is a str, not a tensor',
+        '"blocks.1.bias" is a list, not a tensor',
+    ):
         assert part in text, text
     assert {k: v.tolist() for k, v in net.state_dict().items()} == before, "a state that is refused changes nothing"
     found = net.load_state_dict({"hidden.weight": cr.zeros(4, 2), "extra": cr.ones(1)}, strict=False)
-    assert found.unexpected_keys == ["extra"] and "seen" in found.missing_keys and net.hidden.weight.abs().max().item() == 0
+    assert (
+        found.unexpected_keys == ["extra"]
+        and "seen" in found.missing_keys
+        and net.hidden.weight.abs().max().item() == 0
+    )
     with pytest.raises(TypeError):
         net.load_state_dict([1, 2])  # type: ignore[arg-type]
 
@@ -503,9 +716,16 @@ def test_save_and_load(tmp_path: Any) -> None:
 
 def test_containers() -> None:
     row = nn.Sequential(OrderedDict(a=nn.Linear(2, 3), b=nn.ReLU()))
-    assert [n for n, _ in row.named_parameters()] == ["a.weight", "a.bias"] and row[0] is row.a and isinstance(row[-1], nn.ReLU) and len(row[:1]) == 1
+    assert (
+        [n for n, _ in row.named_parameters()] == ["a.weight", "a.bias"]
+        and row[0] is row.a
+        and isinstance(row[-1], nn.ReLU)
+        and len(row[:1]) == 1
+    )
     row.append(nn.Tanh()).insert(0, nn.Identity())
-    assert [type(m).__name__ for m in row] == ["Identity", "Linear", "ReLU", "Tanh"] and list(dict(row.named_children())) == ["0", "1", "2", "3"]
+    assert [type(m).__name__ for m in row] == ["Identity", "Linear", "ReLU", "Tanh"] and list(
+        dict(row.named_children())
+    ) == ["0", "1", "2", "3"]
     del row[0]
     row[1] = nn.SiLU()
     assert [type(m).__name__ for m in row.pop(1).modules()] == ["SiLU"] and len(row) == 2
@@ -526,20 +746,37 @@ def test_initial_distributions() -> None:
     linear = nn.Linear(400, 300)
     bound = 1 / math.sqrt(400)
     for p in linear.parameters():
-        assert bound * 0.98 < p.abs().max().item() <= bound and abs(p.detach().std().item() - bound / math.sqrt(3)) < 0.05 * bound
+        assert (
+            bound * 0.98 < p.abs().max().item() <= bound
+            and abs(p.detach().std().item() - bound / math.sqrt(3)) < 0.05 * bound
+        )
     table = nn.Embedding(300, 200, padding_idx=3)
     assert abs(table.weight.detach().std().item() - 1) < 0.02 and table.weight[3].abs().max().item() == 0
     attention = nn.MultiheadAttention(64, 4)
     assert attention.in_proj_weight is not None and attention.in_proj_bias is not None
-    assert attention.in_proj_weight.abs().max().item() <= math.sqrt(6 / (64 + 192)) and attention.in_proj_bias.abs().max().item() == 0
+    assert (
+        attention.in_proj_weight.abs().max().item() <= math.sqrt(6 / (64 + 192))
+        and attention.in_proj_bias.abs().max().item() == 0
+    )
     w = cr.empty(200, 300)
-    for f, deviation in ((nn.init.xavier_uniform_, math.sqrt(2 / 500)), (nn.init.xavier_normal_, math.sqrt(2 / 500)), (nn.init.kaiming_uniform_, math.sqrt(2 / 300)),
-                         (nn.init.kaiming_normal_, math.sqrt(2 / 300)), (nn.init.normal_, 1.0), (nn.init.uniform_, math.sqrt(1 / 12))):  # fmt: skip
+    for f, deviation in (
+        (nn.init.xavier_uniform_, math.sqrt(2 / 500)),
+        (nn.init.xavier_normal_, math.sqrt(2 / 500)),
+        (nn.init.kaiming_uniform_, math.sqrt(2 / 300)),
+        (nn.init.kaiming_normal_, math.sqrt(2 / 300)),
+        (nn.init.normal_, 1.0),
+        (nn.init.uniform_, math.sqrt(1 / 12)),
+    ):
         assert f(w) is w and abs(w.std().item() / deviation - 1) < 0.02, f.__name__
-    assert abs(nn.init.kaiming_normal_(w, mode="fan_out", nonlinearity="tanh").std().item() / (5 / 3 / math.sqrt(200)) - 1) < 0.02
+    assert (
+        abs(nn.init.kaiming_normal_(w, mode="fan_out", nonlinearity="tanh").std().item() / (5 / 3 / math.sqrt(200)) - 1)
+        < 0.02
+    )
     assert nn.init.trunc_normal_(w, std=2.0, a=-1.0, b=0.5).max().item() <= 0.5
     assert (nn.init.orthogonal_(w, gain=2.0) @ w.T - 4 * cr.eye(200)).abs().max().item() < 1e-4
-    assert nn.init.eye_(cr.empty(2, 3)).tolist() == [[1, 0, 0], [0, 1, 0]] and nn.init.constant_(cr.empty(2), 3.0).tolist() == [3, 3]
+    assert nn.init.eye_(cr.empty(2, 3)).tolist() == [[1, 0, 0], [0, 1, 0]] and nn.init.constant_(
+        cr.empty(2), 3.0
+    ).tolist() == [3, 3]
     first, second = (nn.Linear(3, 3) for _ in range(2) if cr.manual_seed(5))
     assert first.weight.tolist() == second.weight.tolist()
 
@@ -588,9 +825,25 @@ def test_clipping(norm: float) -> None:
 
 def test_in_place_activations() -> None:
     x = cr.randn(3, 5, requires_grad=True)
-    for kind in (nn.ReLU, nn.ReLU6, nn.SELU, nn.SiLU, nn.Mish, nn.Hardsigmoid, nn.Hardswish, nn.LeakyReLU, nn.ELU, nn.CELU, nn.Hardtanh):
+    for kind in (
+        nn.ReLU,
+        nn.ReLU6,
+        nn.SELU,
+        nn.SiLU,
+        nn.Mish,
+        nn.Hardsigmoid,
+        nn.Hardswish,
+        nn.LeakyReLU,
+        nn.ELU,
+        nn.CELU,
+        nn.Hardtanh,
+    ):
         y = x * 2
-        assert kind(inplace=True)(y) is y and y.tolist() == kind()(x * 2).tolist() and "inplace=True" in repr(kind(inplace=True))
+        assert (
+            kind(inplace=True)(y) is y
+            and y.tolist() == kind()(x * 2).tolist()
+            and "inplace=True" in repr(kind(inplace=True))
+        )
 
 
 def test_data_is_assigned() -> None:
@@ -600,7 +853,14 @@ def test_data_is_assigned() -> None:
     wide = cr.zeros(2, 3, dtype=cr.float64)
     kept = [[2.0] * 3] * 2
     p.data = cr.full((2, 3), 5.0)
-    assert isinstance(p, nn.Parameter) and p.requires_grad and p.is_leaf and p[0, 0].item() == 5 and p.grad is not None and p.grad.tolist() == kept
+    assert (
+        isinstance(p, nn.Parameter)
+        and p.requires_grad
+        and p.is_leaf
+        and p[0, 0].item() == 5
+        and p.grad is not None
+        and p.grad.tolist() == kept
+    )
     p.data = wide
     assert p.dtype == cr.float64 and p.grad is None and p.data_ptr() == wide.data_ptr()
     (p * 3).sum().backward()
@@ -616,10 +876,15 @@ def test_private_updates_refuse() -> None:
     p, update = cr.ones(3), cr._core._update
     options = {"lr": 0.1, "weight_decay": 0, "scale": 1}
     for args, kind in (
-        (("none", [p], [p], {}), RuntimeError), (("sgd", [p], [p], options), ValueError), (("sgd", [p], [p, p], {"lr": 0.1, "scale": 1}), RuntimeError),
-        (("sgd", [p], [p, p], {**options, "scale": "x"}), RuntimeError), (("sgd", [p], [p, cr.ones(4)], options), RuntimeError),
-        (("sgd", [p], [p, 3], options), TypeError), (("sgd", [p], [p, p], (0.1, 0, 1)), TypeError), (("add", [p], [p, p], options), RuntimeError),
-    ):  # fmt: skip
+        (("none", [p], [p], {}), RuntimeError),
+        (("sgd", [p], [p], options), ValueError),
+        (("sgd", [p], [p, p], {"lr": 0.1, "scale": 1}), RuntimeError),
+        (("sgd", [p], [p, p], {**options, "scale": "x"}), RuntimeError),
+        (("sgd", [p], [p, cr.ones(4)], options), RuntimeError),
+        (("sgd", [p], [p, 3], options), TypeError),
+        (("sgd", [p], [p, p], (0.1, 0, 1)), TypeError),
+        (("add", [p], [p, p], options), RuntimeError),
+    ):
         with pytest.raises(kind):
             update(*args)
     update("sgd", [], [], options)
@@ -665,14 +930,27 @@ def test_what_is_assigned_learns_as_before() -> None:
     net = nn.Linear(2, 3)
     net.weight.requires_grad_(False)
     net.load_state_dict({"weight": cr.ones(3, 2), "bias": cr.zeros(3)}, assign=True)
-    assert not net.weight.requires_grad and net.bias is not None and net.bias.requires_grad and net.weight.tolist() == [[1, 1]] * 3
+    assert (
+        not net.weight.requires_grad
+        and net.bias is not None
+        and net.bias.requires_grad
+        and net.weight.tolist() == [[1, 1]] * 3
+    )
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_multi_margin_loss_of_scalars(reduction: str) -> None:
     """(C) and (), scalars, and targets of one element: the loss has the target's shape."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    for x, y in (([1.0, 2.5, 3.0], 1), ([1.0, 2.5, 3.0], [1]), (1.0, 0), (1.0, [0]), ([1.0], 0), ([[1.0, 2.5]], 1), ([[1.0, 2.5]], [0])):
+    for x, y in (
+        ([1.0, 2.5, 3.0], 1),
+        ([1.0, 2.5, 3.0], [1]),
+        (1.0, 0),
+        (1.0, [0]),
+        ([1.0], 0),
+        ([[1.0, 2.5]], 1),
+        ([[1.0, 2.5]], [0]),
+    ):
         results = []
         for lib in (cr, torch):
             leaf = lib.tensor(x, requires_grad=True)

@@ -1,4 +1,5 @@
-"""chainrule.optim: with PyTorch the same weights over 100 steps, state dicts both ways, the same rates; without it the formulas of a few."""
+"""chainrule.optim: with PyTorch the same weights over 100 steps, state dicts both ways, the same
+rates; without it the formulas of a few."""
 
 from __future__ import annotations
 
@@ -18,21 +19,37 @@ try:
 except ImportError:
     _torch = None
 torch: Any = _torch
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed: optimizers are tested against a few formulas only")
+needs_torch = pytest.mark.skipif(
+    torch is None, reason="PyTorch is not installed: optimizers are tested against a few formulas only"
+)
 
 SHAPES = [(3, 5), (5,), (), (2, 3)]
 KINDS: list[tuple[str, dict[str, Any]]] = [
-    ("SGD", {"lr": 0.05}), ("SGD", {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.1}), ("SGD", {"lr": 0.05, "momentum": 0.9, "dampening": 0.5}),
-    ("SGD", {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), ("SGD", {"lr": 0.001, "maximize": True}),
-    ("Adam", {"lr": 0.05}), ("Adam", {"lr": 0.05, "weight_decay": 0.1, "betas": (0.8, 0.95), "eps": 1e-3}), ("Adam", {"lr": 0.05, "amsgrad": True}),
-    ("Adam", {"lr": 0.05, "decoupled_weight_decay": True, "weight_decay": 0.1}), ("Adam", {"lr": 0.01, "maximize": True}),
-    ("AdamW", {"lr": 0.05}), ("AdamW", {"lr": 0.05, "weight_decay": 0.3, "amsgrad": True}), ("AdamW", {"lr": 0.01, "maximize": True}),
-    ("NAdam", {"lr": 0.05}), ("NAdam", {"lr": 0.05, "weight_decay": 0.1}), ("NAdam", {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True}),
-    ("RMSprop", {}), ("RMSprop", {"weight_decay": 0.1, "momentum": 0.5}), ("RMSprop", {"centered": True}),
+    ("SGD", {"lr": 0.05}),
+    ("SGD", {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.1}),
+    ("SGD", {"lr": 0.05, "momentum": 0.9, "dampening": 0.5}),
+    ("SGD", {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    ("SGD", {"lr": 0.001, "maximize": True}),
+    ("Adam", {"lr": 0.05}),
+    ("Adam", {"lr": 0.05, "weight_decay": 0.1, "betas": (0.8, 0.95), "eps": 1e-3}),
+    ("Adam", {"lr": 0.05, "amsgrad": True}),
+    ("Adam", {"lr": 0.05, "decoupled_weight_decay": True, "weight_decay": 0.1}),
+    ("Adam", {"lr": 0.01, "maximize": True}),
+    ("AdamW", {"lr": 0.05}),
+    ("AdamW", {"lr": 0.05, "weight_decay": 0.3, "amsgrad": True}),
+    ("AdamW", {"lr": 0.01, "maximize": True}),
+    ("NAdam", {"lr": 0.05}),
+    ("NAdam", {"lr": 0.05, "weight_decay": 0.1}),
+    ("NAdam", {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RMSprop", {}),
+    ("RMSprop", {"weight_decay": 0.1, "momentum": 0.5}),
+    ("RMSprop", {"centered": True}),
     ("RMSprop", {"centered": True, "momentum": 0.5, "alpha": 0.9}),
-    ("Adagrad", {"lr": 0.1}), ("Adagrad", {"lr": 0.1, "lr_decay": 0.05, "weight_decay": 0.1, "initial_accumulator_value": 0.2}),
-    ("Adadelta", {}), ("Adadelta", {"lr": 0.5, "rho": 0.8, "weight_decay": 0.1}),
-]  # fmt: skip
+    ("Adagrad", {"lr": 0.1}),
+    ("Adagrad", {"lr": 0.1, "lr_decay": 0.05, "weight_decay": 0.1, "initial_accumulator_value": 0.2}),
+    ("Adadelta", {}),
+    ("Adadelta", {"lr": 0.5, "rho": 0.8, "weight_decay": 0.1}),
+]
 
 
 def parameters(lib: Any, dtype: str = "float64") -> list[Any]:
@@ -67,7 +84,11 @@ def converted(x: Any, lib: Any) -> Any:
         return {k: converted(v, lib) for k, v in x.items()}
     if isinstance(x, (list, tuple)):
         return type(x)(converted(v, lib) for v in x)
-    return lib.tensor(x.tolist(), dtype=getattr(lib, str(x.dtype).split(".")[1])).reshape(tuple(x.shape)) if hasattr(x, "tolist") else x
+    return (
+        lib.tensor(x.tolist(), dtype=getattr(lib, str(x.dtype).split(".")[1])).reshape(tuple(x.shape))
+        if hasattr(x, "tolist")
+        else x
+    )
 
 
 @needs_torch
@@ -125,7 +146,9 @@ def test_float32(name: str) -> None:
 
 
 @needs_torch
-@pytest.mark.parametrize("options", [{}, {"line_search_fn": "strong_wolfe"}, {"history_size": 3, "lr": 0.5}, {"max_eval": 3}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"line_search_fn": "strong_wolfe"}, {"history_size": 3, "lr": 0.5}, {"max_eval": 3}], ids=str
+)
 def test_lbfgs(options: dict[str, Any]) -> None:
     found: list[tuple[list[Any], list[float]]] = []
     for lib in (cr, torch):
@@ -163,7 +186,9 @@ def orthogonal(u: list[list[float]], steps: int = 5) -> list[list[float]]:
     for _ in range(steps):
         gram = times(x, [list(c) for c in zip(*x, strict=True)])
         square = times(gram, gram)
-        mixed = [[-4.7750 * g + 2.0315 * s for g, s in zip(gs, ss, strict=True)] for gs, ss in zip(gram, square, strict=True)]
+        mixed = [
+            [-4.7750 * g + 2.0315 * s for g, s in zip(gs, ss, strict=True)] for gs, ss in zip(gram, square, strict=True)
+        ]
         x = [[3.4445 * v + w for v, w in zip(vs, ws, strict=True)] for vs, ws in zip(x, times(mixed, x), strict=True)]
     return x
 
@@ -175,7 +200,10 @@ def test_muon_is_its_definition(adjust: str | None, ratio: float) -> None:
     start, g = p.tolist(), p.grad.tolist()
     optim.Muon([p], lr=0.1, momentum=0.9, adjust_lr_fn=adjust).step()
     ahead = [[0.9 * 0.1 * v + 0.1 * v for v in row] for row in g]
-    wanted = [[(1 - 0.01) * x - 0.1 * ratio * u for x, u in zip(xs, us, strict=True)] for xs, us in zip(start, orthogonal(ahead), strict=True)]
+    wanted = [
+        [(1 - 0.01) * x - 0.1 * ratio * u for x, u in zip(xs, us, strict=True)]
+        for xs, us in zip(start, orthogonal(ahead), strict=True)
+    ]
     assert max(abs(a - b) for a, b in zip(numbers(p.tolist()), numbers(wanted), strict=True)) < 1e-12
 
 
@@ -241,7 +269,12 @@ def test_groups_closures_and_gradients() -> None:
 
     with cr.no_grad():
         assert opt.step(closure).item() == 6
-    assert a.tolist() == [0.5] * 2 and b.tolist() == [0, 0] and c.tolist() == [1, 1] and opt.param_groups[2]["param_names"] == ["c"]
+    assert (
+        a.tolist() == [0.5] * 2
+        and b.tolist() == [0, 0]
+        and c.tolist() == [1, 1]
+        and opt.param_groups[2]["param_names"] == ["c"]
+    )
     opt.zero_grad(set_to_none=False)
     assert a.grad is not None and a.grad.tolist() == [0, 0]
     opt.zero_grad()
@@ -303,7 +336,10 @@ BAD: list[tuple[str, Any]] = [
     ("Muon's adjustment", lambda lib, p: lib.optim.Muon([lib.ones(2, 2)], adjust_lr_fn="none")),
     ("two groups of LBFGS", lambda lib, p: lib.optim.LBFGS([{"params": [p]}, {"params": [lib.ones(2)]}])),
     ("other groups", lambda lib, p: lib.optim.SGD([p]).load_state_dict({"state": {}, "param_groups": []})),
-    ("another size", lambda lib, p: lib.optim.SGD([p]).load_state_dict({"state": {}, "param_groups": [{"params": [0, 1]}]})),
+    (
+        "another size",
+        lambda lib, p: lib.optim.SGD([p]).load_state_dict({"state": {}, "param_groups": [{"params": [0, 1]}]}),
+    ),
     ("no optimizer", lambda lib, p: lib.optim.lr_scheduler.StepLR(3, 1)),
     ("lambdas", lambda lib, p: lib.optim.lr_scheduler.LambdaLR(lib.optim.SGD([p]), [abs, abs])),
     ("resuming without a start", lambda lib, p: lib.optim.lr_scheduler.StepLR(lib.optim.SGD([p]), 1, last_epoch=3)),
@@ -315,16 +351,33 @@ BAD: list[tuple[str, Any]] = [
     ("a group that is none", lambda lib, p: lib.optim.SGD([p]).add_param_group([lib.ones(2)])),
     ("linear's end", lambda lib, p: lib.optim.lr_scheduler.LinearLR(lib.optim.SGD([p]), end_factor=2)),
     ("one cycle of -1", lambda lib, p: lib.optim.lr_scheduler.OneCycleLR(lib.optim.Adam([p]), 0.1, -1)),
-    ("one cycle's start", lambda lib, p: lib.optim.lr_scheduler.OneCycleLR(lib.optim.Adam([p]), 0.1, 10, pct_start=1.5)),
-    ("one cycle's curve", lambda lib, p: lib.optim.lr_scheduler.OneCycleLR(lib.optim.Adam([p]), 0.1, 10, anneal_strategy="square")),
+    (
+        "one cycle's start",
+        lambda lib, p: lib.optim.lr_scheduler.OneCycleLR(lib.optim.Adam([p]), 0.1, 10, pct_start=1.5),
+    ),
+    (
+        "one cycle's curve",
+        lambda lib, p: lib.optim.lr_scheduler.OneCycleLR(lib.optim.Adam([p]), 0.1, 10, anneal_strategy="square"),
+    ),
     ("one cycle's rates", lambda lib, p: lib.optim.lr_scheduler.OneCycleLR(lib.optim.Adam([p]), [0.1, 0.2], 10)),
     ("schedulers of two", lambda lib, p: lib.optim.lr_scheduler.SequentialLR(lib.optim.SGD([p]), of_two(lib, p), [2])),
-    ("too few milestones", lambda lib, p: lib.optim.lr_scheduler.SequentialLR(s := lib.optim.SGD([p]), [lib.optim.lr_scheduler.StepLR(s, 1)] * 2, [])),
-    ("plateau's threshold", lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), threshold_mode="high")),
+    (
+        "too few milestones",
+        lambda lib, p: lib.optim.lr_scheduler.SequentialLR(
+            s := lib.optim.SGD([p]), [lib.optim.lr_scheduler.StepLR(s, 1)] * 2, []
+        ),
+    ),
+    (
+        "plateau's threshold",
+        lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), threshold_mode="high"),
+    ),
     ("plateau of no optimizer", lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(3)),
-    ("plateau's least rates", lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), min_lr=[0.1, 0.2])),
+    (
+        "plateau's least rates",
+        lambda lib, p: lib.optim.lr_scheduler.ReduceLROnPlateau(lib.optim.SGD([p]), min_lr=[0.1, 0.2]),
+    ),
     ("no schedulers", lambda lib, p: lib.optim.lr_scheduler.SequentialLR(lib.optim.SGD([p]), [], [])),
-]  # fmt: skip
+]
 
 
 @needs_torch
@@ -339,7 +392,9 @@ def test_refuses_as_pytorch(what: str, call: Any) -> None:
 
 
 @pytest.mark.parametrize("lr", [math.nan, math.inf, -math.inf, -1.0])
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "NAdam", "RMSprop", "Adagrad", "Adadelta", "LBFGS", "Lion", "Muon"])
+@pytest.mark.parametrize(
+    "name", ["SGD", "Adam", "AdamW", "NAdam", "RMSprop", "Adagrad", "Adadelta", "LBFGS", "Lion", "Muon"]
+)
 def test_refuses_rates(name: str, lr: float) -> None:
     with pytest.raises(ValueError, match="lr"):
         getattr(optim, name)([cr.ones(2, 2, requires_grad=True)], lr=lr)
@@ -362,7 +417,10 @@ def test_refuses_what_pytorch_takes() -> None:
         muon.add_param_group({"params": [p]})
     assert len(muon.param_groups) == 1, "a group that is refused is not kept"
     opt = optim.Adam([p])
-    for groups, why in (([], "different number of parameter groups: 0, here 1"), ([{"params": [0, 1]}], "group 0 has 2 parameters, here 1")):
+    for groups, why in (
+        ([], "different number of parameter groups: 0, here 1"),
+        ([{"params": [0, 1]}], "group 0 has 2 parameters, here 1"),
+    ):
         with pytest.raises(ValueError, match=why):
             opt.load_state_dict({"state": {}, "param_groups": groups})
     with pytest.raises(ValueError, match="lr"):
@@ -386,9 +444,15 @@ def test_load_names_everything_at_once(name: str) -> None:
     bad[3] = [1, 2]  # type: ignore[assignment]
     bad[4] = {}  # has not stepped
     bad[9] = bad[5]
-    wanted = ["9 is no parameter", f"missing '{moments[0]}' of parameter 0", "unexpected 'odd' of parameter 0", "unexpected 'stranger' of parameter 1",
-              f"'{moments[0]}' with the shape (3, 2) in place of (2, 3) of parameter 1", f"'{moments[-1]}', a str, not a tensor, of parameter 2",
-              "a list, not a dict, of parameter 3"]  # fmt: skip
+    wanted = [
+        "9 is no parameter",
+        f"missing '{moments[0]}' of parameter 0",
+        "unexpected 'odd' of parameter 0",
+        "unexpected 'stranger' of parameter 1",
+        f"'{moments[0]}' with the shape (3, 2) in place of (2, 3) of parameter 1",
+        f"'{moments[-1]}', a str, not a tensor, of parameter 2",
+        "a list, not a dict, of parameter 3",
+    ]
     if "step" in bad[5]:
         bad[5]["step"] = cr.ones(2)
         wanted.append("'step', which is no number, of parameter 5")
@@ -396,21 +460,34 @@ def test_load_names_everything_at_once(name: str) -> None:
     with pytest.raises(ValueError) as e:
         opt.load_state_dict({**good, "state": bad})
     assert all(part in str(e.value) for part in wanted) and str(e.value).count(";") == len(wanted) - 1, str(e.value)
-    assert {k: v.tolist() for k, v in opt.state[ps[0]].items() if isinstance(v, cr.Tensor)} == before, "a state that is refused changes nothing"
+    assert {k: v.tolist() for k, v in opt.state[ps[0]].items() if isinstance(v, cr.Tensor)} == before, (
+        "a state that is refused changes nothing"
+    )
     opt.load_state_dict(good)
 
 
 # ---- schedulers ----
 
 SCHEDULES: dict[str, Any] = {
-    "LambdaLR": lambda s, o: s.LambdaLR(o, lambda n: 0.95**n), "LambdaLR, two": lambda s, o: s.LambdaLR(o, [lambda n: 0.95**n, lambda n: 1 / (n + 1)]),
-    "StepLR": lambda s, o: s.StepLR(o, 7, 0.5), "MultiStepLR": lambda s, o: s.MultiStepLR(o, [3, 3, 20], 0.5), "ExponentialLR": lambda s, o: s.ExponentialLR(o, 0.9),
-    "LinearLR": lambda s, o: s.LinearLR(o, 0.25, total_iters=9), "LinearLR, down": lambda s, o: s.LinearLR(o, 1.0, 0.1, 20),
-    "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 13, 0.001), "OneCycleLR": lambda s, o: s.OneCycleLR(o, 0.3, 41),
-    "OneCycleLR, three phases": lambda s, o: s.OneCycleLR(o, [0.3, 0.2], epochs=10, steps_per_epoch=5, three_phase=True, anneal_strategy="linear", pct_start=0.2),
-    "SequentialLR": lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.1, total_iters=5), s.CosineAnnealingLR(o, 20), s.ExponentialLR(o, 0.9)], [5, 25]),
-    "SequentialLR of others": lambda s, o: s.SequentialLR(o, [s.LambdaLR(o, lambda n: n + 1), s.StepLR(o, 3), s.MultiStepLR(o, [2])], [4, 15]),
-}  # fmt: skip
+    "LambdaLR": lambda s, o: s.LambdaLR(o, lambda n: 0.95**n),
+    "LambdaLR, two": lambda s, o: s.LambdaLR(o, [lambda n: 0.95**n, lambda n: 1 / (n + 1)]),
+    "StepLR": lambda s, o: s.StepLR(o, 7, 0.5),
+    "MultiStepLR": lambda s, o: s.MultiStepLR(o, [3, 3, 20], 0.5),
+    "ExponentialLR": lambda s, o: s.ExponentialLR(o, 0.9),
+    "LinearLR": lambda s, o: s.LinearLR(o, 0.25, total_iters=9),
+    "LinearLR, down": lambda s, o: s.LinearLR(o, 1.0, 0.1, 20),
+    "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 13, 0.001),
+    "OneCycleLR": lambda s, o: s.OneCycleLR(o, 0.3, 41),
+    "OneCycleLR, three phases": lambda s, o: s.OneCycleLR(
+        o, [0.3, 0.2], epochs=10, steps_per_epoch=5, three_phase=True, anneal_strategy="linear", pct_start=0.2
+    ),
+    "SequentialLR": lambda s, o: s.SequentialLR(
+        o, [s.LinearLR(o, 0.1, total_iters=5), s.CosineAnnealingLR(o, 20), s.ExponentialLR(o, 0.9)], [5, 25]
+    ),
+    "SequentialLR of others": lambda s, o: s.SequentialLR(
+        o, [s.LambdaLR(o, lambda n: n + 1), s.StepLR(o, 3), s.MultiStepLR(o, [2])], [4, 15]
+    ),
+}
 
 
 def rates(lib: Any, name: str, optimizer: str, resume: bool) -> list[tuple[Any, ...]]:
@@ -418,7 +495,10 @@ def rates(lib: Any, name: str, optimizer: str, resume: bool) -> list[tuple[Any, 
     options = {"SGD": {"momentum": 0.9}, "Adam": {}}[optimizer]
 
     def made() -> tuple[Any, Any]:
-        groups = [{"params": [lib.ones(2, requires_grad=True)]}, {"params": [lib.ones(3, requires_grad=True)], "lr": 0.02}]
+        groups = [
+            {"params": [lib.ones(2, requires_grad=True)]},
+            {"params": [lib.ones(3, requires_grad=True)], "lr": 0.02},
+        ]
         opt = getattr(lib.optim, optimizer)(groups, lr=0.1, **options)
         return opt, SCHEDULES[name](lib.optim.lr_scheduler, opt)
 
@@ -444,7 +524,9 @@ def rates(lib: Any, name: str, optimizer: str, resume: bool) -> list[tuple[Any, 
 def test_schedule_is_pytorchs(name: str, optimizer: str) -> None:
     ours, theirs = rates(cr, name, optimizer, False), rates(torch, name, optimizer, False)
     for step, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        flat = [[x for lr, momentum, betas in groups for x in (lr, momentum or 0, (betas or (0,))[0])] for groups in (a, b)]
+        flat = [
+            [x for lr, momentum, betas in groups for x in (lr, momentum or 0, (betas or (0,))[0])] for groups in (a, b)
+        ]
         assert flat[0] == pytest.approx(flat[1], rel=1e-12), step
     assert rates(cr, name, optimizer, True) == ours
 
@@ -455,7 +537,11 @@ def test_schedules_multiply() -> None:
     found = []
     for lib in (cr, torch):
         opt = lib.optim.SGD([lib.ones(2, requires_grad=True)], lr=0.1)
-        schedules = [lib.optim.lr_scheduler.ExponentialLR(opt, 0.9), lib.optim.lr_scheduler.CosineAnnealingLR(opt, 10), lib.optim.lr_scheduler.StepLR(opt, 4)]
+        schedules = [
+            lib.optim.lr_scheduler.ExponentialLR(opt, 0.9),
+            lib.optim.lr_scheduler.CosineAnnealingLR(opt, 10),
+            lib.optim.lr_scheduler.StepLR(opt, 4),
+        ]
         each = []
         for _ in range(25):
             for s in schedules:
@@ -488,8 +574,12 @@ def test_the_state_of_a_function_goes_with_the_schedule() -> None:
         assert other.rate == 0.5 and opt.param_groups[0]["lr"] == 0.5
 
 
-PLATEAUS = [{}, {"mode": "max", "patience": 1, "cooldown": 2}, {"threshold_mode": "abs", "threshold": 0.3, "min_lr": [0.01, 0.0], "patience": 2},
-            {"patience": 1, "eps": 0.02}]  # fmt: skip
+PLATEAUS = [
+    {},
+    {"mode": "max", "patience": 1, "cooldown": 2},
+    {"threshold_mode": "abs", "threshold": 0.3, "min_lr": [0.01, 0.0], "patience": 2},
+    {"patience": 1, "eps": 0.02},
+]
 
 
 @pytest.mark.parametrize("options", PLATEAUS, ids=str)
@@ -497,7 +587,10 @@ def test_plateau(options: dict[str, Any]) -> None:
     metrics = [math.sin(k * k) / (1 + 0.1 * k) for k in range(60)] + [math.nan, 0.0]
     found = []
     for lib in [cr, torch] if torch else [cr]:
-        opt = lib.optim.SGD([{"params": [lib.ones(2, requires_grad=True)]}, {"params": [lib.ones(2, requires_grad=True)], "lr": 0.2}], lr=0.1)
+        opt = lib.optim.SGD(
+            [{"params": [lib.ones(2, requires_grad=True)]}, {"params": [lib.ones(2, requires_grad=True)], "lr": 0.2}],
+            lr=0.1,
+        )
         schedule = lib.optim.lr_scheduler.ReduceLROnPlateau(opt, factor=0.5, **options)
         each = []
         for k, metric in enumerate(metrics):

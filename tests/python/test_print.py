@@ -1,4 +1,5 @@
-"""repr and format: equal to PyTorch's, over many shapes, dtypes and values where PyTorch is installed; stored strings otherwise."""
+"""repr and format: equal to PyTorch's, over many shapes, dtypes and values where PyTorch is
+installed; stored strings otherwise."""
 
 from __future__ import annotations
 
@@ -56,13 +57,25 @@ STORED: list[tuple[Callable[[], cr.Tensor], str]] = [
     (lambda: cr.ones(2, dtype=cr.float64), "tensor([1., 1.], dtype=chainrule.float64)"),
     (lambda: cr.ones(2, requires_grad=True), "tensor([1., 1.], requires_grad=True)"),
     (lambda: cr.ones(2, requires_grad=True) * 2, "tensor([2., 2.], grad_fn=<MulBackward0>)"),
-    (lambda: cr.ones(2, requires_grad=True).log_softmax(0), "tensor([-0.6931, -0.6931], grad_fn=<LogSoftmaxBackward0>)"),
+    (
+        lambda: cr.ones(2, requires_grad=True).log_softmax(0),
+        "tensor([-0.6931, -0.6931], grad_fn=<LogSoftmaxBackward0>)",
+    ),
     (lambda: cr.ones(1, device="ref"), "tensor([1.], device='ref')"),
     (lambda: cr.arange(1001), "tensor([   0,    1,    2,  ...,  998,  999, 1000])"),
-    (lambda: cr.zeros(501, 2), "tensor([[0., 0.],\n        [0., 0.],\n        [0., 0.],\n        ...,\n        [0., 0.],\n        [0., 0.],\n        [0., 0.]])"),
+    (
+        lambda: cr.zeros(501, 2),
+        (
+            "tensor([[0., 0.],\n        [0., 0.],\n        [0., 0.],\n        ...,\n        [0., 0.],\n        [0.,"
+            " 0.],\n        [0., 0.]])"
+        ),
+    ),
     (lambda: cr.zeros(2, 1, 2), "tensor([[[0., 0.]],\n\n        [[0., 0.]]])"),
-    (lambda: cr.ones(22), "tensor([1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1.,\n        1., 1., 1., 1.])"),
-]  # fmt: skip
+    (
+        lambda: cr.ones(22),
+        "tensor([1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1.,\n        1., 1., 1., 1.])",
+    ),
+]
 
 
 @pytest.mark.parametrize("case", range(len(STORED)))
@@ -87,9 +100,13 @@ def options_of(r: random.Random) -> dict[str, Any]:
     if r.random() < 0.6:
         return {"profile": "default"}
     return {
-        "precision": r.choice([None, 0, 2, 8]), "threshold": r.choice([None, 10, 100]), "edgeitems": r.choice([None, 1, 2, 5]),
-        "linewidth": r.choice([None, 20, 40, 120]), "sci_mode": r.choice([None, None, True, False]), "profile": r.choice([None, "default", "short", "full"]),
-    }  # fmt: skip
+        "precision": r.choice([None, 0, 2, 8]),
+        "threshold": r.choice([None, 10, 100]),
+        "edgeitems": r.choice([None, 1, 2, 5]),
+        "linewidth": r.choice([None, 20, 40, 120]),
+        "sci_mode": r.choice([None, None, True, False]),
+        "profile": r.choice([None, "default", "short", "full"]),
+    }
 
 
 @needs_torch
@@ -102,12 +119,17 @@ def test_as_pytorch(hundred: int) -> None:
 def compare(seed: int) -> None:
     r = random.Random(seed)
     dtype = r.choice(DTYPES)
-    shape = [r.choice([0, 1, 2, 3, 5, 7, 8, 11, 30] if r.random() < 0.9 else [1100, 400, 13]) for _ in range(r.choice([0, 1, 1, 2, 2, 3, 4, 5]))]
+    shape = [
+        r.choice([0, 1, 2, 3, 5, 7, 8, 11, 30] if r.random() < 0.9 else [1100, 400, 13])
+        for _ in range(r.choice([0, 1, 1, 2, 2, 3, 4, 5]))
+    ]
     while math.prod(shape) > 5000:
         shape[shape.index(max(shape))] = 2
     kind = r.choice(list(KINDS)) if dtype in FLOATS else "integers"
     values = [KINDS[kind](r) if dtype in FLOATS else r.randint(0, 120) for _ in range(math.prod(shape))]
-    wide = {"float64": "float64", "bool": "bool"}.get(dtype, "float32" if dtype in FLOATS else "int64")  # PyTorch rounds to 16 bits by way of float32
+    wide = {"float64": "float64", "bool": "bool"}.get(
+        dtype, "float32" if dtype in FLOATS else "int64"
+    )  # PyTorch rounds to 16 bits by way of float32
     theirs = torch.tensor(values, dtype=getattr(torch, wide)).to(getattr(torch, dtype)).reshape(shape)
     ours = cr.tensor(values, dtype=getattr(cr, wide)).to(getattr(cr, dtype)).reshape(shape)
     if len(shape) >= 2 and r.random() < 0.3:
@@ -121,9 +143,20 @@ def compare(seed: int) -> None:
 
 
 OPS: list[Any] = [
-    lambda x: x * 2, lambda x: x + x, lambda x: x - 1, lambda x: x / 2, lambda x: -x, lambda x: x.exp(), lambda x: x.sum(), lambda x: x.relu(),
-    lambda x: x.softmax(0), lambda x: x.log_softmax(0), lambda x: x.clone(), lambda x: x.reshape(2, 1), lambda x: x.detach(),
-]  # fmt: skip
+    lambda x: x * 2,
+    lambda x: x + x,
+    lambda x: x - 1,
+    lambda x: x / 2,
+    lambda x: -x,
+    lambda x: x.exp(),
+    lambda x: x.sum(),
+    lambda x: x.relu(),
+    lambda x: x.softmax(0),
+    lambda x: x.log_softmax(0),
+    lambda x: x.clone(),
+    lambda x: x.reshape(2, 1),
+    lambda x: x.detach(),
+]
 
 
 @needs_torch
@@ -133,7 +166,12 @@ def test_op_names_as_pytorch(case: int) -> None:
 
 
 def test_format() -> None:
-    assert f"{cr.tensor(1.5):.2f}" == "1.50" and f"{cr.tensor(3):05d}" == "00003" and f"{cr.tensor(1.5)}" == "1.5" and f"{cr.tensor(True)}" == "True"
+    assert (
+        f"{cr.tensor(1.5):.2f}" == "1.50"
+        and f"{cr.tensor(3):05d}" == "00003"
+        and f"{cr.tensor(1.5)}" == "1.5"
+        and f"{cr.tensor(True)}" == "True"
+    )
     assert f"{cr.tensor(2.0, requires_grad=True) * 2}" == "4.0"
     assert f"{cr.ones(2)}" == "tensor([1., 1.])" and str(cr.ones(2)) == "tensor([1., 1.])"
     with pytest.raises(TypeError, match="unsupported format string"):
@@ -143,8 +181,14 @@ def test_format() -> None:
 
 
 BAD_OPTIONS: list[dict[str, Any]] = [
-    {"precision": -1}, {"precision": "4"}, {"edgeitems": math.nan}, {"threshold": True}, {"linewidth": [80]}, {"profile": "none"}, {"profile": 3}
-]  # fmt: skip
+    {"precision": -1},
+    {"precision": "4"},
+    {"edgeitems": math.nan},
+    {"threshold": True},
+    {"linewidth": [80]},
+    {"profile": "none"},
+    {"profile": 3},
+]
 
 
 @pytest.mark.parametrize("options", BAD_OPTIONS, ids=str)

@@ -25,7 +25,12 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
 def runs(program: str, *options: str, **environment: str) -> str:
     """Output of a Python program that must end well and say nothing on stderr."""
     done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", *options, "-c", program], env={**ENVIRONMENT, **environment}, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-X", "faulthandler", *options, "-c", program],
+        env={**ENVIRONMENT, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0 and not done.stderr, f"exit {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout.strip()
@@ -110,20 +115,37 @@ print("well")
 
 SHUTDOWN = {
     "module globals": "x = cr.ones(3, requires_grad=True); y = (x * 2).sum(); y.backward(); g = x.grad",
-    "cycles": "class A: pass\na = A(); a.a = a; a.t = cr.ones(3, requires_grad=True); a.u = a.t * 2; b = [a.u]; b.append(b)",
+    "cycles": (
+        "class A: pass\na = A(); a.a = a; a.t = cr.ones(3, requires_grad=True); a.u = a.t * 2; b = [a.u]; b.append(b)"
+    ),
     "in sys": "import sys; sys.kept = cr.ones(3); sys.modules['t'] = cr.ones(3)",
-    "a cache": "import builtins; builtins.kept = [cr.ones(3)[1:], cr.float32, cr.Device('cpu'), cr.Generator(), cr.ones(3).shape, cr.max(cr.ones(3), 0)]",
-    "__del__": "class A:\n    def __init__(self): self.t = cr.ones(3, requires_grad=True)\n    def __del__(self): (self.t * 2).sum().backward()\na = A(); a.a = a",
+    "a cache": (
+        "import builtins; builtins.kept = [cr.ones(3)[1:], cr.float32, cr.Device('cpu'), cr.Generator(),"
+        " cr.ones(3).shape, cr.max(cr.ones(3), 0)]"
+    ),
+    "__del__": (
+        "class A:\n    def __init__(self): self.t = cr.ones(3, requires_grad=True)\n    def __del__(self): (self.t *"
+        " 2).sum().backward()\na = A(); a.a = a"
+    ),
     "atexit": "import atexit; t = cr.ones(300, 300); atexit.register(lambda: (t @ t).sum().item())",
     "a subclass": "class T(cr.Tensor): pass\nt = T([1.0]); t.t = t; u = t + 1",
     "an iterator": "i = iter(cr.ones(3)); next(i)",
-    "a thread": "import threading\ne = threading.Event(); t = threading.Thread(target=lambda: (cr.ones(9), e.wait(9)), daemon=True); t.start()",
-    "a thread that works": "import threading\ndef f():\n    x = cr.ones(200, 200)\n    while True: x = (x @ x) * 0\n"
-    "threading.Thread(target=f, daemon=True).start()\nimport time; time.sleep(0.05)",
-    "thread locals": "import threading; l = threading.local(); l.t = cr.ones(3)\n"
-    "t = threading.Thread(target=lambda: setattr(l, 't', cr.ones(3))); t.start(); t.join()",
+    "a thread": (
+        "import threading\ne = threading.Event(); t = threading.Thread(target=lambda: (cr.ones(9), e.wait(9)),"
+        " daemon=True); t.start()"
+    ),
+    "a thread that works": (
+        "import threading\ndef f():\n    x = cr.ones(200, 200)\n    while True: x = (x @ x) * 0\n"
+        "threading.Thread(target=f, daemon=True).start()\nimport time; time.sleep(0.05)"
+    ),
+    "thread locals": (
+        "import threading; l = threading.local(); l.t = cr.ones(3)\n"
+        "t = threading.Thread(target=lambda: setattr(l, 't', cr.ones(3))); t.start(); t.join()"
+    ),
     "an exception": "try: cr.zeros(2, 3) @ cr.zeros(2, 3)\nexcept RuntimeError as e: kept = e",
-    "weak references": "import weakref; t = cr.ones(3); w = weakref.ref(t, print); f = weakref.finalize(t, lambda: None)",
+    "weak references": (
+        "import weakref; t = cr.ones(3); w = weakref.ref(t, print); f = weakref.finalize(t, lambda: None)"
+    ),
 }
 
 
@@ -158,7 +180,7 @@ def test_keyboard_interrupt_between_ops() -> None:
     assert (x + 1).tolist() == [2.0] * 50 and cr.is_grad_enabled()
 
 
-# ---- leaks: what is done often must not make the process grow -------------------------------------------------------------------
+# ---- leaks: what is done often must not make the process grow
 def fails(f: Callable[..., object], *args: object) -> None:
     try:
         f(*args)
@@ -186,7 +208,11 @@ REPEATED: dict[str, Callable[[], object]] = {
     "assignment": lambda: X.__setitem__((0, slice(1, 3)), [1, 2]),
     "index tensors": lambda: (X[[1, 2]], X[[0, 1], [1, 2]], X[X > 0], X[cr.tensor([0, 2]), None, True]),
     "assignment at index tensors": lambda: X.__setitem__([1, 2], [1, 2, 3, 4, 5]),
-    "a subclass, pickled and copied": lambda: (pickle.loads(pickle.dumps(NAMED)), copy.copy(NAMED), copy.deepcopy(NAMED)),
+    "a subclass, pickled and copied": lambda: (
+        pickle.loads(pickle.dumps(NAMED)),
+        copy.copy(NAMED),
+        copy.deepcopy(NAMED),
+    ),
     "chosen inputs": lambda: (W * X).sum().backward(inputs=[W]),
     "iteration": lambda: list(X),
     "pieces": lambda: (X.split(2), X.chunk(2), X.unbind(1), X.max(1)),
@@ -195,7 +221,12 @@ REPEATED: dict[str, Callable[[], object]] = {
     "joined": lambda: (cr.cat([X, X]), cr.stack((X, X)), cr.vstack([X, X])),
     "in place": lambda: X.mul_(1).add_(0, alpha=2).clamp_(0, 1).copy_(X),
     "keywords": lambda: X.sum(dim=(0, 1), keepdim=True).reshape(shape=(1,)),
-    "devices": lambda: (cr.Device("cpu"), cr.Device("ref"), X.to("ref").to("cpu"), cr.Generator().manual_seed(3).get_state()),
+    "devices": lambda: (
+        cr.Device("cpu"),
+        cr.Device("ref"),
+        X.to("ref").to("cpu"),
+        cr.Generator().manual_seed(3).get_state(),
+    ),
     "a wrong shape": lambda: fails(cr.add, X, cr.ones(4, 4)),
     "a wrong type": lambda: fails(cr.add, X, "x"),
     "a wrong list": lambda: fails(cr.tensor, [[1, 2], [3, "x"]]),
@@ -225,7 +256,9 @@ def test_nothing_leaks(what: str) -> None:
     before, held, counts = blocks(50), cr.memory_stats()[0], [sys.getrefcount(o) for o in COUNTED]
     grown = blocks(500) - before
     assert grown < 100, f"{grown} blocks of Python memory are left after 500 rounds"
-    assert cr.memory_stats()[0] - held <= 4096, f"{cr.memory_stats()[0] - held} bytes of tensors are left after 500 rounds"
+    assert cr.memory_stats()[0] - held <= 4096, (
+        f"{cr.memory_stats()[0] - held} bytes of tensors are left after 500 rounds"
+    )
     now = [sys.getrefcount(o) for o in COUNTED]
     assert all(b - a < 50 for a, b in zip(counts, now, strict=True)), f"references: {counts} before, {now} after"
 
@@ -236,7 +269,13 @@ def test_objects_end() -> None:
     class Sub(cr.Tensor):
         pass
 
-    makers: list[Callable[[], cr.Tensor]] = [lambda: cr.ones(3), lambda: Sub([1.0, 2.0]), lambda: (W * 2).sum(), lambda: cr.ones(3)[1:], lambda: W.detach()]
+    makers: list[Callable[[], cr.Tensor]] = [
+        lambda: cr.ones(3),
+        lambda: Sub([1.0, 2.0]),
+        lambda: (W * 2).sum(),
+        lambda: cr.ones(3)[1:],
+        lambda: W.detach(),
+    ]
     for make in makers:
         t = make()
         end = weakref.ref(t)
@@ -245,7 +284,8 @@ def test_objects_end() -> None:
 
 
 def test_cycles_end() -> None:
-    """Cycles through attributes, of a subclass too and through .grad, are found by the collector; a tensor without attributes is not looked at."""
+    """Cycles through attributes, of a subclass too and through .grad, are found by the collector; a
+    tensor without attributes is not looked at."""
 
     class Sub(cr.Tensor):
         pass
@@ -261,7 +301,13 @@ def test_cycles_end() -> None:
         x.__dict__["list"] = [x]
         return x
 
-    makers: list[Callable[[], Any]] = [lambda: Sub([1.0]), lambda: cr.ones(3), lambda: (W * 2).sum(), with_grad, through_dict]
+    makers: list[Callable[[], Any]] = [
+        lambda: Sub([1.0]),
+        lambda: cr.ones(3),
+        lambda: (W * 2).sum(),
+        with_grad,
+        through_dict,
+    ]
     for make in makers:
         t = make()
         t.me = t
@@ -321,7 +367,8 @@ libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
 libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 page = mmap.PAGESIZE
-start = libc.mmap(None, ctypes.c_size_t(2 * page), mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, ctypes.c_size_t(0))
+access, kind = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+start = libc.mmap(None, ctypes.c_size_t(2 * page), access, kind, -1, ctypes.c_size_t(0))
 assert libc.mprotect(start + page, page, 0) == 0
 for count in (1, 3, 17):
     numbers = (ctypes.c_int64 * count).from_address(start + page - 8 * count)

@@ -1,4 +1,5 @@
-"""Generators: seeds, states that are saved, copies; that every function draws from the one it is given; the package's ``random``."""
+"""Generators: seeds, states that are saved, copies; that every function draws from the one it is
+given; the package's ``random``."""
 
 from __future__ import annotations
 
@@ -45,7 +46,12 @@ def test_generators(name: str) -> None:
     assert same(first, draw(Generator().manual_seed(7))) and not same(first, draw(Generator().manual_seed(8)))
     state = g.get_state()
     third = draw(g)
-    for resumed in (Generator().set_state(state), g.set_state(state).clone_state(), copy.copy(g.set_state(state)), pickle.loads(pickle.dumps(g.set_state(state)))):
+    for resumed in (
+        Generator().set_state(state),
+        g.set_state(state).clone_state(),
+        copy.copy(g.set_state(state)),
+        pickle.loads(pickle.dumps(g.set_state(state))),
+    ):
         assert same(third, draw(resumed))
     with cr.random.fork_rng():
         cr.manual_seed(7)
@@ -71,7 +77,9 @@ def test_the_default_generator() -> None:
 
 def test_generator_objects() -> None:
     g = Generator("cpu")
-    assert str(g.device) == "cpu" and str(Generator("ref").device) == "ref" == str(Generator("ref").clone_state().device)
+    assert str(g.device) == "cpu" and str(Generator("ref").device) == "ref" == str(
+        Generator("ref").clone_state().device
+    )
     assert g.seed() == g.initial_seed() != g.seed()
     state = g.get_state()
     assert state.dtype == cr.uint8 and tuple(state.shape) == (16,)
@@ -101,9 +109,13 @@ def test_the_same_on_every_device() -> None:
 def test_messages() -> None:
     messages: dict[str, Callable[[], Tensor]] = {
         r"\[bernoulli\] the chance must be in \[0, 1\]: 2 at \(1,\)": lambda: cr.bernoulli(cr.tensor([0.5, 2.0])),
-        r"\[multinomial\] weights are finite and not negative: -1 at \(0, 1\)": lambda: cr.multinomial(cr.tensor([[1.0, -1.0]]), 1),
+        r"\[multinomial\] weights are finite and not negative: -1 at \(0, 1\)": lambda: cr.multinomial(
+            cr.tensor([[1.0, -1.0]]), 1
+        ),
         r"\[multinomial\] the weights of row 0 sum to 0": lambda: cr.multinomial(cr.zeros(3), 1),
-        r"\[multinomial\] 3 samples without replacement from row 0, which has 2": lambda: cr.multinomial(cr.tensor([1.0, 0.0, 2.0]), 3),
+        r"\[multinomial\] 3 samples without replacement from row 0, which has 2": lambda: cr.multinomial(
+            cr.tensor([1.0, 0.0, 2.0]), 3
+        ),
         r"\[randperm\] negative size": lambda: cr.randperm(-1),
         r"\[random_\] low must be below high: 3, 3": lambda: cr.zeros(2).random_(3, 3),
         r"leaf": lambda: cr.zeros(2, requires_grad=True).normal_(),

@@ -24,7 +24,21 @@ try:
 except ImportError:
     torch = None
 
-DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+DTYPES = [
+    "bool",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+]
 
 
 def tensor_of(dtype: str, shape: list[int], transposed: bool = False) -> cr.Tensor:
@@ -33,7 +47,13 @@ def tensor_of(dtype: str, shape: list[int], transposed: bool = False) -> cr.Tens
 
 
 def same(x: cr.Tensor, y: cr.Tensor) -> bool:
-    return x.dtype is y.dtype and x.shape == y.shape and x.tolist() == y.tolist() and x.requires_grad == y.requires_grad and x.device == y.device
+    return (
+        x.dtype is y.dtype
+        and x.shape == y.shape
+        and x.tolist() == y.tolist()
+        and x.requires_grad == y.requires_grad
+        and x.device == y.device
+    )
 
 
 class Named(cr.Tensor):
@@ -41,8 +61,14 @@ class Named(cr.Tensor):
     extra: list[int]
 
 
-# ---- pickle ------------------------------------------------------------------------------------------------------------------
-@given(st.sampled_from(DTYPES), st.lists(st.sampled_from([0, 1, 2, 3]), max_size=4), st.booleans(), st.booleans(), st.integers(0, pickle.HIGHEST_PROTOCOL))
+# ---- pickle
+@given(
+    st.sampled_from(DTYPES),
+    st.lists(st.sampled_from([0, 1, 2, 3]), max_size=4),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, pickle.HIGHEST_PROTOCOL),
+)
 def test_pickle(dtype: str, shape: list[int], transposed: bool, grad: bool, protocol: int) -> None:
     x = tensor_of(dtype, shape, transposed)
     if grad and x.is_floating_point():
@@ -63,7 +89,11 @@ def test_pickle_of_the_rest() -> None:
     assert type(y) is Named and same(x, y) and y.name == "w" and y.extra == [3]
     assert pickle.loads(pickle.dumps(cr.ones(2, device="ref"))).device == cr.Device("ref")
     for constant in (cr.float32, cr.bfloat16, cr.bool, cr.Device.cpu()):
-        assert pickle.loads(pickle.dumps(constant)) is constant and copy.deepcopy(constant) is constant and copy.copy(constant) is constant
+        assert (
+            pickle.loads(pickle.dumps(constant)) is constant
+            and copy.deepcopy(constant) is constant
+            and copy.copy(constant) is constant
+        )
     assert pickle.loads(pickle.dumps(cr.Device("ref"))) == cr.Device("ref")
     both = pickle.loads(pickle.dumps([x, x]))
     assert both[0] is both[1]
@@ -83,11 +113,20 @@ def test_damaged_pickles_are_refused() -> None:
     rebuild, (kind, data, shape, dtype, device, grad, from_data), _ = cr.ones(2, 3).__reduce_ex__(4)
     rest = (grad, from_data)
     for bad in (
-        (kind, data[:-1], shape, dtype, device, *rest), (kind, data + b"\0", shape, dtype, device, *rest), (int, data, shape, dtype, device, *rest),
-        (kind, "text", shape, dtype, device, *rest), (kind, data, (-1,), dtype, device, *rest), (kind, data, (1 << 60,), dtype, device, *rest),
-        (kind, data, shape, cr.int64, device, *rest), (kind, data, shape, "float32", device, *rest), (kind, data, shape, dtype, "moon", *rest),
-        (kind, data, (1,) * 9, dtype, device, *rest), (kind, data, shape, cr.int32, device, True, False), (3, data, shape, dtype, device, *rest), (),
-    ):  # fmt: skip
+        (kind, data[:-1], shape, dtype, device, *rest),
+        (kind, data + b"\0", shape, dtype, device, *rest),
+        (int, data, shape, dtype, device, *rest),
+        (kind, "text", shape, dtype, device, *rest),
+        (kind, data, (-1,), dtype, device, *rest),
+        (kind, data, (1 << 60,), dtype, device, *rest),
+        (kind, data, shape, cr.int64, device, *rest),
+        (kind, data, shape, "float32", device, *rest),
+        (kind, data, shape, dtype, "moon", *rest),
+        (kind, data, (1,) * 9, dtype, device, *rest),
+        (kind, data, shape, cr.int32, device, True, False),
+        (3, data, shape, dtype, device, *rest),
+        (),
+    ):
         with pytest.raises((TypeError, ValueError, RuntimeError)):
             rebuild(*bad)
     whole = pickle.dumps(cr.arange(100))
@@ -105,11 +144,17 @@ def test_generators() -> None:
         assert cr.rand(3, generator=h).tolist() == wanted
 
 
-# ---- copy --------------------------------------------------------------------------------------------------------------------------
+# ---- copy
 def test_copy_shares_and_deepcopy_does_not() -> None:
     x = cr.arange(6, dtype=cr.float32).reshape(2, 3).T
     shared, own = copy.copy(x), copy.deepcopy(x)
-    assert shared is not x and shared.data_ptr() == x.data_ptr() and own.data_ptr() != x.data_ptr() and same(shared, x) and same(own, x)
+    assert (
+        shared is not x
+        and shared.data_ptr() == x.data_ptr()
+        and own.data_ptr() != x.data_ptr()
+        and same(shared, x)
+        and same(own, x)
+    )
     x[0, 0] = 50
     assert shared[0, 0].item() == 50 and own[0, 0].item() == 0
     made = cr.ones(2, requires_grad=True) * 2
@@ -183,11 +228,16 @@ def test_bad_memos() -> None:
 
 
 @pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
-@pytest.mark.parametrize("what", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copy", "deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "what", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copy", "deepcopy", "pickle"]
+)
 def test_as_pytorch(what: Any) -> None:
     makes: list[Callable[[Any], Any]] = [
-        lambda m: m.ones(2), lambda m: m.ones(2, requires_grad=True), lambda m: m.ones(2, requires_grad=True) * 2, lambda m: with_gradient(m)
-    ]  # fmt: skip
+        lambda m: m.ones(2),
+        lambda m: m.ones(2, requires_grad=True),
+        lambda m: m.ones(2, requires_grad=True) * 2,
+        lambda m: with_gradient(m),
+    ]
     for make in makes:
         outcome = []
         for module in (cr, torch):
@@ -207,10 +257,14 @@ def with_gradient(m: Any) -> Any:
     return x
 
 
-# ---- files ----------------------------------------------------------------------------------------------------------------------------
+# ---- files
 def test_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "all.safetensors"
-    tensors = {f"{dtype}.{'x'.join(map(str, shape))}": tensor_of(dtype, shape) for dtype in DTYPES for shape in ([], [0], [2, 3], [5], [2, 0, 3])}
+    tensors = {
+        f"{dtype}.{'x'.join(map(str, shape))}": tensor_of(dtype, shape)
+        for dtype in DTYPES
+        for shape in ([], [0], [2, 3], [5], [2, 0, 3])
+    }
     tensors["é \n\"name'"] = cr.ones(2, 3).T
     tensors["leaf"] = cr.ones(2, requires_grad=True)
     tensors["made"] = cr.ones(2, requires_grad=True) * 2
@@ -232,7 +286,11 @@ def test_the_format_is_safetensors(tmp_path: Path) -> None:
     raw = path.read_bytes()
     (n,) = struct.unpack("<Q", raw[:8])
     entry = json.loads(raw[8 : 8 + n])["w"]
-    assert entry["dtype"] == "F32" and entry["shape"] == [1, 2] and raw[8 + n :][slice(*entry["data_offsets"])] == struct.pack("<2f", 1, 2)
+    assert (
+        entry["dtype"] == "F32"
+        and entry["shape"] == [1, 2]
+        and raw[8 + n :][slice(*entry["data_offsets"])] == struct.pack("<2f", 1, 2)
+    )
     header = json.dumps({"b": {"dtype": "I16", "shape": [2], "data_offsets": [0, 4]}}).encode()
     path.write_bytes(struct.pack("<Q", len(header)) + header + struct.pack("<2h", -3, 500))
     assert cr.load(path)["b"].tolist() == [-3, 500]
@@ -259,7 +317,9 @@ def test_loading_maps_the_file(tmp_path: Path) -> None:
         before = resident(); x = cr.load(sys.argv[1])["x"]; x[5].item()
         print(resident() - before)"""
     environment = {**os.environ, "PYTHONPATH": str(Path(cr.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=60, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=60, env=environment
+    )
     assert done.returncode == 0 and int(done.stdout) < 8 << 20, done
 
 
@@ -294,14 +354,26 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
     cr.save({"x": cr.ones(3), "y": cr.zeros(2, 2, dtype=cr.int64)}, good)
     raw = good.read_bytes()
     bad = tmp_path / "bad.safetensors"
-    changed = [raw + b"\0", raw.replace(b"F32", b"F99"), raw.replace(b"[3]", b"[4]"), b"\xff" * 64, raw.replace(b'"x"', b'"y"')]
+    changed = [
+        raw + b"\0",
+        raw.replace(b"F32", b"F99"),
+        raw.replace(b"[3]", b"[4]"),
+        b"\xff" * 64,
+        raw.replace(b'"x"', b'"y"'),
+    ]
     for text in [raw[:end] for end in range(0, len(raw), 5)] + changed:
         bad.write_bytes(text)
         with pytest.raises(OSError, match="load"):
             cr.load(bad)
     os.mkfifo(tmp_path / "pipe")  # without a writer: a program that waits for one would hang
     code = "import chainrule as cr, sys\ntry: cr.load(sys.argv[1])\nexcept OSError as e: print(e)"
-    said = subprocess.run([sys.executable, "-c", code, tmp_path / "pipe"], capture_output=True, text=True, timeout=60, cwd=Path(cr.__file__).parent.parent)
+    said = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "pipe"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=Path(cr.__file__).parent.parent,
+    )
     assert "pipe': Not a regular file" in said.stdout, said
     for where in (3, None, cr.ones(1), tmp_path / "a\0b"):
         with pytest.raises((TypeError, ValueError)):

@@ -71,7 +71,10 @@ LONG = {
     "products": "a = cr.ones(2000, 2000)\nwhile True: a @ a",
     "one elementwise call after the other": "a = cr.ones(5000000)\nwhile True: a.exp().sin()",
     "small calls": "a = cr.ones(1)\nwhile True: a + a",
-    "one walk": "y = x = cr.ones(1, requires_grad=True)\nfor _ in range(400000): y = y * 1.0\nwhile True: y.backward(retain_graph=True)",
+    "one walk": (
+        "y = x = cr.ones(1, requires_grad=True)\nfor _ in range(400000): y = y * 1.0\nwhile True:"
+        " y.backward(retain_graph=True)"
+    ),
 }
 
 
@@ -79,10 +82,16 @@ LONG = {
 def test_interrupt(work: str) -> None:
     """Ctrl-C ends work that would never end by itself, as KeyboardInterrupt, and the library works on."""
     program = "import chainrule as cr, sys\nprint('ready', flush=True)\ntry:\n" + textwrap.indent(work, "    ")
-    program += "\nexcept KeyboardInterrupt:\n    print('interrupted', (cr.ones(300, 300) @ cr.ones(300, 300)).sum().item())\n"
+    program += (
+        "\nexcept KeyboardInterrupt:\n    print('interrupted', (cr.ones(300, 300) @ cr.ones(300, 300)).sum().item())\n"
+    )
     environment = {**os.environ, "PYTHONPATH": str(Path(cr.__file__).parent.parent)}
-    default = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # where the tests were started with it ignored, as by `make test &`
-    child = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=default)
+    default = functools.partial(
+        signal.signal, signal.SIGINT, signal.SIG_DFL
+    )  # where the tests were started with it ignored, as by `make test &`
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=default
+    )
     assert child.stdout is not None and child.stdout.readline() == "ready\n"
     timer = threading.Timer(0.7, child.send_signal, [signal.SIGINT])
     timer.start()

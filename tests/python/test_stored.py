@@ -1,4 +1,5 @@
-"""A few calls of every name against results that PyTorch gave, stored in stored.json: what runs where PyTorch is not installed.
+"""A few calls of every name against results that PyTorch gave, stored in stored.json: what runs
+where PyTorch is not installed.
 
 use: python tests/python/test_stored.py     writes stored.json anew (with PyTorch)"""
 
@@ -28,12 +29,16 @@ def chosen(name: str) -> list[table.Call]:
 
 
 def result(f: Any, lib: Any, call: table.Call) -> Any:
-    """[dtype, shape, numbers] of every tensor that comes out, then the numbers of every gradient; None where the call fails or gives something else."""
+    """[dtype, shape, numbers] of every tensor that comes out, then the numbers of every gradient;
+    None where the call fails or gives something else."""
     o = compare.Outcome(f, lib, call, True, False)
     found = compare.tensors(o.value, lib)
     if o.error or not found or sum(t.numel() for t in found) > 24:
         return None
-    out = [[str(t.dtype).split(".")[1], list(t.shape), [short(v) for v in compare.numbers(t.detach().tolist())]] for t in found]
+    out = [
+        [str(t.dtype).split(".")[1], list(t.shape), [short(v) for v in compare.numbers(t.detach().tolist())]]
+        for t in found
+    ]
     gradients = compare.backward(o, lib) or []
     return [out, [None if g is None else [short(v) for v in compare.numbers(g.tolist())] for g in gradients]]
 
@@ -81,7 +86,9 @@ def write() -> None:
                 want[1] = []
             if want and mine and want[0] and want[0][0][0] == mine[0][0][0]:
                 stored.setdefault(name, {})[str(i)] = want
-    STORED.write_text("{\n" + ",\n".join(f"{json.dumps(n)}: {json.dumps(w)}" for n, w in sorted(stored.items())) + "\n}\n")
+    STORED.write_text(
+        "{\n" + ",\n".join(f"{json.dumps(n)}: {json.dumps(w)}" for n, w in sorted(stored.items())) + "\n}\n"
+    )
     print(f"{len(stored)} names, {STORED.stat().st_size >> 10} KiB")
 
 

@@ -19,7 +19,11 @@ import gen_python  # noqa: E402
 
 PACKAGE = Path(cr.__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "MYPYPATH": str(PACKAGE.parent)}
-NAMES = [n for n in dir(cr) if not n.startswith("_") and callable(getattr(cr, n)) and not isinstance(getattr(cr, n), cr.dtype)]
+NAMES = [
+    n
+    for n in dir(cr)
+    if not n.startswith("_") and callable(getattr(cr, n)) and not isinstance(getattr(cr, n), cr.dtype)
+]
 METHODS = [f"Tensor.{n}" for n in dir(cr.Tensor) if not n.startswith("_") and callable(getattr(cr.Tensor, n))]
 
 
@@ -31,7 +35,16 @@ def test_stub_agrees_with_the_extension(tmp_path: Path) -> None:
     late = "chainrule\\.TYPE_CHECKING\n"  # the package deletes it: no name of ours
     late += "chainrule\\.optim\\.__all__\n"  # it adds those of its modules, which mypy does not read
     exempt.write_text(late + "".join(f"chainrule\\._core\\.(Tensor\\.)?{name}\n" for name in overloaded))
-    command = [sys.executable, "-m", "mypy.stubtest", "--ignore-disjoint-bases", "--ignore-unused-allowlist", "--allowlist", str(exempt), "chainrule"]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy.stubtest",
+        "--ignore-disjoint-bases",
+        "--ignore-unused-allowlist",
+        "--allowlist",
+        str(exempt),
+        "chainrule",
+    ]
     done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, text=True, capture_output=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -40,7 +53,9 @@ def test_public_names() -> None:
     modules = {n for n, value in vars(cr).items() if inspect.ismodule(value)}
     assert set(cr.__all__) == {n for n in vars(cr) if not n.startswith("_")} - modules
     assert len(cr.__all__) == len(set(cr.__all__)) > 200
-    assert {m for m in modules if not m.startswith("_")} <= {path.stem for path in PACKAGE.iterdir()}, "a module of someone else's is among the names"
+    assert {m for m in modules if not m.startswith("_")} <= {path.stem for path in PACKAGE.iterdir()}, (
+        "a module of someone else's is among the names"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES + METHODS)
@@ -54,11 +69,17 @@ def test_docstring_and_signature(name: str) -> None:
         assert next(iter(parameters), None) == "self" or not name.startswith("Tensor.") or inspect.isbuiltin(found)
 
 
-@pytest.mark.parametrize("name", [r.name for r in gen_python.elementwise_rows({r.name for r in gen_python.read_rows()}) if r.function])
+@pytest.mark.parametrize(
+    "name", [r.name for r in gen_python.elementwise_rows({r.name for r in gen_python.read_rows()}) if r.function]
+)
 def test_forms_of_an_elementwise_row(name: str) -> None:
     """One row of ops.def gives the function, the method and the method in place."""
     whole = table.ELEMENTWISE[name].rule == "BITS"
-    args, kwargs = next(call for call in table.ROWS[name]() if not whole or {x.dtype for x in call[0] if isinstance(x, table.X)} == {"int64"})
+    args, kwargs = next(
+        call
+        for call in table.ROWS[name]()
+        if not whole or {x.dtype for x in call[0] if isinstance(x, table.X)} == {"int64"}
+    )
     operands = [x.make(cr) if isinstance(x, table.X) else x for x in args]
     value = getattr(cr, name)(*operands, **kwargs)
     found = [getattr(cr.Tensor, name)(*operands, **kwargs)]
@@ -85,12 +106,16 @@ def test_properties_have_docstrings() -> None:
 
 
 def test_user_script_runs() -> None:
-    done = subprocess.run([sys.executable, str(Path(__file__).parent / "user_script.py")], env=ENVIRONMENT, text=True, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "user_script.py")], env=ENVIRONMENT, text=True, capture_output=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_import_takes_nothing_along() -> None:
     """Only the extension: no NumPy, no typing, nothing that bare Python has not loaded."""
     code = "import sys; before = set(sys.modules); import chainrule; print(*sorted(set(sys.modules) - before))"
-    found = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, text=True, capture_output=True, check=True).stdout.split()
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=ENVIRONMENT, text=True, capture_output=True, check=True
+    ).stdout.split()
     assert [m for m in found if not m.startswith("chainrule") and m != "__future__"] == []

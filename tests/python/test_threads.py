@@ -97,7 +97,10 @@ REPLACED = {
     "requires_grad": "x.requires_grad_(i % 2 == 0)",
 }
 USED = {
-    "data": "x + x; -x; x.exp(); x.add_(0); x[index]; cr.einsum('i,i->', x, x); cr.asarray(x, copy=True); cr.tensor(x); x.max(x); copy.deepcopy(x)",
+    "data": (
+        "x + x; -x; x.exp(); x.add_(0); x[index]; cr.einsum('i,i->', x, x); cr.asarray(x, copy=True); cr.tensor(x);"
+        " x.max(x); copy.deepcopy(x)"
+    ),
     "detach_": "x * 2; x.tolist(); pickle.dumps(x); x.sum(); x.max(x)",
     "grad": "(x * 2).sum().backward(); x.grad; copy.deepcopy(x)",
     "module": "net(y) if (y := cr.ones(N // 64, 64, dtype=net.weight.dtype)) is not None else 0",

@@ -1,4 +1,5 @@
-"""Value against PyTorch in double and against micrograd's published numbers; IEEE's edges, depth, memory, threads; networks; ValueBatch; pictures."""
+"""Value against PyTorch in double and against micrograd's published numbers; IEEE's edges, depth,
+memory, threads; networks; ValueBatch; pictures."""
 
 from __future__ import annotations
 
@@ -27,22 +28,43 @@ needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed
 DEVICES = ["cpu", "ref"]
 
 UNARY: dict[str, Callable[[Any], Any]] = {
-    "neg": lambda x: -x, "relu": lambda x: x.relu(), "tanh": lambda x: x.tanh(), "exp": lambda x: x.exp(), "log": lambda x: x.log(),
-    "sigmoid": lambda x: x.sigmoid(), "square": lambda x: x**2, "cube": lambda x: x**3, "inverse": lambda x: x**-1, "root": lambda x: x**0.25,
-    "to the 0": lambda x: x**0, "x + 2": lambda x: x + 2, "2 - x": lambda x: 2 - x, "3.5 * x": lambda x: 3.5 * x, "1 / x": lambda x: 1 / x,
-    "x / 3": lambda x: x / 3, "2 ** x": lambda x: 2**x, "0 ** x": lambda x: 0**x,
+    "neg": lambda x: -x,
+    "relu": lambda x: x.relu(),
+    "tanh": lambda x: x.tanh(),
+    "exp": lambda x: x.exp(),
+    "log": lambda x: x.log(),
+    "sigmoid": lambda x: x.sigmoid(),
+    "square": lambda x: x**2,
+    "cube": lambda x: x**3,
+    "inverse": lambda x: x**-1,
+    "root": lambda x: x**0.25,
+    "to the 0": lambda x: x**0,
+    "x + 2": lambda x: x + 2,
+    "2 - x": lambda x: 2 - x,
+    "3.5 * x": lambda x: 3.5 * x,
+    "1 / x": lambda x: 1 / x,
+    "x / 3": lambda x: x / 3,
+    "2 ** x": lambda x: 2**x,
+    "0 ** x": lambda x: 0**x,
 }
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b, "**": lambda a, b: a**b,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "**": lambda a, b: a**b,
 }
 EDGES = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -2.5, 5e-324, 1e308, -1e308, math.inf, -math.inf, math.nan]
 
 
 def close(a: float, b: float, ulps: float = 4, least: float = 0) -> bool:
-    """Equal as IEEE's numbers go, or a few units in the last place apart (or `least`, for gradients: 1 - tanh(x)^2 cancels)."""
+    """Equal as IEEE's numbers go, or a few units in the last place apart (or `least`, for
+    gradients: 1 - tanh(x)^2 cancels)."""
     if math.isnan(a) or math.isnan(b):
         return math.isnan(a) and math.isnan(b)
-    return a == b or (math.isfinite(a) and math.isfinite(b) and abs(a - b) <= max(least, ulps * max(math.ulp(a), math.ulp(b))))
+    return a == b or (
+        math.isfinite(a) and math.isfinite(b) and abs(a - b) <= max(least, ulps * max(math.ulp(a), math.ulp(b)))
+    )
 
 
 def with_torch(f: Callable[..., Any], *x: float) -> tuple[float, list[float]]:
@@ -68,7 +90,9 @@ def test_unary_as_torch(name: str) -> None:
     for x in [*EDGES, 0.3, -0.7, 12.5, -40.0]:
         ours, theirs = with_value(UNARY[name], x), with_torch(UNARY[name], x)
         assert close(ours[0], theirs[0]), f"{name} of {x}: {ours[0]!r}, PyTorch {theirs[0]!r}"
-        assert close(ours[1][0], theirs[1][0], 8, 1e-15), f"gradient of {name} at {x}: {ours[1][0]!r}, PyTorch {theirs[1][0]!r}"
+        assert close(ours[1][0], theirs[1][0], 8, 1e-15), (
+            f"gradient of {name} at {x}: {ours[1][0]!r}, PyTorch {theirs[1][0]!r}"
+        )
 
 
 @needs_torch
@@ -86,8 +110,13 @@ def test_binary_as_torch(name: str) -> None:
 
 
 STEPS: list[Callable[[Any, Any], Any]] = [
-    lambda a, b: (a + b).tanh(), lambda a, b: a * b.sigmoid(), lambda a, b: (a - b) / 3, lambda a, b: (a.tanh() * 2).exp().log() + b.tanh(),
-    lambda a, b: (a.relu() + 0.5).tanh() - b * 0.1, lambda a, b: (2 - a.sigmoid()) ** 3 / (b**2 + 1.5), lambda a, b: (a**2 + 1) ** -0.5 * b.tanh(),
+    lambda a, b: (a + b).tanh(),
+    lambda a, b: a * b.sigmoid(),
+    lambda a, b: (a - b) / 3,
+    lambda a, b: (a.tanh() * 2).exp().log() + b.tanh(),
+    lambda a, b: (a.relu() + 0.5).tanh() - b * 0.1,
+    lambda a, b: (2 - a.sigmoid()) ** 3 / (b**2 + 1.5),
+    lambda a, b: (a**2 + 1) ** -0.5 * b.tanh(),
 ]
 
 
@@ -214,8 +243,17 @@ def test_backward_twice_adds_one_more_gradient() -> None:
 @pytest.mark.parametrize("bad", ["1", None, 1j, [1], (1,), {}, object(), b"1", cr.tensor(1.0)])
 def test_what_is_no_number(bad: Any) -> None:
     v = Value(1)
-    for f in (lambda: Value(bad), lambda: v + bad, lambda: bad * v, lambda: v - bad, lambda: v / bad, lambda: v**bad, lambda: bad**v,
-              lambda: setattr(v, "data", bad), lambda: setattr(v, "grad", bad)):
+    for f in (
+        lambda: Value(bad),
+        lambda: v + bad,
+        lambda: bad * v,
+        lambda: v - bad,
+        lambda: v / bad,
+        lambda: v**bad,
+        lambda: bad**v,
+        lambda: setattr(v, "data", bad),
+        lambda: setattr(v, "grad", bad),
+    ):
         with pytest.raises(TypeError):
             f()
     assert v.data == 1
@@ -241,7 +279,9 @@ def test_other_bad_input() -> None:
 def test_numbers_of_numpy() -> None:
     numpy = pytest.importorskip("numpy")
     v = Value(numpy.float32(0.5))
-    assert (v + numpy.int64(2)).data == 2.5 and (numpy.float64(2) * v).data == 1.0 and (-numpy.int64(3) * v).data == -1.5
+    assert (
+        (v + numpy.int64(2)).data == 2.5 and (numpy.float64(2) * v).data == 1.0 and (-numpy.int64(3) * v).data == -1.5
+    )
 
 
 def test_devices() -> None:
@@ -374,7 +414,9 @@ def moons(n: int) -> tuple[list[list[float]], list[int]]:
     X, y = [], []
     for i in range(n):
         t, label = math.pi * r.random(), i % 2
-        X.append([1 - math.cos(t) if label else math.cos(t), (0.5 - math.sin(t) if label else math.sin(t)) + r.gauss(0, 0.1)])
+        X.append(
+            [1 - math.cos(t) if label else math.cos(t), (0.5 - math.sin(t) if label else math.sin(t)) + r.gauss(0, 0.1)]
+        )
         y.append(2 * label - 1)
     return X, y
 
@@ -424,7 +466,10 @@ def test_batch_as_a_loop(name: str, device: str) -> None:
     a, b = [0.5, -1.25, 2.0, 3.75, 0.1], [1.5, 0.75, -2.0, 0.3, 4.0]
     f = UNARY.get(name) or BINARY[name]
     count = 1 if name in UNARY else 2
-    batches, values = [ValueBatch(x, device) for x in (a, b)[:count]], [[Value(x) for x in column] for column in (a, b)[:count]]
+    batches, values = (
+        [ValueBatch(x, device) for x in (a, b)[:count]],
+        [[Value(x) for x in column] for column in (a, b)[:count]],
+    )
     y, loop = f(*batches), [f(*row) for row in zip(*values, strict=True)]
     for _ in range(2):
         y.backward()

@@ -68,7 +68,9 @@ STORIES = [line_by_line, scaled, views_before, masked_corner, diagonal, kept, in
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda f: f.__name__)
 def test_in_place_as_pytorch(story: Any) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed: in-place work on views is compared in C only")
+    torch = pytest.importorskip(
+        "torch", reason="PyTorch is not installed: in-place work on views is compared in C only"
+    )
     values = [[0.1 * (i * 3 + j) + 0.2 for j in range(3)] for i in range(4)]
     found = []
     for lib in (cr, torch):
@@ -119,18 +121,41 @@ def test_a_tensor_joins_the_graph() -> None:
 def test_layout() -> None:
     """Strides equal a list, as a shape does; where a view begins in its storage."""
     x = cr.zeros(2, 3)
-    assert x.strides == [3, 1] and x.T.strides == [1, 3] and x.strides == (3, 1) and x.strides != [3] and isinstance(x.strides, cr.Size)
+    assert (
+        x.strides == [3, 1]
+        and x.T.strides == [1, 3]
+        and x.strides == (3, 1)
+        and x.strides != [3]
+        and isinstance(x.strides, cr.Size)
+    )
     assert x.stride() == (3, 1) and type(x.stride()) is tuple  # as PyTorch's
-    assert (x.storage_offset(), x[1].storage_offset(), x[1, 2:].storage_offset(), x[::-1].storage_offset()) == (0, 3, 5, 3)
+    assert (x.storage_offset(), x[1].storage_offset(), x[1, 2:].storage_offset(), x[::-1].storage_offset()) == (
+        0,
+        3,
+        5,
+        3,
+    )
 
 
 def test_shape_of_data() -> None:
     x = cr.Tensor([1, 2, 3, 4, 5, 6], shape=[2, 3], device=cr.Device.Cpu)
-    assert x.tolist() == [[1, 2, 3], [4, 5, 6]] and x.shape == [2, 3] and x.strides == [3, 1] and x.is_leaf and x.requires_grad
+    assert (
+        x.tolist() == [[1, 2, 3], [4, 5, 6]]
+        and x.shape == [2, 3]
+        and x.strides == [3, 1]
+        and x.is_leaf
+        and x.requires_grad
+    )
     (x * x).sum().backward()
     assert x.grad is not None and x.grad.tolist() == [[2, 4, 6], [8, 10, 12]]
-    assert cr.Tensor([[1, 2], [3, 4]], shape=[-1]).tolist() == [1, 2, 3, 4] and cr.Tensor(7, shape=1).shape == [1] and cr.Tensor([], shape=(0, 3)).shape == [0, 3]
-    assert cr.Tensor([1, 2], shape=2, dtype=cr.int32).dtype == cr.int32 and cr.Tensor(cr.ones(4), shape=[2, 2]).shape == [2, 2]
+    assert (
+        cr.Tensor([[1, 2], [3, 4]], shape=[-1]).tolist() == [1, 2, 3, 4]
+        and cr.Tensor(7, shape=1).shape == [1]
+        and cr.Tensor([], shape=(0, 3)).shape == [0, 3]
+    )
+    assert cr.Tensor([1, 2], shape=2, dtype=cr.int32).dtype == cr.int32 and cr.Tensor(
+        cr.ones(4), shape=[2, 2]
+    ).shape == [2, 2]
     with pytest.raises(RuntimeError, match=r"cannot view 3 elements as \(2, 2\)"):
         cr.Tensor([1, 2, 3], shape=[2, 2])
     with pytest.raises(TypeError, match="argument 'shape' must be ints, not str"):
@@ -138,7 +163,9 @@ def test_shape_of_data() -> None:
 
 
 def test_names_of_devices() -> None:
-    assert cr.Device.Cpu == cr.Device.cpu() == cr.ones(2, device=cr.Device.Cpu).device and cr.device.Cpu is cr.Device.Cpu
+    assert (
+        cr.Device.Cpu == cr.Device.cpu() == cr.ones(2, device=cr.Device.Cpu).device and cr.device.Cpu is cr.Device.Cpu
+    )
     with pytest.raises(AttributeError, match="no GPU 'gpu' here"):
         print(cr.Device.Gpu)  # the tests of Python see none; check_gpu.py has one
     assert not hasattr(cr.Device, "Gpu")
@@ -155,8 +182,16 @@ def test_names_of_devices() -> None:
 def test_backwards() -> None:
     x = cr.arange(12).reshape(3, 4)
     assert x[::-1].tolist() == [[8, 9, 10, 11], [4, 5, 6, 7], [0, 1, 2, 3]]
-    assert x[::-1, ..., None, 2:0:-1].shape == (3, 1, 2) and x[::-1].strides == (-4, 1) and x[::-1].data_ptr() == x[2].data_ptr()
-    assert x.slice(1, step=-2).tolist() == [[3, 1], [7, 5], [11, 9]] and x.slice(1, 2, None, -1).tolist() == [[2, 1, 0], [6, 5, 4], [10, 9, 8]]
+    assert (
+        x[::-1, ..., None, 2:0:-1].shape == (3, 1, 2)
+        and x[::-1].strides == (-4, 1)
+        and x[::-1].data_ptr() == x[2].data_ptr()
+    )
+    assert x.slice(1, step=-2).tolist() == [[3, 1], [7, 5], [11, 9]] and x.slice(1, 2, None, -1).tolist() == [
+        [2, 1, 0],
+        [6, 5, 4],
+        [10, 9, 8],
+    ]
     x[::-2, ::-3] = cr.tensor([[1, 2], [3, 4]])
     assert x.tolist() == [[4, 1, 2, 3], [4, 5, 6, 7], [2, 9, 10, 1]]
     x[::-1] += x

@@ -32,13 +32,17 @@ def drawn(root: Any, **options: Any) -> tuple[dict[str, tuple[str, str]], list[t
     except graphviz.ExecutableNotFound:
         pass
     nodes = {
-        name: (re.sub(r"<[^<>]*>", "\n", label), colour) for name, label, colour in re.findall(r"^\t(n\d+) \[label=<(.*)> color=\"(\S+)\"", picture.source, re.M)
+        name: (re.sub(r"<[^<>]*>", "\n", label), colour)
+        for name, label, colour in re.findall(r"^\t(n\d+) \[label=<(.*)> color=\"(\S+)\"", picture.source, re.M)
     }
     return nodes, re.findall(r"^\t(n\d+) -> (n\d+)", picture.source, re.M)
 
 
 def shown(root: Any, **options: Any) -> set[tuple[str, ...]]:
-    return {tuple(line.strip() for line in text.split("\n") if line.strip()) for text, _ in drawn(root, **options)[0].values()}
+    return {
+        tuple(line.strip() for line in text.split("\n") if line.strip())
+        for text, _ in drawn(root, **options)[0].values()
+    }
 
 
 @pytest.mark.parametrize("device", ["cpu", "ref"])
@@ -56,7 +60,12 @@ def test_graph_of_tensors(device: str) -> None:
     g = f"{slope / math.cosh(0.5) ** 2:.4g}"
     assert ("w&lt;1&gt;", "(3, 3)", "data -2 .. 1, mean -0.1667", f"grad {g} .. {g}, mean {g}") in found
     assert ("b&amp;b", "(3,) float64", "data [0, 0, 0]", "grad [1, 1, 1]") in found
-    assert ("Tanh", "(3,)", f"data [{', '.join([f'{value:.4g}'] * 3)}]", f"grad [{', '.join([f'{slope:.4g}'] * 3)}]") in found
+    assert (
+        "Tanh",
+        "(3,)",
+        f"data [{', '.join([f'{value:.4g}'] * 3)}]",
+        f"grad [{', '.join([f'{slope:.4g}'] * 3)}]",
+    ) in found
     assert ("Sum", "() float64", f"data {3 * value * value:.4g}") in found and ("Mul", "(3,)") in found
     colours = [colour for _, colour in nodes.values()]
     assert colours.count(cr.viz.COLOURS[0]) == 2 and colours.count(cr.viz.COLOURS[1]) == 1
@@ -73,7 +82,9 @@ def test_graph_of_a_module_names_its_parameters() -> None:
 def test_graph_marks_what_is_not_finite_and_says_what_is_gone() -> None:
     x = cr.tensor([1.0, math.inf], requires_grad=True)
     nodes, _ = drawn(x.exp().sum())
-    assert [colour for _, colour in nodes.values()].count("#c00000") == 2  # the leaf and the sum, whose values are known
+    assert [colour for _, colour in nodes.values()].count(
+        "#c00000"
+    ) == 2  # the leaf and the sum, whose values are known
     y = (cr.ones(2, 3, requires_grad=True) * 2).sum()
     assert ("(2, 3)",) in shown(y)  # nobody holds the leaf
     assert ("(0, 2)", "data []") in shown(cr.zeros(0, 2, requires_grad=True))
@@ -144,32 +155,54 @@ def lines(plot: Any) -> list[tuple[list[float], list[float]]]:
 def test_curves_of_one_run(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason=no_such_package("matplotlib"))
     rows: list[Any] = [{"event": "start", "step": 0, "batch": 4, "context": 8, "lr": 7}]
-    rows += [{"step": i, "loss": 100.0 - i, "lr": i / 10, "seconds": i / 2} for i in range(1, 101)] + [{"step": 100, "val_loss": 5}]
+    rows += [{"step": i, "loss": 100.0 - i, "lr": i / 10, "seconds": i / 2} for i in range(1, 101)] + [
+        {"step": 100, "val_loss": 5}
+    ]
     write(tmp_path / "run.jsonl", *rows)
     figure = cr.viz.curves(tmp_path, y=["loss", "lr", "tokens/s"], smooth=0.1)
     loss, lr, speed = figure.axes
     raw, mean, validation = lines(loss)
     assert raw == ([*range(1, 101)], [100.0 - i for i in range(1, 101)]) and validation == ([100.0], [5.0])
-    assert mean[1][:95] == pytest.approx(raw[1][:95])  # the mean of a straight line around each point, until the end cuts it off
+    assert mean[1][:95] == pytest.approx(
+        raw[1][:95]
+    )  # the mean of a straight line around each point, until the end cuts it off
     assert mean[1][99] == pytest.approx(sum(range(6)) / 6)
-    assert lines(lr)[1] == lines(lr)[0] == ([*range(1, 101)], [i / 10 for i in range(1, 101)])  # never smoothed; the setting is no step's
+    assert (
+        lines(lr)[1] == lines(lr)[0] == ([*range(1, 101)], [i / 10 for i in range(1, 101)])
+    )  # never smoothed; the setting is no step's
     assert set(lines(speed)[0][1]) == {64.0}
-    assert [plot.get_ylabel() for plot in figure.axes] == ["loss", "learning rate", "tokens a second"] and speed.get_xlabel() == "step"
+    assert [plot.get_ylabel() for plot in figure.axes] == [
+        "loss",
+        "learning rate",
+        "tokens a second",
+    ] and speed.get_xlabel() == "step"
     assert [text.get_text() for text in loss.get_legend().get_texts()] == ["training", "validation"]
     figure.savefig(tmp_path / "curves.png")
-    assert (tmp_path / "curves.png").stat().st_size > 5000 and figure._repr_png_().startswith(b"\x89PNG")  # what notebooks ask for
+    assert (tmp_path / "curves.png").stat().st_size > 5000 and figure._repr_png_().startswith(
+        b"\x89PNG"
+    )  # what notebooks ask for
 
 
 def test_curves_of_several_runs_with_gaps(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason=no_such_package("matplotlib"))
-    a = write(tmp_path / "a" / "run.jsonl", *({"step": i, "loss": v} for i, v in enumerate([4, 2, None, 1, math.nan], 1)))
+    a = write(
+        tmp_path / "a" / "run.jsonl", *({"step": i, "loss": v} for i, v in enumerate([4, 2, None, 1, math.nan], 1))
+    )
     b = write(tmp_path / "b.jsonl", {"step": 1, "val_loss": 3, "extra": "text"}, "", {"event": "finish"})
     figure = cr.viz.curves(a, str(b), smooth=0, log="xy")
     (plot,) = figure.axes
     (steps, raw), mean, _ = lines(plot)
-    assert steps == [1, 2, 3, 4, 5] and [v for v in raw if v == v] == [4, 2, 1] and math.isnan(raw[2]) and math.isnan(raw[4])
+    assert (
+        steps == [1, 2, 3, 4, 5]
+        and [v for v in raw if v == v] == [4, 2, 1]
+        and math.isnan(raw[2])
+        and math.isnan(raw[4])
+    )
     assert str(mean) == str((steps, raw)) and (plot.get_xscale(), plot.get_yscale()) == ("log", "log")
-    assert [text.get_text() for text in plot.get_legend().get_texts()] == [f"{tmp_path / 'a'}: training", f"{b}: validation"]
+    assert [text.get_text() for text in plot.get_legend().get_texts()] == [
+        f"{tmp_path / 'a'}: training",
+        f"{b}: validation",
+    ]
     colours = [line.get_color() for line in plot.lines]
     assert colours == [cr.viz.COLOURS[0]] * 2 + [cr.viz.COLOURS[1]]
 
@@ -217,11 +250,17 @@ def test_curves_reads_back_what_was_written(tmp_path: Path) -> None:
     numbers = st.none() | st.floats(-1e30, 1e30) | st.integers(-(2**40), 2**40) | st.just(math.nan)
 
     @hypothesis.settings(max_examples=60, deadline=None)
-    @hypothesis.given(st.lists(st.tuples(st.integers(0, 2**50), numbers), min_size=1, max_size=40), st.sampled_from(["loss", "val_loss"]), st.floats(0, 1))
+    @hypothesis.given(
+        st.lists(st.tuples(st.integers(0, 2**50), numbers), min_size=1, max_size=40),
+        st.sampled_from(["loss", "val_loss"]),
+        st.floats(0, 1),
+    )
     def check(points: list[tuple[int, float | None]], key: str, smooth: float) -> None:
         path = write(tmp_path / "run.jsonl", *({"step": step, key: value} for step, value in points))
         found = lines(cr.viz.curves(path, smooth=smooth).axes[0])
-        assert str(found[0]) == str(([float(s) for s, _ in points], [math.nan if v is None else float(v) for _, v in points]))
+        assert str(found[0]) == str(
+            ([float(s) for s, _ in points], [math.nan if v is None else float(v) for _, v in points])
+        )
         finite = [v for _, v in points if v is not None and v == v]
         bound = 1e-9 * max(map(abs, finite), default=0)
         for v in found[-1][1]:
@@ -245,14 +284,19 @@ def test_boundary_of_modules_and_functions(tmp_path: Path) -> None:
     for which in models:
         figure = cr.viz.boundary(which, X, [-1, -1, 1, 1])
         plot = figure.axes[0]
-        assert plot.get_title(loc="left") == "4 of 4 right" and [t.get_text() for t in figure.legends[0].get_texts()] == ["-1", "1"]
+        assert plot.get_title(loc="left") == "4 of 4 right" and [
+            t.get_text() for t in figure.legends[0].get_texts()
+        ] == ["-1", "1"]
     assert model.training and model[1].training
     assert cr.viz.boundary(model, X, [1, 0, 0, 1]).axes[0].get_title(loc="left") == "2 of 4 right"
     classes: Any = nn.Linear(2, 3)
     figure = cr.viz.boundary(classes, X, cr.tensor([0, 1, 2, 2]), steps=20)
     figure.savefig(tmp_path / "classes.png")
     right = int((classes(X).argmax(-1) == cr.tensor([0, 1, 2, 2])).sum())
-    assert figure.axes[0].get_title(loc="left") == f"{right} of 4 right" and (tmp_path / "classes.png").stat().st_size > 5000
+    assert (
+        figure.axes[0].get_title(loc="left") == f"{right} of 4 right"
+        and (tmp_path / "classes.png").stat().st_size > 5000
+    )
     assert cr.viz.boundary(MLP(2, [4, 1]), X.tolist(), [0, 0, 1, 1], steps=10).axes[0].get_xlabel() == "x[0]"
     assert cr.viz.boundary(lambda p: math.nan, X[:1], [1], steps=5)  # one point, and a model that knows nothing
 
@@ -281,7 +325,10 @@ def test_boundary_refuses() -> None:
 
 
 def test_progress_changes_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [*cr.viz.progress(range(5), "steps")] == [0, 1, 2, 3, 4] and [*cr.viz.progress(iter("ab"), total=2)] == ["a", "b"]
+    assert [*cr.viz.progress(range(5), "steps")] == [0, 1, 2, 3, 4] and [*cr.viz.progress(iter("ab"), total=2)] == [
+        "a",
+        "b",
+    ]
     real = builtins.__import__
 
     def without_tqdm(name: str, *rest: Any, **named: Any) -> Any:

@@ -1,4 +1,5 @@
-"""A script as a user writes it: two moons, learned with plain tensors and with layers.  tests/python/test_stub.py runs it, `make test` type-checks it."""
+"""A script as a user writes it: two moons, learned with plain tensors and with layers.
+tests/python/test_stub.py runs it, `make test` type-checks it."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ def train_layers(epochs: int) -> float:
     cr.manual_seed(1)
     x, y = two_moons(50)
     net = Net(16)
-    optimizer = optim.AdamW([{"params": net.hidden.parameters()}, {"params": net.out.parameters(), "weight_decay": 0.0}], lr=0.05)
+    optimizer = optim.AdamW(
+        [{"params": net.hidden.parameters()}, {"params": net.out.parameters(), "weight_decay": 0.0}], lr=0.05
+    )
     schedule = optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=5 * epochs)
     for _ in range(epochs):
         for inputs, labels in DataLoader(TensorDataset(x, y), batch_size=20, shuffle=True, num_workers=1):
@@ -80,8 +83,13 @@ def look(x: Tensor) -> str:
     views: list[Tensor] = [x[0], x[:, 1], x[None, ..., -1], x.reshape(-1, 1), x.view((columns, rows)), *x.split(2)]
     kind: cr.dtype = x.dtype
     device: cr.Device = x.device
-    assert isinstance(x.size(), cr.Size) and x.size(0) == rows and x.stride() == (columns, 1) and where.dtype == cr.int64
-    return f"{kind} {device} {[tuple(v.shape) for v in views]} {largest.tolist()} {x.sum().item()} {x.max().to(cr.float64).item()}"
+    assert (
+        isinstance(x.size(), cr.Size) and x.size(0) == rows and x.stride() == (columns, 1) and where.dtype == cr.int64
+    )
+    return (
+        f"{kind} {device} {[tuple(v.shape) for v in views]} {largest.tolist()} {x.sum().item()}"
+        f" {x.max().to(cr.float64).item()}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Calls of table.py, varied at random: other sizes, dtypes and layouts, values with ties, infinities and NaN, arguments to match.
+"""Calls of table.py, varied at random: other sizes, dtypes and layouts, values with ties,
+infinities and NaN, arguments to match.
 What fits together in the table mostly still does; where it does not, both libraries must refuse it in the same way."""
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def rebuilt(x: Any, f: Callable[[Any], Any]) -> Any:
 
 
 def other_sizes(found: list[table.X], r: random.Random) -> dict[int, int]:
-    """Size -> another: equal sizes stay equal, so that shapes still broadcast and multiply; 0 and 1 stay what they are."""
+    """Size -> another: equal sizes stay equal, so that shapes still broadcast and multiply; 0 and 1
+    stay what they are."""
     old = sorted({n for x in found for n in x.shape} - {0, 1})
     choices = SIZES
     while True:
@@ -46,9 +48,17 @@ def varied(call: table.Call, r: random.Random, in_place: bool) -> table.Call:
     args, kwargs = call
     found = tensors([*args, *kwargs.values()])
     sizes = other_sizes(found, r) if r.random() < 0.8 else {}
-    dtypes = {d: r.choice(table.ANY) for d in sorted({x.dtype for x in found}) if r.random() < (0.4 if d in table.FLOATS else 0.1)}
+    dtypes = {
+        d: r.choice(table.ANY)
+        for d in sorted({x.dtype for x in found})
+        if r.random() < (0.4 if d in table.FLOATS else 0.1)
+    }
     front = (r.choice([1, 2, 3]),) if r.random() < 0.1 else ()
-    kind, seed, numbers = r.choice(["any"] * 5 + ["whole"] * 2 + ["special"]), r.randrange(10**6), r.choice(["none", "lists", "all"])
+    kind, seed, numbers = (
+        r.choice(["any"] * 5 + ["whole"] * 2 + ["special"]),
+        r.randrange(10**6),
+        r.choice(["none", "lists", "all"]),
+    )
     counts = {math.prod(x.shape): math.prod(sizes.get(n, n) for n in x.shape) for x in found}
     first = True
 
@@ -57,16 +67,30 @@ def varied(call: table.Call, r: random.Random, in_place: bool) -> table.Call:
         if isinstance(x, table.X):
             layouts = [n for n in LAYOUTS if n != "expanded"] if in_place and first else LAYOUTS
             first = False
-            high = sizes.get(int(x.high), x.high) if x.dtype == "int64" and x.low >= 0 else x.high  # indices follow the size of the axis
+            high = (
+                sizes.get(int(x.high), x.high) if x.dtype == "int64" and x.low >= 0 else x.high
+            )  # indices follow the size of the axis
             shape = front + tuple(sizes.get(n, n) for n in x.shape)
             layout = x.layout if x.layout == "sorted" else r.choice(layouts)
-            new = replace(x, shape=shape, dtype=dtypes.get(x.dtype, x.dtype), layout=layout, high=high, seed=seed + x.seed, kind=kind)
+            new = replace(
+                x,
+                shape=shape,
+                dtype=dtypes.get(x.dtype, x.dtype),
+                layout=layout,
+                high=high,
+                seed=seed + x.seed,
+                kind=kind,
+            )
             return replace(new, grad=False) if kind == "special" else new
         return x
 
     def argument(x: Any) -> Any:
         def number(i: Any) -> Any:
-            return sizes.get(i, counts.get(i, i)) if type(i) is int and (numbers == "all" or (numbers == "lists" and x is not i)) else other(i)
+            return (
+                sizes.get(i, counts.get(i, i))
+                if type(i) is int and (numbers == "all" or (numbers == "lists" and x is not i))
+                else other(i)
+            )
 
         return rebuilt(x, number)
 

@@ -1,4 +1,5 @@
-"""Checkpoints of training: a folder with weights, the optimizer's moments, step, random numbers and place in the data, as ``chainrule train`` keeps it in
+"""Checkpoints of training: a folder with weights, the optimizer's moments, step, random numbers and
+place in the data, as ``chainrule train`` keeps it in
 RUN/checkpoint.  Python and the program continue from each other's checkpoints, bit for bit.
 Options such as learning rates are not in it: give them to the optimizer."""
 
@@ -43,10 +44,15 @@ def _slots(op: str, model: Module, optimizer: Optimizers) -> list[Slot] | None:
         for group in one.param_groups:
             strangers = [tuple(p.shape) for p in group["params"] if id(p) not in names]
             if strangers:
-                raise ValueError(f"[{op}] the optimizer has parameters that are not the model's, of the shapes {strangers}")
+                raise ValueError(
+                    f"[{op}] the optimizer has parameters that are not the model's, of the shapes {strangers}"
+                )
             kept = one._kept(group)
             if kept is None:
-                raise ValueError(f"[{op}] a checkpoint has no place for the state of {type(one).__name__}{' with amsgrad' * bool(group.get('amsgrad'))}")
+                raise ValueError(
+                    f"[{op}] a checkpoint has no place for the state of"
+                    f" {type(one).__name__}{' with amsgrad' * bool(group.get('amsgrad'))}"
+                )
             slots.append(Slot(one, {names[id(p)]: p for p in group["params"]}, kept))
     return slots
 
@@ -78,30 +84,53 @@ def save_checkpoint(
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Writes a checkpoint in place of the one that is there: an interrupted save leaves that, or the new one.
-    Random numbers are those of the model's generator, or of the default one.  metadata: more entries to keep, and those that ``load_checkpoint`` returned,
-    by which ``chainrule train`` goes on.  OSError: it cannot be written.  ValueError: an optimizer that has no place there."""
+    Random numbers are those of the model's generator, or of the default one.  metadata: more
+    entries to keep, and those that ``load_checkpoint`` returned,
+    by which ``chainrule train`` goes on.  OSError: it cannot be written.  ValueError: an optimizer
+    that has no place there."""
     slots = _slots("save_checkpoint", model, optimizer)
     kept = [*_kept(slots)]
     steps = max([state["step"] for _, _, state in kept if "step" in state], default=step)
-    moments = {f"{name}.{letter}": state[moment] for slot, name, state in kept for letter, moment in zip("mv", slot.moments, strict=False)}
-    moments |= {f"{name}.t": _core.tensor([state["step"]]) for _, name, state in kept if state.get("step", steps) != steps}
-    said = {"model": "gpt2", **{name: str(value) for name, value in model.config._asdict().items()}} if isinstance(model, GPT) else {}
+    moments = {
+        f"{name}.{letter}": state[moment]
+        for slot, name, state in kept
+        for letter, moment in zip("mv", slot.moments, strict=False)
+    }
+    moments |= {
+        f"{name}.t": _core.tensor([state["step"]]) for _, name, state in kept if state.get("step", steps) != steps
+    }
+    said = (
+        {"model": "gpt2", **{name: str(value) for name, value in model.config._asdict().items()}}
+        if isinstance(model, GPT)
+        else {}
+    )
     text = json.dumps({**said, **(metadata or {})})
     place = None if loader is None else loader._loader
-    _core._training_save(os.fspath(folder), model.state_dict(), _groups(slots), place, moments, steps, step, text, _generator(model))
+    _core._training_save(
+        os.fspath(folder), model.state_dict(), _groups(slots), place, moments, steps, step, text, _generator(model)
+    )
 
 
-def load_checkpoint(folder: str | os.PathLike[str], model: Module, optimizer: Optimizers = None, *, loader: TokenFile | None = None) -> Checkpoint:
-    """Puts a checkpoint back into a model, its optimizers and its loader, all or nothing, and into the generator that ``save_checkpoint`` says; returns step and
+def load_checkpoint(
+    folder: str | os.PathLike[str], model: Module, optimizer: Optimizers = None, *, loader: TokenFile | None = None
+) -> Checkpoint:
+    """Puts a checkpoint back into a model, its optimizers and its loader, all or nothing, and into
+    the generator that ``save_checkpoint`` says; returns step and
     metadata, all of one save even if another process saves at the same time.  OSError: there is no checkpoint.
     RuntimeError: weights or moments that are missing, not wanted or of another shape, or a loader of other data."""
     slots = _slots("load_checkpoint", model, optimizer)
     folder, place = os.fspath(folder), None if loader is None else loader._loader
     weights, groups = model.state_dict(keep_vars=True), _groups(slots)
-    metadata, (step, steps, moments) = consistent(lambda: _core._training_load(folder, weights, groups, place, _generator(model)), folder)
+    metadata, (step, steps, moments) = consistent(
+        lambda: _core._training_load(folder, weights, groups, place, _generator(model)), folder
+    )
     for slot in slots or ():
         for name, p in slot.parameters.items():
-            state = {moment: moments[f"{name}.{letter}"] for letter, moment in zip("mv", slot.moments, strict=False) if f"{name}.{letter}" in moments}
+            state = {
+                moment: moments[f"{name}.{letter}"]
+                for letter, moment in zip("mv", slot.moments, strict=False)
+                if f"{name}.{letter}" in moments
+            }
             if state and slot.optimizer._counts:
                 state["step"] = int(moments.get(f"{name}.t", steps))
             slot.optimizer.state[p] = state

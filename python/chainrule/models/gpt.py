@@ -34,7 +34,8 @@ class Config(NamedTuple):
 
 
 def consistent(load: Callable[[], Loaded], file: str) -> tuple[dict[str, str], Loaded]:
-    """The metadata of a file or a checkpoint, and the data loaded with it; loads again if a save changed the metadata meanwhile."""
+    """The metadata of a file or a checkpoint, and the data loaded with it; loads again if a save
+    changed the metadata meanwhile."""
     before, after = None, _core._load_metadata(file)
     while before != after:
         before, loaded = after, load()
@@ -43,7 +44,8 @@ def consistent(load: Callable[[], Loaded], file: str) -> tuple[dict[str, str], L
 
 
 class Attention(nn.Module):
-    """Each position looks at itself and those before : (B, T, C) -> (B, T, C).  With a cache the T positions follow ``past`` earlier ones."""
+    """Each position looks at itself and those before : (B, T, C) -> (B, T, C).  With a cache the T
+    positions follow ``past`` earlier ones."""
 
     def __init__(self, width: int, heads: int, device: Device | str | None, dtype: _core.dtype | None) -> None:
         super().__init__()
@@ -59,7 +61,9 @@ class Attention(nn.Module):
             for store, new in zip(cache, (k, v), strict=True):
                 store.narrow(2, past, T).copy_(new)
             k, v = (store.narrow(2, 0, past + T) for store in cache)
-        y = _core._attention(q, k, v, True, 0)  # scaled by 1 / sqrt(D); counts from the last key, as a query behind a cache needs it
+        y = _core._attention(
+            q, k, v, True, 0
+        )  # scaled by 1 / sqrt(D); counts from the last key, as a query behind a cache needs it
         y = self.c_proj(y.transpose(1, 2).reshape(B, T, C))  # the heads side by side again
         return y  # type: ignore[no-any-return]
 
@@ -73,7 +77,9 @@ class MLP(nn.Module):
         self.c_proj = nn.Linear(4 * width, width, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        if any(type(part) is not nn.Linear or part._has_hooks for part in (self.c_fc, self.c_proj)):  # somebody watches or replaced a part
+        if any(
+            type(part) is not nn.Linear or part._has_hooks for part in (self.c_fc, self.c_proj)
+        ):  # somebody watches or replaced a part
             return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))  # type: ignore[no-any-return]
         return _core._mlp(x, self.c_fc.weight, self.c_proj.weight, self.c_fc.bias, self.c_proj.bias)
 
@@ -88,7 +94,8 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Predicts each next token: ``GPT(vocabulary, context, layers, heads, width)(tokens)``, ints (B, T) -> logits (B, T, V); the head is the token embedding.
+    """Predicts each next token: ``GPT(vocabulary, context, layers, heads, width)(tokens)``, ints
+    (B, T) -> logits (B, T, V); the head is the token embedding.
 
     context: the most tokens that it sees.  dropout: of the branches that are added to the residual stream, in training.
     generator: draws the weights and then the dropout; the default one when absent.
@@ -110,7 +117,11 @@ class GPT(nn.Module):
     ) -> None:
         super().__init__()
         self.config, self.generator = Config(vocabulary, context, layers, heads, width, dropout), generator
-        wrong = [f"{name} must be at least 1, not {size}" for name, size in zip(Config._fields[:5], self.config, strict=False) if size < 1]
+        wrong = [
+            f"{name} must be at least 1, not {size}"
+            for name, size in zip(Config._fields[:5], self.config, strict=False)
+            if size < 1
+        ]
         wrong += [f"heads must divide width: {heads} and {width}"] if not wrong and width % heads else []
         wrong += [f"dropout must be in [0, 1), not {dropout}"] if not 0 <= dropout < 1 else []
         if wrong:
@@ -123,7 +134,8 @@ class GPT(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """GPT-2's: norms 1 and 0, biases 0, weights N(0, 0.02), those into the residual stream N(0, 0.02 / sqrt(2 layers)), since 2 layers add up there."""
+        """GPT-2's: norms 1 and 0, biases 0, weights N(0, 0.02), those into the residual stream N(0,
+        0.02 / sqrt(2 layers)), since 2 layers add up there."""
         for name, p in self.named_parameters():
             if p.ndim == 2:
                 init.normal_(p, 0.0, 0.02 / math.sqrt(2 * len(self.h)) if "c_proj" in name else 0.02, self.generator)
@@ -131,13 +143,18 @@ class GPT(nn.Module):
                 init.constant_(p, 0.0 if name.endswith("bias") else 1.0)
 
     def _drop(self, x: Tensor) -> Tensor:
-        return _core._dropout(x, self.config.dropout, self.generator) if self.training and self.config.dropout > 0 else x
+        return (
+            _core._dropout(x, self.config.dropout, self.generator) if self.training and self.config.dropout > 0 else x
+        )
 
     def hidden(self, tokens: Tensor, caches: Sequence[Cache] | None = None, past: int = 0) -> Tensor:
         """The residual stream after the last norm : (B, T) -> (B, T, C)"""
         T = tokens.size(1) if tokens.ndim == 2 else 0
         if not 1 <= T <= self.config.context - past:
-            raise ValueError(f"[GPT] tokens must be (batch, time), of 1 to {self.config.context} steps of time, not {tuple(tokens.shape)}")
+            raise ValueError(
+                f"[GPT] tokens must be (batch, time), of 1 to {self.config.context} steps of time, not"
+                f" {tuple(tokens.shape)}"
+            )
         x = self._drop(self.wte(tokens) + self.wpe.weight.narrow(0, past, T))
         for i, block in enumerate(self.h):
             x = x + self._drop(block.attn(block.ln_1(x), caches and caches[i], past))
@@ -153,16 +170,29 @@ class GPT(nn.Module):
 
     @no_grad
     def generate(
-        self, tokens: Sequence[int] | Tensor, n: int, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, generator: Generator | None = None
+        self,
+        tokens: Sequence[int] | Tensor,
+        n: int,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        generator: Generator | None = None,
     ) -> list[int]:
-        """``n`` tokens that follow the given ones, (T) of any length, each drawn from softmax(logits / temperature); temperature 0: always the likeliest.
-        top_k: of the k likeliest only, 0 for all.  top_p: of the fewest that hold this part of the probability.  The same seed gives the tokens of
-        ``chainrule generate``.  Keys and values are kept; a full context goes on from its last half, computed again at its new positions.
-        IndexError: a token outside of the vocabulary.  ValueError: no token to go on from, a number out of range, logits that are not finite."""
+        """``n`` tokens that follow the given ones, (T) of any length, each drawn from
+        softmax(logits / temperature); temperature 0: always the likeliest.
+        top_k: of the k likeliest only, 0 for all.  top_p: of the fewest that hold this part of the
+        probability.  The same seed gives the tokens of
+        ``chainrule generate``.  Keys and values are kept; a full context goes on from its last
+        half, computed again at its new positions.
+        IndexError: a token outside of the vocabulary.  ValueError: no token to go on from, a number
+        out of range, logits that are not finite."""
         if n < 0:
             raise ValueError(f"[generate] cannot make {n} tokens")
         p, context, heads = self.wte.weight, self.config.context, self.config.heads
-        window, past = [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)][-context:], 0  # the tokens in view; how many of them the caches hold
+        window, past = (
+            [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)][-context:],
+            0,
+        )  # the tokens in view; how many of them the caches hold
         caches = [tuple(p.new_empty((1, heads, context, p.size(1) // heads)) for _ in "kv") for _ in self.h]
         made: list[int] = []
         training, self.training = self.training, False
@@ -179,10 +209,14 @@ class GPT(nn.Module):
         return made
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, generator: Generator | None = None, device: Device | str | None = None) -> GPT:
-        """The model in a folder of ``chainrule train`` (its best, if the run keeps it) or ``save_checkpoint``, or in a safetensors file of either,
+    def load(
+        cls, path: str | os.PathLike[str], *, generator: Generator | None = None, device: Device | str | None = None
+    ) -> GPT:
+        """The model in a folder of ``chainrule train`` (its best, if the run keeps it) or
+        ``save_checkpoint``, or in a safetensors file of either,
         with the dtype of its weights.  A save meanwhile does no harm: it is the old model or the new one.
-        OSError: there is none.  ValueError: the file does not describe its model, or holds another.  RuntimeError names all weights that do not fit."""
+        OSError: there is none.  ValueError: the file does not describe its model, or holds another.
+        RuntimeError names all weights that do not fit."""
         checkpoints = [os.path.join(path, name) for name in ("checkpoint-best", "checkpoint")]
         file = next((f for f in checkpoints if os.path.exists(_core._training_weights(f))), os.fspath(path))
         said, weights = consistent(lambda: _core.load(file, device), file)

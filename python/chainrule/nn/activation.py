@@ -1,4 +1,5 @@
-"""Activations as modules; formulas are those of the functions of the same names in ``chainrule.nn.functional``.  ``inplace`` writes into the input."""
+"""Activations as modules; formulas are those of the functions of the same names in
+``chainrule.nn.functional``.  ``inplace`` writes into the input."""
 
 from __future__ import annotations
 
@@ -236,9 +237,16 @@ class Softsign(_Activation):
 
 
 class PReLU(Module):
-    """x where x > 0, else weight x : (N, C, ...); weight: one number, or one a channel, learned from ``init`` on (He et al. 2015)"""
+    """x where x > 0, else weight x : (N, C, ...); weight: one number, or one a channel, learned
+    from ``init`` on (He et al. 2015)"""
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Device | str | None = None, dtype: _core.dtype | None = None) -> None:
+    def __init__(
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
+    ) -> None:
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
         self.weight = new(num_parameters, device=device, dtype=dtype)

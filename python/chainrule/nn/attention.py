@@ -1,7 +1,9 @@
 """MultiheadAttention and TransformerEncoderLayer (Vaswani et al. 2017).
 
-Letters in shapes: N batch, L and S times of queries and keys, E width, H heads, D = E / H.  Batch comes second but with ``batch_first``; without a batch, inputs
-are (L, E) and (S, E).  A bool mask is true where something must NOT be seen (unlike that of ``scaled_dot_product_attention``); a float mask is added to the scores.
+Letters in shapes: N batch, L and S times of queries and keys, E width, H heads, D = E / H.  Batch
+comes second but with ``batch_first``; without a batch, inputs
+are (L, E) and (S, E).  A bool mask is true where something must NOT be seen (unlike that of
+``scaled_dot_product_attention``); a float mask is added to the scores.
 """
 
 from __future__ import annotations
@@ -20,12 +22,16 @@ from .norm import LayerNorm
 
 def _added(mask: Tensor, dtype: _core.dtype) -> Tensor:
     """What a mask adds to the scores."""
-    return _core.zeros_like(mask, dtype=dtype).masked_fill(mask, -math.inf) if mask.dtype is _core.bool else mask.to(dtype)
+    return (
+        _core.zeros_like(mask, dtype=dtype).masked_fill(mask, -math.inf) if mask.dtype is _core.bool else mask.to(dtype)
+    )
 
 
 class MultiheadAttention(Module):
-    """softmax(q k^T / sqrt(D)) v in each of ``num_heads`` heads, q, k and v by Linear layers from the inputs, the heads side by side through one more.
-    kdim, vdim: widths of keys and values where they differ from ``embed_dim``.  add_bias_kv: one learned key and value more; add_zero_attn: one of zeros.
+    """softmax(q k^T / sqrt(D)) v in each of ``num_heads`` heads, q, k and v by Linear layers from
+    the inputs, the heads side by side through one more.
+    kdim, vdim: widths of keys and values where they differ from ``embed_dim``.  add_bias_kv: one
+    learned key and value more; add_zero_attn: one of zeros.
     dropout: of the weights, in training."""
 
     in_proj_weight: Parameter | None  # (3 E, E): q, k and v one below the other; where widths differ, there are three
@@ -52,16 +58,31 @@ class MultiheadAttention(Module):
     ) -> None:
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0:
-            raise ValueError(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead")
+            raise ValueError(
+                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads}"
+                " instead"
+            )
         if embed_dim % num_heads:
             raise AssertionError("embed_dim must be divisible by num_heads")
-        self.embed_dim, self.num_heads, self.head_dim, self.dropout = embed_dim, num_heads, embed_dim // num_heads, dropout
-        self.kdim, self.vdim, self.batch_first, self.add_zero_attn = kdim or embed_dim, vdim or embed_dim, batch_first, add_zero_attn
+        self.embed_dim, self.num_heads, self.head_dim, self.dropout = (
+            embed_dim,
+            num_heads,
+            embed_dim // num_heads,
+            dropout,
+        )
+        self.kdim, self.vdim, self.batch_first, self.add_zero_attn = (
+            kdim or embed_dim,
+            vdim or embed_dim,
+            batch_first,
+            add_zero_attn,
+        )
         widths = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
         same = set(widths.values()) == {embed_dim}
         for name, width in widths.items():
             self.register_parameter(name, None if same else new(embed_dim, width, device=device, dtype=dtype))
-        self.register_parameter("in_proj_weight", new(3 * embed_dim, embed_dim, device=device, dtype=dtype) if same else None)
+        self.register_parameter(
+            "in_proj_weight", new(3 * embed_dim, embed_dim, device=device, dtype=dtype) if same else None
+        )
         self.register_parameter("in_proj_bias", new(3 * embed_dim, device=device, dtype=dtype) if bias else None)
         self.out_proj = Linear(embed_dim, embed_dim, bias, device, dtype)
         for name in ("bias_k", "bias_v"):
@@ -80,16 +101,22 @@ class MultiheadAttention(Module):
                 init.xavier_normal_(one)
 
     def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-        """q, k and v : (N, L, E), (N, S, kdim), (N, S, vdim) -> (N, L, E), (N, S, E) x 2; one product where all are of the same"""
+        """q, k and v : (N, L, E), (N, S, kdim), (N, S, vdim) -> (N, L, E), (N, S, E) x 2; one
+        product where all are of the same"""
         weight, bias = self.in_proj_weight, self.in_proj_bias
         if weight is not None and query is key and key is value:
             return [*_core._linear(query, weight, bias).chunk(3, -1)]
-        weights = weight.chunk(3) if weight is not None else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        weights = (
+            weight.chunk(3) if weight is not None else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        )
         biases = bias.chunk(3) if bias is not None else (None, None, None)
-        return [F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True) if w is not None]
+        return [
+            F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True) if w is not None
+        ]
 
     def _mask(self, query: Tensor, padding: Tensor | None, mask: Tensor | None) -> Tensor | None:
-        """Both masks as one that is added to the scores : (N, S) and (L, S) or (N H, L, S) -> (N or 1, H or 1, L or 1, S), with the keys that were added"""
+        """Both masks as one that is added to the scores : (N, S) and (L, S) or (N H, L, S) -> (N or
+        1, H or 1, L or 1, S), with the keys that were added"""
         whole = None
         if mask is not None:
             whole = _added(mask, query.dtype)
@@ -122,16 +149,23 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """The result, (L, N, E), and the weights, (N, L, S) as means over the heads or (N, H, L, S), or None: without them no matrix of all scores is kept.
-        key_padding_mask: (N, S).  attn_mask: (L, S) or (N H, L, S).  is_causal: attn_mask hides exactly the later positions."""
+        """The result, (L, N, E), and the weights, (N, L, S) as means over the heads or (N, H, L,
+        S), or None: without them no matrix of all scores is kept.
+        key_padding_mask: (N, S).  attn_mask: (L, S) or (N H, L, S).  is_causal: attn_mask hides
+        exactly the later positions."""
         if is_causal and attn_mask is None:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
         if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
-            raise AssertionError(f"query, key and value should be all 2-D, unbatched, or all 3-D, but found {query.ndim}-D, {key.ndim}-D and {value.ndim}-D")
+            raise AssertionError(
+                f"query, key and value should be all 2-D, unbatched, or all 3-D, but found {query.ndim}-D, {key.ndim}-D"
+                f" and {value.ndim}-D"
+            )
         if query.size(-1) != self.embed_dim:
             raise AssertionError(f"was expecting embedding dimension of {self.embed_dim}, but got {query.size(-1)}")
         batched, turned = query.ndim == 3, query.ndim == 3 and not self.batch_first
-        inputs = {id(x): x.transpose(0, 1) if turned else x if batched else x.unsqueeze(0) for x in (query, key, value)}  # equal inputs stay one object
+        inputs = {
+            id(x): x.transpose(0, 1) if turned else x if batched else x.unsqueeze(0) for x in (query, key, value)
+        }  # equal inputs stay one object
         q, k, v = self._projected(*(inputs[id(x)] for x in (query, key, value)))
         k, v = self._with_more(k, self.bias_k), self._with_more(v, self.bias_v)
         q, k, v = (x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for x in (q, k, v))
@@ -154,8 +188,10 @@ class MultiheadAttention(Module):
 
 
 class TransformerEncoderLayer(Module):
-    """x + attention(x), then x + linear2(activation(linear1(x))), each normalised: behind the sum, or before the branch with ``norm_first``.
-    activation: "relu", "gelu" or a function.  dropout: of the attention's weights, of both branches and behind the activation, in training."""
+    """x + attention(x), then x + linear2(activation(linear1(x))), each normalised: behind the sum,
+    or before the branch with ``norm_first``.
+    activation: "relu", "gelu" or a function.  dropout: of the attention's weights, of both branches
+    and behind the activation, in training."""
 
     def __init__(
         self,
@@ -172,7 +208,9 @@ class TransformerEncoderLayer(Module):
         dtype: _core.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype)
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype
+        )
         self.linear1 = Linear(d_model, dim_feedforward, bias, device, dtype)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias, device, dtype)
@@ -185,7 +223,13 @@ class TransformerEncoderLayer(Module):
             raise RuntimeError(f"activation should be relu/gelu, not {activation}")
         self.activation: Callable[[Tensor], Tensor] = named[activation] if isinstance(activation, str) else activation
 
-    def forward(self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
         """(L, N, E), masks as those of ``MultiheadAttention`` -> (L, N, E)"""
 
         def attended(x: Tensor) -> Tensor:

@@ -86,7 +86,8 @@ class _Row(Module):
 
 
 class Sequential(_Row):
-    """Modules in a row, each called with the output of the one before: ``Sequential(Linear(2, 16), ReLU(), Linear(16, 1))``, or names and modules in one dict."""
+    """Modules in a row, each called with the output of the one before: ``Sequential(Linear(2, 16),
+    ReLU(), Linear(16, 1))``, or names and modules in one dict."""
 
     def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
         first = modules[0] if len(modules) == 1 else None
@@ -111,7 +112,8 @@ class Sequential(_Row):
 
 
 class ModuleList(_Row):
-    """A list of registered modules: ``self.layers = ModuleList(Block() for _ in range(12))``.  It computes nothing itself."""
+    """A list of registered modules: ``self.layers = ModuleList(Block() for _ in range(12))``.  It
+    computes nothing itself."""
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
         super().__init__(modules)

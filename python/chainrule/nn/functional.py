@@ -16,12 +16,58 @@ from .._core import Tensor, one_hot, pad
 from ..autograd import Function, no_grad
 
 __all__ = [
-    "batch_norm", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu", "cosine_embedding_loss", "cosine_similarity",
-    "cross_entropy", "dropout", "elu", "embedding", "gelu", "glu", "group_norm", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
-    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish", "mse_loss",
-    "multi_margin_loss", "nll_loss", "normalize", "one_hot", "pad", "prelu", "relu", "relu6", "rms_norm", "scaled_dot_product_attention", "selu", "sigmoid", "silu",
-    "smooth_l1_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
-]  # fmt: skip
+    "batch_norm",
+    "bilinear",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "celu",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "cross_entropy",
+    "dropout",
+    "elu",
+    "embedding",
+    "gelu",
+    "glu",
+    "group_norm",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "logsigmoid",
+    "mish",
+    "mse_loss",
+    "multi_margin_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "pad",
+    "prelu",
+    "relu",
+    "relu6",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "selu",
+    "sigmoid",
+    "silu",
+    "smooth_l1_loss",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+]
 
 
 # ---- layers ----
@@ -58,11 +104,18 @@ def _shrink_rows(weight: Tensor, input: Tensor, max_norm: float, norm_type: floa
 
 
 def embedding(
-    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
 ) -> Tensor:
     """weight[input] : (...) of ints, (V, C) -> (..., C).
-    padding_idx: its row gets no gradient.  max_norm: rows looked up that have a larger ``norm_type`` norm are scaled to it, in place.
-    scale_grad_by_freq: a row's gradient is divided by how often it is looked up.  IndexError: an index outside 0 ... V - 1."""
+    padding_idx: its row gets no gradient.  max_norm: rows looked up that have a larger
+    ``norm_type`` norm are scaled to it, in place.
+    scale_grad_by_freq: a row's gradient is divided by how often it is looked up.  IndexError: an
+    index outside 0 ... V - 1."""
     if padding_idx is not None and not -len(weight) <= padding_idx < len(weight):
         raise AssertionError(f"padding_idx must be within num_embeddings: {padding_idx} of {len(weight)}")
     if max_norm is not None:
@@ -78,7 +131,8 @@ def embedding(
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training each element is 0 with the chance p, else divided by 1 - p; otherwise input.  inplace is allowed and not needed."""
+    """In training each element is 0 with the chance p, else divided by 1 - p; otherwise input.
+    inplace is allowed and not needed."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     return _core._dropout(input, p) if training and p > 0 else input
@@ -104,16 +158,25 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(scale q k^T + mask) v : (..., T, D), (..., S, D), (..., S, Dv) -> (..., T, Dv); scale is 1 / sqrt(D) when absent.  A query that sees no key gives 0.
-    attn_mask: broadcasts to (..., T, S); bool, true where t sees s, or floats that are added to the scores.  is_causal: query t sees the keys <= t.
-    enable_gqa: key and value have fewer heads (axis -3), each for several neighbouring heads of the query.  No matrix of all scores is kept but with
+    """softmax(scale q k^T + mask) v : (..., T, D), (..., S, D), (..., S, Dv) -> (..., T, Dv); scale
+    is 1 / sqrt(D) when absent.  A query that sees no key gives 0.
+    attn_mask: broadcasts to (..., T, S); bool, true where t sees s, or floats that are added to the
+    scores.  is_causal: query t sees the keys <= t.
+    enable_gqa: key and value have fewer heads (axis -3), each for several neighbouring heads of the
+    query.  No matrix of all scores is kept but with
     dropout, D other than Dv, or more than four axes."""
     if is_causal and attn_mask is not None:
         raise RuntimeError("[scaled_dot_product_attention] explicit attn_mask should not be set when is_causal=True")
     if enable_gqa:
-        key, value = (x.unsqueeze(-3).expand(*x.shape[:-2], query.size(-3) // x.size(-3), *x.shape[-2:]).flatten(-4, -3) for x in (key, value))
+        key, value = (
+            x.unsqueeze(-3).expand(*x.shape[:-2], query.size(-3) // x.size(-3), *x.shape[-2:]).flatten(-4, -3)
+            for x in (key, value)
+        )
     if is_causal and query.size(-2) != key.size(-2):  # the C library counts from the last query
-        is_causal, attn_mask = False, _core.ones(query.size(-2), key.size(-2), dtype=_core.bool, device=query.device).tril()
+        is_causal, attn_mask = (
+            False,
+            _core.ones(query.size(-2), key.size(-2), dtype=_core.bool, device=query.device).tril(),
+        )
     scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
     alike = query.shape[:-2] == key.shape[:-2] == value.shape[:-2] and query.size(-1) == value.size(-1)
     if alike and dropout_p == 0 and scale != 0 and 2 <= query.ndim <= 4:
@@ -134,24 +197,41 @@ def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     shape = (-1,) + (1,) * (x.ndim - 2)
     for what, of in (("weight", weight), ("bias", bias)):
         if of is not None and tuple(of.shape) != (x.size(1),):
-            raise RuntimeError(f"Expected {what} to be a vector of size equal to the number of channels in input, but got {list(of.shape)} for {list(x.shape)}")
+            raise RuntimeError(
+                f"Expected {what} to be a vector of size equal to the number of channels in input, but got"
+                f" {list(of.shape)} for {list(x.shape)}"
+            )
     if weight is not None:
         x = x * weight.reshape(shape)
     return x if bias is None else x + bias.reshape(shape)
 
 
-def _over_last(input: Tensor, normalized_shape: Sequence[int], *parameters: Tensor | None) -> tuple[Tensor, list[Tensor | None]]:
+def _over_last(
+    input: Tensor, normalized_shape: Sequence[int], *parameters: Tensor | None
+) -> tuple[Tensor, list[Tensor | None]]:
     """The axes of ``normalized_shape`` as one, for input and parameters."""
     shape, n = tuple(normalized_shape), len(normalized_shape)
     if not n or tuple(input.shape[-n:]) != shape:
-        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got {list(input.shape)}")
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but"
+            f" got {list(input.shape)}"
+        )
     for p in parameters:
         if p is not None and tuple(p.shape) != shape:
-            raise RuntimeError(f"Expected weight and bias to be of the shape of normalized_shape, {list(shape)}, but got {list(p.shape)}")
+            raise RuntimeError(
+                f"Expected weight and bias to be of the shape of normalized_shape, {list(shape)}, but got"
+                f" {list(p.shape)}"
+            )
     return input.flatten(-n), [None if p is None else p.flatten() for p in parameters]
 
 
-def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
     """(x - mean) / sqrt(var + eps) weight + bias over the last axes, those of ``normalized_shape``; the same shape."""
     if len(normalized_shape) == 1 and input.shape[-1:] == tuple(normalized_shape):
         return _core._layer_norm(input, eps, weight, bias)
@@ -159,20 +239,29 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
     return _core._layer_norm(rows, eps, w, b).reshape(input.shape)
 
 
-def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) weight over the last axes, those of ``normalized_shape``; the same shape.  eps when absent: 2^-52 for float64, else 2^-23."""
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) weight over the last axes, those of ``normalized_shape``; the same
+    shape.  eps when absent: 2^-52 for float64, else 2^-23."""
     rows, (w,) = _over_last(input, normalized_shape, weight)
     if eps is None:
         eps = 2.0**-52 if input.dtype is _core.float64 else 2.0**-23  # the distance from 1 to the next number
     return _core._rms_norm(rows, eps, w).reshape(input.shape)
 
 
-def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
-    """Each of ``num_groups`` groups of channels of each sample to mean 0 and variance 1, then weight and bias by channel : (N, C, ...), (C), (C) -> (N, C, ...)"""
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Each of ``num_groups`` groups of channels of each sample to mean 0 and variance 1, then
+    weight and bias by channel : (N, C, ...), (C), (C) -> (N, C, ...)"""
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
     if num_groups < 1 or input.size(1) % num_groups:
-        raise RuntimeError(f"Expected number of channels in input to be divisible by num_groups, but got {list(input.shape)} and num_groups={num_groups}")
+        raise RuntimeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got {list(input.shape)} and"
+            f" num_groups={num_groups}"
+        )
     if input.numel() == num_groups:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
     rows = input.reshape(len(input), num_groups, input.numel() // max(1, len(input) * num_groups))
@@ -189,8 +278,10 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Each channel to mean 0 and variance 1 over the batch, then weight and bias by channel : (N, C, ...), (C) x 4 -> (N, C, ...).
-    In training the running statistics, where given, go by ``momentum`` towards those of the batch (the variance with N - 1); otherwise they are used.
+    """Each channel to mean 0 and variance 1 over the batch, then weight and bias by channel : (N,
+    C, ...), (C) x 4 -> (N, C, ...).
+    In training the running statistics, where given, go by ``momentum`` towards those of the batch
+    (the variance with N - 1); otherwise they are used.
     ValueError: one value a channel in training."""
     axes = [i for i in range(input.ndim) if i != 1]
     if not training:
@@ -217,7 +308,9 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """x1 . x2 / (max(norm(x1), eps) max(norm(x2), eps)) along ``dim``, which goes."""
-    return (x1 / x1.norm(2, dim, keepdim=True).clamp(min=eps) * (x2 / x2.norm(2, dim, keepdim=True).clamp(min=eps))).sum(dim)
+    return (
+        x1 / x1.norm(2, dim, keepdim=True).clamp(min=eps) * (x2 / x2.norm(2, dim, keepdim=True).clamp(min=eps))
+    ).sum(dim)
 
 
 # ---- activations: the formulas are those of the functions of chainrule; inplace writes into input ----
@@ -241,7 +334,10 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where x > 0, else weight x : (N, C, ...), (C) or (1) -> (N, C, ...)"""
     if weight.numel() > 1 and (input.ndim < 2 or input.size(1) != weight.numel()):
-        raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and input {list(input.shape)}")
+        raise RuntimeError(
+            f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and"
+            f" input {list(input.shape)}"
+        )
     slope = weight.reshape((-1,) + (1,) * (input.ndim - 2) if input.ndim > 1 else (1,) * input.ndim)
     return _core.where(input > 0, input, slope * input)
 
@@ -386,7 +482,8 @@ def _reduce(loss: Tensor, reduction: str) -> Tensor:
 def _warn_of_shapes(input: Tensor, target: Tensor) -> None:
     if input.shape != target.shape:
         warnings.warn(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}): they broadcast, which is rarely meant.",
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}): they"
+            " broadcast, which is rarely meant.",
             stacklevel=3,
         )
 
@@ -407,7 +504,9 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
     return _reduce(_weighted((input - target).abs(), weight), reduction)
 
 
-def huber_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
+def huber_loss(
+    input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
     """z^2 / 2 where z = abs(x - y) < delta, else delta (z - delta / 2)"""
     _warn_of_shapes(input, target)
     if not delta > 0:
@@ -426,7 +525,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
 
 
 class _BinaryCrossEntropy(Function):
-    """-(y log x + (1 - y) log(1 - x)), logarithms at least -100.  The gradient is (x - y) / (x (1 - x)) with at least 1e-12 below, where the logarithms
+    """-(y log x + (1 - y) log(1 - x)), logarithms at least -100.  The gradient is (x - y) / (x (1 -
+    x)) with at least 1e-12 below, where the logarithms
     are cut off as well: a prediction that is sure and wrong goes back."""
 
     @staticmethod
@@ -438,22 +538,35 @@ class _BinaryCrossEntropy(Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, y = ctx.saved_tensors
         dy = ctx.needs_input_grad[1]
-        return grad * (x - y) / ((1 - x) * x).clamp(min=1e-12), grad * ((-x).log1p().clamp(min=-100) - x.log().clamp(min=-100)) if dy else None
+        return grad * (x - y) / ((1 - x) * x).clamp(min=1e-12), (
+            grad * ((-x).log1p().clamp(min=-100) - x.log().clamp(min=-100)) if dy else None
+        )
 
 
-def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean") -> Tensor:
-    """-weight (y log x + (1 - y) log(1 - x)) of chances x in [0, 1]; logarithms are at least -100.  RuntimeError: a chance outside.  ValueError: shapes differ."""
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
+) -> Tensor:
+    """-weight (y log x + (1 - y) log(1 - x)) of chances x in [0, 1]; logarithms are at least -100.
+    RuntimeError: a chance outside.  ValueError: shapes differ."""
     if input.shape != target.shape:
-        raise ValueError(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated.")
+        raise ValueError(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated."
+        )
     if input.numel() and not bool(((input >= 0).logical_and(input <= 1)).all()):
         raise RuntimeError("all elements of input should be between 0 and 1")
     return _reduce(_weighted(_BinaryCrossEntropy.apply(input, target), weight), reduction)
 
 
 def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean", pos_weight: Tensor | None = None
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """-weight (pos_weight y log s + (1 - y) log(1 - s)), s = sigmoid(x), without overflow.  ValueError: shapes differ."""
+    """-weight (pos_weight y log s + (1 - y) log(1 - s)), s = sigmoid(x), without overflow.
+    ValueError: shapes differ."""
     if input.shape != target.shape:
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
     hits = 1 if pos_weight is None else (pos_weight - 1) * target + 1
@@ -485,15 +598,25 @@ def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> None
     if tuple(target.shape) != tuple(shape):
         raise ValueError(f"Expected target size {list(shape)}, got {list(target.shape)} for input {list(input.shape)}")
     if weight is not None and tuple(weight.shape) != (input.size(min(1, input.ndim - 1)),):
-        raise RuntimeError(f"weight tensor should be defined either for all classes or no classes but got weight tensor of shape: {list(weight.shape)}")
+        raise RuntimeError(
+            "weight tensor should be defined either for all classes or no classes but got weight tensor of shape:"
+            f" {list(weight.shape)}"
+        )
 
 
-def _picked(logs: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float) -> Tensor:
-    """-(1 - smoothing) w[y] logs[y] - smoothing / C sum(w logs), 0 where y is ``ignore_index``; the mean is over the weights : (..., C), (...) -> () or (...)"""
+def _picked(
+    logs: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float
+) -> Tensor:
+    """-(1 - smoothing) w[y] logs[y] - smoothing / C sum(w logs), 0 where y is ``ignore_index``; the
+    mean is over the weights : (..., C), (...) -> () or (...)"""
     ignored = target == ignore_index
     at = target.masked_fill(ignored, 0)
     loss = -logs.gather(-1, at.unsqueeze(-1)).squeeze(-1)
-    scale = _core.ones(*at.shape, dtype=logs.dtype, device=logs.device) if weight is None else weight.index_select(0, at.flatten()).reshape(at.shape)
+    scale = (
+        _core.ones(*at.shape, dtype=logs.dtype, device=logs.device)
+        if weight is None
+        else weight.index_select(0, at.flatten()).reshape(at.shape)
+    )
     scale = scale.masked_fill(ignored, 0)
     loss = loss * scale
     if smoothing:
@@ -503,19 +626,30 @@ def _picked(logs: Tensor, target: Tensor, weight: Tensor | None, ignore_index: i
     return loss.sum() / scale.sum() if reduction == "mean" else _reduce(loss, reduction)
 
 
-def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
-    """-weight[y] x[y] of logarithms x : (N, C, ...), (N, ...) of classes or (C), () -> () or (N, ...).  The mean is over the weights.
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
+) -> Tensor:
+    """-weight[y] x[y] of logarithms x : (N, C, ...), (N, ...) of classes or (C), () -> () or (N,
+    ...).  The mean is over the weights.
     IndexError: a class outside 0 ... C - 1 that is not ``ignore_index``."""
     _check_classes(input, target, weight)
     return _picked(_rows_of_classes(input), target, weight, ignore_index, reduction, 0.0)
 
 
 def cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
 ) -> Tensor:
-    """-weight[y] log softmax(x)[y] : logits (N, C, ...) and classes (N, ...), or (C) and () -> () or (N, ...).  The mean is over the weights.
+    """-weight[y] log softmax(x)[y] : logits (N, C, ...) and classes (N, ...), or (C) and () -> ()
+    or (N, ...).  The mean is over the weights.
     A target of the logits' shape holds the chances of all classes instead: -sum(weight y log softmax(x)).
-    label_smoothing: this part of the target is spread over all classes.  IndexError: a class outside 0 ... C - 1 that is not ``ignore_index``."""
+    label_smoothing: this part of the target is spread over all classes.  IndexError: a class
+    outside 0 ... C - 1 that is not ``ignore_index``."""
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     rows = _rows_of_classes(input)
@@ -532,10 +666,16 @@ def cross_entropy(
     return _picked(rows.log_softmax(-1), target, weight, ignore_index, reduction, label_smoothing)
 
 
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean") -> Tensor:
-    """1 - cos(x1, x2) where y is 1, max(0, cos(x1, x2) - margin) where it is -1 : (N, C) x 2, (N) or (C) x 2, () -> () or (N)"""
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
+) -> Tensor:
+    """1 - cos(x1, x2) where y is 1, max(0, cos(x1, x2) - margin) where it is -1 : (N, C) x 2, (N)
+    or (C) x 2, () -> () or (N)"""
     if input1.shape != input2.shape or input1.ndim not in (1, 2) or tuple(target.shape) != tuple(input1.shape[:-1]):
-        raise RuntimeError(f"1D target tensor expects 2D input tensors, but found sizes {list(input1.shape)}, {list(input2.shape)} and {list(target.shape)}")
+        raise RuntimeError(
+            f"1D target tensor expects 2D input tensors, but found sizes {list(input1.shape)}, {list(input2.shape)} and"
+            f" {list(target.shape)}"
+        )
     cosine = (input1 * input2).sum(-1) / ((input1.square().sum(-1) + 1e-12) * (input2.square().sum(-1) + 1e-12)).sqrt()
     alike = _core.where(target == 1, 1 - cosine, 0.0)
     return _reduce(_core.where(target == -1, (cosine - margin).clamp(min=0), alike), reduction)
@@ -543,16 +683,29 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """x where y is 1, max(0, margin - x) where it is -1"""
-    return _reduce(_core.where(target != 1, (margin - input).clamp(min=0), 0.0) + _core.where(target != -1, input, 0.0), reduction)
+    return _reduce(
+        _core.where(target != 1, (margin - input).clamp(min=0), 0.0) + _core.where(target != -1, input, 0.0), reduction
+    )
 
 
-def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, *, reduction: str = "mean") -> Tensor:
-    """sum of w[y] max(0, margin - x[y] + x[i])^p over the classes i != y, divided by C : (N, C), (N) or (C), () or (1) -> () or the target's shape.
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """sum of w[y] max(0, margin - x[y] + x[i])^p over the classes i != y, divided by C : (N, C),
+    (N) or (C), () or (1) -> () or the target's shape.
     A scalar counts as one class."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if input.ndim > 2 or (input.ndim and not input.size(-1)):
-        raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
+        )
     rows = input.reshape(-1, input.size(-1) if input.ndim else 1)
     if target.ndim > 1 or target.numel() != rows.size(0):
         raise ValueError(f"inconsistent target size, expected {rows.size(0)} but got {list(target.shape)}")

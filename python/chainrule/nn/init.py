@@ -1,4 +1,5 @@
-"""``chainrule.nn.init``: initial values, written in place without a gradient.  Formulas and names are PyTorch's; a seed gives the same weights on every device.
+"""``chainrule.nn.init``: initial values, written in place without a gradient.  Formulas and names
+are PyTorch's; a seed gives the same weights on every device.
 
 fan_in and fan_out of a weight (OC, C, ...): C and OC, times the sizes of the axes behind.
 """
@@ -12,9 +13,20 @@ from .._core import Generator, Tensor
 from ..autograd import no_grad
 
 __all__ = [
-    "calculate_gain", "constant_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_", "trunc_normal_", "uniform_",
-    "xavier_normal_", "xavier_uniform_", "zeros_",
-]  # fmt: skip
+    "calculate_gain",
+    "constant_",
+    "eye_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "orthogonal_",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
@@ -29,7 +41,14 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
     return tensor
 
 
-def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Generator | None = None) -> Tensor:
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:
     """N(mean, std^2) within [a, b]: numbers outside are drawn again"""
     _core._init_trunc_normal(tensor, mean, std, a, b, generator)
     return tensor
@@ -60,13 +79,23 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 _GAINS = {
-    "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0, "conv_transpose2d": 1.0, "conv_transpose3d": 1.0, "sigmoid": 1.0,
-    "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4,
-}  # fmt: skip
+    "linear": 1.0,
+    "conv1d": 1.0,
+    "conv2d": 1.0,
+    "conv3d": 1.0,
+    "conv_transpose1d": 1.0,
+    "conv_transpose2d": 1.0,
+    "conv_transpose3d": 1.0,
+    "sigmoid": 1.0,
+    "tanh": 5 / 3,
+    "relu": math.sqrt(2),
+    "selu": 3 / 4,
+}
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """What a weight's deviation is multiplied by so that signals keep theirs through this function; param: the slope of "leaky_relu", 0.01 when absent."""
+    """What a weight's deviation is multiplied by so that signals keep theirs through this function;
+    param: the slope of "leaky_relu", 0.01 when absent."""
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
         if isinstance(slope, bool) or not isinstance(slope, int | float):
@@ -102,13 +131,25 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     return calculate_gain(nonlinearity, a) / math.sqrt(max(1, _fans(tensor)[mode == "fan_out"]))
 
 
-def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None) -> Tensor:
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
     """U(-b, b), b = gain sqrt(3 / fan) (He et al. 2015); a: the slope of "leaky_relu" """
     bound = math.sqrt(3) * _kaiming_std(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 
 
-def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None) -> Tensor:
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
     """N(0, s^2), s = gain / sqrt(fan) (He et al. 2015); a: the slope of "leaky_relu" """
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 

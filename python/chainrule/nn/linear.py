@@ -40,7 +40,14 @@ class Linear(Module):
 
     bias: Parameter | None
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Device | str | None = None, dtype: _core.dtype | None = None) -> None:
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
+    ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = new(out_features, in_features, device=device, dtype=dtype)
@@ -65,7 +72,13 @@ class Bilinear(Module):
     bias: Parameter | None
 
     def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Device | str | None = None, dtype: _core.dtype | None = None
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
     ) -> None:
         super().__init__()
         if in1_features <= 0:
@@ -83,12 +96,17 @@ class Bilinear(Module):
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features},"
+            f" bias={self.bias is not None}"
+        )
 
 
 class Embedding(Module):
-    """weight[x] : ints (...) -> (..., embedding_dim).  weight (num_embeddings, embedding_dim) starts in N(0, 1), the row ``padding_idx`` as zeros, and that gets
-    no gradient.  max_norm, norm_type, scale_grad_by_freq: as in ``functional.embedding``.  IndexError: an index outside the table."""
+    """weight[x] : ints (...) -> (..., embedding_dim).  weight (num_embeddings, embedding_dim)
+    starts in N(0, 1), the row ``padding_idx`` as zeros, and that gets
+    no gradient.  max_norm, norm_type, scale_grad_by_freq: as in ``functional.embedding``.
+    IndexError: an index outside the table."""
 
     def __init__(
         self,
@@ -117,7 +135,9 @@ class Embedding(Module):
             init.zeros_(self.weight.detach()[self.padding_idx])
 
     @classmethod
-    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, **options: Any) -> Embedding:
+    def from_pretrained(
+        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, **options: Any
+    ) -> Embedding:
         """A layer over the memory of a table (V, C), which does not learn where ``freeze``."""
         if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
@@ -131,7 +151,11 @@ class Embedding(Module):
 
     def extra_repr(self) -> str:
         said = f"{self.num_embeddings}, {self.embedding_dim}"
-        for name, value, usual in (("padding_idx", self.padding_idx, None), ("max_norm", self.max_norm, None), ("norm_type", self.norm_type, 2.0)):
+        for name, value, usual in (
+            ("padding_idx", self.padding_idx, None),
+            ("max_norm", self.max_norm, None),
+            ("norm_type", self.norm_type, 2.0),
+        ):
             if value != usual:
                 said += f", {name}={value}"
         return said + (f", scale_grad_by_freq={self.scale_grad_by_freq}" if self.scale_grad_by_freq else "")

@@ -14,7 +14,8 @@ Hooks = dict["RemovableHandle", tuple[Callable[..., Any], bool]]  # hook, does i
 
 
 class Parameter(Tensor):
-    """A tensor that a module learns: a leaf over the memory of ``data`` that collects a gradient.  Assigned to a module, it is among its parameters."""
+    """A tensor that a module learns: a leaf over the memory of ``data`` that collects a gradient.
+    Assigned to a module, it is among its parameters."""
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         parameter: Parameter = _core._alias(_core.empty(0) if data is None else data, cls, requires_grad)
@@ -67,7 +68,8 @@ class Module:
             def forward(self, x):
                 return self.out(self.hidden(x).relu())
 
-    Parameters and modules become known by being assigned, buffers by ``register_buffer``.  They are ordinary attributes, so that reading them
+    Parameters and modules become known by being assigned, buffers by ``register_buffer``.  They are
+    ordinary attributes, so that reading them
     costs nothing; ``_kinds`` says which attributes they are.
     """
 
@@ -103,7 +105,8 @@ class Module:
 
     @property
     def _has_hooks(self) -> bool:
-        """Would a call run hooks?  A module that reads the parameters of its parts, in place of calling them, asks first."""
+        """Would a call run hooks?  A module that reads the parameters of its parts, in place of
+        calling them, asks first."""
         return bool(self._forward_pre_hooks or self._forward_hooks)
 
     def _add_hook(self, hooks: str, hook: Callable[..., Any], prepend: bool, with_kwargs: bool) -> RemovableHandle:
@@ -115,12 +118,18 @@ class Module:
             mine[other] = mine.pop(other)
         return handle
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
-        """Before each call ``hook(module, args)``, or ``hook(module, args, kwargs)``: a result other than None replaces the arguments."""
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Before each call ``hook(module, args)``, or ``hook(module, args, kwargs)``: a result
+        other than None replaces the arguments."""
         return self._add_hook("_forward_pre_hooks", hook, prepend, with_kwargs)
 
-    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
-        """After each call ``hook(module, args, output)``, or ``hook(module, args, kwargs, output)``: a result other than None replaces the output."""
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """After each call ``hook(module, args, output)``, or ``hook(module, args, kwargs,
+        output)``: a result other than None replaces the output."""
         return self._add_hook("_forward_hooks", hook, prepend, with_kwargs)
 
     # ---- attributes ----
@@ -133,13 +142,21 @@ class Module:
                 raise AttributeError(f"cannot assign a {kind} before Module.__init__() call")
             self._register(kind, name, value)
             return
-        if kinds and name in kinds and value is not None and not (isinstance(value, Tensor) and kinds[name] in (BUFFER, TRANSIENT)):
+        if (
+            kinds
+            and name in kinds
+            and value is not None
+            and not (isinstance(value, Tensor) and kinds[name] in (BUFFER, TRANSIENT))
+        ):
             wanted = {PARAMETER: "Parameter", MODULE: "Module"}.get(kinds[name], "Tensor")
-            raise TypeError(f"cannot assign '{type(value).__name__}' as {kinds[name]} '{name}' ({wanted} or None expected)")
+            raise TypeError(
+                f"cannot assign '{type(value).__name__}' as {kinds[name]} '{name}' ({wanted} or None expected)"
+            )
         object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        """Called for unknown attributes; type checkers read from it that a module may have attributes that they do not see."""
+        """Called for unknown attributes; type checkers read from it that a module may have
+        attributes that they do not see."""
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __delattr__(self, name: str) -> None:
@@ -166,14 +183,18 @@ class Module:
         """Adds a parameter; None is one that is absent, as the bias of a layer without."""
         self._check_name(PARAMETER, name, (PARAMETER,))
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (nn.Parameter or None required)")
+            raise TypeError(
+                f"cannot assign '{type(param).__name__}' object to parameter '{name}' (nn.Parameter or None required)"
+            )
         self._register(PARAMETER, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Adds a tensor that moves with the module but is not learned; the state dict has it where ``persistent``."""
         self._check_name(BUFFER, name, (BUFFER, TRANSIENT))
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (Tensor or None required)")
+            raise TypeError(
+                f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (Tensor or None required)"
+            )
         self._register(BUFFER if persistent else TRANSIENT, name, tensor)
 
     def register_module(self, name: str, module: Module | None) -> None:
@@ -191,7 +212,9 @@ class Module:
         """Names and values of those kinds, without those of modules inside."""
         return [(name, self.__dict__[name]) for name, kind in self._kinds.items() if kind in kinds]
 
-    def named_modules(self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
         """This module and all inside it with their full names, "layers.0"; each once."""
         memo = set() if memo is None else memo
         if self in memo:
@@ -203,7 +226,9 @@ class Module:
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def _named(self, kinds: tuple[str, ...], prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+    def _named(
+        self, kinds: tuple[str, ...], prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
         seen = set()
         modules = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
         for start, module in modules:
@@ -214,11 +239,15 @@ class Module:
                     seen.add(id(value))
                 yield (f"{start}.{name}" if start else name), value
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
         """Parameters with their full names, "layers.0.weight"; a shared one under its first."""
         return self._named((PARAMETER,), prefix, recurse, remove_duplicate)
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
         """Buffers with their full names."""
         return self._named((BUFFER, TRANSIENT), prefix, recurse, remove_duplicate)
 
@@ -283,7 +312,8 @@ class Module:
         return self
 
     def _convert(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        """Puts ``fn`` of each parameter, gradient and buffer in its place; a parameter stays the object that optimizers know."""
+        """Puts ``fn`` of each parameter, gradient and buffer in its place; a parameter stays the
+        object that optimizers know."""
         with no_grad():
             for p in self.parameters():
                 grad = p.grad
@@ -297,9 +327,14 @@ class Module:
         return self
 
     def to(
-        self, *target: Tensor | _core.dtype | DeviceLike | bool, device: DeviceLike = None, dtype: _core.dtype | None = None, non_blocking: bool = False
+        self,
+        *target: Tensor | _core.dtype | DeviceLike | bool,
+        device: DeviceLike = None,
+        dtype: _core.dtype | None = None,
+        non_blocking: bool = False,
     ) -> Self:
-        """Moves parameters and buffers to a device, or casts those that are floats to a dtype, in place: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``,
+        """Moves parameters and buffers to a device, or casts those that are floats to a dtype, in
+        place: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``,
         ``to(other)``.  TypeError: a dtype that is not a float's."""
         for x in target:
             if isinstance(x, Tensor):
@@ -369,7 +404,9 @@ class Module:
 
     # ---- state dicts ----
 
-    def state_dict(self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
+    def state_dict(
+        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
         """Parameters and persistent buffers by full name, over the same memory; a shared one under each of its names.
         keep_vars: the parameters themselves, else tensors without a graph."""
         state = {} if destination is None else destination
@@ -391,10 +428,14 @@ class Module:
                     homes[f"{start}.{name}" if start else name] = module, name
         return homes
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> IncompatibleKeys:
-        """Copies the entries of a state dict, tensors or arrays of any library, into parameters and buffers; with ``assign`` they take their places.
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Copies the entries of a state dict, tensors or arrays of any library, into parameters and
+        buffers; with ``assign`` they take their places.
         strict=False: entries may be missing or not be wanted; the result lists them.
-        RuntimeError names all that are missing, not wanted, mis-shaped or no tensors, and nothing has changed.  TypeError: no mapping."""
+        RuntimeError names all that are missing, not wanted, mis-shaped or no tensors, and nothing
+        has changed.  TypeError: no mapping."""
         if not hasattr(state_dict, "keys"):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict).__name__}")
         homes = self._homes()
@@ -421,7 +462,8 @@ class Module:
                 problems.append(f'"{key}" is {found[key].dtype}, which has no gradient.')
             if found[key].shape != mine.shape:
                 problems.append(
-                    f"size mismatch for {key}: copying a param with shape {tuple(given.shape)} from checkpoint, the shape in current model is {tuple(mine.shape)}."
+                    f"size mismatch for {key}: copying a param with shape {tuple(given.shape)} from checkpoint, the"
+                    f" shape in current model is {tuple(mine.shape)}."
                 )
         if problems:
             raise RuntimeError("\n\t".join([f"Error(s) in loading state_dict for {type(self).__name__}:", *problems]))

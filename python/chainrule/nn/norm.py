@@ -18,7 +18,9 @@ class _Affine(Module):
     weight: Parameter | None
     bias: Parameter | None
 
-    def _make(self, shape: Sequence[int], weight: bool, bias: bool, device: Device | str | None, dtype: _core.dtype | None) -> None:
+    def _make(
+        self, shape: Sequence[int], weight: bool, bias: bool, device: Device | str | None, dtype: _core.dtype | None
+    ) -> None:
         self.register_parameter("weight", new(*shape, device=device, dtype=dtype) if weight else None)
         self.register_parameter("bias", new(*shape, device=device, dtype=dtype) if bias else None)
         self.reset_parameters()
@@ -32,7 +34,8 @@ class _Affine(Module):
 
 
 class LayerNorm(_Affine):
-    """(x - mean) / sqrt(var + eps) weight + bias over the last axes, of the sizes ``normalized_shape``; the same shape (Ba et al. 2016)"""
+    """(x - mean) / sqrt(var + eps) weight + bias over the last axes, of the sizes
+    ``normalized_shape``; the same shape (Ba et al. 2016)"""
 
     def __init__(
         self,
@@ -52,11 +55,15 @@ class LayerNorm(_Affine):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine},"
+            f" bias={self.bias is not None}"
+        )
 
 
 class RMSNorm(Module):
-    """x / sqrt(mean(x^2) + eps) weight over the last axes, of the sizes ``normalized_shape``; the same shape (Zhang and Sennrich 2019).
+    """x / sqrt(mean(x^2) + eps) weight over the last axes, of the sizes ``normalized_shape``; the
+    same shape (Zhang and Sennrich 2019).
     eps: as in ``functional.rms_norm`` when absent."""
 
     weight: Parameter | None
@@ -72,7 +79,9 @@ class RMSNorm(Module):
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.register_parameter("weight", new(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None)
+        self.register_parameter(
+            "weight", new(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -88,7 +97,8 @@ class RMSNorm(Module):
 
 
 class GroupNorm(_Affine):
-    """Each of ``num_groups`` groups of channels of each sample to mean 0 and variance 1, then weight and bias by channel : (N, C, ...) (Wu and He 2018)"""
+    """Each of ``num_groups`` groups of channels of each sample to mean 0 and variance 1, then
+    weight and bias by channel : (N, C, ...) (Wu and He 2018)"""
 
     def __init__(
         self,
@@ -111,12 +121,16 @@ class GroupNorm(_Affine):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine},"
+            f" bias={self.bias is not None}"
+        )
 
 
 class _BatchNorm(_Affine):
     """Each channel to mean 0 and variance 1 over the batch, then weight and bias by channel (Ioffe and Szegedy 2015).
-    In training running_mean and running_var go by ``momentum`` (None: so that they are means over all batches) towards the batch's; in use they take its place,
+    In training running_mean and running_var go by ``momentum`` (None: so that they are means over
+    all batches) towards the batch's; in use they take its place,
     unless ``track_running_stats`` is false."""
 
     running_mean: Tensor | None
@@ -137,7 +151,13 @@ class _BatchNorm(_Affine):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.num_features, self.eps, self.momentum, self.affine, self.track_running_stats = num_features, eps, momentum, affine, track_running_stats
+        self.num_features, self.eps, self.momentum, self.affine, self.track_running_stats = (
+            num_features,
+            eps,
+            momentum,
+            affine,
+            track_running_stats,
+        )
         track = track_running_stats
         self.register_buffer("running_mean", _core.zeros(num_features, device=device, dtype=dtype) if track else None)
         self.register_buffer("running_var", _core.ones(num_features, device=device, dtype=dtype) if track else None)
@@ -166,11 +186,21 @@ class _BatchNorm(_Affine):
             if self.momentum is None:
                 momentum = 1 / self.num_batches_tracked.item()
         return F.batch_norm(
-            input, self.running_mean, self.running_var, self.weight, self.bias, self.training or self.running_mean is None, momentum, self.eps
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or self.running_mean is None,
+            momentum,
+            self.eps,
         )
 
     def extra_repr(self) -> str:
-        said = f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, bias={self.bias is not None}"
+        said = (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine},"
+            f" bias={self.bias is not None}"
+        )
         return f"{said}, track_running_stats={self.track_running_stats}"
 
 

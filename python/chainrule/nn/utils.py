@@ -21,15 +21,23 @@ def _gradients(parameters: Tensors) -> list[Tensor]:
 
 @no_grad
 def _joint_norm(tensors: list[Tensor], order: float, error_if_nonfinite: bool) -> float:
-    norm = _core._total_norm(tensors) if order == 2 or not tensors else _core.stack([t.norm(order) for t in tensors]).norm(order).item()
+    norm = (
+        _core._total_norm(tensors)
+        if order == 2 or not tensors
+        else _core.stack([t.norm(order) for t in tensors]).norm(order).item()
+    )
     if error_if_nonfinite and not math.isfinite(norm):
-        raise RuntimeError(f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be clipped.")
+        raise RuntimeError(
+            f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be clipped."
+        )
     return norm
 
 
 def _as_tensor(norm: float, tensors: list[Tensor]) -> Tensor:
     wide = bool(tensors) and tensors[0].dtype is _core.float64
-    return _core.tensor(norm, dtype=_core.float64 if wide else _core.float32, device=tensors[0].device if tensors else None)
+    return _core.tensor(
+        norm, dtype=_core.float64 if wide else _core.float32, device=tensors[0].device if tensors else None
+    )
 
 
 def get_total_norm(tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Tensor:
@@ -38,8 +46,15 @@ def get_total_norm(tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite:
     return _as_tensor(_joint_norm(each, norm_type, error_if_nonfinite), each)
 
 
-def clip_grad_norm_(parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
-    """Scales all gradients in place by min(1, max_norm / (norm + 1e-6)), norm that of all of them as one vector; returns the norm.  foreach changes nothing."""
+def clip_grad_norm_(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scales all gradients in place by min(1, max_norm / (norm + 1e-6)), norm that of all of them
+    as one vector; returns the norm.  foreach changes nothing."""
     grads = _gradients(parameters)
     norm = _joint_norm(grads, norm_type, error_if_nonfinite)
     scale = max_norm / (norm + 1e-6)

@@ -1,4 +1,5 @@
-"""Optimizers under PyTorch's names, with its numbers and its state dicts.  Learning rates over time: ``chainrule.optim.lr_scheduler``."""
+"""Optimizers under PyTorch's names, with its numbers and its state dicts.  Learning rates over
+time: ``chainrule.optim.lr_scheduler``."""
 
 from . import adaptive, lr_scheduler, sgd
 from .adaptive import *

@@ -1,6 +1,7 @@
 """Steps divided by how large the gradients of each element have been.
 
-g is the gradient plus weight_decay p, except in AdamW, which scales the weights instead; t counts steps.  ``maximize``: up the gradient.
+g is the gradient plus weight_decay p, except in AdamW, which scales the weights instead; t counts
+steps.  ``maximize``: up the gradient.
 ``foreach`` and ``fused`` change nothing: every step here is fused.
 """
 
@@ -20,9 +21,12 @@ _BETAS = (*Optimizer._ranges, ("eps", 0, math.inf), ("betas[0]", 0, 1), ("betas[
 
 
 class Adam(Optimizer):
-    """m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p = p - lr m' / (sqrt(v') + eps), m' = m / (1 - b1^t), v' = v / (1 - b2^t) (Kingma and Ba 2015).
-    amsgrad: the largest v so far divides (Reddi et al. 2018).  decoupled_weight_decay: AdamW's.  offload: m and v lie in the host's memory, where a CUDA device
-    reaches them: 8 bytes of its memory less for each parameter, slower steps, the same bits; without effect on the cpu, a RuntimeError on webgpu."""
+    """m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p = p - lr m' / (sqrt(v') + eps), m' = m /
+    (1 - b1^t), v' = v / (1 - b2^t) (Kingma and Ba 2015).
+    amsgrad: the largest v so far divides (Reddi et al. 2018).  decoupled_weight_decay: AdamW's.
+    offload: m and v lie in the host's memory, where a CUDA device
+    reaches them: 8 bytes of its memory less for each parameter, slower steps, the same bits;
+    without effect on the cpu, a RuntimeError on webgpu."""
 
     _ranges, _scales, _counts = _BETAS, True, True
 
@@ -42,7 +46,14 @@ class Adam(Optimizer):
         offload: bool = False,
     ) -> None:
         self._offload = offload
-        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize}
+        options = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+        }
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay})
 
     def _kept(self, group: Group) -> tuple[str, ...] | None:
@@ -81,11 +92,22 @@ class AdamW(Adam):
         fused: bool | None = None,
         offload: bool = False,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True, offload=offload)
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            maximize=maximize,
+            decoupled_weight_decay=True,
+            offload=offload,
+        )
 
 
 class NAdam(Optimizer):
-    """Adam with Nesterov's momentum: p = p - lr ((1 - u) g / (1 - U) + u' m / (1 - U u')) / (sqrt(v') + eps),  u = b1 (1 - 0.96^(t momentum_decay) / 2),
+    """Adam with Nesterov's momentum: p = p - lr ((1 - u) g / (1 - U) + u' m / (1 - U u')) /
+    (sqrt(v') + eps),  u = b1 (1 - 0.96^(t momentum_decay) / 2),
     u' that of the next step, U the product of all u so far (Dozat 2016)."""
 
     _ranges = (*_BETAS, ("momentum_decay", 0, math.inf))
@@ -103,7 +125,14 @@ class NAdam(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay, "maximize": maximize}
+        options = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "maximize": maximize,
+        }
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay})
 
     @staticmethod
@@ -124,11 +153,16 @@ class NAdam(Optimizer):
     def _rule(self, group: Group, key: tuple[int, float]) -> tuple[str, tuple[str, ...], dict[str, float]]:
         t, product = key
         more = {"t": t, "now": self._momentum(group, t), "then": self._momentum(group, t + 1), "product": product}
-        return "nadam", ("exp_avg", "exp_avg_sq"), {**more, "weight_decay": 0} if group["decoupled_weight_decay"] else more
+        return (
+            "nadam",
+            ("exp_avg", "exp_avg_sq"),
+            {**more, "weight_decay": 0} if group["decoupled_weight_decay"] else more,
+        )
 
 
 class RMSprop(Optimizer):
-    """v = alpha v + (1 - alpha) g^2;  d = g / (sqrt(v) + eps);  p = p - lr d, or p - lr m with m = momentum m + d (Tieleman and Hinton 2012).
+    """v = alpha v + (1 - alpha) g^2;  d = g / (sqrt(v) + eps);  p = p - lr d, or p - lr m with m =
+    momentum m + d (Tieleman and Hinton 2012).
     centered: the variance divides, v - h^2, h = alpha h + (1 - alpha) g (Graves 2013)."""
 
     _ranges = (*Optimizer._ranges, ("eps", 0, math.inf), ("momentum", 0, math.inf), ("alpha", 0, math.inf))
@@ -146,12 +180,23 @@ class RMSprop(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        options: dict[str, Any] = {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay}
+        options: dict[str, Any] = {
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+        }
         super().__init__(params, {**options, "maximize": maximize})
 
     @staticmethod
     def _moments(group: Group) -> tuple[str, ...]:
-        return ("square_avg", *(["grad_avg"] if group["centered"] else []), *(["momentum_buffer"] if group["momentum"] else []))
+        return (
+            "square_avg",
+            *(["grad_avg"] if group["centered"] else []),
+            *(["momentum_buffer"] if group["momentum"] else []),
+        )
 
     def _fresh(self, group: Group, p: Tensor) -> State:
         return {"step": 0, **{name: moment(p) for name in self._moments(group)}}
@@ -166,9 +211,15 @@ class RMSprop(Optimizer):
 
 
 class Adagrad(Optimizer):
-    """v = v + g^2, from ``initial_accumulator_value`` on;  p = p - lr / (1 + (t - 1) lr_decay) g / (sqrt(v) + eps) (Duchi et al. 2011)"""
+    """v = v + g^2, from ``initial_accumulator_value`` on;  p = p - lr / (1 + (t - 1) lr_decay) g /
+    (sqrt(v) + eps) (Duchi et al. 2011)"""
 
-    _ranges = (*Optimizer._ranges, ("eps", 0, math.inf), ("lr_decay", 0, math.inf), ("initial_accumulator_value", 0, math.inf))
+    _ranges = (
+        *Optimizer._ranges,
+        ("eps", 0, math.inf),
+        ("lr_decay", 0, math.inf),
+        ("initial_accumulator_value", 0, math.inf),
+    )
 
     def __init__(
         self,
@@ -183,7 +234,13 @@ class Adagrad(Optimizer):
         maximize: bool = False,
         fused: bool | None = None,
     ) -> None:
-        options = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "initial_accumulator_value": initial_accumulator_value}
+        options = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+        }
         super().__init__(params, {**options, "maximize": maximize})
 
     def _fresh(self, group: Group, p: Tensor) -> State:
@@ -198,7 +255,8 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """v = rho v + (1 - rho) g^2;  d = sqrt(u + eps) / sqrt(v + eps) g;  u = rho u + (1 - rho) d^2;  p = p - lr d (Zeiler 2012)"""
+    """v = rho v + (1 - rho) g^2;  d = sqrt(u + eps) / sqrt(v + eps) g;  u = rho u + (1 - rho) d^2;
+    p = p - lr d (Zeiler 2012)"""
 
     _ranges = (*Optimizer._ranges, ("eps", 0, math.inf), ("rho", 0, 1 + 2**-52))
 

@@ -1,4 +1,5 @@
-"""L-BFGS: Newton steps by the curvature that the last gradients show (Nocedal and Wright 2006, algorithms 7.4, 3.5 and 3.6, with PyTorch's constants)."""
+"""L-BFGS: Newton steps by the curvature that the last gradients show (Nocedal and Wright 2006,
+algorithms 7.4, 3.5 and 3.6, with PyTorch's constants)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Point(NamedTuple):
 
 
 def _cubic(a: Point, b: Point, low: float, high: float) -> float:
-    """The lowest point, within [low, high], of the cubic with the losses and slopes of a and b; the middle where it has none."""
+    """The lowest point, within [low, high], of the cubic with the losses and slopes of a and b; the
+    middle where it has none."""
     a, b = (a, b) if a.t <= b.t else (b, a)
     d = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
     square = d * d - a.slope * b.slope
@@ -36,7 +38,8 @@ def _cubic(a: Point, b: Point, low: float, high: float) -> float:
 
 
 def _bracket(at: Callable[[float], Point], start: Point, t: float) -> tuple[list[Point], int]:
-    """One point that meets the strong Wolfe conditions, or two with such a point between them; and how many tries it took."""
+    """One point that meets the strong Wolfe conditions, or two with such a point between them; and
+    how many tries it took."""
     before, here = start, at(t)
     for tries in range(TRIES):
         if here.loss > start.loss + SUFFICIENT * here.t * start.slope or (tries > 1 and here.loss >= before.loss):
@@ -50,7 +53,8 @@ def _bracket(at: Callable[[float], Point], start: Point, t: float) -> tuple[list
 
 
 def _strong_wolfe(at: Callable[[float], Point], start: Point, t: float, reach: float, tolerance: float) -> Point:
-    """A point along the direction that is low enough and flat enough, or the best that was found.  reach: the largest element of the direction."""
+    """A point along the direction that is low enough and flat enough, or the best that was found.
+    reach: the largest element of the direction."""
     ends, tries = _bracket(at, start, t)
     if len(ends) == 1:
         return ends[0]
@@ -80,9 +84,12 @@ def _strong_wolfe(at: Callable[[float], Point], start: Point, t: float, reach: f
 
 
 class LBFGS(Optimizer):
-    """Up to ``max_iter`` steps p = p + t d a call, d = -H g, H from the last ``history_size`` differences of positions and gradients; ``step(closure)``
-    needs the closure, which computes loss and gradients anew.  t is lr (the first time min(1, 1 / sum(abs(g))) lr), or found by
-    line_search_fn="strong_wolfe".  It ends early after max_eval (1.25 max_iter) losses, where no gradient is above tolerance_grad,
+    """Up to ``max_iter`` steps p = p + t d a call, d = -H g, H from the last ``history_size``
+    differences of positions and gradients; ``step(closure)``
+    needs the closure, which computes loss and gradients anew.  t is lr (the first time min(1, 1 /
+    sum(abs(g))) lr), or found by
+    line_search_fn="strong_wolfe".  It ends early after max_eval (1.25 max_iter) losses, where no
+    gradient is above tolerance_grad,
     and where step or loss change by less than tolerance_change.
     One group of parameters.  Memory: 2 history_size copies of them."""
 
@@ -99,15 +106,33 @@ class LBFGS(Optimizer):
     ) -> None:
         if line_search_fn not in (None, "strong_wolfe"):
             raise RuntimeError("only 'strong_wolfe' is supported")
-        options = {"lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval, "tolerance_grad": tolerance_grad}
-        super().__init__(params, {**options, "tolerance_change": tolerance_change, "history_size": history_size, "line_search_fn": line_search_fn})
+        options = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad,
+        }
+        super().__init__(
+            params,
+            {
+                **options,
+                "tolerance_change": tolerance_change,
+                "history_size": history_size,
+                "line_search_fn": line_search_fn,
+            },
+        )
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params: list[Tensor] = self.param_groups[0]["params"]
 
     def _gradient(self) -> Tensor:
         """All gradients as one vector."""
-        return _core.cat([_core.zeros(p.numel(), dtype=p.dtype, device=p.device) if p.grad is None else p.grad.flatten() for p in self._params])
+        return _core.cat(
+            [
+                _core.zeros(p.numel(), dtype=p.dtype, device=p.device) if p.grad is None else p.grad.flatten()
+                for p in self._params
+            ]
+        )
 
     def _move(self, t: float, direction: Tensor) -> None:
         at = 0
@@ -117,7 +142,8 @@ class LBFGS(Optimizer):
 
     @staticmethod
     def _direction(state: dict[str, Any], grad: Tensor, history: int) -> Tensor:
-        """-H g by the two loops over the differences y of gradients and s of positions, after the last step's are added."""
+        """-H g by the two loops over the differences y of gradients and s of positions, after the
+        last step's are added."""
         y, s = grad - state["prev_flat_grad"], state["d"] * state["t"]
         ys = y.dot(s).item()
         ys_known, ss, ro = state["old_dirs"], state["old_stps"], state["ro"]
@@ -150,7 +176,18 @@ class LBFGS(Optimizer):
         lr, flat, still = group["lr"], group["tolerance_grad"], group["tolerance_change"]
         state = self.state[self._params[0]]
         if not state:
-            state.update(func_evals=0, n_iter=0, d=None, t=None, old_dirs=[], old_stps=[], ro=[], H_diag=1.0, prev_flat_grad=None, prev_loss=None)
+            state.update(
+                func_evals=0,
+                n_iter=0,
+                d=None,
+                t=None,
+                old_dirs=[],
+                old_stps=[],
+                ro=[],
+                H_diag=1.0,
+                prev_flat_grad=None,
+                prev_loss=None,
+            )
         first = evaluate()
         loss, grad, evals = float(first), self._gradient(), 1
         state["func_evals"] += 1
@@ -189,7 +226,11 @@ class LBFGS(Optimizer):
                 if steps < group["max_iter"]:  # the last loss would not be used
                     loss, grad, evals = float(evaluate()), self._gradient(), evals + 1
                     state["func_evals"] += 1
-            if evals >= group["max_eval"] or (d * t).abs().max().item() <= still or abs(loss - state["prev_loss"]) < still:
+            if (
+                evals >= group["max_eval"]
+                or (d * t).abs().max().item() <= still
+                or abs(loss - state["prev_loss"]) < still
+            ):
                 break
         return first
 

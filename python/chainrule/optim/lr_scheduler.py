@@ -1,6 +1,7 @@
 """``chainrule.optim.lr_scheduler``: learning rates over time, with PyTorch's numbers.
 
-``step()`` after each epoch (or step) of the optimizer.  Rates are computed from the ones before, so that several schedulers of one optimizer
+``step()`` after each epoch (or step) of the optimizer.  Rates are computed from the ones before, so
+that several schedulers of one optimizer
 multiply; n is ``last_epoch``, which counts from 0, and lr0 the rate that the optimizer began with.
 """
 
@@ -16,12 +17,22 @@ from typing import Any
 from .optimizer import Group, Optimizer
 
 __all__ = [
-    "CosineAnnealingLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "OneCycleLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
-]  # fmt: skip
+    "CosineAnnealingLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "OneCycleLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+]
 
 
 class LRScheduler:
-    """The base class of schedulers.  In a subclass, ``get_lr`` computes the next rates from the current ones, and ``_closed`` the rates after n steps.
+    """The base class of schedulers.  In a subclass, ``get_lr`` computes the next rates from the
+    current ones, and ``_closed`` the rates after n steps.
     last_epoch: -1 begins; another goes on, with the optimizer's "initial_lr".  KeyError: there is none."""
 
     _apart: tuple[str, ...] = ("optimizer",)  # attributes that the state dict leaves out
@@ -81,11 +92,17 @@ class LRScheduler:
 
 
 class LambdaLR(LRScheduler):
-    """lr0 f(n); one f, or one a group.  The state dict holds the attributes of an f that is an object, not those that are plain functions."""
+    """lr0 f(n); one f, or one a group.  The state dict holds the attributes of an f that is an
+    object, not those that are plain functions."""
 
     _apart = ("optimizer", "lr_lambdas")
 
-    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]], last_epoch: int = -1) -> None:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
         n = len(optimizer.param_groups)
         self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, Sequence) else [lr_lambda] * n
         if len(self.lr_lambdas) != n:
@@ -96,7 +113,10 @@ class LambdaLR(LRScheduler):
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "lr_lambdas": [None if isinstance(f, FunctionType) else dict(f.__dict__) for f in self.lr_lambdas]}
+        return {
+            **super().state_dict(),
+            "lr_lambdas": [None if isinstance(f, FunctionType) else dict(f.__dict__) for f in self.lr_lambdas],
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
@@ -124,7 +144,9 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """lr0 gamma^k, k how many of the ``milestones`` are at most n"""
 
-    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
@@ -132,7 +154,9 @@ class MultiStepLR(LRScheduler):
         return [lr * self.gamma ** self.milestones[self.last_epoch] for lr in self._rates()]
 
     def _closed(self) -> list[float]:
-        return [lr * self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch) for lr in self.base_lrs]
+        return [
+            lr * self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch) for lr in self.base_lrs
+        ]
 
 
 class ExponentialLR(LRScheduler):
@@ -152,7 +176,14 @@ class ExponentialLR(LRScheduler):
 class LinearLR(LRScheduler):
     """lr0 f, f in a straight line from start_factor to end_factor over total_iters steps"""
 
-    def __init__(self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5, last_epoch: int = -1) -> None:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:
         if not 0 < start_factor <= 1:
             raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
         if not 0 <= end_factor <= 1:
@@ -187,11 +218,20 @@ class CosineAnnealingLR(LRScheduler):
         if self._step_count == 1:
             return self._closed()
         if (n - 1 - T) % (2 * T) == 0:  # out of the lowest point, where there is nothing to multiply
-            return [lr + (start - low) * (1 - math.cos(math.pi / T)) / 2 for start, lr in zip(self.base_lrs, self._rates(), strict=True)]
-        return [(1 + math.cos(math.pi * n / T)) / (1 + math.cos(math.pi * (n - 1) / T)) * (lr - low) + low for lr in self._rates()]
+            return [
+                lr + (start - low) * (1 - math.cos(math.pi / T)) / 2
+                for start, lr in zip(self.base_lrs, self._rates(), strict=True)
+            ]
+        return [
+            (1 + math.cos(math.pi * n / T)) / (1 + math.cos(math.pi * (n - 1) / T)) * (lr - low) + low
+            for lr in self._rates()
+        ]
 
     def _closed(self) -> list[float]:
-        return [self.eta_min + (lr - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2 for lr in self.base_lrs]
+        return [
+            self.eta_min + (lr - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+            for lr in self.base_lrs
+        ]
 
 
 def _cosine(start: float, end: float, part: float) -> float:
@@ -203,9 +243,12 @@ def _straight(start: float, end: float, part: float) -> float:
 
 
 class OneCycleLR(LRScheduler):
-    """From max_lr / div_factor up to max_lr over ``pct_start`` of all steps, then down to the start's final_div_factor-th part; momentum (or beta 1)
-    the other way, from max_momentum to base_momentum and back (Smith and Topin 2018).  three_phase: down to the start first, as fast as it rose.
-    The number of steps is ``total_steps`` or epochs times steps_per_epoch; ValueError: one step more, or an optimizer without momentum to cycle."""
+    """From max_lr / div_factor up to max_lr over ``pct_start`` of all steps, then down to the
+    start's final_div_factor-th part; momentum (or beta 1)
+    the other way, from max_momentum to base_momentum and back (Smith and Topin 2018).  three_phase:
+    down to the start first, as fast as it rose.
+    The number of steps is ``total_steps`` or epochs times steps_per_epoch; ValueError: one step
+    more, or an optimizer without momentum to cycle."""
 
     def __init__(
         self,
@@ -236,7 +279,9 @@ class OneCycleLR(LRScheduler):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         self.total_steps, self._anneal_func_type, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
         top = pct_start * total_steps - 1
-        self._phases = [(top, "initial_lr", "max_lr", "max_momentum", "base_momentum")]  # last step, and from where to where
+        self._phases = [
+            (top, "initial_lr", "max_lr", "max_momentum", "base_momentum")
+        ]  # last step, and from where to where
         if three_phase:
             self._phases += [(2 * top, "max_lr", "initial_lr", "base_momentum", "max_momentum")]
             self._phases += [(total_steps - 1.0, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
@@ -246,7 +291,10 @@ class OneCycleLR(LRScheduler):
         if cycle_momentum and not {"momentum", "betas"} & set(groups[0]):
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
         if last_epoch == -1:
-            spread = [self._each(x, len(groups), name) for x, name in ((max_lr, "max_lr"), (base_momentum, "base_momentum"), (max_momentum, "max_momentum"))]
+            spread = [
+                self._each(x, len(groups), name)
+                for x, name in ((max_lr, "max_lr"), (base_momentum, "base_momentum"), (max_momentum, "max_momentum"))
+            ]
             for group, high, low_momentum, high_momentum in zip(groups, *spread, strict=True):
                 group.update(initial_lr=high / div_factor, max_lr=high, min_lr=high / div_factor / final_div_factor)
                 if cycle_momentum:
@@ -267,13 +315,17 @@ class OneCycleLR(LRScheduler):
         for end, lr0, lr1, m0, m1 in self._phases:
             if n <= end or end == self._phases[-1][0]:
                 part = (n - start) / (end - start)
-                return anneal(group[lr0], group[lr1], part), anneal(group[m0], group[m1], part) if self.cycle_momentum else None
+                return anneal(group[lr0], group[lr1], part), (
+                    anneal(group[m0], group[m1], part) if self.cycle_momentum else None
+                )
             start = end
         raise AssertionError  # the last phase takes all other steps
 
     def get_lr(self) -> list[float]:
         if self.last_epoch > self.total_steps:
-            raise ValueError(f"Tried to step {self.last_epoch} times. The specified number of total steps is {self.total_steps}")
+            raise ValueError(
+                f"Tried to step {self.last_epoch} times. The specified number of total steps is {self.total_steps}"
+            )
         rates = []
         for group in self.optimizer.param_groups:
             lr, momentum = self._annealed(group)
@@ -290,14 +342,23 @@ class SequentialLR(LRScheduler):
 
     _apart = ("optimizer", "_schedulers")
 
-    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
+    ) -> None:
         if not schedulers:
-            raise ValueError(f"{type(self).__name__} expects at least one scheduler to be chained, but got no scheduler.")
+            raise ValueError(
+                f"{type(self).__name__} expects at least one scheduler to be chained, but got no scheduler."
+            )
         for i, s in enumerate(schedulers):
             if s.optimizer is not optimizer:
-                raise ValueError(f"{type(self).__name__} expects all schedulers to belong to the same optimizer, but got scheduler {type(s).__name__} at index {i}")
+                raise ValueError(
+                    f"{type(self).__name__} expects all schedulers to belong to the same optimizer, but got scheduler"
+                    f" {type(s).__name__} at index {i}"
+                )
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError(f"{len(schedulers)} schedulers need {len(schedulers) - 1} milestones, got {len(milestones)}")
+            raise ValueError(
+                f"{len(schedulers)} schedulers need {len(schedulers) - 1} milestones, got {len(milestones)}"
+            )
         self.optimizer, self._schedulers, self._milestones = optimizer, schedulers, milestones
         self.last_epoch = last_epoch + 1
         for group in optimizer.param_groups:  # as if no scheduler had begun yet
@@ -332,8 +393,10 @@ class SequentialLR(LRScheduler):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """lr factor, but at least ``min_lr``, when ``step(metric)`` has not seen a better metric for more than ``patience`` steps; then ``cooldown`` steps do not count.
-    Better: by the part ``threshold`` (threshold_mode "rel") or by that much ("abs") below (mode "min") or above ("max") the best."""
+    """lr factor, but at least ``min_lr``, when ``step(metric)`` has not seen a better metric for
+    more than ``patience`` steps; then ``cooldown`` steps do not count.
+    Better: by the part ``threshold`` (threshold_mode "rel") or by that much ("abs") below (mode
+    "min") or above ("max") the best."""
 
     def __init__(
         self,
@@ -358,8 +421,19 @@ class ReduceLROnPlateau(LRScheduler):
         n = len(optimizer.param_groups)
         if isinstance(min_lr, list | tuple) and len(min_lr) != n:
             raise ValueError(f"expected {n} min_lrs, got {len(min_lr)}")
-        self.optimizer, self.mode, self.factor, self.patience, self.threshold, self.threshold_mode = optimizer, mode, factor, patience, threshold, threshold_mode
-        self.cooldown, self.min_lrs, self.eps = cooldown, list(min_lr) if isinstance(min_lr, list | tuple) else [min_lr] * n, eps
+        self.optimizer, self.mode, self.factor, self.patience, self.threshold, self.threshold_mode = (
+            optimizer,
+            mode,
+            factor,
+            patience,
+            threshold,
+            threshold_mode,
+        )
+        self.cooldown, self.min_lrs, self.eps = (
+            cooldown,
+            list(min_lr) if isinstance(min_lr, list | tuple) else [min_lr] * n,
+            eps,
+        )
         self.last_epoch = 0
         self._last_lr = self._rates()
         self._reset()

@@ -1,4 +1,5 @@
-"""``Optimizer``: the base class of all optimizers.  A step is a fused update of the C library (docs/ops.md) over all its parameters at once."""
+"""``Optimizer``: the base class of all optimizers.  A step is a fused update of the C library
+(docs/ops.md) over all its parameters at once."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ State = dict[str, Any]  # of one parameter: moments, and numbers as "step"
 
 
 def moment(p: Tensor, offload: bool = False) -> Tensor:
-    """Zeros for a running mean of p's gradients; float32 for half-precision parameters, because half-precision means stop changing.
+    """Zeros for a running mean of p's gradients; float32 for half-precision parameters, because
+    half-precision means stop changing.
     offload: in the host's memory."""
     dtype = p.dtype if p.dtype is _core.float64 else _core.float32
     return _core._zeros_offloaded(p, dtype) if offload else _core.zeros_like(p, dtype=dtype)
@@ -27,8 +29,10 @@ def moment(p: Tensor, offload: bool = False) -> Tensor:
 class Optimizer:
     """Changes parameters by their gradients: ``step()``.
 
-    params: tensors, or (name, tensor) pairs, or dicts {"params": tensors, "lr": 0.1, ...}, groups with options of their own.
-    A subclass names its update and its state with ``_fresh``, ``_advance`` and ``_rule``; src/ops/ops.def has the formulas.
+    params: tensors, or (name, tensor) pairs, or dicts {"params": tensors, "lr": 0.1, ...}, groups
+    with options of their own.
+    A subclass names its update and its state with ``_fresh``, ``_advance`` and ``_rule``;
+    src/ops/ops.def has the formulas.
     ValueError: no parameters, one twice, or an option out of range.
     """
 
@@ -43,7 +47,9 @@ class Optimizer:
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
-            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got Tensor")
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got Tensor"
+            )
         self.defaults = defaults
         self.state = defaultdict(dict)
         self.param_groups = []
@@ -60,7 +66,10 @@ class Optimizer:
         group = {**self.defaults, **param_group}
         params = param_group["params"]
         if isinstance(params, set):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs.")
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets"
+                " will change between runs."
+            )
         members: list[Any] = [params] if isinstance(params, Tensor) else list(params)
         if members and all(isinstance(m, tuple) for m in members):
             group["param_names"], members = [m[0] for m in members], [m[1] for m in members]
@@ -70,7 +79,9 @@ class Optimizer:
             if not p.is_leaf:
                 raise ValueError("can't optimize a non-leaf Tensor")
             if not p.is_floating_point():
-                raise ValueError(f"optimizer can only optimize floating point Tensors, but one of the params is {p.dtype}")
+                raise ValueError(
+                    f"optimizer can only optimize floating point Tensors, but one of the params is {p.dtype}"
+                )
         known = {id(p) for g in self.param_groups for p in g["params"]}
         if len({id(p) for p in members}) < len(members):
             raise ValueError("optimizer contains a parameter group with duplicate parameters")
@@ -88,12 +99,16 @@ class Optimizer:
         for name, least, below in self._ranges:
             value = options.get(name, least)
             if not (least <= value < below and math.isfinite(value)):
-                raise ValueError(f"Invalid {name}: {value}, expected {least} <= {name}{'' if below == math.inf else f' < {below}'}, finite")
+                raise ValueError(
+                    f"Invalid {name}: {value}, expected {least} <= {name}{'' if below == math.inf else f' < {below}'},"
+                    " finite"
+                )
 
     # ---- stepping ----
 
     def _fresh(self, group: Group, p: Tensor) -> State | None:
-        """The state of p before its first step: numbers, moments of p's shape, None for a moment that the first step makes.  None: it is like no other's."""
+        """The state of p before its first step: numbers, moments of p's shape, None for a moment
+        that the first step makes.  None: it is like no other's."""
         raise NotImplementedError
 
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
@@ -101,7 +116,8 @@ class Optimizer:
         raise NotImplementedError
 
     def _rule(self, group: Group, key: Any) -> tuple[str, tuple[str, ...], dict[str, float]]:
-        """The update for what ``_advance`` gave: its name, the entries of the state that it reads and writes, and options in addition to the group's."""
+        """The update for what ``_advance`` gave: its name, the entries of the state that it reads
+        and writes, and options in addition to the group's."""
         raise NotImplementedError
 
     def _kept(self, group: Group) -> tuple[str, ...] | None:
@@ -109,7 +125,8 @@ class Optimizer:
         return None
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step of every parameter that has a gradient.  closure: called first, with gradients recorded, to compute them; its result is returned."""
+        """One step of every parameter that has a gradient.  closure: called first, with gradients
+        recorded, to compute them; its result is returned."""
         loss = None
         if closure is not None:
             with enable_grad():
@@ -120,8 +137,10 @@ class Optimizer:
 
     @no_grad
     def step_clipped(self, max_norm: float) -> float:
-        """``nn.utils.clip_grad_norm_`` over all its parameters and ``step`` in one; returns the gradients' norm.  Optimizers whose
-        update has the option scale multiply gradients as they read them, which saves a pass over memory, and leave them as they are."""
+        """``nn.utils.clip_grad_norm_`` over all its parameters and ``step`` in one; returns the
+        gradients' norm.  Optimizers whose
+        update has the option scale multiply gradients as they read them, which saves a pass over
+        memory, and leave them as they are."""
         if not max_norm >= 0:
             raise ValueError(f"max_norm must be at least 0, not {max_norm}")
         grads = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
@@ -171,33 +190,54 @@ class Optimizer:
     # ---- state dicts: PyTorch's layout ----
 
     def state_dict(self) -> dict[str, Any]:
-        """{"state": {number of a parameter: its moments}, "param_groups": [options, with "params" as numbers]}; "step" is a tensor, as PyTorch's."""
+        """{"state": {number of a parameter: its moments}, "param_groups": [options, with "params"
+        as numbers]}; "step" is a tensor, as PyTorch's."""
         numbers = {id(p): i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
         groups = [{**group, "params": [numbers[id(p)] for p in group["params"]]} for group in self.param_groups]
         kept = {numbers[id(p)]: s for p, s in self.state.items() if s}
-        state = {i: {k: _core.tensor(float(v)) if k in ("step", "mu_product") else v for k, v in s.items()} for i, s in kept.items()}
+        state = {
+            i: {k: _core.tensor(float(v)) if k in ("step", "mu_product") else v for k, v in s.items()}
+            for i, s in kept.items()
+        }
         return {"state": state, "param_groups": groups}
 
     @no_grad
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes over options and moments, PyTorch's too; these are copied to the dtypes and devices of the optimizer's own.
-        ValueError: other groups, groups of other sizes, or entries that are missing, not wanted, of another shape or no tensors, all named; nothing has changed."""
+        """Takes over options and moments, PyTorch's too; these are copied to the dtypes and devices
+        of the optimizer's own.
+        ValueError: other groups, groups of other sizes, or entries that are missing, not wanted, of
+        another shape or no tensors, all named; nothing has changed."""
         saved = deepcopy(state_dict["param_groups"])
         if len(saved) != len(self.param_groups):
-            raise ValueError(f"loaded state dict has a different number of parameter groups: {len(saved)}, here {len(self.param_groups)}")
+            raise ValueError(
+                f"loaded state dict has a different number of parameter groups: {len(saved)}, here"
+                f" {len(self.param_groups)}"
+            )
         for i, (theirs, mine) in enumerate(zip(saved, self.param_groups, strict=True)):
             if len(theirs["params"]) != len(mine["params"]):
                 raise ValueError(
-                    f"loaded state dict contains a parameter group that doesn't match the size of optimizer's group: group {i} has {len(theirs['params'])}"
-                    f" parameters, here {len(mine['params'])}"
+                    "loaded state dict contains a parameter group that doesn't match the size of optimizer's group:"
+                    f" group {i} has {len(theirs['params'])} parameters, here {len(mine['params'])}"
                 )
-        groups = [{**self.defaults, **theirs, "params": mine["params"]} for theirs, mine in zip(saved, self.param_groups, strict=True)]
+        groups = [
+            {**self.defaults, **theirs, "params": mine["params"]}
+            for theirs, mine in zip(saved, self.param_groups, strict=True)
+        ]
         for group in groups:
             self._check(group)
-        places = {n: (group, p) for theirs, group in zip(saved, groups, strict=True) for n, p in zip(theirs["params"], group["params"], strict=True)}
+        places = {
+            n: (group, p)
+            for theirs, group in zip(saved, groups, strict=True)
+            for n, p in zip(theirs["params"], group["params"], strict=True)
+        }
         given = {n: entries for n, entries in state_dict["state"].items() if entries != {}}
         wrong = [f"{n} is no parameter" for n in given if n not in places]
-        wrong += [f"{misfit} of parameter {n}" for n, entries in given.items() if n in places for misfit in self._misfits(*places[n], entries)]
+        wrong += [
+            f"{misfit} of parameter {n}"
+            for n, entries in given.items()
+            if n in places
+            for misfit in self._misfits(*places[n], entries)
+        ]
         if wrong:
             raise ValueError("loaded state dict doesn't fit the optimizer: " + "; ".join(wrong))
         loaded: defaultdict[Tensor, State] = defaultdict(dict)
@@ -234,7 +274,9 @@ class Optimizer:
             return (int if name == "step" else float)(value)
         if value is None or not hasattr(value, "__array__"):
             return deepcopy(value)
-        return moment(p, self._offload).copy_((value if isinstance(value, Tensor) else _core.asarray(value)).to(p.device))
+        return moment(p, self._offload).copy_(
+            (value if isinstance(value, Tensor) else _core.asarray(value)).to(p.device)
+        )
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]

@@ -15,7 +15,8 @@ __all__ = ["SGD", "Lion", "Muon"]
 
 
 class SGD(Optimizer):
-    """d = g + weight_decay p;  m = momentum m + (1 - dampening) d, at first d;  p = p - lr m, or p - lr (d + momentum m) with ``nesterov``.
+    """d = g + weight_decay p;  m = momentum m + (1 - dampening) d, at first d;  p = p - lr m, or p
+    - lr (d + momentum m) with ``nesterov``.
     maximize: up the gradient.  foreach and fused change nothing: every step here is fused."""
 
     _ranges, _scales = (*Optimizer._ranges, ("momentum", 0, math.inf)), True
@@ -35,7 +36,14 @@ class SGD(Optimizer):
     ) -> None:
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        options = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize}
+        options = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+        }
         super().__init__(params, options)
 
     def _kept(self, group: Group) -> tuple[str, ...]:
@@ -60,11 +68,20 @@ class SGD(Optimizer):
 
 
 class Lion(Optimizer):
-    """p = (1 - lr weight_decay) p - lr sign(b1 m + (1 - b1) g);  m = b2 m + (1 - b2) g (Chen et al. 2023); lr is a third to a tenth of AdamW's."""
+    """p = (1 - lr weight_decay) p - lr sign(b1 m + (1 - b1) g);  m = b2 m + (1 - b2) g (Chen et al.
+    2023); lr is a third to a tenth of AdamW's."""
 
     _ranges, _scales = (*Optimizer._ranges, ("betas[0]", 0, 1), ("betas[1]", 0, 1)), True
 
-    def __init__(self, params: Params, lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0, *, maximize: bool = False) -> None:
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-4,
+        betas: tuple[float, float] = (0.9, 0.99),
+        weight_decay: float = 0,
+        *,
+        maximize: bool = False,
+    ) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize})
 
     def _kept(self, group: Group) -> tuple[str, ...]:
@@ -81,9 +98,12 @@ class Lion(Optimizer):
 
 
 class Muon(Optimizer):
-    """For matrices: m = momentum m + (1 - momentum) g, looked ahead with ``nesterov``;  p = (1 - lr weight_decay) p - lr r orthogonal(m) (Jordan et al. 2024).
-    orthogonal: m with singular values near 1, by ``ns_steps`` steps of x <- a x + (b A + c A A) x, A = x x^T, (a, b, c) = ns_coefficients, after division
-    by the norm, at least ``eps``; in float32 (float64 for float64), where PyTorch rounds to bfloat16.  r: for a matrix (M, N) sqrt(max(1, M / N)) ("original"), or
+    """For matrices: m = momentum m + (1 - momentum) g, looked ahead with ``nesterov``;  p = (1 - lr
+    weight_decay) p - lr r orthogonal(m) (Jordan et al. 2024).
+    orthogonal: m with singular values near 1, by ``ns_steps`` steps of x <- a x + (b A + c A A) x,
+    A = x x^T, (a, b, c) = ns_coefficients, after division
+    by the norm, at least ``eps``; in float32 (float64 for float64), where PyTorch rounds to
+    bfloat16.  r: for a matrix (M, N) sqrt(max(1, M / N)) ("original"), or
     0.2 sqrt(max(M, N)) ("match_rms_adamw": one lr for this and AdamW).  ValueError: a parameter that is no matrix."""
 
     _ranges = (*Optimizer._ranges, ("momentum", 0, math.inf))
@@ -104,7 +124,14 @@ class Muon(Optimizer):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
         if len(ns_coefficients) != 3:
             raise ValueError("Coefficients must be a tuple of exactly 3 values")
-        options = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov, "ns_coefficients": ns_coefficients, "eps": eps}
+        options = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients,
+            "eps": eps,
+        }
         super().__init__(params, {**options, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -131,9 +158,15 @@ class Muon(Optimizer):
                 state.update(self._fresh(group, p))
             mean = state["momentum_buffer"]
             ahead = _core.empty_like(mean)
-            _core._update("muon_nesterov" if group["nesterov"] else "muon", [mean, ahead], [mean, p.grad], options, group)
+            _core._update(
+                "muon_nesterov" if group["nesterov"] else "muon", [mean, ahead], [mean, p.grad], options, group
+            )
             rows, columns = p.shape
-            ratio = 0.2 * math.sqrt(max(rows, columns)) if group["adjust_lr_fn"] == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
+            ratio = (
+                0.2 * math.sqrt(max(rows, columns))
+                if group["adjust_lr_fn"] == "match_rms_adamw"
+                else math.sqrt(max(1, rows / columns))
+            )
             a, b, c = group["ns_coefficients"]
             direction = _core._newton_schulz(ahead, a, b, c, group["eps"], group["ns_steps"])
             _core._update("muon_apply", [p], [p, direction], {"ratio": ratio}, group)
