@@ -1,6 +1,6 @@
-/* cuda_demo.c - NVIDIA GPUs: which there are, two small results, the memory that tensors hold, a product beside the cpu's and a plain loop's,
- * and errors that come back as messages.
- * use: cuda_demo [N]        the product is (N, N) by (N, N), f32; default 1024 */
+/* cuda_demo.c - NVIDIA GPUs: which there are, two small results, the memory that tensors hold, a
+ * product beside the cpu's and a plain loop's, and errors that come back as messages. use: cuda_demo
+ * [N]        the product is (N, N) by (N, N), f32; default 1024 */
 #include <chainrule.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,19 +24,24 @@ static void devices(void) {
 static int small(const cr_device *gpu) {
     float c[4] = {0};
     cr_scope_begin();
-    const cr_tensor *a = cr_from((float[]){1, 2, 3, 4}, CR_LIST(2, 2), CR_F32, gpu), *b = cr_from((float[]){5, 6, 7, 8}, CR_LIST(2, 2), CR_F32, gpu);
+    const cr_tensor *a = cr_from((float[]){1, 2, 3, 4}, CR_LIST(2, 2), CR_F32, gpu),
+                    *b = cr_from((float[]){5, 6, 7, 8}, CR_LIST(2, 2), CR_F32, gpu);
     cr_read(cr_matmul(a, b), CR_F32, c, sizeof c);
     const double sum = cr_item(cr_sum(cr_zeros(CR_LIST(1000), CR_F32, gpu), CR_ALL, false));
     cr_scope_end();
     if (cr_error()) return failed("small results");
-    printf("small results\n  [[1, 2], [3, 4]] by [[5, 6], [7, 8]] = [[%g, %g], [%g, %g]]\n  sum of 1000 zeros = %g\n", (double)c[0], (double)c[1], (double)c[2], (double)c[3], sum);
-    return c[0] == 19 && c[1] == 22 && c[2] == 43 && c[3] == 50 && sum == 0 ? 0 : (fprintf(stderr, "small results: wrong\n"), 1);
+    printf("small results\n  [[1, 2], [3, 4]] by [[5, 6], [7, 8]] = [[%g, %g], [%g, %g]]\n  sum of 1000 zeros = %g\n",
+           (double)c[0], (double)c[1], (double)c[2], (double)c[3], sum);
+    return c[0] == 19 && c[1] == 22 && c[2] == 43 && c[3] == 50 && sum == 0
+               ? 0
+               : (fprintf(stderr, "small results: wrong\n"), 1);
 }
 
 /* Freed blocks are kept for the next tensor, until they are given back. */
 static void memory(const cr_device *gpu, const char *when) {
     const cr_memory m = cr_memory_stats(gpu);
-    printf("  %-28s %8.2f MiB in use, %8.2f at most, %8.2f kept\n", when, (double)m.current / 1048576, (double)m.peak / 1048576, (double)m.cached / 1048576);
+    printf("  %-28s %8.2f MiB in use, %8.2f at most, %8.2f kept\n", when, (double)m.current / 1048576,
+           (double)m.peak / 1048576, (double)m.cached / 1048576);
 }
 
 static int pool(const cr_device *gpu) {
@@ -75,20 +80,25 @@ static double plain_loop(const float *a, const float *b, float *c, int64_t n) {
 static int product(const cr_device *gpu, int64_t n) {
     enum { TIMES = 10 };
     cr_scope_begin();
-    const cr_tensor *a = numbers(n, 1, gpu), *b = numbers(n, 2, gpu), *a_here = numbers(n, 1, cr_cpu()), *b_here = numbers(n, 2, cr_cpu());
-    const cr_tensor *c = cr_matmul(a, b), *here = cr_empty(CR_LIST(n, n), CR_F32, cr_cpu());        /* the first finds cuBLASLt's algorithm */
+    const cr_tensor *a = numbers(n, 1, gpu), *b = numbers(n, 2, gpu), *a_here = numbers(n, 1, cr_cpu()),
+                    *b_here = numbers(n, 2, cr_cpu());
+    /* the first finds cuBLASLt's algorithm */
+    const cr_tensor *c = cr_matmul(a, b), *here = cr_empty(CR_LIST(n, n), CR_F32, cr_cpu());
     if (!c || !here) return failed("product");
     const double loop = plain_loop(cr_data(a_here), cr_data(b_here), cr_data(here), n);
-    const double error = cr_item(cr_max(cr_abs(cr_sub(cr_to(c, CR_F32, cr_cpu()), here)), CR_ALL, false)) / cr_item(cr_max(cr_abs(here), CR_ALL, false));
+    const double error = cr_item(cr_max(cr_abs(cr_sub(cr_to(c, CR_F32, cr_cpu()), here)), CR_ALL, false)) /
+                         cr_item(cr_max(cr_abs(here), CR_ALL, false));
     cr_synchronize(gpu);
     const double start = seconds();
     for (int i = 0; i < TIMES; i++) cr_release(cr_matmul(a, b));
-    const bool fine = cr_synchronize(gpu) == CR_OK;                         /* launches come back at once: wait before the clock is read */
+    /* launches come back at once: wait before the clock is read */
+    const bool fine = cr_synchronize(gpu) == CR_OK;
     const double each = (seconds() - start) / TIMES, size = (double)n;
     cr_scope_end();
     if (!fine || cr_error()) return failed("product");
-    printf("product\n  (%lld, %lld) by (%lld, %lld): %.3f ms, %.1f GFLOP/s, off by %.1g of the largest from the cpu's\n", (long long)n, (long long)n, (long long)n, (long long)n,
-           each * 1e3, 2e-9 * size * size * size / each, error);
+    printf(
+        "product\n  (%lld, %lld) by (%lld, %lld): %.3f ms, %.1f GFLOP/s, off by %.1g of the largest from the cpu's\n",
+        (long long)n, (long long)n, (long long)n, (long long)n, each * 1e3, 2e-9 * size * size * size / each, error);
     printf("  a plain loop on the cpu: %.3f ms; speed-up %.1f\n", loop * 1e3, loop / each);
     return error < 1e-4 ? 0 : (fprintf(stderr, "product: wrong\n"), 1);
 }

@@ -1,8 +1,10 @@
-/* own_op.c - two ways to add an operation from outside the library: a fused expression, and an op with a gradient of its own. */
+/* own_op.c - two ways to add an operation from outside the library: a fused expression, and an op with
+ * a gradient of its own. */
 #include <chainrule.h>
 #include <stdio.h>
 
-/* y = x^3 and its gradient dx = 3 x^2 g, both written with the library's functions: so the gradient has a gradient too. */
+/* y = x^3 and its gradient dx = 3 x^2 g, both written with the library's functions: so the gradient
+ * has a gradient too. */
 static cr_tensor *cube(const cr_custom_call *c) { return cr_mul(cr_mul(c->in[0], c->in[0]), c->in[0]); }
 
 static cr_status cube_backward(const cr_custom_call *c, const cr_tensor *g, cr_tensor **dx) {
@@ -11,7 +13,10 @@ static cr_status cube_backward(const cr_custom_call *c, const cr_tensor *g, cr_t
 }
 
 /* What the gradient check calls: the op as a function of its inputs. */
-static cr_tensor *cube_of(int n, const cr_tensor *const *in, void *ctx) { (void)ctx; return cr_custom_apply("cube", n, in, NULL); }
+static cr_tensor *cube_of(int n, const cr_tensor *const *in, void *ctx) {
+    (void)ctx;
+    return cr_custom_apply("cube", n, in, NULL);
+}
 
 static int check(cr_status status, const char *what) {
     if (status == CR_OK) printf("%s: ok\n", what);

@@ -32,7 +32,6 @@ GOOD = {
     "include/chainrule.h": "/* short */" + "\n" * (check_layers.CARD_LINES - 1),
     "include/chainrule/ops.h": "x" * check_layers.HEADER_COLUMNS,
     "tests/a.c": "x" * check_layers.C_COLUMNS,
-    "tools/a.py": "x" * check_layers.PYTHON_COLUMNS,
     "src/dev/cpu/cpu.h": '#include "../dev.h"\n#include <immintrin.h>',
     "src/dev/cpu/a.c": '#include "cpu.h"',
     "src/dev/ref/ref.h": '#include "dev/dev.h"',
@@ -74,12 +73,9 @@ BAD = [  # one more file (or another text of a good one), and the line of it tha
     ("include/chainrule/value.h", "\n" + "x" * (check_layers.HEADER_COLUMNS + 1), 2),
     ("include/chainrule.h", "\n" * check_layers.CARD_LINES, check_layers.CARD_LINES + 1),
     ("bench/a.c", "x" * (check_layers.C_COLUMNS + 1), 1),
-    ("tests/b.py", "\n" + "x" * (check_layers.PYTHON_COLUMNS + 1), 2),
     ("src/dev/webgpu/b.c", 'const char *s =\n    "@group(0) @binding(0)"\n', 2),
     ("src/dev/webgpu/c.c", 'const char *s = "var<storage, read> x";', 1),
 ]
-
-FLAGS = ("--lines", "--wgsl")
 
 OUTPUTS = [  # status, output, passed, failed, skipped
     (0, "result: 3 passed, 0 failed, 1 skipped; cpu 12, ref 5", 3, 0, 1),
@@ -144,13 +140,13 @@ def layers() -> list[str]:
         root = Path(name)
         (root / "outside.h").write_text("")
         write(root, GOOD)
-        found, count = check_layers.problems(root, FLAGS)
+        found, count = check_layers.problems(root)
         files = sum(file.startswith(("src/", "python/src/")) for file in GOOD)
         if found or count != files:
             wrong.append(f"a good tree of {files} files: {count} files, {found}")
         for file, text, line in BAD:
             write(root, {file: text})
-            found, _ = check_layers.problems(root, FLAGS)
+            found, _ = check_layers.problems(root)
             if len(found) != 1 or not found[0].startswith(f"{file}:{line}: "):
                 wrong.append(f"{file} with {text[:80]!r}: {found}")
             (root / file).unlink()

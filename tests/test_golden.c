@@ -57,10 +57,10 @@ static void check_row(const char *name, const double *params, int n_in, int colu
 }
 
 TEST(elementwise_on_devices) {
-#define ALL(golden, in, d)                                                                                                          \
-    for (size_t i = 0; i < sizeof golden / sizeof *golden; i++)                                                                     \
-        check_row(golden[i].name, golden[i].params, (int)(sizeof in / sizeof *in), golden[i].columns, (int)(sizeof *in / sizeof **in), \
-                  &in[0][0], &golden[i].y[0][0], d)
+#define ALL(golden, in, d)                                                                          \
+    for (size_t i = 0; i < sizeof golden / sizeof *golden; i++)                                     \
+        check_row(golden[i].name, golden[i].params, (int)(sizeof in / sizeof *in), golden[i].columns, \
+                  (int)(sizeof *in / sizeof **in), &in[0][0], &golden[i].y[0][0], d)
     EACH_DEVICE(d) {
         ALL(golden_unary, unary_in, d);
         ALL(golden_binary, binary_in, d);

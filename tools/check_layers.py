@@ -4,25 +4,23 @@
 * a file under src/dev that sees tensors: core/tensor.h or core/links.h, directly or through a header of core
 * a function that is declared in two headers, or in a .c file
 * a line of a header under include/ that is too long, and a core card (include/chainrule.h) of too many lines
-* with --lines: any other line of C or Python that is too long; generated files may have longer ones
-* with --wgsl: WGSL in a C string under src/dev/webgpu
+* any other line of C that is too long (ruff checks Python's); generated files and golden values are exempt
+* WGSL in a C string under src/dev/webgpu
 
 A room is a folder of src/.  ROOMS names the rooms that each may include, besides itself, the public
-header and the headers of C.  The
-Python extension includes the public header, CPython's and its own.
-use: check_layers.py [--lines] [--wgsl] [repository]
+header and the headers of C.  The Python extension includes the public header, CPython's and its own.
+use: check_layers.py [repository]
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 C_COLUMNS = 120
-PYTHON_COLUMNS = 120
 HEADER_COLUMNS = 100  # of the headers under include/
 CARD_LINES = 400  # of include/chainrule.h
 
@@ -63,18 +61,11 @@ PROTOTYPE = re.compile(
     re.MULTILINE,
 )
 WGSL = re.compile(r"@compute|@group|workgroupBarrier|var<storage")
-WGSL_BUILDERS = {"src/dev/webgpu/elementwise.c"}  # generates a kernel from each program
+# They generate a kernel from each program, and the declarations of arrays.
+WGSL_BUILDERS = {"src/dev/webgpu/elementwise.c", "src/dev/webgpu/wgsl.c"}
 GENERATED = re.compile(r"[Gg]enerated by (tools|tests)/|made from .* by tools/")  # in the first lines of a file
-LINES_OF = {
-    ".c": C_COLUMNS,
-    ".h": C_COLUMNS,
-    ".cpp": C_COLUMNS,
-    ".cu": C_COLUMNS,
-    ".cuh": C_COLUMNS,
-    ".wgsl": C_COLUMNS,
-    ".py": PYTHON_COLUMNS,
-}
-LINE_FOLDERS = ("bench", "docs", "examples", "python", "src", "tests", "tools")
+C_SUFFIXES = {".c", ".h", ".cpp", ".cu", ".cuh", ".wgsl"}
+C_FOLDERS = ("bench", "examples", "python", "src", "tests")
 
 
 def room_of(path: str) -> str:
@@ -181,14 +172,12 @@ def check_prototypes(repository: Path) -> Iterator[str]:
                 first[name] = here
 
 
-def check_lines(repository: Path, everywhere: bool) -> Iterator[str]:
+def check_lines(repository: Path) -> Iterator[str]:
     """Lines over the limit, and the length of the core card."""
     limits = dict.fromkeys((repository / "include").rglob("*.h"), HEADER_COLUMNS)
-    if everywhere:
-        for folder in LINE_FOLDERS:
-            limits |= {
-                path: LINES_OF[path.suffix] for path in (repository / folder).rglob("*") if path.suffix in LINES_OF
-            }
+    for folder in C_FOLDERS:
+        paths = (repository / folder).rglob("*")
+        limits |= {path: C_COLUMNS for path in paths if path.suffix in C_SUFFIXES and path.parent.name != "golden"}
     for path, limit in sorted(limits.items()):
         text, name = path.read_text(encoding="utf-8"), path.relative_to(repository).as_posix()
         if limit != HEADER_COLUMNS and generated(text):
@@ -211,14 +200,13 @@ def check_wgsl(repository: Path) -> Iterator[str]:
                 yield f"{name}:{text.count(chr(10), 0, found.start()) + 1}: WGSL in a C string; put it in a .wgsl file"
 
 
-def problems(repository: Path, flags: Collection[str] = ()) -> tuple[list[str], int]:
-    """What is wrong, and how many files of C were read.  flags: --lines, --wgsl."""
+def problems(repository: Path) -> tuple[list[str], int]:
+    """The violations, and how many files of C were read."""
     repository = repository.resolve()
     found, count = check_includes(repository)
     found += check_prototypes(repository)
-    found += check_lines(repository, "--lines" in flags)
-    if "--wgsl" in flags:
-        found += check_wgsl(repository)
+    found += check_lines(repository)
+    found += check_wgsl(repository)
     return found, count
 
 
@@ -248,13 +236,8 @@ def check_includes(repository: Path) -> tuple[list[str], int]:
 
 
 def main() -> int:
-    flags = {a for a in sys.argv[1:] if a.startswith("--")}
-    folders = [a for a in sys.argv[1:] if a not in flags]
-    if unknown := flags - {"--lines", "--wgsl"} or set(folders[1:]):
-        print(f"unknown argument: {', '.join(sorted(unknown))}", file=sys.stderr)
-        return 2
-    repository = Path(folders[0]) if folders else Path(__file__).resolve().parent.parent
-    found, count = problems(repository, flags)
+    repository = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    found, count = problems(repository)
     for line in found:
         print(line)
     for path in sorted(

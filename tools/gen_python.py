@@ -389,7 +389,7 @@ def package_lines(stub: list[str]) -> list[str]:
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             names |= {ast.unparse(t) for t in (node.targets if isinstance(node, ast.Assign) else [node.target])}
     public = ", ".join(f'"{n}"' for n in sorted(names) if not n.startswith("_"))
-    lines = textwrap.fill(public + ",", 150, initial_indent="    ", subsequent_indent="    ")
+    lines = textwrap.fill(public + ",", 116, initial_indent="    ", subsequent_indent="    ")
     return NAMES.sub(lambda found: f"{found[1]}{lines}\n]", (ROOT / PACKAGE).read_text()).splitlines()
 
 

@@ -195,7 +195,8 @@ cr_status   cr_program_update(const cr_program *p, int64_t count, cr_tensor *con
                                results out[i * results + r] and inputs in[i * inputs + k] */
 cr_status   cr_program_params(const cr_program *p, int n, const char *const *names,
                               const double *values, double *params);
-                            /* params of an update from n named options: "lr", "beta1"...; docs/ops.md */
+                            /* params of an update from n named options: "lr", "beta1"...;
+                               docs/ops.md */
 cr_status   cr_program_update_product(const cr_program *p, cr_tensor *const *out,
                                       const cr_tensor *const *in, const double *params, int input,
                                       const cr_tensor *a, const cr_tensor *b, bool *taken);
@@ -398,8 +399,8 @@ cr_tensor *cr_kron(const cr_tensor *a, const cr_tensor *b);
                             /* blocks a[i] b : (M, N) (P, Q) -> (M P, N Q); up to 4 axes */
 cr_tensor *cr_trace(const cr_tensor *x);    /* sum of the diagonal : (M, N) -> (); integers: i64 */
 cr_tensor *cr_newton_schulz(const cr_tensor *x, const double abc[3], double eps, int steps);
-                            /* x / max(|x|, eps), then x <- a x + (b A + c A A) x, A = x x^T : (M, N);
-                               Muon's step */
+                            /* x / max(|x|, eps), then x <- a x + (b A + c A A) x, A = x x^T :
+                               (M, N); Muon's step */
 cr_tensor *cr_addmm(const cr_tensor *x, const cr_tensor *a, const cr_tensor *b, double beta,
                     double alpha);
                             /* beta x + alpha a b; x broadcasts to (M, N); beta 0 ignores x, even

@@ -205,7 +205,8 @@ template <class... A> constexpr const unsigned *cudasim_sizes(void (*)(A...)) { 
 
 /* ---- and this at the end of a text */
 #define CUDASIM_END(names)                                                                                  \
-    __asm__(".section .cudasim_dynamic,\"aw\",@nobits\n.balign 128\ncudasim_dynamic:\n" names ".zero 232448\n.text\n"); \
+    __asm__(".section .cudasim_dynamic,\"aw\",@nobits\n.balign 128\ncudasim_dynamic:\n" names         \
+            ".zero 232448\n.text\n");                                                                  \
     extern "C" {                                                                                            \
     extern char __bss_start[] __attribute__((visibility("hidden"))), cudasim_dynamic[];                     \
     extern const cudasim_kernel __start_cudasim_kernels[] __attribute__((visibility("hidden")));            \

@@ -75,8 +75,8 @@ struct cr_reducer {
     void (*columns)(void *acc, const void *x, int64_t rows, int64_t stride, int64_t n);
 };
 struct cr_reducers {
-    int64_t piece;                                  /* numbers of one `run`: each lane adds at most 64, so that the error of
-                                                     * a sum is below 1e-6 */
+    int64_t piece;                                  /* numbers of one `run`: each lane adds at most 64, so
+                                                     * that the error of a sum is below 1e-6 */
     struct cr_reducer of[3][5];                     /* by cr_lane, then by cr_reduce_kind or CR_RUN_SQUARES */
     /* ABS, SQUARE, NUMBER, DEVIATION (each: every element has its own mean); y may be x; by lane, f32 or f64 */
     void (*map[2])(cr_reduce_map map, void *y, const void *x, const void *mean, bool each, int64_t n);
