@@ -3,11 +3,10 @@
 
 use: python bench/char_gpt_torch.py FILE [--steps 2000] [--seed 1337] [--threads 2]        prints JSON
 
-4 layers, 4 heads, width 128, context 64, batch 12; AdamW(0.9, 0.99) fused, weight decay 0.1 on matrices, clip 1.0;
-learning rate 1e-3 to 1e-4 by a cosine after 100 steps of warm-up; nine tenths of the text to train
-on, the loss at the end over
-the whole of the rest, every character predicted once.
-"""
+4 layers, 4 heads, width 128, context 64, batch 12; AdamW(0.9, 0.99) fused, weight decay 0.1 on
+matrices, clip 1.0; learning rate 1e-3 to 1e-4 by a cosine after 100 steps of warm-up; nine tenths
+of the text to train on, the loss at the end over the whole of the rest, every character predicted
+once."""
 
 import argparse
 import json

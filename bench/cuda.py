@@ -1,18 +1,15 @@
 #!/usr/bin/env python3
 """An NVIDIA GPU beside PyTorch on the same GPU, eager and compiled, and beside our own cpu:
-products, bandwidth, attention, training, the host's part;
-and every elementwise function of ours.
+products, bandwidth, attention, training, the host's part; and every elementwise function of ours.
 
 use: python bench/cuda.py [--quick] [--only PART ...] [--rounds 3] [--seconds S] [--batch 32]
 [--eager] [--cases TEXT] [--device cuda]        prints JSON
 
 A case is the same line of Python in both libraries, on random numbers (zeros would draw less power
-and so run at a higher clock). Each library has
-a process of its own, and they take turns; a sample is a loop of about ten milliseconds that the GPU
-is waited for once, at its end.
---quick: sizes for a simulated GPU.  --device cpu: both libraries on the cpu, which tries the whole
-without a GPU.  --seconds: no case begins later.
-"""
+and so run at a higher clock). Each library has a process of its own, and they take turns; a sample
+is a loop of about ten milliseconds that the GPU is waited for once, at its end. --quick: sizes for
+a simulated GPU.  --device cpu: both libraries on the cpu, which tries the whole without a GPU.
+--seconds: no case begins later."""
 
 from __future__ import annotations
 

@@ -5,13 +5,11 @@ thousand and 4 million elements.
 use: python bench/everyday.py [--quick] [--threads 2] [--only PART-OF-A-CALL]        prints JSON
 
 CALLS is the list; tests/python/test_bench.py demands that every name is in it, or in UNTIMED with
-the reason, and that every line runs.
-Each library has a process of its own, and they take turns: threads of one that wait for work in a
-loop would slow down the other (OpenMP's do
-so for some milliseconds).  A ratio is the median of those of the rounds, each of two neighbouring
-turns: a virtual machine's processors are moved
-from a cache in common to one each and back, which changes copies of 16 MB by half for seconds.
-"""
+the reason, and that every line runs. Each library has a process of its own, and they take turns:
+threads of one that wait for work in a loop would slow down the other (OpenMP's do so for some
+milliseconds).  A ratio is the median of those of the rounds, each of two neighbouring turns: a
+virtual machine's processors are moved from a cache in common to one each and back, which changes
+copies of 16 MB by half for seconds."""
 
 from __future__ import annotations
 
@@ -67,63 +65,65 @@ EACH = {  # the same call of many names
 CALLS = [call.replace("f(", f"{name}(", 1) for call, names in EACH.items() for name in names.split()]
 CALLS += (
     """
-tensor(numbers); as_tensor(numbers); asarray(numbers); full((n, n), 3.0); arange(n * n); linspace(0,
-1, n * n); eye(n); randint(0, 9, (n, n));
+tensor(numbers); as_tensor(numbers); asarray(numbers); full((n, n), 3.0); arange(n * n); linspace(0, 1, n * n);
+eye(n); randint(0, 9, (n, n));
 full_like(x, 3.0); randint_like(x, 9); x.new_full((n, n), 3.0); x.new_tensor(numbers);
-d.float(); h.float(); i.float(); m.float(); m.long(); i.int(); x.to(float64); x.type_as(d); x.clone(); x.T.contiguous();
-batch.permute(2, 0, 1).contiguous(); a.copy_(y); a.copy_(y.T); a.copy_(v); a.fill_(1.0); a.zero_();
-x.detach(); v.tolist(); one.item();
-reshape(x, (-1,)); x.view(-1); x.T.reshape(-1); transpose(x, 0, 1); x.t(); x.permute(1, 0);
-flatten(x); x.unflatten(0, (-1, 2)); x.squeeze();
-x.unsqueeze(0); v.expand(n, n); broadcast_to(v, (n, n)); v.expand_as(x); x.view_as(y);
-x.reshape_as(y); x.narrow(0, 1, 2); x.select(0, 1);
+d.float(); h.float(); i.float(); m.float(); m.long(); i.int(); x.to(float64); x.type_as(d); x.clone();
+x.T.contiguous();
+batch.permute(2, 0, 1).contiguous(); a.copy_(y); a.copy_(y.T); a.copy_(v); a.fill_(1.0); a.zero_(); x.detach();
+v.tolist(); one.item();
+reshape(x, (-1,)); x.view(-1); x.T.reshape(-1); transpose(x, 0, 1); x.t(); x.permute(1, 0); flatten(x);
+x.unflatten(0, (-1, 2)); x.squeeze();
+x.unsqueeze(0); v.expand(n, n); broadcast_to(v, (n, n)); v.expand_as(x); x.view_as(y); x.reshape_as(y);
+x.narrow(0, 1, 2); x.select(0, 1);
 split(x, 4); chunk(x, 3); unbind(batch); movedim(batch, 0, 2); x[1:, 2]; x[3]; x[:, None]; x[:, ::2] + 1;
-x + y; x + 1; 2 * x; x / 3; x ** 2; p ** 2.5; x + v; x * c; x.T + y; x - one; h + h; h * x; d + d; i
-+ j; i * 3; i // s; i % s; k + k; m + i;
-add(x, y, alpha=2); div(x, q, rounding_mode='floor'); a.add_(y); a.mul_(one); a.sub_(y, alpha=0.01);
-a.div_(one); lerp(x, y, 0.3); lerp(x, y, u);
-addcmul(x, y, z); addcdiv(x, y, q); clamp(x, -1, 1); clamp(x, y, q); clamp(x, min=0); i.clamp(2, 9);
-where(m, x, y); where(m, x, 0.0); where(m, i, j);
+x + y; x + 1; 2 * x; x / 3; x ** 2; p ** 2.5; x + v; x * c; x.T + y; x - one; h + h; h * x; d + d; i + j; i * 3;
+i // s; i % s; k + k; m + i;
+add(x, y, alpha=2); div(x, q, rounding_mode='floor'); a.add_(y); a.mul_(one); a.sub_(y, alpha=0.01); a.div_(one);
+lerp(x, y, 0.3); lerp(x, y, u);
+addcmul(x, y, z); addcdiv(x, y, q); clamp(x, -1, 1); clamp(x, y, q); clamp(x, min=0); i.clamp(2, 9); where(m, x, y);
+where(m, x, 0.0); where(m, i, j);
 masked_fill(x, m, 0.0); a.masked_fill_(m, 0.0);
-acosh(q + 1); gelu(x, approximate='tanh'); exp(d); exp(h); neg(i); abs(i); relu(h); a.relu_();
-sigmoid(d); x > 0; i == j; m == o; ~m; m & o;
+acosh(q + 1); gelu(x, approximate='tanh'); exp(d); exp(h); neg(i); abs(i); relu(h); a.relu_(); sigmoid(d); x > 0;
+i == j; m == o; ~m; m & o;
 bitwise_not(i);
-x.T.sum(0); batch.sum((0, 2)); h.sum(); h.sum(0); d.sum(); i.sum(); i.sum(0); i.sum(1); m.sum();
-m.any(); m.all(); any(m, 0); any(m, 1); i.max();
+x.T.sum(0); batch.sum((0, 2)); h.sum(); h.sum(0); d.sum(); i.sum(); i.sum(0); i.sum(1); m.sum(); m.any(); m.all();
+any(m, 0); any(m, 1); i.max();
 norm(x, 1, 1); norm(x, dim=0); norm(x, dim=1); cumsum(i, 1);
 sort(v); sort(i, 1); topk(x, 5); topk(v, 3); unique(s); unique(i); searchsorted(w, x);
-x @ y; x @ y.T; x @ v; matmul(batch, batch); bmm(batch, batch); mv(x, v); dot(v, w); outer(v, w);
-addmm(v, x, y); baddbmm(batch, batch, batch);
-einsum('ij,jk->ik', x, y); einsum('bij,bjk->bik', batch, batch); einsum('ij,ij->i', x, y);
-einsum('ij->ji', x); einsum('i,ij,j->', v, x, w);
+x @ y; x @ y.T; x @ v; matmul(batch, batch); bmm(batch, batch); mv(x, v); dot(v, w); outer(v, w); addmm(v, x, y);
+baddbmm(batch, batch, batch);
+einsum('ij,jk->ik', x, y); einsum('bij,bjk->bik', batch, batch); einsum('ij,ij->i', x, y); einsum('ij->ji', x);
+einsum('i,ij,j->', v, x, w);
 cat([x, y], 1); cat([i, j]); stack([x, y], -1); gather(x, 0, i); gather(x, 1, i); gather(j, 1, i);
 index_select(x, 0, r); index_select(x, 1, r);
 scatter_add(x, 0, i, y); scatter_add(x, 1, i, y); scatter(x, 1, i, y);
-scatter_reduce(x, 1, i, y, 'mean'); scatter_reduce(x, 1, i, y, 'amax'); index_add(x, 0, r, y);
-masked_select(x, m); take_along_dim(x, i, 1);
+scatter_reduce(x, 1, i, y, 'mean'); scatter_reduce(x, 1, i, y, 'amax'); index_add(x, 0, r, y); masked_select(x, m);
+take_along_dim(x, i, 1);
 nonzero(m); one_hot(s[0], 9);
-x[r]; x[:, r]; x[m]; x[r, r]; v[i]; x[i[:3]]; a[r] = y; a[m] = 0.0; a[0] = v; a[:, 1] = v; tril(x);
-triu(x); tril(m); a.tril_(); diagonal(x); flip(x, (1,));
-roll(x, 3, 0); roll(x, 3, 1); x.repeat(2, 1); tile(v, (n, 1)); repeat_interleave(v, 3);
-repeat_interleave(x, 2, 0); v.unfold(0, 3, 1).contiguous();
-pad(x, (1, 2)); pad(x, (1, 2, 3, 4), value=1.0); pad(batch, (1, 2), mode='reflect'); pad(batch, (1,
-2), mode='replicate');
+x[r]; x[:, r]; x[m]; x[r, r]; v[i]; x[i[:3]]; a[r] = y; a[m] = 0.0; a[0] = v; a[:, 1] = v; tril(x); triu(x); tril(m);
+a.tril_(); diagonal(x); flip(x, (1,));
+roll(x, 3, 0); roll(x, 3, 1); x.repeat(2, 1); tile(v, (n, 1)); repeat_interleave(v, 3); repeat_interleave(x, 2, 0);
+v.unfold(0, 3, 1).contiguous();
+pad(x, (1, 2)); pad(x, (1, 2, 3, 4), value=1.0); pad(batch, (1, 2), mode='reflect');
+pad(batch, (1, 2), mode='replicate');
 pad(batch, (1, 2), mode='circular'); meshgrid(v, w, indexing='ij');
-multinomial(p, 3, replacement=True); multinomial(p[0], 3); randperm(n * n); a.normal_(); a.uniform_(); a.exponential_();
+multinomial(p, 3, replacement=True); multinomial(p[0], 3); randperm(n * n); a.normal_(); a.uniform_();
+a.exponential_();
 a.log_normal_(); a.cauchy_(); a.geometric_(0.5); a.random_();
 normal(x, p);
-copysign(x, y); hypot(x, y); logaddexp(x, y); nextafter(x, y); signbit(x); fmax(x, y); fmin(x, y);
-logaddexp2(x, y); xlogy(p, q); logit(u);
-logit(u, 0.1); nan_to_num(x); isclose(x, y); allclose(x, x); equal(x, x); diag(v); diag(x);
-diag_embed(v); ravel(x); broadcast_tensors(x, v);
+copysign(x, y); hypot(x, y); logaddexp(x, y); nextafter(x, y); signbit(x); fmax(x, y); fmin(x, y); logaddexp2(x, y);
+xlogy(p, q); logit(u);
+logit(u, 0.1); nan_to_num(x); isclose(x, y); allclose(x, x); equal(x, x); diag(v); diag(x); diag_embed(v); ravel(x);
+broadcast_tensors(x, v);
 aminmax(x); nansum(x); nanmean(x); var_mean(x); std_mean(x); cummax(x, 1);
-cummin(x, 1); logcumsumexp(x, 1); diff(x); msort(x); kthvalue(x, 3); mode(s, 1); nanmedian(x);
-quantile(v, 0.3); nanquantile(v, 0.3);
+cummin(x, 1); logcumsumexp(x, 1); diff(x); msort(x); kthvalue(x, 3); mode(s, 1); nanmedian(x); quantile(v, 0.3);
+nanquantile(v, 0.3);
 unique_consecutive(s); bucketize(x, w); isin(i, r); bincount(s[0]); histc(x);
-inner(v, w); vdot(v, w); kron(v, w); trace(x); addmv(v, x, w); addr(x, v, w); addbmm(batch[0],
-batch, batch); tensordot(x, y, 1);
-take(x, i); index_copy(x, 0, r, y); index_fill(x, 0, r, 1.0); index_put(x, (r,), y);
-masked_scatter(x, m, y); argwhere(m); fliplr(x); flipud(x);
+inner(v, w); vdot(v, w); kron(v, w); trace(x); addmv(v, x, w); addr(x, v, w); addbmm(batch[0], batch, batch);
+tensordot(x, y, 1);
+take(x, i); index_copy(x, 0, r, y); index_fill(x, 0, r, 1.0); index_put(x, (r,), y); masked_scatter(x, m, y);
+argwhere(m); fliplr(x); flipud(x);
 atleast_1d(x); atleast_2d(v); atleast_3d(x)
 """.strip()
     .replace(";\n", "; ")

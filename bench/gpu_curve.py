@@ -4,8 +4,7 @@ three loops, waiting once a loop.
 use: gpu_curve.py matmul|elementwise|gpt [--device gpu] [--threads N] [--quick]
 
 matmul: (N, N) by (N, N).  elementwise: gelu of N numbers.  gpt: a training step with AdamW of 2
-layers N wide, on 8 windows of 64 tokens.
-"""
+layers N wide, on 8 windows of 64 tokens."""
 
 import argparse
 import json

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 """Products, elementwise operations and attention in another library, under the row names of
-`chainrule bench`: the peer of its second half.
-chainrule: our own library through Python.
+`chainrule bench`: the peer of its second half. chainrule: our own library through Python.
 
 use: python bench/peers.py numpy|torch|jax|chainrule [--quick] [--only
-products|elementwise|attention] [--threads 2]        prints JSON
-Set the thread count before the library is imported: OMP_NUM_THREADS and its like are set here.
-"""
+products|elementwise|attention] [--threads 2]        prints JSON Set the thread count before the
+library is imported: OMP_NUM_THREADS and its like are set here."""
 
 import argparse
 import json

@@ -3,9 +3,8 @@
 use: product_sizes.py [--sizes 128 256 ...] [--device auto] [--threads N] [--quick] [--draw FILE.svg]        prints JSON
 
 The plain loops are bench/naive in the build; of a large product they compute as many rows as there
-is time for.  --device: the GPU; where it is the cpu
-("auto" without a GPU of hardware) there is no such column.  --draw needs matplotlib.
-"""
+is time for.  --device: the GPU; where it is the cpu ("auto" without a GPU of hardware) there is no
+such column.  --draw needs matplotlib."""
 
 from __future__ import annotations
 

@@ -4,16 +4,14 @@
 use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [--only PART ...] [--sizes N ...]
 
 Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations,
-attention, products (shares of the peak), dispatch, value, chain,
-python (small tensors, import, the C benches called from Python), nn (steps and an epoch with nn,
-optim, data and models), everyday (every op, from Python),
-sizes (products of 128 to 4096 by plain loops, cpu and GPU; --sizes chooses), fused (attention, and
-without it, on the cpu), generation (with and without a
-cache), files (safetensors and token files), gpu (when one pays), webgpu (the first GPU), cuda (an
-NVIDIA GPU beside PyTorch on it), size.
-tiny-Shakespeare is read from $CHAINRULE_DATA, or ../shared/data/shakespeare.txt; without it the part says so.
-CHAINRULE_BUILD names the build (build/release).  Peers run in this Python: make oracle, make peers.
-"""
+attention, products (shares of the peak), dispatch, value, chain, python (small tensors, import, the
+C benches called from Python), nn (steps and an epoch with nn, optim, data and models), everyday
+(every op, from Python), sizes (products of 128 to 4096 by plain loops, cpu and GPU; --sizes
+chooses), fused (attention, and without it, on the cpu), generation (with and without a cache),
+files (safetensors and token files), gpu (when one pays), webgpu (the first GPU), cuda (an NVIDIA
+GPU beside PyTorch on it), size. tiny-Shakespeare is read from $CHAINRULE_DATA, or
+../shared/data/shakespeare.txt; without it the part says so. CHAINRULE_BUILD names the build
+(build/release).  Peers run in this Python: make oracle, make peers."""
 
 from __future__ import annotations
 

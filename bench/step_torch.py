@@ -3,8 +3,7 @@
 --only char|char6|gpt2`.
 
 use: python bench/step_torch.py char|char6|gpt2 [--compile] [--bf16] [--quick] [--threads 2]
-prints JSON with the same row names
-"""
+prints JSON with the same row names"""
 
 import argparse
 import json

@@ -4,8 +4,8 @@
 use: python bench/value.py chainrule|micrograd        one multiplication, one neuron, one step on two moons
      python bench/value.py curve [--draw FILE.svg]    tanh(x * x + x) and its gradient, 1 to 10^7
      elements: a loop of Values, a ValueBatch and a
-                                                      Tensor on every device there is; drawn with matplotlib where
-                                                      that is installed
+                                                      Tensor on every device there is; drawn with
+                                                      matplotlib where that is installed
 CHAINRULE_BUILD names the build (build/release).
 """
 

@@ -4,10 +4,8 @@ use: with_without.py attention|generation [--device cpu] [--threads N] [--quick]
 rows of a name, with_ms, without_ms
 
 attention: causal, f32, 2 x 12 heads of 64, fused beside the products, mask and softmax that it is
-made of; milliseconds of a call.
-generation: N tokens after a prompt of 8, greedy, from a GPT of 4 layers 128 wide with random
-weights; milliseconds of all N.  Both ways write the same tokens.
-"""
+made of; milliseconds of a call. generation: N tokens after a prompt of 8, greedy, from a GPT of 4
+layers 128 wide with random weights; milliseconds of all N.  Both ways write the same tokens."""
 
 from __future__ import annotations
 

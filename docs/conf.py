@@ -1,6 +1,6 @@
 """How Sphinx makes pages of README.md, CONTRIBUTING.md, CHANGELOG.md and docs/**/*.md (make docs).
-The source folder is the repository's
-root, so that links between them are the same on a page, in an editor and on a repository's web site.
+The source folder is the repository's root, so that links between them are the same on a page, in an
+editor and on a repository's web site.
 
 The reference is made of the docstrings of the package in build/release and of the header; a public
 name that is on no page is a warning."""

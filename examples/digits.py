@@ -1,5 +1,4 @@
-"""Handwritten digits told apart by an MLP: scikit-learn's 1797 pictures of 8 x 8 where it is
-installed, else glyphs, moved about and noisy.
+"""Handwritten digits told apart by an MLP: scikit-learn's 1797 pictures of 8 x 8 where it is installed, else glyphs, moved about and noisy.
 
 use: python examples/digits.py        the progress bar needs tqdm
 """
@@ -19,9 +18,7 @@ def glyphs(n: int) -> tuple[Tensor, Tensor]:
     """(n, 64) pictures in [0, 1], each a glyph somewhere in the square with noise on it; (n) digits."""
     rows = cr.tensor([[*bytes.fromhex(glyph)] for glyph in GLYPHS.split()])
     glyph = (rows.unsqueeze(-1) >> cr.arange(5).flip(0)) % 2  # (10, 7, 5)
-    places = cr.stack(
-        [cr.pad(glyph, (left, 3 - left, top, 1 - top)) for left in range(4) for top in range(2)]
-    )  # (8, 10, 8, 8)
+    places = cr.stack([cr.pad(glyph, (left, 3 - left, top, 1 - top)) for left in range(4) for top in range(2)])  # (8, 10, 8, 8)
     digits = cr.arange(n) % 10
     return (places[cr.randint(8, (n,)), digits].float() + 0.3 * cr.randn(n, 8, 8)).clamp(0, 1).flatten(1), digits
 

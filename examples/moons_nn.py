@@ -1,5 +1,4 @@
-"""The half-moons of moons_tensor.py with layers, a loss, an optimizer and batches: what a training
-loop usually looks like.
+"""The half-moons of moons_tensor.py with layers, a loss, an optimizer and batches: what a training loop usually looks like.
 
 use: python examples/moons_nn.py [picture.png]        the picture needs matplotlib, the progress bar tqdm
 """

@@ -1,5 +1,4 @@
-"""The half-moons of moons_value.py with tensors: all points at once, a layer is one product, and
-the gradient is the same.
+"""The half-moons of moons_value.py with tensors: all points at once, a layer is one product, and the gradient is the same.
 
 use: python examples/moons_tensor.py [picture.png]        the picture needs matplotlib
 """
@@ -52,9 +51,7 @@ def main() -> None:
         right = int(((scores > 0) == (labels > 0)).sum())
     print(f"loss {loss.item():.4f}, {right} of {len(labels)} right")
     if len(sys.argv) > 1:
-        cr.viz.boundary(lambda point: forward(parameters, cr.tensor([point])), points, labels.flatten()).savefig(
-            sys.argv[1]
-        )
+        cr.viz.boundary(lambda point: forward(parameters, cr.tensor([point])), points, labels.flatten()).savefig(sys.argv[1])
     sys.exit(right < 98)
 
 

@@ -1,5 +1,4 @@
-"""Two half-moons told apart by a network of single numbers: micrograd's demonstration.  The next
-step is moons_tensor.py.
+"""Two half-moons told apart by a network of single numbers: micrograd's demonstration.  The next step is moons_tensor.py.
 
 use: python examples/moons_value.py [picture.png]        the picture needs matplotlib, the progress bar tqdm
 """

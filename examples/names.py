@@ -1,8 +1,6 @@
-"""Names, letter by letter: a table of pairs, an MLP that sees three letters, and a GPT, trained by
-one loop (after Karpathy's makemore).
+"""Names, letter by letter: a table of pairs, an MLP that sees three letters, and a GPT, trained by one loop (after Karpathy's makemore).
 
-use: python examples/names.py [FILE]        one name a line; without: ../shared/data/names.txt
-beside this repository, or the few below
+use: python examples/names.py [FILE]        one name a line; without: ../shared/data/names.txt beside this repository, or the few below
 """
 
 import sys

@@ -2,12 +2,10 @@
 builds what changes, runs their tests.
 
 A file of tests/contributing is a change.  `== PATH` starts a new file; `== PATH before TEXT`
-inserts lines before the first line that
-contains TEXT, in the file or in the one header of the folder PATH that has such a line.  What
-stands before the first `==` is prose.
-The generators run after the change.  Only sources that see a changed file are compiled, without
-optimisation; declarations in include/
-change no object.  All other objects are those of the build.
+inserts lines before the first line that contains TEXT, in the file or in the one header of the
+folder PATH that has such a line.  What stands before the first `==` is prose. The generators run
+after the change.  Only sources that see a changed file are compiled, without optimisation;
+declarations in include/ change no object.  All other objects are those of the build.
 
 use: python tests/check_contributing.py [name ...]        CHAINRULE_BUILD: the build folder (build/release)
 """

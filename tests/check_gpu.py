@@ -5,8 +5,7 @@ use: python tests/check_gpu.py [webgpu] [cuda]        CHAINRULE_BUILD: where the
 package are (build/release)
 
 cuda is the simulated one, with CHAINRULE_TEST_CUDA=1 a true one. Without a GPU of a kind it is
-skipped; CHAINRULE_TEST_GPU=1 makes that a failure for webgpu.
-"""
+skipped; CHAINRULE_TEST_GPU=1 makes that a failure for webgpu."""
 
 from __future__ import annotations
 

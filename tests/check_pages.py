@@ -4,20 +4,17 @@ use: python tests/check_pages.py [--pictures] [part of a page's name ...]       
 where the library is (build/release)
 
 A page is README.md or a file below docs/.  Its blocks run from top to bottom in a folder of the page's own:
-  python    all in one process
-  c         the blocks from one `main` to the next are a program, compiled and run where its main stands
-  sh        a script; `chainrule` is the program of this build, and an installed library lies where
-  pkg-config and CMake look
-  output    what the block above printed: `...` stands for anything, a number with four or more
-  decimals may be off by one in the last.
+  python    all in one process c         the blocks from one `main` to the next are a program,
+  compiled and run where its main stands sh        a script; `chainrule` is the program of this
+  build, and an installed library lies where pkg-config and CMake look output    what the block
+  above printed: `...` stands for anything, a number with four or more decimals may be off by one in
+  the last.
             What python and c print must be shown.
 A block that begins with a comment that names a file is also written to that file.  A block that
-needs a package or a program that is not here
-is skipped and named.  A page shows what a machine without a GPU prints.  Blocks of the kinds text
-and console are for reading; there are no others.
-A picture that a page shows from its own folder must be written by its blocks; --pictures puts the
-new ones in the place of the old.
-"""
+needs a package or a program that is not here is skipped and named.  A page shows what a machine
+without a GPU prints.  Blocks of the kinds text and console are for reading; there are no others. A
+picture that a page shows from its own folder must be written by its blocks; --pictures puts the new
+ones in the place of the old."""
 
 from __future__ import annotations
 

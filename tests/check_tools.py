@@ -1,7 +1,6 @@
 """Tests of the tools that judge others: check_layers must find every violation, run_tests must not
-count a lost or skipped test
-and must run every stage in five runs, check_pages must notice a wrong output on a page, reference
-must find all declarations of the header."""
+count a lost or skipped test and must run every stage in five runs, check_pages must notice a wrong
+output on a page, reference must find all declarations of the header."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The build backend: scikit-build-core's, which also asks for wgpu's header where PyPI has a wheel
-of it; without one a wheel is built
-without WebGPU."""
+of it; without one a wheel is built without WebGPU."""
 
 from __future__ import annotations
 

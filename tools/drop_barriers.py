@@ -3,10 +3,9 @@
     drop_barriers.py [file ...]    of these files alone: attention.cu
 
 Runs the cases of a few ops on the simulated GPU whose kernels are sanitized
-(build/release/tests/test_cuda_ops_thread), or a test of their
-own; the simulated NVRTC takes the barrier out (CUDASIM_DROP_BARRIER).  With all barriers in place
-the same cases must run without a report.
-"""
+(build/release/tests/test_cuda_ops_thread), or a test of their own; the simulated NVRTC takes the
+barrier out (CUDASIM_DROP_BARRIER).  With all barriers in place the same cases must run without a
+report."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Where the coefficients of src/dev/cpu/vmath.h and vmath_f64.h come from: minimax fits (Lawson's
-reweighting of least squares on Chebyshev
-nodes) of the remainders named below.  Needs numpy and mpmath; prints C arrays, lowest power first,
-and each fit's largest
-relative error.  Not part of the build.   use: python tools/fit_vmath.py [part of a name]"""
+reweighting of least squares on Chebyshev nodes) of the remainders named below.  Needs numpy and
+mpmath; prints C arrays, lowest power first, and each fit's largest relative error.  Not part of the
+build.   use: python tools/fit_vmath.py [part of a name]"""
 
 from __future__ import annotations
 

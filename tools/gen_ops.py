@@ -6,8 +6,7 @@ use: tools/gen_ops.py            write the files that changed
      tools/gen_ops.py --check    write nothing; name the files that are not current and exit with 1
 
 A row becomes a Row, its expressions become Programs (numbered values, equal ones shared), and each
-file is one function of the rows.
-"""
+file is one function of the rows."""
 
 from __future__ import annotations
 

@@ -5,18 +5,16 @@
     mutate.py --list      says where they are
 
 Rows of ops.def are broken in memory by tests/test_grad.c itself (row_mutants).  For gradients in C
-this makes a copy of the sources
-under build/mutate, in which each place of interest becomes a choice by a number:
+this makes a copy of the sources under build/mutate, in which each place of interest becomes a
+choice by a number:
 
     dx[0] = mul(y, g);      ->      dx[0] = MUTANT(7, mul(y, g));         as it is; 7 negates, 8
-    multiplies by 1.5, 9 gives zeros
-    sub(g, mean_last(h))    ->      (cr_mutant == 10 ? (g) : sub(g, mean_last(h)))
-    10 drops a term
+    multiplies by 1.5, 9 gives zeros sub(g, mean_last(h))    ->      (cr_mutant == 10 ? (g) : sub(g,
+    mean_last(h)))                               10 drops a term
 
 so that one build serves all mutants: the test program is linked once, and runs with
-CHAINRULE_MUTANT=number for the ops concerned.
-Needs a build with compile_commands.json (make build); CHAINRULE_BUILD says where, build/release otherwise.
-"""
+CHAINRULE_MUTANT=number for the ops concerned. Needs a build with compile_commands.json (make
+build); CHAINRULE_BUILD says where, build/release otherwise."""
 
 from __future__ import annotations
 

@@ -1,17 +1,15 @@
 """Runs the tests and says the result in one last line.
 
-    run_tests.py                       make test: the C tests of build/release, then the checks in Python
-    run_tests.py --all                 make test-all: every stage below
-    run_tests.py --ci                  make test-ci: `make test`, then the stages that the change
-    touches and others in turn, within 45 minutes
-    run_tests.py --stage NAME ...      some of them; run_tests.py --list says which there are
+    run_tests.py                       make test: the C tests of build/release, then the checks in
+    Python run_tests.py --all                 make test-all: every stage below run_tests.py --ci
+    make test-ci: `make test`, then the stages that the change touches and others in turn, within 45
+    minutes run_tests.py --stage NAME ...      some of them; run_tests.py --list says which there
+    are
 
 Each C test program ends with "result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300"
-(tests/test.h); a check in Python may end
-with such a line too, else its exit status counts as one test: 0 passed, 77 skipped (its last line
-says why), anything else failed.
-A program that ends without its line, or with a bad exit status, has failed.  Skipped is never passed.
-"""
+(tests/test.h); a check in Python may end with such a line too, else its exit status counts as one
+test: 0 passed, 77 skipped (its last line says why), anything else failed. A program that ends
+without its line, or with a bad exit status, has failed.  Skipped is never passed."""
 
 from __future__ import annotations
 
@@ -591,8 +589,7 @@ def changed_files() -> list[str]:
 
 def ci_order(seed: str, changed: list[str], missed: dict[str, int]) -> list[str]:
     """The stages after `test`: those that missed most of the last runs first, as if one that the
-    change touches had missed one more;
-    ties in an order drawn from the seed."""
+    change touches had missed one more; ties in an order drawn from the seed."""
     touched = {name for name, stage in STAGES.items() if any(re.search(stage.paths, path) for path in changed)}
     drawn = sorted(
         (name for name in STAGES if name != "test"), key=lambda name: sha256(f"{seed} {name}".encode()).digest()

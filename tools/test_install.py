@@ -1,8 +1,7 @@
 """Installs the built library into a temporary folder and uses it as a stranger would: through
-pkg-config and through CMake, shared
-and static.  Then builds library and program once more where there is no Python and, if the system
-lets us, no network, and
-with compiled CUDA kernels, if nvcc is there.  Ends with the result line of tests/test.h."""
+pkg-config and through CMake, shared and static.  Then builds library and program once more where
+there is no Python and, if the system lets us, no network, and with compiled CUDA kernels, if nvcc
+is there.  Ends with the result line of tests/test.h."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Makes the source distribution, builds the wheel from it as pip does (build requirements fetched,
-nothing else there), installs it into
-a fresh virtual environment and runs what the README shows.  Ends with the result line of tests/test.h."""
+nothing else there), installs it into a fresh virtual environment and runs what the README shows.
+Ends with the result line of tests/test.h."""
 
 from __future__ import annotations
 

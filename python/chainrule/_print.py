@@ -64,8 +64,8 @@ class Format:
 
 def float_format(values: list[float]) -> Format:
     """Whole numbers as ``2.``, others with a fixed number of digits, or scientific where the finite
-    values that are not 0 span more than
-    three decimal orders, or are very large or very small.  Only those values set the width."""
+    values that are not 0 span more than three decimal orders, or are very large or very small.
+    Only those values set the width."""
     finite = [v for v in values if v and math.isfinite(v)]
     whole = all(v == math.floor(v) for v in finite)
     scientific = False

@@ -14,9 +14,8 @@ def progress(iterable: Iterable[_T], description: str | None = None, total: int 
     """``iterable``, with a progress bar while it is gone over: ``for step in progress(range(1000), "training"): ...``.
 
     total: how many there are, where ``len(iterable)`` does not say.  There is a bar only where tqdm
-    is installed (``pip install chainrule[viz]``)
-    and stderr is a terminal; the loop sees the same items in any case.
-    """
+    is installed (``pip install chainrule[viz]``) and stderr is a terminal; the loop sees the same
+    items in any case."""
     try:
         from tqdm import tqdm  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:

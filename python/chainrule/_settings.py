@@ -16,10 +16,8 @@ class Config:
     """Every run-time switch by its name in lower case; ``print(chainrule.config)`` lists them with their meaning.
 
     ``config.num_threads`` is the value in force as a string, None where the default holds;
-    ``config.num_threads = 1`` sets it in this
-    process, before the environment's CHAINRULE_NUM_THREADS; ``= None`` brings that back.
-    RuntimeError: too late for this switch.
-    """
+    ``config.num_threads = 1`` sets it in this process, before the environment's
+    CHAINRULE_NUM_THREADS; ``= None`` brings that back.  RuntimeError: too late for this switch."""
 
     def __getattr__(self, name: str) -> str | None:
         for known, _, value in _core._switches():
@@ -46,8 +44,8 @@ class Config:
 
 class profile:
     """Writes the ops that run inside ``with`` to a file that chrome://tracing and ui.perfetto.dev
-    show: for each op of any thread its time,
-    shapes, dtypes, bytes, device, and the line of Python that called it."""
+    show: for each op of any thread its time, shapes, dtypes, bytes, device, and the line of Python
+    that called it."""
 
     def __init__(self, path: str | os.PathLike[str] = "trace.json") -> None:
         self.path = path

@@ -2,11 +2,10 @@
 x.__array_namespace__()``.
 
 Names, parameters, result dtypes and special cases are the standard's;
-https://data-apis.org/array-api/2024.12 says what each function means.
-There are no complex numbers and no extensions.  Functions promote by the standard's rules,
-operators of tensors by PyTorch's; docs/python.md
-lists the differences.  Gradients flow as in other calls.  The first use imports the module.
-"""
+https://data-apis.org/array-api/2024.12 says what each function means. There are no complex numbers
+and no extensions.  Functions promote by the standard's rules, operators of tensors by PyTorch's;
+docs/python.md lists the differences.  Gradients flow as in other calls.  The first use imports the
+module."""
 
 from __future__ import annotations
 

@@ -141,14 +141,11 @@ def grad(
     materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """The gradients of the sum of ``outputs``, each weighted by its cotangent in ``grad_outputs``,
-    with respect to ``inputs``: one each,
-    of its shape.  Nothing is added to .grad.
+    with respect to ``inputs``: one each, of its shape.  Nothing is added to .grad.
 
     retain_graph (as create_graph when absent): the graph can be walked again.  create_graph: the
-    gradients have gradients.
-    An input that outputs do not depend on is a RuntimeError, or None with allow_unused, or zeros
-    with materialize_grads.
-    """
+    gradients have gradients. An input that outputs do not depend on is a RuntimeError, or None with
+    allow_unused, or zeros with materialize_grads."""
     of, to = _list(outputs), _list(inputs)
     if allow_unused is False and materialize_grads:
         raise ValueError(
@@ -381,9 +378,8 @@ def gradcheck(
     raise_exception: bool = True,
 ) -> bool:
     """Compares the gradients of ``func(*inputs)`` with central differences, element by element,
-    under a random cotangent.
-    Inputs that require gradients must be float64.  True, or GradcheckError that names input,
-    position and both values."""
+    under a random cotangent. Inputs that require gradients must be float64.  True, or
+    GradcheckError that names input, position and both values."""
     return _check(func, inputs, eps, atol, rtol, raise_exception, False)
 
 

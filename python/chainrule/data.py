@@ -1,9 +1,7 @@
 """Data in batches: datasets, a loader with threads, tokenizers and token files.
 
 The order of a shuffled loader depends only on its seed and epoch, so ``state_dict()`` is a few
-numbers, and a resumed run sees the batches that the
-uninterrupted one would have seen.
-"""
+numbers, and a resumed run sees the batches that the uninterrupted one would have seen."""
 
 from __future__ import annotations
 
@@ -54,9 +52,9 @@ class TensorDataset(Dataset):
 
 def default_collate(batch: Sequence[Any]) -> Any:
     """Samples as one batch: tensors and arrays stacked, ints and floats (float64) as a tensor,
-    strings as they are; dicts, tuples and lists of these element by
-    element, tuples as lists, as PyTorch has it.  RuntimeError: samples differ in shape or length.
-    TypeError: they are something else."""
+    strings as they are; dicts, tuples and lists of these element by element, tuples as lists, as
+    PyTorch has it.  RuntimeError: samples differ in shape or length.  TypeError: they are something
+    else."""
     first = batch[0]
     if isinstance(first, Tensor):
         return _core.stack(batch)
@@ -83,14 +81,11 @@ class DataLoader:
     """Goes over a dataset in batches: ``for x, y in DataLoader(dataset, 32, shuffle=True): ...``.
 
     batch_size: None gives the samples themselves.  shuffle: another order in every epoch.  sampler:
-    the order as an iterable of numbers;
-    batch_sampler: one of lists of them.  num_workers: threads that load ahead, ``prefetch_factor``
-    (2) batches each; 0: none.
-    collate_fn: makes a batch of a list of samples.  drop_last: no last batch that is smaller.
-    generator: draws the seed of all orders.
-    pin_memory is taken and changes nothing.
-    An exception in a thread is raised where its batch is asked for, with its own trace.
-    """
+    the order as an iterable of numbers; batch_sampler: one of lists of them.  num_workers: threads
+    that load ahead, ``prefetch_factor`` (2) batches each; 0: none. collate_fn: makes a batch of a
+    list of samples.  drop_last: no last batch that is smaller.  generator: draws the seed of all
+    orders. pin_memory is taken and changes nothing. An exception in a thread is raised where its
+    batch is asked for, with its own trace."""
 
     def __init__(
         self,
@@ -244,8 +239,8 @@ class DataLoader:
 
 class Tokenizer:
     """Text to token numbers and back, as the program's: ``Tokenizer.chars(text)`` has a token for
-    each character of a text, in the order of their code points,
-    ``Tokenizer.bytes()`` one for each of the 256 bytes.  ``len(t)`` is the vocabulary.
+    each character of a text, in the order of their code points, ``Tokenizer.bytes()`` one for each
+    of the 256 bytes.  ``len(t)`` is the vocabulary.
 
     ``Tokenizer.load("run/tokenizer.json")`` is that of a run of ``chainrule train``; in C it is cr_tokenizer.
     """
@@ -308,11 +303,10 @@ class Tokenizer:
 
 class TokenFile:
     """A memory-mapped token file, which ``save`` or ``chainrule tokenize`` wrote, as batches of
-    windows: ``for x, y in TokenFile("train.tok", 16, 256): ...``.
-    x and y are int64 (batch_size, context), y one token later.  Iterating goes to the end of the
-    epoch; the next iteration is the next one, in another order where
-    ``shuffle``: each token is a target once an epoch, except those after the last window.  start,
-    stop: a part of the file.  A thread prepares the next batch.
+    windows: ``for x, y in TokenFile("train.tok", 16, 256): ...``. x and y are int64 (batch_size,
+    context), y one token later.  Iterating goes to the end of the epoch; the next iteration is the
+    next one, in another order where ``shuffle``: each token is a target once an epoch, except those
+    after the last window.  start, stop: a part of the file.  A thread prepares the next batch.
     OSError: no such file, or no token file.  ValueError: too few tokens."""
 
     def __init__(

@@ -2,8 +2,7 @@
 and its way to print.
 
 Weights come from ``random.uniform(-1, 1)`` of Python's own generator, so that ``random.seed(n)``
-gives the same network here and there.
-"""
+gives the same network here and there."""
 
 from __future__ import annotations
 

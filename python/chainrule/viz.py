@@ -38,13 +38,11 @@ def graph(
     or tensors in lists and dicts.
 
     Leaves are blue, ``root`` is orange.  Leaves, tensors in ``root`` and results that retain their
-    gradients show value and gradient:
-    the numbers where there are few, else smallest, mean and largest; a frame is red where they are
-    not finite.  Of other results, the shape is known.
-    params names leaves: ``dict(model.named_parameters())``.  A notebook shows the picture;
-    ``.source`` is its text; ``.render("file")`` needs the program ``dot``.
-    ValueError: nothing was recorded, or there are more than ``limit`` nodes.
-    """
+    gradients show value and gradient: the numbers where there are few, else smallest, mean and
+    largest; a frame is red where they are not finite.  Of other results, the shape is known. params
+    names leaves: ``dict(model.named_parameters())``.  A notebook shows the picture; ``.source`` is
+    its text; ``.render("file")`` needs the program ``dot``. ValueError: nothing was recorded, or
+    there are more than ``limit`` nodes."""
     import re
 
     import graphviz  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -190,16 +188,13 @@ def curves(
     *runs: str | os.PathLike[str], y: str | Sequence[str] = "loss", smooth: float = 0.05, log: str = "none"
 ) -> Any:
     """Training runs over their steps, as a matplotlib figure.  runs: files with a JSON object a
-    line, as ``chainrule train`` writes ``run.jsonl``, or folders with
-    such a file; at most eight.
+    line, as ``chainrule train`` writes ``run.jsonl``, or folders with such a file; at most eight.
 
     y: the quantity, or a list of quantities, one above the other: "loss" (with the validation
-    loss), "lr", "norm", "tokens/s", or any number that the lines hold.
-    smooth: the share of the points that a running mean is taken over; the points themselves are
-    faint.  log: "x", "y" or "xy" for logarithmic axes.
-    NaN, and null, leave a gap.  OSError: no such file.  ValueError, with the line: it is no JSON
-    object, or not of numbers; or a run has nothing to draw.
-    """
+    loss), "lr", "norm", "tokens/s", or any number that the lines hold. smooth: the share of the
+    points that a running mean is taken over; the points themselves are faint.  log: "x", "y" or
+    "xy" for logarithmic axes. NaN, and null, leave a gap.  OSError: no such file.  ValueError, with
+    the line: it is no JSON object, or not of numbers; or a run has nothing to draw."""
     if not 1 <= len(runs) <= len(COLOURS):
         raise ValueError(f"curves(): {len(runs)} runs in one picture: 1 to {len(COLOURS)} can be distinguished")
     if not 0 <= smooth <= 1 or log not in ("none", "x", "y", "xy"):
@@ -337,14 +332,12 @@ def boundary(model: Callable[..., Any], X: Any, y: Any, steps: int | None = None
     """What ``model`` makes of the plane around the points ``X`` (n, 2) with labels ``y`` (n), as a matplotlib figure.
 
     An nn.Module takes many points at once, (N, 2) in the dtype and on the device of its parameters,
-    and gives a score for each, (N) or (N, 1), or one for each of
-    K classes, (N, K); it is in eval mode meanwhile.  Anything else takes one point, a list of two
-    numbers, and gives a score or a list of them: Values (as an MLP of
-    Values does), a Tensor, numbers.  One score is positive for labels above 0, of K scores the
-    largest says the label, 0 to K - 1.
-    steps: of the grid along each axis, at most 1000; 200 for an nn.Module, else 50.
-    ValueError: the points are not (n, 2), the labels not n, or not among those that the scores tell apart.
-    """
+    and gives a score for each, (N) or (N, 1), or one for each of K classes, (N, K); it is in eval
+    mode meanwhile.  Anything else takes one point, a list of two numbers, and gives a score or a
+    list of them: Values (as an MLP of Values does), a Tensor, numbers.  One score is positive for
+    labels above 0, of K scores the largest says the label, 0 to K - 1. steps: of the grid along
+    each axis, at most 1000; 200 for an nn.Module, else 50. ValueError: the points are not (n, 2),
+    the labels not n, or not among those that the scores tell apart."""
     from .nn import Module
 
     points, labels = [[float(v) for v in point] for point in _list(X)], [float(label) for label in _list(y)]

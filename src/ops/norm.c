@@ -94,6 +94,7 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     if (status == CR_OK) status = cr_pack(&args.w);
     if (status == CR_OK) status = cr_pack(&args.g);
     args.x = cr_array_as(&args.x, CR_LIST(i.M, i.N));
+    args.g = cr_array_as(&args.g, CR_LIST(i.M, i.N));
     for (int k = 0; k < c->n; k++) {
         if (status != CR_OK || !c->needs[k]) continue;
         const cr_meta m = cr_meta_of(c->in[k]);

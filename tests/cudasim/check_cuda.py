@@ -1,11 +1,11 @@
 """Checks with NVIDIA's tools, where they are installed: nvcc and NVRTC compile the kernels; cuda.h,
-nvrtc.h and cublasLt.h are compared with the declarations
-of the library and the simulator.
+nvrtc.h and cublasLt.h are compared with the declarations of the library and the simulator.
 
-    check_cuda.py                  kernels by nvcc, for two architectures (with CHAINRULE_TEST_FULL=1 for all); headers
-    check_cuda.py --nvrtc FOLDER   every text in the folder (CUDASIM_KEEP of the simulated NVRTC) by the real one
-    check_cuda.py --loops FILE     the machine instructions of each loop of a file's kernels, for
-    the last architecture, by kind (PyPI's nvidia-cuda-nvdisasm)
+    check_cuda.py                  kernels by nvcc, for two architectures (with
+    CHAINRULE_TEST_FULL=1 for all); headers check_cuda.py --nvrtc FOLDER   every text in the folder
+    (CUDASIM_KEEP of the simulated NVRTC) by the real one check_cuda.py --loops FILE     the machine
+    instructions of each loop of a file's kernels, for the last architecture, by kind (PyPI's
+    nvidia-cuda-nvdisasm)
 
 Prints registers, static shared memory and spills of each kernel; a spill is a failure.
 """

@@ -1,10 +1,9 @@
 """src/dev/cuda/fatbin.gen.txt names the kernels that -DCHAINRULE_CUDA_FATBIN=ON precompiles: those
-that the training of a GPT needs, except elementwise
-programs, which are written at run time.  The list comes from a run on the simulated GPU.
+that the training of a GPT needs, except elementwise programs, which are written at run time.  The
+list comes from a run on the simulated GPU.
 
 use: python tests/cudasim/check_fatbin.py [--write]        CHAINRULE_BUILD: where simulator and
-package are (build/release)
-"""
+package are (build/release)"""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 tests/test_gpt.c compares with it.
 
 use: python tests/golden/check_gpt.py        CHAINRULE_BUILD: where the tests are (build/release);
-without PyTorch: skipped (77)
-"""
+without PyTorch: skipped (77)"""
 
 from __future__ import annotations
 

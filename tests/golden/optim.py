@@ -3,11 +3,9 @@
 use: python tests/golden/optim.py    (needs torch; the header is committed, so the tests do not)
 
 Two parameters, a (5, 3) and b (7), start at cos of their index; the gradient at step t is  c p +
-sin(0.7 i + 0.3 t), c = 0.5 + 0.1 (i mod 5),
-i counting through a and b.  Lion, and Muon in float64, are written out here: torch has no Lion and
-rounds Muon's iteration to bfloat16
-(the formula is checked against torch.optim.Muon to that precision below).
-"""
+sin(0.7 i + 0.3 t), c = 0.5 + 0.1 (i mod 5), i counting through a and b.  Lion, and Muon in float64,
+are written out here: torch has no Lion and rounds Muon's iteration to bfloat16 (the formula is
+checked against torch.optim.Muon to that precision below)."""
 
 from __future__ import annotations
 

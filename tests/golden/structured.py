@@ -5,8 +5,7 @@ structured ops of tests/ops_cases.h.
 use: structured.py        (needs torch; the header is committed, so that the tests do not)
 
 Inputs, cotangents and weights come from formulas that test_grad.c shares, so that one weighted sum
-for each result is enough.
-"""
+for each result is enough."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
 """The JSON reader and Python's: the same documents are accepted, with the same values, and the same refused.
 
 A few hundred documents are made from a fixed seed (all of CHAINRULE_TEST_FULL=1: twenty thousand),
-good ones and broken ones, and given to
-build/.../tests/fuzz_json --check.  Python's reader is made as strict as ours: no NaN, no key twice,
-no lone surrogates, no infinity.
-"""
+good ones and broken ones, and given to build/.../tests/fuzz_json --check.  Python's reader is made
+as strict as ours: no NaN, no key twice, no lone surrogates, no infinity."""
 
 from __future__ import annotations
 

@@ -4,10 +4,8 @@ comes, a Python exception and no crash.
 use: bad_arguments.py SEED CALLS TRACE      calls of each callable; the call under way is written to the file TRACE
 
 Run by test_bad_arguments.py under limits of memory and time.  Good calls of table.py are spoiled:
-an argument replaced, left out,
-added or given twice.  Exits with 1 and a message when an exception is lost, is not of a kind that
-Python code can expect, or when
-memory grows."""
+an argument replaced, left out, added or given twice.  Exits with 1 and a message when an exception
+is lost, is not of a kind that Python code can expect, or when memory grows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Deliberate differences from PyTorch: (names, finding of compare.py, reason); the first two are
-regular expressions.  The name of a
-function also stands for its method and in-place form.  test_names.py reads the entries and fails on
-an entry that no call needs.
+regular expressions.  The name of a function also stands for its method and in-place form.
+test_names.py reads the entries and fails on an entry that no call needs.
 
 use: python tests/python/differences.py     writes docs/differences.md from this list"""
 

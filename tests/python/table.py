@@ -1,7 +1,6 @@
 """Every function and method by name, with a generator of calls.  A call is (args, kwargs) where an
-X stands for a tensor, so that
-it can be made in chainrule and in PyTorch from the same numbers.  test_names.py walks it; a name
-without a row fails there."""
+X stands for a tensor, so that it can be made in chainrule and in PyTorch from the same numbers.
+test_names.py walks it; a name without a row fails there."""
 
 import sys
 from importlib import import_module

@@ -1,6 +1,6 @@
 """chainrule.array_api against the text of the array API standard, 2024.12: names, signatures,
-result dtypes, special cases; and, where
-NumPy 2 is installed, which follows it, the values of calls of every function."""
+result dtypes, special cases; and, where NumPy 2 is installed, which follows it, the values of calls
+of every function."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ DEVIATIONS: dict[str, Callable[[], bool]] = {
 @pytest.mark.parametrize("what", DEVIATIONS)
 def test_deviation(what: str) -> None:
     assert DEVIATIONS[what](), "no longer: take it out of the list and of docs/python.md"
-    assert what in (ROOT / "docs" / "python.md").read_text()
+    assert what in " ".join((ROOT / "docs" / "python.md").read_text().split())
 
 
 # ---- dtypes

@@ -1,6 +1,5 @@
 """The list of bench/everyday.py: every name is timed, or it is said why not; every line runs in
-both libraries.  bench/cuda.py and the parts of
-bench/run.py that need no peer run, small."""
+both libraries.  bench/cuda.py and the parts of bench/run.py that need no peer run, small."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Two NVIDIA GPUs, simulated (tests/cudasim), as a script sees them: which there are, operands on
-two devices, errors.  In a process of its own,
-for what a process opens as its GPUs is settled once."""
+two devices, errors.  In a process of its own, for what a process opens as its GPUs is settled
+once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the reference is made of is there: a docstring for every public name, an entry for every
-function of the header.  The blocks of the
-pages are run by tests/check_pages.py; that each name is on a page is checked by `make docs`."""
+function of the header.  The blocks of the pages are run by tests/check_pages.py; that each name is
+on a page is checked by `make docs`."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 vary.py and compare.py.
 
 CHAINRULE_TEST_SEED draws a part of the calls of the table, and variations of them;
-CHAINRULE_TEST_FULL=1 thousands of both, and
-CHAINRULE_TEST_FULL=2 runs every call."""
+CHAINRULE_TEST_FULL=1 thousands of both, and CHAINRULE_TEST_FULL=2 runs every call."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_graph_after_backward_in_place_and_of_gradients() -> None:
     y[1:].mul_(3)
     u, v = Pair.apply(y)
     out = (u * v).sum()
-    assert {"Pair", "Inset"} <= {part[0] for part in shown(out)}
+    assert {"Pair", "ReplacePart"} <= {part[0] for part in shown(out)}
     out.backward()
     assert len(drawn(out)[0]) == len(drawn((u * v).sum())[0])
     g: Any = cr.autograd.grad((x * x).exp().sum(), x, create_graph=True)[0]

@@ -1,6 +1,6 @@
 """Calls of table.py, varied at random: other sizes, dtypes and layouts, values with ties,
-infinities and NaN, arguments to match.
-What fits together in the table mostly still does; where it does not, both libraries must refuse it in the same way."""
+infinities and NaN, arguments to match. What fits together in the table mostly still does; where it
+does not, both libraries must refuse it in the same way."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Checkpoints of training: a folder with weights, the optimizer's moments, step, random numbers and
-place in the data, as ``chainrule train`` keeps it in
-RUN/checkpoint.  Python and the program continue from each other's checkpoints, bit for bit.
-Options such as learning rates are not in it: give them to the optimizer."""
+place in the data, as ``chainrule train`` keeps it in RUN/checkpoint.  Python and the program
+continue from each other's checkpoints, bit for bit. Options such as learning rates are not in it:
+give them to the optimizer."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def save_checkpoint(
     step: int = 0,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes a checkpoint in place of the one that is there: an interrupted save leaves that, or the new one.
-    Random numbers are those of the model's generator, or of the default one.  metadata: more
-    entries to keep, and those that ``load_checkpoint`` returned,
-    by which ``chainrule train`` goes on.  OSError: it cannot be written.  ValueError: an optimizer
-    that has no place there."""
+    """Writes a checkpoint in place of the one that is there: an interrupted save leaves that, or
+    the new one. Random numbers are those of the model's generator, or of the default one.
+    metadata: more entries to keep, and those that ``load_checkpoint`` returned, by which
+    ``chainrule train`` goes on.  OSError: it cannot be written.  ValueError: an optimizer that has
+    no place there."""
     slots = _slots("save_checkpoint", model, optimizer)
     kept = [*_kept(slots)]
     steps = max([state["step"] for _, _, state in kept if "step" in state], default=step)
@@ -115,9 +115,9 @@ def load_checkpoint(
     folder: str | os.PathLike[str], model: Module, optimizer: Optimizers = None, *, loader: TokenFile | None = None
 ) -> Checkpoint:
     """Puts a checkpoint back into a model, its optimizers and its loader, all or nothing, and into
-    the generator that ``save_checkpoint`` says; returns step and
-    metadata, all of one save even if another process saves at the same time.  OSError: there is no checkpoint.
-    RuntimeError: weights or moments that are missing, not wanted or of another shape, or a loader of other data."""
+    the generator that ``save_checkpoint`` says; returns step and metadata, all of one save even if
+    another process saves at the same time.  OSError: there is no checkpoint. RuntimeError: weights
+    or moments that are missing, not wanted or of another shape, or a loader of other data."""
     slots = _slots("load_checkpoint", model, optimizer)
     folder, place = os.fspath(folder), None if loader is None else loader._loader
     weights, groups = model.state_dict(keep_vars=True), _groups(slots)

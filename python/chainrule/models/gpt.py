@@ -179,13 +179,12 @@ class GPT(nn.Module):
         generator: Generator | None = None,
     ) -> list[int]:
         """``n`` tokens that follow the given ones, (T) of any length, each drawn from
-        softmax(logits / temperature); temperature 0: always the likeliest.
-        top_k: of the k likeliest only, 0 for all.  top_p: of the fewest that hold this part of the
-        probability.  The same seed gives the tokens of
-        ``chainrule generate``.  Keys and values are kept; a full context goes on from its last
-        half, computed again at its new positions.
-        IndexError: a token outside of the vocabulary.  ValueError: no token to go on from, a number
-        out of range, logits that are not finite."""
+        softmax(logits / temperature); temperature 0: always the likeliest. top_k: of the k
+        likeliest only, 0 for all.  top_p: of the fewest that hold this part of the probability.
+        The same seed gives the tokens of ``chainrule generate``.  Keys and values are kept; a full
+        context goes on from its last half, computed again at its new positions. IndexError: a token
+        outside of the vocabulary.  ValueError: no token to go on from, a number out of range,
+        logits that are not finite."""
         if n < 0:
             raise ValueError(f"[generate] cannot make {n} tokens")
         p, context, heads = self.wte.weight, self.config.context, self.config.heads
@@ -213,10 +212,10 @@ class GPT(nn.Module):
         cls, path: str | os.PathLike[str], *, generator: Generator | None = None, device: Device | str | None = None
     ) -> GPT:
         """The model in a folder of ``chainrule train`` (its best, if the run keeps it) or
-        ``save_checkpoint``, or in a safetensors file of either,
-        with the dtype of its weights.  A save meanwhile does no harm: it is the old model or the new one.
-        OSError: there is none.  ValueError: the file does not describe its model, or holds another.
-        RuntimeError names all weights that do not fit."""
+        ``save_checkpoint``, or in a safetensors file of either, with the dtype of its weights.  A
+        save meanwhile does no harm: it is the old model or the new one. OSError: there is none.
+        ValueError: the file does not describe its model, or holds another.  RuntimeError names all
+        weights that do not fit."""
         checkpoints = [os.path.join(path, name) for name in ("checkpoint-best", "checkpoint")]
         file = next((f for f in checkpoints if os.path.exists(_core._training_weights(f))), os.fspath(path))
         said, weights = consistent(lambda: _core.load(file, device), file)

@@ -1,10 +1,9 @@
 """MultiheadAttention and TransformerEncoderLayer (Vaswani et al. 2017).
 
 Letters in shapes: N batch, L and S times of queries and keys, E width, H heads, D = E / H.  Batch
-comes second but with ``batch_first``; without a batch, inputs
-are (L, E) and (S, E).  A bool mask is true where something must NOT be seen (unlike that of
-``scaled_dot_product_attention``); a float mask is added to the scores.
-"""
+comes second but with ``batch_first``; without a batch, inputs are (L, E) and (S, E).  A bool mask
+is true where something must NOT be seen (unlike that of ``scaled_dot_product_attention``); a float
+mask is added to the scores."""
 
 from __future__ import annotations
 
@@ -29,10 +28,9 @@ def _added(mask: Tensor, dtype: _core.dtype) -> Tensor:
 
 class MultiheadAttention(Module):
     """softmax(q k^T / sqrt(D)) v in each of ``num_heads`` heads, q, k and v by Linear layers from
-    the inputs, the heads side by side through one more.
-    kdim, vdim: widths of keys and values where they differ from ``embed_dim``.  add_bias_kv: one
-    learned key and value more; add_zero_attn: one of zeros.
-    dropout: of the weights, in training."""
+    the inputs, the heads side by side through one more. kdim, vdim: widths of keys and values where
+    they differ from ``embed_dim``.  add_bias_kv: one learned key and value more; add_zero_attn: one
+    of zeros. dropout: of the weights, in training."""
 
     in_proj_weight: Parameter | None  # (3 E, E): q, k and v one below the other; where widths differ, there are three
     q_proj_weight: Parameter | None
@@ -150,9 +148,9 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """The result, (L, N, E), and the weights, (N, L, S) as means over the heads or (N, H, L,
-        S), or None: without them no matrix of all scores is kept.
-        key_padding_mask: (N, S).  attn_mask: (L, S) or (N H, L, S).  is_causal: attn_mask hides
-        exactly the later positions."""
+        S), or None: without them no matrix of all scores is kept. key_padding_mask: (N, S).
+        attn_mask: (L, S) or (N H, L, S).  is_causal: attn_mask hides exactly the later
+        positions."""
         if is_causal and attn_mask is None:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
         if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
@@ -189,9 +187,8 @@ class MultiheadAttention(Module):
 
 class TransformerEncoderLayer(Module):
     """x + attention(x), then x + linear2(activation(linear1(x))), each normalised: behind the sum,
-    or before the branch with ``norm_first``.
-    activation: "relu", "gelu" or a function.  dropout: of the attention's weights, of both branches
-    and behind the activation, in training."""
+    or before the branch with ``norm_first``. activation: "relu", "gelu" or a function.  dropout: of
+    the attention's weights, of both branches and behind the activation, in training."""
 
     def __init__(
         self,

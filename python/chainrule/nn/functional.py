@@ -111,9 +111,8 @@ def embedding(
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
 ) -> Tensor:
-    """weight[input] : (...) of ints, (V, C) -> (..., C).
-    padding_idx: its row gets no gradient.  max_norm: rows looked up that have a larger
-    ``norm_type`` norm are scaled to it, in place.
+    """weight[input] : (...) of ints, (V, C) -> (..., C). padding_idx: its row gets no gradient.
+    max_norm: rows looked up that have a larger ``norm_type`` norm are scaled to it, in place.
     scale_grad_by_freq: a row's gradient is divided by how often it is looked up.  IndexError: an
     index outside 0 ... V - 1."""
     if padding_idx is not None and not -len(weight) <= padding_idx < len(weight):
@@ -159,12 +158,11 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> Tensor:
     """softmax(scale q k^T + mask) v : (..., T, D), (..., S, D), (..., S, Dv) -> (..., T, Dv); scale
-    is 1 / sqrt(D) when absent.  A query that sees no key gives 0.
-    attn_mask: broadcasts to (..., T, S); bool, true where t sees s, or floats that are added to the
-    scores.  is_causal: query t sees the keys <= t.
-    enable_gqa: key and value have fewer heads (axis -3), each for several neighbouring heads of the
-    query.  No matrix of all scores is kept but with
-    dropout, D other than Dv, or more than four axes."""
+    is 1 / sqrt(D) when absent.  A query that sees no key gives 0. attn_mask: broadcasts to (..., T,
+    S); bool, true where t sees s, or floats that are added to the scores.  is_causal: query t sees
+    the keys <= t. enable_gqa: key and value have fewer heads (axis -3), each for several
+    neighbouring heads of the query.  No matrix of all scores is kept but with dropout, D other than
+    Dv, or more than four axes."""
     if is_causal and attn_mask is not None:
         raise RuntimeError("[scaled_dot_product_attention] explicit attn_mask should not be set when is_causal=True")
     if enable_gqa:
@@ -279,9 +277,8 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Each channel to mean 0 and variance 1 over the batch, then weight and bias by channel : (N,
-    C, ...), (C) x 4 -> (N, C, ...).
-    In training the running statistics, where given, go by ``momentum`` towards those of the batch
-    (the variance with N - 1); otherwise they are used.
+    C, ...), (C) x 4 -> (N, C, ...). In training the running statistics, where given, go by
+    ``momentum`` towards those of the batch (the variance with N - 1); otherwise they are used.
     ValueError: one value a channel in training."""
     axes = [i for i in range(input.ndim) if i != 1]
     if not training:
@@ -526,8 +523,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
 
 class _BinaryCrossEntropy(Function):
     """-(y log x + (1 - y) log(1 - x)), logarithms at least -100.  The gradient is (x - y) / (x (1 -
-    x)) with at least 1e-12 below, where the logarithms
-    are cut off as well: a prediction that is sure and wrong goes back."""
+    x)) with at least 1e-12 below, where the logarithms are cut off as well: a prediction that is
+    sure and wrong goes back."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -630,8 +627,8 @@ def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
     """-weight[y] x[y] of logarithms x : (N, C, ...), (N, ...) of classes or (C), () -> () or (N,
-    ...).  The mean is over the weights.
-    IndexError: a class outside 0 ... C - 1 that is not ``ignore_index``."""
+    ...).  The mean is over the weights. IndexError: a class outside 0 ... C - 1 that is not
+    ``ignore_index``."""
     _check_classes(input, target, weight)
     return _picked(_rows_of_classes(input), target, weight, ignore_index, reduction, 0.0)
 
@@ -646,10 +643,10 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:
     """-weight[y] log softmax(x)[y] : logits (N, C, ...) and classes (N, ...), or (C) and () -> ()
-    or (N, ...).  The mean is over the weights.
-    A target of the logits' shape holds the chances of all classes instead: -sum(weight y log softmax(x)).
-    label_smoothing: this part of the target is spread over all classes.  IndexError: a class
-    outside 0 ... C - 1 that is not ``ignore_index``."""
+    or (N, ...).  The mean is over the weights. A target of the logits' shape holds the chances of
+    all classes instead: -sum(weight y log softmax(x)). label_smoothing: this part of the target is
+    spread over all classes.  IndexError: a class outside 0 ... C - 1 that is not
+    ``ignore_index``."""
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     rows = _rows_of_classes(input)
@@ -698,8 +695,7 @@ def multi_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """sum of w[y] max(0, margin - x[y] + x[i])^p over the classes i != y, divided by C : (N, C),
-    (N) or (C), () or (1) -> () or the target's shape.
-    A scalar counts as one class."""
+    (N) or (C), () or (1) -> () or the target's shape. A scalar counts as one class."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if input.ndim > 2 or (input.ndim and not input.size(-1)):

@@ -104,9 +104,9 @@ class Bilinear(Module):
 
 class Embedding(Module):
     """weight[x] : ints (...) -> (..., embedding_dim).  weight (num_embeddings, embedding_dim)
-    starts in N(0, 1), the row ``padding_idx`` as zeros, and that gets
-    no gradient.  max_norm, norm_type, scale_grad_by_freq: as in ``functional.embedding``.
-    IndexError: an index outside the table."""
+    starts in N(0, 1), the row ``padding_idx`` as zeros, and that gets no gradient.  max_norm,
+    norm_type, scale_grad_by_freq: as in ``functional.embedding``.  IndexError: an index outside the
+    table."""
 
     def __init__(
         self,

@@ -69,9 +69,8 @@ class Module:
                 return self.out(self.hidden(x).relu())
 
     Parameters and modules become known by being assigned, buffers by ``register_buffer``.  They are
-    ordinary attributes, so that reading them
-    costs nothing; ``_kinds`` says which attributes they are.
-    """
+    ordinary attributes, so that reading them costs nothing; ``_kinds`` says which attributes they
+    are."""
 
     training: bool  # dropout, batch norm: is this training, or use?
     _kinds: dict[str, str]  # name -> PARAMETER, BUFFER, TRANSIENT or MODULE, in the order of registration
@@ -334,8 +333,8 @@ class Module:
         non_blocking: bool = False,
     ) -> Self:
         """Moves parameters and buffers to a device, or casts those that are floats to a dtype, in
-        place: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``,
-        ``to(other)``.  TypeError: a dtype that is not a float's."""
+        place: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(other)``.  TypeError: a
+        dtype that is not a float's."""
         for x in target:
             if isinstance(x, Tensor):
                 device, dtype = x.device, x.dtype
@@ -432,10 +431,9 @@ class Module:
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
         """Copies the entries of a state dict, tensors or arrays of any library, into parameters and
-        buffers; with ``assign`` they take their places.
-        strict=False: entries may be missing or not be wanted; the result lists them.
-        RuntimeError names all that are missing, not wanted, mis-shaped or no tensors, and nothing
-        has changed.  TypeError: no mapping."""
+        buffers; with ``assign`` they take their places. strict=False: entries may be missing or not
+        be wanted; the result lists them. RuntimeError names all that are missing, not wanted,
+        mis-shaped or no tensors, and nothing has changed.  TypeError: no mapping."""
         if not hasattr(state_dict, "keys"):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict).__name__}")
         homes = self._homes()

@@ -63,8 +63,7 @@ class LayerNorm(_Affine):
 
 class RMSNorm(Module):
     """x / sqrt(mean(x^2) + eps) weight over the last axes, of the sizes ``normalized_shape``; the
-    same shape (Zhang and Sennrich 2019).
-    eps: as in ``functional.rms_norm`` when absent."""
+    same shape (Zhang and Sennrich 2019). eps: as in ``functional.rms_norm`` when absent."""
 
     weight: Parameter | None
 
@@ -128,10 +127,10 @@ class GroupNorm(_Affine):
 
 
 class _BatchNorm(_Affine):
-    """Each channel to mean 0 and variance 1 over the batch, then weight and bias by channel (Ioffe and Szegedy 2015).
-    In training running_mean and running_var go by ``momentum`` (None: so that they are means over
-    all batches) towards the batch's; in use they take its place,
-    unless ``track_running_stats`` is false."""
+    """Each channel to mean 0 and variance 1 over the batch, then weight and bias by channel (Ioffe
+    and Szegedy 2015). In training running_mean and running_var go by ``momentum`` (None: so that
+    they are means over all batches) towards the batch's; in use they take its place, unless
+    ``track_running_stats`` is false."""
 
     running_mean: Tensor | None
     running_var: Tensor | None

@@ -1,9 +1,8 @@
 """Steps divided by how large the gradients of each element have been.
 
 g is the gradient plus weight_decay p, except in AdamW, which scales the weights instead; t counts
-steps.  ``maximize``: up the gradient.
-``foreach`` and ``fused`` change nothing: every step here is fused.
-"""
+steps.  ``maximize``: up the gradient. ``foreach`` and ``fused`` change nothing: every step here is
+fused."""
 
 from __future__ import annotations
 
@@ -22,11 +21,10 @@ _BETAS = (*Optimizer._ranges, ("eps", 0, math.inf), ("betas[0]", 0, 1), ("betas[
 
 class Adam(Optimizer):
     """m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p = p - lr m' / (sqrt(v') + eps), m' = m /
-    (1 - b1^t), v' = v / (1 - b2^t) (Kingma and Ba 2015).
-    amsgrad: the largest v so far divides (Reddi et al. 2018).  decoupled_weight_decay: AdamW's.
-    offload: m and v lie in the host's memory, where a CUDA device
-    reaches them: 8 bytes of its memory less for each parameter, slower steps, the same bits;
-    without effect on the cpu, a RuntimeError on webgpu."""
+    (1 - b1^t), v' = v / (1 - b2^t) (Kingma and Ba 2015). amsgrad: the largest v so far divides
+    (Reddi et al. 2018).  decoupled_weight_decay: AdamW's.  offload: m and v lie in the host's
+    memory, where a CUDA device reaches them: 8 bytes of its memory less for each parameter, slower
+    steps, the same bits; without effect on the cpu, a RuntimeError on webgpu."""
 
     _ranges, _scales, _counts = _BETAS, True, True
 
@@ -107,8 +105,8 @@ class AdamW(Adam):
 
 class NAdam(Optimizer):
     """Adam with Nesterov's momentum: p = p - lr ((1 - u) g / (1 - U) + u' m / (1 - U u')) /
-    (sqrt(v') + eps),  u = b1 (1 - 0.96^(t momentum_decay) / 2),
-    u' that of the next step, U the product of all u so far (Dozat 2016)."""
+    (sqrt(v') + eps),  u = b1 (1 - 0.96^(t momentum_decay) / 2), u' that of the next step, U the
+    product of all u so far (Dozat 2016)."""
 
     _ranges = (*_BETAS, ("momentum_decay", 0, math.inf))
 
@@ -162,8 +160,8 @@ class NAdam(Optimizer):
 
 class RMSprop(Optimizer):
     """v = alpha v + (1 - alpha) g^2;  d = g / (sqrt(v) + eps);  p = p - lr d, or p - lr m with m =
-    momentum m + d (Tieleman and Hinton 2012).
-    centered: the variance divides, v - h^2, h = alpha h + (1 - alpha) g (Graves 2013)."""
+    momentum m + d (Tieleman and Hinton 2012). centered: the variance divides, v - h^2, h = alpha h
+    + (1 - alpha) g (Graves 2013)."""
 
     _ranges = (*Optimizer._ranges, ("eps", 0, math.inf), ("momentum", 0, math.inf), ("alpha", 0, math.inf))
 

@@ -85,12 +85,10 @@ def _strong_wolfe(at: Callable[[float], Point], start: Point, t: float, reach: f
 
 class LBFGS(Optimizer):
     """Up to ``max_iter`` steps p = p + t d a call, d = -H g, H from the last ``history_size``
-    differences of positions and gradients; ``step(closure)``
-    needs the closure, which computes loss and gradients anew.  t is lr (the first time min(1, 1 /
-    sum(abs(g))) lr), or found by
+    differences of positions and gradients; ``step(closure)`` needs the closure, which computes loss
+    and gradients anew.  t is lr (the first time min(1, 1 / sum(abs(g))) lr), or found by
     line_search_fn="strong_wolfe".  It ends early after max_eval (1.25 max_iter) losses, where no
-    gradient is above tolerance_grad,
-    and where step or loss change by less than tolerance_change.
+    gradient is above tolerance_grad, and where step or loss change by less than tolerance_change.
     One group of parameters.  Memory: 2 history_size copies of them."""
 
     def __init__(

@@ -1,9 +1,8 @@
 """``chainrule.optim.lr_scheduler``: learning rates over time, with PyTorch's numbers.
 
 ``step()`` after each epoch (or step) of the optimizer.  Rates are computed from the ones before, so
-that several schedulers of one optimizer
-multiply; n is ``last_epoch``, which counts from 0, and lr0 the rate that the optimizer began with.
-"""
+that several schedulers of one optimizer multiply; n is ``last_epoch``, which counts from 0, and lr0
+the rate that the optimizer began with."""
 
 from __future__ import annotations
 
@@ -32,8 +31,8 @@ __all__ = [
 
 class LRScheduler:
     """The base class of schedulers.  In a subclass, ``get_lr`` computes the next rates from the
-    current ones, and ``_closed`` the rates after n steps.
-    last_epoch: -1 begins; another goes on, with the optimizer's "initial_lr".  KeyError: there is none."""
+    current ones, and ``_closed`` the rates after n steps. last_epoch: -1 begins; another goes on,
+    with the optimizer's "initial_lr".  KeyError: there is none."""
 
     _apart: tuple[str, ...] = ("optimizer",)  # attributes that the state dict leaves out
 
@@ -244,11 +243,10 @@ def _straight(start: float, end: float, part: float) -> float:
 
 class OneCycleLR(LRScheduler):
     """From max_lr / div_factor up to max_lr over ``pct_start`` of all steps, then down to the
-    start's final_div_factor-th part; momentum (or beta 1)
-    the other way, from max_momentum to base_momentum and back (Smith and Topin 2018).  three_phase:
-    down to the start first, as fast as it rose.
-    The number of steps is ``total_steps`` or epochs times steps_per_epoch; ValueError: one step
-    more, or an optimizer without momentum to cycle."""
+    start's final_div_factor-th part; momentum (or beta 1) the other way, from max_momentum to
+    base_momentum and back (Smith and Topin 2018).  three_phase: down to the start first, as fast as
+    it rose. The number of steps is ``total_steps`` or epochs times steps_per_epoch; ValueError: one
+    step more, or an optimizer without momentum to cycle."""
 
     def __init__(
         self,
@@ -394,9 +392,9 @@ class SequentialLR(LRScheduler):
 
 class ReduceLROnPlateau(LRScheduler):
     """lr factor, but at least ``min_lr``, when ``step(metric)`` has not seen a better metric for
-    more than ``patience`` steps; then ``cooldown`` steps do not count.
-    Better: by the part ``threshold`` (threshold_mode "rel") or by that much ("abs") below (mode
-    "min") or above ("max") the best."""
+    more than ``patience`` steps; then ``cooldown`` steps do not count. Better: by the part
+    ``threshold`` (threshold_mode "rel") or by that much ("abs") below (mode "min") or above ("max")
+    the best."""
 
     def __init__(
         self,

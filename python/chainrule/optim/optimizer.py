@@ -20,8 +20,7 @@ State = dict[str, Any]  # of one parameter: moments, and numbers as "step"
 
 def moment(p: Tensor, offload: bool = False) -> Tensor:
     """Zeros for a running mean of p's gradients; float32 for half-precision parameters, because
-    half-precision means stop changing.
-    offload: in the host's memory."""
+    half-precision means stop changing. offload: in the host's memory."""
     dtype = p.dtype if p.dtype is _core.float64 else _core.float32
     return _core._zeros_offloaded(p, dtype) if offload else _core.zeros_like(p, dtype=dtype)
 
@@ -30,11 +29,9 @@ class Optimizer:
     """Changes parameters by their gradients: ``step()``.
 
     params: tensors, or (name, tensor) pairs, or dicts {"params": tensors, "lr": 0.1, ...}, groups
-    with options of their own.
-    A subclass names its update and its state with ``_fresh``, ``_advance`` and ``_rule``;
-    src/ops/ops.def has the formulas.
-    ValueError: no parameters, one twice, or an option out of range.
-    """
+    with options of their own. A subclass names its update and its state with ``_fresh``,
+    ``_advance`` and ``_rule``; src/ops/ops.def has the formulas. ValueError: no parameters, one
+    twice, or an option out of range."""
 
     param_groups: list[Group]
     state: defaultdict[Tensor, State]
@@ -138,9 +135,8 @@ class Optimizer:
     @no_grad
     def step_clipped(self, max_norm: float) -> float:
         """``nn.utils.clip_grad_norm_`` over all its parameters and ``step`` in one; returns the
-        gradients' norm.  Optimizers whose
-        update has the option scale multiply gradients as they read them, which saves a pass over
-        memory, and leave them as they are."""
+        gradients' norm.  Optimizers whose update has the option scale multiply gradients as they
+        read them, which saves a pass over memory, and leave them as they are."""
         if not max_norm >= 0:
             raise ValueError(f"max_norm must be at least 0, not {max_norm}")
         grads = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
@@ -204,9 +200,8 @@ class Optimizer:
     @no_grad
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Takes over options and moments, PyTorch's too; these are copied to the dtypes and devices
-        of the optimizer's own.
-        ValueError: other groups, groups of other sizes, or entries that are missing, not wanted, of
-        another shape or no tensors, all named; nothing has changed."""
+        of the optimizer's own. ValueError: other groups, groups of other sizes, or entries that are
+        missing, not wanted, of another shape or no tensors, all named; nothing has changed."""
         saved = deepcopy(state_dict["param_groups"])
         if len(saved) != len(self.param_groups):
             raise ValueError(

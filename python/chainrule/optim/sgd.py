@@ -16,8 +16,8 @@ __all__ = ["SGD", "Lion", "Muon"]
 
 class SGD(Optimizer):
     """d = g + weight_decay p;  m = momentum m + (1 - dampening) d, at first d;  p = p - lr m, or p
-    - lr (d + momentum m) with ``nesterov``.
-    maximize: up the gradient.  foreach and fused change nothing: every step here is fused."""
+    - lr (d + momentum m) with ``nesterov``. maximize: up the gradient.  foreach and fused change
+    nothing: every step here is fused."""
 
     _ranges, _scales = (*Optimizer._ranges, ("momentum", 0, math.inf)), True
 
@@ -99,12 +99,12 @@ class Lion(Optimizer):
 
 class Muon(Optimizer):
     """For matrices: m = momentum m + (1 - momentum) g, looked ahead with ``nesterov``;  p = (1 - lr
-    weight_decay) p - lr r orthogonal(m) (Jordan et al. 2024).
-    orthogonal: m with singular values near 1, by ``ns_steps`` steps of x <- a x + (b A + c A A) x,
-    A = x x^T, (a, b, c) = ns_coefficients, after division
-    by the norm, at least ``eps``; in float32 (float64 for float64), where PyTorch rounds to
-    bfloat16.  r: for a matrix (M, N) sqrt(max(1, M / N)) ("original"), or
-    0.2 sqrt(max(M, N)) ("match_rms_adamw": one lr for this and AdamW).  ValueError: a parameter that is no matrix."""
+    weight_decay) p - lr r orthogonal(m) (Jordan et al. 2024). orthogonal: m with singular values
+    near 1, by ``ns_steps`` steps of x <- a x + (b A + c A A) x, A = x x^T, (a, b, c) =
+    ns_coefficients, after division by the norm, at least ``eps``; in float32 (float64 for float64),
+    where PyTorch rounds to bfloat16.  r: for a matrix (M, N) sqrt(max(1, M / N)) ("original"), or
+    0.2 sqrt(max(M, N)) ("match_rms_adamw": one lr for this and AdamW).  ValueError: a parameter
+    that is no matrix."""
 
     _ranges = (*Optimizer._ranges, ("momentum", 0, math.inf))
 
