@@ -89,7 +89,8 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *mean = i.centered ? c->aux[0] : NULL, *rstd = c->aux[i.centered];
     cr_norm_bwd_args args = {
         .x = i.x->array, .w = array_of(i.w), .mean = array_of(mean), .rstd = array_of(rstd), .g = g->array};
-    cr_array *const out[] = {&args.dx, &args.dw, &args.db};
+    cr_array *const results[] = {&args.dx, &args.dw, &args.db};
+    cr_tensor *out[3] = {NULL};
     cr_status status = cr_pack(&args.x);
     if (status == CR_OK) status = cr_pack(&args.w);
     if (status == CR_OK) status = cr_pack(&args.g);
@@ -98,14 +99,13 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     for (int k = 0; k < c->n; k++) {
         if (status != CR_OK || !c->needs[k]) continue;
         const cr_meta m = cr_meta_of(c->in[k]);
-        dx[k] = i.x->numel ? cr_new_like(&m, c->dev) : cr_filled(&m, c->dev, 0);
-        *out[k] = array_of(dx[k]);
-        if (!dx[k]) status = cr_error_status();
+        out[k] = i.x->numel ? cr_new_like(&m, c->dev) : cr_filled(&m, c->dev, 0);
+        *results[k] = array_of(out[k]);
+        if (!out[k]) status = cr_error_status();
     }
     if (status == CR_OK && i.x->numel) status = c->dev->kernels->norm_bwd(&args);
-    if (status == CR_OK) return;
     for (int k = 0; k < c->n; k++)
-        if (c->needs[k]) dx[k] = NULL;
+        if (c->needs[k]) dx[k] = status == CR_OK ? out[k] : NULL;
 }
 
 static void norm_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {

@@ -101,8 +101,8 @@ static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     p.ndim = x->ndim;
     memcpy(p.shape, x->shape, sizeof p.shape);
     const cr_call addition = {.op = &cr_op_put, .params = &p, .n = 3, .in = in, .dev = c->dev};
-    if (in[2] && c->accumulated && g->numel)
-        dx[0] = put_into(&addition, c->accumulated) == CR_OK ? c->accumulated : NULL;
+    cr_tensor *sum = c->accumulated;
+    if (in[2] && sum && g->numel) dx[0] = put_into(&addition, sum) == CR_OK ? sum : NULL;
     else dx[0] = cr_apply(&cr_op_put, 3, in, &p);
 }
 
