@@ -44,12 +44,50 @@ typedef struct cr_array { CR_ARRAY_FIELDS } cr_array;
 static inline void *cr_array_data(const cr_array *a) {
     return (char *)a->storage->data + a->offset * (int64_t)cr_dtype_size(a->dtype);
 }
-/* contiguous, from the beginning of s */
-cr_array cr_array_of(cr_storage *s, const cr_device *dev, cr_dtype dt, int n, const int64_t *shape);
-/* a contiguous array in another shape of as many elements */
-cr_array cr_array_as(const cr_array *a, int n, const int64_t *shape);
-/* other axes over the same storage */
-cr_array cr_array_strided(const cr_array *a, int n, const int64_t *shape, const int64_t *strides, int64_t offset);
+/* Other axes over the same storage.  Inline, and the axes from n on stay unset: a small op would
+ * notice both. */
+static inline cr_array cr_array_strided(const cr_array *a, int n, const int64_t *shape, const int64_t *strides,
+                                        int64_t offset) {
+    cr_array y;
+    y.storage = a->storage;
+    y.dev = a->dev;
+    y.dtype = a->dtype;
+    y.ndim = n;
+    y.offset = offset;
+    y.numel = 1;
+    for (int i = 0; i < n; i++) {
+        y.numel *= y.shape[i] = shape[i];
+        y.strides[i] = strides[i];
+    }
+    y.contiguous = cr_strides_are_contiguous(n, shape, strides);
+    return y;
+}
+
+/* A contiguous array in another shape with as many elements. */
+static inline cr_array cr_array_as(const cr_array *a, int n, const int64_t *shape) {
+    cr_array y;
+    y.storage = a->storage;
+    y.dev = a->dev;
+    y.dtype = a->dtype;
+    y.ndim = n;
+    y.contiguous = true;
+    y.offset = a->offset;
+    y.numel = 1;
+    uint64_t step = 1;                              /* wraps beside a size of 0, where no stride is used */
+    for (int i = n - 1; i >= 0; i--) {
+        y.shape[i] = shape[i];
+        y.strides[i] = (int64_t)step;
+        y.numel *= shape[i];
+        step *= shape[i] > 0 ? (uint64_t)shape[i] : 1;
+    }
+    return y;
+}
+
+/* Contiguous, from the beginning of s. */
+static inline cr_array cr_array_of(cr_storage *s, const cr_device *dev, cr_dtype dt, int n, const int64_t *shape) {
+    return cr_array_as(&(cr_array){.storage = s, .dev = dev, .dtype = dt}, n, shape);
+}
+
 /* `size` positions of an axis, from `first` on */
 cr_array cr_array_narrowed(const cr_array *a, int axis, int64_t first, int64_t size);
 cr_array cr_array_transposed(const cr_array *a);     /* the last two axes exchanged */

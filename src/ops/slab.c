@@ -132,10 +132,19 @@ typedef struct job { const cr_reduce_how *how; bool max; } job;      /* how NULL
 
 static cr_status run(const job *j, cr_tensor *y, const cr_array *x, const cr_slab *at) {
     const cr_kernels *k = x->dev->kernels;
-    const cr_array from = cr_array_strided(x, CR_LIST(at->M, at->R, at->N), at->strides, x->offset);
-    const cr_array to = cr_array_as(&y->array, CR_LIST(at->M, at->N));
-    return j->how ? k->reduce(&(cr_reduce_args){to, from, *j->how})
-                  : k->arg_reduce(&(cr_arg_reduce_args){to, from, j->max});
+    const int64_t shape[] = {at->M, at->R, at->N};
+    if (!j->how) {
+        cr_arg_reduce_args args;
+        args.y = cr_array_as(&y->array, CR_LIST(at->M, at->N));
+        args.x = cr_array_strided(x, 3, shape, at->strides, x->offset);
+        args.max = j->max;
+        return k->arg_reduce(&args);
+    }
+    cr_reduce_args args;
+    args.y = cr_array_as(&y->array, CR_LIST(at->M, at->N));
+    args.x = cr_array_strided(x, 3, shape, at->strides, x->offset);
+    args.how = *j->how;
+    return k->reduce(&args);
 }
 
 /* The elements that are left to reduce. */
