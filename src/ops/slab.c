@@ -130,25 +130,19 @@ static bool plain(const cr_tensor *x, uint32_t mask, cr_slab *at) {
 
 typedef struct job { const cr_reduce_how *how; bool max; } job;      /* how NULL: an arg-reduction */
 
-static cr_status run(const job *j, cr_tensor *y, const cr_array *x, const cr_slab *at) {
+/* at: contiguous where strides is NULL. */
+static cr_status run(const job *j, cr_tensor *y, const cr_array *x, const cr_slab *at, const int64_t *strides) {
     const cr_kernels *k = x->dev->kernels;
     const int64_t shape[] = {at->M, at->R, at->N};
-    if (!j->how) {
-        cr_arg_reduce_args args;
-        args.y = cr_array_as(&y->array, CR_LIST(at->M, at->N));
-        args.x = cr_array_strided(x, 3, shape, at->strides, x->offset);
-        args.max = j->max;
-        return k->arg_reduce(&args);
-    }
     cr_reduce_args args;
     args.y = cr_array_as(&y->array, CR_LIST(at->M, at->N));
-    args.x = cr_array_strided(x, 3, shape, at->strides, x->offset);
+    args.x = strides ? cr_array_strided(x, 3, shape, strides, x->offset) : cr_array_as(x, 3, shape);
+    if (!j->how) return k->arg_reduce(&(cr_arg_reduce_args){args.y, args.x, j->max});
     args.how = *j->how;
     return k->reduce(&args);
 }
 
-/* The elements that are left to reduce. */
-/* copy: owns x's storage, where x is not the caller's */
+/* The elements that are left to reduce.  copy: owns x's storage, where x is not the caller's. */
 typedef struct source { cr_array x; cr_tensor *copy; } source;
 
 static void replace(source *from, cr_tensor *copy) {
@@ -170,7 +164,7 @@ static cr_status reduce_group(const job *j, cr_tensor *y, source *from, layout *
     const bool last = groups == 1, direct = last && l->in_order;
     const cr_meta m = {.dtype = last ? y->dtype : wide_dtype(y), .ndim = 1, .shape = {at.M * at.N}};
     cr_tensor *to = direct ? y : cr_new_like(&m, y->dev);
-    cr_status status = to ? run(j, to, &from->x, &at) : cr_error_status();
+    cr_status status = to ? run(j, to, &from->x, &at, at.strides) : cr_error_status();
     if (status == CR_OK && last && !direct) status = put_in_order(y, to, l);
     replace(from, direct ? NULL : to);
     memmove(&l->g[k], &l->g[k + 1], sizeof(group) * (size_t)(l->n - 1 - k));
@@ -183,8 +177,8 @@ static cr_status reduce_any(const job *j, cr_tensor *y, const cr_tensor *x, uint
     cr_slab at;
     int k;
     if (!y->numel) return CR_OK;
-    if (plain(x, mask, &at)) return run(j, y, &x->array, &at);
-    if (!x->numel) return run(j, y, &x->array, &(cr_slab){y->numel, 0, 1, {0, 0, 0}});
+    if (plain(x, mask, &at)) return run(j, y, &x->array, &at, NULL);
+    if (!x->numel) return run(j, y, &x->array, &(cr_slab){y->numel, 0, 1, {0, 0, 0}}, NULL);
     layout l = layout_of(x, mask);
     if (!reduced_groups(&l, &k)) l.g[l.n++] = (group){true, 1, 1};
     source from = {.x = x->array};
