@@ -45,8 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 }
 
 static size_t fuzz_seed(int i, uint8_t *out, size_t room) {
-    static const char *const seeds[] = {"{\"format\": \"chainrule-tokenizer\", \"version\": 1, \"kind\": \"chars\", "
-                                        "\"characters\": \"\\n !\\\"\\\\abc\xc3\xa9\xe2\x88\x9a\xf0\x9f\x98\x80\"}\n",
+    static const char *const seeds[] = {("{\"format\": \"chainrule-tokenizer\", \"version\": 1, \"kind\": \"chars\", "
+                                        "\"characters\": \"\\n !\\\"\\\\abc\xc3\xa9\xe2\x88\x9a\xf0\x9f\x98\x80\"}\n"),
                                         "{\"format\": \"chainrule-tokenizer\", \"version\": 1, \"kind\": \"bytes\"}",
                                         "First Citizen:\nBefore we proceed any further, hear me speak.",
                                         "\xc3\xa9t\xc3\xa9 \xe2\x88\x9a\xf0\x9f\x98\x80\xef\xbf\xbf"};

@@ -25,7 +25,7 @@ static cr_dtype promoted(int n, const cr_tensor *const *in) {
     int rank[3] = {NO_DTYPE, NO_DTYPE, NO_DTYPE};
     for (int i = 0; i < n; i++) {
         bool weak = in[i]->flags & CR_FLAG_WEAK;
-        int dt = in[i]->dtype;
+        int dt = (int)in[i]->dtype;
         if (weak && cr_dtype_is_float((cr_dtype)dt)) dt = CR_F32;    /* a plain number has the default float dtype */
         int r = weak ? 2 : in[i]->ndim == 0;
         rank[r] = join(rank[r], dt);
