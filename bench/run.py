@@ -716,7 +716,7 @@ class Bench:
             "",
             "(N, N) by (N, N) in f32, GFLOP/s: three plain loops on one thread, our cpu kernels, and a GPU of hardware"
             " where there is one.",
-            "Of a large product the plain loops compute as many rows as there is time for.",
+            "The plain loops compute only as many rows of a large product as fit into their time.",
             "",
         )
         picture = self.folder / "product-sizes.svg" if self.folder else None

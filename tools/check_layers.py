@@ -4,13 +4,13 @@
 * a file under src/dev that sees tensors: core/tensor.h or core/links.h, directly or through a header of core
 * a function that is declared in two headers, or in a .c file
 * a line of a header under include/ that is too long, and a core card (include/chainrule.h) of too many lines
-* with --lines: any other line of C or Python that is too long; generated files may have longer ones
-* with --wgsl: WGSL in a C string under src/dev/webgpu
+* any other line of C that is too long (ruff checks Python's); generated files and golden values are exempt
+* WGSL in a C string under src/dev/webgpu
 
 A room is a folder of src/.  ROOMS names the rooms that each may include, besides itself, the public
 header and the headers of C.  The Python extension includes the public header, CPython's and its
 own.
-use: check_layers.py [--lines] [--wgsl] [repository]
+use: check_layers.py [repository]
 """
 
 from __future__ import annotations

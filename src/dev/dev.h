@@ -26,7 +26,6 @@ struct cr_device {
 /* The walk that copies and casts src to dst (program y = x), with axes merged.  src NULL: fills dst
  * with value, one element of dst's dtype.  (move.c) */
 cr_walk cr_walk_of_copy(const cr_array *dst, const cr_array *src, const void *value);
-static inline cr_dtype cr_moved_as(cr_dtype dt) { return cr_dtype_bits(dt); }
 
 /* ---- registry.c.  Functions of devices that a build lacks do not exist in it. */
 extern const cr_device cr_device_cpu, cr_device_ref;

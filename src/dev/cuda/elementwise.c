@@ -117,12 +117,9 @@ static const char *op_text(int op, cr_dtype compute) {
     return int_ops[op];
 }
 
-static bool divides(int op) {
-    return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV;
-}
 static bool has_division(const cr_program *p) {
     for (int i = 0; i < p->n_instr; i++)
-        if (divides(p->instr[i].op)) return true;
+        if (cr_opcode_divides(p->instr[i].op)) return true;
     return false;
 }
 

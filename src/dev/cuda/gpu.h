@@ -11,6 +11,7 @@
 
 #include "../dev.h"
 #include "../program.h"
+#include "../../core/ints.h"
 #include "../../core/os.h"
 #include "api.h"
 #include "arguments.h"
@@ -185,7 +186,6 @@ extern const char cr_cuda_source_argreduce[], cr_cuda_source_attention[], cr_cud
 typedef struct cuda_precompiled { const char *definitions, *file; const void *code; } cuda_precompiled;
 extern const cuda_precompiled cr_cuda_precompiled[];
 
-static inline int64_t cuda_least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t cuda_pieces(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
 /* ---- launches (launch.c) */

@@ -32,5 +32,5 @@ cr_status cr_cuda_launch(cuda *g, const char *op, const cuda_kernel *k, const vo
 int64_t cr_cuda_blocks(const cuda *g, int64_t threads) {
     enum { EACH = 16 };                             /* blocks for a multiprocessor: twice what it holds, so that
                                                      * multiprocessors end at about the same time */
-    return cuda_least(cuda_pieces(threads, CUDA_GROUP), (int64_t)g->multiprocessors * EACH);
+    return cr_imin(cuda_pieces(threads, CUDA_GROUP), (int64_t)g->multiprocessors * EACH);
 }

@@ -113,7 +113,7 @@ static cr_status no_memory(cuda *g, const char *op, size_t bytes) {
     return cr_fail(CR_NO_MEMORY, op,
                    "%s is out of memory: asked for %.1f MiB, %.1f MiB free, %.1f MiB cached in pieces, %.1f MiB held "
                    "by %lld blocks%s",
-                   g->name, mib((int64_t)bytes), mib(cuda_least(g->budget - g->reserved, (int64_t)free_bytes)),
+                   g->name, mib((int64_t)bytes), mib(cr_imin(g->budget - g->reserved, (int64_t)free_bytes)),
                    mib(g->reserved - g->now), mib(g->now), (long long)count, list);
 }
 

@@ -59,7 +59,7 @@ static cr_status sort_tiles(cuda *g, const cuda_ordering *s, cuda_address x, cud
                         .flip = flip_of(s)};
     if (q.tiles == 1) return run(g, s, "sort_tile", &q);
     parts p = {0};
-    q.next = (q.tiles - 1) * s->K + cuda_least(s->K, R - (q.tiles - 1) * TILE);
+    q.next = (q.tiles - 1) * s->K + cr_imin(s->K, R - (q.tiles - 1) * TILE);
     add_part(&p, s->M * q.next, cr_dtype_size(s->dtype));
     add_part(&p, s->M * q.next, place_bytes(s));
     if (!take_parts(g, s->op, &p)) return cr_error_status();
@@ -266,7 +266,7 @@ static cr_status find_runs(cuda *g, const cr_runs_args *args) {
     const int64_t R = x->shape[0], C = x->shape[1];
     parts p = {0};
     int64_t width = 1;                              /* threads that share a row */
-    while (2 * width <= cuda_least(C, CUDA_GROUP)) width *= 2;
+    while (2 * width <= cr_imin(C, CUDA_GROUP)) width *= 2;
     add_part(&p, R, 1);
     add_part(&p, R, 8);
     if (!take_parts(g, op, &p)) return cr_error_status();

@@ -16,9 +16,9 @@ cuda_cut cr_cuda_cut_of(int64_t results, int64_t R, int64_t N, int64_t stride_r,
            ALONG = 4, ACROSS = 8, LEAST = 16 };     /* elements of a thread: before more threads share a result;
                                                      * before R is cut */
     cuda_cut c = {.along = !(N >= 32 && llabs(stride_n) < llabs(stride_r))};
-    c.width = c.along ? power_of_two(cuda_least(R / ALONG, CUDA_GROUP)) : power_of_two(cuda_least(R / ACROSS, 8));
+    c.width = c.along ? power_of_two(cr_imin(R / ALONG, CUDA_GROUP)) : power_of_two(cr_imin(R / ACROSS, 8));
     const int64_t blocks = cuda_pieces(results * c.width, CUDA_GROUP);
-    c.parts = cuda_least(BUSY / blocks, R / (c.width * LEAST));
+    c.parts = cr_imin(BUSY / blocks, R / (c.width * LEAST));
     if (c.parts < 1) c.parts = 1;
     c.part_size = cuda_pieces(R, c.parts);
     if (R) c.parts = cuda_pieces(R, c.part_size);          /* no part is empty */

@@ -73,7 +73,7 @@ static division division_of(const cr_array *x, int64_t chunk, bool sums) {
     division d = {1, rounds, 0};
     if (sums) {
         d.chunks = cuda_pieces(N, chunk);
-        d.parts = cuda_least(rounds / ROUNDS, MOST / d.chunks);
+        d.parts = cr_imin(rounds / ROUNDS, MOST / d.chunks);
         if (d.parts < 1) d.parts = 1;
     }
     d.rows = cuda_pieces(rounds, d.parts) * rows;

@@ -163,7 +163,7 @@ static cr_status run(gpu *g, const char *op, const heads *a, const int64_t *n, i
 
 bool cr_gpu_attention_takes(const cr_array *q, const cr_array *k) {
     const gpu *g = (const gpu *)(const void *)q->dev;
-    const int64_t most = gpu_max(q->shape[2], k->shape[2]), D = q->shape[3];
+    const int64_t most = cr_imax(q->shape[2], k->shape[2]), D = q->shape[3];
     return D <= WIDEST && g->limits.maxStorageBuffersPerShaderStage >= MOST_OPERANDS &&
            (!g->dev.software || (most / FOUR + 1) * (2 * fours(D) + 1) + 4 * D <= MOST_ITERATIONS);
 }

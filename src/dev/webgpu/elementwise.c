@@ -214,9 +214,6 @@ static bool is_flat(const cr_walk *w) {
     return true;
 }
 
-static bool divides(int op) {
-    return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV;
-}
 
 static gpu_span span_of(const cr_walk *w, int k) {
     return cr_gpu_span_of(operand(w, k)->offset, w->ndim, w->shape, operand(w, k)->strides);
@@ -233,7 +230,7 @@ static int buffer_of(plan *l, gpu_span spans[], const gpu *g, int k) {
     int i = 0;
     for (; i < l->buffers; i++) {
         if (l->buffer[i] != b) continue;
-        const gpu_span both = {gpu_min(s.first, spans[i].first), gpu_max(s.end, spans[i].end)};
+        const gpu_span both = {cr_imin(s.first, spans[i].first), cr_imax(s.end, spans[i].end)};
         if (cr_gpu_window(g, b, both, CR_U8, &l->at[i])) { spans[i] = both; return i; }
         if (l->written >> i & 1) return -1;
     }
@@ -259,7 +256,7 @@ static bool plan_of(const gpu *g, const cr_walk *w, plan *made) {
         if (l.flat && lanes > l.elements) l.elements = lanes;
     }
     const bool integers = !cr_dtype_is_float(w->compute);
-    for (int i = 0; i < w->program->n_instr; i++) l.divides |= integers && divides(w->program->instr[i].op);
+    for (int i = 0; i < w->program->n_instr; i++) l.divides |= integers && cr_opcode_divides(w->program->instr[i].op);
     if (l.divides) {
         l.written |= 1u << l.buffers;
         l.shared |= 1u << l.buffers++;

@@ -11,6 +11,7 @@
 
 #include "../dev.h"
 #include "../program.h"
+#include "../../core/ints.h"
 #include "../../core/os.h"
 #include "api.h"
 
@@ -110,8 +111,6 @@ cr_array    cr_gpu_array(const cr_device *d, cr_dtype dt, int n, const int64_t *
 void        cr_gpu_array_give(const cr_array *a);
 static inline gpu_buffer *gpu_buffer_of(const cr_array *t) { return t->storage->data; }
 
-static inline int64_t gpu_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t gpu_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t gpu_abs(int64_t a) { return a < 0 ? -a : a; }
 static inline int64_t gpu_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -36,7 +36,7 @@ typedef struct job {
     int fault;
 } job;
 
-static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? j->to->dtype : cr_moved_as(j->to->dtype); }
+static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? j->to->dtype : cr_dtype_bits(j->to->dtype); }
 
 static int buffers_of(const job *j) { return j->task <= NOTE ? 2 : j->from ? 4 : 3; }
 
@@ -129,7 +129,7 @@ static cr_status run(gpu *g, const job *j, int table, int64_t count, int64_t fir
                       .parameters = &q,
                       .parameters_bytes = sizeof q,
                       .groups = gpu_groups(count)};
-        rows = bind_parts(g, &c, j, table, row, gpu_min(rows, all - row), &q);
+        rows = bind_parts(g, &c, j, table, row, cr_imin(rows, all - row), &q);
         if (!rows) return cr_error_status();
         q.first_row = (uint32_t)row;
         q.rows = (uint32_t)rows;
@@ -162,7 +162,7 @@ static cr_status run_parts(gpu *g, const job *j) {
     if (j->size[axis] == 1 || fits) {
         if (table == FROM) return run(g, j, table, M * K * N, 0, 0);
         for (int64_t k = 0; k < K; k += MOST_K) {
-            cr_status status = run(g, j, table, M * N, k, gpu_min(k + MOST_K, K));
+            cr_status status = run(g, j, table, M * N, k, cr_imin(k + MOST_K, K));
             if (status != CR_OK) return status;
         }
         return CR_OK;

@@ -63,7 +63,7 @@ static void add_arrays(wgsl *w, const kernel *h) {
     if (merges) add_entries(w, true, words_of(h->dtype));
     else cr_wgsl_array(w, "index", CR_I64, true);
     if (!merges && h->values) {
-        cr_wgsl_array(w, "y", cr_moved_as(h->dtype), true);
+        cr_wgsl_array(w, "y", cr_dtype_bits(h->dtype), true);
         cr_wgsl_moved_function(w, h->dtype);
     }
     if (h->task == TAKE) add_entries(w, false, words_of(h->dtype));
@@ -137,10 +137,10 @@ static cr_status run(const ordering *s, order_task task, gpu_buffer *from, gpu_b
 /* Sorts rows: tiles of x become runs of entries, which are merged until there is one.  spare: as
  * large as entries. */
 static cr_status merge(const ordering *s, gpu_buffer *entries, gpu_buffer *spare) {
-    level l = {TILE, (uint32_t)gpu_min(TILE, s->K), (uint32_t)gpu_ceil_div(s->R, TILE), 0};
+    level l = {TILE, (uint32_t)cr_imin(TILE, s->K), (uint32_t)gpu_ceil_div(s->R, TILE), 0};
     cr_status status = run(s, SORT_TILE, NULL, entries, l, s->M * l.runs * GPU_GROUP);
     while (status == CR_OK && l.runs > 1) {
-        l.merged = (uint32_t)gpu_min(2 * (int64_t)l.run, s->K);
+        l.merged = (uint32_t)cr_imin(2 * (int64_t)l.run, s->K);
         const uint32_t runs = (l.runs + 1) / 2;
         status = run(s, MERGE, entries, spare, l, s->M * runs * gpu_ceil_div(l.merged, MERGED));
         l = (level){2 * l.run, l.merged, runs, 0};
@@ -161,7 +161,7 @@ static cr_status order_rows(const ordering *s, order_task task, gpu_buffer *entr
 static cr_status order_all(ordering *s, order_task task, int64_t most, gpu_buffer *entries, gpu_buffer *spare) {
     const int64_t all = s->M;
     for (; s->first < all; s->first += s->M) {
-        s->M = gpu_min(most, all - s->first);
+        s->M = cr_imin(most, all - s->first);
         while (s->M > 1 && !rows_fit(s)) s->M /= 2;
         cr_status status = order_rows(s, task, entries, spare);
         if (status != CR_OK) return status;
@@ -174,9 +174,9 @@ static cr_status order_all(ordering *s, order_task task, int64_t most, gpu_buffe
 static cr_status run_order(ordering *s) {
     if (s->R <= RANKED) return order_all(s, RANK, s->M, NULL, NULL);
     if (s->how.one && s->R <= SELECTED) return order_all(s, SELECT, s->M, NULL, NULL);
-    const int64_t tiles = gpu_ceil_div(s->R, TILE), bytes = gpu_min(MOST_BYTES, (int64_t)s->g->window);
-    const int64_t row = 4 * gpu_min(s->R, tiles * gpu_min(TILE, s->K)) * words_of(s->how.dtype);
-    const int64_t most = gpu_min(s->M, row < bytes ? bytes / row : 1);
+    const int64_t tiles = gpu_ceil_div(s->R, TILE), bytes = cr_imin(MOST_BYTES, (int64_t)s->g->window);
+    const int64_t row = 4 * cr_imin(s->R, tiles * cr_imin(TILE, s->K)) * words_of(s->how.dtype);
+    const int64_t most = cr_imin(s->M, row < bytes ? bytes / row : 1);
     gpu_buffer *entries = cr_gpu_buffer_take(s->g, s->op, (size_t)(most * row)), *spare = entries;
     if (!entries) return cr_error_status();
     if (tiles > 1) spare = cr_gpu_buffer_take(s->g, s->op, (size_t)(most * row));

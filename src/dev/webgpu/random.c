@@ -43,7 +43,7 @@ static cr_status run(const char *op, draw kind, const cr_array *y, parameters q)
     const int64_t most = (int64_t)(g->window / 8) & ~(int64_t)63;
     cr_status status = CR_OK;
     for (int64_t first = 0; first < y->numel; first += most)
-        if (status == CR_OK) status = run_part(g, op, kind, y, first, gpu_min(most, y->numel - first), q);
+        if (status == CR_OK) status = run_part(g, op, kind, y, first, cr_imin(most, y->numel - first), q);
     return cr_gpu_leave(g, status);
 }
 

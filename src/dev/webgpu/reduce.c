@@ -157,7 +157,7 @@ static void cut(stage *s) {
     s->how.single = at->R <= 64 || (at->N >= 32 && gpu_abs(at->strides[2]) < gpu_abs(at->strides[1]));
     const bool single = s->how.single;
     const int64_t least = gpu_ceil_div(at->R, single ? SINGLE : GROUP), busy = (single ? BUSY : 64) / results;
-    s->parts = gpu_max(1, gpu_max(least, gpu_min(busy, at->R / (single ? 64 : 4 * GPU_GROUP))));
+    s->parts = cr_imax(1, cr_imax(least, cr_imin(busy, at->R / (single ? 64 : 4 * GPU_GROUP))));
 }
 
 static cr_status reduce_slab(gpu *g, stage s);

@@ -63,7 +63,7 @@ static void add_constants(wgsl *w, const kernel *h) {
 static void add_arrays(wgsl *w, const kernel *h) {
     static const char state[] = "vec4<u32>";
     const bool extreme = h->kind >= CR_SCAN_MAX;
-    if (h->task == RESULTS) cr_wgsl_array(w, "y", extreme ? cr_moved_as(h->to) : h->to, true);
+    if (h->task == RESULTS) cr_wgsl_array(w, "y", extreme ? cr_dtype_bits(h->to) : h->to, true);
     else cr_wgsl_storage(w, h->task == CARRY ? "states" : "sums", state, true);
     if (h->task == SUM_STATES) cr_wgsl_storage(w, "states", state, false);
     else if (h->task != CARRY) cr_wgsl_array(w, "x", h->from, false);
@@ -160,7 +160,7 @@ static cr_status run_chunks(const scan *s, gpu_buffer *states, int64_t chunk, in
 
 static cr_status run_lines(const scan *s) {
     int64_t chunk = gpu_ceil_div(s->M * s->R * s->N, BUSY);
-    chunk = s->a ? MOST : gpu_min(gpu_max(chunk, LEAST), MOST);
+    chunk = s->a ? MOST : cr_imin(cr_imax(chunk, LEAST), MOST);
     const int64_t chunks = gpu_ceil_div(s->R, chunk);
     if (chunks == 1 && !s->a) return run_chunks(s, NULL, chunk, 1);
     gpu_buffer *states = take_states(s, s->a ? 1 : chunks);

@@ -248,7 +248,7 @@ void cr_wgsl_key_function(wgsl *w, cr_dtype dt, bool reverse) {
 }
 
 void cr_wgsl_moved_function(wgsl *w, cr_dtype dt) {
-    const cr_dtype moved = cr_moved_as(dt);
+    const cr_dtype moved = cr_dtype_bits(dt);
     const expr x = cr_wgsl_load("x", moved, "at");
     cr_wgsl_add(w, "fn moved_x(at: u32) -> %s { return %s; }\n", cr_wgsl_type(moved), x.s);
 }

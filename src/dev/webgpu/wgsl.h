@@ -73,7 +73,7 @@ expr cr_wgsl_bits(cr_dtype dt, const char *x);
 expr cr_wgsl_key(cr_dtype dt, const char *x);
 /* fn key_of(x) -> vec2<u32>: the key, or its complement for the reverse order */
 void cr_wgsl_key_function(wgsl *w, cr_dtype dt, bool reverse);
-/* fn moved_x(at): element `at` of array x, by its bits: of dtype cr_moved_as(dt) */
+/* fn moved_x(at): element `at` of array x, by its bits: of dtype cr_dtype_bits(dt) */
 void cr_wgsl_moved_function(wgsl *w, cr_dtype dt);
 /* fn NAME(x) { return cast(x); } */
 void cr_wgsl_cast_function(wgsl *w, const char *name, cr_dtype to, cr_dtype from);
