@@ -46,6 +46,11 @@
     X(cross_entropy_bwd,      1,  1,  1,  1)    \
     X(attention,              1,  1,  1,  1)    \
     X(attention_bwd,          1,  1,  1,  1)    \
+    X(conv,                   0,  0,  0,  0)    \
+    X(max_pool,               0,  0,  0,  0)    \
+    X(band,                   0,  0,  0,  0)    \
+    X(channel_norm,           0,  0,  0,  0)    \
+    X(channel_norm_bwd,       0,  0,  0,  0)    \
     X(scatter_extreme,        1,  0,  0,  0)    \
     X(nextafter,              1,  0,  0,  0)    \
     X(triangle,               1,  1,  0,  0)    \
@@ -349,6 +354,65 @@ typedef struct cr_attention_bwd_args {
     double scale;
     bool causal;
 } cr_attention_bwd_args;
+
+/* ---- convolutions (cross-correlations) over three spatial axes; axes that a layer lacks have size 1
+ *
+ * x (B, C, *in), w (OC, C / groups, *kernel), y (B, OC, *out), one float dtype; f16 and bf16 accumulate in f32.
+ * Output channel o of group q = o / (OC / groups) reads the channels c' = q C / groups + c:
+ *   y[b, o, p] = sum over c, t of x[b, c', p stride + t dilation - pad] w[o, c, t];  0 where that is outside of x.
+ * x, w and y enter one sum of products, and each kind is its derivative in one of them.  So the gradients of a kind
+ * are the other two kinds. */
+typedef enum cr_conv_kind {
+    CR_CONV_FORWARD,                                /* writes y = conv(x, w) [+ bias] */
+    CR_CONV_INPUT,                                  /* writes x, from w and y: the transposed convolution of y */
+    CR_CONV_WEIGHT                                  /* writes w, from x and y */
+} cr_conv_kind;
+typedef struct cr_conv_args {
+    cr_array y, x, w;                               /* the written one is contiguous; x and y that are read: any
+                                                     * strides; w that is read: contiguous */
+    cr_array bias;                                  /* (OC), optional, only with FORWARD */
+    cr_conv_kind kind;
+    int64_t stride[3], pad[3], dilation[3];         /* pad: zeros before the first element; those behind the last one
+                                                     * follow from the shapes */
+    int64_t groups;
+    int how;                                        /* CR_MATMUL_BF16, CR_MATMUL_TF32, or 0 */
+} cr_conv_args;
+
+/* ---- windows: x (N, *in), y (N, *out) with three spatial axes.  Elements outside of x take no part; NaN wins. */
+typedef struct cr_max_pool_args {
+    cr_array y;                                     /* the largest of x[n, p stride + t dilation - pad] over t < kernel */
+    cr_array index;                                 /* i64, of y's shape: its first position in the spatial axes of x,
+                                                     * flattened */
+    cr_array x;                                     /* contiguous */
+    int64_t kernel[3], stride[3], pad[3], dilation[3];
+} cr_max_pool_args;
+
+/* A banded matrix times x (M, R, N) along R:  y[m, s, n] = sum over k < K of weights[s, k] x[m, start[s] + k, n].
+ * Resampling and average pooling are such products, one for each axis; the gradient is the product with the
+ * transposed band. */
+typedef struct cr_band_args {
+    cr_array y, x;                                  /* y (M, S, N) contiguous; x: any strides; floats, f16 and bf16
+                                                     * accumulate in f32 */
+    cr_array start;                                 /* (S) i64: 0 <= start[s] <= R - K */
+    cr_array weights;                               /* (S, K), f32, or f64 where x is */
+} cr_band_args;
+
+/* ---- batch normalization: statistics of each channel of x (B, C, S), over B and S
+ *
+ * y = (x - mean) / sqrt(var + eps) w + b, with var the mean of (x - mean)^2.  Statistics, w and b have the
+ * accumulator's dtype: f32, or f64 for f64. */
+typedef struct cr_channel_norm_args {
+    cr_array y;
+    cr_array mean, var;                             /* (C), written */
+    cr_array x;
+    cr_array w, b;                                  /* (C), optional */
+    double eps;
+} cr_channel_norm_args;
+typedef struct cr_channel_norm_bwd_args {
+    cr_array dx, dw, db;                            /* optional */
+    cr_array x, w, mean, var, g;
+    double eps;
+} cr_channel_norm_bwd_args;
 
 /* ---- derived from the list: the type of each kernel's function, cr_<name>_kernel, and the table of a device */
 #define CR_KERNEL_TYPE(name, ...) typedef cr_status cr_##name##_kernel(const cr_##name##_args *args);

@@ -5,6 +5,7 @@
 #define CR_COMPOSE_H
 
 #include "op.h"
+#include "structured.gen.h"
 
 /* ---- argument checks (shared.c) */
 /* neither NULL nor CR_NONE, else a message */
@@ -51,14 +52,8 @@ cr_status  cr_pack(cr_array *a);
 cr_status  cr_see_as(const cr_tensor *x, int n, const int64_t *shape, cr_array *a);
 
 /* ---- ops that others use */
-extern const cr_op cr_op_alias, cr_op_view, cr_op_permute, cr_op_expand, cr_op_roll, cr_op_pad, cr_op_triangle,
-    cr_op_clone, cr_op_cast, cr_op_transfer, cr_op_cat, cr_op_sum, cr_op_sum_squares, cr_op_nansum, cr_op_prod,
-    cr_op_max, cr_op_min, cr_op_any, cr_op_all, cr_op_count_nonzero, cr_op_var, cr_op_std, cr_op_vector_norm,
-    cr_op_logsumexp, cr_op_argmax, cr_op_argmin, cr_op_cumsum, cr_op_cumprod, cr_op_logcumsumexp, cr_op_cummax,
-    cr_op_cummin, cr_op_sort, cr_op_kth, cr_op_search, cr_op_runs, cr_op_matmul, cr_op_addmm, cr_op_linear,
-    cr_op_linear_gelu, cr_op_mlp, cr_op_gather, cr_op_scatter, cr_op_scatter_extreme, cr_op_take, cr_op_put,
-    cr_op_ravel, cr_op_nonzero, cr_op_softmax, cr_op_log_softmax, cr_op_layer_norm, cr_op_rms_norm, cr_op_cross_entropy,
-    cr_op_attention;
+#define CR_DECLARE_OP(name) extern const cr_op cr_op_##name;
+CR_STRUCTURED_OPS(CR_DECLARE_OP)
 
 /* the dtype in which both are compared: a plain number v does not widen a tensor of its kind (order.c) */
 cr_dtype   cr_compared(const cr_tensor *x, const cr_tensor *v);
