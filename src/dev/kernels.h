@@ -380,7 +380,7 @@ typedef struct cr_conv_args {
 
 /* ---- windows: x (N, *in), y (N, *out) with three spatial axes.  Elements outside of x take no part; NaN wins. */
 typedef struct cr_max_pool_args {
-    cr_array y;                                     /* the largest of x[n, p stride + t dilation - pad] over t < kernel */
+    cr_array y;                                     /* max of x[n, p stride + t dilation - pad] over t < kernel */
     cr_array index;                                 /* i64, of y's shape: its first position in the spatial axes of x,
                                                      * flattened */
     cr_array x;                                     /* contiguous */

@@ -14,9 +14,12 @@ from .. import _core
 from .._core import Device, Tensor
 from . import functional as F
 from . import init
+from .functional.attention import _attention_weights
 from .linear import Dropout, Linear, new
 from .module import Module, Parameter
 from .norm import LayerNorm
+
+__all__ = ["MultiheadAttention", "TransformerEncoderLayer"]
 
 
 def _added(mask: Tensor, dtype: _core.dtype) -> Tensor:
@@ -171,7 +174,7 @@ class MultiheadAttention(Module):
         share = self.dropout if self.training else 0.0
         weights = None
         if need_weights:
-            weights = F.dropout(F._attention_weights(q, k, self._mask(q, key_padding_mask, attn_mask), scale), share)
+            weights = F.dropout(_attention_weights(q, k, self._mask(q, key_padding_mask, attn_mask), scale), share)
             y = weights @ v
         elif is_causal and key_padding_mask is None and q.size(2) == k.size(2):
             y = F.scaled_dot_product_attention(q, k, v, None, share, True)

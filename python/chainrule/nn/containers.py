@@ -8,6 +8,8 @@ from typing import Any, Self, overload
 
 from .module import MODULE, Module
 
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]
+
 
 class _Row(Module):
     """Modules under the names "0", "1", ... with the operations of a list."""

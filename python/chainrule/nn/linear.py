@@ -11,6 +11,8 @@ from . import functional as F
 from . import init
 from .module import Module, Parameter
 
+__all__ = ["Bilinear", "Dropout", "Embedding", "Flatten", "Identity", "Linear", "Unflatten"]
+
 
 def new(*shape: int, device: Device | str | None, dtype: _core.dtype | None) -> Parameter:
     """A parameter without values yet."""

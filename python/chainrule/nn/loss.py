@@ -7,6 +7,21 @@ from .._core import Tensor
 from . import functional as F
 from .module import Module
 
+__all__ = [
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "CosineEmbeddingLoss",
+    "CrossEntropyLoss",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "MSELoss",
+    "MultiMarginLoss",
+    "NLLLoss",
+    "SmoothL1Loss",
+]
+
 
 class _Loss(Module):
     def __init__(self, reduction: str = "mean") -> None:

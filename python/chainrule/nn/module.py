@@ -9,6 +9,8 @@ from .. import _core
 from .._core import Device, Tensor
 from ..autograd import no_grad
 
+__all__ = ["Module", "Parameter"]
+
 DeviceLike = Device | str | None
 Hooks = dict["RemovableHandle", tuple[Callable[..., Any], bool]]  # hook, does it take keyword arguments
 

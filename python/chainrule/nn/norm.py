@@ -11,6 +11,8 @@ from . import init
 from .linear import new
 from .module import Module, Parameter
 
+__all__ = ["BatchNorm1d", "BatchNorm2d", "GroupNorm", "LayerNorm", "RMSNorm"]
+
 
 class _Affine(Module):
     """weight, which starts at 1, and bias, at 0, where they are wanted."""

@@ -1,0 +1,124 @@
+"""Normalization as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ... import _core
+from ..._core import Tensor
+from ...autograd import no_grad
+
+__all__ = [
+    "batch_norm",
+    "group_norm",
+    "layer_norm",
+    "rms_norm",
+]
+
+
+def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """x weight + bias along axis 1 : (N, C, ...), (C) -> (N, C, ...)"""
+    shape = (-1,) + (1,) * (x.ndim - 2)
+    for what, of in (("weight", weight), ("bias", bias)):
+        if of is not None and tuple(of.shape) != (x.size(1),):
+            raise RuntimeError(
+                f"Expected {what} to be a vector of size equal to the number of channels in input, but got"
+                f" {list(of.shape)} for {list(x.shape)}"
+            )
+    if weight is not None:
+        x = x * weight.reshape(shape)
+    return x if bias is None else x + bias.reshape(shape)
+
+
+def _over_last(
+    input: Tensor, normalized_shape: Sequence[int], *parameters: Tensor | None
+) -> tuple[Tensor, list[Tensor | None]]:
+    """The axes of ``normalized_shape`` as one, for input and parameters."""
+    shape, n = tuple(normalized_shape), len(normalized_shape)
+    if not n or tuple(input.shape[-n:]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but"
+            f" got {list(input.shape)}"
+        )
+    for p in parameters:
+        if p is not None and tuple(p.shape) != shape:
+            raise RuntimeError(
+                f"Expected weight and bias to be of the shape of normalized_shape, {list(shape)}, but got"
+                f" {list(p.shape)}"
+            )
+    return input.flatten(-n), [None if p is None else p.flatten() for p in parameters]
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """(x - mean) / sqrt(var + eps) weight + bias over the last axes, those of ``normalized_shape``; the same shape."""
+    if len(normalized_shape) == 1 and input.shape[-1:] == tuple(normalized_shape):
+        return _core._layer_norm(input, eps, weight, bias)
+    rows, (w, b) = _over_last(input, normalized_shape, weight, bias)
+    return _core._layer_norm(rows, eps, w, b).reshape(input.shape)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) weight over the last axes, those of ``normalized_shape``; the same
+    shape.  eps when absent: 2^-52 for float64, else 2^-23."""
+    rows, (w,) = _over_last(input, normalized_shape, weight)
+    if eps is None:
+        eps = 2.0**-52 if input.dtype is _core.float64 else 2.0**-23  # the distance from 1 to the next number
+    return _core._rms_norm(rows, eps, w).reshape(input.shape)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Each of ``num_groups`` groups of channels of each sample to mean 0 and variance 1, then
+    weight and bias by channel : (N, C, ...), (C), (C) -> (N, C, ...)"""
+    if input.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
+    if num_groups < 1 or input.size(1) % num_groups:
+        raise RuntimeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got {list(input.shape)} and"
+            f" num_groups={num_groups}"
+        )
+    if input.numel() == num_groups:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
+    rows = input.reshape(len(input), num_groups, input.numel() // max(1, len(input) * num_groups))
+    return _affine(_core._layer_norm(rows, eps).reshape(input.shape), weight, bias)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Each channel to mean 0 and variance 1 over the batch, then weight and bias by channel : (N,
+    C, ...), (C) x 4 -> (N, C, ...). In training the running statistics, where given, go by
+    ``momentum`` towards those of the batch (the variance with N - 1); otherwise they are used.
+    ValueError: one value a channel in training."""
+    axes = [i for i in range(input.ndim) if i != 1]
+    if not training:
+        if running_mean is None or running_var is None:
+            raise ValueError("Expected running_mean and running_var to be defined when training=False")
+        scale = (running_var + eps).rsqrt()
+        return _affine(_affine(input, None, -running_mean), scale if weight is None else scale * weight, bias)
+    count = input.numel() // max(1, input.size(1))
+    if count == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
+    with no_grad():
+        if running_mean is not None:
+            running_mean.mul_(1 - momentum).add_(input.mean(axes), alpha=momentum)
+        if running_var is not None:
+            running_var.mul_(1 - momentum).add_(input.var(axes), alpha=momentum)
+    turned = input.transpose(0, 1)
+    return _affine(_core._layer_norm(turned.flatten(1), eps).reshape(turned.shape).transpose(0, 1), weight, bias)
