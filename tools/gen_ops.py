@@ -525,7 +525,7 @@ def c_number(node: ast.expr, options: list[str]) -> str:
 
 
 def options_c(updates: list[Update]) -> list[str]:
-    """What cr_program_params reads, in the order of cr_updates."""
+    """The tables that cr_program_params reads, in the order of cr_updates."""
     fills, table = [], []
     for u in updates:
         fill = "NULL"

@@ -28,7 +28,7 @@ class Parameter(Tensor):
 
 
 class RemovableHandle:
-    """What registering a hook returns: ``remove()``, or the end of a ``with``, ends the hook."""
+    """A registered hook: ``remove()``, or the end of a ``with``, removes it."""
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
@@ -55,7 +55,7 @@ class IncompatibleKeys(NamedTuple):
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
-# What a registered name stands for.  A transient buffer is not part of the state dict.
+# The kind of a registered name.  A transient buffer is not part of the state dict.
 PARAMETER, BUFFER, TRANSIENT, MODULE = "parameter", "buffer", "transient buffer", "module"
 
 
@@ -86,7 +86,7 @@ class Module:
     # ---- calling ----
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; a subclass defines it.  Call the module, not this: hooks run only then."""
+        """The computation of the module, which a subclass defines.  Call the module instead: only that runs hooks."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
