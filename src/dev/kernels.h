@@ -38,6 +38,7 @@
     X(random_integers,        1,  1,  1,  1)    \
     X(permutation,            1,  1,  1,  1)    \
     X(multinomial,            1,  1,  1,  1)    \
+    X(conv,                   1,  1,  0,  0)    \
     X(softmax,                1,  1,  1,  1)    \
     X(softmax_bwd,            1,  1,  1,  1)    \
     X(norm,                   1,  1,  1,  1)    \
@@ -46,7 +47,6 @@
     X(cross_entropy_bwd,      1,  1,  1,  1)    \
     X(attention,              1,  1,  1,  1)    \
     X(attention_bwd,          1,  1,  1,  1)    \
-    X(conv,                   0,  0,  0,  0)    \
     X(max_pool,               0,  0,  0,  0)    \
     X(band,                   0,  0,  0,  0)    \
     X(channel_norm,           0,  0,  0,  0)    \
