@@ -8,6 +8,8 @@
     X(nonzero) \
     X(ravel) \
     X(attention) \
+    X(band) \
+    X(batch_norm) \
     X(cat) \
     X(clone) \
     X(cast) \
@@ -22,6 +24,7 @@
     X(logsumexp) \
     X(matmul) \
     X(addmm) \
+    X(max_pool) \
     X(layer_norm) \
     X(rms_norm) \
     X(sort) \
