@@ -100,7 +100,7 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
 }
 
 static void batch_norm_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    if (c->differentiable) composed_grad(c, g, dx);
+    if (c->differentiable && c->in[0]->numel) composed_grad(c, g, dx);
     else fused_grad(c, g, dx);
 }
 

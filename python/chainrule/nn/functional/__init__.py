@@ -5,14 +5,16 @@ A ``reduction`` is "mean", "sum" or "none".
 """
 
 from ..._core import one_hot, pad
-from . import activation, attention, distance, layers, loss, norm
+from . import activation, attention, distance, layers, loss, norm, pooling, resample
 from .activation import *
 from .attention import *
 from .distance import *
 from .layers import *
 from .loss import *
 from .norm import *
+from .pooling import *
+from .resample import *
 
 __all__ = ["one_hot", "pad"]
-for _part in (activation, attention, distance, layers, loss, norm):
+for _part in (activation, attention, distance, layers, loss, norm, pooling, resample):
     __all__ += _part.__all__
