@@ -136,6 +136,26 @@ def rms(x: Tensor, w: Tensor | None = None) -> Tensor:
     return F.rms_norm(x, x.shape[-1:], w, 1e-6)
 
 
+def batched(f: Callable[..., Tensor], *sizes: object, **options: object) -> Callable[[Tensor], Tensor]:
+    """A function of (N, C, ...) as one of (C, ...)."""
+    return lambda x: f(x[None], *sizes, **options)[0]
+
+
+def resized(*size: int, **options: object) -> Callable[[Tensor], Tensor]:
+    """(N, H, W), as N channels; none of them: an empty result"""
+
+    def f(x: Tensor) -> Tensor:
+        if x.numel():
+            return F.interpolate(x[None], size, **options)[0]  # type: ignore[arg-type]
+        return x.sum() + torch.zeros(len(x), *size, dtype=x.dtype)
+
+    return f
+
+
+def batch_norm(eps: float) -> Callable[..., Tensor]:
+    return lambda x, w=None, b=None: F.batch_norm(x, None, None, w, b, True, eps=eps)
+
+
 def scatter(axis: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     return lambda x, index, src: x.scatter_add(axis, index, src)
 
@@ -450,6 +470,35 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "attention_heads": heads,
     "attention_mask": masked(False),
     "attention_mask_causal": masked(True),
+    "max_pool_2": lambda x: F.max_pool2d(x, 2),
+    "max_pool_3": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "max_pool_odd": lambda x: F.max_pool2d(x, (3, 2), (1, 3), (1, 0), (2, 1), True),
+    "max_pool_line": lambda x: F.max_pool1d(x, 5, 3, 2, ceil_mode=True),
+    "max_pool_box": batched(F.max_pool3d, (2, 3, 2), (1, 2, 3), (1, 0, 1), (1, 1, 2)),
+    "max_pool_where": lambda x: F.max_pool2d(x, 3, (2, 1), (0, 1), return_indices=True)[1],
+    "avg_pool_2": lambda x: F.avg_pool2d(x, 2),
+    "avg_pool_pad": lambda x: F.avg_pool2d(x, (3, 5), (2, 3), (1, 2), True, False),
+    "avg_pool_box": batched(F.avg_pool3d, (2, 3, 2), (1, 2, 2), 1, True, divisor_override=5),
+    "adaptive_avg": lambda x: F.adaptive_avg_pool2d(x, (3, 2)),
+    "adaptive_one": lambda x: F.adaptive_avg_pool2d(x, 1),
+    "adaptive_none": lambda x: x[:, :0],
+    "adaptive_max": lambda x: F.adaptive_max_pool2d(x, (3, 2)),
+    "adaptive_max_where": lambda x: F.adaptive_max_pool2d(x, (4, 3), True)[1],
+    "resize_nearest": resized(10, 3),
+    "resize_double": resized(10, 14),
+    "resize_exact": resized(3, 11, mode="nearest-exact"),
+    "resize_linear": resized(10, 3, mode="bilinear"),
+    "resize_corners": resized(3, 14, mode="bilinear", align_corners=True),
+    "resize_cubic": resized(11, 14, mode="bicubic"),
+    "resize_smooth": resized(2, 3, mode="bicubic", antialias=True),
+    "resize_line": lambda x: resized(1, 4, mode="bilinear", antialias=True)(x[:, None])[:, 0],
+    "batch_norm": batch_norm(1e-5),
+    "batch_norm_w": batch_norm(1e-3),
+    "batch_norm_bare": batch_norm(1e-5),
+    "batch_norm_turned": lambda x, w, b: batch_norm(1e-5)(x.transpose(1, 2), w, b),
+    "batch_norm_with": lambda x, m, v, w: (
+        (x - m[:, None]) * (v * v + 1e-2).rsqrt()[:, None] * w[:, None] + m[:, None]
+    ),
 }
 
 
@@ -481,7 +530,7 @@ def main() -> None:
         "static const golden_case golden_cases[] = {",
     ]
     for op, what, name, rest in re.findall(
-        r'^    \{"(\w+)",\s+"([^"]*)",\s+(\w+),\s+\w+,\s+\w+,\s+\d+,\s+(\{\{.*?)\},$',
+        r'^    \{"(\w+)",\s+"([^"]*)",\s+(\w+),\s+\w+,\s+\w+,\s+\d+,\s+(\{\{.*?\}\})\},$',
         (here.parent / "ops_cases.h").read_text(),
         re.MULTILINE | re.DOTALL,
     ):

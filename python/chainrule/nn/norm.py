@@ -1,8 +1,10 @@
-"""Normalisation: LayerNorm, RMSNorm, GroupNorm, BatchNorm1d, BatchNorm2d."""
+"""Normalization: by layer, root mean square, group, batch, instance and neighbouring channels."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from .. import _core
 from .._core import Device, Tensor
@@ -11,7 +13,20 @@ from . import init
 from .linear import new
 from .module import Module, Parameter
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "GroupNorm", "LayerNorm", "RMSNorm"]
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "CrossMapLRN2d",
+    "GroupNorm",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LayerNorm",
+    "LocalResponseNorm",
+    "RMSNorm",
+    "SyncBatchNorm",
+]
 
 
 class _Affine(Module):
@@ -213,3 +228,135 @@ class BatchNorm1d(_BatchNorm):
 class BatchNorm2d(_BatchNorm):
     __doc__ = f"(N, C, H, W).  {_BatchNorm.__doc__}"
     axes = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    __doc__ = f"(N, C, D, H, W).  {_BatchNorm.__doc__}"
+    axes = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    __doc__ = f"(N, C, ...).  In one process, which is all there is, the same as BatchNorm.  {_BatchNorm.__doc__}"
+    axes = (2, 3, 4, 5, 6, 7, 8)
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """The module with each BatchNorm in it replaced by a SyncBatchNorm with its parameters and buffers."""
+        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+            m = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
+            m.weight, m.bias, m.training = module.weight, module.bias, module.training
+            m.running_mean, m.running_var = module.running_mean, module.running_var
+            m.num_batches_tracked = module.num_batches_tracked
+            return m
+        for name, child in list(module.named_children()):
+            setattr(module, name, cls.convert_sync_batchnorm(child, process_group))
+        return module
+
+
+class _InstanceNorm(_BatchNorm):
+    """Each channel of each sample to mean 0 and variance 1, then weight and bias by channel, where ``affine`` (Ulyanov
+    et al. 2016). With track_running_stats: running_mean and running_var go by ``momentum`` towards the means over the
+    samples; in use they take the place of the samples' own."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Device | str | None = None,
+        dtype: _core.dtype | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in self.axes:
+            raise ValueError(f"expected {' or '.join(f'{n}D' for n in self.axes)} input (got {input.ndim}D input)")
+        channels = -(self.axes[0])
+        if input.size(channels) != self.num_features:
+            said = f"input's size at dim={channels} does not match num_features ({self.num_features})"
+            if self.affine:
+                raise ValueError(f"{said}: {input.size(channels)}")
+            warnings.warn(f"{said}. It is not used, because affine=False.", stacklevel=2)
+        batch = input if input.ndim == self.axes[1] else input.unsqueeze(0)
+        y = F.instance_norm(
+            batch,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return y if batch is input else y.squeeze(0)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    __doc__ = f"(N, C, T) or (C, T).  {_InstanceNorm.__doc__}"
+    axes = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    __doc__ = f"(N, C, H, W) or (C, H, W).  {_InstanceNorm.__doc__}"
+    axes = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    __doc__ = f"(N, C, D, H, W) or (C, D, H, W).  {_InstanceNorm.__doc__}"
+    axes = (4, 5)
+
+
+class LocalResponseNorm(Module):
+    """x / (k + alpha / size s)^beta, s the sum of x^2 over ``size`` neighbouring channels : (N, C, ...)"""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """LocalResponseNorm of (N, C, H, W) by its old name: of an even ``size`` the sum goes over size - 1 channels"""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        reach = (self.size - 1) // 2
+        return input / (F.norm._sums_of_squares(input, reach, reach, self.size) * self.alpha + self.k).pow(self.beta)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

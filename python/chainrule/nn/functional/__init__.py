@@ -5,7 +5,7 @@ A ``reduction`` is "mean", "sum" or "none".
 """
 
 from ..._core import one_hot, pad
-from . import activation, attention, conv, distance, layers, loss, norm
+from . import activation, attention, conv, distance, layers, loss, norm, pooling, resample
 from .activation import *
 from .attention import *
 from .conv import *
@@ -13,7 +13,9 @@ from .distance import *
 from .layers import *
 from .loss import *
 from .norm import *
+from .pooling import *
+from .resample import *
 
 __all__ = ["one_hot", "pad"]
-for _part in (activation, attention, conv, distance, layers, loss, norm):
+for _part in (activation, attention, conv, distance, layers, loss, norm, pooling, resample):
     __all__ += _part.__all__

@@ -11,7 +11,9 @@ from ...autograd import no_grad
 __all__ = [
     "batch_norm",
     "group_norm",
+    "instance_norm",
     "layer_norm",
+    "local_response_norm",
     "rms_norm",
 ]
 
@@ -25,6 +27,8 @@ def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
                 f"Expected {what} to be a vector of size equal to the number of channels in input, but got"
                 f" {list(of.shape)} for {list(x.shape)}"
             )
+    if weight is not None and bias is not None and weight.dtype == x.dtype:
+        return _core.addcmul(bias.reshape(shape), x, weight.reshape(shape))  # one pass over x
     if weight is not None:
         x = x * weight.reshape(shape)
     return x if bias is None else x + bias.reshape(shape)
@@ -92,6 +96,17 @@ def group_norm(
     return _affine(_core._layer_norm(rows, eps).reshape(input.shape), weight, bias)
 
 
+def _update(running: Tensor | None, batch: Tensor, momentum: float) -> None:
+    if running is not None:
+        running.mul_(1 - momentum).add_(batch, alpha=momentum)
+
+
+def _check_running(input: Tensor, **running: Tensor | None) -> None:
+    for name, values in running.items():
+        if values is not None and values.numel() != input.size(1):
+            raise RuntimeError(f"{name} should contain {input.size(1)} elements not {values.numel()}")
+
+
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -106,19 +121,67 @@ def batch_norm(
     C, ...), (C) x 4 -> (N, C, ...). In training the running statistics, where given, go by
     ``momentum`` towards those of the batch (the variance with N - 1); otherwise they are used.
     ValueError: one value a channel in training."""
-    axes = [i for i in range(input.ndim) if i != 1]
+    if input.ndim >= 2:
+        _check_running(input, running_mean=running_mean, running_var=running_var)
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError("Expected running_mean and running_var to be defined when training=False")
-        scale = (running_var + eps).rsqrt()
-        return _affine(_affine(input, None, -running_mean), scale if weight is None else scale * weight, bias)
+        return _core._batch_norm_with(input, running_mean, running_var, eps, weight, bias)
     count = input.numel() // max(1, input.size(1))
     if count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
-    with no_grad():
-        if running_mean is not None:
-            running_mean.mul_(1 - momentum).add_(input.mean(axes), alpha=momentum)
-        if running_var is not None:
-            running_var.mul_(1 - momentum).add_(input.var(axes), alpha=momentum)
-    turned = input.transpose(0, 1)
-    return _affine(_core._layer_norm(turned.flatten(1), eps).reshape(turned.shape).transpose(0, 1), weight, bias)
+    y, mean, var = _core._batch_norm(input, eps, weight, bias)
+    if count and (running_mean is not None or running_var is not None):
+        with no_grad():
+            _update(running_mean, mean, momentum)
+            _update(running_var, var * (count / (count - 1)), momentum)
+    return y
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Each channel of each sample to mean 0 and variance 1, then weight and bias by channel : (N, C, ...), (C) x 4 ->
+    (N, C, ...) (Ulyanov et al. 2016). The running statistics, where given, go by ``momentum`` towards the means of the
+    samples' statistics; without use_input_stats they are used."""
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    n, c, count = len(input), input.size(1), input.numel() // max(1, len(input) * input.size(1))
+    if count == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.size()}")
+    _check_running(input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    planes = input.reshape(1, n * c, *input.shape[2:])
+    y, mean, var = _core._batch_norm(
+        planes, eps, None if weight is None else weight.repeat(n), None if bias is None else bias.repeat(n)
+    )
+    if running_mean is not None or running_var is not None:
+        with no_grad():
+            _update(running_mean, mean.reshape(n, c).mean(0), momentum)
+            _update(running_var, var.reshape(n, c).mean(0) * (count / max(1, count - 1)), momentum)
+    return y.reshape(input.shape)
+
+
+def _sums_of_squares(input: Tensor, before: int, after: int, divisor: int) -> Tensor:
+    """The sum over the channels c - before ... c + after of x^2 / divisor : (N, C, ...) -> (N, C, ...)"""
+    squares = input.square().reshape(len(input), input.size(1), -1)
+    padded = _core.pad(squares, (0, 0, before, after))
+    return _core._avg_pool(padded, 2, (before + after + 1, 1), 1, 0, False, True, divisor).reshape(input.shape)
+
+
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """x / (k + alpha / size s)^beta, s the sum of x^2 over ``size`` neighbouring channels : (N, C, ...) -> (N, C,
+    ...) (Krizhevsky et al. 2012)"""
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if not input.numel():
+        return input
+    return input / (_sums_of_squares(input, size // 2, (size - 1) // 2, size) * alpha + k).pow(beta)
