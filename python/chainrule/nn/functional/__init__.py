@@ -5,14 +5,46 @@ A ``reduction`` is "mean", "sum" or "none".
 """
 
 from ..._core import one_hot, pad
-from . import activation, attention, distance, layers, loss, norm
+from . import (
+    activation,
+    attention,
+    ctc,
+    distance,
+    dropouts,
+    grid,
+    layers,
+    likelihood,
+    loss,
+    margin_loss,
+    norm,
+    rearrange,
+)
 from .activation import *
 from .attention import *
+from .ctc import *
 from .distance import *
+from .dropouts import *
+from .grid import *
 from .layers import *
+from .likelihood import *
 from .loss import *
+from .margin_loss import *
 from .norm import *
+from .rearrange import *
 
 __all__ = ["one_hot", "pad"]
-for _part in (activation, attention, distance, layers, loss, norm):
+for _part in (
+    activation,
+    attention,
+    ctc,
+    distance,
+    dropouts,
+    grid,
+    layers,
+    likelihood,
+    loss,
+    margin_loss,
+    norm,
+    rearrange,
+):
     __all__ += _part.__all__
