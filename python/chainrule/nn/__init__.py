@@ -5,15 +5,59 @@ Parameters have the names, shapes and initial distributions that PyTorch's have,
 """
 
 from ..micro import MLP, Layer, Neuron
-from . import activation, attention, containers, functional, init, linear, loss, module, norm, utils
+from . import (
+    activation,
+    adaptive,
+    attention,
+    containers,
+    distance,
+    dropouts,
+    embedding,
+    functional,
+    init,
+    linear,
+    loss,
+    margin_loss,
+    module,
+    multihead,
+    norm,
+    padding,
+    rearrange,
+    transformer,
+    utils,
+)
 from .activation import *
-from .attention import *
+from .adaptive import *
 from .containers import *
+from .distance import *
+from .dropouts import *
+from .embedding import *
 from .linear import *
 from .loss import *
+from .margin_loss import *
 from .module import *
+from .multihead import *
 from .norm import *
+from .padding import *
+from .rearrange import *
+from .transformer import *
 
-__all__ = ["MLP", "Layer", "Neuron", "functional", "init", "utils"]
-for _part in (activation, attention, containers, linear, loss, module, norm):
+__all__ = ["MLP", "Layer", "Neuron", "attention", "functional", "init", "utils"]
+for _part in (
+    activation,
+    adaptive,
+    containers,
+    distance,
+    dropouts,
+    embedding,
+    linear,
+    loss,
+    margin_loss,
+    module,
+    multihead,
+    norm,
+    padding,
+    rearrange,
+    transformer,
+):
     __all__ += _part.__all__

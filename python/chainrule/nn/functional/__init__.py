@@ -16,6 +16,7 @@ from . import (
     likelihood,
     loss,
     margin_loss,
+    multihead,
     norm,
     rearrange,
 )
@@ -29,6 +30,7 @@ from .layers import *
 from .likelihood import *
 from .loss import *
 from .margin_loss import *
+from .multihead import *
 from .norm import *
 from .rearrange import *
 
@@ -44,6 +46,7 @@ for _part in (
     likelihood,
     loss,
     margin_loss,
+    multihead,
     norm,
     rearrange,
 ):

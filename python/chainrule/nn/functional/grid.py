@@ -116,12 +116,9 @@ def grid_sample(
         )
     sizes, points = input.shape[2:], grid.flatten(1, -2)  # (N, P, axes); the last coordinate is that of the first axis
     taps = [_taps(points[..., axes - 1 - k], sizes[k], mode, padding_mode, align_corners) for k in range(axes)]
-    pixels, total = input.flatten(2), None
-    for corner in product(*taps):
-        value = _weighted_pixels(pixels, sizes, corner)
-        total = value if total is None else total + value
-    assert total is not None
-    return total.unflatten(2, tuple(grid.shape[1:-1]))
+    pixels = input.flatten(2)
+    first, *others = (_weighted_pixels(pixels, sizes, corner) for corner in product(*taps))
+    return sum(others, start=first).unflatten(2, tuple(grid.shape[1:-1]))
 
 
 def _weighted_pixels(pixels: Tensor, sizes: Sequence[int], corner: Sequence[tuple[Tensor, Tensor | None]]) -> Tensor:

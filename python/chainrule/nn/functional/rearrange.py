@@ -36,7 +36,8 @@ class _Blocks:
         if min(self.count) < 1:
             raise RuntimeError(
                 f"[{name}] the array of sliding blocks has shape {self.count}: kernel_size {list(self.kernel)},"
-                f" dilation {list(self.dilation)}, padding {list(self.padding)} and stride {list(self.stride)} for {list(size)}"
+                f" dilation {list(self.dilation)}, padding {list(self.padding)} and stride {list(self.stride)} for"
+                f" {list(size)}"
             )
 
     def places(self, device: _core.Device) -> Tensor:
@@ -92,7 +93,8 @@ def fold(
     if input.size(-1) != oh * ow:
         raise RuntimeError(
             f"Given output_size={size}, kernel_size={blocks.kernel}, dilation={blocks.dilation}, "
-            f"padding={blocks.padding}, stride={blocks.stride}, expected size of input's dimension 2 to match the calculated number of sliding"
+            f"padding={blocks.padding}, stride={blocks.stride}, expected size of input's dimension 2 to match the"
+            " calculated number of sliding"
             f" blocks {oh} * {ow} = {oh * ow}, but got input.size(2)={input.size(-1)}."
         )
     columns = input.unflatten(-2, (-1, kh * kw)).flatten(-2)  # (..., C, kh kw oh ow)
