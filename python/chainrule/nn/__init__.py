@@ -7,30 +7,66 @@ Parameters have the names, shapes and initial distributions that PyTorch's have,
 from ..micro import MLP, Layer, Neuron
 from . import (
     activation,
+    adaptive,
     attention,
     containers,
     conv,
+    distance,
+    dropouts,
+    embedding,
     functional,
     init,
     linear,
     loss,
+    margin_loss,
     module,
+    multihead,
     norm,
+    padding,
     pooling,
+    rearrange,
+    transformer,
     upsample,
     utils,
 )
 from .activation import *
-from .attention import *
+from .adaptive import *
 from .containers import *
 from .conv import *
+from .distance import *
+from .dropouts import *
+from .embedding import *
 from .linear import *
 from .loss import *
+from .margin_loss import *
 from .module import *
+from .multihead import *
 from .norm import *
+from .padding import *
 from .pooling import *
+from .rearrange import *
+from .transformer import *
 from .upsample import *
 
-__all__ = ["MLP", "Layer", "Neuron", "functional", "init", "utils"]
-for _part in (activation, attention, containers, conv, linear, loss, module, norm, pooling, upsample):
+__all__ = ["MLP", "Layer", "Neuron", "attention", "functional", "init", "utils"]
+for _part in (
+    activation,
+    adaptive,
+    containers,
+    conv,
+    distance,
+    dropouts,
+    embedding,
+    linear,
+    loss,
+    margin_loss,
+    module,
+    multihead,
+    norm,
+    padding,
+    pooling,
+    rearrange,
+    transformer,
+    upsample,
+):
     __all__ += _part.__all__

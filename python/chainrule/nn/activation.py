@@ -25,11 +25,13 @@ __all__ = [
     "Mish",
     "PReLU",
     "ReLU",
+    "RReLU",
     "ReLU6",
     "SELU",
     "SiLU",
     "Sigmoid",
     "Softmax",
+    "Softmax2d",
     "Softmin",
     "Softplus",
     "Softshrink",
@@ -330,3 +332,26 @@ class Softmin(_Along):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim)
+
+
+class Softmax2d(Module):
+    """e^x / sum(e^x) over the channels of each pixel : (N, C, H, W) or (C, H, W)"""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")
+        return input.softmax(-3)
+
+
+class RReLU(_Activation):
+    """x where x > 0, else a x, a drawn from U(lower, upper) in training, their mean in use (Xu et al. 2015)"""
+
+    lower: float
+    upper: float
+    inplace: bool
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        super().__init__(lower=lower, upper=upper, inplace=inplace)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)

@@ -1,4 +1,4 @@
-"""Layers with products: Linear, Bilinear, Embedding; layers without weights: Identity, Flatten, Unflatten, Dropout."""
+"""Layers with products: Linear, Bilinear; layers without weights: Identity, Flatten, Unflatten."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import functional as F
 from . import init
 from .module import Module, Parameter
 
-__all__ = ["Bilinear", "Dropout", "Embedding", "Flatten", "Identity", "Linear", "Unflatten"]
+__all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]
 
 
 def new(*shape: int, device: Device | str | None, dtype: _core.dtype | None) -> Parameter:
@@ -104,65 +104,6 @@ class Bilinear(Module):
         )
 
 
-class Embedding(Module):
-    """weight[x] : ints (...) -> (..., embedding_dim).  weight (num_embeddings, embedding_dim)
-    starts in N(0, 1), the row ``padding_idx`` as zeros, and that gets no gradient.  max_norm,
-    norm_type, scale_grad_by_freq: as in ``functional.embedding``.  IndexError: an index outside the
-    table."""
-
-    def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        padding_idx: int | None = None,
-        max_norm: float | None = None,
-        norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False,
-        device: Device | str | None = None,
-        dtype: _core.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise AssertionError(f"padding_idx must be within num_embeddings: {padding_idx} of {num_embeddings}")
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
-        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
-        self.weight = new(num_embeddings, embedding_dim, device=device, dtype=dtype)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draws the table anew."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            init.zeros_(self.weight.detach()[self.padding_idx])
-
-    @classmethod
-    def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, **options: Any
-    ) -> Embedding:
-        """A layer over the memory of a table (V, C), which does not learn where ``freeze``."""
-        if embeddings.ndim != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        layer = cls(0, embeddings.size(1), **options)
-        layer.num_embeddings, layer.padding_idx = len(embeddings), padding_idx
-        layer.weight = Parameter(embeddings, requires_grad=not freeze)
-        return layer
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq)
-
-    def extra_repr(self) -> str:
-        said = f"{self.num_embeddings}, {self.embedding_dim}"
-        for name, value, usual in (
-            ("padding_idx", self.padding_idx, None),
-            ("max_norm", self.max_norm, None),
-            ("norm_type", self.norm_type, 2.0),
-        ):
-            if value != usual:
-                said += f", {name}={value}"
-        return said + (f", scale_grad_by_freq={self.scale_grad_by_freq}" if self.scale_grad_by_freq else "")
-
-
 class Flatten(Module):
     """The axes start_dim ... end_dim as one : (N, C, H, W) -> (N, C H W)"""
 
@@ -189,19 +130,3 @@ class Unflatten(Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
-
-
-class Dropout(Module):
-    """In training each element is 0 with the chance p, else divided by 1 - p; in use nothing changes."""
-
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        self.p, self.inplace = p, inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"

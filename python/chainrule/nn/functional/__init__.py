@@ -5,17 +5,58 @@ A ``reduction`` is "mean", "sum" or "none".
 """
 
 from ..._core import one_hot, pad
-from . import activation, attention, conv, distance, layers, loss, norm, pooling, resample
+from . import (
+    activation,
+    attention,
+    conv,
+    ctc,
+    distance,
+    dropouts,
+    grid,
+    layers,
+    likelihood,
+    loss,
+    margin_loss,
+    multihead,
+    norm,
+    pooling,
+    rearrange,
+    resample,
+)
 from .activation import *
 from .attention import *
 from .conv import *
+from .ctc import *
 from .distance import *
+from .dropouts import *
+from .grid import *
 from .layers import *
+from .likelihood import *
 from .loss import *
+from .margin_loss import *
+from .multihead import *
 from .norm import *
 from .pooling import *
+from .rearrange import *
 from .resample import *
 
 __all__ = ["one_hot", "pad"]
-for _part in (activation, attention, conv, distance, layers, loss, norm, pooling, resample):
+for _part in (
+    activation,
+    attention,
+    conv,
+    ctc,
+    distance,
+    dropouts,
+    grid,
+    layers,
+    likelihood,
+    loss,
+    margin_loss,
+    multihead,
+    norm,
+    pooling,
+    rearrange,
+    resample,
+):
     __all__ += _part.__all__

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ... import _core
 from ..._core import Tensor
 
 __all__ = [
     "celu",
+    "celu_",
     "elu",
+    "elu_",
     "gelu",
     "glu",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hardtanh_",
     "leaky_relu",
+    "leaky_relu_",
     "log_softmax",
     "logsigmoid",
     "mish",
     "prelu",
     "relu",
+    "relu_",
     "relu6",
+    "rrelu",
+    "rrelu_",
     "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "softmax",
@@ -32,6 +44,7 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "threshold",
+    "threshold_",
 ]
 
 
@@ -170,16 +183,58 @@ def _axis(dim: int | None, ndim: int) -> int:
     return dim if dim is not None else 0 if ndim in (0, 1, 3) else 1
 
 
-def softmax(input: Tensor, dim: int | None = None, dtype: _core.dtype | None = None) -> Tensor:
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: _core.dtype | None = None) -> Tensor:
     """e^x / sum(e^x) along ``dim``; x is cast to ``dtype`` first"""
     return input.softmax(_axis(dim, input.ndim), dtype=dtype)
 
 
-def log_softmax(input: Tensor, dim: int | None = None, dtype: _core.dtype | None = None) -> Tensor:
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: _core.dtype | None = None
+) -> Tensor:
     """x - log(sum(e^x)) along ``dim``; x is cast to ``dtype`` first"""
     return input.log_softmax(_axis(dim, input.ndim), dtype=dtype)
 
 
-def softmin(input: Tensor, dim: int | None = None, dtype: _core.dtype | None = None) -> Tensor:
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: _core.dtype | None = None) -> Tensor:
     """softmax of -x"""
-    return softmax(-input, dim, dtype)
+    return softmax(-input, dim, dtype=dtype)
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """softmax((x + g) / tau) along ``dim``, g drawn from Gumbel(0, 1): a smooth sample of a class
+    (Jang et al. 2017).  hard: one-hot, with the gradient of the smooth sample.  eps changes nothing."""
+    gumbels = -_core.empty_like(logits).exponential_().log()
+    soft = ((logits + gumbels) / tau).softmax(dim)
+    if not hard:
+        return soft
+    chosen = soft.detach().max(dim, keepdim=True)[1]
+    return _core.zeros_like(soft).scatter(dim, chosen, 1.0) - soft.detach() + soft
+
+
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """x where x > 0, else a x, a drawn from U(lower, upper) for each element in training and
+    (lower + upper) / 2 in use (Xu et al. 2015)"""
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slope = _core.empty_like(input, requires_grad=False).uniform_(lower, upper)
+    y = input * slope.masked_fill(input > 0, 1)
+    return input.copy_(y) if inplace else y
+
+
+def _written(name: str) -> Callable[..., Tensor]:
+    def function(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        y: Tensor = globals()[name](input, *args, **kwargs, inplace=True)
+        return y
+
+    function.__name__ = function.__qualname__ = f"{name}_"
+    function.__doc__ = f"``{name}`` in place."
+    return function
+
+
+relu_, leaky_relu_, elu_, selu_, celu_, hardtanh_, threshold_, rrelu_ = (
+    _written(name) for name in ("relu", "leaky_relu", "elu", "selu", "celu", "hardtanh", "threshold", "rrelu")
+)

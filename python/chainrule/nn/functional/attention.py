@@ -6,7 +6,7 @@ import math
 
 from ... import _core
 from ..._core import Tensor
-from .layers import dropout
+from .dropouts import dropout
 
 __all__ = [
     "scaled_dot_product_attention",

@@ -1,6 +1,8 @@
-"""Layers: linear maps, embeddings and dropout as functions."""
+"""Layers: linear maps and embeddings as functions."""
 
 from __future__ import annotations
+
+import math
 
 from ... import _core
 from ..._core import Tensor
@@ -8,8 +10,8 @@ from ...autograd import no_grad
 
 __all__ = [
     "bilinear",
-    "dropout",
     "embedding",
+    "embedding_bag",
     "linear",
 ]
 
@@ -51,11 +53,12 @@ def embedding(
     max_norm: float | None = None,
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
+    sparse: bool = False,
 ) -> Tensor:
     """weight[input] : (...) of ints, (V, C) -> (..., C). padding_idx: its row gets no gradient.
     max_norm: rows looked up that have a larger ``norm_type`` norm are scaled to it, in place.
-    scale_grad_by_freq: a row's gradient is divided by how often it is looked up.  IndexError: an
-    index outside 0 ... V - 1."""
+    scale_grad_by_freq: a row's gradient is divided by how often it is looked up.  sparse:
+    accepted; gradients are dense.  IndexError: an index outside 0 ... V - 1."""
     if padding_idx is not None and not -len(weight) <= padding_idx < len(weight):
         raise AssertionError(f"padding_idx must be within num_embeddings: {padding_idx} of {len(weight)}")
     if max_norm is not None:
@@ -70,9 +73,103 @@ def embedding(
     return y
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training each element is 0 with the chance p, else divided by 1 - p; otherwise input.
-    inplace is allowed and not needed."""
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    return _core._dropout(input, p) if training and p > 0 else input
+def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> tuple[Tensor, int]:
+    """The bag of each index, and how many bags there are."""
+    if input.ndim == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length"
+                " sequences."
+            )
+        bags, length = input.shape
+        return _core.arange(bags, device=input.device).repeat_interleave(length), bags
+    if input.ndim != 1:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+    if offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    if offsets.ndim != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    starts = offsets.long()
+    if starts.numel() and int(starts[0]) != 0:
+        raise RuntimeError(
+            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0."
+            f" However, got {int(starts[0])}"
+        )
+    if starts.numel() and int(starts[-1]) > input.numel():
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length({input.numel()}) but got offsets[-1] of"
+            f" {int(starts[-1])}"
+        )
+    bags = len(starts) - include_last_offset
+    if bags < 0:
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
+    at = _core.arange(input.numel(), device=input.device)
+    return _core.searchsorted(starts[:bags].contiguous(), at, right=True) - 1, bags
+
+
+def _largest(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
+    """The largest of each column in each bag, 0 in an empty one; of equal ones the first gets the
+    gradient : (K, C), (K) -> (bags, C)"""
+    count, width = rows.shape
+    at = bag.unsqueeze(1).expand(count, width)
+    with no_grad():
+        most = _core.full((bags, width), -math.inf, dtype=rows.dtype, device=rows.device)
+        most = most.scatter_reduce(0, at, rows, "amax")
+        place = _core.arange(count, device=rows.device).unsqueeze(1)
+        place = place.expand(count, width).masked_fill(rows != most.gather(0, at), count)
+        first = _core.full((bags, width), count, dtype=_core.int64, device=rows.device)
+        first = first.scatter_reduce(0, at, place, "amin")
+        empty = first == count
+    if not count:
+        return rows.new_zeros(bags, width)
+    return rows.gather(0, first.masked_fill(empty, 0)).masked_fill(empty, 0)
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """The sum, mean or maximum of weight[i] over each bag of indices : input (B, n), or (K) with the
+    starts of the bags in offsets (B), and weight (V, C) -> (B, C). per_sample_weights: factors of the
+    rows, with "sum" only. include_last_offset: the last offset is the end of the last bag.
+    padding_idx: left out of its bag. Other arguments are those of ``embedding``."""
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if per_sample_weights is not None and per_sample_weights.size() != input.size():
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must have"
+            f" the same shape as the input ({list(input.shape)})"
+        )
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got"
+            f" mode='{mode}')."
+        )
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        what = "scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights"
+        raise ValueError(f"max mode does not support {what}")
+    bag, bags = _bags(input, offsets, include_last_offset)
+    at, factors = input.flatten(), None if per_sample_weights is None else per_sample_weights.flatten()
+    if padding_idx is not None:
+        if not -len(weight) <= padding_idx < len(weight):
+            raise RuntimeError(f"padding_idx must be within num_embeddings: {padding_idx} of {len(weight)}")
+        there = at != padding_idx % len(weight)
+        at, bag = at[there], bag[there]
+        factors = None if factors is None else factors[there]
+    rows = embedding(at, weight, None, max_norm, norm_type, scale_grad_by_freq)
+    if mode == "max":
+        return _largest(rows, bag, bags)
+    rows = rows if factors is None else rows * factors.unsqueeze(1)
+    total = rows.new_zeros(bags, rows.size(1)).index_add(0, bag, rows)
+    if mode == "sum":
+        return total
+    return total / _core.bincount(bag, minlength=bags).clamp(min=1).unsqueeze(1).to(total.dtype)

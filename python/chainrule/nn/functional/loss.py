@@ -12,17 +12,25 @@ from ...autograd import Function
 __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
-    "cosine_embedding_loss",
     "cross_entropy",
-    "hinge_embedding_loss",
     "huber_loss",
     "kl_div",
     "l1_loss",
     "mse_loss",
-    "multi_margin_loss",
     "nll_loss",
     "smooth_l1_loss",
 ]
+
+
+def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction that PyTorch's old arguments ask for, where one of them is given."""
+    if size_average is None and reduce is None:
+        return reduction
+    old = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{old}' instead.", stacklevel=3
+    )
+    return old
 
 
 def _reduce(loss: Tensor, reduction: str) -> Tensor:
@@ -48,20 +56,36 @@ def _weighted(loss: Tensor, weight: Tensor | None) -> Tensor:
     return loss if weight is None else loss * weight
 
 
-def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """(x - y)^2"""
+    reduction = _reduction(size_average, reduce, reduction)
     _warn_of_shapes(input, target)
     return _reduce(_weighted((input - target).square(), weight), reduction)
 
 
-def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """abs(x - y)"""
+    reduction = _reduction(size_average, reduce, reduction)
     _warn_of_shapes(input, target)
     return _reduce(_weighted((input - target).abs(), weight), reduction)
 
 
 def huber_loss(
-    input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
     """z^2 / 2 where z = abs(x - y) < delta, else delta (z - delta / 2)"""
     _warn_of_shapes(input, target)
@@ -71,8 +95,16 @@ def huber_loss(
     return _reduce(_weighted(_core.where(z < delta, 0.5 * z.square(), delta * (z - 0.5 * delta)), weight), reduction)
 
 
-def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
     """z^2 / (2 beta) where z = abs(x - y) < beta, else z - beta / 2"""
+    reduction = _reduction(size_average, reduce, reduction)
     _warn_of_shapes(input, target)
     if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta: {beta}")
@@ -100,10 +132,16 @@ class _BinaryCrossEntropy(Function):
 
 
 def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """-weight (y log x + (1 - y) log(1 - x)) of chances x in [0, 1]; logarithms are at least -100.
     RuntimeError: a chance outside.  ValueError: shapes differ."""
+    reduction = _reduction(size_average, reduce, reduction)
     if input.shape != target.shape:
         raise ValueError(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated."
@@ -117,21 +155,31 @@ def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    *,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
     """-weight (pos_weight y log s + (1 - y) log(1 - s)), s = sigmoid(x), without overflow.
     ValueError: shapes differ."""
+    reduction = _reduction(size_average, reduce, reduction)
     if input.shape != target.shape:
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
     hits = 1 if pos_weight is None else (pos_weight - 1) * target + 1
     return _reduce(_weighted((1 - target) * input - input.logsigmoid() * hits, weight), reduction)
 
 
-def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
     """y (log y - x) of logarithms x and chances y, or their logarithms with ``log_target``.
     reduction="batchmean": the sum over the first size, as the definition has it."""
+    reduction = _reduction(size_average, reduce, reduction)
     if log_target:
         loss = target.exp() * (target - input)
     else:
@@ -183,11 +231,18 @@ def _picked(
 
 
 def nll_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """-weight[y] x[y] of logarithms x : (N, C, ...), (N, ...) of classes or (C), () -> () or (N,
     ...).  The mean is over the weights. IndexError: a class outside 0 ... C - 1 that is not
     ``ignore_index``."""
+    reduction = _reduction(size_average, reduce, reduction)
     _check_classes(input, target, weight)
     return _picked(_rows_of_classes(input), target, weight, ignore_index, reduction, 0.0)
 
@@ -196,8 +251,9 @@ def cross_entropy(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    *,
+    size_average: bool | None = None,
     ignore_index: int = -100,
+    reduce: bool | None = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
@@ -206,6 +262,7 @@ def cross_entropy(
     all classes instead: -sum(weight y log softmax(x)). label_smoothing: this part of the target is
     spread over all classes.  IndexError: a class outside 0 ... C - 1 that is not
     ``ignore_index``."""
+    reduction = _reduction(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     rows = _rows_of_classes(input)
@@ -220,56 +277,3 @@ def cross_entropy(
     if weight is None:
         return _core._cross_entropy(rows, target, ignore_index, label_smoothing, reduction)
     return _picked(rows.log_softmax(-1), target, weight, ignore_index, reduction, label_smoothing)
-
-
-def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
-) -> Tensor:
-    """1 - cos(x1, x2) where y is 1, max(0, cos(x1, x2) - margin) where it is -1 : (N, C) x 2, (N)
-    or (C) x 2, () -> () or (N)"""
-    if input1.shape != input2.shape or input1.ndim not in (1, 2) or tuple(target.shape) != tuple(input1.shape[:-1]):
-        raise RuntimeError(
-            f"1D target tensor expects 2D input tensors, but found sizes {list(input1.shape)}, {list(input2.shape)} and"
-            f" {list(target.shape)}"
-        )
-    cosine = (input1 * input2).sum(-1) / ((input1.square().sum(-1) + 1e-12) * (input2.square().sum(-1) + 1e-12)).sqrt()
-    alike = _core.where(target == 1, 1 - cosine, 0.0)
-    return _reduce(_core.where(target == -1, (cosine - margin).clamp(min=0), alike), reduction)
-
-
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
-    """x where y is 1, max(0, margin - x) where it is -1"""
-    return _reduce(
-        _core.where(target != 1, (margin - input).clamp(min=0), 0.0) + _core.where(target != -1, input, 0.0), reduction
-    )
-
-
-def multi_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    p: int = 1,
-    margin: float = 1.0,
-    weight: Tensor | None = None,
-    *,
-    reduction: str = "mean",
-) -> Tensor:
-    """sum of w[y] max(0, margin - x[y] + x[i])^p over the classes i != y, divided by C : (N, C),
-    (N) or (C), () or (1) -> () or the target's shape. A scalar counts as one class."""
-    if p not in (1, 2):
-        raise ValueError("only p == 1 and p == 2 supported")
-    if input.ndim > 2 or (input.ndim and not input.size(-1)):
-        raise RuntimeError(
-            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}"
-        )
-    rows = input.reshape(-1, input.size(-1) if input.ndim else 1)
-    if target.ndim > 1 or target.numel() != rows.size(0):
-        raise ValueError(f"inconsistent target size, expected {rows.size(0)} but got {list(target.shape)}")
-    if weight is not None and tuple(weight.shape) != (rows.size(1),):
-        raise RuntimeError(f"inconsistent weight size, expected {rows.size(1)} but got {list(weight.shape)}")
-    at = target.reshape(-1, 1)
-    gap = (margin - rows.gather(-1, at) + rows).clamp(min=0)
-    gap = gap.square() if p == 2 else gap
-    if weight is not None:
-        gap = gap * weight.index_select(0, target.flatten()).reshape(at.shape)
-    own = _core.arange(rows.size(-1), device=input.device) == at
-    return _reduce((gap.masked_fill(own, 0).sum(-1) / rows.size(-1)).reshape(target.shape), reduction)
