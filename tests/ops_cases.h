@@ -370,6 +370,35 @@ static cr_tensor *dropout(inputs in) {              /* a generator of its own: t
     return y;
 }
 static cr_tensor *dropout_off(inputs in) { return cr_dropout(in[0], 0.3, false, NULL); }
+static cr_tensor *conv(inputs in) { return cr_conv(in[0], in[1], in[2], NULL); }
+static cr_tensor *conv_bare(inputs in) { return cr_conv(in[0], in[1], CR_NONE, NULL); }
+static const cr_conv_options conv_spread = {        /* differs by axis */
+    .stride = {2, 1, 3}, .dilation = {1, 2, 1}, .padding = {{1, 0}, {2, 3}, {0, 2}}, .groups = 1};
+static const cr_conv_options conv_in_groups = {
+    .stride = {2, 1}, .dilation = {1, 2}, .padding = {{1, 1}, {2, 2}}, .groups = 3};
+static const cr_conv_options conv_framed = {
+    .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .padding = {{1, 1}, {1, 1}, {1, 1}}, .groups = 1};
+static const cr_conv_options conv_spread_back = {
+    .stride = {2, 3, 1}, .dilation = {2, 1, 1}, .padding = {{1, 1}, {0, 2}, {1, 0}}, .output_padding = {1, 2},
+    .groups = 1};
+static cr_tensor *conv_uneven(inputs in) { return cr_conv(in[0], in[1], in[2], &conv_spread); }
+static cr_tensor *conv_groups(inputs in) { return cr_conv(in[0], in[1], in[2], &conv_in_groups); }
+static cr_tensor *conv_same(inputs in) { return cr_conv(in[0], in[1], in[2], &conv_framed); }
+static cr_tensor *conv_channels_last(inputs in) {
+    return cr_conv(cr_permute(in[0], CR_LIST(0, 3, 1, 2)), in[1], in[2], &conv_framed);
+}
+static cr_tensor *conv_depthwise(inputs in) {
+    cr_conv_options o = conv_framed;
+    o.groups = cr_shape(in[0])[1];
+    return cr_conv(in[0], in[1], in[2], &o);
+}
+static cr_tensor *conv_transpose(inputs in) { return cr_conv_transpose(in[0], in[1], in[2], NULL); }
+static cr_tensor *conv_transpose_uneven(inputs in) {
+    return cr_conv_transpose(in[0], in[1], in[2], &conv_spread_back);
+}
+static cr_tensor *conv_transpose_groups(inputs in) {
+    return cr_conv_transpose(in[0], in[1], in[2], &conv_in_groups);
+}
 static cr_tensor *attention(inputs in) { return cr_attention(in[0], in[1], in[2], NULL); }
 static cr_tensor *attention_causal(inputs in) {
     return cr_attention(in[0], in[1], in[2], &(cr_attention_options){.causal = true});
@@ -1013,6 +1042,71 @@ static const op_case op_cases[] = {
      {{SHAPE(7, 1031), .lo = -40, .hi = 40}, {SHAPE(7), .fill = INDEX, .hi = 1031}}},
     {"dropout", "0.3", dropout, FLOATS, true, 1, {{SHAPE(3, 5, 7)}}},
     {"dropout", "not training", dropout_off, FLOATS, true, 1, {{SHAPE(3, 5)}}},
+    {"conv", "one axis", conv, FLOATS, true, 15, {{SHAPE(2, 3, 11)}, {SHAPE(2, 3, 5)}, {SHAPE(2)}}},
+    {"conv", "one axis, no batch", conv_bare, FLOATS, true, 15, {{SHAPE(3, 7)}, {SHAPE(2, 3, 5)}}},
+    {"conv", "two axes", conv_uneven, FLOATS, true, 18, {{SHAPE(2, 3, 5, 4)}, {SHAPE(2, 3, 2, 3)}, {SHAPE(2)}}},
+    {"conv",
+     "three axes",
+     conv_uneven,
+     FLOATS,
+     true,
+     24,
+     {{SHAPE(1, 2, 3, 3, 5)}, {SHAPE(2, 2, 2, 3, 2)}, {SHAPE(2)}}},
+    {"conv", "groups", conv_groups, FLOATS, true, 8, {{SHAPE(1, 6, 4, 5)}, {SHAPE(3, 2, 2, 2)}, {SHAPE(3)}}},
+    {"conv",
+     "one channel each",
+     conv_depthwise,
+     FLOATS,
+     true,
+     9,
+     {{SHAPE(2, 2, 3, 4)}, {SHAPE(2, 1, 3, 3)}, {SHAPE(2)}}},
+    {"conv",
+     "channels last",
+     conv_channels_last,
+     FLOATS,
+     true,
+     27,
+     {{SHAPE(1, 3, 4, 3)}, {SHAPE(2, 3, 3, 3)}, {SHAPE(2)}}},
+    {"conv", "no batch elements", conv, FLOATS, true, 1, {{SHAPE(0, 3, 7)}, {SHAPE(2, 3, 5)}, {SHAPE(2)}}},
+    {"conv", "only padding", conv_same, FLOATS, true, 1, {{SHAPE(2, 3, 0)}, {SHAPE(2, 3, 2)}, {SHAPE(2)}}},
+    {"conv", "1 x 1, larger", conv, FLOATS, false, 37, {{SHAPE(2, 37, 13, 11)}, {SHAPE(23, 37, 1, 1)}, {SHAPE(23)}}},
+    {"conv",
+     "3 x 3, larger",
+     conv_same,
+     FLOATS,
+     false,
+     153,
+     {{SHAPE(2, 17, 19, 29)}, {SHAPE(31, 17, 3, 3)}, {SHAPE(31)}}},
+    {"conv",
+     "one channel each, larger",
+     conv_depthwise,
+     FLOATS,
+     false,
+     9,
+     {{SHAPE(2, 5, 23, 37)}, {SHAPE(10, 1, 3, 3)}, {SHAPE(10)}}},
+    {"conv_transpose", "one axis", conv_transpose, FLOATS, true, 15, {{SHAPE(2, 3, 5)}, {SHAPE(3, 2, 5)}, {SHAPE(2)}}},
+    {"conv_transpose", "no batch", conv_transpose, FLOATS, true, 15, {{SHAPE(3, 4)}, {SHAPE(3, 2, 5)}, {SHAPE(2)}}},
+    {"conv_transpose",
+     "two axes",
+     conv_transpose_uneven,
+     FLOATS,
+     true,
+     18,
+     {{SHAPE(2, 3, 3, 2)}, {SHAPE(3, 2, 2, 3)}, {SHAPE(2)}}},
+    {"conv_transpose",
+     "three axes",
+     conv_transpose_uneven,
+     FLOATS,
+     true,
+     24,
+     {{SHAPE(1, 2, 2, 2, 3)}, {SHAPE(2, 2, 2, 3, 2)}, {SHAPE(2)}}},
+    {"conv_transpose",
+     "groups",
+     conv_transpose_groups,
+     FLOATS,
+     true,
+     8,
+     {{SHAPE(1, 3, 4, 5)}, {SHAPE(3, 2, 2, 2)}, {SHAPE(6)}}},
     {"attention", "", attention, FLOATS, true, 7, {{SHAPE(1, 2, 5, 4)}, {SHAPE(1, 2, 7, 4)}, {SHAPE(1, 2, 7, 4)}}},
     {"attention",
      "causal",

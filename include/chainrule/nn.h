@@ -40,6 +40,28 @@ cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor 
                             /* softmax(scale q k^T + mask) v : (B, H, T, D), (B, H, S, D) x 2 ->
                                (B, H, T, D); never stores (T, S); a query without keys gives 0 */
 
+typedef struct cr_conv_options {    /* entry i: spatial axis i */
+    int64_t stride[3], dilation[3];
+    int64_t padding[3][2];  /* zeros before and behind the axis */
+    int64_t output_padding[3];
+                            /* cr_conv_transpose: elements behind the result, < stride or dilation */
+    int64_t groups;         /* OC / groups channels read C / groups channels each */
+} cr_conv_options;
+cr_conv_options cr_conv_defaults(void);                     /* stride, dilation and groups 1 */
+cr_tensor *cr_conv(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
+                   const cr_conv_options *o);
+                            /* y[o, p] = b[o] + sum of x[c, p stride + t dilation - padding]
+                               w[o, c, t] : (B, C, *in)|(C, *in), (OC, C / groups, *kernel),
+                               (OC)|CR_NONE -> (B, OC, *out); 1 to 3 spatial axes; out =
+                               (in + padding - dilation (kernel - 1) - 1) / stride + 1, rounded
+                               down; o NULL: defaults */
+cr_tensor *cr_conv_transpose(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
+                             const cr_conv_options *o);
+                            /* the gradient of cr_conv in its input, as a layer : (B, C, *in),
+                               (C, OC / groups, *kernel), (OC)|CR_NONE -> (B, OC, *out); out =
+                               (in - 1) stride - padding + dilation (kernel - 1) + 1 +
+                               output_padding */
+
 /* ---- losses */
 typedef enum cr_reduction { CR_MEAN, CR_SUM, CR_EACH } cr_reduction;
 typedef struct cr_cross_entropy_options {

@@ -9,6 +9,7 @@
     X(ravel) \
     X(attention) \
     X(cat) \
+    X(conv) \
     X(clone) \
     X(cast) \
     X(transfer) \
