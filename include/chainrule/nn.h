@@ -23,10 +23,49 @@ cr_tensor *cr_layer_norm(const cr_tensor *x, const cr_tensor *w, const cr_tensor
                                (C)|CR_NONE */
 cr_tensor *cr_rms_norm(const cr_tensor *x, const cr_tensor *w, double eps);
                             /* x / sqrt(mean(x^2) + eps) * w over the last axis */
+cr_tensor *cr_batch_norm(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, double eps,
+                         cr_tensor **mean, cr_tensor **var);
+                            /* (x - mean) / sqrt(var + eps) * w + b : (B, C, ...), w, b (C)|CR_NONE;
+                               *mean, *var (or NULL): (C), over all axes but the channels', in no
+                               graph */
+cr_tensor *cr_batch_norm_with(const cr_tensor *x, const cr_tensor *mean, const cr_tensor *var,
+                              const cr_tensor *w, const cr_tensor *b, double eps);
+                            /* the same with these statistics */
 cr_tensor *cr_embedding(const cr_tensor *w, const cr_tensor *index);
                             /* w[index] : (V, C), (...) -> (..., C) */
 cr_tensor *cr_dropout(const cr_tensor *x, double p, bool train, cr_generator *g);
                             /* x * bernoulli(1 - p) / (1 - p) */
+
+/* pooling and resampling of the last n axes, n = 1, 2 or 3: x (..., *in) -> (..., *out) */
+typedef struct cr_pool_options {
+    int n;
+    int64_t kernel[3], stride[3], pad[3], dilation[3]; /* pad: on both sides, at most half a window */
+    bool ceil;              /* a last window may reach beyond the padding */
+    bool count_pad;         /* cr_avg_pool: padding counts as zeros */
+    int64_t divisor;        /* cr_avg_pool: divides each sum; 0: the size of the window */
+} cr_pool_options;
+cr_pool_options cr_pool_defaults(int n, int64_t kernel);
+                            /* stride kernel, pad 0, dilation 1, count_pad */
+cr_tensor *cr_max_pool(const cr_tensor *x, const cr_pool_options *o, cr_tensor **index);
+                            /* max of x[p stride + t dilation - pad], t < kernel; NaN wins; *index
+                               (or NULL): its position in the n axes, flattened, i64 */
+cr_tensor *cr_avg_pool(const cr_tensor *x, const cr_pool_options *o); /* the mean instead */
+cr_tensor *cr_adaptive_max_pool(const cr_tensor *x, int n, const int64_t *size, cr_tensor **index);
+                            /* window s of S: the elements floor(s R / S) .. ceil((s + 1) R / S) - 1
+                               of R */
+cr_tensor *cr_adaptive_avg_pool(const cr_tensor *x, int n, const int64_t *size);
+typedef enum cr_resample_mode {
+    CR_RESAMPLE_NEAREST, CR_RESAMPLE_NEAREST_EXACT, CR_RESAMPLE_LINEAR, CR_RESAMPLE_CUBIC
+} cr_resample_mode;
+typedef struct cr_interpolate_options {
+    cr_resample_mode mode;
+    bool align_corners;     /* the centers of the corner elements coincide, not their outer edges */
+    bool antialias;         /* linear, cubic: a filter as wide as the step where y is smaller */
+    double scale[3];        /* size of y / size of x, for positions; 0: from the sizes */
+} cr_interpolate_options;
+cr_tensor *cr_interpolate(const cr_tensor *x, int n, const int64_t *size,
+                          const cr_interpolate_options *o);
+                            /* o NULL: nearest */
 
 typedef struct cr_attention_options {
     bool causal;            /* query t sees keys <= t + S - T */

@@ -46,11 +46,11 @@
     X(cross_entropy_bwd,      1,  1,  1,  1)    \
     X(attention,              1,  1,  1,  1)    \
     X(attention_bwd,          1,  1,  1,  1)    \
-    X(conv,                     1,  1,  1,  0)    \
-    X(max_pool,                 1,  1,  1,  0)    \
-    X(band,                     1,  1,  1,  0)    \
-    X(channel_norm,             1,  1,  1,  0)    \
-    X(channel_norm_bwd,         1,  1,  1,  0)    \
+    X(conv,                   1,  1,  1,  0)    \
+    X(max_pool,               1,  1,  1,  0)    \
+    X(band,                   1,  1,  1,  0)    \
+    X(channel_norm,           1,  1,  1,  0)    \
+    X(channel_norm_bwd,       1,  1,  1,  0)    \
     X(scatter_extreme,        1,  0,  0,  0)    \
     X(nextafter,              1,  0,  0,  0)    \
     X(triangle,               1,  1,  0,  0)    \
@@ -378,21 +378,23 @@ typedef struct cr_conv_args {
     int how;                                        /* CR_MATMUL_BF16, CR_MATMUL_TF32, or 0 */
 } cr_conv_args;
 
-/* ---- windows: x (N, *in), y (N, *out) with three spatial axes.  Elements outside of x take no part; NaN wins. */
+/* ---- windows: floats x (N, *in), y (N, *out) with three spatial axes.  Elements outside of x take no part; each
+ * window holds at least one element of x. */
 typedef struct cr_max_pool_args {
-    cr_array y;                                     /* max of x[n, p stride + t dilation - pad] over t < kernel */
-    cr_array index;                                 /* i64, of y's shape: its first position in the spatial axes of x,
-                                                     * flattened */
-    cr_array x;                                     /* contiguous */
+    cr_array y;                                     /* max of x[n, p stride + t dilation - pad] over t < kernel; NaN
+                                                     * wins */
+    cr_array index;                                 /* i64, of y's shape: its position in the spatial axes of x,
+                                                     * flattened; the first of equals, but the last NaN */
+    cr_array x;
     int64_t kernel[3], stride[3], pad[3], dilation[3];
 } cr_max_pool_args;
 
 /* A banded matrix times x (M, R, N) along R:  y[m, s, n] = sum over k < K of weights[s, k] x[m, start[s] + k, n].
- * Resampling and average pooling are such products, one for each axis; the gradient is the product with the
- * transposed band. */
+ * A weight of 0 adds nothing, also where x is not finite.  Resampling and average pooling are such products, one for
+ * each axis; the gradient is the product with the transposed band. */
 typedef struct cr_band_args {
-    cr_array y, x;                                  /* y (M, S, N) contiguous; x: any strides; floats, f16 and bf16
-                                                     * accumulate in f32 */
+    cr_array y, x;                                  /* y (M, S, N) contiguous; x: any strides; floats of one dtype,
+                                                     * f16 and bf16 accumulate in f32 */
     cr_array start;                                 /* (S) i64: 0 <= start[s] <= R - K */
     cr_array weights;                               /* (S, K), f32, or f64 where x is */
 } cr_band_args;

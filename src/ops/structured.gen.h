@@ -8,6 +8,8 @@
     X(nonzero) \
     X(ravel) \
     X(attention) \
+    X(band) \
+    X(batch_norm) \
     X(cat) \
     X(conv) \
     X(clone) \
@@ -23,6 +25,7 @@
     X(logsumexp) \
     X(matmul) \
     X(addmm) \
+    X(max_pool) \
     X(layer_norm) \
     X(rms_norm) \
     X(sort) \
