@@ -46,11 +46,11 @@
     X(cross_entropy_bwd,      1,  1,  1,  1)    \
     X(attention,              1,  1,  1,  1)    \
     X(attention_bwd,          1,  1,  1,  1)    \
-    X(conv,                   1,  1,  1,  0)    \
-    X(max_pool,               1,  1,  1,  0)    \
-    X(band,                   1,  1,  1,  0)    \
-    X(channel_norm,           1,  1,  1,  0)    \
-    X(channel_norm_bwd,       1,  1,  1,  0)    \
+    X(conv,                   1,  1,  1,  1)    \
+    X(max_pool,               1,  1,  1,  1)    \
+    X(band,                   1,  1,  1,  1)    \
+    X(channel_norm,           1,  1,  1,  1)    \
+    X(channel_norm_bwd,       1,  1,  1,  1)    \
     X(scatter_extreme,        1,  0,  0,  0)    \
     X(nextafter,              1,  0,  0,  0)    \
     X(triangle,               1,  1,  0,  0)    \
