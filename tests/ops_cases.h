@@ -417,6 +417,95 @@ static cr_tensor *attention_mask_causal(inputs in) {
     return cr_attention(in[0], in[1], in[1], &(cr_attention_options){.mask = in[2], .causal = true});
 }
 
+
+/* ---- windows of the last axes */
+static cr_pool_options windows(int n, const int64_t (*sizes)[3], bool ceil) {      /* kernel, stride, pad, dilation */
+    cr_pool_options o = {.n = n, .ceil = ceil, .count_pad = true};
+    for (int i = 0; i < n; i++) {
+        o.kernel[i] = sizes[0][i];
+        o.stride[i] = sizes[1][i];
+        o.pad[i] = sizes[2][i];
+        o.dilation[i] = sizes[3][i];
+    }
+    return o;
+}
+static cr_tensor *max_pool_with(inputs in, int n, const int64_t (*sizes)[3], bool ceil) {
+    const cr_pool_options o = windows(n, sizes, ceil);
+    return cr_max_pool(in[0], &o, NULL);
+}
+static cr_tensor *max_pool_2(inputs in) {
+    const cr_pool_options o = cr_pool_defaults(2, 2);
+    return cr_max_pool(in[0], &o, NULL);
+}
+static cr_tensor *max_pool_3(inputs in) {           /* as in ResNet: 3 x 3, stride 2, pad 1 */
+    return max_pool_with(in, 2, (const int64_t[][3]){{3, 3}, {2, 2}, {1, 1}, {1, 1}}, false);
+}
+static cr_tensor *max_pool_odd(inputs in) {
+    return max_pool_with(in, 2, (const int64_t[][3]){{3, 2}, {1, 3}, {1, 0}, {2, 1}}, true);
+}
+static cr_tensor *max_pool_line(inputs in) {
+    return max_pool_with(in, 1, (const int64_t[][3]){{5}, {3}, {2}, {1}}, true);
+}
+static cr_tensor *max_pool_box(inputs in) {
+    return max_pool_with(in, 3, (const int64_t[][3]){{2, 3, 2}, {1, 2, 3}, {1, 0, 1}, {1, 1, 2}}, false);
+}
+static cr_tensor *max_pool_where(inputs in) {
+    const cr_pool_options o = windows(2, (const int64_t[][3]){{3, 3}, {2, 1}, {0, 1}, {1, 1}}, false);
+    cr_tensor *index;
+    return cr_max_pool(in[0], &o, &index) ? index : NULL;
+}
+static cr_tensor *avg_pool_2(inputs in) {
+    const cr_pool_options o = cr_pool_defaults(2, 2);
+    return cr_avg_pool(in[0], &o);
+}
+static cr_tensor *avg_pool_pad(inputs in) {
+    cr_pool_options o = windows(2, (const int64_t[][3]){{3, 5}, {2, 3}, {1, 2}, {1, 1}}, true);
+    o.count_pad = false;
+    return cr_avg_pool(in[0], &o);
+}
+static cr_tensor *avg_pool_box(inputs in) {
+    cr_pool_options o = windows(3, (const int64_t[][3]){{2, 3, 2}, {1, 2, 2}, {1, 1, 1}, {1, 1, 1}}, true);
+    o.divisor = 5;
+    return cr_avg_pool(in[0], &o);
+}
+static cr_tensor *adaptive_avg(inputs in) { return cr_adaptive_avg_pool(in[0], 2, (int64_t[]){3, 2}); }
+static cr_tensor *adaptive_one(inputs in) { return cr_adaptive_avg_pool(in[0], 2, (int64_t[]){1, 1}); }
+static cr_tensor *adaptive_none(inputs in) { return cr_adaptive_avg_pool(in[0], 1, (int64_t[]){0}); }
+static cr_tensor *adaptive_max(inputs in) { return cr_adaptive_max_pool(in[0], 2, (int64_t[]){3, 2}, NULL); }
+static cr_tensor *adaptive_max_where(inputs in) {
+    cr_tensor *index;
+    return cr_adaptive_max_pool(in[0], 2, (int64_t[]){4, 3}, &index) ? index : NULL;
+}
+static cr_tensor *interpolate(inputs in, cr_resample_mode mode, bool align, bool antialias, int n,
+                              const int64_t *size) {
+    return cr_interpolate(in[0], n, size,
+                          &(cr_interpolate_options){.mode = mode, .align_corners = align, .antialias = antialias});
+}
+static cr_tensor *resize_nearest(inputs in) { return interpolate(in, CR_RESAMPLE_NEAREST, 0, 0, CR_LIST(10, 3)); }
+static cr_tensor *resize_double(inputs in) { return interpolate(in, CR_RESAMPLE_NEAREST, 0, 0, CR_LIST(10, 14)); }
+static cr_tensor *resize_exact(inputs in) { return interpolate(in, CR_RESAMPLE_NEAREST_EXACT, 0, 0, CR_LIST(3, 11)); }
+static cr_tensor *resize_linear(inputs in) { return interpolate(in, CR_RESAMPLE_LINEAR, 0, 0, CR_LIST(10, 3)); }
+static cr_tensor *resize_corners(inputs in) { return interpolate(in, CR_RESAMPLE_LINEAR, 1, 0, CR_LIST(3, 14)); }
+static cr_tensor *resize_cubic(inputs in) { return interpolate(in, CR_RESAMPLE_CUBIC, 0, 0, CR_LIST(11, 14)); }
+static cr_tensor *resize_smooth(inputs in) { return interpolate(in, CR_RESAMPLE_CUBIC, 0, 1, CR_LIST(2, 3)); }
+static cr_tensor *resize_line(inputs in) { return interpolate(in, CR_RESAMPLE_LINEAR, 0, 1, CR_LIST(4)); }
+
+/* ---- normalization by channel */
+static cr_tensor *batch_norm(inputs in) { return cr_batch_norm(in[0], in[1], in[2], 1e-5, NULL, NULL); }
+static cr_tensor *batch_norm_w(inputs in) { return cr_batch_norm(in[0], in[1], CR_NONE, 1e-3, NULL, NULL); }
+static cr_tensor *batch_norm_bare(inputs in) { return cr_batch_norm(in[0], CR_NONE, CR_NONE, 1e-5, NULL, NULL); }
+static cr_tensor *batch_norm_turned(inputs in) {    /* channels last in memory */
+    return cr_batch_norm(cr_permute(in[0], CR_LIST(0, 2, 1)), in[1], in[2], 1e-5, NULL, NULL);
+}
+static cr_tensor *batch_statistics(inputs in) {
+    cr_tensor *mean, *var;
+    return cr_batch_norm(in[0], CR_NONE, CR_NONE, 1e-5, &mean, &var)
+               ? cr_cat(2, (const cr_tensor *[]){mean, var}, 0) : NULL;
+}
+static cr_tensor *batch_norm_with(inputs in) {
+    return cr_batch_norm_with(in[0], in[1], cr_square(in[2]), in[3], in[1], 1e-2);
+}
+
 static const op_case op_cases[] = {
     {"sum", "all", sum_all, ANYTHING, true, 105, {{SHAPE(3, 5, 7)}}},
     {"sum", "all, 0-d", sum_all, ANYTHING, true, 1, {{.ndim = 0}}},
@@ -1227,6 +1316,59 @@ static const op_case op_cases[] = {
      false,
      131,
      {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 150, 32)}, {SHAPE(131, 150), .fill = MASK}}},
+    {"max_pool", "2 x 2", max_pool_2, FLOATS, true, 1, {{SHAPE(2, 3, 7, 5)}}},
+    {"max_pool", "3 x 3, stride 2, pad 1", max_pool_3, FLOATS, true, 1, {{SHAPE(3, 7, 11)}}},
+    {"max_pool", "unequal, dilated, ceil", max_pool_odd, FLOATS, true, 1, {{SHAPE(2, 7, 11)}}},
+    {"max_pool", "one axis", max_pool_line, FLOATS, true, 1, {{SHAPE(3, 17)}}},
+    {"max_pool", "three axes", max_pool_box, FLOATS, true, 1, {{SHAPE(2, 3, 5, 7)}}},
+    {"max_pool", "equal ones", max_pool_3, FLOATS, false, 1, {{SHAPE(3, 7, 11), .fill = STEPS, .lo = 0, .hi = 2}}},
+    {"max_pool", "where, equal ones", max_pool_where, FLOATS, false, 1, {{SHAPE(3, 7, 11), .fill = STEPS}}},
+    {"max_pool", "nothing", max_pool_2, FLOATS, true, 1, {{SHAPE(0, 3, 7, 5)}}},
+    {"max_pool", "2 x 2, long", max_pool_2, FLOATS, false, 1, {{SHAPE(3, 67, 131)}}},
+    {"max_pool", "3 x 3, long", max_pool_3, FLOATS, false, 1, {{SHAPE(5, 61, 137)}}},
+    {"max_pool", "adaptive", adaptive_max, FLOATS, true, 1, {{SHAPE(2, 7, 5)}}},
+    {"max_pool", "adaptive, where", adaptive_max_where, FLOATS, false, 1, {{SHAPE(2, 11, 7), .fill = STEPS}}},
+    {"band", "mean 2 x 2", avg_pool_2, FLOATS, true, 4, {{SHAPE(2, 3, 7, 5)}}},
+    {"band", "mean 3 x 5, pad, ceil", avg_pool_pad, FLOATS, true, 15, {{SHAPE(2, 7, 11)}}},
+    {"band", "mean, three axes, divisor", avg_pool_box, FLOATS, true, 12, {{SHAPE(2, 3, 5, 7)}}},
+    {"band", "mean, long", avg_pool_pad, FLOATS, false, 15, {{SHAPE(3, 67, 131)}}},
+    {"band", "adaptive", adaptive_avg, FLOATS, true, 9, {{SHAPE(2, 7, 5)}}},
+    {"band", "adaptive, one", adaptive_one, FLOATS, true, 35, {{SHAPE(2, 3, 7, 5)}}},
+    {"band", "adaptive, none", adaptive_none, FLOATS, true, 1, {{SHAPE(3, 5)}}},
+    {"band", "nearest", resize_nearest, FLOATS, true, 4, {{SHAPE(2, 5, 7)}}},
+    {"band", "nearest, integers", resize_nearest, WHOLES, false, 1, {{SHAPE(2, 5, 7)}}},
+    {"band", "nearest, doubled", resize_double, FLOATS, true, 4, {{SHAPE(2, 5, 7)}}},
+    {"band", "nearest exact", resize_exact, FLOATS, true, 4, {{SHAPE(2, 5, 7)}}},
+    {"band", "linear", resize_linear, FLOATS, true, 16, {{SHAPE(2, 5, 7)}}},
+    {"band", "linear, corners", resize_corners, FLOATS, true, 16, {{SHAPE(2, 5, 7)}}},
+    {"band", "linear, corners of one", resize_corners, FLOATS, true, 16, {{SHAPE(2, 1, 1)}}},
+    {"band", "cubic", resize_cubic, FLOATS, true, 64, {{SHAPE(2, 5, 7)}}},
+    {"band", "cubic, antialias", resize_smooth, FLOATS, true, 64, {{SHAPE(2, 7, 11)}}},
+    {"band", "linear, antialias", resize_line, FLOATS, true, 16, {{SHAPE(3, 13)}}},
+    {"band", "linear, nothing", resize_linear, FLOATS, true, 1, {{SHAPE(0, 5, 7)}}},
+    {"band", "cubic, long", resize_cubic, FLOATS, false, 64, {{SHAPE(5, 61, 137)}}},
+    {"batch_norm", "weight and bias", batch_norm, FLOATS, true, 14, {{SHAPE(2, 3, 7)}, {SHAPE(3)}, {SHAPE(3)}}},
+    {"batch_norm", "(B, C), weight", batch_norm_w, FLOATS, true, 11, {{SHAPE(11, 5)}, {SHAPE(5)}}},
+    {"batch_norm", "bare", batch_norm_bare, FLOATS, true, 30, {{SHAPE(2, 3, 5, 3)}}},
+    {"batch_norm", "channels last", batch_norm_turned, FLOATS, true, 14, {{SHAPE(2, 7, 3)}, {SHAPE(3)}, {SHAPE(3)}}},
+    {"batch_norm", "nothing", batch_norm, FLOATS, true, 1, {{SHAPE(0, 3, 7)}, {SHAPE(3)}, {SHAPE(3)}}},
+    {"batch_norm",
+     "long",
+     batch_norm,
+     FLOATS,
+     false,
+     3093,
+     {{SHAPE(3, 7, 1031), .lo = 0.5, .hi = 2.5}, {SHAPE(7)}, {SHAPE(7)}}},
+    {"batch_norm", "(B, C), many", batch_norm, FLOATS, false, 509, {{SHAPE(509, 37)}, {SHAPE(37)}, {SHAPE(37)}}},
+    {"batch_norm", "short planes", batch_norm, FLOATS, false, 707, {{SHAPE(101, 17, 7)}, {SHAPE(17)}, {SHAPE(17)}}},
+    {"batch_norm", "statistics", batch_statistics, FLOATS, false, 707, {{SHAPE(101, 17, 7)}}},
+    {"batch_norm",
+     "with statistics",
+     batch_norm_with,
+     FLOATS,
+     true,
+     4,
+     {{SHAPE(2, 3, 7)}, {SHAPE(3)}, {SHAPE(3), .lo = 0.5, .hi = 2}, {SHAPE(3)}}},
 };
 enum { OP_CASES = sizeof op_cases / sizeof *op_cases };
 

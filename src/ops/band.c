@@ -49,7 +49,8 @@ bool cr_band_new(const char *op, int64_t S, int64_t R, int64_t K, cr_band *b) {
     int64_t count;
     *b = (cr_band){S, R, K, NULL, NULL};
     if (__builtin_mul_overflow(S, K, &count) || count > INT64_MAX / 16)
-        return cr_fail(CR_BAD_VALUE, op, "%lld windows of %lld elements are too many", (long long)S, (long long)K), false;
+        return cr_fail(CR_BAD_VALUE, op, "%lld windows of %lld elements are too many", (long long)S, (long long)K),
+               false;
     b->start = calloc((size_t)S + 1, sizeof *b->start);
     b->weights = calloc((size_t)count + 1, sizeof *b->weights);
     if (b->start && b->weights) return true;

@@ -61,8 +61,8 @@ cr_status cr_pooled_shape(const char *op, const cr_tensor *x, const cr_pool_opti
     for (int i = 0; i < o->n; i++) {
         const int64_t count = out->shape[before + i] = windows(o, i, x->shape[before + i]);
         if (count < 1)
-            return cr_fail(CR_BAD_VALUE, op, "the kernel is larger than the padded input %s along axis %d: kernel_size=%lld"
-                           ", pad=%lld, dilation=%lld", cr_shape_text(x->ndim, x->shape).s, before + i,
+            return cr_fail(CR_BAD_VALUE, op, "the kernel is larger than the padded input %s along axis %d: "
+                           "kernel_size=%lld, pad=%lld, dilation=%lld", cr_shape_text(x->ndim, x->shape).s, before + i,
                            (long long)o->kernel[i], (long long)o->pad[i], (long long)o->dilation[i]);
     }
     return cr_shape_check(op, out->ndim, out->shape, CR_I64, NULL);

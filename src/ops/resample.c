@@ -56,7 +56,8 @@ static bool average_band(const void *how, int axis, int64_t R, cr_band *b) {
     if (!cr_band_new("avg_pool", S, R, cr_imin(kernel, R), b)) return false;
     for (int64_t s = 0; s < S; s++) {
         const int64_t begin = s * o->stride[axis] - pad, stop = cr_imin(begin + kernel, R + pad);
-        const int64_t first = cr_imax(begin, 0), end = cr_imin(stop, R), all = o->count_pad ? stop - begin : end - first;
+        const int64_t first = cr_imax(begin, 0), end = cr_imin(stop, R);
+        const int64_t all = o->count_pad ? stop - begin : end - first;
         const double divisor = !o->divisor ? (double)all : axis ? 1 : (double)o->divisor;
         b->start[s] = cr_imin(first, R - b->K);
         for (int64_t r = first; r < end; r++) add_weight(b, s, r, 1 / divisor);

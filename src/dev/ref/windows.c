@@ -68,7 +68,8 @@ cr_status cr_ref_channel_norm(const cr_channel_norm_args *args) {
     return CR_OK;
 }
 
-/* h = (x - mean) / sqrt(var + eps):  dx = w / sqrt(var + eps) (g - mean(g) - h mean(g h)), dw = sum(g h), db = sum(g) */
+/* with h = (x - mean) / sqrt(var + eps):
+ *   dx = w / sqrt(var + eps) (g - mean(g) - h mean(g h)),  dw = sum(g h),  db = sum(g) */
 cr_status cr_ref_channel_norm_bwd(const cr_channel_norm_bwd_args *args) {
     const cr_array *x = &args->x, *g = &args->g, *w = cr_present(&args->w);
     const int64_t C = x->shape[1], S = x->shape[2], count = x->shape[0] * S;
