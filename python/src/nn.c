@@ -33,6 +33,66 @@ cr_tensor *api__attention(const arg *a) {
                         &(cr_attention_options){.causal = a[3].b, .scale = a[4].d, .mask = a[5].t});
 }
 
+/* ---- convolutions */
+
+/* One int for all axes, or one for each; false: an exception is set. */
+static bool for_axes(const char *op, const char *what, const arg *sizes, int64_t axes, int64_t to[3]) {
+    if (sizes->size.n != 1 && sizes->size.n != axes)
+        return set_error(PyExc_RuntimeError, "[%s] %s must be an int or %lld ints: %d ints", op, what, (long long)axes,
+                         sizes->size.n),
+               false;
+    for (int i = 0; i < axes; i++) to[i] = sizes->size.v[sizes->size.n == 1 ? 0 : i];
+    return true;
+}
+
+static bool has_axes(const char *op, const cr_tensor *w, int64_t axes) {
+    if (cr_ndim(w) == axes + 2) return true;
+    return set_error(PyExc_RuntimeError, "[%s] the weight must have %lld axes: %d", op, (long long)axes + 2,
+                     cr_ndim(w)),
+           false;
+}
+
+/* As many zeros as keep the size, with stride 1; an odd one behind. */
+static bool pad_same(const cr_tensor *w, int64_t axes, cr_conv_options *o) {
+    for (int i = 0; i < axes; i++) {
+        const int64_t zeros = o->dilation[i] * (cr_shape(w)[2 + i] - 1);
+        if (o->stride[i] != 1)
+            return set_error(PyExc_RuntimeError, "[conv] padding='same' needs stride 1: %lld", (long long)o->stride[i]),
+                   false;
+        o->padding[i][0] = zeros / 2;
+        o->padding[i][1] = zeros - zeros / 2;
+    }
+    return true;
+}
+
+/* (input, weight, axes, stride, padding, dilation, groups, same, bias) */
+cr_tensor *api__conv(const arg *a) {
+    cr_conv_options o = {.groups = a[6].i};
+    const int64_t axes = a[2].i;
+    int64_t pad[3];
+    if (!has_axes("conv", a[1].t, axes) || !for_axes("conv", "stride", &a[3], axes, o.stride) ||
+        !for_axes("conv", "padding", &a[4], axes, pad) || !for_axes("conv", "dilation", &a[5], axes, o.dilation))
+        return NULL;
+    for (int i = 0; i < axes; i++) o.padding[i][0] = o.padding[i][1] = pad[i];
+    if (a[7].b && !pad_same(a[1].t, axes, &o)) return NULL;
+    return cr_conv(a[0].t, a[1].t, a[8].t, &o);
+}
+
+/* (input, weight, axes, stride, padding, output_padding, groups, dilation, bias) */
+cr_tensor *api__conv_transpose(const arg *a) {
+    static const char op[] = "conv_transpose";
+    cr_conv_options o = {.groups = a[6].i};
+    const int64_t axes = a[2].i;
+    int64_t pad[3];
+    if (!has_axes(op, a[1].t, axes) || !for_axes(op, "stride", &a[3], axes, o.stride) ||
+        !for_axes(op, "padding", &a[4], axes, pad) ||
+        !for_axes(op, "output_padding", &a[5], axes, o.output_padding) ||
+        !for_axes(op, "dilation", &a[7], axes, o.dilation))
+        return NULL;
+    for (int i = 0; i < axes; i++) o.padding[i][0] = o.padding[i][1] = pad[i];
+    return cr_conv_transpose(a[0].t, a[1].t, a[8].t, &o);
+}
+
 /* (logits, temperature, top_p, top_k, generator) */
 PyObject *api__sample(const arg *a) {
     const cr_sampling s = {.temperature = a[1].d, .top_p = a[2].d, .top_k = a[3].i};

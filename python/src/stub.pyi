@@ -161,7 +161,14 @@ class _MinMax(tuple[Tensor, Tensor]):
 _Index = SupportsIndex | slice | None | Tensor | Any
 
 class Tensor:
-    def __new__(cls, data: Any, device: Device | _str | None = None, dtype: _dtype | None = None, *, shape: _int | Sequence[_int] | None = None) -> Tensor: ...
+    def __new__(
+        cls,
+        data: Any,
+        device: Device | _str | None = None,
+        dtype: _dtype | None = None,
+        *,
+        shape: _int | Sequence[_int] | None = None,
+    ) -> Tensor: ...
     @property
     def shape(self) -> Size: ...
     @property

@@ -96,6 +96,38 @@ def masked(causal: bool) -> Callable[..., Tensor]:
     return lambda q, kv, mask: attention(causal)(q, kv, kv, mask)
 
 
+Pairs = tuple[tuple[int, int], ...]  # of each axis, as in cr_conv_options
+
+
+def framed(x: Tensor, n: int, pairs: Pairs, sign: int) -> Tensor:
+    return F.pad(x, [sign * v for pair in reversed(pairs[:n]) for v in pair])
+
+
+def conv(
+    stride: tuple[int, ...] = (1, 1, 1), dilation: tuple[int, ...] = (1, 1, 1), pad: Pairs = (), groups: int = 1
+) -> Callable[..., Tensor]:
+    def f(x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
+        n = w.ndim - 2
+        run = (F.conv1d, F.conv2d, F.conv3d)[n - 1]
+        return run(framed(x, n, pad, 1), w, b, stride[:n], 0, dilation[:n], groups or x.shape[1])
+
+    return f
+
+
+def conv_transpose(
+    stride: tuple[int, ...] = (1, 1, 1), dilation: tuple[int, ...] = (1, 1, 1), pad: Pairs = (), groups: int = 1
+) -> Callable[..., Tensor]:
+    """pad: what is cut off the result, output padding not"""
+
+    def f(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        n = w.ndim - 2
+        run = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[n - 1]
+        y = framed(run(x, w, None, stride[:n], 0, 0, groups, dilation[:n]), n, pad, -1)
+        return y + b.reshape([-1] + [1] * n)
+
+    return f
+
+
 def norm(eps: float) -> Callable[..., Tensor]:
     return lambda x, w=None, b=None: F.layer_norm(x, x.shape[-1:], w, b, eps)
 
@@ -402,6 +434,16 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "cross_entropy_sum": cross(-1, 0, "sum"),
     "cross_entropy_each": cross(1, 0.2, "none"),
     "dropout_off": same,
+    "conv": conv(),
+    "conv_bare": conv(),
+    "conv_uneven": conv((2, 1, 3), (1, 2, 1), ((1, 0), (2, 3), (0, 2))),
+    "conv_groups": conv((2, 1), (1, 2), ((1, 1), (2, 2)), 3),
+    "conv_same": conv(pad=((1, 1),) * 3),
+    "conv_channels_last": lambda x, w, b: conv(pad=((1, 1),) * 3)(x.permute(0, 3, 1, 2), w, b),
+    "conv_depthwise": conv(pad=((1, 1),) * 3, groups=0),
+    "conv_transpose": conv_transpose(),
+    "conv_transpose_uneven": conv_transpose((2, 3, 1), (2, 1, 1), ((1, 0), (0, 0), (1, 0))),
+    "conv_transpose_groups": conv_transpose((2, 1), (1, 2), ((1, 1), (2, 2)), 3),
     "attention": attention(False),
     "attention_causal": attention(True),
     "attention_scaled": attention(True, 0.7),
@@ -439,9 +481,9 @@ def main() -> None:
         "static const golden_case golden_cases[] = {",
     ]
     for op, what, name, rest in re.findall(
-        r'^    \{"(\w+)", "(.*?)", (\w+), \w+, \w+, \d+, (\{\{.*)$',
+        r'^    \{"(\w+)",\s+"([^"]*)",\s+(\w+),\s+\w+,\s+\w+,\s+\d+,\s+(\{\{.*?)\},$',
         (here.parent / "ops_cases.h").read_text(),
-        re.MULTILINE,
+        re.MULTILINE | re.DOTALL,
     ):
         if name == "dropout":  # our mask is not PyTorch's
             continue

@@ -5,15 +5,16 @@ Parameters have the names, shapes and initial distributions that PyTorch's have,
 """
 
 from ..micro import MLP, Layer, Neuron
-from . import activation, attention, containers, functional, init, linear, loss, module, norm, utils
+from . import activation, attention, containers, conv, functional, init, linear, loss, module, norm, utils
 from .activation import *
 from .attention import *
 from .containers import *
+from .conv import *
 from .linear import *
 from .loss import *
 from .module import *
 from .norm import *
 
 __all__ = ["MLP", "Layer", "Neuron", "functional", "init", "utils"]
-for _part in (activation, attention, containers, linear, loss, module, norm):
+for _part in (activation, attention, containers, conv, linear, loss, module, norm):
     __all__ += _part.__all__
