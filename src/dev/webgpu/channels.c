@@ -6,7 +6,7 @@
 
 enum { MOST = 7 };                                  /* operands */
 typedef enum channels_task { MOMENTS, PRODUCTS, STATISTICS, JOIN, NORM, NORM_DX } channels_task;
-typedef enum operand { X, G, Y, SUMS, MEAN, VAR, W, B, ALL, DW, DB } operand;
+typedef enum operand { X, G, Y, SUMS, MEAN, VAR, WEIGHT, BIAS, ALL, DW, DB } operand;
 static const char *const operand_names[] = {"x", "g", "y", "sums", "mean", "var", "w", "b", "all", "dw", "db"};
 typedef struct kernel {
     int id;
@@ -49,7 +49,7 @@ static division division_of(const cr_array *x, const gpu *g) {
 
 static void write(wgsl *w, const void *how) {
     static const char *const tasks[] = {"MOMENTS", "PRODUCTS", "STATISTICS", "JOIN", "NORM", "NORM_DX"};
-    static const char *const optional[] = {[W] = "HAS_W", [B] = "HAS_B", [DW] = "HAS_DW", [DB] = "HAS_DB"};
+    static const char *const optional[] = {[WEIGHT] = "HAS_W", [BIAS] = "HAS_B", [DW] = "HAS_DW", [DB] = "HAS_DB"};
     const kernel *h = how;
     cr_wgsl_const(w, tasks[h->task], 1);
     if (h->task <= PRODUCTS) cr_wgsl_const(w, "OF_PARTS", 1);
@@ -188,8 +188,8 @@ static cr_status run_norm(const channels *from, const cr_channel_norm_args *args
     add(&c, X, &args->x, false);
     add(&c, MEAN, &args->mean, false);
     add(&c, VAR, &args->var, false);
-    add(&c, W, cr_present(&args->w), false);
-    add(&c, B, cr_present(&args->b), false);
+    add(&c, WEIGHT, cr_present(&args->w), false);
+    add(&c, BIAS, cr_present(&args->b), false);
     return status == CR_OK ? run_rows(&c, 0, rows_of(&c)) : status;
 }
 
@@ -229,7 +229,7 @@ static cr_status run_bwd(const channels *from, const cr_channel_norm_bwd_args *a
     add(&c, MEAN, &args->mean, false);
     add(&c, VAR, &args->var, false);
     add(&c, ALL, all, false);
-    add(&c, W, cr_present(&args->w), false);
+    add(&c, WEIGHT, cr_present(&args->w), false);
     return run_rows(&c, 0, rows_of(&c));
 }
 

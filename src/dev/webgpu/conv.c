@@ -121,8 +121,7 @@ static void set_walks(const conv *c, int64_t count, const int64_t r[3], walk *po
         int64_t t = 0;
         while (t < most && (from - t * dilation) % s) t++;
         set_axis(positions, d, gpu_ceil_div(out - r[d], s), (from - t * dilation) / s, 1, s * along);
-        set_axis(taps, d, t < most ? gpu_ceil_div(size - t, cycle) : 0, 0, -(cycle / s * dilation + cycle % s * dilation / s),
-                 cycle * step);
+        set_axis(taps, d, t < most ? gpu_ceil_div(size - t, cycle) : 0, 0, -(cycle * dilation / s), cycle * step);
         *a += t * step;
         *y += r[d] * along;
     }
