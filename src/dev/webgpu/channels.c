@@ -7,7 +7,7 @@
 enum { MOST = 7 };                                  /* operands */
 typedef enum channels_task { MOMENTS, PRODUCTS, STATISTICS, JOIN, NORM, NORM_DX } channels_task;
 typedef enum operand { X, G, Y, SUMS, MEAN, VAR, WEIGHT, BIAS, ALL, DW, DB } operand;
-static const char *const operand_names[] = {"x", "g", "y", "sums", "mean", "var", "w", "b", "all", "dw", "db"};
+static const char *const operand_names[] = {"x", "g", "y", "sums", "mean", "variance", "w", "b", "all", "dw", "db"};
 typedef struct kernel {
     int id;
     channels_task task;

@@ -55,7 +55,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
     let second = tree0(lane, a);
 #else
     let mean = get_mean(channel);
-    let scale = 1.0 / sqrt(get_var(channel) + p.eps);
+    let scale = 1.0 / sqrt(get_variance(channel) + p.eps);
     var a = 0.0;
     var b = 0.0;
     for (var k = lane; k < count; k += SIZE) {
@@ -90,7 +90,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
         squares += get_sums(at + 1u) + d * d * (n * ((count - n) / count));
     }
     put_mean(i, mean);
-    put_var(i, squares / count);
+    put_variance(i, squares / count);
 }
 #end
 
@@ -119,7 +119,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
 fn kernel(group: u32, lane: u32, i: u32) {
     if i >= p.groups { return; }
     let c = (p.first_row + i / p.S) % p.C;
-    let scale = 1.0 / sqrt(get_var(c) + p.eps);
+    let scale = 1.0 / sqrt(get_variance(c) + p.eps);
     let h = (get_x(i) - get_mean(c)) * scale;
 #if HAS_W
     let w = get_w(c);
