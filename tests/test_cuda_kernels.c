@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "dev/cuda/gpu.h"
+#include "gpu_conv.h"
 
 static const cr_device *dev(void) { return cr_cuda(0); }
 static const cuda *gpu(void) { return (const cuda *)(uintptr_t)cr_cuda(0); }
@@ -881,4 +882,112 @@ TEST(many_indices) {
     CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 0, "something was put: %s", cr_error());
     cr_scope_end();
     cr_generator_free(r);
+}
+
+/* ---- convolutions: values and gradients on tensor cores and without, against the cpu with the same rounded factors */
+
+typedef struct factors {
+    const char *name;
+    cr_dtype dtype;
+    cr_precision precision;
+    double error;                                   /* relative to the largest element */
+} factors;
+
+/* y and the gradients of x, the weight and the bias. */
+static void convolved(const convolution *c, cr_tensor *const x[4], const cr_device *d, cr_dtype dt, cr_tensor *out[4]) {
+    cr_tensor *in[4];
+    for (int i = 0; i < 4; i++) in[i] = cr_to(x[i], dt, d);
+    for (int i = 0; i < 3; i++) cr_requires_grad_(in[i] = cr_detach(in[i]), true);
+    REQUIRE(out[0] = convolve(in, c), "%s: %s", c->what, cr_error());
+    OK(cr_backward(out[0], in[3], NULL));
+    for (int i = 0; i < 3; i++) out[i + 1] = cr_grad(in[i]);
+}
+
+TEST(convolutions) {
+    static const factors modes[] = {{"f32", CR_F32, CR_HIGHEST, 1e-5}, {"f64", CR_F64, CR_HIGHEST, 1e-13},
+                                    {"TF32", CR_F32, CR_HIGH, 3e-3},   {"bf16 factors", CR_F32, CR_MEDIUM, 2e-2},
+                                    {"f16", CR_F16, CR_HIGHEST, 3e-3}, {"bf16", CR_BF16, CR_HIGHEST, 2e-2}};
+    static const char *const parts[] = {"y", "dx", "dw", "db"};
+    cr_generator *random = cr_generator_new(test_seed());
+    for (int i = 0; i < CONVOLUTIONS; i++)
+        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+            const convolution *c = &convolutions[i];
+            const factors *f = &modes[m];
+            const cr_dtype wide = f->dtype == CR_F64 ? CR_F64 : CR_F32;
+            cr_tensor *x[4], *got[4], *want[4];
+            if (!test_full() && m > 0 && (i + (int)m) % 3) continue;
+            cr_scope_begin();
+            convolution_inputs(c, random, x);
+            if (cr_dtype_is_half(f->dtype))
+                for (int k = 0; k < 4; k++) x[k] = cr_to(cr_to(x[k], f->dtype, cr_cpu()), wide, cr_cpu());
+            convolved(c, x, cr_cpu(), wide, want);
+            cr_set_f32_products(f->precision);
+            convolved(c, x, dev(), f->dtype, got);
+            cr_set_f32_products(CR_HIGHEST);
+            for (int k = 0; k < 4; k++) {
+                const double error = off(cr_to(got[k], wide, dev()), cr_to(want[k], wide, dev()));
+                CHECK(error < f->error, "%s, %s: %s is off by %g", c->what, f->name, parts[k], error);
+            }
+            cr_scope_end();
+        }
+    cr_generator_free(random);
+}
+
+/* Launches of a convolution: one, and one more where parts of the sums are added. */
+TEST(launches_of_convolutions) {
+    static const struct { int64_t x[4], w[4], stride; int y, dx, dw; } shapes[] = {
+        {{2, 16, 8, 8}, {16, 16, 3, 3}, 1, 1, 1, 1},
+        {{1, 64, 14, 14}, {32, 64, 3, 3}, 2, 2, 1, 1},             /* y: K = 576, two parts */
+        {{4, 3, 32, 32}, {8, 3, 3, 3}, 1, 1, 1, 2}};               /* dw: K = 3600 */
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        cr_scope_begin();
+        cr_conv_options o = cr_conv_defaults();
+        o.stride[0] = o.stride[1] = shapes[i].stride;
+        cr_tensor *x = cr_requires_grad_(cr_ones(4, shapes[i].x, CR_F32, dev()), true),
+                  *w = cr_requires_grad_(cr_ones(4, shapes[i].w, CR_F32, dev()), true);
+        int64_t before = launches();
+        cr_tensor *y = cr_conv(x, w, CR_NONE, &o);
+        REQUIRE(y, "%s", cr_error());
+        CHECK(launches() - before == shapes[i].y, "shape %d: y took %lld launches", (int)i,
+              (long long)(launches() - before));
+        cr_tensor *g = cr_ones(cr_ndim(y), cr_shape(y), CR_F32, dev());
+        before = launches();
+        OK(cr_backward(y, g, NULL));
+        CHECK(launches() - before == shapes[i].dx + shapes[i].dw, "shape %d: the gradients took %lld launches", (int)i,
+              (long long)(launches() - before));
+        test_ran_on(dev());
+        cr_scope_end();
+    }
+}
+
+/* ---- batch normalization: parts of channels, a large mean */
+TEST(batch_norms) {
+    static const int64_t shapes[][3] = {{1, 1, 7}, {67, 13, 1}, {300, 3, 11}, {2, 5, 1771}, {1, 2, 9001}, {1031, 2, 3}};
+    cr_generator *random = cr_generator_new(test_seed());
+    for (int i = 0; i < 2 * (int)(sizeof shapes / sizeof *shapes); i++) {
+        const int64_t *s = shapes[i / 2];
+        const cr_dtype dt = i % 2 ? CR_F64 : CR_F32;
+        const double tolerance = i % 2 ? 1e-12 : 2e-5;
+        cr_tensor *out[2][4];
+        cr_scope_begin();
+        cr_tensor *x = cr_add_scalar(cr_randn(CR_LIST(s[0], s[1], s[2]), CR_F32, cr_cpu(), random), 30),
+                  *w = cr_randn(CR_LIST(s[1]), CR_F32, cr_cpu(), random),
+                  *b = cr_randn(CR_LIST(s[1]), CR_F32, cr_cpu(), random),
+                  *g = cr_randn(CR_LIST(s[0], s[1], s[2]), CR_F32, cr_cpu(), random);
+        for (int d = 0; d < 2; d++) {
+            cr_tensor *in[] = {x, w, b};
+            for (int k = 0; k < 3; k++)
+                cr_requires_grad_(in[k] = cr_detach(cr_to(in[k], dt, d ? dev() : cr_cpu())), true);
+            REQUIRE(out[d][3] = cr_batch_norm(in[0], in[1], in[2], 1e-5, NULL, NULL), "%s", cr_error());
+            OK(cr_backward(out[d][3], cr_to(g, dt, d ? dev() : cr_cpu()), NULL));
+            for (int k = 0; k < 3; k++) out[d][k] = cr_grad(in[k]);
+        }
+        for (int k = 0; k < 4; k++) {
+            const double error = off(out[1][k], cr_to(out[0][k], dt, dev()));
+            CHECK(error < tolerance, "(%lld, %lld, %lld), %s: result %d is off by %g", (long long)s[0], (long long)s[1],
+                  (long long)s[2], cr_dtype_name(dt), k, error);
+        }
+        cr_scope_end();
+    }
+    cr_generator_free(random);
 }

@@ -3,6 +3,7 @@
 #define CR_TEST_GPU
 #include "test.h"
 #include "folder.h"
+#include "gpu_conv.h"
 
 #ifdef CR_WEBGPU
 #include <sys/wait.h>
@@ -411,6 +412,102 @@ TEST(norms) {
     }
 }
 
+/* Convolutions through workgroup memory and without, whichever this GPU would choose. */
+TEST(convolutions) {
+    gpu *g = the_gpu();
+    const bool software = g->dev.software;
+    cr_generator *random = cr_generator_new(test_seed());
+    for (int i = 0; i < 3 * CONVOLUTIONS; i++) {
+        const convolution *c = &convolutions[i / 3];
+        const cr_dtype dt = i % 3 == 2 ? CR_BF16 : CR_F32;
+        char what[120];
+        cr_tensor *x[4];
+        cr_scope_begin();
+        convolution_inputs(c, random, x);
+        snprintf(what, sizeof what, "conv, %s, %s, %s workgroup memory", c->what, cr_dtype_name(dt),
+                 i % 3 == 1 ? "without" : "through");
+        g->dev.software = i % 3 == 1;
+        both(convolve, c, 3, x, dt, dt == CR_F32 ? 1e-5 : 0.02, what);
+        g->dev.software = software;
+        cr_scope_end();
+    }
+    cr_generator_free(random);
+}
+
+/* Results with more terms than an invocation has: a workgroup shares them. */
+static cr_tensor *wide_max(cr_tensor *const x[], const void *p) {
+    (void)p;
+    cr_pool_options o = cr_pool_defaults(2, 67);
+    return cr_max_pool(x[0], &o, NULL);
+}
+static cr_tensor *wide_mean(cr_tensor *const x[], const void *p) {
+    (void)p;
+    return cr_adaptive_avg_pool(x[0], 1, (int64_t[]){1});
+}
+static cr_tensor *batch_norm(cr_tensor *const x[], const void *p) {
+    (void)p;
+    return cr_batch_norm(x[0], x[1], x[2], 1e-5, NULL, NULL);
+}
+
+static cr_tensor *small_max(cr_tensor *const x[], const void *p) {
+    (void)p;
+    cr_pool_options o = cr_pool_defaults(2, 3);
+    for (int i = 0; i < 2; i++) o.stride[i] = o.pad[i] = 1;
+    return cr_max_pool(x[0], &o, NULL);
+}
+static cr_tensor *doubled(cr_tensor *const x[], const void *p) {
+    (void)p;
+    return cr_interpolate(x[0], 1, (int64_t[]){20}, NULL);
+}
+
+TEST(wide_windows) {
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_scope_begin();
+    cr_tensor *x = cr_randn(CR_LIST(3, 70, 140), CR_F32, cr_cpu(), random),
+              *line = cr_randn(CR_LIST(2, 5003), CR_F32, cr_cpu(), random),
+              *g = cr_randn(CR_LIST(3, 1, 2), CR_F32, cr_cpu(), random),
+              *of_line = cr_randn(CR_LIST(2, 1), CR_F32, cr_cpu(), random);
+    for (int i = 0; i < 2; i++) {
+        const cr_dtype dt = i ? CR_F16 : CR_F32;
+        both(wide_max, NULL, 1, (cr_tensor *[]){x, g}, dt, 0, "max_pool of 67 x 67");
+        both(wide_mean, NULL, 1, (cr_tensor *[]){line, of_line}, dt, i ? 1e-3 : 1e-6, "mean of 5003");
+    }
+    const double least = (double)-INFINITY, not_a_number = (double)NAN;
+    for (int i = 0; i < 3; i++) {                   /* equal ones, -Inf everywhere, two NaN */
+        cr_tensor *t = cr_full(CR_LIST(70, 70), i == 1 ? least : 2, CR_F32, cr_cpu()), *index[2], *y[2];
+        if (i == 2) cr_fill_(cr_select(cr_select(t, 0, 7), 0, 3), not_a_number);
+        if (i == 2) cr_fill_(cr_select(cr_select(t, 0, 30), 0, 11), not_a_number);
+        cr_pool_options o = cr_pool_defaults(2, 67);
+        for (int d = 0; d < 2; d++) y[d] = cr_max_pool(cr_to(t, CR_F32, d ? dev() : cr_cpu()), &o, &index[d]);
+        REQUIRE(y[0] && y[1], "%s", cr_error());
+        CHECK(cr_item(index[0]) == cr_item(index[1]), "case %d: position %g, wanted %g", i, cr_item(index[1]),
+              cr_item(index[0]));
+        test_ran_on(dev());
+    }
+    cr_scope_end();
+    cr_generator_free(random);
+}
+
+TEST(batch_norms) {
+    static const int64_t shapes[][3] = {{1, 1, 7}, {67, 13, 1}, {300, 3, 11}, {2, 5, 1771}, {1, 2, 9001}, {1031, 2, 3}};
+    for (int i = 0; i < 2 * (int)(sizeof shapes / sizeof *shapes); i++) {
+        const int64_t *s = shapes[i / 2];
+        const cr_dtype dt = i % 2 ? CR_F16 : CR_F32;
+        char what[80];
+        cr_generator *random = cr_generator_new(test_seed());
+        cr_scope_begin();
+        cr_tensor *x = cr_add_scalar(cr_randn(CR_LIST(s[0], s[1], s[2]), CR_F32, cr_cpu(), random), 30),
+                  *w = cr_randn(CR_LIST(s[1]), CR_F32, cr_cpu(), random),
+                  *b = cr_randn(CR_LIST(s[1]), CR_F32, cr_cpu(), random),
+                  *g = cr_randn(CR_LIST(s[0], s[1], s[2]), CR_F32, cr_cpu(), random);
+        snprintf(what, sizeof what, "batch_norm (%lld, %lld, %lld), %s", (long long)s[0], (long long)s[1],
+                 (long long)s[2], cr_dtype_name(dt));
+        both(batch_norm, NULL, 3, (cr_tensor *[]){x, w, b, g}, dt, dt == CR_F32 ? 1e-5 : 3e-3, what);
+        cr_scope_end();
+        cr_generator_free(random);
+    }
+}
+
 /* ---- tensors larger than one binding: here 4 KiB, so that a thousand elements are too many */
 static cr_tensor *five(cr_tensor *const x[], const void *p) {
     (void)p;
@@ -474,6 +571,22 @@ TEST(windows) {
     both(multiplied, NULL, 3, (cr_tensor *[]){x, w, bias, wide}, CR_F32, 1e-5, "linear");
     both(looked_up, places, 1, (cr_tensor *[]){x, few}, CR_F32, 1e-6, "embedding");
     both(entropy, places, 1, (cr_tensor *[]){x, cr_ones(0, NULL, CR_F32, cr_cpu())}, CR_F32, 1e-5, "cross_entropy");
+    convolution small = {"windows", 7, 3, 2, 1, {11, 13}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, false};
+    cr_tensor *of_conv[4];
+    convolution_inputs(&small, random, of_conv);
+    both(convolve, &small, 3, of_conv, CR_F32, 1e-5, "conv");
+    both(convolve, &small, 3, of_conv, CR_F16, 1e-2, "conv, f16");
+    cr_tensor *images = cr_randn(CR_LIST(5, 15, 10), CR_F32, cr_cpu(), random);
+    both(small_max, NULL, 1, (cr_tensor *[]){images, cr_slice(images, 0, 0, 5, 1)}, CR_F32, 0, "max_pool");
+    both(doubled, NULL, 1, (cr_tensor *[]){images, cr_randn(CR_LIST(5, 15, 20), CR_F32, cr_cpu(), random)}, CR_F32, 1e-6,
+         "interpolate");
+    g->window = 32768;
+    both(batch_norm, NULL, 3, (cr_tensor *[]){x, row, row, y}, CR_F32, 1e-5, "batch_norm");
+    g->window = 4096;
+    both(batch_norm, NULL, 3, (cr_tensor *[]){cr_reshape(cr_slice(x, 0, 0, 33, 1), CR_LIST(1, 3, 1441)),
+                                              cr_slice(row, 0, 0, 3, 1), cr_slice(row, 0, 3, 6, 1),
+                                              cr_reshape(cr_slice(y, 0, 0, 33, 1), CR_LIST(1, 3, 1441))},
+         CR_BF16, 3e-2, "batch_norm of few channels");
     cr_tensor *here = cr_to(x, CR_F32, dev()), *flags = cr_gt(here, cr_scalar(0));
     follows(cr_to(cr_sum(flags, CR_ALL, false), CR_F32, dev()),
             cr_to(cr_sum(cr_gt(x, cr_scalar(0)), CR_ALL, false), CR_F32, cr_cpu()), 0, "how many are above 0");

@@ -38,11 +38,11 @@
     X(random_integers,        1,  1,  1,  1)    \
     X(permutation,            1,  1,  1,  1)    \
     X(multinomial,            1,  1,  1,  1)    \
-    X(conv,                   1,  1,  0,  0)    \
-    X(max_pool,               1,  1,  0,  0)    \
-    X(band,                   1,  1,  0,  0)    \
-    X(channel_norm,           1,  1,  0,  0)    \
-    X(channel_norm_bwd,       1,  1,  0,  0)    \
+    X(conv,                   1,  1,  1,  1)    \
+    X(max_pool,               1,  1,  1,  1)    \
+    X(band,                   1,  1,  1,  1)    \
+    X(channel_norm,           1,  1,  1,  1)    \
+    X(channel_norm_bwd,       1,  1,  1,  1)    \
     X(softmax,                1,  1,  1,  1)    \
     X(softmax_bwd,            1,  1,  1,  1)    \
     X(norm,                   1,  1,  1,  1)    \

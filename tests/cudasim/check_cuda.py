@@ -36,7 +36,7 @@ PACKAGES = [
 # Kernels that may spill a few bytes, and their definitions: a division of 64 bits is a call, which
 # saves registers.  No loop spills, except one word for
 # each tile of keys with heads of 120.
-SPILLS_ALLOWED = {("attention", "HEAD=120"), ("put", ""), ("scatter", ""), ("in_order", "")}
+SPILLS_ALLOWED = {("attention", "HEAD=120"), ("put", ""), ("scatter", ""), ("in_order", ""), ("max_pool", ""), ("conv_direct", "")}
 SPILLED_MOST = 96
 
 # Definitions that the files are compiled with, a selection: the simplest, and those with the most
@@ -69,6 +69,25 @@ DEFINITIONS = {
         "PASS=4 T=bf16 A=f32 MASKED=0 R=1 C=1 KEYS=64",
         "PASS=4 T=f64 A=f64 MASKED=0 R=1 C=1 KEYS=64",
     ],
+    "channels": ["T=f32 A=f32", "T=bf16 A=f32", "T=f64 A=f64"],
+    "conv": [
+        "KIND=0 T=bf16 TO=bf16 A=f32 ROUND=0 F=bf16 MT=4",
+        "KIND=0 T=f32 TO=f32 A=f32 ROUND=0 F=f32 MT=4",
+        "KIND=0 T=f32 TO=f32 A=f32 ROUND=0 F=bf16 MT=2",
+        "KIND=1 T=f16 TO=f16 A=f32 ROUND=0 F=f16 MT=4",
+        "KIND=1 T=f32 TO=f32 A=f32 ROUND=0 F=bf16 MT=2",
+        "KIND=2 T=bf16 TO=f32 A=f32 ROUND=0 F=bf16 MT=4",
+        "KIND=2 T=f32 TO=f32 A=f32 ROUND=0 F=f32 MT=4",
+        "KIND=0 T=f32 TO=f32 A=f32 ROUND=0 R=8 C=8",
+        "KIND=1 T=f32 TO=f32 A=f32 ROUND=1 R=4 C=8",
+        "KIND=2 T=f32 TO=f32 A=f32 ROUND=0 R=8 C=8",
+        "KIND=2 T=f64 TO=f64 A=f64 ROUND=0 R=4 C=4",
+        "KIND=0 T=f64 TO=f64 A=f64 ROUND=0 R=2 C=4",
+        "KIND=0 T=bf16 TO=bf16 A=f32 ROUND=0 R=8 C=8",
+        "KIND=0 T=f32 TO=f32 A=f32 ROUND=0",
+        "KIND=1 T=bf16 TO=bf16 A=f32 ROUND=0",
+        "KIND=2 T=f64 TO=f64 A=f64 ROUND=0",
+    ],
     "index": [
         "T=f32 INDEX=i64 ADD=1",
         "T=f16 INDEX=i32 ADD=1",
@@ -79,6 +98,7 @@ DEFINITIONS = {
     "matmul": ["T=f32 A=f32 ROUND=0", "T=bf16 A=f32 ROUND=0", "T=i64 A=u64 ROUND=0"],
     "nonzero": ["PIECE=512"],
     "order": ["T=f32 PLACE=u32 TILE=2048", "T=bf16 PLACE=u32 TILE=2048", "T=i64 PLACE=u64 TILE=2048"],
+    "pool": ["T=f32 A=f32", "T=bf16 A=f32", "T=f64 A=f64"],
     "random": ["T=f32 A=f32", "T=f64 A=f64", "T=i8 A=f32"],
     "reduce": [
         "T=f32 A=f32 TO=f32 KIND=0 MAP=0",

@@ -111,6 +111,70 @@ ARGUMENTS(round_arguments, class TO) {
     i64 packs, rows, columns, stride, batch_stride;
 };
 
+/* ---- conv.cu: y (M, N) = a (M, K) b (K, N) for each group.  One of n and k counts positions of a batch of images, the
+ * other taps of all channels: element (k, n) of b lies where position and tap meet in an image, 0 outside of it. */
+typedef struct conv_walk {                          /* i counts (outer, size[0], size[1], size[2]) in row-major order */
+    i64 outer, size[3];
+    i64 first[3], step[3];                          /* coordinate in the image: first + step i, of n and k added */
+    i64 b_outer, out_outer, out[3];                 /* strides: of b along outer; of a or y */
+} conv_walk;
+ARGUMENTS(conv_arguments, class T, class TO) {
+    POINTER(TO) y;
+    POINTER(const T) a, b, bias;                    /* bias (groups M): optional */
+    conv_walk n, k;
+    i64 M, groups, parts, part;                     /* part: elements of K of a part, each with a y of its own */
+    i64 down, tiles, phases;                        /* tiles of a column of tiles, and of a product; phases: of KIND 1 */
+    i64 a_m, y_m, a_group, b_group, y_group, y_part;           /* strides */
+    i64 b_axis[3], size[3];                         /* of the images: strides and sizes */
+    i64 stride[3], cycle[3];                        /* KIND 1: of the convolution; taps that meet the same positions are
+                                                     * `cycle` apart */
+    i64 width;                                      /* threads that share a row of positions (conv_sums) */
+};
+ARGUMENTS(conv_join_arguments, class T, class A) {
+    POINTER(T) y;
+    POINTER(const A) x;                             /* (parts, numel) */
+    POINTER(const T) bias;
+    i64 numel, parts, channels, inner;              /* y (..., channels, inner) */
+};
+
+/* ---- pool.cu */
+ARGUMENTS(max_pool_arguments, class T) {
+    POINTER(T) y;
+    POINTER(i64) index;
+    POINTER(const T) x;
+    i64 numel, in[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
+};
+ARGUMENTS(band_arguments, class T, class A) {       /* y (M, S, N) */
+    POINTER(T) y;
+    POINTER(const T) x;
+    POINTER(const i64) start;
+    POINTER(const A) weights;                       /* (S, K) */
+    i64 numel, S, N, K, x_m, x_r, x_n, width;       /* strides of x; width: threads that share a result */
+};
+
+/* ---- channels.cu: x (B, C, S); a part has `rows` of B, and of S `length` elements, of one channel */
+ARGUMENTS(channel_sums_arguments, class T, class A) {
+    POINTER(A) sums;                                /* (parts, C, 2): the sum and the squares of deviations from the
+                                                     * part's mean; or the sums of g and of g h */
+    POINTER(const T) x, g;
+    POINTER(const A) mean, var;                     /* (C): with g */
+    i64 B, C, S, rows, length, across, width;       /* across: parts along S */
+    f64 eps;
+};
+ARGUMENTS(channel_join_arguments, class A) {
+    POINTER(const A) sums;
+    POINTER(A) y0, y1;                              /* (C): mean and variance, or db and dw; optional */
+    POINTER(A) all;                                 /* (C, 2): optional */
+    i64 B, C, S, rows, length, across, parts;
+};
+ARGUMENTS(channel_norm_arguments, class T, class A) {
+    POINTER(T) y;                                   /* or dx */
+    POINTER(const T) x, g;                          /* g: of dx only */
+    POINTER(const A) mean, var, w, b, sums;         /* (C); sums (C, 2): of g and of g h */
+    i64 numel, C, S;
+    f64 eps, count;                                 /* count: B S */
+};
+
 /* ---- attention.cu: q, o, g, dq (B, H, queries, D), k, v, dk, dv (B, H, keys, D), D contiguous */
 ARGUMENTS(attention_heads, class T) { POINTER(T) at; i64 batch, head, row; };
 ARGUMENTS(attention_arguments, class T, class A) {

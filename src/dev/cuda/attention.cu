@@ -380,7 +380,6 @@ KERNEL(256) attention_join(const arguments a) {
 constexpr int WARPS = 4, THREADS = 32 * WARPS, ROWS = 16 * MT * WARPS / (PASS == 2 ? 2 : 1), COLUMNS = 8 * NT;
 constexpr int DT = (HEAD + 15) / 16 * 2;            /* tiles of 8 columns of D; columns beyond HEAD are 0 */
 constexpr int PITCH = HEAD <= 64 ? 64 : 128;        /* elements of a row in shared memory */
-D int lane() { return (int)threadIdx.x % 32; }
 D int warp_row() { return (int)threadIdx.x / 32 * (16 * MT) % ROWS; }
 /* of element e of the m-th fragment of results */
 D int row_of(int m, int e) { return warp_row() + 16 * m + lane() / 4 + e / 2 * 8; }
@@ -432,18 +431,6 @@ template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {
                      : "r"(row)
                      : "memory");
 }
-D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {                   /* c += a b, (16, 16) (16, 8) */
-    if constexpr (same<T, f16>)
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
-            "%2, %3};"
-            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-    else
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "
-            "%1, %2, %3};"
-            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 D u32 pair(f32 low, f32 high) {
     u32 y;
     if constexpr (same<T, f16>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
@@ -466,32 +453,14 @@ struct copies {                                     /* copied at the wait */
         n = 0;
     }
 };
-static u64 values[THREADS][6] = {{1}};              /* of each lane, for its warp; not zero, or the simulator would
-                                                     * take them for shared memory */
-D u64 (*exchange(const u64 (&mine)[6]))[6] {
-    for (int i = 0; i < 6; i++) values[threadIdx.x][i] = mine[i];
-    __syncwarp();
-    return values + threadIdx.x / 32 * 32;
-}
 template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {
-    const u64 mine[6] = {row};
-    u64 (*const lanes)[6] = exchange(mine);
+    const u64 mine[1] = {row};
+    u64 (*const lanes)[1] = exchange(mine);
     for (int i = 0; i < 4; i++) {
         const int x = lane() / 4, y = lane() % 4 * 2;
         const u16 *const first = (const u16 *)lanes[8 * i + (transposed ? y : x)][0],
                          *const second = (const u16 *)lanes[8 * i + (transposed ? y + 1 : x)][0];
         r[i] = first[transposed ? x : y] | (u32)second[transposed ? x : y + 1] << 16;
-    }
-    __syncwarp();
-}
-D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    const u64 mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
-    u64 (*const lanes)[6] = exchange(mine);
-    for (int e = 0; e < 4; e++) {
-        const int row = lane() / 4, column = lane() % 4 * 2 + e % 2;
-        for (int k = 0; k < 16; k++)
-            c[e] += half_of(lanes[4 * row + k % 8 / 2][e / 2 + k / 8 * 2], k % 2) *
-                    half_of(lanes[4 * column + k % 8 / 2][4 + k / 8], k % 2);
     }
     __syncwarp();
 }
@@ -540,7 +509,8 @@ D void dots(f32 (&s)[MT][NT][4], int x, int y) {
         for (int n = 0; n < NT; n += 2) {
             load_matrices<false>(b, address_of(y + advanced(y_at, k)) + offset(8 * n, 0));
 #pragma unroll
-            for (int m = 0; m < MT; m++) multiply(s[m][n], f[m], b[0], b[1]), multiply(s[m][n + 1], f[m], b[2], b[3]);
+            for (int m = 0; m < MT; m++)
+                multiply<T>(s[m][n], f[m], b[0], b[1]), multiply<T>(s[m][n + 1], f[m], b[2], b[3]);
         }
     }
 }
@@ -567,7 +537,7 @@ D void weigh(f32 (&acc)[MT][DT][4], const weights &w, int y) {
             load_matrices<true>(b, address_of(y + advanced(y_at, n / 2)) + offset(16 * k, 0));
 #pragma unroll
             for (int m = 0; m < MT; m++)
-                multiply(acc[m][n], w.v[k][m].v, b[0], b[1]), multiply(acc[m][n + 1], w.v[k][m].v, b[2], b[3]);
+                multiply<T>(acc[m][n], w.v[k][m].v, b[0], b[1]), multiply<T>(acc[m][n + 1], w.v[k][m].v, b[2], b[3]);
         }
     }
 }

@@ -302,3 +302,59 @@ D block4 philox(u64 seed, u64 counter) {
     }
     return block4{{c0, c1, c2, c3}};
 }
+
+/* ---- tensor cores (sm_80 and later): c (16, 8) += a b by a warp, 8 words of k, each of two half floats or one f32 as
+ * TF32.  Fragments are as in the PTX manual for mma.m16n8k16 and, with the same words, mma.m16n8k8: lane l has rows l / 4
+ * and 8 more of a and c; words l % 4 and 4 more of a and b; column l / 4 of b; columns 2 (l % 4) and 1 more of c.  In a[]
+ * and c[] the rows change first in a, last in c. */
+D int lane() { return (int)threadIdx.x % 32; }
+#ifdef __CUDA_ARCH__
+template <class F> D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    if constexpr (same<F, f16>)
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+            "%2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else if constexpr (same<F, bf16>)
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "
+            "%1, %2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else
+        asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+            "%2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+D u32 to_tf32(f32 x) { u32 y; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x)); return y; }
+#else
+namespace {
+/* The values of all lanes of the warp.  Not zero, or the simulator would take them for shared memory. */
+template <int N> D u64 (*exchange(const u64 (&mine)[N]))[N] {
+    static u64 values[256][N] = {{1}};
+    for (int i = 0; i < N; i++) values[threadIdx.x][i] = mine[i];
+    __syncwarp();
+    return values + threadIdx.x / 32 * 32;
+}
+}
+template <class F> D f32 word_part(u64 word, int i) {
+    if constexpr (same<F, f32>) return f32_of((u32)word);
+    else return wide(F{(u16)(word >> 16 * i)});
+}
+template <class F> D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    const u64 mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    u64 (*const lanes)[6] = exchange(mine);
+    for (int e = 0; e < 4; e++) {
+        const int row = lane() / 4, column = lane() % 4 * 2 + e % 2;
+        for (int w = 0; w < 8; w++)
+            for (int i = 0; i < (same<F, f32> ? 1 : 2); i++)
+                c[e] += word_part<F>(lanes[4 * row + w % 4][e / 2 + w / 4 * 2], i) *
+                        word_part<F>(lanes[4 * column + w % 4][4 + w / 4], i);
+    }
+    __syncwarp();
+}
+D u32 to_tf32(f32 x) {                              /* 10 bits of the fraction, to nearest, ties away from 0 */
+    const u32 u = bits_of(x);
+    return (u & 0x7f800000u) == 0x7f800000u ? u : (u + 0x1000u) & ~0x1fffu;
+}
+#endif
