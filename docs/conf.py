@@ -59,6 +59,12 @@ MODULES = [
     ".viz",
     ".random",
     ".cuda",
+    ".vision",
+    ".vision.datasets",
+    ".vision.transforms",
+    ".vision.transforms.functional",
+    ".vision.models",
+    ".vision.utils",
 ]
 MADE = {  # a line of a page -> what stands in its place
     "<!-- made: functions -->": reference.functions,

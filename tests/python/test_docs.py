@@ -30,6 +30,12 @@ MODULES = [
     ".viz",
     ".random",
     ".cuda",
+    ".vision",
+    ".vision.datasets",
+    ".vision.transforms",
+    ".vision.transforms.functional",
+    ".vision.models",
+    ".vision.utils",
 ]
 
 

@@ -43,7 +43,8 @@ class AlexNet(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(self.avgpool(self.features(x)).flatten(1))
+        y: Tensor = self.classifier(self.avgpool(self.features(x)).flatten(1))
+        return y
 
 
 def alexnet(*, weights: Any = None, pretrained: bool = False, progress: bool = True, **kwargs: Any) -> AlexNet:

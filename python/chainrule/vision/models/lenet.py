@@ -26,4 +26,5 @@ class LeNet(nn.Module):
         x = F.max_pool2d(F.relu(self.conv1(x)), 2)
         x = F.max_pool2d(F.relu(self.conv2(x)), 2)
         x = F.relu(self.fc1(x.flatten(1)))
-        return self.fc3(F.relu(self.fc2(x)))
+        y: Tensor = self.fc3(F.relu(self.fc2(x)))
+        return y

@@ -44,7 +44,8 @@ class InvertedResidual(nn.Module):
         self.conv = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.conv(x) if self.use_res_connect else self.conv(x)
+        y: Tensor = x + self.conv(x) if self.use_res_connect else self.conv(x)
+        return y
 
 
 class MobileNetV2(nn.Module):
@@ -70,10 +71,12 @@ class MobileNetV2(nn.Module):
                 nn.init.kaiming_normal_(m.weight, mode="fan_out")
             elif isinstance(m, nn.Linear):
                 nn.init.normal_(m.weight, 0, 0.01)
-                nn.init.zeros_(m.bias)
+                if m.bias is not None:
+                    nn.init.zeros_(m.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(self.features(x).mean((2, 3)))
+        y: Tensor = self.classifier(self.features(x).mean((2, 3)))
+        return y
 
 
 def mobilenet_v2(*, weights: Any = None, pretrained: bool = False, progress: bool = True, **kwargs: Any) -> MobileNetV2:

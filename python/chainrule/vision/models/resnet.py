@@ -68,7 +68,8 @@ class BasicBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = self.relu(self.bn1(self.conv1(x)))
         y = self.bn2(self.conv2(y))
-        return self.relu(y + (x if self.downsample is None else self.downsample(x)))
+        out: Tensor = self.relu(y + (x if self.downsample is None else self.downsample(x)))
+        return out
 
 
 class Bottleneck(nn.Module):
@@ -103,7 +104,8 @@ class Bottleneck(nn.Module):
         y = self.relu(self.bn1(self.conv1(x)))
         y = self.relu(self.bn2(self.conv2(y)))
         y = self.bn3(self.conv3(y))
-        return self.relu(y + (x if self.downsample is None else self.downsample(x)))
+        out: Tensor = self.relu(y + (x if self.downsample is None else self.downsample(x)))
+        return out
 
 
 class ResNet(nn.Module):
@@ -163,7 +165,8 @@ class ResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(self.avgpool(x).flatten(1))
+        y: Tensor = self.fc(self.avgpool(x).flatten(1))
+        return y
 
 
 def resnet18(*, weights: Any = None, pretrained: bool = False, progress: bool = True, **kwargs: Any) -> ResNet:

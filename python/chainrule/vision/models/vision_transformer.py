@@ -43,7 +43,8 @@ class EncoderBlock(nn.Module):
         h = self.ln_1(input)
         h, _ = self.self_attention(h, h, h, need_weights=False)
         x = input + self.dropout(h)
-        return x + self.mlp(self.ln_2(x))
+        y: Tensor = x + self.mlp(self.ln_2(x))
+        return y
 
 
 class Encoder(nn.Module):
@@ -64,7 +65,8 @@ class Encoder(nn.Module):
         self.ln = nn.LayerNorm(width, eps=1e-6)
 
     def forward(self, input: Tensor) -> Tensor:
-        return self.ln(self.layers(self.dropout(input + self.pos_embedding)))
+        y: Tensor = self.ln(self.layers(self.dropout(input + self.pos_embedding)))
+        return y
 
 
 class VisionTransformer(nn.Module):
@@ -93,7 +95,8 @@ class VisionTransformer(nn.Module):
         self.heads = nn.Sequential(OrderedDict(head=nn.Linear(hidden_dim, num_classes)))
         fan_in = 3 * patch_size * patch_size
         nn.init.trunc_normal_(self.conv_proj.weight, std=math.sqrt(1 / fan_in))
-        nn.init.zeros_(self.conv_proj.bias)
+        if self.conv_proj.bias is not None:
+            nn.init.zeros_(self.conv_proj.bias)
         nn.init.zeros_(self.heads.head.weight)
         nn.init.zeros_(self.heads.head.bias)
 
@@ -103,7 +106,8 @@ class VisionTransformer(nn.Module):
             raise ValueError(f"Wrong image size: {height} x {width}; expected {self.image_size} x {self.image_size}")
         patches = self.conv_proj(x).flatten(2).transpose(1, 2)
         h = self.encoder(_core.cat([self.class_token.expand(n, -1, -1), patches], 1))
-        return self.heads(h[:, 0])
+        y: Tensor = self.heads(h[:, 0])
+        return y
 
 
 def _vit(

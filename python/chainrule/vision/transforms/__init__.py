@@ -336,7 +336,7 @@ class Grayscale(_Transform):
 class _WithChance(_Transform):
     """Changes an image with probability p."""
 
-    shown = ("p",)
+    shown: tuple[str, ...] = ("p",)
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
@@ -635,7 +635,7 @@ class RandomChoice(_OfSeveral):
         self.p = p
 
     def forward(self, img: Any) -> Any:
-        weights = _core.tensor([1.0] * len(self.transforms) if self.p is None else list(self.p))
+        weights = _core.tensor([1.0] * len(self.transforms) if self.p is None else [float(v) for v in self.p])
         return self.transforms[int(_core.multinomial(weights, 1).item())](img)
 
 

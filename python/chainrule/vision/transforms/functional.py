@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from enum import Enum
 from typing import Any
@@ -130,12 +131,10 @@ def pil_to_tensor(pic: Any) -> Tensor:
     """Pillow's image as a tensor (C, H, W) of its own dtype: uint8; int32 and float32 for modes I and F."""
     if not is_image(pic):
         raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
-    dtype = {"I": _core.int32, "F": _core.float32, "I;16": _core.int16}.get(pic.mode, _core.uint8)
     if pic.mode == "1":
         pic = pic.convert("L").point(lambda v: v and 255)
-    size = {_core.uint8: 1, _core.int16: 2}.get(dtype, 4)
-    raw = memoryview(bytearray(pic.tobytes())).cast({1: "B", 2: "h"}.get(size, "f" if pic.mode == "F" else "i"))
-    pixels = _core.asarray(raw, dtype=dtype).reshape(pic.height, pic.width, len(pic.getbands()))
+    pixels = _core.asarray(array({"I": "i", "F": "f", "I;16": "h"}.get(pic.mode, "B"), pic.tobytes()))
+    pixels = pixels.reshape(pic.height, pic.width, len(pic.getbands()))
     return pixels.permute(2, 0, 1).contiguous()
 
 
@@ -274,10 +273,7 @@ def pad(img: Any, padding: int | Sequence[int], fill: Fill = 0, padding_mode: st
         if padding_mode == "constant":
             from PIL import ImageOps
 
-            color = tuple(fill) if isinstance(fill, Sequence) else fill
-            if not isinstance(color, tuple) and len(img.getbands()) > 1:
-                color = (color,) * len(img.getbands())
-            return ImageOps.expand(img, border=(left, top, right, bottom), fill=color)  # type: ignore[arg-type]
+            return ImageOps.expand(img, border=(left, top, right, bottom), fill=_color(img, fill or 0))
         return to_pil_image(pad(pil_to_tensor(img), padding, fill, padding_mode), img.mode)
     if padding_mode == "constant":
         value = fill[0] if isinstance(fill, Sequence) and len(set(fill)) == 1 else fill
@@ -443,6 +439,12 @@ def _color(img: Any, fill: Fill) -> Any:
     return color if bands > 1 else color[0]
 
 
+def _turned_size(size: int, extent: float) -> int:
+    """Pixels of an axis that [size / 2 - extent, size / 2 + extent] touches, to 1e-4 pixels."""
+    low, high = (math.trunc((size / 2 + side * extent) * 1e4) / 1e4 for side in (-1, 1))
+    return math.ceil(high) - math.floor(low)
+
+
 def rotate(
     img: Any,
     angle: float,
@@ -461,7 +463,7 @@ def rotate(
     if expand:
         turn = math.radians(angle)
         c, s = abs(math.cos(turn)), abs(math.sin(turn))
-        height, width = (math.ceil(v - 1e-6) for v in (w * s + h * c, w * c + h * s))
+        height, width = _turned_size(h, (w * s + h * c) / 2), _turned_size(w, (w * c + h * s) / 2)
     return _mapped(img, m, height, width, _mode(interpolation), fill)
 
 
