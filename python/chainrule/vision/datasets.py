@@ -94,6 +94,7 @@ class VisionDataset(Dataset):
         raise NotImplementedError(f"{type(self).__name__} does not define __len__")
 
     def extra_repr(self) -> str:
+        """Lines for the repr."""
         return ""
 
     def __repr__(self) -> str:
@@ -191,10 +192,12 @@ class MNIST(VisionDataset):
 
     @property
     def raw_folder(self) -> str:
+        """The folder of the files."""
         return os.path.join(str(self.root), type(self).__name__, "raw")
 
     @property
     def class_to_idx(self) -> dict[str, int]:
+        """The number of each class by its name."""
         return {name: i for i, name in enumerate(self.classes)}
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:

@@ -343,6 +343,7 @@ class _WithChance(_Transform):
         self.p = p
 
     def change(self, img: Any) -> Any:
+        """The changed image."""
         raise NotImplementedError
 
     def forward(self, img: Any) -> Any:
