@@ -97,8 +97,9 @@ static void line_chunk(void *ctx, int64_t chunk, int worker) {
     const cr_array *x = &b->args->x, *y = &b->args->y;
     const bool converts = cr_dtype_size(x->dtype) != b->size, copies = converts || x->strides[1] != 1;
     const size_t bytes = copies ? (size_t)(b->R + b->S) * b->size : 0;
-    char *scratch = bytes ? cr_cpu_try_take(bytes) : NULL, *result = scratch + (size_t)b->R * b->size * (scratch != NULL);
+    char *scratch = bytes ? cr_cpu_try_take(bytes) : NULL;
     if (bytes && !scratch) { atomic_store(&b->failed, true); return; }
+    char *result = bytes ? scratch + (size_t)b->R * b->size : NULL;
     const int64_t end = cr_imin((chunk + 1) * b->each, b->M);
     for (int64_t m = chunk * b->each; m < end; m++) {
         const char *from = element(x, m * x->strides[0]);

@@ -70,7 +70,8 @@ static void pool_row(const pooling *p, int64_t n, int64_t r) {
     char *y = (char *)cr_array_data(&args->y) + (n * p->rows + r) * W * size;
     int64_t *index = (int64_t *)cr_array_data(&args->index) + (n * p->rows + r) * W;
     int64_t i0, i1, j0, j1;
-    const int64_t depth = taps(args, 0, r / args->y.shape[2], &i0, &i1), height = taps(args, 1, r % args->y.shape[2], &j0, &j1);
+    const int64_t depth = taps(args, 0, r / args->y.shape[2], &i0, &i1);
+    const int64_t height = taps(args, 1, r % args->y.shape[2], &j0, &j1);
     double best[STRIP];
     int32_t at[STRIP];
     for (int64_t column = 0, width; column < W; column += width) {
@@ -79,7 +80,8 @@ static void pool_row(const pooling *p, int64_t n, int64_t r) {
         memset(at, -1, (size_t)width * sizeof *at);
         for (int64_t i = i0; i < i1; i++)
             for (int64_t j = j0; j < j1; j++) {
-                const int64_t place = ((depth + i * args->dilation[0]) * in[2] + height + j * args->dilation[1]) * in[3];
+                const int64_t d = depth + i * args->dilation[0], h = height + j * args->dilation[1];
+                const int64_t place = (d * in[2] + h) * in[3];
                 over_row(p, best, at, x + place * size, place, column, width);
             }
         cr_block_store(p->lane, best, args->y.dtype, y + column * size, 1, width);
@@ -99,7 +101,8 @@ cr_status cr_cpu_max_pool(const cr_max_pool_args *args) {
     const int64_t window = args->kernel[0] * args->kernel[1] * args->kernel[2];
     pooling p = {.args = args, .rows = args->y.shape[1] * args->y.shape[2], .lane = cr_lane_of(args->x.dtype)};
     if (plane > INT32_MAX)
-        return cr_fail(CR_BAD_VALUE, "max_pool", "planes of %lld elements: %d are the most", (long long)plane, INT32_MAX);
+        return cr_fail(CR_BAD_VALUE, "max_pool", "planes of %lld elements: %d are the most", (long long)plane,
+                       INT32_MAX);
     p.each = cr_pieces(cr_chunk(args->y.numel * window), W * window);
     cr_run_chunks(cr_pieces(args->y.shape[0] * p.rows, p.each), pool_chunk, &p);
     return CR_OK;

@@ -17,7 +17,8 @@ enum { STRIP = 128 };
         at[i] = takes ? place + (int32_t)(i * (STRIDE)) : at[i]; \
     }
 #define MOST(name, T) \
-static void most_##name(void *bests, int32_t *restrict at, const void *from, int64_t stride, int32_t place, int64_t n) { \
+static void most_##name(void *bests, int32_t *restrict at, const void *from, int64_t stride, int32_t place, \
+                        int64_t n) { \
     T *restrict best = bests; \
     const T *x = from; \
     if (stride == 1) MOST_BY(T, 1) \
@@ -80,13 +81,14 @@ static void slide_line_##name(T *restrict sum, const T *restrict x, const T *w, 
         else SLIDE_BY(T, 4); \
     } \
 } \
-static void slide_##name(void *to, const void *from, const void *weights, const int64_t *offset, int64_t K, int P, int Q, \
-                         int64_t n) { \
+static void slide_##name(void *to, const void *from, const void *weights, const int64_t *offset, int64_t K, int P, \
+                         int Q, int64_t n) { \
     T *restrict y = to, sum[4][STRIP]; \
     const T *x = from, *w = weights; \
     for (int64_t i = 0, count; i < n; i += count, y += count * P) { \
         count = n - i < STRIP ? n - i : STRIP; \
-        for (int p = 0; p < P; p++) slide_line_##name(P == 1 ? y : sum[p], x + i * Q + offset[p], w + p * K, K, Q, count); \
+        for (int p = 0; p < P; p++) \
+            slide_line_##name(P == 1 ? y : sum[p], x + i * Q + offset[p], w + p * K, K, Q, count); \
         if (P == 2) for (int64_t j = 0; j < count; j++) { y[2 * j] = sum[0][j]; y[2 * j + 1] = sum[1][j]; } \
         if (P == 3) for (int64_t j = 0; j < count; j++) { \
             y[3 * j] = sum[0][j]; y[3 * j + 1] = sum[1][j]; y[3 * j + 2] = sum[2][j]; } \
@@ -104,7 +106,12 @@ static inline vecd plus_f64(vecd a, vecd b) { return a + b; }
     VT s0 = {0}, s1 = s0, s2 = s0, s3 = s0; \
     T tail = 0; \
     int64_t i = 0; \
-    for (; i + 4 * L <= n; i += 4 * L) { s0 += term(i); s1 += term(i + L); s2 += term(i + 2 * L); s3 += term(i + 3 * L); } \
+    for (; i + 4 * L <= n; i += 4 * L) { \
+        s0 += term(i); \
+        s1 += term(i + L); \
+        s2 += term(i + 2 * L); \
+        s3 += term(i + 3 * L); \
+    } \
     for (; i + L <= n; i += L) s0 += term(i); \
     for (; i < n; i++) tail += one(i); \
     s0 = (s0 + s1) + (s2 + s3); \
