@@ -39,7 +39,7 @@ cr_tensor *cr_dropout(const cr_tensor *x, double p, bool train, cr_generator *g)
 /* pooling and resampling of the last n axes, n = 1, 2 or 3: x (..., *in) -> (..., *out) */
 typedef struct cr_pool_options {
     int n;
-    int64_t kernel[3], stride[3], pad[3], dilation[3]; /* pad: on both sides, at most half a window */
+    int64_t kernel[3], stride[3], pad[3], dilation[3]; /* pad: both sides, at most half a window */
     bool ceil;              /* a last window may reach beyond the padding */
     bool count_pad;         /* cr_avg_pool: padding counts as zeros */
     int64_t divisor;        /* cr_avg_pool: divides each sum; 0: the size of the window */

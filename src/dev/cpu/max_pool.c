@@ -1,72 +1,109 @@
-/* max_pool.c - the largest element of each window, and its position: threads split the planes. */
-#include "blocks.h"
+/* max_pool.c - the largest element of each window, and its position: threads split the rows of all planes.
+ *
+ * A row of results takes one element of the kernel at a time, over all windows that hold it; the best so far and its
+ * position (32 bits) stay in the first-level cache. */
+#include "isa.h"
+#include "windows.h"
 #include "../../core/pool.h"
+
+#include <math.h>
+
+enum { STRIP = 512 };                               /* windows of a row at a time */
 
 typedef struct pooling {
     const cr_max_pool_args *args;
-    int64_t in, out;                                /* elements of a plane of x and of y */
+    int64_t rows, each;                             /* rows of y in a plane: its first two axes; rows of a chunk */
     cr_lane lane;
-    atomic_bool failed;
 } pooling;
 
-/* The part of the kernel that lies inside of an axis of R, from `first` on: taps *t .. *end - 1. */
-static void taps(const cr_max_pool_args *args, int axis, int64_t p, int64_t *first, int64_t *t, int64_t *end) {
+/* The part of the kernel that lies inside of an axis of R: its taps *t .. *end - 1, tap t at first + t dilation. */
+static int64_t taps(const cr_max_pool_args *args, int axis, int64_t p, int64_t *t, int64_t *end) {
     const int64_t dilation = args->dilation[axis], R = args->x.shape[1 + axis];
-    *first = p * args->stride[axis] - args->pad[axis];
-    *t = *first < 0 ? (dilation - 1 - *first) / dilation : 0;
-    *end = cr_imin(args->kernel[axis], (R - 1 - *first) / dilation + 1);
+    const int64_t first = p * args->stride[axis] - args->pad[axis];
+    *t = first < 0 ? (dilation - 1 - first) / dilation : 0;
+    *end = cr_imin(args->kernel[axis], (R - 1 - first) / dilation + 1);
+    return first;
 }
 
-#define PLANE(T)                                                                                    \
-static void plane_##T(const cr_max_pool_args *args, T *y, int64_t *index, const T *x) {             \
-    const int64_t *in = args->x.shape, *out = args->y.shape, *dilation = args->dilation;            \
-    int64_t first[3], t[3], end[3];                                                                 \
-    for (int64_t a = 0; a < out[1]; a++)                                                            \
-        for (int64_t b = 0; b < out[2]; b++)                                                        \
-            for (int64_t c = 0; c < out[3]; c++) {                                                  \
-                taps(args, 0, a, &first[0], &t[0], &end[0]);                                        \
-                taps(args, 1, b, &first[1], &t[1], &end[1]);                                        \
-                taps(args, 2, c, &first[2], &t[2], &end[2]);                                        \
-                int64_t best = -1;                                                                  \
-                for (int64_t i = t[0]; i < end[0]; i++)                                             \
-                    for (int64_t j = t[1]; j < end[1]; j++)                                         \
-                        for (int64_t k = t[2]; k < end[2]; k++) {                                   \
-                            const int64_t at = ((first[0] + i * dilation[0]) * in[2] + first[1] + j * dilation[1]) \
-                                               * in[3] + first[2] + k * dilation[2];                \
-                            if (best < 0 || x[at] > x[best] || x[at] != x[at]) best = at;           \
-                        }                                                                           \
-                *y++ = x[best];                                                                     \
-                *index++ = best;                                                                    \
-            }                                                                                       \
-}
-PLANE(float)
-PLANE(double)
+static int64_t ceil_div(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
+static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -ceil_div(-a, b); }
 
-static void pool_plane(void *ctx, int64_t n, int worker) {
-    (void)worker;
-    pooling *p = ctx;
+/* The windows [column, column + n) of a row, over one row of x that begins at `place` of its plane. */
+static void over_row(const pooling *p, void *best, int32_t *at, const char *x, int64_t place, int64_t column,
+                     int64_t n) {
     const cr_max_pool_args *args = p->args;
-    const cr_dtype dt = args->x.dtype;
-    const size_t size = cr_dtype_size(dt), lane = cr_lane_size(p->lane), bytes = (size_t)(p->in + p->out) * lane;
-    const bool converts = lane != size;
-    char *x = (char *)cr_array_data(&args->x) + (size_t)(n * p->in) * size;
-    char *y = (char *)cr_array_data(&args->y) + (size_t)(n * p->out) * size;
-    int64_t *index = (int64_t *)cr_array_data(&args->index) + n * p->out;
-    char *scratch = converts ? cr_cpu_try_take(bytes) : NULL;
-    if (converts && !scratch) { atomic_store(&p->failed, true); return; }
-    if (converts) cr_block_load(p->lane, scratch, dt, x, 1, p->in);
-    char *from = converts ? scratch : x, *to = converts ? scratch + (size_t)p->in * lane : y;
-    if (p->lane == CR_LANE_F64) plane_double(args, (double *)(void *)to, index, (const double *)(const void *)from);
-    else plane_float(args, (float *)(void *)to, index, (const float *)(const void *)from);
-    if (converts) cr_block_store(p->lane, to, dt, y, 1, p->out);
-    cr_cpu_give(scratch, bytes);
+    const int64_t W = args->x.shape[3], stride = args->stride[2], size = (int64_t)cr_dtype_size(args->x.dtype);
+    const bool is_f64 = p->lane == CR_LANE_F64;
+    float lanes[STRIP];
+    for (int64_t t = 0; t < args->kernel[2]; t++) {
+        const int64_t offset = t * args->dilation[2] - args->pad[2];
+        const int64_t first = cr_imax(column, ceil_div(-offset, stride));
+        const int64_t end = cr_imin(column + n, floor_div(W - 1 - offset, stride) + 1);
+        if (first >= end) continue;
+        const int64_t from = first * stride + offset, skipped = first - column;
+        const char *src = x + from * size;
+        int64_t step = stride;
+        if (size < 4) {
+            cr_block_load(CR_LANE_F32, lanes, args->x.dtype, src, stride, end - first);
+            step = 1;
+            src = (const char *)lanes;
+        }
+        if (step == stride) {
+            cr_cpu_vec()->windows->most[is_f64]((char *)best + skipped * (is_f64 ? 8 : 4), at + skipped, src, stride,
+                                                (int32_t)(place + from), end - first);
+        } else {                                    /* converted: places are a stride apart, lanes are not */
+            float *b = (float *)best + skipped;
+            for (int64_t i = 0; i < end - first; i++)
+                if (lanes[i] > b[i] || lanes[i] != lanes[i] || at[skipped + i] < 0) {
+                    b[i] = lanes[i];
+                    at[skipped + i] = (int32_t)(place + from + i * stride);
+                }
+        }
+    }
+}
+
+/* Row r of the plane n of y. */
+static void pool_row(const pooling *p, int64_t n, int64_t r) {
+    const cr_max_pool_args *args = p->args;
+    const int64_t *in = args->x.shape, W = args->y.shape[3], size = (int64_t)cr_dtype_size(args->x.dtype);
+    const char *x = (const char *)cr_array_data(&args->x) + n * in[1] * in[2] * in[3] * size;
+    char *y = (char *)cr_array_data(&args->y) + (n * p->rows + r) * W * size;
+    int64_t *index = (int64_t *)cr_array_data(&args->index) + (n * p->rows + r) * W;
+    int64_t i0, i1, j0, j1;
+    const int64_t depth = taps(args, 0, r / args->y.shape[2], &i0, &i1);
+    const int64_t height = taps(args, 1, r % args->y.shape[2], &j0, &j1);
+    double best[STRIP];
+    int32_t at[STRIP];
+    for (int64_t column = 0, width; column < W; column += width) {
+        width = cr_imin(STRIP, W - column);
+        memset(best, 0, (size_t)width * cr_lane_size(p->lane));
+        memset(at, -1, (size_t)width * sizeof *at);
+        for (int64_t i = i0; i < i1; i++)
+            for (int64_t j = j0; j < j1; j++) {
+                const int64_t d = depth + i * args->dilation[0], h = height + j * args->dilation[1];
+                const int64_t place = (d * in[2] + h) * in[3];
+                over_row(p, best, at, x + place * size, place, column, width);
+            }
+        cr_block_store(p->lane, best, args->y.dtype, y + column * size, 1, width);
+        cr_cpu_vec()->windows->widen(index + column, at, width);
+    }
+}
+
+static void pool_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const pooling *p = ctx;
+    const int64_t end = cr_imin((chunk + 1) * p->each, p->args->y.shape[0] * p->rows);
+    for (int64_t row = chunk * p->each; row < end; row++) pool_row(p, row / p->rows, row % p->rows);
 }
 
 cr_status cr_cpu_max_pool(const cr_max_pool_args *args) {
-    const int64_t planes = args->x.shape[0];
-    pooling p = {.args = args, .in = args->x.numel / planes, .out = args->y.numel / planes,
-                 .lane = cr_lane_of(args->x.dtype)};
-    cr_run_chunks(planes, pool_plane, &p);
-    return p.failed ? cr_fail(CR_NO_MEMORY, "max_pool", "out of memory for planes of %lld numbers", (long long)p.in)
-                    : CR_OK;
+    const int64_t plane = args->x.numel / args->x.shape[0], W = args->y.shape[3];
+    const int64_t window = args->kernel[0] * args->kernel[1] * args->kernel[2];
+    pooling p = {.args = args, .rows = args->y.shape[1] * args->y.shape[2], .lane = cr_lane_of(args->x.dtype)};
+    if (plane > INT32_MAX)
+        return cr_fail(CR_BAD_VALUE, "max_pool", "planes of %lld elements: %d are the most", (long long)plane,
+                       INT32_MAX);
+    p.each = cr_pieces(cr_chunk(args->y.numel * window), W * window);
+    cr_run_chunks(cr_pieces(args->y.shape[0] * p.rows, p.each), pool_chunk, &p);
+    return CR_OK;
 }

@@ -125,7 +125,7 @@ def batch_norm(
         _check_running(input, running_mean=running_mean, running_var=running_var)
     if not training:
         if running_mean is None or running_var is None:
-            raise ValueError("Expected running_mean and running_var to be defined when training=False")
+            raise RuntimeError("running_mean and running_var must be defined in evaluation mode")
         return _core._batch_norm_with(input, running_mean, running_var, eps, weight, bias)
     count = input.numel() // max(1, input.size(1))
     if count == 1:
@@ -168,20 +168,13 @@ def instance_norm(
     return y.reshape(input.shape)
 
 
-def _sums_of_squares(input: Tensor, before: int, after: int, divisor: int) -> Tensor:
-    """The sum over the channels c - before ... c + after of x^2 / divisor : (N, C, ...) -> (N, C, ...)"""
-    squares = input.square().reshape(len(input), input.size(1), -1)
-    padded = _core.pad(squares, (0, 0, before, after))
-    return _core._avg_pool(padded, 2, (before + after + 1, 1), 1, 0, False, True, divisor).reshape(input.shape)
-
-
-def local_response_norm(
-    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
-) -> Tensor:
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """x / (k + alpha / size s)^beta, s the sum of x^2 over ``size`` neighbouring channels : (N, C, ...) -> (N, C,
     ...) (Krizhevsky et al. 2012)"""
     if input.ndim < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if not input.numel():
         return input
-    return input / (_sums_of_squares(input, size // 2, (size - 1) // 2, size) * alpha + k).pow(beta)
+    squares = _core.pad(input.square().flatten(2), (0, 0, size // 2, (size - 1) // 2))
+    mean = _core._avg_pool(squares, 2, (size, 1), 1, 0, False, True, 0).reshape(input.shape)
+    return input / (mean * alpha + k).pow(beta)

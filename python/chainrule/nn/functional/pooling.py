@@ -199,13 +199,9 @@ def _max_unpool(
     if indices.dtype is not _core.int64:
         raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype}")
     if indices.shape != input.shape:
-        raise RuntimeError(
-            f"Expected shape of indices to be: {list(input.shape)} but got: {list(indices.shape)}"
-        )
+        raise RuntimeError(f"Expected shape of indices to be: {list(input.shape)} but got: {list(indices.shape)}")
     kernel = _each(kernel_size, n)
-    size = _unpooled_size(
-        input, kernel, kernel if stride is None else _each(stride, n), _each(padding, n), output_size
-    )
+    size = _unpooled_size(input, kernel, kernel if stride is None else _each(stride, n), _each(padding, n), output_size)
     places = math.prod(size)
     if indices.numel() and not 0 <= int(indices.min().item()) <= int(indices.max().item()) < places:
         raise RuntimeError(f"Found an invalid max index: the indices must be 0 ... {places - 1} for the output {size}")

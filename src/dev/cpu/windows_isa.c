@@ -1,0 +1,214 @@
+/* windows_isa.c - rows of maxima, of banded products and of normalization by channel, in f32 and f64.  Loops over
+ * lanes are written plainly: the compiler writes them by vectors. */
+#include "isa.h"
+#include "vec.h"
+#include "windows.h"
+
+typedef double vecd_at __attribute__((vector_size(V_BYTES), aligned(8), may_alias));
+
+enum { STRIP = 128 };
+
+/* ---- maxima */
+#define MOST_BY(T, STRIDE) \
+    for (int64_t i = 0; i < n; i++) { \
+        const T v = x[i * (STRIDE)]; \
+        const bool takes = (v > best[i]) | (v != v) | (at[i] < 0); \
+        best[i] = takes ? v : best[i]; \
+        at[i] = takes ? place + (int32_t)(i * (STRIDE)) : at[i]; \
+    }
+#define MOST(name, T) \
+static void most_##name(void *bests, int32_t *restrict at, const void *from, int64_t stride, int32_t place, \
+                        int64_t n) { \
+    T *restrict best = bests; \
+    const T *x = from; \
+    if (stride == 1) MOST_BY(T, 1) \
+    else if (stride == 2) MOST_BY(T, 2) \
+    else if (stride == 3) MOST_BY(T, 3) \
+    else MOST_BY(T, stride) \
+}
+MOST(f32, float)
+MOST(f64, double)
+
+static void widen(int64_t *restrict y, const int32_t *restrict x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = x[i];
+}
+
+/* ---- banded products */
+#define SLIDE_BY(T, Q) \
+    for (int64_t i = 0; i < count; i++) sum[i] += one * x[i * (Q)]
+#define BAND(name, T, VT) \
+static void mix_##name(void *to, const void *from, int64_t stride, const void *weights, int64_t K, int64_t n) { \
+    enum { L = V_BYTES / sizeof(T) }; \
+    T *y = to; \
+    const T *x = from, *w = weights; \
+    int64_t i = 0; \
+    for (; i + 4 * L <= n; i += 4 * L) { \
+        VT s0 = {0}, s1 = s0, s2 = s0, s3 = s0; \
+        for (int64_t k = 0; k < K; k++) { \
+            const T *p = x + k * stride + i; \
+            if (w[k] == 0) continue; \
+            s0 += w[k] * *(const VT##_at *)p; \
+            s1 += w[k] * *(const VT##_at *)(p + L); \
+            s2 += w[k] * *(const VT##_at *)(p + 2 * L); \
+            s3 += w[k] * *(const VT##_at *)(p + 3 * L); \
+        } \
+        *(VT##_at *)(y + i) = s0; \
+        *(VT##_at *)(y + i + L) = s1; \
+        *(VT##_at *)(y + i + 2 * L) = s2; \
+        *(VT##_at *)(y + i + 3 * L) = s3; \
+    } \
+    for (; i + L <= n; i += L) { \
+        VT s = {0}; \
+        for (int64_t k = 0; k < K; k++) \
+            if (w[k] != 0) s += w[k] * *(const VT##_at *)(x + k * stride + i); \
+        *(VT##_at *)(y + i) = s; \
+    } \
+    for (; i < n; i++) { \
+        T s = 0; \
+        for (int64_t k = 0; k < K; k++) \
+            if (w[k] != 0) s += w[k] * x[k * stride + i]; \
+        y[i] = s; \
+    } \
+} \
+static void slide_line_##name(T *restrict sum, const T *restrict x, const T *w, int64_t K, int Q, int64_t count) { \
+    for (int64_t i = 0; i < count; i++) sum[i] = 0; \
+    for (int64_t k = 0; k < K; k++, x++) { \
+        const T one = w[k]; \
+        if (one == 0) continue; \
+        if (Q == 1) SLIDE_BY(T, 1); \
+        else if (Q == 2) SLIDE_BY(T, 2); \
+        else if (Q == 3) SLIDE_BY(T, 3); \
+        else SLIDE_BY(T, 4); \
+    } \
+} \
+static void slide_##name(void *to, const void *from, const void *weights, const int64_t *offset, int64_t K, int P, \
+                         int Q, int64_t n) { \
+    T *restrict y = to, sum[4][STRIP]; \
+    const T *x = from, *w = weights; \
+    for (int64_t i = 0, count; i < n; i += count, y += count * P) { \
+        count = n - i < STRIP ? n - i : STRIP; \
+        for (int p = 0; p < P; p++) \
+            slide_line_##name(P == 1 ? y : sum[p], x + i * Q + offset[p], w + p * K, K, Q, count); \
+        if (P == 2) for (int64_t j = 0; j < count; j++) { y[2 * j] = sum[0][j]; y[2 * j + 1] = sum[1][j]; } \
+        if (P == 3) for (int64_t j = 0; j < count; j++) { \
+            y[3 * j] = sum[0][j]; y[3 * j + 1] = sum[1][j]; y[3 * j + 2] = sum[2][j]; } \
+        if (P == 4) for (int64_t j = 0; j < count; j++) { \
+            y[4 * j] = sum[0][j]; y[4 * j + 1] = sum[1][j]; y[4 * j + 2] = sum[2][j]; y[4 * j + 3] = sum[3][j]; } \
+    } \
+}
+BAND(f32, float, vec)
+BAND(f64, double, vecd)
+
+/* ---- one channel: sums are a fixed tree of four vectors of accumulators, then their lanes, then the rest in order */
+static inline vec plus_f32(vec a, vec b) { return a + b; }
+static inline vecd plus_f64(vecd a, vecd b) { return a + b; }
+#define SUMMED(T, VT, name, term, one) \
+    VT s0 = {0}, s1 = s0, s2 = s0, s3 = s0; \
+    T tail = 0; \
+    int64_t i = 0; \
+    for (; i + 4 * L <= n; i += 4 * L) { \
+        s0 += term(i); \
+        s1 += term(i + L); \
+        s2 += term(i + 2 * L); \
+        s3 += term(i + 3 * L); \
+    } \
+    for (; i + L <= n; i += L) s0 += term(i); \
+    for (; i < n; i++) tail += one(i); \
+    s0 = (s0 + s1) + (s2 + s3); \
+    FOLD_LANES(VT, L, s0, plus_##name); \
+    return (double)(s0[0] + tail)
+#define X_AT(i) (*(const VT_ *)(x + (i)))
+#define G_AT(i) (*(const VT_ *)(g + (i)))
+#define SQUARE_AT(i) ((X_AT(i) - mean) * (X_AT(i) - mean))
+#define DOT_AT(i) (G_AT(i) * (X_AT(i) - mean))
+#define ONE_X(i) (x[i])
+#define ONE_SQUARE(i) ((x[i] - mean) * (x[i] - mean))
+#define ONE_DOT(i) (g[i] * (x[i] - mean))
+#define CHANNEL(name, T, VT) \
+static double sum_##name(const T *x, int64_t n) { \
+    enum { L = V_BYTES / sizeof(T) }; \
+    typedef VT##_at VT_; \
+    SUMMED(T, VT, name, X_AT, ONE_X); \
+} \
+static double squares_##name(const T *x, T mean, int64_t n) { \
+    enum { L = V_BYTES / sizeof(T) }; \
+    typedef VT##_at VT_; \
+    SUMMED(T, VT, name, SQUARE_AT, ONE_SQUARE); \
+} \
+static double dot_##name(const T *x, const T *g, T mean, int64_t n) { \
+    enum { L = V_BYTES / sizeof(T) }; \
+    typedef VT##_at VT_; \
+    SUMMED(T, VT, name, DOT_AT, ONE_DOT); \
+} \
+static void moments_##name(double sums[2], const void *from, int64_t n) { \
+    const T *x = from; \
+    sums[0] = sum_##name(x, n); \
+    sums[1] = squares_##name(x, (T)(sums[0] / (double)n), n); \
+} \
+static void dots_##name(double sums[2], const void *x, const void *g, double mean, int64_t n) { \
+    sums[0] = sum_##name(g, n); \
+    sums[1] = dot_##name(x, g, (T)mean, n); \
+} \
+static void scale_##name(void *to, const void *from, double mean_, double scale_, double shift_, int64_t n) { \
+    T *restrict y = to; \
+    const T *restrict x = from, mean = (T)mean_, scale = (T)scale_, shift = (T)shift_; \
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale + shift; \
+} \
+static void scale_two_##name(void *to, const void *from, const void *cotangent, double mean_, double a_, double b_, \
+                             double c_, int64_t n) { \
+    T *restrict dx = to; \
+    const T *restrict x = from, *restrict g = cotangent, mean = (T)mean_, a = (T)a_, b = (T)b_, c = (T)c_; \
+    for (int64_t i = 0; i < n; i++) dx[i] = a * g[i] + (b * (x[i] - mean) + c); \
+} \
+/* ---- lanes of several channels */ \
+static void add_lanes_##name(double *restrict sum, const void *from, int64_t n) { \
+    const T *restrict x = from; \
+    for (int64_t i = 0; i < n; i++) sum[i] += (double)x[i]; \
+} \
+static void add_squares_##name(double *restrict sum, const void *from, const void *means, int64_t n) { \
+    const T *restrict x = from, *restrict mean = means; \
+    for (int64_t i = 0; i < n; i++) { \
+        const double d = (double)(x[i] - mean[i]); \
+        sum[i] += d * d; \
+    } \
+} \
+static void scale_lanes_##name(void *to, const void *from, const void *means, const void *scales, const void *shifts, \
+                               int64_t n) { \
+    T *restrict y = to; \
+    const T *restrict x = from, *restrict mean = means, *restrict scale = scales, *restrict shift = shifts; \
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean[i]) * scale[i] + shift[i]; \
+} \
+static void add_dots_##name(double *restrict sum, double *restrict dot, const void *from, const void *cotangent, \
+                            const void *means, int64_t n) { \
+    const T *restrict x = from, *restrict g = cotangent, *restrict mean = means; \
+    for (int64_t i = 0; i < n; i++) { \
+        sum[i] += (double)g[i]; \
+        dot[i] += (double)g[i] * (double)(x[i] - mean[i]); \
+    } \
+} \
+static void scale_two_lanes_##name(void *to, const void *from, const void *cotangent, const void *means, \
+                                   const void *as, const void *bs, const void *cs, int64_t n) { \
+    T *restrict dx = to; \
+    const T *restrict x = from, *restrict g = cotangent, *restrict mean = means; \
+    const T *restrict a = as, *restrict b = bs, *restrict c = cs; \
+    for (int64_t i = 0; i < n; i++) dx[i] = a[i] * g[i] + (b[i] * (x[i] - mean[i]) + c[i]); \
+}
+CHANNEL(f32, float, vec)
+CHANNEL(f64, double, vecd)
+
+#define BOTH(kernel) {kernel##_f32, kernel##_f64}
+const struct cr_windows CR_ISA_NAME(cr_windows) = {
+    .most = BOTH(most),
+    .widen = widen,
+    .mix = BOTH(mix),
+    .slide = BOTH(slide),
+    .moments = BOTH(moments),
+    .scale = BOTH(scale),
+    .dots = BOTH(dots),
+    .scale_two = BOTH(scale_two),
+    .add_lanes = BOTH(add_lanes),
+    .add_squares = BOTH(add_squares),
+    .scale_lanes = BOTH(scale_lanes),
+    .add_dots = BOTH(add_dots),
+    .scale_two_lanes = BOTH(scale_two_lanes),
+};
