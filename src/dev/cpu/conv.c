@@ -17,7 +17,7 @@
 
 enum { BUFFER_BYTES = 192 << 10,                    /* of a chunk's buffer: part of L2 */
        CHUNKS = 16,                                 /* wanted, where the shape has enough work */
-       LEAST_POSITIONS = 128,                       /* of a chunk that is not all */
+       LEAST_POSITIONS = 512,                       /* of a chunk that is not all */
        FEW = 3,                                     /* results of a group that need no packing */
        SLACK = 16,                                  /* elements around the buffer that may be read */
        PARTS_BYTES = 32 << 20 };                    /* of the partial sums of WEIGHT */
@@ -125,19 +125,43 @@ static void load(const job *j, char *to, const char *from, int64_t stride, int64
     if (j->round) cr_cpu_vec()->casts->round_to_bf16((float *)(void *)to, (const float *)(void *)to, n);
 }
 
-/* The columns of one line; from NULL: outside of the source. */
+/* A frame is a few numbers: less than a call costs. */
+static void zero(const job *j, char *to, int64_t n) {
+    enum { FEW_BYTES = 64, WORD = 4 };
+    const int64_t bytes = n * j->size;
+    if (bytes > FEW_BYTES) memset(to, 0, (size_t)bytes);
+    else for (int64_t i = 0; i < bytes; i += WORD) memset(to + i, 0, WORD);
+}
+
+/* The columns of one line. */
 static void fill_line(const job *j, char *to, const char *from) {
     const axis *w = &j->axis[2];
     const int64_t stride = j->from.strides[4], bytes = (int64_t)cr_dtype_size(j->dtype), s = w->stride;
-    if (!from) { memset(to, 0, (size_t)(j->line * j->size)); return; }
     for (int64_t f = 0; f < s; f++, to += j->phase * j->size) {
-        const int64_t at = low(w) + f, left = w->in - at,
-                      first = cr_imin(j->phase, at < 0 ? (-at + s - 1) / s : 0),
+        const int64_t at = low(w) + f, left = w->in - at, first = cr_imin(j->phase, at < 0 ? (-at + s - 1) / s : 0),
                       end = cr_iclamp(left > 0 ? (left + s - 1) / s : 0, first, j->phase);
-        memset(to, 0, (size_t)(first * j->size));
-        if (end > first) load(j, to + first * j->size, from + (at + first * s) * stride * bytes, s * stride, end - first);
-        memset(to + end * j->size, 0, (size_t)((j->phase - end) * j->size));
+        zero(j, to, first);
+        if (end > first)
+            load(j, to + first * j->size, from + (at + first * s) * stride * bytes, s * stride, end - first);
+        zero(j, to + end * j->size, j->phase - end);
     }
+}
+
+/* Lines first .. first + n - 1 of a plane of the source, NULL: outside of it. */
+static void fill_lines(const job *j, char *to, const char *plane, int64_t first, int64_t n) {
+    const axis *h = j->axis + 1, *w = j->axis + 2;
+    const int64_t *strides = j->from.strides, bytes = (int64_t)cr_dtype_size(j->dtype),
+                  begin = plane ? cr_iclamp(-first, 0, n) : n, end = cr_iclamp(h->in - first, begin, n);
+    zero(j, to, begin * j->line);
+    zero(j, to + end * j->line * j->size, (n - end) * j->line);
+    if (w->stride == 1 && !low(w) && j->line == w->in && strides[4] == 1 && strides[3] == j->line) {
+        if (end > begin)                            /* all of them follow one another */
+            load(j, to + begin * j->line * j->size, plane + (first + begin) * strides[3] * bytes, 1,
+                 (end - begin) * j->line);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        fill_line(j, to + i * j->line * j->size, plane + (first + i) * strides[3] * bytes);
 }
 
 /* The source under rows first .. first + rows - 1 of outputs, channels c .. c_end - 1 of the group. */
@@ -150,12 +174,8 @@ static void fill_buffer(const job *j, char *to, int64_t b, int64_t group, int64_
             const int64_t z = depth * d->stride + d->first + i * d->step;
             const char *plane = (const char *)cr_array_data(&j->from) +
                                 (b * strides[0] + (group * j->C + c) * strides[1] + z * strides[2]) * bytes;
-            char *at = to + (c * j->channel + i * j->plane) * j->size;
-            for (int64_t l = 0; l < lines; l++, at += j->line * j->size) {
-                const int64_t y = first * h->stride + low(h) + l;
-                const bool inside = z >= 0 && z < d->in && y >= 0 && y < h->in;
-                fill_line(j, at, inside ? plane + y * strides[3] * bytes : NULL);
-            }
+            fill_lines(j, to + (c * j->channel + i * j->plane) * j->size, z >= 0 && z < d->in ? plane : NULL,
+                       first * h->stride + low(h), lines);
         }
 }
 
@@ -208,7 +228,11 @@ static void pack_weights(void *ctx, int64_t chunk, int worker) {
 
 /* ---- FORWARD and INPUT: one block of rows of one group */
 
-typedef struct block { int64_t b, group, depth, row, rows, panel, panels, positions; cr_conv_rows layout; } block;
+typedef struct block {
+    int64_t b, group, depth, row, rows, panel, panels, positions;
+    cr_conv_rows layout;
+    int64_t lines;                                  /* rows of the layout: one where rows follow one another */
+} block;
 
 static block block_at(const job *j, int64_t item) {
     block t = {.layout = {j->axis[2].out, j->axis[1].stride * j->line}};
@@ -223,6 +247,9 @@ static block block_at(const job *j, int64_t item) {
     t.group = item % j->a->groups;
     t.b = item / j->a->groups;
     t.positions = t.rows * j->axis[2].out;
+    const bool gapless = t.layout.step == t.layout.columns;
+    t.lines = gapless ? 1 : t.rows;
+    if (gapless) t.layout.columns = t.positions;
     return t;
 }
 
@@ -266,7 +293,7 @@ static void sum_taps(const job *j, const block *t, const char *buffer, char *c, 
     for (int64_t m = 0; m < j->M; m++, c += c_row * j->size) {
         const char *w = j->plain + t->group * plain_bytes(j) + m * all * j->size;
         const double bias = has_bias(j) ? cr_load_f64(w + j->K * j->size, j->size == 8 ? CR_F64 : CR_F32) : 0;
-        j->kernels->rows(c, buffer, j->offset, w, j->K, &t->layout, t->rows, bias);
+        j->kernels->rows(c, buffer, j->offset, w, j->K, &t->layout, t->lines, bias);
     }
 }
 
@@ -449,7 +476,7 @@ static void weight_chunk(void *ctx, int64_t chunk, int worker) {
         if (!is_small(j)) multiply_weights(j, &t, &s, g, g_row, dw, first, end);
         else for (int64_t m = 0; m < j->M; m++)
                 j->kernels->row_weights(dw + (m * j->K + first) * j->size, g + m * g_row * j->size, s.buffer,
-                                        j->offset + first, end - first, &t.layout, t.rows);
+                                        j->offset + first, end - first, &t.layout, t.lines);
     }
     cr_cpu_give(scratch, bytes);
 }
@@ -489,6 +516,47 @@ static cr_status run_weight(job *j) {
     return status;
 }
 
+/* ---- one tap, stride 1, no padding: products of matrices as they lie */
+
+/* Do the spatial axes of x, whose strides are s, step through memory evenly? */
+static bool is_even(const cr_array *x) {
+    const int64_t *n = x->shape + 2, *s = x->strides + 2;
+    return (n[0] == 1 || s[0] == n[1] * s[1] || (n[1] == 1 && s[0] == n[2] * s[2])) && (n[1] == 1 || s[1] == n[2] * s[2]);
+}
+
+static bool is_product(const job *j) {
+    const cr_conv_args *a = j->a;
+    bool one = a->kind != CR_CONV_WEIGHT && !is_small(j) && is_even(&j->from) &&
+               !(cr_present(&a->bias) && cr_dtype_is_half(j->dtype));
+    for (int i = 0; i < 3; i++)
+        one &= a->w.shape[2 + i] == 1 && a->stride[i] == 1 && a->pad[i] == 0 && a->x.shape[2 + i] == a->y.shape[2 + i];
+    return one;
+}
+
+/* result (B, groups, M, positions) = weights (groups, M, C) source (B, groups, C, positions) [+ bias] */
+static cr_status run_product(job *j) {
+    const cr_conv_args *a = j->a;
+    const int64_t B = j->from.shape[0], groups = a->groups, *s = j->from.strides,
+                  P = j->from.shape[2] * j->from.shape[3] * j->from.shape[4],
+                  shape[3][4] = {{B, groups, j->M, P}, {B, groups, j->M, j->C}, {B, groups, j->C, P}},
+                  step = j->from.shape[4] > 1 ? s[4] : j->from.shape[3] > 1 ? s[3] : s[2];
+    const bool forward = a->kind == CR_CONV_FORWARD;
+    const int64_t weights[4] = {0, j->M * j->C, forward ? j->C : 1, forward ? 1 : j->M},
+                  source[4] = {s[0], j->C * s[1], s[1], step};
+    cr_matmul_args args = {.c = cr_array_as(&j->to, 4, shape[0]),
+                           .a = cr_array_strided(&a->w, 4, shape[1], weights, a->w.offset),
+                           .b = cr_array_strided(&j->from, 4, shape[2], source, j->from.offset),
+                           .how = a->how};
+    if (cr_present(&a->bias)) {
+        const int64_t each[4] = {0, j->M, 1, 0};
+        const cr_array bias = cr_array_strided(&a->bias, 4, shape[0], each, a->bias.offset);
+        const cr_status status = cr_cpu_copy(&(cr_copy_args){args.c, bias});
+        if (status != CR_OK) return status;
+        args.how |= CR_MATMUL_ADD;
+    }
+    return cr_cpu_matmul(&args);
+}
+
 cr_status cr_cpu_conv(const cr_conv_args *a) {
     static cr_status (*const runs[])(job *) = {
         [CR_CONV_FORWARD] = run_forward, [CR_CONV_INPUT] = run_input, [CR_CONV_WEIGHT] = run_weight};
@@ -502,5 +570,5 @@ cr_status cr_cpu_conv(const cr_conv_args *a) {
              .C = back ? outs : ins,
              .M = back ? ins : outs};
     open_kernels(&j);
-    return runs[a->kind](&j);
+    return is_product(&j) ? run_product(&j) : runs[a->kind](&j);
 }

@@ -87,42 +87,47 @@ CR_UNROLL(16)
     }
 }
 
-/* `vectors` neighbouring vectors of a row. */
-static ALWAYS_INLINE void NAME(row_part)(const int vectors, VEC y[4], const REAL *from, const int64_t *offset,
-                                         const REAL *w, int64_t taps, REAL bias) {
-CR_UNROLL(4)
-    for (int j = 0; j < vectors; j++) y[j] = bias - (VEC){0};
+/* AT_ONCE vectors of outputs, from different places: so many additions hide the latency of one. */
+enum { NAME(AT_ONCE) = 8 };
+static void NAME(sum_taps)(VEC y[NAME(AT_ONCE)], const REAL *const from[NAME(AT_ONCE)], const int64_t *offset,
+                           const REAL *w, int64_t taps, REAL bias) {
+    VEC sum[NAME(AT_ONCE)];
+    const REAL *at[NAME(AT_ONCE)];
+CR_UNROLL(8)
+    for (int j = 0; j < NAME(AT_ONCE); j++) sum[j] = bias - (VEC){0}, at[j] = from[j];
     for (int64_t k = 0; k < taps; k++) {
         const VEC x = w[k] - (VEC){0};
-CR_UNROLL(4)
-        for (int j = 0; j < vectors; j++) y[j] += x * *(const LOOSE *)(from + offset[k] + j * LANES);
+        const int64_t o = offset[k];
+CR_UNROLL(8)
+        for (int j = 0; j < NAME(AT_ONCE); j++) sum[j] += x * *(const LOOSE *)(at[j] + o);
     }
+CR_UNROLL(8)
+    for (int j = 0; j < NAME(AT_ONCE); j++) y[j] = sum[j];
 }
 
+/* The last vector of a row may reach beyond it: those lanes are not stored. */
 static void NAME(rows)(void *out, const void *buffer, const int64_t *offset, const void *w, int64_t taps,
                        const cr_conv_rows *r, int64_t rows, double bias) {
-    REAL *y = out;
-    VEC v[4];
-    for (int64_t row = 0; row < rows; row++) {
-        const REAL *from = (const REAL *)buffer + row * r->step;
-        int64_t left = r->columns;
-        for (; left >= 4 * LANES; left -= 4 * LANES, from += 4 * LANES, y += 4 * LANES) {
-            NAME(row_part)(4, v, from, offset, w, taps, (REAL)bias);
-CR_UNROLL(4)
-            for (int j = 0; j < 4; j++) *(LOOSE *)(y + j * LANES) = v[j];
+    const int64_t vectors = (r->columns + LANES - 1) / LANES, all = rows * vectors;
+    int64_t row = 0, column = 0;
+    for (int64_t i = 0; i < all; i += NAME(AT_ONCE)) {
+        const int n = (int)cr_imin(NAME(AT_ONCE), all - i);
+        const REAL *from[NAME(AT_ONCE)];
+        REAL *to[NAME(AT_ONCE)];
+        int64_t lanes[NAME(AT_ONCE)];
+        VEC y[NAME(AT_ONCE)];
+        for (int j = 0; j < NAME(AT_ONCE); j++) {
+            if (j >= n) { from[j] = from[0]; continue; }
+            from[j] = (const REAL *)buffer + row * r->step + column;
+            to[j] = (REAL *)out + row * r->columns + column;
+            lanes[j] = cr_imin(LANES, r->columns - column);
+            column += LANES;
+            if (column >= r->columns) column = 0, row++;
         }
-        if (left >= 2 * LANES) {
-            NAME(row_part)(2, v, from, offset, w, taps, (REAL)bias);
-            *(LOOSE *)y = v[0];
-            *(LOOSE *)(y + LANES) = v[1];
-            left -= 2 * LANES, from += 2 * LANES, y += 2 * LANES;
-        }
-        for (; left > 0; left -= LANES, from += LANES) {
-            const int64_t n = cr_imin(left, LANES);
-            NAME(row_part)(1, v, from, offset, w, taps, (REAL)bias);
-            if (n == LANES) *(LOOSE *)y = v[0];
-            else NAME(part_store)(y, v[0], n);
-            y += n;
+        NAME(sum_taps)(y, from, offset, w, taps, (REAL)bias);
+        for (int j = 0; j < n; j++) {
+            if (lanes[j] == LANES) *(LOOSE *)to[j] = y[j];
+            else NAME(part_store)(to[j], y[j], lanes[j]);
         }
     }
 }
