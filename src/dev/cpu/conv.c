@@ -1,85 +1,574 @@
-/* conv.c - convolutions on all threads. */
+/* conv.c - convolutions on all threads, as implicit products.
+ *
+ * A chunk copies the part of the source that it needs into a buffer (conv.h): converted to f32 or f64, with the zeros
+ * of the padding, and with the columns of one remainder modulo the stride side by side.  The elements under one tap of
+ * neighbouring outputs are then neighbours, whatever the strides, and strips of the product's second operand are packed
+ * from them: no matrix of all taps and positions exists.
+ *   FORWARD   y (M, positions) = w (M, C taps) x (C taps, positions), the bias as one more tap
+ *   INPUT     the same with y as the source: one such pass for each remainder of x's positions modulo the stride
+ *   WEIGHT    w (M, C taps) = y (M, positions) x (positions, C taps), in parts of the positions, added in order
+ * Results of few channels (depthwise) are sums over taps without packing.  Cuts depend on the shape only. */
+#include "conv.h"
+
+#include <string.h>
+
 #include "../../core/pool.h"
-#include "cpu.h"
+#include "isa.h"
+
+enum { BUFFER_BYTES = 192 << 10,                    /* of a chunk's buffer: part of L2 */
+       CHUNKS = 16,                                 /* wanted, where the shape has enough work */
+       LEAST_POSITIONS = 512,                       /* of a chunk that is not all */
+       FEW = 3,                                     /* results of a group that need no packing */
+       SLACK = 16,                                  /* elements around the buffer that may be read */
+       PARTS_BYTES = 32 << 20 };                    /* of the partial sums of WEIGHT */
+static const double grain = 1 << 19;                /* flops of a chunk */
+
+/* One spatial axis of a pass: the element under tap i of output p is p stride + first + i step of the source; tap i is
+ * element tap + i tap_step of the kernel; output p is element to + p to_step of the result. */
+typedef struct axis { int64_t in, out, stride, taps, first, step, tap, tap_step, to, to_step; } axis;
 
 typedef struct job {
     const cr_conv_args *a;
-    int64_t C, outs, in[3], kernel[3], out[3];
+    cr_array from, to;                              /* FORWARD: x, y; INPUT: y, x; WEIGHT: x, and y, which is read */
+    cr_dtype dtype;
+    bool round;                                     /* f32 operands are rounded to bf16 */
+    cr_lane lane;
+    int64_t size;                                   /* bytes of a number in the buffer */
+    const cr_product_kernels *product;
+    const struct cr_conv_kernels *kernels;
+    int64_t C, M, taps, K;                          /* of a group: source channels, results; K = C taps */
+    axis axis[3];
+    int64_t line, plane, channel, phase;            /* of the buffer, in numbers */
+    int64_t rows, row_blocks;                       /* a block: so many rows of outputs */
+    int64_t *offset;                                /* (K): of each tap */
+    int64_t depth, panels, m_blocks, block_panels;
+    char *plain, *packed;                           /* weights of all groups: (M, K + bias) and as panels */
+    int64_t items, group;
+    int64_t units, parts, strips, n_blocks, block_strips;        /* WEIGHT */
+    char *partial;
+    atomic_bool failed;
 } job;
 
-static double get(const cr_array *t, int64_t i, int64_t j, const int64_t at[3]) {
-    const int64_t o = t->offset + i * t->strides[0] + j * t->strides[1] + at[0] * t->strides[2] +
-                      at[1] * t->strides[3] + at[2] * t->strides[4];
-    return cr_load_f64((char *)t->storage->data + o * (int64_t)cr_dtype_size(t->dtype), t->dtype);
-}
-static void put(const cr_array *t, int64_t i, int64_t j, const int64_t at[3], double v) {
-    const int64_t o = t->offset + i * t->strides[0] + j * t->strides[1] + at[0] * t->strides[2] +
-                      at[1] * t->strides[3] + at[2] * t->strides[4];
-    cr_store_f64((char *)t->storage->data + o * (int64_t)cr_dtype_size(t->dtype), t->dtype, v);
+/* ---- axes */
+
+static axis forward_axis(const cr_conv_args *a, int i) {
+    return (axis){.in = a->x.shape[2 + i],
+                  .out = a->y.shape[2 + i],
+                  .stride = a->stride[i],
+                  .taps = a->w.shape[2 + i],
+                  .first = -a->pad[i],
+                  .step = a->dilation[i],
+                  .tap_step = 1,
+                  .to_step = 1};
 }
 
-#define EACH_AT(at, size)                                                                                          \
-    for (at[0] = 0; at[0] < (size)[0]; at[0]++)                                                                    \
-        for (at[1] = 0; at[1] < (size)[1]; at[1]++)                                                                \
-            for (at[2] = 0; at[2] < (size)[2]; at[2]++)
+/* x[r + stride p]: the taps that meet it are those with t dilation = r + pad modulo the stride */
+static axis input_axis(const cr_conv_args *a, int i, int64_t r) {
+    const int64_t s = a->stride[i], d = a->dilation[i], kernel = a->w.shape[2 + i];
+    axis x = {.in = a->y.shape[2 + i], .stride = 1, .to = r, .to_step = s};
+    x.out = cr_imax(0, (a->x.shape[2 + i] - r + s - 1) / s);
+    int64_t t = 0, gap = 1;
+    while (t < kernel && t < s && (r + a->pad[i] - t * d) % s) t++;
+    while (gap * d % s) gap++;
+    if (t >= kernel || (r + a->pad[i] - t * d) % s) return x;
+    x.taps = (kernel - 1 - t) / gap + 1;
+    x.first = (r + a->pad[i] - t * d) / s;
+    x.step = -(gap * d / s);
+    x.tap = t;
+    x.tap_step = gap;
+    return x;
+}
 
-static bool tap(const job *j, const int64_t p[3], const int64_t at[3], int64_t t[3]) {
-    for (int i = 0; i < 3; i++) {
-        const int64_t from = at[i] + j->a->pad[i] - p[i] * j->a->stride[i];
-        if (from < 0 || from % j->a->dilation[i] || from / j->a->dilation[i] >= j->kernel[i]) return false;
-        t[i] = from / j->a->dilation[i];
+static int64_t low(const axis *x) { return cr_imin(x->first, x->first + (x->taps - 1) * x->step); }
+static int64_t high(const axis *x) { return cr_imax(x->first, x->first + (x->taps - 1) * x->step); }
+static int64_t span(const axis *x, int64_t outs) { return (outs - 1) * x->stride + high(x) - low(x) + 1; }
+
+/* ---- the buffer */
+
+static void place_buffer(job *j, int64_t rows) {
+    const axis *d = j->axis, *h = d + 1, *w = d + 2;
+    j->rows = rows;
+    j->row_blocks = cr_pieces(h->out, rows);
+    j->phase = cr_pieces(span(w, w->out), w->stride);
+    j->line = j->phase * w->stride;
+    j->plane = j->line * span(h, rows);
+    j->channel = j->plane * d->taps;
+}
+
+/* Chooses the rows of a block: few enough for the caches and for all threads.  others: items for each block of rows */
+static void cut_rows(job *j, int64_t others) {
+    int64_t rows = j->axis[1].out;
+    place_buffer(j, rows);
+    while (rows > 1 && (j->C * j->channel * j->size > BUFFER_BYTES ||
+                        (others * j->row_blocks < CHUNKS && rows * j->axis[2].out > LEAST_POSITIONS))) {
+        rows = (rows + 1) / 2;
+        place_buffer(j, rows);
     }
-    return true;
-}
-static bool under(const job *j, const int64_t p[3], const int64_t t[3], int64_t at[3]) {
-    for (int i = 0; i < 3; i++) {
-        at[i] = p[i] * j->a->stride[i] + t[i] * j->a->dilation[i] - j->a->pad[i];
-        if (at[i] < 0 || at[i] >= j->in[i]) return false;
-    }
-    return true;
 }
 
-static void run(void *ctx, int64_t chunk, int worker) {
+static void fill_offsets(job *j) {
+    const axis *d = j->axis, *h = d + 1, *w = d + 2;
+    int64_t *to = j->offset;
+    for (int64_t c = 0; c < j->C; c++)
+        for (int64_t i = 0; i < d->taps; i++)
+            for (int64_t k = 0; k < h->taps; k++)
+                for (int64_t l = 0; l < w->taps; l++) {
+                    const int64_t column = w->first + l * w->step - low(w);
+                    *to++ = c * j->channel + i * j->plane + (h->first + k * h->step - low(h)) * j->line +
+                            column % w->stride * j->phase + column / w->stride;
+                }
+}
+
+static void load(const job *j, char *to, const char *from, int64_t stride, int64_t n) {
+    if (stride == 1 && !cr_dtype_is_half(j->dtype)) memcpy(to, from, (size_t)(n * j->size));
+    else cr_block_load(j->lane, to, j->dtype, from, stride, n);
+    if (j->round) cr_cpu_vec()->casts->round_to_bf16((float *)(void *)to, (const float *)(void *)to, n);
+}
+
+/* A frame is a few numbers: less than a call costs. */
+static void zero(const job *j, char *to, int64_t n) {
+    enum { FEW_BYTES = 64, WORD = 4 };
+    const int64_t bytes = n * j->size;
+    if (bytes > FEW_BYTES) memset(to, 0, (size_t)bytes);
+    else for (int64_t i = 0; i < bytes; i += WORD) memset(to + i, 0, WORD);
+}
+
+/* The columns of one line. */
+static void fill_line(const job *j, char *to, const char *from) {
+    const axis *w = &j->axis[2];
+    const int64_t stride = j->from.strides[4], bytes = (int64_t)cr_dtype_size(j->dtype), s = w->stride;
+    for (int64_t f = 0; f < s; f++, to += j->phase * j->size) {
+        const int64_t at = low(w) + f, left = w->in - at, first = cr_imin(j->phase, at < 0 ? (-at + s - 1) / s : 0),
+                      end = cr_iclamp(left > 0 ? (left + s - 1) / s : 0, first, j->phase);
+        zero(j, to, first);
+        if (end > first)
+            load(j, to + first * j->size, from + (at + first * s) * stride * bytes, s * stride, end - first);
+        zero(j, to + end * j->size, j->phase - end);
+    }
+}
+
+/* Lines first .. first + n - 1 of a plane of the source, NULL: outside of it. */
+static void fill_lines(const job *j, char *to, const char *plane, int64_t first, int64_t n) {
+    const axis *h = j->axis + 1, *w = j->axis + 2;
+    const int64_t *strides = j->from.strides, bytes = (int64_t)cr_dtype_size(j->dtype),
+                  begin = plane ? cr_iclamp(-first, 0, n) : n, end = cr_iclamp(h->in - first, begin, n);
+    zero(j, to, begin * j->line);
+    zero(j, to + end * j->line * j->size, (n - end) * j->line);
+    if (w->stride == 1 && !low(w) && j->line == w->in && strides[4] == 1 && strides[3] == j->line) {
+        if (end > begin)                            /* all of them follow one another */
+            load(j, to + begin * j->line * j->size, plane + (first + begin) * strides[3] * bytes, 1,
+                 (end - begin) * j->line);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        fill_line(j, to + i * j->line * j->size, plane + (first + i) * strides[3] * bytes);
+}
+
+/* The source under rows first .. first + rows - 1 of outputs, channels c .. c_end - 1 of the group. */
+static void fill_buffer(const job *j, char *to, int64_t b, int64_t group, int64_t c, int64_t c_end, int64_t depth,
+                        int64_t first, int64_t rows) {
+    const axis *d = j->axis, *h = d + 1;
+    const int64_t lines = span(h, rows), *strides = j->from.strides, bytes = (int64_t)cr_dtype_size(j->dtype);
+    for (; c < c_end; c++)
+        for (int64_t i = 0; i < d->taps; i++) {
+            const int64_t z = depth * d->stride + d->first + i * d->step;
+            const char *plane = (const char *)cr_array_data(&j->from) +
+                                (b * strides[0] + (group * j->C + c) * strides[1] + z * strides[2]) * bytes;
+            fill_lines(j, to + (c * j->channel + i * j->plane) * j->size, z >= 0 && z < d->in ? plane : NULL,
+                       first * h->stride + low(h), lines);
+        }
+}
+
+/* ---- weights: packed once for all chunks */
+
+static bool has_bias(const job *j) { return cr_present(&j->a->bias) != NULL; }
+static int64_t all_taps(const job *j) { return j->K + has_bias(j); }
+static int64_t plain_bytes(const job *j) { return j->M * all_taps(j) * j->size; }
+static int64_t panel_numbers(const job *j) { return j->product->panel_width; }
+static int64_t packed_bytes(const job *j) { return j->panels * panel_numbers(j) * all_taps(j) * j->size; }
+static bool is_small(const job *j) { return j->M <= FEW; }
+
+/* Row m of a group's weights as numbers of the buffer's type. */
+static void plain_row(const job *j, char *to, int64_t group, int64_t m) {
+    const cr_array *w = &j->a->w;
+    const axis *d = j->axis, *h = d + 1, *l = d + 2;
+    const int64_t bytes = (int64_t)cr_dtype_size(j->dtype), *kernel = w->shape + 2;
+    const bool forward = j->a->kind == CR_CONV_FORWARD;
+    for (int64_t c = 0; c < j->C; c++) {
+        const int64_t o = forward ? group * j->M + m : group * j->C + c, i = forward ? c : m;
+        const char *from = (const char *)cr_array_data(w) + (o * w->strides[0] + i * w->strides[1]) * bytes;
+        for (int64_t x = 0; x < d->taps; x++)
+            for (int64_t y = 0; y < h->taps; y++, to += l->taps * j->size)
+                load(j, to,
+                     from + (((d->tap + x * d->tap_step) * kernel[1] + h->tap + y * h->tap_step) * kernel[2] + l->tap) *
+                                bytes,
+                     l->tap_step, l->taps);
+    }
+    if (has_bias(j)) {
+        const cr_array *bias = &j->a->bias;
+        cr_block_load(j->lane, to, j->dtype, (const char *)cr_array_data(bias) + (group * j->M + m) * bytes, 1, 1);
+    }
+}
+
+/* A panel of one group. */
+static void pack_weights(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const job *j = ctx;
-    const cr_conv_args *a = j->a;
-    int64_t p[3], t[3], at[3];
-    if (a->kind == CR_CONV_FORWARD) {
-        const int64_t b = chunk / a->w.shape[0], o = chunk % a->w.shape[0], first = o / j->outs * j->C;
-        const cr_array *bias = cr_present(&a->bias);
-        EACH_AT(p, j->out) {
-            double sum = bias ? cr_load_f64((char *)cr_array_data(bias) + o * (int64_t)cr_dtype_size(bias->dtype),
-                                            bias->dtype) : 0;
-            for (int64_t c = 0; c < j->C; c++)
-                EACH_AT(t, j->kernel)
-                if (under(j, p, t, at)) sum += get(&a->x, b, first + c, at) * get(&a->w, o, c, t);
-            put(&a->y, b, o, p, sum);
-        }
-    } else if (a->kind == CR_CONV_INPUT) {
-        const int64_t b = chunk / a->x.shape[1], c = chunk % a->x.shape[1], first = c / j->C * j->outs;
-        EACH_AT(at, j->in) {
-            double sum = 0;
-            for (int64_t o = 0; o < j->outs; o++)
-                EACH_AT(p, j->out)
-                if (tap(j, p, at, t)) sum += get(&a->y, b, first + o, p) * get(&a->w, first + o, c % j->C, t);
-            put(&a->x, b, c, at, sum);
-        }
-    } else {
-        const int64_t o = chunk / j->C, c = chunk % j->C, channel = o / j->outs * j->C + c;
-        EACH_AT(t, j->kernel) {
-            double sum = 0;
-            for (int64_t b = 0; b < a->x.shape[0]; b++)
-                EACH_AT(p, j->out)
-                if (under(j, p, t, at)) sum += get(&a->x, b, channel, at) * get(&a->y, b, o, p);
-            put(&a->w, o, c, t, sum);
+    const int64_t group = chunk / j->panels, panel = chunk % j->panels, height = j->product->tile_rows, all = all_taps(j),
+                  first = panel * height, rows = cr_imin(height, j->M - first), width = panel_numbers(j);
+    char *plain = j->plain + group * plain_bytes(j) + first * all * j->size;
+    for (int64_t m = 0; m < rows; m++) plain_row(j, plain + m * all * j->size, group, first + m);
+    if (is_small(j)) return;
+    for (int64_t p = 0, k; p < all; p += k) {
+        k = cr_imin(j->depth, all - p);
+        j->product->pack(j->packed + group * packed_bytes(j) + (p * j->panels + panel * k) * width * j->size, width, rows,
+                         k, plain + p * j->size, all, 1);
+    }
+}
+
+/* ---- FORWARD and INPUT: one block of rows of one group */
+
+typedef struct block {
+    int64_t b, group, depth, row, rows, panel, panels, positions;
+    cr_conv_rows layout;
+    int64_t lines;                                  /* rows of the layout: one where rows follow one another */
+} block;
+
+static block block_at(const job *j, int64_t item) {
+    block t = {.layout = {j->axis[2].out, j->axis[1].stride * j->line}};
+    t.panel = item % j->m_blocks * j->block_panels;
+    t.panels = cr_imin(j->block_panels, j->panels - t.panel);
+    item /= j->m_blocks;
+    t.row = item % j->row_blocks * j->rows;
+    t.rows = cr_imin(j->rows, j->axis[1].out - t.row);
+    item /= j->row_blocks;
+    t.depth = item % j->axis[0].out;
+    item /= j->axis[0].out;
+    t.group = item % j->a->groups;
+    t.b = item / j->a->groups;
+    t.positions = t.rows * j->axis[2].out;
+    const bool gapless = t.layout.step == t.layout.columns;
+    t.lines = gapless ? 1 : t.rows;
+    if (gapless) t.layout.columns = t.positions;
+    return t;
+}
+
+static bool in_place(const job *j) {
+    return !cr_dtype_is_half(j->dtype) && j->axis[1].to_step == 1 && j->axis[2].to_step == 1;
+}
+
+/* The result of channel m at a row of outputs. */
+static char *result_at(const job *j, const block *t, int64_t m, int64_t row) {
+    const int64_t *s = j->to.strides;
+    const axis *d = j->axis, *h = d + 1;
+    return (char *)cr_array_data(&j->to) +
+           (t->b * s[0] + (t->group * j->M + m) * s[1] + (d->to + t->depth * d->to_step) * s[2] +
+            (h->to + row * h->to_step) * s[3] + j->axis[2].to * s[4]) *
+               (int64_t)cr_dtype_size(j->dtype);
+}
+
+static void multiply(const job *j, const block *t, const char *buffer, char *strip, char *c, int64_t c_row) {
+    const int64_t width = j->product->tile_columns, all = all_taps(j), panel = panel_numbers(j);
+    const char *weights = j->packed + t->group * packed_bytes(j);
+    const cr_ahead none[3] = {{0}};
+    cr_product w = {.m = cr_imin(t->panels * j->product->tile_rows, j->M - t->panel * j->product->tile_rows),
+                    .b = strip,
+                    .c_row = c_row};
+    for (int64_t p = 0; p < all; p += w.k) {
+        w.k = cr_imin(j->depth, all - p);
+        w.a = weights + (p * j->panels + t->panel * w.k) * panel * j->size;
+        w.accumulate = p > 0;
+        for (int64_t n = 0; n < t->positions; n += width) {
+            const bool last = has_bias(j) && p + w.k == all;
+            w.n = cr_imin(width, t->positions - n);
+            w.c = c + n * j->size;
+            j->kernels->pack(strip, buffer, j->offset + p, w.k - last, &t->layout, n, w.n, last);
+            j->product->panels(&w, none);
         }
     }
+}
+
+static void sum_taps(const job *j, const block *t, const char *buffer, char *c, int64_t c_row) {
+    const int64_t all = all_taps(j);
+    for (int64_t m = 0; m < j->M; m++, c += c_row * j->size) {
+        const char *w = j->plain + t->group * plain_bytes(j) + m * all * j->size;
+        const double bias = has_bias(j) ? cr_load_f64(w + j->K * j->size, j->size == 8 ? CR_F64 : CR_F32) : 0;
+        j->kernels->rows(c, buffer, j->offset, w, j->K, &t->layout, t->lines, bias);
+    }
+}
+
+static int64_t buffer_bytes(const job *j) { return (j->C * j->channel + 2 * SLACK) * j->size + 64; }
+static int64_t strip_bytes(const job *j) { return j->product->tile_columns * (j->depth + 1) * j->size; }
+static int64_t positions_bytes(const job *j) { return j->rows * j->axis[2].out * j->size; }
+
+static void run_block(const job *j, const block *t, char *scratch) {
+    char *strip = scratch, *buffer = strip + strip_bytes(j) + SLACK * j->size, *wide = buffer + buffer_bytes(j) - SLACK * j->size;
+    const int64_t first = t->panel * j->product->tile_rows,
+                  end = is_small(j) ? j->M : cr_imin(j->M, first + t->panels * j->product->tile_rows);
+    const bool direct = in_place(j);
+    char *c = direct ? result_at(j, t, first, t->row) : wide;
+    const int64_t c_row = direct ? j->to.strides[1] : t->positions;
+    if (!j->K) {
+        for (int64_t m = first; m < end; m++) memset(c + (m - first) * c_row * j->size, 0, (size_t)(t->positions * j->size));
+    } else {
+        fill_buffer(j, buffer, t->b, t->group, 0, j->C, t->depth, t->row, t->rows);
+        if (is_small(j)) sum_taps(j, t, buffer, c, c_row);
+        else multiply(j, t, buffer, strip, c, c_row);
+    }
+    if (direct) return;
+    for (int64_t m = first; m < end; m++)
+        for (int64_t r = 0; r < t->rows; r++)
+            cr_block_store(j->lane, wide + ((m - first) * t->positions + r * j->axis[2].out) * j->size, j->dtype,
+                           result_at(j, t, m, t->row + r), j->axis[2].to_step * j->to.strides[4], j->axis[2].out);
+}
+
+static void run_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    job *j = ctx;
+    const size_t bytes = (size_t)(strip_bytes(j) + buffer_bytes(j) + SLACK * j->size +
+                                  (in_place(j) ? 0 : j->M * positions_bytes(j)));
+    char *scratch = cr_cpu_try_take(bytes);
+    if (!scratch) { atomic_store(&j->failed, true); return; }
+    for (int64_t i = chunk * j->group; i < cr_imin(j->items, (chunk + 1) * j->group); i++) {
+        const block t = block_at(j, i);
+        run_block(j, &t, scratch);
+    }
+    cr_cpu_give(scratch, bytes);
+}
+
+/* ---- plans */
+
+static void open_kernels(job *j) {
+    const struct cr_isa_kernels *isa = cr_cpu_vec();
+    const bool wide = j->dtype == CR_F64;
+    j->product = wide ? &isa->products->f64 : &isa->products->f32;
+    j->kernels = wide ? &isa->conv->f64 : &isa->conv->f32;
+    j->lane = wide ? CR_LANE_F64 : CR_LANE_F32;
+    j->size = wide ? 8 : 4;
+}
+
+static void plan_taps(job *j) {
+    j->taps = j->axis[0].taps * j->axis[1].taps * j->axis[2].taps;
+    j->K = j->C * j->taps;
+    j->panels = cr_pieces(j->M, j->product->tile_rows);
+    j->depth = cr_pieces(cr_imax(1, all_taps(j)), cr_pieces(all_taps(j), j->product->depth));
+}
+
+static cr_status no_memory(const char *what) { return cr_fail(CR_NO_MEMORY, "conv", "out of memory for %s", what); }
+
+/* Runs fn over the chunks with the offsets and, if weights are wanted, those packed. */
+static cr_status run_pass(job *j, int64_t chunks, bool weights, void (*fn)(void *, int64_t, int)) {
+    const int64_t groups = j->a->groups;
+    const size_t offsets = (size_t)(j->K + 1) * sizeof *j->offset, plain = (size_t)(groups * plain_bytes(j)) + 64,
+                 packed = is_small(j) ? 64 : (size_t)(groups * packed_bytes(j)) + 64;
+    j->offset = cr_cpu_take(offsets);
+    j->plain = weights && j->offset ? cr_cpu_take(plain) : NULL;
+    j->packed = weights && j->plain ? cr_cpu_take(packed) : NULL;
+    cr_status status = j->offset && (!weights || j->packed) ? CR_OK : CR_NO_MEMORY;
+    if (status == CR_OK) {
+        fill_offsets(j);
+        if (weights && j->K) cr_run_chunks(groups * j->panels, pack_weights, j);
+        cr_run_chunks(chunks, fn, j);
+        if (atomic_load(&j->failed)) status = no_memory("a block of rows");
+    }
+    cr_cpu_give(j->packed, packed);
+    cr_cpu_give(j->plain, plain);
+    cr_cpu_give(j->offset, offsets);
+    return status;
+}
+
+static cr_status run_outputs(job *j) {
+    const int64_t planes = j->to.shape[0] * j->a->groups * j->axis[0].out;
+    if (!planes || !j->axis[1].out || !j->axis[2].out) return CR_OK;
+    plan_taps(j);
+    cut_rows(j, planes);
+    const int64_t blocks = planes * j->row_blocks;
+    j->m_blocks = is_small(j) ? 1 : cr_imin(j->panels, cr_pieces(CHUNKS / 2, blocks));
+    j->block_panels = cr_pieces(j->panels, j->m_blocks);
+    j->m_blocks = cr_pieces(j->panels, j->block_panels);
+    j->items = blocks * j->m_blocks;
+    const double flops = 2.0 * (double)j->M * (double)all_taps(j) * (double)j->rows * (double)j->axis[2].out;
+    j->group = flops >= grain ? 1 : (int64_t)(grain / (flops + 1)) + 1;
+    return run_pass(j, cr_pieces(j->items, j->group), true, run_chunk);
+}
+
+static cr_status run_forward(job *j) {
+    for (int i = 0; i < 3; i++) j->axis[i] = forward_axis(j->a, i);
+    return run_outputs(j);
+}
+
+static cr_status run_input(job *j) {
+    const int64_t *s = j->a->stride;
+    cr_status status = CR_OK;
+    for (int64_t phase = 0; phase < s[0] * s[1] * s[2] && status == CR_OK; phase++) {
+        const int64_t r[3] = {phase / s[2] / s[1], phase / s[2] % s[1], phase % s[2]};
+        for (int i = 0; i < 3; i++) j->axis[i] = input_axis(j->a, i, r[i]);
+        status = run_outputs(j);
+    }
+    return status;
+}
+
+/* ---- WEIGHT */
+
+typedef struct weight_scratch { char *buffer, *g, *strip, *panels; } weight_scratch;
+
+/* g (M, positions) of a block as numbers: in place where they are contiguous, else copied to `wide`. */
+static const char *cotangents(const job *j, const block *t, char *wide, int64_t *row) {
+    const cr_array *y = &j->to;
+    const int64_t *s = y->strides, bytes = (int64_t)cr_dtype_size(j->dtype), columns = j->axis[2].out;
+    const char *from = (const char *)cr_array_data(y) +
+                       (t->b * s[0] + t->group * j->M * s[1] + t->depth * s[2] + t->row * s[3]) * bytes;
+    *row = s[1];
+    if (!cr_dtype_is_half(j->dtype) && !j->round && (s[4] == 1 || columns == 1) && (s[3] == columns || t->rows == 1))
+        return from;
+    *row = t->positions;
+    for (int64_t m = 0; m < j->M; m++)
+        for (int64_t r = 0; r < t->rows; r++)
+            load(j, wide + (m * t->positions + r * columns) * j->size, from + (m * s[1] + r * s[3]) * bytes, s[4], columns);
+    return wide;
+}
+
+static void multiply_weights(const job *j, const block *t, const weight_scratch *s, const char *g, int64_t g_row, char *dw,
+                             int64_t first, int64_t end) {
+    const int64_t width = j->product->tile_columns, height = j->product->tile_rows, panel = panel_numbers(j);
+    const cr_ahead none[3] = {{0}};
+    cr_product w = {.m = j->M, .a = s->panels, .b = s->strip, .c_row = j->K, .accumulate = true};
+    for (int64_t p = 0; p < t->positions; p += w.k) {
+        w.k = cr_imin(j->product->depth, t->positions - p);
+        for (int64_t i = 0; i < j->panels; i++)
+            j->product->pack(s->panels + i * w.k * panel * j->size, panel, cr_imin(height, j->M - i * height), w.k,
+                             g + (i * height * g_row + p) * j->size, g_row, 1);
+        for (int64_t n = first; n < end; n += width) {
+            w.n = cr_imin(width, end - n);
+            w.c = dw + n * j->size;
+            j->kernels->pack_across(s->strip, s->buffer, j->offset + n, w.n, &t->layout, p, w.k);
+            j->product->panels(&w, none);
+        }
+    }
+}
+
+/* Units `part` of all, the columns of one block, of one group. */
+static void weight_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    job *j = ctx;
+    const int64_t width = j->product->tile_columns, nb = chunk % j->n_blocks, group = chunk / j->n_blocks % j->a->groups,
+                  part = chunk / j->n_blocks / j->a->groups, first = nb * j->block_strips * width,
+                  end = cr_imin(j->K, first + j->block_strips * width), depth = j->product->depth;
+    const int64_t sizes[4] = {buffer_bytes(j), j->M * positions_bytes(j), width * depth * j->size,
+                              j->panels * panel_numbers(j) * depth * j->size};
+    const size_t bytes = (size_t)(sizes[0] + sizes[1] + sizes[2] + sizes[3] + 256);
+    char *scratch = cr_cpu_try_take(bytes);
+    if (!scratch) { atomic_store(&j->failed, true); return; }
+    const weight_scratch s = {.strip = scratch,
+                              .panels = scratch + sizes[2],
+                              .g = scratch + sizes[2] + sizes[3],
+                              .buffer = scratch + sizes[2] + sizes[3] + (sizes[1] + 63) / 64 * 64 + SLACK * j->size};
+    char *dw = j->partial + ((part * j->a->groups + group) * j->M * j->K) * j->size;
+    for (int64_t m = 0; m < j->M; m++) memset(dw + (m * j->K + first) * j->size, 0, (size_t)((end - first) * j->size));
+    for (int64_t u = part * j->units / j->parts; u < (part + 1) * j->units / j->parts; u++) {
+        block t = block_at(j, u);
+        t.depth = u / j->row_blocks % j->axis[0].out;
+        t.b = u / j->row_blocks / j->axis[0].out;
+        t.group = group;
+        int64_t g_row;
+        const char *g = cotangents(j, &t, s.g, &g_row);
+        fill_buffer(j, s.buffer, t.b, group, first / j->taps, (end - 1) / j->taps + 1, t.depth, t.row, t.rows);
+        if (!is_small(j)) multiply_weights(j, &t, &s, g, g_row, dw, first, end);
+        else for (int64_t m = 0; m < j->M; m++)
+                j->kernels->row_weights(dw + (m * j->K + first) * j->size, g + m * g_row * j->size, s.buffer,
+                                        j->offset + first, end - first, &t.layout, t.lines);
+    }
+    cr_cpu_give(scratch, bytes);
+}
+
+enum { ADDED = 4096 };
+/* w = the sum of the parts, in order */
+static void add_parts(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const job *j = ctx;
+    const int64_t all = j->a->w.numel, first = chunk * ADDED, n = cr_imin(ADDED, all - first);
+    char *sum = j->partial + first * j->size;
+    for (int64_t p = 1; p < j->parts; p++) {
+        const char *more = sum + p * all * j->size;
+        if (j->size == 8) for (int64_t i = 0; i < n; i++) ((double *)(void *)sum)[i] += ((const double *)(const void *)more)[i];
+        else for (int64_t i = 0; i < n; i++) ((float *)(void *)sum)[i] += ((const float *)(const void *)more)[i];
+    }
+    cr_block_store(j->lane, sum, j->dtype, (char *)cr_array_data(&j->a->w) + first * (int64_t)cr_dtype_size(j->dtype), 1, n);
+}
+
+static cr_status run_weight(job *j) {
+    for (int i = 0; i < 3; i++) j->axis[i] = forward_axis(j->a, i);
+    plan_taps(j);
+    const int64_t planes = j->from.shape[0] * j->axis[0].out, groups = j->a->groups, all = j->a->w.numel;
+    cut_rows(j, planes * groups);
+    j->m_blocks = 1;
+    j->units = planes * j->row_blocks;
+    j->parts = cr_iclamp(cr_pieces(CHUNKS, groups), 1, cr_imin(j->units, cr_imax(2, PARTS_BYTES / (all * j->size))));
+    j->strips = cr_pieces(j->K, j->product->tile_columns);
+    j->n_blocks = cr_imin(j->strips, cr_pieces(CHUNKS / 2, j->parts * groups));
+    j->block_strips = cr_pieces(j->strips, j->n_blocks);
+    j->n_blocks = cr_pieces(j->strips, j->block_strips);
+    const size_t bytes = (size_t)(j->parts * all * j->size) + 64;
+    if (!(j->partial = cr_cpu_take(bytes))) return CR_NO_MEMORY;
+    const cr_status status = run_pass(j, j->parts * groups * j->n_blocks, false, weight_chunk);
+    if (status == CR_OK) cr_run_chunks(cr_pieces(all, ADDED), add_parts, j);
+    cr_cpu_give(j->partial, bytes);
+    return status;
+}
+
+/* ---- one tap, stride 1, no padding: products of matrices as they lie */
+
+/* Do the spatial axes of x, whose strides are s, step through memory evenly? */
+static bool is_even(const cr_array *x) {
+    const int64_t *n = x->shape + 2, *s = x->strides + 2;
+    return (n[0] == 1 || s[0] == n[1] * s[1] || (n[1] == 1 && s[0] == n[2] * s[2])) && (n[1] == 1 || s[1] == n[2] * s[2]);
+}
+
+static bool is_product(const job *j) {
+    const cr_conv_args *a = j->a;
+    bool one = a->kind != CR_CONV_WEIGHT && !is_small(j) && is_even(&j->from) &&
+               !(cr_present(&a->bias) && cr_dtype_is_half(j->dtype));
+    for (int i = 0; i < 3; i++)
+        one &= a->w.shape[2 + i] == 1 && a->stride[i] == 1 && a->pad[i] == 0 && a->x.shape[2 + i] == a->y.shape[2 + i];
+    return one;
+}
+
+/* result (B, groups, M, positions) = weights (groups, M, C) source (B, groups, C, positions) [+ bias] */
+static cr_status run_product(job *j) {
+    const cr_conv_args *a = j->a;
+    const int64_t B = j->from.shape[0], groups = a->groups, *s = j->from.strides,
+                  P = j->from.shape[2] * j->from.shape[3] * j->from.shape[4],
+                  shape[3][4] = {{B, groups, j->M, P}, {B, groups, j->M, j->C}, {B, groups, j->C, P}},
+                  step = j->from.shape[4] > 1 ? s[4] : j->from.shape[3] > 1 ? s[3] : s[2];
+    const bool forward = a->kind == CR_CONV_FORWARD;
+    const int64_t weights[4] = {0, j->M * j->C, forward ? j->C : 1, forward ? 1 : j->M},
+                  source[4] = {s[0], j->C * s[1], s[1], step};
+    cr_matmul_args args = {.c = cr_array_as(&j->to, 4, shape[0]),
+                           .a = cr_array_strided(&a->w, 4, shape[1], weights, a->w.offset),
+                           .b = cr_array_strided(&j->from, 4, shape[2], source, j->from.offset),
+                           .how = a->how};
+    if (cr_present(&a->bias)) {
+        const int64_t each[4] = {0, j->M, 1, 0};
+        const cr_array bias = cr_array_strided(&a->bias, 4, shape[0], each, a->bias.offset);
+        const cr_status status = cr_cpu_copy(&(cr_copy_args){args.c, bias});
+        if (status != CR_OK) return status;
+        args.how |= CR_MATMUL_ADD;
+    }
+    return cr_cpu_matmul(&args);
 }
 
 cr_status cr_cpu_conv(const cr_conv_args *a) {
-    job j = {.a = a, .C = a->w.shape[1], .outs = a->w.shape[0] / a->groups};
-    for (int i = 0; i < 3; i++) j.in[i] = a->x.shape[2 + i], j.kernel[i] = a->w.shape[2 + i], j.out[i] = a->y.shape[2 + i];
-    const cr_array *result = a->kind == CR_CONV_FORWARD ? &a->y : a->kind == CR_CONV_INPUT ? &a->x : &a->w;
-    cr_pool_run(result->shape[0] * result->shape[1], run, &j);
-    return CR_OK;
+    static cr_status (*const runs[])(job *) = {
+        [CR_CONV_FORWARD] = run_forward, [CR_CONV_INPUT] = run_input, [CR_CONV_WEIGHT] = run_weight};
+    const bool back = a->kind == CR_CONV_INPUT;
+    const int64_t outs = a->w.shape[0] / a->groups, ins = a->w.shape[1];
+    job j = {.a = a,
+             .from = back ? a->y : a->x,
+             .to = back ? a->x : a->y,
+             .dtype = a->w.dtype,
+             .round = a->how & CR_MATMUL_BF16 && a->w.dtype == CR_F32,
+             .C = back ? outs : ins,
+             .M = back ? ins : outs};
+    open_kernels(&j);
+    return is_product(&j) ? run_product(&j) : runs[a->kind](&j);
 }

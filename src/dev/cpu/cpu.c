@@ -1,5 +1,6 @@
 /* cpu.c - the device `cpu`: what the processor can do, and the table of kernels. */
 #include "attention.h"
+#include "conv.h"
 #include "isa.h"
 #include "product.h"
 #include "windows.h"
@@ -12,7 +13,7 @@
 #define KERNELS(n) \
     {n, &cr_blocks_v##n, &cr_casts_v##n, &cr_reducers_v##n, &cr_rows_v##n, &cr_randoms_v##n, &cr_orders_v##n, \
         &cr_integers_v##n, &cr_conversions_v##n, \
-     &cr_products_v##n, &cr_attentions_v##n, &cr_windows_v##n}
+     &cr_products_v##n, &cr_attentions_v##n, &cr_windows_v##n, &cr_convs_v##n}
 
 #if defined(__x86_64__)
 static const struct cr_isa_kernels built[] = {KERNELS(4), KERNELS(3), KERNELS(2)};

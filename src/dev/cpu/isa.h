@@ -154,6 +154,7 @@ struct cr_isa_kernels {
     const struct cr_products *products;             /* product.h */
     const struct cr_attentions *attention;          /* attention.h */
     const struct cr_windows *windows;               /* windows.h */
+    const struct cr_convs *conv;                    /* conv.h */
 };
 
 #endif

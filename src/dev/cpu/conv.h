@@ -1,0 +1,32 @@
+/* conv.h - the kernels of convolutions for one instruction set (conv_isa.c).
+ *
+ * They read the source from a buffer in which zeros surround it and the columns of one remainder modulo the stride are
+ * neighbours.  So the elements under one tap lie side by side for neighbouring outputs of a row: those of output
+ * (row, column) lie at buffer[offset of the tap + row * step + column]. */
+#ifndef CR_CONV_H
+#define CR_CONV_H
+
+#include "product.h"
+
+typedef struct cr_conv_rows { int64_t columns, step; } cr_conv_rows;   /* of the outputs; positions count through rows */
+
+/* n numbers of one element type; n taps: one offset each.  Buffers may be read a vector beyond both ends. */
+struct cr_conv_kernels {
+    /* to[i * width + j] = the element under tap i of position first + j, j < n <= width, i < taps; zeros for other j;
+     * width: the product's tile_columns.  ones: a further row of ones */
+    void (*pack)(void *to, const void *buffer, const int64_t *offset, int64_t taps, const cr_conv_rows *r,
+                 int64_t first, int64_t n, bool ones);
+    /* to[i * width + j] = the element under tap j of position first + i, j < taps <= width, i < n; zeros for other j */
+    void (*pack_across)(void *to, const void *buffer, const int64_t *offset, int64_t taps, const cr_conv_rows *r,
+                        int64_t first, int64_t n);
+    /* y[row * columns + column] = bias + the sum over taps of w[tap] times the element under it */
+    void (*rows)(void *y, const void *buffer, const int64_t *offset, const void *w, int64_t taps,
+                 const cr_conv_rows *r, int64_t rows, double bias);
+    /* dw[tap] += the sum over all positions of g[row * columns + column] times the element under the tap */
+    void (*row_weights)(void *dw, const void *g, const void *buffer, const int64_t *offset, int64_t taps,
+                        const cr_conv_rows *r, int64_t rows);
+};
+struct cr_convs { struct cr_conv_kernels f32, f64; };
+CR_ISA_TABLE(cr_convs);
+
+#endif
