@@ -87,7 +87,7 @@ static void choose(const cuda *g, job *j) {
     if (j->args->kind == CR_CONV_WEIGHT ? M * j->N <= FEW : M <= FEW_ROWS) j->way = DIRECT;
     else if (g->major >= 8 && (cr_dtype_is_half(dt) || shortened)) j->way = CORES;
     else j->way = PLAIN;
-    if (j->way == CORES) j->rows = M <= 64 ? 2 : 4;
+    if (j->way == CORES) j->rows = M <= 64 ? 1 : 2;
     else j->rows = M <= 32 ? 2 : M <= 64 || dt == CR_F64 ? 4 : 8;
 }
 
@@ -113,8 +113,8 @@ static const cuda_kernel *tile_kernel(cuda *g, const job *j) {
                                  kind, type, to, wide, rounds ? "bf16" : type, j->rows);
     return cr_cuda_kernel_of(
         g, j->op, cr_cuda_source_conv, "conv",
-        "#define KIND %d\n#define T %s\n#define TO %s\n#define A %s\n#define ROUND %d\n#define R %d\n#define C %d\n", kind,
-        type, to, wide, rounds, j->rows, dt == CR_F64 ? 4 : 8);
+        "#define KIND %d\n#define T %s\n#define TO %s\n#define A %s\n#define ROUND %d\n#define R %d\n", kind, type, to,
+        wide, rounds, j->rows);
 }
 
 static const cuda_kernel *direct_kernel(cuda *g, const job *j, const char *name) {
@@ -152,7 +152,8 @@ static cr_status join(cuda *g, const job *j, cuda_address parts) {
 
 static void divide(job *j) {
     conv_arguments *q = &j->q;
-    const int width = j->way == CORES ? 32 : 16, columns = j->way == CORES || j->result->dtype != CR_F64 ? 128 : 64;
+    enum { COLUMNS = 64 };                          /* of a tile */
+    const int height = j->way == CORES ? 64 : 16;   /* of a tile: times j->rows */
     q->parts = q->phases = 1;
     if (j->way == DIRECT) {
         enum { WARP = 32, LEAST = 1024 };           /* LEAST: products of a part */
@@ -164,8 +165,8 @@ static void divide(job *j) {
     enum { LEAST = 256 };                           /* of K in a part */
     if (j->args->kind == CR_CONV_INPUT)
         for (int d = 0; d < 3; d++) q->phases *= cr_imin(q->stride[d], q->n.size[d]);
-    q->down = cuda_pieces(q->M, (int64_t)width * j->rows);
-    q->tiles = q->down * cuda_pieces(j->N, columns);
+    q->down = cuda_pieces(q->M, (int64_t)height * j->rows);
+    q->tiles = q->down * cuda_pieces(j->N, COLUMNS);
     cut(j, q->tiles * q->phases * q->groups, j->K, LEAST);
 }
 

@@ -9,9 +9,9 @@
  * A block has BM x BN results and passes over K, DEPTH at a time: threads read the next elements while they multiply
  * those in shared memory.  Where K is cut into parts, each part has a y of its own, and conv_join adds them in order.
  * T elements, TO results, A the type of computation, ROUND: factors are rounded to bf16.
- *   F MT      tensor cores (sm_80 and later): F factors (f16, bf16; f32 as TF32), 2 x 4 warps of 16 MT x 32 results.
+ *   F MT      tensor cores (sm_80 and later): F factors (f16, bf16; f32 as TF32), 4 x 2 warps of 16 MT x 32 results.
  *             Limited by instructions: about seven for an element of b
- *   R C       16 x 16 threads of R x C results.  Limited by flops
+ *   R         16 x 16 threads of R x 4 results.  Limited by flops
  *   neither   a thread, or for WEIGHT a block, for a result: depthwise convolutions.  Limited by bytes */
 typedef conv_arguments<T, TO> arguments;
 
@@ -47,15 +47,16 @@ D bool meet(const place &n, const place &k, const arguments &p) {
 }
 D i64 count_of(const conv_walk &w) { return w.outer * w.size[0] * w.size[1] * w.size[2]; }
 
-#if defined MT || defined R
+#if defined MT && defined __CUDA_ARCH__ && __CUDA_ARCH__ < 800
+#elif defined MT || defined R
 /* ---- tiles */
 #ifdef MT
 constexpr int EACH = same<F, f32> ? 1 : 2, WORDS = 16, DEPTH = WORDS * EACH, PITCH = WORDS + 4, GROUP = 4 * EACH;
-constexpr int THREADS = 256, NT = 4, BM = 32 * MT, BN = 32 * NT, NA = MT * GROUP / 2, NB = DEPTH / 2;
+constexpr int NT = 4, BM = 64 * MT, BN = 16 * NT, NA = MT * GROUP, NB = GROUP;
 /* 16 words of k for each m or n, padded: the 32 words of a fragment use different banks */
 struct tile { alignas(16) u32 a[BM][PITCH], b[BN][PITCH]; };
 #else
-constexpr int DEPTH = 16, THREADS = 256, BM = 16 * R, BN = 16 * C, NA = R, NB = C;
+constexpr int C = 4, DEPTH = 16, BM = 16 * R, BN = 16 * C, NA = R, NB = C;
 constexpr int V = R < 4 ? R : 4;                    /* neighbouring rows of a thread, and 4 neighbouring columns */
 struct tile { alignas(16) A a[DEPTH][BM + 4], b[DEPTH][BN + 4]; };
 #endif
@@ -69,7 +70,7 @@ D int column_k(int i) { return (int)threadIdx.x / BN * NB + i; }
 #else
 D int line_k(int) { return (int)threadIdx.x % DEPTH; }
 D int line_row(int i) { return (int)threadIdx.x / DEPTH + 16 * i; }
-D int column_k(int i) { return (int)threadIdx.x / BN + THREADS / BN * i; }
+D int column_k(int i) { return (int)threadIdx.x / BN + 256 / BN * i; }
 #endif
 D int b_k(int i) { return KIND == 2 ? line_k(i) : column_k(i); }
 D int b_n(int i) { return KIND == 2 ? line_row(i) : (int)threadIdx.x % BN; }
@@ -111,10 +112,10 @@ D void put(tile &to, const stage &s) {
 
 struct results {                                    /* of a thread: as fragments */
     f32 v[MT][NT][4] = {};
-    D static int row_of(int m, int e) { return (int)threadIdx.x / 32 % 2 * (16 * MT) + 16 * m + lane() / 4 + e / 2 * 8; }
-    D static int column_of(int n, int e) { return (int)threadIdx.x / 64 * (8 * NT) + 8 * n + lane() % 4 * 2 + e % 2; }
+    D static int row_of(int m, int e) { return (int)threadIdx.x / 32 % 4 * (16 * MT) + 16 * m + lane() / 4 + e / 2 * 8; }
+    D static int column_of(int n, int e) { return (int)threadIdx.x / 128 * (8 * NT) + 8 * n + lane() % 4 * 2 + e % 2; }
     D void add(const tile &t) {
-        const int row = row_of(0, 0), column = (int)threadIdx.x / 64 * (8 * NT) + lane() / 4, word = lane() % 4;
+        const int row = row_of(0, 0), column = (int)threadIdx.x / 128 * (8 * NT) + lane() / 4, word = lane() % 4;
 #pragma unroll
         for (int k = 0; k < WORDS; k += 8) {
             u32 a[MT][4];
@@ -194,7 +195,7 @@ D void find_phase(phase &f, const arguments &p, u32 number) {
     }
 }
 
-KERNEL(THREADS, sizeof(A) == 8 || KIND == 2 ? 1 : 2) conv(const arguments p) {
+KERNEL(256, sizeof(A) == 8 || KIND == 2 ? 1 : 2) conv(const arguments p) {
     __shared__ tile tiles[2];
     __shared__ place ns[BN], ks[2][DEPTH];
     u32 rest = blockIdx.x / (u32)p.tiles;
@@ -217,7 +218,7 @@ KERNEL(THREADS, sizeof(A) == 8 || KIND == 2 ? 1 : 2) conv(const arguments p) {
                     (i64)(number / down) * BN, last < K ? last : K};
     if (w.n0 >= N) return;                          /* other phases have more positions */
     const int t = (int)threadIdx.x;
-    for (int i = t; i < BN; i += THREADS) ns[i] = place_of(walk_n, p, w.n0 + i, N);
+    for (int i = t; i < BN; i += 256) ns[i] = place_of(walk_n, p, w.n0 + i, N);
     if (t < DEPTH) ks[0][t] = place_of(walk_k, p, begin + t, w.end);
     __syncthreads();
     stage s;
