@@ -1,6 +1,7 @@
-/* conv.c - convolutions and their derivatives in x and w, as products for each group (conv.cu): on tensor cores where
- * the GPU has them for the factors, else by plain tiles; depthwise ones by a kernel of their own.  A long K with few
- * results is cut into parts; the cuts depend on the shape only. */
+/* conv.c - convolutions and their derivatives in x and w, as products for each group (conv.cu): on
+ * tensor cores where the GPU has them for the factors, else by plain tiles; depthwise ones by a
+ * kernel of their own.  A long K with few results is cut into parts; the cuts depend on the shape
+ * only. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -32,8 +33,8 @@ static bool set_axis(conv_walk *w, int d, int64_t size, int64_t first, int64_t s
 static int64_t count_of(const conv_walk *w) { return w->outer * w->size[0] * w->size[1] * w->size[2]; }
 
 static cr_status fail_size(const job *j) {
-    return cr_fail(CR_BAD_VALUE, j->op, "%s: the sizes are too large for a kernel: x %s, w %s, y %s", j->result->dev->name,
-                   cr_shape_text(5, j->args->x.shape).s, cr_shape_text(5, j->args->w.shape).s,
+    return cr_fail(CR_BAD_VALUE, j->op, "%s: the sizes are too large for a kernel: x %s, w %s, y %s",
+                   j->result->dev->name, cr_shape_text(5, j->args->x.shape).s, cr_shape_text(5, j->args->w.shape).s,
                    cr_shape_text(5, j->args->y.shape).s);
 }
 
@@ -75,7 +76,7 @@ static void set_operands(job *j) {
     q->a_m = args->kind == CR_CONV_WEIGHT ? y->strides[1] : w->strides[args->kind == CR_CONV_INPUT ? 1 : 0];
     q->a_group = args->kind == CR_CONV_WEIGHT ? outs * y->strides[1] : outs * w->strides[0];
     q->b_group = args->kind == CR_CONV_INPUT ? outs * y->strides[1] : channels * x->strides[1];
-    q->y_m = args->kind == CR_CONV_FORWARD ? y->strides[1] : args->kind == CR_CONV_INPUT ? x->strides[1] : w->strides[0];
+    q->y_m = j->result->strides[args->kind == CR_CONV_WEIGHT ? 0 : 1];
     q->y_group = q->M * q->y_m;
 }
 
@@ -108,8 +109,8 @@ static const cuda_kernel *tile_kernel(cuda *g, const job *j) {
     const bool rounds = j->args->how & CR_MATMUL_BF16 && dt == CR_F32;
     if (j->way == CORES)
         return cr_cuda_kernel_of(g, j->op, cr_cuda_source_conv, "conv",
-                                 "#define KIND %d\n#define T %s\n#define TO %s\n#define A %s\n#define ROUND 0\n#define F "
-                                 "%s\n#define MT %d\n",
+                                 "#define KIND %d\n#define T %s\n#define TO %s\n#define A %s\n#define ROUND 0\n"
+                                 "#define F %s\n#define MT %d\n",
                                  kind, type, to, wide, rounds ? "bf16" : type, j->rows);
     return cr_cuda_kernel_of(
         g, j->op, cr_cuda_source_conv, "conv",

@@ -1,16 +1,19 @@
-/* conv.cu - convolutions as products y (M, N) = a (M, K) b (K, N) for each group, where b is read out of the images as
- * it is needed: no matrix of patches exists.  KIND as in cr_conv_kind; in brackets what the axes count:
+/* conv.cu - convolutions as products y (M, N) = a (M, K) b (K, N) for each group, where b is read
+ * out of the images as it is needed: no matrix of patches exists.  KIND as in cr_conv_kind; in
+ * brackets what the axes count:
  *   0 FORWARD  y [channel, position] = w [channel, tap] x [tap, position]
  *   1 INPUT    x [channel, position] = w [channel, tap] y [tap, position]
  *   2 WEIGHT   w [channel, tap] = y [channel, position] x [position, tap]
- * INPUT divides the positions into phases, the residues of position + pad by the stride.  In a phase the taps that
- * meet an element of y are every `cycle`-th, so no product with an inserted zero is computed.
+ * INPUT divides the positions into phases, the residues of position + pad by the stride.  In a
+ * phase the taps that meet an element of y are every `cycle`-th, so no product with an inserted
+ * zero is computed.
  *
- * A block has BM x BN results and passes over K, DEPTH at a time: threads read the next elements while they multiply
- * those in shared memory.  Where K is cut into parts, each part has a y of its own, and conv_join adds them in order.
- * T elements, TO results, A the type of computation, ROUND: factors are rounded to bf16.
+ * A block has BM x BN results and passes over K, DEPTH at a time: threads read the next elements
+ * while they multiply those in shared memory.  Where K is cut into parts, each part has a y of its
+ * own, and conv_join adds them in order.  T elements, TO results, A the type of computation, ROUND:
+ * factors are rounded to bf16.
  *   F MT      tensor cores (sm_80 and later): F factors (f16, bf16; f32 as TF32), 4 x 2 warps of 16 MT x 32 results.
- *             Limited by instructions: about seven for an element of b
+ *             Limited by the instructions that read b, one element at a time
  *   R         16 x 16 threads of R x 4 results.  Limited by flops
  *   neither   a thread, or for WEIGHT a block, for a result: depthwise convolutions.  Limited by bytes */
 typedef conv_arguments<T, TO> arguments;
@@ -112,7 +115,9 @@ D void put(tile &to, const stage &s) {
 
 struct results {                                    /* of a thread: as fragments */
     f32 v[MT][NT][4] = {};
-    D static int row_of(int m, int e) { return (int)threadIdx.x / 32 % 4 * (16 * MT) + 16 * m + lane() / 4 + e / 2 * 8; }
+    D static int row_of(int m, int e) {
+        return (int)threadIdx.x / 32 % 4 * (16 * MT) + 16 * m + lane() / 4 + e / 2 * 8;
+    }
     D static int column_of(int n, int e) { return (int)threadIdx.x / 128 * (8 * NT) + 8 * n + lane() % 4 * 2 + e % 2; }
     D void add(const tile &t) {
         const int row = row_of(0, 0), column = (int)threadIdx.x / 128 * (8 * NT) + lane() / 4, word = lane() % 4;
@@ -181,8 +186,9 @@ struct phase { conv_walk n, k; i64 a, y; };         /* a, y: offsets of the firs
 D void find_phase(phase &f, const arguments &p, u32 number) {
     f.n = p.n, f.k = p.k, f.a = f.y = 0;
     for (int d = 2; d >= 0; d--) {
-        const i64 s = p.stride[d], cycle = p.cycle[d], dilation = -p.k.step[d], count = s < p.n.size[d] ? s : p.n.size[d],
-                  r = number % count, from = r + p.n.first[d], most = cycle < p.k.size[d] ? cycle : p.k.size[d];
+        const i64 s = p.stride[d], cycle = p.cycle[d], dilation = -p.k.step[d],
+                  count = s < p.n.size[d] ? s : p.n.size[d], r = number % count, from = r + p.n.first[d],
+                  most = cycle < p.k.size[d] ? cycle : p.k.size[d];
         i64 t = 0;
         number /= (u32)count;
         while (t < most && (from - t * dilation) % s) t++;
@@ -256,7 +262,8 @@ KERNEL(256) conv_sums(const arguments p) {
     A sum = 0;
     for (i64 row = begin + s.column; row < end; row += s.columns) {
         const place first = place_of(p.k, p, row * columns, count);
-        if ((u32)(first.at[0] + tap.at[0]) >= (u32)p.size[0] || (u32)(first.at[1] + tap.at[1]) >= (u32)p.size[1]) continue;
+        if ((u32)(first.at[0] + tap.at[0]) >= (u32)p.size[0]) continue;
+        if ((u32)(first.at[1] + tap.at[1]) >= (u32)p.size[1]) continue;
         for (int j = s.lane; j < columns; j += s.width)
             if ((u32)(first.at[2] + j * step + tap.at[2]) < (u32)p.size[2])
                 sum += factor(a[first.out + j * p.k.out[2]]) * factor(b[first.b + j * step * p.b_axis[2]]);
