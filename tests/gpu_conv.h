@@ -1,5 +1,6 @@
-/* gpu_conv.h - convolutions of every kind and division for the tests of GPUs: tiles with rows and columns to spare, sums
- * in parts, groups, one channel each, strides that share a divisor with the dilation. */
+/* gpu_conv.h - convolutions of every kind and division for the tests of GPUs: tiles with rows and
+ * columns to spare, sums in parts, groups, one channel each, strides that share a divisor with the
+ * dilation. */
 #ifndef GPU_CONV_H
 #define GPU_CONV_H
 

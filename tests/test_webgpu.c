@@ -578,8 +578,8 @@ TEST(windows) {
     both(convolve, &small, 3, of_conv, CR_F16, 1e-2, "conv, f16");
     cr_tensor *images = cr_randn(CR_LIST(5, 15, 10), CR_F32, cr_cpu(), random);
     both(small_max, NULL, 1, (cr_tensor *[]){images, cr_slice(images, 0, 0, 5, 1)}, CR_F32, 0, "max_pool");
-    both(doubled, NULL, 1, (cr_tensor *[]){images, cr_randn(CR_LIST(5, 15, 20), CR_F32, cr_cpu(), random)}, CR_F32, 1e-6,
-         "interpolate");
+    cr_tensor *twice = cr_randn(CR_LIST(5, 15, 20), CR_F32, cr_cpu(), random);
+    both(doubled, NULL, 1, (cr_tensor *[]){images, twice}, CR_F32, 1e-6, "interpolate");
     g->window = 32768;
     both(batch_norm, NULL, 3, (cr_tensor *[]){x, row, row, y}, CR_F32, 1e-5, "batch_norm");
     g->window = 4096;

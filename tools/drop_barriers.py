@@ -24,11 +24,13 @@ PROGRAM: list[Path | str] = [TESTS / "test_cuda_ops_thread", "cases"]
 SCANS: list[Path | str] = [TESTS / "test_cuda_order_thread", "float_scans"]
 PROGRAMS: dict[str, list[list[Path | str]]] = {  # of files that have one of their own, or two
     "attention.cu": [[TESTS / "test_cuda_attention_thread"]],
+    "conv.cu": [[TESTS / "test_cuda_kernels_thread", "convolutions"]],
     "device.cuh": [
         PROGRAM,
         SCANS,
         [TESTS / "test_cuda_kernels_thread", "tiles"],
         [TESTS / "test_cuda_kernels_thread", "norm_gradients"],
+        [TESTS / "test_cuda_attention_thread"],
     ],
     "order.cu": [[TESTS / "test_cuda_order_thread", "samples"], [TESTS / "test_cuda_kernels_thread", "selection"]],
     "scan.cu": [SCANS],

@@ -111,8 +111,9 @@ ARGUMENTS(round_arguments, class TO) {
     i64 packs, rows, columns, stride, batch_stride;
 };
 
-/* ---- conv.cu: y (M, N) = a (M, K) b (K, N) for each group.  One of n and k counts positions of a batch of images, the
- * other taps of all channels: element (k, n) of b lies where position and tap meet in an image, 0 outside of it. */
+/* ---- conv.cu: y (M, N) = a (M, K) b (K, N) for each group.  One of n and k counts positions of a
+ * batch of images, the other taps of all channels: element (k, n) of b lies where position and tap
+ * meet in an image, 0 outside of it. */
 typedef struct conv_walk {                          /* i counts (outer, size[0], size[1], size[2]) in row-major order */
     i64 outer, size[3];
     i64 first[3], step[3];                          /* coordinate in the image: first + step i, of n and k added */
@@ -123,7 +124,7 @@ ARGUMENTS(conv_arguments, class T, class TO) {
     POINTER(const T) a, b, bias;                    /* bias (groups M): optional */
     conv_walk n, k;
     i64 M, groups, parts, part;                     /* part: elements of K of a part, each with a y of its own */
-    i64 down, tiles, phases;                        /* tiles of a column of tiles, and of a product; phases: of KIND 1 */
+    i64 down, tiles, phases;                        /* tiles of a column of tiles, and of a product; of KIND 1 */
     i64 a_m, y_m, a_group, b_group, y_group, y_part;           /* strides */
     i64 b_axis[3], size[3];                         /* of the images: strides and sizes */
     i64 stride[3], cycle[3];                        /* KIND 1: of the convolution; taps that meet the same positions are

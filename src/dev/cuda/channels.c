@@ -1,5 +1,6 @@
-/* channels.c - batch normalization by channel and its gradient (channels.cu): sums of parts of each channel, their join,
- * then every element.  The parts depend on the shape only, so results are reproducible. */
+/* channels.c - batch normalization by channel and its gradient (channels.cu): sums of parts of
+ * each channel, their join, then every element.  The parts depend on the shape only, so results
+ * are reproducible. */
 #include "gpu.h"
 
 static const cuda_kernel *kernel_of(cuda *g, const char *op, const char *name, cr_dtype dt) {
@@ -50,8 +51,8 @@ static cuda_block *sum_parts(cuda *g, const char *op, const char *name, const di
     return NULL;
 }
 
-static cr_status join(cuda *g, const char *op, const char *name, const division *d, const cr_array *x, cuda_address sums,
-                      const cr_array *y0, const cr_array *y1, cuda_address all) {
+static cr_status join(cuda *g, const char *op, const char *name, const division *d, const cr_array *x,
+                      cuda_address sums, const cr_array *y0, const cr_array *y1, cuda_address all) {
     const channel_join_arguments q = {.sums = sums,
                                       .y0 = cuda_address_of(y0),
                                       .y1 = cuda_address_of(y1),

@@ -1,10 +1,11 @@
-/* channels.cu - batch normalization of x (B, C, S) by channel: y = (x - mean) / sqrt(var + eps) w + b, and its gradient;
- * T elements, A the type of computation.
+/* channels.cu - batch normalization of x (B, C, S) by channel: y = (x - mean) / sqrt(var + eps) w
+ * + b, and its gradient; T elements, A the type of computation.
  *
- * A channel is cut into parts: `rows` of B and `length` elements of S.  For each part, `width` threads compute its sums;
- * they are neighbours along S, or each has a channel of its own where S is short.  Parts are joined in order by the
- * formula of Chan, Golub and LeVeque (1979), so the variance does not suffer from a large mean.  Then every element is
- * computed.  Limited by bytes: x is read twice, its parts twice more out of the cache. */
+ * A channel is cut into parts: `rows` of B and `length` elements of S.  For each part, `width`
+ * threads compute its sums; they are neighbours along S, or each has a channel of its own where S
+ * is short.  Parts are joined in order by the formula of Chan, Golub and LeVeque (1979), so the
+ * variance does not suffer from a large mean.  Then every element is computed.  Limited by bytes:
+ * x is read twice from memory, and each part once more from the cache. */
 typedef channel_sums_arguments<T, A> sums_arguments;
 
 /* A part of a channel, as one thread sees it. */
@@ -117,7 +118,8 @@ KERNEL(256) channel_norm(const channel_norm_arguments<T, A> p) {
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < packs; i += (i64)gridDim.x * 256) {
         const i64 first = i * V;
         const int n = p.numel - first < V ? (int)(p.numel - first) : V;
-        const bool whole = n == V && ((u64)(p.x + first) | (u64)(p.y + first) | (u64)(p.g + (p.g ? first : 0))) % 16 == 0;
+        const u64 places = (u64)(p.x + first) | (u64)(p.y + first) | (u64)(p.g ? p.g + first : p.g);
+        const bool whole = n == V && places % 16 == 0;
         pack<T, V> x = {}, g = {};
         if (whole) {
             x = *(const pack<T, V> *)(p.x + first);

@@ -1,6 +1,7 @@
-/* conv.c - convolutions and their derivatives in x and w, as products for each group (conv.cu): on tensor cores where
- * the GPU has them for the factors, else by plain tiles; depthwise ones by a kernel of their own.  A long K with few
- * results is cut into parts; the cuts depend on the shape only. */
+/* conv.c - convolutions and their derivatives in x and w, as products for each group (conv.cu): on
+ * tensor cores where the GPU has them for the factors, else by plain tiles; depthwise ones by a
+ * kernel of their own.  A long K with few results is cut into parts; the cuts depend on the shape
+ * only. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -32,8 +33,8 @@ static bool set_axis(conv_walk *w, int d, int64_t size, int64_t first, int64_t s
 static int64_t count_of(const conv_walk *w) { return w->outer * w->size[0] * w->size[1] * w->size[2]; }
 
 static cr_status fail_size(const job *j) {
-    return cr_fail(CR_BAD_VALUE, j->op, "%s: the sizes are too large for a kernel: x %s, w %s, y %s", j->result->dev->name,
-                   cr_shape_text(5, j->args->x.shape).s, cr_shape_text(5, j->args->w.shape).s,
+    return cr_fail(CR_BAD_VALUE, j->op, "%s: the sizes are too large for a kernel: x %s, w %s, y %s",
+                   j->result->dev->name, cr_shape_text(5, j->args->x.shape).s, cr_shape_text(5, j->args->w.shape).s,
                    cr_shape_text(5, j->args->y.shape).s);
 }
 
@@ -75,7 +76,7 @@ static void set_operands(job *j) {
     q->a_m = args->kind == CR_CONV_WEIGHT ? y->strides[1] : w->strides[args->kind == CR_CONV_INPUT ? 1 : 0];
     q->a_group = args->kind == CR_CONV_WEIGHT ? outs * y->strides[1] : outs * w->strides[0];
     q->b_group = args->kind == CR_CONV_INPUT ? outs * y->strides[1] : channels * x->strides[1];
-    q->y_m = args->kind == CR_CONV_FORWARD ? y->strides[1] : args->kind == CR_CONV_INPUT ? x->strides[1] : w->strides[0];
+    q->y_m = j->result->strides[args->kind == CR_CONV_WEIGHT ? 0 : 1];
     q->y_group = q->M * q->y_m;
 }
 
@@ -87,7 +88,7 @@ static void choose(const cuda *g, job *j) {
     if (j->args->kind == CR_CONV_WEIGHT ? M * j->N <= FEW : M <= FEW_ROWS) j->way = DIRECT;
     else if (g->major >= 8 && (cr_dtype_is_half(dt) || shortened)) j->way = CORES;
     else j->way = PLAIN;
-    if (j->way == CORES) j->rows = M <= 64 ? 2 : 4;
+    if (j->way == CORES) j->rows = M <= 64 ? 1 : 2;
     else j->rows = M <= 32 ? 2 : M <= 64 || dt == CR_F64 ? 4 : 8;
 }
 
@@ -108,13 +109,13 @@ static const cuda_kernel *tile_kernel(cuda *g, const job *j) {
     const bool rounds = j->args->how & CR_MATMUL_BF16 && dt == CR_F32;
     if (j->way == CORES)
         return cr_cuda_kernel_of(g, j->op, cr_cuda_source_conv, "conv",
-                                 "#define KIND %d\n#define T %s\n#define TO %s\n#define A %s\n#define ROUND 0\n#define F "
-                                 "%s\n#define MT %d\n",
+                                 "#define KIND %d\n#define T %s\n#define TO %s\n#define A %s\n#define ROUND 0\n"
+                                 "#define F %s\n#define MT %d\n",
                                  kind, type, to, wide, rounds ? "bf16" : type, j->rows);
     return cr_cuda_kernel_of(
         g, j->op, cr_cuda_source_conv, "conv",
-        "#define KIND %d\n#define T %s\n#define TO %s\n#define A %s\n#define ROUND %d\n#define R %d\n#define C %d\n", kind,
-        type, to, wide, rounds, j->rows, dt == CR_F64 ? 4 : 8);
+        "#define KIND %d\n#define T %s\n#define TO %s\n#define A %s\n#define ROUND %d\n#define R %d\n", kind, type, to,
+        wide, rounds, j->rows);
 }
 
 static const cuda_kernel *direct_kernel(cuda *g, const job *j, const char *name) {
@@ -152,7 +153,8 @@ static cr_status join(cuda *g, const job *j, cuda_address parts) {
 
 static void divide(job *j) {
     conv_arguments *q = &j->q;
-    const int width = j->way == CORES ? 32 : 16, columns = j->way == CORES || j->result->dtype != CR_F64 ? 128 : 64;
+    enum { COLUMNS = 64 };                          /* of a tile */
+    const int height = j->way == CORES ? 64 : 16;   /* of a tile: times j->rows */
     q->parts = q->phases = 1;
     if (j->way == DIRECT) {
         enum { WARP = 32, LEAST = 1024 };           /* LEAST: products of a part */
@@ -164,8 +166,8 @@ static void divide(job *j) {
     enum { LEAST = 256 };                           /* of K in a part */
     if (j->args->kind == CR_CONV_INPUT)
         for (int d = 0; d < 3; d++) q->phases *= cr_imin(q->stride[d], q->n.size[d]);
-    q->down = cuda_pieces(q->M, (int64_t)width * j->rows);
-    q->tiles = q->down * cuda_pieces(j->N, columns);
+    q->down = cuda_pieces(q->M, (int64_t)height * j->rows);
+    q->tiles = q->down * cuda_pieces(j->N, COLUMNS);
     cut(j, q->tiles * q->phases * q->groups, j->K, LEAST);
 }
 

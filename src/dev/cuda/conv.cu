@@ -1,17 +1,20 @@
-/* conv.cu - convolutions as products y (M, N) = a (M, K) b (K, N) for each group, where b is read out of the images as
- * it is needed: no matrix of patches exists.  KIND as in cr_conv_kind; in brackets what the axes count:
+/* conv.cu - convolutions as products y (M, N) = a (M, K) b (K, N) for each group, where b is read
+ * out of the images as it is needed: no matrix of patches exists.  KIND as in cr_conv_kind; in
+ * brackets what the axes count:
  *   0 FORWARD  y [channel, position] = w [channel, tap] x [tap, position]
  *   1 INPUT    x [channel, position] = w [channel, tap] y [tap, position]
  *   2 WEIGHT   w [channel, tap] = y [channel, position] x [position, tap]
- * INPUT divides the positions into phases, the residues of position + pad by the stride.  In a phase the taps that
- * meet an element of y are every `cycle`-th, so no product with an inserted zero is computed.
+ * INPUT divides the positions into phases, the residues of position + pad by the stride.  In a
+ * phase the taps that meet an element of y are every `cycle`-th, so no product with an inserted
+ * zero is computed.
  *
- * A block has BM x BN results and passes over K, DEPTH at a time: threads read the next elements while they multiply
- * those in shared memory.  Where K is cut into parts, each part has a y of its own, and conv_join adds them in order.
- * T elements, TO results, A the type of computation, ROUND: factors are rounded to bf16.
- *   F MT      tensor cores (sm_80 and later): F factors (f16, bf16; f32 as TF32), 2 x 4 warps of 16 MT x 32 results.
- *             Limited by instructions: about seven for an element of b
- *   R C       16 x 16 threads of R x C results.  Limited by flops
+ * A block has BM x BN results and passes over K, DEPTH at a time: threads read the next elements
+ * while they multiply those in shared memory.  Where K is cut into parts, each part has a y of its
+ * own, and conv_join adds them in order.  T elements, TO results, A the type of computation, ROUND:
+ * factors are rounded to bf16.
+ *   F MT      tensor cores (sm_80 and later): F factors (f16, bf16; f32 as TF32), 4 x 2 warps of 16 MT x 32 results.
+ *             Limited by the instructions that read b, one element at a time
+ *   R         16 x 16 threads of R x 4 results.  Limited by flops
  *   neither   a thread, or for WEIGHT a block, for a result: depthwise convolutions.  Limited by bytes */
 typedef conv_arguments<T, TO> arguments;
 
@@ -47,15 +50,16 @@ D bool meet(const place &n, const place &k, const arguments &p) {
 }
 D i64 count_of(const conv_walk &w) { return w.outer * w.size[0] * w.size[1] * w.size[2]; }
 
-#if defined MT || defined R
+#if defined MT && defined __CUDA_ARCH__ && __CUDA_ARCH__ < 800
+#elif defined MT || defined R
 /* ---- tiles */
 #ifdef MT
 constexpr int EACH = same<F, f32> ? 1 : 2, WORDS = 16, DEPTH = WORDS * EACH, PITCH = WORDS + 4, GROUP = 4 * EACH;
-constexpr int THREADS = 256, NT = 4, BM = 32 * MT, BN = 32 * NT, NA = MT * GROUP / 2, NB = DEPTH / 2;
+constexpr int NT = 4, BM = 64 * MT, BN = 16 * NT, NA = MT * GROUP, NB = GROUP;
 /* 16 words of k for each m or n, padded: the 32 words of a fragment use different banks */
 struct tile { alignas(16) u32 a[BM][PITCH], b[BN][PITCH]; };
 #else
-constexpr int DEPTH = 16, THREADS = 256, BM = 16 * R, BN = 16 * C, NA = R, NB = C;
+constexpr int C = 4, DEPTH = 16, BM = 16 * R, BN = 16 * C, NA = R, NB = C;
 constexpr int V = R < 4 ? R : 4;                    /* neighbouring rows of a thread, and 4 neighbouring columns */
 struct tile { alignas(16) A a[DEPTH][BM + 4], b[DEPTH][BN + 4]; };
 #endif
@@ -69,7 +73,7 @@ D int column_k(int i) { return (int)threadIdx.x / BN * NB + i; }
 #else
 D int line_k(int) { return (int)threadIdx.x % DEPTH; }
 D int line_row(int i) { return (int)threadIdx.x / DEPTH + 16 * i; }
-D int column_k(int i) { return (int)threadIdx.x / BN + THREADS / BN * i; }
+D int column_k(int i) { return (int)threadIdx.x / BN + 256 / BN * i; }
 #endif
 D int b_k(int i) { return KIND == 2 ? line_k(i) : column_k(i); }
 D int b_n(int i) { return KIND == 2 ? line_row(i) : (int)threadIdx.x % BN; }
@@ -111,10 +115,12 @@ D void put(tile &to, const stage &s) {
 
 struct results {                                    /* of a thread: as fragments */
     f32 v[MT][NT][4] = {};
-    D static int row_of(int m, int e) { return (int)threadIdx.x / 32 % 2 * (16 * MT) + 16 * m + lane() / 4 + e / 2 * 8; }
-    D static int column_of(int n, int e) { return (int)threadIdx.x / 64 * (8 * NT) + 8 * n + lane() % 4 * 2 + e % 2; }
+    D static int row_of(int m, int e) {
+        return (int)threadIdx.x / 32 % 4 * (16 * MT) + 16 * m + lane() / 4 + e / 2 * 8;
+    }
+    D static int column_of(int n, int e) { return (int)threadIdx.x / 128 * (8 * NT) + 8 * n + lane() % 4 * 2 + e % 2; }
     D void add(const tile &t) {
-        const int row = row_of(0, 0), column = (int)threadIdx.x / 64 * (8 * NT) + lane() / 4, word = lane() % 4;
+        const int row = row_of(0, 0), column = (int)threadIdx.x / 128 * (8 * NT) + lane() / 4, word = lane() % 4;
 #pragma unroll
         for (int k = 0; k < WORDS; k += 8) {
             u32 a[MT][4];
@@ -180,8 +186,9 @@ struct phase { conv_walk n, k; i64 a, y; };         /* a, y: offsets of the firs
 D void find_phase(phase &f, const arguments &p, u32 number) {
     f.n = p.n, f.k = p.k, f.a = f.y = 0;
     for (int d = 2; d >= 0; d--) {
-        const i64 s = p.stride[d], cycle = p.cycle[d], dilation = -p.k.step[d], count = s < p.n.size[d] ? s : p.n.size[d],
-                  r = number % count, from = r + p.n.first[d], most = cycle < p.k.size[d] ? cycle : p.k.size[d];
+        const i64 s = p.stride[d], cycle = p.cycle[d], dilation = -p.k.step[d],
+                  count = s < p.n.size[d] ? s : p.n.size[d], r = number % count, from = r + p.n.first[d],
+                  most = cycle < p.k.size[d] ? cycle : p.k.size[d];
         i64 t = 0;
         number /= (u32)count;
         while (t < most && (from - t * dilation) % s) t++;
@@ -194,7 +201,7 @@ D void find_phase(phase &f, const arguments &p, u32 number) {
     }
 }
 
-KERNEL(THREADS, sizeof(A) == 8 || KIND == 2 ? 1 : 2) conv(const arguments p) {
+KERNEL(256, sizeof(A) == 8 || KIND == 2 ? 1 : 2) conv(const arguments p) {
     __shared__ tile tiles[2];
     __shared__ place ns[BN], ks[2][DEPTH];
     u32 rest = blockIdx.x / (u32)p.tiles;
@@ -217,7 +224,7 @@ KERNEL(THREADS, sizeof(A) == 8 || KIND == 2 ? 1 : 2) conv(const arguments p) {
                     (i64)(number / down) * BN, last < K ? last : K};
     if (w.n0 >= N) return;                          /* other phases have more positions */
     const int t = (int)threadIdx.x;
-    for (int i = t; i < BN; i += THREADS) ns[i] = place_of(walk_n, p, w.n0 + i, N);
+    for (int i = t; i < BN; i += 256) ns[i] = place_of(walk_n, p, w.n0 + i, N);
     if (t < DEPTH) ks[0][t] = place_of(walk_k, p, begin + t, w.end);
     __syncthreads();
     stage s;
@@ -255,7 +262,8 @@ KERNEL(256) conv_sums(const arguments p) {
     A sum = 0;
     for (i64 row = begin + s.column; row < end; row += s.columns) {
         const place first = place_of(p.k, p, row * columns, count);
-        if ((u32)(first.at[0] + tap.at[0]) >= (u32)p.size[0] || (u32)(first.at[1] + tap.at[1]) >= (u32)p.size[1]) continue;
+        if ((u32)(first.at[0] + tap.at[0]) >= (u32)p.size[0]) continue;
+        if ((u32)(first.at[1] + tap.at[1]) >= (u32)p.size[1]) continue;
         for (int j = s.lane; j < columns; j += s.width)
             if ((u32)(first.at[2] + j * step + tap.at[2]) < (u32)p.size[2])
                 sum += factor(a[first.out + j * p.k.out[2]]) * factor(b[first.b + j * step * p.b_axis[2]]);

@@ -303,10 +303,10 @@ D block4 philox(u64 seed, u64 counter) {
     return block4{{c0, c1, c2, c3}};
 }
 
-/* ---- tensor cores (sm_80 and later): c (16, 8) += a b by a warp, 8 words of k, each of two half floats or one f32 as
- * TF32.  Fragments are as in the PTX manual for mma.m16n8k16 and, with the same words, mma.m16n8k8: lane l has rows l / 4
- * and 8 more of a and c; words l % 4 and 4 more of a and b; column l / 4 of b; columns 2 (l % 4) and 1 more of c.  In a[]
- * and c[] the rows change first in a, last in c. */
+/* ---- tensor cores (sm_80 and later): c (16, 8) += a b by a warp, 8 words of k, each of two half
+ * floats or one f32 as TF32.  Fragments are as in the PTX manual for mma.m16n8k16 and, with the same
+ * words, mma.m16n8k8: lane l has rows l / 4 and 8 more of a and c; words l % 4 and 4 more of a and b;
+ * column l / 4 of b; columns 2 (l % 4) and 1 more of c.  The rows change first in a[], last in c[]. */
 D int lane() { return (int)threadIdx.x % 32; }
 #ifdef __CUDA_ARCH__
 template <class F> D void multiply(f32 (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {

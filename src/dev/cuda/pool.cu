@@ -1,6 +1,7 @@
-/* pool.cu - maxima of windows, and products with a banded matrix: T elements, A the type of computation.  A thread has
- * a result; for band, `width` neighbouring threads where a result has many terms and there are few columns.  Limited by
- * bytes: windows that overlap are read from the caches. */
+/* pool.cu - maxima of windows, and products with a banded matrix: T elements, A the type of
+ * computation.  A thread has a result; for band, `width` neighbouring threads where a result has
+ * many terms and there are few columns.  Limited by bytes: windows that overlap are read from the
+ * caches. */
 
 /* y[n, p] = max over t of x[n, p stride + t dilation - pad] and its position: the first of equals, but the last NaN */
 KERNEL(256) max_pool(const max_pool_arguments<T> p) {

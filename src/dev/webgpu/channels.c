@@ -1,5 +1,5 @@
-/* channels.c - batch normalization by channel and its gradient (channels.wgsl): sums of parts of each channel, their
- * join, then every element.  The parts depend on the shape only. */
+/* channels.c - batch normalization by channel and its gradient (channels.wgsl): sums of parts of
+ * each channel, their join, then every element.  The parts depend on the shape only. */
 #include "wgsl.h"
 
 #include <string.h>
@@ -34,8 +34,8 @@ typedef struct channels {                           /* one kernel and its operan
 } channels;
 
 static division division_of(const cr_array *x, const gpu *g) {
-    enum { BUSY = 1024, LEAST = 2 * GPU_GROUP, LONG = 1 << 22 };       /* workgroups that are enough for any GPU; elements
-                                                     * of a part; at most: an invocation has 16384 of them */
+    enum { BUSY = 1024,                             /* workgroups that are enough for any GPU */
+           LEAST = 2 * GPU_GROUP, LONG = 1 << 22 }; /* elements of a part; an invocation has 16384 at most */
     const int64_t B = x->shape[0], C = x->shape[1], S = x->shape[2],
                   most = (int64_t)(g->window / cr_dtype_size(x->dtype) / 2) / (C * S);         /* rows in a window */
     const int64_t parts = cr_imax(cr_iclamp(BUSY / C, 1, cr_imax(B * S / LEAST, 1)), gpu_ceil_div(B * S, LONG));

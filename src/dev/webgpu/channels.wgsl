@@ -1,5 +1,6 @@
-// channels.wgsl - batch normalization of x (B, C, S) by channel: y = (x - mean) / sqrt(var + eps) w + b, and its
-// gradient.  A channel is cut into parts, `rows` of B and `length` elements of S; a workgroup has a part.
+// channels.wgsl - batch normalization of x (B, C, S) by channel: y = (x - mean) / sqrt(var + eps)
+// w + b, and its gradient.  A channel is cut into parts, `rows` of B and `length` elements of S; a
+// workgroup has a part.
 //
 // MOMENTS: sums (parts, C, 2) = the sum of x, and of its squared deviations from the mean of the part
 // PRODUCTS: sums (parts, C, 2) = the sums of g and of g h, h = (x - mean) / sqrt(var + eps)

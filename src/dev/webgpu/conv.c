@@ -1,10 +1,12 @@
 /* conv.c - convolutions and their derivatives in x and w, as products for each group (conv.wgsl).
  *
- * A derivative in x divides the positions into phases, the residues of position + pad by the stride, with a dispatch
- * each: in a phase every `cycle`-th tap meets an element of y, so no product with an inserted zero is computed.  A long
- * K with few results is cut into parts, which are added in order.  The batch is cut until its images fit into windows.
+ * A derivative in x divides the positions into phases, the residues of position + pad by the
+ * stride, with a dispatch each: in a phase every `cycle`-th tap meets an element of y, so no
+ * product with an inserted zero is computed.  A long K with few results is cut into parts, which
+ * are added in order.  The batch is cut until its images fit into windows.
  *
- * As for products (matmul.c), a software GPU reads the operands directly, and so do depthwise convolutions. */
+ * As for products (matmul.c), a software GPU reads the operands directly, and so do depthwise
+ * convolutions. */
 #include "wgsl.h"
 
 #include <stdlib.h>
@@ -28,7 +30,8 @@ typedef struct kernel {
 
 typedef struct walk { uint32_t size[4]; int32_t first[4], step[4]; uint32_t out[4]; } walk;
 typedef struct parameters {
-    uint32_t zero, groups, M, N, K, products, down, across, part, first_part, a_m, y_m, a_group, b_group, y_group, y_part;
+    uint32_t zero, groups, M, N, K, products, down, across, part, first_part;
+    uint32_t a_m, y_m, a_group, b_group, y_group, y_part;
     uint32_t a, b, y, bias, axis[4], size[4];
     walk n, k;
 } parameters;
@@ -107,7 +110,8 @@ static void set_walks(const conv *c, int64_t count, const int64_t r[3], walk *po
     const bool input = args->kind == CR_CONV_INPUT;
     const cr_array *w = &args->w, *images = input ? &args->y : &args->x, *other = input ? &args->x : &args->y;
     set_outer(positions, count, images->strides[0], other->strides[0]);
-    set_outer(taps, w->shape[input ? 0 : 1] / (input ? args->groups : 1), images->strides[1], w->strides[input ? 0 : 1]);
+    set_outer(taps, w->shape[input ? 0 : 1] / (input ? args->groups : 1), images->strides[1],
+              w->strides[input ? 0 : 1]);
     *a = *y = 0;
     for (int d = 0; d < 3; d++) {
         const int64_t s = args->stride[d], dilation = args->dilation[d], pad = args->pad[d], size = w->shape[2 + d],
@@ -130,7 +134,9 @@ static void set_walks(const conv *c, int64_t count, const int64_t r[3], walk *po
 /* ---- windows */
 
 /* Images `first` on of t, whose first axis is the batch. */
-static cr_array images_of(const cr_array *t, int64_t first, int64_t count) { return cr_array_narrowed(t, 0, first, count); }
+static cr_array images_of(const cr_array *t, int64_t first, int64_t count) {
+    return cr_array_narrowed(t, 0, first, count);
+}
 
 static gpu_span span_of(const cr_array *t) { return cr_gpu_span_of(t->offset, t->ndim, t->shape, t->strides); }
 
@@ -169,7 +175,8 @@ static cr_status run_phase(const conv *c, int64_t piece, const int64_t r[3]) {
     const cr_array x = images_of(&args->x, first, count), y = images_of(&args->y, first, count), *w = &args->w;
     const cr_array *a = kind == CR_CONV_WEIGHT ? &y : w, *b = kind == CR_CONV_INPUT ? &y : &x;
     cr_array result = kind == CR_CONV_FORWARD ? y : kind == CR_CONV_INPUT ? x : *w;
-    const int64_t a_m = a->strides[kind == CR_CONV_FORWARD ? 0 : 1], y_m = result.strides[kind == CR_CONV_WEIGHT ? 0 : 1];
+    const int64_t a_m = a->strides[kind == CR_CONV_FORWARD ? 0 : 1],
+                  y_m = result.strides[kind == CR_CONV_WEIGHT ? 0 : 1];
     int64_t a_first, y_first;
     parameters p = {.M = (uint32_t)c->M, .products = (uint32_t)args->groups, .part = (uint32_t)c->part};
     walk positions, taps;

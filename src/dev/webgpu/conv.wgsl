@@ -1,11 +1,12 @@
-// conv.wgsl - convolutions as products y (M, N) = a (M, K) b (K, N) for each group, where b is read out of the images as
-// it is needed.  One of n and k counts positions, the other taps (conv.c): an element of b lies where position and tap
-// meet, and is 0 outside of the image.  Sums go along K in order.
+// conv.wgsl - convolutions as products y (M, N) = a (M, K) b (K, N) for each group, where b is
+// read out of the images as it is needed.  One of n and k counts positions, the other taps
+// (conv.c): an element of b lies where position and tap meet, and is 0 outside of the image.  Sums
+// go along K in order.
 //
-// TILES: a workgroup of SIDE x SIDE invocations has EDGE x EDGE results, an invocation TILE x TILE of them in registers.
-// DEPTH of K at a time, the workgroup copies its part of a and b to workgroup memory.  DIRECT: an invocation has ROWS
-// results of one column n.  JOIN: y = [bias +] the sum of x over its parts.  WEIGHT: k counts positions.  BF16: factors
-// are rounded to bf16.
+// TILES: a workgroup of SIDE x SIDE invocations has EDGE x EDGE results, an invocation TILE x TILE
+// of them in registers.  DEPTH of K at a time, the workgroup copies its part of a and b to
+// workgroup memory.  DIRECT: an invocation has ROWS results of one column n.  JOIN: y = [bias +]
+// the sum of x over its parts.  WEIGHT: k counts positions.  BF16: factors are rounded to bf16.
 struct walk {                                       // i counts (outer, size.x, size.y, size.z) in row-major order
     size: vec4<u32>,                                // w: outer
     first: vec4<i32>,                               // coordinate: first + step i, of n and k added

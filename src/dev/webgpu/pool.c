@@ -1,5 +1,6 @@
-/* pool.c - maxima of windows, and products with a banded matrix (pool.wgsl): an invocation for each result, or a
- * workgroup where it has many terms.  The outermost axis is split until all operands fit into windows. */
+/* pool.c - maxima of windows, and products with a banded matrix (pool.wgsl): an invocation for
+ * each result, or a workgroup where it has many terms.  The outermost axis is split until all
+ * operands fit into windows. */
 #include "wgsl.h"
 
 enum { WIDE = 4096 };                               /* terms of a result from which on a workgroup shares it */
@@ -135,7 +136,8 @@ static cr_status run_band(gpu *g, const cr_band_args *args) {
 cr_status cr_gpu_band(const cr_band_args *args) {
     static const char op[] = "band";
     if (cr_gpu_lacks(op, &args->x)) return cr_error_status();
-    if (args->weights.shape[1] >= 65535 * GPU_GROUP) return cr_gpu_cannot(op, args->x.dev, "with bands as wide as these");
+    if (args->weights.shape[1] >= 65535 * GPU_GROUP)
+        return cr_gpu_cannot(op, args->x.dev, "with bands as wide as these");
     gpu *g = cr_gpu_enter(op, args->x.dev);
     return g ? cr_gpu_leave(g, run_band(g, args)) : cr_error_status();
 }

@@ -1,5 +1,6 @@
-// pool.wgsl - maxima of windows (MAX_POOL), and products with a banded matrix (BAND).  An invocation has a result; WIDE:
-// a workgroup has it, where its terms would be too many for one invocation.
+// pool.wgsl - maxima of windows (MAX_POOL), and products with a banded matrix (BAND).  An
+// invocation has a result; WIDE: a workgroup has it, where its terms would be too many for one
+// invocation.
 #if MAX_POOL
 // y[n, o] = max over t of x[n, o stride + t dilation - pad] and its position: the first of equals, but the last NaN
 struct parameters {
