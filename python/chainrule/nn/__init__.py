@@ -15,6 +15,7 @@ from . import (
     embedding,
     functional,
     init,
+    lazy,
     linear,
     loss,
     margin_loss,
@@ -32,6 +33,7 @@ from .containers import *
 from .distance import *
 from .dropouts import *
 from .embedding import *
+from .lazy import *
 from .linear import *
 from .loss import *
 from .margin_loss import *
@@ -42,6 +44,8 @@ from .padding import *
 from .rearrange import *
 from .transformer import *
 
+globals().update(_lazy := lazy.lazy_classes(globals()))
+
 __all__ = ["MLP", "Layer", "Neuron", "attention", "functional", "init", "utils"]
 for _part in (
     activation,
@@ -50,6 +54,7 @@ for _part in (
     distance,
     dropouts,
     embedding,
+    lazy,
     linear,
     loss,
     margin_loss,
@@ -61,3 +66,4 @@ for _part in (
     transformer,
 ):
     __all__ += _part.__all__
+__all__ += _lazy
