@@ -520,7 +520,9 @@ class Module:
                     p.grad = fn(grad)
             for module in self.modules():
                 for name, buffer in module._own(BUFFER, TRANSIENT):
-                    if buffer is not None:
+                    if isinstance(buffer, Buffer):
+                        buffer.data = fn(buffer.data)
+                    elif buffer is not None:
                         module.__dict__[name] = fn(buffer)
         return self
 

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._core import Tensor
+from ...autograd import no_grad
+from .. import functional as F
 from ..module import Module, Parameter
-from .parametrizations import _norm_except, _output_axis, _SpectralNorm
+from .parametrizations import _norm_except, _output_axis
 
 __all__ = ["remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]
 
@@ -87,15 +89,22 @@ def spectral_norm(
 ) -> Module:
     """weight / sigma, sigma the largest singular value of the weight as a matrix (dim, rest), by the
     power method, a step a call in training; the parameter is ``weight_orig`` (Miyato et al. 2018)"""
+    if n_power_iterations <= 0:
+        raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
     weight = getattr(module, name)
-    power = _SpectralNorm(weight, n_power_iterations, _output_axis(module) if dim is None else dim, eps)
+    axis = _output_axis(module) if dim is None else dim
 
     def compute(module: Module) -> Tensor:
-        power._u, power._v = getattr(module, f"{name}_u"), getattr(module, f"{name}_v")
-        power.train(module.training)
-        normed: Tensor = power(getattr(module, f"{name}_orig"))
-        setattr(module, f"{name}_u", power._u)
-        setattr(module, f"{name}_v", power._v)
+        orig, u, v = (getattr(module, f"{name}_{part}") for part in ("orig", "u", "v"))
+        matrix = orig.movedim(axis, 0).flatten(1)
+        if module.training:
+            with no_grad():
+                for _ in range(n_power_iterations):
+                    v = F.normalize(matrix.mT @ u, dim=0, eps=eps)
+                    u = F.normalize(matrix @ v, dim=0, eps=eps)
+            setattr(module, f"{name}_u", u)
+            setattr(module, f"{name}_v", v)
+        normed: Tensor = orig / (u * (matrix @ v)).sum()
         return normed
 
     hook = _Recomputed(name, "spectral_norm", compute)
@@ -103,8 +112,10 @@ def spectral_norm(
     delattr(module, name)
     module.register_parameter(f"{name}_orig", weight)
     module.__dict__[name] = weight.detach()
-    for part, vector in (("u", power._u), ("v", power._v)):
-        module.register_buffer(f"{name}_{part}", vector)
+    matrix = weight.detach().movedim(axis, 0).flatten(1)
+    for part, size in zip(("u", "v"), matrix.shape, strict=True):
+        start = matrix.new_empty(size).normal_(0, 1)
+        module.register_buffer(f"{name}_{part}", F.normalize(start, dim=0, eps=eps))
     return module
 
 

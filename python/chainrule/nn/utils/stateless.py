@@ -39,6 +39,14 @@ def functional_call(
     }
     unexpected, missing = [k for k in given if k not in homes], [k for k in homes if k not in given]
     if tie_weights:
+        names: dict[int, list[str]] = {}
+        for key in given.keys() & homes.keys():
+            names.setdefault(id(homes[key][0].__dict__[homes[key][1]]), []).append(key)
+        if several := [sorted(keys) for keys in names.values() if len({id(given[key]) for key in keys}) > 1]:
+            raise ValueError(
+                f"functional_call got multiple values for keys {several[0]}, which are tied. Consider using"
+                " tie_weights=False"
+            )
         shared = {id(part.__dict__[name]): given[key] for key, (part, name) in homes.items() if key in given}
         given |= {k: shared[i] for k in missing if (i := id(homes[k][0].__dict__[homes[k][1]])) in shared}
         missing = [k for k in missing if k not in given]
