@@ -312,6 +312,39 @@ def test_ctc(case: Any, form: str, reduction: str, zero: bool) -> None:
     assert (wrong := differ("the result", found[0], found[1], torch)) is None, wrong
 
 
+@needs_torch
+def test_cdist() -> None:
+    calls = [
+        *(call(X((3, 4)), X((5, 4), seed=1), p) for p in (2.0, 1.0, 3.0, math.inf, 0.0)),
+        *(
+            call(X((2, 3, 4)), X((5, 4), seed=1), 2.0, m)
+            for m in ("use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+        ),
+        call(X((30, 4)), X((2, 4), seed=1)),
+        call(X((3, 2, 4), layout="transposed"), X((3, 5, 4), layout="strided")),
+        call(X((0, 4)), X((5, 4))),
+        call(X((3, 4)), X((5, 3))),
+        call(X((4,)), X((5, 4))),
+        call(X((3, 4)), X((5, 4)), -1.0),
+        call(X((3, 4)), X((5, 4)), 2.0, "fast"),
+        call(X((3, 4), "int64"), X((5, 4), "int64")),
+    ]
+    found = [f"{c}: {d}" for c in calls if (d := compare(cr.cdist, torch.cdist, torch, c))]
+    assert not found, "\n".join(found)
+    for mode in ("use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):  # equal points
+        x = cr.ones(2, 3, dtype=cr.float64, requires_grad=True)
+        cr.cdist(x, x.detach(), 2.0, mode).sum().backward()
+        assert x.grad is not None and x.grad.tolist() == [[0.0] * 3] * 2
+
+
+def test_linear_cross_entropy() -> None:
+    x, w, b, y = (X(shape, seed=9).make(cr) for shape in ((6, 4), (5, 4), (5,), (6,)))
+    y = y.abs().long() % 5
+    for options in ({}, {"reduction": "none"}, {"ignore_index": 1, "label_smoothing": 0.2}):
+        found = F.linear_cross_entropy(x, w, y, linear_bias=b, **options)
+        assert found.tolist() == F.cross_entropy(F.linear(x, w, b), y, **options).tolist()
+
+
 def test_ctc_is_the_sum_over_alignments() -> None:
     """All paths of T = 4 labels that collapse to the target, one by one."""
     logs = X((4, 1, 3)).make(cr).log_softmax(-1)

@@ -17,15 +17,14 @@ from .module import BUFFER, PARAMETER, Buffer, Module, Parameter
 __all__ = ["LazyModuleMixin", "UninitializedBuffer", "UninitializedParameter"]
 
 
-def _shapeless(self: Tensor) -> Any:
-    raise RuntimeError(
-        "Can't access the shape of an uninitialized parameter or buffer. Give the lazy module an input first: its"
-        " parameters have the shapes that fit the first one."
-    )
-
-
 class _Uninitialized(Tensor):
-    shape = property(_shapeless)
+    @property
+    def shape(self) -> Any:
+        """RuntimeError: there is none yet."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. Give the lazy module an input first: its"
+            " parameters have the shapes that fit the first one."
+        )
 
     def materialize(
         self, shape: tuple[int, ...], device: Device | str | None = None, dtype: _core.dtype | None = None
