@@ -67,17 +67,17 @@ class UninitializedBuffer(_Uninitialized, Buffer):
 class LazyModuleMixin(Module):
     """Before another class of modules, ``class LazyLinear(LazyModuleMixin, Linear)``, whose first
     argument is a size: the module is made without it and becomes one of the other class at its first
-    call, with the size that ``size_of`` finds in the input."""
+    call, with the size that ``_size_of`` finds in the input."""
 
-    size_name: str  # of the argument and attribute
-    size_of: Callable[[Tensor], int]
+    _size_name: str  # of the argument and attribute
+    _size_of: Callable[[Tensor], int]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kind = self._kind()
         given = inspect.signature(kind.__init__).bind(self, 1, *args, **kwargs).arguments
         kind.__init__(self, given.get("groups", 1), *args, **kwargs)  # a size that is surely allowed
         self._made_by = args, kwargs
-        setattr(self, self.size_name, 0)
+        setattr(self, self._size_name, 0)
         for name, value in self._own(PARAMETER):
             if value is not None:
                 setattr(self, name, UninitializedParameter(value.requires_grad, value.device, value.dtype))
@@ -99,8 +99,8 @@ class LazyModuleMixin(Module):
     @no_grad()
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
         """Gives parameters and buffers without a shape those, and the first values, of a module of the input's size."""
-        size = type(self).size_of(args[0] if args else next(iter(kwargs.values())))
-        setattr(self, self.size_name, size)
+        size = type(self)._size_of(args[0] if args else next(iter(kwargs.values())))
+        setattr(self, self._size_name, size)
         if not self.has_uninitialized_params():
             return
         made = self._kind()(size, *self._made_by[0], **self._made_by[1])
@@ -155,10 +155,10 @@ for _n in (1, 2, 3):
 def lazy_classes(there: Mapping[str, Any]) -> dict[str, type[Module]]:
     """A lazy class for each class of ``KINDS`` that is there, by name."""
     made = {}
-    for name, (size_name, size_of) in KINDS.items():
+    for name, (_size_name, _size_of) in KINDS.items():
         if name in there:
-            said = f"``{name}`` whose {size_name} is that of the first input."
-            body = {"size_name": size_name, "size_of": staticmethod(size_of), "__doc__": said, "__module__": __name__}
+            said = f"``{name}`` whose {_size_name} is that of the first input."
+            body = {"_size_name": _size_name, "_size_of": staticmethod(_size_of), "__doc__": said, "__module__": __name__}
             made[f"Lazy{name}"] = type(f"Lazy{name}", (LazyModuleMixin, there[name]), body)
     globals().update(made)  # where pickle looks for them
     return made
