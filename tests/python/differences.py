@@ -345,8 +345,8 @@ GENERAL = [
     "`cr.Error` is a `RuntimeError`, as in PyTorch, and a `ValueError`, as in NumPy: either `except` works.",
     "A tensor has at most 8 axes.",
     (
-        "The gradient of `ctc_loss` is that of its formula. PyTorch's is that of the logits in front of a `log_softmax`;"
-        " behind one, both are the same."
+        "The gradient of `ctc_loss` is that of its formula. PyTorch's is that of the logits in front of a"
+        " `log_softmax`; behind one, both are the same."
     ),
     (
         "`sparse=True` is accepted; gradients of tables are dense. `EmbeddingBag(scale_grad_by_freq=True)` counts each"

@@ -110,7 +110,7 @@ ROWS: dict[str, list[Call]] = {
     ],
     "fold": [
         call(X((2, 12, 12)), (4, 5), 2),
-        call(X((2, 18, 9)), (5, 4), (3, 2), dilation=(1, 2), padding=(2, 1), stride=(2, 2)),
+        call(X((2, 18, 8)), (5, 4), (3, 2), dilation=(1, 2), padding=(2, 1), stride=(2, 2)),
         call(X((18, 6), layout="transposed"), (5, 4), 3, 1, 1, 2),
         call(X((2, 11, 12)), (4, 5), 2),
         call(X((2, 12, 11)), (4, 5), 2),
@@ -274,6 +274,47 @@ def test_function_is_pytorchs(name: str) -> None:
                 found.append(f"{name}{row}: {differs}")
                 break
     assert not found, f"{len(found)} of {len(ROWS[name])} calls differ:\n" + "\n".join(found)
+
+
+def on(device: str, x: Any) -> Any:
+    """The argument on a device; tensors of floats are leaves."""
+    if not isinstance(x, X):
+        return x
+    made = x.make(cr).to(device)
+    return made.requires_grad_() if made.is_floating_point() and x.grad else made
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_devices_agree(name: str) -> None:
+    """The first calls of each function on the reference device: values and gradients, or the refusal."""
+    for args, kwargs in ROWS[name][:8]:
+        found: list[Any] = []
+        for device in ("cpu", "ref"):
+            made, named = [on(device, x) for x in args], {k: on(device, x) for k, x in kwargs.items()}
+            try:
+                y = getattr(F, name)(*made, **named)
+            except Exception as refused:
+                found.append([type(refused)])
+                continue
+            assert str(y.device).startswith(device), (name, args, kwargs)
+            if y.requires_grad:
+                y.square().sum().backward()
+            leaves = [x for x in [*made, *named.values()] if isinstance(x, cr.Tensor) and x.requires_grad]
+            found.append([y.to("cpu"), *(x.grad.to("cpu") for x in leaves if x.grad is not None)])
+        for a, b in zip(*found, strict=True):
+            assert a is b or cr.allclose(a, b, 1e-9, 1e-9, equal_nan=True), (name, args, kwargs)
+
+
+def test_ctc_on_another_device() -> None:
+    losses = []
+    for device in ("cpu", "ref"):
+        x = X((6, 2, 4)).make(cr).to(device).requires_grad_()
+        targets, lengths = cr.tensor([[1, 1], [2, 0]], device=device), cr.tensor([2, 1], device=device)
+        y = F.ctc_loss(x.log_softmax(-1), targets, cr.tensor([6, 5], device=device), lengths)
+        y.backward()
+        assert x.grad is not None
+        losses.append([y.item(), *x.grad.to("cpu").flatten().tolist()])
+    assert losses[0] == pytest.approx(losses[1])
 
 
 CTC = [  # T, N, C, target lengths, input lengths, longest row

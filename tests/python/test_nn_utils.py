@@ -99,6 +99,20 @@ def test_hooks_of_all_modules() -> None:
     both(run)
 
 
+def test_hooks_of_calls_that_fail() -> None:
+    def run(lib: Any) -> list[Any]:
+        seen: list[Any] = []
+        layer = linear(lib)
+        layer.register_forward_hook(lambda m, args, y: seen.append(f"always {y is None}"), always_call=True)
+        layer.register_forward_hook(lambda m, args, kwargs, y: seen.append("once"), with_kwargs=True)
+        layer(X((2, 4)).make(lib))
+        with pytest.raises(RuntimeError):
+            layer(X((2, 3)).make(lib))
+        return seen
+
+    both(run)
+
+
 def test_hooks_of_state_dicts() -> None:
     def run(lib: Any) -> list[Any]:
         seen: list[Any] = []

@@ -158,7 +158,12 @@ def lazy_classes(there: Mapping[str, Any]) -> dict[str, type[Module]]:
     for name, (_size_name, _size_of) in KINDS.items():
         if name in there:
             said = f"``{name}`` whose {_size_name} is that of the first input."
-            body = {"_size_name": _size_name, "_size_of": staticmethod(_size_of), "__doc__": said, "__module__": __name__}
+            body = {
+                "_size_name": _size_name,
+                "_size_of": staticmethod(_size_of),
+                "__doc__": said,
+                "__module__": __name__,
+            }
             made[f"Lazy{name}"] = type(f"Lazy{name}", (LazyModuleMixin, there[name]), body)
     globals().update(made)  # where pickle looks for them
     return made

@@ -50,6 +50,8 @@ class Buffer(Tensor):
 class RemovableHandle:
     """What registering a hook returns: ``remove()``, or the end of a ``with``, ends the hook."""
 
+    always_call = False  # of a hook behind a call: also where that raises
+
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
 
@@ -199,7 +201,13 @@ class Module:
                 args, kwargs = found
             elif found is not None:
                 args = found if isinstance(found, tuple) else (found,)
-        output = self._forward_and_back(args, kwargs)
+        try:
+            output = self._forward_and_back(args, kwargs)
+        except Exception:
+            for handle, (hook, with_kwargs) in [*self._forward_hooks.items()]:
+                if handle.always_call:
+                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
+            raise
         for hook, with_kwargs in [*_GLOBAL.forward.values(), *self._forward_hooks.values()]:
             found = hook(self, args, kwargs, output) if with_kwargs else hook(self, args, output)
             output = output if found is None else found
@@ -268,11 +276,19 @@ class Module:
         return self._add_hook("_forward_pre_hooks", hook, prepend, with_kwargs)
 
     def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
     ) -> RemovableHandle:
         """After each call ``hook(module, args, output)``, or ``hook(module, args, kwargs,
-        output)``: a result other than None replaces the output."""
-        return self._add_hook("_forward_hooks", hook, prepend, with_kwargs)
+        output)``: a result other than None replaces the output.  always_call: after a call that
+        raised too, with the output None."""
+        handle = self._add_hook("_forward_hooks", hook, prepend, with_kwargs)
+        handle.always_call = always_call
+        return handle
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Once the gradients of a call's positional arguments are there, ``hook(module, grad_input,
@@ -451,9 +467,9 @@ class Module:
         """``named_buffers`` without names."""
         return (b for _, b in self.named_buffers(recurse=recurse))
 
-    def modules(self) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """``named_modules`` without names."""
-        return (m for _, m in self.named_modules())
+        return (m for _, m in self.named_modules(remove_duplicate=remove_duplicate))
 
     def children(self) -> Iterator[Module]:
         """``named_children`` without names."""
@@ -547,10 +563,11 @@ class Module:
         device: DeviceLike = None,
         dtype: _core.dtype | None = None,
         non_blocking: bool = False,
+        memory_format: object = None,
     ) -> Self:
         """Moves parameters and buffers to a device, or casts those that are floats to a dtype, in
         place: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(other)``.  TypeError: a
-        dtype that is not a float's."""
+        dtype that is not a float's.  memory_format changes nothing."""
         for x in target:
             if isinstance(x, Tensor):
                 device, dtype = x.device, x.dtype
