@@ -91,10 +91,15 @@ if autograd.TYPE_CHECKING:
     from . import nn as nn
     from . import optim as optim
     from . import vision as vision
+    from .nn.functional.distance import cdist as cdist
 
 
 def __getattr__(name: str) -> object:
     """These are imported when they are first used."""
+    if name == "cdist":
+        from .nn.functional.distance import cdist
+
+        return cdist
     if name in ("array_api", "data", "models", "nn", "optim", "vision"):
         from importlib import import_module
 

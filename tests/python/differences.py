@@ -344,7 +344,22 @@ GENERAL = [
     "`Tensor(data)` is micrograd's: numbers become float32, and the result is a leaf that collects a gradient.",
     "`cr.Error` is a `RuntimeError`, as in PyTorch, and a `ValueError`, as in NumPy: either `except` works.",
     "A tensor has at most 8 axes.",
-    "Losses take `reduction` and the other options by name, without the deprecated `size_average` and `reduce`.",
+    (
+        "The gradient of `ctc_loss` is that of its formula. PyTorch's is that of the logits in front of a"
+        " `log_softmax`; behind one, both are the same."
+    ),
+    (
+        "`sparse=True` is accepted; gradients of tables are dense. `EmbeddingBag(scale_grad_by_freq=True)` counts each"
+        " row's own look-ups; PyTorch counts those of another row."
+    ),
+    (
+        "A `TransformerEncoder` in use computes padded positions as others; PyTorch's fast path without gradients"
+        " writes zeros there."
+    ),
+    (
+        "A copy of a parametrized module has a class of its own: parametrizations that are removed there stay in the"
+        " first."
+    ),
     "Attention gives 0 for a query whose keys are all masked, also with `need_weights`.",
     (
         "Optimizers refuse rates that are not finite, one parameter twice, and state dicts whose entries do not fit;"

@@ -110,7 +110,7 @@ ROWS: dict[str, list[Call]] = {
     ],
     "fold": [
         call(X((2, 12, 12)), (4, 5), 2),
-        call(X((2, 18, 9)), (5, 4), (3, 2), dilation=(1, 2), padding=(2, 1), stride=(2, 2)),
+        call(X((2, 18, 8)), (5, 4), (3, 2), dilation=(1, 2), padding=(2, 1), stride=(2, 2)),
         call(X((18, 6), layout="transposed"), (5, 4), 3, 1, 1, 2),
         call(X((2, 11, 12)), (4, 5), 2),
         call(X((2, 12, 11)), (4, 5), 2),
@@ -276,6 +276,47 @@ def test_function_is_pytorchs(name: str) -> None:
     assert not found, f"{len(found)} of {len(ROWS[name])} calls differ:\n" + "\n".join(found)
 
 
+def on(device: str, x: Any) -> Any:
+    """The argument on a device; tensors of floats are leaves."""
+    if not isinstance(x, X):
+        return x
+    made = x.make(cr).to(device)
+    return made.requires_grad_() if made.is_floating_point() and x.grad else made
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_devices_agree(name: str) -> None:
+    """The first calls of each function on the reference device: values and gradients, or the refusal."""
+    for args, kwargs in ROWS[name][:8]:
+        found: list[Any] = []
+        for device in ("cpu", "ref"):
+            made, named = [on(device, x) for x in args], {k: on(device, x) for k, x in kwargs.items()}
+            try:
+                y = getattr(F, name)(*made, **named)
+            except Exception as refused:
+                found.append([type(refused)])
+                continue
+            assert str(y.device).startswith(device), (name, args, kwargs)
+            if y.requires_grad:
+                y.square().sum().backward()
+            leaves = [x for x in [*made, *named.values()] if isinstance(x, cr.Tensor) and x.requires_grad]
+            found.append([y.to("cpu"), *(x.grad.to("cpu") for x in leaves if x.grad is not None)])
+        for a, b in zip(*found, strict=True):
+            assert a is b or cr.allclose(a, b, 1e-9, 1e-9, equal_nan=True), (name, args, kwargs)
+
+
+def test_ctc_on_another_device() -> None:
+    losses = []
+    for device in ("cpu", "ref"):
+        x = X((6, 2, 4)).make(cr).to(device).requires_grad_()
+        targets, lengths = cr.tensor([[1, 1], [2, 0]], device=device), cr.tensor([2, 1], device=device)
+        y = F.ctc_loss(x.log_softmax(-1), targets, cr.tensor([6, 5], device=device), lengths)
+        y.backward()
+        assert x.grad is not None
+        losses.append([y.item(), *x.grad.to("cpu").flatten().tolist()])
+    assert losses[0] == pytest.approx(losses[1])
+
+
 CTC = [  # T, N, C, target lengths, input lengths, longest row
     (6, 3, 4, (2, 3, 1), (6, 5, 4), 3),
     (5, 2, 5, (0, 2), (5, 3), 4),
@@ -310,6 +351,39 @@ def test_ctc(case: Any, form: str, reduction: str, zero: bool) -> None:
             (loss * X(tuple(loss.shape), seed=7).make(lib)).sum().backward()
         found.append([loss, *(x.grad for x in leaves if x.grad is not None)])
     assert (wrong := differ("the result", found[0], found[1], torch)) is None, wrong
+
+
+@needs_torch
+def test_cdist() -> None:
+    calls = [
+        *(call(X((3, 4)), X((5, 4), seed=1), p) for p in (2.0, 1.0, 3.0, math.inf, 0.0)),
+        *(
+            call(X((2, 3, 4)), X((5, 4), seed=1), 2.0, m)
+            for m in ("use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+        ),
+        call(X((30, 4)), X((2, 4), seed=1)),
+        call(X((3, 2, 4), layout="transposed"), X((3, 5, 4), layout="strided")),
+        call(X((0, 4)), X((5, 4))),
+        call(X((3, 4)), X((5, 3))),
+        call(X((4,)), X((5, 4))),
+        call(X((3, 4)), X((5, 4)), -1.0),
+        call(X((3, 4)), X((5, 4)), 2.0, "fast"),
+        call(X((3, 4), "int64"), X((5, 4), "int64")),
+    ]
+    found = [f"{c}: {d}" for c in calls if (d := compare(cr.cdist, torch.cdist, torch, c))]
+    assert not found, "\n".join(found)
+    for mode in ("use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):  # equal points
+        x = cr.ones(2, 3, dtype=cr.float64, requires_grad=True)
+        cr.cdist(x, x.detach(), 2.0, mode).sum().backward()
+        assert x.grad is not None and x.grad.tolist() == [[0.0] * 3] * 2
+
+
+def test_linear_cross_entropy() -> None:
+    x, w, b, y = (X(shape, seed=9).make(cr) for shape in ((6, 4), (5, 4), (5,), (6,)))
+    y = y.abs().long() % 5
+    for options in ({}, {"reduction": "none"}, {"ignore_index": 1, "label_smoothing": 0.2}):
+        found = F.linear_cross_entropy(x, w, y, linear_bias=b, **options)
+        assert found.tolist() == F.cross_entropy(F.linear(x, w, b), y, **options).tolist()
 
 
 def test_ctc_is_the_sum_over_alignments() -> None:

@@ -16,6 +16,7 @@ from . import (
     embedding,
     functional,
     init,
+    lazy,
     linear,
     loss,
     margin_loss,
@@ -36,6 +37,7 @@ from .conv import *
 from .distance import *
 from .dropouts import *
 from .embedding import *
+from .lazy import *
 from .linear import *
 from .loss import *
 from .margin_loss import *
@@ -48,6 +50,8 @@ from .rearrange import *
 from .transformer import *
 from .upsample import *
 
+globals().update(_lazy := lazy.lazy_classes(globals()))
+
 __all__ = ["MLP", "Layer", "Neuron", "attention", "functional", "init", "utils"]
 for _part in (
     activation,
@@ -57,6 +61,7 @@ for _part in (
     distance,
     dropouts,
     embedding,
+    lazy,
     linear,
     loss,
     margin_loss,
@@ -70,3 +75,4 @@ for _part in (
     upsample,
 ):
     __all__ += _part.__all__
+__all__ += _lazy

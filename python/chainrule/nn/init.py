@@ -7,6 +7,9 @@ fan_in and fan_out of a weight (OC, C, ...): C and OC, times the sizes of the ax
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable
+from typing import Any
 
 from .. import _core
 from .._core import Generator, Tensor
@@ -14,16 +17,29 @@ from ..autograd import no_grad
 
 __all__ = [
     "calculate_gain",
+    "constant",
     "constant_",
+    "dirac",
+    "dirac_",
+    "eye",
     "eye_",
+    "kaiming_normal",
     "kaiming_normal_",
+    "kaiming_uniform",
     "kaiming_uniform_",
+    "normal",
     "normal_",
     "ones_",
+    "orthogonal",
     "orthogonal_",
+    "sparse",
+    "sparse_",
     "trunc_normal_",
+    "uniform",
     "uniform_",
+    "xavier_normal",
     "xavier_normal_",
+    "xavier_uniform",
     "xavier_uniform_",
     "zeros_",
 ]
@@ -126,9 +142,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    return calculate_gain(nonlinearity, a) / math.sqrt(max(1, _fans(tensor)[mode == "fan_out"]))
+    return calculate_gain(nonlinearity, a) / math.sqrt(max(1, _calculate_correct_fan(tensor, mode)))
 
 
 def kaiming_uniform_(
@@ -160,3 +174,62 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     _core._init_orthogonal(tensor, gain, generator)
     return tensor
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """The identity of a convolution (OC, C, ...), in each group: channel i of the output is channel i of the input."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.size(0) % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    middle = tuple(n // 2 for n in tensor.shape[2:])
+    out = tensor.size(0) // groups
+    with no_grad():
+        tensor.zero_()
+        for group in range(groups):
+            for i in range(min(out, tensor.size(1))):
+                tensor[(group * out + i, i, *middle)] = 1
+    return tensor
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
+    """N(0, std^2), and zeros in a part ``sparsity`` of each column, at random rows (Martens 2010)"""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    with no_grad():
+        normal_(tensor, 0, std, generator)
+        for column in range(columns):
+            tensor[_core.randperm(rows, generator=generator)[:zeros].to(tensor.device), column] = 0
+    return tensor
+
+
+_calculate_fan_in_and_fan_out = _fans  # PyTorch's name, which scripts use
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """fan_in or fan_out, by name"""
+    mode = mode.lower()
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    return _fans(tensor)[mode == "fan_out"]
+
+
+def _old(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function by its name without _, which warns."""
+    name = function.__name__[:-1]
+
+    def old(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    old.__name__ = old.__qualname__ = name
+    old.__doc__ = f"``{name}_``, by its old name."
+    return old
+
+
+uniform, normal, constant = _old(uniform_), _old(normal_), _old(constant_)
+eye, dirac, sparse, orthogonal = _old(eye_), _old(dirac_), _old(sparse_), _old(orthogonal_)
+xavier_uniform, xavier_normal = _old(xavier_uniform_), _old(xavier_normal_)
+kaiming_uniform, kaiming_normal = _old(kaiming_uniform_), _old(kaiming_normal_)

@@ -7,12 +7,20 @@ from typing import Any, NamedTuple, Self
 
 from .. import _core
 from .._core import Device, Tensor
-from ..autograd import no_grad
+from ..autograd import Function, no_grad
 
-__all__ = ["Module", "Parameter"]
+__all__ = [
+    "Buffer",
+    "Module",
+    "Parameter",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+]
 
 DeviceLike = Device | str | None
-Hooks = dict["RemovableHandle", tuple[Callable[..., Any], bool]]  # hook, does it take keyword arguments
+Hooks = dict["RemovableHandle", tuple[Callable[..., Any], bool]]  # hook, does it take keyword arguments, or a module
 
 
 class Parameter(Tensor):
@@ -27,8 +35,22 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + Tensor.__repr__(self)
 
 
+class Buffer(Tensor):
+    """A tensor over the memory of ``data`` that moves with a module but is not learned.  Assigned to
+    a module, it is among its buffers, and in the state dict where ``persistent``."""
+
+    persistent: bool
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
+        buffer: Buffer = _core._alias(_core.empty(0) if data is None else data, cls, False)
+        buffer.persistent = persistent
+        return buffer
+
+
 class RemovableHandle:
     """A registered hook: ``remove()``, or the end of a ``with``, removes it."""
+
+    always_call = False  # of a hook behind a call: also where that raises
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
@@ -55,8 +77,82 @@ class IncompatibleKeys(NamedTuple):
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
+class _Gradients(Function):
+    """The tensors themselves; what ``hook`` makes of their gradients goes on."""
+
+    @staticmethod
+    def forward(ctx: Any, hook: Callable[..., Any], *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.hook = hook
+        ctx.set_materialize_grads(False)
+        return tuple(x.view_as(x) for x in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+        return None, *ctx.hook(grads)
+
+
+def _hook_gradients(values: tuple[Any, ...], hook: Callable[..., Any]) -> tuple[Any, ...]:
+    """The values, with those tensors that require gradients behind a hook of all their gradients,
+    in the order of the values, None for others."""
+    at = [i for i, x in enumerate(values) if isinstance(x, Tensor) and x.requires_grad]
+    if not at or not _core.is_grad_enabled():
+        return values
+
+    def spread(grads: tuple[Tensor | None, ...]) -> list[Tensor | None]:
+        every: list[Tensor | None] = [None] * len(values)
+        for i, grad in zip(at, grads, strict=True):
+            every[i] = grad
+        found = hook(tuple(every))
+        return [found[i] for i in at]
+
+    made = list(values)
+    for i, x in zip(at, _Gradients.apply(spread, *(values[i] for i in at)), strict=True):
+        made[i] = x
+    return tuple(made)
+
+
 # The kind of a registered name.  A transient buffer is not part of the state dict.
 PARAMETER, BUFFER, TRANSIENT, MODULE = "parameter", "buffer", "transient buffer", "module"
+EXTRA = "_extra_state"  # its key in a state dict
+
+
+class _GlobalHooks(NamedTuple):
+    """Hooks of all modules."""
+
+    forward_pre: Hooks
+    forward: Hooks
+    backward_pre: Hooks
+    backward: Hooks
+
+    def add(self, kind: str, hook: Callable[..., Any], with_kwargs: bool = False) -> RemovableHandle:
+        hooks: Hooks = getattr(self, kind)
+        handle = RemovableHandle(hooks)
+        hooks[handle] = hook, with_kwargs
+        Module._hooked = True
+        return handle
+
+
+_GLOBAL = _GlobalHooks({}, {}, {}, {})
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """``Module.register_forward_pre_hook`` of all modules."""
+    return _GLOBAL.add("forward_pre", hook)
+
+
+def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False) -> RemovableHandle:
+    """``Module.register_forward_hook`` of all modules."""
+    return _GLOBAL.add("forward", hook, with_kwargs)
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """``Module.register_full_backward_pre_hook`` of all modules."""
+    return _GLOBAL.add("backward_pre", hook)
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """``Module.register_full_backward_hook`` of all modules."""
+    return _GLOBAL.add("backward", hook)
 
 
 class Module:
@@ -76,8 +172,15 @@ class Module:
 
     training: bool  # dropout, batch norm: is this training, or use?
     _kinds: dict[str, str]  # name -> PARAMETER, BUFFER, TRANSIENT or MODULE, in the order of registration
+    _hooked = False  # has a hook of calls, or had one
     _forward_pre_hooks: Hooks = {}  # of the class: none; an instance with hooks has its own
     _forward_hooks: Hooks = {}
+    _backward_pre_hooks: Hooks = {}
+    _backward_hooks: Hooks = {}
+    _state_dict_pre_hooks: Hooks = {}
+    _state_dict_hooks: Hooks = {}
+    _load_state_dict_pre_hooks: Hooks = {}
+    _load_state_dict_post_hooks: Hooks = {}
 
     def __init__(self) -> None:
         self.__dict__["_kinds"] = {}
@@ -90,28 +193,74 @@ class Module:
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self._has_hooks:
+        if not self._hooked:
             return self.forward(*args, **kwargs)
-        for hook, with_kwargs in [*self._forward_pre_hooks.values()]:
+        for hook, with_kwargs in [*_GLOBAL.forward_pre.values(), *self._forward_pre_hooks.values()]:
             found = hook(self, args, kwargs) if with_kwargs else hook(self, args)
             if found is not None and with_kwargs:
                 args, kwargs = found
             elif found is not None:
                 args = found if isinstance(found, tuple) else (found,)
-        output = self.forward(*args, **kwargs)
-        for hook, with_kwargs in [*self._forward_hooks.values()]:
+        try:
+            output = self._forward_and_back(args, kwargs)
+        except Exception:
+            for handle, (hook, with_kwargs) in [*self._forward_hooks.items()]:
+                if handle.always_call:
+                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
+            raise
+        for hook, with_kwargs in [*_GLOBAL.forward.values(), *self._forward_hooks.values()]:
             found = hook(self, args, kwargs, output) if with_kwargs else hook(self, args, output)
             output = output if found is None else found
         return output
+
+    def _forward_and_back(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``forward``, with the backward hooks between its results, its arguments and the graph."""
+        before = [hook for hook, _ in [*_GLOBAL.backward_pre.values(), *self._backward_pre_hooks.values()]]
+        after = [hook for hook, _ in [*_GLOBAL.backward.values(), *self._backward_hooks.values()]]
+        if not before and not after:
+            return self.forward(*args, **kwargs)
+        grad_output: tuple[Any, ...] = ()
+        reaches_inputs = any(isinstance(x, Tensor) and x.requires_grad for x in args)
+
+        def of_inputs(grads: tuple[Any, ...]) -> tuple[Any, ...]:
+            for hook in after:
+                found = hook(self, grads, grad_output)
+                if found is not None:
+                    grads = found if isinstance(found, tuple) else (found,)
+            return grads
+
+        def of_outputs(grads: tuple[Any, ...]) -> tuple[Any, ...]:
+            nonlocal grad_output
+            for hook in before:
+                found = hook(self, grads)
+                if found is not None:
+                    grads = found if isinstance(found, tuple) else (found,)
+            grad_output = grads
+            if not reaches_inputs:  # the hooks still see the gradients of the results
+                of_inputs((None,) * len(args))
+            return grads
+
+        output = self.forward(*_hook_gradients(args, of_inputs), **kwargs)
+        if isinstance(output, tuple):
+            hooked = _hook_gradients(output, of_outputs)
+            return type(output)(*hooked) if hasattr(output, "_fields") else hooked
+        return _hook_gradients((output,), of_outputs)[0]
 
     @property
     def _has_hooks(self) -> bool:
         """Would a call run hooks?  A module that reads the parameters of its parts, in place of
         calling them, asks first."""
-        return bool(self._forward_pre_hooks or self._forward_hooks)
+        return bool(
+            self._forward_pre_hooks
+            or self._forward_hooks
+            or self._backward_pre_hooks
+            or self._backward_hooks
+            or any(_GLOBAL)
+        )
 
     def _add_hook(self, hooks: str, hook: Callable[..., Any], prepend: bool, with_kwargs: bool) -> RemovableHandle:
         mine: Hooks = self.__dict__.setdefault(hooks, {})
+        self.__dict__["_hooked"] = True
         handle = RemovableHandle(mine)
         others = list(mine)
         mine[handle] = hook, with_kwargs
@@ -127,11 +276,58 @@ class Module:
         return self._add_hook("_forward_pre_hooks", hook, prepend, with_kwargs)
 
     def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
     ) -> RemovableHandle:
         """After each call ``hook(module, args, output)``, or ``hook(module, args, kwargs,
-        output)``: a result other than None replaces the output."""
-        return self._add_hook("_forward_hooks", hook, prepend, with_kwargs)
+        output)``: a result other than None replaces the output.  always_call: after a call that
+        raised too, with the output None."""
+        handle = self._add_hook("_forward_hooks", hook, prepend, with_kwargs)
+        handle.always_call = always_call
+        return handle
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Once the gradients of a call's positional arguments are there, ``hook(module, grad_input,
+        grad_output)``, tuples with None where there is no gradient: a result other than None
+        replaces grad_input."""
+        return self._add_hook("_backward_hooks", hook, prepend, False)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Once the gradients of a call's results are there, ``hook(module, grad_output)``: a result
+        other than None replaces grad_output."""
+        return self._add_hook("_backward_pre_hooks", hook, prepend, False)
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """``register_full_backward_hook``, by an older name."""
+        return self.register_full_backward_hook(hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Before each ``state_dict`` of this module ``hook(module, prefix, keep_vars)``."""
+        return self._add_hook("_state_dict_pre_hooks", hook, False, True)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """After each ``state_dict`` of this module ``hook(module, state_dict, prefix, {})``, which may change it."""
+        return self._add_hook("_state_dict_hooks", hook, False, True)
+
+    _register_state_dict_hook = register_state_dict_post_hook
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Before this module is loaded ``hook(module, state_dict, prefix, {}, strict, missing_keys,
+        unexpected_keys, error_messages)``, which may change the dict, a copy, and add messages."""
+        return self._add_hook("_load_state_dict_pre_hooks", hook, False, True)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        return self._add_hook("_load_state_dict_pre_hooks", hook, False, with_module)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """After this module was loaded ``hook(module, incompatible_keys)``."""
+        return self._add_hook("_load_state_dict_post_hooks", hook, False, True)
 
     # ---- attributes ----
 
@@ -142,6 +338,9 @@ class Module:
             if kinds is None:
                 raise AttributeError(f"cannot assign a {kind} before Module.__init__() call")
             self._register(kind, name, value)
+            return
+        if isinstance(value, Buffer) and (kinds is None or name not in kinds):
+            self.register_buffer(name, value, value.persistent)
             return
         if (
             kinds
@@ -268,9 +467,9 @@ class Module:
         """``named_buffers`` without names."""
         return (b for _, b in self.named_buffers(recurse=recurse))
 
-    def modules(self) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """``named_modules`` without names."""
-        return (m for _, m in self.named_modules())
+        return (m for _, m in self.named_modules(remove_duplicate=remove_duplicate))
 
     def children(self) -> Iterator[Module]:
         """``named_children`` without names."""
@@ -303,6 +502,20 @@ class Module:
         buffer: Tensor = self._get(target, (BUFFER, TRANSIENT))
         return buffer
 
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Puts a module in the place of a full name, "layers.0"; strict: only where there is one."""
+        path, _, name = target.rpartition(".")
+        if not name:
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        parent.register_module(name, module)
+
     # ---- changing all of it ----
 
     def apply(self, fn: Callable[[Module], object]) -> Self:
@@ -323,9 +536,26 @@ class Module:
                     p.grad = fn(grad)
             for module in self.modules():
                 for name, buffer in module._own(BUFFER, TRANSIENT):
-                    if buffer is not None:
+                    if isinstance(buffer, Buffer):
+                        buffer.data = fn(buffer.data)
+                    elif buffer is not None:
                         module.__dict__[name] = fn(buffer)
         return self
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        return self._convert(fn)
+
+    def to_empty(self, *, device: DeviceLike, recurse: bool = True) -> Self:
+        """Moves parameters and buffers to a device without their values."""
+        place = None if device is None else Device(device)
+        return self._convert(lambda t: _core.empty_like(t, device=place or t.device))
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: there is no compiler of whole modules, and the eager result is the same."""
+
+    def share_memory(self) -> Self:
+        """NotImplementedError: tensors are not in memory that processes share.  Threads share them as they are."""
+        raise NotImplementedError("share_memory: tensors are not in memory that processes share; threads share them")
 
     def to(
         self,
@@ -333,10 +563,11 @@ class Module:
         device: DeviceLike = None,
         dtype: _core.dtype | None = None,
         non_blocking: bool = False,
+        memory_format: object = None,
     ) -> Self:
         """Moves parameters and buffers to a device, or casts those that are floats to a dtype, in
         place: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(other)``.  TypeError: a
-        dtype that is not a float's."""
+        dtype that is not a float's.  memory_format changes nothing."""
         for x in target:
             if isinstance(x, Tensor):
                 device, dtype = x.device, x.dtype
@@ -411,6 +642,8 @@ class Module:
         """Parameters and persistent buffers by full name, over the same memory; a shared one under each of its names.
         keep_vars: the parameters themselves, else tensors without a graph."""
         state = {} if destination is None else destination
+        for hook, _ in [*self._state_dict_pre_hooks.values()]:
+            hook(self, prefix, keep_vars)
         for kind in (PARAMETER, BUFFER):
             for name, value in self._own(kind):
                 if value is not None:
@@ -418,7 +651,24 @@ class Module:
         for name, module in self._own(MODULE):
             if module is not None:
                 module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        if self._has_extra_state:
+            state[prefix + EXTRA] = self.get_extra_state()
+        for hook, _ in [*self._state_dict_hooks.values()]:
+            found = hook(self, state, prefix, {})
+            state = state if found is None else found
         return state
+
+    def get_extra_state(self) -> Any:
+        """What a subclass that defines it puts into the state dict as "_extra_state"; ``set_extra_state`` gets it."""
+        raise RuntimeError("get_extra_state is not defined by this module: a subclass defines it with set_extra_state")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Takes what ``get_extra_state`` of a saved module gave."""
+        raise RuntimeError("set_extra_state is not defined by this module: a subclass defines it with get_extra_state")
+
+    @property
+    def _has_extra_state(self) -> bool:
+        return type(self).get_extra_state is not Module.get_extra_state
 
     def _homes(self) -> dict[str, tuple[Module, str]]:
         """Where each entry of the state dict lives: the module and the name there."""
@@ -438,10 +688,16 @@ class Module:
         mis-shaped or no tensors, and nothing has changed.  TypeError: no mapping."""
         if not hasattr(state_dict, "keys"):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict).__name__}")
+        problems: list[str] = []
+        state_dict = self._before_load(dict(state_dict), strict, problems)
         homes = self._homes()
-        missing = [key for key in homes if key not in state_dict]
-        unexpected = [key for key in state_dict if key not in homes]
-        problems = []
+        extra = {
+            f"{start}.{EXTRA}" if start else EXTRA: module
+            for start, module in self.named_modules(remove_duplicate=False)
+            if module._has_extra_state
+        }
+        missing = [key for key in [*homes, *extra] if key not in state_dict]
+        unexpected = [key for key in state_dict if key not in homes and key not in extra]
         for what, keys in (("Missing", missing), ("Unexpected", unexpected)):
             if strict and keys:
                 problems.append(f"{what} key(s) in state_dict: " + ", ".join(f'"{key}"' for key in keys) + ".")
@@ -477,7 +733,24 @@ class Module:
                     module.__dict__[name] = Parameter(given, mine.requires_grad)
                 else:
                     module.__dict__[name] = given
-        return IncompatibleKeys(missing, unexpected)
+        for key, module in extra.items():
+            if key in state_dict:
+                module.set_extra_state(state_dict[key])
+        incompatible = IncompatibleKeys(missing, unexpected)
+        for module in self.modules():
+            for hook, _ in [*module._load_state_dict_post_hooks.values()]:
+                if hook(module, incompatible) is not None:
+                    raise AssertionError("a hook of load_state_dict returned a value: it changes its argument instead")
+        return incompatible
+
+    def _before_load(self, state_dict: dict[str, Any], strict: bool, problems: list[str]) -> dict[str, Any]:
+        """The state dict after the hooks of all modules; lazy parameters take the shapes that it has."""
+        for start, module in self.named_modules(remove_duplicate=False):
+            prefix = f"{start}." if start else ""
+            for hook, with_module in [*module._load_state_dict_pre_hooks.values()]:
+                mine = (module,) if with_module else ()
+                hook(*mine, state_dict, prefix, {}, strict, [], [], problems)
+        return state_dict
 
     # ---- printing ----
 

@@ -93,10 +93,13 @@ def ctc_loss(
         raise RuntimeError(
             f"[ctc_loss] targets {list(targets.shape)} do not have the batch {batch} and the lengths {sizes.tolist()}"
         )
-    loss = _forward(x, _rows(targets, sizes), times, sizes, blank)
+    wide = x if x.dtype in (_core.float32, _core.float64) else x.float()  # half precision has no logarithm of no chance
+    loss = _forward(wide, _rows(targets, sizes), times, sizes, blank)
     loss = loss.masked_fill(loss > -0.5 * NEVER, 0.0 if zero_infinity else math.inf)
     if reduction == "mean":
-        return (loss / sizes.clamp(min=1).to(x.device)).mean()
-    if reduction == "sum":
-        return loss.sum()
-    return loss.squeeze(0) if single else loss
+        loss = (loss / sizes.clamp(min=1).to(x.device)).mean()
+    elif reduction == "sum":
+        loss = loss.sum()
+    elif single:
+        loss = loss.squeeze(0)
+    return loss.to(x.dtype)

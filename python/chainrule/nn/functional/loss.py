@@ -16,6 +16,7 @@ __all__ = [
     "huber_loss",
     "kl_div",
     "l1_loss",
+    "linear_cross_entropy",
     "mse_loss",
     "nll_loss",
     "smooth_l1_loss",
@@ -277,3 +278,22 @@ def cross_entropy(
     if weight is None:
         return _core._cross_entropy(rows, target, ignore_index, label_smoothing, reduction)
     return _picked(rows.log_softmax(-1), target, weight, ignore_index, reduction, label_smoothing)
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """``cross_entropy`` of the logits input linear_weight^T + linear_bias : (N, D), (C, D), (N) -> () or (N)"""
+    logits = _core._linear(input, linear_weight, linear_bias)
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        logits, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
+    )

@@ -1,15 +1,24 @@
-"""``chainrule.nn.utils``: functions of the gradients, or of the values, of many parameters at once."""
+"""Functions of the gradients, or of the values, of many parameters at once."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 
-from .. import _core
-from .._core import Tensor
-from ..autograd import no_grad
+from ... import _core
+from ..._core import Tensor
+from ...autograd import no_grad
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "get_total_norm", "parameters_to_vector", "vector_to_parameters"]
+__all__ = [
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+    "parameters_to_vector",
+    "vector_to_parameters",
+]
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -82,3 +91,29 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     for p in parameters:
         p.copy_(vec[at : at + p.numel()].view_as(p))
         at += p.numel()
+
+
+def clip_grads_with_norm_(
+    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scales all gradients in place by min(1, max_norm / (total_norm + 1e-6)).  foreach changes nothing."""
+    grads = _gradients(parameters)
+    scale = max_norm / (total_norm.item() + 1e-6)
+    if not scale >= 1:
+        _core._update("scale", grads, grads, {"scale": scale})
+
+
+def clip_grad_norm(
+    parameters: Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """``clip_grad_norm_``, by its old name."""
+    warnings.warn(
+        "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)

@@ -1,0 +1,12 @@
+"""``chainrule.nn.utils``: gradients and values of many parameters at once, weights that are computed
+(``parametrize``, ``parametrizations``), pruning (``prune``), calls with other parameters (``stateless``)."""
+
+from . import fusion, gradients, making, parametrizations, parametrize, prune, recomputed, stateless
+from .fusion import *
+from .gradients import *
+from .making import *
+from .recomputed import *
+
+__all__ = ["parametrizations", "parametrize", "prune", "stateless"]
+for _part in (fusion, gradients, making, recomputed):
+    __all__ += _part.__all__
