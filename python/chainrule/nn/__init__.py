@@ -5,7 +5,7 @@ Parameters have the names, shapes and initial distributions that PyTorch's have,
 """
 
 from ..micro import MLP, Layer, Neuron
-from . import activation, attention, containers, functional, init, linear, loss, module, norm, utils
+from . import activation, attention, containers, functional, init, linear, loss, module, norm, rnn, utils
 from .activation import *
 from .attention import *
 from .containers import *
@@ -13,7 +13,8 @@ from .linear import *
 from .loss import *
 from .module import *
 from .norm import *
+from .rnn import *
 
 __all__ = ["MLP", "Layer", "Neuron", "functional", "init", "utils"]
-for _part in (activation, attention, containers, linear, loss, module, norm):
+for _part in (activation, attention, containers, linear, loss, module, norm, rnn):
     __all__ += _part.__all__

@@ -1,13 +1,13 @@
-"""``chainrule.nn.utils``: functions of the gradients, or of the values, of many parameters at once."""
+"""Functions of the gradients, or of the values, of many parameters at once."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 
-from .. import _core
-from .._core import Tensor
-from ..autograd import no_grad
+from ... import _core
+from ..._core import Tensor
+from ...autograd import no_grad
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "get_total_norm", "parameters_to_vector", "vector_to_parameters"]
 
