@@ -257,13 +257,15 @@ static cr_status recurrent_forward(const cr_call *c, cr_tensor *out, cr_tensor *
     pass p = {.program = cr_program_find(cells[l.cell].step), .gates = aux[0]->array, .before = aux[1]->array};
     cr_status status = CR_OK;
     if (!l.B) return CR_OK;
+    const cr_array last = state_of(&l, &out->array);
     p.y = outputs_of(&l, &out->array);
-    p.h = state_of(&l, &out->array);
     if (l.cell == CR_LSTM) p.c = cells_of(&l, &out->array);
     cr_scope_begin();
+    status = new_matrix(&l, l.B, l.P, &p.h, NULL);      /* not in out: WebGPU's products write no memory that they read */
     for (int i = 0; i < 2 && c->in[W_HR] != CR_NONE && status == CR_OK; i++)
         status = new_matrix(&l, l.B, l.H, &p.hidden[i], NULL);
     if (status == CR_OK) status = run_steps(&l, &p);
+    if (status == CR_OK) status = cr_copy_array(&last, &p.h);
     cr_scope_end();
     return status;
 }
