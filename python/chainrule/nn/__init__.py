@@ -26,6 +26,7 @@ from . import (
     padding,
     pooling,
     rearrange,
+    rnn,
     transformer,
     upsample,
     utils,
@@ -47,10 +48,9 @@ from .norm import *
 from .padding import *
 from .pooling import *
 from .rearrange import *
+from .rnn import *
 from .transformer import *
 from .upsample import *
-
-globals().update(_lazy := lazy.lazy_classes(globals()))
 
 __all__ = ["MLP", "Layer", "Neuron", "attention", "functional", "init", "utils"]
 for _part in (
@@ -71,8 +71,8 @@ for _part in (
     padding,
     pooling,
     rearrange,
+    rnn,
     transformer,
     upsample,
 ):
     __all__ += _part.__all__
-__all__ += _lazy
