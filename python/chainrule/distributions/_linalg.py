@@ -27,8 +27,8 @@ def factor(a: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def cholesky(a: Tensor) -> Tensor:
-    """The factor of positive definite matrices; RuntimeError: one is not."""
-    lower, good = factor(a)
+    """The factor of symmetric positive definite matrices, with symmetric gradients; RuntimeError: one is not."""
+    lower, good = factor((a + a.transpose(-2, -1)) / 2)
     if not good.all():
         raise RuntimeError(
             "cholesky: the factorization could not be completed because the input is not positive-definite"

@@ -9,10 +9,19 @@ from typing import Any
 
 from .. import _core
 from .._core import Generator, Tensor
+from .._dtypes import finfo
 from ..autograd import Function, no_grad
 from ..special import shape_slope
 
 Try = Callable[..., tuple[Tensor, Tensor]]  # parameters of the open elements -> candidates, which of them are taken
+
+
+def _uniform(like: Tensor, generator: Generator | None) -> Tensor:
+    return _core.rand(like.shape, dtype=like.dtype, device=like.device, generator=generator)
+
+
+def _normal(like: Tensor, generator: Generator | None) -> Tensor:
+    return _core.randn(like.shape, dtype=like.dtype, device=like.device, generator=generator)
 
 
 def _reject(attempt: Try, *parameters: Tensor) -> Tensor:
@@ -31,7 +40,7 @@ def _log_gamma(shape: Tensor, generator: Generator | None = None) -> Tensor:
     v = (1 + z / sqrt(9 d))^3, z normal.  Shapes below 1 are those of a + 1 times u^(1 / a)."""
 
     def attempt(d: Tensor) -> tuple[Tensor, Tensor]:
-        z, u = _core.randn_like(d, generator=generator), _core.rand_like(d, generator=generator)
+        z, u = _normal(d, generator), _uniform(d, generator)
         root = 1 + z / (3 * d.sqrt())
         v = root * root * root
         logv = _core.where(root > 0, v, 1.0).to(d.dtype).log()
@@ -39,7 +48,7 @@ def _log_gamma(shape: Tensor, generator: Generator | None = None) -> Tensor:
 
     small = shape < 1
     y = _reject(attempt, _core.where(small, shape + 1, shape) - 1 / 3)
-    u = 1 - _core.rand_like(y, generator=generator)
+    u = 1 - _uniform(y, generator)
     return _core.where(small, y + u.log() / shape, y)
 
 
@@ -54,7 +63,7 @@ class _StandardGamma(Function):
     def forward(ctx: Any, shape: Tensor, log: bool, generator: Generator | None) -> Tensor:
         wide = _wide(shape)
         y = _log_gamma(wide.reshape(-1), generator).reshape(shape.shape)
-        least = _core.finfo(wide.dtype).tiny
+        least = finfo(wide.dtype).tiny
         ctx.save_for_backward(wide, y.exp().clamp(min=least))
         ctx.log = log
         return (y if log else y.exp()).to(shape.dtype)
@@ -75,9 +84,9 @@ def standard_gamma(shape: Tensor, log: bool = False, generator: Generator | None
 
 def _hat(tail: Tensor, generator: Generator | None, scale: Tensor, shift: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The candidate of transformed rejection: floor((2 a / us + b) u + shift), us and v."""
-    u = _core.rand_like(scale, generator=generator) - 0.5
-    v = 1 - _core.rand_like(scale, generator=generator)
-    us = (0.5 - u.abs()).clamp(min=_core.finfo(scale.dtype).eps / 4)
+    u = _uniform(scale, generator) - 0.5
+    v = 1 - _uniform(scale, generator)
+    us = (0.5 - u.abs()).clamp(min=finfo(scale.dtype).eps / 4)
     return ((2 * tail / us + scale) * u + shift).floor(), us, v
 
 
@@ -99,9 +108,9 @@ def _large_poisson(rate: Tensor, generator: Generator | None) -> Tensor:
 
 def _steps(first: Tensor, ratio: Callable[[int], Tensor], generator: Generator | None) -> Tensor:
     """Inversion for counts whose chances are first, then each ratio(k) times the one before."""
-    u = _core.rand_like(first, generator=generator)
+    u = _uniform(first, generator)
     k, chance, below = _core.zeros_like(first), first, first
-    least = _core.finfo(first.dtype).eps / 100  # rounding may leave the sum below u: smaller chances do not count
+    least = finfo(first.dtype).eps / 100  # rounding may leave the sum below u: smaller chances do not count
     for i in range(1, 120):
         more = (u >= below) & (chance > least)
         if not bool(more.any()):
@@ -116,7 +125,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers of the rates ``input``, of its shape and dtype.  RuntimeError: a rate that is negative or NaN."""
     if bool((~(input >= 0)).any()):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    with no_grad:
+    with no_grad():
         rate = _wide(input).reshape(-1)
         large = rate >= 10
         y = _core.zeros_like(rate)
@@ -158,7 +167,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         raise RuntimeError("binomial: expected 0 <= prob <= 1")
     if count.shape != prob.shape:
         raise RuntimeError(f"binomial: count {tuple(count.shape)} and prob {tuple(prob.shape)} must have one shape")
-    with no_grad:
+    with no_grad():
         n, p = _wide(count).reshape(-1), _wide(prob).reshape(-1)
         n, p = (n.to(p.dtype), p) if p.dtype is _core.float64 else (n, p.to(n.dtype))
         less = _core.minimum(p, 1 - p)
@@ -181,7 +190,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 def uniform_open(shape: Any, like: Tensor) -> Tensor:
     """Uniform numbers in the open interval (0, 1)."""
     u = _core.rand(shape, dtype=like.dtype, device=like.device)
-    return u.clamp(min=_core.finfo(like.dtype).tiny, max=1 - _core.finfo(like.dtype).eps / 2)
+    return u.clamp(min=finfo(like.dtype).tiny, max=1 - finfo(like.dtype).eps / 2)
 
 
 LOG_2PI = math.log(2 * math.pi)

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Tensor
+from .._dtypes import finfo
 from ._linalg import factor
 
 __all__ = [
@@ -120,9 +121,9 @@ class _Between(Constraint):
     def check(self, value: Tensor) -> Tensor:
         inside = value % 1 == 0 if self.is_discrete else value == value
         if self.lower_bound is not None:
-            inside &= value >= self.lower_bound if self._ends[0] == "[" else value > self.lower_bound
+            inside = inside & (value >= self.lower_bound if self._ends[0] == "[" else value > self.lower_bound)
         if self.upper_bound is not None:
-            inside &= value <= self.upper_bound if self._ends[1] == "]" else value < self.upper_bound
+            inside = inside & (value <= self.upper_bound if self._ends[1] == "]" else value < self.upper_bound)
         return inside
 
     def __repr__(self) -> str:
@@ -174,7 +175,7 @@ class _Joined(Constraint):
 
 
 class _Multinomial(Constraint):
-    """Counts that sum to upper_bound."""
+    """Counts that sum to at most upper_bound."""
 
     is_discrete, event_dim = True, 1
 
@@ -182,7 +183,7 @@ class _Multinomial(Constraint):
         self.upper_bound = upper_bound
 
     def check(self, value: Tensor) -> Tensor:
-        return (value >= 0).all(-1) & (value.sum(-1) == self.upper_bound)
+        return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 
 
 def _close(a: Tensor, b: Tensor, tolerance: float) -> Tensor:
@@ -198,7 +199,7 @@ def _is_factor(x: Tensor) -> Tensor:
 
 
 def _is_correlation(x: Tensor) -> Tensor:
-    tolerance = _core.finfo(x.dtype).eps * x.size(-1) * 10
+    tolerance = finfo(x.dtype).eps * x.size(-1) * 10
     return _is_factor(x) & (((x * x).sum(-1) - 1).abs() < tolerance).all(-1)
 
 
@@ -218,8 +219,8 @@ def _is_semidefinite(x: Tensor) -> Tensor:
     """With a tolerance on the diagonal: the factor of x + t I exists."""
     if x.shape[-2] != x.shape[-1]:
         return _is_square(x)
-    size = x.diagonal(0, -2, -1).abs().amax(-1)[..., None, None] + _core.finfo(x.dtype).tiny
-    raised = x + 10 * _core.finfo(x.dtype).eps * x.size(-1) * size * _core.eye(
+    size = x.diagonal(0, -2, -1).abs().amax(-1)[..., None, None] + finfo(x.dtype).tiny
+    raised = x + 10 * finfo(x.dtype).eps * x.size(-1) * size * _core.eye(
         x.size(-1), dtype=x.dtype, device=x.device
     )
     return _is_symmetric(x) & factor(raised)[1]

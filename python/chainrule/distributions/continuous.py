@@ -6,6 +6,7 @@ import math
 
 from .. import _core
 from .._core import Tensor
+from .._dtypes import finfo
 from ..special import i0e, i1e
 from . import constraints
 from ._sampling import EULER, LOG_2PI, uniform_open
@@ -99,7 +100,7 @@ class Laplace(_LocScale):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         u = uniform_open(self._extended_shape(sample_shape), self.loc) - 0.5
-        return self.loc - self.scale * u.sign() * (-2 * u.abs()).clamp(min=_core.finfo(u.dtype).eps - 1).log1p()
+        return self.loc - self.scale * u.sign() * (-2 * u.abs()).clamp(min=finfo(u.dtype).eps - 1).log1p()
 
     def log_prob(self, value: Tensor) -> Tensor:
         return -(2 * self.scale).log() - self._standard(value).abs()
@@ -324,6 +325,7 @@ class _Half(TransformedDistribution):
         from .transforms import AbsTransform
 
         super().__init__(self._base(0.0, scale, False), AbsTransform(), validate_args=False)
+        del self._validate_args
         (given,) = together(scale)
         Distribution.__init__(self, () if scalars(scale) else given.shape, (), validate_args)
         if self._validate_args and not bool((given > 0).all()):
@@ -443,7 +445,7 @@ class Weibull(TransformedDistribution):
     @property
     def mode(self) -> Tensor:
         k = self.concentration
-        return self.scale * ((k - 1) / k).clamp(min=0) ** k.reciprocal()
+        return self.scale * ((k - 1) / k) ** k.reciprocal()
 
     @property
     def variance(self) -> Tensor:
@@ -557,7 +559,7 @@ class VonMises(Distribution):
         from ._sampling import _reject
 
         shape = self._extended_shape(sample_shape)
-        with no_grad:
+        with no_grad():
             k = self.concentration.expand(shape).reshape(-1)
             tau = 1 + (1 + 4 * k * k).sqrt()
             rho = (tau - (2 * tau).sqrt()) / (2 * k)

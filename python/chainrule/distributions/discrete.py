@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Size, Tensor
+from .._dtypes import broadcast_shapes, broadcast_tensors, finfo
 from ..autograd import no_grad
 from . import constraints
 from ._sampling import binomial, poisson, standard_gamma, uniform_open
@@ -32,7 +33,7 @@ from .transforms import ExpTransform, SigmoidTransform
 
 
 def _clamped(probs: Tensor) -> Tensor:
-    eps = _core.finfo(probs.dtype).eps
+    eps = finfo(probs.dtype).eps
     return probs.clamp(eps, 1 - eps)
 
 
@@ -109,7 +110,7 @@ class Bernoulli(_Coin, ExponentialFamily):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
-        with no_grad:
+        with no_grad():
             return self.probs.expand(self._extended_shape(sample_shape)).bernoulli()
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -152,7 +153,7 @@ class Geometric(_Coin):
         return (1 / self.probs - 1) / self.probs
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
-        with no_grad:
+        with no_grad():
             u = uniform_open(self._extended_shape(sample_shape), self._param)
             return (u.log() / (-self.probs).log1p()).floor()
 
@@ -207,7 +208,7 @@ class Binomial(_Coin):
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        with no_grad:
+        with no_grad():
             return binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -267,7 +268,7 @@ class NegativeBinomial(_Coin):
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         """A Poisson number whose rate is a gamma sample."""
         shape = self._extended_shape(sample_shape)
-        with no_grad:
+        with no_grad():
             return poisson(standard_gamma(self.total_count.expand(shape)) * self.logits.exp())
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -302,7 +303,7 @@ class Poisson(ExponentialFamily):
         return self.rate
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
-        with no_grad:
+        with no_grad():
             return poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -443,19 +444,19 @@ class Categorical(Distribution):
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         shape = Size(sample_shape)
-        with no_grad:
+        with no_grad():
             rows = self.probs.reshape(-1, self._num_events)
             drawn = rows.multinomial(max(shape.numel(), 1), True).transpose(0, 1)
             return drawn[: shape.numel()].reshape(self._extended_shape(shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         at = self._checked(value).long()[..., None]
-        shape = _core.broadcast_shapes(at.shape[:-1], self.logits.shape[:-1])
+        shape = broadcast_shapes(at.shape[:-1], self.logits.shape[:-1])
         logits = self.logits.expand((*shape, self._num_events))
         return logits.gather(-1, at.expand((*shape, 1)))[..., 0]
 
     def entropy(self) -> Tensor:
-        logits = self.logits.clamp(min=_core.finfo(self._param.dtype).min)
+        logits = self.logits.clamp(min=finfo(self._param.dtype).min)
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -562,7 +563,7 @@ class Multinomial(Distribution):
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> constraints.Constraint:  # type: ignore[override]
-        """Counts that sum to total_count."""
+        """Counts that sum to at most total_count."""
         return constraints.multinomial(self.total_count)
 
     @property
@@ -577,7 +578,7 @@ class Multinomial(Distribution):
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         shape, probs = Size(sample_shape), self._categorical._param
-        with no_grad:
+        with no_grad():
             drawn = self._categorical.sample(Size((self.total_count,)) + shape)
             counts = _core.zeros(self._extended_shape(shape), dtype=probs.dtype, device=probs.device)
             at = drawn.reshape((self.total_count, -1)).transpose(0, 1)
@@ -585,7 +586,7 @@ class Multinomial(Distribution):
             return counts.reshape((-1, counts.size(-1))).scatter_add(-1, at, ones).reshape(counts.shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        logits, value = _core.broadcast_tensors(self.logits, self._checked(value))
+        logits, value = broadcast_tensors(self.logits, self._checked(value))
         logits = _core.where((value == 0) & (logits == -math.inf), 0.0, logits)
         ways = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
         return ways + (logits * value).sum(-1)
@@ -701,7 +702,7 @@ class ExpRelaxedCategorical(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         n = self._event_shape[-1]
-        logits, value = _core.broadcast_tensors(self.logits, self._checked(value))
+        logits, value = broadcast_tensors(self.logits, self._checked(value))
         log_t = self.temperature.log() if isinstance(self.temperature, Tensor) else math.log(self.temperature)
         return math.lgamma(n) + (n - 1) * log_t + (logits - value * self.temperature).log_softmax(-1).sum(-1)
 

@@ -92,7 +92,7 @@ class Distribution:
             if constraints.is_dependent(constraint) or name not in self.__dict__:
                 continue
             value = getattr(self, name)
-            with no_grad:
+            with no_grad():
                 good = bool(constraint.check(value).all())
             if not good:
                 raise ValueError(
@@ -127,7 +127,7 @@ class Distribution:
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         """Samples without a gradient."""
-        with no_grad:
+        with no_grad():
             return self.rsample(sample_shape).detach()
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
@@ -211,7 +211,7 @@ class Distribution:
             return
         if support is None or constraints.is_dependent(support):
             return
-        with no_grad:
+        with no_grad():
             good = bool(support.check(value).all())
         if not good:
             raise ValueError(

@@ -6,6 +6,7 @@ import math
 
 from .. import _core
 from .._core import Tensor
+from .._dtypes import finfo
 from ..special import gammainc
 from . import constraints
 from ._sampling import standard_gamma
@@ -48,7 +49,7 @@ class Gamma(ExponentialFamily):
         """With implicit reparameterisation gradients (``_sampling.standard_gamma``)."""
         shape = self._extended_shape(sample_shape)
         x = standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
-        return _core.where(x < _core.finfo(x.dtype).tiny, x.detach().clamp(min=_core.finfo(x.dtype).tiny), x)
+        return _core.where(x < finfo(x.dtype).tiny, x.detach().clamp(min=finfo(x.dtype).tiny), x)
 
     def log_prob(self, value: Tensor) -> Tensor:
         a, value = self.concentration, self._checked(value)
@@ -264,7 +265,7 @@ class FisherSnedecor(Distribution):
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         x, y = (standard_gamma((df / 2).expand(shape)) / df for df in (self.df1, self.df2))
-        tiny = _core.finfo(x.dtype).tiny
+        tiny = finfo(x.dtype).tiny
         return (x / y.clamp(min=tiny)).clamp(min=tiny)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -307,7 +308,7 @@ class StudentT(Distribution):
         shape = self._extended_shape(sample_shape)
         z = _core.randn(shape, dtype=self.df.dtype, device=self.df.device)
         chi2 = 2 * standard_gamma((self.df / 2).expand(shape))
-        return self.loc + self.scale * z * (self.df / chi2.clamp(min=_core.finfo(z.dtype).tiny)).sqrt()
+        return self.loc + self.scale * z * (self.df / chi2.clamp(min=finfo(z.dtype).tiny)).sqrt()
 
     def _constant(self) -> Tensor:
         """log of the factor that makes the integral of the standard one 1"""

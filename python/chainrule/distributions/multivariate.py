@@ -308,7 +308,7 @@ class MixtureSameFamily(Distribution):
         return (inner + self._mixture_distribution.logits.log_softmax(-1)).logsumexp(-1)
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
-        with no_grad:
+        with no_grad():
             shape = Size(sample_shape)
             at = self._mixture_distribution.expand(self._batch_shape).sample(shape)
             x = self._component_distribution.sample(shape)

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Size, Tensor
+from .._dtypes import finfo
 from . import constraints
 from .constraints import Constraint
 from .distribution import Distribution, Number, Shape, sum_last
@@ -381,11 +382,11 @@ class SigmoidTransform(_Plain):
     bijective, sign, codomain = True, 1, constraints.unit_interval
 
     def _call(self, x: Tensor) -> Tensor:
-        info = _core.finfo(x.dtype)
+        info = finfo(x.dtype)
         return x.sigmoid().clamp(info.tiny, 1 - info.eps)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        info = _core.finfo(y.dtype)
+        info = finfo(y.dtype)
         y = y.clamp(info.tiny, 1 - info.eps)
         return y.log() - (-y).log1p()
 
@@ -511,7 +512,7 @@ class StickBreakingTransform(_Plain):
 
     def _inverse(self, y: Tensor) -> Tensor:
         head = y[..., :-1]
-        left = (1 - head.cumsum(-1)).clamp(min=_core.finfo(y.dtype).tiny)
+        left = (1 - head.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
         return head.log() - left.log() + self._offset(head.size(-1), y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
@@ -575,14 +576,14 @@ class CorrCholeskyTransform(_Plain):
         return _core.stack(rows, -2)
 
     def _call(self, x: Tensor) -> Tensor:
-        z = self._filled(x.tanh().clamp(-1 + _core.finfo(x.dtype).eps, 1 - _core.finfo(x.dtype).eps))
+        z = self._filled(x.tanh().clamp(-1 + finfo(x.dtype).eps, 1 - finfo(x.dtype).eps))
         z = z + _core.eye(z.size(-1), dtype=z.dtype, device=z.device)
         left = (1 - (z * z).tril(-1)).sqrt().cumprod(-1)
         return z * _core.cat([_core.ones_like(left[..., :1]), left[..., :-1]], -1)
 
     def _inverse(self, y: Tensor) -> Tensor:
         left = 1 - (y * y).cumsum(-1)
-        left = _core.cat([_core.ones_like(left[..., :1]), left[..., :-1]], -1).clamp(min=_core.finfo(y.dtype).tiny)
+        left = _core.cat([_core.ones_like(left[..., :1]), left[..., :-1]], -1).clamp(min=finfo(y.dtype).tiny)
         n = y.size(-1)
         z = y / left.sqrt()
         return _core.cat([z[..., i, :i] for i in range(1, n)], -1).atanh()
