@@ -256,7 +256,7 @@ def test_is_scipys(make: Callable[[], D.Distribution], name: str, arguments: tup
     if name not in ("cauchy", "halfcauchy", "vonmises"):
         assert np.allclose([ours.mean.item(), ours.variance.item()], theirs.stats("mv"), rtol=1e-5)
     try:
-        assert np.allclose(ours.entropy().item(), theirs.entropy(), rtol=1e-4, atol=1e-5)
+        assert np.allclose(ours.entropy().item(), theirs.entropy(), rtol=1e-3, atol=1e-5)
     except NotImplementedError:
         pass
     points = np.unique(x)
