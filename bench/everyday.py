@@ -39,12 +39,12 @@ EACH = {  # the same call of many names
     "f(x)": (
         "zeros_like ones_like empty_like rand_like randn_like neg abs sign square relu exp exp2 expm1 sin cos tan atan"
         " sinh cosh tanh asinh erf erfc sigmoid ceil floor round trunc frac selu silu mish softsign hardsigmoid"
-        " hardswish relu6 logsigmoid leaky_relu elu celu softplus hardtanh gelu deg2rad rad2deg sinc isnan isinf"
+        " hardswish relu6 logsigmoid leaky_relu elu celu softplus hardtanh gelu deg2rad rad2deg sinc lgamma digamma i0 isnan isinf"
         " isposinf isneginf isfinite logical_not sum mean amax amin prod any all count_nonzero norm var std max min"
         " argmax argmin median"
     ),
     "f(p)": "log log2 log10 sqrt rsqrt reciprocal log1p",
-    "f(u)": "asin acos atanh bernoulli",
+    "f(u)": "asin acos atanh erfinv bernoulli",
     "f(p, q)": "add sub mul div pow floor_divide remainder fmod maximum minimum atan2",
     "f(x, y)": "clamp_min clamp_max eq ne lt le gt ge logical_and mm rsub",
     "f(m, o)": "logical_and logical_or logical_xor",

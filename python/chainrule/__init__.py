@@ -85,6 +85,14 @@ __all__ += [  # the names written in Python
     "set_rng_state",
 ]
 
+_FROM = {  # functions whose modules are imported when they are first used
+    "binomial": "distributions",
+    "mvlgamma": "special",
+    "poisson": "distributions",
+    "polygamma": "special",
+}
+__all__ += list(_FROM)
+
 if autograd.TYPE_CHECKING:
     from . import array_api as array_api
     from . import data as data
@@ -93,6 +101,10 @@ if autograd.TYPE_CHECKING:
     from . import nn as nn
     from . import optim as optim
     from . import special as special
+    from .distributions import binomial as binomial
+    from .distributions import poisson as poisson
+    from .special import mvlgamma as mvlgamma
+    from .special import polygamma as polygamma
 
 
 def __getattr__(name: str) -> object:
@@ -101,4 +113,8 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
+    if name in _FROM:
+        from importlib import import_module
+
+        return getattr(import_module(f"{__name__}.{_FROM[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -96,6 +96,9 @@ def multigammaln(a: Tensor, p: int) -> Tensor:
     return gammaln(a[..., None] - halves).sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
+mvlgamma = multigammaln  # torch.mvlgamma
+
+
 # ---- the incomplete gamma function
 
 # Trapezoid nodes and weights of the double exponential rule for integrals over (0, infinity) of functions that fall like exp(-s):
@@ -105,12 +108,12 @@ _NODES = [(math.exp(v - math.exp(-v)), 1 + math.exp(-v)) for v in (-3.6 + _STEP 
 
 
 def gamma_tail(a: Tensor, x: Tensor, moment: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """The smaller tail of the gamma distribution of shape a at x: whether it is the upper one, T, and M.
+    """A tail of the gamma distribution of shape a at x: whether it is the upper one, T, and M.
 
-    With t = x exp(o s), o = 1 for the upper tail (x >= a) and -1 for the lower,
+    With t = x exp(o s), o = 1 for the upper tail (x >= max(a, 1)) and -1 for the lower,
     x T = 1 / f(x) (integral of f(t) over the tail), T = integral of exp(o a s - x (exp(o s) - 1)) ds, s > 0, and
-    M is T with the factor log(t) - digamma(a) in the integral (moment; otherwise zeros).  Errors are below 3e-9 of the results."""
-    upper = x >= a
+    M is T with the factor log(t) - digamma(a) in the integral (moment; otherwise zeros).  Errors are below 1e-9 of the results."""
+    upper = (x >= a) & (x >= 1)
     side = _core.where(upper, 1.0, -1.0).to(x.dtype)
     root = x.sqrt()
     scale = 1 / ((x - a).abs() + root)  # how fast the integrand falls
@@ -169,7 +172,7 @@ def _gammainc(a: Tensor, x: Tensor, upper: bool) -> Tensor:
 
 def gammainc(input: Tensor, other: Tensor) -> Tensor:
     """The regularized lower incomplete gamma function P(input, other), the distribution function of Gamma(input, 1);
-    with gradients for both, errors below 3e-9 of the smaller tail."""
+    with gradients for both, errors below 1e-9."""
     return _gammainc(input, other, False)
 
 

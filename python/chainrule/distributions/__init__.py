@@ -4,6 +4,8 @@
 ``has_rsample`` is set.  Samples come from the default generator: the same seed gives the same numbers."""
 
 from . import constraints, continuous, discrete, gamma, kl, multivariate, transformed, transforms
+from ._sampling import binomial as binomial
+from ._sampling import poisson as poisson
 from .continuous import *
 from .discrete import *
 from .distribution import Distribution, ExponentialFamily
