@@ -79,10 +79,13 @@ expit = sigmoid
 
 
 def polygamma(n: int, input: Tensor) -> Tensor:
-    """The n-th derivative of ``digamma``: (-1)^(n + 1) n! zeta(n + 1, input); for n > 0 input > 0.  RuntimeError: n < 0."""
+    """The n-th derivative of ``digamma``: (-1)^(n + 1) n! zeta(n + 1, input); for n > 0 input > 0.
+    RuntimeError: n < 0."""
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n: {n}")
-    return digamma(input) if n == 0 else zeta(_core.full_like(input, n + 1), input) * ((-1) ** (n + 1) * math.factorial(n))
+    return (
+        digamma(input) if n == 0 else zeta(_core.full_like(input, n + 1), input) * ((-1) ** (n + 1) * math.factorial(n))
+    )
 
 
 def multigammaln(a: Tensor, p: int) -> Tensor:
@@ -101,8 +104,8 @@ mvlgamma = multigammaln  # torch.mvlgamma
 
 # ---- the incomplete gamma function
 
-# Trapezoid nodes and weights of the double exponential rule for integrals over (0, infinity) of functions that fall like exp(-s):
-# s = exp(v - exp(-v)) (Takahasi and Mori 1974).
+# Trapezoid nodes and weights of the double exponential rule for integrals over (0, infinity) of functions that fall
+# like exp(-s): s = exp(v - exp(-v)) (Takahasi and Mori 1974).
 _STEP = 8.1 / 80
 _NODES = [(math.exp(v - math.exp(-v)), 1 + math.exp(-v)) for v in (-3.6 + _STEP * i for i in range(81))]
 
@@ -112,7 +115,8 @@ def gamma_tail(a: Tensor, x: Tensor, moment: bool = False) -> tuple[Tensor, Tens
 
     With t = x exp(o s), o = 1 for the upper tail (x >= max(a, 1)) and -1 for the lower,
     x T = 1 / f(x) (integral of f(t) over the tail), T = integral of exp(o a s - x (exp(o s) - 1)) ds, s > 0, and
-    M is T with the factor log(t) - digamma(a) in the integral (moment; otherwise zeros).  Errors are below 1e-9 of the results."""
+    M is T with the factor log(t) - digamma(a) in the integral (moment; otherwise zeros).  Errors are below 1e-9 of the
+    results."""
     upper = (x >= a) & (x >= 1)
     side = _core.where(upper, 1.0, -1.0).to(x.dtype)
     root = x.sqrt()
@@ -136,8 +140,13 @@ def shape_slope(a: Tensor, x: Tensor) -> Tensor:
     return _core.where(upper, x, -x) * first
 
 
-def _log_density(a: Tensor, x: Tensor) -> Tensor:
-    return (a - 1) * x.log() - x - gammaln(a)
+def _log_mass(a: Tensor, x: Tensor) -> Tensor:
+    """log(x f(x)) = a log(x) - x - lgamma(a); for a >= 10 by Stirling's formula, whose terms do not cancel:
+    -a (u - log(1 + u)) + log(a / 2 pi) / 2 - (1 / 12 - ...) / a, u = x / a - 1."""
+    b = a.clamp(min=10)
+    u, w = (x - b) / b, 1 / (b * b)
+    stirling = 0.5 * (b / (2 * math.pi)).log() - b * (u - u.log1p()) - (1 / 12 - w * (1 / 360 - w / 1260)) / b
+    return _core.where(a >= 10, stirling, a * x.log() - x - gammaln(a))
 
 
 class _GammaInc(Function):
@@ -150,7 +159,7 @@ class _GammaInc(Function):
         inside = (x > 0) & (x < math.inf) & (a > 0)
         b, z = _core.where(inside, a, 1.0).to(x.dtype), _core.where(inside, x, 1.0).to(x.dtype)
         high, tail, _ = gamma_tail(b, z)
-        tail = tail * (_log_density(b, z) + z.log()).exp()
+        tail = tail * _log_mass(b, z).exp()
         y = _core.where(high == upper, tail, 1 - tail)
         edge = _core.where((x < 0) | (a < 0) | x.isnan() | a.isnan(), math.nan, _core.where((x > 0) != upper, 1.0, 0.0))
         edge = _core.where((a == 0) & (x > 0), float(not upper), edge)
@@ -159,7 +168,7 @@ class _GammaInc(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         a, x = ctx.saved_tensors
-        dx = grad * (-1 if ctx.upper else 1) * _log_density(a, x).exp()
+        dx = grad * (-1 if ctx.upper else 1) * _log_mass(a, x).exp() / x
         return -dx * shape_slope(a, x), dx, None
 
 

@@ -22,7 +22,9 @@ except ImportError:
     _stats = None  # type: ignore[assignment]
 torch: Any = _torch
 stats: Any = _stats
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed: distributions are tested by themselves")
+needs_torch = pytest.mark.skipif(
+    torch is None, reason="PyTorch is not installed: distributions are tested by themselves"
+)
 needs_scipy = pytest.mark.skipif(stats is None, reason="SciPy is not installed: samples are tested by their moments")
 
 RNG = np.random.default_rng(3)
@@ -90,8 +92,16 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("Multinomial", {"total_count": 6, "probs": simplex(3, 5)}, COUNTS),
     ("Multinomial", {"total_count": 6, "logits": drawn(-2, 2, 3, 5)}, COUNTS),
     ("MultivariateNormal", {"loc": drawn(-1, 1, 4, 3), "scale_tril": LOWER}, drawn(-2, 2, 4, 3)),
-    ("MultivariateNormal", {"loc": drawn(-1, 1, 3), "covariance_matrix": LOWER @ LOWER.swapaxes(1, 2)}, drawn(-2, 2, 4, 3)),
-    ("MultivariateNormal", {"loc": drawn(-1, 1, 3), "precision_matrix": LOWER @ LOWER.swapaxes(1, 2)}, drawn(-2, 2, 4, 3)),
+    (
+        "MultivariateNormal",
+        {"loc": drawn(-1, 1, 3), "covariance_matrix": LOWER @ LOWER.swapaxes(1, 2)},
+        drawn(-2, 2, 4, 3),
+    ),
+    (
+        "MultivariateNormal",
+        {"loc": drawn(-1, 1, 3), "precision_matrix": LOWER @ LOWER.swapaxes(1, 2)},
+        drawn(-2, 2, 4, 3),
+    ),
     (
         "LowRankMultivariateNormal",
         {"loc": drawn(-1, 1, 4, 3), "cov_factor": drawn(-1, 1, 3, 2), "cov_diag": drawn(0.2, 1, 3)},
@@ -126,7 +136,9 @@ def close(a: Any, b: Any, what: str, tolerance: float = 1e-8) -> None:
     assert good.all(), f"{what}: {x[~good]}, PyTorch's {y[~good]}"
 
 
-def compare(what: str, f: Callable[[Any, Any], Any], name: str, parameters: dict[str, Any], tolerance: float = 1e-8) -> None:
+def compare(
+    what: str, f: Callable[[Any, Any], Any], name: str, parameters: dict[str, Any], tolerance: float = 1e-8
+) -> None:
     """f of both libraries: the value and the gradients of its sum, or the same exception."""
     results = []
     for lib in (cr, torch):
@@ -165,7 +177,9 @@ MORE = ("mode", "entropy")  # may be here where PyTorch has none
 @needs_torch
 @pytest.mark.parametrize("name, parameters, value", CASES, ids=IDS)
 def test_is_pytorchs(name: str, parameters: dict[str, Any], value: Any) -> None:
-    loose = 1e-5 if name in ("ContinuousBernoulli", "VonMises") else 1e-8  # cancellation beside p = 1/2; PyTorch's Bessel fits
+    loose = (
+        1e-5 if name in ("ContinuousBernoulli", "VonMises") else 1e-8
+    )  # cancellation beside p = 1/2; PyTorch's Bessel fits
     loose = 1e-7 if name == "Multinomial" else loose  # log(n!) in float32
     ours, theirs = made(cr, name, parameters)[0], made(torch, name, parameters)[0]
     assert tuple(ours.batch_shape) == tuple(theirs.batch_shape) and tuple(ours.event_shape) == tuple(theirs.event_shape)
@@ -246,7 +260,9 @@ def test_is_scipys(make: Callable[[], D.Distribution], name: str, arguments: tup
     discrete = hasattr(theirs.dist, "pmf")
     some = x[:50]
     want = theirs.logpmf(some) if discrete else theirs.logpdf(some)
-    assert np.allclose(ours.log_prob(cr.tensor(some, dtype=cr.float32)).tolist(), want, rtol=1e-4, atol=1e-4 + 2e-6 * abs(some).max())
+    assert np.allclose(
+        ours.log_prob(cr.tensor(some, dtype=cr.float32)).tolist(), want, rtol=1e-4, atol=1e-4 + 2e-6 * abs(some).max()
+    )
     try:
         cdf = ours.cdf(cr.tensor(some, dtype=cr.float32)).tolist()
     except NotImplementedError:
@@ -345,7 +361,11 @@ KL = [
     ("Gumbel", {"loc": LOC, "scale": SCALE}, {"loc": REAL, "scale": A}),
     ("Pareto", {"scale": SCALE + 1, "alpha": A + 2.1}, {"scale": SCALE, "alpha": B}),
     ("Uniform", {"low": UNIT / 2, "high": UNIT}, {"low": UNIT / 4, "high": UNIT + 0.5}),
-    ("MultivariateNormal", {"loc": drawn(-1, 1, 4, 3), "scale_tril": LOWER}, {"loc": drawn(-1, 1, 3), "scale_tril": factor(4)}),
+    (
+        "MultivariateNormal",
+        {"loc": drawn(-1, 1, 4, 3), "scale_tril": LOWER},
+        {"loc": drawn(-1, 1, 3), "scale_tril": factor(4)},
+    ),
     (
         "LowRankMultivariateNormal",
         {"loc": drawn(-1, 1, 3), "cov_factor": drawn(-1, 1, 3, 2), "cov_diag": drawn(0.2, 1, 3)},
@@ -420,7 +440,11 @@ TRANSFORMS: list[tuple[str, Callable[[Any, Any], Any], Any]] = [
     ("mixed", lambda T, t: T.ComposeTransform([T.TanhTransform(), T.StickBreakingTransform()]), X23),
     ("independent", lambda T, t: T.IndependentTransform(T.ExpTransform(), 1), X23),
     ("reshape", lambda T, t: T.ReshapeTransform((3,), (3, 1)), X23),
-    ("stack", lambda T, t: T.StackTransform([T.ExpTransform(), T.TanhTransform(), T.AffineTransform(1.0, 2.0)], 1), X23),
+    (
+        "stack",
+        lambda T, t: T.StackTransform([T.ExpTransform(), T.TanhTransform(), T.AffineTransform(1.0, 2.0)], 1),
+        X23,
+    ),
     ("cat", lambda T, t: T.CatTransform([T.ExpTransform(), T.TanhTransform()], 1, [2, 1]), X23),
     ("inverse", lambda T, t: T.ExpTransform().inv, np.abs(X23) + 0.1),
     ("cdf", lambda T, t: T.CumulativeDistributionTransform(T.Normal(t(0.0), t(1.0))), X23),
@@ -458,7 +482,9 @@ def test_made_of_others_are_pytorchs() -> None:
         falling = T.TransformedDistribution(T.Normal(t(0.0), t(1.0)), [T.AffineTransform(t(1.0), t(-2.0))])
         stick = T.TransformedDistribution(independent, T.StickBreakingTransform())
         mixture = T.MixtureSameFamily(T.Categorical(t(simplex_rows)), normal)
-        vectors = T.MixtureSameFamily(T.Categorical(t(simplex_rows[0])), T.Independent(T.Normal(t(LOC.T), t(SCALE.T)), 1))
+        vectors = T.MixtureSameFamily(
+            T.Categorical(t(simplex_rows[0])), T.Independent(T.Normal(t(LOC.T), t(SCALE.T)), 1)
+        )
         value = t(REAL)
         results.append(
             [

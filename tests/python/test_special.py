@@ -69,7 +69,9 @@ ACCURACY: list[tuple[str, str, tuple[np.ndarray, ...], float, bool]] = [
 
 
 @needs_scipy
-@pytest.mark.parametrize("name, theirs, arguments, steps, mixed", ACCURACY, ids=[f"{i}-{a[0]}" for i, a in enumerate(ACCURACY)])
+@pytest.mark.parametrize(
+    "name, theirs, arguments, steps, mixed", ACCURACY, ids=[f"{i}-{a[0]}" for i, a in enumerate(ACCURACY)]
+)
 def test_accuracy(name: str, theirs: str, arguments: tuple[np.ndarray, ...], steps: float, mixed: bool) -> None:
     for dtype in ("float64", "float32"):
         rounded = [a.astype(dtype) for a in arguments]
@@ -133,13 +135,13 @@ def test_incomplete_gamma() -> None:
     x = scipy.gammaincinv(a, x)
     a, x = a[x > 1e-200], x[x > 1e-200]
     for name in ("gammainc", "gammaincc"):
-        for dtype, tolerance in (("float64", 1e-8), ("float32", 1e-4)):
+        for dtype, tolerance in (("float64", 1e-8), ("float32", 2e-5)):
             b, z = a.astype(dtype), x.astype(dtype)
             keep = z > 1e-37
             b, z = b[keep], z[keep]
             got = np.array(getattr(special, name)(cr.tensor(b), cr.tensor(z)).tolist())
             want = getattr(scipy, name)(b.astype(float), z.astype(float))
-            error = np.abs(got - want) / np.maximum(want, 1e-3)
+            error = np.abs(got - want) / np.maximum(want, 0.05)
             assert error.max() < tolerance, f"{name} {dtype} at {b[error.argmax()]}, {z[error.argmax()]}: {error.max()}"
     edges = [(0.0, 1.0), (1.0, 0.0), (1.0, math.inf), (2.0, math.nan), (1.0, -1.0), (-1.0, 1.0)]
     u, v = (cr.tensor([e[i] for e in edges], dtype=cr.float64) for i in range(2))

@@ -58,7 +58,8 @@ def inverse_lower(lower: Tensor) -> Tensor:
 
 
 def from_precision(precision: Tensor) -> Tensor:
-    """L with L L^T the inverse of precision: the factor of the matrix turned by 180 degrees is its transpose's inverse."""
+    """L with L L^T the inverse of precision: the inverse of the transposed factor of the matrix turned by 180 degrees,
+    turned back."""
     turned = cholesky(precision.flip((-2, -1)))
     return inverse_lower(turned.flip((-2, -1)).transpose(-2, -1))
 

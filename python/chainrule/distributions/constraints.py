@@ -103,7 +103,10 @@ class _Test(Constraint):
     def __init__(
         self, name: str, test: Callable[[Tensor], Tensor], is_discrete: bool = False, event_dim: int = 0
     ) -> None:
-        self._name, self.check, self.is_discrete, self.event_dim = name, test, is_discrete, event_dim  # type: ignore[method-assign]
+        self._name, self._test, self.is_discrete, self.event_dim = name, test, is_discrete, event_dim
+
+    def check(self, value: Tensor) -> Tensor:
+        return self._test(value)
 
     def __repr__(self) -> str:
         return f"{self._name}()"
@@ -163,10 +166,7 @@ class _Joined(Constraint):
             return _core.stack([c.check(value.select(self.dim, i)) for i, c in enumerate(self.cseq)], self.dim)
         starts = [sum(self.lengths[:i]) for i in range(len(self.lengths))]
         return _core.cat(
-            [
-                c.check(value.narrow(self.dim, at, n))
-                for c, at, n in zip(self.cseq, starts, self.lengths, strict=True)
-            ],
+            [c.check(value.narrow(self.dim, at, n)) for c, at, n in zip(self.cseq, starts, self.lengths, strict=True)],
             self.dim,
         )
 
@@ -220,9 +220,7 @@ def _is_semidefinite(x: Tensor) -> Tensor:
     if x.shape[-2] != x.shape[-1]:
         return _is_square(x)
     size = x.diagonal(0, -2, -1).abs().amax(-1)[..., None, None] + finfo(x.dtype).tiny
-    raised = x + 10 * finfo(x.dtype).eps * x.size(-1) * size * _core.eye(
-        x.size(-1), dtype=x.dtype, device=x.device
-    )
+    raised = x + 10 * finfo(x.dtype).eps * x.size(-1) * size * _core.eye(x.size(-1), dtype=x.dtype, device=x.device)
     return _is_symmetric(x) & factor(raised)[1]
 
 

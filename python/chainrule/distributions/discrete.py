@@ -190,7 +190,7 @@ class Binomial(_Coin):
         super().__init__(() if numbers else self._param.shape, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True)
-    def support(self) -> constraints.Constraint:  # type: ignore[override]
+    def support(self) -> constraints.Constraint:
         """0 ... total_count"""
         return constraints.integer_interval(0, self.total_count)
 
@@ -428,7 +428,7 @@ class Categorical(Distribution):
         return self._param.shape
 
     @constraints.dependent_property(is_discrete=True)
-    def support(self) -> constraints.Constraint:  # type: ignore[override]
+    def support(self) -> constraints.Constraint:
         """0 ... K - 1"""
         return constraints.integer_interval(0, self._num_events - 1)
 
@@ -562,7 +562,7 @@ class Multinomial(Distribution):
     param_shape: Any = OneHotCategorical.param_shape
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
-    def support(self) -> constraints.Constraint:  # type: ignore[override]
+    def support(self) -> constraints.Constraint:
         """Counts that sum to at most total_count."""
         return constraints.multinomial(self.total_count)
 
@@ -698,7 +698,8 @@ class ExpRelaxedCategorical(Distribution):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         u = uniform_open(self._extended_shape(sample_shape), self._categorical._param)
-        return ((self.logits - (-u.log()).log()) / self.temperature).log_softmax(-1)
+        y: Tensor = (self.logits - (-u.log()).log()) / self.temperature
+        return y.log_softmax(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         n = self._event_shape[-1]
@@ -722,5 +723,3 @@ class RelaxedOneHotCategorical(_Relaxed):
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
-
-

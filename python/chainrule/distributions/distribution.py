@@ -80,9 +80,7 @@ class Distribution:
             raise ValueError
         Distribution._validate_args = value
 
-    def __init__(
-        self, batch_shape: Shape = (), event_shape: Shape = (), validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, batch_shape: Shape = (), event_shape: Shape = (), validate_args: bool | None = None) -> None:
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
@@ -188,7 +186,7 @@ class Distribution:
 
     def _extended_shape(self, sample_shape: Shape = ()) -> Size:
         """sample_shape + batch_shape + event_shape"""
-        return Size(sample_shape) + self._batch_shape + self._event_shape
+        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def _validate_sample(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):

@@ -29,9 +29,7 @@ class Gamma(ExponentialFamily):
 
     def __init__(self, concentration: Number, rate: Number, validate_args: bool | None = None) -> None:
         self.concentration, self.rate = together(concentration, rate)
-        super().__init__(
-            () if scalars(concentration, rate) else self.concentration.shape, validate_args=validate_args
-        )
+        super().__init__(() if scalars(concentration, rate) else self.concentration.shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -181,12 +179,7 @@ class Dirichlet(ExponentialFamily):
     def entropy(self) -> Tensor:
         a = self.concentration
         total, n = a.sum(-1), a.size(-1)
-        return (
-            a.lgamma().sum(-1)
-            - total.lgamma()
-            - (n - total) * total.digamma()
-            - ((a - 1) * a.digamma()).sum(-1)
-        )
+        return a.lgamma().sum(-1) - total.lgamma() - (n - total) * total.digamma() - ((a - 1) * a.digamma()).sum(-1)
 
 
 class Beta(ExponentialFamily):
@@ -285,9 +278,7 @@ class StudentT(Distribution):
     loc: Tensor
     scale: Tensor
 
-    def __init__(
-        self, df: Number, loc: Number = 0.0, scale: Number = 1.0, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, df: Number, loc: Number = 0.0, scale: Number = 1.0, validate_args: bool | None = None) -> None:
         self.df, self.loc, self.scale = together(df, loc, scale)
         super().__init__(() if scalars(df, loc, scale) else self.df.shape, validate_args=validate_args)
 

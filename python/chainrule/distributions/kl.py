@@ -28,7 +28,6 @@ from .discrete import (
     Geometric,
     OneHotCategorical,
     Poisson,
-    _clamped,
 )
 from .distribution import Distribution, sum_last
 from .gamma import Beta, Dirichlet, Gamma
@@ -65,7 +64,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     formula is registered for the two classes."""
     f = _formula(type(p), type(q))
     if f is None:
-        raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}")
+        raise NotImplementedError(
+            f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
+        )
     return f(p, q)
 
 
@@ -120,9 +121,7 @@ def _poisson(p: Poisson, q: Poisson) -> Tensor:
 
 @register_kl(ContinuousBernoulli, ContinuousBernoulli)
 def _continuous_bernoulli(p: ContinuousBernoulli, q: ContinuousBernoulli) -> Tensor:
-    return (
-        p.mean * (p.logits - q.logits) + p._log_norm() + (-p.probs).log1p() - q._log_norm() - (-q.probs).log1p()
-    )
+    return p.mean * (p.logits - q.logits) + p._log_norm() + (-p.probs).log1p() - q._log_norm() - (-q.probs).log1p()
 
 
 @register_kl(Dirichlet, Dirichlet)
@@ -254,7 +253,9 @@ def _uniform_continuous_bernoulli(p: Uniform, q: ContinuousBernoulli) -> Tensor:
 @register_kl(Uniform, Pareto)
 def _uniform_pareto(p: Uniform, q: Pareto) -> Tensor:
     width = p.high - p.low
-    kl = (_xlogx(p.high) - _xlogx(p.low.clamp(min=0)) - width) / width * (q.alpha + 1) - (q.alpha * q.scale**q.alpha * width).log()
+    kl = (_xlogx(p.high) - _xlogx(p.low.clamp(min=0)) - width) / width * (q.alpha + 1) - (
+        q.alpha * q.scale**q.alpha * width
+    ).log()
     return _core.where(p.low < q.scale, math.inf, kl)
 
 
@@ -275,7 +276,13 @@ def _gamma_gumbel(p: Gamma, q: Gumbel) -> Tensor:
     a, beta = p.concentration, p.rate * q.scale
     shift = q.loc / q.scale
     return (
-        (a - 1) * a.digamma() - a.lgamma() - a + beta.log() + a / beta + shift.exp() * (1 + beta.reciprocal()) ** -a - shift
+        (a - 1) * a.digamma()
+        - a.lgamma()
+        - a
+        + beta.log()
+        + a / beta
+        + shift.exp() * (1 + beta.reciprocal()) ** -a
+        - shift
     )
 
 
@@ -400,7 +407,8 @@ def _gaussian_kl(p: Any, q: Any, lower_p: Tensor, lower_q: Tensor) -> Tensor:
     root = solve_lower(lower_q, lower_p)
     z = solve_lower_vector(lower_q, q.loc - p.loc)
     half = log_det_half(lower_q) - log_det_half(lower_p)
-    return half + 0.5 * ((root * root).sum((-2, -1)) + (z * z).sum(-1) - p.event_shape[0])
+    squares = (root * root).sum((-2, -1)) + (z * z).sum(-1)
+    return half + 0.5 * (squares - int(p.event_shape[0]))
 
 
 @register_kl(MultivariateNormal, MultivariateNormal)

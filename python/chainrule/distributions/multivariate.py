@@ -59,9 +59,7 @@ class MultivariateNormal(Distribution):
         }
         chosen = [(name, m) for name, m in given.items() if m is not None]
         if len(chosen) != 1:
-            raise ValueError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
-            )
+            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
         ((name, matrix),) = chosen
         if matrix.dim() < 2:
             raise ValueError(f"{name} must be at least two-dimensional, with optional leading batch dimensions")
@@ -136,9 +134,7 @@ class LowRankMultivariateNormal(Distribution):
     cov_factor: Tensor
     cov_diag: Tensor
 
-    def __init__(
-        self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
         n = loc.shape[-1:]
@@ -192,9 +188,9 @@ class LowRankMultivariateNormal(Distribution):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        like = {"dtype": self.loc.dtype, "device": self.loc.device}
-        w = _core.randn((*shape[:-1], self.cov_factor.size(-1)), **like)
-        d = _core.randn(shape, **like)
+        dtype, device = self.loc.dtype, self.loc.device
+        w = _core.randn((*shape[:-1], self.cov_factor.size(-1)), dtype=dtype, device=device)
+        d = _core.randn(shape, dtype=dtype, device=device)
         return self.loc + _matvec(self.cov_factor, w) + self.cov_diag.sqrt() * d
 
     def _log_det(self) -> Tensor:
@@ -267,7 +263,7 @@ class MixtureSameFamily(Distribution):
         )
 
     @constraints.dependent_property
-    def support(self) -> constraints.Constraint:  # type: ignore[override]
+    def support(self) -> constraints.Constraint:
         """The support of the components."""
         return _MixtureSupport(self._component_distribution.support)
 
@@ -319,5 +315,3 @@ class MixtureSameFamily(Distribution):
 
     def __repr__(self) -> str:
         return f"MixtureSameFamily(\n  {self._mixture_distribution!r},\n  {self._component_distribution!r})"
-
-

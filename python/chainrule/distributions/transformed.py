@@ -45,7 +45,7 @@ class Independent(Distribution):
         return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
 
     @constraints.dependent_property
-    def support(self) -> Constraint:  # type: ignore[override]
+    def support(self) -> Constraint:
         """The support of the base distribution, over the event."""
         support: Constraint = self.base_dist.support
         n = self.reinterpreted_batch_ndims
@@ -108,7 +108,8 @@ class TransformedDistribution(Distribution):
         whole = ComposeTransform(self.transforms)
         if len(shape) < whole.domain.event_dim:
             raise ValueError(
-                f"base_distribution needs to have shape with size at least {whole.domain.event_dim}, but got {tuple(shape)}."
+                f"base_distribution needs to have shape with size at least {whole.domain.event_dim}, but got"
+                f" {tuple(shape)}."
             )
         after = whole.forward_shape(shape)
         expanded = whole.inverse_shape(after)  # a transform may have a batch of its own
@@ -122,9 +123,7 @@ class TransformedDistribution(Distribution):
         n = len(after) - event
         super().__init__(after[:n], after[n:], validate_args)
 
-    def expand(
-        self, batch_shape: Shape, _instance: TransformedDistribution | None = None
-    ) -> TransformedDistribution:
+    def expand(self, batch_shape: Shape, _instance: TransformedDistribution | None = None) -> TransformedDistribution:
         new = type(self).__new__(type(self)) if _instance is None else _instance
         new.__dict__.update(self.__dict__)
         shape = ComposeTransform(self.transforms).inverse_shape(Size(batch_shape) + self.event_shape)
@@ -135,7 +134,7 @@ class TransformedDistribution(Distribution):
         return new
 
     @constraints.dependent_property
-    def support(self) -> Constraint:  # type: ignore[override]
+    def support(self) -> Constraint:
         """The codomain of the last transform."""
         if not self.transforms:
             inner: Constraint = self.base_dist.support

@@ -184,7 +184,7 @@ class ComposeTransform(Transform):
         self.bijective = all(p.bijective for p in parts)
 
     @property
-    def domain(self) -> Constraint:  # type: ignore[override]
+    def domain(self) -> Constraint:
         if not self.parts:
             return constraints.real
         result: Constraint = self.parts[0].domain
@@ -194,7 +194,7 @@ class ComposeTransform(Transform):
         return constraints.independent(result, dims - result.event_dim) if dims > result.event_dim else result
 
     @property
-    def codomain(self) -> Constraint:  # type: ignore[override]
+    def codomain(self) -> Constraint:
         if not self.parts:
             return constraints.real
         result: Constraint = self.parts[-1].codomain
@@ -315,7 +315,7 @@ class ReshapeTransform(Transform):
             raise ValueError("Too few dimensions on input")
         if Size(shape[n:]) != old:
             raise ValueError(f"Shape mismatch: expected {tuple(shape[n:])} but got {tuple(old)}")
-        return Size(shape[:n]) + new
+        return Size((*shape[:n], *new))
 
     def _call(self, x: Tensor) -> Tensor:
         return x.reshape(self.forward_shape(x.shape))
@@ -468,7 +468,7 @@ class AffineTransform(Transform):
             return False
 
         def same(a: Number, b: Number) -> bool:
-            return bool((a == b).all()) if isinstance(a, Tensor) else bool(_core.tensor(a == b).all())  # type: ignore[union-attr]
+            return bool((a == b).all()) if isinstance(a, Tensor) else bool(_core.tensor(a == b).all())
 
         return same(self.loc, other.loc) and same(self.scale, other.scale)
 
@@ -570,7 +570,13 @@ class CorrCholeskyTransform(_Plain):
         if n * (n - 1) // 2 != x.size(-1):
             raise ValueError("Input is not a flattened lower-diagonal number")
         rows = [
-            _core.cat([x[..., i * (i - 1) // 2 : i * (i + 1) // 2], _core.zeros_like(x[..., :1]).expand((*x.shape[:-1], n - i))], -1)
+            _core.cat(
+                [
+                    x[..., i * (i - 1) // 2 : i * (i + 1) // 2],
+                    _core.zeros_like(x[..., :1]).expand((*x.shape[:-1], n - i)),
+                ],
+                -1,
+            )
             for i in range(n)
         ]
         return _core.stack(rows, -2)
@@ -653,11 +659,11 @@ class StackTransform(_Parts):
         return _core.stack(parts, dim)
 
     @property
-    def domain(self) -> Constraint:  # type: ignore[override]
+    def domain(self) -> Constraint:
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @property
-    def codomain(self) -> Constraint:  # type: ignore[override]
+    def codomain(self) -> Constraint:
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
 
 
@@ -682,11 +688,11 @@ class CatTransform(_Parts):
         return _core.cat(parts, dim)
 
     @property
-    def domain(self) -> Constraint:  # type: ignore[override]
+    def domain(self) -> Constraint:
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @property
-    def codomain(self) -> Constraint:  # type: ignore[override]
+    def codomain(self) -> Constraint:
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
 
@@ -700,7 +706,7 @@ class CumulativeDistributionTransform(Transform):
         self.distribution = distribution
 
     @property
-    def domain(self) -> Constraint:  # type: ignore[override]
+    def domain(self) -> Constraint:
         support: Constraint = self.distribution.support
         return support
 

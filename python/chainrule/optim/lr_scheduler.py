@@ -145,9 +145,7 @@ class MultiplicativeLR(LambdaLR):
 class ConstantLR(LRScheduler):
     """lr0 factor for total_iters steps, then lr0"""
 
-    def __init__(
-        self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 <= factor <= 1:
             raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
         self.factor, self.total_iters = factor, total_iters
@@ -167,9 +165,7 @@ class ConstantLR(LRScheduler):
 class PolynomialLR(LRScheduler):
     """lr0 (1 - n / total_iters)^power, 0 from total_iters on"""
 
-    def __init__(
-        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
@@ -317,7 +313,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             for lr in self.base_lrs
         ]
 
-    def step(self, epoch: float | None = None) -> None:  # type: ignore[override]  # PyTorch's: fractions
+    def step(self, epoch: float | None = None) -> None:  # PyTorch's: fractions
         """One epoch further, or to ``epoch``, which may be a fraction."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
@@ -499,7 +495,9 @@ class CyclicLR(LRScheduler):
         """The height of cycle, or at step, x."""
         if self._scale_fn is not None:
             return self._scale_fn(x)
-        return {"triangular": 1.0, "triangular2": 1 / 2 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
+        if self.mode == "exp_range":
+            return float(self.gamma**x)
+        return 1.0 if self.mode == "triangular" else float(1 / 2 ** (x - 1))
 
     def get_lr(self) -> list[float]:
         n = self.last_epoch

@@ -196,10 +196,7 @@ class Optimizer:
         numbers = {id(p): i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
         groups = [{**group, "params": [numbers[id(p)] for p in group["params"]]} for group in self.param_groups]
         kept = {numbers[id(p)]: s for p, s in self.state.items() if s}
-        state = {
-            i: {k: _core.tensor(float(v)) if k in NUMBERS else v for k, v in s.items()}
-            for i, s in kept.items()
-        }
+        state = {i: {k: _core.tensor(float(v)) if k in NUMBERS else v for k, v in s.items()} for i, s in kept.items()}
         return {"state": state, "param_groups": groups}
 
     @no_grad

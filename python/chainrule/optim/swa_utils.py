@@ -23,7 +23,8 @@ def get_swa_avg_fn() -> Average:
 
     @no_grad
     def average(mean: Tensor, p: Tensor, n: Any) -> Tensor:
-        return mean + (p - mean) / (n + 1)
+        y: Tensor = mean + (p - mean) / (n + 1)
+        return y
 
     return average
 
@@ -82,7 +83,8 @@ class AveragedModel(Module):
     @no_grad
     def update_parameters(self, model: Module) -> None:
         """One more model for the means."""
-        means, values = list(self.module.parameters()), list(model.parameters())
+        means: list[Tensor] = [*self.module.parameters()]
+        values: list[Tensor] = [*model.parameters()]
         if self.use_buffers:
             means, values = means + list(self.module.buffers()), values + list(model.buffers())
         values = [v.detach().to(m.device) for m, v in zip(means, values, strict=True)]
@@ -141,9 +143,7 @@ class SWALR(LRScheduler):
         groups = optimizer.param_groups
         rates = list(swa_lr) if isinstance(swa_lr, (list, tuple)) else [swa_lr] * len(groups)
         if len(rates) != len(groups):
-            raise ValueError(
-                f"swa_lr must have the same length as optimizer.param_groups: {len(rates)}, {len(groups)}"
-            )
+            raise ValueError(f"swa_lr must have the same length as optimizer.param_groups: {len(rates)}, {len(groups)}")
         for rate, group in zip(rates, groups, strict=True):
             group["swa_lr"] = rate
         self.anneal_epochs, self._strategy = anneal_epochs, anneal_strategy
@@ -164,5 +164,3 @@ class SWALR(LRScheduler):
             start = last if before == 1 else (lr - before * last) / (1 - before)
             rates.append(_straight(start, last, now))
         return rates
-
-
