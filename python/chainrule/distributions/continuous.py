@@ -192,7 +192,7 @@ class Uniform(Distribution):
         if self._validate_args and not bool((self.low < self.high).all()):
             raise ValueError("Uniform is not defined when low>= high")
 
-    @constraints.dependent_property
+    @property
     def support(self) -> constraints.Constraint:
         """[low, high]"""
         return constraints.interval(self.low, self.high)
@@ -398,7 +398,7 @@ class Pareto(TransformedDistribution):
         base = Exponential(self.alpha if not scalars(scale, alpha) else self.alpha.item(), validate_args)
         super().__init__(base, [ExpTransform(), AffineTransform(0, self.scale)], validate_args=validate_args)
 
-    @constraints.dependent_property
+    @property
     def support(self) -> constraints.Constraint:
         """[scale, infinity)"""
         return constraints.greater_than_eq(self.scale)

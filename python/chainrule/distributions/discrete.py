@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import _core
 from .._core import Size, Tensor
@@ -30,6 +30,8 @@ __all__ = [
 
 from .transformed import TransformedDistribution
 from .transforms import ExpTransform, SigmoidTransform
+
+V = TypeVar("V", bound="_Choices")
 
 
 def _clamped(probs: Tensor) -> Tensor:
@@ -189,7 +191,7 @@ class Binomial(_Coin):
         self.total_count = self.total_count.to(self._param.dtype)
         super().__init__(() if numbers else self._param.shape, validate_args=validate_args)
 
-    @constraints.dependent_property(is_discrete=True)
+    @property
     def support(self) -> constraints.Constraint:
         """0 ... total_count"""
         return constraints.integer_interval(0, self.total_count)
@@ -427,7 +429,7 @@ class Categorical(Distribution):
         """The shape of the parameter that was given."""
         return self._param.shape
 
-    @constraints.dependent_property(is_discrete=True)
+    @property
     def support(self) -> constraints.Constraint:
         """0 ... K - 1"""
         return constraints.integer_interval(0, self._num_events - 1)
@@ -463,20 +465,12 @@ class Categorical(Distribution):
         return self._enumerated(_core.arange(self._num_events, device=self._param.device), expand)
 
 
-class OneHotCategorical(Distribution):
-    """Categorical, with a 1 in the position that is drawn and zeros elsewhere"""
+class _Choices(Distribution):
+    """A vector with an element for each position of a Categorical."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.one_hot
-    has_enumerate_support = True
+    _categorical: Categorical
 
-    def __init__(
-        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
-    ) -> None:
-        self._categorical = Categorical(probs, logits)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
-
-    def expand(self, batch_shape: Shape, _instance: Any = None) -> OneHotCategorical:
+    def expand(self: V, batch_shape: Shape, _instance: V | None = None) -> V:
         new = type(self).__new__(type(self))
         new.__dict__.update(self.__dict__)
         new._categorical, new._batch_shape = self._categorical.expand(batch_shape), Size(batch_shape)
@@ -496,6 +490,20 @@ class OneHotCategorical(Distribution):
     def param_shape(self) -> Size:
         """The shape of the parameter that was given."""
         return self._categorical.param_shape
+
+
+class OneHotCategorical(_Choices):
+    """Categorical, with a 1 in the position that is drawn and zeros elsewhere"""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits)
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -538,7 +546,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (probs - probs.detach())
 
 
-class Multinomial(Distribution):
+class Multinomial(_Choices):
     """How often each of K positions is drawn in total_count draws"""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -556,12 +564,7 @@ class Multinomial(Distribution):
         self._categorical = Categorical(probs, logits)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
 
-    expand: Any = OneHotCategorical.expand
-    probs: Any = OneHotCategorical.probs
-    logits: Any = OneHotCategorical.logits
-    param_shape: Any = OneHotCategorical.param_shape
-
-    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    @property
     def support(self) -> constraints.Constraint:
         """Counts that sum to at most total_count."""
         return constraints.multinomial(self.total_count)
@@ -674,7 +677,7 @@ class RelaxedBernoulli(_Relaxed):
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(_Choices):
     """The logarithms of RelaxedOneHotCategorical: log_softmax((logits + Gumbel noise) / temperature)"""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -690,11 +693,6 @@ class ExpRelaxedCategorical(Distribution):
     ) -> None:
         self._categorical, self.temperature = Categorical(probs, logits), temperature
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
-
-    expand: Any = OneHotCategorical.expand
-    probs: Any = OneHotCategorical.probs
-    logits: Any = OneHotCategorical.logits
-    param_shape: Any = OneHotCategorical.param_shape
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         u = uniform_open(self._extended_shape(sample_shape), self._categorical._param)

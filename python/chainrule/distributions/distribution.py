@@ -71,7 +71,6 @@ class Distribution:
     has_enumerate_support = False
     _validate_args = __debug__
     arg_constraints: Mapping[str, Constraint] = {}
-    support: Any = None
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -107,6 +106,11 @@ class Distribution:
     def event_shape(self) -> Size:
         """The shape of one sample."""
         return self._event_shape
+
+    @property
+    def support(self) -> Any:
+        """The set of the samples (``constraints``)."""
+        raise NotImplementedError
 
     def _members(self) -> list[str]:
         """The names of the parameters that are tensors."""
@@ -207,7 +211,7 @@ class Distribution:
             support = self.support
         except NotImplementedError:
             return
-        if support is None or constraints.is_dependent(support):
+        if constraints.is_dependent(support):
             return
         with no_grad():
             good = bool(support.check(value).all())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import _core
 from .._core import Tensor
@@ -37,16 +37,17 @@ from .transformed import Independent, TransformedDistribution
 __all__ = ["kl_divergence", "register_kl"]
 
 Formula = Callable[[Any, Any], Tensor]
+F = TypeVar("F", bound=Formula)
 _FORMULAS: dict[tuple[type, type], Formula] = {}
 
 
-def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
+def register_kl(type_p: type, type_q: type) -> Callable[[F], F]:
     """A decorator: the function is the divergence of a type_p from a type_q, and of their subclasses."""
     for name, t in (("type_p", type_p), ("type_q", type_q)):
         if not isinstance(t, type) or not issubclass(t, Distribution):
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {t}")
 
-    def register(f: Formula) -> Formula:
+    def register(f: F) -> F:
         _FORMULAS[type_p, type_q] = f
         return f
 

@@ -262,7 +262,7 @@ class MixtureSameFamily(Distribution):
             validate_args=False,
         )
 
-    @constraints.dependent_property
+    @property
     def support(self) -> constraints.Constraint:
         """The support of the components."""
         return _MixtureSupport(self._component_distribution.support)

@@ -44,7 +44,7 @@ class Independent(Distribution):
     def has_enumerate_support(self) -> bool:  # type: ignore[override]
         return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
 
-    @constraints.dependent_property
+    @property
     def support(self) -> Constraint:
         """The support of the base distribution, over the event."""
         support: Constraint = self.base_dist.support
@@ -133,7 +133,7 @@ class TransformedDistribution(Distribution):
         new._batch_shape = Size(batch_shape)
         return new
 
-    @constraints.dependent_property
+    @property
     def support(self) -> Constraint:
         """The codomain of the last transform."""
         if not self.transforms:
