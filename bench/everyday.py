@@ -40,11 +40,12 @@ EACH = {  # the same call of many names
         "zeros_like ones_like empty_like rand_like randn_like neg abs sign square relu exp exp2 expm1 sin cos tan atan"
         " sinh cosh tanh asinh erf erfc sigmoid ceil floor round trunc frac selu silu mish softsign hardsigmoid"
         " hardswish relu6 logsigmoid leaky_relu elu celu softplus hardtanh gelu deg2rad rad2deg sinc isnan isinf"
+        " lgamma digamma i0 i0e i1 i1e ndtr log_ndtr erfcx"
         " isposinf isneginf isfinite logical_not sum mean amax amin prod any all count_nonzero norm var std max min"
         " argmax argmin median"
     ),
-    "f(p)": "log log2 log10 sqrt rsqrt reciprocal log1p",
-    "f(u)": "asin acos atanh bernoulli",
+    "f(p)": "entr log log2 log10 sqrt rsqrt reciprocal log1p",
+    "f(u)": "asin acos atanh erfinv ndtri bernoulli",
     "f(p, q)": "add sub mul div pow floor_divide remainder fmod maximum minimum atan2",
     "f(x, y)": "clamp_min clamp_max eq ne lt le gt ge logical_and mm rsub",
     "f(m, o)": "logical_and logical_or logical_xor",
@@ -113,7 +114,7 @@ a.exponential_();
 a.log_normal_(); a.cauchy_(); a.geometric_(0.5); a.random_();
 normal(x, p);
 copysign(x, y); hypot(x, y); logaddexp(x, y); nextafter(x, y); signbit(x); fmax(x, y); fmin(x, y); logaddexp2(x, y);
-xlogy(p, q); logit(u);
+xlogy(p, q); xlog1py(p, q); zeta(p + 1, q); logit(u);
 logit(u, 0.1); nan_to_num(x); isclose(x, y); allclose(x, x); equal(x, x); diag(v); diag(x); diag_embed(v); ravel(x);
 broadcast_tensors(x, v);
 aminmax(x); nansum(x); nanmean(x); var_mean(x); std_mean(x); cummax(x, 1);

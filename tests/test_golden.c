@@ -12,13 +12,20 @@ static bool close_to(double a, double b) {
     return a == b || fabs(a - b) <= 1e-8 * (1 + fabs(b));    /* PyTorch's hardsigmoid has 1/6 in f32 */
 }
 
+/* Where PyTorch's gradient is not the function's: its composite gives NaN for the limit 0; sin(pi x) of whole
+ * numbers is not 0; NaN is none of its cases. */
+static bool excused(const char *name, double x) {
+    if (!strcmp(name, "softsign") || !strcmp(name, "log_ndtr")) return isinf(x);
+    if (!strcmp(name, "digamma")) return x < 0 && x == floor(x);
+    return (!strcmp(name, "i1") || !strcmp(name, "i1e")) && isnan(x);
+}
+
 static void compare(const cr_tensor *t, const char *name, const char *what, const cr_device *d, int points,
                     const double *in, int n_in, const double *want) {
     double got[MOST] = {0};
     OK(cr_read(t, CR_F64, got, sizeof *got * (size_t)points));
     for (int i = 0; i < points; i++) {
-        /* PyTorch's composite gives NaN, ours the limit 0 */
-        if (!strcmp(name, "softsign") && *what == 'g' && isinf(in[i])) continue;
+        if (*what == 'g' && excused(name, in[i])) continue;
         CHECK(close_to(got[i], want[i]), "%s, %s on %s at (%g, %g, %g): %.17g, PyTorch %.17g", name, what,
               cr_device_name(d), in[i], n_in > 1 ? in[points + i] : 0, n_in > 2 ? in[2 * points + i] : 0, got[i],
               want[i]);

@@ -155,6 +155,8 @@ def read_source(text: str) -> tuple[list[Primitive], list[Row], list[Update]]:
             primitives.append(read_primitive(call))
         elif kind == "GROUP":
             group = string(call.args[0])
+        elif kind == "DEFINE":
+            read_define(call)
         elif kind in DEFAULT_INPUTS:
             rows.append(read_row(kind, call, group))
         elif kind == "UPDATE":
@@ -281,6 +283,43 @@ def number(node: ast.expr) -> float:
 # ---- expressions to programs
 
 
+@dataclass(frozen=True)
+class Define:
+    """A named part of expressions, as it stands in ops.def."""
+
+    inputs: list[str]
+    body: ast.expr
+    lets: dict[str, ast.expr]
+
+
+DEFINES: dict[str, Define] = {}
+
+
+def read_define(call: ast.Call) -> None:
+    match call.args:
+        case [ast.Call(func=name, args=inputs), body]:
+            lets = {k.arg: k.value for k in call.keywords if k.arg}
+            DEFINES[name_of(name)] = Define([name_of(i) for i in inputs], body, lets)
+        case _:
+            raise BadRow(call, "expected DEFINE(NAME(inputs), expression)")
+
+
+def expand(define: Define, operands: list[Key], arity: dict[str, int]) -> Key:
+    """The body of a DEFINE over operands; a let may use those before it."""
+    names = dict(zip(define.inputs, operands, strict=True))
+    for let, body in define.lets.items():
+        names[let] = evaluate(body, names, arity)
+    return evaluate(define.body, names, arity)
+
+
+def polynomial(x: Key, coefficients: list[float]) -> Key:
+    """Horner's scheme, the lowest power first."""
+    y: Key = ("const", coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        y = ("ADD", ("MUL", y, x), ("const", c))
+    return y
+
+
 def evaluate(node: ast.expr, names: dict[str, Key], arity: dict[str, int]) -> Key:
     """An expression as nested keys; equal subexpressions are equal keys."""
 
@@ -292,6 +331,12 @@ def evaluate(node: ast.expr, names: dict[str, Key], arity: dict[str, int]) -> Ke
                 raise BadRow(n, f"unknown name {name}: here are {', '.join(names)}")
             case ast.Call(func=ast.Name(id="K"), args=[x]):
                 return ("const", number(x))
+            case ast.Call(func=ast.Name(id="POLY"), args=[x, *coefficients]) if coefficients:
+                return polynomial(go(x), [number(c) for c in coefficients])
+            case ast.Call(func=ast.Name(id=f), args=args) if f in DEFINES:
+                if len(args) != len(DEFINES[f].inputs):
+                    raise BadRow(n, f"{f} takes {len(DEFINES[f].inputs)} operands")
+                return expand(DEFINES[f], [go(a) for a in args], arity)
             case ast.Call(func=ast.Name(id=f), args=args) if f in arity:
                 if len(args) != arity[f]:
                     raise BadRow(n, f"{f} takes {arity[f]} operands")

@@ -168,7 +168,7 @@ cr_status   cr_init_orthogonal(cr_tensor *t, double gain, cr_generator *g);
 
 /* ---- optimizers and schedules */
 typedef struct cr_optim cr_optim;
-typedef enum cr_optim_kind { CR_SGD, CR_ADAM, CR_ADAMW, CR_LION, CR_MUON } cr_optim_kind;
+typedef enum cr_optim_kind { CR_SGD, CR_ADAM, CR_ADAMW, CR_LION, CR_MUON, CR_ADAMAX } cr_optim_kind;
 typedef struct cr_optim_options {
     cr_optim_kind kind;
     double lr, beta1, beta2, eps, momentum, weight_decay;

@@ -93,6 +93,26 @@ cr_tensor *cr_sinc(const cr_tensor *x);                     /* sin(pi x) / (pi x
 cr_tensor *cr_erf(const cr_tensor *x);                      /* error function */
 cr_tensor *cr_erfc(const cr_tensor *x); /* 1 - erf(x), exact where that is small */
 
+/* special functions */
+cr_tensor *cr_lgamma(const cr_tensor *x);                   /* log |Gamma(x)| */
+cr_tensor *cr_digamma(const cr_tensor *x);                  /* the derivative of lgamma */
+cr_tensor *cr_zeta(const cr_tensor *x, const cr_tensor *q);
+                            /* Hurwitz's zeta function: the sum of (q + k)^-x, k = 0, 1 ...; x >
+                               1, q > 0, no gradient for x */
+cr_tensor *cr_erfinv(const cr_tensor *x); /* the inverse of erf; infinite at -1 and 1 */
+cr_tensor *cr_ndtri(const cr_tensor *x);
+                            /* the inverse of ndtr: the normal distribution's quantiles */
+cr_tensor *cr_ndtr(const cr_tensor *x);                     /* the normal distribution function */
+cr_tensor *cr_erfcx(const cr_tensor *x);                    /* exp(x^2) erfc(x) */
+cr_tensor *cr_log_ndtr(const cr_tensor *x); /* log(ndtr(x)), also where that is small */
+cr_tensor *cr_xlog1py(const cr_tensor *a, const cr_tensor *b);
+                            /* a log(1 + b); 0 where a is 0 and b is a number */
+cr_tensor *cr_entr(const cr_tensor *x);                     /* -x log(x); 0 at 0, -infinity below */
+cr_tensor *cr_i0(const cr_tensor *x); /* modified Bessel function of the first kind, order 0 */
+cr_tensor *cr_i0e(const cr_tensor *x);                      /* exp(-|x|) i0(x) */
+cr_tensor *cr_i1(const cr_tensor *x); /* modified Bessel function of the first kind, order 1 */
+cr_tensor *cr_i1e(const cr_tensor *x);                      /* exp(-|x|) i1(x) */
+
 /* activations */
 cr_tensor *cr_sigmoid(const cr_tensor *x);                  /* 1 / (1 + e^-x) */
 cr_tensor *cr_relu(const cr_tensor *x);                     /* max(x, 0); gradient 0 at 0 */

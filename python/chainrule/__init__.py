@@ -36,31 +36,32 @@ __all__ = [  # the names of the extension, by tools/gen_python.py
     "bitwise_xor", "bmm", "bool", "broadcast_to", "bucketize", "can_cast", "cat", "ceil", "celu", "chunk", "clamp",
     "clamp_max", "clamp_min", "clip", "clone", "concat", "concatenate", "contiguous", "copysign", "cos", "cosh",
     "count_nonzero", "cummax", "cummin", "cumprod", "cumsum", "default_generator", "deg2rad", "detach", "device",
-    "diag", "diag_embed", "diagonal", "diff", "div", "divide", "dot", "double", "dtype", "einsum", "elu", "empty",
-    "empty_cache", "empty_like", "eq", "equal", "erf", "erfc", "exp", "exp2", "expm1", "eye", "fix", "flatten",
-    "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "floor", "floor_divide", "fmax", "fmin",
-    "fmod", "frac", "from_dlpack", "from_numpy", "full", "full_like", "gather", "ge", "gelu", "ger",
-    "get_default_device", "get_float32_matmul_precision", "get_num_threads", "greater", "greater_equal", "gt",
-    "half", "hardsigmoid", "hardswish", "hardtanh", "histc", "hstack", "hypot", "index_add", "index_copy",
-    "index_fill", "index_put", "index_select", "inner", "int", "int16", "int32", "int64", "int8",
-    "is_floating_point", "is_grad_enabled", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan",
-    "isneginf", "isposinf", "kron", "kthvalue", "le", "leaky_relu", "lerp", "less", "less_equal", "linspace",
-    "load", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logsigmoid", "logsumexp", "long", "lt",
-    "manual_seed", "masked_fill", "masked_scatter", "masked_select", "matmul", "max", "maximum", "mean", "median",
-    "memory_stats", "meshgrid", "min", "minimum", "mish", "mm", "mode", "moveaxis", "movedim", "msort", "mul",
-    "multinomial", "multiply", "mv", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne",
-    "neg", "negative", "nextafter", "nonzero", "norm", "normal", "not_equal", "numel", "one_hot", "ones",
-    "ones_like", "outer", "pad", "permute", "pow", "prod", "promote_types", "quantile", "rad2deg", "rand",
-    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "ravel", "reciprocal", "relu",
-    "relu6", "remainder", "repeat_interleave", "reshape", "result_type", "roll", "round", "rsqrt", "rsub", "save",
-    "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select", "selu", "set_default_device",
-    "set_float32_matmul_precision", "set_num_threads", "set_printoptions", "short", "sigmoid", "sign", "signbit",
-    "silu", "sin", "sinc", "sinh", "softmax", "softplus", "softsign", "sort", "split", "sqrt", "square", "squeeze",
-    "stack", "std", "std_mean", "sub", "subtract", "sum", "swapaxes", "swapdims", "synchronize", "t", "take",
-    "take_along_dim", "tan", "tanh", "tensor", "tensordot", "tile", "topk", "trace", "transpose", "tril", "triu",
-    "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unbind", "unflatten", "unique",
-    "unique_consecutive", "unsqueeze", "var", "var_mean", "vdot", "vstack", "where", "xlogy", "zeros", "zeros_like",
+    "diag", "diag_embed", "diagonal", "diff", "digamma", "div", "divide", "dot", "double", "dtype", "einsum", "elu",
+    "empty", "empty_cache", "empty_like", "entr", "eq", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2",
+    "expm1", "eye", "fix", "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "floor",
+    "floor_divide", "fmax", "fmin", "fmod", "frac", "from_dlpack", "from_numpy", "full", "full_like", "gather",
+    "ge", "gelu", "ger", "get_default_device", "get_float32_matmul_precision", "get_num_threads", "greater",
+    "greater_equal", "gt", "half", "hardsigmoid", "hardswish", "hardtanh", "histc", "hstack", "hypot", "i0", "i0e",
+    "i1", "i1e", "index_add", "index_copy", "index_fill", "index_put", "index_select", "inner", "int", "int16",
+    "int32", "int64", "int8", "is_floating_point", "is_grad_enabled", "is_tensor", "isclose", "isfinite", "isin",
+    "isinf", "isnan", "isneginf", "isposinf", "kron", "kthvalue", "le", "leaky_relu", "lerp", "less", "less_equal",
+    "lgamma", "linspace", "load", "log", "log10", "log1p", "log2", "log_ndtr", "log_softmax", "logaddexp",
+    "logaddexp2", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logsigmoid",
+    "logsumexp", "long", "lt", "manual_seed", "masked_fill", "masked_scatter", "masked_select", "matmul", "max",
+    "maximum", "mean", "median", "memory_stats", "meshgrid", "min", "minimum", "mish", "mm", "mode", "moveaxis",
+    "movedim", "msort", "mul", "multinomial", "multiply", "mv", "nan_to_num", "nanmean", "nanmedian", "nanquantile",
+    "nansum", "narrow", "ndtr", "ndtri", "ne", "neg", "negative", "nextafter", "nonzero", "norm", "normal",
+    "not_equal", "numel", "one_hot", "ones", "ones_like", "outer", "pad", "permute", "pow", "prod", "promote_types",
+    "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
+    "ravel", "reciprocal", "relu", "relu6", "remainder", "repeat_interleave", "reshape", "result_type", "roll",
+    "round", "rsqrt", "rsub", "save", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select", "selu",
+    "set_default_device", "set_float32_matmul_precision", "set_num_threads", "set_printoptions", "short", "sigmoid",
+    "sign", "signbit", "silu", "sin", "sinc", "sinh", "softmax", "softplus", "softsign", "sort", "split", "sqrt",
+    "square", "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum", "swapaxes", "swapdims",
+    "synchronize", "t", "take", "take_along_dim", "tan", "tanh", "tensor", "tensordot", "tile", "topk", "trace",
+    "transpose", "tril", "triu", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unbind",
+    "unflatten", "unique", "unique_consecutive", "unsqueeze", "var", "var_mean", "vdot", "vstack", "where",
+    "xlog1py", "xlogy", "zeros", "zeros_like", "zeta",
 ]
 __all__ += [  # the names written in Python
     "MLP",
@@ -84,24 +85,39 @@ __all__ += [  # the names written in Python
     "set_rng_state",
 ]
 
+_FROM = {  # functions whose modules are imported when they are first used
+    "binomial": "distributions",
+    "cdist": "nn.functional.distance",
+    "mvlgamma": "special",
+    "poisson": "distributions",
+    "polygamma": "special",
+}
+__all__ += list(_FROM)
+
 if autograd.TYPE_CHECKING:
     from . import array_api as array_api
     from . import data as data
+    from . import distributions as distributions
     from . import models as models
     from . import nn as nn
     from . import optim as optim
+    from . import special as special
     from . import vision as vision
+    from .distributions import binomial as binomial
+    from .distributions import poisson as poisson
     from .nn.functional.distance import cdist as cdist
+    from .special import mvlgamma as mvlgamma
+    from .special import polygamma as polygamma
 
 
 def __getattr__(name: str) -> object:
     """These are imported when they are first used."""
-    if name == "cdist":
-        from .nn.functional.distance import cdist
-
-        return cdist
-    if name in ("array_api", "data", "models", "nn", "optim", "vision"):
+    if name in ("array_api", "data", "distributions", "models", "nn", "optim", "special", "vision"):
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
+    if name in _FROM:
+        from importlib import import_module
+
+        return getattr(import_module(f"{__name__}.{_FROM[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

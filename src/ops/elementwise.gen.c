@@ -179,6 +179,48 @@ cr_tensor *cr_erf(const cr_tensor *x) {
 cr_tensor *cr_erfc(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_ERFC], (const cr_tensor *const[]){x}, NULL);
 }
+cr_tensor *cr_lgamma(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_LGAMMA], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_digamma(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_DIGAMMA], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_zeta(const cr_tensor *x, const cr_tensor *q) {
+    return cr_apply_program(&cr_rows[CR_ROW_ZETA], (const cr_tensor *const[]){x, q}, NULL);
+}
+cr_tensor *cr_erfinv(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_ERFINV], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_ndtri(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_NDTRI], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_ndtr(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_NDTR], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_erfcx(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_ERFCX], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_log_ndtr(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_LOG_NDTR], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_xlog1py(const cr_tensor *a, const cr_tensor *b) {
+    return cr_apply_program(&cr_rows[CR_ROW_XLOG1PY], (const cr_tensor *const[]){a, b}, NULL);
+}
+cr_tensor *cr_entr(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_ENTR], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_i0(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_I0], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_i0e(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_I0E], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_i1(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_I1], (const cr_tensor *const[]){x}, NULL);
+}
+cr_tensor *cr_i1e(const cr_tensor *x) {
+    return cr_apply_program(&cr_rows[CR_ROW_I1E], (const cr_tensor *const[]){x}, NULL);
+}
 cr_tensor *cr_sigmoid(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_SIGMOID], (const cr_tensor *const[]){x}, NULL);
 }

@@ -72,6 +72,20 @@ static cr_tensor *call_rad2deg(const cr_tensor *const *in, const double *p) { (v
 static cr_tensor *call_sinc(const cr_tensor *const *in, const double *p) { (void)p; return cr_sinc(in[0]); }
 static cr_tensor *call_erf(const cr_tensor *const *in, const double *p) { (void)p; return cr_erf(in[0]); }
 static cr_tensor *call_erfc(const cr_tensor *const *in, const double *p) { (void)p; return cr_erfc(in[0]); }
+static cr_tensor *call_lgamma(const cr_tensor *const *in, const double *p) { (void)p; return cr_lgamma(in[0]); }
+static cr_tensor *call_digamma(const cr_tensor *const *in, const double *p) { (void)p; return cr_digamma(in[0]); }
+static cr_tensor *call_zeta(const cr_tensor *const *in, const double *p) { (void)p; return cr_zeta(in[0], in[1]); }
+static cr_tensor *call_erfinv(const cr_tensor *const *in, const double *p) { (void)p; return cr_erfinv(in[0]); }
+static cr_tensor *call_ndtri(const cr_tensor *const *in, const double *p) { (void)p; return cr_ndtri(in[0]); }
+static cr_tensor *call_ndtr(const cr_tensor *const *in, const double *p) { (void)p; return cr_ndtr(in[0]); }
+static cr_tensor *call_erfcx(const cr_tensor *const *in, const double *p) { (void)p; return cr_erfcx(in[0]); }
+static cr_tensor *call_log_ndtr(const cr_tensor *const *in, const double *p) { (void)p; return cr_log_ndtr(in[0]); }
+static cr_tensor *call_xlog1py(const cr_tensor *const *in, const double *p) { (void)p; return cr_xlog1py(in[0], in[1]); }
+static cr_tensor *call_entr(const cr_tensor *const *in, const double *p) { (void)p; return cr_entr(in[0]); }
+static cr_tensor *call_i0(const cr_tensor *const *in, const double *p) { (void)p; return cr_i0(in[0]); }
+static cr_tensor *call_i0e(const cr_tensor *const *in, const double *p) { (void)p; return cr_i0e(in[0]); }
+static cr_tensor *call_i1(const cr_tensor *const *in, const double *p) { (void)p; return cr_i1(in[0]); }
+static cr_tensor *call_i1e(const cr_tensor *const *in, const double *p) { (void)p; return cr_i1e(in[0]); }
 static cr_tensor *call_sigmoid(const cr_tensor *const *in, const double *p) { (void)p; return cr_sigmoid(in[0]); }
 static cr_tensor *call_relu(const cr_tensor *const *in, const double *p) { (void)p; return cr_relu(in[0]); }
 static cr_tensor *call_leaky_relu(const cr_tensor *const *in, const double *p) { return cr_leaky_relu(in[0], p[0]); }
@@ -177,6 +191,20 @@ static const elementwise_test elementwise_tests[CR_ROW_COUNT] = {
     {"sinc", CR_ROW_SINC, CR_RULE_FLOAT, 1, 0, 0.2, 3, {0}, true, call_sinc},
     {"erf", CR_ROW_ERF, CR_RULE_FLOAT, 1, 0, -2, 2, {0}, true, call_erf},
     {"erfc", CR_ROW_ERFC, CR_RULE_FLOAT, 1, 0, -2, 2, {0}, true, call_erfc},
+    {"lgamma", CR_ROW_LGAMMA, CR_RULE_FLOAT, 1, 0, 0.3, 5, {0}, true, call_lgamma},
+    {"digamma", CR_ROW_DIGAMMA, CR_RULE_FLOAT, 1, 0, 0.3, 5, {0}, true, call_digamma},
+    {"zeta", CR_ROW_ZETA, CR_RULE_FLOAT, 2, 0, 1.5, 4, {0}, true, call_zeta},
+    {"erfinv", CR_ROW_ERFINV, CR_RULE_FLOAT, 1, 0, -0.9, 0.9, {0}, true, call_erfinv},
+    {"ndtri", CR_ROW_NDTRI, CR_RULE_FLOAT, 1, 0, 0.05, 0.95, {0}, true, call_ndtri},
+    {"ndtr", CR_ROW_NDTR, CR_RULE_FLOAT, 1, 0, -3, 3, {0}, true, call_ndtr},
+    {"erfcx", CR_ROW_ERFCX, CR_RULE_FLOAT, 1, 0, -2, 3, {0}, true, call_erfcx},
+    {"log_ndtr", CR_ROW_LOG_NDTR, CR_RULE_FLOAT, 1, 0, -4, 3, {0}, true, call_log_ndtr},
+    {"xlog1py", CR_ROW_XLOG1PY, CR_RULE_FLOAT, 2, 0, 0.2, 4, {0}, true, call_xlog1py},
+    {"entr", CR_ROW_ENTR, CR_RULE_FLOAT, 1, 0, 0.2, 4, {0}, true, call_entr},
+    {"i0", CR_ROW_I0, CR_RULE_FLOAT, 1, 0, -3, 3, {0}, true, call_i0},
+    {"i0e", CR_ROW_I0E, CR_RULE_FLOAT, 1, 0, -3, 3, {0}, true, call_i0e},
+    {"i1", CR_ROW_I1, CR_RULE_FLOAT, 1, 0, 0.3, 3, {0}, true, call_i1},
+    {"i1e", CR_ROW_I1E, CR_RULE_FLOAT, 1, 0, 0.3, 3, {0}, true, call_i1e},
     {"sigmoid", CR_ROW_SIGMOID, CR_RULE_FLOAT, 1, 0, -4, 4, {0}, true, call_sigmoid},
     {"relu", CR_ROW_RELU, CR_RULE_NUMBER, 1, 0, -3, 3, {0}, true, call_relu},
     {"leaky_relu", CR_ROW_LEAKY_RELU, CR_RULE_FLOAT, 1, 1, -3, 3, {0.01}, true, call_leaky_relu},

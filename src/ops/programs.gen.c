@@ -1147,6 +1147,1760 @@ static cr_program erfc_dx = {"erfc_bwd", "gradient of erfc with respect to x", C
         2, 0, 1, 5, 1, erfc_dx_k, erfc_dx_code, {7}, 81, true, NULL, -1};
 static cr_gradient erfc_grad[] = {{&erfc_dx, 2, {0, 2}}};
 
+/* lgamma(x) = LGAMMA(x) */
+static const double lgamma_k[] = {0.0, 3.141592653589793, 1.5, 1.0, -0.001786116252548923, 2.5, 2.0, 1.58, -0.002158616449914774, -0.0021229192054343722, -0.0021424955708388422, -0.0030498260888061233, -0.002844351591223129, -0.004856513589698798, -0.00354710014209472, -0.008972630185081508, -0.0037057285228505976, -0.020352080413701682, -0.0003527123357532218, -0.061436563590154716, 0.02066654078383006, -0.3520735676454809, 0.47183942037586474, 0.5, 0.4189385332046727, -0.3348492385153334, 0.3899309457299521, -0.21484836691498338, 0.07739028922293258, -0.022026959594116227, 0.005981531908534231, -0.0018997978145340478, 0.000841249636797759, -0.0005952290905364145, 0.0007936507015120978, -0.00277777777733624, 0.0833333333333327};
+static const cr_instr lgamma_code[] = {
+    {CR_OP_ISINF, 0, -1, -1},         /* v0 = isinf x */
+    {CR_OP_ABS, 0, -1, -1},           /* v1 = abs x */
+    {CR_OP_LT, 0, 1, -1},             /* v2 = lt x k0 */
+    {CR_OP_ROUND, 0, -1, -1},         /* v3 = round x */
+    {CR_OP_SUB, 0, 41, -1},           /* v4 = sub x v3 */
+    {CR_OP_MUL, 2, 42, -1},           /* v5 = mul k1 v4 */
+    {CR_OP_SIN, 43, -1, -1},          /* v6 = sin v5 */
+    {CR_OP_ABS, 44, -1, -1},          /* v7 = abs v6 */
+    {CR_OP_DIV, 2, 45, -1},           /* v8 = div k1 v7 */
+    {CR_OP_LOG, 46, -1, -1},          /* v9 = log v8 */
+    {CR_OP_LOG, 39, -1, -1},          /* v10 = log v1 */
+    {CR_OP_SUB, 47, 48, -1},          /* v11 = sub v9 v10 */
+    {CR_OP_LT, 39, 3, -1},            /* v12 = lt v1 k2 */
+    {CR_OP_SUB, 39, 4, -1},           /* v13 = sub v1 k3 */
+    {CR_OP_MUL, 39, 51, -1},          /* v14 = mul v1 v13 */
+    {CR_OP_ADD, 39, 4, -1},           /* v15 = add v1 k3 */
+    {CR_OP_LT, 39, 6, -1},            /* v16 = lt v1 k5 */
+    {CR_OP_SEL, 54, 39, 7},           /* v17 = sel v16 v1 k6 */
+    {CR_OP_SEL, 50, 53, 55},          /* v18 = sel v12 v15 v17 */
+    {CR_OP_SUB, 56, 8, -1},           /* v19 = sub v18 k7 */
+    {CR_OP_ADD, 56, 4, -1},           /* v20 = add v18 k3 */
+    {CR_OP_DIV, 57, 58, -1},          /* v21 = div v19 v20 */
+    {CR_OP_MUL, 5, 59, -1},           /* v22 = mul k4 v21 */
+    {CR_OP_ADD, 60, 9, -1},           /* v23 = add v22 k8 */
+    {CR_OP_MUL, 61, 59, -1},          /* v24 = mul v23 v21 */
+    {CR_OP_ADD, 62, 10, -1},          /* v25 = add v24 k9 */
+    {CR_OP_MUL, 63, 59, -1},          /* v26 = mul v25 v21 */
+    {CR_OP_ADD, 64, 11, -1},          /* v27 = add v26 k10 */
+    {CR_OP_MUL, 65, 59, -1},          /* v28 = mul v27 v21 */
+    {CR_OP_ADD, 66, 12, -1},          /* v29 = add v28 k11 */
+    {CR_OP_MUL, 67, 59, -1},          /* v30 = mul v29 v21 */
+    {CR_OP_ADD, 68, 13, -1},          /* v31 = add v30 k12 */
+    {CR_OP_MUL, 69, 59, -1},          /* v32 = mul v31 v21 */
+    {CR_OP_ADD, 70, 14, -1},          /* v33 = add v32 k13 */
+    {CR_OP_MUL, 71, 59, -1},          /* v34 = mul v33 v21 */
+    {CR_OP_ADD, 72, 15, -1},          /* v35 = add v34 k14 */
+    {CR_OP_MUL, 73, 59, -1},          /* v36 = mul v35 v21 */
+    {CR_OP_ADD, 74, 16, -1},          /* v37 = add v36 k15 */
+    {CR_OP_MUL, 75, 59, -1},          /* v38 = mul v37 v21 */
+    {CR_OP_ADD, 76, 17, -1},          /* v39 = add v38 k16 */
+    {CR_OP_MUL, 77, 59, -1},          /* v40 = mul v39 v21 */
+    {CR_OP_ADD, 78, 18, -1},          /* v41 = add v40 k17 */
+    {CR_OP_MUL, 79, 59, -1},          /* v42 = mul v41 v21 */
+    {CR_OP_ADD, 80, 19, -1},          /* v43 = add v42 k18 */
+    {CR_OP_MUL, 81, 59, -1},          /* v44 = mul v43 v21 */
+    {CR_OP_ADD, 82, 20, -1},          /* v45 = add v44 k19 */
+    {CR_OP_MUL, 83, 59, -1},          /* v46 = mul v45 v21 */
+    {CR_OP_ADD, 84, 21, -1},          /* v47 = add v46 k20 */
+    {CR_OP_MUL, 85, 59, -1},          /* v48 = mul v47 v21 */
+    {CR_OP_ADD, 86, 22, -1},          /* v49 = add v48 k21 */
+    {CR_OP_MUL, 87, 59, -1},          /* v50 = mul v49 v21 */
+    {CR_OP_ADD, 88, 23, -1},          /* v51 = add v50 k22 */
+    {CR_OP_MUL, 52, 89, -1},          /* v52 = mul v14 v51 */
+    {CR_OP_SUB, 90, 48, -1},          /* v53 = sub v52 v10 */
+    {CR_OP_SUB, 39, 7, -1},           /* v54 = sub v1 k6 */
+    {CR_OP_MUL, 51, 92, -1},          /* v55 = mul v13 v54 */
+    {CR_OP_MUL, 93, 89, -1},          /* v56 = mul v55 v51 */
+    {CR_OP_SUB, 39, 24, -1},          /* v57 = sub v1 k23 */
+    {CR_OP_SUB, 48, 4, -1},           /* v58 = sub v10 k3 */
+    {CR_OP_MUL, 95, 96, -1},          /* v59 = mul v57 v58 */
+    {CR_OP_MUL, 39, 39, -1},          /* v60 = mul v1 v1 */
+    {CR_OP_DIV, 4, 98, -1},           /* v61 = div k3 v60 */
+    {CR_OP_MUL, 26, 99, -1},          /* v62 = mul k25 v61 */
+    {CR_OP_ADD, 100, 27, -1},         /* v63 = add v62 k26 */
+    {CR_OP_MUL, 101, 99, -1},         /* v64 = mul v63 v61 */
+    {CR_OP_ADD, 102, 28, -1},         /* v65 = add v64 k27 */
+    {CR_OP_MUL, 103, 99, -1},         /* v66 = mul v65 v61 */
+    {CR_OP_ADD, 104, 29, -1},         /* v67 = add v66 k28 */
+    {CR_OP_MUL, 105, 99, -1},         /* v68 = mul v67 v61 */
+    {CR_OP_ADD, 106, 30, -1},         /* v69 = add v68 k29 */
+    {CR_OP_MUL, 107, 99, -1},         /* v70 = mul v69 v61 */
+    {CR_OP_ADD, 108, 31, -1},         /* v71 = add v70 k30 */
+    {CR_OP_MUL, 109, 99, -1},         /* v72 = mul v71 v61 */
+    {CR_OP_ADD, 110, 32, -1},         /* v73 = add v72 k31 */
+    {CR_OP_MUL, 111, 99, -1},         /* v74 = mul v73 v61 */
+    {CR_OP_ADD, 112, 33, -1},         /* v75 = add v74 k32 */
+    {CR_OP_MUL, 113, 99, -1},         /* v76 = mul v75 v61 */
+    {CR_OP_ADD, 114, 34, -1},         /* v77 = add v76 k33 */
+    {CR_OP_MUL, 115, 99, -1},         /* v78 = mul v77 v61 */
+    {CR_OP_ADD, 116, 35, -1},         /* v79 = add v78 k34 */
+    {CR_OP_MUL, 117, 99, -1},         /* v80 = mul v79 v61 */
+    {CR_OP_ADD, 118, 36, -1},         /* v81 = add v80 k35 */
+    {CR_OP_MUL, 119, 99, -1},         /* v82 = mul v81 v61 */
+    {CR_OP_ADD, 120, 37, -1},         /* v83 = add v82 k36 */
+    {CR_OP_DIV, 121, 39, -1},         /* v84 = div v83 v1 */
+    {CR_OP_ADD, 25, 122, -1},         /* v85 = add k24 v84 */
+    {CR_OP_ADD, 97, 123, -1},         /* v86 = add v59 v85 */
+    {CR_OP_SEL, 54, 94, 124},         /* v87 = sel v16 v56 v86 */
+    {CR_OP_SEL, 50, 91, 125},         /* v88 = sel v12 v53 v87 */
+    {CR_OP_SUB, 49, 126, -1},         /* v89 = sub v11 v88 */
+    {CR_OP_SEL, 40, 127, 126},        /* v90 = sel v2 v89 v88 */
+    {CR_OP_SEL, 38, 39, 128},         /* v91 = sel v0 v1 v90 */
+};
+/* lgamma_bwd(x, g) = g * DIGAMMA(x) */
+static const double lgamma_dx_k[] = {0.0, -1.0, 1.0, 8.0, 0.5, 0.08333333333333333, -0.021092796092796094, 0.007575757575757576, -0.004166666666666667, 0.003968253968253968, -0.008333333333333333, 2.0, 1000000000000000.0, 7.0, 6.0, 10.0, 12.0, 0.25, 3.141592653589793};
+static const cr_instr lgamma_dx_code[] = {
+    {CR_OP_EQ, 0, 2, -1},             /* v0 = eq x k0 */
+    {CR_OP_SEL, 21, 0, 4},            /* v1 = sel v0 x k2 */
+    {CR_OP_DIV, 3, 22, -1},           /* v2 = div k1 v1 */
+    {CR_OP_LT, 0, 2, -1},             /* v3 = lt x k0 */
+    {CR_OP_LE, 0, 2, -1},             /* v4 = le x k0 */
+    {CR_OP_SUB, 4, 0, -1},            /* v5 = sub k2 x */
+    {CR_OP_SEL, 25, 26, 0},           /* v6 = sel v4 v5 x */
+    {CR_OP_ADD, 27, 5, -1},           /* v7 = add v6 k3 */
+    {CR_OP_LOG, 28, -1, -1},          /* v8 = log v7 */
+    {CR_OP_DIV, 6, 28, -1},           /* v9 = div k4 v7 */
+    {CR_OP_SUB, 29, 30, -1},          /* v10 = sub v8 v9 */
+    {CR_OP_MUL, 28, 28, -1},          /* v11 = mul v7 v7 */
+    {CR_OP_DIV, 4, 32, -1},           /* v12 = div k2 v11 */
+    {CR_OP_MUL, 7, 33, -1},           /* v13 = mul k5 v12 */
+    {CR_OP_ADD, 34, 8, -1},           /* v14 = add v13 k6 */
+    {CR_OP_MUL, 35, 33, -1},          /* v15 = mul v14 v12 */
+    {CR_OP_ADD, 36, 9, -1},           /* v16 = add v15 k7 */
+    {CR_OP_MUL, 37, 33, -1},          /* v17 = mul v16 v12 */
+    {CR_OP_ADD, 38, 10, -1},          /* v18 = add v17 k8 */
+    {CR_OP_MUL, 39, 33, -1},          /* v19 = mul v18 v12 */
+    {CR_OP_ADD, 40, 11, -1},          /* v20 = add v19 k9 */
+    {CR_OP_MUL, 41, 33, -1},          /* v21 = mul v20 v12 */
+    {CR_OP_ADD, 42, 12, -1},          /* v22 = add v21 k10 */
+    {CR_OP_MUL, 43, 33, -1},          /* v23 = mul v22 v12 */
+    {CR_OP_ADD, 44, 7, -1},           /* v24 = add v23 k5 */
+    {CR_OP_MUL, 33, 45, -1},          /* v25 = mul v12 v24 */
+    {CR_OP_SUB, 31, 46, -1},          /* v26 = sub v10 v25 */
+    {CR_OP_MIN, 27, 14, -1},          /* v27 = min v6 k12 */
+    {CR_OP_MUL, 13, 48, -1},          /* v28 = mul k11 v27 */
+    {CR_OP_ADD, 49, 15, -1},          /* v29 = add v28 k13 */
+    {CR_OP_ADD, 48, 15, -1},          /* v30 = add v27 k13 */
+    {CR_OP_MUL, 48, 51, -1},          /* v31 = mul v27 v30 */
+    {CR_OP_DIV, 4, 52, -1},           /* v32 = div k2 v31 */
+    {CR_OP_ADD, 52, 16, -1},          /* v33 = add v31 k14 */
+    {CR_OP_DIV, 4, 54, -1},           /* v34 = div k2 v33 */
+    {CR_OP_ADD, 53, 55, -1},          /* v35 = add v32 v34 */
+    {CR_OP_ADD, 52, 17, -1},          /* v36 = add v31 k15 */
+    {CR_OP_DIV, 4, 57, -1},           /* v37 = div k2 v36 */
+    {CR_OP_ADD, 56, 58, -1},          /* v38 = add v35 v37 */
+    {CR_OP_ADD, 52, 18, -1},          /* v39 = add v31 k16 */
+    {CR_OP_DIV, 4, 60, -1},           /* v40 = div k2 v39 */
+    {CR_OP_ADD, 59, 61, -1},          /* v41 = add v38 v40 */
+    {CR_OP_MUL, 50, 62, -1},          /* v42 = mul v29 v41 */
+    {CR_OP_SUB, 47, 63, -1},          /* v43 = sub v26 v42 */
+    {CR_OP_ROUND, 0, -1, -1},         /* v44 = round x */
+    {CR_OP_SUB, 0, 65, -1},           /* v45 = sub x v44 */
+    {CR_OP_SEL, 24, 66, 19},          /* v46 = sel v3 v45 k17 */
+    {CR_OP_DIV, 67, 67, -1},          /* v47 = div v46 v46 */
+    {CR_OP_MUL, 20, 67, -1},          /* v48 = mul k18 v46 */
+    {CR_OP_TAN, 69, -1, -1},          /* v49 = tan v48 */
+    {CR_OP_DIV, 20, 70, -1},          /* v50 = div k18 v49 */
+    {CR_OP_MUL, 68, 71, -1},          /* v51 = mul v47 v50 */
+    {CR_OP_SUB, 64, 72, -1},          /* v52 = sub v43 v51 */
+    {CR_OP_SEL, 24, 73, 64},          /* v53 = sel v3 v52 v43 */
+    {CR_OP_SEL, 21, 23, 74},          /* v54 = sel v0 v2 v53 */
+    {CR_OP_MUL, 1, 75, -1},           /* v55 = mul g v54 */
+};
+static cr_program lgamma_dx = {"lgamma_bwd", "gradient of lgamma with respect to x", CR_RULE_FLOAT,
+        2, 0, 19, 56, 1, lgamma_dx_k, lgamma_dx_code, {76}, 83, true, NULL, -1};
+static cr_gradient lgamma_grad[] = {{&lgamma_dx, 2, {0, 2}}};
+
+/* digamma(x) = DIGAMMA(x) */
+static const double digamma_k[] = {0.0, -1.0, 1.0, 8.0, 0.5, 0.08333333333333333, -0.021092796092796094, 0.007575757575757576, -0.004166666666666667, 0.003968253968253968, -0.008333333333333333, 2.0, 1000000000000000.0, 7.0, 6.0, 10.0, 12.0, 0.25, 3.141592653589793};
+static const cr_instr digamma_code[] = {
+    {CR_OP_EQ, 0, 1, -1},             /* v0 = eq x k0 */
+    {CR_OP_SEL, 20, 0, 3},            /* v1 = sel v0 x k2 */
+    {CR_OP_DIV, 2, 21, -1},           /* v2 = div k1 v1 */
+    {CR_OP_LT, 0, 1, -1},             /* v3 = lt x k0 */
+    {CR_OP_LE, 0, 1, -1},             /* v4 = le x k0 */
+    {CR_OP_SUB, 3, 0, -1},            /* v5 = sub k2 x */
+    {CR_OP_SEL, 24, 25, 0},           /* v6 = sel v4 v5 x */
+    {CR_OP_ADD, 26, 4, -1},           /* v7 = add v6 k3 */
+    {CR_OP_LOG, 27, -1, -1},          /* v8 = log v7 */
+    {CR_OP_DIV, 5, 27, -1},           /* v9 = div k4 v7 */
+    {CR_OP_SUB, 28, 29, -1},          /* v10 = sub v8 v9 */
+    {CR_OP_MUL, 27, 27, -1},          /* v11 = mul v7 v7 */
+    {CR_OP_DIV, 3, 31, -1},           /* v12 = div k2 v11 */
+    {CR_OP_MUL, 6, 32, -1},           /* v13 = mul k5 v12 */
+    {CR_OP_ADD, 33, 7, -1},           /* v14 = add v13 k6 */
+    {CR_OP_MUL, 34, 32, -1},          /* v15 = mul v14 v12 */
+    {CR_OP_ADD, 35, 8, -1},           /* v16 = add v15 k7 */
+    {CR_OP_MUL, 36, 32, -1},          /* v17 = mul v16 v12 */
+    {CR_OP_ADD, 37, 9, -1},           /* v18 = add v17 k8 */
+    {CR_OP_MUL, 38, 32, -1},          /* v19 = mul v18 v12 */
+    {CR_OP_ADD, 39, 10, -1},          /* v20 = add v19 k9 */
+    {CR_OP_MUL, 40, 32, -1},          /* v21 = mul v20 v12 */
+    {CR_OP_ADD, 41, 11, -1},          /* v22 = add v21 k10 */
+    {CR_OP_MUL, 42, 32, -1},          /* v23 = mul v22 v12 */
+    {CR_OP_ADD, 43, 6, -1},           /* v24 = add v23 k5 */
+    {CR_OP_MUL, 32, 44, -1},          /* v25 = mul v12 v24 */
+    {CR_OP_SUB, 30, 45, -1},          /* v26 = sub v10 v25 */
+    {CR_OP_MIN, 26, 13, -1},          /* v27 = min v6 k12 */
+    {CR_OP_MUL, 12, 47, -1},          /* v28 = mul k11 v27 */
+    {CR_OP_ADD, 48, 14, -1},          /* v29 = add v28 k13 */
+    {CR_OP_ADD, 47, 14, -1},          /* v30 = add v27 k13 */
+    {CR_OP_MUL, 47, 50, -1},          /* v31 = mul v27 v30 */
+    {CR_OP_DIV, 3, 51, -1},           /* v32 = div k2 v31 */
+    {CR_OP_ADD, 51, 15, -1},          /* v33 = add v31 k14 */
+    {CR_OP_DIV, 3, 53, -1},           /* v34 = div k2 v33 */
+    {CR_OP_ADD, 52, 54, -1},          /* v35 = add v32 v34 */
+    {CR_OP_ADD, 51, 16, -1},          /* v36 = add v31 k15 */
+    {CR_OP_DIV, 3, 56, -1},           /* v37 = div k2 v36 */
+    {CR_OP_ADD, 55, 57, -1},          /* v38 = add v35 v37 */
+    {CR_OP_ADD, 51, 17, -1},          /* v39 = add v31 k16 */
+    {CR_OP_DIV, 3, 59, -1},           /* v40 = div k2 v39 */
+    {CR_OP_ADD, 58, 60, -1},          /* v41 = add v38 v40 */
+    {CR_OP_MUL, 49, 61, -1},          /* v42 = mul v29 v41 */
+    {CR_OP_SUB, 46, 62, -1},          /* v43 = sub v26 v42 */
+    {CR_OP_ROUND, 0, -1, -1},         /* v44 = round x */
+    {CR_OP_SUB, 0, 64, -1},           /* v45 = sub x v44 */
+    {CR_OP_SEL, 23, 65, 18},          /* v46 = sel v3 v45 k17 */
+    {CR_OP_DIV, 66, 66, -1},          /* v47 = div v46 v46 */
+    {CR_OP_MUL, 19, 66, -1},          /* v48 = mul k18 v46 */
+    {CR_OP_TAN, 68, -1, -1},          /* v49 = tan v48 */
+    {CR_OP_DIV, 19, 69, -1},          /* v50 = div k18 v49 */
+    {CR_OP_MUL, 67, 70, -1},          /* v51 = mul v47 v50 */
+    {CR_OP_SUB, 63, 71, -1},          /* v52 = sub v43 v51 */
+    {CR_OP_SEL, 23, 72, 63},          /* v53 = sel v3 v52 v43 */
+    {CR_OP_SEL, 20, 22, 73},          /* v54 = sel v0 v2 v53 */
+};
+/* digamma_bwd(x, g) = g * TRIGAMMA(x) */
+static const double digamma_dx_k[] = {0.0, 9.869604401089358, 3.141592653589793, 0.25, 1.0, 0.5, 8.0, 1.1666666666666667, -0.2531135531135531, 0.07575757575757576, -0.03333333333333333, 0.023809523809523808, 0.16666666666666666, 2.0, 49.0, 1000000000000000.0, 7.0, 25.0, 6.0, 9.0, 10.0, 12.0};
+static const cr_instr digamma_dx_code[] = {
+    {CR_OP_LE, 0, 2, -1},             /* v0 = le x k0 */
+    {CR_OP_ROUND, 0, -1, -1},         /* v1 = round x */
+    {CR_OP_SUB, 0, 25, -1},           /* v2 = sub x v1 */
+    {CR_OP_SEL, 24, 26, 5},           /* v3 = sel v0 v2 k3 */
+    {CR_OP_MUL, 4, 27, -1},           /* v4 = mul k2 v3 */
+    {CR_OP_SIN, 28, -1, -1},          /* v5 = sin v4 */
+    {CR_OP_MUL, 29, 29, -1},          /* v6 = mul v5 v5 */
+    {CR_OP_DIV, 3, 30, -1},           /* v7 = div k1 v6 */
+    {CR_OP_SUB, 6, 0, -1},            /* v8 = sub k4 x */
+    {CR_OP_SEL, 24, 32, 0},           /* v9 = sel v0 v8 x */
+    {CR_OP_ADD, 33, 8, -1},           /* v10 = add v9 k6 */
+    {CR_OP_DIV, 7, 34, -1},           /* v11 = div k5 v10 */
+    {CR_OP_ADD, 6, 35, -1},           /* v12 = add k4 v11 */
+    {CR_OP_MUL, 34, 34, -1},          /* v13 = mul v10 v10 */
+    {CR_OP_DIV, 6, 37, -1},           /* v14 = div k4 v13 */
+    {CR_OP_MUL, 9, 38, -1},           /* v15 = mul k7 v14 */
+    {CR_OP_ADD, 39, 10, -1},          /* v16 = add v15 k8 */
+    {CR_OP_MUL, 40, 38, -1},          /* v17 = mul v16 v14 */
+    {CR_OP_ADD, 41, 11, -1},          /* v18 = add v17 k9 */
+    {CR_OP_MUL, 42, 38, -1},          /* v19 = mul v18 v14 */
+    {CR_OP_ADD, 43, 12, -1},          /* v20 = add v19 k10 */
+    {CR_OP_MUL, 44, 38, -1},          /* v21 = mul v20 v14 */
+    {CR_OP_ADD, 45, 13, -1},          /* v22 = add v21 k11 */
+    {CR_OP_MUL, 46, 38, -1},          /* v23 = mul v22 v14 */
+    {CR_OP_ADD, 47, 12, -1},          /* v24 = add v23 k10 */
+    {CR_OP_MUL, 48, 38, -1},          /* v25 = mul v24 v14 */
+    {CR_OP_ADD, 49, 14, -1},          /* v26 = add v25 k12 */
+    {CR_OP_MUL, 38, 50, -1},          /* v27 = mul v14 v26 */
+    {CR_OP_ADD, 36, 51, -1},          /* v28 = add v12 v27 */
+    {CR_OP_DIV, 52, 34, -1},          /* v29 = div v28 v10 */
+    {CR_OP_MIN, 33, 17, -1},          /* v30 = min v9 k15 */
+    {CR_OP_ADD, 54, 18, -1},          /* v31 = add v30 k16 */
+    {CR_OP_MUL, 54, 55, -1},          /* v32 = mul v30 v31 */
+    {CR_OP_ADD, 56, 2, -1},           /* v33 = add v32 k0 */
+    {CR_OP_DIV, 16, 57, -1},          /* v34 = div k14 v33 */
+    {CR_OP_ADD, 15, 58, -1},          /* v35 = add k13 v34 */
+    {CR_OP_DIV, 59, 57, -1},          /* v36 = div v35 v33 */
+    {CR_OP_ADD, 56, 20, -1},          /* v37 = add v32 k18 */
+    {CR_OP_DIV, 19, 61, -1},          /* v38 = div k17 v37 */
+    {CR_OP_ADD, 15, 62, -1},          /* v39 = add k13 v38 */
+    {CR_OP_DIV, 63, 61, -1},          /* v40 = div v39 v37 */
+    {CR_OP_ADD, 60, 64, -1},          /* v41 = add v36 v40 */
+    {CR_OP_ADD, 56, 22, -1},          /* v42 = add v32 k20 */
+    {CR_OP_DIV, 21, 66, -1},          /* v43 = div k19 v42 */
+    {CR_OP_ADD, 15, 67, -1},          /* v44 = add k13 v43 */
+    {CR_OP_DIV, 68, 66, -1},          /* v45 = div v44 v42 */
+    {CR_OP_ADD, 65, 69, -1},          /* v46 = add v41 v45 */
+    {CR_OP_ADD, 56, 23, -1},          /* v47 = add v32 k21 */
+    {CR_OP_DIV, 6, 71, -1},           /* v48 = div k4 v47 */
+    {CR_OP_ADD, 15, 72, -1},          /* v49 = add k13 v48 */
+    {CR_OP_DIV, 73, 71, -1},          /* v50 = div v49 v47 */
+    {CR_OP_ADD, 70, 74, -1},          /* v51 = add v46 v50 */
+    {CR_OP_ADD, 53, 75, -1},          /* v52 = add v29 v51 */
+    {CR_OP_SUB, 31, 76, -1},          /* v53 = sub v7 v52 */
+    {CR_OP_SEL, 24, 77, 76},          /* v54 = sel v0 v53 v52 */
+    {CR_OP_MUL, 1, 78, -1},           /* v55 = mul g v54 */
+};
+static cr_program digamma_dx = {"digamma_bwd", "gradient of digamma with respect to x", CR_RULE_FLOAT,
+        2, 0, 22, 56, 1, digamma_dx_k, digamma_dx_code, {79}, 85, true, NULL, -1};
+static cr_gradient digamma_grad[] = {{&digamma_dx, 2, {0, 2}}};
+
+/* zeta(x, q) = SEL(q > K(0), SEL(x > K(1), ZETA(x, q), SEL(x == K(1), K(1) / (x - x), (q - q) / (q - q))), SEL(q == FLOOR(q), K(1) / (q - q), (q - q) / (q - q))) */
+static const double zeta_k[] = {0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 200.0, 0.5, 0.08333333333333333, -0.001388888888888889, 3.306878306878307e-05, -8.267195767195768e-07, 2.08767569878681e-08, -5.284190138687493e-10, 11.0, 12.0, 1.3382536530684679e-11};
+static const cr_instr zeta_code[] = {
+    {CR_OP_GT, 1, 2, -1},             /* v0 = gt q k0 */
+    {CR_OP_GT, 0, 3, -1},             /* v1 = gt x k1 */
+    {CR_OP_NEG, 0, -1, -1},           /* v2 = neg x */
+    {CR_OP_POW, 1, 26, -1},           /* v3 = pow q v2 */
+    {CR_OP_ADD, 1, 3, -1},            /* v4 = add q k1 */
+    {CR_OP_POW, 28, 26, -1},          /* v5 = pow v4 v2 */
+    {CR_OP_ADD, 27, 29, -1},          /* v6 = add v3 v5 */
+    {CR_OP_ADD, 1, 4, -1},            /* v7 = add q k2 */
+    {CR_OP_POW, 31, 26, -1},          /* v8 = pow v7 v2 */
+    {CR_OP_ADD, 30, 32, -1},          /* v9 = add v6 v8 */
+    {CR_OP_ADD, 1, 5, -1},            /* v10 = add q k3 */
+    {CR_OP_POW, 34, 26, -1},          /* v11 = pow v10 v2 */
+    {CR_OP_ADD, 33, 35, -1},          /* v12 = add v9 v11 */
+    {CR_OP_ADD, 1, 6, -1},            /* v13 = add q k4 */
+    {CR_OP_POW, 37, 26, -1},          /* v14 = pow v13 v2 */
+    {CR_OP_ADD, 36, 38, -1},          /* v15 = add v12 v14 */
+    {CR_OP_ADD, 1, 7, -1},            /* v16 = add q k5 */
+    {CR_OP_POW, 40, 26, -1},          /* v17 = pow v16 v2 */
+    {CR_OP_ADD, 39, 41, -1},          /* v18 = add v15 v17 */
+    {CR_OP_ADD, 1, 8, -1},            /* v19 = add q k6 */
+    {CR_OP_POW, 43, 26, -1},          /* v20 = pow v19 v2 */
+    {CR_OP_ADD, 42, 44, -1},          /* v21 = add v18 v20 */
+    {CR_OP_ADD, 1, 9, -1},            /* v22 = add q k7 */
+    {CR_OP_POW, 46, 26, -1},          /* v23 = pow v22 v2 */
+    {CR_OP_ADD, 45, 47, -1},          /* v24 = add v21 v23 */
+    {CR_OP_ADD, 1, 10, -1},           /* v25 = add q k8 */
+    {CR_OP_POW, 49, 26, -1},          /* v26 = pow v25 v2 */
+    {CR_OP_ADD, 48, 50, -1},          /* v27 = add v24 v26 */
+    {CR_OP_ADD, 1, 11, -1},           /* v28 = add q k9 */
+    {CR_OP_POW, 52, 26, -1},          /* v29 = pow v28 v2 */
+    {CR_OP_ADD, 51, 53, -1},          /* v30 = add v27 v29 */
+    {CR_OP_ADD, 1, 12, -1},           /* v31 = add q k10 */
+    {CR_OP_POW, 55, 26, -1},          /* v32 = pow v31 v2 */
+    {CR_OP_MIN, 0, 13, -1},           /* v33 = min x k11 */
+    {CR_OP_SUB, 57, 3, -1},           /* v34 = sub v33 k1 */
+    {CR_OP_DIV, 55, 58, -1},          /* v35 = div v31 v34 */
+    {CR_OP_ADD, 59, 14, -1},          /* v36 = add v35 k12 */
+    {CR_OP_DIV, 57, 55, -1},          /* v37 = div v33 v31 */
+    {CR_OP_MUL, 55, 55, -1},          /* v38 = mul v31 v31 */
+    {CR_OP_DIV, 3, 62, -1},           /* v39 = div k1 v38 */
+    {CR_OP_ADD, 57, 3, -1},           /* v40 = add v33 k1 */
+    {CR_OP_MUL, 63, 64, -1},          /* v41 = mul v39 v40 */
+    {CR_OP_ADD, 57, 4, -1},           /* v42 = add v33 k2 */
+    {CR_OP_MUL, 65, 66, -1},          /* v43 = mul v41 v42 */
+    {CR_OP_ADD, 57, 5, -1},           /* v44 = add v33 k3 */
+    {CR_OP_MUL, 63, 68, -1},          /* v45 = mul v39 v44 */
+    {CR_OP_ADD, 57, 6, -1},           /* v46 = add v33 k4 */
+    {CR_OP_MUL, 69, 70, -1},          /* v47 = mul v45 v46 */
+    {CR_OP_ADD, 57, 7, -1},           /* v48 = add v33 k5 */
+    {CR_OP_MUL, 63, 72, -1},          /* v49 = mul v39 v48 */
+    {CR_OP_ADD, 57, 8, -1},           /* v50 = add v33 k6 */
+    {CR_OP_MUL, 73, 74, -1},          /* v51 = mul v49 v50 */
+    {CR_OP_ADD, 57, 9, -1},           /* v52 = add v33 k7 */
+    {CR_OP_MUL, 63, 76, -1},          /* v53 = mul v39 v52 */
+    {CR_OP_ADD, 57, 10, -1},          /* v54 = add v33 k8 */
+    {CR_OP_MUL, 77, 78, -1},          /* v55 = mul v53 v54 */
+    {CR_OP_ADD, 57, 11, -1},          /* v56 = add v33 k9 */
+    {CR_OP_MUL, 63, 80, -1},          /* v57 = mul v39 v56 */
+    {CR_OP_ADD, 57, 12, -1},          /* v58 = add v33 k10 */
+    {CR_OP_MUL, 81, 82, -1},          /* v59 = mul v57 v58 */
+    {CR_OP_ADD, 57, 21, -1},          /* v60 = add v33 k19 */
+    {CR_OP_MUL, 63, 84, -1},          /* v61 = mul v39 v60 */
+    {CR_OP_ADD, 57, 22, -1},          /* v62 = add v33 k20 */
+    {CR_OP_MUL, 85, 86, -1},          /* v63 = mul v61 v62 */
+    {CR_OP_MUL, 87, 23, -1},          /* v64 = mul v63 k21 */
+    {CR_OP_ADD, 20, 88, -1},          /* v65 = add k18 v64 */
+    {CR_OP_MUL, 83, 89, -1},          /* v66 = mul v59 v65 */
+    {CR_OP_ADD, 19, 90, -1},          /* v67 = add k17 v66 */
+    {CR_OP_MUL, 79, 91, -1},          /* v68 = mul v55 v67 */
+    {CR_OP_ADD, 18, 92, -1},          /* v69 = add k16 v68 */
+    {CR_OP_MUL, 75, 93, -1},          /* v70 = mul v51 v69 */
+    {CR_OP_ADD, 17, 94, -1},          /* v71 = add k15 v70 */
+    {CR_OP_MUL, 71, 95, -1},          /* v72 = mul v47 v71 */
+    {CR_OP_ADD, 16, 96, -1},          /* v73 = add k14 v72 */
+    {CR_OP_MUL, 67, 97, -1},          /* v74 = mul v43 v73 */
+    {CR_OP_ADD, 15, 98, -1},          /* v75 = add k13 v74 */
+    {CR_OP_MUL, 61, 99, -1},          /* v76 = mul v37 v75 */
+    {CR_OP_ADD, 60, 100, -1},         /* v77 = add v36 v76 */
+    {CR_OP_MUL, 56, 101, -1},         /* v78 = mul v32 v77 */
+    {CR_OP_ADD, 54, 102, -1},         /* v79 = add v30 v78 */
+    {CR_OP_EQ, 0, 3, -1},             /* v80 = eq x k1 */
+    {CR_OP_SUB, 0, 0, -1},            /* v81 = sub x x */
+    {CR_OP_DIV, 3, 105, -1},          /* v82 = div k1 v81 */
+    {CR_OP_SUB, 1, 1, -1},            /* v83 = sub q q */
+    {CR_OP_DIV, 107, 107, -1},        /* v84 = div v83 v83 */
+    {CR_OP_SEL, 104, 106, 108},       /* v85 = sel v80 v82 v84 */
+    {CR_OP_SEL, 25, 103, 109},        /* v86 = sel v1 v79 v85 */
+    {CR_OP_FLOOR, 1, -1, -1},         /* v87 = floor q */
+    {CR_OP_EQ, 1, 111, -1},           /* v88 = eq q v87 */
+    {CR_OP_DIV, 3, 107, -1},          /* v89 = div k1 v83 */
+    {CR_OP_SEL, 112, 113, 108},       /* v90 = sel v88 v89 v84 */
+    {CR_OP_SEL, 24, 110, 114},        /* v91 = sel v0 v86 v90 */
+};
+/* zeta_bwd(x, q, g) = -g * x * ZETA(x + K(1), q) */
+static const double zeta_dq_k[] = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 200.0, 0.5, 0.08333333333333333, -0.001388888888888889, 3.306878306878307e-05, -8.267195767195768e-07, 2.08767569878681e-08, -5.284190138687493e-10, 11.0, 12.0, 1.3382536530684679e-11};
+static const cr_instr zeta_dq_code[] = {
+    {CR_OP_NEG, 2, -1, -1},           /* v0 = neg g */
+    {CR_OP_MUL, 24, 0, -1},           /* v1 = mul v0 x */
+    {CR_OP_ADD, 0, 3, -1},            /* v2 = add x k0 */
+    {CR_OP_NEG, 26, -1, -1},          /* v3 = neg v2 */
+    {CR_OP_POW, 1, 27, -1},           /* v4 = pow q v3 */
+    {CR_OP_ADD, 1, 3, -1},            /* v5 = add q k0 */
+    {CR_OP_POW, 29, 27, -1},          /* v6 = pow v5 v3 */
+    {CR_OP_ADD, 28, 30, -1},          /* v7 = add v4 v6 */
+    {CR_OP_ADD, 1, 4, -1},            /* v8 = add q k1 */
+    {CR_OP_POW, 32, 27, -1},          /* v9 = pow v8 v3 */
+    {CR_OP_ADD, 31, 33, -1},          /* v10 = add v7 v9 */
+    {CR_OP_ADD, 1, 5, -1},            /* v11 = add q k2 */
+    {CR_OP_POW, 35, 27, -1},          /* v12 = pow v11 v3 */
+    {CR_OP_ADD, 34, 36, -1},          /* v13 = add v10 v12 */
+    {CR_OP_ADD, 1, 6, -1},            /* v14 = add q k3 */
+    {CR_OP_POW, 38, 27, -1},          /* v15 = pow v14 v3 */
+    {CR_OP_ADD, 37, 39, -1},          /* v16 = add v13 v15 */
+    {CR_OP_ADD, 1, 7, -1},            /* v17 = add q k4 */
+    {CR_OP_POW, 41, 27, -1},          /* v18 = pow v17 v3 */
+    {CR_OP_ADD, 40, 42, -1},          /* v19 = add v16 v18 */
+    {CR_OP_ADD, 1, 8, -1},            /* v20 = add q k5 */
+    {CR_OP_POW, 44, 27, -1},          /* v21 = pow v20 v3 */
+    {CR_OP_ADD, 43, 45, -1},          /* v22 = add v19 v21 */
+    {CR_OP_ADD, 1, 9, -1},            /* v23 = add q k6 */
+    {CR_OP_POW, 47, 27, -1},          /* v24 = pow v23 v3 */
+    {CR_OP_ADD, 46, 48, -1},          /* v25 = add v22 v24 */
+    {CR_OP_ADD, 1, 10, -1},           /* v26 = add q k7 */
+    {CR_OP_POW, 50, 27, -1},          /* v27 = pow v26 v3 */
+    {CR_OP_ADD, 49, 51, -1},          /* v28 = add v25 v27 */
+    {CR_OP_ADD, 1, 11, -1},           /* v29 = add q k8 */
+    {CR_OP_POW, 53, 27, -1},          /* v30 = pow v29 v3 */
+    {CR_OP_ADD, 52, 54, -1},          /* v31 = add v28 v30 */
+    {CR_OP_ADD, 1, 12, -1},           /* v32 = add q k9 */
+    {CR_OP_POW, 56, 27, -1},          /* v33 = pow v32 v3 */
+    {CR_OP_MIN, 26, 13, -1},          /* v34 = min v2 k10 */
+    {CR_OP_SUB, 58, 3, -1},           /* v35 = sub v34 k0 */
+    {CR_OP_DIV, 56, 59, -1},          /* v36 = div v32 v35 */
+    {CR_OP_ADD, 60, 14, -1},          /* v37 = add v36 k11 */
+    {CR_OP_DIV, 58, 56, -1},          /* v38 = div v34 v32 */
+    {CR_OP_MUL, 56, 56, -1},          /* v39 = mul v32 v32 */
+    {CR_OP_DIV, 3, 63, -1},           /* v40 = div k0 v39 */
+    {CR_OP_ADD, 58, 3, -1},           /* v41 = add v34 k0 */
+    {CR_OP_MUL, 64, 65, -1},          /* v42 = mul v40 v41 */
+    {CR_OP_ADD, 58, 4, -1},           /* v43 = add v34 k1 */
+    {CR_OP_MUL, 66, 67, -1},          /* v44 = mul v42 v43 */
+    {CR_OP_ADD, 58, 5, -1},           /* v45 = add v34 k2 */
+    {CR_OP_MUL, 64, 69, -1},          /* v46 = mul v40 v45 */
+    {CR_OP_ADD, 58, 6, -1},           /* v47 = add v34 k3 */
+    {CR_OP_MUL, 70, 71, -1},          /* v48 = mul v46 v47 */
+    {CR_OP_ADD, 58, 7, -1},           /* v49 = add v34 k4 */
+    {CR_OP_MUL, 64, 73, -1},          /* v50 = mul v40 v49 */
+    {CR_OP_ADD, 58, 8, -1},           /* v51 = add v34 k5 */
+    {CR_OP_MUL, 74, 75, -1},          /* v52 = mul v50 v51 */
+    {CR_OP_ADD, 58, 9, -1},           /* v53 = add v34 k6 */
+    {CR_OP_MUL, 64, 77, -1},          /* v54 = mul v40 v53 */
+    {CR_OP_ADD, 58, 10, -1},          /* v55 = add v34 k7 */
+    {CR_OP_MUL, 78, 79, -1},          /* v56 = mul v54 v55 */
+    {CR_OP_ADD, 58, 11, -1},          /* v57 = add v34 k8 */
+    {CR_OP_MUL, 64, 81, -1},          /* v58 = mul v40 v57 */
+    {CR_OP_ADD, 58, 12, -1},          /* v59 = add v34 k9 */
+    {CR_OP_MUL, 82, 83, -1},          /* v60 = mul v58 v59 */
+    {CR_OP_ADD, 58, 21, -1},          /* v61 = add v34 k18 */
+    {CR_OP_MUL, 64, 85, -1},          /* v62 = mul v40 v61 */
+    {CR_OP_ADD, 58, 22, -1},          /* v63 = add v34 k19 */
+    {CR_OP_MUL, 86, 87, -1},          /* v64 = mul v62 v63 */
+    {CR_OP_MUL, 88, 23, -1},          /* v65 = mul v64 k20 */
+    {CR_OP_ADD, 20, 89, -1},          /* v66 = add k17 v65 */
+    {CR_OP_MUL, 84, 90, -1},          /* v67 = mul v60 v66 */
+    {CR_OP_ADD, 19, 91, -1},          /* v68 = add k16 v67 */
+    {CR_OP_MUL, 80, 92, -1},          /* v69 = mul v56 v68 */
+    {CR_OP_ADD, 18, 93, -1},          /* v70 = add k15 v69 */
+    {CR_OP_MUL, 76, 94, -1},          /* v71 = mul v52 v70 */
+    {CR_OP_ADD, 17, 95, -1},          /* v72 = add k14 v71 */
+    {CR_OP_MUL, 72, 96, -1},          /* v73 = mul v48 v72 */
+    {CR_OP_ADD, 16, 97, -1},          /* v74 = add k13 v73 */
+    {CR_OP_MUL, 68, 98, -1},          /* v75 = mul v44 v74 */
+    {CR_OP_ADD, 15, 99, -1},          /* v76 = add k12 v75 */
+    {CR_OP_MUL, 62, 100, -1},         /* v77 = mul v38 v76 */
+    {CR_OP_ADD, 61, 101, -1},         /* v78 = add v37 v77 */
+    {CR_OP_MUL, 57, 102, -1},         /* v79 = mul v33 v78 */
+    {CR_OP_ADD, 55, 103, -1},         /* v80 = add v31 v79 */
+    {CR_OP_MUL, 25, 104, -1},         /* v81 = mul v1 v80 */
+};
+static cr_program zeta_dq = {"zeta_bwd", "gradient of zeta with respect to q", CR_RULE_FLOAT,
+        3, 0, 21, 82, 1, zeta_dq_k, zeta_dq_code, {105}, 87, true, NULL, -1};
+static cr_gradient zeta_grad[] = {{NULL, 0, {0}}, {&zeta_dq, 3, {0, 1, 3}}};
+
+/* erfinv(x) = K(sqrt(0.5)) * QUANTILE(K(0.5) * x, K(0.5) - K(0.5) * ABS(x)) */
+static const double erfinv_k[] = {0.7071067811865476, 0.5, 0.425, 2509.0809287301227, 0.180625, 33430.57558358813, 67265.7709270087, 45921.95393154987, 13731.69376550946, 1971.5909503065513, 133.14166789178438, 3.3871328727963665, 5226.495278852854, 28729.085735721943, 39307.89580009271, 21213.794301586597, 5394.196021424751, 687.1870074920579, 42.31333070160091, 1.0, 0.0, 5.0, 0.0007745450142783414, 1.6, 0.022723844989269184, 0.2417807251774506, 1.2704582524523684, 3.6478483247632045, 5.769497221460691, 4.630337846156546, 1.4234371107496835, 1.0507500716444169e-09, 0.0005475938084995345, 0.015198666563616457, 0.14810397642748008, 0.6897673349851, 1.6763848301838038, 2.053191626637759, 2.0103343992922881e-07, 2.7115555687434876e-05, 0.0012426609473880784, 0.026532189526576124, 0.29656057182850487, 1.7848265399172913, 5.463784911164114, 6.657904643501103, 2.0442631033899397e-15, 1.421511758316446e-07, 1.8463183175100548e-05, 0.0007868691311456133, 0.014875361290850615, 0.1369298809227358, 0.599832206555888};
+static const cr_instr erfinv_code[] = {
+    {CR_OP_MUL, 2, 0, -1},            /* v0 = mul k1 x */
+    {CR_OP_ABS, 54, -1, -1},          /* v1 = abs v0 */
+    {CR_OP_LE, 55, 3, -1},            /* v2 = le v1 k2 */
+    {CR_OP_MUL, 54, 54, -1},          /* v3 = mul v0 v0 */
+    {CR_OP_SUB, 5, 57, -1},           /* v4 = sub k4 v3 */
+    {CR_OP_MUL, 4, 58, -1},           /* v5 = mul k3 v4 */
+    {CR_OP_ADD, 59, 6, -1},           /* v6 = add v5 k5 */
+    {CR_OP_MUL, 60, 58, -1},          /* v7 = mul v6 v4 */
+    {CR_OP_ADD, 61, 7, -1},           /* v8 = add v7 k6 */
+    {CR_OP_MUL, 62, 58, -1},          /* v9 = mul v8 v4 */
+    {CR_OP_ADD, 63, 8, -1},           /* v10 = add v9 k7 */
+    {CR_OP_MUL, 64, 58, -1},          /* v11 = mul v10 v4 */
+    {CR_OP_ADD, 65, 9, -1},           /* v12 = add v11 k8 */
+    {CR_OP_MUL, 66, 58, -1},          /* v13 = mul v12 v4 */
+    {CR_OP_ADD, 67, 10, -1},          /* v14 = add v13 k9 */
+    {CR_OP_MUL, 68, 58, -1},          /* v15 = mul v14 v4 */
+    {CR_OP_ADD, 69, 11, -1},          /* v16 = add v15 k10 */
+    {CR_OP_MUL, 70, 58, -1},          /* v17 = mul v16 v4 */
+    {CR_OP_ADD, 71, 12, -1},          /* v18 = add v17 k11 */
+    {CR_OP_MUL, 13, 58, -1},          /* v19 = mul k12 v4 */
+    {CR_OP_ADD, 73, 14, -1},          /* v20 = add v19 k13 */
+    {CR_OP_MUL, 74, 58, -1},          /* v21 = mul v20 v4 */
+    {CR_OP_ADD, 75, 15, -1},          /* v22 = add v21 k14 */
+    {CR_OP_MUL, 76, 58, -1},          /* v23 = mul v22 v4 */
+    {CR_OP_ADD, 77, 16, -1},          /* v24 = add v23 k15 */
+    {CR_OP_MUL, 78, 58, -1},          /* v25 = mul v24 v4 */
+    {CR_OP_ADD, 79, 17, -1},          /* v26 = add v25 k16 */
+    {CR_OP_MUL, 80, 58, -1},          /* v27 = mul v26 v4 */
+    {CR_OP_ADD, 81, 18, -1},          /* v28 = add v27 k17 */
+    {CR_OP_MUL, 82, 58, -1},          /* v29 = mul v28 v4 */
+    {CR_OP_ADD, 83, 19, -1},          /* v30 = add v29 k18 */
+    {CR_OP_MUL, 84, 58, -1},          /* v31 = mul v30 v4 */
+    {CR_OP_ADD, 85, 20, -1},          /* v32 = add v31 k19 */
+    {CR_OP_DIV, 72, 86, -1},          /* v33 = div v18 v32 */
+    {CR_OP_MUL, 54, 87, -1},          /* v34 = mul v0 v33 */
+    {CR_OP_ABS, 0, -1, -1},           /* v35 = abs x */
+    {CR_OP_MUL, 2, 89, -1},           /* v36 = mul k1 v35 */
+    {CR_OP_SUB, 2, 90, -1},           /* v37 = sub k1 v36 */
+    {CR_OP_EQ, 91, 21, -1},           /* v38 = eq v37 k20 */
+    {CR_OP_DIV, 20, 91, -1},          /* v39 = div k19 v37 */
+    {CR_OP_LOG, 91, -1, -1},          /* v40 = log v37 */
+    {CR_OP_NEG, 94, -1, -1},          /* v41 = neg v40 */
+    {CR_OP_SQRT, 95, -1, -1},         /* v42 = sqrt v41 */
+    {CR_OP_LE, 96, 22, -1},           /* v43 = le v42 k21 */
+    {CR_OP_SUB, 96, 24, -1},          /* v44 = sub v42 k23 */
+    {CR_OP_MUL, 23, 98, -1},          /* v45 = mul k22 v44 */
+    {CR_OP_ADD, 99, 25, -1},          /* v46 = add v45 k24 */
+    {CR_OP_MUL, 100, 98, -1},         /* v47 = mul v46 v44 */
+    {CR_OP_ADD, 101, 26, -1},         /* v48 = add v47 k25 */
+    {CR_OP_MUL, 102, 98, -1},         /* v49 = mul v48 v44 */
+    {CR_OP_ADD, 103, 27, -1},         /* v50 = add v49 k26 */
+    {CR_OP_MUL, 104, 98, -1},         /* v51 = mul v50 v44 */
+    {CR_OP_ADD, 105, 28, -1},         /* v52 = add v51 k27 */
+    {CR_OP_MUL, 106, 98, -1},         /* v53 = mul v52 v44 */
+    {CR_OP_ADD, 107, 29, -1},         /* v54 = add v53 k28 */
+    {CR_OP_MUL, 108, 98, -1},         /* v55 = mul v54 v44 */
+    {CR_OP_ADD, 109, 30, -1},         /* v56 = add v55 k29 */
+    {CR_OP_MUL, 110, 98, -1},         /* v57 = mul v56 v44 */
+    {CR_OP_ADD, 111, 31, -1},         /* v58 = add v57 k30 */
+    {CR_OP_MUL, 32, 98, -1},          /* v59 = mul k31 v44 */
+    {CR_OP_ADD, 113, 33, -1},         /* v60 = add v59 k32 */
+    {CR_OP_MUL, 114, 98, -1},         /* v61 = mul v60 v44 */
+    {CR_OP_ADD, 115, 34, -1},         /* v62 = add v61 k33 */
+    {CR_OP_MUL, 116, 98, -1},         /* v63 = mul v62 v44 */
+    {CR_OP_ADD, 117, 35, -1},         /* v64 = add v63 k34 */
+    {CR_OP_MUL, 118, 98, -1},         /* v65 = mul v64 v44 */
+    {CR_OP_ADD, 119, 36, -1},         /* v66 = add v65 k35 */
+    {CR_OP_MUL, 120, 98, -1},         /* v67 = mul v66 v44 */
+    {CR_OP_ADD, 121, 37, -1},         /* v68 = add v67 k36 */
+    {CR_OP_MUL, 122, 98, -1},         /* v69 = mul v68 v44 */
+    {CR_OP_ADD, 123, 38, -1},         /* v70 = add v69 k37 */
+    {CR_OP_MUL, 124, 98, -1},         /* v71 = mul v70 v44 */
+    {CR_OP_ADD, 125, 20, -1},         /* v72 = add v71 k19 */
+    {CR_OP_DIV, 112, 126, -1},        /* v73 = div v58 v72 */
+    {CR_OP_SUB, 96, 22, -1},          /* v74 = sub v42 k21 */
+    {CR_OP_MUL, 39, 128, -1},         /* v75 = mul k38 v74 */
+    {CR_OP_ADD, 129, 40, -1},         /* v76 = add v75 k39 */
+    {CR_OP_MUL, 130, 128, -1},        /* v77 = mul v76 v74 */
+    {CR_OP_ADD, 131, 41, -1},         /* v78 = add v77 k40 */
+    {CR_OP_MUL, 132, 128, -1},        /* v79 = mul v78 v74 */
+    {CR_OP_ADD, 133, 42, -1},         /* v80 = add v79 k41 */
+    {CR_OP_MUL, 134, 128, -1},        /* v81 = mul v80 v74 */
+    {CR_OP_ADD, 135, 43, -1},         /* v82 = add v81 k42 */
+    {CR_OP_MUL, 136, 128, -1},        /* v83 = mul v82 v74 */
+    {CR_OP_ADD, 137, 44, -1},         /* v84 = add v83 k43 */
+    {CR_OP_MUL, 138, 128, -1},        /* v85 = mul v84 v74 */
+    {CR_OP_ADD, 139, 45, -1},         /* v86 = add v85 k44 */
+    {CR_OP_MUL, 140, 128, -1},        /* v87 = mul v86 v74 */
+    {CR_OP_ADD, 141, 46, -1},         /* v88 = add v87 k45 */
+    {CR_OP_MUL, 47, 128, -1},         /* v89 = mul k46 v74 */
+    {CR_OP_ADD, 143, 48, -1},         /* v90 = add v89 k47 */
+    {CR_OP_MUL, 144, 128, -1},        /* v91 = mul v90 v74 */
+    {CR_OP_ADD, 145, 49, -1},         /* v92 = add v91 k48 */
+    {CR_OP_MUL, 146, 128, -1},        /* v93 = mul v92 v74 */
+    {CR_OP_ADD, 147, 50, -1},         /* v94 = add v93 k49 */
+    {CR_OP_MUL, 148, 128, -1},        /* v95 = mul v94 v74 */
+    {CR_OP_ADD, 149, 51, -1},         /* v96 = add v95 k50 */
+    {CR_OP_MUL, 150, 128, -1},        /* v97 = mul v96 v74 */
+    {CR_OP_ADD, 151, 52, -1},         /* v98 = add v97 k51 */
+    {CR_OP_MUL, 152, 128, -1},        /* v99 = mul v98 v74 */
+    {CR_OP_ADD, 153, 53, -1},         /* v100 = add v99 k52 */
+    {CR_OP_MUL, 154, 128, -1},        /* v101 = mul v100 v74 */
+    {CR_OP_ADD, 155, 20, -1},         /* v102 = add v101 k19 */
+    {CR_OP_DIV, 142, 156, -1},        /* v103 = div v88 v102 */
+    {CR_OP_SEL, 97, 127, 157},        /* v104 = sel v43 v73 v103 */
+    {CR_OP_SEL, 92, 93, 158},         /* v105 = sel v38 v39 v104 */
+    {CR_OP_COPYSIGN, 159, 54, -1},    /* v106 = copysign v105 v0 */
+    {CR_OP_SEL, 56, 88, 160},         /* v107 = sel v2 v34 v106 */
+    {CR_OP_MUL, 1, 161, -1},          /* v108 = mul k0 v107 */
+};
+/* erfinv_bwd(y, g) = g * (K(sqrt(pi) / 2) * EXP(y * y)) */
+static const double erfinv_dx_k[] = {0.8862269254527579};
+static const cr_instr erfinv_dx_code[] = {
+    {CR_OP_MUL, 0, 0, -1},            /* v0 = mul y y */
+    {CR_OP_EXP, 3, -1, -1},           /* v1 = exp v0 */
+    {CR_OP_MUL, 2, 4, -1},            /* v2 = mul k0 v1 */
+    {CR_OP_MUL, 1, 5, -1},            /* v3 = mul g v2 */
+};
+static cr_program erfinv_dx = {"erfinv_bwd", "gradient of erfinv with respect to x", CR_RULE_FLOAT,
+        2, 0, 1, 4, 1, erfinv_dx_k, erfinv_dx_code, {6}, 89, true, NULL, -1};
+static cr_gradient erfinv_grad[] = {{&erfinv_dx, 2, {1, 2}}};
+
+/* ndtri(x) = QUANTILE(x - K(0.5), MIN(x, K(1) - x)) */
+static const double ndtri_k[] = {0.5, 0.425, 2509.0809287301227, 0.180625, 33430.57558358813, 67265.7709270087, 45921.95393154987, 13731.69376550946, 1971.5909503065513, 133.14166789178438, 3.3871328727963665, 5226.495278852854, 28729.085735721943, 39307.89580009271, 21213.794301586597, 5394.196021424751, 687.1870074920579, 42.31333070160091, 1.0, 0.0, 5.0, 0.0007745450142783414, 1.6, 0.022723844989269184, 0.2417807251774506, 1.2704582524523684, 3.6478483247632045, 5.769497221460691, 4.630337846156546, 1.4234371107496835, 1.0507500716444169e-09, 0.0005475938084995345, 0.015198666563616457, 0.14810397642748008, 0.6897673349851, 1.6763848301838038, 2.053191626637759, 2.0103343992922881e-07, 2.7115555687434876e-05, 0.0012426609473880784, 0.026532189526576124, 0.29656057182850487, 1.7848265399172913, 5.463784911164114, 6.657904643501103, 2.0442631033899397e-15, 1.421511758316446e-07, 1.8463183175100548e-05, 0.0007868691311456133, 0.014875361290850615, 0.1369298809227358, 0.599832206555888};
+static const cr_instr ndtri_code[] = {
+    {CR_OP_SUB, 0, 1, -1},            /* v0 = sub x k0 */
+    {CR_OP_ABS, 53, -1, -1},          /* v1 = abs v0 */
+    {CR_OP_LE, 54, 2, -1},            /* v2 = le v1 k1 */
+    {CR_OP_MUL, 53, 53, -1},          /* v3 = mul v0 v0 */
+    {CR_OP_SUB, 4, 56, -1},           /* v4 = sub k3 v3 */
+    {CR_OP_MUL, 3, 57, -1},           /* v5 = mul k2 v4 */
+    {CR_OP_ADD, 58, 5, -1},           /* v6 = add v5 k4 */
+    {CR_OP_MUL, 59, 57, -1},          /* v7 = mul v6 v4 */
+    {CR_OP_ADD, 60, 6, -1},           /* v8 = add v7 k5 */
+    {CR_OP_MUL, 61, 57, -1},          /* v9 = mul v8 v4 */
+    {CR_OP_ADD, 62, 7, -1},           /* v10 = add v9 k6 */
+    {CR_OP_MUL, 63, 57, -1},          /* v11 = mul v10 v4 */
+    {CR_OP_ADD, 64, 8, -1},           /* v12 = add v11 k7 */
+    {CR_OP_MUL, 65, 57, -1},          /* v13 = mul v12 v4 */
+    {CR_OP_ADD, 66, 9, -1},           /* v14 = add v13 k8 */
+    {CR_OP_MUL, 67, 57, -1},          /* v15 = mul v14 v4 */
+    {CR_OP_ADD, 68, 10, -1},          /* v16 = add v15 k9 */
+    {CR_OP_MUL, 69, 57, -1},          /* v17 = mul v16 v4 */
+    {CR_OP_ADD, 70, 11, -1},          /* v18 = add v17 k10 */
+    {CR_OP_MUL, 12, 57, -1},          /* v19 = mul k11 v4 */
+    {CR_OP_ADD, 72, 13, -1},          /* v20 = add v19 k12 */
+    {CR_OP_MUL, 73, 57, -1},          /* v21 = mul v20 v4 */
+    {CR_OP_ADD, 74, 14, -1},          /* v22 = add v21 k13 */
+    {CR_OP_MUL, 75, 57, -1},          /* v23 = mul v22 v4 */
+    {CR_OP_ADD, 76, 15, -1},          /* v24 = add v23 k14 */
+    {CR_OP_MUL, 77, 57, -1},          /* v25 = mul v24 v4 */
+    {CR_OP_ADD, 78, 16, -1},          /* v26 = add v25 k15 */
+    {CR_OP_MUL, 79, 57, -1},          /* v27 = mul v26 v4 */
+    {CR_OP_ADD, 80, 17, -1},          /* v28 = add v27 k16 */
+    {CR_OP_MUL, 81, 57, -1},          /* v29 = mul v28 v4 */
+    {CR_OP_ADD, 82, 18, -1},          /* v30 = add v29 k17 */
+    {CR_OP_MUL, 83, 57, -1},          /* v31 = mul v30 v4 */
+    {CR_OP_ADD, 84, 19, -1},          /* v32 = add v31 k18 */
+    {CR_OP_DIV, 71, 85, -1},          /* v33 = div v18 v32 */
+    {CR_OP_MUL, 53, 86, -1},          /* v34 = mul v0 v33 */
+    {CR_OP_SUB, 19, 0, -1},           /* v35 = sub k18 x */
+    {CR_OP_MIN, 0, 88, -1},           /* v36 = min x v35 */
+    {CR_OP_EQ, 89, 20, -1},           /* v37 = eq v36 k19 */
+    {CR_OP_DIV, 19, 89, -1},          /* v38 = div k18 v36 */
+    {CR_OP_LOG, 89, -1, -1},          /* v39 = log v36 */
+    {CR_OP_NEG, 92, -1, -1},          /* v40 = neg v39 */
+    {CR_OP_SQRT, 93, -1, -1},         /* v41 = sqrt v40 */
+    {CR_OP_LE, 94, 21, -1},           /* v42 = le v41 k20 */
+    {CR_OP_SUB, 94, 23, -1},          /* v43 = sub v41 k22 */
+    {CR_OP_MUL, 22, 96, -1},          /* v44 = mul k21 v43 */
+    {CR_OP_ADD, 97, 24, -1},          /* v45 = add v44 k23 */
+    {CR_OP_MUL, 98, 96, -1},          /* v46 = mul v45 v43 */
+    {CR_OP_ADD, 99, 25, -1},          /* v47 = add v46 k24 */
+    {CR_OP_MUL, 100, 96, -1},         /* v48 = mul v47 v43 */
+    {CR_OP_ADD, 101, 26, -1},         /* v49 = add v48 k25 */
+    {CR_OP_MUL, 102, 96, -1},         /* v50 = mul v49 v43 */
+    {CR_OP_ADD, 103, 27, -1},         /* v51 = add v50 k26 */
+    {CR_OP_MUL, 104, 96, -1},         /* v52 = mul v51 v43 */
+    {CR_OP_ADD, 105, 28, -1},         /* v53 = add v52 k27 */
+    {CR_OP_MUL, 106, 96, -1},         /* v54 = mul v53 v43 */
+    {CR_OP_ADD, 107, 29, -1},         /* v55 = add v54 k28 */
+    {CR_OP_MUL, 108, 96, -1},         /* v56 = mul v55 v43 */
+    {CR_OP_ADD, 109, 30, -1},         /* v57 = add v56 k29 */
+    {CR_OP_MUL, 31, 96, -1},          /* v58 = mul k30 v43 */
+    {CR_OP_ADD, 111, 32, -1},         /* v59 = add v58 k31 */
+    {CR_OP_MUL, 112, 96, -1},         /* v60 = mul v59 v43 */
+    {CR_OP_ADD, 113, 33, -1},         /* v61 = add v60 k32 */
+    {CR_OP_MUL, 114, 96, -1},         /* v62 = mul v61 v43 */
+    {CR_OP_ADD, 115, 34, -1},         /* v63 = add v62 k33 */
+    {CR_OP_MUL, 116, 96, -1},         /* v64 = mul v63 v43 */
+    {CR_OP_ADD, 117, 35, -1},         /* v65 = add v64 k34 */
+    {CR_OP_MUL, 118, 96, -1},         /* v66 = mul v65 v43 */
+    {CR_OP_ADD, 119, 36, -1},         /* v67 = add v66 k35 */
+    {CR_OP_MUL, 120, 96, -1},         /* v68 = mul v67 v43 */
+    {CR_OP_ADD, 121, 37, -1},         /* v69 = add v68 k36 */
+    {CR_OP_MUL, 122, 96, -1},         /* v70 = mul v69 v43 */
+    {CR_OP_ADD, 123, 19, -1},         /* v71 = add v70 k18 */
+    {CR_OP_DIV, 110, 124, -1},        /* v72 = div v57 v71 */
+    {CR_OP_SUB, 94, 21, -1},          /* v73 = sub v41 k20 */
+    {CR_OP_MUL, 38, 126, -1},         /* v74 = mul k37 v73 */
+    {CR_OP_ADD, 127, 39, -1},         /* v75 = add v74 k38 */
+    {CR_OP_MUL, 128, 126, -1},        /* v76 = mul v75 v73 */
+    {CR_OP_ADD, 129, 40, -1},         /* v77 = add v76 k39 */
+    {CR_OP_MUL, 130, 126, -1},        /* v78 = mul v77 v73 */
+    {CR_OP_ADD, 131, 41, -1},         /* v79 = add v78 k40 */
+    {CR_OP_MUL, 132, 126, -1},        /* v80 = mul v79 v73 */
+    {CR_OP_ADD, 133, 42, -1},         /* v81 = add v80 k41 */
+    {CR_OP_MUL, 134, 126, -1},        /* v82 = mul v81 v73 */
+    {CR_OP_ADD, 135, 43, -1},         /* v83 = add v82 k42 */
+    {CR_OP_MUL, 136, 126, -1},        /* v84 = mul v83 v73 */
+    {CR_OP_ADD, 137, 44, -1},         /* v85 = add v84 k43 */
+    {CR_OP_MUL, 138, 126, -1},        /* v86 = mul v85 v73 */
+    {CR_OP_ADD, 139, 45, -1},         /* v87 = add v86 k44 */
+    {CR_OP_MUL, 46, 126, -1},         /* v88 = mul k45 v73 */
+    {CR_OP_ADD, 141, 47, -1},         /* v89 = add v88 k46 */
+    {CR_OP_MUL, 142, 126, -1},        /* v90 = mul v89 v73 */
+    {CR_OP_ADD, 143, 48, -1},         /* v91 = add v90 k47 */
+    {CR_OP_MUL, 144, 126, -1},        /* v92 = mul v91 v73 */
+    {CR_OP_ADD, 145, 49, -1},         /* v93 = add v92 k48 */
+    {CR_OP_MUL, 146, 126, -1},        /* v94 = mul v93 v73 */
+    {CR_OP_ADD, 147, 50, -1},         /* v95 = add v94 k49 */
+    {CR_OP_MUL, 148, 126, -1},        /* v96 = mul v95 v73 */
+    {CR_OP_ADD, 149, 51, -1},         /* v97 = add v96 k50 */
+    {CR_OP_MUL, 150, 126, -1},        /* v98 = mul v97 v73 */
+    {CR_OP_ADD, 151, 52, -1},         /* v99 = add v98 k51 */
+    {CR_OP_MUL, 152, 126, -1},        /* v100 = mul v99 v73 */
+    {CR_OP_ADD, 153, 19, -1},         /* v101 = add v100 k18 */
+    {CR_OP_DIV, 140, 154, -1},        /* v102 = div v87 v101 */
+    {CR_OP_SEL, 95, 125, 155},        /* v103 = sel v42 v72 v102 */
+    {CR_OP_SEL, 90, 91, 156},         /* v104 = sel v37 v38 v103 */
+    {CR_OP_COPYSIGN, 157, 53, -1},    /* v105 = copysign v104 v0 */
+    {CR_OP_SEL, 55, 87, 158},         /* v106 = sel v2 v34 v105 */
+};
+/* ndtri_bwd(y, g) = g * (K(sqrt(2 * pi)) * EXP(K(0.5) * (y * y))) */
+static const double ndtri_dx_k[] = {2.5066282746310002, 0.5};
+static const cr_instr ndtri_dx_code[] = {
+    {CR_OP_MUL, 0, 0, -1},            /* v0 = mul y y */
+    {CR_OP_MUL, 3, 4, -1},            /* v1 = mul k1 v0 */
+    {CR_OP_EXP, 5, -1, -1},           /* v2 = exp v1 */
+    {CR_OP_MUL, 2, 6, -1},            /* v3 = mul k0 v2 */
+    {CR_OP_MUL, 1, 7, -1},            /* v4 = mul g v3 */
+};
+static cr_program ndtri_dx = {"ndtri_bwd", "gradient of ndtri with respect to x", CR_RULE_FLOAT,
+        2, 0, 2, 5, 1, ndtri_dx_k, ndtri_dx_code, {8}, 91, true, NULL, -1};
+static cr_gradient ndtri_grad[] = {{&ndtri_dx, 2, {1, 2}}};
+
+/* ndtr(x) = K(0.5) * ERFC(x * K(-sqrt(0.5))) */
+static const double ndtr_k[] = {0.5, -0.7071067811865476};
+static const cr_instr ndtr_code[] = {
+    {CR_OP_MUL, 0, 2, -1},            /* v0 = mul x k1 */
+    {CR_OP_ERFC, 3, -1, -1},          /* v1 = erfc v0 */
+    {CR_OP_MUL, 1, 4, -1},            /* v2 = mul k0 v1 */
+};
+/* ndtr_bwd(x, g) = g * (K(1 / sqrt(2 * pi)) * EXP(K(-0.5) * (x * x))) */
+static const double ndtr_dx_k[] = {0.3989422804014327, -0.5};
+static const cr_instr ndtr_dx_code[] = {
+    {CR_OP_MUL, 0, 0, -1},            /* v0 = mul x x */
+    {CR_OP_MUL, 3, 4, -1},            /* v1 = mul k1 v0 */
+    {CR_OP_EXP, 5, -1, -1},           /* v2 = exp v1 */
+    {CR_OP_MUL, 2, 6, -1},            /* v3 = mul k0 v2 */
+    {CR_OP_MUL, 1, 7, -1},            /* v4 = mul g v3 */
+};
+static cr_program ndtr_dx = {"ndtr_bwd", "gradient of ndtr with respect to x", CR_RULE_FLOAT,
+        2, 0, 2, 5, 1, ndtr_dx_k, ndtr_dx_code, {8}, 93, true, NULL, -1};
+static cr_gradient ndtr_grad[] = {{&ndtr_dx, 2, {0, 2}}};
+
+/* erfcx(x) = SEL(x < K(0), K(2) * EXP(x * x) - ERFCX(ABS(x)), ERFCX(ABS(x))) */
+static const double erfcx_k[] = {0.0, 2.0, -3.0025836743291848e-09, 1.0, 6.0, 3.0, -7.684595104532027e-09, 2.686110464329569e-08, 8.78895695483349e-08, -1.1820963586832751e-07, -5.969360471848872e-07, 3.335736838339709e-07, 3.4549999850506037e-06, -7.161916934301582e-07, -2.009056922739788e-05, 4.942739723250327e-06, 0.00012509560614567332, -0.00010515783961224026, -0.0007798313768818159, 0.0018886899970430742, 0.0025293916868604394, -0.02377051487904442, 0.06830802735411208, -0.11927366341755899, 0.12964515870241308, -0.047562294353399294, -0.13562110612457834, 1.2530080582697294};
+static const cr_instr erfcx_code[] = {
+    {CR_OP_LT, 0, 1, -1},             /* v0 = lt x k0 */
+    {CR_OP_MUL, 0, 0, -1},            /* v1 = mul x x */
+    {CR_OP_EXP, 30, -1, -1},          /* v2 = exp v1 */
+    {CR_OP_MUL, 2, 31, -1},           /* v3 = mul k1 v2 */
+    {CR_OP_ABS, 0, -1, -1},           /* v4 = abs x */
+    {CR_OP_ADD, 33, 6, -1},           /* v5 = add v4 k5 */
+    {CR_OP_DIV, 5, 34, -1},           /* v6 = div k4 v5 */
+    {CR_OP_SUB, 4, 35, -1},           /* v7 = sub k3 v6 */
+    {CR_OP_MUL, 3, 36, -1},           /* v8 = mul k2 v7 */
+    {CR_OP_ADD, 37, 7, -1},           /* v9 = add v8 k6 */
+    {CR_OP_MUL, 38, 36, -1},          /* v10 = mul v9 v7 */
+    {CR_OP_ADD, 39, 8, -1},           /* v11 = add v10 k7 */
+    {CR_OP_MUL, 40, 36, -1},          /* v12 = mul v11 v7 */
+    {CR_OP_ADD, 41, 9, -1},           /* v13 = add v12 k8 */
+    {CR_OP_MUL, 42, 36, -1},          /* v14 = mul v13 v7 */
+    {CR_OP_ADD, 43, 10, -1},          /* v15 = add v14 k9 */
+    {CR_OP_MUL, 44, 36, -1},          /* v16 = mul v15 v7 */
+    {CR_OP_ADD, 45, 11, -1},          /* v17 = add v16 k10 */
+    {CR_OP_MUL, 46, 36, -1},          /* v18 = mul v17 v7 */
+    {CR_OP_ADD, 47, 12, -1},          /* v19 = add v18 k11 */
+    {CR_OP_MUL, 48, 36, -1},          /* v20 = mul v19 v7 */
+    {CR_OP_ADD, 49, 13, -1},          /* v21 = add v20 k12 */
+    {CR_OP_MUL, 50, 36, -1},          /* v22 = mul v21 v7 */
+    {CR_OP_ADD, 51, 14, -1},          /* v23 = add v22 k13 */
+    {CR_OP_MUL, 52, 36, -1},          /* v24 = mul v23 v7 */
+    {CR_OP_ADD, 53, 15, -1},          /* v25 = add v24 k14 */
+    {CR_OP_MUL, 54, 36, -1},          /* v26 = mul v25 v7 */
+    {CR_OP_ADD, 55, 16, -1},          /* v27 = add v26 k15 */
+    {CR_OP_MUL, 56, 36, -1},          /* v28 = mul v27 v7 */
+    {CR_OP_ADD, 57, 17, -1},          /* v29 = add v28 k16 */
+    {CR_OP_MUL, 58, 36, -1},          /* v30 = mul v29 v7 */
+    {CR_OP_ADD, 59, 18, -1},          /* v31 = add v30 k17 */
+    {CR_OP_MUL, 60, 36, -1},          /* v32 = mul v31 v7 */
+    {CR_OP_ADD, 61, 19, -1},          /* v33 = add v32 k18 */
+    {CR_OP_MUL, 62, 36, -1},          /* v34 = mul v33 v7 */
+    {CR_OP_ADD, 63, 20, -1},          /* v35 = add v34 k19 */
+    {CR_OP_MUL, 64, 36, -1},          /* v36 = mul v35 v7 */
+    {CR_OP_ADD, 65, 21, -1},          /* v37 = add v36 k20 */
+    {CR_OP_MUL, 66, 36, -1},          /* v38 = mul v37 v7 */
+    {CR_OP_ADD, 67, 22, -1},          /* v39 = add v38 k21 */
+    {CR_OP_MUL, 68, 36, -1},          /* v40 = mul v39 v7 */
+    {CR_OP_ADD, 69, 23, -1},          /* v41 = add v40 k22 */
+    {CR_OP_MUL, 70, 36, -1},          /* v42 = mul v41 v7 */
+    {CR_OP_ADD, 71, 24, -1},          /* v43 = add v42 k23 */
+    {CR_OP_MUL, 72, 36, -1},          /* v44 = mul v43 v7 */
+    {CR_OP_ADD, 73, 25, -1},          /* v45 = add v44 k24 */
+    {CR_OP_MUL, 74, 36, -1},          /* v46 = mul v45 v7 */
+    {CR_OP_ADD, 75, 26, -1},          /* v47 = add v46 k25 */
+    {CR_OP_MUL, 76, 36, -1},          /* v48 = mul v47 v7 */
+    {CR_OP_ADD, 77, 27, -1},          /* v49 = add v48 k26 */
+    {CR_OP_MUL, 78, 36, -1},          /* v50 = mul v49 v7 */
+    {CR_OP_ADD, 79, 28, -1},          /* v51 = add v50 k27 */
+    {CR_OP_MUL, 2, 33, -1},           /* v52 = mul k1 v4 */
+    {CR_OP_ADD, 4, 81, -1},           /* v53 = add k3 v52 */
+    {CR_OP_DIV, 80, 82, -1},          /* v54 = div v51 v53 */
+    {CR_OP_SUB, 32, 83, -1},          /* v55 = sub v3 v54 */
+    {CR_OP_SEL, 29, 84, 83},          /* v56 = sel v0 v55 v54 */
+};
+/* erfcx_bwd(x, y, g) = g * (K(2) * x * y - K(2 / sqrt(pi))) */
+static const double erfcx_dx_k[] = {2.0, 1.1283791670955126};
+static const cr_instr erfcx_dx_code[] = {
+    {CR_OP_MUL, 3, 0, -1},            /* v0 = mul k0 x */
+    {CR_OP_MUL, 5, 1, -1},            /* v1 = mul v0 y */
+    {CR_OP_SUB, 6, 4, -1},            /* v2 = sub v1 k1 */
+    {CR_OP_MUL, 2, 7, -1},            /* v3 = mul g v2 */
+};
+static cr_program erfcx_dx = {"erfcx_bwd", "gradient of erfcx with respect to x", CR_RULE_FLOAT,
+        3, 0, 2, 4, 1, erfcx_dx_k, erfcx_dx_code, {8}, 95, true, NULL, -1};
+static cr_gradient erfcx_grad[] = {{&erfcx_dx, 3, {0, 1, 2}}};
+
+/* log_ndtr(x) = SEL(x < K(0), LOG(K(0.5) * t) - K(0.5) * (x * x), LOG1P(K(-0.5) * ERFC(MAX(x, K(0)) * K(sqrt(0.5))))) */
+static const double log_ndtr_k[] = {0.0, 0.5, -3.0025836743291848e-09, 1.0, 6.0, 0.7071067811865476, 3.0, -7.684595104532027e-09, 2.686110464329569e-08, 8.78895695483349e-08, -1.1820963586832751e-07, -5.969360471848872e-07, 3.335736838339709e-07, 3.4549999850506037e-06, -7.161916934301582e-07, -2.009056922739788e-05, 4.942739723250327e-06, 0.00012509560614567332, -0.00010515783961224026, -0.0007798313768818159, 0.0018886899970430742, 0.0025293916868604394, -0.02377051487904442, 0.06830802735411208, -0.11927366341755899, 0.12964515870241308, -0.047562294353399294, -0.13562110612457834, 1.2530080582697294, 2.0, -0.5};
+static const cr_instr log_ndtr_code[] = {
+    {CR_OP_LT, 0, 1, -1},             /* v0 = lt x k0 */
+    {CR_OP_NEG, 0, -1, -1},           /* v1 = neg x */
+    {CR_OP_MAX, 33, 1, -1},           /* v2 = max v1 k0 */
+    {CR_OP_MUL, 34, 6, -1},           /* v3 = mul v2 k5 */
+    {CR_OP_ADD, 35, 7, -1},           /* v4 = add v3 k6 */
+    {CR_OP_DIV, 5, 36, -1},           /* v5 = div k4 v4 */
+    {CR_OP_SUB, 4, 37, -1},           /* v6 = sub k3 v5 */
+    {CR_OP_MUL, 3, 38, -1},           /* v7 = mul k2 v6 */
+    {CR_OP_ADD, 39, 8, -1},           /* v8 = add v7 k7 */
+    {CR_OP_MUL, 40, 38, -1},          /* v9 = mul v8 v6 */
+    {CR_OP_ADD, 41, 9, -1},           /* v10 = add v9 k8 */
+    {CR_OP_MUL, 42, 38, -1},          /* v11 = mul v10 v6 */
+    {CR_OP_ADD, 43, 10, -1},          /* v12 = add v11 k9 */
+    {CR_OP_MUL, 44, 38, -1},          /* v13 = mul v12 v6 */
+    {CR_OP_ADD, 45, 11, -1},          /* v14 = add v13 k10 */
+    {CR_OP_MUL, 46, 38, -1},          /* v15 = mul v14 v6 */
+    {CR_OP_ADD, 47, 12, -1},          /* v16 = add v15 k11 */
+    {CR_OP_MUL, 48, 38, -1},          /* v17 = mul v16 v6 */
+    {CR_OP_ADD, 49, 13, -1},          /* v18 = add v17 k12 */
+    {CR_OP_MUL, 50, 38, -1},          /* v19 = mul v18 v6 */
+    {CR_OP_ADD, 51, 14, -1},          /* v20 = add v19 k13 */
+    {CR_OP_MUL, 52, 38, -1},          /* v21 = mul v20 v6 */
+    {CR_OP_ADD, 53, 15, -1},          /* v22 = add v21 k14 */
+    {CR_OP_MUL, 54, 38, -1},          /* v23 = mul v22 v6 */
+    {CR_OP_ADD, 55, 16, -1},          /* v24 = add v23 k15 */
+    {CR_OP_MUL, 56, 38, -1},          /* v25 = mul v24 v6 */
+    {CR_OP_ADD, 57, 17, -1},          /* v26 = add v25 k16 */
+    {CR_OP_MUL, 58, 38, -1},          /* v27 = mul v26 v6 */
+    {CR_OP_ADD, 59, 18, -1},          /* v28 = add v27 k17 */
+    {CR_OP_MUL, 60, 38, -1},          /* v29 = mul v28 v6 */
+    {CR_OP_ADD, 61, 19, -1},          /* v30 = add v29 k18 */
+    {CR_OP_MUL, 62, 38, -1},          /* v31 = mul v30 v6 */
+    {CR_OP_ADD, 63, 20, -1},          /* v32 = add v31 k19 */
+    {CR_OP_MUL, 64, 38, -1},          /* v33 = mul v32 v6 */
+    {CR_OP_ADD, 65, 21, -1},          /* v34 = add v33 k20 */
+    {CR_OP_MUL, 66, 38, -1},          /* v35 = mul v34 v6 */
+    {CR_OP_ADD, 67, 22, -1},          /* v36 = add v35 k21 */
+    {CR_OP_MUL, 68, 38, -1},          /* v37 = mul v36 v6 */
+    {CR_OP_ADD, 69, 23, -1},          /* v38 = add v37 k22 */
+    {CR_OP_MUL, 70, 38, -1},          /* v39 = mul v38 v6 */
+    {CR_OP_ADD, 71, 24, -1},          /* v40 = add v39 k23 */
+    {CR_OP_MUL, 72, 38, -1},          /* v41 = mul v40 v6 */
+    {CR_OP_ADD, 73, 25, -1},          /* v42 = add v41 k24 */
+    {CR_OP_MUL, 74, 38, -1},          /* v43 = mul v42 v6 */
+    {CR_OP_ADD, 75, 26, -1},          /* v44 = add v43 k25 */
+    {CR_OP_MUL, 76, 38, -1},          /* v45 = mul v44 v6 */
+    {CR_OP_ADD, 77, 27, -1},          /* v46 = add v45 k26 */
+    {CR_OP_MUL, 78, 38, -1},          /* v47 = mul v46 v6 */
+    {CR_OP_ADD, 79, 28, -1},          /* v48 = add v47 k27 */
+    {CR_OP_MUL, 80, 38, -1},          /* v49 = mul v48 v6 */
+    {CR_OP_ADD, 81, 29, -1},          /* v50 = add v49 k28 */
+    {CR_OP_MUL, 30, 35, -1},          /* v51 = mul k29 v3 */
+    {CR_OP_ADD, 4, 83, -1},           /* v52 = add k3 v51 */
+    {CR_OP_DIV, 82, 84, -1},          /* v53 = div v50 v52 */
+    {CR_OP_MUL, 2, 85, -1},           /* v54 = mul k1 v53 */
+    {CR_OP_LOG, 86, -1, -1},          /* v55 = log v54 */
+    {CR_OP_MUL, 0, 0, -1},            /* v56 = mul x x */
+    {CR_OP_MUL, 2, 88, -1},           /* v57 = mul k1 v56 */
+    {CR_OP_SUB, 87, 89, -1},          /* v58 = sub v55 v57 */
+    {CR_OP_MAX, 0, 1, -1},            /* v59 = max x k0 */
+    {CR_OP_MUL, 91, 6, -1},           /* v60 = mul v59 k5 */
+    {CR_OP_ERFC, 92, -1, -1},         /* v61 = erfc v60 */
+    {CR_OP_MUL, 31, 93, -1},          /* v62 = mul k30 v61 */
+    {CR_OP_LOG1P, 94, -1, -1},        /* v63 = log1p v62 */
+    {CR_OP_SEL, 32, 90, 95},          /* v64 = sel v0 v58 v63 */
+};
+/* log_ndtr_bwd(x, g) = SEL(x < K(0), g * (K(sqrt(2 / pi)) / t), g * (K(1 / sqrt(2 * pi)) * EXP(K(-0.5) * (x * x)) / (K(1) - K(0.5) * ERFC(MAX(x, K(0)) * K(sqrt(0.5)))))) */
+static const double log_ndtr_dx_k[] = {0.0, 0.7978845608028654, -3.0025836743291848e-09, 1.0, 6.0, 0.7071067811865476, 3.0, -7.684595104532027e-09, 2.686110464329569e-08, 8.78895695483349e-08, -1.1820963586832751e-07, -5.969360471848872e-07, 3.335736838339709e-07, 3.4549999850506037e-06, -7.161916934301582e-07, -2.009056922739788e-05, 4.942739723250327e-06, 0.00012509560614567332, -0.00010515783961224026, -0.0007798313768818159, 0.0018886899970430742, 0.0025293916868604394, -0.02377051487904442, 0.06830802735411208, -0.11927366341755899, 0.12964515870241308, -0.047562294353399294, -0.13562110612457834, 1.2530080582697294, 2.0, 0.3989422804014327, -0.5, 0.5};
+static const cr_instr log_ndtr_dx_code[] = {
+    {CR_OP_LT, 0, 2, -1},             /* v0 = lt x k0 */
+    {CR_OP_NEG, 0, -1, -1},           /* v1 = neg x */
+    {CR_OP_MAX, 36, 2, -1},           /* v2 = max v1 k0 */
+    {CR_OP_MUL, 37, 7, -1},           /* v3 = mul v2 k5 */
+    {CR_OP_ADD, 38, 8, -1},           /* v4 = add v3 k6 */
+    {CR_OP_DIV, 6, 39, -1},           /* v5 = div k4 v4 */
+    {CR_OP_SUB, 5, 40, -1},           /* v6 = sub k3 v5 */
+    {CR_OP_MUL, 4, 41, -1},           /* v7 = mul k2 v6 */
+    {CR_OP_ADD, 42, 9, -1},           /* v8 = add v7 k7 */
+    {CR_OP_MUL, 43, 41, -1},          /* v9 = mul v8 v6 */
+    {CR_OP_ADD, 44, 10, -1},          /* v10 = add v9 k8 */
+    {CR_OP_MUL, 45, 41, -1},          /* v11 = mul v10 v6 */
+    {CR_OP_ADD, 46, 11, -1},          /* v12 = add v11 k9 */
+    {CR_OP_MUL, 47, 41, -1},          /* v13 = mul v12 v6 */
+    {CR_OP_ADD, 48, 12, -1},          /* v14 = add v13 k10 */
+    {CR_OP_MUL, 49, 41, -1},          /* v15 = mul v14 v6 */
+    {CR_OP_ADD, 50, 13, -1},          /* v16 = add v15 k11 */
+    {CR_OP_MUL, 51, 41, -1},          /* v17 = mul v16 v6 */
+    {CR_OP_ADD, 52, 14, -1},          /* v18 = add v17 k12 */
+    {CR_OP_MUL, 53, 41, -1},          /* v19 = mul v18 v6 */
+    {CR_OP_ADD, 54, 15, -1},          /* v20 = add v19 k13 */
+    {CR_OP_MUL, 55, 41, -1},          /* v21 = mul v20 v6 */
+    {CR_OP_ADD, 56, 16, -1},          /* v22 = add v21 k14 */
+    {CR_OP_MUL, 57, 41, -1},          /* v23 = mul v22 v6 */
+    {CR_OP_ADD, 58, 17, -1},          /* v24 = add v23 k15 */
+    {CR_OP_MUL, 59, 41, -1},          /* v25 = mul v24 v6 */
+    {CR_OP_ADD, 60, 18, -1},          /* v26 = add v25 k16 */
+    {CR_OP_MUL, 61, 41, -1},          /* v27 = mul v26 v6 */
+    {CR_OP_ADD, 62, 19, -1},          /* v28 = add v27 k17 */
+    {CR_OP_MUL, 63, 41, -1},          /* v29 = mul v28 v6 */
+    {CR_OP_ADD, 64, 20, -1},          /* v30 = add v29 k18 */
+    {CR_OP_MUL, 65, 41, -1},          /* v31 = mul v30 v6 */
+    {CR_OP_ADD, 66, 21, -1},          /* v32 = add v31 k19 */
+    {CR_OP_MUL, 67, 41, -1},          /* v33 = mul v32 v6 */
+    {CR_OP_ADD, 68, 22, -1},          /* v34 = add v33 k20 */
+    {CR_OP_MUL, 69, 41, -1},          /* v35 = mul v34 v6 */
+    {CR_OP_ADD, 70, 23, -1},          /* v36 = add v35 k21 */
+    {CR_OP_MUL, 71, 41, -1},          /* v37 = mul v36 v6 */
+    {CR_OP_ADD, 72, 24, -1},          /* v38 = add v37 k22 */
+    {CR_OP_MUL, 73, 41, -1},          /* v39 = mul v38 v6 */
+    {CR_OP_ADD, 74, 25, -1},          /* v40 = add v39 k23 */
+    {CR_OP_MUL, 75, 41, -1},          /* v41 = mul v40 v6 */
+    {CR_OP_ADD, 76, 26, -1},          /* v42 = add v41 k24 */
+    {CR_OP_MUL, 77, 41, -1},          /* v43 = mul v42 v6 */
+    {CR_OP_ADD, 78, 27, -1},          /* v44 = add v43 k25 */
+    {CR_OP_MUL, 79, 41, -1},          /* v45 = mul v44 v6 */
+    {CR_OP_ADD, 80, 28, -1},          /* v46 = add v45 k26 */
+    {CR_OP_MUL, 81, 41, -1},          /* v47 = mul v46 v6 */
+    {CR_OP_ADD, 82, 29, -1},          /* v48 = add v47 k27 */
+    {CR_OP_MUL, 83, 41, -1},          /* v49 = mul v48 v6 */
+    {CR_OP_ADD, 84, 30, -1},          /* v50 = add v49 k28 */
+    {CR_OP_MUL, 31, 38, -1},          /* v51 = mul k29 v3 */
+    {CR_OP_ADD, 5, 86, -1},           /* v52 = add k3 v51 */
+    {CR_OP_DIV, 85, 87, -1},          /* v53 = div v50 v52 */
+    {CR_OP_DIV, 3, 88, -1},           /* v54 = div k1 v53 */
+    {CR_OP_MUL, 1, 89, -1},           /* v55 = mul g v54 */
+    {CR_OP_MUL, 0, 0, -1},            /* v56 = mul x x */
+    {CR_OP_MUL, 33, 91, -1},          /* v57 = mul k31 v56 */
+    {CR_OP_EXP, 92, -1, -1},          /* v58 = exp v57 */
+    {CR_OP_MUL, 32, 93, -1},          /* v59 = mul k30 v58 */
+    {CR_OP_MAX, 0, 2, -1},            /* v60 = max x k0 */
+    {CR_OP_MUL, 95, 7, -1},           /* v61 = mul v60 k5 */
+    {CR_OP_ERFC, 96, -1, -1},         /* v62 = erfc v61 */
+    {CR_OP_MUL, 34, 97, -1},          /* v63 = mul k32 v62 */
+    {CR_OP_SUB, 5, 98, -1},           /* v64 = sub k3 v63 */
+    {CR_OP_DIV, 94, 99, -1},          /* v65 = div v59 v64 */
+    {CR_OP_MUL, 1, 100, -1},          /* v66 = mul g v65 */
+    {CR_OP_SEL, 35, 90, 101},         /* v67 = sel v0 v55 v66 */
+};
+static cr_program log_ndtr_dx = {"log_ndtr_bwd", "gradient of log_ndtr with respect to x", CR_RULE_FLOAT,
+        2, 0, 33, 68, 1, log_ndtr_dx_k, log_ndtr_dx_code, {102}, 97, true, NULL, -1};
+static cr_gradient log_ndtr_grad[] = {{&log_ndtr_dx, 2, {0, 2}}};
+
+/* xlog1py(a, b) = SEL(ISNAN(b), b, SEL(a == K(0), K(0), a * LOG1P(b))) */
+static const double xlog1py_k[] = {0.0};
+static const cr_instr xlog1py_code[] = {
+    {CR_OP_ISNAN, 1, -1, -1},         /* v0 = isnan b */
+    {CR_OP_EQ, 0, 2, -1},             /* v1 = eq a k0 */
+    {CR_OP_LOG1P, 1, -1, -1},         /* v2 = log1p b */
+    {CR_OP_MUL, 0, 5, -1},            /* v3 = mul a v2 */
+    {CR_OP_SEL, 4, 2, 6},             /* v4 = sel v1 k0 v3 */
+    {CR_OP_SEL, 3, 1, 7},             /* v5 = sel v0 b v4 */
+};
+/* xlog1py_bwd(a, b, g) = g * LOG1P(SEL(off, K(0), b)) */
+static const double xlog1py_da_k[] = {0.0, -1.0};
+static const cr_instr xlog1py_da_code[] = {
+    {CR_OP_EQ, 0, 3, -1},             /* v0 = eq a k0 */
+    {CR_OP_LE, 1, 4, -1},             /* v1 = le b k1 */
+    {CR_OP_MUL, 5, 6, -1},            /* v2 = mul v0 v1 */
+    {CR_OP_SEL, 7, 3, 1},             /* v3 = sel v2 k0 b */
+    {CR_OP_LOG1P, 8, -1, -1},         /* v4 = log1p v3 */
+    {CR_OP_MUL, 2, 9, -1},            /* v5 = mul g v4 */
+};
+static cr_program xlog1py_da = {"xlog1py_bwd", "gradient of xlog1py with respect to a", CR_RULE_FLOAT,
+        3, 0, 2, 6, 1, xlog1py_da_k, xlog1py_da_code, {10}, 99, true, NULL, -1};
+/* xlog1py_bwd(a, b, g) = g * (a / (b + K(1))) */
+static const double xlog1py_db_k[] = {1.0};
+static const cr_instr xlog1py_db_code[] = {
+    {CR_OP_ADD, 1, 3, -1},            /* v0 = add b k0 */
+    {CR_OP_DIV, 0, 4, -1},            /* v1 = div a v0 */
+    {CR_OP_MUL, 2, 5, -1},            /* v2 = mul g v1 */
+};
+static cr_program xlog1py_db = {"xlog1py_bwd", "gradient of xlog1py with respect to b", CR_RULE_FLOAT,
+        3, 0, 1, 3, 1, xlog1py_db_k, xlog1py_db_code, {6}, 100, true, NULL, -1};
+static cr_gradient xlog1py_grad[] = {{&xlog1py_da, 3, {0, 1, 3}}, {&xlog1py_db, 3, {0, 1, 3}}};
+
+/* entr(x) = SEL(x == K(0), x * K(0), SEL(x < K(0), K(-1) / K(0), -x * LOG(x))) */
+static const double entr_k[] = {0.0, -1.0};
+static const cr_instr entr_code[] = {
+    {CR_OP_EQ, 0, 1, -1},             /* v0 = eq x k0 */
+    {CR_OP_MUL, 0, 1, -1},            /* v1 = mul x k0 */
+    {CR_OP_LT, 0, 1, -1},             /* v2 = lt x k0 */
+    {CR_OP_DIV, 2, 1, -1},            /* v3 = div k1 k0 */
+    {CR_OP_NEG, 0, -1, -1},           /* v4 = neg x */
+    {CR_OP_LOG, 0, -1, -1},           /* v5 = log x */
+    {CR_OP_MUL, 7, 8, -1},            /* v6 = mul v4 v5 */
+    {CR_OP_SEL, 5, 6, 9},             /* v7 = sel v2 v3 v6 */
+    {CR_OP_SEL, 3, 4, 10},            /* v8 = sel v0 v1 v7 */
+};
+/* entr_bwd(x, g) = -g * (LOG(x) + K(1)) */
+static const double entr_dx_k[] = {1.0};
+static const cr_instr entr_dx_code[] = {
+    {CR_OP_NEG, 1, -1, -1},           /* v0 = neg g */
+    {CR_OP_LOG, 0, -1, -1},           /* v1 = log x */
+    {CR_OP_ADD, 4, 2, -1},            /* v2 = add v1 k0 */
+    {CR_OP_MUL, 3, 5, -1},            /* v3 = mul v0 v2 */
+};
+static cr_program entr_dx = {"entr_bwd", "gradient of entr with respect to x", CR_RULE_FLOAT,
+        2, 0, 1, 4, 1, entr_dx_k, entr_dx_code, {6}, 102, true, NULL, -1};
+static cr_gradient entr_grad[] = {{&entr_dx, 2, {0, 2}}};
+
+/* i0(x) = I0(x) */
+static const double i0_k[] = {8.0, 9.16870802898714e-25, 0.25, 1.1306500089013763e-22, 2.638002505725747e-20, 4.346121910699508e-18, 6.277839310169019e-16, 7.593879649069731e-14, 7.594071466919559e-12, 6.151186646504185e-10, 3.936759914166877e-08, 1.9290123450477713e-06, 6.944444444548648e-05, 0.0017361111111100687, 0.027777777777778328, 0.2499999999999999, 1.0, 0.5, -8.4140543519859e-11, 16.0, 2.3890763556453093e-10, 6.50066244690368e-10, -1.388257515492763e-09, -2.543681046758524e-09, 3.3946227964844304e-09, 6.8652972408165815e-09, -3.04483111793627e-09, -1.3089565468031359e-08, -7.647359453153507e-09, 7.460048908482452e-09, 2.1763879371440915e-08, 3.934283500929096e-08, 8.869196824918138e-08, 2.973581894329335e-07, 1.483849744773436e-06, 1.1143033863754977e-05, 0.0001362160743304505, 0.003360551983667063, 0.4021765094450084};
+static const cr_instr i0_code[] = {
+    {CR_OP_ABS, 0, -1, -1},           /* v0 = abs x */
+    {CR_OP_LT, 40, 1, -1},            /* v1 = lt v0 k0 */
+    {CR_OP_MIN, 40, 1, -1},           /* v2 = min v0 k0 */
+    {CR_OP_MUL, 42, 42, -1},          /* v3 = mul v2 v2 */
+    {CR_OP_MUL, 3, 43, -1},           /* v4 = mul k2 v3 */
+    {CR_OP_MUL, 2, 44, -1},           /* v5 = mul k1 v4 */
+    {CR_OP_ADD, 45, 4, -1},           /* v6 = add v5 k3 */
+    {CR_OP_MUL, 46, 44, -1},          /* v7 = mul v6 v4 */
+    {CR_OP_ADD, 47, 5, -1},           /* v8 = add v7 k4 */
+    {CR_OP_MUL, 48, 44, -1},          /* v9 = mul v8 v4 */
+    {CR_OP_ADD, 49, 6, -1},           /* v10 = add v9 k5 */
+    {CR_OP_MUL, 50, 44, -1},          /* v11 = mul v10 v4 */
+    {CR_OP_ADD, 51, 7, -1},           /* v12 = add v11 k6 */
+    {CR_OP_MUL, 52, 44, -1},          /* v13 = mul v12 v4 */
+    {CR_OP_ADD, 53, 8, -1},           /* v14 = add v13 k7 */
+    {CR_OP_MUL, 54, 44, -1},          /* v15 = mul v14 v4 */
+    {CR_OP_ADD, 55, 9, -1},           /* v16 = add v15 k8 */
+    {CR_OP_MUL, 56, 44, -1},          /* v17 = mul v16 v4 */
+    {CR_OP_ADD, 57, 10, -1},          /* v18 = add v17 k9 */
+    {CR_OP_MUL, 58, 44, -1},          /* v19 = mul v18 v4 */
+    {CR_OP_ADD, 59, 11, -1},          /* v20 = add v19 k10 */
+    {CR_OP_MUL, 60, 44, -1},          /* v21 = mul v20 v4 */
+    {CR_OP_ADD, 61, 12, -1},          /* v22 = add v21 k11 */
+    {CR_OP_MUL, 62, 44, -1},          /* v23 = mul v22 v4 */
+    {CR_OP_ADD, 63, 13, -1},          /* v24 = add v23 k12 */
+    {CR_OP_MUL, 64, 44, -1},          /* v25 = mul v24 v4 */
+    {CR_OP_ADD, 65, 14, -1},          /* v26 = add v25 k13 */
+    {CR_OP_MUL, 66, 44, -1},          /* v27 = mul v26 v4 */
+    {CR_OP_ADD, 67, 15, -1},          /* v28 = add v27 k14 */
+    {CR_OP_MUL, 68, 44, -1},          /* v29 = mul v28 v4 */
+    {CR_OP_ADD, 69, 16, -1},          /* v30 = add v29 k15 */
+    {CR_OP_MUL, 70, 44, -1},          /* v31 = mul v30 v4 */
+    {CR_OP_ADD, 71, 17, -1},          /* v32 = add v31 k16 */
+    {CR_OP_MUL, 72, 44, -1},          /* v33 = mul v32 v4 */
+    {CR_OP_ADD, 73, 17, -1},          /* v34 = add v33 k16 */
+    {CR_OP_MUL, 18, 40, -1},          /* v35 = mul k17 v0 */
+    {CR_OP_EXP, 75, -1, -1},          /* v36 = exp v35 */
+    {CR_OP_MAX, 40, 1, -1},           /* v37 = max v0 k0 */
+    {CR_OP_DIV, 20, 77, -1},          /* v38 = div k19 v37 */
+    {CR_OP_SUB, 78, 17, -1},          /* v39 = sub v38 k16 */
+    {CR_OP_MUL, 19, 79, -1},          /* v40 = mul k18 v39 */
+    {CR_OP_ADD, 80, 21, -1},          /* v41 = add v40 k20 */
+    {CR_OP_MUL, 81, 79, -1},          /* v42 = mul v41 v39 */
+    {CR_OP_ADD, 82, 22, -1},          /* v43 = add v42 k21 */
+    {CR_OP_MUL, 83, 79, -1},          /* v44 = mul v43 v39 */
+    {CR_OP_ADD, 84, 23, -1},          /* v45 = add v44 k22 */
+    {CR_OP_MUL, 85, 79, -1},          /* v46 = mul v45 v39 */
+    {CR_OP_ADD, 86, 24, -1},          /* v47 = add v46 k23 */
+    {CR_OP_MUL, 87, 79, -1},          /* v48 = mul v47 v39 */
+    {CR_OP_ADD, 88, 25, -1},          /* v49 = add v48 k24 */
+    {CR_OP_MUL, 89, 79, -1},          /* v50 = mul v49 v39 */
+    {CR_OP_ADD, 90, 26, -1},          /* v51 = add v50 k25 */
+    {CR_OP_MUL, 91, 79, -1},          /* v52 = mul v51 v39 */
+    {CR_OP_ADD, 92, 27, -1},          /* v53 = add v52 k26 */
+    {CR_OP_MUL, 93, 79, -1},          /* v54 = mul v53 v39 */
+    {CR_OP_ADD, 94, 28, -1},          /* v55 = add v54 k27 */
+    {CR_OP_MUL, 95, 79, -1},          /* v56 = mul v55 v39 */
+    {CR_OP_ADD, 96, 29, -1},          /* v57 = add v56 k28 */
+    {CR_OP_MUL, 97, 79, -1},          /* v58 = mul v57 v39 */
+    {CR_OP_ADD, 98, 30, -1},          /* v59 = add v58 k29 */
+    {CR_OP_MUL, 99, 79, -1},          /* v60 = mul v59 v39 */
+    {CR_OP_ADD, 100, 31, -1},         /* v61 = add v60 k30 */
+    {CR_OP_MUL, 101, 79, -1},         /* v62 = mul v61 v39 */
+    {CR_OP_ADD, 102, 32, -1},         /* v63 = add v62 k31 */
+    {CR_OP_MUL, 103, 79, -1},         /* v64 = mul v63 v39 */
+    {CR_OP_ADD, 104, 33, -1},         /* v65 = add v64 k32 */
+    {CR_OP_MUL, 105, 79, -1},         /* v66 = mul v65 v39 */
+    {CR_OP_ADD, 106, 34, -1},         /* v67 = add v66 k33 */
+    {CR_OP_MUL, 107, 79, -1},         /* v68 = mul v67 v39 */
+    {CR_OP_ADD, 108, 35, -1},         /* v69 = add v68 k34 */
+    {CR_OP_MUL, 109, 79, -1},         /* v70 = mul v69 v39 */
+    {CR_OP_ADD, 110, 36, -1},         /* v71 = add v70 k35 */
+    {CR_OP_MUL, 111, 79, -1},         /* v72 = mul v71 v39 */
+    {CR_OP_ADD, 112, 37, -1},         /* v73 = add v72 k36 */
+    {CR_OP_MUL, 113, 79, -1},         /* v74 = mul v73 v39 */
+    {CR_OP_ADD, 114, 38, -1},         /* v75 = add v74 k37 */
+    {CR_OP_MUL, 115, 79, -1},         /* v76 = mul v75 v39 */
+    {CR_OP_ADD, 116, 39, -1},         /* v77 = add v76 k38 */
+    {CR_OP_RSQRT, 77, -1, -1},        /* v78 = rsqrt v37 */
+    {CR_OP_MUL, 117, 118, -1},        /* v79 = mul v77 v78 */
+    {CR_OP_MUL, 76, 119, -1},         /* v80 = mul v36 v79 */
+    {CR_OP_MUL, 120, 76, -1},         /* v81 = mul v80 v36 */
+    {CR_OP_SEL, 41, 74, 121},         /* v82 = sel v1 v34 v81 */
+};
+/* i0_bwd(x, g) = g * I1(x) */
+static const double i0_dx_k[] = {8.0, 0.5, 5.68889099231668e-26, 0.25, 7.584988660766692e-24, 1.8818738235305572e-21, 3.343898446291745e-19, 5.231388560151743e-17, 6.9035467016542245e-15, 7.594069552763128e-13, 6.834651961694386e-11, 4.920949886237272e-09, 2.7557319217167014e-07, 1.1574074074197762e-05, 0.000347222222222085, 0.006944444444444526, 0.08333333333333331, 1.0, 8.477905278550892e-11, 16.0, -2.553477832143978e-10, -6.539463744877515e-10, 1.4907748646317318e-09, 2.573528626974577e-09, -3.6934585115497737e-09, -7.0484821491920475e-09, 3.5276988655550675e-09, 1.3767852339030786e-08, 7.663791306126756e-09, -8.352807985059269e-09, -2.359542174645811e-08, -4.314156396323434e-08, -9.998199906722526e-08, -3.4838453285810904e-07, -1.8349123471059882e-06, -1.5038547231515547e-05, -0.00021923576377109956, -0.0097495771932358, 0.389398459025872};
+static const cr_instr i0_dx_code[] = {
+    {CR_OP_ABS, 0, -1, -1},           /* v0 = abs x */
+    {CR_OP_LT, 41, 2, -1},            /* v1 = lt v0 k0 */
+    {CR_OP_MIN, 41, 2, -1},           /* v2 = min v0 k0 */
+    {CR_OP_MUL, 43, 43, -1},          /* v3 = mul v2 v2 */
+    {CR_OP_MUL, 5, 44, -1},           /* v4 = mul k3 v3 */
+    {CR_OP_MUL, 4, 45, -1},           /* v5 = mul k2 v4 */
+    {CR_OP_ADD, 46, 6, -1},           /* v6 = add v5 k4 */
+    {CR_OP_MUL, 47, 45, -1},          /* v7 = mul v6 v4 */
+    {CR_OP_ADD, 48, 7, -1},           /* v8 = add v7 k5 */
+    {CR_OP_MUL, 49, 45, -1},          /* v9 = mul v8 v4 */
+    {CR_OP_ADD, 50, 8, -1},           /* v10 = add v9 k6 */
+    {CR_OP_MUL, 51, 45, -1},          /* v11 = mul v10 v4 */
+    {CR_OP_ADD, 52, 9, -1},           /* v12 = add v11 k7 */
+    {CR_OP_MUL, 53, 45, -1},          /* v13 = mul v12 v4 */
+    {CR_OP_ADD, 54, 10, -1},          /* v14 = add v13 k8 */
+    {CR_OP_MUL, 55, 45, -1},          /* v15 = mul v14 v4 */
+    {CR_OP_ADD, 56, 11, -1},          /* v16 = add v15 k9 */
+    {CR_OP_MUL, 57, 45, -1},          /* v17 = mul v16 v4 */
+    {CR_OP_ADD, 58, 12, -1},          /* v18 = add v17 k10 */
+    {CR_OP_MUL, 59, 45, -1},          /* v19 = mul v18 v4 */
+    {CR_OP_ADD, 60, 13, -1},          /* v20 = add v19 k11 */
+    {CR_OP_MUL, 61, 45, -1},          /* v21 = mul v20 v4 */
+    {CR_OP_ADD, 62, 14, -1},          /* v22 = add v21 k12 */
+    {CR_OP_MUL, 63, 45, -1},          /* v23 = mul v22 v4 */
+    {CR_OP_ADD, 64, 15, -1},          /* v24 = add v23 k13 */
+    {CR_OP_MUL, 65, 45, -1},          /* v25 = mul v24 v4 */
+    {CR_OP_ADD, 66, 16, -1},          /* v26 = add v25 k14 */
+    {CR_OP_MUL, 67, 45, -1},          /* v27 = mul v26 v4 */
+    {CR_OP_ADD, 68, 17, -1},          /* v28 = add v27 k15 */
+    {CR_OP_MUL, 69, 45, -1},          /* v29 = mul v28 v4 */
+    {CR_OP_ADD, 70, 18, -1},          /* v30 = add v29 k16 */
+    {CR_OP_MUL, 71, 45, -1},          /* v31 = mul v30 v4 */
+    {CR_OP_ADD, 72, 3, -1},           /* v32 = add v31 k1 */
+    {CR_OP_MUL, 73, 45, -1},          /* v33 = mul v32 v4 */
+    {CR_OP_ADD, 74, 19, -1},          /* v34 = add v33 k17 */
+    {CR_OP_MUL, 3, 75, -1},           /* v35 = mul k1 v34 */
+    {CR_OP_MUL, 0, 76, -1},           /* v36 = mul x v35 */
+    {CR_OP_MUL, 3, 41, -1},           /* v37 = mul k1 v0 */
+    {CR_OP_EXP, 78, -1, -1},          /* v38 = exp v37 */
+    {CR_OP_MAX, 41, 2, -1},           /* v39 = max v0 k0 */
+    {CR_OP_DIV, 21, 80, -1},          /* v40 = div k19 v39 */
+    {CR_OP_SUB, 81, 19, -1},          /* v41 = sub v40 k17 */
+    {CR_OP_MUL, 20, 82, -1},          /* v42 = mul k18 v41 */
+    {CR_OP_ADD, 83, 22, -1},          /* v43 = add v42 k20 */
+    {CR_OP_MUL, 84, 82, -1},          /* v44 = mul v43 v41 */
+    {CR_OP_ADD, 85, 23, -1},          /* v45 = add v44 k21 */
+    {CR_OP_MUL, 86, 82, -1},          /* v46 = mul v45 v41 */
+    {CR_OP_ADD, 87, 24, -1},          /* v47 = add v46 k22 */
+    {CR_OP_MUL, 88, 82, -1},          /* v48 = mul v47 v41 */
+    {CR_OP_ADD, 89, 25, -1},          /* v49 = add v48 k23 */
+    {CR_OP_MUL, 90, 82, -1},          /* v50 = mul v49 v41 */
+    {CR_OP_ADD, 91, 26, -1},          /* v51 = add v50 k24 */
+    {CR_OP_MUL, 92, 82, -1},          /* v52 = mul v51 v41 */
+    {CR_OP_ADD, 93, 27, -1},          /* v53 = add v52 k25 */
+    {CR_OP_MUL, 94, 82, -1},          /* v54 = mul v53 v41 */
+    {CR_OP_ADD, 95, 28, -1},          /* v55 = add v54 k26 */
+    {CR_OP_MUL, 96, 82, -1},          /* v56 = mul v55 v41 */
+    {CR_OP_ADD, 97, 29, -1},          /* v57 = add v56 k27 */
+    {CR_OP_MUL, 98, 82, -1},          /* v58 = mul v57 v41 */
+    {CR_OP_ADD, 99, 30, -1},          /* v59 = add v58 k28 */
+    {CR_OP_MUL, 100, 82, -1},         /* v60 = mul v59 v41 */
+    {CR_OP_ADD, 101, 31, -1},         /* v61 = add v60 k29 */
+    {CR_OP_MUL, 102, 82, -1},         /* v62 = mul v61 v41 */
+    {CR_OP_ADD, 103, 32, -1},         /* v63 = add v62 k30 */
+    {CR_OP_MUL, 104, 82, -1},         /* v64 = mul v63 v41 */
+    {CR_OP_ADD, 105, 33, -1},         /* v65 = add v64 k31 */
+    {CR_OP_MUL, 106, 82, -1},         /* v66 = mul v65 v41 */
+    {CR_OP_ADD, 107, 34, -1},         /* v67 = add v66 k32 */
+    {CR_OP_MUL, 108, 82, -1},         /* v68 = mul v67 v41 */
+    {CR_OP_ADD, 109, 35, -1},         /* v69 = add v68 k33 */
+    {CR_OP_MUL, 110, 82, -1},         /* v70 = mul v69 v41 */
+    {CR_OP_ADD, 111, 36, -1},         /* v71 = add v70 k34 */
+    {CR_OP_MUL, 112, 82, -1},         /* v72 = mul v71 v41 */
+    {CR_OP_ADD, 113, 37, -1},         /* v73 = add v72 k35 */
+    {CR_OP_MUL, 114, 82, -1},         /* v74 = mul v73 v41 */
+    {CR_OP_ADD, 115, 38, -1},         /* v75 = add v74 k36 */
+    {CR_OP_MUL, 116, 82, -1},         /* v76 = mul v75 v41 */
+    {CR_OP_ADD, 117, 39, -1},         /* v77 = add v76 k37 */
+    {CR_OP_MUL, 118, 82, -1},         /* v78 = mul v77 v41 */
+    {CR_OP_ADD, 119, 40, -1},         /* v79 = add v78 k38 */
+    {CR_OP_RSQRT, 80, -1, -1},        /* v80 = rsqrt v39 */
+    {CR_OP_MUL, 120, 121, -1},        /* v81 = mul v79 v80 */
+    {CR_OP_MUL, 79, 122, -1},         /* v82 = mul v38 v81 */
+    {CR_OP_MUL, 123, 79, -1},         /* v83 = mul v82 v38 */
+    {CR_OP_COPYSIGN, 124, 0, -1},     /* v84 = copysign v83 x */
+    {CR_OP_SEL, 42, 77, 125},         /* v85 = sel v1 v36 v84 */
+    {CR_OP_MUL, 1, 126, -1},          /* v86 = mul g v85 */
+};
+static cr_program i0_dx = {"i0_bwd", "gradient of i0 with respect to x", CR_RULE_FLOAT,
+        2, 0, 39, 87, 1, i0_dx_k, i0_dx_code, {127}, 104, true, NULL, -1};
+static cr_gradient i0_grad[] = {{&i0_dx, 2, {0, 2}}};
+
+/* i0e(x) = I0E(x) */
+static const double i0e_k[] = {8.0, 9.16870802898714e-25, 0.25, 1.1306500089013763e-22, 2.638002505725747e-20, 4.346121910699508e-18, 6.277839310169019e-16, 7.593879649069731e-14, 7.594071466919559e-12, 6.151186646504185e-10, 3.936759914166877e-08, 1.9290123450477713e-06, 6.944444444548648e-05, 0.0017361111111100687, 0.027777777777778328, 0.2499999999999999, 1.0, -8.4140543519859e-11, 16.0, 2.3890763556453093e-10, 6.50066244690368e-10, -1.388257515492763e-09, -2.543681046758524e-09, 3.3946227964844304e-09, 6.8652972408165815e-09, -3.04483111793627e-09, -1.3089565468031359e-08, -7.647359453153507e-09, 7.460048908482452e-09, 2.1763879371440915e-08, 3.934283500929096e-08, 8.869196824918138e-08, 2.973581894329335e-07, 1.483849744773436e-06, 1.1143033863754977e-05, 0.0001362160743304505, 0.003360551983667063, 0.4021765094450084};
+static const cr_instr i0e_code[] = {
+    {CR_OP_ABS, 0, -1, -1},           /* v0 = abs x */
+    {CR_OP_LT, 39, 1, -1},            /* v1 = lt v0 k0 */
+    {CR_OP_NEG, 39, -1, -1},          /* v2 = neg v0 */
+    {CR_OP_EXP, 41, -1, -1},          /* v3 = exp v2 */
+    {CR_OP_MIN, 39, 1, -1},           /* v4 = min v0 k0 */
+    {CR_OP_MUL, 43, 43, -1},          /* v5 = mul v4 v4 */
+    {CR_OP_MUL, 3, 44, -1},           /* v6 = mul k2 v5 */
+    {CR_OP_MUL, 2, 45, -1},           /* v7 = mul k1 v6 */
+    {CR_OP_ADD, 46, 4, -1},           /* v8 = add v7 k3 */
+    {CR_OP_MUL, 47, 45, -1},          /* v9 = mul v8 v6 */
+    {CR_OP_ADD, 48, 5, -1},           /* v10 = add v9 k4 */
+    {CR_OP_MUL, 49, 45, -1},          /* v11 = mul v10 v6 */
+    {CR_OP_ADD, 50, 6, -1},           /* v12 = add v11 k5 */
+    {CR_OP_MUL, 51, 45, -1},          /* v13 = mul v12 v6 */
+    {CR_OP_ADD, 52, 7, -1},           /* v14 = add v13 k6 */
+    {CR_OP_MUL, 53, 45, -1},          /* v15 = mul v14 v6 */
+    {CR_OP_ADD, 54, 8, -1},           /* v16 = add v15 k7 */
+    {CR_OP_MUL, 55, 45, -1},          /* v17 = mul v16 v6 */
+    {CR_OP_ADD, 56, 9, -1},           /* v18 = add v17 k8 */
+    {CR_OP_MUL, 57, 45, -1},          /* v19 = mul v18 v6 */
+    {CR_OP_ADD, 58, 10, -1},          /* v20 = add v19 k9 */
+    {CR_OP_MUL, 59, 45, -1},          /* v21 = mul v20 v6 */
+    {CR_OP_ADD, 60, 11, -1},          /* v22 = add v21 k10 */
+    {CR_OP_MUL, 61, 45, -1},          /* v23 = mul v22 v6 */
+    {CR_OP_ADD, 62, 12, -1},          /* v24 = add v23 k11 */
+    {CR_OP_MUL, 63, 45, -1},          /* v25 = mul v24 v6 */
+    {CR_OP_ADD, 64, 13, -1},          /* v26 = add v25 k12 */
+    {CR_OP_MUL, 65, 45, -1},          /* v27 = mul v26 v6 */
+    {CR_OP_ADD, 66, 14, -1},          /* v28 = add v27 k13 */
+    {CR_OP_MUL, 67, 45, -1},          /* v29 = mul v28 v6 */
+    {CR_OP_ADD, 68, 15, -1},          /* v30 = add v29 k14 */
+    {CR_OP_MUL, 69, 45, -1},          /* v31 = mul v30 v6 */
+    {CR_OP_ADD, 70, 16, -1},          /* v32 = add v31 k15 */
+    {CR_OP_MUL, 71, 45, -1},          /* v33 = mul v32 v6 */
+    {CR_OP_ADD, 72, 17, -1},          /* v34 = add v33 k16 */
+    {CR_OP_MUL, 73, 45, -1},          /* v35 = mul v34 v6 */
+    {CR_OP_ADD, 74, 17, -1},          /* v36 = add v35 k16 */
+    {CR_OP_MUL, 42, 75, -1},          /* v37 = mul v3 v36 */
+    {CR_OP_MAX, 39, 1, -1},           /* v38 = max v0 k0 */
+    {CR_OP_DIV, 19, 77, -1},          /* v39 = div k18 v38 */
+    {CR_OP_SUB, 78, 17, -1},          /* v40 = sub v39 k16 */
+    {CR_OP_MUL, 18, 79, -1},          /* v41 = mul k17 v40 */
+    {CR_OP_ADD, 80, 20, -1},          /* v42 = add v41 k19 */
+    {CR_OP_MUL, 81, 79, -1},          /* v43 = mul v42 v40 */
+    {CR_OP_ADD, 82, 21, -1},          /* v44 = add v43 k20 */
+    {CR_OP_MUL, 83, 79, -1},          /* v45 = mul v44 v40 */
+    {CR_OP_ADD, 84, 22, -1},          /* v46 = add v45 k21 */
+    {CR_OP_MUL, 85, 79, -1},          /* v47 = mul v46 v40 */
+    {CR_OP_ADD, 86, 23, -1},          /* v48 = add v47 k22 */
+    {CR_OP_MUL, 87, 79, -1},          /* v49 = mul v48 v40 */
+    {CR_OP_ADD, 88, 24, -1},          /* v50 = add v49 k23 */
+    {CR_OP_MUL, 89, 79, -1},          /* v51 = mul v50 v40 */
+    {CR_OP_ADD, 90, 25, -1},          /* v52 = add v51 k24 */
+    {CR_OP_MUL, 91, 79, -1},          /* v53 = mul v52 v40 */
+    {CR_OP_ADD, 92, 26, -1},          /* v54 = add v53 k25 */
+    {CR_OP_MUL, 93, 79, -1},          /* v55 = mul v54 v40 */
+    {CR_OP_ADD, 94, 27, -1},          /* v56 = add v55 k26 */
+    {CR_OP_MUL, 95, 79, -1},          /* v57 = mul v56 v40 */
+    {CR_OP_ADD, 96, 28, -1},          /* v58 = add v57 k27 */
+    {CR_OP_MUL, 97, 79, -1},          /* v59 = mul v58 v40 */
+    {CR_OP_ADD, 98, 29, -1},          /* v60 = add v59 k28 */
+    {CR_OP_MUL, 99, 79, -1},          /* v61 = mul v60 v40 */
+    {CR_OP_ADD, 100, 30, -1},         /* v62 = add v61 k29 */
+    {CR_OP_MUL, 101, 79, -1},         /* v63 = mul v62 v40 */
+    {CR_OP_ADD, 102, 31, -1},         /* v64 = add v63 k30 */
+    {CR_OP_MUL, 103, 79, -1},         /* v65 = mul v64 v40 */
+    {CR_OP_ADD, 104, 32, -1},         /* v66 = add v65 k31 */
+    {CR_OP_MUL, 105, 79, -1},         /* v67 = mul v66 v40 */
+    {CR_OP_ADD, 106, 33, -1},         /* v68 = add v67 k32 */
+    {CR_OP_MUL, 107, 79, -1},         /* v69 = mul v68 v40 */
+    {CR_OP_ADD, 108, 34, -1},         /* v70 = add v69 k33 */
+    {CR_OP_MUL, 109, 79, -1},         /* v71 = mul v70 v40 */
+    {CR_OP_ADD, 110, 35, -1},         /* v72 = add v71 k34 */
+    {CR_OP_MUL, 111, 79, -1},         /* v73 = mul v72 v40 */
+    {CR_OP_ADD, 112, 36, -1},         /* v74 = add v73 k35 */
+    {CR_OP_MUL, 113, 79, -1},         /* v75 = mul v74 v40 */
+    {CR_OP_ADD, 114, 37, -1},         /* v76 = add v75 k36 */
+    {CR_OP_MUL, 115, 79, -1},         /* v77 = mul v76 v40 */
+    {CR_OP_ADD, 116, 38, -1},         /* v78 = add v77 k37 */
+    {CR_OP_RSQRT, 77, -1, -1},        /* v79 = rsqrt v38 */
+    {CR_OP_MUL, 117, 118, -1},        /* v80 = mul v78 v79 */
+    {CR_OP_SEL, 40, 76, 119},         /* v81 = sel v1 v37 v80 */
+};
+/* i0e_bwd(x, y, g) = g * (I1E(x) - SIGN(x) * y) */
+static const double i0e_dx_k[] = {8.0, 0.5, 5.68889099231668e-26, 0.25, 7.584988660766692e-24, 1.8818738235305572e-21, 3.343898446291745e-19, 5.231388560151743e-17, 6.9035467016542245e-15, 7.594069552763128e-13, 6.834651961694386e-11, 4.920949886237272e-09, 2.7557319217167014e-07, 1.1574074074197762e-05, 0.000347222222222085, 0.006944444444444526, 0.08333333333333331, 1.0, 8.477905278550892e-11, 16.0, -2.553477832143978e-10, -6.539463744877515e-10, 1.4907748646317318e-09, 2.573528626974577e-09, -3.6934585115497737e-09, -7.0484821491920475e-09, 3.5276988655550675e-09, 1.3767852339030786e-08, 7.663791306126756e-09, -8.352807985059269e-09, -2.359542174645811e-08, -4.314156396323434e-08, -9.998199906722526e-08, -3.4838453285810904e-07, -1.8349123471059882e-06, -1.5038547231515547e-05, -0.00021923576377109956, -0.0097495771932358, 0.389398459025872};
+static const cr_instr i0e_dx_code[] = {
+    {CR_OP_ABS, 0, -1, -1},           /* v0 = abs x */
+    {CR_OP_LT, 42, 3, -1},            /* v1 = lt v0 k0 */
+    {CR_OP_NEG, 42, -1, -1},          /* v2 = neg v0 */
+    {CR_OP_EXP, 44, -1, -1},          /* v3 = exp v2 */
+    {CR_OP_MIN, 42, 3, -1},           /* v4 = min v0 k0 */
+    {CR_OP_MUL, 46, 46, -1},          /* v5 = mul v4 v4 */
+    {CR_OP_MUL, 6, 47, -1},           /* v6 = mul k3 v5 */
+    {CR_OP_MUL, 5, 48, -1},           /* v7 = mul k2 v6 */
+    {CR_OP_ADD, 49, 7, -1},           /* v8 = add v7 k4 */
+    {CR_OP_MUL, 50, 48, -1},          /* v9 = mul v8 v6 */
+    {CR_OP_ADD, 51, 8, -1},           /* v10 = add v9 k5 */
+    {CR_OP_MUL, 52, 48, -1},          /* v11 = mul v10 v6 */
+    {CR_OP_ADD, 53, 9, -1},           /* v12 = add v11 k6 */
+    {CR_OP_MUL, 54, 48, -1},          /* v13 = mul v12 v6 */
+    {CR_OP_ADD, 55, 10, -1},          /* v14 = add v13 k7 */
+    {CR_OP_MUL, 56, 48, -1},          /* v15 = mul v14 v6 */
+    {CR_OP_ADD, 57, 11, -1},          /* v16 = add v15 k8 */
+    {CR_OP_MUL, 58, 48, -1},          /* v17 = mul v16 v6 */
+    {CR_OP_ADD, 59, 12, -1},          /* v18 = add v17 k9 */
+    {CR_OP_MUL, 60, 48, -1},          /* v19 = mul v18 v6 */
+    {CR_OP_ADD, 61, 13, -1},          /* v20 = add v19 k10 */
+    {CR_OP_MUL, 62, 48, -1},          /* v21 = mul v20 v6 */
+    {CR_OP_ADD, 63, 14, -1},          /* v22 = add v21 k11 */
+    {CR_OP_MUL, 64, 48, -1},          /* v23 = mul v22 v6 */
+    {CR_OP_ADD, 65, 15, -1},          /* v24 = add v23 k12 */
+    {CR_OP_MUL, 66, 48, -1},          /* v25 = mul v24 v6 */
+    {CR_OP_ADD, 67, 16, -1},          /* v26 = add v25 k13 */
+    {CR_OP_MUL, 68, 48, -1},          /* v27 = mul v26 v6 */
+    {CR_OP_ADD, 69, 17, -1},          /* v28 = add v27 k14 */
+    {CR_OP_MUL, 70, 48, -1},          /* v29 = mul v28 v6 */
+    {CR_OP_ADD, 71, 18, -1},          /* v30 = add v29 k15 */
+    {CR_OP_MUL, 72, 48, -1},          /* v31 = mul v30 v6 */
+    {CR_OP_ADD, 73, 19, -1},          /* v32 = add v31 k16 */
+    {CR_OP_MUL, 74, 48, -1},          /* v33 = mul v32 v6 */
+    {CR_OP_ADD, 75, 4, -1},           /* v34 = add v33 k1 */
+    {CR_OP_MUL, 76, 48, -1},          /* v35 = mul v34 v6 */
+    {CR_OP_ADD, 77, 20, -1},          /* v36 = add v35 k17 */
+    {CR_OP_MUL, 4, 78, -1},           /* v37 = mul k1 v36 */
+    {CR_OP_MUL, 45, 79, -1},          /* v38 = mul v3 v37 */
+    {CR_OP_MUL, 0, 80, -1},           /* v39 = mul x v38 */
+    {CR_OP_MAX, 42, 3, -1},           /* v40 = max v0 k0 */
+    {CR_OP_DIV, 22, 82, -1},          /* v41 = div k19 v40 */
+    {CR_OP_SUB, 83, 20, -1},          /* v42 = sub v41 k17 */
+    {CR_OP_MUL, 21, 84, -1},          /* v43 = mul k18 v42 */
+    {CR_OP_ADD, 85, 23, -1},          /* v44 = add v43 k20 */
+    {CR_OP_MUL, 86, 84, -1},          /* v45 = mul v44 v42 */
+    {CR_OP_ADD, 87, 24, -1},          /* v46 = add v45 k21 */
+    {CR_OP_MUL, 88, 84, -1},          /* v47 = mul v46 v42 */
+    {CR_OP_ADD, 89, 25, -1},          /* v48 = add v47 k22 */
+    {CR_OP_MUL, 90, 84, -1},          /* v49 = mul v48 v42 */
+    {CR_OP_ADD, 91, 26, -1},          /* v50 = add v49 k23 */
+    {CR_OP_MUL, 92, 84, -1},          /* v51 = mul v50 v42 */
+    {CR_OP_ADD, 93, 27, -1},          /* v52 = add v51 k24 */
+    {CR_OP_MUL, 94, 84, -1},          /* v53 = mul v52 v42 */
+    {CR_OP_ADD, 95, 28, -1},          /* v54 = add v53 k25 */
+    {CR_OP_MUL, 96, 84, -1},          /* v55 = mul v54 v42 */
+    {CR_OP_ADD, 97, 29, -1},          /* v56 = add v55 k26 */
+    {CR_OP_MUL, 98, 84, -1},          /* v57 = mul v56 v42 */
+    {CR_OP_ADD, 99, 30, -1},          /* v58 = add v57 k27 */
+    {CR_OP_MUL, 100, 84, -1},         /* v59 = mul v58 v42 */
+    {CR_OP_ADD, 101, 31, -1},         /* v60 = add v59 k28 */
+    {CR_OP_MUL, 102, 84, -1},         /* v61 = mul v60 v42 */
+    {CR_OP_ADD, 103, 32, -1},         /* v62 = add v61 k29 */
+    {CR_OP_MUL, 104, 84, -1},         /* v63 = mul v62 v42 */
+    {CR_OP_ADD, 105, 33, -1},         /* v64 = add v63 k30 */
+    {CR_OP_MUL, 106, 84, -1},         /* v65 = mul v64 v42 */
+    {CR_OP_ADD, 107, 34, -1},         /* v66 = add v65 k31 */
+    {CR_OP_MUL, 108, 84, -1},         /* v67 = mul v66 v42 */
+    {CR_OP_ADD, 109, 35, -1},         /* v68 = add v67 k32 */
+    {CR_OP_MUL, 110, 84, -1},         /* v69 = mul v68 v42 */
+    {CR_OP_ADD, 111, 36, -1},         /* v70 = add v69 k33 */
+    {CR_OP_MUL, 112, 84, -1},         /* v71 = mul v70 v42 */
+    {CR_OP_ADD, 113, 37, -1},         /* v72 = add v71 k34 */
+    {CR_OP_MUL, 114, 84, -1},         /* v73 = mul v72 v42 */
+    {CR_OP_ADD, 115, 38, -1},         /* v74 = add v73 k35 */
+    {CR_OP_MUL, 116, 84, -1},         /* v75 = mul v74 v42 */
+    {CR_OP_ADD, 117, 39, -1},         /* v76 = add v75 k36 */
+    {CR_OP_MUL, 118, 84, -1},         /* v77 = mul v76 v42 */
+    {CR_OP_ADD, 119, 40, -1},         /* v78 = add v77 k37 */
+    {CR_OP_MUL, 120, 84, -1},         /* v79 = mul v78 v42 */
+    {CR_OP_ADD, 121, 41, -1},         /* v80 = add v79 k38 */
+    {CR_OP_RSQRT, 82, -1, -1},        /* v81 = rsqrt v40 */
+    {CR_OP_MUL, 122, 123, -1},        /* v82 = mul v80 v81 */
+    {CR_OP_COPYSIGN, 124, 0, -1},     /* v83 = copysign v82 x */
+    {CR_OP_SEL, 43, 81, 125},         /* v84 = sel v1 v39 v83 */
+    {CR_OP_SIGN, 0, -1, -1},          /* v85 = sign x */
+    {CR_OP_MUL, 127, 1, -1},          /* v86 = mul v85 y */
+    {CR_OP_SUB, 126, 128, -1},        /* v87 = sub v84 v86 */
+    {CR_OP_MUL, 2, 129, -1},          /* v88 = mul g v87 */
+};
+static cr_program i0e_dx = {"i0e_bwd", "gradient of i0e with respect to x", CR_RULE_FLOAT,
+        3, 0, 39, 89, 1, i0e_dx_k, i0e_dx_code, {130}, 106, true, NULL, -1};
+static cr_gradient i0e_grad[] = {{&i0e_dx, 3, {0, 1, 2}}};
+
+/* i1(x) = I1(x) */
+static const double i1_k[] = {8.0, 0.5, 5.68889099231668e-26, 0.25, 7.584988660766692e-24, 1.8818738235305572e-21, 3.343898446291745e-19, 5.231388560151743e-17, 6.9035467016542245e-15, 7.594069552763128e-13, 6.834651961694386e-11, 4.920949886237272e-09, 2.7557319217167014e-07, 1.1574074074197762e-05, 0.000347222222222085, 0.006944444444444526, 0.08333333333333331, 1.0, 8.477905278550892e-11, 16.0, -2.553477832143978e-10, -6.539463744877515e-10, 1.4907748646317318e-09, 2.573528626974577e-09, -3.6934585115497737e-09, -7.0484821491920475e-09, 3.5276988655550675e-09, 1.3767852339030786e-08, 7.663791306126756e-09, -8.352807985059269e-09, -2.359542174645811e-08, -4.314156396323434e-08, -9.998199906722526e-08, -3.4838453285810904e-07, -1.8349123471059882e-06, -1.5038547231515547e-05, -0.00021923576377109956, -0.0097495771932358, 0.389398459025872};
+static const cr_instr i1_code[] = {
+    {CR_OP_ABS, 0, -1, -1},           /* v0 = abs x */
+    {CR_OP_LT, 40, 1, -1},            /* v1 = lt v0 k0 */
+    {CR_OP_MIN, 40, 1, -1},           /* v2 = min v0 k0 */
+    {CR_OP_MUL, 42, 42, -1},          /* v3 = mul v2 v2 */
+    {CR_OP_MUL, 4, 43, -1},           /* v4 = mul k3 v3 */
+    {CR_OP_MUL, 3, 44, -1},           /* v5 = mul k2 v4 */
+    {CR_OP_ADD, 45, 5, -1},           /* v6 = add v5 k4 */
+    {CR_OP_MUL, 46, 44, -1},          /* v7 = mul v6 v4 */
+    {CR_OP_ADD, 47, 6, -1},           /* v8 = add v7 k5 */
+    {CR_OP_MUL, 48, 44, -1},          /* v9 = mul v8 v4 */
+    {CR_OP_ADD, 49, 7, -1},           /* v10 = add v9 k6 */
+    {CR_OP_MUL, 50, 44, -1},          /* v11 = mul v10 v4 */
+    {CR_OP_ADD, 51, 8, -1},           /* v12 = add v11 k7 */
+    {CR_OP_MUL, 52, 44, -1},          /* v13 = mul v12 v4 */
+    {CR_OP_ADD, 53, 9, -1},           /* v14 = add v13 k8 */
+    {CR_OP_MUL, 54, 44, -1},          /* v15 = mul v14 v4 */
+    {CR_OP_ADD, 55, 10, -1},          /* v16 = add v15 k9 */
+    {CR_OP_MUL, 56, 44, -1},          /* v17 = mul v16 v4 */
+    {CR_OP_ADD, 57, 11, -1},          /* v18 = add v17 k10 */
+    {CR_OP_MUL, 58, 44, -1},          /* v19 = mul v18 v4 */
+    {CR_OP_ADD, 59, 12, -1},          /* v20 = add v19 k11 */
+    {CR_OP_MUL, 60, 44, -1},          /* v21 = mul v20 v4 */
+    {CR_OP_ADD, 61, 13, -1},          /* v22 = add v21 k12 */
+    {CR_OP_MUL, 62, 44, -1},          /* v23 = mul v22 v4 */
+    {CR_OP_ADD, 63, 14, -1},          /* v24 = add v23 k13 */
+    {CR_OP_MUL, 64, 44, -1},          /* v25 = mul v24 v4 */
+    {CR_OP_ADD, 65, 15, -1},          /* v26 = add v25 k14 */
+    {CR_OP_MUL, 66, 44, -1},          /* v27 = mul v26 v4 */
+    {CR_OP_ADD, 67, 16, -1},          /* v28 = add v27 k15 */
+    {CR_OP_MUL, 68, 44, -1},          /* v29 = mul v28 v4 */
+    {CR_OP_ADD, 69, 17, -1},          /* v30 = add v29 k16 */
+    {CR_OP_MUL, 70, 44, -1},          /* v31 = mul v30 v4 */
+    {CR_OP_ADD, 71, 2, -1},           /* v32 = add v31 k1 */
+    {CR_OP_MUL, 72, 44, -1},          /* v33 = mul v32 v4 */
+    {CR_OP_ADD, 73, 18, -1},          /* v34 = add v33 k17 */
+    {CR_OP_MUL, 2, 74, -1},           /* v35 = mul k1 v34 */
+    {CR_OP_MUL, 0, 75, -1},           /* v36 = mul x v35 */
+    {CR_OP_MUL, 2, 40, -1},           /* v37 = mul k1 v0 */
+    {CR_OP_EXP, 77, -1, -1},          /* v38 = exp v37 */
+    {CR_OP_MAX, 40, 1, -1},           /* v39 = max v0 k0 */
+    {CR_OP_DIV, 20, 79, -1},          /* v40 = div k19 v39 */
+    {CR_OP_SUB, 80, 18, -1},          /* v41 = sub v40 k17 */
+    {CR_OP_MUL, 19, 81, -1},          /* v42 = mul k18 v41 */
+    {CR_OP_ADD, 82, 21, -1},          /* v43 = add v42 k20 */
+    {CR_OP_MUL, 83, 81, -1},          /* v44 = mul v43 v41 */
+    {CR_OP_ADD, 84, 22, -1},          /* v45 = add v44 k21 */
+    {CR_OP_MUL, 85, 81, -1},          /* v46 = mul v45 v41 */
+    {CR_OP_ADD, 86, 23, -1},          /* v47 = add v46 k22 */
+    {CR_OP_MUL, 87, 81, -1},          /* v48 = mul v47 v41 */
+    {CR_OP_ADD, 88, 24, -1},          /* v49 = add v48 k23 */
+    {CR_OP_MUL, 89, 81, -1},          /* v50 = mul v49 v41 */
+    {CR_OP_ADD, 90, 25, -1},          /* v51 = add v50 k24 */
+    {CR_OP_MUL, 91, 81, -1},          /* v52 = mul v51 v41 */
+    {CR_OP_ADD, 92, 26, -1},          /* v53 = add v52 k25 */
+    {CR_OP_MUL, 93, 81, -1},          /* v54 = mul v53 v41 */
+    {CR_OP_ADD, 94, 27, -1},          /* v55 = add v54 k26 */
+    {CR_OP_MUL, 95, 81, -1},          /* v56 = mul v55 v41 */
+    {CR_OP_ADD, 96, 28, -1},          /* v57 = add v56 k27 */
+    {CR_OP_MUL, 97, 81, -1},          /* v58 = mul v57 v41 */
+    {CR_OP_ADD, 98, 29, -1},          /* v59 = add v58 k28 */
+    {CR_OP_MUL, 99, 81, -1},          /* v60 = mul v59 v41 */
+    {CR_OP_ADD, 100, 30, -1},         /* v61 = add v60 k29 */
+    {CR_OP_MUL, 101, 81, -1},         /* v62 = mul v61 v41 */
+    {CR_OP_ADD, 102, 31, -1},         /* v63 = add v62 k30 */
+    {CR_OP_MUL, 103, 81, -1},         /* v64 = mul v63 v41 */
+    {CR_OP_ADD, 104, 32, -1},         /* v65 = add v64 k31 */
+    {CR_OP_MUL, 105, 81, -1},         /* v66 = mul v65 v41 */
+    {CR_OP_ADD, 106, 33, -1},         /* v67 = add v66 k32 */
+    {CR_OP_MUL, 107, 81, -1},         /* v68 = mul v67 v41 */
+    {CR_OP_ADD, 108, 34, -1},         /* v69 = add v68 k33 */
+    {CR_OP_MUL, 109, 81, -1},         /* v70 = mul v69 v41 */
+    {CR_OP_ADD, 110, 35, -1},         /* v71 = add v70 k34 */
+    {CR_OP_MUL, 111, 81, -1},         /* v72 = mul v71 v41 */
+    {CR_OP_ADD, 112, 36, -1},         /* v73 = add v72 k35 */
+    {CR_OP_MUL, 113, 81, -1},         /* v74 = mul v73 v41 */
+    {CR_OP_ADD, 114, 37, -1},         /* v75 = add v74 k36 */
+    {CR_OP_MUL, 115, 81, -1},         /* v76 = mul v75 v41 */
+    {CR_OP_ADD, 116, 38, -1},         /* v77 = add v76 k37 */
+    {CR_OP_MUL, 117, 81, -1},         /* v78 = mul v77 v41 */
+    {CR_OP_ADD, 118, 39, -1},         /* v79 = add v78 k38 */
+    {CR_OP_RSQRT, 79, -1, -1},        /* v80 = rsqrt v39 */
+    {CR_OP_MUL, 119, 120, -1},        /* v81 = mul v79 v80 */
+    {CR_OP_MUL, 78, 121, -1},         /* v82 = mul v38 v81 */
+    {CR_OP_MUL, 122, 78, -1},         /* v83 = mul v82 v38 */
+    {CR_OP_COPYSIGN, 123, 0, -1},     /* v84 = copysign v83 x */
+    {CR_OP_SEL, 41, 76, 124},         /* v85 = sel v1 v36 v84 */
+};
+/* i1_bwd(x, y, g) = g * SEL(x == K(0), K(0.5), I0(x) - y / SEL(x == K(0), K(1), x)) */
+static const double i1_dx_k[] = {0.0, 0.5, 8.0, 9.16870802898714e-25, 0.25, 1.1306500089013763e-22, 2.638002505725747e-20, 4.346121910699508e-18, 6.277839310169019e-16, 7.593879649069731e-14, 7.594071466919559e-12, 6.151186646504185e-10, 3.936759914166877e-08, 1.9290123450477713e-06, 6.944444444548648e-05, 0.0017361111111100687, 0.027777777777778328, 0.2499999999999999, 1.0, -8.4140543519859e-11, 16.0, 2.3890763556453093e-10, 6.50066244690368e-10, -1.388257515492763e-09, -2.543681046758524e-09, 3.3946227964844304e-09, 6.8652972408165815e-09, -3.04483111793627e-09, -1.3089565468031359e-08, -7.647359453153507e-09, 7.460048908482452e-09, 2.1763879371440915e-08, 3.934283500929096e-08, 8.869196824918138e-08, 2.973581894329335e-07, 1.483849744773436e-06, 1.1143033863754977e-05, 0.0001362160743304505, 0.003360551983667063, 0.4021765094450084};
+static const cr_instr i1_dx_code[] = {
+    {CR_OP_EQ, 0, 3, -1},             /* v0 = eq x k0 */
+    {CR_OP_ABS, 0, -1, -1},           /* v1 = abs x */
+    {CR_OP_LT, 44, 5, -1},            /* v2 = lt v1 k2 */
+    {CR_OP_MIN, 44, 5, -1},           /* v3 = min v1 k2 */
+    {CR_OP_MUL, 46, 46, -1},          /* v4 = mul v3 v3 */
+    {CR_OP_MUL, 7, 47, -1},           /* v5 = mul k4 v4 */
+    {CR_OP_MUL, 6, 48, -1},           /* v6 = mul k3 v5 */
+    {CR_OP_ADD, 49, 8, -1},           /* v7 = add v6 k5 */
+    {CR_OP_MUL, 50, 48, -1},          /* v8 = mul v7 v5 */
+    {CR_OP_ADD, 51, 9, -1},           /* v9 = add v8 k6 */
+    {CR_OP_MUL, 52, 48, -1},          /* v10 = mul v9 v5 */
+    {CR_OP_ADD, 53, 10, -1},          /* v11 = add v10 k7 */
+    {CR_OP_MUL, 54, 48, -1},          /* v12 = mul v11 v5 */
+    {CR_OP_ADD, 55, 11, -1},          /* v13 = add v12 k8 */
+    {CR_OP_MUL, 56, 48, -1},          /* v14 = mul v13 v5 */
+    {CR_OP_ADD, 57, 12, -1},          /* v15 = add v14 k9 */
+    {CR_OP_MUL, 58, 48, -1},          /* v16 = mul v15 v5 */
+    {CR_OP_ADD, 59, 13, -1},          /* v17 = add v16 k10 */
+    {CR_OP_MUL, 60, 48, -1},          /* v18 = mul v17 v5 */
+    {CR_OP_ADD, 61, 14, -1},          /* v19 = add v18 k11 */
+    {CR_OP_MUL, 62, 48, -1},          /* v20 = mul v19 v5 */
+    {CR_OP_ADD, 63, 15, -1},          /* v21 = add v20 k12 */
+    {CR_OP_MUL, 64, 48, -1},          /* v22 = mul v21 v5 */
+    {CR_OP_ADD, 65, 16, -1},          /* v23 = add v22 k13 */
+    {CR_OP_MUL, 66, 48, -1},          /* v24 = mul v23 v5 */
+    {CR_OP_ADD, 67, 17, -1},          /* v25 = add v24 k14 */
+    {CR_OP_MUL, 68, 48, -1},          /* v26 = mul v25 v5 */
+    {CR_OP_ADD, 69, 18, -1},          /* v27 = add v26 k15 */
+    {CR_OP_MUL, 70, 48, -1},          /* v28 = mul v27 v5 */
+    {CR_OP_ADD, 71, 19, -1},          /* v29 = add v28 k16 */
+    {CR_OP_MUL, 72, 48, -1},          /* v30 = mul v29 v5 */
+    {CR_OP_ADD, 73, 20, -1},          /* v31 = add v30 k17 */
+    {CR_OP_MUL, 74, 48, -1},          /* v32 = mul v31 v5 */
+    {CR_OP_ADD, 75, 21, -1},          /* v33 = add v32 k18 */
+    {CR_OP_MUL, 76, 48, -1},          /* v34 = mul v33 v5 */
+    {CR_OP_ADD, 77, 21, -1},          /* v35 = add v34 k18 */
+    {CR_OP_MUL, 4, 44, -1},           /* v36 = mul k1 v1 */
+    {CR_OP_EXP, 79, -1, -1},          /* v37 = exp v36 */
+    {CR_OP_MAX, 44, 5, -1},           /* v38 = max v1 k2 */
+    {CR_OP_DIV, 23, 81, -1},          /* v39 = div k20 v38 */
+    {CR_OP_SUB, 82, 21, -1},          /* v40 = sub v39 k18 */
+    {CR_OP_MUL, 22, 83, -1},          /* v41 = mul k19 v40 */
+    {CR_OP_ADD, 84, 24, -1},          /* v42 = add v41 k21 */
+    {CR_OP_MUL, 85, 83, -1},          /* v43 = mul v42 v40 */
+    {CR_OP_ADD, 86, 25, -1},          /* v44 = add v43 k22 */
+    {CR_OP_MUL, 87, 83, -1},          /* v45 = mul v44 v40 */
+    {CR_OP_ADD, 88, 26, -1},          /* v46 = add v45 k23 */
+    {CR_OP_MUL, 89, 83, -1},          /* v47 = mul v46 v40 */
+    {CR_OP_ADD, 90, 27, -1},          /* v48 = add v47 k24 */
+    {CR_OP_MUL, 91, 83, -1},          /* v49 = mul v48 v40 */
+    {CR_OP_ADD, 92, 28, -1},          /* v50 = add v49 k25 */
+    {CR_OP_MUL, 93, 83, -1},          /* v51 = mul v50 v40 */
+    {CR_OP_ADD, 94, 29, -1},          /* v52 = add v51 k26 */
+    {CR_OP_MUL, 95, 83, -1},          /* v53 = mul v52 v40 */
+    {CR_OP_ADD, 96, 30, -1},          /* v54 = add v53 k27 */
+    {CR_OP_MUL, 97, 83, -1},          /* v55 = mul v54 v40 */
+    {CR_OP_ADD, 98, 31, -1},          /* v56 = add v55 k28 */
+    {CR_OP_MUL, 99, 83, -1},          /* v57 = mul v56 v40 */
+    {CR_OP_ADD, 100, 32, -1},         /* v58 = add v57 k29 */
+    {CR_OP_MUL, 101, 83, -1},         /* v59 = mul v58 v40 */
+    {CR_OP_ADD, 102, 33, -1},         /* v60 = add v59 k30 */
+    {CR_OP_MUL, 103, 83, -1},         /* v61 = mul v60 v40 */
+    {CR_OP_ADD, 104, 34, -1},         /* v62 = add v61 k31 */
+    {CR_OP_MUL, 105, 83, -1},         /* v63 = mul v62 v40 */
+    {CR_OP_ADD, 106, 35, -1},         /* v64 = add v63 k32 */
+    {CR_OP_MUL, 107, 83, -1},         /* v65 = mul v64 v40 */
+    {CR_OP_ADD, 108, 36, -1},         /* v66 = add v65 k33 */
+    {CR_OP_MUL, 109, 83, -1},         /* v67 = mul v66 v40 */
+    {CR_OP_ADD, 110, 37, -1},         /* v68 = add v67 k34 */
+    {CR_OP_MUL, 111, 83, -1},         /* v69 = mul v68 v40 */
+    {CR_OP_ADD, 112, 38, -1},         /* v70 = add v69 k35 */
+    {CR_OP_MUL, 113, 83, -1},         /* v71 = mul v70 v40 */
+    {CR_OP_ADD, 114, 39, -1},         /* v72 = add v71 k36 */
+    {CR_OP_MUL, 115, 83, -1},         /* v73 = mul v72 v40 */
+    {CR_OP_ADD, 116, 40, -1},         /* v74 = add v73 k37 */
+    {CR_OP_MUL, 117, 83, -1},         /* v75 = mul v74 v40 */
+    {CR_OP_ADD, 118, 41, -1},         /* v76 = add v75 k38 */
+    {CR_OP_MUL, 119, 83, -1},         /* v77 = mul v76 v40 */
+    {CR_OP_ADD, 120, 42, -1},         /* v78 = add v77 k39 */
+    {CR_OP_RSQRT, 81, -1, -1},        /* v79 = rsqrt v38 */
+    {CR_OP_MUL, 121, 122, -1},        /* v80 = mul v78 v79 */
+    {CR_OP_MUL, 80, 123, -1},         /* v81 = mul v37 v80 */
+    {CR_OP_MUL, 124, 80, -1},         /* v82 = mul v81 v37 */
+    {CR_OP_SEL, 45, 78, 125},         /* v83 = sel v2 v35 v82 */
+    {CR_OP_SEL, 43, 21, 0},           /* v84 = sel v0 k18 x */
+    {CR_OP_DIV, 1, 127, -1},          /* v85 = div y v84 */
+    {CR_OP_SUB, 126, 128, -1},        /* v86 = sub v83 v85 */
+    {CR_OP_SEL, 43, 4, 129},          /* v87 = sel v0 k1 v86 */
+    {CR_OP_MUL, 2, 130, -1},          /* v88 = mul g v87 */
+};
+static cr_program i1_dx = {"i1_bwd", "gradient of i1 with respect to x", CR_RULE_FLOAT,
+        3, 0, 40, 89, 1, i1_dx_k, i1_dx_code, {131}, 108, true, NULL, -1};
+static cr_gradient i1_grad[] = {{&i1_dx, 3, {0, 1, 2}}};
+
+/* i1e(x) = I1E(x) */
+static const double i1e_k[] = {8.0, 0.5, 5.68889099231668e-26, 0.25, 7.584988660766692e-24, 1.8818738235305572e-21, 3.343898446291745e-19, 5.231388560151743e-17, 6.9035467016542245e-15, 7.594069552763128e-13, 6.834651961694386e-11, 4.920949886237272e-09, 2.7557319217167014e-07, 1.1574074074197762e-05, 0.000347222222222085, 0.006944444444444526, 0.08333333333333331, 1.0, 8.477905278550892e-11, 16.0, -2.553477832143978e-10, -6.539463744877515e-10, 1.4907748646317318e-09, 2.573528626974577e-09, -3.6934585115497737e-09, -7.0484821491920475e-09, 3.5276988655550675e-09, 1.3767852339030786e-08, 7.663791306126756e-09, -8.352807985059269e-09, -2.359542174645811e-08, -4.314156396323434e-08, -9.998199906722526e-08, -3.4838453285810904e-07, -1.8349123471059882e-06, -1.5038547231515547e-05, -0.00021923576377109956, -0.0097495771932358, 0.389398459025872};
+static const cr_instr i1e_code[] = {
+    {CR_OP_ABS, 0, -1, -1},           /* v0 = abs x */
+    {CR_OP_LT, 40, 1, -1},            /* v1 = lt v0 k0 */
+    {CR_OP_NEG, 40, -1, -1},          /* v2 = neg v0 */
+    {CR_OP_EXP, 42, -1, -1},          /* v3 = exp v2 */
+    {CR_OP_MIN, 40, 1, -1},           /* v4 = min v0 k0 */
+    {CR_OP_MUL, 44, 44, -1},          /* v5 = mul v4 v4 */
+    {CR_OP_MUL, 4, 45, -1},           /* v6 = mul k3 v5 */
+    {CR_OP_MUL, 3, 46, -1},           /* v7 = mul k2 v6 */
+    {CR_OP_ADD, 47, 5, -1},           /* v8 = add v7 k4 */
+    {CR_OP_MUL, 48, 46, -1},          /* v9 = mul v8 v6 */
+    {CR_OP_ADD, 49, 6, -1},           /* v10 = add v9 k5 */
+    {CR_OP_MUL, 50, 46, -1},          /* v11 = mul v10 v6 */
+    {CR_OP_ADD, 51, 7, -1},           /* v12 = add v11 k6 */
+    {CR_OP_MUL, 52, 46, -1},          /* v13 = mul v12 v6 */
+    {CR_OP_ADD, 53, 8, -1},           /* v14 = add v13 k7 */
+    {CR_OP_MUL, 54, 46, -1},          /* v15 = mul v14 v6 */
+    {CR_OP_ADD, 55, 9, -1},           /* v16 = add v15 k8 */
+    {CR_OP_MUL, 56, 46, -1},          /* v17 = mul v16 v6 */
+    {CR_OP_ADD, 57, 10, -1},          /* v18 = add v17 k9 */
+    {CR_OP_MUL, 58, 46, -1},          /* v19 = mul v18 v6 */
+    {CR_OP_ADD, 59, 11, -1},          /* v20 = add v19 k10 */
+    {CR_OP_MUL, 60, 46, -1},          /* v21 = mul v20 v6 */
+    {CR_OP_ADD, 61, 12, -1},          /* v22 = add v21 k11 */
+    {CR_OP_MUL, 62, 46, -1},          /* v23 = mul v22 v6 */
+    {CR_OP_ADD, 63, 13, -1},          /* v24 = add v23 k12 */
+    {CR_OP_MUL, 64, 46, -1},          /* v25 = mul v24 v6 */
+    {CR_OP_ADD, 65, 14, -1},          /* v26 = add v25 k13 */
+    {CR_OP_MUL, 66, 46, -1},          /* v27 = mul v26 v6 */
+    {CR_OP_ADD, 67, 15, -1},          /* v28 = add v27 k14 */
+    {CR_OP_MUL, 68, 46, -1},          /* v29 = mul v28 v6 */
+    {CR_OP_ADD, 69, 16, -1},          /* v30 = add v29 k15 */
+    {CR_OP_MUL, 70, 46, -1},          /* v31 = mul v30 v6 */
+    {CR_OP_ADD, 71, 17, -1},          /* v32 = add v31 k16 */
+    {CR_OP_MUL, 72, 46, -1},          /* v33 = mul v32 v6 */
+    {CR_OP_ADD, 73, 2, -1},           /* v34 = add v33 k1 */
+    {CR_OP_MUL, 74, 46, -1},          /* v35 = mul v34 v6 */
+    {CR_OP_ADD, 75, 18, -1},          /* v36 = add v35 k17 */
+    {CR_OP_MUL, 2, 76, -1},           /* v37 = mul k1 v36 */
+    {CR_OP_MUL, 43, 77, -1},          /* v38 = mul v3 v37 */
+    {CR_OP_MUL, 0, 78, -1},           /* v39 = mul x v38 */
+    {CR_OP_MAX, 40, 1, -1},           /* v40 = max v0 k0 */
+    {CR_OP_DIV, 20, 80, -1},          /* v41 = div k19 v40 */
+    {CR_OP_SUB, 81, 18, -1},          /* v42 = sub v41 k17 */
+    {CR_OP_MUL, 19, 82, -1},          /* v43 = mul k18 v42 */
+    {CR_OP_ADD, 83, 21, -1},          /* v44 = add v43 k20 */
+    {CR_OP_MUL, 84, 82, -1},          /* v45 = mul v44 v42 */
+    {CR_OP_ADD, 85, 22, -1},          /* v46 = add v45 k21 */
+    {CR_OP_MUL, 86, 82, -1},          /* v47 = mul v46 v42 */
+    {CR_OP_ADD, 87, 23, -1},          /* v48 = add v47 k22 */
+    {CR_OP_MUL, 88, 82, -1},          /* v49 = mul v48 v42 */
+    {CR_OP_ADD, 89, 24, -1},          /* v50 = add v49 k23 */
+    {CR_OP_MUL, 90, 82, -1},          /* v51 = mul v50 v42 */
+    {CR_OP_ADD, 91, 25, -1},          /* v52 = add v51 k24 */
+    {CR_OP_MUL, 92, 82, -1},          /* v53 = mul v52 v42 */
+    {CR_OP_ADD, 93, 26, -1},          /* v54 = add v53 k25 */
+    {CR_OP_MUL, 94, 82, -1},          /* v55 = mul v54 v42 */
+    {CR_OP_ADD, 95, 27, -1},          /* v56 = add v55 k26 */
+    {CR_OP_MUL, 96, 82, -1},          /* v57 = mul v56 v42 */
+    {CR_OP_ADD, 97, 28, -1},          /* v58 = add v57 k27 */
+    {CR_OP_MUL, 98, 82, -1},          /* v59 = mul v58 v42 */
+    {CR_OP_ADD, 99, 29, -1},          /* v60 = add v59 k28 */
+    {CR_OP_MUL, 100, 82, -1},         /* v61 = mul v60 v42 */
+    {CR_OP_ADD, 101, 30, -1},         /* v62 = add v61 k29 */
+    {CR_OP_MUL, 102, 82, -1},         /* v63 = mul v62 v42 */
+    {CR_OP_ADD, 103, 31, -1},         /* v64 = add v63 k30 */
+    {CR_OP_MUL, 104, 82, -1},         /* v65 = mul v64 v42 */
+    {CR_OP_ADD, 105, 32, -1},         /* v66 = add v65 k31 */
+    {CR_OP_MUL, 106, 82, -1},         /* v67 = mul v66 v42 */
+    {CR_OP_ADD, 107, 33, -1},         /* v68 = add v67 k32 */
+    {CR_OP_MUL, 108, 82, -1},         /* v69 = mul v68 v42 */
+    {CR_OP_ADD, 109, 34, -1},         /* v70 = add v69 k33 */
+    {CR_OP_MUL, 110, 82, -1},         /* v71 = mul v70 v42 */
+    {CR_OP_ADD, 111, 35, -1},         /* v72 = add v71 k34 */
+    {CR_OP_MUL, 112, 82, -1},         /* v73 = mul v72 v42 */
+    {CR_OP_ADD, 113, 36, -1},         /* v74 = add v73 k35 */
+    {CR_OP_MUL, 114, 82, -1},         /* v75 = mul v74 v42 */
+    {CR_OP_ADD, 115, 37, -1},         /* v76 = add v75 k36 */
+    {CR_OP_MUL, 116, 82, -1},         /* v77 = mul v76 v42 */
+    {CR_OP_ADD, 117, 38, -1},         /* v78 = add v77 k37 */
+    {CR_OP_MUL, 118, 82, -1},         /* v79 = mul v78 v42 */
+    {CR_OP_ADD, 119, 39, -1},         /* v80 = add v79 k38 */
+    {CR_OP_RSQRT, 80, -1, -1},        /* v81 = rsqrt v40 */
+    {CR_OP_MUL, 120, 121, -1},        /* v82 = mul v80 v81 */
+    {CR_OP_COPYSIGN, 122, 0, -1},     /* v83 = copysign v82 x */
+    {CR_OP_SEL, 41, 79, 123},         /* v84 = sel v1 v39 v83 */
+};
+/* i1e_bwd(x, y, g) = g * SEL(x == K(0), K(0.5), I0E(x) - y * (SIGN(x) + K(1) / SEL(x == K(0), K(1), x))) */
+static const double i1e_dx_k[] = {0.0, 0.5, 8.0, 9.16870802898714e-25, 0.25, 1.1306500089013763e-22, 2.638002505725747e-20, 4.346121910699508e-18, 6.277839310169019e-16, 7.593879649069731e-14, 7.594071466919559e-12, 6.151186646504185e-10, 3.936759914166877e-08, 1.9290123450477713e-06, 6.944444444548648e-05, 0.0017361111111100687, 0.027777777777778328, 0.2499999999999999, 1.0, -8.4140543519859e-11, 16.0, 2.3890763556453093e-10, 6.50066244690368e-10, -1.388257515492763e-09, -2.543681046758524e-09, 3.3946227964844304e-09, 6.8652972408165815e-09, -3.04483111793627e-09, -1.3089565468031359e-08, -7.647359453153507e-09, 7.460048908482452e-09, 2.1763879371440915e-08, 3.934283500929096e-08, 8.869196824918138e-08, 2.973581894329335e-07, 1.483849744773436e-06, 1.1143033863754977e-05, 0.0001362160743304505, 0.003360551983667063, 0.4021765094450084};
+static const cr_instr i1e_dx_code[] = {
+    {CR_OP_EQ, 0, 3, -1},             /* v0 = eq x k0 */
+    {CR_OP_ABS, 0, -1, -1},           /* v1 = abs x */
+    {CR_OP_LT, 44, 5, -1},            /* v2 = lt v1 k2 */
+    {CR_OP_NEG, 44, -1, -1},          /* v3 = neg v1 */
+    {CR_OP_EXP, 46, -1, -1},          /* v4 = exp v3 */
+    {CR_OP_MIN, 44, 5, -1},           /* v5 = min v1 k2 */
+    {CR_OP_MUL, 48, 48, -1},          /* v6 = mul v5 v5 */
+    {CR_OP_MUL, 7, 49, -1},           /* v7 = mul k4 v6 */
+    {CR_OP_MUL, 6, 50, -1},           /* v8 = mul k3 v7 */
+    {CR_OP_ADD, 51, 8, -1},           /* v9 = add v8 k5 */
+    {CR_OP_MUL, 52, 50, -1},          /* v10 = mul v9 v7 */
+    {CR_OP_ADD, 53, 9, -1},           /* v11 = add v10 k6 */
+    {CR_OP_MUL, 54, 50, -1},          /* v12 = mul v11 v7 */
+    {CR_OP_ADD, 55, 10, -1},          /* v13 = add v12 k7 */
+    {CR_OP_MUL, 56, 50, -1},          /* v14 = mul v13 v7 */
+    {CR_OP_ADD, 57, 11, -1},          /* v15 = add v14 k8 */
+    {CR_OP_MUL, 58, 50, -1},          /* v16 = mul v15 v7 */
+    {CR_OP_ADD, 59, 12, -1},          /* v17 = add v16 k9 */
+    {CR_OP_MUL, 60, 50, -1},          /* v18 = mul v17 v7 */
+    {CR_OP_ADD, 61, 13, -1},          /* v19 = add v18 k10 */
+    {CR_OP_MUL, 62, 50, -1},          /* v20 = mul v19 v7 */
+    {CR_OP_ADD, 63, 14, -1},          /* v21 = add v20 k11 */
+    {CR_OP_MUL, 64, 50, -1},          /* v22 = mul v21 v7 */
+    {CR_OP_ADD, 65, 15, -1},          /* v23 = add v22 k12 */
+    {CR_OP_MUL, 66, 50, -1},          /* v24 = mul v23 v7 */
+    {CR_OP_ADD, 67, 16, -1},          /* v25 = add v24 k13 */
+    {CR_OP_MUL, 68, 50, -1},          /* v26 = mul v25 v7 */
+    {CR_OP_ADD, 69, 17, -1},          /* v27 = add v26 k14 */
+    {CR_OP_MUL, 70, 50, -1},          /* v28 = mul v27 v7 */
+    {CR_OP_ADD, 71, 18, -1},          /* v29 = add v28 k15 */
+    {CR_OP_MUL, 72, 50, -1},          /* v30 = mul v29 v7 */
+    {CR_OP_ADD, 73, 19, -1},          /* v31 = add v30 k16 */
+    {CR_OP_MUL, 74, 50, -1},          /* v32 = mul v31 v7 */
+    {CR_OP_ADD, 75, 20, -1},          /* v33 = add v32 k17 */
+    {CR_OP_MUL, 76, 50, -1},          /* v34 = mul v33 v7 */
+    {CR_OP_ADD, 77, 21, -1},          /* v35 = add v34 k18 */
+    {CR_OP_MUL, 78, 50, -1},          /* v36 = mul v35 v7 */
+    {CR_OP_ADD, 79, 21, -1},          /* v37 = add v36 k18 */
+    {CR_OP_MUL, 47, 80, -1},          /* v38 = mul v4 v37 */
+    {CR_OP_MAX, 44, 5, -1},           /* v39 = max v1 k2 */
+    {CR_OP_DIV, 23, 82, -1},          /* v40 = div k20 v39 */
+    {CR_OP_SUB, 83, 21, -1},          /* v41 = sub v40 k18 */
+    {CR_OP_MUL, 22, 84, -1},          /* v42 = mul k19 v41 */
+    {CR_OP_ADD, 85, 24, -1},          /* v43 = add v42 k21 */
+    {CR_OP_MUL, 86, 84, -1},          /* v44 = mul v43 v41 */
+    {CR_OP_ADD, 87, 25, -1},          /* v45 = add v44 k22 */
+    {CR_OP_MUL, 88, 84, -1},          /* v46 = mul v45 v41 */
+    {CR_OP_ADD, 89, 26, -1},          /* v47 = add v46 k23 */
+    {CR_OP_MUL, 90, 84, -1},          /* v48 = mul v47 v41 */
+    {CR_OP_ADD, 91, 27, -1},          /* v49 = add v48 k24 */
+    {CR_OP_MUL, 92, 84, -1},          /* v50 = mul v49 v41 */
+    {CR_OP_ADD, 93, 28, -1},          /* v51 = add v50 k25 */
+    {CR_OP_MUL, 94, 84, -1},          /* v52 = mul v51 v41 */
+    {CR_OP_ADD, 95, 29, -1},          /* v53 = add v52 k26 */
+    {CR_OP_MUL, 96, 84, -1},          /* v54 = mul v53 v41 */
+    {CR_OP_ADD, 97, 30, -1},          /* v55 = add v54 k27 */
+    {CR_OP_MUL, 98, 84, -1},          /* v56 = mul v55 v41 */
+    {CR_OP_ADD, 99, 31, -1},          /* v57 = add v56 k28 */
+    {CR_OP_MUL, 100, 84, -1},         /* v58 = mul v57 v41 */
+    {CR_OP_ADD, 101, 32, -1},         /* v59 = add v58 k29 */
+    {CR_OP_MUL, 102, 84, -1},         /* v60 = mul v59 v41 */
+    {CR_OP_ADD, 103, 33, -1},         /* v61 = add v60 k30 */
+    {CR_OP_MUL, 104, 84, -1},         /* v62 = mul v61 v41 */
+    {CR_OP_ADD, 105, 34, -1},         /* v63 = add v62 k31 */
+    {CR_OP_MUL, 106, 84, -1},         /* v64 = mul v63 v41 */
+    {CR_OP_ADD, 107, 35, -1},         /* v65 = add v64 k32 */
+    {CR_OP_MUL, 108, 84, -1},         /* v66 = mul v65 v41 */
+    {CR_OP_ADD, 109, 36, -1},         /* v67 = add v66 k33 */
+    {CR_OP_MUL, 110, 84, -1},         /* v68 = mul v67 v41 */
+    {CR_OP_ADD, 111, 37, -1},         /* v69 = add v68 k34 */
+    {CR_OP_MUL, 112, 84, -1},         /* v70 = mul v69 v41 */
+    {CR_OP_ADD, 113, 38, -1},         /* v71 = add v70 k35 */
+    {CR_OP_MUL, 114, 84, -1},         /* v72 = mul v71 v41 */
+    {CR_OP_ADD, 115, 39, -1},         /* v73 = add v72 k36 */
+    {CR_OP_MUL, 116, 84, -1},         /* v74 = mul v73 v41 */
+    {CR_OP_ADD, 117, 40, -1},         /* v75 = add v74 k37 */
+    {CR_OP_MUL, 118, 84, -1},         /* v76 = mul v75 v41 */
+    {CR_OP_ADD, 119, 41, -1},         /* v77 = add v76 k38 */
+    {CR_OP_MUL, 120, 84, -1},         /* v78 = mul v77 v41 */
+    {CR_OP_ADD, 121, 42, -1},         /* v79 = add v78 k39 */
+    {CR_OP_RSQRT, 82, -1, -1},        /* v80 = rsqrt v39 */
+    {CR_OP_MUL, 122, 123, -1},        /* v81 = mul v79 v80 */
+    {CR_OP_SEL, 45, 81, 124},         /* v82 = sel v2 v38 v81 */
+    {CR_OP_SIGN, 0, -1, -1},          /* v83 = sign x */
+    {CR_OP_SEL, 43, 21, 0},           /* v84 = sel v0 k18 x */
+    {CR_OP_DIV, 21, 127, -1},         /* v85 = div k18 v84 */
+    {CR_OP_ADD, 126, 128, -1},        /* v86 = add v83 v85 */
+    {CR_OP_MUL, 1, 129, -1},          /* v87 = mul y v86 */
+    {CR_OP_SUB, 125, 130, -1},        /* v88 = sub v82 v87 */
+    {CR_OP_SEL, 43, 4, 131},          /* v89 = sel v0 k1 v88 */
+    {CR_OP_MUL, 2, 132, -1},          /* v90 = mul g v89 */
+};
+static cr_program i1e_dx = {"i1e_bwd", "gradient of i1e with respect to x", CR_RULE_FLOAT,
+        3, 0, 40, 91, 1, i1e_dx_k, i1e_dx_code, {133}, 110, true, NULL, -1};
+static cr_gradient i1e_grad[] = {{&i1e_dx, 3, {0, 1, 2}}};
+
 /* sigmoid(x) = SIGMOID(x) */
 static const cr_instr sigmoid_code[] = {
     {CR_OP_SIGMOID, 0, -1, -1},       /* v0 = sigmoid x */
@@ -1159,7 +2913,7 @@ static const cr_instr sigmoid_dx_code[] = {
     {CR_OP_MUL, 1, 4, -1},            /* v2 = mul g v1 */
 };
 static cr_program sigmoid_dx = {"sigmoid_bwd", "gradient of sigmoid with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 3, 1, sigmoid_dx_k, sigmoid_dx_code, {5}, 82, true, NULL, -1};
+        2, 0, 1, 3, 1, sigmoid_dx_k, sigmoid_dx_code, {5}, 111, true, NULL, -1};
 static cr_gradient sigmoid_grad[] = {{&sigmoid_dx, 2, {1, 2}}};
 
 /* relu(x) = MAX(x, K(0)) */
@@ -1174,7 +2928,7 @@ static const cr_instr relu_dx_code[] = {
     {CR_OP_SEL, 3, 2, 1},             /* v1 = sel v0 k0 g */
 };
 static cr_program relu_dx = {"relu_bwd", "gradient of relu with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 2, 1, relu_dx_k, relu_dx_code, {4}, 84, true, NULL, -1};
+        2, 0, 1, 2, 1, relu_dx_k, relu_dx_code, {4}, 113, true, NULL, -1};
 static cr_gradient relu_grad[] = {{&relu_dx, 2, {1, 2}}};
 
 /* leaky_relu(x, negative_slope) = SEL(x > K(0), x, x * negative_slope) */
@@ -1192,7 +2946,7 @@ static const cr_instr leaky_relu_dx_code[] = {
     {CR_OP_SEL, 4, 1, 5},             /* v2 = sel v0 g v1 */
 };
 static cr_program leaky_relu_dx = {"leaky_relu_bwd", "gradient of leaky_relu with respect to x", CR_RULE_FLOAT,
-        2, 1, 1, 3, 1, leaky_relu_dx_k, leaky_relu_dx_code, {6}, 86, true, NULL, -1};
+        2, 1, 1, 3, 1, leaky_relu_dx_k, leaky_relu_dx_code, {6}, 115, true, NULL, -1};
 static cr_gradient leaky_relu_grad[] = {{&leaky_relu_dx, 2, {0, 2}}};
 
 /* elu(x, alpha) = SEL(x <= K(0), alpha * EXPM1(x), x) */
@@ -1214,7 +2968,7 @@ static const cr_instr elu_dx_code[] = {
     {CR_OP_SEL, 4, 8, 1},             /* v5 = sel v0 v4 g */
 };
 static cr_program elu_dx = {"elu_bwd", "gradient of elu with respect to x", CR_RULE_FLOAT,
-        2, 1, 1, 6, 1, elu_dx_k, elu_dx_code, {9}, 88, true, NULL, -1};
+        2, 1, 1, 6, 1, elu_dx_k, elu_dx_code, {9}, 117, true, NULL, -1};
 static cr_gradient elu_grad[] = {{&elu_dx, 2, {0, 2}}};
 
 /* selu(x) = K(1.0507009873554805) * SEL(x <= K(0), K(1.6732632423543772) * EXPM1(x), x) */
@@ -1237,7 +2991,7 @@ static const cr_instr selu_dx_code[] = {
     {CR_OP_MUL, 1, 9, -1},            /* v5 = mul g v4 */
 };
 static cr_program selu_dx = {"selu_bwd", "gradient of selu with respect to x", CR_RULE_FLOAT,
-        2, 0, 3, 6, 1, selu_dx_k, selu_dx_code, {10}, 90, true, NULL, -1};
+        2, 0, 3, 6, 1, selu_dx_k, selu_dx_code, {10}, 119, true, NULL, -1};
 static cr_gradient selu_grad[] = {{&selu_dx, 2, {0, 2}}};
 
 /* celu(x, alpha) = SEL(x <= K(0), alpha * EXPM1(x / alpha), x) */
@@ -1259,7 +3013,7 @@ static const cr_instr celu_dx_code[] = {
     {CR_OP_MUL, 1, 7, -1},            /* v4 = mul g v3 */
 };
 static cr_program celu_dx = {"celu_bwd", "gradient of celu with respect to x", CR_RULE_FLOAT,
-        2, 1, 1, 5, 1, celu_dx_k, celu_dx_code, {8}, 92, true, NULL, -1};
+        2, 1, 1, 5, 1, celu_dx_k, celu_dx_code, {8}, 121, true, NULL, -1};
 static cr_gradient celu_grad[] = {{&celu_dx, 2, {0, 2}}};
 
 /* gelu(x) = h + h * e */
@@ -1287,7 +3041,7 @@ static const cr_instr gelu_dx_code[] = {
     {CR_OP_MUL, 1, 15, -1},           /* v10 = mul g v9 */
 };
 static cr_program gelu_dx = {"gelu_bwd", "gradient of gelu with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 11, 1, gelu_dx_k, gelu_dx_code, {16}, 94, true, NULL, -1};
+        2, 0, 4, 11, 1, gelu_dx_k, gelu_dx_code, {16}, 123, true, NULL, -1};
 static cr_gradient gelu_grad[] = {{&gelu_dx, 2, {0, 2}}};
 
 /* gelu_tanh(x) = h + h * t */
@@ -1323,7 +3077,7 @@ static const cr_instr gelu_tanh_dx_code[] = {
     {CR_OP_MUL, 1, 21, -1},           /* v15 = mul g v14 */
 };
 static cr_program gelu_tanh_dx = {"gelu_tanh_bwd", "gradient of gelu_tanh with respect to x", CR_RULE_FLOAT,
-        2, 0, 5, 16, 1, gelu_tanh_dx_k, gelu_tanh_dx_code, {22}, 96, true, NULL, -1};
+        2, 0, 5, 16, 1, gelu_tanh_dx_k, gelu_tanh_dx_code, {22}, 125, true, NULL, -1};
 static cr_gradient gelu_tanh_grad[] = {{&gelu_tanh_dx, 2, {0, 2}}};
 
 /* silu(x) = x * SIGMOID(x) */
@@ -1342,7 +3096,7 @@ static const cr_instr silu_dx_code[] = {
     {CR_OP_MUL, 1, 7, -1},            /* v5 = mul g v4 */
 };
 static cr_program silu_dx = {"silu_bwd", "gradient of silu with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 6, 1, silu_dx_k, silu_dx_code, {8}, 98, true, NULL, -1};
+        2, 0, 1, 6, 1, silu_dx_k, silu_dx_code, {8}, 127, true, NULL, -1};
 static cr_gradient silu_grad[] = {{&silu_dx, 2, {0, 2}}};
 
 /* mish(x) = x * t */
@@ -1376,7 +3130,7 @@ static const cr_instr mish_dx_code[] = {
     {CR_OP_MUL, 1, 16, -1},           /* v13 = mul g v12 */
 };
 static cr_program mish_dx = {"mish_bwd", "gradient of mish with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 14, 1, mish_dx_k, mish_dx_code, {17}, 100, true, NULL, -1};
+        2, 0, 2, 14, 1, mish_dx_k, mish_dx_code, {17}, 129, true, NULL, -1};
 static cr_gradient mish_grad[] = {{&mish_dx, 2, {0, 2}}};
 
 /* softplus(x, beta, threshold) = SEL(t > threshold, x, (MAX(t, K(0)) + LOG1P(EXP(-ABS(t)))) / beta) */
@@ -1402,7 +3156,7 @@ static const cr_instr softplus_dx_code[] = {
     {CR_OP_SEL, 5, 1, 7},             /* v4 = sel v1 g v3 */
 };
 static cr_program softplus_dx = {"softplus_bwd", "gradient of softplus with respect to x", CR_RULE_FLOAT,
-        2, 2, 0, 5, 1, NULL, softplus_dx_code, {8}, 102, true, NULL, -1};
+        2, 2, 0, 5, 1, NULL, softplus_dx_code, {8}, 131, true, NULL, -1};
 static cr_gradient softplus_grad[] = {{&softplus_dx, 2, {0, 2}}};
 
 /* softsign(x) = x / (K(1) + ABS(x)) */
@@ -1421,7 +3175,7 @@ static const cr_instr softsign_dx_code[] = {
     {CR_OP_DIV, 1, 5, -1},            /* v3 = div g v2 */
 };
 static cr_program softsign_dx = {"softsign_bwd", "gradient of softsign with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 4, 1, softsign_dx_k, softsign_dx_code, {6}, 104, true, NULL, -1};
+        2, 0, 1, 4, 1, softsign_dx_k, softsign_dx_code, {6}, 133, true, NULL, -1};
 static cr_gradient softsign_grad[] = {{&softsign_dx, 2, {0, 2}}};
 
 /* hardtanh(x, min_val, max_val) = MIN(MAX(x, min_val), max_val) */
@@ -1438,7 +3192,7 @@ static const cr_instr hardtanh_dx_code[] = {
     {CR_OP_SEL, 5, 4, 7},             /* v3 = sel v0 k0 v2 */
 };
 static cr_program hardtanh_dx = {"hardtanh_bwd", "gradient of hardtanh with respect to x", CR_RULE_FLOAT,
-        2, 2, 1, 4, 1, hardtanh_dx_k, hardtanh_dx_code, {8}, 106, true, NULL, -1};
+        2, 2, 1, 4, 1, hardtanh_dx_k, hardtanh_dx_code, {8}, 135, true, NULL, -1};
 static cr_gradient hardtanh_grad[] = {{&hardtanh_dx, 2, {0, 2}}};
 
 /* hardsigmoid(x) = MIN(MAX(x + K(3), K(0)), K(6)) / K(6) */
@@ -1459,7 +3213,7 @@ static const cr_instr hardsigmoid_dx_code[] = {
     {CR_OP_SEL, 8, 9, 5},             /* v4 = sel v2 v3 k3 */
 };
 static cr_program hardsigmoid_dx = {"hardsigmoid_bwd", "gradient of hardsigmoid with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 5, 1, hardsigmoid_dx_k, hardsigmoid_dx_code, {10}, 108, true, NULL, -1};
+        2, 0, 4, 5, 1, hardsigmoid_dx_k, hardsigmoid_dx_code, {10}, 137, true, NULL, -1};
 static cr_gradient hardsigmoid_grad[] = {{&hardsigmoid_dx, 2, {0, 2}}};
 
 /* hardswish(x) = x * MIN(MAX(x + K(3), K(0)), K(6)) / K(6) */
@@ -1483,7 +3237,7 @@ static const cr_instr hardswish_dx_code[] = {
     {CR_OP_SEL, 6, 3, 11},            /* v6 = sel v0 k1 v5 */
 };
 static cr_program hardswish_dx = {"hardswish_bwd", "gradient of hardswish with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 7, 1, hardswish_dx_k, hardswish_dx_code, {12}, 110, true, NULL, -1};
+        2, 0, 4, 7, 1, hardswish_dx_k, hardswish_dx_code, {12}, 139, true, NULL, -1};
 static cr_gradient hardswish_grad[] = {{&hardswish_dx, 2, {0, 2}}};
 
 /* relu6(x) = MIN(MAX(x, K(0)), K(6)) */
@@ -1501,7 +3255,7 @@ static const cr_instr relu6_dx_code[] = {
     {CR_OP_SEL, 4, 2, 6},             /* v3 = sel v0 k0 v2 */
 };
 static cr_program relu6_dx = {"relu6_bwd", "gradient of relu6 with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 4, 1, relu6_dx_k, relu6_dx_code, {7}, 112, true, NULL, -1};
+        2, 0, 2, 4, 1, relu6_dx_k, relu6_dx_code, {7}, 141, true, NULL, -1};
 static cr_gradient relu6_grad[] = {{&relu6_dx, 2, {0, 2}}};
 
 /* logsigmoid(x) = MIN(x, K(0)) - LOG1P(EXP(-ABS(x))) */
@@ -1521,7 +3275,7 @@ static const cr_instr logsigmoid_dx_code[] = {
     {CR_OP_MUL, 1, 3, -1},            /* v2 = mul g v1 */
 };
 static cr_program logsigmoid_dx = {"logsigmoid_bwd", "gradient of logsigmoid with respect to x", CR_RULE_FLOAT,
-        2, 0, 0, 3, 1, NULL, logsigmoid_dx_code, {4}, 114, true, NULL, -1};
+        2, 0, 0, 3, 1, NULL, logsigmoid_dx_code, {4}, 143, true, NULL, -1};
 static cr_gradient logsigmoid_grad[] = {{&logsigmoid_dx, 2, {0, 2}}};
 
 /* floor(x) = FLOOR(x) */
@@ -1831,6 +3585,90 @@ static const cr_instr nadam_code[] = {
     {CR_OP_ADD, 24, 6, -1},           /* v13 = add v12 eps */
     {CR_OP_DIV, 19, 25, -1},          /* v14 = div v7 v13 */
     {CR_OP_SUB, 0, 26, -1},           /* v15 = sub p v14 */
+};
+
+/* adamax(p, g, m, v, step, eps, decay, b1, c1, b2, s) = d = s * g + decay * p; n = b1 * m + c1 * d; w = MAX(b2 * v, ABS(d) + eps); q = p - step * n / w; q, n, w */
+static const cr_instr adamax_code[] = {
+    {CR_OP_MUL, 7, 2, -1},            /* v0 = mul b1 m */
+    {CR_OP_MUL, 10, 1, -1},           /* v1 = mul s g */
+    {CR_OP_MUL, 6, 0, -1},            /* v2 = mul decay p */
+    {CR_OP_ADD, 12, 13, -1},          /* v3 = add v1 v2 */
+    {CR_OP_MUL, 8, 14, -1},           /* v4 = mul c1 v3 */
+    {CR_OP_ADD, 11, 15, -1},          /* v5 = add v0 v4 */
+    {CR_OP_MUL, 4, 16, -1},           /* v6 = mul step v5 */
+    {CR_OP_MUL, 9, 3, -1},            /* v7 = mul b2 v */
+    {CR_OP_ABS, 14, -1, -1},          /* v8 = abs v3 */
+    {CR_OP_ADD, 19, 5, -1},           /* v9 = add v8 eps */
+    {CR_OP_MAX, 18, 20, -1},          /* v10 = max v7 v9 */
+    {CR_OP_DIV, 17, 21, -1},          /* v11 = div v6 v10 */
+    {CR_OP_SUB, 0, 22, -1},           /* v12 = sub p v11 */
+};
+
+/* radam(p, g, m, v, step, eps, keep, decay, b1, c1, b2, c2) = d = g + decay * p; n = b1 * m + c1 * d; w = b2 * v + c2 * d * d; q = keep * p - step * n / (SQRT(w) + eps); q, n, w */
+static const cr_instr radam_code[] = {
+    {CR_OP_MUL, 6, 0, -1},            /* v0 = mul keep p */
+    {CR_OP_MUL, 8, 2, -1},            /* v1 = mul b1 m */
+    {CR_OP_MUL, 7, 0, -1},            /* v2 = mul decay p */
+    {CR_OP_ADD, 1, 14, -1},           /* v3 = add g v2 */
+    {CR_OP_MUL, 9, 15, -1},           /* v4 = mul c1 v3 */
+    {CR_OP_ADD, 13, 16, -1},          /* v5 = add v1 v4 */
+    {CR_OP_MUL, 4, 17, -1},           /* v6 = mul step v5 */
+    {CR_OP_MUL, 10, 3, -1},           /* v7 = mul b2 v */
+    {CR_OP_MUL, 11, 15, -1},          /* v8 = mul c2 v3 */
+    {CR_OP_MUL, 20, 15, -1},          /* v9 = mul v8 v3 */
+    {CR_OP_ADD, 19, 21, -1},          /* v10 = add v7 v9 */
+    {CR_OP_SQRT, 22, -1, -1},         /* v11 = sqrt v10 */
+    {CR_OP_ADD, 23, 5, -1},           /* v12 = add v11 eps */
+    {CR_OP_DIV, 18, 24, -1},          /* v13 = div v6 v12 */
+    {CR_OP_SUB, 12, 25, -1},          /* v14 = sub v0 v13 */
+};
+
+/* radam_early(p, g, m, v, step, eps, keep, decay, b1, c1, b2, c2) = d = g + decay * p; n = b1 * m + c1 * d; w = b2 * v + c2 * d * d; q = keep * p - step * n; q, n, w */
+static const cr_instr radam_early_code[] = {
+    {CR_OP_MUL, 6, 0, -1},            /* v0 = mul keep p */
+    {CR_OP_MUL, 8, 2, -1},            /* v1 = mul b1 m */
+    {CR_OP_MUL, 7, 0, -1},            /* v2 = mul decay p */
+    {CR_OP_ADD, 1, 14, -1},           /* v3 = add g v2 */
+    {CR_OP_MUL, 9, 15, -1},           /* v4 = mul c1 v3 */
+    {CR_OP_ADD, 13, 16, -1},          /* v5 = add v1 v4 */
+    {CR_OP_MUL, 4, 17, -1},           /* v6 = mul step v5 */
+    {CR_OP_SUB, 12, 18, -1},          /* v7 = sub v0 v6 */
+    {CR_OP_MUL, 10, 3, -1},           /* v8 = mul b2 v */
+    {CR_OP_MUL, 11, 15, -1},          /* v9 = mul c2 v3 */
+    {CR_OP_MUL, 21, 15, -1},          /* v10 = mul v9 v3 */
+    {CR_OP_ADD, 20, 22, -1},          /* v11 = add v8 v10 */
+};
+
+/* asgd(p, g, a, eta, keep, decay, mu) = q = keep * p - eta * (g + decay * p); b = SEL(mu == K(1), q, a + mu * (q - a)); q, b */
+static const double asgd_k[] = {1.0};
+static const cr_instr asgd_code[] = {
+    {CR_OP_MUL, 4, 0, -1},            /* v0 = mul keep p */
+    {CR_OP_MUL, 5, 0, -1},            /* v1 = mul decay p */
+    {CR_OP_ADD, 1, 9, -1},            /* v2 = add g v1 */
+    {CR_OP_MUL, 3, 10, -1},           /* v3 = mul eta v2 */
+    {CR_OP_SUB, 8, 11, -1},           /* v4 = sub v0 v3 */
+    {CR_OP_EQ, 6, 7, -1},             /* v5 = eq mu k0 */
+    {CR_OP_SUB, 12, 2, -1},           /* v6 = sub v4 a */
+    {CR_OP_MUL, 6, 14, -1},           /* v7 = mul mu v6 */
+    {CR_OP_ADD, 2, 15, -1},           /* v8 = add a v7 */
+    {CR_OP_SEL, 13, 12, 16},          /* v9 = sel v5 v4 v8 */
+};
+
+/* rprop(p, g, h, l, up, down, least, most) = c = g * h; n = MIN(MAX(l * SEL(c > K(0), up, SEL(c < K(0), down, K(1))), least), most); k = SEL(c < K(0), K(0), g); q = p - SIGN(k) * n; q, k, n */
+static const double rprop_k[] = {0.0, 1.0};
+static const cr_instr rprop_code[] = {
+    {CR_OP_MUL, 1, 2, -1},            /* v0 = mul g h */
+    {CR_OP_LT, 10, 8, -1},            /* v1 = lt v0 k0 */
+    {CR_OP_SEL, 11, 8, 1},            /* v2 = sel v1 k0 g */
+    {CR_OP_SIGN, 12, -1, -1},         /* v3 = sign v2 */
+    {CR_OP_GT, 10, 8, -1},            /* v4 = gt v0 k0 */
+    {CR_OP_SEL, 11, 5, 9},            /* v5 = sel v1 down k1 */
+    {CR_OP_SEL, 14, 4, 15},           /* v6 = sel v4 up v5 */
+    {CR_OP_MUL, 3, 16, -1},           /* v7 = mul l v6 */
+    {CR_OP_MAX, 17, 6, -1},           /* v8 = max v7 least */
+    {CR_OP_MIN, 18, 7, -1},           /* v9 = min v8 most */
+    {CR_OP_MUL, 13, 19, -1},          /* v10 = mul v3 v9 */
+    {CR_OP_SUB, 0, 20, -1},           /* v11 = sub p v10 */
 };
 
 /* rmsprop(p, g, v, lr, eps, decay, a, c) = d = g + decay * p; w = a * v + c * d * d; q = p - lr * d / (SQRT(w) + eps); q, w */
@@ -2294,40 +4132,68 @@ cr_program cr_rows[CR_ROW_COUNT] = {
         1, 0, 0, 1, 1, NULL, erf_code, {1}, -1, true, erf_grad, -1},
     [CR_ROW_ERFC] = {"erfc", "1 - erf(x), exact where that is small", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, erfc_code, {1}, -1, true, erfc_grad, -1},
+    [CR_ROW_LGAMMA] = {"lgamma", "log |Gamma(x)|", CR_RULE_FLOAT,
+        1, 0, 37, 92, 1, lgamma_k, lgamma_code, {129}, 82, true, lgamma_grad, -1},
+    [CR_ROW_DIGAMMA] = {"digamma", "the derivative of lgamma", CR_RULE_FLOAT,
+        1, 0, 19, 55, 1, digamma_k, digamma_code, {74}, 84, true, digamma_grad, -1},
+    [CR_ROW_ZETA] = {"zeta", "Hurwitz's zeta function: the sum of (q + k)^-x, k = 0, 1 ...; x > 1, q > 0, no gradient for x", CR_RULE_FLOAT,
+        2, 0, 22, 92, 1, zeta_k, zeta_code, {115}, 86, true, zeta_grad, -1},
+    [CR_ROW_ERFINV] = {"erfinv", "the inverse of erf; infinite at -1 and 1", CR_RULE_FLOAT,
+        1, 0, 53, 109, 1, erfinv_k, erfinv_code, {162}, 88, true, erfinv_grad, -1},
+    [CR_ROW_NDTRI] = {"ndtri", "the inverse of ndtr: the normal distribution's quantiles", CR_RULE_FLOAT,
+        1, 0, 52, 107, 1, ndtri_k, ndtri_code, {159}, 90, true, ndtri_grad, -1},
+    [CR_ROW_NDTR] = {"ndtr", "the normal distribution function", CR_RULE_FLOAT,
+        1, 0, 2, 3, 1, ndtr_k, ndtr_code, {5}, 92, true, ndtr_grad, -1},
+    [CR_ROW_ERFCX] = {"erfcx", "exp(x^2) erfc(x)", CR_RULE_FLOAT,
+        1, 0, 28, 57, 1, erfcx_k, erfcx_code, {85}, 94, true, erfcx_grad, -1},
+    [CR_ROW_LOG_NDTR] = {"log_ndtr", "log(ndtr(x)), also where that is small", CR_RULE_FLOAT,
+        1, 0, 31, 65, 1, log_ndtr_k, log_ndtr_code, {96}, 96, true, log_ndtr_grad, -1},
+    [CR_ROW_XLOG1PY] = {"xlog1py", "a log(1 + b); 0 where a is 0 and b is a number", CR_RULE_FLOAT,
+        2, 0, 1, 6, 1, xlog1py_k, xlog1py_code, {8}, 98, true, xlog1py_grad, -1},
+    [CR_ROW_ENTR] = {"entr", "-x log(x); 0 at 0, -infinity below", CR_RULE_FLOAT,
+        1, 0, 2, 9, 1, entr_k, entr_code, {11}, 101, true, entr_grad, -1},
+    [CR_ROW_I0] = {"i0", "modified Bessel function of the first kind, order 0", CR_RULE_FLOAT,
+        1, 0, 39, 83, 1, i0_k, i0_code, {122}, 103, true, i0_grad, -1},
+    [CR_ROW_I0E] = {"i0e", "exp(-|x|) i0(x)", CR_RULE_FLOAT,
+        1, 0, 38, 82, 1, i0e_k, i0e_code, {120}, 105, true, i0e_grad, -1},
+    [CR_ROW_I1] = {"i1", "modified Bessel function of the first kind, order 1", CR_RULE_FLOAT,
+        1, 0, 39, 86, 1, i1_k, i1_code, {125}, 107, true, i1_grad, -1},
+    [CR_ROW_I1E] = {"i1e", "exp(-|x|) i1(x)", CR_RULE_FLOAT,
+        1, 0, 39, 85, 1, i1e_k, i1e_code, {124}, 109, true, i1e_grad, -1},
     [CR_ROW_SIGMOID] = {"sigmoid", "1 / (1 + e^-x)", CR_RULE_FLOAT,
         1, 0, 0, 1, 1, NULL, sigmoid_code, {1}, -1, true, sigmoid_grad, -1},
     [CR_ROW_RELU] = {"relu", "max(x, 0); gradient 0 at 0", CR_RULE_NUMBER,
-        1, 0, 1, 1, 1, relu_k, relu_code, {2}, 83, true, relu_grad, -1},
+        1, 0, 1, 1, 1, relu_k, relu_code, {2}, 112, true, relu_grad, -1},
     [CR_ROW_LEAKY_RELU] = {"leaky_relu", "x where x > 0, else negative_slope x", CR_RULE_FLOAT,
-        1, 1, 1, 3, 1, leaky_relu_k, leaky_relu_code, {5}, 85, true, leaky_relu_grad, -1},
+        1, 1, 1, 3, 1, leaky_relu_k, leaky_relu_code, {5}, 114, true, leaky_relu_grad, -1},
     [CR_ROW_ELU] = {"elu", "x where x > 0, else alpha (e^x - 1)", CR_RULE_FLOAT,
-        1, 1, 1, 4, 1, elu_k, elu_code, {6}, 87, true, elu_grad, -1},
+        1, 1, 1, 4, 1, elu_k, elu_code, {6}, 116, true, elu_grad, -1},
     [CR_ROW_SELU] = {"selu", "1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017)", CR_RULE_FLOAT,
-        1, 0, 3, 5, 1, selu_k, selu_code, {8}, 89, true, selu_grad, -1},
+        1, 0, 3, 5, 1, selu_k, selu_code, {8}, 118, true, selu_grad, -1},
     [CR_ROW_CELU] = {"celu", "x where x > 0, else alpha (e^(x / alpha) - 1)", CR_RULE_FLOAT,
-        1, 1, 1, 5, 1, celu_k, celu_code, {7}, 91, true, celu_grad, -1},
+        1, 1, 1, 5, 1, celu_k, celu_code, {7}, 120, true, celu_grad, -1},
     [CR_ROW_GELU] = {"gelu", "x Phi(x), Phi the normal distribution", CR_RULE_FLOAT,
-        1, 0, 2, 5, 1, gelu_k, gelu_code, {7}, 93, true, gelu_grad, -1},
+        1, 0, 2, 5, 1, gelu_k, gelu_code, {7}, 122, true, gelu_grad, -1},
     [CR_ROW_GELU_TANH] = {"gelu_tanh", "x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu", CR_RULE_FLOAT,
-        1, 0, 3, 8, 1, gelu_tanh_k, gelu_tanh_code, {11}, 95, true, gelu_tanh_grad, -1},
+        1, 0, 3, 8, 1, gelu_tanh_k, gelu_tanh_code, {11}, 124, true, gelu_tanh_grad, -1},
     [CR_ROW_SILU] = {"silu", "x sigmoid(x)", CR_RULE_FLOAT,
-        1, 0, 0, 2, 1, NULL, silu_code, {2}, 97, true, silu_grad, -1},
+        1, 0, 0, 2, 1, NULL, silu_code, {2}, 126, true, silu_grad, -1},
     [CR_ROW_MISH] = {"mish", "x tanh(softplus(x))", CR_RULE_FLOAT,
-        1, 0, 1, 8, 1, mish_k, mish_code, {9}, 99, true, mish_grad, -1},
+        1, 0, 1, 8, 1, mish_k, mish_code, {9}, 128, true, mish_grad, -1},
     [CR_ROW_SOFTPLUS] = {"softplus", "log(1 + e^(beta x)) / beta; x where beta x > threshold", CR_RULE_FLOAT,
-        1, 2, 1, 10, 1, softplus_k, softplus_code, {13}, 101, true, softplus_grad, -1},
+        1, 2, 1, 10, 1, softplus_k, softplus_code, {13}, 130, true, softplus_grad, -1},
     [CR_ROW_SOFTSIGN] = {"softsign", "x / (1 + |x|)", CR_RULE_FLOAT,
-        1, 0, 1, 3, 1, softsign_k, softsign_code, {4}, 103, true, softsign_grad, -1},
+        1, 0, 1, 3, 1, softsign_k, softsign_code, {4}, 132, true, softsign_grad, -1},
     [CR_ROW_HARDTANH] = {"hardtanh", "min(max(x, min_val), max_val); gradient 0 at the bounds", CR_RULE_NUMBER,
-        1, 2, 0, 2, 1, NULL, hardtanh_code, {4}, 105, true, hardtanh_grad, -1},
+        1, 2, 0, 2, 1, NULL, hardtanh_code, {4}, 134, true, hardtanh_grad, -1},
     [CR_ROW_HARDSIGMOID] = {"hardsigmoid", "min(max(x + 3, 0), 6) / 6", CR_RULE_FLOAT,
-        1, 0, 3, 4, 1, hardsigmoid_k, hardsigmoid_code, {7}, 107, true, hardsigmoid_grad, -1},
+        1, 0, 3, 4, 1, hardsigmoid_k, hardsigmoid_code, {7}, 136, true, hardsigmoid_grad, -1},
     [CR_ROW_HARDSWISH] = {"hardswish", "x hardsigmoid(x)", CR_RULE_FLOAT,
-        1, 0, 3, 5, 1, hardswish_k, hardswish_code, {8}, 109, true, hardswish_grad, -1},
+        1, 0, 3, 5, 1, hardswish_k, hardswish_code, {8}, 138, true, hardswish_grad, -1},
     [CR_ROW_RELU6] = {"relu6", "min(max(x, 0), 6)", CR_RULE_NUMBER,
-        1, 0, 2, 2, 1, relu6_k, relu6_code, {4}, 111, true, relu6_grad, -1},
+        1, 0, 2, 2, 1, relu6_k, relu6_code, {4}, 140, true, relu6_grad, -1},
     [CR_ROW_LOGSIGMOID] = {"logsigmoid", "log(sigmoid(x))", CR_RULE_FLOAT,
-        1, 0, 1, 6, 1, logsigmoid_k, logsigmoid_code, {7}, 113, true, logsigmoid_grad, -1},
+        1, 0, 1, 6, 1, logsigmoid_k, logsigmoid_code, {7}, 142, true, logsigmoid_grad, -1},
     [CR_ROW_FLOOR] = {"floor", "next integer below", CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, floor_code, {1}, -1, true, floor_grad, -1},
     [CR_ROW_CEIL] = {"ceil", "next integer above", CR_RULE_NUMBER,
@@ -2337,19 +4203,19 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_TRUNC] = {"trunc", "next integer towards 0", CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, trunc_code, {1}, -1, true, trunc_grad, -1},
     [CR_ROW_FRAC] = {"frac", "x - trunc(x)", CR_RULE_FLOAT,
-        1, 0, 0, 2, 1, NULL, frac_code, {2}, 115, true, frac_grad, -1},
+        1, 0, 0, 2, 1, NULL, frac_code, {2}, 144, true, frac_grad, -1},
     [CR_ROW_ISNAN] = {"isnan", "is x NaN?", CR_RULE_TEST,
         1, 0, 0, 1, 1, NULL, isnan_code, {1}, -1, false, NULL, -1},
     [CR_ROW_ISINF] = {"isinf", "is x an infinity?", CR_RULE_TEST,
         1, 0, 0, 1, 1, NULL, isinf_code, {1}, -1, false, NULL, -1},
     [CR_ROW_ISPOSINF] = {"isposinf", "is x +infinity?", CR_RULE_TEST,
-        1, 0, 1, 3, 1, isposinf_k, isposinf_code, {4}, 116, false, NULL, -1},
+        1, 0, 1, 3, 1, isposinf_k, isposinf_code, {4}, 145, false, NULL, -1},
     [CR_ROW_ISNEGINF] = {"isneginf", "is x -infinity?", CR_RULE_TEST,
-        1, 0, 1, 3, 1, isneginf_k, isneginf_code, {4}, 117, false, NULL, -1},
+        1, 0, 1, 3, 1, isneginf_k, isneginf_code, {4}, 146, false, NULL, -1},
     [CR_ROW_ISFINITE] = {"isfinite", "is x neither NaN nor an infinity?", CR_RULE_TEST,
-        1, 0, 1, 4, 1, isfinite_k, isfinite_code, {5}, 118, false, NULL, -1},
+        1, 0, 1, 4, 1, isfinite_k, isfinite_code, {5}, 147, false, NULL, -1},
     [CR_ROW_SIGNBIT] = {"signbit", "is x negative, or -0?", CR_RULE_TEST,
-        1, 0, 2, 2, 1, signbit_k, signbit_code, {4}, 119, false, NULL, -1},
+        1, 0, 2, 2, 1, signbit_k, signbit_code, {4}, 148, false, NULL, -1},
     [CR_ROW_EQ] = {"eq", "a == b", CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, eq_code, {2}, -1, false, NULL, -1},
     [CR_ROW_NE] = {"ne", "a != b", CR_RULE_TEST,
@@ -2363,13 +4229,13 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_GE] = {"ge", "a >= b", CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, ge_code, {2}, -1, false, NULL, -1},
     [CR_ROW_LOGICAL_AND] = {"logical_and", "a and b, true where not 0", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_and_k, logical_and_code, {5}, 120, false, NULL, -1},
+        2, 0, 1, 3, 1, logical_and_k, logical_and_code, {5}, 149, false, NULL, -1},
     [CR_ROW_LOGICAL_OR] = {"logical_or", "a or b", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_or_k, logical_or_code, {5}, 121, false, NULL, -1},
+        2, 0, 1, 3, 1, logical_or_k, logical_or_code, {5}, 150, false, NULL, -1},
     [CR_ROW_LOGICAL_XOR] = {"logical_xor", "either a or b", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_xor_k, logical_xor_code, {5}, 122, false, NULL, -1},
+        2, 0, 1, 3, 1, logical_xor_k, logical_xor_code, {5}, 151, false, NULL, -1},
     [CR_ROW_LOGICAL_NOT] = {"logical_not", "not x", CR_RULE_TEST,
-        1, 0, 1, 1, 1, logical_not_k, logical_not_code, {2}, 123, false, NULL, -1},
+        1, 0, 1, 1, 1, logical_not_k, logical_not_code, {2}, 152, false, NULL, -1},
     [CR_ROW_BITWISE_AND] = {"bitwise_and", "a & b", CR_RULE_BITS,
         2, 0, 0, 1, 1, NULL, bitwise_and_code, {2}, -1, false, NULL, -1},
     [CR_ROW_BITWISE_OR] = {"bitwise_or", "a | b", CR_RULE_BITS,
@@ -2386,89 +4252,101 @@ cr_program cr_rows[CR_ROW_COUNT] = {
 
 cr_program cr_updates[CR_UPDATE_COUNT] = {
     {"sgd", "p less lr times the gradient", CR_RULE_FLOAT,
-        2, 3, 0, 5, 1, NULL, sgd_code, {9}, 124, false, NULL, -1},
+        2, 3, 0, 5, 1, NULL, sgd_code, {9}, 153, false, NULL, -1},
     {"sgd_copy", "p less lr times the gradient", CR_RULE_FLOAT,
-        2, 3, 0, 5, 2, NULL, sgd_code, {9, 9}, 124, false, NULL, -1},
+        2, 3, 0, 5, 2, NULL, sgd_code, {9, 9}, 153, false, NULL, -1},
     {"sgd_momentum", "heavy ball", CR_RULE_FLOAT,
-        3, 4, 0, 7, 2, NULL, sgd_momentum_code, {13, 11}, 125, false, NULL, -1},
+        3, 4, 0, 7, 2, NULL, sgd_momentum_code, {13, 11}, 154, false, NULL, -1},
     {"sgd_momentum_copy", "heavy ball", CR_RULE_FLOAT,
-        3, 4, 0, 7, 3, NULL, sgd_momentum_code, {13, 11, 13}, 125, false, NULL, -1},
+        3, 4, 0, 7, 3, NULL, sgd_momentum_code, {13, 11, 13}, 154, false, NULL, -1},
     {"sgd_nesterov", "Nesterov's momentum", CR_RULE_FLOAT,
-        3, 4, 0, 9, 2, NULL, sgd_nesterov_code, {15, 11}, 126, false, NULL, -1},
+        3, 4, 0, 9, 2, NULL, sgd_nesterov_code, {15, 11}, 155, false, NULL, -1},
     {"sgd_nesterov_copy", "Nesterov's momentum", CR_RULE_FLOAT,
-        3, 4, 0, 9, 3, NULL, sgd_nesterov_code, {15, 11, 15}, 126, false, NULL, -1},
+        3, 4, 0, 9, 3, NULL, sgd_nesterov_code, {15, 11, 15}, 155, false, NULL, -1},
     {"adam", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
-        4, 8, 0, 15, 3, NULL, adam_code, {26, 17, 22}, 127, false, NULL, -1},
+        4, 8, 0, 15, 3, NULL, adam_code, {26, 17, 22}, 156, false, NULL, -1},
     {"adam_copy", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
-        4, 8, 0, 15, 4, NULL, adam_code, {26, 17, 22, 26}, 127, false, NULL, -1},
+        4, 8, 0, 15, 4, NULL, adam_code, {26, 17, 22, 26}, 156, false, NULL, -1},
     {"adamw", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
-        4, 7, 0, 13, 3, NULL, adamw_code, {23, 14, 19}, 128, false, NULL, -1},
+        4, 7, 0, 13, 3, NULL, adamw_code, {23, 14, 19}, 157, false, NULL, -1},
     {"adamw_copy", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
-        4, 7, 0, 13, 4, NULL, adamw_code, {23, 14, 19, 23}, 128, false, NULL, -1},
+        4, 7, 0, 13, 4, NULL, adamw_code, {23, 14, 19, 23}, 157, false, NULL, -1},
     {"adam_amsgrad", "Reddi et al. 2018: the largest v so far, h, divides", CR_RULE_FLOAT,
-        5, 8, 0, 16, 4, NULL, adam_amsgrad_code, {28, 18, 23, 24}, 129, false, NULL, -1},
+        5, 8, 0, 16, 4, NULL, adam_amsgrad_code, {28, 18, 23, 24}, 158, false, NULL, -1},
     {"adamw_amsgrad", "the same for adamw", CR_RULE_FLOAT,
-        5, 7, 0, 14, 4, NULL, adamw_amsgrad_code, {25, 15, 20, 21}, 130, false, NULL, -1},
+        5, 7, 0, 14, 4, NULL, adamw_amsgrad_code, {25, 15, 20, 21}, 159, false, NULL, -1},
     {"nadam", "Dozat 2016: Nesterov's momentum in adam", CR_RULE_FLOAT,
-        4, 8, 0, 16, 3, NULL, nadam_code, {27, 17, 23}, 131, false, NULL, -1},
+        4, 8, 0, 16, 3, NULL, nadam_code, {27, 17, 23}, 160, false, NULL, -1},
+    {"adamax", "Kingma and Ba 2015: v is the largest gradient, which fades", CR_RULE_FLOAT,
+        4, 7, 0, 13, 3, NULL, adamax_code, {23, 16, 21}, 161, false, NULL, -1},
+    {"adamax_copy", "Kingma and Ba 2015: v is the largest gradient, which fades", CR_RULE_FLOAT,
+        4, 7, 0, 13, 4, NULL, adamax_code, {23, 16, 21, 23}, 161, false, NULL, -1},
+    {"radam", "Liu et al. 2020, once the variance of v is known", CR_RULE_FLOAT,
+        4, 8, 0, 15, 3, NULL, radam_code, {26, 17, 22}, 162, false, NULL, -1},
+    {"radam_early", "before that", CR_RULE_FLOAT,
+        4, 8, 0, 12, 3, NULL, radam_early_code, {19, 17, 23}, 163, false, NULL, -1},
+    {"asgd", "Polyak and Juditsky 1992: a is the mean of the parameters", CR_RULE_FLOAT,
+        3, 4, 1, 10, 2, asgd_k, asgd_code, {12, 17}, 164, false, NULL, -1},
+    {"rprop", "Riedmiller and Braun 1993: h is the gradient before, l the length of the step", CR_RULE_FLOAT,
+        4, 4, 2, 12, 3, rprop_k, rprop_code, {21, 12, 19}, 165, false, NULL, -1},
     {"rmsprop", "Tieleman and Hinton 2012", CR_RULE_FLOAT,
-        3, 5, 0, 11, 2, NULL, rmsprop_code, {18, 14}, 132, false, NULL, -1},
+        3, 5, 0, 11, 2, NULL, rmsprop_code, {18, 14}, 166, false, NULL, -1},
     {"rmsprop_momentum", "the same with momentum", CR_RULE_FLOAT,
-        4, 6, 0, 13, 3, NULL, rmsprop_momentum_code, {22, 16, 20}, 133, false, NULL, -1},
+        4, 6, 0, 13, 3, NULL, rmsprop_momentum_code, {22, 16, 20}, 167, false, NULL, -1},
     {"rmsprop_centered", "Graves 2013: the variance divides, h is the mean of the gradients", CR_RULE_FLOAT,
-        4, 5, 0, 15, 3, NULL, rmsprop_centered_code, {23, 15, 17}, 134, false, NULL, -1},
+        4, 5, 0, 15, 3, NULL, rmsprop_centered_code, {23, 15, 17}, 168, false, NULL, -1},
     {"rmsprop_centered_momentum", "the same with momentum", CR_RULE_FLOAT,
-        5, 6, 0, 17, 4, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25}, 135, false, NULL, -1},
+        5, 6, 0, 17, 4, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25}, 169, false, NULL, -1},
     {"adagrad", "Duchi et al. 2011", CR_RULE_FLOAT,
-        3, 3, 0, 9, 2, NULL, adagrad_code, {14, 10}, 136, false, NULL, -1},
+        3, 3, 0, 9, 2, NULL, adagrad_code, {14, 10}, 170, false, NULL, -1},
     {"adadelta", "Zeiler 2012: u is the mean square of the steps e", CR_RULE_FLOAT,
-        4, 5, 0, 18, 3, NULL, adadelta_code, {22, 16, 26}, 137, false, NULL, -1},
+        4, 5, 0, 18, 3, NULL, adadelta_code, {22, 16, 26}, 171, false, NULL, -1},
     {"lion", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
-        3, 6, 0, 10, 2, NULL, lion_code, {15, 18}, 138, false, NULL, -1},
+        3, 6, 0, 10, 2, NULL, lion_code, {15, 18}, 172, false, NULL, -1},
     {"lion_copy", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
-        3, 6, 0, 10, 3, NULL, lion_code, {15, 18, 15}, 138, false, NULL, -1},
+        3, 6, 0, 10, 3, NULL, lion_code, {15, 18, 15}, 172, false, NULL, -1},
     {"muon", "momentum; the second result becomes orthogonal (src/optim/muon.c)", CR_RULE_FLOAT,
-        2, 2, 0, 3, 2, NULL, muon_code, {6, 6}, 139, false, NULL, -1},
+        2, 2, 0, 3, 2, NULL, muon_code, {6, 6}, 173, false, NULL, -1},
     {"muon_nesterov", "the same with Nesterov's momentum", CR_RULE_FLOAT,
-        2, 2, 0, 5, 2, NULL, muon_nesterov_code, {6, 8}, 140, false, NULL, -1},
+        2, 2, 0, 5, 2, NULL, muon_nesterov_code, {6, 8}, 174, false, NULL, -1},
     {"muon_apply", "u is orthogonal", CR_RULE_FLOAT,
-        2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, 141, false, NULL, -1},
+        2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, 175, false, NULL, -1},
     {"muon_apply_copy", "u is orthogonal", CR_RULE_FLOAT,
-        2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, 141, false, NULL, -1},
+        2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, 175, false, NULL, -1},
     {"scale", "gradient clipping", CR_RULE_FLOAT,
-        1, 1, 0, 1, 1, NULL, scale_code, {2}, 142, false, NULL, -1},
+        1, 1, 0, 1, 1, NULL, scale_code, {2}, 176, false, NULL, -1},
     {"uniform", "uniform in [low, low + width); most: the largest number below that", CR_RULE_FLOAT,
-        1, 3, 0, 3, 1, NULL, uniform_code, {6}, 143, false, NULL, -1},
+        1, 3, 0, 3, 1, NULL, uniform_code, {6}, 177, false, NULL, -1},
     {"normal", "normal", CR_RULE_FLOAT,
-        1, 2, 0, 2, 1, NULL, normal_code, {4}, 144, false, NULL, -1},
+        1, 2, 0, 2, 1, NULL, normal_code, {4}, 178, false, NULL, -1},
     {"log_normal", "e to a normal number", CR_RULE_FLOAT,
-        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, 145, false, NULL, -1},
+        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, 179, false, NULL, -1},
     {"cauchy", "Cauchy", CR_RULE_FLOAT,
-        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, 146, false, NULL, -1},
+        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, 180, false, NULL, -1},
     {"exponential", "exponential; least: instead of -log(1 - u) where that is 0", CR_RULE_FLOAT,
-        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, 147, false, NULL, -1},
+        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, 181, false, NULL, -1},
     {"gumbel", "Gumbel", CR_RULE_FLOAT,
-        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 148, false, NULL, -1},
+        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 182, false, NULL, -1},
     {"geometric", "trials up to a success; fails: log(1 - p)", CR_RULE_FLOAT,
-        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 149, false, NULL, -1},
+        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 183, false, NULL, -1},
     {"rnn_tanh", "y = tanh(a)", CR_RULE_FLOAT,
-        1, 0, 0, 1, 2, NULL, rnn_tanh_code, {1, 1}, 150, false, NULL, -1},
+        1, 0, 0, 1, 2, NULL, rnn_tanh_code, {1, 1}, 184, false, NULL, -1},
     {"rnn_relu", "y = max(a, 0)", CR_RULE_FLOAT,
-        1, 0, 1, 1, 2, rnn_relu_k, rnn_relu_code, {2, 2}, 151, false, NULL, -1},
+        1, 0, 1, 1, 2, rnn_relu_k, rnn_relu_code, {2, 2}, 185, false, NULL, -1},
     {"rnn_tanh_back", "d: the gradient of a", CR_RULE_FLOAT,
-        3, 0, 1, 4, 1, rnn_tanh_back_k, rnn_tanh_back_code, {7}, 152, false, NULL, -1},
+        3, 0, 1, 4, 1, rnn_tanh_back_k, rnn_tanh_back_code, {7}, 186, false, NULL, -1},
     {"rnn_relu_back", "d: the gradient of a", CR_RULE_FLOAT,
-        3, 0, 1, 3, 1, rnn_relu_back_k, rnn_relu_back_code, {6}, 153, false, NULL, -1},
+        3, 0, 1, 3, 1, rnn_relu_back_k, rnn_relu_back_code, {6}, 187, false, NULL, -1},
     {"lstm", "k = s(af) c + s(ai) tanh(ag), y = s(ao) tanh(k), s = sigmoid", CR_RULE_FLOAT,
-        5, 0, 0, 9, 4, NULL, lstm_code, {4, 10, 13, 13}, 154, false, NULL, -1},
+        5, 0, 0, 9, 4, NULL, lstm_code, {4, 10, 13, 13}, 188, false, NULL, -1},
     {"lstm_back", "the gradients of the gates and of c", CR_RULE_FLOAT,
-        8, 0, 1, 31, 5, lstm_back_k, lstm_back_code, {26, 30, 34, 38, 39}, 155, false, NULL, -1},
+        8, 0, 1, 31, 5, lstm_back_k, lstm_back_code, {26, 30, 34, 38, 39}, 189, false, NULL, -1},
     {"lstm_hidden", "y of lstm", CR_RULE_FLOAT,
-        5, 0, 0, 9, 1, NULL, lstm_hidden_code, {13}, 156, false, NULL, -1},
+        5, 0, 0, 9, 1, NULL, lstm_hidden_code, {13}, 190, false, NULL, -1},
     {"gru", "r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), y = n + z (h - n)", CR_RULE_FLOAT,
-        7, 0, 0, 10, 2, NULL, gru_code, {16, 16}, 157, false, NULL, -1},
+        7, 0, 0, 10, 2, NULL, gru_code, {16, 16}, 191, false, NULL, -1},
     {"gru_back", "dm: the gradient of hn; dh: that of h but through the gates", CR_RULE_FLOAT,
-        9, 0, 1, 23, 5, gru_back_k, gru_back_code, {26, 30, 22, 31, 32}, 158, false, NULL, -1},
+        9, 0, 1, 23, 5, gru_back_k, gru_back_code, {26, 30, 22, 31, 32}, 192, false, NULL, -1},
 };
 
 /* o: options, p: params */
@@ -2480,6 +4358,10 @@ static void adamw_params(const double *o, double *p) { p[0] = ((o[0] * sqrt((1.0
 static void adam_amsgrad_params(const double *o, double *p) { p[0] = ((o[0] * sqrt((1.0 - pow(o[3], o[2])))) / (1.0 - pow(o[1], o[2]))); p[1] = (o[4] * sqrt((1.0 - pow(o[3], o[2])))); p[2] = o[5]; p[3] = o[1]; p[4] = (1.0 - o[1]); p[5] = o[3]; p[6] = (1.0 - o[3]); p[7] = o[6]; }
 static void adamw_amsgrad_params(const double *o, double *p) { p[0] = ((o[0] * sqrt((1.0 - pow(o[3], o[2])))) / (1.0 - pow(o[1], o[2]))); p[1] = (o[4] * sqrt((1.0 - pow(o[3], o[2])))); p[2] = (1.0 - (o[0] * o[5])); p[3] = o[1]; p[4] = ((1.0 - o[1]) * o[6]); p[5] = o[3]; p[6] = (((1.0 - o[3]) * o[6]) * o[6]); }
 static void nadam_params(const double *o, double *p) { p[0] = (((o[1] * sqrt((1.0 - pow(o[3], o[4])))) * (1.0 - o[2])) / (1.0 - o[0])); p[1] = (((o[1] * sqrt((1.0 - pow(o[3], o[4])))) * o[5]) / (1.0 - (o[0] * o[5]))); p[2] = (o[6] * sqrt((1.0 - pow(o[3], o[4])))); p[3] = o[7]; p[4] = o[8]; p[5] = (1.0 - o[8]); p[6] = o[3]; p[7] = (1.0 - o[3]); }
+static void adamax_params(const double *o, double *p) { p[0] = (o[0] / (1.0 - pow(o[1], o[2]))); p[1] = o[3]; p[2] = o[4]; p[3] = o[1]; p[4] = (1.0 - o[1]); p[5] = o[5]; p[6] = o[6]; }
+static void radam_params(const double *o, double *p) { p[0] = o[0]; p[1] = o[1]; p[2] = o[2]; p[3] = o[3]; p[4] = o[4]; p[5] = (1.0 - o[4]); p[6] = o[5]; p[7] = (1.0 - o[5]); }
+static void radam_early_params(const double *o, double *p) { p[0] = o[0]; p[1] = o[1]; p[2] = o[2]; p[3] = o[3]; p[4] = o[4]; p[5] = (1.0 - o[4]); p[6] = o[5]; p[7] = (1.0 - o[5]); }
+static void asgd_params(const double *o, double *p) { p[0] = o[0]; p[1] = (1.0 - (o[1] * o[0])); p[2] = o[2]; p[3] = o[3]; }
 static void rmsprop_params(const double *o, double *p) { p[0] = o[0]; p[1] = o[1]; p[2] = o[2]; p[3] = o[3]; p[4] = (1.0 - o[3]); }
 static void rmsprop_momentum_params(const double *o, double *p) { p[0] = o[0]; p[1] = o[1]; p[2] = o[2]; p[3] = o[3]; p[4] = (1.0 - o[3]); p[5] = o[4]; }
 static void rmsprop_centered_params(const double *o, double *p) { p[0] = o[0]; p[1] = o[1]; p[2] = o[2]; p[3] = o[3]; p[4] = (1.0 - o[3]); }
@@ -2506,6 +4388,12 @@ const cr_update_options cr_options[CR_UPDATE_COUNT] = {
     {7, {"lr", "beta1", "t", "beta2", "eps", "weight_decay", "scale"}, adam_amsgrad_params},
     {7, {"lr", "beta1", "t", "beta2", "eps", "weight_decay", "scale"}, adamw_amsgrad_params},
     {9, {"product", "lr", "now", "beta2", "t", "then", "eps", "weight_decay", "beta1"}, nadam_params},
+    {7, {"lr", "beta1", "t", "eps", "weight_decay", "beta2", "scale"}, adamax_params},
+    {7, {"lr", "beta1", "t", "eps", "weight_decay", "beta2", "scale"}, adamax_params},
+    {6, {"rate", "eps", "keep", "weight_decay", "beta1", "beta2"}, radam_params},
+    {6, {"rate", "eps", "keep", "weight_decay", "beta1", "beta2"}, radam_early_params},
+    {4, {"eta", "lambd", "weight_decay", "mu"}, asgd_params},
+    {4, {"up", "down", "least", "most"}, NULL},
     {4, {"lr", "eps", "weight_decay", "alpha"}, rmsprop_params},
     {5, {"lr", "eps", "weight_decay", "alpha", "momentum"}, rmsprop_momentum_params},
     {4, {"lr", "eps", "weight_decay", "alpha"}, rmsprop_centered_params},

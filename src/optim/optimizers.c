@@ -26,6 +26,7 @@ static const cr_update momentum = {.row = "sgd_momentum", .mirrored = "sgd_momen
 static const cr_update nesterov = {.row = "sgd_nesterov", .mirrored = "sgd_nesterov_copy", .moments = 1};
 static const cr_update adam = {.row = "adam", .mirrored = "adam_copy", .moments = 2, .corrected = true};
 static const cr_update adamw = {.row = "adamw", .mirrored = "adamw_copy", .moments = 2, .corrected = true};
+static const cr_update adamax = {.row = "adamax", .mirrored = "adamax_copy", .moments = 2, .corrected = true};
 static const cr_update lion = {.row = "lion", .mirrored = "lion_copy", .moments = 1};
 static const cr_update muon = {.row = "muon", .moments = 1, .step = cr_muon_step};
 static const cr_update muon_nesterov = {.row = "muon_nesterov", .moments = 1, .step = cr_muon_step};
@@ -49,6 +50,7 @@ static const cr_optimizer optimizers[] = {
                   {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 1e-2},
                   .update = &adamw},
     [CR_LION] = {"lion", {.lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8}, .update = &lion},
+    [CR_ADAMAX] = {"adamax", {.lr = 2e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}, .update = &adamax},
     [CR_MUON] = {"muon",
                  {.lr = 1e-3,
                   .beta1 = 0.9,

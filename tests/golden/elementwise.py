@@ -65,6 +65,9 @@ for _name in (
 ).split():
     UNARY[_name] = (getattr(torch, _name), ())
 
+for _name in "lgamma digamma i0 erfinv i0e i1 i1e ndtr ndtri log_ndtr erfcx entr".split():
+    UNARY[_name] = (getattr(torch.special, "gammaln" if _name == "lgamma" else _name), ())
+
 BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "trunc_divide": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
     "floor_divide": lambda a, b: torch.div(a, b, rounding_mode="floor"),
@@ -74,6 +77,8 @@ for _name in (
     " xlogy fmax fmin eq ne lt le gt ge logical_and logical_or logical_xor"
 ).split():
     BINARY[_name] = getattr(torch, _name)
+
+BINARY["xlog1py"] = torch.special.xlog1py
 
 TERNARY: dict[str, tuple[Callable[..., Tensor], Sequence[float]]] = {
     "lerp": (torch.lerp, ()),

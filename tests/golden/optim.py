@@ -121,6 +121,11 @@ CASES: list[tuple[str, str, Callable[[list[torch.Tensor]], Step]]] = [
         by_torch(ADAMW, lr=0.003, betas=(0.9, 0.95), weight_decay=0.1),
     ),
     (
+        "adamax",
+        ".kind = CR_ADAMAX, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1",
+        by_torch(torch.optim.Adamax, lr=0.01, weight_decay=0.1),
+    ),
+    (
         "lion",
         ".kind = CR_LION, .lr = 0.001, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1",
         lion(0.001, 0.9, 0.99, 0.1),

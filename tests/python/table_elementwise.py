@@ -200,6 +200,13 @@ row("round", both(signed, rounded, listed(*[call(X((3, 5), d, -30, 30), decimals
 row("exp exp2 expm1 sin cos atan arctan sinh cosh tanh asinh arcsinh erf erfc sigmoid deg2rad rad2deg sinc", signed)
 row("log log2 log10 sqrt rsqrt reciprocal", unary(0.2, 4))
 row("log1p", unary(-0.8, 3))
+# without gradients: PyTorch's trigamma has 9 digits; test_special.py has the derivatives
+row("digamma", listed(*[call(X(s, d, 0.3, 5, y, grad=False)) for s, d, y in product(SHAPES, ANY, LAYOUTS)]))
+row("lgamma i0 i0e i1 i1e ndtr log_ndtr erfcx entr", signed)
+row("erfinv", unary(-0.9, 0.9))
+row("ndtri", unary(0.05, 0.95))
+row("zeta", binary(1.5, 4, FLOATS))  # PyTorch's gradient for integer x is in their arithmetic
+row("xlog1py", both(binary(0.2, 4), number_first(2, 0.5)))
 row("tan", unary(-1.3, 1.3))
 row("asin arcsin acos arccos atanh arctanh", unary(-0.9, 0.9))
 row("acosh arccosh", unary(1.2, 4))

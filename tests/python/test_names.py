@@ -56,7 +56,8 @@ def calls_of(form: tuple[str, bool]) -> list[table.Call]:
 
 def oracle(name: str, method: bool) -> Any:
     """PyTorch's function for a name of ours; where it has only the other form, that one."""
-    for owner in (torch.Tensor, torch, torch.nn.functional) if method else (torch, torch.nn.functional, torch.Tensor):
+    modules = (torch, torch.nn.functional, torch.special)
+    for owner in (torch.Tensor, *modules) if method else (*modules, torch.Tensor):
         if hasattr(owner, name):
             return getattr(owner, name)
     if name.endswith("_"):

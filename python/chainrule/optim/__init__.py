@@ -1,12 +1,13 @@
 """Optimizers under PyTorch's names, with its numbers and its state dicts.  Learning rates over
-time: ``chainrule.optim.lr_scheduler``."""
+time: ``chainrule.optim.lr_scheduler``; averaged models: ``chainrule.optim.swa_utils``."""
 
-from . import adaptive, lr_scheduler, sgd
+from . import adaptive, lr_scheduler, sgd, swa_utils
+from .adafactor import Adafactor
 from .adaptive import *
 from .lbfgs import LBFGS
 from .optimizer import Optimizer
 from .sgd import *
 
-__all__ = ["LBFGS", "Optimizer", "lr_scheduler"]
+__all__ = ["LBFGS", "Adafactor", "Optimizer", "lr_scheduler", "swa_utils"]
 __all__ += adaptive.__all__
 __all__ += sgd.__all__

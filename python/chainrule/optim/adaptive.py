@@ -1,8 +1,8 @@
 """Steps divided by how large the gradients of each element have been.
 
 g is the gradient plus weight_decay p, except in AdamW, which scales the weights instead; t counts
-steps.  ``maximize``: up the gradient. ``foreach`` and ``fused`` change nothing: every step here is
-fused."""
+steps.  ``maximize``: up the gradient. ``foreach``, ``fused`` and ``capturable`` change nothing: every
+step here is fused.  ValueError: ``differentiable``, a step that is recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .. import _core
 from .._core import Tensor
 from .optimizer import Group, Optimizer, Params, State, moment
 
-__all__ = ["Adadelta", "Adagrad", "Adam", "AdamW", "NAdam", "RMSprop"]
+__all__ = ["Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "SparseAdam"]
 
 _BETAS = (*Optimizer._ranges, ("eps", 0, math.inf), ("betas[0]", 0, 1), ("betas[1]", 0, 1))
 
@@ -39,6 +39,8 @@ class Adam(Optimizer):
         *,
         foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
         offload: bool = False,
@@ -51,6 +53,7 @@ class Adam(Optimizer):
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,
             "maximize": maximize,
+            "differentiable": differentiable,
         }
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay})
 
@@ -86,6 +89,8 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
         foreach: bool | None = None,
         fused: bool | None = None,
         offload: bool = False,
@@ -98,9 +103,117 @@ class AdamW(Adam):
             weight_decay,
             amsgrad,
             maximize=maximize,
+            differentiable=differentiable,
             decoupled_weight_decay=True,
             offload=offload,
         )
+
+
+class Adamax(Optimizer):
+    """m = b1 m + (1 - b1) g;  v = max(b2 v, |g| + eps);  p = p - lr / (1 - b1^t) m / v (Kingma and Ba 2015)"""
+
+    _ranges, _scales = _BETAS, True
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        super().__init__(params, {**options, "differentiable": differentiable})
+
+    def _kept(self, group: Group) -> tuple[str, ...]:
+        return ("exp_avg", "exp_inf")
+
+    def _fresh(self, group: Group, p: Tensor) -> State:
+        return {"step": 0, "exp_avg": moment(p), "exp_inf": moment(p)}
+
+    def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
+        state["step"] += 1
+        return int(state["step"])
+
+    def _rule(self, group: Group, t: int) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        return "adamax", ("exp_avg", "exp_inf"), {"t": t}
+
+
+class RAdam(Optimizer):
+    """Adam whose steps are scaled by r = sqrt((q - 4) (q - 2) Q / ((Q - 4) (Q - 2) q)), Q = 2 / (1 - b2) - 1,
+    q = Q - 2 t b2^t / (1 - b2^t), and not divided by sqrt(v) while q <= 5 (Liu et al. 2020)"""
+
+    _ranges = _BETAS
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        super().__init__(
+            params, {**options, "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable}
+        )
+
+    def _fresh(self, group: Group, p: Tensor) -> State:
+        return {"step": 0, "exp_avg": moment(p), "exp_avg_sq": moment(p)}
+
+    def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
+        state["step"] += 1
+        return int(state["step"])
+
+    @staticmethod
+    def _rate(group: Group, t: int) -> tuple[str, float]:
+        """The update and what it multiplies m by."""
+        b1, b2 = group["betas"]
+        whole, decayed = 2 / (1 - b2) - 1, 1 - b2**t
+        now = whole - 2 * t * b2**t / decayed
+        lr: float = group["lr"] / (1 - b1**t)
+        if now <= 5:
+            return "radam_early", lr
+        part = (now - 4) * (now - 2) * whole / ((whole - 4) * (whole - 2) * now)
+        return "radam", lr * math.sqrt(part * decayed)
+
+    def _rule(self, group: Group, t: int) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        name, rate = self._rate(group, t)
+        keep = {"keep": 1.0}
+        if group.get("decoupled_weight_decay"):
+            keep = {"keep": 1 - group["lr"] * group["weight_decay"], "weight_decay": 0.0}
+        return name, ("exp_avg", "exp_avg_sq"), {"rate": rate, **keep}
+
+
+class SparseAdam(RAdam):
+    """Adam without weight decay, p = p - lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps).  Gradients are dense
+    here: the step takes every element, as if a sparse gradient named all rows."""
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
+        Optimizer.__init__(self, params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+
+    def _rule(self, group: Group, t: int) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        b1, b2 = group["betas"]
+        rate = group["lr"] * math.sqrt(1 - b2**t) / (1 - b1**t)
+        return "radam", ("exp_avg", "exp_avg_sq"), {"rate": rate, "keep": 1.0, "weight_decay": 0.0}
 
 
 class NAdam(Optimizer):
@@ -122,6 +235,8 @@ class NAdam(Optimizer):
         *,
         foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         options = {
             "lr": lr,
@@ -130,6 +245,7 @@ class NAdam(Optimizer):
             "weight_decay": weight_decay,
             "momentum_decay": momentum_decay,
             "maximize": maximize,
+            "differentiable": differentiable,
         }
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay})
 
@@ -177,6 +293,8 @@ class RMSprop(Optimizer):
         *,
         foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         options: dict[str, Any] = {
             "lr": lr,
@@ -186,7 +304,7 @@ class RMSprop(Optimizer):
             "centered": centered,
             "weight_decay": weight_decay,
         }
-        super().__init__(params, {**options, "maximize": maximize})
+        super().__init__(params, {**options, "maximize": maximize, "differentiable": differentiable})
 
     @staticmethod
     def _moments(group: Group) -> tuple[str, ...]:
@@ -230,6 +348,7 @@ class Adagrad(Optimizer):
         foreach: bool | None = None,
         *,
         maximize: bool = False,
+        differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
         options = {
@@ -239,7 +358,7 @@ class Adagrad(Optimizer):
             "weight_decay": weight_decay,
             "initial_accumulator_value": initial_accumulator_value,
         }
-        super().__init__(params, {**options, "maximize": maximize})
+        super().__init__(params, {**options, "maximize": maximize, "differentiable": differentiable})
 
     def _fresh(self, group: Group, p: Tensor) -> State:
         return {"step": 0, "sum": moment(p).fill_(group["initial_accumulator_value"])}
@@ -268,8 +387,11 @@ class Adadelta(Optimizer):
         foreach: bool | None = None,
         *,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
-        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
+        options = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        super().__init__(params, {**options, "differentiable": differentiable})
 
     def _fresh(self, group: Group, p: Tensor) -> State:
         return {"step": 0, "square_avg": moment(p), "acc_delta": moment(p)}

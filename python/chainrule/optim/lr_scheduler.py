@@ -16,13 +16,19 @@ from typing import Any
 from .optimizer import Group, Optimizer
 
 __all__ = [
+    "ChainedScheduler",
+    "ConstantLR",
     "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
     "ExponentialLR",
     "LRScheduler",
     "LambdaLR",
     "LinearLR",
     "MultiStepLR",
+    "MultiplicativeLR",
     "OneCycleLR",
+    "PolynomialLR",
     "ReduceLROnPlateau",
     "SequentialLR",
     "StepLR",
@@ -122,6 +128,57 @@ class LambdaLR(LRScheduler):
         for f, kept in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
             if kept is not None:
                 f.__dict__.update(kept)
+
+
+_LRScheduler = LRScheduler  # the name before PyTorch 2.0
+
+
+class MultiplicativeLR(LambdaLR):
+    """lr f(n) at each step n > 0; one f, or one a group"""
+
+    def get_lr(self) -> list[float]:
+        if self.last_epoch <= 0:
+            return self._rates()
+        return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._rates(), strict=True)]
+
+
+class ConstantLR(LRScheduler):
+    """lr0 factor for total_iters steps, then lr0"""
+
+    def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+        if not 0 <= factor <= 1:
+            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        if self.last_epoch == 0:
+            return [lr * self.factor for lr in self._rates()]
+        if self.last_epoch != self.total_iters:
+            return self._rates()
+        return [lr * (1 / self.factor) for lr in self._rates()]
+
+    def _closed(self) -> list[float]:
+        return [lr * (self.factor if self.last_epoch < self.total_iters else 1) for lr in self.base_lrs]
+
+
+class PolynomialLR(LRScheduler):
+    """lr0 (1 - n / total_iters)^power, 0 from total_iters on"""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        n, total = self.last_epoch, self.total_iters
+        if n == 0 or n > total:
+            return self._rates()
+        factor = ((1 - n / total) / (1 - (n - 1) / total)) ** self.power
+        return [lr * factor for lr in self._rates()]
+
+    def _closed(self) -> list[float]:
+        left = 1 - min(self.total_iters, self.last_epoch) / self.total_iters
+        return [lr * left**self.power for lr in self.base_lrs]
 
 
 class StepLR(LRScheduler):
@@ -233,6 +290,57 @@ class CosineAnnealingLR(LRScheduler):
         ]
 
 
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """eta_min + (lr0 - eta_min) (1 + cos(pi k / T)) / 2, k steps since the last restart; the first comes after T_0
+    steps, each later one after T_mult times as many (Loshchilov and Hutter 2017).  ``step(epoch)`` takes fractions."""
+
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
+        if T_0 <= 0 or not isinstance(T_0, int):
+            raise ValueError(f"Expected positive integer T_0, but got {T_0}")
+        if T_mult < 1 or not isinstance(T_mult, int):
+            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
+        if not isinstance(eta_min, (float, int)):
+            raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
+        self.T_0, self.T_i, self.T_mult, self.eta_min = T_0, T_0, T_mult, eta_min
+        self.T_cur: float = last_epoch
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        return [
+            self.eta_min + (lr - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+            for lr in self.base_lrs
+        ]
+
+    def step(self, epoch: float | None = None) -> None:  # PyTorch's: fractions
+        """One epoch further, or to ``epoch``, which may be a fraction."""
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
+        if epoch is None:
+            epoch = self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
+        else:
+            if epoch < 0:
+                raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+            at, length = epoch, self.T_0
+            if self.T_mult == 1:
+                at = epoch % length
+            elif epoch >= length:
+                n = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
+                at = epoch - self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
+                length = self.T_0 * self.T_mult**n
+            self.T_cur, self.T_i = at, length
+        self._step_count += 1
+        self.last_epoch = math.floor(epoch)
+        rates = self.get_lr()
+        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = lr
+        self._last_lr = rates
+
+
 def _cosine(start: float, end: float, part: float) -> float:
     return end + (start - end) / 2 * (1 + math.cos(math.pi * part))
 
@@ -328,11 +436,122 @@ class OneCycleLR(LRScheduler):
         for group in self.optimizer.param_groups:
             lr, momentum = self._annealed(group)
             rates.append(lr)
-            if momentum is not None and "betas" in group:
-                group["betas"] = (momentum, *group["betas"][1:])
-            elif momentum is not None:
-                group["momentum"] = momentum
+            if momentum is not None:
+                _set_momentum(group, momentum)
         return rates
+
+
+class CyclicLR(LRScheduler):
+    """Up from base_lr to max_lr in step_size_up steps and down again in step_size_down, over and over; the height of
+    cycle c, or of step n with scale_mode "iterations", is scaled by scale_fn, or by ``mode``: 1 ("triangular"),
+    2^(1 - c) ("triangular2"), gamma^n ("exp_range").  Momentum, or beta 1, goes the other way (Smith 2017).
+    ValueError: an optimizer without momentum to cycle."""
+
+    _apart = ("optimizer", "_scale_fn")
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | list[float],
+        max_lr: float | list[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.8,
+        max_momentum: float | list[float] = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise ValueError("mode is invalid and scale_fn is None")
+        groups = optimizer.param_groups
+        lows = OneCycleLR._each(base_lr, len(groups), "base_lr")
+        if last_epoch == -1:
+            for low, group in zip(lows, groups, strict=True):
+                group["lr"] = low
+        self.max_lrs = OneCycleLR._each(max_lr, len(groups), "max_lr")
+        up, down = float(step_size_up), float(step_size_up if step_size_down is None else step_size_down)
+        self.total_size, self.step_ratio = up + down, up / (up + down)
+        self.mode, self.gamma, self._scale_fn = mode, gamma, scale_fn
+        self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            if not {"momentum", "betas"} & set(optimizer.defaults):
+                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+            self.base_momentums = OneCycleLR._each(base_momentum, len(groups), "base_momentum")
+            self.max_momentums = OneCycleLR._each(max_momentum, len(groups), "max_momentum")
+            if last_epoch == -1:
+                for momentum, group in zip(self.max_momentums, groups, strict=True):
+                    _set_momentum(group, momentum)
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = lows
+
+    def scale_fn(self, x: float) -> float:
+        """The height of cycle, or at step, x."""
+        if self._scale_fn is not None:
+            return self._scale_fn(x)
+        if self.mode == "exp_range":
+            return float(self.gamma**x)
+        return 1.0 if self.mode == "triangular" else float(1 / 2 ** (x - 1))
+
+    def get_lr(self) -> list[float]:
+        n = self.last_epoch
+        cycle = math.floor(1 + n / self.total_size)
+        x = 1 + n / self.total_size - cycle
+        height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
+        height *= self.scale_fn(cycle if self.scale_mode == "cycle" else n)
+        if self.cycle_momentum:
+            for low, high, group in zip(
+                self.base_momentums, self.max_momentums, self.optimizer.param_groups, strict=True
+            ):
+                _set_momentum(group, high - (high - low) * height)
+        return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
+
+
+def _set_momentum(group: Group, momentum: float) -> None:
+    if "betas" in group:
+        group["betas"] = (momentum, *group["betas"][1:])
+    else:
+        group["momentum"] = momentum
+
+
+class ChainedScheduler(LRScheduler):
+    """All of ``schedulers`` step one after the other: their factors multiply."""
+
+    _apart = ("optimizer", "_schedulers")
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
+        if len(schedulers) < 1:
+            raise ValueError(
+                f"{type(self).__name__} expects at least one scheduler to be chained, but got no scheduler."
+            )
+        optimizer = optimizer or schedulers[0].optimizer
+        for i, s in enumerate(schedulers):
+            if s.optimizer is not optimizer:
+                raise ValueError(
+                    f"{type(self).__name__} expects all schedulers to belong to the same optimizer, but got scheduler"
+                    f" {type(s).__name__} at index {i}"
+                )
+        self.optimizer, self._schedulers = optimizer, list(schedulers)
+        self._last_lr = self._rates()
+
+    def step(self, epoch: int | None = None) -> None:
+        for s in self._schedulers:
+            s.step()
+        self._last_lr = self._rates()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "_schedulers": [s.state_dict() for s in self._schedulers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "_schedulers"})
+        for s, kept in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            s.load_state_dict(kept)
 
 
 class SequentialLR(LRScheduler):

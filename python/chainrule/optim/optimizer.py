@@ -16,6 +16,7 @@ from ..autograd import enable_grad, no_grad
 Params = Iterable[Tensor | dict[str, Any] | tuple[str, Tensor]]
 Group = dict[str, Any]  # "params", a list of Tensor, and the options of these
 State = dict[str, Any]  # of one parameter: moments, and numbers as "step"
+NUMBERS = ("step", "mu_product", "eta", "mu")
 
 
 def moment(p: Tensor, offload: bool = False) -> Tensor:
@@ -90,6 +91,10 @@ class Optimizer:
 
     def _check(self, group: Group) -> None:
         """Are the options of a group in range?  lr may be a tensor of one element; it is kept as a number."""
+        if group.get("differentiable"):
+            raise ValueError(
+                "differentiable=True is not supported: a step changes parameters in place and is not recorded"
+            )
         if isinstance(group["lr"], Tensor):
             group["lr"] = group["lr"].item()
         options = {**group, **{f"betas[{i}]": b for i, b in enumerate(group.get("betas", ()))}}
@@ -191,10 +196,7 @@ class Optimizer:
         numbers = {id(p): i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
         groups = [{**group, "params": [numbers[id(p)] for p in group["params"]]} for group in self.param_groups]
         kept = {numbers[id(p)]: s for p, s in self.state.items() if s}
-        state = {
-            i: {k: _core.tensor(float(v)) if k in ("step", "mu_product") else v for k, v in s.items()}
-            for i, s in kept.items()
-        }
+        state = {i: {k: _core.tensor(float(v)) if k in NUMBERS else v for k, v in s.items()} for i, s in kept.items()}
         return {"state": state, "param_groups": groups}
 
     @no_grad
@@ -260,12 +262,12 @@ class Optimizer:
                     yield f"'{name}', which is no number,"
             elif not hasattr(value, "__array__"):
                 yield f"'{name}', a {type(value).__name__}, not a tensor,"
-            elif tuple(value.shape) != tuple(p.shape):
-                yield f"'{name}' with the shape {tuple(value.shape)} in place of {tuple(p.shape)}"
+            elif tuple(value.shape) != tuple(shape := (p if fresh is None else fresh).shape):
+                yield f"'{name}' with the shape {tuple(value.shape)} in place of {tuple(shape)}"
 
     def _loaded(self, name: str, value: Any, p: Tensor) -> Any:
         """One entry of a parameter's state: numbers as numbers, moments as tensors of our own."""
-        if name in ("step", "mu_product"):
+        if name in NUMBERS:
             return (int if name == "step" else float)(value)
         if value is None or not hasattr(value, "__array__"):
             return deepcopy(value)

@@ -1,4 +1,4 @@
-"""Steps along the gradient or its running mean."""
+"""Steps along the gradient, its sign or its running mean."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._core import Tensor
 from ..autograd import no_grad
 from .optimizer import Group, Optimizer, Params, State, moment
 
-__all__ = ["SGD", "Lion", "Muon"]
+__all__ = ["ASGD", "SGD", "Lion", "Muon", "Rprop"]
 
 
 class SGD(Optimizer):
@@ -32,6 +32,7 @@ class SGD(Optimizer):
         *,
         maximize: bool = False,
         foreach: bool | None = None,
+        differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
         if nesterov and (momentum <= 0 or dampening != 0):
@@ -43,6 +44,7 @@ class SGD(Optimizer):
             "weight_decay": weight_decay,
             "nesterov": nesterov,
             "maximize": maximize,
+            "differentiable": differentiable,
         }
         super().__init__(params, options)
 
@@ -65,6 +67,79 @@ class SGD(Optimizer):
             return "sgd", (), {}
         name = "sgd_nesterov" if group["nesterov"] else "sgd_momentum"
         return name, ("momentum_buffer",), {"dampening": 0} if first else {}
+
+
+class ASGD(Optimizer):
+    """p = (1 - lambd eta) p - eta (g + weight_decay p);  ax = ax + mu (p - ax), the mean of the parameters, in the
+    state;  then eta = lr / (1 + lambd lr t)^alpha and mu = 1 / max(1, t - t0) (Polyak and Juditsky 1992)"""
+
+    _ranges = (*Optimizer._ranges, ("lambd", 0, math.inf), ("alpha", 0, math.inf), ("t0", 0, math.inf))
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        options = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay}
+        super().__init__(params, {**options, "maximize": maximize, "differentiable": differentiable})
+
+    def _fresh(self, group: Group, p: Tensor) -> State:
+        return {"step": 0, "eta": float(group["lr"]), "mu": 1.0, "ax": moment(p)}
+
+    def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
+        key = state["eta"], state["mu"]
+        state["step"] += 1
+        t, lr = state["step"], group["lr"]
+        state["eta"] = lr / (1 + group["lambd"] * lr * t) ** group["alpha"]
+        state["mu"] = 1 / max(1, t - group["t0"])
+        return key
+
+    def _rule(self, group: Group, key: tuple[float, float]) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        return "asgd", ("ax",), {"eta": key[0], "mu": key[1]}
+
+
+class Rprop(Optimizer):
+    """p = p - sign(g) l for each element;  its step l grows by etas[1] while the sign of g stays, up to
+    step_sizes[1], and shrinks by etas[0], down to step_sizes[0], where the sign changes, and p stays then
+    (Riedmiller and Braun 1993)"""
+
+    _ranges = (("lr", 0, math.inf),)
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        if not 0 < etas[0] < 1 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        options = {"lr": lr, "etas": etas, "step_sizes": step_sizes}
+        super().__init__(params, {**options, "maximize": maximize, "differentiable": differentiable})
+
+    def _fresh(self, group: Group, p: Tensor) -> State:
+        return {"step": 0, "prev": moment(p), "step_size": moment(p).fill_(group["lr"])}
+
+    def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
+        state["step"] += 1
+        return None
+
+    def _rule(self, group: Group, key: object) -> tuple[str, tuple[str, ...], dict[str, float]]:
+        (down, up), (least, most) = group["etas"], group["step_sizes"]
+        return "rprop", ("prev", "step_size"), {"up": up, "down": down, "least": least, "most": most}
 
 
 class Lion(Optimizer):

@@ -1118,8 +1118,1878 @@ static void fused_81(float *const *out, const float *const *in, const float *par
     }
 }
 
-/* gradient of sigmoid with respect to x */
+/* lgamma: log |Gamma(x)| */
 static void fused_82(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(3.141592653589793f), k2 = v_k(1.5f), k3 = v_k(1.0f), k4 = v_k(-0.001786116252548923f), k5 = v_k(2.5f), k6 = v_k(2.0f), k7 = v_k(1.58f), k8 = v_k(-0.002158616449914774f), k9 = v_k(-0.0021229192054343722f), k10 = v_k(-0.0021424955708388422f), k11 = v_k(-0.0030498260888061233f), k12 = v_k(-0.002844351591223129f), k13 = v_k(-0.004856513589698798f), k14 = v_k(-0.00354710014209472f), k15 = v_k(-0.008972630185081508f), k16 = v_k(-0.0037057285228505976f), k17 = v_k(-0.020352080413701682f), k18 = v_k(-0.0003527123357532218f), k19 = v_k(-0.061436563590154716f), k20 = v_k(0.02066654078383006f), k21 = v_k(-0.3520735676454809f), k22 = v_k(0.47183942037586474f), k23 = v_k(0.5f), k24 = v_k(0.4189385332046727f), k25 = v_k(-0.3348492385153334f), k26 = v_k(0.3899309457299521f), k27 = v_k(-0.21484836691498338f), k28 = v_k(0.07739028922293258f), k29 = v_k(-0.022026959594116227f), k30 = v_k(0.005981531908534231f), k31 = v_k(-0.0018997978145340478f), k32 = v_k(0.000841249636797759f), k33 = v_k(-0.0005952290905364145f), k34 = v_k(0.0007936507015120978f), k35 = v_k(-0.00277777777733624f), k36 = v_k(0.0833333333333327f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_isinf(x);
+        const vec v1 = v_abs(x);
+        const vec v2 = v_lt(x, k0);
+        const vec v3 = v_round(x);
+        const vec v4 = v_sub(x, v3);
+        const vec v5 = v_mul(k1, v4);
+        const vec v6 = v_sin(v5);
+        const vec v7 = v_abs(v6);
+        const vec v8 = v_div(k1, v7);
+        const vec v9 = v_log(v8);
+        const vec v10 = v_log(v1);
+        const vec v11 = v_sub(v9, v10);
+        const vec v12 = v_lt(v1, k2);
+        const vec v13 = v_sub(v1, k3);
+        const vec v14 = v_mul(v1, v13);
+        const vec v15 = v_add(v1, k3);
+        const vec v16 = v_lt(v1, k5);
+        const vec v17 = v_sel(v16, v1, k6);
+        const vec v18 = v_sel(v12, v15, v17);
+        const vec v19 = v_sub(v18, k7);
+        const vec v20 = v_add(v18, k3);
+        const vec v21 = v_div(v19, v20);
+        const vec v22 = v_mul(k4, v21);
+        const vec v23 = v_add(v22, k8);
+        const vec v24 = v_mul(v23, v21);
+        const vec v25 = v_add(v24, k9);
+        const vec v26 = v_mul(v25, v21);
+        const vec v27 = v_add(v26, k10);
+        const vec v28 = v_mul(v27, v21);
+        const vec v29 = v_add(v28, k11);
+        const vec v30 = v_mul(v29, v21);
+        const vec v31 = v_add(v30, k12);
+        const vec v32 = v_mul(v31, v21);
+        const vec v33 = v_add(v32, k13);
+        const vec v34 = v_mul(v33, v21);
+        const vec v35 = v_add(v34, k14);
+        const vec v36 = v_mul(v35, v21);
+        const vec v37 = v_add(v36, k15);
+        const vec v38 = v_mul(v37, v21);
+        const vec v39 = v_add(v38, k16);
+        const vec v40 = v_mul(v39, v21);
+        const vec v41 = v_add(v40, k17);
+        const vec v42 = v_mul(v41, v21);
+        const vec v43 = v_add(v42, k18);
+        const vec v44 = v_mul(v43, v21);
+        const vec v45 = v_add(v44, k19);
+        const vec v46 = v_mul(v45, v21);
+        const vec v47 = v_add(v46, k20);
+        const vec v48 = v_mul(v47, v21);
+        const vec v49 = v_add(v48, k21);
+        const vec v50 = v_mul(v49, v21);
+        const vec v51 = v_add(v50, k22);
+        const vec v52 = v_mul(v14, v51);
+        const vec v53 = v_sub(v52, v10);
+        const vec v54 = v_sub(v1, k6);
+        const vec v55 = v_mul(v13, v54);
+        const vec v56 = v_mul(v55, v51);
+        const vec v57 = v_sub(v1, k23);
+        const vec v58 = v_sub(v10, k3);
+        const vec v59 = v_mul(v57, v58);
+        const vec v60 = v_mul(v1, v1);
+        const vec v61 = v_div(k3, v60);
+        const vec v62 = v_mul(k25, v61);
+        const vec v63 = v_add(v62, k26);
+        const vec v64 = v_mul(v63, v61);
+        const vec v65 = v_add(v64, k27);
+        const vec v66 = v_mul(v65, v61);
+        const vec v67 = v_add(v66, k28);
+        const vec v68 = v_mul(v67, v61);
+        const vec v69 = v_add(v68, k29);
+        const vec v70 = v_mul(v69, v61);
+        const vec v71 = v_add(v70, k30);
+        const vec v72 = v_mul(v71, v61);
+        const vec v73 = v_add(v72, k31);
+        const vec v74 = v_mul(v73, v61);
+        const vec v75 = v_add(v74, k32);
+        const vec v76 = v_mul(v75, v61);
+        const vec v77 = v_add(v76, k33);
+        const vec v78 = v_mul(v77, v61);
+        const vec v79 = v_add(v78, k34);
+        const vec v80 = v_mul(v79, v61);
+        const vec v81 = v_add(v80, k35);
+        const vec v82 = v_mul(v81, v61);
+        const vec v83 = v_add(v82, k36);
+        const vec v84 = v_div(v83, v1);
+        const vec v85 = v_add(k24, v84);
+        const vec v86 = v_add(v59, v85);
+        const vec v87 = v_sel(v16, v56, v86);
+        const vec v88 = v_sel(v12, v53, v87);
+        const vec v89 = v_sub(v11, v88);
+        const vec v90 = v_sel(v2, v89, v88);
+        const vec v91 = v_sel(v0, v1, v90);
+        STORE(out[0] + i, v91);
+    }
+}
+
+/* gradient of lgamma with respect to x */
+static void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(-1.0f), k2 = v_k(1.0f), k3 = v_k(8.0f), k4 = v_k(0.5f), k5 = v_k(0.08333333333333333f), k6 = v_k(-0.021092796092796094f), k7 = v_k(0.007575757575757576f), k8 = v_k(-0.004166666666666667f), k9 = v_k(0.003968253968253968f), k10 = v_k(-0.008333333333333333f), k11 = v_k(2.0f), k12 = v_k(1000000000000000.0f), k13 = v_k(7.0f), k14 = v_k(6.0f), k15 = v_k(10.0f), k16 = v_k(12.0f), k17 = v_k(0.25f), k18 = v_k(3.141592653589793f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_eq(x, k0);
+        const vec v1 = v_sel(v0, x, k2);
+        const vec v2 = v_div(k1, v1);
+        const vec v3 = v_lt(x, k0);
+        const vec v4 = v_le(x, k0);
+        const vec v5 = v_sub(k2, x);
+        const vec v6 = v_sel(v4, v5, x);
+        const vec v7 = v_add(v6, k3);
+        const vec v8 = v_log(v7);
+        const vec v9 = v_div(k4, v7);
+        const vec v10 = v_sub(v8, v9);
+        const vec v11 = v_mul(v7, v7);
+        const vec v12 = v_div(k2, v11);
+        const vec v13 = v_mul(k5, v12);
+        const vec v14 = v_add(v13, k6);
+        const vec v15 = v_mul(v14, v12);
+        const vec v16 = v_add(v15, k7);
+        const vec v17 = v_mul(v16, v12);
+        const vec v18 = v_add(v17, k8);
+        const vec v19 = v_mul(v18, v12);
+        const vec v20 = v_add(v19, k9);
+        const vec v21 = v_mul(v20, v12);
+        const vec v22 = v_add(v21, k10);
+        const vec v23 = v_mul(v22, v12);
+        const vec v24 = v_add(v23, k5);
+        const vec v25 = v_mul(v12, v24);
+        const vec v26 = v_sub(v10, v25);
+        const vec v27 = v_min(v6, k12);
+        const vec v28 = v_mul(k11, v27);
+        const vec v29 = v_add(v28, k13);
+        const vec v30 = v_add(v27, k13);
+        const vec v31 = v_mul(v27, v30);
+        const vec v32 = v_div(k2, v31);
+        const vec v33 = v_add(v31, k14);
+        const vec v34 = v_div(k2, v33);
+        const vec v35 = v_add(v32, v34);
+        const vec v36 = v_add(v31, k15);
+        const vec v37 = v_div(k2, v36);
+        const vec v38 = v_add(v35, v37);
+        const vec v39 = v_add(v31, k16);
+        const vec v40 = v_div(k2, v39);
+        const vec v41 = v_add(v38, v40);
+        const vec v42 = v_mul(v29, v41);
+        const vec v43 = v_sub(v26, v42);
+        const vec v44 = v_round(x);
+        const vec v45 = v_sub(x, v44);
+        const vec v46 = v_sel(v3, v45, k17);
+        const vec v47 = v_div(v46, v46);
+        const vec v48 = v_mul(k18, v46);
+        const vec v49 = v_tan(v48);
+        const vec v50 = v_div(k18, v49);
+        const vec v51 = v_mul(v47, v50);
+        const vec v52 = v_sub(v43, v51);
+        const vec v53 = v_sel(v3, v52, v43);
+        const vec v54 = v_sel(v0, v2, v53);
+        const vec v55 = v_mul(g, v54);
+        STORE(out[0] + i, v55);
+    }
+}
+
+/* digamma: the derivative of lgamma */
+static void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(-1.0f), k2 = v_k(1.0f), k3 = v_k(8.0f), k4 = v_k(0.5f), k5 = v_k(0.08333333333333333f), k6 = v_k(-0.021092796092796094f), k7 = v_k(0.007575757575757576f), k8 = v_k(-0.004166666666666667f), k9 = v_k(0.003968253968253968f), k10 = v_k(-0.008333333333333333f), k11 = v_k(2.0f), k12 = v_k(1000000000000000.0f), k13 = v_k(7.0f), k14 = v_k(6.0f), k15 = v_k(10.0f), k16 = v_k(12.0f), k17 = v_k(0.25f), k18 = v_k(3.141592653589793f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_eq(x, k0);
+        const vec v1 = v_sel(v0, x, k2);
+        const vec v2 = v_div(k1, v1);
+        const vec v3 = v_lt(x, k0);
+        const vec v4 = v_le(x, k0);
+        const vec v5 = v_sub(k2, x);
+        const vec v6 = v_sel(v4, v5, x);
+        const vec v7 = v_add(v6, k3);
+        const vec v8 = v_log(v7);
+        const vec v9 = v_div(k4, v7);
+        const vec v10 = v_sub(v8, v9);
+        const vec v11 = v_mul(v7, v7);
+        const vec v12 = v_div(k2, v11);
+        const vec v13 = v_mul(k5, v12);
+        const vec v14 = v_add(v13, k6);
+        const vec v15 = v_mul(v14, v12);
+        const vec v16 = v_add(v15, k7);
+        const vec v17 = v_mul(v16, v12);
+        const vec v18 = v_add(v17, k8);
+        const vec v19 = v_mul(v18, v12);
+        const vec v20 = v_add(v19, k9);
+        const vec v21 = v_mul(v20, v12);
+        const vec v22 = v_add(v21, k10);
+        const vec v23 = v_mul(v22, v12);
+        const vec v24 = v_add(v23, k5);
+        const vec v25 = v_mul(v12, v24);
+        const vec v26 = v_sub(v10, v25);
+        const vec v27 = v_min(v6, k12);
+        const vec v28 = v_mul(k11, v27);
+        const vec v29 = v_add(v28, k13);
+        const vec v30 = v_add(v27, k13);
+        const vec v31 = v_mul(v27, v30);
+        const vec v32 = v_div(k2, v31);
+        const vec v33 = v_add(v31, k14);
+        const vec v34 = v_div(k2, v33);
+        const vec v35 = v_add(v32, v34);
+        const vec v36 = v_add(v31, k15);
+        const vec v37 = v_div(k2, v36);
+        const vec v38 = v_add(v35, v37);
+        const vec v39 = v_add(v31, k16);
+        const vec v40 = v_div(k2, v39);
+        const vec v41 = v_add(v38, v40);
+        const vec v42 = v_mul(v29, v41);
+        const vec v43 = v_sub(v26, v42);
+        const vec v44 = v_round(x);
+        const vec v45 = v_sub(x, v44);
+        const vec v46 = v_sel(v3, v45, k17);
+        const vec v47 = v_div(v46, v46);
+        const vec v48 = v_mul(k18, v46);
+        const vec v49 = v_tan(v48);
+        const vec v50 = v_div(k18, v49);
+        const vec v51 = v_mul(v47, v50);
+        const vec v52 = v_sub(v43, v51);
+        const vec v53 = v_sel(v3, v52, v43);
+        const vec v54 = v_sel(v0, v2, v53);
+        STORE(out[0] + i, v54);
+    }
+}
+
+/* gradient of digamma with respect to x */
+static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(9.869604401089358f), k2 = v_k(3.141592653589793f), k3 = v_k(0.25f), k4 = v_k(1.0f), k5 = v_k(0.5f), k6 = v_k(8.0f), k7 = v_k(1.1666666666666667f), k8 = v_k(-0.2531135531135531f), k9 = v_k(0.07575757575757576f), k10 = v_k(-0.03333333333333333f), k11 = v_k(0.023809523809523808f), k12 = v_k(0.16666666666666666f), k13 = v_k(2.0f), k14 = v_k(49.0f), k15 = v_k(1000000000000000.0f), k16 = v_k(7.0f), k17 = v_k(25.0f), k18 = v_k(6.0f), k19 = v_k(9.0f), k20 = v_k(10.0f), k21 = v_k(12.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_le(x, k0);
+        const vec v1 = v_round(x);
+        const vec v2 = v_sub(x, v1);
+        const vec v3 = v_sel(v0, v2, k3);
+        const vec v4 = v_mul(k2, v3);
+        const vec v5 = v_sin(v4);
+        const vec v6 = v_mul(v5, v5);
+        const vec v7 = v_div(k1, v6);
+        const vec v8 = v_sub(k4, x);
+        const vec v9 = v_sel(v0, v8, x);
+        const vec v10 = v_add(v9, k6);
+        const vec v11 = v_div(k5, v10);
+        const vec v12 = v_add(k4, v11);
+        const vec v13 = v_mul(v10, v10);
+        const vec v14 = v_div(k4, v13);
+        const vec v15 = v_mul(k7, v14);
+        const vec v16 = v_add(v15, k8);
+        const vec v17 = v_mul(v16, v14);
+        const vec v18 = v_add(v17, k9);
+        const vec v19 = v_mul(v18, v14);
+        const vec v20 = v_add(v19, k10);
+        const vec v21 = v_mul(v20, v14);
+        const vec v22 = v_add(v21, k11);
+        const vec v23 = v_mul(v22, v14);
+        const vec v24 = v_add(v23, k10);
+        const vec v25 = v_mul(v24, v14);
+        const vec v26 = v_add(v25, k12);
+        const vec v27 = v_mul(v14, v26);
+        const vec v28 = v_add(v12, v27);
+        const vec v29 = v_div(v28, v10);
+        const vec v30 = v_min(v9, k15);
+        const vec v31 = v_add(v30, k16);
+        const vec v32 = v_mul(v30, v31);
+        const vec v33 = v_add(v32, k0);
+        const vec v34 = v_div(k14, v33);
+        const vec v35 = v_add(k13, v34);
+        const vec v36 = v_div(v35, v33);
+        const vec v37 = v_add(v32, k18);
+        const vec v38 = v_div(k17, v37);
+        const vec v39 = v_add(k13, v38);
+        const vec v40 = v_div(v39, v37);
+        const vec v41 = v_add(v36, v40);
+        const vec v42 = v_add(v32, k20);
+        const vec v43 = v_div(k19, v42);
+        const vec v44 = v_add(k13, v43);
+        const vec v45 = v_div(v44, v42);
+        const vec v46 = v_add(v41, v45);
+        const vec v47 = v_add(v32, k21);
+        const vec v48 = v_div(k4, v47);
+        const vec v49 = v_add(k13, v48);
+        const vec v50 = v_div(v49, v47);
+        const vec v51 = v_add(v46, v50);
+        const vec v52 = v_add(v29, v51);
+        const vec v53 = v_sub(v7, v52);
+        const vec v54 = v_sel(v0, v53, v52);
+        const vec v55 = v_mul(g, v54);
+        STORE(out[0] + i, v55);
+    }
+}
+
+/* zeta: Hurwitz's zeta function: the sum of (q + k)^-x, k = 0, 1 ...; x > 1, q > 0, no gradient for x */
+static void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(1.0f), k2 = v_k(2.0f), k3 = v_k(3.0f), k4 = v_k(4.0f), k5 = v_k(5.0f), k6 = v_k(6.0f), k7 = v_k(7.0f), k8 = v_k(8.0f), k9 = v_k(9.0f), k10 = v_k(10.0f), k11 = v_k(200.0f), k12 = v_k(0.5f), k13 = v_k(0.08333333333333333f), k14 = v_k(-0.001388888888888889f), k15 = v_k(3.306878306878307e-05f), k16 = v_k(-8.267195767195768e-07f), k17 = v_k(2.08767569878681e-08f), k18 = v_k(-5.284190138687493e-10f), k19 = v_k(11.0f), k20 = v_k(12.0f), k21 = v_k(1.3382536530684679e-11f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), q = FETCH(in[1] + i);
+        const vec v0 = v_gt(q, k0);
+        const vec v1 = v_gt(x, k1);
+        const vec v2 = v_neg(x);
+        const vec v3 = v_pow(q, v2);
+        const vec v4 = v_add(q, k1);
+        const vec v5 = v_pow(v4, v2);
+        const vec v6 = v_add(v3, v5);
+        const vec v7 = v_add(q, k2);
+        const vec v8 = v_pow(v7, v2);
+        const vec v9 = v_add(v6, v8);
+        const vec v10 = v_add(q, k3);
+        const vec v11 = v_pow(v10, v2);
+        const vec v12 = v_add(v9, v11);
+        const vec v13 = v_add(q, k4);
+        const vec v14 = v_pow(v13, v2);
+        const vec v15 = v_add(v12, v14);
+        const vec v16 = v_add(q, k5);
+        const vec v17 = v_pow(v16, v2);
+        const vec v18 = v_add(v15, v17);
+        const vec v19 = v_add(q, k6);
+        const vec v20 = v_pow(v19, v2);
+        const vec v21 = v_add(v18, v20);
+        const vec v22 = v_add(q, k7);
+        const vec v23 = v_pow(v22, v2);
+        const vec v24 = v_add(v21, v23);
+        const vec v25 = v_add(q, k8);
+        const vec v26 = v_pow(v25, v2);
+        const vec v27 = v_add(v24, v26);
+        const vec v28 = v_add(q, k9);
+        const vec v29 = v_pow(v28, v2);
+        const vec v30 = v_add(v27, v29);
+        const vec v31 = v_add(q, k10);
+        const vec v32 = v_pow(v31, v2);
+        const vec v33 = v_min(x, k11);
+        const vec v34 = v_sub(v33, k1);
+        const vec v35 = v_div(v31, v34);
+        const vec v36 = v_add(v35, k12);
+        const vec v37 = v_div(v33, v31);
+        const vec v38 = v_mul(v31, v31);
+        const vec v39 = v_div(k1, v38);
+        const vec v40 = v_add(v33, k1);
+        const vec v41 = v_mul(v39, v40);
+        const vec v42 = v_add(v33, k2);
+        const vec v43 = v_mul(v41, v42);
+        const vec v44 = v_add(v33, k3);
+        const vec v45 = v_mul(v39, v44);
+        const vec v46 = v_add(v33, k4);
+        const vec v47 = v_mul(v45, v46);
+        const vec v48 = v_add(v33, k5);
+        const vec v49 = v_mul(v39, v48);
+        const vec v50 = v_add(v33, k6);
+        const vec v51 = v_mul(v49, v50);
+        const vec v52 = v_add(v33, k7);
+        const vec v53 = v_mul(v39, v52);
+        const vec v54 = v_add(v33, k8);
+        const vec v55 = v_mul(v53, v54);
+        const vec v56 = v_add(v33, k9);
+        const vec v57 = v_mul(v39, v56);
+        const vec v58 = v_add(v33, k10);
+        const vec v59 = v_mul(v57, v58);
+        const vec v60 = v_add(v33, k19);
+        const vec v61 = v_mul(v39, v60);
+        const vec v62 = v_add(v33, k20);
+        const vec v63 = v_mul(v61, v62);
+        const vec v64 = v_mul(v63, k21);
+        const vec v65 = v_add(k18, v64);
+        const vec v66 = v_mul(v59, v65);
+        const vec v67 = v_add(k17, v66);
+        const vec v68 = v_mul(v55, v67);
+        const vec v69 = v_add(k16, v68);
+        const vec v70 = v_mul(v51, v69);
+        const vec v71 = v_add(k15, v70);
+        const vec v72 = v_mul(v47, v71);
+        const vec v73 = v_add(k14, v72);
+        const vec v74 = v_mul(v43, v73);
+        const vec v75 = v_add(k13, v74);
+        const vec v76 = v_mul(v37, v75);
+        const vec v77 = v_add(v36, v76);
+        const vec v78 = v_mul(v32, v77);
+        const vec v79 = v_add(v30, v78);
+        const vec v80 = v_eq(x, k1);
+        const vec v81 = v_sub(x, x);
+        const vec v82 = v_div(k1, v81);
+        const vec v83 = v_sub(q, q);
+        const vec v84 = v_div(v83, v83);
+        const vec v85 = v_sel(v80, v82, v84);
+        const vec v86 = v_sel(v1, v79, v85);
+        const vec v87 = v_floor(q);
+        const vec v88 = v_eq(q, v87);
+        const vec v89 = v_div(k1, v83);
+        const vec v90 = v_sel(v88, v89, v84);
+        const vec v91 = v_sel(v0, v86, v90);
+        STORE(out[0] + i, v91);
+    }
+}
+
+/* gradient of zeta with respect to q */
+static void fused_87(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(1.0f), k1 = v_k(2.0f), k2 = v_k(3.0f), k3 = v_k(4.0f), k4 = v_k(5.0f), k5 = v_k(6.0f), k6 = v_k(7.0f), k7 = v_k(8.0f), k8 = v_k(9.0f), k9 = v_k(10.0f), k10 = v_k(200.0f), k11 = v_k(0.5f), k12 = v_k(0.08333333333333333f), k13 = v_k(-0.001388888888888889f), k14 = v_k(3.306878306878307e-05f), k15 = v_k(-8.267195767195768e-07f), k16 = v_k(2.08767569878681e-08f), k17 = v_k(-5.284190138687493e-10f), k18 = v_k(11.0f), k19 = v_k(12.0f), k20 = v_k(1.3382536530684679e-11f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), q = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_neg(g);
+        const vec v1 = v_mul(v0, x);
+        const vec v2 = v_add(x, k0);
+        const vec v3 = v_neg(v2);
+        const vec v4 = v_pow(q, v3);
+        const vec v5 = v_add(q, k0);
+        const vec v6 = v_pow(v5, v3);
+        const vec v7 = v_add(v4, v6);
+        const vec v8 = v_add(q, k1);
+        const vec v9 = v_pow(v8, v3);
+        const vec v10 = v_add(v7, v9);
+        const vec v11 = v_add(q, k2);
+        const vec v12 = v_pow(v11, v3);
+        const vec v13 = v_add(v10, v12);
+        const vec v14 = v_add(q, k3);
+        const vec v15 = v_pow(v14, v3);
+        const vec v16 = v_add(v13, v15);
+        const vec v17 = v_add(q, k4);
+        const vec v18 = v_pow(v17, v3);
+        const vec v19 = v_add(v16, v18);
+        const vec v20 = v_add(q, k5);
+        const vec v21 = v_pow(v20, v3);
+        const vec v22 = v_add(v19, v21);
+        const vec v23 = v_add(q, k6);
+        const vec v24 = v_pow(v23, v3);
+        const vec v25 = v_add(v22, v24);
+        const vec v26 = v_add(q, k7);
+        const vec v27 = v_pow(v26, v3);
+        const vec v28 = v_add(v25, v27);
+        const vec v29 = v_add(q, k8);
+        const vec v30 = v_pow(v29, v3);
+        const vec v31 = v_add(v28, v30);
+        const vec v32 = v_add(q, k9);
+        const vec v33 = v_pow(v32, v3);
+        const vec v34 = v_min(v2, k10);
+        const vec v35 = v_sub(v34, k0);
+        const vec v36 = v_div(v32, v35);
+        const vec v37 = v_add(v36, k11);
+        const vec v38 = v_div(v34, v32);
+        const vec v39 = v_mul(v32, v32);
+        const vec v40 = v_div(k0, v39);
+        const vec v41 = v_add(v34, k0);
+        const vec v42 = v_mul(v40, v41);
+        const vec v43 = v_add(v34, k1);
+        const vec v44 = v_mul(v42, v43);
+        const vec v45 = v_add(v34, k2);
+        const vec v46 = v_mul(v40, v45);
+        const vec v47 = v_add(v34, k3);
+        const vec v48 = v_mul(v46, v47);
+        const vec v49 = v_add(v34, k4);
+        const vec v50 = v_mul(v40, v49);
+        const vec v51 = v_add(v34, k5);
+        const vec v52 = v_mul(v50, v51);
+        const vec v53 = v_add(v34, k6);
+        const vec v54 = v_mul(v40, v53);
+        const vec v55 = v_add(v34, k7);
+        const vec v56 = v_mul(v54, v55);
+        const vec v57 = v_add(v34, k8);
+        const vec v58 = v_mul(v40, v57);
+        const vec v59 = v_add(v34, k9);
+        const vec v60 = v_mul(v58, v59);
+        const vec v61 = v_add(v34, k18);
+        const vec v62 = v_mul(v40, v61);
+        const vec v63 = v_add(v34, k19);
+        const vec v64 = v_mul(v62, v63);
+        const vec v65 = v_mul(v64, k20);
+        const vec v66 = v_add(k17, v65);
+        const vec v67 = v_mul(v60, v66);
+        const vec v68 = v_add(k16, v67);
+        const vec v69 = v_mul(v56, v68);
+        const vec v70 = v_add(k15, v69);
+        const vec v71 = v_mul(v52, v70);
+        const vec v72 = v_add(k14, v71);
+        const vec v73 = v_mul(v48, v72);
+        const vec v74 = v_add(k13, v73);
+        const vec v75 = v_mul(v44, v74);
+        const vec v76 = v_add(k12, v75);
+        const vec v77 = v_mul(v38, v76);
+        const vec v78 = v_add(v37, v77);
+        const vec v79 = v_mul(v33, v78);
+        const vec v80 = v_add(v31, v79);
+        const vec v81 = v_mul(v1, v80);
+        STORE(out[0] + i, v81);
+    }
+}
+
+/* erfinv: the inverse of erf; infinite at -1 and 1 */
+static void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.7071067811865476f), k1 = v_k(0.5f), k2 = v_k(0.425f), k3 = v_k(2509.0809287301227f), k4 = v_k(0.180625f), k5 = v_k(33430.57558358813f), k6 = v_k(67265.7709270087f), k7 = v_k(45921.95393154987f), k8 = v_k(13731.69376550946f), k9 = v_k(1971.5909503065513f), k10 = v_k(133.14166789178438f), k11 = v_k(3.3871328727963665f), k12 = v_k(5226.495278852854f), k13 = v_k(28729.085735721943f), k14 = v_k(39307.89580009271f), k15 = v_k(21213.794301586597f), k16 = v_k(5394.196021424751f), k17 = v_k(687.1870074920579f), k18 = v_k(42.31333070160091f), k19 = v_k(1.0f), k20 = v_k(0.0f), k21 = v_k(5.0f), k22 = v_k(0.0007745450142783414f), k23 = v_k(1.6f), k24 = v_k(0.022723844989269184f), k25 = v_k(0.2417807251774506f), k26 = v_k(1.2704582524523684f), k27 = v_k(3.6478483247632045f), k28 = v_k(5.769497221460691f), k29 = v_k(4.630337846156546f), k30 = v_k(1.4234371107496835f), k31 = v_k(1.0507500716444169e-09f), k32 = v_k(0.0005475938084995345f), k33 = v_k(0.015198666563616457f), k34 = v_k(0.14810397642748008f), k35 = v_k(0.6897673349851f), k36 = v_k(1.6763848301838038f), k37 = v_k(2.053191626637759f), k38 = v_k(2.0103343992922881e-07f), k39 = v_k(2.7115555687434876e-05f), k40 = v_k(0.0012426609473880784f), k41 = v_k(0.026532189526576124f), k42 = v_k(0.29656057182850487f), k43 = v_k(1.7848265399172913f), k44 = v_k(5.463784911164114f), k45 = v_k(6.657904643501103f), k46 = v_k(2.0442631033899397e-15f), k47 = v_k(1.421511758316446e-07f), k48 = v_k(1.8463183175100548e-05f), k49 = v_k(0.0007868691311456133f), k50 = v_k(0.014875361290850615f), k51 = v_k(0.1369298809227358f), k52 = v_k(0.599832206555888f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_mul(k1, x);
+        const vec v1 = v_abs(v0);
+        const vec v2 = v_le(v1, k2);
+        const vec v3 = v_mul(v0, v0);
+        const vec v4 = v_sub(k4, v3);
+        const vec v5 = v_mul(k3, v4);
+        const vec v6 = v_add(v5, k5);
+        const vec v7 = v_mul(v6, v4);
+        const vec v8 = v_add(v7, k6);
+        const vec v9 = v_mul(v8, v4);
+        const vec v10 = v_add(v9, k7);
+        const vec v11 = v_mul(v10, v4);
+        const vec v12 = v_add(v11, k8);
+        const vec v13 = v_mul(v12, v4);
+        const vec v14 = v_add(v13, k9);
+        const vec v15 = v_mul(v14, v4);
+        const vec v16 = v_add(v15, k10);
+        const vec v17 = v_mul(v16, v4);
+        const vec v18 = v_add(v17, k11);
+        const vec v19 = v_mul(k12, v4);
+        const vec v20 = v_add(v19, k13);
+        const vec v21 = v_mul(v20, v4);
+        const vec v22 = v_add(v21, k14);
+        const vec v23 = v_mul(v22, v4);
+        const vec v24 = v_add(v23, k15);
+        const vec v25 = v_mul(v24, v4);
+        const vec v26 = v_add(v25, k16);
+        const vec v27 = v_mul(v26, v4);
+        const vec v28 = v_add(v27, k17);
+        const vec v29 = v_mul(v28, v4);
+        const vec v30 = v_add(v29, k18);
+        const vec v31 = v_mul(v30, v4);
+        const vec v32 = v_add(v31, k19);
+        const vec v33 = v_div(v18, v32);
+        const vec v34 = v_mul(v0, v33);
+        const vec v35 = v_abs(x);
+        const vec v36 = v_mul(k1, v35);
+        const vec v37 = v_sub(k1, v36);
+        const vec v38 = v_eq(v37, k20);
+        const vec v39 = v_div(k19, v37);
+        const vec v40 = v_log(v37);
+        const vec v41 = v_neg(v40);
+        const vec v42 = v_sqrt(v41);
+        const vec v43 = v_le(v42, k21);
+        const vec v44 = v_sub(v42, k23);
+        const vec v45 = v_mul(k22, v44);
+        const vec v46 = v_add(v45, k24);
+        const vec v47 = v_mul(v46, v44);
+        const vec v48 = v_add(v47, k25);
+        const vec v49 = v_mul(v48, v44);
+        const vec v50 = v_add(v49, k26);
+        const vec v51 = v_mul(v50, v44);
+        const vec v52 = v_add(v51, k27);
+        const vec v53 = v_mul(v52, v44);
+        const vec v54 = v_add(v53, k28);
+        const vec v55 = v_mul(v54, v44);
+        const vec v56 = v_add(v55, k29);
+        const vec v57 = v_mul(v56, v44);
+        const vec v58 = v_add(v57, k30);
+        const vec v59 = v_mul(k31, v44);
+        const vec v60 = v_add(v59, k32);
+        const vec v61 = v_mul(v60, v44);
+        const vec v62 = v_add(v61, k33);
+        const vec v63 = v_mul(v62, v44);
+        const vec v64 = v_add(v63, k34);
+        const vec v65 = v_mul(v64, v44);
+        const vec v66 = v_add(v65, k35);
+        const vec v67 = v_mul(v66, v44);
+        const vec v68 = v_add(v67, k36);
+        const vec v69 = v_mul(v68, v44);
+        const vec v70 = v_add(v69, k37);
+        const vec v71 = v_mul(v70, v44);
+        const vec v72 = v_add(v71, k19);
+        const vec v73 = v_div(v58, v72);
+        const vec v74 = v_sub(v42, k21);
+        const vec v75 = v_mul(k38, v74);
+        const vec v76 = v_add(v75, k39);
+        const vec v77 = v_mul(v76, v74);
+        const vec v78 = v_add(v77, k40);
+        const vec v79 = v_mul(v78, v74);
+        const vec v80 = v_add(v79, k41);
+        const vec v81 = v_mul(v80, v74);
+        const vec v82 = v_add(v81, k42);
+        const vec v83 = v_mul(v82, v74);
+        const vec v84 = v_add(v83, k43);
+        const vec v85 = v_mul(v84, v74);
+        const vec v86 = v_add(v85, k44);
+        const vec v87 = v_mul(v86, v74);
+        const vec v88 = v_add(v87, k45);
+        const vec v89 = v_mul(k46, v74);
+        const vec v90 = v_add(v89, k47);
+        const vec v91 = v_mul(v90, v74);
+        const vec v92 = v_add(v91, k48);
+        const vec v93 = v_mul(v92, v74);
+        const vec v94 = v_add(v93, k49);
+        const vec v95 = v_mul(v94, v74);
+        const vec v96 = v_add(v95, k50);
+        const vec v97 = v_mul(v96, v74);
+        const vec v98 = v_add(v97, k51);
+        const vec v99 = v_mul(v98, v74);
+        const vec v100 = v_add(v99, k52);
+        const vec v101 = v_mul(v100, v74);
+        const vec v102 = v_add(v101, k19);
+        const vec v103 = v_div(v88, v102);
+        const vec v104 = v_sel(v43, v73, v103);
+        const vec v105 = v_sel(v38, v39, v104);
+        const vec v106 = v_copysign(v105, v0);
+        const vec v107 = v_sel(v2, v34, v106);
+        const vec v108 = v_mul(k0, v107);
+        STORE(out[0] + i, v108);
+    }
+}
+
+/* gradient of erfinv with respect to x */
+static void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.8862269254527579f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec y = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_mul(y, y);
+        const vec v1 = v_exp(v0);
+        const vec v2 = v_mul(k0, v1);
+        const vec v3 = v_mul(g, v2);
+        STORE(out[0] + i, v3);
+    }
+}
+
+/* ndtri: the inverse of ndtr: the normal distribution's quantiles */
+static void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.5f), k1 = v_k(0.425f), k2 = v_k(2509.0809287301227f), k3 = v_k(0.180625f), k4 = v_k(33430.57558358813f), k5 = v_k(67265.7709270087f), k6 = v_k(45921.95393154987f), k7 = v_k(13731.69376550946f), k8 = v_k(1971.5909503065513f), k9 = v_k(133.14166789178438f), k10 = v_k(3.3871328727963665f), k11 = v_k(5226.495278852854f), k12 = v_k(28729.085735721943f), k13 = v_k(39307.89580009271f), k14 = v_k(21213.794301586597f), k15 = v_k(5394.196021424751f), k16 = v_k(687.1870074920579f), k17 = v_k(42.31333070160091f), k18 = v_k(1.0f), k19 = v_k(0.0f), k20 = v_k(5.0f), k21 = v_k(0.0007745450142783414f), k22 = v_k(1.6f), k23 = v_k(0.022723844989269184f), k24 = v_k(0.2417807251774506f), k25 = v_k(1.2704582524523684f), k26 = v_k(3.6478483247632045f), k27 = v_k(5.769497221460691f), k28 = v_k(4.630337846156546f), k29 = v_k(1.4234371107496835f), k30 = v_k(1.0507500716444169e-09f), k31 = v_k(0.0005475938084995345f), k32 = v_k(0.015198666563616457f), k33 = v_k(0.14810397642748008f), k34 = v_k(0.6897673349851f), k35 = v_k(1.6763848301838038f), k36 = v_k(2.053191626637759f), k37 = v_k(2.0103343992922881e-07f), k38 = v_k(2.7115555687434876e-05f), k39 = v_k(0.0012426609473880784f), k40 = v_k(0.026532189526576124f), k41 = v_k(0.29656057182850487f), k42 = v_k(1.7848265399172913f), k43 = v_k(5.463784911164114f), k44 = v_k(6.657904643501103f), k45 = v_k(2.0442631033899397e-15f), k46 = v_k(1.421511758316446e-07f), k47 = v_k(1.8463183175100548e-05f), k48 = v_k(0.0007868691311456133f), k49 = v_k(0.014875361290850615f), k50 = v_k(0.1369298809227358f), k51 = v_k(0.599832206555888f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_sub(x, k0);
+        const vec v1 = v_abs(v0);
+        const vec v2 = v_le(v1, k1);
+        const vec v3 = v_mul(v0, v0);
+        const vec v4 = v_sub(k3, v3);
+        const vec v5 = v_mul(k2, v4);
+        const vec v6 = v_add(v5, k4);
+        const vec v7 = v_mul(v6, v4);
+        const vec v8 = v_add(v7, k5);
+        const vec v9 = v_mul(v8, v4);
+        const vec v10 = v_add(v9, k6);
+        const vec v11 = v_mul(v10, v4);
+        const vec v12 = v_add(v11, k7);
+        const vec v13 = v_mul(v12, v4);
+        const vec v14 = v_add(v13, k8);
+        const vec v15 = v_mul(v14, v4);
+        const vec v16 = v_add(v15, k9);
+        const vec v17 = v_mul(v16, v4);
+        const vec v18 = v_add(v17, k10);
+        const vec v19 = v_mul(k11, v4);
+        const vec v20 = v_add(v19, k12);
+        const vec v21 = v_mul(v20, v4);
+        const vec v22 = v_add(v21, k13);
+        const vec v23 = v_mul(v22, v4);
+        const vec v24 = v_add(v23, k14);
+        const vec v25 = v_mul(v24, v4);
+        const vec v26 = v_add(v25, k15);
+        const vec v27 = v_mul(v26, v4);
+        const vec v28 = v_add(v27, k16);
+        const vec v29 = v_mul(v28, v4);
+        const vec v30 = v_add(v29, k17);
+        const vec v31 = v_mul(v30, v4);
+        const vec v32 = v_add(v31, k18);
+        const vec v33 = v_div(v18, v32);
+        const vec v34 = v_mul(v0, v33);
+        const vec v35 = v_sub(k18, x);
+        const vec v36 = v_min(x, v35);
+        const vec v37 = v_eq(v36, k19);
+        const vec v38 = v_div(k18, v36);
+        const vec v39 = v_log(v36);
+        const vec v40 = v_neg(v39);
+        const vec v41 = v_sqrt(v40);
+        const vec v42 = v_le(v41, k20);
+        const vec v43 = v_sub(v41, k22);
+        const vec v44 = v_mul(k21, v43);
+        const vec v45 = v_add(v44, k23);
+        const vec v46 = v_mul(v45, v43);
+        const vec v47 = v_add(v46, k24);
+        const vec v48 = v_mul(v47, v43);
+        const vec v49 = v_add(v48, k25);
+        const vec v50 = v_mul(v49, v43);
+        const vec v51 = v_add(v50, k26);
+        const vec v52 = v_mul(v51, v43);
+        const vec v53 = v_add(v52, k27);
+        const vec v54 = v_mul(v53, v43);
+        const vec v55 = v_add(v54, k28);
+        const vec v56 = v_mul(v55, v43);
+        const vec v57 = v_add(v56, k29);
+        const vec v58 = v_mul(k30, v43);
+        const vec v59 = v_add(v58, k31);
+        const vec v60 = v_mul(v59, v43);
+        const vec v61 = v_add(v60, k32);
+        const vec v62 = v_mul(v61, v43);
+        const vec v63 = v_add(v62, k33);
+        const vec v64 = v_mul(v63, v43);
+        const vec v65 = v_add(v64, k34);
+        const vec v66 = v_mul(v65, v43);
+        const vec v67 = v_add(v66, k35);
+        const vec v68 = v_mul(v67, v43);
+        const vec v69 = v_add(v68, k36);
+        const vec v70 = v_mul(v69, v43);
+        const vec v71 = v_add(v70, k18);
+        const vec v72 = v_div(v57, v71);
+        const vec v73 = v_sub(v41, k20);
+        const vec v74 = v_mul(k37, v73);
+        const vec v75 = v_add(v74, k38);
+        const vec v76 = v_mul(v75, v73);
+        const vec v77 = v_add(v76, k39);
+        const vec v78 = v_mul(v77, v73);
+        const vec v79 = v_add(v78, k40);
+        const vec v80 = v_mul(v79, v73);
+        const vec v81 = v_add(v80, k41);
+        const vec v82 = v_mul(v81, v73);
+        const vec v83 = v_add(v82, k42);
+        const vec v84 = v_mul(v83, v73);
+        const vec v85 = v_add(v84, k43);
+        const vec v86 = v_mul(v85, v73);
+        const vec v87 = v_add(v86, k44);
+        const vec v88 = v_mul(k45, v73);
+        const vec v89 = v_add(v88, k46);
+        const vec v90 = v_mul(v89, v73);
+        const vec v91 = v_add(v90, k47);
+        const vec v92 = v_mul(v91, v73);
+        const vec v93 = v_add(v92, k48);
+        const vec v94 = v_mul(v93, v73);
+        const vec v95 = v_add(v94, k49);
+        const vec v96 = v_mul(v95, v73);
+        const vec v97 = v_add(v96, k50);
+        const vec v98 = v_mul(v97, v73);
+        const vec v99 = v_add(v98, k51);
+        const vec v100 = v_mul(v99, v73);
+        const vec v101 = v_add(v100, k18);
+        const vec v102 = v_div(v87, v101);
+        const vec v103 = v_sel(v42, v72, v102);
+        const vec v104 = v_sel(v37, v38, v103);
+        const vec v105 = v_copysign(v104, v0);
+        const vec v106 = v_sel(v2, v34, v105);
+        STORE(out[0] + i, v106);
+    }
+}
+
+/* gradient of ndtri with respect to x */
+static void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(2.5066282746310002f), k1 = v_k(0.5f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec y = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_mul(y, y);
+        const vec v1 = v_mul(k1, v0);
+        const vec v2 = v_exp(v1);
+        const vec v3 = v_mul(k0, v2);
+        const vec v4 = v_mul(g, v3);
+        STORE(out[0] + i, v4);
+    }
+}
+
+/* ndtr: the normal distribution function */
+static void fused_92(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.5f), k1 = v_k(-0.7071067811865476f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_mul(x, k1);
+        const vec v1 = v_erfc(v0);
+        const vec v2 = v_mul(k0, v1);
+        STORE(out[0] + i, v2);
+    }
+}
+
+/* gradient of ndtr with respect to x */
+static void fused_93(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.3989422804014327f), k1 = v_k(-0.5f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_mul(x, x);
+        const vec v1 = v_mul(k1, v0);
+        const vec v2 = v_exp(v1);
+        const vec v3 = v_mul(k0, v2);
+        const vec v4 = v_mul(g, v3);
+        STORE(out[0] + i, v4);
+    }
+}
+
+/* erfcx: exp(x^2) erfc(x) */
+static void fused_94(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(2.0f), k2 = v_k(-3.0025836743291848e-09f), k3 = v_k(1.0f), k4 = v_k(6.0f), k5 = v_k(3.0f), k6 = v_k(-7.684595104532027e-09f), k7 = v_k(2.686110464329569e-08f), k8 = v_k(8.78895695483349e-08f), k9 = v_k(-1.1820963586832751e-07f), k10 = v_k(-5.969360471848872e-07f), k11 = v_k(3.335736838339709e-07f), k12 = v_k(3.4549999850506037e-06f), k13 = v_k(-7.161916934301582e-07f), k14 = v_k(-2.009056922739788e-05f), k15 = v_k(4.942739723250327e-06f), k16 = v_k(0.00012509560614567332f), k17 = v_k(-0.00010515783961224026f), k18 = v_k(-0.0007798313768818159f), k19 = v_k(0.0018886899970430742f), k20 = v_k(0.0025293916868604394f), k21 = v_k(-0.02377051487904442f), k22 = v_k(0.06830802735411208f), k23 = v_k(-0.11927366341755899f), k24 = v_k(0.12964515870241308f), k25 = v_k(-0.047562294353399294f), k26 = v_k(-0.13562110612457834f), k27 = v_k(1.2530080582697294f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_lt(x, k0);
+        const vec v1 = v_mul(x, x);
+        const vec v2 = v_exp(v1);
+        const vec v3 = v_mul(k1, v2);
+        const vec v4 = v_abs(x);
+        const vec v5 = v_add(v4, k5);
+        const vec v6 = v_div(k4, v5);
+        const vec v7 = v_sub(k3, v6);
+        const vec v8 = v_mul(k2, v7);
+        const vec v9 = v_add(v8, k6);
+        const vec v10 = v_mul(v9, v7);
+        const vec v11 = v_add(v10, k7);
+        const vec v12 = v_mul(v11, v7);
+        const vec v13 = v_add(v12, k8);
+        const vec v14 = v_mul(v13, v7);
+        const vec v15 = v_add(v14, k9);
+        const vec v16 = v_mul(v15, v7);
+        const vec v17 = v_add(v16, k10);
+        const vec v18 = v_mul(v17, v7);
+        const vec v19 = v_add(v18, k11);
+        const vec v20 = v_mul(v19, v7);
+        const vec v21 = v_add(v20, k12);
+        const vec v22 = v_mul(v21, v7);
+        const vec v23 = v_add(v22, k13);
+        const vec v24 = v_mul(v23, v7);
+        const vec v25 = v_add(v24, k14);
+        const vec v26 = v_mul(v25, v7);
+        const vec v27 = v_add(v26, k15);
+        const vec v28 = v_mul(v27, v7);
+        const vec v29 = v_add(v28, k16);
+        const vec v30 = v_mul(v29, v7);
+        const vec v31 = v_add(v30, k17);
+        const vec v32 = v_mul(v31, v7);
+        const vec v33 = v_add(v32, k18);
+        const vec v34 = v_mul(v33, v7);
+        const vec v35 = v_add(v34, k19);
+        const vec v36 = v_mul(v35, v7);
+        const vec v37 = v_add(v36, k20);
+        const vec v38 = v_mul(v37, v7);
+        const vec v39 = v_add(v38, k21);
+        const vec v40 = v_mul(v39, v7);
+        const vec v41 = v_add(v40, k22);
+        const vec v42 = v_mul(v41, v7);
+        const vec v43 = v_add(v42, k23);
+        const vec v44 = v_mul(v43, v7);
+        const vec v45 = v_add(v44, k24);
+        const vec v46 = v_mul(v45, v7);
+        const vec v47 = v_add(v46, k25);
+        const vec v48 = v_mul(v47, v7);
+        const vec v49 = v_add(v48, k26);
+        const vec v50 = v_mul(v49, v7);
+        const vec v51 = v_add(v50, k27);
+        const vec v52 = v_mul(k1, v4);
+        const vec v53 = v_add(k3, v52);
+        const vec v54 = v_div(v51, v53);
+        const vec v55 = v_sub(v3, v54);
+        const vec v56 = v_sel(v0, v55, v54);
+        STORE(out[0] + i, v56);
+    }
+}
+
+/* gradient of erfcx with respect to x */
+static void fused_95(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(2.0f), k1 = v_k(1.1283791670955126f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_mul(k0, x);
+        const vec v1 = v_mul(v0, y);
+        const vec v2 = v_sub(v1, k1);
+        const vec v3 = v_mul(g, v2);
+        STORE(out[0] + i, v3);
+    }
+}
+
+/* log_ndtr: log(ndtr(x)), also where that is small */
+static void fused_96(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(0.5f), k2 = v_k(-3.0025836743291848e-09f), k3 = v_k(1.0f), k4 = v_k(6.0f), k5 = v_k(0.7071067811865476f), k6 = v_k(3.0f), k7 = v_k(-7.684595104532027e-09f), k8 = v_k(2.686110464329569e-08f), k9 = v_k(8.78895695483349e-08f), k10 = v_k(-1.1820963586832751e-07f), k11 = v_k(-5.969360471848872e-07f), k12 = v_k(3.335736838339709e-07f), k13 = v_k(3.4549999850506037e-06f), k14 = v_k(-7.161916934301582e-07f), k15 = v_k(-2.009056922739788e-05f), k16 = v_k(4.942739723250327e-06f), k17 = v_k(0.00012509560614567332f), k18 = v_k(-0.00010515783961224026f), k19 = v_k(-0.0007798313768818159f), k20 = v_k(0.0018886899970430742f), k21 = v_k(0.0025293916868604394f), k22 = v_k(-0.02377051487904442f), k23 = v_k(0.06830802735411208f), k24 = v_k(-0.11927366341755899f), k25 = v_k(0.12964515870241308f), k26 = v_k(-0.047562294353399294f), k27 = v_k(-0.13562110612457834f), k28 = v_k(1.2530080582697294f), k29 = v_k(2.0f), k30 = v_k(-0.5f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_lt(x, k0);
+        const vec v1 = v_neg(x);
+        const vec v2 = v_max(v1, k0);
+        const vec v3 = v_mul(v2, k5);
+        const vec v4 = v_add(v3, k6);
+        const vec v5 = v_div(k4, v4);
+        const vec v6 = v_sub(k3, v5);
+        const vec v7 = v_mul(k2, v6);
+        const vec v8 = v_add(v7, k7);
+        const vec v9 = v_mul(v8, v6);
+        const vec v10 = v_add(v9, k8);
+        const vec v11 = v_mul(v10, v6);
+        const vec v12 = v_add(v11, k9);
+        const vec v13 = v_mul(v12, v6);
+        const vec v14 = v_add(v13, k10);
+        const vec v15 = v_mul(v14, v6);
+        const vec v16 = v_add(v15, k11);
+        const vec v17 = v_mul(v16, v6);
+        const vec v18 = v_add(v17, k12);
+        const vec v19 = v_mul(v18, v6);
+        const vec v20 = v_add(v19, k13);
+        const vec v21 = v_mul(v20, v6);
+        const vec v22 = v_add(v21, k14);
+        const vec v23 = v_mul(v22, v6);
+        const vec v24 = v_add(v23, k15);
+        const vec v25 = v_mul(v24, v6);
+        const vec v26 = v_add(v25, k16);
+        const vec v27 = v_mul(v26, v6);
+        const vec v28 = v_add(v27, k17);
+        const vec v29 = v_mul(v28, v6);
+        const vec v30 = v_add(v29, k18);
+        const vec v31 = v_mul(v30, v6);
+        const vec v32 = v_add(v31, k19);
+        const vec v33 = v_mul(v32, v6);
+        const vec v34 = v_add(v33, k20);
+        const vec v35 = v_mul(v34, v6);
+        const vec v36 = v_add(v35, k21);
+        const vec v37 = v_mul(v36, v6);
+        const vec v38 = v_add(v37, k22);
+        const vec v39 = v_mul(v38, v6);
+        const vec v40 = v_add(v39, k23);
+        const vec v41 = v_mul(v40, v6);
+        const vec v42 = v_add(v41, k24);
+        const vec v43 = v_mul(v42, v6);
+        const vec v44 = v_add(v43, k25);
+        const vec v45 = v_mul(v44, v6);
+        const vec v46 = v_add(v45, k26);
+        const vec v47 = v_mul(v46, v6);
+        const vec v48 = v_add(v47, k27);
+        const vec v49 = v_mul(v48, v6);
+        const vec v50 = v_add(v49, k28);
+        const vec v51 = v_mul(k29, v3);
+        const vec v52 = v_add(k3, v51);
+        const vec v53 = v_div(v50, v52);
+        const vec v54 = v_mul(k1, v53);
+        const vec v55 = v_log(v54);
+        const vec v56 = v_mul(x, x);
+        const vec v57 = v_mul(k1, v56);
+        const vec v58 = v_sub(v55, v57);
+        const vec v59 = v_max(x, k0);
+        const vec v60 = v_mul(v59, k5);
+        const vec v61 = v_erfc(v60);
+        const vec v62 = v_mul(k30, v61);
+        const vec v63 = v_log1p(v62);
+        const vec v64 = v_sel(v0, v58, v63);
+        STORE(out[0] + i, v64);
+    }
+}
+
+/* gradient of log_ndtr with respect to x */
+static void fused_97(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(0.7978845608028654f), k2 = v_k(-3.0025836743291848e-09f), k3 = v_k(1.0f), k4 = v_k(6.0f), k5 = v_k(0.7071067811865476f), k6 = v_k(3.0f), k7 = v_k(-7.684595104532027e-09f), k8 = v_k(2.686110464329569e-08f), k9 = v_k(8.78895695483349e-08f), k10 = v_k(-1.1820963586832751e-07f), k11 = v_k(-5.969360471848872e-07f), k12 = v_k(3.335736838339709e-07f), k13 = v_k(3.4549999850506037e-06f), k14 = v_k(-7.161916934301582e-07f), k15 = v_k(-2.009056922739788e-05f), k16 = v_k(4.942739723250327e-06f), k17 = v_k(0.00012509560614567332f), k18 = v_k(-0.00010515783961224026f), k19 = v_k(-0.0007798313768818159f), k20 = v_k(0.0018886899970430742f), k21 = v_k(0.0025293916868604394f), k22 = v_k(-0.02377051487904442f), k23 = v_k(0.06830802735411208f), k24 = v_k(-0.11927366341755899f), k25 = v_k(0.12964515870241308f), k26 = v_k(-0.047562294353399294f), k27 = v_k(-0.13562110612457834f), k28 = v_k(1.2530080582697294f), k29 = v_k(2.0f), k30 = v_k(0.3989422804014327f), k31 = v_k(-0.5f), k32 = v_k(0.5f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_lt(x, k0);
+        const vec v1 = v_neg(x);
+        const vec v2 = v_max(v1, k0);
+        const vec v3 = v_mul(v2, k5);
+        const vec v4 = v_add(v3, k6);
+        const vec v5 = v_div(k4, v4);
+        const vec v6 = v_sub(k3, v5);
+        const vec v7 = v_mul(k2, v6);
+        const vec v8 = v_add(v7, k7);
+        const vec v9 = v_mul(v8, v6);
+        const vec v10 = v_add(v9, k8);
+        const vec v11 = v_mul(v10, v6);
+        const vec v12 = v_add(v11, k9);
+        const vec v13 = v_mul(v12, v6);
+        const vec v14 = v_add(v13, k10);
+        const vec v15 = v_mul(v14, v6);
+        const vec v16 = v_add(v15, k11);
+        const vec v17 = v_mul(v16, v6);
+        const vec v18 = v_add(v17, k12);
+        const vec v19 = v_mul(v18, v6);
+        const vec v20 = v_add(v19, k13);
+        const vec v21 = v_mul(v20, v6);
+        const vec v22 = v_add(v21, k14);
+        const vec v23 = v_mul(v22, v6);
+        const vec v24 = v_add(v23, k15);
+        const vec v25 = v_mul(v24, v6);
+        const vec v26 = v_add(v25, k16);
+        const vec v27 = v_mul(v26, v6);
+        const vec v28 = v_add(v27, k17);
+        const vec v29 = v_mul(v28, v6);
+        const vec v30 = v_add(v29, k18);
+        const vec v31 = v_mul(v30, v6);
+        const vec v32 = v_add(v31, k19);
+        const vec v33 = v_mul(v32, v6);
+        const vec v34 = v_add(v33, k20);
+        const vec v35 = v_mul(v34, v6);
+        const vec v36 = v_add(v35, k21);
+        const vec v37 = v_mul(v36, v6);
+        const vec v38 = v_add(v37, k22);
+        const vec v39 = v_mul(v38, v6);
+        const vec v40 = v_add(v39, k23);
+        const vec v41 = v_mul(v40, v6);
+        const vec v42 = v_add(v41, k24);
+        const vec v43 = v_mul(v42, v6);
+        const vec v44 = v_add(v43, k25);
+        const vec v45 = v_mul(v44, v6);
+        const vec v46 = v_add(v45, k26);
+        const vec v47 = v_mul(v46, v6);
+        const vec v48 = v_add(v47, k27);
+        const vec v49 = v_mul(v48, v6);
+        const vec v50 = v_add(v49, k28);
+        const vec v51 = v_mul(k29, v3);
+        const vec v52 = v_add(k3, v51);
+        const vec v53 = v_div(v50, v52);
+        const vec v54 = v_div(k1, v53);
+        const vec v55 = v_mul(g, v54);
+        const vec v56 = v_mul(x, x);
+        const vec v57 = v_mul(k31, v56);
+        const vec v58 = v_exp(v57);
+        const vec v59 = v_mul(k30, v58);
+        const vec v60 = v_max(x, k0);
+        const vec v61 = v_mul(v60, k5);
+        const vec v62 = v_erfc(v61);
+        const vec v63 = v_mul(k32, v62);
+        const vec v64 = v_sub(k3, v63);
+        const vec v65 = v_div(v59, v64);
+        const vec v66 = v_mul(g, v65);
+        const vec v67 = v_sel(v0, v55, v66);
+        STORE(out[0] + i, v67);
+    }
+}
+
+/* xlog1py: a log(1 + b); 0 where a is 0 and b is a number */
+static void fused_98(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i);
+        const vec v0 = v_isnan(b);
+        const vec v1 = v_eq(a, k0);
+        const vec v2 = v_log1p(b);
+        const vec v3 = v_mul(a, v2);
+        const vec v4 = v_sel(v1, k0, v3);
+        const vec v5 = v_sel(v0, b, v4);
+        STORE(out[0] + i, v5);
+    }
+}
+
+/* gradient of xlog1py with respect to a */
+static void fused_99(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(-1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_eq(a, k0);
+        const vec v1 = v_le(b, k1);
+        const vec v2 = v_mul(v0, v1);
+        const vec v3 = v_sel(v2, k0, b);
+        const vec v4 = v_log1p(v3);
+        const vec v5 = v_mul(g, v4);
+        STORE(out[0] + i, v5);
+    }
+}
+
+/* gradient of xlog1py with respect to b */
+static void fused_100(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_add(b, k0);
+        const vec v1 = v_div(a, v0);
+        const vec v2 = v_mul(g, v1);
+        STORE(out[0] + i, v2);
+    }
+}
+
+/* entr: -x log(x); 0 at 0, -infinity below */
+static void fused_101(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(-1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_eq(x, k0);
+        const vec v1 = v_mul(x, k0);
+        const vec v2 = v_lt(x, k0);
+        const vec v3 = v_div(k1, k0);
+        const vec v4 = v_neg(x);
+        const vec v5 = v_log(x);
+        const vec v6 = v_mul(v4, v5);
+        const vec v7 = v_sel(v2, v3, v6);
+        const vec v8 = v_sel(v0, v1, v7);
+        STORE(out[0] + i, v8);
+    }
+}
+
+/* gradient of entr with respect to x */
+static void fused_102(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_neg(g);
+        const vec v1 = v_log(x);
+        const vec v2 = v_add(v1, k0);
+        const vec v3 = v_mul(v0, v2);
+        STORE(out[0] + i, v3);
+    }
+}
+
+/* i0: modified Bessel function of the first kind, order 0 */
+static void fused_103(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(8.0f), k1 = v_k(9.16870802898714e-25f), k2 = v_k(0.25f), k3 = v_k(1.1306500089013763e-22f), k4 = v_k(2.638002505725747e-20f), k5 = v_k(4.346121910699508e-18f), k6 = v_k(6.277839310169019e-16f), k7 = v_k(7.593879649069731e-14f), k8 = v_k(7.594071466919559e-12f), k9 = v_k(6.151186646504185e-10f), k10 = v_k(3.936759914166877e-08f), k11 = v_k(1.9290123450477713e-06f), k12 = v_k(6.944444444548648e-05f), k13 = v_k(0.0017361111111100687f), k14 = v_k(0.027777777777778328f), k15 = v_k(0.2499999999999999f), k16 = v_k(1.0f), k17 = v_k(0.5f), k18 = v_k(-8.4140543519859e-11f), k19 = v_k(16.0f), k20 = v_k(2.3890763556453093e-10f), k21 = v_k(6.50066244690368e-10f), k22 = v_k(-1.388257515492763e-09f), k23 = v_k(-2.543681046758524e-09f), k24 = v_k(3.3946227964844304e-09f), k25 = v_k(6.8652972408165815e-09f), k26 = v_k(-3.04483111793627e-09f), k27 = v_k(-1.3089565468031359e-08f), k28 = v_k(-7.647359453153507e-09f), k29 = v_k(7.460048908482452e-09f), k30 = v_k(2.1763879371440915e-08f), k31 = v_k(3.934283500929096e-08f), k32 = v_k(8.869196824918138e-08f), k33 = v_k(2.973581894329335e-07f), k34 = v_k(1.483849744773436e-06f), k35 = v_k(1.1143033863754977e-05f), k36 = v_k(0.0001362160743304505f), k37 = v_k(0.003360551983667063f), k38 = v_k(0.4021765094450084f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_min(v0, k0);
+        const vec v3 = v_mul(v2, v2);
+        const vec v4 = v_mul(k2, v3);
+        const vec v5 = v_mul(k1, v4);
+        const vec v6 = v_add(v5, k3);
+        const vec v7 = v_mul(v6, v4);
+        const vec v8 = v_add(v7, k4);
+        const vec v9 = v_mul(v8, v4);
+        const vec v10 = v_add(v9, k5);
+        const vec v11 = v_mul(v10, v4);
+        const vec v12 = v_add(v11, k6);
+        const vec v13 = v_mul(v12, v4);
+        const vec v14 = v_add(v13, k7);
+        const vec v15 = v_mul(v14, v4);
+        const vec v16 = v_add(v15, k8);
+        const vec v17 = v_mul(v16, v4);
+        const vec v18 = v_add(v17, k9);
+        const vec v19 = v_mul(v18, v4);
+        const vec v20 = v_add(v19, k10);
+        const vec v21 = v_mul(v20, v4);
+        const vec v22 = v_add(v21, k11);
+        const vec v23 = v_mul(v22, v4);
+        const vec v24 = v_add(v23, k12);
+        const vec v25 = v_mul(v24, v4);
+        const vec v26 = v_add(v25, k13);
+        const vec v27 = v_mul(v26, v4);
+        const vec v28 = v_add(v27, k14);
+        const vec v29 = v_mul(v28, v4);
+        const vec v30 = v_add(v29, k15);
+        const vec v31 = v_mul(v30, v4);
+        const vec v32 = v_add(v31, k16);
+        const vec v33 = v_mul(v32, v4);
+        const vec v34 = v_add(v33, k16);
+        const vec v35 = v_mul(k17, v0);
+        const vec v36 = v_exp(v35);
+        const vec v37 = v_max(v0, k0);
+        const vec v38 = v_div(k19, v37);
+        const vec v39 = v_sub(v38, k16);
+        const vec v40 = v_mul(k18, v39);
+        const vec v41 = v_add(v40, k20);
+        const vec v42 = v_mul(v41, v39);
+        const vec v43 = v_add(v42, k21);
+        const vec v44 = v_mul(v43, v39);
+        const vec v45 = v_add(v44, k22);
+        const vec v46 = v_mul(v45, v39);
+        const vec v47 = v_add(v46, k23);
+        const vec v48 = v_mul(v47, v39);
+        const vec v49 = v_add(v48, k24);
+        const vec v50 = v_mul(v49, v39);
+        const vec v51 = v_add(v50, k25);
+        const vec v52 = v_mul(v51, v39);
+        const vec v53 = v_add(v52, k26);
+        const vec v54 = v_mul(v53, v39);
+        const vec v55 = v_add(v54, k27);
+        const vec v56 = v_mul(v55, v39);
+        const vec v57 = v_add(v56, k28);
+        const vec v58 = v_mul(v57, v39);
+        const vec v59 = v_add(v58, k29);
+        const vec v60 = v_mul(v59, v39);
+        const vec v61 = v_add(v60, k30);
+        const vec v62 = v_mul(v61, v39);
+        const vec v63 = v_add(v62, k31);
+        const vec v64 = v_mul(v63, v39);
+        const vec v65 = v_add(v64, k32);
+        const vec v66 = v_mul(v65, v39);
+        const vec v67 = v_add(v66, k33);
+        const vec v68 = v_mul(v67, v39);
+        const vec v69 = v_add(v68, k34);
+        const vec v70 = v_mul(v69, v39);
+        const vec v71 = v_add(v70, k35);
+        const vec v72 = v_mul(v71, v39);
+        const vec v73 = v_add(v72, k36);
+        const vec v74 = v_mul(v73, v39);
+        const vec v75 = v_add(v74, k37);
+        const vec v76 = v_mul(v75, v39);
+        const vec v77 = v_add(v76, k38);
+        const vec v78 = v_rsqrt(v37);
+        const vec v79 = v_mul(v77, v78);
+        const vec v80 = v_mul(v36, v79);
+        const vec v81 = v_mul(v80, v36);
+        const vec v82 = v_sel(v1, v34, v81);
+        STORE(out[0] + i, v82);
+    }
+}
+
+/* gradient of i0 with respect to x */
+static void fused_104(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(8.0f), k1 = v_k(0.5f), k2 = v_k(5.68889099231668e-26f), k3 = v_k(0.25f), k4 = v_k(7.584988660766692e-24f), k5 = v_k(1.8818738235305572e-21f), k6 = v_k(3.343898446291745e-19f), k7 = v_k(5.231388560151743e-17f), k8 = v_k(6.9035467016542245e-15f), k9 = v_k(7.594069552763128e-13f), k10 = v_k(6.834651961694386e-11f), k11 = v_k(4.920949886237272e-09f), k12 = v_k(2.7557319217167014e-07f), k13 = v_k(1.1574074074197762e-05f), k14 = v_k(0.000347222222222085f), k15 = v_k(0.006944444444444526f), k16 = v_k(0.08333333333333331f), k17 = v_k(1.0f), k18 = v_k(8.477905278550892e-11f), k19 = v_k(16.0f), k20 = v_k(-2.553477832143978e-10f), k21 = v_k(-6.539463744877515e-10f), k22 = v_k(1.4907748646317318e-09f), k23 = v_k(2.573528626974577e-09f), k24 = v_k(-3.6934585115497737e-09f), k25 = v_k(-7.0484821491920475e-09f), k26 = v_k(3.5276988655550675e-09f), k27 = v_k(1.3767852339030786e-08f), k28 = v_k(7.663791306126756e-09f), k29 = v_k(-8.352807985059269e-09f), k30 = v_k(-2.359542174645811e-08f), k31 = v_k(-4.314156396323434e-08f), k32 = v_k(-9.998199906722526e-08f), k33 = v_k(-3.4838453285810904e-07f), k34 = v_k(-1.8349123471059882e-06f), k35 = v_k(-1.5038547231515547e-05f), k36 = v_k(-0.00021923576377109956f), k37 = v_k(-0.0097495771932358f), k38 = v_k(0.389398459025872f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_min(v0, k0);
+        const vec v3 = v_mul(v2, v2);
+        const vec v4 = v_mul(k3, v3);
+        const vec v5 = v_mul(k2, v4);
+        const vec v6 = v_add(v5, k4);
+        const vec v7 = v_mul(v6, v4);
+        const vec v8 = v_add(v7, k5);
+        const vec v9 = v_mul(v8, v4);
+        const vec v10 = v_add(v9, k6);
+        const vec v11 = v_mul(v10, v4);
+        const vec v12 = v_add(v11, k7);
+        const vec v13 = v_mul(v12, v4);
+        const vec v14 = v_add(v13, k8);
+        const vec v15 = v_mul(v14, v4);
+        const vec v16 = v_add(v15, k9);
+        const vec v17 = v_mul(v16, v4);
+        const vec v18 = v_add(v17, k10);
+        const vec v19 = v_mul(v18, v4);
+        const vec v20 = v_add(v19, k11);
+        const vec v21 = v_mul(v20, v4);
+        const vec v22 = v_add(v21, k12);
+        const vec v23 = v_mul(v22, v4);
+        const vec v24 = v_add(v23, k13);
+        const vec v25 = v_mul(v24, v4);
+        const vec v26 = v_add(v25, k14);
+        const vec v27 = v_mul(v26, v4);
+        const vec v28 = v_add(v27, k15);
+        const vec v29 = v_mul(v28, v4);
+        const vec v30 = v_add(v29, k16);
+        const vec v31 = v_mul(v30, v4);
+        const vec v32 = v_add(v31, k1);
+        const vec v33 = v_mul(v32, v4);
+        const vec v34 = v_add(v33, k17);
+        const vec v35 = v_mul(k1, v34);
+        const vec v36 = v_mul(x, v35);
+        const vec v37 = v_mul(k1, v0);
+        const vec v38 = v_exp(v37);
+        const vec v39 = v_max(v0, k0);
+        const vec v40 = v_div(k19, v39);
+        const vec v41 = v_sub(v40, k17);
+        const vec v42 = v_mul(k18, v41);
+        const vec v43 = v_add(v42, k20);
+        const vec v44 = v_mul(v43, v41);
+        const vec v45 = v_add(v44, k21);
+        const vec v46 = v_mul(v45, v41);
+        const vec v47 = v_add(v46, k22);
+        const vec v48 = v_mul(v47, v41);
+        const vec v49 = v_add(v48, k23);
+        const vec v50 = v_mul(v49, v41);
+        const vec v51 = v_add(v50, k24);
+        const vec v52 = v_mul(v51, v41);
+        const vec v53 = v_add(v52, k25);
+        const vec v54 = v_mul(v53, v41);
+        const vec v55 = v_add(v54, k26);
+        const vec v56 = v_mul(v55, v41);
+        const vec v57 = v_add(v56, k27);
+        const vec v58 = v_mul(v57, v41);
+        const vec v59 = v_add(v58, k28);
+        const vec v60 = v_mul(v59, v41);
+        const vec v61 = v_add(v60, k29);
+        const vec v62 = v_mul(v61, v41);
+        const vec v63 = v_add(v62, k30);
+        const vec v64 = v_mul(v63, v41);
+        const vec v65 = v_add(v64, k31);
+        const vec v66 = v_mul(v65, v41);
+        const vec v67 = v_add(v66, k32);
+        const vec v68 = v_mul(v67, v41);
+        const vec v69 = v_add(v68, k33);
+        const vec v70 = v_mul(v69, v41);
+        const vec v71 = v_add(v70, k34);
+        const vec v72 = v_mul(v71, v41);
+        const vec v73 = v_add(v72, k35);
+        const vec v74 = v_mul(v73, v41);
+        const vec v75 = v_add(v74, k36);
+        const vec v76 = v_mul(v75, v41);
+        const vec v77 = v_add(v76, k37);
+        const vec v78 = v_mul(v77, v41);
+        const vec v79 = v_add(v78, k38);
+        const vec v80 = v_rsqrt(v39);
+        const vec v81 = v_mul(v79, v80);
+        const vec v82 = v_mul(v38, v81);
+        const vec v83 = v_mul(v82, v38);
+        const vec v84 = v_copysign(v83, x);
+        const vec v85 = v_sel(v1, v36, v84);
+        const vec v86 = v_mul(g, v85);
+        STORE(out[0] + i, v86);
+    }
+}
+
+/* i0e: exp(-|x|) i0(x) */
+static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(8.0f), k1 = v_k(9.16870802898714e-25f), k2 = v_k(0.25f), k3 = v_k(1.1306500089013763e-22f), k4 = v_k(2.638002505725747e-20f), k5 = v_k(4.346121910699508e-18f), k6 = v_k(6.277839310169019e-16f), k7 = v_k(7.593879649069731e-14f), k8 = v_k(7.594071466919559e-12f), k9 = v_k(6.151186646504185e-10f), k10 = v_k(3.936759914166877e-08f), k11 = v_k(1.9290123450477713e-06f), k12 = v_k(6.944444444548648e-05f), k13 = v_k(0.0017361111111100687f), k14 = v_k(0.027777777777778328f), k15 = v_k(0.2499999999999999f), k16 = v_k(1.0f), k17 = v_k(-8.4140543519859e-11f), k18 = v_k(16.0f), k19 = v_k(2.3890763556453093e-10f), k20 = v_k(6.50066244690368e-10f), k21 = v_k(-1.388257515492763e-09f), k22 = v_k(-2.543681046758524e-09f), k23 = v_k(3.3946227964844304e-09f), k24 = v_k(6.8652972408165815e-09f), k25 = v_k(-3.04483111793627e-09f), k26 = v_k(-1.3089565468031359e-08f), k27 = v_k(-7.647359453153507e-09f), k28 = v_k(7.460048908482452e-09f), k29 = v_k(2.1763879371440915e-08f), k30 = v_k(3.934283500929096e-08f), k31 = v_k(8.869196824918138e-08f), k32 = v_k(2.973581894329335e-07f), k33 = v_k(1.483849744773436e-06f), k34 = v_k(1.1143033863754977e-05f), k35 = v_k(0.0001362160743304505f), k36 = v_k(0.003360551983667063f), k37 = v_k(0.4021765094450084f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_neg(v0);
+        const vec v3 = v_exp(v2);
+        const vec v4 = v_min(v0, k0);
+        const vec v5 = v_mul(v4, v4);
+        const vec v6 = v_mul(k2, v5);
+        const vec v7 = v_mul(k1, v6);
+        const vec v8 = v_add(v7, k3);
+        const vec v9 = v_mul(v8, v6);
+        const vec v10 = v_add(v9, k4);
+        const vec v11 = v_mul(v10, v6);
+        const vec v12 = v_add(v11, k5);
+        const vec v13 = v_mul(v12, v6);
+        const vec v14 = v_add(v13, k6);
+        const vec v15 = v_mul(v14, v6);
+        const vec v16 = v_add(v15, k7);
+        const vec v17 = v_mul(v16, v6);
+        const vec v18 = v_add(v17, k8);
+        const vec v19 = v_mul(v18, v6);
+        const vec v20 = v_add(v19, k9);
+        const vec v21 = v_mul(v20, v6);
+        const vec v22 = v_add(v21, k10);
+        const vec v23 = v_mul(v22, v6);
+        const vec v24 = v_add(v23, k11);
+        const vec v25 = v_mul(v24, v6);
+        const vec v26 = v_add(v25, k12);
+        const vec v27 = v_mul(v26, v6);
+        const vec v28 = v_add(v27, k13);
+        const vec v29 = v_mul(v28, v6);
+        const vec v30 = v_add(v29, k14);
+        const vec v31 = v_mul(v30, v6);
+        const vec v32 = v_add(v31, k15);
+        const vec v33 = v_mul(v32, v6);
+        const vec v34 = v_add(v33, k16);
+        const vec v35 = v_mul(v34, v6);
+        const vec v36 = v_add(v35, k16);
+        const vec v37 = v_mul(v3, v36);
+        const vec v38 = v_max(v0, k0);
+        const vec v39 = v_div(k18, v38);
+        const vec v40 = v_sub(v39, k16);
+        const vec v41 = v_mul(k17, v40);
+        const vec v42 = v_add(v41, k19);
+        const vec v43 = v_mul(v42, v40);
+        const vec v44 = v_add(v43, k20);
+        const vec v45 = v_mul(v44, v40);
+        const vec v46 = v_add(v45, k21);
+        const vec v47 = v_mul(v46, v40);
+        const vec v48 = v_add(v47, k22);
+        const vec v49 = v_mul(v48, v40);
+        const vec v50 = v_add(v49, k23);
+        const vec v51 = v_mul(v50, v40);
+        const vec v52 = v_add(v51, k24);
+        const vec v53 = v_mul(v52, v40);
+        const vec v54 = v_add(v53, k25);
+        const vec v55 = v_mul(v54, v40);
+        const vec v56 = v_add(v55, k26);
+        const vec v57 = v_mul(v56, v40);
+        const vec v58 = v_add(v57, k27);
+        const vec v59 = v_mul(v58, v40);
+        const vec v60 = v_add(v59, k28);
+        const vec v61 = v_mul(v60, v40);
+        const vec v62 = v_add(v61, k29);
+        const vec v63 = v_mul(v62, v40);
+        const vec v64 = v_add(v63, k30);
+        const vec v65 = v_mul(v64, v40);
+        const vec v66 = v_add(v65, k31);
+        const vec v67 = v_mul(v66, v40);
+        const vec v68 = v_add(v67, k32);
+        const vec v69 = v_mul(v68, v40);
+        const vec v70 = v_add(v69, k33);
+        const vec v71 = v_mul(v70, v40);
+        const vec v72 = v_add(v71, k34);
+        const vec v73 = v_mul(v72, v40);
+        const vec v74 = v_add(v73, k35);
+        const vec v75 = v_mul(v74, v40);
+        const vec v76 = v_add(v75, k36);
+        const vec v77 = v_mul(v76, v40);
+        const vec v78 = v_add(v77, k37);
+        const vec v79 = v_rsqrt(v38);
+        const vec v80 = v_mul(v78, v79);
+        const vec v81 = v_sel(v1, v37, v80);
+        STORE(out[0] + i, v81);
+    }
+}
+
+/* gradient of i0e with respect to x */
+static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(8.0f), k1 = v_k(0.5f), k2 = v_k(5.68889099231668e-26f), k3 = v_k(0.25f), k4 = v_k(7.584988660766692e-24f), k5 = v_k(1.8818738235305572e-21f), k6 = v_k(3.343898446291745e-19f), k7 = v_k(5.231388560151743e-17f), k8 = v_k(6.9035467016542245e-15f), k9 = v_k(7.594069552763128e-13f), k10 = v_k(6.834651961694386e-11f), k11 = v_k(4.920949886237272e-09f), k12 = v_k(2.7557319217167014e-07f), k13 = v_k(1.1574074074197762e-05f), k14 = v_k(0.000347222222222085f), k15 = v_k(0.006944444444444526f), k16 = v_k(0.08333333333333331f), k17 = v_k(1.0f), k18 = v_k(8.477905278550892e-11f), k19 = v_k(16.0f), k20 = v_k(-2.553477832143978e-10f), k21 = v_k(-6.539463744877515e-10f), k22 = v_k(1.4907748646317318e-09f), k23 = v_k(2.573528626974577e-09f), k24 = v_k(-3.6934585115497737e-09f), k25 = v_k(-7.0484821491920475e-09f), k26 = v_k(3.5276988655550675e-09f), k27 = v_k(1.3767852339030786e-08f), k28 = v_k(7.663791306126756e-09f), k29 = v_k(-8.352807985059269e-09f), k30 = v_k(-2.359542174645811e-08f), k31 = v_k(-4.314156396323434e-08f), k32 = v_k(-9.998199906722526e-08f), k33 = v_k(-3.4838453285810904e-07f), k34 = v_k(-1.8349123471059882e-06f), k35 = v_k(-1.5038547231515547e-05f), k36 = v_k(-0.00021923576377109956f), k37 = v_k(-0.0097495771932358f), k38 = v_k(0.389398459025872f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_neg(v0);
+        const vec v3 = v_exp(v2);
+        const vec v4 = v_min(v0, k0);
+        const vec v5 = v_mul(v4, v4);
+        const vec v6 = v_mul(k3, v5);
+        const vec v7 = v_mul(k2, v6);
+        const vec v8 = v_add(v7, k4);
+        const vec v9 = v_mul(v8, v6);
+        const vec v10 = v_add(v9, k5);
+        const vec v11 = v_mul(v10, v6);
+        const vec v12 = v_add(v11, k6);
+        const vec v13 = v_mul(v12, v6);
+        const vec v14 = v_add(v13, k7);
+        const vec v15 = v_mul(v14, v6);
+        const vec v16 = v_add(v15, k8);
+        const vec v17 = v_mul(v16, v6);
+        const vec v18 = v_add(v17, k9);
+        const vec v19 = v_mul(v18, v6);
+        const vec v20 = v_add(v19, k10);
+        const vec v21 = v_mul(v20, v6);
+        const vec v22 = v_add(v21, k11);
+        const vec v23 = v_mul(v22, v6);
+        const vec v24 = v_add(v23, k12);
+        const vec v25 = v_mul(v24, v6);
+        const vec v26 = v_add(v25, k13);
+        const vec v27 = v_mul(v26, v6);
+        const vec v28 = v_add(v27, k14);
+        const vec v29 = v_mul(v28, v6);
+        const vec v30 = v_add(v29, k15);
+        const vec v31 = v_mul(v30, v6);
+        const vec v32 = v_add(v31, k16);
+        const vec v33 = v_mul(v32, v6);
+        const vec v34 = v_add(v33, k1);
+        const vec v35 = v_mul(v34, v6);
+        const vec v36 = v_add(v35, k17);
+        const vec v37 = v_mul(k1, v36);
+        const vec v38 = v_mul(v3, v37);
+        const vec v39 = v_mul(x, v38);
+        const vec v40 = v_max(v0, k0);
+        const vec v41 = v_div(k19, v40);
+        const vec v42 = v_sub(v41, k17);
+        const vec v43 = v_mul(k18, v42);
+        const vec v44 = v_add(v43, k20);
+        const vec v45 = v_mul(v44, v42);
+        const vec v46 = v_add(v45, k21);
+        const vec v47 = v_mul(v46, v42);
+        const vec v48 = v_add(v47, k22);
+        const vec v49 = v_mul(v48, v42);
+        const vec v50 = v_add(v49, k23);
+        const vec v51 = v_mul(v50, v42);
+        const vec v52 = v_add(v51, k24);
+        const vec v53 = v_mul(v52, v42);
+        const vec v54 = v_add(v53, k25);
+        const vec v55 = v_mul(v54, v42);
+        const vec v56 = v_add(v55, k26);
+        const vec v57 = v_mul(v56, v42);
+        const vec v58 = v_add(v57, k27);
+        const vec v59 = v_mul(v58, v42);
+        const vec v60 = v_add(v59, k28);
+        const vec v61 = v_mul(v60, v42);
+        const vec v62 = v_add(v61, k29);
+        const vec v63 = v_mul(v62, v42);
+        const vec v64 = v_add(v63, k30);
+        const vec v65 = v_mul(v64, v42);
+        const vec v66 = v_add(v65, k31);
+        const vec v67 = v_mul(v66, v42);
+        const vec v68 = v_add(v67, k32);
+        const vec v69 = v_mul(v68, v42);
+        const vec v70 = v_add(v69, k33);
+        const vec v71 = v_mul(v70, v42);
+        const vec v72 = v_add(v71, k34);
+        const vec v73 = v_mul(v72, v42);
+        const vec v74 = v_add(v73, k35);
+        const vec v75 = v_mul(v74, v42);
+        const vec v76 = v_add(v75, k36);
+        const vec v77 = v_mul(v76, v42);
+        const vec v78 = v_add(v77, k37);
+        const vec v79 = v_mul(v78, v42);
+        const vec v80 = v_add(v79, k38);
+        const vec v81 = v_rsqrt(v40);
+        const vec v82 = v_mul(v80, v81);
+        const vec v83 = v_copysign(v82, x);
+        const vec v84 = v_sel(v1, v39, v83);
+        const vec v85 = v_sign(x);
+        const vec v86 = v_mul(v85, y);
+        const vec v87 = v_sub(v84, v86);
+        const vec v88 = v_mul(g, v87);
+        STORE(out[0] + i, v88);
+    }
+}
+
+/* i1: modified Bessel function of the first kind, order 1 */
+static void fused_107(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(8.0f), k1 = v_k(0.5f), k2 = v_k(5.68889099231668e-26f), k3 = v_k(0.25f), k4 = v_k(7.584988660766692e-24f), k5 = v_k(1.8818738235305572e-21f), k6 = v_k(3.343898446291745e-19f), k7 = v_k(5.231388560151743e-17f), k8 = v_k(6.9035467016542245e-15f), k9 = v_k(7.594069552763128e-13f), k10 = v_k(6.834651961694386e-11f), k11 = v_k(4.920949886237272e-09f), k12 = v_k(2.7557319217167014e-07f), k13 = v_k(1.1574074074197762e-05f), k14 = v_k(0.000347222222222085f), k15 = v_k(0.006944444444444526f), k16 = v_k(0.08333333333333331f), k17 = v_k(1.0f), k18 = v_k(8.477905278550892e-11f), k19 = v_k(16.0f), k20 = v_k(-2.553477832143978e-10f), k21 = v_k(-6.539463744877515e-10f), k22 = v_k(1.4907748646317318e-09f), k23 = v_k(2.573528626974577e-09f), k24 = v_k(-3.6934585115497737e-09f), k25 = v_k(-7.0484821491920475e-09f), k26 = v_k(3.5276988655550675e-09f), k27 = v_k(1.3767852339030786e-08f), k28 = v_k(7.663791306126756e-09f), k29 = v_k(-8.352807985059269e-09f), k30 = v_k(-2.359542174645811e-08f), k31 = v_k(-4.314156396323434e-08f), k32 = v_k(-9.998199906722526e-08f), k33 = v_k(-3.4838453285810904e-07f), k34 = v_k(-1.8349123471059882e-06f), k35 = v_k(-1.5038547231515547e-05f), k36 = v_k(-0.00021923576377109956f), k37 = v_k(-0.0097495771932358f), k38 = v_k(0.389398459025872f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_min(v0, k0);
+        const vec v3 = v_mul(v2, v2);
+        const vec v4 = v_mul(k3, v3);
+        const vec v5 = v_mul(k2, v4);
+        const vec v6 = v_add(v5, k4);
+        const vec v7 = v_mul(v6, v4);
+        const vec v8 = v_add(v7, k5);
+        const vec v9 = v_mul(v8, v4);
+        const vec v10 = v_add(v9, k6);
+        const vec v11 = v_mul(v10, v4);
+        const vec v12 = v_add(v11, k7);
+        const vec v13 = v_mul(v12, v4);
+        const vec v14 = v_add(v13, k8);
+        const vec v15 = v_mul(v14, v4);
+        const vec v16 = v_add(v15, k9);
+        const vec v17 = v_mul(v16, v4);
+        const vec v18 = v_add(v17, k10);
+        const vec v19 = v_mul(v18, v4);
+        const vec v20 = v_add(v19, k11);
+        const vec v21 = v_mul(v20, v4);
+        const vec v22 = v_add(v21, k12);
+        const vec v23 = v_mul(v22, v4);
+        const vec v24 = v_add(v23, k13);
+        const vec v25 = v_mul(v24, v4);
+        const vec v26 = v_add(v25, k14);
+        const vec v27 = v_mul(v26, v4);
+        const vec v28 = v_add(v27, k15);
+        const vec v29 = v_mul(v28, v4);
+        const vec v30 = v_add(v29, k16);
+        const vec v31 = v_mul(v30, v4);
+        const vec v32 = v_add(v31, k1);
+        const vec v33 = v_mul(v32, v4);
+        const vec v34 = v_add(v33, k17);
+        const vec v35 = v_mul(k1, v34);
+        const vec v36 = v_mul(x, v35);
+        const vec v37 = v_mul(k1, v0);
+        const vec v38 = v_exp(v37);
+        const vec v39 = v_max(v0, k0);
+        const vec v40 = v_div(k19, v39);
+        const vec v41 = v_sub(v40, k17);
+        const vec v42 = v_mul(k18, v41);
+        const vec v43 = v_add(v42, k20);
+        const vec v44 = v_mul(v43, v41);
+        const vec v45 = v_add(v44, k21);
+        const vec v46 = v_mul(v45, v41);
+        const vec v47 = v_add(v46, k22);
+        const vec v48 = v_mul(v47, v41);
+        const vec v49 = v_add(v48, k23);
+        const vec v50 = v_mul(v49, v41);
+        const vec v51 = v_add(v50, k24);
+        const vec v52 = v_mul(v51, v41);
+        const vec v53 = v_add(v52, k25);
+        const vec v54 = v_mul(v53, v41);
+        const vec v55 = v_add(v54, k26);
+        const vec v56 = v_mul(v55, v41);
+        const vec v57 = v_add(v56, k27);
+        const vec v58 = v_mul(v57, v41);
+        const vec v59 = v_add(v58, k28);
+        const vec v60 = v_mul(v59, v41);
+        const vec v61 = v_add(v60, k29);
+        const vec v62 = v_mul(v61, v41);
+        const vec v63 = v_add(v62, k30);
+        const vec v64 = v_mul(v63, v41);
+        const vec v65 = v_add(v64, k31);
+        const vec v66 = v_mul(v65, v41);
+        const vec v67 = v_add(v66, k32);
+        const vec v68 = v_mul(v67, v41);
+        const vec v69 = v_add(v68, k33);
+        const vec v70 = v_mul(v69, v41);
+        const vec v71 = v_add(v70, k34);
+        const vec v72 = v_mul(v71, v41);
+        const vec v73 = v_add(v72, k35);
+        const vec v74 = v_mul(v73, v41);
+        const vec v75 = v_add(v74, k36);
+        const vec v76 = v_mul(v75, v41);
+        const vec v77 = v_add(v76, k37);
+        const vec v78 = v_mul(v77, v41);
+        const vec v79 = v_add(v78, k38);
+        const vec v80 = v_rsqrt(v39);
+        const vec v81 = v_mul(v79, v80);
+        const vec v82 = v_mul(v38, v81);
+        const vec v83 = v_mul(v82, v38);
+        const vec v84 = v_copysign(v83, x);
+        const vec v85 = v_sel(v1, v36, v84);
+        STORE(out[0] + i, v85);
+    }
+}
+
+/* gradient of i1 with respect to x */
+static void fused_108(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(0.5f), k2 = v_k(8.0f), k3 = v_k(9.16870802898714e-25f), k4 = v_k(0.25f), k5 = v_k(1.1306500089013763e-22f), k6 = v_k(2.638002505725747e-20f), k7 = v_k(4.346121910699508e-18f), k8 = v_k(6.277839310169019e-16f), k9 = v_k(7.593879649069731e-14f), k10 = v_k(7.594071466919559e-12f), k11 = v_k(6.151186646504185e-10f), k12 = v_k(3.936759914166877e-08f), k13 = v_k(1.9290123450477713e-06f), k14 = v_k(6.944444444548648e-05f), k15 = v_k(0.0017361111111100687f), k16 = v_k(0.027777777777778328f), k17 = v_k(0.2499999999999999f), k18 = v_k(1.0f), k19 = v_k(-8.4140543519859e-11f), k20 = v_k(16.0f), k21 = v_k(2.3890763556453093e-10f), k22 = v_k(6.50066244690368e-10f), k23 = v_k(-1.388257515492763e-09f), k24 = v_k(-2.543681046758524e-09f), k25 = v_k(3.3946227964844304e-09f), k26 = v_k(6.8652972408165815e-09f), k27 = v_k(-3.04483111793627e-09f), k28 = v_k(-1.3089565468031359e-08f), k29 = v_k(-7.647359453153507e-09f), k30 = v_k(7.460048908482452e-09f), k31 = v_k(2.1763879371440915e-08f), k32 = v_k(3.934283500929096e-08f), k33 = v_k(8.869196824918138e-08f), k34 = v_k(2.973581894329335e-07f), k35 = v_k(1.483849744773436e-06f), k36 = v_k(1.1143033863754977e-05f), k37 = v_k(0.0001362160743304505f), k38 = v_k(0.003360551983667063f), k39 = v_k(0.4021765094450084f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_eq(x, k0);
+        const vec v1 = v_abs(x);
+        const vec v2 = v_lt(v1, k2);
+        const vec v3 = v_min(v1, k2);
+        const vec v4 = v_mul(v3, v3);
+        const vec v5 = v_mul(k4, v4);
+        const vec v6 = v_mul(k3, v5);
+        const vec v7 = v_add(v6, k5);
+        const vec v8 = v_mul(v7, v5);
+        const vec v9 = v_add(v8, k6);
+        const vec v10 = v_mul(v9, v5);
+        const vec v11 = v_add(v10, k7);
+        const vec v12 = v_mul(v11, v5);
+        const vec v13 = v_add(v12, k8);
+        const vec v14 = v_mul(v13, v5);
+        const vec v15 = v_add(v14, k9);
+        const vec v16 = v_mul(v15, v5);
+        const vec v17 = v_add(v16, k10);
+        const vec v18 = v_mul(v17, v5);
+        const vec v19 = v_add(v18, k11);
+        const vec v20 = v_mul(v19, v5);
+        const vec v21 = v_add(v20, k12);
+        const vec v22 = v_mul(v21, v5);
+        const vec v23 = v_add(v22, k13);
+        const vec v24 = v_mul(v23, v5);
+        const vec v25 = v_add(v24, k14);
+        const vec v26 = v_mul(v25, v5);
+        const vec v27 = v_add(v26, k15);
+        const vec v28 = v_mul(v27, v5);
+        const vec v29 = v_add(v28, k16);
+        const vec v30 = v_mul(v29, v5);
+        const vec v31 = v_add(v30, k17);
+        const vec v32 = v_mul(v31, v5);
+        const vec v33 = v_add(v32, k18);
+        const vec v34 = v_mul(v33, v5);
+        const vec v35 = v_add(v34, k18);
+        const vec v36 = v_mul(k1, v1);
+        const vec v37 = v_exp(v36);
+        const vec v38 = v_max(v1, k2);
+        const vec v39 = v_div(k20, v38);
+        const vec v40 = v_sub(v39, k18);
+        const vec v41 = v_mul(k19, v40);
+        const vec v42 = v_add(v41, k21);
+        const vec v43 = v_mul(v42, v40);
+        const vec v44 = v_add(v43, k22);
+        const vec v45 = v_mul(v44, v40);
+        const vec v46 = v_add(v45, k23);
+        const vec v47 = v_mul(v46, v40);
+        const vec v48 = v_add(v47, k24);
+        const vec v49 = v_mul(v48, v40);
+        const vec v50 = v_add(v49, k25);
+        const vec v51 = v_mul(v50, v40);
+        const vec v52 = v_add(v51, k26);
+        const vec v53 = v_mul(v52, v40);
+        const vec v54 = v_add(v53, k27);
+        const vec v55 = v_mul(v54, v40);
+        const vec v56 = v_add(v55, k28);
+        const vec v57 = v_mul(v56, v40);
+        const vec v58 = v_add(v57, k29);
+        const vec v59 = v_mul(v58, v40);
+        const vec v60 = v_add(v59, k30);
+        const vec v61 = v_mul(v60, v40);
+        const vec v62 = v_add(v61, k31);
+        const vec v63 = v_mul(v62, v40);
+        const vec v64 = v_add(v63, k32);
+        const vec v65 = v_mul(v64, v40);
+        const vec v66 = v_add(v65, k33);
+        const vec v67 = v_mul(v66, v40);
+        const vec v68 = v_add(v67, k34);
+        const vec v69 = v_mul(v68, v40);
+        const vec v70 = v_add(v69, k35);
+        const vec v71 = v_mul(v70, v40);
+        const vec v72 = v_add(v71, k36);
+        const vec v73 = v_mul(v72, v40);
+        const vec v74 = v_add(v73, k37);
+        const vec v75 = v_mul(v74, v40);
+        const vec v76 = v_add(v75, k38);
+        const vec v77 = v_mul(v76, v40);
+        const vec v78 = v_add(v77, k39);
+        const vec v79 = v_rsqrt(v38);
+        const vec v80 = v_mul(v78, v79);
+        const vec v81 = v_mul(v37, v80);
+        const vec v82 = v_mul(v81, v37);
+        const vec v83 = v_sel(v2, v35, v82);
+        const vec v84 = v_sel(v0, k18, x);
+        const vec v85 = v_div(y, v84);
+        const vec v86 = v_sub(v83, v85);
+        const vec v87 = v_sel(v0, k1, v86);
+        const vec v88 = v_mul(g, v87);
+        STORE(out[0] + i, v88);
+    }
+}
+
+/* i1e: exp(-|x|) i1(x) */
+static void fused_109(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(8.0f), k1 = v_k(0.5f), k2 = v_k(5.68889099231668e-26f), k3 = v_k(0.25f), k4 = v_k(7.584988660766692e-24f), k5 = v_k(1.8818738235305572e-21f), k6 = v_k(3.343898446291745e-19f), k7 = v_k(5.231388560151743e-17f), k8 = v_k(6.9035467016542245e-15f), k9 = v_k(7.594069552763128e-13f), k10 = v_k(6.834651961694386e-11f), k11 = v_k(4.920949886237272e-09f), k12 = v_k(2.7557319217167014e-07f), k13 = v_k(1.1574074074197762e-05f), k14 = v_k(0.000347222222222085f), k15 = v_k(0.006944444444444526f), k16 = v_k(0.08333333333333331f), k17 = v_k(1.0f), k18 = v_k(8.477905278550892e-11f), k19 = v_k(16.0f), k20 = v_k(-2.553477832143978e-10f), k21 = v_k(-6.539463744877515e-10f), k22 = v_k(1.4907748646317318e-09f), k23 = v_k(2.573528626974577e-09f), k24 = v_k(-3.6934585115497737e-09f), k25 = v_k(-7.0484821491920475e-09f), k26 = v_k(3.5276988655550675e-09f), k27 = v_k(1.3767852339030786e-08f), k28 = v_k(7.663791306126756e-09f), k29 = v_k(-8.352807985059269e-09f), k30 = v_k(-2.359542174645811e-08f), k31 = v_k(-4.314156396323434e-08f), k32 = v_k(-9.998199906722526e-08f), k33 = v_k(-3.4838453285810904e-07f), k34 = v_k(-1.8349123471059882e-06f), k35 = v_k(-1.5038547231515547e-05f), k36 = v_k(-0.00021923576377109956f), k37 = v_k(-0.0097495771932358f), k38 = v_k(0.389398459025872f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i);
+        const vec v0 = v_abs(x);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_neg(v0);
+        const vec v3 = v_exp(v2);
+        const vec v4 = v_min(v0, k0);
+        const vec v5 = v_mul(v4, v4);
+        const vec v6 = v_mul(k3, v5);
+        const vec v7 = v_mul(k2, v6);
+        const vec v8 = v_add(v7, k4);
+        const vec v9 = v_mul(v8, v6);
+        const vec v10 = v_add(v9, k5);
+        const vec v11 = v_mul(v10, v6);
+        const vec v12 = v_add(v11, k6);
+        const vec v13 = v_mul(v12, v6);
+        const vec v14 = v_add(v13, k7);
+        const vec v15 = v_mul(v14, v6);
+        const vec v16 = v_add(v15, k8);
+        const vec v17 = v_mul(v16, v6);
+        const vec v18 = v_add(v17, k9);
+        const vec v19 = v_mul(v18, v6);
+        const vec v20 = v_add(v19, k10);
+        const vec v21 = v_mul(v20, v6);
+        const vec v22 = v_add(v21, k11);
+        const vec v23 = v_mul(v22, v6);
+        const vec v24 = v_add(v23, k12);
+        const vec v25 = v_mul(v24, v6);
+        const vec v26 = v_add(v25, k13);
+        const vec v27 = v_mul(v26, v6);
+        const vec v28 = v_add(v27, k14);
+        const vec v29 = v_mul(v28, v6);
+        const vec v30 = v_add(v29, k15);
+        const vec v31 = v_mul(v30, v6);
+        const vec v32 = v_add(v31, k16);
+        const vec v33 = v_mul(v32, v6);
+        const vec v34 = v_add(v33, k1);
+        const vec v35 = v_mul(v34, v6);
+        const vec v36 = v_add(v35, k17);
+        const vec v37 = v_mul(k1, v36);
+        const vec v38 = v_mul(v3, v37);
+        const vec v39 = v_mul(x, v38);
+        const vec v40 = v_max(v0, k0);
+        const vec v41 = v_div(k19, v40);
+        const vec v42 = v_sub(v41, k17);
+        const vec v43 = v_mul(k18, v42);
+        const vec v44 = v_add(v43, k20);
+        const vec v45 = v_mul(v44, v42);
+        const vec v46 = v_add(v45, k21);
+        const vec v47 = v_mul(v46, v42);
+        const vec v48 = v_add(v47, k22);
+        const vec v49 = v_mul(v48, v42);
+        const vec v50 = v_add(v49, k23);
+        const vec v51 = v_mul(v50, v42);
+        const vec v52 = v_add(v51, k24);
+        const vec v53 = v_mul(v52, v42);
+        const vec v54 = v_add(v53, k25);
+        const vec v55 = v_mul(v54, v42);
+        const vec v56 = v_add(v55, k26);
+        const vec v57 = v_mul(v56, v42);
+        const vec v58 = v_add(v57, k27);
+        const vec v59 = v_mul(v58, v42);
+        const vec v60 = v_add(v59, k28);
+        const vec v61 = v_mul(v60, v42);
+        const vec v62 = v_add(v61, k29);
+        const vec v63 = v_mul(v62, v42);
+        const vec v64 = v_add(v63, k30);
+        const vec v65 = v_mul(v64, v42);
+        const vec v66 = v_add(v65, k31);
+        const vec v67 = v_mul(v66, v42);
+        const vec v68 = v_add(v67, k32);
+        const vec v69 = v_mul(v68, v42);
+        const vec v70 = v_add(v69, k33);
+        const vec v71 = v_mul(v70, v42);
+        const vec v72 = v_add(v71, k34);
+        const vec v73 = v_mul(v72, v42);
+        const vec v74 = v_add(v73, k35);
+        const vec v75 = v_mul(v74, v42);
+        const vec v76 = v_add(v75, k36);
+        const vec v77 = v_mul(v76, v42);
+        const vec v78 = v_add(v77, k37);
+        const vec v79 = v_mul(v78, v42);
+        const vec v80 = v_add(v79, k38);
+        const vec v81 = v_rsqrt(v40);
+        const vec v82 = v_mul(v80, v81);
+        const vec v83 = v_copysign(v82, x);
+        const vec v84 = v_sel(v1, v39, v83);
+        STORE(out[0] + i, v84);
+    }
+}
+
+/* gradient of i1e with respect to x */
+static void fused_110(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f), k1 = v_k(0.5f), k2 = v_k(8.0f), k3 = v_k(9.16870802898714e-25f), k4 = v_k(0.25f), k5 = v_k(1.1306500089013763e-22f), k6 = v_k(2.638002505725747e-20f), k7 = v_k(4.346121910699508e-18f), k8 = v_k(6.277839310169019e-16f), k9 = v_k(7.593879649069731e-14f), k10 = v_k(7.594071466919559e-12f), k11 = v_k(6.151186646504185e-10f), k12 = v_k(3.936759914166877e-08f), k13 = v_k(1.9290123450477713e-06f), k14 = v_k(6.944444444548648e-05f), k15 = v_k(0.0017361111111100687f), k16 = v_k(0.027777777777778328f), k17 = v_k(0.2499999999999999f), k18 = v_k(1.0f), k19 = v_k(-8.4140543519859e-11f), k20 = v_k(16.0f), k21 = v_k(2.3890763556453093e-10f), k22 = v_k(6.50066244690368e-10f), k23 = v_k(-1.388257515492763e-09f), k24 = v_k(-2.543681046758524e-09f), k25 = v_k(3.3946227964844304e-09f), k26 = v_k(6.8652972408165815e-09f), k27 = v_k(-3.04483111793627e-09f), k28 = v_k(-1.3089565468031359e-08f), k29 = v_k(-7.647359453153507e-09f), k30 = v_k(7.460048908482452e-09f), k31 = v_k(2.1763879371440915e-08f), k32 = v_k(3.934283500929096e-08f), k33 = v_k(8.869196824918138e-08f), k34 = v_k(2.973581894329335e-07f), k35 = v_k(1.483849744773436e-06f), k36 = v_k(1.1143033863754977e-05f), k37 = v_k(0.0001362160743304505f), k38 = v_k(0.003360551983667063f), k39 = v_k(0.4021765094450084f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec x = FETCH(in[0] + i), y = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_eq(x, k0);
+        const vec v1 = v_abs(x);
+        const vec v2 = v_lt(v1, k2);
+        const vec v3 = v_neg(v1);
+        const vec v4 = v_exp(v3);
+        const vec v5 = v_min(v1, k2);
+        const vec v6 = v_mul(v5, v5);
+        const vec v7 = v_mul(k4, v6);
+        const vec v8 = v_mul(k3, v7);
+        const vec v9 = v_add(v8, k5);
+        const vec v10 = v_mul(v9, v7);
+        const vec v11 = v_add(v10, k6);
+        const vec v12 = v_mul(v11, v7);
+        const vec v13 = v_add(v12, k7);
+        const vec v14 = v_mul(v13, v7);
+        const vec v15 = v_add(v14, k8);
+        const vec v16 = v_mul(v15, v7);
+        const vec v17 = v_add(v16, k9);
+        const vec v18 = v_mul(v17, v7);
+        const vec v19 = v_add(v18, k10);
+        const vec v20 = v_mul(v19, v7);
+        const vec v21 = v_add(v20, k11);
+        const vec v22 = v_mul(v21, v7);
+        const vec v23 = v_add(v22, k12);
+        const vec v24 = v_mul(v23, v7);
+        const vec v25 = v_add(v24, k13);
+        const vec v26 = v_mul(v25, v7);
+        const vec v27 = v_add(v26, k14);
+        const vec v28 = v_mul(v27, v7);
+        const vec v29 = v_add(v28, k15);
+        const vec v30 = v_mul(v29, v7);
+        const vec v31 = v_add(v30, k16);
+        const vec v32 = v_mul(v31, v7);
+        const vec v33 = v_add(v32, k17);
+        const vec v34 = v_mul(v33, v7);
+        const vec v35 = v_add(v34, k18);
+        const vec v36 = v_mul(v35, v7);
+        const vec v37 = v_add(v36, k18);
+        const vec v38 = v_mul(v4, v37);
+        const vec v39 = v_max(v1, k2);
+        const vec v40 = v_div(k20, v39);
+        const vec v41 = v_sub(v40, k18);
+        const vec v42 = v_mul(k19, v41);
+        const vec v43 = v_add(v42, k21);
+        const vec v44 = v_mul(v43, v41);
+        const vec v45 = v_add(v44, k22);
+        const vec v46 = v_mul(v45, v41);
+        const vec v47 = v_add(v46, k23);
+        const vec v48 = v_mul(v47, v41);
+        const vec v49 = v_add(v48, k24);
+        const vec v50 = v_mul(v49, v41);
+        const vec v51 = v_add(v50, k25);
+        const vec v52 = v_mul(v51, v41);
+        const vec v53 = v_add(v52, k26);
+        const vec v54 = v_mul(v53, v41);
+        const vec v55 = v_add(v54, k27);
+        const vec v56 = v_mul(v55, v41);
+        const vec v57 = v_add(v56, k28);
+        const vec v58 = v_mul(v57, v41);
+        const vec v59 = v_add(v58, k29);
+        const vec v60 = v_mul(v59, v41);
+        const vec v61 = v_add(v60, k30);
+        const vec v62 = v_mul(v61, v41);
+        const vec v63 = v_add(v62, k31);
+        const vec v64 = v_mul(v63, v41);
+        const vec v65 = v_add(v64, k32);
+        const vec v66 = v_mul(v65, v41);
+        const vec v67 = v_add(v66, k33);
+        const vec v68 = v_mul(v67, v41);
+        const vec v69 = v_add(v68, k34);
+        const vec v70 = v_mul(v69, v41);
+        const vec v71 = v_add(v70, k35);
+        const vec v72 = v_mul(v71, v41);
+        const vec v73 = v_add(v72, k36);
+        const vec v74 = v_mul(v73, v41);
+        const vec v75 = v_add(v74, k37);
+        const vec v76 = v_mul(v75, v41);
+        const vec v77 = v_add(v76, k38);
+        const vec v78 = v_mul(v77, v41);
+        const vec v79 = v_add(v78, k39);
+        const vec v80 = v_rsqrt(v39);
+        const vec v81 = v_mul(v79, v80);
+        const vec v82 = v_sel(v2, v38, v81);
+        const vec v83 = v_sign(x);
+        const vec v84 = v_sel(v0, k18, x);
+        const vec v85 = v_div(k18, v84);
+        const vec v86 = v_add(v83, v85);
+        const vec v87 = v_mul(y, v86);
+        const vec v88 = v_sub(v82, v87);
+        const vec v89 = v_sel(v0, k1, v88);
+        const vec v90 = v_mul(g, v89);
+        STORE(out[0] + i, v90);
+    }
+}
+
+/* gradient of sigmoid with respect to x */
+static void fused_111(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1132,7 +3002,7 @@ static void fused_82(float *const *out, const float *const *in, const float *par
 }
 
 /* relu: max(x, 0); gradient 0 at 0 */
-static void fused_83(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_112(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1143,7 +3013,7 @@ static void fused_83(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of relu with respect to x */
-static void fused_84(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_113(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1155,7 +3025,7 @@ static void fused_84(float *const *out, const float *const *in, const float *par
 }
 
 /* leaky_relu: x where x > 0, else negative_slope x */
-static void fused_85(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_114(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec negative_slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1167,7 +3037,7 @@ static void fused_85(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of leaky_relu with respect to x */
-static void fused_86(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_115(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec negative_slope = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1179,7 +3049,7 @@ static void fused_86(float *const *out, const float *const *in, const float *par
 }
 
 /* elu: x where x > 0, else alpha (e^x - 1) */
-static void fused_87(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_116(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1192,7 +3062,7 @@ static void fused_87(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of elu with respect to x */
-static void fused_88(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_117(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1207,7 +3077,7 @@ static void fused_88(float *const *out, const float *const *in, const float *par
 }
 
 /* selu: 1.0507 (x where x > 0, else 1.6733 (e^x - 1)) (Klambauer et al. 2017) */
-static void fused_89(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_118(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0507009873554805f), k1 = v_k(0.0f), k2 = v_k(1.6732632423543772f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1222,7 +3092,7 @@ static void fused_89(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of selu with respect to x */
-static void fused_90(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_119(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.7580993408473766f), k2 = v_k(1.0507009873554805f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1238,7 +3108,7 @@ static void fused_90(float *const *out, const float *const *in, const float *par
 }
 
 /* celu: x where x > 0, else alpha (e^(x / alpha) - 1) */
-static void fused_91(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_120(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1252,7 +3122,7 @@ static void fused_91(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of celu with respect to x */
-static void fused_92(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_121(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec alpha = v_k(params[0]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1266,7 +3136,7 @@ static void fused_92(float *const *out, const float *const *in, const float *par
 }
 
 /* gelu: x Phi(x), Phi the normal distribution */
-static void fused_93(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_122(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.7071067811865476f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1281,7 +3151,7 @@ static void fused_93(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of gelu with respect to x */
-static void fused_94(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_123(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.7071067811865476f), k2 = v_k(0.3989422804014327f), k3 = v_k(-0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1302,7 +3172,7 @@ static void fused_94(float *const *out, const float *const *in, const float *par
 }
 
 /* gelu_tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu */
-static void fused_95(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_124(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(0.7978845608028654f), k2 = v_k(0.035677408136300125f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1320,7 +3190,7 @@ static void fused_95(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of gelu_tanh with respect to x */
-static void fused_96(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_125(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.5f), k1 = v_k(1.0f), k2 = v_k(0.7978845608028654f), k3 = v_k(0.035677408136300125f), k4 = v_k(0.10703222440890037f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1346,7 +3216,7 @@ static void fused_96(float *const *out, const float *const *in, const float *par
 }
 
 /* silu: x sigmoid(x) */
-static void fused_97(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_126(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1357,7 +3227,7 @@ static void fused_97(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of silu with respect to x */
-static void fused_98(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_127(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1373,7 +3243,7 @@ static void fused_98(float *const *out, const float *const *in, const float *par
 }
 
 /* mish: x tanh(softplus(x)) */
-static void fused_99(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_128(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1391,7 +3261,7 @@ static void fused_99(float *const *out, const float *const *in, const float *par
 }
 
 /* gradient of mish with respect to x */
-static void fused_100(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_129(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1415,7 +3285,7 @@ static void fused_100(float *const *out, const float *const *in, const float *pa
 }
 
 /* softplus: log(1 + e^(beta x)) / beta; x where beta x > threshold */
-static void fused_101(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_130(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec beta = v_k(params[0]), threshold = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1434,7 +3304,7 @@ static void fused_101(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of softplus with respect to x */
-static void fused_102(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_131(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec beta = v_k(params[0]), threshold = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1448,7 +3318,7 @@ static void fused_102(float *const *out, const float *const *in, const float *pa
 }
 
 /* softsign: x / (1 + |x|) */
-static void fused_103(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_132(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1461,7 +3331,7 @@ static void fused_103(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of softsign with respect to x */
-static void fused_104(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_133(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1475,7 +3345,7 @@ static void fused_104(float *const *out, const float *const *in, const float *pa
 }
 
 /* hardtanh: min(max(x, min_val), max_val); gradient 0 at the bounds */
-static void fused_105(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_134(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min_val = v_k(params[0]), max_val = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1486,7 +3356,7 @@ static void fused_105(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of hardtanh with respect to x */
-static void fused_106(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_135(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min_val = v_k(params[0]), max_val = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1499,7 +3369,7 @@ static void fused_106(float *const *out, const float *const *in, const float *pa
 }
 
 /* hardsigmoid: min(max(x + 3, 0), 6) / 6 */
-static void fused_107(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_136(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1513,7 +3383,7 @@ static void fused_107(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of hardsigmoid with respect to x */
-static void fused_108(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_137(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(3.0f), k2 = v_k(6.0f), k3 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1528,7 +3398,7 @@ static void fused_108(float *const *out, const float *const *in, const float *pa
 }
 
 /* hardswish: x hardsigmoid(x) */
-static void fused_109(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_138(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1543,7 +3413,7 @@ static void fused_109(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of hardswish with respect to x */
-static void fused_110(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_139(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(0.0f), k2 = v_k(3.0f), k3 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1560,7 +3430,7 @@ static void fused_110(float *const *out, const float *const *in, const float *pa
 }
 
 /* relu6: min(max(x, 0), 6) */
-static void fused_111(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_140(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1572,7 +3442,7 @@ static void fused_111(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of relu6 with respect to x */
-static void fused_112(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_141(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1586,7 +3456,7 @@ static void fused_112(float *const *out, const float *const *in, const float *pa
 }
 
 /* logsigmoid: log(sigmoid(x)) */
-static void fused_113(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_142(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1602,7 +3472,7 @@ static void fused_113(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of logsigmoid with respect to x */
-static void fused_114(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_143(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1614,7 +3484,7 @@ static void fused_114(float *const *out, const float *const *in, const float *pa
 }
 
 /* frac: x - trunc(x) */
-static void fused_115(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_144(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -1625,7 +3495,7 @@ static void fused_115(float *const *out, const float *const *in, const float *pa
 }
 
 /* isposinf: is x +infinity? */
-static void fused_116(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_145(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1638,7 +3508,7 @@ static void fused_116(float *const *out, const float *const *in, const float *pa
 }
 
 /* isneginf: is x -infinity? */
-static void fused_117(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_146(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1651,7 +3521,7 @@ static void fused_117(float *const *out, const float *const *in, const float *pa
 }
 
 /* isfinite: is x neither NaN nor an infinity? */
-static void fused_118(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_147(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1665,7 +3535,7 @@ static void fused_118(float *const *out, const float *const *in, const float *pa
 }
 
 /* signbit: is x negative, or -0? */
-static void fused_119(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_148(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f), k1 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1677,7 +3547,7 @@ static void fused_119(float *const *out, const float *const *in, const float *pa
 }
 
 /* logical_and: a and b, true where not 0 */
-static void fused_120(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_149(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1690,7 +3560,7 @@ static void fused_120(float *const *out, const float *const *in, const float *pa
 }
 
 /* logical_or: a or b */
-static void fused_121(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_150(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1703,7 +3573,7 @@ static void fused_121(float *const *out, const float *const *in, const float *pa
 }
 
 /* logical_xor: either a or b */
-static void fused_122(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_151(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1716,7 +3586,7 @@ static void fused_122(float *const *out, const float *const *in, const float *pa
 }
 
 /* logical_not: not x */
-static void fused_123(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_152(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -1727,7 +3597,7 @@ static void fused_123(float *const *out, const float *const *in, const float *pa
 }
 
 /* sgd: p less lr times the gradient */
-static void fused_124(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_153(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -1741,7 +3611,7 @@ static void fused_124(float *const *out, const float *const *in, const float *pa
 }
 
 /* sgd_momentum: heavy ball */
-static void fused_125(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_154(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]), momentum = v_k(params[3]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1758,7 +3628,7 @@ static void fused_125(float *const *out, const float *const *in, const float *pa
 }
 
 /* sgd_nesterov: Nesterov's momentum */
-static void fused_126(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_155(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]), momentum = v_k(params[3]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -1777,7 +3647,7 @@ static void fused_126(float *const *out, const float *const *in, const float *pa
 }
 
 /* adam: Kingma and Ba 2015; decay is an L2 term of the loss */
-static void fused_127(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_156(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]), s = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1803,7 +3673,7 @@ static void fused_127(float *const *out, const float *const *in, const float *pa
 }
 
 /* adamw: Loshchilov and Hutter 2019: the weights shrink by themselves */
-static void fused_128(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_157(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1827,7 +3697,7 @@ static void fused_128(float *const *out, const float *const *in, const float *pa
 }
 
 /* adam_amsgrad: Reddi et al. 2018: the largest v so far, h, divides */
-static void fused_129(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_158(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]), s = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
@@ -1855,7 +3725,7 @@ static void fused_129(float *const *out, const float *const *in, const float *pa
 }
 
 /* adamw_amsgrad: the same for adamw */
-static void fused_130(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_159(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
@@ -1881,7 +3751,7 @@ static void fused_130(float *const *out, const float *const *in, const float *pa
 }
 
 /* nadam: Dozat 2016: Nesterov's momentum in adam */
-static void fused_131(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_160(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec cg = v_k(params[0]), cm = v_k(params[1]), eps = v_k(params[2]), decay = v_k(params[3]), b1 = v_k(params[4]), c1 = v_k(params[5]), b2 = v_k(params[6]), c2 = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -1907,8 +3777,124 @@ static void fused_131(float *const *out, const float *const *in, const float *pa
     }
 }
 
+/* adamax: Kingma and Ba 2015: v is the largest gradient, which fades */
+static void fused_161(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), s = v_k(params[6]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
+        const vec v0 = v_mul(b1, m);
+        const vec v1 = v_mul(s, g);
+        const vec v2 = v_mul(decay, p);
+        const vec v3 = v_add(v1, v2);
+        const vec v4 = v_mul(c1, v3);
+        const vec v5 = v_add(v0, v4);
+        const vec v6 = v_mul(step, v5);
+        const vec v7 = v_mul(b2, v);
+        const vec v8 = v_abs(v3);
+        const vec v9 = v_add(v8, eps);
+        const vec v10 = v_max(v7, v9);
+        const vec v11 = v_div(v6, v10);
+        const vec v12 = v_sub(p, v11);
+        STORE(out[0] + i, v12);
+        STORE(out[1] + i, v5);
+        STORE(out[2] + i, v10);
+    }
+}
+
+/* radam: Liu et al. 2020, once the variance of v is known */
+static void fused_162(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), decay = v_k(params[3]), b1 = v_k(params[4]), c1 = v_k(params[5]), b2 = v_k(params[6]), c2 = v_k(params[7]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
+        const vec v0 = v_mul(keep, p);
+        const vec v1 = v_mul(b1, m);
+        const vec v2 = v_mul(decay, p);
+        const vec v3 = v_add(g, v2);
+        const vec v4 = v_mul(c1, v3);
+        const vec v5 = v_add(v1, v4);
+        const vec v6 = v_mul(step, v5);
+        const vec v7 = v_mul(b2, v);
+        const vec v8 = v_mul(c2, v3);
+        const vec v9 = v_mul(v8, v3);
+        const vec v10 = v_add(v7, v9);
+        const vec v11 = v_sqrt(v10);
+        const vec v12 = v_add(v11, eps);
+        const vec v13 = v_div(v6, v12);
+        const vec v14 = v_sub(v0, v13);
+        STORE(out[0] + i, v14);
+        STORE(out[1] + i, v5);
+        STORE(out[2] + i, v10);
+    }
+}
+
+/* radam_early: before that */
+static void fused_163(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec step = v_k(params[0]), keep = v_k(params[2]), decay = v_k(params[3]), b1 = v_k(params[4]), c1 = v_k(params[5]), b2 = v_k(params[6]), c2 = v_k(params[7]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
+        const vec v0 = v_mul(keep, p);
+        const vec v1 = v_mul(b1, m);
+        const vec v2 = v_mul(decay, p);
+        const vec v3 = v_add(g, v2);
+        const vec v4 = v_mul(c1, v3);
+        const vec v5 = v_add(v1, v4);
+        const vec v6 = v_mul(step, v5);
+        const vec v7 = v_sub(v0, v6);
+        const vec v8 = v_mul(b2, v);
+        const vec v9 = v_mul(c2, v3);
+        const vec v10 = v_mul(v9, v3);
+        const vec v11 = v_add(v8, v10);
+        STORE(out[0] + i, v7);
+        STORE(out[1] + i, v5);
+        STORE(out[2] + i, v11);
+    }
+}
+
+/* asgd: Polyak and Juditsky 1992: a is the mean of the parameters */
+static void fused_164(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec eta = v_k(params[0]), keep = v_k(params[1]), decay = v_k(params[2]), mu = v_k(params[3]), k0 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), a = FETCH(in[2] + i);
+        const vec v0 = v_mul(keep, p);
+        const vec v1 = v_mul(decay, p);
+        const vec v2 = v_add(g, v1);
+        const vec v3 = v_mul(eta, v2);
+        const vec v4 = v_sub(v0, v3);
+        const vec v5 = v_eq(mu, k0);
+        const vec v6 = v_sub(v4, a);
+        const vec v7 = v_mul(mu, v6);
+        const vec v8 = v_add(a, v7);
+        const vec v9 = v_sel(v5, v4, v8);
+        STORE(out[0] + i, v4);
+        STORE(out[1] + i, v9);
+    }
+}
+
+/* rprop: Riedmiller and Braun 1993: h is the gradient before, l the length of the step */
+static void fused_165(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec up = v_k(params[0]), down = v_k(params[1]), least = v_k(params[2]), most = v_k(params[3]), k0 = v_k(0.0f), k1 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), h = FETCH(in[2] + i), l = FETCH(in[3] + i);
+        const vec v0 = v_mul(g, h);
+        const vec v1 = v_lt(v0, k0);
+        const vec v2 = v_sel(v1, k0, g);
+        const vec v3 = v_sign(v2);
+        const vec v4 = v_gt(v0, k0);
+        const vec v5 = v_sel(v1, down, k1);
+        const vec v6 = v_sel(v4, up, v5);
+        const vec v7 = v_mul(l, v6);
+        const vec v8 = v_max(v7, least);
+        const vec v9 = v_min(v8, most);
+        const vec v10 = v_mul(v3, v9);
+        const vec v11 = v_sub(p, v10);
+        STORE(out[0] + i, v11);
+        STORE(out[1] + i, v2);
+        STORE(out[2] + i, v9);
+    }
+}
+
 /* rmsprop: Tieleman and Hinton 2012 */
-static void fused_132(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_166(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i);
@@ -1929,7 +3915,7 @@ static void fused_132(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_momentum: the same with momentum */
-static void fused_133(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_167(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), m = FETCH(in[3] + i);
@@ -1953,7 +3939,7 @@ static void fused_133(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_centered: Graves 2013: the variance divides, h is the mean of the gradients */
-static void fused_134(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_168(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i);
@@ -1979,7 +3965,7 @@ static void fused_134(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_centered_momentum: the same with momentum */
-static void fused_135(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_169(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i), m = FETCH(in[4] + i);
@@ -2008,7 +3994,7 @@ static void fused_135(float *const *out, const float *const *in, const float *pa
 }
 
 /* adagrad: Duchi et al. 2011 */
-static void fused_136(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_170(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i);
@@ -2027,7 +4013,7 @@ static void fused_136(float *const *out, const float *const *in, const float *pa
 }
 
 /* adadelta: Zeiler 2012: u is the mean square of the steps e */
-static void fused_137(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_171(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), u = FETCH(in[3] + i);
@@ -2056,7 +4042,7 @@ static void fused_137(float *const *out, const float *const *in, const float *pa
 }
 
 /* lion: Chen et al. 2023, algorithm 2 */
-static void fused_138(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_172(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]), b1 = v_k(params[2]), c1 = v_k(params[3]), b2 = v_k(params[4]), c2 = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -2076,7 +4062,7 @@ static void fused_138(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon: momentum; the second result becomes orthogonal (src/optim/muon.c) */
-static void fused_139(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_173(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -2088,7 +4074,7 @@ static void fused_139(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_nesterov: the same with Nesterov's momentum */
-static void fused_140(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_174(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -2103,7 +4089,7 @@ static void fused_140(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_apply: u is orthogonal */
-static void fused_141(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_175(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), u = FETCH(in[1] + i);
@@ -2115,7 +4101,7 @@ static void fused_141(float *const *out, const float *const *in, const float *pa
 }
 
 /* scale: gradient clipping */
-static void fused_142(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_176(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec s = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec g = FETCH(in[0] + i);
@@ -2125,7 +4111,7 @@ static void fused_142(float *const *out, const float *const *in, const float *pa
 }
 
 /* uniform: uniform in [low, low + width); most: the largest number below that */
-static void fused_143(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_177(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec low = v_k(params[0]), width = v_k(params[1]), most = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -2137,7 +4123,7 @@ static void fused_143(float *const *out, const float *const *in, const float *pa
 }
 
 /* normal: normal */
-static void fused_144(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_178(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec mean = v_k(params[0]), std = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec z = FETCH(in[0] + i);
@@ -2148,7 +4134,7 @@ static void fused_144(float *const *out, const float *const *in, const float *pa
 }
 
 /* log_normal: e to a normal number */
-static void fused_145(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_179(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec mean = v_k(params[0]), std = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec z = FETCH(in[0] + i);
@@ -2160,7 +4146,7 @@ static void fused_145(float *const *out, const float *const *in, const float *pa
 }
 
 /* cauchy: Cauchy */
-static void fused_146(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_180(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec median = v_k(params[0]), sigma = v_k(params[1]), k0 = v_k(3.141592653589793f), k1 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -2174,7 +4160,7 @@ static void fused_146(float *const *out, const float *const *in, const float *pa
 }
 
 /* exponential: exponential; least: instead of -log(1 - u) where that is 0 */
-static void fused_147(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_181(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec scale = v_k(params[0]), least = v_k(params[1]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -2188,7 +4174,7 @@ static void fused_147(float *const *out, const float *const *in, const float *pa
 }
 
 /* gumbel: Gumbel */
-static void fused_148(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_182(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec least = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -2203,7 +4189,7 @@ static void fused_148(float *const *out, const float *const *in, const float *pa
 }
 
 /* geometric: trials up to a success; fails: log(1 - p) */
-static void fused_149(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_183(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec fails = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -2217,7 +4203,7 @@ static void fused_149(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_tanh: y = tanh(a) */
-static void fused_150(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_184(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i);
@@ -2227,7 +4213,7 @@ static void fused_150(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_relu: y = max(a, 0) */
-static void fused_151(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_185(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2238,7 +4224,7 @@ static void fused_151(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_tanh_back: d: the gradient of a */
-static void fused_152(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_186(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2252,7 +4238,7 @@ static void fused_152(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_relu_back: d: the gradient of a */
-static void fused_153(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_187(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2265,7 +4251,7 @@ static void fused_153(float *const *out, const float *const *in, const float *pa
 }
 
 /* lstm: k = s(af) c + s(ai) tanh(ag), y = s(ao) tanh(k), s = sigmoid */
-static void fused_154(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_188(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec ai = FETCH(in[0] + i), af = FETCH(in[1] + i), ag = FETCH(in[2] + i), ao = FETCH(in[3] + i), c = FETCH(in[4] + i);
@@ -2285,7 +4271,7 @@ static void fused_154(float *const *out, const float *const *in, const float *pa
 }
 
 /* lstm_back: the gradients of the gates and of c */
-static void fused_155(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_189(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2330,7 +4316,7 @@ static void fused_155(float *const *out, const float *const *in, const float *pa
 }
 
 /* lstm_hidden: y of lstm */
-static void fused_156(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_190(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec ai = FETCH(in[0] + i), af = FETCH(in[1] + i), ag = FETCH(in[2] + i), ao = FETCH(in[3] + i), c = FETCH(in[4] + i);
@@ -2348,7 +4334,7 @@ static void fused_156(float *const *out, const float *const *in, const float *pa
 }
 
 /* gru: r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), y = n + z (h - n) */
-static void fused_157(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_191(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec xr = FETCH(in[0] + i), xz = FETCH(in[1] + i), xn = FETCH(in[2] + i), hr = FETCH(in[3] + i), hz = FETCH(in[4] + i), hn = FETCH(in[5] + i), h = FETCH(in[6] + i);
@@ -2367,7 +4353,7 @@ static void fused_157(float *const *out, const float *const *in, const float *pa
 }
 
 /* gru_back: dm: the gradient of hn; dh: that of h but through the gates */
-static void fused_158(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_192(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -2419,5 +4405,9 @@ static const fused_fn fused_table[] = {
     fused_120, fused_121, fused_122, fused_123, fused_124, fused_125, fused_126, fused_127, fused_128, fused_129,
     fused_130, fused_131, fused_132, fused_133, fused_134, fused_135, fused_136, fused_137, fused_138, fused_139,
     fused_140, fused_141, fused_142, fused_143, fused_144, fused_145, fused_146, fused_147, fused_148, fused_149,
-    fused_150, fused_151, fused_152, fused_153, fused_154, fused_155, fused_156, fused_157, fused_158,
+    fused_150, fused_151, fused_152, fused_153, fused_154, fused_155, fused_156, fused_157, fused_158, fused_159,
+    fused_160, fused_161, fused_162, fused_163, fused_164, fused_165, fused_166, fused_167, fused_168, fused_169,
+    fused_170, fused_171, fused_172, fused_173, fused_174, fused_175, fused_176, fused_177, fused_178, fused_179,
+    fused_180, fused_181, fused_182, fused_183, fused_184, fused_185, fused_186, fused_187, fused_188, fused_189,
+    fused_190, fused_191, fused_192,
 };
