@@ -90,11 +90,12 @@ if autograd.TYPE_CHECKING:
     from . import models as models
     from . import nn as nn
     from . import optim as optim
+    from . import serialization as serialization
 
 
 def __getattr__(name: str) -> object:
     """These are imported when they are first used."""
-    if name in ("array_api", "data", "models", "nn", "optim"):
+    if name in ("array_api", "data", "models", "nn", "optim", "serialization"):
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
