@@ -161,18 +161,13 @@ class Module:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """The attributes of a pickled module, of PyTorch's too: there parameters, buffers and modules are in dicts."""
-        if "_parameters" not in state:
+        """The attributes of a pickled module, of PyTorch's too."""
+        if "_parameters" in state:
+            from ..serialization.full import adopt
+
+            adopt(self, state)
+        else:
             self.__dict__.update(state)
-            return
-        theirs = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
-        parameters, buffers, modules, transient = (state.get(name) or {} for name in theirs)
-        hooks = {name for name in state if name.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called"))}
-        self.__dict__.update({name: x for name, x in state.items() if name not in theirs and name not in hooks})
-        self.__dict__["_kinds"] = {}
-        for kind, members in ((PARAMETER, parameters), (BUFFER, buffers), (MODULE, modules)):
-            for name, x in members.items():
-                self._register(TRANSIENT if name in transient else kind, name, x)
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)

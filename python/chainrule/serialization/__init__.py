@@ -14,7 +14,6 @@ import io
 import os
 import pickle
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
@@ -22,7 +21,7 @@ from typing import IO, Any
 from .. import _core
 from .._core import Device, Tensor
 from .archive import read_directory
-from .pickles import add_safe_globals, clear_safe_globals, get_safe_globals, interpret, safe_globals
+from .pickles import Foreign, add_safe_globals, clear_safe_globals, get_safe_globals, interpret, safe_globals
 from .sharded import find_index, load_sharded, save_sharded
 from .source import Source, label_of
 from .tensors import Locate, Tensors, locator
@@ -37,7 +36,7 @@ __all__ = [
     "save_sharded",
 ]
 
-PATHS = str | bytes | os.PathLike
+PATHS = (str, bytes, os.PathLike)
 
 
 # ---- save ----
@@ -71,8 +70,8 @@ def save(
     obj: object,
     f: Any,
     pickle_module: Any = None,
-    pickle_protocol: int = 2,
-    _use_new_zipfile_serialization: bool = True,
+    pickle_protocol: int | None = None,
+    _use_new_zipfile_serialization: bool | None = None,
 ) -> None:
     """Writes ``obj`` in PyTorch's zip format, from which ``torch.load`` reads it.
 
@@ -81,26 +80,30 @@ def save(
     Tensor. Memory is written once for all tensors that share it, and as a whole: clone a small part
     of a large tensor first.  Gradients and graphs are not saved.  Objects of other classes, as
     whole modules, are pickled by the names of their classes, for ``load(weights_only=False)``.
+    pickle_protocol: 2, which every reader knows.  _use_new_zipfile_serialization=False: the format
+    before the zip format.
     TypeError: f is neither a path nor a file object.  OSError: the file cannot be written."""
     from .writer import write_archive, write_legacy
 
     if pickle_module not in (None, pickle):
         raise ValueError(f"save(): pickle_module is Python's own pickle, not {pickle_module}")
     path = os.fsdecode(f) if isinstance(f, PATHS) else None
+    protocol = 2 if pickle_protocol is None else pickle_protocol
+    old = _use_new_zipfile_serialization is not None and not _use_new_zipfile_serialization
     if path is not None and path.endswith(".safetensors"):
         _core._save_safetensors(obj, f)
     elif path is not None:
         with _replaced(path) as file:
-            if _use_new_zipfile_serialization:
-                write_archive(obj, file, path, pickle_protocol)
+            if old:
+                write_legacy(obj, file, protocol)
             else:
-                write_legacy(obj, file, pickle_protocol)
+                write_archive(obj, file, path, protocol)
     elif not callable(getattr(f, "write", None)):
         raise TypeError(f"save(): argument 'f' must be a path or a file object, not {type(f).__name__}")
-    elif _use_new_zipfile_serialization:
-        write_archive(obj, f, None, pickle_protocol)
+    elif old:
+        write_legacy(obj, f, protocol)
     else:
-        write_legacy(obj, f, pickle_protocol)
+        write_archive(obj, f, None, protocol)
 
 
 # ---- load ----
@@ -212,6 +215,8 @@ def _load_object(f: Any, map_location: Any, mmap: bool | None, unpickle: Any) ->
     head = f.read(9)
     if not _is_safetensors(head, source.size - source.begin):
         return _read(source, locator(map_location), unpickle)
+    import tempfile
+
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as copy:
         copy.write(source.bytes(source.begin, source.size - source.begin))
         copy.flush()
@@ -247,8 +252,9 @@ def load(
         if pickle_module not in (None, pickle):
             raise ValueError(f"load(): pickle_module is Python's own pickle, not {pickle_module}")
         from .full import unpickle
-    if isinstance(f, PATHS):
-        return _load_path(f, map_location, mmap, unpickle)
-    if not callable(getattr(f, "read", None)):
+    if not isinstance(f, PATHS) and not callable(getattr(f, "read", None)):
         raise TypeError(f"load(): argument 'f' must be a path or a file object, not {type(f).__name__}")
-    return _load_object(f, map_location, mmap, unpickle)
+    try:
+        return (_load_path if isinstance(f, PATHS) else _load_object)(f, map_location, mmap, unpickle)
+    except Foreign as error:
+        raise error.args[0] from None

@@ -7,17 +7,18 @@ together are not longer than it."""
 
 from __future__ import annotations
 
-import hashlib
 import struct
-import zipfile
 import zlib
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import zipfile  # imported where it is used: it takes long
 
 __all__ = ["ALIGNMENT", "Record", "Writer", "read_directory"]
 
 ALIGNMENT = 64
-LARGE = 0xFFFFFFFF  # sizes and offsets from here on need zip64
-MANY = 0xFFFF  # records
+LARGE = ELSEWHERE = 0xFFFFFFFF  # sizes and offsets from LARGE on need zip64, and ELSEWHERE stands in their place
+MANY = UNCOUNTED = 0xFFFF  # the same for the number of records
 UTF8 = 0x800  # flag: names are UTF-8
 LOCAL = struct.Struct("<4s5H3L2H")
 CENTRAL = struct.Struct("<4s6H3L5H2L")
@@ -28,6 +29,11 @@ class Record(NamedTuple):
 
     start: int
     size: int
+
+
+def shown_as(n: int) -> int:
+    """A size or an offset in a field of 4 bytes."""
+    return ELSEWHERE if n >= LARGE else n
 
 
 class Writer:
@@ -45,7 +51,7 @@ class Writer:
         """One record; ``data`` are its bytes."""
         path, size, start = f"{self.root}/{name}".encode(), len(data), self.at
         crc = zlib.crc32(data)
-        shown = LARGE if size >= LARGE else size
+        shown = shown_as(size)
         extra = struct.pack("<2H2Q", 1, 16, size, size) if size >= LARGE else b""
         padding = -(start + LOCAL.size + len(path) + len(extra) + 4) % ALIGNMENT
         extra += struct.pack("<2s H", b"FB", padding) + b"Z" * padding
@@ -56,8 +62,13 @@ class Writer:
 
     def serialization_id(self) -> bytes:
         """40 digits: a hash of the names of the records, then one of their contents."""
-        parts = b"\0".join(e[0] for e in self.entries), struct.pack(f"<{len(self.entries)}L", *(e[1] for e in self.entries))
-        numbers = [int.from_bytes(hashlib.blake2b(part, digest_size=8).digest(), "little") for part in parts]
+        from hashlib import blake2b
+
+        parts = (
+            b"\0".join(e[0] for e in self.entries),
+            struct.pack(f"<{len(self.entries)}L", *(e[1] for e in self.entries)),
+        )
+        numbers = [int.from_bytes(blake2b(part, digest_size=8).digest(), "little") for part in parts]
         return "".join(f"{n:020d}" for n in numbers).encode()
 
     def close(self) -> None:
@@ -66,20 +77,20 @@ class Writer:
         for path, crc, size, offset in self.entries:
             beyond = [n for n in (size, size, offset) if n >= LARGE]
             extra = struct.pack(f"<2H{len(beyond)}Q", 1, 8 * len(beyond), *beyond) if beyond else b""
-            shown, at = min(size, LARGE), min(offset, LARGE)
+            shown, at = shown_as(size), shown_as(offset)
             head = (b"PK\1\2", 0, 0, UTF8, 0, 0, 0, crc, shown, shown, len(path), len(extra), 0, 0, 0, 0, at)
             self._write(CENTRAL.pack(*head) + path + extra)
         size, count, end = self.at - start, len(self.entries), self.at
         if count >= MANY or start >= LARGE or size >= LARGE:
             self._write(struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, size, start))
             self._write(struct.pack("<4sLQL", b"PK\6\7", 0, end, 1))
-        few = min(count, MANY)
-        self._write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, few, few, min(size, LARGE), min(start, LARGE), 0))
+        few = UNCOUNTED if count >= MANY else count
+        self._write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, few, few, shown_as(size), shown_as(start), 0))
 
 
 def _record(file: IO[bytes], label: str, entry: zipfile.ZipInfo, total: int) -> Record:
     """Where the bytes of an entry lie: behind its local header, whose lengths may be other than the directory's."""
-    if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
+    if entry.compress_type or entry.compress_size != entry.file_size:
         raise RuntimeError(
             f"[load] '{label}': the record '{entry.filename}' is compressed; torch.save stores records as they are,"
             " and so does `zip -0`"
@@ -89,11 +100,14 @@ def _record(file: IO[bytes], label: str, entry: zipfile.ZipInfo, total: int) -> 
     file.seek(entry.header_offset)
     head = file.read(LOCAL.size)
     if len(head) < LOCAL.size or head[:4] != b"PK\3\4":
-        raise RuntimeError(f"[load] '{label}': no record begins at byte {entry.header_offset}, where '{entry.filename}' should")
+        raise RuntimeError(
+            f"[load] '{label}': no record begins at byte {entry.header_offset}, where '{entry.filename}' should"
+        )
     start = entry.header_offset + LOCAL.size + sum(LOCAL.unpack(head)[-2:])
     if start + entry.file_size > total:
         raise RuntimeError(
-            f"[load] '{label}': the record '{entry.filename}' ends at byte {start + entry.file_size} of a file of {total}"
+            f"[load] '{label}': the record '{entry.filename}' ends at byte {start + entry.file_size} of a file of"
+            f" {total}"
         )
     return Record(start, entry.file_size)
 
@@ -101,6 +115,8 @@ def _record(file: IO[bytes], label: str, entry: zipfile.ZipInfo, total: int) -> 
 def read_directory(file: IO[bytes], label: str, total: int) -> dict[str, Record]:
     """The records of an archive by their names within its folder.  RuntimeError: a file that is cut
     short, whose lengths contradict each other, or with compressed records."""
+    import zipfile
+
     try:
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()

@@ -90,8 +90,11 @@ class Sequence:
                 )
             memoryview(host)[:] = self.data[start : start + host.numel()]
             self.at = start + host.numel()
-        for storage in self.tensors.storages.values():
-            storage.check()
+        try:
+            for storage in self.tensors.storages.values():
+                storage.check()
+        except ValueError as error:
+            raise pickle.UnpicklingError(f"[load] '{self.label}': {error}") from None
         for placed, storage_here in self.later:
             placed.copy_(storage_here)
 
@@ -126,14 +129,14 @@ class Tar:
         source.file.seek(source.begin)
         try:
             with tarfile.open(fileobj=source.file, mode="r:") as tar:
-                members = {
-                    m.name: source.bytes(m.offset_data, m.size) for m in tar.getmembers() if m.isreg()
-                }
+                members = {m.name: source.bytes(m.offset_data, m.size) for m in tar.getmembers() if m.isreg()}
         except (tarfile.TarError, ValueError, EOFError, OverflowError) as error:
             raise RuntimeError(f"[load] '{self.label}': failed reading tar archive: {error}") from None
         lacking = [name for name in ("storages", "tensors", "pickle") if name not in members]
         if lacking:
-            raise RuntimeError(f"[load] '{self.label}': a tar archive without {', '.join(lacking)}: no file of torch.save")
+            raise RuntimeError(
+                f"[load] '{self.label}': a tar archive without {', '.join(lacking)}: no file of torch.save"
+            )
         self.members = members
 
     def take(self, data: memoryview, at: int, size: int) -> memoryview:

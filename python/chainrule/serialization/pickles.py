@@ -125,6 +125,7 @@ def _number(x: Any) -> Any:
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_codecs.encode": _encode,
     "builtins.bytearray": _bytearray,
+    "builtins.bytes": lambda context: b"",
     "builtins.complex": lambda context, real, imag: complex(_number(real), _number(imag)),
     "builtins.frozenset": lambda context, items=(): frozenset(_set(context, items)),
     "builtins.set": _set,
@@ -137,7 +138,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 class Machine:
     """The state of one pickle: the stack, the stacks below its marks, and the memo."""
 
-    def __init__(self, data: memoryview, at: int, names: Callable[[str], Any], persistent: Callable[[Any], Any], context: Any):
+    def __init__(
+        self, data: memoryview, at: int, names: Callable[[str], Any], persistent: Callable[[Any], Any], context: Any
+    ):
         self.data, self.at, self.names, self.persistent, self.context = data, at, names, persistent, context
         self.stack: list[Any] = []
         self.below: list[list[Any]] = []
@@ -224,7 +227,9 @@ class Machine:
         if isinstance(function, Allowed):
             return function.call(self.context, *arguments)
         if not any(function is added for added in _added.values()):
-            raise pickle.UnpicklingError(f"a call of {type(function).__name__} {str(function)[:60]!r}, which is not allowed")
+            raise pickle.UnpicklingError(
+                f"a call of {type(function).__name__} {str(function)[:60]!r}, which is not allowed"
+            )
         try:
             return function(*arguments, **(named or {}))
         except Exception as error:  # of the program's own class
@@ -274,7 +279,7 @@ class Machine:
 
 
 class Foreign(Exception):
-    """Wraps an exception of a class that the program allowed: it is the program's."""
+    """Wraps an exception of a class or function of the program, which ``load`` raises as it is."""
 
 
 def set_state(target: Any, state: Any) -> None:
@@ -293,9 +298,9 @@ def refusal(full: str) -> str:
     if full.partition(".")[0] in DANGEROUS:
         return f"unsupported global {full}: a file of weights has no use for it"
     return (
-        f"unsupported global {full}: it is not on the list of allowed names. If you trust the file and this class, allow"
-        f" it by chainrule.serialization.add_safe_globals([{full.rpartition('.')[2]}]), or load with weights_only=False,"
-        " which runs code of the file"
+        f"unsupported global {full}: it is not on the list of allowed names. If you trust the file and this class,"
+        f" allow it by chainrule.serialization.add_safe_globals([{full.rpartition('.')[2]}]), or load with"
+        " weights_only=False, which runs code of the file"
     )
 
 
@@ -455,8 +460,6 @@ def interpret(
     machine = Machine(data, at, names, persistent, context)
     try:
         return machine.run(), machine.at
-    except Foreign as error:
-        raise error.args[0] from None
     except pickle.UnpicklingError as error:
         raise pickle.UnpicklingError(f"[load] '{label}': {error}") from None
     except (EOFError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, _core.Error) as error:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
-import mmap
 import os
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from .. import _core
 from .._core import Tensor
 
-__all__ = ["Source"]
+if TYPE_CHECKING:
+    import mmap
+
+__all__ = ["Source", "label_of"]
 
 
 class Source:
@@ -22,6 +24,8 @@ class Source:
         self.size = file.seek(0, io.SEEK_END)
         self.map: mmap.mmap | None = None
         if mapped:
+            import mmap
+
             self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         file.seek(self.begin)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from .. import _core
 from .._core import Device, Tensor
-from .pickles import Allowed
+from .pickles import Allowed, Foreign
 
 __all__ = ["DTYPES", "STORAGES", "Locate", "Tensors", "locator"]
 
@@ -62,8 +62,8 @@ def _stored(storage: Tensor, location: str) -> Tensor:
         return storage.to(Device(location))
     except (_core.Error, TypeError) as error:
         raise RuntimeError(
-            f"[load] the file has tensors of the device '{location}': {error}. Give map_location='cpu' to load them into"
-            " the host's memory"
+            f"[load] the file has tensors of the device '{location}': {error}. Give map_location='cpu' to load them"
+            " into the host's memory"
         ) from None
 
 
@@ -78,14 +78,17 @@ def locator(map_location: Any) -> Locate:
         names = {str(key): str(value) for key, value in map_location.items()}
         return lambda storage, location: _stored(storage, names.get(location, location))
     if not callable(map_location):
-        raise TypeError(
-            f"map_location is a device, a dict of devices or a function, not {type(map_location).__name__}"
-        )
+        raise TypeError(f"map_location is a device, a dict of devices or a function, not {type(map_location).__name__}")
 
     def by_function(storage: Tensor, location: str) -> Tensor:
-        found = map_location(storage, location)
+        try:
+            found = map_location(storage, location)
+        except Exception as error:
+            raise Foreign(error) from error
         if found is not None and not isinstance(found, Tensor):
-            raise TypeError(f"map_location returned a {type(found).__name__}, not a storage (a Tensor) or None")
+            raise Foreign(
+                TypeError(f"map_location returned a {type(found).__name__}, not a storage (a Tensor) or None")
+            )
         return _stored(storage, location) if found is None else found
 
     return by_function

@@ -93,7 +93,8 @@ class Pickler(pickle._Pickler):
     def reduce_tensor(self, x: Tensor) -> tuple[Any, ...]:
         from ..nn import Parameter
 
-        kind, state, hooks = type(x), vars(x), OrderedDict[str, Any]()
+        kind, state = type(x), vars(x)
+        hooks: OrderedDict[str, Any] = OrderedDict()
         if kind is Parameter:
             data = _core._alias(x, Tensor, False)
             if state:
@@ -120,6 +121,13 @@ class Pickler(pickle._Pickler):
     def save_dtype(self, obj: Any) -> None:
         self.save(named(f"torch.{NAME_OF[obj]}"))  # type: ignore[attr-defined]
 
+    def save_bytes(self, obj: bytes) -> None:
+        """Protocol 2 has no bytes; Python then writes a call of ``bytes`` for empty ones, which PyTorch refuses."""
+        if obj or self.proto > 2:  # type: ignore[attr-defined]
+            pickle._Pickler.dispatch[bytes](self, obj)  # type: ignore[arg-type]
+        else:
+            self.save_reduce(named("_codecs.encode"), ("", "latin1"), obj=obj)  # type: ignore[attr-defined]
+
     def save_class(self, obj: type) -> None:
         from ..nn import Parameter
 
@@ -134,6 +142,7 @@ class Pickler(pickle._Pickler):
         **pickle._Pickler.dispatch,
         Name: save_name,
         _core.dtype: save_dtype,
+        bytes: save_bytes,
         type: save_class,
     }
 
@@ -150,7 +159,11 @@ def write_archive(obj: Any, file: IO[bytes], path: str | None, protocol: int) ->
     pickler.dump(obj)
     writer = archive.Writer(file, root_name(path))
     writer.record("data.pkl", pickled.getbuffer())
-    for name, text in ((".format_version", "1"), (".storage_alignment", str(archive.ALIGNMENT)), ("byteorder", sys.byteorder)):
+    for name, text in (
+        (".format_version", "1"),
+        (".storage_alignment", str(archive.ALIGNMENT)),
+        ("byteorder", sys.byteorder),
+    ):
         writer.record(name, text.encode())
     for storage in pickler.stored.values():
         writer.record(f"data/{storage.key}", storage.bytes())
