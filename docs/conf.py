@@ -55,6 +55,7 @@ MODULES = [
     ".optim",
     ".optim.lr_scheduler",
     ".data",
+    ".serialization",
     ".models",
     ".viz",
     ".random",

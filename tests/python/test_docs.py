@@ -26,6 +26,7 @@ MODULES = [
     ".optim",
     ".optim.lr_scheduler",
     ".data",
+    ".serialization",
     ".models",
     ".viz",
     ".random",
