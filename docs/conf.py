@@ -64,6 +64,7 @@ MODULES = [
     ".distributions.constraints",
     ".special",
     ".data",
+    ".serialization",
     ".models",
     ".viz",
     ".random",

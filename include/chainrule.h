@@ -167,6 +167,10 @@ cr_tensor *cr_borrow(void *data, int n, const int64_t *shape, cr_dtype dt, void 
 cr_tensor *cr_borrow_strided(void *data, int n, const int64_t *shape, const int64_t *strides,
                              cr_dtype dt, void (*done)(void *ctx), void *ctx);
                             /* strides in elements, >= 0; NULL: contiguous */
+cr_tensor *cr_storage_view(const cr_tensor *t, cr_dtype dt, int n, const int64_t *shape,
+                           const int64_t *strides, int64_t offset);
+                            /* the storage of t as another tensor outside any graph; strides >= 0
+                               and offset count elements of dt; on GPUs dt is t's dtype */
 
 /* ---- random tensors: no gradients; g is never NULL */
 cr_tensor *cr_rand(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g);
@@ -215,6 +219,8 @@ int              cr_ndim(const cr_tensor *t);
 const int64_t   *cr_shape(const cr_tensor *t);      /* cr_ndim sizes; borrowed */
 const int64_t   *cr_strides(const cr_tensor *t);    /* in elements; borrowed */
 int64_t          cr_storage_offset(const cr_tensor *t); /* in elements */
+const void      *cr_storage_id(const cr_tensor *t); /* equal for tensors that share memory */
+int64_t          cr_storage_bytes(const cr_tensor *t); /* of that memory */
 int64_t          cr_size(const cr_tensor *t, int axis);
 int64_t          cr_numel(const cr_tensor *t);
 cr_dtype         cr_dtype_of(const cr_tensor *t);

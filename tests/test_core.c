@@ -187,6 +187,32 @@ TEST(borrowed_memory_with_strides) {
     CHECK(done == 1, "done came %d times", done);
 }
 
+TEST(storage_views) {
+    cr_scope_begin();
+    cr_tensor *x = cr_arange(0, 12, 1, CR_F32, cr_cpu()), *part = cr_slice(x, 0, 3, 9, 1);
+    CHECK(cr_storage_id(part) == cr_storage_id(x) && cr_storage_bytes(part) == 48, "a view shares %lld bytes",
+          (long long)cr_storage_bytes(part));
+    CHECK(cr_storage_id(cr_clone(x)) != cr_storage_id(x), "a copy has its own memory");
+    cr_tensor *y = cr_storage_view(part, CR_F32, CR_LIST(2, 3), (int64_t[]){1, 4}, 2);      /* 2 6 10, 3 7 11 */
+    CHECK(cr_item(cr_sum(y, CR_ALL, false)) == 39 && cr_storage_offset(y) == 2, "sum %g",
+          cr_item(cr_sum(y, CR_ALL, false)));
+    cr_fill_(y, 1);
+    CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 66 - 39 + 6, "writes go to x");
+    cr_tensor *bytes = cr_storage_view(x, CR_U8, CR_LIST(48), (int64_t[]){1}, 0);
+    CHECK(cr_item(cr_sum(cr_slice(bytes, 0, 4, 8, 1), CR_ALL, false)) == 0x80 + 0x3f, "1.0f as bytes");
+    CHECK(cr_numel(cr_storage_view(x, CR_F32, CR_LIST(0, 3), (int64_t[]){9, 9}, 12)) == 0, "no elements at the end");
+    CHECK(cr_item(cr_storage_view(x, CR_F32, 0, NULL, NULL, 5)) == 5, "one element");
+    static const struct { int64_t size, stride, offset; } bad[] = {
+        {13, 1, 0}, {1, 1, 12}, {1, 1, -1}, {3, 6, 0}, {2, INT64_MAX, 0}, {0, 1, 13}, {1, 1, INT64_MAX}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        FAILS(CR_BAD_VALUE, "exceeds a storage of 12",
+              cr_storage_view(x, CR_F32, CR_LIST(bad[i].size), &bad[i].stride, bad[i].offset));
+    FAILS(CR_BAD_VALUE, "negative stride in (-1,)", cr_storage_view(x, CR_F32, CR_LIST(2), (int64_t[]){-1}, 5));
+    FAILS(CR_BAD_VALUE, "CR_NONE", cr_storage_view(CR_NONE, CR_F32, CR_LIST(2), (int64_t[]){1}, 0));
+    FAILS(CR_BAD_VALUE, "the strides", cr_storage_view(x, CR_F32, CR_LIST(2), NULL, 0));
+    cr_scope_end();
+}
+
 TEST(dtypes_have_names) {
     CHECK(!strcmp(cr_dtype_name(CR_BF16), "bfloat16") && cr_dtype_size(CR_BF16) == 2 &&
               !strcmp(cr_dtype_name((cr_dtype)99), "not a dtype"),

@@ -249,6 +249,14 @@ TEST(safetensors_refused) {
         put_safetensors(path, bad[i].header, strlen(bad[i].header), data, bad[i].bytes);
         FAILS(CR_IO, bad[i].message, cr_load(path, cr_cpu()));
     }
+    static const struct { const char *bytes, *says;
+    } others[] = {{"PK\3\4          ", "it is a zip, as torch.save writes"},
+                  {"\x80\2\x8a\nl\xfc\x9c\x46\xf9 j", "it is a pickle, as old versions of torch.save wrote"},
+                  {"GGUF          ", "it is GGUF"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        file_put(path, others[i].bytes, 12);
+        FAILS(CR_IO, others[i].says, cr_load(path, cr_cpu()));
+    }
     put_safetensors(path, "{}", 3, NULL, 0);
     FAILS(CR_IO, "it says 3 bytes of header, behind the length are 2", cr_load(path, cr_cpu()));
     put_safetensors(path, "{}", SIZE_MAX, NULL, 0);

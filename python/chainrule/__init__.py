@@ -101,6 +101,7 @@ if autograd.TYPE_CHECKING:
     from . import models as models
     from . import nn as nn
     from . import optim as optim
+    from . import serialization as serialization
     from . import special as special
     from . import vision as vision
     from .distributions import binomial as binomial
@@ -112,7 +113,7 @@ if autograd.TYPE_CHECKING:
 
 def __getattr__(name: str) -> object:
     """These are imported when they are first used."""
-    if name in ("array_api", "data", "distributions", "models", "nn", "optim", "special", "vision"):
+    if name in ("array_api", "data", "distributions", "models", "nn", "optim", "serialization", "special", "vision"):
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")

@@ -166,8 +166,20 @@ static PyObject *dict_of(const cr_params *p) {
     return dict;
 }
 
-/* (obj, f) */
+/* (obj, f, pickle_module, pickle_protocol, _use_new_zipfile_serialization) */
 PyObject *api_save(const arg *a) {
+    PyObject *f = python_function("serialization", "save");
+    return f ? PyObject_CallFunctionObjArgs(f, a[0].o, a[1].o, a[2].o, a[3].o, a[4].o, NULL) : NULL;
+}
+
+/* (f, map_location, pickle_module, weights_only, mmap) */
+PyObject *api_load(const arg *a) {
+    PyObject *f = python_function("serialization", "load");
+    return f ? PyObject_CallFunctionObjArgs(f, a[0].o, a[1].o, a[2].o, a[3].o, a[4].o, NULL) : NULL;
+}
+
+/* (obj, f) */
+PyObject *api__save_safetensors(const arg *a) {
     PyObject *path = NULL;
     cr_params *p = params_of(a[0].o);
     cr_status bad = CR_OK;
@@ -194,7 +206,7 @@ static bool can_open(PyObject *path) {
 }
 
 /* (f, device): mapped into memory, so that a page is read when it is first touched; writes stay in memory. */
-PyObject *api_load(const arg *a) {
+PyObject *api__load_safetensors(const arg *a) {
     PyObject *path = NULL;
     if (!PyUnicode_FSConverter(a[0].o, &path)) return NULL;
     if (!can_open(a[0].o)) {
@@ -209,6 +221,19 @@ PyObject *api_load(const arg *a) {
     PyObject *dict = dict_of(p);
     cr_params_free(p);
     return dict;
+}
+
+PyObject *api__storage(const arg *a) {
+    return Py_BuildValue("NL", PyLong_FromVoidPtr((void *)(uintptr_t)cr_storage_id(a[0].t)),
+                         (long long)cr_storage_bytes(a[0].t));
+}
+
+/* (input, dtype, size, stride, storage_offset) */
+cr_tensor *api__storage_view(const arg *a) {
+    if (a[2].size.n != a[3].size.n)
+        return PyErr_Format(PyExc_ValueError, "_storage_view(): %d sizes and %d strides", a[2].size.n, a[3].size.n),
+               NULL;
+    return cr_storage_view(a[0].t, a[1].dt, a[2].size.n, a[2].size.v, a[3].size.v, a[4].i);
 }
 
 /* (f) */

@@ -324,6 +324,10 @@ int cr_ndim(const cr_tensor *t) { return real(t, "ndim") ? t->ndim : -1; }
 const int64_t *cr_shape(const cr_tensor *t) { return real(t, "shape") ? t->shape : NULL; }
 const int64_t *cr_strides(const cr_tensor *t) { return real(t, "strides") ? t->strides : NULL; }
 int64_t cr_storage_offset(const cr_tensor *t) { return real(t, "storage_offset") ? t->offset : -1; }
+const void *cr_storage_id(const cr_tensor *t) { return real(t, "storage_id") ? t->storage : NULL; }
+int64_t cr_storage_bytes(const cr_tensor *t) {
+    return real(t, "storage_bytes") && t->storage ? (int64_t)t->storage->bytes : -1;
+}
 int64_t cr_numel(const cr_tensor *t) { return real(t, "numel") ? t->numel : -1; }
 cr_dtype cr_dtype_of(const cr_tensor *t) { return real(t, "dtype_of") ? t->dtype : CR_DTYPES; }
 const cr_device *cr_device_of(const cr_tensor *t) { return real(t, "device_of") ? t->dev : NULL; }

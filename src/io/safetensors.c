@@ -139,12 +139,28 @@ static cr_status read_tensors(const char *op, const char *path, const cr_json *r
     return check_cover(op, path, h, room);
 }
 
+/* Formats that are given by mistake, by their first bytes. */
+static const struct { const char *magic; size_t bytes; const char *says;
+} others[] = {{"PK\3\4", 4, "a zip, as torch.save writes; chainrule.load in Python reads it"},
+              {"\x80\2\x8a\n", 4, "a pickle, as old versions of torch.save wrote; chainrule.load in Python reads it"},
+              {"\x93NUMPY", 6, "an array of NumPy"},
+              {"\x89HDF\r\n", 6, "HDF5"},
+              {"GGUF", 4, "GGUF"}};
+
+static const char *other_format(const unsigned char *file) {
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!memcmp(file, others[i].magic, others[i].bytes)) return others[i].says;
+    return NULL;
+}
+
 cr_status cr_st_parse(const char *op, const char *path, const unsigned char *file, size_t bytes, cr_st_header *h) {
     *h = (cr_st_header){0};
     uint64_t n = 0;
     if (bytes < PREFIX)
         return cr_fail(CR_IO, op, "'%s' is not a safetensors file: %zu bytes are no header", path, bytes);
     for (int i = 0; i < PREFIX; i++) n |= (uint64_t)file[i] << 8 * i;
+    const char *other = n > bytes - PREFIX || n > MOST_HEADER ? other_format(file) : NULL;
+    if (other) return cr_fail(CR_IO, op, "'%s' is not a safetensors file: it is %s", path, other);
     if (n > bytes - PREFIX || n > MOST_HEADER)
         return cr_fail(CR_IO, op,
                        "'%s' is not a safetensors file: it says %llu bytes of header, behind the length are %zu", path,

@@ -80,6 +80,48 @@ cr_tensor *cr_borrow_strided(void *data, int n, const int64_t *shape, const int6
     return t;
 }
 
+/* The offset of the element behind the last one; -1: beyond any memory. */
+static int64_t end_of(int n, const int64_t *shape, const int64_t *strides, int64_t offset) {
+    int64_t end = offset + 1, reach;
+    for (int i = 0; i < n; i++)
+        if (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach) || __builtin_add_overflow(end, reach, &end))
+            return -1;
+    return end;
+}
+
+static cr_status check_view(const cr_tensor *t, cr_dtype dt, int n, const int64_t *shape, const int64_t *strides,
+                            int64_t offset, int64_t numel) {
+    static const char op[] = "storage_view";
+    const int64_t room = (int64_t)(t->storage->bytes / cr_dtype_size(dt));
+    for (int i = 0; i < n; i++)
+        if (strides[i] < 0)
+            return cr_fail(CR_BAD_VALUE, op, "negative stride in %s", cr_shape_text(n, strides).s);
+    const int64_t end = offset < 0 || offset == INT64_MAX ? -1 : numel ? end_of(n, shape, strides, offset) : offset;
+    if (end < 0 || end > room)
+        return cr_fail(CR_BAD_VALUE, op, "shape %s with strides %s from element %lld on exceeds a storage of %lld",
+                       cr_shape_text(n, shape).s, cr_shape_text(n, strides).s, (long long)offset, (long long)room);
+    if (!t->dev->host && dt != t->dtype)
+        return cr_fail(CR_BAD_TYPE, op, "memory of %s keeps its dtype: %s cannot be %s", t->dev->name,
+                       cr_dtype_name(t->dtype), cr_dtype_name(dt));
+    if (numel && (uintptr_t)t->storage->data % cr_dtype_size(dt) && t->dev->host)
+        return cr_fail(CR_BAD_VALUE, op, "the storage is not aligned to the %zu bytes of %s", cr_dtype_size(dt),
+                       cr_dtype_name(dt));
+    return CR_OK;
+}
+
+cr_tensor *cr_storage_view(const cr_tensor *t, cr_dtype dt, int n, const int64_t *shape, const int64_t *strides,
+                           int64_t offset) {
+    static const char op[] = "storage_view";
+    int64_t numel;
+    if (cr_missing(op, "the tensor", t)) return NULL;
+    if (!t->storage) return cr_fail(CR_BAD_VALUE, op, "CR_NONE has no storage"), NULL;
+    if (cr_shape_check(op, n, shape, dt, &numel)) return NULL;
+    if (n && !strides) return cr_fail_null(op, "the strides"), NULL;
+    if (check_view(t, dt, n, shape, strides, offset, numel)) return NULL;
+    return cr_tensor_placed(cr_storage_retain(t->storage), t->dev, dt, n, shape, strides, offset, numel,
+                            cr_strides_are_contiguous(n, shape, strides));
+}
+
 void *cr_data(const cr_tensor *t) {
     if (cr_missing("data", "the tensor", t)) return NULL;
     if (!t->storage) return cr_fail(CR_BAD_VALUE, "data", "CR_NONE has no data"), NULL;

@@ -14,7 +14,18 @@ from typing import Any
 
 import chainrule as cr
 import pytest
-from chainrule.data import DataLoader, Dataset, TensorDataset, TokenFile, Tokenizer, default_collate
+from chainrule import data
+from chainrule.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    TensorDataset,
+    TokenFile,
+    Tokenizer,
+    default_collate,
+    default_convert,
+    get_worker_info,
+)
 from conftest import BUILD
 
 try:
@@ -185,10 +196,10 @@ def test_lying_and_empty_datasets(way: dict[str, Any]) -> None:
     assert len(list(DataLoader(Squares(9, 5), 2, **way))) == 3
     with pytest.raises(ValueError):
         list(DataLoader(Squares(5, -1), 2, **way))
-    data = table(5)
-    data.tensors = (data.tensors[0], data.tensors[1][:3])
+    short = table(5)
+    short.tensors = (short.tensors[0], short.tensors[1][:3])
     with pytest.raises((IndexError, RuntimeError)):
-        list(DataLoader(data, 2, shuffle=True, **way))
+        list(DataLoader(short, 2, shuffle=True, **way))
     with pytest.raises(IndexError):
         list(DataLoader(Squares(5), 2, sampler=[1, 7], **way))
 
@@ -203,10 +214,10 @@ def test_samplers_and_collate() -> None:
     assert [y.tolist() for _, y in grouped] == [[3, 1], [4]] and len(grouped) == 2
     assert [s[0] for s in DataLoader(Squares(3), None, sampler=[2, 0])] == [2, 0]
     assert list(DataLoader([1, 2, 3], 2, collate_fn=sum)) == [3, 3]
-    data = table(4)
-    batch = next(iter(DataLoader(data, 2)))
+    four = table(4)
+    batch = next(iter(DataLoader(four, 2)))
     batch[1].fill_(9)
-    assert data.tensors[1].tolist() == [0, 1, 2, 3], "a batch is a copy"
+    assert four.tensors[1].tolist() == [0, 1, 2, 3], "a batch is a copy"
     pair = namedtuple("pair", "x y")
     made = default_collate(
         [{"a": 1, "b": ("x", 1.5), "c": pair(1, True)}, {"a": 2, "b": ("y", 2.5), "c": pair(3, False)}]
@@ -428,3 +439,177 @@ def test_token_file_refuses(tokens: Path, tmp_path: Path) -> None:
     for private in (cr._core._tokens_info, cr._core._loader_next, cr._core._loader_place):
         with pytest.raises(ValueError):
             private("no capsule")
+
+
+# ---- datasets, samplers, workers ----
+
+
+class Words(IterableDataset):
+    """0, 1, ... n - 1, each worker its part."""
+
+    def __init__(self, n: int, part: bool = True) -> None:
+        self.n, self.part = n, part
+
+    def __iter__(self) -> Any:
+        info = get_worker_info()
+        first, step = (info.id, info.num_workers) if info and self.part else (0, 1)
+        return iter(range(first, self.n, step))
+
+
+def as_ours(m: Any) -> list[Any]:
+    """What both libraries do with datasets and samplers: m has PyTorch's names."""
+    x = list(range(10))
+    concat = m.ConcatDataset([x[:3], x[3:4], x[4:]])
+    stack = m.StackDataset(a=x, b=x[::-1])
+
+    def error(call: Any) -> str:
+        try:
+            call()
+        except Exception as e:
+            return type(e).__name__
+        return "none"
+
+    parts = m.random_split(x, [0.25, 0.25, 0.5])
+    distributed = [
+        list(m.DistributedSampler(x, 4, r, shuffle=False, drop_last=d)) for r in range(4) for d in (False, True)
+    ]
+    random = m.RandomSampler(x, num_samples=23)
+    return [
+        [concat[i] for i in range(-10, 10)], len(concat), concat.cumulative_sizes,
+        stack[3], len(stack), m.StackDataset(x, x)[2],
+        m.Subset(x, [5, 2])[1], len(m.Subset(x, [5, 2])),
+        [len(p) for p in parts], sorted(i for p in parts for i in p), [len(p) for p in m.random_split(x, [3, 7])],
+        [len(p) for p in m.random_split(x, [0.33, 0.33, 0.34])],
+        list(m.SequentialSampler(x)), len(random), sorted(list(random)[:10]), len(list(random)),
+        sorted(m.SubsetRandomSampler([4, 7])), list(m.WeightedRandomSampler([0.0, 1.0, 0.0], 3)),
+        sorted(m.WeightedRandomSampler([1.0, 1.0, 0.0], 2, replacement=False)),
+        list(m.BatchSampler(x, 4, False)), list(m.BatchSampler(x, 4, True)), len(m.BatchSampler(x, 4, True)),
+        distributed, len(m.RandomSampler(x, replacement=True)), len(m.DistributedSampler(x, 3, 1)),
+        error(lambda: m.random_split(x, [3, 3])), error(lambda: m.ConcatDataset([])), error(lambda: concat[10]),
+        error(lambda: m.StackDataset()), error(lambda: m.StackDataset(x, [1])),
+        error(lambda: m.RandomSampler(x, num_samples=0)), error(lambda: m.RandomSampler(x, replacement=1)),
+        error(lambda: m.WeightedRandomSampler([1.0], 0)), error(lambda: m.WeightedRandomSampler([[1.0]], 1)),
+        error(lambda: m.BatchSampler(x, 0, False)), error(lambda: m.BatchSampler(x, 1, 2)),
+        error(lambda: m.DistributedSampler(x, 2, 2)),
+        error(lambda: m.DataLoader(x, timeout=-1)), error(lambda: m.DataLoader(x, persistent_workers=True)),
+        error(lambda: m.DataLoader(x, multiprocessing_context="fork")), m.get_worker_info(),
+    ]  # fmt: skip
+
+
+def test_datasets_and_samplers() -> None:
+    ours = as_ours(data)
+    assert ours[0] == [*range(10)] * 2 and ours[3] == {"a": 3, "b": 6} and ours[5] == (2, 2)
+    assert ours[8] == [3, 2, 5] and ours[9] == [*range(10)] and ours[19][2] == [8, 9]
+    assert ours[22] == [[0, 4, 8], [0, 4], [1, 5, 9], [1, 5], [2, 6, 0], [2, 6], [3, 7, 1], [3, 7]]
+    assert all(kind.endswith("Error") for kind in ours[25:-1]) and ours[-1] is None
+    if torch:
+        theirs = type(
+            "theirs", (), {name: staticmethod(getattr(torch.utils.data, name, None)) for name in data.__all__}
+        )
+        theirs.DistributedSampler = torch.utils.data.distributed.DistributedSampler
+        for i, (a, b) in enumerate(zip(ours, as_ours(theirs), strict=True)):
+            assert a == b, i
+    g = [cr.Generator().manual_seed(3) for _ in range(2)]
+    assert list(data.RandomSampler(range(9), generator=g[0])) == list(data.RandomSampler(range(9), generator=g[1]))
+    sampler = data.DistributedSampler(range(20), 2, 0)
+    first = list(sampler)
+    sampler.set_epoch(1)
+    assert first != list(sampler)
+    other = data.DistributedSampler(range(20), 2, 1)
+    assert sorted(first + list(other)) == [*range(20)]
+    both = table(3) + table(2)
+    assert len(both) == 5 and both[4][1].item() == 1 and Dataset[int] is Dataset
+    loader = DataLoader(table(7), 3)
+    assert list(loader.sampler) == [*range(7)] and list(loader.batch_sampler) == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_iterable_datasets() -> None:
+    def numbers(**options: Any) -> list[Any]:
+        return [b.tolist() if isinstance(b, cr.Tensor) else b for b in DataLoader(Words(10), **options)]
+
+    assert numbers(batch_size=4) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert numbers(batch_size=4, drop_last=True) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert numbers(batch_size=None) == [*range(10)]
+    assert numbers(batch_size=2, num_workers=2) == [[0, 2], [1, 3], [4, 6], [5, 7], [8], [9]]
+    assert numbers(batch_size=None, num_workers=3) == [*range(10)]
+    whole = DataLoader(Words(3, part=False), None, num_workers=2)
+    assert list(whole) == [0, 0, 1, 1, 2, 2], "each worker goes over all of it"
+    loader = DataLoader(Words(10), 2)
+    it = iter(loader)
+    next(it), next(it)
+    again = DataLoader(Words(10), 2)
+    again.load_state_dict(loader.state_dict())
+    assert [b.tolist() for b in again] == [[4, 5], [6, 7], [8, 9]]
+    assert list(data.ChainDataset([Words(2), Words(3)])) == list(Words(2) + Words(3)) == [0, 1, 0, 1, 2]
+    for options in ({"shuffle": True}, {"sampler": [1]}, {"batch_sampler": [[1]]}):
+        with pytest.raises(ValueError, match="IterableDataset"):
+            DataLoader(Words(3), **options)  # type: ignore[arg-type]
+    with pytest.raises(NotImplementedError):
+        iter(IterableDataset())
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_workers(persistent: bool) -> None:
+    meet = threading.Barrier(3)  # three workers load at the same time, or this breaks
+    begun: list[int] = []
+
+    class Meeting(Dataset):
+        def __len__(self) -> int:
+            return 9
+
+        def __getitem__(self, i: int) -> tuple[int, int, int]:
+            meet.wait(60)
+            info = get_worker_info()
+            assert info is not None and info.dataset is self and info.num_workers == 3
+            return i, info.id, info.seed - info.id
+
+    loader = DataLoader(Meeting(), num_workers=3, worker_init_fn=begun.append, persistent_workers=persistent)
+    for _ in range(2):
+        found = [(i.item(), worker.item(), seed.item()) for i, worker, seed in loader]
+        assert [f[0] for f in found] == [*range(9)] and {f[1] for f in found} == {0, 1, 2}
+        assert {f[2] for f in found} == {loader.seed}
+    assert sorted(begun) == ([0, 1, 2] if persistent else [0, 0, 1, 1, 2, 2])
+    assert get_worker_info() is None
+
+
+def test_workers_that_fail() -> None:
+    for dataset in (Trips(20), Words(3)):
+
+        def fails(i: int) -> None:
+            raise KeyError(f"init {i}")
+
+        with pytest.raises(KeyError, match="init 0") as caught:
+            list(DataLoader(dataset, num_workers=1, worker_init_fn=fails))
+        assert caught.value.__notes__[0] == "in DataLoader worker 0 of 1"
+    with pytest.raises(ZeroDivisionError) as failed:
+        list(DataLoader(Trips(20), 2, num_workers=2))
+    assert failed.value.__notes__[0] in [f"in DataLoader worker {i} of 2" for i in range(2)]
+    go_on = threading.Event()
+
+    class Waits(Squares):
+        def __getitem__(self, i: int) -> Any:
+            go_on.wait(60)
+            return super().__getitem__(i)
+
+    with pytest.raises(RuntimeError, match="timed out after 0.01 seconds"):
+        list(DataLoader(Waits(3), num_workers=1, timeout=0.01))
+    go_on.set()
+
+
+def test_batches_at_once() -> None:
+    class AtOnce(Squares):
+        def __getitems__(self, numbers: list[int]) -> list[int]:
+            return [-i for i in numbers]
+
+    assert next(iter(DataLoader(AtOnce(9), 3))).tolist() == [0, -1, -2]
+    assert next(iter(DataLoader(data.Subset(AtOnce(9), [4, 5]), 2))).tolist() == [-4, -5]
+
+    class Doubled(TensorDataset):
+        def __getitem__(self, i: int) -> Any:
+            return super().__getitem__(i)[0] * 2
+
+    assert next(iter(DataLoader(Doubled(cr.arange(4)), 4))).tolist() == [0, 2, 4, 6]
+    numpy = pytest.importorskip("numpy")
+    made = default_convert({"a": numpy.ones(2), "b": ("x", numpy.zeros(1), 3)})
+    assert isinstance(made["a"], cr.Tensor) and made["b"][0] == "x" and isinstance(made["b"][1], cr.Tensor)
+    assert isinstance(next(iter(DataLoader([numpy.ones(2)], None))), cr.Tensor)

@@ -35,6 +35,7 @@ MODULES = [
     ".distributions.constraints",
     ".special",
     ".data",
+    ".serialization",
     ".models",
     ".viz",
     ".random",

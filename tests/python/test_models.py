@@ -397,7 +397,7 @@ def test_the_model_of_a_run(tmp_path: Path) -> None:
 def test_a_save_between_metadata_and_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A load is consistent: a model that is saved while another one is loaded is loaded instead."""
     old, new = small(generator=seeded(1)), GPT(V, T, L, H, 2 * C, generator=seeded(2))
-    load, training_load = cr._core.load, cr._core._training_load
+    load, training_load = cr._core._load_safetensors, cr._core._training_load
     save_checkpoint(tmp_path, old, step=1, metadata={"note": "old"})
 
     def then_save(loads: Any, model: GPT, step: int, note: str) -> Any:
@@ -409,7 +409,7 @@ def test_a_save_between_metadata_and_weights(tmp_path: Path, monkeypatch: pytest
 
         return call
 
-    monkeypatch.setattr(cr._core, "load", then_save(load, new, 2, "new"))
+    monkeypatch.setattr(cr._core, "_load_safetensors", then_save(load, new, 2, "new"))
     assert GPT.load(tmp_path).config == new.config
     monkeypatch.setattr(cr._core, "_training_load", then_save(training_load, new, 3, "newer"))
     assert load_checkpoint(tmp_path, new) == (

@@ -218,7 +218,7 @@ class GPT(nn.Module):
         weights that do not fit."""
         checkpoints = [os.path.join(path, name) for name in ("checkpoint-best", "checkpoint")]
         file = next((f for f in checkpoints if os.path.exists(_core._training_weights(f))), os.fspath(path))
-        said, weights = consistent(lambda: _core.load(file, device), file)
+        said, weights = consistent(lambda: _core._load_safetensors(file, device), file)
         lacking = [name for name in Config._fields if name not in said]
         if lacking:
             raise ValueError(f"[GPT] '{file}' does not describe its model: its metadata lacks {', '.join(lacking)}")

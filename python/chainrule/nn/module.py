@@ -359,6 +359,15 @@ class Module:
         attributes that they do not see."""
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The attributes of a pickled module, of PyTorch's too."""
+        if "_parameters" in state:
+            from ..serialization.full import adopt
+
+            adopt(self, state)
+        else:
+            self.__dict__.update(state)
+
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
         self._kinds.pop(name, None)
