@@ -6,6 +6,13 @@
 PyTypeObject *size_type, *dtype_type, *device_type, *generator_type;
 static PyObject *dtypes[CR_DTYPES];
 
+static const char *namespace = "chainrule";         /* what printed names begin with */
+
+PyObject *api__namespace(const arg *a) {
+    namespace = strcmp(a[0].s, "torch") ? "chainrule" : "torch";
+    Py_RETURN_NONE;
+}
+
 static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, PyObject *bases) {
     PyObject *type = PyType_FromModuleAndSpec(module, spec, bases);
     if (type && PyModule_AddType(module, (PyTypeObject *)(void *)type) < 0) Py_CLEAR(type);
@@ -31,7 +38,7 @@ static PyObject *size_compare(PyObject *self, PyObject *other, int op) {
 static PyObject *size_repr(PyObject *self) {
     static reprfunc of_tuple;
     if (!of_tuple) of_tuple = (reprfunc)PyType_GetSlot(&PyTuple_Type, Py_tp_repr);
-    PyObject *inner = PySequence_List(self), *text = inner ? PyUnicode_FromFormat("chainrule.Size(%R)", inner) : NULL;
+    PyObject *inner = PySequence_List(self), *text = inner ? PyUnicode_FromFormat("%s.Size(%R)", namespace, inner) : NULL;
     Py_XDECREF(inner);
     return text;
 }
@@ -85,7 +92,9 @@ static cr_dtype held(PyObject *self) { return ((Dtype *)(void *)self)->dt; }
 
 PyObject *dtype_object(cr_dtype dt) { Py_INCREF(dtypes[dt]); return dtypes[dt]; }
 
-static PyObject *dtype_repr(PyObject *self) { return PyUnicode_FromFormat("chainrule.%s", cr_dtype_name(held(self))); }
+static PyObject *dtype_repr(PyObject *self) {
+    return PyUnicode_FromFormat("%s.%s", namespace, cr_dtype_name(held(self)));
+}
 /* pickled by its name */
 static PyObject *dtype_reduce(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -191,7 +200,15 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *names)
     return PyErr_Occurred() ? no_device() : raise_type(what, "Device(): argument 'type' must be Device or str, not");
 }
 
-static PyObject *device_repr(PyObject *self) { return PyUnicode_FromFormat("Device(type='%s')", device_name(self)); }
+static size_t type_length(PyObject *self) { return strcspn(device_name(self), ":"); }
+
+static PyObject *device_repr(PyObject *self) {
+    const int n = (int)type_length(self);
+    const char *name = device_name(self);
+    if (!strcmp(namespace, "chainrule")) return PyUnicode_FromFormat("Device(type='%s')", name);
+    if (!name[n]) return PyUnicode_FromFormat("device(type='%s')", name);
+    return PyUnicode_FromFormat("device(type='%.*s', index=%s)", n, name, name + n + 1);
+}
 static PyObject *device_str(PyObject *self) { return PyUnicode_FromString(device_name(self)); }
 static PyObject *device_reduce(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -236,7 +253,6 @@ static PyObject *gpu_available(PyObject *type, PyObject *unused) {
     return PyBool_FromLong(exists("gpu"));
 }
 
-static size_t type_length(PyObject *self) { return strcspn(device_name(self), ":"); }
 static PyObject *is_a(PyObject *self, const char *type) {
     return PyBool_FromLong(strlen(type) == type_length(self) && !strncmp(device_name(self), type, strlen(type)));
 }
@@ -249,6 +265,10 @@ static PyObject *is_gpu(PyObject *self, PyObject *unused) {
 static PyObject *get_type(PyObject *self, void *unused) {
     (void)unused;
     return PyUnicode_FromStringAndSize(device_name(self), (Py_ssize_t)type_length(self));
+}
+static PyObject *get_info(PyObject *self, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(cr_device_info(((Device *)(void *)self)->dev));
 }
 static PyObject *get_index(PyObject *self, void *unused) {
     (void)unused;
@@ -275,6 +295,7 @@ static PyMethodDef device_methods[] = {
     {0}};
 static PyGetSetDef device_getset[] = {
     {"type", get_type, NULL, "\"cpu\", \"ref\", \"cuda\"...", NULL},
+    {"info", get_info, NULL, "The model, the instruction set or the engine, and its version, as text.", NULL},
     {"index", get_index, NULL, "The number after the colon, or None.", NULL},
     {0}
 };

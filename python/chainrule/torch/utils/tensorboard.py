@@ -1,0 +1,11 @@
+"""``SummaryWriter`` of tensorboardX, where it is installed."""
+
+try:
+    from tensorboardX import SummaryWriter as SummaryWriter
+except ModuleNotFoundError as problem:
+    if problem.name != "tensorboardX":
+        raise
+    raise ModuleNotFoundError(
+        "torch.utils.tensorboard writes with tensorboardX, which is not installed: pip install tensorboardX",
+        name="tensorboardX",
+    ) from None
