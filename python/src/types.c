@@ -59,12 +59,33 @@ static Py_hash_t size_hash(PyObject *self) {
     return of_tuple(self);
 }
 
+static PyObject *as_size(PyObject *tuple) {          /* taken */
+    PyObject *made = tuple ? PyObject_CallFunctionObjArgs((PyObject *)size_type, tuple, NULL) : NULL;
+    Py_XDECREF(tuple);
+    return made;
+}
+
+/* shape[1:] and shape + (2,) are shapes too */
+static PyObject *size_subscript(PyObject *self, PyObject *key) {
+    static binaryfunc of_tuple;
+    if (!of_tuple) of_tuple = (binaryfunc)PyType_GetSlot(&PyTuple_Type, Py_mp_subscript);
+    return PySlice_Check(key) ? as_size(of_tuple(self, key)) : of_tuple(self, key);
+}
+
+static PyObject *size_concat(PyObject *self, PyObject *other) {
+    static binaryfunc of_tuple;
+    if (!of_tuple) of_tuple = (binaryfunc)PyType_GetSlot(&PyTuple_Type, Py_sq_concat);
+    return as_size(of_tuple(self, other));
+}
+
 static PyMethodDef size_methods[] = {
     {"numel", size_numel, METH_NOARGS, "numel($self, /)\n--\n\nThe product of the sizes."}, {0}
 };
 static PyType_Slot size_slots[] = {{Py_tp_richcompare, (void *)size_compare},
                                    {Py_tp_repr, (void *)size_repr},
                                    {Py_tp_hash, (void *)size_hash},
+                                   {Py_mp_subscript, (void *)size_subscript},
+                                   {Py_sq_concat, (void *)size_concat},
                                    {Py_tp_methods, size_methods},
                                    {Py_tp_doc, "A shape, or strides: a tuple of ints that also equals a list of them."},
                                    {0}};

@@ -97,8 +97,8 @@ static cr_tensor *strided_copy(const cr_tensor *x, int n, const int64_t *size, c
     for (int i = 0; at && i < n; i++) {
         int64_t along[CR_MAX_DIMS];
         for (int k = 0; k < n; k++) along[k] = k == i ? -1 : 1;
-        at = cr_add(at, cr_reshape(cr_mul_scalar(cr_arange(0, (double)size[i], 1, CR_I64, cr_device_of(x)),
-                                                 (double)stride[i]), n, along));
+        at = cr_add(at, cr_reshape(cr_mul(cr_arange(0, (double)size[i], 1, CR_I64, cr_device_of(x)),
+                                          cr_scalar_int(stride[i])), n, along));
     }
     return leave(cr_take(x, at));
 }
@@ -132,8 +132,9 @@ cr_tensor *api_as_strided(const arg *a) {
     }
     const bool host = cr_data(x) || !cr_numel(x);
     if (!host) cr_error_clear();
-    if (!count) return cr_empty(n, size, cr_dtype_of(x), cr_device_of(x));
-    if (host && !(cr_requires_grad(x) && cr_grad_enabled())) {
+    const bool recorded = cr_requires_grad(x) && cr_grad_enabled();
+    if (!count && !recorded) return cr_empty(n, size, cr_dtype_of(x), cr_device_of(x));
+    if (host && !recorded) {
         char *from = (char *)cr_data(x) + (at - cr_storage_offset(x)) * (int64_t)cr_dtype_size(cr_dtype_of(x));
         cr_tensor *kept = cr_retain((cr_tensor *)(uintptr_t)x);
         cr_tensor *y = cr_borrow_strided(from, n, size, stride, cr_dtype_of(x), let_go, kept);
@@ -291,3 +292,116 @@ static PyObject *at_least(const char *name, const arg *a, int ndim) {
 PyObject *api_atleast_1d(const arg *a) { return at_least("atleast_1d", a, 1); }
 PyObject *api_atleast_2d(const arg *a) { return at_least("atleast_2d", a, 2); }
 PyObject *api_atleast_3d(const arg *a) { return at_least("atleast_3d", a, 3); }
+
+/* ---- parts: (input, indices_or_sections, dim) */
+static PyObject *parted(const char *name, const arg *a, int at, bool equally) {
+    PyObject *given = a[1].o, *items = NULL;
+    const int64_t size = cr_size(a[0].t, at);
+    int64_t sections = 0;
+    Py_ssize_t n;
+    if (is_tensor(given)) {                          /* a number, or positions */
+        PyObject *list = PyObject_CallMethod(given, "tolist", NULL);
+        if (!list) return NULL;
+        items = PyList_Check(list) ? PySequence_Tuple(list) : NULL;
+        const bool one = !items && !PyErr_Occurred() && to_int64(list, &sections);
+        Py_DECREF(list);
+        if (!items && !one) return NULL;
+    } else if (PyIndex_Check(given)) {
+        if (!to_int64(given, &sections)) return NULL;
+    } else if (!PyTuple_Check(given) && !PyList_Check(given)) {
+        return raise_type(given, "%s(): argument 'indices_or_sections' must be int, ints or Tensor, not", name);
+    } else if (!(items = PySequence_Tuple(given))) {
+        return NULL;
+    }
+    n = items ? PyTuple_Size(items) + 1 : (Py_ssize_t)sections;
+    if (!items && (n <= 0 || (equally && size % n))) {
+        PyErr_Format(PyExc_RuntimeError, n <= 0 ? "[%s] number of sections must be larger than 0, got %lld"
+                     : "[%s] %lld sections do not divide the axis evenly", name, (long long)n);
+        return NULL;
+    }
+    cr_tensor **out = room_for(n);
+    bool ok = out != NULL;
+    int64_t begin = 0, made = 0;
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        int64_t end = size;
+        if (items && i < n - 1) ok = to_int64(PyTuple_GetItem(items, i), &end);
+        else if (!items) end = begin + size / n + (i < size % n);
+        end = ok && end < 0 ? end + size : end;
+        cr_tensor *piece = ok ? cr_slice(a[0].t, at, begin, end > begin ? end : begin, 1) : NULL;
+        if (!piece) { ok = false; break; }
+        out[made++] = piece;
+        begin = end < 0 ? 0 : end;
+    }
+    Py_XDECREF(items);
+    if (ok) return tuple_of((int)n, out);
+    for (int64_t i = 0; out && i < made; i++) cr_release(out[i]);
+    PyMem_Free(out);
+    return PyErr_Occurred() ? NULL : raise_error();
+}
+
+PyObject *api_tensor_split(const arg *a) {
+    const int at = own_axis("tensor_split", a, &a[2]);
+    return at < 0 ? raise_error() : parted("tensor_split", a, at, false);
+}
+
+static PyObject *split_at(const char *name, const arg *a, int at, int ndim) {
+    if (cr_ndim(a[0].t) >= ndim) return parted(name, a, at, true);
+    return PyErr_Format(PyExc_RuntimeError, "[%s] requires a tensor with at least %d dimensions, but got %d", name, ndim,
+                        cr_ndim(a[0].t));
+}
+PyObject *api_hsplit(const arg *a) { return split_at("hsplit", a, cr_ndim(a[0].t) > 1, 1); }
+PyObject *api_vsplit(const arg *a) { return split_at("vsplit", a, 0, 2); }
+PyObject *api_dsplit(const arg *a) { return split_at("dsplit", a, 2, 3); }
+
+PyObject *api_cartesian_prod(const arg *a) {
+    PyObject *items = tensors_of("cartesian_prod", a[0].o);
+    if (!items) return NULL;
+    const Py_ssize_t n = PyTuple_Size(items);
+    const cr_tensor *in[CR_MAX_DIMS];
+    cr_tensor *out[CR_MAX_DIMS], *y = NULL;
+    bool ok = n > 0 && n <= CR_MAX_DIMS;
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        in[i] = handle(PyTuple_GetItem(items, i));
+        ok = cr_ndim(in[i]) == 1;
+    }
+    if (!ok) PyErr_Format(PyExc_RuntimeError, "[cartesian_prod] takes 1 to %d vectors", CR_MAX_DIMS);
+    cr_scope_begin();
+    if (ok && n == 1) y = cr_view(in[0], cr_ndim(in[0]), cr_shape(in[0]));
+    else if (ok && cr_meshgrid((int)n, in, false, out) == CR_OK) {
+        for (Py_ssize_t i = 0; i < n; i++) in[i] = cr_reshape(out[i], CR_LIST(-1));
+        y = cr_stack((int)n, in, 1);
+    }
+    y = leave(y);
+    Py_DECREF(items);
+    return ok ? wrap(y) : NULL;
+}
+
+PyObject *api_block_diag(const arg *a) {
+    PyObject *items = tensors_of("block_diag", a[0].o);
+    if (!items) return NULL;
+    const Py_ssize_t n = PyTuple_Size(items);
+    int64_t columns = 0, before = 0;
+    cr_tensor **rows = room_for(n), *y = NULL;
+    bool ok = rows != NULL;
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        const cr_tensor *x = handle(PyTuple_GetItem(items, i));
+        ok = cr_ndim(x) <= 2;
+        if (ok) columns += cr_ndim(x) ? cr_size(x, -1) : 1;
+        else PyErr_Format(PyExc_RuntimeError, "[block_diag] Input tensors must have 2 or fewer dimensions, got %d",
+                          cr_ndim(x));
+    }
+    cr_scope_begin();
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        cr_tensor *x = grown(handle(PyTuple_GetItem(items, i)), 2);
+        if (cr_ndim(handle(PyTuple_GetItem(items, i))) == 1) x = cr_reshape(x, CR_LIST(1, cr_numel(x)));
+        const int64_t wide = x ? cr_size(x, 1) : 0, margins[] = {before, columns - before - wide};
+        rows[i] = cr_pad(x, 2, margins, CR_PAD_CONSTANT, 0);
+        before += wide;
+    }
+    if (ok) y = n ? cr_cat((int)n, (const cr_tensor *const *)rows, 0)
+                  : cr_zeros(CR_LIST(1, 0), cr_default_dtype(), cr_default_device());
+    y = leave(y);
+    PyMem_Free(rows);
+    Py_DECREF(items);
+    return ok ? wrap(y) : NULL;
+}

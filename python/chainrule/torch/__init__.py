@@ -132,6 +132,26 @@ def from_file(
     return _history.over(memory, kind)
 
 
+def frombuffer(
+    buffer: _Any, *, dtype: _cr.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> _cr.Tensor:
+    """A vector over memory with Python's buffer protocol: ``count`` elements, all when -1, from byte ``offset`` on."""
+    memory = memoryview(buffer).cast("B")[offset:]
+    whole = len(memory) // dtype.itemsize * dtype.itemsize if count < 0 else count * dtype.itemsize
+    if whole > len(memory):
+        raise ValueError(f"frombuffer: {count} elements of {dtype} need {whole} bytes, there are {len(memory)}")
+    return _history.over(memory[:whole], dtype).requires_grad_(requires_grad)
+
+
+def range(start: float, end: float | None = None, step: float = 1, **options: _Any) -> _cr.Tensor:
+    """start, start + step, ... up to and with ``end``, as floats; ``arange`` leaves ``end`` out."""
+    first, last = (0, start) if end is None else (start, end)
+    if not step or (last - first) / step < 0:
+        raise RuntimeError("step must be nonzero" if not step else "upper bound and lower bound inconsistent with step sign")
+    options.setdefault("dtype", _cr.get_default_dtype())
+    return _cr.arange(first, first + (_math.floor((last - first) / step) + 0.5) * step, step, **options)
+
+
 def to_dlpack(tensor: _cr.Tensor) -> _Any:
     """A DLPack capsule over the tensor's memory."""
     return tensor.__dlpack__()

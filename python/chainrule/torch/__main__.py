@@ -30,7 +30,9 @@ def prepare() -> None:
 
     def prepared(**options: Any) -> list[str]:
         found = command_line(**options)
-        return ["import chainrule.torch.__main__ as m; m.prepare(); " + part if part.startswith("from ") else part for part in found]
+        at = found.index("-c") + 1
+        found[at] = "import chainrule.torch.__main__ as m; m.prepare(); " + found[at]
+        return found
 
     prepared.chainrule = True  # type: ignore[attr-defined]
     spawn.get_command_line = prepared  # type: ignore[assignment]
@@ -41,15 +43,19 @@ def explained(kind: type[BaseException], problem: BaseException, trace: Tracebac
     missing with what to use instead."""
     import chainrule
 
-    while trace is not None and trace.tb_frame.f_globals.get("__name__") in (__name__, "runpy", f"{__package__}.__main__"):
+    while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
         trace = trace.tb_next
-    ours = trace
-    while ours is not None and ours.tb_frame.f_globals.get("__file__") in (__file__,):
-        ours = ours.tb_next
+    last, at = None, trace  # the script's last frame: those of this package behind it say nothing
+    while at is not None:
+        if not at.tb_frame.f_globals.get("__name__", "").startswith(_names.PACKAGE):
+            last = at
+        at = at.tb_next
+    if last is not None and isinstance(problem, AttributeError | ImportError):
+        last.tb_next = None
     if isinstance(problem, AttributeError) and isinstance(problem.obj, chainrule.Tensor | chainrule.nn.Module):
-        owner = "Tensor" if isinstance(problem.obj, chainrule.Tensor) else "nn.Module"
-        problem.add_note(f"torch.{owner}.{problem.name} is not in chainrule: {_names.advice(f'torch.{owner}.{problem.name}')}")
-    sys.__excepthook__(kind, problem.with_traceback(ours), ours)
+        name = f"torch.{'Tensor' if isinstance(problem.obj, chainrule.Tensor) else 'nn.Module'}.{problem.name}"
+        problem.add_note(f"{name} is not in chainrule: {_names.advice(name)}")
+    sys.__excepthook__(kind, problem, trace)
 
 
 def run_script(path: str) -> None:

@@ -30,6 +30,7 @@ FORWARDS = {
     "nn.modules": "nn",
     "nn.parallel.data_parallel": "nn.parallel",
     "nn.parallel.distributed": "nn.parallel",
+    "nn.modules.utils": "nn._tuples",
     "nn.parameter": "nn",
     "optim.optimizer": "optim",
     "tensor": "",

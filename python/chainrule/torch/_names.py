@@ -81,32 +81,34 @@ def advice(name: str) -> str:
     return next(MISSING[key] for n in range(len(parts), 0, -1) if (key := ".".join(parts[:n])) in MISSING)
 
 
+def _asking() -> FrameType | None:
+    """The innermost frame outside this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(PACKAGE):
+        frame = frame.f_back
+    return frame
+
+
 def place() -> str:
     """ "train.py:12": the line outside this package and the import system that is running."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not name.startswith((PACKAGE, "importlib")) and "importlib" not in frame.f_code.co_filename:
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    frame = _asking()
+    while frame is not None and "importlib" in frame.f_code.co_filename:
         frame = frame.f_back
-    return "?"
+    return "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def message(name: str) -> str:
+    """What is said of a missing name."""
     return f"{name} is not in chainrule ({place()}): {advice(name)}"
 
 
-def _imported(frame: FrameType) -> bool:
-    """Does the frame run ``from module import name``?"""
+def missing(name: str) -> Exception:
+    """The exception for a name that a module was asked for: in ``from module import name`` an ImportError."""
     from opcode import opmap
 
-    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
-
-
-def missing(name: str, frame: FrameType) -> Exception:
-    """The exception for a name that a frame asked a module for."""
     module, _, last = name.rpartition(".")
-    if _imported(frame):
+    frame = _asking()
+    if frame is not None and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]:
         return ImportError(message(name), name=module)
     return AttributeError(message(name), name=last)
 
@@ -132,7 +134,7 @@ def forward(module: str, *sources: str, names: dict[str, str] | None = None) -> 
                 return found
         if hasattr(here, "__path__") and find_spec(f"{module}.{name}"):
             return import_module(f"{module}.{name}")
-        raise missing(full, sys._getframe(1))
+        raise missing(full)
 
     return get
 

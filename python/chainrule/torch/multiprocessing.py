@@ -120,42 +120,63 @@ def set_sharing_strategy(new_strategy: str) -> None:
     """There is one strategy; another name has no effect."""
 
 
-# ---- shared memory ----
+# ---- shared memory: files that have no name once the tensor that made them is gone
+
+
+def _mapped(path: str, shape: Any, dtype: cr.dtype) -> cr.Tensor:
+    """A tensor over a file."""
+    import os
+    from mmap import mmap
+
+    fd = os.open(path, os.O_RDWR)
+    try:
+        return over(mmap(fd, 0), dtype).view(shape)
+    finally:
+        os.close(fd)
+
+
+def _remove(path: str, owner: int) -> None:
+    import os
+
+    if os.getpid() == owner and os.path.exists(path):
+        os.unlink(path)
 
 
 def share(t: cr.Tensor) -> cr.Tensor:
     """Moves the elements of a tensor to shared memory; the tensor itself."""
-    from multiprocessing.shared_memory import SharedMemory
+    import os
+    from tempfile import mkstemp
+    from weakref import finalize
 
     if getattr(t, "_shared", None) is not None or not t.numel():
         return t
     if t.device.type != "cpu":
         raise RuntimeError(f"share_memory_: the tensor is on {t.device}, and processes share the memory of the cpu")
-    memory = SharedMemory(create=True, size=t.nbytes)
-    shared = over(memory.buf[: t.nbytes], t.dtype).view(t.shape)
+    fd, path = mkstemp(prefix="chainrule-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    finalize(t, _remove, path, os.getpid())
+    os.ftruncate(fd, t.nbytes)
+    os.close(fd)
+    shared = _mapped(path, t.shape, t.dtype)
     with cr.no_grad():
         shared.copy_(t.detach())
     t.data = shared
-    t._shared = memory  # type: ignore[attr-defined]
+    t._shared = path  # type: ignore[attr-defined]
     return t
 
 
-def _opened(name: str, shape: Any, dtype: cr.dtype, kind: type, requires_grad: bool) -> cr.Tensor:
+def _opened(path: str, shape: Any, dtype: cr.dtype, kind: type, requires_grad: bool) -> cr.Tensor:
     """A tensor over shared memory that another process made."""
-    from multiprocessing.shared_memory import SharedMemory
-
-    memory = SharedMemory(name)
-    t = over(memory.buf[: cr.Size(shape).numel() * dtype.itemsize], dtype).view(shape)
+    t = _mapped(path, shape, dtype)
     found: cr.Tensor = t.requires_grad_(requires_grad) if kind is cr.Tensor else cr._core._alias(t, kind, requires_grad)
-    found._shared = memory  # type: ignore[attr-defined]
+    found._shared = path  # type: ignore[attr-defined]
     return found
 
 
 def _reduce(t: cr.Tensor) -> Any:
-    memory = getattr(t, "_shared", None)
-    if memory is None or not t.is_contiguous():
+    path = getattr(t, "_shared", None)
+    if path is None or not t.is_contiguous():
         return t.__reduce_ex__(4)
-    return _opened, (memory.name, tuple(t.shape), t.dtype, type(t), t.requires_grad)
+    return _opened, (path, tuple(t.shape), t.dtype, type(t), t.requires_grad)
 
 
 for _kind in (cr.Tensor, cr.nn.Parameter):
