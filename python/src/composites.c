@@ -35,8 +35,8 @@ cr_tensor *api_fill(const arg *a) {
         return NULL;
     }
     cr_scope_begin();
-    return leave(cr_masked_fill(x, cr_full(0, NULL, 1, CR_BOOL, cr_device_of(x)),
-                                cr_to(a[1].t, cr_dtype_of(x), cr_device_of(x))));
+    return leave(cr_where(cr_full(0, NULL, 1, CR_BOOL, cr_device_of(x)),
+                          cr_to(a[1].t, cr_dtype_of(x), cr_device_of(x)), x));
 }
 
 /* ---- joined and turned */

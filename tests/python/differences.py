@@ -66,6 +66,11 @@ DIFFERENCES = {
             r"a negative number of times",
             "A negative number of times is an error; PyTorch multiplies it by a size of 0.",
         ),
+        (
+            "as_strided",
+            r"elements -?\d+ \.\.\. -?\d+ of the memory",
+            "A view does not reach beyond the elements of its tensor.",
+        ),
         ("roll", r"axis \d is out of range", "The axis of a tensor without elements is checked too."),
         ("addr", r"raises DtypeError: .*takes numbers, not bool", "bool is not a number: cast it first."),
         ("addbmm", r"does not broadcast into", "An in-place call keeps the shape; PyTorch lets addbmm_ enlarge it."),

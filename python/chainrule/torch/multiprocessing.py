@@ -64,10 +64,12 @@ class SpawnContext:
         """Waits until one process has failed, which ends the others and raises, or all are done: True."""
         from multiprocessing.connection import wait
 
-        ended = wait([p.sentinel for p in self.processes if p.is_alive()], timeout)
+        alive = [p.sentinel for p in self.processes if p.is_alive()]
+        if alive:
+            wait(alive, timeout)
         failed = next((i for i, p in enumerate(self.processes) if p.exitcode), None)
         if failed is None:
-            return len(ended) == 0 and not any(p.is_alive() for p in self.processes)
+            return not any(p.is_alive() for p in self.processes)
         for p in self.processes:
             if p.is_alive():
                 p.terminate()
