@@ -169,6 +169,11 @@ cr_tensor *api_cdist(const arg *a) {
                               "p from 0 up", a[3].s);
         return NULL;
     }
+    if (!cr_dtype_is_float(cr_dtype_of(x)) || !cr_dtype_is_float(cr_dtype_of(y))) {
+        set_error(bad_type, "[cdist] takes floats, got %s and %s", cr_dtype_name(cr_dtype_of(x)),
+                  cr_dtype_name(cr_dtype_of(y)));
+        return NULL;
+    }
     cr_scope_begin();
     const bool many = mode == 1 || (mode == 0 && (cr_size(x, -2) > 25 || cr_size(y, -2) > 25));
     if (a[2].d == 2 && many) {                       /* |x|^2 + |y|^2 - 2 x y^T */
@@ -183,14 +188,14 @@ cr_tensor *api_cdist(const arg *a) {
 static cr_tensor *areas(const char *name, const arg *a) {
     const cr_tensor *y = a[0].t;
     const int n = cr_ndim(y), at = axis(a[3].i < 0 ? a[3].i + n : a[3].i);
+    if (cr_dtype_of(y) == CR_BOOL || (a[1].given && cr_dtype_of(a[1].t) == CR_BOOL)) {
+        set_error(bad_type, "[%s] takes numbers, not bool", name);
+        return NULL;
+    }
     if (at < 0 || at >= n || (a[1].given && a[2].given)) {
         set_error(at < 0 || at >= n ? PyExc_IndexError : PyExc_RuntimeError,
                   at < 0 || at >= n ? "[%s] axis %lld of a tensor of %d axes" : "[%s] takes x or dx, not both", name,
                   (long long)a[3].i, n);
-        return NULL;
-    }
-    if (cr_dtype_of(y) == CR_BOOL || (a[1].given && cr_dtype_of(a[1].t) == CR_BOOL)) {
-        set_error(bad_type, "[%s] takes numbers, not bool", name);
         return NULL;
     }
     const int64_t size = cr_size(y, at);

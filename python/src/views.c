@@ -294,64 +294,77 @@ PyObject *api_atleast_2d(const arg *a) { return at_least("atleast_2d", a, 2); }
 PyObject *api_atleast_3d(const arg *a) { return at_least("atleast_3d", a, 3); }
 
 /* ---- parts: (input, indices_or_sections, dim) */
-static PyObject *parted(const char *name, const arg *a, int at, bool equally) {
-    PyObject *given = a[1].o, *items = NULL;
-    const int64_t size = cr_size(a[0].t, at);
-    int64_t sections = 0;
-    Py_ssize_t n;
-    if (is_tensor(given)) {                          /* a number, or positions */
-        PyObject *list = PyObject_CallMethod(given, "tolist", NULL);
-        if (!list) return NULL;
-        items = PyList_Check(list) ? PySequence_Tuple(list) : NULL;
-        const bool one = !items && !PyErr_Occurred() && to_int64(list, &sections);
-        Py_DECREF(list);
-        if (!items && !one) return NULL;
-    } else if (PyIndex_Check(given)) {
-        if (!to_int64(given, &sections)) return NULL;
-    } else if (!PyTuple_Check(given) && !PyList_Check(given)) {
-        return raise_type(given, "%s(): argument 'indices_or_sections' must be int, ints or Tensor, not", name);
-    } else if (!(items = PySequence_Tuple(given))) {
-        return NULL;
-    }
-    n = items ? PyTuple_Size(items) + 1 : (Py_ssize_t)sections;
-    if (!items && (n <= 0 || (equally && size % n))) {
-        PyErr_Format(PyExc_RuntimeError, n <= 0 ? "[%s] number of sections must be larger than 0, got %lld"
-                     : "[%s] %lld sections do not divide the axis evenly", name, (long long)n);
-        return NULL;
-    }
-    cr_tensor **out = room_for(n);
-    bool ok = out != NULL;
-    int64_t begin = 0, made = 0;
-    for (Py_ssize_t i = 0; ok && i < n; i++) {
-        int64_t end = size;
-        if (items && i < n - 1) ok = to_int64(PyTuple_GetItem(items, i), &end);
-        else if (!items) end = begin + size / n + (i < size % n);
-        end = ok && end < 0 ? end + size : end;
-        cr_tensor *piece = ok ? cr_slice(a[0].t, at, begin, end > begin ? end : begin, 1) : NULL;
-        if (!piece) { ok = false; break; }
-        out[made++] = piece;
-        begin = end < 0 ? 0 : end;
+enum { MOST_PARTS = 1 << 20 };
+
+/* The positions where parts begin, and *sections = -1; or NULL and their number, -1 with an exception. */
+static int64_t *positions_of(const char *name, PyObject *given, int64_t *sections, Py_ssize_t *count) {
+    PyObject *list = is_tensor(given) ? PyObject_CallMethod(given, "tolist", NULL) : Py_NewRef(given), *items = NULL;
+    int64_t *at = NULL;
+    *sections = -1;
+    if (list && PyIndex_Check(list)) {
+        if (!to_int64(list, sections)) *sections = -1;
+        else if (*sections <= 0 || *sections > MOST_PARTS) {
+            PyErr_Format(PyExc_RuntimeError, "[%s] number of sections must be larger than 0, got %lld", name,
+                         (long long)*sections);
+            *sections = -1;
+        }
+    } else if (list && (PyTuple_Check(list) || PyList_Check(list))) {
+        items = PySequence_Tuple(list);
+        *count = items ? PyTuple_Size(items) : 0;
+        at = items ? PyMem_Malloc(sizeof *at * (size_t)(*count + 1)) : NULL;
+        for (Py_ssize_t i = 0; at && i < *count; i++) {
+            if (to_int64(PyTuple_GetItem(items, i), &at[i])) continue;
+            PyMem_Free(at);
+            at = NULL;
+        }
+    } else if (list) {
+        raise_type(given, "%s(): argument 'indices_or_sections' must be int, ints or Tensor, not", name);
     }
     Py_XDECREF(items);
+    Py_XDECREF(list);
+    return at;
+}
+
+/* Of a tensor of at least `ndim` axes, along `along`. */
+static PyObject *parted(const char *name, const arg *a, int along, int ndim, bool equally) {
+    int64_t sections;
+    Py_ssize_t count = 0;
+    int64_t *at = positions_of(name, a[1].o, &sections, &count);
+    if (!at && sections < 0) return NULL;
+    if (cr_ndim(a[0].t) < ndim) {
+        PyMem_Free(at);
+        return PyErr_Format(PyExc_RuntimeError, "[%s] requires a tensor with at least %d dimensions, but got %d", name,
+                            ndim, cr_ndim(a[0].t));
+    }
+    const int64_t size = cr_size(a[0].t, along), n = at ? count + 1 : sections;
+    if (!at && equally && size % n)
+        return PyErr_Format(PyExc_RuntimeError, "[%s] %lld sections do not divide an axis of %lld evenly", name,
+                            (long long)n, (long long)size);
+    cr_tensor **out = room_for(n);
+    int64_t begin = 0, made = 0;
+    bool ok = out != NULL;
+    while (ok && made < n) {
+        int64_t end = made == n - 1 ? size : at ? at[made] : begin + size / n + (made < size % n);
+        if (end < 0) end = end + size < 0 ? 0 : end + size;
+        cr_tensor *piece = cr_slice(a[0].t, along, begin, end > begin ? end : begin, 1);
+        if (piece) out[made++] = piece;
+        ok = piece != NULL;
+        begin = end;
+    }
+    PyMem_Free(at);
     if (ok) return tuple_of((int)n, out);
-    for (int64_t i = 0; out && i < made; i++) cr_release(out[i]);
+    while (out && made > 0) cr_release(out[--made]);
     PyMem_Free(out);
     return PyErr_Occurred() ? NULL : raise_error();
 }
 
 PyObject *api_tensor_split(const arg *a) {
     const int at = own_axis("tensor_split", a, &a[2]);
-    return at < 0 ? raise_error() : parted("tensor_split", a, at, false);
+    return at < 0 ? raise_error() : parted("tensor_split", a, at, 1, false);
 }
-
-static PyObject *split_at(const char *name, const arg *a, int at, int ndim) {
-    if (cr_ndim(a[0].t) >= ndim) return parted(name, a, at, true);
-    return PyErr_Format(PyExc_RuntimeError, "[%s] requires a tensor with at least %d dimensions, but got %d", name, ndim,
-                        cr_ndim(a[0].t));
-}
-PyObject *api_hsplit(const arg *a) { return split_at("hsplit", a, cr_ndim(a[0].t) > 1, 1); }
-PyObject *api_vsplit(const arg *a) { return split_at("vsplit", a, 0, 2); }
-PyObject *api_dsplit(const arg *a) { return split_at("dsplit", a, 2, 3); }
+PyObject *api_hsplit(const arg *a) { return parted("hsplit", a, cr_ndim(a[0].t) > 1, 1, true); }
+PyObject *api_vsplit(const arg *a) { return parted("vsplit", a, 0, 2, true); }
+PyObject *api_dsplit(const arg *a) { return parted("dsplit", a, 2, 3, true); }
 
 PyObject *api_cartesian_prod(const arg *a) {
     PyObject *items = tensors_of("cartesian_prod", a[0].o);

@@ -155,7 +155,7 @@ DIFFERENCES = {
     ],
     "Gradients": [
         (
-            "sum|nansum|mean|nanmean|prod|cumsum|cumprod",
+            "sum|nansum|mean|nanmean|prod|cumsum|cumprod|fill",
             r"Autograd not support dtype",
             "An integer result does not require a gradient, even if its input does.",
         ),
@@ -175,6 +175,7 @@ DIFFERENCES = {
             "An in-place result has no gradient; PyTorch passes the gradient on as if nothing were written.",
         ),
         ("hardsigmoid|hardswish", r"^gradient.*float64", "1/6 is exact in float64; PyTorch rounds it to float32."),
+        ("vander", r"^requires_grad of the results: \[True\]", "A result of no columns requires a gradient too."),
         (
             "nextafter|heaviside",
             r"requires_grad of the results",
@@ -350,6 +351,8 @@ GENERAL = [
     "`cr.Error` is a `RuntimeError`, as in PyTorch, and a `ValueError`, as in NumPy: either `except` works.",
     "A tensor has at most 8 axes.",
     "Losses take `reduction` and the other options by name, without the deprecated `size_average` and `reduce`.",
+    "Every function that gives tensors takes `out=`; `out` gets the shape of the result.",
+    "A memory format, a layout, `pin_memory` and `non_blocking` are accepted and have no effect.",
     "Attention gives 0 for a query whose keys are all masked, also with `need_weights`.",
     (
         "Optimizers refuse rates that are not finite, one parameter twice, and state dicts whose entries do not fit;"

@@ -15,7 +15,7 @@ import chainrule as _cr
 
 from . import _alias, _names
 
-_alias.install(_alias.Finder(), first=True)
+_alias.install_finder()
 
 from . import history as _history  # noqa: E402
 from .history import (  # noqa: E402

@@ -55,7 +55,7 @@ def explained(kind: type[BaseException], problem: BaseException, trace: Tracebac
     if isinstance(problem, AttributeError) and isinstance(problem.obj, chainrule.Tensor | chainrule.nn.Module):
         name = f"torch.{'Tensor' if isinstance(problem.obj, chainrule.Tensor) else 'nn.Module'}.{problem.name}"
         problem.add_note(f"{name} is not in chainrule: {_names.advice(name)}")
-    sys.__excepthook__(kind, problem, trace)
+    sys.__excepthook__(kind, problem.with_traceback(trace), trace)
 
 
 def run_script(path: str) -> None:

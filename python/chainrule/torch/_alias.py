@@ -136,6 +136,13 @@ def install(finder: Any, first: bool = False) -> None:
         sys.meta_path.insert(0 if first else len(sys.meta_path), finder)
 
 
+def install_finder() -> None:
+    """What importing this package does."""
+    install(Finder(), first=True)
+    if "einops._backends" in sys.modules:
+        register_einops(sys.modules["einops._backends"])
+
+
 def install_alias() -> None:
     """From now on ``torch`` is ``chainrule.torch`` in this process."""
     install(Alias(), first=True)
