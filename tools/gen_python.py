@@ -95,7 +95,6 @@ ALIASES = {
     "arctan": "atan",
     "arctan2": "atan2",
     "arctanh": "atanh",
-    "sgn": "sign",
     "row_stack": "vstack",
     "trapz": "trapezoid",
 }

@@ -301,7 +301,9 @@ static int64_t *positions_of(const char *name, PyObject *given, int64_t *section
     PyObject *list = is_tensor(given) ? PyObject_CallMethod(given, "tolist", NULL) : Py_NewRef(given), *items = NULL;
     int64_t *at = NULL;
     *sections = -1;
-    if (list && PyIndex_Check(list)) {
+    if (list && is_tensor(given) && cr_dtype_of(handle(given)) != CR_I64)
+        PyErr_Format(bad_type, "%s(): positions are int64, not %s", name, cr_dtype_name(cr_dtype_of(handle(given))));
+    else if (list && PyIndex_Check(list)) {
         if (!to_int64(list, sections)) *sections = -1;
         else if (*sections <= 0 || *sections > MOST_PARTS) {
             PyErr_Format(PyExc_RuntimeError, "[%s] number of sections must be larger than 0, got %lld", name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from cases import ANY, FLOATS, LAYOUTS, SHAPES, Call, Cases, X, call, listed, row, shaped, unary
+from cases import ANY, FLOATS, LAYOUTS, SHAPES, Call, Cases, X, call, listed, row, shaped
 
 row(
     "logspace",
@@ -73,11 +73,24 @@ row(
 PARTS = [call(1), call(2), call(3), call([1, 2]), call((2,)), call([]), call([0, 5, 2]), call(0), call(-1), call("2")]
 row(
     "tensor_split",
-    shaped(*PARTS, call(2, -1), call([1, -1], dim=1), call(2, dim=9), shapes=[(6,), (3, 5), (2, 0, 3), (2, 4, 6)]),
+    shaped(*PARTS, call(2, -1), call(2, dim=9), call([1, -1], dim=1), shapes=[(6,), (3, 5), (2, 0, 3), (2, 4, 6)]),
 )
 row("hsplit vsplit dsplit", shaped(*PARTS[:8], shapes=[(6,), (3, 6), (6, 6, 6), (2, 4, 6)]))
-row("split_with_sizes", shaped(call([1, 2]), call((2, 3), 1), call([3, 3], -1), call([1, 1], 5), shapes=[(3,), (3, 5), (2, 6)]))
-row("rot90", shaped(*[call(k) for k in range(-2, 5)], call(1, (1, 0)), call(1, [-1, 0]), call(1, (0, 5)), call(1, (0,)), call(1, (1, 1))))
+row(
+    "split_with_sizes",
+    shaped(call([1, 2]), call((2, 3), 1), call([3, 3], -1), call([1, 1], 5), shapes=[(3,), (3, 5), (2, 6)]),
+)
+row(
+    "rot90",
+    shaped(
+        *[call(k) for k in range(-2, 5)],
+        call(1, (1, 0)),
+        call(1, [-1, 0]),
+        call(1, (0, 5)),
+        call(1, (0,)),
+        call(1, (1, 1)),
+    ),
+)
 row("diagflat", shaped(call(), call(1), call(offset=-2)))
 row(
     "select_scatter",
@@ -105,7 +118,6 @@ row(
         call(X((3, 5)), X((2,), seed=1)),
     ),
 )
-row("sgn", unary())
 row("positive", shaped(call()))
 
 
@@ -124,7 +136,10 @@ row("heaviside", pairs())
 row(
     "dist",
     listed(
-        *[call(X((3, 5), d), X((3, 5), d, seed=1), p) for d, p in product(("float64", "float32"), (2, 1, 0, 3.5, float("inf")))],
+        *[
+            call(X((3, 5), d), X((3, 5), d, seed=1), p)
+            for d, p in product(("float64", "float32"), (2, 1, 0, 3.5, float("inf")))
+        ],
         call(X((3, 5)), X((5,), seed=1)),
         call(X((3, 5)), X((4,), seed=1)),
     ),
@@ -142,7 +157,15 @@ row(
         call(X((0, 5)), X((4, 5), seed=1)),
     ),
 )
-INTEGRALS = [call(), call(dx=2), call(dx=0.5, dim=0), call(dim=-1), call(dim=5), call(X((5,), seed=1)), call(X((4,), seed=1))]
+INTEGRALS = [
+    call(),
+    call(dx=2),
+    call(dx=0.5, dim=0),
+    call(dim=-1),
+    call(dim=5),
+    call(X((5,), seed=1)),
+    call(X((4,), seed=1)),
+]
 row(
     "trapezoid trapz cumulative_trapezoid",
     shaped(*INTEGRALS, shapes=[(5,), (3, 5), (2, 3, 5)]),

@@ -25,7 +25,9 @@ def run(*args: str, alone: bool = False, text: str | None = None) -> subprocess.
     package = [] if alone else ["-m", "chainrule.torch"]
     path = str(Path(cr.__file__).resolve().parents[1])
     env = {**os.environ, "PYTHONPATH": "" if alone else path, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, *package, *args], env=env, capture_output=True, text=True, input=text, timeout=120)
+    return subprocess.run(
+        [sys.executable, *package, *args], env=env, capture_output=True, text=True, input=text, timeout=120
+    )
 
 
 def script(tmp_path: Path, text: str) -> str:
@@ -78,7 +80,11 @@ BAD = [  # a line of a script, and what the last lines of its error say
     ("torch.jit.load('m.pt')", "NotImplementedError: torch.jit.load", "load_state_dict"),
     ("torch.hub.load('a/b', 'c')", "RuntimeError: torch.hub downloads nothing", "source='local'"),
     ("x.to(torch.device('cuda:7'))", "Error: [to] no CUDA device 'cuda:7'", "there are: cpu"),
-    ("torch.distributed.init_process_group('gloo', world_size=2, rank=0)", "RuntimeError: init_process_group", "a world of 2"),
+    (
+        "torch.distributed.init_process_group('gloo', world_size=2, rank=0)",
+        "RuntimeError: init_process_group",
+        "a world of 2",
+    ),
     ("1 / 0", "ZeroDivisionError", "division by zero"),
 ]
 
@@ -103,7 +109,9 @@ def test_import_stays_apart() -> None:
         "assert not hasattr(torch, 'no_such_name') and torch.nn.Linear is chainrule.nn.Linear and torch.relu is chainrule.relu"
     )
     path = str(Path(cr.__file__).resolve().parents[1])
-    found = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    )
     assert found.returncode == 0, found.stderr
 
 
@@ -144,7 +152,15 @@ def test_out() -> None:
 def test_default_dtype() -> None:
     try:
         cr.set_default_dtype(cr.float64)
-        made = [cr.ones(1), cr.tensor(1.5), cr.arange(3) * 1.5, cr.arange(3) / 2, cr.arange(3).sqrt(), cr.rand(2), cr.tensor([])]
+        made = [
+            cr.ones(1),
+            cr.tensor(1.5),
+            cr.arange(3) * 1.5,
+            cr.arange(3) / 2,
+            cr.arange(3).sqrt(),
+            cr.rand(2),
+            cr.tensor([]),
+        ]
         assert all(x.dtype is cr.float64 for x in made)
         assert (cr.ones(2, dtype=cr.float32) * 1.5).dtype is cr.float32 and repr(cr.ones(1)) == "tensor([1.])"
         with pytest.raises(TypeError, match="only a float dtype"):
@@ -176,7 +192,9 @@ def test_einops_alone() -> None:
     path = str(Path(cr.__file__).resolve().parents[1])
     for order in ("import chainrule.torch, einops", "import einops, chainrule.torch"):
         code = f"{order}; import chainrule as cr; assert einops.rearrange(cr.ones(2, 6), 'a (b c) -> (a b) c', c=2).shape == (6, 2)"
-        found = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+        found = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+        )
         assert found.returncode == 0, found.stderr
 
 

@@ -42,6 +42,7 @@ __version__ = "2.13.0"
 
 pi, e, inf, nan = _math.pi, _math.e, _math.inf, _math.nan
 newaxis = None
+sgn = _cr.sign
 strided, sparse_coo, sparse_csr = layout("strided"), layout("sparse_coo"), layout("sparse_csr")
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
@@ -57,7 +58,9 @@ cosine_similarity ctc_loss hardshrink hinge_embedding_loss kl_div layer_norm mar
 max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu threshold
 triplet_margin_loss native_channel_shuffle""".split()
 _NAMES = {name: "chainrule.torch.nn.functional" for name in _FUNCTIONAL}
-_NAMES |= {name: "chainrule.torch.amp" for name in ("autocast", "is_autocast_enabled", "set_autocast_enabled", "GradScaler")}
+_NAMES |= {
+    name: "chainrule.torch.amp" for name in ("autocast", "is_autocast_enabled", "set_autocast_enabled", "GradScaler")
+}
 _NAMES |= {"Stream": "chainrule.torch.cuda", "Event": "chainrule.torch.cuda", "vmap": "chainrule.torch.func"}
 _forward = _names.forward(__name__, "chainrule", names=_NAMES)
 
@@ -147,7 +150,9 @@ def range(start: float, end: float | None = None, step: float = 1, **options: _A
     """start, start + step, ... up to and with ``end``, as floats; ``arange`` leaves ``end`` out."""
     first, last = (0, start) if end is None else (start, end)
     if not step or (last - first) / step < 0:
-        raise RuntimeError("step must be nonzero" if not step else "upper bound and lower bound inconsistent with step sign")
+        raise RuntimeError(
+            "step must be nonzero" if not step else "upper bound and lower bound inconsistent with step sign"
+        )
     options.setdefault("dtype", _cr.get_default_dtype())
     return _cr.arange(first, first + (_math.floor((last - first) / step) + 0.5) * step, step, **options)
 

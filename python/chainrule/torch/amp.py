@@ -23,7 +23,11 @@ class autocast:  # noqa: N801, PyTorch's name
     float32 in float32, which is more precise than PyTorch's casts."""
 
     def __init__(
-        self, device_type: Any = "cuda", dtype: cr.dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
+        self,
+        device_type: Any = "cuda",
+        dtype: cr.dtype | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
     ) -> None:
         if isinstance(device_type, bool):  # torch.cuda.amp.autocast(enabled)
             device_type, enabled = "cuda", device_type
@@ -98,7 +102,11 @@ class GradScaler:
             raise ValueError("The backoff factor must be < 1.0.")
         on_device = _device(device).type != "cuda" or cr.cuda.is_available()
         self._scale, self._enabled = float(init_scale), enabled and on_device
-        self._growth_factor, self._backoff_factor, self._growth_interval = growth_factor, backoff_factor, growth_interval
+        self._growth_factor, self._backoff_factor, self._growth_interval = (
+            growth_factor,
+            backoff_factor,
+            growth_interval,
+        )
         self._growth_tracker = 0
         self._found: dict[int, bool] = {}  # optimizer -> did unscale_ find an infinity or NaN
         self._stepped: set[int] = set()
@@ -115,7 +123,9 @@ class GradScaler:
         """``outputs`` times the scale: a tensor, or a list or tuple of them."""
         if not self._enabled:
             return outputs
-        return outputs * self._scale if isinstance(outputs, cr.Tensor) else type(outputs)(self.scale(y) for y in outputs)
+        return (
+            outputs * self._scale if isinstance(outputs, cr.Tensor) else type(outputs)(self.scale(y) for y in outputs)
+        )
 
     def unscale_(self, optimizer: Any) -> None:
         """Divides the gradients of an optimizer's parameters by the scale, as before clipping.
@@ -193,7 +203,9 @@ class GradScaler:
         if not self._enabled:
             return
         if not state_dict:
-            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled GradScaler.")
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled GradScaler."
+            )
         self._scale = state_dict["scale"]
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
         self._growth_interval, self._growth_tracker = state_dict["growth_interval"], state_dict["_growth_tracker"]

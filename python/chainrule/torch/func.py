@@ -34,11 +34,21 @@ def _swapped(module: Any, values: dict[str, Any]) -> Iterator[None]:
 
 
 def functional_call(
-    module: Any, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: Any = None, *, tie_weights: bool = True, strict: bool = False
+    module: Any,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: Any = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
 ) -> Any:
     """``module(*args, **kwargs)`` with these parameters and buffers in place of its own."""
     values: dict[str, Any] = {}
-    for each in parameter_and_buffer_dicts if isinstance(parameter_and_buffer_dicts, tuple | list) else [parameter_and_buffer_dicts]:
+    for each in (
+        parameter_and_buffer_dicts
+        if isinstance(parameter_and_buffer_dicts, tuple | list)
+        else [parameter_and_buffer_dicts]
+    ):
         values |= each
     own = {name for name, _ in [*module.named_parameters(), *module.named_buffers()]}
     if strict and own != set(values):
@@ -138,7 +148,12 @@ def hessian(func: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
 
 
 def vmap(
-    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
 ) -> Callable[..., Any]:
     """A function that calls ``func`` for each slice of its arguments along ``in_dims`` and stacks the results along
     ``out_dims``: one call after the other.  in_dims: an axis, or None for the same at each call, for all arguments
@@ -150,7 +165,9 @@ def vmap(
             raise ValueError(f"vmap: {len(dims)} in_dims for {len(args)} arguments")
         sizes = {x.shape[d] for a, d in zip(args, dims, strict=True) if d is not None for x in tree_flatten(a)[0]}
         if len(sizes) != 1:
-            raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}")
+            raise ValueError(
+                f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}"
+            )
 
         def slice_of(a: Any, d: Any, i: int) -> Any:
             return a if d is None else tree_map(lambda x: x.select(d, i), a)

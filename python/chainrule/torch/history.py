@@ -474,7 +474,9 @@ METHODS |= {
     for f in (new, byte, char, get_device, ndimension, nelement, dim_order, backward, apply_, map_, resize_, resize_as_)
 }
 METHODS |= {f.__name__: f for f in (set_, share_memory_, is_shared, sum_to_size, as_subclass, storage)}
-METHODS |= dict.fromkeys(("pin_memory", "to_dense", "coalesce", "resolve_conj", "resolve_neg", "conj", "to_mkldnn"), itself)
+METHODS |= dict.fromkeys(
+    ("pin_memory", "to_dense", "coalesce", "resolve_conj", "resolve_neg", "conj", "to_mkldnn"), itself
+)
 PROPERTIES: dict[str, Any] = {
     name: property(lambda self: False)
     for name in """is_sparse is_sparse_csr is_quantized is_mkldnn is_meta is_mps is_xpu is_xla is_ipu is_mtia is_maia

@@ -76,7 +76,9 @@ def help(repo_or_dir: Any, model: str, *, source: str = "github", **options: Any
 def _file(url: str, model_dir: str | None, file_name: str | None) -> str:
     from urllib.parse import urlparse
 
-    return os.path.join(model_dir or os.path.join(get_dir(), "checkpoints"), file_name or os.path.basename(urlparse(url).path))
+    return os.path.join(
+        model_dir or os.path.join(get_dir(), "checkpoints"), file_name or os.path.basename(urlparse(url).path)
+    )
 
 
 def load_state_dict_from_url(

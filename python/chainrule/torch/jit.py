@@ -9,7 +9,18 @@ from chainrule.nn import Module as ScriptModule
 from . import _names
 
 __getattr__ = _names.forward(__name__)
-__all__ = ["Final", "ScriptModule", "export", "freeze", "ignore", "is_scripting", "is_tracing", "script", "trace", "unused"]
+__all__ = [
+    "Final",
+    "ScriptModule",
+    "export",
+    "freeze",
+    "ignore",
+    "is_scripting",
+    "is_tracing",
+    "script",
+    "trace",
+    "unused",
+]
 
 Final = Any
 

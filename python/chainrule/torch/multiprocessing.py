@@ -67,9 +67,10 @@ class SpawnContext:
         alive = [p.sentinel for p in self.processes if p.is_alive()]
         if alive:
             wait(alive, timeout)
+        done = not any(p.is_alive() for p in self.processes)  # asked first: one may end between the two lines
         failed = next((i for i, p in enumerate(self.processes) if p.exitcode), None)
         if failed is None:
-            return not any(p.is_alive() for p in self.processes)
+            return done
         for p in self.processes:
             if p.is_alive():
                 p.terminate()
@@ -80,7 +81,9 @@ class SpawnContext:
                 f"process {failed} terminated with exit code {p.exitcode}", failed, p.pid, p.exitcode
             )
         text = self._errors[failed].get()
-        raise ProcessRaisedException(f"\n\n-- Process {failed} terminated with the following error:\n{text}", failed, p.pid)
+        raise ProcessRaisedException(
+            f"\n\n-- Process {failed} terminated with the following error:\n{text}", failed, p.pid
+        )
 
 
 def start_processes(

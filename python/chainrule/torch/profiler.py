@@ -51,7 +51,9 @@ def schedule(
     return action
 
 
-def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Callable[[Any], None]:
+def tensorboard_trace_handler(
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False
+) -> Callable[[Any], None]:
     """Writes the trace into a folder; chrome://tracing and ui.perfetto.dev show it."""
 
     def handle(prof: Any) -> None:

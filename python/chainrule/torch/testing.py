@@ -104,7 +104,14 @@ def _position(flat: int, shape: tuple[int, ...]) -> list[int]:
     return out[::-1]
 
 
-def assert_allclose(actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: str = "") -> None:
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
     """``assert_close`` under its old name: dtypes may differ."""
     assert_close(
         cr.as_tensor(actual),

@@ -28,4 +28,9 @@ torch.set_default_tensor_type("torch.DoubleTensor")
 print(torch.ones(2), torch.tensor(1.5).dtype, torch.Tensor([1]).dtype)
 torch.set_default_dtype(torch.float32)
 out = torch.empty(3)
-print(torch.add(torch.ones(3), 2, out=out), out, torch.zeros(size=(2,)), torch.ones(2, 2).flip(dims=(0,)).reshape(shape=(4,)))
+print(
+    torch.add(torch.ones(3), 2, out=out),
+    out,
+    torch.zeros(size=(2,)),
+    torch.ones(2, 2).flip(dims=(0,)).reshape(shape=(4,)),
+)

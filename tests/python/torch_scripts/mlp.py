@@ -56,4 +56,6 @@ for epoch in range(1, args.epochs + 1):
 model.eval()
 with torch.no_grad():
     correct = model(x.to(device)).argmax(dim=1, keepdim=True).eq(y.view_as(y).unsqueeze(1).to(device)).sum().item()
-print("correct", correct, "of", len(x), "lr", round(scheduler.get_last_lr()[0], 6), x.shape, y.dtype, device, loss.shape)
+print(
+    "correct", correct, "of", len(x), "lr", round(scheduler.get_last_lr()[0], 6), x.shape, y.dtype, device, loss.shape
+)

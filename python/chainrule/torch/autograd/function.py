@@ -24,5 +24,3 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
             return backward(ctx, *grads)
 
     return run
-
-

@@ -96,7 +96,9 @@ def _cotangent(v: Tensors, template: Tensors, what: str) -> tuple[cr.Tensor, ...
         return (cr.ones_like(_tuple(template)[0]),)
     vs = _tuple(v)
     if [x.shape for x in vs] != [x.shape for x in _tuple(template)]:
-        raise RuntimeError(f"v has sizes {[tuple(x.shape) for x in vs]}, {what} {[tuple(x.shape) for x in _tuple(template)]}")
+        raise RuntimeError(
+            f"v has sizes {[tuple(x.shape) for x in vs]}, {what} {[tuple(x.shape) for x in _tuple(template)]}"
+        )
     return vs
 
 

@@ -188,7 +188,9 @@ def all_gather(tensor_list: list[Any], tensor: Any, group: Any = None, async_op:
     return Work() if async_op else None
 
 
-def all_gather_into_tensor(output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False) -> Work | None:
+def all_gather_into_tensor(
+    output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
+) -> Work | None:
     """Writes the tensor of each process, the one here, one after the other."""
     _write(output_tensor, input_tensor.view(output_tensor.shape))
     return Work() if async_op else None
@@ -197,13 +199,17 @@ def all_gather_into_tensor(output_tensor: Any, input_tensor: Any, group: Any = N
 all_to_all_single = all_gather_into_tensor
 
 
-def reduce_scatter_tensor(output: Any, input: Any, op: Any = None, group: Any = None, async_op: bool = False) -> Work | None:
+def reduce_scatter_tensor(
+    output: Any, input: Any, op: Any = None, group: Any = None, async_op: bool = False
+) -> Work | None:
     """Writes this process's part of the sum: all of it."""
     _write(output, input.view(output.shape))
     return Work() if async_op else None
 
 
-def reduce_scatter(output: Any, input_list: list[Any], op: Any = None, group: Any = None, async_op: bool = False) -> Work | None:
+def reduce_scatter(
+    output: Any, input_list: list[Any], op: Any = None, group: Any = None, async_op: bool = False
+) -> Work | None:
     """Writes this process's part of the sum: the first tensor of the list."""
     _write(output, input_list[0])
     return Work() if async_op else None
@@ -226,7 +232,9 @@ def scatter(
     return Work() if async_op else None
 
 
-def all_to_all(output_tensor_list: list[Any], input_tensor_list: list[Any], group: Any = None, async_op: bool = False) -> Any:
+def all_to_all(
+    output_tensor_list: list[Any], input_tensor_list: list[Any], group: Any = None, async_op: bool = False
+) -> Any:
     """Writes the tensor that each process, this one, sends here."""
     _write(output_tensor_list[0], input_tensor_list[0])
     return Work() if async_op else None

@@ -42,8 +42,6 @@ class _Recomputed(cr.autograd.Function):
         return (None, None, None, *[args[i].grad if i in ctx.at else None for i in range(len(args))])
 
 
-
-
 def checkpoint(
     function: Callable[..., Any],
     *args: Any,
@@ -73,7 +71,9 @@ class _Dropped:
         return self.function(*args[:-1], **kwargs)
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
     """Runs modules in a row, all but the last of ``segments`` parts as checkpoints."""
     modules: Sequence[Any] = list(functions.children()) if isinstance(functions, cr.nn.Module) else list(functions)
     size = len(modules) // segments

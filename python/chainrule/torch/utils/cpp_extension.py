@@ -18,5 +18,9 @@ def _refused(name: str) -> Any:
 
 
 load, load_inline = _refused("load"), _refused("load_inline")
-CppExtension, CUDAExtension, BuildExtension = _refused("CppExtension"), _refused("CUDAExtension"), _refused("BuildExtension")
+CppExtension, CUDAExtension, BuildExtension = (
+    _refused("CppExtension"),
+    _refused("CUDAExtension"),
+    _refused("BuildExtension"),
+)
 _get_build_directory, include_paths = _refused("_get_build_directory"), _refused("include_paths")

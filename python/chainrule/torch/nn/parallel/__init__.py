@@ -34,11 +34,15 @@ class DistributedDataParallel(Module):
 
     module: Module
 
-    def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0, **options: Any) -> None:
+    def __init__(
+        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0, **options: Any
+    ) -> None:
         from ... import distributed
 
         if not distributed.is_initialized():
-            raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
+            raise ValueError(
+                "Default process group has not been initialized, please make sure to call init_process_group."
+            )
         super().__init__()
         self.module = module
         self.device_ids: list[Any] = list(device_ids or [])
@@ -64,7 +68,12 @@ class DistributedDataParallel(Module):
 
 
 def data_parallel(
-    module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0, module_kwargs: Any = None
+    module: Module,
+    inputs: Any,
+    device_ids: Any = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: Any = None,
 ) -> Any:
     """``module(*inputs)``"""
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
