@@ -31,7 +31,8 @@ cr_tensor *api_triu_indices(const arg *a) { return triangle(a, cr_triu); }
 cr_tensor *api_fill(const arg *a) {
     const cr_tensor *x = a[0].t;
     if (cr_ndim(a[1].t)) {
-        set_error(PyExc_RuntimeError, "[fill] the value is a number or a tensor without axes, not of %d", cr_ndim(a[1].t));
+        set_error(PyExc_RuntimeError, "[fill] the value is a number or a tensor without axes, not of %d",
+                  cr_ndim(a[1].t));
         return NULL;
     }
     cr_scope_begin();
@@ -165,8 +166,8 @@ cr_tensor *api_cdist(const arg *a) {
     while (mode < 3 && strcmp(a[3].s, modes[mode])) mode++;
     if (cr_ndim(x) < 2 || cr_ndim(y) < 2 || cr_size(x, -1) != cr_size(y, -1) || mode == 3 || a[2].d < 0) {
         set_error(mode == 3 ? PyExc_ValueError : PyExc_RuntimeError,
-                  mode == 3 ? "[cdist] there is no compute_mode '%s'" : "[cdist] takes tensors of rows of one length, and "
-                              "p from 0 up", a[3].s);
+                  mode == 3 ? "[cdist] there is no compute_mode '%s'"
+                            : "[cdist] takes tensors of rows of one length, and p from 0 up", a[3].s);
         return NULL;
     }
     if (!cr_dtype_is_float(cr_dtype_of(x)) || !cr_dtype_is_float(cr_dtype_of(y))) {
@@ -312,7 +313,7 @@ cr_tensor *api_vander(const arg *a) {
     cr_scope_begin();
     cr_tensor *powers = cr_arange(0, (double)n, 1, CR_I64, cr_device_of(x));
     if (!a[2].b) powers = cr_flip(powers, CR_LIST(0));
-    cr_tensor *base = cr_unsqueeze(cr_dtype_of(x) == CR_BOOL || !cr_dtype_is_float(cr_dtype_of(x)) ? cast(x, CR_I64) : x, 1);
+    cr_tensor *base = cr_unsqueeze(cr_dtype_is_float(cr_dtype_of(x)) ? x : cast(x, CR_I64), 1);
     return leave(cr_pow(base, powers));
 }
 

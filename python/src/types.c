@@ -38,7 +38,8 @@ static PyObject *size_compare(PyObject *self, PyObject *other, int op) {
 static PyObject *size_repr(PyObject *self) {
     static reprfunc of_tuple;
     if (!of_tuple) of_tuple = (reprfunc)PyType_GetSlot(&PyTuple_Type, Py_tp_repr);
-    PyObject *inner = PySequence_List(self), *text = inner ? PyUnicode_FromFormat("%s.Size(%R)", namespace, inner) : NULL;
+    PyObject *inner = PySequence_List(self);
+    PyObject *text = inner ? PyUnicode_FromFormat("%s.Size(%R)", namespace, inner) : NULL;
     Py_XDECREF(inner);
     return text;
 }

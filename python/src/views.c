@@ -126,8 +126,8 @@ cr_tensor *api_as_strided(const arg *a) {
                 !__builtin_mul_overflow(count, size[i], &count);
     }
     if (!fits || (count && (!cr_numel(x) || at < first || end > last))) {
-        set_error(PyExc_RuntimeError, "[as_strided] elements %lld ... %lld of the memory, of which the tensor has %lld ... "
-                  "%lld", (long long)at, (long long)end, (long long)first, (long long)last);
+        set_error(PyExc_RuntimeError,
+                  "[as_strided] elements %lld ... %lld of the memory, of which the tensor has %lld ... %lld", (long long)at, (long long)end, (long long)first, (long long)last);
         return NULL;
     }
     const bool host = cr_data(x) || !cr_numel(x);

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import table
+from chainrule.torch._names import MISSING
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
 
@@ -395,7 +396,7 @@ def page() -> str:
             "exceptions. This page lists every difference that the comparison expects, with its reason. An entry"
             " without names concerns all"
         ),
-        "names that it fits. Names of PyTorch that chainrule lacks are not listed: they raise `AttributeError`.",
+        "names that it fits. Names of PyTorch that chainrule lacks raise `AttributeError`; the last list says why the common ones are missing.",
         "",
         "## In general",
         "",
@@ -410,6 +411,13 @@ def page() -> str:
             f"* {', '.join(dict.fromkeys(names))}: {reason}" if names else f"* {reason}"
             for reason, names in reasons.items()
         ]
+    lines += ["", "## Names of PyTorch that are missing", ""]
+    lines += ["`chainrule.torch` says this of a name, or of names that begin so.", ""]
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in MISSING.items():
+        by_reason.setdefault(reason, []).append(f"`{name}`")
+    del by_reason[MISSING["torch"]]
+    lines += [f"* {', '.join(names)}: {reason}." for reason, names in by_reason.items()]
     return "\n".join(
         [
             *lines,

@@ -1,5 +1,5 @@
-"""PyTorch's namespace over chainrule: ``import chainrule.torch as torch``, or ``python -m chainrule.torch train.py`` for
-a script that says ``import torch``.
+"""PyTorch's namespace over chainrule: ``import chainrule.torch as torch``, or ``python -m chainrule.torch train.py``
+for a script that says ``import torch``.
 
 A name is chainrule's own where chainrule has it.  What is only PyTorch's history is in this package.  A name that is
 missing raises an error that says what to use.  Importing this package adds the old methods of tensors
@@ -18,7 +18,7 @@ from . import _alias, _names
 _alias.install_finder()
 
 from . import history as _history  # noqa: E402
-from .history import (  # noqa: E402
+from .history import (  # noqa: E402, F401
     BFloat16Tensor,
     BoolTensor,
     ByteTensor,
@@ -57,10 +57,10 @@ channel_shuffle conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_tran
 cosine_similarity ctc_loss hardshrink hinge_embedding_loss kl_div layer_norm margin_ranking_loss max_pool1d max_pool2d
 max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu threshold
 triplet_margin_loss native_channel_shuffle""".split()
-_NAMES = {name: "chainrule.torch.nn.functional" for name in _FUNCTIONAL}
-_NAMES |= {
-    name: "chainrule.torch.amp" for name in ("autocast", "is_autocast_enabled", "set_autocast_enabled", "GradScaler")
-}
+_NAMES = dict.fromkeys(_FUNCTIONAL, "chainrule.torch.nn.functional")
+_NAMES |= dict.fromkeys(
+    ("autocast", "is_autocast_enabled", "set_autocast_enabled", "GradScaler"), "chainrule.torch.amp"
+)
 _NAMES |= {"Stream": "chainrule.torch.cuda", "Event": "chainrule.torch.cuda", "vmap": "chainrule.torch.func"}
 _forward = _names.forward(__name__, "chainrule", names=_NAMES)
 
@@ -198,7 +198,7 @@ def batch_norm(
 
 # ---- switches: accepted, and remembered where they can be asked for.  Results are deterministic without them ----
 
-_settings = {"deterministic": False, "warn_only": False, "interop": 1, "warn_always": False}
+_settings: dict[str, _Any] = {"deterministic": False, "warn_only": False, "interop": 1, "warn_always": False}
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -207,11 +207,11 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    return _settings["deterministic"]
+    return bool(_settings["deterministic"])
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    return _settings["warn_only"]
+    return bool(_settings["warn_only"])
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -219,7 +219,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    return 2 * _settings["deterministic"]
+    return 2 * bool(_settings["deterministic"])
 
 
 def set_warn_always(b: bool) -> None:
@@ -227,11 +227,11 @@ def set_warn_always(b: bool) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    return _settings["warn_always"]
+    return bool(_settings["warn_always"])
 
 
 def get_num_interop_threads() -> int:
-    return _settings["interop"]
+    return int(_settings["interop"])
 
 
 def set_num_interop_threads(num: int) -> None:

@@ -35,7 +35,7 @@ def prepare() -> None:
         return found
 
     prepared.chainrule = True  # type: ignore[attr-defined]
-    spawn.get_command_line = prepared  # type: ignore[assignment]
+    spawn.get_command_line = prepared
 
 
 def explained(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:

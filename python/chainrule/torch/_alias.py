@@ -1,4 +1,4 @@
-"""Import hooks: names of modules that only forward to others, ``torch`` as a name of ``chainrule.torch``, and einops."""
+"""Import hooks: modules that only forward to others, ``torch`` as a name of ``chainrule.torch``, and einops."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ FORWARDS = {
     "utils.data.distributed": "utils.data",
     "utils.data.sampler": "utils.data",
 }
-MODULES = """activation adaptive batchnorm container conv distance dropout embedding flatten fold instancenorm lazy linear
-loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling""".split()
+MODULES = """activation adaptive batchnorm container conv distance dropout embedding flatten fold instancenorm lazy
+linear loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling""".split()
 FORWARDS |= {f"nn.modules.{name}": "nn" for name in MODULES}
 FORWARDS |= {
     f"distributions.{name}": "distributions"
@@ -152,7 +152,7 @@ def register_einops(backends: Any) -> None:
     """Tells einops what chainrule's tensors can do; its list of backends is the classes of AbstractBackend."""
     import chainrule
 
-    class ChainruleBackend(backends.AbstractBackend):  # type: ignore[misc, name-defined]
+    class ChainruleBackend(backends.AbstractBackend):  # type: ignore[misc]
         framework_name = "chainrule"
 
         def is_appropriate_type(self, tensor: object) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import chainrule as cr
 
-from . import Tensor, _names  # noqa: F401, the methods of tensors
+from . import _names
 
 
 def found(name: str) -> Any:
@@ -45,10 +45,8 @@ def takes(thing: Any, wanted: str) -> bool:
     if positional:
         usual = sum(k in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for k in kinds)
         return inspect.Parameter.VAR_POSITIONAL in kinds or usual >= int(positional[1])
-    out = {"out"} if inspect.isbuiltin(thing) and inspect.getmodule(thing) is None else set()
-    core = isinstance(thing, type(cr.add)) or isinstance(thing, type(cr.Tensor.add))
-    out = {"out"} if core else out
-    return all(n in parameters or n in out or inspect.Parameter.VAR_KEYWORD in kinds for n in names)
+    out = {"out"} if type(thing) is type(cr.add) else set()  # which every function of the core takes
+    return inspect.Parameter.VAR_KEYWORD in kinds or set(names) <= out | set(parameters)
 
 
 def is_there(line: str) -> bool:

@@ -60,13 +60,13 @@ class device(str, metaclass=_DeviceMeta):  # noqa: N801, PyTorch's name
     functions: chainrule's name of the device."""
 
     type: str
-    index: int | None
+    index: int | None  # type: ignore[assignment]
     _before: list[cr.Device]
 
     def __new__(cls, type: Any = "cpu", index: int | None = None) -> device:  # noqa: A002, as PyTorch's
         if isinstance(type, bool) or not isinstance(type, int | str | cr.Device):
             raise TypeError(f"device(): argument 'type' must be str, int or device, not {_name_of(type)}")
-        text = f"cuda:{type}" if isinstance(type, int) else device.__str__(type) if _ours(type) else str(type)
+        text = f"cuda:{type}" if isinstance(type, int) else str(type)
         kind, colon, number = text.partition(":")
         if colon and (index is not None or not number.isdigit()):
             raise RuntimeError(
@@ -114,10 +114,6 @@ class device(str, metaclass=_DeviceMeta):  # noqa: N801, PyTorch's name
 
     def __exit__(self, *exception: object) -> None:
         cr.set_default_device(self._before.pop())
-
-
-def _ours(x: object) -> bool:
-    return type(x) is device
 
 
 def _name_of(x: object) -> str:
@@ -177,7 +173,9 @@ class Tensor(cr.Tensor, metaclass=_TensorMeta):
 
 def _made(dtype: cr.dtype, args: tuple[Any, ...], kwargs: dict[str, Any], cuda: bool = False) -> cr.Tensor:
     """A tensor of sizes, or a copy of data."""
-    place = {"device": str.__str__(kwargs["device"])} if kwargs.get("device") else {"device": "cuda"} if cuda else {}
+    place: dict[str, Any] = (
+        {"device": str.__str__(kwargs["device"])} if kwargs.get("device") else {"device": "cuda"} if cuda else {}
+    )
     data = args[0] if args else kwargs.get("data", ())
     if not args and "data" not in kwargs:
         return cr.empty(0, dtype=dtype, **place)
@@ -310,7 +308,14 @@ def storage(self: cr.Tensor) -> Storage:
 
 def over(memory: Any, dtype: cr.dtype) -> cr.Tensor:
     """A vector over memory with Python's buffer protocol."""
-    codes = {cr.float32: "f", cr.float64: "d", cr.float16: "e", cr.uint8: "B", cr.int8: "b", cr.int16: "h"}
+    codes: dict[cr.dtype, Any] = {
+        cr.float32: "f",
+        cr.float64: "d",
+        cr.float16: "e",
+        cr.uint8: "B",
+        cr.int8: "b",
+        cr.int16: "h",
+    }
     codes |= {cr.int32: "i", cr.int64: "q", cr.bool: "?"}
     if dtype not in codes:
         raise NotImplementedError(f"no memory of another owner holds {dtype}: Python has no code for it")

@@ -115,8 +115,8 @@ def init_process_group(
     size = world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", 1))
     if size != 1:
         raise RuntimeError(
-            f"init_process_group: a world of {size} processes, but chainrule trains in one; start the script once, without"
-            " torchrun, with world_size=1"
+            f"init_process_group: a world of {size} processes, but chainrule trains in one; start the script once,"
+            " without torchrun, with world_size=1"
         )
     _group.append((backend or "gloo").split(":")[-1].split(",")[0])
 

@@ -8,8 +8,7 @@ import chainrule.nn as _nn
 from chainrule.nn import Module
 
 from .. import _names
-from .parallel import DataParallel
-
+from .parallel import DataParallel  # noqa: F401
 
 _NAMES = {
     "UninitializedParameter": "chainrule.nn.lazy",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import chainrule as _cr
 import chainrule.nn.init as _init
 
 from .. import _names
 
-_OLD = "uniform normal constant eye dirac xavier_uniform xavier_normal kaiming_uniform kaiming_normal orthogonal sparse".split()
+_OLD = """uniform normal constant eye dirac xavier_uniform xavier_normal
+kaiming_uniform kaiming_normal orthogonal sparse""".split()
 _forward = _names.forward(__name__, "chainrule.nn.init")
 
 
@@ -19,7 +22,7 @@ def _calculate_fan_in_and_fan_out(tensor: _cr.Tensor) -> tuple[int, int]:
     """(inputs, outputs) of one element of a weight (OUT, IN, *kernel)."""
     if tensor.ndim < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
-    kernel = tensor.shape[2:].numel() if tensor.ndim > 2 else 1
+    kernel = math.prod(tensor.shape[2:])
     return tensor.shape[1] * kernel, tensor.shape[0] * kernel
 
 
