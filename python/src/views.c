@@ -127,7 +127,8 @@ cr_tensor *api_as_strided(const arg *a) {
     }
     if (!fits || (count && (!cr_numel(x) || at < first || end > last))) {
         set_error(PyExc_RuntimeError,
-                  "[as_strided] elements %lld ... %lld of the memory, of which the tensor has %lld ... %lld", (long long)at, (long long)end, (long long)first, (long long)last);
+                  "[as_strided] elements %lld ... %lld of the memory, of which the tensor has %lld ... %lld",
+                  (long long)at, (long long)end, (long long)first, (long long)last);
         return NULL;
     }
     const bool host = cr_data(x) || !cr_numel(x);

@@ -396,7 +396,10 @@ def page() -> str:
             "exceptions. This page lists every difference that the comparison expects, with its reason. An entry"
             " without names concerns all"
         ),
-        "names that it fits. Names of PyTorch that chainrule lacks raise `AttributeError`; the last list says why the common ones are missing.",
+        (
+            "names that it fits. Names of PyTorch that chainrule lacks raise `AttributeError`; the last list says what to"
+            " use instead."
+        ),
         "",
         "## In general",
         "",

@@ -147,7 +147,7 @@ class GradScaler:
         self._found[id(optimizer)] = bad
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """``optimizer.step()`` unless a gradient is infinite or NaN.  RuntimeError: it stepped since the last update."""
+        """``optimizer.step()`` unless a gradient is infinite or NaN.  RuntimeError: it has stepped already."""
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if id(optimizer) in self._stepped:
