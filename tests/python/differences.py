@@ -7,13 +7,16 @@ use: python tests/python/differences.py     writes docs/differences.md from this
 from __future__ import annotations
 
 import re
+import runpy
 import sys
 from pathlib import Path
 
 import table
-from chainrule.torch._names import MISSING
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "differences.md"
+# Not by an import, which would add methods to Tensor.
+MISSING: dict[str, str] = runpy.run_path(str(ROOT / "python" / "chainrule" / "torch" / "_missing.py"))["MISSING"]
 
 DIFFERENCES = {
     "Refused here, taken by PyTorch": [
@@ -397,8 +400,8 @@ def page() -> str:
             " without names concerns all"
         ),
         (
-            "names that it fits. Names of PyTorch that chainrule lacks raise `AttributeError`; the last list says what to"
-            " use instead."
+            "names that it fits. Names of PyTorch that chainrule lacks raise `AttributeError`; the last list says what"
+            " to use."
         ),
         "",
         "## In general",

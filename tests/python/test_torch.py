@@ -11,13 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import chainrule as cr
-import chainrule.torch as torch
 import pytest
 
 SCRIPTS = sorted((Path(__file__).parent / "torch_scripts").glob("*.py"))
 PYTORCH = find_spec("torch") is not None
 NEEDS = {"einops_attention": "einops"}
 PRINTS = {"processes": "tensor([2., 2., 0.]) True\nTrue\n"}  # not run by PyTorch, which takes long to import in each
+
+
+@pytest.fixture
+def torch() -> Any:
+    """Imported late: it adds methods to chainrule.Tensor, which other tests list."""
+    import chainrule.torch
+
+    return chainrule.torch
 
 
 def run(*args: str, alone: bool = False, text: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -116,7 +123,7 @@ def test_import_stays_apart() -> None:
     assert found.returncode == 0, found.stderr
 
 
-def test_tensor_type() -> None:
+def test_tensor_type(torch: Any) -> None:
     """torch.Tensor is a name for every tensor, makes them of sizes or data, and can have subclasses and methods."""
     x = torch.ones(2)
     assert isinstance(x, torch.Tensor) and (torch.Tensor == cr.Tensor) and issubclass(torch.nn.Parameter, torch.Tensor)
@@ -170,7 +177,7 @@ def test_default_dtype() -> None:
         cr.set_default_dtype(cr.float32)
 
 
-def test_scaler() -> None:
+def test_scaler(torch: Any) -> None:
     """A step with an infinite gradient is left out and halves the scale; after two good ones the scale grows."""
     w = torch.nn.Parameter(torch.ones(2))
     optimizer = torch.optim.SGD([w], lr=1.0)

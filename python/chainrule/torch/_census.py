@@ -64,7 +64,7 @@ def report(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("use: python -m chainrule.torch --names FILE")
         return 2
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     with open(arguments[0]) as file:
         for line in file:
             parts = re.match(r"\s*(?:(\d+)\s+(\d+)\s+)?([A-Za-z_][\w.]*(?:\(.*\))?)\s*$", line)

@@ -456,7 +456,7 @@ def as_subclass(self: cr.Tensor, cls: type) -> Any:
 METHODS: dict[str, Any] = {
     "type": type_,
     "detach_copy": lambda self: self.detach().clone(),
-    "const_data_ptr": cr.Tensor.data_ptr,
+    "const_data_ptr": lambda self: self.data_ptr(),
     "storage_type": lambda self: Storage,
     "untyped_storage": storage,
     "is_conj": lambda self: False,

@@ -1,7 +1,9 @@
 """``SummaryWriter`` of tensorboardX, where it is installed."""
 
+from importlib import import_module
+
 try:
-    from tensorboardX import SummaryWriter as SummaryWriter
+    SummaryWriter = import_module("tensorboardX").SummaryWriter
 except ModuleNotFoundError as problem:
     if problem.name != "tensorboardX":
         raise
