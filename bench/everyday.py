@@ -125,7 +125,13 @@ inner(v, w); vdot(v, w); kron(v, w); trace(x); addmv(v, x, w); addr(x, v, w); ad
 tensordot(x, y, 1);
 take(x, i); index_copy(x, 0, r, y); index_fill(x, 0, r, 1.0); index_put(x, (r,), y); masked_scatter(x, m, y);
 argwhere(m); fliplr(x); flipud(x);
-atleast_1d(x); atleast_2d(v); atleast_3d(x)
+atleast_1d(x); atleast_2d(v); atleast_3d(x);
+logspace(0, 1, n * n); tril_indices(n, n); triu_indices(n, n); fill(x, 2.0); dstack([x, y]); column_stack([x, y]);
+block_diag(x, y); cartesian_prod(v, w); combinations(v); tensor_split(x, 3); hsplit(x, 1); vsplit(x, 1);
+dsplit(batch, 1); split_with_sizes(x, [1, n - 1]); rot90(x); diagflat(v); select_scatter(x, v, 0, 1);
+slice_scatter(x, y); diagonal_scatter(x, v); positive(x); float_power(p, 2.5); heaviside(x, y); dist(x, y);
+cdist(x, y); trapezoid(x); cumulative_trapezoid(x); cross(x[:3], y[:3], 0); cov(x); corrcoef(x); vander(v, 4);
+as_strided(x, (n, 2), (2, 1))
 """.strip()
     .replace(";\n", "; ")
     .split("; ")
@@ -152,12 +158,12 @@ UNTIMED = {
     "tells what is known": (
         "can_cast promote_types result_type numel is_tensor is_floating_point dim size stride storage_offset"
         " is_contiguous element_size data_ptr is_grad_enabled get_num_threads get_float32_matmul_precision"
-        " get_default_device memory_stats"
+        " get_default_device memory_stats get_default_dtype"
     ),
     "gives out memory that is there": "to_device numpy from_numpy from_dlpack cpu",
     "sets something": (
         "requires_grad_ manual_seed set_num_threads set_float32_matmul_precision set_default_device empty_cache"
-        " synchronize set_printoptions detach_"
+        " synchronize set_printoptions detach_ set_default_dtype unsqueeze_ squeeze_ transpose_ t_"
     ),
     "gradients, timed in the parts python and value": "retain_grad backward register_hook",
     "files": "save load",

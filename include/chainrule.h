@@ -78,6 +78,8 @@ const char *cr_dtype_name(cr_dtype dt);         /* "float32", "bool"...: PyTorch
 size_t      cr_dtype_size(cr_dtype dt);         /* bytes of an element */
 bool        cr_dtype_is_float(cr_dtype dt);
 cr_dtype    cr_promote(cr_dtype a, cr_dtype b); /* PyTorch's promotion: docs/dtypes.md */
+cr_dtype    cr_default_dtype(void);         /* of plain numbers that are floats: f32 */
+cr_status   cr_set_default_dtype(cr_dtype dt);      /* a float dtype, for the whole process */
 bool        cr_can_cast(cr_dtype from, cr_dtype to);
                             /* false for float to integer and number to bool */
 

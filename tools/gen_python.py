@@ -97,6 +97,8 @@ ALIASES = {
     "arctan": "atan",
     "arctan2": "atan2",
     "arctanh": "atanh",
+    "row_stack": "vstack",
+    "trapz": "trapezoid",
 }
 
 

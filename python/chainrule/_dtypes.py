@@ -23,11 +23,11 @@ class _Limits:
 
 
 class finfo(_Limits):  # noqa: N801, PyTorch's name
-    """Limits of a float dtype (float32): bits, eps = 1's distance to the next number, max, min,
+    """Limits of a float dtype (the default one): bits, eps = 1's distance to the next number, max, min,
     smallest_normal, also as tiny, dtype."""
 
     def __init__(self, type: dtype | None = None) -> None:  # noqa: A002, as PyTorch's
-        self.dtype = _core.float32 if type is None else type
+        self.dtype = _core.get_default_dtype() if type is None else type
         found = {
             _core.float16: (10, 15),
             _core.bfloat16: (7, 127),

@@ -133,7 +133,7 @@ def suffixes(x: _core.Tensor) -> list[str]:
         out.append(f"device='{x.device}'")
     if not x.numel() and x.ndim != 1:
         out.append(f"size={tuple(x.shape)}")
-    if x.dtype is not _core.float32 and (not x.numel() or x.dtype not in (_core.int64, _core.bool)):
+    if x.dtype is not _core.get_default_dtype() and (not x.numel() or x.dtype not in (_core.int64, _core.bool)):
         out.append(f"dtype={x.dtype}")
     if x.grad_fn:
         out.append(f"grad_fn=<{x.grad_fn.name()}>")

@@ -88,8 +88,16 @@ bool to_dtype(PyObject *o, cr_dtype *dt) {
 
 bool to_device(PyObject *o, const cr_device **dev) {
     if (Py_TYPE(o) == device_type) { *dev = ((Device *)(void *)o)->dev; return true; }
-    if (!PyUnicode_Check(o)) return false;
-    const char *name = PyUnicode_AsUTF8AndSize(o, NULL);
+    char numbered[32];
+    const char *name = numbered;
+    if (PyLong_Check(o) && !PyBool_Check(o)) {      /* a number is CUDA's, as in PyTorch */
+        int64_t i;
+        if (!to_int64(o, &i)) return false;
+        PyOS_snprintf(numbered, sizeof numbered, "cuda:%lld", (long long)i);
+    } else {
+        if (!PyUnicode_Check(o)) return false;
+        name = PyUnicode_AsUTF8AndSize(o, NULL);
+    }
     if (!name) return false;
     *dev = cr_device_find(name);
     if (!*dev) raise_error();
@@ -111,7 +119,7 @@ bool to_size(PyObject *o, int *n, int64_t *v) {
     return ok;
 }
 
-cr_dtype dtype_of(const number *x) { return x->boolean ? CR_BOOL : x->integral ? CR_I64 : CR_F32; }
+cr_dtype dtype_of(const number *x) { return x->boolean ? CR_BOOL : x->integral ? CR_I64 : cr_default_dtype(); }
 cr_tensor *scalar_of(const number *x) {
     if (x->huge) return cr_from(&x->i, CR_ALL, CR_U64, cr_cpu());
     return x->boolean ? cr_scalar_bool(x->i) : x->integral ? cr_scalar_int(x->i) : cr_scalar(x->d);
@@ -200,7 +208,7 @@ static void set_default(const param *p, arg *a) {
         case FLOAT: a->d = p->value; break;
         case BOOL: a->b = p->value != 0; break;
         case STR: a->s = p->text; break;
-        case DTYPE: a->dt = CR_F32; break;
+        case DTYPE: a->dt = cr_default_dtype(); break;
         case DEVICE: a->dev = cr_default_device(); break;
         case GENERATOR: a->g = cr_default_generator(); break;
         case OBJECT: a->o = Py_None; break;
@@ -244,7 +252,7 @@ static bool is_numpys(PyObject *name, PyObject *value) {
 /* The variadic parameter takes the rest of the positional arguments: `rest` is a tuple of them when
  * there is not just one. */
 static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject **to,
-                 PyObject **rest, bool *numpys) {
+                 PyObject **rest, PyObject **out, bool *numpys) {
     int at = 0;
     if (self) to[at++] = self;
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -273,6 +281,10 @@ static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize
         int i = find_parameter(e, name);
         if (i < 0 && is_numpys(name, args[n + k])) {
             *numpys = !PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "axis");
+            continue;
+        }
+        if (i < 0 && !self && *e->name != '_' && !PyUnicode_CompareWithASCIIString(name, "out")) {
+            *out = args[n + k];
             continue;
         }
         if (i < 0 || to[i]) {
@@ -311,6 +323,55 @@ static bool convert_all(const entry *e, PyObject **from, PyObject *rest, arg *a,
     return true;
 }
 
+/* ---- out=: of every function that gives tensors */
+
+/* y, taken, written into a tensor that was given for it, which gets its shape. */
+static bool write_out(const entry *e, cr_tensor *y, PyObject *out) {
+    if (!is_tensor(out)) {
+        raise_type(out, "%s(): argument 'out' must be Tensor, not", e->name);
+        return false;
+    }
+    cr_tensor *to = hold(out), *fresh;
+    bool ok = false;
+    if (cr_grad_enabled() && (cr_requires_grad(y) || cr_requires_grad(to)))
+        PyErr_Format(PyExc_RuntimeError,
+                     "%s(): functions with out=... arguments don't support automatic differentiation, but one of the "
+                     "arguments requires grad",
+                     e->name);
+    else if (!cr_can_cast(cr_dtype_of(y), cr_dtype_of(to)))
+        PyErr_Format(bad_type, "%s(): %s cannot be written into out, which is %s", e->name,
+                     cr_dtype_name(cr_dtype_of(y)), cr_dtype_name(cr_dtype_of(to)));
+    else if (cr_ndim(y) == cr_ndim(to) &&
+             !memcmp(cr_shape(y), cr_shape(to), (size_t)cr_ndim(y) * sizeof(int64_t)))
+        ok = cr_copy_(to, y) || raise_error();
+    else if ((fresh = cr_to(y, cr_dtype_of(to), cr_device_of(to))) || raise_error()) {
+        ok = become(out, cr_detach(fresh));
+        cr_release(fresh);
+    }
+    cr_drop(to);
+    return ok;
+}
+
+/* The result, taken, in `out`: a tensor, or a sequence of as many as there are results. */
+static PyObject *into(const entry *e, PyObject *result, PyObject *out) {
+    bool ok = true;
+    if (is_tensor(result)) {
+        ok = write_out(e, handle(result), out);
+        Py_DECREF(result);
+        return ok ? Py_NewRef(out) : NULL;
+    }
+    PyObject *outs = PyTuple_Check(result) && (PyTuple_Check(out) || PyList_Check(out)) ? PySequence_Tuple(out) : NULL;
+    if (!outs || PyTuple_Size(outs) != PyTuple_Size(result)) {
+        ok = false;
+        if (!PyErr_Occurred()) raise_type(out, "%s(): argument 'out' must be one Tensor for each result, not", e->name);
+    }
+    for (Py_ssize_t i = 0; ok && i < PyTuple_Size(result); i++)
+        ok = write_out(e, handle(PyTuple_GetItem(result, i)), PyTuple_GetItem(outs, i));
+    Py_XDECREF(outs);
+    if (!ok) Py_CLEAR(result);
+    return result;
+}
+
 /* ---- the call */
 
 /* Is the work long enough to let other Python threads run?  A guess from the sizes of the operands;
@@ -333,11 +394,11 @@ static bool long_work(const entry *e, const arg *a) {
 }
 
 PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
-    PyObject *from[MAX_ARGS] = {NULL}, *rest = NULL, *result = NULL;
+    PyObject *from[MAX_ARGS] = {NULL}, *rest = NULL, *result = NULL, *out = NULL;
     arg a[MAX_ARGS];
     int done = 0;
     bool numpys = false;
-    const bool bound = bind(e, self, args, n, names, from, &rest, &numpys);
+    const bool bound = bind(e, self, args, n, names, from, &rest, &out, &numpys);
     if (numpys && e->numpys) e = e->numpys;
     if (bound && convert_all(e, from, rest, a, &done)) {
         if (e->run) {
@@ -350,6 +411,7 @@ PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssi
             else Py_INCREF(result = from[0]);
         }
     }
+    if (result && out && out != Py_None) result = into(e, result, out);
     release_args(done, a, e->params);
     Py_XDECREF(rest);
     /* an error of backward names the op that failed */

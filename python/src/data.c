@@ -161,7 +161,7 @@ cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev)
     if (!PyBytes_Check(data) && from_array(data, COPY_ALWAYS, dt, dev, &t)) return t;
     flat f = {.integral = true,
               .to_u64 = dt && *dt == CR_U64,
-              .dt = CR_F32,
+              .dt = cr_default_dtype(),
               .ndim = -1,
               .shape = {-1, -1, -1, -1, -1, -1, -1, -1}};
     const bool read = walk(&f, data, 0);

@@ -43,6 +43,7 @@ PyObject *wrap_as(cr_tensor *t, PyTypeObject *type);   /* as an instance of a su
 PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool from_data);   /* wrap_as as a leaf */
 PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become None */
 void forget_grad(PyObject *self);                   /* after the gradient of a Tensor changed */
+bool become(PyObject *self, cr_tensor *t);          /* the object is t, taken, from now on; NULL: raises cr_error() */
 cr_tensor *unscoped(cr_tensor *t);                  /* a new handle (or NULL) out of its scope: cr_drop frees it, not
                                                      * cr_release */
 PyObject *done(cr_status status);                   /* None, or raises cr_error() */

@@ -87,7 +87,8 @@ PyObject *api_arange(const arg *a) {
     number zero = {.integral = true}, start = a[0].given && a[1].given ? a[0].x : zero,
            end = a[1].given ? a[1].x : a[0].x;
     if (!a[0].given && !a[1].given) return PyErr_Format(PyExc_TypeError, "arange() missing required argument 'end'");
-    cr_dtype dt = a[3].given ? a[3].dt : start.integral && end.integral && a[2].x.integral ? CR_I64 : CR_F32;
+    const bool whole = start.integral && end.integral && a[2].x.integral;
+    cr_dtype dt = a[3].given ? a[3].dt : whole ? CR_I64 : cr_default_dtype();
     cr_tensor *t;
     WITHOUT_GIL(t = leaf(cr_arange(start.d, end.d, a[2].x.d, dt, a[4].dev), &a[5]));
     return wrap(t);

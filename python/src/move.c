@@ -1,6 +1,8 @@
 /* move.c - properties of a tensor, and copies of it in another dtype or on another device. */
 #include "extension.h"
 
+#include <string.h>
+
 /* ---- look */
 PyObject *api_numel(const arg *a) { return PyLong_FromLongLong(cr_numel(a[0].t)); }
 PyObject *api_is_tensor(const arg *a) { return PyBool_FromLong(is_tensor(a[0].o)); }
@@ -57,7 +59,12 @@ static PyObject *to_named(const arg *a, const char *device) {
     return dev ? moved(a, cr_dtype_of(a[0].t), dev, false) : raise_error();
 }
 PyObject *api_cpu(const arg *a) { return moved(a, cr_dtype_of(a[0].t), cr_cpu(), false); }
-PyObject *api_cuda(const arg *a) { return to_named(a, "cuda"); }
+PyObject *api_cuda(const arg *a) {
+    if (!a[1].given) return to_named(a, "cuda");
+    if (strncmp(cr_device_name(a[1].dev), "cuda", 4))
+        return PyErr_Format(PyExc_ValueError, "cuda(): %s is not a CUDA device", cr_device_name(a[1].dev));
+    return moved(a, cr_dtype_of(a[0].t), a[1].dev, false);
+}
 PyObject *api_gpu(const arg *a) { return to_named(a, "gpu"); }
 
 PyObject *api_to_device(const arg *a) {

@@ -31,6 +31,8 @@ PyObject *api_get_float32_matmul_precision(const arg *a) {
     return PyUnicode_FromString(precisions[p]);
 }
 
+PyObject *api_get_default_dtype(const arg *a) { (void)a; return dtype_object(cr_default_dtype()); }
+PyObject *api_set_default_dtype(const arg *a) { return done(cr_set_default_dtype(a[0].dt)); }
 PyObject *api_set_default_device(const arg *a) { return done(cr_set_default_device(a[0].dev)); }
 PyObject *api__set_auto_transfer(const arg *a) { return PyBool_FromLong(cr_auto_transfer(a[0].b)); }
 PyObject *api_get_default_device(const arg *a) { (void)a; return device_object(cr_default_device()); }

@@ -512,6 +512,16 @@ static bool same_shape(const cr_tensor *a, const cr_tensor *b) {
 /* Another gradient, or none: the object given out for the one before must not keep its memory. */
 void forget_grad(PyObject *self) { Py_CLEAR(((Tensor *)(void *)self)->grad); }
 
+bool become(PyObject *self, cr_tensor *t) {
+    Tensor *s = (Tensor *)(void *)self;
+    if (!t) return raise_error();
+    cr_tensor *old = s->t;
+    s->t = unscoped(t);
+    cr_drop(old);
+    forget_grad(self);
+    return true;
+}
+
 /* x.data = y: from now on the object is a leaf over y's memory; requires_grad and grad stay. */
 static int set_data(PyObject *self, PyObject *value, void *unused) {
     (void)unused;

@@ -6,6 +6,13 @@
 PyTypeObject *size_type, *dtype_type, *device_type, *generator_type;
 static PyObject *dtypes[CR_DTYPES];
 
+static const char *namespace = "chainrule";         /* what printed names begin with */
+
+PyObject *api__namespace(const arg *a) {
+    namespace = strcmp(a[0].s, "torch") ? "chainrule" : "torch";
+    Py_RETURN_NONE;
+}
+
 static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, PyObject *bases) {
     PyObject *type = PyType_FromModuleAndSpec(module, spec, bases);
     if (type && PyModule_AddType(module, (PyTypeObject *)(void *)type) < 0) Py_CLEAR(type);
@@ -31,7 +38,8 @@ static PyObject *size_compare(PyObject *self, PyObject *other, int op) {
 static PyObject *size_repr(PyObject *self) {
     static reprfunc of_tuple;
     if (!of_tuple) of_tuple = (reprfunc)PyType_GetSlot(&PyTuple_Type, Py_tp_repr);
-    PyObject *inner = PySequence_List(self), *text = inner ? PyUnicode_FromFormat("chainrule.Size(%R)", inner) : NULL;
+    PyObject *inner = PySequence_List(self);
+    PyObject *text = inner ? PyUnicode_FromFormat("%s.Size(%R)", namespace, inner) : NULL;
     Py_XDECREF(inner);
     return text;
 }
@@ -52,12 +60,33 @@ static Py_hash_t size_hash(PyObject *self) {
     return of_tuple(self);
 }
 
+static PyObject *as_size(PyObject *tuple) {          /* taken */
+    PyObject *made = tuple ? PyObject_CallFunctionObjArgs((PyObject *)size_type, tuple, NULL) : NULL;
+    Py_XDECREF(tuple);
+    return made;
+}
+
+/* shape[1:] and shape + (2,) are shapes too */
+static PyObject *size_subscript(PyObject *self, PyObject *key) {
+    static binaryfunc of_tuple;
+    if (!of_tuple) of_tuple = (binaryfunc)PyType_GetSlot(&PyTuple_Type, Py_mp_subscript);
+    return PySlice_Check(key) ? as_size(of_tuple(self, key)) : of_tuple(self, key);
+}
+
+static PyObject *size_concat(PyObject *self, PyObject *other) {
+    static binaryfunc of_tuple;
+    if (!of_tuple) of_tuple = (binaryfunc)PyType_GetSlot(&PyTuple_Type, Py_sq_concat);
+    return as_size(of_tuple(self, other));
+}
+
 static PyMethodDef size_methods[] = {
     {"numel", size_numel, METH_NOARGS, "numel($self, /)\n--\n\nThe product of the sizes."}, {0}
 };
 static PyType_Slot size_slots[] = {{Py_tp_richcompare, (void *)size_compare},
                                    {Py_tp_repr, (void *)size_repr},
                                    {Py_tp_hash, (void *)size_hash},
+                                   {Py_mp_subscript, (void *)size_subscript},
+                                   {Py_sq_concat, (void *)size_concat},
                                    {Py_tp_methods, size_methods},
                                    {Py_tp_doc, "A shape, or strides: a tuple of ints that also equals a list of them."},
                                    {0}};
@@ -85,7 +114,9 @@ static cr_dtype held(PyObject *self) { return ((Dtype *)(void *)self)->dt; }
 
 PyObject *dtype_object(cr_dtype dt) { Py_INCREF(dtypes[dt]); return dtypes[dt]; }
 
-static PyObject *dtype_repr(PyObject *self) { return PyUnicode_FromFormat("chainrule.%s", cr_dtype_name(held(self))); }
+static PyObject *dtype_repr(PyObject *self) {
+    return PyUnicode_FromFormat("%s.%s", namespace, cr_dtype_name(held(self)));
+}
 /* pickled by its name */
 static PyObject *dtype_reduce(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -191,7 +222,15 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *names)
     return PyErr_Occurred() ? no_device() : raise_type(what, "Device(): argument 'type' must be Device or str, not");
 }
 
-static PyObject *device_repr(PyObject *self) { return PyUnicode_FromFormat("Device(type='%s')", device_name(self)); }
+static size_t type_length(PyObject *self) { return strcspn(device_name(self), ":"); }
+
+static PyObject *device_repr(PyObject *self) {
+    const int n = (int)type_length(self);
+    const char *name = device_name(self);
+    if (!strcmp(namespace, "chainrule")) return PyUnicode_FromFormat("Device(type='%s')", name);
+    if (!name[n]) return PyUnicode_FromFormat("device(type='%s')", name);
+    return PyUnicode_FromFormat("device(type='%.*s', index=%s)", n, name, name + n + 1);
+}
 static PyObject *device_str(PyObject *self) { return PyUnicode_FromString(device_name(self)); }
 static PyObject *device_reduce(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -236,7 +275,6 @@ static PyObject *gpu_available(PyObject *type, PyObject *unused) {
     return PyBool_FromLong(exists("gpu"));
 }
 
-static size_t type_length(PyObject *self) { return strcspn(device_name(self), ":"); }
 static PyObject *is_a(PyObject *self, const char *type) {
     return PyBool_FromLong(strlen(type) == type_length(self) && !strncmp(device_name(self), type, strlen(type)));
 }
@@ -249,6 +287,10 @@ static PyObject *is_gpu(PyObject *self, PyObject *unused) {
 static PyObject *get_type(PyObject *self, void *unused) {
     (void)unused;
     return PyUnicode_FromStringAndSize(device_name(self), (Py_ssize_t)type_length(self));
+}
+static PyObject *get_info(PyObject *self, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(cr_device_info(((Device *)(void *)self)->dev));
 }
 static PyObject *get_index(PyObject *self, void *unused) {
     (void)unused;
@@ -275,6 +317,7 @@ static PyMethodDef device_methods[] = {
     {0}};
 static PyGetSetDef device_getset[] = {
     {"type", get_type, NULL, "\"cpu\", \"ref\", \"cuda\"...", NULL},
+    {"info", get_info, NULL, "The model, the instruction set or the engine, and its version, as text.", NULL},
     {"index", get_index, NULL, "The number after the colon, or None.", NULL},
     {0}
 };

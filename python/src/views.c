@@ -61,6 +61,94 @@ cr_tensor *api_squeeze(const arg *a) {
     return n ? cr_squeeze(a[0].t, n, ones) : cr_reshape(a[0].t, ndim, cr_shape(a[0].t));
 }
 
+/* ---- in place: the object itself becomes the view */
+static PyObject *reshaped(const arg *a, const char *name, cr_tensor *y) {
+    PyObject *self = a[0].from;
+    const bool leaf = cr_is_leaf(a[0].t) && cr_requires_grad(a[0].t);
+    if (y && leaf && cr_grad_enabled()) {
+        cr_release(y);
+        return PyErr_Format(PyExc_RuntimeError, "[%s] a leaf Variable that requires grad is being used in an in-place "
+                            "operation.", name);
+    }
+    if (!become(self, y)) return NULL;
+    if (leaf) cr_requires_grad_(handle(self), true);
+    return Py_NewRef(self);
+}
+PyObject *api_unsqueeze_(const arg *a) { return reshaped(a, "unsqueeze_", api_unsqueeze(a)); }
+PyObject *api_squeeze_(const arg *a) { return reshaped(a, "squeeze_", api_squeeze(a)); }
+PyObject *api_transpose_(const arg *a) { return reshaped(a, "transpose_", api_transpose(a)); }
+PyObject *api_t_(const arg *a) { return reshaped(a, "t_", api_t(a)); }
+
+/* ---- as_strided: a view outside of a graph, else a copy by indices, whose gradient adds up what elements share */
+static void let_go(void *t) { cr_drop(t); }
+
+/* The first and the last element of memory that the tensor has. */
+static void extent(const cr_tensor *x, int64_t *first, int64_t *last) {
+    *first = *last = cr_storage_offset(x);
+    for (int i = 0; i < cr_ndim(x); i++) {
+        const int64_t reach = (cr_size(x, i) - 1) * cr_strides(x)[i];
+        *(reach < 0 ? first : last) += reach;
+    }
+}
+
+static cr_tensor *strided_copy(const cr_tensor *x, int n, const int64_t *size, const int64_t *stride, int64_t skip) {
+    cr_scope_begin();
+    cr_tensor *at = cr_full(n, size, (double)skip, CR_I64, cr_device_of(x));
+    for (int i = 0; at && i < n; i++) {
+        int64_t along[CR_MAX_DIMS];
+        for (int k = 0; k < n; k++) along[k] = k == i ? -1 : 1;
+        at = cr_add(at, cr_reshape(cr_mul(cr_arange(0, (double)size[i], 1, CR_I64, cr_device_of(x)),
+                                          cr_scalar_int(stride[i])), n, along));
+    }
+    return leave(cr_take(x, at));
+}
+
+/* (input, size, stride, storage_offset) */
+cr_tensor *api_as_strided(const arg *a) {
+    const cr_tensor *x = a[0].t;
+    const int n = a[1].size.n;
+    const int64_t *size = a[1].size.v, *stride = a[2].size.v;
+    int64_t first, last, at = a[3].given ? a[3].i : cr_storage_offset(x), end = at, count = 1;
+    if (n != a[2].size.n) {
+        set_error(PyExc_RuntimeError, "[as_strided] %d sizes and %d strides", n, a[2].size.n);
+        return NULL;
+    }
+    extent(x, &first, &last);
+    bool fits = true;
+    for (int i = 0; i < n; i++) {
+        int64_t reach;
+        if (size[i] < 0 || stride[i] < 0) {
+            set_error(PyExc_RuntimeError, "[as_strided] size %lld with stride %lld: neither may be negative",
+                      (long long)size[i], (long long)stride[i]);
+            return NULL;
+        }
+        fits &= !__builtin_mul_overflow(size[i] - 1, stride[i], &reach) && !__builtin_add_overflow(end, reach, &end) &&
+                !__builtin_mul_overflow(count, size[i], &count);
+    }
+    if (!fits || (count && (!cr_numel(x) || at < first || end > last))) {
+        set_error(PyExc_RuntimeError,
+                  "[as_strided] elements %lld ... %lld of the memory, of which the tensor has %lld ... %lld",
+                  (long long)at, (long long)end, (long long)first, (long long)last);
+        return NULL;
+    }
+    const bool host = cr_data(x) || !cr_numel(x);
+    if (!host) cr_error_clear();
+    const bool recorded = cr_requires_grad(x) && cr_grad_enabled();
+    if (!count && !recorded) return cr_empty(n, size, cr_dtype_of(x), cr_device_of(x));
+    if (host && !recorded) {
+        char *from = (char *)cr_data(x) + (at - cr_storage_offset(x)) * (int64_t)cr_dtype_size(cr_dtype_of(x));
+        cr_tensor *kept = cr_retain((cr_tensor *)(uintptr_t)x);
+        cr_tensor *y = cr_borrow_strided(from, n, size, stride, cr_dtype_of(x), let_go, kept);
+        if (!y) cr_drop(kept);
+        return y;
+    }
+    if (!cr_is_contiguous(x)) {
+        set_error(PyExc_RuntimeError, "[as_strided] a tensor in a graph, or of a GPU, must be contiguous");
+        return NULL;
+    }
+    return strided_copy(x, n, size, stride, at - cr_storage_offset(x));
+}
+
 cr_tensor *api_narrow(const arg *a) { return cr_narrow(a[0].t, axis(a[1].i), a[2].i, a[3].i); }
 cr_tensor *api_slice(const arg *a) {
     const bool back = a[4].i < 0;
@@ -205,3 +293,131 @@ static PyObject *at_least(const char *name, const arg *a, int ndim) {
 PyObject *api_atleast_1d(const arg *a) { return at_least("atleast_1d", a, 1); }
 PyObject *api_atleast_2d(const arg *a) { return at_least("atleast_2d", a, 2); }
 PyObject *api_atleast_3d(const arg *a) { return at_least("atleast_3d", a, 3); }
+
+/* ---- parts: (input, indices_or_sections, dim) */
+enum { MOST_PARTS = 1 << 20 };
+
+/* The positions where parts begin, and *sections = -1; or NULL and their number, -1 with an exception. */
+static int64_t *positions_of(const char *name, PyObject *given, int64_t *sections, Py_ssize_t *count) {
+    PyObject *list = is_tensor(given) ? PyObject_CallMethod(given, "tolist", NULL) : Py_NewRef(given), *items = NULL;
+    int64_t *at = NULL;
+    *sections = -1;
+    if (list && is_tensor(given) && cr_dtype_of(handle(given)) != CR_I64)
+        PyErr_Format(bad_type, "%s(): positions are int64, not %s", name, cr_dtype_name(cr_dtype_of(handle(given))));
+    else if (list && PyIndex_Check(list)) {
+        if (!to_int64(list, sections)) *sections = -1;
+        else if (*sections <= 0 || *sections > MOST_PARTS) {
+            PyErr_Format(PyExc_RuntimeError, "[%s] number of sections must be larger than 0, got %lld", name,
+                         (long long)*sections);
+            *sections = -1;
+        }
+    } else if (list && (PyTuple_Check(list) || PyList_Check(list))) {
+        items = PySequence_Tuple(list);
+        *count = items ? PyTuple_Size(items) : 0;
+        at = items ? PyMem_Malloc(sizeof *at * (size_t)(*count + 1)) : NULL;
+        for (Py_ssize_t i = 0; at && i < *count; i++) {
+            if (to_int64(PyTuple_GetItem(items, i), &at[i])) continue;
+            PyMem_Free(at);
+            at = NULL;
+        }
+    } else if (list) {
+        raise_type(given, "%s(): argument 'indices_or_sections' must be int, ints or Tensor, not", name);
+    }
+    Py_XDECREF(items);
+    Py_XDECREF(list);
+    return at;
+}
+
+/* Of a tensor of at least `ndim` axes, along `along`. */
+static PyObject *parted(const char *name, const arg *a, int along, int ndim, bool equally) {
+    int64_t sections;
+    Py_ssize_t count = 0;
+    int64_t *at = positions_of(name, a[1].o, &sections, &count);
+    if (!at && sections < 0) return NULL;
+    if (cr_ndim(a[0].t) < ndim) {
+        PyMem_Free(at);
+        return PyErr_Format(PyExc_RuntimeError, "[%s] requires a tensor with at least %d dimensions, but got %d", name,
+                            ndim, cr_ndim(a[0].t));
+    }
+    const int64_t size = cr_size(a[0].t, along), n = at ? count + 1 : sections;
+    if (!at && equally && size % n)
+        return PyErr_Format(PyExc_RuntimeError, "[%s] %lld sections do not divide an axis of %lld evenly", name,
+                            (long long)n, (long long)size);
+    cr_tensor **out = room_for(n);
+    int64_t begin = 0, made = 0;
+    bool ok = out != NULL;
+    while (ok && made < n) {
+        int64_t end = made == n - 1 ? size : at ? at[made] : begin + size / n + (made < size % n);
+        if (end < 0) end = end + size < 0 ? 0 : end + size;
+        cr_tensor *piece = cr_slice(a[0].t, along, begin, end > begin ? end : begin, 1);
+        if (piece) out[made++] = piece;
+        ok = piece != NULL;
+        begin = end;
+    }
+    PyMem_Free(at);
+    if (ok) return tuple_of((int)n, out);
+    while (out && made > 0) cr_release(out[--made]);
+    PyMem_Free(out);
+    return PyErr_Occurred() ? NULL : raise_error();
+}
+
+PyObject *api_tensor_split(const arg *a) {
+    const int at = own_axis("tensor_split", a, &a[2]);
+    return at < 0 ? raise_error() : parted("tensor_split", a, at, 1, false);
+}
+PyObject *api_hsplit(const arg *a) { return parted("hsplit", a, cr_ndim(a[0].t) > 1, 1, true); }
+PyObject *api_vsplit(const arg *a) { return parted("vsplit", a, 0, 2, true); }
+PyObject *api_dsplit(const arg *a) { return parted("dsplit", a, 2, 3, true); }
+
+PyObject *api_cartesian_prod(const arg *a) {
+    PyObject *items = tensors_of("cartesian_prod", a[0].o);
+    if (!items) return NULL;
+    const Py_ssize_t n = PyTuple_Size(items);
+    const cr_tensor *in[CR_MAX_DIMS];
+    cr_tensor *out[CR_MAX_DIMS], *y = NULL;
+    bool ok = n > 0 && n <= CR_MAX_DIMS;
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        in[i] = handle(PyTuple_GetItem(items, i));
+        ok = cr_ndim(in[i]) == 1;
+    }
+    if (!ok) PyErr_Format(PyExc_RuntimeError, "[cartesian_prod] takes 1 to %d vectors", CR_MAX_DIMS);
+    cr_scope_begin();
+    if (ok && n == 1) y = cr_view(in[0], cr_ndim(in[0]), cr_shape(in[0]));
+    else if (ok && cr_meshgrid((int)n, in, false, out) == CR_OK) {
+        for (Py_ssize_t i = 0; i < n; i++) in[i] = cr_reshape(out[i], CR_LIST(-1));
+        y = cr_stack((int)n, in, 1);
+    }
+    y = leave(y);
+    Py_DECREF(items);
+    return ok ? wrap(y) : NULL;
+}
+
+PyObject *api_block_diag(const arg *a) {
+    PyObject *items = tensors_of("block_diag", a[0].o);
+    if (!items) return NULL;
+    const Py_ssize_t n = PyTuple_Size(items);
+    int64_t columns = 0, before = 0;
+    cr_tensor **rows = room_for(n), *y = NULL;
+    bool ok = rows != NULL;
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        const cr_tensor *x = handle(PyTuple_GetItem(items, i));
+        ok = cr_ndim(x) <= 2;
+        if (ok) columns += cr_ndim(x) ? cr_size(x, -1) : 1;
+        else PyErr_Format(PyExc_RuntimeError, "[block_diag] Input tensors must have 2 or fewer dimensions, got %d",
+                          cr_ndim(x));
+    }
+    cr_scope_begin();
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        cr_tensor *x = grown(handle(PyTuple_GetItem(items, i)), 2);
+        if (cr_ndim(handle(PyTuple_GetItem(items, i))) == 1) x = cr_reshape(x, CR_LIST(1, cr_numel(x)));
+        const int64_t wide = x ? cr_size(x, 1) : 0, margins[] = {before, columns - before - wide};
+        rows[i] = cr_pad(x, 2, margins, CR_PAD_CONSTANT, 0);
+        before += wide;
+    }
+    if (ok) y = n ? cr_cat((int)n, (const cr_tensor *const *)rows, 0)
+                  : cr_zeros(CR_LIST(1, 0), cr_default_dtype(), cr_default_device());
+    y = leave(y);
+    PyMem_Free(rows);
+    Py_DECREF(items);
+    return ok ? wrap(y) : NULL;
+}

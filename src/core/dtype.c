@@ -1,7 +1,9 @@
 /* dtype.c - the traits of dtypes, promotion, and the conversion of single elements. */
 #include "dtype.h"
+#include "status.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 const cr_dtype_traits cr_dtypes[CR_DTYPES] = {
@@ -43,6 +45,18 @@ cr_dtype cr_promote(cr_dtype a, cr_dtype b) {
     cr_dtype s = ka == CR_KIND_SIGNED ? a : b, u = ka == CR_KIND_SIGNED ? b : a;
     if (cr_dtypes[s].size > cr_dtypes[u].size) return s;
     return cr_dtypes[u].size == 1 ? CR_I16 : cr_dtypes[u].size == 2 ? CR_I32 : CR_I64;
+}
+
+static _Atomic int chosen = CR_F32;                 /* cr_set_default_dtype */
+
+cr_dtype cr_default_dtype(void) { return (cr_dtype)atomic_load_explicit(&chosen, memory_order_relaxed); }
+
+cr_status cr_set_default_dtype(cr_dtype dt) {
+    if (!cr_dtype_valid((int)dt) || !cr_dtype_is_float(dt))
+        return cr_fail(CR_BAD_TYPE, "set_default_dtype", "only a float dtype can be the default, got %s",
+                       cr_dtype_valid((int)dt) ? cr_dtype_name(dt) : "no dtype");
+    atomic_store_explicit(&chosen, (int)dt, memory_order_relaxed);
+    return CR_OK;
 }
 
 bool cr_can_cast(cr_dtype from, cr_dtype to) {

@@ -26,7 +26,7 @@ static cr_dtype promoted(int n, const cr_tensor *const *in) {
     for (int i = 0; i < n; i++) {
         bool weak = in[i]->flags & CR_FLAG_WEAK;
         int dt = (int)in[i]->dtype;
-        if (weak && cr_dtype_is_float((cr_dtype)dt)) dt = CR_F32;    /* a plain number has the default float dtype */
+        if (weak && cr_dtype_is_float((cr_dtype)dt)) dt = (int)cr_default_dtype();  /* of a plain number */
         int r = weak ? 2 : in[i]->ndim == 0;
         rank[r] = join(rank[r], dt);
     }
@@ -57,7 +57,7 @@ cr_status cr_rule_dtypes(const cr_program *p, const cr_tensor *const *in, cr_dty
     if (p == &cr_rows[CR_ROW_POW] && !is_float && in[1]->flags & CR_FLAG_WEAK && cr_item(in[1]) < 0)
         return cr_fail(CR_BAD_VALUE, p->name, "integers to the negative power %g: cast to a float dtype first",
                        cr_item(in[1]));
-    if (p->rule == CR_RULE_FLOAT && !is_float) dt = CR_F32;
+    if (p->rule == CR_RULE_FLOAT && !is_float) dt = cr_default_dtype();
     *result = p->rule == CR_RULE_TEST ? CR_BOOL : dt;
     *compute = cr_dtype_wide(dt);
     return CR_OK;

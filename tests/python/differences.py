@@ -7,12 +7,16 @@ use: python tests/python/differences.py     writes docs/differences.md from this
 from __future__ import annotations
 
 import re
+import runpy
 import sys
 from pathlib import Path
 
 import table
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "differences.md"
+# Not by an import, which would add methods to Tensor.
+MISSING: dict[str, str] = runpy.run_path(str(ROOT / "python" / "chainrule" / "torch" / "_missing.py"))["MISSING"]
 
 DIFFERENCES = {
     "Refused here, taken by PyTorch": [
@@ -65,6 +69,11 @@ DIFFERENCES = {
             "tile",
             r"a negative number of times",
             "A negative number of times is an error; PyTorch multiplies it by a size of 0.",
+        ),
+        (
+            "as_strided",
+            r"elements -?\d+ \.\.\. -?\d+ of the memory",
+            "A view does not reach beyond the elements of its tensor.",
         ),
         ("roll", r"axis \d is out of range", "The axis of a tensor without elements is checked too."),
         ("addr", r"raises DtypeError: .*takes numbers, not bool", "bool is not a number: cast it first."),
@@ -150,7 +159,7 @@ DIFFERENCES = {
     ],
     "Gradients": [
         (
-            "sum|nansum|mean|nanmean|prod|cumsum|cumprod",
+            "sum|nansum|mean|nanmean|prod|cumsum|cumprod|fill",
             r"Autograd not support dtype",
             "An integer result does not require a gradient, even if its input does.",
         ),
@@ -170,8 +179,9 @@ DIFFERENCES = {
             "An in-place result has no gradient; PyTorch passes the gradient on as if nothing were written.",
         ),
         ("hardsigmoid|hardswish", r"^gradient.*float64", "1/6 is exact in float64; PyTorch rounds it to float32."),
+        ("vander", r"^requires_grad of the results: \[True\]", "A result of no columns requires a gradient too."),
         (
-            "nextafter",
+            "nextafter|heaviside",
             r"requires_grad of the results",
             "There is no gradient; PyTorch fails when the gradient is requested.",
         ),
@@ -360,6 +370,8 @@ GENERAL = [
         "A copy of a parametrized module has a class of its own: parametrizations that are removed there stay in the"
         " first."
     ),
+    "Every function that gives tensors takes `out=`; `out` gets the shape of the result.",
+    "A memory format, a layout, `pin_memory` and `non_blocking` are accepted and have no effect.",
     "Attention gives 0 for a query whose keys are all masked, also with `need_weights`.",
     (
         "Optimizers refuse rates that are not finite, one parameter twice, and state dicts whose entries do not fit;"
@@ -402,7 +414,10 @@ def page() -> str:
             "exceptions. This page lists every difference that the comparison expects, with its reason. An entry"
             " without names concerns all"
         ),
-        "names that it fits. Names of PyTorch that chainrule lacks are not listed: they raise `AttributeError`.",
+        (
+            "names that it fits. Names of PyTorch that chainrule lacks raise `AttributeError`; the last list says what"
+            " to use."
+        ),
         "",
         "## In general",
         "",
@@ -417,6 +432,13 @@ def page() -> str:
             f"* {', '.join(dict.fromkeys(names))}: {reason}" if names else f"* {reason}"
             for reason, names in reasons.items()
         ]
+    lines += ["", "## Names of PyTorch that are missing", ""]
+    lines += ["`chainrule.torch` says this of a name, or of names that begin so.", ""]
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in MISSING.items():
+        by_reason.setdefault(reason, []).append(f"`{name}`")
+    del by_reason[MISSING["torch"]]
+    lines += [f"* {', '.join(names)}: {reason}." for reason, names in by_reason.items()]
     return "\n".join(
         [
             *lines,

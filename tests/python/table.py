@@ -15,7 +15,7 @@ import gen_python  # noqa: E402
 
 __all__ = ["ANY", "CONSTANT", "FLOATS", "LAYOUTS", "ROWS", "Call", "Dtype", "X", "call"]
 
-for subject in ("make", "views", "elementwise", "reductions", "products", "indexing", "order"):
+for subject in ("make", "views", "elementwise", "reductions", "products", "indexing", "order", "composites"):
     import_module(f"table_{subject}")  # fills ROWS
 
 # Names whose results have no gradient; of every other one test_names.py wants gradients compared.
@@ -33,7 +33,8 @@ CONSTANT = set(
     one_hot ones ones_like promote_types rand rand_like
     randint randint_like randn randn_like random randperm requires_grad result_type searchsorted
     short signbit size storage_offset stride tensor tolist uniform
-    unique unique_consecutive zero zeros zeros_like
+    unique unique_consecutive zero zeros zeros_like logspace tril_indices triu_indices fill heaviside
+    get_default_dtype set_default_dtype
     """.split()
 )
 

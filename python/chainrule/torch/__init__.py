@@ -1,0 +1,260 @@
+"""PyTorch's namespace over chainrule: ``import chainrule.torch as torch``, or ``python -m chainrule.torch train.py``
+for a script that says ``import torch``.
+
+A name is chainrule's own where chainrule has it.  What is only PyTorch's history is in this package.  A name that is
+missing raises an error that says what to use.  Importing this package adds the old methods of tensors
+(``history.py``) to ``chainrule.Tensor``, and changes nothing else of chainrule."""
+
+from __future__ import annotations
+
+import math as _math
+from collections.abc import Callable as _Callable
+from typing import Any as _Any
+
+import chainrule as _cr
+
+from . import _alias, _names
+
+_alias.install_finder()
+
+from . import history as _history  # noqa: E402
+from .history import (  # noqa: E402, F401
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+    Tensor,
+    device,
+    layout,
+    memory_format,
+    set_default_tensor_type,
+    typename,
+)
+
+# The version of PyTorch whose names are followed.
+__version__ = "2.13.0"
+
+pi, e, inf, nan = _math.pi, _math.e, _math.inf, _math.nan
+newaxis = None
+sgn = _cr.sign
+strided, sparse_coo, sparse_csr = layout("strided"), layout("sparse_coo"), layout("sparse_csr")
+contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
+has_mps = has_cuda = has_mkl = has_mkldnn = has_lapack = False
+has_openmp = True
+ByteStorage = FloatStorage = LongStorage = _history.Storage
+Storage = UntypedStorage = TypedStorage = _history.Storage
+
+# Names of torch that are elsewhere in chainrule with the same arguments.
+_FUNCTIONAL = """adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d bilinear binary_cross_entropy_with_logits celu_
+channel_shuffle conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss
+cosine_similarity ctc_loss hardshrink hinge_embedding_loss kl_div layer_norm margin_ranking_loss max_pool1d max_pool2d
+max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu threshold
+triplet_margin_loss native_channel_shuffle""".split()
+_NAMES = dict.fromkeys(_FUNCTIONAL, "chainrule.torch.nn.functional")
+_NAMES |= dict.fromkeys(
+    ("autocast", "is_autocast_enabled", "set_autocast_enabled", "GradScaler"), "chainrule.torch.amp"
+)
+_NAMES |= {"Stream": "chainrule.torch.cuda", "Event": "chainrule.torch.cuda", "vmap": "chainrule.torch.func"}
+_forward = _names.forward(__name__, "chainrule", names=_NAMES)
+
+
+def __getattr__(name: str) -> _Any:
+    if name.endswith("_") and not name.startswith("_") and hasattr(_cr.Tensor, name):
+        return getattr(_cr.Tensor, name)  # torch.sigmoid_(x)
+    return _forward(name)
+
+
+# ---- functions that only ask, set or adapt ----
+
+
+def is_storage(obj: object) -> bool:
+    return isinstance(obj, _history.Storage)
+
+
+def is_complex(input: _cr.Tensor) -> bool:
+    """No tensor is: there are no complex numbers."""
+    return False
+
+
+def is_conj(input: _cr.Tensor) -> bool:
+    """No tensor is: there are no complex numbers."""
+    return False
+
+
+def is_nonzero(input: _cr.Tensor) -> bool:
+    """The truth of the one element.  RuntimeError: there is not exactly one."""
+    return bool(input)
+
+
+def is_signed(input: _cr.Tensor) -> bool:
+    """Can the dtype hold negative numbers?"""
+    return input.dtype.is_signed
+
+
+def is_same_size(input: _cr.Tensor, other: _cr.Tensor) -> bool:
+    return input.shape == other.shape
+
+
+def is_inference(input: _cr.Tensor) -> bool:
+    """No tensor is bound to inference mode."""
+    return False
+
+
+def is_inference_mode_enabled() -> bool:
+    return False
+
+
+def is_anomaly_enabled() -> bool:
+    before = _cr._core._set_anomaly(False)
+    _cr._core._set_anomaly(before)
+    return before
+
+
+def get_device(input: _cr.Tensor) -> int:
+    """The number of the tensor's GPU, -1 for the processor."""
+    return _history.get_device(input)
+
+
+def from_file(
+    filename: str, shared: bool | None = None, size: int | None = 0, *, dtype: _cr.dtype | None = None, **options: _Any
+) -> _cr.Tensor:
+    """A vector of ``size`` elements over a file; shared: writing to it writes to the file."""
+    from mmap import ACCESS_COPY, ACCESS_WRITE, mmap
+
+    kind = dtype or _cr.get_default_dtype()
+    bytes_ = (size or 0) * kind.itemsize
+    with open(filename, "r+b" if shared else "rb") as file:
+        memory = mmap(file.fileno(), bytes_, access=ACCESS_WRITE if shared else ACCESS_COPY)
+    return _history.over(memory, kind)
+
+
+def frombuffer(
+    buffer: _Any, *, dtype: _cr.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> _cr.Tensor:
+    """A vector over memory with Python's buffer protocol: ``count`` elements, all when -1, from byte ``offset`` on."""
+    memory = memoryview(buffer).cast("B")[offset:]
+    whole = len(memory) // dtype.itemsize * dtype.itemsize if count < 0 else count * dtype.itemsize
+    if whole > len(memory):
+        raise ValueError(f"frombuffer: {count} elements of {dtype} need {whole} bytes, there are {len(memory)}")
+    return _history.over(memory[:whole], dtype).requires_grad_(requires_grad)
+
+
+def range(start: float, end: float | None = None, step: float = 1, **options: _Any) -> _cr.Tensor:
+    """start, start + step, ... up to and with ``end``, as floats; ``arange`` leaves ``end`` out."""
+    first, last = (0, start) if end is None else (start, end)
+    if not step or (last - first) / step < 0:
+        raise RuntimeError(
+            "step must be nonzero" if not step else "upper bound and lower bound inconsistent with step sign"
+        )
+    options.setdefault("dtype", _cr.get_default_dtype())
+    return _cr.arange(first, first + (_math.floor((last - first) / step) + 0.5) * step, step, **options)
+
+
+def to_dlpack(tensor: _cr.Tensor) -> _Any:
+    """A DLPack capsule over the tensor's memory."""
+    return tensor.__dlpack__()
+
+
+def dropout(input: _cr.Tensor, p: float, train: bool) -> _cr.Tensor:
+    return _cr.nn.functional.dropout(input, p, train)
+
+
+def embedding(weight: _cr.Tensor, indices: _cr.Tensor, padding_idx: int = -1, *unused: bool) -> _cr.Tensor:
+    """weight[indices]; the functional form takes them in the other order."""
+    return _cr.nn.functional.embedding(indices, weight, padding_idx if padding_idx >= 0 else None)
+
+
+def group_norm(
+    input: _cr.Tensor,
+    num_groups: int,
+    weight: _cr.Tensor | None = None,
+    bias: _cr.Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> _cr.Tensor:
+    return _cr.nn.functional.group_norm(input, num_groups, weight, bias, eps)
+
+
+def batch_norm(
+    input: _cr.Tensor,
+    weight: _cr.Tensor | None,
+    bias: _cr.Tensor | None,
+    running_mean: _cr.Tensor | None,
+    running_var: _cr.Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> _cr.Tensor:
+    return _cr.nn.functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+# ---- switches: accepted, and remembered where they can be asked for.  Results are deterministic without them ----
+
+_settings: dict[str, _Any] = {"deterministic": False, "warn_only": False, "interop": 1, "warn_always": False}
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Every result has the same bits in every run, with or without this."""
+    _settings.update(deterministic=mode, warn_only=warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    return bool(_settings["deterministic"])
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    return bool(_settings["warn_only"])
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    _settings["deterministic"] = debug_mode not in (0, "default")
+
+
+def get_deterministic_debug_mode() -> int:
+    return 2 * bool(_settings["deterministic"])
+
+
+def set_warn_always(b: bool) -> None:
+    _settings["warn_always"] = b
+
+
+def is_warn_always_enabled() -> bool:
+    return bool(_settings["warn_always"])
+
+
+def get_num_interop_threads() -> int:
+    return int(_settings["interop"])
+
+
+def set_num_interop_threads(num: int) -> None:
+    """One op runs at a time, on all threads; the number is only remembered."""
+    _settings["interop"] = num
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: denormal numbers stay."""
+    return False
+
+
+def compile(model: _Any = None, **options: _Any) -> _Any:
+    """The function or module as it is: ops are compiled already."""
+    return (lambda found: found) if model is None else model
+
+
+def compiled_with_cxx11_abi() -> bool:
+    return True
+
+
+def _assert(condition: _Any, message: str) -> None:
+    assert condition, message
+
+
+_Function = _Callable[..., _Any]

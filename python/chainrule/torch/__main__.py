@@ -1,0 +1,107 @@
+"""``python -m chainrule.torch train.py --its-own-arguments`` runs a script of PyTorch's with chainrule.
+
+use: python -m chainrule.torch SCRIPT [ARGUMENT...]       a file, or a folder or zip with __main__.py
+     python -m chainrule.torch -m MODULE [ARGUMENT...]    as python -m
+     python -m chainrule.torch --names FILE               which names of a list are there
+
+In this process, and in those that it starts with multiprocessing, ``torch`` is ``chainrule.torch``."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, TracebackType
+from typing import Any
+
+from . import _alias, _names
+
+
+def prepare() -> None:
+    """``torch`` is chainrule's from now on; printed names are PyTorch's; processes that are spawned do the same."""
+    import multiprocessing.spawn as spawn
+
+    import chainrule
+
+    _alias.install_alias()
+    chainrule._core._namespace("torch")
+    sys.excepthook = explained
+    if hasattr(spawn.get_command_line, "chainrule"):
+        return
+    command_line = spawn.get_command_line
+
+    def prepared(**options: Any) -> list[str]:
+        found = command_line(**options)
+        at = found.index("-c") + 1
+        found[at] = "import chainrule.torch.__main__ as m; m.prepare(); " + found[at]
+        return found
+
+    prepared.chainrule = True  # type: ignore[attr-defined]
+    spawn.get_command_line = prepared
+
+
+def explained(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
+    """Python's message of an exception that nothing caught, from the script's first line on; of a method that is
+    missing with what to use instead."""
+    import chainrule
+
+    while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
+        trace = trace.tb_next
+    last, at = None, trace  # the script's last frame: those of this package behind it say nothing
+    while at is not None:
+        if not at.tb_frame.f_globals.get("__name__", "").startswith(_names.PACKAGE):
+            last = at
+        at = at.tb_next
+    if last is not None and isinstance(problem, AttributeError | ImportError):
+        last.tb_next = None
+    if isinstance(problem, AttributeError) and isinstance(problem.obj, chainrule.Tensor | chainrule.nn.Module):
+        name = f"torch.{'Tensor' if isinstance(problem.obj, chainrule.Tensor) else 'nn.Module'}.{problem.name}"
+        problem.add_note(f"{name} is not in chainrule: {_names.advice(name)}")
+    sys.__excepthook__(kind, problem.with_traceback(trace), trace)
+
+
+def run_script(path: str) -> None:
+    """Runs a file as Python runs it."""
+    import os
+    import runpy
+    from importlib.machinery import SourceFileLoader
+
+    if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
+        runpy.run_path(path, run_name="__main__")
+        return
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+    except OSError as problem:
+        print(f"{sys.executable}: can't open file {os.path.abspath(path)!r}: {problem}", file=sys.stderr)
+        raise SystemExit(2) from None
+    main = ModuleType("__main__")
+    main.__dict__.update(__file__=path, __builtins__=__builtins__, __loader__=SourceFileLoader("__main__", path))
+    sys.modules["__main__"] = main
+    sys.path[0] = os.path.dirname(os.path.realpath(path))
+    exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+
+
+def main(arguments: list[str]) -> None:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(__doc__)
+        raise SystemExit(0 if arguments else 2)
+    if arguments[0] == "--names":
+        from . import _census
+
+        raise SystemExit(_census.report(arguments[1:]))
+    prepare()
+    if arguments[0] == "-m":
+        import runpy
+
+        if len(arguments) < 2:
+            print("python -m chainrule.torch -m: the name of a module is missing", file=sys.stderr)
+            raise SystemExit(2)
+        sys.argv = arguments[1:]
+        sys.path[0] = ""
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return
+    sys.argv = arguments
+    run_script(arguments[0])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,210 @@
+"""Import hooks: modules that only forward to others, ``torch`` as a name of ``chainrule.torch``, and einops."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+from ._names import PACKAGE, forward, message
+
+# Modules without a file: their names are those of another module of this package.
+FORWARDS = {
+    "autograd.grad_mode": "autograd",
+    "autograd.gradcheck": "autograd",
+    "autograd.variable": "autograd",
+    "amp.autocast_mode": "amp",
+    "amp.grad_scaler": "amp",
+    "cuda.amp": "amp",
+    "cuda.amp.autocast_mode": "amp",
+    "cuda.amp.grad_scaler": "amp",
+    "cuda.random": "cuda",
+    "distributed.distributed_c10d": "distributed",
+    "distributions.distribution": "distributions",
+    "distributions.kl": "distributions",
+    "distributions.utils": "distributions",
+    "nn.grad": "nn.functional",
+    "nn.modules": "nn",
+    "nn.parallel.data_parallel": "nn.parallel",
+    "nn.parallel.distributed": "nn.parallel",
+    "nn.modules.utils": "nn._tuples",
+    "nn.parameter": "nn",
+    "optim.optimizer": "optim",
+    "tensor": "",
+    "types": "",
+    "utils.data.dataloader": "utils.data",
+    "utils.data.dataset": "utils.data",
+    "utils.data.distributed": "utils.data",
+    "utils.data.sampler": "utils.data",
+}
+MODULES = """activation adaptive batchnorm container conv distance dropout embedding flatten fold instancenorm lazy
+linear loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling""".split()
+FORWARDS |= {f"nn.modules.{name}": "nn" for name in MODULES}
+FORWARDS |= {
+    f"distributions.{name}": "distributions"
+    for name in """bernoulli beta binomial categorical cauchy dirichlet exponential gamma geometric gumbel
+    independent laplace log_normal mixture_same_family multinomial multivariate_normal normal poisson
+    relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform""".split()
+}
+FORWARDS |= {
+    f"optim.{name}": "optim"
+    for name in "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd".split()
+}
+
+
+class Forwarding:
+    """Loads a module of FORWARDS."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["__getattr__"] = forward(module.__name__, self.source)
+        if any(name.startswith(module.__name__.removeprefix(PACKAGE + ".") + ".") for name in FORWARDS):
+            module.__path__ = []  # a package
+
+
+class Same:
+    """Gives a module that has been imported under its own name."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module, self.spec = module, module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec
+
+
+class Finder:
+    """The modules of FORWARDS, and what happens after einops has been imported."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        inside = name.removeprefix(PACKAGE + ".")
+        if inside != name and inside in FORWARDS:
+            return ModuleSpec(name, Forwarding(f"{PACKAGE}.{FORWARDS[inside]}".rstrip(".")))  # type: ignore[arg-type]
+        if name == "einops._backends":
+            spec = PathFinder.find_spec(name, path)
+            if spec and spec.loader:
+                run = spec.loader.exec_module
+
+                def and_register(module: ModuleType) -> None:
+                    run(module)
+                    register_einops(module)
+
+                spec.loader.exec_module = and_register  # type: ignore[method-assign]
+            return spec
+        return None
+
+
+class Alias:
+    """``torch.x`` is ``chainrule.torch.x``, and ``torchvision.x`` is ``chainrule.vision.x``."""
+
+    NAMES = {"torch": PACKAGE, "torchvision": "chainrule.vision"}
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        first, _, rest = name.partition(".")
+        if first not in self.NAMES:
+            return None
+        real = f"{self.NAMES[first]}.{rest}" if rest else self.NAMES[first]
+        try:
+            module = import_module(real)
+        except ModuleNotFoundError as problem:
+            if problem.name is None or not real.startswith(problem.name):
+                raise
+            if sys._getframe(1).f_globals.get("__name__") == "importlib.util":  # find_spec asks whether it is there
+                return None
+            said = (
+                message(name)
+                if first == "torch"
+                else f"{name} is not in chainrule: read the data with NumPy, and build the model of torch.nn"
+            )
+            raise ModuleNotFoundError(said, name=name) from None
+        return ModuleSpec(name, Same(module), is_package=hasattr(module, "__path__"))  # type: ignore[arg-type]
+
+
+def install(finder: Any, first: bool = False) -> None:
+    """Puts a finder into use, once."""
+    if not any(type(known) is type(finder) for known in sys.meta_path):
+        sys.meta_path.insert(0 if first else len(sys.meta_path), finder)
+
+
+def install_finder() -> None:
+    """What importing this package does."""
+    install(Finder(), first=True)
+    if "einops._backends" in sys.modules:
+        register_einops(sys.modules["einops._backends"])
+
+
+def install_alias() -> None:
+    """From now on ``torch`` is ``chainrule.torch`` in this process."""
+    install(Alias(), first=True)
+
+
+def register_einops(backends: Any) -> None:
+    """Tells einops what chainrule's tensors can do; its list of backends is the classes of AbstractBackend."""
+    import chainrule
+
+    class ChainruleBackend(backends.AbstractBackend):  # type: ignore[misc]
+        framework_name = "chainrule"
+
+        def is_appropriate_type(self, tensor: object) -> bool:
+            return isinstance(tensor, chainrule.Tensor)
+
+        def from_numpy(self, x: Any) -> Any:
+            y = chainrule.from_numpy(x)
+            return y.requires_grad_() if y.is_floating_point() else y
+
+        def to_numpy(self, x: Any) -> Any:
+            return x.detach().cpu().numpy()
+
+        def arange(self, start: int, stop: int) -> Any:
+            return chainrule.arange(start, stop)
+
+        def reduce(self, x: Any, operation: str, reduced_axes: Sequence[int]) -> Any:
+            axes = tuple(reduced_axes)
+            if operation in ("min", "max"):
+                return x.amin(axes) if operation == "min" else x.amax(axes)
+            if operation in ("any", "all"):
+                return getattr(x, operation)(dim=axes)
+            return getattr(x, operation)(axes)
+
+        def transpose(self, x: Any, axes: Sequence[int]) -> Any:
+            return x.permute(axes)
+
+        def stack_on_zeroth_dimension(self, tensors: Sequence[Any]) -> Any:
+            return chainrule.stack(tensors)
+
+        def add_axis(self, x: Any, new_position: int) -> Any:
+            return x.unsqueeze(new_position)
+
+        def tile(self, x: Any, repeats: Sequence[int]) -> Any:
+            return x.repeat(repeats)
+
+        def add_axes(self, x: Any, n_axes: int, pos2len: dict[int, int]) -> Any:
+            shape = [-1] * n_axes
+            for position, length in pos2len.items():
+                x = x.unsqueeze(position)
+                shape[position] = length
+            return x.expand(shape)
+
+        def concat(self, tensors: Sequence[Any], axis: int) -> Any:
+            return chainrule.cat(tensors, axis)
+
+        def is_float_type(self, x: Any) -> bool:
+            return bool(x.is_floating_point())
+
+        def einsum(self, pattern: str, *x: Any) -> Any:
+            return chainrule.einsum(pattern, *x)
+
+        def layers(self) -> Any:
+            raise NotImplementedError("einops.layers.torch works in scripts that `python -m chainrule.torch` runs")
+
+    backends.ChainruleBackend = ChainruleBackend  # classes are found while something keeps them

@@ -1,0 +1,16 @@
+"""``torch._dynamo``: nothing is compiled, so its settings have no effect."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from .compiler import allow_in_graph as allow_in_graph
+from .compiler import disable as disable
+from .compiler import is_compiling as is_compiling
+from .compiler import reset as reset
+
+config = SimpleNamespace()
+
+
+def mark_dynamic(t: object, index: object, **options: object) -> None:
+    """Nothing: every size may change."""

@@ -1,0 +1,95 @@
+"""Where the names of ``chainrule.torch`` come from, and what is said of a name that is missing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from types import FrameType, ModuleType
+from typing import Any
+
+from ._missing import MISSING
+
+PACKAGE = __package__  # chainrule.torch
+ROOT = PACKAGE.rpartition(".")[0]  # chainrule
+
+
+def advice(name: str) -> str:
+    """What to use in place of a missing name."""
+    parts = name.split(".")
+    return next(MISSING[key] for n in range(len(parts), 0, -1) if (key := ".".join(parts[:n])) in MISSING)
+
+
+def _asking() -> FrameType | None:
+    """The innermost frame outside this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(PACKAGE):
+        frame = frame.f_back
+    return frame
+
+
+def place() -> str:
+    """ "train.py:12": the line outside this package and the import system that is running."""
+    frame = _asking()
+    while frame is not None and "importlib" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return "?" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def message(name: str) -> str:
+    """What is said of a missing name."""
+    return f"{name} is not in chainrule ({place()}): {advice(name)}"
+
+
+def missing(name: str) -> Exception:
+    """The exception for a name that a module was asked for: in ``from module import name`` an ImportError."""
+    from opcode import opmap
+
+    module, _, last = name.rpartition(".")
+    frame = _asking()
+    if frame is not None and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]:
+        return ImportError(message(name), name=module)
+    return AttributeError(message(name), name=last)
+
+
+def forward(module: str, *sources: str, names: dict[str, str] | None = None) -> Callable[[str], Any]:
+    """``__getattr__`` of a module that has the public names of other modules: ``from chainrule.optim import *`` at
+    the first use, so that names which those gain are there.  names: single names and where they are."""
+
+    def get(name: str) -> Any:
+        if name == "__all__":
+            return public(module, sources)
+        full = f"torch.{module.removeprefix(PACKAGE).lstrip('.')}.{name}".replace("..", ".")
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+        here = sys.modules[module]
+        for source in [names[name]] if names and name in names else sources:
+            try:
+                found = getattr(import_module(source), name)
+            except (AttributeError, ModuleNotFoundError):
+                continue
+            if not (isinstance(found, ModuleType) and hasattr(here, "__path__")):
+                setattr(here, name, found)
+                return found
+        if hasattr(here, "__path__") and find_spec(f"{module}.{name}"):
+            return import_module(f"{module}.{name}")
+        raise missing(full)
+
+    return get
+
+
+def public(module: str, sources: tuple[str, ...]) -> list[str]:
+    """The names that ``from module import *`` brings."""
+    own = {
+        name
+        for name, value in vars(sys.modules[module]).items()
+        if name[0] != "_" and not isinstance(value, ModuleType) and getattr(value, "__module__", module) == module
+    }
+    for source in sources:
+        try:
+            found = import_module(source)
+        except ImportError:
+            continue
+        own |= set(getattr(found, "__all__", ()))
+    return sorted(own)

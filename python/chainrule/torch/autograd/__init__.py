@@ -1,0 +1,39 @@
+"""``chainrule.autograd`` with ``Variable`` and the context managers that only have a meaning in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import chainrule as cr
+
+from .. import _names
+from ..history import _TensorMeta
+
+__getattr__ = _names.forward(__name__, "chainrule.autograd")
+
+
+class Variable(metaclass=_TensorMeta):
+    """``Variable(tensor)``: the tensor, which has been what a Variable was since 2018."""
+
+    _dtype = None
+    _cuda = False
+
+    def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
+        if data is None:
+            return cr.empty(0)
+        if not isinstance(data, cr.Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        return data.detach().requires_grad_() if requires_grad and not volatile else data.detach()
+
+
+def variable(data: Any, **options: Any) -> Any:
+    """``Variable(data)``"""
+    return Variable(data, **options)
+
+
+@contextmanager
+def set_multithreading_enabled(mode: bool) -> Iterator[None]:
+    """One walk runs in the thread that calls backward, whatever ``mode`` says."""
+    yield

@@ -1,0 +1,6 @@
+"""``torch.autograd.profiler``: an old place of ``torch.profiler``."""
+
+from ..profiler import profile as profile
+from ..profiler import record_function as record_function
+
+__all__ = ["profile", "record_function"]

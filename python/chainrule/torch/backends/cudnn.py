@@ -1,0 +1,36 @@
+"""``torch.backends.cudnn``: chainrule's convolutions need no cuDNN; flags are remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+enabled, benchmark, deterministic, allow_tf32 = True, False, True, False
+benchmark_limit = 10
+fp32_precision = "none"
+
+
+def is_available() -> bool:
+    """False: no flag here has an effect."""
+    return False
+
+
+def version() -> int | None:
+    """None: there is no cuDNN."""
+    return None
+
+
+def is_acceptable(tensor: Any) -> bool:
+    return False
+
+
+@contextmanager
+def flags(**options: Any) -> Iterator[None]:
+    """Flags for the time of a ``with``."""
+    before = {name: globals().get(name) for name in options}
+    globals().update(options)
+    try:
+        yield
+    finally:
+        globals().update(before)

@@ -1,0 +1,11 @@
+"""``torch.backends.mkldnn``: chainrule does not use it."""
+
+enabled = False
+
+
+def is_available() -> bool:
+    return False
+
+
+def is_built() -> bool:
+    return False

@@ -1,0 +1,6 @@
+"""``torch.storage``: the memory under tensors."""
+
+from .history import Storage as TypedStorage
+from .history import Storage as UntypedStorage
+
+__all__ = ["TypedStorage", "UntypedStorage"]

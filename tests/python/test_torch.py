@@ -1,0 +1,217 @@
+"""chainrule.torch: scripts that PyTorch runs print the same by ``python -m chainrule.torch``, names, messages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import chainrule as cr
+import pytest
+
+SCRIPTS = sorted((Path(__file__).parent / "torch_scripts").glob("*.py"))
+PYTORCH = find_spec("torch") is not None
+NEEDS = {"einops_attention": "einops"}
+PRINTS = {"processes": "tensor([2., 2., 0.]) True\nTrue\n"}  # not run by PyTorch, which takes long to import in each
+
+
+@pytest.fixture
+def torch() -> Any:
+    """Imported late: it adds methods to chainrule.Tensor, which other tests list."""
+    import chainrule.torch
+
+    return chainrule.torch
+
+
+def run(*args: str, alone: bool = False, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    """A process with chainrule in the place of PyTorch, or alone, with PyTorch."""
+    package = [] if alone else ["-m", "chainrule.torch"]
+    path = str(Path(cr.__file__).resolve().parents[1])
+    env = {**os.environ, "PYTHONPATH": "" if alone else path, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, *package, *args], env=env, capture_output=True, text=True, input=text, timeout=120
+    )
+
+
+def script(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_scripts(path: Path) -> None:
+    """The same lines as PyTorch's, or at least no error where it is not installed."""
+    if path.stem in NEEDS and not find_spec(NEEDS[path.stem]):
+        pytest.skip(f"{NEEDS[path.stem]} is not installed")
+    with ThreadPoolExecutor() as pool:
+        ours = pool.submit(run, str(path))
+        theirs = pool.submit(run, str(path), alone=True) if PYTORCH and path.stem not in PRINTS else None
+    assert ours.result().returncode == 0, ours.result().stderr
+    if path.stem in PRINTS:
+        assert ours.result().stdout == PRINTS[path.stem]
+        return
+    if theirs is None:
+        pytest.skip("PyTorch is not installed: the script ran, its lines were not compared")
+    assert ours.result().stdout == theirs.result().stdout, theirs.result().stderr
+
+
+def test_arguments_and_exit(tmp_path: Path) -> None:
+    """sys.argv, __main__, pickles of its classes, and the exit status are those of a normal run."""
+    path = script(
+        tmp_path,
+        "import sys, pickle, torch\n"
+        "class A: pass\n"
+        "assert isinstance(pickle.loads(pickle.dumps(A())), A) and __name__ == '__main__' and __file__ == sys.argv[0]\n"
+        "print(sys.argv[1:], torch.__name__, sys.path[0])\n"
+        "sys.exit(3)\n",
+    )
+    found = run(path, "--lr", "0.1", "-v")
+    assert (found.returncode, found.stderr) == (3, "")
+    assert found.stdout == f"['--lr', '0.1', '-v'] chainrule.torch {tmp_path}\n"
+    assert run("-m", "json.tool", text="[1]").stdout == "[\n    1\n]\n"
+    assert run(str(tmp_path / "none.py")).returncode == 2
+    assert "SCRIPT" in run("--help").stdout
+
+
+BAD = [  # a line of a script, and what the last lines of its error say
+    ("torch.fft.fft(x)", "AttributeError: torch.fft.fft is not in chainrule", "there are no complex numbers"),
+    ("from torch import polar", "ImportError: torch.polar is not in chainrule", "r * cos(angle)"),
+    ("import torch.onnx", "ModuleNotFoundError: torch.onnx is not in chainrule", "models are not exported"),
+    ("x.to_sparse()", "AttributeError: 'chainrule.Tensor' object has no attribute", "tensors are dense"),
+    ("from torch.utils.cpp_extension import load; load('a', ['a.cpp'])", "NotImplementedError:", "cannot be loaded"),
+    ("torch.jit.load('m.pt')", "NotImplementedError: torch.jit.load", "load_state_dict"),
+    ("torch.hub.load('a/b', 'c')", "RuntimeError: torch.hub downloads nothing", "source='local'"),
+    ("x.to(torch.device('cuda:7'))", "Error: [to] no CUDA device 'cuda:7'", "there are: cpu"),
+    (
+        "torch.distributed.init_process_group('gloo', world_size=2, rank=0)",
+        "RuntimeError: init_process_group",
+        "a world of 2",
+    ),
+    ("1 / 0", "ZeroDivisionError", "division by zero"),
+]
+
+
+@pytest.mark.parametrize("line, kind, advice", BAD, ids=[line for line, _, _ in BAD])
+def test_messages(tmp_path: Path, line: str, kind: str, advice: str) -> None:
+    """The exception names what is missing, its line and what to use; the script's line is the traceback's last."""
+    path = script(tmp_path, f"import torch\nx = torch.ones(2)\n\n{line}\n")
+    found = run(path)
+    assert found.returncode == 1 and kind in found.stderr and advice in found.stderr, found.stderr
+    assert f'File "{path}", line 4, in <module>' in found.stderr
+    assert "runpy" not in found.stderr and "__main__.py" not in found.stderr
+    if " is not in chainrule" in kind:
+        assert f"({path}:4)" in found.stderr and "_names.py" not in found.stderr
+
+
+def test_import_stays_apart() -> None:
+    """``import chainrule`` does not import the drop-in, and the drop-in brings in only what is used."""
+    code = (
+        "import sys, chainrule; assert 'chainrule.torch' not in sys.modules;"
+        "import chainrule.torch as torch; assert 'chainrule.torch.distributed' not in sys.modules;"
+        "assert not hasattr(torch, 'no_such_name') and torch.nn.Linear is chainrule.nn.Linear;"
+        "assert torch.relu is chainrule.relu"
+    )
+    path = str(Path(cr.__file__).resolve().parents[1])
+    found = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stderr
+
+
+def test_tensor_type(torch: Any) -> None:
+    """torch.Tensor is a name for every tensor, makes them of sizes or data, and can have subclasses and methods."""
+    x = torch.ones(2)
+    assert isinstance(x, torch.Tensor) and (torch.Tensor == cr.Tensor) and issubclass(torch.nn.Parameter, torch.Tensor)
+    assert torch.Tensor(2, 3).shape == (2, 3) and torch.Tensor([1, 2]).tolist() == [1, 2]
+    assert not torch.Tensor([1.0]).requires_grad and cr.Tensor([1.0]).requires_grad
+
+    class Mine(torch.Tensor):
+        pass
+
+    assert type(Mine([1.0])) is Mine and not isinstance(x, Mine) and isinstance(Mine([1.0]), torch.Tensor)
+    torch.Tensor.twice = lambda self: self * 2
+    assert x.twice().tolist() == [2, 2]
+    del cr.Tensor.twice
+
+
+def test_out() -> None:
+    x, out = cr.ones(2, 3), cr.empty(2, 3)
+    assert cr.add(x, 1, out=out) is out and out.tolist() == [[2] * 3] * 2
+    assert cr.sum(x, 0, out=cr.empty(0)).tolist() == [2, 2, 2]
+    values, indices = cr.empty(2), cr.empty(2, dtype=cr.int64)
+    cr.max(x, 1, out=(values, indices))
+    assert values.tolist() == [1, 1] and indices.tolist() == [0, 0]
+    bad: list[tuple[Any, str]] = [
+        (lambda: cr.add(x, 1.5, out=cr.empty(2, 3, dtype=cr.int64)), "cannot be written into out"),
+        (lambda: cr.add(x.requires_grad_(), 1, out=out), "don't support automatic differentiation"),
+        (lambda: cr.add(out, 1, out=3), "must be Tensor, not int"),
+        (lambda: cr.max(out, 1, out=out), "one Tensor for each result"),
+    ]
+    for f, message in bad:
+        with pytest.raises((RuntimeError, TypeError), match=message):
+            f()
+
+
+def test_default_dtype() -> None:
+    try:
+        cr.set_default_dtype(cr.float64)
+        made = [
+            cr.ones(1),
+            cr.tensor(1.5),
+            cr.arange(3) * 1.5,
+            cr.arange(3) / 2,
+            cr.arange(3).sqrt(),
+            cr.rand(2),
+            cr.tensor([]),
+        ]
+        assert all(x.dtype is cr.float64 for x in made)
+        assert (cr.ones(2, dtype=cr.float32) * 1.5).dtype is cr.float32 and repr(cr.ones(1)) == "tensor([1.])"
+        with pytest.raises(TypeError, match="only a float dtype"):
+            cr.set_default_dtype(cr.int64)
+    finally:
+        cr.set_default_dtype(cr.float32)
+
+
+def test_scaler(torch: Any) -> None:
+    """A step with an infinite gradient is left out and halves the scale; after two good ones the scale grows."""
+    w = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([w], lr=1.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
+    scales = []
+    for factor in (1.0, float("inf"), 1.0, 1.0):
+        optimizer.zero_grad()
+        scaler.scale((w * factor).sum()).backward()
+        before = w.tolist()
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+        assert w.tolist() == (before if factor > 1 else [v - 1 for v in before])
+    assert scales == [8.0, 4.0, 4.0, 8.0]
+
+
+def test_einops_alone() -> None:
+    """einops takes chainrule's tensors where chainrule.torch was imported, before or after einops."""
+    pytest.importorskip("einops")
+    path = str(Path(cr.__file__).resolve().parents[1])
+    for order in ("import chainrule.torch, einops", "import einops, chainrule.torch"):
+        code = (
+            f"{order}; y = einops.rearrange(chainrule.ones(2, 6), 'a (b c) -> (a b) c', c=2); assert y.shape == (6, 2)"
+        )
+        found = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+        )
+        assert found.returncode == 0, found.stderr
+
+
+def test_names(tmp_path: Path) -> None:
+    """``--names`` finds what is there, with arguments, and counts."""
+    path = tmp_path / "names.txt"
+    path.write_text("# a list\n  3  2  torch.nn.Linear\n  1  1  torch.add(out=)\n  4  4  torch.fft.fft\nTensor.type\n")
+    found = run("--names", str(path))
+    assert found.returncode == 0 and "torch.fft.fft" in found.stdout and "Linear" not in found.stdout
+    assert "3 of 4 names are there" in found.stdout, found.stdout
