@@ -36,7 +36,14 @@ PACKAGES = [
 # Kernels that may spill a few bytes, and their definitions: a division of 64 bits is a call, which
 # saves registers.  No loop spills, except one word for
 # each tile of keys with heads of 120.
-SPILLS_ALLOWED = {("attention", "HEAD=120"), ("put", ""), ("scatter", ""), ("in_order", ""), ("max_pool", ""), ("conv_direct", "")}
+SPILLS_ALLOWED = {
+    ("attention", "HEAD=120"),
+    ("put", ""),
+    ("scatter", ""),
+    ("in_order", ""),
+    ("max_pool", ""),
+    ("conv_direct", ""),
+}
 SPILLED_MOST = 96
 
 # Definitions that the files are compiled with, a selection: the simplest, and those with the most
