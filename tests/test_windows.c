@@ -53,9 +53,11 @@ TEST(infinities_stay_outside) {
         cr_scope_begin();
         const cr_device *dev = d ? cr_ref() : cr_cpu();
         cr_tensor *x = numbers(v, CR_LIST(5), CR_F32, dev), *index;
+        cr_tensor *beside = numbers((double[]){1, 2, (double)INFINITY, 4, 5}, CR_LIST(5), CR_F32, dev);
         cr_pool_options o = cr_pool_defaults(1, 3);
         o.stride[0] = o.pad[0] = 1;
         is(cr_avg_pool(x, &o), 5, (double[]){1, 2, (double)INFINITY, (double)NAN, (double)NAN}, 1e-6, "mean");
+        is(cr_slice(cr_avg_pool(beside, &o), 0, 0, 5, 4), 2, (double[]){1, 3}, 1e-6, "mean beside an infinity");
         is(cr_max_pool(x, &o, &index), 5, (double[]){2, 3, (double)INFINITY, (double)NAN, (double)NAN}, 0, "max");
         is(index, 5, (double[]){1, 2, 3, 4, 4}, 0, "positions");
         cr_scope_end();
