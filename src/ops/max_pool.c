@@ -118,16 +118,16 @@ static cr_status max_pool_forward(const cr_call *c, cr_tensor *out, cr_tensor *c
     return c->dev->kernels->max_pool(&args);
 }
 
-/* y = x[index]:  dx = zeros with g added at index */
+/* y = x[index]:  dx = zeros with g added at index, in the dtype of sums */
 static void max_pool_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const cr_tensor *x = c->in[0];
     const int n = ((const cr_pool_options *)c->params)->n;
     const cr_array in = with_spatial(&x->array, n), out = with_spatial(&g->array, n);
     const int64_t rows = in.shape[0], from = rows ? in.numel / rows : 0, to = rows ? out.numel / rows : 0;
-    cr_tensor *zeros = cr_zeros(CR_LIST(rows, from), x->dtype, c->dev);
+    cr_tensor *zeros = cr_zeros(CR_LIST(rows, from), wide_dtype(x), c->dev);
     cr_tensor *sum = cr_scatter_add(zeros, 1, cr_reshape(c->aux[0], CR_LIST(rows, to)),
-                                    cr_reshape(cast_to(g, x->dtype), CR_LIST(rows, to)));
-    dx[0] = sum ? reshaped_like(sum, x) : NULL;
+                                    cr_reshape(cast_to(g, wide_dtype(x)), CR_LIST(rows, to)));
+    dx[0] = sum ? cast_to(reshaped_like(sum, x), x->dtype) : NULL;
 }
 
 const cr_op cr_op_max_pool = {

@@ -92,6 +92,12 @@ cr_tensor *cr_adaptive_avg_pool(const cr_tensor *x, int n, const int64_t *size) 
     if (!cr_given("adaptive_avg_pool", "x", x)) return NULL;
     if (cr_check_sizes("adaptive_avg_pool", x, n, size) != CR_OK) return NULL;
     if (cr_want_float("adaptive_avg_pool", x) != CR_OK) return NULL;
+    int64_t ones = 0, axes[3];
+    for (int i = 0; i < n; i++) {
+        axes[i] = i - n;
+        ones += size[i] == 1;
+    }
+    if (ones == n) return cr_mean(x, n, axes, true);
     return resampled(x, n, adaptive_band, size);
 }
 

@@ -6,14 +6,13 @@
 #include "windows.h"
 #include "../../core/pool.h"
 
-#include <math.h>
-
 enum { STRIP = 512 };                               /* windows of a row at a time */
 
 typedef struct pooling {
     const cr_max_pool_args *args;
     int64_t rows, each;                             /* rows of y in a plane: its first two axes; rows of a chunk */
     cr_lane lane;
+    atomic_bool failed;
 } pooling;
 
 /* The part of the kernel that lies inside of an axis of R: its taps *t .. *end - 1, tap t at first + t dilation. */
@@ -28,42 +27,25 @@ static int64_t taps(const cr_max_pool_args *args, int axis, int64_t p, int64_t *
 static int64_t ceil_div(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
 static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -ceil_div(-a, b); }
 
-/* The windows [column, column + n) of a row, over one row of x that begins at `place` of its plane. */
-static void over_row(const pooling *p, void *best, int32_t *at, const char *x, int64_t place, int64_t column,
+/* The windows [column, column + n) of a row, over the lanes of one row of x, which begins at `place` of its plane. */
+static void over_row(const pooling *p, void *best, int32_t *at, const void *x, int64_t place, int64_t column,
                      int64_t n) {
     const cr_max_pool_args *args = p->args;
-    const int64_t W = args->x.shape[3], stride = args->stride[2], size = (int64_t)cr_dtype_size(args->x.dtype);
-    const bool is_f64 = p->lane == CR_LANE_F64;
-    float lanes[STRIP];
+    const int64_t W = args->x.shape[3], stride = args->stride[2], size = (int64_t)cr_lane_size(p->lane);
     for (int64_t t = 0; t < args->kernel[2]; t++) {
         const int64_t offset = t * args->dilation[2] - args->pad[2];
         const int64_t first = cr_imax(column, ceil_div(-offset, stride));
         const int64_t end = cr_imin(column + n, floor_div(W - 1 - offset, stride) + 1);
-        if (first >= end) continue;
         const int64_t from = first * stride + offset, skipped = first - column;
-        const char *src = x + from * size;
-        int64_t step = stride;
-        if (size < 4) {
-            cr_block_load(CR_LANE_F32, lanes, args->x.dtype, src, stride, end - first);
-            step = 1;
-            src = (const char *)lanes;
-        }
-        if (step == stride) {
-            cr_cpu_vec()->windows->most[is_f64]((char *)best + skipped * (is_f64 ? 8 : 4), at + skipped, src, stride,
-                                                (int32_t)(place + from), end - first);
-        } else {                                    /* converted: places are a stride apart, lanes are not */
-            float *b = (float *)best + skipped;
-            for (int64_t i = 0; i < end - first; i++)
-                if (lanes[i] > b[i] || lanes[i] != lanes[i] || at[skipped + i] < 0) {
-                    b[i] = lanes[i];
-                    at[skipped + i] = (int32_t)(place + from + i * stride);
-                }
-        }
+        if (first < end)
+            cr_cpu_vec()->windows->most[p->lane == CR_LANE_F64]((char *)best + skipped * size, at + skipped,
+                                                                (const char *)x + from * size, stride,
+                                                                (int32_t)(place + from), end - first);
     }
 }
 
-/* Row r of the plane n of y. */
-static void pool_row(const pooling *p, int64_t n, int64_t r) {
+/* Row r of the plane n of y.  lanes: of a row of x that must be converted; NULL: it need not. */
+static void pool_row(const pooling *p, int64_t n, int64_t r, float *lanes) {
     const cr_max_pool_args *args = p->args;
     const int64_t *in = args->x.shape, W = args->y.shape[3], size = (int64_t)cr_dtype_size(args->x.dtype);
     const char *x = (const char *)cr_array_data(&args->x) + n * in[1] * in[2] * in[3] * size;
@@ -82,7 +64,8 @@ static void pool_row(const pooling *p, int64_t n, int64_t r) {
             for (int64_t j = j0; j < j1; j++) {
                 const int64_t d = depth + i * args->dilation[0], h = height + j * args->dilation[1];
                 const int64_t place = (d * in[2] + h) * in[3];
-                over_row(p, best, at, x + place * size, place, column, width);
+                if (lanes) cr_block_load(CR_LANE_F32, lanes, args->x.dtype, x + place * size, 1, in[3]);
+                over_row(p, best, at, lanes ? (const void *)lanes : x + place * size, place, column, width);
             }
         cr_block_store(p->lane, best, args->y.dtype, y + column * size, 1, width);
         cr_cpu_vec()->windows->widen(index + column, at, width);
@@ -91,9 +74,14 @@ static void pool_row(const pooling *p, int64_t n, int64_t r) {
 
 static void pool_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
-    const pooling *p = ctx;
+    pooling *p = ctx;
+    const cr_dtype dt = p->args->x.dtype;
+    const size_t bytes = cr_lane_size(p->lane) == cr_dtype_size(dt) ? 0 : (size_t)p->args->x.shape[3] * sizeof(float);
+    float *lanes = bytes ? cr_cpu_try_take(bytes) : NULL;
+    if (bytes && !lanes) { atomic_store(&p->failed, true); return; }
     const int64_t end = cr_imin((chunk + 1) * p->each, p->args->y.shape[0] * p->rows);
-    for (int64_t row = chunk * p->each; row < end; row++) pool_row(p, row / p->rows, row % p->rows);
+    for (int64_t row = chunk * p->each; row < end; row++) pool_row(p, row / p->rows, row % p->rows, lanes);
+    cr_cpu_give(lanes, bytes);
 }
 
 cr_status cr_cpu_max_pool(const cr_max_pool_args *args) {
@@ -105,5 +93,6 @@ cr_status cr_cpu_max_pool(const cr_max_pool_args *args) {
                        INT32_MAX);
     p.each = cr_pieces(cr_chunk(args->y.numel * window), W * window);
     cr_run_chunks(cr_pieces(args->y.shape[0] * p.rows, p.each), pool_chunk, &p);
-    return CR_OK;
+    return p.failed ? cr_fail(CR_NO_MEMORY, "max_pool", "out of memory for rows of %lld numbers",
+                              (long long)args->x.shape[3]) : CR_OK;
 }
