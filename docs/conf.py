@@ -52,6 +52,7 @@ MODULES = [
     ".nn.functional",
     ".nn.init",
     ".nn.utils",
+    ".nn.utils.rnn",
     ".optim",
     ".optim.lr_scheduler",
     ".data",
