@@ -200,7 +200,8 @@ typedef struct pass {                               /* the arrays of all steps *
  * need no packing. */
 static cr_status multiply_state(const layer *l, const pass *p, cr_array to, cr_array h, int how) {
     const int64_t n = h.shape[0];
-    const cr_array c = cr_array_strided(&to, 3, (int64_t[]){l->G, n, l->H}, (int64_t[]){l->H, l->G * l->H, 1}, to.offset),
+    const int64_t steps_of_c[] = {l->H, l->G * l->H, 1};
+    const cr_array c = cr_array_strided(&to, 3, (int64_t[]){l->G, n, l->H}, steps_of_c, to.offset),
                    a = cr_array_strided(&h, 3, (int64_t[]){l->G, n, l->P}, (int64_t[]){0, l->P, 1}, h.offset);
     return multiply(l, c, a, p->blocks, (cr_array){0}, how);
 }
@@ -304,7 +305,8 @@ static cr_status recurrent_forward(const cr_call *c, cr_tensor *out, cr_tensor *
     p.y = outputs_of(&l, &out->array);
     if (l.cell == CR_LSTM) p.c = cells_of(&l, &out->array);
     cr_scope_begin();
-    status = new_matrix(&l, l.B, l.P, &p.h, NULL);      /* not in out: WebGPU's products write no memory that they read */
+    /* not in out, because WebGPU's products write no memory that they read */
+    status = new_matrix(&l, l.B, l.P, &p.h, NULL);
     for (int i = 0; i < 2 && c->in[W_HR] != CR_NONE && status == CR_OK; i++)
         status = new_matrix(&l, l.B, l.H, &p.hidden[i], NULL);
     if (status == CR_OK) status = fill_blocks(&l, &p.blocks);
