@@ -49,6 +49,7 @@ PARTS = (
     "chain",
     "python",
     "nn",
+    "rnn",
     "everyday",
     "sizes",
     "fused",
@@ -976,6 +977,32 @@ class Bench:
         self.compare("an epoch of a TensorDataset", table_of.pop("chainrule"), table_of, 0.2)
         self.say("")
 
+    def rnn(self) -> None:
+        self.say(
+            "## Recurrent networks",
+            "",
+            "2 layers of 256, 64 time steps, batch 32: milliseconds, least of all rounds; the libraries alternate.",
+            "Share of the peak: of the rate of a product 1024 x 1024 x 1024 in the same rounds.",
+            "",
+        )
+        words = [HERE / "rnn.py", *(["--quick"] if self.quick else []), "--threads", self.threads]
+        got = [run_json([sys.executable, *words], self.threads) for _ in range(self.rounds)]
+        if not all(got):
+            self.say("Failed.", "")
+            return
+        names, lines = list(got[0]["versions"]), []
+        for rows in zip(*(g["rows"] for g in got), strict=True):
+            ms = {name: min(row["ms"][name] for row in rows) for name in names}
+            share = statistics.median(row["peak"] for row in rows)
+            lines.append([rows[0]["name"], *(f"{ms[name]:.1f}" for name in names), f"{100 * share:.0f} %"])
+            self.data[rows[0]["name"]] = ms
+        head = [f"{LIBRARIES.get(name, name)} {got[0]['versions'][name]}" for name in names]
+        self.say(table(["ms", *head, "of the peak"], lines), "")
+        for kind in ("LSTM", "GRU") if "torch" in names else ():
+            ms = dict(self.data[f"{kind}, step"])
+            self.compare(f"{kind}, a training step", ms.pop("chainrule"), {"torch": ms["torch"]}, 0.6)
+        self.say("")
+
     # ---- every op
 
     def everyday(self) -> None:
@@ -1241,6 +1268,7 @@ def main() -> int:
         "chain": b.chain,
         "python": b.python,
         "nn": b.nn,
+        "rnn": b.rnn,
         "everyday": b.everyday,
         "sizes": b.product_sizes,
         "fused": b.fused,

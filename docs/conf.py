@@ -57,6 +57,7 @@ MODULES = [
     ".nn.utils.parametrize",
     ".nn.utils.prune",
     ".nn.utils.stateless",
+    ".nn.utils.rnn",
     ".optim",
     ".optim.lr_scheduler",
     ".optim.swa_utils",

@@ -118,8 +118,8 @@ typedef struct cr_recurrent_options {
 } cr_recurrent_options;
 cr_tensor *cr_recurrent(cr_cell cell, const cr_recurrent_options *o, cr_tensor **h,
                         cr_tensor **c);
-                            /* a layer of cells over all time steps -> (T, B, P) or (N, P); *h (B, P)
-                               and *c (B, H), of an LSTM: the last states, or NULL */
+                            /* a layer of cells over all time steps -> (T, B, P) or (N, P); *h
+                               (B, P) and *c (B, H), of an LSTM: the last states, or NULL */
 
 /* ---- losses */
 typedef enum cr_reduction { CR_MEAN, CR_SUM, CR_EACH } cr_reduction;

@@ -92,7 +92,6 @@ __all__ += [  # the names written in Python
 
 _FROM = {  # functions whose modules are imported when they are first used
     "binomial": "distributions",
-    "cdist": "nn.functional.distance",
     "mvlgamma": "special",
     "poisson": "distributions",
     "polygamma": "special",
@@ -111,7 +110,6 @@ if autograd.TYPE_CHECKING:
     from . import vision as vision
     from .distributions import binomial as binomial
     from .distributions import poisson as poisson
-    from .nn.functional.distance import cdist as cdist
     from .special import mvlgamma as mvlgamma
     from .special import polygamma as polygamma
 

@@ -192,21 +192,30 @@ static cr_status new_matrix(const layer *l, int64_t m, int64_t n, cr_array *a, c
 typedef struct pass {                               /* the arrays of all steps */
     const cr_program *program;
     cr_array y, h, c, gates, before;
+    cr_array blocks;                                /* (G, P, H): w_hh^T, gate by gate */
     cr_array hidden[2];                             /* of projections: o tanh(c), before w_hr */
 } pass;
 
+/* to (n, G H) = [to +] h w_hh^T, a batch of the gates: a block of one gate stays in the cache of a core, and its rows
+ * need no packing. */
+static cr_status multiply_state(const layer *l, const pass *p, cr_array to, cr_array h, int how) {
+    const int64_t n = h.shape[0];
+    const int64_t steps_of_c[] = {l->H, l->G * l->H, 1};
+    const cr_array c = cr_array_strided(&to, 3, (int64_t[]){l->G, n, l->H}, steps_of_c, to.offset),
+                   a = cr_array_strided(&h, 3, (int64_t[]){l->G, n, l->P}, (int64_t[]){0, l->P, 1}, h.offset);
+    return multiply(l, c, a, p->blocks, (cr_array){0}, how);
+}
+
 static cr_status step_rnn(const layer *l, const pass *p, int64_t t) {
     const cr_array y = step_of(l, &p->y, t), h = rows(&p->h, 0, y.shape[0]);
-    const cr_status status = multiply(l, y, h, cr_array_transposed(&l->call->in[W_HH]->array),
-                                      array_of(l->call->in[B_HH]), CR_MATMUL_ADD);
+    const cr_status status = multiply_state(l, p, y, h, CR_MATMUL_ADD);
     return status == CR_OK ? run(l, p->program, (const cr_array[]){y, h, y}) : status;
 }
 
 static cr_status step_gru(const layer *l, const pass *p, int64_t t) {
     const cr_array y = step_of(l, &p->y, t), h = rows(&p->h, 0, y.shape[0]), of_x = step_of(l, &p->gates, t),
                    of_h = step_of(l, &p->before, t);
-    const cr_status status =
-        multiply(l, of_h, h, cr_array_transposed(&l->call->in[W_HH]->array), array_of(l->call->in[B_HH]), 0);
+    const cr_status status = multiply_state(l, p, of_h, h, CR_MATMUL_ADD);
     if (status != CR_OK) return status;
     return run(l, p->program,
                (const cr_array[]){y, h, gate(l, &of_x, 0), gate(l, &of_x, 1), gate(l, &of_x, 2), gate(l, &of_h, 0),
@@ -219,8 +228,7 @@ static cr_status step_lstm(const layer *l, const pass *p, int64_t t) {
     const bool projected = l->call->in[W_HR] != CR_NONE;
     const cr_array hidden = projected ? rows(&p->hidden[0], 0, y.shape[0]) : y,
                    twin = projected ? rows(&p->hidden[1], 0, y.shape[0]) : h;
-    cr_status status = multiply(l, gates, h, cr_array_transposed(&l->call->in[W_HH]->array),
-                                array_of(l->call->in[B_HH]), CR_MATMUL_ADD);
+    cr_status status = multiply_state(l, p, gates, h, CR_MATMUL_ADD);
     if (status == CR_OK)
         status = run(l, p->program,
                      (const cr_array[]){before, c, hidden, twin, gate(l, &gates, 0), gate(l, &gates, 1),
@@ -233,18 +241,54 @@ static cr_status step_lstm(const layer *l, const pass *p, int64_t t) {
 static cr_status (*const step[])(const layer *, const pass *, int64_t) = {
     [CR_RNN_TANH] = step_rnn, [CR_RNN_RELU] = step_rnn, [CR_GRU] = step_gru, [CR_LSTM] = step_lstm};
 
-/* x w_ih^T + b_ih of all steps: into the gates, or y where those are one */
-static cr_status multiply_inputs(const layer *l, const cr_array *to) {
-    const cr_array x = cr_array_as(&l->call->in[X]->array, 2, (int64_t[]){l->N, l->I}),
-                   bias = array_of(l->call->in[B_IH]);
-    if (l->I) return multiply(l, *to, x, cr_array_transposed(&l->call->in[W_IH]->array), bias, 0);
-    if (!bias.storage) return cr_fill_array(to, 0);
-    const cr_array repeated = cr_array_strided(&bias, 2, to->shape, (int64_t[]){0, 1}, bias.offset);
+/* the bias in every row; zeros without one */
+static cr_status repeat_bias(const cr_array *to, const cr_array *bias) {
+    if (!bias->storage) return cr_fill_array(to, 0);
+    const cr_array repeated = cr_array_strided(bias, 2, to->shape, (int64_t[]){0, 1}, bias->offset);
     return cr_copy_array(to, &repeated);
 }
 
+/* The bias of all inputs: b_ih + b_hh, but of a GRU, whose b_hh stays with the part of h. */
+static cr_status sum_biases(const layer *l, cr_array *bias) {
+    const cr_array of_x = array_of(l->call->in[B_IH]), of_h = array_of(l->call->in[B_HH]);
+    const int64_t shape[] = {1, l->G * l->H};
+    *bias = of_x.storage || l->cell == CR_GRU ? of_x : of_h;
+    if (!of_x.storage || !of_h.storage || l->cell == CR_GRU) return CR_OK;
+    cr_array sum;
+    cr_status status = new_matrix(l, 1, shape[1], &sum, NULL);
+    if (status == CR_OK)
+        status = run(l, cr_program_find("add"),
+                     (const cr_array[]){sum, cr_array_as(&of_x, 2, shape), cr_array_as(&of_h, 2, shape)});
+    *bias = cr_array_as(&sum, 1, shape + 1);
+    return status;
+}
+
+/* x w_ih^T and the biases of all steps: into the gates, or y where those are one */
+static cr_status multiply_inputs(const layer *l, const pass *p) {
+    const cr_array *to = l->G == 1 ? &p->y : &p->gates,
+                   x = cr_array_as(&l->call->in[X]->array, 2, (int64_t[]){l->N, l->I}),
+                   of_h = array_of(l->call->in[B_HH]);
+    cr_array bias;
+    cr_status status = sum_biases(l, &bias);
+    if (status == CR_OK && l->cell == CR_GRU) status = repeat_bias(&p->before, &of_h);
+    if (status != CR_OK) return status;
+    if (!l->I) return repeat_bias(to, &bias);
+    return multiply(l, *to, x, cr_array_transposed(&l->call->in[W_IH]->array), bias, 0);
+}
+
+static cr_status fill_blocks(const layer *l, cr_array *blocks) {
+    const cr_array *w = &l->call->in[W_HH]->array;
+    const int64_t shape[] = {l->G, l->P, l->H};
+    const cr_array turned = cr_array_strided(w, 3, shape, (int64_t[]){l->H * l->P, 1, l->P}, w->offset);
+    cr_array made;
+    const cr_status status = new_matrix(l, l->G * l->P, l->H, &made, NULL);
+    if (status != CR_OK) return status;
+    *blocks = cr_array_as(&made, 3, shape);
+    return cr_copy_array(blocks, &turned);
+}
+
 static cr_status run_steps(const layer *l, const pass *p) {
-    cr_status status = multiply_inputs(l, l->G == 1 ? &p->y : &p->gates);
+    cr_status status = multiply_inputs(l, p);
     if (status == CR_OK) status = cr_copy_array(&p->h, &l->call->in[H0]->array);
     if (status == CR_OK && l->cell == CR_LSTM) status = cr_copy_array(&p->c, &l->call->in[C0]->array);
     for (int64_t k = 0; k < l->T && status == CR_OK && !cr_is_cut(); k++)
@@ -261,9 +305,11 @@ static cr_status recurrent_forward(const cr_call *c, cr_tensor *out, cr_tensor *
     p.y = outputs_of(&l, &out->array);
     if (l.cell == CR_LSTM) p.c = cells_of(&l, &out->array);
     cr_scope_begin();
-    status = new_matrix(&l, l.B, l.P, &p.h, NULL);      /* not in out: WebGPU's products write no memory that they read */
+    /* not in out, because WebGPU's products write no memory that they read */
+    status = new_matrix(&l, l.B, l.P, &p.h, NULL);
     for (int i = 0; i < 2 && c->in[W_HR] != CR_NONE && status == CR_OK; i++)
         status = new_matrix(&l, l.B, l.H, &p.hidden[i], NULL);
+    if (status == CR_OK) status = fill_blocks(&l, &p.blocks);
     if (status == CR_OK) status = run_steps(&l, &p);
     if (status == CR_OK) status = cr_copy_array(&last, &p.h);
     cr_scope_end();
@@ -281,11 +327,21 @@ typedef struct back {
     cr_array d_out, d_hidden, zero;                 /* of projections */
 } back;
 
+/* dh = [dh +] d w_hh; on a host gate by gate, as forward */
+static cr_status multiply_back(const layer *l, cr_array dh, const cr_array *d, int how) {
+    const cr_array *w = &l->call->in[W_HH]->array;
+    if (!l->call->dev->host) return multiply(l, dh, *d, *w, (cr_array){0}, how);
+    cr_status status = CR_OK;
+    for (int64_t k = 0; k < l->G && status == CR_OK; k++, how = CR_MATMUL_ADD)
+        status = multiply(l, dh, gate(l, d, k), rows(w, k * l->H, l->H), (cr_array){0}, how);
+    return status;
+}
+
 static cr_status back_rnn(const layer *l, const back *b, int64_t t) {
     const cr_array d = step_of(l, &b->d, t), dh = rows(&b->dh, 0, d.shape[0]);
     const cr_status status =
         run(l, b->program, (const cr_array[]){d, step_of(l, &b->y, t), step_of(l, &b->g, t), dh});
-    return status == CR_OK ? multiply_plain(l, dh, d, l->call->in[W_HH]->array) : status;
+    return status == CR_OK ? multiply_back(l, dh, &d, 0) : status;
 }
 
 static cr_status back_gru(const layer *l, const back *b, int64_t t) {
@@ -297,7 +353,7 @@ static cr_status back_gru(const layer *l, const back *b, int64_t t) {
                                gate(l, &of_x, 0), gate(l, &of_x, 1), gate(l, &of_x, 2), gate(l, &of_h, 0),
                                gate(l, &of_h, 1), gate(l, &of_h, 2), step_of(l, &b->states, t), step_of(l, &b->g, t),
                                dh});
-    return status == CR_OK ? multiply(l, dh, ds, l->call->in[W_HH]->array, (cr_array){0}, CR_MATMUL_ADD) : status;
+    return status == CR_OK ? multiply_back(l, dh, &ds, CR_MATMUL_ADD) : status;
 }
 
 /* y = hidden w_hr^T:  d_out = g + dh,  d_hidden = d_out w_hr */
@@ -322,7 +378,7 @@ static cr_status back_lstm(const layer *l, const back *b, int64_t t) {
                      (const cr_array[]){gate(l, &d, 0), gate(l, &d, 1), gate(l, &d, 2), gate(l, &d, 3), dc,
                                         gate(l, &gates, 0), gate(l, &gates, 1), gate(l, &gates, 2),
                                         gate(l, &gates, 3), step_of(l, &b->before, t), g, u, dc});
-    return status == CR_OK ? multiply_plain(l, dh, d, l->call->in[W_HH]->array) : status;
+    return status == CR_OK ? multiply_back(l, dh, &d, 0) : status;
 }
 
 static cr_status (*const back_step[])(const layer *, const back *, int64_t) = {

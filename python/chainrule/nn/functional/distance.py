@@ -6,7 +6,6 @@ from ... import _core
 from ..._core import Tensor
 
 __all__ = [
-    "cdist",
     "cosine_similarity",
     "normalize",
     "pairwise_distance",
@@ -29,6 +28,22 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """norm_p(x1 - x2 + eps) along the last axis, which goes but with ``keepdim`` : (N, D) x 2 -> (N)"""
     return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """norm_p(x[i] - x[j]) of all pairs i < j, in the order of the triangle's rows : (N, D) -> (N (N - 1) / 2)"""
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    first, second = _pairs(len(input), input)
+    return (input.index_select(0, first) - input.index_select(0, second)).norm(p, -1)
+
+
+def _pairs(n: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """The places of a strict upper triangle, row by row."""
+    at = _core.ones(n, n, dtype=_core.bool).triu(1).nonzero().to(like.device)
+    return at[:, 0], at[:, 1]
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:

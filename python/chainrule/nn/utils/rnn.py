@@ -67,28 +67,36 @@ class PackedSequence(_Packed):
         return type(self)(data, self.batch_sizes, *order)
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """``to("cuda")``"""
         return self.to("cuda", *args, **kwargs)
 
     def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """``to("cpu")``"""
         return self.to("cpu", *args, **kwargs)
 
     def double(self) -> PackedSequence:
+        """``to(float64)``"""
         return self.to(_core.float64)
 
     def float(self) -> PackedSequence:
+        """``to(float32)``"""
         return self.to(_core.float32)
 
     def half(self) -> PackedSequence:
+        """``to(float16)``"""
         return self.to(_core.float16)
 
     @property
     def is_cuda(self) -> bool:
+        """Is data on an NVIDIA GPU?"""
         return self.data.device.type == "cuda"
 
     def is_pinned(self) -> bool:
+        """Never."""
         return False
 
     def pin_memory(self) -> PackedSequence:
+        """Itself: no memory is pinned."""
         return self
 
 
