@@ -388,6 +388,47 @@ static cr_tensor *attention_mask_causal(inputs in) {
     return cr_attention(in[0], in[1], in[1], &(cr_attention_options){.mask = in[2], .causal = true});
 }
 
+
+/* in: x; weights side by side, (G H, I + P + 2), the last two the biases; states side by side, (B, P + H) or (B, P);
+ * the projection.  The result: outputs and last states as one vector. */
+static cr_tensor *recurrent(cr_cell cell, inputs in, bool bias, bool projected, cr_recurrent_options o) {
+    const int64_t I = cr_shape(in[0])[cr_ndim(in[0]) - 1], P = cr_shape(in[1])[1] - I - 2, H = cr_shape(in[2])[1] - P;
+    const bool lstm = cell == CR_LSTM;
+    cr_tensor *h, *c = NULL;
+    o.x = in[0];
+    o.w_ih = cr_slice(in[1], 1, 0, I, 1);
+    o.w_hh = cr_slice(in[1], 1, I, I + P, 1);
+    if (bias) o.b_ih = cr_select(in[1], 1, I + P), o.b_hh = cr_select(in[1], 1, I + P + 1);
+    o.h0 = cr_slice(in[2], 1, 0, P, 1);
+    if (lstm) o.c0 = cr_slice(in[2], 1, P, P + H, 1);
+    if (projected) o.w_hr = in[3];
+    cr_tensor *y = cr_reshape(cr_recurrent(cell, &o, &h, lstm ? &c : NULL), CR_LIST(-1));
+    h = cr_reshape(h, CR_LIST(-1));
+    if (lstm) c = cr_reshape(c, CR_LIST(-1));
+    return cr_cat(lstm ? 3 : 2, (const cr_tensor *const[]){y, h, c}, 0);
+}
+static const int64_t shrinking[] = {3, 3, 2, 2, 2, 1};
+#define PACKED .steps = 6, .batch_sizes = shrinking
+static cr_tensor *rnn_tanh(inputs in) { return recurrent(CR_RNN_TANH, in, true, false, (cr_recurrent_options){0}); }
+static cr_tensor *rnn_relu(inputs in) {
+    return recurrent(CR_RNN_RELU, in, false, false, (cr_recurrent_options){.reverse = true, PACKED});
+}
+static cr_tensor *gru(inputs in) { return recurrent(CR_GRU, in, true, false, (cr_recurrent_options){0}); }
+static cr_tensor *gru_plain(inputs in) {
+    return recurrent(CR_GRU, in, false, false, (cr_recurrent_options){.reverse = true});
+}
+static cr_tensor *gru_packed(inputs in) { return recurrent(CR_GRU, in, true, false, (cr_recurrent_options){PACKED}); }
+static cr_tensor *lstm(inputs in) { return recurrent(CR_LSTM, in, true, false, (cr_recurrent_options){0}); }
+static cr_tensor *lstm_plain(inputs in) {
+    return recurrent(CR_LSTM, in, false, false, (cr_recurrent_options){.reverse = true});
+}
+static cr_tensor *lstm_packed(inputs in) {
+    return recurrent(CR_LSTM, in, true, false, (cr_recurrent_options){.reverse = true, PACKED});
+}
+static cr_tensor *lstm_projected(inputs in) {
+    return recurrent(CR_LSTM, in, true, true, (cr_recurrent_options){PACKED});
+}
+
 static const op_case op_cases[] = {
     {"sum", "all", sum_all, ANYTHING, true, 105, {{SHAPE(3, 5, 7)}}},
     {"sum", "all, 0-d", sum_all, ANYTHING, true, 1, {{.ndim = 0}}},
@@ -1133,6 +1174,62 @@ static const op_case op_cases[] = {
      false,
      131,
      {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 150, 32)}, {SHAPE(131, 150), .fill = MASK}}},
+    {"recurrent", "tanh", rnn_tanh, FLOATS, true, 8, {{SHAPE(4, 2, 3)}, {SHAPE(5, 10)}, {SHAPE(2, 5)}}},
+    {"recurrent",
+     "relu, packed, reverse",
+     rnn_relu,
+     FLOATS,
+     false,
+     5,
+     {{SHAPE(13, 2)}, {SHAPE(3, 7)}, {SHAPE(3, 3)}}},
+    {"recurrent", "gru", gru, FLOATS, true, 5, {{SHAPE(3, 2, 4)}, {SHAPE(9, 9)}, {SHAPE(2, 3)}}},
+    {"recurrent",
+     "gru, reverse, no bias",
+     gru_plain,
+     FLOATS,
+     true,
+     5,
+     {{SHAPE(3, 2, 2)}, {SHAPE(6, 6)}, {SHAPE(2, 2)}}},
+    {"recurrent", "gru, packed", gru_packed, FLOATS, true, 5, {{SHAPE(13, 2)}, {SHAPE(6, 6)}, {SHAPE(3, 2)}}},
+    {"recurrent", "gru, no batch", gru, FLOATS, true, 5, {{SHAPE(3, 0, 4)}, {SHAPE(9, 9)}, {SHAPE(0, 3)}}},
+    {"recurrent", "gru, no inputs", gru, FLOATS, true, 5, {{SHAPE(3, 2, 0)}, {SHAPE(9, 5)}, {SHAPE(2, 3)}}},
+    {"recurrent",
+     "gru, longer",
+     gru,
+     FLOATS,
+     false,
+     92,
+     {{SHAPE(7, 19, 23)}, {SHAPE(201, 92), .lo = -0.3, .hi = 0.3}, {SHAPE(19, 67)}}},
+    {"recurrent", "lstm", lstm, FLOATS, true, 5, {{SHAPE(3, 2, 4)}, {SHAPE(12, 9)}, {SHAPE(2, 6)}}},
+    {"recurrent",
+     "lstm, reverse, no bias",
+     lstm_plain,
+     FLOATS,
+     true,
+     4,
+     {{SHAPE(2, 3, 2)}, {SHAPE(8, 6)}, {SHAPE(3, 4)}}},
+    {"recurrent",
+     "lstm, packed, reverse",
+     lstm_packed,
+     FLOATS,
+     true,
+     4,
+     {{SHAPE(13, 2)}, {SHAPE(8, 6)}, {SHAPE(3, 4)}}},
+    {"recurrent",
+     "lstm, projected, packed",
+     lstm_projected,
+     FLOATS,
+     true,
+     4,
+     {{SHAPE(13, 2)}, {SHAPE(12, 6)}, {SHAPE(3, 5)}, {SHAPE(2, 3)}}},
+    {"recurrent", "lstm, one step", lstm, FLOATS, true, 5, {{SHAPE(1, 1, 1)}, {SHAPE(4, 4)}, {SHAPE(1, 2)}}},
+    {"recurrent",
+     "lstm, longer",
+     lstm,
+     FLOATS,
+     false,
+     92,
+     {{SHAPE(7, 19, 23)}, {SHAPE(268, 92), .lo = -0.3, .hi = 0.3}, {SHAPE(19, 134)}}},
 };
 enum { OP_CASES = sizeof op_cases / sizeof *op_cases };
 

@@ -210,7 +210,9 @@ def read_update(call: ast.Call) -> Update:
             return Update(
                 name_of(name), [name_of(i) for i in inputs], [name_of(p) for p in params], values, string(doc), lets
             )
-    raise BadRow(call, "expected UPDATE(name[params](inputs), (results), ...)")
+        case ast.Call(func=ast.Name() as name, args=inputs), ast.Tuple(elts=values):
+            return Update(name_of(name), [name_of(i) for i in inputs], [], values, string(doc), lets)
+    raise BadRow(call, "expected UPDATE(name(inputs), (results), ...) or UPDATE(name[params](inputs), (results), ...)")
 
 
 def read_marks(call: ast.Call, kind: str, updates: list[Update]) -> list[Update]:
@@ -502,7 +504,7 @@ def options_c(updates: list[Update]) -> list[str]:
             fill = f"{u.name}_params"
             values = "; ".join(f"p[{i}] = {c_number(e, u.options())}" for i, e in enumerate(u.numbers))
             fills.append(f"static void {fill}(const double *o, double *p) {{ {values}; }}")
-        names = ", ".join(f'"{name}"' for name in u.options())
+        names = ", ".join(f'"{name}"' for name in u.options()) or "NULL"
         table += [f"    {{{len(u.options())}, {{{names}}}, {fill}}},"] * (1 + u.mirrored)
     return [
         "/* o: options, p: params */",

@@ -40,6 +40,26 @@ cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor 
                             /* softmax(scale q k^T + mask) v : (B, H, T, D), (B, H, S, D) x 2 ->
                                (B, H, T, D); never stores (T, S); a query without keys gives 0 */
 
+typedef enum cr_cell { CR_RNN_TANH, CR_RNN_RELU, CR_GRU, CR_LSTM } cr_cell;
+typedef struct cr_recurrent_options {
+    const cr_tensor *x;     /* (T, B, I); with batch_sizes (N, I), the rows of all time steps */
+    const cr_tensor *h0, *c0;
+                            /* (B, P), (B, H), the states before; NULL, CR_NONE: zeros */
+    const cr_tensor *w_ih, *w_hh, *b_ih, *b_hh;
+                            /* (G H, I), (G H, P), (G H) x 2 or NULL, CR_NONE; gates: r z n of a
+                               GRU, i f g o of an LSTM */
+    const cr_tensor *w_hr;  /* LSTM: (P, H), projects h; NULL, CR_NONE: none, P = H */
+    bool reverse;           /* from the last time step to the first */
+    int64_t steps;          /* of batch_sizes */
+    const int64_t *batch_sizes;
+                            /* NULL: T steps of B; else at each step the first of the B sequences,
+                               B = batch_sizes[0], that are not over; never grows */
+} cr_recurrent_options;
+cr_tensor *cr_recurrent(cr_cell cell, const cr_recurrent_options *o, cr_tensor **h,
+                        cr_tensor **c);
+                            /* a layer of cells over all time steps -> (T, B, P) or (N, P); *h (B, P)
+                               and *c (B, H), of an LSTM: the last states, or NULL */
+
 /* ---- losses */
 typedef enum cr_reduction { CR_MEAN, CR_SUM, CR_EACH } cr_reduction;
 typedef struct cr_cross_entropy_options {

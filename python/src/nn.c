@@ -33,6 +33,44 @@ cr_tensor *api__attention(const arg *a) {
                         &(cr_attention_options){.causal = a[3].b, .scale = a[4].d, .mask = a[5].t});
 }
 
+/* The steps of a packed batch, in the memory of `sizes`, which the caller releases; NULL: an exception. */
+static const int64_t *steps_of(const cr_tensor *sizes, int64_t *n) {
+    if (cr_dtype_of(sizes) == CR_I64 && cr_ndim(sizes) == 1 && cr_is_contiguous(sizes) &&
+        cr_device_of(sizes) == cr_cpu()) {
+        *n = cr_numel(sizes);
+        return cr_data(sizes);
+    }
+    PyErr_SetString(PyExc_RuntimeError, "batch_sizes must be a 1-D int64 tensor on the cpu");
+    return NULL;
+}
+
+/* (mode, input, weights, hx, cx, batch_sizes, reverse) */
+PyObject *api__recurrent(const arg *a) {
+    static const char *const modes[] = {
+        [CR_RNN_TANH] = "RNN_TANH", [CR_RNN_RELU] = "RNN_RELU", [CR_GRU] = "GRU", [CR_LSTM] = "LSTM"};
+    int cell = 0;
+    while (cell <= CR_LSTM && strcmp(a[0].s, modes[cell])) cell++;
+    if (cell > CR_LSTM) return PyErr_Format(PyExc_ValueError, "Unrecognized RNN mode: %s", a[0].s);
+    const int n = a[2].list.n;
+    const cr_tensor *const *w = a[2].list.v;
+    if (n < 2 || n > 5) return PyErr_Format(PyExc_ValueError, "_recurrent(): %d weights", n);
+    cr_recurrent_options o = {.x = a[1].t, .h0 = a[3].t, .c0 = a[4].t, .w_ih = w[0], .w_hh = w[1], .reverse = a[6].b};
+    if (n > 3) o.b_ih = w[2], o.b_hh = w[3];
+    if (n % 2) o.w_hr = w[n - 1];
+    if (a[5].given && !(o.batch_sizes = steps_of(a[5].t, &o.steps))) return NULL;
+    cr_tensor *y, *h, *c = NULL;
+    WITHOUT_GIL(y = cr_recurrent((cr_cell)cell, &o, &h, cell == CR_LSTM ? &c : NULL));
+    if (!y) return raise_error();
+    PyObject *first = wrap(y), *second = wrap(h), *third = c ? wrap(c) : NULL;
+    PyObject *all = first && second ? c ? third ? PyTuple_Pack(3, first, second, third) : NULL
+                                        : PyTuple_Pack(2, first, second)
+                                    : NULL;
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    Py_XDECREF(third);
+    return all;
+}
+
 /* (logits, temperature, top_p, top_k, generator) */
 PyObject *api__sample(const arg *a) {
     const cr_sampling s = {.temperature = a[1].d, .top_p = a[2].d, .top_k = a[3].i};

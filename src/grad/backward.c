@@ -323,7 +323,8 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
                  .dev = g->dev,
                  .needs = needs,
                  .differentiable = graph,
-                 .product = product};
+                 .product = product,
+                 .graft = cr_walk_graft};
     cr_status status = unpack_saved(w, n, &c, in);
     if (status != CR_OK) return status;
     for (int i = 0; i < n->n; i++) {

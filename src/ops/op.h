@@ -36,6 +36,9 @@ struct cr_call {
     bool differentiable;                            /* gradients: create_graph, so no fused kernels */
     /* gradients: dx[i] = a b; CR_NONE where on_product took the factors */
     cr_tensor *(*product)(int i, const cr_tensor *a, const cr_tensor *b);
+    /* gradients with differentiable, in place of dx: y, computed from in[] once more by other ops, has the
+     * cotangent g */
+    cr_status (*graft)(const cr_tensor *y, const cr_tensor *g);
 };
 
 struct cr_op {

@@ -2043,6 +2043,138 @@ static const cr_instr geometric_code[] = {
     {CR_OP_MAX, 6, 2, -1},            /* v4 = max v3 k0 */
 };
 
+/* rnn_tanh(a) = y = TANH(a); y, y */
+static const cr_instr rnn_tanh_code[] = {
+    {CR_OP_TANH, 0, -1, -1},          /* v0 = tanh a */
+};
+
+/* rnn_relu(a) = y = MAX(a, K(0)); y, y */
+static const double rnn_relu_k[] = {0.0};
+static const cr_instr rnn_relu_code[] = {
+    {CR_OP_MAX, 0, 1, -1},            /* v0 = max a k0 */
+};
+
+/* rnn_tanh_back(y, g, u) = d = (g + u) * (K(1) - y * y); d */
+static const double rnn_tanh_back_k[] = {1.0};
+static const cr_instr rnn_tanh_back_code[] = {
+    {CR_OP_ADD, 1, 2, -1},            /* v0 = add g u */
+    {CR_OP_MUL, 0, 0, -1},            /* v1 = mul y y */
+    {CR_OP_SUB, 3, 5, -1},            /* v2 = sub k0 v1 */
+    {CR_OP_MUL, 4, 6, -1},            /* v3 = mul v0 v2 */
+};
+
+/* rnn_relu_back(y, g, u) = d = SEL(y > K(0), g + u, K(0)); d */
+static const double rnn_relu_back_k[] = {0.0};
+static const cr_instr rnn_relu_back_code[] = {
+    {CR_OP_GT, 0, 3, -1},             /* v0 = gt y k0 */
+    {CR_OP_ADD, 1, 2, -1},            /* v1 = add g u */
+    {CR_OP_SEL, 4, 5, 3},             /* v2 = sel v0 v1 k0 */
+};
+
+/* lstm(ai, af, ag, ao, c) = k = SIGMOID(af) * c + SIGMOID(ai) * TANH(ag); y = SIGMOID(ao) * TANH(k); c, k, y, y */
+static const cr_instr lstm_code[] = {
+    {CR_OP_SIGMOID, 1, -1, -1},       /* v0 = sigmoid af */
+    {CR_OP_MUL, 5, 4, -1},            /* v1 = mul v0 c */
+    {CR_OP_SIGMOID, 0, -1, -1},       /* v2 = sigmoid ai */
+    {CR_OP_TANH, 2, -1, -1},          /* v3 = tanh ag */
+    {CR_OP_MUL, 7, 8, -1},            /* v4 = mul v2 v3 */
+    {CR_OP_ADD, 6, 9, -1},            /* v5 = add v1 v4 */
+    {CR_OP_SIGMOID, 3, -1, -1},       /* v6 = sigmoid ao */
+    {CR_OP_TANH, 10, -1, -1},         /* v7 = tanh v5 */
+    {CR_OP_MUL, 11, 12, -1},          /* v8 = mul v6 v7 */
+};
+
+/* lstm_back(ai, af, ag, ao, c, g, u, v) = si = SIGMOID(ai); sf = SIGMOID(af); tg = TANH(ag); so = SIGMOID(ao); t = TANH(sf * c + si * tg); e = g + u; dk = v + e * so * (K(1) - t * t); di = dk * tg * si * (K(1) - si); df = dk * c * sf * (K(1) - sf); dg = dk * si * (K(1) - tg * tg); do = e * t * so * (K(1) - so); dc = dk * sf; di, df, dg, do, dc */
+static const double lstm_back_k[] = {1.0};
+static const cr_instr lstm_back_code[] = {
+    {CR_OP_ADD, 5, 6, -1},            /* v0 = add g u */
+    {CR_OP_SIGMOID, 3, -1, -1},       /* v1 = sigmoid ao */
+    {CR_OP_MUL, 9, 10, -1},           /* v2 = mul v0 v1 */
+    {CR_OP_SIGMOID, 1, -1, -1},       /* v3 = sigmoid af */
+    {CR_OP_MUL, 12, 4, -1},           /* v4 = mul v3 c */
+    {CR_OP_SIGMOID, 0, -1, -1},       /* v5 = sigmoid ai */
+    {CR_OP_TANH, 2, -1, -1},          /* v6 = tanh ag */
+    {CR_OP_MUL, 14, 15, -1},          /* v7 = mul v5 v6 */
+    {CR_OP_ADD, 13, 16, -1},          /* v8 = add v4 v7 */
+    {CR_OP_TANH, 17, -1, -1},         /* v9 = tanh v8 */
+    {CR_OP_MUL, 18, 18, -1},          /* v10 = mul v9 v9 */
+    {CR_OP_SUB, 8, 19, -1},           /* v11 = sub k0 v10 */
+    {CR_OP_MUL, 11, 20, -1},          /* v12 = mul v2 v11 */
+    {CR_OP_ADD, 7, 21, -1},           /* v13 = add v v12 */
+    {CR_OP_MUL, 22, 15, -1},          /* v14 = mul v13 v6 */
+    {CR_OP_MUL, 23, 14, -1},          /* v15 = mul v14 v5 */
+    {CR_OP_SUB, 8, 14, -1},           /* v16 = sub k0 v5 */
+    {CR_OP_MUL, 24, 25, -1},          /* v17 = mul v15 v16 */
+    {CR_OP_MUL, 22, 4, -1},           /* v18 = mul v13 c */
+    {CR_OP_MUL, 27, 12, -1},          /* v19 = mul v18 v3 */
+    {CR_OP_SUB, 8, 12, -1},           /* v20 = sub k0 v3 */
+    {CR_OP_MUL, 28, 29, -1},          /* v21 = mul v19 v20 */
+    {CR_OP_MUL, 22, 14, -1},          /* v22 = mul v13 v5 */
+    {CR_OP_MUL, 15, 15, -1},          /* v23 = mul v6 v6 */
+    {CR_OP_SUB, 8, 32, -1},           /* v24 = sub k0 v23 */
+    {CR_OP_MUL, 31, 33, -1},          /* v25 = mul v22 v24 */
+    {CR_OP_MUL, 9, 18, -1},           /* v26 = mul v0 v9 */
+    {CR_OP_MUL, 35, 10, -1},          /* v27 = mul v26 v1 */
+    {CR_OP_SUB, 8, 10, -1},           /* v28 = sub k0 v1 */
+    {CR_OP_MUL, 36, 37, -1},          /* v29 = mul v27 v28 */
+    {CR_OP_MUL, 22, 12, -1},          /* v30 = mul v13 v3 */
+};
+
+/* lstm_hidden(ai, af, ag, ao, c) = y = SIGMOID(ao) * TANH(SIGMOID(af) * c + SIGMOID(ai) * TANH(ag)); y */
+static const cr_instr lstm_hidden_code[] = {
+    {CR_OP_SIGMOID, 3, -1, -1},       /* v0 = sigmoid ao */
+    {CR_OP_SIGMOID, 1, -1, -1},       /* v1 = sigmoid af */
+    {CR_OP_MUL, 6, 4, -1},            /* v2 = mul v1 c */
+    {CR_OP_SIGMOID, 0, -1, -1},       /* v3 = sigmoid ai */
+    {CR_OP_TANH, 2, -1, -1},          /* v4 = tanh ag */
+    {CR_OP_MUL, 8, 9, -1},            /* v5 = mul v3 v4 */
+    {CR_OP_ADD, 7, 10, -1},           /* v6 = add v2 v5 */
+    {CR_OP_TANH, 11, -1, -1},         /* v7 = tanh v6 */
+    {CR_OP_MUL, 5, 12, -1},           /* v8 = mul v0 v7 */
+};
+
+/* gru(xr, xz, xn, hr, hz, hn, h) = r = SIGMOID(xr + hr); z = SIGMOID(xz + hz); n = TANH(xn + r * hn); y = n + z * (h - n); y, y */
+static const cr_instr gru_code[] = {
+    {CR_OP_ADD, 0, 3, -1},            /* v0 = add xr hr */
+    {CR_OP_SIGMOID, 7, -1, -1},       /* v1 = sigmoid v0 */
+    {CR_OP_MUL, 8, 5, -1},            /* v2 = mul v1 hn */
+    {CR_OP_ADD, 2, 9, -1},            /* v3 = add xn v2 */
+    {CR_OP_TANH, 10, -1, -1},         /* v4 = tanh v3 */
+    {CR_OP_ADD, 1, 4, -1},            /* v5 = add xz hz */
+    {CR_OP_SIGMOID, 12, -1, -1},      /* v6 = sigmoid v5 */
+    {CR_OP_SUB, 6, 11, -1},           /* v7 = sub h v4 */
+    {CR_OP_MUL, 13, 14, -1},          /* v8 = mul v6 v7 */
+    {CR_OP_ADD, 11, 15, -1},          /* v9 = add v4 v8 */
+};
+
+/* gru_back(xr, xz, xn, hr, hz, hn, h, g, u) = r = SIGMOID(xr + hr); z = SIGMOID(xz + hz); n = TANH(xn + r * hn); e = g + u; dn = e * (K(1) - z) * (K(1) - n * n); dm = dn * r; dr = dn * hn * r * (K(1) - r); dz = e * (h - n) * z * (K(1) - z); dh = e * z; dr, dz, dn, dm, dh */
+static const double gru_back_k[] = {1.0};
+static const cr_instr gru_back_code[] = {
+    {CR_OP_ADD, 7, 8, -1},            /* v0 = add g u */
+    {CR_OP_ADD, 1, 4, -1},            /* v1 = add xz hz */
+    {CR_OP_SIGMOID, 11, -1, -1},      /* v2 = sigmoid v1 */
+    {CR_OP_SUB, 9, 12, -1},           /* v3 = sub k0 v2 */
+    {CR_OP_MUL, 10, 13, -1},          /* v4 = mul v0 v3 */
+    {CR_OP_ADD, 0, 3, -1},            /* v5 = add xr hr */
+    {CR_OP_SIGMOID, 15, -1, -1},      /* v6 = sigmoid v5 */
+    {CR_OP_MUL, 16, 5, -1},           /* v7 = mul v6 hn */
+    {CR_OP_ADD, 2, 17, -1},           /* v8 = add xn v7 */
+    {CR_OP_TANH, 18, -1, -1},         /* v9 = tanh v8 */
+    {CR_OP_MUL, 19, 19, -1},          /* v10 = mul v9 v9 */
+    {CR_OP_SUB, 9, 20, -1},           /* v11 = sub k0 v10 */
+    {CR_OP_MUL, 14, 21, -1},          /* v12 = mul v4 v11 */
+    {CR_OP_MUL, 22, 5, -1},           /* v13 = mul v12 hn */
+    {CR_OP_MUL, 23, 16, -1},          /* v14 = mul v13 v6 */
+    {CR_OP_SUB, 9, 16, -1},           /* v15 = sub k0 v6 */
+    {CR_OP_MUL, 24, 25, -1},          /* v16 = mul v14 v15 */
+    {CR_OP_SUB, 6, 19, -1},           /* v17 = sub h v9 */
+    {CR_OP_MUL, 10, 27, -1},          /* v18 = mul v0 v17 */
+    {CR_OP_MUL, 28, 12, -1},          /* v19 = mul v18 v2 */
+    {CR_OP_MUL, 29, 13, -1},          /* v20 = mul v19 v3 */
+    {CR_OP_MUL, 22, 16, -1},          /* v21 = mul v12 v6 */
+    {CR_OP_MUL, 10, 12, -1},          /* v22 = mul v0 v2 */
+};
+
 cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_ADD] = {"add", "a + b", CR_RULE_ANY,
         2, 0, 0, 1, 1, NULL, add_code, {2}, -1, true, add_grad, -1},
@@ -2319,6 +2451,24 @@ cr_program cr_updates[CR_UPDATE_COUNT] = {
         1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 148, false, NULL, -1},
     {"geometric", "trials up to a success; fails: log(1 - p)", CR_RULE_FLOAT,
         1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 149, false, NULL, -1},
+    {"rnn_tanh", "y = tanh(a)", CR_RULE_FLOAT,
+        1, 0, 0, 1, 2, NULL, rnn_tanh_code, {1, 1}, 150, false, NULL, -1},
+    {"rnn_relu", "y = max(a, 0)", CR_RULE_FLOAT,
+        1, 0, 1, 1, 2, rnn_relu_k, rnn_relu_code, {2, 2}, 151, false, NULL, -1},
+    {"rnn_tanh_back", "d: the gradient of a", CR_RULE_FLOAT,
+        3, 0, 1, 4, 1, rnn_tanh_back_k, rnn_tanh_back_code, {7}, 152, false, NULL, -1},
+    {"rnn_relu_back", "d: the gradient of a", CR_RULE_FLOAT,
+        3, 0, 1, 3, 1, rnn_relu_back_k, rnn_relu_back_code, {6}, 153, false, NULL, -1},
+    {"lstm", "k = s(af) c + s(ai) tanh(ag), y = s(ao) tanh(k), s = sigmoid", CR_RULE_FLOAT,
+        5, 0, 0, 9, 4, NULL, lstm_code, {4, 10, 13, 13}, 154, false, NULL, -1},
+    {"lstm_back", "the gradients of the gates and of c", CR_RULE_FLOAT,
+        8, 0, 1, 31, 5, lstm_back_k, lstm_back_code, {26, 30, 34, 38, 39}, 155, false, NULL, -1},
+    {"lstm_hidden", "y of lstm", CR_RULE_FLOAT,
+        5, 0, 0, 9, 1, NULL, lstm_hidden_code, {13}, 156, false, NULL, -1},
+    {"gru", "r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), y = n + z (h - n)", CR_RULE_FLOAT,
+        7, 0, 0, 10, 2, NULL, gru_code, {16, 16}, 157, false, NULL, -1},
+    {"gru_back", "dm: the gradient of hn; dh: that of h but through the gates", CR_RULE_FLOAT,
+        9, 0, 1, 23, 5, gru_back_k, gru_back_code, {26, 30, 22, 31, 32}, 158, false, NULL, -1},
 };
 
 /* o: options, p: params */
@@ -2376,6 +2526,15 @@ const cr_update_options cr_options[CR_UPDATE_COUNT] = {
     {2, {"scale", "least"}, NULL},
     {1, {"least"}, NULL},
     {1, {"fails"}, NULL},
+    {0, {NULL}, NULL},
+    {0, {NULL}, NULL},
+    {0, {NULL}, NULL},
+    {0, {NULL}, NULL},
+    {0, {NULL}, NULL},
+    {0, {NULL}, NULL},
+    {0, {NULL}, NULL},
+    {0, {NULL}, NULL},
+    {0, {NULL}, NULL},
 };
 
 /* The row that is exactly one instruction: its gradients are the instruction's. */

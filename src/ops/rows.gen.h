@@ -22,6 +22,6 @@ typedef enum cr_row {
 } cr_row;
 
 enum { CR_ROW_VALUES = 23 };                     /* of the largest row */
-enum { CR_UPDATE_COUNT = 33 };                   /* with twins */
+enum { CR_UPDATE_COUNT = 42 };                   /* with twins */
 
 #endif

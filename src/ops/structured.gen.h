@@ -32,6 +32,7 @@
     X(replace_part) \
     X(prod) \
     X(cumprod) \
+    X(recurrent) \
     X(sum) \
     X(sum_squares) \
     X(max) \

@@ -96,6 +96,36 @@ def masked(causal: bool) -> Callable[..., Tensor]:
     return lambda q, kv, mask: attention(causal)(q, kv, kv, mask)
 
 
+def recurrent(kind: str, bias: bool = True, reverse: bool = False, packed: bool = False) -> Callable[..., Tensor]:
+    """PyTorch's cells, one step after the other; a projection is one more product."""
+    cell = getattr(torch, kind + "_cell")
+
+    def f(x: Tensor, w: Tensor, states: Tensor, projection: Tensor | None = None) -> Tensor:
+        width, p = x.shape[-1], w.shape[1] - x.shape[-1] - 2
+        h, c = states[:, :p], states[:, p:]
+        biases = (w[:, -2], w[:, -1]) if bias else (None, None)
+        y = [None] * (6 if packed else len(x))
+        starts = [0, 3, 6, 8, 10, 12, 13] if packed else [0]
+        for t in reversed(range(len(y))) if reverse else range(len(y)):
+            rows = x[starts[t] : starts[t + 1]] if packed else x[t]
+            n = len(rows)
+            if kind == "lstm":
+                before = (c[:n].new_zeros(n, len(w) // 4), c[:n]) if projection is not None else (h[:n], c[:n])
+                shared = rows if projection is None else torch.cat([rows, h[:n]], 1)
+                w_in = w[:, :width] if projection is None else w[:, : width + p]
+                w_state = w[:, width : width + p] if projection is None else w.new_zeros(len(w), len(w) // 4)
+                new, cells = cell(shared, before, w_in, w_state, *biases)
+                c = torch.cat([cells, c[n:]])
+                new = new if projection is None else new @ projection.T
+            else:
+                new = cell(rows, h[:n], w[:, :width], w[:, width : width + p], *biases)
+            y[t] = new
+            h = torch.cat([new, h[n:]])
+        return torch.cat([*(v.reshape(-1) for v in y), h.reshape(-1), *([c.reshape(-1)] if kind == "lstm" else [])])
+
+    return f
+
+
 def norm(eps: float) -> Callable[..., Tensor]:
     return lambda x, w=None, b=None: F.layer_norm(x, x.shape[-1:], w, b, eps)
 
@@ -408,6 +438,15 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "attention_heads": heads,
     "attention_mask": masked(False),
     "attention_mask_causal": masked(True),
+    "rnn_tanh": recurrent("rnn_tanh"),
+    "rnn_relu": recurrent("rnn_relu", bias=False, reverse=True, packed=True),
+    "gru": recurrent("gru"),
+    "gru_plain": recurrent("gru", bias=False, reverse=True),
+    "gru_packed": recurrent("gru", packed=True),
+    "lstm": recurrent("lstm"),
+    "lstm_plain": recurrent("lstm", bias=False, reverse=True),
+    "lstm_packed": recurrent("lstm", reverse=True, packed=True),
+    "lstm_projected": recurrent("lstm", packed=True),
 }
 
 
@@ -439,9 +478,9 @@ def main() -> None:
         "static const golden_case golden_cases[] = {",
     ]
     for op, what, name, rest in re.findall(
-        r'^    \{"(\w+)", "(.*?)", (\w+), \w+, \w+, \d+, (\{\{.*)$',
+        r'^    \{"(\w+)",\s*"(.*?)",\s*(\w+),\s*\w+,\s*\w+,\s*\d+,\s*(\{\{.*?\}\})\},$',
         (here.parent / "ops_cases.h").read_text(),
-        re.MULTILINE,
+        re.MULTILINE | re.DOTALL,
     ):
         if name == "dropout":  # our mask is not PyTorch's
             continue

@@ -24,6 +24,7 @@ from . import (
     norm,
     padding,
     rearrange,
+    rnn,
     transformer,
     utils,
 )
@@ -42,6 +43,7 @@ from .multihead import *
 from .norm import *
 from .padding import *
 from .rearrange import *
+from .rnn import *
 from .transformer import *
 
 globals().update(_lazy := lazy.lazy_classes(globals()))
@@ -63,6 +65,7 @@ for _part in (
     norm,
     padding,
     rearrange,
+    rnn,
     transformer,
 ):
     __all__ += _part.__all__

@@ -2216,6 +2216,193 @@ static void fused_149(float *const *out, const float *const *in, const float *pa
     }
 }
 
+/* rnn_tanh: y = tanh(a) */
+static void fused_150(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i);
+        const vec v0 = v_tanh(a);
+        STORE(out[0] + i, v0);
+    }
+}
+
+/* rnn_relu: y = max(a, 0) */
+static void fused_151(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i);
+        const vec v0 = v_max(a, k0);
+        STORE(out[0] + i, v0);
+    }
+}
+
+/* rnn_tanh_back: d: the gradient of a */
+static void fused_152(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec y = FETCH(in[0] + i), g = FETCH(in[1] + i), u = FETCH(in[2] + i);
+        const vec v0 = v_add(g, u);
+        const vec v1 = v_mul(y, y);
+        const vec v2 = v_sub(k0, v1);
+        const vec v3 = v_mul(v0, v2);
+        STORE(out[0] + i, v3);
+    }
+}
+
+/* rnn_relu_back: d: the gradient of a */
+static void fused_153(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec y = FETCH(in[0] + i), g = FETCH(in[1] + i), u = FETCH(in[2] + i);
+        const vec v0 = v_gt(y, k0);
+        const vec v1 = v_add(g, u);
+        const vec v2 = v_sel(v0, v1, k0);
+        STORE(out[0] + i, v2);
+    }
+}
+
+/* lstm: k = s(af) c + s(ai) tanh(ag), y = s(ao) tanh(k), s = sigmoid */
+static void fused_154(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec ai = FETCH(in[0] + i), af = FETCH(in[1] + i), ag = FETCH(in[2] + i), ao = FETCH(in[3] + i), c = FETCH(in[4] + i);
+        const vec v0 = v_sigmoid(af);
+        const vec v1 = v_mul(v0, c);
+        const vec v2 = v_sigmoid(ai);
+        const vec v3 = v_tanh(ag);
+        const vec v4 = v_mul(v2, v3);
+        const vec v5 = v_add(v1, v4);
+        const vec v6 = v_sigmoid(ao);
+        const vec v7 = v_tanh(v5);
+        const vec v8 = v_mul(v6, v7);
+        STORE(out[0] + i, c);
+        STORE(out[1] + i, v5);
+        STORE(out[2] + i, v8);
+    }
+}
+
+/* lstm_back: the gradients of the gates and of c */
+static void fused_155(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec ai = FETCH(in[0] + i), af = FETCH(in[1] + i), ag = FETCH(in[2] + i), ao = FETCH(in[3] + i), c = FETCH(in[4] + i), g = FETCH(in[5] + i), u = FETCH(in[6] + i), v = FETCH(in[7] + i);
+        const vec v0 = v_add(g, u);
+        const vec v1 = v_sigmoid(ao);
+        const vec v2 = v_mul(v0, v1);
+        const vec v3 = v_sigmoid(af);
+        const vec v4 = v_mul(v3, c);
+        const vec v5 = v_sigmoid(ai);
+        const vec v6 = v_tanh(ag);
+        const vec v7 = v_mul(v5, v6);
+        const vec v8 = v_add(v4, v7);
+        const vec v9 = v_tanh(v8);
+        const vec v10 = v_mul(v9, v9);
+        const vec v11 = v_sub(k0, v10);
+        const vec v12 = v_mul(v2, v11);
+        const vec v13 = v_add(v, v12);
+        const vec v14 = v_mul(v13, v6);
+        const vec v15 = v_mul(v14, v5);
+        const vec v16 = v_sub(k0, v5);
+        const vec v17 = v_mul(v15, v16);
+        const vec v18 = v_mul(v13, c);
+        const vec v19 = v_mul(v18, v3);
+        const vec v20 = v_sub(k0, v3);
+        const vec v21 = v_mul(v19, v20);
+        const vec v22 = v_mul(v13, v5);
+        const vec v23 = v_mul(v6, v6);
+        const vec v24 = v_sub(k0, v23);
+        const vec v25 = v_mul(v22, v24);
+        const vec v26 = v_mul(v0, v9);
+        const vec v27 = v_mul(v26, v1);
+        const vec v28 = v_sub(k0, v1);
+        const vec v29 = v_mul(v27, v28);
+        const vec v30 = v_mul(v13, v3);
+        STORE(out[0] + i, v17);
+        STORE(out[1] + i, v21);
+        STORE(out[2] + i, v25);
+        STORE(out[3] + i, v29);
+        STORE(out[4] + i, v30);
+    }
+}
+
+/* lstm_hidden: y of lstm */
+static void fused_156(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec ai = FETCH(in[0] + i), af = FETCH(in[1] + i), ag = FETCH(in[2] + i), ao = FETCH(in[3] + i), c = FETCH(in[4] + i);
+        const vec v0 = v_sigmoid(ao);
+        const vec v1 = v_sigmoid(af);
+        const vec v2 = v_mul(v1, c);
+        const vec v3 = v_sigmoid(ai);
+        const vec v4 = v_tanh(ag);
+        const vec v5 = v_mul(v3, v4);
+        const vec v6 = v_add(v2, v5);
+        const vec v7 = v_tanh(v6);
+        const vec v8 = v_mul(v0, v7);
+        STORE(out[0] + i, v8);
+    }
+}
+
+/* gru: r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), y = n + z (h - n) */
+static void fused_157(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec xr = FETCH(in[0] + i), xz = FETCH(in[1] + i), xn = FETCH(in[2] + i), hr = FETCH(in[3] + i), hz = FETCH(in[4] + i), hn = FETCH(in[5] + i), h = FETCH(in[6] + i);
+        const vec v0 = v_add(xr, hr);
+        const vec v1 = v_sigmoid(v0);
+        const vec v2 = v_mul(v1, hn);
+        const vec v3 = v_add(xn, v2);
+        const vec v4 = v_tanh(v3);
+        const vec v5 = v_add(xz, hz);
+        const vec v6 = v_sigmoid(v5);
+        const vec v7 = v_sub(h, v4);
+        const vec v8 = v_mul(v6, v7);
+        const vec v9 = v_add(v4, v8);
+        STORE(out[0] + i, v9);
+    }
+}
+
+/* gru_back: dm: the gradient of hn; dh: that of h but through the gates */
+static void fused_158(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec xr = FETCH(in[0] + i), xz = FETCH(in[1] + i), xn = FETCH(in[2] + i), hr = FETCH(in[3] + i), hz = FETCH(in[4] + i), hn = FETCH(in[5] + i), h = FETCH(in[6] + i), g = FETCH(in[7] + i), u = FETCH(in[8] + i);
+        const vec v0 = v_add(g, u);
+        const vec v1 = v_add(xz, hz);
+        const vec v2 = v_sigmoid(v1);
+        const vec v3 = v_sub(k0, v2);
+        const vec v4 = v_mul(v0, v3);
+        const vec v5 = v_add(xr, hr);
+        const vec v6 = v_sigmoid(v5);
+        const vec v7 = v_mul(v6, hn);
+        const vec v8 = v_add(xn, v7);
+        const vec v9 = v_tanh(v8);
+        const vec v10 = v_mul(v9, v9);
+        const vec v11 = v_sub(k0, v10);
+        const vec v12 = v_mul(v4, v11);
+        const vec v13 = v_mul(v12, hn);
+        const vec v14 = v_mul(v13, v6);
+        const vec v15 = v_sub(k0, v6);
+        const vec v16 = v_mul(v14, v15);
+        const vec v17 = v_sub(h, v9);
+        const vec v18 = v_mul(v0, v17);
+        const vec v19 = v_mul(v18, v2);
+        const vec v20 = v_mul(v19, v3);
+        const vec v21 = v_mul(v12, v6);
+        const vec v22 = v_mul(v0, v2);
+        STORE(out[0] + i, v16);
+        STORE(out[1] + i, v20);
+        STORE(out[2] + i, v12);
+        STORE(out[3] + i, v21);
+        STORE(out[4] + i, v22);
+    }
+}
+
 typedef void (*fused_fn)(float *const *out, const float *const *in, const float *params, int64_t n);
 static const fused_fn fused_table[] = {
     fused_0, fused_1, fused_2, fused_3, fused_4, fused_5, fused_6, fused_7, fused_8, fused_9, fused_10, fused_11,
@@ -2232,4 +2419,5 @@ static const fused_fn fused_table[] = {
     fused_120, fused_121, fused_122, fused_123, fused_124, fused_125, fused_126, fused_127, fused_128, fused_129,
     fused_130, fused_131, fused_132, fused_133, fused_134, fused_135, fused_136, fused_137, fused_138, fused_139,
     fused_140, fused_141, fused_142, fused_143, fused_144, fused_145, fused_146, fused_147, fused_148, fused_149,
+    fused_150, fused_151, fused_152, fused_153, fused_154, fused_155, fused_156, fused_157, fused_158,
 };
