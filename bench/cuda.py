@@ -454,7 +454,7 @@ def main() -> None:
                 within = min(ANSWER, max(10, stop - time.monotonic()))
                 found[name].append(worker.ask(case, device, compiled, 0 if o.quick else SAMPLED, within=within))
                 if case.part == "train":
-                    worker.end()  # so that peak bytes are this case's alone
+                    worker.end()  # so that the peak counts only this case
         return {
             name: (
                 next((a for a in got if isinstance(a, str)), None)

@@ -102,7 +102,7 @@ static void spot_check(const shape *s, int engine, cr_tensor *c, const cr_tensor
 
 enum { OURS, SGEMM, BF16, ENGINES };
 
-/* oneDNN as one would use it alone: eight tiles, each a one-threaded dnnl_sgemm. */
+/* oneDNN without this library: eight tiles, each a one-threaded dnnl_sgemm. */
 typedef struct sgemm_job { const shape *s; const float *a, *b; float *c; } sgemm_job;
 enum { TILES = 8 };
 

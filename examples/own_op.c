@@ -12,7 +12,7 @@ static cr_status cube_backward(const cr_custom_call *c, const cr_tensor *g, cr_t
     return dx[0] ? CR_OK : cr_error_status();
 }
 
-/* What the gradient check calls: the op as a function of its inputs. */
+/* The op as a function of its inputs, for the gradient check. */
 static cr_tensor *cube_of(int n, const cr_tensor *const *in, void *ctx) {
     (void)ctx;
     return cr_custom_apply("cube", n, in, NULL);

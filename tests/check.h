@@ -25,7 +25,7 @@ static uint64_t test_rounds(void) { return 1; }     /* on GPUs made of software 
 static uint64_t test_rounds(void) { return test_full() ? 4 : 1; }
 #endif
 
-/* CHAINRULE_TEST_OPS=softmax,norm looks at these ops alone. */
+/* CHAINRULE_TEST_OPS=softmax,norm checks only these ops. */
 __attribute__((unused)) static bool test_wants(const char *op) {
     const char *list = getenv("CHAINRULE_TEST_OPS");
     const size_t n = strlen(op);

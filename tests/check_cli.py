@@ -272,7 +272,7 @@ def a_run_from_text_to_text(folder: Path) -> None:
 
 
 def numbers(path: Path) -> list[list[tuple[float, float]]]:
-    """Of each line drawn in a picture, as pixels; every number has to be one."""
+    """The points of each line in a picture, as pixels; every coordinate has to be a number."""
     root = ElementTree.parse(path).getroot()
     lines = [e.get("points", "") for e in root.iter() if e.tag.endswith("polyline") and e.get("stroke") != "#98a2b3"]
     found = [[(float(x), float(y)) for x, y in (point.split(",") for point in points.split())] for points in lines]

@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "tests" / "cudasim"))
 from environment import simulated  # noqa: E402
 
 Test = Callable[[Path, str], None]  # in a folder, on a kind of GPU
-CLOSE = 1e-5  # of a loss after 50 steps; rounding alone was 4e-7 on lavapipe and on SwiftShader
+CLOSE = 1e-5  # of a loss after 50 steps; rounding was 4e-7 on lavapipe and on SwiftShader
 
 
 def follow(there: list[float], here: list[float]) -> None:
@@ -125,7 +125,7 @@ def from_python(_: Path, kind: str) -> None:
 
 
 def device_lines() -> dict[str, str]:
-    """What the program says of each device."""
+    """The program's description of each device."""
     lines = subprocess.run([PROGRAM, "info"], capture_output=True, text=True, check=True).stdout.splitlines()
     return {line.split()[0]: line for line in lines if line.startswith("  ")}
 

@@ -48,7 +48,7 @@ TIMEOUT = 600  # seconds for one page
 
 
 class Missing(Exception):
-    """What a block needs and is not here."""
+    """The requirements of a block that are missing here."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What is said where there is no GPU: no library, one that is none of wgpu-native, another version
+"""Messages where there is no GPU: no library, one that is none of wgpu-native, another version
 of it, no Vulkan, no driver.
 
 Each runs the program test_webgpu, which says in one line why it went without a GPU.

@@ -90,7 +90,7 @@ TEST(sorts) {
         }
 }
 
-/* Of many rows, and of a part of a larger tensor. */
+/* Many rows, and a part of a larger tensor. */
 TEST(sorts_of_parts) {
     cr_generator *random = cr_generator_new(test_seed());
     cr_scope_begin();
@@ -174,7 +174,7 @@ TEST(exact_scans) {
         }
 }
 
-/* Floats that were added in double, rounded once: what f32 alone could not do over 300,000 of them.
+/* Floats that were added in double, rounded once: f32 could not do that over 300,000 of them.
  * units: of f32 beside each result; float64, which has no more bits to be added in, in another order:
  * 2^-10 of them. */
 static void follows(const char *what, const cr_tensor *got, const cr_tensor *want, double units, double beside) {

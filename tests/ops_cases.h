@@ -229,7 +229,7 @@ static const cr_device *other_device(const cr_tensor *x) {
 static cr_tensor *transfer(inputs in) { return cr_to(in[0], cr_dtype_of(in[0]), other_device(in[0])); }
 static cr_tensor *transfer_odd(inputs in) { return transfer((const cr_tensor *[]){cr_transpose(in[0], 0, -1)}); }
 
-/* What only gradients use otherwise (ops/compose.h). */
+/* Functions that otherwise only gradients use (ops/compose.h). */
 cr_tensor *cr_alias(const cr_tensor *x);
 extern const cr_op cr_op_put, cr_op_ravel;
 static cr_tensor *alias(inputs in) { return cr_alias(in[0]); }

@@ -2,8 +2,8 @@
  * why it could not run. A program prints one line for each failed or skipped test and ends with the
  * line that tools/run_tests.py adds up:
  *   result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300 A program runs on the devices that are
- *   always there, unless it says before #define CR_TEST_GPU: then on GPUs behind WebGPU alone, as far
- *   as they go; or #define CR_TEST_CUDA: on a simulated NVIDIA GPU alone (tests/cudasim), with
+ *   always there, unless it says before #define CR_TEST_GPU: then only on GPUs behind WebGPU, as far
+ *   as they go; or #define CR_TEST_CUDA: only on a simulated NVIDIA GPU (tests/cudasim), with
  *   CHAINRULE_TEST_CUDA=1 on a true one; or #define CR_TEST_EVERY_DEVICE: on all of them. use: program
  *   [-v] [part of a test's name ...], or -l for their names; CHAINRULE_TEST_SEED repeats a random run;
  *   CHAINRULE_TEST_FULL=1 runs the whole, CHAINRULE_TEST_FULL=2 also what takes a quarter of an hour:

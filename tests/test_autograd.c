@@ -287,7 +287,7 @@ TEST(hooks) {
     }
 }
 
-/* What a hook's ctx needs to live as long as the hook. */
+/* Storage for a hook's ctx that lives as long as the hook. */
 typedef struct life { cr_tensor *t; int64_t id; int runs, ended; } life;
 static void end_life(void *ctx) { ((life *)ctx)->ended++; }
 static cr_tensor *watch(const cr_tensor *g, void *ctx) { return look(g, &((life *)ctx)->runs); }

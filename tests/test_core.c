@@ -197,7 +197,7 @@ TEST(dtypes_have_names) {
     CHECK(n >= 4, "%d switches", n);
 }
 
-/* What is too late depends on what ran before, so it runs in a process of its own. */
+/* Whether a call comes too late depends on earlier calls, so this runs in a process of its own. */
 static const char *switch_named(const char *wanted) {
     const char *name, *value;
     for (int i = 0; cr_switch_at(i, &name, NULL, &value); i++)

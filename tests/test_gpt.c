@@ -102,7 +102,7 @@ static double *values(const cr_tensor *t) {
 }
 
 /* A key's bias adds the same to every score of a query, so its gradient is 0 but for rounding, which
- * AdamW makes as large as any other in f32: the middle third of c_attn.bias is compared in f64 alone. */
+ * AdamW makes as large as any other in f32: the middle third of c_attn.bias is compared only in f64. */
 static bool only_rounding(const char *name, const cr_tensor *t, int64_t i) {
     return cr_dtype_of(t) == CR_F32 && strstr(name, "c_attn.bias") && i >= cr_numel(t) / 3 && i < cr_numel(t) / 3 * 2;
 }

@@ -647,7 +647,7 @@ static bool row_is_right(const elementwise_test *row, const cr_device *dev, cons
     return true;
 }
 
-/* What was derived from a mutant (its own gradients) goes with it. */
+/* Programs derived from a mutant (its own gradients) are freed with it. */
 static void mutant_end(mutant *m) {
     cr_gradient *derived = atomic_load(&m->p.grad);
     for (int i = 0; derived && i < m->p.n_in; i++) cr_program_free(derived[i].program);

@@ -50,7 +50,7 @@ static void check_rounded(const char *what, const cr_device *dev, const cr_tenso
     test_ran_on(dev);
 }
 
-/* What a device computes in: wide enough that rounding its result is the only one. */
+/* The dtype in which a device computes: wide enough that only its result is rounded. */
 static cr_dtype wide_of(const cr_device *dev) { return dev == cr_ref() ? CR_F64 : CR_F32; }
 static cr_tensor *wide(const cr_tensor *x) { return cr_to(x, wide_of(cr_device_of(x)), cr_device_of(x)); }
 

@@ -99,7 +99,7 @@ static void check_indexing(void) {
 }
 TEST(indexing) { EACH_DEVICE SCOPED(check_indexing()); }
 
-/* What rows of ops_cases.h cannot say: duplicates, in place, parts of other tensors, refusals. */
+/* Cases that rows of ops_cases.h cannot express: duplicates, in place, parts of other tensors, refusals. */
 static void check_places(void) {
     cr_tensor *x = counting(CR_LIST(3, 4)), *twice = of_index(3, (int64_t[]){2, 0, 2}), *rows = counting(CR_LIST(3, 4)),
               *ten = cr_full(CR_ALL, 10, CR_F32, dev);

@@ -588,7 +588,7 @@ TEST(training_copies) {                             /* of a set in its place, an
     }
 }
 
-/* What is synchronised when: each file before it gets its name, each folder after a name in it has changed. */
+/* The order of synchronisation: each file before it gets its name, each folder after a name in it has changed. */
 static struct { char path[640]; bool folder, weights, commit; } synced[40];
 static int n_synced;
 static char commit_folder[640], weights_file[640];

@@ -342,7 +342,7 @@ TEST(composites) {
     }
 }
 
-/* Without a fused gradient alone, the gradient of the fused forward pass is the composed one. */
+/* Where only the fused gradient is missing, the gradient of the fused forward pass is the composed one. */
 TEST(composed_gradients) {
     make_plain_device();
     plain_kernels.softmax = cr_device_ref.kernels->softmax;

@@ -225,7 +225,7 @@ static void public_mode(const cr_device *dev) {
 }
 TEST(matmul_bf16_mode) { public_mode(cr_cpu()); public_mode(cr_ref()); }
 
-/* What is neither finite nor normal, through rounding: NaN stays, infinity and 0 give their products,
+/* Values that are not finite or not normal, through rounding: NaN stays, infinity and 0 give their products,
  * the largest number becomes infinity. */
 static void special_operands(void) {
     const float inf = INFINITY, tie = 1.00390625f,

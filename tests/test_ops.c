@@ -130,7 +130,7 @@ static void check_row_shapes(const cr_program *p, const elementwise_test *row, c
     }
 }
 
-/* Of one round: rule, device and row_taken decide. */
+/* The dtypes of one round: rule, device and row_taken decide. */
 static long rows_meant(void) {
     long n = 0;
     for (int i = 0; i < CR_ROW_COUNT; i++)

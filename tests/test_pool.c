@@ -372,7 +372,7 @@ static void call_backward_of_one(void) {
 }
 
 TEST(interrupted_ops) {
-    enum { HOST = 1, ROW = 2 };                     /* on the cpu alone; also in one long row, which is one chunk */
+    enum { HOST = 1, ROW = 2 };                     /* only on the cpu; also in one long row, which is one chunk */
     static const struct { const char *name; void (*call)(void); int where;
     } calls[] = {
         {"add", call_add, 0},

@@ -292,7 +292,7 @@ TEST(derivatives_by_differences) {
     CHECK(checks > 70 * points, "only %d derivatives", checks);
 }
 
-/* What derive.c makes of a value's formula must be what ops.def says is its gradient. */
+/* The gradient that derive.c derives from a value's formula must equal the gradient in ops.def. */
 TEST(derived_gradients_are_the_rows) {
     state = test_seed() + 1;
     for (int i = 0; i < CR_ROW_COUNT; i++) {
@@ -467,7 +467,7 @@ TEST(parser_limits) {
     cr_program_free(NULL);
 }
 
-/* What is written shares, folds and drops; nothing that would change NaN, -0 or infinity is touched. */
+/* A program shares, folds and drops instructions, except where that would change NaN, -0 or infinity. */
 TEST(parser_simplifies) {
     static const struct { const char *body; int instructions, constants;
     } programs[] = {{"exp(x) * exp(x)", 2, 0},

@@ -83,7 +83,7 @@ static void check_reduction_edges(void) {
     cr_tensor *bits = cr_ones(CR_LIST(300), CR_BOOL, dev), *half = cr_full(CR_LIST(10000), 10, CR_F16, dev);
     CHECK(cr_dtype_of(cr_sum(bits, CR_ALL, false)) == CR_I64 && cr_item(cr_sum(bits, CR_ALL, false)) == 300,
           "bool sums as int64");
-    VALUES(cr_mean(half, CR_ALL, false), 10);       /* the sum alone would overflow a float16 */
+    VALUES(cr_mean(half, CR_ALL, false), 10);       /* the sum would overflow a float16 */
     FAILS(CR_BAD_TYPE, "[mean] needs a floating point tensor: int64",
           cr_mean(cr_ones(CR_LIST(2), CR_I64, dev), CR_ALL, false));
     FAILS(CR_BAD_TYPE, "[var] needs a floating point tensor", cr_var(bits, CR_ALL, 1, false));

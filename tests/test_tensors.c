@@ -261,7 +261,7 @@ static void check_in_place(void) {
 }
 TEST(in_place) { EACH_DEVICE SCOPED(check_in_place()); }
 
-/* What is overwritten hands no gradient on; what is copied in gets it. */
+/* Overwritten elements pass no gradient on; copied elements receive it. */
 static void check_in_place_gradients(void) {
     cr_tensor *a = cr_requires_grad_(OF(1, 2), true),
               *b = cr_requires_grad_(cr_from((float[]){5}, CR_LIST(1), CR_F32, dev), true);

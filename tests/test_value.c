@@ -379,7 +379,7 @@ TEST(threads_have_their_own) {
     FAILS(CR_RUNTIME, "there are Values already", cr_value_serial());
 }
 
-/* What threads have freed is there for others: the pool does not grow with each new thread. */
+/* Values that a thread freed serve other threads: the pool does not grow with each new thread. */
 static void churn(void *unused) { (void)unused; chain(100000); }
 
 TEST(a_thread_leaves_its_cells) {

@@ -16,7 +16,7 @@ from scikit_build_core.build import get_requires_for_build_wheel as get_requires
 
 
 def has_wheel() -> bool:
-    """Of wgpu, for this system."""
+    """The wheel of wgpu for this system."""
     if sys.platform == "linux":
         return platform.machine() in ("x86_64", "aarch64") and platform.libc_ver()[0] == "glibc"
     return sys.platform in ("darwin", "win32")

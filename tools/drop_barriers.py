@@ -1,6 +1,6 @@
 """Takes the barriers out of the CUDA kernels, one at a time, and demands that the thread sanitizer reports each.
 
-    drop_barriers.py [file ...]    of these files alone: attention.cu
+    drop_barriers.py [file ...]    only of these files: attention.cu
 
 Runs the cases of a few ops on the simulated GPU whose kernels are sanitized
 (build/release/tests/test_cuda_ops_thread), or a test of their own; the simulated NVRTC takes the
@@ -79,7 +79,7 @@ def cases(file: str, drop: int | None) -> tuple[int, str]:
 
 
 def judge(file: str, number: int | None, line: int) -> str:
-    """What is wrong, or nothing."""
+    """A description of the failure, or nothing."""
     status, output = cases(file, number)
     end = "\n".join(output.splitlines()[-20:])
     if number is None:

@@ -60,6 +60,9 @@ class Primitive:
     name: str
     arity: int
     doc: str
+    c: str  # over floats, in C and CUDA C; "": integers only
+    wgsl: str
+    vector: bool  # f64 runs vd_name on the cpu
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ def read_source(text: str) -> tuple[list[Primitive], list[Row], list[Update]]:
             raise BadRow(statement, "expected a row such as UNARY(...)")
         kind = call.func.id
         if kind == "PRIMITIVE":
-            primitives.append(Primitive(name_of(call.args[0]), int(number(call.args[1])), string(call.args[2])))
+            primitives.append(read_primitive(call))
         elif kind == "GROUP":
             group = string(call.args[0])
         elif kind in DEFAULT_INPUTS:
@@ -164,6 +167,20 @@ def read_source(text: str) -> tuple[list[Primitive], list[Row], list[Update]]:
         if len(set(named)) < len(named):
             raise BadRow(call, f"a second row with the name of this one: {ast.unparse(call.args[0])}")
     return primitives, rows, updates
+
+
+def read_primitive(call: ast.Call) -> Primitive:
+    name, arity, doc = name_of(call.args[0]), int(number(call.args[1])), string(call.args[2])
+    given = {k.arg: k.value for k in call.keywords}
+    if "floats" in given:
+        return Primitive(name, arity, doc, "", "", False)
+    operands = ", ".join(("$a", "$b", "$c")[:arity])
+    texts = {"c": f"{name.lower()}$f({operands})", "wgsl": f"f_{name.lower()}({operands})"}
+    for language in texts:
+        found = given.get(language, given.get("text"))
+        if found is not None:
+            texts[language] = string(found)
+    return Primitive(name, arity, doc, texts["c"], texts["wgsl"], "f64" in given)
 
 
 def read_row(kind: str, call: ast.Call, group: str) -> Row:
@@ -421,6 +438,20 @@ def opcodes_h(primitives: list[Primitive]) -> list[str]:
     ]
     for name, items in (("NAMES", [f'"{p.name}"' for p in primitives]), ("ARITY", [str(p.arity) for p in primitives])):
         out += [f"#define CR_OPCODE_{name} {{ \\", *wrap(items, end="\\"), "}"]
+    out += [
+        "",
+        "/* The instructions over floats, X(NAME, name, operands, C over f64 values a, b, c, CUDA C, WGSL,",
+        " * SCALAR or VECTOR: how the cpu runs f64) */",
+        "#define CR_FLOAT_OPCODES(X) \\",
+    ]
+    rows = []
+    for p in primitives:
+        if p.c:
+            scalar = p.c.replace("$f", "").replace("$", "").replace("(C)", "(double)")
+            how = "VECTOR" if p.vector else "SCALAR"
+            rows.append(f'    X({p.name}, {p.name.lower()}, {p.arity}, {scalar}, "{p.c}", "{p.wgsl}", {how})')
+    width = max(map(len, rows)) + 1
+    out += [f"{row:<{width}}\\" for row in rows[:-1]] + [rows[-1]]
     return [*out, "", "#endif"]
 
 
@@ -496,7 +527,7 @@ def c_number(node: ast.expr, options: list[str]) -> str:
 
 
 def options_c(updates: list[Update]) -> list[str]:
-    """What cr_program_params reads, in the order of cr_updates."""
+    """The tables that cr_program_params reads, in the order of cr_updates."""
     fills, table = [], []
     for u in updates:
         fill = "NULL"

@@ -128,7 +128,7 @@ TARGETS = [
     ),
     Target("src/dev/cpu/attention_isa.c", r"dots", r"(\bSTORE\(to \+ i, (?=sum))", "attention"),
 ]
-HEADER = """/* What the mutated sources see first. */
+HEADER = """/* Included before each mutated source. */
 #pragma once
 #include <chainrule.h>
 extern int cr_mutant;

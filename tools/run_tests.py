@@ -40,7 +40,7 @@ CHECK_TIMEOUT = 1500  # seconds for one check in Python
 
 @dataclass
 class Total:
-    """What ran; several add up."""
+    """Counts of tests; several results add up."""
 
     passed: int = 0
     failed: int = 0
@@ -88,7 +88,7 @@ def judge(name: str, status: int | None, output: str) -> Total:
 
 
 def show(name: str, total: Total, status: int | None, output: str) -> None:
-    """Of a program that did its work the lines that it calls a report, everything of one that failed."""
+    """The report lines of a program that succeeded; all output of one that failed."""
     for line in output.splitlines():
         if line.startswith("report "):
             print("     " + line[len("report ") :], flush=True)
@@ -581,7 +581,7 @@ def git(*words: str) -> str:
 
 
 def changed_files() -> list[str]:
-    """What the commits of the last twelve hours before HEAD changed; every file where no older commit is known."""
+    """Files that commits changed in the twelve hours before HEAD; all files where no older commit is known."""
     head = git("log", "-1", "--format=%ct")
     base = git("rev-list", "-1", f"--before={int(head) - 12 * 3600}", "HEAD") if head else ""
     return git(*(["diff", "--name-only", base, "HEAD"] if base else ["ls-files"])).splitlines()

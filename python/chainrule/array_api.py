@@ -109,7 +109,7 @@ def isdtype(dtype: _dtype, kind: _dtype | str | tuple[_dtype | str, ...]) -> _bo
 
 
 def result_type(*arrays_and_dtypes: _Operand | _dtype) -> _dtype:
-    """What these promote to.  A number takes the dtype of the others, or the default one of its
+    """The dtype to which these promote.  A number takes the dtype of the others, or the default one of its
     kind where that is higher."""
     dtypes = [_dtype_of(x) for x in arrays_and_dtypes if isinstance(x, Tensor | _dtype)]
     if not dtypes:
@@ -622,7 +622,7 @@ def _reduced(f: Callable[..., Tensor], x: Tensor, axis: _Axes, keepdims: _bool, 
 
 
 def _wide(x: Tensor, dtype: _dtype | None) -> _dtype:
-    """What sums of x are kept in: 64 bits for integers."""
+    """The dtype of sums of x: 64 bits for integers."""
     if dtype is not None or _is_float(x.dtype):
         return x.dtype if dtype is None else dtype
     return uint64 if x.dtype in _UNSIGNED.values() else int64
@@ -721,7 +721,7 @@ class _Info:
     """What ``__array_namespace_info__()`` returns."""
 
     def capabilities(self) -> dict[str, _bool | _int | None]:
-        """What the standard leaves to the library."""
+        """Answers to the questions that the standard leaves to the library."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
 
     def default_device(self) -> Device:

@@ -25,7 +25,8 @@ static PyObject *tuple_of(int n, const cr_tensor *const *t) {
     return tuple;
 }
 
-/* What a callback returned as a handle: owned; CR_NONE for None; NULL with an exception set for anything else. */
+/* The result of a callback as a handle that the caller owns; CR_NONE for None; NULL with an exception set for
+ * anything else. */
 static cr_tensor *given_back(PyObject *result, const char *who) {
     if (!result) return NULL;
     if (result == Py_None) return cr_retain(CR_NONE);

@@ -189,7 +189,7 @@ static bool convert(const param *p, PyObject *o, arg *a) {
     return false;
 }
 
-/* What an absent argument is: its default, else not given; always something an implementation may read. */
+/* The value of an absent argument: its default, else "not given"; an implementation may always read it. */
 static void set_default(const param *p, arg *a) {
     *a = (arg){.given = p->text != NULL};
     switch (p->kind) {

@@ -323,7 +323,7 @@ static const char *format_of(cr_dtype dt) {           /* NULL: the struct module
     return formats[dt];
 }
 
-/* What an open buffer holds.  The object may come to stand for another handle: this memory stays. */
+/* The contents of an open buffer.  The object may come to stand for another handle: this memory stays. */
 typedef struct lent { cr_tensor *t; Py_ssize_t shape[CR_MAX_DIMS], strides[CR_MAX_DIMS]; } lent;
 
 static int refuse(Py_buffer *view, const char *why) {

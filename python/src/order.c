@@ -54,7 +54,7 @@ PyObject *api_unique_consecutive(const arg *a) { return unique(cr_unique_consecu
 
 cr_tensor *api_isclose(const arg *a) { return cr_isclose(a[0].t, a[1].t, a[2].d, a[3].d, a[4].b); }
 
-/* What a tensor of one bool says; it is released. */
+/* The value of a tensor of one bool, which is released. */
 static PyObject *truth(cr_tensor *y) {
     unsigned char yes = 0;
     const bool ok = y && cr_read(y, CR_BOOL, &yes, sizeof yes) == CR_OK;

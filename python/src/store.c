@@ -238,7 +238,7 @@ static bool add_group(cr_optim **opt, PyObject *group) {
     return ok || raise_error();
 }
 
-/* What the objects of a call stand for: (folder, weights, groups, loader, ...); NULL where they are None. */
+/* The handles of the objects of a call: (folder, weights, groups, loader, ...); NULL where they are None. */
 typedef struct training { cr_training t; cr_params *moments; bool ok; } training;
 
 static training training_of(const arg *a, const arg *generator) {

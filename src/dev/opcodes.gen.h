@@ -58,7 +58,7 @@ typedef enum cr_opcode {
     CR_OP_GT,         /* 2: a > b */
     CR_OP_GE,         /* 2: a >= b */
     CR_OP_SEL,        /* 3: a != 0 ? b : c; the other value does not matter, not even NaN */
-    CR_OP_BAND,       /* 2: a & b; integers and bool */
+    CR_OP_BAND,       /* 2: a & b */
     CR_OP_BOR,        /* 2: a | b */
     CR_OP_BXOR,       /* 2: a ^ b */
     CR_OP_BNOT,       /* 1: ~a; bool: not a */
@@ -79,5 +79,62 @@ typedef enum cr_opcode {
     2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1,   \
     1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 2, 2, 2, 1, 2, 2,                                                      \
 }
+
+/* The instructions over floats, X(NAME, name, operands, C over f64 values a, b, c, CUDA C, WGSL,
+ * SCALAR or VECTOR: how the cpu runs f64) */
+#define CR_FLOAT_OPCODES(X) \
+    X(ADD, add, 2, a + b, "$a + $b", "$a + $b", SCALAR)                                                    \
+    X(SUB, sub, 2, a - b, "$a - $b", "$a - $b", SCALAR)                                                    \
+    X(MUL, mul, 2, a * b, "$a * $b", "$a * $b", SCALAR)                                                    \
+    X(DIV, div, 2, a / b, "$a / $b", "$a / $b", SCALAR)                                                    \
+    X(NEG, neg, 1, -a, "-$a", "bitcast<f32>(bitcast<u32>($a) ^ 0x80000000u)", SCALAR)                      \
+    X(ABS, abs, 1, fabs(a), "fabs$f($a)", "bitcast<f32>(bitcast<u32>($a) & 0x7fffffffu)", SCALAR)          \
+    X(SIGN, sign, 1, (double)(a > 0) - (double)(a < 0), "(C)($a > 0) - (C)($a < 0)", "f_sign($a)", SCALAR) \
+    X(COPYSIGN, copysign, 2, copysign(a, b), "copysign$f($a, $b)", "f_copysign($a, $b)", SCALAR)           \
+    X(MAX, max, 2, f_max(a, b), "f_max($a, $b)", "f_max($a, $b)", SCALAR)                                  \
+    X(MIN, min, 2, f_min(a, b), "f_min($a, $b)", "f_min($a, $b)", SCALAR)                                  \
+    X(POW, pow, 2, pow(a, b), "pow$f($a, $b)", "f_pow($a, $b)", SCALAR)                                    \
+    X(FMOD, fmod, 2, fmod(a, b), "fmod$f($a, $b)", "f_fmod($a, $b)", SCALAR)                               \
+    X(REM, rem, 2, f_rem(a, b), "f_rem($a, $b)", "f_rem($a, $b)", SCALAR)                                  \
+    X(FDIV, fdiv, 2, f_floor_div(a, b), "f_floor_div($a, $b)", "f_fdiv($a, $b)", SCALAR)                   \
+    X(TDIV, tdiv, 2, f_trunc_div(a, b), "f_trunc_div($a, $b)", "f_tdiv($a, $b)", SCALAR)                   \
+    X(EXP, exp, 1, exp(a), "exp$f($a)", "f_exp($a)", VECTOR)                                               \
+    X(EXP2, exp2, 1, exp2(a), "exp2$f($a)", "f_exp2($a)", SCALAR)                                          \
+    X(EXPM1, expm1, 1, expm1(a), "expm1$f($a)", "f_expm1($a)", VECTOR)                                     \
+    X(LOG, log, 1, log(a), "log$f($a)", "f_log($a)", VECTOR)                                               \
+    X(LOG2, log2, 1, log2(a), "log2$f($a)", "f_log2($a)", SCALAR)                                          \
+    X(LOG10, log10, 1, log10(a), "log10$f($a)", "f_log10($a)", SCALAR)                                     \
+    X(LOG1P, log1p, 1, log1p(a), "log1p$f($a)", "f_log1p($a)", VECTOR)                                     \
+    X(SQRT, sqrt, 1, sqrt(a), "sqrt$f($a)", "sqrt($a)", SCALAR)                                            \
+    X(RSQRT, rsqrt, 1, 1 / sqrt(a), "1 / sqrt$f($a)", "1.0 / sqrt($a)", SCALAR)                            \
+    X(SIN, sin, 1, sin(a), "sin$f($a)", "f_sin($a)", SCALAR)                                               \
+    X(COS, cos, 1, cos(a), "cos$f($a)", "f_cos($a)", SCALAR)                                               \
+    X(TAN, tan, 1, tan(a), "tan$f($a)", "f_tan($a)", SCALAR)                                               \
+    X(ASIN, asin, 1, asin(a), "asin$f($a)", "f_asin($a)", SCALAR)                                          \
+    X(ACOS, acos, 1, acos(a), "acos$f($a)", "f_acos($a)", SCALAR)                                          \
+    X(ATAN, atan, 1, atan(a), "atan$f($a)", "f_atan($a)", SCALAR)                                          \
+    X(ATAN2, atan2, 2, atan2(a, b), "atan2$f($a, $b)", "f_atan2($a, $b)", SCALAR)                          \
+    X(SINH, sinh, 1, sinh(a), "sinh$f($a)", "f_sinh($a)", SCALAR)                                          \
+    X(COSH, cosh, 1, cosh(a), "cosh$f($a)", "f_cosh($a)", SCALAR)                                          \
+    X(TANH, tanh, 1, tanh(a), "tanh$f($a)", "f_tanh($a)", VECTOR)                                          \
+    X(ASINH, asinh, 1, asinh(a), "asinh$f($a)", "f_asinh($a)", SCALAR)                                     \
+    X(ACOSH, acosh, 1, acosh(a), "acosh$f($a)", "f_acosh($a)", SCALAR)                                     \
+    X(ATANH, atanh, 1, atanh(a), "atanh$f($a)", "f_atanh($a)", SCALAR)                                     \
+    X(ERF, erf, 1, erf(a), "erf$f($a)", "f_erf($a)", SCALAR)                                               \
+    X(ERFC, erfc, 1, erfc(a), "erfc$f($a)", "f_erfc($a)", SCALAR)                                          \
+    X(SIGMOID, sigmoid, 1, 1 / (1 + exp(-a)), "1 / (1 + exp$f(-$a))", "f_sigmoid($a)", VECTOR)             \
+    X(FLOOR, floor, 1, floor(a), "floor$f($a)", "floor($a)", SCALAR)                                       \
+    X(CEIL, ceil, 1, ceil(a), "ceil$f($a)", "ceil($a)", SCALAR)                                            \
+    X(ROUND, round, 1, rint(a), "rint$f($a)", "round($a)", SCALAR)                                         \
+    X(TRUNC, trunc, 1, trunc(a), "trunc$f($a)", "trunc($a)", SCALAR)                                       \
+    X(ISNAN, isnan, 1, a != a, "$a != $a", "select(0.0, 1.0, is_nan($a))", SCALAR)                         \
+    X(ISINF, isinf, 1, is_inf(a), "is_inf($a)", "select(0.0, 1.0, is_inf($a))", SCALAR)                    \
+    X(EQ, eq, 2, a == b, "$a == $b", "select(0.0, 1.0, $a == $b)", SCALAR)                                 \
+    X(NE, ne, 2, a != b, "$a != $b", "select(1.0, 0.0, $a == $b)", SCALAR)                                 \
+    X(LT, lt, 2, a < b, "$a < $b", "select(0.0, 1.0, $a < $b)", SCALAR)                                    \
+    X(LE, le, 2, a <= b, "$a <= $b", "select(0.0, 1.0, $a <= $b)", SCALAR)                                 \
+    X(GT, gt, 2, a > b, "$a > $b", "select(0.0, 1.0, $a > $b)", SCALAR)                                    \
+    X(GE, ge, 2, a >= b, "$a >= $b", "select(0.0, 1.0, $a >= $b)", SCALAR)                                 \
+    X(SEL, sel, 3, a != 0 ? b : c, "$a != 0 ? $b : $c", "select($b, $c, $a == 0.0)", SCALAR)
 
 #endif

@@ -1,4 +1,4 @@
-/* schedule.c - the learning rate as a function of the step alone, so that a resumed run needs no state for it.
+/* schedule.c - the learning rate as a function of only the step, so that a resumed run needs no state for it.
  *
  * CR_CONSTANT   lr CR_COSINE     min_lr + (lr - min_lr) (1 + cos(pi r)) / 2,  r = (step - warmup) /
  * (total - warmup); min_lr from total on

@@ -15,7 +15,7 @@ LIBRARIES = {
 
 
 def simulated(build: Path) -> dict[str, str]:
-    """What to add to the environment; nothing where this build has no simulator."""
+    """Variables to add to the environment; none where this build has no simulator."""
     folder = build / "cudasim"
     if os.environ.get("CHAINRULE_TEST_CUDA") == "1" or not (folder / "libcuda.so.1").exists():
         return {}

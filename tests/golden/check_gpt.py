@@ -19,7 +19,7 @@ BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 
 def main() -> int:
     if importlib.util.find_spec("torch") is None:
-        print("PyTorch is not installed (make oracle): compared with its stored results alone")
+        print("PyTorch is not installed (make oracle): compared only with its stored results")
         return 77
     with tempfile.TemporaryDirectory() as folder:
         dump = Path(folder) / "gpt.bin"

@@ -145,7 +145,7 @@ def table(
 
 
 def promotion(b: Callable[[torch.dtype], Tensor | float]) -> list[str]:
-    """Of a tensor with axes (rows) and something else (columns); -1 where PyTorch refuses."""
+    """The promoted dtypes of a tensor with axes (rows) and something else (columns); -1 where PyTorch refuses."""
     out = []
     for x in DTYPES:
         line = []

@@ -1,4 +1,4 @@
-"""What calls are made of: tensors by shape, dtype and layout, and families of calls that many
+"""The parts of calls: tensors by shape, dtype and layout, and families of calls that many
 functions share (rows: table_*.py)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the Python tests share: the built package on the path, how long hypothesis tries, and the
+"""Shared by the Python tests: the built package on the path, how long hypothesis tries, and the
 result line that tools/run_tests.py reads."""
 
 from __future__ import annotations

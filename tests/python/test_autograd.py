@@ -406,7 +406,7 @@ def node_of(x: cr.Tensor) -> Any:
 
 
 def names_below(node: Any) -> list[str]:
-    """Of the node and what it was computed from, in depth-first order."""
+    """The names of the node and of its inputs, in depth-first order."""
     return [node.name()] + [
         name for following, _ in node.next_functions if following for name in names_below(following)
     ]

@@ -1,4 +1,4 @@
-"""What no caller means is an exception that names the op and the values; tests/test_bad_input.c
+"""Bad input is an exception that names the op and the values; tests/test_bad_input.c
 goes through every op of C, this through the names and operators of Python."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the reference is made of is there: a docstring for every public name, an entry for every
+"""The parts of the reference are complete: a docstring for every public name, an entry for every
 function of the header.  The blocks of the pages are run by tests/check_pages.py; that each name is
 on a page is checked by `make docs`."""
 
@@ -46,7 +46,7 @@ def test_differences() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_docstrings(module: str) -> None:
-    """Of every public name, and of the methods and properties that a class defines."""
+    """The docstrings of every public name and of the methods and properties that a class defines."""
     package = importlib.import_module("chainrule" + module)
     named = {name: getattr(package, name) for name in package.__all__}
     for name, thing in list(named.items()):

@@ -27,7 +27,7 @@ NAMES = (
 
 
 def run(path: Path, *arguments: Path, before: Path | None = None) -> str:
-    """What it writes; ``before``: a folder whose modules come before those that are installed."""
+    """The output of an example; ``before``: a folder whose modules come before those that are installed."""
     folders = [*([str(before)] if before else []), str(Path(cr.__file__).parent.parent)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     done = subprocess.run(

@@ -171,7 +171,7 @@ def test_gradient(shape: tuple[int, ...], key: Any) -> None:
     ids=lambda k: None if isinstance(k, type) else f"{k}".replace("\n", ""),
 )
 def test_refused(key: Any, kind: type[Exception]) -> None:
-    """What a key cannot be is said; nothing is read or written."""
+    """A bad key is an error that names it; nothing is read or written."""
     x = cr.arange(15).reshape(3, 5)
     with pytest.raises(kind):
         x[key]
@@ -353,7 +353,7 @@ def test_dtypes_of_indices() -> None:
 
 
 def masked(m: Any) -> list[Any]:
-    """What a uint8 tensor means in a key and as a condition, in module m; each warns."""
+    """A uint8 tensor as a key and as a condition, in module m; each use warns."""
     x = m.arange(6.0).reshape(2, 3)
     mask = (x > 2).to(m.uint8) * 3
     found = [

@@ -53,7 +53,7 @@ def golden_tokens(step: int) -> tuple[cr.Tensor, cr.Tensor]:
 
 
 def adamw(model: Any, library: Any = optim) -> Any:
-    """Of golden/make_gpt.py."""
+    """The configuration in golden/make_gpt.py."""
     groups = [
         {"params": [p for p in model.parameters() if (p.ndim >= 2) == decays], "weight_decay": GOLDEN["DECAY"] * decays}
         for decays in (True, False)
@@ -109,7 +109,7 @@ def test_numbers_of_pytorch(dtype: str, tight: float, loss_tight: float) -> None
     assert at == len(data)
 
 
-@pytest.mark.skipif(torch is None, reason="PyTorch is not installed: compared with its stored results alone")
+@pytest.mark.skipif(torch is None, reason="PyTorch is not installed: compared only with its stored results")
 def test_is_pytorchs_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Logits, loss, gradients and ten steps beside a model that a user of PyTorch would write (bench/torch_gpt.py)."""
     monkeypatch.syspath_prepend(str(ROOT / "bench"))
@@ -395,7 +395,7 @@ def test_the_model_of_a_run(tmp_path: Path) -> None:
 
 
 def test_a_save_between_metadata_and_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is loaded belongs together: another model, saved while this one is loaded, is loaded instead."""
+    """A load is consistent: a model that is saved while another one is loaded is loaded instead."""
     old, new = small(generator=seeded(1)), GPT(V, T, L, H, 2 * C, generator=seeded(2))
     load, training_load = cr._core.load, cr._core._training_load
     save_checkpoint(tmp_path, old, step=1, metadata={"note": "old"})

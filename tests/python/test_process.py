@@ -1,4 +1,4 @@
-"""What a process does around the library: threads, fork, Ctrl-C, the end of the interpreter; and that nothing leaks."""
+"""The library in a process: threads, fork, Ctrl-C, the end of the interpreter, and leaks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def runs(program: str, *options: str, **environment: str) -> str:
 
 
 def train(seed: int, steps: int = 30) -> list[float]:
-    """A small network on numbers that depend on the seed alone."""
+    """A small network on numbers that depend only on the seed."""
     g = cr.Generator().manual_seed(seed)
     x, w = cr.randn(17, 5, generator=g), cr.randn(5, 3, generator=g).requires_grad_()
     losses = []
@@ -251,7 +251,7 @@ def test_nothing_leaks(what: str) -> None:
         return sys.getallocatedblocks()
 
     if os.environ.get("PYTHONMALLOC"):
-        pytest.skip("blocks are counted by Python's own allocator alone")
+        pytest.skip("blocks are counted only by Python's own allocator")
     blocks(50)
     before, held, counts = blocks(50), cr.memory_stats()[0], [sys.getrefcount(o) for o in COUNTED]
     grown = blocks(500) - before

@@ -88,7 +88,7 @@ def test_one_graph_in_eight_threads() -> None:
     assert len(seen) >= 20 * THREADS
 
 
-# What one thread does to the tensors while others compute with them, without the GIL.
+# One thread changes the tensors while others compute with them, without the GIL.
 REPLACED = {
     "data": "x.data = cr.ones(N)",
     "detach_": "x.detach_()",

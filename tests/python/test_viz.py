@@ -24,7 +24,7 @@ def no_such_package(name: str) -> str:
 
 
 def drawn(root: Any, **options: Any) -> tuple[dict[str, tuple[str, str]], list[tuple[str, str]]]:
-    """Of a picture: text and colour of each node by its id, and the edges.  dot reads it where it is installed."""
+    """The text and colour of each node of a picture by its id, and the edges.  dot reads it where it is installed."""
     graphviz = pytest.importorskip("graphviz", reason=no_such_package("graphviz"))
     picture = cr.viz.graph(root, **options)
     try:

@@ -23,7 +23,7 @@ Cache = tuple[Tensor, ...]  # keys and values of one layer, (1, H, context, D): 
 
 
 class Config(NamedTuple):
-    """What a checkpoint says of its model."""
+    """The configuration of the model in a checkpoint."""
 
     vocabulary: int
     context: int

@@ -110,7 +110,7 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """What a weight's deviation is multiplied by so that signals keep theirs through this function;
+    """The factor of a weight's standard deviation that keeps the deviation of signals through this function.
     param: the slope of "leaky_relu", 0.01 when absent."""
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param

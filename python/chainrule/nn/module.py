@@ -48,7 +48,7 @@ class Buffer(Tensor):
 
 
 class RemovableHandle:
-    """What registering a hook returns: ``remove()``, or the end of a ``with``, ends the hook."""
+    """A registered hook: ``remove()``, or the end of a ``with``, removes it."""
 
     always_call = False  # of a hook behind a call: also where that raises
 
@@ -78,7 +78,7 @@ class IncompatibleKeys(NamedTuple):
 
 
 class _Gradients(Function):
-    """The tensors themselves; what ``hook`` makes of their gradients goes on."""
+    """The tensors themselves; ``hook`` maps their gradients."""
 
     @staticmethod
     def forward(ctx: Any, hook: Callable[..., Any], *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -111,7 +111,7 @@ def _hook_gradients(values: tuple[Any, ...], hook: Callable[..., Any]) -> tuple[
     return tuple(made)
 
 
-# What a registered name stands for.  A transient buffer is not part of the state dict.
+# The kind of a registered name.  A transient buffer is not part of the state dict.
 PARAMETER, BUFFER, TRANSIENT, MODULE = "parameter", "buffer", "transient buffer", "module"
 EXTRA = "_extra_state"  # its key in a state dict
 
@@ -189,7 +189,7 @@ class Module:
     # ---- calling ----
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; a subclass defines it.  Call the module, not this: hooks run only then."""
+        """The computation of the module, which a subclass defines.  Call the module instead: only that runs hooks."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -659,11 +659,11 @@ class Module:
         return state
 
     def get_extra_state(self) -> Any:
-        """What a subclass that defines it puts into the state dict as "_extra_state"; ``set_extra_state`` gets it."""
+        """The entry "_extra_state" of the state dict, of a subclass that defines it; ``set_extra_state`` gets it."""
         raise RuntimeError("get_extra_state is not defined by this module: a subclass defines it with set_extra_state")
 
     def set_extra_state(self, state: Any) -> None:
-        """Takes what ``get_extra_state`` of a saved module gave."""
+        """Takes the result of ``get_extra_state`` of a saved module."""
         raise RuntimeError("set_extra_state is not defined by this module: a subclass defines it with get_extra_state")
 
     @property

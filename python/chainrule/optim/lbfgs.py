@@ -17,7 +17,7 @@ TRIES = 25  # of a line search
 
 
 class Point(NamedTuple):
-    """What is known at the step length t along the direction."""
+    """Loss and gradient at the step length t along the direction."""
 
     t: float
     loss: float

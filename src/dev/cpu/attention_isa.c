@@ -18,12 +18,12 @@ static inline float *rows_of(const cr_attention_job *a, cr_heads x, int64_t head
     return x.at + head / a->H * x.batch + head % a->H * x.head + row * x.row;
 }
 
-/* How many of the keys from j on query t sees, at most n. */
+/* The number of keys in [j, j + n) that query t sees. */
 static inline int64_t seen(const cr_attention_job *a, int64_t t, int64_t j, int64_t n) {
     return a->causal ? cr_iclamp(t + a->S - a->T + 1 - j, 0, n) : n;
 }
 
-/* How many of the queries from t on, at most n, come before the first that sees key j. */
+/* The number of queries in [t, t + n) before the first one that sees key j. */
 static inline int64_t first_query(const cr_attention_job *a, int64_t j, int64_t t, int64_t n) {
     return a->causal ? cr_iclamp(j - (a->S - a->T) - t, 0, n) : 0;
 }
@@ -65,8 +65,8 @@ static void transpose(const cr_attention_job *a, float *to, const float *from, i
     for (int64_t i = 0; i < a->D * N; i += V) STORE(to + i, LOAD(to + i) * scale);
 }
 
-/* to[i] = x[i] . y[i] for n <= N rows, and 0 up to a whole vector.  Each row's lanes are summed apart
- * and then turned, so that rows are lanes; scratch: 2 N V. */
+/* to[i] = x[i] . y[i] for n <= N rows, and 0 up to a whole vector.  Each row gives a vector of partial
+ * sums; these are transposed, so that rows become lanes, and added.  scratch: 2 N V. */
 static void dots(const cr_attention_job *a, float *to, const float *x, int64_t x_row, const float *y, int64_t y_row,
                  int64_t n, float *scratch) {
     float *sums = scratch, *turned = scratch + N * V;           /* (n, V), (V, N) */
@@ -99,15 +99,15 @@ static void add_mask(const cr_attention_job *a, float *p, float *to, const float
 /* q (D, N), p, mask (N, N), the others N */
 typedef struct state { float *q, *p, *mask, *max, *sum, *shrink; } state;
 
-/* Rows of a product that leave out alike what the diagonal hides: 16 where it crosses a block, as
- * whole vectors of columns, else all. */
+/* The number of rows of a product that skip the same hidden columns: 16 where the diagonal crosses a
+ * block, else all. */
 static int64_t panel_of(const cr_attention_job *a, int64_t rows, int64_t t, int64_t j, int64_t keys) {
     enum { PANEL = 16 };
     return seen(a, t, j, keys) == keys ? rows : PANEL;
 }
 
 /* p = k q^T for keys j .. j + keys and queries t .. t + n; where the diagonal crosses, rows of keys
- * leave out the queries before them. */
+ * skip the queries before them. */
 static void scores(const cr_attention_job *a, const state *s, const float *k, int64_t t, int64_t n, int64_t j,
                    int64_t keys) {
     int64_t panel = panel_of(a, keys, t, j, keys);
@@ -120,13 +120,13 @@ static void scores(const cr_attention_job *a, const state *s, const float *k, in
 
 /* p = exp(p - max) with the new maxima; V queries from column x on.  Returns with shrink = exp(old max - new max). */
 static void softmax_lanes(const cr_attention_job *a, const state *s, int64_t t, int64_t x, int64_t j, int64_t keys) {
-    /* keys that every lane sees; that one sees */
+    /* the number of keys that every lane sees; that at least one lane sees */
     int64_t all = seen(a, t + x, j, keys), some = seen(a, t + x + V - 1, j, keys);
     int64_t diagonal = t + x + a->S - a->T - j;     /* the last key of the first lane; may lie outside of the block */
     float *p = s->p + x;
     vec old = LOAD(s->max + x), most = old, sum = v_k(0);
     int64_t i = 0;
-    for (; i + 4 <= all; i += 4)                    /* by fours: one after the other would wait for each maximum */
+    for (; i + 4 <= all; i += 4)                    /* four at a time, because a chain of maxima has latency */
         most = v_most(most, v_most(v_most(LOAD(p + i * N), LOAD(p + (i + 1) * N)),
                                    v_most(LOAD(p + (i + 2) * N), LOAD(p + (i + 3) * N))));
     for (; i < all; i++) most = v_most(most, LOAD(p + i * N));
@@ -135,7 +135,7 @@ static void softmax_lanes(const cr_attention_job *a, const state *s, int64_t t, 
         STORE(p + i * N, y);
         most = v_most(most, y);
     }
-    vec base = v_blend(m_eq(most, v_k(-INFINITY)), v_k(0), most);      /* nothing seen yet: exp(-inf - 0) = 0 */
+    vec base = v_blend(m_eq(most, v_k(-INFINITY)), v_k(0), most);      /* no visible key yet: exp(-inf - 0) = 0 */
     for (i = 0; i < some; i++) {
         vec y = v_exp(LOAD(p + i * N) - base);
         STORE(p + i * N, y);
@@ -179,7 +179,7 @@ static void forward_query(const cr_attention_job *a, int64_t head, int64_t t, fl
     for (int64_t j = 0; j < keys; j += V) most = v_most(most, LOAD(p + j));
     float max = -INFINITY;
     for (int lane = 0; lane < V; lane++) max = most[lane] > max ? most[lane] : max;
-    float base = max == -INFINITY ? 0 : max;        /* nothing is seen: exp(-inf - 0) = 0 */
+    float base = max == -INFINITY ? 0 : max;        /* no key is visible: exp(-inf - 0) = 0 */
     for (int64_t j = 0; j < keys; j += V) {
         vec y = v_exp(LOAD(p + j) - base);
         STORE(p + j, y);
@@ -235,7 +235,7 @@ static void forward(const cr_attention_job *a, int64_t head, int64_t t, int64_t 
 typedef struct block { float *k, *v, *p, *ds, *mask, *delta; } block;
 
 
-/* One row of p and ds, of which the first `keys` columns count; the others up to n become 0. */
+/* One row of p and ds: the first `keys` columns are visible; the others, up to n, become 0. */
 static void softmax_row_bwd(float *p, float *ds, int64_t keys, int64_t n, float lse, float delta, float scale) {
     int64_t i = 0;
     if (lse == -INFINITY) lse = 0;                  /* the mask hides every key: exp(-inf - 0) = 0 */
@@ -270,7 +270,7 @@ static void probabilities(const cr_attention_job *a, const block *b, int64_t hea
     }
 }
 
-/* dv += p^T g, dk += ds^T q; rows of keys leave out the queries that do not see them. */
+/* dv += p^T g, dk += ds^T q; rows of keys skip the queries that do not see them. */
 static void add_to_keys(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j,
                         int64_t keys, bool accumulate) {
     const float *q = rows_of(a, a->q, head, t), *g = rows_of(a, a->g, head, t);

@@ -6,7 +6,7 @@
 
 typedef uint32_t vuint_at __attribute__((vector_size(V_BYTES), aligned(4), may_alias));
 
-/* Whole cache lines can be written past the caches: on v4, where a vector is a line. */
+/* Non-temporal stores of whole cache lines: only on v4, where a vector is a line. */
 #if CR_ISA == 4
 static inline bool is_line(const void *p) { return (uintptr_t)p % 64 == 0; }
 static inline void stream_line(void *to, vuint x) { _mm512_stream_si512(to, (__m512i)x); }
@@ -27,7 +27,7 @@ static void transpose(uint32_t *to, const uint32_t *from, int64_t to_step, int64
     }
 CR_UNROLL(8)
     for (uint32_t s = 1; s < V; s *= 2) {
-        /* of a: lane j or, where j has bit s, of b: lane j - s */
+        /* lane j of a; where bit s of j is set, lane j - s of b */
         vuint low = (lane & ~s) + (lane & s) / s * V, high = (lane | s) + (lane & s) / s * V;
 CR_UNROLL(16)
         for (uint32_t j = 0; j < V; j++) {
@@ -110,7 +110,8 @@ static void round_to_bf16(float *y, const float *x, int64_t n) {
     }
 }
 
-/* To integers, towards zero, saturating, NaN is 0.  From `beyond` on all are `high`, which f32 may not hold. */
+/* f32 to integers: rounds towards zero, saturates, NaN gives 0.  Values from `beyond` on give `high`, which
+ * f32 may not represent. */
 static inline vint saturated(vec x, float low, float beyond, int32_t high) {
     vint i = v_to_int(v_blend(m_eq(x, x), v_most(v_k(low), x), v_k(0)));
     vint over = (vint)v_blend(m_ge(x, v_k(beyond)), (vec)((vint){0} - 1), (vec)(vint){0});
@@ -132,7 +133,7 @@ TO_INTEGER(int8_t, INT8_MIN, INT8_MAX)
 TO_INTEGER(int16_t, INT16_MIN, INT16_MAX)
 TO_INTEGER(int32_t, INT32_MIN, INT32_MAX)
 
-/* By the widest vectors: 16 MB in the last-level cache take 1/1.6 of the time of 16-byte stores.
+/* Stores of the widest vectors: for 16 MB in the last-level cache 1.6 times as fast as stores of 16 bytes.
  * memset is best for single bytes. */
 static void repeat(void *to, uint64_t pattern, int64_t bytes) {
     typedef uint64_t vbytes_at __attribute__((vector_size(V_BYTES), aligned(1), may_alias));

@@ -86,7 +86,7 @@ static void load_f64(double *block, cr_dtype dt, const void *src, int64_t stride
     }
 }
 
-/* Bytes of a bool that comes from elsewhere may be any: every one is made 0 or 1. */
+/* The bytes of a foreign bool may have any value: they become 0 or 1. */
 static void load_bool(uint8_t *block, const void *src, int64_t stride, int64_t n) { LOAD(uint8_t, uint8_t, v != 0); }
 
 static void load_i64(int64_t *block, cr_dtype dt, const void *src, int64_t stride, int64_t n) {
@@ -112,8 +112,8 @@ static void load_i64(int64_t *block, cr_dtype dt, const void *src, int64_t strid
 
 static void store_i64(const int64_t *block, cr_dtype dt, void *dst, int64_t stride, int64_t n);
 
-/* Narrow integers from and to others go through i64, which holds all but floats beyond it, and wrap;
- * those of the same width, and bools made of them, do not. */
+/* Conversions between integers of different widths go through i64 and wrap.  Those of one width, and
+ * conversions to bool, are direct. */
 enum { PIECE = 512 };
 static void load_narrow(cr_dtype own, void *block, cr_dtype dt, const void *src, int64_t stride, int64_t n) {
     const int64_t size = (int64_t)cr_dtype_size(own), step = stride * (int64_t)cr_dtype_size(dt);

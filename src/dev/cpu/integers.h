@@ -1,6 +1,6 @@
 /* integers.h - the instructions over blocks of one integer type, and their table.  integers_isa.c
- * includes it once for each type, with T the type, U the unsigned one in which it wraps (32 bits or
- * more: narrower ones become int), SIGNED, and NAME(x): what x is called for it. */
+ * includes it once for each type.  It defines T, the type; U, the unsigned type in which T wraps (at least
+ * 32 bits, because narrower types become int); SIGNED; NAME(x), the name of x for this type. */
 
 #define OP(name, expression) static void NAME(name)(void *to, const void *x, const void *w, const void *z, int64_t n) \
     { \
@@ -23,7 +23,7 @@ OP(sub, (U)a[i] - (U)b[i]) OP(mul, (U)a[i] * (U)b[i]) OP(neg, 0 - (U)a[i]) OP(sa
                                 OP(pow, signed_power(a[i], b[i]))
                                     OP(shr, a[i] >> ((U)b[i] >= BITS ? BITS - 1 : (U)b[i]))
 
-    /* As ops/nextafter.c: with the negative ones turned around, neighbours differ by 1; from below 0 is -0. */
+    /* As in ops/nextafter.c: with negative floats in reverse order, neighbours differ by 1; from below, 0 is -0. */
     static inline T NAME(turned)(T i, bool negative) {
     return negative ? (T)(((U)1 << (BITS - 1)) - (U)i) : i;
 }
@@ -41,9 +41,9 @@ static void NAME(next)(void *to, const void *x, const void *w, int64_t infinity,
 OP(sign, a[i] != 0) OP(pow, power(a[i], b[i])) OP(shr, (U)b[i] >= BITS ? 0 : a[i] >> (U)b[i])
 #endif
 
-/* Division by 0, which elementwise.c refuses, gives some number.  The quotient of two numbers below
- * 2^50 lies on the right side of every whole number in f64 too, which has vectors for it; larger ones
- * go one by one. */
+/* elementwise.c refuses division by 0; here its result is unspecified.  The f64 quotient of two integers
+ * below 2^50 rounds to the right side of every integer, and f64 has vectors; larger integers go one by
+ * one. */
 #define DIVIDE(name, of_f64, of_large) static void NAME(name)(void *to, const void *x, const void *w, const void *z, \
     int64_t n) { \
     T *y = to; const T *p = x, *q = w;                                                              \

@@ -1,5 +1,5 @@
-/* integers_isa.c - the instructions of elementwise programs over blocks of integers, which wrap in
- * their own type, and of bytes that are 0 or 1, for bool. */
+/* integers_isa.c - the instructions of elementwise programs over blocks of integers, which wrap in their
+ * own type, and of bool, bytes that are 0 or 1. */
 #include "isa.h"
 #include "isa_name.h"
 #include "loops.h"
@@ -8,7 +8,7 @@
 
 static uint64_t u(int64_t a) { return (uint64_t)a; }
 
-/* The smallest number by -1 wraps.  b is not 0. */
+/* The smallest number divided by -1 wraps.  b is not 0. */
 static int64_t quotient(int64_t a, int64_t b) { return b == -1 ? (int64_t)(0 - u(a)) : a / b; }
 static int64_t remainder_of(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
 static int64_t floor_remainder(int64_t a, int64_t b) {
@@ -25,13 +25,13 @@ static uint64_t power(uint64_t x, uint64_t n) {
     for (; n; n >>= 1, x *= x) if (n & 1) y *= x;
     return y;
 }
-/* A negative exponent gives the whole part of the fraction. */
+/* A negative exponent gives the integer part of the fraction. */
 static int64_t signed_power(int64_t a, int64_t b) {
     if (b >= 0) return (int64_t)power(u(a), u(b));
     return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
 }
 
-/* Whole numbers of at most 51 bits as f64 and back: added to 1.5 2^52 they are the low bits of the sum. */
+/* Integers of at most 51 bits to f64 and back: the sum of 1.5 2^52 and n has n in its low bits. */
 static const double shift = 0x1.8p52;
 static const uint64_t shift_bits = 0x4338000000000000;
 static inline double small(int64_t a) {
@@ -94,8 +94,7 @@ static bool are_small(const void *x, int64_t n, bool is_signed) {
 #define NAME(x) i64_##x
 #include "integers.h"
 
-/* What the same instructions of integers give when their operands are 0 or 1 and the result is != 0; a
- * bool is one bit wide. */
+/* Bool: the instructions of integers on operands 0 and 1, with the result != 0.  A bool is one bit wide. */
 #define BOOL(name, expression) static void bool_##name(void *to, const void *x, const void *w, const void *z, \
     int64_t n) { \
     uint8_t *y = to; const uint8_t *a = x, *b = w, *c = z;                                         \

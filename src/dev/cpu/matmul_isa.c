@@ -1,5 +1,5 @@
 /* matmul_isa.c - products on one thread, for one instruction set: CR_ISA 2, 3, 4 (x86-64-v2, v3, v4)
- * or 0 (whatever the compiler has). */
+ * or 0 (the compiler's default). */
 #if defined(__SANITIZE_ADDRESS__)                   /* checked loads in a hundred unrolled tiles: at -O3 GCC 12 takes
                                                      * minutes, at -O1 seconds */
 #pragma GCC optimize("O1")

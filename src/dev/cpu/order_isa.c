@@ -24,8 +24,8 @@ static void range(uint64_t extremes[2], const uint64_t *k, int64_t n) {
     extremes[1] = high;
 }
 
-/* Each one's place is the number of those that come before it: n^2 comparisons, all of them in whole
- * vectors.  A key and its position mostly fit one word, and then no two words are equal. */
+/* The place of an element is the number of elements before it in order: n^2 comparisons, in whole
+ * vectors.  A key and its position usually fit one word, and then no two words are equal. */
 static void rank(uint64_t *restrict order, const uint64_t *restrict k, int64_t n) {
     enum { POSITION = 7 };
     _Static_assert(CR_RANKED <= 1 << POSITION, "positions fit");
@@ -50,8 +50,8 @@ static bool any_up_to(const uint64_t *k, int64_t n, uint64_t limit) {
     return found;
 }
 
-/* Rows are halved without a branch, for several numbers in step, so that their reads overlap.  Nothing
- * is below the key 0. */
+/* Binary search without branches, for several numbers in step, so that their reads overlap.  No key is
+ * below 0. */
 static inline __attribute__((always_inline)) void halve(int64_t *restrict at, const int64_t *restrict start,
                                                         cr_dtype dt, const void *restrict x, int64_t R,
                                                         const uint64_t *restrict k, bool right) {
@@ -90,7 +90,8 @@ static int64_t changes(uint8_t *restrict at, const uint64_t *restrict k, int64_t
     return (int64_t)count;
 }
 
-/* Below low or above high: the sign of a difference, for not every instruction set compares 64 bits. */
+/* Below low or above high: tested by the sign of a difference, because not every instruction set compares
+ * 64-bit integers. */
 #define OUTSIDE(T) for (int64_t i = 0; i < n; i++) {                                    \
         const uint64_t v = (uint64_t)(int64_t)((const T *)at)[i] - (uint64_t)low;       \
         signs |= v | (span - v);                                                        \

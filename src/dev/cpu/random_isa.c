@@ -1,10 +1,10 @@
-/* random_isa.c - Philox 4x32-10 by vectors of counters, and the Box-Muller transform in f64.  random.c
- * says which word is whose. */
+/* random_isa.c - Philox 4x32-10 on vectors of counters, and the Box-Muller transform in f64.  random.c
+ * assigns words to elements. */
 #include "isa.h"
 #include "vmath.h"
 
-/* VD blocks from counter `first` on.  Each word is the low half of a 64-bit lane; what the high halves
- * hold never gets down. */
+/* VD blocks from counter `first` on.  Each word is the low half of a 64-bit lane; the high halves never
+ * affect the low ones. */
 static void philox_lanes(uint64_t seed, uint64_t first, uint64_t words[2][VD]) {
     vulong c0, c1, c2 = {0}, c3 = {0}, k0 = c2 + (seed & 0xffffffff), k1 = c2 + (seed >> 32), low;
     uint64_t counter[VD];
@@ -55,7 +55,7 @@ static void box_muller(vecd u0, vecd u1, vecd *a, vecd *b) {
     *b = r * (vecd)((vlong)sine ^ (vlong)sign);
 }
 
-/* n, even, normals of f32 quality from as many words */
+/* n normals (n even) of f32 precision from n words */
 static void normals(double *y, const uint32_t *words, int64_t n) {
     for (int64_t at = 0; at < n; at += 2 * VD) {
         double u[2][VD] = {{0}}, v[2][VD];

@@ -1,6 +1,6 @@
-/* reduce_isa.c - sums, products, maxima and minima of runs and of columns, in f32, f64 and i64; what
- * is done to their elements before; and where an extreme lies. A run is a fixed tree: four vectors of
- * accumulators, then these, then their lanes.  reduce.c cuts the runs. */
+/* reduce_isa.c - sums, products, maxima and minima of runs and of columns, in f32, f64 and i64, with a map
+ * of the elements; and the position of an extreme.  A run is reduced in a fixed tree: four accumulator
+ * vectors, then the four to one, then its lanes.  reduce.c cuts the runs. */
 #include "isa.h"
 #include "vmath.h"
 
@@ -83,7 +83,7 @@ REDUCER(prod_i64, int64_t, vlong, 1, mul_i64, WRAP_MUL)
 REDUCER(max_i64, int64_t, vlong, INT64_MIN, max_i64, ONE_MAX)
 REDUCER(min_i64, int64_t, vlong, INT64_MAX, min_i64, ONE_MIN)
 
-/* ---- what is reduced instead of the elements themselves: blocks in the cache, which the compiler writes by vectors */
+/* ---- maps of the elements: blocks in the cache, in loops that the compiler vectorises */
 #define EACH(expression) { for (int64_t i = 0; i < n; i++) y[i] = (expression); }
 #define MAP(T, name, fabs_)                                                                         \
 static void map_##name(cr_reduce_map map, void *to, const void *from, const void *means, bool each, int64_t n) { \
@@ -101,7 +101,7 @@ static void map_##name(cr_reduce_map map, void *to, const void *from, const void
 MAP(float, f32, fabsf)
 MAP(double, f64, fabs)
 
-/* By the bits: a float is 0 where all but the sign are.  Blocks of 64, so that a byte can count them. */
+/* A float is 0 where all its bits but the sign are 0.  Blocks of 64, so that a byte can count them. */
 #define NONZERO(T)                                                                                  \
 static int64_t nonzero_##T(const void *from, int64_t n, int shift) {                                \
     const T *x = from;                                                                              \
@@ -118,7 +118,7 @@ static void test_columns_##T(int64_t *y, const void *from, int64_t rows, int64_t
     bool all) { \
     for (int64_t first = 0, length; first < n; first += length) {                                   \
         const T *x = (const T *)from + first;                                                       \
-        T seen[256] = {0};                          /* what is not 0; all: what is */               \
+        T seen[256] = {0};                          /* elements != 0; all: == 0 */                  \
         length = n - first < 256 ? n - first : 256;                                                 \
         for (int64_t r = 0; r < rows; r++, x += stride) {                                           \
             if (all) for (int64_t i = 0; i < length; i++) seen[i] |= (T)!(T)(x[i] << shift);          \
@@ -137,7 +137,7 @@ static int64_t nonzero(const void *x, int64_t n, size_t bytes, bool is_float) {
          : bytes == 4 ? nonzero_uint32_t(x, n, is_float) : nonzero_uint64_t(x, n, is_float);
 }
 
-/* ---- positions.  SEARCH is for blocks of 64: a fixed count, so that the compiler compares by vectors. */
+/* ---- positions.  SEARCH works on blocks of 64: with a fixed count the compiler vectorises it. */
 #define SEARCH(T, name)                                                                             \
 static int64_t find_##name(const void *from, int64_t n, const void *value) {                        \
     const T *x = from, v = *(const T *)value;                                                       \

@@ -1,12 +1,12 @@
-/* rows_isa.c - one row of softmax, layer norm, RMS norm and cross-entropy in f32.  Sums run in four
- * vectors over pieces of 1024 and go on in double from piece to piece; a last, partial vector is
- * padded on the stack.  rows.c hands out the rows. */
+/* rows_isa.c - one row of softmax, layer norm, RMS norm and cross-entropy in f32.  A sum uses four
+ * vectors over each piece of 1024 elements; the sums of pieces are added in double.  The last, partial
+ * vector is padded on the stack.  rows.c distributes the rows. */
 #include "isa.h"
 #include "vmath.h"
 #include "../../core/pool.h"
 
-enum { PIECE = 1024, LONG = 1 << 20 };             /* numbers of one sum in f32; between two questions whether the
-                                                    * job is to stop */
+enum { PIECE = 1024, LONG = 1 << 20 };             /* elements of one sum in f32; elements between two checks for
+                                                    * an interrupt */
 
 static inline vec load_part(const float *p, int64_t n, float rest) {
     if (n >= V) return LOAD(p);
@@ -19,14 +19,14 @@ static inline void store_part(float *p, vec x, int64_t n) {
     else memcpy(p, &x, (size_t)n * sizeof *p);
 }
 
-/* Where a row is read for the first time: fetched ahead, into the next row at its end. */
+/* The first pass over a row prefetches; at the end of the row it prefetches the next one. */
 static inline vec fetch_part(const float *p, int64_t n, float rest) {
     __builtin_prefetch((const char *)p + AHEAD);
     return load_part(p, n, rest);
 }
 
-/* Runs body for each vector of a row: lanes is V but for the last.  `body` uses i and left; left is a
- * constant but for the last. */
+/* Runs body for each vector of a row.  `body` uses i and left, the lanes in use: the constant V except in
+ * the last vector. */
 #define EACH(n, body) do {                                                                          \
         for (int64_t i = 0; i < (n) && cr_goes_on(i, LONG); ) {                                     \
             const int64_t end_ = cr_imin(i + LONG, (n));                                              \
@@ -53,7 +53,7 @@ static inline vec fetch_part(const float *p, int64_t n, float rest) {
     } while (0)
 
 /* ---- softmax */
-static float row_max(const float *x, int64_t n) {   /* NaN is passed over here: the sum brings it back */
+static float row_max(const float *x, int64_t n) {   /* skips NaN; the sum restores it */
     vec m0 = v_k(-INFINITY), m1 = m0;
     for (int64_t i = 0; i < n && cr_goes_on(i, LONG); ) {
         const int64_t end = cr_imin(i + LONG, n);
@@ -116,7 +116,7 @@ static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const
     double sum = 0, squares = 0;
     if (mean_to) SUM_PIECES(sum, n, fetch_part(x + i, left, 0));
     float mean = (float)(sum / (double)n);
-    /* and the next row, while memory idles */
+    /* prefetches the next row while memory is idle */
     SUM_PIECES(squares, n, (__builtin_prefetch(x + n + i), squared(load_part(x + i, left, mean) - mean)));
     float rstd = (float)(1 / sqrt(squares / (double)n + eps));
     if (mean_to) *(float *)mean_to = mean;
@@ -146,7 +146,7 @@ static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from,
     EACH(n, store_part(dx + i, (V_AT - a - H_AT * c) * rstd, left));
 }
 
-/* ---- cross-entropy: what a row's loss is made of, and its gradient but for the target's own term */
+/* ---- cross-entropy: the terms of a row's loss, and its gradient without the target's term */
 static void logits_sums(cr_logits_sums *s, const void *from, int64_t n, bool with_sum) {
     const float *x = from;
     float m = row_max(x, n);

@@ -1,6 +1,6 @@
 /* vec.h - one vector of f32 lanes on GCC's vector types, for the files that are compiled once per
  * instruction set (*_isa.c): CR_ISA 2, 3, 4 are x86-64-v2, v3, v4 (16, 32, 64 bytes); 0 is any other
- * machine (16 bytes).  Intrinsics appear only where the vector types have no word for the thing.
+ * machine (16 bytes).  Intrinsics appear only where vector types cannot express an operation.
  * Masks are bits on v4 and all-ones lanes elsewhere: use m_*, v_blend. */
 #ifndef CR_VEC_H
 #define CR_VEC_H
@@ -24,20 +24,20 @@
 #else
 #define V_BYTES 16
 #endif
-#define V_FMA (CR_ISA >= 3)                         /* v_fnma exists; a * b + c rounds once or twice as the compiler
-                                                     * likes */
+#define V_FMA (CR_ISA >= 3)                         /* v_fnma exists; the compiler chooses whether a * b + c rounds
+                                                     * once or twice */
 enum { V = V_BYTES / 4, VD = V_BYTES / 8 };         /* lanes of f32, of f64 */
-enum { AHEAD = 1024 };                              /* bytes; 512 to 2048 measured alike, and 5 % faster than none on
-                                                     * long runs */
+enum { AHEAD = 1024 };                              /* prefetch distance in bytes: on long runs 5 % faster than no
+                                                     * prefetch; 512 to 2048 measured alike */
 
 typedef float   vec   __attribute__((vector_size(V_BYTES)));
 typedef int32_t vint  __attribute__((vector_size(V_BYTES)));
-/* bits on which we count: unsigned, so that they wrap */
+/* integers for arithmetic on bits: unsigned, so that they wrap */
 typedef uint32_t vuint __attribute__((vector_size(V_BYTES)));
 typedef double  vecd  __attribute__((vector_size(V_BYTES)));
 typedef int64_t vlong __attribute__((vector_size(V_BYTES)));
 typedef uint64_t vulong __attribute__((vector_size(V_BYTES)));
-typedef float   vec_at __attribute__((vector_size(V_BYTES), aligned(4), may_alias));     /* anywhere in memory */
+typedef float   vec_at __attribute__((vector_size(V_BYTES), aligned(4), may_alias));     /* any address */
 
 static inline vec  LOAD(const float *p) { return *(const vec_at *)p; }
 /* of a long run */
@@ -46,7 +46,7 @@ static inline void STORE(float *p, vec x) { *(vec_at *)p = x; }
 static inline vec  v_k(float k) { return (vec){0} + k; }
 static inline vecd d_k(double k) { return (vecd){0} + k; }
 
-/* ---- what differs from machine to machine */
+/* ---- one definition for each instruction set */
 #if CR_ISA == 4
 typedef __mmask16 vmask;
 typedef __mmask8 dmask;
@@ -151,7 +151,7 @@ static inline vec   d_pack(vecd lo, vecd hi) { return (vec){(float)lo[0], (float
 #endif
 #endif
 
-/* ---- and what follows from it */
+/* ---- the same text for all instruction sets */
 static inline vmask m_gt(vec a, vec b) { return m_lt(b, a); }
 static inline vmask m_ge(vec a, vec b) { return m_le(b, a); }
 static inline vmask m_and(vmask a, vmask b) { return (vmask)(a & b); }
@@ -162,20 +162,20 @@ static inline vec   v_from01(vmask m) { return v_blend(m, v_k(1), v_k(0)); }
 static inline vec   v_sign_bit(vec x) { return (vec)((vint)x & INT32_MIN); }
 static inline vec   v_xor(vec a, vec b) { return (vec)((vint)a ^ (vint)b); }
 static inline vec   v_or(vec a, vec b) { return (vec)((vint)a | (vint)b); }
-/* towards zero; out of range: some number */
+/* rounds towards zero; out of range the result is unspecified */
 static inline vint  v_to_int(vec x) { return __builtin_convertvector(x, vint); }
 static inline vecd  d_least(vecd a, vecd b) { return d_blend(md_lt(a, b), a, b); }
 static inline vecd  d_most(vecd a, vecd b) { return d_blend(md_lt(b, a), a, b); }
 static inline vecd  d_abs(vecd x) { return (vecd)((vlong)x & INT64_MAX); }
 
-/* Lanes one by one, for what is rare. */
+/* Lanes one by one, for rare cases. */
 static inline vec v_each(vec x, double (*f)(double)) {
     for (int i = 0; i < V; i++) x[i] = (float)f((double)x[i]);
     return x;
 }
 
-/* r = lanes of a or, from LANES_OF on, of b, by an index that folds to constants. */
-#ifdef __clang__                                    /* has no __builtin_shuffle, and makes a shuffle of the loop */
+/* r[i] = lane index(i) of a and b one after the other; the index folds to constants. */
+#ifdef __clang__                                    /* no __builtin_shuffle; it compiles the loop to a shuffle */
 #define SHUFFLE(r, LANES_OF, a, b, index) \
     CR_UNROLL(16) \
     for (int l_ = 0; l_ < LANES_OF; l_++) r[l_] = index[l_] < LANES_OF ? a[index[l_]] : b[index[l_] - LANES_OF]

@@ -1,9 +1,9 @@
 /* vmath.h - every floating instruction of elementwise programs on one vector of f32, named v_<opcode>.
  *
- * At most 2 ulp everywhere, and IEEE's answers for NaN, infinities, signed zeros and denormals
- * (tests/test_vmath.c measures both against double).  The functions that networks spend their time in
- * (exp, log, tanh, sigmoid, erf, sin, cos, expm1) are pure f32; the others compute in f64 halves and
- * round once.  Coefficients come from tools/fit_vmath.py. */
+ * The error is at most 2 ulp; results follow IEEE 754 for NaN, infinities, signed zeros and denormals
+ * (tests/test_vmath.c measures both against double).  The functions that dominate networks (exp, log,
+ * tanh, sigmoid, erf, sin, cos, expm1) compute in f32; the others compute in f64, half a vector at a
+ * time, and round once.  Coefficients come from tools/fit_vmath.py. */
 #ifndef CR_VMATH_H
 #define CR_VMATH_H
 
@@ -75,8 +75,7 @@ static inline vec v_exp_reduce(vec x, vec *n) {
 }
 
 static inline vec v_exp(vec x) {
-    x = v_most(v_k(-104), v_least(v_k(89), x));     /* in this order NaN stays; 0 and infinity come out of the
-                                                     * scaling */
+    x = v_most(v_k(-104), v_least(v_k(89), x));     /* this order keeps NaN; the scaling gives 0 and infinity */
     vec n, r = v_exp_reduce(x, &n);
     return v_scale(v_expm1_core(r) + 1.0f, n);
 }
@@ -89,8 +88,7 @@ static inline vec v_exp2(vec x) {
     return v_scale(r * q + 1.0f, n);
 }
 
-/* exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1); n = 128 would overflow too early, so half of everything
- * is doubled at the end */
+/* exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1), computed as twice half of it: 2^128 would overflow */
 static inline vec v_expm1(vec x) {
     vec c = v_most(v_k(-30), v_least(v_k(89), x)), n, r = v_exp_reduce(c, &n);
     vec half = v_scale(v_k(0.5f), n);
@@ -98,20 +96,20 @@ static inline vec v_expm1(vec x) {
     return v_blend(m_lt(v_abs(x), v_k(0x1p-25f)), x, y);       /* keeps -0 and denormals */
 }
 
-/* z = exp(-|x|) never overflows: 1 / (1 + z) for x >= 0, z / (1 + z) below, where z's own error (1.01
- * ulp of exp, which the quotient can double) would exceed 2 ulp: so z is summed as s + lost, and the
- * lost part corrects the quotient. */
+/* z = exp(-|x|) never overflows.  The result is 1 / (1 + z) for x >= 0, else z / (1 + z).  There the
+ * error of z (1.01 ulp, which the quotient can double) would exceed 2 ulp.  So 1 + z is kept as s + lost,
+ * and the lost part corrects the quotient. */
 static inline vec v_sigmoid(vec x) {
     vec c = v_most(v_k(-104), v_neg(v_abs(x))), n = v_round(c * 1.44269504f);
     vec t = c - n * LN2_HIGH, r = t - n * LN2_LOW, rest = (t - r) - n * LN2_LOW;
     vec q = V_POLY(r, EXP_TERMS), one_r = r + 1.0f, small = r * r * q + (rest + (r - (one_r - 1.0f)));
     vec s = one_r + small, lost = small - (s - one_r), z = v_scale(s, n);
     vec d = z + 1.0f, y = v_blend(m_lt(x, v_k(0)), z, v_k(1)) / d;
-    /* lost / s, 1 / s being near 2 - s */
+    /* lost / s, with 1 / s about 2 - s */
     return v_blend(m_lt(x, v_k(0)), y + y * (lost * (2.0f - s)), y);
 }
 
-/* odd polynomial to 0.625, then 1 - 2 / (exp(2|x|) + 1) */
+/* an odd polynomial up to 0.625, then 1 - 2 / (exp(2|x|) + 1) */
 static inline vec v_tanh(vec x) {
     vec a = v_abs(x), z = x * x, n;
     vec small = a * z *
@@ -127,7 +125,7 @@ static inline vec v_tanh(vec x) {
 
 /* log(x) = log1p(f) + e ln 2 with 1 + f in [sqrt(1/2), sqrt(2)] */
 static inline vec v_log(vec x) {
-#if CR_ISA == 4                                     /* getexp and getmant know denormals, 0 and infinity */
+#if CR_ISA == 4                                     /* getexp and getmant handle denormals, 0 and infinity */
     vec m = _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src), e = _mm512_getexp_ps(x);
     vmask big = m_gt(m, v_k(1.41421356f));
     m = _mm512_mask_mul_ps(m, big, m, v_k(0.5f));
@@ -148,12 +146,11 @@ static inline vec v_log(vec x) {
     return v_blend(m_lt(x, v_k(0)), v_k(NAN), y);
 }
 
-/* ---- f64 halves: a function of vecd becomes one of vec */
+/* ---- functions of vec by f64: V_FROM_D applies a function of vecd to each half */
 #define V_FROM_D(name, d) static inline vec name(vec x) { return d_pack(d(d_lo(x)), d(d_hi(x))); }
 
 static const double half_pi = 1.5707963267948966;
-#define D_SHIFT 0x1.8p52                            /* adding it rounds to a whole number, which then lies in the low
-                                                     * bits */
+#define D_SHIFT 0x1.8p52                            /* adding it rounds to an integer and leaves that in the low bits */
 
 /* exp(x) to 1e-13, |x| <= 700 */
 static inline vecd d_exp(vecd x) {
@@ -177,10 +174,10 @@ static inline vecd d_log(vecd x) {
     return s * 2.0 + (s * z * p + e * 0.6931471805599453);
 }
 
-/* log(1 + u), u >= 0: what 1 + u rounds away matters below 2^-12 only, where the series needs two terms */
+/* log(1 + u), u >= 0: the rounding error of 1 + u matters only below 2^-12, where two terms of the series suffice */
 static inline vecd d_log1p(vecd u) { return d_blend(md_lt(u, d_k(0x1p-20)), u - u * u * 0.5, d_log(u + 1.0)); }
 
-/* the logarithms of f32 that end in f64; what log(0), log(inf) and log(x < 0) are is settled in f32 */
+/* logarithms of f32 through f64; f32 code handles log(0), log(inf) and log(x < 0) */
 static inline vec v_log_edges(vec x, vec y) {
     y = v_blend(m_lt(x, v_k(INFINITY)), y, x);
     y = v_blend(m_eq(x, v_k(0)), v_k(-INFINITY), y);
@@ -206,7 +203,7 @@ static inline vec v_log1p(vec x) {
 
 /* ---- hyperbolic functions */
 
-/* to 1 five terms of the series (2e-10), where exp(x) - exp(-x) would cancel */
+/* up to 1: five terms of the series (error 2e-10), because exp(x) - exp(-x) cancels there */
 static inline vecd d_sinh(vecd x) {
     vecd c = d_most(d_k(-100), d_least(d_k(100), x)), z = c * c, e = d_exp(c);
     vecd small = c * z * D_POLY(z, 1.0 / 6, 1.0 / 120, 1.0 / 5040, 1.0 / 362880, 1.0 / 39916800) + c;
@@ -226,7 +223,7 @@ V_FROM_D(v_asinh_inside, d_asinh_of)
 V_FROM_D(v_acosh_inside, d_acosh_of)
 V_FROM_D(v_atanh_inside, d_atanh_of)
 
-/* f(x) = x for the smallest x: keeps the sign of 0, and denormals */
+/* f(x) = x for tiny x: keeps denormals and the sign of 0 */
 static inline vec v_odd(vec x, vec y_of_abs) {
     return v_blend(m_lt(v_abs(x), v_k(0x1p-13f)), x, v_copysign(y_of_abs, x));
 }
@@ -318,8 +315,8 @@ static inline vec v_cos(vec x) {
     return v_circle(r, n + 1);
 }
 
-/* atan(y / x) in [0, pi/2] for y, x >= 0, not both 0 or infinite: the smaller over the larger, from
- * 0.4142 on less pi/4 */
+/* atan(y / x) in [0, pi/2] for y, x >= 0, not both 0 or infinite: computed from the smaller over the
+ * larger; a quotient above 0.4142 is reduced by pi/4 */
 static inline vecd d_atan_ratio(vecd y, vecd x) {
     vecd low = d_least(x, y), high = d_most(x, y);
     dmask wide = md_lt(high * 0.4142135623730950, low);
@@ -342,7 +339,7 @@ V_FROM_D(v_asin_inside, d_asin_of)
 V_FROM_D(v_acos_inside, d_acos_of)
 
 static inline vec v_atan(vec x) {
-    vec a = v_abs(x), y = v_atan_inside(v_least(v_k(0x1p40f), a));      /* pi/2 to the last bit from there on */
+    vec a = v_abs(x), y = v_atan_inside(v_least(v_k(0x1p40f), a));      /* from 2^40 on: pi/2 */
     return v_odd(x, y);
 }
 static inline vec v_asin(vec x) {
@@ -351,7 +348,7 @@ static inline vec v_asin(vec x) {
 }
 static inline vec v_acos(vec x) { return v_blend(m_le(v_abs(x), v_k(1)), v_acos_inside(x), v_k(NAN)); }
 
-/* the angle stays f64 until pi - angle is taken */
+/* the angle stays f64 until it is subtracted from pi */
 static inline vecd d_atan2_of(vecd y, vecd x, vecd side) {
     vecd angle = d_atan_ratio(y, x);
     return d_blend(md_lt(side, d_k(0)), 2 * half_pi - angle, angle);
@@ -367,8 +364,8 @@ static inline vec v_atan2(vec y, vec x) {
 
 /* ---- error function */
 
-/* odd polynomial to 1, then 1 - 2^log2(erfc(a)), the logarithm as a times a polynomial; from 3.93 on
- * it is 1.  The power is at most 0.16 of the result, so a shorter polynomial than v_exp2's does. */
+/* an odd polynomial up to 1, then 1 - 2^log2(erfc(a)) with log2(erfc(a)) = a times a polynomial; 1 from
+ * 3.93 on.  The power is at most 0.16 of the result, so a shorter polynomial than v_exp2's suffices. */
 static inline vec v_erf(vec x) {
     vec a = v_abs(x), z = x * x;
     vec small = a * V_POLY(z, 1.283791661e-01f, -3.761262596e-01f, 1.128357872e-01f, -2.685334720e-02f,
@@ -397,7 +394,7 @@ V_FROM_D(v_erfc, d_erfc)
 
 /* ---- two operands */
 
-/* exp(b log|a|): with the logarithm to 1e-13 the exponent, at most 104 where it matters, is good to 1e-11 */
+/* exp(b log|a|): the logarithm is good to 1e-13 and the exponent at most 104, so the product is good to 1e-11 */
 static inline vecd d_pow_of(vecd a, vecd b) {
     return d_exp(d_most(d_k(-200), d_least(d_k(200), b * d_log(a))));
 }
@@ -417,12 +414,12 @@ static inline vec v_pow(vec a, vec b) {
     return v_blend(m_or(m_eq(a, v_k(1)), m_eq(b, zero)), v_k(1), y);
 }
 
-/* The quotient of two f32 differs from every whole number n < 2^28 by 0 or 2^-24 and more, so f64 has
- * it on the right side. */
+/* The quotient of two f32 equals an integer n < 2^28 or differs from it by at least 2^-24, so f64 rounds
+ * it to the right side. */
 static inline vecd d_fdiv_of(vecd a, vecd b) { return d_floor(a / b); }
 static inline vecd d_tdiv_of(vecd a, vecd b) { return d_trunc(a / b); }
-/* As Python's: a number over an infinity of the other sign is -1, below 0 by less than f64 can tell;
- * infinity over a number NaN */
+/* As in Python: a finite number over an infinity of the other sign is -1; infinity over a finite number
+ * is NaN */
 static inline vec v_fdiv(vec a, vec b) {
     vec y = d_pack(d_fdiv_of(d_lo(a), d_lo(b)), d_fdiv_of(d_hi(a), d_hi(b))), inf = v_k(INFINITY), zero = v_k(0);
     vmask below = m_or(m_and(m_lt(a, zero), m_eq(b, inf)), m_and(m_lt(zero, a), m_eq(b, -inf)));
@@ -444,7 +441,7 @@ static inline vec v_fmod(vec a, vec b) {
     vec r = d_pack(d_fmod_of(d_lo(ax), d_lo(bx)), d_fmod_of(d_hi(ax), d_hi(bx)));
     return v_copysign(v_blend(m_eq(bx, v_k(INFINITY)), ax, r), a);
 }
-/* the sign of b, as Python's %, also on a zero */
+/* the sign of b as in Python's %, also for a zero result */
 static inline vec v_rem(vec a, vec b) {
     vec r = v_fmod(a, b);
     vmask other = m_xor(m_lt(r, v_k(0)), m_lt(b, v_k(0)));

@@ -1,18 +1,18 @@
-/* vmath_f64.h - the transcendental instructions of f64 that have vectors, on one of them, named
- * vd_<opcode>: as vmath.h's of f32 in all else, at most 2 ulp, and IEEE's answers for NaN, infinities,
- * signed zeros and denormals (tests/test_vmath.c against long double). */
+/* vmath_f64.h - transcendental instructions on one vector of f64, named vd_<opcode>.  As in vmath.h, the
+ * error is at most 2 ulp, and results follow IEEE 754 for NaN, infinities, signed zeros and denormals
+ * (tests/test_vmath.c compares with long double). */
 #ifndef CR_VMATH_F64_H
 #define CR_VMATH_F64_H
 
 #include "vmath.h"
 
-#define LN2_HIGH_F64 0x1.62e42feep-1                /* 31 bits: times a whole number below 2^11 it is exact */
+#define LN2_HIGH_F64 0x1.62e42feep-1                /* 31 bits: exact times an integer below 2^11 */
 #define LN2_LOW_F64  1.9082149292705877e-10
 
 /* y >= 0 */
 static inline vecd vd_with_sign(vecd y, vecd x) { return (vecd)((vlong)y | ((vlong)x & INT64_MIN)); }
 
-/* n is whole and f64; the bits of n + D_SHIFT end in it */
+/* n is an integer in f64: the low bits of n + D_SHIFT hold it */
 static inline vecd vd_round(vecd x) { return (x + D_SHIFT) - D_SHIFT; }
 static inline vulong vd_whole(vecd n) { return (vulong)(n + D_SHIFT) - (vulong)d_k(D_SHIFT); }
 
@@ -45,15 +45,13 @@ static inline vecd vd_power_sum(vd_power p, vecd *lost) {
 }
 
 static inline vecd vd_exp(vecd x) {
-    x = d_most(d_k(-746), d_least(d_k(710), x));    /* in this order NaN stays; 0 and infinity come out of the
-                                                     * scaling */
+    x = d_most(d_k(-746), d_least(d_k(710), x));    /* this order keeps NaN; the scaling gives 0 and infinity */
     vd_power p = vd_power_of(x);
     vecd lost;
     return vd_scale(vd_power_sum(p, &lost), p.n);
 }
 
-/* exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1), half of it: n = 1024 would overflow too early; lost: what
- * exp(r) - 1 is beyond that */
+/* half of exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1): 2^1024 would overflow.  lost: its rounding error */
 static inline vecd vd_half_expm1(vecd x, vecd *lost) {
     vd_power p = vd_power_of(x);
     vecd half = vd_scale(d_k(0.5), p.n), above = p.r * p.r * p.q + p.rest, s = above + p.r;
@@ -65,22 +63,22 @@ static inline vecd vd_expm1(vecd x) {
     return d_blend(md_lt(d_abs(x), d_k(0x1p-54)), x, y);       /* keeps -0 and denormals */
 }
 
-/* a + b; lost: what that rounds away (Dekker 1971) */
+/* a + b; lost: its rounding error (Dekker 1971) */
 static inline vecd vd_sum(vecd a, vecd b, vecd *lost) {
     vecd s = a + b;
     *lost = d_least(a, b) - (s - d_most(a, b));
     return s;
 }
 
-/* y = e / (e + 1) with e = expm1(2a) / 2, which is 1 from 20 on.  The lost parts of e and of the sum,
- * which would make it 2.3 ulp, correct it: 1 - y is 1 / (e + 1). */
+/* y = e / (e + 1) with e = expm1(2a) / 2; 1 from 20 on.  Without the rounding errors of e and of the sum
+ * the result would be 2.3 ulp off.  They correct it: 1 - y is 1 / (e + 1). */
 static inline vecd vd_tanh(vecd x) {
     vecd lost, lost_above, e = vd_half_expm1(d_least(d_k(20), d_abs(x)) * 2.0, &lost),
                            d = vd_sum(e, d_k(1), &lost_above), y = e / d;
     return d_blend(md_nan(x), x, vd_with_sign(y + (1.0 - y) * (lost - y * lost_above), x));
 }
 
-/* As v_sigmoid: the lost parts of z = exp(-|x|) and 1 + z correct the quotient. */
+/* As v_sigmoid: the rounding errors of z = exp(-|x|) and 1 + z correct the quotient. */
 static inline vecd vd_sigmoid(vecd x) {
     vd_power p = vd_power_of(d_most(d_k(-746), -d_abs(x)));
     vecd lost, lost_below, s = vd_power_sum(p, &lost), z = vd_scale(s, p.n), d = vd_sum(z, d_k(1), &lost_below);
@@ -101,7 +99,7 @@ static inline vecd vd_log_inside(vecd x) {
     return e * LN2_HIGH_F64 - ((h - (s * (h + z * p) + e * LN2_LOW_F64)) - f);
 }
 
-/* The value at the ends of a logarithm of u; x is what NaN and infinity come from. */
+/* A logarithm of u at 0, below 0, at infinity and NaN, which are those of x. */
 static inline vecd vd_log_edges(vecd u, vecd x, vecd y) {
     y = d_blend(md_lt(u, d_k(INFINITY)), y, x);
     y = d_blend(md_lt(d_abs(u), d_k(0x1p-1074)), d_k(-INFINITY), y);
@@ -109,7 +107,7 @@ static inline vecd vd_log_edges(vecd u, vecd x, vecd y) {
 }
 static inline vecd vd_log(vecd x) { return vd_log_edges(x, x, vd_log_inside(x)); }
 
-/* log(u) for u = 1 + x, and what u rounded away */
+/* log(u) for u = 1 + x, corrected by the rounding error of u */
 static inline vecd vd_log1p(vecd x) {
     vecd lost, u = vd_sum(x, d_k(1), &lost);
     vecd y = vd_log_edges(u, x, vd_log_inside(u) + d_blend(md_lt(d_abs(u), d_k(0x1p-1074)), d_k(0), lost / u));

@@ -121,7 +121,7 @@ static uint32_t alignment_of(const cr_array *t) {
     return low < 256 ? (uint32_t)low : 256;
 }
 
-/* What cuBLASLt computes in the same pass.  vector: the bias, or the sums that it writes; aux: the
+/* The epilogue that cuBLASLt computes in the same pass.  vector: the bias, or the sums that it writes; aux: the
  * argument of GELU.  NULL: absent. */
 typedef struct epilogue { const cr_array *vector, *aux; int32_t kind; } epilogue;
 

@@ -3,82 +3,13 @@
  * float32 comparison).  Integers: wrapped to it after each step. */
 #include <math.h>
 #include <stdlib.h>
+#include "../scalar.h"
 #include "ref.h"
-
-static double float_max(double a, double b) { return isnan(a) ? a : isnan(b) ? b : a > b ? a : b; }
-static double float_min(double a, double b) { return isnan(a) ? a : isnan(b) ? b : a < b ? a : b; }
-
-/* Python's %: the result has b's sign. */
-static double float_rem(double a, double b) {
-    double r = fmod(a, b);
-    if (r == 0) return copysign(0.0, b);
-    return (r < 0) != (b < 0) ? r + b : r;
-}
-
-/* Python's //: the floor of the exact quotient, which floor(a / b) misses where the division rounds up
- * to an integer. */
-static double float_floor_div(double a, double b) {
-    if (b == 0) return floor(a / b);
-    double r = fmod(a, b), q = (a - r) / b;
-    if (r != 0 && (r < 0) != (b < 0)) q -= 1;
-    return q == 0 ? copysign(0.0, a / b) : round(q);
-}
 
 static double float_op(int op, double a, double b, double c) {
     switch (op) {
-    case CR_OP_ADD: return a + b;
-    case CR_OP_SUB: return a - b;
-    case CR_OP_MUL: return a * b;
-    case CR_OP_DIV: return a / b;
-    case CR_OP_NEG: return -a;
-    case CR_OP_ABS: return fabs(a);
-    case CR_OP_SIGN: return (double)(a > 0) - (double)(a < 0);
-    case CR_OP_COPYSIGN: return copysign(a, b);
-    case CR_OP_MAX: return float_max(a, b);
-    case CR_OP_MIN: return float_min(a, b);
-    case CR_OP_POW: return pow(a, b);
-    case CR_OP_FMOD: return fmod(a, b);
-    case CR_OP_REM: return float_rem(a, b);
-    case CR_OP_FDIV: return float_floor_div(a, b);
-    case CR_OP_TDIV: return trunc(a / b);
-    case CR_OP_EXP: return exp(a);
-    case CR_OP_EXP2: return exp2(a);
-    case CR_OP_EXPM1: return expm1(a);
-    case CR_OP_LOG: return log(a);
-    case CR_OP_LOG2: return log2(a);
-    case CR_OP_LOG10: return log10(a);
-    case CR_OP_LOG1P: return log1p(a);
-    case CR_OP_SQRT: return sqrt(a);
-    case CR_OP_RSQRT: return 1 / sqrt(a);
-    case CR_OP_SIN: return sin(a);
-    case CR_OP_COS: return cos(a);
-    case CR_OP_TAN: return tan(a);
-    case CR_OP_ASIN: return asin(a);
-    case CR_OP_ACOS: return acos(a);
-    case CR_OP_ATAN: return atan(a);
-    case CR_OP_ATAN2: return atan2(a, b);
-    case CR_OP_SINH: return sinh(a);
-    case CR_OP_COSH: return cosh(a);
-    case CR_OP_TANH: return tanh(a);
-    case CR_OP_ASINH: return asinh(a);
-    case CR_OP_ACOSH: return acosh(a);
-    case CR_OP_ATANH: return atanh(a);
-    case CR_OP_ERF: return erf(a);
-    case CR_OP_ERFC: return erfc(a);
-    case CR_OP_SIGMOID: return 1 / (1 + exp(-a));
-    case CR_OP_FLOOR: return floor(a);
-    case CR_OP_CEIL: return ceil(a);
-    case CR_OP_ROUND: return rint(a);
-    case CR_OP_TRUNC: return trunc(a);
-    case CR_OP_ISNAN: return isnan(a) != 0;
-    case CR_OP_ISINF: return isinf(a) != 0;
-    case CR_OP_EQ: return a == b;
-    case CR_OP_NE: return a != b;
-    case CR_OP_LT: return a < b;
-    case CR_OP_LE: return a <= b;
-    case CR_OP_GT: return a > b;
-    case CR_OP_GE: return a >= b;
-    case CR_OP_SEL: return a != 0 ? b : c;
+#define CASE(OP, op, operands, value, cuda, wgsl, by) case CR_OP_##OP: return value;
+    CR_FLOAT_OPCODES(CASE)
     default: return NAN;                                              /* bit operations: refused for floats */
     }
 }

@@ -20,7 +20,7 @@ Optional3 = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
 def _added(mask: Tensor, dtype: _core.dtype) -> Tensor:
-    """What a mask adds to the scores."""
+    """The mask as numbers that are added to the scores."""
     return (
         _core.zeros_like(mask, dtype=dtype).masked_fill(mask, -math.inf) if mask.dtype is _core.bool else mask.to(dtype)
     )
