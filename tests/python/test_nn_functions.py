@@ -330,6 +330,8 @@ def ctc_arguments(lib: Any, case: Any, form: str, leaves: list[Any]) -> list[Any
     logits = X((steps, batch, classes), seed=1).make(lib, leaves)
     rows = index((batch, most), classes, 1, seed=2).make(lib)
     rows[:, 1:2] = rows[:, :1]  # neighbours that are equal
+    for row, n in zip(rows, sizes, strict=True):
+        row[n:] = -1  # behind the end: not read
     if form == "one":
         return [logits[:, 0].log_softmax(-1), rows[0], times[:1], sizes[:1]]
     flat = lib.cat([row[:n] for row, n in zip(rows, sizes, strict=True)])

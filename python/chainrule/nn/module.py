@@ -78,7 +78,7 @@ class IncompatibleKeys(NamedTuple):
 
 
 class _Gradients(Function):
-    """The tensors themselves; what ``hook`` makes of their gradients goes on."""
+    """The tensors themselves; ``hook`` maps their gradients."""
 
     @staticmethod
     def forward(ctx: Any, hook: Callable[..., Any], *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -668,11 +668,11 @@ class Module:
         return state
 
     def get_extra_state(self) -> Any:
-        """What a subclass that defines it puts into the state dict as "_extra_state"; ``set_extra_state`` gets it."""
+        """The entry "_extra_state" of the state dict, of a subclass that defines it; ``set_extra_state`` gets it."""
         raise RuntimeError("get_extra_state is not defined by this module: a subclass defines it with set_extra_state")
 
     def set_extra_state(self, state: Any) -> None:
-        """Takes what ``get_extra_state`` of a saved module gave."""
+        """Takes the result of ``get_extra_state`` of a saved module."""
         raise RuntimeError("set_extra_state is not defined by this module: a subclass defines it with get_extra_state")
 
     @property

@@ -13,11 +13,11 @@ __all__ = ["ctc_loss"]
 NEVER = -1e30  # the logarithm of no chance: sums of infinities would be NaN
 
 
-def _lengths(what: str, lengths: Tensor | Sequence[int], batch: int, most: int, device: object) -> Tensor:
+def _lengths(what: str, lengths: Tensor | Sequence[int], batch: int, most: int) -> Tensor:
     lengths = lengths if isinstance(lengths, Tensor) else _core.tensor([*lengths], dtype=_core.int64)
     if lengths.is_floating_point():
         raise RuntimeError(f"[ctc_loss] {what}_lengths must be integral, got {lengths.dtype}")
-    lengths = lengths.to(dtype=_core.int64).reshape(-1)
+    lengths = lengths.to("cpu", _core.int64).reshape(-1)
     if lengths.numel() != batch:
         raise RuntimeError(f"[ctc_loss] {what}_lengths must be of size batch_size: {lengths.numel()} for {batch}")
     if batch and (int(lengths.min()) < 0 or int(lengths.max()) > most):
@@ -25,28 +25,29 @@ def _lengths(what: str, lengths: Tensor | Sequence[int], batch: int, most: int, 
     return lengths
 
 
-def _rows(targets: Tensor, lengths: Tensor) -> Tensor:
-    """One row a sequence : (N, S), or one behind the other (sum of lengths) -> (N, longest)"""
+def _rows(targets: Tensor, lengths: Tensor, blank: int) -> Tensor:
+    """One row a sequence, blanks behind its end : (N, S), or (sum of lengths) one behind the other -> (N, longest)"""
+    at = _core.arange(max([0, *lengths.tolist()]), device="cpu")
+    behind = at >= lengths.unsqueeze(1)
     if targets.ndim == 2:
-        return targets
-    most = max([0, *lengths.tolist()])
-    at = (lengths.cumsum(0) - lengths).unsqueeze(1) + _core.arange(most)
-    if not targets.numel():
-        return _core.zeros(len(lengths), most, dtype=targets.dtype)
-    return targets.take(at.clamp(max=targets.numel() - 1))
+        return targets[:, : len(at)].masked_fill(behind, blank)
+    start = (lengths.cumsum(0) - lengths).unsqueeze(1)
+    return (
+        targets.take((start + at).masked_fill(behind, 0)).masked_fill(behind, blank) if len(targets) else behind.long()
+    )
 
 
 def _forward(x: Tensor, rows: Tensor, times: Tensor, sizes: Tensor, blank: int) -> Tensor:
     """-log of the sum of alpha, the chances of all alignments so far by the position s that they
     have reached among the labels with blanks around them : (N)"""
     steps, batch, _ = x.shape
-    labels = _core.full((batch, 2 * rows.size(1) + 1), blank)
+    labels = _core.full((batch, 2 * rows.size(1) + 1), blank, device="cpu")
     labels[:, 1::2] = rows
-    skips = _core.zeros(*labels.shape, dtype=_core.bool)  # from s - 2: past a blank between unequal labels
+    skips = _core.zeros_like(labels, dtype=_core.bool)  # from s - 2: past a blank between unequal labels
     skips[:, 3::2] = rows[:, 1:] != rows[:, :-1]
-    barrier = _core.zeros(*labels.shape, dtype=x.dtype).masked_fill(~skips, NEVER).to(x.device)
+    barrier = _core.zeros_like(labels, dtype=x.dtype).masked_fill(~skips, NEVER).to(x.device)
     emitted = x.gather(2, labels.to(x.device).unsqueeze(0).expand(steps, -1, -1))
-    alpha = _core.full(tuple(labels.shape), NEVER, dtype=x.dtype)
+    alpha = _core.full_like(labels, NEVER, dtype=x.dtype)
     alpha[:, 0] = 0  # before the first step
     alpha = alpha.to(x.device)
     shortest = min(times.tolist(), default=0)
@@ -87,14 +88,14 @@ def ctc_loss(
             f"[ctc_loss] targets must be integral (N, S) or (sum of lengths), got {targets.dtype} {list(targets.shape)}"
         )
     targets = targets.to("cpu", _core.int64)
-    times = _lengths("input", input_lengths, batch, steps, x.device)
-    sizes = _lengths("target", target_lengths, batch, targets.size(-1), x.device)
+    times = _lengths("input", input_lengths, batch, steps)
+    sizes = _lengths("target", target_lengths, batch, targets.size(-1))
     if targets.ndim == 2 and len(targets) != batch or targets.ndim == 1 and sum(sizes.tolist()) != len(targets):
         raise RuntimeError(
             f"[ctc_loss] targets {list(targets.shape)} do not have the batch {batch} and the lengths {sizes.tolist()}"
         )
     wide = x if x.dtype in (_core.float32, _core.float64) else x.float()  # half precision has no logarithm of no chance
-    loss = _forward(wide, _rows(targets, sizes), times, sizes, blank)
+    loss = _forward(wide, _rows(targets, sizes, blank), times, sizes, blank)
     loss = loss.masked_fill(loss > -0.5 * NEVER, 0.0 if zero_infinity else math.inf)
     if reduction == "mean":
         loss = (loss / sizes.clamp(min=1).to(x.device)).mean()
