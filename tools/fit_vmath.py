@@ -1,7 +1,7 @@
-"""Where the coefficients of src/dev/cpu/vmath.h and vmath_f64.h come from: minimax fits (Lawson's
-reweighting of least squares on Chebyshev nodes) of the remainders named below.  Needs numpy and
-mpmath; prints C arrays, lowest power first, and each fit's largest relative error.  Not part of the
-build.   use: python tools/fit_vmath.py [part of a name]"""
+"""Where the coefficients of src/dev/cpu/vmath.h, vmath_f64.h and of the special functions in
+src/ops/ops.def come from: minimax fits (Lawson's reweighting of least squares on Chebyshev nodes) of
+the remainders named below.  Needs numpy and mpmath; prints C arrays, lowest power first, and each
+fit's largest relative error.  Not part of the build.   use: python tools/fit_vmath.py [part of a name]"""
 
 from __future__ import annotations
 
@@ -95,6 +95,54 @@ def safe(f: Function, at_zero: Any) -> Function:
     return lambda x: f(x) if abs(x) > mpf(10) ** -12 else mpf(at_zero)
 
 
+def near(b: Any) -> Any:
+    """lgamma(b) / ((b - 1)(b - 2))"""
+    for zero in (1, 2):
+        if abs(b - zero) < mpf(10) ** -12:
+            b = zero + mpf(10) ** -12
+    return mp.loggamma(b) / ((b - 1) * (b - 2))
+
+
+def stirling(w: Any) -> Any:
+    """a times the remainder of Stirling's formula for lgamma(a), a = 1 / w"""
+    a = 1 / w
+    if w < 1e-4:
+        return mpf(1) / 12 - w * w / 360
+    return a * (mp.loggamma(a) - (a - mpf(1) / 2) * log(a) + a - log(2 * mp.pi) / 2)
+
+
+def scaled_erfc(v: Any) -> Any:
+    """erfc(x) exp(x^2) (1 + 2 x), v = (x - 3) / (x + 3)"""
+    x = 3 * (1 + v) / (1 - v)
+    if x < 50:
+        return mp.erfc(x) * exp(x**2) * (1 + 2 * x)
+    series = sum((-1) ** k * mp.fac2(2 * k - 1) / (2 * x**2) ** k for k in range(8))
+    return series / x / sqrt(mp.pi) * (1 + 2 * x)
+
+
+def bessel_small(k: int) -> Function:
+    """I0(2 sqrt(y)), or I1(2 sqrt(y)) / sqrt(y)"""
+    return lambda y: mp.besseli(k, 2 * sqrt(y)) / sqrt(y) ** k if y > mpf(10) ** -20 else mpf(1)
+
+
+def bessel_large(k: int) -> Function:
+    """exp(-x) sqrt(x) I_k(x), x = 1 / w"""
+    m = 4 * k * k
+
+    def f(w: Any) -> Any:
+        if w > 1e-5:
+            return mp.besseli(k, 1 / w) * exp(-1 / w) / sqrt(w)
+        return (1 - (m - 1) * w / 8 + (m - 1) * (m - 9) * w**2 / 128) / sqrt(2 * mp.pi)
+
+    return f
+
+
+def fit_bessel(n: str, k: int) -> None:
+    small, large = bessel_small(k), bessel_large(k)
+    fit(n + " to 8", small, 0, 16, 15, lambda y: 1 / small(y), D)
+    fit(n + " from 8", large, 1e-9, 0.125, 19, lambda w: 1 / large(w), D, lambda w: 16 * w - 1)
+
+
 half_ln2 = 0.3467
 FITS: dict[str, Callable[[str], None]] = {
     "exp": lambda n: fit(
@@ -180,6 +228,11 @@ FITS: dict[str, Callable[[str], None]] = {
         D,
         lambda x: (x - 3) / (x + 3),
     ),
+    "lgamma near 1 and 2": lambda n: fit(n, near, 1, 2.5, 15, lambda b: 1 / near(b), D, lambda b: (b - 1.58) / (b + 1)),
+    "lgamma from 2.5": lambda n: fit(n, stirling, 1e-9, 0.4, 11, lambda w: w, D, lambda w: w * w),
+    "erfcx": lambda n: fit(n, scaled_erfc, -1 + 1e-12, 1 - 1e-9, 22, lambda v: 1 / scaled_erfc(v), D),
+    "bessel i0": lambda n: fit_bessel(n, 0),
+    "bessel i1": lambda n: fit_bessel(n, 1),
 }
 
 if __name__ == "__main__":

@@ -470,6 +470,31 @@ def test_transforms_are_pytorchs(name: str, make: Callable[[Any, Any], Any], x: 
 
 
 @needs_torch
+def test_transforms_into_sets_are_pytorchs() -> None:
+    sets: list[Callable[[Any], Any]] = [
+        lambda c: c.real,
+        lambda c: c.positive,
+        lambda c: c.greater_than_eq(2.0),
+        lambda c: c.less_than(-1.0),
+        lambda c: c.unit_interval,
+        lambda c: c.interval(-1.0, 3.0),
+        lambda c: c.simplex,
+        lambda c: c.corr_cholesky,
+        lambda c: c.lower_cholesky,
+        lambda c: c.positive_definite,
+        lambda c: c.independent(c.positive, 1),
+    ]
+    for i, choose in enumerate(sets):
+        x = drawn(-1, 1, 3, 3)
+        for name in ("biject_to", "transform_to")[i in (8, 9) :]:
+            y, z = (getattr(module(lib), name)(choose(module(lib).constraints))(lib.tensor(x)) for lib in (cr, torch))
+            close(y, z, f"{name} of set {i}")
+            assert bool(choose(D.constraints).check(y).all()), i
+    with pytest.raises(NotImplementedError):
+        D.transform_to(D.constraints.boolean)
+
+
+@needs_torch
 def test_made_of_others_are_pytorchs() -> None:
     """Independent, TransformedDistribution and MixtureSameFamily."""
     results = []
@@ -587,3 +612,22 @@ def test_float32_and_second_gradients() -> None:
             (first,) = cr.autograd.grad(y.sum(), [a], create_graph=True)
             (second,) = cr.autograd.grad(first.sum(), [a])
             assert y.dtype is dtype and second.dtype is dtype and bool(cr.isfinite(second).all())
+
+
+@pytest.mark.parametrize(
+    "name", ["Normal", "Gamma", "Beta", "StudentT", "VonMises", "Poisson", "Binomial", "Categorical"]
+)
+def test_devices_agree(name: str) -> None:
+    """The same seed gives the same samples on another device, to rounding."""
+    found = []
+    for device in ("cpu", "ref"):
+        a = cr.tensor([0.4, 1.5, 30.0], dtype=cr.float64, device=device)
+        b = cr.tensor([0.2, 0.5, 0.9], dtype=cr.float64, device=device)
+        arguments = {"Poisson": (a,), "Binomial": (cr.full((3,), 60.0, dtype=cr.float64, device=device), b)}
+        d = D.Categorical(b) if name == "Categorical" else getattr(D, name)(*arguments.get(name, (a, b)))
+        cr.manual_seed(3)
+        x = d.sample((200,))
+        assert str(x.device) == device
+        found.append([x.to("cpu"), d.log_prob(x).to("cpu")])
+    for ours, others in zip(*found, strict=True):
+        assert np.allclose(ours.tolist(), others.tolist(), rtol=1e-9)

@@ -6,6 +6,7 @@
 from . import constraints, kl, transforms
 from ._sampling import binomial as binomial
 from ._sampling import poisson as poisson
+from .constraint_registry import ConstraintRegistry, biject_to, transform_to
 from .continuous import *
 from .discrete import *
 from .distribution import Distribution, ExponentialFamily
@@ -27,6 +28,7 @@ __all__ = [
     "Chi2",
     "ComposeTransform",
     "ContinuousBernoulli",
+    "ConstraintRegistry",
     "CorrCholeskyTransform",
     "CumulativeDistributionTransform",
     "Dirichlet",
@@ -75,10 +77,12 @@ __all__ = [
     "Uniform",
     "VonMises",
     "Weibull",
+    "biject_to",
     "constraints",
     "identity_transform",
     "kl",
     "kl_divergence",
     "register_kl",
+    "transform_to",
     "transforms",
 ]
