@@ -53,7 +53,7 @@ for episode in range(21):
         memory.append((cell, action, reward, after, float(done)))
         cell, total, steps = after, total + reward, steps + 1
         if len(memory) >= BATCH:
-            cells, actions, rewards, afters, dones = zip(*random.sample(list(memory), BATCH))
+            cells, actions, rewards, afters, dones = zip(*random.sample(list(memory), BATCH), strict=True)
             q = policy(one_hot(cells)).gather(1, torch.tensor(actions).unsqueeze(1)).squeeze(1)
             with torch.no_grad():
                 best = target(one_hot(afters)).max(dim=1)[0]

@@ -5,7 +5,7 @@ import random
 import torch
 from torch import nn
 
-GAMMA, LAMBDA, CLIP, STEPS = 0.95, 0.9, 0.2, 64
+GAMMA, LAMBDA, CLIP, STEPS = 0.95, 0.9, 0.2, 128
 
 
 class Balance:
@@ -37,16 +37,16 @@ model, environment = ActorCritic(), Balance()
 with torch.no_grad():
     for k, p in enumerate(model.parameters()):
         p.copy_(torch.sin(torch.arange(p.numel()) * 0.7 + k).reshape(p.shape) * 0.3)
-optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+optimizer = torch.optim.Adam(model.parameters(), lr=2e-2)
 state = environment.reset()
-for update in range(8):
+for update in range(25):
     states, actions, rewards, dones = [], [], [], []
     for _ in range(STEPS):
         with torch.no_grad():
             log_prob, _ = model(torch.tensor(state))
         action = int(random.random() < log_prob.exp()[1].item())
         after, reward, done = environment.step(action)
-        for kept, value in zip((states, actions, rewards, dones), (state, action, reward, done)):
+        for kept, value in zip((states, actions, rewards, dones), (state, action, reward, done), strict=True):
             kept.append(value)
         state = environment.reset() if done else after
     x, taken = torch.tensor(states), torch.tensor(actions).unsqueeze(1)
@@ -72,4 +72,7 @@ for update in range(8):
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         optimizer.step()
-    print(f"update {update}: reward {sum(rewards) / STEPS:.4f}, loss {loss.item():.4f}, entropy {entropy.item():.4f}")
+    if update % 4 == 0:
+        print(
+            f"update {update}: reward {sum(rewards) / STEPS:.4f}, loss {loss.item():.4f}, entropy {entropy.item():.4f}"
+        )
