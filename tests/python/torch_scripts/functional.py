@@ -43,3 +43,8 @@ try:
 except AssertionError as problem:
     print(str(problem).splitlines()[0])
 print(torch.nn.modules.utils._pair(3), torch.nn.init._calculate_fan_in_and_fan_out(torch.zeros(2, 3, 4)))
+a = torch.linspace(-2, 3, 12).view(3, 4)
+norms = [torch.linalg.norm(a), torch.linalg.vector_norm(a, 1, dim=0)]
+norms += [torch.linalg.matrix_norm(a, ord) for ord in ("fro", 1, -1, float("inf"))]
+w = x.clone().requires_grad_()
+print(norms, torch.autograd.grad((w**2).sum(), w, only_inputs=True))

@@ -28,6 +28,13 @@ class Variable(metaclass=_TensorMeta):
         return data.detach().requires_grad_() if requires_grad and not volatile else data.detach()
 
 
+def grad(outputs: Any, inputs: Any, *args: Any, only_inputs: bool = True, **options: Any) -> Any:
+    """``chainrule.autograd.grad``; only_inputs was dropped in 2018, when True became its only value."""
+    if not only_inputs:
+        raise ValueError("autograd.grad: only_inputs=False is no longer there; use backward")
+    return cr.autograd.grad(outputs, inputs, *args, **options)
+
+
 def variable(data: Any, **options: Any) -> Any:
     """``Variable(data)``"""
     return Variable(data, **options)
