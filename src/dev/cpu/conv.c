@@ -214,15 +214,15 @@ static void plain_row(const job *j, char *to, int64_t group, int64_t m) {
 static void pack_weights(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const job *j = ctx;
-    const int64_t group = chunk / j->panels, panel = chunk % j->panels, height = j->product->tile_rows, all = all_taps(j),
-                  first = panel * height, rows = cr_imin(height, j->M - first), width = panel_numbers(j);
+    const int64_t group = chunk / j->panels, panel = chunk % j->panels, height = j->product->tile_rows,
+                  all = all_taps(j), first = panel * height, rows = cr_imin(height, j->M - first), width = panel_numbers(j);
     char *plain = j->plain + group * plain_bytes(j) + first * all * j->size;
     for (int64_t m = 0; m < rows; m++) plain_row(j, plain + m * all * j->size, group, first + m);
     if (is_small(j)) return;
     for (int64_t p = 0, k; p < all; p += k) {
         k = cr_imin(j->depth, all - p);
-        j->product->pack(j->packed + group * packed_bytes(j) + (p * j->panels + panel * k) * width * j->size, width, rows,
-                         k, plain + p * j->size, all, 1);
+        j->product->pack(j->packed + group * packed_bytes(j) + (p * j->panels + panel * k) * width * j->size, width,
+                         rows, k, plain + p * j->size, all, 1);
     }
 }
 
@@ -302,14 +302,16 @@ static int64_t strip_bytes(const job *j) { return j->product->tile_columns * (j-
 static int64_t positions_bytes(const job *j) { return j->rows * j->axis[2].out * j->size; }
 
 static void run_block(const job *j, const block *t, char *scratch) {
-    char *strip = scratch, *buffer = strip + strip_bytes(j) + SLACK * j->size, *wide = buffer + buffer_bytes(j) - SLACK * j->size;
+    char *strip = scratch, *buffer = strip + strip_bytes(j) + SLACK * j->size,
+         *wide = buffer + buffer_bytes(j) - SLACK * j->size;
     const int64_t first = t->panel * j->product->tile_rows,
                   end = is_small(j) ? j->M : cr_imin(j->M, first + t->panels * j->product->tile_rows);
     const bool direct = in_place(j);
     char *c = direct ? result_at(j, t, first, t->row) : wide;
     const int64_t c_row = direct ? j->to.strides[1] : t->positions;
     if (!j->K) {
-        for (int64_t m = first; m < end; m++) memset(c + (m - first) * c_row * j->size, 0, (size_t)(t->positions * j->size));
+        for (int64_t m = first; m < end; m++)
+            memset(c + (m - first) * c_row * j->size, 0, (size_t)(t->positions * j->size));
     } else {
         fill_buffer(j, buffer, t->b, t->group, 0, j->C, t->depth, t->row, t->rows);
         if (is_small(j)) sum_taps(j, t, buffer, c, c_row);
@@ -424,12 +426,13 @@ static const char *cotangents(const job *j, const block *t, char *wide, int64_t 
     *row = t->positions;
     for (int64_t m = 0; m < j->M; m++)
         for (int64_t r = 0; r < t->rows; r++)
-            load(j, wide + (m * t->positions + r * columns) * j->size, from + (m * s[1] + r * s[3]) * bytes, s[4], columns);
+            load(j, wide + (m * t->positions + r * columns) * j->size, from + (m * s[1] + r * s[3]) * bytes, s[4],
+                 columns);
     return wide;
 }
 
-static void multiply_weights(const job *j, const block *t, const weight_scratch *s, const char *g, int64_t g_row, char *dw,
-                             int64_t first, int64_t end) {
+static void multiply_weights(const job *j, const block *t, const weight_scratch *s, const char *g, int64_t g_row,
+                             char *dw, int64_t first, int64_t end) {
     const int64_t width = j->product->tile_columns, height = j->product->tile_rows, panel = panel_numbers(j);
     const cr_ahead none[3] = {{0}};
     cr_product w = {.m = j->M, .a = s->panels, .b = s->strip, .c_row = j->K, .accumulate = true};
@@ -451,8 +454,8 @@ static void multiply_weights(const job *j, const block *t, const weight_scratch 
 static void weight_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
-    const int64_t width = j->product->tile_columns, nb = chunk % j->n_blocks, group = chunk / j->n_blocks % j->a->groups,
-                  part = chunk / j->n_blocks / j->a->groups, first = nb * j->block_strips * width,
+    const int64_t width = j->product->tile_columns, nb = chunk % j->n_blocks,
+                  group = chunk / j->n_blocks % j->a->groups, part = chunk / j->n_blocks / j->a->groups, first = nb * j->block_strips * width,
                   end = cr_imin(j->K, first + j->block_strips * width), depth = j->product->depth;
     const int64_t sizes[4] = {buffer_bytes(j), j->M * positions_bytes(j), width * depth * j->size,
                               j->panels * panel_numbers(j) * depth * j->size};
@@ -482,18 +485,22 @@ static void weight_chunk(void *ctx, int64_t chunk, int worker) {
 }
 
 enum { ADDED = 4096 };
+#define ADD_MORE(name, T)                                                                                          \
+    static void name(void *sum, const void *more, int64_t n) {                                                     \
+        for (int64_t i = 0; i < n; i++) ((T *)sum)[i] += ((const T *)more)[i];                                     \
+    }
+ADD_MORE(add_f32, float)
+ADD_MORE(add_f64, double)
+#undef ADD_MORE
+
 /* w = the sum of the parts, in order */
 static void add_parts(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const job *j = ctx;
     const int64_t all = j->a->w.numel, first = chunk * ADDED, n = cr_imin(ADDED, all - first);
-    char *sum = j->partial + first * j->size;
-    for (int64_t p = 1; p < j->parts; p++) {
-        const char *more = sum + p * all * j->size;
-        if (j->size == 8) for (int64_t i = 0; i < n; i++) ((double *)(void *)sum)[i] += ((const double *)(const void *)more)[i];
-        else for (int64_t i = 0; i < n; i++) ((float *)(void *)sum)[i] += ((const float *)(const void *)more)[i];
-    }
-    cr_block_store(j->lane, sum, j->dtype, (char *)cr_array_data(&j->a->w) + first * (int64_t)cr_dtype_size(j->dtype), 1, n);
+    char *sum = j->partial + first * j->size, *to = cr_array_data(&j->a->w);
+    for (int64_t p = 1; p < j->parts; p++) (j->size == 8 ? add_f64 : add_f32)(sum, sum + p * all * j->size, n);
+    cr_block_store(j->lane, sum, j->dtype, to + first * (int64_t)cr_dtype_size(j->dtype), 1, n);
 }
 
 static cr_status run_weight(job *j) {

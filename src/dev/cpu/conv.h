@@ -8,7 +8,8 @@
 
 #include "product.h"
 
-typedef struct cr_conv_rows { int64_t columns, step; } cr_conv_rows;   /* of the outputs; positions count through rows */
+/* Rows of outputs; positions count through them. */
+typedef struct cr_conv_rows { int64_t columns, step; } cr_conv_rows;
 
 /* n numbers of one element type; n taps: one offset each.  Buffers may be read a vector beyond both ends. */
 struct cr_conv_kernels {
