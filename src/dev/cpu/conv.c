@@ -455,7 +455,8 @@ static void weight_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
     const int64_t width = j->product->tile_columns, nb = chunk % j->n_blocks,
-                  group = chunk / j->n_blocks % j->a->groups, part = chunk / j->n_blocks / j->a->groups, first = nb * j->block_strips * width,
+                  group = chunk / j->n_blocks % j->a->groups, part = chunk / j->n_blocks / j->a->groups,
+                  first = nb * j->block_strips * width,
                   end = cr_imin(j->K, first + j->block_strips * width), depth = j->product->depth;
     const int64_t sizes[4] = {buffer_bytes(j), j->M * positions_bytes(j), width * depth * j->size,
                               j->panels * panel_numbers(j) * depth * j->size};
@@ -528,7 +529,8 @@ static cr_status run_weight(job *j) {
 /* Do the spatial axes of x, whose strides are s, step through memory evenly? */
 static bool is_even(const cr_array *x) {
     const int64_t *n = x->shape + 2, *s = x->strides + 2;
-    return (n[0] == 1 || s[0] == n[1] * s[1] || (n[1] == 1 && s[0] == n[2] * s[2])) && (n[1] == 1 || s[1] == n[2] * s[2]);
+    const bool planes = n[0] == 1 || s[0] == n[1] * s[1] || (n[1] == 1 && s[0] == n[2] * s[2]);
+    return planes && (n[1] == 1 || s[1] == n[2] * s[2]);
 }
 
 static bool is_product(const job *j) {
