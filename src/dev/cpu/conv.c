@@ -215,7 +215,8 @@ static void pack_weights(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const job *j = ctx;
     const int64_t group = chunk / j->panels, panel = chunk % j->panels, height = j->product->tile_rows,
-                  all = all_taps(j), first = panel * height, rows = cr_imin(height, j->M - first), width = panel_numbers(j);
+                  all = all_taps(j), first = panel * height, rows = cr_imin(height, j->M - first),
+                  width = panel_numbers(j);
     char *plain = j->plain + group * plain_bytes(j) + first * all * j->size;
     for (int64_t m = 0; m < rows; m++) plain_row(j, plain + m * all * j->size, group, first + m);
     if (is_small(j)) return;
