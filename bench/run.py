@@ -6,7 +6,7 @@ use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [-
 Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations,
 attention, products (shares of the peak), dispatch, value, chain, python (small tensors, import, the
 C benches called from Python), nn (steps and an epoch with nn, optim, data and models), everyday
-(every op, from Python), sizes (products of 128 to 4096 by plain loops, cpu and GPU; --sizes
+(every op, from Python), conv (convolutions), sizes (products of 128 to 4096 by plain loops, cpu and GPU; --sizes
 chooses), fused (attention, and without it, on the cpu), generation (with and without a cache),
 files (safetensors and token files), gpu (when one pays), webgpu (the first GPU), cuda (an NVIDIA
 GPU beside PyTorch on it), size. tiny-Shakespeare is read from $CHAINRULE_DATA, or
@@ -19,6 +19,7 @@ import argparse
 import datetime
 import importlib.util
 import json
+import math
 import os
 import platform
 import shutil
@@ -51,6 +52,7 @@ PARTS = (
     "nn",
     "rnn",
     "everyday",
+    "conv",
     "sizes",
     "fused",
     "generation",
@@ -1003,6 +1005,41 @@ class Bench:
             self.compare(f"{kind}, a training step", ms.pop("chainrule"), {"torch": ms["torch"]}, 0.6)
         self.say("")
 
+    # ---- convolutions
+
+    def conv(self) -> None:
+        self.say(
+            "## Convolutions",
+            "",
+            "Forward, and forward with both gradients, from Python: the least of rounds in turn; GFLOP/s and the share",
+            "of a loop of multiply-adds (the peak of the part products). `bench/conv.py` has the shapes.",
+            "",
+        )
+        quick = ["--quick"] if self.quick else []
+        got = run_json([sys.executable, HERE / "conv.py", *quick, "--threads", self.threads], self.threads)
+        speeds = run_json([BUILD / "bench" / "products", "--json", "--quick", self.threads], self.threads)
+        if not got or not speeds:
+            return
+        self.data["conv"] = got
+        peak = max(r["peak"] for r in speeds["rows"] if "peak" in r)
+        peers = [library for library in got["rows"][0]["ms"] if library != "chainrule"]
+        rows, ratios = [], []
+        for r in got["rows"]:
+            rate = r["flops"] / r["ms"]["chainrule"] / 1e6
+            ratios.append(r["ms"].get("torch", math.nan) / r["ms"]["chainrule"])
+            rows.append(
+                [
+                    f"{r['name']}, {'forward' if r['what'] == 'forward' else 'with gradients'}",
+                    f"{r['ms']['chainrule']:.2f} ms",
+                    f"{rate:.0f} ({100 * rate / peak:.0f} %)",
+                    *(f"{r['ms'][p]:.2f} ms ({r['ms'][p] / r['ms']['chainrule']:.2f}x)" for p in peers),
+                ]
+            )
+        self.say(table(["convolution", "chainrule", "GFLOP/s", *(LIBRARIES[p] for p in peers)], rows), "")
+        if "torch" in peers:
+            mean = math.exp(statistics.fmean(map(math.log, ratios)))
+            self.say(f"PyTorch over chainrule: geometric mean {mean:.2f}x, least {min(ratios):.2f}x.", "")
+
     # ---- every op
 
     def everyday(self) -> None:
@@ -1270,6 +1307,7 @@ def main() -> int:
         "nn": b.nn,
         "rnn": b.rnn,
         "everyday": b.everyday,
+        "conv": b.conv,
         "sizes": b.product_sizes,
         "fused": b.fused,
         "generation": b.generation,

@@ -83,7 +83,8 @@ typedef struct cr_conv_options {    /* entry i: spatial axis i */
     int64_t stride[3], dilation[3];
     int64_t padding[3][2];  /* zeros before and behind the axis */
     int64_t output_padding[3];
-                            /* cr_conv_transpose: elements behind the result, < stride or dilation */
+                            /* cr_conv_transpose: elements behind the result; less than stride or
+                               dilation */
     int64_t groups;         /* OC / groups channels read C / groups channels each */
 } cr_conv_options;
 cr_conv_options cr_conv_defaults(void);                     /* stride, dilation and groups 1 */

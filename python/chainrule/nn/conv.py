@@ -89,7 +89,8 @@ class _Convolution(Module):
         if self.padding == "same":
             total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
             return [v for t in reversed(total) for v in (t // 2, t - t // 2)]
-        return [int(p) for p in reversed(self.padding) for _ in range(2)]
+        assert not isinstance(self.padding, str)
+        return [p for p in reversed(self.padding) for _ in range(2)]
 
     def extra_repr(self) -> str:
         none = (0,) * self._axes

@@ -214,15 +214,16 @@ static void plain_row(const job *j, char *to, int64_t group, int64_t m) {
 static void pack_weights(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const job *j = ctx;
-    const int64_t group = chunk / j->panels, panel = chunk % j->panels, height = j->product->tile_rows, all = all_taps(j),
-                  first = panel * height, rows = cr_imin(height, j->M - first), width = panel_numbers(j);
+    const int64_t group = chunk / j->panels, panel = chunk % j->panels, height = j->product->tile_rows,
+                  all = all_taps(j), first = panel * height, rows = cr_imin(height, j->M - first),
+                  width = panel_numbers(j);
     char *plain = j->plain + group * plain_bytes(j) + first * all * j->size;
     for (int64_t m = 0; m < rows; m++) plain_row(j, plain + m * all * j->size, group, first + m);
     if (is_small(j)) return;
     for (int64_t p = 0, k; p < all; p += k) {
         k = cr_imin(j->depth, all - p);
-        j->product->pack(j->packed + group * packed_bytes(j) + (p * j->panels + panel * k) * width * j->size, width, rows,
-                         k, plain + p * j->size, all, 1);
+        j->product->pack(j->packed + group * packed_bytes(j) + (p * j->panels + panel * k) * width * j->size, width,
+                         rows, k, plain + p * j->size, all, 1);
     }
 }
 
@@ -302,14 +303,16 @@ static int64_t strip_bytes(const job *j) { return j->product->tile_columns * (j-
 static int64_t positions_bytes(const job *j) { return j->rows * j->axis[2].out * j->size; }
 
 static void run_block(const job *j, const block *t, char *scratch) {
-    char *strip = scratch, *buffer = strip + strip_bytes(j) + SLACK * j->size, *wide = buffer + buffer_bytes(j) - SLACK * j->size;
+    char *strip = scratch, *buffer = strip + strip_bytes(j) + SLACK * j->size,
+         *wide = buffer + buffer_bytes(j) - SLACK * j->size;
     const int64_t first = t->panel * j->product->tile_rows,
                   end = is_small(j) ? j->M : cr_imin(j->M, first + t->panels * j->product->tile_rows);
     const bool direct = in_place(j);
     char *c = direct ? result_at(j, t, first, t->row) : wide;
     const int64_t c_row = direct ? j->to.strides[1] : t->positions;
     if (!j->K) {
-        for (int64_t m = first; m < end; m++) memset(c + (m - first) * c_row * j->size, 0, (size_t)(t->positions * j->size));
+        for (int64_t m = first; m < end; m++)
+            memset(c + (m - first) * c_row * j->size, 0, (size_t)(t->positions * j->size));
     } else {
         fill_buffer(j, buffer, t->b, t->group, 0, j->C, t->depth, t->row, t->rows);
         if (is_small(j)) sum_taps(j, t, buffer, c, c_row);
@@ -410,7 +413,14 @@ static cr_status run_input(job *j) {
 
 /* ---- WEIGHT */
 
-typedef struct weight_scratch { char *buffer, *g, *strip, *panels; } weight_scratch;
+typedef struct weight_scratch { char *buffer, *g, *strip; } weight_scratch;
+
+static int64_t padded_channels(const job *j) {
+    const int64_t width = j->product->tile_columns;
+    return is_small(j) ? j->M : (j->M + width - 1) / width * width;
+}
+/* As many as hold a strip that stays in L1. */
+static int64_t few_lines(const job *j, int64_t columns) { return cr_imax(1, j->product->depth / columns); }
 
 /* g (M, positions) of a block as numbers: in place where they are contiguous, else copied to `wide`. */
 static const char *cotangents(const job *j, const block *t, char *wide, int64_t *row) {
@@ -424,25 +434,25 @@ static const char *cotangents(const job *j, const block *t, char *wide, int64_t 
     *row = t->positions;
     for (int64_t m = 0; m < j->M; m++)
         for (int64_t r = 0; r < t->rows; r++)
-            load(j, wide + (m * t->positions + r * columns) * j->size, from + (m * s[1] + r * s[3]) * bytes, s[4], columns);
+            load(j, wide + (m * t->positions + r * columns) * j->size, from + (m * s[1] + r * s[3]) * bytes, s[4],
+                 columns);
     return wide;
 }
 
-static void multiply_weights(const job *j, const block *t, const weight_scratch *s, const char *g, int64_t g_row, char *dw,
-                             int64_t first, int64_t end) {
-    const int64_t width = j->product->tile_columns, height = j->product->tile_rows, panel = panel_numbers(j);
-    const cr_ahead none[3] = {{0}};
-    cr_product w = {.m = j->M, .a = s->panels, .b = s->strip, .c_row = j->K, .accumulate = true};
-    for (int64_t p = 0; p < t->positions; p += w.k) {
-        w.k = cr_imin(j->product->depth, t->positions - p);
-        for (int64_t i = 0; i < j->panels; i++)
-            j->product->pack(s->panels + i * w.k * panel * j->size, panel, cr_imin(height, j->M - i * height), w.k,
-                             g + (i * height * g_row + p) * j->size, g_row, 1);
-        for (int64_t n = first; n < end; n += width) {
-            w.n = cr_imin(width, end - n);
-            w.c = dw + n * j->size;
-            j->kernels->pack_across(s->strip, s->buffer, j->offset + n, w.n, &t->layout, p, w.k);
-            j->product->panels(&w, none);
+/* Adds the taps first .. end - 1 of dw (K, M in whole strips): g (M, positions) is packed by strips of channels, a few
+ * rows at a time. */
+static void multiply_weights(const job *j, const block *t, const weight_scratch *s, const char *g, int64_t g_row,
+                             char *dw, int64_t first, int64_t end) {
+    const int64_t width = j->product->tile_columns, columns = t->layout.columns, few = few_lines(j, columns),
+                  all = padded_channels(j);
+    for (int64_t line = 0, lines; line < t->lines; line += lines) {
+        lines = cr_imin(few, t->lines - line);
+        for (int64_t m = 0; m < j->M; m += width) {
+            j->product->pack(s->strip, width, cr_imin(width, j->M - m), lines * columns,
+                             g + (m * g_row + line * columns) * j->size, g_row, 1);
+            j->kernels->weights(dw + (first * all + m) * j->size, all, s->strip,
+                                s->buffer + line * t->layout.step * j->size, j->offset + first, end - first, &t->layout,
+                                lines);
         }
     }
 }
@@ -451,20 +461,21 @@ static void multiply_weights(const job *j, const block *t, const weight_scratch 
 static void weight_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
-    const int64_t width = j->product->tile_columns, nb = chunk % j->n_blocks, group = chunk / j->n_blocks % j->a->groups,
-                  part = chunk / j->n_blocks / j->a->groups, first = nb * j->block_strips * width,
-                  end = cr_imin(j->K, first + j->block_strips * width), depth = j->product->depth;
-    const int64_t sizes[4] = {buffer_bytes(j), j->M * positions_bytes(j), width * depth * j->size,
-                              j->panels * panel_numbers(j) * depth * j->size};
-    const size_t bytes = (size_t)(sizes[0] + sizes[1] + sizes[2] + sizes[3] + 256);
+    const int64_t width = j->product->tile_columns, nb = chunk % j->n_blocks,
+                  group = chunk / j->n_blocks % j->a->groups, part = chunk / j->n_blocks / j->a->groups,
+                  first = nb * j->block_strips * width,
+                  end = cr_imin(j->K, first + j->block_strips * width);
+    const int64_t longest = j->rows * j->axis[2].out, all = padded_channels(j),
+                  sizes[3] = {buffer_bytes(j), (j->M * longest * j->size + 63) / 64 * 64, width * longest * j->size};
+    const size_t bytes = (size_t)(sizes[0] + sizes[1] + sizes[2]);
     char *scratch = cr_cpu_try_take(bytes);
     if (!scratch) { atomic_store(&j->failed, true); return; }
-    const weight_scratch s = {.strip = scratch,
-                              .panels = scratch + sizes[2],
-                              .g = scratch + sizes[2] + sizes[3],
-                              .buffer = scratch + sizes[2] + sizes[3] + (sizes[1] + 63) / 64 * 64 + SLACK * j->size};
-    char *dw = j->partial + ((part * j->a->groups + group) * j->M * j->K) * j->size;
-    for (int64_t m = 0; m < j->M; m++) memset(dw + (m * j->K + first) * j->size, 0, (size_t)((end - first) * j->size));
+    const weight_scratch s = {
+        .strip = scratch, .g = scratch + sizes[2], .buffer = scratch + sizes[2] + sizes[1] + SLACK * j->size};
+    char *dw = j->partial + (part * j->a->groups + group) * all * j->K * j->size;
+    if (!is_small(j)) memset(dw + first * all * j->size, 0, (size_t)((end - first) * all * j->size));
+    else for (int64_t m = 0; m < j->M; m++)
+            memset(dw + (m * j->K + first) * j->size, 0, (size_t)((end - first) * j->size));
     for (int64_t u = part * j->units / j->parts; u < (part + 1) * j->units / j->parts; u++) {
         block t = block_at(j, u);
         t.depth = u / j->row_blocks % j->axis[0].out;
@@ -481,25 +492,35 @@ static void weight_chunk(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(scratch, bytes);
 }
 
-enum { ADDED = 4096 };
-/* w = the sum of the parts, in order */
+enum { ADDED = 64 };                                /* rows of a chunk */
+#define ADD_MORE(name, T)                                                                                          \
+    static void name(void *sum, const void *more, int64_t n) {                                                     \
+        for (int64_t i = 0; i < n; i++) ((T *)sum)[i] += ((const T *)more)[i];                                     \
+    }
+ADD_MORE(add_f32, float)
+ADD_MORE(add_f64, double)
+#undef ADD_MORE
+
+/* w = the sum of the parts, in order: of a group (M, K) or, packed, (K, M) in whole strips */
 static void add_parts(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const job *j = ctx;
-    const int64_t all = j->a->w.numel, first = chunk * ADDED, n = cr_imin(ADDED, all - first);
-    char *sum = j->partial + first * j->size;
-    for (int64_t p = 1; p < j->parts; p++) {
-        const char *more = sum + p * all * j->size;
-        if (j->size == 8) for (int64_t i = 0; i < n; i++) ((double *)(void *)sum)[i] += ((const double *)(const void *)more)[i];
-        else for (int64_t i = 0; i < n; i++) ((float *)(void *)sum)[i] += ((const float *)(const void *)more)[i];
-    }
-    cr_block_store(j->lane, sum, j->dtype, (char *)cr_array_data(&j->a->w) + first * (int64_t)cr_dtype_size(j->dtype), 1, n);
+    const bool small = is_small(j);
+    const int64_t K = small ? j->M : j->K, M = small ? j->K : padded_channels(j), all = j->a->groups * K * M,
+                  first = chunk * ADDED, n = cr_imin(ADDED, j->a->groups * K - first),
+                  bytes = (int64_t)cr_dtype_size(j->dtype);
+    char *sum = j->partial + first * M * j->size, *to = cr_array_data(&j->a->w);
+    for (int64_t p = 1; p < j->parts; p++) (j->size == 8 ? add_f64 : add_f32)(sum, sum + p * all * j->size, n * M);
+    if (small) { cr_block_store(j->lane, sum, j->dtype, to + first * M * bytes, 1, n * M); return; }
+    for (int64_t i = 0; i < n; i++)
+        cr_block_store(j->lane, sum + i * M * j->size, j->dtype,
+                       to + (((first + i) / K * j->M) * K + (first + i) % K) * bytes, K, j->M);
 }
 
 static cr_status run_weight(job *j) {
     for (int i = 0; i < 3; i++) j->axis[i] = forward_axis(j->a, i);
     plan_taps(j);
-    const int64_t planes = j->from.shape[0] * j->axis[0].out, groups = j->a->groups, all = j->a->w.numel;
+    const int64_t planes = j->from.shape[0] * j->axis[0].out, groups = j->a->groups, all = groups * padded_channels(j) * j->K;
     cut_rows(j, planes * groups);
     j->m_blocks = 1;
     j->units = planes * j->row_blocks;
@@ -511,7 +532,7 @@ static cr_status run_weight(job *j) {
     const size_t bytes = (size_t)(j->parts * all * j->size) + 64;
     if (!(j->partial = cr_cpu_take(bytes))) return CR_NO_MEMORY;
     const cr_status status = run_pass(j, j->parts * groups * j->n_blocks, false, weight_chunk);
-    if (status == CR_OK) cr_run_chunks(cr_pieces(all, ADDED), add_parts, j);
+    if (status == CR_OK) cr_run_chunks(cr_pieces(groups * (is_small(j) ? j->M : j->K), ADDED), add_parts, j);
     cr_cpu_give(j->partial, bytes);
     return status;
 }
@@ -521,7 +542,8 @@ static cr_status run_weight(job *j) {
 /* Do the spatial axes of x, whose strides are s, step through memory evenly? */
 static bool is_even(const cr_array *x) {
     const int64_t *n = x->shape + 2, *s = x->strides + 2;
-    return (n[0] == 1 || s[0] == n[1] * s[1] || (n[1] == 1 && s[0] == n[2] * s[2])) && (n[1] == 1 || s[1] == n[2] * s[2]);
+    const bool planes = n[0] == 1 || s[0] == n[1] * s[1] || (n[1] == 1 && s[0] == n[2] * s[2]);
+    return planes && (n[1] == 1 || s[1] == n[2] * s[2]);
 }
 
 static bool is_product(const job *j) {

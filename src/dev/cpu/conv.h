@@ -8,7 +8,8 @@
 
 #include "product.h"
 
-typedef struct cr_conv_rows { int64_t columns, step; } cr_conv_rows;   /* of the outputs; positions count through rows */
+/* Rows of outputs; positions count through them. */
+typedef struct cr_conv_rows { int64_t columns, step; } cr_conv_rows;
 
 /* n numbers of one element type; n taps: one offset each.  Buffers may be read a vector beyond both ends. */
 struct cr_conv_kernels {
@@ -16,9 +17,10 @@ struct cr_conv_kernels {
      * width: the product's tile_columns.  ones: a further row of ones */
     void (*pack)(void *to, const void *buffer, const int64_t *offset, int64_t taps, const cr_conv_rows *r,
                  int64_t first, int64_t n, bool ones);
-    /* to[i * width + j] = the element under tap j of position first + i, j < taps <= width, i < n; zeros for other j */
-    void (*pack_across)(void *to, const void *buffer, const int64_t *offset, int64_t taps, const cr_conv_rows *r,
-                        int64_t first, int64_t n);
+    /* dw[tap * dw_row + j] += the sum over the positions of `rows` rows of g[position * width + j] times the element
+     * under the tap, j < width: the product's tile_columns; g and dw are aligned to vectors */
+    void (*weights)(void *dw, int64_t dw_row, const void *g, const void *buffer, const int64_t *offset, int64_t taps,
+                    const cr_conv_rows *r, int64_t rows);
     /* y[row * columns + column] = bias + the sum over taps of w[tap] times the element under it */
     void (*rows)(void *y, const void *buffer, const int64_t *offset, const void *w, int64_t taps,
                  const cr_conv_rows *r, int64_t rows, double bias);

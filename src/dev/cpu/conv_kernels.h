@@ -1,6 +1,4 @@
 /* conv_kernels.h - the kernels of conv.h for one element type, as product_tiles.h; MASK: a vector of integers BIT. */
-#include "product_transpose.h"
-
 /* A vector of neighbouring positions: they continue in the next row of outputs, which lies elsewhere. */
 typedef struct NAME(run) {
     int pieces;
@@ -62,29 +60,41 @@ static void NAME(pack)(void *into, const void *buffer, const int64_t *offset, in
     if (ones) for (int j = 0; j < VECTORS * LANES; j++) to[j] = 1;
 }
 
-static void NAME(pack_across)(void *into, const void *buffer, const int64_t *offset, int64_t taps,
-                              const cr_conv_rows *r, int64_t first, int64_t n) {
-    enum { WIDTH = VECTORS * LANES };
-    REAL *to = into;
-    for (int64_t p = 0; p < n; p += LANES, to += WIDTH * LANES) {
-        const NAME(run) run = NAME(run_at)(r, first + p, n - p);
-        const int64_t left = cr_imin(LANES, n - p);
-        for (int64_t j = 0; j < WIDTH; j += LANES) {
-            VEC v[LANES];
-            if (run.pieces == 1 && left == LANES && taps - j >= LANES) {
-                const REAL *from = (const REAL *)buffer + run.at[0];
-CR_UNROLL(16)
-                for (int i = 0; i < LANES; i++) v[i] = *(const LOOSE *)(from + offset[j + i]);
-            } else {
-                for (int i = 0; i < LANES; i++)
-                    v[i] = j + i < taps ? NAME(gathered)((const REAL *)buffer + offset[j + i], &run) : (VEC){0};
+/* A tile of dw in registers: the elements under each tap are read one by one where they are, and never packed. */
+static ALWAYS_INLINE void NAME(weight_tile)(const int taps, REAL *dw, int64_t dw_row, const REAL *g, const REAL *buffer,
+                                            const int64_t *offset, const cr_conv_rows *r, int64_t rows) {
+    VEC sum[6][VECTORS];
+CR_UNROLL(6)
+    for (int t = 0; t < taps; t++) sum[t][0] = sum[t][1] = (VEC){0};
+    for (int64_t row = 0; row < rows; row++, buffer += r->step) {
+        const REAL *at[6];
+CR_UNROLL(6)
+        for (int t = 0; t < taps; t++) at[t] = buffer + offset[t];
+        for (int64_t c = 0; c < r->columns; c++, g += VECTORS * LANES) {
+            const VEC g0 = *(const VEC *)g, g1 = *(const VEC *)(g + LANES);
+CR_UNROLL(6)
+            for (int t = 0; t < taps; t++) {
+                const VEC x = at[t][c] - (VEC){0};
+                sum[t][0] += x * g0;
+                sum[t][1] += x * g1;
             }
-            NAME(transpose)(v);
-CR_UNROLL(16)
-            for (int i = 0; i < LANES; i++)
-                if (i < left) *(VEC *)(to + i * WIDTH + j) = v[i];
         }
     }
+CR_UNROLL(6)
+    for (int t = 0; t < taps; t++) {
+        *(VEC *)(dw + t * dw_row) += sum[t][0];
+        *(VEC *)(dw + t * dw_row + LANES) += sum[t][1];
+    }
+}
+
+static void NAME(weights)(void *into, int64_t dw_row, const void *g, const void *buffer, const int64_t *offset,
+                          int64_t taps, const cr_conv_rows *r, int64_t rows) {
+    REAL *dw = into;
+    int64_t t = 0;
+    for (; taps - t >= 6 && taps - t != 7 && taps - t != 8; t += 6)
+        NAME(weight_tile)(6, dw + t * dw_row, dw_row, g, buffer, offset + t, r, rows);
+    for (; taps - t >= 4; t += 4) NAME(weight_tile)(4, dw + t * dw_row, dw_row, g, buffer, offset + t, r, rows);
+    for (; t < taps; t++) NAME(weight_tile)(1, dw + t * dw_row, dw_row, g, buffer, offset + t, r, rows);
 }
 
 /* AT_ONCE vectors of outputs, from different places: so many additions hide the latency of one. */

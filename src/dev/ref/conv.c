@@ -6,7 +6,11 @@ typedef struct sizes { int64_t B, OC, C, groups, in[3], kernel[3], out[3]; } siz
 
 static sizes sizes_of(const cr_conv_args *a) {
     sizes s = {.B = a->x.shape[0], .OC = a->w.shape[0], .C = a->w.shape[1], .groups = a->groups};
-    for (int i = 0; i < 3; i++) s.in[i] = a->x.shape[2 + i], s.kernel[i] = a->w.shape[2 + i], s.out[i] = a->y.shape[2 + i];
+    for (int i = 0; i < 3; i++) {
+        s.in[i] = a->x.shape[2 + i];
+        s.kernel[i] = a->w.shape[2 + i];
+        s.out[i] = a->y.shape[2 + i];
+    }
     return s;
 }
 

@@ -46,8 +46,9 @@ def conv1d(
     groups: int = 1,
 ) -> Tensor:
     """y[o, p] = bias[o] + sum of x[c, p stride + t dilation - padding] weight[o, c, t] : (N, C, L),
-    (OC, C / groups, K), (OC) -> (N, OC, OL); without a batch (C, L) -> (OC, OL).  OL = (L + 2 padding - dilation (K - 1) - 1) / stride + 1,
-    rounded down.  padding: ints, "valid" (none) or "same" (OL is L, for stride 1; an odd zero lies behind).
+    (OC, C / groups, K), (OC) -> (N, OC, OL); without a batch (C, L) -> (OC, OL).
+    OL = (L + 2 padding - dilation (K - 1) - 1) / stride + 1, rounded down.
+    padding: ints, "valid" (none) or "same" (OL is L, for stride 1; an odd zero lies behind).
     groups: C / groups channels give OC / groups outputs each."""
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
