@@ -520,7 +520,8 @@ static void add_parts(void *ctx, int64_t chunk, int worker) {
 static cr_status run_weight(job *j) {
     for (int i = 0; i < 3; i++) j->axis[i] = forward_axis(j->a, i);
     plan_taps(j);
-    const int64_t planes = j->from.shape[0] * j->axis[0].out, groups = j->a->groups, all = groups * padded_channels(j) * j->K;
+    const int64_t planes = j->from.shape[0] * j->axis[0].out, groups = j->a->groups,
+                  all = groups * padded_channels(j) * j->K;
     cut_rows(j, planes * groups);
     j->m_blocks = 1;
     j->units = planes * j->row_blocks;
