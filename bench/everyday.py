@@ -215,7 +215,7 @@ REASONS = {
 def functions(lib: Any) -> dict[str, Any]:
     """What a call may name: the module, and PyTorch's functions that are elsewhere."""
     functional = getattr(getattr(lib, "nn", None), "functional", lib)
-    return {**vars(functional), **vars(lib)}
+    return {**vars(getattr(lib, "special", lib)), **vars(functional), **vars(lib)}
 
 
 def operands(lib: Any, n: int) -> dict[str, Any]:

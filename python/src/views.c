@@ -202,11 +202,11 @@ PyObject *api_split(const arg *a) {
     PyObject *given = a[1].o;
     if (PyUnicode_Check(given) || !(PyIndex_Check(given) || PySequence_Check(given)))
         return raise_type(given, "split(): argument 'split_size_or_sections' must be int or ints, not");
-    int at = own_axis("split", a, &a[2]);
-    if (at < 0) return raise_error();
     if (PyIndex_Check(given) && !PySequence_Check(given)) {
         int64_t each;
-        return to_int64(given, &each) ? split_equally(a[0].t, at, each) : NULL;
+        const int along = own_axis("split", a, &a[2]);
+        if (along < 0) return raise_error();
+        return to_int64(given, &each) ? split_equally(a[0].t, along, each) : NULL;
     }
     PyObject *items = PySequence_Tuple(given), *result = NULL;
     if (!items) return NULL;
@@ -214,7 +214,9 @@ PyObject *api_split(const arg *a) {
     int64_t *sizes = PyMem_Malloc(sizeof *sizes * (size_t)(n ? n : 1));
     bool ok = sizes || PyErr_NoMemory();
     for (Py_ssize_t i = 0; ok && i < n; i++) ok = to_int64(PyTuple_GetItem(items, i), &sizes[i]);
-    cr_tensor **out = ok ? room_for(n) : NULL;
+    const int at = ok ? own_axis("split", a, &a[2]) : -1;       /* PyTorch looks at the sizes first */
+    if (ok && at < 0) raise_error();
+    cr_tensor **out = at >= 0 ? room_for(n) : NULL;
     if (out) result = tuple_of(cr_split_sizes(a[0].t, at, (int)n, sizes, out) == CR_OK ? (int)n : -1, out);
     PyMem_Free(sizes);
     Py_DECREF(items);

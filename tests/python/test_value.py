@@ -266,7 +266,7 @@ def test_other_bad_input() -> None:
     with pytest.raises(TypeError):
         v.label = 3  # type: ignore[assignment]
     with pytest.raises(TypeError):
-        v.to(3)  # type: ignore[arg-type]
+        v.to(3.5)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         pow(v, 2, 3)  # type: ignore[misc]
     with pytest.raises(OverflowError):

@@ -54,19 +54,8 @@ def share_memory(self: Module) -> Module:
     return self
 
 
-def to_empty(self: Module, *, device: Any, recurse: bool = True) -> Module:
-    """Moves parameters and buffers to a device; their values stay."""
-    return self.to(str.__str__(device) if isinstance(device, str) else device)
-
-
-def compile(self: Module, *args: Any, **options: Any) -> None:
-    """Nothing: ops are compiled already."""
-
-
 for _name, _value in {
     "share_memory": share_memory,
-    "to_empty": to_empty,
-    "compile": compile,
     "_parameters": property(lambda self: _Registry(self, ("parameter",))),
     "_buffers": property(lambda self: _Registry(self, ("buffer", "transient buffer"))),
     "_modules": property(lambda self: _Registry(self, ("module",))),
