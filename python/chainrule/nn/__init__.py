@@ -52,6 +52,8 @@ from .rnn import *
 from .transformer import *
 from .upsample import *
 
+globals().update(_lazy := lazy.lazy_classes(globals()))
+
 __all__ = ["MLP", "Layer", "Neuron", "attention", "functional", "init", "utils"]
 for _part in (
     activation,
@@ -76,3 +78,4 @@ for _part in (
     upsample,
 ):
     __all__ += _part.__all__
+__all__ += _lazy
