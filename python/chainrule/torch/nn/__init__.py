@@ -63,8 +63,8 @@ def compile(self: Module, *args: Any, **options: Any) -> None:
     """Nothing: ops are compiled already."""
 
 
+Module.share_memory = share_memory  # type: ignore[method-assign, assignment]  # tensors have share_memory_() here
 for _name, _value in {
-    "share_memory": share_memory,
     "to_empty": to_empty,
     "compile": compile,
     "_parameters": property(lambda self: _Registry(self, ("parameter",))),
