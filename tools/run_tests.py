@@ -219,6 +219,8 @@ def checks(environment: dict[str, str]) -> Total:
             "--allow-untyped-decorators",
             "--python-version",
             "3.11",
+            "--exclude",
+            "tests/python/torch_scripts/",  # plain scripts, written for PyTorch
             "tests/python",
         ],  # hypothesis may be absent
         "mypy of a user's script": [*mypy, "--config-file=", "tests/python/user_script.py"],

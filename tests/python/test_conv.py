@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import chainrule as cr
@@ -100,7 +101,7 @@ def test_second_gradients(name: str, x: tuple[int, ...], w: tuple[int, ...], opt
 def test_layouts() -> None:
     """Channels last, a part of a larger tensor, every other column, and a tensor backwards give the same."""
     x, w, b = operands((2, 5, 12, 14), (7, 5, 3, 3), 7, torch.float32)
-    views = [
+    views: list[Callable[[Any], Any]] = [
         lambda t: t.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2),
         lambda t: t[:, 1:4, 2:, 3:-1],
         lambda t: t[:, :, :, ::2],

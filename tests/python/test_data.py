@@ -503,9 +503,8 @@ def test_datasets_and_samplers() -> None:
     assert ours[22] == [[0, 4, 8], [0, 4], [1, 5, 9], [1, 5], [2, 6, 0], [2, 6], [3, 7, 1], [3, 7]]
     assert all(kind.endswith("Error") for kind in ours[25:-1]) and ours[-1] is None
     if torch:
-        theirs = type(
-            "theirs", (), {name: staticmethod(getattr(torch.utils.data, name, None)) for name in data.__all__}
-        )
+        members: dict[str, Any] = {name: getattr(torch.utils.data, name, None) for name in data.__all__}
+        theirs: Any = type("theirs", (), {name: staticmethod(member) for name, member in members.items()})
         theirs.DistributedSampler = torch.utils.data.distributed.DistributedSampler
         for i, (a, b) in enumerate(zip(ours, as_ours(theirs), strict=True)):
             assert a == b, i
@@ -517,8 +516,9 @@ def test_datasets_and_samplers() -> None:
     assert first != list(sampler)
     other = data.DistributedSampler(range(20), 2, 1)
     assert sorted(first + list(other)) == [*range(20)]
-    both = table(3) + table(2)
-    assert len(both) == 5 and both[4][1].item() == 1 and Dataset[int] is Dataset
+    both: Any = table(3) + table(2)
+    kind: Any = Dataset
+    assert len(both) == 5 and both[4][1].item() == 1 and kind[int] is kind
     loader = DataLoader(table(7), 3)
     assert list(loader.sampler) == [*range(7)] and list(loader.batch_sampler) == [[0, 1, 2], [3, 4, 5], [6]]
 
@@ -540,10 +540,11 @@ def test_iterable_datasets() -> None:
     again = DataLoader(Words(10), 2)
     again.load_state_dict(loader.state_dict())
     assert [b.tolist() for b in again] == [[4, 5], [6, 7], [8, 9]]
-    assert list(data.ChainDataset([Words(2), Words(3)])) == list(Words(2) + Words(3)) == [0, 1, 0, 1, 2]
+    both: Any = Words(2) + Words(3)
+    assert list(data.ChainDataset([Words(2), Words(3)])) == list(both) == [0, 1, 0, 1, 2]
     for options in ({"shuffle": True}, {"sampler": [1]}, {"batch_sampler": [[1]]}):
         with pytest.raises(ValueError, match="IterableDataset"):
-            DataLoader(Words(3), **options)  # type: ignore[arg-type]
+            DataLoader(Words(3), **options)
     with pytest.raises(NotImplementedError):
         iter(IterableDataset())
 

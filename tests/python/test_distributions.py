@@ -19,7 +19,7 @@ except ImportError:
 try:
     import scipy.stats as _stats
 except ImportError:
-    _stats = None  # type: ignore[assignment]
+    _stats = None
 torch: Any = _torch
 stats: Any = _stats
 needs_torch = pytest.mark.skipif(
@@ -140,7 +140,7 @@ def compare(
     what: str, f: Callable[[Any, Any], Any], name: str, parameters: dict[str, Any], tolerance: float = 1e-8
 ) -> None:
     """f of both libraries: the value and the gradients of its sum, or the same exception."""
-    results = []
+    results: list[Any] = []
     for lib in (cr, torch):
         distribution, tensors = made(lib, name, parameters)
         try:
@@ -190,7 +190,8 @@ def test_is_pytorchs(name: str, parameters: dict[str, Any], value: Any) -> None:
     compare("icdf", lambda lib, d: d.icdf(lib.tensor(UNIT)), name, parameters, loose)
     compare("entropy", lambda lib, d: d.entropy(), name, parameters, loose)
     for moment in MOMENTS:
-        compare(moment, lambda lib, d, m=moment: getattr(d, m), name, parameters, loose)
+        read = lambda lib, d, m=moment: getattr(d, m)
+        compare(moment, read, name, parameters, loose)
     if ours.has_enumerate_support and not (name == "Multinomial"):
         for expand in (False, True):
             close(ours.enumerate_support(expand), theirs.enumerate_support(expand), f"{name}.enumerate_support")
@@ -335,7 +336,7 @@ def test_reparameterised_means() -> None:
         x = d.rsample((40000,))
         for sampled, exact in ((x.mean(), d.mean), ((x * x).mean(), d.variance + d.mean**2)):
             ours = cr.autograd.grad(sampled, [a, b], retain_graph=True, allow_unused=True)
-            want = cr.autograd.grad(exact + 0 * a + 0 * b, [a, b], retain_graph=True)
+            want: Any = cr.autograd.grad(exact + 0 * a + 0 * b, [a, b], retain_graph=True)
             for o, w in zip(ours, want, strict=True):
                 assert abs((o.item() if o is not None else 0) - w.item()) < 0.05 * (1 + abs(w.item())), type(d).__name__
 
@@ -380,7 +381,7 @@ def test_divergences_are_pytorchs() -> None:
     seen = 0
     for p_name, p, _ in KL:
         for q_name, _, q in KL:
-            results = []
+            results: list[Any] = []
             for lib in (cr, torch):
                 a, tensors = made(lib, p_name, p)
                 b, others = made(lib, q_name, q)
@@ -500,7 +501,7 @@ def test_made_of_others_are_pytorchs() -> None:
     results = []
     for lib in (cr, torch):
         T = module(lib)
-        t = lambda v, lib=lib: lib.tensor(v, dtype=lib.float64)  # noqa: E731
+        t: Any = lambda v, lib=lib: lib.tensor(v, dtype=lib.float64)  # noqa: E731
         normal = T.Normal(t(LOC), t(SCALE))
         independent = T.Independent(normal, 1)
         log_normal = T.TransformedDistribution(normal, [T.AffineTransform(t(1.0), t(2.0)), T.ExpTransform()])
@@ -605,12 +606,13 @@ def test_repr(name: str, parameters: dict[str, Any], value: Any) -> None:
 
 
 def test_float32_and_second_gradients() -> None:
+    grad: Any = cr.autograd.grad
     for make in (lambda a: D.Gamma(a, 2.0), lambda a: D.StudentT(a), lambda a: D.Beta(a, 2.0), lambda a: D.Poisson(a)):
         for dtype in (cr.float32, cr.float64):
             a = cr.tensor([0.7, 2.5], dtype=dtype, requires_grad=True)
             y = make(a).log_prob(cr.tensor([1.0, 0.0] if make(a).support.is_discrete else [0.4, 0.6], dtype=dtype))
-            (first,) = cr.autograd.grad(y.sum(), [a], create_graph=True)
-            (second,) = cr.autograd.grad(first.sum(), [a])
+            (first,) = grad(y.sum(), [a], create_graph=True)
+            (second,) = grad(first.sum(), [a])
             assert y.dtype is dtype and second.dtype is dtype and bool(cr.isfinite(second).all())
 
 

@@ -129,7 +129,7 @@ def test_round_trip(legacy: bool, protocol: int) -> None:
 
 
 def test_round_trip_of_the_rest() -> None:
-    for value in (
+    values: list[Any] = [
         None,
         3,
         2.5,
@@ -143,7 +143,8 @@ def test_round_trip_of_the_rest() -> None:
         frozenset({1}),
         Counter("aab"),
         {(1, (2,)): 3},
-    ):
+    ]
+    for value in values:
         assert again(value) == value and type(again(value)) is type(value)
     x = cr.ones(2, 3)
     assert again(x.flip(0)).stride() == (3, 1), "PyTorch has no negative strides"
@@ -313,9 +314,9 @@ def test_paths_and_file_objects(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.write(b"before")
         cr.save([3], file)
-    with path.open("rb") as file:
-        file.seek(6)
-        assert cr.load(file) == [3]
+    with path.open("rb") as reader:
+        reader.seek(6)
+        assert cr.load(reader) == [3]
     one = saved({"x": cr.ones(2)})
     plain = tmp_path / "plain.safetensors"
     cr.save({"x": cr.zeros(2)}, plain)
@@ -648,7 +649,7 @@ def test_safe_globals() -> None:
         named: Any = Named([1.0, 2.0])
         named.note = "n"
         back = again(named)
-        assert type(back) is Named and back.note == "n" and back.tolist() == [1, 2]
+        assert back.note == "n" and back.tolist() == [1, 2] and type(back) is Named
 
 
 # ---- archives that are refused ----

@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -404,7 +405,7 @@ def test_ctc_is_the_sum_over_alignments() -> None:
 
 def test_ctc_refuses() -> None:
     x, y = cr.randn(4, 2, 3).log_softmax(-1), cr.tensor([[1, 2], [1, 1]])
-    for args, options, message in (
+    bad: list[tuple[Any, dict[str, Any], str]] = [
         ((x, y, [4, 5], [2, 2]), {}, "input_lengths must be between 0 and 4"),
         ((x, y, [4, 4], [2, 3]), {}, "target_lengths must be between 0 and 2"),
         ((x, y, [4], [2, 2]), {}, "must be of size batch_size"),
@@ -413,7 +414,8 @@ def test_ctc_refuses() -> None:
         ((x, y, [4, 4], [2, 2]), {"blank": 3}, "blank must be in label range"),
         ((x[0, 0], y, [4, 4], [2, 2]), {}, "log_probs must be"),
         ((x, y + 5, [4, 4], [2, 2]), {}, "gather"),
-    ):
+    ]
+    for args, options, message in bad:
         with pytest.raises((RuntimeError, IndexError), match=message):
             F.ctc_loss(*args, **options)
 
@@ -451,7 +453,7 @@ def test_other_dtypes(dtype: str) -> None:
     x = X((2, 4, 4, 4), low=-1, high=1).make(cr)
     points = X((2, 3, 3, 2), low=-0.9, high=0.9).make(cr)
     near = {"float32": 1e-5, "float16": 2e-2, "bfloat16": 2e-1}[dtype]
-    for f in (
+    functions: list[Callable[[Any, Any], Any]] = [
         lambda x, p: F.grid_sample(x, p, align_corners=True),
         lambda x, p: F.pixel_shuffle(x, 2)[..., :4, :4] + F.fold(F.unfold(x, 3, 1, 1), 4, 3, 1, 1),
         lambda x, p: F.pad(x, (1, 1, 2, 2), "reflect"),
@@ -459,7 +461,8 @@ def test_other_dtypes(dtype: str) -> None:
         lambda x, p: F.triplet_margin_loss(x[0, 0], x[0, 1], x[1, 1]),
         lambda x, p: F.soft_margin_loss(x, x.sign()),
         lambda x, p: F.alpha_dropout(x, 0.5, False),
-    ):
+    ]
+    for f in functions:
         low = [t.to(getattr(cr, dtype)) for t in (x, points)]
         y, wanted = f(*low), f(*(t.double() for t in low))
         assert y.dtype == getattr(cr, dtype)

@@ -184,7 +184,7 @@ def test_backends_of_attention() -> None:
     for backends in (SDPBackend.MATH, [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]):
         with sdpa_kernel(backends):
             assert F.scaled_dot_product_attention(q, q, q).tolist() == wanted
-    with pytest.raises(AssertionError, match="SDPBackend"), sdpa_kernel(["math"]):
+    with pytest.raises(AssertionError, match="SDPBackend"), sdpa_kernel(["math"]):  # type: ignore[list-item]
         pass
 
 
@@ -308,11 +308,16 @@ def test_adaptive_softmax() -> None:
 
 @pytest.mark.filterwarnings("default")
 def test_old_arguments_of_modules() -> None:
-    for kind, more in ((nn.MSELoss, {}), (nn.CrossEntropyLoss, {}), (nn.TripletMarginLoss, {"margin": 2.0})):
+    cases: list[tuple[Any, dict[str, Any]]] = [
+        (nn.MSELoss, {}),
+        (nn.CrossEntropyLoss, {}),
+        (nn.TripletMarginLoss, {"margin": 2.0}),
+    ]
+    for kind, more in cases:
         with pytest.warns(UserWarning, match="reduction='sum'"):
-            assert kind(size_average=False, **more).reduction == "sum"  # type: ignore[operator]
+            assert kind(size_average=False, **more).reduction == "sum"
         with pytest.warns(UserWarning, match="reduction='none'"):
-            assert kind(reduce=False, **more).reduction == "none"  # type: ignore[operator]
+            assert kind(reduce=False, **more).reduction == "none"
     with pytest.warns(UserWarning, match="reduction='sum'"):
         assert nn.NLLLoss(None, False).reduction == "sum"
 

@@ -683,7 +683,7 @@ def test_sparse_adam() -> None:
             p.grad = grad if lib is cr else grad.to_sparse()
             opt.step()
         found.append([p])
-    close(*found, 1e-12)
+    close(found[0], found[1], 1e-12)
 
 
 @needs_torch
@@ -706,7 +706,7 @@ def test_averaged_model(kind: str) -> None:
         x = X((2, 5), "float32").make(lib)
         found.append([mean(x), *mean.parameters()])
         assert int(mean.n_averaged) == 4 and "module.weight" in mean.state_dict()
-    close(*found, 1e-6)
+    close(found[0], found[1], 1e-6)
 
 
 def test_restarts_take_fractions() -> None:

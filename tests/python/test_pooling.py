@@ -4,6 +4,7 @@ refuse with a matching kind of error; second derivatives by differences."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import chainrule as cr
@@ -159,13 +160,14 @@ def test_unpooling_is_pytorchs(n: int) -> None:
 
 def test_unpooling_refuses() -> None:
     y, index = F.max_pool2d(cr.ones(1, 2, 4, 4), 2, return_indices=True)
-    for wrong, error, text in (
+    calls: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (lambda: F.max_unpool2d(y, index + 16, 2), RuntimeError, "invalid max index"),
         (lambda: F.max_unpool2d(y, index[:, :1], 2), RuntimeError, "shape of indices"),
         (lambda: F.max_unpool2d(y, index.to(cr.int32), 2), RuntimeError, "int64"),
         (lambda: F.max_unpool2d(y, index, 2, output_size=(9, 9)), ValueError, "invalid output_size"),
         (lambda: F.max_unpool2d(y, index, 2, output_size=(4,)), ValueError, "elements"),
-    ):
+    ]
+    for wrong, error, text in calls:
         with pytest.raises(error, match=text):
             wrong()
 
@@ -174,8 +176,8 @@ def test_unpooling_refuses() -> None:
 def test_fractional_pooling_is_pytorchs() -> None:
     for n, shape in ((2, (2, 3, 9, 11)), (3, (2, 3, 7, 8, 9))):
         u = X((2, 3, n), low=0, high=1, seed=5, grad=False)
-        for kernel, size in ((2, (4, 5, 3)), (3, (2, 4, 1)), ((2, 3, 2), (5, 1, 4))):
-            kernel = kernel if isinstance(kernel, int) else kernel[:n]
+        for whole, size in ((2, (4, 5, 3)), (3, (2, 4, 1)), ((2, 3, 2), (5, 1, 4))):
+            kernel = whole if isinstance(whole, int) else whole[:n]
             pairs = []
             for lib, f in ((cr, F), (torch, torch.nn.functional)):
                 t = X(shape).make(lib, None).requires_grad_()
@@ -183,7 +185,7 @@ def test_fractional_pooling_is_pytorchs() -> None:
                     t, kernel, size[:n], return_indices=True, _random_samples=u.make(lib, None)
                 )
                 pairs.append((y, index, lib.autograd.grad((y * y).sum(), t)[0]))
-            assert (found := differ("fractional", *pairs, torch)) is None, f"{n} {kernel} {size}: {found}"
+            assert (found := differ("fractional", pairs[0], pairs[1], torch)) is None, f"{n} {kernel} {size}: {found}"
     assert F.fractional_max_pool2d(cr.ones(2, 9, 9), 2, output_ratio=0.5).shape == (2, 4, 4)
     with pytest.raises(ValueError, match="either"):
         F.fractional_max_pool2d(cr.ones(2, 9, 9), 2)
@@ -269,7 +271,7 @@ def test_modules_refuse_what_pytorch_does() -> None:
 
 
 def test_sync_batch_norm_takes_over() -> None:
-    net = nn.Sequential(nn.BatchNorm1d(3), nn.Sequential(nn.BatchNorm2d(2, affine=False), nn.ReLU()))
+    net: Any = nn.Sequential(nn.BatchNorm1d(3), nn.Sequential(nn.BatchNorm2d(2, affine=False), nn.ReLU()))
     first = net[0]
     net = nn.SyncBatchNorm.convert_sync_batchnorm(net)
     assert type(net[0]) is type(net[1][0]) is nn.SyncBatchNorm
@@ -288,12 +290,17 @@ def test_batch_norm_of_large_means() -> None:
     assert math.isclose(var[0].item(), 4 * 4200 / 4199, rel_tol=1e-4)
 
 
-SECOND = {
+def unpooled(x: cr.Tensor) -> cr.Tensor:
+    y, index = F.max_pool2d(x, 2, return_indices=True)
+    return F.max_unpool2d(y, index, 2, output_size=(4, 5)) ** 3
+
+
+SECOND: dict[str, Callable[..., Any]] = {
     "max_pool2d": lambda x: F.max_pool2d(x, 3, 2, 1) ** 3,
     "avg_pool2d": lambda x: F.avg_pool2d(x, 3, 2, 1, True, False) ** 3,
     "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x, (2, 3)) ** 3,
     "lp_pool2d": lambda x: F.lp_pool2d(x, 3.0, 2),
-    "max_unpool2d": lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2, output_size=(4, 5)) ** 3,
+    "max_unpool2d": unpooled,
     "bicubic": lambda x: F.interpolate(x, (7, 3), mode="bicubic") ** 3,
     "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
     "instance_norm": F.instance_norm,

@@ -59,7 +59,7 @@ def alike(mine: Any, theirs: Any, tolerance: float = 1e-10) -> None:
 
 
 def differentiate(lib: Any, module: Any, result: Any) -> None:
-    total = 0
+    total: Any = 0
     for k, t in enumerate(flat(result)):
         if t.requires_grad:
             w = lib.tensor([math.cos(0.3 * i + k) for i in range(t.numel())], dtype=t.dtype).reshape(t.shape)
@@ -158,7 +158,8 @@ def test_packing() -> None:
             mine = results
     alike(mine, results)
     assert rnn.invert_permutation(None) is None
-    assert rnn.invert_permutation(cr.tensor([2, 0, 1])).tolist() == [1, 2, 0]
+    inverse = rnn.invert_permutation(cr.tensor([2, 0, 1]))
+    assert inverse is not None and inverse.tolist() == [1, 2, 0]
 
 
 def test_formulas() -> None:
@@ -266,7 +267,7 @@ def test_bits_for_any_number_of_threads() -> None:
         cr.set_num_threads(threads)
         cr.manual_seed(0)
         for kind in (nn.RNN, nn.GRU, nn.LSTM):
-            net = kind(37, 64, 2, bidirectional=True)
+            net: Any = kind(37, 64, 2, bidirectional=True)
             y, _ = net(cr.randn(9, 33, 37))
             y.square().sum().backward()
             seen.append([y.tolist(), *(p.grad.tolist() for p in net.parameters())])
@@ -291,6 +292,7 @@ def test_second_gradients_and_modules() -> None:
     x = array(3, 2, 2)[0].requires_grad_()
     y, _ = net(x)
     (g,) = cr.autograd.grad(y.square().sum(), x, create_graph=True)
+    assert g is not None
     g.square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in parameters)
     assert net.all_weights[0][0] is net.weight_ih_l0 and len(net.all_weights) == 4

@@ -381,4 +381,4 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises((ValueError, RuntimeError)):
         cr.load(good, "moon")
     with pytest.raises(TypeError):
-        cr.load(good, 3)  # type: ignore[arg-type]
+        cr.load(good, 3)

@@ -18,7 +18,7 @@ from chainrule.vision.transforms import functional as F
 try:
     from PIL import Image as _image
 except ImportError:
-    _image = None  # type: ignore[assignment]
+    _image = None
 Image: Any = _image
 needs_pillow = pytest.mark.skipif(Image is None, reason="Pillow is not installed (make oracle)")
 

@@ -71,10 +71,12 @@ class LazyModuleMixin(Module):
 
     _size_name: str  # of the argument and attribute
     _size_of: Callable[[Tensor], int]
+    _defaults: Mapping[str, Any] = {}  # where they are not those of the other class
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kind = self._kind()
         given = inspect.signature(kind.__init__).bind(self, 1, *args, **kwargs).arguments
+        kwargs = {**{name: value for name, value in self._defaults.items() if name not in given}, **kwargs}
         kind.__init__(self, given.get("groups", 1), *args, **kwargs)  # a size that is surely allowed
         self._made_by = args, kwargs
         setattr(self, self._size_name, 0)
@@ -161,6 +163,7 @@ def lazy_classes(there: Mapping[str, Any]) -> dict[str, type[Module]]:
             body = {
                 "_size_name": _size_name,
                 "_size_of": staticmethod(_size_of),
+                "_defaults": dict.fromkeys(("affine", "track_running_stats"), True) if "Norm" in name else {},
                 "__doc__": said,
                 "__module__": __name__,
             }

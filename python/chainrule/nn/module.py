@@ -562,6 +562,10 @@ class Module:
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: there is no compiler of whole modules, and the eager result is the same."""
 
+    def share_memory(self) -> Self:
+        """NotImplementedError: tensors are not in memory that processes share.  Threads share them as they are."""
+        raise NotImplementedError("share_memory: tensors are not in memory that processes share; threads share them")
+
     def to(
         self,
         *target: Tensor | _core.dtype | DeviceLike | bool,

@@ -54,8 +54,8 @@ def share_memory(self: Module) -> Module:
     return self
 
 
+Module.share_memory = share_memory  # type: ignore[method-assign, assignment]  # tensors have share_memory_() here
 for _name, _value in {
-    "share_memory": share_memory,
     "_parameters": property(lambda self: _Registry(self, ("parameter",))),
     "_buffers": property(lambda self: _Registry(self, ("buffer", "transient buffer"))),
     "_modules": property(lambda self: _Registry(self, ("module",))),
