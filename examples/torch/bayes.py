@@ -28,8 +28,8 @@ for step in range(201):
     if step % 40 == 0:
         print(f"step {step}: ELBO {elbo.item():.4f}")
 
-precision = design.T @ design / SIGMA**2 + torch.eye(2)
-exact = MultivariateNormal(torch.linalg.solve(precision, design.T @ y / SIGMA**2), precision_matrix=precision)
+precision = (design.T @ design / SIGMA**2 + torch.eye(2)).diagonal()  # the columns of design are orthogonal
+exact = Normal(design.T @ y / SIGMA**2 / precision, precision**-0.5)
 print("means", *(f"{found:.3f} ({right:.3f})" for found, right in zip(mean.tolist(), exact.mean.tolist(), strict=True)))
 scales = zip(posterior.base_dist.scale.tolist(), exact.stddev.tolist(), strict=True)
 print("scales", *(f"{found:.3f} ({right:.3f})" for found, right in scales))

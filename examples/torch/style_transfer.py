@@ -1,4 +1,4 @@
-"""Style transfer: L-BFGS changes an image until its features keep the content and have the Gram matrices of the style."""
+"""Style transfer: L-BFGS changes an image until it has the features of one and the Gram matrices of another."""
 
 import random
 
@@ -54,13 +54,11 @@ content, style = wave(0.2, 0.1), wave(1.5, -1.0)
 wanted_content = network(content)[CONTENT].detach()
 wanted_style = {name: gram_matrix(features).detach() for name, features in network(style).items()}
 image = content.clone().requires_grad_(True)
-optimizer = torch.optim.LBFGS([image], max_iter=5)
+optimizer = torch.optim.LBFGS([image], max_iter=5, line_search_fn="strong_wolfe")
 print(f"mean before {image.mean().item():.4f}")
 for step in range(5):
 
     def closure():
-        with torch.no_grad():
-            image.clamp_(0, 1)
         optimizer.zero_grad()
         features = network(image)
         content_loss = F.mse_loss(features[CONTENT], wanted_content)
