@@ -14,7 +14,8 @@ BOTH = {"dcgan", "normalizing_flow", "style_transfer", "text_classifier"}  # com
 QUICK = BOTH | {  # run in `make test`
     "cnn_digits", "dqn", "graph_network", "matrix_factorization", "seq2seq_attention", "unet_diffusion", "vit",
 }  # fmt: skip
-# On AVX2 the texts are equal. Elsewhere sums have another order: roundings grow in training, and a count may be off by one.
+# The texts are equal on AVX2. Other instruction sets add in another order: roundings grow in a
+# training, and a count may be off by one.
 TOLERANCE, LOOSE = 2e-4, {"cnn_digits": 2e-2, "resnet": 2e-2, "style_transfer": 2e-3, "vit": 2e-2}
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
