@@ -45,38 +45,6 @@ smartquotes = False  # a quote in a docstring is code more often than not
 html_static_path = ["style.css"]
 html_css_files = ["style.css"]
 
-MODULES = [
-    "",
-    ".autograd",
-    ".nn",
-    ".nn.attention",
-    ".nn.functional",
-    ".nn.init",
-    ".nn.utils",
-    ".nn.utils.parametrizations",
-    ".nn.utils.parametrize",
-    ".nn.utils.prune",
-    ".nn.utils.stateless",
-    ".nn.utils.rnn",
-    ".optim",
-    ".optim.lr_scheduler",
-    ".optim.swa_utils",
-    ".distributions",
-    ".distributions.constraints",
-    ".special",
-    ".data",
-    ".serialization",
-    ".models",
-    ".viz",
-    ".random",
-    ".cuda",
-    ".vision",
-    ".vision.datasets",
-    ".vision.transforms",
-    ".vision.transforms.functional",
-    ".vision.models",
-    ".vision.utils",
-]
 MADE = {  # a line of a page -> what stands in its place
     "<!-- made: functions -->": reference.functions,
     "<!-- made: header -->": lambda: reference.header(reference.public_header()),
@@ -119,7 +87,7 @@ def check_names(app, env):  # type: ignore[no-untyped-def]
     there = {name for name, _, kind, *_ in env.get_domain("py").get_objects() if kind != "module"}
     public = {
         f"chainrule{m}.{name}": getattr(importlib.import_module("chainrule" + m), name)
-        for m in MODULES
+        for m in reference.MODULES
         for name in module_names(m)
     }
     shown = {id(thing) for name, thing in public.items() if name in there}

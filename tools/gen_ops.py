@@ -736,6 +736,11 @@ def fused_body(p: Program) -> list[str]:
     return [*out, *stores, "    }"]
 
 
+def fitted(r: Row) -> bool:
+    nodes = (n for e in (r.value, *r.grads) if e is not None for n in ast.walk(e))
+    return any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in DEFINES for n in nodes)
+
+
 def tests_h(compiled: list[Compiled]) -> list[str]:
     out = banner("elementwise_tests.gen.h", "what the tests need to know about every elementwise function.")
     out += [
@@ -748,7 +753,8 @@ def tests_h(compiled: list[Compiled]) -> list[str]:
         "    const char *name; cr_row row; cr_rule rule;",
         "    int n_in, n_param;",
         "    double low, high, params[3];                    /* where inputs are drawn; PyTorch's defaults */",
-        "    bool differentiable;",
+        "    bool differentiable;                            /* in every input but a condition */",
+        "    bool fitted;                                    /* made of a DEFINE, with polynomials fitted to it */",
         "    cr_tensor *(*call)(const cr_tensor *const *in, const double *p);    /* the public function */",
         "} elementwise_test;",
         "",
@@ -764,10 +770,10 @@ def tests_h(compiled: list[Compiled]) -> list[str]:
     for c in compiled:
         r = c.row
         values = ", ".join(map(repr, r.params.values())) or "0"
-        flag = "true" if any(c.grads) else "false"
+        flag = "true" if all(c.grads[r.rule == "WHERE" :]) else "false"
         out.append(
             f'    {{"{r.name}", CR_ROW_{r.name.upper()}, {RULES[r.rule]}, {len(r.inputs)}, {len(r.params)}, {r.low:g},'
-            f" {r.high:g}, {{{values}}}, {flag}, call_{r.name}}},"
+            f" {r.high:g}, {{{values}}}, {flag}, {'true' if fitted(r) else 'false'}, call_{r.name}}},"
         )
     return [*out, "};", "", "#endif"]
 

@@ -18,6 +18,38 @@ import gen_python
 
 ROOT = Path(__file__).resolve().parent.parent
 STUB = "python/chainrule/_core.pyi"
+MODULES = [  # of the package, with a page each or a section of one
+    "",
+    ".autograd",
+    ".nn",
+    ".nn.attention",
+    ".nn.functional",
+    ".nn.init",
+    ".nn.utils",
+    ".nn.utils.parametrizations",
+    ".nn.utils.parametrize",
+    ".nn.utils.prune",
+    ".nn.utils.stateless",
+    ".nn.utils.rnn",
+    ".optim",
+    ".optim.lr_scheduler",
+    ".optim.swa_utils",
+    ".distributions",
+    ".distributions.constraints",
+    ".special",
+    ".data",
+    ".serialization",
+    ".models",
+    ".viz",
+    ".random",
+    ".cuda",
+    ".vision",
+    ".vision.datasets",
+    ".vision.transforms",
+    ".vision.transforms.functional",
+    ".vision.models",
+    ".vision.utils",
+]
 PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")  # of ASCII; after a backslash each is plain text in Markdown
 ENTRY = re.compile(
     r"""^(?: (?P<note> /\*.*?\*/ )

@@ -16,39 +16,6 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT / "tools"))
 import reference  # noqa: E402
 
-MODULES = [
-    "",
-    ".autograd",
-    ".nn",
-    ".nn.attention",
-    ".nn.functional",
-    ".nn.init",
-    ".nn.utils",
-    ".nn.utils.parametrizations",
-    ".nn.utils.parametrize",
-    ".nn.utils.prune",
-    ".nn.utils.stateless",
-    ".nn.utils.rnn",
-    ".optim",
-    ".optim.lr_scheduler",
-    ".optim.swa_utils",
-    ".distributions",
-    ".distributions.constraints",
-    ".special",
-    ".data",
-    ".serialization",
-    ".models",
-    ".viz",
-    ".random",
-    ".cuda",
-    ".vision",
-    ".vision.datasets",
-    ".vision.transforms",
-    ".vision.transforms.functional",
-    ".vision.models",
-    ".vision.utils",
-]
-
 
 def test_differences() -> None:
     assert differences.PAGE.read_text() == differences.page(), (
@@ -56,7 +23,7 @@ def test_differences() -> None:
     )
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", reference.MODULES)
 def test_docstrings(module: str) -> None:
     """The docstrings of every public name and of the methods and properties that a class defines."""
     package = importlib.import_module("chainrule" + module)
