@@ -45,7 +45,7 @@ def script(tmp_path: Path, text: str) -> str:
 
 ORACLE = """
 import os, runpy, sys
-import torch
+import torch, torch._dynamo
 for path in sys.argv[1:]:
     read, write = os.pipe()
     sys.stdout.flush()
@@ -63,12 +63,15 @@ for path in sys.argv[1:]:
 """
 
 
+def pytorch_prints(paths: list[Path]) -> dict[str, str]:
+    """What PyTorch prints for each script: one process imports it once, with what optimizers import late, and forks."""
+    found = run("-c", ORACLE, *map(str, paths), alone=True).stdout if PYTORCH and paths else ""
+    return dict(ast.literal_eval(line) for line in found.splitlines())
+
+
 @pytest.fixture(scope="session")
 def theirs() -> dict[str, str]:
-    """What PyTorch prints for each script: one process imports it once and forks."""
-    paths = [str(path) for path in SCRIPTS if path.stem not in PRINTS] if PYTORCH else []
-    found = run("-c", ORACLE, *paths, alone=True).stdout if paths else ""
-    return dict(ast.literal_eval(line) for line in found.splitlines())
+    return pytorch_prints([path for path in SCRIPTS if path.stem not in PRINTS])
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
