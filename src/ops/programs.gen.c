@@ -1430,7 +1430,7 @@ static cr_program digamma_dx = {"digamma_bwd", "gradient of digamma with respect
         2, 0, 22, 56, 1, digamma_dx_k, digamma_dx_code, {79}, 85, true, NULL, -1};
 static cr_gradient digamma_grad[] = {{&digamma_dx, 2, {0, 2}}};
 
-/* zeta(x, q) = SEL(q > K(0), SEL(x > K(1), ZETA(x, q), SEL(x == K(1), -LOG(x - x), (q - q) / (q - q))), SEL(q == FLOOR(q), K(1) / (q - q), (q - q) / (q - q))) */
+/* zeta(x, q) = SEL(q > K(0), SEL(x > K(1), ZETA(x, q), SEL(x == K(1), -LOG(K(0)), (q - q) / (q - q))), SEL(q == FLOOR(q), -LOG(ABS(q) * K(0)), (q - q) / (q - q))) */
 static const double zeta_k[] = {0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 200.0, 0.5, 0.08333333333333333, -0.001388888888888889, 3.306878306878307e-05, -8.267195767195768e-07, 2.08767569878681e-08, -5.284190138687493e-10, 11.0, 12.0, 1.3382536530684679e-11};
 static const cr_instr zeta_code[] = {
     {CR_OP_GT, 1, 2, -1},             /* v0 = gt q k0 */
@@ -1514,18 +1514,20 @@ static const cr_instr zeta_code[] = {
     {CR_OP_MUL, 56, 101, -1},         /* v78 = mul v32 v77 */
     {CR_OP_ADD, 54, 102, -1},         /* v79 = add v30 v78 */
     {CR_OP_EQ, 0, 3, -1},             /* v80 = eq x k1 */
-    {CR_OP_SUB, 0, 0, -1},            /* v81 = sub x x */
-    {CR_OP_LOG, 105, -1, -1},         /* v82 = log v81 */
-    {CR_OP_NEG, 106, -1, -1},         /* v83 = neg v82 */
-    {CR_OP_SUB, 1, 1, -1},            /* v84 = sub q q */
-    {CR_OP_DIV, 108, 108, -1},        /* v85 = div v84 v84 */
-    {CR_OP_SEL, 104, 107, 109},       /* v86 = sel v80 v83 v85 */
-    {CR_OP_SEL, 25, 103, 110},        /* v87 = sel v1 v79 v86 */
-    {CR_OP_FLOOR, 1, -1, -1},         /* v88 = floor q */
-    {CR_OP_EQ, 1, 112, -1},           /* v89 = eq q v88 */
-    {CR_OP_DIV, 3, 108, -1},          /* v90 = div k1 v84 */
-    {CR_OP_SEL, 113, 114, 109},       /* v91 = sel v89 v90 v85 */
-    {CR_OP_SEL, 24, 111, 115},        /* v92 = sel v0 v87 v91 */
+    {CR_OP_LOG, 2, -1, -1},           /* v81 = log k0 */
+    {CR_OP_NEG, 105, -1, -1},         /* v82 = neg v81 */
+    {CR_OP_SUB, 1, 1, -1},            /* v83 = sub q q */
+    {CR_OP_DIV, 107, 107, -1},        /* v84 = div v83 v83 */
+    {CR_OP_SEL, 104, 106, 108},       /* v85 = sel v80 v82 v84 */
+    {CR_OP_SEL, 25, 103, 109},        /* v86 = sel v1 v79 v85 */
+    {CR_OP_FLOOR, 1, -1, -1},         /* v87 = floor q */
+    {CR_OP_EQ, 1, 111, -1},           /* v88 = eq q v87 */
+    {CR_OP_ABS, 1, -1, -1},           /* v89 = abs q */
+    {CR_OP_MUL, 113, 2, -1},          /* v90 = mul v89 k0 */
+    {CR_OP_LOG, 114, -1, -1},         /* v91 = log v90 */
+    {CR_OP_NEG, 115, -1, -1},         /* v92 = neg v91 */
+    {CR_OP_SEL, 112, 116, 108},       /* v93 = sel v88 v92 v84 */
+    {CR_OP_SEL, 24, 110, 117},        /* v94 = sel v0 v86 v93 */
 };
 /* zeta_bwd(x, q, g) = -g * x * ZETA(x + K(1), q) */
 static const double zeta_dq_k[] = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 200.0, 0.5, 0.08333333333333333, -0.001388888888888889, 3.306878306878307e-05, -8.267195767195768e-07, 2.08767569878681e-08, -5.284190138687493e-10, 11.0, 12.0, 1.3382536530684679e-11};
@@ -4138,7 +4140,7 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_DIGAMMA] = {"digamma", "the derivative of lgamma", CR_RULE_FLOAT,
         1, 0, 19, 55, 1, digamma_k, digamma_code, {74}, 84, true, digamma_grad, -1},
     [CR_ROW_ZETA] = {"zeta", "Hurwitz's zeta function: the sum of (q + k)^-x, k = 0, 1 ...; x > 1, q > 0, no gradient for x", CR_RULE_FLOAT,
-        2, 0, 22, 93, 1, zeta_k, zeta_code, {116}, 86, true, zeta_grad, -1},
+        2, 0, 22, 95, 1, zeta_k, zeta_code, {118}, 86, true, zeta_grad, -1},
     [CR_ROW_ERFINV] = {"erfinv", "the inverse of erf; infinite at -1 and 1", CR_RULE_FLOAT,
         1, 0, 53, 109, 1, erfinv_k, erfinv_code, {162}, 88, true, erfinv_grad, -1},
     [CR_ROW_NDTRI] = {"ndtri", "the inverse of ndtr: the normal distribution's quantiles", CR_RULE_FLOAT,

@@ -179,6 +179,7 @@ DIFFERENCES = {
             "An in-place result has no gradient; PyTorch passes the gradient on as if nothing were written.",
         ),
         ("hardsigmoid|hardswish", r"^gradient.*float64", "1/6 is exact in float64; PyTorch rounds it to float32."),
+        ("split_with_sizes", r"must be tuple of ints, not Tensor", "A tensor of sizes is taken, as in `split`."),
         ("vander", r"^requires_grad of the results: \[True\]", "A result of no columns requires a gradient too."),
         (
             "nextafter|heaviside",

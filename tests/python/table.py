@@ -37,7 +37,7 @@ CONSTANT = set(
     one_hot ones ones_like promote_types rand rand_like
     randint randint_like randn randn_like random randperm requires_grad result_type searchsorted
     short signbit size storage_offset stride tensor tolist uniform
-    unique unique_consecutive zero zeros zeros_like logspace tril_indices triu_indices fill heaviside
+    unique unique_consecutive zero zeros zeros_like logspace tril_indices triu_indices heaviside
     get_default_dtype set_default_dtype
     """.split()
 )

@@ -1504,19 +1504,21 @@ static void fused_86(float *const *out, const float *const *in, const float *par
         const vec v78 = v_mul(v32, v77);
         const vec v79 = v_add(v30, v78);
         const vec v80 = v_eq(x, k1);
-        const vec v81 = v_sub(x, x);
-        const vec v82 = v_log(v81);
-        const vec v83 = v_neg(v82);
-        const vec v84 = v_sub(q, q);
-        const vec v85 = v_div(v84, v84);
-        const vec v86 = v_sel(v80, v83, v85);
-        const vec v87 = v_sel(v1, v79, v86);
-        const vec v88 = v_floor(q);
-        const vec v89 = v_eq(q, v88);
-        const vec v90 = v_div(k1, v84);
-        const vec v91 = v_sel(v89, v90, v85);
-        const vec v92 = v_sel(v0, v87, v91);
-        STORE(out[0] + i, v92);
+        const vec v81 = v_log(k0);
+        const vec v82 = v_neg(v81);
+        const vec v83 = v_sub(q, q);
+        const vec v84 = v_div(v83, v83);
+        const vec v85 = v_sel(v80, v82, v84);
+        const vec v86 = v_sel(v1, v79, v85);
+        const vec v87 = v_floor(q);
+        const vec v88 = v_eq(q, v87);
+        const vec v89 = v_abs(q);
+        const vec v90 = v_mul(v89, k0);
+        const vec v91 = v_log(v90);
+        const vec v92 = v_neg(v91);
+        const vec v93 = v_sel(v88, v92, v84);
+        const vec v94 = v_sel(v0, v86, v93);
+        STORE(out[0] + i, v94);
     }
 }
 
