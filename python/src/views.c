@@ -330,7 +330,7 @@ static int64_t *positions_of(const char *name, PyObject *given, int64_t *section
     return at;
 }
 
-/* Of a tensor of at least `ndim` axes, along `along`. */
+/* The tensor must have at least `ndim` axes; the cut is along axis `along`. */
 static PyObject *parted(const char *name, const arg *a, int along, int ndim, bool equally) {
     int64_t sections;
     Py_ssize_t count = 0;

@@ -10,7 +10,7 @@ cr_status cr_pooled_shape(const char *op, const cr_tensor *x, const cr_pool_opti
 cr_status cr_check_spatial(const char *op, const cr_tensor *x, int n);
 /* sizes that adaptive pooling and resampling may give the last n axes of x */
 cr_status cr_check_sizes(const char *op, const cr_tensor *x, int n, const int64_t *size);
-/* Of the S windows of an axis of R that adaptive pooling sees, the first element and the end; S, R < 2^31. */
+/* Adaptive pooling cuts an axis of R elements into S windows: the first element and the end of one; S, R < 2^31. */
 static inline int64_t cr_adaptive_first(int64_t s, int64_t S, int64_t R) { return s * R / S; }
 static inline int64_t cr_adaptive_end(int64_t s, int64_t S, int64_t R) { return ((s + 1) * R + S - 1) / S; }
 
