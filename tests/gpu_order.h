@@ -53,7 +53,7 @@ static cr_tensor *mixed(cr_dtype dt, int64_t n) {
 TEST(sorts) {
     for (int d = 0; d < SORTED_DTYPES; d++)
         for (size_t k = 0; k < sizeof row_sizes / sizeof *row_sizes; k++) {
-            if (!test_takes(dev(), d + (int64_t)k, 3)) continue;
+            if (!test_takes(dev(), d + (int64_t)k, 6)) continue;
             const cr_dtype dt = sorted_dtypes[d];
             const int64_t R = row_sizes[k],
                           M = R > 10000  ? 1

@@ -1,13 +1,18 @@
-/* test.h - the harness: TEST(name) { ... } registers a test, CHECK fails it with a message, SKIP says
- * why it could not run. A program prints one line for each failed or skipped test and ends with the
- * line that tools/run_tests.py adds up:
- *   result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300 A program runs on the devices that are
- *   always there, unless it says before #define CR_TEST_GPU: then only on GPUs behind WebGPU, as far
- *   as they go; or #define CR_TEST_CUDA: only on a simulated NVIDIA GPU (tests/cudasim), with
- *   CHAINRULE_TEST_CUDA=1 on a true one; or #define CR_TEST_EVERY_DEVICE: on all of them. use: program
- *   [-v] [part of a test's name ...], or -l for their names; CHAINRULE_TEST_SEED repeats a random run;
- *   CHAINRULE_TEST_FULL=1 runs the whole, CHAINRULE_TEST_FULL=2 also what takes a quarter of an hour:
- *   every float there is; CHAINRULE_TEST_GPU=1: no GPU is a failure. */
+/* test.h - the harness: TEST(name) { ... } registers a test, CHECK fails it with a message, SKIP says why
+ * it could not run.  A program prints one line for each failed or skipped test and ends with the line that
+ * tools/run_tests.py adds up:
+ *
+ *     result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300
+ *
+ * A program runs on the devices that are always there, unless it defines one of these before it includes this file:
+ *     CR_TEST_GPU             only on GPUs behind WebGPU, as far as they go
+ *     CR_TEST_CUDA            only on a simulated NVIDIA GPU (tests/cudasim), with CHAINRULE_TEST_CUDA=1 on a true one
+ *     CR_TEST_EVERY_DEVICE    on all of them
+ *
+ * Use: program [-v] [part of a test's name ...], or -l for their names.
+ *     CHAINRULE_TEST_SEED     repeats a random run
+ *     CHAINRULE_TEST_FULL     1: the whole; 2: also what takes a quarter of an hour, every float there is
+ *     CHAINRULE_TEST_GPU=1    no GPU is a failure */
 #ifndef CR_TEST_H
 #define CR_TEST_H
 
@@ -79,6 +84,13 @@ __attribute__((unused)) static uint64_t test_seed(void) {
 __attribute__((unused)) static bool test_full(void) {
     const char *s = getenv("CHAINRULE_TEST_FULL");
     return s && (*s == '1' || *s == '2');
+}
+/* Software compiles a GPU's kernel in 60 ms, and most combinations need one of their own: without
+ * CHAINRULE_TEST_FULL one in `every` runs there.  CHAINRULE_TEST_SHARE says which, so that runs with other
+ * shares test what this one leaves out. */
+__attribute__((unused)) static bool test_sampled(int64_t number, int every) {
+    const char *share = getenv("CHAINRULE_TEST_SHARE");
+    return test_full() || (number + (share ? atoi(share) : 0)) % every == 0;
 }
 __attribute__((unused)) static bool test_exhaustive(void) {
     const char *s = getenv("CHAINRULE_TEST_FULL");
