@@ -265,8 +265,13 @@ int64_t       cr_loader_batches(const cr_loader *l);    /* in one epoch */
 cr_status   cr_save(const char *path, const cr_params *tensors, const char *metadata);
                             /* safetensors; metadata: JSON object of strings, or NULL */
 cr_params  *cr_load(const char *path, const cr_device *dev);
-                            /* all tensors of a safetensors file (memory-mapped on cpu) or of a
-                               checkpoint's weights */
+                            /* all tensors of a safetensors file (memory-mapped on cpu), of a
+                               folder of Hugging Face, or of a checkpoint's weights */
+cr_status   cr_save_folder(const char *dir, const cr_params *tensors, const char *config,
+                           int64_t shard_bytes);
+                            /* Hugging Face's layout: model.safetensors, or shards of at most so
+                               many bytes (0: 5 GB) and their index; config.json, a JSON object; a
+                               failure leaves the files that were there */
 char       *cr_load_metadata(const char *path, const char *key);
                             /* owned (cr_free); NULL without an error: no such key; key NULL: the
                                whole JSON object */

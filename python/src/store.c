@@ -193,6 +193,16 @@ PyObject *api__save_safetensors(const arg *a) {
     return ok ? done(bad) : NULL;
 }
 
+/* (obj, folder, config, shard_bytes) */
+PyObject *api__save_folder(const arg *a) {
+    cr_params *p = params_of(a[0].o);
+    if (!p) return NULL;
+    cr_status bad;
+    WITHOUT_GIL(bad = cr_save_folder(a[1].s, p, a[2].s, a[3].i));
+    cr_params_free(p);
+    return done(bad);
+}
+
 /* For the kinds of OSError: FileNotFoundError, PermissionError...  Does not wait for the writer of a pipe. */
 static bool can_open(PyObject *path) {
     PyObject *os = PyImport_ImportModule("os"), *mode = os ? PyObject_GetAttrString(os, "O_NONBLOCK") : NULL;

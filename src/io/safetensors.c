@@ -13,6 +13,7 @@
 
 #include "../core/status.h"
 #include "file.h"
+#include "folder.h"
 #include "training.h"
 
 enum { PREFIX = 8, ALIGN = 64 };
@@ -255,6 +256,7 @@ cr_params *cr_load(const char *path, const cr_device *dev) {
     cr_mapping m;
     if (!path) return cr_fail_null(op, "the path"), NULL;
     if (!dev) return cr_fail_null(op, "the device"), NULL;
+    if (cr_os_is_directory(path) && cr_folder_has_weights(path)) return cr_folder_load(op, path, dev);
     return map_weights(op, path, &m) ? NULL : cr_st_load(op, path, &m, dev);
 }
 

@@ -1,0 +1,158 @@
+"""Folders in Hugging Face's layout: against ``transformers`` where it is installed, against formulas
+and hand-written files where not; what is damaged or contradicts itself is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import chainrule as cr
+import pytest
+from chainrule import models, optim
+from chainrule.models import GPT, Llama
+
+needs_transformers = pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None,
+    reason="transformers is not installed (make oracle): compared with stored files only",
+)
+V, T = 67, 12
+IDS = [[(7 * i * i + 3 * b + i) % V for i in range(T + 1)] for b in range(2)]
+GPT2 = {"vocab_size": V, "n_positions": 32, "n_embd": 24, "n_layer": 2, "n_head": 3, "attn_pdrop": 0.0}
+SIZES = {
+    "vocab_size": V,
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 500.0}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+    "rope_theta": 500.0,
+}
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt2": ("gpt2", GPT2),
+    "llama 2": ("llama", {**SIZES, "num_key_value_heads": 6}),
+    "llama 3": ("llama", {**SIZES, "rope_parameters": LLAMA3, "head_dim": 8}),
+    "smollm": ("llama", {**SIZES, "tie_word_embeddings": True, "rms_norm_eps": 1e-5}),
+    "biases, linear": (
+        "llama",
+        {**SIZES, "attention_bias": True, "mlp_bias": True, "rope_parameters": {**LLAMA3, "rope_type": "linear"}},
+    ),
+    "yarn": ("llama", {**SIZES, "rope_parameters": YARN}),
+    "dynamic": (
+        "llama",
+        {
+            **SIZES,
+            "max_position_embeddings": 8,
+            "rope_parameters": {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 100.0},
+        },
+    ),
+    "mistral": ("mistral", {**SIZES, "sliding_window": 5}),
+    "qwen 2": ("qwen2", {**SIZES, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}),
+    "qwen 3": ("qwen3", {**SIZES, "head_dim": 8, "tie_word_embeddings": True}),
+}
+DEEP = ("gpt2", "llama 3", "qwen 2")  # with ten steps, and text without a cache
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """name -> (folder, model of transformers in double), made once."""
+    made: dict[str, Any] = {}
+
+    def make(name: str) -> Any:
+        if name not in made:
+            import torch
+            from transformers import AutoConfig, AutoModelForCausalLM
+
+            kind, options = CASES[name]
+            torch.manual_seed(len(made))
+            options = json.loads(json.dumps(options))
+            options |= {"bos_token_id": 1, "eos_token_id": 2}
+            model = AutoModelForCausalLM.from_config(
+                AutoConfig.for_model(kind, **options, attn_implementation="eager"), dtype=torch.float64
+            ).eval()
+            with torch.no_grad():
+                for p in model.parameters():  # large enough that every part matters; norms and biases too
+                    p.add_(torch.randn_like(p), alpha=0.2)
+            folder = tmp_path_factory.mktemp("model") / kind
+            model.save_pretrained(folder)
+            made[name] = folder, model
+        return made[name]
+
+    return make
+
+
+def close(mine: Any, theirs: Any, tight: float) -> None:
+    import torch
+
+    got = torch.tensor(mine.tolist(), dtype=torch.float64)
+    scale = max(theirs.abs().max().item(), 1e-3)
+    assert (got - theirs.double()).abs().max().item() <= tight * scale
+
+
+@needs_transformers
+@pytest.mark.parametrize("name", CASES)
+def test_is_the_model_of_transformers(name: str, theirs: Any, tmp_path: Path) -> None:
+    """Logits, loss, every gradient, ten steps of AdamW, greedy text, and the files both ways. Angles of
+    rotations are float32 on both sides, so their last bits bound what agrees."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    folder, their = theirs(name)
+    mine = models.from_pretrained(folder)
+    assert type(mine) is (GPT if name == "gpt2" else Llama) and not mine.training
+    tight = 1e-12 if name == "gpt2" else 2e-6
+    x, y = [row[:-1] for row in IDS], [row[1:] for row in IDS]
+    wanted = their(torch.tensor(x)).logits  # first: transformers' dynamic angles depend on what came before
+    close(mine(cr.tensor(x)), wanted, tight)
+    ids = torch.tensor(x[:1])
+    greedy = their.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, do_sample=False, eos_token_id=None, pad_token_id=0
+    )[0, T:].tolist()
+    if name != "dynamic":  # transformers turns keys anew as the text grows, a cache here keeps them
+        assert mine.generate(x[0], 8, 0.0) == greedy
+    window = [*x[0]]
+    for token in greedy if name in DEEP else ():  # without a cache
+        assert int(mine(cr.tensor([window]))[0, -1].argmax()) == token
+        window.append(token)
+
+    mine.save_pretrained(tmp_path / "again", max_shard_size=9000)
+    assert len([*(tmp_path / "again").glob("*.safetensors")]) > 2
+    again, loading = AutoModelForCausalLM.from_pretrained(
+        tmp_path / "again", output_loading_info=True, dtype=torch.float64, attn_implementation="eager"
+    )
+    assert not loading["missing_keys"] and not loading["unexpected_keys"] and not loading["mismatched_keys"]
+    assert torch.equal(again(torch.tensor(x)).logits, wanted)
+
+    other, optimizers = again, (optim.AdamW(mine.parameters(), lr=1e-3), torch.optim.AdamW(again.parameters(), lr=1e-3))
+    their_name = {n.removeprefix(type(mine).prefix): p for n, p in other.named_parameters()}
+    for step in range(10 if name in DEEP else 1):
+        loss = mine.loss(cr.tensor(x), cr.tensor(y))
+        logits = other(torch.tensor(x)).logits
+        their_loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.tensor(y).flatten())
+        assert abs(loss.item() - their_loss.item()) <= 10 * tight * their_loss.item(), step
+        loss.backward()
+        their_loss.backward()
+        for n, p in mine.named_parameters():
+            wanted = their_name[n].grad
+            if step == 0:
+                close(
+                    p.grad, wanted.t() if n.endswith(type(mine).transposed) and wanted.ndim == 2 else wanted, 20 * tight
+                )
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+    close(mine(cr.tensor(x)), other(torch.tensor(x)).logits, 2e-4)
