@@ -266,7 +266,8 @@ cr_status   cr_save(const char *path, const cr_params *tensors, const char *meta
                             /* safetensors; metadata: JSON object of strings, or NULL */
 cr_params  *cr_load(const char *path, const cr_device *dev);
                             /* all tensors of a safetensors file (memory-mapped on cpu), of a
-                               folder of Hugging Face, or of a checkpoint's weights */
+                               GGUF file (quantized ones as f32), of a folder of Hugging Face, or of
+                               a checkpoint's weights */
 cr_status   cr_save_folder(const char *dir, const cr_params *tensors, const char *config,
                            int64_t shard_bytes);
                             /* Hugging Face's layout: model.safetensors, or shards of at most so
@@ -275,6 +276,13 @@ cr_status   cr_save_folder(const char *dir, const cr_params *tensors, const char
 char       *cr_load_metadata(const char *path, const char *key);
                             /* owned (cr_free); NULL without an error: no such key; key NULL: the
                                whole JSON object */
+cr_params  *cr_load_gguf(const char *path, const cr_device *dev, char **config);
+                            /* a model of GGUF by the names of Hugging Face, linear weights (OC, C);
+                               *config: the text of its config.json, owned (cr_free) */
+cr_status   cr_save_gguf(const char *path, const cr_params *tensors, const char *config,
+                         const char *tokenizer, const char *type);
+                            /* the other way; tokenizer: JSON object of more entries, or NULL;
+                               type of matrices: "f32", "f16", "bf16" or "q8_0" */
 void        cr_free(void *memory);  /* free plain memory that the library returned */
 cr_status   cr_params_copy(cr_params *dst, const cr_params *src);
                             /* by name; one error lists all missing, extra and mis-shaped tensors */
@@ -321,5 +329,28 @@ typedef bool (*cr_on_token)(uint32_t id, void *ctx);            /* false: stop *
 cr_status   cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt,
                             int64_t n_new, const cr_sampling *s, cr_generator *g,
                             cr_on_token on_token, void *ctx);   /* with a key-value cache */
+
+/* ---- pretrained language models: GPT-2; Llama, SmolLM, Mistral, Qwen 2 and 3 */
+typedef struct cr_lm cr_lm;
+cr_lm      *cr_lm_load(const char *path, const cr_device *dev);
+                            /* a folder of Hugging Face, a GGUF file, or a checkpoint's folder; on
+                               cpu over the mapped files.  One error lists all weights that are
+                               missing, not wanted or of another shape than config.json says */
+void        cr_lm_free(cr_lm *m);
+cr_params  *cr_lm_params(const cr_lm *m);
+                            /* borrowed; Hugging Face's names, linear weights (OC, C) */
+const char *cr_lm_config(const cr_lm *m); /* borrowed; the text of config.json */
+int64_t     cr_lm_vocabulary(const cr_lm *m);
+int64_t     cr_lm_context(const cr_lm *m); /* the most tokens that it sees */
+cr_tensor  *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens); /* (B, T) -> (B, T, V) */
+cr_tensor  *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor *targets);
+                            /* mean cross-entropy in nats per token */
+cr_status   cr_lm_generate(const cr_lm *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
+                           const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);
+                            /* with a key-value cache */
+cr_status   cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type);
+                            /* format: "safetensors", a folder of Hugging Face; "gguf", a file;
+                               "checkpoint", a folder of cr_training_save.  type: "f32", "f16",
+                               "bf16", "q8_0" (gguf); NULL: as they are */
 
 #endif

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +154,73 @@ def test_is_the_model_of_transformers(name: str, theirs: Any, tmp_path: Path) ->
             optimizer.step()
             optimizer.zero_grad()
     close(mine(cr.tensor(x)), other(torch.tensor(x)).logits, 2e-4)
+
+
+# ---- models made here ----
+def small(kind: str, dtype: cr.dtype = cr.float32) -> Any:
+    """A model of each family without transformers."""
+    g = cr.Generator().manual_seed(5)
+    if kind == "gpt2":
+        return GPT(V, 32, 2, 4, 32, generator=g, dtype=dtype).eval()
+    options: dict[str, Any] = {
+        "llama": {"rope": {**LLAMA3, "original_max_position_embeddings": 8192, "rope_theta": 1e4}},
+        "mistral": {"window": 5},
+        "qwen2": {"qkv_bias": True, "tied": True},
+        "qwen3": {"qk_norm": True, "rope": {**YARN}},
+    }[kind]
+    return Llama(V, 64, 2, 4, 32, 64, 2, **options, generator=g, dtype=dtype).eval()
+
+
+KINDS = ("gpt2", "llama", "mistral", "qwen2", "qwen3")
+X = cr.tensor([row[:-1] for row in IDS])
+
+
+def off(a: cr.Tensor, b: cr.Tensor) -> float:
+    """The largest difference, of the largest value."""
+    return float((a.double() - b.double()).abs().max() / b.double().abs().max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_both_ways(kind: str, tmp_path: Path) -> None:
+    """Folders keep every bit in every dtype; f32 GGUF too; f16, bf16 and q8_0 as near as they can."""
+    model = small(kind)
+    logits = model(X)
+    model.save_pretrained(tmp_path / "a")
+    again = models.from_pretrained(tmp_path / "a")
+    assert type(again) is type(model) and again.config == model.config
+    assert off(again(X), logits) == 0
+    for dtype in (cr.float16, cr.bfloat16):
+        models.from_pretrained(tmp_path / "a", dtype=dtype).save_pretrained(tmp_path / "half")
+        half = models.from_pretrained(tmp_path / "half")
+        assert half.head.dtype is dtype and half(X).dtype is dtype
+        assert off(models.from_pretrained(tmp_path / "half", dtype=cr.float32)(X), logits) < 0.05
+    for type_, tight in (("f32", 1e-6), ("f16", 2e-3), ("bf16", 2e-2), ("q8_0", 3e-2)):
+        model.save_gguf(
+            tmp_path / "m.gguf", type_, {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": ["a", "b"]}
+        )
+        from_file = models.from_pretrained(tmp_path / "m.gguf", dtype=cr.float32)
+        assert type(from_file) is type(model)
+        assert off(from_file(X), logits) < tight, type_
+    assert json.loads(cr._core._load_metadata(str(tmp_path / "m.gguf")))["tokenizer.ggml.tokens"] == ["a", "b"]
+    assert model.generate([1, 2, 3], 6, 0.0) == again.generate([1, 2, 3], 6, 0.0)
+
+
+def test_weights_lie_over_the_file(tmp_path: Path) -> None:
+    """Nothing is copied: weights share the mapping, (in, out) matrices as transposed views; training
+    leaves the file alone."""
+    small("gpt2").save_pretrained(tmp_path)
+    before = (tmp_path / "model.safetensors").read_bytes()
+    model = GPT.from_pretrained(tmp_path)
+    assert model.h[0].attn.c_attn.weight.stride() == (1, 96)
+    whole = cr.load(tmp_path / "model.safetensors")["transformer.wte.weight"]
+    assert whole.shape == model.wte.weight.shape
+    optimizer = optim.AdamW(model.parameters(), lr=0.1)
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = model.loss(X, X)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[2] < losses[0]
+    assert (tmp_path / "model.safetensors").read_bytes() == before

@@ -16,7 +16,6 @@ MODELS: dict[str, type[Decoder]] = {kind: model for model in (GPT, Llama) for ki
 
 
 def from_pretrained(folder: str | os.PathLike[str], **options: Any) -> Decoder:
-    """The model in a folder of Hugging Face's layout: GPT-2, Llama 2 and 3, SmolLM, Mistral, Qwen 2 or 3,
+    """The model in a folder of Hugging Face's layout, or a GGUF file: GPT-2, Llama, SmolLM, Mistral, Qwen 2, 3,
     by "model_type" in config.json.  Options and exceptions: ``Decoder.from_pretrained``."""
-    kind = pretrained.read_config(folder).text("model_type", tuple(MODELS))
-    return MODELS[kind].from_pretrained(folder, **options)
+    return MODELS[pretrained.kind_of(folder, tuple(MODELS))].from_pretrained(folder, **options)

@@ -156,20 +156,25 @@ class Decoder(nn.Module):
         generator: Generator | None = None,
     ) -> Self:
         """The model in a folder of Hugging Face's layout: config.json, and the weights in
-        model.safetensors, its shards with their index, or pytorch_model.bin.  The weights lie over
-        the mapped files: a page is read when it is first touched, and training changes no file.
-        dtype: another one than the files', which takes memory of its own.  The model does not
-        train; ``train()`` turns its dropout on.  OSError: there is no model.  ValueError: a
-        config.json that is damaged, or of a model that this class is not.  RuntimeError: one
-        message for all weights that are missing, not wanted or of another shape than config.json
-        says."""
-        said = pretrained.read_config(folder)
-        kind = said.text("model_type", tuple(cls.kinds))
-        weights = pretrained.read_weights(folder, device)
-        return pretrained.build(cls, kind, said, weights, dtype, device, generator)
+        model.safetensors, its shards with their index, or pytorch_model.bin; or in a GGUF file,
+        whose quantized weights become float32.  Other weights lie over the mapped files: a page is
+        read when it is first touched, and training changes no file. dtype: another one than the
+        files', which takes memory of its own.  The model does not train; ``train()`` turns its
+        dropout on.  OSError: there is no model, or it is damaged.  ValueError: a config.json that
+        is damaged, or of a model that this class is not.  RuntimeError: one message for all weights
+        that are missing, not wanted or of another shape than config.json says."""
+        return pretrained.build(cls, folder, dtype, device, generator)
 
     def save_pretrained(self, folder: str | os.PathLike[str], max_shard_size: int | str = "5GB") -> None:
         """Writes config.json and the weights, which ``transformers`` loads, into ``folder``; files of at
         most ``max_shard_size``.  After a failure, such as a full disk, the files that were there are
         as before.  Other files in the folder stay.  OSError: it cannot be written."""
         pretrained.save(self, folder, max_shard_size)
+
+    def save_gguf(
+        self, path: str | os.PathLike[str], type: str = "f16", metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Writes a GGUF file, which llama.cpp reads.  type: of the matrices, "f32", "f16", "bf16" or "q8_0";
+        vectors and GPT-2's positions are f32. metadata: more entries, such as those of its tokenizer.
+        OSError: it cannot be written; the file that was there is as before."""
+        pretrained.save_gguf(self, path, type, metadata)

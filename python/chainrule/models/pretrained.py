@@ -19,7 +19,7 @@ from ..serialization.sharded import bytes_of, load_sharded
 if TYPE_CHECKING:
     from .decoder import Decoder
 
-__all__ = ["Settings", "build", "read_config", "read_weights", "save"]
+__all__ = ["Settings", "build", "is_gguf", "kind_of", "read", "read_config", "save", "save_gguf"]
 
 Model = TypeVar("Model", bound="Decoder")
 FILES = ("model.safetensors.index.json", "model.safetensors", "pytorch_model.bin.index.json", "pytorch_model.bin")
@@ -77,6 +77,11 @@ class Settings:
             raise self.wrong(key, json.dumps(value))
 
 
+def is_gguf(path: str | os.PathLike[str]) -> bool:
+    """Is it one file, not a folder?"""
+    return os.path.isfile(path)
+
+
 def read_config(folder: str | os.PathLike[str]) -> Settings:
     """config.json.  OSError: it is not there.  ValueError: it is no JSON object."""
     path = os.path.join(folder, "config.json")
@@ -88,6 +93,25 @@ def read_config(folder: str | os.PathLike[str]) -> Settings:
     if not isinstance(entries, dict):
         raise ValueError(f"[from_pretrained] '{path}' is not a JSON object")
     return Settings(path, entries)
+
+
+def kind_of(path: str | os.PathLike[str], kinds: tuple[str, ...]) -> str:
+    """The model in a folder or a GGUF file.  ValueError: none of these."""
+    if not is_gguf(path):
+        return read_config(path).text("model_type", kinds)
+    entries = json.loads(_core._load_metadata(os.fspath(path)))
+    return Settings(os.fspath(path), entries).text("general.architecture", kinds)
+
+
+def read(
+    cls: type[Decoder], path: str | os.PathLike[str], device: Device | str | None
+) -> tuple[Settings, dict[str, Tensor], list[str]]:
+    """The configuration, the weights by the names of the model, and what is wrong with these."""
+    problems: list[str] = []
+    if is_gguf(path):
+        config, tensors = _core._load_gguf(os.fspath(path), device or "cpu")
+        return Settings(os.fspath(path), json.loads(config)), tensors, problems
+    return read_config(path), named(cls, read_weights(path, device), problems), problems
 
 
 def read_weights(folder: str | os.PathLike[str], device: Device | str | None) -> dict[str, Tensor]:
@@ -135,17 +159,15 @@ def _depth(cls: type[Decoder], names: Mapping[str, Tensor]) -> int:
 
 def build(
     cls: type[Model],
-    kind: str,
-    said: Settings,
-    weights: Mapping[str, Tensor],
+    path: str | os.PathLike[str],
     dtype: _core.dtype | None,
     device: Device | str | None,
     generator: Generator | None,
 ) -> Model:
-    """The model that config.json describes over these weights."""
-    problems: list[str] = []
+    """The model in a folder or a GGUF file over its weights."""
+    said, mine, problems = read(cls, path, device)
+    said.text("model_type", tuple(cls.kinds))
     options = cls.options(said)
-    mine = named(cls, weights, problems)
     depth = _depth(cls, mine)
     if depth != options["layers"]:  # before a false number of layers takes memory
         problems.append(f"config.json says {options['layers']} layers, the weights are of {depth}")
@@ -180,13 +202,23 @@ def build(
     return model.eval()
 
 
-def save(model: Decoder, folder: str | os.PathLike[str], max_shard_size: int | str) -> None:
-    """Writes config.json and the weights by the names of ``transformers``."""
+def config_text(model: Decoder) -> str:
+    """config.json of a model, with what the one that it came with says besides."""
     said = {**model.pretrained, **model.described()}
     said["torch_dtype"] = said["dtype"] = str(model.head.dtype).rpartition(".")[2]
     said["architectures"] = [model.kinds[said["model_type"]]]
+    return json.dumps(said, indent=2) + "\n"
+
+
+def save(model: Decoder, folder: str | os.PathLike[str], max_shard_size: int | str) -> None:
+    """Writes config.json and the weights by the names of ``transformers``."""
     weights = {
         name if name == HEAD else model.prefix + name: p.t() if name.endswith(model.transposed) and p.ndim == 2 else p
         for name, p in model.state_dict().items()
     }
-    _core._save_folder(weights, os.fspath(folder), json.dumps(said, indent=2) + "\n", bytes_of(max_shard_size))
+    _core._save_folder(weights, os.fspath(folder), config_text(model), bytes_of(max_shard_size))
+
+
+def save_gguf(model: Decoder, path: str | os.PathLike[str], type: str, metadata: Mapping[str, Any] | None) -> None:
+    """Writes one file with the model and the entries of its tokenizer."""
+    _core._save_gguf(model.state_dict(), os.fspath(path), config_text(model), json.dumps(dict(metadata or {})), type)
