@@ -46,8 +46,6 @@ static void folder_of(const char *path, char out[4096]) {
 static int convert(const char *from, const char *tokenizers, const char *to, const char *format, const char *type) {
     cr_lm *m = cr_lm_load(from, cr_cpu());
     if (!m) return cli_fail_library();
-    char home[4096];
-    folder_of(to, home);
     const bool checkpoint = !strcmp(format, "checkpoint");
     char weights[4096];
     cr_status status = CR_OK;
@@ -59,7 +57,7 @@ static int convert(const char *from, const char *tokenizers, const char *to, con
     cr_lm_free(m);
     if (status != CR_OK) return cr_error() ? cli_fail_library() : cli_fail("the path '%.60s...' is too long", to);
     if (!strcmp(format, "gguf")) return CLI_OK;     /* one file */
-    return copy_companions(tokenizers, checkpoint ? to : home) ? CLI_OK : CLI_FAILED;
+    return copy_companions(tokenizers, to) ? CLI_OK : CLI_FAILED;
 }
 
 int cli_import(int argc, char **argv) {

@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import chainrule as cr
 import pytest
 from chainrule import models, optim
+from chainrule.data import Tokenizer
 from chainrule.models import GPT, Llama
+from conftest import BUILD
+
+PROGRAM = BUILD / "chainrule"
 
 needs_transformers = pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None or importlib.util.find_spec("torch") is None,
@@ -157,7 +162,7 @@ def test_is_the_model_of_transformers(name: str, theirs: Any, tmp_path: Path) ->
 
 
 # ---- models made here ----
-def small(kind: str, dtype: cr.dtype = cr.float32) -> Any:
+def small(kind: str, dtype: cr.dtype = cr.float32, V: int = V) -> Any:
     """A model of each family without transformers."""
     g = cr.Generator().manual_seed(5)
     if kind == "gpt2":
@@ -224,3 +229,36 @@ def test_weights_lie_over_the_file(tmp_path: Path) -> None:
         losses.append(loss.item())
     assert losses[2] < losses[0]
     assert (tmp_path / "model.safetensors").read_bytes() == before
+
+
+@pytest.mark.skipif(not PROGRAM.exists(), reason="the program chainrule is not built")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_program_agrees(kind: str, tmp_path: Path) -> None:
+    """import, generate and export: the C library's models write Python's text, and files go around."""
+    model = small(kind, V=256)
+    model.save_pretrained(tmp_path / "hf", max_shard_size=40000)
+    Tokenizer.bytes().save(tmp_path / "hf" / "tokenizer.json")
+    prompt = b"Once upon a time"
+    wanted = prompt + bytes(model.generate([*prompt], 24, 0.0))
+
+    def program(*args: object) -> bytes:
+        done = subprocess.run([PROGRAM, *map(str, args)], capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+
+    def text(path: Path) -> bytes:
+        out = program("generate", "--model", path, "--prompt", prompt.decode(), "--tokens", 24, "--temperature", 0)
+        return out.removesuffix(b"\n")
+
+    program("import", "--model", tmp_path / "hf", "--out", tmp_path / "run")
+    assert text(tmp_path / "run") == wanted
+    program("export", "--model", tmp_path / "run", "--out", tmp_path / "m.gguf", "--format", "gguf", "--dtype", "f32")
+    program("import", "--model", tmp_path / "m.gguf", "--out", tmp_path / "run2")
+    program("export", "--model", tmp_path / "run", "--out", tmp_path / "back")
+    assert (tmp_path / "back" / "tokenizer.json").exists()
+    for path in (tmp_path / "m.gguf", tmp_path / "back"):
+        assert off(models.from_pretrained(path)(X), model(X)) < 2e-6
+    first, second = (cr.load(tmp_path / run / "checkpoint") for run in ("run", "run2"))
+    assert first.keys() == second.keys() and all(cr.equal(first[name], second[name]) for name in first)
+    if kind == "gpt2":
+        assert off(GPT.load(tmp_path / "run")(X), model(X)) == 0
