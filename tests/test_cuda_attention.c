@@ -23,9 +23,9 @@ static void run(const trial *t, set *s, const cr_device *d) {
     cr_array of[BOXES], none = {0}; const cr_array *x[BOXES];
     for (int i = 0; i < BOXES; i++) x[i] = up(&s->b[i], &of[i], d);
     const cr_array *mask = t->mask ? x[MASK] : &none;
-    OK(kernels->attention(&(cr_attention_args){*x[O], *x[LSE], *x[Q], *x[K], *x[W], *mask, t->scale, t->causal}));
+    OK(kernels->attention(&(cr_attention_args){*x[O], *x[LSE], *x[Q], *x[K], *x[W], *mask, t->scale, first(t), last(t)}));
     OK(kernels->attention_bwd(&(cr_attention_bwd_args){*x[DQ], *x[DK], *x[DV], *x[Q], *x[K], *x[W], *mask, *x[O],
-                                                       *x[LSE], *x[G], t->scale, t->causal}));
+                                                       *x[LSE], *x[G], t->scale, first(t), last(t)}));
     for (int i = 0; i < BOXES; i++) down(&s->b[i], x[i]);
 }
 
@@ -37,8 +37,7 @@ static void try_attention(trial t) {
     for (int i = 0; i < BOXES; i++)
         CHECK(!box_spilled(&s.b[i]), "operand %d, T %lld S %lld D %lld: wrote outside of it", i, (long long)t.T,
               (long long)t.S, (long long)t.D);
-    for (int64_t b = 0; b < t.B; b++)
-        for (int64_t h = 0; h < t.H; h++) check_head(&t, &s, b, h);
+    check_all(&t, &s);
     drop_set(&s);
     test_ran_on(cr_cuda(0));
 }
@@ -134,8 +133,7 @@ TEST(attention_shared_keys) {
         set s = make_set(&t);
         for (int i = K; i <= W; i++) s.b[i].t.strides[1] = 0;
         run(&t, &s, cr_cuda(0));
-        for (int64_t b = 0; b < t.B; b++)
-            for (int64_t h = 0; h < t.H; h++) check_head(&t, &s, b, h);
+        check_all(&t, &s);
         drop_set(&s);
         test_ran_on(cr_cuda(0));
     }

@@ -68,16 +68,45 @@ cr_tensor *cr_interpolate(const cr_tensor *x, int n, const int64_t *size,
                             /* o NULL: nearest */
 
 typedef struct cr_attention_options {
-    bool causal;            /* query t sees keys <= t + S - T */
+    bool causal;            /* query t sees keys <= t + S - T + shift */
     double scale;           /* 0: 1 / sqrt(D) */
     const cr_tensor *mask;
                             /* NULL, CR_NONE: none; broadcasts to (B, H, T, S); bool: true where
                                t sees s; q's dtype: added to the scores */
+    int64_t window;         /* causal: only the last so many of these keys; 0: all */
+    int64_t shift;          /* causal: 0: the last query sees the last key; T - S: query 0 sees key 0 */
 } cr_attention_options;
 cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
                         const cr_attention_options *o);
-                            /* softmax(scale q k^T + mask) v : (B, H, T, D), (B, H, S, D) x 2 ->
-                               (B, H, T, D); never stores (T, S); a query without keys gives 0 */
+                            /* softmax(scale q k^T + mask) v : (B, H, T, D), (B, KV, S, D) x 2 ->
+                               (B, H, T, D); head h of q uses head h KV / H of k and v; never
+                               stores (T, S); a query without keys gives 0 */
+
+typedef enum cr_rope_scaling {
+    CR_ROPE_PLAIN, CR_ROPE_LINEAR, CR_ROPE_DYNAMIC, CR_ROPE_LLAMA3, CR_ROPE_YARN
+} cr_rope_scaling;
+typedef struct cr_rope_options {        /* numbers that are 0 have the value in parentheses */
+    double base;            /* (10000) pair i turns by position / base^(2 i / R) */
+    cr_rope_scaling scaling;
+    double factor;          /* of the context; scalings but PLAIN: at least 1 */
+    double original;        /* positions of the training: DYNAMIC, LLAMA3, YARN */
+    double low, high;       /* LLAMA3: turns within original: (1) fewer are slowed down, (4) more not */
+    double beta_fast, beta_slow;        /* YARN: the same, (32) and (1) */
+    double attention_factor;            /* YARN: (0.1 log(factor) + 1) times cos and sin */
+    double mscale, mscale_all_dim;      /* YARN: both: its quotient of two such terms */
+    bool untruncated;       /* YARN: the bounds stay between whole columns */
+    int64_t start;          /* position of the first row */
+    int64_t length;         /* DYNAMIC: (start + n) of the whole sequence */
+} cr_rope_options;
+cr_tensor *cr_rope_table(int64_t n, int64_t R, const cr_rope_options *o, cr_dtype dt,
+                         const cr_device *dev);
+                            /* cos, then sin, of R / 2 pairs at n positions : (n, R), f32 or f64;
+                               computed in double; the scalings are Hugging Face's; o NULL: PLAIN */
+cr_tensor *cr_rope(const cr_tensor *x, const cr_tensor *table, bool interleaved);
+                            /* rotary embedding: pairs (a, b) of the first R columns become
+                               (a cos - b sin, b cos + a sin) : (..., T, D), (T, R) or any that
+                               broadcasts -> (..., T, D); pairs i and i + R / 2, or interleaved: 2 i
+                               and 2 i + 1; table: f32, for f64 f64 */
 
 typedef struct cr_conv_options {    /* entry i: spatial axis i */
     int64_t stride[3], dilation[3];

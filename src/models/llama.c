@@ -13,23 +13,14 @@
 #include "../core/status.h"
 
 enum { LLAMA, MISTRAL, QWEN2, QWEN3 };
-enum { PLAIN, LINEAR, DYNAMIC, YARN, LLAMA3 };
-static const char kinds[] = "llama|mistral|qwen2|qwen3", ropes[] = "default|linear|dynamic|yarn|llama3";
-
-typedef struct rope {
-    int kind;
-    double base, factor, trained;                   /* trained: the context before it was stretched */
-    double low, high;                               /* LLAMA3 */
-    double fast, slow, scale;                       /* YARN; scale: of cos and sin */
-    bool truncate;
-} rope;
+static const char kinds[] = "llama|mistral|qwen2|qwen3", ropes[] = "default|linear|dynamic|llama3|yarn";
 
 typedef struct config {
     int64_t vocabulary, context, layers, heads, width, inner, kv_heads, head_dim;
     int64_t window, window_from;                    /* 0: all keys; the first layer with the window */
     double eps;
     bool tied, qkv_bias, out_bias, mlp_bias, qk_norm;
-    rope rope;
+    cr_rope_options rope;
 } config;
 
 /* borrowed from params: linear (OC, C), (OC) or NULL */
@@ -48,69 +39,6 @@ struct cr_llama {
     block h[];                                      /* L of them */
 };
 
-/* ---- rotary embedding (Su et al. 2021), stretched to longer contexts */
-
-/* Radians per position of the D / 2 pairs of a head, for texts of so many positions; returns the factor of cos and
- * sin.  "linear" and "dynamic" stretch all pairs, "yarn" (Peng et al. 2023) and "llama3" the slow ones. */
-static double frequencies(const rope *r, int64_t D, int64_t positions, double *out) {
-    double base = r->base;
-    if (r->kind == DYNAMIC && (double)positions > r->trained)
-        base *= pow(r->factor * (double)positions / r->trained - (r->factor - 1), (double)D / (double)(D - 2));
-    double first = 0, last = 0;
-    if (r->kind == YARN) {                          /* the pairs that make so many turns in the context of training */
-        first = (double)D * log(r->trained / (r->fast * 2 * acos(-1))) / (2 * log(base));
-        last = (double)D * log(r->trained / (r->slow * 2 * acos(-1))) / (2 * log(base));
-        if (r->truncate) first = floor(first), last = ceil(last);
-        first = fmax(first, 0), last = fmin(last, (double)(D - 1));
-        if (first == last) last += 0.001;
-    }
-    for (int64_t i = 0; i < D / 2; i++) {
-        const double f = pow(base, -2.0 * (double)i / (double)D);
-        double keep = 1;                            /* of the pair, the rest is stretched */
-        if (r->kind == LINEAR) keep = 0;
-        if (r->kind == LLAMA3) keep = (r->trained * f / (2 * acos(-1)) - r->low) / (r->high - r->low);
-        if (r->kind == YARN) keep = 1 - ((double)i - first) / (last - first);
-        keep = fmin(fmax(keep, 0), 1);
-        out[i] = f * (keep + (1 - keep) / r->factor);
-    }
-    return r->kind == YARN ? r->scale : 1;
-}
-
-typedef struct rotation { cr_tensor *cos, *sin; } rotation;         /* (T, D / 2) */
-
-/* Angles are f32, as where such models are trained. */
-static rotation rotation_of(const cr_llama *m, int64_t past, int64_t T) {
-    const int64_t half = m->c.head_dim / 2;
-    rotation r = {NULL, NULL};
-    double *f = malloc((size_t)half * sizeof *f);
-    float *cosines = malloc((size_t)(T * half) * sizeof *cosines), *sines = malloc((size_t)(T * half) * sizeof *sines);
-    if (!f || !cosines || !sines) cr_fail(CR_NO_MEMORY, "rope", "no memory for %lld angles", (long long)(T * half));
-    else {
-        const double scale = frequencies(&m->c.rope, m->c.head_dim, past + T, f);
-        for (int64_t t = 0; t < T; t++)
-            for (int64_t i = 0; i < half; i++) {
-                const float angle = (float)(past + t) * (float)f[i];
-                cosines[t * half + i] = (float)(cos((double)angle) * scale);
-                sines[t * half + i] = (float)(sin((double)angle) * scale);
-            }
-        r.cos = cr_to(cr_from(cosines, CR_LIST(T, half), CR_F32, m->dev), m->dtype, m->dev);
-        r.sin = cr_to(cr_from(sines, CR_LIST(T, half), CR_F32, m->dev), m->dtype, m->dev);
-    }
-    free(f);
-    free(cosines);
-    free(sines);
-    return r;
-}
-
-/* Turns the pairs (x[i], x[i + D / 2]) of each head: (B, H, T, D) */
-static cr_tensor *rotate(const cr_tensor *x, const rotation *r) {
-    const int64_t D = cr_size(x, 3);
-    const cr_tensor *a = cr_slice(x, 3, 0, D / 2, 1), *b = cr_slice(x, 3, D / 2, D, 1);
-    const cr_tensor *turned[2] = {cr_sub(cr_mul(a, r->cos), cr_mul(b, r->sin)),
-                                  cr_add(cr_mul(b, r->cos), cr_mul(a, r->sin))};
-    return turned[0] && turned[1] ? cr_cat(2, turned, 3) : NULL;
-}
-
 /* ---- forward */
 static cr_tensor *linear(const cr_tensor *x, const affine *p) {
     return cr_linear(x, p->weight, p->bias ? p->bias : CR_NONE, CR_ACT_NONE);
@@ -122,49 +50,32 @@ static cr_tensor *heads(const cr_llama *m, const cr_tensor *x, int64_t n, const 
     return cr_transpose(norm ? cr_rms_norm(y, norm, m->c.eps) : y, 1, 2);
 }
 
-/* (B, KV, S, D) -> (B, H, S, D): each head for H / KV neighbours */
-static cr_tensor *repeated(const cr_tensor *x, int64_t H) {
-    const int64_t B = cr_size(x, 0), KV = cr_size(x, 1), S = cr_size(x, 2), D = cr_size(x, 3);
-    if (KV == H) return cr_slice(x, 0, 0, B, 1);
-    return cr_reshape(cr_expand(cr_unsqueeze(x, 2), CR_LIST(B, KV, H / KV, S, D)), CR_LIST(B, H, S, D));
-}
-
-/* True where query t sees key s: s <= t + S - T, and the last `window` of these; (T, S) */
-static cr_tensor *band(int64_t T, int64_t S, int64_t window, const cr_device *dev) {
-    cr_tensor *ones = cr_ones(CR_LIST(T, S), CR_BOOL, dev);
-    return cr_logical_and(cr_tril(ones, S - T), cr_triu(ones, S - T - window + 1));
-}
-
 /* Causal self-attention: x (B, T, C) -> (B, T, C).  With a cache the T positions follow `past` earlier ones. */
-static cr_tensor *attention(const cr_llama *m, const block *b, const cr_tensor *x, const rotation *r, cr_kv *kv,
+static cr_tensor *attention(const cr_llama *m, const block *b, const cr_tensor *x, const cr_tensor *table, cr_kv *kv,
                             int64_t past, int64_t window) {
     const config *c = &m->c;
     const int64_t B = cr_size(x, 0), T = cr_size(x, 1);
-    cr_tensor *q = rotate(heads(m, linear(x, &b->q), c->heads, b->q_norm), r),
-              *k = rotate(heads(m, linear(x, &b->k), c->kv_heads, b->k_norm), r),
+    cr_tensor *q = cr_rope(heads(m, linear(x, &b->q), c->heads, b->q_norm), table, false),
+              *k = cr_rope(heads(m, linear(x, &b->k), c->kv_heads, b->k_norm), table, false),
               *v = heads(m, linear(x, &b->v), c->kv_heads, NULL);
     if (kv) {
         k = cr_kv_append(kv->k, k, past);
         v = cr_kv_append(kv->v, v, past);
     }
-    if (!q || !k || !v) return NULL;
-    const int64_t S = cr_size(k, 2);
-    cr_attention_options o = {.causal = true};
-    if (window && S > window) o = (cr_attention_options){.mask = band(T, S, window, m->dev)};
-    cr_tensor *y = cr_attention(q, repeated(k, c->heads), repeated(v, c->heads), &o);
+    cr_tensor *y = cr_attention(q, k, v, &(cr_attention_options){.causal = true, .window = window});
     return linear(cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, c->heads * c->head_dim)), &b->o);
 }
 
 static cr_tensor *mlp(const block *b, const cr_tensor *x) {
-    return linear(cr_mul(cr_silu(linear(x, &b->gate)), linear(x, &b->up)), &b->down);
+    return linear(cr_swiglu(linear(x, &b->gate), linear(x, &b->up)), &b->down);
 }
 
-static cr_tensor *block_forward(const cr_llama *m, int64_t l, const cr_tensor *x, const rotation *r, cr_kv *kv,
+static cr_tensor *block_forward(const cr_llama *m, int64_t l, const cr_tensor *x, const cr_tensor *table, cr_kv *kv,
                                 int64_t past) {
     const block *b = &m->h[l];
     const double eps = m->c.eps;
     cr_scope_begin();
-    x = cr_add(x, attention(m, b, cr_rms_norm(x, b->norm_1, eps), r, kv, past,
+    x = cr_add(x, attention(m, b, cr_rms_norm(x, b->norm_1, eps), table, kv, past,
                             l >= m->c.window_from ? m->c.window : 0));
     cr_tensor *y = cr_keep(cr_add(x, mlp(b, cr_rms_norm(x, b->norm_2, eps))));
     cr_scope_end();
@@ -173,10 +84,13 @@ static cr_tensor *block_forward(const cr_llama *m, int64_t l, const cr_tensor *x
 
 static cr_tensor *hidden(const void *model, const cr_tensor *tokens, cr_kv *kv, int64_t past) {
     const cr_llama *m = model;
-    const rotation r = rotation_of(m, past, cr_size(tokens, 1));
-    if (!r.cos || !r.sin) return NULL;
+    cr_rope_options o = m->c.rope;
+    o.start = past;
+    const cr_dtype dt = m->dtype == CR_F64 ? CR_F64 : CR_F32;
+    const cr_tensor *table = cr_rope_table(cr_size(tokens, 1), m->c.head_dim, &o, dt, m->dev);
+    if (!table) return NULL;
     cr_tensor *x = cr_embedding(m->table, tokens);
-    for (int64_t l = 0; l < m->c.layers && x; l++) x = block_forward(m, l, x, &r, kv ? &kv[l] : NULL, past);
+    for (int64_t l = 0; l < m->c.layers && x; l++) x = block_forward(m, l, x, table, kv ? &kv[l] : NULL, past);
     return cr_rms_norm(x, m->norm, m->c.eps);
 }
 
@@ -187,31 +101,32 @@ cr_decoder cr_llama_decoder(const cr_llama *m) {
 
 /* ---- configuration */
 /* "rope_parameters", or "rope_theta" and "rope_scaling" of older files */
-static rope read_rope(cr_entries *e, double context) {
+static cr_rope_options read_rope(cr_entries *e, int64_t context) {
     const cr_json *new = cr_json_get(e->json, "rope_parameters"), *old = cr_json_get(e->json, "rope_scaling");
     const cr_json *found = new && new->kind == CR_JSON_OBJECT ? new : old && old->kind == CR_JSON_OBJECT ? old : NULL;
     static const cr_json none = {.kind = CR_JSON_OBJECT};
     cr_entries in = {e->op, e->path, found ? found : &none, e->status};
-    rope r = {.factor = 1, .trained = context, .truncate = true, .scale = 1};
-    r.kind = cr_entry_word(&in, cr_json_get(in.json, "rope_type") ? "rope_type" : "type", ropes, PLAIN);
-    r.base = cr_json_get(in.json, "rope_theta") ? cr_entry_number(&in, "rope_theta", 1e4, 1.001, 1e30)
-                                                : cr_entry_number(e, "rope_theta", 1e4, 1.001, 1e30);
+    cr_entries *has_base = cr_json_get(in.json, "rope_theta") ? &in : e;
+    cr_rope_options r = {0};
+    const int kind = cr_entry_word(&in, cr_json_get(in.json, "rope_type") ? "rope_type" : "type", ropes, 0);
+    r.scaling = (cr_rope_scaling)kind;
+    r.base = cr_entry_number(has_base, "rope_theta", 1e4, 1.001, 1e30);
     cr_entry_only(&in, "partial_rotary_factor", 1);
-    if (r.kind != PLAIN) r.factor = cr_entry_number(&in, "factor", 0, 1, 1e6);
-    if (r.kind == YARN || r.kind == LLAMA3)
-        r.trained = (double)cr_entry_size(&in, "original_max_position_embeddings", (int64_t)context, 1);
-    if (r.kind == LLAMA3) {
+    if (kind != CR_ROPE_PLAIN) r.factor = cr_entry_number(&in, "factor", 0, 1, 1e6);
+    r.original = (double)context;
+    if (kind == CR_ROPE_YARN || kind == CR_ROPE_LLAMA3)
+        r.original = (double)cr_entry_size(&in, "original_max_position_embeddings", context, 1);
+    if (kind == CR_ROPE_LLAMA3) {
         r.low = cr_entry_number(&in, "low_freq_factor", 0, 1e-6, 1e30);
         r.high = cr_entry_number(&in, "high_freq_factor", 0, r.low * (1 + 1e-6), 1e30);
     }
-    if (r.kind == YARN) {
-        r.fast = cr_entry_number(&in, "beta_fast", 32, 1e-6, 1e30);
-        r.slow = cr_entry_number(&in, "beta_slow", 1, 1e-6, 1e30);
-        r.truncate = cr_entry_flag(&in, "truncate", true);
-        const double one = cr_entry_number(&in, "mscale", 0, 0, 1e30), by = 0.1 * log(r.factor),
-                     all = cr_entry_number(&in, "mscale_all_dim", 0, 0, 1e30);
-        r.scale = one > 0 && all > 0 ? (by * one + 1) / (by * all + 1) : by + 1;
-        r.scale = cr_entry_number(&in, "attention_factor", r.scale, 0, 1e30);
+    if (kind == CR_ROPE_YARN) {
+        r.beta_fast = cr_entry_number(&in, "beta_fast", 0, 0, 1e30);
+        r.beta_slow = cr_entry_number(&in, "beta_slow", 0, 0, 1e30);
+        r.untruncated = !cr_entry_flag(&in, "truncate", true);
+        r.mscale = cr_entry_number(&in, "mscale", 0, 0, 1e30);
+        r.mscale_all_dim = cr_entry_number(&in, "mscale_all_dim", 0, 0, 1e30);
+        r.attention_factor = cr_entry_number(&in, "attention_factor", 0, 0, 1e30);
     }
     e->status = in.status != CR_OK ? in.status : e->status;
     return r;
@@ -252,8 +167,8 @@ static config read_config(cr_entries *e) {
     c.out_bias = bias && kind != QWEN2;
     c.mlp_bias = cr_entry_flag(e, "mlp_bias", false) && kind <= MISTRAL;
     c.qk_norm = kind == QWEN3;
-    c.rope = read_rope(e, (double)c.context);
-    if (c.rope.kind == DYNAMIC) c.context = (int64_t)((double)c.context * c.rope.factor);
+    c.rope = read_rope(e, c.context);
+    if (c.rope.scaling == CR_ROPE_DYNAMIC) c.context = (int64_t)((double)c.context * c.rope.factor);
     if (kind == MISTRAL || (kind != LLAMA && cr_entry_flag(e, "use_sliding_window", false))) {
         const cr_json *types = cr_json_get(e->json, "layer_types");
         c.window = cr_entry_size(e, "sliding_window", 0, 1);

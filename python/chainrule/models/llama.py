@@ -6,7 +6,6 @@ width of a head.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,8 +17,6 @@ from .decoder import Cache, Decoder
 from .pretrained import Settings
 
 __all__ = ["Llama", "LlamaConfig"]
-
-Rotation = tuple[Tensor, Tensor]  # cos and sin of the angles of T positions, (T, D / 2)
 
 
 class LlamaConfig(NamedTuple):
@@ -45,50 +42,6 @@ class LlamaConfig(NamedTuple):
     dropout: float = 0.0
 
 
-def frequencies(rope: Mapping[str, Any], D: int, context: int, positions: int) -> tuple[list[float], float]:
-    """Radians per position of the D / 2 pairs of a head, and the factor of cos and sin, by
-    ``rope_type``: "default" (Su et al. 2021), "linear" and "dynamic" (positions or base are
-    stretched), "yarn" (Peng et al. 2023) and "llama3", which stretch slow pairs only."""
-    kind, base, factor = rope["rope_type"], rope["rope_theta"], rope.get("factor", 1.0)
-    if kind == "dynamic" and positions > context / factor:
-        trained = context / factor
-        base *= (factor * positions / trained - (factor - 1)) ** (D / (D - 2))
-    plain = [base ** (-i / D) for i in range(0, D, 2)]
-    if kind in ("default", "dynamic"):
-        return plain, 1.0
-    if kind == "linear":
-        return [f / factor for f in plain], 1.0
-    trained = rope["original_max_position_embeddings"]
-    if kind == "llama3":
-        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
-        keep = [min(max((trained * f / (2 * math.pi) - low) / (high - low), 0.0), 1.0) for f in plain]
-        return [f * (k + (1 - k) / factor) for f, k in zip(plain, keep, strict=True)], 1.0
-
-    def pair(turns: float) -> float:  # that makes so many turns within the context of training
-        return D * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(base))
-
-    first, last = pair(rope.get("beta_fast") or 32), pair(rope.get("beta_slow") or 1)
-    if rope.get("truncate", True):
-        first, last = math.floor(first), math.ceil(last)
-    first, last = max(first, 0), min(last, D - 1)
-    last += 0.001 if first == last else 0
-    slow = [min(max((i - first) / (last - first), 0.0), 1.0) for i in range(D // 2)]
-
-    def scale(weight: float) -> float:
-        return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
-
-    one, all_dim = rope.get("mscale"), rope.get("mscale_all_dim")
-    by = rope.get("attention_factor") or (scale(one) / scale(all_dim) if one and all_dim else scale(1.0))
-    return [f * (1 - s + s / factor) for f, s in zip(plain, slow, strict=True)], by
-
-
-def rotate(x: Tensor, rotation: Rotation) -> Tensor:
-    """Turns the pairs (x[i], x[i + D / 2]) of each head by their angles : (B, H, T, D)"""
-    cos, sin = rotation
-    a, b = x.chunk(2, -1)
-    return _core.cat([a * cos - b * sin, b * cos + a * sin], -1)
-
-
 class Attention(nn.Module):
     """Each position looks at itself and those before, or the last of them : (B, T, C) -> (B, T, C).
     With a cache the T positions follow ``past`` earlier ones."""
@@ -105,29 +58,19 @@ class Attention(nn.Module):
             (nn.RMSNorm(D, config.eps, **new) if config.qk_norm else nn.Identity()) for _ in "qk"
         )
 
-    def forward(self, x: Tensor, rotation: Rotation, cache: Cache | None = None, past: int = 0) -> Tensor:
+    def forward(self, x: Tensor, table: Tensor, cache: Cache | None = None, past: int = 0) -> Tensor:
         B, T, _ = x.shape
         q, k, v = (p(x).view(B, T, -1, self.D) for p in (self.q_proj, self.k_proj, self.v_proj))
-        q, k = rotate(self.q_norm(q).transpose(1, 2), rotation), rotate(self.k_norm(k).transpose(1, 2), rotation)
+        q, k = (F.rope(norm(x).transpose(1, 2), table) for norm, x in ((self.q_norm, q), (self.k_norm, k)))
         v = v.transpose(1, 2)  # (B, KV, T, D)
         if cache is not None:
             for store, new in zip(cache, (k, v), strict=True):
                 store.narrow(2, past, T).copy_(new)
             k, v = (store.narrow(2, 0, past + T) for store in cache)
-        y = attend(q, k, v, self.window)
+        y = _core._attention(
+            q, k, v, True, 0, None, self.window
+        )  # counts from the last key, for a query behind a cache
         return self.o_proj(y.transpose(1, 2).reshape(B, T, -1))  # type: ignore[no-any-return]
-
-
-def attend(q: Tensor, k: Tensor, v: Tensor, window: int) -> Tensor:
-    """Causal attention; query t sees the keys <= t + S - T, or the last ``window`` of them."""
-    B, KV, S, D = k.shape
-    T, groups = q.size(2), q.size(1) // KV
-    if groups > 1:
-        k, v = (x.unsqueeze(2).expand(B, KV, groups, S, D).flatten(1, 2) for x in (k, v))
-    if not window or S <= window:
-        return _core._attention(q, k, v, True, 0)
-    ones = _core.ones(T, S, dtype=_core.bool, device=q.device)
-    return _core._attention(q, k, v, False, 0, ones.tril(S - T) & ones.triu(S - T - window + 1))
 
 
 class MLP(nn.Module):
@@ -140,7 +83,7 @@ class MLP(nn.Module):
         self.down_proj = nn.Linear(config.inner, config.width, config.mlp_bias, **new)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))  # type: ignore[no-any-return]
+        return self.down_proj(F.swiglu(self.gate_proj(x), self.up_proj(x)))  # type: ignore[no-any-return]
 
 
 class Block(nn.Module):
@@ -213,20 +156,13 @@ class Llama(Decoder):
             self.lm_head = None if config.tied else nn.Linear(width, vocabulary, bias=False, **new)
         self.reset_parameters()
 
-    def rotation(self, past: int, T: int) -> Rotation:
-        """cos and sin for the positions past .. past + T - 1, computed in float32 as where such models are trained."""
-        D, context = self.config.head_dim, self.config.context
-        inverse, factor = frequencies(self.config.rope, D, context, past + T)
-        p = self.embed_tokens.weight
-        steps = _core.arange(past, past + T, device=p.device).float()
-        angles = steps.unsqueeze(1) * _core.tensor(inverse, dtype=_core.float32, device=p.device)
-        return (angles.cos() * factor).to(p.dtype), (angles.sin() * factor).to(p.dtype)
-
     def hidden(self, tokens: Tensor, caches: Sequence[Cache] | None = None, past: int = 0) -> Tensor:
-        rotation = self.rotation(past, self._time(tokens, past))
+        T, p, c = self._time(tokens, past), self.embed_tokens.weight, self.config
+        double = _core.float64 if p.dtype is _core.float64 else _core.float32
+        table = F.rope_table(T, c.head_dim, c.rope["rope_theta"], c.rope, start=past, dtype=double, device=p.device)
         x = self._drop(self.embed_tokens(tokens))
         for i, block in enumerate(self.layers):
-            x = x + self._drop(block.self_attn(block.input_layernorm(x), rotation, caches and caches[i], past))
+            x = x + self._drop(block.self_attn(block.input_layernorm(x), table, caches and caches[i], past))
             x = x + self._drop(block.mlp(block.post_attention_layernorm(x)))
         return self.norm(x)  # type: ignore[no-any-return]
 
@@ -319,7 +255,7 @@ def rope_of(said: Settings) -> dict[str, Any]:
     inner.only("partial_rotary_factor", 1.0)
     if kind != "default":
         inner.number("factor", 0.0, 1.0, 1e6)
-    if kind in ("yarn", "llama3"):
+    if kind in ("dynamic", "yarn", "llama3"):
         inner.entries.setdefault("original_max_position_embeddings", said.entries.get("max_position_embeddings"))
         inner.size("original_max_position_embeddings")
     if kind == "llama3":
