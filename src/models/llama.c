@@ -6,7 +6,6 @@
  * MLP, L layers. */
 #include "lm.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -262,3 +262,186 @@ def test_the_program_agrees(kind: str, tmp_path: Path) -> None:
     assert first.keys() == second.keys() and all(cr.equal(first[name], second[name]) for name in first)
     if kind == "gpt2":
         assert off(GPT.load(tmp_path / "run")(X), model(X)) == 0
+
+
+# ---- what is refused ----
+def folder(tmp_path: Path, kind: str = "gpt2") -> Path:
+    small(kind).save_pretrained(tmp_path / kind)
+    return tmp_path / kind
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    """Changes entries of a JSON file; None removes one."""
+    entries = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({key: value for key, value in entries.items() if value is not None}))
+
+
+def test_one_message_for_all_weights(tmp_path: Path) -> None:
+    """Missing, extra and mis-shaped tensors, and the entries of config.json that the shapes contradict."""
+    path = folder(tmp_path)
+    weights = dict(cr.load(path))
+    del weights["transformer.ln_f.bias"]
+    weights["transformer.wte.weight"] = cr.zeros(V, 31)
+    weights["transformer.h.1.mlp.c_fc.weight"] = cr.zeros(32, 100)
+    weights["stray"] = cr.zeros(2)
+    weights["h.0.attn.bias"] = cr.zeros(1, 1, 32, 32)  # a mask of old files
+    cr.save(weights, path / "model.safetensors")
+    with pytest.raises(RuntimeError) as error:
+        GPT.from_pretrained(path)
+    for part in (
+        "config.json",
+        "n_embd 32",
+        "'ln_f.bias' is missing, (32,)",
+        f"'wte.weight' is ({V}, 31) in the file, ({V}, 32) by config.json",
+        "'h.1.mlp.c_fc.weight' is (32, 100) in the file, (32, 128) by config.json",
+        "'stray' is not wanted, (2,)",
+    ):
+        assert part in str(error.value)
+    assert "attn.bias" not in str(error.value).replace("c_attn.bias", "")
+
+
+@pytest.mark.parametrize(
+    "kind, changes, message",
+    [
+        ("gpt2", {"n_layer": 2000000000}, "config.json says 2000000000 layers, the weights are of 2"),
+        ("gpt2", {"n_layer": 1}, "config.json says 1 layers, the weights are of 2"),
+        ("gpt2", {"n_embd": 36}, "(67, 32) in the file, (67, 36) by config.json"),
+        ("gpt2", {"n_embd": "32"}, '"n_embd" must be a whole number from 1 to 2147483647, it is "32"'),
+        ("gpt2", {"n_embd": -1}, "it is -1"),
+        ("gpt2", {"n_head": 5}, "heads must divide width: 5 and 32"),
+        ("gpt2", {"n_embd": None}, "it is absent"),
+        ("gpt2", {"n_inner": 100}, '"n_inner" must be 128, it is 100'),
+        ("gpt2", {"activation_function": "relu"}, '"activation_function" must be "gelu_new", it is "relu"'),
+        ("gpt2", {"model_type": "bert"}, '"model_type" must be "gpt2" or "llama"'),
+        ("llama", {"num_key_value_heads": 3}, "kv_heads must divide heads: 3 and 4"),
+        ("llama", {"rope_parameters": {"rope_type": "longrope"}}, '"rope_type" must be "default" or "linear"'),
+        ("llama", {"rope_parameters": {"rope_type": "linear", "factor": 0.5}}, '"factor" must be a number from 1'),
+        ("llama", {"rope_parameters": [1]}, '"rope_parameters" must be an object, it is [1]'),
+        ("llama", {"tie_word_embeddings": True}, "config.json ties the head to the embedding"),
+        ("qwen2", {"tie_word_embeddings": False}, "'lm_head.weight' is missing"),
+        ("llama", {"hidden_act": "gelu"}, '"hidden_act" must be "silu"'),
+        ("llama", {"head_dim": 7}, "head_dim must be even, not 7"),
+        (
+            "mistral",
+            {"layer_types": ["full_attention"]},
+            '"layer_types" must be full_attention, then sliding_attention',
+        ),
+    ],
+)
+def test_config_that_contradicts(kind: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = folder(tmp_path, kind)
+    rewrite(path / "config.json", **changes)
+    with pytest.raises((ValueError, RuntimeError)) as error:
+        models.from_pretrained(path)
+    assert message in str(error.value), str(error.value)
+    done = (
+        subprocess.run(  # the C library says it too
+            [PROGRAM, "import", "--model", path, "--out", tmp_path / "run"], capture_output=True, check=False
+        )
+        if PROGRAM.exists()
+        else None
+    )
+    assert done is None or (done.returncode == 1 and b"config.json" in done.stderr), done
+
+
+def test_damaged_folders(tmp_path: Path) -> None:
+    """Files that are absent, cut short, no JSON, or an index that leads out of its folder."""
+    with pytest.raises(FileNotFoundError):
+        models.from_pretrained(tmp_path)
+    path = folder(tmp_path)
+    config = (path / "config.json").read_bytes()
+    for text, kind in (
+        (b"", "not JSON"),
+        (config[:50], "not JSON"),
+        (b"[1]", "not a JSON object"),
+        (b"[" * 100000, "not JSON"),
+    ):
+        (path / "config.json").write_bytes(text)
+        with pytest.raises(ValueError, match=kind):
+            models.from_pretrained(path)
+    (path / "config.json").write_bytes(config)
+    whole = (path / "model.safetensors").read_bytes()
+    for length in (0, 7, 100, len(whole) - 1):
+        (path / "model.safetensors").write_bytes(whole[:length])
+        with pytest.raises(OSError, match=r"model\.safetensors"):
+            models.from_pretrained(path)
+    (path / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="has no weights"):
+        models.from_pretrained(path)
+    index = path / "model.safetensors.index.json"
+    for text in (
+        "{",
+        "{}",
+        '{"weight_map": []}',
+        '{"weight_map": {"a": "../x.safetensors"}}',
+        '{"weight_map": {"a": 5}}',
+    ):
+        index.write_text(text)
+        with pytest.raises(OSError, match="index"):
+            models.from_pretrained(path)
+        with pytest.raises((OSError, RuntimeError)):
+            cr._core._load_safetensors(str(path))
+    index.write_text('{"weight_map": {"a": "model-1.safetensors"}}')
+    with pytest.raises(FileNotFoundError):
+        models.from_pretrained(path)
+    cr.save({"b": cr.zeros(2)}, path / "model-1.safetensors")
+    with pytest.raises(OSError, match="not there"):
+        models.from_pretrained(path)
+
+
+def test_files_of_pytorch(tmp_path: Path) -> None:
+    """pytorch_model.bin by the restricted reader; an object that is no dict of tensors is refused."""
+    path = folder(tmp_path)
+    logits = small("gpt2")(X)
+    weights = cr.load(path / "model.safetensors")
+    (path / "model.safetensors").unlink()
+    cr.save(dict(weights), path / "pytorch_model.bin")
+    assert off(models.from_pretrained(path)(X), logits) == 0
+    cr.save([1, 2], path / "pytorch_model.bin")
+    with pytest.raises(OSError, match="no dict of tensors"):
+        models.from_pretrained(path)
+
+
+def test_tokens_out_of_range(tmp_path: Path) -> None:
+    for kind in ("gpt2", "llama"):
+        model = small(kind)
+        with pytest.raises(IndexError):
+            model(cr.tensor([[V]]))
+        with pytest.raises(IndexError):
+            model.generate([-1], 1)
+        with pytest.raises(ValueError, match=f"1 to {model.config.context} steps of time"):
+            model(cr.zeros(1, model.config.context + 1, dtype=cr.int64))
+
+
+def test_a_full_disk_leaves_the_old_folder(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    path = folder(tmp_path)
+    small("gpt2").save_gguf(path / "m.gguf")
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20000, hard))
+    try:
+        for save in (lambda m: m.save_pretrained(path), lambda m: m.save_gguf(path / "m.gguf")):
+            with pytest.raises(OSError):
+                save(small("llama", V=256))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+
+
+def test_damaged_gguf(tmp_path: Path) -> None:
+    """Cut short anywhere, or with any byte of its header changed: an error, or a model; never a crash."""
+    path = tmp_path / "m.gguf"
+    small("llama", V=8).save_gguf(path, "q8_0", {"tokenizer.ggml.tokens": ["a", "b"]})
+    whole = path.read_bytes()
+    header = whole.index(b"rope_freqs.weight") + 60
+    for at in [*range(0, header, 7), len(whole) - 1]:
+        path.write_bytes(whole[:at])
+        with pytest.raises(OSError):
+            models.from_pretrained(path)
+    for at in range(0, header, 3):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ (255 if at % 2 else 1 << at % 8)]) + whole[at + 1 :])
+        try:
+            models.from_pretrained(path)
+        except (OSError, ValueError, RuntimeError):
+            pass
