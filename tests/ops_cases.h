@@ -1441,7 +1441,7 @@ static const op_case op_cases[] = {
      true,
      4,
      {{SHAPE(2, 3, 7)}, {SHAPE(3)}, {SHAPE(3), .lo = 0.5, .hi = 2}, {SHAPE(3)}}},
-    {"recurrent", "tanh", rnn_tanh, FLOATS, true, 8, {{SHAPE(4, 2, 3)}, {SHAPE(5, 10)}, {SHAPE(2, 5)}}},
+    {"recurrent", "tanh", rnn_tanh, FLOATS, true, 9, {{SHAPE(4, 2, 3)}, {SHAPE(5, 10)}, {SHAPE(2, 5)}}},
     {"recurrent",
      "relu, packed, reverse",
      rnn_relu,

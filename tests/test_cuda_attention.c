@@ -139,6 +139,31 @@ TEST(attention_shared_keys) {
     }
 }
 
+/* Heads that share keys, windows, and diagonals that are not at the end: plain kernels, tensor cores, few queries. */
+TEST(attention_groups_and_windows) {
+    static const struct { int64_t T, S, D, shared, window, shift; } trials[] = {
+        {70, 70, 20, 2, 9, 0}, {40, 66, 40, 2, 20, 0}, {66, 130, 32, 1, 33, -40}, {3, 130, 32, 2, 70, 0},
+        {35, 20, 48, 3, 0, 15}, {1, 200, 64, 3, 0, 0},  {20, 90, 64, 1, 1, 0},     {2, 9, 8, 2, 3, -5}};
+    static const cr_dtype dtypes[] = {CR_BF16, CR_F32, CR_F16, CR_F64};
+    box_state = test_seed();
+    for (size_t i = 0; i < 4 * sizeof trials / sizeof *trials; i += test_full() ? 1 : 3) {
+        const size_t n = i / 4;
+        try_attention((trial){.dt = dtypes[i % 4],
+                              .B = 1,
+                              .H = trials[n].shared,
+                              .T = trials[n].T,
+                              .S = trials[n].S,
+                              .D = trials[n].D,
+                              .causal = true,
+                              .layout = (int)box_draw(2),
+                              .mask = i % 5 ? 0 : 2,
+                              .shared = trials[n].shared,
+                              .window = trials[n].window,
+                              .shift = trials[n].shift});
+    }
+    try_attention((trial){.dt = CR_BF16, .B = 2, .H = 4, .T = 20, .S = 40, .D = 32, .shared = 2});
+}
+
 TEST(attention_of_nothing) {
     box_state = test_seed();
     try_attention((trial){.dt = CR_F32, .B = 1, .H = 1, .T = 0, .S = 9, .D = 8, .causal = true});

@@ -34,6 +34,8 @@ cr_tensor *api__attention(const arg *a) {
                                                 .shift = a[7].i});
 }
 
+cr_tensor *api__swiglu(const arg *a) { return cr_swiglu(a[0].t, a[1].t); }
+cr_tensor *api__geglu(const arg *a) { return cr_geglu(a[0].t, a[1].t); }
 cr_tensor *api__rope(const arg *a) { return cr_rope(a[0].t, a[1].t, a[2].b); }
 /* (n, dim, start, length, scaling, numbers, truncate, double) */
 cr_tensor *api__rope_table(const arg *a) {

@@ -103,12 +103,12 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     """silu(gate) up: a gated linear unit (Shazeer 2020) : shapes broadcast"""
-    return _core.swiglu(gate, up)
+    return _core._swiglu(gate, up)
 
 
 def geglu(gate: Tensor, up: Tensor) -> Tensor:
     """gelu(gate) up (Shazeer 2020) : shapes broadcast"""
-    return _core.geglu(gate, up)
+    return _core._geglu(gate, up)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
