@@ -264,7 +264,7 @@ static void attention(int64_t heads, int64_t T, int64_t D) {
                                               .k = x[1]->array,
                                               .v = x[2]->array,
                                               .scale = scale,
-                                              .causal = true});
+                                              .first = -T});
         double t1 = cr_os_seconds();
         cr_cpu_attention_bwd(&(cr_attention_bwd_args){.dq = x[5]->array,
                                                       .dk = x[6]->array,
@@ -276,7 +276,7 @@ static void attention(int64_t heads, int64_t T, int64_t D) {
                                                       .lse = lse->array,
                                                       .g = x[4]->array,
                                                       .scale = scale,
-                                                      .causal = true});
+                                                      .first = -T});
         forward = fmin(forward, t1 - t0); backward = fmin(backward, cr_os_seconds() - t1);
     }
     printf("  attention, %lld heads, T %lld, D %lld, causal: forward %.3f ms, backward %.3f ms\n", (long long)heads,

@@ -410,6 +410,22 @@ static cr_tensor *attention_heads(inputs in) {      /* as in GPT: (B, T, H, D) i
     return cr_attention(cr_transpose(in[0], 1, 2), cr_transpose(in[1], 1, 2), cr_transpose(in[2], 1, 2),
                         &(cr_attention_options){.causal = true});
 }
+static cr_tensor *rope_with(inputs in, bool interleaved) {   /* tables have the dtype of statistics */
+    return cr_rope(in[0], cr_to(in[1], cr_dtype_wide(cr_dtype_of(in[0])), cr_device_of(in[0])), interleaved);
+}
+static cr_tensor *rope(inputs in) { return rope_with(in, false); }
+static cr_tensor *rope_interleaved(inputs in) { return rope_with(in, true); }
+static cr_tensor *rope_heads(inputs in) { return rope_with((const cr_tensor *const[]){cr_transpose(in[0], 1, 2), in[1]}, false); }
+static cr_tensor *attention_window(inputs in) {
+    return cr_attention(in[0], in[1], in[2], &(cr_attention_options){.causal = true, .window = 3});
+}
+static cr_tensor *attention_shift(inputs in) {      /* query 0 sees key 0 */
+    const int64_t shift = cr_shape(in[0])[2] - cr_shape(in[1])[2];
+    return cr_attention(in[0], in[1], in[2], &(cr_attention_options){.causal = true, .window = 4, .shift = shift});
+}
+static cr_tensor *attention_mask_window(inputs in) {
+    return cr_attention(in[0], in[1], in[1], &(cr_attention_options){.mask = in[2], .causal = true, .window = 40});
+}
 static cr_tensor *attention_mask(inputs in) {
     return cr_attention(in[0], in[1], in[1], &(cr_attention_options){.mask = in[2]});
 }
@@ -1274,6 +1290,20 @@ static const op_case op_cases[] = {
      true,
      5,
      {{SHAPE(2, 5, 3, 4)}, {SHAPE(2, 5, 3, 4)}, {SHAPE(2, 5, 3, 4)}}},
+    {"attention", "shared keys", attention, FLOATS, true, 7,
+     {{SHAPE(1, 6, 5, 4)}, {SHAPE(1, 2, 7, 4)}, {SHAPE(1, 2, 7, 4)}}},
+    {"attention", "window", attention_window, FLOATS, true, 7,
+     {{SHAPE(1, 1, 5, 3)}, {SHAPE(1, 1, 7, 3)}, {SHAPE(1, 1, 7, 3)}}},
+    {"attention", "shared keys, window, shift", attention_shift, FLOATS, true, 7,
+     {{SHAPE(2, 2, 3, 3)}, {SHAPE(2, 1, 7, 3)}, {SHAPE(2, 1, 7, 3)}}},
+    {"attention", "shared keys, queries that see nothing", attention_shift, FLOATS, true, 7,
+     {{SHAPE(1, 2, 7, 3)}, {SHAPE(1, 1, 2, 3)}, {SHAPE(1, 1, 2, 3)}}},
+    {"attention", "shared keys, no keys", attention, FLOATS, true, 5,
+     {{SHAPE(1, 4, 3, 4)}, {SHAPE(1, 2, 0, 4)}, {SHAPE(1, 2, 0, 4)}}},
+    {"attention", "one query, shared keys, window, added mask", attention_mask_window, FLOATS, false, 131,
+     {{SHAPE(2, 6, 1, 20)}, {SHAPE(2, 2, 131, 20)}, {SHAPE(6, 1, 131)}}},
+    {"attention", "longer, shared keys, window, added mask", attention_mask_window, FLOATS, false, 131,
+     {{SHAPE(1, 6, 131, 16)}, {SHAPE(1, 2, 131, 16)}, {SHAPE(131, 131)}}},
     {"attention",
      "longer",
      attention_causal,
@@ -1351,6 +1381,14 @@ static const op_case op_cases[] = {
      false,
      131,
      {{SHAPE(1, 2, 131, 32)}, {SHAPE(1, 2, 150, 32)}, {SHAPE(131, 150), .fill = MASK}}},
+    {"rope", "", rope, FLOATS, true, 2, {{SHAPE(2, 3, 5, 6)}, {SHAPE(5, 6)}}},
+    {"rope", "interleaved", rope_interleaved, FLOATS, true, 2, {{SHAPE(2, 3, 5, 6)}, {SHAPE(2, 1, 5, 6)}}},
+    {"rope", "part of the columns", rope, FLOATS, true, 2, {{SHAPE(3, 5, 7)}, {SHAPE(5, 4)}}},
+    {"rope", "interleaved, part, one row", rope_interleaved, FLOATS, true, 2, {{SHAPE(3, 5, 7)}, {SHAPE(4)}}},
+    {"rope", "heads inside", rope_heads, FLOATS, true, 2, {{SHAPE(2, 5, 3, 4)}, {SHAPE(5, 4)}}},
+    {"rope", "no columns", rope, FLOATS, true, 2, {{SHAPE(3, 5, 7)}, {SHAPE(5, 0)}}},
+    {"rope", "no rows", rope, FLOATS, true, 2, {{SHAPE(3, 0, 6)}, {SHAPE(0, 4)}}},
+    {"rope", "longer", rope_interleaved, FLOATS, false, 2, {{SHAPE(2, 131, 64)}, {SHAPE(131, 64)}}},
     {"max_pool", "2 x 2", max_pool_2, FLOATS, true, 1, {{SHAPE(2, 3, 7, 5)}}},
     {"max_pool", "3 x 3, stride 2, pad 1", max_pool_3, FLOATS, true, 1, {{SHAPE(3, 7, 11)}}},
     {"max_pool", "unequal, dilated, ceil", max_pool_odd, FLOATS, true, 1, {{SHAPE(2, 7, 11)}}},
@@ -1403,7 +1441,7 @@ static const op_case op_cases[] = {
      true,
      4,
      {{SHAPE(2, 3, 7)}, {SHAPE(3)}, {SHAPE(3), .lo = 0.5, .hi = 2}, {SHAPE(3)}}},
-    {"recurrent", "tanh", rnn_tanh, FLOATS, true, 8, {{SHAPE(4, 2, 3)}, {SHAPE(5, 10)}, {SHAPE(2, 5)}}},
+    {"recurrent", "tanh", rnn_tanh, FLOATS, true, 9, {{SHAPE(4, 2, 3)}, {SHAPE(5, 10)}, {SHAPE(2, 5)}}},
     {"recurrent",
      "relu, packed, reverse",
      rnn_relu,

@@ -23,9 +23,9 @@ static void run(const trial *t, set *s, const cr_device *d) {
     cr_array of[BOXES], none = {0}; const cr_array *x[BOXES];
     for (int i = 0; i < BOXES; i++) x[i] = up(&s->b[i], &of[i], d);
     const cr_array *mask = t->mask ? x[MASK] : &none;
-    OK(kernels->attention(&(cr_attention_args){*x[O], *x[LSE], *x[Q], *x[K], *x[W], *mask, t->scale, t->causal}));
+    OK(kernels->attention(&(cr_attention_args){*x[O], *x[LSE], *x[Q], *x[K], *x[W], *mask, t->scale, first(t), last(t)}));
     OK(kernels->attention_bwd(&(cr_attention_bwd_args){*x[DQ], *x[DK], *x[DV], *x[Q], *x[K], *x[W], *mask, *x[O],
-                                                       *x[LSE], *x[G], t->scale, t->causal}));
+                                                       *x[LSE], *x[G], t->scale, first(t), last(t)}));
     for (int i = 0; i < BOXES; i++) down(&s->b[i], x[i]);
 }
 
@@ -37,8 +37,7 @@ static void try_attention(trial t) {
     for (int i = 0; i < BOXES; i++)
         CHECK(!box_spilled(&s.b[i]), "operand %d, T %lld S %lld D %lld: wrote outside of it", i, (long long)t.T,
               (long long)t.S, (long long)t.D);
-    for (int64_t b = 0; b < t.B; b++)
-        for (int64_t h = 0; h < t.H; h++) check_head(&t, &s, b, h);
+    check_all(&t, &s);
     drop_set(&s);
     test_ran_on(cr_cuda(0));
 }
@@ -134,11 +133,35 @@ TEST(attention_shared_keys) {
         set s = make_set(&t);
         for (int i = K; i <= W; i++) s.b[i].t.strides[1] = 0;
         run(&t, &s, cr_cuda(0));
-        for (int64_t b = 0; b < t.B; b++)
-            for (int64_t h = 0; h < t.H; h++) check_head(&t, &s, b, h);
+        check_all(&t, &s);
         drop_set(&s);
         test_ran_on(cr_cuda(0));
     }
+}
+
+/* Heads that share keys, windows, and diagonals that are not at the end: plain kernels, tensor cores, few queries. */
+TEST(attention_groups_and_windows) {
+    static const struct { int64_t T, S, D, shared, window, shift; } trials[] = {
+        {70, 70, 20, 2, 9, 0}, {40, 66, 40, 2, 20, 0}, {66, 130, 32, 1, 33, -40}, {3, 130, 32, 2, 70, 0},
+        {35, 20, 48, 3, 0, 15}, {1, 200, 64, 3, 0, 0},  {20, 90, 64, 1, 1, 0},     {2, 9, 8, 2, 3, -5}};
+    static const cr_dtype dtypes[] = {CR_BF16, CR_F32, CR_F16, CR_F64};
+    box_state = test_seed();
+    for (size_t i = 0; i < 4 * sizeof trials / sizeof *trials; i += test_full() ? 1 : 3) {
+        const size_t n = i / 4;
+        try_attention((trial){.dt = dtypes[i % 4],
+                              .B = 1,
+                              .H = trials[n].shared,
+                              .T = trials[n].T,
+                              .S = trials[n].S,
+                              .D = trials[n].D,
+                              .causal = true,
+                              .layout = (int)box_draw(2),
+                              .mask = i % 5 ? 0 : 2,
+                              .shared = trials[n].shared,
+                              .window = trials[n].window,
+                              .shift = trials[n].shift});
+    }
+    try_attention((trial){.dt = CR_BF16, .B = 2, .H = 4, .T = 20, .S = 40, .D = 32, .shared = 2});
 }
 
 TEST(attention_of_nothing) {

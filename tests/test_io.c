@@ -252,7 +252,7 @@ TEST(safetensors_refused) {
     static const struct { const char *bytes, *says;
     } others[] = {{"PK\3\4          ", "it is a zip, as torch.save writes"},
                   {"\x80\2\x8a\nl\xfc\x9c\x46\xf9 j", "it is a pickle, as old versions of torch.save wrote"},
-                  {"GGUF          ", "it is GGUF"}};
+                  {"GGUF          ", "12 bytes do not begin with a header"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         file_put(path, others[i].bytes, 12);
         FAILS(CR_IO, others[i].says, cr_load(path, cr_cpu()));

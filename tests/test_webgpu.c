@@ -333,8 +333,8 @@ static void both(function f, const void *how, int n, cr_tensor *const x[], cr_dt
     for (int i = 0; i < n; i++) follows(cr_grad(in[1][i]), cr_grad(in[0][i]), tolerance, what);
 }
 
-/* inside: (B, T, H, D) in memory; mask 1: over keys, 2: over queries, keys and heads */
-typedef struct heads { int64_t B, H, T, S, D; bool causal, inside; int mask; } heads;
+/* inside: (B, T, H, D) in memory; mask 1: over keys, 2: over queries and keys; shared: heads of q for each of k and v */
+typedef struct heads { int64_t B, H, T, S, D; bool causal, inside; int mask; int64_t shared, window; } heads;
 static cr_tensor *attend(cr_tensor *const x[], const void *p) {
     const heads *h = p;
     cr_tensor *q[3];
@@ -348,33 +348,39 @@ static cr_tensor *attend(cr_tensor *const x[], const void *p) {
             cr_fill_(cr_select(mask = cr_reshape(mask, CR_LIST(h->T, h->S)), 0, h->T / 2), (double)-INFINITY);
         mask = cr_to(mask, cr_dtype_of(x[0]), cr_device_of(x[0]));
     }
-    return cr_attention(q[0], q[1], q[2], &(cr_attention_options){.causal = h->causal, .mask = mask});
+    return cr_attention(q[0], q[1], q[2],
+                        &(cr_attention_options){.causal = h->causal, .mask = mask, .window = h->window});
 }
 
 TEST(attention) {
-    static const heads all[] = {{1, 2, 5, 7, 3, false, false, 0},
-                                {2, 3, 131, 131, 32, true, true, 0},
-                                {1, 1, 67, 3, 5, true, false, 0},
-                                {1, 2, 3, 67, 64, true, true, 1},
-                                {2, 1, 65, 130, 17, false, false, 2},
+    static const heads all[] = {{1, 2, 5, 7, 3, false, false, 0, 0, 0},
+                                {2, 3, 131, 131, 32, true, true, 0, 0, 0},
+                                {1, 1, 67, 3, 5, true, false, 0, 0, 0},
+                                {1, 2, 3, 67, 64, true, true, 1, 0, 0},
+                                {2, 1, 65, 130, 17, false, false, 2, 0, 0},
+                                {2, 6, 67, 67, 16, true, true, 2, 3, 20},
+                                {1, 4, 70, 35, 20, true, false, 0, 2, 0},
+                                {1, 6, 1, 150, 8, true, true, 1, 6, 70},
                                 /* the last two are composed */
-                                {1, 2, 66, 66, 8, true, true, 2},
-                                {1, 1, 1, 9, 130, true, false, 0},
-                                {1, 1, 5, 6, 261, true, false, 1},
-                                {1, 1, 1, 16003, 64, true, false, 0}};
+                                {1, 2, 66, 66, 8, true, true, 2, 0, 0},
+                                {1, 1, 1, 9, 130, true, false, 0, 0, 0},
+                                {1, 1, 5, 6, 261, true, false, 1, 0, 0},
+                                {1, 1, 1, 16003, 64, true, false, 0, 0, 0}};
     for (int i = 0; i < 2 * (int)(sizeof all / sizeof *all); i++) {
         const heads *h = &all[i / 2];
         const cr_dtype dt = i % 2 ? CR_BF16 : CR_F32;
         cr_generator *random = cr_generator_new(test_seed());
         char what[120];
-        snprintf(what, sizeof what, "attention %s B %d H %d T %d S %d D %d causal %d mask %d", cr_dtype_name(dt),
-                 (int)h->B, (int)h->H, (int)h->T, (int)h->S, (int)h->D, h->causal, h->mask);
+        snprintf(what, sizeof what, "attention %s B %d H %d T %d S %d D %d causal %d mask %d shared %d window %d",
+                 cr_dtype_name(dt), (int)h->B, (int)h->H, (int)h->T, (int)h->S, (int)h->D, h->causal, h->mask,
+                 (int)h->shared, (int)h->window);
         cr_scope_begin();
         cr_tensor *x[4];
         for (int k = 0; k < 4; k++) {
             const int64_t rows = k == 1 || k == 2 ? h->S : h->T;
-            x[k] = h->inside && k < 3 ? cr_randn(CR_LIST(h->B, rows, h->H, h->D), CR_F32, cr_cpu(), random)
-                                      : cr_randn(CR_LIST(h->B, h->H, rows, h->D), CR_F32, cr_cpu(), random);
+            const int64_t H = h->shared && (k == 1 || k == 2) ? h->H / h->shared : h->H;
+            x[k] = h->inside && k < 3 ? cr_randn(CR_LIST(h->B, rows, H, h->D), CR_F32, cr_cpu(), random)
+                                      : cr_randn(CR_LIST(h->B, H, rows, h->D), CR_F32, cr_cpu(), random);
         }
         both(attend, h, 3, x, dt, dt == CR_F32 ? 1e-5 : 0.01, what);
         cr_scope_end();
@@ -678,10 +684,10 @@ TEST(windows_of_exact_results) {
           cr_sort(cr_reshape(x, CR_LIST(67 * 131)), 0, false, NULL));
     FAILS(CR_NO_MEMORY, "[cumsum] webgpu:0 binds at most 0.003906 MiB at once",
           cr_cumsum(cr_reshape(x, CR_LIST(67 * 131)), 0));
-    heads h = {2, 3, 17, 19, 16, true, false, 2};
+    heads h = {2, 6, 9, 19, 16, true, false, 2, 2, 11};
     cr_tensor *in[4];
     for (int k = 0; k < 4; k++)
-        in[k] = cr_randn(CR_LIST(2, 3, k == 1 || k == 2 ? 19 : 17, 16), CR_F32, cr_cpu(), random);
+        in[k] = cr_randn(CR_LIST(2, k == 1 || k == 2 ? 3 : 6, k == 1 || k == 2 ? 19 : 9, 16), CR_F32, cr_cpu(), random);
     both(attend, &h, 3, in, CR_F32, 1e-5, "attention by heads");
     g->window = 8192;
     h.inside = true;

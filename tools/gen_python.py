@@ -53,7 +53,7 @@ SHADOWED = re.compile(
     r"\b(int|float|bool|str|dtype)\b"
 )  # the module has dtypes, Tensor methods of these names: the stub says _int
 PYTHON_NAMES = {"left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift"}
-NOT_IN_PYTHON = {"gelu_tanh", "trunc_divide"}  # an argument of gelu, of div
+NOT_IN_PYTHON = {"gelu_tanh", "trunc_divide", "swiglu", "geglu"}  # an argument of gelu, of div; in nn.functional
 NUMBER_FIRST = {
     "mul",
     "remainder",

@@ -68,16 +68,45 @@ cr_tensor *cr_interpolate(const cr_tensor *x, int n, const int64_t *size,
                             /* o NULL: nearest */
 
 typedef struct cr_attention_options {
-    bool causal;            /* query t sees keys <= t + S - T */
+    bool causal;            /* query t sees keys <= t + S - T + shift */
     double scale;           /* 0: 1 / sqrt(D) */
     const cr_tensor *mask;
                             /* NULL, CR_NONE: none; broadcasts to (B, H, T, S); bool: true where
                                t sees s; q's dtype: added to the scores */
+    int64_t window;         /* causal: only the last so many of these keys; 0: all */
+    int64_t shift;          /* causal: 0: the last query sees the last key; T - S: query 0 sees key 0 */
 } cr_attention_options;
 cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
                         const cr_attention_options *o);
-                            /* softmax(scale q k^T + mask) v : (B, H, T, D), (B, H, S, D) x 2 ->
-                               (B, H, T, D); never stores (T, S); a query without keys gives 0 */
+                            /* softmax(scale q k^T + mask) v : (B, H, T, D), (B, KV, S, D) x 2 ->
+                               (B, H, T, D); head h of q uses head h KV / H of k and v; never
+                               stores (T, S); a query without keys gives 0 */
+
+typedef enum cr_rope_scaling {
+    CR_ROPE_PLAIN, CR_ROPE_LINEAR, CR_ROPE_DYNAMIC, CR_ROPE_LLAMA3, CR_ROPE_YARN
+} cr_rope_scaling;
+typedef struct cr_rope_options {        /* numbers that are 0 have the value in parentheses */
+    double base;            /* (10000) pair i turns by position / base^(2 i / R) */
+    cr_rope_scaling scaling;
+    double factor;          /* of the context; scalings but PLAIN: at least 1 */
+    double original;        /* positions of the training: DYNAMIC, LLAMA3, YARN */
+    double low, high;       /* LLAMA3: turns within original: (1) fewer are slowed down, (4) more not */
+    double beta_fast, beta_slow;        /* YARN: the same, (32) and (1) */
+    double attention_factor;            /* YARN: (0.1 log(factor) + 1) times cos and sin */
+    double mscale, mscale_all_dim;      /* YARN: both: its quotient of two such terms */
+    bool untruncated;       /* YARN: the bounds stay between whole columns */
+    int64_t start;          /* position of the first row */
+    int64_t length;         /* DYNAMIC: (start + n) of the whole sequence */
+} cr_rope_options;
+cr_tensor *cr_rope_table(int64_t n, int64_t R, const cr_rope_options *o, cr_dtype dt,
+                         const cr_device *dev);
+                            /* cos, then sin, of R / 2 pairs at n positions : (n, R), f32 or f64;
+                               computed in double; the scalings are Hugging Face's; o NULL: PLAIN */
+cr_tensor *cr_rope(const cr_tensor *x, const cr_tensor *table, bool interleaved);
+                            /* rotary embedding: pairs (a, b) of the first R columns become
+                               (a cos - b sin, b cos + a sin) : (..., T, D), (T, R) or any that
+                               broadcasts -> (..., T, D); pairs i and i + R / 2, or interleaved: 2 i
+                               and 2 i + 1; table: f32, for f64 f64 */
 
 typedef struct cr_conv_options {    /* entry i: spatial axis i */
     int64_t stride[3], dilation[3];
@@ -265,11 +294,24 @@ int64_t       cr_loader_batches(const cr_loader *l);    /* in one epoch */
 cr_status   cr_save(const char *path, const cr_params *tensors, const char *metadata);
                             /* safetensors; metadata: JSON object of strings, or NULL */
 cr_params  *cr_load(const char *path, const cr_device *dev);
-                            /* all tensors of a safetensors file (memory-mapped on cpu) or of a
-                               checkpoint's weights */
+                            /* all tensors of a safetensors file (memory-mapped on cpu), of a
+                               GGUF file (quantized ones as f32), of a folder of Hugging Face, or of
+                               a checkpoint's weights */
+cr_status   cr_save_folder(const char *dir, const cr_params *tensors, const char *config,
+                           int64_t shard_bytes);
+                            /* Hugging Face's layout: model.safetensors, or shards of at most so
+                               many bytes (0: 5 GB) and their index; config.json, a JSON object; a
+                               failure leaves the files that were there */
 char       *cr_load_metadata(const char *path, const char *key);
                             /* owned (cr_free); NULL without an error: no such key; key NULL: the
                                whole JSON object */
+cr_params  *cr_load_gguf(const char *path, const cr_device *dev, char **config);
+                            /* a model of GGUF by the names of Hugging Face, linear weights (OC, C);
+                               *config: the text of its config.json, owned (cr_free) */
+cr_status   cr_save_gguf(const char *path, const cr_params *tensors, const char *config,
+                         const char *tokenizer, const char *type);
+                            /* the other way; tokenizer: JSON object of more entries, or NULL;
+                               type of matrices: "f32", "f16", "bf16" or "q8_0" */
 void        cr_free(void *memory);  /* free plain memory that the library returned */
 cr_status   cr_params_copy(cr_params *dst, const cr_params *src);
                             /* by name; one error lists all missing, extra and mis-shaped tensors */
@@ -316,5 +358,28 @@ typedef bool (*cr_on_token)(uint32_t id, void *ctx);            /* false: stop *
 cr_status   cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt,
                             int64_t n_new, const cr_sampling *s, cr_generator *g,
                             cr_on_token on_token, void *ctx);   /* with a key-value cache */
+
+/* ---- pretrained language models: GPT-2; Llama, SmolLM, Mistral, Qwen 2 and 3 */
+typedef struct cr_lm cr_lm;
+cr_lm      *cr_lm_load(const char *path, const cr_device *dev);
+                            /* a folder of Hugging Face, a GGUF file, or a checkpoint's folder; on
+                               cpu over the mapped files.  One error lists all weights that are
+                               missing, not wanted or of another shape than config.json says */
+void        cr_lm_free(cr_lm *m);
+cr_params  *cr_lm_params(const cr_lm *m);
+                            /* borrowed; Hugging Face's names, linear weights (OC, C) */
+const char *cr_lm_config(const cr_lm *m); /* borrowed; the text of config.json */
+int64_t     cr_lm_vocabulary(const cr_lm *m);
+int64_t     cr_lm_context(const cr_lm *m); /* the most tokens that it sees */
+cr_tensor  *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens); /* (B, T) -> (B, T, V) */
+cr_tensor  *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor *targets);
+                            /* mean cross-entropy in nats per token */
+cr_status   cr_lm_generate(const cr_lm *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
+                           const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);
+                            /* with a key-value cache */
+cr_status   cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type);
+                            /* format: "safetensors", a folder of Hugging Face; "gguf", a file;
+                               "checkpoint", a folder of cr_training_save.  type: "f32", "f16",
+                               "bf16", "q8_0" (gguf); NULL: as they are */
 
 #endif

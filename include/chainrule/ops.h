@@ -128,6 +128,9 @@ cr_tensor *cr_gelu(const cr_tensor *x); /* x Phi(x), Phi the normal distribution
 cr_tensor *cr_gelu_tanh(const cr_tensor *x);
                             /* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): GPT-2's gelu */
 cr_tensor *cr_silu(const cr_tensor *x);                     /* x sigmoid(x) */
+cr_tensor *cr_swiglu(const cr_tensor *gate, const cr_tensor *up);
+                            /* silu(gate) up: a gated linear unit (Shazeer 2020) */
+cr_tensor *cr_geglu(const cr_tensor *gate, const cr_tensor *up); /* gelu(gate) up (Shazeer 2020) */
 cr_tensor *cr_mish(const cr_tensor *x);                     /* x tanh(softplus(x)) */
 cr_tensor *cr_softplus(const cr_tensor *x, double beta, double threshold);
                             /* log(1 + e^(beta x)) / beta; x where beta x > threshold */

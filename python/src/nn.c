@@ -30,7 +30,32 @@ cr_tensor *api__cross_entropy(const arg *a) {
 /* (query, key, value, causal, scale, mask) */
 cr_tensor *api__attention(const arg *a) {
     return cr_attention(a[0].t, a[1].t, a[2].t,
-                        &(cr_attention_options){.causal = a[3].b, .scale = a[4].d, .mask = a[5].t});
+                        &(cr_attention_options){.causal = a[3].b, .scale = a[4].d, .mask = a[5].t, .window = a[6].i,
+                                                .shift = a[7].i});
+}
+
+cr_tensor *api__swiglu(const arg *a) { return cr_swiglu(a[0].t, a[1].t); }
+cr_tensor *api__geglu(const arg *a) { return cr_geglu(a[0].t, a[1].t); }
+cr_tensor *api__rope(const arg *a) { return cr_rope(a[0].t, a[1].t, a[2].b); }
+/* (n, dim, start, length, scaling, numbers, truncate, double) */
+cr_tensor *api__rope_table(const arg *a) {
+    double n[10];
+    if (cr_read(a[5].t, CR_F64, n, sizeof n) != CR_OK) return NULL;
+    const cr_rope_options o = {.base = n[0],
+                               .scaling = (cr_rope_scaling)a[4].i,
+                               .factor = n[1],
+                               .original = n[2],
+                               .low = n[3],
+                               .high = n[4],
+                               .beta_fast = n[5],
+                               .beta_slow = n[6],
+                               .attention_factor = n[7],
+                               .mscale = n[8],
+                               .mscale_all_dim = n[9],
+                               .untruncated = !a[6].b,
+                               .start = a[2].i,
+                               .length = a[3].i};
+    return cr_rope_table(a[0].i, a[1].i, &o, a[7].b ? CR_F64 : CR_F32, cr_cpu());
 }
 
 /* ---- convolutions */

@@ -193,6 +193,26 @@ PyObject *api__save_safetensors(const arg *a) {
     return ok ? done(bad) : NULL;
 }
 
+/* (obj, folder, config, shard_bytes) */
+PyObject *api__save_folder(const arg *a) {
+    cr_params *p = params_of(a[0].o);
+    if (!p) return NULL;
+    cr_status bad;
+    WITHOUT_GIL(bad = cr_save_folder(a[1].s, p, a[2].s, a[3].i));
+    cr_params_free(p);
+    return done(bad);
+}
+
+/* (obj, f, config, tokenizer, type) */
+PyObject *api__save_gguf(const arg *a) {
+    cr_params *p = params_of(a[0].o);
+    if (!p) return NULL;
+    cr_status bad;
+    WITHOUT_GIL(bad = cr_save_gguf(a[1].s, p, a[2].s, a[3].s, a[4].s));
+    cr_params_free(p);
+    return done(bad);
+}
+
 /* For the kinds of OSError: FileNotFoundError, PermissionError...  Does not wait for the writer of a pipe. */
 static bool can_open(PyObject *path) {
     PyObject *os = PyImport_ImportModule("os"), *mode = os ? PyObject_GetAttrString(os, "O_NONBLOCK") : NULL;
@@ -221,6 +241,18 @@ PyObject *api__load_safetensors(const arg *a) {
     PyObject *dict = dict_of(p);
     cr_params_free(p);
     return dict;
+}
+
+/* (f, device) */
+PyObject *api__load_gguf(const arg *a) {
+    char *config = NULL;
+    cr_params *p;
+    WITHOUT_GIL(p = cr_load_gguf(a[0].s, a[1].dev, &config));
+    if (!p) return raise_error();
+    PyObject *result = Py_BuildValue("sN", config, dict_of(p));
+    cr_params_free(p);
+    cr_free(config);
+    return result;
 }
 
 PyObject *api__storage(const arg *a) {

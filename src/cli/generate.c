@@ -14,25 +14,40 @@ bool print_token(uint32_t id, void *tokenizer) {
     return n >= 0 && !ferror(stdout) && !cr_os_interrupted();
 }
 
-/* DIR is a run's folder, or a checkpoint's in it. */
-static bool open_model(const char *dir, const char *device, cr_gpt **m, cr_tokenizer **t) {
+/* A folder of Hugging Face has config.json, a GGUF file is beside its tokenizer's files. */
+static bool foreign(const char *path, char model[4096], char tokenizer[4096]) {
+    char config[4096];
+    const int n = snprintf(config, sizeof config, "%s/config.json", path);
+    const bool folder = n > 0 && n < (int)sizeof config && cr_os_exists(config);
+    if (!folder && (cr_os_is_directory(path) || !cr_os_exists(path))) return false;
+    snprintf(model, 4096, "%s", path);
+    snprintf(tokenizer, 4096, "%s", path);
+    char *slash = strrchr(tokenizer, '/');
+    if (!folder && slash) *slash = 0;
+    else if (!folder) snprintf(tokenizer, 4096, ".");
+    return true;
+}
+
+/* DIR is a run's folder, a checkpoint's in it, or a pretrained model. */
+static bool open_model(const char *dir, const char *device, cr_lm **m, cr_tokenizer **t) {
     char model[4096], tokenizer[4096];
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library(), false;
-    if (!run_model(dir, model, tokenizer)) return false;
-    if (!cr_os_is_directory(model))
+    const bool pretrained = foreign(dir, model, tokenizer);
+    if (!pretrained && !run_model(dir, model, tokenizer)) return false;
+    if (!pretrained && !cr_os_is_directory(model))
         return cli_fail("'%s' holds no trained model (no %s): chainrule train makes one", dir, model), false;
     *t = cr_tokenizer_load(tokenizer);
-    *m = *t ? cr_gpt_load(model, dev) : NULL;
+    *m = *t ? cr_lm_load(model, dev) : NULL;
     if (!*m) return cli_fail_library(), false;
-    if (cr_tokenizer_size(*t) != cr_gpt_configuration(*m).vocabulary)
+    if (cr_tokenizer_size(*t) > cr_lm_vocabulary(*m))
         return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", tokenizer,
-                        (long long)cr_tokenizer_size(*t), (long long)cr_gpt_configuration(*m).vocabulary),
+                        (long long)cr_tokenizer_size(*t), (long long)cr_lm_vocabulary(*m)),
                false;
     return true;
 }
 
-static int generate(cr_gpt *m, cr_tokenizer *t, const char *prompt, int64_t tokens, const cr_sampling *s,
+static int generate(cr_lm *m, cr_tokenizer *t, const char *prompt, int64_t tokens, const cr_sampling *s,
                     int64_t seed) {
     int64_t n;
     uint32_t *ids = encode(t, prompt, strlen(prompt), &n);
@@ -40,7 +55,7 @@ static int generate(cr_gpt *m, cr_tokenizer *t, const char *prompt, int64_t toke
     cr_status status = g ? CR_OK : cr_error_status();
     if (g) {
         fputs(prompt, stdout);
-        status = cr_gpt_generate(m, ids, n, tokens, s, g, print_token, t);
+        status = cr_lm_generate(m, ids, n, tokens, s, g, print_token, t);
         printf("\n");
     }
     cr_generator_free(g);
@@ -55,7 +70,8 @@ int cli_generate(int argc, char **argv) {
     int64_t tokens = 300, seed = 1337, threads = 0;
     option options[] = {
         {.name = "model", .text = &model, .what = "DIR",
-         .help = "the folder of a run of chainrule train (its best, if it has one), or of a checkpoint in it"},
+         .help = "the folder of a run of chainrule train (its best, if it has one) or of a checkpoint in it, a"
+                 " folder of Hugging Face, or a GGUF file"},
         {.name = "prompt", .text = &prompt, .what = "TEXT", .help = "what to go on from"},
         {.name = "tokens", .integer = &tokens, .help = "how many to write"},
         {.name = "temperature", .real = &s.temperature, .help = "0: always the likeliest token", .max = 1e6},
@@ -68,7 +84,7 @@ int cli_generate(int argc, char **argv) {
     };
     const command c = {"generate", "--model DIR [--prompt TEXT] [options]", "Writes text with a trained model.",
                        options,    sizeof options / sizeof *options,        NULL};
-    cr_gpt *m = NULL;
+    cr_lm *m = NULL;
     cr_tokenizer *t = NULL;
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
@@ -76,7 +92,7 @@ int cli_generate(int argc, char **argv) {
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
     cr_os_catch_interrupt();
     code = open_model(model, device, &m, &t) ? generate(m, t, prompt, tokens, &s, seed) : CLI_FAILED;
-    cr_gpt_free(m);
+    cr_lm_free(m);
     cr_tokenizer_free(t);
     return code;
 }

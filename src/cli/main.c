@@ -23,6 +23,8 @@ int cli_fail_library(void) {
 static const struct { const char *name; int (*run)(int, char **); const char *about; } commands[] = {
     {"train",    cli_train,    "train a GPT on text, or go on with a run"},
     {"generate", cli_generate, "write text with a trained model"},
+    {"import",   cli_import,   "turn a pretrained model of other programs into a checkpoint"},
+    {"export",   cli_export,   "write a model for other programs"},
     {"tokenize", cli_tokenize, "turn text into a token file"},
     {"plot",     cli_plot,     "draw the losses of one run or several"},
     {"bench",    cli_bench,    "measure this machine: training steps, products, elementwise operations"},

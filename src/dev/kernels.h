@@ -337,22 +337,23 @@ typedef struct cr_cross_entropy_bwd_args {
 
 /* ---- attention: o = softmax(scale q k^T + mask) v, per batch and head
  *
- * q, o (B, H, T, D), k, v (B, H, S, D): any strides with D contiguous; o lies as (B, T, H, D) in memory.
+ * q, o (B, H, T, D), k, v (B, KV, S, D), KV divides H: any strides with D contiguous; o lies as (B, T, H, D) in
+ * memory.  Head h of q uses head h / (H / KV) of k and v.
  * lse (B, H, T): the log-sum-exp of each row of scores, f32 (f64 for f64).
- * causal: query t sees the keys 0 .. t + S - T.
+ * Query t sees the keys t + first .. t + last that exist; -T <= first, last <= S.
  * A query whose scores are all -Inf, or that sees no key, gives o = 0 and lse = -Inf. */
 typedef struct cr_attention_args {
     cr_array o, lse, q, k, v;
     cr_array mask;                                  /* (B, H, T, S), optional: lse's dtype, any strides, 0 where
                                                      * broadcast */
     double scale;
-    bool causal;
+    int64_t first, last;
 } cr_attention_args;
 typedef struct cr_attention_bwd_args {
     cr_array dq, dk, dv;                            /* any strides with D contiguous */
     cr_array q, k, v, mask, o, lse, g;
     double scale;
-    bool causal;
+    int64_t first, last;
 } cr_attention_bwd_args;
 
 /* ---- convolutions (cross-correlations) over three spatial axes; axes that a layer lacks have size 1

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../core/status.h"
+#include "file.h"
 #include "json.h"
 #include "utf8.h"
 
@@ -211,4 +212,29 @@ const cr_json *cr_json_get(const cr_json *object, const char *key) {
     for (const cr_json *m = object->first; m; m = m->next)
         if (m->key_bytes == strlen(key) && !memcmp(m->key, key, m->key_bytes)) return m;
     return NULL;
+}
+
+/* ---- writing ---- */
+void cr_put_json(cr_out *o, const cr_json *v) {
+    const bool object = v->kind == CR_JSON_OBJECT;
+    switch (v->kind) {
+    case CR_JSON_NULL: cr_out_format(o, "null"); return;
+    case CR_JSON_BOOL: cr_out_format(o, v->truth ? "true" : "false"); return;
+    case CR_JSON_STRING: cr_out_string(o, v->text, v->bytes); return;
+    case CR_JSON_NUMBER:
+        if (v->integral) cr_out_format(o, "%lld", (long long)v->integer);
+        else cr_out_format(o, v->number == floor(v->number) && fabs(v->number) < 1e15 ? "%.1f" : "%.17g", v->number);
+        return;
+    default: break;
+    }
+    cr_out_put(o, object ? "{" : "[", 1);
+    for (const cr_json *m = v->first; m; m = m->next) {
+        if (object) {
+            cr_out_string(o, m->key, m->key_bytes);
+            cr_out_put(o, ": ", 2);
+        }
+        cr_put_json(o, m);
+        if (m->next) cr_out_put(o, ", ", 2);
+    }
+    cr_out_put(o, object ? "}" : "]", 1);
 }

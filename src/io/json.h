@@ -32,6 +32,8 @@ typedef struct cr_json {
 /* path: for messages */
 cr_json       *cr_json_parse(const char *op, const char *path, const void *text, size_t bytes);
 void           cr_json_free(cr_json *root);
+struct cr_out;
+void           cr_put_json(struct cr_out *o, const cr_json *v);        /* the value as text, on one line */
 const cr_json *cr_json_get(const cr_json *object, const char *key);    /* NULL: no such member, or not an object */
 
 #endif

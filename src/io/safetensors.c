@@ -13,6 +13,8 @@
 
 #include "../core/status.h"
 #include "file.h"
+#include "folder.h"
+#include "gguf.h"
 #include "training.h"
 
 enum { PREFIX = 8, ALIGN = 64 };
@@ -144,8 +146,7 @@ static const struct { const char *magic; size_t bytes; const char *says;
 } others[] = {{"PK\3\4", 4, "a zip, as torch.save writes; chainrule.load in Python reads it"},
               {"\x80\2\x8a\n", 4, "a pickle, as old versions of torch.save wrote; chainrule.load in Python reads it"},
               {"\x93NUMPY", 6, "an array of NumPy"},
-              {"\x89HDF\r\n", 6, "HDF5"},
-              {"GGUF", 4, "GGUF"}};
+              {"\x89HDF\r\n", 6, "HDF5"}};
 
 static const char *other_format(const unsigned char *file) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -255,7 +256,9 @@ cr_params *cr_load(const char *path, const cr_device *dev) {
     cr_mapping m;
     if (!path) return cr_fail_null(op, "the path"), NULL;
     if (!dev) return cr_fail_null(op, "the device"), NULL;
-    return map_weights(op, path, &m) ? NULL : cr_st_load(op, path, &m, dev);
+    if (cr_os_is_directory(path) && cr_folder_has_weights(path)) return cr_folder_load(op, path, dev);
+    if (map_weights(op, path, &m)) return NULL;
+    return cr_gguf_is(m.data, m.bytes) ? cr_gguf_load(op, path, &m, dev, NULL) : cr_st_load(op, path, &m, dev);
 }
 
 /* An object of strings; NULL: {}. */
@@ -277,6 +280,11 @@ char *cr_load_metadata(const char *path, const char *key) {
     char *text = NULL;
     if (!path) return cr_fail_null(op, "the path"), NULL;
     if (map_weights(op, path, &m)) return NULL;
+    if (cr_gguf_is(m.data, m.bytes)) {
+        text = cr_gguf_metadata(op, path, &m, key);
+        cr_os_unmap(&m);
+        return text;
+    }
     if (!cr_st_parse(op, path, m.data, m.bytes, &h)) {
         const cr_json *v = key ? cr_json_get(h.metadata, key) : NULL;
         cr_out o = {0};

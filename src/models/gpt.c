@@ -1,4 +1,4 @@
-/* gpt.c - GPT-2 (Radford et al. 2019), written with the public interface only: training, sampling, files.
+/* gpt.c - GPT-2 (Radford et al. 2019), written with the public interface: training and files.
  *
  * Tensors are named as in GPT-2's own checkpoints (wte.weight, h.0.attn.c_attn.weight ...).  One
  * difference: our linear weights are (OC, C), as PyTorch's nn.Linear keeps them; GPT-2's files hold
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "../core/status.h"
+#include "lm.h"
 
 static const double NORM_EPS = 1e-5;                /* GPT-2's */
 
@@ -25,15 +26,13 @@ struct cr_gpt {
     const cr_device *dev;
     cr_generator *generator;                        /* borrowed; draws the dropout */
     cr_params *params;                              /* owns every tensor below */
+    cr_binder *binder;                              /* while it is built over given weights, else NULL */
     cr_tensor *wte, *wpe;                           /* (V, C), (context, C) */
     affine ln_f;
     block h[];                                      /* L of them */
 };
 
 /* ---- forward */
-
-typedef struct cache { cr_tensor *k, *v; } cache;   /* of one layer, (1, H, context, D): the first `past` positions
-                                                     * are filled */
 
 static cr_tensor *linear(const cr_tensor *x, const affine *p) { return cr_linear(x, p->weight, p->bias, CR_ACT_NONE); }
 static cr_tensor *norm(const cr_tensor *x, const affine *p) { return cr_layer_norm(x, p->weight, p->bias, NORM_EPS); }
@@ -44,23 +43,16 @@ static cr_tensor *residual(const cr_gpt *m, const cr_tensor *x, const cr_tensor 
     return cr_add(x, y);
 }
 
-/* Writes new (1, H, T, D) after `past` positions of store; returns the view of all past + T positions. */
-static cr_tensor *append(cr_tensor *store, const cr_tensor *fresh, int64_t past) {
-    const int64_t T = cr_size(fresh, 2);
-    if (!cr_copy_(cr_slice(store, 2, past, past + T, 1), fresh)) return NULL;
-    return cr_slice(store, 2, 0, past + T, 1);
-}
-
 /* Causal self-attention: x (B, T, C) -> (B, T, C).  With a cache the T positions follow `past` earlier ones. */
-static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x, cache *kv, int64_t past) {
+static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x, cr_kv *kv, int64_t past) {
     const int64_t H = m->config.heads, C = m->config.width, B = cr_size(x, 0), T = cr_size(x, 1);
     cr_tensor *qkv = cr_view(linear(x, &b->attn_c_attn), CR_LIST(B, T, 3, H, C / H));
     cr_tensor *part[3];
     /* (B, H, T, D), strided views */
     for (int i = 0; i < 3; i++) part[i] = cr_transpose(cr_select(qkv, 2, i), 1, 2);
     if (kv) {
-        part[1] = append(kv->k, part[1], past);
-        part[2] = append(kv->v, part[2], past);
+        part[1] = cr_kv_append(kv->k, part[1], past);
+        part[2] = cr_kv_append(kv->v, part[2], past);
     }
     cr_tensor *y = cr_attention(part[0], part[1], part[2], &(cr_attention_options){.causal = true});
     y = cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, C));        /* concatenates the heads */
@@ -72,7 +64,7 @@ static cr_tensor *mlp(const block *b, const cr_tensor *x) {
 }
 
 /* One pre-norm block.  Its own scope frees the temporaries when there is no graph. */
-static cr_tensor *block_forward(const cr_gpt *m, const block *b, const cr_tensor *x, cache *kv, int64_t past,
+static cr_tensor *block_forward(const cr_gpt *m, const block *b, const cr_tensor *x, cr_kv *kv, int64_t past,
                                 bool train) {
     cr_scope_begin();
     x = residual(m, x, attention(m, b, norm(x, &b->ln_1), kv, past), train);
@@ -82,7 +74,7 @@ static cr_tensor *block_forward(const cr_gpt *m, const block *b, const cr_tensor
 }
 
 /* tokens (B, T) -> the residual stream after the last norm (B, T, C). */
-static cr_tensor *hidden(const cr_gpt *m, const cr_tensor *tokens, cache *kv, int64_t past, bool train) {
+static cr_tensor *hidden(const cr_gpt *m, const cr_tensor *tokens, cr_kv *kv, int64_t past, bool train) {
     const int64_t T = cr_size(tokens, 1);
     cr_tensor *x = cr_add(cr_embedding(m->wte, tokens), cr_slice(m->wpe, 0, past, past + T, 1));
     if (train && m->config.dropout > 0) x = cr_dropout(x, m->config.dropout, true, m->generator);
@@ -91,16 +83,7 @@ static cr_tensor *hidden(const cr_gpt *m, const cr_tensor *tokens, cache *kv, in
 }
 
 static cr_status check_tokens(const char *op, const cr_gpt *m, const cr_tensor *tokens) {
-    if (cr_lacks(op, "model", m)) return cr_error_status();
-    if (!tokens) return cr_fail_null(op, "tokens");
-    if (cr_is_none(tokens)) return cr_fail(CR_BAD_VALUE, op, "tokens may not be CR_NONE");
-    if (cr_ndim(tokens) != 2)
-        return cr_fail(CR_BAD_VALUE, op, "tokens must be (batch, time), not of %d axes", cr_ndim(tokens));
-    const int64_t T = cr_size(tokens, 1);
-    if (T < 1 || T > m->config.context)
-        return cr_fail(CR_BAD_VALUE, op, "tokens hold %lld steps of time: the model takes 1 to %lld", (long long)T,
-                       (long long)m->config.context);
-    return CR_OK;
+    return cr_lacks(op, "model", m) ? cr_error_status() : cr_check_tokens(op, tokens, m->config.context);
 }
 
 cr_tensor *cr_gpt_logits(const cr_gpt *m, const cr_tensor *tokens, bool train) {
@@ -149,10 +132,12 @@ static cr_status check_config(const char *op, const cr_gpt_config *c, cr_dtype d
     return CR_OK;
 }
 
+/* A new tensor, or the binder's of this name; NULL: an error, or a problem that the binder lists. */
 static cr_tensor *parameter(cr_gpt *m, int64_t layer, const char *name, int n, const int64_t *shape) {
     char full[64];
     if (layer < 0) snprintf(full, sizeof full, "%s", name);
     else snprintf(full, sizeof full, "h.%lld.%s", (long long)layer, name);
+    if (m->binder) return cr_bind(m->binder, full, n, shape);
     cr_scope_begin();                               /* params takes its own reference */
     cr_tensor *t = cr_requires_grad_(cr_empty(n, shape, m->dtype, m->dev), true);
     cr_status status = t ? cr_params_add(m->params, full, t) : CR_NO_MEMORY;
@@ -166,19 +151,23 @@ static bool affine_new(cr_gpt *m, affine *p, int64_t layer, const char *name, in
     snprintf(part, sizeof part, "%s.weight", name);
     p->weight = parameter(m, layer, part, C ? 2 : 1, (int64_t[]){rows, C});
     snprintf(part, sizeof part, "%s.bias", name);
-    p->bias = p->weight ? parameter(m, layer, part, CR_LIST(rows)) : NULL;
-    return p->bias != NULL;
+    p->bias = p->weight || m->binder ? parameter(m, layer, part, CR_LIST(rows)) : NULL;
+    return p->bias || m->binder;
 }
 
-/* The model with uninitialised weights. */
-static cr_gpt *gpt_empty(const cr_gpt_config *c, cr_dtype dt, const cr_device *dev, cr_generator *g) {
+/* The model with uninitialised weights, or those of a binder. */
+static cr_gpt *gpt_empty(const cr_gpt_config *c, cr_dtype dt, const cr_device *dev, cr_generator *g,
+                         cr_binder *binder) {
     cr_gpt *m = calloc(1, sizeof *m + (size_t)c->layers * sizeof *m->h);
     if (!m) return cr_fail(CR_NO_MEMORY, "gpt_new", "no memory for %lld layers", (long long)c->layers), NULL;
     const int64_t C = c->width;
     *m = (cr_gpt){
-        .config = *c, .dtype = dt, .dev = dev, .generator = g ? g : cr_default_generator(), .params = cr_params_new()};
-    bool ok = m->params && (m->wte = parameter(m, -1, "wte.weight", CR_LIST(c->vocabulary, C)))
-                        && (m->wpe = parameter(m, -1, "wpe.weight", CR_LIST(c->context, C)));
+        .config = *c, .dtype = dt, .dev = dev, .generator = g ? g : cr_default_generator(), .binder = binder};
+    m->params = binder ? binder->into : cr_params_new();
+    bool ok = m->params != NULL;
+    if (ok) m->wte = parameter(m, -1, "wte.weight", CR_LIST(c->vocabulary, C));
+    if (ok) m->wpe = parameter(m, -1, "wpe.weight", CR_LIST(c->context, C));
+    ok = ok && (binder || (m->wte && m->wpe));
     for (int64_t l = 0; l < c->layers; l++) {
         if (!ok) break;
         block *b = &m->h[l];
@@ -187,8 +176,14 @@ static cr_gpt *gpt_empty(const cr_gpt_config *c, cr_dtype dt, const cr_device *d
              affine_new(m, &b->mlp_c_fc, l, "mlp.c_fc", 4 * C, C) &&
              affine_new(m, &b->mlp_c_proj, l, "mlp.c_proj", C, 4 * C);
     }
-    if (!ok || !affine_new(m, &m->ln_f, -1, "ln_f", C, 0)) { cr_gpt_free(m); return NULL; }
+    ok = ok && affine_new(m, &m->ln_f, -1, "ln_f", C, 0);
+    m->binder = NULL;
+    if (!ok) { cr_gpt_free(m); return NULL; }
     return m;
+}
+
+cr_gpt *cr_gpt_over(const cr_gpt_config *c, const cr_device *dev, cr_binder *b) {
+    return check_config("lm_load", c, b->dtype) ? NULL : gpt_empty(c, b->dtype, dev, NULL, b);
 }
 
 /* GPT-2's initial values: norms 1 and 0, biases 0, weights N(0, 0.02), projections into the residual stream
@@ -212,7 +207,7 @@ cr_gpt *cr_gpt_new(const cr_gpt_config *c, cr_dtype dt, const cr_device *dev, cr
     if (!c) return cr_fail_null("gpt_new", "config"), NULL;
     if (!dev) return cr_fail_null("gpt_new", "device"), NULL;
     if (check_config("gpt_new", c, dt)) return NULL;
-    cr_gpt *m = gpt_empty(c, dt, dev, g);
+    cr_gpt *m = gpt_empty(c, dt, dev, g, NULL);
     if (m && initialise(m, m->generator)) { cr_gpt_free(m); return NULL; }
     return m;
 }
@@ -317,160 +312,27 @@ cr_gpt *cr_gpt_load(const char *path, const cr_device *dev) {
     cr_params *weights = load_weights(path, dev, &c);
     if (!weights) return NULL;
     const cr_dtype dt = cr_params_count(weights) ? cr_dtype_of(cr_params_at(weights, 0)) : CR_F32;
-    if (!check_config("gpt_load", &c, dt) && !check_weights(path, &c, weights)) m = gpt_empty(&c, dt, dev, NULL);
+    if (!check_config("gpt_load", &c, dt) && !check_weights(path, &c, weights)) m = gpt_empty(&c, dt, dev, NULL, NULL);
     if (m && cr_params_copy(m->params, weights)) { cr_gpt_free(m); m = NULL; }
     cr_params_free(weights);
     return m;
 }
 
-/* ---- sampling */
-
-typedef struct choice { double p; uint32_t id; } choice;
-
-static int likelier(const void *a, const void *b) {
-    const choice *x = a, *y = b;
-    return x->p != y->p ? (x->p < y->p ? 1 : -1) : (x->id > y->id) - (x->id < y->id);
+/* ---- generation */
+static cr_tensor *hidden_of(const void *model, const cr_tensor *tokens, cr_kv *kv, int64_t past) {
+    return hidden(model, tokens, kv, past, false);
 }
 
-static cr_status uniform(cr_generator *g, double *u) {
-    cr_tensor *t = cr_rand(CR_ALL, CR_F64, cr_cpu(), g);
-    if (!t) return cr_error_status();
-    *u = cr_item(t);
-    cr_release(t);
-    return CR_OK;
-}
-
-/* Draws from softmax(logits / temperature) over the top_k likeliest tokens, reduced to the fewest that
- * have top_p of the mass. In double on the host from one uniform u: equal logits give the same token
- * on every device. */
-static uint32_t draw(const double *logits, choice *c, int64_t V, const cr_sampling *s, double u) {
-    int64_t best = 0, n = V;
-    for (int64_t i = 1; i < V; i++) if (logits[i] > logits[best]) best = i;
-    if (s->temperature == 0) return (uint32_t)best;
-    for (int64_t i = 0; i < V; i++) c[i] = (choice){exp((logits[i] - logits[best]) / s->temperature), (uint32_t)i};
-    if ((s->top_k > 0 && s->top_k < V) || s->top_p < 1) qsort(c, (size_t)V, sizeof *c, likelier);
-    if (s->top_k > 0 && s->top_k < n) n = s->top_k;
-    double sum = 0, nucleus = 0;
-    for (int64_t i = 0; i < n; i++) sum += c[i].p;
-    if (s->top_p < 1) {
-        int64_t kept = 0;
-        while (kept < n && (kept == 0 || nucleus < s->top_p * sum)) nucleus += c[kept++].p;
-        n = kept;
-        sum = nucleus;
-    }
-    u *= sum;
-    int64_t i = 0;
-    while (i < n - 1 && (u -= c[i].p) >= 0) i++;
-    return c[i].id;
-}
-
-static cr_status check_sampling(const char *op, const cr_sampling *s) {
-    if (!(s->temperature >= 0 && s->temperature < INFINITY))
-        return cr_fail(CR_BAD_VALUE, op, "temperature must be 0 or more, not %g", s->temperature);
-    if (!(s->top_p > 0 && s->top_p <= 1)) return cr_fail(CR_BAD_VALUE, op, "top_p must be in (0, 1], not %g", s->top_p);
-    if (s->top_k < 0) return cr_fail(CR_BAD_VALUE, op, "top_k must be 0 (all) or more, not %lld", (long long)s->top_k);
-    return CR_OK;
-}
-
-static const cr_sampling plain = {.temperature = 1, .top_p = 1};
-
-cr_status cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator *g, uint32_t *id) {
-    static const char op[] = "sample";
-    if (!logits) return cr_fail_null(op, "logits");
-    if (!id) return cr_fail_null(op, "id");
-    if (!s) s = &plain;
-    cr_status status = check_sampling(op, s);
-    const int64_t V = cr_numel(logits);
-    if (status != CR_OK) return status;
-    if (V < 1 || V > UINT32_MAX) return cr_fail(CR_BAD_VALUE, op, "cannot choose among %lld logits", (long long)V);
-    double *row = malloc((size_t)V * sizeof *row), u = 0;
-    choice *choices = malloc((size_t)V * sizeof *choices);
-    status = row && choices ? cr_read(logits, CR_F64, row, (size_t)V * sizeof *row)
-                            : cr_fail(CR_NO_MEMORY, op, "no memory for %lld logits", (long long)V);
-    for (int64_t i = 0; i < V; i++) {
-        if (status != CR_OK) break;
-        if (!(row[i] < INFINITY))
-            status = cr_fail(CR_BAD_VALUE, op, "the logit of token %lld is %g: the model has diverged", (long long)i,
-                             row[i]);
-    }
-    if (status == CR_OK && s->temperature > 0) status = uniform(g ? g : cr_default_generator(), &u);
-    if (status == CR_OK) *id = draw(row, choices, V, s, u);
-    free(row);
-    free(choices);
-    return status;
-}
-
-/* Runs n tokens after `past` cached ones and draws the next token. */
-static cr_status next_token(const cr_gpt *m, cache *kv, int64_t past, const uint32_t *ids, int64_t n,
-                            const cr_sampling *s, cr_generator *g, uint32_t *id) {
-    cr_scope_begin();
-    cr_tensor *x = hidden(m, cr_reshape(cr_to(cr_from(ids, CR_LIST(n), CR_U32, m->dev), CR_I64, m->dev), CR_LIST(1, n)),
-                          kv, past, false);
-    cr_status status = cr_sample(cr_linear(cr_slice(x, 1, n - 1, n, 1), m->wte, CR_NONE, CR_ACT_NONE), s, g, id);
-    cr_scope_end();
-    return status;
-}
-
-static cr_status check_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
-                                const cr_sampling *s, cr_on_token on_token) {
-    const char *op = "gpt_generate";
-    if (cr_lacks(op, "model", m)) return cr_error_status();
-    if (!prompt) return cr_fail_null(op, "prompt");
-    if (!on_token) return cr_fail_null(op, "on_token");
-    if (n_prompt < 1)
-        return cr_fail(CR_BAD_VALUE, op, "the prompt must hold at least one token, not %lld", (long long)n_prompt);
-    if (n_new < 0) return cr_fail(CR_BAD_VALUE, op, "cannot make %lld tokens", (long long)n_new);
-    for (int64_t i = 0; i < n_prompt; i++)
-        if (prompt[i] >= m->config.vocabulary)
-            return cr_fail(CR_BAD_INDEX, op, "prompt token %lld is %u: the vocabulary has %lld", (long long)i,
-                           prompt[i], (long long)m->config.vocabulary);
-    return check_sampling(op, s);
-}
-
-static bool cache_new(const cr_gpt *m, cache *kv) {
+cr_decoder cr_gpt_decoder(const cr_gpt *m) {
     const cr_gpt_config *c = &m->config;
-    for (int64_t l = 0; l < c->layers; l++) {
-        kv[l].k = cr_empty(CR_LIST(1, c->heads, c->context, c->width / c->heads), m->dtype, m->dev);
-        kv[l].v = cr_empty_like(kv[l].k);
-        if (!kv[l].v) return false;
-    }
-    return true;
+    return (cr_decoder){m, hidden_of, m->wte, c->vocabulary, c->context, c->layers, c->heads, c->width / c->heads,
+                        m->dtype, m->dev};
 }
 
-/* window[0..n) is the model's input; kv has the keys and values of its first `past` tokens.  When the
- * context is full, the last context / 2 tokens become the new window and are computed again at their
- * new positions. */
 cr_status cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
                           const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx) {
-    if (!s) s = &plain;
-    cr_status status = check_generate(m, prompt, n_prompt, n_new, s, on_token);
-    if (status != CR_OK) return status;
-    const int64_t context = m->config.context;
-    uint32_t *window = malloc((size_t)context * sizeof *window), id;
-    cache *kv = calloc((size_t)m->config.layers, sizeof *kv);
-    const bool grad = cr_set_grad_enabled(false);
-    cr_scope_begin();
-    if (!window || !kv)
-        status = cr_fail(CR_NO_MEMORY, "gpt_generate", "no memory for a context of %lld", (long long)context);
-    else if (!cache_new(m, kv)) status = cr_error_status();
-
-    int64_t n = n_prompt < context ? n_prompt : context, past = 0;
-    if (status == CR_OK) memcpy(window, prompt + (n_prompt - n), (size_t)n * sizeof *window);
-    for (int64_t i = 0; i < n_new; i++) {
-        if (status != CR_OK) break;
-        status = cr_check_interrupt("gpt_generate");
-        if (status == CR_OK) status = next_token(m, kv, past, window + past, n - past, s, g, &id);
-        if (status != CR_OK || !on_token(id, ctx)) break;
-        past = n;
-        if (n == context) {
-            n = context / 2;
-            past = 0;
-            memmove(window, window + (context - n), (size_t)n * sizeof *window);
-        }
-        window[n++] = id;
-    }
-    cr_scope_end();
-    cr_set_grad_enabled(grad);
-    free(window); free(kv);
-    return status;
+    static const char op[] = "gpt_generate";
+    if (cr_lacks(op, "model", m)) return cr_error_status();
+    const cr_decoder d = cr_gpt_decoder(m);
+    return cr_decode(op, &d, prompt, n_prompt, n_new, s, g, on_token, ctx);
 }

@@ -1,6 +1,7 @@
 /* attention.c - softmax(scale q k^T + mask) v for every head: q (B, H, T, D), k and v (B, H, S, D) ->
- * (B, H, T, D). Causal: query t sees the keys up to t + S - T.  A mask broadcasts to (B, H, T, S):
- * false, or -Inf, hides a key.  A query that sees no key gives 0.  The result is (B, T, H, D) in
+ * (B, H, T, D).  k and v may have fewer heads, KV: H / KV neighbouring heads of q share one.  Causal:
+ * query t sees the keys up to t + S - T + shift, or the last `window` of them.  A mask broadcasts to
+ * (B, H, T, S): false, or -Inf, hides a key.  A query that sees no key gives 0.  The result is (B, T, H, D) in
  * memory, so that merging the heads needs no copy. The scores are never stored, but for the backward
  * pass under create_graph, or where the mask's own gradient is wanted. Fast twins:
  * dev/cpu/attention.c, dev/webgpu/attention.c. */
@@ -9,19 +10,23 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct attention_params { double scale; bool causal; } attention_params;
+typedef struct attention_params { double scale; bool causal; int64_t window, shift; } attention_params;
 typedef struct attention_inputs {
     const cr_tensor *q, *k, *v, *mask;
     int64_t T, S, D;
+    int64_t first, last;                            /* query t sees the keys t + first .. t + last */
     double scale;
-    bool causal;
 } attention_inputs;
 
 static attention_inputs inputs(const cr_call *c) {
     const attention_params *p = c->params;
     const cr_tensor *q = c->in[0], *k = c->in[1];
-    attention_inputs i = {q, k, c->in[2], c->in[3], q->shape[2], k->shape[2], q->shape[3], p->scale, p->causal};
-    if (i.scale == 0) i.scale = 1 / sqrt((double)i.D);
+    const int64_t T = q->shape[2], S = k->shape[2], D = q->shape[3];
+    attention_inputs i = {q, k, c->in[2], c->in[3], T, S, D, -T, S, p->scale};
+    if (i.scale == 0) i.scale = 1 / sqrt((double)D);
+    if (!p->causal) return i;
+    i.last = S - T + cr_iclamp(p->shift, -S, T);
+    if (p->window) i.first = cr_imax(-T, i.last + 1 - cr_imin(p->window, S + T));
     return i;
 }
 
@@ -56,11 +61,17 @@ static cr_status attention_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) 
     if (status == CR_OK) status = cr_want_same_dtype("attention", q, v);
     if (status != CR_OK) return status;
     bool ok = q->ndim == 4 && k->ndim == 4 && v->ndim == 4;
-    for (int i = 0; i < 4 && ok; i++) ok = k->shape[i] == v->shape[i] && (i == 2 || q->shape[i] == k->shape[i]);
+    for (int i = 0; i < 4 && ok; i++) ok = k->shape[i] == v->shape[i] && (i == 1 || i == 2 || q->shape[i] == k->shape[i]);
+    if (ok) ok = k->shape[1] ? q->shape[1] % k->shape[1] == 0 : q->shape[1] == 0;
     if (!ok)
-        return cr_fail(CR_BAD_VALUE, "attention", "takes q (B, H, T, D) and k, v (B, H, S, D): %s, %s, %s",
+        return cr_fail(CR_BAD_VALUE, "attention",
+                       "takes q (B, H, T, D) and k, v (B, KV, S, D), KV divides H: %s, %s, %s",
                        cr_shape_text(q->ndim, q->shape).s, cr_shape_text(k->ndim, k->shape).s,
                        cr_shape_text(v->ndim, v->shape).s);
+    if (p->window < 0 || ((p->window || p->shift) && !p->causal))
+        return cr_fail(CR_BAD_VALUE, "attention",
+                       "window must be >= 0, and window and shift are for causal attention: window %lld, shift %lld%s",
+                       (long long)p->window, (long long)p->shift, p->causal ? "" : ", not causal");
     if (check_mask(c->in[3], q, k->shape[2]) != CR_OK) return cr_error_status();
     if (!isfinite(p->scale)) return cr_fail(CR_BAD_VALUE, "attention", "the scale must be finite: %g", p->scale);
     if (cr_shape_check("attention", 4, q->shape, q->dtype, NULL) != CR_OK) return cr_error_status();
@@ -117,7 +128,7 @@ static cr_status attention_forward(const cr_call *c, cr_tensor *out, cr_tensor *
         return status == CR_OK ? cr_fill_elements(aux[0], -INFINITY) : status;
     }
     cr_scope_begin();
-    cr_attention_args args = {.o = out->array, .lse = aux[0]->array, .scale = i.scale, .causal = i.causal};
+    cr_attention_args args = {.o = out->array, .lse = aux[0]->array, .scale = i.scale, .first = i.first, .last = i.last};
     cr_status status = kernel_inputs(&i, &args.q, &args.k, &args.v, &args.mask);
     if (status == CR_OK) status = c->dev->kernels->attention(&args);
     cr_scope_end();
@@ -126,19 +137,38 @@ static cr_status attention_forward(const cr_call *c, cr_tensor *out, cr_tensor *
 
 /* ---- the plain formula, with all T x S weights */
 
+static cr_tensor *either(cr_tensor *a, cr_tensor *b) {
+    if (a == CR_NONE) return b;
+    return b == CR_NONE ? a : cr_logical_or(a, b);
+}
+
 /* Which keys a query must not see, over the scores; CR_NONE: none.  m: the bias. */
 static cr_tensor *hidden(const attention_inputs *i, const cr_tensor *m) {
     cr_tensor *masked = m == CR_NONE ? same(CR_NONE) : cr_eq(m, cr_scalar(-INFINITY));
-    if (!i->causal) return masked;
+    const bool behind = i->last < i->S - 1, before = i->first > 1 - i->T;
+    if (!behind && !before) return masked;
     cr_tensor *t = cr_unsqueeze(cr_arange(0, (double)i->T, 1, CR_I64, i->q->dev), 1),
-              *s = cr_arange(0, (double)i->S, 1, CR_I64, i->q->dev);
-    cr_tensor *later = cr_gt(sub(s, t), cr_scalar_int(i->S - i->T));
-    return masked == CR_NONE ? later : cr_logical_or(masked, later);
+              *s = cr_arange(0, (double)i->S, 1, CR_I64, i->q->dev), *at = sub(s, t), *out = same(CR_NONE);
+    if (behind) out = cr_gt(at, cr_scalar_int(i->last));
+    if (before) out = either(out, cr_lt(at, cr_scalar_int(i->first)));
+    return either(masked, out);
+}
+
+/* The heads that share keys as rows of one: (B, H, T, X) -> (B, KV, H / KV T, X), and back. */
+static cr_tensor *joined(const attention_inputs *i, const cr_tensor *x) {
+    const int64_t KV = i->k->shape[1], H = i->q->shape[1];
+    if (!x || KV == H) return same(x);
+    return cr_reshape(x, CR_LIST(x->shape[0], KV, H / KV * x->shape[2], x->shape[3]));
+}
+static cr_tensor *apart(const attention_inputs *i, const cr_tensor *x) {
+    if (!x || i->k->shape[1] == i->q->shape[1]) return same(x);
+    return cr_reshape(x, CR_LIST(x->shape[0], i->q->shape[1], i->T, x->shape[3]));
 }
 
 /* p = softmax(scale q k^T + mask), 0 where hidden: (B, H, T, S) */
 static cr_tensor *weights(const attention_inputs *i, const cr_tensor *q, const cr_tensor *k) {
-    cr_tensor *scores = mul_k(cr_matmul(q, transposed(k)), i->scale), *m = bias(i), *blind = hidden(i, m);
+    cr_tensor *scores = mul_k(apart(i, cr_matmul(joined(i, q), transposed(k))), i->scale), *m = bias(i),
+              *blind = hidden(i, m);
     if (m != CR_NONE) scores = add(scores, m);
     if (blind == CR_NONE) return cr_softmax(scores, -1);
     return cr_masked_fill(cr_softmax(cr_masked_fill(scores, blind, -INFINITY), -1), blind, 0);
@@ -146,20 +176,21 @@ static cr_tensor *weights(const attention_inputs *i, const cr_tensor *q, const c
 
 static cr_tensor *attention_composite(const cr_call *c) {
     const attention_inputs i = inputs(c);
-    cr_tensor *o = cr_matmul(weights(&i, widened(i.q), widened(i.k)), widened(i.v));
+    cr_tensor *p = weights(&i, widened(i.q), widened(i.k)), *o = apart(&i, cr_matmul(joined(&i, p), widened(i.v)));
     return cast_to(cr_transpose(cr_contiguous(cr_transpose(o, 1, 2)), 1, 2), i.q->dtype);
 }
 
 /* o = p v, p = softmax(scale q k^T + mask):  dv = p^T g,  dmask = p (g v^T - sum(p g v^T)),  ds =
- * scale dmask,  dq = ds k,  dk = ds^T q */
+ * scale dmask,  dq = ds k,  dk = ds^T q; dk and dv are sums over the heads that share a key */
 static void composed_grad(const cr_call *c, const cr_tensor *cotangent, cr_tensor *dx[]) {
     const attention_inputs i = inputs(c);
-    cr_tensor *q = widened(i.q), *k = widened(i.k), *v = widened(i.v), *g = widened(cotangent), *p = weights(&i, q, k);
-    cr_tensor *dp = cr_matmul(g, transposed(v));
-    cr_tensor *dmask = mul(p, sub(dp, sum_last(mul(p, dp)))), *ds = mul_k(dmask, i.scale);
-    if (c->needs[0]) dx[0] = cr_matmul(ds, k);
-    if (c->needs[1]) dx[1] = cr_matmul(transposed(ds), q);
-    if (c->needs[2]) dx[2] = cr_matmul(transposed(p), g);
+    cr_tensor *q = widened(i.q), *k = widened(i.k), *v = widened(i.v), *g = joined(&i, widened(cotangent)),
+              *p = weights(&i, q, k);
+    cr_tensor *dp = apart(&i, cr_matmul(g, transposed(v)));
+    cr_tensor *dmask = mul(p, sub(dp, sum_last(mul(p, dp)))), *ds = joined(&i, mul_k(dmask, i.scale));
+    if (c->needs[0]) dx[0] = apart(&i, cr_matmul(ds, k));
+    if (c->needs[1]) dx[1] = cr_matmul(transposed(ds), joined(&i, q));
+    if (c->needs[2]) dx[2] = cr_matmul(transposed(joined(&i, p)), g);
     if (c->needs[3]) dx[3] = dmask;
 }
 
@@ -180,7 +211,8 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
                                       .o = c->out->array,
                                       .lse = c->aux[0]->array,
                                       .scale = i.scale,
-                                      .causal = i.causal};
+                                      .first = i.first,
+                                      .last = i.last};
         status = kernel_inputs(&i, &args.q, &args.k, &args.v, &args.mask);
         if (status == CR_OK) status = dense_heads(g, &args.g);
         if (status == CR_OK) status = c->dev->kernels->attention_bwd(&args);
@@ -215,6 +247,6 @@ const cr_op cr_op_attention = {
 
 cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_attention_options *o) {
     attention_params p = {0};
-    if (o) p = (attention_params){o->scale, o->causal};
+    if (o) p = (attention_params){o->scale, o->causal, o->window, o->shift};
     return cr_apply(&cr_op_attention, 4, (const cr_tensor *const[]){q, k, v, o && o->mask ? o->mask : CR_NONE}, &p);
 }

@@ -248,6 +248,12 @@ cr_tensor *cr_gelu_tanh(const cr_tensor *x) {
 cr_tensor *cr_silu(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_SILU], (const cr_tensor *const[]){x}, NULL);
 }
+cr_tensor *cr_swiglu(const cr_tensor *gate, const cr_tensor *up) {
+    return cr_apply_program(&cr_rows[CR_ROW_SWIGLU], (const cr_tensor *const[]){gate, up}, NULL);
+}
+cr_tensor *cr_geglu(const cr_tensor *gate, const cr_tensor *up) {
+    return cr_apply_program(&cr_rows[CR_ROW_GEGLU], (const cr_tensor *const[]){gate, up}, NULL);
+}
 cr_tensor *cr_mish(const cr_tensor *x) {
     return cr_apply_program(&cr_rows[CR_ROW_MISH], (const cr_tensor *const[]){x}, NULL);
 }

@@ -96,6 +96,8 @@ static cr_tensor *call_celu(const cr_tensor *const *in, const double *p) { retur
 static cr_tensor *call_gelu(const cr_tensor *const *in, const double *p) { (void)p; return cr_gelu(in[0]); }
 static cr_tensor *call_gelu_tanh(const cr_tensor *const *in, const double *p) { (void)p; return cr_gelu_tanh(in[0]); }
 static cr_tensor *call_silu(const cr_tensor *const *in, const double *p) { (void)p; return cr_silu(in[0]); }
+static cr_tensor *call_swiglu(const cr_tensor *const *in, const double *p) { (void)p; return cr_swiglu(in[0], in[1]); }
+static cr_tensor *call_geglu(const cr_tensor *const *in, const double *p) { (void)p; return cr_geglu(in[0], in[1]); }
 static cr_tensor *call_mish(const cr_tensor *const *in, const double *p) { (void)p; return cr_mish(in[0]); }
 static cr_tensor *call_softplus(const cr_tensor *const *in, const double *p) { return cr_softplus(in[0], p[0], p[1]); }
 static cr_tensor *call_softsign(const cr_tensor *const *in, const double *p) { (void)p; return cr_softsign(in[0]); }
@@ -215,6 +217,8 @@ static const elementwise_test elementwise_tests[CR_ROW_COUNT] = {
     {"gelu", CR_ROW_GELU, CR_RULE_FLOAT, 1, 0, -4, 4, {0}, true, false, call_gelu},
     {"gelu_tanh", CR_ROW_GELU_TANH, CR_RULE_FLOAT, 1, 0, -4, 4, {0}, true, false, call_gelu_tanh},
     {"silu", CR_ROW_SILU, CR_RULE_FLOAT, 1, 0, -4, 4, {0}, true, false, call_silu},
+    {"swiglu", CR_ROW_SWIGLU, CR_RULE_FLOAT, 2, 0, -4, 4, {0}, true, false, call_swiglu},
+    {"geglu", CR_ROW_GEGLU, CR_RULE_FLOAT, 2, 0, -4, 4, {0}, true, false, call_geglu},
     {"mish", CR_ROW_MISH, CR_RULE_FLOAT, 1, 0, -4, 4, {0}, true, false, call_mish},
     {"softplus", CR_ROW_SOFTPLUS, CR_RULE_FLOAT, 1, 2, -4, 4, {1.0, 20.0}, true, false, call_softplus},
     {"softsign", CR_ROW_SOFTSIGN, CR_RULE_FLOAT, 1, 0, -3, 3, {0}, true, false, call_softsign},

@@ -3102,6 +3102,74 @@ static cr_program silu_dx = {"silu_bwd", "gradient of silu with respect to x", C
         2, 0, 1, 6, 1, silu_dx_k, silu_dx_code, {8}, 127, true, NULL, -1};
 static cr_gradient silu_grad[] = {{&silu_dx, 2, {0, 2}}};
 
+/* swiglu(gate, up) = gate * s * up */
+static const cr_instr swiglu_code[] = {
+    {CR_OP_SIGMOID, 0, -1, -1},       /* v0 = sigmoid gate */
+    {CR_OP_MUL, 0, 2, -1},            /* v1 = mul gate v0 */
+    {CR_OP_MUL, 3, 1, -1},            /* v2 = mul v1 up */
+};
+/* swiglu_bwd(gate, up, g) = g * up * (s * (K(1) + gate * (K(1) - s))) */
+static const double swiglu_dgate_k[] = {1.0};
+static const cr_instr swiglu_dgate_code[] = {
+    {CR_OP_MUL, 2, 1, -1},            /* v0 = mul g up */
+    {CR_OP_SIGMOID, 0, -1, -1},       /* v1 = sigmoid gate */
+    {CR_OP_SUB, 3, 5, -1},            /* v2 = sub k0 v1 */
+    {CR_OP_MUL, 0, 6, -1},            /* v3 = mul gate v2 */
+    {CR_OP_ADD, 3, 7, -1},            /* v4 = add k0 v3 */
+    {CR_OP_MUL, 5, 8, -1},            /* v5 = mul v1 v4 */
+    {CR_OP_MUL, 4, 9, -1},            /* v6 = mul v0 v5 */
+};
+static cr_program swiglu_dgate = {"swiglu_bwd", "gradient of swiglu with respect to gate", CR_RULE_FLOAT,
+        3, 0, 1, 7, 1, swiglu_dgate_k, swiglu_dgate_code, {10}, 129, true, NULL, -1};
+/* swiglu_bwd(gate, g) = g * (gate * s) */
+static const cr_instr swiglu_dup_code[] = {
+    {CR_OP_SIGMOID, 0, -1, -1},       /* v0 = sigmoid gate */
+    {CR_OP_MUL, 0, 2, -1},            /* v1 = mul gate v0 */
+    {CR_OP_MUL, 1, 3, -1},            /* v2 = mul g v1 */
+};
+static cr_program swiglu_dup = {"swiglu_bwd", "gradient of swiglu with respect to up", CR_RULE_FLOAT,
+        2, 0, 0, 3, 1, NULL, swiglu_dup_code, {4}, 130, true, NULL, -1};
+static cr_gradient swiglu_grad[] = {{&swiglu_dgate, 3, {0, 1, 3}}, {&swiglu_dup, 2, {0, 3}}};
+
+/* geglu(gate, up) = K(0.5) * gate * e * up */
+static const double geglu_k[] = {0.5, -0.7071067811865476};
+static const cr_instr geglu_code[] = {
+    {CR_OP_MUL, 2, 0, -1},            /* v0 = mul k0 gate */
+    {CR_OP_MUL, 0, 3, -1},            /* v1 = mul gate k1 */
+    {CR_OP_ERFC, 5, -1, -1},          /* v2 = erfc v1 */
+    {CR_OP_MUL, 4, 6, -1},            /* v3 = mul v0 v2 */
+    {CR_OP_MUL, 7, 1, -1},            /* v4 = mul v3 up */
+};
+/* geglu_bwd(gate, up, g) = g * up * (K(0.5) * e + gate * (K(1 / sqrt(2 * pi)) * EXP(K(-0.5) * (gate * gate)))) */
+static const double geglu_dgate_k[] = {0.5, -0.7071067811865476, 0.3989422804014327, -0.5};
+static const cr_instr geglu_dgate_code[] = {
+    {CR_OP_MUL, 2, 1, -1},            /* v0 = mul g up */
+    {CR_OP_MUL, 0, 4, -1},            /* v1 = mul gate k1 */
+    {CR_OP_ERFC, 8, -1, -1},          /* v2 = erfc v1 */
+    {CR_OP_MUL, 3, 9, -1},            /* v3 = mul k0 v2 */
+    {CR_OP_MUL, 0, 0, -1},            /* v4 = mul gate gate */
+    {CR_OP_MUL, 6, 11, -1},           /* v5 = mul k3 v4 */
+    {CR_OP_EXP, 12, -1, -1},          /* v6 = exp v5 */
+    {CR_OP_MUL, 5, 13, -1},           /* v7 = mul k2 v6 */
+    {CR_OP_MUL, 0, 14, -1},           /* v8 = mul gate v7 */
+    {CR_OP_ADD, 10, 15, -1},          /* v9 = add v3 v8 */
+    {CR_OP_MUL, 7, 16, -1},           /* v10 = mul v0 v9 */
+};
+static cr_program geglu_dgate = {"geglu_bwd", "gradient of geglu with respect to gate", CR_RULE_FLOAT,
+        3, 0, 4, 11, 1, geglu_dgate_k, geglu_dgate_code, {17}, 132, true, NULL, -1};
+/* geglu_bwd(gate, g) = g * (K(0.5) * gate * e) */
+static const double geglu_dup_k[] = {0.5, -0.7071067811865476};
+static const cr_instr geglu_dup_code[] = {
+    {CR_OP_MUL, 2, 0, -1},            /* v0 = mul k0 gate */
+    {CR_OP_MUL, 0, 3, -1},            /* v1 = mul gate k1 */
+    {CR_OP_ERFC, 5, -1, -1},          /* v2 = erfc v1 */
+    {CR_OP_MUL, 4, 6, -1},            /* v3 = mul v0 v2 */
+    {CR_OP_MUL, 1, 7, -1},            /* v4 = mul g v3 */
+};
+static cr_program geglu_dup = {"geglu_bwd", "gradient of geglu with respect to up", CR_RULE_FLOAT,
+        2, 0, 2, 5, 1, geglu_dup_k, geglu_dup_code, {8}, 133, true, NULL, -1};
+static cr_gradient geglu_grad[] = {{&geglu_dgate, 3, {0, 1, 3}}, {&geglu_dup, 2, {0, 3}}};
+
 /* mish(x) = x * t */
 static const double mish_k[] = {0.0};
 static const cr_instr mish_code[] = {
@@ -3133,7 +3201,7 @@ static const cr_instr mish_dx_code[] = {
     {CR_OP_MUL, 1, 16, -1},           /* v13 = mul g v12 */
 };
 static cr_program mish_dx = {"mish_bwd", "gradient of mish with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 14, 1, mish_dx_k, mish_dx_code, {17}, 129, true, NULL, -1};
+        2, 0, 2, 14, 1, mish_dx_k, mish_dx_code, {17}, 135, true, NULL, -1};
 static cr_gradient mish_grad[] = {{&mish_dx, 2, {0, 2}}};
 
 /* softplus(x, beta, threshold) = SEL(t > threshold, x, (MAX(t, K(0)) + LOG1P(EXP(-ABS(t)))) / beta) */
@@ -3159,7 +3227,7 @@ static const cr_instr softplus_dx_code[] = {
     {CR_OP_SEL, 5, 1, 7},             /* v4 = sel v1 g v3 */
 };
 static cr_program softplus_dx = {"softplus_bwd", "gradient of softplus with respect to x", CR_RULE_FLOAT,
-        2, 2, 0, 5, 1, NULL, softplus_dx_code, {8}, 131, true, NULL, -1};
+        2, 2, 0, 5, 1, NULL, softplus_dx_code, {8}, 137, true, NULL, -1};
 static cr_gradient softplus_grad[] = {{&softplus_dx, 2, {0, 2}}};
 
 /* softsign(x) = x / (K(1) + ABS(x)) */
@@ -3178,7 +3246,7 @@ static const cr_instr softsign_dx_code[] = {
     {CR_OP_DIV, 1, 5, -1},            /* v3 = div g v2 */
 };
 static cr_program softsign_dx = {"softsign_bwd", "gradient of softsign with respect to x", CR_RULE_FLOAT,
-        2, 0, 1, 4, 1, softsign_dx_k, softsign_dx_code, {6}, 133, true, NULL, -1};
+        2, 0, 1, 4, 1, softsign_dx_k, softsign_dx_code, {6}, 139, true, NULL, -1};
 static cr_gradient softsign_grad[] = {{&softsign_dx, 2, {0, 2}}};
 
 /* hardtanh(x, min_val, max_val) = MIN(MAX(x, min_val), max_val) */
@@ -3195,7 +3263,7 @@ static const cr_instr hardtanh_dx_code[] = {
     {CR_OP_SEL, 5, 4, 7},             /* v3 = sel v0 k0 v2 */
 };
 static cr_program hardtanh_dx = {"hardtanh_bwd", "gradient of hardtanh with respect to x", CR_RULE_FLOAT,
-        2, 2, 1, 4, 1, hardtanh_dx_k, hardtanh_dx_code, {8}, 135, true, NULL, -1};
+        2, 2, 1, 4, 1, hardtanh_dx_k, hardtanh_dx_code, {8}, 141, true, NULL, -1};
 static cr_gradient hardtanh_grad[] = {{&hardtanh_dx, 2, {0, 2}}};
 
 /* hardsigmoid(x) = MIN(MAX(x + K(3), K(0)), K(6)) / K(6) */
@@ -3216,7 +3284,7 @@ static const cr_instr hardsigmoid_dx_code[] = {
     {CR_OP_SEL, 8, 9, 5},             /* v4 = sel v2 v3 k3 */
 };
 static cr_program hardsigmoid_dx = {"hardsigmoid_bwd", "gradient of hardsigmoid with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 5, 1, hardsigmoid_dx_k, hardsigmoid_dx_code, {10}, 137, true, NULL, -1};
+        2, 0, 4, 5, 1, hardsigmoid_dx_k, hardsigmoid_dx_code, {10}, 143, true, NULL, -1};
 static cr_gradient hardsigmoid_grad[] = {{&hardsigmoid_dx, 2, {0, 2}}};
 
 /* hardswish(x) = x * MIN(MAX(x + K(3), K(0)), K(6)) / K(6) */
@@ -3240,7 +3308,7 @@ static const cr_instr hardswish_dx_code[] = {
     {CR_OP_SEL, 6, 3, 11},            /* v6 = sel v0 k1 v5 */
 };
 static cr_program hardswish_dx = {"hardswish_bwd", "gradient of hardswish with respect to x", CR_RULE_FLOAT,
-        2, 0, 4, 7, 1, hardswish_dx_k, hardswish_dx_code, {12}, 139, true, NULL, -1};
+        2, 0, 4, 7, 1, hardswish_dx_k, hardswish_dx_code, {12}, 145, true, NULL, -1};
 static cr_gradient hardswish_grad[] = {{&hardswish_dx, 2, {0, 2}}};
 
 /* relu6(x) = MIN(MAX(x, K(0)), K(6)) */
@@ -3258,7 +3326,7 @@ static const cr_instr relu6_dx_code[] = {
     {CR_OP_SEL, 4, 2, 6},             /* v3 = sel v0 k0 v2 */
 };
 static cr_program relu6_dx = {"relu6_bwd", "gradient of relu6 with respect to x", CR_RULE_FLOAT,
-        2, 0, 2, 4, 1, relu6_dx_k, relu6_dx_code, {7}, 141, true, NULL, -1};
+        2, 0, 2, 4, 1, relu6_dx_k, relu6_dx_code, {7}, 147, true, NULL, -1};
 static cr_gradient relu6_grad[] = {{&relu6_dx, 2, {0, 2}}};
 
 /* logsigmoid(x) = MIN(x, K(0)) - LOG1P(EXP(-ABS(x))) */
@@ -3278,7 +3346,7 @@ static const cr_instr logsigmoid_dx_code[] = {
     {CR_OP_MUL, 1, 3, -1},            /* v2 = mul g v1 */
 };
 static cr_program logsigmoid_dx = {"logsigmoid_bwd", "gradient of logsigmoid with respect to x", CR_RULE_FLOAT,
-        2, 0, 0, 3, 1, NULL, logsigmoid_dx_code, {4}, 143, true, NULL, -1};
+        2, 0, 0, 3, 1, NULL, logsigmoid_dx_code, {4}, 149, true, NULL, -1};
 static cr_gradient logsigmoid_grad[] = {{&logsigmoid_dx, 2, {0, 2}}};
 
 /* floor(x) = FLOOR(x) */
@@ -3884,6 +3952,18 @@ static const cr_instr geometric_code[] = {
     {CR_OP_MAX, 6, 2, -1},            /* v4 = max v3 k0 */
 };
 
+/* rotate(a, b, c, s, side) = y = a * c - side * (b * s); z = b * c + side * (a * s); y, z */
+static const cr_instr rotate_code[] = {
+    {CR_OP_MUL, 0, 2, -1},            /* v0 = mul a c */
+    {CR_OP_MUL, 1, 3, -1},            /* v1 = mul b s */
+    {CR_OP_MUL, 4, 6, -1},            /* v2 = mul side v1 */
+    {CR_OP_SUB, 5, 7, -1},            /* v3 = sub v0 v2 */
+    {CR_OP_MUL, 1, 2, -1},            /* v4 = mul b c */
+    {CR_OP_MUL, 0, 3, -1},            /* v5 = mul a s */
+    {CR_OP_MUL, 4, 10, -1},           /* v6 = mul side v5 */
+    {CR_OP_ADD, 9, 11, -1},           /* v7 = add v4 v6 */
+};
+
 /* rnn_tanh(a) = y = TANH(a); y, y */
 static const cr_instr rnn_tanh_code[] = {
     {CR_OP_TANH, 0, -1, -1},          /* v0 = tanh a */
@@ -4181,22 +4261,26 @@ cr_program cr_rows[CR_ROW_COUNT] = {
         1, 0, 3, 8, 1, gelu_tanh_k, gelu_tanh_code, {11}, 124, true, gelu_tanh_grad, -1},
     [CR_ROW_SILU] = {"silu", "x sigmoid(x)", CR_RULE_FLOAT,
         1, 0, 0, 2, 1, NULL, silu_code, {2}, 126, true, silu_grad, -1},
+    [CR_ROW_SWIGLU] = {"swiglu", "silu(gate) up: a gated linear unit (Shazeer 2020)", CR_RULE_FLOAT,
+        2, 0, 0, 3, 1, NULL, swiglu_code, {4}, 128, true, swiglu_grad, -1},
+    [CR_ROW_GEGLU] = {"geglu", "gelu(gate) up (Shazeer 2020)", CR_RULE_FLOAT,
+        2, 0, 2, 5, 1, geglu_k, geglu_code, {8}, 131, true, geglu_grad, -1},
     [CR_ROW_MISH] = {"mish", "x tanh(softplus(x))", CR_RULE_FLOAT,
-        1, 0, 1, 8, 1, mish_k, mish_code, {9}, 128, true, mish_grad, -1},
+        1, 0, 1, 8, 1, mish_k, mish_code, {9}, 134, true, mish_grad, -1},
     [CR_ROW_SOFTPLUS] = {"softplus", "log(1 + e^(beta x)) / beta; x where beta x > threshold", CR_RULE_FLOAT,
-        1, 2, 1, 10, 1, softplus_k, softplus_code, {13}, 130, true, softplus_grad, -1},
+        1, 2, 1, 10, 1, softplus_k, softplus_code, {13}, 136, true, softplus_grad, -1},
     [CR_ROW_SOFTSIGN] = {"softsign", "x / (1 + |x|)", CR_RULE_FLOAT,
-        1, 0, 1, 3, 1, softsign_k, softsign_code, {4}, 132, true, softsign_grad, -1},
+        1, 0, 1, 3, 1, softsign_k, softsign_code, {4}, 138, true, softsign_grad, -1},
     [CR_ROW_HARDTANH] = {"hardtanh", "min(max(x, min_val), max_val); gradient 0 at the bounds", CR_RULE_NUMBER,
-        1, 2, 0, 2, 1, NULL, hardtanh_code, {4}, 134, true, hardtanh_grad, -1},
+        1, 2, 0, 2, 1, NULL, hardtanh_code, {4}, 140, true, hardtanh_grad, -1},
     [CR_ROW_HARDSIGMOID] = {"hardsigmoid", "min(max(x + 3, 0), 6) / 6", CR_RULE_FLOAT,
-        1, 0, 3, 4, 1, hardsigmoid_k, hardsigmoid_code, {7}, 136, true, hardsigmoid_grad, -1},
+        1, 0, 3, 4, 1, hardsigmoid_k, hardsigmoid_code, {7}, 142, true, hardsigmoid_grad, -1},
     [CR_ROW_HARDSWISH] = {"hardswish", "x hardsigmoid(x)", CR_RULE_FLOAT,
-        1, 0, 3, 5, 1, hardswish_k, hardswish_code, {8}, 138, true, hardswish_grad, -1},
+        1, 0, 3, 5, 1, hardswish_k, hardswish_code, {8}, 144, true, hardswish_grad, -1},
     [CR_ROW_RELU6] = {"relu6", "min(max(x, 0), 6)", CR_RULE_NUMBER,
-        1, 0, 2, 2, 1, relu6_k, relu6_code, {4}, 140, true, relu6_grad, -1},
+        1, 0, 2, 2, 1, relu6_k, relu6_code, {4}, 146, true, relu6_grad, -1},
     [CR_ROW_LOGSIGMOID] = {"logsigmoid", "log(sigmoid(x))", CR_RULE_FLOAT,
-        1, 0, 1, 6, 1, logsigmoid_k, logsigmoid_code, {7}, 142, true, logsigmoid_grad, -1},
+        1, 0, 1, 6, 1, logsigmoid_k, logsigmoid_code, {7}, 148, true, logsigmoid_grad, -1},
     [CR_ROW_FLOOR] = {"floor", "next integer below", CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, floor_code, {1}, -1, true, floor_grad, -1},
     [CR_ROW_CEIL] = {"ceil", "next integer above", CR_RULE_NUMBER,
@@ -4206,19 +4290,19 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_TRUNC] = {"trunc", "next integer towards 0", CR_RULE_NUMBER,
         1, 0, 0, 1, 1, NULL, trunc_code, {1}, -1, true, trunc_grad, -1},
     [CR_ROW_FRAC] = {"frac", "x - trunc(x)", CR_RULE_FLOAT,
-        1, 0, 0, 2, 1, NULL, frac_code, {2}, 144, true, frac_grad, -1},
+        1, 0, 0, 2, 1, NULL, frac_code, {2}, 150, true, frac_grad, -1},
     [CR_ROW_ISNAN] = {"isnan", "is x NaN?", CR_RULE_TEST,
         1, 0, 0, 1, 1, NULL, isnan_code, {1}, -1, false, NULL, -1},
     [CR_ROW_ISINF] = {"isinf", "is x an infinity?", CR_RULE_TEST,
         1, 0, 0, 1, 1, NULL, isinf_code, {1}, -1, false, NULL, -1},
     [CR_ROW_ISPOSINF] = {"isposinf", "is x +infinity?", CR_RULE_TEST,
-        1, 0, 1, 3, 1, isposinf_k, isposinf_code, {4}, 145, false, NULL, -1},
+        1, 0, 1, 3, 1, isposinf_k, isposinf_code, {4}, 151, false, NULL, -1},
     [CR_ROW_ISNEGINF] = {"isneginf", "is x -infinity?", CR_RULE_TEST,
-        1, 0, 1, 3, 1, isneginf_k, isneginf_code, {4}, 146, false, NULL, -1},
+        1, 0, 1, 3, 1, isneginf_k, isneginf_code, {4}, 152, false, NULL, -1},
     [CR_ROW_ISFINITE] = {"isfinite", "is x neither NaN nor an infinity?", CR_RULE_TEST,
-        1, 0, 1, 4, 1, isfinite_k, isfinite_code, {5}, 147, false, NULL, -1},
+        1, 0, 1, 4, 1, isfinite_k, isfinite_code, {5}, 153, false, NULL, -1},
     [CR_ROW_SIGNBIT] = {"signbit", "is x negative, or -0?", CR_RULE_TEST,
-        1, 0, 2, 2, 1, signbit_k, signbit_code, {4}, 148, false, NULL, -1},
+        1, 0, 2, 2, 1, signbit_k, signbit_code, {4}, 154, false, NULL, -1},
     [CR_ROW_EQ] = {"eq", "a == b", CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, eq_code, {2}, -1, false, NULL, -1},
     [CR_ROW_NE] = {"ne", "a != b", CR_RULE_TEST,
@@ -4232,13 +4316,13 @@ cr_program cr_rows[CR_ROW_COUNT] = {
     [CR_ROW_GE] = {"ge", "a >= b", CR_RULE_TEST,
         2, 0, 0, 1, 1, NULL, ge_code, {2}, -1, false, NULL, -1},
     [CR_ROW_LOGICAL_AND] = {"logical_and", "a and b, true where not 0", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_and_k, logical_and_code, {5}, 149, false, NULL, -1},
+        2, 0, 1, 3, 1, logical_and_k, logical_and_code, {5}, 155, false, NULL, -1},
     [CR_ROW_LOGICAL_OR] = {"logical_or", "a or b", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_or_k, logical_or_code, {5}, 150, false, NULL, -1},
+        2, 0, 1, 3, 1, logical_or_k, logical_or_code, {5}, 156, false, NULL, -1},
     [CR_ROW_LOGICAL_XOR] = {"logical_xor", "either a or b", CR_RULE_TEST,
-        2, 0, 1, 3, 1, logical_xor_k, logical_xor_code, {5}, 151, false, NULL, -1},
+        2, 0, 1, 3, 1, logical_xor_k, logical_xor_code, {5}, 157, false, NULL, -1},
     [CR_ROW_LOGICAL_NOT] = {"logical_not", "not x", CR_RULE_TEST,
-        1, 0, 1, 1, 1, logical_not_k, logical_not_code, {2}, 152, false, NULL, -1},
+        1, 0, 1, 1, 1, logical_not_k, logical_not_code, {2}, 158, false, NULL, -1},
     [CR_ROW_BITWISE_AND] = {"bitwise_and", "a & b", CR_RULE_BITS,
         2, 0, 0, 1, 1, NULL, bitwise_and_code, {2}, -1, false, NULL, -1},
     [CR_ROW_BITWISE_OR] = {"bitwise_or", "a | b", CR_RULE_BITS,
@@ -4255,101 +4339,103 @@ cr_program cr_rows[CR_ROW_COUNT] = {
 
 cr_program cr_updates[CR_UPDATE_COUNT] = {
     {"sgd", "p less lr times the gradient", CR_RULE_FLOAT,
-        2, 3, 0, 5, 1, NULL, sgd_code, {9}, 153, false, NULL, -1},
+        2, 3, 0, 5, 1, NULL, sgd_code, {9}, 159, false, NULL, -1},
     {"sgd_copy", "p less lr times the gradient", CR_RULE_FLOAT,
-        2, 3, 0, 5, 2, NULL, sgd_code, {9, 9}, 153, false, NULL, -1},
+        2, 3, 0, 5, 2, NULL, sgd_code, {9, 9}, 159, false, NULL, -1},
     {"sgd_momentum", "heavy ball", CR_RULE_FLOAT,
-        3, 4, 0, 7, 2, NULL, sgd_momentum_code, {13, 11}, 154, false, NULL, -1},
+        3, 4, 0, 7, 2, NULL, sgd_momentum_code, {13, 11}, 160, false, NULL, -1},
     {"sgd_momentum_copy", "heavy ball", CR_RULE_FLOAT,
-        3, 4, 0, 7, 3, NULL, sgd_momentum_code, {13, 11, 13}, 154, false, NULL, -1},
+        3, 4, 0, 7, 3, NULL, sgd_momentum_code, {13, 11, 13}, 160, false, NULL, -1},
     {"sgd_nesterov", "Nesterov's momentum", CR_RULE_FLOAT,
-        3, 4, 0, 9, 2, NULL, sgd_nesterov_code, {15, 11}, 155, false, NULL, -1},
+        3, 4, 0, 9, 2, NULL, sgd_nesterov_code, {15, 11}, 161, false, NULL, -1},
     {"sgd_nesterov_copy", "Nesterov's momentum", CR_RULE_FLOAT,
-        3, 4, 0, 9, 3, NULL, sgd_nesterov_code, {15, 11, 15}, 155, false, NULL, -1},
+        3, 4, 0, 9, 3, NULL, sgd_nesterov_code, {15, 11, 15}, 161, false, NULL, -1},
     {"adam", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
-        4, 8, 0, 15, 3, NULL, adam_code, {26, 17, 22}, 156, false, NULL, -1},
+        4, 8, 0, 15, 3, NULL, adam_code, {26, 17, 22}, 162, false, NULL, -1},
     {"adam_copy", "Kingma and Ba 2015; decay is an L2 term of the loss", CR_RULE_FLOAT,
-        4, 8, 0, 15, 4, NULL, adam_code, {26, 17, 22, 26}, 156, false, NULL, -1},
+        4, 8, 0, 15, 4, NULL, adam_code, {26, 17, 22, 26}, 162, false, NULL, -1},
     {"adamw", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
-        4, 7, 0, 13, 3, NULL, adamw_code, {23, 14, 19}, 157, false, NULL, -1},
+        4, 7, 0, 13, 3, NULL, adamw_code, {23, 14, 19}, 163, false, NULL, -1},
     {"adamw_copy", "Loshchilov and Hutter 2019: the weights shrink by themselves", CR_RULE_FLOAT,
-        4, 7, 0, 13, 4, NULL, adamw_code, {23, 14, 19, 23}, 157, false, NULL, -1},
+        4, 7, 0, 13, 4, NULL, adamw_code, {23, 14, 19, 23}, 163, false, NULL, -1},
     {"adam_amsgrad", "Reddi et al. 2018: the largest v so far, h, divides", CR_RULE_FLOAT,
-        5, 8, 0, 16, 4, NULL, adam_amsgrad_code, {28, 18, 23, 24}, 158, false, NULL, -1},
+        5, 8, 0, 16, 4, NULL, adam_amsgrad_code, {28, 18, 23, 24}, 164, false, NULL, -1},
     {"adamw_amsgrad", "the same for adamw", CR_RULE_FLOAT,
-        5, 7, 0, 14, 4, NULL, adamw_amsgrad_code, {25, 15, 20, 21}, 159, false, NULL, -1},
+        5, 7, 0, 14, 4, NULL, adamw_amsgrad_code, {25, 15, 20, 21}, 165, false, NULL, -1},
     {"nadam", "Dozat 2016: Nesterov's momentum in adam", CR_RULE_FLOAT,
-        4, 8, 0, 16, 3, NULL, nadam_code, {27, 17, 23}, 160, false, NULL, -1},
+        4, 8, 0, 16, 3, NULL, nadam_code, {27, 17, 23}, 166, false, NULL, -1},
     {"adamax", "Kingma and Ba 2015: v is the largest gradient, which fades", CR_RULE_FLOAT,
-        4, 7, 0, 13, 3, NULL, adamax_code, {23, 16, 21}, 161, false, NULL, -1},
+        4, 7, 0, 13, 3, NULL, adamax_code, {23, 16, 21}, 167, false, NULL, -1},
     {"adamax_copy", "Kingma and Ba 2015: v is the largest gradient, which fades", CR_RULE_FLOAT,
-        4, 7, 0, 13, 4, NULL, adamax_code, {23, 16, 21, 23}, 161, false, NULL, -1},
+        4, 7, 0, 13, 4, NULL, adamax_code, {23, 16, 21, 23}, 167, false, NULL, -1},
     {"radam", "Liu et al. 2020, once the variance of v is known", CR_RULE_FLOAT,
-        4, 8, 0, 15, 3, NULL, radam_code, {26, 17, 22}, 162, false, NULL, -1},
+        4, 8, 0, 15, 3, NULL, radam_code, {26, 17, 22}, 168, false, NULL, -1},
     {"radam_early", "before that", CR_RULE_FLOAT,
-        4, 8, 0, 12, 3, NULL, radam_early_code, {19, 17, 23}, 163, false, NULL, -1},
+        4, 8, 0, 12, 3, NULL, radam_early_code, {19, 17, 23}, 169, false, NULL, -1},
     {"asgd", "Polyak and Juditsky 1992: a is the mean of the parameters", CR_RULE_FLOAT,
-        3, 4, 1, 10, 2, asgd_k, asgd_code, {12, 17}, 164, false, NULL, -1},
+        3, 4, 1, 10, 2, asgd_k, asgd_code, {12, 17}, 170, false, NULL, -1},
     {"rprop", "Riedmiller and Braun 1993: h is the gradient before, l the length of the step", CR_RULE_FLOAT,
-        4, 4, 2, 12, 3, rprop_k, rprop_code, {21, 12, 19}, 165, false, NULL, -1},
+        4, 4, 2, 12, 3, rprop_k, rprop_code, {21, 12, 19}, 171, false, NULL, -1},
     {"rmsprop", "Tieleman and Hinton 2012", CR_RULE_FLOAT,
-        3, 5, 0, 11, 2, NULL, rmsprop_code, {18, 14}, 166, false, NULL, -1},
+        3, 5, 0, 11, 2, NULL, rmsprop_code, {18, 14}, 172, false, NULL, -1},
     {"rmsprop_momentum", "the same with momentum", CR_RULE_FLOAT,
-        4, 6, 0, 13, 3, NULL, rmsprop_momentum_code, {22, 16, 20}, 167, false, NULL, -1},
+        4, 6, 0, 13, 3, NULL, rmsprop_momentum_code, {22, 16, 20}, 173, false, NULL, -1},
     {"rmsprop_centered", "Graves 2013: the variance divides, h is the mean of the gradients", CR_RULE_FLOAT,
-        4, 5, 0, 15, 3, NULL, rmsprop_centered_code, {23, 15, 17}, 168, false, NULL, -1},
+        4, 5, 0, 15, 3, NULL, rmsprop_centered_code, {23, 15, 17}, 174, false, NULL, -1},
     {"rmsprop_centered_momentum", "the same with momentum", CR_RULE_FLOAT,
-        5, 6, 0, 17, 4, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25}, 169, false, NULL, -1},
+        5, 6, 0, 17, 4, NULL, rmsprop_centered_momentum_code, {27, 17, 19, 25}, 175, false, NULL, -1},
     {"adagrad", "Duchi et al. 2011", CR_RULE_FLOAT,
-        3, 3, 0, 9, 2, NULL, adagrad_code, {14, 10}, 170, false, NULL, -1},
+        3, 3, 0, 9, 2, NULL, adagrad_code, {14, 10}, 176, false, NULL, -1},
     {"adadelta", "Zeiler 2012: u is the mean square of the steps e", CR_RULE_FLOAT,
-        4, 5, 0, 18, 3, NULL, adadelta_code, {22, 16, 26}, 171, false, NULL, -1},
+        4, 5, 0, 18, 3, NULL, adadelta_code, {22, 16, 26}, 177, false, NULL, -1},
     {"lion", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
-        3, 6, 0, 10, 2, NULL, lion_code, {15, 18}, 172, false, NULL, -1},
+        3, 6, 0, 10, 2, NULL, lion_code, {15, 18}, 178, false, NULL, -1},
     {"lion_copy", "Chen et al. 2023, algorithm 2", CR_RULE_FLOAT,
-        3, 6, 0, 10, 3, NULL, lion_code, {15, 18, 15}, 172, false, NULL, -1},
+        3, 6, 0, 10, 3, NULL, lion_code, {15, 18, 15}, 178, false, NULL, -1},
     {"muon", "momentum; the second result becomes orthogonal (src/optim/muon.c)", CR_RULE_FLOAT,
-        2, 2, 0, 3, 2, NULL, muon_code, {6, 6}, 173, false, NULL, -1},
+        2, 2, 0, 3, 2, NULL, muon_code, {6, 6}, 179, false, NULL, -1},
     {"muon_nesterov", "the same with Nesterov's momentum", CR_RULE_FLOAT,
-        2, 2, 0, 5, 2, NULL, muon_nesterov_code, {6, 8}, 174, false, NULL, -1},
+        2, 2, 0, 5, 2, NULL, muon_nesterov_code, {6, 8}, 180, false, NULL, -1},
     {"muon_apply", "u is orthogonal", CR_RULE_FLOAT,
-        2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, 175, false, NULL, -1},
+        2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, 181, false, NULL, -1},
     {"muon_apply_copy", "u is orthogonal", CR_RULE_FLOAT,
-        2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, 175, false, NULL, -1},
+        2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, 181, false, NULL, -1},
     {"scale", "gradient clipping", CR_RULE_FLOAT,
-        1, 1, 0, 1, 1, NULL, scale_code, {2}, 176, false, NULL, -1},
+        1, 1, 0, 1, 1, NULL, scale_code, {2}, 182, false, NULL, -1},
     {"uniform", "uniform in [low, low + width); most: the largest number below that", CR_RULE_FLOAT,
-        1, 3, 0, 3, 1, NULL, uniform_code, {6}, 177, false, NULL, -1},
+        1, 3, 0, 3, 1, NULL, uniform_code, {6}, 183, false, NULL, -1},
     {"normal", "normal", CR_RULE_FLOAT,
-        1, 2, 0, 2, 1, NULL, normal_code, {4}, 178, false, NULL, -1},
+        1, 2, 0, 2, 1, NULL, normal_code, {4}, 184, false, NULL, -1},
     {"log_normal", "e to a normal number", CR_RULE_FLOAT,
-        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, 179, false, NULL, -1},
+        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, 185, false, NULL, -1},
     {"cauchy", "Cauchy", CR_RULE_FLOAT,
-        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, 180, false, NULL, -1},
+        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, 186, false, NULL, -1},
     {"exponential", "exponential; least: instead of -log(1 - u) where that is 0", CR_RULE_FLOAT,
-        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, 181, false, NULL, -1},
+        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, 187, false, NULL, -1},
     {"gumbel", "Gumbel", CR_RULE_FLOAT,
-        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 182, false, NULL, -1},
+        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 188, false, NULL, -1},
     {"geometric", "trials up to a success; fails: log(1 - p)", CR_RULE_FLOAT,
-        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 183, false, NULL, -1},
+        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 189, false, NULL, -1},
+    {"rotate", "y = a c - side b s, z = b c + side a s", CR_RULE_FLOAT,
+        4, 1, 0, 8, 2, NULL, rotate_code, {8, 12}, 190, false, NULL, -1},
     {"rnn_tanh", "y = tanh(a)", CR_RULE_FLOAT,
-        1, 0, 0, 1, 2, NULL, rnn_tanh_code, {1, 1}, 184, false, NULL, -1},
+        1, 0, 0, 1, 2, NULL, rnn_tanh_code, {1, 1}, 191, false, NULL, -1},
     {"rnn_relu", "y = max(a, 0)", CR_RULE_FLOAT,
-        1, 0, 1, 1, 2, rnn_relu_k, rnn_relu_code, {2, 2}, 185, false, NULL, -1},
+        1, 0, 1, 1, 2, rnn_relu_k, rnn_relu_code, {2, 2}, 192, false, NULL, -1},
     {"rnn_tanh_back", "d: the gradient of a", CR_RULE_FLOAT,
-        3, 0, 1, 4, 1, rnn_tanh_back_k, rnn_tanh_back_code, {7}, 186, false, NULL, -1},
+        3, 0, 1, 4, 1, rnn_tanh_back_k, rnn_tanh_back_code, {7}, 193, false, NULL, -1},
     {"rnn_relu_back", "d: the gradient of a", CR_RULE_FLOAT,
-        3, 0, 1, 3, 1, rnn_relu_back_k, rnn_relu_back_code, {6}, 187, false, NULL, -1},
+        3, 0, 1, 3, 1, rnn_relu_back_k, rnn_relu_back_code, {6}, 194, false, NULL, -1},
     {"lstm", "k = s(af) c + s(ai) tanh(ag), y = s(ao) tanh(k), s = sigmoid", CR_RULE_FLOAT,
-        5, 0, 0, 9, 4, NULL, lstm_code, {4, 10, 13, 13}, 188, false, NULL, -1},
+        5, 0, 0, 9, 4, NULL, lstm_code, {4, 10, 13, 13}, 195, false, NULL, -1},
     {"lstm_back", "the gradients of the gates and of c", CR_RULE_FLOAT,
-        8, 0, 1, 31, 5, lstm_back_k, lstm_back_code, {26, 30, 34, 38, 39}, 189, false, NULL, -1},
+        8, 0, 1, 31, 5, lstm_back_k, lstm_back_code, {26, 30, 34, 38, 39}, 196, false, NULL, -1},
     {"lstm_hidden", "y of lstm", CR_RULE_FLOAT,
-        5, 0, 0, 9, 1, NULL, lstm_hidden_code, {13}, 190, false, NULL, -1},
+        5, 0, 0, 9, 1, NULL, lstm_hidden_code, {13}, 197, false, NULL, -1},
     {"gru", "r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), y = n + z (h - n)", CR_RULE_FLOAT,
-        7, 0, 0, 10, 2, NULL, gru_code, {16, 16}, 191, false, NULL, -1},
+        7, 0, 0, 10, 2, NULL, gru_code, {16, 16}, 198, false, NULL, -1},
     {"gru_back", "dm: the gradient of hn; dh: that of h but through the gates", CR_RULE_FLOAT,
-        9, 0, 1, 23, 5, gru_back_k, gru_back_code, {26, 30, 22, 31, 32}, 192, false, NULL, -1},
+        9, 0, 1, 23, 5, gru_back_k, gru_back_code, {26, 30, 22, 31, 32}, 199, false, NULL, -1},
 };
 
 /* o: options, p: params */
@@ -4417,6 +4503,7 @@ const cr_update_options cr_options[CR_UPDATE_COUNT] = {
     {2, {"scale", "least"}, NULL},
     {1, {"least"}, NULL},
     {1, {"fails"}, NULL},
+    {1, {"side"}, NULL},
     {0, {NULL}, NULL},
     {0, {NULL}, NULL},
     {0, {NULL}, NULL},

@@ -45,6 +45,7 @@
     X(all) \
     X(count_nonzero) \
     X(nansum) \
+    X(rope) \
     X(cumsum) \
     X(logcumsumexp) \
     X(cummax) \

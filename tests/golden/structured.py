@@ -73,11 +73,19 @@ def cross(ignore: int, smoothing: float, reduction: str) -> Callable[..., Tensor
     return f
 
 
-def attention(causal: bool, scale: float | None = None) -> Callable[..., Tensor]:
+def attention(
+    causal: bool, scale: float | None = None, window: int | None = None, top: bool = False
+) -> Callable[..., Tensor]:
+    """top: query 0 sees key 0"""
+
     def f(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
         t, s = q.shape[2], k.shape[2]
+        last = 0 if top else s - t
         score = q @ turned(k) * (scale or 1 / math.sqrt(q.shape[3]))
-        sees = torch.ones(t, s, dtype=torch.bool).tril(s - t if causal else s)
+        sees = torch.ones(t, s, dtype=torch.bool).tril(last if causal else s)
+        if window is not None:
+            sees = sees.triu(last + 1 - window)
         if mask is not None and mask.dtype == torch.bool:
             sees = sees & mask
         elif mask is not None:
@@ -92,8 +100,22 @@ def heads(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return attention(True)(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))
 
 
-def masked(causal: bool) -> Callable[..., Tensor]:
-    return lambda q, kv, mask: attention(causal)(q, kv, kv, mask)
+def masked(causal: bool, window: int | None = None) -> Callable[..., Tensor]:
+    return lambda q, kv, mask: attention(causal, window=window)(q, kv, kv, mask)
+
+
+def rope(interleaved: bool) -> Callable[..., Tensor]:
+    """Each pair as a complex number times cos + i sin."""
+
+    def f(x: Tensor, table: Tensor) -> Tensor:
+        n = table.shape[-1]
+        turn = torch.complex(*table.tensor_split(2, -1))
+        pairs = x[..., :n].unflatten(-1, (n // 2, 2) if interleaved else (2, n // 2))
+        axis = -1 if interleaved else -2
+        y = torch.complex(*pairs.unbind(axis)) * turn
+        return torch.cat([torch.stack([y.real, y.imag], axis).flatten(-2), x[..., n:]], -1)
+
+    return f
 
 
 Pairs = tuple[tuple[int, int], ...]  # of each axis, as in cr_conv_options
@@ -498,6 +520,12 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "attention_causal": attention(True),
     "attention_scaled": attention(True, 0.7),
     "attention_heads": heads,
+    "rope": rope(False),
+    "rope_interleaved": rope(True),
+    "rope_heads": lambda x, table: rope(False)(x.transpose(1, 2), table),
+    "attention_window": attention(True, window=3),
+    "attention_shift": attention(True, window=4, top=True),
+    "attention_mask_window": masked(True, 40),
     "attention_mask": masked(False),
     "attention_mask_causal": masked(True),
     "max_pool_2": lambda x: F.max_pool2d(x, 2),

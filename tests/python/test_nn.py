@@ -374,13 +374,44 @@ def test_scaled_dot_product_attention(shapes: tuple[tuple[int, ...], tuple[int, 
 
 
 @needs_torch
-def test_grouped_queries() -> None:
-    args = [X((2, 6, 5, 4)), X((2, 3, 5, 4), seed=1), X((2, 2, 5, 4), seed=2)]
-    ours, theirs = (
-        f.scaled_dot_product_attention(*(x.make(lib) for x in args), enable_gqa=True)
-        for lib, f in ((cr, F), (torch, torch.nn.functional))
-    )
-    assert (wrong := differ("results", ours, theirs, torch)) is None, wrong
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}], ids=str)
+@pytest.mark.parametrize("heads", [(6, 3, 2), (6, 2, 2), (6, 1, 1), (6, 6, 6)], ids=str)
+def test_grouped_queries(heads: tuple[int, ...], options: dict[str, Any]) -> None:
+    found = []
+    for lib, f in ((cr, F), (torch, torch.nn.functional)):
+        leaves: list[Any] = []
+        args = [X((2, h, 3 if n == 0 else 5, 4), seed=n).make(lib, leaves) for n, h in enumerate(heads)]
+        y = f.scaled_dot_product_attention(*args, enable_gqa=True, **options)
+        (y * X(tuple(y.shape), seed=7).make(lib)).sum().backward()
+        found.append([y, *(x.grad for x in leaves)])
+    assert (wrong := differ("results", found[0], found[1], torch)) is None, wrong
+
+
+@pytest.mark.parametrize(("offset", "window"), [(0, 2), (4, 3), (4, None), (-2, 2), (9, 20)])
+@pytest.mark.parametrize("wide", [4, 6])  # by the kernel; by the formula
+def test_windows(offset: int, window: int | None, wide: int) -> None:
+    q, k, v = (X((2, 2, t, d), seed=t).make(cr) for t, d in ((3, 4), (7, 4), (7, wide)))
+    t, s = cr.arange(3)[:, None], cr.arange(7)
+    sees = (s <= t + offset) & (s > t + offset - (99 if window is None else window))
+    wanted = F.scaled_dot_product_attention(q, k, v, sees)
+    found = F.scaled_dot_product_attention(q, k, v, is_causal=True, offset=offset, window=window)
+    assert cr.allclose(found, wanted, rtol=1e-5, atol=1e-6), (found - wanted).abs().max()
+
+
+@pytest.mark.parametrize(
+    ("shapes", "options", "error", "message"),
+    [
+        (((1, 4, 2, 3), (1, 3, 2, 3)), {"enable_gqa": True}, RuntimeError, "must divide those of query: 3, 3 and 4"),
+        (((1, 4, 2, 3), (1, 0, 2, 3)), {"enable_gqa": True}, RuntimeError, "must divide those of query: 0, 0 and 4"),
+        (((1, 4, 2, 3), (1, 2, 2, 3)), {}, RuntimeError, ""),
+        (((4, 3), (4, 3)), {"window": 2}, RuntimeError, "offset and window need is_causal"),
+        (((4, 3), (4, 3)), {"window": 0, "is_causal": True}, ValueError, "window must be at least 1: 0"),
+    ],
+)
+def test_refused_attention(shapes: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
+    q, k = (cr.ones(*shape) for shape in shapes)
+    with pytest.raises(error, match=message):
+        F.scaled_dot_product_attention(q, k, k, **options)
 
 
 @needs_torch

@@ -1,6 +1,10 @@
-"""Models: GPT, and the checkpoints of training, which are those of the program ``chainrule train``."""
+"""Models: GPT and Llama, folders in Hugging Face's layout, and the checkpoints of training, which are
+those of the program ``chainrule train``."""
 
+from .auto import from_pretrained
 from .checkpoint import load_checkpoint, save_checkpoint
+from .decoder import Decoder
 from .gpt import GPT
+from .llama import Llama, LlamaConfig
 
-__all__ = ["GPT", "load_checkpoint", "save_checkpoint"]
+__all__ = ["GPT", "Decoder", "Llama", "LlamaConfig", "from_pretrained", "load_checkpoint", "save_checkpoint"]

@@ -15,7 +15,8 @@ from .._core import Generator, Tensor
 from ..data import TokenFile
 from ..nn import Module
 from ..optim import Optimizer
-from .gpt import GPT, consistent
+from .decoder import consistent
+from .gpt import GPT
 
 Optimizers = Optimizer | Sequence[Optimizer] | None
 

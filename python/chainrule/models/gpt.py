@@ -5,21 +5,16 @@ Letters: B batch, T time, C width, V vocabulary, H heads, D = C / H.
 
 from __future__ import annotations
 
-import json
-import math
 import os
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from .. import _core, nn
 from .._core import Device, Generator, Tensor
-from ..autograd import no_grad
 from ..nn import functional as F
-from ..nn import init
 from ..random import fork_rng
-
-Loaded = TypeVar("Loaded")
-Cache = tuple[Tensor, ...]  # keys and values of one layer, (1, H, context, D): the first `past` positions are filled
+from .decoder import Cache, Decoder, consistent
+from .pretrained import Settings
 
 
 class Config(NamedTuple):
@@ -31,16 +26,6 @@ class Config(NamedTuple):
     heads: int
     width: int
     dropout: float
-
-
-def consistent(load: Callable[[], Loaded], file: str) -> tuple[dict[str, str], Loaded]:
-    """The metadata of a file or a checkpoint, and the data loaded with it; loads again if a save
-    changed the metadata meanwhile."""
-    before, after = None, _core._load_metadata(file)
-    while before != after:
-        before, loaded = after, load()
-        after = _core._load_metadata(file)
-    return json.loads(after), loaded
 
 
 class Attention(nn.Module):
@@ -93,7 +78,7 @@ class Block(nn.Module):
         self.ln_2, self.mlp = nn.LayerNorm(width, device=device, dtype=dtype), MLP(width, device, dtype)
 
 
-class GPT(nn.Module):
+class GPT(Decoder):
     """Predicts each next token: ``GPT(vocabulary, context, layers, heads, width)(tokens)``, ints
     (B, T) -> logits (B, T, V); the head is the token embedding.
 
@@ -101,6 +86,11 @@ class GPT(nn.Module):
     generator: draws the weights and then the dropout; the default one when absent.
     ValueError: a size below 1, a width that heads do not divide, a dropout outside of [0, 1).
     """
+
+    kinds = {"gpt2": "GPT2LMHeadModel"}
+    prefix, layer, masks = "transformer.", "h", r"h\.\d+\.attn\.(bias|masked_bias)"
+    transposed = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
+    into_residual, embedding = ("c_proj.weight",), "wte.weight"
 
     def __init__(
         self,
@@ -116,6 +106,7 @@ class GPT(nn.Module):
         dtype: _core.dtype | None = None,
     ) -> None:
         super().__init__()
+        self.pretrained = {}
         self.config, self.generator = Config(vocabulary, context, layers, heads, width, dropout), generator
         wrong = [
             f"{name} must be at least 1, not {size}"
@@ -133,79 +124,65 @@ class GPT(nn.Module):
             self.ln_f = nn.LayerNorm(width, device=device, dtype=dtype)
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        """GPT-2's: norms 1 and 0, biases 0, weights N(0, 0.02), those into the residual stream N(0,
-        0.02 / sqrt(2 layers)), since 2 layers add up there."""
-        for name, p in self.named_parameters():
-            if p.ndim == 2:
-                init.normal_(p, 0.0, 0.02 / math.sqrt(2 * len(self.h)) if "c_proj" in name else 0.02, self.generator)
-            else:
-                init.constant_(p, 0.0 if name.endswith("bias") else 1.0)
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return (
-            _core._dropout(x, self.config.dropout, self.generator) if self.training and self.config.dropout > 0 else x
-        )
-
     def hidden(self, tokens: Tensor, caches: Sequence[Cache] | None = None, past: int = 0) -> Tensor:
         """The residual stream after the last norm : (B, T) -> (B, T, C)"""
-        T = tokens.size(1) if tokens.ndim == 2 else 0
-        if not 1 <= T <= self.config.context - past:
-            raise ValueError(
-                f"[GPT] tokens must be (batch, time), of 1 to {self.config.context} steps of time, not"
-                f" {tuple(tokens.shape)}"
-            )
+        T = self._time(tokens, past)
         x = self._drop(self.wte(tokens) + self.wpe.weight.narrow(0, past, T))
         for i, block in enumerate(self.h):
             x = x + self._drop(block.attn(block.ln_1(x), caches and caches[i], past))
             x = x + self._drop(block.mlp(block.ln_2(x)))
         return self.ln_f(x)  # type: ignore[no-any-return]
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        return F.linear(self.hidden(tokens), self.wte.weight)
+    @property
+    def blocks(self) -> Any:
+        return self.h
 
-    def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        """The mean cross-entropy, in nats a token, of predicting targets (B, T) from tokens (B, T)."""
-        return F.cross_entropy(self(tokens).flatten(0, 1), targets.flatten())
+    @property
+    def head(self) -> Tensor:
+        return self.wte.weight
 
-    @no_grad
-    def generate(
-        self,
-        tokens: Sequence[int] | Tensor,
-        n: int,
-        temperature: float = 1.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        generator: Generator | None = None,
-    ) -> list[int]:
-        """``n`` tokens that follow the given ones, (T) of any length, each drawn from
-        softmax(logits / temperature); temperature 0: always the likeliest. top_k: of the k
-        likeliest only, 0 for all.  top_p: of the fewest that hold this part of the probability.
-        The same seed gives the tokens of ``chainrule generate``.  Keys and values are kept; a full
-        context goes on from its last half, computed again at its new positions. IndexError: a token
-        outside of the vocabulary.  ValueError: no token to go on from, a number out of range,
-        logits that are not finite."""
-        if n < 0:
-            raise ValueError(f"[generate] cannot make {n} tokens")
-        p, context, heads = self.wte.weight, self.config.context, self.config.heads
-        window, past = (
-            [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)][-context:],
-            0,
-        )  # the tokens in view; how many of them the caches hold
-        caches = [tuple(p.new_empty((1, heads, context, p.size(1) // heads)) for _ in "kv") for _ in self.h]
-        made: list[int] = []
-        training, self.training = self.training, False
-        try:
-            while len(made) < n:
-                x = self.hidden(_core.tensor([window[past:]], device=p.device), caches, past)
-                made.append(_core._sample(F.linear(x[:, -1:], p), temperature, top_p, top_k, generator))
-                past = len(window)
-                if past == context:
-                    window, past = window[context - context // 2 :], 0
-                window.append(made[-1])
-        finally:
-            self.training = training
-        return made
+    def cache_shape(self, room: int) -> tuple[int, ...]:
+        return (1, self.config.heads, room, self.config.width // self.config.heads)
+
+    @classmethod
+    def options(cls, said: Settings) -> dict[str, Any]:
+        """Of config.json: GPT-2 with the tanh form of GELU, 4 C hidden units and a tied head."""
+        width = said.size("n_embd")
+        said.only("activation_function", "gelu_new")
+        said.only("layer_norm_epsilon", 1e-5)
+        said.only("scale_attn_weights", True)
+        said.only("scale_attn_by_inverse_layer_idx", False)
+        said.only("add_cross_attention", False)
+        said.only("tie_word_embeddings", True)
+        if said.entries.get("n_inner") is not None:
+            said.only("n_inner", 4 * width)
+        return {
+            "vocabulary": said.size("vocab_size"),
+            "context": said.size("n_positions", said.entries.get("n_ctx")),
+            "layers": said.size("n_layer"),
+            "heads": said.size("n_head"),
+            "width": width,
+            "dropout": said.number("resid_pdrop", 0.1, 0.0, 0.999),
+        }
+
+    def described(self) -> dict[str, Any]:
+        V, context, layers, heads, width, dropout = self.config
+        return {
+            "model_type": "gpt2",
+            "vocab_size": V,
+            "n_positions": context,
+            "n_ctx": context,
+            "n_embd": width,
+            "n_layer": layers,
+            "n_head": heads,
+            "n_inner": None,
+            "activation_function": "gelu_new",
+            "layer_norm_epsilon": 1e-5,
+            "resid_pdrop": dropout,
+            "embd_pdrop": dropout,
+            "attn_pdrop": 0.0,
+            "tie_word_embeddings": True,
+        }
 
     @classmethod
     def load(

@@ -27,6 +27,7 @@ from . import (
     pooling,
     rearrange,
     rnn,
+    rotary,
     transformer,
     upsample,
     utils,
@@ -49,6 +50,7 @@ from .padding import *
 from .pooling import *
 from .rearrange import *
 from .rnn import *
+from .rotary import *
 from .transformer import *
 from .upsample import *
 
@@ -74,6 +76,7 @@ for _part in (
     pooling,
     rearrange,
     rnn,
+    rotary,
     transformer,
     upsample,
 ):

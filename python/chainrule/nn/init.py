@@ -7,8 +7,10 @@ fan_in and fan_out of a weight (OC, C, ...): C and OC, times the sizes of the ax
 from __future__ import annotations
 
 import math
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .. import _core
@@ -45,14 +47,36 @@ __all__ = [
 ]
 
 
+class _Skipping(threading.local):
+    on = False
+
+
+skipping = _Skipping()
+
+
+@contextmanager
+def without_values() -> Iterator[None]:
+    """Modules made in this thread have parameters of their shapes without memory of their own, for
+    values that take their places later; the initialisers do nothing."""
+    skipping.on, before = True, skipping.on
+    try:
+        yield
+    finally:
+        skipping.on = before
+
+
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """U(a, b)"""
+    if skipping.on:
+        return tensor
     _core._init_uniform(tensor, a, b, generator)
     return tensor
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """N(mean, std^2)"""
+    if skipping.on:
+        return tensor
     _core._init_normal(tensor, mean, std, generator)
     return tensor
 
@@ -72,6 +96,8 @@ def trunc_normal_(
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """One value everywhere."""
+    if skipping.on:
+        return tensor
     with no_grad():
         return tensor.fill_(val)
 

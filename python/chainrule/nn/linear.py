@@ -16,6 +16,8 @@ __all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]
 
 def new(*shape: int, device: Device | str | None, dtype: _core.dtype | None) -> Parameter:
     """A parameter without values yet."""
+    if init.skipping.on:  # one element, which stands for all
+        return Parameter(_core.empty((1,) * len(shape), dtype=dtype, device=device).expand(shape))
     return Parameter(_core.empty(shape, dtype=dtype, device=device))
 
 

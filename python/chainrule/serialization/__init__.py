@@ -196,7 +196,11 @@ def _load_path(f: Any, map_location: Any, mmap: bool | None, unpickle: Any) -> A
         return _load_safetensors(f, map_location, mmap)
     with open(f, "rb") as file:
         head = file.read(9)
-        if _is_safetensors(head, os.fstat(file.fileno()).st_size) or os.fsdecode(f).endswith(".safetensors"):
+        if (
+            head[:4] == b"GGUF"
+            or _is_safetensors(head, os.fstat(file.fileno()).st_size)
+            or os.fsdecode(f).endswith(".safetensors")
+        ):
             return _load_safetensors(f, map_location, mmap)
         file.seek(0)
         source = Source(file, os.fsdecode(f), bool(mmap) and bool(head))
@@ -231,7 +235,7 @@ def load(
     mmap: bool | None = None,
 ) -> Any:
     """The object in a file of ``save`` or ``torch.save`` (zip, and the two older formats); the tensors
-    of a safetensors file, of the shards in a folder or of their index, or the weights in a
+    of a safetensors or GGUF file, of the shards in a folder or of their index, or the weights in a
     checkpoint's folder, as a dict.  The content says which.
 
     f: a path or a seekable file object. map_location: the device for all tensors; a dict {device in

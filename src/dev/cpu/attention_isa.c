@@ -4,8 +4,8 @@
  * Forward after Milakov and Gimelshein (arXiv 1805.02867) and Dao et al. (FlashAttention, arXiv
  * 2205.14135): the scores of a block are kept transposed, P[key][query], so that the running maximum
  * and sum of each query are lanes of a vector, keys are read in place, and P has the order in which
- * the second product reads it.  Backward keeps P[query][key].  A block of a single query has a
- * function of its own. Limited by flops: 4 D per visible pair forward, 10 D backward; causal blocks on
+ * the second product reads it.  Backward keeps P[query][key].  Few queries have functions of their
+ * own.  Limited by flops: 4 D per visible pair forward, 10 D backward; causal blocks on
  * the diagonal skip hidden pairs by rows. */
 #include "attention.h"
 
@@ -17,15 +17,25 @@ static inline int64_t whole(int64_t n) { return (n + V - 1) / V * V; }
 static inline float *rows_of(const cr_attention_job *a, cr_heads x, int64_t head, int64_t row) {
     return x.at + head / a->H * x.batch + head % a->H * x.head + row * x.row;
 }
-
-/* The number of keys in [j, j + n) that query t sees. */
-static inline int64_t seen(const cr_attention_job *a, int64_t t, int64_t j, int64_t n) {
-    return a->causal ? cr_iclamp(t + a->S - a->T + 1 - j, 0, n) : n;
+/* Keys and values of the head of a query; dk and dv. */
+static inline float *keys_of(const cr_attention_job *a, cr_heads x, int64_t head, int64_t row) {
+    return x.at + head / a->H * x.batch + head % a->H * a->KV / a->H * x.head + row * x.row;
 }
 
-/* The number of queries in [t, t + n) before the first one that sees key j. */
+/* The number of keys in [j, j + n) up to the last one that query t sees; before the first one. */
+static inline int64_t seen(const cr_attention_job *a, int64_t t, int64_t j, int64_t n) {
+    return cr_iclamp(t + a->last + 1 - j, 0, n);
+}
+static inline int64_t unseen(const cr_attention_job *a, int64_t t, int64_t j, int64_t n) {
+    return cr_iclamp(t + a->first - j, 0, n);
+}
+
+/* The number of queries in [t, t + n) before the first one that sees key j; up to the last one. */
 static inline int64_t first_query(const cr_attention_job *a, int64_t j, int64_t t, int64_t n) {
-    return a->causal ? cr_iclamp(j - (a->S - a->T) - t, 0, n) : 0;
+    return cr_iclamp(j - a->last - t, 0, n);
+}
+static inline int64_t last_query(const cr_attention_job *a, int64_t j, int64_t t, int64_t n) {
+    return cr_iclamp(j - a->first + 1 - t, 0, n);
 }
 
 /* Lanes i with i < n. */
@@ -120,28 +130,33 @@ static void scores(const cr_attention_job *a, const state *s, const float *k, in
 
 /* p = exp(p - max) with the new maxima; V queries from column x on.  Returns with shrink = exp(old max - new max). */
 static void softmax_lanes(const cr_attention_job *a, const state *s, int64_t t, int64_t x, int64_t j, int64_t keys) {
-    /* the number of keys that every lane sees; that at least one lane sees */
-    int64_t all = seen(a, t + x, j, keys), some = seen(a, t + x + V - 1, j, keys);
-    int64_t diagonal = t + x + a->S - a->T - j;     /* the last key of the first lane; may lie outside of the block */
+    /* every lane sees the keys all .. all_end, at least one lane the keys some .. some_end */
+    const int64_t some = unseen(a, t + x, j, keys), some_end = seen(a, t + x + V - 1, j, keys);
+    const int64_t all = unseen(a, t + x + V - 1, j, keys), all_end = seen(a, t + x, j, keys);
+    /* the first and the last key of the first lane; may lie outside of the block */
+    const int64_t first = t + x + a->first - j, last = t + x + a->last - j;
     float *p = s->p + x;
     vec old = LOAD(s->max + x), most = old, sum = v_k(0);
-    int64_t i = 0;
-    for (; i + 4 <= all; i += 4)                    /* four at a time, because a chain of maxima has latency */
-        most = v_most(most, v_most(v_most(LOAD(p + i * N), LOAD(p + (i + 1) * N)),
-                                   v_most(LOAD(p + (i + 2) * N), LOAD(p + (i + 3) * N))));
-    for (; i < all; i++) most = v_most(most, LOAD(p + i * N));
-    for (; i < some; i++) {
-        vec y = blend_first(cr_iclamp(i - diagonal, 0, V), v_k(-INFINITY), LOAD(p + i * N));
+    for (int64_t i = 0; i < some; i++) STORE(p + i * N, v_k(0));
+    for (int64_t i = some; i < some_end; i++) {
+        if (i == all)                               /* four at a time, because a chain of maxima has latency */
+            for (; i + 4 <= all_end; i += 4)
+                most = v_most(most, v_most(v_most(LOAD(p + i * N), LOAD(p + (i + 1) * N)),
+                                           v_most(LOAD(p + (i + 2) * N), LOAD(p + (i + 3) * N))));
+        if (i >= some_end) break;
+        vec y = LOAD(p + i * N);
+        if (i < all) y = blend_first(cr_iclamp(i - first + 1, 0, V), y, v_k(-INFINITY));
+        if (i >= all_end) y = blend_first(cr_iclamp(i - last, 0, V), v_k(-INFINITY), y);
         STORE(p + i * N, y);
         most = v_most(most, y);
     }
     vec base = v_blend(m_eq(most, v_k(-INFINITY)), v_k(0), most);      /* no visible key yet: exp(-inf - 0) = 0 */
-    for (i = 0; i < some; i++) {
+    for (int64_t i = some; i < some_end; i++) {
         vec y = v_exp(LOAD(p + i * N) - base);
         STORE(p + i * N, y);
         sum += y;
     }
-    for (; i < keys; i++) STORE(p + i * N, v_k(0));
+    for (int64_t i = cr_imax(some, some_end); i < keys; i++) STORE(p + i * N, v_k(0));
     vec shrink = v_exp(old - base);
     STORE(s->shrink + x, shrink);
     STORE(s->sum + x, LOAD(s->sum + x) * shrink + sum);
@@ -154,56 +169,108 @@ static void scale_row(float *row, int64_t n, float by) {
 
 /* o += p v */
 static void add_values(const cr_attention_job *a, const state *s, float *o, const float *v, int64_t t, int64_t n,
-                       int64_t j, int64_t keys) {
+                       int64_t j, int64_t keys, bool accumulate) {
     int64_t panel = panel_of(a, n, t, j, keys);
     for (int64_t i = 0; i < n; i += panel) {
         int64_t rows = cr_iclamp(n - i, 0, panel), k = seen(a, t + i + rows - 1, j, keys);
-        if (j > 0) for (int64_t r = i; r < i + rows; r++)
+        if (accumulate) for (int64_t r = i; r < i + rows; r++)
             if (s->shrink[r] != 1) scale_row(o + r * a->o.row, a->D, s->shrink[r]);
-        multiply(a, rows, a->D, k, s->p + i, 1, N, v, a->v.row, o + i * a->o.row, a->o.row, j > 0);
+        multiply(a, rows, a->D, k, s->p + i, 1, N, v, a->v.row, o + i * a->o.row, a->o.row, accumulate);
     }
 }
 
-/* One query, as in generation: limited by reading k and v once; no product of matrices would fill its
- * tiles.  p has room for S keys. */
-static void forward_query(const cr_attention_job *a, int64_t head, int64_t t, float *scratch) {
-    int64_t keys = seen(a, t, 0, a->S);
-    float *p = scratch + 2 * N * V, *o = rows_of(a, a->o, head, t);
-    const float *mask = a->mask.at ? rows_of(a, a->mask, head, t) : NULL;
-    for (int64_t j = 0; j < keys; j += N)
-        dots(a, p + j, rows_of(a, a->q, head, t), 0, rows_of(a, a->k, head, j), a->k.row, cr_iclamp(keys - j, 0, N),
-             scratch);
-    for (int64_t j = 0; j < keys; j++) p[j] = p[j] * a->scale + (mask ? mask[j * a->mask_key] : 0);
-    for (int64_t j = keys; j < whole(keys); j++) p[j] = -INFINITY;
+/* ---- few queries, as in generation: limited by reading k and v once.  The rows of a part are the
+ * queries of all heads that share its keys. */
+
+/* n rows of keys or values from row j on as f32: in place, or converted into `to` (N, D). */
+static const float *keys_at(const cr_attention_job *a, const cr_heads *x, int64_t group, int64_t j, int64_t n,
+                            int64_t *row, float *to) {
+    const int64_t at = group / a->KV * x->batch + group % a->KV * x->head + j * x->row;
+    *row = x->row;
+    if (!a->half) return x->at + at;
+    const uint16_t *from = (const uint16_t *)(const void *)x->at + at;
+    if (x->row == a->D) a->half(to, from, n * a->D);
+    else for (int64_t i = 0; i < n; i++) a->half(to + i * a->D, from + i * x->row, a->D);
+    *row = a->D;
+    return to;
+}
+
+/* p (n) becomes exp(p - its maximum) over the keys [from, to), 0 elsewhere up to a whole vector. */
+static void softmax_part(float *p, int64_t from, int64_t to, int64_t n, float *max, float *sum) {
+    for (int64_t i = 0; i < from; i++) p[i] = -INFINITY;
+    for (int64_t i = to; i < whole(n); i++) p[i] = -INFINITY;
     vec most = v_k(-INFINITY), total = v_k(0);
-    for (int64_t j = 0; j < keys; j += V) most = v_most(most, LOAD(p + j));
-    float max = -INFINITY;
-    for (int lane = 0; lane < V; lane++) max = most[lane] > max ? most[lane] : max;
-    float base = max == -INFINITY ? 0 : max;        /* no key is visible: exp(-inf - 0) = 0 */
-    for (int64_t j = 0; j < keys; j += V) {
-        vec y = v_exp(LOAD(p + j) - base);
-        STORE(p + j, y);
+    for (int64_t i = 0; i < n; i += V) most = v_most(most, LOAD(p + i));
+    *max = -INFINITY;
+    for (int lane = 0; lane < V; lane++) *max = most[lane] > *max || most[lane] != most[lane] ? most[lane] : *max;
+    const float base = *max == -INFINITY ? 0 : *max;            /* no key is visible: exp(-inf - 0) = 0 */
+    for (int64_t i = 0; i < n; i += V) {
+        vec y = v_exp(LOAD(p + i) - base);
+        STORE(p + i, y);
         total += y;
     }
-    float sum = v_sum_lanes(total);
-    cr_product values = {.m = 1,
-                         .n = a->D,
-                         .k = keys,
-                         .a = p,
-                         .b = rows_of(a, a->v, head, 0),
-                         .c = o,
-                         .a_row = keys,
-                         .a_col = 1,
-                         .b_row = a->v.row,
-                         .b_col = 1,
-                         .c_row = a->o.row};
-    a->product->row(&values);
-    scale_row(o, a->D, sum == 0 ? 0 : 1 / sum);
-    a->lse[head * a->T + t] = max + v_log(v_k(sum))[0];
+    *sum = v_sum_lanes(total);
+}
+
+static void forward_part(const cr_attention_job *a, int64_t group, int64_t j, int64_t n, float *out, float *scratch) {
+    enum { PART = CR_ATTENTION_PART };
+    const int64_t shared = a->H / a->KV, rows = shared * a->T, head = group * shared, D = a->D;
+    float *p = scratch, *block = p + rows * PART, *q = block + N * D;
+    /* the keys of the part that a query sees */
+    const int64_t from = unseen(a, 0, j, n), to = seen(a, a->T - 1, j, n);
+    int64_t row;
+    for (int64_t r = 0; r < rows; r++) {
+        const float *x = rows_of(a, a->q, head + r / a->T, r % a->T);
+        for (int64_t d = 0; d < D; d++) q[r * D + d] = x[d] * a->scale;
+    }
+    for (int64_t i = from; i < to; i += N) {
+        const int64_t keys = cr_imin(N, to - i);
+        const float *k = keys_at(a, &a->k, group, j + i, keys, &row, block);
+        const cr_product product = {.m = rows, .n = keys, .k = D, .a = q, .a_row = D, .a_col = 1,
+                                    .b = k, .b_row = 1, .b_col = row, .c = p + i, .c_row = PART};
+        (rows == 1 ? a->product->row : a->product->few)(&product);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t h = head + r / a->T, t = r % a->T;
+        float *x = p + r * PART;
+        if (a->mask.at) {
+            const float *mask = rows_of(a, a->mask, h, t) + j * a->mask_key;
+            for (int64_t i = from; i < to; i++) x[i] += mask[i * a->mask_key];
+        }
+        softmax_part(x, unseen(a, t, j, n), seen(a, t, j, n), n, &out[rows * D + r], &out[rows * (D + 1) + r]);
+    }
+    for (int64_t i = from; i < to; i += N) {
+        const int64_t keys = cr_imin(N, to - i);
+        const float *v = keys_at(a, &a->v, group, j + i, keys, &row, block);
+        const cr_product product = {.m = rows, .n = D, .k = keys, .a = p + i, .a_row = PART, .a_col = 1, .b = v,
+                                    .b_row = row, .b_col = 1, .c = out, .c_row = D, .accumulate = i > from};
+        (rows == 1 ? a->product->row : a->product->direct)(&product);
+    }
+    if (from >= to) memset(out, 0, (size_t)(rows * D) * sizeof *out);
+}
+
+/* o and lse of a group of heads from the `parts` results of forward_part */
+static void join_parts(const cr_attention_job *a, int64_t group, int64_t parts, const float *from) {
+    const int64_t shared = a->H / a->KV, rows = shared * a->T, D = a->D, size = rows * (D + 2);
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t head = group * shared + r / a->T, t = r % a->T;
+        const float *max = from + rows * D + r, *sum = max + rows;
+        float most = -INFINITY, total = 0, *o = rows_of(a, a->o, head, t);
+        for (int64_t i = 0; i < parts; i++)
+            most = max[i * size] > most || max[i * size] != max[i * size] ? max[i * size] : most;
+        memset(o, 0, (size_t)D * sizeof *o);
+        for (int64_t i = 0; i < parts; i++) {
+            if (max[i * size] == -INFINITY) continue;
+            const float w = v_exp(v_k(max[i * size] - most))[0], *x = from + i * size + r * D;
+            total += w * sum[i * size];
+            for (int64_t d = 0; d < D; d++) o[d] += w * x[d];
+        }
+        if (total != 0) scale_row(o, D, 1 / total);
+        a->lse[head * a->T + t] = most + v_log(v_k(total))[0];
+    }
 }
 
 static void forward(const cr_attention_job *a, int64_t head, int64_t t, int64_t n, float *scratch) {
-    if (n == 1) { forward_query(a, head, t, scratch); return; }
     state s = {
         .q = scratch, .p = scratch + a->D * N, .mask = scratch + (a->D + N) * N, .max = scratch + (a->D + 2 * N) * N};
     s.sum = s.max + N;
@@ -211,17 +278,17 @@ static void forward(const cr_attention_job *a, int64_t head, int64_t t, int64_t 
     for (int i = 0; i < N; i++) { s.max[i] = -INFINITY; s.sum[i] = 0; }
     transpose(a, s.q, rows_of(a, a->q, head, t), a->q.row, n, a->scale);
     float *o = rows_of(a, a->o, head, t), *lse = a->lse + head * a->T + t;
-    int64_t end = seen(a, t + n - 1, 0, a->S);
-    for (int64_t j = 0; j < end; j += N) {
+    const int64_t begin = unseen(a, t, 0, a->S), end = seen(a, t + n - 1, 0, a->S);
+    for (int64_t j = begin; j < end; j += N) {
         int64_t keys = cr_iclamp(end - j, 0, N);
-        scores(a, &s, rows_of(a, a->k, head, j), t, n, j, keys);
+        scores(a, &s, keys_of(a, a->k, head, j), t, n, j, keys);
         if (a->mask.at)
             add_mask(a, s.p, s.mask, rows_of(a, a->mask, head, t) + j * a->mask_key, keys, n, a->mask_key, a->mask.row);
         for (int64_t x = 0; x < n; x += V) softmax_lanes(a, &s, t, x, j, keys);
-        add_values(a, &s, o, rows_of(a, a->v, head, j), t, n, j, keys);
+        add_values(a, &s, o, keys_of(a, a->v, head, j), t, n, j, keys, j > begin);
     }
     for (int64_t i = 0; i < n; i++) {
-        if (end == 0) memset(o + i * a->o.row, 0, (size_t)a->D * sizeof *o);
+        if (begin >= end) memset(o + i * a->o.row, 0, (size_t)a->D * sizeof *o);
         else if (s.sum[i] > 0 || s.sum[i] != s.sum[i]) scale_row(o + i * a->o.row, a->D, 1 / s.sum[i]);
     }
     for (int x = 0; x < N; x += V) STORE(s.sum + x, v_log(LOAD(s.sum + x)) + LOAD(s.max + x));
@@ -235,8 +302,9 @@ static void forward(const cr_attention_job *a, int64_t head, int64_t t, int64_t 
 typedef struct block { float *k, *v, *p, *ds, *mask, *delta; } block;
 
 
-/* One row of p and ds: the first `keys` columns are visible; the others, up to n, become 0. */
-static void softmax_row_bwd(float *p, float *ds, int64_t keys, int64_t n, float lse, float delta, float scale) {
+/* One row of p and ds: the columns [from, keys) are visible; the others, up to n, become 0. */
+static void softmax_row_bwd(float *p, float *ds, int64_t from, int64_t keys, int64_t n, float lse, float delta,
+                            float scale) {
     int64_t i = 0;
     if (lse == -INFINITY) lse = 0;                  /* the mask hides every key: exp(-inf - 0) = 0 */
     for (; i < whole(keys); i += V) {
@@ -249,6 +317,7 @@ static void softmax_row_bwd(float *p, float *ds, int64_t keys, int64_t n, float 
         STORE(ds + i, d);
     }
     for (; i < whole(n); i += V) { STORE(p + i, v_k(0)); STORE(ds + i, v_k(0)); }
+    for (i = 0; i < from; i++) p[i] = ds[i] = 0;
 }
 
 /* p and ds of queries t .. t + n and keys j .. j + keys. */
@@ -265,36 +334,40 @@ static void probabilities(const cr_attention_job *a, const block *b, int64_t hea
             add_mask(a, b->p + i * N, b->mask, mask, rows, cr_iclamp(columns, 0, keys), a->mask.row, a->mask_key);
         }
         for (int64_t r = i; r < i + rows; r++)
-            softmax_row_bwd(b->p + r * N, b->ds + r * N, seen(a, t + r, j, keys), keys, lse[r], b->delta[t + r],
-                            a->scale);
+            softmax_row_bwd(b->p + r * N, b->ds + r * N, unseen(a, t + r, j, keys), seen(a, t + r, j, keys), keys,
+                            lse[r], b->delta[t + r], a->scale);
     }
 }
 
 /* dv += p^T g, dk += ds^T q; rows of keys skip the queries that do not see them. */
 static void add_to_keys(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j,
-                        int64_t keys, bool accumulate) {
+                        int64_t keys) {
     const float *q = rows_of(a, a->q, head, t), *g = rows_of(a, a->g, head, t);
-    float *dk = rows_of(a, a->dk, head, j), *dv = rows_of(a, a->dv, head, j);
+    float *dk = keys_of(a, a->dk, head, j), *dv = keys_of(a, a->dv, head, j);
     int64_t panel = panel_of(a, keys, t, j, keys);
     for (int64_t i = 0; i < keys; i += panel) {
         int64_t rows = cr_iclamp(keys - i, 0, panel), first = first_query(a, j + i, t, n);
         multiply(a, rows, a->D, n - first, b->p + first * N + i, 1, N, g + first * a->g.row, a->g.row,
-                 dv + i * a->dv.row, a->dv.row, accumulate);
+                 dv + i * a->dv.row, a->dv.row, true);
         multiply(a, rows, a->D, n - first, b->ds + first * N + i, 1, N, q + first * a->q.row, a->q.row,
-                 dk + i * a->dk.row, a->dk.row, accumulate);
+                 dk + i * a->dk.row, a->dk.row, true);
     }
 }
 
 /* dq += ds k */
 static void add_to_queries(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j,
                            int64_t keys) {
-    const float *k = rows_of(a, a->k, head, j);
+    const float *k = keys_of(a, a->k, head, j);
     float *dq = rows_of(a, a->dq, head, t);
     int64_t panel = panel_of(a, n, t, j, keys);
     for (int64_t i = 0; i < n; i += panel) {
         int64_t rows = cr_iclamp(n - i, 0, panel), visible = seen(a, t + i + rows - 1, j, keys);
-        multiply(a, rows, a->D, visible, b->ds + i * N, N, 1, k, a->k.row, dq + i * a->dq.row, a->dq.row, j > 0);
+        multiply(a, rows, a->D, visible, b->ds + i * N, N, 1, k, a->k.row, dq + i * a->dq.row, a->dq.row, true);
     }
+}
+
+static void clear(const cr_attention_job *a, float *x, int64_t row, int64_t n) {
+    for (int64_t i = 0; i < n; i++) memset(x + i * row, 0, (size_t)a->D * sizeof *x);
 }
 
 static void backward(const cr_attention_job *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end,
@@ -306,20 +379,25 @@ static void backward(const cr_attention_job *a, int64_t head, int64_t j, int64_t
     for (int64_t x = t; x < t_end; x += N)
         dots(a, b.delta + x, rows_of(a, a->o, head, x), a->o.row, rows_of(a, a->g, head, x), a->g.row,
              cr_iclamp(t_end - x, 0, N), b.p);
+    if (want_q) clear(a, rows_of(a, a->dq, head, t), a->dq.row, t_end - t);
+    if (want_kv && head % (a->H / a->KV) == 0) {    /* the first of the heads that share these keys */
+        clear(a, keys_of(a, a->dk, head, j), a->dk.row, j_end - j);
+        clear(a, keys_of(a, a->dv, head, j), a->dv.row, j_end - j);
+    }
     for (; j < j_end; j += N) {
-        int64_t keys = cr_iclamp(j_end - j, 0, N), start = t;
-        transpose(a, b.k, rows_of(a, a->k, head, j), a->k.row, keys, a->scale);
-        transpose(a, b.v, rows_of(a, a->v, head, j), a->v.row, keys, 1);
-        /* Blocks of queries before the first that sees a key of this block have nothing to add; dq
-         * starts from zeros at key 0. */
-        if (j > 0) while (start + N < t_end && seen(a, start + N - 1, j, keys) == 0) start += N;
-        for (int64_t x = start; x < t_end; x += N) {
+        int64_t keys = cr_iclamp(j_end - j, 0, N);
+        transpose(a, b.k, keys_of(a, a->k, head, j), a->k.row, keys, a->scale);
+        transpose(a, b.v, keys_of(a, a->v, head, j), a->v.row, keys, 1);
+        /* only the blocks of queries that see a key of this block */
+        const int64_t end = t + last_query(a, j + keys - 1, t, t_end - t);
+        for (int64_t x = t + first_query(a, j, t, t_end - t) / N * N; x < end; x += N) {
             int64_t n = cr_iclamp(t_end - x, 0, N);
             probabilities(a, &b, head, x, n, j, keys);
-            if (want_kv) add_to_keys(a, &b, head, x, n, j, keys, x > start);
+            if (want_kv) add_to_keys(a, &b, head, x, n, j, keys);
             if (want_q) add_to_queries(a, &b, head, x, n, j, keys);
         }
     }
 }
 
-const struct cr_attentions CR_ISA_NAME(cr_attentions) = {.forward = forward, .backward = backward};
+const struct cr_attentions CR_ISA_NAME(cr_attentions) = {
+    .forward = forward, .part = forward_part, .join = join_parts, .backward = backward};

@@ -3245,8 +3245,100 @@ static void fused_127(float *const *out, const float *const *in, const float *pa
     }
 }
 
-/* mish: x tanh(softplus(x)) */
+/* swiglu: silu(gate) up: a gated linear unit (Shazeer 2020) */
 static void fused_128(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec gate = FETCH(in[0] + i), up = FETCH(in[1] + i);
+        const vec v0 = v_sigmoid(gate);
+        const vec v1 = v_mul(gate, v0);
+        const vec v2 = v_mul(v1, up);
+        STORE(out[0] + i, v2);
+    }
+}
+
+/* gradient of swiglu with respect to gate */
+static void fused_129(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(1.0f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec gate = FETCH(in[0] + i), up = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_mul(g, up);
+        const vec v1 = v_sigmoid(gate);
+        const vec v2 = v_sub(k0, v1);
+        const vec v3 = v_mul(gate, v2);
+        const vec v4 = v_add(k0, v3);
+        const vec v5 = v_mul(v1, v4);
+        const vec v6 = v_mul(v0, v5);
+        STORE(out[0] + i, v6);
+    }
+}
+
+/* gradient of swiglu with respect to up */
+static void fused_130(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec gate = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_sigmoid(gate);
+        const vec v1 = v_mul(gate, v0);
+        const vec v2 = v_mul(g, v1);
+        STORE(out[0] + i, v2);
+    }
+}
+
+/* geglu: gelu(gate) up (Shazeer 2020) */
+static void fused_131(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.5f), k1 = v_k(-0.7071067811865476f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec gate = FETCH(in[0] + i), up = FETCH(in[1] + i);
+        const vec v0 = v_mul(k0, gate);
+        const vec v1 = v_mul(gate, k1);
+        const vec v2 = v_erfc(v1);
+        const vec v3 = v_mul(v0, v2);
+        const vec v4 = v_mul(v3, up);
+        STORE(out[0] + i, v4);
+    }
+}
+
+/* gradient of geglu with respect to gate */
+static void fused_132(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.5f), k1 = v_k(-0.7071067811865476f), k2 = v_k(0.3989422804014327f), k3 = v_k(-0.5f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec gate = FETCH(in[0] + i), up = FETCH(in[1] + i), g = FETCH(in[2] + i);
+        const vec v0 = v_mul(g, up);
+        const vec v1 = v_mul(gate, k1);
+        const vec v2 = v_erfc(v1);
+        const vec v3 = v_mul(k0, v2);
+        const vec v4 = v_mul(gate, gate);
+        const vec v5 = v_mul(k3, v4);
+        const vec v6 = v_exp(v5);
+        const vec v7 = v_mul(k2, v6);
+        const vec v8 = v_mul(gate, v7);
+        const vec v9 = v_add(v3, v8);
+        const vec v10 = v_mul(v0, v9);
+        STORE(out[0] + i, v10);
+    }
+}
+
+/* gradient of geglu with respect to up */
+static void fused_133(float *const *out, const float *const *in, const float *params, int64_t n) {
+    (void)params;
+    const vec k0 = v_k(0.5f), k1 = v_k(-0.7071067811865476f);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec gate = FETCH(in[0] + i), g = FETCH(in[1] + i);
+        const vec v0 = v_mul(k0, gate);
+        const vec v1 = v_mul(gate, k1);
+        const vec v2 = v_erfc(v1);
+        const vec v3 = v_mul(v0, v2);
+        const vec v4 = v_mul(g, v3);
+        STORE(out[0] + i, v4);
+    }
+}
+
+/* mish: x tanh(softplus(x)) */
+static void fused_134(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3264,7 +3356,7 @@ static void fused_128(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of mish with respect to x */
-static void fused_129(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_135(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3288,7 +3380,7 @@ static void fused_129(float *const *out, const float *const *in, const float *pa
 }
 
 /* softplus: log(1 + e^(beta x)) / beta; x where beta x > threshold */
-static void fused_130(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_136(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec beta = v_k(params[0]), threshold = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -3307,7 +3399,7 @@ static void fused_130(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of softplus with respect to x */
-static void fused_131(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_137(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec beta = v_k(params[0]), threshold = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -3321,7 +3413,7 @@ static void fused_131(float *const *out, const float *const *in, const float *pa
 }
 
 /* softsign: x / (1 + |x|) */
-static void fused_132(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_138(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3334,7 +3426,7 @@ static void fused_132(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of softsign with respect to x */
-static void fused_133(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_139(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3348,7 +3440,7 @@ static void fused_133(float *const *out, const float *const *in, const float *pa
 }
 
 /* hardtanh: min(max(x, min_val), max_val); gradient 0 at the bounds */
-static void fused_134(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_140(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min_val = v_k(params[0]), max_val = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -3359,7 +3451,7 @@ static void fused_134(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of hardtanh with respect to x */
-static void fused_135(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_141(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec min_val = v_k(params[0]), max_val = v_k(params[1]), k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -3372,7 +3464,7 @@ static void fused_135(float *const *out, const float *const *in, const float *pa
 }
 
 /* hardsigmoid: min(max(x + 3, 0), 6) / 6 */
-static void fused_136(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_142(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3386,7 +3478,7 @@ static void fused_136(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of hardsigmoid with respect to x */
-static void fused_137(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_143(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(3.0f), k2 = v_k(6.0f), k3 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3401,7 +3493,7 @@ static void fused_137(float *const *out, const float *const *in, const float *pa
 }
 
 /* hardswish: x hardsigmoid(x) */
-static void fused_138(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_144(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(3.0f), k1 = v_k(0.0f), k2 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3416,7 +3508,7 @@ static void fused_138(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of hardswish with respect to x */
-static void fused_139(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_145(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(-3.0f), k1 = v_k(0.0f), k2 = v_k(3.0f), k3 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3433,7 +3525,7 @@ static void fused_139(float *const *out, const float *const *in, const float *pa
 }
 
 /* relu6: min(max(x, 0), 6) */
-static void fused_140(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_146(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3445,7 +3537,7 @@ static void fused_140(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of relu6 with respect to x */
-static void fused_141(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_147(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f), k1 = v_k(6.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3459,7 +3551,7 @@ static void fused_141(float *const *out, const float *const *in, const float *pa
 }
 
 /* logsigmoid: log(sigmoid(x)) */
-static void fused_142(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_148(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3475,7 +3567,7 @@ static void fused_142(float *const *out, const float *const *in, const float *pa
 }
 
 /* gradient of logsigmoid with respect to x */
-static void fused_143(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_149(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -3487,7 +3579,7 @@ static void fused_143(float *const *out, const float *const *in, const float *pa
 }
 
 /* frac: x - trunc(x) */
-static void fused_144(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_150(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec x = FETCH(in[0] + i);
@@ -3498,7 +3590,7 @@ static void fused_144(float *const *out, const float *const *in, const float *pa
 }
 
 /* isposinf: is x +infinity? */
-static void fused_145(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_151(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3511,7 +3603,7 @@ static void fused_145(float *const *out, const float *const *in, const float *pa
 }
 
 /* isneginf: is x -infinity? */
-static void fused_146(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_152(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3524,7 +3616,7 @@ static void fused_146(float *const *out, const float *const *in, const float *pa
 }
 
 /* isfinite: is x neither NaN nor an infinity? */
-static void fused_147(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_153(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3538,7 +3630,7 @@ static void fused_147(float *const *out, const float *const *in, const float *pa
 }
 
 /* signbit: is x negative, or -0? */
-static void fused_148(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_154(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f), k1 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3550,7 +3642,7 @@ static void fused_148(float *const *out, const float *const *in, const float *pa
 }
 
 /* logical_and: a and b, true where not 0 */
-static void fused_149(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_155(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3563,7 +3655,7 @@ static void fused_149(float *const *out, const float *const *in, const float *pa
 }
 
 /* logical_or: a or b */
-static void fused_150(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_156(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3576,7 +3668,7 @@ static void fused_150(float *const *out, const float *const *in, const float *pa
 }
 
 /* logical_xor: either a or b */
-static void fused_151(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_157(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3589,7 +3681,7 @@ static void fused_151(float *const *out, const float *const *in, const float *pa
 }
 
 /* logical_not: not x */
-static void fused_152(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_158(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3600,7 +3692,7 @@ static void fused_152(float *const *out, const float *const *in, const float *pa
 }
 
 /* sgd: p less lr times the gradient */
-static void fused_153(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_159(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -3614,7 +3706,7 @@ static void fused_153(float *const *out, const float *const *in, const float *pa
 }
 
 /* sgd_momentum: heavy ball */
-static void fused_154(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_160(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]), momentum = v_k(params[3]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -3631,7 +3723,7 @@ static void fused_154(float *const *out, const float *const *in, const float *pa
 }
 
 /* sgd_nesterov: Nesterov's momentum */
-static void fused_155(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_161(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), decay = v_k(params[1]), s = v_k(params[2]), momentum = v_k(params[3]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -3650,7 +3742,7 @@ static void fused_155(float *const *out, const float *const *in, const float *pa
 }
 
 /* adam: Kingma and Ba 2015; decay is an L2 term of the loss */
-static void fused_156(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_162(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]), s = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -3676,7 +3768,7 @@ static void fused_156(float *const *out, const float *const *in, const float *pa
 }
 
 /* adamw: Loshchilov and Hutter 2019: the weights shrink by themselves */
-static void fused_157(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_163(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -3700,7 +3792,7 @@ static void fused_157(float *const *out, const float *const *in, const float *pa
 }
 
 /* adam_amsgrad: Reddi et al. 2018: the largest v so far, h, divides */
-static void fused_158(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_164(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]), s = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
@@ -3728,7 +3820,7 @@ static void fused_158(float *const *out, const float *const *in, const float *pa
 }
 
 /* adamw_amsgrad: the same for adamw */
-static void fused_159(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_165(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), c2 = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i), h = FETCH(in[4] + i);
@@ -3754,7 +3846,7 @@ static void fused_159(float *const *out, const float *const *in, const float *pa
 }
 
 /* nadam: Dozat 2016: Nesterov's momentum in adam */
-static void fused_160(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_166(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec cg = v_k(params[0]), cm = v_k(params[1]), eps = v_k(params[2]), decay = v_k(params[3]), b1 = v_k(params[4]), c1 = v_k(params[5]), b2 = v_k(params[6]), c2 = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -3781,7 +3873,7 @@ static void fused_160(float *const *out, const float *const *in, const float *pa
 }
 
 /* adamax: Kingma and Ba 2015: v is the largest gradient, which fades */
-static void fused_161(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_167(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), b1 = v_k(params[3]), c1 = v_k(params[4]), b2 = v_k(params[5]), s = v_k(params[6]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -3805,7 +3897,7 @@ static void fused_161(float *const *out, const float *const *in, const float *pa
 }
 
 /* radam: Liu et al. 2020, once the variance of v is known */
-static void fused_162(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_168(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), eps = v_k(params[1]), keep = v_k(params[2]), decay = v_k(params[3]), b1 = v_k(params[4]), c1 = v_k(params[5]), b2 = v_k(params[6]), c2 = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -3831,7 +3923,7 @@ static void fused_162(float *const *out, const float *const *in, const float *pa
 }
 
 /* radam_early: before that */
-static void fused_163(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_169(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec step = v_k(params[0]), keep = v_k(params[2]), decay = v_k(params[3]), b1 = v_k(params[4]), c1 = v_k(params[5]), b2 = v_k(params[6]), c2 = v_k(params[7]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i), v = FETCH(in[3] + i);
@@ -3854,7 +3946,7 @@ static void fused_163(float *const *out, const float *const *in, const float *pa
 }
 
 /* asgd: Polyak and Juditsky 1992: a is the mean of the parameters */
-static void fused_164(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_170(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec eta = v_k(params[0]), keep = v_k(params[1]), decay = v_k(params[2]), mu = v_k(params[3]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), a = FETCH(in[2] + i);
@@ -3874,7 +3966,7 @@ static void fused_164(float *const *out, const float *const *in, const float *pa
 }
 
 /* rprop: Riedmiller and Braun 1993: h is the gradient before, l the length of the step */
-static void fused_165(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_171(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec up = v_k(params[0]), down = v_k(params[1]), least = v_k(params[2]), most = v_k(params[3]), k0 = v_k(0.0f), k1 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), h = FETCH(in[2] + i), l = FETCH(in[3] + i);
@@ -3897,7 +3989,7 @@ static void fused_165(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop: Tieleman and Hinton 2012 */
-static void fused_166(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_172(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i);
@@ -3918,7 +4010,7 @@ static void fused_166(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_momentum: the same with momentum */
-static void fused_167(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_173(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), m = FETCH(in[3] + i);
@@ -3942,7 +4034,7 @@ static void fused_167(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_centered: Graves 2013: the variance divides, h is the mean of the gradients */
-static void fused_168(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_174(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i);
@@ -3968,7 +4060,7 @@ static void fused_168(float *const *out, const float *const *in, const float *pa
 }
 
 /* rmsprop_centered_momentum: the same with momentum */
-static void fused_169(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_175(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]), momentum = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), h = FETCH(in[3] + i), m = FETCH(in[4] + i);
@@ -3997,7 +4089,7 @@ static void fused_169(float *const *out, const float *const *in, const float *pa
 }
 
 /* adagrad: Duchi et al. 2011 */
-static void fused_170(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_176(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i);
@@ -4016,7 +4108,7 @@ static void fused_170(float *const *out, const float *const *in, const float *pa
 }
 
 /* adadelta: Zeiler 2012: u is the mean square of the steps e */
-static void fused_171(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_177(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), eps = v_k(params[1]), decay = v_k(params[2]), a = v_k(params[3]), c = v_k(params[4]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), v = FETCH(in[2] + i), u = FETCH(in[3] + i);
@@ -4045,7 +4137,7 @@ static void fused_171(float *const *out, const float *const *in, const float *pa
 }
 
 /* lion: Chen et al. 2023, algorithm 2 */
-static void fused_172(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_178(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]), b1 = v_k(params[2]), c1 = v_k(params[3]), b2 = v_k(params[4]), c2 = v_k(params[5]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), g = FETCH(in[1] + i), m = FETCH(in[2] + i);
@@ -4065,7 +4157,7 @@ static void fused_172(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon: momentum; the second result becomes orthogonal (src/optim/muon.c) */
-static void fused_173(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_179(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -4077,7 +4169,7 @@ static void fused_173(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_nesterov: the same with Nesterov's momentum */
-static void fused_174(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_180(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec b1 = v_k(params[0]), c1 = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec m = FETCH(in[0] + i), g = FETCH(in[1] + i);
@@ -4092,7 +4184,7 @@ static void fused_174(float *const *out, const float *const *in, const float *pa
 }
 
 /* muon_apply: u is orthogonal */
-static void fused_175(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_181(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec lr = v_k(params[0]), keep = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec p = FETCH(in[0] + i), u = FETCH(in[1] + i);
@@ -4104,7 +4196,7 @@ static void fused_175(float *const *out, const float *const *in, const float *pa
 }
 
 /* scale: gradient clipping */
-static void fused_176(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_182(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec s = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec g = FETCH(in[0] + i);
@@ -4114,7 +4206,7 @@ static void fused_176(float *const *out, const float *const *in, const float *pa
 }
 
 /* uniform: uniform in [low, low + width); most: the largest number below that */
-static void fused_177(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_183(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec low = v_k(params[0]), width = v_k(params[1]), most = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -4126,7 +4218,7 @@ static void fused_177(float *const *out, const float *const *in, const float *pa
 }
 
 /* normal: normal */
-static void fused_178(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_184(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec mean = v_k(params[0]), std = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec z = FETCH(in[0] + i);
@@ -4137,7 +4229,7 @@ static void fused_178(float *const *out, const float *const *in, const float *pa
 }
 
 /* log_normal: e to a normal number */
-static void fused_179(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_185(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec mean = v_k(params[0]), std = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec z = FETCH(in[0] + i);
@@ -4149,7 +4241,7 @@ static void fused_179(float *const *out, const float *const *in, const float *pa
 }
 
 /* cauchy: Cauchy */
-static void fused_180(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_186(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec median = v_k(params[0]), sigma = v_k(params[1]), k0 = v_k(3.141592653589793f), k1 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -4163,7 +4255,7 @@ static void fused_180(float *const *out, const float *const *in, const float *pa
 }
 
 /* exponential: exponential; least: instead of -log(1 - u) where that is 0 */
-static void fused_181(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_187(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec scale = v_k(params[0]), least = v_k(params[1]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -4177,7 +4269,7 @@ static void fused_181(float *const *out, const float *const *in, const float *pa
 }
 
 /* gumbel: Gumbel */
-static void fused_182(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_188(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec least = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -4192,7 +4284,7 @@ static void fused_182(float *const *out, const float *const *in, const float *pa
 }
 
 /* geometric: trials up to a success; fails: log(1 - p) */
-static void fused_183(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_189(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec fails = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -4205,8 +4297,26 @@ static void fused_183(float *const *out, const float *const *in, const float *pa
     }
 }
 
+/* rotate: y = a c - side b s, z = b c + side a s */
+static void fused_190(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec side = v_k(params[0]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), c = FETCH(in[2] + i), s = FETCH(in[3] + i);
+        const vec v0 = v_mul(a, c);
+        const vec v1 = v_mul(b, s);
+        const vec v2 = v_mul(side, v1);
+        const vec v3 = v_sub(v0, v2);
+        const vec v4 = v_mul(b, c);
+        const vec v5 = v_mul(a, s);
+        const vec v6 = v_mul(side, v5);
+        const vec v7 = v_add(v4, v6);
+        STORE(out[0] + i, v3);
+        STORE(out[1] + i, v7);
+    }
+}
+
 /* rnn_tanh: y = tanh(a) */
-static void fused_184(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_191(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i);
@@ -4216,7 +4326,7 @@ static void fused_184(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_relu: y = max(a, 0) */
-static void fused_185(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_192(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -4227,7 +4337,7 @@ static void fused_185(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_tanh_back: d: the gradient of a */
-static void fused_186(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_193(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -4241,7 +4351,7 @@ static void fused_186(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_relu_back: d: the gradient of a */
-static void fused_187(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_194(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -4254,7 +4364,7 @@ static void fused_187(float *const *out, const float *const *in, const float *pa
 }
 
 /* lstm: k = s(af) c + s(ai) tanh(ag), y = s(ao) tanh(k), s = sigmoid */
-static void fused_188(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_195(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec ai = FETCH(in[0] + i), af = FETCH(in[1] + i), ag = FETCH(in[2] + i), ao = FETCH(in[3] + i), c = FETCH(in[4] + i);
@@ -4274,7 +4384,7 @@ static void fused_188(float *const *out, const float *const *in, const float *pa
 }
 
 /* lstm_back: the gradients of the gates and of c */
-static void fused_189(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_196(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -4319,7 +4429,7 @@ static void fused_189(float *const *out, const float *const *in, const float *pa
 }
 
 /* lstm_hidden: y of lstm */
-static void fused_190(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_197(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec ai = FETCH(in[0] + i), af = FETCH(in[1] + i), ag = FETCH(in[2] + i), ao = FETCH(in[3] + i), c = FETCH(in[4] + i);
@@ -4337,7 +4447,7 @@ static void fused_190(float *const *out, const float *const *in, const float *pa
 }
 
 /* gru: r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), y = n + z (h - n) */
-static void fused_191(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_198(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec xr = FETCH(in[0] + i), xz = FETCH(in[1] + i), xn = FETCH(in[2] + i), hr = FETCH(in[3] + i), hz = FETCH(in[4] + i), hn = FETCH(in[5] + i), h = FETCH(in[6] + i);
@@ -4356,7 +4466,7 @@ static void fused_191(float *const *out, const float *const *in, const float *pa
 }
 
 /* gru_back: dm: the gradient of hn; dh: that of h but through the gates */
-static void fused_192(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_199(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -4412,5 +4522,5 @@ static const fused_fn fused_table[] = {
     fused_160, fused_161, fused_162, fused_163, fused_164, fused_165, fused_166, fused_167, fused_168, fused_169,
     fused_170, fused_171, fused_172, fused_173, fused_174, fused_175, fused_176, fused_177, fused_178, fused_179,
     fused_180, fused_181, fused_182, fused_183, fused_184, fused_185, fused_186, fused_187, fused_188, fused_189,
-    fused_190, fused_191, fused_192,
+    fused_190, fused_191, fused_192, fused_193, fused_194, fused_195, fused_196, fused_197, fused_198, fused_199,
 };

@@ -176,14 +176,15 @@ ARGUMENTS(channel_norm_arguments, class T, class A) {
     f64 eps, count;                                 /* count: B S */
 };
 
-/* ---- attention.cu: q, o, g, dq (B, H, queries, D), k, v, dk, dv (B, H, keys, D), D contiguous */
+/* ---- attention.cu: q, o, g, dq (B, H, queries, D), k, v, dk, dv (B, H / shared, keys, D), D contiguous */
 ARGUMENTS(attention_heads, class T) { POINTER(T) at; i64 batch, head, row; };
 ARGUMENTS(attention_arguments, class T, class A) {
     OF(attention_heads, T) q, k, v, o, g, dq, dk, dv;           /* g: the cotangent of o */
     POINTER(const A) mask;
     i64 mask_batch, mask_head, mask_query, mask_key;
     POINTER(A) lse, delta;                          /* (B, H, queries); delta: the sums of g o over D */
-    i64 H, queries, keys, head_size, causal;        /* causal: query t attends to keys 0 .. t + keys - queries */
+    i64 H, shared, queries, keys, head_size;        /* shared: heads of q that share one of k and v */
+    i64 first, last;                                /* query t attends to the keys t + first .. t + last */
     f64 scale;
     i64 tiles, parts;                               /* blocks of a head: tiles of rows, and parts of the columns of D */
 };

@@ -15,20 +15,22 @@ typedef struct job {
     cr_dtype lse_dtype;
     cuda_address lse, delta;
     double scale;
-    bool causal;
-    int64_t B, H, T, S, D;                          /* T queries, S keys */
+    int64_t first, last;                            /* query t attends to the keys t + first .. t + last */
+    int64_t B, H, KV, T, S, D;                      /* T queries, S keys */
 } job;
 
 static job job_of(const char *op, const cr_array *q, const cr_array *k, const cr_array *mask, const cr_array *lse,
-                  double scale, bool causal) {
+                  double scale, int64_t first, int64_t last) {
     return (job){.op = op,
                  .operand = {[Q] = q, [K] = k},
                  .mask = mask,
                  .lse_dtype = lse->dtype,
                  .scale = scale,
-                 .causal = causal,
+                 .first = first,
+                 .last = last,
                  .B = q->shape[0],
                  .H = q->shape[1],
+                 .KV = k->shape[1],
                  .T = q->shape[2],
                  .S = k->shape[2],
                  .D = q->shape[3]};
@@ -65,10 +67,12 @@ static attention_arguments arguments_of(const job *j, int64_t tiles, int64_t par
                              .lse = j->lse,
                              .delta = j->delta,
                              .H = j->H,
+                             .shared = j->H / j->KV,
                              .queries = j->T,
                              .keys = j->S,
                              .head_size = j->D,
-                             .causal = j->causal,
+                             .first = j->first,
+                             .last = j->last,
                              .scale = j->scale,
                              .tiles = tiles,
                              .parts = parts};
@@ -96,6 +100,8 @@ static tile_size tile_size_of(const cuda *g, const job *j, pass p) {
     return large && has_little_memory(g) ? little[p] : sizes[j->mask != NULL][large][p];
 }
 
+static int64_t heads_in(const job *j, pass p) { return j->B * (p == KEYS ? j->KV : j->H); }
+
 static cr_status run_tensor_cores(cuda *g, const job *j, pass p, const char *name, int64_t rows) {
     static const char definitions[] = "#define PASS %d\n#define T %s\n#define A f32\n#define MASKED %d\n#define HEAD "
                                       "%d\n#define MT %d\n#define NT %d\n";
@@ -110,7 +116,7 @@ static cr_status run_tensor_cores(cuda *g, const job *j, pass p, const char *nam
                                              z.nt);
     const int64_t tiles = cuda_pieces(rows, height);
     const attention_arguments a = arguments_of(j, tiles, 1);
-    return cr_cuda_launch_shared(g, j->op, k, &a, j->B * j->H * tiles, THREADS, shared[p]);
+    return cr_cuda_launch_shared(g, j->op, k, &a, heads_in(j, p) * tiles, THREADS, shared[p]);
 }
 
 static const cuda_kernel *plain_kernel(cuda *g, const job *j, pass p, const char *name, int r, int groups) {
@@ -130,7 +136,7 @@ static cr_status run_plain(cuda *g, const job *j, pass p, const char *name, int6
         return cr_cuda_launch(g, j->op, k, &a, cuda_pieces(a.parts, CUDA_GROUP / 32));
     }
     const attention_arguments a = arguments_of(j, cuda_pieces(rows, n), cuda_pieces(j->D, n * groups));
-    return cr_cuda_launch(g, j->op, k, &a, j->B * j->H * a.tiles * a.parts);
+    return cr_cuda_launch(g, j->op, k, &a, heads_in(j, p) * a.tiles * a.parts);
 }
 
 /* A block for each query and part of the keys, where a block for 64 queries of a head would leave most
@@ -169,7 +175,8 @@ static cr_status run(cuda *g, const job *j, pass p) {
 cr_status cr_cuda_attention(const cr_attention_args *args) {
     static const char op[] = "attention";
     if (!args->o.numel) return CR_OK;
-    job j = job_of(op, &args->q, &args->k, cr_present(&args->mask), &args->lse, args->scale, args->causal);
+    job j = job_of(op, &args->q, &args->k, cr_present(&args->mask), &args->lse, args->scale, args->first,
+                   args->last);
     j.operand[V] = &args->v, j.operand[O] = &args->o;
     cuda *g = cr_cuda_enter(op, args->q.dev);
     if (!g) return cr_error_status();
@@ -207,7 +214,8 @@ static cr_status run_bwd(cuda *g, job *j, const cr_array *lse) {
 cr_status cr_cuda_attention_bwd(const cr_attention_bwd_args *args) {
     static const char op[] = "attention_bwd";
     if (!args->q.numel || !args->k.numel) return clear_grads(args);
-    job j = job_of(op, &args->q, &args->k, cr_present(&args->mask), &args->lse, args->scale, args->causal);
+    job j = job_of(op, &args->q, &args->k, cr_present(&args->mask), &args->lse, args->scale, args->first,
+                   args->last);
     const cr_array *const more[] = {
         [V] = &args->v, [O] = &args->o, [G] = &args->g, [DQ] = &args->dq, [DK] = &args->dk, [DV] = &args->dv};
     for (int i = V; i < OPERANDS; i++) j.operand[i] = more[i];

@@ -1,5 +1,5 @@
 /* attention.cu - o = softmax(scale q k^T + mask) v for every head, q, o (B, H, queries, D), k, v (B,
- * H, keys, D), and its derivatives, without a matrix of all scores: the forward pass computes tiles of
+ * H / shared, keys, D), and its derivatives, without a matrix of all scores: the forward pass computes tiles of
  * scores and an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022); the backward pass
  * computes the scores again from lse.  A block owns some rows of one head (queries for o and dq, keys
  * for dk and dv) and passes over tiles of the other operand in order.  No other block adds to its
@@ -20,25 +20,42 @@ struct place {                                      /* the part of the result th
     i64 first;                                      /* row */
     D rows of(const heads &x, i64 count) const { return rows{x.at + b * x.batch + h * x.head, x.row, count}; }
 };
+/* Where the keys of a head are; the i-th head of those that share keys (PASS 2). */
+D place keys_of(const arguments &a, const place &p) {
+    return place{p.b, (int)(p.h / (int)a.shared), p.part, p.first};
+}
+D place sharer(const arguments &a, const place &p, int i) {
+    return place{p.b, p.h * (int)a.shared + i, p.part, p.first};
+}
 /* The longest rows go first: late queries attend to the most keys, early keys are attended to by the most queries. */
 D place place_of(const arguments &a, int rows_of_block, bool late_first) {
-    const u32 i = blockIdx.x, parts = (u32)a.parts, tiles = (u32)a.tiles, H = (u32)a.H, tile = i / parts % tiles,
-              head = i / parts / tiles;
+    const u32 i = blockIdx.x, parts = (u32)a.parts, tiles = (u32)a.tiles, tile = i / parts % tiles,
+              H = (u32)(PASS == 2 ? a.H / a.shared : a.H), head = i / parts / tiles;
     return place{(int)(head / H), (int)(head % H), (int)(i % parts),
                  (i64)(late_first ? tiles - 1 - tile : tile) * rows_of_block};
 }
 
-/* How many keys query t attends to: may be negative; 0 after the last query.  first_query: the first
- * query that attends to key s.  I: i64, or int where int is enough. */
+/* Query t attends to the keys unseen .. visible - 1: visible may be negative, and is 0 after the last
+ * query.  The queries first_query .. end_of_queries - 1 attend to key s.  I: i64, or int where int is
+ * enough. */
 template <class I> D I visible(const arguments &a, I t) {
-    const I keys = (I)a.keys, queries = (I)a.queries, n = a.causal ? t + 1 + keys - queries : keys;
-    return t >= queries ? 0 : n < keys ? n : keys;
+    const I keys = (I)a.keys, n = t + 1 + (I)a.last;
+    return t >= (I)a.queries ? 0 : n < keys ? n : keys;
 }
+template <class I> D I unseen(const arguments &a, I t) {
+    const I n = t + (I)a.first;
+    return n < 0 ? 0 : n;
+}
+template <class I> D bool attends(const arguments &a, I t, I s) { return s < visible(a, t) && s >= unseen(a, t); }
 template <class I> D I first_query(const arguments &a, I s) {
-    const I t = a.causal ? s - ((I)a.keys - (I)a.queries) : 0;
+    const I t = s - (I)a.last;
     return t < 0 ? 0 : t;
 }
-/* How many keys any of the n queries from t on attends to. */
+template <class I> D I end_of_queries(const arguments &a, I s) {
+    const I t = s - (I)a.first + 1;
+    return t < (I)a.queries ? t : (I)a.queries;
+}
+/* The end of the keys that any of the n queries from t on attends to. */
 template <class I> D I visible_to_any(const arguments &a, I t, int n) {
     return visible<I>(a, t + n <= (I)a.queries ? t + n - 1 : (I)a.queries - 1);
 }
@@ -163,12 +180,12 @@ struct larger_of { static __device__ A join(A a, A b) { return a > b ? a : b; } 
 #if PASS == 0
 KERNEL(256) attention(const arguments a) {
     __shared__ workspace w;
-    const place p = place_of(a, N, true);
-    const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys);
-    const i64 end = visible_to_any(a, p.first, N);
+    const place p = place_of(a, N, true), shared = keys_of(a, p);
+    const rows q = p.of(a.q, a.queries), k = shared.of(a.k, a.keys), v = shared.of(a.v, a.keys);
+    const i64 begin = unseen(a, p.first), end = visible_to_any(a, p.first, N);
     A o[C][R][R] = {}, s[R][R], top[R], sum[R], factor[R];
     for (int i = 0; i < R; i++) top[i] = -infinity<A>(), sum[i] = 0;
-    for (i64 key = 0; key < end; key += N) {
+    for (i64 key = begin; key < end; key += N) {
         dots(s, w, q, p.first, k, key, a.head_size);
         const A *const mask = mask_at(a, p, p.first + thread_y(), key + thread_x());
 #pragma unroll
@@ -178,7 +195,7 @@ KERNEL(256) attention(const arguments a) {
 #pragma unroll
             for (int j = 0; j < R; j++) {
                 const i64 c = key + thread_x() + 16 * j;
-                s[i][j] = c < visible(a, t)
+                s[i][j] = attends(a, t, c)
                               ? score(mask + 16 * (i * a.mask_query + j * a.mask_key), s[i][j], (A)a.scale, 1)
                               : -infinity<A>();
                 top[i] = larger_of::join(s[i][j], top[i]);
@@ -216,15 +233,16 @@ KERNEL(256) attention(const arguments a) {
  * block: ptxas would spill for a second block. */
 KERNEL(256, 1) attention_dq(const arguments a) {
     __shared__ workspace w;
-    const place p = place_of(a, N, true);
-    const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys), g = p.of(a.g, a.queries);
-    const i64 end = visible_to_any(a, p.first, N);
+    const place p = place_of(a, N, true), shared = keys_of(a, p);
+    const rows q = p.of(a.q, a.queries), k = shared.of(a.k, a.keys), v = shared.of(a.v, a.keys),
+               g = p.of(a.g, a.queries);
+    const i64 begin = unseen(a, p.first), end = visible_to_any(a, p.first, N);
     A dq[C][R][R] = {}, s[R][R], dp[R][R], lse[R], delta[R], scale[R];
     for (int i = 0; i < R; i++) {
         const i64 t = p.first + thread_y() + 16 * i;
         lse[i] = lse_of(a, p, t), delta[i] = delta_of(a, p, t), scale[i] = (A)a.scale;
     }
-    for (i64 key = 0; key < end; key += N) {
+    for (i64 key = begin; key < end; key += N) {
         dots(s, w, q, p.first, k, key, a.head_size);
         dots(dp, w, g, p.first, v, key, a.head_size);
 #pragma unroll
@@ -232,8 +250,8 @@ KERNEL(256, 1) attention_dq(const arguments a) {
 #pragma unroll
             for (int j = 0; j < R; j++) {
                 const i64 t = p.first + thread_y() + 16 * i, c = key + thread_x() + 16 * j;
-                const A weight = c < visible(a, t) ? f_exp(score(mask_at(a, p, t, c), s[i][j], (A)a.scale, 1) - lse[i])
-                                                   : (A)0;
+                const A weight = attends(a, t, c) ? f_exp(score(mask_at(a, p, t, c), s[i][j], (A)a.scale, 1) - lse[i])
+                                                  : (A)0;
                 w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = weight * (dp[i][j] - delta[i]);
             }
         weigh(dq, w, k, key, p.part * (N * C), a.head_size);
@@ -247,32 +265,37 @@ KERNEL(256, 1) attention_dq(const arguments a) {
 KERNEL(256) attention_dkv(const arguments a) {
     __shared__ workspace w;
     const place p = place_of(a, N, false);
-    const rows q = p.of(a.q, a.queries), k = p.of(a.k, a.keys), v = p.of(a.v, a.keys), g = p.of(a.g, a.queries);
+    const rows k = p.of(a.k, a.keys), v = p.of(a.v, a.keys);
+    const i64 begin = first_query(a, p.first), end = end_of_queries(a, p.first + N - 1);
     A dk[C][R][R] = {}, dv[C][R][R] = {}, s[R][R], dp[R][R], scale[R], one[R];
     for (int i = 0; i < R; i++) scale[i] = (A)a.scale, one[i] = 1;
-    for (i64 query = first_query(a, p.first); query < a.queries; query += N) {
-        dots(s, w, k, p.first, q, query, a.head_size);
-        dots(dp, w, v, p.first, g, query, a.head_size);
+    for (int head = 0; head < a.shared; head++) {
+        const place h = sharer(a, p, head);
+        const rows q = h.of(a.q, a.queries), g = h.of(a.g, a.queries);
+        for (i64 query = begin; query < end; query += N) {
+            dots(s, w, k, p.first, q, query, a.head_size);
+            dots(dp, w, v, p.first, g, query, a.head_size);
 #pragma unroll
-        for (int j = 0; j < R; j++) {
-            const i64 t = query + thread_x() + 16 * j;
-            const A lse = lse_of(a, p, t), delta = delta_of(a, p, t);
+            for (int j = 0; j < R; j++) {
+                const i64 t = query + thread_x() + 16 * j;
+                const A lse = lse_of(a, h, t), delta = delta_of(a, h, t);
 #pragma unroll
-            for (int i = 0; i < R; i++) {
-                const i64 c = p.first + thread_y() + 16 * i;
-                const A weight = c < visible(a, t) ? f_exp(score(mask_at(a, p, t, c), s[i][j], (A)a.scale, 1) - lse)
-                                                   : (A)0;
-                w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = weight;
-                dp[i][j] = weight * (dp[i][j] - delta);
+                for (int i = 0; i < R; i++) {
+                    const i64 c = p.first + thread_y() + 16 * i;
+                    const A weight = attends(a, t, c) ? f_exp(score(mask_at(a, h, t, c), s[i][j], (A)a.scale, 1) - lse)
+                                                      : (A)0;
+                    w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = weight;
+                    dp[i][j] = weight * (dp[i][j] - delta);
+                }
             }
+            weigh(dv, w, g, query, p.part * (N * C), a.head_size);
+            __syncthreads();                        /* the weights were read */
+#pragma unroll
+            for (int i = 0; i < R; i++)
+#pragma unroll
+                for (int j = 0; j < R; j++) w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = dp[i][j];
+            weigh(dk, w, q, query, p.part * (N * C), a.head_size);
         }
-        weigh(dv, w, g, query, p.part * (N * C), a.head_size);
-        __syncthreads();                            /* the weights were read */
-#pragma unroll
-        for (int i = 0; i < R; i++)
-#pragma unroll
-            for (int j = 0; j < R; j++) w.weights.v[thread_y() + 16 * i][thread_x() + 16 * j] = dp[i][j];
-        weigh(dk, w, q, query, p.part * (N * C), a.head_size);
     }
     store(p.of(a.dk, a.keys), p, a.head_size, dk, scale);
     store(p.of(a.dv, a.keys), p, a.head_size, dv, one);
@@ -320,12 +343,14 @@ KERNEL(256) attention_part(const arguments a) {
     __shared__ A weights[KEYS], shared[256];
     const share all = share_of(256, 1), s = share_of_columns(a);
     const query q = query_of(a, (i64)blockIdx.x / a.tiles);
-    const i64 first = (i64)blockIdx.x % a.tiles * KEYS, left = visible(a, q.t) - first;
-    const rows k = q.p.of(a.k, a.keys), v = q.p.of(a.v, a.keys);
+    const place shared_keys = keys_of(a, q.p);
+    const i64 first = (i64)blockIdx.x % a.tiles * KEYS, left = visible(a, q.t) - first, hidden = unseen(a, q.t) - first;
+    const rows k = shared_keys.of(a.k, a.keys), v = shared_keys.of(a.v, a.keys);
     const T *mine = q.p.of(a.q, a.queries).at + q.t * a.q.row;
-    const int t = (int)threadIdx.x, n = left < 0 ? 0 : left < KEYS ? (int)left : (int)KEYS;
+    const int t = (int)threadIdx.x, n = left < 0 ? 0 : left < KEYS ? (int)left : (int)KEYS,
+              from = hidden < 0 ? 0 : hidden < n ? (int)hidden : n;
     A *to = a.delta + (i64)blockIdx.x * (a.head_size + 2);
-    for (int c = t / 32; c < n; c += 8) {           /* a warp for each key */
+    for (int c = from + t / 32; c < n; c += 8) {    /* a warp for each key */
         A dot = 0;
         for (i64 d = t % 32; d < a.head_size; d += 32)
             dot += cast<A>(mine[d]) * cast<A>(k.at[(first + c) * k.stride + d]);
@@ -334,15 +359,16 @@ KERNEL(256) attention_part(const arguments a) {
         if (t % 32 == 0) weights[c] = score(mask_at(a, q.p, q.t, first + c), dot, (A)a.scale, 1);
     }
     __syncthreads();
-    const A x = t < n ? weights[t] : -infinity<A>(), top = tree<larger_of>(x, shared, all),
-            weight = t < n ? f_exp(x - base_of(top)) : (A)0, sum = tree<sum_of>(weight, shared, all);
-    if (t < n) weights[t] = weight;
+    const bool has_key = t >= from && t < n;
+    const A x = has_key ? weights[t] : -infinity<A>(), top = tree<larger_of>(x, shared, all),
+            weight = has_key ? f_exp(x - base_of(top)) : (A)0, sum = tree<sum_of>(weight, shared, all);
+    if (has_key) weights[t] = weight;
     if (t == 0) to[a.head_size] = top, to[a.head_size + 1] = sum;
     __syncthreads();
     for (i64 begin = 0; begin < a.head_size; begin += s.columns) {
         const i64 column = begin + s.column;
         A o = 0;
-        for (int c = s.lane; c < n && column < a.head_size; c += s.width)
+        for (int c = from + s.lane; c < n && column < a.head_size; c += s.width)
             o += weights[c] * cast<A>(v.at[(first + c) * v.stride + column]);
         o = tree<sum_of>(o, shared, s);
         if (s.lane == 0 && column < a.head_size) to[column] = o;
@@ -570,8 +596,8 @@ D void edge(f32 (&s)[MT][NT][4], const arguments &a, const place &p, int row, in
     row = opaque(row), column = opaque(column);
     EACH_SCORE {
         const int y = row + row_of(m, e), x = column + column_of(n, e), t = PASS == 2 ? x : y, key = PASS == 2 ? y : x;
-        s[m][n][e] = key < visible(a, t) ? score(mask_at(a, p, t, key), s[m][n][e], scale.inner, LOG2E)
-                                         : -infinity<f32>();
+        s[m][n][e] = attends(a, t, key) ? score(mask_at(a, p, t, key), s[m][n][e], scale.inner, LOG2E)
+                                        : -infinity<f32>();
     }
 }
 
@@ -579,17 +605,18 @@ D void edge(f32 (&s)[MT][NT][4], const arguments &a, const place &p, int row, in
 /* A tile of k is copied while the tile of v before it is used, and a tile of v while its k is used. */
 KERNEL(THREADS, 2) attention(const arguments a) {
     const int qs = tile_at(0, 0), ks = tile_at(1, 0), vs = tile_at(1, 1);
-    const place p = place_of(a, ROWS, true);
-    /* every row attends to the first `whole` keys */
-    const int first = (int)p.first, end = visible_to_any(a, first, ROWS), whole = visible(a, first);
+    const place p = place_of(a, ROWS, true), shared = keys_of(a, p);
+    /* every row attends to the keys some .. whole */
+    const int first = (int)p.first, begin = unseen(a, first), end = visible_to_any(a, first, ROWS),
+              some = unseen(a, first + ROWS - 1), whole = visible(a, first);
     const scaling scale(a);
     f32 o[MT][DT][4] = {}, s[MT][NT][4], top[MT][2], sum[MT][2], factor[MT][2];
     EACH_ROW top[m][i] = -infinity<f32>(), sum[m][i] = 0;
-    stream q(p.of(a.q, a.queries), first), k(p.of(a.k, a.keys), 0), v(p.of(a.v, a.keys), 0);
+    stream q(p.of(a.q, a.queries), first), k(shared.of(a.k, a.keys), begin), v(shared.of(a.v, a.keys), begin);
     copies c;
     q.fetch<ROWS>(c, qs);
     k.fetch<COLUMNS>(c, ks);
-    for (int key = 0; key < end; key += COLUMNS) {
+    for (int key = begin; key < end; key += COLUMNS) {
         c.wait();
         __syncthreads();                            /* k is there, v was read */
         v.fetch<COLUMNS>(c, vs);
@@ -598,7 +625,7 @@ KERNEL(THREADS, 2) attention(const arguments a) {
         c.wait();
         __syncthreads();                            /* v is there, k was read */
         if (key + COLUMNS < end) k.fetch<COLUMNS>(c, ks);
-        if (scale.always || key + COLUMNS > whole) edge(s, a, p, first, key, scale);
+        if (scale.always || key < some || key + COLUMNS > whole) edge(s, a, p, first, key, scale);
         bool moved = false;
         EACH_ROW {
             f32 most = top[m][i];
@@ -644,21 +671,22 @@ KERNEL(THREADS, 2) attention(const arguments a) {
  * and v are copied alternately, as for o. */
 KERNEL(THREADS, 2) attention_dq(const arguments a) {
     const int qs = tile_at(0, 0), gs = tile_at(1, 0), ks = tile_at(2, 0), vs = tile_at(2, 1);
-    const place p = place_of(a, ROWS, true);
-    const int first = (int)p.first, end = visible_to_any(a, first, ROWS), whole = visible(a, first);
+    const place p = place_of(a, ROWS, true), shared = keys_of(a, p);
+    const int first = (int)p.first, begin = unseen(a, first), end = visible_to_any(a, first, ROWS),
+              some = unseen(a, first + ROWS - 1), whole = visible(a, first);
     const scaling scale(a);
     f32 dq[MT][DT][4] = {}, s[MT][NT][4], dp[MT][NT][4], lse[MT][2], delta[MT][2], factor[MT][2];
     EACH_ROW {
         const int t = first + row_of(m, 2 * i);
         lse[m][i] = lse_of(a, p, t), delta[m][i] = -delta_of(a, p, t), factor[m][i] = (f32)a.scale;
     }
-    stream q(p.of(a.q, a.queries), first), g(p.of(a.g, a.queries), first), k(p.of(a.k, a.keys), 0),
-        v(p.of(a.v, a.keys), 0);
+    stream q(p.of(a.q, a.queries), first), g(p.of(a.g, a.queries), first), k(shared.of(a.k, a.keys), begin),
+        v(shared.of(a.v, a.keys), begin);
     copies c;
     q.fetch<ROWS>(c, qs);
     g.fetch<ROWS>(c, gs);
     v.fetch<COLUMNS>(c, vs);
-    for (int key = 0; key < end; key += COLUMNS) {
+    for (int key = begin; key < end; key += COLUMNS) {
         c.wait();
         __syncthreads();                            /* v is there, k was read */
         k.fetch<COLUMNS>(c, ks);
@@ -669,7 +697,7 @@ KERNEL(THREADS, 2) attention_dq(const arguments a) {
         if (key + COLUMNS < end) v.fetch<COLUMNS>(c, vs);
         EACH_SCORE s[m][n][e] = 0;
         dots(s, qs, ks);
-        if (scale.always || key + COLUMNS > whole) edge(s, a, p, first, key, scale);
+        if (scale.always || key < some || key + COLUMNS > whole) edge(s, a, p, first, key, scale);
         EACH_SCORE s[m][n][e] = power_of_2(s[m][n][e] * scale.outer - lse[m][e / 2]) * dp[m][n][e];
         weights w;
         w.round(s);
@@ -686,54 +714,57 @@ KERNEL(THREADS, 2) attention_dq(const arguments a) {
 KERNEL(THREADS, 2) attention_dkv(const arguments a) {
     const bool is_dk = (int)threadIdx.x >= THREADS / 2;
     const place p = place_of(a, ROWS, false);
-    /* every query from `whole` on attends to every row */
-    const int first = (int)p.first, queries = (int)a.queries, begin = first_query(a, first),
-              whole = first_query(a, first + ROWS - 1);
+    /* the queries whole .. some attend to every row */
+    const int first = (int)p.first, begin = first_query(a, first), end = end_of_queries(a, first + ROWS - 1),
+              whole = first_query(a, first + ROWS - 1), some = end_of_queries(a, first);
     const scaling scale(a);
     f32 acc[MT][DT][4] = {}, s[MT][NT][4], factor[MT][2];
     EACH_ROW factor[m][i] = is_dk ? (f32)a.scale : 1;
-    stream k(p.of(a.k, a.keys), first), v(p.of(a.v, a.keys), first), q(p.of(a.q, a.queries), begin),
-        g(p.of(a.g, a.queries), begin);
+    stream k(p.of(a.k, a.keys), first), v(p.of(a.v, a.keys), first);
     /* lse, then delta, of the columns of two tiles */
     f32 *const statistics = (f32 *)((char *)memory + tile_at(2, 4));
     pack<u32, 4> *const shared_weights = (pack<u32, 4> *)(statistics + 4 * COLUMNS) + threadIdx.x % (THREADS / 2);
     const int column = (int)threadIdx.x % COLUMNS;
-    const f32 *source = ((int)threadIdx.x < COLUMNS ? a.lse : a.delta) + (p.b * a.H + p.h) * a.queries + column;
     copies c;
     k.fetch<ROWS>(c, tile_at(0, 0));
     v.fetch<ROWS>(c, tile_at(1, 0));
     int now = 1;
-    for (int query = begin - COLUMNS; query < queries; query += COLUMNS) {
-        c.wait();
-        __syncthreads();                            /* this tile has arrived; the tile before it was read */
-        now = !now;
-        if (query + COLUMNS < queries) {
-            q.fetch<COLUMNS>(c, tile_at(2, 2 * now));
-            g.fetch<COLUMNS>(c, tile_at(2, 2 * now + 1));
-            if ((int)threadIdx.x < 2 * COLUMNS)
-                c.add<4>(address_of(tile_at(2, 4)) + (now * 2 * COLUMNS + (int)threadIdx.x) * 4,
-                         source + query + COLUMNS, query + COLUMNS + column < queries);
+    for (int head = 0; head < (int)a.shared; head++) {
+        const place h = sharer(a, p, head);
+        stream q(h.of(a.q, a.queries), begin), g(h.of(a.g, a.queries), begin);
+        const f32 *source = ((int)threadIdx.x < COLUMNS ? a.lse : a.delta) + (h.b * a.H + h.h) * a.queries + column;
+        for (int query = begin - COLUMNS; query < end; query += COLUMNS) {
+            c.wait();
+            __syncthreads();                        /* this tile has arrived; the tile before it was read */
+            now = !now;
+            if (query + COLUMNS < end) {
+                q.fetch<COLUMNS>(c, tile_at(2, 2 * now));
+                g.fetch<COLUMNS>(c, tile_at(2, 2 * now + 1));
+                if ((int)threadIdx.x < 2 * COLUMNS)
+                    c.add<4>(address_of(tile_at(2, 4)) + (now * 2 * COLUMNS + (int)threadIdx.x) * 4,
+                             source + query + COLUMNS, query + COLUMNS + column < a.queries);
+            }
+            if (query < begin) continue;
+            const int x = tile_at(2, 2 * !now + is_dk), y = tile_at(2, 2 * !now + !is_dk);
+            const f32 *const of_column = statistics + (2 * !now + is_dk) * COLUMNS;
+            weights w;
+            EACH_SCORE s[m][n][e] = 0;
+            dots(s, is_dk ? tile_at(1, 0) : 0, x);
+            if (!is_dk) {
+                if (scale.always || query < whole || query + COLUMNS > some) edge(s, a, h, first, query, scale);
+                EACH_SCORE s[m][n][e] = power_of_2(s[m][n][e] * scale.outer - of_column[column_of(n, e)]);
+                w.round(s);
+                EACH_WEIGHT shared_weights[(k * MT + m) * (THREADS / 2)] = w.v[k][m];
+            }
+            __syncthreads();                        /* p is there */
+            if (is_dk) {
+                EACH_WEIGHT w.v[k][m] = shared_weights[(k * MT + m) * (THREADS / 2)];
+                EACH_SCORE s[m][n][e] = half_of(w.v[n / 2][m].v[n % 2 * 2 + e / 2], e % 2) *
+                                        (s[m][n][e] - of_column[column_of(n, e)]);
+                w.round(s);
+            }
+            weigh(acc, w, y);
         }
-        if (query < begin) continue;
-        const int x = tile_at(2, 2 * !now + is_dk), y = tile_at(2, 2 * !now + !is_dk);
-        const f32 *const of_column = statistics + (2 * !now + is_dk) * COLUMNS;
-        weights w;
-        EACH_SCORE s[m][n][e] = 0;
-        dots(s, is_dk ? tile_at(1, 0) : 0, x);
-        if (!is_dk) {
-            if (scale.always || query < whole) edge(s, a, p, first, query, scale);
-            EACH_SCORE s[m][n][e] = power_of_2(s[m][n][e] * scale.outer - of_column[column_of(n, e)]);
-            w.round(s);
-            EACH_WEIGHT shared_weights[(k * MT + m) * (THREADS / 2)] = w.v[k][m];
-        }
-        __syncthreads();                            /* p is there */
-        if (is_dk) {
-            EACH_WEIGHT w.v[k][m] = shared_weights[(k * MT + m) * (THREADS / 2)];
-            EACH_SCORE s[m][n][e] = half_of(w.v[n / 2][m].v[n % 2 * 2 + e / 2], e % 2) *
-                                    (s[m][n][e] - of_column[column_of(n, e)]);
-            w.round(s);
-        }
-        weigh(acc, w, y);
     }
     store(p.of(is_dk ? a.dk : a.dv, a.keys), p, acc, factor);
 }

@@ -1,5 +1,5 @@
-/* attention.c - o = softmax(scale q k^T + mask) v for every head: q, o (B, H, T, D), k, v (B, H, S,
- * D), mask (B, H, T, S), lse (B, H, T). Causal: query t sees the keys up to t + S - T.  A query that
+/* attention.c - o = softmax(scale q k^T + mask) v for every head: q, o (B, H, T, D), k, v (B, KV, S,
+ * D), mask (B, H, T, S), lse (B, H, T).  Query t sees the keys t + first .. t + last.  A query that
  * sees no key, or whose scores are all -Inf, gives 0 with lse -Inf and no gradient. */
 #include <math.h>
 #include <stdlib.h>
@@ -9,21 +9,22 @@ typedef struct heads {
     const cr_array *q, *k, *v, *mask, *o, *lse, *g;     /* mask may be NULL */
     int64_t b, h, T, S, D;                          /* b, h: the head that is being computed */
     double scale;
-    bool causal;
+    int64_t first, last;
 } heads;
 
+/* Keys have fewer heads. */
+static int64_t at_head(const cr_array *x, const heads *a) {
+    return a->b * x->strides[0] + a->h * x->shape[1] / a->q->shape[1] * x->strides[1];
+}
 static double at(const cr_array *x, const heads *a, int64_t row, int64_t d) {
-    return get(x, a->b * x->strides[0] + a->h * x->strides[1] + row * x->strides[2] + d * x->strides[3]);
+    return get(x, at_head(x, a) + row * x->strides[2] + d * x->strides[3]);
 }
 static void set(const cr_array *x, const heads *a, int64_t row, int64_t d, double value) {
-    put(x, a->b * x->strides[0] + a->h * x->strides[1] + row * x->strides[2] + d * x->strides[3], value);
+    put(x, at_head(x, a) + row * x->strides[2] + d * x->strides[3], value);
 }
 static int64_t lse_at(const heads *a, int64_t t) { return (a->b * a->q->shape[1] + a->h) * a->T + t; }
 
-/* How many keys query t sees. */
-static int64_t seen(const heads *a, int64_t t) {
-    return a->causal ? cr_iclamp(t + 1 + a->S - a->T, 0, a->S) : a->S;
-}
+static bool sees(const heads *a, int64_t t, int64_t s) { return s >= t + a->first && s <= t + a->last; }
 
 static double dot(const cr_array *x, int64_t i, const cr_array *y, int64_t j, const heads *a) {
     double sum = 0;
@@ -49,20 +50,20 @@ static double dscore(const heads *a, int64_t t, int64_t s) {
 
 static void forward_head(const heads *a, const cr_array *o, const cr_array *lse, double *score) {
     EACH(t, a->T) {
-        int64_t n = seen(a, t);
         double max = -INFINITY, sum = 0;
-        EACH(s, n) {
-            score[s] = score_of(a, t, s);
+        EACH(s, a->S) {
+            score[s] = sees(a, t, s) ? score_of(a, t, s) : -INFINITY;
             max = isnan(max) || score[s] <= max ? max : score[s];
         }
-        if (max == -INFINITY) n = 0;                /* every key is hidden */
-        EACH(s, n) sum += score[s] = exp(score[s] - max);
+        const bool blind = max == -INFINITY;        /* every key is hidden */
+        EACH(s, a->S) sum += score[s] = blind ? 0 : exp(score[s] - max);
         EACH(d, a->D) {
             double y = 0;
-            EACH(s, n) y += score[s] / sum * at(a->v, a, s, d);
+            EACH(s, a->S)
+                if (!blind && sees(a, t, s)) y += score[s] / sum * at(a->v, a, s, d);
             set(o, a, t, d, y);
         }
-        put(lse, lse_at(a, t), n ? max + log(sum) : -INFINITY);
+        put(lse, lse_at(a, t), blind ? -INFINITY : max + log(sum));
     }
 }
 
@@ -76,7 +77,8 @@ cr_status cr_ref_attention(const cr_attention_args *args) {
                .S = args->k.shape[2],
                .D = q->shape[3],
                .scale = args->scale,
-               .causal = args->causal};
+               .first = args->first,
+               .last = args->last};
     double *score = calloc((size_t)a.S + 1, sizeof *score);
     if (!score) return cr_fail(CR_NO_MEMORY, "attention", "out of memory for %lld scores", (long long)a.S);
     for (a.b = 0; a.b < q->shape[0]; a.b++)
@@ -89,7 +91,8 @@ cr_status cr_ref_attention(const cr_attention_args *args) {
 static void backward_queries(const heads *a, const cr_array *dq, double *row) {
     EACH(t, a->T) {
         EACH(d, a->D) row[d] = 0;
-        EACH(s, seen(a, t)) {
+        EACH(s, a->S) {
+            if (!sees(a, t, s)) continue;
             double ds = dscore(a, t, s);
             EACH(d, a->D) row[d] += ds * at(a->k, a, s, d);
         }
@@ -97,12 +100,17 @@ static void backward_queries(const heads *a, const cr_array *dq, double *row) {
     }
 }
 
-/* dk[s] = scale sum_t dscore[t, s] q[t];  dv[s] = sum_t p[t, s] g[t] */
-static void backward_keys(const heads *a, const cr_array *dk, const cr_array *dv, double *for_k, double *for_v) {
+/* dk[s] = scale sum_t dscore[t, s] q[t];  dv[s] = sum_t p[t, s] g[t], over the heads that share the key */
+static void backward_keys(heads *a, int64_t head, const cr_array *dk, const cr_array *dv, double *for_k,
+                          double *for_v) {
+    const int64_t shared = a->q->shape[1] / dk->shape[1];
+    a->h = head * shared;
     EACH(s, a->S) {
         EACH(d, a->D) for_k[d] = for_v[d] = 0;
-        EACH(t, a->T) {
-            if (s >= seen(a, t)) continue;
+        EACH(i, shared * a->T) {
+            const int64_t t = i % a->T;
+            a->h = head * shared + i / a->T;
+            if (!sees(a, t, s)) continue;
             double ds = dscore(a, t, s), p = weight(a, t, s);
             EACH(d, a->D) {
                 for_k[d] += ds * at(a->q, a, t, d);
@@ -129,14 +137,14 @@ cr_status cr_ref_attention_bwd(const cr_attention_bwd_args *args) {
                .S = args->k.shape[2],
                .D = q->shape[3],
                .scale = args->scale,
-               .causal = args->causal};
+               .first = args->first,
+               .last = args->last};
     double *rows = calloc(2 * (size_t)a.D + 1, sizeof *rows);
     if (!rows) return cr_fail(CR_NO_MEMORY, "attention", "out of memory for rows of %lld", (long long)a.D);
     for (a.b = 0; a.b < q->shape[0]; a.b++)
-        for (a.h = 0; a.h < q->shape[1]; a.h++) {
-            backward_queries(&a, &args->dq, rows);
-            backward_keys(&a, &args->dk, &args->dv, rows, rows + a.D);
-        }
+        for (a.h = 0; a.h < q->shape[1]; a.h++) backward_queries(&a, &args->dq, rows);
+    for (a.b = 0; a.b < q->shape[0]; a.b++)
+        EACH(h, args->k.shape[1]) backward_keys(&a, h, &args->dk, &args->dv, rows, rows + a.D);
     free(rows);
     return CR_OK;
 }

@@ -1,5 +1,5 @@
 /* attention.c - o = softmax(scale q k^T + mask) v for every head, forward and backward, without a
- * matrix of scores: q, o (B, H, T, D), k, v (B, H, S, D).
+ * matrix of scores: q, o (B, H, T, D), k, v (B, KV, S, D).
  *
  * An invocation has one query (forward, dq) or one key (dk, dv) and goes over the keys or queries
  * that it meets, four at a time: all of a workgroup read the same ones, of one head.  Its sums over
@@ -41,14 +41,16 @@ typedef struct heads {                              /* a kernel and its operands
 
 typedef struct place { uint32_t offset, stride[4], unused[3]; } place;
 typedef struct parameters {
-    uint32_t zero, T, S, H, groups, head_groups, causal;
+    uint32_t zero, T, S, H, groups, head_groups, shared;
     float scale;
-    uint32_t D, fours, unused[2];
+    uint32_t D, fours;
+    int32_t first, last;
     place at[ROLES];
 } parameters;
 _Static_assert(sizeof(parameters) == 48 + 32 * ROLES, "the struct of attention.wgsl");
 
 /* of D elements; the others are f32 */
+static bool is_key(role r) { return r == K || r == V || r == DK || r == DV; }
 static bool is_row(role r) { return r != LSE && r != DELTA && r != MASK; }
 static cr_dtype dtype_of(const kernel *h, role r) { return is_row(r) ? h->dtype : CR_F32; }
 
@@ -104,22 +106,26 @@ static void write(wgsl *w, const void *how) {
 }
 
 /* ---- dispatches */
-typedef struct part { int64_t b, B, h, H; } part;   /* B batches from b on, H heads of each from h on */
+/* B batches from b on, H heads of keys of each from h on */
+typedef struct part { int64_t b, B, h, H; } part;
+/* of a call: query t sees the keys t + first .. t + last; shared: heads of q that share one of k and v */
+typedef struct work { const int64_t *n; int64_t S, shared, first, last; double scale; } work;
 
 /* Offset and strides of operand i, whose first element is number *begin of its buffer; n: the shape
  * of q. */
-static gpu_span span_of(const heads *a, int i, const int64_t *n, const part *p, int64_t *begin, place *at) {
+static gpu_span span_of(const heads *a, int i, const work *k, const part *p, int64_t *begin, place *at) {
     const cr_array *t = a->t[i];
+    const int64_t *n = k->n, shared = is_key(a->how.operand[i].role) ? 1 : k->shared;
     const bool four = t && t->ndim == 4;
     const int64_t plain[] = {n[1] * n[2], n[2], 1, 0}, *strides = four ? t->strides : plain;
-    const int64_t shape[4] = {p->B, p->H, four ? t->shape[2] : n[2], four ? t->shape[3] : 1};
-    *begin = (t ? t->offset : 0) + p->b * strides[0] + p->h * strides[1];
+    const int64_t shape[4] = {p->B, p->H * shared, four ? t->shape[2] : n[2], four ? t->shape[3] : 1};
+    *begin = (t ? t->offset : 0) + p->b * strides[0] + p->h * shared * strides[1];
     for (int d = 0; d < 4; d++) at->stride[d] = (uint32_t)strides[d];
     return cr_gpu_span_of(*begin, 4, shape, strides);
 }
 
 /* Some batches or heads, split until they fit into windows. */
-static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, const int64_t *n, part w) {
+static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, const work *k, part w) {
     gpu_call c = {.op = op,
                   .write = write,
                   .how = &a->how,
@@ -129,7 +135,7 @@ static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, 
     for (int i = 0; i < a->how.n; i++) {
         const role r = a->how.operand[i].role;
         int64_t begin;
-        const gpu_span s = span_of(a, i, n, &w, &begin, &q.at[r]);
+        const gpu_span s = span_of(a, i, k, &w, &begin, &q.at[r]);
         if (cr_gpu_bind_window(g, &c, a->buffer[i], s, dtype_of(&a->how, r), &q.at[r].offset)) {
             q.at[r].offset += (uint32_t)(begin - s.first);
             continue;
@@ -140,30 +146,33 @@ static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, 
         const part half[2] = {batches ? (part){w.b, first, w.h, w.H} : (part){w.b, w.B, w.h, first},
                               batches ? (part){w.b + first, w.B - first, w.h, w.H}
                                       : (part){w.b, w.B, w.h + first, w.H - first}};
-        cr_status status = run_part(g, op, a, q, n, half[0]);
-        return status == CR_OK ? run_part(g, op, a, q, n, half[1]) : status;
+        cr_status status = run_part(g, op, a, q, k, half[0]);
+        return status == CR_OK ? run_part(g, op, a, q, k, half[1]) : status;
     }
-    q.H = (uint32_t)w.H;
-    q.groups = (uint32_t)(w.B * w.H) * q.head_groups;
+    q.H = (uint32_t)(a->how.kind == BACKWARD_KV ? w.H : w.H * k->shared);
+    q.groups = (uint32_t)w.B * q.H * q.head_groups;
     c.groups = q.groups;
     return cr_gpu_run(g, &c);
 }
 
-static cr_status run(gpu *g, const char *op, const heads *a, const int64_t *n, int64_t S, double scale, bool causal) {
-    const int64_t T = n[2], rows = a->how.kind == BACKWARD_KV ? S : T, size = lanes(&a->how);
-    const parameters q = {.T = (uint32_t)T,
-                          .S = (uint32_t)S,
-                          .head_groups = (uint32_t)gpu_ceil_div(rows, size),
-                          .causal = causal,
-                          .scale = (float)scale,
+static cr_status run(gpu *g, const char *op, const heads *a, const work *k) {
+    const int64_t *n = k->n, rows = a->how.kind == BACKWARD_KV ? k->S : n[2];
+    const parameters q = {.T = (uint32_t)n[2],
+                          .S = (uint32_t)k->S,
+                          .head_groups = (uint32_t)gpu_ceil_div(rows, lanes(&a->how)),
+                          .shared = (uint32_t)k->shared,
+                          .scale = (float)k->scale,
                           .D = (uint32_t)n[3],
-                          .fours = (uint32_t)fours(n[3])};
-    return run_part(g, op, a, q, n, (part){0, n[0], 0, n[1]});
+                          .fours = (uint32_t)fours(n[3]),
+                          .first = (int32_t)k->first,
+                          .last = (int32_t)k->last};
+    return run_part(g, op, a, q, k, (part){0, n[0], 0, n[1] / k->shared});
 }
 
 bool cr_gpu_attention_takes(const cr_array *q, const cr_array *k) {
     const gpu *g = (const gpu *)(const void *)q->dev;
-    const int64_t most = cr_imax(q->shape[2], k->shape[2]), D = q->shape[3];
+    const int64_t shared = q->shape[1] / cr_imax(1, k->shape[1]), D = q->shape[3];
+    const int64_t most = cr_imax(q->shape[2] * shared, k->shape[2]);
     return D <= WIDEST && g->limits.maxStorageBuffersPerShaderStage >= MOST_OPERANDS &&
            (!g->dev.software || (most / FOUR + 1) * (2 * fours(D) + 1) + 4 * D <= MOST_ITERATIONS);
 }
@@ -171,9 +180,7 @@ bool cr_gpu_attention_takes(const cr_array *q, const cr_array *k) {
 cr_status cr_gpu_attention(const cr_attention_args *args) {
     const cr_array *o = &args->o, *lse = &args->lse, *q = &args->q, *k = &args->k, *v = &args->v,
         *mask = cr_present(&args->mask);
-    const double scale = args->scale;
-    const bool causal = args->causal;
-    const int64_t *n = q->shape, S = k->shape[2];
+    const work w = {q->shape, k->shape[2], q->shape[1] / k->shape[1], args->first, args->last, args->scale};
     if (cr_gpu_lacks("attention", q)) return cr_error_status();
     gpu *g = cr_gpu_enter("attention", q->dev);
     if (!g) return cr_error_status();
@@ -184,16 +191,15 @@ cr_status cr_gpu_attention(const cr_attention_args *args) {
     add(&a, K, k, NULL, false);
     add(&a, V, v, NULL, false);
     add(&a, MASK, mask, NULL, false);
-    return cr_gpu_leave(g, run(g, "attention", &a, n, S, scale, causal));
+    return cr_gpu_leave(g, run(g, "attention", &a, &w));
 }
 
 cr_status cr_gpu_attention_bwd(const cr_attention_bwd_args *args) {
     const cr_array *dq = &args->dq, *dk = &args->dk, *dv = &args->dv, *q = &args->q, *k = &args->k, *v = &args->v,
         *mask = cr_present(&args->mask), *o = &args->o, *lse = &args->lse, *cotangent = &args->g;
-    const double scale = args->scale;
-    const bool causal = args->causal;
     static const char op[] = "attention_bwd";
-    const int64_t *n = q->shape, S = k->shape[2];
+    const int64_t *n = q->shape;
+    const work w = {n, k->shape[2], n[1] / k->shape[1], args->first, args->last, args->scale};
     if (cr_gpu_lacks(op, q)) return cr_error_status();
     gpu *g = cr_gpu_enter(op, q->dev);
     if (!g) return cr_error_status();
@@ -218,8 +224,8 @@ cr_status cr_gpu_attention_bwd(const cr_attention_bwd_args *args) {
     add(&b, G, cotangent, NULL, false);
     add(&b, DELTA, NULL, delta, false);
     add(&b, MASK, mask, NULL, false);
-    cr_status status = run(g, op, &a, n, S, scale, causal);
-    if (status == CR_OK) status = run(g, op, &b, n, S, scale, causal);
+    cr_status status = run(g, op, &a, &w);
+    if (status == CR_OK) status = run(g, op, &b, &w);
     cr_gpu_buffer_give(g, delta);
     return cr_gpu_leave(g, status);
 }

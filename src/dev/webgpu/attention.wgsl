@@ -1,5 +1,5 @@
 // attention.wgsl - o = softmax(scale q k^T + mask) v for every head: FORWARD, and the gradients DQ
-// and DKV.  q, o (B, H, T, D), k, v (B, H, S, D), lse, delta (B, H, T).
+// and DKV.  q, o (B, H, T, D), k, v (B, H / shared, S, D), lse, delta (B, H, T).
 //
 // An invocation keeps one query (FORWARD, DQ) or one key (DKV), row `kept`, and goes over the
 // others, FOUR at a time.  All invocations of a workgroup read the same others, of one head.  Sums
@@ -17,13 +17,15 @@ struct parameters {
     zero: u32,
     T: u32,
     S: u32,
-    H: u32,
+    H: u32,                                         // heads of the rows `kept`
     groups: u32,                                    // workgroups
     head_groups: u32,                               // of a head
-    causal: u32,
+    shared_by: u32,                                 // heads of q for each of k and v
     scale: f32,
     D: u32,
     fours: u32,                                     // D / 4, rounded up
+    first: i32,                                     // query t sees the keys t + first .. t + last
+    last: i32,
     @align(16) o: place,
     @align(16) lse: place,
     @align(16) q: place,
@@ -39,17 +41,13 @@ struct parameters {
 
 fn row_of(x: place, b: u32, h: u32, r: u32) -> u32 { return x.offset + b * x.b + h * x.h + r * x.row; }
 
-// how many keys query t sees
-fn seen(t: u32) -> u32 {
-    if p.causal == 0u { return p.S; }
-    return u32(max(0, bitcast<i32>(t + 1u + p.S - p.T)));
-}
+// query t sees the keys unseen .. seen - 1
+fn seen(t: u32) -> u32 { return u32(clamp(i32(t) + p.last + 1, 0, i32(p.S))); }
+fn unseen(t: u32) -> u32 { return u32(clamp(i32(t) + p.first, 0, i32(p.S))); }
 
-// the first query that sees key s
-fn earliest(s: u32) -> u32 {
-    if p.causal == 0u { return 0u; }
-    return u32(max(0, bitcast<i32>(s + p.T - p.S)));
-}
+// the queries earliest .. latest - 1 see key s
+fn earliest(s: u32) -> u32 { return u32(max(0, i32(s) - p.last)); }
+fn latest(s: u32) -> u32 { return u32(clamp(i32(s) - p.first + 1, 0, i32(p.T))); }
 
 #if MASK
 fn mask_of(b: u32, h: u32, t: u32, s: u32) -> f32 { return load_mask(row_of(p.mask, b, h, t) + s * p.mask.column); }
@@ -68,6 +66,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
     let h = head % p.H;
     let b = head / p.H;
     let first = group % p.head_groups * SIZE;
+    let hk = h / p.shared_by;                       // the head of k and v, but for DKV
 #if DKV
     let rows = p.S;
 #else
@@ -82,12 +81,14 @@ fn kernel(group: u32, lane: u32, i: u32) {
     let q_at = row_of(p.q, b, h, kept);
     var m = -inf();
     var l = 0.0;
+    let begin = unseen(kept);
     let n = seen(kept);
-    for (var other = 0u; other < seen(min(first + SIZE - 1u, p.T - 1u)); other += FOUR) {
-        let see = vec4<bool>(other < n, other + 1u < n, other + 2u < n, other + 3u < n);
+    for (var other = unseen(first); other < seen(min(first + SIZE - 1u, p.T - 1u)); other += FOUR) {
+        let at4 = vec4<u32>(other, other + 1u, other + 2u, other + 3u);
+        let see = at4 >= vec4<u32>(begin) & at4 < vec4<u32>(n);
 #for i FOUR
-        let k_at$i = row_of(p.k, b, h, min(other + $iu, p.S - 1u));
-        let v_at$i = row_of(p.v, b, h, min(other + $iu, p.S - 1u));
+        let k_at$i = row_of(p.k, b, hk, min(other + $iu, p.S - 1u));
+        let v_at$i = row_of(p.v, b, hk, min(other + $iu, p.S - 1u));
 #end
         var x = vec4<f32>();
         for (var d = 0u; d < p.fours; d++) {
@@ -139,12 +140,14 @@ fn kernel(group: u32, lane: u32, i: u32) {
     for (var d = 0u; d < p.fours; d++) { sum += dot(load4_g(g_at, 4u * d), load4_o(o_at, 4u * d)); }
     let delta = vec4<f32>(sum);
     let lse = load_lse(row_of(p.lse, b, h, kept));
+    let begin = unseen(kept);
     let n = select(seen(kept), 0u, lse == -inf());
-    for (var other = 0u; other < seen(min(first + SIZE - 1u, p.T - 1u)); other += FOUR) {
-        let see = vec4<bool>(other < n, other + 1u < n, other + 2u < n, other + 3u < n);
+    for (var other = unseen(first); other < seen(min(first + SIZE - 1u, p.T - 1u)); other += FOUR) {
+        let at4 = vec4<u32>(other, other + 1u, other + 2u, other + 3u);
+        let see = at4 >= vec4<u32>(begin) & at4 < vec4<u32>(n);
 #for i FOUR
-        let k_at$i = row_of(p.k, b, h, min(other + $iu, p.S - 1u));
-        let v_at$i = row_of(p.v, b, h, min(other + $iu, p.S - 1u));
+        let k_at$i = row_of(p.k, b, hk, min(other + $iu, p.S - 1u));
+        let v_at$i = row_of(p.v, b, hk, min(other + $iu, p.S - 1u));
 #end
         var x = vec4<f32>();
         var y = vec4<f32>();
@@ -188,49 +191,52 @@ fn kernel(group: u32, lane: u32, i: u32) {
     for (var d = 0u; d < p.fours; d++) { r[d * SIZE + lane] = vec4<f32>(); }
     let k_at = row_of(p.k, b, h, kept);
     let v_at = row_of(p.v, b, h, kept);
-    for (var other = earliest(first); other < p.T; other += FOUR) {
-        var lse: vec4<f32>;
-        var delta: vec4<f32>;
-        var see: vec4<bool>;
+    for (var sharer = 0u; sharer < p.shared_by; sharer++) {
+        let hq = h * p.shared_by + sharer;
+        for (var other = earliest(first); other < latest(min(first + SIZE - 1u, p.S - 1u)); other += FOUR) {
+            var lse: vec4<f32>;
+            var delta: vec4<f32>;
+            var see: vec4<bool>;
 #for i FOUR
-        let t$i = min(other + $iu, p.T - 1u);
-        lse[$i] = load_lse(row_of(p.lse, b, h, t$i));
-        delta[$i] = load_delta(row_of(p.delta, b, h, t$i));
-        see[$i] = other + $iu < p.T && kept < seen(t$i) && lse[$i] != -inf();
-        let q_at$i = row_of(p.q, b, h, t$i);
-        let g_at$i = row_of(p.g, b, h, t$i);
+            let t$i = min(other + $iu, p.T - 1u);
+            lse[$i] = load_lse(row_of(p.lse, b, hq, t$i));
+            delta[$i] = load_delta(row_of(p.delta, b, hq, t$i));
+            see[$i] = other + $iu < p.T && kept < seen(t$i) && kept >= unseen(t$i) && lse[$i] != -inf();
+            let q_at$i = row_of(p.q, b, hq, t$i);
+            let g_at$i = row_of(p.g, b, hq, t$i);
 #end
-        var x = vec4<f32>();
-        var y = vec4<f32>();
-        for (var d = 0u; d < p.fours; d++) {
-            let k = load4_k(k_at, 4u * d);
-            x += vec4<f32>(dot(k, load4_q(q_at0, 4u * d)), dot(k, load4_q(q_at1, 4u * d)),
-                           dot(k, load4_q(q_at2, 4u * d)), dot(k, load4_q(q_at3, 4u * d)));
-            let v = load4_v(v_at, 4u * d);
-            y += vec4<f32>(dot(v, load4_g(g_at0, 4u * d)), dot(v, load4_g(g_at1, 4u * d)),
-                           dot(v, load4_g(g_at2, 4u * d)), dot(v, load4_g(g_at3, 4u * d)));
-        }
-        x *= p.scale;
+            var x = vec4<f32>();
+            var y = vec4<f32>();
+            for (var d = 0u; d < p.fours; d++) {
+                let k = load4_k(k_at, 4u * d);
+                x += vec4<f32>(dot(k, load4_q(q_at0, 4u * d)), dot(k, load4_q(q_at1, 4u * d)),
+                               dot(k, load4_q(q_at2, 4u * d)), dot(k, load4_q(q_at3, 4u * d)));
+                let v = load4_v(v_at, 4u * d);
+                y += vec4<f32>(dot(v, load4_g(g_at0, 4u * d)), dot(v, load4_g(g_at1, 4u * d)),
+                               dot(v, load4_g(g_at2, 4u * d)), dot(v, load4_g(g_at3, 4u * d)));
+            }
+            x *= p.scale;
 #if MASK
 #for i FOUR
-        x[$i] += mask_of(b, h, t$i, kept);
+            x[$i] += mask_of(b, hq, t$i, kept);
 #end
 #end
-        x -= lse;
-        let share = select(vec4<f32>(), exp4(x), see);
-        let ds = share * (y - delta);
-        for (var d = 0u; d < p.fours; d++) {
-            let at = d * SIZE + lane;
-            s[at] = s[at]
+            x -= lse;
+            let share = select(vec4<f32>(), exp4(x), see);
+            let ds = share * (y - delta);
+            for (var d = 0u; d < p.fours; d++) {
+                let at = d * SIZE + lane;
+                s[at] = s[at]
 #for i FOUR
-                + select(vec4<f32>(), ds[$i] * load4_q(q_at$i, 4u * d), see[$i])
+                    + select(vec4<f32>(), ds[$i] * load4_q(q_at$i, 4u * d), see[$i])
 #end
-            ;
-            r[at] = r[at]
+                ;
+                r[at] = r[at]
 #for i FOUR
-                + select(vec4<f32>(), share[$i] * load4_g(g_at$i, 4u * d), see[$i])
+                    + select(vec4<f32>(), share[$i] * load4_g(g_at$i, 4u * d), see[$i])
 #end
-            ;
+                ;
+            }
         }
     }
     if !mine { return; }

@@ -22,6 +22,7 @@ from . import (
     pooling,
     rearrange,
     resample,
+    rotary,
 )
 from .activation import *
 from .attention import *
@@ -39,6 +40,7 @@ from .norm import *
 from .pooling import *
 from .rearrange import *
 from .resample import *
+from .rotary import *
 
 __all__ = ["one_hot", "pad"]
 for _part in (
@@ -58,5 +60,6 @@ for _part in (
     pooling,
     rearrange,
     resample,
+    rotary,
 ):
     __all__ += _part.__all__

@@ -13,6 +13,7 @@ __all__ = [
     "celu_",
     "elu",
     "elu_",
+    "geglu",
     "gelu",
     "glu",
     "gumbel_softmax",
@@ -41,6 +42,7 @@ __all__ = [
     "softplus",
     "softshrink",
     "softsign",
+    "swiglu",
     "tanh",
     "tanhshrink",
     "threshold",
@@ -97,6 +99,16 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x sigmoid(x)"""
     return input.silu_() if inplace else input.silu()
+
+
+def swiglu(gate: Tensor, up: Tensor) -> Tensor:
+    """silu(gate) up: a gated linear unit (Shazeer 2020) : shapes broadcast"""
+    return _core._swiglu(gate, up)
+
+
+def geglu(gate: Tensor, up: Tensor) -> Tensor:
+    """gelu(gate) up (Shazeer 2020) : shapes broadcast"""
+    return _core._geglu(gate, up)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:

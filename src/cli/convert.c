@@ -1,0 +1,107 @@
+/* convert.c - chainrule import and export: a pretrained model in a folder of Hugging Face or a GGUF file
+ * to a folder that chainrule uses, and back. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/os.h"
+
+/* What else belongs to a model: the files of its tokenizer, and how to generate. */
+static const char *const companions[] = {
+    "tokenizer.json",          "tokenizer.model",    "tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json",       "vocab.json",         "merges.txt",            "encoder.json",
+    "vocab.bpe",               "vocab.txt",          "chat_template.jinja",   "generation_config.json",
+};
+
+static bool join(const char *dir, const char *name, char out[4096]) {
+    const int n = snprintf(out, 4096, "%s/%s", dir, name);
+    return n > 0 && n < 4096;
+}
+
+/* Links or copies them; an older file of that name is replaced. */
+static bool copy_companions(const char *from, const char *to) {
+    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
+        char source[4096], copy[4096], fresh[4096];
+        if (!join(from, companions[i], source) || !join(to, companions[i], copy) || !cr_os_exists(source)) continue;
+        const int n = snprintf(fresh, sizeof fresh, "%s.new", copy);
+        if (n < 0 || n >= (int)sizeof fresh) continue;
+        (void)cr_os_remove(fresh);
+        if (!cr_os_copy(source, fresh) || !cr_os_rename(fresh, copy))
+            return cli_fail("cannot copy '%s' to '%s': %s", source, copy, cr_os_error()), false;
+    }
+    return true;
+}
+
+/* The folder that holds a file, or the folder itself. */
+static void folder_of(const char *path, char out[4096]) {
+    snprintf(out, 4096, "%s", path);
+    if (cr_os_is_directory(path)) return;
+    char *slash = strrchr(out, '/');
+    if (slash) *slash = 0;
+    else snprintf(out, 4096, ".");
+}
+
+static int convert(const char *from, const char *tokenizers, const char *to, const char *format, const char *type) {
+    cr_lm *m = cr_lm_load(from, cr_cpu());
+    if (!m) return cli_fail_library();
+    const bool checkpoint = !strcmp(format, "checkpoint");
+    char weights[4096];
+    cr_status status = CR_OK;
+    if (checkpoint && !join(to, "checkpoint", weights)) status = CR_IO;
+    else status = cr_lm_save(m, checkpoint ? weights : to, format, type);
+    if (status == CR_OK)
+        fprintf(stderr, "%s: %lld tokens, context %lld, %lld parameters\n", to, (long long)cr_lm_vocabulary(m),
+                (long long)cr_lm_context(m), (long long)cr_params_numel(cr_lm_params(m)));
+    cr_lm_free(m);
+    if (status != CR_OK) return cr_error() ? cli_fail_library() : cli_fail("the path '%.60s...' is too long", to);
+    if (!strcmp(format, "gguf")) return CLI_OK;     /* one file */
+    return copy_companions(tokenizers, to) ? CLI_OK : CLI_FAILED;
+}
+
+int cli_import(int argc, char **argv) {
+    const char *from = NULL, *out = NULL, *type = NULL;
+    option options[] = {
+        {.name = "model", .text = &from, .what = "PATH", .help = "a folder of Hugging Face, or a GGUF file"},
+        {.name = "out", .text = &out, .what = "DIR", .help = "the folder to write, for generate"},
+        {.name = "dtype", .text = &type, .words = "f32|f16|bf16", .help = "of the weights; as they are when absent"},
+    };
+    const command c = {"import", "--model PATH --out DIR [options]", "Turns a pretrained model into a checkpoint.",
+                       options,  sizeof options / sizeof *options,   NULL};
+    int code;
+    if (!options_parse(&c, argc, argv, &code)) return code;
+    if (!from || !out) return usage_error(&c, "--model and --out are needed");
+    char home[4096];
+    folder_of(from, home);
+    return convert(from, home, out, "checkpoint", type);
+}
+
+int cli_export(int argc, char **argv) {
+    const char *from = NULL, *out = NULL, *format = "safetensors", *type = NULL;
+    option options[] = {
+        {.name = "model", .text = &from, .what = "PATH",
+         .help = "a folder of chainrule train or import, a folder of Hugging Face, or a GGUF file"},
+        {.name = "out", .text = &out, .what = "PATH", .help = "the folder, or the GGUF file, to write"},
+        {.name = "format", .text = &format, .words = "safetensors|gguf",
+         .help = "a folder of Hugging Face, or one file"},
+        {.name = "dtype", .text = &type, .words = "f32|f16|bf16|q8_0",
+         .help = "of the weights; as they are when absent, f16 in a GGUF file, where q8_0 is possible too"},
+    };
+    const command c = {"export", "--model PATH --out PATH [options]", "Writes a model for other programs.",
+                       options,  sizeof options / sizeof *options,    NULL};
+    int code;
+    char home[4096], weights[4096];
+    if (!options_parse(&c, argc, argv, &code)) return code;
+    if (!from || !out) return usage_error(&c, "--model and --out are needed");
+    if (type && !strcmp(type, "q8_0") && strcmp(format, "gguf"))
+        return usage_error(&c, "--dtype q8_0 needs --format gguf");
+    folder_of(from, home);
+    snprintf(weights, sizeof weights, "%s", from);
+    static const char *const kept[] = {"checkpoint-best", "checkpoint"};
+    for (int i = 1; i >= 0; i--) {                  /* a run's folder: its best, if it has one */
+        char at[4096];
+        if (join(home, kept[i], at) && cr_os_is_directory(at)) snprintf(weights, sizeof weights, "%s", at);
+    }
+    return convert(weights, home, out, format, type);
+}

@@ -1,0 +1,254 @@
+/* folder.c - weights in Hugging Face's layout: DIR/config.json, and DIR/model.safetensors or
+ * DIR/model-00001-of-00002.safetensors ... with DIR/model.safetensors.index.json, which says the file
+ * of each tensor.
+ *
+ * Saving writes all files into DIR/.chainrule-new first: a full disk leaves the old files as they
+ * were.  Then they are renamed into DIR, and weights of an earlier save that the new one has not are
+ * removed.  Other files in DIR stay untouched. */
+#include "folder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/status.h"
+#include "json.h"
+#include "safetensors.h"
+
+static const char fresh[] = ".chainrule-new", single[] = "model.safetensors",
+                  index_name[] = "model.safetensors.index.json", config_name[] = "config.json";
+
+cr_status cr_join(const char *op, const char *dir, const char *name, cr_path *out) {
+    const int n = snprintf(out->s, sizeof out->s, "%s/%s", dir, name);
+    return n > 0 && (size_t)n < sizeof out->s ? CR_OK : cr_fail(CR_IO, op, "the path '%.60s...' is too long", dir);
+}
+
+/* ---- loading ---- */
+bool cr_folder_has_weights(const char *dir) {
+    cr_path at;
+    return (!cr_join("load", dir, index_name, &at) && cr_os_exists(at.s)) ||
+           (!cr_join("load", dir, single, &at) && cr_os_exists(at.s));
+}
+
+static cr_params *load_file(const char *op, const char *path, const cr_device *dev) {
+    cr_mapping m;
+    return cr_file_map(op, path, true, &m) ? NULL : cr_st_load(op, path, &m, dev);
+}
+
+typedef struct part { const char *file; cr_params *tensors; } part;
+
+/* The tensors of a file of the index, loaded once; NULL: it cannot be read. */
+static const part *part_of(const char *op, const char *dir, const char *file, part *parts, int64_t *n,
+                           const cr_device *dev) {
+    cr_path at;
+    for (int64_t i = *n - 1; i >= 0; i--) if (!strcmp(parts[i].file, file)) return &parts[i];
+    if (cr_join(op, dir, file, &at)) return NULL;
+    cr_params *tensors = load_file(op, at.s, dev);
+    if (!tensors) return NULL;
+    parts[*n] = (part){file, tensors};
+    return &parts[(*n)++];
+}
+
+static bool plain_name(const cr_json *v) {
+    return v->kind == CR_JSON_STRING && v->bytes && strlen(v->text) == v->bytes && !strpbrk(v->text, "/\\") &&
+           strcmp(v->text, ".") && strcmp(v->text, "..");
+}
+
+static cr_status take(const char *op, const char *path, const cr_json *v, const part *from, cr_params *into) {
+    for (int64_t i = 0, n = cr_params_count(from->tensors); i < n; i++)
+        if (!strcmp(cr_params_name(from->tensors, i), v->key))
+            return cr_params_add(into, v->key, cr_params_at(from->tensors, i));
+    return cr_fail(CR_IO, op, "'%s' names tensors that are not there: '%s' in %s", path, v->key, v->text);
+}
+
+static cr_status load_parts(const char *op, const char *dir, const char *path, const cr_json *map,
+                            const cr_device *dev, cr_params *into) {
+    cr_status status = CR_OK;
+    int64_t n = 0;
+    part *parts = calloc((size_t)map->count + 1, sizeof *parts);
+    if (!parts) return cr_fail(CR_NO_MEMORY, op, "no memory for '%s'", path);
+    for (const cr_json *v = map->first; v && status == CR_OK; v = v->next) {
+        if (!plain_name(v)) {
+            status = cr_fail(CR_IO, op, "'%s': '%s' is in no file of this folder", path, v->key);
+            break;
+        }
+        const part *from = part_of(op, dir, v->text, parts, &n, dev);
+        status = from ? take(op, path, v, from, into) : cr_error_status();
+    }
+    for (int64_t i = 0; i < n; i++) cr_params_free(parts[i].tensors);
+    free(parts);
+    return status;
+}
+
+static cr_params *load_index(const char *op, const char *dir, const char *path, const cr_device *dev) {
+    cr_mapping m;
+    if (cr_file_map(op, path, false, &m)) return NULL;
+    cr_json *root = cr_json_parse(op, path, m.data, m.bytes);
+    cr_os_unmap(&m);
+    if (!root) return NULL;
+    const cr_json *map = cr_json_get(root, "weight_map");
+    cr_params *p = NULL;
+    cr_status status = CR_OK;
+    if (!map || map->kind != CR_JSON_OBJECT)
+        status = cr_fail(CR_IO, op, "'%s' is no index of safetensors files: it has no \"weight_map\"", path);
+    else if (!(p = cr_params_new())) status = cr_error_status();
+    if (status == CR_OK) status = load_parts(op, dir, path, map, dev, p);
+    cr_json_free(root);
+    if (status == CR_OK) return p;
+    cr_params_free(p);
+    return NULL;
+}
+
+cr_params *cr_folder_load(const char *op, const char *dir, const cr_device *dev) {
+    cr_path at;
+    if (cr_join(op, dir, index_name, &at)) return NULL;
+    if (cr_os_exists(at.s)) return load_index(op, dir, at.s, dev);
+    return cr_join(op, dir, single, &at) ? NULL : load_file(op, at.s, dev);
+}
+
+cr_json *cr_folder_config(const char *op, const char *dir) {
+    cr_path at;
+    cr_mapping m;
+    if (cr_join(op, dir, config_name, &at) || cr_file_map(op, at.s, false, &m)) return NULL;
+    cr_json *root = cr_json_parse(op, at.s, m.data, m.bytes);
+    cr_os_unmap(&m);
+    if (!root || root->kind == CR_JSON_OBJECT) return root;
+    cr_json_free(root);
+    return cr_fail(CR_BAD_VALUE, op, "'%s' is not a JSON object", at.s), NULL;
+}
+
+/* ---- saving ---- */
+static size_t bytes_of(const cr_tensor *t) { return (size_t)cr_numel(t) * cr_dtype_size(cr_dtype_of(t)); }
+
+/* The shard of each tensor, in order, so that a shard has at most `most` bytes or one tensor; returns how many. */
+static int64_t cut(const cr_params *p, size_t most, int64_t *shard) {
+    int64_t count = 1;
+    size_t used = 0;
+    for (int64_t i = 0; i < cr_params_count(p); i++) {
+        const size_t bytes = bytes_of(cr_params_at(p, i));
+        if (used && bytes > most - (used < most ? used : most)) {
+            count++;
+            used = 0;
+        }
+        used += bytes;
+        shard[i] = count - 1;
+    }
+    return count;
+}
+
+static void shard_name(int64_t i, int64_t count, char out[64]) {
+    if (count == 1) snprintf(out, 64, "%s", single);
+    else snprintf(out, 64, "model-%05lld-of-%05lld.safetensors", (long long)(i + 1), (long long)count);
+}
+
+static cr_status save_shard(const char *op, const char *dir, const cr_params *p, const int64_t *shard, int64_t i,
+                            int64_t count) {
+    char name[64];
+    cr_path at;
+    shard_name(i, count, name);
+    cr_params *of = cr_params_new();
+    cr_status status = of ? cr_join(op, dir, name, &at) : cr_error_status();
+    for (int64_t k = 0; k < cr_params_count(p); k++)
+        if (status == CR_OK && shard[k] == i) status = cr_params_add(of, cr_params_name(p, k), cr_params_at(p, k));
+    if (status == CR_OK) status = cr_save(at.s, of, "{\"format\":\"pt\"}");
+    cr_params_free(of);
+    return status;
+}
+
+static cr_status save_index(const char *op, const char *dir, const cr_params *p, const int64_t *shard, int64_t count) {
+    cr_path at;
+    cr_out o = {0};
+    size_t total = 0;
+    for (int64_t i = 0; i < cr_params_count(p); i++) total += bytes_of(cr_params_at(p, i));
+    cr_out_format(&o, "{\"metadata\": {\"total_size\": %zu}, \"weight_map\": {", total);
+    for (int64_t i = 0; i < cr_params_count(p); i++) {
+        char file[64];
+        const char *name = cr_params_name(p, i);
+        shard_name(shard[i], count, file);
+        cr_out_format(&o, "%s\n  ", i ? "," : "");
+        cr_out_string(&o, name, strlen(name));
+        cr_out_format(&o, ": \"%s\"", file);
+    }
+    cr_out_format(&o, "\n}}\n");
+    cr_status status = cr_join(op, dir, index_name, &at);
+    if (status == CR_OK) status = cr_out_check(&o, op, at.s);
+    if (status == CR_OK) status = cr_file_save(op, at.s, o.text, o.bytes);
+    cr_out_free(&o);
+    return status;
+}
+
+static cr_status save_files(const char *op, const char *dir, const cr_params *p, const char *config,
+                            const int64_t *shard, int64_t count) {
+    cr_path at;
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < count && status == CR_OK; i++) status = save_shard(op, dir, p, shard, i, count);
+    if (status == CR_OK && count > 1) status = save_index(op, dir, p, shard, count);
+    if (status == CR_OK) status = cr_join(op, dir, config_name, &at);
+    return status != CR_OK ? status : cr_file_save(op, at.s, config, strlen(config));
+}
+
+/* Renames a file of the new set into DIR. */
+static cr_status put(const char *op, const char *dir, const char *stage, const char *name) {
+    cr_path from, to;
+    if (cr_join(op, stage, name, &from) || cr_join(op, dir, name, &to)) return cr_error_status();
+    if (cr_os_rename(from.s, to.s)) return CR_OK;
+    return cr_fail(CR_IO, op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
+}
+
+typedef struct sweep { const char *op, *dir; int64_t count; } sweep;
+
+/* Removes weights that the new set of `count` shards has not. */
+static void remove_stale(const char *name, void *ctx) {
+    const sweep *s = ctx;
+    long long i, of;
+    int end = 0;
+    cr_path at;
+    const bool shard = sscanf(name, "model-%5lld-of-%5lld.safetensors%n", &i, &of, &end) == 2 && end && !name[end];
+    const bool stale = (shard && (s->count == 1 || of != s->count)) || (!strcmp(name, single) && s->count > 1) ||
+                       (!strcmp(name, index_name) && s->count == 1);
+    if (stale && !cr_join(s->op, s->dir, name, &at)) (void)cr_os_remove(at.s);
+}
+
+static cr_status put_all(const char *op, const char *dir, const char *stage, int64_t count) {
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < count && status == CR_OK; i++) {
+        char name[64];
+        shard_name(i, count, name);
+        status = put(op, dir, stage, name);
+    }
+    if (status == CR_OK && count > 1) status = put(op, dir, stage, index_name);
+    if (status == CR_OK) status = put(op, dir, stage, config_name);
+    if (status == CR_OK) cr_os_each_entry(dir, remove_stale, &(sweep){op, dir, count});
+    return status;
+}
+
+static cr_status check_config(const char *op, const char *config) {
+    cr_json *root = cr_json_parse(op, config_name, config, strlen(config));
+    if (!root) return cr_error_status();
+    const bool object = root->kind == CR_JSON_OBJECT;
+    cr_json_free(root);
+    return object ? CR_OK : cr_fail(CR_BAD_VALUE, op, "the configuration must be a JSON object");
+}
+
+cr_status cr_save_folder(const char *dir, const cr_params *tensors, const char *config, int64_t shard_bytes) {
+    static const char op[] = "save_folder";
+    if (!dir) return cr_fail_null(op, "the folder");
+    if (!tensors) return cr_fail_null(op, "the tensors");
+    if (!config) return cr_fail_null(op, "the configuration");
+    if (shard_bytes < 0)
+        return cr_fail(CR_BAD_VALUE, op, "shard_bytes must be at least 0, not %lld", (long long)shard_bytes);
+    cr_status status = check_config(op, config);
+    cr_path stage;
+    if (status == CR_OK) status = cr_join(op, dir, fresh, &stage);
+    if (status != CR_OK) return status;
+    int64_t *shard = calloc((size_t)cr_params_count(tensors) + 1, sizeof *shard);
+    if (!shard) return cr_fail(CR_NO_MEMORY, op, "no memory for the names of '%s'", dir);
+    const int64_t count = cut(tensors, shard_bytes ? (size_t)shard_bytes : (size_t)5000000000, shard);
+    if (cr_os_exists(stage.s)) (void)cr_os_remove_folder(stage.s);      /* of an interrupted save */
+    if (!cr_os_make_directory(stage.s))
+        status = cr_fail(CR_IO, op, "cannot create '%s': %s", stage.s, cr_os_error());
+    if (status == CR_OK) status = save_files(op, stage.s, tensors, config, shard, count);
+    if (status == CR_OK) status = put_all(op, dir, stage.s, count);
+    (void)cr_os_remove_folder(stage.s);
+    free(shard);
+    return status;
+}

@@ -1,0 +1,15 @@
+/* folder.h - folders in Hugging Face's layout, for the readers of single files and of models. */
+#ifndef CR_FOLDER_H
+#define CR_FOLDER_H
+
+#include <chainrule.h>
+#include "file.h"
+#include "json.h"
+
+typedef struct cr_path { char s[4096]; } cr_path;
+cr_status  cr_join(const char *op, const char *dir, const char *name, cr_path *out);    /* DIR/name */
+bool       cr_folder_has_weights(const char *dir);      /* a safetensors file named model, or an index */
+cr_params *cr_folder_load(const char *op, const char *dir, const cr_device *dev);
+cr_json   *cr_folder_config(const char *op, const char *dir);  /* config.json, an object; owned (cr_json_free) */
+
+#endif

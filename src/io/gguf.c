@@ -1,0 +1,538 @@
+/* gguf.c - weights as llama.cpp keeps them (github.com/ggml-org/ggml, docs/gguf.md), versions 2 and 3:
+ *   "GGUF" | u32 version | u64 tensors | u64 entries | entries: key, u32 type, value | tensors: name,
+ *   u32 axes, u64 sizes (the contiguous one first), u32 type, u64 place | padding | data
+ * Strings are u64 bytes and the bytes.  The reader trusts nothing: every length is checked against
+ * the bytes that are left before anything is allocated for it, and tensors together have at most the
+ * bytes of the data.  f32, f16 and bf16 lie over the mapping; quantized blocks become f32. */
+#include "gguf.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/status.h"
+#include "json.h"
+#include "utf8.h"
+
+enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64, KINDS };
+static const size_t kind_size[KINDS] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+enum { ALIGN = 32, HEADER = 24 };
+
+/* ---- blocks of quantized numbers ---- */
+static float half(const unsigned char *b) {
+    const uint32_t h = (uint32_t)b[0] | (uint32_t)b[1] << 8, exponent = h >> 10 & 31, fraction = h & 1023;
+    const float size = exponent == 31 ? (fraction ? NAN : INFINITY)
+                       : exponent     ? ldexpf((float)(fraction | 1024), (int)exponent - 25)
+                                      : ldexpf((float)fraction, -24);
+    return h >> 15 ? -size : size;
+}
+
+/* 32 numbers: f16 d, 32 x i8 q : d q */
+static void unpack_q8_0(const unsigned char *b, float *out) {
+    const float d = half(b);
+    for (int i = 0; i < 32; i++) out[i] = d * (float)(int8_t)b[2 + i];
+}
+
+/* 32 numbers: f16 d, 16 bytes : d (q - 8); byte i has the numbers i (low bits) and i + 16 */
+static void unpack_q4_0(const unsigned char *b, float *out) {
+    const float d = half(b);
+    for (int i = 0; i < 16; i++) {
+        out[i] = d * (float)((b[2 + i] & 15) - 8);
+        out[i + 16] = d * (float)((b[2 + i] >> 4) - 8);
+    }
+}
+
+/* 256 numbers: f16 d, f16 m, 12 bytes of 8 scales and 8 minima of 6 bits, 128 bytes : d scale q - m minimum,
+ * 32 numbers a scale; a run of 32 bytes has two of them, in its low and high bits */
+static void unpack_q4_k(const unsigned char *b, float *out) {
+    const float d = half(b), m = half(b + 2);
+    const unsigned char *s = b + 4, *q = b + 16;
+    for (int i = 0; i < 8; i++) {
+        const int scale = i < 4 ? s[i] & 63 : (s[i + 4] & 15) | s[i - 4] >> 6 << 4,
+                  low = i < 4 ? s[i + 4] & 63 : s[i + 4] >> 4 | s[i] >> 6 << 4;
+        for (int k = 0; k < 32; k++) {
+            const int byte = q[i / 2 * 32 + k];
+            out[i * 32 + k] = d * (float)scale * (float)(i & 1 ? byte >> 4 : byte & 15) - m * (float)low;
+        }
+    }
+}
+
+/* 256 numbers: 128 bytes of low bits, 64 of high bits, 16 x i8 scale, f16 d : d scale (q - 32), 16 numbers a
+ * scale; llama.cpp keeps a few matrices of its Q4_K files so */
+static void unpack_q6_k(const unsigned char *b, float *out) {
+    const float d = half(b + 208);
+    for (int i = 0; i < 256; i++) {
+        const int part = i / 128, at = i % 128, k = at % 32, row = at / 32;
+        const int low = b[part * 64 + k + (row & 1) * 32] >> (row / 2 * 4) & 15,
+                  high = b[128 + part * 32 + k] >> (row * 2) & 3;
+        out[i] = d * (float)(int8_t)b[192 + i / 16] * (float)((low | high << 4) - 32);
+    }
+}
+
+static const struct ggml { uint32_t id; const char *name; int block; size_t bytes; cr_dtype dtype;
+    void (*unpack)(const unsigned char *b, float *out);
+} types[] = {
+    {0, "f32", 1, 4, CR_F32, NULL},           {1, "f16", 1, 2, CR_F16, NULL},
+    {30, "bf16", 1, 2, CR_BF16, NULL},        {8, "q8_0", 32, 34, CR_F32, unpack_q8_0},
+    {2, "q4_0", 32, 18, CR_F32, unpack_q4_0}, {12, "q4_k", 256, 144, CR_F32, unpack_q4_k},
+    {14, "q6_k", 256, 210, CR_F32, unpack_q6_k},
+};
+enum { TYPES = sizeof types / sizeof *types };
+
+static const struct ggml *type_of(uint32_t id) {
+    for (int i = 0; i < TYPES; i++) if (types[i].id == id) return &types[i];
+    return NULL;
+}
+
+/* ---- reading bytes ---- */
+typedef struct reader { const unsigned char *p, *end; const char *op, *path; bool failed; } reader;
+typedef struct text { const char *s; size_t n; } text;
+
+static size_t left(const reader *r) { return (size_t)(r->end - r->p); }
+
+static bool fail(reader *r, const char *what) {
+    if (!r->failed) cr_fail(CR_IO, r->op, "'%s' is damaged: %s at its end or before", r->path, what);
+    r->failed = true;
+    return false;
+}
+
+/* n bytes as a little-endian number; 0 after a failure */
+static uint64_t number(reader *r, size_t n) {
+    uint64_t v = 0;
+    if (r->failed || left(r) < n) return fail(r, "a number is cut short"), 0;
+    for (size_t i = 0; i < n; i++) v |= (uint64_t)r->p[i] << 8 * i;
+    r->p += n;
+    return v;
+}
+
+static text string(reader *r) {
+    const uint64_t n = number(r, 8);
+    if (r->failed || n > left(r)) return fail(r, "a string is longer than the file"), (text){0};
+    const text t = {(const char *)r->p, (size_t)n};
+    r->p += n;
+    return t;
+}
+
+/* ---- entries, as JSON ---- */
+static void put_text(cr_out *o, text t) {           /* what is not UTF-8 becomes U+FFFD */
+    if (cr_utf8_valid(t.s, t.n) == t.n) { cr_out_string(o, t.s, t.n); return; }
+    cr_out clean = {0};
+    for (size_t at = 0; at < t.n;) {
+        const size_t good = cr_utf8_valid(t.s + at, t.n - at);
+        cr_out_put(&clean, t.s + at, good);
+        at += good;
+        if (at < t.n) cr_out_put(&clean, "\xef\xbf\xbd", 3), at++;
+    }
+    cr_out_string(o, clean.text ? clean.text : "", clean.bytes);
+    if (clean.failed) o->failed = true;
+    cr_out_free(&clean);
+}
+
+static void put_float(cr_out *o, double v) {
+    if (!isfinite(v)) cr_out_format(o, "null");
+    else if (v == floor(v) && fabs(v) < 1e15) cr_out_format(o, "%.1f", v);
+    else cr_out_format(o, "%.17g", v);
+}
+
+static void put_scalar(reader *r, cr_out *o, uint32_t kind) {
+    if (kind == STRING) { put_text(o, string(r)); return; }
+    const uint64_t v = number(r, kind_size[kind]);
+    float f;
+    double d;
+    switch (kind) {
+    case I8: cr_out_format(o, "%d", (int8_t)v); break;
+    case I16: cr_out_format(o, "%d", (int16_t)v); break;
+    case I32: cr_out_format(o, "%d", (int32_t)v); break;
+    case I64: cr_out_format(o, "%lld", (long long)v); break;
+    case F32: memcpy(&f, &(uint32_t){(uint32_t)v}, sizeof f); put_float(o, (double)f); break;
+    case F64: memcpy(&d, &v, sizeof d); put_float(o, d); break;
+    case BOOL: cr_out_format(o, v ? "true" : "false"); break;
+    default: cr_out_format(o, "%llu", (unsigned long long)v);
+    }
+}
+
+static void put_array(reader *r, cr_out *o) {
+    const uint64_t kind = number(r, 4), n = number(r, 8);
+    if (r->failed) return;
+    if (kind >= KINDS || kind == ARRAY) { fail(r, "an array of an unknown kind"); return; }
+    const size_t least = kind == STRING ? 8 : kind_size[kind];
+    if (n > left(r) / least) { fail(r, "an array is longer than the file"); return; }
+    cr_out_put(o, "[", 1);
+    for (uint64_t i = 0; i < n && !r->failed; i++) {
+        if (i) cr_out_put(o, ",", 1);
+        put_scalar(r, o, (uint32_t)kind);
+    }
+    cr_out_put(o, "]", 1);
+}
+
+static cr_status read_entries(reader *r, uint64_t n, cr_out *o, uint64_t *align) {
+    cr_out_put(o, "{", 1);
+    for (uint64_t i = 0; i < n && !r->failed; i++) {
+        const text key = string(r);
+        const uint64_t kind = number(r, 4);
+        if (r->failed) break;
+        if (kind >= KINDS) { fail(r, "an entry of an unknown kind"); break; }
+        if (i) cr_out_put(o, ",\n", 2);
+        put_text(o, key);
+        cr_out_put(o, ":", 1);
+        if (key.n == 17 && !memcmp(key.s, "general.alignment", 17) && kind == U32) {
+            const reader here = *r;
+            *align = number(r, 4);
+            *r = here;
+        }
+        if (kind == ARRAY) put_array(r, o);
+        else put_scalar(r, o, (uint32_t)kind);
+    }
+    cr_out_put(o, "}", 1);
+    if (r->failed) return cr_error_status();
+    if (!*align || *align & (*align - 1) || *align > 1u << 20)
+        return cr_fail(CR_IO, r->op, "'%s': general.alignment must be a power of two, not %llu", r->path,
+                       (unsigned long long)*align);
+    return cr_out_check(o, r->op, r->path);
+}
+
+/* ---- tensors ---- */
+static cr_status read_shape(reader *r, cr_gguf_tensor *t) {
+    const uint64_t n = number(r, 4);
+    if (!r->failed && n > 4) fail(r, "a tensor has more than 4 axes");
+    if (r->failed) return cr_error_status();
+    t->ndim = (int)n;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        const uint64_t size = number(r, 8);
+        if (!r->failed && size > INT64_MAX) fail(r, "a tensor is larger than an address can reach");
+        t->shape[i] = (int64_t)size;
+    }
+    return r->failed ? cr_error_status() : CR_OK;
+}
+
+static cr_status read_tensor(reader *r, cr_gguf_tensor *t, uint64_t *place) {
+    const text name = string(r);
+    if (r->failed) return cr_error_status();
+    if (!name.n || memchr(name.s, 0, name.n) || cr_utf8_valid(name.s, name.n) != name.n)
+        return cr_fail(CR_IO, r->op, "'%s': a tensor's name is empty, holds a NUL or is not UTF-8", r->path);
+    t->name = malloc(name.n + 1);
+    if (!t->name) return cr_fail(CR_NO_MEMORY, r->op, "no memory for the header of '%s'", r->path);
+    memcpy(t->name, name.s, name.n);
+    t->name[name.n] = 0;
+    if (read_shape(r, t)) return cr_error_status();
+    t->type = (uint32_t)number(r, 4);
+    *place = number(r, 8);
+    if (r->failed) return cr_error_status();
+    const struct ggml *type = type_of(t->type);
+    if (!type)
+        return cr_fail(CR_IO, r->op,
+                       "'%s': '%s' is of ggml's type %u: known are f32, f16, bf16, q8_0, q4_0, q4_k, q6_k", r->path,
+                       t->name, t->type);
+    const int64_t row = t->ndim ? t->shape[t->ndim - 1] : 1;
+    if (row % type->block)
+        return cr_fail(CR_IO, r->op, "'%s': the rows of '%s' have %lld elements, no multiple of the %d of a block",
+                       r->path, t->name, (long long)row, type->block);
+    int64_t blocks = 1;
+    bool fits = true, empty = false;
+    for (int i = 0; i < t->ndim; i++) {
+        empty |= t->shape[i] == 0;
+        if (t->shape[i]) fits &= !__builtin_mul_overflow(blocks, t->shape[i], &blocks);
+    }
+    if (!fits || blocks > INT64_MAX / 256)
+        return cr_fail(CR_IO, r->op, "'%s': '%s' has more elements than an address can reach", r->path, t->name);
+    t->bytes = empty ? 0 : (size_t)(blocks / type->block) * type->bytes;
+    return CR_OK;
+}
+
+static cr_status read_tensors(reader *r, cr_gguf *g, const unsigned char *file, uint64_t n, uint64_t align) {
+    cr_status status = CR_OK;
+    uint64_t *place = NULL;
+    if (n > left(r) / HEADER) return fail(r, "it says more tensors than it has bytes for"), cr_error_status();
+    g->tensors = calloc((size_t)n + 1, sizeof *g->tensors);
+    place = calloc((size_t)n + 1, sizeof *place);
+    if (!g->tensors || !place) status = cr_fail(CR_NO_MEMORY, r->op, "no memory for the header of '%s'", r->path);
+    for (uint64_t i = 0; i < n && status == CR_OK; i++) {
+        g->count++;
+        status = read_tensor(r, &g->tensors[i], &place[i]);
+    }
+    const size_t start = (((size_t)(r->p - file) + align - 1) & ~(size_t)(align - 1)),
+                 room = (size_t)(r->end - file) > start ? (size_t)(r->end - file) - start : 0;
+    size_t total = 0;
+    for (int64_t i = 0; i < g->count && status == CR_OK; i++) {
+        cr_gguf_tensor *t = &g->tensors[i];
+        const bool inside = place[i] <= room && t->bytes <= room - place[i];
+        total = inside && t->bytes <= room - total ? total + t->bytes : room + 1;
+        if (place[i] % align)
+            status = cr_fail(CR_IO, r->op, "'%s': '%s' is at %llu, no multiple of %llu", r->path, t->name,
+                             (unsigned long long)place[i], (unsigned long long)align);
+        else if (total > room)
+            status = cr_fail(CR_IO, r->op, "'%s': '%s' has %zu bytes at %llu, %s (is the file cut short?)", r->path,
+                             t->name, t->bytes, (unsigned long long)place[i],
+                             inside ? "and the tensors together more than the data" : "behind its end");
+        else t->data = file + start + place[i];
+    }
+    free(place);
+    return status;
+}
+
+bool cr_gguf_is(const unsigned char *file, size_t bytes) { return bytes >= 4 && !memcmp(file, "GGUF", 4); }
+
+cr_status cr_gguf_parse(const char *op, const char *path, const unsigned char *file, size_t bytes, cr_gguf *g) {
+    *g = (cr_gguf){0};
+    reader r = {file, file + bytes, op, path, false};
+    if (!cr_gguf_is(file, bytes) || bytes < HEADER)
+        return cr_fail(CR_IO, op, "'%s' is not a GGUF file: its %zu bytes do not begin with a header", path, bytes);
+    r.p += 4;
+    const uint64_t version = number(&r, 4), tensors = number(&r, 8), entries = number(&r, 8);
+    uint64_t align = ALIGN;
+    if (version != 2 && version != 3)
+        return cr_fail(CR_IO, op, "'%s' is GGUF of version %llu: 2 and 3 are known", path, (unsigned long long)version);
+    cr_status status = read_entries(&r, entries, &g->metadata, &align);
+    if (status == CR_OK) status = read_tensors(&r, g, file, tensors, align);
+    if (status != CR_OK) cr_gguf_free(g);
+    return status;
+}
+
+void cr_gguf_free(cr_gguf *g) {
+    for (int64_t i = 0; i < g->count; i++) free(g->tensors[i].name);
+    free(g->tensors);
+    cr_out_free(&g->metadata);
+    *g = (cr_gguf){0};
+}
+
+char *cr_gguf_metadata(const char *op, const char *path, const cr_mapping *m, const char *key) {
+    cr_gguf g;
+    cr_out o = {0};
+    if (cr_gguf_parse(op, path, m->data, m->bytes, &g)) return NULL;
+    cr_json *root = key ? cr_json_parse(op, path, g.metadata.text, g.metadata.bytes) : NULL;
+    const cr_json *v = root ? cr_json_get(root, key) : NULL;
+    if (!key) {
+        o = g.metadata;
+        g.metadata = (cr_out){0};
+    } else if (v && v->kind == CR_JSON_STRING) {
+        cr_out_put(&o, v->text, v->bytes);
+        cr_out_put(&o, "", 1);
+    } else if (v) cr_put_json(&o, v);
+    cr_json_free(root);
+    cr_gguf_free(&g);
+    if (!cr_out_check(&o, op, path)) return o.text;
+    cr_out_free(&o);
+    return NULL;
+}
+
+/* ---- loading ---- */
+typedef struct shared_mapping { atomic_int refs; cr_mapping m; } shared_mapping;
+
+static void mapping_release(void *ctx) {
+    shared_mapping *s = ctx;
+    if (atomic_fetch_sub(&s->refs, 1) != 1) return;
+    cr_os_unmap(&s->m);
+    free(s);
+}
+
+/* Owned: over the mapping, or f32 numbers of quantized blocks. */
+static cr_tensor *tensor_of(shared_mapping *s, const cr_gguf_tensor *t) {
+    const struct ggml *type = type_of(t->type);
+    if (!t->bytes || type->unpack || (uintptr_t)t->data % cr_dtype_size(type->dtype)) {
+        if (t->bytes && !type->unpack) return cr_from(t->data, t->ndim, t->shape, type->dtype, cr_cpu());
+        cr_tensor *whole = cr_empty(t->ndim, t->shape, type->dtype, cr_cpu());
+        float *out = whole && t->bytes ? cr_data(whole) : NULL;
+        for (size_t at = 0; out && at < t->bytes; at += type->bytes, out += type->block)
+            type->unpack(t->data + at, out);
+        return whole;
+    }
+    atomic_fetch_add(&s->refs, 1);
+    cr_tensor *view =
+        cr_borrow((void *)(uintptr_t)t->data, t->ndim, t->shape, type->dtype, mapping_release, s);   /* private pages */
+    if (!view) mapping_release(s);
+    return view;
+}
+
+cr_params *cr_gguf_load(const char *op, const char *path, cr_mapping *m, const cr_device *dev, char **metadata) {
+    cr_gguf g = {0};
+    cr_params *p = NULL;
+    shared_mapping *s = calloc(1, sizeof *s);
+    if (!s) return cr_os_unmap(m), cr_fail(CR_NO_MEMORY, op, "no memory for '%s'", path), NULL;
+    atomic_init(&s->refs, 1);
+    s->m = *m;
+    *m = (cr_mapping){0};
+    cr_status status = *(const unsigned char *)&(const uint16_t){1} == 1
+                           ? cr_gguf_parse(op, path, s->m.data, s->m.bytes, &g)
+                           : cr_fail(CR_RUNTIME, op, "GGUF files are little-endian, this machine is not");
+    if (status == CR_OK && !(p = cr_params_new())) status = cr_error_status();
+    const bool recording = cr_set_grad_enabled(false);
+    for (int64_t i = 0; i < g.count && status == CR_OK; i++) {
+        cr_scope_begin();
+        cr_tensor *here = tensor_of(s, &g.tensors[i]);
+        here = here ? cr_to(here, cr_dtype_of(here), dev) : NULL;
+        status = here ? cr_params_add(p, g.tensors[i].name, here) : cr_error_status();
+        cr_scope_end();
+    }
+    cr_set_grad_enabled(recording);
+    if (status == CR_OK && metadata) {
+        *metadata = g.metadata.text;
+        g.metadata = (cr_out){0};
+    }
+    cr_gguf_free(&g);
+    mapping_release(s);
+    if (status == CR_OK) return p;
+    cr_params_free(p);
+    return NULL;
+}
+
+/* ---- saving ---- */
+static void put_number(cr_out *o, uint64_t v, size_t n) {
+    unsigned char b[8];
+    for (size_t i = 0; i < n; i++) b[i] = (unsigned char)(v >> 8 * i);
+    cr_out_put(o, (const char *)b, n);
+}
+
+static void put_string(cr_out *o, const char *s, size_t n) {
+    put_number(o, n, 8);
+    cr_out_put(o, s, n);
+}
+
+/* The kind of a JSON value: whole numbers are u32, i32 in arrays, or as wide as they need. */
+static uint32_t kind_of(const cr_json *v, bool in_array) {
+    if (v->kind == CR_JSON_STRING) return STRING;
+    if (v->kind == CR_JSON_BOOL) return BOOL;
+    if (v->kind != CR_JSON_NUMBER) return KINDS;
+    if (!v->integral) return F32;
+    if (v->integer >= 0 && v->integer <= UINT32_MAX && !(in_array && v->integer <= INT32_MAX)) return U32;
+    return v->integer >= INT32_MIN && v->integer <= INT32_MAX ? I32 : I64;
+}
+
+static void put_json(cr_out *o, const cr_json *v, uint32_t kind) {
+    uint64_t bits = (uint64_t)v->integer;
+    if (kind == STRING) { put_string(o, v->text, v->bytes); return; }
+    if (kind == BOOL) bits = v->truth;
+    if (kind == F32) {
+        uint32_t word;
+        const float f = (float)v->number;
+        memcpy(&word, &f, sizeof word);
+        bits = word;
+    }
+    put_number(o, bits, kind_size[kind]);
+}
+
+static cr_status put_entry(const char *op, const char *path, cr_out *o, const cr_json *v) {
+    put_string(o, v->key, v->key_bytes);
+    uint32_t kind = v->kind == CR_JSON_ARRAY ? ARRAY : kind_of(v, false);
+    if (kind == ARRAY) {
+        uint32_t each = v->first ? kind_of(v->first, true) : STRING;
+        for (const cr_json *e = v->first; e; e = e->next) {
+            const uint32_t k = kind_of(e, true);
+            if (k == F32 && each == I32) each = F32;
+            if (k != each && !(k == I32 && each == F32)) each = KINDS;
+        }
+        if (each == KINDS) return cr_fail(CR_BAD_VALUE, op, "'%s': '%s' must be an array of one kind", path, v->key);
+        put_number(o, ARRAY, 4);
+        put_number(o, each, 4);
+        put_number(o, (uint64_t)v->count, 8);
+        for (const cr_json *e = v->first; e; e = e->next) put_json(o, e, each);
+        return CR_OK;
+    }
+    if (kind == KINDS) return cr_fail(CR_BAD_VALUE, op, "'%s': '%s' is no string, number, bool or array", path, v->key);
+    put_number(o, kind, 4);
+    put_json(o, v, kind);
+    return CR_OK;
+}
+
+static const struct ggml *type_for(const char *name, const cr_tensor *t, const struct ggml *wanted) {
+    if (cr_ndim(t) != 2 || !strncmp(name, "position_embd", 13)) return &types[0];
+    return cr_shape(t)[1] % wanted->block ? &types[1] : wanted;
+}
+
+static size_t padded(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
+static size_t bytes_as(const cr_tensor *t, const struct ggml *type) {
+    return (size_t)(cr_numel(t) / type->block) * type->bytes;
+}
+
+/* n numbers as blocks of 32: d = max |x| / 127, q = round(x / d) */
+static cr_status pack_q8_0(const float *x, int64_t n, unsigned char *out) {
+    const int64_t blocks = n / 32;
+    float *d = malloc((size_t)blocks * sizeof *d);
+    uint16_t *halves = malloc((size_t)blocks * sizeof *halves);
+    cr_status status = CR_OK;
+    if (!d || !halves) status = cr_fail(CR_NO_MEMORY, "save_gguf", "no memory for %lld scales", (long long)blocks);
+    for (int64_t b = 0; b < blocks && status == CR_OK; b++) {
+        float most = 0;
+        for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(x[32 * b + i]));
+        d[b] = most / 127;
+        const float by = d[b] > 0 ? 1 / d[b] : 0;
+        for (int i = 0; i < 32; i++) out[34 * b + 2 + i] = (unsigned char)(int8_t)roundf(x[32 * b + i] * by);
+    }
+    cr_scope_begin();
+    if (status == CR_OK)
+        status = cr_read(cr_from(d, CR_LIST(blocks), CR_F32, cr_cpu()), CR_F16, halves,
+                         (size_t)blocks * sizeof *halves);
+    cr_scope_end();
+    for (int64_t b = 0; b < blocks && status == CR_OK; b++) {
+        out[34 * b] = (unsigned char)halves[b];
+        out[34 * b + 1] = (unsigned char)(halves[b] >> 8);
+    }
+    free(d);
+    free(halves);
+    return status;
+}
+
+static cr_status write_tensor(cr_file *f, const cr_tensor *t, const struct ggml *type) {
+    static const unsigned char zeros[ALIGN];
+    const size_t bytes = bytes_as(t, type), plain = (size_t)cr_numel(t) * cr_dtype_size(type->dtype);
+    void *whole = malloc(plain ? plain : 1);
+    unsigned char *packed = type->unpack ? malloc(bytes ? bytes : 1) : whole;
+    cr_status status = whole && packed ? CR_OK : cr_fail(CR_NO_MEMORY, f->op, "no memory for %zu bytes", plain);
+    if (status == CR_OK && bytes) status = cr_read(t, type->dtype, whole, plain);
+    if (status == CR_OK && bytes && type->unpack) status = pack_q8_0(whole, cr_numel(t), packed);
+    if (status == CR_OK && bytes) status = cr_file_write(f, packed, bytes);
+    if (status == CR_OK && padded(bytes) > bytes) status = cr_file_write(f, zeros, padded(bytes) - bytes);
+    if (packed != whole) free(packed);
+    free(whole);
+    return status;
+}
+
+static cr_status put_header(const char *op, const char *path, const cr_params *p, const cr_json *entries,
+                            const struct ggml *type, cr_out *o) {
+    size_t at = 0;
+    cr_out_put(o, "GGUF", 4);
+    put_number(o, 3, 4);
+    put_number(o, (uint64_t)cr_params_count(p), 8);
+    put_number(o, (uint64_t)entries->count, 8);
+    for (const cr_json *v = entries->first; v; v = v->next)
+        if (put_entry(op, path, o, v)) return cr_error_status();
+    for (int64_t i = 0; i < cr_params_count(p); i++) {
+        const cr_tensor *t = cr_params_at(p, i);
+        const char *name = cr_params_name(p, i);
+        const struct ggml *as = type_for(name, t, type);
+        if (cr_ndim(t) > 4)
+            return cr_fail(CR_BAD_VALUE, op, "'%s' has %d axes, the most of GGUF are 4", name, cr_ndim(t));
+        put_string(o, name, strlen(name));
+        put_number(o, (uint64_t)cr_ndim(t), 4);
+        for (int d = cr_ndim(t) - 1; d >= 0; d--) put_number(o, (uint64_t)cr_shape(t)[d], 8);
+        put_number(o, as->id, 4);
+        put_number(o, at, 8);
+        at += padded(bytes_as(t, as));
+    }
+    while (o->bytes % ALIGN && !o->failed) cr_out_put(o, "", 1);
+    return cr_out_check(o, op, path);
+}
+
+cr_status cr_gguf_save(const char *op, const char *path, const cr_params *p, const char *metadata, const char *name) {
+    const struct ggml *type = NULL;
+    for (int i = 0; i < TYPES; i++)
+        if (!strcmp(types[i].name, name) && (!types[i].unpack || types[i].unpack == unpack_q8_0)) type = &types[i];
+    if (!type) return cr_fail(CR_BAD_VALUE, op, "type must be f32, f16, bf16 or q8_0, not '%.20s'", name);
+    cr_json *entries = cr_json_parse(op, "metadata", metadata, strlen(metadata));
+    if (!entries) return cr_error_status();
+    cr_out header = {0};
+    cr_file f = {0};
+    cr_status status = CR_OK;
+    if (entries->kind == CR_JSON_OBJECT) status = put_header(op, path, p, entries, type, &header);
+    else status = cr_fail(CR_BAD_VALUE, op, "the metadata must be a JSON object");
+    cr_json_free(entries);
+    if (status == CR_OK) status = cr_file_create(&f, op, path);
+    const bool created = status == CR_OK;
+    if (status == CR_OK) status = cr_file_write(&f, header.text, header.bytes);
+    for (int64_t i = 0; i < cr_params_count(p) && status == CR_OK; i++)
+        status = write_tensor(&f, cr_params_at(p, i), type_for(cr_params_name(p, i), cr_params_at(p, i), type));
+    if (status == CR_OK) status = cr_file_commit(&f);
+    else if (created) cr_file_abandon(&f);
+    cr_out_free(&header);
+    return status;
+}

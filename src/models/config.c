@@ -1,0 +1,115 @@
+/* config.c - config.json, read strictly, and weights found by name: a message names the file, the
+ * entry and its value, or all tensors that do not fit. */
+#include "lm.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "../core/status.h"
+
+/* ---- entries ---- */
+static const cr_json *entry(const cr_entries *e, const char *key) {
+    const cr_json *v = cr_json_get(e->json, key);
+    return v && v->kind != CR_JSON_NULL ? v : NULL;
+}
+
+static void refuse(cr_entries *e, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void refuse(cr_entries *e, const char *key, const char *format, ...) {
+    char wanted[120];
+    if (e->status != CR_OK) return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(wanted, sizeof wanted, format, args);
+    va_end(args);
+    cr_out is = {0};
+    const cr_json *v = entry(e, key);
+    if (v) cr_put_json(&is, v);
+    e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" must be %s, it is %.60s", e->path, key, wanted,
+                        is.text ? is.text : "absent");
+    cr_out_free(&is);
+}
+
+int64_t cr_entry_size(cr_entries *e, const char *key, int64_t absent, int64_t least) {
+    const cr_json *v = entry(e, key);
+    if (!v && absent >= 0) return absent;
+    if (v && v->kind == CR_JSON_NUMBER && v->integral && v->integer >= least && v->integer <= INT32_MAX)
+        return v->integer;
+    refuse(e, key, "a whole number from %lld to %d", (long long)least, INT32_MAX);
+    return least;
+}
+
+double cr_entry_number(cr_entries *e, const char *key, double absent, double least, double most) {
+    const cr_json *v = entry(e, key);
+    const double x = v ? v->number : absent;
+    if ((!v || v->kind == CR_JSON_NUMBER) && x >= least && x <= most) return x;
+    refuse(e, key, "a number from %g to %g", least, most);
+    return least;
+}
+
+bool cr_entry_flag(cr_entries *e, const char *key, bool absent) {
+    const cr_json *v = entry(e, key);
+    if (v && v->kind != CR_JSON_BOOL) refuse(e, key, "true or false");
+    return v ? v->truth : absent;
+}
+
+int cr_entry_word(cr_entries *e, const char *key, const char *words, int absent) {
+    const cr_json *v = entry(e, key);
+    if (!v && absent >= 0) return absent;
+    int i = 0;
+    for (const char *w = words; v && v->kind == CR_JSON_STRING; i++) {
+        const size_t n = strcspn(w, "|");
+        if (v->bytes == n && !memcmp(v->text, w, n)) return i;
+        if (!w[n]) break;
+        w += n + 1;
+    }
+    refuse(e, key, "one of %s", words);
+    return 0;
+}
+
+void cr_entry_only(cr_entries *e, const char *key, double value) {
+    const cr_json *v = entry(e, key);
+    const double is = v && v->kind == CR_JSON_BOOL ? v->truth : v && v->kind == CR_JSON_NUMBER ? v->number : NAN;
+    if (!v || is == value) return;
+    if (v->kind == CR_JSON_BOOL) refuse(e, key, value != 0 ? "true" : "false");
+    else refuse(e, key, "%g", value);
+}
+
+/* ---- weights ---- */
+void cr_binder_problem(cr_binder *b, const char *format, ...) {
+    char one[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(one, sizeof one, format, args);
+    va_end(args);
+    if (b->problems.bytes > 300) { b->unlisted++; return; }
+    cr_out_format(&b->problems, "%s%s", b->listed++ ? ", " : "", one);
+}
+
+static const char *shape_text(int n, const int64_t *shape, char *out, size_t room) {
+    size_t at = (size_t)snprintf(out, room, "(");
+    for (int i = 0; i < n && at < room; i++)
+        at += (size_t)snprintf(out + at, room - at, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    if (at < room) snprintf(out + at, room - at, n == 1 ? ",)" : ")");
+    return out;
+}
+
+cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape) {
+    char want[80], have[80];
+    cr_tensor *found = NULL;
+    for (int64_t i = 0, count = cr_params_count(b->from); i < count && !found; i++)
+        if (!strcmp(cr_params_name(b->from, i), name)) found = cr_params_at(b->from, i);
+    if (!found) { cr_binder_problem(b, "'%s' is missing", name); return NULL; }
+    if (cr_ndim(found) != n || memcmp(cr_shape(found), shape, (size_t)n * sizeof *shape)) {
+        cr_binder_problem(b, "'%s' is %s, not %s as the configuration says", name,
+                          shape_text(cr_ndim(found), cr_shape(found), have, sizeof have),
+                          shape_text(n, shape, want, sizeof want));
+        return NULL;
+    }
+    if (!cr_dtype_is_float(cr_dtype_of(found))) { cr_binder_problem(b, "'%s' is not of floats", name); return NULL; }
+    cr_scope_begin();
+    cr_tensor *t = cr_to(found, b->dtype, cr_device_of(found));
+    cr_status status = t ? cr_params_add(b->into, name, cr_requires_grad_(cr_detach(t), true)) : cr_error_status();
+    cr_scope_end();
+    return status == CR_OK ? cr_params_at(b->into, cr_params_count(b->into) - 1) : NULL;
+}

@@ -1,0 +1,363 @@
+/* lm.c - pretrained language models: opens a folder of Hugging Face, a GGUF file or a checkpoint, makes
+ * the model that its configuration says over its weights, and writes all three. */
+#include "lm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/os.h"
+#include "../core/status.h"
+#include "../io/folder.h"
+#include "../io/gguf.h"
+
+struct cr_lm {
+    char *config;                                   /* the text of config.json */
+    bool gpt2;
+    cr_params *params;                              /* borrowed from gpt, owned with llama */
+    cr_gpt *gpt;                                    /* one of these two */
+    cr_llama *llama;
+    cr_decoder d;
+};
+
+/* ---- names in Hugging Face's files: a prefix, GPT-2's matrices as (in, out), masks that are no weights ---- */
+static const char *prefix(bool gpt2) { return gpt2 ? "transformer." : "model."; }
+
+static bool ends(const char *s, const char *with) {
+    const size_t n = strlen(s), k = strlen(with);
+    return n >= k && !strcmp(s + n - k, with);
+}
+
+static bool is_stored_turned(bool gpt2, const char *name, const cr_tensor *t) {
+    return gpt2 && cr_ndim(t) == 2 && (ends(name, ".c_attn.weight") || ends(name, ".c_proj.weight") ||
+                                       ends(name, ".c_fc.weight"));
+}
+
+static bool is_mask(bool gpt2, const char *name) {
+    return gpt2 ? ends(name, ".attn.bias") || ends(name, ".attn.masked_bias") : ends(name, "rotary_emb.inv_freq");
+}
+
+static cr_tensor *turned(cr_tensor *t) { return cr_transpose(t, 0, 1); }
+
+/* The weights of a folder by the names of the model. */
+static cr_params *plain_names(const cr_params *from, bool gpt2) {
+    cr_params *p = cr_params_new();
+    cr_status status = p ? CR_OK : cr_error_status();
+    const size_t skip = strlen(prefix(gpt2));
+    for (int64_t i = 0; i < cr_params_count(from) && status == CR_OK; i++) {
+        const char *name = cr_params_name(from, i);
+        if (!strncmp(name, prefix(gpt2), skip) && name[skip]) name += skip;
+        if (is_mask(gpt2, name)) continue;
+        cr_scope_begin();
+        cr_tensor *t = cr_params_at(from, i);
+        if (is_stored_turned(gpt2, name, t)) t = turned(t);
+        status = t ? cr_params_add(p, name, t) : cr_error_status();
+        cr_scope_end();
+    }
+    if (status == CR_OK) return p;
+    cr_params_free(p);
+    return NULL;
+}
+
+/* ---- loading ---- */
+static const cr_tensor *find(const cr_params *p, const char *name) {
+    for (int64_t i = 0; i < cr_params_count(p); i++) if (!strcmp(cr_params_name(p, i), name)) return cr_params_at(p, i);
+    return NULL;
+}
+
+static cr_status gpt_config(cr_entries *e, cr_gpt_config *c) {
+    cr_entry_word(e, "activation_function", "gelu_new", 0);
+    if (cr_entry_number(e, "layer_norm_epsilon", 1e-5, 0, 1) < 0.999e-5 ||
+        cr_entry_number(e, "layer_norm_epsilon", 1e-5, 0, 1) > 1.001e-5)
+        cr_entry_only(e, "layer_norm_epsilon", 1e-5);
+    cr_entry_only(e, "scale_attn_weights", 1);
+    cr_entry_only(e, "scale_attn_by_inverse_layer_idx", 0);
+    cr_entry_only(e, "add_cross_attention", 0);
+    cr_entry_only(e, "tie_word_embeddings", 1);
+    *c = (cr_gpt_config){.vocabulary = cr_entry_size(e, "vocab_size", -1, 1),
+                         .context = cr_entry_size(e, "n_positions", -1, 1),
+                         .layers = cr_entry_size(e, "n_layer", -1, 1),
+                         .heads = cr_entry_size(e, "n_head", -1, 1),
+                         .width = cr_entry_size(e, "n_embd", -1, 1),
+                         .dropout = cr_entry_number(e, "resid_pdrop", 0.1, 0, 0.999)};
+    cr_entry_only(e, "n_inner", 4 * (double)c->width);
+    return e->status;
+}
+
+/* Do the weights have as many layers as the configuration says?  Before a false number takes memory. */
+static cr_status check_depth(const cr_entries *e, const cr_params *p, bool gpt2) {
+    const char *key = gpt2 ? "n_layer" : "num_hidden_layers", *start = gpt2 ? "h." : "layers.";
+    const cr_json *v = cr_json_get(e->json, key);
+    int64_t depth = 0;
+    for (int64_t i = 0; i < cr_params_count(p); i++) {
+        const char *name = cr_params_name(p, i);
+        if (strncmp(name, start, strlen(start))) continue;
+        const int64_t at = strtoll(name + strlen(start), NULL, 10);
+        if (at >= depth && at < INT32_MAX) depth = at + 1;
+    }
+    if (!v || !v->integral || v->integer == depth) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, e->op, "'%s': \"%s\" is %lld, the weights are of %lld layers", e->path, key,
+                   (long long)v->integer, (long long)depth);
+}
+
+/* Is every weight used?  A head that is tied to the embedding may come twice. */
+static void check_rest(cr_binder *b, const char *table) {
+    for (int64_t i = 0; i < cr_params_count(b->from); i++) {
+        const char *name = cr_params_name(b->from, i);
+        if (find(b->into, name)) continue;
+        const cr_tensor *embedding = strcmp(name, "lm_head.weight") ? NULL : find(b->from, table);
+        const cr_tensor *head = cr_params_at(b->from, i);
+        if (!embedding) { cr_binder_problem(b, "'%s' is not wanted", name); continue; }
+        if (cr_ndim(head) != cr_ndim(embedding) || !cr_equal(head, embedding))
+            cr_binder_problem(b, "the configuration ties the head to the embedding, 'lm_head.weight' and '%s' differ",
+                              table);
+    }
+}
+
+static cr_dtype weights_dtype(const cr_params *p) {
+    for (int64_t i = 0; i < cr_params_count(p); i++) {
+        const cr_tensor *t = cr_params_at(p, i);
+        if (cr_ndim(t) == 2 && cr_dtype_is_float(cr_dtype_of(t))) return cr_dtype_of(t);
+    }
+    return CR_F32;
+}
+
+static cr_status finish(cr_lm *m, const char *op, const char *path, cr_binder *b) {
+    cr_status status = m->gpt || m->llama ? CR_OK : cr_error_status();
+    if (status == CR_OK) check_rest(b, m->gpt2 ? "wte.weight" : "embed_tokens.weight");
+    if (status == CR_OK && b->listed && b->unlisted)
+        status = cr_fail(CR_BAD_VALUE, op, "the weights do not fit '%s': %s and %lld more", path, b->problems.text,
+                         (long long)b->unlisted);
+    else if (status == CR_OK && b->listed)
+        status = cr_fail(CR_BAD_VALUE, op, "the weights do not fit '%s': %s", path, b->problems.text);
+    return status;
+}
+
+/* The model over weights that have its names; takes config, the text. */
+static cr_lm *build(const char *op, const char *path, char *config, const cr_params *weights, const cr_device *dev) {
+    cr_lm *m = calloc(1, sizeof *m);
+    if (!m) return free(config), cr_fail(CR_NO_MEMORY, op, "no memory for a model"), NULL;
+    m->config = config;
+    cr_json *root = cr_json_parse(op, path, config, strlen(config));
+    cr_binder b = {.from = weights, .into = root ? cr_params_new() : NULL, .dtype = weights_dtype(weights)};
+    cr_entries e = {op, path, root, b.into ? CR_OK : CR_BAD_VALUE};
+    m->params = b.into;
+    if (e.status == CR_OK) m->gpt2 = cr_entry_word(&e, "model_type", "gpt2|llama|mistral|qwen2|qwen3", -1) == 0;
+    if (e.status == CR_OK) e.status = check_depth(&e, weights, m->gpt2);
+    cr_gpt_config c;
+    const bool recording = cr_set_grad_enabled(false);
+    if (e.status == CR_OK && m->gpt2 && !gpt_config(&e, &c)) {
+        m->gpt = cr_gpt_over(&c, dev, &b);
+        if (!m->gpt) m->params = NULL;              /* freed with it */
+    }
+    if (e.status == CR_OK && !m->gpt2) m->llama = cr_llama_over(op, path, root, dev, &b);
+    if (e.status == CR_OK) e.status = finish(m, op, path, &b);
+    cr_set_grad_enabled(recording);
+    cr_out_free(&b.problems);
+    cr_json_free(root);
+    if (e.status != CR_OK) { cr_lm_free(m); return NULL; }
+    m->d = m->gpt ? cr_gpt_decoder(m->gpt) : cr_llama_decoder(m->llama);
+    return m;
+}
+
+static char *text_of(const cr_json *v) {
+    cr_out o = {0};
+    cr_put_json(&o, v);
+    cr_out_put(&o, "", 1);
+    if (!cr_out_check(&o, "lm_load", "config.json")) return o.text;
+    cr_out_free(&o);
+    return NULL;
+}
+
+static cr_lm *load_folder(const char *op, const char *dir, const cr_device *dev) {
+    cr_path at;
+    cr_json *root = cr_join(op, dir, "config.json", &at) ? NULL : cr_folder_config(op, dir);
+    char *config = root ? text_of(root) : NULL;
+    const cr_json *kind = root ? cr_json_get(root, "model_type") : NULL;
+    const bool gpt2 = kind && kind->kind == CR_JSON_STRING && !strcmp(kind->text, "gpt2");
+    cr_params *files = config ? cr_load(dir, dev) : NULL, *weights = files ? plain_names(files, gpt2) : NULL;
+    cr_lm *m = NULL;
+    if (weights) m = build(op, at.s, config, weights, dev);
+    else free(config);
+    cr_params_free(weights);
+    cr_params_free(files);
+    cr_json_free(root);
+    return m;
+}
+
+/* A checkpoint says "config", or the numbers of a GPT that was trained here. */
+static char *checkpoint_config(const char *op, const char *path) {
+    char *config = cr_load_metadata(path, "config");
+    if (config || cr_error()) return config;
+    static const char *const keys[][2] = {{"vocabulary", "vocab_size"}, {"context", "n_positions"},
+                                          {"layers", "n_layer"},        {"heads", "n_head"},
+                                          {"width", "n_embd"},          {"dropout", "resid_pdrop"}};
+    cr_out o = {0};
+    cr_out_format(&o, "{\"model_type\": \"gpt2\", \"attn_pdrop\": 0.0");
+    for (int i = 0; i < 6; i++) {
+        char *value = cr_load_metadata(path, keys[i][0]);
+        if (!value && !cr_error())
+            cr_fail(CR_BAD_VALUE, op, "'%s' does not say what model it holds: its metadata lacks \"%s\"", path,
+                    keys[i][0]);
+        if (!value) { cr_out_free(&o); return NULL; }
+        cr_out_format(&o, ", \"%s\": %.30s", keys[i][1], value);
+        if (i == 5) cr_out_format(&o, ", \"embd_pdrop\": %.30s", value);
+        cr_free(value);
+    }
+    cr_out_format(&o, "}");
+    return o.text;
+}
+
+static bool file_is_gguf(const char *path) {
+    cr_mapping m;
+    if (cr_os_is_directory(path) || !cr_os_map(path, &m)) return false;
+    const bool is = cr_gguf_is(m.data, m.bytes);
+    cr_os_unmap(&m);
+    return is;
+}
+
+cr_lm *cr_lm_load(const char *path, const cr_device *dev) {
+    static const char op[] = "lm_load";
+    if (!path) return cr_fail_null(op, "the path"), NULL;
+    if (!dev) return cr_fail_null(op, "the device"), NULL;
+    if (cr_os_is_directory(path) && cr_folder_has_weights(path)) return load_folder(op, path, dev);
+    char *config = NULL;
+    cr_params *weights = NULL;
+    if (file_is_gguf(path)) weights = cr_load_gguf(path, dev, &config);
+    else if ((config = checkpoint_config(op, path)) != NULL) weights = cr_load(path, dev);
+    if (!weights) { free(config); return NULL; }
+    cr_lm *m = build(op, path, config, weights, dev);
+    cr_params_free(weights);
+    return m;
+}
+
+void cr_lm_free(cr_lm *m) {
+    if (!m || cr_stale("lm_free", "model", m)) return;
+    if (m->gpt) cr_gpt_free(m->gpt);                /* with its params */
+    else cr_params_free(m->params);
+    cr_llama_free(m->llama);
+    free(m->config);
+    cr_retire(m);
+}
+
+/* ---- use ---- */
+cr_params *cr_lm_params(const cr_lm *m) { return cr_lacks("lm_params", "model", m) ? NULL : m->params; }
+const char *cr_lm_config(const cr_lm *m) { return cr_lacks("lm_config", "model", m) ? NULL : m->config; }
+int64_t cr_lm_vocabulary(const cr_lm *m) { return cr_lacks("lm_vocabulary", "model", m) ? -1 : m->d.vocabulary; }
+int64_t cr_lm_context(const cr_lm *m) { return cr_lacks("lm_context", "model", m) ? -1 : m->d.context; }
+
+cr_tensor *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens) {
+    if (cr_lacks("lm_logits", "model", m) || cr_check_tokens("lm_logits", tokens, m->d.context)) return NULL;
+    cr_scope_begin();
+    cr_tensor *y = cr_keep(cr_linear(m->d.hidden(m->d.model, tokens, NULL, 0), m->d.head, CR_NONE, CR_ACT_NONE));
+    cr_scope_end();
+    return y;
+}
+
+cr_tensor *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor *targets) {
+    if (cr_lacks("lm_loss", "model", m)) return NULL;
+    if (!targets) return cr_fail_null("lm_loss", "targets"), NULL;
+    cr_scope_begin();
+    cr_tensor *y = cr_keep(cr_cross_entropy(cr_lm_logits(m, tokens), targets, NULL));
+    cr_scope_end();
+    return y;
+}
+
+cr_status cr_lm_generate(const cr_lm *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new, const cr_sampling *s,
+                         cr_generator *g, cr_on_token on_token, void *ctx) {
+    if (cr_lacks("lm_generate", "model", m)) return cr_error_status();
+    return cr_decode("lm_generate", &m->d, prompt, n_prompt, n_new, s, g, on_token, ctx);
+}
+
+/* ---- saving ---- */
+/* config.json, with the dtype of the weights and the class of transformers */
+static char *config_for(const cr_lm *m, cr_dtype dt) {
+    static const char *const classes[][2] = {{"gpt2", "GPT2LMHeadModel"}, {"llama", "LlamaForCausalLM"},
+                                             {"mistral", "MistralForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"},
+                                             {"qwen3", "Qwen3ForCausalLM"}};
+    cr_json *root = cr_json_parse("lm_save", "config.json", m->config, strlen(m->config));
+    if (!root) return NULL;
+    const cr_json *kind = cr_json_get(root, "model_type");
+    const char *class = "";
+    for (int i = 0; i < 5; i++) if (!strcmp(classes[i][0], kind->text)) class = classes[i][1];
+    const char *name = dt == CR_F16 ? "float16" : dt == CR_BF16 ? "bfloat16" : dt == CR_F64 ? "float64" : "float32";
+    cr_out o = {0};
+    cr_out_format(&o, "{\n  \"architectures\": [\"%s\"],\n  \"dtype\": \"%s\",\n  \"torch_dtype\": \"%s\"", class,
+                  name, name);
+    for (const cr_json *v = root->first; v; v = v->next) {
+        if (!strcmp(v->key, "architectures") || !strcmp(v->key, "dtype") || !strcmp(v->key, "torch_dtype")) continue;
+        cr_out_format(&o, ",\n  ");
+        cr_out_string(&o, v->key, v->key_bytes);
+        cr_out_format(&o, ": ");
+        cr_put_json(&o, v);
+    }
+    cr_out_format(&o, "\n}\n");
+    cr_json_free(root);
+    if (!cr_out_check(&o, "lm_save", "config.json")) return o.text;
+    cr_out_free(&o);
+    return NULL;
+}
+
+/* The weights in a dtype; for a folder by the names and in the layout of Hugging Face. */
+static cr_params *weights_for(const cr_lm *m, cr_dtype dt, bool folder) {
+    cr_params *p = cr_params_new();
+    cr_status status = p ? CR_OK : cr_error_status();
+    for (int64_t i = 0; i < cr_params_count(m->params) && status == CR_OK; i++) {
+        char name[300];
+        const char *plain = cr_params_name(m->params, i);
+        snprintf(name, sizeof name, "%s%s", folder && strcmp(plain, "lm_head.weight") ? prefix(m->gpt2) : "", plain);
+        cr_scope_begin();
+        cr_tensor *t = cr_to(cr_detach(cr_params_at(m->params, i)), dt, m->d.dev);
+        if (t && folder && is_stored_turned(m->gpt2, plain, t)) t = turned(t);
+        status = t ? cr_params_add(p, name, t) : cr_error_status();
+        cr_scope_end();
+    }
+    if (status == CR_OK) return p;
+    cr_params_free(p);
+    return NULL;
+}
+
+/* The metadata of a checkpoint: the numbers that cr_gpt_load reads too, or "config". */
+static cr_status save_checkpoint(const cr_lm *m, const char *path, const char *config, cr_params *weights) {
+    cr_out o = {0};
+    if (m->gpt2) {
+        const cr_gpt_config c = cr_gpt_configuration(m->gpt);
+        cr_out_format(&o, "{\"model\":\"gpt2\",\"vocabulary\":\"%lld\",\"context\":\"%lld\",\"layers\":\"%lld\","
+                          "\"heads\":\"%lld\",\"width\":\"%lld\",\"dropout\":\"%.17g\",\"config\":",
+                      (long long)c.vocabulary, (long long)c.context, (long long)c.layers, (long long)c.heads,
+                      (long long)c.width, c.dropout);
+    } else cr_out_format(&o, "{\"model\":\"llama\",\"config\":");
+    cr_out_string(&o, config, strlen(config));
+    cr_out_put(&o, "}", 1);
+    cr_status status = cr_out_check(&o, "lm_save", path);
+    if (status == CR_OK) status = cr_training_save(path, &(cr_training){.params = weights, .metadata = o.text});
+    cr_out_free(&o);
+    return status;
+}
+
+cr_status cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type) {
+    static const char op[] = "lm_save";
+    if (cr_lacks(op, "model", m)) return cr_error_status();
+    if (!path) return cr_fail_null(op, "the path");
+    if (!format) return cr_fail_null(op, "the format");
+    const bool folder = !strcmp(format, "safetensors"), gguf = !strcmp(format, "gguf");
+    if (!folder && !gguf && strcmp(format, "checkpoint"))
+        return cr_fail(CR_BAD_VALUE, op, "format must be safetensors, gguf or checkpoint, not '%.20s'", format);
+    const char *t = type ? type : gguf ? "f16" : "";
+    const cr_dtype dt = gguf || !*t         ? m->d.dtype
+                        : !strcmp(t, "f32")  ? CR_F32
+                        : !strcmp(t, "f16")  ? CR_F16
+                        : !strcmp(t, "bf16") ? CR_BF16
+                                             : CR_BOOL;
+    if (dt == CR_BOOL) return cr_fail(CR_BAD_VALUE, op, "type must be f32, f16 or bf16 in %s, not '%.20s'", format, t);
+    const bool recording = cr_set_grad_enabled(false);
+    char *config = config_for(m, dt);
+    cr_params *p = config ? weights_for(m, dt, folder) : NULL;
+    cr_status status = p ? CR_OK : cr_error_status();
+    if (status == CR_OK && folder) status = cr_save_folder(path, p, config, 0);
+    else if (status == CR_OK && gguf) status = cr_save_gguf(path, p, config, NULL, t);
+    else if (status == CR_OK) status = save_checkpoint(m, path, config, p);
+    cr_set_grad_enabled(recording);
+    cr_params_free(p);
+    free(config);
+    return status;
+}
