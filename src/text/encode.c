@@ -330,13 +330,14 @@ static bool encode_text(job *j, bool normalized, const char *s, size_t n, bool f
     size_t kept = 0, at;
     const cr_added *a;
     for (size_t from = 0; any && (a = find_added(j, normalized, begins, s, n, from, &at));) {
-        size_t end = at + a->bytes, space;
+        size_t end = from = at + a->bytes, space;
+        if (at < kept) at = kept;                   /* the spaces of the token before reach into this one */
         while (a->lstrip && at > kept && (space = cr_space_before(s + kept, at - kept))) at -= space;
         while (a->rstrip && (space = cr_space_at(s + end, n - end))) end += space;
         if (!encode_rest(j, normalized, s + kept, at - kept, first && !kept)) return false;
         if (!cr_ids_put(j->out, a->id)) return wrong(j, "no memory");
         j->last = j->out->n;
-        kept = from = end;
+        if (end > kept) kept = end;
     }
     return encode_rest(j, normalized, s + kept, n - kept, first && !kept);
 }

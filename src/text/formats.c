@@ -15,12 +15,12 @@ bool cr_path_beside(const char *path, const char *name, char out[4096]) {
     return snprintf(out, 4096, "%.*s%s", folder, path, name) < 4096;
 }
 
-void cr_format_added(cr_out *out, const char *content, size_t bytes, uint32_t id, bool special) {
+void cr_format_added(cr_out *out, const char *content, size_t bytes, uint32_t id, bool special, bool normalized) {
     if (out->bytes && out->text[out->bytes - 1] != '[') cr_out_put(out, ",", 1);
     cr_out_format(out, "\n{\"id\":%u,\"content\":", (unsigned)id);
     cr_out_string(out, content, bytes);
-    cr_out_format(out, ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":%s}",
-                  special ? "true" : "false");
+    cr_out_format(out, ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":%s,\"special\":%s}",
+                  normalized ? "true" : "false", special ? "true" : "false");
 }
 
 static void begin(cr_out *out) {
@@ -65,7 +65,7 @@ static cr_status json_beside(const char *op, const char *path, const char *name,
 static void add_known(cr_out *out, const cr_json *vocab, const cr_json *name) {
     if (name && name->kind == CR_JSON_OBJECT) name = cr_json_get(name, "content");
     const cr_json *id = name && name->kind == CR_JSON_STRING ? cr_json_get(vocab, name->text) : NULL;
-    if (id && id->integral) cr_format_added(out, name->text, name->bytes, (uint32_t)id->integer, true);
+    if (id && id->integral) cr_format_added(out, name->text, name->bytes, (uint32_t)id->integer, true, false);
 }
 
 /* Special tokens, by the files that may lie next to a vocabulary. */
@@ -94,7 +94,7 @@ static cr_status add_tokens(const char *op, const char *path, const cr_json *voc
         for (const cr_json *v = added && added->kind == CR_JSON_OBJECT ? added->first : NULL; v; v = v->next)
             if (v->kind == CR_JSON_NUMBER && v->integral && v->integer >= 0 && v->integer < CR_MOST_ID &&
                 !cr_json_get(vocab, v->key))
-                cr_format_added(out, v->key, v->key_bytes, (uint32_t)v->integer, true);
+                cr_format_added(out, v->key, v->key_bytes, (uint32_t)v->integer, true, false);
     }
     *prefix_space = space && space->kind == CR_JSON_BOOL && space->truth;
     cr_json_free(added);
@@ -354,7 +354,8 @@ cr_status cr_format_sentencepiece(const char *op, const char *path, const unsign
         for (int64_t i = 0; i < s.n; i++) {
             const piece *p = &s.piece[i];
             if (p->type == UNKNOWN || p->type == CONTROL || p->type == USER_DEFINED)
-                cr_format_added(out, p->text, p->bytes, p->id, p->type != USER_DEFINED);
+                cr_format_added(out, p->text, p->bytes, p->id, p->type != USER_DEFINED,
+                                p->type == USER_DEFINED && !s.dummy_prefix);
         }
         put_normalizers(&s, out);
         if (s.kind == 1) put_unigram(&s, out);
@@ -389,7 +390,7 @@ cr_status cr_format_wordpiece(const char *op, const char *path, const char *text
     }
     begin(out);
     for (int k = 0; k < 5; k++)
-        if (id_of[k] >= 0) cr_format_added(out, special[k], strlen(special[k]), (uint32_t)id_of[k], true);
+        if (id_of[k] >= 0) cr_format_added(out, special[k], strlen(special[k]), (uint32_t)id_of[k], true, false);
     cr_out_format(out, "],\n\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,"
                        "\"strip_accents\":null,\"lowercase\":%s},\n\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\n",
                   lowers ? "true" : "false");

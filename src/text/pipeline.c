@@ -157,7 +157,7 @@ static cr_status read_bert(const reader *r, const cr_json *v) {
     cr_status status = CR_OK;
     cr_normalizer *m = NULL;
     if (flag(v, "clean_text", true)) {
-        status = add_expression(r, CR_NORM_REPLACE, "[\\x{0}\\x{fffd}]|(?![\\t\\n\\r])\\p{C}", "");
+        status = add_expression(r, CR_NORM_REPLACE, "[\\x{0}\\x{fffd}]|(?![\\t\\n\\r])[\\p{Cc}\\p{Cf}\\p{Co}]", "");
         if (status == CR_OK) status = add_expression(r, CR_NORM_REPLACE, "\\s", " ");
     }
     if (status == CR_OK && flag(v, "handle_chinese_chars", true)) status = add_expression(r, CR_NORM_AROUND, chinese, " ");

@@ -148,7 +148,8 @@ cr_status cr_format_wordpiece(const char *op, const char *path, const char *text
 /* everything of a byte-level BPE behind its added tokens and before its vocabulary; split NULL: GPT-2's */
 void      cr_format_byte_level(cr_out *out, const char *split, bool prefix_space);
 /* an entry of added_tokens, with a comma before all but the first */
-void      cr_format_added(cr_out *out, const char *content, size_t bytes, uint32_t id, bool special);
+void      cr_format_added(cr_out *out, const char *content, size_t bytes, uint32_t id, bool special,
+                          bool normalized);
 bool      cr_path_beside(const char *path, const char *name, char out[4096]);  /* name in the folder of path */
 
 /* models.c */

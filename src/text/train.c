@@ -262,7 +262,7 @@ static cr_status write_json(trainer *t, const cr_bpe_training *o, uint32_t first
     for (; id < o->n_special; id++) {
         at[id] = names.bytes;
         cr_out_put(&names, o->special[id], strlen(o->special[id]));
-        cr_format_added(out, o->special[id], strlen(o->special[id]), id, true);
+        cr_format_added(out, o->special[id], strlen(o->special[id]), id, true, false);
     }
     for (uint32_t code = 0; code < 0x200; code++) {
         char utf8[4];
