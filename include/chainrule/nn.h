@@ -253,17 +253,54 @@ cr_tokenizer *cr_tokenizer_bytes(void);                 /* 256 tokens, one for e
 cr_tokenizer *cr_tokenizer_chars(const char *text, size_t bytes);
                             /* one token for each code point of this UTF-8 text, in code-point
                                order */
-cr_tokenizer *cr_tokenizer_load(const char *path);      /* a file of cr_tokenizer_save */
-cr_status     cr_tokenizer_save(const cr_tokenizer *t, const char *path); /* JSON */
+cr_tokenizer *cr_tokenizer_load(const char *path);      /* a file, or a folder with one: cr_tokenizer_save's,
+                               tokenizer.json, vocab.json + merges.txt, encoder.json + vocab.bpe,
+                               SentencePiece's .model, BERT's vocab.txt */
+typedef struct cr_bpe_training {
+    int64_t vocabulary;     /* tokens in all: 256 bytes, special ones, and merges */
+    int64_t min_frequency;  /* a pair that is rarer is not merged */
+    const char *split;      /* expression whose matches are the pieces; NULL: GPT-2's */
+    const char *const *special; int64_t n_special; /* names of special tokens; they come first */
+} cr_bpe_training;
+cr_tokenizer *cr_tokenizer_train_bpe(const char *text, size_t bytes, const cr_bpe_training *o);
+                            /* byte-level BPE; ties go to the pair of the smaller tokens */
+cr_status     cr_tokenizer_save(const cr_tokenizer *t, const char *path); /* JSON; learned
+                               vocabularies as a tokenizer.json */
 void          cr_tokenizer_free(cr_tokenizer *t);
-int64_t       cr_tokenizer_size(const cr_tokenizer *t); /* number of tokens */
+int64_t       cr_tokenizer_size(const cr_tokenizer *t); /* number of tokens: the largest id + 1 */
 int64_t       cr_tokenizer_encode(const cr_tokenizer *t, const char *text, size_t bytes,
                                   uint32_t *ids, int64_t room);
-                            /* returns the number of ids needed or -1; writes at most room */
+                            /* returns the number of ids needed or -1; writes at most room; names of
+                               special tokens are text */
+typedef struct cr_encoding {
+    bool all_special;                             /* special tokens are recognized in the text */
+    const uint32_t *special; int64_t n_special;   /* or only these */
+    bool add_special;                             /* the ids around a text, such as <s>, are added */
+} cr_encoding;
+uint32_t     *cr_tokenizer_encode_special(const cr_tokenizer *t, const char *text, size_t bytes,
+                                          const cr_encoding *o, int64_t *n);
+                            /* n ids, owned (cr_free) */
+cr_status     cr_tokenizer_encode_batch(const cr_tokenizer *t, int64_t texts,
+                                        const char *const *text, const size_t *bytes,
+                                        const cr_encoding *o, uint32_t **ids, int64_t *n);
+                            /* ids[i] as of encode_special; all NULL after a failure */
 int64_t       cr_tokenizer_decode(const cr_tokenizer *t, const uint32_t *ids, int64_t n, char *text,
                                   size_t room);
                             /* returns the number of bytes needed or -1; writes at most room, no
                                terminator */
+int64_t       cr_tokenizer_find(const cr_tokenizer *t, const char *token, size_t bytes);
+                            /* id of a token by its name in the file, or -1 without an error */
+const char   *cr_tokenizer_name(const cr_tokenizer *t, int64_t id, size_t *bytes, bool *special);
+                            /* borrowed; NULL without an error: no such token, or it has no name */
+
+typedef struct cr_decoder cr_decoder;                   /* decodes one text token by token */
+cr_decoder   *cr_decoder_new(const cr_tokenizer *t);    /* borrows t */
+void          cr_decoder_free(cr_decoder *d);
+const char   *cr_decoder_next(cr_decoder *d, uint32_t id, size_t *bytes);
+                            /* text that this token completes, in whole characters; borrowed until
+                               the next call; NULL: no such token */
+const char   *cr_decoder_end(cr_decoder *d, size_t *bytes);
+                            /* bytes that are left; the next token starts a new text */
 
 cr_tokens    *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary); /* copies ids */
 cr_tokens    *cr_tokens_open(const char *path); /* memory-mapped */

@@ -90,7 +90,8 @@ __all__ += [  # the names written in Python
     "set_rng_state",
 ]
 
-_FROM = {  # functions whose modules are imported when they are first used
+_FROM = {  # names whose modules are imported when they are first used
+    "Tokenizer": "data",
     "binomial": "distributions",
     "mvlgamma": "special",
     "poisson": "distributions",
@@ -108,6 +109,7 @@ if autograd.TYPE_CHECKING:
     from . import serialization as serialization
     from . import special as special
     from . import vision as vision
+    from .data import Tokenizer as Tokenizer
     from .distributions import binomial as binomial
     from .distributions import poisson as poisson
     from .special import mvlgamma as mvlgamma

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 static const char tokenizer_name[] = "chainrule.tokenizer", tokens_name[] = "chainrule.tokens",
-                  loader_name[] = "chainrule.loader";
+                  loader_name[] = "chainrule.loader", decoder_name[] = "chainrule.decoder";
 
 static void free_tokenizer(PyObject *capsule) { cr_tokenizer_free(PyCapsule_GetPointer(capsule, tokenizer_name)); }
 static void free_tokens(PyObject *capsule) { cr_tokens_free(PyCapsule_GetPointer(capsule, tokens_name)); }
@@ -62,28 +62,145 @@ PyObject *api__tokenizer_size(const arg *a) {
     return t ? PyLong_FromLongLong(cr_tokenizer_size(t)) : NULL;
 }
 
-static cr_tensor *encoded(const cr_tokenizer *t, const char *text, size_t bytes) {
-    const int64_t n = cr_tokenizer_encode(t, text, bytes, NULL, 0);
-    if (n < 0) return NULL;
-    cr_tensor *y = cr_empty(CR_LIST(n), CR_I64, cr_cpu());
-    uint32_t *ids = y && n ? malloc(sizeof *ids * (size_t)n) : NULL;
-    if (ids) cr_tokenizer_encode(t, text, bytes, ids, n);
-    if (ids) cr_write(y, CR_U32, ids, sizeof *ids * (size_t)n);
-    const bool bad = n && !ids;                      /* y is there, and its numbers are not */
-    free(ids);
-    if (!bad) return y;
-    cr_release(y);
-    return NULL;
+/* None, True, or a tuple of ids, which are copied; false with an exception. */
+static bool encoding_of(const arg *special, const arg *add, cr_encoding *o, uint32_t **ids) {
+    *ids = NULL;
+    *o = (cr_encoding){.all_special = special->o == Py_True, .add_special = add->b};
+    if (!PyTuple_Check(special->o)) return true;
+    const Py_ssize_t n = PyTuple_Size(special->o);
+    *ids = malloc(sizeof **ids * (size_t)(n + 1));
+    if (!*ids) return PyErr_NoMemory(), false;
+    for (Py_ssize_t i = 0; i < n; i++) (*ids)[i] = (uint32_t)PyLong_AsUnsignedLong(PyTuple_GetItem(special->o, i));
+    o->special = *ids;
+    o->n_special = n;
+    return !PyErr_Occurred() || (free(*ids), *ids = NULL, false);
+}
+
+static cr_tensor *encoded(const cr_tokenizer *t, const char *text, size_t bytes, const cr_encoding *o) {
+    int64_t n;
+    uint32_t *ids = cr_tokenizer_encode_special(t, text, bytes, o, &n);
+    cr_tensor *y = ids ? cr_empty(CR_LIST(n), CR_I64, cr_cpu()) : NULL;
+    if (y && n && cr_write(y, CR_U32, ids, sizeof *ids * (size_t)n)) { cr_release(y); y = NULL; }
+    cr_free(ids);
+    return y;
 }
 
 PyObject *api__tokenizer_encode(const arg *a) {
     size_t bytes;
     cr_tensor *y;
+    cr_encoding o;
+    uint32_t *special;
     const cr_tokenizer *t = tokenizer_of(&a[0]);
     const char *text = t ? text_of(a[1].o, &bytes) : NULL;
-    if (!text) return NULL;
-    WITHOUT_GIL(y = encoded(t, text, bytes));
-    return y || cr_error() ? wrap(y) : PyErr_NoMemory();
+    if (!text || !encoding_of(&a[2], &a[3], &o, &special)) return NULL;
+    WITHOUT_GIL(y = encoded(t, text, bytes, &o));
+    free(special);
+    return wrap(y);
+}
+
+/* Takes the ids of all texts. */
+static PyObject *lists_of(Py_ssize_t n, uint32_t **ids, const int64_t *count) {
+    PyObject *all = PyList_New(n);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *list = all ? PyList_New((Py_ssize_t)count[i]) : NULL;
+        for (int64_t k = 0; list && k < count[i]; k++) {
+            PyObject *id = PyLong_FromUnsignedLong(ids[i][k]);
+            if (!id) { Py_CLEAR(list); break; }
+            PyList_SetItem(list, (Py_ssize_t)k, id);
+        }
+        if (all && list) PyList_SetItem(all, i, list);
+        else Py_CLEAR(all);
+        cr_free(ids[i]);
+    }
+    return all;
+}
+
+PyObject *api__tokenizer_encode_batch(const arg *a) {
+    cr_encoding o;
+    uint32_t *special = NULL;
+    const cr_tokenizer *t = tokenizer_of(&a[0]);
+    const Py_ssize_t n = t ? PyTuple_Size(a[1].o) : -1;
+    if (n < 0 || !encoding_of(&a[2], &a[3], &o, &special)) return NULL;
+    const char **text = malloc(sizeof *text * (size_t)(n + 1));
+    size_t *bytes = malloc(sizeof *bytes * (size_t)(n + 1));
+    uint32_t **ids = malloc(sizeof *ids * (size_t)(n + 1));
+    int64_t *count = malloc(sizeof *count * (size_t)(n + 1));
+    PyObject *result = NULL;
+    cr_status status = CR_OK;
+    bool ok = text && bytes && ids && count;
+    if (!ok) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; ok && i < n; i++) ok = (text[i] = text_of(PyTuple_GetItem(a[1].o, i), &bytes[i])) != NULL;
+    if (ok) WITHOUT_GIL(status = cr_tokenizer_encode_batch(t, n, text, bytes, &o, ids, count));
+    if (ok) result = status ? raise_error() : lists_of(n, ids, count);
+    free(special);
+    free(text);
+    free(bytes);
+    free(ids);
+    free(count);
+    return result;
+}
+
+PyObject *api__tokenizer_find(const arg *a) {
+    size_t bytes;
+    const cr_tokenizer *t = tokenizer_of(&a[0]);
+    const char *text = t ? text_of(a[1].o, &bytes) : NULL;
+    return text ? PyLong_FromLongLong(cr_tokenizer_find(t, text, bytes)) : NULL;
+}
+
+PyObject *api__tokenizer_name(const arg *a) {
+    size_t bytes;
+    bool special;
+    const cr_tokenizer *t = tokenizer_of(&a[0]);
+    const char *name = t ? cr_tokenizer_name(t, a[1].i, &bytes, &special) : NULL;
+    if (!t) return NULL;
+    if (!name) return cr_error() ? raise_error() : Py_NewRef(Py_None);
+    return Py_BuildValue("y#O", name, (Py_ssize_t)bytes, special ? Py_True : Py_False);
+}
+
+/* (text, vocabulary, min_frequency, split, special) */
+PyObject *api__tokenizer_train_bpe(const arg *a) {
+    size_t bytes;
+    cr_tokenizer *t = NULL;
+    const char *text = text_of(a[0].o, &bytes);
+    const Py_ssize_t n = text ? PyTuple_Size(a[4].o) : -1;
+    if (n < 0) return NULL;
+    const char **special = malloc(sizeof *special * (size_t)(n + 1));
+    bool ok = special || PyErr_NoMemory();
+    for (Py_ssize_t i = 0; ok && i < n; i++) ok = (special[i] = PyBytes_AsString(PyTuple_GetItem(a[4].o, i))) != NULL;
+    const char *split = ok && a[3].o != Py_None ? PyBytes_AsString(a[3].o) : NULL;
+    ok = ok && !PyErr_Occurred();
+    const cr_bpe_training o = {a[1].i, a[2].i, split, special, n};
+    if (ok) WITHOUT_GIL(t = cr_tokenizer_train_bpe(text, bytes, &o));
+    free(special);
+    return ok ? tokenizer_object(t) : NULL;
+}
+
+/* ---- decoders of one text */
+static void free_decoder(PyObject *capsule) { cr_decoder_free(PyCapsule_GetPointer(capsule, decoder_name)); }
+
+PyObject *api__decoder_new(const arg *a) {
+    const cr_tokenizer *t = tokenizer_of(&a[0]);
+    cr_decoder *d = t ? cr_decoder_new(t) : NULL;
+    PyObject *capsule = !t ? NULL : d ? PyCapsule_New(d, decoder_name, free_decoder) : raise_error();
+    if (!capsule) cr_decoder_free(d);
+    return capsule;
+}
+
+PyObject *api__decoder_next(const arg *a) {
+    size_t bytes;
+    cr_decoder *d = PyCapsule_GetPointer(a[0].o, decoder_name);
+    if (!d) return NULL;
+    if (a[1].i < 0 || a[1].i > UINT32_MAX)
+        return PyErr_Format(PyExc_IndexError, "[decoder_next] token %lld is not in the vocabulary", (long long)a[1].i);
+    const char *text = cr_decoder_next(d, (uint32_t)a[1].i, &bytes);
+    return text ? PyBytes_FromStringAndSize(text, (Py_ssize_t)bytes) : raise_error();
+}
+
+PyObject *api__decoder_end(const arg *a) {
+    size_t bytes;
+    cr_decoder *d = PyCapsule_GetPointer(a[0].o, decoder_name);
+    const char *text = d ? cr_decoder_end(d, &bytes) : NULL;
+    return !d ? NULL : text ? PyBytes_FromStringAndSize(text, (Py_ssize_t)bytes) : raise_error();
 }
 
 /* Integer tokens as C has them, to be freed; NULL with an exception. */

@@ -61,9 +61,10 @@ int cli_export(int argc, char **argv);
 typedef struct corpus { char *bytes; size_t n; } corpus;                    /* bytes: owned (free) */
 /* all of them, one after the other; false: message printed */
 bool corpus_read(const file_list *files, corpus *c);
-cr_tokenizer *tokenizer_named(const char *name, const corpus *c);          /* "chars" or "bytes" */
+bool is_tokenizer(const char *name);                /* "chars", "bytes" or a path that exists */
+cr_tokenizer *tokenizer_named(const char *name, const corpus *c);
 cr_tokens *corpus_tokens(const corpus *c, const cr_tokenizer *tokenizer);
-/* owned (free); NULL: library message pending */
+/* owned (cr_free); NULL: library message pending */
 uint32_t *encode(const cr_tokenizer *tokenizer, const char *bytes, size_t n, int64_t *count);
 const cr_device *device_named(const char *name);    /* NULL or "": the default device */
 uint64_t tokens_hash(const cr_tokens *t);           /* of all tokens, to recognize the text; sets an error if one is

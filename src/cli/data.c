@@ -33,23 +33,22 @@ bool corpus_read(const file_list *files, corpus *c) {
     return true;
 }
 
+bool is_tokenizer(const char *name) { return !strcmp(name, "chars") || !strcmp(name, "bytes") || cr_os_exists(name); }
+
 cr_tokenizer *tokenizer_named(const char *name, const corpus *c) {
-    return strcmp(name, "bytes") ? cr_tokenizer_chars(c->bytes, c->n) : cr_tokenizer_bytes();
+    if (!strcmp(name, "chars")) return cr_tokenizer_chars(c->bytes, c->n);
+    return strcmp(name, "bytes") ? cr_tokenizer_load(name) : cr_tokenizer_bytes();
 }
 
 uint32_t *encode(const cr_tokenizer *tokenizer, const char *bytes, size_t n, int64_t *count) {
-    *count = cr_tokenizer_encode(tokenizer, bytes, n, NULL, 0);
-    if (*count < 0) return NULL;
-    uint32_t *ids = malloc(((size_t)*count + 1) * sizeof *ids);
-    if (ids) *count = cr_tokenizer_encode(tokenizer, bytes, n, ids, *count);
-    return ids;
+    return cr_tokenizer_encode_special(tokenizer, bytes, n, &(cr_encoding){0}, count);
 }
 
 cr_tokens *corpus_tokens(const corpus *c, const cr_tokenizer *tokenizer) {
     int64_t n;
     uint32_t *ids = encode(tokenizer, c->bytes, c->n, &n);
     cr_tokens *t = ids ? cr_tokens_new(ids, n, cr_tokenizer_size(tokenizer)) : NULL;
-    free(ids);
+    cr_free(ids);
     return t;
 }
 

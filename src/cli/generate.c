@@ -6,12 +6,19 @@
 
 #include "../core/os.h"
 
-bool print_token(uint32_t id, void *tokenizer) {
-    char text[64];
-    const int64_t n = cr_tokenizer_decode(tokenizer, &id, 1, text, sizeof text);
-    if (n > 0) fwrite(text, 1, (size_t)(n < (int64_t)sizeof text ? n : (int64_t)sizeof text), stdout);
+bool print_token(uint32_t id, void *decoder) {
+    size_t n;
+    const char *text = cr_decoder_next(decoder, id, &n);
+    if (text) fwrite(text, 1, n, stdout);
     if (cr_os_is_terminal(stdout)) fflush(stdout);
-    return n >= 0 && !ferror(stdout) && !cr_os_interrupted();
+    return text && !ferror(stdout) && !cr_os_interrupted();
+}
+
+void print_rest(cr_decoder *decoder) {
+    size_t n;
+    const char *text = cr_decoder_end(decoder, &n);
+    if (text) fwrite(text, 1, n, stdout);
+    cr_decoder_free(decoder);
 }
 
 /* A folder of Hugging Face has config.json, a GGUF file is beside its tokenizer's files. */
@@ -52,14 +59,18 @@ static int generate(cr_lm *m, cr_tokenizer *t, const char *prompt, int64_t token
     int64_t n;
     uint32_t *ids = encode(t, prompt, strlen(prompt), &n);
     cr_generator *g = ids ? cr_generator_new((uint64_t)seed) : NULL;
-    cr_status status = g ? CR_OK : cr_error_status();
-    if (g) {
+    cr_decoder *decoder = g ? cr_decoder_new(t) : NULL;
+    cr_status status = decoder ? CR_OK : cr_error_status();
+    if (decoder) {
+        size_t bytes;
         fputs(prompt, stdout);
-        status = cr_lm_generate(m, ids, n, tokens, s, g, print_token, t);
+        for (int64_t i = 0; i < n; i++) cr_decoder_next(decoder, ids[i], &bytes);      /* the prompt is written already */
+        status = cr_lm_generate(m, ids, n, tokens, s, g, print_token, decoder);
+        print_rest(decoder);
         printf("\n");
     }
     cr_generator_free(g);
-    free(ids);
+    cr_free(ids);
     if (cr_os_interrupted()) return CLI_STOPPED;
     return status != CR_OK ? cli_fail_library() : CLI_OK;
 }

@@ -71,7 +71,8 @@ bool run_model(const char *dir, char model[4096], char tokenizer[4096]);
 /* the step of a checkpoint; -1: there is none */
 int64_t run_step(const char *checkpoint);
 
-/* a cr_on_token: writes the token's text to stdout */
-bool print_token(uint32_t id, void *tokenizer);
+/* a cr_on_token: writes the text that the token completes to stdout */
+bool print_token(uint32_t id, void *decoder);
+void print_rest(cr_decoder *decoder);               /* writes what is left of the text, and frees the decoder */
 
 #endif

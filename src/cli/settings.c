@@ -57,8 +57,8 @@ int settings_options(settings *s, const char *optimizers, option out[SETTINGS_OP
          .help = "instead of --data: a token file of chainrule tokenize"},
         {.name = "tokenizer",
          .text = &s->tokenizer,
-         .words = "chars|bytes",
-         .help = "what a token is",
+         .what = "chars|bytes|PATH",
+         .help = "what a token is; PATH: of a tokenizer.json, or a folder with GPT-2's or SentencePiece's files",
          .kept = KEPT_FIXED},
         {.name = "layers",
          .integer = &s->layers,
@@ -179,6 +179,8 @@ int settings_check(const command *c, settings *s) {
         s->out = s->resume;
     } else {
         if (!s->data.n && !s->tokens) return usage_error(c, "nothing to train on: give --data FILE... or --resume DIR");
+        if (!s->tokens && !is_tokenizer(s->tokenizer))
+            return usage_error(c, "--tokenizer is one of chars|bytes or the path of a tokenizer, not '%s'", s->tokenizer);
         if (!s->overwrite && run_exists(s->out))
             return cli_fail(
                 "'%s' already holds a run: go on with --resume %s, choose another --out, or give --overwrite", s->out,

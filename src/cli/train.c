@@ -334,9 +334,11 @@ static cr_status print_sample(run *r) {
     if (cr_tokenizer_encode(r->tokenizer, "\n", 1, &first, 1) < 0) cr_error_clear();
     const cr_sampling sampling = {.temperature = 0.8, .top_p = 0.95};
     cr_generator *g = cr_generator_new((uint64_t)r->s->seed);
-    if (!g) return cr_error_status();
+    cr_decoder *decoder = g ? cr_decoder_new(r->tokenizer) : NULL;
+    if (!decoder) { cr_generator_free(g); return cr_error_status(); }
     printf("\n--- a sample ---\n");
-    cr_status status = cr_gpt_generate(r->model, &first, 1, r->s->sample, &sampling, g, print_token, r->tokenizer);
+    cr_status status = cr_gpt_generate(r->model, &first, 1, r->s->sample, &sampling, g, print_token, decoder);
+    print_rest(decoder);
     printf("\n----------------\n");
     cr_generator_free(g);
     return status;

@@ -31,6 +31,8 @@ static struct {
      .doc = "path of libcublasLt.so.13, or off: products on CUDA run on a kernel of our own"},
     {.name = "CHAINRULE_CACHE",
      .doc = "folder in which compiled CUDA kernels are kept, or off; default: ~/.cache/chainrule"},
+    {.name = "CHAINRULE_PCRE2",
+     .doc = "path of libpcre2-8.so.0, which runs the regular expressions of tokenizers"},
     {.name = "CHAINRULE_GPU_MEMORY",
      .doc =
          "MiB that the tensors and the cache of one GPU may take; default: what it has, 4096 for one made of software"},

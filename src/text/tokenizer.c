@@ -1,9 +1,11 @@
-/* tokenizer.c - text to token numbers and back: bytes, or the code points of one text.  On disk a small JSON object:
+/* tokenizer.c - text to token numbers and back: bytes, the code points of one text, or a learned vocabulary (pipeline.h).
+ * A learned one is a tokenizer.json on disk, the other two a small JSON object:
  *   {"format": "chainrule-tokenizer", "version": 1, "kind": "bytes"}
  *   {"format": "chainrule-tokenizer", "version": 1, "kind": "chars", "characters": "\n !,.abc"}
  *   token i is the i-th code point */
 #include <chainrule.h>
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +13,14 @@
 #include "../io/file.h"
 #include "../io/json.h"
 #include "../io/utf8.h"
+#include "pipeline.h"
+#include "tokenizer.h"
 
 struct cr_tokenizer {
     bool chars;
     int64_t size;
     uint32_t *codes;                                /* chars: ascending, size of them */
+    cr_pipeline *pipeline;                          /* NULL: bytes or chars */
 };
 
 static cr_tokenizer *make(const char *op, bool chars, int64_t size) {
@@ -33,7 +38,16 @@ static cr_tokenizer *make(const char *op, bool chars, int64_t size) {
 void cr_tokenizer_free(cr_tokenizer *t) {
     if (!t || cr_stale("tokenizer_free", "the tokenizer", t)) return;
     free(t->codes);
+    cr_pipeline_free(t->pipeline);
     cr_retire(t);
+}
+
+cr_tokenizer *cr_tokenizer_of(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece) {
+    cr_pipeline *p = cr_pipeline_new(op, path, text, bytes, sentencepiece);
+    cr_tokenizer *t = p ? make(op, false, p->size) : NULL;
+    if (t) t->pipeline = p;
+    else cr_pipeline_free(p);
+    return t;
 }
 
 cr_tokenizer *cr_tokenizer_bytes(void) { return make("tokenizer_bytes", false, 256); }
@@ -88,8 +102,8 @@ int64_t cr_tokenizer_size(const cr_tokenizer *t) {
     return cr_lacks("tokenizer_size", "the tokenizer", t) ? -1 : t->size;
 }
 
-static int64_t encode_chars(const cr_tokenizer *t, const char *text, size_t bytes, uint32_t *ids, int64_t room) {
-    static const char op[] = "tokenizer_encode";
+static int64_t encode_chars(const char *op, const cr_tokenizer *t, const char *text, size_t bytes, uint32_t *ids,
+                            int64_t room) {
     int64_t n = 0, ascii[128];
     uint32_t code = 0;
     for (uint32_t c = 0; c < 128; c++) ascii[c] = token_of(t, c);
@@ -108,15 +122,139 @@ static int64_t encode_chars(const cr_tokenizer *t, const char *text, size_t byte
     return n;
 }
 
+static cr_status check_encode(const char *op, const cr_tokenizer *t, const void *text, size_t bytes, const cr_encoding *o) {
+    if (cr_lacks(op, "the tokenizer", t)) return cr_error_status();
+    if (!text && bytes) return cr_fail_null(op, "the text");
+    if (!o) return cr_fail_null(op, "the options");
+    if (!o->special && o->n_special) return cr_fail_null(op, "the special tokens");
+    return CR_OK;
+}
+
+/* All ids, whatever the kind.  threads 0: on another thread than the caller's. */
+static bool encode(const char *op, const cr_tokenizer *t, const char *text, size_t bytes, const cr_encoding *o, int threads,
+                   cr_ids *out) {
+    if (t->pipeline) return cr_pipeline_encode(t->pipeline, op, text, bytes, o, threads, out);
+    if (!cr_ids_reserve(out, (int64_t)bytes))
+        return cr_fail(CR_NO_MEMORY, op, "no memory for the tokens of %zu bytes", bytes), false;
+    if (t->chars) return (out->n = encode_chars(op, t, text, bytes, out->at, out->room)) >= 0;
+    for (size_t i = 0; i < bytes; i++) out->at[i] = (unsigned char)text[i];
+    out->n = (int64_t)bytes;
+    return true;
+}
+
 int64_t cr_tokenizer_encode(const cr_tokenizer *t, const char *text, size_t bytes, uint32_t *ids, int64_t room) {
     static const char op[] = "tokenizer_encode";
-    if (cr_lacks(op, "the tokenizer", t)) return -1;
-    if (!text && bytes) return cr_fail_null(op, "the text"), -1;
+    static const cr_encoding plain;
+    if (check_encode(op, t, text, bytes, &plain)) return -1;
     if (room < 0) return cr_fail(CR_BAD_VALUE, op, "room must be at least 0, not %lld", (long long)room), -1;
     if (!ids && room) return cr_fail_null(op, "ids"), -1;
-    if (t->chars) return encode_chars(t, text, bytes, ids, room);
+    if (t->pipeline) {
+        cr_ids all = {0};
+        const bool ok = encode(op, t, text, bytes, &plain, cr_num_threads(), &all);
+        const int64_t n = all.n < room ? all.n : room;
+        if (ok && n) memcpy(ids, all.at, (size_t)n * sizeof *ids);
+        free(all.at);
+        return ok ? all.n : -1;
+    }
+    if (t->chars) return encode_chars(op, t, text, bytes, ids, room);
     for (size_t i = 0; i < bytes && (int64_t)i < room; i++) ids[i] = (unsigned char)text[i];
     return (int64_t)bytes;
+}
+
+uint32_t *cr_tokenizer_encode_special(const cr_tokenizer *t, const char *text, size_t bytes, const cr_encoding *o,
+                                      int64_t *n) {
+    static const char op[] = "tokenizer_encode_special";
+    cr_ids all = {0};
+    if (!n) return cr_fail_null(op, "n"), NULL;
+    *n = 0;
+    if (check_encode(op, t, text, bytes, o)) return NULL;
+    if (encode(op, t, text, bytes, o, cr_num_threads(), &all) && cr_ids_reserve(&all, 1)) {
+        *n = all.n;
+        return all.at;
+    }
+    if (all.failed) cr_fail(CR_NO_MEMORY, op, "no memory for the tokens of %zu bytes", bytes);
+    free(all.at);
+    return NULL;
+}
+
+/* ---- many texts ---- */
+typedef struct batch {
+    const cr_tokenizer *t;
+    const char *const *text; const size_t *bytes;
+    const cr_encoding *o;
+    cr_ids *ids;
+    int64_t n;
+    atomic_llong next, failed;                      /* failed: the first text that a thread could not encode; n: none */
+} batch;
+
+static void encode_some(batch *b, int threads) {
+    static const char op[] = "tokenizer_encode_batch";
+    for (int64_t i; (i = atomic_fetch_add(&b->next, 1)) < b->n && atomic_load(&b->failed) == b->n;)
+        if (!encode(op, b->t, b->text[i], b->bytes[i], b->o, threads, &b->ids[i]) || !cr_ids_reserve(&b->ids[i], 1)) {
+            long long none = b->n;
+            atomic_compare_exchange_strong(&b->failed, &none, i);
+        }
+}
+
+/* Its message is lost with the thread, so the caller's encodes the failed text again. */
+static void run_batch(void *arg) {
+    encode_some(arg, 0);
+    cr_error_clear();
+}
+
+cr_status cr_tokenizer_encode_batch(const cr_tokenizer *t, int64_t texts, const char *const *text, const size_t *bytes,
+                                    const cr_encoding *o, uint32_t **ids, int64_t *n) {
+    static const char op[] = "tokenizer_encode_batch";
+    enum { MOST = 64 };
+    if (texts < 0) return cr_fail(CR_BAD_VALUE, op, "texts must be at least 0, not %lld", (long long)texts);
+    if (texts && (!text || !bytes || !ids || !n)) return cr_fail_null(op, !text ? "text" : !bytes ? "bytes" : "ids or n");
+    for (int64_t i = 0; i < texts; i++) {
+        cr_status status = check_encode(op, t, text[i], bytes[i], o);
+        if (status != CR_OK) return status;
+    }
+    cr_thread *thread[MOST] = {NULL};
+    batch b = {.t = t, .text = text, .bytes = bytes, .o = o, .n = texts, .next = 0, .failed = texts};
+    size_t all = 0;
+    for (int64_t i = 0; i < texts; i++) all += bytes[i];
+    const int most = cr_num_threads() < MOST ? cr_num_threads() : MOST,
+              threads = all >> 14 < (size_t)most ? (int)(all >> 14) : most;        /* 16 KB pay for a thread */
+    b.ids = calloc((size_t)texts + 1, sizeof *b.ids);
+    if (!b.ids) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld texts", (long long)texts);
+    for (int i = 1; i < threads; i++) thread[i] = cr_thread_start(run_batch, &b);
+    encode_some(&b, texts < most ? most : 1);
+    for (int i = 1; i < threads; i++) if (thread[i]) cr_thread_join(thread[i]);
+    const int64_t failed = atomic_load(&b.failed);
+    cr_status status = CR_OK;
+    if (failed < texts) {
+        b.ids[failed].n = 0;
+        if (!cr_error()) encode(op, t, text[failed], bytes[failed], o, 1, &b.ids[failed]);
+        status = cr_error() ? cr_error_status() : cr_fail(CR_NO_MEMORY, op, "no memory for text %lld", (long long)failed);
+    }
+    for (int64_t i = 0; i < texts; i++) {
+        if (status != CR_OK) free(b.ids[i].at);
+        ids[i] = status == CR_OK ? b.ids[i].at : NULL;
+        n[i] = status == CR_OK ? b.ids[i].n : 0;
+    }
+    free(b.ids);
+    return status;
+}
+
+/* ---- numbers to text ---- */
+static cr_status outside(const char *op, const cr_tokenizer *t, uint32_t id, int64_t at) {
+    if (id >= t->size)
+        return cr_fail(CR_BAD_INDEX, op, "token %u at %lld is not below the vocabulary of %lld", id, (long long)at,
+                       (long long)t->size);
+    return cr_fail(CR_BAD_INDEX, op, "token %u at %lld has no text: the vocabulary skips this number", id, (long long)at);
+}
+
+/* Appends the text of one id; false: it is outside of the vocabulary. */
+static bool decode_one(const cr_tokenizer *t, cr_decode_state *state, uint32_t id, cr_out *out) {
+    char c[4];
+    if (t->pipeline) return cr_pipeline_decode(t->pipeline, state, id, out);
+    if (id >= t->size) return false;
+    const int n = t->chars ? cr_utf8_encode(t->codes[id], c) : (c[0] = (char)id, 1);
+    cr_out_put(out, c, (size_t)n);
+    return true;
 }
 
 int64_t cr_tokenizer_decode(const cr_tokenizer *t, const uint32_t *ids, int64_t n, char *text, size_t room) {
@@ -125,17 +263,110 @@ int64_t cr_tokenizer_decode(const cr_tokenizer *t, const uint32_t *ids, int64_t 
     if (n < 0) return cr_fail(CR_BAD_VALUE, op, "n must be at least 0, not %lld", (long long)n), -1;
     if (!ids && n) return cr_fail_null(op, "ids"), -1;
     if (!text && room) return cr_fail_null(op, "text"), -1;
+    cr_out piece = {0};
+    cr_decode_state state = {0};
     size_t at = 0;
     for (int64_t i = 0; i < n; i++) {
-        char c[4];
-        if (ids[i] >= t->size)
-            return cr_fail(CR_BAD_INDEX, op, "token %u at %lld is not below the vocabulary of %lld", ids[i],
-                           (long long)i, (long long)t->size),
-                   -1;
-        const int bytes = t->chars ? cr_utf8_encode(t->codes[ids[i]], c) : (c[0] = (char)ids[i], 1);
-        for (int k = 0; k < bytes; k++, at++) if (at < room) text[at] = c[k];
+        piece.bytes = 0;
+        if (!decode_one(t, &state, ids[i], &piece)) { cr_out_free(&piece); return outside(op, t, ids[i], i), -1; }
+        if (piece.failed) { cr_out_free(&piece); return cr_fail(CR_NO_MEMORY, op, "no memory for token %u", ids[i]), -1; }
+        const size_t left = at < room ? room - at : 0, some = piece.bytes < left ? piece.bytes : left;
+        if (some) memcpy(text + at, piece.text, some);
+        at += piece.bytes;
     }
+    cr_out_free(&piece);
     return (int64_t)at;
+}
+
+/* ---- a stream of numbers ---- */
+struct cr_decoder {
+    const cr_tokenizer *t;
+    cr_decode_state state;
+    int64_t count;
+    cr_out text; size_t given;                      /* bytes so far that wait for the end of a character; given: those of
+                                                     * text that were returned by the last call */
+};
+
+cr_decoder *cr_decoder_new(const cr_tokenizer *t) {
+    static const char op[] = "decoder_new";
+    if (cr_lacks(op, "the tokenizer", t)) return NULL;
+    cr_decoder *d = calloc(1, sizeof *d);
+    if (!d) return cr_fail(CR_NO_MEMORY, op, "no memory for a decoder"), NULL;
+    d->t = t;
+    return d;
+}
+
+void cr_decoder_free(cr_decoder *d) {
+    if (!d || cr_stale("decoder_free", "the decoder", d)) return;
+    cr_out_free(&d->text);
+    cr_retire(d);
+}
+
+/* Bytes at the end of s that begin a character of more bytes. */
+static size_t unfinished(const char *s, size_t n) {
+    for (size_t back = 1; back <= 3 && back <= n; back++) {
+        const unsigned char c = (unsigned char)s[n - back];
+        if ((c & 0xC0) == 0x80) continue;
+        const size_t bytes = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
+        if (c < 0xC2 || c > 0xF4 || bytes <= back) return 0;
+        if (back == 1) return 1;
+        /* the second byte excludes overlong forms, surrogates, and what is above U+10FFFF */
+        const unsigned char second = (unsigned char)s[n - back + 1];
+        const bool bad = (c == 0xE0 && second < 0xA0) || (c == 0xED && second > 0x9F) || (c == 0xF0 && second < 0x90) ||
+                         (c == 0xF4 && second > 0x8F);
+        return bad ? 0 : back;
+    }
+    return 0;
+}
+
+static void forget_given(cr_decoder *d) {
+    if (!d->given) return;
+    memmove(d->text.text, d->text.text + d->given, d->text.bytes - d->given);
+    d->text.bytes -= d->given;
+    d->given = 0;
+}
+
+const char *cr_decoder_next(cr_decoder *d, uint32_t id, size_t *bytes) {
+    static const char op[] = "decoder_next";
+    if (cr_lacks(op, "the decoder", d)) return NULL;
+    if (!bytes) return cr_fail_null(op, "bytes"), NULL;
+    *bytes = 0;
+    forget_given(d);
+    if (!decode_one(d->t, &d->state, id, &d->text)) return outside(op, d->t, id, d->count), NULL;
+    if (d->text.failed) return cr_fail(CR_NO_MEMORY, op, "no memory for token %u", id), NULL;
+    d->count++;
+    d->given = *bytes = d->text.bytes - unfinished(d->text.text, d->text.bytes);
+    return d->text.text ? d->text.text : "";
+}
+
+const char *cr_decoder_end(cr_decoder *d, size_t *bytes) {
+    static const char op[] = "decoder_end";
+    if (cr_lacks(op, "the decoder", d)) return NULL;
+    if (!bytes) return cr_fail_null(op, "bytes"), NULL;
+    forget_given(d);
+    d->given = *bytes = d->text.bytes;
+    d->state = (cr_decode_state){0};
+    d->count = 0;
+    return d->text.text ? d->text.text : "";
+}
+
+/* ---- names ---- */
+int64_t cr_tokenizer_find(const cr_tokenizer *t, const char *token, size_t bytes) {
+    static const char op[] = "tokenizer_find";
+    if (cr_lacks(op, "the tokenizer", t)) return -1;
+    if (!token && bytes) return cr_fail_null(op, "the token"), -1;
+    if (t->pipeline) return cr_pipeline_find(t->pipeline, token ? token : "", bytes);
+    uint32_t code = 0;
+    if (!t->chars) return bytes == 1 ? (unsigned char)*token : -1;
+    return bytes && cr_utf8_decode((const unsigned char *)token, bytes, &code) == (int)bytes ? token_of(t, code) : -1;
+}
+
+const char *cr_tokenizer_name(const cr_tokenizer *t, int64_t id, size_t *bytes, bool *special) {
+    static const char op[] = "tokenizer_name";
+    if (cr_lacks(op, "the tokenizer", t)) return NULL;
+    if (!bytes) return cr_fail_null(op, "bytes"), NULL;
+    if (special) *special = false;
+    return t->pipeline ? cr_pipeline_name(t->pipeline, id, bytes, special) : NULL;
 }
 
 /* ---- files ---- */
@@ -143,6 +374,7 @@ cr_status cr_tokenizer_save(const cr_tokenizer *t, const char *path) {
     static const char op[] = "tokenizer_save";
     if (cr_lacks(op, "the tokenizer", t)) return cr_error_status();
     if (!path) return cr_fail_null(op, "the path");
+    if (t->pipeline) return cr_file_save(op, path, t->pipeline->json, t->pipeline->json_bytes);
     cr_out o = {0}, characters = {0};
     for (int64_t i = 0; t->chars && i < t->size; i++) {
         char c[4];
@@ -194,14 +426,77 @@ static cr_tokenizer *from_json(const char *op, const char *path, const cr_json *
     return t;
 }
 
-cr_tokenizer *cr_tokenizer_load(const char *path) {
-    static const char op[] = "tokenizer_load";
-    cr_mapping m;
-    if (!path) return cr_fail_null(op, "the path"), NULL;
-    if (cr_file_map(op, path, false, &m)) return NULL;
-    cr_json *root = cr_json_parse(op, path, m.data, m.bytes);
-    cr_tokenizer *t = root ? from_json(op, path, root) : NULL;
+/* ---- loading: the format by the contents ---- */
+static cr_tokenizer *from_out(const char *op, const char *path, cr_out *o, cr_status status, bool sentencepiece) {
+    if (status == CR_OK) status = cr_out_check(o, op, path);
+    if (status == CR_OK) return cr_tokenizer_of(op, path, o->text, o->bytes, sentencepiece);
+    cr_out_free(o);
+    return NULL;
+}
+
+/* GPT-2's vocabulary and the merges next to it. */
+static cr_tokenizer *from_bpe(const char *op, const char *path, const cr_mapping *m, const cr_json *root) {
+    static const char *const names[] = {"merges.txt", "vocab.bpe"};
+    char merges[4096];
+    cr_out o = {0};
+    for (int i = 0; i < 2; i++)
+        if (cr_path_beside(path, names[i], merges) && cr_os_exists(merges))
+            return from_out(op, path, &o,
+                            cr_format_bpe(op, path, (const char *)m->data, m->bytes, root, merges, &o), false);
+    return cr_fail(CR_IO, op, "'%s' is a vocabulary, but neither %s nor %s is next to it", path, names[0], names[1]), NULL;
+}
+
+static cr_tokenizer *from_object(const char *op, const char *path, const cr_mapping *m) {
+    cr_json *root = cr_json_parse(op, path, m->data, m->bytes);
+    const cr_json *model = cr_json_get(root, "model");
+    cr_tokenizer *t = NULL;
+    if (!root) return NULL;
+    if (model && model->kind == CR_JSON_OBJECT) {
+        char *text = malloc(m->bytes + 1);
+        if (text) memcpy(text, m->data, m->bytes);
+        if (text) t = cr_tokenizer_of(op, path, text, m->bytes, false);
+        else cr_fail(CR_NO_MEMORY, op, "no memory for '%s' of %zu bytes", path, m->bytes);
+    } else if (root->first && root->first->kind == CR_JSON_NUMBER && root->kind == CR_JSON_OBJECT) {
+        t = from_bpe(op, path, m, root);            /* a vocabulary may have any word as a key */
+    } else {
+        t = from_json(op, path, root);
+    }
     cr_json_free(root);
+    return t;
+}
+
+static bool ends_with(const char *path, const char *name) {
+    const size_t n = strlen(path), k = strlen(name);
+    return n >= k && !strcmp(path + n - k, name);
+}
+
+static cr_tokenizer *from_file(const char *op, const char *path) {
+    cr_mapping m;
+    cr_out o = {0};
+    if (cr_file_map(op, path, false, &m)) return NULL;
+    cr_tokenizer *t;
+    if (ends_with(path, "vocab.txt"))
+        t = from_out(op, path, &o, cr_format_wordpiece(op, path, (const char *)m.data, m.bytes, &o), false);
+    else if (ends_with(path, ".model"))
+        t = from_out(op, path, &o, cr_format_sentencepiece(op, path, m.data, m.bytes, &o), true);
+    else t = from_object(op, path, &m);
     cr_os_unmap(&m);
     return t;
+}
+
+cr_tokenizer *cr_tokenizer_load(const char *path) {
+    static const char op[] = "tokenizer_load";
+    static const char *const names[] = {"tokenizer.json",  "vocab.json",  "encoder.json",
+                                        "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+                                        "vocab.txt"};
+    char inside[4096];
+    if (!path) return cr_fail_null(op, "the path"), NULL;
+    if (!cr_os_is_directory(path)) return from_file(op, path);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (snprintf(inside, sizeof inside, "%s/%s", path, names[i]) < (int)sizeof inside && cr_os_exists(inside))
+            return from_file(op, inside);
+    return cr_fail(CR_IO, op, "'%s' has no tokenizer.json, vocab.json, encoder.json, tokenizer.model, spiece.model, "
+                              "sentencepiece.bpe.model or vocab.txt",
+                   path),
+           NULL;
 }

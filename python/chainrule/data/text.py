@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from .. import _core
 from .._core import Device, Tensor
@@ -17,15 +18,20 @@ Bytes: TypeAlias = bytes  # where a method has that name
 
 
 class Tokenizer:
-    """Text to token numbers and back, as the program's: ``Tokenizer.chars(text)`` has a token for
-    each character of a text, in the order of their code points, ``Tokenizer.bytes()`` one for each
-    of the 256 bytes.  ``len(t)`` is the vocabulary.
+    """Text to token numbers and back.  ``len(t)`` is the vocabulary: the largest token + 1.
 
-    ``Tokenizer.load("run/tokenizer.json")`` is that of a run of ``chainrule train``; in C it is cr_tokenizer.
+    ``Tokenizer.from_pretrained(folder)`` reads the learned tokenizer of a model, ``from_file`` one file:
+    Hugging Face's ``tokenizer.json`` (BPE, Unigram, WordPiece), GPT-2's ``vocab.json`` + ``merges.txt`` or
+    ``encoder.json`` + ``vocab.bpe``, SentencePiece's ``.model``, BERT's ``vocab.txt``. ``train_bpe`` learns
+    one from a text. ``Tokenizer.chars(text)`` has a token for each character of a text, in the order of
+    their code points, ``Tokenizer.bytes()`` one for each of the 256 bytes.
+
+    The names of special tokens, such as ``<|endoftext|>``, are plain text unless the caller allows them.
+    In C it is cr_tokenizer; learned tokenizers that split text by regular expressions need PCRE2.
     """
 
     def __init__(self, source: Any) -> None:
-        self._source = source  # made by one of the three below
+        self._source = source  # made by one of the methods below
 
     @classmethod
     def bytes(cls) -> Tokenizer:
@@ -39,34 +45,138 @@ class Tokenizer:
         return cls(_core._tokenizer_chars(text))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Tokenizer:
-        """The tokenizer in a file that ``save`` or the program wrote.  OSError: there is none."""
+    def from_file(cls, path: str | os.PathLike[str]) -> Tokenizer:
+        """The tokenizer in a file of any of the formats above, or in one that ``save`` or the program
+        wrote.  OSError: there is none, or it is damaged.  RuntimeError: it needs PCRE2, which is not installed."""
         return cls(_core._tokenizer_load(os.fspath(path)))
 
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str]) -> Tokenizer:
+        """The tokenizer in a model's folder; ``tokenizer.json`` comes first.  Errors: as of ``from_file``."""
+        return cls.from_file(folder)
+
+    load = from_file
+
+    @classmethod
+    def train_bpe(
+        cls,
+        text: Text,
+        vocab_size: int,
+        *,
+        min_frequency: int = 0,
+        special_tokens: Sequence[str] = (),
+        split: str | None = None,
+    ) -> Tokenizer:
+        """A byte-level BPE: special tokens, the 256 bytes, and the most frequent pairs of a text until there
+        are vocab_size tokens, or no pair occurs min_frequency times.  split: the regular expression whose
+        matches are never joined; None: GPT-2's.  ValueError: vocab_size has no room for the bytes."""
+        return cls(
+            _core._tokenizer_train_bpe(
+                _clean(text),
+                vocab_size,
+                min_frequency,
+                None if split is None else split.encode(),
+                tuple(token.encode() for token in special_tokens),
+            )
+        )
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a small JSON file."""
+        """Writes a JSON file: of a learned tokenizer a ``tokenizer.json``, which Hugging Face's
+        ``tokenizers`` reads."""
         _core._tokenizer_save(self._source, os.fspath(path))
 
-    def encode(self, text: Text) -> list[int]:
-        """The tokens of a str, or of UTF-8 (with ``bytes()``, of any bytes).  ValueError names a
-        character that has no token, and its place."""
-        return self.tensor(text).tolist()  # type: ignore[no-any-return]
+    def encode(
+        self, text: Text, *, allowed_special: Collection[str] | Literal["all"] = (), add_special_tokens: bool = False
+    ) -> list[int]:
+        """The tokens of a str or of bytes.
 
-    def tensor(self, text: Text) -> Tensor:
-        """The same as a tensor, int64 (T): quicker for a long text."""
-        return _core._tokenizer_encode(self._source, text)
+        allowed_special: names of special tokens that are recognized in the text, or "all".
+        add_special_tokens: also the tokens that the file puts around a text, such as ``<s>``.
+        Bytes need not be UTF-8: a byte-level tokenizer takes them as tiktoken does, others read U+FFFD.
+        ValueError: a tokenizer of characters names one that has no token; or a name is no special token."""
+        return self.tensor(  # type: ignore[no-any-return]
+            text, allowed_special=allowed_special, add_special_tokens=add_special_tokens
+        ).tolist()
 
-    def decode(self, tokens: Sequence[int] | Tensor, errors: str = "replace") -> str:
+    def encode_batch(
+        self,
+        texts: Iterable[Text],
+        *,
+        allowed_special: Collection[str] | Literal["all"] = (),
+        add_special_tokens: bool = False,
+    ) -> list[list[int]]:
+        """``encode`` of each text, by several threads."""
+        return _core._tokenizer_encode_batch(
+            self._source, tuple(_clean(text) for text in texts), self._allowed(allowed_special), add_special_tokens
+        )
+
+    def tensor(
+        self, text: Text, *, allowed_special: Collection[str] | Literal["all"] = (), add_special_tokens: bool = False
+    ) -> Tensor:
+        """``encode`` as a tensor, int64 (T): quicker for a long text."""
+        return _core._tokenizer_encode(self._source, _clean(text), self._allowed(allowed_special), add_special_tokens)
+
+    def decode(
+        self, tokens: Sequence[int] | Tensor, errors: str = "replace", *, skip_special_tokens: bool = False
+    ) -> str:
         """The text of tokens, (T).  errors: the handling of bytes that are not UTF-8, as in
         ``bytes.decode``.  IndexError: a token outside of the vocabulary."""
+        if skip_special_tokens:
+            special = set(self.special_tokens.values())
+            tokens = [token for token in map(int, tokens) if token not in special]
         return self.decode_bytes(tokens).decode("utf-8", errors)
 
     def decode_bytes(self, tokens: Sequence[int] | Tensor) -> Bytes:
-        """The same as UTF-8, or with ``bytes()`` as the bytes that they are."""
+        """The same as UTF-8, or with tokens of bytes as the bytes that they are."""
         numbers = (
             tokens if isinstance(tokens, Tensor) else _core.tensor(list(tokens) or _core.empty(0, dtype=_core.int64))
         )
         return _core._tokenizer_decode(self._source, numbers)
+
+    def decode_stream(self, tokens: Iterable[int], errors: str = "replace") -> Iterator[str]:
+        """The text of each token as soon as it is complete, never a part of a character; parts that would be
+        empty are left out.  All parts together are ``decode(tokens)``."""
+        decoder = _core._decoder_new(self._source)
+        for token in tokens:
+            part = _core._decoder_next(decoder, int(token))
+            if part:
+                yield part.decode("utf-8", errors)
+        part = _core._decoder_end(decoder)
+        if part:
+            yield part.decode("utf-8", errors)
+
+    def token_to_id(self, token: str) -> int | None:
+        """The number of a token by its name in the file; None: there is no such token."""
+        found = _core._tokenizer_find(self._source, token)
+        return None if found < 0 else found
+
+    def id_to_token(self, id: int) -> str | None:
+        """The name of a token in the file, in which bytes may be spelled as characters ("Ġthe"); None: none."""
+        found = _core._tokenizer_name(self._source, id)
+        return None if found is None else found[0].decode()
+
+    @property
+    def special_tokens(self) -> dict[str, int]:
+        """The special tokens by name."""
+        if self._special is None:
+            named = ((_core._tokenizer_name(self._source, id), id) for id in range(len(self)))
+            self._special = {found[0].decode(): id for found, id in named if found is not None and found[1]}
+        return dict(self._special)
+
+    _special: dict[str, int] | None = None
+
+    def _allowed(self, names: Collection[str] | Literal["all"]) -> tuple[int, ...] | bool | None:
+        if isinstance(names, str):
+            if names != "all":
+                raise ValueError(f"[encode] allowed_special is a collection of names or 'all', not {names!r}")
+            return True
+        if not names:
+            return None
+        special = self.special_tokens
+        unknown = [name for name in names if name not in special]
+        if unknown:
+            raise ValueError(f"[encode] {unknown[0]!r} is not among the {len(special)} special tokens")
+        return tuple(special[name] for name in names)
 
     def __len__(self) -> int:
         return _core._tokenizer_size(self._source)
@@ -75,9 +185,30 @@ class Tokenizer:
         return f"Tokenizer({len(self)} tokens)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.decode_bytes([len(self) - 1]) == b"\xff":  # no UTF-8: the last of the bytes
-            return type(self).bytes, ()
-        return type(self).chars, (self.decode_bytes(_core.arange(len(self))),)
+        with TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tokenizer.json")
+            self.save(path)
+            with open(path, "rb") as file:
+                return _restored, (type(self), file.read())
+
+
+def _restored(cls: type[Tokenizer], text: Bytes) -> Tokenizer:
+    with TemporaryDirectory() as folder:
+        path = os.path.join(folder, "tokenizer.json")
+        with open(path, "wb") as file:
+            file.write(text)
+        return cls.from_file(path)
+
+
+def _clean(text: Text) -> Text:
+    """A str without halves of surrogate pairs: pairs are joined, others become U+FFFD."""
+    if not isinstance(text, str):
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 class TokenFile:

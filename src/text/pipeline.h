@@ -1,0 +1,201 @@
+/* pipeline.h - tokenizers with learned vocabularies, as Hugging Face's tokenizer.json describes them:
+ *   normalizers  change the text
+ *   added tokens are found in the text, and divide it
+ *   splits       divide what is between them into pieces
+ *   a model      (BPE, Unigram or WordPiece) turns a piece into ids
+ * Other formats are translated into a tokenizer.json when they are loaded (formats.c). */
+#ifndef CR_PIPELINE_H
+#define CR_PIPELINE_H
+
+#include <chainrule.h>
+
+#include "../io/file.h"
+#include "../io/json.h"
+#include "regex.h"
+
+#define CR_NO_ID UINT32_MAX
+enum { CR_MOST_ID = 1 << 24, CR_STEPS = 16 };
+
+/* ---- small containers */
+typedef struct cr_ids { uint32_t *at; int64_t n, room; bool failed; } cr_ids;
+bool cr_ids_reserve(cr_ids *ids, int64_t more);
+bool cr_ids_put(cr_ids *ids, uint32_t id);
+bool cr_ids_append(cr_ids *ids, const uint32_t *from, int64_t n);
+
+/* From strings to ids, and back: open addressing. */
+typedef struct cr_words {
+    struct { uint32_t at, bytes; } *word;           /* of id; bytes CR_NO_ID: no such token */
+    int64_t size;                                   /* largest id + 1 */
+    char *text; size_t used;
+    uint32_t *slots; uint32_t mask;                 /* id + 1, 0: empty */
+} cr_words;
+uint64_t    cr_hash_bytes(const char *s, size_t n);
+/* size ids, `count` words of `bytes` bytes in all are to come; false: no memory */
+bool        cr_words_reserve(cr_words *w, int64_t size, int64_t count, size_t bytes);
+/* false: the string has an id already, or the id a string */
+bool        cr_words_add(cr_words *w, uint32_t id, const char *s, size_t n);
+uint32_t    cr_words_find(const cr_words *w, const char *s, size_t n);        /* CR_NO_ID: none */
+const char *cr_words_at(const cr_words *w, uint32_t id, size_t *n);          /* NULL: none */
+void        cr_words_free(cr_words *w);
+
+/* ---- models */
+typedef enum cr_model_kind { CR_MODEL_BPE, CR_MODEL_UNIGRAM, CR_MODEL_WORDPIECE } cr_model_kind;
+typedef struct cr_merge { uint64_t pair; uint32_t rank, id; } cr_merge;       /* pair: left << 32 | right; rank CR_NO_ID:
+                                                                               * an empty slot */
+typedef struct cr_model {
+    cr_model_kind kind;
+    cr_words words;                                 /* as the file spells them */
+    bool byte_level;                                /* BPE: a piece is bytes, one symbol each, by byte_id */
+    bool byte_fallback, fuse_unk, whole_words;      /* whole_words: a piece that is a token is not merged */
+    uint32_t unk;                                   /* CR_NO_ID: none */
+    uint32_t byte_id[256];                          /* byte-level: its symbol; else its token "<0x0A>" */
+    cr_words raw;                                   /* byte-level with whole_words: the bytes of the words */
+    cr_merge *merges; uint32_t merge_mask;          /* BPE */
+    char prefix[64], suffix[64];                    /* of pieces that continue, and of a piece's last symbol */
+    double *score, unk_score;                       /* Unigram */
+    struct { uint64_t key; uint32_t node; } *trie; uint32_t trie_mask, nodes;  /* key: node << 8 | byte; node 0: empty */
+    uint32_t *ends;                                 /* of a node: id of the word that ends there */
+    int64_t longest;                                /* WordPiece: most characters of a piece */
+} cr_model;
+
+/* ---- splits */
+typedef enum cr_behaviour {
+    CR_SPLIT_REMOVED,
+    CR_SPLIT_ISOLATED,
+    CR_SPLIT_WITH_PREVIOUS,
+    CR_SPLIT_WITH_NEXT,
+    CR_SPLIT_CONTIGUOUS
+} cr_behaviour;
+typedef enum cr_step_kind {
+    CR_STEP_SPLIT,                                  /* by an expression or a literal */
+    CR_STEP_PREFIX,                                 /* a space before a piece that does not begin with one */
+    CR_STEP_METASPACE,                              /* spaces become `literal`, which is also put before the piece */
+    CR_STEP_WORDS                                   /* before each `literal` that follows another character: a BPE
+                                                     * without merges across such a place */
+} cr_step_kind;
+typedef enum cr_prepend { CR_PREPEND_NEVER, CR_PREPEND_FIRST, CR_PREPEND_ALWAYS } cr_prepend;
+typedef struct cr_step {
+    cr_step_kind kind;
+    cr_regex *regex; char literal[64]; size_t literal_bytes;                  /* one of them */
+    cr_behaviour behaviour; bool invert;
+    cr_prepend prepend;
+} cr_step;
+
+/* ---- normalizers */
+typedef enum cr_normalizer_kind {
+    CR_NORM_REPLACE,
+    CR_NORM_PREPEND,
+    CR_NORM_LOWER,
+    CR_NORM_FORM,
+    CR_NORM_STRIP,
+    CR_NORM_CHARSMAP,
+    CR_NORM_AROUND                                  /* `content` before and after each match */
+} cr_normalizer_kind;
+typedef struct cr_normalizer {
+    cr_normalizer_kind kind;
+    cr_regex *regex; char *literal, *content; size_t literal_bytes, content_bytes;
+    bool left, right;                               /* ends that are stripped */
+    bool longest;                                   /* charsmap: SentencePiece's match instead of tokenizers' */
+    int form;                                       /* a cr_form */
+    uint32_t *units; uint32_t n_units;              /* charsmap: a double-array trie, and what its values point into */
+    char *blob; size_t blob_bytes;
+} cr_normalizer;
+
+/* ---- decoders: how the text of an id depends on its neighbours */
+typedef struct cr_decoding {
+    uint32_t *at; unsigned char *known;             /* where the bytes of an id start in blob; the next one's end them */
+    cr_out blob;
+    char metaspace[8];                              /* not "": removed from the first token */
+    char strip[8]; int64_t strip_most;              /* characters that are removed at the start of the text */
+    bool joins; char prefix[64];                    /* a space before each token, unless it starts with prefix, which is
+                                                     * removed */
+    bool cleanup;                                   /* WordPiece's: no space before punctuation */
+    char suffix[64];                                /* of the last token of a word: a space, unless the text ends */
+} cr_decoding;
+
+typedef struct cr_added {
+    char *text; size_t bytes;
+    uint32_t id;
+    bool special, normalized, lstrip, rstrip;
+} cr_added;
+
+typedef struct cr_workspace cr_workspace;
+typedef struct cr_pipeline {
+    char *json; size_t json_bytes;                  /* as it is saved */
+    int n_norms; cr_normalizer norm[CR_STEPS];
+    int n_steps; cr_step step[CR_STEPS];
+    int64_t n_added; cr_added *added;               /* by first byte, then longest first */
+    int64_t first_added[257];                       /* of a first byte; the next one's ends it */
+    cr_model model;
+    cr_decoding decoding;
+    cr_ids before, after;                           /* ids around a text */
+    int64_t size;
+    bool expressions;                               /* are there any? */
+    volatile int lock; cr_workspace *idle;          /* workspaces that no thread uses */
+} cr_pipeline;
+
+/* pipeline.c */
+/* text: a tokenizer.json, which the pipeline takes over (malloc), also on failure.  sentencepiece: as that library reads
+ * its own file: merges that give the same token rank as its first one, and the charsmap takes the longest match. */
+cr_pipeline *cr_pipeline_new(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece);
+void         cr_pipeline_free(cr_pipeline *p);
+
+/* formats.c: other formats as the text of a tokenizer.json, in `out`.  root: the parsed vocab.json. */
+cr_status cr_format_bpe(const char *op, const char *path, const char *vocab, size_t bytes, const cr_json *root,
+                        const char *merges, cr_out *out);
+cr_status cr_format_sentencepiece(const char *op, const char *path, const unsigned char *data, size_t bytes, cr_out *out);
+cr_status cr_format_wordpiece(const char *op, const char *path, const char *text, size_t bytes, cr_out *out);
+/* everything of a byte-level BPE behind its added tokens and before its vocabulary; split NULL: GPT-2's */
+void      cr_format_byte_level(cr_out *out, const char *split, bool prefix_space);
+/* an entry of added_tokens, with a comma before all but the first */
+void      cr_format_added(cr_out *out, const char *content, size_t bytes, uint32_t id, bool special,
+                          bool normalized);
+bool      cr_path_beside(const char *path, const char *name, char out[4096]);  /* name in the folder of path */
+
+/* models.c */
+cr_status cr_model_read(const char *op, const char *path, const cr_json *model, bool byte_level, bool sentencepiece,
+                        cr_model *m);
+void      cr_model_free(cr_model *m);
+void      cr_model_hide(cr_model *m, uint32_t id);  /* Unigram: text never gives this token */
+/* appends the ids of a piece; false: no memory */
+bool      cr_model_encode(const cr_model *m, cr_workspace *w, const char *s, size_t n, cr_ids *out);
+struct cr_piece *cr_pieces_new(void);              /* an empty cache of pieces (free); NULL: no memory */
+/* rank of a pair that merges, or CR_NO_ID */
+uint32_t  cr_merge_find(const cr_model *m, uint32_t left, uint32_t right, uint32_t *id);
+
+/* normalize.c */
+/* s, valid UTF-8, normalized; false: w->wrong says why.  The result is s, or lies in w until the next call. */
+bool cr_normalize(const cr_pipeline *p, cr_workspace *w, const char **s, size_t *n);
+/* the normalizer of SentencePiece: the size of its trie, its trie, its strings */
+bool cr_charsmap_read(cr_normalizer *n, const unsigned char *data, size_t bytes);
+bool cr_is_space(uint32_t code);                    /* Unicode's White_Space */
+size_t cr_space_at(const char *s, size_t n);        /* bytes of the space that s begins with, 0: none */
+size_t cr_space_before(const char *s, size_t n);    /* the same of the space that s ends with */
+/* the next place of a literal in s from `from` on, n: none */
+size_t cr_literal_find(const char *literal, size_t bytes, const char *s, size_t n, size_t from);
+
+/* encode.c */
+struct cr_workspace {
+    cr_workspace *next;
+    cr_regex_room *regex;
+    struct cr_piece *cache;
+    cr_out text[CR_STEPS + 4];                      /* one for each step that changes text; the last two: normalizers */
+    uint32_t *symbols; size_t n_symbols;            /* BPE and Unigram */
+    const char *wrong;                              /* why it failed */
+};
+cr_workspace *cr_workspace_take(cr_pipeline *p);    /* one that no other thread uses; NULL: no memory */
+void          cr_workspace_give(cr_pipeline *p, cr_workspace *w);
+void          cr_workspace_free(cr_workspace *w);
+/* false: a message.  threads: the most that may work on it. */
+bool cr_pipeline_encode(cr_pipeline *p, const char *op, const char *text, size_t bytes, const cr_encoding *o, int threads,
+                        cr_ids *out);
+int64_t     cr_pipeline_find(const cr_pipeline *p, const char *token, size_t bytes);                   /* -1: none */
+const char *cr_pipeline_name(const cr_pipeline *p, int64_t id, size_t *bytes, bool *special);          /* NULL: none */
+/* words.c: GPT-2's alphabet: the character that stands for a byte, and back (-1: none) */
+uint32_t cr_alphabet_of(unsigned char byte);
+int      cr_alphabet_byte(uint32_t code);
+/* decode.c: a decoder of one text */
+typedef struct cr_decode_state { int64_t count, stripped; bool pending; } cr_decode_state;
+bool cr_pipeline_decode(const cr_pipeline *p, cr_decode_state *d, uint32_t id, cr_out *out);
+
+#endif

@@ -1,0 +1,262 @@
+/* regex.c - see regex.h. */
+#include "regex.h"
+
+#include <chainrule.h>
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/os.h"
+#include "../core/status.h"
+#include "../io/file.h"
+#include "unicode.h"
+
+/* The part of PCRE2's interface (pcre2.h, 8 bits a unit) that is used here, declared by us: its header is not needed. */
+enum {
+    JIT_COMPLETE = 0x00000001,
+    MULTILINE = 0x00000400,
+    UCP = 0x00020000,
+    UTF = 0x00080000,
+    NEVER_BACKSLASH_C = 0x00100000,
+    NO_UTF_CHECK = 0x40000000,
+    NO_MATCH = -1
+};
+static struct {
+    void *(*compile)(const char *pattern, size_t bytes, uint32_t options, int *error, size_t *at, void *context);
+    void (*code_free)(void *code);
+    int (*jit_compile)(void *code, uint32_t options);
+    int (*match)(const void *code, const char *s, size_t n, size_t from, uint32_t options, void *data, void *context);
+    int (*jit_match)(const void *code, const char *s, size_t n, size_t from, uint32_t options, void *data,
+                     void *context);
+    void *(*match_data_create)(uint32_t pairs, void *general);
+    void (*match_data_free)(void *data);
+    size_t *(*get_ovector_pointer)(void *data);
+    void *(*match_context_create)(void *general);
+    void (*match_context_free)(void *context);
+    int (*set_match_limit)(void *context, uint32_t limit);
+    void *(*jit_stack_create)(size_t start, size_t most, void *general);
+    void (*jit_stack_free)(void *stack);
+    void (*jit_stack_assign)(void *context, void *callback, void *stack);
+    int (*get_error_message)(int error, char *out, size_t room);
+} pcre2;
+
+static const struct {
+    const char *name;
+    void *to;
+} symbols[] = {
+    {"pcre2_compile_8", &pcre2.compile},
+    {"pcre2_code_free_8", &pcre2.code_free},
+    {"pcre2_jit_compile_8", &pcre2.jit_compile},
+    {"pcre2_match_8", &pcre2.match},
+    {"pcre2_jit_match_8", &pcre2.jit_match},
+    {"pcre2_match_data_create_8", &pcre2.match_data_create},
+    {"pcre2_match_data_free_8", &pcre2.match_data_free},
+    {"pcre2_get_ovector_pointer_8", &pcre2.get_ovector_pointer},
+    {"pcre2_match_context_create_8", &pcre2.match_context_create},
+    {"pcre2_match_context_free_8", &pcre2.match_context_free},
+    {"pcre2_set_match_limit_8", &pcre2.set_match_limit},
+    {"pcre2_jit_stack_create_8", &pcre2.jit_stack_create},
+    {"pcre2_jit_stack_free_8", &pcre2.jit_stack_free},
+    {"pcre2_jit_stack_assign_8", &pcre2.jit_stack_assign},
+    {"pcre2_get_error_message_8", &pcre2.get_error_message},
+};
+enum { SYMBOLS = sizeof symbols / sizeof *symbols };
+
+#if defined(__APPLE__)
+static const char *const names[] = {"libpcre2-8.0.dylib", "libpcre2-8.dylib", "/opt/homebrew/lib/libpcre2-8.dylib"};
+#elif defined(_WIN32)
+static const char *const names[] = {"pcre2-8.dll", "libpcre2-8-0.dll"};
+#else
+static const char *const names[] = {"libpcre2-8.so.0", "libpcre2-8.so"};
+#endif
+
+/* ---- opening ---- */
+static const char *setting(void) {
+    const char *name, *value;
+    for (int i = 0; cr_switch_at(i, &name, NULL, &value); i++)
+        if (!strcmp(name, "CHAINRULE_PCRE2")) return value;
+    return NULL;
+}
+
+static bool adopt(void *library) {
+    for (int i = 0; i < SYMBOLS; i++) {
+        void *p = cr_os_symbol(library, symbols[i].name);
+        if (!p) return false;
+        memcpy(symbols[i].to, &p, sizeof p);        /* C has no cast from an object pointer to a function */
+    }
+    return true;
+}
+
+/* Opens PCRE2 once that is possible; a failure is tried again by the next call. */
+static bool ready(const char *op, const char *path) {
+    static volatile int lock;
+    static atomic_bool open;
+    const char *wish = setting();
+    if (atomic_load(&open)) return true;
+    cr_word_lock(&lock);
+    void *library = wish ? cr_os_open_library(wish) : NULL;
+    for (size_t i = 0; !wish && !library && i < sizeof names / sizeof *names; i++)
+        library = cr_os_open_library(names[i]);
+    const bool fits = atomic_load(&open) || (library && adopt(library));
+    atomic_store(&open, fits);
+    cr_word_unlock(&lock);
+    if (fits) return true;
+    if (library)
+        cr_fail(CR_RUNTIME, op, "'%s' splits text by a regular expression, and '%s' is not PCRE2", path,
+                wish ? wish : names[0]);
+    else
+        cr_fail(CR_RUNTIME, op,
+                "'%s' splits text by a regular expression, and PCRE2 (%s) cannot be opened: install it (Debian: "
+                "libpcre2-8-0), or set CHAINRULE_PCRE2 to its path",
+                path, wish ? wish : names[0]);
+    return false;
+}
+
+/* ---- expressions ---- */
+
+/* Classes whose meaning in PCRE2 differs from Oniguruma's and Rust's, which follow the Unicode standard. */
+#define SPACES "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+
+/* The ranges of characters that PCRE2 may be too old to know as members of a category, "L" or "Lu". */
+static void put_young(cr_out *o, const char *category, size_t n) {
+    uint32_t first, last;
+    const char *of;
+    for (int i = 0; cr_unicode_young(i, &first, &last, &of); i++)
+        if (!strncmp(of, category, n)) cr_out_format(o, "\\x{%x}-\\x{%x}", (unsigned)first, (unsigned)last);
+}
+
+static void put_class(cr_out *o, bool inside, bool negated, const char *property, const char *category, size_t n) {
+    if (!inside) cr_out_format(o, negated ? "[^" : "[");
+    cr_out_format(o, "%s", property);
+    put_young(o, category, n);
+    if (!inside) cr_out_format(o, "]");
+}
+
+static bool one_of(char c, const char *set) { return c && strchr(set, c) != NULL; }
+
+/* After a backslash at s[at]; returns how many bytes of s it used, 0: to be copied as they are. */
+static size_t put_escape(cr_out *o, const char *s, size_t n, bool inside) {
+    char property[8];
+    if (s[0] == 's' || s[0] == 'S') {
+        if (inside && s[0] == 'S') return 0;
+        cr_out_format(o, inside ? "%s" : s[0] == 's' ? "[%s]" : "[^%s]", SPACES);
+        return 1;
+    }
+    if (s[0] == 'd' || (s[0] == 'D' && !inside)) return put_class(o, inside, s[0] == 'D', "\\p{Nd}", "Nd", 2), 1;
+    if (s[0] == 'w' || (s[0] == 'W' && !inside))
+        return put_class(o, inside, s[0] == 'W', "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}", "L", 1), 1;
+    if (s[0] == 'u' && n >= 5) {
+        for (int i = 1; i < 5; i++) if (!one_of(s[i], "0123456789abcdefABCDEF")) return 0;
+        cr_out_format(o, "\\x{%.4s}", s + 1);
+        return 5;
+    }
+    if ((s[0] == 'p' || s[0] == 'P') && n >= 4 && s[1] == '{') {
+        const bool turned = s[2] == '^', negated = turned != (s[0] == 'P');
+        const char *name = s + 2 + turned;
+        const size_t left = n - (size_t)(name - s), letters = left > 1 && name[1] == '}' ? 1 : left > 2 ? 2 : 0;
+        if (!letters || name[letters] != '}' || !one_of(name[0], "LMNPSZC") || (inside && negated)) return 0;
+        memcpy(property, "\\p{", 3);
+        memcpy(property + 3, name, letters);
+        memcpy(property + 3 + letters, "}", 2);
+        put_class(o, inside, negated, property, name, letters);
+        return (size_t)(name - s) + letters + 1;
+    }
+    return 0;
+}
+
+/* The expression for PCRE2: the same language, whatever version of Unicode PCRE2 has. */
+static void translate(cr_out *o, const char *s, size_t n) {
+    bool inside = false;
+    for (size_t i = 0; i < n;) {
+        if (s[i] == '\\' && i + 1 < n) {
+            const size_t used = put_escape(o, s + i + 1, n - i - 1, inside);
+            if (!used) cr_out_put(o, s + i, 2);
+            i += used ? 1 + used : 2;
+            continue;
+        }
+        if (inside && s[i] == '[' && i + 1 < n && s[i + 1] == ':') {        /* [[:alpha:]] */
+            cr_out_put(o, s + i, 2);
+            i += 2;
+            continue;
+        }
+        if (inside && s[i] == ':' && i + 1 < n && s[i + 1] == ']') {
+            cr_out_put(o, s + i, 2);
+            i += 2;
+            continue;
+        }
+        if (s[i] == '[') inside = true;
+        if (s[i] == ']') inside = false;
+        cr_out_put(o, s + i++, 1);
+    }
+}
+
+enum { PATTERN_ROOM = 1 << 16, STACK_START = 1 << 15, STACK_MOST = 1 << 23, MATCH_LIMIT = 50000000 };
+
+struct cr_regex { void *code; bool jit; };
+struct cr_regex_room { void *data, *context, *stack; size_t *pair; };
+
+cr_regex *cr_regex_new(const char *op, const char *path, const char *pattern, size_t bytes) {
+    int error = 0;
+    size_t at = 0;
+    cr_out text = {0};
+    if (!ready(op, path)) return NULL;
+    if (bytes > PATTERN_ROOM)
+        return cr_fail(CR_IO, op, "'%s': a regular expression of %zu bytes, more than %d", path, bytes, PATTERN_ROOM),
+               NULL;
+    translate(&text, pattern, bytes);
+    cr_regex *re = calloc(1, sizeof *re);
+    if (re && !text.failed)
+        re->code = pcre2.compile(text.text ? text.text : "", text.bytes, UTF | UCP | MULTILINE | NEVER_BACKSLASH_C,
+                                 &error, &at, NULL);
+    cr_out_free(&text);
+    if (re && re->code) {
+        re->jit = pcre2.jit_compile(re->code, JIT_COMPLETE) == 0;           /* else it is interpreted */
+        return re;
+    }
+    char why[120] = "no memory";
+    if (error) pcre2.get_error_message(error, why, sizeof why);
+    if (error) cr_fail(CR_IO, op, "'%s': the regular expression '%.*s' is malformed: %s", path,
+                       bytes < 80 ? (int)bytes : 80, pattern, why);
+    else cr_fail(CR_NO_MEMORY, op, "no memory for a regular expression of '%s'", path);
+    free(re);
+    return NULL;
+}
+
+void cr_regex_free(cr_regex *re) {
+    if (!re) return;
+    pcre2.code_free(re->code);
+    free(re);
+}
+
+cr_regex_room *cr_regex_room_new(void) {
+    cr_regex_room *r = pcre2.match ? calloc(1, sizeof *r) : NULL;
+    if (!r) return NULL;
+    r->data = pcre2.match_data_create(1, NULL);
+    r->context = pcre2.match_context_create(NULL);
+    r->stack = pcre2.jit_stack_create(STACK_START, STACK_MOST, NULL);       /* NULL: without the JIT */
+    if (!r->data || !r->context) { cr_regex_room_free(r); return NULL; }
+    pcre2.set_match_limit(r->context, MATCH_LIMIT);
+    if (r->stack) pcre2.jit_stack_assign(r->context, NULL, r->stack);
+    r->pair = pcre2.get_ovector_pointer(r->data);
+    return r;
+}
+
+void cr_regex_room_free(cr_regex_room *r) {
+    if (!r) return;
+    if (r->stack) pcre2.jit_stack_free(r->stack);
+    if (r->context) pcre2.match_context_free(r->context);
+    if (r->data) pcre2.match_data_free(r->data);
+    free(r);
+}
+
+int cr_regex_find(const cr_regex *re, cr_regex_room *room, const char *s, size_t n, size_t from, size_t *start,
+                  size_t *end) {
+    const int found = re->jit ? pcre2.jit_match(re->code, s, n, from, NO_UTF_CHECK, room->data, room->context)
+                              : pcre2.match(re->code, s, n, from, NO_UTF_CHECK, room->data, room->context);
+    if (found < 0) return found == NO_MATCH ? 0 : -1;
+    *start = room->pair[0];
+    *end = room->pair[1];
+    /* \K may move the start beyond the end */
+    return *start > *end || *start < from ? -1 : 1;
+}

@@ -1,0 +1,22 @@
+/* regex.h - regular expressions over UTF-8, run by PCRE2 with its JIT compiler and the properties of Unicode.  PCRE2 is
+ * opened at run time: libpcre2-8.so.0, or the file in CHAINRULE_PCRE2. */
+#ifndef CR_REGEX_H
+#define CR_REGEX_H
+
+#include <stddef.h>
+
+typedef struct cr_regex cr_regex;
+typedef struct cr_regex_room cr_regex_room;         /* memory of one thread for matching, with any expression */
+
+/* The expression in the syntax of Hugging Face's tokenizers (Oniguruma) and tiktoken.  path: of the file that has it,
+ * for messages.  NULL: a message says that the expression is malformed, or that PCRE2 is not installed. */
+cr_regex      *cr_regex_new(const char *op, const char *path, const char *pattern, size_t bytes);
+void           cr_regex_free(cr_regex *re);
+cr_regex_room *cr_regex_room_new(void);             /* NULL without a message: no memory, or no PCRE2 */
+void           cr_regex_room_free(cr_regex_room *room);
+/* The first match that starts at `from` or later.  s: valid UTF-8.  1: found; 0: none; -1: beyond PCRE2's limits of
+ * time or memory.  Sets no message, so any thread may call it. */
+int cr_regex_find(const cr_regex *re, cr_regex_room *room, const char *s, size_t n, size_t from, size_t *start,
+                  size_t *end);
+
+#endif

@@ -1,0 +1,111 @@
+/* words.c - the small containers of pipeline.h: lists of ids, and strings with ids. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline.h"
+
+bool cr_ids_reserve(cr_ids *ids, int64_t more) {
+    if (ids->room - ids->n >= more) return !ids->failed;
+    const int64_t room = ids->room + ids->room / 2 + more + 64;
+    uint32_t *at = ids->failed || room > INT64_MAX / 8 ? NULL : realloc(ids->at, (size_t)room * sizeof *at);
+    if (!at) return !(ids->failed = true);
+    ids->at = at;
+    ids->room = room;
+    return true;
+}
+
+bool cr_ids_put(cr_ids *ids, uint32_t id) {
+    if (ids->n == ids->room && !cr_ids_reserve(ids, 1)) return false;
+    ids->at[ids->n++] = id;
+    return true;
+}
+
+bool cr_ids_append(cr_ids *ids, const uint32_t *from, int64_t n) {
+    if (!cr_ids_reserve(ids, n)) return false;
+    if (n) memcpy(ids->at + ids->n, from, (size_t)n * sizeof *from);
+    ids->n += n;
+    return true;
+}
+
+/* ---- words ---- */
+static uint64_t load8(const char *s) {
+    uint64_t v;
+    memcpy(&v, s, sizeof v);
+    return v;
+}
+
+uint64_t cr_hash_bytes(const char *s, size_t n) {
+    uint64_t h = 0x9e3779b97f4a7c15u ^ n;
+    for (; n >= 8; s += 8, n -= 8) h = (h ^ load8(s)) * 0xbf58476d1ce4e5b9u, h ^= h >> 29;
+    for (; n; s++, n--) h = (h ^ (unsigned char)*s) * 0x94d049bb133111ebu;
+    h = (h ^ h >> 32) * 0x94d049bb133111ebu;
+    return h ^ h >> 31;
+}
+
+bool cr_words_reserve(cr_words *w, int64_t size, int64_t count, size_t bytes) {
+    uint64_t slots = 16;
+    while (slots < 2 * (uint64_t)count) slots *= 2;
+    if (bytes >= CR_NO_ID || slots > UINT32_MAX) return false;
+    w->size = size;
+    w->word = malloc(((size_t)size + 1) * sizeof *w->word);
+    w->text = malloc(bytes + 1);
+    w->slots = calloc(slots, sizeof *w->slots);
+    w->mask = (uint32_t)slots - 1;
+    for (int64_t i = 0; w->word && i < size; i++) w->word[i].bytes = CR_NO_ID;
+    return w->word && w->text && w->slots;
+}
+
+static uint32_t *slot_of(const cr_words *w, const char *s, size_t n) {
+    uint32_t i = (uint32_t)cr_hash_bytes(s, n) & w->mask;
+    for (; w->slots[i]; i = (i + 1) & w->mask) {
+        const uint32_t id = w->slots[i] - 1;
+        if (w->word[id].bytes == n && !memcmp(w->text + w->word[id].at, s, n)) break;
+    }
+    return &w->slots[i];
+}
+
+bool cr_words_add(cr_words *w, uint32_t id, const char *s, size_t n) {
+    uint32_t *slot = slot_of(w, s, n);
+    if (id >= w->size || w->word[id].bytes != CR_NO_ID) return false;
+    memcpy(w->text + w->used, s, n);
+    w->word[id].at = (uint32_t)w->used;
+    w->word[id].bytes = (uint32_t)n;
+    w->used += n;
+    if (*slot) return false;                        /* the string stays that of the first id */
+    *slot = id + 1;
+    return true;
+}
+
+uint32_t cr_words_find(const cr_words *w, const char *s, size_t n) {
+    return w->slots ? *slot_of(w, s, n) - 1 : CR_NO_ID;
+}
+
+const char *cr_words_at(const cr_words *w, uint32_t id, size_t *n) {
+    if (id >= w->size || w->word[id].bytes == CR_NO_ID) return NULL;
+    *n = w->word[id].bytes;
+    return w->text + w->word[id].at;
+}
+
+void cr_words_free(cr_words *w) {
+    free(w->word);
+    free(w->text);
+    free(w->slots);
+    *w = (cr_words){0};
+}
+
+/* ---- GPT-2's alphabet: printable bytes stand for themselves, the others for the characters from U+0100 on ---- */
+static bool printable(unsigned c) { return (c >= 33 && c <= 126) || (c >= 161 && c <= 172) || (c >= 174 && c <= 255); }
+
+uint32_t cr_alphabet_of(unsigned char byte) {
+    uint32_t others = 0;
+    if (printable(byte)) return byte;
+    for (unsigned c = 0; c < byte; c++) others += !printable(c);
+    return 256 + others;
+}
+
+int cr_alphabet_byte(uint32_t code) {
+    if (code < 256) return printable(code) ? (int)code : -1;
+    uint32_t others = 256;
+    for (unsigned c = 0; c < 256; c++) if (!printable(c) && others++ == code) return (int)c;
+    return -1;
+}
