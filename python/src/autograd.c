@@ -379,8 +379,9 @@ PyObject *api__autocast_end(const arg *a) { (void)a; return done(cr_autocast_end
 PyObject *api__autocast_dtype(const arg *a) { return dtype_object(cr_autocast_dtype(a[0].dev)); }
 PyObject *api__set_autocast(const arg *a) { return PyBool_FromLong(cr_set_autocast(a[0].b)); }
 PyObject *api__autocast_policy(const arg *a) {
-    static const char *const names[] = {[CR_CAST_UNLISTED] = "",  [CR_CAST_NONE] = "none",   [CR_CAST_LOW] = "low",
-                                        [CR_CAST_F32] = "f32",    [CR_CAST_FIRST] = "first", [CR_CAST_WIDEST] = "widest"};
+    static const char *const names[] = {
+        [CR_CAST_UNLISTED] = "", [CR_CAST_NONE] = "none",   [CR_CAST_LOW] = "low",
+        [CR_CAST_F32] = "f32",   [CR_CAST_FIRST] = "first", [CR_CAST_WIDEST] = "widest"};
     return PyUnicode_FromString(names[cr_autocast_policy(a[0].s)]);
 }
 PyObject *api__autocasting(const arg *a) { (void)a; return PyBool_FromLong(cr_autocasting()); }

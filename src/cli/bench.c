@@ -226,8 +226,8 @@ static bool bench_elementwise(report *r, bool quick, const cr_device *dev) {
     heading(r, "elementwise and rows, 4M (13M)");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t rows = cases[i].rows, columns = cases[i].columns;
-        const operation_case c = {cases[i].name, cases[i].f, rows,
-                                  columns,       rows,       cases[i].passes * (double)cr_dtype_size(r->low) * (double)(rows * columns)};
+        const double bytes = (double)cr_dtype_size(r->low) * (double)(rows * columns);
+        const operation_case c = {cases[i].name, cases[i].f, rows, columns, rows, cases[i].passes * bytes};
         if (!bench_operation(r, &c, "GB/s", quick, dev)) return false;
     }
     return true;

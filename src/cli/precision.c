@@ -15,7 +15,9 @@ cr_tensor *low_loss(const cr_gpt *m, cr_dtype low, const cr_tensor *x, const cr_
 }
 
 /* Is the parameter an operand of a product?  wpe is only added. */
-static bool multiplied(const char *name, const cr_tensor *p) { return cr_ndim(p) == 2 && strcmp(name, "wpe.weight") != 0; }
+static bool multiplied(const char *name, const cr_tensor *p) {
+    return cr_ndim(p) == 2 && strcmp(name, "wpe.weight") != 0;
+}
 
 static cr_status copy_of(cr_params *copies, cr_optim *opt, const char *name, cr_tensor *p, cr_dtype low) {
     cr_scope_begin();
@@ -39,7 +41,8 @@ bool low_copies(const cr_gpt *m, cr_optim *opt, cr_dtype low, cr_params **copies
 }
 
 void low_copies_free(cr_params *copies, const cr_gpt *m) {
+    cr_tensor *const none = (cr_tensor *)(uintptr_t)CR_NONE;
     for (int64_t i = 0; copies && i < cr_params_count(copies); i++)
-        (void)cr_autocast_copy(cr_params_get(cr_gpt_params(m), cr_params_name(copies, i)), (cr_tensor *)(uintptr_t)CR_NONE);
+        (void)cr_autocast_copy(cr_params_get(cr_gpt_params(m), cr_params_name(copies, i)), none);
     cr_params_free(copies);
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import chainrule as cr
 from chainrule import _core, amp
-from chainrule.amp import custom_bwd, custom_fwd, get_autocast_dtype, is_autocast_available
+from chainrule.amp import custom_bwd, custom_fwd, is_autocast_available
 
 from .history import device as _device
 

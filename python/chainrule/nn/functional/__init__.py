@@ -65,5 +65,5 @@ for _part in (
 
 for _name in __all__:
     _policy = _core._autocast_policy(_name)
-    if _policy in ("low", "f32"):
+    if _policy:
         globals()[_name] = _mixed.mixed(globals()[_name], _policy)

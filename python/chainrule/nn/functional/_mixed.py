@@ -20,23 +20,23 @@ def full(x: Tensor) -> Tensor:
 
 
 def _cast(x: Any, to: Any) -> Any:
-    eligible = isinstance(x, Tensor) and x.is_floating_point() and x.dtype is not _core.float64
+    eligible = to is not None and isinstance(x, Tensor) and x.is_floating_point() and x.dtype is not _core.float64
     return _core._autocast_cast(x, to) if eligible else x
 
 
 def mixed(function: Callable[..., Any], policy: str) -> Callable[..., Any]:
-    """The function, whose inputs autocast casts to half precision (policy "low") or to float32 ("f32"); the ops inside
-    run without it."""
+    """The function, whose inputs autocast casts to half precision (policy "low"), to float32 ("f32"), to the dtype of
+    the first ("first") or not at all ("none"); the ops inside run without it."""
 
     @wraps(function)
     def cast(*args: Any, **kwargs: Any) -> Any:
         if not _core._autocasting():
             return function(*args, **kwargs)
-        device = next((x.device for x in (*args, *kwargs.values()) if isinstance(x, Tensor)), None)
-        low = _core.float32 if device is None else _core._autocast_dtype(device)
-        if low is _core.float32:
+        first = next((x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)), None)
+        low = _core.float32 if first is None else _core._autocast_dtype(first.device)
+        if first is None or low is _core.float32:
             return function(*args, **kwargs)
-        to = low if policy == "low" else _core.float32
+        to = {"low": low, "f32": _core.float32, "first": first.dtype, "none": None}[policy]
         _core._set_autocast(False)
         try:
             return function(*(_cast(x, to) for x in args), **{name: _cast(x, to) for name, x in kwargs.items()})
