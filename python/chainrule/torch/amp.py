@@ -6,11 +6,11 @@ from typing import Any
 
 import chainrule as cr
 from chainrule import _core, amp
-from chainrule.amp import custom_bwd, custom_fwd, is_autocast_available
+from chainrule.amp import custom_bwd, custom_fwd, get_autocast_dtype, is_autocast_available
 
 from .history import device as _device
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available"]
 
 
 class autocast(amp.autocast):  # noqa: N801, PyTorch's name
