@@ -777,19 +777,25 @@ def steps_of_several_batches_and_inside_the_backward_pass(folder: Path) -> None:
 
 
 @test
-def bf16_products(folder: Path) -> None:
-    """The same run with products of bf16 ends within 0.02 of the loss in f32, with other bits;
-    resumed, it stays bf16."""
+def half_precision(folder: Path) -> None:
+    """The same run in bf16 and f16 ends within 0.02 of the loss in f32, with other bits; resumed it has its own bits,
+    the scale of f16's loss included, with one thread and with two."""
     text = corpus(folder)
     words = ["train", "--data", text, *small(width=32, layers=2), "--steps", 100]
     run(folder, *words, "--out", "f32")
-    run(folder, *words, "--dtype", "bf16", "--out", "bf16")
-    run(folder, *words, "--dtype", "bf16", "--out", "resumed", "--stop-at", 50)
-    run(folder, "train", "--resume", "resumed")
-    assert weights(folder / "bf16") == weights(folder / "resumed") != weights(folder / "f32")
-    a, b = ([r["val_loss"] for r in log(folder / name) if "val_loss" in r][-1] for name in ("f32", "bf16"))
-    assert abs(a - b) < 0.02, (a, b)
-    assert "--dtype cannot change" in run(folder, "train", "--resume", "resumed", "--dtype", "f32", code=2).stderr
+    for dtype in ("bf16", "f16"):
+        run(folder, *words, "--dtype", dtype, "--out", dtype, "--threads", 2)
+        run(folder, *words, "--dtype", dtype, "--out", f"{dtype} resumed", "--stop-at", 50, "--threads", 1)
+        run(folder, "train", "--resume", f"{dtype} resumed")
+        assert weights(folder / dtype) == weights(folder / f"{dtype} resumed") != weights(folder / "f32"), dtype
+        a, b = ([r["val_loss"] for r in log(folder / name) if "val_loss" in r][-1] for name in ("f32", dtype))
+        assert abs(a - b) < 0.02, (dtype, a, b)
+    state = json.loads((folder / "f16" / "checkpoint" / "state.json").read_text())["scaler"]
+    assert state["scale"] <= 65536 and 0 <= state["growth_tracker"] <= 100, state
+    again = run(folder, "train", "--resume", "f16 resumed", "--dtype", "f32", code=2).stderr
+    assert "--dtype cannot change" in again, again
+    fused = run(folder, *words, "--dtype", "f16", "--out", "no", "--fuse-step", "--clip", 0, code=2).stderr
+    assert "needs them to scale the loss" in fused, fused
 
 
 @test

@@ -196,6 +196,32 @@ cr_status   cr_init_kaiming_normal(cr_tensor *t, double a, cr_generator *g);
                             /* std sqrt(2 / ((1 + a^2) C)) */
 cr_status   cr_init_orthogonal(cr_tensor *t, double gain, cr_generator *g);
 
+/* ---- mixed precision: docs/training.md has the policy of each op */
+typedef enum cr_cast_policy {
+    CR_CAST_UNLISTED,       /* runs in the dtypes of its operands */
+    CR_CAST_NONE,           /* the same for all ops that it is made of */
+    CR_CAST_LOW, CR_CAST_F32, /* the region's dtype; f32 */
+    CR_CAST_FIRST, CR_CAST_WIDEST /* the dtype of the first input; the widest of all inputs */
+} cr_cast_policy;
+cr_cast_policy cr_autocast_policy(const char *op);
+                            /* float inputs of an op under autocast; f64 is never cast */
+cr_status   cr_autocast_begin(const cr_device *dev, cr_dtype dt, bool cache);
+                            /* this thread, devices of dev's type, until cr_autocast_end; bf16, f16,
+                               or f32: none; nests; cache: an f32 leaf is cast once for all ops
+                               until the outermost region ends; backward passes are not affected */
+cr_status   cr_autocast_end(void);
+cr_dtype    cr_autocast_dtype(const cr_device *dev); /* of the innermost region; f32: none */
+bool        cr_autocasting(void);   /* is this thread inside a region of any device? */
+cr_tensor  *cr_autocast_cast(const cr_tensor *x, cr_dtype dt);
+                            /* x as cr_to gives it; the cast of an f32 leaf is kept, as above */
+bool        cr_set_autocast(bool on);
+                            /* this thread; false: as if no region had begun; returns the old
+                               setting */
+void        cr_autocast_clear(void);        /* free this thread's casts of leaves */
+cr_status   cr_autocast_copy(const cr_tensor *leaf, cr_tensor *copy);
+                            /* this thread: the cast of an f32 leaf is copy, kept by
+                               cr_optim_mirror, in place of a new tensor; CR_NONE: forget it */
+
 /* ---- optimizers and schedules */
 typedef struct cr_optim cr_optim;
 typedef enum cr_optim_kind { CR_SGD, CR_ADAM, CR_ADAMW, CR_LION, CR_MUON, CR_ADAMAX } cr_optim_kind;
@@ -235,6 +261,32 @@ int64_t     cr_optim_steps(const cr_optim *opt);
 cr_params  *cr_optim_state(const cr_optim *opt);
                             /* moments by name ("wte.m", "wte.v"); owned, shares their storage */
 cr_status   cr_optim_load(cr_optim *opt, const cr_params *state, int64_t steps);
+/* loss scaling for f16: scale, cr_backward, (unscale,) step, update; doc of torch.amp.GradScaler */
+typedef struct cr_scaler cr_scaler;
+typedef struct cr_scaler_options {
+    double init_scale, growth_factor, backoff_factor; int64_t growth_interval; bool enabled;
+} cr_scaler_options;
+typedef struct cr_scaler_state {
+    double scale, growth_factor, backoff_factor; int64_t growth_interval;
+    int64_t growth_tracker; /* steps in a row without Inf and NaN */
+} cr_scaler_state;
+cr_scaler_options cr_scaler_defaults(void);         /* 65536, 2, 0.5, 2000, true */
+cr_scaler  *cr_scaler_new(const cr_scaler_options *o); /* o NULL: defaults */
+void        cr_scaler_free(cr_scaler *s);
+double      cr_scaler_scale_of(const cr_scaler *s); /* 1: not enabled */
+cr_tensor  *cr_scaler_scale(const cr_scaler *s, const cr_tensor *loss); /* loss scale */
+cr_status   cr_scaler_unscale(cr_scaler *s, cr_optim *opt);
+                            /* divide opt's gradients by the scale now; optional, once an update */
+cr_status   cr_scaler_step(cr_scaler *s, cr_optim *opt, double max_norm, double *norm,
+                           bool *stepped);
+                            /* cr_optim_step_clipped of the unscaled gradients, in its one pass;
+                               skipped if one is Inf or NaN; max_norm INFINITY: no limit; *norm and
+                               *stepped or NULL */
+cr_status   cr_scaler_update(cr_scaler *s);
+                            /* scale *= backoff_factor after a skipped step, *= growth_factor after
+                               growth_interval others */
+cr_scaler_state cr_scaler_get(const cr_scaler *s);
+cr_status   cr_scaler_set(cr_scaler *s, const cr_scaler_state *state);
 typedef enum cr_schedule_kind { CR_CONSTANT, CR_COSINE, CR_ONE_CYCLE } cr_schedule_kind;
 typedef struct cr_schedule {
     cr_schedule_kind kind; double lr, min_lr; int64_t warmup, total;
@@ -355,6 +407,7 @@ cr_status   cr_params_copy(cr_params *dst, const cr_params *src);
 typedef struct cr_training {        /* all state that a bit-exact restart needs; each may be NULL */
     cr_params *params; cr_optim *optim; cr_generator *generator; cr_loader *loader;
     int64_t step; const char *metadata;
+    cr_scaler *scaler;
 } cr_training;
 cr_status   cr_training_save(const char *dir, const cr_training *t);
 cr_status   cr_training_load(const char *dir, cr_training *t);

@@ -90,8 +90,8 @@ __all__ += [  # the names written in Python
     "set_rng_state",
 ]
 
-_FROM = {  # names whose modules are imported when they are first used
-    "Tokenizer": "data",
+_FROM = {  # functions whose modules are imported when they are first used
+    "autocast": "amp",
     "binomial": "distributions",
     "mvlgamma": "special",
     "poisson": "distributions",
@@ -100,6 +100,7 @@ _FROM = {  # names whose modules are imported when they are first used
 __all__ += list(_FROM)
 
 if autograd.TYPE_CHECKING:
+    from . import amp as amp
     from . import array_api as array_api
     from . import data as data
     from . import distributions as distributions
@@ -109,7 +110,7 @@ if autograd.TYPE_CHECKING:
     from . import serialization as serialization
     from . import special as special
     from . import vision as vision
-    from .data import Tokenizer as Tokenizer
+    from .amp import autocast as autocast
     from .distributions import binomial as binomial
     from .distributions import poisson as poisson
     from .special import mvlgamma as mvlgamma
@@ -118,7 +119,18 @@ if autograd.TYPE_CHECKING:
 
 def __getattr__(name: str) -> object:
     """These are imported when they are first used."""
-    if name in ("array_api", "data", "distributions", "models", "nn", "optim", "serialization", "special", "vision"):
+    if name in (
+        "amp",
+        "array_api",
+        "data",
+        "distributions",
+        "models",
+        "nn",
+        "optim",
+        "serialization",
+        "special",
+        "vision",
+    ):
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")

@@ -372,3 +372,22 @@ PyObject *api__gradcheck(const arg *a) {
 PyObject *api_is_grad_enabled(const arg *a) { (void)a; return PyBool_FromLong(cr_grad_enabled()); }
 PyObject *api__set_grad_enabled(const arg *a) { return PyBool_FromLong(cr_set_grad_enabled(a[0].b)); }
 PyObject *api__set_anomaly(const arg *a) { return PyBool_FromLong(cr_set_anomaly(a[0].b)); }
+
+/* ---- mixed precision */
+PyObject *api__autocast_begin(const arg *a) { return done(cr_autocast_begin(a[0].dev, a[1].dt, a[2].b)); }
+PyObject *api__autocast_end(const arg *a) { (void)a; return done(cr_autocast_end()); }
+PyObject *api__autocast_dtype(const arg *a) { return dtype_object(cr_autocast_dtype(a[0].dev)); }
+PyObject *api__set_autocast(const arg *a) { return PyBool_FromLong(cr_set_autocast(a[0].b)); }
+PyObject *api__autocast_policy(const arg *a) {
+    static const char *const names[] = {
+        [CR_CAST_UNLISTED] = "", [CR_CAST_NONE] = "none",   [CR_CAST_LOW] = "low",
+        [CR_CAST_F32] = "f32",   [CR_CAST_FIRST] = "first", [CR_CAST_WIDEST] = "widest"};
+    return PyUnicode_FromString(names[cr_autocast_policy(a[0].s)]);
+}
+PyObject *api__autocasting(const arg *a) { (void)a; return PyBool_FromLong(cr_autocasting()); }
+cr_tensor *api__autocast_cast(const arg *a) { return cr_autocast_cast(a[0].t, a[1].dt); }
+PyObject *api__autocast_clear(const arg *a) {
+    (void)a;
+    cr_autocast_clear();
+    Py_RETURN_NONE;
+}

@@ -397,10 +397,10 @@ PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssi
     PyObject *from[MAX_ARGS] = {NULL}, *rest = NULL, *result = NULL, *out = NULL;
     arg a[MAX_ARGS];
     int done = 0;
-    bool numpys = false;
+    bool numpys = false, suspended = false;
     const bool bound = bind(e, self, args, n, names, from, &rest, &out, &numpys);
     if (numpys && e->numpys) e = e->numpys;
-    if (bound && convert_all(e, from, rest, a, &done)) {
+    if (bound && convert_all(e, from, rest, a, &done) && (!cr_autocasting() || mixed_begin(e, a, &suspended))) {
         if (e->run) {
             result = e->run(a);
         } else {
@@ -410,6 +410,7 @@ PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssi
             if (!e->inplace || !y) result = wrap(y);
             else Py_INCREF(result = from[0]);
         }
+        mixed_end(suspended);
     }
     if (result && out && out != Py_None) result = into(e, result, out);
     release_args(done, a, e->params);

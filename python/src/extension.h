@@ -120,6 +120,11 @@ cr_tensor *no_tensor(const char *name);             /* NULL and a TypeError: two
 PyObject *api_item(const arg *a);
 extern PyMethodDef api_functions[], api_methods[];  /* api.gen.c */
 
+/* Around a call while autocast is on (mixed.c): casts the tensors of a as the policy of e's name says, and suspends
+ * autocast for the ops inside.  False: an exception is set. */
+bool mixed_begin(const entry *e, arg *a, bool *suspended);
+void mixed_end(bool suspended);
+
 /* Conversions that other files need; false with an exception set. */
 bool to_int64(PyObject *o, int64_t *v);
 bool to_number(PyObject *o, number *x);             /* bool, int, float or an object that converts to one; false

@@ -10,7 +10,11 @@
 
 enum { MAX_RUNS = 400 };
 typedef struct result { double least, median; } result;          /* seconds */
-typedef struct report { bool json; int rows; } report;
+typedef struct report {
+    bool json; cr_dtype low;                        /* low: of products and activations */
+    int rows;
+    int64_t held;                                   /* bytes that the last forward pass kept for the backward pass */
+} report;
 
 static int ascending(const void *a, const void *b) {
     return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
@@ -43,9 +47,15 @@ typedef struct step_case {
     const char *name; cr_gpt_config config; int64_t batch, time; int runs, quick_runs;
 } step_case;
 
-typedef struct trainer { cr_gpt *m; cr_optim *opt; cr_tensor *x, *y; } trainer;
+typedef struct trainer {
+    cr_gpt *m; cr_optim *opt; cr_tensor *x, *y;
+    cr_dtype low;
+    cr_params *copies;
+    cr_scaler *scaler;                              /* of f16 */
+    int64_t held;                                   /* bytes that the last forward pass kept */
+} trainer;
 
-static bool trainer_make(trainer *t, const step_case *c, const cr_device *dev) {
+static bool trainer_make(trainer *t, const step_case *c, cr_dtype low, const cr_device *dev) {
     cr_generator *g = cr_generator_new(1);
     cr_optim_options o = cr_optim_defaults(CR_ADAMW);
     o.lr = 1e-4;
@@ -55,10 +65,14 @@ static bool trainer_make(trainer *t, const step_case *c, const cr_device *dev) {
     t->x = cr_randint(0, c->config.vocabulary, CR_LIST(c->batch, c->time), CR_I64, dev, g);
     t->y = cr_randint(0, c->config.vocabulary, CR_LIST(c->batch, c->time), CR_I64, dev, g);
     cr_generator_free(g);
-    return t->opt && t->x && t->y;
+    t->low = low;
+    if (low == CR_F16) t->scaler = cr_scaler_new(NULL);
+    return t->opt && t->x && t->y && low_copies(t->m, t->opt, low, &t->copies) && (low != CR_F16 || t->scaler);
 }
 
 static void trainer_free(trainer *t) {
+    low_copies_free(t->copies, t->m);
+    cr_scaler_free(t->scaler);
     cr_release(t->x);
     cr_release(t->y);
     cr_optim_free(t->opt);
@@ -67,16 +81,21 @@ static void trainer_free(trainer *t) {
 
 /* One step with gradients clipped at 1; at[0..3]: seconds of forward, backward, clipping and update,
  * all.  fused: the update is inside the backward pass, without clipping. */
-static bool train_once(const trainer *t, const cr_device *dev, bool fused, double at[4]) {
+static bool train_once(trainer *t, const cr_device *dev, bool fused, double at[4]) {
     cr_scope_begin();
+    const int64_t before = cr_memory_stats(dev).current;
     const double start = cr_os_seconds();
-    cr_tensor *loss = cr_gpt_loss(t->m, t->x, t->y, true);
+    cr_tensor *loss = low_loss(t->m, t->low, t->x, t->y, true);
+    if (t->scaler) loss = cr_scaler_scale(t->scaler, loss);
     cr_status status = loss ? cr_synchronize(dev) : cr_error_status();
+    t->held = cr_memory_stats(dev).current - before;
     const double forward = cr_os_seconds();
     if (status == CR_OK) status = fused ? cr_optim_backward(t->opt, loss) : cr_backward(loss, CR_NONE, NULL);
     if (status == CR_OK) status = cr_synchronize(dev);
     const double backward = cr_os_seconds();
-    if (status == CR_OK && !fused) status = cr_optim_step_clipped(t->opt, 1, NULL);
+    if (status == CR_OK && t->scaler) status = cr_scaler_step(t->scaler, t->opt, 1, NULL, NULL);
+    else if (status == CR_OK && !fused) status = cr_optim_step_clipped(t->opt, 1, NULL);
+    if (status == CR_OK && t->scaler) status = cr_scaler_update(t->scaler);
     if (status == CR_OK) status = cr_synchronize(dev);
     cr_params_zero_grad(cr_gpt_params(t->m));
     cr_scope_end();
@@ -91,7 +110,7 @@ static bool bench_step(report *r, const step_case *c, bool fused, bool quick, co
     trainer t = {0};
     const int runs = quick ? c->quick_runs : c->runs;
     const double tokens = (double)(c->batch * c->time);
-    bool ok = trainer_make(&t, c, dev) && train_once(&t, dev, fused, at) && train_once(&t, dev, fused, at);
+    bool ok = trainer_make(&t, c, r->low, dev) && train_once(&t, dev, fused, at) && train_once(&t, dev, fused, at);
     for (int i = 0; ok && i < runs; i++) {
         ok = train_once(&t, dev, fused, at);
         for (int k = 0; k < 4; k++) times[k][i] = at[k];
@@ -101,6 +120,8 @@ static bool bench_step(report *r, const step_case *c, bool fused, bool quick, co
         snprintf(name, sizeof name, "%s %s", c->name, parts[k]);
         row(r, name, summary(times[k], runs), tokens, 1, "tokens/s");
     }
+    r->held = t.held;
+    if (ok && !r->json) printf("  %-34s %33.1f MB kept for the backward pass\n", c->name, (double)t.held / 1e6);
     trainer_free(&t);
     return ok || (cli_fail_library(), false);
 }
@@ -149,8 +170,8 @@ static bool bench_operation(report *r, const operation_case *c, const char *unit
     cr_scope_begin();
     operands o = {0};
     if (g)
-        o = (operands){cr_randn(CR_LIST(c->m, c->k), CR_F32, dev, g), cr_randn(CR_LIST(c->n, c->k), CR_F32, dev, g),
-                       cr_ones(CR_LIST(c->k), CR_F32, dev), cr_zeros(CR_LIST(c->k), CR_F32, dev),
+        o = (operands){cr_randn(CR_LIST(c->m, c->k), r->low, dev, g), cr_randn(CR_LIST(c->n, c->k), r->low, dev, g),
+                       cr_ones(CR_LIST(c->k), r->low, dev), cr_zeros(CR_LIST(c->k), r->low, dev),
                        cr_randint(0, c->k, CR_LIST(c->m), CR_I64, dev, g)};
     const double started = cr_os_seconds();
     bool ok = o.a && o.b && o.row && o.offset && o.target;
@@ -202,11 +223,11 @@ static bool bench_elementwise(report *r, bool quick, const cr_device *dev) {
                  {"cross-entropy, gradient", op_cross_entropy_grad, 256, 50257, 3},
                  {"layer norm", op_layer_norm, 4096, 1024, 2},
                  {"layer norm, gradients", op_layer_norm_grad, 4096, 1024, 5}};
-    heading(r, "elementwise and rows, f32, 4M (13M)");
+    heading(r, "elementwise and rows, 4M (13M)");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t rows = cases[i].rows, columns = cases[i].columns;
-        const operation_case c = {cases[i].name, cases[i].f, rows,
-                                  columns,       rows,       cases[i].passes * 4 * (double)(rows * columns)};
+        const double bytes = (double)cr_dtype_size(r->low) * (double)(rows * columns);
+        const operation_case c = {cases[i].name, cases[i].f, rows, columns, rows, cases[i].passes * bytes};
         if (!bench_operation(r, &c, "GB/s", quick, dev)) return false;
     }
     return true;
@@ -216,10 +237,10 @@ static bool bench_elementwise(report *r, bool quick, const cr_device *dev) {
 typedef struct heads { cr_tensor *in[3], *g; } heads;   /* q, k, v, and the cotangent: (B, H, T, D), in memory (B, T,
                                                          * H, D) */
 
-static bool heads_make(heads *h, int64_t T, const cr_device *dev) {
+static bool heads_make(heads *h, int64_t T, cr_dtype dt, const cr_device *dev) {
     cr_generator *g = cr_generator_new(3);
     cr_tensor *x[4];
-    for (int i = 0; i < 4; i++) x[i] = cr_transpose(cr_randn(CR_LIST(2, T, 12, 64), CR_F32, dev, g), 1, 2);
+    for (int i = 0; i < 4; i++) x[i] = cr_transpose(cr_randn(CR_LIST(2, T, 12, 64), dt, dev, g), 1, 2);
     for (int i = 0; i < 3; i++) h->in[i] = cr_requires_grad_(x[i], true);
     h->g = x[3];
     cr_generator_free(g);
@@ -246,12 +267,12 @@ static bool bench_attention(report *r, bool quick, const cr_device *dev) {
     static const int64_t lengths[] = {64, 128, 256, 512, 1024, 2048};
     static const struct { const char *name; double flops; } passes[] = {{"forward", 4}, {"forward+backward", 14}};
     double times[MAX_RUNS];
-    heading(r, "attention, causal, f32 (2 x 12 x 64)");
+    heading(r, "attention, causal (2 x 12 x 64)");
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         const double T = (double)lengths[i], pairs = 2 * 12 * 64 * T * (T + 1) / 2;
         heads h;
         cr_scope_begin();
-        bool ok = heads_make(&h, lengths[i], dev);
+        bool ok = heads_make(&h, lengths[i], r->low, dev);
         for (int p = 0; p < 2 && ok; p++) {
             const double started = cr_os_seconds();
             int runs = -2;                          /* two to warm up */
@@ -305,13 +326,14 @@ int cli_bench(int argc, char **argv) {
          .help = "training: weights step inside the backward pass, gradients are not clipped"},
         {.name = "quick", .flag = &quick, .help = "fewer runs"},
         {.name = "json", .flag = &json, .help = "one JSON object instead of the table"},
-        {.name = "dtype", .text = &dtype, .words = "f32|bf16", .help = "bf16: products round their operands to it"},
+        {.name = "dtype", .text = &dtype, .words = "f32|bf16|f16",
+         .help = "of tensors; in training steps of products and activations, weights are f32"},
         option_device(&device),
         option_threads(&threads),
     };
     const command c = {
         "bench",
-        "[--only PART] [--fuse-step] [--quick] [--json] [--dtype f32|bf16] [--device NAME] [--threads N]",
+        "[--only PART] [--fuse-step] [--quick] [--json] [--dtype f32|bf16|f16] [--device NAME] [--threads N]",
         "Measures training steps, products, attention and elementwise operations.",
         options,
         sizeof options / sizeof *options,
@@ -319,17 +341,18 @@ int cli_bench(int argc, char **argv) {
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
-    cr_set_f32_products(strcmp(dtype, "bf16") ? CR_HIGHEST : CR_MEDIUM);
+    if (fused && !strcmp(dtype, "f16"))
+        return usage_error(&c, "--fuse-step keeps no gradients: --dtype f16 needs them to scale the loss");
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library();
-    report r = {.json = json};
+    report r = {.json = json, .low = low_named(dtype)};
     if (json)
         printf("{\"version\":\"%s\",\"device\":\"%s\",\"info\":\"%s\",\"dtype\":\"%s\",\"threads\":%d,\"rows\":[",
                cr_version(), cr_device_name(dev), cr_device_info(dev), dtype, cr_num_threads());
     else printf("chainrule %s on %s (%s), %s\n", cr_version(), cr_device_name(dev), cr_device_info(dev), dtype);
     const bool ok = bench_parts(&r, only, fused, quick, dev);
     if (json)
-        printf("\n],\"peak_bytes\":%lld,\"peak_rss\":%lld}\n", (long long)cr_memory_stats(dev).peak,
-               (long long)cr_os_peak_rss());
+        printf("\n],\"activation_bytes\":%lld,\"peak_bytes\":%lld,\"peak_rss\":%lld}\n", (long long)r.held,
+               (long long)cr_memory_stats(dev).peak, (long long)cr_os_peak_rss());
     return ok ? CLI_OK : CLI_FAILED;
 }

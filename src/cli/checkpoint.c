@@ -213,7 +213,8 @@ static void say_unsaved(const run *r, progress *bar, const char *what) {
 }
 
 void run_save(run *r, progress *bar) {
-    const cr_training t = {.optim = r->optim, .generator = r->generator, .loader = r->loader};
+    const cr_training t = {
+        .optim = r->optim, .generator = r->generator, .loader = r->loader, .scaler = r->scaler};
     if (keep_previous(r)) {                         /* not fatal: the newest checkpoint matters most */
         progress_end(bar);
         cli_fail_library();
@@ -315,8 +316,11 @@ bool run_restore(run *r) {
         return cli_fail("the data differ from what '%s' was trained on: give the same files in the same order",
                         r->s->out),
                false;
-    cr_training t = {
-        .params = cr_gpt_params(r->model), .optim = r->optim, .generator = r->generator, .loader = r->loader};
+    cr_training t = {.params = cr_gpt_params(r->model),
+                     .optim = r->optim,
+                     .generator = r->generator,
+                     .loader = r->loader,
+                     .scaler = r->scaler};
     if (cr_training_load(dir, &t)) return cli_fail_library(), false;
     r->step = t.step;
     return true;

@@ -70,6 +70,13 @@ const cr_device *device_named(const char *name);    /* NULL or "": the default d
 uint64_t tokens_hash(const cr_tokens *t);           /* of all tokens, to recognize the text; sets an error if one is
                                                      * beyond the vocabulary */
 
+/* ---- precision.c: --dtype */
+cr_dtype low_named(const char *name);               /* "f32", "bf16", "f16" */
+cr_tensor *low_loss(const cr_gpt *m, cr_dtype low, const cr_tensor *x, const cr_tensor *y, bool train);
+/* the optimizer keeps copies of the matrices, which autocast takes; none for f32; false: library message pending */
+bool low_copies(const cr_gpt *m, cr_optim *opt, cr_dtype low, cr_params **copies);
+void low_copies_free(cr_params *copies, const cr_gpt *m);       /* NULL is allowed */
+
 /* ---- runlog.c: run.jsonl, one JSON object a line */
 typedef struct point { int64_t step; double value; } point;
 typedef struct series { point *at; int64_t n, room; } series;

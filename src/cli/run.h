@@ -29,6 +29,9 @@ typedef struct run {
     cr_gpt *model;
     cr_params *groups[2];                           /* parameters of the optimizer's groups, if it has two */
     cr_optim *optim;
+    cr_dtype low;                                   /* of products and activations (--dtype) */
+    cr_params *copies;                              /* of the matrices in it, which the optimizer writes */
+    cr_scaler *scaler;                              /* f16: of the loss; else NULL */
     cr_loader *loader;
     runlog log;
     int64_t step;

@@ -106,7 +106,9 @@ static bool make_model(run *r) {
     r->generator = cr_generator_new((uint64_t)s->seed);
     r->model = r->generator ? cr_gpt_new(&c, CR_F32, r->dev, r->generator) : NULL;
     r->loader = r->model ? cr_loader_new(r->train, &o) : NULL;
-    return (r->loader && make_optimizer(r)) || (cli_fail_library(), false);
+    const bool made = r->loader && make_optimizer(r) && low_copies(r->model, r->optim, r->low, &r->copies);
+    if (made && r->low == CR_F16) r->scaler = cr_scaler_new(NULL);
+    return (made && (r->low != CR_F16 || r->scaler)) || (cli_fail_library(), false);
 }
 
 static bool make_folder(run *r) {
@@ -124,6 +126,8 @@ static bool make_folder(run *r) {
 static void run_close(run *r) {
     runlog_close(&r->log);
     cr_loader_free(r->loader);
+    low_copies_free(r->copies, r->model);
+    cr_scaler_free(r->scaler);
     cr_optim_free(r->optim);
     cr_params_free(r->groups[0]);
     cr_params_free(r->groups[1]);
@@ -144,12 +148,22 @@ static cr_status batch_step(run *r, double *loss) {
     const double share = 1 / (double)r->s->accumulate;
     cr_scope_begin();
     cr_status status = cr_loader_next(r->loader, &x, &y);
-    cr_tensor *l = status != CR_OK ? NULL : cr_gpt_loss(r->model, x, y, true);
+    cr_tensor *l = status != CR_OK ? NULL : low_loss(r->model, r->low, x, y, true);
     if (status == CR_OK && share < 1) l = cr_mul_scalar(l, share);
-    if (status == CR_OK) status = r->s->fuse_step ? cr_optim_backward(r->optim, l) : cr_backward(l, CR_NONE, NULL);
+    cr_tensor *scaled = r->scaler ? cr_scaler_scale(r->scaler, l) : l;
+    if (status == CR_OK)
+        status = r->s->fuse_step ? cr_optim_backward(r->optim, scaled) : cr_backward(scaled, CR_NONE, NULL);
     if (status == CR_OK) *loss += cr_item(l);
     cr_scope_end();
     return status;
+}
+
+/* The update of f16; a step whose gradients overflowed is left out, and the next scale is smaller. */
+static cr_status scaled_step(run *r, double *norm) {
+    double total;
+    cr_status status = cr_scaler_step(r->scaler, r->optim, r->s->clip > 0 ? r->s->clip : INFINITY, &total, NULL);
+    if (r->s->clip > 0) *norm = total;
+    return status == CR_OK ? cr_scaler_update(r->scaler) : status;
 }
 
 /* One update.  *loss: the mean over its batches; *norm: of the gradients before clipping (NaN when --clip is 0). */
@@ -162,7 +176,8 @@ static cr_status train_step(run *r, double lr, double *loss, double *norm) {
         if (status != CR_OK) break;
         status = batch_step(r, loss);
     }
-    if (status == CR_OK && r->s->clip > 0) status = cr_optim_step_clipped(r->optim, r->s->clip, norm);
+    if (status == CR_OK && r->scaler) status = scaled_step(r, norm);
+    else if (status == CR_OK && r->s->clip > 0) status = cr_optim_step_clipped(r->optim, r->s->clip, norm);
     else if (status == CR_OK && !r->s->fuse_step) status = cr_optim_step(r->optim);
     cr_params_zero_grad(p);
     return status;
@@ -177,7 +192,7 @@ static cr_status window_loss(const run *r, int64_t start, int64_t windows, int64
     cr_scope_begin();
     cr_tensor *x = cr_from(ids, CR_LIST(windows, T), CR_I64, r->dev),
               *y = cr_from(ids + windows * T, CR_LIST(windows, T), CR_I64, r->dev);
-    cr_tensor *loss = cr_gpt_loss(r->model, x, y, false);
+    cr_tensor *loss = low_loss(r->model, r->low, x, y, false);
     *sum += cr_item(loss) * (double)(windows * T);
     cr_scope_end();
     return loss ? CR_OK : cr_error_status();
@@ -405,13 +420,15 @@ static int settle(run *r) {
     if (s->threads && cr_set_num_threads((int)s->threads)) return cli_fail_library();
     r->dev = device_named(s->device);
     if (!r->dev) return cli_fail_library();
-    cr_set_f32_products(strcmp(s->dtype, "bf16") ? CR_HIGHEST : CR_MEDIUM);
+    r->low = low_named(s->dtype);
     if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
     if ((code = settings_fit_warmup(r->command, s)) != CLI_OK) return code;
     if (s->fuse_step && (s->clip > 0 || s->accumulate > 1))
         return usage_error(r->command,
                            "--fuse-step keeps no gradients: it needs --clip 0 and --accumulate 1, not %g and %lld",
                            s->clip, (long long)s->accumulate);
+    if (s->fuse_step && r->low == CR_F16)
+        return usage_error(r->command, "--fuse-step keeps no gradients: --dtype f16 needs them to scale the loss");
     return CLI_OK;
 }
 

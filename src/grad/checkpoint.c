@@ -5,7 +5,12 @@
 
 #include <string.h>
 
-typedef struct again { cr_function f; void *ctx; cr_tape *tape; } again;
+typedef struct again {
+    cr_function f;
+    void *ctx;
+    cr_tape *tape;
+    cr_casts casts;                                 /* autocast at the forward pass */
+} again;
 
 static void checkpoint_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const again *q = c->params;
@@ -13,9 +18,11 @@ static void checkpoint_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[
     for (int i = 0; i < c->n && wanted < 0; i++)
         if (c->needs[i]) wanted = i;
     bool mode = cr_set_grad_enabled(true);
+    const cr_casts casts = cr_set_casts(q->casts);
     const cr_tape_use before = cr_tape_begin(q->tape, true);
     cr_tensor *y = cr_adopt(q->f(c->n, c->in, q->ctx));
     cr_tape_end(before);
+    cr_set_casts(casts);
     cr_set_grad_enabled(mode);
     if (y && (!cr_shape_equal(y->ndim, y->shape, g->ndim, g->shape) || y->dtype != g->dtype)) {
         cr_fail(CR_RUNTIME, "checkpoint", "the function gave %s the first time and %s when run again",
@@ -55,7 +62,8 @@ cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const
         if (cr_missing("checkpoint", "an input", in[i])) return NULL;
         records |= cr_grad_enabled() && cr_in_graph(in[i]);
     }
-    again q = {.f = f, .ctx = ctx, .tape = cr_tape_new()};
+    again q = {.f = f, .ctx = ctx, .tape = cr_tape_new(), .casts = cr_casts_off()};
+    cr_set_casts(q.casts);
     if (!q.tape) return NULL;
     cr_tensor *y = run_once(&q, n, in);
     if (!y || !records || !cr_dtype_is_float(y->dtype)) {

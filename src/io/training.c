@@ -1,7 +1,7 @@
 /* training.c - a checkpoint: a folder with
  *   weights.safetensors     the parameters, and the user's metadata
  *   optimizer.safetensors   moments by name
- *   state.json              step, optimizer's steps, generator, loader; null for absent objects
+ *   state.json              step, optimizer's steps, generator, loader, scaler; null for absent objects
  *
  * Saving is all or nothing.  The files are written into DIR/.chainrule-new, which is then renamed to
  * .chainrule-commit.  The rename commits the new checkpoint.  Its files are then moved into DIR one by
@@ -62,6 +62,14 @@ static cr_status save_state(const char *op, const char *to, const cr_training *t
         cr_out_format(&o, " \"loader\": {\"cursor\": %lld, \"batches\": %lld},\n",
                       (long long)cr_loader_cursor(t->loader), (long long)cr_loader_batches(t->loader));
     else cr_out_format(&o, " \"loader\": null,\n");
+    if (t->scaler) {
+        const cr_scaler_state c = cr_scaler_get(t->scaler);
+        cr_out_format(&o,
+                      " \"scaler\": {\"scale\": %.17g, \"growth_factor\": %.17g, \"backoff_factor\": %.17g, "
+                      "\"growth_interval\": %lld, \"growth_tracker\": %lld},\n",
+                      c.scale, c.growth_factor, c.backoff_factor, (long long)c.growth_interval,
+                      (long long)c.growth_tracker);
+    }
     cr_out_format(&o, " \"metadata\": %s}\n", t->metadata ? t->metadata : "null");
     cr_status status = cr_out_check(&o, op, to);
     if (status == CR_OK) status = cr_file_save(op, to, o.text, o.bytes);
@@ -149,8 +157,9 @@ cr_status cr_training_save(const char *dir, const cr_training *t) {
 /* ---- loading ---- */
 typedef struct state {                              /* contents of a checkpoint, checked before anything changes */
     int64_t step, optimizer_steps, cursor, batches; /* -1: no optimizer, no loader */
-    bool weights, generator;
+    bool weights, generator, scaler;
     uint64_t seed, counter;
+    cr_scaler_state scaling;
 } state;
 
 static cr_status pick(const char *op, const char *dir, int file, path *out) {
@@ -245,10 +254,23 @@ static bool section(const cr_json *root, const char *name, cr_json_kind kind, co
     return v && (*out || v->kind == CR_JSON_NULL);
 }
 
+static bool real_of(const cr_json *v, double *out) {
+    if (!v || v->kind != CR_JSON_NUMBER) return false;
+    *out = v->number;
+    return true;
+}
+
+static bool read_scaler(const cr_json *v, cr_scaler_state *c) {
+    return real_of(cr_json_get(v, "scale"), &c->scale) && real_of(cr_json_get(v, "growth_factor"), &c->growth_factor) &&
+           real_of(cr_json_get(v, "backoff_factor"), &c->backoff_factor) &&
+           count_of(cr_json_get(v, "growth_interval"), &c->growth_interval) &&
+           count_of(cr_json_get(v, "growth_tracker"), &c->growth_tracker);
+}
+
 /* Fills s; returns a description of the first missing or wrong entry, or NULL. */
 static const char *read_state(const cr_json *root, state *s) {
     const cr_json *format = cr_json_get(root, "format"), *version = cr_json_get(root, "version"), *weights, *optimizer,
-                  *generator, *loader;
+                  *generator, *loader, *scaler = cr_json_get(root, "scaler");
     *s = (state){.optimizer_steps = -1, .cursor = -1, .batches = -1};
     if (!format || format->kind != CR_JSON_STRING || strcmp(format->text, "chainrule-training"))
         return "\"format\": \"chainrule-training\"";
@@ -268,6 +290,10 @@ static const char *read_state(const cr_json *root, state *s) {
     if (loader &&
         !(count_of(cr_json_get(loader, "cursor"), &s->cursor) && count_of(cr_json_get(loader, "batches"), &s->batches)))
         return "the loader's \"cursor\" and \"batches\", numbers of at least 0";
+    s->scaler = scaler && scaler->kind == CR_JSON_OBJECT;
+    if (s->scaler && !read_scaler(scaler, &s->scaling))
+        return "the scaler's \"scale\", \"growth_factor\", \"backoff_factor\", \"growth_interval\" and "
+               "\"growth_tracker\", numbers";
     return NULL;
 }
 
@@ -311,6 +337,7 @@ static cr_status check_asked(const char *op, const char *dir, const cr_training 
                           : t->optim && s->optimizer_steps < 0 ? "an optimizer"
                           : t->generator && !s->generator      ? "a generator"
                           : t->loader && s->cursor < 0         ? "a loader"
+                          : t->scaler && !s->scaler            ? "a scaler"
                                                                : NULL;
     if (missing) return cr_fail(CR_BAD_VALUE, op, "'%s' was saved without %s", dir, missing);
     if (t->loader && s->batches != cr_loader_batches(t->loader))
@@ -354,12 +381,15 @@ cr_status cr_training_load(const char *dir, cr_training *t) {
     if (status != CR_OK) return status;
     status = load_state(op, &from, &s);
     if (status == CR_OK) status = check_asked(op, dir, t, &s);
+    const cr_scaler_state scaling = t->scaler ? cr_scaler_get(t->scaler) : s.scaling;
+    if (status == CR_OK && t->scaler) status = cr_scaler_set(t->scaler, &s.scaling);        /* checks it too */
     if (status == CR_OK && t->params) status = load_tensors(op, &from, WEIGHTS, &weights);
     if (status == CR_OK && t->optim) status = load_tensors(op, &from, OPTIMIZER, &moments);
     set_close(&from);
     if (status == CR_OK) status = put_tensors(t, weights, moments, s.optimizer_steps);
     cr_params_free(weights);
     cr_params_free(moments);
+    if (status != CR_OK && t->scaler) (void)cr_scaler_set(t->scaler, &scaling);
     if (status != CR_OK) return status;
     if (t->generator) cr_generator_set(t->generator, s.seed, s.counter);
     if (t->loader) status = cr_loader_seek(t->loader, s.cursor);

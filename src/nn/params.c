@@ -152,7 +152,7 @@ cr_status cr_clip_scale(const char *op, int64_t n, cr_tensor *const *grads, doub
 }
 
 /* One run for each device; reorders grads. */
-static cr_status scale_all(int64_t n, cr_tensor **grads, double by) {
+cr_status cr_scale_grads(int64_t n, cr_tensor **grads, double by) {
     const cr_program *scale = cr_program_find("scale");
     cr_status status = CR_OK;
     for (int64_t from = 0, to; from < n; from = to) {
@@ -178,7 +178,7 @@ cr_status cr_params_clip_grad_norm(cr_params *p, double max_norm, double *norm) 
     const int64_t n = gradients(p, grads);
     double total = 0, scale = 1;
     cr_status status = cr_clip_scale("params_clip_grad_norm", n, grads, max_norm, &total, &scale);
-    if (status == CR_OK && scale != 1) status = scale_all(n, grads, scale);
+    if (status == CR_OK && scale != 1) status = cr_scale_grads(n, grads, scale);
     cr_set_grad_enabled(recording);
     free(grads);
     if (norm && status == CR_OK) *norm = total;

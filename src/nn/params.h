@@ -13,5 +13,7 @@ bool    cr_same_shape(const cr_tensor *a, const cr_tensor *b);
  * gives a factor that is not finite. */
 cr_status cr_clip_scale(const char *op, int64_t n, cr_tensor *const *grads, double max_norm, double *norm,
                         double *scale);
+/* grads[i] *= by, outside any graph; their order changes where they are on several devices */
+cr_status cr_scale_grads(int64_t n, cr_tensor **grads, double by);
 
 #endif

@@ -68,6 +68,11 @@ static bool records(const cr_call *c) {
     return false;
 }
 
+cr_status cr_record(const cr_call *c, cr_tensor *out) {
+    const cr_recorder *r = recorder;
+    return records(c) ? r->record(c, c->in, out, false) : CR_OK;
+}
+
 cr_status cr_sync_node(const cr_tensor *t) {
     const cr_recorder *r = recorder;
     return r ? r->sync_node((cr_tensor *)(uintptr_t)t) : CR_OK;
@@ -259,13 +264,23 @@ static cr_tensor *run(cr_call *c, cr_tensor *kept[]) {
     return NULL;
 }
 
+/* The same under autocast: inputs in the dtypes of the policy; what the op computes with others is not cast again. */
+static cr_tensor *run_autocast(cr_call *c, inputs *s, cr_tensor *kept[]) {
+    inputs_scope(s);
+    const cr_casts casts = cr_casts_off();
+    cr_status status = cr_autocast_inputs(c->op->name, c->dev, c->n, s->list);
+    cr_tensor *out = status == CR_OK ? run(c, kept) : NULL;
+    cr_set_casts(casts);
+    return out;
+}
+
 cr_tensor *cr_apply_aux(const cr_op *op, int n, const cr_tensor *const *in, const void *params, cr_tensor *aux[]) {
     cr_call c = {.op = op, .params = params, .n = n, .in = in};
     inputs given;
     cr_tensor *out = NULL;
     for (int k = 0; aux && k < op->n_aux; k++) aux[k] = NULL;
     if (check_inputs(&c) != CR_OK || !inputs_copy(&given, &c)) return NULL;
-    if (choose_device(&c, &given) == CR_OK) out = run(&c, aux);
+    if (choose_device(&c, &given) == CR_OK) out = cr_casts_on() ? run_autocast(&c, &given, aux) : run(&c, aux);
     if (out && given.scope) {
         cr_keep(out);
         for (int k = 0; aux && k < op->n_aux; k++) cr_keep(aux[k]);

@@ -58,6 +58,8 @@ CR_STRUCTURED_OPS(CR_DECLARE_OP)
 /* the dtype in which both are compared: a plain number v does not widen a tensor of its kind (order.c) */
 cr_dtype   cr_compared(const cr_tensor *x, const cr_tensor *v);
 cr_tensor *cr_alias(const cr_tensor *x);                                          /* a new handle on x, in the graph */
+/* y, a new handle with the elements of x in another dtype, becomes the cast of x (copy.c) */
+cr_status  cr_cast_recorded(const cr_tensor *x, cr_tensor *y);
 /* of n results only `made` exist: releases them (part.c) */
 cr_status  cr_all_or_none(int made, int n, cr_tensor **out);
 /* over the axes of mask; wide: half precision gives f32 */

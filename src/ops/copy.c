@@ -53,6 +53,13 @@ const cr_op cr_op_cast = {
     .grad = cast_grad,
 };
 
+cr_status cr_cast_recorded(const cr_tensor *x, cr_tensor *y) {
+    return cr_record(
+        &(cr_call){
+            .op = &cr_op_cast, .params = &(cast_params){y->dtype}, .n = 1, .in = &x, .dev = x->dev, .out = y},
+        y);
+}
+
 /* ---- transfer: y = x on another device, through host memory */
 typedef struct transfer_params { const cr_device *dev; } transfer_params;
 

@@ -130,5 +130,5 @@ cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target, co
     cr_tensor *y = each;
     if (y && o->reduction != CR_EACH) y = cr_sum(each, CR_ALL, false);
     if (y && o->reduction == CR_MEAN) y = divide(y, rows_that_count(target, o->ignore_index));
-    return cr_leave(cast_to(y, logits->dtype));
+    return cr_leave(cr_autocast_dtype(logits->dev) == CR_F32 ? cast_to(y, logits->dtype) : y);
 }

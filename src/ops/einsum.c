@@ -304,21 +304,35 @@ static bool name_result(const equation *e, labels *out) {
     return true;
 }
 
+/* The operands as autocast wants them, in `cast`; the scope around owns casts.  NULL: failed. */
+static const cr_tensor *const *autocast(const char *op, int n, const cr_tensor *const *in,
+                                        const cr_tensor *cast[MOST_TERMS]) {
+    if (!cr_casts_on()) return in;
+    memcpy(cast, in, sizeof *cast * (size_t)n);
+    const cr_casts casts = cr_casts_off();
+    const cr_status status = cr_autocast_inputs(op, in[0]->dev, n, cast);
+    cr_set_casts(casts);
+    return status == CR_OK ? cast : NULL;
+}
+
 cr_tensor *cr_einsum(const char *text, int n, const cr_tensor *const *in) {
     equation e = {.out.dots = -1};
     labels is[MOST_TERMS], out;
     term terms[MOST_TERMS];
+    const cr_tensor *cast[MOST_TERMS];
     if (!text) return cr_fail_null("einsum", "the equation"), NULL;
     if (n < 1) return cr_fail(CR_BAD_VALUE, "einsum", "needs at least one operand"), NULL;
     if (!in) return cr_fail_null("einsum", "the operands"), NULL;
     if (!read_equation(&e, text, n)) return NULL;
     for (int k = 0; k < LABELS; k++) e.size[k] = 1;
     for (int i = 0; i < n; i++)
-        if (!cr_given("einsum", "an operand", in[i]) || cr_want_same_dtype("einsum", in[0], in[i]) != CR_OK ||
-            !name_axes(&e, i, in[i], &is[i]))
-            return NULL;
-    if (!name_result(&e, &out)) return NULL;
+        if (!cr_given("einsum", "an operand", in[i])) return NULL;
     cr_scope_begin();
+    if (!(in = autocast("einsum", n, in, cast))) return cr_leave(NULL);
+    for (int i = 0; i < n; i++)
+        if (cr_want_same_dtype("einsum", in[0], in[i]) != CR_OK || !name_axes(&e, i, in[i], &is[i]))
+            return cr_leave(NULL);
+    if (!name_result(&e, &out)) return cr_leave(NULL);
     for (int i = 0; i < n; i++)
         if (!(terms[i] = term_of(in[i], is[i])).t) return cr_leave(NULL);
     term y = contract_all(e.size, n, terms, &out);
@@ -348,11 +362,10 @@ static term dot_term(const cr_tensor *x, labels is, uint64_t repeats) {
     return (term){t, left, set_of(&left)};
 }
 
-cr_tensor *cr_tensordot(const cr_tensor *a, const cr_tensor *b, int n, const int64_t *axes_a, const int64_t *axes_b) {
+static cr_tensor *contract_axes(const cr_tensor *a, const cr_tensor *b, int n, const int64_t *axes_a,
+                                const int64_t *axes_b) {
     uint64_t seen_a = 0, seen_b = 0, short_a = 0, short_b = 0;
-    if (!cr_given("tensordot", "a", a) || !cr_given("tensordot", "b", b) ||
-        cr_want_same_dtype("tensordot", a, b) != CR_OK)
-        return NULL;
+    if (cr_want_same_dtype("tensordot", a, b) != CR_OK) return NULL;
     if (n < 0 || n > a->ndim || n > b->ndim)
         return cr_fail(CR_BAD_VALUE, "tensordot", "cannot sum over %d axes of %s and %s", n,
                        cr_shape_text(a->ndim, a->shape).s, cr_shape_text(b->ndim, b->shape).s),
@@ -379,4 +392,12 @@ cr_tensor *cr_tensordot(const cr_tensor *a, const cr_tensor *b, int n, const int
     term x = dot_term(a, is_a, short_a), y = dot_term(b, is_b, short_b);
     uint64_t stay = (set_of(&is_a) & ~seen_a) | (set_of(&is_b) >> 8 << 8);
     return cr_leave(x.t && y.t ? same(contract(x, y, stay, NULL).t) : NULL);
+}
+
+cr_tensor *cr_tensordot(const cr_tensor *a, const cr_tensor *b, int n, const int64_t *axes_a, const int64_t *axes_b) {
+    const cr_tensor *cast[MOST_TERMS], *const *in;
+    if (!cr_given("tensordot", "a", a) || !cr_given("tensordot", "b", b)) return NULL;
+    cr_scope_begin();
+    in = autocast("tensordot", 2, (const cr_tensor *const[]){a, b}, cast);
+    return cr_leave(in ? contract_axes(in[0], in[1], n, axes_a, axes_b) : NULL);
 }

@@ -90,6 +90,23 @@ cr_tensor *cr_apply_program(const cr_program *p, const cr_tensor *const *in, con
  * the broadcast shape. */
 cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor *const *in, const double *params);
 
+/* ---- mixed precision (autocast.c): the thread's setting */
+enum { CR_CAST_DEVICES = 8 };                       /* types of devices */
+typedef struct cr_casts {
+    const cr_kernels *kernels[CR_CAST_DEVICES];     /* of each type, in the order of their first region */
+    cr_dtype dtype[CR_CAST_DEVICES];                /* bf16, f16; f32: none */
+    bool on, cache;
+} cr_casts;
+cr_casts  cr_set_casts(cr_casts c);                 /* returns the old setting, as cr_casts_off */
+cr_casts  cr_casts_off(void);
+bool      cr_casts_on(void);
+/* inputs in the dtype that op's policy says: casts, which the scope or the thread's cache owns */
+cr_status cr_autocast_inputs(const char *op, const cr_device *dev, int n, const cr_tensor **in);
+const char *cr_autocast_listed(int i);              /* i-th name of the policy, sorted; NULL past the end; for tests */
+
+/* Records out, a new handle with its elements, as the result of c. */
+cr_status cr_record(const cr_call *c, cr_tensor *out);
+
 /* operand t on dev: t itself, or a copy if it is a weak scalar or auto transfer is on; NULL: a message */
 const cr_tensor *cr_operand_on(const char *op, const cr_tensor *t, const cr_device *dev);
 const char *cr_call_name(const cr_call *c);         /* the op's or the program's name, for messages */

@@ -256,18 +256,25 @@ cr_status cr_optim_step(cr_optim *opt) {
     return status;
 }
 
-cr_status cr_optim_step_clipped(cr_optim *opt, double max_norm, double *norm) {
-    static const char op[] = "optim_step_clipped";
-    if (cr_lacks(op, "the optimizer", opt)) return cr_error_status();
+cr_tensor **cr_optim_grads(const char *op, const cr_optim *opt, int64_t *n) {
     cr_tensor **grads = malloc((size_t)(opt->count + 1) * sizeof *grads);
-    if (!grads) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld gradients", (long long)opt->count);
-    const bool recording = cr_set_grad_enabled(false);
-    int64_t n = 0;
-    double total = 0;
+    if (!grads) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld gradients", (long long)opt->count), NULL;
+    *n = 0;
     for (int64_t i = 0; i < opt->count; i++) {
         cr_tensor *g = cr_grad(opt->slots[i].p);
-        if (g && !cr_is_none(g)) grads[n++] = g;
+        if (g && !cr_is_none(g)) grads[(*n)++] = g;
     }
+    return grads;
+}
+
+cr_status cr_optim_step_clipped(cr_optim *opt, double max_norm, double *norm) {
+    static const char op[] = "optim_step_clipped";
+    int64_t n;
+    double total = 0;
+    if (cr_lacks(op, "the optimizer", opt)) return cr_error_status();
+    cr_tensor **grads = cr_optim_grads(op, opt, &n);
+    if (!grads) return cr_error_status();
+    const bool recording = cr_set_grad_enabled(false);
     cr_status status = cr_clip_scale(op, n, grads, max_norm, &total, &opt->scale);
     if (status == CR_OK) status = cr_optim_step(opt);
     opt->scale = 1;

@@ -52,6 +52,8 @@ struct cr_optim {
 cr_status cr_slot_params(const cr_program *p, const cr_slot *s, const cr_optim_options *o, double scale, double ratio,
                          double params[]);
 cr_tensor *cr_moment_new(const cr_optim *opt, const cr_slot *s);   /* zeros like p */
+/* the gradients that there are, borrowed, in memory that the caller frees; NULL: no memory */
+cr_tensor **cr_optim_grads(const char *op, const cr_optim *opt, int64_t *n);
 cr_status  cr_muon_step(const cr_slot *s, const cr_optim_options *o, const cr_tensor *g, double scale);
 
 #endif

@@ -375,6 +375,11 @@ GENERAL = [
     "A memory format, a layout, `pin_memory` and `non_blocking` are accepted and have no effect.",
     "Attention gives 0 for a query whose keys are all masked, also with `need_weights`.",
     (
+        "`autocast` has the policy of PyTorch's cpu on every device: softmax, norms and sums of half precision give"
+        " half precision, computed in float32. Recurrent layers run in half precision, and `pad` keeps its dtype. The"
+        " backward pass is not affected where it runs inside a region."
+    ),
+    (
         "Optimizers refuse rates that are not finite, one parameter twice, and state dicts whose entries do not fit;"
         " moments of half-precision parameters are float32. `Muon` works in float32, not bfloat16."
     ),

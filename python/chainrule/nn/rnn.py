@@ -117,7 +117,7 @@ class RNNBase(Module):
 
     def _check_input(self, input: Tensor, packed: bool) -> None:
         weight = self.weight_ih_l0
-        if input.dtype is not weight.dtype:
+        if input.dtype is not weight.dtype and not _core._autocasting():
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert input:"
                 f" input.to({weight.dtype}), or convert model: model.to({input.dtype})"

@@ -59,7 +59,9 @@ max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_los
 triplet_margin_loss native_channel_shuffle""".split()
 _NAMES = dict.fromkeys(_FUNCTIONAL, "chainrule.torch.nn.functional")
 _NAMES |= dict.fromkeys(
-    ("autocast", "is_autocast_enabled", "set_autocast_enabled", "GradScaler"), "chainrule.torch.amp"
+    """autocast is_autocast_enabled is_autocast_available set_autocast_enabled get_autocast_dtype clear_autocast_cache
+    GradScaler""".split(),
+    "chainrule.torch.amp",
 )
 _NAMES |= {"Stream": "chainrule.torch.cuda", "Event": "chainrule.torch.cuda", "vmap": "chainrule.torch.func"}
 _forward = _names.forward(__name__, "chainrule", names=_NAMES)

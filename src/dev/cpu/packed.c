@@ -80,7 +80,25 @@ static void widen(const packed *s, float *to, const void *from, int64_t n, int64
 
 /* Are neighbouring lines adjacent in memory, so that all lines are read together for each k? */
 static bool packs_rows(const packed *s, bool of_a) {
-    return s->kernels->pack_rows && !s->widens && (of_a ? s->w.a_row : s->w.b_col) == 1;
+    return s->kernels->pack_rows && (of_a ? s->w.a_row : s->w.b_col) == 1;
+}
+
+/* The same where numbers are converted: rows of a few k at a time, as long as `wide` holds. */
+static void widen_lines(const packed *s, bool of_a, char *to, int64_t n, int64_t k, const void *from, int64_t along,
+                        float *wide) {
+    const int64_t height = of_a ? s->kernels->tile_rows : s->kernels->tile_columns, few = cr_imin(FEW_OF_K, s->depth),
+                  most = s->kernels->tile_columns * s->depth / (few * height) * height,
+                  line = packed_bytes(s, of_a, 1, k);
+    for (int64_t j = 0, width; j < n; j += width) {
+        width = cr_imin(most, n - j);
+        for (int64_t q = 0, depth; q < k; q += depth) {
+            depth = cr_imin(few, k - q);
+            for (int64_t p = 0; p < depth; p++)
+                widen_row(s, wide + p * width, ahead(from, (j + (q + p) * along) * s->size), width, 1);
+            s->kernels->pack_rows(to + j / height * line + packed_bytes(s, of_a, 1, q), of_a, line / s->kernels->size,
+                                  width, depth, wide, width);
+        }
+    }
 }
 
 /* Packs panels of a or strips of b from `first` on, k numbers of each from p on.  If neighbouring
@@ -94,6 +112,10 @@ static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int6
     const int64_t across = of_a ? w->a_row : w->b_col, along = of_a ? w->a_col : w->b_row,
                   few = across == 1 && n > 1 ? FEW_OF_K : cr_imax(1, k);
     const char *at = ahead(of_a ? w->a : w->b, (first * height * across + p * along) * s->size);
+    if (packs_rows(s, of_a) && s->widens) {
+        widen_lines(s, of_a, to, cr_imin(n * height, all - first * height), k, at, along, wide);
+        return;
+    }
     if (packs_rows(s, of_a)) {
         s->kernels->pack_rows(to, of_a, line / s->kernels->size, cr_imin(n * height, all - first * height), k, at,
                               along);

@@ -4,8 +4,10 @@ Letters in shapes: N and B batch, C channels or classes, T and S times, H heads,
 A ``reduction`` is "mean", "sum" or "none".
 """
 
+from ... import _core
 from ..._core import one_hot, pad
 from . import (
+    _mixed,
     activation,
     attention,
     conv,
@@ -63,3 +65,8 @@ for _part in (
     rotary,
 ):
     __all__ += _part.__all__
+
+for _name in __all__:
+    _policy = _core._autocast_policy(_name)
+    if _policy:
+        globals()[_name] = _mixed.mixed(globals()[_name], _policy)

@@ -8,6 +8,7 @@ from typing import Any
 from ... import _core
 from ..._core import Tensor
 from ...autograd import Function
+from ._mixed import full
 
 __all__ = [
     "binary_cross_entropy",
@@ -269,6 +270,7 @@ def cross_entropy(
     rows = _rows_of_classes(input)
     if target.shape == input.shape and target.is_floating_point():
         classes = rows.size(-1)
+        rows = full(rows)
         wanted = _rows_of_classes(target)
         if label_smoothing:
             wanted = wanted * (1 - label_smoothing) + label_smoothing / classes
@@ -277,7 +279,7 @@ def cross_entropy(
     _check_classes(input, target, weight)
     if weight is None:
         return _core._cross_entropy(rows, target, ignore_index, label_smoothing, reduction)
-    return _picked(rows.log_softmax(-1), target, weight, ignore_index, reduction, label_smoothing)
+    return _picked(full(rows).log_softmax(-1), target, weight, ignore_index, reduction, label_smoothing)
 
 
 def linear_cross_entropy(

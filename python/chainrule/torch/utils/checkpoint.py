@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import chainrule as cr
+from chainrule import _core, amp
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
 
@@ -17,6 +19,8 @@ class _Recomputed(cr.autograd.Function):
     def forward(ctx: Any, function: Callable[..., Any], kwargs: dict[str, Any], keep: bool, *args: Any) -> Any:
         ctx.function, ctx.kwargs, ctx.keep = function, kwargs, keep
         ctx.state = cr.get_rng_state()
+        kinds = {x.device.type for x in args if isinstance(x, cr.Tensor)} if _core._autocasting() else ()
+        ctx.casts = [amp.autocast(k, amp.get_autocast_dtype(k), amp.is_autocast_enabled(k), False) for k in kinds]
         ctx.at = [i for i, x in enumerate(args) if isinstance(x, cr.Tensor)]
         ctx.rest = [None if i in ctx.at else x for i, x in enumerate(args)]
         ctx.save_for_backward(*[args[i] for i in ctx.at])
@@ -27,7 +31,9 @@ class _Recomputed(cr.autograd.Function):
         args = list(ctx.rest)
         for i, x, needs in zip(ctx.at, ctx.saved_tensors, [ctx.needs_input_grad[3 + i] for i in ctx.at], strict=True):
             args[i] = x.detach().requires_grad_(needs)
-        with cr.random.fork_rng(enabled=ctx.keep), cr.enable_grad():
+        with cr.random.fork_rng(enabled=ctx.keep), cr.enable_grad(), ExitStack() as casts:
+            for region in ctx.casts:
+                casts.enter_context(region)
             if ctx.keep:
                 cr.set_rng_state(ctx.state)
             found = ctx.function(*args, **ctx.kwargs)

@@ -1,0 +1,48 @@
+/* precision.c - --dtype: products and activations of a training run in half precision, by autocast.  The weights
+ * stay f32; the optimizer writes copies of the matrices in the pass of its step. */
+#include "cli.h"
+
+#include <string.h>
+
+cr_dtype low_named(const char *name) {
+    return !strcmp(name, "bf16") ? CR_BF16 : !strcmp(name, "f16") ? CR_F16 : CR_F32;
+}
+
+cr_tensor *low_loss(const cr_gpt *m, cr_dtype low, const cr_tensor *x, const cr_tensor *y, bool train) {
+    if (!x || cr_autocast_begin(cr_device_of(x), low, true)) return NULL;
+    cr_tensor *loss = cr_gpt_loss(m, x, y, train);
+    return cr_autocast_end() == CR_OK ? loss : NULL;
+}
+
+/* Is the parameter an operand of a product?  wpe is only added. */
+static bool multiplied(const char *name, const cr_tensor *p) {
+    return cr_ndim(p) == 2 && strcmp(name, "wpe.weight") != 0;
+}
+
+static cr_status copy_of(cr_params *copies, cr_optim *opt, const char *name, cr_tensor *p, cr_dtype low) {
+    cr_scope_begin();
+    cr_tensor *copy = cr_empty(cr_ndim(p), cr_shape(p), low, cr_device_of(p));
+    cr_status status = copy ? cr_params_add(copies, name, copy) : cr_error_status();
+    if (status == CR_OK) status = cr_optim_mirror(opt, p, copy);
+    if (status == CR_OK) status = cr_autocast_copy(p, copy);
+    cr_scope_end();
+    return status;
+}
+
+bool low_copies(const cr_gpt *m, cr_optim *opt, cr_dtype low, cr_params **copies) {
+    if (low == CR_F32) return true;
+    const cr_params *all = cr_gpt_params(m);
+    cr_status status = (*copies = cr_params_new()) ? CR_OK : cr_error_status();
+    for (int64_t i = 0; status == CR_OK && i < cr_params_count(all); i++) {
+        const char *name = cr_params_name(all, i);
+        if (multiplied(name, cr_params_at(all, i))) status = copy_of(*copies, opt, name, cr_params_at(all, i), low);
+    }
+    return status == CR_OK;
+}
+
+void low_copies_free(cr_params *copies, const cr_gpt *m) {
+    cr_tensor *const none = (cr_tensor *)(uintptr_t)CR_NONE;
+    for (int64_t i = 0; copies && i < cr_params_count(copies); i++)
+        (void)cr_autocast_copy(cr_params_get(cr_gpt_params(m), cr_params_name(copies, i)), none);
+    cr_params_free(copies);
+}
