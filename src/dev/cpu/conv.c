@@ -95,12 +95,23 @@ static void fill_offsets(job *j) {
                 }
 }
 
+/* n numbers, steps in numbers */
+static void copy_apart(int64_t size, char *to, int64_t to_step, const char *from, int64_t step, int64_t n) {
+    if (size == 4) for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i * to_step, from + 4 * i * step, 4);
+    else for (int64_t i = 0; i < n; i++) memcpy(to + 8 * i * to_step, from + 8 * i * step, 8);
+}
+
 static void load(const job *j, char *to, const char *from, int64_t stride, int64_t n) {
     if (cr_dtype_is_half(j->dtype)) cr_block_load(j->lane, to, j->dtype, from, stride, n);
     else if (stride == 1) memcpy(to, from, (size_t)(n * j->size));
-    else if (j->size == 4) for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, from + 4 * i * stride, 4);
-    else for (int64_t i = 0; i < n; i++) memcpy(to + 8 * i, from + 8 * i * stride, 8);
+    else if (stride == 2) j->kernels->every_second(to, from, n);
+    else copy_apart(j->size, to, 1, from, stride, n);
     if (j->round) cr_cpu_vec()->casts->round_to_bf16((float *)(void *)to, (const float *)(void *)to, n);
+}
+
+static void store(const job *j, const char *from, char *to, int64_t stride, int64_t n) {
+    if (cr_dtype_is_half(j->dtype)) cr_block_store(j->lane, from, j->dtype, to, stride, n);
+    else copy_apart(j->size, to, stride, from, 1, n);
 }
 
 /* A frame is a few numbers: less than a call costs. */
@@ -111,19 +122,24 @@ static void zero(const job *j, char *to, int64_t n) {
     else for (int64_t i = 0; i < bytes; i += WORD) memset(to + i, 0, WORD);
 }
 
-/* The columns of one line. */
-static void fill_line(const job *j, char *to, const char *from) {
+/* The columns of one remainder of a line: zeros, those from element `at` of the source on, zeros. */
+typedef struct part_of_line { int64_t at, first, end; } part_of_line;
+
+static part_of_line columns_of(const job *j, int64_t remainder) {
     const axis *w = &j->axis[2];
-    const int64_t stride = j->from.strides[4], bytes = (int64_t)cr_dtype_size(j->dtype), s = w->stride;
-    for (int64_t f = 0; f < s; f++, to += j->phase * j->size) {
-        const int64_t at = cr_conv_low(w) + f, left = w->in - at,
-                      first = cr_imin(j->phase, at < 0 ? (-at + s - 1) / s : 0),
-                      end = cr_iclamp(left > 0 ? (left + s - 1) / s : 0, first, j->phase);
-        zero(j, to, first);
-        if (end > first)
-            load(j, to + first * j->size, from + (at + first * s) * stride * bytes, s * stride, end - first);
-        zero(j, to + end * j->size, j->phase - end);
-    }
+    const int64_t at = cr_conv_low(w) + remainder, left = w->in - at, s = w->stride;
+    part_of_line c = {.at = at, .first = cr_imin(j->phase, at < 0 ? (-at + s - 1) / s : 0)};
+    c.end = cr_iclamp(left > 0 ? (left + s - 1) / s : 0, c.first, j->phase);
+    c.at += c.first * s;
+    return c;
+}
+
+static void fill_columns(const job *j, char *to, const char *from, const part_of_line *c) {
+    const int64_t stride = j->from.strides[4], bytes = (int64_t)cr_dtype_size(j->dtype);
+    zero(j, to, c->first);
+    if (c->end > c->first)
+        load(j, to + c->first * j->size, from + c->at * stride * bytes, j->axis[2].stride * stride, c->end - c->first);
+    zero(j, to + c->end * j->size, j->phase - c->end);
 }
 
 /* Lines first .. first + n - 1 of a plane of the source, NULL: outside of it. */
@@ -139,8 +155,11 @@ static void fill_lines(const job *j, char *to, const char *plane, int64_t first,
                  (end - begin) * j->line);
         return;
     }
-    for (int64_t i = begin; i < end; i++)
-        fill_line(j, to + i * j->line * j->size, plane + (first + i) * strides[3] * bytes);
+    for (int64_t f = 0; f < w->stride; f++) {
+        const part_of_line c = columns_of(j, f);
+        for (int64_t i = begin; i < end; i++)
+            fill_columns(j, to + (i * j->line + f * j->phase) * j->size, plane + (first + i) * strides[3] * bytes, &c);
+    }
 }
 
 void cr_conv_fill_buffer(const job *j, char *to, int64_t b, int64_t group, int64_t c, int64_t c_end, int64_t depth,
@@ -304,8 +323,8 @@ static void run_block(const job *j, const block *t, char *scratch) {
     if (direct) return;
     for (int64_t m = first; m < end; m++)
         for (int64_t r = 0; r < t->rows; r++)
-            cr_block_store(j->lane, wide + ((m - first) * t->positions + r * j->axis[2].out) * j->size, j->dtype,
-                           result_at(j, t, m, t->row + r), j->axis[2].to_step * j->to.strides[4], j->axis[2].out);
+            store(j, wide + ((m - first) * t->positions + r * j->axis[2].out) * j->size,
+                  result_at(j, t, m, t->row + r), j->axis[2].to_step * j->to.strides[4], j->axis[2].out);
 }
 
 static void run_chunk(void *ctx, int64_t chunk, int worker) {
@@ -484,6 +503,20 @@ ADD_MORE(add_f32, float)
 ADD_MORE(add_f64, double)
 #undef ADD_MORE
 
+enum { TRANSPOSED = 16 };                           /* rows at a time: a line of f32 */
+/* to (M, K), of which `rows` columns are written, from (rows, M in whole strips) */
+static void transpose(const job *j, char *to, const char *from, int64_t rows) {
+    const struct cr_casts *casts = cr_cpu_vec()->casts;
+    const int64_t M = padded_channels(j), bytes = (int64_t)cr_dtype_size(j->dtype);
+    int64_t m = 0;
+    for (; j->dtype == CR_F32 && rows == TRANSPOSED && m + casts->tile <= j->M; m += casts->tile)
+        for (int64_t k = 0; k < rows; k += casts->tile)
+            casts->transpose((uint32_t *)(void *)to + m * j->K + k, (const uint32_t *)(const void *)from + k * M + m,
+                             j->K, M, false);
+    for (int64_t k = 0; k < rows && m < j->M; k++)
+        store(j, from + (k * M + m) * j->size, to + (m * j->K + k) * bytes, j->K, j->M - m);
+}
+
 /* w = the sum of the parts, in order: of a group (M, K) or, packed, (K, M) in whole strips */
 static void add_parts(void *ctx, int64_t chunk, int worker) {
     (void)worker;
@@ -495,9 +528,11 @@ static void add_parts(void *ctx, int64_t chunk, int worker) {
     char *sum = j->partial + first * M * j->size, *to = cr_array_data(&j->a->w);
     for (int64_t p = 1; p < j->parts; p++) (j->size == 8 ? add_f64 : add_f32)(sum, sum + p * all * j->size, n * M);
     if (small) { cr_block_store(j->lane, sum, j->dtype, to + first * M * bytes, 1, n * M); return; }
-    for (int64_t i = 0; i < n; i++)
-        cr_block_store(j->lane, sum + i * M * j->size, j->dtype,
-                       to + (((first + i) / K * j->M) * K + (first + i) % K) * bytes, K, j->M);
+    for (int64_t i = 0, tile; i < n; i += tile) {
+        const int64_t group = (first + i) / K, k = (first + i) % K;
+        tile = cr_imin(cr_imin(TRANSPOSED, n - i), K - k);
+        transpose(j, to + (group * j->M * K + k) * bytes, sum + i * M * j->size, tile);
+    }
 }
 
 static cr_status run_weight(job *j) {

@@ -18,7 +18,7 @@ enum { KERNEL = 3,
        BLOCK_TILES = 64,
        CHUNKS = 16,                                 /* wanted, where the shape has enough work */
        PIECE = 64,                                  /* channels of weights that are transformed at once */
-       PANEL_BYTES = 128 << 10,                     /* of the weights that meet all strips before the next: part of L2 */
+       PANEL_BYTES = 128 << 10,                     /* of weights that meet all strips before the next: part of L2 */
        COLUMNS = 128,                               /* WEIGHT: source channels of a chunk */
        PARTS_BYTES = 16 << 20,                      /* WEIGHT: of the partial sums */
        ALIGNED = 64 };                              /* bytes */
@@ -295,8 +295,9 @@ static void weight_chunk(void *ctx, int64_t chunk, int worker) {
                   end = (part + 1) * w->blocks / w->parts;
     char *scratch = cr_cpu_try_take((size_t)size.all);
     if (!scratch) { atomic_store(&w->x->failed, true); return; }
-    float *v = (float *)(void *)scratch, *m = v + size.v / 4, *packed = m + size.m / 4, *strip = packed + size.packed / 4,
-          *buffer = strip + size.strip / 4 + CR_CONV_SLACK, *g_buffer = buffer + size.buffer / 4;
+    float *v = (float *)(void *)scratch, *m = v + size.v / 4, *packed = m + size.m / 4,
+          *strip = packed + size.packed / 4, *buffer = strip + size.strip / 4 + CR_CONV_SLACK,
+          *g_buffer = buffer + size.buffer / 4;
     places p = {.at = (int64_t *)(void *)(scratch + size.all - size.at)};
     float *du = w->du + (group * w->parts + part) * CR_TILE_POSITIONS * j->M * j->C + c;
     const cr_ahead none[3] = {{0}};
