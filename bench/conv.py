@@ -1,21 +1,19 @@
 """Convolutions beside PyTorch and JAX, from Python: milliseconds, the least of rounds in turn.
 use: conv.py [--quick] [--threads 2] [--cpu] [--only part-of-a-name]        prints JSON
 
-Each library runs in its own process, so that no thread pool waits beside another's work.  Forward, and forward
-with both gradients.  --cpu: processor time instead of elapsed time, for one thread on a busy machine."""
+Forward, and forward with both gradients.  --cpu: processor time instead of elapsed time, for one thread on a busy
+machine."""
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import math
-import multiprocessing
-import os
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
+
+from turns import Runs, Turns, arguments, prepared
 
 # name: shapes of x and w, stride, padding, groups
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], int, int, int]] = {
@@ -28,7 +26,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], int, int, int]] = {
 LIBRARIES = ("chainrule", "torch", "jax")
 
 
-def of_jax(name: str) -> dict[str, Callable[[], object]]:
+def of_jax(name: str) -> Runs:
     import jax
     import numpy as np
 
@@ -47,7 +45,7 @@ def of_jax(name: str) -> dict[str, Callable[[], object]]:
     }
 
 
-def of_torch(lib: Any, name: str) -> dict[str, Callable[[], object]]:
+def of_torch(lib: Any, name: str) -> Runs:
     """chainrule and PyTorch."""
     xs, ws, stride, pad, groups = CASES[name]
     conv = lib.nn.functional.conv2d
@@ -62,31 +60,9 @@ def of_torch(lib: Any, name: str) -> dict[str, Callable[[], object]]:
     return {"forward": lambda: conv(x, w, None, stride, pad, 1, groups), "both": both}
 
 
-def work(library: str, threads: int, cpu: bool, pipe: Any) -> None:
-    """Answers (case, what, seconds) with the least time of one call."""
-    for variable in ("CHAINRULE_NUM_THREADS", "OMP_NUM_THREADS"):
-        os.environ[variable] = str(threads)
-    if library == "jax":
-        os.environ["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={'false' if threads == 1 else 'true'}"
-    lib = importlib.import_module(library)
-    if library != "jax":
-        importlib.import_module(library + ".nn.functional")
-    if library == "torch":
-        lib.set_num_threads(threads)
-    clock = time.process_time if cpu else time.perf_counter
-    made: dict[str, dict[str, Callable[[], object]]] = {}
-    pipe.send(f"{library} {lib.__version__}")
-    while ask := pipe.recv():
-        name, what, seconds = ask
-        if name not in made:
-            made = {name: of_jax(name) if library == "jax" else of_torch(lib, name)}
-        run, least, end = made[name][what], math.inf, time.perf_counter() + seconds
-        run()
-        while time.perf_counter() < end or least == math.inf:
-            start = clock()
-            run()
-            least = min(least, clock() - start)
-        pipe.send(1e3 * least)
+def open_library(library: str, threads: int) -> tuple[str, Callable[[str], Runs]]:
+    lib = prepared(library, threads)
+    return f"{library} {lib.__version__}", of_jax if library == "jax" else lambda name: of_torch(lib, name)
 
 
 def multiplications(name: str) -> int:
@@ -96,31 +72,15 @@ def multiplications(name: str) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--cpu", action="store_true")
-    parser.add_argument("--only", default="", help="cases with this in their names")
-    o = parser.parse_args()
-    libraries = [lib for lib in LIBRARIES if importlib.util.find_spec(lib)]
-    context, pipes = multiprocessing.get_context("spawn"), []
-    for library in libraries:
-        ours, theirs = context.Pipe()
-        context.Process(target=work, args=(library, o.threads, o.cpu, theirs), daemon=True).start()
-        pipes.append(ours)
-    versions = [pipe.recv() for pipe in pipes]
+    o = arguments().parse_args()
+    turns = Turns(open_library, [lib for lib in LIBRARIES if importlib.util.find_spec(lib)], o)
     rows = []
     for name in (c for c in CASES if o.only in c):
         for what, passes in (("forward", 1), ("both", 3)):
-            least = dict.fromkeys(libraries, math.inf)
-            for _ in range(2 if o.quick else 7):
-                for library, pipe in zip(libraries, pipes, strict=True):
-                    pipe.send((name, what, 0.05 if o.quick else 0.4))
-                    least[library] = min(least[library], pipe.recv())
-            rows.append({"name": name, "what": what, "flops": 2 * passes * multiplications(name), "ms": least})
-    for pipe in pipes:
-        pipe.send(None)
-    json.dump({"versions": versions, "rows": rows}, sys.stdout)
+            ms = turns.least(name, what, 0.4)
+            rows.append({"name": name, "what": what, "flops": 2 * passes * multiplications(name), "ms": ms})
+    turns.end()
+    json.dump({"versions": turns.versions, "rows": rows}, sys.stdout)
 
 
 if __name__ == "__main__":

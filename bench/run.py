@@ -6,10 +6,12 @@ use: python bench/run.py [--quick] [--json FILE] [--write docs/benchmarks.md] [-
 Parts: step (GPT-2 124M and two character GPTs), text (tiny-Shakespeare, three seeds), operations,
 attention, products (shares of the peak), dispatch, value, chain, python (small tensors, import, the
 C benches called from Python), nn (steps and an epoch with nn, optim, data and models), everyday
-(every op, from Python), conv (convolutions), sizes (products of 128 to 4096 by plain loops, cpu and GPU; --sizes
-chooses), fused (attention, and without it, on the cpu), generation (with and without a cache),
-files (safetensors and token files), gpu (when one pays), webgpu (the first GPU), cuda (an NVIDIA
-GPU beside PyTorch on it), size. tiny-Shakespeare is read from $CHAINRULE_DATA, or
+(every op, from Python), conv (convolutions), pool (pooling, resampling, normalization), scripts
+(training steps of whole networks), sizes (products of 128 to 4096 by plain loops, cpu and GPU;
+--sizes chooses), fused (attention, and without it, on the cpu), generation (with and without a
+cache), files (safetensors and token files), gpu (when one pays), webgpu (the first GPU), cuda (an
+NVIDIA GPU beside PyTorch on it), size.
+tiny-Shakespeare is read from $CHAINRULE_DATA, or
 ../shared/data/shakespeare.txt; without it the part says so. CHAINRULE_BUILD names the build
 (build/release).  Peers run in this Python: make oracle, make peers."""
 
@@ -53,6 +55,8 @@ PARTS = (
     "rnn",
     "everyday",
     "conv",
+    "pool",
+    "scripts",
     "sizes",
     "fused",
     "generation",
@@ -218,13 +222,16 @@ def cuda_bars(part: str, rows: dict[str, Any], copy: float) -> list[str]:
 
 
 class Bench:
-    def __init__(self, quick: bool, threads: int, sizes: list[int] | None = None, folder: Path | None = None) -> None:
-        self.quick, self.threads, self.sizes, self.folder = (
-            quick,
-            threads,
-            sizes,
-            folder,
-        )  # folder: of the page, for its pictures
+    def __init__(
+        self,
+        quick: bool,
+        threads: int,
+        sizes: list[int] | None = None,
+        folder: Path | None = None,
+        cpu: bool = False,
+    ) -> None:
+        self.quick, self.threads, self.sizes, self.cpu = quick, threads, sizes, cpu
+        self.folder = folder  # of the page, for its pictures
         self.rounds = 1 if quick else 3
         self.data: dict[str, Any] = {}
         self.text: list[str] = []
@@ -1015,8 +1022,7 @@ class Bench:
             "of a loop of multiply-adds (the peak of the part products). `bench/conv.py` has the shapes.",
             "",
         )
-        quick = ["--quick"] if self.quick else []
-        got = run_json([sys.executable, HERE / "conv.py", *quick, "--threads", self.threads], self.threads)
+        got = self.turns("conv.py")
         speeds = run_json([BUILD / "bench" / "products", "--json", "--quick", self.threads], self.threads)
         if not got or not speeds:
             return
@@ -1039,6 +1045,70 @@ class Bench:
         if "torch" in peers:
             mean = math.exp(statistics.fmean(map(math.log, ratios)))
             self.say(f"PyTorch over chainrule: geometric mean {mean:.2f}x, least {min(ratios):.2f}x.", "")
+
+    # ---- pooling and whole networks
+
+    def turns(self, script: str) -> Any:
+        """What a script of libraries that take turns prints."""
+        words = ["--quick"] * self.quick + ["--cpu"] * self.cpu
+        return run_json([sys.executable, HERE / script, *words, "--threads", self.threads], self.threads)
+
+    def clock(self) -> str:
+        return "processor time" if self.cpu else "elapsed time"
+
+    def pool(self) -> None:
+        self.say(
+            "## Pooling, resampling and normalization",
+            "",
+            f"Milliseconds of {self.clock()} on {self.threads} thread{'s' * (self.threads > 1)}, the least of rounds in"
+            " turn: forward, and forward with all gradients. x (16, 64, 56, 56),",
+            "s (32, 512, 4, 4), t (32, 256, 512); w and b of their channels.",
+            "",
+        )
+        got = self.turns("pool.py")
+        if not got:
+            self.say("Failed.", "")
+            return
+        self.data["pool"] = got
+        ratios, rows = [], []
+        for forward, both in zip(got["rows"][::2], got["rows"][1::2], strict=True):
+            row = [f"`{forward['name']}`"]
+            for r in (forward, both):
+                ours, theirs = r["ms"]["chainrule"], r["ms"].get("torch", math.nan)
+                ratios.append((ours / theirs, r["name"]))
+                row += [f"{ours:.3f}", f"{theirs:.3f}", f"{ours / theirs:.2f}x"]
+            rows.append(row)
+        self.say(table(["call", "chainrule", "PyTorch", "ratio", "with gradients", "PyTorch", "ratio"], rows), "")
+        if has("torch"):
+            mean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in ratios))
+            worst, name = max(ratios)
+            self.say(f"Against PyTorch: geometric mean {mean:.2f}x, the most {worst:.2f}x (`{name}`).", "")
+
+    def scripts(self) -> None:
+        self.say(
+            "## Training steps of whole networks",
+            "",
+            f"Milliseconds of {self.clock()} on {self.threads} thread{'s' * (self.threads > 1)}, the least of rounds in"
+            " turn; `bench/nets.py`, which is written for PyTorch, runs with PyTorch's",
+            "`torch` and with `chainrule.torch`. Losses of the first step agree.",
+            "",
+        )
+        got = self.turns("scripts.py")
+        if not got:
+            self.say("Failed.", "")
+            return
+        self.data["scripts"] = got
+        libraries = list(got["rows"][0]["ms"])
+        rows = [[r["name"], *(f"{r['ms'][library]:.1f}" for library in libraries)] for r in got["rows"]]
+        self.say(table(["ms a step", *got["versions"]], rows), "")
+        for r in got["rows"]:
+            peers = {library: ms for library, ms in r["ms"].items() if library != "chainrule"}
+            self.compare(r["name"].split(",")[0], r["ms"]["chainrule"], some(peers, "PyTorch compiled"), 0.8)
+        for name, peaks in got["memory_mb"].items():
+            each = ", ".join(f"{library} {peak:.0f}" for library, peak in peaks.items())
+            self.say(f"* Peak memory of the step of {name.split(',')[0]}, MB beyond the process before: {each}.")
+            self.compare("its memory", peaks["chainrule"], some(peaks, "PyTorch"), 1)
+        self.say("")
 
     # ---- every op
 
@@ -1268,6 +1338,7 @@ def main() -> int:
         help="the tables as Markdown too; with --only these sections of the page that is there",
     )
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--cpu", action="store_true", help="conv, pool, scripts: processor time, for a busy machine")
     parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="of the products of part sizes")
     parser.add_argument(
         "--cuda", nargs=argparse.REMAINDER, default=[], help="all that follows: options of bench/cuda.py"
@@ -1275,7 +1346,7 @@ def main() -> int:
     o = parser.parse_args()
     if not PROGRAM.is_file():
         sys.exit(f"{PROGRAM} is not there: make build")
-    b = Bench(o.quick, o.threads, o.sizes, Path(o.write).parent if o.write else None)
+    b = Bench(o.quick, o.threads, o.sizes, Path(o.write).parent if o.write else None, o.cpu)
     command = (
         "make bench"
         if sys.argv[1:] in ([], ["--write", "docs/benchmarks.md"])
@@ -1308,6 +1379,8 @@ def main() -> int:
         "rnn": b.rnn,
         "everyday": b.everyday,
         "conv": b.conv,
+        "pool": b.pool,
+        "scripts": b.scripts,
         "sizes": b.product_sizes,
         "fused": b.fused,
         "generation": b.generation,

@@ -513,6 +513,8 @@ static cr_tensor *batch_norm_bare(inputs in) { return cr_batch_norm(in[0], CR_NO
 static cr_tensor *batch_norm_turned(inputs in) {    /* channels last in memory */
     return cr_batch_norm(cr_permute(in[0], CR_LIST(0, 2, 1)), in[1], in[2], 1e-5, NULL, NULL);
 }
+static cr_tensor *group_norm(inputs in) { return cr_group_norm(in[0], 2, in[1], in[2], 1e-5); }
+static cr_tensor *group_norm_w(inputs in) { return cr_group_norm(in[0], 3, in[1], CR_NONE, 1e-3); }
 static cr_tensor *batch_norm_with(inputs in) {
     return cr_batch_norm_with(in[0], in[1], cr_square(in[2]), in[3], in[1], 1e-2);
 }
@@ -1442,6 +1444,18 @@ static const op_case op_cases[] = {
      4,
      {{SHAPE(2, 3, 7)}, {SHAPE(3)}, {SHAPE(3), .lo = 0.5, .hi = 2}, {SHAPE(3)}}},
     {"recurrent", "tanh", rnn_tanh, FLOATS, true, 9, {{SHAPE(4, 2, 3)}, {SHAPE(5, 10)}, {SHAPE(2, 5)}}},
+    {"group_norm", "weight and bias", group_norm, FLOATS, true, 44, {{SHAPE(2, 4, 11)}, {SHAPE(4)}, {SHAPE(4)}}},
+    {"group_norm", "(B, C), weight", group_norm_w, FLOATS, true, 4, {{SHAPE(5, 12)}, {SHAPE(12)}}},
+    {"group_norm", "planes", group_norm_w, FLOATS, true, 30, {{SHAPE(2, 3, 5, 3)}, {SHAPE(3)}}},
+    {"group_norm", "nothing", group_norm, FLOATS, true, 1, {{SHAPE(0, 4, 9)}, {SHAPE(4)}, {SHAPE(4)}}},
+    {"group_norm",
+     "long",
+     group_norm,
+     FLOATS,
+     false,
+     4124,
+     {{SHAPE(3, 4, 2063), .lo = 0.5, .hi = 2.5}, {SHAPE(4)}, {SHAPE(4)}}},
+    {"recurrent", "tanh", rnn_tanh, FLOATS, true, 8, {{SHAPE(4, 2, 3)}, {SHAPE(5, 10)}, {SHAPE(2, 5)}}},
     {"recurrent",
      "relu, packed, reverse",
      rnn_relu,

@@ -31,6 +31,10 @@ cr_tensor *cr_batch_norm(const cr_tensor *x, const cr_tensor *w, const cr_tensor
 cr_tensor *cr_batch_norm_with(const cr_tensor *x, const cr_tensor *mean, const cr_tensor *var,
                               const cr_tensor *w, const cr_tensor *b, double eps);
                             /* the same with these statistics */
+cr_tensor *cr_group_norm(const cr_tensor *x, int64_t groups, const cr_tensor *w, const cr_tensor *b,
+                         double eps);
+                            /* (x - mean) / sqrt(var + eps) * w + b : (B, C, ...), w, b (C)|CR_NONE;
+                               mean and var of each group of C / groups channels of each sample */
 cr_tensor *cr_embedding(const cr_tensor *w, const cr_tensor *index);
                             /* w[index] : (V, C), (...) -> (..., C) */
 cr_tensor *cr_dropout(const cr_tensor *x, double p, bool train, cr_generator *g);

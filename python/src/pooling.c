@@ -89,6 +89,8 @@ PyObject *api__batch_norm(const arg *a) {
     WITHOUT_GIL(y = cr_batch_norm(a[0].t, a[2].t, a[3].t, a[1].d, &statistics[0], &statistics[1]));
     return tuple_with(y, 2, statistics);
 }
+/* (input, groups, eps, weight, bias) */
+cr_tensor *api__group_norm(const arg *a) { return cr_group_norm(a[0].t, a[1].i, a[3].t, a[4].t, a[2].d); }
 /* (input, mean, var, eps, weight, bias) */
 cr_tensor *api__batch_norm_with(const arg *a) {
     return cr_batch_norm_with(a[0].t, a[1].t, a[2].t, a[4].t, a[5].t, a[3].d);

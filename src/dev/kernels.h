@@ -51,6 +51,8 @@
     X(cross_entropy_bwd,      1,  1,  1,  1)    \
     X(attention,              1,  1,  1,  1)    \
     X(attention_bwd,          1,  1,  1,  1)    \
+    X(group_norm,             1,  0,  0,  0)    \
+    X(group_norm_bwd,         1,  0,  0,  0)    \
     X(scatter_extreme,        1,  0,  0,  0)    \
     X(nextafter,              1,  0,  0,  0)    \
     X(triangle,               1,  1,  0,  0)    \
@@ -416,6 +418,13 @@ typedef struct cr_channel_norm_bwd_args {
     cr_array x, w, mean, var, g;
     double eps;
 } cr_channel_norm_bwd_args;
+
+/* ---- group normalization: statistics of each row of x (R, C, S), over C and S
+ *
+ * As above, mean and var (R); w and b hold a value for each channel of rows that follow one another, and begin again.
+ * dw and db: (R, C). */
+typedef cr_channel_norm_args cr_group_norm_args;
+typedef cr_channel_norm_bwd_args cr_group_norm_bwd_args;
 
 /* ---- derived from the list: the type of each kernel's function, cr_<name>_kernel, and the table of a device */
 #define CR_KERNEL_TYPE(name, ...) typedef cr_status cr_##name##_kernel(const cr_##name##_args *args);

@@ -19,6 +19,7 @@
     X(gather) \
     X(scatter) \
     X(scatter_extreme) \
+    X(group_norm) \
     X(linear) \
     X(linear_gelu) \
     X(mlp) \

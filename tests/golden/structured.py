@@ -555,6 +555,8 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "batch_norm_bare": batch_norm(1e-5),
     "batch_norm_turned": lambda x, w, b: batch_norm(1e-5)(x.transpose(1, 2), w, b),
     "batch_norm_with": lambda x, m, v, w: (x - m[:, None]) * (v * v + 1e-2).rsqrt()[:, None] * w[:, None] + m[:, None],
+    "group_norm": lambda x, w, b: F.group_norm(x, 2, w, b),
+    "group_norm_w": lambda x, w: F.group_norm(x, 3, w, eps=1e-3),
     "rnn_tanh": recurrent("rnn_tanh"),
     "rnn_relu": recurrent("rnn_relu", bias=False, reverse=True, packed=True),
     "gru": recurrent("gru"),

@@ -1,4 +1,4 @@
-/* channel_norm.c - batch normalization of x (B, C, S): threads split the channels.
+/* channel_norm.c - batch normalization of x (B, C, S): threads split the channels; group normalization of rows.
  *
  * A channel is read once from memory where its B S numbers fit the caches: the statistics, then the results.  The mean
  * and the sum of squares of pieces are put together in double (Chan, Golub and LeVeque 1979), so that nothing cancels.
@@ -199,4 +199,107 @@ cr_status cr_cpu_channel_norm_bwd(const cr_channel_norm_bwd_args *args) {
                   .eps = args->eps};
     run(&s);
     return CR_OK;
+}
+
+/* ---- groups: rows of C channels of S elements.  The row is read once for its statistics, as one long channel. */
+typedef struct groups { channels rows; int64_t C, S, each; } groups;        /* each: rows of a chunk */
+
+/* Number i of a weight, f32 or f64; many rows are short, so it is read in place. */
+static double affine(const cr_array *t, int64_t i, double absent) {
+    if (!t) return absent;
+    const void *data = cr_array_data(t);
+    return t->dtype == CR_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
+
+/* The weight of a row's first channel. */
+static int64_t first_weight(const groups *g, int64_t row) {
+    const cr_array *t = g->rows.w ? g->rows.w : g->rows.b;
+    return t ? row * g->C % t->numel : 0;
+}
+
+static void group_forward(const groups *g, int64_t row) {
+    const channels *s = &g->rows;
+    const struct cr_windows *k = cr_cpu_vec()->windows;
+    double mean, var;
+    float x_lanes[PIECE], y_lanes[PIECE];
+    channel_sums(s, row, &mean, &var);
+    set_number(s->mean, row, mean);
+    set_number(s->var, row, var);
+    const double shift = rounded(s, mean), r = 1 / sqrt(var + s->eps);
+    int64_t i = first_weight(g, row);
+    for (int64_t c = row * g->C; c < (row + 1) * g->C; c++, i++) {
+        const double scale = affine(s->w, i, 1) * r, bias = affine(s->b, i, 0) + (shift - mean) * scale;
+        for (int64_t at = c * g->S, n; at < (c + 1) * g->S; at += n) {
+            n = cr_imin(PIECE, (c + 1) * g->S - at);
+            void *y = lanes_out(s, at, y_lanes);
+            k->scale[s->lane == CR_LANE_F64](y, lanes_in(s, s->x, at, n, x_lanes), shift, scale, bias, n);
+            lanes_done(s, at, n, y);
+        }
+    }
+}
+
+/* dx = w r g + b (x - mean) + c */
+static void group_backward(const groups *g, int64_t row) {
+    const channels *s = &g->rows;
+    const struct cr_windows *k = cr_cpu_vec()->windows;
+    const bool is_f64 = s->lane == CR_LANE_F64;
+    const double mean = number(s->mean, row, 0), shift = rounded(s, mean), count = (double)(g->C * g->S);
+    const double r = 1 / sqrt(number(s->var, row, 0) + s->eps);
+    double all = 0, all_dots = 0, part[2];
+    float x_lanes[PIECE], g_lanes[PIECE];
+    const int64_t first = first_weight(g, row) - row * g->C;
+    for (int64_t c = row * g->C; c < (row + 1) * g->C; c++) {
+        double sum = 0, dot = 0;
+        for (int64_t at = c * g->S, n; at < (c + 1) * g->S; at += n) {
+            n = cr_imin(PIECE, (c + 1) * g->S - at);
+            k->dots[is_f64](part, lanes_in(s, s->x, at, n, x_lanes), lanes_in(s, s->g, at, n, g_lanes), shift, n);
+            sum += part[0];
+            dot += part[1];
+        }
+        dot += (shift - mean) * sum;
+        set_number(s->dw, c, dot * r);
+        set_number(s->db, c, sum);
+        all += affine(s->w, first + c, 1) * sum;
+        all_dots += affine(s->w, first + c, 1) * dot;
+    }
+    const double b = -r * r * r * all_dots / count, constant = -r * all / count + b * (shift - mean);
+    for (int64_t c = row * g->C; c < (row + 1) * g->C && s->out; c++)
+        for (int64_t at = c * g->S, n; at < (c + 1) * g->S; at += n) {
+            n = cr_imin(PIECE, (c + 1) * g->S - at);
+            const void *x = lanes_in(s, s->x, at, n, x_lanes);
+            void *dx = lanes_out(s, at, g_lanes);
+            k->scale_two[is_f64](dx, x, lanes_in(s, s->g, at, n, g_lanes), shift, affine(s->w, first + c, 1) * r, b, constant,
+                                 n);
+            lanes_done(s, at, n, dx);
+        }
+}
+
+static void group_chunk(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const groups *g = ctx;
+    const int64_t end = cr_imin((chunk + 1) * g->each, g->rows.C);
+    for (int64_t row = chunk * g->each; row < end; row++) (g->rows.g ? group_backward : group_forward)(g, row);
+}
+
+static cr_status run_groups(channels s) {
+    groups g = {.rows = s, .C = s.x->shape[1], .S = s.x->shape[2]};
+    g.rows.B = 1;
+    g.rows.C = s.x->shape[0];
+    g.rows.S = g.C * g.S;
+    g.rows.lane = cr_lane_of(s.x->dtype);
+    g.rows.converts = cr_lane_size(g.rows.lane) != cr_dtype_size(s.x->dtype);
+    g.each = cr_pieces(cr_chunk(s.x->numel), g.rows.S);
+    cr_run_chunks(cr_pieces(g.rows.C, g.each), group_chunk, &g);
+    return CR_OK;
+}
+
+cr_status cr_cpu_group_norm(const cr_group_norm_args *args) {
+    return run_groups((channels){.x = &args->x, .out = &args->y, .mean = &args->mean, .var = &args->var,
+                                 .w = cr_present(&args->w), .b = cr_present(&args->b), .eps = args->eps});
+}
+
+cr_status cr_cpu_group_norm_bwd(const cr_group_norm_bwd_args *args) {
+    return run_groups((channels){.x = &args->x, .g = &args->g, .out = cr_present(&args->dx), .mean = &args->mean,
+                                 .var = &args->var, .w = cr_present(&args->w), .dw = cr_present(&args->dw),
+                                 .db = cr_present(&args->db), .eps = args->eps});
 }

@@ -8,46 +8,22 @@
  *   INPUT     the same with y as the source: one such pass for each remainder of x's positions modulo the stride
  *   WEIGHT    w (M, C taps) = y (M, positions) x (positions, C taps), in parts of the positions, added in order
  * Results of few channels (depthwise) are sums over taps without packing.  Cuts depend on the shape only. */
-#include "conv.h"
+#include "conv_job.h"
 
 #include <string.h>
 
 #include "../../core/pool.h"
-#include "isa.h"
 
 enum { BUFFER_BYTES = 192 << 10,                    /* of a chunk's buffer: part of L2 */
        CHUNKS = 16,                                 /* wanted, where the shape has enough work */
        LEAST_POSITIONS = 512,                       /* of a chunk that is not all */
        FEW = 3,                                     /* results of a group that need no packing */
-       SLACK = 16,                                  /* elements around the buffer that may be read */
+       SLACK = CR_CONV_SLACK,
        PARTS_BYTES = 32 << 20 };                    /* of the partial sums of WEIGHT */
 static const double grain = 1 << 19;                /* flops of a chunk */
 
-/* One spatial axis of a pass: the element under tap i of output p is p stride + first + i step of the source; tap i is
- * element tap + i tap_step of the kernel; output p is element to + p to_step of the result. */
-typedef struct axis { int64_t in, out, stride, taps, first, step, tap, tap_step, to, to_step; } axis;
-
-typedef struct job {
-    const cr_conv_args *a;
-    cr_array from, to;                              /* FORWARD: x, y; INPUT: y, x; WEIGHT: x, and y, which is read */
-    cr_dtype dtype;
-    bool round;                                     /* f32 operands are rounded to bf16 */
-    cr_lane lane;
-    int64_t size;                                   /* bytes of a number in the buffer */
-    const cr_product_kernels *product;
-    const struct cr_conv_kernels *kernels;
-    int64_t C, M, taps, K;                          /* of a group: source channels, results; K = C taps */
-    axis axis[3];
-    int64_t line, plane, channel, phase;            /* of the buffer, in numbers */
-    int64_t rows, row_blocks;                       /* a block: so many rows of outputs */
-    int64_t *offset;                                /* (K): of each tap */
-    int64_t depth, panels, m_blocks, block_panels;
-    char *plain, *packed;                           /* weights of all groups: (M, K + bias) and as panels */
-    int64_t items, group;
-    int64_t units, parts, strips, n_blocks, block_strips;        /* WEIGHT */
-    char *partial;
-    atomic_bool failed;
-} job;
+typedef cr_conv_axis axis;
+typedef cr_conv_job job;
 
 /* ---- axes */
 
@@ -79,30 +55,30 @@ static axis input_axis(const cr_conv_args *a, int i, int64_t r) {
     return x;
 }
 
-static int64_t low(const axis *x) { return cr_imin(x->first, x->first + (x->taps - 1) * x->step); }
+int64_t cr_conv_low(const axis *x) { return cr_imin(x->first, x->first + (x->taps - 1) * x->step); }
 static int64_t high(const axis *x) { return cr_imax(x->first, x->first + (x->taps - 1) * x->step); }
-static int64_t span(const axis *x, int64_t outs) { return (outs - 1) * x->stride + high(x) - low(x) + 1; }
+int64_t cr_conv_span(const axis *x, int64_t outs) { return (outs - 1) * x->stride + high(x) - cr_conv_low(x) + 1; }
 
 /* ---- the buffer */
 
-static void place_buffer(job *j, int64_t rows) {
+void cr_conv_place_buffer(job *j, int64_t rows) {
     const axis *d = j->axis, *h = d + 1, *w = d + 2;
     j->rows = rows;
     j->row_blocks = cr_pieces(h->out, rows);
-    j->phase = cr_pieces(span(w, w->out), w->stride);
+    j->phase = cr_pieces(cr_conv_span(w, w->out), w->stride);
     j->line = j->phase * w->stride;
-    j->plane = j->line * span(h, rows);
+    j->plane = j->line * cr_conv_span(h, rows);
     j->channel = j->plane * d->taps;
 }
 
 /* Chooses the rows of a block: few enough for the caches and for all threads.  others: items for each block of rows */
 static void cut_rows(job *j, int64_t others) {
     int64_t rows = j->axis[1].out;
-    place_buffer(j, rows);
+    cr_conv_place_buffer(j, rows);
     while (rows > 1 && (j->C * j->channel * j->size > BUFFER_BYTES ||
                         (others * j->row_blocks < CHUNKS && rows * j->axis[2].out > LEAST_POSITIONS))) {
         rows = (rows + 1) / 2;
-        place_buffer(j, rows);
+        cr_conv_place_buffer(j, rows);
     }
 }
 
@@ -113,16 +89,29 @@ static void fill_offsets(job *j) {
         for (int64_t i = 0; i < d->taps; i++)
             for (int64_t k = 0; k < h->taps; k++)
                 for (int64_t l = 0; l < w->taps; l++) {
-                    const int64_t column = w->first + l * w->step - low(w);
-                    *to++ = c * j->channel + i * j->plane + (h->first + k * h->step - low(h)) * j->line +
+                    const int64_t column = w->first + l * w->step - cr_conv_low(w);
+                    *to++ = c * j->channel + i * j->plane + (h->first + k * h->step - cr_conv_low(h)) * j->line +
                             column % w->stride * j->phase + column / w->stride;
                 }
 }
 
+/* n numbers, steps in numbers */
+static void copy_apart(int64_t size, char *to, int64_t to_step, const char *from, int64_t step, int64_t n) {
+    if (size == 4) for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i * to_step, from + 4 * i * step, 4);
+    else for (int64_t i = 0; i < n; i++) memcpy(to + 8 * i * to_step, from + 8 * i * step, 8);
+}
+
 static void load(const job *j, char *to, const char *from, int64_t stride, int64_t n) {
-    if (stride == 1 && !cr_dtype_is_half(j->dtype)) memcpy(to, from, (size_t)(n * j->size));
-    else cr_block_load(j->lane, to, j->dtype, from, stride, n);
+    if (cr_dtype_is_half(j->dtype)) cr_block_load(j->lane, to, j->dtype, from, stride, n);
+    else if (stride == 1) memcpy(to, from, (size_t)(n * j->size));
+    else if (stride == 2) j->kernels->every_second(to, from, n);
+    else copy_apart(j->size, to, 1, from, stride, n);
     if (j->round) cr_cpu_vec()->casts->round_to_bf16((float *)(void *)to, (const float *)(void *)to, n);
+}
+
+static void store(const job *j, const char *from, char *to, int64_t stride, int64_t n) {
+    if (cr_dtype_is_half(j->dtype)) cr_block_store(j->lane, from, j->dtype, to, stride, n);
+    else copy_apart(j->size, to, stride, from, 1, n);
 }
 
 /* A frame is a few numbers: less than a call costs. */
@@ -133,18 +122,24 @@ static void zero(const job *j, char *to, int64_t n) {
     else for (int64_t i = 0; i < bytes; i += WORD) memset(to + i, 0, WORD);
 }
 
-/* The columns of one line. */
-static void fill_line(const job *j, char *to, const char *from) {
+/* The columns of one remainder of a line: zeros, those from element `at` of the source on, zeros. */
+typedef struct part_of_line { int64_t at, first, end; } part_of_line;
+
+static part_of_line columns_of(const job *j, int64_t remainder) {
     const axis *w = &j->axis[2];
-    const int64_t stride = j->from.strides[4], bytes = (int64_t)cr_dtype_size(j->dtype), s = w->stride;
-    for (int64_t f = 0; f < s; f++, to += j->phase * j->size) {
-        const int64_t at = low(w) + f, left = w->in - at, first = cr_imin(j->phase, at < 0 ? (-at + s - 1) / s : 0),
-                      end = cr_iclamp(left > 0 ? (left + s - 1) / s : 0, first, j->phase);
-        zero(j, to, first);
-        if (end > first)
-            load(j, to + first * j->size, from + (at + first * s) * stride * bytes, s * stride, end - first);
-        zero(j, to + end * j->size, j->phase - end);
-    }
+    const int64_t at = cr_conv_low(w) + remainder, left = w->in - at, s = w->stride;
+    part_of_line c = {.at = at, .first = cr_imin(j->phase, at < 0 ? (-at + s - 1) / s : 0)};
+    c.end = cr_iclamp(left > 0 ? (left + s - 1) / s : 0, c.first, j->phase);
+    c.at += c.first * s;
+    return c;
+}
+
+static void fill_columns(const job *j, char *to, const char *from, const part_of_line *c) {
+    const int64_t stride = j->from.strides[4], bytes = (int64_t)cr_dtype_size(j->dtype);
+    zero(j, to, c->first);
+    if (c->end > c->first)
+        load(j, to + c->first * j->size, from + c->at * stride * bytes, j->axis[2].stride * stride, c->end - c->first);
+    zero(j, to + c->end * j->size, j->phase - c->end);
 }
 
 /* Lines first .. first + n - 1 of a plane of the source, NULL: outside of it. */
@@ -154,28 +149,30 @@ static void fill_lines(const job *j, char *to, const char *plane, int64_t first,
                   begin = plane ? cr_iclamp(-first, 0, n) : n, end = cr_iclamp(h->in - first, begin, n);
     zero(j, to, begin * j->line);
     zero(j, to + end * j->line * j->size, (n - end) * j->line);
-    if (w->stride == 1 && !low(w) && j->line == w->in && strides[4] == 1 && strides[3] == j->line) {
+    if (w->stride == 1 && !cr_conv_low(w) && j->line == w->in && strides[4] == 1 && strides[3] == j->line) {
         if (end > begin)                            /* all of them follow one another */
             load(j, to + begin * j->line * j->size, plane + (first + begin) * strides[3] * bytes, 1,
                  (end - begin) * j->line);
         return;
     }
-    for (int64_t i = begin; i < end; i++)
-        fill_line(j, to + i * j->line * j->size, plane + (first + i) * strides[3] * bytes);
+    for (int64_t f = 0; f < w->stride; f++) {
+        const part_of_line c = columns_of(j, f);
+        for (int64_t i = begin; i < end; i++)
+            fill_columns(j, to + (i * j->line + f * j->phase) * j->size, plane + (first + i) * strides[3] * bytes, &c);
+    }
 }
 
-/* The source under rows first .. first + rows - 1 of outputs, channels c .. c_end - 1 of the group. */
-static void fill_buffer(const job *j, char *to, int64_t b, int64_t group, int64_t c, int64_t c_end, int64_t depth,
+void cr_conv_fill_buffer(const job *j, char *to, int64_t b, int64_t group, int64_t c, int64_t c_end, int64_t depth,
                         int64_t first, int64_t rows) {
     const axis *d = j->axis, *h = d + 1;
-    const int64_t lines = span(h, rows), *strides = j->from.strides, bytes = (int64_t)cr_dtype_size(j->dtype);
+    const int64_t lines = cr_conv_span(h, rows), *strides = j->from.strides, bytes = (int64_t)cr_dtype_size(j->dtype);
     for (; c < c_end; c++)
         for (int64_t i = 0; i < d->taps; i++) {
             const int64_t z = depth * d->stride + d->first + i * d->step;
             const char *plane = (const char *)cr_array_data(&j->from) +
                                 (b * strides[0] + (group * j->C + c) * strides[1] + z * strides[2]) * bytes;
             fill_lines(j, to + (c * j->channel + i * j->plane) * j->size, z >= 0 && z < d->in ? plane : NULL,
-                       first * h->stride + low(h), lines);
+                       first * h->stride + cr_conv_low(h), lines);
         }
 }
 
@@ -197,6 +194,11 @@ static void plain_row(const job *j, char *to, int64_t group, int64_t m) {
     for (int64_t c = 0; c < j->C; c++) {
         const int64_t o = forward ? group * j->M + m : group * j->C + c, i = forward ? c : m;
         const char *from = (const char *)cr_array_data(w) + (o * w->strides[0] + i * w->strides[1]) * bytes;
+        if (l->tap_step == 1 && j->taps == kernel[0] * kernel[1] * kernel[2]) {
+            load(j, to, from, 1, j->taps);
+            to += j->taps * j->size;
+            continue;
+        }
         for (int64_t x = 0; x < d->taps; x++)
             for (int64_t y = 0; y < h->taps; y++, to += l->taps * j->size)
                 load(j, to,
@@ -314,15 +316,15 @@ static void run_block(const job *j, const block *t, char *scratch) {
         for (int64_t m = first; m < end; m++)
             memset(c + (m - first) * c_row * j->size, 0, (size_t)(t->positions * j->size));
     } else {
-        fill_buffer(j, buffer, t->b, t->group, 0, j->C, t->depth, t->row, t->rows);
+        cr_conv_fill_buffer(j, buffer, t->b, t->group, 0, j->C, t->depth, t->row, t->rows);
         if (is_small(j)) sum_taps(j, t, buffer, c, c_row);
         else multiply(j, t, buffer, strip, c, c_row);
     }
     if (direct) return;
     for (int64_t m = first; m < end; m++)
         for (int64_t r = 0; r < t->rows; r++)
-            cr_block_store(j->lane, wide + ((m - first) * t->positions + r * j->axis[2].out) * j->size, j->dtype,
-                           result_at(j, t, m, t->row + r), j->axis[2].to_step * j->to.strides[4], j->axis[2].out);
+            store(j, wide + ((m - first) * t->positions + r * j->axis[2].out) * j->size,
+                  result_at(j, t, m, t->row + r), j->axis[2].to_step * j->to.strides[4], j->axis[2].out);
 }
 
 static void run_chunk(void *ctx, int64_t chunk, int worker) {
@@ -483,7 +485,7 @@ static void weight_chunk(void *ctx, int64_t chunk, int worker) {
         t.group = group;
         int64_t g_row;
         const char *g = cotangents(j, &t, s.g, &g_row);
-        fill_buffer(j, s.buffer, t.b, group, first / j->taps, (end - 1) / j->taps + 1, t.depth, t.row, t.rows);
+        cr_conv_fill_buffer(j, s.buffer, t.b, group, first / j->taps, (end - 1) / j->taps + 1, t.depth, t.row, t.rows);
         if (!is_small(j)) multiply_weights(j, &t, &s, g, g_row, dw, first, end);
         else for (int64_t m = 0; m < j->M; m++)
                 j->kernels->row_weights(dw + (m * j->K + first) * j->size, g + m * g_row * j->size, s.buffer,
@@ -501,6 +503,20 @@ ADD_MORE(add_f32, float)
 ADD_MORE(add_f64, double)
 #undef ADD_MORE
 
+enum { TRANSPOSED = 16 };                           /* rows at a time: a line of f32 */
+/* to (M, K), of which `rows` columns are written, from (rows, M in whole strips) */
+static void transpose(const job *j, char *to, const char *from, int64_t rows) {
+    const struct cr_casts *casts = cr_cpu_vec()->casts;
+    const int64_t M = padded_channels(j), bytes = (int64_t)cr_dtype_size(j->dtype);
+    int64_t m = 0;
+    for (; j->dtype == CR_F32 && rows == TRANSPOSED && m + casts->tile <= j->M; m += casts->tile)
+        for (int64_t k = 0; k < rows; k += casts->tile)
+            casts->transpose((uint32_t *)(void *)to + m * j->K + k, (const uint32_t *)(const void *)from + k * M + m,
+                             j->K, M, false);
+    for (int64_t k = 0; k < rows && m < j->M; k++)
+        store(j, from + (k * M + m) * j->size, to + (m * j->K + k) * bytes, j->K, j->M - m);
+}
+
 /* w = the sum of the parts, in order: of a group (M, K) or, packed, (K, M) in whole strips */
 static void add_parts(void *ctx, int64_t chunk, int worker) {
     (void)worker;
@@ -512,9 +528,11 @@ static void add_parts(void *ctx, int64_t chunk, int worker) {
     char *sum = j->partial + first * M * j->size, *to = cr_array_data(&j->a->w);
     for (int64_t p = 1; p < j->parts; p++) (j->size == 8 ? add_f64 : add_f32)(sum, sum + p * all * j->size, n * M);
     if (small) { cr_block_store(j->lane, sum, j->dtype, to + first * M * bytes, 1, n * M); return; }
-    for (int64_t i = 0; i < n; i++)
-        cr_block_store(j->lane, sum + i * M * j->size, j->dtype,
-                       to + (((first + i) / K * j->M) * K + (first + i) % K) * bytes, K, j->M);
+    for (int64_t i = 0, tile; i < n; i += tile) {
+        const int64_t group = (first + i) / K, k = (first + i) % K;
+        tile = cr_imin(cr_imin(TRANSPOSED, n - i), K - k);
+        transpose(j, to + (group * j->M * K + k) * bytes, sum + i * M * j->size, tile);
+    }
 }
 
 static cr_status run_weight(job *j) {
@@ -593,5 +611,6 @@ cr_status cr_cpu_conv(const cr_conv_args *a) {
              .C = back ? outs : ins,
              .M = back ? ins : outs};
     open_kernels(&j);
-    return is_product(&j) ? run_product(&j) : runs[a->kind](&j);
+    if (is_product(&j)) return run_product(&j);
+    return cr_conv_winograd_takes(&j) ? cr_conv_winograd(&j) : runs[a->kind](&j);
 }

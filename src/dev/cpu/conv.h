@@ -27,6 +27,8 @@ struct cr_conv_kernels {
     /* dw[tap] += the sum over all positions of g[row * columns + column] times the element under the tap */
     void (*row_weights)(void *dw, const void *g, const void *buffer, const int64_t *offset, int64_t taps,
                         const cr_conv_rows *r, int64_t rows);
+    /* to[i] = from[2 i], i < n */
+    void (*every_second)(void *to, const void *from, int64_t n);
 };
 struct cr_convs { struct cr_conv_kernels f32, f64; };
 CR_ISA_TABLE(cr_convs);

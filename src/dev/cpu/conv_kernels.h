@@ -177,3 +177,18 @@ static void NAME(row_weights)(void *dw, const void *g, const void *buffer, const
     for (; taps - t >= 3; t += 3) NAME(row_sums)(3, d + t, g, buffer, offset + t, r, rows);
     for (; t < taps; t++) NAME(row_sums)(1, d + t, g, buffer, offset + t, r, rows);
 }
+
+static void NAME(every_second)(void *into, const void *source, int64_t n) {
+    REAL *to = into;
+    const REAL *from = source;
+    MASK even;
+    for (int i = 0; i < LANES; i++) even[i] = 2 * i;
+    int64_t i = 0;
+    for (; i + LANES < n; i += LANES) {
+        const VEC a = *(const LOOSE *)(from + 2 * i), b = *(const LOOSE *)(from + 2 * i + LANES);
+        VEC r;
+        SHUFFLE(r, LANES, a, b, even);
+        *(LOOSE *)(to + i) = r;
+    }
+    for (; i < n; i++) to[i] = from[2 * i];
+}

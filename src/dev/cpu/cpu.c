@@ -4,6 +4,7 @@
 #include "isa.h"
 #include "product.h"
 #include "windows.h"
+#include "winograd.h"
 #include "../../core/config.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #define KERNELS(n) \
     {n, &cr_blocks_v##n, &cr_casts_v##n, &cr_reducers_v##n, &cr_rows_v##n, &cr_randoms_v##n, &cr_orders_v##n, \
         &cr_integers_v##n, &cr_conversions_v##n, \
-     &cr_products_v##n, &cr_attentions_v##n, &cr_windows_v##n, &cr_convs_v##n}
+     &cr_products_v##n, &cr_attentions_v##n, &cr_windows_v##n, &cr_convs_v##n, &cr_winograds_v##n}
 
 #if defined(__x86_64__)
 static const struct cr_isa_kernels built[] = {KERNELS(4), KERNELS(3), KERNELS(2)};

@@ -155,6 +155,7 @@ struct cr_isa_kernels {
     const struct cr_attentions *attention;          /* attention.h */
     const struct cr_windows *windows;               /* windows.h */
     const struct cr_convs *conv;                    /* conv.h */
+    const struct cr_winograds *winograd;            /* winograd.h */
 };
 
 #endif

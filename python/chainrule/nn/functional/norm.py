@@ -18,22 +18,6 @@ __all__ = [
 ]
 
 
-def _affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """x weight + bias along axis 1 : (N, C, ...), (C) -> (N, C, ...)"""
-    shape = (-1,) + (1,) * (x.ndim - 2)
-    for what, of in (("weight", weight), ("bias", bias)):
-        if of is not None and tuple(of.shape) != (x.size(1),):
-            raise RuntimeError(
-                f"Expected {what} to be a vector of size equal to the number of channels in input, but got"
-                f" {list(of.shape)} for {list(x.shape)}"
-            )
-    if weight is not None and bias is not None and weight.dtype == x.dtype:
-        return _core.addcmul(bias.reshape(shape), x, weight.reshape(shape))  # one pass over x
-    if weight is not None:
-        x = x * weight.reshape(shape)
-    return x if bias is None else x + bias.reshape(shape)
-
-
 def _over_last(
     input: Tensor, normalized_shape: Sequence[int], *parameters: Tensor | None
 ) -> tuple[Tensor, list[Tensor | None]]:
@@ -92,8 +76,13 @@ def group_norm(
         )
     if input.numel() == num_groups:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
-    rows = input.reshape(len(input), num_groups, input.numel() // max(1, len(input) * num_groups))
-    return _affine(_core._layer_norm(rows, eps).reshape(input.shape), weight, bias)
+    for what, of in (("weight", weight), ("bias", bias)):
+        if of is not None and tuple(of.shape) != (input.size(1),):
+            raise RuntimeError(
+                f"Expected {what} to be a vector of size equal to the number of channels in input, but got"
+                f" {list(of.shape)} for {list(input.shape)}"
+            )
+    return _core._group_norm(input, num_groups, eps, weight, bias)
 
 
 def _update(running: Tensor | None, batch: Tensor, momentum: float) -> None:

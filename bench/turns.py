@@ -1,0 +1,85 @@
+"""Libraries that take turns, each in a process of its own, so that no thread pool waits beside another's work."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import math
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+Runs = dict[str, Callable[[], object]]
+Open = Callable[[str, int], tuple[str, Callable[[str], Runs]]]  # library, threads -> version, what makes runs of a case
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cpu", action="store_true", help="processor time instead of elapsed time")
+    parser.add_argument("--only", default="", help="cases with this in their names")
+    return parser
+
+
+def prepared(library: str, threads: int) -> Any:
+    """The module, for so many threads."""
+    for variable in ("CHAINRULE_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+    if library == "jax":
+        os.environ["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={'false' if threads == 1 else 'true'}"
+    lib = importlib.import_module(library)
+    if library != "jax":
+        importlib.import_module(library + ".nn.functional")
+        lib.set_num_threads(threads)
+    return lib
+
+
+def work(open_library: Open, library: str, threads: int, cpu: bool, pipe: Any) -> None:
+    """Answers (case, what, seconds) with the least milliseconds of one call."""
+    version, make = open_library(library, threads)
+    clock = time.process_time if cpu else time.perf_counter
+    made: dict[str, Runs] = {}
+    pipe.send(version)
+    while ask := pipe.recv():
+        name, what, seconds = ask
+        if name not in made:
+            made = {name: make(name)}
+            made[name][what]()
+        run, least, end = made[name][what], math.inf, time.perf_counter() + seconds
+        run()
+        while time.perf_counter() < end or least == math.inf:
+            start = clock()
+            run()
+            least = min(least, clock() - start)
+        pipe.send(1e3 * least)
+
+
+def start(target: Callable[..., None], *words: Any) -> Any:
+    """A process that runs target(*words, its end of a pipe): the other end."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    context.Process(target=target, args=(*words, theirs), daemon=True).start()
+    return ours
+
+
+class Turns:
+    def __init__(self, open_library: Open, libraries: list[str], o: argparse.Namespace) -> None:
+        self.libraries, self.quick = libraries, o.quick
+        self.pipes = [start(work, open_library, library, o.threads, o.cpu) for library in libraries]
+        self.versions = [pipe.recv() for pipe in self.pipes]
+
+    def least(self, name: str, what: str, seconds: float, rounds: int = 7) -> dict[str, float]:
+        """By library the least milliseconds of a call, over rounds of so many seconds each."""
+        ms = dict.fromkeys(self.libraries, math.inf)
+        for _ in range(2 if self.quick else rounds):
+            for library, pipe in zip(self.libraries, self.pipes, strict=True):
+                pipe.send((name, what, seconds / 8 if self.quick else seconds))
+                ms[library] = min(ms[library], pipe.recv())
+        return ms
+
+    def end(self) -> None:
+        for pipe in self.pipes:
+            pipe.send(None)
