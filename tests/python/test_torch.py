@@ -140,6 +140,63 @@ def test_messages(tmp_path: Path, line: str, kind: str, advice: str) -> None:
         assert f"({path}:4)" in found.stderr and "_names.py" not in found.stderr
 
 
+FOUND = """
+import torch, torch.nn as nn, torch.onnx, torch.utils.data as data
+from torch.sparse import FloatTensor
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin, self.drop, self.buffer = nn.Linear(2, 2), nn.Dropout(0.1), nn.Buffer(torch.ones(2))
+
+net = Net()
+print(list(net.state_dict()), net.__getattr__("buffer"))
+torch.save(net, "net.pt")
+try:
+    torch.load("net.pt")
+except Exception as e:
+    print(type(e).__name__)
+with torch.serialization.safe_globals([Net, nn.modules.linear.Linear, nn.modules.dropout.Dropout, nn.Buffer]):
+    again = torch.load("net.pt")
+print(all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), again.state_dict().values())))
+net._modules.update(act=nn.ReLU())
+net._modules.pop("drop")
+print(net, net._modules.get("drop"))
+endless = data.RandomSampler([1, 2], replacement=True, num_samples=10**10)
+it = iter(data.DataLoader([[1], [2]], batch_size=2, sampler=endless))
+print(len(it), next(it)[0].shape)
+print(torch.tensor([[torch.tensor([0.5])], [torch.tensor([[0.25]])]]), torch.tensor([torch.ones(1), 3]))
+try:
+    torch.tensor([torch.ones(2), torch.zeros(2)])
+except ValueError as e:
+    print(e)
+at = torch.tensor([[0, 1, 1, 1], [2, 0, 0, 1]])
+a = torch.sparse_coo_tensor(at, torch.tensor([3.0, 4.0, 5.0, 0.5]), (2, 3), check_invariants=False)
+print(torch.spmm(a, torch.ones(3, 2)), torch.sparse.mm(a, torch.ones(3, 1)), a.coalesce().to_dense())
+"""
+
+
+@pytest.mark.skipif(not PYTORCH, reason="PyTorch is not installed")
+def test_found_in_public_scripts(tmp_path: Path) -> None:
+    """What failed when public scripts were tried: the same lines as PyTorch's."""
+    path = script(tmp_path, FOUND.replace("net.pt", str(tmp_path / "net.pt")))
+    ours = run(path)
+    assert ours.returncode == 0, ours.stderr
+    assert ours.stdout == pytorch_prints([Path(path)])[path]
+
+
+def test_tensorboard_takes_tensors(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    found = run(script(
+        tmp_path,
+        "import torch\nfrom torch.utils.tensorboard import SummaryWriter\n"
+        f"w = SummaryWriter({str(tmp_path)!r})\nx = torch.ones(3, requires_grad=True)\n"
+        "w.add_scalar('a', x.sum(), 1)\nw.add_scalars('b', {'c': x.sum()}, 1)\nw.add_histogram('h', x, 1)\n"
+        "w.add_image('i', torch.zeros(3, 4, 4), 1)\nw.close()\n",
+    ))  # fmt: skip
+    assert found.returncode == 0, found.stderr
+
+
 def test_import_stays_apart() -> None:
     """``import chainrule`` does not import the drop-in, and the drop-in brings in only what is used."""
     code = (

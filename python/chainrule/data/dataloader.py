@@ -78,6 +78,22 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )
 
 
+class _Batches:
+    """An epoch under way; ``len`` is that of the loader."""
+
+    def __init__(self, batches: Iterator[Any], loader: DataLoader) -> None:
+        self._batches, self._loader = batches, loader
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
 class DataLoader:
     """Goes over a dataset in batches: ``for x, y in DataLoader(dataset, 32, shuffle=True): ...``.
 
@@ -246,7 +262,8 @@ class DataLoader:
             loaded = self._in_turn() if self.num_workers else self._streamed()
         else:
             loaded = self._ahead(given) if self.num_workers else map(self._load, given)
-        return self._run(mine, self._epoch, islice(loaded, self._given, None) if given is None else loaded)
+        rest = islice(loaded, self._given, None) if given is None else loaded
+        return _Batches(self._run(mine, self._epoch, rest), self)
 
     def _run(self, mine: object, epoch: int, loaded: Iterator[Any]) -> Iterator[Any]:
         for batch in loaded:

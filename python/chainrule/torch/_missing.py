@@ -51,7 +51,6 @@ MISSING = {
     "torch.cuda.nccl": "one process trains on one machine; use DistributedDataParallel with a world of 1",
     "torch.nn.attention.flex_attention": "use torch.nn.functional.scaled_dot_product_attention with attn_mask",
     "torch.nn.quantized": "there are no quantized dtypes; use model.half() or model.bfloat16()",
-    "torch.nn.NonDynamicallyQuantizableLinear": "there are no quantized dtypes; use torch.nn.Linear",
     "torch.Tensor.q_scale": "there are no quantized dtypes",
     "torch.Tensor.reinforce": "PyTorch dropped it too; use torch.distributions and -log_prob * reward",
     "torch.Tensor.register_post_accumulate_grad_hook": "call the hook for each parameter after backward()",
