@@ -299,6 +299,17 @@ static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize
     return true;
 }
 
+/* The first element of a tuple or list that is no int, or the sequence itself. */
+static PyObject *not_an_int(PyObject *sequence) {
+    const Py_ssize_t n = PySequence_Size(sequence);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PyTuple_Check(sequence) ? PyTuple_GetItem(sequence, i) : PyList_GetItem(sequence, i);
+        if (item && !PyIndex_Check(item)) return item;
+    }
+    PyErr_Clear();
+    return sequence;
+}
+
 static bool convert_all(const entry *e, PyObject **from, PyObject *rest, arg *a, int *done) {
     for (int i = 0; i < e->count; i++, *done = i) {
         const param *p = &e->params[i];
@@ -315,6 +326,7 @@ static bool convert_all(const entry *e, PyObject **from, PyObject *rest, arg *a,
         if (!PyErr_Occurred() || (PyErr_ExceptionMatches(PyExc_TypeError) && p->kind != TENSORS)) {
             PyErr_Clear();
             PyObject *got = from[i] == rest && rest && PyTuple_Size(rest) ? PyTuple_GetItem(rest, 0) : from[i];
+            if (p->kind == SIZE && (PyTuple_Check(got) || PyList_Check(got))) got = not_an_int(got);
             raise_type(got, "%s(): argument '%s' (position %d) must be %s, not", e->name, p->name, i + 1,
                        wanted[p->kind]);
         }

@@ -354,3 +354,186 @@ cr_tensor *api_combinations(const arg *a) {
     free(at);
     return y;
 }
+
+/* ---- whole numbers */
+/* Two integer tensors of one dtype and shape, or false and an error. */
+static bool integers(const char *op, const arg *a, const cr_tensor *in[2]) {
+    const cr_dtype dt = cr_promote(cr_dtype_of(a[0].t), cr_dtype_of(a[1].t));
+    if (cr_dtype_is_float(dt) || dt == CR_BOOL) {
+        set_error(bad_type, "[%s] is of integers, not %s", op, cr_dtype_name(dt));
+        return false;
+    }
+    cr_tensor *zero = cr_zeros(0, NULL, dt, cr_device_of(a[0].t));
+    in[0] = cr_add(cast(a[0].t, dt), cr_mul(zero, cast(a[1].t, dt)));   /* broadcast */
+    in[1] = cr_add(cast(a[1].t, dt), cr_mul(zero, cast(a[0].t, dt)));
+    return true;
+}
+
+/* Euclid's steps on all elements: (x, y) = (y, x mod y) where y is not 0; at most 92 for 64 bits */
+static cr_tensor *common_divisor(const cr_tensor *x, const cr_tensor *y) {
+    x = cr_abs(x);
+    y = cr_abs(y);
+    if (!x || !y) return NULL;
+    const cr_tensor *none = cr_zeros(0, NULL, cr_dtype_of(x), cr_device_of(x)),
+                    *one = cr_ones(0, NULL, cr_dtype_of(x), cr_device_of(x));
+    while (x && y) {
+        cr_tensor *more = cr_ne(y, none);
+        if (!more || cr_item(cr_any(more, CR_ALL, false)) == 0) break;
+        cr_tensor *rest = cr_where(more, cr_fmod(x, cr_where(more, y, one)), none);
+        x = cr_where(more, y, x);
+        y = rest;
+    }
+    return y ? alias(x) : NULL;
+}
+
+cr_tensor *api_gcd(const arg *a) {
+    const cr_tensor *in[2];
+    cr_scope_begin();
+    return leave(integers("gcd", a, in) ? cr_abs(common_divisor(in[0], in[1])) : NULL);
+}
+cr_tensor *api_gcd_(const arg *a) { return written("gcd_", a, api_gcd(a)); }
+
+cr_tensor *api_lcm(const arg *a) {
+    const cr_tensor *in[2];
+    cr_scope_begin();
+    if (!integers("lcm", a, in)) return leave(NULL);
+    cr_tensor *d = common_divisor(in[0], in[1]);     /* 0: both are */
+    cr_tensor *safe = cr_add(d, cast(cr_eq(d, cr_scalar(0)), d ? cr_dtype_of(d) : CR_I64));
+    return leave(cr_abs(cr_mul(cr_floor_divide(in[0], safe), in[1])));
+}
+cr_tensor *api_lcm_(const arg *a) { return written("lcm_", a, api_lcm(a)); }
+
+/* f of the arguments, written into the first one, of which a gradient may need the values before */
+static cr_tensor *in_place(const char *name, const arg *a, int n, cr_tensor *(*f)(const arg *)) {
+    arg copy[6];
+    memcpy(copy, a, (size_t)n * sizeof *copy);
+    cr_scope_begin();
+    if (cr_requires_grad(a[0].t)) copy[0].t = cr_clone(a[0].t);
+    cr_tensor *x = written(name, a, copy[0].t ? f(copy) : NULL);
+    cr_scope_end();
+    return x;
+}
+
+/* ---- parts of floats */
+cr_tensor *api_ldexp(const arg *a) {
+    const cr_dtype dt = cr_dtype_of(a[1].t);
+    cr_scope_begin();
+    const cr_tensor *power = cr_dtype_is_float(dt) ? a[1].t : cast(a[1].t, cr_default_dtype());
+    return leave(cr_mul(a[0].t, cr_pow(cr_scalar(2), power)));
+}
+cr_tensor *api_ldexp_(const arg *a) { return in_place("ldexp_", a, 2, api_ldexp); }
+
+/* x / 2^e, in two steps: 2^e may have no finite inverse */
+static cr_tensor *scaled_down(const cr_tensor *x, const cr_tensor *e) {
+    cr_tensor *half = cr_floor(cr_mul_scalar(e, 0.5));
+    return cr_mul(cr_mul(x, cr_exp2(cr_neg(half))), cr_exp2(cr_sub(half, e)));
+}
+
+/* x = mantissa 2^exponent with 1/2 <= |mantissa| < 1; 0, NaN and the infinities are their own mantissa */
+static cr_tensor *split_float(const cr_tensor *x, cr_tensor **exponent) {
+    const cr_dtype dt = cr_dtype_of(x), wide = dt == CR_F64 ? CR_F64 : CR_F32;
+    cr_scope_begin();
+    cr_tensor *w = cast(x, wide), *size = cr_abs(cr_detach(w));
+    cr_tensor *plain = cr_logical_and(cr_isfinite(size), cr_ne(size, cr_scalar(0)));
+    cr_tensor *one = cr_ones(0, NULL, wide, cr_device_of(x));
+    size = cr_where(plain, size, one);
+    /* 2^64 times a small number is normal, so that its logarithm is exact to less than 1 */
+    cr_tensor *small = cr_lt(size, cr_scalar(0x1p-100));
+    cr_tensor *lifted = cr_where(small, cr_mul_scalar(size, 0x1p64), size);
+    cr_tensor *e = cr_add_scalar(cr_floor(cr_log2(lifted)), 1);
+    e = cr_sub(e, cr_mul_scalar(cast(small, wide), 64));
+    cr_tensor *m = scaled_down(size, e);
+    e = cr_add(e, cr_sub(cast(cr_ge(m, cr_scalar(1)), wide), cast(cr_lt(m, cr_scalar(0.5)), wide)));
+    e = cr_where(plain, e, cr_mul_scalar(one, 0));
+    cr_tensor *y = cast(scaled_down(w, e), dt);
+    *exponent = cast(e, CR_I32);
+    if (y && *exponent) cr_keep(*exponent);
+    else *exponent = NULL;
+    return leave(y);
+}
+
+PyObject *api_frexp(const arg *a) {
+    if (!cr_dtype_is_float(cr_dtype_of(a[0].t))) {
+        PyErr_SetString(PyExc_RuntimeError, "torch.frexp() only supports floating-point dtypes");
+        return NULL;
+    }
+    PAIR("frexp", split_float(a[0].t, &second));
+}
+
+/* ---- parts of tensors */
+/* (input, p, dim, maxnorm) */
+cr_tensor *api_renorm(const arg *a) {
+    const cr_tensor *x = a[0].t;
+    const int n = cr_ndim(x), at = axis(a[2].i < 0 ? a[2].i + n : a[2].i);
+    if (n < 2 || at < 0 || at >= n || !(a[1].x.d > 0) || !(a[3].x.d >= 0)) {
+        if (n < 2)
+            set_error(PyExc_RuntimeError, "[renorm] input needs at least 2 dimensions, got %d dimensions", n);
+        else if (at < 0 || at >= n)
+            set_error(PyExc_IndexError, "Dimension out of range (expected to be in range of [%d, %d], but got %lld)", -n,
+                      n - 1, (long long)a[2].i);
+        else if (!(a[1].x.d > 0)) set_error(PyExc_RuntimeError, "[renorm] p is above 0, not %g", a[1].x.d);
+        else set_error(PyExc_RuntimeError, "[renorm] expected maxnorm to be >= 0 but got %g", a[3].x.d);
+        return NULL;
+    }
+    int64_t others[CR_MAX_DIMS];
+    for (int i = 0, k = 0; i < n; i++)
+        if (i != at) others[k++] = i;
+    cr_scope_begin();
+    cr_tensor *norm = cr_norm(x, a[1].x.d, n - 1, others, true);
+    const cr_tensor *most = cr_full(0, NULL, a[3].x.d, cr_dtype_of(x), cr_device_of(x)),
+                    *one = cr_ones(0, NULL, cr_dtype_of(x), cr_device_of(x));
+    return leave(cr_mul(x, cr_where(cr_gt(norm, most), cr_div(most, cr_add_scalar(norm, 1e-7)), one)));
+}
+cr_tensor *api_renorm_(const arg *a) { return in_place("renorm_", a, 4, api_renorm); }
+
+/* (input, dim, index, source, reduce, include_self) */
+cr_tensor *api_index_reduce(const arg *a) {
+    static const char *const kinds[] = {"sum", "prod", "mean", "amax", "amin"};
+    const cr_tensor *x = a[0].t, *index = a[2].t, *source = a[3].t;
+    const int n = cr_ndim(x), at = axis(a[1].i < 0 ? a[1].i + n : a[1].i);
+    int way = 1;
+    while (way < 5 && strcmp(a[4].s, kinds[way])) way++;
+    if (way == 5)
+        set_error(PyExc_RuntimeError, "[index_reduce] reduce is 'prod', 'mean', 'amax' or 'amin', not '%s'", a[4].s);
+    else if (at < 0 || at >= n)
+        set_error(PyExc_IndexError, "Dimension out of range (expected to be in range of [%d, %d], but got %lld)", -n,
+                  n - 1, (long long)a[1].i);
+    else if (cr_dtype_of(index) != CR_I64 && cr_dtype_of(index) != CR_I32)
+        set_error(PyExc_RuntimeError, "[index_reduce] the index is int32 or int64, not %s",
+                  cr_dtype_name(cr_dtype_of(index)));
+    else if (cr_ndim(index) != 1 || cr_ndim(source) != n || cr_size(source, at) != cr_size(index, 0))
+        set_error(PyExc_RuntimeError, "[index_reduce] a vector index with one element for each slice of source along "
+                  "dim %d is needed", at);
+    else {
+        int64_t shape[CR_MAX_DIMS];
+        for (int i = 0; i < n; i++) shape[i] = i == at ? cr_size(index, 0) : 1;
+        cr_scope_begin();
+        cr_tensor *all = cr_expand(cr_reshape(cast(index, CR_I64), n, shape), n, cr_shape(source));
+        return leave(cr_scatter_reduce(x, at, all, source, (cr_scatter_kind)way, a[5].b));
+    }
+    return NULL;
+}
+cr_tensor *api_index_reduce_(const arg *a) { return in_place("index_reduce_", a, 6, api_index_reduce); }
+
+/* (input, fill_value, wrap): wrap: a tall matrix has a diagonal again below a row that has none */
+cr_tensor *api_fill_diagonal_(const arg *a) {
+    cr_tensor *x = a[0].t;
+    const int n = cr_ndim(x);
+    bool cube = n >= 2;
+    for (int i = 1; cube && n > 2 && i < n; i++) cube = cr_size(x, i) == cr_size(x, 0);
+    if (!cube) {
+        set_error(PyExc_RuntimeError, n < 2 ? "[fill_diagonal_] dimensions must larger than 1, not %d"
+                                            : "[fill_diagonal_] all %d dimensions of input must be of equal length", n);
+        return NULL;
+    }
+    const int64_t rows = cr_size(x, 0), step = n == 2 ? cr_size(x, 1) + 1 : rows + 1;
+    bool ok = true;
+    cr_scope_begin();
+    for (int64_t row = 0; ok && row < rows && (row == 0 || (n == 2 && a[2].b)); row += step) {
+        cr_tensor *part = cr_diagonal(row ? cr_slice(x, 0, row, rows, 1) : x, 0, 0, 1);
+        while (part && cr_ndim(part) > 1) part = cr_diagonal(part, 0, 0, cr_ndim(part) - 1);
+        ok = cr_fill_(part, a[1].x.d) != NULL;
+    }
+    cr_scope_end();
+    return ok ? x : NULL;
+}

@@ -77,7 +77,11 @@ static bool walk_items(flat *f, PyObject *o, int depth) {
 static bool walk(flat *f, PyObject *o, int depth) {
     number x;
     PyObject *value = NULL;
-    const bool t = is_tensor(o) && cr_ndim(handle(o)) == 0;
+    const bool t = is_tensor(o);                    /* a number, whatever its axes */
+    if (t && cr_numel(handle(o)) != 1) {
+        PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
+        return false;
+    }
     const cr_dtype its = t ? cr_dtype_of(handle(o)) : CR_F32;
     if (t) {
         value = PyObject_CallMethod(o, "item", NULL);

@@ -130,15 +130,18 @@ cr_tensor *api_argmax(const arg *a) { return extreme_of("argmax", a, true, arg_r
 cr_tensor *api_argmin(const arg *a) { return extreme_of("argmin", a, true, arg_reduce(a, cr_argmin)); }
 
 PyObject *named_pair(const char *type_name, cr_tensor *first, cr_tensor *second) {
-    static struct { const char *name; PyTypeObject *type; } types[16];
+    static struct { const char *name; PyTypeObject *type; } types[24];
     static PyStructSequence_Field places[] = {{"values", "the elements"}, {"indices", "where they are, int64"}, {0}},
-                                  ends[] = {{"min", "the smallest"}, {"max", "the largest"}, {0}};
+                                  ends[] = {{"min", "the smallest"}, {"max", "the largest"}, {0}},
+                                  floats[] = {{"mantissa", "in [0.5, 1) by size"}, {"exponent", "int32"}, {0}};
     int i = 0;
     while (types[i].name && strcmp(types[i].name, type_name)) i++;
     types[i].name = type_name;
     PyTypeObject **type = &types[i].type;
     PyStructSequence_Desc d = {
-        .name = type_name, .fields = strstr(type_name, "aminmax") ? ends : places, .n_in_sequence = 2};
+        .name = type_name,
+        .fields = strstr(type_name, "aminmax") ? ends : strstr(type_name, "frexp") ? floats : places,
+        .n_in_sequence = 2};
     if (!*type) *type = PyStructSequence_NewType(&d);
     PyObject *a = wrap(first), *b = wrap(second), *pair = *type && a && b ? PyStructSequence_New(*type) : NULL;
     if (pair) {

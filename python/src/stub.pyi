@@ -160,6 +160,12 @@ class _MinMax(tuple[Tensor, Tensor]):
     @property
     def max(self) -> Tensor: ...
 
+class _MantissaExponent(tuple[Tensor, Tensor]):
+    @property
+    def mantissa(self) -> Tensor: ...
+    @property
+    def exponent(self) -> Tensor: ...
+
 _Index = SupportsIndex | slice | None | Tensor | Any
 
 class Tensor:

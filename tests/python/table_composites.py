@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from cases import ANY, FLOATS, LAYOUTS, SHAPES, Call, Cases, X, call, listed, row, shaped
+from cases import ANY, FLOATS, LAYOUTS, SHAPES, Call, Cases, X, call, index, listed, row, shaped
 
 row(
     "logspace",
@@ -228,3 +228,58 @@ row("transpose_ swapaxes_ swapdims_", shaped(call(0, 1), call(0, -1), call(0, 5)
 row("t_", shaped(call()))
 row("get_default_dtype", listed(call()))
 row("set_default_dtype", listed())
+
+
+def whole(*dtypes: str) -> Cases:
+    """Pairs of integers, broadcast, with zeros and negative ones; and what is refused."""
+
+    def cases() -> Iterator[Call]:
+        for d in dtypes:
+            yield call(X((7, 5), d, -9 if d[0] == "i" else 0), X((5,), d, -6 if d[0] == "i" else 0, seed=1))
+        yield call(X((7,), "int64", layout="strided"), X((7,), "int32", seed=1))
+        yield call(X((0, 3), "int64"), X((3,), "int64"))
+        yield call(X((3,), "float32"), X((3,), "float32"))
+        yield call(X((3,), "int64"), X((4,), "int64"))
+
+    return cases
+
+
+row("gcd lcm", whole("int64", "int32", "uint8"))
+row("ldexp", listed(*[call(X((3, 5), d), X((5,), "int64", 0, seed=1)) for d in ("float64", "float32")],
+                    call(X((3, 5)), X((3, 5), seed=1))))  # fmt: skip
+row("frexp", shaped(call(), shapes=[(3, 5), (0, 2), ()]))
+row(
+    "renorm",
+    listed(
+        *[call(X((3, 5), layout=layout), p, d, m) for layout, p, d, m in product(LAYOUTS, (1, 2, 2.5), (0, -1), (1, 3.0))],
+        call(X((2, 3, 4)), float("inf"), 1, 0.5),
+        call(X((3,)), 2, 0, 1),
+        call(X((3, 5)), 0, 0, 1),
+        call(X((3, 5)), 2, 2, 1),
+        call(X((3, 5)), 2, 0, -1),
+    ),
+)
+row(
+    "index_reduce",
+    listed(
+        *[
+            call(X((4, 5), low=0.5), 0, index((3,), 4), X((3, 5), low=0.5, seed=1), r, include_self=s)
+            for r, s in product(("prod", "mean", "amax", "amin"), (True, False))
+        ],
+        call(X((2, 4)), -1, index((6,), 4), X((2, 6), seed=1), "amax"),
+        call(X((4, 5)), 0, index((3,), 4), X((2, 5), seed=1), "amax"),
+        call(X((4, 5)), 0, index((3,), 4), X((3, 5), seed=1), "sum"),
+        call(X((4, 5)), 3, index((3,), 4), X((3, 5), seed=1), "amax"),
+    ),
+)
+row(
+    "fill_diagonal_",
+    listed(
+        *[call(X(s, d, layout=layout), 7) for s, d, layout in product([(3, 5), (5, 3)], ("float64", "int64"), LAYOUTS)],
+        *[call(X((n, 3)), 2.5, wrap) for n, wrap in product((3, 4, 5, 9), (True, False))],
+        call(X((3, 3, 3)), 1),
+        call(X((3, 3, 4)), 1),
+        call(X((3,)), 1),
+        call(X((0, 4)), 1),
+    ),
+)

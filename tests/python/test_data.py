@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+import multiprocessing
+import os
 import pickle
 import subprocess
 import threading
+import time
 import traceback
 from collections import namedtuple
 from pathlib import Path
@@ -595,6 +598,83 @@ def test_workers_that_fail() -> None:
     with pytest.raises(RuntimeError, match="timed out after 0.01 seconds"):
         list(DataLoader(Waits(3), num_workers=1, timeout=0.01))
     go_on.set()
+
+
+class Numbered(Dataset):
+    """Large and small tensors, the process and the worker's seed."""
+
+    def __init__(self, what: str = "") -> None:
+        self.what = what
+
+    def __len__(self) -> int:
+        return 11
+
+    def __getitem__(self, i: int) -> Any:
+        if i == 5 and self.what == "raises":
+            raise KeyError("five")
+        if i == 5 and self.what == "exits":
+            os._exit(3)
+        if self.what == "waits":
+            time.sleep(60)
+        info = get_worker_info()
+        assert info is not None and cr.initial_seed() == info.seed
+        return cr.full((5000,), i, dtype=cr.float64), i, os.getpid(), {"seed": info.seed}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes(method: str) -> None:
+    """Batches of processes: in order, in memory that the reader may write, for as many epochs."""
+    loader = DataLoader(Numbered(), 2, num_workers=2, multiprocessing_context=method, persistent_workers=True)
+    seen = []
+    for _ in range(2):
+        for large, i, pids, seeds in loader:
+            assert large.shape == (len(i), 5000) and (large == i.view(-1, 1)).all() and large.add_(1).min() > 0
+            seen += [(int(n), int(p), int(s)) for n, p, s in zip(i, pids, seeds["seed"], strict=True)]
+    assert [n for n, _, _ in seen] == [*range(11)] * 2
+    assert {(p, s) for _, p, s in seen[:11]} == {(p, s) for _, p, s in seen[11:]} and len({p for _, p, _ in seen}) == 2
+    assert os.getpid() not in {p for _, p, _ in seen} and {s for _, _, s in seen} == {loader.seed, loader.seed + 1}
+    first = iter(loader)
+    next(first)
+    assert len(list(loader)) == 6, "answers of an iteration that was left are dropped"
+    with pytest.raises(RuntimeError, match="newer iteration"):
+        next(first)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_processes_that_fail(capfd: pytest.CaptureFixture[str]) -> None:
+    def load(what: str, **options: Any) -> list[Any]:
+        return list(DataLoader(Numbered(what), 2, num_workers=2, multiprocessing_context="fork", **options))
+
+    def fails(i: int) -> None:
+        raise Unsent(f"init {i}")
+
+    with pytest.raises(KeyError, match="five") as failed:
+        load("raises")
+    assert failed.value.__notes__[0] == "in DataLoader worker 0 of 2"
+    assert "in __getitem__" in failed.value.__notes__[1] and 'raise KeyError("five")' in failed.value.__notes__[1]
+    with pytest.raises(RuntimeError, match=r"worker 0 \(pid \d+\) exited unexpectedly with exit code 3"):
+        load("exits")
+    with pytest.raises(RuntimeError, match="timed out after 0.01 seconds"):
+        load("waits", timeout=0.01)
+    with pytest.raises(RuntimeError, match="Unsent: init 0"):
+        load("", worker_init_fn=fails)
+    streams = DataLoader(Words(10), 2, num_workers=2, multiprocessing_context=multiprocessing.get_context("fork"))
+    for _ in range(2):
+        assert [x.tolist() for x in streams] == [[0, 2], [1, 3], [4, 6], [5, 7], [8], [9]]
+    for wrong, kind in (("thread-like", ValueError), (3, TypeError)):
+        with pytest.raises(kind, match="multiprocessing_context option should"):
+            DataLoader(Numbered(), num_workers=1, multiprocessing_context=wrong)
+    assert DataLoader(Numbered(), num_workers=1, multiprocessing_context="thread").multiprocessing_context is None
+    assert capfd.readouterr() == ("", ""), "workers print nothing"
+    assert not [p for p in multiprocessing.active_children() if p.name.startswith("DataLoader")]
+
+
+class Unsent(Exception):
+    """It cannot be sent to another process."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("no pickle")
 
 
 def test_batches_at_once() -> None:

@@ -52,6 +52,10 @@ COUNT = RNG.integers(0, 6, (3, 4)).astype(float)
 HOT = np.eye(5)[RNG.integers(0, 5, (3,))]
 COUNTS = RNG.multinomial(6, np.full(5, 0.2), 3).astype(float)
 
+MATRICES = factor(4) @ LOWER.swapaxes(1, 2) @ LOWER @ LOWER.swapaxes(1, 2)
+MATRICES = MATRICES @ MATRICES.swapaxes(1, 2) + 0.1 * np.eye(3)
+ROWS = np.tril(drawn(-1, 1, 2, 4, 4), -1) + np.eye(4)
+
 # name, parameters, values
 CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("Normal", {"loc": LOC, "scale": SCALE}, REAL),
@@ -110,6 +114,12 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("RelaxedBernoulli", {"temperature": np.array(0.7), "probs": P}, UNIT),
     ("RelaxedBernoulli", {"temperature": np.array(0.7), "logits": LOC}, UNIT),
     ("RelaxedOneHotCategorical", {"temperature": np.array(0.7), "probs": simplex(3, 5)}, simplex(3, 5)),
+    ("GeneralizedPareto", {"loc": LOC, "scale": SCALE, "concentration": P}, LOC + POSITIVE),
+    ("GeneralizedPareto", {"loc": LOC, "scale": SCALE, "concentration": P * (P > 0.5) - 0.2 * (P < 0.2)}, LOC + UNIT),
+    ("Wishart", {"df": drawn(2.5, 9, 4), "scale_tril": LOWER}, MATRICES),
+    ("Wishart", {"df": np.array(7.5), "covariance_matrix": MATRICES[::-1].copy()}, MATRICES),
+    ("Wishart", {"df": np.array(3.5), "precision_matrix": MATRICES[1]}, MATRICES[0]),
+    ("LKJCholesky", {"dim": 4, "concentration": drawn(0.5, 3, 2)}, ROWS / np.linalg.norm(ROWS, axis=-1, keepdims=True)),
     ("LogisticNormal", {"loc": drawn(-1, 1, 3, 4), "scale": drawn(0.3, 2, 3, 4)}, simplex(3, 5)),
 ]
 IDS = [f"{name}-{'-'.join(p)}" for name, p, _ in CASES]
@@ -372,6 +382,7 @@ KL = [
         {"loc": drawn(-1, 1, 3), "cov_factor": drawn(-1, 1, 3, 2), "cov_diag": drawn(0.2, 1, 3)},
         {"loc": drawn(-1, 1, 3), "cov_factor": drawn(-1, 1, 3, 1), "cov_diag": drawn(0.2, 1, 3)},
     ),
+    ("Wishart", {"df": drawn(2.5, 9, 4), "scale_tril": LOWER}, {"df": np.array(4.5), "scale_tril": LOWER[::-1].copy()}),
 ]
 
 
@@ -633,3 +644,29 @@ def test_devices_agree(name: str) -> None:
         found.append([x.to("cpu"), d.log_prob(x).to("cpu")])
     for ours, others in zip(*found, strict=True):
         assert np.allclose(ours.tolist(), others.tolist(), rtol=1e-9)
+
+
+def test_samples_of_matrices() -> None:
+    """Means over many draws: df V and its variance, and factors of correlations of the variance 1 / (2 eta + n - 1)."""
+    cr.manual_seed(5)
+    w = cr.distributions.Wishart(cr.tensor([4.5, 9.0]), scale_tril=cr.tensor(LOWER[:2], dtype=cr.float32))
+    x = w.rsample((8000,))
+    assert x.shape == (8000, 2, 3, 3) and (w.support.check(x[:50])).all()
+    assert ((x.mean(0) - w.mean).abs() < 5 * (w.variance / 8000).sqrt()).all()
+    assert ((x.var(0) / w.variance - 1).abs() < 0.2).all()
+    lkj = cr.distributions.LKJCholesky(4, cr.tensor([0.7, 3.0]))
+    lower = lkj.sample((8000,))
+    assert lower.shape == (8000, 2, 4, 4) and lkj.support.check(lower).all() and not lkj.has_rsample
+    r = (lower @ lower.transpose(-2, -1))[..., 1:, :].tril(0)
+    for i, eta in enumerate((0.7, 3.0)):
+        for j, k in ((1, 0), (2, 1), (3, 0)):
+            found = float((r[:, i, j - 1, k] ** 2).mean())
+            assert abs(found * (2 * eta + 3) - 1) < 0.08, (eta, j, k, found)
+    with pytest.raises(ValueError, match="dim to be an integer greater than or equal to 2"):
+        cr.distributions.LKJCholesky(1)
+    with pytest.raises(ValueError, match="expected to be greater than ndim - 1 = 2"):
+        cr.distributions.Wishart(2.0, scale_tril=cr.eye(3))
+    with pytest.raises(ValueError, match="Exactly one of"):
+        cr.distributions.Wishart(4.0)
+    wide = cr.distributions.LKJCholesky(3).expand((2,))
+    assert wide.sample().shape == (2, 3, 3) and wide.log_prob(cr.eye(3)).shape == (2,)

@@ -384,3 +384,15 @@ for count in (1, 3, 17):
 def test_reads_nothing_beyond_the_end() -> None:
     """Operands that end where memory ends."""
     runs(AT_THE_END)
+
+
+def test_start_imports_little() -> None:
+    """What ``import chainrule`` brings in: each name more costs every start, and needs a reason."""
+    out = runs(
+        "import sys; before = set(sys.modules); import chainrule; print(*sorted(set(sys.modules) - before));"
+        "assert {'viz', 'nn', 'MLP', 'polygamma'} <= set(dir(chainrule));"
+        "assert chainrule.viz.progress and chainrule.MLP is chainrule.MLP and chainrule.random.seed is chainrule.seed",
+        "-S",
+    )  # fmt: skip
+    wanted = "chainrule chainrule._core chainrule._dtypes chainrule._settings chainrule.autograd"
+    assert out.split() == ["__future__", *wanted.split()]

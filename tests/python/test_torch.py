@@ -107,8 +107,14 @@ def test_arguments_and_exit(tmp_path: Path) -> None:
 BAD = [  # a line of a script, and what the last lines of its error say
     ("torch.fft.fft(x)", "AttributeError: torch.fft.fft is not in chainrule", "there are no complex numbers"),
     ("from torch import polar", "ImportError: torch.polar is not in chainrule", "r * cos(angle)"),
-    ("import torch.onnx", "ModuleNotFoundError: torch.onnx is not in chainrule", "models are not exported"),
-    ("x.to_sparse()", "AttributeError: 'chainrule.Tensor' object has no attribute", "tensors are dense"),
+    (
+        "import torch.onnx; torch.onnx.export(x)",
+        "AttributeError: torch.onnx.export is not in chainrule",
+        "not exported",
+    ),
+    ("from torch.fx import symbolic_trace", "ImportError: torch.fx.symbolic_trace is not in chainrule", "viz"),
+    ("import torch.no_such", "ModuleNotFoundError: torch.no_such is not in chainrule", "docs/differences.md"),
+    ("x.crow_indices()", "AttributeError: 'chainrule.Tensor' object has no attribute", "docs/differences.md"),
     ("from torch.utils.cpp_extension import load; load('a', ['a.cpp'])", "NotImplementedError:", "cannot be loaded"),
     ("torch.jit.load('m.pt')", "NotImplementedError: torch.jit.load", "load_state_dict"),
     ("torch.hub.load('a/b', 'c')", "RuntimeError: torch.hub downloads nothing", "source='local'"),
@@ -134,13 +140,70 @@ def test_messages(tmp_path: Path, line: str, kind: str, advice: str) -> None:
         assert f"({path}:4)" in found.stderr and "_names.py" not in found.stderr
 
 
+FOUND = """
+import torch, torch.nn as nn, torch.onnx, torch.utils.data as data
+from torch.sparse import FloatTensor
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin, self.drop, self.buffer = nn.Linear(2, 2), nn.Dropout(0.1), nn.Buffer(torch.ones(2))
+
+net = Net()
+print(list(net.state_dict()), net.__getattr__("buffer"))
+torch.save(net, "net.pt")
+try:
+    torch.load("net.pt")
+except Exception as e:
+    print(type(e).__name__)
+with torch.serialization.safe_globals([Net, nn.modules.linear.Linear, nn.modules.dropout.Dropout, nn.Buffer]):
+    again = torch.load("net.pt")
+print(all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), again.state_dict().values())))
+net._modules.update(act=nn.ReLU())
+net._modules.pop("drop")
+print(net, net._modules.get("drop"))
+endless = data.RandomSampler([1, 2], replacement=True, num_samples=10**10)
+it = iter(data.DataLoader([[1], [2]], batch_size=2, sampler=endless))
+print(len(it), next(it)[0].shape)
+print(torch.tensor([[torch.tensor([0.5])], [torch.tensor([[0.25]])]]), torch.tensor([torch.ones(1), 3]))
+try:
+    torch.tensor([torch.ones(2), torch.zeros(2)])
+except ValueError as e:
+    print(e)
+at = torch.tensor([[0, 1, 1, 1], [2, 0, 0, 1]])
+a = torch.sparse_coo_tensor(at, torch.tensor([3.0, 4.0, 5.0, 0.5]), (2, 3), check_invariants=False)
+print(torch.spmm(a, torch.ones(3, 2)), torch.sparse.mm(a, torch.ones(3, 1)), a.coalesce().to_dense())
+"""
+
+
+@pytest.mark.skipif(not PYTORCH, reason="PyTorch is not installed")
+def test_found_in_public_scripts(tmp_path: Path) -> None:
+    """What failed when public scripts were tried: the same lines as PyTorch's."""
+    path = script(tmp_path, FOUND.replace("net.pt", str(tmp_path / "net.pt")))
+    ours = run(path)
+    assert ours.returncode == 0, ours.stderr
+    assert ours.stdout == pytorch_prints([Path(path)])[path]
+
+
+def test_tensorboard_takes_tensors(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    found = run(script(
+        tmp_path,
+        "import torch\nfrom torch.utils.tensorboard import SummaryWriter\n"
+        f"w = SummaryWriter({str(tmp_path)!r})\nx = torch.ones(3, requires_grad=True)\n"
+        "w.add_scalar('a', x.sum(), 1)\nw.add_scalars('b', {'c': x.sum()}, 1)\nw.add_histogram('h', x, 1)\n"
+        "w.add_image('i', torch.zeros(3, 4, 4), 1)\nw.close()\n",
+    ))  # fmt: skip
+    assert found.returncode == 0, found.stderr
+
+
 def test_import_stays_apart() -> None:
     """``import chainrule`` does not import the drop-in, and the drop-in brings in only what is used."""
     code = (
         "import sys, chainrule; assert 'chainrule.torch' not in sys.modules;"
         "import chainrule.torch as torch; assert 'chainrule.torch.distributed' not in sys.modules;"
         "assert not hasattr(torch, 'no_such_name') and torch.nn.Linear is chainrule.nn.Linear;"
-        "assert torch.relu is chainrule.relu"
+        "assert torch.relu is chainrule.relu and {'Adam', 'SGD'} <= set(dir(torch.optim))"
     )
     path = str(Path(cr.__file__).resolve().parents[1])
     found = subprocess.run(

@@ -1,7 +1,9 @@
-"""``DataLoader``: a dataset in batches, loaded by threads.
+"""``DataLoader``: a dataset in batches, loaded by threads or processes.
 
-Threads load at the same time, because tensor operations, reading and unpacking release Python's
-lock, and they hand over tensors without copies."""
+Threads are the default: they start at once, need no pickles, and hand over tensors without copies;
+tensor operations, reading and unpacking release Python's lock.  ``multiprocessing_context="fork"``
+(or "spawn", "forkserver") asks for processes, for datasets whose work is Python code or whose state
+threads may not share."""
 
 from __future__ import annotations
 
@@ -29,11 +31,12 @@ class WorkerInfo(NamedTuple):
 
 
 _thread = local()
+_process: list[WorkerInfo] = []  # in a process of a DataLoader: its worker
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The worker of a DataLoader that runs this, or None in any other thread."""
-    return getattr(_thread, "info", None)
+    """The worker of a DataLoader that runs this, or None elsewhere."""
+    return _process[0] if _process else getattr(_thread, "info", None)
 
 
 def default_convert(data: Any) -> Any:
@@ -75,19 +78,38 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )
 
 
+class _Batches:
+    """An epoch under way; ``len`` is that of the loader."""
+
+    def __init__(self, batches: Iterator[Any], loader: DataLoader) -> None:
+        self._batches, self._loader = batches, loader
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
 class DataLoader:
     """Goes over a dataset in batches: ``for x, y in DataLoader(dataset, 32, shuffle=True): ...``.
 
     batch_size: None gives the samples themselves.  shuffle: another order in every epoch.  sampler:
     the order as an iterable of numbers; batch_sampler: one of lists of them.  num_workers: threads
-    that load ahead, ``prefetch_factor`` (2) batches each; 0: none.  Each worker goes over an
+    that load ahead, ``prefetch_factor`` (2) batches each; 0: none.  multiprocessing_context: "fork",
+    "spawn", "forkserver" or a context of ``multiprocessing`` makes them processes, which send large
+    tensors as shared memory; worker i is seeded with the ``seed`` of its WorkerInfo.  "spawn" and
+    "forkserver" pickle the dataset.  Each worker goes over an
     IterableDataset on its own; batches are taken from the workers in turn.  collate_fn: makes a
     batch of a list of samples.  drop_last: no last batch that is smaller.  timeout: seconds to wait
     for a batch, 0: no limit.  worker_init_fn(number): called first in each worker.
-    persistent_workers: the threads stay for the next epoch.  generator: draws the seed of all
-    orders.  pin_memory, pin_memory_device, multiprocessing_context and in_order are taken and change
-    nothing. An exception in a worker is raised where its batch is asked for, with its own trace and
-    a note that names the worker."""
+    persistent_workers: the workers stay for the next epoch.  generator: draws the seed of all
+    orders.  pin_memory, pin_memory_device and in_order are taken and change nothing.  An exception in
+    a worker is raised where its batch is asked for, with its own trace and a note that names the
+    worker.  RuntimeError: a process ended by a signal or a call of exit."""
 
     def __init__(
         self,
@@ -144,7 +166,7 @@ class DataLoader:
         self.collate_fn = collate_fn or (default_convert if batch_size is None else default_collate)
         self.timeout, self.worker_init_fn, self.persistent_workers = timeout, worker_init_fn, persistent_workers
         self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
-        self.multiprocessing_context = multiprocessing_context
+        self.multiprocessing_context = _context(multiprocessing_context)
         self.prefetch_factor = prefetch_factor or 2
         self._pool: Any = None  # of persistent workers
         self._seed: int | None = None  # drawn when it is first needed
@@ -233,11 +255,15 @@ class DataLoader:
         if self._current is not None:  # an epoch that was left: the next one
             self._epoch, self._given = self._epoch + 1, 0
         self._current = mine = object()
-        if self._iterable:
-            source = self._in_turn() if self.num_workers else self._streamed()
-            return self._run(mine, self._epoch, islice(source, self._given, None))
-        batches = self._batches(self._epoch, self._given)
-        return self._run(mine, self._epoch, self._ahead(batches) if self.num_workers else map(self._load, batches))
+        given = None if self._iterable else self._batches(self._epoch, self._given)
+        if self.multiprocessing_context is not None:
+            loaded = self._in_processes(given)
+        elif given is None:
+            loaded = self._in_turn() if self.num_workers else self._streamed()
+        else:
+            loaded = self._ahead(given) if self.num_workers else map(self._load, given)
+        rest = islice(loaded, self._given, None) if given is None else loaded
+        return _Batches(self._run(mine, self._epoch, rest), self)
 
     def _run(self, mine: object, epoch: int, loaded: Iterator[Any]) -> Iterator[Any]:
         for batch in loaded:
@@ -248,6 +274,28 @@ class DataLoader:
             self._epoch, self._given, self._current = epoch + 1, 0, None
 
     # ---- workers ----
+
+    def _in_processes(self, batches: Iterator[Any] | None) -> Iterator[Any]:
+        """The batches, loaded by processes; None: of an iterable dataset."""
+        from copy import copy
+
+        from .processes import Processes
+
+        pool = self._pool
+        if pool is None:
+            lean = copy(self)  # what a worker needs
+            lean.generator = lean.multiprocessing_context = lean._sampler = lean._current = None
+            lean._batch_sampler = None if self._batch_sampler is None else ()
+            seed = (self.seed + self._epoch * self.num_workers) % 2**63
+            pool = Processes(self, lean, self.multiprocessing_context, seed)
+            if self.persistent_workers:
+                self._pool = pool
+        try:
+            depth = self.prefetch_factor
+            yield from pool.in_turn(depth) if batches is None else pool.ahead(batches, depth)
+        finally:
+            if pool is not self._pool:
+                pool.close()
 
     def _threads(self, n: int, numbers: Iterator[int]) -> Any:
         """A pool of n threads that know which workers they are."""
@@ -281,7 +329,7 @@ class DataLoader:
     def __del__(self) -> None:
         pool = getattr(self, "_pool", None)
         if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.close() if hasattr(pool, "close") else pool.shutdown(wait=False, cancel_futures=True)
 
     def _result(self, future: Any) -> Any:
         from concurrent.futures import TimeoutError as TimedOut
@@ -343,6 +391,29 @@ class DataLoader:
                 f"a DataLoader's state is seed, epoch and batch, numbers from 0 up, not {dict(state_dict)}"
             )
         self._seed, self._epoch, self._given, self._current = seed, epoch or 0, batch or 0, None
+
+
+def _context(wanted: Any) -> Any:
+    """A context of multiprocessing, or None for threads."""
+    if wanted is None or wanted == "thread":
+        return None
+    import multiprocessing
+    from multiprocessing.context import BaseContext
+
+    if isinstance(wanted, str):
+        methods = multiprocessing.get_all_start_methods()
+        if wanted not in methods:
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {methods}, or 'thread',"
+                f" but got multiprocessing_context={wanted!r}"
+            )
+        return multiprocessing.get_context(wanted)
+    if not isinstance(wanted, BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start"
+            f" method, but got multiprocessing_context={wanted!r}"
+        )
+    return wanted
 
 
 def _named(load: Callable[[Any], Any], numbers: Any) -> Any:

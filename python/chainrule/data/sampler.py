@@ -82,7 +82,9 @@ class RandomSampler(Sampler):
     def __iter__(self) -> Iterator[int]:
         n, count, generator = len(self.data_source), self.num_samples, self.generator or _core.default_generator
         if self.replacement:
-            yield from _core.randint(n, (count,), generator=generator).tolist()
+            while count > 0:  # in parts: a sampler without end is one with a very large num_samples
+                yield from _core.randint(n, (min(count, 4096),), generator=generator).tolist()
+                count -= 4096
             return
         while count > 0 < n:
             yield from _core.randperm(n, generator=generator)[:count].tolist()

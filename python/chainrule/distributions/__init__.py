@@ -12,6 +12,7 @@ from .discrete import *
 from .distribution import Distribution, ExponentialFamily
 from .gamma import *
 from .kl import *
+from .matrix import *
 from .multivariate import *
 from .transformed import *
 from .transforms import *
@@ -38,6 +39,7 @@ __all__ = [
     "ExponentialFamily",
     "FisherSnedecor",
     "Gamma",
+    "GeneralizedPareto",
     "Geometric",
     "Gumbel",
     "HalfCauchy",
@@ -46,6 +48,7 @@ __all__ = [
     "IndependentTransform",
     "InverseGamma",
     "Kumaraswamy",
+    "LKJCholesky",
     "Laplace",
     "LogNormal",
     "LogisticNormal",
@@ -77,6 +80,7 @@ __all__ = [
     "Uniform",
     "VonMises",
     "Weibull",
+    "Wishart",
     "biject_to",
     "constraints",
     "identity_transform",

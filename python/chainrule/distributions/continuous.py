@@ -15,6 +15,7 @@ from .distribution import Distribution, ExponentialFamily, Number, Shape, scalar
 __all__ = [
     "Cauchy",
     "Exponential",
+    "GeneralizedPareto",
     "Gumbel",
     "HalfCauchy",
     "HalfNormal",
@@ -419,6 +420,77 @@ class Pareto(TransformedDistribution):
 
     def entropy(self) -> Tensor:
         return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
+
+
+class GeneralizedPareto(Distribution):
+    """(1 + k z)^(-1 / k - 1) / scale, z = (x - loc) / scale, k the concentration; exp(-z) / scale for k = 0"""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
+    has_rsample = True
+    loc: Tensor
+    scale: Tensor
+    concentration: Tensor
+
+    def __init__(self, loc: Number, scale: Number, concentration: Number, validate_args: bool | None = None) -> None:
+        self.loc, self.scale, self.concentration = together(loc, scale, concentration)
+        super().__init__(() if scalars(loc, scale, concentration) else self.loc.shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> constraints.Constraint:
+        """[loc, infinity), or up to loc - scale / k for k < 0"""
+        k = self.concentration
+        return constraints.interval(self.loc, _core.where(k < 0, self.loc - self.scale / self._safe(k), math.inf))
+
+    @staticmethod
+    def _safe(k: Tensor) -> Tensor:
+        """k where it is not 0, so that neither a quotient nor its gradient is NaN."""
+        return _core.where(k == 0, _core.ones_like(k), k)
+
+    @property
+    def mean(self) -> Tensor:
+        k = self.concentration
+        finite = k < 1
+        return _core.where(finite, self.loc + self.scale / _core.where(finite, 1 - k, _core.ones_like(k)), math.inf)
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        finite = self.concentration < 0.5
+        k = _core.where(finite, self.concentration, _core.zeros_like(self.concentration))
+        return _core.where(finite, self.scale**2 / ((1 - k) ** 2 * (1 - 2 * k)), math.inf)
+
+    def rsample(self, sample_shape: Shape = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        return self._quantile(_core.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        k, z = self.concentration, (self._checked(value) - self.loc) / self.scale
+        general = (1 + 1 / self._safe(k)) * (k * z).log1p()
+        return -self.scale.log() - _core.where(k == 0, z, general)
+
+    def _log_survival(self, value: Tensor) -> Tensor:
+        k, z = self.concentration, (self._checked(value) - self.loc) / self.scale
+        return -_core.where(k == 0, z, (k * z).log1p() / self._safe(k))
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return -self._log_survival(value).expm1()
+
+    def log_cdf(self, value: Tensor) -> Tensor:
+        """log(cdf(value))"""
+        return self.cdf(value).log()
+
+    def _quantile(self, u: Tensor) -> Tensor:
+        k, log = self.concentration, (-u).log1p()
+        return self.loc + self.scale * _core.where(k == 0, -log, (-k * log).expm1() / self._safe(k))
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self._quantile(value)
+
+    def entropy(self) -> Tensor:
+        return self.scale.log() + self.concentration + 1
 
 
 class Weibull(TransformedDistribution):

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from .. import _core
 from .._core import Tensor
+from ..special import mvlgamma
 from ._linalg import log_det_half, solve_lower, solve_lower_vector
 from ._sampling import EULER, LOG_2PI
 from .continuous import (
@@ -31,6 +32,7 @@ from .discrete import (
 )
 from .distribution import Distribution, sum_last
 from .gamma import Beta, Dirichlet, Gamma
+from .matrix import Wishart, mvdigamma
 from .multivariate import LowRankMultivariateNormal, MultivariateNormal
 from .transformed import Independent, TransformedDistribution
 
@@ -422,6 +424,15 @@ def _multivariate(p: Any, q: Any) -> Tensor:
             "KL-divergence between two Multivariate Normals with different event shapes cannot be computed"
         )
     return _gaussian_kl(p, q, p.scale_tril, q.scale_tril)
+
+
+@register_kl(Wishart, Wishart)
+def _wishart(p: Wishart, q: Wishart) -> Tensor:
+    n = int(p.event_shape[0])
+    root = solve_lower(q.scale_tril, p.scale_tril)
+    half = log_det_half(q.scale_tril) - log_det_half(p.scale_tril)
+    constants = mvlgamma(q.df / 2, n) - mvlgamma(p.df / 2, n) + (p.df - q.df) / 2 * mvdigamma(p.df / 2, n)
+    return q.df * half + p.df / 2 * ((root * root).sum((-2, -1)) - n) + constants
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)

@@ -355,8 +355,10 @@ class Module:
         object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        """Called for unknown attributes; type checkers read from it that a module may have
-        attributes that they do not see."""
+        """Called for unknown attributes, and by scripts for any; type checkers read from it that a module
+        may have attributes that they do not see."""
+        if name in self.__dict__:
+            return self.__dict__[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -164,6 +164,20 @@ def to_dlpack(tensor: _cr.Tensor) -> _Any:
     return tensor.__dlpack__()
 
 
+def spmm(input: _cr.Tensor, mat2: _cr.Tensor) -> _cr.Tensor:
+    """``mm``: sparse matrices are dense tensors here."""
+    return input.mm(mat2)
+
+
+def sparse_coo_tensor(
+    indices: _Any, values: _Any, size: _Any = None, *, dtype: _cr.dtype | None = None, **options: _Any
+) -> _cr.Tensor:
+    """A dense tensor with ``values`` at ``indices`` (axes, n), equal indices added, and zeros elsewhere."""
+    from .sparse import dense
+
+    return dense(indices, values, size, dtype, options)
+
+
 def dropout(input: _cr.Tensor, p: float, train: bool) -> _cr.Tensor:
     return _cr.nn.functional.dropout(input, p, train)
 

@@ -53,6 +53,9 @@ FORWARDS |= {
     f"optim.{name}": "optim"
     for name in "adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd".split()
 }
+# Modules that only raise what `_missing.py` says of their names: many scripts import them and use nothing of them.
+EMPTY = ("ao", "export", "futures", "fx", "library", "nested", "onnx", "package", "quantization")
+FORWARDS |= dict.fromkeys(EMPTY, "")
 
 
 class Forwarding:
@@ -65,8 +68,9 @@ class Forwarding:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__dict__["__getattr__"] = forward(module.__name__, self.source)
-        if any(name.startswith(module.__name__.removeprefix(PACKAGE + ".") + ".") for name in FORWARDS):
+        sources = () if module.__name__.removeprefix(PACKAGE + ".") in EMPTY else (self.source,)
+        module.__dict__["__getattr__"] = forward(module.__name__, *sources)
+        if not sources or any(name.startswith(module.__name__.removeprefix(PACKAGE + ".") + ".") for name in FORWARDS):
             module.__path__ = []  # a package
 
 

@@ -76,6 +76,7 @@ def forward(module: str, *sources: str, names: dict[str, str] | None = None) -> 
             return import_module(f"{module}.{name}")
         raise missing(full)
 
+    sys.modules[module].__dict__.setdefault("__dir__", lambda: sorted({*vars(sys.modules[module]), *get("__all__")}))
     return get
 
 

@@ -480,7 +480,7 @@ METHODS |= {
 }
 METHODS |= {f.__name__: f for f in (set_, share_memory_, is_shared, sum_to_size, as_subclass, storage)}
 METHODS |= dict.fromkeys(
-    ("pin_memory", "to_dense", "coalesce", "resolve_conj", "resolve_neg", "conj", "to_mkldnn"), itself
+    ("pin_memory", "to_dense", "to_sparse", "coalesce", "resolve_conj", "resolve_neg", "conj", "to_mkldnn"), itself
 )
 PROPERTIES: dict[str, Any] = {
     name: property(lambda self: False)

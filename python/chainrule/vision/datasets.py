@@ -316,7 +316,10 @@ class CIFAR10(VisionDataset):
             parts.append(pixels)
             self.targets += labels
         self.data = _core.cat(parts)
-        self.classes = [bytes(name).decode() for name in _read_cifar(self._file(self.meta))[self.names]]
+        names = _read_cifar(self._file(self.meta)).get(self.names)
+        if not isinstance(names, list):
+            raise RuntimeError(f"{self._file(self.meta)} is not a file of CIFAR: it has no {self.names.decode()}")
+        self.classes = [name if isinstance(name, str) else bytes(name).decode() for name in names]
         self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
 
     def _file(self, name: str) -> Path:

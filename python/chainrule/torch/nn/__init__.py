@@ -18,17 +18,11 @@ _NAMES = {
 __getattr__ = _names.forward(__name__, "chainrule.nn", names=_NAMES)
 
 
+NonDynamicallyQuantizableLinear = _nn.Linear  # PyTorch's name of the last layer of MultiheadAttention
+
+
 class NLLLoss2d(_nn.NLLLoss):
     """NLLLoss, which takes any number of axes."""
-
-
-class Buffer:
-    """``Buffer(tensor)``: the tensor.  Assigned to a module it is an attribute; ``register_buffer`` makes a buffer."""
-
-    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
-        import chainrule
-
-        return chainrule.empty(0) if data is None else data
 
 
 class _Registry(dict[str, Any]):
@@ -45,6 +39,17 @@ class _Registry(dict[str, Any]):
     def __delitem__(self, name: str) -> None:
         super().__delitem__(name)
         delattr(self.module, name)
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        for name, value in dict(*args, **kwargs).items():
+            self[name] = value
+
+    def pop(self, name: str, *default: Any) -> Any:
+        if name not in self and default:
+            return default[0]
+        value = self[name]
+        del self[name]
+        return value
 
 
 def share_memory(self: Module) -> Module:
