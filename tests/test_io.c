@@ -352,7 +352,8 @@ static run run_new(uint64_t seed) {
     r.loader = cr_loader_new(
         tokens, &(cr_loader_options){.batch = 3, .context = 4, .seed = 5, .shuffle = true, .device = cr_cpu()});
     cr_tokens_free(tokens);
-    r.t = (cr_training){r.params, r.optim, r.g, r.loader, 0, "{\"note\": \"a \\\"run\\\"\"}"};
+    r.t = (cr_training){.params = r.params, .optim = r.optim, .generator = r.g, .loader = r.loader,
+                        .metadata = "{\"note\": \"a \\\"run\\\"\"}"};
     return r;
 }
 

@@ -183,7 +183,7 @@ static config read_config(cr_entries *e) {
 
 /* ---- building */
 static cr_tensor *bind(cr_binder *b, int64_t layer, const char *name, int n, const int64_t *shape) {
-    char full[80];
+    char full[96];
     if (layer < 0) snprintf(full, sizeof full, "%s", name);
     else snprintf(full, sizeof full, "layers.%lld.%s", (long long)layer, name);
     return cr_bind(b, full, n, shape);
