@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STUB = "python/chainrule/_core.pyi"
 MODULES = [  # of the package, with a page each or a section of one
     "",
+    ".amp",
     ".autograd",
     ".nn",
     ".nn.attention",

@@ -565,7 +565,7 @@ cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_b
     cr_status status = check_options(&w.o);
     if (status != CR_OK) return status;
     bool mode = cr_set_grad_enabled(w.o.create_graph);
-    const cr_casts casts = cr_casts_off();          /* gradients have the dtypes of the forward pass */
+    const cr_cast_state casts = cr_casts_off();          /* gradients have the dtypes of the forward pass */
     cr_scope_begin();
     status = push_root(&w, "backward", y, cotangent);
     if (status == CR_OK && w.o.on_grad) status = count_uses(&w);
@@ -586,7 +586,7 @@ cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *
     if (!out || !in || !grads) return cr_fail_null("gradients", "an array");
     for (int i = 0; i < n_in; i++) grads[i] = NULL;
     bool mode = cr_set_grad_enabled(w.o.create_graph);
-    const cr_casts casts = cr_casts_off();
+    const cr_cast_state casts = cr_casts_off();
     cr_scope_begin();
     cr_status status = n_out < 1 ? cr_fail(CR_BAD_VALUE, "gradients", "%d results: at least one is needed", n_out)
                                  : set_captures(&w, "gradients", n_in, in);

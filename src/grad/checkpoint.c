@@ -9,7 +9,7 @@ typedef struct again {
     cr_function f;
     void *ctx;
     cr_tape *tape;
-    cr_casts casts;                                 /* autocast at the forward pass */
+    cr_cast_state casts;                                 /* autocast at the forward pass */
 } again;
 
 static void checkpoint_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
@@ -18,7 +18,7 @@ static void checkpoint_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[
     for (int i = 0; i < c->n && wanted < 0; i++)
         if (c->needs[i]) wanted = i;
     bool mode = cr_set_grad_enabled(true);
-    const cr_casts casts = cr_set_casts(q->casts);
+    const cr_cast_state casts = cr_set_casts(q->casts);
     const cr_tape_use before = cr_tape_begin(q->tape, true);
     cr_tensor *y = cr_adopt(q->f(c->n, c->in, q->ctx));
     cr_tape_end(before);

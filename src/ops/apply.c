@@ -267,7 +267,7 @@ static cr_tensor *run(cr_call *c, cr_tensor *kept[]) {
 /* The same under autocast: inputs in the dtypes of the policy; what the op computes with others is not cast again. */
 static cr_tensor *run_autocast(cr_call *c, inputs *s, cr_tensor *kept[]) {
     inputs_scope(s);
-    const cr_casts casts = cr_casts_off();
+    const cr_cast_state casts = cr_casts_off();
     cr_status status = cr_autocast_inputs(c->op->name, c->dev, c->n, s->list);
     cr_tensor *out = status == CR_OK ? run(c, kept) : NULL;
     cr_set_casts(casts);

@@ -85,13 +85,13 @@ cr_cast_policy cr_autocast_policy(const char *op) {
 const char *cr_autocast_listed(int i) { return i < 0 || i >= ROWS ? NULL : table[i].name; }
 
 /* ---- the regions of a thread */
-typedef struct region { struct region *outer; cr_casts before; } region;
+typedef struct region { struct region *outer; cr_cast_state before; } region;
 
-static _Thread_local cr_casts now;
+static _Thread_local cr_cast_state now;
 static _Thread_local region *innermost;
 
-cr_casts cr_set_casts(cr_casts c) { const cr_casts old = now; now = c; return old; }
-cr_casts cr_casts_off(void) { const cr_casts old = now; now.on = false; return old; }
+cr_cast_state cr_set_casts(cr_cast_state c) { const cr_cast_state old = now; now = c; return old; }
+cr_cast_state cr_casts_off(void) { const cr_cast_state old = now; now.on = false; return old; }
 bool cr_casts_on(void) { return now.on; }
 bool cr_autocasting(void) { return now.on; }
 

@@ -309,7 +309,7 @@ static const cr_tensor *const *autocast(const char *op, int n, const cr_tensor *
                                         const cr_tensor *cast[MOST_TERMS]) {
     if (!cr_casts_on()) return in;
     memcpy(cast, in, sizeof *cast * (size_t)n);
-    const cr_casts casts = cr_casts_off();
+    const cr_cast_state casts = cr_casts_off();
     const cr_status status = cr_autocast_inputs(op, in[0]->dev, n, cast);
     cr_set_casts(casts);
     return status == CR_OK ? cast : NULL;

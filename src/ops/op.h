@@ -92,13 +92,13 @@ cr_tensor *cr_apply_program_(const cr_program *p, cr_tensor *x, const cr_tensor 
 
 /* ---- mixed precision (autocast.c): the thread's setting */
 enum { CR_CAST_DEVICES = 8 };                       /* types of devices */
-typedef struct cr_casts {
+typedef struct cr_cast_state {
     const cr_kernels *kernels[CR_CAST_DEVICES];     /* of each type, in the order of their first region */
     cr_dtype dtype[CR_CAST_DEVICES];                /* bf16, f16; f32: none */
     bool on, cache;
-} cr_casts;
-cr_casts  cr_set_casts(cr_casts c);                 /* returns the old setting, as cr_casts_off */
-cr_casts  cr_casts_off(void);
+} cr_cast_state;
+cr_cast_state  cr_set_casts(cr_cast_state c);                 /* returns the old setting, as cr_casts_off */
+cr_cast_state  cr_casts_off(void);
 bool      cr_casts_on(void);
 /* inputs in the dtype that op's policy says: casts, which the scope or the thread's cache owns */
 cr_status cr_autocast_inputs(const char *op, const cr_device *dev, int n, const cr_tensor **in);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -247,12 +248,13 @@ def tiny(dtype: cr.dtype | None, steps: int, scaler: amp.GradScaler | None = Non
 @pytest.mark.parametrize("dtype", [cr.bfloat16, cr.float16])
 def test_training(dtype: cr.dtype) -> None:
     """Losses stay near float32's; the bits are the same for any number of threads."""
-    steps = 60
+    steps = 300 if os.environ.get("CHAINRULE_TEST_FULL", "0") != "0" else 60
     scaler = amp.GradScaler("cpu", growth_interval=20) if dtype is cr.float16 else None
     (full, _), (half, grads) = tiny(None, steps), tiny(dtype, steps, scaler)
     assert full[-1] < 0.8 * full[0]
     for i in range(0, steps, 10):
-        assert abs(sum(half[i : i + 10]) / sum(full[i : i + 10]) - 1) < 0.02, (i, half[i], full[i])
+        a, b = sum(half[i : i + 10]) / 10, sum(full[i : i + 10]) / 10
+        assert abs(a - b) < 0.02 * b + 0.005, (i, a, b)
     if scaler is not None:
         assert scaler.get_scale() != 65536.0
     threads = cr.get_num_threads()

@@ -63,6 +63,11 @@ static int64_t wide_bytes(const packed *s) {
 /* ---- packing ---- */
 
 static void widen_row(const packed *s, float *to, const void *from, int64_t n, int64_t step) {
+    if (step == 1 && s->half_c) {                   /* strips are short: without the tables of cr_block_load */
+        const struct cr_casts *casts = cr_cpu_vec()->casts;
+        (s->dtype == CR_BF16 ? casts->bf16_to_f32 : casts->f16_to_f32)(to, from, n);
+        return;
+    }
     const bool in_place = s->dtype != CR_F32 || step != 1;
     if (in_place) cr_block_load(CR_LANE_F32, to, s->dtype, from, step, n);
     if (s->dtype == CR_F32) cr_cpu_vec()->casts->round_to_bf16(to, in_place ? to : from, n);
@@ -326,7 +331,10 @@ static void plan(packed *s) {
     s->strips = cr_pieces(w->n, s->kernels->tile_columns);
     s->share_a = w->m <= FEW_ROWS && w->n > w->m;
     int64_t all = s->share_a ? s->strips : s->panels;
-    s->block = cr_imin(s->share_a ? BLOCK_STRIPS : s->update ? UPDATE_PANELS : BLOCK_PANELS, cr_pieces(all, PIECES));
+    s->block = cr_imin(s->share_a               ? BLOCK_STRIPS
+                       : s->update || s->half_c ? UPDATE_PANELS      /* what is done to c behind it stays in L2 */
+                                                : BLOCK_PANELS,
+                       cr_pieces(all, PIECES));
     s->chunks = cr_pieces(all, s->block);
     int64_t blocks = cr_pieces(w->k, s->kernels->depth), per = s->kernels->per,
             lines = s->share_a ? s->panels : s->strips;
