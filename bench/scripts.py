@@ -1,9 +1,10 @@
 """Training steps of whole networks beside PyTorch, eager and compiled: milliseconds, the least of rounds in turn, and
 the peak memory of some.
-use: scripts.py [--quick] [--threads 2] [--cpu] [--only part-of-a-name] [--no-memory]        prints JSON
+use: scripts.py [--quick] [--threads 2] [--cpu] [--only part-of-a-name] [--no-memory] [--eager]        prints JSON
 
-bench/nets.py has the networks; chainrule runs that file as `python -m chainrule.torch` does.  The losses of the first
-step must agree.  --cpu: processor time instead of elapsed time, for one thread on a busy machine."""
+bench/nets.py has the networks; chainrule runs that file as `python -m chainrule.torch` does. The losses of the first
+step must agree. --cpu: processor time instead of elapsed time, for one thread on a busy machine; --eager: without
+PyTorch compiled, which takes minutes to compile."""
 
 from __future__ import annotations
 
@@ -73,10 +74,11 @@ def memory(library: str, name: str, threads: int, pipe: Any) -> None:
 def main() -> None:
     parser = arguments()
     parser.add_argument("--no-memory", action="store_true")
+    parser.add_argument("--eager", action="store_true")
     o = parser.parse_args()
     libraries = ["chainrule"]
     if importlib.util.find_spec("torch"):
-        libraries += ["PyTorch"] + ["PyTorch compiled"] * bool(shutil.which("c++"))
+        libraries += ["PyTorch"] + ["PyTorch compiled"] * bool(shutil.which("c++") and not o.eager)
     names = [name for name in titles() if o.only in name]
     found = [start(losses, library, names, o.threads) for library in libraries if library != "PyTorch compiled"]
     for name, *each in zip(names, *(pipe.recv() for pipe in found), strict=True):

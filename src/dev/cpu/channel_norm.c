@@ -268,8 +268,8 @@ static void group_backward(const groups *g, int64_t row) {
             n = cr_imin(PIECE, (c + 1) * g->S - at);
             const void *x = lanes_in(s, s->x, at, n, x_lanes);
             void *dx = lanes_out(s, at, g_lanes);
-            k->scale_two[is_f64](dx, x, lanes_in(s, s->g, at, n, g_lanes), shift, affine(s->w, first + c, 1) * r, b, constant,
-                                 n);
+            k->scale_two[is_f64](dx, x, lanes_in(s, s->g, at, n, g_lanes), shift, affine(s->w, first + c, 1) * r, b,
+                                 constant, n);
             lanes_done(s, at, n, dx);
         }
 }
