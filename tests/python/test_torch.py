@@ -228,6 +228,21 @@ def test_refused(torch: Any) -> None:
         assert said in str(caught.value), call
 
 
+def test_names_of_nodes(torch: Any) -> None:
+    """grad_fn.name() of the ops that most scripts use, as PyTorch has it."""
+    x, b, F = torch.ones(3, 4, requires_grad=True), torch.ones(2, 3, 4, requires_grad=True), torch.nn.functional
+    found = {
+        "Mm": x @ x.t(), "Mv": x @ x[0], "Dot": x[0] @ x[1], "Bmm": b @ b.transpose(1, 2), "Slice": x[0:2],
+        "Addmm": F.linear(x, x, torch.ones(3)), "Convolution": F.conv1d(b, torch.ones(5, 3, 2)), "ToCopy": x.double(),
+        "NativeLayerNorm": F.layer_norm(x, (4,)), "Pow": x**2, "Elu": F.selu(x), "Log1P": x.log1p(),
+        "LinalgVectorNorm": x.norm(), "ConstantPadNd": F.pad(x, (1, 1)), "LogSigmoid": F.logsigmoid(x),
+        "Relu": x.relu(), "Add": x + x, "Mul": x * x, "LogSoftmax": F.log_softmax(x, 1), "Cat": torch.cat([x, x]),
+        "NativeBatchNorm": F.batch_norm(b, None, None, training=True),
+    }  # fmt: skip
+    names = {name: y.grad_fn.name() for name, y in found.items()}
+    assert names == {name: f"{name}Backward0" for name in names}
+
+
 def test_import_stays_apart() -> None:
     """``import chainrule`` does not import the drop-in, and the drop-in brings in only what is used."""
     code = (
