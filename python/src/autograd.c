@@ -2,9 +2,8 @@
  * are closures, checks. */
 #include "extension.h"
 
-#include <string.h>
-
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- callbacks: the walk runs without the GIL */
 
