@@ -267,10 +267,23 @@ def argument_list(first: list[str], params: list[Parameter], typed: bool) -> str
     return ", ".join(parts)
 
 
+# What ``out`` of a function takes, by what the function returns; the extension binds it (bind() in call.c).
+OUT = {"Tensor": "Tensor"} | dict.fromkeys(
+    ("_ValuesIndices", "_MinMax", "_MantissaExponent", "tuple[Tensor, Tensor]"), "Sequence[Tensor]"
+)
+
+
+def with_out(r: Api, method: bool, params: list[Parameter]) -> list[Parameter]:
+    """The parameters of a function, and ``out`` where it gives tensors."""
+    if method or r.name.startswith("_") or r.returns not in OUT:
+        return params
+    return [*params, Parameter("out", OUT[r.returns], True, True, False, None)]
+
+
 def signature(r: Api, method: bool) -> str:
     """For inspect.signature: the first line of the docstring."""
     first = ["$self", "/"] if method else []
-    return f"{r.name}({argument_list(first, r.params[len(first) // 2 :], False)})\n--\n\n"
+    return f"{r.name}({argument_list(first, with_out(r, method, r.params[len(first) // 2 :]), False)})\n--\n\n"
 
 
 def doc(r: Api) -> str:
@@ -362,7 +375,10 @@ def stub_def(r: Api, method: bool) -> list[str]:
         if p.variadic and p.kind() == "SIZE":
             forms = replace(p, annotation="int"), replace(p, variadic=False, optional=False)
             lists = [[*lists[0][:i], form, *lists[0][i + 1 :]] for form in forms]
-    return [f"def {r.name}({argument_list(first, params, True)}) -> {stub_type(r.returns)}: ..." for params in lists]
+    return [
+        f"def {r.name}({argument_list(first, with_out(r, method, params), True)}) -> {stub_type(r.returns)}: ..."
+        for params in lists
+    ]
 
 
 def stub_defs(rows: list[Api], method: bool, indent: str) -> list[str]:

@@ -3,6 +3,7 @@
 #include "extension.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- callbacks: the walk runs without the GIL */
 
@@ -137,12 +138,26 @@ static void node_free(PyObject *self) {
 
 static cr_node_info look(PyObject *self) { return cr_node_look(((Node *)(void *)self)->node); }
 
+/* Ops whose node has another name in PyTorch than theirs. */
+static const char *const NODES[][2] = {
+    {"batch_norm", "NativeBatchNorm"}, {"cast", "ToCopy"}, {"conv", "Convolution"}, {"conv_transpose", "Convolution"},
+    {"layer_norm", "NativeLayerNorm"}, {"linear", "Addmm"}, {"log1p", "Log1P"}, {"logsigmoid", "LogSigmoid"},
+    {"max_pool", "MaxPool2DWithIndices"}, {"norm", "LinalgVectorNorm"}, {"pad", "ConstantPadNd"},
+    {"part", "Slice"}, {"selu", "Elu"}, {"square", "Pow"},
+};
+
 /* As PyTorch calls it: log_softmax is LogSoftmaxBackward0, a Function Cube is CubeBackward. */
 static PyObject *node_name(PyObject *self, PyObject *unused) {
     (void)unused;
     const cr_node_info info = look(self);
     if (!*info.op) return PyUnicode_FromString("AccumulateGrad");
     if (info.function) return PyUnicode_FromFormat("%sBackward", info.op);
+    if (!strcmp(info.op, "matmul")) {
+        static const char *const products[] = {"Dot", "Mv", "Mm", "Bmm"};
+        return PyUnicode_FromFormat("%sBackward0", products[info.ndim < 3 ? info.ndim : 3]);
+    }
+    for (size_t i = 0; i < sizeof NODES / sizeof *NODES; i++)
+        if (!strcmp(info.op, NODES[i][0])) return PyUnicode_FromFormat("%sBackward0", NODES[i][1]);
     char name[128];
     size_t n = 0;
     for (const char *c = info.op; *c && n < sizeof name - 1; c++) {

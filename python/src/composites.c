@@ -469,8 +469,8 @@ cr_tensor *api_renorm(const arg *a) {
         if (n < 2)
             set_error(PyExc_RuntimeError, "[renorm] input needs at least 2 dimensions, got %d dimensions", n);
         else if (at < 0 || at >= n)
-            set_error(PyExc_IndexError, "Dimension out of range (expected to be in range of [%d, %d], but got %lld)", -n,
-                      n - 1, (long long)a[2].i);
+            set_error(PyExc_IndexError, "Dimension out of range (expected to be in range of [%d, %d], but got %lld)",
+                      -n, n - 1, (long long)a[2].i);
         else if (!(a[1].x.d > 0)) set_error(PyExc_RuntimeError, "[renorm] p is above 0, not %g", a[1].x.d);
         else set_error(PyExc_RuntimeError, "[renorm] expected maxnorm to be >= 0 but got %g", a[3].x.d);
         return NULL;

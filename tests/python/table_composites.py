@@ -251,7 +251,10 @@ row("frexp", shaped(call(), shapes=[(3, 5), (0, 2), ()]))
 row(
     "renorm",
     listed(
-        *[call(X((3, 5), layout=layout), p, d, m) for layout, p, d, m in product(LAYOUTS, (1, 2, 2.5), (0, -1), (1, 3.0))],
+        *[
+            call(X((3, 5), layout=layout), p, d, m)
+            for layout, p, d, m in product(LAYOUTS, (1, 2, 2.5), (0, -1), (1, 3.0))
+        ],
         call(X((2, 3, 4)), float("inf"), 1, 0.5),
         call(X((3,)), 2, 0, 1),
         call(X((3, 5)), 0, 0, 1),

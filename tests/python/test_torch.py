@@ -105,7 +105,7 @@ def test_arguments_and_exit(tmp_path: Path) -> None:
 
 
 BAD = [  # a line of a script, and what the last lines of its error say
-    ("torch.fft.fft(x)", "AttributeError: torch.fft.fft is not in chainrule", "there are no complex numbers"),
+    ("torch.fft.fft(x)", "AttributeError: torch.fft.fft is not in chainrule", "complex numbers come later"),
     ("from torch import polar", "ImportError: torch.polar is not in chainrule", "r * cos(angle)"),
     (
         "import torch.onnx; torch.onnx.export(x)",
@@ -195,6 +195,52 @@ def test_tensorboard_takes_tensors(tmp_path: Path) -> None:
         "w.add_image('i', torch.zeros(3, 4, 4), 1)\nw.close()\n",
     ))  # fmt: skip
     assert found.returncode == 0, found.stderr
+
+
+REFUSED = [  # of the names of PyTorch: a call that a user gets wrong, the exception's kind, and a part of its message
+    ("F.conv2d(x, torch.ones(2, 3, 7, 7))", RuntimeError, "larger than the padded input along spatial axis 0: 7"),
+    ("F.conv2d(x, torch.ones(4, 1, 3, 3), groups=2)", RuntimeError, "takes 2 channels, the input (1, 3, 4, 4) has 3"),
+    ("nn.Conv2d(3, 4, 3, groups=2)", ValueError, "in_channels must be divisible by groups"),
+    ("nn.Conv2d(3, 2, 3, stride=0)(x)", RuntimeError, "stride must be at least 1: 0"),
+    ("nn.ConvTranspose2d(3, 2, 3, stride=0)(x)", RuntimeError, "stride must be at least 1: 0"),
+    ("F.max_pool2d(x, 2, stride=0)", RuntimeError, "stride must be 1 or more: 0"),
+    ("F.avg_pool2d(x, 9)", RuntimeError, "kernel is larger than the padded input (1, 3, 4, 4)"),
+    ("rnn.pack_padded_sequence(torch.ones(5, 3, 2), [2, 5, 3])", RuntimeError, "sorted in decreasing order"),
+    ("rnn.pack_padded_sequence(torch.ones(5, 3, 2), [7, 2, 1])", RuntimeError, "at most 5 steps"),
+    ("torch.empty((2.5, 3))", TypeError, "must be ints, not float"),
+    ("torch.sparse_coo_tensor([[0, 1]], [1.0], (3,))", ValueError, "indices are (axes, n)"),
+    ("torch.view_as_real(x)", AttributeError, "complex numbers come later"),
+    ("torch.utils.cpp_extension.load('a', ['a.cpp'])", NotImplementedError, "C++ extensions of PyTorch"),
+    ("torch.utils.cpp_extension.CUDAExtension('a', ['a.cu'])", NotImplementedError, "C++ extensions of PyTorch"),
+]
+
+
+def test_refused(torch: Any) -> None:
+    import chainrule.torch.nn.utils.rnn as rnn
+
+    nan = torch.ones(1, 1, 2, 2)
+    nan[0, 0, 1, 0] = float("nan")
+    assert torch.nn.functional.max_pool2d(nan, 2).isnan().all(), "a NaN wins, as PyTorch has it"
+    names = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "rnn": rnn, "x": torch.ones(1, 3, 4, 4)}
+    for call, kind, said in REFUSED:
+        with pytest.raises(kind) as caught:
+            eval(call, names)
+        assert said in str(caught.value), call
+
+
+def test_names_of_nodes(torch: Any) -> None:
+    """grad_fn.name() of the ops that most scripts use, as PyTorch has it."""
+    x, b, F = torch.ones(3, 4, requires_grad=True), torch.ones(2, 3, 4, requires_grad=True), torch.nn.functional
+    found = {
+        "Mm": x @ x.t(), "Mv": x @ x[0], "Dot": x[0] @ x[1], "Bmm": b @ b.transpose(1, 2), "Slice": x[0:2],
+        "Addmm": F.linear(x, x, torch.ones(3)), "Convolution": F.conv1d(b, torch.ones(5, 3, 2)), "ToCopy": x.double(),
+        "NativeLayerNorm": F.layer_norm(x, (4,)), "Pow": x**2, "Elu": F.selu(x), "Log1P": x.log1p(),
+        "LinalgVectorNorm": x.norm(), "ConstantPadNd": F.pad(x, (1, 1)), "LogSigmoid": F.logsigmoid(x),
+        "Relu": x.relu(), "Add": x + x, "Mul": x * x, "LogSoftmax": F.log_softmax(x, 1), "Cat": torch.cat([x, x]),
+        "NativeBatchNorm": F.batch_norm(b, None, None, training=True),
+    }  # fmt: skip
+    names = {name: y.grad_fn.name() for name, y in found.items()}
+    assert names == {name: f"{name}Backward0" for name in names}
 
 
 def test_import_stays_apart() -> None:

@@ -150,8 +150,8 @@ class LKJCholesky(Distribution):
         shape = self._extended_shape(sample_shape)
         eta, n = self.concentration.detach()[..., None], self.dim
         row = _core.arange(n, dtype=eta.dtype, device=eta.device)
-        before = (row - 1).clamp(min=0)  # rows 0 and 1 have no free angle before
-        radius = Beta(before + 0.5, (eta + (n - 2) / 2 - before / 2).expand((*self._batch_shape, n)), False)
+        k = row.clamp(min=1)  # numbers below the diagonal; row 0 has none, and its radius is not used
+        radius = Beta(k / 2, (eta + (n - 1 - k) / 2).expand((*self._batch_shape, n)), False)
         squared = radius.sample(tuple(shape[: len(shape) - 2 - len(self._batch_shape)]))
         direction = _core.randn(shape, dtype=eta.dtype, device=eta.device).tril(-1)
         direction = direction / direction.norm(dim=-1, keepdim=True).clamp(min=finfo(eta.dtype).tiny)

@@ -45,8 +45,7 @@ def takes(thing: Any, wanted: str) -> bool:
     if positional:
         usual = sum(k in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for k in kinds)
         return inspect.Parameter.VAR_POSITIONAL in kinds or usual >= int(positional[1])
-    out = {"out"} if type(thing) is type(cr.add) else set()  # which every function of the core takes
-    return inspect.Parameter.VAR_KEYWORD in kinds or set(names) <= out | set(parameters)
+    return inspect.Parameter.VAR_KEYWORD in kinds or set(names) <= set(parameters)
 
 
 def is_there(line: str) -> bool:
