@@ -125,7 +125,8 @@ TEST(attention_groups_and_windows) {
     for (size_t i = 0; i < 2 * sizeof trials / sizeof *trials; i++) {
         const size_t n = i / 2;
         trial t = of(dtypes[box_draw(5)], 1 + box_draw(2), trials[n].shared * (1 + box_draw(2)), trials[n].T,
-                     trials[n].S, i % 2 ? sizes[box_draw(5)] : 64, true, 0, (int)box_draw(3), (int)(i % 3 ? 0 : box_draw(MASKS)));
+                     trials[n].S, i % 2 ? sizes[box_draw(5)] : 64, true, 0,
+                     (int)box_draw(3), (int)(i % 3 ? 0 : box_draw(MASKS)));
         t.shared = trials[n].shared, t.window = trials[n].window, t.shift = trials[n].shift;
         try_attention(t);
     }

@@ -257,7 +257,7 @@ static cr_status run_few(job *j) {
     j->parts = cr_cpu_take(bytes);
     if (!j->parts) return cr_fail(CR_NO_MEMORY, "attention", "no memory for sums of parts");
     j->scratch = cr_attention_part_scratch(a);
-    run_items(j, forward_part, groups, parts, cr_imax(4, 32 / rows));
+    run_items(j, forward_part, groups, parts, (double)cr_imax(4, 32 / rows));
     cr_run_chunks(groups, join_parts, j);
     cr_cpu_give(j->parts, bytes);
     return CR_OK;
