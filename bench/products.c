@@ -285,6 +285,34 @@ static void attention(int64_t heads, int64_t T, int64_t D) {
     cr_release(lse);
 }
 
+/* One query over a cache of S keys, as in generation: limited by reading the keys and values. */
+static void decode(int64_t heads, int64_t shared, int64_t S, int64_t D, cr_dtype dt) {
+    cr_scope_begin();
+    const int64_t rows[] = {heads, heads / shared, heads / shared, heads};
+    cr_tensor *x[4], *lse = cr_zeros(CR_LIST(1, heads, 1), CR_F32, cr_cpu());
+    for (int i = 0; i < 4; i++)
+        x[i] = cr_to(cr_rand(CR_LIST(1, rows[i], i == 1 || i == 2 ? S : 1, D), CR_F32, cr_cpu(),
+                             cr_default_generator()),
+                     dt, cr_cpu());
+    double best = 1e9, start = cr_os_seconds();
+    for (int i = 0; i < 5 || cr_os_seconds() - start < (quick ? 0.05 : 0.5); i++) {
+        const double t0 = cr_os_seconds();
+        cr_cpu_attention(&(cr_attention_args){.o = x[3]->array,
+                                              .lse = lse->array,
+                                              .q = x[0]->array,
+                                              .k = x[1]->array,
+                                              .v = x[2]->array,
+                                              .scale = 1 / sqrt((double)D),
+                                              .first = -1,
+                                              .last = S});
+        best = fmin(best, cr_os_seconds() - t0);
+    }
+    printf("  attention of one query, %lld heads, %lld share keys, S %lld, D %lld, %s: %.3f ms, %.1f GB/s\n",
+           (long long)heads, (long long)shared, (long long)S, (long long)D, cr_dtype_name(dt), best * 1e3,
+           2e-9 * (double)(rows[1] * S * D) * (double)cr_dtype_size(dt) / best);
+    cr_scope_end();
+}
+
 static void run(int threads) {
     if (cr_set_num_threads(threads)) { fprintf(stderr, "products: %s\n", cr_error()); exit(2); }
     if (json) printf("{\"info\":\"%s\",\"threads\":%d,\"rows\":[\n", cr_device_info(cr_cpu()), threads);
@@ -327,6 +355,9 @@ static void run(int threads) {
     attention(48, 64, 64);
     attention(48, 64, 32);
     attention(48, 1024, 64);
+    decode(9, 3, 1000, 64, CR_F32);
+    decode(32, 4, 16384, 128, CR_F32);
+    decode(32, 4, 16384, 128, CR_BF16);
 }
 
 int main(int argc, char **argv) {

@@ -87,11 +87,11 @@ static void check(const trial *t, const set *s, int which, int64_t b, int64_t h,
     /* denormals lose digits */
     limit += t->dt == CR_F16 && which != LSE ? 0x1p-24 : t->dt == CR_F64 ? 0 : 0x1p-120;
     CHECK(got == want || fabs(got - want) <= limit,
-          "%s %s B %lld H %lld (%lld share) T %lld S %lld D %lld causal %d window %lld shift %lld layout %d mask %d: at (%lld, %lld, %lld, %lld) %.9g, "
-          "wanted %.9g +- %.2g",
+          "%s %s B %lld H %lld (%lld share) T %lld S %lld D %lld causal %d window %lld shift %lld layout %d mask %d: "
+          "at (%lld, %lld, %lld, %lld) %.9g, wanted %.9g +- %.2g",
           names[which], cr_dtype_name(t->dt), (long long)t->B, (long long)t->H, (long long)shared(t), (long long)t->T,
-          (long long)t->S, (long long)t->D, t->causal, (long long)t->window, (long long)t->shift, t->layout, t->mask, (long long)b, (long long)h, (long long)row, (long long)d, got,
-          want, limit);
+          (long long)t->S, (long long)t->D, t->causal, (long long)t->window, (long long)t->shift, t->layout,
+          t->mask, (long long)b, (long long)h, (long long)row, (long long)d, got, want, limit);
 }
 
 /* The heads that share the keys of one: out of softmax(scale q k^T) v and its derivatives as they are

@@ -415,7 +415,9 @@ static cr_tensor *rope_with(inputs in, bool interleaved) {   /* tables have the 
 }
 static cr_tensor *rope(inputs in) { return rope_with(in, false); }
 static cr_tensor *rope_interleaved(inputs in) { return rope_with(in, true); }
-static cr_tensor *rope_heads(inputs in) { return rope_with((const cr_tensor *const[]){cr_transpose(in[0], 1, 2), in[1]}, false); }
+static cr_tensor *rope_heads(inputs in) {
+    return rope_with((const cr_tensor *const[]){cr_transpose(in[0], 1, 2), in[1]}, false);
+}
 static cr_tensor *attention_window(inputs in) {
     return cr_attention(in[0], in[1], in[2], &(cr_attention_options){.causal = true, .window = 3});
 }

@@ -40,8 +40,8 @@ static void try_attention(trial t) {
     test_ran_on(cr_cpu());
 }
 
-static trial of(cr_dtype dt, int64_t B, int64_t H, int64_t T, int64_t S, int64_t D, bool causal, double scale, int layout,
-                int mask) {
+static trial of(cr_dtype dt, int64_t B, int64_t H, int64_t T, int64_t S, int64_t D, bool causal, double scale,
+                int layout, int mask) {
     return (trial){.dt = dt, .B = B, .H = H, .T = T, .S = S, .D = D, .causal = causal, .scale = scale, .layout = layout,
                    .mask = mask};
 }
@@ -124,8 +124,9 @@ TEST(attention_groups_and_windows) {
     box_state = test_seed();
     for (size_t i = 0; i < 2 * sizeof trials / sizeof *trials; i++) {
         const size_t n = i / 2;
-        trial t = of(dtypes[box_draw(5)], 1 + box_draw(2), trials[n].shared * (1 + box_draw(2)), trials[n].T, trials[n].S,
-                     i % 2 ? sizes[box_draw(5)] : 64, true, 0, (int)box_draw(3), (int)(i % 3 ? 0 : box_draw(MASKS)));
+        trial t = of(dtypes[box_draw(5)], 1 + box_draw(2), trials[n].shared * (1 + box_draw(2)), trials[n].T,
+                     trials[n].S, i % 2 ? sizes[box_draw(5)] : 64, true, 0,
+                     (int)box_draw(3), (int)(i % 3 ? 0 : box_draw(MASKS)));
         t.shared = trials[n].shared, t.window = trials[n].window, t.shift = trials[n].shift;
         try_attention(t);
     }

@@ -23,7 +23,8 @@ static void run(const trial *t, set *s, const cr_device *d) {
     cr_array of[BOXES], none = {0}; const cr_array *x[BOXES];
     for (int i = 0; i < BOXES; i++) x[i] = up(&s->b[i], &of[i], d);
     const cr_array *mask = t->mask ? x[MASK] : &none;
-    OK(kernels->attention(&(cr_attention_args){*x[O], *x[LSE], *x[Q], *x[K], *x[W], *mask, t->scale, first(t), last(t)}));
+    OK(kernels->attention(
+        &(cr_attention_args){*x[O], *x[LSE], *x[Q], *x[K], *x[W], *mask, t->scale, first(t), last(t)}));
     OK(kernels->attention_bwd(&(cr_attention_bwd_args){*x[DQ], *x[DK], *x[DV], *x[Q], *x[K], *x[W], *mask, *x[O],
                                                        *x[LSE], *x[G], t->scale, first(t), last(t)}));
     for (int i = 0; i < BOXES; i++) down(&s->b[i], x[i]);

@@ -217,11 +217,14 @@ static void check_attention(void) {
     CHECK(cr_item(cr_max(cr_abs(zero), CR_ALL, false)) == 0, "no keys at all give 0");
     SHAPE(cr_attention(nothing, k, v, &causal), 2, 3, 0, 7);
     FAILS(CR_BAD_VALUE,
-          "[attention] takes q (B, H, T, D) and k, v (B, KV, S, D), KV divides H: (2, 3, 5, 7), (2, 3, 4, 7), (2, 3, 5, 7)",
+          "[attention] takes q (B, H, T, D) and k, v (B, KV, S, D), KV divides H: (2, 3, 5, 7), (2, 3, 4, 7), (2, 3, "
+          "5, 7)",
           cr_attention(q, k, q, NULL));
     FAILS(CR_BAD_VALUE, "[attention] takes q", cr_attention(cr_select(q, 0, 0), k, v, NULL));
     FAILS(CR_BAD_VALUE, "[attention] takes q", cr_attention(q, cr_slice(k, 1, 0, 2, 1), cr_slice(v, 1, 0, 2, 1), NULL));
-    FAILS(CR_BAD_VALUE, "[attention] window must be >= 0, and window and shift are for causal attention: window 3, shift 0, not causal",
+    FAILS(CR_BAD_VALUE,
+          "[attention] window must be >= 0, and window and shift are for causal attention: window 3, shift 0, not "
+          "causal",
           cr_attention(q, k, v, &(cr_attention_options){.window = 3}));
     FAILS(CR_BAD_VALUE, "[attention] window must be >= 0",
           cr_attention(q, k, v, &(cr_attention_options){.causal = true, .window = -1}));

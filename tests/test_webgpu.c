@@ -333,7 +333,8 @@ static void both(function f, const void *how, int n, cr_tensor *const x[], cr_dt
     for (int i = 0; i < n; i++) follows(cr_grad(in[1][i]), cr_grad(in[0][i]), tolerance, what);
 }
 
-/* inside: (B, T, H, D) in memory; mask 1: over keys, 2: over queries and keys; shared: heads of q for each of k and v */
+/* inside: (B, T, H, D) in memory; mask 1: over keys, 2: over queries, keys and heads; shared: heads of q for each of k
+ * and v */
 typedef struct heads { int64_t B, H, T, S, D; bool causal, inside; int mask; int64_t shared, window; } heads;
 static cr_tensor *attend(cr_tensor *const x[], const void *p) {
     const heads *h = p;

@@ -78,7 +78,8 @@ typedef struct cr_attention_options {
                             /* NULL, CR_NONE: none; broadcasts to (B, H, T, S); bool: true where
                                t sees s; q's dtype: added to the scores */
     int64_t window;         /* causal: only the last so many of these keys; 0: all */
-    int64_t shift;          /* causal: 0: the last query sees the last key; T - S: query 0 sees key 0 */
+    int64_t shift;          /* causal: 0: the last query sees the last key; T - S: the first query
+                               sees the first key */
 } cr_attention_options;
 cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
                         const cr_attention_options *o);
@@ -94,7 +95,8 @@ typedef struct cr_rope_options {        /* numbers that are 0 have the value in 
     cr_rope_scaling scaling;
     double factor;          /* of the context; scalings but PLAIN: at least 1 */
     double original;        /* positions of the training: DYNAMIC, LLAMA3, YARN */
-    double low, high;       /* LLAMA3: turns within original: (1) fewer are slowed down, (4) more not */
+    double low, high;       /* LLAMA3: turns within original: (1) fewer are slowed down, (4) more
+                               are not */
     double beta_fast, beta_slow;        /* YARN: the same, (32) and (1) */
     double attention_factor;            /* YARN: (0.1 log(factor) + 1) times cos and sin */
     double mscale, mscale_all_dim;      /* YARN: both: its quotient of two such terms */

@@ -61,7 +61,8 @@ static cr_status attention_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) 
     if (status == CR_OK) status = cr_want_same_dtype("attention", q, v);
     if (status != CR_OK) return status;
     bool ok = q->ndim == 4 && k->ndim == 4 && v->ndim == 4;
-    for (int i = 0; i < 4 && ok; i++) ok = k->shape[i] == v->shape[i] && (i == 1 || i == 2 || q->shape[i] == k->shape[i]);
+    for (int i = 0; i < 4 && ok; i++)
+        ok = k->shape[i] == v->shape[i] && (i == 1 || i == 2 || q->shape[i] == k->shape[i]);
     if (ok) ok = k->shape[1] ? q->shape[1] % k->shape[1] == 0 : q->shape[1] == 0;
     if (!ok)
         return cr_fail(CR_BAD_VALUE, "attention",
@@ -128,7 +129,8 @@ static cr_status attention_forward(const cr_call *c, cr_tensor *out, cr_tensor *
         return status == CR_OK ? cr_fill_elements(aux[0], -INFINITY) : status;
     }
     cr_scope_begin();
-    cr_attention_args args = {.o = out->array, .lse = aux[0]->array, .scale = i.scale, .first = i.first, .last = i.last};
+    cr_attention_args args = {
+        .o = out->array, .lse = aux[0]->array, .scale = i.scale, .first = i.first, .last = i.last};
     cr_status status = kernel_inputs(&i, &args.q, &args.k, &args.v, &args.mask);
     if (status == CR_OK) status = c->dev->kernels->attention(&args);
     cr_scope_end();

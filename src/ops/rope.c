@@ -28,8 +28,9 @@ static cr_status rope_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     }
     const int64_t R = ok ? table->shape[table->ndim - 1] : 0;
     if (!ok || R % 2 || R > x->shape[x->ndim - 1])
-        return cr_fail(CR_BAD_VALUE, "rope", "takes x (..., T, D) and a table that broadcasts to (..., T, R), R even and at most "
-                       "D: %s, %s", cr_shape_text(x->ndim, x->shape).s, cr_shape_text(table->ndim, table->shape).s);
+        return cr_fail(CR_BAD_VALUE, "rope",
+                       "takes x (..., T, D) and a table that broadcasts to (..., T, R), R even and at most D: %s, %s",
+                       cr_shape_text(x->ndim, x->shape).s, cr_shape_text(table->ndim, table->shape).s);
     *out = cr_meta_of(x);
     return CR_OK;
 }
@@ -131,7 +132,8 @@ static double frequency(const cr_rope_options *o, int64_t R, double base, int64_
             return slow * (1 - keep) + plain * keep;
         }
         case CR_ROPE_LLAMA3: {                      /* by the number of turns within the original context */
-            const double turns = o->original * plain / (2 * acos(-1)), low = or_else(o->low, 1), high = or_else(o->high, 4);
+            const double turns = o->original * plain / (2 * acos(-1));
+            const double low = or_else(o->low, 1), high = or_else(o->high, 4);
             const double keep = fmin(fmax((turns - low) / (high - low), 0), 1);
             return slow * (1 - keep) + plain * keep;
         }
@@ -151,7 +153,7 @@ static double amplitude(const cr_rope_options *o) {
 }
 
 static cr_status check_options(const cr_rope_options *o, int64_t n, int64_t R, double base) {
-    if (n < 0 || R < 0 || R % 2) 
+    if (n < 0 || R < 0 || R % 2)
         return cr_fail(CR_BAD_VALUE, "rope_table", "needs a number of rows and an even number of columns: %lld, %lld",
                        (long long)n, (long long)R);
     if (!(base > 1) || !isfinite(base))
@@ -162,9 +164,11 @@ static cr_status check_options(const cr_rope_options *o, int64_t n, int64_t R, d
     if (!(o->factor >= 1) || !isfinite(o->factor))
         return cr_fail(CR_BAD_VALUE, "rope_table", "the factor of the scaling must be at least 1: %g", o->factor);
     if (o->scaling != CR_ROPE_LINEAR && !(o->original >= 1 && isfinite(o->original)))
-        return cr_fail(CR_BAD_VALUE, "rope_table", "this scaling needs the original number of positions: %g", o->original);
+        return cr_fail(CR_BAD_VALUE, "rope_table", "this scaling needs the original number of positions: %g",
+                       o->original);
     if (o->scaling == CR_ROPE_LLAMA3 && !(or_else(o->high, 4) > or_else(o->low, 1)))
-        return cr_fail(CR_BAD_VALUE, "rope_table", "the high factor must be above the low one: %g, %g", o->high, o->low);
+        return cr_fail(CR_BAD_VALUE, "rope_table", "the high factor must be above the low one: %g, %g", o->high,
+                       o->low);
     return CR_OK;
 }
 

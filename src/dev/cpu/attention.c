@@ -189,7 +189,8 @@ static void backward_keys(const job *j, int64_t group, int64_t block, void *scra
 
 static void backward_queries(const job *j, int64_t head, int64_t block, void *scratch) {
     int64_t t = (j->blocks - 1 - block) * N, end = cr_imin(j->f32.T, t + N);
-    j->isa->attention->backward(&j->f32, head, unseen(&j->f32, t), seen(&j->f32, end - 1), t, end, true, false, scratch);
+    j->isa->attention->backward(&j->f32, head, unseen(&j->f32, t), seen(&j->f32, end - 1), t, end, true, false,
+                                scratch);
 }
 
 static void forward_part(const job *j, int64_t group, int64_t block, void *scratch) {

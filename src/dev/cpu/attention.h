@@ -17,7 +17,8 @@ typedef struct cr_attention_job {
     float scale;
     int64_t first, last;                            /* query t sees the keys t + first .. t + last */
     const cr_product_kernels *product;
-    void (*half)(float *y, const uint16_t *x, int64_t n);           /* k and v of few queries are f16 or bf16; NULL: f32 */
+    void (*half)(float *y, const uint16_t *x, int64_t n);           /* k and v of few queries are f16 or bf16; NULL:
+                                                                     * f32 */
 } cr_attention_job;
 
 enum { CR_ATTENTION_BLOCK = 64, CR_ATTENTION_PART = 256 };     /* queries, and keys, of a block; keys of a part */
