@@ -347,6 +347,8 @@ static cr_status read_added(const reader *r, const cr_json *tokens) {
                         .normalized = flag(v, "normalized", !flag(v, "special", false)),
                         .lstrip = flag(v, "lstrip", false),
                         .rstrip = flag(v, "rstrip", false)};
+        a->name = a->text;
+        a->name_bytes = a->bytes;
         if (!a->text) return no_memory(r);
         if (a->id >= p->size) p->size = (int64_t)a->id + 1;
     }
@@ -368,8 +370,7 @@ static cr_status normalize_added(const reader *r) {
         ok = cr_normalize(p, w, &s, &n);
         char *text = ok && n ? duplicate(s, n) : NULL;
         if (!text) continue;
-        free(a->text);
-        a->text = text;
+        a->text = text;                             /* the name stays */
         a->bytes = n;
     }
     if (w) cr_workspace_give(p, w);
@@ -605,7 +606,10 @@ void cr_pipeline_free(cr_pipeline *p) {
         free(p->norm[i].blob);
     }
     for (int i = 0; i < p->n_steps; i++) cr_regex_free(p->step[i].regex);
-    for (int64_t i = 0; i < p->n_added; i++) free(p->added[i].text);
+    for (int64_t i = 0; i < p->n_added; i++) {
+        if (p->added[i].name != p->added[i].text) free(p->added[i].name);
+        free(p->added[i].text);
+    }
     free(p->added);
     free(p->decoding.at);
     free(p->decoding.known);
@@ -619,7 +623,7 @@ void cr_pipeline_free(cr_pipeline *p) {
 
 int64_t cr_pipeline_find(const cr_pipeline *p, const char *token, size_t bytes) {
     for (int64_t i = 0; i < p->n_added; i++)
-        if (p->added[i].bytes == bytes && !memcmp(p->added[i].text, token, bytes)) return p->added[i].id;
+        if (p->added[i].name_bytes == bytes && !memcmp(p->added[i].name, token, bytes)) return p->added[i].id;
     const uint32_t id = cr_words_find(&p->model.words, token, bytes);
     return id == CR_NO_ID ? -1 : (int64_t)id;
 }
@@ -628,8 +632,8 @@ const char *cr_pipeline_name(const cr_pipeline *p, int64_t id, size_t *bytes, bo
     for (int64_t i = 0; i < p->n_added; i++)
         if (p->added[i].id == id) {
             if (special) *special = p->added[i].special;
-            *bytes = p->added[i].bytes;
-            return p->added[i].text;
+            *bytes = p->added[i].name_bytes;
+            return p->added[i].name;
         }
     return id >= 0 && id < p->size ? cr_words_at(&p->model.words, (uint32_t)id, bytes) : NULL;
 }

@@ -114,7 +114,8 @@ typedef struct cr_decoding {
 } cr_decoding;
 
 typedef struct cr_added {
-    char *text; size_t bytes;
+    char *text; size_t bytes;                       /* normalized, where it is found in normalized text */
+    char *name; size_t name_bytes;                  /* as the file has it; may be text itself */
     uint32_t id;
     bool special, normalized, lstrip, rstrip;
 } cr_added;

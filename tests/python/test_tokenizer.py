@@ -29,7 +29,8 @@ LLAMA3 = (
 )
 PARTS = [*"  \n\t\r'sdlve 19abcXYZ.,!-Àéßµ▁\u3000\u180e\x85\xa0日本한\u0301\u0323ﬁ½😀\x00\u200b\u200d", "thou", " the ", "don't"]
 PARTS += ["<|endoftext|>", "<s>", "</s>", "<|im|>", " X ", "[CLS]", "##ing"]
-strings = st.lists(st.sampled_from(PARTS) | st.text(max_size=3), max_size=30).map("".join)
+points = st.integers(0, 0x10FFFF).map(lambda c: "x" if 0xD800 <= c < 0xE000 else chr(c))
+strings = st.lists(st.sampled_from(PARTS) | points, max_size=30).map("".join)
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +102,10 @@ def test_a_stream_never_cuts_a_character(small: Tokenizer) -> None:
 
 
 def test_threads_give_the_same_tokens(small: Tokenizer) -> None:
-    before, text = cr.get_num_threads(), TEXT * (1_200_000 // len(TEXT.encode()) + 1)
-    long_piece = "x" * 600_000  # no place to cut
+    before, text = cr.get_num_threads(), TEXT * (600_000 // len(TEXT.encode()) + 1)
+    long_piece = "x" * 300_000  # no place to cut
     try:
-        for data in (text, text[:500_000] + long_piece + text[:500_000], text.encode()[:-1] + b"\xff\xfe tail"):
+        for data in (text, text[:200_000] + long_piece + text[:200_000], text.encode()[:-1] + b"\xff\xfe tail"):
             cr.set_num_threads(1)
             want = small.encode(data)
             for threads in (2, 3):
@@ -300,7 +301,7 @@ def pipelines() -> Iterator[tuple[str, Any]]:
     yield "llama3", bpe(normalizers.NFC(), llama3, level_decoder, template, train=dict(alphabet), ignore_merges=True)
     digits = pre.Sequence([pre.Digits(individual_digits=True), level(add_prefix_space=False)])
     yield "digits", bpe(None, digits, level_decoder, train=dict(alphabet))
-    yield "words", bpe(normalizers.Lowercase(), pre.Whitespace(), None, more=added, **unk)
+    yield "words", bpe(normalizers.Lowercase(), pre.Whitespace(), None, **unk)
     suffix = {"end_of_word_suffix": "</w>"}
     strip = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()])
     yield "suffix", bpe(strip, pre.WhitespaceSplit(), decoders.BPEDecoder("</w>"), train=dict(suffix), **unk, **suffix)
@@ -346,7 +347,7 @@ def test_tokenizers_agrees(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers", reason="tokenizers is not installed (make oracle)")
     pick = random.Random(7)
     texts = [TEXT, ""]
-    for _ in range(2000 if FULL else 60):
+    for _ in range(2000 if FULL else 25):
         other = [chr(c) for c in (pick.randrange(0x10000) for _ in range(3)) if OLD.category(chr(c)) not in ("Cn", "Cs")]
         texts.append("".join(pick.choice([*PARTS, *other]) for _ in range(pick.randrange(30))))
     for name, theirs in pipelines():
@@ -397,10 +398,9 @@ def test_sentencepiece_agrees(kind: str, tmp_path: Path) -> None:
     ours = Tokenizer.from_file(tmp_path / "m.model")
     assert len(ours) == theirs.vocab_size()
     pick = random.Random(3)
-    ties = 0  # sums of f32 there, of f64 here
     for text in [*TEXT.split("\n"), *("".join(pick.choices(PARTS[:40], k=20)).replace("\x00", "") for _ in range(300))]:
-        want = theirs.encode(text)
-        ties += ours.encode(text) != want
+        want, got = theirs.encode(text), ours.encode(text)
         if kind == "bpe":
-            assert ours.encode(text) == want and ours.decode(want) == theirs.decode(want), text
-    assert ties <= 2
+            assert got == want and ours.decode(want) == theirs.decode(want), text
+        else:  # sums of f32 there, of f64 here: another path only where both are equally good
+            assert abs(sum(map(theirs.get_score, got)) - sum(map(theirs.get_score, want))) < 1e-3, text
