@@ -1,5 +1,5 @@
-/* fuzz_bpe.c - tokenizer.json, vocab.txt and SentencePiece's models: a damaged file is refused, and what another one makes
- * of a text can be decoded. */
+/* fuzz_bpe.c - tokenizer.json, vocab.txt and SentencePiece's models: a damaged file is refused, and what another one
+ * makes of a text can be decoded. */
 #include "fuzz.h"
 
 #include "folder.h"
@@ -43,18 +43,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 static size_t fuzz_seed(int i, uint8_t *out, size_t room) {
     static const struct { const char *text; size_t bytes; } seeds[] = {
 #define SEED(text) {text, sizeof text - 1}
-        SEED("{\"added_tokens\":[{\"id\":4,\"content\":\"<s>\",\"special\":true,\"lstrip\":true}],\"pre_tokenizer\":{\"type\":"
-             "\"ByteLevel\",\"add_prefix_space\":true,\"use_regex\":false},\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{"
+        SEED("{\"added_tokens\":[{\"id\":4,\"content\":\"<s>\",\"special\":true,\"lstrip\":true}],"
+             "\"pre_tokenizer\":{\"type\":"
+             "\"ByteLevel\",\"add_prefix_space\":true,\"use_regex\":false},\"decoder\":{\"type\":\"ByteLevel\"},"
+             "\"model\":{"
              "\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"\\u0120\":3},\"merges\":[\"a b\"]}}"),
-        SEED("{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"Lowercase\"},{\"type\":"
-             "\"Prepend\",\"prepend\":\"\xe2\x96\x81\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"_\"}]},"
-             "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"b\",1],\"cls\":[\"a\",0]},\"decoder\":{\"type\":"
-             "\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \","
-             "\"start\":1,\"stop\":0}]},\"model\":{\"type\":\"BPE\",\"unk_token\":\"a\",\"byte_fallback\":true,\"vocab\":{"
+        SEED("{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{"
+             "\"type\":\"Lowercase\"},{\"type\":"
+             "\"Prepend\",\"prepend\":\"\xe2\x96\x81\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" "
+             "\"},\"content\":\"_\"}]},"
+             "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"b\",1],\"cls\":[\"a\",0]},\"decoder\":{"
+             "\"type\":"
+             "\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\","
+             "\"content\":\" \","
+             "\"start\":1,\"stop\":0}]},\"model\":{\"type\":\"BPE\",\"unk_token\":\"a\",\"byte_fallback\":true,"
+             "\"vocab\":{"
              "\"a\":0,\"b\":1,\"<0x7B>\":2},\"merges\":[]}}"),
-        SEED("{\"pre_tokenizer\":{\"type\":\"Metaspace\"},\"decoder\":{\"type\":\"Metaspace\"},\"model\":{\"type\":\"Unigram\","
+        SEED("{\"pre_tokenizer\":{\"type\":\"Metaspace\"},\"decoder\":{\"type\":\"Metaspace\"},\"model\":{"
+             "\"type\":\"Unigram\","
              "\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"\xe2\x96\x81\",-1.5],[\"ab\",-2]]}}"),
-        SEED("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"MergedWithNext\"},\"decoder\":{"
+        SEED("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},"
+             "\"behavior\":\"MergedWithNext\"},\"decoder\":{"
              "\"type\":\"WordPiece\",\"prefix\":\"##\"},\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"u\","
              "\"continuing_subword_prefix\":\"##\",\"vocab\":{\"u\":0,\"a\":1,\"##b\":2}}}"),
         SEED("\x0a\x0c\x0a\x05<unk>\x15\0\0\0\0\x18\x02\x0a\x0a\x0a\x03\xe2\x96\x81\x15\0\0\x80\xbf\x0a\x08\x0a\x01""a\x15\0\0\0\xc0"

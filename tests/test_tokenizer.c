@@ -1,5 +1,5 @@
-/* test_tokenizer.c - learned vocabularies without a regular expression, which need no PCRE2: merges, fallbacks, streams,
- * several texts, and what is refused. */
+/* test_tokenizer.c - learned vocabularies without a regular expression, which need no PCRE2: merges, fallbacks,
+ * streams, several texts, and what is refused. */
 #include "test.h"
 
 #include "folder.h"
@@ -96,7 +96,8 @@ TEST(fallbacks_and_templates) {
         "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"e\",4],\"cls\":[\"u\",0]},"
         "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"\\u2581\"},"
         "\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}]},"
-        "\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"fuse_unk\":true,\"byte_fallback\":true,\"vocab\":{\"u\":0,\"a\":1,"
+        "\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"fuse_unk\":true,\"byte_fallback\":true,\"vocab\":{"
+        "\"u\":0,\"a\":1,"
         "\"\\u2581\":2,\"\\u2581a\":3,\"e\":4,\"<0xC3>\":5,\"<0xA9>\":6},\"merges\":[\"\\u2581 a\"]}}");
     REQUIRE(t, "%s", cr_error());
     const cr_encoding plain = {0}, around = {.add_special = true};

@@ -49,7 +49,8 @@ static int generate(cr_gpt *m, cr_tokenizer *t, const char *prompt, int64_t toke
     if (decoder) {
         size_t bytes;
         fputs(prompt, stdout);
-        for (int64_t i = 0; i < n; i++) cr_decoder_next(decoder, ids[i], &bytes);      /* the prompt is written already */
+        /* the prompt is written already */
+        for (int64_t i = 0; i < n; i++) cr_decoder_next(decoder, ids[i], &bytes);
         status = cr_gpt_generate(m, ids, n, tokens, s, g, print_token, decoder);
         print_rest(decoder);
         printf("\n");

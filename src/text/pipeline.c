@@ -96,7 +96,8 @@ static char *duplicate(const char *s, size_t n) {
     return to;
 }
 
-static cr_status add_replace(const reader *r, cr_normalizer_kind kind, const char *pattern, size_t bytes, bool expression,
+static cr_status add_replace(const reader *r, cr_normalizer_kind kind, const char *pattern, size_t bytes,
+                             bool expression,
                              const char *content, size_t content_bytes) {
     cr_normalizer *m = NULL;
     cr_status status = add_norm(r, kind, &m);
@@ -160,7 +161,8 @@ static cr_status read_bert(const reader *r, const cr_json *v) {
         status = add_expression(r, CR_NORM_REPLACE, "[\\x{0}\\x{fffd}]|(?![\\t\\n\\r])[\\p{Cc}\\p{Cf}\\p{Co}]", "");
         if (status == CR_OK) status = add_expression(r, CR_NORM_REPLACE, "\\s", " ");
     }
-    if (status == CR_OK && flag(v, "handle_chinese_chars", true)) status = add_expression(r, CR_NORM_AROUND, chinese, " ");
+    if (status == CR_OK && flag(v, "handle_chinese_chars", true)) status = add_expression(r, CR_NORM_AROUND, chinese,
+        " ");
     if (status == CR_OK && strip) status = add_form(r, CR_NFD);
     if (status == CR_OK && strip) status = add_expression(r, CR_NORM_REPLACE, "\\p{Mn}", "");
     if (status == CR_OK && lower) status = add_norm(r, CR_NORM_LOWER, &m);
@@ -224,7 +226,8 @@ static cr_status add_split(const reader *r, const char *pattern, cr_behaviour be
     return s->regex ? CR_OK : cr_error_status();
 }
 
-static cr_status add_literal(const reader *r, const cr_json *v, const cr_json *text, cr_behaviour behaviour, bool invert) {
+static cr_status add_literal(const reader *r, const cr_json *v, const cr_json *text, cr_behaviour behaviour,
+                             bool invert) {
     cr_step *s = add_step(r, CR_STEP_SPLIT);
     if (!s) return cr_error_status();
     s->behaviour = behaviour;
@@ -246,7 +249,8 @@ static bool behaviour_of(const cr_json *v, cr_behaviour otherwise, cr_behaviour 
 
 static cr_prepend prepend_of(const cr_json *v) {
     const cr_json *scheme = string(v, "prepend_scheme");
-    if (scheme) return is(scheme, "never") ? CR_PREPEND_NEVER : is(scheme, "first") ? CR_PREPEND_FIRST : CR_PREPEND_ALWAYS;
+    if (scheme) return is(scheme, "never") ? CR_PREPEND_NEVER : is(scheme, "first") ? CR_PREPEND_FIRST
+        : CR_PREPEND_ALWAYS;
     return flag(v, "add_prefix_space", true) ? CR_PREPEND_ALWAYS : CR_PREPEND_NEVER;
 }
 
@@ -326,7 +330,8 @@ static void index_added(cr_pipeline *p) {
 static cr_status read_added(const reader *r, const cr_json *tokens) {
     cr_pipeline *p = r->p;
     if (!present(tokens)) return CR_OK;
-    if (tokens->kind != CR_JSON_ARRAY) return cr_fail(CR_IO, r->op, "'%s': its \"added_tokens\" must be a list", r->path);
+    if (tokens->kind != CR_JSON_ARRAY) return cr_fail(CR_IO, r->op, "'%s': its \"added_tokens\" must be a list",
+                                                      r->path);
     p->added = calloc((size_t)tokens->count + 1, sizeof *p->added);
     if (!p->added) return no_memory(r);
     for (const cr_json *v = tokens->first; v; v = v->next) {
@@ -518,7 +523,8 @@ static cr_status read_texts(const reader *r, const cr_json *decoder) {
     cr_out_free(&spare);
     free(name);
     free(bytes);
-    if (status != CR_OK) return cr_fail(CR_IO, r->op, "'%s': a decoder \"Replace\" needs a \"String\" and a \"content\"", r->path);
+    if (status != CR_OK) return cr_fail(CR_IO, r->op,
+                                        "'%s': a decoder \"Replace\" needs a \"String\" and a \"content\"", r->path);
     return ok ? CR_OK : no_memory(r);
 }
 

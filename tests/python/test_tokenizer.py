@@ -20,14 +20,21 @@ from conftest import FULL, ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-TEXT = (ROOT / "docs" / "design.md").read_text(encoding="utf-8") + "naïve café 日本語 テスト 😀 don't we'll 12345\n\n  x\t"
+TEXT = (ROOT / "docs" / "design.md").read_text(
+    encoding="utf-8"
+) + "naïve café 日本語 テスト 😀 don't we'll 12345\n\n  x\t"
 OLD = unicodedata.ucd_3_2_0  # characters that every version of every library knows
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"
 )
-PARTS = [*"  \n\t\r'sdlve 19abcXYZ.,!-Àéßµ▁\u3000\u180e\x85\xa0日本한\u0301\u0323ﬁ½😀\x00\u200b\u200d", "thou", " the ", "don't"]
+PARTS = [
+    *"  \n\t\r'sdlve 19abcXYZ.,!-Àéßµ▁\u3000\u180e\x85\xa0日本한\u0301\u0323ﬁ½😀\x00\u200b\u200d",
+    "thou",
+    " the ",
+    "don't",
+]
 PARTS += ["<|endoftext|>", "<s>", "</s>", "<|im|>", " X ", "[CLS]", "##ing"]
 points = st.integers(0, 0x10FFFF).map(lambda c: "x" if 0xD800 <= c < 0xE000 else chr(c))
 strings = st.lists(st.sampled_from(PARTS) | points, max_size=30).map("".join)
@@ -48,7 +55,9 @@ def small() -> Tokenizer:
 
 def test_training_is_greedy_and_deterministic(small: Tokenizer) -> None:
     assert len(small) == 1200 and small.special_tokens == {"<|endoftext|>": 0, "<|pad|>": 1}
-    assert small.id_to_token(2) == "!" and small.token_to_id("Ġthe") is not None and small.token_to_id("no such") is None
+    assert (
+        small.id_to_token(2) == "!" and small.token_to_id("Ġthe") is not None and small.token_to_id("no such") is None
+    )
     again = Tokenizer.train_bpe(TEXT.encode(), 1200, special_tokens=["<|endoftext|>", "<|pad|>"])
     assert [again.id_to_token(i) for i in range(1200)] == [small.id_to_token(i) for i in range(1200)]
     # ab occurs four times; of the pairs that occur twice, the smaller tokens win
@@ -255,7 +264,9 @@ def test_tiktoken_agrees_on_strings(both: tuple[Tokenizer, Any], text: str) -> N
 
 
 @given(strings, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 255)), max_size=3))
-def test_tiktoken_agrees_on_invalid_bytes(both: tuple[Tokenizer, Any], text: str, changes: list[tuple[int, int]]) -> None:
+def test_tiktoken_agrees_on_invalid_bytes(
+    both: tuple[Tokenizer, Any], text: str, changes: list[tuple[int, int]]
+) -> None:
     ours, theirs = both
     data = bytearray(text.encode())
     for at, byte in changes:
@@ -276,7 +287,8 @@ def pipelines() -> Iterator[tuple[str, Any]]:
     )
     fallback = [f"<0x{byte:02X}>" for byte in range(256)]
 
-    def bpe(norm: Any, split: Any, decoder: Any, post: Any = None, more: Any = (), train: Any = {}, **kind: Any) -> Any:
+    def bpe(norm: Any, split: Any, decoder: Any, post: Any = None, more: Any = (), train: Any = None, **kind: Any) -> Any:
+        train = train or {}
         t = Theirs(models.BPE(**kind))
         t.pre_tokenizer = split
         for name, part in (("normalizer", norm), ("decoder", decoder), ("post_processor", post)):
@@ -307,7 +319,9 @@ def pipelines() -> Iterator[tuple[str, Any]]:
     yield "suffix", bpe(strip, pre.WhitespaceSplit(), decoders.BPEDecoder("</w>"), train=dict(suffix), **unk, **suffix)
     marks = pre.Sequence([pre.Punctuation("merged_with_previous"), pre.WhitespaceSplit()])
     yield "punctuation", bpe(normalizers.NFKC(), marks, None, fuse_unk=True, **unk)
-    several = pre.Sequence([split(r"\d", "contiguous"), pre.Split(" ", "merged_with_next"), split("[aeiou]", "removed")])
+    several = pre.Sequence(
+        [split(r"\d", "contiguous"), pre.Split(" ", "merged_with_next"), split("[aeiou]", "removed")]
+    )
     yield "behaviours", bpe(normalizers.NFKD(), several, None, **unk)
     yield "metaspace", bpe(None, pre.Metaspace(), decoders.Metaspace(), **unk)
     first = pre.Metaspace(prepend_scheme="first")
@@ -328,7 +342,11 @@ def pipelines() -> Iterator[tuple[str, Any]]:
     made["added_tokens"] = made["added_tokens"][: len(names)]
     yield "llama2", Theirs.from_str(json.dumps(made))
     unigram = Theirs(models.Unigram())
-    unigram.normalizer, unigram.pre_tokenizer, unigram.decoder = normalizers.NFKC(), pre.Metaspace(), decoders.Metaspace()
+    unigram.normalizer, unigram.pre_tokenizer, unigram.decoder = (
+        normalizers.NFKC(),
+        pre.Metaspace(),
+        decoders.Metaspace(),
+    )
     trainer = trainers.UnigramTrainer(vocab_size=500, show_progress=False, special_tokens=names, unk_token="<unk>")
     unigram.train_from_iterator(lines, trainer)
     yield "unigram", unigram
@@ -348,7 +366,9 @@ def test_tokenizers_agrees(tmp_path: Path) -> None:
     pick = random.Random(7)
     texts = [TEXT, ""]
     for _ in range(2000 if FULL else 25):
-        other = [chr(c) for c in (pick.randrange(0x10000) for _ in range(3)) if OLD.category(chr(c)) not in ("Cn", "Cs")]
+        other = [
+            chr(c) for c in (pick.randrange(0x10000) for _ in range(3)) if OLD.category(chr(c)) not in ("Cn", "Cs")
+        ]
         texts.append("".join(pick.choice([*PARTS, *other]) for _ in range(pick.randrange(30))))
     for name, theirs in pipelines():
         theirs.save(str(tmp_path / "tokenizer.json"))
@@ -382,7 +402,11 @@ def test_tokenizers_learns_the_same() -> None:
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_sentencepiece_agrees(kind: str, tmp_path: Path) -> None:
     spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed (make oracle)")
-    more: dict[str, Any] = {"byte_fallback": True, "normalization_rule_name": "identity", "remove_extra_whitespaces": False}
+    more: dict[str, Any] = {
+        "byte_fallback": True,
+        "normalization_rule_name": "identity",
+        "remove_extra_whitespaces": False,
+    }
     if kind == "unigram":
         more = {}
     spm.SentencePieceTrainer.train(
