@@ -66,7 +66,8 @@ static size_t fuzz_seed(int i, uint8_t *out, size_t room) {
              "\"behavior\":\"MergedWithNext\"},\"decoder\":{"
              "\"type\":\"WordPiece\",\"prefix\":\"##\"},\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"u\","
              "\"continuing_subword_prefix\":\"##\",\"vocab\":{\"u\":0,\"a\":1,\"##b\":2}}}"),
-        SEED("\x0a\x0c\x0a\x05<unk>\x15\0\0\0\0\x18\x02\x0a\x0a\x0a\x03\xe2\x96\x81\x15\0\0\x80\xbf\x0a\x08\x0a\x01""a\x15\0\0\0\xc0"
+        SEED("\x0a\x0c\x0a\x05<unk>\x15\0\0\0\0\x18\x02\x0a\x0a\x0a\x03\xe2\x96\x81\x15\0\0\x80\xbf\x0a\x08\x0a\x01"
+             "a\x15\0\0\0\xc0"
              "\x12\x02\x18\x01\x1a\x04\x18\x01\x20\x00"),
         SEED("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n##b\n"),
 #undef SEED

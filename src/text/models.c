@@ -571,7 +571,7 @@ static void key_of(const char *s, size_t n, uint64_t key[3]) {
     if (n > 16) key[0] = load(s, 8), key[1] = load(s + 8, 8), key[2] = load(s + n - 8, 8);
     else if (n > 8) key[0] = load(s, 8), key[1] = load(s + n - 8, 8);
     else if (n >= 4) key[0] = load(s, 4) | load(s + n - 4, 4) << 32;
-    else key[0] = (uint64_t)(unsigned char)s[0] | (uint64_t)(unsigned char)s[n / 2] << 8 | (uint64_t)(unsigned char)s[n - 1] << 16;
+    else for (size_t i = 0; i < n; i++) key[0] |= (uint64_t)(unsigned char)s[i] << 8 * i;
 }
 
 static bool encode_new(const cr_model *m, cr_workspace *w, const char *s, size_t n, cr_ids *out) {

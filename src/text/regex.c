@@ -117,8 +117,8 @@ static bool ready(const char *op, const char *path) {
 /* ---- expressions ---- */
 
 /* Classes whose meaning in PCRE2 differs from Oniguruma's and Rust's, which follow the Unicode standard. */
-#define SPACES "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{"
-               "205f}\\x{3000}"
+#define SPACES "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}" \
+    "\\x{205f}\\x{3000}"
 
 /* The ranges of characters that PCRE2 may be too old to know as members of a category, "L" or "Lu". */
 static void put_young(cr_out *o, const char *category, size_t n) {

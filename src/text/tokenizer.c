@@ -289,8 +289,8 @@ struct cr_decoder {
     const cr_tokenizer *t;
     cr_decode_state state;
     int64_t count;
-    cr_out text; size_t given;                      /* bytes so far that wait for the end of a character; given: those of
-                                                     * text that were returned by the last call */
+    cr_out text; size_t given;                      /* bytes that wait for the end of a character; given: those that the
+                                                     * last call returned */
 };
 
 cr_decoder *cr_decoder_new(const cr_tokenizer *t) {

@@ -287,7 +287,9 @@ def pipelines() -> Iterator[tuple[str, Any]]:
     )
     fallback = [f"<0x{byte:02X}>" for byte in range(256)]
 
-    def bpe(norm: Any, split: Any, decoder: Any, post: Any = None, more: Any = (), train: Any = None, **kind: Any) -> Any:
+    def bpe(
+        norm: Any, split: Any, decoder: Any, post: Any = None, more: Any = (), train: Any = None, **kind: Any
+    ) -> Any:
         train = train or {}
         t = Theirs(models.BPE(**kind))
         t.pre_tokenizer = split
