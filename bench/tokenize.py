@@ -83,7 +83,9 @@ def main() -> None:
     for name, (one, _) in found.items():
         assert list(one(text)) == want, name
     cr.set_num_threads(1)
-    single = least(3 if o.quick else 7, {name: (lambda f=one: f(text)) for name, (one, _) in found.items()}, time.process_time)
+    single = least(
+        3 if o.quick else 7, {name: (lambda f=one: f(text)) for name, (one, _) in found.items()}, time.process_time
+    )
     cr.set_num_threads(o.threads)
     size = QUICK_SIZE if o.quick else SIZE
     whole = (text * (size // len(text) + 1))[:size]

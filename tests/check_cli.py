@@ -168,7 +168,10 @@ def wrong_usage(folder: Path) -> None:
         (["train", "--data", "a", "--lr", "nan"], "needs a number"),
         (["train", "--data", "a", "--dropout", "1"], "--dropout must be between"),
         (["train", "--data", "a", "--steps", "5", "--steps", "6"], "given twice"),
-        (["train", "--data", "a", "--tokenizer", "words"], "one of chars|bytes or the path of a tokenizer, not 'words'"),
+        (
+            ["train", "--data", "a", "--tokenizer", "words"],
+            "one of chars|bytes or the path of a tokenizer, not 'words'",
+        ),
         (["train", "--data", "a", "--tokenizer", "char"], "one of chars|bytes"),
         (["train", "--data", "a", "--overwrite=yes"], "takes no value"),
         (["train", "--data", "a", "--tokens", "b"], "together"),

@@ -1,6 +1,6 @@
 #!/bin/sh
 # deps.sh - system packages that let `make test-all` run whole.  `make demo` and `make test` need none of them.
-packages="g++ clang musl-tools pkg-config python3-dev libvulkan1 mesa-vulkan-drivers"
+packages="g++ clang musl-tools pkg-config python3-dev libvulkan1 mesa-vulkan-drivers libpcre2-8-0"
 missing=""
 command -v c++ >/dev/null || missing="$missing g++"
 command -v clang >/dev/null || missing="$missing clang"
@@ -9,6 +9,7 @@ command -v pkg-config >/dev/null || missing="$missing pkg-config"
 command -v dot >/dev/null || missing="$missing graphviz"
 python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || missing="$missing python3-dev"
 find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name '*.json' 2>/dev/null | grep -q . || missing="$missing libvulkan1 mesa-vulkan-drivers"
+find /lib /usr/lib /usr/local/lib -name 'libpcre2-8.so.0*' 2>/dev/null | grep -q . || missing="$missing libpcre2-8-0"
 if [ -z "$missing" ]; then
     echo "deps: nothing to install ($packages are there)"
 elif ! command -v apt-get >/dev/null; then

@@ -67,9 +67,7 @@ def main() -> None:
             if compatible != [c]:
                 own = canonical if canonical != [c] else []
                 place_own = place(own) if own else 0
-                decompositions.append(
-                    f"{{0x{c:X}, {place_own}, {place(compatible)}, {len(own)}, {len(compatible)}}}"
-                )
+                decompositions.append(f"{{0x{c:X}, {place_own}, {place(compatible)}, {len(own)}, {len(compatible)}}}")
         small = [ord(d) for d in chr(c).lower()]
         if small != [c]:
             lower.append(f"{{0x{c:X}, 0, {place(small)}, 0, {len(small)}}}")

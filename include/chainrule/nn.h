@@ -311,7 +311,8 @@ cr_tokenizer *cr_tokenizer_bytes(void);                 /* 256 tokens, one for e
 cr_tokenizer *cr_tokenizer_chars(const char *text, size_t bytes);
                             /* one token for each code point of this UTF-8 text, in code-point
                                order */
-cr_tokenizer *cr_tokenizer_load(const char *path);      /* a file, or a folder with one: cr_tokenizer_save's,
+cr_tokenizer *cr_tokenizer_load(const char *path);      /* a file,
+    or a folder with one: cr_tokenizer_save's,
                                tokenizer.json, vocab.json + merges.txt, encoder.json + vocab.bpe,
                                SentencePiece's .model, BERT's vocab.txt */
 typedef struct cr_bpe_training {
@@ -333,7 +334,8 @@ int64_t       cr_tokenizer_encode(const cr_tokenizer *t, const char *text, size_
 typedef struct cr_encoding {
     bool all_special;                             /* special tokens are recognized in the text */
     const uint32_t *special; int64_t n_special;   /* or only these */
-    bool add_special;                             /* the ids around a text, such as <s>, are added */
+    /* the ids around a text, such as <s>, are added */
+    bool add_special;
 } cr_encoding;
 uint32_t     *cr_tokenizer_encode_special(const cr_tokenizer *t, const char *text, size_t bytes,
                                           const cr_encoding *o, int64_t *n);

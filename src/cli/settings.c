@@ -180,7 +180,8 @@ int settings_check(const command *c, settings *s) {
     } else {
         if (!s->data.n && !s->tokens) return usage_error(c, "nothing to train on: give --data FILE... or --resume DIR");
         if (!s->tokens && !is_tokenizer(s->tokenizer))
-            return usage_error(c, "--tokenizer is one of chars|bytes or the path of a tokenizer, not '%s'", s->tokenizer);
+            return usage_error(c, "--tokenizer is one of chars|bytes or the path of a tokenizer, not '%s'",
+                               s->tokenizer);
         if (!s->overwrite && run_exists(s->out))
             return cli_fail(
                 "'%s' already holds a run: go on with --resume %s, choose another --out, or give --overwrite", s->out,

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 static bool tokenize(const corpus *c, const char *kind, int64_t bpe, const char *out, const char *beside) {
-    const cr_bpe_training training = {.vocabulary = bpe, .min_frequency = 2, .special = (const char *[]){"<|endoftext|>"},
+    const cr_bpe_training training = {.vocabulary = bpe, .min_frequency = 2,
+                                      .special = (const char *[]){"<|endoftext|>"},
                                       .n_special = 1};
     cr_tokenizer *tokenizer = bpe ? cr_tokenizer_train_bpe(c->bytes, c->n, &training) : tokenizer_named(kind, c);
     cr_tokens *tokens = tokenizer ? corpus_tokens(c, tokenizer) : NULL;

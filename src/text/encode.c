@@ -1,8 +1,8 @@
 /* encode.c - from text to ids: added tokens, normalizers, splits, model.
  *
- * A long text is cut for several threads at any character.  The next piece depends only on the place where it begins, so
- * each thread divides its part from the cut on and notes its first places.  Then the thread before goes on into that part
- * until it comes to a place that is among them: from there on both would find the same pieces. */
+ * A long text is cut for several threads at any character.  The next piece depends only on the place where it begins,
+ * so each thread divides its part from the cut on and notes its first places.  Then the thread before goes on into that
+ * part until it comes to a place that is among them: from there on both would find the same pieces. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +146,8 @@ static bool change(const cr_step *step, job *j, int k, bool first, const char **
         cr_out_put(to, " ", 1);
         cr_out_put(to, *s, *n);
     } else {
-        const bool has = (*n && **s == ' ') || (*n >= step->literal_bytes && !memcmp(*s, step->literal, step->literal_bytes));
+        const bool has = (*n && **s == ' ') || (*n >= step->literal_bytes && !memcmp(*s, step->literal,
+            step->literal_bytes));
         if (!has && (step->prepend == CR_PREPEND_ALWAYS || (step->prepend == CR_PREPEND_FIRST && first)))
             cr_out_put(to, step->literal, step->literal_bytes);
         for (size_t at = 0, end; at < *n; at = end + 1) {
@@ -192,7 +193,8 @@ typedef struct part {
     int step;
     bool first;
     size_t from, until, stop;
-    int64_t places; size_t place[PLACES]; int64_t index[PLACES];            /* where pieces start, and their ids in ids */
+    /* where pieces start, and their ids in ids */
+    int64_t places; size_t place[PLACES]; int64_t index[PLACES];
 } part;
 
 static bool encode_part(part *x) {
@@ -367,7 +369,8 @@ static bool encode_invalid(job *j, const char *s, size_t n) {
     }
     cr_out_put(rest, s, n);
     j->out->n = last;
-    return (!rest->failed && cr_model_encode(&j->p->model, j->w, rest->text, rest->bytes, j->out)) || wrong(j, "no memory");
+    return (!rest->failed && cr_model_encode(&j->p->model, j->w, rest->text, rest->bytes, j->out)) || wrong(j,
+        "no memory");
 }
 
 /* Other models than those of bytes: U+FFFD for each invalid byte. */
@@ -395,7 +398,8 @@ static bool encode_all(job *j, const char *s, size_t n) {
     return encode_text(j, false, s, valid, true) && (valid == n || encode_invalid(j, s + valid, n - valid));
 }
 
-bool cr_pipeline_encode(cr_pipeline *p, const char *op, const char *text, size_t bytes, const cr_encoding *o, int threads,
+bool cr_pipeline_encode(cr_pipeline *p, const char *op, const char *text, size_t bytes, const cr_encoding *o,
+                        int threads,
                         cr_ids *out) {
     atomic_bool stop = false;
     job j = {.p = p, .op = op, .o = o, .out = out, .threads = threads < MOST_THREADS ? threads : MOST_THREADS,

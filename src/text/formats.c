@@ -28,7 +28,8 @@ static void begin(cr_out *out) {
 }
 
 void cr_format_byte_level(cr_out *out, const char *split, bool prefix_space) {
-    static const char level[] = "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,\"use_regex\":%s}";
+    static const char level[] = "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,"
+                                "\"use_regex\":%s}";
     const char *space = prefix_space ? "true" : "false";
     cr_out_format(out, "],\n\"normalizer\":null,\n\"pre_tokenizer\":");
     if (split) {
@@ -42,7 +43,8 @@ void cr_format_byte_level(cr_out *out, const char *split, bool prefix_space) {
     cr_out_format(out, level, space, "true");
     cr_out_format(out, ",\n\"decoder\":");
     cr_out_format(out, level, space, "true");
-    cr_out_format(out, ",\n\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":"
+    cr_out_format(out, ",\n\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
+                       "\"continuing_subword_prefix\":"
                        "null,\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,"
                        "\"ignore_merges\":false,\n\"vocab\":");
 }
@@ -191,7 +193,8 @@ static bool read_piece(message m, piece *p) {
     field f;
     *p = (piece){.text = "", .type = NORMAL};
     while (next_field(&m, &f)) {
-        if (f.number == 1 && f.wire == 2) p->text = (const char *)f.text.at, p->bytes = (size_t)(f.text.end - f.text.at);
+        if (f.number == 1 && f.wire == 2) p->text = (const char *)f.text.at,
+            p->bytes = (size_t)(f.text.end - f.text.at);
         if (f.number == 2 && f.wire == 5) { const uint32_t bits = (uint32_t)f.value; memcpy(&p->score, &bits, 4); }
         if (f.number == 3 && f.wire == 0) p->type = f.value >= NORMAL && f.value <= BYTE ? (int)f.value : NORMAL;
     }
@@ -234,9 +237,11 @@ static cr_status read_spm(const char *op, const char *path, const unsigned char 
             ok = read_spec(f.text, f.number, s);
         }
     }
-    if (!ok) return cr_fail(CR_IO, op, "'%s': piece %lld, or what describes the model, is damaged", path, (long long)s->n);
+    if (!ok) return cr_fail(CR_IO, op, "'%s': piece %lld, or what describes the model, is damaged", path,
+                            (long long)s->n);
     if (s->kind != 1 && s->kind != 2)
-        return cr_fail(CR_IO, op, "'%s': a SentencePiece model of kind %d; Unigram (1) and BPE (2) are known", path, s->kind);
+        return cr_fail(CR_IO, op, "'%s': a SentencePiece model of kind %d; Unigram (1) and BPE (2) are known", path,
+                       s->kind);
     if (s->suffix || !s->escape)
         return cr_fail(CR_IO, op, "'%s': SentencePiece's \"%s\" is not supported", path,
                        s->suffix ? "treat_whitespace_as_suffix" : "escape_whitespaces: false");
@@ -266,7 +271,8 @@ static void put_normalizers(const spm *s, cr_out *out) {
                            "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"},");
     if (s->dummy_prefix) cr_out_format(out, "{\"type\":\"Prepend\",\"prepend\":\"\xE2\x96\x81\"},");
     cr_out_format(out, "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\xE2\x96\x81\"}]},\n"
-                       "\"pre_tokenizer\":null,\n\"post_processor\":null,\n\"decoder\":{\"type\":\"Sequence\",\"decoders\":["
+                       "\"pre_tokenizer\":null,\n\"post_processor\":null,\n\"decoder\":{\"type\":\"Sequence\","
+                       "\"decoders\":["
                        "{\"type\":\"Replace\",\"pattern\":{\"String\":\"\xE2\x96\x81\"},\"content\":\" \"},"
                        "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}");
     if (s->dummy_prefix) cr_out_format(out, ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}");
@@ -346,7 +352,8 @@ static bool put_bpe(const spm *s, cr_out *out) {
     return ok;
 }
 
-cr_status cr_format_sentencepiece(const char *op, const char *path, const unsigned char *data, size_t bytes, cr_out *out) {
+cr_status cr_format_sentencepiece(const char *op, const char *path, const unsigned char *data, size_t bytes,
+                                  cr_out *out) {
     spm s;
     cr_status status = read_spm(op, path, data, bytes, &s);
     if (status == CR_OK) {
@@ -391,11 +398,14 @@ cr_status cr_format_wordpiece(const char *op, const char *path, const char *text
     begin(out);
     for (int k = 0; k < 5; k++)
         if (id_of[k] >= 0) cr_format_added(out, special[k], strlen(special[k]), (uint32_t)id_of[k], true, false);
-    cr_out_format(out, "],\n\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,"
-                       "\"strip_accents\":null,\"lowercase\":%s},\n\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\n",
+    cr_out_format(out, "],\n\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,"
+                       "\"handle_chinese_chars\":true,"
+                       "\"strip_accents\":null,\"lowercase\":%s},\n\"pre_tokenizer\":{"
+                       "\"type\":\"BertPreTokenizer\"},\n",
                   lowers ? "true" : "false");
     if (id_of[2] >= 0 && id_of[3] >= 0)
-        cr_out_format(out, "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",%lld],\"cls\":[\"[CLS]\",%lld]},\n",
+        cr_out_format(out, "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",%lld],"
+                           "\"cls\":[\"[CLS]\",%lld]},\n",
                       (long long)id_of[3], (long long)id_of[2]);
     cr_out_format(out, "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},\n\"model\":{\"type\":"
                        "\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","

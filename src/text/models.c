@@ -1,5 +1,5 @@
-/* models.c - the ids of one piece of text: BPE (Sennrich et al. 2016), Unigram (Kudo 2018) and WordPiece.  The rules for
- * ties, unknown characters and bytes are those of Hugging Face's tokenizers. */
+/* models.c - the ids of one piece of text: BPE (Sennrich et al. 2016), Unigram (Kudo 2018) and WordPiece.  The rules
+ * for ties, unknown characters and bytes are those of Hugging Face's tokenizers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,8 @@ static cr_status read_words(const char *op, const char *path, const cr_json *voc
         return cr_fail(CR_IO, op, "'%s': its \"vocab\" must be an object that is not empty", path);
     for (const cr_json *v = vocab->first; v; v = v->next) {
         if (v->kind != CR_JSON_NUMBER || !v->integral || v->integer < 0 || v->integer >= CR_MOST_ID)
-            return cr_fail(CR_IO, op, "'%s': the id of token '%.40s' must be an integer below %d", path, v->key, CR_MOST_ID);
+            return cr_fail(CR_IO, op, "'%s': the id of token '%.40s' must be an integer below %d", path, v->key,
+                           CR_MOST_ID);
         if (v->integer > most) most = v->integer;
         bytes += v->key_bytes;
     }
@@ -81,7 +82,8 @@ static bool sides(const cr_json *v, const char *side[2], size_t bytes[2]) {
     return !memchr(side[1], ' ', bytes[1]);
 }
 
-static cr_status read_merge(const char *op, const char *path, const cr_json *v, uint32_t rank, cr_model *m, cr_out *joined,
+static cr_status read_merge(const char *op, const char *path, const cr_json *v, uint32_t rank, cr_model *m,
+                            cr_out *joined,
                             uint32_t *rank_of) {
     const char *side[2];
     size_t bytes[2];
@@ -177,14 +179,16 @@ static cr_status read_unk(const char *op, const char *path, const cr_json *model
     m->unk = CR_NO_ID;
     if (!text_field(model, "unk_token", &s, &n)) return CR_OK;
     m->unk = cr_words_find(&m->words, s, n);
-    if (m->unk != CR_NO_ID || m->kind == CR_MODEL_BPE) return CR_OK;        /* BPE: it is an error only when it is needed */
+    /* BPE: it is an error only when it is needed */
+    if (m->unk != CR_NO_ID || m->kind == CR_MODEL_BPE) return CR_OK;
     return cr_fail(CR_IO, op, "'%s': its \"unk_token\" '%.40s' is not in the vocabulary", path, s);
 }
 
 static cr_status read_bpe(const char *op, const char *path, const cr_json *model, bool sentencepiece, cr_model *m) {
     const cr_json *dropout = cr_json_get(model, "dropout");
     if (dropout && dropout->kind == CR_JSON_NUMBER && dropout->number != 0)
-        return cr_fail(CR_IO, op, "'%s': its \"dropout\" is %g: random merges are not supported", path, dropout->number);
+        return cr_fail(CR_IO, op, "'%s': its \"dropout\" is %g: random merges are not supported", path,
+                       dropout->number);
     cr_status status = read_words(op, path, cr_json_get(model, "vocab"), &m->words);
     if (status == CR_OK) status = short_text(op, path, model, "continuing_subword_prefix", m->prefix);
     if (status == CR_OK) status = short_text(op, path, model, "end_of_word_suffix", m->suffix);
@@ -367,8 +371,8 @@ static uint64_t heap_pop(heap *h) {
     return top;
 }
 
-/* Symbols as a list in arrays: next and before of n symbols follow id[], then the rank of each pair by its left one.  An
- * entry of the heap is stale when its rank is no longer that of its pair. */
+/* Symbols as a list in arrays: next and before of n symbols follow id[], then the rank of each pair by its left one. 
+ * An entry of the heap is stale when its rank is no longer that of its pair. */
 static bool merge_many(const cr_model *m, uint32_t *id, size_t *count) {
     const uint32_t n = (uint32_t)*count;
     uint32_t *next = id + n, *before = id + 2 * (size_t)n, *rank = id + 3 * (size_t)n, made;
@@ -551,7 +555,8 @@ static bool encode_wordpiece(const cr_model *m, const char *s, size_t n, cr_ids 
 
 /* ---- pieces that were encoded before ---- */
 enum { CACHE_BITS = 15, CACHE_IDS = 9, CACHE_BYTES = 24 };
-typedef struct cr_piece { uint64_t key[3]; uint8_t bytes, n; uint32_t id[CACHE_IDS]; } cr_piece;       /* one cache line */
+/* one cache line */
+typedef struct cr_piece { uint64_t key[3]; uint8_t bytes, n; uint32_t id[CACHE_IDS]; } cr_piece;
 
 static uint64_t load(const char *s, size_t n) {
     uint64_t v = 0;
@@ -566,7 +571,7 @@ static void key_of(const char *s, size_t n, uint64_t key[3]) {
     if (n > 16) key[0] = load(s, 8), key[1] = load(s + 8, 8), key[2] = load(s + n - 8, 8);
     else if (n > 8) key[0] = load(s, 8), key[1] = load(s + n - 8, 8);
     else if (n >= 4) key[0] = load(s, 4) | load(s + n - 4, 4) << 32;
-    else key[0] = (uint64_t)(unsigned char)s[0] | (uint64_t)(unsigned char)s[n / 2] << 8 | (uint64_t)(unsigned char)s[n - 1] << 16;
+    else for (size_t i = 0; i < n; i++) key[0] |= (uint64_t)(unsigned char)s[i] << 8 * i;
 }
 
 static bool encode_new(const cr_model *m, cr_workspace *w, const char *s, size_t n, cr_ids *out) {

@@ -96,7 +96,8 @@ static char *duplicate(const char *s, size_t n) {
     return to;
 }
 
-static cr_status add_replace(const reader *r, cr_normalizer_kind kind, const char *pattern, size_t bytes, bool expression,
+static cr_status add_replace(const reader *r, cr_normalizer_kind kind, const char *pattern, size_t bytes,
+                             bool expression,
                              const char *content, size_t content_bytes) {
     cr_normalizer *m = NULL;
     cr_status status = add_norm(r, kind, &m);
@@ -160,7 +161,8 @@ static cr_status read_bert(const reader *r, const cr_json *v) {
         status = add_expression(r, CR_NORM_REPLACE, "[\\x{0}\\x{fffd}]|(?![\\t\\n\\r])[\\p{Cc}\\p{Cf}\\p{Co}]", "");
         if (status == CR_OK) status = add_expression(r, CR_NORM_REPLACE, "\\s", " ");
     }
-    if (status == CR_OK && flag(v, "handle_chinese_chars", true)) status = add_expression(r, CR_NORM_AROUND, chinese, " ");
+    if (status == CR_OK && flag(v, "handle_chinese_chars", true)) status = add_expression(r, CR_NORM_AROUND, chinese,
+        " ");
     if (status == CR_OK && strip) status = add_form(r, CR_NFD);
     if (status == CR_OK && strip) status = add_expression(r, CR_NORM_REPLACE, "\\p{Mn}", "");
     if (status == CR_OK && lower) status = add_norm(r, CR_NORM_LOWER, &m);
@@ -224,7 +226,8 @@ static cr_status add_split(const reader *r, const char *pattern, cr_behaviour be
     return s->regex ? CR_OK : cr_error_status();
 }
 
-static cr_status add_literal(const reader *r, const cr_json *v, const cr_json *text, cr_behaviour behaviour, bool invert) {
+static cr_status add_literal(const reader *r, const cr_json *v, const cr_json *text, cr_behaviour behaviour,
+                             bool invert) {
     cr_step *s = add_step(r, CR_STEP_SPLIT);
     if (!s) return cr_error_status();
     s->behaviour = behaviour;
@@ -246,7 +249,8 @@ static bool behaviour_of(const cr_json *v, cr_behaviour otherwise, cr_behaviour 
 
 static cr_prepend prepend_of(const cr_json *v) {
     const cr_json *scheme = string(v, "prepend_scheme");
-    if (scheme) return is(scheme, "never") ? CR_PREPEND_NEVER : is(scheme, "first") ? CR_PREPEND_FIRST : CR_PREPEND_ALWAYS;
+    if (scheme) return is(scheme, "never") ? CR_PREPEND_NEVER : is(scheme, "first") ? CR_PREPEND_FIRST
+        : CR_PREPEND_ALWAYS;
     return flag(v, "add_prefix_space", true) ? CR_PREPEND_ALWAYS : CR_PREPEND_NEVER;
 }
 
@@ -326,7 +330,8 @@ static void index_added(cr_pipeline *p) {
 static cr_status read_added(const reader *r, const cr_json *tokens) {
     cr_pipeline *p = r->p;
     if (!present(tokens)) return CR_OK;
-    if (tokens->kind != CR_JSON_ARRAY) return cr_fail(CR_IO, r->op, "'%s': its \"added_tokens\" must be a list", r->path);
+    if (tokens->kind != CR_JSON_ARRAY) return cr_fail(CR_IO, r->op, "'%s': its \"added_tokens\" must be a list",
+                                                      r->path);
     p->added = calloc((size_t)tokens->count + 1, sizeof *p->added);
     if (!p->added) return no_memory(r);
     for (const cr_json *v = tokens->first; v; v = v->next) {
@@ -347,6 +352,8 @@ static cr_status read_added(const reader *r, const cr_json *tokens) {
                         .normalized = flag(v, "normalized", !flag(v, "special", false)),
                         .lstrip = flag(v, "lstrip", false),
                         .rstrip = flag(v, "rstrip", false)};
+        a->name = a->text;
+        a->name_bytes = a->bytes;
         if (!a->text) return no_memory(r);
         if (a->id >= p->size) p->size = (int64_t)a->id + 1;
     }
@@ -368,8 +375,7 @@ static cr_status normalize_added(const reader *r) {
         ok = cr_normalize(p, w, &s, &n);
         char *text = ok && n ? duplicate(s, n) : NULL;
         if (!text) continue;
-        free(a->text);
-        a->text = text;
+        a->text = text;                             /* the name stays */
         a->bytes = n;
     }
     if (w) cr_workspace_give(p, w);
@@ -517,7 +523,8 @@ static cr_status read_texts(const reader *r, const cr_json *decoder) {
     cr_out_free(&spare);
     free(name);
     free(bytes);
-    if (status != CR_OK) return cr_fail(CR_IO, r->op, "'%s': a decoder \"Replace\" needs a \"String\" and a \"content\"", r->path);
+    if (status != CR_OK) return cr_fail(CR_IO, r->op,
+                                        "'%s': a decoder \"Replace\" needs a \"String\" and a \"content\"", r->path);
     return ok ? CR_OK : no_memory(r);
 }
 
@@ -605,7 +612,10 @@ void cr_pipeline_free(cr_pipeline *p) {
         free(p->norm[i].blob);
     }
     for (int i = 0; i < p->n_steps; i++) cr_regex_free(p->step[i].regex);
-    for (int64_t i = 0; i < p->n_added; i++) free(p->added[i].text);
+    for (int64_t i = 0; i < p->n_added; i++) {
+        if (p->added[i].name != p->added[i].text) free(p->added[i].name);
+        free(p->added[i].text);
+    }
     free(p->added);
     free(p->decoding.at);
     free(p->decoding.known);
@@ -619,7 +629,7 @@ void cr_pipeline_free(cr_pipeline *p) {
 
 int64_t cr_pipeline_find(const cr_pipeline *p, const char *token, size_t bytes) {
     for (int64_t i = 0; i < p->n_added; i++)
-        if (p->added[i].bytes == bytes && !memcmp(p->added[i].text, token, bytes)) return p->added[i].id;
+        if (p->added[i].name_bytes == bytes && !memcmp(p->added[i].name, token, bytes)) return p->added[i].id;
     const uint32_t id = cr_words_find(&p->model.words, token, bytes);
     return id == CR_NO_ID ? -1 : (int64_t)id;
 }
@@ -628,8 +638,8 @@ const char *cr_pipeline_name(const cr_pipeline *p, int64_t id, size_t *bytes, bo
     for (int64_t i = 0; i < p->n_added; i++)
         if (p->added[i].id == id) {
             if (special) *special = p->added[i].special;
-            *bytes = p->added[i].bytes;
-            return p->added[i].text;
+            *bytes = p->added[i].name_bytes;
+            return p->added[i].name;
         }
     return id >= 0 && id < p->size ? cr_words_at(&p->model.words, (uint32_t)id, bytes) : NULL;
 }

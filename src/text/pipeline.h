@@ -40,7 +40,8 @@ void        cr_words_free(cr_words *w);
 
 /* ---- models */
 typedef enum cr_model_kind { CR_MODEL_BPE, CR_MODEL_UNIGRAM, CR_MODEL_WORDPIECE } cr_model_kind;
-typedef struct cr_merge { uint64_t pair; uint32_t rank, id; } cr_merge;       /* pair: left << 32 | right; rank CR_NO_ID:
+typedef struct cr_merge { uint64_t pair; uint32_t rank,
+                         id; } cr_merge;       /* pair: left << 32 | right; rank CR_NO_ID:
                                                                                * an empty slot */
 typedef struct cr_model {
     cr_model_kind kind;
@@ -53,7 +54,8 @@ typedef struct cr_model {
     cr_merge *merges; uint32_t merge_mask;          /* BPE */
     char prefix[64], suffix[64];                    /* of pieces that continue, and of a piece's last symbol */
     double *score, unk_score;                       /* Unigram */
-    struct { uint64_t key; uint32_t node; } *trie; uint32_t trie_mask, nodes;  /* key: node << 8 | byte; node 0: empty */
+    /* key: node << 8 | byte; node 0: empty */
+    struct { uint64_t key; uint32_t node; } *trie; uint32_t trie_mask, nodes;
     uint32_t *ends;                                 /* of a node: id of the word that ends there */
     int64_t longest;                                /* WordPiece: most characters of a piece */
 } cr_model;
@@ -103,7 +105,8 @@ typedef struct cr_normalizer {
 
 /* ---- decoders: how the text of an id depends on its neighbours */
 typedef struct cr_decoding {
-    uint32_t *at; unsigned char *known;             /* where the bytes of an id start in blob; the next one's end them */
+    /* where the bytes of an id start in blob; the next one's end them */
+    uint32_t *at; unsigned char *known;
     cr_out blob;
     char metaspace[8];                              /* not "": removed from the first token */
     char strip[8]; int64_t strip_most;              /* characters that are removed at the start of the text */
@@ -114,7 +117,8 @@ typedef struct cr_decoding {
 } cr_decoding;
 
 typedef struct cr_added {
-    char *text; size_t bytes;
+    char *text; size_t bytes;                       /* normalized, where it is found in normalized text */
+    char *name; size_t name_bytes;                  /* as the file has it; may be text itself */
     uint32_t id;
     bool special, normalized, lstrip, rstrip;
 } cr_added;
@@ -135,15 +139,17 @@ typedef struct cr_pipeline {
 } cr_pipeline;
 
 /* pipeline.c */
-/* text: a tokenizer.json, which the pipeline takes over (malloc), also on failure.  sentencepiece: as that library reads
- * its own file: merges that give the same token rank as its first one, and the charsmap takes the longest match. */
+/* text: a tokenizer.json, which the pipeline takes over (malloc), also on failure.  sentencepiece: as that library
+ * reads its own file: merges that give the same token rank as its first one, and the charsmap takes the longest
+ * match. */
 cr_pipeline *cr_pipeline_new(const char *op, const char *path, char *text, size_t bytes, bool sentencepiece);
 void         cr_pipeline_free(cr_pipeline *p);
 
 /* formats.c: other formats as the text of a tokenizer.json, in `out`.  root: the parsed vocab.json. */
 cr_status cr_format_bpe(const char *op, const char *path, const char *vocab, size_t bytes, const cr_json *root,
                         const char *merges, cr_out *out);
-cr_status cr_format_sentencepiece(const char *op, const char *path, const unsigned char *data, size_t bytes, cr_out *out);
+cr_status cr_format_sentencepiece(const char *op, const char *path, const unsigned char *data, size_t bytes,
+                                  cr_out *out);
 cr_status cr_format_wordpiece(const char *op, const char *path, const char *text, size_t bytes, cr_out *out);
 /* everything of a byte-level BPE behind its added tokens and before its vocabulary; split NULL: GPT-2's */
 void      cr_format_byte_level(cr_out *out, const char *split, bool prefix_space);
@@ -187,7 +193,8 @@ cr_workspace *cr_workspace_take(cr_pipeline *p);    /* one that no other thread 
 void          cr_workspace_give(cr_pipeline *p, cr_workspace *w);
 void          cr_workspace_free(cr_workspace *w);
 /* false: a message.  threads: the most that may work on it. */
-bool cr_pipeline_encode(cr_pipeline *p, const char *op, const char *text, size_t bytes, const cr_encoding *o, int threads,
+bool cr_pipeline_encode(cr_pipeline *p, const char *op, const char *text, size_t bytes, const cr_encoding *o,
+                        int threads,
                         cr_ids *out);
 int64_t     cr_pipeline_find(const cr_pipeline *p, const char *token, size_t bytes);                   /* -1: none */
 const char *cr_pipeline_name(const cr_pipeline *p, int64_t id, size_t *bytes, bool *special);          /* NULL: none */

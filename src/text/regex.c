@@ -12,7 +12,8 @@
 #include "../io/file.h"
 #include "unicode.h"
 
-/* The part of PCRE2's interface (pcre2.h, 8 bits a unit) that is used here, declared by us: its header is not needed. */
+/* The part of PCRE2's interface (pcre2.h, 8 bits a unit) that is used here, declared by us: its header is not needed.
+ * */
 enum {
     JIT_COMPLETE = 0x00000001,
     MULTILINE = 0x00000400,
@@ -116,7 +117,8 @@ static bool ready(const char *op, const char *path) {
 /* ---- expressions ---- */
 
 /* Classes whose meaning in PCRE2 differs from Oniguruma's and Rust's, which follow the Unicode standard. */
-#define SPACES "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define SPACES "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}" \
+    "\\x{205f}\\x{3000}"
 
 /* The ranges of characters that PCRE2 may be too old to know as members of a category, "L" or "Lu". */
 static void put_young(cr_out *o, const char *category, size_t n) {

@@ -1,5 +1,5 @@
-/* tokenizer.c - text to token numbers and back: bytes, the code points of one text, or a learned vocabulary (pipeline.h).
- * A learned one is a tokenizer.json on disk, the other two a small JSON object:
+/* tokenizer.c - text to token numbers and back: bytes, the code points of one text, or a learned vocabulary
+ * (pipeline.h). A learned one is a tokenizer.json on disk, the other two a small JSON object:
  *   {"format": "chainrule-tokenizer", "version": 1, "kind": "bytes"}
  *   {"format": "chainrule-tokenizer", "version": 1, "kind": "chars", "characters": "\n !,.abc"}
  *   token i is the i-th code point */
@@ -122,7 +122,8 @@ static int64_t encode_chars(const char *op, const cr_tokenizer *t, const char *t
     return n;
 }
 
-static cr_status check_encode(const char *op, const cr_tokenizer *t, const void *text, size_t bytes, const cr_encoding *o) {
+static cr_status check_encode(const char *op, const cr_tokenizer *t, const void *text, size_t bytes,
+                              const cr_encoding *o) {
     if (cr_lacks(op, "the tokenizer", t)) return cr_error_status();
     if (!text && bytes) return cr_fail_null(op, "the text");
     if (!o) return cr_fail_null(op, "the options");
@@ -131,7 +132,8 @@ static cr_status check_encode(const char *op, const cr_tokenizer *t, const void 
 }
 
 /* All ids, whatever the kind.  threads 0: on another thread than the caller's. */
-static bool encode(const char *op, const cr_tokenizer *t, const char *text, size_t bytes, const cr_encoding *o, int threads,
+static bool encode(const char *op, const cr_tokenizer *t, const char *text, size_t bytes, const cr_encoding *o,
+                   int threads,
                    cr_ids *out) {
     if (t->pipeline) return cr_pipeline_encode(t->pipeline, op, text, bytes, o, threads, out);
     if (!cr_ids_reserve(out, (int64_t)bytes))
@@ -207,7 +209,8 @@ cr_status cr_tokenizer_encode_batch(const cr_tokenizer *t, int64_t texts, const 
     static const char op[] = "tokenizer_encode_batch";
     enum { MOST = 64 };
     if (texts < 0) return cr_fail(CR_BAD_VALUE, op, "texts must be at least 0, not %lld", (long long)texts);
-    if (texts && (!text || !bytes || !ids || !n)) return cr_fail_null(op, !text ? "text" : !bytes ? "bytes" : "ids or n");
+    if (texts && (!text || !bytes || !ids || !n)) return cr_fail_null(op, !text ? "text" : !bytes ? "bytes"
+                                                                      : "ids or n");
     for (int64_t i = 0; i < texts; i++) {
         cr_status status = check_encode(op, t, text[i], bytes[i], o);
         if (status != CR_OK) return status;
@@ -228,7 +231,8 @@ cr_status cr_tokenizer_encode_batch(const cr_tokenizer *t, int64_t texts, const 
     if (failed < texts) {
         b.ids[failed].n = 0;
         if (!cr_error()) encode(op, t, text[failed], bytes[failed], o, 1, &b.ids[failed]);
-        status = cr_error() ? cr_error_status() : cr_fail(CR_NO_MEMORY, op, "no memory for text %lld", (long long)failed);
+        status = cr_error() ? cr_error_status() : cr_fail(CR_NO_MEMORY, op, "no memory for text %lld",
+                                                          (long long)failed);
     }
     for (int64_t i = 0; i < texts; i++) {
         if (status != CR_OK) free(b.ids[i].at);
@@ -244,7 +248,8 @@ static cr_status outside(const char *op, const cr_tokenizer *t, uint32_t id, int
     if (id >= t->size)
         return cr_fail(CR_BAD_INDEX, op, "token %u at %lld is not below the vocabulary of %lld", id, (long long)at,
                        (long long)t->size);
-    return cr_fail(CR_BAD_INDEX, op, "token %u at %lld has no text: the vocabulary skips this number", id, (long long)at);
+    return cr_fail(CR_BAD_INDEX, op, "token %u at %lld has no text: the vocabulary skips this number", id,
+                   (long long)at);
 }
 
 /* Appends the text of one id; false: it is outside of the vocabulary. */
@@ -269,7 +274,8 @@ int64_t cr_tokenizer_decode(const cr_tokenizer *t, const uint32_t *ids, int64_t 
     for (int64_t i = 0; i < n; i++) {
         piece.bytes = 0;
         if (!decode_one(t, &state, ids[i], &piece)) { cr_out_free(&piece); return outside(op, t, ids[i], i), -1; }
-        if (piece.failed) { cr_out_free(&piece); return cr_fail(CR_NO_MEMORY, op, "no memory for token %u", ids[i]), -1; }
+        if (piece.failed) { cr_out_free(&piece); return cr_fail(CR_NO_MEMORY, op, "no memory for token %u", ids[i]),
+                           -1; }
         const size_t left = at < room ? room - at : 0, some = piece.bytes < left ? piece.bytes : left;
         if (some) memcpy(text + at, piece.text, some);
         at += piece.bytes;
@@ -283,8 +289,8 @@ struct cr_decoder {
     const cr_tokenizer *t;
     cr_decode_state state;
     int64_t count;
-    cr_out text; size_t given;                      /* bytes so far that wait for the end of a character; given: those of
-                                                     * text that were returned by the last call */
+    cr_out text; size_t given;                      /* bytes that wait for the end of a character; given: those that the
+                                                     * last call returned */
 };
 
 cr_decoder *cr_decoder_new(const cr_tokenizer *t) {
@@ -443,7 +449,8 @@ static cr_tokenizer *from_bpe(const char *op, const char *path, const cr_mapping
         if (cr_path_beside(path, names[i], merges) && cr_os_exists(merges))
             return from_out(op, path, &o,
                             cr_format_bpe(op, path, (const char *)m->data, m->bytes, root, merges, &o), false);
-    return cr_fail(CR_IO, op, "'%s' is a vocabulary, but neither %s nor %s is next to it", path, names[0], names[1]), NULL;
+    return cr_fail(CR_IO, op, "'%s' is a vocabulary, but neither %s nor %s is next to it", path, names[0], names[1]),
+        NULL;
 }
 
 static cr_tokenizer *from_object(const char *op, const char *path, const cr_mapping *m) {

@@ -311,12 +311,14 @@ static cr_status check(const char *text, size_t bytes, const cr_bpe_training *o)
     if (!o) return cr_fail_null(op, "the options");
     if (o->n_special < 0 || (o->n_special && !o->special)) return cr_fail_null(op, "the special tokens");
     if (o->vocabulary < 256 + o->n_special || o->vocabulary > CR_MOST_ID)
-        return cr_fail(CR_BAD_VALUE, op, "the vocabulary must be between %lld (the bytes and %lld special tokens) and %d, "
+        return cr_fail(CR_BAD_VALUE, op,
+                       "the vocabulary must be between %lld (the bytes and %lld special tokens) and %d, "
                                          "not %lld",
                        256 + (long long)o->n_special, (long long)o->n_special, CR_MOST_ID, (long long)o->vocabulary);
     for (int64_t i = 0; i < o->n_special; i++) {
         if (!o->special[i]) return cr_fail_null(op, "a special token");
-        if (!*o->special[i] || !o->special[i][1] || cr_utf8_valid(o->special[i], strlen(o->special[i])) < strlen(o->special[i]))
+        if (!*o->special[i] || !o->special[i][1] || cr_utf8_valid(o->special[i],
+                                                                  strlen(o->special[i])) < strlen(o->special[i]))
             return cr_fail(CR_BAD_VALUE, op, "special token %lld is shorter than two bytes or not UTF-8", (long long)i);
         for (int64_t k = 0; k < i; k++)
             if (!strcmp(o->special[i], o->special[k]))

@@ -20,16 +20,24 @@ from conftest import FULL, ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-TEXT = (ROOT / "docs" / "design.md").read_text(encoding="utf-8") + "naïve café 日本語 テスト 😀 don't we'll 12345\n\n  x\t"
+TEXT = (ROOT / "docs" / "design.md").read_text(
+    encoding="utf-8"
+) + "naïve café 日本語 テスト 😀 don't we'll 12345\n\n  x\t"
 OLD = unicodedata.ucd_3_2_0  # characters that every version of every library knows
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"
 )
-PARTS = [*"  \n\t\r'sdlve 19abcXYZ.,!-Àéßµ▁\u3000\u180e\x85\xa0日本한\u0301\u0323ﬁ½😀\x00\u200b\u200d", "thou", " the ", "don't"]
+PARTS = [
+    *"  \n\t\r'sdlve 19abcXYZ.,!-Àéßµ▁\u3000\u180e\x85\xa0日本한\u0301\u0323ﬁ½😀\x00\u200b\u200d",
+    "thou",
+    " the ",
+    "don't",
+]
 PARTS += ["<|endoftext|>", "<s>", "</s>", "<|im|>", " X ", "[CLS]", "##ing"]
-strings = st.lists(st.sampled_from(PARTS) | st.text(max_size=3), max_size=30).map("".join)
+points = st.integers(0, 0x10FFFF).map(lambda c: "x" if 0xD800 <= c < 0xE000 else chr(c))
+strings = st.lists(st.sampled_from(PARTS) | points, max_size=30).map("".join)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +55,9 @@ def small() -> Tokenizer:
 
 def test_training_is_greedy_and_deterministic(small: Tokenizer) -> None:
     assert len(small) == 1200 and small.special_tokens == {"<|endoftext|>": 0, "<|pad|>": 1}
-    assert small.id_to_token(2) == "!" and small.token_to_id("Ġthe") is not None and small.token_to_id("no such") is None
+    assert (
+        small.id_to_token(2) == "!" and small.token_to_id("Ġthe") is not None and small.token_to_id("no such") is None
+    )
     again = Tokenizer.train_bpe(TEXT.encode(), 1200, special_tokens=["<|endoftext|>", "<|pad|>"])
     assert [again.id_to_token(i) for i in range(1200)] == [small.id_to_token(i) for i in range(1200)]
     # ab occurs four times; of the pairs that occur twice, the smaller tokens win
@@ -101,10 +111,10 @@ def test_a_stream_never_cuts_a_character(small: Tokenizer) -> None:
 
 
 def test_threads_give_the_same_tokens(small: Tokenizer) -> None:
-    before, text = cr.get_num_threads(), TEXT * (1_200_000 // len(TEXT.encode()) + 1)
-    long_piece = "x" * 600_000  # no place to cut
+    before, text = cr.get_num_threads(), TEXT * (600_000 // len(TEXT.encode()) + 1)
+    long_piece = "x" * 300_000  # no place to cut
     try:
-        for data in (text, text[:500_000] + long_piece + text[:500_000], text.encode()[:-1] + b"\xff\xfe tail"):
+        for data in (text, text[:200_000] + long_piece + text[:200_000], text.encode()[:-1] + b"\xff\xfe tail"):
             cr.set_num_threads(1)
             want = small.encode(data)
             for threads in (2, 3):
@@ -254,7 +264,9 @@ def test_tiktoken_agrees_on_strings(both: tuple[Tokenizer, Any], text: str) -> N
 
 
 @given(strings, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 255)), max_size=3))
-def test_tiktoken_agrees_on_invalid_bytes(both: tuple[Tokenizer, Any], text: str, changes: list[tuple[int, int]]) -> None:
+def test_tiktoken_agrees_on_invalid_bytes(
+    both: tuple[Tokenizer, Any], text: str, changes: list[tuple[int, int]]
+) -> None:
     ours, theirs = both
     data = bytearray(text.encode())
     for at, byte in changes:
@@ -275,7 +287,10 @@ def pipelines() -> Iterator[tuple[str, Any]]:
     )
     fallback = [f"<0x{byte:02X}>" for byte in range(256)]
 
-    def bpe(norm: Any, split: Any, decoder: Any, post: Any = None, more: Any = (), train: Any = {}, **kind: Any) -> Any:
+    def bpe(
+        norm: Any, split: Any, decoder: Any, post: Any = None, more: Any = (), train: Any = None, **kind: Any
+    ) -> Any:
+        train = train or {}
         t = Theirs(models.BPE(**kind))
         t.pre_tokenizer = split
         for name, part in (("normalizer", norm), ("decoder", decoder), ("post_processor", post)):
@@ -300,13 +315,15 @@ def pipelines() -> Iterator[tuple[str, Any]]:
     yield "llama3", bpe(normalizers.NFC(), llama3, level_decoder, template, train=dict(alphabet), ignore_merges=True)
     digits = pre.Sequence([pre.Digits(individual_digits=True), level(add_prefix_space=False)])
     yield "digits", bpe(None, digits, level_decoder, train=dict(alphabet))
-    yield "words", bpe(normalizers.Lowercase(), pre.Whitespace(), None, more=added, **unk)
+    yield "words", bpe(normalizers.Lowercase(), pre.Whitespace(), None, **unk)
     suffix = {"end_of_word_suffix": "</w>"}
     strip = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()])
     yield "suffix", bpe(strip, pre.WhitespaceSplit(), decoders.BPEDecoder("</w>"), train=dict(suffix), **unk, **suffix)
     marks = pre.Sequence([pre.Punctuation("merged_with_previous"), pre.WhitespaceSplit()])
     yield "punctuation", bpe(normalizers.NFKC(), marks, None, fuse_unk=True, **unk)
-    several = pre.Sequence([split(r"\d", "contiguous"), pre.Split(" ", "merged_with_next"), split("[aeiou]", "removed")])
+    several = pre.Sequence(
+        [split(r"\d", "contiguous"), pre.Split(" ", "merged_with_next"), split("[aeiou]", "removed")]
+    )
     yield "behaviours", bpe(normalizers.NFKD(), several, None, **unk)
     yield "metaspace", bpe(None, pre.Metaspace(), decoders.Metaspace(), **unk)
     first = pre.Metaspace(prepend_scheme="first")
@@ -327,7 +344,11 @@ def pipelines() -> Iterator[tuple[str, Any]]:
     made["added_tokens"] = made["added_tokens"][: len(names)]
     yield "llama2", Theirs.from_str(json.dumps(made))
     unigram = Theirs(models.Unigram())
-    unigram.normalizer, unigram.pre_tokenizer, unigram.decoder = normalizers.NFKC(), pre.Metaspace(), decoders.Metaspace()
+    unigram.normalizer, unigram.pre_tokenizer, unigram.decoder = (
+        normalizers.NFKC(),
+        pre.Metaspace(),
+        decoders.Metaspace(),
+    )
     trainer = trainers.UnigramTrainer(vocab_size=500, show_progress=False, special_tokens=names, unk_token="<unk>")
     unigram.train_from_iterator(lines, trainer)
     yield "unigram", unigram
@@ -346,8 +367,10 @@ def test_tokenizers_agrees(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers", reason="tokenizers is not installed (make oracle)")
     pick = random.Random(7)
     texts = [TEXT, ""]
-    for _ in range(2000 if FULL else 60):
-        other = [chr(c) for c in (pick.randrange(0x10000) for _ in range(3)) if OLD.category(chr(c)) not in ("Cn", "Cs")]
+    for _ in range(2000 if FULL else 25):
+        other = [
+            chr(c) for c in (pick.randrange(0x10000) for _ in range(3)) if OLD.category(chr(c)) not in ("Cn", "Cs")
+        ]
         texts.append("".join(pick.choice([*PARTS, *other]) for _ in range(pick.randrange(30))))
     for name, theirs in pipelines():
         theirs.save(str(tmp_path / "tokenizer.json"))
@@ -381,7 +404,11 @@ def test_tokenizers_learns_the_same() -> None:
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_sentencepiece_agrees(kind: str, tmp_path: Path) -> None:
     spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed (make oracle)")
-    more: dict[str, Any] = {"byte_fallback": True, "normalization_rule_name": "identity", "remove_extra_whitespaces": False}
+    more: dict[str, Any] = {
+        "byte_fallback": True,
+        "normalization_rule_name": "identity",
+        "remove_extra_whitespaces": False,
+    }
     if kind == "unigram":
         more = {}
     spm.SentencePieceTrainer.train(
@@ -397,10 +424,9 @@ def test_sentencepiece_agrees(kind: str, tmp_path: Path) -> None:
     ours = Tokenizer.from_file(tmp_path / "m.model")
     assert len(ours) == theirs.vocab_size()
     pick = random.Random(3)
-    ties = 0  # sums of f32 there, of f64 here
     for text in [*TEXT.split("\n"), *("".join(pick.choices(PARTS[:40], k=20)).replace("\x00", "") for _ in range(300))]:
-        want = theirs.encode(text)
-        ties += ours.encode(text) != want
+        want, got = theirs.encode(text), ours.encode(text)
         if kind == "bpe":
-            assert ours.encode(text) == want and ours.decode(want) == theirs.decode(want), text
-    assert ties <= 2
+            assert got == want and ours.decode(want) == theirs.decode(want), text
+        else:  # sums of f32 there, of f64 here: another path only where both are equally good
+            assert abs(sum(map(theirs.get_score, got)) - sum(map(theirs.get_score, want))) < 1e-3, text
