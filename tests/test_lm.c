@@ -17,9 +17,11 @@ static cr_tensor *tokens(int64_t n) {
 static void add(cr_params *p, const char *name, int n, const int64_t *shape, double mean) {
     static cr_generator *g;
     if (!g) g = cr_generator_new(7);
+    cr_scope_begin();
     cr_tensor *t = cr_empty(n, shape, CR_F32, cr_cpu());
     OK(cr_init_normal(t, mean, 0.3, g));
     OK(cr_params_add(p, name, t));
+    cr_scope_end();
 }
 
 static const char gpt_config[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 19, \"n_positions\": 24, \"n_embd\": 16,"
@@ -171,7 +173,7 @@ TEST(refused) {
         put_folder(dir, p, rows[i].config, 0);
         FAILS(CR_BAD_VALUE, rows[i].says, cr_lm_load(dir, cr_cpu()));
     }
-    FAILS(CR_BAD_VALUE, "JSON", cr_save_folder(dir, p, "{", 0));
+    FAILS(CR_IO, "config.json", cr_save_folder(dir, p, "{", 0));
     FAILS(CR_BAD_VALUE, "must be a JSON object", cr_save_folder(dir, p, "[]", 0));
     add(p, "stray", CR_LIST(2), 0);
     put_folder(dir, p, gpt_config, 0);
@@ -185,11 +187,13 @@ TEST(refused) {
     cr_lm *m = cr_lm_load(dir, cr_cpu());
     REQUIRE(m, "%s", cr_error());
     uint32_t *to = NULL;
+    cr_scope_begin();
     FAILS(CR_BAD_INDEX, "the vocabulary has 19", cr_lm_generate(m, (uint32_t[]){19}, 1, 1, NULL, NULL, collect, &to));
     FAILS(CR_BAD_VALUE, "the model takes 1 to 24", cr_lm_logits(m, cr_zeros(CR_LIST(1, 25), CR_I64, cr_cpu())));
     FAILS(CR_BAD_VALUE, "format must be", cr_lm_save(m, dir, "onnx", NULL));
     FAILS(CR_BAD_VALUE, "type must be", cr_lm_save(m, dir, "safetensors", "q8_0"));
     FAILS(CR_BAD_VALUE, "type must be", cr_lm_save(m, folder_path("x.gguf"), "gguf", "q4_0"));
+    cr_scope_end();
     cr_lm_free(m);
     (void)cr_os_remove_folder(dir);
 }

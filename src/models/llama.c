@@ -103,6 +103,10 @@ cr_decoder cr_llama_decoder(const cr_llama *m) {
 static cr_rope_options read_rope(cr_entries *e, int64_t context) {
     const cr_json *new = cr_json_get(e->json, "rope_parameters"), *old = cr_json_get(e->json, "rope_scaling");
     const cr_json *found = new && new->kind == CR_JSON_OBJECT ? new : old && old->kind == CR_JSON_OBJECT ? old : NULL;
+    const cr_json *const both[] = {new, old};
+    for (int i = 0; i < 2; i++)
+        if (both[i] && both[i]->kind != CR_JSON_NULL && both[i]->kind != CR_JSON_OBJECT && e->status == CR_OK)
+            e->status = cr_fail(CR_BAD_VALUE, e->op, "'%s': \"rope_parameters\" must be an object", e->path);
     static const cr_json none = {.kind = CR_JSON_OBJECT};
     cr_entries in = {e->op, e->path, found ? found : &none, e->status};
     cr_entries *has_base = cr_json_get(in.json, "rope_theta") ? &in : e;

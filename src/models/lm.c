@@ -99,6 +99,14 @@ static cr_status check_depth(const cr_entries *e, const cr_params *p, bool gpt2)
                    (long long)v->integer, (long long)depth);
 }
 
+static bool same(const cr_tensor *a, const cr_tensor *b) {
+    if (cr_ndim(a) != cr_ndim(b) || memcmp(cr_shape(a), cr_shape(b), (size_t)cr_ndim(a) * sizeof(int64_t))) return false;
+    cr_scope_begin();
+    const bool same = cr_item(cr_all(cr_equal(a, b), CR_ALL, false)) == 1;
+    cr_scope_end();
+    return same;
+}
+
 /* Is every weight used?  A head that is tied to the embedding may come twice. */
 static void check_rest(cr_binder *b, const char *table) {
     for (int64_t i = 0; i < cr_params_count(b->from); i++) {
@@ -107,7 +115,7 @@ static void check_rest(cr_binder *b, const char *table) {
         const cr_tensor *embedding = strcmp(name, "lm_head.weight") ? NULL : find(b->from, table);
         const cr_tensor *head = cr_params_at(b->from, i);
         if (!embedding) { cr_binder_problem(b, "'%s' is not wanted", name); continue; }
-        if (cr_ndim(head) != cr_ndim(embedding) || !cr_equal(head, embedding))
+        if (!same(head, embedding))
             cr_binder_problem(b, "the configuration ties the head to the embedding, 'lm_head.weight' and '%s' differ",
                               table);
     }

@@ -341,7 +341,7 @@ def test_config_that_contradicts(kind: str, changes: dict[str, Any], message: st
         if PROGRAM.exists()
         else None
     )
-    assert done is None or (done.returncode == 1 and b"config.json" in done.stderr), done
+    assert done is None or (done.returncode == 1 and b"chainrule: [" in done.stderr), done
 
 
 def test_damaged_folders(tmp_path: Path) -> None:
@@ -435,7 +435,7 @@ def test_damaged_gguf(tmp_path: Path) -> None:
     small("llama", V=8).save_gguf(path, "q8_0", {"tokenizer.ggml.tokens": ["a", "b"]})
     whole = path.read_bytes()
     header = whole.index(b"rope_freqs.weight") + 60
-    for at in [*range(0, header, 7), len(whole) - 1]:
+    for at in [*range(0, header, 7), len(whole) - 100]:
         path.write_bytes(whole[:at])
         with pytest.raises(OSError):
             models.from_pretrained(path)
