@@ -64,14 +64,9 @@ static int generate(cr_lm *m, cr_tokenizer *t, const char *prompt, int64_t token
     if (decoder) {
         size_t bytes;
         fputs(prompt, stdout);
-<<<<<<< HEAD
-        for (int64_t i = 0; i < n; i++) cr_decoder_next(decoder, ids[i], &bytes);      /* the prompt is written already */
-        status = cr_lm_generate(m, ids, n, tokens, s, g, print_token, decoder);
-=======
         /* the prompt is written already */
         for (int64_t i = 0; i < n; i++) cr_decoder_next(decoder, ids[i], &bytes);
-        status = cr_gpt_generate(m, ids, n, tokens, s, g, print_token, decoder);
->>>>>>> h-tok
+        status = cr_lm_generate(m, ids, n, tokens, s, g, print_token, decoder);
         print_rest(decoder);
         printf("\n");
     }
