@@ -27,7 +27,8 @@ static void add(cr_params *p, const char *name, int n, const int64_t *shape, dou
 static const char gpt_config[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 19, \"n_positions\": 24, \"n_embd\": 16,"
                                  " \"n_layer\": 2, \"n_head\": 4, \"resid_pdrop\": 0.0, \"note\": [1, 2.5, null]}",
                   llama_config[] =
-                      "{\"model_type\": \"%s\", \"vocab_size\": 19, \"max_position_embeddings\": 24, \"hidden_size\": 16,"
+                      "{\"model_type\": \"%s\", \"vocab_size\": 19, \"max_position_embeddings\": 24, "
+                      "\"hidden_size\": 16,"
                       " \"intermediate_size\": 24, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
                       " \"num_key_value_heads\": 2, \"head_dim\": 4, \"rms_norm_eps\": 1e-6, \"sliding_window\": 4,"
                       " \"rope_theta\": 100.0, \"tie_word_embeddings\": %s}";
@@ -128,7 +129,8 @@ static void files_of(const char *kind, cr_params *weights, const char *config) {
     const char *const paths[] = {file, run, dir};
     for (int i = 0; i < 3; i++) {
         cr_lm *again = cr_lm_load(paths[i], cr_cpu());
-        CHECK(again && difference(m, again) <= 1e-5, "%s: %s: %s", kind, paths[i], cr_error() ? cr_error() : "other logits");
+        CHECK(again && difference(m, again) <= 1e-5, "%s: %s: %s", kind, paths[i],
+              cr_error() ? cr_error() : "other logits");
         cr_lm_free(again);
     }
     cr_scope_begin();
@@ -162,11 +164,14 @@ TEST(refused) {
     cr_params *p = gpt_weights();
     static const struct { const char *config, *says;
     } rows[] = {{"{}", "\"model_type\" must be one of gpt2|llama|mistral|qwen2|qwen3, it is absent"},
-                {"{\"model_type\": \"gpt2\", \"vocab_size\": 19, \"n_positions\": 24, \"n_embd\": 20, \"n_layer\": 2, \"n_head\": 4}",
+                {"{\"model_type\": \"gpt2\", \"vocab_size\": 19, \"n_positions\": 24, "
+                 "\"n_embd\": 20, \"n_layer\": 2, \"n_head\": 4}",
                  "'wte.weight' is (19, 16), not (19, 20)"},
-                {"{\"model_type\": \"gpt2\", \"vocab_size\": 19, \"n_positions\": 24, \"n_embd\": 16, \"n_layer\": 900000000, \"n_head\": 4}",
+                {"{\"model_type\": \"gpt2\", \"vocab_size\": 19, \"n_positions\": 24, "
+                 "\"n_embd\": 16, \"n_layer\": 900000000, \"n_head\": 4}",
                  "\"n_layer\" is 900000000, the weights are of 2 layers"},
-                {"{\"model_type\": \"gpt2\", \"vocab_size\": 19, \"n_positions\": 24, \"n_embd\": 16, \"n_layer\": 2, \"n_head\": 0}",
+                {"{\"model_type\": \"gpt2\", \"vocab_size\": 19, \"n_positions\": 24, "
+                 "\"n_embd\": 16, \"n_layer\": 2, \"n_head\": 0}",
                  "\"n_head\" must be a whole number from 1"},
                 {"{\"model_type\": \"llama\"}", "\"vocab_size\" must be a whole number"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

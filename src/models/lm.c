@@ -100,7 +100,8 @@ static cr_status check_depth(const cr_entries *e, const cr_params *p, bool gpt2)
 }
 
 static bool same(const cr_tensor *a, const cr_tensor *b) {
-    if (cr_ndim(a) != cr_ndim(b) || memcmp(cr_shape(a), cr_shape(b), (size_t)cr_ndim(a) * sizeof(int64_t))) return false;
+    const size_t bytes = (size_t)cr_ndim(a) * sizeof(int64_t);
+    if (cr_ndim(a) != cr_ndim(b) || memcmp(cr_shape(a), cr_shape(b), bytes)) return false;
     cr_scope_begin();
     const bool same = cr_item(cr_all(cr_equal(a, b), CR_ALL, false)) == 1;
     cr_scope_end();
