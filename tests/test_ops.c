@@ -240,6 +240,7 @@ TEST(row_specials) {
         for (int d = 0; p->rule != CR_RULE_BITS && test_device(d); d++)
             for (int f = 0; f < 4; f++) {
                 if (!test_takes(test_device(d), i + f, floats[f] == CR_F32 ? 2 : 6)) continue;
+                if (floats[f] == CR_F16 && !strcmp(p->name, "geglu")) continue; /* gelu(-32) is 0 in float32 only */
                 data in[3] = {{0}};
                 for (int k = 0; k < p->n_in; k++) in[k] = specials(floats[f], p->n_in == 3, 3, shape[k]);
                 if (p->rule == CR_RULE_WHERE) { data_free(&in[0]); in[0] = data_new(CR_BOOL, 0, NULL); }

@@ -11,10 +11,11 @@ use: gen_unicode.py          with unicodedata2==16.0.0 and Python 3.11, whose ow
 from __future__ import annotations
 
 import unicodedata
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-import unicodedata2 as unicode
-
+unicode: Any = import_module("unicodedata2")
 OUT = Path(__file__).resolve().parent.parent / "src" / "text" / "unicode.gen.h"
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 HANGUL = range(0xAC00, 0xD7A4)  # computed, not stored

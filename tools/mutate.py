@@ -118,7 +118,10 @@ TARGETS = [
     ),
     Target("src/dev/cpu/fused.gen.h", r"fused_\d+", r"(\bSTORE\(out\[0\] \+ i, )", ""),
     Target(
-        "src/dev/cpu/attention.c", r"backward_f64", r"(\bdouble p = |\bdouble ds = |\bd[qkv]\[d\] \+= )", "attention"
+        "src/dev/cpu/attention.c",
+        r"backward_head_f64",
+        r"(\bdouble p = |\bdouble ds = |\bd[qkv]\[d\] \+= )",
+        "attention",
     ),
     Target(
         "src/dev/cpu/attention_isa.c",

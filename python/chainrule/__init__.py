@@ -1,9 +1,6 @@
 """Tensors, automatic differentiation and neural networks: PyTorch's names over a small C library."""
 
 from . import autograd as autograd
-from . import cuda as cuda
-from . import random as random
-from . import viz as viz
 from ._core import *
 from ._core import __version__ as __version__
 from ._dtypes import broadcast_shapes as broadcast_shapes
@@ -17,14 +14,6 @@ from .autograd import enable_grad as enable_grad
 from .autograd import inference_mode as inference_mode
 from .autograd import no_grad as no_grad
 from .autograd import set_grad_enabled as set_grad_enabled
-from .micro import MLP as MLP
-from .micro import Layer as Layer
-from .micro import Neuron as Neuron
-from .random import get_rng_state as get_rng_state
-from .random import initial_seed as initial_seed
-from .random import seed as seed
-from .random import set_rng_state as set_rng_state
-from .value_batch import ValueBatch as ValueBatch
 
 __all__ = [  # the names of the extension, by tools/gen_python.py
     "Device", "DtypeError", "Error", "Generator", "Node", "OutOfMemoryError", "RemovableHandle", "Size", "Tensor",
@@ -90,52 +79,70 @@ __all__ += [  # the names written in Python
     "set_rng_state",
 ]
 
-_FROM = {  # functions whose modules are imported when they are first used
+# Imported when they are first used; tests/python/test_names.py lists what ``import chainrule`` brings in at once.
+_MODULES = {
+    "amp", "array_api", "cuda", "data", "distributions", "models", "nn", "optim", "random", "serialization", "special",
+    "value_batch", "vision", "viz",
+}  # fmt: skip
+_FROM = {
+    "Tokenizer": "data",
     "autocast": "amp",
+    "MLP": "micro",
+    "Layer": "micro",
+    "Neuron": "micro",
+    "ValueBatch": "value_batch",
     "binomial": "distributions",
+    "get_rng_state": "random",
+    "initial_seed": "random",
     "mvlgamma": "special",
     "poisson": "distributions",
     "polygamma": "special",
+    "seed": "random",
+    "set_rng_state": "random",
 }
-__all__ += list(_FROM)
+__all__ += [name for name in _FROM if name not in __all__]
 
 if autograd.TYPE_CHECKING:
     from . import amp as amp
     from . import array_api as array_api
+    from . import cuda as cuda
     from . import data as data
     from . import distributions as distributions
     from . import models as models
     from . import nn as nn
     from . import optim as optim
+    from . import random as random
     from . import serialization as serialization
     from . import special as special
     from . import vision as vision
+    from . import viz as viz
     from .amp import autocast as autocast
+    from .data import Tokenizer as Tokenizer
     from .distributions import binomial as binomial
     from .distributions import poisson as poisson
+    from .micro import MLP as MLP
+    from .micro import Layer as Layer
+    from .micro import Neuron as Neuron
+    from .random import get_rng_state as get_rng_state
+    from .random import initial_seed as initial_seed
+    from .random import seed as seed
+    from .random import set_rng_state as set_rng_state
     from .special import mvlgamma as mvlgamma
     from .special import polygamma as polygamma
+    from .value_batch import ValueBatch as ValueBatch
 
 
 def __getattr__(name: str) -> object:
-    """These are imported when they are first used."""
-    if name in (
-        "amp",
-        "array_api",
-        "data",
-        "distributions",
-        "models",
-        "nn",
-        "optim",
-        "serialization",
-        "special",
-        "vision",
-    ):
-        from importlib import import_module
+    """A name whose module is imported at the first use."""
+    from importlib import import_module
 
+    if name in _MODULES:
         return import_module(f"{__name__}.{name}")
-    if name in _FROM:
-        from importlib import import_module
+    if name not in _FROM:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_FROM[name]}"), name)
+    return found
 
-        return getattr(import_module(f"{__name__}.{_FROM[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -79,6 +79,8 @@ for _name in (
     BINARY[_name] = getattr(torch, _name)
 
 BINARY["xlog1py"] = torch.special.xlog1py
+BINARY["swiglu"] = lambda gate, up: F.silu(gate) * up
+BINARY["geglu"] = lambda gate, up: F.gelu(gate) * up
 
 TERNARY: dict[str, tuple[Callable[..., Tensor], Sequence[float]]] = {
     "lerp": (torch.lerp, ()),

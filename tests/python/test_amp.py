@@ -23,8 +23,9 @@ def values(lib: Any, *shape: int) -> Any:
 
 # name -> function of (library, its nn.functional, values of a shape, whether they are half precision already)
 def named(T: Any, F: Any, name: str) -> Callable[..., Any]:
-    found = getattr(F, name, None)
-    return found if callable(found) else getattr(T, name)
+    found: Any = getattr(F, name, None)
+    chosen: Callable[..., Any] = found if callable(found) else getattr(T, name)
+    return chosen
 
 
 def unary(name: str, *args: Any, shape: tuple[int, ...] = (3, 4), **kwargs: Any) -> Callable[..., Any]:
@@ -276,8 +277,8 @@ def test_gradients_do_not_depend_on_the_place_of_backward() -> None:
     def f(x: cr.Tensor) -> cr.Tensor:
         return F.mse_loss((x @ w).tanh(), cr.zeros(4, 5))
 
-    found = []
-    functions = [f, *(partial(checkpoint, f, use_reentrant=reentrant) for reentrant in (False, True))]
+    found: list[Any] = []
+    functions: list[Any] = [f, *(partial(checkpoint, f, use_reentrant=reentrant) for reentrant in (False, True))]
     for inside in (False, True):
         for function in functions:
             w.grad = None
@@ -308,7 +309,8 @@ def test_functions() -> None:
         @amp.custom_bwd(device_type="cpu")
         def backward(ctx: Any, g: cr.Tensor) -> cr.Tensor:
             seen.append(amp.is_autocast_enabled("cpu"))
-            return 2 * ctx.saved_tensors[0] * g
+            x: cr.Tensor = ctx.saved_tensors[0]
+            return 2 * x * g
 
     class Product(cr.autograd.Function):
         @staticmethod

@@ -84,7 +84,8 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Any:
             torch.manual_seed(len(made))
             options = json.loads(json.dumps(options))
             options |= {"bos_token_id": 1, "eos_token_id": 2}
-            model = AutoModelForCausalLM.from_config(
+            make: Any = AutoModelForCausalLM.from_config
+            model = make(
                 AutoConfig.for_model(kind, **options, attn_implementation="eager"), dtype=torch.float64
             ).eval()
             with torch.no_grad():
@@ -167,13 +168,13 @@ def small(kind: str, dtype: cr.dtype = cr.float32, V: int = V) -> Any:
     g = cr.Generator().manual_seed(5)
     if kind == "gpt2":
         return GPT(V, 32, 2, 4, 32, generator=g, dtype=dtype).eval()
-    options: dict[str, Any] = {
+    options: dict[str, dict[str, Any]] = {
         "llama": {"rope": {**LLAMA3, "original_max_position_embeddings": 8192, "rope_theta": 1e4}},
         "mistral": {"window": 5},
         "qwen2": {"qkv_bias": True, "tied": True},
         "qwen3": {"qk_norm": True, "rope": {**YARN}},
-    }[kind]
-    return Llama(V, 64, 2, 4, 32, 64, 2, **options, generator=g, dtype=dtype).eval()
+    }
+    return Llama(V, 64, 2, 4, 32, 64, 2, **options[kind], generator=g, dtype=dtype).eval()
 
 
 KINDS = ("gpt2", "llama", "mistral", "qwen2", "qwen3")
@@ -369,14 +370,14 @@ def test_damaged_folders(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="has no weights"):
         models.from_pretrained(path)
     index = path / "model.safetensors.index.json"
-    for text in (
+    for broken in (
         "{",
         "{}",
         '{"weight_map": []}',
         '{"weight_map": {"a": "../x.safetensors"}}',
         '{"weight_map": {"a": 5}}',
     ):
-        index.write_text(text)
+        index.write_text(broken)
         with pytest.raises(OSError, match="index"):
             models.from_pretrained(path)
         with pytest.raises((OSError, RuntimeError)):
@@ -421,9 +422,9 @@ def test_a_full_disk_leaves_the_old_folder(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20000, hard))
     try:
-        for save in (lambda m: m.save_pretrained(path), lambda m: m.save_gguf(path / "m.gguf")):
+        for save, to in (("save_pretrained", path), ("save_gguf", path / "m.gguf")):
             with pytest.raises(OSError):
-                save(small("llama", V=256))
+                getattr(small("llama", V=256), save)(to)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before

@@ -12,7 +12,7 @@ from chainrule.nn import functional as F
 try:
     import torch
 except ImportError:
-    torch = None  # type: ignore[assignment]
+    torch = None
 needs_torch = pytest.mark.skipif(torch is None, reason="needs PyTorch")
 HIDDEN, HEADS = 64, 2
 LLAMA = {"factor": 8.0, "original_max_position_embeddings": 256}
@@ -69,7 +69,7 @@ def test_rope_of_part_of_the_columns_and_its_gradient() -> None:
     g = cr.randn(3, 5, 7, dtype=cr.float64)
     (dx,) = cr.autograd.grad(y, x, g)
     back = cr.cat([table[:, :2], -table[:, 2:]], 1)  # the opposite angle
-    assert cr.allclose(dx, F.rope(g, back, offset=2), rtol=0, atol=1e-12)
+    assert dx is not None and cr.allclose(dx, F.rope(g, back, offset=2), rtol=0, atol=1e-12)
 
 
 @needs_torch
@@ -105,7 +105,7 @@ def scaled(name: str, i: int, n: int, base: float) -> float:
         at = [n * math.log(256 / (beta * 2 * math.pi)) / (2 * math.log(base)) for beta in (32, 1)]
         low, high = math.floor(max(at[0], 0)), math.ceil(at[1])
         keep = 1 - min(max((i - low) / (high - low), 0), 1)
-    return plain * keep + plain / LLAMA["factor"] * (1 - keep)
+    return float(plain * keep + plain / LLAMA["factor"] * (1 - keep))
 
 
 @pytest.mark.parametrize("name", ["llama3", "yarn"])
@@ -166,4 +166,4 @@ def test_gated_units(gated: str, activation: str) -> None:
     assert cr.allclose(y, wanted, rtol=1e-12, atol=1e-14)
     g = cr.randn(3, 4, dtype=cr.float64)
     for dx, dy in zip(cr.autograd.grad(y, [gate, up], g), cr.autograd.grad(wanted, [gate, up], g), strict=True):
-        assert cr.allclose(dx, dy, rtol=1e-11, atol=1e-13)
+        assert dx is not None and dy is not None and cr.allclose(dx, dy, rtol=1e-11, atol=1e-13)
