@@ -267,7 +267,8 @@ static void put_normalizers(const spm *s, cr_out *out) {
         cr_out_format(out, "\"},");
     }
     if (s->squeeze)
-        cr_out_format(out, "{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},"
+        /* spaces only: SentencePiece keeps other white space at the ends */
+        cr_out_format(out, "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\\\\A +| +\\\\z\"},\"content\":\"\"},"
                            "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" \"},");
     if (s->dummy_prefix) cr_out_format(out, "{\"type\":\"Prepend\",\"prepend\":\"\xE2\x96\x81\"},");
     cr_out_format(out, "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\xE2\x96\x81\"}]},\n"

@@ -426,7 +426,6 @@ def test_sentencepiece_agrees(kind: str, tmp_path: Path) -> None:
     pick = random.Random(3)
     for text in [*TEXT.split("\n"), *("".join(pick.choices(PARTS[:40], k=20)).replace("\x00", "") for _ in range(300))]:
         want, got = theirs.encode(text), ours.encode(text)
+        assert got == want, text
         if kind == "bpe":
-            assert got == want and ours.decode(want) == theirs.decode(want), text
-        else:  # sums of f32 there, of f64 here: another path only where both are equally good
-            assert abs(sum(map(theirs.get_score, got)) - sum(map(theirs.get_score, want))) < 1e-3, text
+            assert ours.decode(want) == theirs.decode(want), text
