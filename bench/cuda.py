@@ -195,9 +195,11 @@ def cpu_cases(quick: bool) -> list[Case]:
 
 CALLS = {  # of functions that are called otherwise in Python
     "clamp": "lib.clamp(a, -1, 1)",
+    "geglu": "F.geglu(a, b)",
     "gelu_tanh": "F.gelu(a, approximate='tanh')",
     "left_shift": "a << b",
     "right_shift": "a >> b",
+    "swiglu": "F.swiglu(a, b)",
     "trunc_divide": "lib.div(a, b, rounding_mode='trunc')",
 }
 

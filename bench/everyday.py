@@ -132,7 +132,7 @@ dsplit(batch, 1); split_with_sizes(x, [1, n - 1]); rot90(x); diagflat(v); select
 slice_scatter(x, y); diagonal_scatter(x, v); positive(x); float_power(p, 2.5); heaviside(x, y); dist(x, y);
 cdist(x, y); trapezoid(x); cumulative_trapezoid(x); cross(x[:3], y[:3], 0); cov(x); corrcoef(x); vander(v, 4);
 as_strided(x, (n, 2), (2, 1)); gcd(s, r); lcm(s, r); ldexp(x, y); frexp(x); renorm(x, 2, 0, 1);
-index_reduce(x, 0, r, y, "amax")
+index_reduce(x, 0, r, y, "amax"); x.clone().fill_diagonal_(1.0)
 """.strip()
     .replace(";\n", "; ")
     .split("; ")

@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -351,3 +352,27 @@ def test_names(tmp_path: Path) -> None:
     found = run("--names", str(path))
     assert found.returncode == 0 and "torch.fft.fft" in found.stdout and "Linear" not in found.stdout
     assert "3 of 4 names are there" in found.stdout, found.stdout
+
+
+def test_gradients_under_autocast_do_not_depend_on_the_place_of_backward(torch: Any) -> None:
+    """backward inside a region and outside, and of a checkpointed function, give the same bits."""
+    x, w = torch.rand(4, 6), torch.nn.Parameter(torch.rand(6, 5))
+
+    def f(x: Any) -> Any:
+        return torch.nn.functional.mse_loss((x @ w).tanh(), torch.zeros(4, 5))
+
+    found: list[Any] = []
+    checkpoint = torch.utils.checkpoint.checkpoint
+    functions: list[Any] = [f, *(partial(checkpoint, f, use_reentrant=reentrant) for reentrant in (False, True))]
+    for inside in (False, True):
+        for function in functions:
+            w.grad = None
+            with torch.autocast("cpu"):
+                y = function(x.clone().requires_grad_())
+                if inside:
+                    y.backward()
+            if not inside:
+                y.backward()
+            assert w.grad is not None and w.grad.dtype is torch.float32
+            found.append(w.grad.tolist())
+    assert all(g == found[0] for g in found)

@@ -81,7 +81,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
 class _Batches:
     """An epoch under way; ``len`` is that of the loader."""
 
-    def __init__(self, batches: Iterator[Any], loader: DataLoader) -> None:
+    def __init__(self, batches: Any, loader: DataLoader) -> None:
         self._batches, self._loader = batches, loader
 
     def __iter__(self) -> Iterator[Any]:
@@ -92,6 +92,10 @@ class _Batches:
 
     def __len__(self) -> int:
         return len(self._loader)
+
+    def close(self) -> None:
+        """Ends the epoch; workers load nothing more for it."""
+        self._batches.close()
 
 
 class DataLoader:

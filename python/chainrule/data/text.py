@@ -55,7 +55,10 @@ class Tokenizer:
         """The tokenizer in a model's folder; ``tokenizer.json`` comes first.  Errors: as of ``from_file``."""
         return cls.from_file(folder)
 
-    load = from_file
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Tokenizer:
+        """``from_file`` by its older name."""
+        return cls.from_file(path)
 
     @classmethod
     def train_bpe(

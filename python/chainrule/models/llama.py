@@ -179,6 +179,7 @@ class Llama(Decoder):
 
     @classmethod
     def options(cls, said: Settings) -> dict[str, Any]:
+        """Arguments of the class for what a config.json says."""
         kind = said.text("model_type", tuple(cls.kinds))
         qwen, heads, width = kind.startswith("qwen"), said.size("num_attention_heads"), said.size("hidden_size")
         layers, context = said.size("num_hidden_layers"), said.size("max_position_embeddings")

@@ -2,7 +2,7 @@
 tiktoken and tokenizers.  Rounds are interleaved; the numbers are the least seconds of a round, of the
 processor for one thread, of the clock for several.
 
-use: tokenize.py VOCABULARY TEXT [--quick] [--threads 2]        prints JSON
+use: bpe.py VOCABULARY TEXT [--quick] [--threads 2]        prints JSON
      VOCABULARY: a folder with encoder.json and vocab.bpe; TEXT: tiny-Shakespeare
 """
 
