@@ -1,10 +1,11 @@
 """Runs the tests and says the result in one last line.
 
-    run_tests.py                       make test: the C tests of build/release, then the checks in
-    Python run_tests.py --all                 make test-all: every stage below run_tests.py --ci
-    make test-ci: `make test`, then the stages that the change touches and others in turn, within 45
-    minutes run_tests.py --stage NAME ...      some of them; run_tests.py --list says which there
-    are
+    run_tests.py                make test: the C tests of build/release, then the checks in Python
+    run_tests.py --all          make test-all: every stage below
+    run_tests.py --ci           make test-ci: `make test`, then the stages that the change touches and others in
+                                turn, within 45 minutes
+    run_tests.py --stage NAME   one of them; may be repeated
+    run_tests.py --list         says which there are
 
 Each C test program ends with "result: 12 passed, 0 failed, 1 skipped; cpu 1200, ref 300"
 (tests/test.h); a check in Python may end with such a line too, else its exit status counts as one

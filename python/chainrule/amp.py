@@ -1,5 +1,5 @@
 """Mixed precision: ``autocast`` runs products in half precision and losses in float32; ``GradScaler`` keeps the
-gradients of float16 from vanishing.
+gradients of float16 from vanishing::
 
     scaler = amp.GradScaler()
     with cr.autocast("cuda", cr.float16):

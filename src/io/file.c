@@ -22,7 +22,7 @@ static bool reserve(cr_out *o, size_t more) {
 
 void cr_out_put(cr_out *o, const char *text, size_t bytes) {
     if (!reserve(o, bytes)) return;
-    memcpy(o->text + o->bytes, text, bytes);
+    if (bytes) memcpy(o->text + o->bytes, text, bytes);    /* text may be NULL then */
     o->text[o->bytes += bytes] = 0;
 }
 
