@@ -54,7 +54,7 @@ CR_UNROLL(4)
 /* Lanes that follow one another are loaded at once. */
 static ALWAYS_INLINE vec lanes_at(const float *x, const int64_t *at, bool run) {
     if (run) return LOAD(x + at[0]);
-    vec v;
+    vec v = {0};
 CR_UNROLL(16)
     for (int l = 0; l < V; l++) v[l] = x[at[l]];
     return v;
