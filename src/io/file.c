@@ -111,3 +111,29 @@ cr_status cr_file_map(const char *op, const char *path, bool writable, cr_mappin
     if (writable ? cr_os_map_private(path, m) : cr_os_map(path, m)) return CR_OK;
     return cr_fail(CR_IO, op, "cannot read '%s': %s", path, cr_os_error());
 }
+
+/* ---- a mapping that tensors keep alive ---- */
+cr_shared_mapping *cr_mapping_share(const char *op, const char *path, cr_mapping *m) {
+    cr_shared_mapping *s = calloc(1, sizeof *s);
+    if (!s) return cr_os_unmap(m), cr_fail(CR_NO_MEMORY, op, "no memory for '%s'", path), NULL;
+    atomic_init(&s->refs, 1);
+    s->m = *m;
+    *m = (cr_mapping){0};
+    return s;
+}
+
+void cr_mapping_release(void *shared) {
+    cr_shared_mapping *s = shared;
+    if (atomic_fetch_sub(&s->refs, 1) != 1) return;
+    cr_os_unmap(&s->m);
+    free(s);
+}
+
+cr_tensor *cr_mapping_tensor(cr_shared_mapping *s, const void *at, int ndim, const int64_t *shape, cr_dtype dt) {
+    for (int d = 0; d < ndim; d++) if (!shape[d]) return cr_empty(ndim, shape, dt, cr_cpu());
+    if ((uintptr_t)at % cr_dtype_size(dt)) return cr_from(at, ndim, shape, dt, cr_cpu());
+    atomic_fetch_add(&s->refs, 1);
+    cr_tensor *view = cr_borrow((void *)(uintptr_t)at, ndim, shape, dt, cr_mapping_release, s);
+    if (!view) cr_mapping_release(s);
+    return view;
+}

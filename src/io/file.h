@@ -5,6 +5,7 @@
 #define CR_FILE_H
 
 #include <chainrule.h>
+#include <stdatomic.h>
 #include "../core/os.h"
 
 /* ---- text that grows.  After a failure (no memory) it stays empty; cr_out_check reports it. */
@@ -26,5 +27,13 @@ void      cr_file_abandon(cr_file *f);                                     /* al
 cr_status cr_file_save(const char *op, const char *path, const void *data, size_t bytes);
 /* writable: a private copy, page by page */
 cr_status cr_file_map(const char *op, const char *path, bool writable, cr_mapping *m);
+
+/* ---- a private, writable mapping that tensors keep alive */
+typedef struct cr_shared_mapping { atomic_int refs; cr_mapping m; } cr_shared_mapping;
+/* takes m, also after a failure (no memory) */
+cr_shared_mapping *cr_mapping_share(const char *op, const char *path, cr_mapping *m);
+void       cr_mapping_release(void *shared);
+/* over the mapping; a copy if the address is not aligned for the dtype */
+cr_tensor *cr_mapping_tensor(cr_shared_mapping *s, const void *at, int ndim, const int64_t *shape, cr_dtype dt);
 
 #endif

@@ -7,7 +7,6 @@
 #include "gguf.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -317,41 +316,21 @@ char *cr_gguf_metadata(const char *op, const char *path, const cr_mapping *m, co
 }
 
 /* ---- loading ---- */
-typedef struct shared_mapping { atomic_int refs; cr_mapping m; } shared_mapping;
-
-static void mapping_release(void *ctx) {
-    shared_mapping *s = ctx;
-    if (atomic_fetch_sub(&s->refs, 1) != 1) return;
-    cr_os_unmap(&s->m);
-    free(s);
-}
-
-/* Owned: over the mapping, or f32 numbers of quantized blocks. */
-static cr_tensor *tensor_of(shared_mapping *s, const cr_gguf_tensor *t) {
+/* Over the mapping, or f32 numbers of quantized blocks. */
+static cr_tensor *tensor_of(cr_shared_mapping *s, const cr_gguf_tensor *t) {
     const struct ggml *type = type_of(t->type);
-    if (!t->bytes || type->unpack || (uintptr_t)t->data % cr_dtype_size(type->dtype)) {
-        if (t->bytes && !type->unpack) return cr_from(t->data, t->ndim, t->shape, type->dtype, cr_cpu());
-        cr_tensor *whole = cr_empty(t->ndim, t->shape, type->dtype, cr_cpu());
-        float *out = whole && t->bytes ? cr_data(whole) : NULL;
-        for (size_t at = 0; out && at < t->bytes; at += type->bytes, out += type->block)
-            type->unpack(t->data + at, out);
-        return whole;
-    }
-    atomic_fetch_add(&s->refs, 1);
-    cr_tensor *view =
-        cr_borrow((void *)(uintptr_t)t->data, t->ndim, t->shape, type->dtype, mapping_release, s);   /* private pages */
-    if (!view) mapping_release(s);
-    return view;
+    if (!type->unpack) return cr_mapping_tensor(s, t->data, t->ndim, t->shape, type->dtype);
+    cr_tensor *whole = cr_empty(t->ndim, t->shape, type->dtype, cr_cpu());
+    float *out = whole && t->bytes ? cr_data(whole) : NULL;
+    for (size_t at = 0; out && at < t->bytes; at += type->bytes, out += type->block) type->unpack(t->data + at, out);
+    return whole;
 }
 
 cr_params *cr_gguf_load(const char *op, const char *path, cr_mapping *m, const cr_device *dev, char **metadata) {
     cr_gguf g = {0};
     cr_params *p = NULL;
-    shared_mapping *s = calloc(1, sizeof *s);
-    if (!s) return cr_os_unmap(m), cr_fail(CR_NO_MEMORY, op, "no memory for '%s'", path), NULL;
-    atomic_init(&s->refs, 1);
-    s->m = *m;
-    *m = (cr_mapping){0};
+    cr_shared_mapping *s = cr_mapping_share(op, path, m);
+    if (!s) return NULL;
     cr_status status = *(const unsigned char *)&(const uint16_t){1} == 1
                            ? cr_gguf_parse(op, path, s->m.data, s->m.bytes, &g)
                            : cr_fail(CR_RUNTIME, op, "GGUF files are little-endian, this machine is not");
@@ -370,7 +349,7 @@ cr_params *cr_gguf_load(const char *op, const char *path, cr_mapping *m, const c
         g.metadata = (cr_out){0};
     }
     cr_gguf_free(&g);
-    mapping_release(s);
+    cr_mapping_release(s);
     if (status == CR_OK) return p;
     cr_params_free(p);
     return NULL;

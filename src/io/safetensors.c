@@ -7,7 +7,6 @@
  *   aligned. */
 #include "safetensors.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,26 +182,6 @@ void cr_st_free(cr_st_header *h) {
 }
 
 /* ---- loading ---- */
-typedef struct shared_mapping { atomic_int refs; cr_mapping m; } shared_mapping;
-
-static void mapping_release(void *ctx) {
-    shared_mapping *s = ctx;
-    if (atomic_fetch_sub(&s->refs, 1) != 1) return;
-    cr_os_unmap(&s->m);
-    free(s);
-}
-
-/* A tensor over the mapping, which it keeps alive; a copy if the address is not aligned for the dtype. */
-static cr_tensor *over_mapping(shared_mapping *s, const cr_st_tensor *t, const unsigned char *data) {
-    void *at = (void *)(uintptr_t)(data + t->begin);        /* the mapping is private and writable */
-    if (t->begin == t->end) return cr_empty(t->ndim, t->shape, t->dtype, cr_cpu());
-    if ((uintptr_t)at % cr_dtype_size(t->dtype)) return cr_from(at, t->ndim, t->shape, t->dtype, cr_cpu());
-    atomic_fetch_add(&s->refs, 1);
-    cr_tensor *view = cr_borrow(at, t->ndim, t->shape, t->dtype, mapping_release, s);
-    if (!view) mapping_release(s);
-    return view;
-}
-
 static cr_status check_bools(const char *op, const char *path, const cr_st_tensor *t, const unsigned char *data) {
     for (size_t i = t->begin; t->dtype == CR_BOOL && i < t->end; i++)
         if (data[i] > 1)
@@ -211,12 +190,13 @@ static cr_status check_bools(const char *op, const char *path, const cr_st_tenso
     return CR_OK;
 }
 
-static cr_status load_tensor(const char *op, const char *path, shared_mapping *s, const cr_st_tensor *t,
+static cr_status load_tensor(const char *op, const char *path, cr_shared_mapping *s, const cr_st_tensor *t,
                              const unsigned char *data, const cr_device *dev, cr_params *into) {
     cr_status status = check_bools(op, path, t, data);
     if (status != CR_OK) return status;
     cr_scope_begin();
-    cr_tensor *here = cr_to(over_mapping(s, t, data), t->dtype, dev);
+    cr_tensor *here = cr_mapping_tensor(s, data + t->begin, t->ndim, t->shape, t->dtype);
+    here = here ? cr_to(here, t->dtype, dev) : NULL;
     status = here ? cr_params_add(into, t->name, here) : cr_error_status();
     cr_scope_end();
     return status;
@@ -225,11 +205,8 @@ static cr_status load_tensor(const char *op, const char *path, shared_mapping *s
 cr_params *cr_st_load(const char *op, const char *path, cr_mapping *m, const cr_device *dev) {
     cr_st_header h = {0};
     cr_params *p = NULL;
-    shared_mapping *s = calloc(1, sizeof *s);
-    if (!s) return cr_os_unmap(m), cr_fail(CR_NO_MEMORY, op, "no memory for '%s'", path), NULL;
-    atomic_init(&s->refs, 1);
-    s->m = *m;
-    *m = (cr_mapping){0};
+    cr_shared_mapping *s = cr_mapping_share(op, path, m);
+    if (!s) return NULL;
     cr_status status = check_machine(op);
     if (status == CR_OK) status = cr_st_parse(op, path, s->m.data, s->m.bytes, &h);
     if (status == CR_OK && !(p = cr_params_new())) status = cr_error_status();
@@ -240,7 +217,7 @@ cr_params *cr_st_load(const char *op, const char *path, cr_mapping *m, const cr_
     }
     cr_set_grad_enabled(recording);
     cr_st_free(&h);
-    mapping_release(s);
+    cr_mapping_release(s);
     if (status == CR_OK) return p;
     cr_params_free(p);
     return NULL;
