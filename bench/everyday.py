@@ -212,6 +212,8 @@ REASONS = {
     "equal(x, x)": "three small steps, comparison, reduction and reading, where PyTorch has one loop",
 }
 
+Libraries = tuple[tuple[str, str], tuple[str, str]]  # (name, folder to import it from; "": where Python finds it)
+
 
 def functions(lib: Any) -> dict[str, Any]:
     """What a call may name: the module, and PyTorch's functions that are elsewhere."""
@@ -277,8 +279,9 @@ def sum_error(lib: Any, count: int) -> float:
     return abs(x.sum().item() - sum(p for p, _ in parts)) / sum(m for _, m in parts)
 
 
-def work(library: str, threads: int, pipe: Connection) -> None:
+def work(library: str, folder: str, threads: int, pipe: Connection) -> None:
     """A process of one library: for each (calls, n, seconds) the nanoseconds of each, or in words why it fails."""
+    sys.path.insert(0, folder)
     lib = importlib.import_module(library)
     lib.set_num_threads(threads)
     names, made = functions(lib), 0
@@ -301,16 +304,21 @@ def work(library: str, threads: int, pipe: Connection) -> None:
 
 
 class Pair:
-    """chainrule and PyTorch, each in its process."""
+    """chainrule and PyTorch, or two builds of chainrule, each in its process."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, libraries: Libraries = (("chainrule", ""), ("torch", ""))) -> None:
         context = multiprocessing.get_context("spawn")  # no threads in it yet
         self.pipes = []
-        for library in ("chainrule", "torch"):
+        for library, folder in libraries:
             ours, theirs = context.Pipe()
-            context.Process(target=work, args=(library, threads, theirs), daemon=True).start()
+            context.Process(target=work, args=(library, folder or sys.path[0], threads, theirs), daemon=True).start()
             self.pipes.append(ours)
         self.versions = [p.recv() for p in self.pipes]
+
+    def close(self) -> None:
+        """Ends the two processes."""
+        for pipe in self.pipes:
+            pipe.send(None)
 
     def ask(self, which: int, calls: list[str], n: int, seconds: float) -> Any:
         self.pipes[which].send((calls, n, seconds))
@@ -364,8 +372,7 @@ def main() -> None:
     }
     result["sort"] = pair.times(["sort(v)"], SORT, rounds, 10 * seconds)[0]
     result["sum_error"] = pair.ask(0, ["sum error"], SORT, 0)[0]
-    for pipe in pair.pipes:
-        pipe.send(None)
+    pair.close()
     json.dump(result, sys.stdout)
 
 

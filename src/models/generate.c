@@ -111,7 +111,7 @@ static cr_status next_token(const cr_decoder *d, cr_kv *kv, int64_t past, const 
     cr_scope_begin();
     cr_tensor *x = d->hidden(
         d->model, cr_reshape(cr_to(cr_from(ids, CR_LIST(n), CR_U32, d->dev), CR_I64, d->dev), CR_LIST(1, n)), kv, past);
-    cr_status status = cr_sample(cr_linear(cr_slice(x, 1, n - 1, n, 1), d->head, CR_NONE, CR_ACT_NONE), s, g, id);
+    cr_status status = cr_sample(cr_affine_apply(&d->head, cr_slice(x, 1, n - 1, n, 1), CR_ACT_NONE), s, g, id);
     cr_scope_end();
     return status;
 }

@@ -16,9 +16,8 @@
 
 static const double NORM_EPS = 1e-5;                /* GPT-2's */
 
-/* borrowed from params: linear (OC, C), (OC); norm (C), (C) */
-typedef struct affine { cr_tensor *weight, *bias; } affine;
-typedef struct block { affine ln_1, attn_c_attn, attn_c_proj, ln_2, mlp_c_fc, mlp_c_proj; } block;
+/* linear (OC, C), (OC); norm (C), (C) */
+typedef struct block { cr_affine ln_1, attn_c_attn, attn_c_proj, ln_2, mlp_c_fc, mlp_c_proj; } block;
 
 struct cr_gpt {
     cr_gpt_config config;
@@ -28,14 +27,16 @@ struct cr_gpt {
     cr_params *params;                              /* owns every tensor below */
     cr_binder *binder;                              /* while it is built over given weights, else NULL */
     cr_tensor *wte, *wpe;                           /* (V, C), (context, C) */
-    affine ln_f;
+    cr_affine ln_f;
     block h[];                                      /* L of them */
 };
 
 /* ---- forward */
 
-static cr_tensor *linear(const cr_tensor *x, const affine *p) { return cr_linear(x, p->weight, p->bias, CR_ACT_NONE); }
-static cr_tensor *norm(const cr_tensor *x, const affine *p) { return cr_layer_norm(x, p->weight, p->bias, NORM_EPS); }
+static cr_tensor *linear(const cr_tensor *x, const cr_affine *p) { return cr_affine_apply(p, x, CR_ACT_NONE); }
+static cr_tensor *norm(const cr_tensor *x, const cr_affine *p) {
+    return cr_layer_norm(x, p->weight, p->bias, NORM_EPS);
+}
 
 /* x + dropout(y): adds a branch to the residual stream. */
 static cr_tensor *residual(const cr_gpt *m, const cr_tensor *x, const cr_tensor *y, bool train) {
@@ -146,7 +147,7 @@ static cr_tensor *parameter(cr_gpt *m, int64_t layer, const char *name, int n, c
 }
 
 /* Columns C 0: a norm, weight and bias (rows); else a linear layer, weight (rows, C) and bias (rows). */
-static bool affine_new(cr_gpt *m, affine *p, int64_t layer, const char *name, int64_t rows, int64_t C) {
+static bool affine_new(cr_gpt *m, cr_affine *p, int64_t layer, const char *name, int64_t rows, int64_t C) {
     char part[48];
     snprintf(part, sizeof part, "%s.weight", name);
     p->weight = parameter(m, layer, part, C ? 2 : 1, (int64_t[]){rows, C});
@@ -325,8 +326,8 @@ static cr_tensor *hidden_of(const void *model, const cr_tensor *tokens, cr_kv *k
 
 cr_decoder cr_gpt_decoder(const cr_gpt *m) {
     const cr_gpt_config *c = &m->config;
-    return (cr_decoder){m, hidden_of, m->wte, c->vocabulary, c->context, c->layers, c->heads, c->width / c->heads,
-                        m->dtype, m->dev};
+    return (cr_decoder){m, hidden_of, {m->wte, NULL}, c->vocabulary, c->context, c->layers, c->heads,
+                        c->width / c->heads, m->dtype, m->dev};
 }
 
 cr_status cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,

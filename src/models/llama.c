@@ -22,10 +22,8 @@ typedef struct config {
     cr_rope_options rope;
 } config;
 
-/* borrowed from params: linear (OC, C), (OC) or NULL */
-typedef struct affine { cr_tensor *weight, *bias; } affine;
 typedef struct block {
-    affine q, k, v, o, gate, up, down;
+    cr_affine q, k, v, o, gate, up, down;
     cr_tensor *norm_1, *norm_2, *q_norm, *k_norm;
 } block;
 
@@ -39,9 +37,7 @@ struct cr_llama {
 };
 
 /* ---- forward */
-static cr_tensor *linear(const cr_tensor *x, const affine *p) {
-    return cr_linear(x, p->weight, p->bias ? p->bias : CR_NONE, CR_ACT_NONE);
-}
+static cr_tensor *linear(const cr_tensor *x, const cr_affine *p) { return cr_affine_apply(p, x, CR_ACT_NONE); }
 
 /* (B, T, n D) -> (B, n, T, D), each head normalized if norm is there */
 static cr_tensor *heads(const cr_llama *m, const cr_tensor *x, int64_t n, const cr_tensor *norm) {
@@ -94,8 +90,8 @@ static cr_tensor *hidden(const void *model, const cr_tensor *tokens, cr_kv *kv, 
 }
 
 cr_decoder cr_llama_decoder(const cr_llama *m) {
-    return (cr_decoder){m, hidden, m->head, m->c.vocabulary, m->c.context, m->c.layers, m->c.kv_heads, m->c.head_dim,
-                        m->dtype, m->dev};
+    return (cr_decoder){m, hidden, {m->head, NULL}, m->c.vocabulary, m->c.context, m->c.layers, m->c.kv_heads,
+                        m->c.head_dim, m->dtype, m->dev};
 }
 
 /* ---- configuration */
@@ -193,11 +189,11 @@ static cr_tensor *bind(cr_binder *b, int64_t layer, const char *name, int n, con
     return cr_bind(b, full, n, shape);
 }
 
-static affine bind_linear(cr_binder *b, int64_t layer, const char *name, int64_t OC, int64_t C, bool bias) {
+static cr_affine bind_linear(cr_binder *b, int64_t layer, const char *name, int64_t OC, int64_t C, bool bias) {
     char weight[64], add[64];
     snprintf(weight, sizeof weight, "%s.weight", name);
     snprintf(add, sizeof add, "%s.bias", name);
-    return (affine){bind(b, layer, weight, CR_LIST(OC, C)), bias ? bind(b, layer, add, CR_LIST(OC)) : NULL};
+    return (cr_affine){bind(b, layer, weight, CR_LIST(OC, C)), bias ? bind(b, layer, add, CR_LIST(OC)) : NULL};
 }
 
 cr_llama *cr_llama_over(const char *op, const char *path, const cr_json *json, const cr_device *dev, cr_binder *b) {

@@ -257,7 +257,7 @@ int64_t cr_lm_context(const cr_lm *m) { return cr_lacks("lm_context", "model", m
 cr_tensor *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens) {
     if (cr_lacks("lm_logits", "model", m) || cr_check_tokens("lm_logits", tokens, m->d.context)) return NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_linear(m->d.hidden(m->d.model, tokens, NULL, 0), m->d.head, CR_NONE, CR_ACT_NONE));
+    cr_tensor *y = cr_keep(cr_affine_apply(&m->d.head, m->d.hidden(m->d.model, tokens, NULL, 0), CR_ACT_NONE));
     cr_scope_end();
     return y;
 }

@@ -6,6 +6,11 @@
 #include "../io/file.h"
 #include "../io/json.h"
 
+/* ---- affine.c: a layer's weights, borrowed from the model's set */
+typedef struct cr_affine { cr_tensor *weight, *bias; } cr_affine;   /* (OC, C) and (OC); bias NULL: none */
+/* act(x weight^T + bias) : (..., C) -> (..., OC) */
+cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x, cr_act act);
+
 /* ---- generate.c: text from any decoder */
 typedef struct cr_kv { cr_tensor *k, *v; } cr_kv;   /* of one layer, (1, KV, room, D): the first `past` positions
                                                      * are filled */
@@ -13,7 +18,7 @@ typedef struct cr_decoder {
     const void *model;
     /* tokens (1, T) that follow `past` cached ones -> the residual stream after the last norm (1, T, C) */
     cr_tensor *(*hidden)(const void *model, const cr_tensor *tokens, cr_kv *kv, int64_t past);
-    const cr_tensor *head;                          /* (V, C) */
+    cr_affine head;                                 /* the residual stream -> logits */
     int64_t vocabulary, context, layers, kv_heads, head_dim;
     cr_dtype dtype;
     const cr_device *dev;
