@@ -7,13 +7,13 @@
 #include <string.h>
 
 static _Thread_local cr_saved_error pending;        /* status CR_OK: none */
-_Thread_local bool cr_anomaly;
+_Thread_local cr_thread_modes cr_modes;
 
 const char *cr_version(void) { return CR_VERSION; }
 const char *cr_error(void) { return pending.status == CR_OK ? NULL : pending.message; }
 cr_status cr_error_status(void) { return pending.status; }
 void cr_error_clear(void) { pending.status = CR_OK; }
-bool cr_set_anomaly(bool on) { bool old = cr_anomaly; cr_anomaly = on; return old; }
+bool cr_set_anomaly(bool on) { bool old = cr_modes.anomaly; cr_modes.anomaly = on; return old; }
 
 void cr_error_take(cr_saved_error *e) { *e = pending; pending.status = CR_OK; }
 void cr_error_put(const cr_saved_error *e) { pending = *e; }

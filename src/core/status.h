@@ -27,7 +27,13 @@ typedef struct cr_saved_error { cr_status status; char message[512]; } cr_saved_
 void cr_error_take(cr_saved_error *e);
 void cr_error_put(const cr_saved_error *e);
 
-extern _Thread_local bool cr_anomaly;              /* cr_set_anomaly: an op that makes a NaN or an infinity fails */
+/* The modes of a thread, in one place: a small op reads several, and each look-up of the thread's memory takes 3 ns. */
+typedef struct cr_thread_modes {
+    bool anomaly;                                   /* cr_set_anomaly: an op that makes a NaN or an infinity fails */
+    bool no_grad, auto_transfer;                    /* cr_set_grad_enabled, cr_auto_transfer */
+    bool casting;                                   /* autocast.c: inputs are cast by the policy */
+} cr_thread_modes;
+extern _Thread_local cr_thread_modes cr_modes;
 
 /* For long loops outside the thread pool: calls the function of cr_set_interrupt, at most every 20 ms, and fails if it
  * returns true. */

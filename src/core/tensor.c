@@ -265,12 +265,6 @@ cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m) {
     return cr_tensor_placed(s, t->dev, t->dtype, t->ndim, t->shape, t->strides, t->offset, t->numel, t->contiguous);
 }
 
-cr_meta cr_meta_of(const cr_tensor *t) {
-    cr_meta m = {.dtype = t->dtype, .ndim = t->ndim};
-    memcpy(m.shape, t->shape, sizeof m.shape);
-    return m;
-}
-
 bool cr_same_elements(const cr_tensor *a, const cr_tensor *b) {
     const size_t n = sizeof(int64_t) * (size_t)a->ndim;
     return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype && a->ndim == b->ndim &&

@@ -52,7 +52,12 @@ cr_tensor *cr_tensor_placed(cr_storage *s, const cr_device *dev, cr_dtype dt, in
                             bool contiguous); /* any layout, unchecked; takes s */
 /* the same storage, outside any graph; m NULL: the same layout */
 cr_tensor *cr_tensor_alias(const cr_tensor *t, const cr_meta *m);
-cr_meta    cr_meta_of(const cr_tensor *t);           /* dtype and shape, contiguous */
+static inline cr_meta cr_meta_of(const cr_tensor *t) { /* dtype and shape, contiguous */
+    cr_meta m;                                      /* small ops feel each store: what is not read is not cleared */
+    m.dtype = t->dtype, m.ndim = t->ndim, m.offset = 0, m.strided = false;
+    for (int i = 0; i < t->ndim; i++) m.shape[i] = t->shape[i];
+    return m;
+}
 /* the same memory in the same order */
 bool       cr_same_elements(const cr_tensor *a, const cr_tensor *b);
 static inline void *cr_tensor_data(const cr_tensor *t) { return cr_array_data(&t->array); }

@@ -245,7 +245,8 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
                    : cr_fail(CR_RUNTIME, cr_call_name(c), "the gradient of input %d failed without a message", i);
     char where[48] = "gradient of input 0";
     if (i < 10) where[18] = (char)('0' + i);
-    return cr_anomaly && d != CR_NONE ? cr_check_finite(cr_call_name(c), i < 10 ? where : "gradient", NULL, d) : CR_OK;
+    return cr_modes.anomaly && d != CR_NONE ? cr_check_finite(cr_call_name(c), i < 10 ? where : "gradient", NULL, d)
+                                            : CR_OK;
 }
 
 /* Unpacks the saved tensors of n into c's in, out and aux.  Without retain_graph the walk takes
@@ -278,7 +279,7 @@ static cr_tensor *product(int i, const cr_tensor *a, const cr_tensor *b) {
     if (!a || !b) return NULL;
     const bool only = w->o.on_product && w->counted && !leaf->op && table_find(&w->known, leaf)->uses == 1 &&
                       !accumulated_for(w, leaf) && !leaf->hooks;
-    cr_tensor *x = only && !cr_anomaly ? cr_node_tensor(leaf) : NULL;
+    cr_tensor *x = only && !cr_modes.anomaly ? cr_node_tensor(leaf) : NULL;
     bool taken = false;
     cr_status status = x && cr_grad(x) == CR_NONE ? w->o.on_product(x, a, b, w->o.ctx, &taken) : CR_OK;
     cr_drop(x);

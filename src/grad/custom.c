@@ -99,7 +99,7 @@ static cr_tensor *run_forward(const cr_custom_op *op, const cr_custom_call *call
     cr_set_grad_enabled(mode);
     if (!y && !cr_error()) cr_fail(CR_RUNTIME, op->name, "its forward function failed without a message");
     const cr_call c = {.n = call->n, .in = call->in};
-    return y && cr_anomaly && cr_check_finite(op->name, "forward", &c, y) != CR_OK ? NULL : y;
+    return y && cr_modes.anomaly && cr_check_finite(op->name, "forward", &c, y) != CR_OK ? NULL : y;
 }
 
 cr_tensor *cr_custom_apply(const char *name, int n, const cr_tensor *const *in, const void *params) {

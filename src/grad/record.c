@@ -62,7 +62,7 @@ static cr_node *node_allocate(const cr_op *op, int n, int n_dims, int64_t **dims
     size_t n_aux = op ? (size_t)op->n_aux : 0, params = op ? op->params_bytes : 0;
     size_t at_edges = rounded(sizeof(cr_node)), at_in = at_edges + rounded(sizeof(cr_node *) * (size_t)n);
     size_t at_params = at_in + rounded(sizeof(cr_saved) * ((size_t)n + n_aux));
-    const char *place = op && cr_anomaly ? cr_place_now() : "";
+    const char *place = op && cr_modes.anomaly ? cr_place_now() : "";
     size_t at_dims = at_params + rounded(params), at_place = at_dims + sizeof(int64_t) * (size_t)n_dims,
            length = strlen(place);
     size_t total = at_place + (length ? length + 1 : 0);

@@ -15,12 +15,11 @@
 #include <string.h>
 
 /* ---- modes of the thread, and the seam to grad */
-static _Thread_local bool grad_disabled, auto_transfer;
 static _Atomic(const cr_recorder *) recorder;
 
-bool cr_grad_enabled(void) { return !grad_disabled; }
-bool cr_set_grad_enabled(bool on) { bool old = !grad_disabled; grad_disabled = !on; return old; }
-bool cr_auto_transfer(bool on) { bool old = auto_transfer; auto_transfer = on; return old; }
+bool cr_grad_enabled(void) { return !cr_modes.no_grad; }
+bool cr_set_grad_enabled(bool on) { bool old = !cr_modes.no_grad; cr_modes.no_grad = !on; return old; }
+bool cr_auto_transfer(bool on) { bool old = cr_modes.auto_transfer; cr_modes.auto_transfer = on; return old; }
 void cr_set_recorder(const cr_recorder *r) { recorder = r; }
 
 static _Atomic(cr_locate) place;
@@ -53,7 +52,7 @@ static inline __attribute__((always_inline)) cr_status execute(const cr_run *p) 
     if (p->in_place) {                              /* also after a failure: a part may be written */
         for (int i = 0; i < p->n_out; i++) atomic_fetch_add(&out[i]->storage->version, 1);
     }
-    if (status == CR_OK && p->call && cr_anomaly && r) status = r->check(p->call, p->out[0]);
+    if (status == CR_OK && p->call && cr_modes.anomaly && r) status = r->check(p->call, p->out[0]);
     return status;
 }
 
@@ -61,7 +60,7 @@ cr_status cr_execute(const cr_run *p) { return execute(p); }
 
 /* Is a node wanted for a float result of this call? */
 static bool records(const cr_call *c) {
-    if (grad_disabled || !recorder) return false;
+    if (cr_modes.no_grad || !recorder) return false;
     if (c->op == &cr_op_elementwise && !((const cr_ew_params *)c->params)->program->differentiable) return false;
     for (int i = 0; i < c->n; i++)
         if (cr_in_graph(c->in[i])) return true;
@@ -125,7 +124,7 @@ static bool is_number(const cr_call *c, const cr_tensor *t) {
 
 const cr_tensor *cr_operand_on(const char *op, const cr_tensor *t, const cr_device *dev) {
     if (t->dev == dev) return t;
-    if (!(t->flags & CR_FLAG_WEAK) && !auto_transfer)
+    if (!(t->flags & CR_FLAG_WEAK) && !cr_modes.auto_transfer)
         return cr_fail(CR_BAD_VALUE, op,
                        "operands on two devices, %s and %s: move one with to(), or switch auto_transfer on",
                        dev->name, t->dev->name), NULL;
@@ -179,7 +178,7 @@ static cr_tensor *run_composite(const cr_call *c) {
     return cr_leave(c->op->composite(c));
 }
 
-static bool may_record(const cr_tensor *out) { return recorder && !grad_disabled && cr_dtype_is_float(out->dtype); }
+static bool may_record(const cr_tensor *out) { return recorder && !cr_modes.no_grad && cr_dtype_is_float(out->dtype); }
 
 /* The result: a view of the first input, or new storage. */
 static cr_tensor *make_out(const cr_call *c, const cr_meta *m) {
@@ -280,7 +279,7 @@ cr_tensor *cr_apply_aux(const cr_op *op, int n, const cr_tensor *const *in, cons
     cr_tensor *out = NULL;
     for (int k = 0; aux && k < op->n_aux; k++) aux[k] = NULL;
     if (check_inputs(&c) != CR_OK || !inputs_copy(&given, &c)) return NULL;
-    if (choose_device(&c, &given) == CR_OK) out = cr_casts_on() ? run_autocast(&c, &given, aux) : run(&c, aux);
+    if (choose_device(&c, &given) == CR_OK) out = cr_modes.casting ? run_autocast(&c, &given, aux) : run(&c, aux);
     if (out && given.scope) {
         cr_keep(out);
         for (int k = 0; aux && k < op->n_aux; k++) cr_keep(aux[k]);
@@ -312,7 +311,7 @@ static bool alike(const cr_tensor *t, const cr_tensor *lead) {
 /* The first operand that is not a number, where the short path can be taken; else NULL. */
 static const cr_tensor *short_lead(const cr_program *p, const cr_tensor *const *in) {
     const cr_tensor *lead = NULL;
-    if (cr_anomaly || p->rule == CR_RULE_BITS || p->rule == CR_RULE_WHERE) return NULL;
+    if (cr_modes.anomaly || p->rule == CR_RULE_BITS || p->rule == CR_RULE_WHERE) return NULL;
     for (int i = 0; i < p->n_in && !lead; i++) {
         if (!in[i]) return NULL;
         if (!(in[i]->flags & CR_FLAG_WEAK)) lead = in[i];
@@ -524,7 +523,7 @@ cr_status cr_check_writable(const char *op, const cr_tensor *x, bool recorded) {
     if (!x->contiguous && cr_shape_overlaps(x->ndim, x->shape, x->strides))
         return cr_fail(CR_BAD_VALUE, op, "cannot write in place: elements of %s with strides %s share memory",
                        cr_shape_text(x->ndim, x->shape).s, cr_shape_text(x->ndim, x->strides).s);
-    if (grad_disabled) return CR_OK;
+    if (cr_modes.no_grad) return CR_OK;
     recorded |= cr_in_graph(x);
     if (is_leaf(x))
         return cr_fail(CR_RUNTIME, op,
@@ -634,7 +633,7 @@ static cr_tensor *apply_program_into(const cr_program *p, cr_tensor *x, const cr
     if (check_inputs(&c) != CR_OK) return NULL;
     const bool recorded = records(&c);
     if (cr_check_writable(p->name, x, recorded) != CR_OK) return NULL;
-    if (!recorded && !grad_disabled && cr_in_graph(x)) return write_by_copy(&c, x);
+    if (!recorded && !cr_modes.no_grad && cr_in_graph(x)) return write_by_copy(&c, x);
     const cr_tensor *lead = recorded ? NULL : short_lead(p, in);
     if (!short_into(&c, x, lead)) return write_directly(&c, x);
     return execute_short(p, lead, in, params, x, true) == CR_OK ? x : NULL;

@@ -90,9 +90,16 @@ typedef struct region { struct region *outer; cr_cast_state before; } region;
 static _Thread_local cr_cast_state now;
 static _Thread_local region *innermost;
 
-cr_cast_state cr_set_casts(cr_cast_state c) { const cr_cast_state old = now; now = c; return old; }
-cr_cast_state cr_casts_off(void) { const cr_cast_state old = now; now.on = false; return old; }
-bool cr_casts_on(void) { return now.on; }
+static void turn(bool on) { now.on = cr_modes.casting = on; }
+
+cr_cast_state cr_set_casts(cr_cast_state c) {
+    const cr_cast_state old = now;
+    now = c;
+    turn(c.on);
+    return old;
+}
+
+cr_cast_state cr_casts_off(void) { const cr_cast_state old = now; turn(false); return old; }
 bool cr_autocasting(void) { return now.on; }
 
 /* The devices of a type share their kernels. */
@@ -107,7 +114,7 @@ cr_dtype cr_autocast_dtype(const cr_device *dev) {
     return now.on ? low_dtype(dev) : CR_F32;
 }
 
-bool cr_set_autocast(bool on) { const bool old = now.on; now.on = on && innermost; return old; }
+bool cr_set_autocast(bool on) { const bool old = now.on; turn(on && innermost); return old; }
 
 cr_status cr_autocast_begin(const cr_device *dev, cr_dtype dt, bool cache) {
     if (!dev) return cr_fail_null("autocast_begin", "the device");
@@ -125,14 +132,14 @@ cr_status cr_autocast_begin(const cr_device *dev, cr_dtype dt, bool cache) {
     now.kernels[i] = dev->kernels;
     now.dtype[i] = dt;
     now.cache = cache;
-    now.on = true;
+    turn(true);
     return CR_OK;
 }
 
 cr_status cr_autocast_end(void) {
     region *r = innermost;
     if (!r) return cr_fail(CR_RUNTIME, "autocast_end", "no region has begun");
-    now = r->before;
+    cr_set_casts(r->before);
     innermost = r->outer;
     free(r);
     if (!innermost) cr_autocast_clear();

@@ -307,7 +307,7 @@ static bool name_result(const equation *e, labels *out) {
 /* The operands as autocast wants them, in `cast`; the scope around owns casts.  NULL: failed. */
 static const cr_tensor *const *autocast(const char *op, int n, const cr_tensor *const *in,
                                         const cr_tensor *cast[MOST_TERMS]) {
-    if (!cr_casts_on()) return in;
+    if (!cr_modes.casting) return in;
     memcpy(cast, in, sizeof *cast * (size_t)n);
     const cr_cast_state casts = cr_casts_off();
     const cr_status status = cr_autocast_inputs(op, in[0]->dev, n, cast);

@@ -99,7 +99,6 @@ typedef struct cr_cast_state {
 } cr_cast_state;
 cr_cast_state  cr_set_casts(cr_cast_state c);                 /* returns the old setting, as cr_casts_off */
 cr_cast_state  cr_casts_off(void);
-bool      cr_casts_on(void);
 /* inputs in the dtype that op's policy says: casts, which the scope or the thread's cache owns */
 cr_status cr_autocast_inputs(const char *op, const cr_device *dev, int n, const cr_tensor **in);
 const char *cr_autocast_listed(int i);              /* i-th name of the policy, sorted; NULL past the end; for tests */

@@ -239,7 +239,7 @@ static cr_status check_gradients(const cr_value *y) {
 /* ---- computing */
 
 static cr_value *checked(cr_value *y) {
-    if (!y || !cr_anomaly || isfinite(y->data)) return y;
+    if (!y || !cr_modes.anomaly || isfinite(y->data)) return y;
     refuse_result(y);
     cr_value_release(y);
     return NULL;
@@ -353,7 +353,7 @@ cr_status cr_value_backward(cr_value *root) {
     cr_status status = CR_OK;
     for (cr_value *v = root, *todo; v; v = todo) {
         if (status == CR_OK) hand_on(v);
-        if (status == CR_OK && cr_anomaly) status = check_gradients(v);
+        if (status == CR_OK && cr_modes.anomaly) status = check_gradients(v);
         todo = count_uses(v, -1, v->next);
     }
     return status;

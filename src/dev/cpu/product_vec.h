@@ -18,7 +18,6 @@ typedef double vecd_at __attribute__((vector_size(V_BYTES), aligned(8), may_alia
 enum { VECTORS = 2, MOST_VECTORS = 3 };
 /* packing fetches so far ahead in a row; so many rows, or as many as hold so many numbers */
 enum { SOON_BYTES = 256, SOON_ROWS = 16, SOON_NUMBERS = 1024 };
-#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 /* Fetches a line that another core may have written.  GCC has the instruction for processors newer
  * than those of the instruction sets here, but all of x86-64 take it, as no operation at least; any
@@ -81,10 +80,10 @@ static inline void part_store_f64(double *p, vecd v, int64_t n) { memcpy(p, &v, 
     VECTOR r;                                                                                                   \
     SHUFFLE(r, LANES_OF, a, b, index);                                                                          \
     return r
-static inline __attribute__((always_inline)) vec interleave_f32(vec a, vec b, int from) {
+static ALWAYS_INLINE vec interleave_f32(vec a, vec b, int from) {
     INTERLEAVE(vec, vint, V, a, b, from);
 }
-static inline __attribute__((always_inline)) vecd interleave_f64(vecd a, vecd b, int from) {
+static ALWAYS_INLINE vecd interleave_f64(vecd a, vecd b, int from) {
     INTERLEAVE(vecd, vlong, VD, a, b, from);
 }
 #undef INTERLEAVE

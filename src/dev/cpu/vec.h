@@ -24,6 +24,7 @@
 #else
 #define V_BYTES 16
 #endif
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 #define V_FMA (CR_ISA >= 3)                         /* v_fnma exists; the compiler chooses whether a * b + c rounds
                                                      * once or twice */
 enum { V = V_BYTES / 4, VD = V_BYTES / 8 };         /* lanes of f32, of f64 */

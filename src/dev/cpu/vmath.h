@@ -32,12 +32,12 @@ static inline vec v_ge(vec a, vec b) { return v_from01(m_ge(a, b)); }
 static inline vec v_sel(vec c, vec a, vec b) { return v_blend(m_ne(c, v_k(0)), a, b); }
 
 /* c[0] + c[1] x + ... : Horner; unrolled, n is always a constant */
-static inline __attribute__((always_inline)) vec v_poly(vec x, const float *c, int n) {
+static ALWAYS_INLINE vec v_poly(vec x, const float *c, int n) {
     vec y = v_k(c[n - 1]);
     for (int i = n - 2; i >= 0; i--) y = y * x + c[i];
     return y;
 }
-static inline __attribute__((always_inline)) vecd d_poly(vecd x, const double *c, int n) {
+static ALWAYS_INLINE vecd d_poly(vecd x, const double *c, int n) {
     vecd y = d_k(c[n - 1]);
     for (int i = n - 2; i >= 0; i--) y = y * x + c[i];
     return y;
@@ -49,7 +49,7 @@ static inline __attribute__((always_inline)) vecd d_poly(vecd x, const double *c
 #define LN2_HIGH 0x1.62e4p-1f
 #define LN2_LOW  1.428606820309417e-06f
 
-/* ---- exp */
+/* ---- exp.  The functions with most callers are inlined by force: a call for each vector takes 20 % more time. */
 
 /* p 2^n for a whole n in [-252, 252], rounded once */
 static inline vec v_scale(vec p, vec n) {
@@ -74,7 +74,7 @@ static inline vec v_exp_reduce(vec x, vec *n) {
     return x - *n * LN2_HIGH - *n * LN2_LOW;
 }
 
-static inline vec v_exp(vec x) {
+static ALWAYS_INLINE vec v_exp(vec x) {
     x = v_most(v_k(-104), v_least(v_k(89), x));     /* this order keeps NaN; the scaling gives 0 and infinity */
     vec n, r = v_exp_reduce(x, &n);
     return v_scale(v_expm1_core(r) + 1.0f, n);
@@ -99,7 +99,7 @@ static inline vec v_expm1(vec x) {
 /* z = exp(-|x|) never overflows.  The result is 1 / (1 + z) for x >= 0, else z / (1 + z).  There the
  * error of z (1.01 ulp, which the quotient can double) would exceed 2 ulp.  So 1 + z is kept as s + lost,
  * and the lost part corrects the quotient. */
-static inline vec v_sigmoid(vec x) {
+static ALWAYS_INLINE vec v_sigmoid(vec x) {
     vec c = v_most(v_k(-104), v_neg(v_abs(x))), n = v_round(c * 1.44269504f);
     vec t = c - n * LN2_HIGH, r = t - n * LN2_LOW, rest = (t - r) - n * LN2_LOW;
     vec q = V_POLY(r, EXP_TERMS), one_r = r + 1.0f, small = r * r * q + (rest + (r - (one_r - 1.0f)));
@@ -110,7 +110,7 @@ static inline vec v_sigmoid(vec x) {
 }
 
 /* an odd polynomial up to 0.625, then 1 - 2 / (exp(2|x|) + 1) */
-static inline vec v_tanh(vec x) {
+static ALWAYS_INLINE vec v_tanh(vec x) {
     vec a = v_abs(x), z = x * x, n;
     vec small = a * z *
                     V_POLY(z, -3.333328068e-01f, 1.333140880e-01f, -5.373695120e-02f, 2.063007094e-02f,
@@ -124,7 +124,7 @@ static inline vec v_tanh(vec x) {
 /* ---- log */
 
 /* log(x) = log1p(f) + e ln 2 with 1 + f in [sqrt(1/2), sqrt(2)] */
-static inline vec v_log(vec x) {
+static ALWAYS_INLINE vec v_log(vec x) {
 #if CR_ISA == 4                                     /* getexp and getmant handle denormals, 0 and infinity */
     vec m = _mm512_getmant_ps(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src), e = _mm512_getexp_ps(x);
     vmask big = m_gt(m, v_k(1.41421356f));
