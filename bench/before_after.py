@@ -93,6 +93,29 @@ def compared_calls(trees: list[Path], calls: list[str], rounds: int, threads: in
     return least
 
 
+def ratios(least: list[Times]) -> Times:
+    """After over before, of the lines that both have."""
+    before, after = least
+    return {name: after[name] / before[name] for name in before if name in after}
+
+
+def measured(trees: list[Path], part: str, rounds: int, threads: int, bar: float) -> list[Times]:
+    """The least times of a part; what is slower than the bar has three times the rounds."""
+    calls = everyday.CALLS
+    least = (
+        compared_calls(trees, calls, rounds, threads) if part == "everyday" else compared(trees, part, rounds, threads)
+    )
+    slower = {name for name, ratio in ratios(least).items() if ratio > bar}
+    if not slower:
+        return least
+    if part == "everyday":
+        again = [call for call in calls if any(f"{call}, {size}" in slower for size in everyday.SIZES)]
+        more = compared_calls(trees, again, 2 * rounds, threads)
+    else:
+        more = compared(trees, part, 2 * rounds, threads)
+    return [{name: min(t, new.get(name, t)) for name, t in old.items()} for old, new in zip(least, more, strict=True)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Two builds of chainrule in turn.")
     parser.add_argument("before", type=Path)
@@ -102,30 +125,17 @@ def main() -> None:
     parser.add_argument("--bar", type=float, default=1.03, help="lines slower than this are measured again and listed")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     o = parser.parse_args()
-    trees = [o.before.resolve(), o.after.resolve()]
     everything: list[float] = []
     for part in o.only:
-        if part == "everyday":
-            measure = lambda calls, rounds: compared_calls(trees, calls, rounds, o.threads)
-            before, after = measure(everyday.CALLS, o.rounds)
-        else:
-            before, after = compared(trees, part, o.rounds, o.threads)
-        ratios = lambda: {name: after[name] / before[name] for name in before if name in after}
-        if slower := [name for name, ratio in ratios().items() if ratio > o.bar]:
-            if part == "everyday":
-                again = measure([call for call in everyday.CALLS if any(n.startswith(call + ", ") for n in slower)], 2 * o.rounds)
-            else:
-                again = compared(trees, part, 2 * o.rounds, o.threads)
-            for least, more in zip((before, after), again, strict=True):
-                least.update({name: min(t, least.get(name, t)) for name, t in more.items()})
-        got = ratios()
+        least = measured([o.before.resolve(), o.after.resolve()], part, o.rounds, o.threads, o.bar)
+        got = ratios(least)
         everything += got.values()
         print(f"{part}: {len(got)} lines, geometric mean {statistics.geometric_mean(got.values()):.3f}", flush=True)
         for name, ratio in sorted(got.items(), key=lambda pair: -pair[1]):
             if ratio > o.bar:
-                print(f"  {ratio:.3f}  {name}: {before[name]:.4g} -> {after[name]:.4g}", flush=True)
-    print(f"all: {len(everything)} lines, geometric mean {statistics.geometric_mean(everything):.3f}, "
-          f"{sum(r > o.bar for r in everything)} above {o.bar}")
+                print(f"  {ratio:.3f}  {name}: {least[0][name]:.4g} -> {least[1][name]:.4g}", flush=True)
+    mean, above = statistics.geometric_mean(everything), sum(r > o.bar for r in everything)
+    print(f"all: {len(everything)} lines, geometric mean {mean:.3f}, {above} above {o.bar}")
 
 
 if __name__ == "__main__":

@@ -62,10 +62,6 @@ if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT CHAINRULE_SANITIZE)     # hot are t
     set(remote ${sources})
     list(FILTER remote INCLUDE REGEX "/src/dev/(cuda|webgpu)/")
     target_compile_options(chainrule_objects PRIVATE -O2 -fno-asynchronous-unwind-tables)
-    if(CMAKE_C_COMPILER_ID STREQUAL GNU AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-        # small structs are cleared by stores: GCC's choice, rep stos, takes 10 ns to start, of the 80 of a small op
-        target_compile_options(chainrule_objects PRIVATE -mmemset-strategy=unrolled_loop:256:noalign,libcall:-1:noalign)
-    endif()
     set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -O3)
     set_source_files_properties(${remote} PROPERTIES COMPILE_OPTIONS -Os)
 endif()

@@ -148,7 +148,7 @@ static bool apply(const cr_normalizer *m, cr_workspace *w, const char *s, size_t
         cr_out_put(out, s, n);
         return true;
     case CR_NORM_LOWER: return cr_unicode_lower(s, n, out), true;
-    case CR_NORM_FORM: return cr_unicode_normalize((cr_form)m->form, s, n, out), true;
+    case CR_NORM_FORM: return cr_unicode_normalize(m->form, s, n, out), true;
     case CR_NORM_STRIP:
         while (m->left && (k = cr_space_at(s, n))) s += k, n -= k;
         while (m->right && (k = cr_space_before(s, n))) n -= k;

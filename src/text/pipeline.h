@@ -12,6 +12,7 @@
 #include "../io/file.h"
 #include "../io/json.h"
 #include "regex.h"
+#include "unicode.h"
 
 #define CR_NO_ID UINT32_MAX
 enum { CR_MOST_ID = 1 << 24, CR_STEPS = 16 };
@@ -98,7 +99,7 @@ typedef struct cr_normalizer {
     cr_regex *regex; char *literal, *content; size_t literal_bytes, content_bytes;
     bool left, right;                               /* ends that are stripped */
     bool longest;                                   /* charsmap: SentencePiece's match instead of tokenizers' */
-    int form;                                       /* a cr_form */
+    cr_form form;
     uint32_t *units; uint32_t n_units;              /* charsmap: a double-array trie, and what its values point into */
     char *blob; size_t blob_bytes;
 } cr_normalizer;

@@ -187,3 +187,21 @@ def test_parts_without_peers(tmp_path: Path) -> None:
     )
     if drawn:
         assert "three plain loops" in (tmp_path / "product-sizes.svg").read_text()
+
+
+def test_before_and_after(tmp_path: Path) -> None:
+    """A line that became slower is measured again and listed; a rate counts as the time of its work."""
+    for tree, ns, rate in (("before", 100, 50), ("after", 120, 40)):
+        for part, key, value in (("dispatch", "ns", ns), ("products", "ours", rate)):
+            program = tmp_path / tree / "build/release/bench" / part
+            program.parent.mkdir(parents=True, exist_ok=True)
+            rows = [{"name": "add", key: value}, {"name": "mul", key: 30}]
+            program.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps({'rows': rows})}\nEND\n")
+            program.chmod(0o755)
+    command = [ROOT / "bench/before_after.py", tmp_path / "before", tmp_path / "after", "--rounds", "1"]
+    done = subprocess.run(
+        [sys.executable, *command, "--only", "dispatch", "product shapes"], check=True, capture_output=True, text=True
+    )
+    listed = [line.split() for line in done.stdout.splitlines() if line.startswith("  ")]
+    assert [(line[0], line[1]) for line in listed] == [("1.200", "add,"), ("1.250", "add,")]
+    assert "4 lines, geometric mean 1.107, 2 above 1.03" in done.stdout
