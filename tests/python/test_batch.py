@@ -187,15 +187,16 @@ def test_one_failure_is_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_prompts_are_cut() -> None:
-    """A long prompt takes several steps, and the others get a token in each of them."""
+    """A long prompt takes several steps, one after the other, and the others get a token in each of them."""
     engine = Engine(small("llama"), chunk=4)
     first, second = Answer(PROMPTS[0], 12, temperature=0.0), Answer(PROMPTS[3], 2, temperature=0.0)
     engine.submit(first.request)
     engine.step()
-    engine.submit(second.request)
+    engine.submit(second.request, Answer(PROMPTS[3], 2).request)
     for made in range(2, 7):
         engine.step()
         assert len(first.tokens) == made and not second.tokens
+        assert [slot.past for slot in engine._running[1:]] == [4 * (made - 1), 0]
     engine.step()
     assert len(second.tokens) == 1
 

@@ -43,7 +43,7 @@ def attend(
     if isinstance(past, Spans):
         parts = zip(*(x.split(past.lengths, 2) for x in (q, k, v)), strict=True)
         rows: Any = zip(parts, cache or (), past.pasts, strict=True)
-        return _core.cat([attend(*qkv, own, before, window) for qkv, own, before in rows], 2)
+        return _core.cat([attend(a, b, c, own, before, window) for (a, b, c), own, before in rows], 2)
     if cache is not None:
         stores: Any = cache
         for store, new in zip(stores, (k, v), strict=True):
