@@ -492,8 +492,9 @@ def test_tokens_limits(starts: Any) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_disconnects(starts: Any, stream: bool) -> None:
     """A client that leaves ends its request: the slot is free after the next step."""
-    server = starts(slots=1)
-    server.held = True
+    server, noticed = starts(slots=1), threading.Event()
+    server.held, cancel = True, server.engine.cancel
+    server.engine.cancel = lambda *requests: (cancel(*requests), noticed.set())
     body = json.dumps({**HI, "max_tokens": 80, "stream": stream}).encode()
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d"
     with server.connect() as s:
@@ -502,7 +503,7 @@ def test_disconnects(starts: Any, stream: bool) -> None:
         server.release(3)
         if stream:
             assert b"text/event-stream" in s.recv(65536)
-    until(lambda: len(server.engine._cancelled) == 1)  # the server has noticed
+    assert noticed.wait(60)
     server.release(2)
     until(lambda: server.engine.running == 0)
     assert server.engine.steps <= 5
