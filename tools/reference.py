@@ -41,6 +41,7 @@ MODULES = [  # of the package, with a page each or a section of one
     ".data",
     ".serialization",
     ".models",
+    ".models.batch",
     ".viz",
     ".random",
     ".cuda",

@@ -157,7 +157,8 @@ def test_cuda_on_the_simulator(tmp_path: Path) -> None:
 def test_serve() -> None:
     """One, four and sixteen requests at once through the engine."""
     words = [sys.executable, str(ROOT / "bench" / "serve.py"), "--quick"]
-    done = subprocess.run(words, env={**os.environ, "PYTHONPATH": str(BUILD / "python")}, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
     assert not done.returncode, done.stderr
     rows = json.loads(done.stdout)["rows"]
     assert [row["at once"] for row in rows] == [1, 4, 16] and all(row["tokens/s"] > 0 for row in rows)

@@ -494,7 +494,12 @@ def test_disconnects(starts: Any, stream: bool) -> None:
     """A client that leaves ends its request: the slot is free after the next step."""
     server, noticed = starts(slots=1), threading.Event()
     server.held, cancel = True, server.engine.cancel
-    server.engine.cancel = lambda *requests: (cancel(*requests), noticed.set())
+
+    def cancelled(*requests: Any) -> None:
+        cancel(*requests)
+        noticed.set()
+
+    server.engine.cancel = cancelled
     body = json.dumps({**HI, "max_tokens": 80, "stream": stream}).encode()
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d"
     with server.connect() as s:

@@ -21,7 +21,7 @@ from ..autograd import no_grad
 from ..nn import functional as F
 from .decoder import Cache, Decoder, Spans
 
-__all__ = ["Closed", "Engine", "Full", "Logprobs", "Request"]
+__all__ = ["Closed", "Engine", "Full", "Request"]
 
 Logprobs = list[tuple[int, float]]  # tokens and the logarithms of their probabilities: the chosen one, then the best
 
