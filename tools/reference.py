@@ -41,7 +41,6 @@ MODULES = [  # of the package, with a page each or a section of one
     ".data",
     ".serialization",
     ".models",
-    ".models.batch",
     ".viz",
     ".random",
     ".cuda",

@@ -687,7 +687,7 @@ def test_a_thousand_connections(starts: Any) -> None:
 
 def test_stopping(starts: Any) -> None:
     """Answers that are given end first; idle connections are closed; after the grace the rest is cancelled."""
-    server = starts()
+    server = starts(limits=Limits(head_seconds=600.0))
     server.held = True
     streams: list[Any] = []
     client = threading.Thread(target=lambda: streams.append(server.events("completions", prompt="a", max_tokens=6)))
