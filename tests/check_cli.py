@@ -130,6 +130,8 @@ def help_and_version(folder: Path) -> None:
     for command in ("train", "generate", "tokenize", "plot", "bench", "info", "import", "export"):
         text = run(folder, command, "--help").stdout
         assert text.startswith(f"usage: chainrule {command}"), text
+    alone = run(folder, "serve", code=1, environment={"PATH": str(folder)})  # the other cases: test_serve.py
+    assert "cannot start python3: " in alone.stderr and "pip install 'chainrule[serve]'" in alone.stderr
     text = run(folder, "train", "--help").stdout
     for name in (
         "data",

@@ -42,7 +42,7 @@ FENCE = re.compile(r"^```(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PICTURE = re.compile(r"^!\[[^]]*\]\(([\w.-]+\.(?:svg|png))\)$", re.MULTILINE)
 FILE = re.compile(r"(?:/\*|#) ([\w-]+\.\w+)\b")
 NUMBER = re.compile(r"-?\d+\.\d{4,}(?:e[-+]?\d+)?")
-PACKAGES = {"graphviz", "matplotlib", "numpy", "torch", "tqdm"}  # a page may use them, the tests do without
+PACKAGES = {"graphviz", "h11", "matplotlib", "numpy", "torch", "tqdm"}  # a page may use them, the tests do without
 PROGRAMS = {"cmake", "dot", "pkg-config"}
 TIMEOUT = 600  # seconds for one page
 

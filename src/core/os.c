@@ -560,3 +560,8 @@ void cr_os_catch_interrupt(void) {
 }
 
 bool cr_os_interrupted(void) { return interrupted != 0; }
+
+const char *cr_os_become(const char *const *argv) {
+    execvp(argv[0], (char *const *)argv);
+    return strerror(errno);
+}

@@ -99,5 +99,8 @@ int   cr_os_terminal_width(FILE *f);                                    /* colum
 /* Ctrl-C, SIGTERM, SIGHUP, SIGPIPE set a flag; a second Ctrl-C kills; ignored signals stay ignored */
 void cr_os_catch_interrupt(void);
 bool  cr_os_interrupted(void);
+/* Becomes another program, searched in PATH where its name has no slash; argv ends with NULL. Returns
+ * when it cannot: the reason. */
+const char *cr_os_become(const char *const *argv);
 
 #endif

@@ -154,6 +154,16 @@ def test_cuda_on_the_simulator(tmp_path: Path) -> None:
     assert "The least share of a copy" in done.stdout and "A product in f32 is wrong by" in done.stdout, done.stdout
 
 
+def test_serve() -> None:
+    """One, four and sixteen requests at once through the engine."""
+    words = [sys.executable, str(ROOT / "bench" / "serve.py"), "--quick"]
+    environment = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert [row["at once"] for row in rows] == [1, 4, 16] and all(row["tokens/s"] > 0 for row in rows)
+
+
 # ---- bench/run.py
 
 

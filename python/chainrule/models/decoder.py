@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from .. import _core, nn
 from .._core import Device, Generator, Tensor
@@ -16,10 +16,40 @@ from ..nn import init
 from . import pretrained
 from .pretrained import Settings
 
-__all__ = ["Cache", "Decoder", "consistent"]
+__all__ = ["Cache", "Decoder", "Spans", "attend", "consistent"]
 
 Loaded = TypeVar("Loaded")
 Cache = tuple[Tensor, ...]  # keys and values of one layer, (1, KV, room, D): the first `past` positions are filled
+
+
+class Spans(NamedTuple):
+    """Several sequences side by side in one row of tokens, (1, N): the next lengths[s] tokens of sequence s
+    follow the pasts[s] ones that its cache holds."""
+
+    lengths: Sequence[int]
+    pasts: Sequence[int]
+
+    def positions(self) -> list[int]:
+        """The position of each token in its sequence, (N)."""
+        return [past + i for length, past in zip(*self, strict=True) for i in range(length)]
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, cache: Cache | Sequence[Cache] | None, past: int | Spans, window: int = 0
+) -> Tensor:
+    """Each position looks at itself and those before, or the last ``window`` of them : (B, H, T, D), (B,
+    KV, T, D) x 2 -> (B, H, T, D).  With a cache, which receives k and v, the T positions follow ``past``
+    earlier ones; ``Spans``: each sequence has a cache of its own, and sees only itself."""
+    if isinstance(past, Spans):
+        parts = zip(*(x.split(past.lengths, 2) for x in (q, k, v)), strict=True)
+        rows: Any = zip(parts, cache or (), past.pasts, strict=True)
+        return _core.cat([attend(a, b, c, own, before, window) for (a, b, c), own, before in rows], 2)
+    if cache is not None:
+        stores: Any = cache
+        for store, new in zip(stores, (k, v), strict=True):
+            store.narrow(2, past, k.size(2)).copy_(new)
+        k, v = (store.narrow(2, 0, past + k.size(2)) for store in stores)
+    return _core._attention(q, k, v, True, 0, None, window)  # scaled by 1 / sqrt(D); counts from the last key
 
 
 def consistent(load: Callable[[], Loaded], file: str) -> tuple[dict[str, str], Loaded]:
@@ -57,14 +87,21 @@ class Decoder(nn.Module):
         """The entries of config.json."""
         raise NotImplementedError
 
-    def hidden(self, tokens: Tensor, caches: Sequence[Cache] | None = None, past: int = 0) -> Tensor:
-        """The residual stream after the last norm : (B, T) -> (B, T, C)"""
+    def hidden(
+        self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: int | Spans = 0
+    ) -> Tensor:
+        """The residual stream after the last norm : (B, T) -> (B, T, C).  caches: one for each layer, which
+        hold ``past`` earlier positions; or, where past is ``Spans``, one for each sequence of each layer."""
         raise NotImplementedError
 
     @property
     def blocks(self) -> Any:
         """The layers, in order."""
         raise NotImplementedError
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(..., C) -> (..., V)"""
+        return F.linear(hidden, self.head)
 
     @property
     def head(self) -> Tensor:
@@ -90,10 +127,14 @@ class Decoder(nn.Module):
             _core._dropout(x, self.config.dropout, self.generator) if self.training and self.config.dropout > 0 else x
         )
 
-    def _time(self, tokens: Tensor, past: int) -> int:
+    def _time(self, tokens: Tensor, past: int | Spans) -> int:
         """T.  ValueError: tokens that the model does not take."""
         T = tokens.size(1) if tokens.ndim == 2 else 0
-        if not 1 <= T <= self.config.context - past:
+        if isinstance(past, Spans):
+            fits = T == sum(past.lengths) > 0 and max(map(sum, zip(*past, strict=True))) <= self.config.context
+        else:
+            fits = 1 <= T <= self.config.context - past
+        if not fits:
             raise ValueError(
                 f"[{type(self).__name__}] tokens must be (batch, time), of 1 to {self.config.context} steps of time,"
                 f" not {tuple(tokens.shape)}"
@@ -101,7 +142,7 @@ class Decoder(nn.Module):
         return T
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return F.linear(self.hidden(tokens), self.head)
+        return self.logits(self.hidden(tokens))
 
     def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
         """The mean cross-entropy, in nats a token, of predicting targets (B, T) from tokens (B, T)."""

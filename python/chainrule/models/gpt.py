@@ -13,7 +13,7 @@ from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..nn import functional as F
 from ..random import fork_rng
-from .decoder import Cache, Decoder, consistent
+from .decoder import Cache, Decoder, Spans, attend, consistent
 from .pretrained import Settings
 
 
@@ -29,8 +29,7 @@ class Config(NamedTuple):
 
 
 class Attention(nn.Module):
-    """Each position looks at itself and those before : (B, T, C) -> (B, T, C).  With a cache the T
-    positions follow ``past`` earlier ones."""
+    """Each position looks at itself and those before : (B, T, C) -> (B, T, C); cache and past as in ``attend``."""
 
     def __init__(self, width: int, heads: int, device: Device | str | None, dtype: _core.dtype | None) -> None:
         super().__init__()
@@ -38,17 +37,11 @@ class Attention(nn.Module):
         self.c_attn = nn.Linear(width, 3 * width, device=device, dtype=dtype)
         self.c_proj = nn.Linear(width, width, device=device, dtype=dtype)
 
-    def forward(self, x: Tensor, cache: Cache | None = None, past: int = 0) -> Tensor:
+    def forward(self, x: Tensor, cache: Cache | Sequence[Cache] | None = None, past: int | Spans = 0) -> Tensor:
         B, T, C = x.shape
         qkv = self.c_attn(x).view(B, T, 3, self.heads, C // self.heads)
         q, k, v = (qkv.select(2, i).transpose(1, 2) for i in range(3))  # (B, H, T, D)
-        if cache is not None:
-            for store, new in zip(cache, (k, v), strict=True):
-                store.narrow(2, past, T).copy_(new)
-            k, v = (store.narrow(2, 0, past + T) for store in cache)
-        y = _core._attention(
-            q, k, v, True, 0
-        )  # scaled by 1 / sqrt(D); counts from the last key, as a query behind a cache needs it
+        y = attend(q, k, v, cache, past)
         y = self.c_proj(y.transpose(1, 2).reshape(B, T, C))  # the heads side by side again
         return y  # type: ignore[no-any-return]
 
@@ -124,10 +117,16 @@ class GPT(Decoder):
             self.ln_f = nn.LayerNorm(width, device=device, dtype=dtype)
         self.reset_parameters()
 
-    def hidden(self, tokens: Tensor, caches: Sequence[Cache] | None = None, past: int = 0) -> Tensor:
+    def hidden(
+        self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: int | Spans = 0
+    ) -> Tensor:
         """The residual stream after the last norm : (B, T) -> (B, T, C)"""
         T = self._time(tokens, past)
-        x = self._drop(self.wte(tokens) + self.wpe.weight.narrow(0, past, T))
+        if isinstance(past, Spans):
+            positions = self.wpe(_core.tensor(past.positions(), device=tokens.device))
+        else:
+            positions = self.wpe.weight.narrow(0, past, T)
+        x = self._drop(self.wte(tokens) + positions)
         for i, block in enumerate(self.h):
             x = x + self._drop(block.attn(block.ln_1(x), caches and caches[i], past))
             x = x + self._drop(block.mlp(block.ln_2(x)))

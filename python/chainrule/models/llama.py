@@ -13,7 +13,7 @@ from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..nn import functional as F
 from ..random import fork_rng
-from .decoder import Cache, Decoder
+from .decoder import Cache, Decoder, Spans, attend
 from .pretrained import Settings
 
 __all__ = ["Llama", "LlamaConfig"]
@@ -43,8 +43,8 @@ class LlamaConfig(NamedTuple):
 
 
 class Attention(nn.Module):
-    """Each position looks at itself and those before, or the last of them : (B, T, C) -> (B, T, C).
-    With a cache the T positions follow ``past`` earlier ones."""
+    """Each position looks at itself and those before, or the last of them : (B, T, C) -> (B, T, C); cache
+    and past as in ``attend``."""
 
     def __init__(self, config: LlamaConfig, window: int, **new: Any) -> None:
         super().__init__()
@@ -58,18 +58,13 @@ class Attention(nn.Module):
             (nn.RMSNorm(D, config.eps, **new) if config.qk_norm else nn.Identity()) for _ in "qk"
         )
 
-    def forward(self, x: Tensor, table: Tensor, cache: Cache | None = None, past: int = 0) -> Tensor:
+    def forward(
+        self, x: Tensor, table: Tensor, cache: Cache | Sequence[Cache] | None = None, past: int | Spans = 0
+    ) -> Tensor:
         B, T, _ = x.shape
         q, k, v = (p(x).view(B, T, -1, self.D) for p in (self.q_proj, self.k_proj, self.v_proj))
         q, k = (F.rope(norm(x).transpose(1, 2), table) for norm, x in ((self.q_norm, q), (self.k_norm, k)))
-        v = v.transpose(1, 2)  # (B, KV, T, D)
-        if cache is not None:
-            for store, new in zip(cache, (k, v), strict=True):
-                store.narrow(2, past, T).copy_(new)
-            k, v = (store.narrow(2, 0, past + T) for store in cache)
-        y = _core._attention(
-            q, k, v, True, 0, None, self.window
-        )  # counts from the last key, for a query behind a cache
+        y = attend(q, k, v.transpose(1, 2), cache, past, self.window)
         return self.o_proj(y.transpose(1, 2).reshape(B, T, -1))  # type: ignore[no-any-return]
 
 
@@ -156,10 +151,18 @@ class Llama(Decoder):
             self.lm_head = None if config.tied else nn.Linear(width, vocabulary, bias=False, **new)
         self.reset_parameters()
 
-    def hidden(self, tokens: Tensor, caches: Sequence[Cache] | None = None, past: int = 0) -> Tensor:
-        T, p, c = self._time(tokens, past), self.embed_tokens.weight, self.config
+    def _table(self, T: int, past: int | Spans) -> Tensor:
+        """The rotations of T positions, (T, D)."""
+        if isinstance(past, Spans):
+            return _core.cat([self._table(*span) for span in zip(*past, strict=True)], 0)
+        p, c = self.embed_tokens.weight, self.config
         double = _core.float64 if p.dtype is _core.float64 else _core.float32
-        table = F.rope_table(T, c.head_dim, c.rope["rope_theta"], c.rope, start=past, dtype=double, device=p.device)
+        return F.rope_table(T, c.head_dim, c.rope["rope_theta"], c.rope, start=past, dtype=double, device=p.device)
+
+    def hidden(
+        self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: int | Spans = 0
+    ) -> Tensor:
+        table = self._table(self._time(tokens, past), past)
         x = self._drop(self.embed_tokens(tokens))
         for i, block in enumerate(self.layers):
             x = x + self._drop(block.self_attn(block.input_layernorm(x), table, caches and caches[i], past))
@@ -169,6 +172,9 @@ class Llama(Decoder):
     @property
     def blocks(self) -> Any:
         return self.layers
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return super().logits(hidden) if self.lm_head is None else self.lm_head(hidden)
 
     @property
     def head(self) -> Tensor:

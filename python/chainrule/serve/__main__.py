@@ -1,0 +1,156 @@
+"""The command line of the server."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from .. import set_num_threads
+from ..data import Tokenizer
+from ..models import GPT, Decoder, from_pretrained
+from ..models.batch import Engine
+
+KEY = "CHAINRULE_API_KEY"
+TYPES = ("float32", "float16", "bfloat16")
+
+
+def number(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}, not {value}")
+        return value
+
+    read.__name__ = "whole number"
+    return read
+
+
+def arguments(words: list[str] | None) -> argparse.Namespace:
+    p = argparse.ArgumentParser(
+        prog="chainrule serve",
+        description="Serves a language model over HTTP with OpenAI's interface: /v1/completions,"
+        " /v1/chat/completions, /v1/models, /health.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    p.add_argument("--model", required=True, metavar="DIR", help="a folder of Hugging Face, a GGUF file, or a run's")
+    p.add_argument("--name", help="of the model in requests; the folder's when absent")
+    p.add_argument("--host", default="127.0.0.1", help="where to listen; elsewhere than this machine needs a key")
+    p.add_argument("--port", type=number(0), default=8000, help="0: a free one, which is printed")
+    p.add_argument("--api-key", default=os.environ.get(KEY), help=f"what clients must show; or the variable {KEY}")
+    p.add_argument("--device", default="cpu", help="cpu, gpu, cuda:0...")
+    p.add_argument("--dtype", choices=TYPES, help="of the weights; the files' when absent")
+    p.add_argument("--threads", type=number(0), default=0, help="0: as many as the machine offers")
+    p.add_argument("--max-concurrent", type=number(1), default=16, help="answers at once")
+    p.add_argument("--queue", type=number(0), default=64, help="answers that wait; more are refused (429)")
+    p.add_argument("--max-prompt", type=number(0), default=0, help="tokens of a prompt; 0: the context")
+    p.add_argument("--max-tokens", type=number(0), default=0, help="tokens of an answer; 0: the context")
+    p.add_argument("--max-body", type=number(1), default=1 << 20, help="bytes of a request (413)")
+    p.add_argument("--max-connections", type=number(1), default=1000, help="open connections (503)")
+    p.add_argument("--timeout", type=number(1), default=30, help="seconds for a client to send a body or to read")
+    p.add_argument("--grace", type=number(0), default=10, help="seconds for answers to end after SIGTERM")
+    p.add_argument("--exact", action="store_true", help="bits that do not depend on other requests; slower")
+    o = p.parse_args(words)
+    if o.api_key is not None and (not o.api_key or not o.api_key.isascii()):
+        p.error("the API key must be a text of ASCII characters")
+    if not o.api_key and not is_loopback(o.host):
+        p.error(f"--host {o.host} lets other machines in: this needs --api-key or {KEY}")
+    return o
+
+
+def is_loopback(host: str) -> bool:
+    """Is it this machine only?"""
+    try:
+        found = socket.getaddrinfo(host, None)
+    except OSError as error:
+        raise SystemExit(f"chainrule serve: --host {host}: {error}") from None
+    return all(ipaddress.ip_address(str(address[4][0]).partition("%")[0]).is_loopback for address in found)
+
+
+def load(path: str, **options: Any) -> tuple[Decoder, Tokenizer, str]:
+    """The model, its tokenizer, and the folder of its files."""
+    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    if os.path.isdir(path) and not os.path.exists(os.path.join(path, "config.json")):
+        model: Decoder = GPT.load(path, device=options["device"])  # of chainrule train
+        if options["dtype"] is not None:
+            model = model.to(options["dtype"])
+    else:
+        model = from_pretrained(path, **options)
+    tokenizer = Tokenizer.from_pretrained(folder)
+    if len(tokenizer) > model.config.vocabulary:
+        raise ValueError(f"'{folder}' has {len(tokenizer)} tokens, the model {model.config.vocabulary}")
+    return model, tokenizer, folder
+
+
+async def serve(o: argparse.Namespace, app: Any, limits: Any) -> int:
+    """Until SIGINT or SIGTERM; a second one ends at once."""
+    from .connection import Server
+
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    server = Server(app.handle, app.refuse, limits)
+    try:
+        port = await server.start(o.host, o.port)
+    except OSError as error:
+        print(f"chainrule serve: cannot listen at {o.host}:{o.port}: {error}", file=sys.stderr)
+        return 1
+
+    def stop() -> None:
+        if stopped.is_set():
+            os._exit(130)
+        app.closing = True
+        stopped.set()
+
+    for number in signal.SIGINT, signal.SIGTERM:
+        loop.add_signal_handler(number, stop)
+    app.start()
+    host = f"[{o.host}]" if ":" in o.host else o.host
+    print(f"serving {app.name} at http://{host}:{port}/v1", flush=True)
+    await stopped.wait()
+    await server.stop(o.grace)
+    await asyncio.to_thread(app.close)
+    return 0
+
+
+def main(words: list[str] | None = None) -> int:
+    o = arguments(words)
+    try:
+        from .app import App, stop_tokens
+        from .connection import Limits
+    except ModuleNotFoundError as error:
+        if error.name != "h11":
+            raise
+        print("chainrule serve: needs the package h11: pip install 'chainrule[serve]'", file=sys.stderr)
+        return 1
+    from .. import _core
+
+    if o.threads:
+        set_num_threads(o.threads)
+    try:
+        dtype = getattr(_core, o.dtype) if o.dtype else None
+        model, tokenizer, folder = load(o.model, dtype=dtype, device=o.device)
+        stop = stop_tokens(folder, tokenizer)
+    except (OSError, ValueError, RuntimeError) as error:
+        print(f"chainrule serve: {error}", file=sys.stderr)
+        return 1
+    engine = Engine(model, slots=o.max_concurrent, queue=o.queue, exact=o.exact)
+    name = o.name or os.path.basename(os.path.abspath(o.model))
+    app = App(engine, tokenizer, name, key=o.api_key, stop=stop, max_prompt=o.max_prompt, max_tokens=o.max_tokens)
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limits = Limits(
+        connections=max(1, min(o.max_connections, files - 64)),
+        body=o.max_body,
+        body_seconds=o.timeout,
+        write_seconds=o.timeout,
+    )
+    return asyncio.run(serve(o, app, limits))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
