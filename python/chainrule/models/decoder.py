@@ -16,7 +16,7 @@ from ..nn import init
 from . import pretrained
 from .pretrained import Settings
 
-__all__ = ["Cache", "Decoder", "consistent"]
+__all__ = ["Cache", "Decoder", "attend", "consistent"]
 
 Loaded = TypeVar("Loaded")
 Cache = tuple[Tensor, ...]  # keys and values of one layer, (1, KV, room, D): the first `past` positions are filled
@@ -32,6 +32,15 @@ def consistent(load: Callable[[], Loaded], file: str) -> tuple[dict[str, str], L
     return json.loads(after), loaded
 
 
+def attend(q: Tensor, k: Tensor, v: Tensor, lengths: Sequence[int] | None = None, window: int = 0) -> Tensor:
+    """Causal attention, counted from the last key as a query behind a cache needs it; within each of the samples in
+    a row : (B, H, T, D), (B, KV, S, D) x 2 -> (B, H, T, D)"""
+    if lengths is None or len(lengths) == 1:
+        return _core._attention(q, k, v, True, 0, None, window)
+    parts = zip(*(x.split([*lengths], 2) for x in (q, k, v)), strict=True)
+    return _core.cat([_core._attention(*part, True, 0, None, window) for part in parts], 2)
+
+
 class Decoder(nn.Module):
     """Predicts each next token: ints (B, T) -> logits (B, T, V)."""
 
@@ -43,6 +52,7 @@ class Decoder(nn.Module):
     transposed: ClassVar[tuple[str, ...]] = ()  # matrices that are stored (in, out): ends of their names
     embedding: ClassVar[str]  # the table that a tied head is
     into_residual: ClassVar[tuple[str, ...]]  # matrices into the residual stream: ends of their names
+    lora_targets: ClassVar[tuple[str, ...]]  # layers with an adapter where nn.lora is not told: PEFT's
 
     config: Any
     generator: Generator | None
@@ -57,8 +67,14 @@ class Decoder(nn.Module):
         """The entries of config.json."""
         raise NotImplementedError
 
-    def hidden(self, tokens: Tensor, caches: Sequence[Cache] | None = None, past: int = 0) -> Tensor:
-        """The residual stream after the last norm : (B, T) -> (B, T, C)"""
+    def hidden(
+        self,
+        tokens: Tensor,
+        caches: Sequence[Cache] | None = None,
+        past: int = 0,
+        lengths: Sequence[int] | None = None,
+    ) -> Tensor:
+        """The residual stream after the last norm : (B, T) -> (B, T, C); lengths: of the samples in one row."""
         raise NotImplementedError
 
     @property
@@ -90,9 +106,17 @@ class Decoder(nn.Module):
             _core._dropout(x, self.config.dropout, self.generator) if self.training and self.config.dropout > 0 else x
         )
 
-    def _time(self, tokens: Tensor, past: int) -> int:
+    def _time(self, tokens: Tensor, past: int, lengths: Sequence[int] | None = None) -> int:
         """T.  ValueError: tokens that the model does not take."""
         T = tokens.size(1) if tokens.ndim == 2 else 0
+        if lengths is not None:
+            most, context = max(lengths, default=0), self.config.context
+            if tuple(tokens.shape) != (1, sum(lengths)) or min(lengths, default=0) < 1 or most > context:
+                raise ValueError(
+                    f"[{type(self).__name__}] packed tokens must be (1, sum of lengths), of samples of 1 to {context}"
+                    f" tokens, not {tuple(tokens.shape)} with the longest of {most}"
+                )
+            return T
         if not 1 <= T <= self.config.context - past:
             raise ValueError(
                 f"[{type(self).__name__}] tokens must be (batch, time), of 1 to {self.config.context} steps of time,"
@@ -103,9 +127,23 @@ class Decoder(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         return F.linear(self.hidden(tokens), self.head)
 
-    def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        """The mean cross-entropy, in nats a token, of predicting targets (B, T) from tokens (B, T)."""
+    def loss(self, tokens: Tensor, targets: Tensor, lengths: Sequence[int] | None = None) -> Tensor:
+        """The mean cross-entropy, in nats a token, of predicting targets (B, T) from tokens (B, T); a target of
+        -100 does not count. lengths: of the samples in one row, each of which sees only itself (``data.pack``)."""
+        if lengths is not None:
+            return self.losses(tokens, targets, lengths).mean()
         return F.cross_entropy(self(tokens).flatten(0, 1), targets.flatten())
+
+    def losses(self, tokens: Tensor, targets: Tensor, lengths: Sequence[int]) -> Tensor:
+        """The cross-entropy of each target that counts, in order : (1, N), (1, N) -> (K).  ValueError: none does."""
+        targets = targets.flatten()
+        at = (targets >= 0).nonzero().flatten()
+        if not at.numel():
+            raise ValueError(f"[{type(self).__name__}] none of the {targets.numel()} targets counts")
+        x = self.hidden(tokens, lengths=lengths).flatten(0, 1)
+        if at.numel() < targets.numel():
+            x, targets = x.index_select(0, at), targets.index_select(0, at)
+        return F.cross_entropy(F.linear(x, self.head), targets, reduction="none")
 
     @no_grad
     def generate(

@@ -13,7 +13,7 @@ from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..nn import functional as F
 from ..random import fork_rng
-from .decoder import Cache, Decoder, consistent
+from .decoder import Cache, Decoder, attend, consistent
 from .pretrained import Settings
 
 
@@ -38,7 +38,9 @@ class Attention(nn.Module):
         self.c_attn = nn.Linear(width, 3 * width, device=device, dtype=dtype)
         self.c_proj = nn.Linear(width, width, device=device, dtype=dtype)
 
-    def forward(self, x: Tensor, cache: Cache | None = None, past: int = 0) -> Tensor:
+    def forward(
+        self, x: Tensor, cache: Cache | None = None, past: int = 0, lengths: Sequence[int] | None = None
+    ) -> Tensor:
         B, T, C = x.shape
         qkv = self.c_attn(x).view(B, T, 3, self.heads, C // self.heads)
         q, k, v = (qkv.select(2, i).transpose(1, 2) for i in range(3))  # (B, H, T, D)
@@ -46,9 +48,7 @@ class Attention(nn.Module):
             for store, new in zip(cache, (k, v), strict=True):
                 store.narrow(2, past, T).copy_(new)
             k, v = (store.narrow(2, 0, past + T) for store in cache)
-        y = _core._attention(
-            q, k, v, True, 0
-        )  # scaled by 1 / sqrt(D); counts from the last key, as a query behind a cache needs it
+        y = attend(q, k, v, lengths)
         y = self.c_proj(y.transpose(1, 2).reshape(B, T, C))  # the heads side by side again
         return y  # type: ignore[no-any-return]
 
@@ -91,6 +91,7 @@ class GPT(Decoder):
     prefix, layer, masks = "transformer.", "h", r"h\.\d+\.attn\.(bias|masked_bias)"
     transposed = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
     into_residual, embedding = ("c_proj.weight",), "wte.weight"
+    lora_targets = ("c_attn",)
 
     def __init__(
         self,
@@ -124,12 +125,19 @@ class GPT(Decoder):
             self.ln_f = nn.LayerNorm(width, device=device, dtype=dtype)
         self.reset_parameters()
 
-    def hidden(self, tokens: Tensor, caches: Sequence[Cache] | None = None, past: int = 0) -> Tensor:
-        """The residual stream after the last norm : (B, T) -> (B, T, C)"""
-        T = self._time(tokens, past)
-        x = self._drop(self.wte(tokens) + self.wpe.weight.narrow(0, past, T))
+    def hidden(
+        self,
+        tokens: Tensor,
+        caches: Sequence[Cache] | None = None,
+        past: int = 0,
+        lengths: Sequence[int] | None = None,
+    ) -> Tensor:
+        """The residual stream after the last norm : (B, T) -> (B, T, C); lengths: of the samples in one row."""
+        T, wpe = self._time(tokens, past, lengths), self.wpe.weight
+        at = wpe.narrow(0, past, T) if lengths is None else _core.cat([wpe.narrow(0, 0, n) for n in lengths])
+        x = self._drop(self.wte(tokens) + at)
         for i, block in enumerate(self.h):
-            x = x + self._drop(block.attn(block.ln_1(x), caches and caches[i], past))
+            x = x + self._drop(block.attn(block.ln_1(x), caches and caches[i], past, lengths))
             x = x + self._drop(block.mlp(block.ln_2(x)))
         return self.ln_f(x)  # type: ignore[no-any-return]
 

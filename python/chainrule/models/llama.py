@@ -13,7 +13,7 @@ from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..nn import functional as F
 from ..random import fork_rng
-from .decoder import Cache, Decoder
+from .decoder import Cache, Decoder, attend
 from .pretrained import Settings
 
 __all__ = ["Llama", "LlamaConfig"]
@@ -58,7 +58,14 @@ class Attention(nn.Module):
             (nn.RMSNorm(D, config.eps, **new) if config.qk_norm else nn.Identity()) for _ in "qk"
         )
 
-    def forward(self, x: Tensor, table: Tensor, cache: Cache | None = None, past: int = 0) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        table: Tensor,
+        cache: Cache | None = None,
+        past: int = 0,
+        lengths: Sequence[int] | None = None,
+    ) -> Tensor:
         B, T, _ = x.shape
         q, k, v = (p(x).view(B, T, -1, self.D) for p in (self.q_proj, self.k_proj, self.v_proj))
         q, k = (F.rope(norm(x).transpose(1, 2), table) for norm, x in ((self.q_norm, q), (self.k_norm, k)))
@@ -67,9 +74,7 @@ class Attention(nn.Module):
             for store, new in zip(cache, (k, v), strict=True):
                 store.narrow(2, past, T).copy_(new)
             k, v = (store.narrow(2, 0, past + T) for store in cache)
-        y = _core._attention(
-            q, k, v, True, 0, None, self.window
-        )  # counts from the last key, for a query behind a cache
+        y = attend(q, k, v, lengths, self.window)
         return self.o_proj(y.transpose(1, 2).reshape(B, T, -1))  # type: ignore[no-any-return]
 
 
@@ -114,6 +119,7 @@ class Llama(Decoder):
     }
     prefix, layer, masks = "model.", "layers", r"(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq"
     into_residual, embedding = ("o_proj.weight", "down_proj.weight"), "embed_tokens.weight"
+    lora_targets = ("q_proj", "v_proj")
 
     def __init__(
         self,
@@ -156,13 +162,23 @@ class Llama(Decoder):
             self.lm_head = None if config.tied else nn.Linear(width, vocabulary, bias=False, **new)
         self.reset_parameters()
 
-    def hidden(self, tokens: Tensor, caches: Sequence[Cache] | None = None, past: int = 0) -> Tensor:
-        T, p, c = self._time(tokens, past), self.embed_tokens.weight, self.config
+    def _angles(self, n: int, past: int = 0) -> Tensor:
+        p, c = self.embed_tokens.weight, self.config
         double = _core.float64 if p.dtype is _core.float64 else _core.float32
-        table = F.rope_table(T, c.head_dim, c.rope["rope_theta"], c.rope, start=past, dtype=double, device=p.device)
+        return F.rope_table(n, c.head_dim, c.rope["rope_theta"], c.rope, start=past, dtype=double, device=p.device)
+
+    def hidden(
+        self,
+        tokens: Tensor,
+        caches: Sequence[Cache] | None = None,
+        past: int = 0,
+        lengths: Sequence[int] | None = None,
+    ) -> Tensor:
+        T = self._time(tokens, past, lengths)
+        table = self._angles(T, past) if lengths is None else _core.cat([self._angles(n) for n in lengths])
         x = self._drop(self.embed_tokens(tokens))
         for i, block in enumerate(self.layers):
-            x = x + self._drop(block.self_attn(block.input_layernorm(x), table, caches and caches[i], past))
+            x = x + self._drop(block.self_attn(block.input_layernorm(x), table, caches and caches[i], past, lengths))
             x = x + self._drop(block.mlp(block.post_attention_layernorm(x)))
         return self.norm(x)  # type: ignore[no-any-return]
 
