@@ -95,7 +95,8 @@ static void check_reference(bool gpt) {
         const char *at = cr_params_name(a, i);
         snprintf(name, sizeof name, "%.*s.weight", (int)(strlen(at) - strlen(".lora_A.weight")), at);
         cr_tensor *w = cr_params_get(cr_lm_params(plain), name);
-        CHECK(cr_add_(w, cr_mul_scalar(cr_matmul(cr_params_at(a, i + 1), cr_params_at(a, i)), scale)), "%s", cr_error());
+        cr_tensor *delta = cr_mul_scalar(cr_matmul(cr_params_at(a, i + 1), cr_params_at(a, i)), scale);
+        CHECK(cr_add_(w, delta), "%s", cr_error());
     }
     cr_set_grad_enabled(on);
     const double off = apart(cr_lm_logits(m, tokens(9)), cr_lm_logits(plain, tokens(9)));
@@ -149,7 +150,7 @@ TEST(merge_files_and_the_way_back) {
                                     gpt ? "\"fan_in_fan_out\": true" : "\"fan_in_fan_out\": false",
                                     gpt ? "\"target_modules\": [\"c_attn\"]"
                                         : "\"target_modules\": [\"q_proj\", \"v_proj\"]"};
-        for (int i = 0; i < 6; i++) CHECK(strstr(config, says[i]), "adapter_config.json lacks %s:\n%s", says[i], config);
+        for (int i = 0; i < 6; i++) CHECK(strstr(config, says[i]), "the config lacks %s:\n%s", says[i], config);
         free(config);
         FAILS(CR_BAD_VALUE, "has an adapter", cr_lm_save(m, folder_path("x"), "safetensors", NULL));
         FAILS(CR_BAD_VALUE, "has an adapter", cr_lm_lora(m, NULL, NULL));
@@ -194,7 +195,8 @@ TEST(packed_is_separate) {
             }
         }
         for (int64_t i = 0; i < cr_params_count(cr_lm_params(m)); i++) {
-            const double off = apart(cr_grad(cr_params_at(cr_lm_params(m), i)), cr_grad(cr_params_at(cr_lm_params(one), i)));
+            const double off = apart(cr_grad(cr_params_at(cr_lm_params(m), i)),
+                                     cr_grad(cr_params_at(cr_lm_params(one), i)));
             CHECK(off < 1e-5, "%s: the gradient differs by %g", cr_params_name(cr_lm_params(m), i), off);
         }
         cr_scope_end();
@@ -247,7 +249,8 @@ TEST(learns_and_leaves_the_base_alone) {
         cr_lm_free(d);
         cr_generator_free(g);
     }
-    CHECK(losses[0] == losses[1] && losses[0] != losses[2], "dropout: %g, %g, without %g", losses[0], losses[1], losses[2]);
+    CHECK(losses[0] == losses[1] && losses[0] != losses[2], "dropout: %g, %g, without %g", losses[0], losses[1],
+          losses[2]);
     cr_lm_free(fresh);
 }
 
@@ -288,7 +291,8 @@ TEST(refused) {
     FAILS(CR_BAD_VALUE, "sample 0 has 25 tokens: the model takes 1 to 24",
           cr_lm_losses(m, &(cr_samples){many, many, 1, long_one}, false));
     FAILS(CR_BAD_VALUE, "none of the 3 targets counts", cr_lm_losses(m, &(cr_samples){many, none, 1, one}, false));
-    FAILS(CR_BAD_INDEX, "token 1 is 19: the vocabulary has 19", cr_lm_losses(m, &(cr_samples){outside, many, 1, one}, false));
+    FAILS(CR_BAD_INDEX, "token 1 is 19: the vocabulary has 19",
+          cr_lm_losses(m, &(cr_samples){outside, many, 1, one}, false));
     FAILS(CR_BAD_INDEX, "token 1 is 19", cr_lm_losses(m, &(cr_samples){many, outside, 1, one}, false));
     FAILS(CR_BAD_VALUE, "at least one sample", cr_lm_losses(m, &(cr_samples){many, many, 0, one}, false));
     cr_lm_free(m);
