@@ -831,7 +831,8 @@ def samples(folder: Path, name: str = "d.jsonl", n: int = 30) -> Path:
 
 def base(folder: Path) -> Path:
     """A model to start from."""
-    run(folder, "train", "--data", corpus(folder), *small(width=32, context=40), "--steps", 30, "--out", "base")
+    words = ["train", "--data", corpus(folder), *small(width=32, context=40), "--steps", 150, "--lr", "5e-3"]
+    run(folder, *words, "--out", "base")
     return folder / "base"
 
 
@@ -935,11 +936,13 @@ def fine_tuning_that_cannot_be(folder: Path) -> None:
 def a_fine_tuning_that_diverges_names_the_tensor(folder: Path) -> None:
     base(folder)
     words = ["finetune", "--model", "base", "--data", samples(folder), "--optimizer", "sgd", "--clip", 0, "--warmup", 0]
-    said = run(folder, *words, "--lr", "1e25", "--steps", 30, "--out", "x", code=1).stderr
-    assert re.search(r"the loss became \S+ at step \d+, in '[\w.]+', which is not finite", said), said
+    said = run(folder, *words, "--lr", "1e12", "--steps", 30, "--out", "x", code=1).stderr
+    found = re.search(r"the loss became (nan|inf) at step \d+; the largest weight is (\S+), in '(\S+\.weight)'", said)
+    assert found and float(found[2]) > 1e6, said
     assert "the last good checkpoint: there is none yet" in said, said
-    said = run(folder, *words, "--lora", 2, "--lr", "1e25", "--steps", 30, "--save-every", 1, "--out", "y", code=1).stderr
-    found = re.search(r"at step (\d+), in .*good checkpoint: y/checkpoint, after step (\d+)", said)
+    words += ["--lora", 2, "--lr", "1e12", "--steps", 30, "--save-every", 1]
+    said = run(folder, *words, "--out", "y", code=1).stderr
+    found = re.search(r"at step (\d+); .*'h\.0\.\S+lora_[AB].*checkpoint: y/checkpoint, after step (\d+)", said)
     assert found and int(found[2]) == int(found[1]) - 1, said
 
 
@@ -960,7 +963,7 @@ def questions_with_choices(folder: Path) -> None:
     assert said["loss"] is None and said["samples"] == 0, said
     assert "accuracy    0.7500 of 4" in run(folder, "eval", "--model", "base", "--data", "q.jsonl").stdout
     said = json.loads(run(folder, "eval", "--model", "base", "--data", "t.txt", "q.jsonl", "--json").stdout)
-    assert said["loss"] < 0.5 and abs(said["bits_per_byte"] - said["loss"] / math.log(2)) < 1e-6, said
+    assert said["loss"] < 0.8 and abs(said["bits_per_byte"] - said["loss"] / math.log(2)) < 1e-6, said
     for row in ({"choices": ["a"]}, {"answer": 2}, {"answer": "C"}, {"choices": ["sat.", 5]}):
         (folder / "bad.jsonl").write_text(json.dumps(rows[0] | row) + "\n")
         assert "bad.jsonl line 1" in run(folder, "eval", "--model", "base", "--data", "bad.jsonl", code=1).stderr

@@ -180,32 +180,35 @@ static int stop_early(run *r, progress *bar) {
     return cr_os_interrupted() ? CLI_STOPPED : CLI_OK;
 }
 
-/* The first tensor of a set with a value that is not finite, or NULL. */
-static const char *broken(const cr_params *p) {
+/* The tensor with the largest magnitude, a NaN first; NULL: there is none. */
+static const char *largest(const cr_params *p, double *value) {
     const char *name = NULL;
     const bool recording = cr_set_grad_enabled(false);
-    for (int64_t i = 0; i < cr_params_count(p) && !name; i++) {
-        if (!cr_dtype_is_float(cr_dtype_of(cr_params_at(p, i)))) continue;
+    *value = -1;
+    for (int64_t i = 0; i < cr_params_count(p) && !isnan(*value); i++) {
         cr_scope_begin();
-        if (cr_item(cr_all(cr_isfinite(cr_params_at(p, i)), CR_ALL, false)) == 0) name = cr_params_name(p, i);
+        const double most = cr_item(cr_max(cr_abs(cr_params_at(p, i)), CR_ALL, false));
         cr_scope_end();
+        if (most <= *value) continue;
+        *value = isnan(most) ? NAN : most;
+        name = cr_params_name(p, i);
     }
     cr_set_grad_enabled(recording);
     return name;
 }
 
-/* Says where a loss that is not finite comes from.  The weights are those before the step. */
+/* Says where a loss that is not finite may come from.  The weights are those before the step. */
 static int diverged(const run *r, double loss) {
     char where[4096], kept[4400];
-    const char *name = broken(r->trained);
-    if (!name && r->frozen) name = broken(r->frozen);
+    double value, frozen;
+    const char *name = largest(r->trained, &value), *other = r->frozen ? largest(r->frozen, &frozen) : NULL;
+    if (other && isfinite(value) && !isfinite(frozen)) { name = other; value = frozen; }
     const int64_t step = run_path(r, "checkpoint", where) ? run_step(where) : -1;
     if (step < 0) snprintf(kept, sizeof kept, "there is none yet");
     else snprintf(kept, sizeof kept, "%s, after step %lld", where, (long long)step);
-    return cli_fail("the loss became %g at step %lld, in %s%s%s: try a lower --lr or a stronger --clip; "
-                    "the last good checkpoint: %s",
-                    loss, (long long)r->step, name ? "'" : "the logits, of finite weights", name ? name : "",
-                    name ? "', which is not finite" : "", kept);
+    return cli_fail("the loss became %g at step %lld; the largest weight is %g, in '%s': try a lower --lr or a stronger "
+                    "--clip; the last good checkpoint: %s",
+                    isnan(loss) ? NAN : loss, (long long)r->step, value, name ? name : "", kept);
 }
 
 /* One step, with its log line and progress. */

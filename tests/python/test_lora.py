@@ -133,6 +133,8 @@ def test_merge_and_unmerge(kind: str) -> None:
 @pytest.mark.parametrize("kind", ("gpt2", "llama"))
 def test_learns_by_heart_and_leaves_the_base_alone(kind: str) -> None:
     model = small(kind)
+    with cr.no_grad():
+        model.head.mul_(20.0)  # logits as large as a trained model's
     before = {name: p.detach().clone() for name, p in model.state_dict().items()}
     lora.apply(model, 8, 16.0, "all-linear")
     assert sum(p.requires_grad for p in model.parameters()) == len(lora.parameters(model))
@@ -384,13 +386,14 @@ def run(*words: Any, code: int = 0) -> str:
 def test_the_program_agrees(kind: str, chatty: Tokenizer, tmp_path: Path) -> None:
     """chainrule eval prints what models.evaluate returns, on text, chats and questions; an adapter of chainrule
     finetune gives the losses that the run's log has."""
-    model = small(kind, len(chatty))
+    model = small(kind, len(chatty), context=128)
     model.pretrained = {"eos_token_id": [chatty.token_to_id("<|endoftext|>")]}
     model.save_pretrained(tmp_path / "base")
     chatty.save(tmp_path / "base" / "tokenizer.json")
     numbers = "one two three four five six seven eight nine ten".split()
     rows = [
-        {"question": f"{a} {b}", "choices": [c, d], "answer": c} for a, b, c, d in zip(*(numbers[i:] for i in range(4)))
+        {"question": f"{a} {b}", "choices": [c, d], "answer": c}
+        for a, b, c, d in zip(*(numbers[i:] for i in range(4)), strict=False)
     ]
     data = lines(
         tmp_path / "d.jsonl", {"messages": CHAT}, {"prompt": "one", "completion": " two é"}, *rows, {"text": "a b"}
@@ -401,7 +404,7 @@ def test_the_program_agrees(kind: str, chatty: Tokenizer, tmp_path: Path) -> Non
         said = json.loads(
             run("eval", "--model", tmp_path / "base", "--json", "--data", data, tmp_path / "t.txt", *options)
         )
-        assert said["questions"] == 7 and said["samples"] == mine["samples"] > 5
+        assert said["questions"] == 7 and said["samples"] == mine["samples"] == 5
         for key, value in mine.items():
             assert said[key] == pytest.approx(value, rel=1e-5), key
     words = ["--steps", 12, "--batch", 2, "--warmup", 2, "--lr", 1e-2, "--lora", 4, "--targets", "all-linear"]
