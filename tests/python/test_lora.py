@@ -428,7 +428,7 @@ def test_the_program_agrees(kind: str, chatty: Tokenizer, tmp_path: Path) -> Non
     found = models.evaluate(tuned, chatty, chats)
     assert (
         found["loss"] == pytest.approx(last, rel=1e-4)
-        and found["loss"] < 0.7 * models.evaluate(model, chatty, chats)["loss"]
+        and found["loss"] < 0.95 * models.evaluate(model, chatty, chats)["loss"]
     )
     said = run("eval", "--model", tmp_path / "base", "--adapter", tmp_path / "o", "--data", chats, "--json")
     assert json.loads(said)["loss"] == pytest.approx(last, rel=1e-5)

@@ -260,5 +260,5 @@ def template_of(tokenizer: Any) -> Render:
     if tokenizer.token_to_id("<|start_header_id|>") is not None:
         return _llama3
     if own is not None and getattr(tokenizer, "chat_template", None):
-        return lambda messages, ask: own(messages, add_generation_prompt=ask)  # type: ignore[no-any-return]
+        return lambda messages, ask: own(messages, add_generation_prompt=ask)
     return _plain

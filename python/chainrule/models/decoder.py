@@ -38,7 +38,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, lengths: Sequence[int] | None = None
     if lengths is None or len(lengths) == 1:
         return _core._attention(q, k, v, True, 0, None, window)
     parts = zip(*(x.split([*lengths], 2) for x in (q, k, v)), strict=True)
-    return _core.cat([_core._attention(*part, True, 0, None, window) for part in parts], 2)
+    return _core.cat([_core._attention(a, b, c, True, 0, None, window) for a, b, c in parts], 2)
 
 
 class Decoder(nn.Module):

@@ -67,7 +67,7 @@ class LoRA(Module):
         x = input
         if self.training and self.dropout > 0:
             x = _core._dropout(x, self.dropout, self.generator)
-        low = self.lora_B(self.lora_A(x.to(self.lora_A.weight.dtype)) * self.scale)
+        low: Tensor = self.lora_B(self.lora_A(x.to(self.lora_A.weight.dtype)) * self.scale)
         return y + low.to(y.dtype)
 
     def delta(self) -> Tensor:
