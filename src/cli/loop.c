@@ -206,8 +206,8 @@ static int diverged(const run *r, double loss) {
     const int64_t step = run_path(r, "checkpoint", where) ? run_step(where) : -1;
     if (step < 0) snprintf(kept, sizeof kept, "there is none yet");
     else snprintf(kept, sizeof kept, "%s, after step %lld", where, (long long)step);
-    return cli_fail("the loss became %g at step %lld; the largest weight is %g, in '%s': try a lower --lr or a stronger "
-                    "--clip; the last good checkpoint: %s",
+    return cli_fail("the loss became %g at step %lld; the largest weight is %g, in '%s': try a lower --lr or a "
+                    "stronger --clip; the last good checkpoint: %s",
                     isnan(loss) ? NAN : loss, (long long)r->step, value, name ? name : "", kept);
 }
 

@@ -28,6 +28,9 @@ static cr_tensor *low_rank(const cr_affine *p, const cr_tensor *x) {
     return cr_linear(cr_mul_scalar(narrow, p->scale), p->lora_b, CR_NONE, CR_ACT_NONE);
 }
 
+int64_t cr_affine_inputs(const cr_affine *p) { return cr_size(p->weight, 1); }
+int64_t cr_affine_outputs(const cr_affine *p) { return cr_size(p->weight, 0); }
+
 bool cr_affine_is_plain(const cr_affine *p) { return !p->lora_a; }
 
 cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x, cr_act act) {

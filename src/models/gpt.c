@@ -232,7 +232,7 @@ void cr_gpt_free(cr_gpt *m) {
     cr_retire(m);
 }
 
-cr_status cr_gpt_each_affine(cr_gpt *m, cr_on_affine fn, void *ctx) {
+cr_status cr_gpt_each_affine(cr_gpt *m, cr_named_affine fn, void *ctx) {
     cr_status status = CR_OK;
     for (int64_t l = 0; l < m->config.layers; l++) {
         block *b = &m->h[l];

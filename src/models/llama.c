@@ -247,7 +247,7 @@ cr_llama *cr_llama_over(const char *op, const char *path, const cr_json *json, c
 
 void cr_llama_free(cr_llama *m) { free(m); }
 
-cr_status cr_llama_each_affine(cr_llama *m, cr_on_affine fn, void *ctx) {
+cr_status cr_llama_each_affine(cr_llama *m, cr_named_affine fn, void *ctx) {
     cr_status status = CR_OK;
     for (int64_t l = 0; l < m->c.layers; l++) {
         block *h = &m->h[l];

@@ -17,8 +17,10 @@ typedef struct cr_affine {
 /* act(x weight^T + bias + scale (x lora_a^T) lora_b^T) : (..., C) -> (..., OC) */
 cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x, cr_act act);
 bool       cr_affine_is_plain(const cr_affine *p);  /* x weight^T + bias, so that other ops may take both */
+int64_t    cr_affine_inputs(const cr_affine *p);    /* C */
+int64_t    cr_affine_outputs(const cr_affine *p);   /* OC */
 /* visits the linear layers of a model's blocks by name */
-typedef cr_status (*cr_on_affine)(void *ctx, const char *name, cr_affine *p);
+typedef cr_status (*cr_named_affine)(void *ctx, const char *name, cr_affine *p);
 
 /* ---- packed.c: samples one after the other in one row, each a text of its own */
 typedef struct cr_segments { int64_t n; const int64_t *length; } cr_segments;  /* NULL: every row is one text */
@@ -76,13 +78,13 @@ cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape);
 /* ---- gpt.c and llama.c: models over given weights; NULL: no memory, or an error of the configuration */
 cr_gpt    *cr_gpt_over(const cr_gpt_config *c, const cr_device *dev, cr_binder *b);     /* takes b->into */
 cr_decoder cr_gpt_decoder(const cr_gpt *m);
-cr_status  cr_gpt_each_affine(cr_gpt *m, cr_on_affine fn, void *ctx);
+cr_status  cr_gpt_each_affine(cr_gpt *m, cr_named_affine fn, void *ctx);
 
 typedef struct cr_llama cr_llama;
 cr_llama  *cr_llama_over(const char *op, const char *path, const cr_json *config, const cr_device *dev, cr_binder *b);
 void       cr_llama_free(cr_llama *m);
 cr_decoder cr_llama_decoder(const cr_llama *m);
-cr_status  cr_llama_each_affine(cr_llama *m, cr_on_affine fn, void *ctx);
+cr_status  cr_llama_each_affine(cr_llama *m, cr_named_affine fn, void *ctx);
 
 /* ---- lm.c */
 struct cr_lm {

@@ -16,7 +16,7 @@ static const char peft_prefix[] = "base_model.model.", config_name[] = "adapter_
 cr_lora_options cr_lora_defaults(void) { return (cr_lora_options){.rank = 8, .alpha = 16}; }
 
 /* ---- layers by name ---- */
-static cr_status each(cr_lm *m, cr_on_affine fn, void *ctx) {
+static cr_status each(cr_lm *m, cr_named_affine fn, void *ctx) {
     return m->gpt ? cr_gpt_each_affine(m->gpt, fn, ctx) : cr_llama_each_affine(m->llama, fn, ctx);
 }
 
@@ -97,6 +97,8 @@ static char *json_of(const char *op, const char *targets) {
 static cr_status set_base(cr_lm *m, bool trains) {
     for (int64_t i = 0; i < cr_params_count(m->params); i++) {
         cr_tensor *t = cr_params_at(m->params, i);
+        const char *name = cr_params_name(m->params, i), *last = strrchr(name, '.');
+        if (!cr_dtype_is_float(cr_dtype_of(t)) || (last && !strcmp(last, ".scales"))) continue;     /* quantized */
         if (!cr_requires_grad_(t, trains) || (!trains && cr_set_grad(t, CR_NONE))) return cr_error_status();
     }
     return CR_OK;
@@ -179,8 +181,8 @@ static cr_status attach_layer(void *ctx, const char *name, cr_affine *p) {
     attach *a = ctx;
     if (a->from ? !has_layer(a, name) : !wanted(a->targets, name)) return CR_OK;
     const int64_t r = a->m->lora.rank;
-    p->lora_a = matrix(a, name, "A", r, cr_size(p->weight, 1));
-    p->lora_b = matrix(a, name, "B", cr_size(p->weight, 0), r);
+    p->lora_a = matrix(a, name, "A", r, cr_affine_inputs(p));
+    p->lora_b = matrix(a, name, "B", cr_affine_outputs(p), r);
     p->scale = a->scale;
     p->lora_mode = &a->m->lora_mode;
     return (p->lora_a && p->lora_b) || a->problems.listed ? CR_OK : cr_error_status();
@@ -233,6 +235,11 @@ cr_status cr_lm_lora(cr_lm *m, const cr_lora_options *o, cr_generator *g) {
 cr_params *cr_lm_adapter(const cr_lm *m) { return cr_lacks("lm_adapter", "model", m) ? NULL : m->adapter; }
 
 /* ---- merging ---- */
+static cr_status check_floats(void *ctx, const char *name, cr_affine *p) {
+    if (!p->lora_a || p->weight) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, ctx, "'%s' is quantized: merge into the model of floats", name);
+}
+
 static cr_status merge_layer(void *ctx, const char *name, cr_affine *p) {
     (void)ctx, (void)name;
     if (!p->lora_a) return CR_OK;
@@ -249,7 +256,8 @@ cr_status cr_lm_merge(cr_lm *m) {
     if (cr_lacks(op, "model", m)) return cr_error_status();
     if (!m->adapter) return cr_fail(CR_BAD_VALUE, op, "the model has no adapter");
     const bool recording = cr_set_grad_enabled(false);
-    cr_status status = each(m, merge_layer, NULL);
+    cr_status status = each(m, check_floats, (void *)(uintptr_t)op);
+    if (status == CR_OK) status = each(m, merge_layer, NULL);
     cr_set_grad_enabled(recording);
     if (status != CR_OK) return status;
     detach(m);

@@ -86,8 +86,12 @@ class Quantized(nn.Module):
         self.in_features, self.out_features = base.in_features, base.out_features
         self.register_buffer("codes", (base.weight * 50).round().to(cr.int8))
 
+    @property
+    def weight(self) -> cr.Tensor:
+        return self.codes.float() / 50
+
     def forward(self, x: cr.Tensor) -> cr.Tensor:
-        return F.linear(x, self.codes.float() / 50)
+        return F.linear(x, self.weight)
 
 
 def test_over_a_base_that_is_no_linear() -> None:
@@ -105,7 +109,7 @@ def test_over_a_base_that_is_no_linear() -> None:
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.2 * losses[0] and cr.equal(model[0].base_layer.codes, codes)
-    with pytest.raises(ValueError, match=r"lora\.merge.*'0' is no tensor of floats"):
+    with pytest.raises(ValueError, match=r"lora\.merge.*'0' has no weight of floats"):
         lora.merge(model)
 
 

@@ -86,11 +86,9 @@ class LoRA(Module):
         return self.base_layer.bias  # type: ignore[no-any-return]
 
     def _add(self, op: str, name: str, sign: int) -> None:
-        w = getattr(self.base_layer, "weight", None)
-        if not isinstance(w, Tensor) or not w.is_floating_point():
-            raise ValueError(
-                f"[lora.{op}] the weight of '{name}' is no tensor of floats: merge into the model as it was"
-            )
+        w = dict(self.base_layer.named_parameters(recurse=False)).get("weight")  # a quantized layer computes its own
+        if w is None or not w.is_floating_point():
+            raise ValueError(f"[lora.{op}] '{name}' has no weight of floats: merge into the model as it was")
         if self.merged == (sign < 0):
             with no_grad():
                 change = self.delta()
