@@ -824,6 +824,153 @@ def a_diverging_run_says_so(folder: Path) -> None:
     assert "the loss became" in said and "--lr" in said, said
 
 
+def samples(folder: Path, name: str = "d.jsonl", n: int = 30) -> Path:
+    rows = [{"prompt": f"line {i}:", "completion": f" the quick brown fox & {i}"} for i in range(n)]
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def base(folder: Path) -> Path:
+    """A model to start from."""
+    words = ["train", "--data", corpus(folder), *small(width=32, context=40), "--steps", 150, "--lr", "5e-3"]
+    run(folder, *words, "--out", "base")
+    return folder / "base"
+
+
+def loss_of(folder: Path, *words: object) -> float:
+    said = json.loads(run(folder, "eval", "--model", "base", "--data", "d.jsonl", "--json", *words).stdout)
+    return float(said["loss"])
+
+
+TUNE = ["--steps", 40, "--batch", 2, "--warmup", 2, "--eval-every", 20]
+
+
+@test
+def finetune_an_adapter_or_all_weights(folder: Path) -> None:
+    """The loss falls; the base's files stay; generate, eval and export take the adapter; the whole model is a folder
+    that they take."""
+    base(folder)
+    data, before = samples(folder), weights(folder / "base")
+    first = loss_of(folder)
+    words = ["finetune", "--model", "base", "--data", data, *TUNE, "--lr", "1e-2"]
+    said = run(folder, *words, "--lora", 4, "--targets", "all-linear", "--out", "lora").stdout
+    assert "generate --model base --adapter lora" in said and "parameters train" in said, said
+    assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "curve.svg"} <= {
+        path.name for path in (folder / "lora").iterdir()
+    }
+    tuned = loss_of(folder, "--adapter", "lora")
+    assert tuned < 0.5 * first and weights(folder / "base") == before, (first, tuned)
+    run(folder, "generate", "--model", "base", "--adapter", "lora", "--prompt", "line 3:", "--tokens", 5)
+    run(folder, "export", "--model", "base", "--adapter", "lora", "--out", "merged")
+    merged = json.loads(run(folder, "eval", "--model", "merged", "--data", data, "--json").stdout)["loss"]
+    assert abs(merged - tuned) < 1e-4, (merged, tuned)
+    run(folder, *words, "--out", "all")
+    whole = json.loads(run(folder, "eval", "--model", "all", "--data", data, "--json").stdout)["loss"]
+    assert whole < 0.5 * first and (folder / "all" / "config.json").exists(), whole
+    run(folder, "generate", "--model", "all", "--prompt", "line 3:", "--tokens", 5)
+    text = run(folder, "eval", "--model", "all", "--data", folder / "text.txt").stdout
+    assert all(word in text for word in ("loss", "perplexity", "bits/byte")), text
+    vals = [line["val_loss"] for line in log(folder / "lora") if "val_loss" in line]
+    assert len(vals) == 2 and vals[1] < vals[0] and losses(folder / "lora").keys() == set(range(1, 41))
+
+
+@test
+def a_resumed_fine_tuning_has_the_bits_of_an_uninterrupted_one(folder: Path) -> None:
+    """Adapters with dropout, all weights in bf16 and f16, several batches a step; with one thread and with two."""
+    base(folder)
+    data = samples(folder)
+    rows: list[list[object]] = [
+        ["--lora", 4, "--dropout", 0.3, "--accumulate", 2],
+        ["--lora", 2, "--dtype", "bf16"],
+        ["--optimizer", "muon"],
+        ["--dtype", "f16"],
+    ]
+    for i, options in enumerate(rows):
+        words = ["finetune", "--model", "base", "--data", data, "--lr", "1e-3", "--steps", 24, "--batch", 2, *options]
+        words += ["--warmup", 2, "--eval-every", 10, "--save-every", 8]
+        run(folder, *words, "--out", f"{i}", "--threads", 1)
+        run(folder, *words, "--out", f"{i} again", "--threads", 2, "--stop-at", 13)
+        run(folder, "finetune", "--resume", f"{i} again")
+        assert weights(folder / f"{i}") == weights(folder / f"{i} again"), options
+        assert losses(folder / f"{i}") == losses(folder / f"{i} again"), options
+    again = run(folder, "finetune", "--resume", "0", "--lora", 2, code=2).stderr
+    assert "--lora cannot change" in again, again
+    samples(folder, n=31)
+    assert "the data differ" in run(folder, "finetune", "--resume", "0", "--steps", 30, code=1).stderr
+
+
+@test
+def fine_tuning_that_cannot_be(folder: Path) -> None:
+    base(folder)
+    data = samples(folder)
+    run(folder, "finetune", "--data", data, code=2)
+    run(folder, "finetune", "--model", "base", code=2)
+    run(folder, "eval", "--model", "base", code=2)
+    words = ["finetune", "--model", "base", "--data", data, "--out", "x"]
+    for options, code, message in (
+        (["--lora", 0], 2, "--lora must be a rank of at least 1, not 0"),
+        (["--alpha", 3], 2, "--alpha needs --lora"),
+        (["--lora", 2, "--targets", "c_atn"], 1, "named 'c_atn': there are c_attn,c_proj,c_fc"),
+        (["--context", 41], 1, "--context is 41, the model takes at most 40"),
+        (["--context", 8], 1, "d.jsonl line 1: the sample has"),
+        (["--context", 3, "--truncate"], 1, "no token of the answer is within the context"),
+        (["--lora", 2, "--fuse-step"], 2, "--fuse-step keeps no gradients"),
+    ):
+        said = run(folder, *words, *options, code=code).stderr
+        assert message in said, said
+    (folder / "one.jsonl").write_text('{"text": "line"}\n')
+    (folder / "odd.jsonl").write_text('{"text": "line \\u2603"}\n')
+    (folder / "empty.jsonl").write_text("\n")
+    for name, message in (
+        ("one", "the data are one sample"),
+        ("odd", "odd.jsonl line 1"),
+        ("empty", "has no samples"),
+        ("none", "cannot read"),
+    ):
+        said = run(folder, "finetune", "--model", "base", "--data", f"{name}.jsonl", "--out", "x", code=1).stderr
+        assert message in said, said
+    run(folder, "eval", "--model", "base", "--adapter", "base", "--data", data, code=1)
+    assert not (folder / "x").exists()
+
+
+@test
+def a_fine_tuning_that_diverges_names_the_tensor(folder: Path) -> None:
+    base(folder)
+    words = ["finetune", "--model", "base", "--data", samples(folder), "--optimizer", "sgd", "--clip", 0, "--warmup", 0]
+    said = run(folder, *words, "--lr", "1e12", "--steps", 30, "--out", "x", code=1).stderr
+    found = re.search(r"the loss became (nan|inf) at step \d+; the largest weight is (\S+), in '(\S+\.weight)'", said)
+    assert found and float(found[2]) > 1e6, said
+    assert "the last good checkpoint: there is none yet" in said, said
+    words += ["--lora", 2, "--lr", "1e12", "--steps", 30, "--save-every", 1]
+    said = run(folder, *words, "--out", "y", code=1).stderr
+    found = re.search(r"at step (\d+); .*'h\.0\.\S+lora_[AB].*checkpoint: y/checkpoint, after step (\d+)", said)
+    assert found and int(found[2]) == int(found[1]) - 1, said
+
+
+@test
+def questions_with_choices(folder: Path) -> None:
+    """A model that knows a text by heart finds its next words; the letter, the number and the text of an answer."""
+    (folder / "t.txt").write_text("the cat sat. the dog ran. " * 40)
+    run(folder, "train", "--data", "t.txt", *small(width=32, context=24), "--steps", 200, "--out", "base")
+    rows = [
+        {"question": "the cat", "choices": ["ran.", "sat."], "answer": "B"},
+        {"question": "the dog", "choices": ["ran.", "sat."], "answer": 0},
+        {"question": "the cat ", "choices": ["ran.", "sat."], "answer": "sat."},
+        {"question": "the dog", "choices": [" ran.", " sat."], "answer": 1},
+    ]
+    (folder / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = json.loads(run(folder, "eval", "--model", "base", "--data", "q.jsonl", "--json").stdout)
+    assert said["questions"] == 4 and said["accuracy"] == said["accuracy_by_length"] == 0.75, said
+    assert said["loss"] is None and said["samples"] == 0, said
+    assert "accuracy    0.7500 of 4" in run(folder, "eval", "--model", "base", "--data", "q.jsonl").stdout
+    said = json.loads(run(folder, "eval", "--model", "base", "--data", "t.txt", "q.jsonl", "--json").stdout)
+    assert said["loss"] < 0.8 and abs(said["bits_per_byte"] - said["loss"] / math.log(2)) < 1e-6, said
+    for row in ({"choices": ["a"]}, {"answer": 2}, {"answer": "C"}, {"choices": ["sat.", 5]}):
+        (folder / "bad.jsonl").write_text(json.dumps(rows[0] | row) + "\n")
+        assert "bad.jsonl line 1" in run(folder, "eval", "--model", "base", "--data", "bad.jsonl", code=1).stderr
+
+
 @test
 def info_lists_what_there_is(folder: Path) -> None:
     said = run(folder, "info", environment={"CHAINRULE_NUM_THREADS": "1"}).stdout

@@ -479,5 +479,32 @@ cr_status   cr_lm_save(const cr_lm *m, const char *path, const char *format, con
                             /* format: "safetensors", a folder of Hugging Face; "gguf", a file;
                                "checkpoint", a folder of cr_training_save.  type: "f32", "f16",
                                "bf16", "q8_0" (gguf); NULL: as they are */
+typedef struct cr_samples {  /* samples one after the other, without padding */
+    const int64_t *tokens;  /* of all samples */
+    const int64_t *targets; /* as many: the token after each; negative: it does not count */
+    int64_t n; const int64_t *length; /* samples, and the tokens of each */
+} cr_samples;
+cr_tensor  *cr_lm_losses(const cr_lm *m, const cr_samples *p, bool train);
+                            /* (K): cross-entropy in nats of each target that counts, in order.  A
+                               sample sees itself only, from position 0.  train: with the
+                               adapter's dropout */
+
+/* ---- low-rank adapters: y = base(x) + scale (x A^T) B^T, A (r, C), B (OC, r); base frozen */
+typedef struct cr_lora_options {
+    int64_t rank; double alpha;     /* scale = alpha / rank */
+    double dropout;                 /* of x, in cr_lm_losses with train */
+    const char *targets;    /* ends of names, "c_attn,mlp.c_proj"; "all-linear"; NULL: c_attn of
+                               GPT-2, q_proj,v_proj of the others */
+    bool rank_stabilized;           /* scale = alpha / sqrt(rank) */
+} cr_lora_options;
+cr_lora_options cr_lora_defaults(void); /* 8, 16, 0, NULL, false */
+cr_status   cr_lm_lora(cr_lm *m, const cr_lora_options *o, cr_generator *g);
+                            /* A as nn.Linear's weights, B 0, in f32 (f64 if the model is); g draws
+                               A, and then the dropout */
+cr_params  *cr_lm_adapter(const cr_lm *m); /* borrowed, all that trains; NULL, no error: none */
+cr_status   cr_lm_merge(cr_lm *m); /* weight += scale B A; the adapter is gone, the weights train */
+cr_status   cr_lm_load_adapter(cr_lm *m, const char *dir, cr_generator *g);
+                            /* of PEFT's format: adapter_config.json, adapter_model.safetensors */
+cr_status   cr_lm_save_adapter(const cr_lm *m, const char *dir); /* in that format */
 
 #endif

@@ -67,11 +67,12 @@ static bool trainer_make(trainer *t, const step_case *c, cr_dtype low, const cr_
     cr_generator_free(g);
     t->low = low;
     if (low == CR_F16) t->scaler = cr_scaler_new(NULL);
-    return t->opt && t->x && t->y && low_copies(t->m, t->opt, low, &t->copies) && (low != CR_F16 || t->scaler);
+    return t->opt && t->x && t->y && low_copies(cr_gpt_params(t->m), t->opt, low, &t->copies) &&
+           (low != CR_F16 || t->scaler);
 }
 
 static void trainer_free(trainer *t) {
-    low_copies_free(t->copies, t->m);
+    low_copies_free(t->copies, cr_gpt_params(t->m));
     cr_scaler_free(t->scaler);
     cr_release(t->x);
     cr_release(t->y);

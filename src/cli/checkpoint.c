@@ -170,14 +170,15 @@ static void restore_name(char *name) {
 static char *describe(const run *r, const double *val) {
     metadata m = {0};
     char text[4096];
-    put(&m, "model", "gpt2");
+    if (r->config) put(&m, "config", r->config);
+    else if (!r->frozen) put(&m, "model", "gpt2");
     for (int i = 0; i < r->command->n; i++) {
         const option *o = &r->command->options[i];
         if (!o->kept) continue;
         option_text(o, text, sizeof text);
         put(&m, o->name, text);
     }
-    snprintf(text, sizeof text, "%lld", (long long)cr_tokens_vocabulary(r->tokens));
+    snprintf(text, sizeof text, "%lld", (long long)r->vocabulary);
     put(&m, "vocabulary", text);
     snprintf(text, sizeof text, "%016llx", (unsigned long long)r->hash);
     put(&m, "digest", text);
@@ -189,6 +190,7 @@ static char *describe(const run *r, const double *val) {
     }
     put_names(&m, "tokens", &r->s->tokens, r->s->tokens ? 1 : 0);
     if (r->s->data.n) put_names(&m, "data", r->s->data.path, r->s->data.n);
+    if (r->s->validation.n) put_names(&m, "validation", r->s->validation.path, r->s->validation.n);
     if (!m.failed) m.s[m.n] = '}', m.s[m.n + 1] = 0;
     if (!m.failed) return m.s;
     free(m.s);
@@ -198,7 +200,7 @@ static char *describe(const run *r, const double *val) {
 static cr_status save(const run *r, const char *name, cr_training t, const double *val) {
     char dir[4096];
     char *description = run_path(r, name, dir) ? describe(r, val) : NULL;
-    t.params = cr_gpt_params(r->model);
+    t.params = r->trained;
     t.step = r->step;
     t.metadata = description;
     const cr_status status = description ? cr_training_save(dir, &t) : CR_IO;
@@ -247,7 +249,8 @@ static bool recall_option(run *r, const char *path, option *o, int *code) {
     if (!then && o->kept == KEPT && !cr_error()) return true;   /* of an older version, without this option */
     if (!then) {
         if (cr_error()) *code = cli_fail_library();
-        else *code = cli_fail("'%s' is not a run of chainrule train: it does not say --%s", r->s->resume, o->name);
+        else *code = cli_fail("'%s' is not a run of chainrule %s: it does not say --%s", r->s->resume, r->command->name,
+                              o->name);
         return false;
     }
     option_text(o, now, sizeof now);
@@ -262,23 +265,29 @@ static bool recall_option(run *r, const char *path, option *o, int *code) {
     return true;
 }
 
-/* The data files' names, unless new ones are given. */
-static bool recall_files(run *r, const char *path) {
-    if (r->s->data.n || r->s->tokens) return true;
-    char *tokens = recall(r, path, "tokens"), *names = recall(r, path, "data"), why[192];
-    if (tokens && *tokens) {
-        restore_name(tokens);
-        r->s->tokens = tokens;
-        return true;
-    }
-    option *o = option_find(r->command, "data");
+/* The files of an option of these. */
+static bool recall_list(run *r, const char *path, const char *key) {
+    char *names = recall(r, path, key), why[192];
+    option *o = option_find(r->command, key);
     for (char *name = names; name && *name;) {
         char *end = strchr(name, '\n');
         if (end) *end = 0;
         restore_name(name);
-        if (!option_set(o, name, why, sizeof why)) return cli_fail("--data %s", why), false;
+        if (!option_set(o, name, why, sizeof why)) return cli_fail("--%s %s", key, why), false;
         name = end ? end + 1 : NULL;
     }
+    return true;
+}
+
+/* The data files' names, unless new ones are given. */
+static bool recall_files(run *r, const char *path) {
+    if (r->s->data.n || r->s->tokens) return true;
+    char *tokens = recall(r, path, "tokens");
+    if (!tokens || !*tokens)
+        return recall_list(r, path, "data") &&
+               (!option_find(r->command, "validation") || recall_list(r, path, "validation"));
+    restore_name(tokens);
+    r->s->tokens = tokens;
     return true;
 }
 
@@ -316,12 +325,13 @@ bool run_restore(run *r) {
         return cli_fail("the data differ from what '%s' was trained on: give the same files in the same order",
                         r->s->out),
                false;
-    cr_training t = {.params = cr_gpt_params(r->model),
+    cr_training t = {.params = r->trained,
                      .optim = r->optim,
                      .generator = r->generator,
                      .loader = r->loader,
                      .scaler = r->scaler};
     if (cr_training_load(dir, &t)) return cli_fail_library(), false;
     r->step = t.step;
+    r->batches = t.step * r->s->accumulate;
     return true;
 }

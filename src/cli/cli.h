@@ -57,6 +57,8 @@ int cli_info(int argc, char **argv);
 int cli_import(int argc, char **argv);
 int cli_export(int argc, char **argv);
 int cli_serve(int argc, char **argv);
+int cli_finetune(int argc, char **argv);
+int cli_eval(int argc, char **argv);
 
 /* ---- data.c: files to text, text to tokens */
 typedef struct corpus { char *bytes; size_t n; } corpus;                    /* bytes: owned (free) */
@@ -71,17 +73,61 @@ const cr_device *device_named(const char *name);    /* NULL or "": the default d
 uint64_t tokens_hash(const cr_tokens *t);           /* of all tokens, to recognize the text; sets an error if one is
                                                      * beyond the vocabulary */
 
+/* ---- convert.c: the files beside a model's weights */
+/* the folder that holds a file, or the folder itself */
+void folder_of(const char *path, char out[4096]);
+/* links or copies a tokenizer's files, in place of older ones; false: message printed */
+bool copy_companions(const char *from, const char *to);
+
+/* ---- samples.c: text and JSON lines as samples; tokens, and the targets that count */
+typedef struct sample { int64_t at, length, counted, bytes; } sample;      /* bytes: of the text that counts */
+/* choices: samples from `first` on */
+typedef struct question { int64_t first, choices, answer; } question;
+typedef struct samples {
+    int64_t *token, *target, tokens, room;          /* of all samples; target -1: it does not count */
+    sample *of; int64_t n, of_room;
+    question *asked; int64_t questions, asked_room;
+} samples;
+typedef struct reader {
+    const cr_tokenizer *tokenizer;
+    const char *chat;                               /* chat_format */
+    int64_t eos, context;                           /* eos: ends texts and completions, -1: none */
+    bool truncate, questions;                       /* cut samples at the context; accept questions */
+} reader;
+/* *.jsonl: a sample a line; other files: windows of the context.  False: message printed */
+bool samples_read(const reader *r, const file_list *files, samples *s);
+void samples_free(samples *s);
+uint64_t samples_hash(const samples *s, uint64_t seed);
+reader reader_of(const cr_lm *m, const cr_tokenizer *t, int64_t context);
+/* Rows of at most `context` tokens of whole samples, epoch after epoch, each in another order: a function of the seed
+ * and of how many were taken. */
+typedef struct packer { const samples *s; int64_t context; uint64_t seed; int64_t *order, epoch, at; } packer;
+typedef struct packing { int64_t *token, *target, *length, tokens, samples, room, length_room; } packing;
+bool packer_row(packer *p, packing *out);           /* appends a row; out NULL: skips it; false: message printed */
+bool packing_add(packing *out, const samples *s, int64_t i);       /* appends a sample */
+void packing_free(packing *p);
+cr_samples packing_of(const packing *p);
+
+/* ---- template.c: messages as text */
+typedef struct message { const char *role, *content; } message;
+/* by the tokenizer's special tokens; NULL: plain text, "role: content" */
+const char *chat_format(const cr_tokenizer *t);
+/* ask: up to the start of an answer; owned (free); NULL: message printed */
+char *chat_text(const char *format, int64_t n, const message *m, bool ask);
+
 /* ---- precision.c: --dtype */
 cr_dtype low_named(const char *name);               /* "f32", "bf16", "f16" */
 cr_tensor *low_loss(const cr_gpt *m, cr_dtype low, const cr_tensor *x, const cr_tensor *y, bool train);
-/* the optimizer keeps copies of the matrices, which autocast takes; none for f32; false: library message pending */
-bool low_copies(const cr_gpt *m, cr_optim *opt, cr_dtype low, cr_params **copies);
-void low_copies_free(cr_params *copies, const cr_gpt *m);       /* NULL is allowed */
+/* Copies of the matrices, which autocast takes and the optimizer keeps (NULL: they are frozen); none for f32.  False:
+ * library message pending. */
+bool low_copies(const cr_params *p, cr_optim *opt, cr_dtype low, cr_params **copies);
+void low_copies_free(cr_params *copies, const cr_params *p);    /* NULL is allowed */
 
 /* ---- runlog.c: run.jsonl, one JSON object a line */
 typedef struct point { int64_t step; double value; } point;
 typedef struct series { point *at; int64_t n, room; } series;
 bool series_add(series *s, int64_t step, double value);
+double series_mean(const series *s, int64_t n);     /* of the last n; NaN: there is none */
 typedef struct runlog { FILE *file; series train, val; bool failed; } runlog;
 /* The losses up to a step; null is NaN.  copy: receives these lines, without broken ones.  copy NULL:
  * a broken line is a failure, and the message has its number. */

@@ -20,8 +20,7 @@ static bool join(const char *dir, const char *name, char out[4096]) {
     return n > 0 && n < 4096;
 }
 
-/* Links or copies them; an older file of that name is replaced. */
-static bool copy_companions(const char *from, const char *to) {
+bool copy_companions(const char *from, const char *to) {
     for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
         char source[4096], copy[4096], fresh[4096];
         if (!join(from, companions[i], source) || !join(to, companions[i], copy) || !cr_os_exists(source)) continue;
@@ -34,8 +33,7 @@ static bool copy_companions(const char *from, const char *to) {
     return true;
 }
 
-/* The folder that holds a file, or the folder itself. */
-static void folder_of(const char *path, char out[4096]) {
+void folder_of(const char *path, char out[4096]) {
     snprintf(out, 4096, "%s", path);
     if (cr_os_is_directory(path)) return;
     char *slash = strrchr(out, '/');
@@ -43,9 +41,12 @@ static void folder_of(const char *path, char out[4096]) {
     else snprintf(out, 4096, ".");
 }
 
-static int convert(const char *from, const char *tokenizers, const char *to, const char *format, const char *type) {
+/* adapter: merged into the weights, or NULL. */
+static int convert(const char *from, const char *adapter, const char *tokenizers, const char *to, const char *format,
+                   const char *type) {
     cr_lm *m = cr_lm_load(from, cr_cpu());
-    if (!m) return cli_fail_library();
+    if (!m || (adapter && (cr_lm_load_adapter(m, adapter, NULL) || cr_lm_merge(m))))
+        return cr_lm_free(m), cli_fail_library();
     const bool checkpoint = !strcmp(format, "checkpoint");
     char weights[4096];
     cr_status status = CR_OK;
@@ -74,14 +75,16 @@ int cli_import(int argc, char **argv) {
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
     char home[4096];
     folder_of(from, home);
-    return convert(from, home, out, "checkpoint", type);
+    return convert(from, NULL, home, out, "checkpoint", type);
 }
 
 int cli_export(int argc, char **argv) {
-    const char *from = NULL, *out = NULL, *format = "safetensors", *type = NULL;
+    const char *from = NULL, *adapter = NULL, *out = NULL, *format = "safetensors", *type = NULL;
     option options[] = {
         {.name = "model", .text = &from, .what = "PATH",
          .help = "a folder of chainrule train or import, a folder of Hugging Face, or a GGUF file"},
+        {.name = "adapter", .text = &adapter, .what = "DIR",
+         .help = "an adapter of finetune --lora, or of PEFT: merged into the weights"},
         {.name = "out", .text = &out, .what = "PATH", .help = "the folder, or the GGUF file, to write"},
         {.name = "format", .text = &format, .words = "safetensors|gguf",
          .help = "a folder of Hugging Face, or one file"},
@@ -103,5 +106,5 @@ int cli_export(int argc, char **argv) {
         char at[4096];
         if (join(home, kept[i], at) && cr_os_is_directory(at)) snprintf(weights, sizeof weights, "%s", at);
     }
-    return convert(weights, home, out, format, type);
+    return convert(weights, adapter, home, out, format, type);
 }

@@ -35,8 +35,7 @@ static bool foreign(const char *path, char model[4096], char tokenizer[4096]) {
     return true;
 }
 
-/* DIR is a run's folder, a checkpoint's in it, or a pretrained model. */
-static bool open_model(const char *dir, const char *device, cr_lm **m, cr_tokenizer **t) {
+bool open_model(const char *dir, const char *device, cr_lm **m, cr_tokenizer **t) {
     char model[4096], tokenizer[4096];
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library(), false;
@@ -77,13 +76,14 @@ static int generate(cr_lm *m, cr_tokenizer *t, const char *prompt, int64_t token
 }
 
 int cli_generate(int argc, char **argv) {
-    const char *model = NULL, *prompt = "\n", *device = NULL;
+    const char *model = NULL, *adapter = NULL, *prompt = "\n", *device = NULL;
     cr_sampling s = {.temperature = 0.8, .top_p = 1};
     int64_t tokens = 300, seed = 1337, threads = 0;
     option options[] = {
         {.name = "model", .text = &model, .what = "DIR",
          .help = "the folder of a run of chainrule train (its best, if it has one) or of a checkpoint in it, a"
                  " folder of Hugging Face, or a GGUF file"},
+        {.name = "adapter", .text = &adapter, .what = "DIR", .help = "an adapter of finetune --lora, or of PEFT"},
         {.name = "prompt", .text = &prompt, .what = "TEXT", .help = "what to go on from"},
         {.name = "tokens", .integer = &tokens, .help = "how many to write"},
         {.name = "temperature", .real = &s.temperature, .help = "0: always the likeliest token", .max = 1e6},
@@ -103,7 +103,9 @@ int cli_generate(int argc, char **argv) {
     if (!model) return usage_error(&c, "--model is needed: the folder of a run");
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
     cr_os_catch_interrupt();
-    code = open_model(model, device, &m, &t) ? generate(m, t, prompt, tokens, &s, seed) : CLI_FAILED;
+    if (!open_model(model, device, &m, &t)) code = CLI_FAILED;
+    else if (adapter && cr_lm_load_adapter(m, adapter, NULL)) code = cli_fail_library();
+    else code = generate(m, t, prompt, tokens, &s, seed);
     cr_lm_free(m);
     cr_tokenizer_free(t);
     return code;

@@ -22,6 +22,8 @@ int cli_fail_library(void) {
 
 static const struct { const char *name; int (*run)(int, char **); const char *about; } commands[] = {
     {"train",    cli_train,    "train a GPT on text, or go on with a run"},
+    {"finetune", cli_finetune, "train a pretrained model on your text, all of it or an adapter"},
+    {"eval",     cli_eval,     "measure a model: loss, perplexity, bits per byte, multiple choice"},
     {"generate", cli_generate, "write text with a trained model"},
     {"import",   cli_import,   "turn a pretrained model of other programs into a checkpoint"},
     {"export",   cli_export,   "write a model for other programs"},

@@ -21,28 +21,28 @@ static bool multiplied(const char *name, const cr_tensor *p) {
 
 static cr_status copy_of(cr_params *copies, cr_optim *opt, const char *name, cr_tensor *p, cr_dtype low) {
     cr_scope_begin();
-    cr_tensor *copy = cr_empty(cr_ndim(p), cr_shape(p), low, cr_device_of(p));
+    cr_tensor *copy = opt ? cr_empty(cr_ndim(p), cr_shape(p), low, cr_device_of(p))
+                          : cr_contiguous(cr_to(cr_detach(p), low, cr_device_of(p)));
     cr_status status = copy ? cr_params_add(copies, name, copy) : cr_error_status();
-    if (status == CR_OK) status = cr_optim_mirror(opt, p, copy);
+    if (status == CR_OK && opt) status = cr_optim_mirror(opt, p, copy);
     if (status == CR_OK) status = cr_autocast_copy(p, copy);
     cr_scope_end();
     return status;
 }
 
-bool low_copies(const cr_gpt *m, cr_optim *opt, cr_dtype low, cr_params **copies) {
+bool low_copies(const cr_params *p, cr_optim *opt, cr_dtype low, cr_params **copies) {
     if (low == CR_F32) return true;
-    const cr_params *all = cr_gpt_params(m);
     cr_status status = (*copies = cr_params_new()) ? CR_OK : cr_error_status();
-    for (int64_t i = 0; status == CR_OK && i < cr_params_count(all); i++) {
-        const char *name = cr_params_name(all, i);
-        if (multiplied(name, cr_params_at(all, i))) status = copy_of(*copies, opt, name, cr_params_at(all, i), low);
+    for (int64_t i = 0; status == CR_OK && i < cr_params_count(p); i++) {
+        const char *name = cr_params_name(p, i);
+        if (multiplied(name, cr_params_at(p, i))) status = copy_of(*copies, opt, name, cr_params_at(p, i), low);
     }
     return status == CR_OK;
 }
 
-void low_copies_free(cr_params *copies, const cr_gpt *m) {
+void low_copies_free(cr_params *copies, const cr_params *p) {
     cr_tensor *const none = (cr_tensor *)(uintptr_t)CR_NONE;
     for (int64_t i = 0; copies && i < cr_params_count(copies); i++)
-        (void)cr_autocast_copy(cr_params_get(cr_gpt_params(m), cr_params_name(copies, i)), none);
+        (void)cr_autocast_copy(cr_params_get(p, cr_params_name(copies, i)), none);
     cr_params_free(copies);
 }

@@ -1,4 +1,4 @@
-/* run.h - one training run: its settings, its objects and its folder.
+/* run.h - one run of train or finetune: its settings, its objects and its folder.
  *   DIR/checkpoint/         weights, optimizer, random numbers, position in the data, step (cr_training_save)
  *   DIR/checkpoint-STEP/    the N - 1 before it (--keep N)
  *   DIR/checkpoint-best/    the weights of the lowest validation loss (--best)
@@ -11,7 +11,11 @@
 enum { RUN_KEPT = 64 };
 
 typedef struct settings {
-    file_list data;
+    file_list data, validation;
+    const char *model, *targets;                    /* finetune: with --lora 0 all weights train */
+    int64_t lora;
+    double alpha, lora_dropout;
+    bool truncate;
     const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype, *profile;
     int64_t layers, heads, width, context, batch, accumulate, steps, warmup, seed, threads, eval_every, save_every,
         stop_at, sample, keep;
@@ -26,11 +30,19 @@ typedef struct run {
     cr_tokenizer *tokenizer;
     cr_tokens *tokens, *train, *val;                /* all; its first 90 %; the rest */
     cr_generator *generator;
-    cr_gpt *model;
+    cr_gpt *model;                                  /* of train */
+    cr_params *trained, *frozen;                    /* borrowed: what the optimizer updates; the rest, or NULL */
+    const char *config;                             /* finetune of all weights: config.json, for the checkpoint */
+    int64_t vocabulary;
+    /* mean loss of the next batch, recorded; adds its tokens to `seen`; NULL: library message pending */
+    cr_tensor *(*batch)(struct run *r);
+    cr_status (*validate)(struct run *r, double *loss);
+    double seen;                                    /* tokens in this process's batches */
+    int64_t batches;                                /* given in all parts of the run */
     cr_params *groups[2];                           /* parameters of the optimizer's groups, if it has two */
     cr_optim *optim;
     cr_dtype low;                                   /* of products and activations (--dtype) */
-    cr_params *copies;                              /* of the matrices in it, which the optimizer writes */
+    cr_params *copies, *frozen_copies;              /* of the matrices in it; the optimizer writes the first */
     cr_scaler *scaler;                              /* f16: of the loss; else NULL */
     cr_loader *loader;
     runlog log;
@@ -42,6 +54,14 @@ typedef struct run {
     bool unsaved, best_unsaved;                     /* the last save of that kind failed */
     char *kept[RUN_KEPT]; int n_kept;               /* strings of the checkpoint that settings point to */
 } run;
+
+/* loop.c: the objects and the steps of a run */
+int  run_settle(run *r);                            /* completes the settings; an exit code, as run_steps */
+bool run_optimizer(run *r);                         /* for r->trained; false: library message pending */
+bool run_folder(run *r);                            /* locked, with tokenizer and log; false: message printed */
+void run_log_start(run *r);
+int  run_steps(run *r, progress *bar, bool *over);  /* *over: false after an early stop */
+void run_close(run *r);
 
 /* settings.c: the options of chainrule train */
 enum { SETTINGS_OPTIONS = 34 };
@@ -74,6 +94,8 @@ bool run_model(const char *dir, char model[4096], char tokenizer[4096]);
 /* the step of a checkpoint; -1: there is none */
 int64_t run_step(const char *checkpoint);
 
+/* generate.c: DIR is a run's folder, a checkpoint's in it, or a pretrained model; false: message printed */
+bool open_model(const char *dir, const char *device, cr_lm **m, cr_tokenizer **t);
 /* a cr_on_token: writes the text that the token completes to stdout */
 bool print_token(uint32_t id, void *decoder);
 void print_rest(cr_decoder *decoder);               /* writes what is left of the text, and frees the decoder */

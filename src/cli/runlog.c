@@ -22,6 +22,13 @@ bool series_add(series *s, int64_t step, double value) {
     return true;
 }
 
+double series_mean(const series *s, int64_t n) {
+    double sum = 0;
+    if (n > s->n) n = s->n;
+    for (int64_t i = s->n - n; i < s->n; i++) sum += s->at[i].value;
+    return n ? sum / (double)n : NAN;
+}
+
 void json_escape(const char *s, char *out, size_t room) {
     size_t n = 0;
     for (; *s && n + 7 < room; s++) {

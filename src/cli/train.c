@@ -56,39 +56,6 @@ static bool split_tokens(run *r) {
     return r->val || (cli_fail_library(), false);
 }
 
-/* The parameters for Muon (matrices inside the blocks), or the others. */
-static cr_params *hidden_matrices(const run *r, bool wanted) {
-    cr_params *all = cr_gpt_params(r->model), *some = cr_params_new();
-    for (int64_t i = 0; some && i < cr_params_count(all); i++) {
-        cr_tensor *t = cr_params_at(all, i);
-        const char *name = cr_params_name(all, i);
-        if ((!strncmp(name, "h.", 2) && cr_ndim(t) == 2) != wanted) continue;
-        if (cr_params_add(some, name, t)) { cr_params_free(some); return NULL; }
-    }
-    return some;
-}
-
-static cr_optim_options optimizer_options(const settings *s, cr_optim_kind kind) {
-    cr_optim_options o = cr_optim_defaults(kind);
-    o.lr = s->lr;
-    o.weight_decay = s->weight_decay;
-    o.decay_min_ndim = 2;
-    if (kind == CR_SGD) o.momentum = s->beta1;
-    o.beta1 = s->beta1;
-    o.beta2 = s->beta2;
-    return o;
-}
-
-static bool make_optimizer(run *r) {
-    const cr_optim_kind kind = optimizer_kind(r->s->optimizer);
-    cr_optim_options o = optimizer_options(r->s, kind), adamw = optimizer_options(r->s, CR_ADAMW);
-    if (kind != CR_MUON) return (r->optim = cr_optim_new(cr_gpt_params(r->model), &o)) != NULL;
-    r->groups[0] = hidden_matrices(r, true);        /* Muon for the matrices inside the blocks, AdamW for the rest */
-    r->groups[1] = hidden_matrices(r, false);
-    r->optim = r->groups[0] && r->groups[1] ? cr_optim_new(r->groups[0], &o) : NULL;
-    return r->optim && cr_optim_add(r->optim, r->groups[1], &adamw) == CR_OK;
-}
-
 static bool make_model(run *r) {
     const settings *s = r->s;
     const cr_gpt_config c = {.vocabulary = cr_tokens_vocabulary(r->tokens),
@@ -105,82 +72,20 @@ static bool make_model(run *r) {
     o.device = r->dev;
     r->generator = cr_generator_new((uint64_t)s->seed);
     r->model = r->generator ? cr_gpt_new(&c, CR_F32, r->dev, r->generator) : NULL;
+    r->trained = r->model ? cr_gpt_params(r->model) : NULL;
+    r->vocabulary = c.vocabulary;
     r->loader = r->model ? cr_loader_new(r->train, &o) : NULL;
-    const bool made = r->loader && make_optimizer(r) && low_copies(r->model, r->optim, r->low, &r->copies);
+    const bool made = r->loader && run_optimizer(r) && low_copies(r->trained, r->optim, r->low, &r->copies);
     if (made && r->low == CR_F16) r->scaler = cr_scaler_new(NULL);
     return (made && (r->low != CR_F16 || r->scaler)) || (cli_fail_library(), false);
 }
 
-static bool make_folder(run *r) {
-    char path[4096];
-    if (!cr_os_make_directory(r->s->out))
-        return cli_fail("cannot make the folder '%s': %s", r->s->out, cr_os_error()), false;
-    /* a resumed run was locked before its checkpoint was read */
-    if (!r->s->resume && !run_lock(r)) return false;
-    if (!run_clear(r)) return false;
-    if (!run_path(r, "tokenizer.json", path)) return false;
-    if (!r->s->resume && cr_tokenizer_save(r->tokenizer, path)) return cli_fail_library(), false;
-    return run_path(r, "run.jsonl", path) && runlog_open(&r->log, path, r->step);
-}
+/* ---- batches */
 
-static void run_close(run *r) {
-    runlog_close(&r->log);
-    cr_loader_free(r->loader);
-    low_copies_free(r->copies, r->model);
-    cr_scaler_free(r->scaler);
-    cr_optim_free(r->optim);
-    cr_params_free(r->groups[0]);
-    cr_params_free(r->groups[1]);
-    cr_gpt_free(r->model);
-    cr_generator_free(r->generator);
-    cr_tokens_free(r->train);
-    cr_tokens_free(r->val);
-    cr_tokens_free(r->tokens);
-    cr_tokenizer_free(r->tokenizer);
-    for (int i = 0; i < r->n_kept; i++) cr_free(r->kept[i]);
-}
-
-/* ---- the loop */
-
-/* Loss and gradients of one batch, weighted by 1 / --accumulate; with --fuse-step also the update. */
-static cr_status batch_step(run *r, double *loss) {
+static cr_tensor *next_batch(run *r) {
     cr_tensor *x = NULL, *y = NULL;
-    const double share = 1 / (double)r->s->accumulate;
-    cr_scope_begin();
-    cr_status status = cr_loader_next(r->loader, &x, &y);
-    cr_tensor *l = status != CR_OK ? NULL : low_loss(r->model, r->low, x, y, true);
-    if (status == CR_OK && share < 1) l = cr_mul_scalar(l, share);
-    cr_tensor *scaled = r->scaler ? cr_scaler_scale(r->scaler, l) : l;
-    if (status == CR_OK)
-        status = r->s->fuse_step ? cr_optim_backward(r->optim, scaled) : cr_backward(scaled, CR_NONE, NULL);
-    if (status == CR_OK) *loss += cr_item(l);
-    cr_scope_end();
-    return status;
-}
-
-/* The update of f16; a step whose gradients overflowed is left out, and the next scale is smaller. */
-static cr_status scaled_step(run *r, double *norm) {
-    double total;
-    cr_status status = cr_scaler_step(r->scaler, r->optim, r->s->clip > 0 ? r->s->clip : INFINITY, &total, NULL);
-    if (r->s->clip > 0) *norm = total;
-    return status == CR_OK ? cr_scaler_update(r->scaler) : status;
-}
-
-/* One update.  *loss: the mean over its batches; *norm: of the gradients before clipping (NaN when --clip is 0). */
-static cr_status train_step(run *r, double lr, double *loss, double *norm) {
-    cr_params *p = cr_gpt_params(r->model);
-    cr_status status = cr_optim_set_lr(r->optim, lr);
-    *loss = 0;
-    *norm = NAN;
-    for (int64_t i = 0; i < r->s->accumulate; i++) {
-        if (status != CR_OK) break;
-        status = batch_step(r, loss);
-    }
-    if (status == CR_OK && r->scaler) status = scaled_step(r, norm);
-    else if (status == CR_OK && r->s->clip > 0) status = cr_optim_step_clipped(r->optim, r->s->clip, norm);
-    else if (status == CR_OK && !r->s->fuse_step) status = cr_optim_step(r->optim);
-    cr_params_zero_grad(p);
-    return status;
+    r->seen += (double)(r->s->batch * r->s->context);
+    return cr_loader_next(r->loader, &x, &y) == CR_OK ? cr_gpt_loss(r->model, x, y, true) : NULL;
 }
 
 /* Sum of the losses of `windows` windows of T tokens that start at `start`. */
@@ -200,7 +105,7 @@ static cr_status window_loss(const run *r, int64_t start, int64_t windows, int64
 
 /* The mean loss over the whole validation split.  Every token except the first is predicted once; the
  * last window may be shorter. CR_INTERRUPTED: stopped by Ctrl-C. */
-static cr_status validate(const run *r, double *loss) {
+static cr_status validate(run *r, double *loss) {
     const int64_t T = r->s->context, targets = cr_tokens_count(r->val) - 1, most = T < 4096 ? 4096 / T : 1;
     int64_t *ids = malloc((size_t)(2 * most * T) * sizeof *ids);
     if (!ids) return cli_fail("no memory for validation"), CR_NO_MEMORY;
@@ -223,90 +128,6 @@ static cr_status validate(const run *r, double *loss) {
     return status;
 }
 
-/* Is this step the last one or one of --eval-every, without a validation loss so far? */
-static bool validation_due(const run *r) {
-    const series *val = &r->log.val;
-    if (val->n && val->at[val->n - 1].step == r->step) return false;
-    return r->step >= r->s->steps || (r->step && r->s->eval_every && r->step % r->s->eval_every == 0);
-}
-
-/* Validates; after Ctrl-C the validation stays due. */
-static bool measure(run *r, progress *bar) {
-    char number[32];
-    double loss;
-    cr_status status = validate(r, &loss);
-    if (status == CR_INTERRUPTED) return true;
-    if (status != CR_OK) return progress_end(bar), cli_fail_library(), false;
-    bar->val = loss;
-    series_add(&r->log.val, r->step, loss);
-    runlog_write(&r->log, "{\"step\":%lld,\"val_loss\":%s}", (long long)r->step, json_number(loss, number));
-    progress_show(bar, true);
-    run_save_best(r, bar, loss);
-    return true;
-}
-
-static void log_step(run *r, double loss, double lr, double norm) {
-    char a[32], b[32], c[32];
-    series_add(&r->log.train, r->step, loss);
-    runlog_write(&r->log, "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"norm\":%s,\"seconds\":%.3f}", (long long)r->step,
-                 json_number(loss, a), json_number(lr, b), json_number(norm, c), r->seconds);
-}
-
-/* Stops before the last step, by Ctrl-C or --stop-at. */
-static int stop_early(run *r, progress *bar) {
-    progress_end(bar);
-    run_save(r, bar);
-    if (r->unsaved) return CLI_FAILED;
-    runlog_write(&r->log, "{\"event\":\"stop\",\"step\":%lld}", (long long)r->step);
-    printf("stopped after step %lld of %lld; go on with:\n  chainrule train --resume %s\n", (long long)r->step,
-           (long long)r->s->steps, r->s->out);
-    return cr_os_interrupted() ? CLI_STOPPED : CLI_OK;
-}
-
-/* One step, with its log line and progress. */
-static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
-    const settings *s = r->s;
-    const double lr = cr_schedule_lr(schedule, r->step), begun = cr_os_seconds();
-    double loss, norm;
-    if (train_step(r, lr, &loss, &norm)) return progress_end(bar), cli_fail_library();
-    const double took = cr_os_seconds() - begun, rate = (double)(s->batch * s->accumulate * s->context) / took;
-    r->step++;
-    r->seconds += took;
-    log_step(r, loss, lr, norm);
-    if (!isfinite(loss)) {
-        progress_end(bar);
-        return cli_fail(
-            "the loss became %g at step %lld: try a lower --lr or a stronger --clip (no checkpoint was written)", loss,
-            (long long)r->step);
-    }
-    bar->step = r->step;
-    bar->loss = isnan(bar->loss) ? loss : 0.95 * bar->loss + 0.05 * loss;
-    bar->rate = bar->rate > 0 ? 0.95 * bar->rate + 0.05 * rate : rate;
-    if (!validation_due(r)) progress_show(bar, r->step == bar->first + 1);
-    return CLI_OK;
-}
-
-/* Runs the steps.  *over: false after an early stop. */
-static int train_steps(run *r, progress *bar, bool *over) {
-    const settings *s = r->s;
-    const cr_schedule schedule = {
-        .kind = CR_COSINE, .lr = s->lr, .min_lr = s->min_lr, .warmup = s->warmup, .total = s->steps};
-    *over = false;
-    for (;;) {                                      /* starts with the checks between steps, where a resumed run may
-                                                     * have stopped */
-        if (validation_due(r) && !measure(r, bar)) return CLI_FAILED;
-        const bool moved = r->step > bar->first, last = r->step >= s->steps;
-        if (last && !validation_due(r)) break;
-        if (cr_os_interrupted() || (moved && r->step == s->stop_at)) return stop_early(r, bar);
-        if (moved && s->save_every && r->step % s->save_every == 0) run_save(r, bar);
-        const int code = one_step(r, &schedule, bar);
-        if (code != CLI_OK) return code;
-    }
-    progress_end(bar);
-    *over = true;
-    return CLI_OK;
-}
-
 /* ---- start and finish */
 
 static void say_what(const run *r) {
@@ -314,7 +135,7 @@ static void say_what(const run *r) {
     char train[32], val[32], size[32];
     count_text((double)cr_tokens_count(r->train), train);
     count_text((double)cr_tokens_count(r->val), val);
-    count_text((double)cr_params_numel(cr_gpt_params(r->model)), size);
+    count_text((double)cr_params_numel(r->trained), size);
     printf("text    %s tokens to train on, %s to validate, vocabulary %lld\n", train, val, (long long)c.vocabulary);
     printf("model   GPT of %s parameters: layers %lld, heads %lld, width %lld, context %lld\n", size,
            (long long)c.layers, (long long)c.heads, (long long)c.width, (long long)c.context);
@@ -322,25 +143,6 @@ static void say_what(const run *r) {
     if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->step);
     printf("\n");
     fflush(stdout);
-}
-
-static void log_start(run *r) {
-    char now[32], text[4096], escaped[4096];
-    cr_os_timestamp(now);
-    fprintf(r->log.file,
-            "{\"event\":\"%s\",\"step\":%lld,\"time\":\"%s\",\"version\":\"%s\",\"device\":\"%s\",\"threads\":%d,"
-            "\"parameters\":%lld",
-            r->s->resume ? "resume" : "start", (long long)r->step, now, cr_version(), cr_device_name(r->dev),
-            cr_num_threads(), (long long)cr_params_numel(cr_gpt_params(r->model)));
-    for (int i = 0; i < r->command->n; i++) {
-        const option *o = &r->command->options[i];
-        if (!o->kept || o->text == &r->s->device || o->integer == &r->s->threads) continue;     /* written above */
-        option_text(o, text, sizeof text);
-        json_escape(text, escaped, sizeof escaped);
-        if (o->integer || o->real) fprintf(r->log.file, ",\"%s\":%s", o->name, text);
-        else fprintf(r->log.file, ",\"%s\":\"%s\"", o->name, escaped);
-    }
-    runlog_write(&r->log, "}");
 }
 
 /* Prints a sample that starts from a line break, or from the text's first token if there is no such token. */
@@ -357,13 +159,6 @@ static cr_status print_sample(run *r) {
     printf("\n----------------\n");
     cr_generator_free(g);
     return status;
-}
-
-static double recent_mean(const series *s, int64_t n) {
-    double sum = 0;
-    if (n > s->n) n = s->n;
-    for (int64_t i = s->n - n; i < s->n; i++) sum += s->at[i].value;
-    return n ? sum / (double)n : NAN;
 }
 
 /* Prints the paths, and the checkpoint that generate uses. */
@@ -402,7 +197,7 @@ static int finish(run *r, int64_t first, progress *bar) {
     count_text(r->seconds > 0 ? done / r->seconds : 0, rate);
     if (r->step == first) printf("all %lld steps were done already\n", (long long)first);
     printf("validation loss %.4f over %lld tokens; training loss %.4f (mean of the last 100 steps)\n", val,
-           (long long)cr_tokens_count(r->val) - 1, recent_mean(&r->log.train, 100));
+           (long long)cr_tokens_count(r->val) - 1, series_mean(&r->log.train, 100));
     printf("%lld steps, %s tokens in %s of training: %s tokens/s, %.2f ms a step\n", (long long)r->step, tokens, time,
            rate, 1e3 * r->seconds / (double)(r->step ? r->step : 1));
     printf("at most %.1f MB held by tensors\n", (double)peak / 1e6);
@@ -411,47 +206,26 @@ static int finish(run *r, int64_t first, progress *bar) {
     return say_where(r) && !r->best_unsaved ? CLI_OK : CLI_FAILED;
 }
 
-/* Completes the settings: those of a resumed run, the device, derived defaults. */
-static int settle(run *r) {
-    settings *s = r->s;
-    int code = CLI_FAILED;
-    if (s->resume && cr_os_is_directory(s->resume) && !run_lock(r)) return code;
-    if (s->resume && !run_restore_settings(r, &code)) return code;
-    if (s->threads && cr_set_num_threads((int)s->threads)) return cli_fail_library();
-    r->dev = device_named(s->device);
-    if (!r->dev) return cli_fail_library();
-    r->low = low_named(s->dtype);
-    if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
-    if ((code = settings_fit_warmup(r->command, s)) != CLI_OK) return code;
-    if (s->fuse_step && (s->clip > 0 || s->accumulate > 1))
-        return usage_error(r->command,
-                           "--fuse-step keeps no gradients: it needs --clip 0 and --accumulate 1, not %g and %lld",
-                           s->clip, (long long)s->accumulate);
-    if (s->fuse_step && r->low == CR_F16)
-        return usage_error(r->command, "--fuse-step keeps no gradients: --dtype f16 needs them to scale the loss");
-    return CLI_OK;
-}
-
 static bool prepare(run *r) {
     if (!(r->s->tokens ? open_token_file(r) : open_text(r)) || !split_tokens(r) || !make_model(r)) return false;
     r->hash = tokens_hash(r->tokens);
     if (cr_error()) return cli_fail_library(), false;
-    return (!r->s->resume || run_restore(r)) && make_folder(r);
+    return (!r->s->resume || run_restore(r)) && run_folder(r);
 }
 
 static int train(run *r) {
     bool over;
     progress bar;
-    int code = settle(r);
+    int code = run_settle(r);
     if (code != CLI_OK) return code;
     if (!prepare(r)) return CLI_FAILED;
     say_what(r);
     cr_os_catch_interrupt();
-    log_start(r);
+    run_log_start(r);
     const int64_t first = r->step;
     if (r->s->profile && cr_profile_begin()) return cli_fail_library();
     progress_begin(&bar, first, r->s->steps);
-    code = train_steps(r, &bar, &over);
+    code = run_steps(r, &bar, &over);
     if (r->s->profile && cr_profile_end(r->s->profile)) return cli_fail_library();
     return code == CLI_OK && over ? finish(r, first, &bar) : code;
 }
@@ -464,13 +238,14 @@ int cli_train(int argc, char **argv) {
         "train", "--data FILE... [options]  or  --resume DIR [options]",
         "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
         options, settings_options(&s, optimizer_words(optimizers), options), NULL};
-    run r = {.s = &s, .command = &c, .best = INFINITY};
+    run r = {.s = &s, .command = &c, .best = INFINITY, .batch = next_batch, .validate = validate};
     int code;
     if (options_parse(&c, argc, argv, &code)) {
         code = settings_check(&c, &s);
         if (code == CLI_OK) code = train(&r);
     }
     run_close(&r);
+    cr_gpt_free(r.model);
     free(s.data.path);
     return code;
 }

@@ -45,7 +45,8 @@ static cr_tensor *residual(const cr_gpt *m, const cr_tensor *x, const cr_tensor 
 }
 
 /* Causal self-attention: x (B, T, C) -> (B, T, C).  With a cache the T positions follow `past` earlier ones. */
-static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x, cr_kv *kv, int64_t past) {
+static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x, cr_kv *kv, int64_t past,
+                            const cr_segments *s) {
     const int64_t H = m->config.heads, C = m->config.width, B = cr_size(x, 0), T = cr_size(x, 1);
     cr_tensor *qkv = cr_view(linear(x, &b->attn_c_attn), CR_LIST(B, T, 3, H, C / H));
     cr_tensor *part[3];
@@ -55,31 +56,43 @@ static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x,
         part[1] = cr_kv_append(kv->k, part[1], past);
         part[2] = cr_kv_append(kv->v, part[2], past);
     }
-    cr_tensor *y = cr_attention(part[0], part[1], part[2], &(cr_attention_options){.causal = true});
+    const cr_attention_options o = {.causal = true};
+    cr_tensor *y = s ? cr_segments_attention(s, part[0], part[1], part[2], &o)
+                     : cr_attention(part[0], part[1], part[2], &o);
     y = cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, C));        /* concatenates the heads */
     return linear(y, &b->attn_c_proj);
 }
 
 static cr_tensor *mlp(const block *b, const cr_tensor *x) {
+    if (!cr_affine_is_plain(&b->mlp_c_fc) || !cr_affine_is_plain(&b->mlp_c_proj))
+        return linear(cr_affine_apply(&b->mlp_c_fc, x, CR_ACT_GELU_TANH), &b->mlp_c_proj);
     return cr_mlp(x, b->mlp_c_fc.weight, b->mlp_c_fc.bias, b->mlp_c_proj.weight, b->mlp_c_proj.bias, CR_ACT_GELU_TANH);
 }
 
 /* One pre-norm block.  Its own scope frees the temporaries when there is no graph. */
 static cr_tensor *block_forward(const cr_gpt *m, const block *b, const cr_tensor *x, cr_kv *kv, int64_t past,
-                                bool train) {
+                                const cr_segments *s, bool train) {
     cr_scope_begin();
-    x = residual(m, x, attention(m, b, norm(x, &b->ln_1), kv, past), train);
+    x = residual(m, x, attention(m, b, norm(x, &b->ln_1), kv, past, s), train);
     cr_tensor *y = cr_keep(residual(m, x, mlp(b, norm(x, &b->ln_2)), train));
     cr_scope_end();
     return y;
 }
 
+static cr_tensor *first_positions(const void *wpe, int64_t start, int64_t length) {
+    (void)start;
+    return cr_slice(wpe, 0, 0, length, 1);
+}
+
 /* tokens (B, T) -> the residual stream after the last norm (B, T, C). */
-static cr_tensor *hidden(const cr_gpt *m, const cr_tensor *tokens, cr_kv *kv, int64_t past, bool train) {
+static cr_tensor *hidden(const cr_gpt *m, const cr_tensor *tokens, cr_kv *kv, int64_t past, const cr_segments *s,
+                         bool train) {
     const int64_t T = cr_size(tokens, 1);
-    cr_tensor *x = cr_add(cr_embedding(m->wte, tokens), cr_slice(m->wpe, 0, past, past + T, 1));
+    cr_tensor *at = s ? cr_segments_join(s, 0, first_positions, m->wpe) : cr_slice(m->wpe, 0, past, past + T, 1);
+    cr_tensor *x = cr_add(cr_embedding(m->wte, tokens), at);
     if (train && m->config.dropout > 0) x = cr_dropout(x, m->config.dropout, true, m->generator);
-    for (int64_t l = 0; l < m->config.layers; l++) x = block_forward(m, &m->h[l], x, kv ? &kv[l] : NULL, past, train);
+    for (int64_t l = 0; l < m->config.layers; l++)
+        x = block_forward(m, &m->h[l], x, kv ? &kv[l] : NULL, past, s, train);
     return norm(x, &m->ln_f);
 }
 
@@ -90,7 +103,7 @@ static cr_status check_tokens(const char *op, const cr_gpt *m, const cr_tensor *
 cr_tensor *cr_gpt_logits(const cr_gpt *m, const cr_tensor *tokens, bool train) {
     if (check_tokens("gpt_logits", m, tokens)) return NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_linear(hidden(m, tokens, NULL, 0, train), m->wte, CR_NONE, CR_ACT_NONE));
+    cr_tensor *y = cr_keep(cr_linear(hidden(m, tokens, NULL, 0, NULL, train), m->wte, CR_NONE, CR_ACT_NONE));
     cr_scope_end();
     return y;
 }
@@ -219,6 +232,24 @@ void cr_gpt_free(cr_gpt *m) {
     cr_retire(m);
 }
 
+cr_status cr_gpt_each_affine(cr_gpt *m, cr_named_affine fn, void *ctx) {
+    cr_status status = CR_OK;
+    for (int64_t l = 0; l < m->config.layers; l++) {
+        block *b = &m->h[l];
+        const struct { const char *name; cr_affine *p;
+        } rows[] = {{"attn.c_attn", &b->attn_c_attn},
+                    {"attn.c_proj", &b->attn_c_proj},
+                    {"mlp.c_fc", &b->mlp_c_fc},
+                    {"mlp.c_proj", &b->mlp_c_proj}};
+        for (int i = 0; i < 4 && status == CR_OK; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "h.%lld.%s", (long long)l, rows[i].name);
+            status = fn(ctx, name, rows[i].p);
+        }
+    }
+    return status;
+}
+
 cr_gpt_config cr_gpt_configuration(const cr_gpt *m) {
     return cr_lacks("gpt_configuration", "model", m) ? (cr_gpt_config){0} : m->config;
 }
@@ -321,12 +352,16 @@ cr_gpt *cr_gpt_load(const char *path, const cr_device *dev) {
 
 /* ---- generation */
 static cr_tensor *hidden_of(const void *model, const cr_tensor *tokens, cr_kv *kv, int64_t past) {
-    return hidden(model, tokens, kv, past, false);
+    return hidden(model, tokens, kv, past, NULL, false);
+}
+
+static cr_tensor *packed_of(const void *model, const cr_tensor *tokens, const cr_segments *s) {
+    return hidden(model, tokens, NULL, 0, s, false);
 }
 
 cr_decoder cr_gpt_decoder(const cr_gpt *m) {
     const cr_gpt_config *c = &m->config;
-    return (cr_decoder){m, hidden_of, {m->wte, NULL}, c->vocabulary, c->context, c->layers, c->heads,
+    return (cr_decoder){m, hidden_of, packed_of, {.weight = m->wte}, c->vocabulary, c->context, c->layers, c->heads,
                         c->width / c->heads, m->dtype, m->dev};
 }
 

@@ -47,7 +47,7 @@ static cr_tensor *heads(const cr_llama *m, const cr_tensor *x, int64_t n, const 
 
 /* Causal self-attention: x (B, T, C) -> (B, T, C).  With a cache the T positions follow `past` earlier ones. */
 static cr_tensor *attention(const cr_llama *m, const block *b, const cr_tensor *x, const cr_tensor *table, cr_kv *kv,
-                            int64_t past, int64_t window) {
+                            int64_t past, int64_t window, const cr_segments *s) {
     const config *c = &m->c;
     const int64_t B = cr_size(x, 0), T = cr_size(x, 1);
     cr_tensor *q = cr_rope(heads(m, linear(x, &b->q), c->heads, b->q_norm), table, false),
@@ -57,7 +57,8 @@ static cr_tensor *attention(const cr_llama *m, const block *b, const cr_tensor *
         k = cr_kv_append(kv->k, k, past);
         v = cr_kv_append(kv->v, v, past);
     }
-    cr_tensor *y = cr_attention(q, k, v, &(cr_attention_options){.causal = true, .window = window});
+    const cr_attention_options o = {.causal = true, .window = window};
+    cr_tensor *y = s ? cr_segments_attention(s, q, k, v, &o) : cr_attention(q, k, v, &o);
     return linear(cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, c->heads * c->head_dim)), &b->o);
 }
 
@@ -66,32 +67,48 @@ static cr_tensor *mlp(const block *b, const cr_tensor *x) {
 }
 
 static cr_tensor *block_forward(const cr_llama *m, int64_t l, const cr_tensor *x, const cr_tensor *table, cr_kv *kv,
-                                int64_t past) {
+                                int64_t past, const cr_segments *s) {
     const block *b = &m->h[l];
     const double eps = m->c.eps;
     cr_scope_begin();
     x = cr_add(x, attention(m, b, cr_rms_norm(x, b->norm_1, eps), table, kv, past,
-                            l >= m->c.window_from ? m->c.window : 0));
+                            l >= m->c.window_from ? m->c.window : 0, s));
     cr_tensor *y = cr_keep(cr_add(x, mlp(b, cr_rms_norm(x, b->norm_2, eps))));
     cr_scope_end();
     return y;
 }
 
-static cr_tensor *hidden(const void *model, const cr_tensor *tokens, cr_kv *kv, int64_t past) {
-    const cr_llama *m = model;
+/* The angles of n positions that follow `past` earlier ones. */
+static cr_tensor *angles(const cr_llama *m, int64_t past, int64_t n) {
     cr_rope_options o = m->c.rope;
     o.start = past;
-    const cr_dtype dt = m->dtype == CR_F64 ? CR_F64 : CR_F32;
-    const cr_tensor *table = cr_rope_table(cr_size(tokens, 1), m->c.head_dim, &o, dt, m->dev);
+    return cr_rope_table(n, m->c.head_dim, &o, m->dtype == CR_F64 ? CR_F64 : CR_F32, m->dev);
+}
+
+static cr_tensor *first_angles(const void *model, int64_t start, int64_t length) {
+    (void)start;
+    return angles(model, 0, length);
+}
+
+static cr_tensor *stream(const cr_llama *m, const cr_tensor *tokens, const cr_tensor *table, cr_kv *kv, int64_t past,
+                         const cr_segments *s) {
     if (!table) return NULL;
     cr_tensor *x = cr_embedding(m->table, tokens);
-    for (int64_t l = 0; l < m->c.layers && x; l++) x = block_forward(m, l, x, table, kv ? &kv[l] : NULL, past);
+    for (int64_t l = 0; l < m->c.layers && x; l++) x = block_forward(m, l, x, table, kv ? &kv[l] : NULL, past, s);
     return cr_rms_norm(x, m->norm, m->c.eps);
 }
 
+static cr_tensor *hidden(const void *model, const cr_tensor *tokens, cr_kv *kv, int64_t past) {
+    return stream(model, tokens, angles(model, past, cr_size(tokens, 1)), kv, past, NULL);
+}
+
+static cr_tensor *packed(const void *model, const cr_tensor *tokens, const cr_segments *s) {
+    return stream(model, tokens, cr_segments_join(s, 0, first_angles, model), NULL, 0, s);
+}
+
 cr_decoder cr_llama_decoder(const cr_llama *m) {
-    return (cr_decoder){m, hidden, {m->head, NULL}, m->c.vocabulary, m->c.context, m->c.layers, m->c.kv_heads,
-                        m->c.head_dim, m->dtype, m->dev};
+    return (cr_decoder){m, hidden, packed, {.weight = m->head}, m->c.vocabulary, m->c.context, m->c.layers,
+                        m->c.kv_heads, m->c.head_dim, m->dtype, m->dev};
 }
 
 /* ---- configuration */
@@ -193,7 +210,8 @@ static cr_affine bind_linear(cr_binder *b, int64_t layer, const char *name, int6
     char weight[64], add[64];
     snprintf(weight, sizeof weight, "%s.weight", name);
     snprintf(add, sizeof add, "%s.bias", name);
-    return (cr_affine){bind(b, layer, weight, CR_LIST(OC, C)), bias ? bind(b, layer, add, CR_LIST(OC)) : NULL};
+    return (cr_affine){.weight = bind(b, layer, weight, CR_LIST(OC, C)),
+                       .bias = bias ? bind(b, layer, add, CR_LIST(OC)) : NULL};
 }
 
 cr_llama *cr_llama_over(const char *op, const char *path, const cr_json *json, const cr_device *dev, cr_binder *b) {
@@ -228,3 +246,20 @@ cr_llama *cr_llama_over(const char *op, const char *path, const cr_json *json, c
 }
 
 void cr_llama_free(cr_llama *m) { free(m); }
+
+cr_status cr_llama_each_affine(cr_llama *m, cr_named_affine fn, void *ctx) {
+    cr_status status = CR_OK;
+    for (int64_t l = 0; l < m->c.layers; l++) {
+        block *h = &m->h[l];
+        const struct { const char *name; cr_affine *p;
+        } rows[] = {{"self_attn.q_proj", &h->q}, {"self_attn.k_proj", &h->k}, {"self_attn.v_proj", &h->v},
+                    {"self_attn.o_proj", &h->o}, {"mlp.gate_proj", &h->gate}, {"mlp.up_proj", &h->up},
+                    {"mlp.down_proj", &h->down}};
+        for (int i = 0; i < 7 && status == CR_OK; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "layers.%lld.%s", (long long)l, rows[i].name);
+            status = fn(ctx, name, rows[i].p);
+        }
+    }
+    return status;
+}

@@ -10,17 +10,9 @@
 #include "../io/folder.h"
 #include "../io/gguf.h"
 
-struct cr_lm {
-    char *config;                                   /* the text of config.json */
-    bool gpt2;
-    cr_params *params;                              /* borrowed from gpt, owned with llama */
-    cr_gpt *gpt;                                    /* one of these two */
-    cr_llama *llama;
-    cr_decoder d;
-};
-
 /* ---- names in Hugging Face's files: a prefix, GPT-2's matrices as (in, out), masks that are no weights ---- */
 static const char *prefix(bool gpt2) { return gpt2 ? "transformer." : "model."; }
+const char *cr_lm_prefix(const cr_lm *m) { return prefix(m->gpt2); }
 
 static bool ends(const char *s, const char *with) {
     const size_t n = strlen(s), k = strlen(with);
@@ -224,10 +216,7 @@ static bool file_is_gguf(const char *path) {
     return is;
 }
 
-cr_lm *cr_lm_load(const char *path, const cr_device *dev) {
-    static const char op[] = "lm_load";
-    if (!path) return cr_fail_null(op, "the path"), NULL;
-    if (!dev) return cr_fail_null(op, "the device"), NULL;
+static cr_lm *load(const char *op, const char *path, const cr_device *dev) {
     if (cr_os_is_directory(path) && cr_folder_has_weights(path)) return load_folder(op, path, dev);
     char *config = NULL;
     cr_params *weights = NULL;
@@ -239,12 +228,25 @@ cr_lm *cr_lm_load(const char *path, const cr_device *dev) {
     return m;
 }
 
+cr_lm *cr_lm_load(const char *path, const cr_device *dev) {
+    static const char op[] = "lm_load";
+    if (!path) return cr_fail_null(op, "the path"), NULL;
+    if (!dev) return cr_fail_null(op, "the device"), NULL;
+    cr_lm *m = load(op, path, dev);
+    if (!m || (m->path = malloc(strlen(path) + 1)) != NULL) return m ? strcpy(m->path, path), m : NULL;
+    cr_lm_free(m);
+    return cr_fail(CR_NO_MEMORY, op, "no memory for a path"), NULL;
+}
+
 void cr_lm_free(cr_lm *m) {
     if (!m || cr_stale("lm_free", "model", m)) return;
     if (m->gpt) cr_gpt_free(m->gpt);                /* with its params */
     else cr_params_free(m->params);
     cr_llama_free(m->llama);
+    cr_params_free(m->adapter);
+    free(m->lora_targets);
     free(m->config);
+    free(m->path);
     cr_retire(m);
 }
 
@@ -348,6 +350,9 @@ cr_status cr_lm_save(const cr_lm *m, const char *path, const char *format, const
     if (cr_lacks(op, "model", m)) return cr_error_status();
     if (!path) return cr_fail_null(op, "the path");
     if (!format) return cr_fail_null(op, "the format");
+    if (m->adapter)
+        return cr_fail(CR_BAD_VALUE, op, "the model has an adapter: cr_lm_save_adapter writes it, and after "
+                       "cr_lm_merge it is in the weights");
     const bool folder = !strcmp(format, "safetensors"), gguf = !strcmp(format, "gguf");
     if (!folder && !gguf && strcmp(format, "checkpoint"))
         return cr_fail(CR_BAD_VALUE, op, "format must be safetensors, gguf or checkpoint, not '%.20s'", format);

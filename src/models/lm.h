@@ -7,9 +7,29 @@
 #include "../io/json.h"
 
 /* ---- affine.c: a layer's weights, borrowed from the model's set */
-typedef struct cr_affine { cr_tensor *weight, *bias; } cr_affine;   /* (OC, C) and (OC); bias NULL: none */
-/* act(x weight^T + bias) : (..., C) -> (..., OC) */
+typedef struct cr_lora_mode { bool train; double dropout; cr_generator *generator; } cr_lora_mode;
+typedef struct cr_affine {
+    cr_tensor *weight, *bias;                       /* (OC, C) and (OC); bias NULL: none */
+    cr_tensor *lora_a, *lora_b;                     /* (r, C) and (OC, r); NULL: no adapter */
+    double scale;                                   /* of the adapter */
+    const cr_lora_mode *lora_mode;                  /* of the model */
+} cr_affine;
+/* act(x weight^T + bias + scale (x lora_a^T) lora_b^T) : (..., C) -> (..., OC) */
 cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x, cr_act act);
+bool       cr_affine_is_plain(const cr_affine *p);  /* x weight^T + bias, so that other ops may take both */
+int64_t    cr_affine_inputs(const cr_affine *p);    /* C */
+int64_t    cr_affine_outputs(const cr_affine *p);   /* OC */
+/* visits the linear layers of a model's blocks by name */
+typedef cr_status (*cr_named_affine)(void *ctx, const char *name, cr_affine *p);
+
+/* ---- packed.c: samples one after the other in one row, each a text of its own */
+typedef struct cr_segments { int64_t n; const int64_t *length; } cr_segments;  /* NULL: every row is one text */
+/* fn's results for each segment, joined along an axis */
+typedef cr_tensor *(*cr_segment_fn)(const void *ctx, int64_t start, int64_t length);
+cr_tensor *cr_segments_join(const cr_segments *s, int axis, cr_segment_fn fn, const void *ctx);
+/* causal attention within each segment : (1, H, N, D), (1, KV, N, D) x 2 -> (1, H, N, D) */
+cr_tensor *cr_segments_attention(const cr_segments *s, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
+                                 const cr_attention_options *o);
 
 /* ---- generate.c: text from any decoder */
 typedef struct cr_kv { cr_tensor *k, *v; } cr_kv;   /* of one layer, (1, KV, room, D): the first `past` positions
@@ -18,6 +38,8 @@ typedef struct cr_decoder {
     const void *model;
     /* tokens (1, T) that follow `past` cached ones -> the residual stream after the last norm (1, T, C) */
     cr_tensor *(*hidden)(const void *model, const cr_tensor *tokens, cr_kv *kv, int64_t past);
+    /* the same of samples (1, N) */
+    cr_tensor *(*packed)(const void *model, const cr_tensor *tokens, const cr_segments *s);
     cr_affine head;                                 /* the residual stream -> logits */
     int64_t vocabulary, context, layers, kv_heads, head_dim;
     cr_dtype dtype;
@@ -56,10 +78,28 @@ cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape);
 /* ---- gpt.c and llama.c: models over given weights; NULL: no memory, or an error of the configuration */
 cr_gpt    *cr_gpt_over(const cr_gpt_config *c, const cr_device *dev, cr_binder *b);     /* takes b->into */
 cr_decoder cr_gpt_decoder(const cr_gpt *m);
+cr_status  cr_gpt_each_affine(cr_gpt *m, cr_named_affine fn, void *ctx);
 
 typedef struct cr_llama cr_llama;
 cr_llama  *cr_llama_over(const char *op, const char *path, const cr_json *config, const cr_device *dev, cr_binder *b);
 void       cr_llama_free(cr_llama *m);
 cr_decoder cr_llama_decoder(const cr_llama *m);
+cr_status  cr_llama_each_affine(cr_llama *m, cr_named_affine fn, void *ctx);
+
+/* ---- lm.c */
+struct cr_lm {
+    char *config, *path;                            /* the text of config.json; what it was loaded from */
+    bool gpt2;
+    cr_params *params;                              /* borrowed from gpt, owned with llama */
+    cr_gpt *gpt;                                    /* one of these two */
+    cr_llama *llama;
+    cr_decoder d;
+    cr_params *adapter;                             /* lora.c: NULL: none */
+    cr_lora_options lora;
+    char *lora_targets;                             /* lora.targets, as a JSON array */
+    cr_lora_mode lora_mode;
+};
+/* of Hugging Face's names */
+const char *cr_lm_prefix(const cr_lm *m);
 
 #endif

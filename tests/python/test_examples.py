@@ -18,6 +18,7 @@ SAYS = {
     "moons_nn": "of 200 right",
     "digits": "unseen digits right",
     "names": "nats a letter",
+    "finetune": "9 of 9 answers right",
 }
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NAMES = (

@@ -4,7 +4,17 @@ those of the program ``chainrule train``."""
 from .auto import from_pretrained
 from .checkpoint import load_checkpoint, save_checkpoint
 from .decoder import Decoder
+from .evaluation import evaluate
 from .gpt import GPT
 from .llama import Llama, LlamaConfig
 
-__all__ = ["GPT", "Decoder", "Llama", "LlamaConfig", "from_pretrained", "load_checkpoint", "save_checkpoint"]
+__all__ = [
+    "GPT",
+    "Decoder",
+    "Llama",
+    "LlamaConfig",
+    "evaluate",
+    "from_pretrained",
+    "load_checkpoint",
+    "save_checkpoint",
+]

@@ -29,6 +29,11 @@ class Spans(NamedTuple):
     lengths: Sequence[int]
     pasts: Sequence[int]
 
+    @classmethod
+    def whole(cls, lengths: Sequence[int]) -> Spans:
+        """Sequences from their first token on."""
+        return cls([*lengths], [0] * len(lengths))
+
     def positions(self) -> list[int]:
         """The position of each token in its sequence, (N)."""
         return [past + i for length, past in zip(*self, strict=True) for i in range(length)]
@@ -39,10 +44,11 @@ def attend(
 ) -> Tensor:
     """Each position looks at itself and those before, or the last ``window`` of them : (B, H, T, D), (B,
     KV, T, D) x 2 -> (B, H, T, D).  With a cache, which receives k and v, the T positions follow ``past``
-    earlier ones; ``Spans``: each sequence has a cache of its own, and sees only itself."""
+    earlier ones; ``Spans``: each sequence sees only itself, and has a cache of its own if there are any."""
     if isinstance(past, Spans):
         parts = zip(*(x.split(past.lengths, 2) for x in (q, k, v)), strict=True)
-        rows: Any = zip(parts, cache or (), past.pasts, strict=True)
+        own_caches: Sequence[Any] = cache or [None] * len(past.pasts)
+        rows: Any = zip(parts, own_caches, past.pasts, strict=True)
         return _core.cat([attend(a, b, c, own, before, window) for (a, b, c), own, before in rows], 2)
     if cache is not None:
         stores: Any = cache
@@ -73,6 +79,7 @@ class Decoder(nn.Module):
     transposed: ClassVar[tuple[str, ...]] = ()  # matrices that are stored (in, out): ends of their names
     embedding: ClassVar[str]  # the table that a tied head is
     into_residual: ClassVar[tuple[str, ...]]  # matrices into the residual stream: ends of their names
+    lora_targets: ClassVar[tuple[str, ...]]  # layers with an adapter where nn.lora is not told: PEFT's
 
     config: Any
     generator: Generator | None
@@ -129,12 +136,15 @@ class Decoder(nn.Module):
 
     def _time(self, tokens: Tensor, past: int | Spans) -> int:
         """T.  ValueError: tokens that the model does not take."""
-        T = tokens.size(1) if tokens.ndim == 2 else 0
+        T, context = tokens.size(1) if tokens.ndim == 2 else 0, self.config.context
         if isinstance(past, Spans):
-            fits = T == sum(past.lengths) > 0 and max(map(sum, zip(*past, strict=True))) <= self.config.context
-        else:
-            fits = 1 <= T <= self.config.context - past
-        if not fits:
+            most = max(map(sum, zip(*past, strict=True)), default=0)
+            if tuple(tokens.shape) != (1, sum(past.lengths)) or min(past.lengths, default=0) < 1 or most > context:
+                raise ValueError(
+                    f"[{type(self).__name__}] packed tokens must be (1, sum of lengths), of samples of 1 to {context}"
+                    f" tokens, not {tuple(tokens.shape)} with the longest of {most}"
+                )
+        elif not 1 <= T <= context - past:
             raise ValueError(
                 f"[{type(self).__name__}] tokens must be (batch, time), of 1 to {self.config.context} steps of time,"
                 f" not {tuple(tokens.shape)}"
@@ -144,9 +154,23 @@ class Decoder(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         return self.logits(self.hidden(tokens))
 
-    def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        """The mean cross-entropy, in nats a token, of predicting targets (B, T) from tokens (B, T)."""
+    def loss(self, tokens: Tensor, targets: Tensor, lengths: Sequence[int] | None = None) -> Tensor:
+        """The mean cross-entropy, in nats a token, of predicting targets (B, T) from tokens (B, T); a target of
+        -100 does not count. lengths: of the samples in one row, each of which sees only itself (``data.pack``)."""
+        if lengths is not None:
+            return self.losses(tokens, targets, lengths).mean()
         return F.cross_entropy(self(tokens).flatten(0, 1), targets.flatten())
+
+    def losses(self, tokens: Tensor, targets: Tensor, lengths: Sequence[int]) -> Tensor:
+        """The cross-entropy of each target that counts, in order : (1, N), (1, N) -> (K).  ValueError: none does."""
+        targets = targets.flatten()
+        at = (targets >= 0).nonzero().flatten()
+        if not at.numel():
+            raise ValueError(f"[{type(self).__name__}] none of the {targets.numel()} targets counts")
+        x = self.hidden(tokens, past=Spans.whole(lengths)).flatten(0, 1)
+        if at.numel() < targets.numel():
+            x, targets = x.index_select(0, at), targets.index_select(0, at)
+        return F.cross_entropy(self.logits(x), targets, reduction="none")
 
     @no_grad
     def generate(

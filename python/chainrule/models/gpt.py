@@ -84,6 +84,7 @@ class GPT(Decoder):
     prefix, layer, masks = "transformer.", "h", r"h\.\d+\.attn\.(bias|masked_bias)"
     transposed = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
     into_residual, embedding = ("c_proj.weight",), "wte.weight"
+    lora_targets = ("c_attn",)
 
     def __init__(
         self,

@@ -109,6 +109,7 @@ class Llama(Decoder):
     }
     prefix, layer, masks = "model.", "layers", r"(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq"
     into_residual, embedding = ("o_proj.weight", "down_proj.weight"), "embed_tokens.weight"
+    lora_targets = ("q_proj", "v_proj")
 
     def __init__(
         self,

@@ -210,15 +210,24 @@ def config_text(model: Decoder) -> str:
     return json.dumps(said, indent=2) + "\n"
 
 
+def plain_state(model: Decoder, op: str) -> dict[str, Tensor]:
+    """The weights by name.  ValueError: the model has adapters, whose names nobody else reads."""
+    state = model.state_dict()
+    if any(".base_layer." in name for name in state):
+        raise ValueError(f"[{op}] the model has adapters: nn.lora.save writes them; or nn.lora.merge and remove first")
+    return state
+
+
 def save(model: Decoder, folder: str | os.PathLike[str], max_shard_size: int | str) -> None:
     """Writes config.json and the weights by the names of ``transformers``."""
     weights = {
         name if name == HEAD else model.prefix + name: p.t() if name.endswith(model.transposed) and p.ndim == 2 else p
-        for name, p in model.state_dict().items()
+        for name, p in plain_state(model, "save_pretrained").items()
     }
     _core._save_folder(weights, os.fspath(folder), config_text(model), bytes_of(max_shard_size))
 
 
 def save_gguf(model: Decoder, path: str | os.PathLike[str], type: str, metadata: Mapping[str, Any] | None) -> None:
     """Writes one file with the model and the entries of its tokenizer."""
-    _core._save_gguf(model.state_dict(), os.fspath(path), config_text(model), json.dumps(dict(metadata or {})), type)
+    state = plain_state(model, "save_gguf")
+    _core._save_gguf(state, os.fspath(path), config_text(model), json.dumps(dict(metadata or {})), type)

@@ -18,6 +18,7 @@ from . import (
     init,
     lazy,
     linear,
+    lora,
     loss,
     margin_loss,
     module,
@@ -56,7 +57,7 @@ from .upsample import *
 
 globals().update(_lazy := lazy.lazy_classes(globals()))
 
-__all__ = ["MLP", "Layer", "Neuron", "attention", "functional", "init", "utils"]
+__all__ = ["MLP", "Layer", "Neuron", "attention", "functional", "init", "lora", "utils"]
 for _part in (
     activation,
     adaptive,

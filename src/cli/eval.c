@@ -1,0 +1,185 @@
+/* eval.c - chainrule eval: the loss, perplexity and bits per byte of a model on text, chats, or prompts and
+ * completions, and its answers to questions with choices. */
+#include "run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/os.h"
+
+typedef struct job {
+    const char *model, *adapter, *device, *dtype;
+    file_list data;
+    int64_t context, batch, threads;
+    bool truncate, json;
+    cr_lm *m;
+    cr_tokenizer *t;
+    samples s;
+    double *loss;                                   /* of each sample: the sum over its targets */
+} job;
+
+typedef struct result { int64_t samples, tokens, bytes, questions, right, right_by_length; double loss; } result;
+
+/* ---- losses */
+/* Of the samples first .. first + n - 1, which are packed. */
+static cr_status losses_of(job *j, const packing *batch, int64_t first, cr_dtype low) {
+    const cr_samples p = packing_of(batch);
+    const cr_device *dev = cr_device_of(cr_params_at(cr_lm_params(j->m), 0));
+    cr_scope_begin();
+    cr_status status = cr_autocast_begin(dev, low, true);
+    cr_tensor *each = status == CR_OK ? cr_lm_losses(j->m, &p, false) : NULL;
+    if (status == CR_OK) status = cr_autocast_end();
+    const size_t bytes = each ? (size_t)cr_numel(each) * sizeof(double) : 0;
+    double *host = each ? malloc(bytes) : NULL;
+    if (!host) status = each ? CR_NO_MEMORY : cr_error_status();
+    else status = cr_read(each, CR_F64, host, bytes);
+    for (int64_t i = 0, k = 0; i < p.n && status == CR_OK; i++) {
+        j->loss[first + i] = 0;
+        for (int64_t c = 0; c < j->s.of[first + i].counted; c++) j->loss[first + i] += host[k++];
+    }
+    free(host);
+    cr_scope_end();
+    return status;
+}
+
+static cr_status all_losses(job *j) {
+    packing batch = {0};
+    cr_status status = CR_OK;
+    int64_t first = 0;
+    const cr_dtype low = low_named(j->dtype);
+    const bool grad = cr_set_grad_enabled(false);
+    for (int64_t i = 0; i < j->s.n && status == CR_OK; i++) {
+        if (!packing_add(&batch, &j->s, i)) status = CR_NO_MEMORY;
+        if (status != CR_OK || (i + 1 < j->s.n && batch.tokens < j->batch * j->context)) continue;
+        status = cr_os_interrupted() ? CR_INTERRUPTED : losses_of(j, &batch, first, low);
+        first = i + 1;
+        batch.tokens = batch.samples = 0;
+    }
+    cr_set_grad_enabled(grad);
+    packing_free(&batch);
+    return status;
+}
+
+/* ---- results */
+/* The likeliest choice; by_length: of the bytes' mean. */
+static int64_t chosen(const job *j, const question *q, bool by_length) {
+    int64_t best = 0;
+    double least = INFINITY;
+    for (int64_t i = 0; i < q->choices; i++) {
+        const sample *it = &j->s.of[q->first + i];
+        const double loss = j->loss[q->first + i] / (by_length && it->bytes ? (double)it->bytes : 1);
+        if (loss < least) { least = loss; best = i; }
+    }
+    return best;
+}
+
+static result results(const job *j) {
+    result r = {.questions = j->s.questions};
+    int64_t at = 0;
+    for (int64_t q = 0; q <= j->s.questions; q++) {
+        const int64_t end = q < j->s.questions ? j->s.asked[q].first : j->s.n;
+        for (; at < end; at++) {                    /* samples between questions */
+            r.samples++;
+            r.tokens += j->s.of[at].counted;
+            r.bytes += j->s.of[at].bytes;
+            r.loss += j->loss[at];
+        }
+        if (q == j->s.questions) break;
+        const question *asked = &j->s.asked[q];
+        r.right += chosen(j, asked, false) == asked->answer;
+        r.right_by_length += chosen(j, asked, true) == asked->answer;
+        at += asked->choices;
+    }
+    return r;
+}
+
+static double part(double a, int64_t n) { return n ? a / (double)n : NAN; }
+
+static void print_json(const job *j, const result *r, double seconds) {
+    char model[4096], adapter[4096], n[6][32];
+    json_escape(j->model, model, sizeof model);
+    json_escape(j->adapter ? j->adapter : "", adapter, sizeof adapter);
+    const double mean = part(r->loss, r->tokens);
+    printf("{\"model\": \"%s\", \"adapter\": %s%s%s, \"samples\": %lld, \"tokens\": %lld, \"bytes\": %lld, "
+           "\"loss\": %s, \"perplexity\": %s, \"bits_per_byte\": %s, \"questions\": %lld, \"accuracy\": %s, "
+           "\"accuracy_by_length\": %s, \"seconds\": %s}\n",
+           model, j->adapter ? "\"" : "", j->adapter ? adapter : "null", j->adapter ? "\"" : "",
+           (long long)r->samples, (long long)r->tokens, (long long)r->bytes, json_number(mean, n[0]),
+           json_number(exp(mean), n[1]), json_number(part(r->loss / log(2), r->bytes), n[2]),
+           (long long)r->questions, json_number(part((double)r->right, r->questions), n[3]),
+           json_number(part((double)r->right_by_length, r->questions), n[4]), json_number(seconds, n[5]));
+}
+
+static void print_text(const job *j, const result *r, double seconds) {
+    const double mean = part(r->loss, r->tokens);
+    if (r->samples)
+        printf("loss        %.4f nats a token, over %lld tokens of %lld samples\nperplexity  %.4g\n"
+               "bits/byte   %.4f, over %lld bytes\n", mean, (long long)r->tokens, (long long)r->samples, exp(mean),
+               part(r->loss / log(2), r->bytes), (long long)r->bytes);
+    if (r->questions)
+        printf("accuracy    %.4f of %lld questions; %.4f by the mean of a byte\n",
+               part((double)r->right, r->questions), (long long)r->questions,
+               part((double)r->right_by_length, r->questions));
+    printf("            in %.2f s\n", seconds);
+    (void)j;
+}
+
+static int evaluate(job *j) {
+    if (!open_model(j->model, j->device, &j->m, &j->t)) return CLI_FAILED;
+    if (j->adapter && cr_lm_load_adapter(j->m, j->adapter, NULL)) return cli_fail_library();
+    const int64_t most = cr_lm_context(j->m);
+    if (j->context > most)
+        return cli_fail("--context is %lld, the model takes at most %lld", (long long)j->context, (long long)most);
+    if (!j->context) j->context = most < 1024 ? most : 1024;
+    reader how = reader_of(j->m, j->t, j->context);
+    how.truncate = j->truncate;
+    how.questions = true;
+    if (!samples_read(&how, &j->data, &j->s)) return CLI_FAILED;
+    j->loss = malloc((size_t)j->s.n * sizeof *j->loss);
+    if (!j->loss) return cli_fail("no memory for %lld samples", (long long)j->s.n);
+    const double start = cr_os_seconds();
+    const cr_status status = all_losses(j);
+    if (status == CR_INTERRUPTED || cr_os_interrupted()) return CLI_STOPPED;
+    if (status != CR_OK) return cli_fail_library();
+    const result r = results(j);
+    (j->json ? print_json : print_text)(j, &r, cr_os_seconds() - start);
+    return CLI_OK;
+}
+
+int cli_eval(int argc, char **argv) {
+    job j = {.dtype = "f32", .batch = 4};
+    option options[] = {
+        {.name = "model", .text = &j.model, .what = "DIR",
+         .help = "a folder of Hugging Face, a GGUF file, or a run of chainrule"},
+        {.name = "adapter", .text = &j.adapter, .what = "DIR", .help = "an adapter of finetune --lora, or of PEFT"},
+        {.name = "data", .files = &j.data, .what = "FILE...",
+         .help = "*.jsonl: a line is {\"messages\"}, {\"prompt\", \"completion\"}, {\"text\"} or {\"question\", "
+                 "\"choices\", \"answer\"}; others: text"},
+        {.name = "context", .integer = &j.context, .help = "tokens of a window; 0: the model's, at most 1024",
+         .max = 0x1p31 - 1},
+        {.name = "batch", .integer = &j.batch, .help = "windows at once", .min = 1, .max = 0x1p20},
+        {.name = "truncate", .flag = &j.truncate, .help = "cut longer samples instead of refusing"},
+        {.name = "dtype", .text = &j.dtype, .words = "f32|bf16|f16", .help = "of products and activations"},
+        {.name = "json", .flag = &j.json, .help = "print one JSON object"},
+        option_device(&j.device),
+        option_threads(&j.threads),
+    };
+    const command c = {"eval",  "--model DIR --data FILE... [--adapter DIR] [options]",
+                       "Measures a model: loss, perplexity, bits per byte, multiple choice.",
+                       options, sizeof options / sizeof *options, NULL};
+    int code;
+    if (!options_parse(&c, argc, argv, &code)) return code;
+    if (!j.model || !j.data.n) code = usage_error(&c, "--model and --data are needed");
+    else if (j.threads && cr_set_num_threads((int)j.threads)) code = cli_fail_library();
+    else {
+        cr_os_catch_interrupt();
+        code = evaluate(&j);
+    }
+    cr_lm_free(j.m);
+    cr_tokenizer_free(j.t);
+    samples_free(&j.s);
+    free(j.loss);
+    free(j.data.path);
+    return code;
+}

@@ -1,0 +1,308 @@
+/* finetune.c - chainrule finetune: trains a pretrained model on text, chats, or prompts and completions;
+ * all of its weights, or an adapter (--lora).
+ *
+ * A step takes --batch rows of whole samples, which see only themselves.  The validation loss is over the
+ * samples of --validation, or over the last tenth.  --seed determines all random numbers: a stopped and
+ * resumed run ends with the same bits. */
+#include "run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/os.h"
+
+typedef struct tune {
+    run r;                                          /* first: the loop's functions get its address */
+    cr_lm *m;
+    samples train, val;                             /* val: of --validation */
+    int64_t kept;                                   /* samples behind those of train: to validate; 0: val */
+    packer rows;
+    packing batch;
+} tune;
+
+/* ---- options */
+enum { OWN = 9, TUNE_OPTIONS = OWN + SETTINGS_OPTIONS };
+
+static settings tune_default(void) {
+    settings s = settings_default();
+    s.lora = 0;
+    s.alpha = 16;
+    s.context = 0;
+    s.batch = 4;
+    s.steps = 300;
+    s.lr = NAN;
+    s.warmup = 20;
+    s.weight_decay = 0;
+    s.beta2 = 0.999;
+    s.eval_every = 50;
+    s.save_every = 100;
+    s.out = "tuned";
+    return s;
+}
+
+static int tune_options(settings *s, const char *optimizers, option out[TUNE_OPTIONS]) {
+    const option own[OWN] = {
+        {.name = "model", .text = &s->model, .what = "DIR", .kept = KEPT_FIXED,
+         .help = "what to start from: a folder of Hugging Face, a GGUF file, or a run of chainrule"},
+        {.name = "data", .files = &s->data, .what = "FILE...",
+         .help = "*.jsonl: a line is {\"messages\"}, {\"prompt\", \"completion\"} or {\"text\"}; others: text"},
+        {.name = "validation", .files = &s->validation, .what = "FILE...",
+         .help = "the same, to validate; absent: the last tenth of --data"},
+        {.name = "lora", .integer = &s->lora, .kept = KEPT_FIXED, .max = 65536,
+         .help = "train an adapter of this rank, and leave the weights alone; 0: train all weights"},
+        {.name = "alpha", .real = &s->alpha, .kept = KEPT_FIXED, .help = "the adapter's scale is alpha / rank"},
+        {.name = "targets", .text = &s->targets, .what = "NAMES", .kept = KEPT_FIXED,
+         .help = "layers with an adapter, c_attn,c_fc or all-linear (default c_attn of GPT-2, else q_proj,v_proj)"},
+        {.name = "dropout", .real = &s->lora_dropout, .what = "P", .kept = KEPT_FIXED, .max = 0.999,
+         .help = "share of the adapter's inputs dropped while training"},
+        {.name = "context", .integer = &s->context, .kept = KEPT_FIXED, .max = 0x1p31 - 1,
+         .help = "tokens of a row, and of a sample at most; 0: the model's, at most 1024"},
+        {.name = "truncate", .flag = &s->truncate, .kept = KEPT_FIXED, 
+         .help = "cut longer samples instead of refusing"},
+    };
+    static const char *const shared[] = {
+        "dtype", "batch", "accumulate", "steps", "optimizer", "lr", "min-lr", "warmup", "weight-decay", "beta1",
+        "beta2", "clip", "fuse-step", "seed", "out", "overwrite", "resume", "stop-at", "eval-every", "save-every",
+        "keep", "best", "profile", "device", "threads"};
+    option all[SETTINGS_OPTIONS];
+    int n = OWN;
+    settings_options(s, optimizers, all);
+    memcpy(out, own, sizeof own);
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        for (int k = 0; k < SETTINGS_OPTIONS; k++)
+            if (!strcmp(all[k].name, shared[i])) out[n++] = all[k];
+    for (int i = OWN; i < n; i++) {
+        if (!strcmp(out[i].name, "batch")) out[i].help = "rows in a step, each of whole samples";
+        if (!strcmp(out[i].name, "lr")) out[i].help = "highest learning rate (default 2e-4 with --lora, else 2e-5)";
+    }
+    return n;
+}
+
+static int check(const command *c, settings *s) {
+    if (s->resume) {
+        if (option_find(c, "out")->given)
+            return usage_error(c, "--resume goes on in its own folder: --out cannot be given with it");
+        s->out = s->resume;
+        return CLI_OK;
+    }
+    if (!s->model) return usage_error(c, "nothing to start from: give --model DIR or --resume DIR");
+    if (!s->data.n) return usage_error(c, "nothing to train on: give --data FILE... or --resume DIR");
+    if (option_find(c, "lora")->given && s->lora < 1)
+        return usage_error(c, "--lora must be a rank of at least 1, not 0");
+    static const char *const needs[] = {"alpha", "targets", "dropout"};
+    for (int i = 0; i < 3; i++)
+        if (!s->lora && option_find(c, needs[i])->given) return usage_error(c, "--%s needs --lora", needs[i]);
+    if (!s->overwrite && run_exists(s->out))
+        return cli_fail("'%s' already holds a run: go on with --resume %s, choose another --out, or give --overwrite",
+                        s->out, s->out);
+    return CLI_OK;
+}
+
+/* ---- the objects of a run */
+static bool open_samples(tune *t) {
+    settings *s = t->r.s;
+    const int64_t most = cr_lm_context(t->m);
+    if (s->context > most)
+        return cli_fail("--context is %lld, the model takes at most %lld", (long long)s->context, (long long)most),
+               false;
+    if (!s->context) s->context = most < 1024 ? most : 1024;
+    reader how = reader_of(t->m, t->r.tokenizer, s->context);
+    how.truncate = s->truncate;
+    if (!samples_read(&how, &s->data, &t->train) || !samples_read(&how, &s->validation, &t->val)) return false;
+    t->r.hash = samples_hash(&t->val, samples_hash(&t->train, 0));
+    if (!s->validation.n) {                         /* the last tenth */
+        if (t->train.n < 2)
+            return cli_fail("the data are one sample: give more of them, or --validation FILE"), false;
+        t->kept = t->train.n / 10 ? t->train.n / 10 : 1;
+        t->train.n -= t->kept;
+    }
+    t->rows = (packer){.s = &t->train, .context = s->context, .seed = (uint64_t)s->seed};
+    return true;
+}
+
+/* The samples to validate: n from `first` on. */
+static const samples *validated(const tune *t, int64_t *first, int64_t *n) {
+    *first = t->kept ? t->train.n : 0;
+    *n = t->kept ? t->kept : t->val.n;
+    return t->kept ? &t->train : &t->val;
+}
+
+static bool make_model(tune *t) {
+    run *r = &t->r;
+    const settings *s = r->s;
+    if (!open_model(s->model, s->device, &t->m, &r->tokenizer) || !open_samples(t)) return false;
+    r->vocabulary = cr_lm_vocabulary(t->m);
+    r->generator = cr_generator_new((uint64_t)s->seed);
+    bool made = r->generator != NULL;
+    if (made && s->lora) {
+        const cr_lora_options o = {
+            .rank = s->lora, .alpha = s->alpha, .dropout = s->lora_dropout,
+            .targets = s->targets && *s->targets ? s->targets : NULL};
+        made = cr_lm_lora(t->m, &o, r->generator) == CR_OK;
+        r->frozen = cr_lm_params(t->m);
+    }
+    r->trained = s->lora ? cr_lm_adapter(t->m) : cr_lm_params(t->m);
+    if (!s->lora) r->config = cr_lm_config(t->m);
+    made = made && run_optimizer(r) && low_copies(r->trained, r->optim, r->low, &r->copies);
+    if (made && r->frozen) made = low_copies(r->frozen, NULL, r->low, &r->frozen_copies);
+    if (made && r->low == CR_F16) made = (r->scaler = cr_scaler_new(NULL)) != NULL;
+    return made || (cli_fail_library(), false);
+}
+
+static bool prepare(tune *t) {
+    run *r = &t->r;
+    if (!make_model(t) || (r->s->resume && !run_restore(r))) return false;
+    for (int64_t i = 0; i < r->batches * r->s->batch; i++) if (!packer_row(&t->rows, NULL)) return false;
+    char from[4096];
+    folder_of(r->s->model, from);
+    return run_folder(r) && (r->s->resume || copy_companions(from, r->s->out));
+}
+
+/* ---- batches */
+static void start_over(packing *p) { p->tokens = p->samples = 0; }
+
+static cr_tensor *next_batch(run *r) {
+    tune *t = (tune *)r;
+    start_over(&t->batch);
+    for (int64_t i = 0; i < r->s->batch; i++)
+        if (!packer_row(&t->rows, &t->batch)) return NULL;
+    const cr_samples p = packing_of(&t->batch);
+    r->seen += (double)t->batch.tokens;
+    return cr_mean(cr_lm_losses(t->m, &p, true), CR_ALL, false);
+}
+
+/* The sum of the losses of what is packed. */
+static cr_status packed_loss(const run *r, cr_lm *m, const packing *batch, double *sum, int64_t *counted) {
+    const cr_samples p = packing_of(batch);
+    cr_scope_begin();
+    cr_status status = cr_autocast_begin(r->dev, r->low, true);
+    cr_tensor *each = status == CR_OK ? cr_lm_losses(m, &p, false) : NULL, *total = cr_sum(each, CR_ALL, false);
+    if (status == CR_OK) status = cr_autocast_end();
+    if (!total) status = cr_error_status();
+    else {
+        *sum += cr_item(total);
+        *counted += cr_numel(each);
+    }
+    cr_scope_end();
+    return status;
+}
+
+static cr_status validate(run *r, double *loss) {
+    tune *t = (tune *)r;
+    int64_t first, n, counted = 0;
+    const samples *s = validated(t, &first, &n);
+    const bool grad = cr_set_grad_enabled(false);
+    cr_status status = CR_OK;
+    double sum = 0;
+    start_over(&t->batch);
+    for (int64_t i = first; i < first + n && status == CR_OK; i++) {
+        if (!packing_add(&t->batch, s, i)) status = CR_NO_MEMORY;
+        if (status != CR_OK || (i + 1 < first + n && t->batch.tokens < r->s->batch * r->s->context)) continue;
+        status = cr_os_interrupted() ? CR_INTERRUPTED : packed_loss(r, t->m, &t->batch, &sum, &counted);
+        start_over(&t->batch);
+    }
+    cr_set_grad_enabled(grad);
+    *loss = sum / (double)counted;
+    return status;
+}
+
+/* ---- start and finish */
+static void say_what(const tune *t) {
+    const run *r = &t->r;
+    char all[32], trained[32], tokens[32];
+    int64_t first, n, counted = 0, length = 0;
+    (void)validated(t, &first, &n);
+    for (int64_t i = 0; i < t->train.n; i++) counted += t->train.of[i].counted, length += t->train.of[i].length;
+    count_text((double)counted, tokens);
+    printf("data    %lld samples to train on, %lld to validate; %s of %lld tokens count\n", (long long)t->train.n,
+           (long long)n, tokens, (long long)length);
+    count_text((double)cr_params_numel(cr_lm_params(t->m)), all);
+    count_text((double)cr_params_numel(r->trained), trained);
+    printf("model   %s: %s of %s parameters train, context %lld\n", r->s->model, trained,
+           r->frozen ? all : trained, (long long)r->s->context);
+    printf("device  %s (%s)\n", cr_device_name(r->dev), cr_device_info(r->dev));
+    if (r->s->resume) printf("resume  %s after step %lld\n", r->s->resume, (long long)r->step);
+    printf("\n");
+    fflush(stdout);
+}
+
+/* The result beside the checkpoints: an adapter in PEFT's format, or a folder of Hugging Face. */
+static bool write_result(tune *t) {
+    run *r = &t->r;
+    char best[4096];
+    cr_training weights = {.params = r->trained};
+    if (!run_path(r, "checkpoint-best", best)) return false;
+    cr_status status = r->s->best && isfinite(r->best) ? cr_training_load(best, &weights) : CR_OK;
+    if (status == CR_OK)
+        status = r->s->lora ? cr_lm_save_adapter(t->m, r->s->out) : cr_lm_save(t->m, r->s->out, "safetensors", NULL);
+    if (status != CR_OK) return cli_fail_library(), false;
+    if (r->s->lora) printf("adapter     %s\nwrite text  chainrule generate --model %s --adapter %s --prompt \"...\"\n",
+                           r->s->out, r->s->model, r->s->out);
+    else printf("model       %s\nwrite text  chainrule generate --model %s --prompt \"...\"\n", r->s->out, r->s->out);
+    return true;
+}
+
+static int finish(tune *t, int64_t first, progress *bar) {
+    run *r = &t->r;
+    char time[32], curve[4096];
+    const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
+    const int64_t peak = cr_memory_stats(r->dev).peak;
+    run_save(r, bar);
+    runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f,\"peak_bytes\":%lld}",
+                 (long long)r->step, r->seconds, (long long)peak);
+    duration_text(r->seconds, time);
+    if (r->step == first) printf("all %lld steps were done already\n", (long long)first);
+    printf("validation loss %.4f; training loss %.4f (mean of the last 20 steps)\n", val,
+           series_mean(&r->log.train, 20));
+    printf("%lld steps in %s of training, %.2f ms a step; at most %.1f MB held by tensors\n", (long long)r->step, time,
+           1e3 * r->seconds / (double)(r->step ? r->step : 1), (double)peak / 1e6);
+    if (r->unsaved || !run_path(r, "curve.svg", curve)) return CLI_FAILED;
+    const picture p = {.title = "fine-tuning", .unit = "loss, nats a token", .n = 1,
+                       .run[0] = {NULL, r->log.train, r->log.val}};
+    return curve_write(curve, &p) && write_result(t) && !r->best_unsaved ? CLI_OK : CLI_FAILED;
+}
+
+static int finetune(tune *t) {
+    run *r = &t->r;
+    bool over;
+    progress bar;
+    if (isnan(r->s->lr) && !r->s->resume) r->s->lr = r->s->lora ? 2e-4 : 2e-5;
+    int code = run_settle(r);
+    if (code != CLI_OK) return code;
+    if (!prepare(t)) return CLI_FAILED;
+    say_what(t);
+    cr_os_catch_interrupt();
+    run_log_start(r);
+    const int64_t first = r->step;
+    if (r->s->profile && cr_profile_begin()) return cli_fail_library();
+    progress_begin(&bar, first, r->s->steps);
+    code = run_steps(r, &bar, &over);
+    if (r->s->profile && cr_profile_end(r->s->profile)) return cli_fail_library();
+    return code == CLI_OK && over ? finish(t, first, &bar) : code;
+}
+
+int cli_finetune(int argc, char **argv) {
+    char optimizers[128];
+    settings s = tune_default();
+    option options[TUNE_OPTIONS];
+    const command c = {
+        "finetune", "--model DIR --data FILE... [--lora RANK] [options]  or  --resume DIR [options]",
+        "Trains a pretrained model.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
+        options, tune_options(&s, optimizer_words(optimizers), options), NULL};
+    tune t = {.r = {.s = &s, .command = &c, .best = INFINITY, .batch = next_batch, .validate = validate}};
+    int code;
+    if (options_parse(&c, argc, argv, &code)) {
+        code = check(&c, &s);
+        if (code == CLI_OK) code = finetune(&t);
+    }
+    run_close(&t.r);
+    cr_lm_free(t.m);
+    samples_free(&t.train);
+    samples_free(&t.val);
+    packing_free(&t.batch);
+    free(t.rows.order);
+    free(s.data.path);
+    free(s.validation.path);
+    return code;
+}

@@ -1,0 +1,274 @@
+/* loop.c - the steps of a run, of chainrule train and finetune: updates, validations, checkpoints, the log. */
+#include "run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/os.h"
+
+/* ---- the objects of a run */
+
+/* Completes the settings: those of a resumed run, the device, derived defaults. */
+int run_settle(run *r) {
+    settings *s = r->s;
+    int code = CLI_FAILED;
+    if (s->resume && cr_os_is_directory(s->resume) && !run_lock(r)) return code;
+    if (s->resume && !run_restore_settings(r, &code)) return code;
+    if (s->threads && cr_set_num_threads((int)s->threads)) return cli_fail_library();
+    r->dev = device_named(s->device);
+    if (!r->dev) return cli_fail_library();
+    r->low = low_named(s->dtype);
+    if (isnan(s->min_lr)) s->min_lr = s->lr / 10;
+    if ((code = settings_fit_warmup(r->command, s)) != CLI_OK) return code;
+    if (s->fuse_step && (s->clip > 0 || s->accumulate > 1))
+        return usage_error(r->command,
+                           "--fuse-step keeps no gradients: it needs --clip 0 and --accumulate 1, not %g and %lld",
+                           s->clip, (long long)s->accumulate);
+    if (s->fuse_step && r->low == CR_F16)
+        return usage_error(r->command, "--fuse-step keeps no gradients: --dtype f16 needs them to scale the loss");
+    return CLI_OK;
+}
+
+/* The parameters for Muon (matrices inside the blocks), or the others. */
+static cr_params *hidden_matrices(const run *r, bool wanted) {
+    cr_params *all = r->trained, *some = cr_params_new();
+    for (int64_t i = 0; some && i < cr_params_count(all); i++) {
+        cr_tensor *t = cr_params_at(all, i);
+        const char *name = cr_params_name(all, i);
+        const bool inside = !strncmp(name, "h.", 2) || !strncmp(name, "layers.", 7);
+        if ((inside && cr_ndim(t) == 2) != wanted) continue;
+        if (cr_params_add(some, name, t)) { cr_params_free(some); return NULL; }
+    }
+    return some;
+}
+
+static cr_optim_options optimizer_options(const settings *s, cr_optim_kind kind) {
+    cr_optim_options o = cr_optim_defaults(kind);
+    o.lr = s->lr;
+    o.weight_decay = s->weight_decay;
+    o.decay_min_ndim = 2;
+    if (kind == CR_SGD) o.momentum = s->beta1;
+    o.beta1 = s->beta1;
+    o.beta2 = s->beta2;
+    return o;
+}
+
+bool run_optimizer(run *r) {
+    const cr_optim_kind kind = optimizer_kind(r->s->optimizer);
+    cr_optim_options o = optimizer_options(r->s, kind), adamw = optimizer_options(r->s, CR_ADAMW);
+    if (kind != CR_MUON) return (r->optim = cr_optim_new(r->trained, &o)) != NULL;
+    r->groups[0] = hidden_matrices(r, true);        /* Muon for the matrices inside the blocks, AdamW for the rest */
+    r->groups[1] = hidden_matrices(r, false);
+    r->optim = r->groups[0] && r->groups[1] ? cr_optim_new(r->groups[0], &o) : NULL;
+    return r->optim && cr_optim_add(r->optim, r->groups[1], &adamw) == CR_OK;
+}
+
+bool run_folder(run *r) {
+    char path[4096];
+    if (!cr_os_make_directory(r->s->out))
+        return cli_fail("cannot make the folder '%s': %s", r->s->out, cr_os_error()), false;
+    /* a resumed run was locked before its checkpoint was read */
+    if (!r->s->resume && !run_lock(r)) return false;
+    if (!run_clear(r)) return false;
+    if (!run_path(r, "tokenizer.json", path)) return false;
+    if (!r->s->resume && cr_tokenizer_save(r->tokenizer, path)) return cli_fail_library(), false;
+    return run_path(r, "run.jsonl", path) && runlog_open(&r->log, path, r->step);
+}
+
+void run_close(run *r) {
+    runlog_close(&r->log);
+    cr_loader_free(r->loader);
+    low_copies_free(r->copies, r->trained);
+    low_copies_free(r->frozen_copies, r->frozen);
+    cr_scaler_free(r->scaler);
+    cr_optim_free(r->optim);
+    cr_params_free(r->groups[0]);
+    cr_params_free(r->groups[1]);
+    cr_generator_free(r->generator);
+    cr_tokens_free(r->train);
+    cr_tokens_free(r->val);
+    cr_tokens_free(r->tokens);
+    cr_tokenizer_free(r->tokenizer);
+    for (int i = 0; i < r->n_kept; i++) cr_free(r->kept[i]);
+}
+
+/* ---- the loop */
+
+/* Loss and gradients of one batch, weighted by 1 / --accumulate; with --fuse-step also the update. */
+static cr_status batch_step(run *r, double *loss) {
+    const double share = 1 / (double)r->s->accumulate;
+    cr_scope_begin();
+    cr_status status = cr_autocast_begin(r->dev, r->low, true);
+    cr_tensor *l = status == CR_OK ? r->batch(r) : NULL;
+    if (status == CR_OK) status = cr_autocast_end();
+    if (share < 1) l = cr_mul_scalar(l, share);
+    cr_tensor *scaled = r->scaler ? cr_scaler_scale(r->scaler, l) : l;
+    const double value = l ? cr_item(l) : NAN;
+    if (!scaled) status = cr_error_status();
+    else if (status == CR_OK && isfinite(value))
+        status = r->s->fuse_step ? cr_optim_backward(r->optim, scaled) : cr_backward(scaled, CR_NONE, NULL);
+    *loss += value;
+    r->batches++;
+    cr_scope_end();
+    return status;
+}
+
+/* The update of f16; a step whose gradients overflowed is left out, and the next scale is smaller. */
+static cr_status scaled_step(run *r, double *norm) {
+    double total;
+    cr_status status = cr_scaler_step(r->scaler, r->optim, r->s->clip > 0 ? r->s->clip : INFINITY, &total, NULL);
+    if (r->s->clip > 0) *norm = total;
+    return status == CR_OK ? cr_scaler_update(r->scaler) : status;
+}
+
+/* One update, which a loss that is not finite prevents.  *loss: the mean over its batches; *norm: of the gradients
+ * before clipping (NaN when --clip is 0). */
+static cr_status train_step(run *r, double lr, double *loss, double *norm) {
+    cr_status status = cr_optim_set_lr(r->optim, lr);
+    *loss = 0;
+    *norm = NAN;
+    for (int64_t i = 0; i < r->s->accumulate; i++) {
+        if (status != CR_OK) break;
+        status = batch_step(r, loss);
+    }
+    const bool good = status == CR_OK && isfinite(*loss);
+    if (good && r->scaler) status = scaled_step(r, norm);
+    else if (good && r->s->clip > 0) status = cr_optim_step_clipped(r->optim, r->s->clip, norm);
+    else if (good && !r->s->fuse_step) status = cr_optim_step(r->optim);
+    cr_params_zero_grad(r->trained);
+    return status;
+}
+
+/* Is this step the last one or one of --eval-every, without a validation loss so far? */
+static bool validation_due(const run *r) {
+    const series *val = &r->log.val;
+    if (val->n && val->at[val->n - 1].step == r->step) return false;
+    return r->step >= r->s->steps || (r->step && r->s->eval_every && r->step % r->s->eval_every == 0);
+}
+
+/* Validates; after Ctrl-C the validation stays due. */
+static bool measure(run *r, progress *bar) {
+    char number[32];
+    double loss;
+    cr_status status = r->validate(r, &loss);
+    if (status == CR_INTERRUPTED) return true;
+    if (status != CR_OK) return progress_end(bar), cli_fail_library(), false;
+    bar->val = loss;
+    series_add(&r->log.val, r->step, loss);
+    runlog_write(&r->log, "{\"step\":%lld,\"val_loss\":%s}", (long long)r->step, json_number(loss, number));
+    progress_show(bar, true);
+    run_save_best(r, bar, loss);
+    return true;
+}
+
+static void log_step(run *r, double loss, double lr, double norm) {
+    char a[32], b[32], c[32];
+    series_add(&r->log.train, r->step, loss);
+    runlog_write(&r->log, "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"norm\":%s,\"seconds\":%.3f}", (long long)r->step,
+                 json_number(loss, a), json_number(lr, b), json_number(norm, c), r->seconds);
+}
+
+/* Stops before the last step, by Ctrl-C or --stop-at. */
+static int stop_early(run *r, progress *bar) {
+    progress_end(bar);
+    run_save(r, bar);
+    if (r->unsaved) return CLI_FAILED;
+    runlog_write(&r->log, "{\"event\":\"stop\",\"step\":%lld}", (long long)r->step);
+    printf("stopped after step %lld of %lld; go on with:\n  chainrule %s --resume %s\n", (long long)r->step,
+           (long long)r->s->steps, r->command->name, r->s->out);
+    return cr_os_interrupted() ? CLI_STOPPED : CLI_OK;
+}
+
+/* The tensor with the largest magnitude, a NaN first; NULL: there is none. */
+static const char *largest(const cr_params *p, double *value) {
+    const char *name = NULL;
+    const bool recording = cr_set_grad_enabled(false);
+    *value = -1;
+    for (int64_t i = 0; i < cr_params_count(p) && !isnan(*value); i++) {
+        cr_scope_begin();
+        const double most = cr_item(cr_max(cr_abs(cr_params_at(p, i)), CR_ALL, false));
+        cr_scope_end();
+        if (most <= *value) continue;
+        *value = isnan(most) ? NAN : most;
+        name = cr_params_name(p, i);
+    }
+    cr_set_grad_enabled(recording);
+    return name;
+}
+
+/* Says where a loss that is not finite may come from.  The weights are those before the step. */
+static int diverged(const run *r, double loss) {
+    char where[4096], kept[4400];
+    double value, frozen;
+    const char *name = largest(r->trained, &value), *other = r->frozen ? largest(r->frozen, &frozen) : NULL;
+    if (other && isfinite(value) && !isfinite(frozen)) { name = other; value = frozen; }
+    const int64_t step = run_path(r, "checkpoint", where) ? run_step(where) : -1;
+    if (step < 0) snprintf(kept, sizeof kept, "there is none yet");
+    else snprintf(kept, sizeof kept, "%s, after step %lld", where, (long long)step);
+    return cli_fail("the loss became %g at step %lld; the largest weight is %g, in '%s': try a lower --lr or a "
+                    "stronger --clip; the last good checkpoint: %s",
+                    isnan(loss) ? NAN : loss, (long long)r->step, value, name ? name : "", kept);
+}
+
+/* One step, with its log line and progress. */
+static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
+    const double lr = cr_schedule_lr(schedule, r->step), begun = cr_os_seconds(), before = r->seen;
+    double loss, norm;
+    if (train_step(r, lr, &loss, &norm)) return progress_end(bar), cli_fail_library();
+    const double took = cr_os_seconds() - begun, rate = (r->seen - before) / took;
+    r->step++;
+    r->seconds += took;
+    log_step(r, loss, lr, norm);
+    if (!isfinite(loss)) {
+        progress_end(bar);
+        return diverged(r, loss);
+    }
+    bar->step = r->step;
+    bar->loss = isnan(bar->loss) ? loss : 0.95 * bar->loss + 0.05 * loss;
+    bar->rate = bar->rate > 0 ? 0.95 * bar->rate + 0.05 * rate : rate;
+    if (!validation_due(r)) progress_show(bar, r->step == bar->first + 1);
+    return CLI_OK;
+}
+
+/* Runs the steps.  *over: false after an early stop. */
+int run_steps(run *r, progress *bar, bool *over) {
+    const settings *s = r->s;
+    const cr_schedule schedule = {
+        .kind = CR_COSINE, .lr = s->lr, .min_lr = s->min_lr, .warmup = s->warmup, .total = s->steps};
+    *over = false;
+    for (;;) {                                      /* starts with the checks between steps, where a resumed run may
+                                                     * have stopped */
+        if (validation_due(r) && !measure(r, bar)) return CLI_FAILED;
+        const bool moved = r->step > bar->first, last = r->step >= s->steps;
+        if (last && !validation_due(r)) break;
+        if (cr_os_interrupted() || (moved && r->step == s->stop_at)) return stop_early(r, bar);
+        if (moved && s->save_every && r->step % s->save_every == 0) run_save(r, bar);
+        const int code = one_step(r, &schedule, bar);
+        if (code != CLI_OK) return code;
+    }
+    progress_end(bar);
+    *over = true;
+    return CLI_OK;
+}
+
+/* ---- the log */
+
+void run_log_start(run *r) {
+    char now[32], text[4096], escaped[4096];
+    cr_os_timestamp(now);
+    fprintf(r->log.file,
+            "{\"event\":\"%s\",\"step\":%lld,\"time\":\"%s\",\"version\":\"%s\",\"device\":\"%s\",\"threads\":%d,"
+            "\"parameters\":%lld",
+            r->s->resume ? "resume" : "start", (long long)r->step, now, cr_version(), cr_device_name(r->dev),
+            cr_num_threads(), (long long)cr_params_numel(r->trained));
+    for (int i = 0; i < r->command->n; i++) {
+        const option *o = &r->command->options[i];
+        if (!o->kept || o->text == &r->s->device || o->integer == &r->s->threads) continue;     /* written above */
+        option_text(o, text, sizeof text);
+        json_escape(text, escaped, sizeof escaped);
+        if (o->integer || o->real) fprintf(r->log.file, ",\"%s\":%s", o->name, text);
+        else fprintf(r->log.file, ",\"%s\":\"%s\"", o->name, escaped);
+    }
+    runlog_write(&r->log, "}");
+}
