@@ -50,6 +50,7 @@ option option_threads(int64_t *threads);
 /* ---- subcommands: argv[0] is the subcommand's name; return the exit code */
 int cli_train(int argc, char **argv);
 int cli_generate(int argc, char **argv);
+int cli_chat(int argc, char **argv);
 int cli_tokenize(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_plot(int argc, char **argv);

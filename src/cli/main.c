@@ -23,6 +23,7 @@ int cli_fail_library(void) {
 static const struct { const char *name; int (*run)(int, char **); const char *about; } commands[] = {
     {"train",    cli_train,    "train a GPT on text, or go on with a run"},
     {"generate", cli_generate, "write text with a trained model"},
+    {"chat",     cli_chat,     "talk with a pretrained model"},
     {"import",   cli_import,   "turn a pretrained model of other programs into a checkpoint"},
     {"export",   cli_export,   "write a model for other programs"},
     {"tokenize", cli_tokenize, "turn text into a token file"},

@@ -99,5 +99,6 @@ int   cr_os_terminal_width(FILE *f);                                    /* colum
 /* Ctrl-C, SIGTERM, SIGHUP, SIGPIPE set a flag; a second Ctrl-C kills; ignored signals stay ignored */
 void cr_os_catch_interrupt(void);
 bool  cr_os_interrupted(void);
+bool  cr_os_forget_ctrl_c(void);                                        /* false: another signal came */
 
 #endif

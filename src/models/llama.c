@@ -45,19 +45,18 @@ static cr_tensor *heads(const cr_llama *m, const cr_tensor *x, int64_t n, const 
     return cr_transpose(norm ? cr_rms_norm(y, norm, m->c.eps) : y, 1, 2);
 }
 
-/* Causal self-attention: x (B, T, C) -> (B, T, C).  With a cache the T positions follow `past` earlier ones. */
-static cr_tensor *attention(const cr_llama *m, const block *b, const cr_tensor *x, const cr_tensor *table, cr_kv *kv,
-                            int64_t past, int64_t window) {
+/* Causal self-attention: x (B, T, C) -> (B, T, C).  With caches the T positions follow earlier ones. */
+static cr_tensor *attention(const cr_llama *m, int64_t l, const cr_tensor *x, const cr_tensor *table,
+                            const cr_caches *caches) {
     const config *c = &m->c;
+    const block *b = &m->h[l];
+    const int64_t window = l >= c->window_from ? c->window : 0;
     const int64_t B = cr_size(x, 0), T = cr_size(x, 1);
     cr_tensor *q = cr_rope(heads(m, linear(x, &b->q), c->heads, b->q_norm), table, false),
               *k = cr_rope(heads(m, linear(x, &b->k), c->kv_heads, b->k_norm), table, false),
               *v = heads(m, linear(x, &b->v), c->kv_heads, NULL);
-    if (kv) {
-        k = cr_kv_append(kv->k, k, past);
-        v = cr_kv_append(kv->v, v, past);
-    }
-    cr_tensor *y = cr_attention(q, k, v, &(cr_attention_options){.causal = true, .window = window});
+    cr_tensor *y =
+        cr_cached_attention(caches, l, q, k, v, &(cr_attention_options){.causal = true, .window = window});
     return linear(cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, c->heads * c->head_dim)), &b->o);
 }
 
@@ -65,27 +64,41 @@ static cr_tensor *mlp(const block *b, const cr_tensor *x) {
     return linear(cr_swiglu(linear(x, &b->gate), linear(x, &b->up)), &b->down);
 }
 
-static cr_tensor *block_forward(const cr_llama *m, int64_t l, const cr_tensor *x, const cr_tensor *table, cr_kv *kv,
-                                int64_t past) {
+static cr_tensor *block_forward(const cr_llama *m, int64_t l, const cr_tensor *x, const cr_tensor *table,
+                                const cr_caches *caches) {
     const block *b = &m->h[l];
     const double eps = m->c.eps;
     cr_scope_begin();
-    x = cr_add(x, attention(m, b, cr_rms_norm(x, b->norm_1, eps), table, kv, past,
-                            l >= m->c.window_from ? m->c.window : 0));
+    x = cr_add(x, attention(m, l, cr_rms_norm(x, b->norm_1, eps), table, caches));
     cr_tensor *y = cr_keep(cr_add(x, mlp(b, cr_rms_norm(x, b->norm_2, eps))));
     cr_scope_end();
     return y;
 }
 
-static cr_tensor *hidden(const void *model, const cr_tensor *tokens, cr_kv *kv, int64_t past) {
-    const cr_llama *m = model;
-    cr_rope_options o = m->c.rope;
-    o.start = past;
+/* The angles of T positions: (T, D), or of several texts (B, 1, T, D). */
+static cr_tensor *angles(const cr_llama *m, int64_t T, const cr_caches *caches) {
     const cr_dtype dt = m->dtype == CR_F64 ? CR_F64 : CR_F32;
-    const cr_tensor *table = cr_rope_table(cr_size(tokens, 1), m->c.head_dim, &o, dt, m->dev);
+    const int64_t B = caches ? caches->n : 1, D = m->c.head_dim;
+    cr_rope_options o = m->c.rope;
+    o.start = cr_cache_start(caches);
+    if (B == 1) return cr_rope_table(T, D, &o, dt, m->dev);
+    const cr_tensor **rows = malloc((size_t)B * sizeof *rows);
+    if (!rows) return cr_fail(CR_NO_MEMORY, "generate", "no memory for %lld rows", (long long)B), NULL;
+    for (int64_t i = 0; i < B; i++) {
+        o.start = caches->row[i]->past;
+        rows[i] = cr_rope_table(T, D, &o, dt, m->dev);
+    }
+    cr_tensor *table = cr_reshape(cr_stack((int)B, rows, 0), CR_LIST(B, 1, T, D));
+    free(rows);
+    return table;
+}
+
+static cr_tensor *hidden(const void *model, const cr_tensor *tokens, const cr_caches *caches) {
+    const cr_llama *m = model;
+    const cr_tensor *table = angles(m, cr_size(tokens, 1), caches);
     if (!table) return NULL;
     cr_tensor *x = cr_embedding(m->table, tokens);
-    for (int64_t l = 0; l < m->c.layers && x; l++) x = block_forward(m, l, x, table, kv ? &kv[l] : NULL, past);
+    for (int64_t l = 0; l < m->c.layers && x; l++) x = block_forward(m, l, x, table, caches);
     return cr_rms_norm(x, m->norm, m->c.eps);
 }
 
