@@ -473,7 +473,8 @@ TEST(refused) {
 
 /* ---- chat */
 TEST(chat_templates) {
-    static const cr_message talk[] = {{"system", "Be brief."}, {"user", " Hi "}, {"assistant", " Yes? "}, {"user", "2+2"}};
+    static const cr_message talk[] = {
+        {"system", "Be brief."}, {"user", " Hi "}, {"assistant", " Yes? "}, {"user", "2+2"}};
     static const struct { const char *name; int from; const char *text;
     } rows[] = {
         {"chatml", 0, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n"

@@ -466,8 +466,9 @@ typedef struct cr_sampling {
     double temperature, top_p;  /* 0: greedy; 1: all tokens */
     int64_t top_k;              /* only the likeliest; 0: all */
     double min_p;               /* only tokens with this share of the likeliest's probability */
-    double repetition_penalty;  /* divides positive logits of tokens that occurred, multiplies others;
-                                   0, 1: none */
+    double repetition_penalty;
+                            /* divides positive logits of tokens that occurred, multiplies negative
+                               ones; 0, 1: none */
     cr_adjust adjust; void *adjust_ctx; /* before the others; NULL: none */
 } cr_sampling;
 cr_status   cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator *g, uint32_t *id);
@@ -505,10 +506,11 @@ cr_tensor  *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor 
 cr_status   cr_lm_generate(const cr_lm *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
                            const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);
                             /* with a key-value cache */
-typedef struct cr_cache cr_cache;       /* keys and values of a text, for texts that begin as it does */
+typedef struct cr_cache cr_cache;
+                            /* keys and values of a text, for texts that begin as it does */
 cr_cache   *cr_cache_new(const cr_lm *m, cr_dtype dt);
                             /* empty; borrows m; dt: a float type, CR_I8 (a scale for each head and
-                               position), or CR_BOOL: the weights' */
+                               position), or CR_BOOL: the dtype of the weights */
 void        cr_cache_free(cr_cache *c);
 const uint32_t *cr_cache_tokens(const cr_cache *c, int64_t *n); /* the text; borrowed */
 cr_status   cr_cache_save(const cr_cache *c, const cr_lm *m, const char *path);

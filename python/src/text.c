@@ -183,7 +183,8 @@ PyObject *api__chat_text(const arg *a) {
     bool ok = true;
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         PyObject *pair = PyTuple_GetItem(a[1].o, i);
-        messages[i] = (cr_message){PyBytes_AsString(PyTuple_GetItem(pair, 0)), PyBytes_AsString(PyTuple_GetItem(pair, 1))};
+        messages[i].role = PyBytes_AsString(PyTuple_GetItem(pair, 0));
+        messages[i].content = PyBytes_AsString(PyTuple_GetItem(pair, 1));
         ok = messages[i].role && messages[i].content;
     }
     char *text = ok ? cr_chat_text(a[0].s, n, messages, a[2].b) : NULL;

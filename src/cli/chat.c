@@ -190,10 +190,12 @@ int cli_chat(int argc, char **argv) {
                     .seed = 1337}};
     option options[GENERATION_OPTIONS + 2];
     int n = generation_options(&c.g, options);
-    options[n++] = (option){.name = "system", .text = &c.system, .what = "TEXT", .help = "how to answer: a first message"};
+    options[n++] = (option){
+        .name = "system", .text = &c.system, .what = "TEXT", .help = "how to answer: a first message"};
     options[n++] = (option){.name = "template", .text = &c.format, .words = "chatml|llama2|llama3|mistral",
                             .help = "the form of the conversation; the model's folder says it when absent"};
-    const command about = {"chat", "--model DIR [options]", "Talks with a model that was trained to.", options, n, NULL};
+    const command about = {"chat",  "--model DIR [options]", "Talks with a model that was trained to.",
+                           options, n,                       NULL};
     int code;
     if (!options_parse(&about, argc, argv, &code)) return code;
     if (!c.g.model) return usage_error(&about, "--model is needed: the folder of a pretrained model");

@@ -99,7 +99,8 @@ static bool goes_on(const cr_job *j) {
 /* ---- a job: the texts of one call */
 static cr_status check_prompt(const char *op, const cr_decoder *d, const cr_prompt *p) {
     if (!p->ids) return cr_fail_null(op, "prompt");
-    if (p->n < 1) return cr_fail(CR_BAD_VALUE, op, "the prompt must hold at least one token, not %lld", (long long)p->n);
+    if (p->n < 1)
+        return cr_fail(CR_BAD_VALUE, op, "the prompt must hold at least one token, not %lld", (long long)p->n);
     for (int64_t i = 0; i < p->n; i++)
         if (p->ids[i] >= d->vocabulary)
             return cr_fail(CR_BAD_INDEX, op, "prompt token %lld is %u: the vocabulary has %lld", (long long)i,

@@ -13,6 +13,7 @@ from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..nn import functional as F
 from ..random import fork_rng
+from .cache import write
 from .decoder import Cache, Decoder, consistent
 from .pretrained import Settings
 
@@ -43,9 +44,7 @@ class Attention(nn.Module):
         qkv = self.c_attn(x).view(B, T, 3, self.heads, C // self.heads)
         q, k, v = (qkv.select(2, i).transpose(1, 2) for i in range(3))  # (B, H, T, D)
         if cache is not None:
-            for store, new in zip(cache, (k, v), strict=True):
-                store.narrow(2, past, T).copy_(new)
-            k, v = (store.narrow(2, 0, past + T) for store in cache)
+            k, v = (write(store, new, past) for store, new in zip(cache, (k, v), strict=True))
         y = _core._attention(
             q, k, v, True, 0
         )  # scaled by 1 / sqrt(D); counts from the last key, as a query behind a cache needs it

@@ -13,6 +13,7 @@ from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..nn import functional as F
 from ..random import fork_rng
+from .cache import write
 from .decoder import Cache, Decoder
 from .pretrained import Settings
 
@@ -64,9 +65,7 @@ class Attention(nn.Module):
         q, k = (F.rope(norm(x).transpose(1, 2), table) for norm, x in ((self.q_norm, q), (self.k_norm, k)))
         v = v.transpose(1, 2)  # (B, KV, T, D)
         if cache is not None:
-            for store, new in zip(cache, (k, v), strict=True):
-                store.narrow(2, past, T).copy_(new)
-            k, v = (store.narrow(2, 0, past + T) for store in cache)
+            k, v = (write(store, new, past) for store, new in zip(cache, (k, v), strict=True))
         y = _core._attention(
             q, k, v, True, 0, None, self.window
         )  # counts from the last key, for a query behind a cache
