@@ -98,6 +98,42 @@ cr_status cr_sampler_row(cr_sampler *m, const cr_tensor *logits, const uint32_t 
     return status;
 }
 
+/* Moves the m likeliest of n to the front, in order: Hoare's selection (1961), then a sort of these. */
+static void sort_top(cr_choice *c, int64_t n, int64_t m) {
+    for (int64_t low = 0, high = n - 1; m < n && low < high;) {
+        const cr_choice pivot = c[low + (high - low) / 2];
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (likelier(&c[i], &pivot) < 0) i++;
+            while (likelier(&c[j], &pivot) > 0) j--;
+            if (i > j) break;
+            const cr_choice swap = c[i];
+            c[i++] = c[j];
+            c[j--] = swap;
+        }
+        if (m - 1 <= j) high = j;
+        else if (m - 1 >= i) low = i;
+        else break;
+    }
+    qsort(c, (size_t)(m < n ? m : n), sizeof *c, likelier);
+}
+
+/* How many of the likeliest hold top_p of the weight `sum`; they come first. */
+static int64_t nucleus(cr_choice *c, int64_t n, double top_p, double *sum) {
+    int64_t sorted = 0, kept = 0;
+    double held = 0;
+    while (kept < n && (kept == 0 || held < top_p * *sum)) {
+        if (kept == sorted) {
+            const int64_t more = sorted ? 8 * sorted : 64;
+            sort_top(c + sorted, n - sorted, more);
+            sorted = n - sorted < more ? n : sorted + more;
+        }
+        held += c[kept++].p;
+    }
+    *sum = held;
+    return kept;
+}
+
 /* choice[0 .. n): the tokens that may be drawn, with weights whose sum is `sum`. */
 static void shorten(cr_sampler *m) {
     const cr_sampling *s = m->s;
@@ -111,16 +147,13 @@ static void shorten(cr_sampler *m) {
     cr_choice *c = m->choice;
     const double top = m->row[best];
     for (int64_t i = 0; i < V; i++) c[i] = (cr_choice){exp((m->row[i] - top) / s->temperature), (uint32_t)i};
-    if ((s->top_k > 0 && s->top_k < V) || s->top_p < 1) qsort(c, (size_t)V, sizeof *c, likelier);
-    if (s->top_k > 0 && s->top_k < n) n = s->top_k;
-    double sum = 0, nucleus = 0;
-    for (int64_t i = 0; i < n; i++) sum += c[i].p;
-    if (s->top_p < 1) {
-        int64_t kept = 0;
-        while (kept < n && (kept == 0 || nucleus < s->top_p * sum)) nucleus += c[kept++].p;
-        n = kept;
-        sum = nucleus;
+    if (s->top_k > 0 && s->top_k < n) {
+        sort_top(c, n, s->top_k);
+        n = s->top_k;
     }
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += c[i].p;
+    if (s->top_p < 1) n = nucleus(c, n, s->top_p, &sum);
     if (s->min_p > 0) {                             /* the likeliest has the weight 1 */
         int64_t kept = 0;
         sum = 0;
