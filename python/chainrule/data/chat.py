@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 from .. import _core
@@ -53,7 +52,6 @@ def stored(folder: str) -> tuple[str | None, dict[str, str]]:
     return template, tokens
 
 
-@lru_cache(maxsize=16)
 def compiled(template: str) -> Any:
     """The template in a sandbox, with the functions and filters that ``transformers`` gives it."""
     try:
@@ -66,12 +64,12 @@ def compiled(template: str) -> Any:
             f'"{BUILT_IN[0]}" and {", ".join(BUILT_IN[1:])} do not'
         ) from None
 
-    class Generation(Extension):  # {% generation %} marks what a model says; here its text alone counts
-        tags = {"generation"}
+    def parse(self: Any, parser: Any) -> Any:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
-        def parse(self, parser: Any) -> Any:
-            next(parser.stream)
-            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+    # {% generation %} marks what a model says; here its text alone counts
+    generation = type("Generation", (Extension,), {"tags": {"generation"}, "parse": parse})
 
     def raise_exception(message: str) -> None:
         raise jinja2.TemplateError(message)
@@ -80,7 +78,7 @@ def compiled(template: str) -> Any:
         return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, **options)
 
     environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
+        trim_blocks=True, lstrip_blocks=True, extensions=[generation, loopcontrols]
     )
     environment.filters["tojson"] = tojson
     environment.globals["raise_exception"] = raise_exception
