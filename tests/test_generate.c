@@ -189,11 +189,11 @@ static void log_softmax(double *x) {
 }
 
 /* ---- beams */
-typedef struct best { double score; uint32_t ids[8]; int64_t n; } best;
+typedef struct found { double score; uint32_t ids[8]; int64_t n; } found;
 
 /* Every text of at most `depth` more tokens that ends with the stop token or has them all. */
 static void enumerate(const cr_lm *m, uint32_t *ids, int64_t n, int64_t made, int64_t depth, double sum,
-                      const cr_generate_options *o, best *b) {
+                      const cr_generate_options *o, found *b) {
     const bool ended = made && o->n_stop && ids[n + made - 1] == o->stop[0];
     if (ended || made == depth) {
         const double score = sum / pow((double)made, o->length_penalty);
@@ -213,6 +213,48 @@ static void enumerate(const cr_lm *m, uint32_t *ids, int64_t n, int64_t made, in
     }
 }
 
+/* W beams over `depth` tokens without caches and ends: each step keeps the W best of all continuations. */
+static void plain_beams(const cr_lm *m, const uint32_t *prompt, int64_t n, int W, int64_t depth, uint32_t *out) {
+    enum { MANY = 8 };
+    uint32_t ids[MANY][MOST], next[MANY][MOST];
+    double score[MANY] = {0}, all[MANY * V], p[V];
+    int alive = 1;
+    memcpy(ids[0], prompt, (size_t)n * sizeof *prompt);
+    for (int64_t made = 0; made < depth; made++) {
+        for (int b = 0; b < alive; b++) {
+            logits_after(m, ids[b], n + made, p);
+            log_softmax(p);
+            for (int v = 0; v < V; v++) all[b * V + v] = score[b] + p[v];
+        }
+        for (int w = 0; w < W; w++) {
+            int best = 0;
+            for (int i = 1; i < alive * V; i++) if (all[i] > all[best]) best = i;
+            memcpy(next[w], ids[best / V], sizeof next[w]);
+            next[w][n + made] = (uint32_t)(best % V);
+            score[w] = all[best];
+            all[best] = -INFINITY;
+        }
+        memcpy(ids, next, sizeof ids);
+        alive = W;
+    }
+    memcpy(out, ids[0] + n, (size_t)depth * sizeof *out);
+}
+
+TEST(narrow_beams_keep_the_best) {
+    make_prompt();
+    for (int kind = 0; kind < 5; kind++)
+        for (int W = 2; W < 8; W += 2) {
+            cr_lm *m = model(kind);
+            const cr_generate_options o = {.tokens = 14, .beams = W, .length_penalty = 1};
+            uint32_t wanted[14];
+            texts t;
+            plain_beams(m, prompt_ids + W, 5, W, 14, wanted);
+            alone(m, prompt_ids + W, 5, o, 0, &t);
+            CHECK(equal(t.ids[0], t.n[0], wanted, 14), "%s: %d beams", kinds[kind], W);
+            cr_lm_free(m);
+        }
+}
+
 TEST(wide_beams_find_the_best_text) {
     static const uint32_t stop[] = {5};
     static const cr_sampling odd = {.top_p = 1, .adjust = forbid_even};
@@ -221,18 +263,20 @@ TEST(wide_beams_find_the_best_text) {
                 {1, 0, 361, 0, NULL}};
     make_prompt();
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        cr_lm *m = model(rows[r].kind);
         const cr_generate_options o = {.tokens = 3, .beams = rows[r].beams, .length_penalty = rows[r].length_penalty,
                                        .stop = stop, .n_stop = rows[r].n_stop, .sampling = rows[r].s};
-        uint32_t ids[16];
-        texts t;
-        best b = {.score = -INFINITY};
-        memcpy(ids, prompt_ids, 4 * sizeof *ids);
-        enumerate(m, ids, 4, 0, 3, 0, &o, &b);
-        alone(m, prompt_ids, 4, o, 0, &t);
-        CHECK(equal(t.ids[0], t.n[0], b.ids, b.n), "%s: not the best text, %d and %d tokens", kinds[rows[r].kind],
-              (int)t.n[0], (int)b.n);
-        cr_lm_free(m);
+        for (int from = 0; from < 4; from++) {
+            cr_lm *m = model(rows[r].kind);
+            uint32_t ids[16];
+            texts t;
+            found b = {.score = -INFINITY};
+            memcpy(ids, prompt_ids + from, 4 * sizeof *ids);
+            enumerate(m, ids, 4, 0, 3, 0, &o, &b);
+            alone(m, prompt_ids + from, 4, o, 0, &t);
+            CHECK(equal(t.ids[0], t.n[0], b.ids, b.n), "%s: not the best text, %d and %d tokens",
+                  kinds[rows[r].kind], (int)t.n[0], (int)b.n);
+            cr_lm_free(m);
+        }
     }
     cr_lm *m = model(1);
     texts one, two;
