@@ -118,7 +118,8 @@ def test_drafts_change_no_text(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_smaller_caches_are_near(kind: str) -> None:
     """Logits along one text: those of f16 within 1e-3, of int8 within a few percent, neither equal."""
-    model, rows = small(kind), {}
+    model = small(kind)
+    rows: dict[cr.dtype | None, list[cr.Tensor]] = {}
     for dtype in (None, cr.float32, cr.float16, cr.int8):
         rows[dtype] = []
 
@@ -167,8 +168,8 @@ def folder(model: Any, at: Path) -> Path:
 
 
 def program(*words: object, code: int = 0, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    words = tuple(word if isinstance(word, bytes) else str(word) for word in words)
-    done = subprocess.run([PROGRAM, *words], capture_output=True, timeout=100, check=False, **options)
+    command: list[Any] = [PROGRAM, *(word if isinstance(word, bytes) else str(word) for word in words)]
+    done = subprocess.run(command, capture_output=True, timeout=100, check=False, **options)
     assert done.returncode == code, done.stderr.decode()
     return done
 
@@ -398,9 +399,8 @@ def test_templates_of_transformers(name: str, tmp_path: Path) -> None:
 
     tokens = SPECIAL.get(name, ("<s>", "</s>"))
     mine = chat_folder(tmp_path / "t", STORED[name], tokens)
-    their: Any = PreTrainedTokenizerFast(
-        tokenizer_file=str(tmp_path / "t" / "tokenizer.json"), bos_token=tokens[0], eos_token=tokens[1]
-    )
+    make: Any = PreTrainedTokenizerFast
+    their = make(tokenizer_file=str(tmp_path / "t" / "tokenizer.json"), bos_token=tokens[0], eos_token=tokens[1])
     fancy = (
         "{%- for m in messages %}\n  {%- if m.role == 'user' %}\n    {% generation %}{{ m | tojson }}"
         "{% endgeneration %}\n  {% endif %}\n"
