@@ -362,6 +362,18 @@ const char   *cr_decoder_next(cr_decoder *d, uint32_t id, size_t *bytes);
 const char   *cr_decoder_end(cr_decoder *d, size_t *bytes);
                             /* bytes that are left; the next token starts a new text */
 
+typedef struct cr_message { const char *role, *content; } cr_message;
+                            /* of a conversation; role: "system", "user" or "assistant" */
+char         *cr_chat_text(const char *format, int64_t n, const cr_message *messages, bool ask);
+                            /* the conversation as "chatml", "llama2", "llama3" or "mistral" has it,
+                               with the names of special tokens; ask: up to the start of an answer;
+                               owned (cr_free) */
+const char   *cr_chat_format(const char *folder, const cr_tokenizer *t);
+                            /* the format of a model, by chat_template.jinja,
+                               tokenizer_config.json, or its special tokens; NULL without an error:
+                               none of these */
+const char   *cr_chat_end(const char *format); /* the special token that ends an answer */
+
 cr_tokens    *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary); /* copies ids */
 cr_tokens    *cr_tokens_open(const char *path); /* memory-mapped */
 cr_status     cr_tokens_save(const cr_tokens *t, const char *path);
@@ -447,11 +459,30 @@ cr_status   cr_gpt_save(const cr_gpt *m, const char *path);
 cr_gpt     *cr_gpt_load(const char *path, const cr_device *dev);
                             /* a file, or a checkpoint's folder */
 
-typedef struct cr_sampling { double temperature, top_p; int64_t top_k; } cr_sampling;
-                            /* temperature 0: greedy; top_p 1, top_k 0: all tokens */
+typedef bool (*cr_adjust)(const uint32_t *ids, int64_t n, double *logits, int64_t V, void *ctx);
+                            /* changes the logits after n tokens; -INFINITY forbids one; false:
+                               failure */
+typedef struct cr_sampling {
+    double temperature, top_p;  /* 0: greedy; 1: all tokens */
+    int64_t top_k;              /* only the likeliest; 0: all */
+    double min_p;               /* only tokens with this share of the likeliest's probability */
+    double repetition_penalty;
+                            /* divides positive logits of tokens that occurred, multiplies negative
+                               ones; 0, 1: none */
+    cr_adjust adjust; void *adjust_ctx; /* before the others; NULL: none */
+} cr_sampling;
 cr_status   cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator *g, uint32_t *id);
                             /* (V): one token from softmax(logits / temperature), in double on
                                the host */
+cr_status   cr_sample_next(const cr_tensor *logits, const cr_sampling *s, const uint32_t *ids,
+                           int64_t n, cr_generator *g, uint32_t *id);
+                            /* the same after n tokens, for repetition_penalty and adjust */
+cr_status   cr_sample_verify(const cr_tensor *logits, const cr_tensor *draft, const cr_sampling *s,
+                             const uint32_t *ids, int64_t n, cr_generator *g, int64_t *taken,
+                             uint32_t *id);
+                            /* ids: n tokens, then K that cr_sample_next drew from the draft model's
+                               logits (K, V); logits (K + 1, V) of a model after the same tokens:
+                               *taken of the K and then *id have the model's distribution */
 typedef bool (*cr_on_token)(uint32_t id, void *ctx);            /* false: stop */
 cr_status   cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt,
                             int64_t n_new, const cr_sampling *s, cr_generator *g,
@@ -475,6 +506,44 @@ cr_tensor  *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor 
 cr_status   cr_lm_generate(const cr_lm *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
                            const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);
                             /* with a key-value cache */
+typedef struct cr_cache cr_cache;
+                            /* keys and values of a text, for texts that begin as it does */
+cr_cache   *cr_cache_new(const cr_lm *m, cr_dtype dt);
+                            /* empty; borrows m; dt: a float type, CR_I8 (a scale for each head and
+                               position), or CR_BOOL: the dtype of the weights */
+void        cr_cache_free(cr_cache *c);
+const uint32_t *cr_cache_tokens(const cr_cache *c, int64_t *n); /* the text; borrowed */
+cr_status   cr_cache_save(const cr_cache *c, const cr_lm *m, const char *path);
+cr_cache   *cr_cache_load(const cr_lm *m, const char *path, cr_dtype dt);
+                            /* refuses a cache of another model or another dt, as in cr_cache_new */
+typedef struct cr_prompt {
+    const uint32_t *ids; int64_t n;
+    cr_generator *generator;    /* NULL: the default one */
+    cr_cache *cache;
+                            /* NULL: none is kept; else the prompt's first tokens that it holds are
+                               not computed again; in the end it holds the text that the model
+                               has read, all but the last token */
+} cr_prompt;
+typedef struct cr_generate_options {    /* numbers that are 0 have the value in parentheses */
+    int64_t tokens;             /* at most, for each prompt */
+    const cr_sampling *sampling;        /* NULL: temperature 1 */
+    const uint32_t *stop; int64_t n_stop;       /* a text ends with one of these tokens */
+    cr_dtype cache;             /* of prompts without cache: as in cr_cache_new */
+    int64_t beams;              /* (1) more: the text with the best sum of log-probabilities /
+                                   length^length_penalty that beam search finds, delivered when it
+                                   is complete; of the sampling, adjust and repetition_penalty
+                                   apply, to log-probabilities */
+    double length_penalty;
+    bool early_stopping;        /* beams: stop when as many texts are complete */
+    const cr_lm *draft;
+                            /* a smaller model of the same vocabulary proposes draft_tokens (4) at a
+                               time: the distribution does not change; adjust may see proposals */
+    int64_t draft_tokens;
+} cr_generate_options;
+typedef bool (*cr_on_row)(int64_t row, uint32_t id, void *ctx); /* false: this text stops */
+cr_status   cr_lm_generate_batch(const cr_lm *m, int64_t n, const cr_prompt *prompts,
+                                 const cr_generate_options *o, cr_on_row on_token, void *ctx);
+                            /* n prompts of any lengths, each as it would go alone */
 cr_status   cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type);
                             /* format: "safetensors", a folder of Hugging Face; "gguf", a file;
                                "checkpoint", a folder of cr_training_save.  type: "f32", "f16",

@@ -2,6 +2,8 @@
  * chainrule.nn and chainrule.optim. */
 #include "extension.h"
 
+#include <stdlib.h>
+
 #include <string.h>
 
 /* ---- fused ops */
@@ -156,13 +158,43 @@ PyObject *api__recurrent(const arg *a) {
     return all;
 }
 
-/* (logits, temperature, top_p, top_k, generator) */
+/* The tokens of a tensor, to be freed; no tensor: none.  NULL with an exception. */
+static uint32_t *tokens_of(const arg *a, int64_t *n) {
+    *n = a->given ? cr_numel(a->t) : 0;
+    uint32_t *ids = malloc(sizeof *ids * (size_t)(*n + 1));
+    if (!ids) return PyErr_NoMemory(), NULL;
+    if (!*n || cr_read(a->t, CR_U32, ids, sizeof *ids * (size_t)*n) == CR_OK) return ids;
+    free(ids);
+    return raise_error(), NULL;
+}
+
+/* (logits, temperature, top_p, top_k, generator, min_p, repetition_penalty, tokens) */
 PyObject *api__sample(const arg *a) {
-    const cr_sampling s = {.temperature = a[1].d, .top_p = a[2].d, .top_k = a[3].i};
+    const cr_sampling s = {.temperature = a[1].d, .top_p = a[2].d, .top_k = a[3].i, .min_p = a[5].d,
+                           .repetition_penalty = a[6].d};
     uint32_t id;
+    int64_t n;
     cr_status bad;
-    WITHOUT_GIL(bad = cr_sample(a[0].t, &s, a[4].g, &id));
+    uint32_t *ids = tokens_of(&a[7], &n);
+    if (!ids) return NULL;
+    WITHOUT_GIL(bad = cr_sample_next(a[0].t, &s, ids, n, a[4].g, &id));
+    free(ids);
     return bad ? raise_error() : PyLong_FromUnsignedLong(id);
+}
+
+/* (logits, draft, tokens, temperature, top_p, top_k, generator, min_p, repetition_penalty) */
+PyObject *api__sample_verify(const arg *a) {
+    const cr_sampling s = {.temperature = a[3].d, .top_p = a[4].d, .top_k = a[5].i, .min_p = a[7].d,
+                           .repetition_penalty = a[8].d};
+    uint32_t id;
+    int64_t n, taken;
+    cr_status bad;
+    const int64_t K = cr_ndim(a[1].t) == 2 ? cr_size(a[1].t, 0) : 0;
+    uint32_t *ids = tokens_of(&a[2], &n);
+    if (!ids) return NULL;
+    WITHOUT_GIL(bad = cr_sample_verify(a[0].t, a[1].t, &s, ids, n - K, a[6].g, &taken, &id));
+    free(ids);
+    return bad ? raise_error() : int_tuple(2, (int64_t[]){taken, id});
 }
 
 /* ---- initialisers */

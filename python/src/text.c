@@ -175,6 +175,32 @@ PyObject *api__tokenizer_train_bpe(const arg *a) {
     return ok ? tokenizer_object(t) : NULL;
 }
 
+/* ---- conversations */
+PyObject *api__chat_text(const arg *a) {
+    const Py_ssize_t n = PyTuple_Size(a[1].o);
+    cr_message *messages = n < 0 ? NULL : malloc(sizeof *messages * (size_t)(n + 1));
+    if (!messages) return n < 0 ? NULL : PyErr_NoMemory();
+    bool ok = true;
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        PyObject *pair = PyTuple_GetItem(a[1].o, i);
+        messages[i].role = PyBytes_AsString(PyTuple_GetItem(pair, 0));
+        messages[i].content = PyBytes_AsString(PyTuple_GetItem(pair, 1));
+        ok = messages[i].role && messages[i].content;
+    }
+    char *text = ok ? cr_chat_text(a[0].s, n, messages, a[2].b) : NULL;
+    free(messages);
+    PyObject *result = text ? PyBytes_FromString(text) : ok ? raise_error() : NULL;
+    cr_free(text);
+    return result;
+}
+
+PyObject *api__chat_format(const arg *a) {
+    const cr_tokenizer *t = tokenizer_of(&a[1]);
+    const char *name = t ? cr_chat_format(a[0].s, t) : NULL;
+    if (!t) return NULL;
+    return name ? PyUnicode_FromString(name) : cr_error() ? raise_error() : Py_NewRef(Py_None);
+}
+
 /* ---- decoders of one text */
 static void free_decoder(PyObject *capsule) { cr_decoder_free(PyCapsule_GetPointer(capsule, decoder_name)); }
 

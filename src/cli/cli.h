@@ -50,6 +50,7 @@ option option_threads(int64_t *threads);
 /* ---- subcommands: argv[0] is the subcommand's name; return the exit code */
 int cli_train(int argc, char **argv);
 int cli_generate(int argc, char **argv);
+int cli_chat(int argc, char **argv);
 int cli_tokenize(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_plot(int argc, char **argv);
@@ -90,7 +91,7 @@ typedef struct samples {
 } samples;
 typedef struct reader {
     const cr_tokenizer *tokenizer;
-    const char *chat;                               /* chat_format */
+    const char *chat;                               /* cr_chat_format; NULL: "role: content" lines */
     int64_t eos, context;                           /* eos: ends texts and completions, -1: none */
     bool truncate, questions;                       /* cut samples at the context; accept questions */
 } reader;
@@ -98,7 +99,6 @@ typedef struct reader {
 bool samples_read(const reader *r, const file_list *files, samples *s);
 void samples_free(samples *s);
 uint64_t samples_hash(const samples *s, uint64_t seed);
-reader reader_of(const cr_lm *m, const cr_tokenizer *t, int64_t context);
 /* Rows of at most `context` tokens of whole samples, epoch after epoch, each in another order: a function of the seed
  * and of how many were taken. */
 typedef struct packer { const samples *s; int64_t context; uint64_t seed; int64_t *order, epoch, at; } packer;
@@ -107,13 +107,6 @@ bool packer_row(packer *p, packing *out);           /* appends a row; out NULL: 
 bool packing_add(packing *out, const samples *s, int64_t i);       /* appends a sample */
 void packing_free(packing *p);
 cr_samples packing_of(const packing *p);
-
-/* ---- template.c: messages as text */
-typedef struct message { const char *role, *content; } message;
-/* by the tokenizer's special tokens; NULL: plain text, "role: content" */
-const char *chat_format(const cr_tokenizer *t);
-/* ask: up to the start of an answer; owned (free); NULL: message printed */
-char *chat_text(const char *format, int64_t n, const message *m, bool ask);
 
 /* ---- precision.c: --dtype */
 cr_dtype low_named(const char *name);               /* "f32", "bf16", "f16" */

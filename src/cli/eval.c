@@ -13,8 +13,7 @@ typedef struct job {
     file_list data;
     int64_t context, batch, threads;
     bool truncate, json;
-    cr_lm *m;
-    cr_tokenizer *t;
+    opened o;
     samples s;
     double *loss;                                   /* of each sample: the sum over its targets */
 } job;
@@ -25,10 +24,10 @@ typedef struct result { int64_t samples, tokens, bytes, questions, right, right_
 /* Of the samples first .. first + n - 1, which are packed. */
 static cr_status losses_of(job *j, const packing *batch, int64_t first, cr_dtype low) {
     const cr_samples p = packing_of(batch);
-    const cr_device *dev = cr_device_of(cr_params_at(cr_lm_params(j->m), 0));
+    const cr_device *dev = cr_device_of(cr_params_at(cr_lm_params(j->o.model), 0));
     cr_scope_begin();
     cr_status status = cr_autocast_begin(dev, low, true);
-    cr_tensor *each = status == CR_OK ? cr_lm_losses(j->m, &p, false) : NULL;
+    cr_tensor *each = status == CR_OK ? cr_lm_losses(j->o.model, &p, false) : NULL;
     if (status == CR_OK) status = cr_autocast_end();
     const size_t bytes = each ? (size_t)cr_numel(each) * sizeof(double) : 0;
     double *host = each ? malloc(bytes) : NULL;
@@ -126,13 +125,13 @@ static void print_text(const job *j, const result *r, double seconds) {
 }
 
 static int evaluate(job *j) {
-    if (!open_model(j->model, j->device, &j->m, &j->t)) return CLI_FAILED;
-    if (j->adapter && cr_lm_load_adapter(j->m, j->adapter, NULL)) return cli_fail_library();
-    const int64_t most = cr_lm_context(j->m);
+    if (!open_model(j->model, j->device, &j->o)) return CLI_FAILED;
+    if (j->adapter && cr_lm_load_adapter(j->o.model, j->adapter, NULL)) return cli_fail_library();
+    const int64_t most = cr_lm_context(j->o.model);
     if (j->context > most)
         return cli_fail("--context is %lld, the model takes at most %lld", (long long)j->context, (long long)most);
     if (!j->context) j->context = most < 1024 ? most : 1024;
-    reader how = reader_of(j->m, j->t, j->context);
+    reader how = reader_of(&j->o, j->context);
     how.truncate = j->truncate;
     how.questions = true;
     if (!samples_read(&how, &j->data, &j->s)) return CLI_FAILED;
@@ -176,8 +175,7 @@ int cli_eval(int argc, char **argv) {
         cr_os_catch_interrupt();
         code = evaluate(&j);
     }
-    cr_lm_free(j.m);
-    cr_tokenizer_free(j.t);
+    close_model(&j.o);
     samples_free(&j.s);
     free(j.loss);
     free(j.data.path);

@@ -14,7 +14,7 @@
 
 typedef struct tune {
     run r;                                          /* first: the loop's functions get its address */
-    cr_lm *m;
+    opened o;
     samples train, val;                             /* val: of --validation */
     int64_t kept;                                   /* samples behind those of train: to validate; 0: val */
     packer rows;
@@ -102,12 +102,12 @@ static int check(const command *c, settings *s) {
 /* ---- the objects of a run */
 static bool open_samples(tune *t) {
     settings *s = t->r.s;
-    const int64_t most = cr_lm_context(t->m);
+    const int64_t most = cr_lm_context(t->o.model);
     if (s->context > most)
         return cli_fail("--context is %lld, the model takes at most %lld", (long long)s->context, (long long)most),
                false;
     if (!s->context) s->context = most < 1024 ? most : 1024;
-    reader how = reader_of(t->m, t->r.tokenizer, s->context);
+    reader how = reader_of(&t->o, s->context);
     how.truncate = s->truncate;
     if (!samples_read(&how, &s->data, &t->train) || !samples_read(&how, &s->validation, &t->val)) return false;
     t->r.hash = samples_hash(&t->val, samples_hash(&t->train, 0));
@@ -131,19 +131,21 @@ static const samples *validated(const tune *t, int64_t *first, int64_t *n) {
 static bool make_model(tune *t) {
     run *r = &t->r;
     const settings *s = r->s;
-    if (!open_model(s->model, s->device, &t->m, &r->tokenizer) || !open_samples(t)) return false;
-    r->vocabulary = cr_lm_vocabulary(t->m);
+    if (!open_model(s->model, s->device, &t->o)) return false;
+    r->tokenizer = t->o.tokenizer;
+    if (!open_samples(t)) return false;
+    r->vocabulary = cr_lm_vocabulary(t->o.model);
     r->generator = cr_generator_new((uint64_t)s->seed);
     bool made = r->generator != NULL;
     if (made && s->lora) {
         const cr_lora_options o = {
             .rank = s->lora, .alpha = s->alpha, .dropout = s->lora_dropout,
             .targets = s->targets && *s->targets ? s->targets : NULL};
-        made = cr_lm_lora(t->m, &o, r->generator) == CR_OK;
-        r->frozen = cr_lm_params(t->m);
+        made = cr_lm_lora(t->o.model, &o, r->generator) == CR_OK;
+        r->frozen = cr_lm_params(t->o.model);
     }
-    r->trained = s->lora ? cr_lm_adapter(t->m) : cr_lm_params(t->m);
-    if (!s->lora) r->config = cr_lm_config(t->m);
+    r->trained = s->lora ? cr_lm_adapter(t->o.model) : cr_lm_params(t->o.model);
+    if (!s->lora) r->config = cr_lm_config(t->o.model);
     made = made && run_optimizer(r) && low_copies(r->trained, r->optim, r->low, &r->copies);
     if (made && r->frozen) made = low_copies(r->frozen, NULL, r->low, &r->frozen_copies);
     if (made && r->low == CR_F16) made = (r->scaler = cr_scaler_new(NULL)) != NULL;
@@ -169,7 +171,7 @@ static cr_tensor *next_batch(run *r) {
         if (!packer_row(&t->rows, &t->batch)) return NULL;
     const cr_samples p = packing_of(&t->batch);
     r->seen += (double)t->batch.tokens;
-    return cr_mean(cr_lm_losses(t->m, &p, true), CR_ALL, false);
+    return cr_mean(cr_lm_losses(t->o.model, &p, true), CR_ALL, false);
 }
 
 /* The sum of the losses of what is packed. */
@@ -199,7 +201,7 @@ static cr_status validate(run *r, double *loss) {
     for (int64_t i = first; i < first + n && status == CR_OK; i++) {
         if (!packing_add(&t->batch, s, i)) status = CR_NO_MEMORY;
         if (status != CR_OK || (i + 1 < first + n && t->batch.tokens < r->s->batch * r->s->context)) continue;
-        status = cr_os_interrupted() ? CR_INTERRUPTED : packed_loss(r, t->m, &t->batch, &sum, &counted);
+        status = cr_os_interrupted() ? CR_INTERRUPTED : packed_loss(r, t->o.model, &t->batch, &sum, &counted);
         start_over(&t->batch);
     }
     cr_set_grad_enabled(grad);
@@ -217,7 +219,7 @@ static void say_what(const tune *t) {
     count_text((double)counted, tokens);
     printf("data    %lld samples to train on, %lld to validate; %s of %lld tokens count\n", (long long)t->train.n,
            (long long)n, tokens, (long long)length);
-    count_text((double)cr_params_numel(cr_lm_params(t->m)), all);
+    count_text((double)cr_params_numel(cr_lm_params(t->o.model)), all);
     count_text((double)cr_params_numel(r->trained), trained);
     printf("model   %s: %s of %s parameters train, context %lld\n", r->s->model, trained,
            r->frozen ? all : trained, (long long)r->s->context);
@@ -235,7 +237,7 @@ static bool write_result(tune *t) {
     if (!run_path(r, "checkpoint-best", best)) return false;
     cr_status status = r->s->best && isfinite(r->best) ? cr_training_load(best, &weights) : CR_OK;
     if (status == CR_OK)
-        status = r->s->lora ? cr_lm_save_adapter(t->m, r->s->out) : cr_lm_save(t->m, r->s->out, "safetensors", NULL);
+        status = r->s->lora ? cr_lm_save_adapter(t->o.model, r->s->out) : cr_lm_save(t->o.model, r->s->out, "safetensors", NULL);
     if (status != CR_OK) return cli_fail_library(), false;
     if (r->s->lora) printf("adapter     %s\nwrite text  chainrule generate --model %s --adapter %s --prompt \"...\"\n",
                            r->s->out, r->s->model, r->s->out);
@@ -297,7 +299,7 @@ int cli_finetune(int argc, char **argv) {
         if (code == CLI_OK) code = finetune(&t);
     }
     run_close(&t.r);
-    cr_lm_free(t.m);
+    cr_lm_free(t.o.model);                          /* its tokenizer is the run's */
     samples_free(&t.train);
     samples_free(&t.val);
     packing_free(&t.batch);

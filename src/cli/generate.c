@@ -21,6 +21,7 @@ void print_rest(cr_decoder *decoder) {
     cr_decoder_free(decoder);
 }
 
+/* ---- the model */
 /* A folder of Hugging Face has config.json, a GGUF file is beside its tokenizer's files. */
 static bool foreign(const char *path, char model[4096], char tokenizer[4096]) {
     char config[4096];
@@ -35,78 +36,197 @@ static bool foreign(const char *path, char model[4096], char tokenizer[4096]) {
     return true;
 }
 
-bool open_model(const char *dir, const char *device, cr_lm **m, cr_tokenizer **t) {
-    char model[4096], tokenizer[4096];
+bool open_model(const char *dir, const char *device, opened *o) {
+    char model[4096];
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library(), false;
-    const bool pretrained = foreign(dir, model, tokenizer);
-    if (!pretrained && !run_model(dir, model, tokenizer)) return false;
+    const bool pretrained = foreign(dir, model, o->home);
+    if (!pretrained && !run_model(dir, model, o->home)) return false;
     if (!pretrained && !cr_os_is_directory(model))
         return cli_fail("'%s' holds no trained model (no %s): chainrule train makes one", dir, model), false;
-    *t = cr_tokenizer_load(tokenizer);
-    *m = *t ? cr_lm_load(model, dev) : NULL;
-    if (!*m) return cli_fail_library(), false;
-    if (cr_tokenizer_size(*t) > cr_lm_vocabulary(*m))
-        return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", tokenizer,
-                        (long long)cr_tokenizer_size(*t), (long long)cr_lm_vocabulary(*m)),
+    o->tokenizer = cr_tokenizer_load(o->home);
+    o->model = o->tokenizer ? cr_lm_load(model, dev) : NULL;
+    if (!o->model) return cli_fail_library(), false;
+    if (cr_tokenizer_size(o->tokenizer) > cr_lm_vocabulary(o->model))
+        return cli_fail("'%s' has %lld tokens, the model %lld: they are not of one run", o->home,
+                        (long long)cr_tokenizer_size(o->tokenizer), (long long)cr_lm_vocabulary(o->model)),
                false;
+    if (!cr_os_is_directory(o->home)) {             /* tokenizer.json in it */
+        char *slash = strrchr(o->home, '/');
+        if (slash) *slash = 0;
+        else snprintf(o->home, sizeof o->home, ".");
+    }
     return true;
 }
 
-static int generate(cr_lm *m, cr_tokenizer *t, const char *prompt, int64_t tokens, const cr_sampling *s,
-                    int64_t seed) {
+void close_model(opened *o) {
+    cr_lm_free(o->model);
+    cr_tokenizer_free(o->tokenizer);
+    *o = (opened){0};
+}
+
+/* ---- output that ends before a text */
+static bool keep_text(writer *w, const char *text, size_t n) {
+    if (w->n + n > w->room) {
+        const size_t room = 2 * (w->n + n);
+        char *grown = realloc(w->text, room);
+        if (!grown) return false;
+        w->text = grown;
+        w->room = room;
+    }
+    if (n) memcpy(w->text + w->n, text, n);
+    w->n += n;
+    return true;
+}
+
+/* Writes what cannot be the start of the stop text. */
+static void show(writer *w, bool end) {
+    const size_t stop = w->stop ? strlen(w->stop) : 0;
+    size_t until = w->n;
+    for (size_t at = w->shown; at < w->n && stop && !w->stopped; at++) {
+        const size_t left = w->n - at, n = left < stop ? left : stop;
+        if (memcmp(w->text + at, w->stop, n) || (n < stop && end)) continue;
+        until = at;
+        w->stopped = n == stop;
+        break;
+    }
+    if (until > w->shown) fwrite(w->text + w->shown, 1, until - w->shown, stdout);
+    w->shown = until;
+    if (w->stopped) w->n = until;
+    if (cr_os_is_terminal(stdout)) fflush(stdout);
+}
+
+bool write_row(int64_t row, uint32_t id, void *ctx) {
+    writer *w = ctx;
+    size_t n;
+    (void)row;
+    for (int64_t i = 0; i < w->n_silent; i++) if (w->silent[i] == id) return true;
+    const char *text = cr_decoder_next(w->decoder, id, &n);
+    if (!text || !keep_text(w, text, n)) return false;
+    show(w, false);
+    return !w->stopped && !ferror(stdout) && !cr_os_interrupted();
+}
+
+void write_end(writer *w) {
+    size_t n;
+    const char *text = w->stopped ? NULL : cr_decoder_end(w->decoder, &n);
+    if (text) (void)keep_text(w, text, n);
+    if (!w->stopped) show(w, true);
+}
+
+/* ---- options that generate and chat share */
+int generation_options(generation *g, option out[GENERATION_OPTIONS]) {
+    const option all[] = {
+        {.name = "model", .text = &g->model, .what = "DIR",
+         .help = "the folder of a run of chainrule train (its best, if it has one) or of a checkpoint in it, a"
+                 " folder of Hugging Face, or a GGUF file"},
+        {.name = "adapter", .text = &g->adapter, .what = "DIR", .help = "an adapter of finetune --lora, or of PEFT"},
+        {.name = "tokens", .integer = &g->o.tokens, .help = "how many to write"},
+        {.name = "temperature", .real = &g->s.temperature, .help = "0: always the likeliest token", .max = 1e6},
+        {.name = "top-k", .integer = &g->s.top_k, .help = "only the N likeliest tokens; 0: all", .max = 0x1p31},
+        {.name = "top-p", .real = &g->s.top_p, .what = "P",
+         .help = "only the likeliest tokens that hold P of the probability", .min = 1e-12, .max = 1},
+        {.name = "min-p", .real = &g->s.min_p, .what = "P",
+         .help = "only tokens at least P times as likely as the likeliest; 0: all", .max = 1},
+        {.name = "repeat-penalty", .real = &g->s.repetition_penalty,
+         .help = "divides the positive logits of tokens that occurred, multiplies the negative; 1: none",
+         .min = 1e-3, .max = 1e3},
+        {.name = "seed", .integer = &g->seed, .help = "the same seed gives the same text"},
+        {.name = "draft", .text = &g->draft, .what = "DIR",
+         .help = "a smaller model of the same vocabulary, whose proposals the model checks: the same text, faster"},
+        {.name = "cache-dtype", .text = &g->cache, .words = "f32|f16|bf16|int8",
+         .help = "of the cache of keys and values; the weights' when absent"},
+        option_device(&g->device),
+        option_threads(&g->threads),
+    };
+    memcpy(out, all, sizeof all);
+    return (int)(sizeof all / sizeof *all);
+}
+
+/* CR_BOOL: the weights' */
+static cr_dtype cache_named(const char *name) {
+    return !name ? CR_BOOL : !strcmp(name, "int8") ? CR_I8 : low_named(name);
+}
+
+bool generation_open(generation *g) {
+    if (g->threads && cr_set_num_threads((int)g->threads)) return cli_fail_library(), false;
+    if (!open_model(g->model, g->device, &g->main)) return false;
+    if (g->adapter && cr_lm_load_adapter(g->main.model, g->adapter, NULL)) return cli_fail_library(), false;
+    if (g->draft && !open_model(g->draft, g->device, &g->small)) return false;
+    g->o.sampling = &g->s;
+    g->o.cache = cache_named(g->cache);
+    g->o.draft = g->small.model;
+    g->generator = cr_generator_new((uint64_t)g->seed);
+    return g->generator || (cli_fail_library(), false);
+}
+
+void generation_close(generation *g) {
+    close_model(&g->main);
+    close_model(&g->small);
+    cr_generator_free(g->generator);
+}
+
+/* ---- the command */
+static cr_status generate(generation *g, const char *prompt, const char *stop, cr_cache *cache) {
     int64_t n;
-    uint32_t *ids = encode(t, prompt, strlen(prompt), &n);
-    cr_generator *g = ids ? cr_generator_new((uint64_t)seed) : NULL;
-    cr_decoder *decoder = g ? cr_decoder_new(t) : NULL;
-    cr_status status = decoder ? CR_OK : cr_error_status();
-    if (decoder) {
+    uint32_t *ids = encode(g->main.tokenizer, prompt, strlen(prompt), &n);
+    writer w = {.decoder = ids ? cr_decoder_new(g->main.tokenizer) : NULL, .stop = stop};
+    cr_status status = w.decoder ? CR_OK : cr_error_status();
+    if (w.decoder) {
         size_t bytes;
         fputs(prompt, stdout);
         /* the prompt is written already */
-        for (int64_t i = 0; i < n; i++) cr_decoder_next(decoder, ids[i], &bytes);
-        status = cr_lm_generate(m, ids, n, tokens, s, g, print_token, decoder);
-        print_rest(decoder);
+        for (int64_t i = 0; i < n; i++) cr_decoder_next(w.decoder, ids[i], &bytes);
+        const cr_prompt p = {.ids = ids, .n = n, .generator = g->generator, .cache = cache};
+        status = cr_lm_generate_batch(g->main.model, 1, &p, &g->o, write_row, &w);
+        write_end(&w);
         printf("\n");
     }
-    cr_generator_free(g);
+    cr_decoder_free(w.decoder);
+    free(w.text);
     cr_free(ids);
+    return status;
+}
+
+/* With a file: the cache in it is used, and holds the text afterwards. */
+static int generate_with(generation *g, const char *prompt, const char *stop, const char *file) {
+    if (!generation_open(g)) return CLI_FAILED;
+    cr_cache *cache = NULL;
+    if (file) {
+        cache = cr_os_exists(file) ? cr_cache_load(g->main.model, file, g->o.cache)
+                                   : cr_cache_new(g->main.model, g->o.cache);
+        if (!cache) return cli_fail_library();
+    }
+    cr_status status = generate(g, prompt, stop, cache);
+    int64_t held = 0;
+    if (cache && status == CR_OK) cr_cache_tokens(cache, &held);
+    if (held) status = cr_cache_save(cache, g->main.model, file);
+    cr_cache_free(cache);
     if (cr_os_interrupted()) return CLI_STOPPED;
     return status != CR_OK ? cli_fail_library() : CLI_OK;
 }
 
 int cli_generate(int argc, char **argv) {
-    const char *model = NULL, *adapter = NULL, *prompt = "\n", *device = NULL;
-    cr_sampling s = {.temperature = 0.8, .top_p = 1};
-    int64_t tokens = 300, seed = 1337, threads = 0;
-    option options[] = {
-        {.name = "model", .text = &model, .what = "DIR",
-         .help = "the folder of a run of chainrule train (its best, if it has one) or of a checkpoint in it, a"
-                 " folder of Hugging Face, or a GGUF file"},
-        {.name = "adapter", .text = &adapter, .what = "DIR", .help = "an adapter of finetune --lora, or of PEFT"},
-        {.name = "prompt", .text = &prompt, .what = "TEXT", .help = "what to go on from"},
-        {.name = "tokens", .integer = &tokens, .help = "how many to write"},
-        {.name = "temperature", .real = &s.temperature, .help = "0: always the likeliest token", .max = 1e6},
-        {.name = "top-k", .integer = &s.top_k, .help = "only the N likeliest tokens; 0: all", .max = 0x1p31},
-        {.name = "top-p", .real = &s.top_p, .what = "P",
-         .help = "only the likeliest tokens that hold P of the probability", .min = 1e-12, .max = 1},
-        {.name = "seed", .integer = &seed, .help = "the same seed gives the same text"},
-        option_device(&device),
-        option_threads(&threads),
-    };
+    generation g = {.s = {.temperature = 0.8, .top_p = 1, .repetition_penalty = 1},
+                    .o = {.tokens = 300, .beams = 1, .length_penalty = 1}, .seed = 1337};
+    const char *prompt = "\n", *stop = NULL, *file = NULL;
+    option options[GENERATION_OPTIONS + 4];
+    int n = generation_options(&g, options);
+    options[n++] = (option){.name = "prompt", .text = &prompt, .what = "TEXT", .help = "what to go on from"};
+    options[n++] = (option){.name = "stop", .text = &stop, .what = "TEXT", .help = "ends before this text"};
+    options[n++] = (option){.name = "beams", .integer = &g.o.beams, .min = 1, .max = 1024,
+                            .help = "more than 1: the likeliest text that a beam search finds"};
+    options[n++] = (option){.name = "prompt-cache", .text = &file, .what = "FILE",
+                            .help = "keys and values of the text: the part that the prompt begins with is not computed"
+                                    " again, and the file is written"};
     const command c = {"generate", "--model DIR [--prompt TEXT] [options]", "Writes text with a trained model.",
-                       options,    sizeof options / sizeof *options,        NULL};
-    cr_lm *m = NULL;
-    cr_tokenizer *t = NULL;
+                       options,    n,                                       NULL};
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
-    if (!model) return usage_error(&c, "--model is needed: the folder of a run");
-    if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
+    if (!g.model) return usage_error(&c, "--model is needed: the folder of a run");
+    if (g.draft && g.o.beams > 1) return usage_error(&c, "--beams takes no --draft");
     cr_os_catch_interrupt();
-    if (!open_model(model, device, &m, &t)) code = CLI_FAILED;
-    else if (adapter && cr_lm_load_adapter(m, adapter, NULL)) code = cli_fail_library();
-    else code = generate(m, t, prompt, tokens, &s, seed);
-    cr_lm_free(m);
-    cr_tokenizer_free(t);
+    code = generate_with(&g, prompt, stop, file);
+    generation_close(&g);
     return code;
 }

@@ -25,6 +25,7 @@ static const struct { const char *name; int (*run)(int, char **); const char *ab
     {"finetune", cli_finetune, "train a pretrained model on your text, all of it or an adapter"},
     {"eval",     cli_eval,     "measure a model: loss, perplexity, bits per byte, multiple choice"},
     {"generate", cli_generate, "write text with a trained model"},
+    {"chat",     cli_chat,     "talk with a pretrained model"},
     {"import",   cli_import,   "turn a pretrained model of other programs into a checkpoint"},
     {"export",   cli_export,   "write a model for other programs"},
     {"serve",    cli_serve,    "answer requests in OpenAI's form over HTTP (by the Python package)"},

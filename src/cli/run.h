@@ -94,10 +94,37 @@ bool run_model(const char *dir, char model[4096], char tokenizer[4096]);
 /* the step of a checkpoint; -1: there is none */
 int64_t run_step(const char *checkpoint);
 
-/* generate.c: DIR is a run's folder, a checkpoint's in it, or a pretrained model; false: message printed */
-bool open_model(const char *dir, const char *device, cr_lm **m, cr_tokenizer **t);
 /* a cr_on_token: writes the text that the token completes to stdout */
 bool print_token(uint32_t id, void *decoder);
 void print_rest(cr_decoder *decoder);               /* writes what is left of the text, and frees the decoder */
+
+/* ---- generate.c, chat.c: text from a model */
+typedef struct opened { cr_lm *model; cr_tokenizer *tokenizer; char home[4096]; } opened;   /* home: the folder */
+bool open_model(const char *dir, const char *device, opened *o);           /* false: message printed */
+void close_model(opened *o);
+reader reader_of(const opened *o, int64_t context);                        /* samples.c */
+
+typedef struct generation {
+    const char *model, *adapter, *draft, *device, *cache;   /* options */
+    int64_t seed, threads;
+    cr_sampling s;
+    cr_generate_options o;
+    opened main, small;
+    cr_generator *generator;
+} generation;
+enum { GENERATION_OPTIONS = 13 };
+int  generation_options(generation *g, option out[GENERATION_OPTIONS]);    /* how many */
+bool generation_open(generation *g);                /* false: message printed */
+void generation_close(generation *g);
+
+typedef struct writer {
+    cr_decoder *decoder;
+    const char *stop;                               /* ends before this text; NULL: none */
+    const uint32_t *silent; int64_t n_silent;       /* tokens that are not written */
+    char *text; size_t n, room, shown;              /* all that was made, owned; how much of it is written */
+    bool stopped;
+} writer;
+bool write_row(int64_t row, uint32_t id, void *writer);    /* a cr_on_row */
+void write_end(writer *w);
 
 #endif

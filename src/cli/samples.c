@@ -4,12 +4,13 @@
  *   {"messages": [{"role": "user", "content": "..."}]}  the assistant's messages count
  *   {"question": "...", "choices": ["...", "..."], "answer": 1}    eval: each choice is a sample
  * A prompt and its answer become tokens one by one, as they do when a model answers. */
-#include "cli.h"
+#include "run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/os.h"
+#include "../io/file.h"
 #include "../io/json.h"
 
 /* At least `more` elements of room behind n; p: the address of the array's pointer. */
@@ -133,13 +134,13 @@ static bool read_completion(const reader *r, samples *s, const char *where, cons
     return add_sample(r, s, where, p, 2, TEXT);
 }
 
-static int64_t read_messages(const cr_json *list, message *m, const char *where) {
+static int64_t read_messages(const cr_json *list, cr_message *m, const char *where) {
     int64_t n = 0, answers = 0;
     for (const cr_json *v = list->first; v; v = v->next, n++) {
         const cr_json *role = cr_json_get(v, "role"), *content = cr_json_get(v, "content");
         if (!role || role->kind != CR_JSON_STRING || !content || content->kind != CR_JSON_STRING)
             return cli_fail("%s: message %lld must have strings \"role\" and \"content\"", where, (long long)n + 1), -1;
-        m[n] = (message){role->text, content->text};
+        m[n] = (cr_message){role->text, content->text};
         if (strlen(role->text) != role->bytes || strlen(content->text) != content->bytes)
             return cli_fail("%s: message %lld holds a NUL", where, (long long)n + 1), -1;
         if (strcmp(role->text, "assistant")) continue;
@@ -150,20 +151,37 @@ static int64_t read_messages(const cr_json *list, message *m, const char *where)
     return n;
 }
 
+/* As the model's template has it, else "role: content" lines; ask: up to the start of an answer.  Owned (cr_free);
+ * NULL: message printed. */
+static char *chat_text(const reader *r, int64_t n, const cr_message *m, bool ask) {
+    if (r->chat) {
+        char *text = cr_chat_text(r->chat, n, m, ask);
+        return text ? text : (cli_fail_library(), NULL);
+    }
+    cr_out out = {0};
+    cr_out_put(&out, "", 0);
+    for (int64_t i = 0; i < n; i++) cr_out_format(&out, "%s: %s\n", m[i].role, m[i].content);
+    cr_out_put(&out, "assistant:", ask ? sizeof "assistant:" : 0);
+    if (!ask) cr_out_put(&out, "", 1);
+    if (cr_out_check(&out, "finetune", "a chat") == CR_OK) return out.text;
+    cr_out_free(&out);
+    return cli_fail_library(), NULL;
+}
+
 /* Splits the text of a chat into what stands before each answer and the answer with its end token, which counts;
  * pieces: 2 for each answer. */
-static bool split_chat(const reader *r, const char *where, const message *m, int64_t n, const char *whole, piece *p,
+static bool split_chat(const reader *r, const char *where, const cr_message *m, int64_t n, const char *whole, piece *p,
                        int64_t *pieces) {
     size_t at = 0;
     const size_t bytes = strlen(whole);
     for (int64_t i = 0; i < n; i++) {
         if (strcmp(m[i].role, "assistant")) continue;
         for (int side = 0; side < 2; side++) {
-            char *part = chat_text(r->chat, i + side, m, !side);
+            char *part = chat_text(r, i + side, m, !side);
             if (!part) return false;
             size_t end = strlen(part);
             const bool fits = end >= at && end <= bytes && !memcmp(part, whole, end);
-            free(part);
+            cr_free(part);
             if (!fits)
                 return cli_fail("%s: the chat template changes earlier text at message %lld", where, (long long)i + 1),
                        false;
@@ -178,14 +196,14 @@ static bool split_chat(const reader *r, const char *where, const message *m, int
 static bool read_chat(const reader *r, samples *s, const char *where, const cr_json *list) {
     if (list->kind != CR_JSON_ARRAY || !list->count)
         return cli_fail("%s: \"messages\" must be an array of messages", where), false;
-    message *m = malloc((size_t)list->count * sizeof *m);
+    cr_message *m = malloc((size_t)list->count * sizeof *m);
     piece *p = malloc((size_t)(2 * list->count) * sizeof *p);
     int64_t pieces = 0;
     const int64_t n = m && p ? read_messages(list, m, where) : (cli_fail("%s: no memory", where), -1);
-    char *whole = n > 0 ? chat_text(r->chat, n, m, false) : NULL;
+    char *whole = n > 0 ? chat_text(r, n, m, false) : NULL;
     const bool good = whole && split_chat(r, where, m, n, whole, p, &pieces) &&
                       add_sample(r, s, where, p, pieces, r->chat ? CHAT : TEXT);
-    free(whole);
+    cr_free(whole);
     free(m);
     free(p);
     return good;
@@ -319,13 +337,13 @@ uint64_t samples_hash(const samples *s, uint64_t seed) {
 }
 
 /* "eos_token_id" of config.json: a number, or the first of several. */
-reader reader_of(const cr_lm *m, const cr_tokenizer *t, int64_t context) {
-    reader r = {.tokenizer = t, .chat = chat_format(t), .eos = -1, .context = context};
-    const char *text = cr_lm_config(m);
+reader reader_of(const opened *o, int64_t context) {
+    const char *chat = cr_chat_format(o->home, o->tokenizer), *text = cr_lm_config(o->model);
+    reader r = {.tokenizer = o->tokenizer, .chat = chat, .eos = -1, .context = context};
     cr_json *root = cr_json_parse("data", "config.json", text, strlen(text));
     const cr_json *eos = root ? cr_json_get(root, "eos_token_id") : NULL;
     if (eos && eos->kind == CR_JSON_ARRAY) eos = eos->first;
-    if (eos && eos->integral && eos->integer >= 0 && eos->integer < cr_lm_vocabulary(m)) r.eos = eos->integer;
+    if (eos && eos->integral && eos->integer >= 0 && eos->integer < cr_lm_vocabulary(o->model)) r.eos = eos->integer;
     cr_json_free(root);
     return r;
 }

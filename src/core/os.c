@@ -536,16 +536,15 @@ int cr_os_terminal_width(FILE *f) {
     return !ioctl(fileno(f), TIOCGWINSZ, &w) && w.ws_col ? w.ws_col : 80;
 }
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted, ctrl_c;
 
 static void on_interrupt(int number) {
-    static volatile sig_atomic_t ctrl_c;
     if (number == SIGINT && ctrl_c) {
         signal(number, SIG_DFL);
         raise(number);
     }
     if (number == SIGINT) ctrl_c = 1;
-    interrupted = 1;
+    else interrupted = 1;
 }
 
 void cr_os_catch_interrupt(void) {
@@ -559,7 +558,12 @@ void cr_os_catch_interrupt(void) {
     }
 }
 
-bool cr_os_interrupted(void) { return interrupted != 0; }
+bool cr_os_interrupted(void) { return interrupted || ctrl_c; }
+
+bool cr_os_forget_ctrl_c(void) {
+    ctrl_c = 0;
+    return !interrupted;
+}
 
 const char *cr_os_become(const char *const *argv) {
     execvp(argv[0], (char *const *)argv);

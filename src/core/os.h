@@ -102,5 +102,6 @@ bool  cr_os_interrupted(void);
 /* Becomes another program, searched in PATH where its name has no slash; argv ends with NULL. Returns
  * when it cannot: the reason. */
 const char *cr_os_become(const char *const *argv);
+bool  cr_os_forget_ctrl_c(void);                                        /* false: another signal came */
 
 #endif

@@ -1,5 +1,4 @@
-/* generate.c - text from a language model: one token drawn from logits, and decoding with a cache of
- * keys and values for any model that is a cr_decoder. */
+/* generate.c - text from any decoder: one prompt or several, token by token, with caches of keys and values. */
 #include "lm.h"
 
 #include <math.h>
@@ -7,91 +6,6 @@
 #include <string.h>
 
 #include "../core/status.h"
-
-/* ---- sampling */
-
-typedef struct choice { double p; uint32_t id; } choice;
-
-static int likelier(const void *a, const void *b) {
-    const choice *x = a, *y = b;
-    return x->p != y->p ? (x->p < y->p ? 1 : -1) : (x->id > y->id) - (x->id < y->id);
-}
-
-static cr_status uniform(cr_generator *g, double *u) {
-    cr_tensor *t = cr_rand(CR_ALL, CR_F64, cr_cpu(), g);
-    if (!t) return cr_error_status();
-    *u = cr_item(t);
-    cr_release(t);
-    return CR_OK;
-}
-
-/* Draws from softmax(logits / temperature) over the top_k likeliest tokens, reduced to the fewest that
- * have top_p of the mass. In double on the host from one uniform u: equal logits give the same token
- * on every device. */
-static uint32_t draw(const double *logits, choice *c, int64_t V, const cr_sampling *s, double u) {
-    int64_t best = 0, n = V;
-    for (int64_t i = 1; i < V; i++) if (logits[i] > logits[best]) best = i;
-    if (s->temperature == 0) return (uint32_t)best;
-    for (int64_t i = 0; i < V; i++) c[i] = (choice){exp((logits[i] - logits[best]) / s->temperature), (uint32_t)i};
-    if ((s->top_k > 0 && s->top_k < V) || s->top_p < 1) qsort(c, (size_t)V, sizeof *c, likelier);
-    if (s->top_k > 0 && s->top_k < n) n = s->top_k;
-    double sum = 0, nucleus = 0;
-    for (int64_t i = 0; i < n; i++) sum += c[i].p;
-    if (s->top_p < 1) {
-        int64_t kept = 0;
-        while (kept < n && (kept == 0 || nucleus < s->top_p * sum)) nucleus += c[kept++].p;
-        n = kept;
-        sum = nucleus;
-    }
-    u *= sum;
-    int64_t i = 0;
-    while (i < n - 1 && (u -= c[i].p) >= 0) i++;
-    return c[i].id;
-}
-
-static cr_status check_sampling(const char *op, const cr_sampling *s) {
-    if (!(s->temperature >= 0 && s->temperature < INFINITY))
-        return cr_fail(CR_BAD_VALUE, op, "temperature must be 0 or more, not %g", s->temperature);
-    if (!(s->top_p > 0 && s->top_p <= 1)) return cr_fail(CR_BAD_VALUE, op, "top_p must be in (0, 1], not %g", s->top_p);
-    if (s->top_k < 0) return cr_fail(CR_BAD_VALUE, op, "top_k must be 0 (all) or more, not %lld", (long long)s->top_k);
-    return CR_OK;
-}
-
-static const cr_sampling plain = {.temperature = 1, .top_p = 1};
-
-cr_status cr_sample(const cr_tensor *logits, const cr_sampling *s, cr_generator *g, uint32_t *id) {
-    static const char op[] = "sample";
-    if (!logits) return cr_fail_null(op, "logits");
-    if (!id) return cr_fail_null(op, "id");
-    if (!s) s = &plain;
-    cr_status status = check_sampling(op, s);
-    const int64_t V = cr_numel(logits);
-    if (status != CR_OK) return status;
-    if (V < 1 || V > UINT32_MAX) return cr_fail(CR_BAD_VALUE, op, "cannot choose among %lld logits", (long long)V);
-    double *row = malloc((size_t)V * sizeof *row), u = 0;
-    choice *choices = malloc((size_t)V * sizeof *choices);
-    status = row && choices ? cr_read(logits, CR_F64, row, (size_t)V * sizeof *row)
-                            : cr_fail(CR_NO_MEMORY, op, "no memory for %lld logits", (long long)V);
-    for (int64_t i = 0; i < V; i++) {
-        if (status != CR_OK) break;
-        if (!(row[i] < INFINITY))
-            status = cr_fail(CR_BAD_VALUE, op, "the logit of token %lld is %g: the model has diverged", (long long)i,
-                             row[i]);
-    }
-    if (status == CR_OK && s->temperature > 0) status = uniform(g ? g : cr_default_generator(), &u);
-    if (status == CR_OK) *id = draw(row, choices, V, s, u);
-    free(row);
-    free(choices);
-    return status;
-}
-
-/* ---- decoding */
-
-cr_tensor *cr_kv_append(cr_tensor *store, const cr_tensor *fresh, int64_t past) {
-    const int64_t T = cr_size(fresh, 2);
-    if (!cr_copy_(cr_slice(store, 2, past, past + T, 1), fresh)) return NULL;
-    return cr_slice(store, 2, 0, past + T, 1);
-}
 
 cr_status cr_check_tokens(const char *op, const cr_tensor *tokens, int64_t context) {
     if (!tokens) return cr_fail_null(op, "tokens");
@@ -105,75 +19,213 @@ cr_status cr_check_tokens(const char *op, const cr_tensor *tokens, int64_t conte
     return CR_OK;
 }
 
-/* Runs n tokens after `past` cached ones and draws the next token. */
-static cr_status next_token(const cr_decoder *d, cr_kv *kv, int64_t past, const uint32_t *ids, int64_t n,
-                            const cr_sampling *s, cr_generator *g, uint32_t *id) {
+/* ---- one token after another */
+bool cr_job_stops(const cr_job *j, uint32_t id) {
+    for (int64_t i = 0; i < j->o->n_stop; i++) if (j->o->stop[i] == id) return true;
+    return false;
+}
+
+/* When the context is full, its last context / 2 tokens become the new input and are computed again at
+ * their new positions. */
+cr_status cr_job_push(cr_job *j, int64_t i, uint32_t id) {
+    cr_text *t = &j->text[i];
+    const int64_t context = j->d->context;
+    if (t->n == t->room) {
+        const int64_t room = t->room * 2;
+        uint32_t *ids = realloc(t->ids, (size_t)room * sizeof *ids);
+        if (!ids) return cr_fail(CR_NO_MEMORY, j->op, "no memory for %lld tokens", (long long)room);
+        t->ids = ids;
+        t->room = room;
+    }
+    t->made++;
+    if (!j->on_token(j->first + i, id, j->ctx) || cr_job_stops(j, id) || t->made >= j->o->tokens) t->over = true;
+    if (t->n - t->start == context && !t->over) {
+        t->start += context - context / 2;
+        t->cache->past = 0;
+    }
+    t->ids[t->n++] = id;
+    return CR_OK;
+}
+
+static int64_t lacking(const cr_text *t) { return t->n - t->start - t->cache->past; }
+
+/* The next logits of each text that goes on, (1, 1, V): those that lack one token run together. */
+static cr_status next_logits(cr_job *j, cr_tensor **logits, cr_cache **rows, uint32_t *ids) {
+    int64_t alive = 0, B = 0;
+    for (int64_t i = 0; i < j->texts; i++) alive += !j->text[i].over;
+    for (int64_t i = 0; i < j->texts; i++) {
+        cr_text *t = &j->text[i];
+        if (t->over) continue;
+        const int64_t T = lacking(t);
+        if (alive > 1 && T == 1) {
+            ids[B] = t->ids[t->n - 1];
+            rows[B++] = t->cache;
+        } else if (!(logits[i] = cr_forward(j->d, 1, &t->cache, t->ids + t->n - T, T, 1))) return cr_error_status();
+    }
+    cr_tensor *y = B ? cr_forward(j->d, B, rows, ids, 1, 1) : NULL;
+    for (int64_t i = 0, b = 0; i < j->texts && b < B; i++)
+        if (!j->text[i].over && !logits[i]) logits[i] = cr_slice(y, 0, b, b + 1, 1), b++;
+    return !B || y ? CR_OK : cr_error_status();
+}
+
+cr_status cr_job_step(cr_job *j) {
+    const size_t n = (size_t)j->texts;
+    cr_tensor **logits = calloc(n, sizeof *logits);
+    cr_cache **rows = malloc(n * sizeof *rows);
+    uint32_t *ids = malloc(n * sizeof *ids), id;
+    cr_status status = logits && rows && ids ? cr_check_interrupt(j->op)
+                                             : cr_fail(CR_NO_MEMORY, j->op, "no memory for %zu texts", n);
     cr_scope_begin();
-    cr_tensor *x = d->hidden(
-        d->model, cr_reshape(cr_to(cr_from(ids, CR_LIST(n), CR_U32, d->dev), CR_I64, d->dev), CR_LIST(1, n)), kv, past);
-    cr_status status = cr_sample(cr_affine_apply(&d->head, cr_slice(x, 1, n - 1, n, 1), CR_ACT_NONE), s, g, id);
+    if (status == CR_OK) status = next_logits(j, logits, rows, ids);
+    for (int64_t i = 0; i < j->texts && status == CR_OK; i++) {
+        cr_text *t = &j->text[i];
+        if (t->over) continue;
+        status = cr_sampler_read(&j->sampler, logits[i], t->ids, t->n);
+        if (status == CR_OK) status = cr_sampler_draw(&j->sampler, t->g, &id);
+        if (status == CR_OK) status = cr_job_push(j, i, id);
+    }
     cr_scope_end();
+    free(logits);
+    free(rows);
+    free(ids);
     return status;
 }
 
-static cr_status check_generate(const char *op, const cr_decoder *d, const uint32_t *prompt, int64_t n_prompt,
-                                int64_t n_new, const cr_sampling *s, cr_on_token on_token) {
-    if (!prompt) return cr_fail_null(op, "prompt");
-    if (!on_token) return cr_fail_null(op, "on_token");
-    if (n_prompt < 1)
-        return cr_fail(CR_BAD_VALUE, op, "the prompt must hold at least one token, not %lld", (long long)n_prompt);
-    if (n_new < 0) return cr_fail(CR_BAD_VALUE, op, "cannot make %lld tokens", (long long)n_new);
-    for (int64_t i = 0; i < n_prompt; i++)
-        if (prompt[i] >= d->vocabulary)
+static bool goes_on(const cr_job *j) {
+    for (int64_t i = 0; i < j->texts; i++) if (!j->text[i].over) return true;
+    return false;
+}
+
+/* ---- a job: the texts of one call */
+static cr_status check_prompt(const char *op, const cr_decoder *d, const cr_prompt *p) {
+    if (!p->ids) return cr_fail_null(op, "prompt");
+    if (p->n < 1)
+        return cr_fail(CR_BAD_VALUE, op, "the prompt must hold at least one token, not %lld", (long long)p->n);
+    for (int64_t i = 0; i < p->n; i++)
+        if (p->ids[i] >= d->vocabulary)
             return cr_fail(CR_BAD_INDEX, op, "prompt token %lld is %u: the vocabulary has %lld", (long long)i,
-                           prompt[i], (long long)d->vocabulary);
-    return check_sampling(op, s);
+                           p->ids[i], (long long)d->vocabulary);
+    if (p->cache && p->cache->d.model != d->model)
+        return cr_fail(CR_BAD_VALUE, op, "the prompt's cache is of another model");
+    return CR_OK;
 }
 
-static bool cache_new(const cr_decoder *d, int64_t room, cr_kv *kv) {
-    for (int64_t l = 0; l < d->layers; l++) {
-        kv[l].k = cr_empty(CR_LIST(1, d->kv_heads, room, d->head_dim), d->dtype, d->dev);
-        kv[l].v = cr_empty_like(kv[l].k);
-        if (!kv[l].v) return false;
+static cr_status check_options(const char *op, const cr_decoder *d, const cr_generate_options *o) {
+    if (o->tokens < 0) return cr_fail(CR_BAD_VALUE, op, "cannot make %lld tokens", (long long)o->tokens);
+    if (o->n_stop < 0 || (o->n_stop && !o->stop))
+        return cr_fail(CR_BAD_VALUE, op, "cannot read %lld stop tokens", (long long)o->n_stop);
+    for (int64_t i = 0; i < o->n_stop; i++)
+        if (o->stop[i] >= d->vocabulary)
+            return cr_fail(CR_BAD_INDEX, op, "stop token %lld is %u: the vocabulary has %lld", (long long)i, o->stop[i],
+                           (long long)d->vocabulary);
+    if (o->beams < 0 || o->beams > 1024)
+        return cr_fail(CR_BAD_VALUE, op, "beams must be between 1 and 1024, not %lld", (long long)o->beams);
+    if (!isfinite(o->length_penalty))
+        return cr_fail(CR_BAD_VALUE, op, "length_penalty must be finite, not %g", o->length_penalty);
+    if (!o->draft) return CR_OK;
+    if (o->beams > 1) return cr_fail(CR_BAD_VALUE, op, "beam search takes no draft model");
+    if (o->draft_tokens < 0 || o->draft_tokens > 1024)
+        return cr_fail(CR_BAD_VALUE, op, "draft_tokens must be between 1 and 1024, not %lld",
+                       (long long)o->draft_tokens);
+    const int64_t V = cr_lm_decoder(o->draft)->vocabulary;
+    if (V != d->vocabulary)
+        return cr_fail(CR_BAD_VALUE, op, "the draft model has a vocabulary of %lld, the model of %lld", (long long)V,
+                       (long long)d->vocabulary);
+    return CR_OK;
+}
+
+static cr_status text_new(const cr_job *j, const cr_prompt *p, cr_text *t) {
+    const int64_t context = j->d->context, n = p->n < context ? p->n : context,
+                  more = j->o->tokens < context ? j->o->tokens : context, all = n + more;
+    *t = (cr_text){.g = p->generator, .n = p->n, .start = p->n - n, .room = p->n + more + 1, .over = !j->o->tokens};
+    t->ids = malloc((size_t)t->room * sizeof *t->ids);
+    if (!t->ids) return cr_fail(CR_NO_MEMORY, j->op, "no memory for %lld tokens", (long long)t->room);
+    memcpy(t->ids, p->ids, (size_t)p->n * sizeof *t->ids);
+    t->owned = !p->cache;
+    t->cache = p->cache ? p->cache : cr_cache_for(j->op, j->d, j->o->cache);
+    if (!t->cache) return cr_error_status();
+    cr_cache *c = t->cache;
+    int64_t same = 0;                               /* the last token runs in any case, for its logits */
+    while (same < c->past && same < n - 1 && c->ids[same] == t->ids[t->start + same]) same++;
+    c->past = same;
+    return cr_cache_reserve(c, all < context ? all : context);
+}
+
+static cr_status job_run(cr_job *j) {
+    const cr_generate_options *o = j->o;
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < j->texts && (o->beams > 1 || o->draft) && status == CR_OK; i++) {
+        cr_job one = *j;
+        one.first = i;
+        one.text = &j->text[i];
+        one.texts = 1;
+        status = o->beams > 1 ? cr_beam_search(&one) : cr_speculate(&one, cr_lm_decoder(o->draft));
     }
-    return true;
+    while (status == CR_OK && goes_on(j)) status = cr_job_step(j);
+    return status;
 }
 
-/* window[0..n) is the model's input; kv has the keys and values of its first `past` tokens.  When the
- * context is full, the last context / 2 tokens become the new window and are computed again at their
- * new positions. */
+static cr_status run(const char *op, const cr_decoder *d, int64_t n, const cr_prompt *p, const cr_generate_options *o,
+                     cr_on_row on_token, void *ctx) {
+    cr_status status = check_options(op, d, o);
+    for (int64_t i = 0; i < n && status == CR_OK; i++) {
+        status = check_prompt(op, d, &p[i]);
+        for (int64_t k = 0; k < i && status == CR_OK; k++)
+            if (p[i].cache && p[i].cache == p[k].cache)
+                status = cr_fail(CR_BAD_VALUE, op, "prompts %lld and %lld have the same cache", (long long)k,
+                                 (long long)i);
+    }
+    if (status != CR_OK) return status;
+    cr_job j = {.op = op, .d = d, .o = o, .texts = n, .on_token = on_token, .ctx = ctx};
+    status = cr_sampler_new(&j.sampler, op, o->sampling, d->vocabulary);
+    j.text = status == CR_OK ? calloc((size_t)n + 1, sizeof *j.text) : NULL;
+    if (status == CR_OK && !j.text) status = cr_fail(CR_NO_MEMORY, op, "no memory for %lld texts", (long long)n);
+    const bool recording = cr_set_grad_enabled(false);
+    cr_scope_begin();
+    for (int64_t i = 0; i < n && status == CR_OK; i++) status = text_new(&j, &p[i], &j.text[i]);
+    if (status == CR_OK) status = job_run(&j);
+    cr_scope_end();
+    cr_set_grad_enabled(recording);
+    for (int64_t i = 0; i < n && j.text; i++) {
+        if (j.text[i].owned) cr_cache_free(j.text[i].cache);
+        free(j.text[i].ids);
+    }
+    free(j.text);
+    cr_sampler_free(&j.sampler);
+    return status;
+}
+
+cr_status cr_lm_generate_batch(const cr_lm *m, int64_t n, const cr_prompt *prompts, const cr_generate_options *o,
+                               cr_on_row on_token, void *ctx) {
+    static const char op[] = "lm_generate_batch";
+    if (cr_lacks(op, "model", m)) return cr_error_status();
+    if (!prompts) return cr_fail_null(op, "prompts");
+    if (!o) return cr_fail_null(op, "options");
+    if (!on_token) return cr_fail_null(op, "on_token");
+    if (n < 1 || n > 65536) return cr_fail(CR_BAD_VALUE, op, "takes 1 to 65536 prompts, not %lld", (long long)n);
+    if (o->draft && cr_lacks(op, "draft", o->draft)) return cr_error_status();
+    return run(op, cr_lm_decoder(m), n, prompts, o, on_token, ctx);
+}
+
+typedef struct single { cr_on_token on_token; void *ctx; } single;
+
+static bool on_row(int64_t row, uint32_t id, void *ctx) {
+    const single *s = ctx;
+    (void)row;
+    return s->on_token(id, s->ctx);
+}
+
 cr_status cr_decode(const char *op, const cr_decoder *d, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
                     const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx) {
-    if (!s) s = &plain;
-    cr_status status = check_generate(op, d, prompt, n_prompt, n_new, s, on_token);
-    if (status != CR_OK) return status;
-    const int64_t context = d->context, all = n_new < context ? n_prompt + n_new : context,
-                  room = all < context ? all : context;
-    uint32_t *window = malloc((size_t)(room + 1) * sizeof *window), id;
-    cr_kv *kv = calloc((size_t)d->layers, sizeof *kv);
-    const bool grad = cr_set_grad_enabled(false);
-    cr_scope_begin();
-    if (!window || !kv)
-        status = cr_fail(CR_NO_MEMORY, op, "no memory for a context of %lld", (long long)room);
-    else if (!cache_new(d, room, kv)) status = cr_error_status();
+    if (!on_token) return cr_fail_null(op, "on_token");
+    single one = {on_token, ctx};
+    return run(op, d, 1, &(cr_prompt){.ids = prompt, .n = n_prompt, .generator = g},
+               &(cr_generate_options){.tokens = n_new, .sampling = s}, on_row, &one);
+}
 
-    int64_t n = n_prompt < context ? n_prompt : context, past = 0;
-    if (status == CR_OK) memcpy(window, prompt + (n_prompt - n), (size_t)n * sizeof *window);
-    for (int64_t i = 0; i < n_new; i++) {
-        if (status != CR_OK) break;
-        status = cr_check_interrupt(op);
-        if (status == CR_OK) status = next_token(d, kv, past, window + past, n - past, s, g, &id);
-        if (status != CR_OK || !on_token(id, ctx)) break;
-        past = n;
-        if (n == context) {
-            n = context / 2;
-            past = 0;
-            memmove(window, window + (context - n), (size_t)n * sizeof *window);
-        }
-        window[n++] = id;
-    }
-    cr_scope_end();
-    cr_set_grad_enabled(grad);
-    free(window); free(kv);
-    return status;
+cr_status cr_lm_generate(const cr_lm *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new, const cr_sampling *s,
+                         cr_generator *g, cr_on_token on_token, void *ctx) {
+    static const char op[] = "lm_generate";
+    if (cr_lacks(op, "model", m)) return cr_error_status();
+    return cr_decode(op, cr_lm_decoder(m), prompt, n_prompt, n_new, s, g, on_token, ctx);
 }

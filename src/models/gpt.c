@@ -44,21 +44,17 @@ static cr_tensor *residual(const cr_gpt *m, const cr_tensor *x, const cr_tensor 
     return cr_add(x, y);
 }
 
-/* Causal self-attention: x (B, T, C) -> (B, T, C).  With a cache the T positions follow `past` earlier ones. */
-static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x, cr_kv *kv, int64_t past,
+/* Causal self-attention: x (B, T, C) -> (B, T, C).  With caches the T positions follow earlier ones. */
+static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x, const cr_caches *caches,
                             const cr_segments *s) {
     const int64_t H = m->config.heads, C = m->config.width, B = cr_size(x, 0), T = cr_size(x, 1);
     cr_tensor *qkv = cr_view(linear(x, &b->attn_c_attn), CR_LIST(B, T, 3, H, C / H));
     cr_tensor *part[3];
     /* (B, H, T, D), strided views */
     for (int i = 0; i < 3; i++) part[i] = cr_transpose(cr_select(qkv, 2, i), 1, 2);
-    if (kv) {
-        part[1] = cr_kv_append(kv->k, part[1], past);
-        part[2] = cr_kv_append(kv->v, part[2], past);
-    }
     const cr_attention_options o = {.causal = true};
     cr_tensor *y = s ? cr_segments_attention(s, part[0], part[1], part[2], &o)
-                     : cr_attention(part[0], part[1], part[2], &o);
+                     : cr_cached_attention(caches, b - m->h, part[0], part[1], part[2], &o);
     y = cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, C));        /* concatenates the heads */
     return linear(y, &b->attn_c_proj);
 }
@@ -70,10 +66,10 @@ static cr_tensor *mlp(const block *b, const cr_tensor *x) {
 }
 
 /* One pre-norm block.  Its own scope frees the temporaries when there is no graph. */
-static cr_tensor *block_forward(const cr_gpt *m, const block *b, const cr_tensor *x, cr_kv *kv, int64_t past,
+static cr_tensor *block_forward(const cr_gpt *m, const block *b, const cr_tensor *x, const cr_caches *caches,
                                 const cr_segments *s, bool train) {
     cr_scope_begin();
-    x = residual(m, x, attention(m, b, norm(x, &b->ln_1), kv, past, s), train);
+    x = residual(m, x, attention(m, b, norm(x, &b->ln_1), caches, s), train);
     cr_tensor *y = cr_keep(residual(m, x, mlp(b, norm(x, &b->ln_2)), train));
     cr_scope_end();
     return y;
@@ -84,15 +80,21 @@ static cr_tensor *first_positions(const void *wpe, int64_t start, int64_t length
     return cr_slice(wpe, 0, 0, length, 1);
 }
 
+/* The rows of wpe at the positions of T tokens. */
+static const cr_tensor *positions(const cr_gpt *m, int64_t T, const cr_caches *caches, const cr_segments *s) {
+    if (s) return cr_segments_join(s, 0, first_positions, m->wpe);
+    if (caches && caches->n > 1) return cr_embedding(m->wpe, cr_cache_positions(caches, T, m->dev));
+    const int64_t past = cr_cache_start(caches);
+    return cr_slice(m->wpe, 0, past, past + T, 1);
+}
+
 /* tokens (B, T) -> the residual stream after the last norm (B, T, C). */
-static cr_tensor *hidden(const cr_gpt *m, const cr_tensor *tokens, cr_kv *kv, int64_t past, const cr_segments *s,
+static cr_tensor *hidden(const cr_gpt *m, const cr_tensor *tokens, const cr_caches *caches, const cr_segments *s,
                          bool train) {
-    const int64_t T = cr_size(tokens, 1);
-    cr_tensor *at = s ? cr_segments_join(s, 0, first_positions, m->wpe) : cr_slice(m->wpe, 0, past, past + T, 1);
-    cr_tensor *x = cr_add(cr_embedding(m->wte, tokens), at);
+    const cr_tensor *places = positions(m, cr_size(tokens, 1), caches, s);
+    cr_tensor *x = cr_add(cr_embedding(m->wte, tokens), places);
     if (train && m->config.dropout > 0) x = cr_dropout(x, m->config.dropout, true, m->generator);
-    for (int64_t l = 0; l < m->config.layers; l++)
-        x = block_forward(m, &m->h[l], x, kv ? &kv[l] : NULL, past, s, train);
+    for (int64_t l = 0; l < m->config.layers; l++) x = block_forward(m, &m->h[l], x, caches, s, train);
     return norm(x, &m->ln_f);
 }
 
@@ -103,7 +105,7 @@ static cr_status check_tokens(const char *op, const cr_gpt *m, const cr_tensor *
 cr_tensor *cr_gpt_logits(const cr_gpt *m, const cr_tensor *tokens, bool train) {
     if (check_tokens("gpt_logits", m, tokens)) return NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_linear(hidden(m, tokens, NULL, 0, NULL, train), m->wte, CR_NONE, CR_ACT_NONE));
+    cr_tensor *y = cr_keep(cr_linear(hidden(m, tokens, NULL, NULL, train), m->wte, CR_NONE, CR_ACT_NONE));
     cr_scope_end();
     return y;
 }
@@ -351,12 +353,12 @@ cr_gpt *cr_gpt_load(const char *path, const cr_device *dev) {
 }
 
 /* ---- generation */
-static cr_tensor *hidden_of(const void *model, const cr_tensor *tokens, cr_kv *kv, int64_t past) {
-    return hidden(model, tokens, kv, past, NULL, false);
+static cr_tensor *hidden_of(const void *model, const cr_tensor *tokens, const cr_caches *caches) {
+    return hidden(model, tokens, caches, NULL, false);
 }
 
 static cr_tensor *packed_of(const void *model, const cr_tensor *tokens, const cr_segments *s) {
-    return hidden(model, tokens, NULL, 0, s, false);
+    return hidden(model, tokens, NULL, s, false);
 }
 
 cr_decoder cr_gpt_decoder(const cr_gpt *m) {

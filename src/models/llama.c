@@ -45,20 +45,18 @@ static cr_tensor *heads(const cr_llama *m, const cr_tensor *x, int64_t n, const 
     return cr_transpose(norm ? cr_rms_norm(y, norm, m->c.eps) : y, 1, 2);
 }
 
-/* Causal self-attention: x (B, T, C) -> (B, T, C).  With a cache the T positions follow `past` earlier ones. */
-static cr_tensor *attention(const cr_llama *m, const block *b, const cr_tensor *x, const cr_tensor *table, cr_kv *kv,
-                            int64_t past, int64_t window, const cr_segments *s) {
+/* Causal self-attention: x (B, T, C) -> (B, T, C).  With caches the T positions follow earlier ones. */
+static cr_tensor *attention(const cr_llama *m, int64_t l, const cr_tensor *x, const cr_tensor *table,
+                            const cr_caches *caches, const cr_segments *s) {
     const config *c = &m->c;
+    const block *b = &m->h[l];
+    const int64_t window = l >= c->window_from ? c->window : 0;
     const int64_t B = cr_size(x, 0), T = cr_size(x, 1);
     cr_tensor *q = cr_rope(heads(m, linear(x, &b->q), c->heads, b->q_norm), table, false),
               *k = cr_rope(heads(m, linear(x, &b->k), c->kv_heads, b->k_norm), table, false),
               *v = heads(m, linear(x, &b->v), c->kv_heads, NULL);
-    if (kv) {
-        k = cr_kv_append(kv->k, k, past);
-        v = cr_kv_append(kv->v, v, past);
-    }
     const cr_attention_options o = {.causal = true, .window = window};
-    cr_tensor *y = s ? cr_segments_attention(s, q, k, v, &o) : cr_attention(q, k, v, &o);
+    cr_tensor *y = s ? cr_segments_attention(s, q, k, v, &o) : cr_cached_attention(caches, l, q, k, v, &o);
     return linear(cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, c->heads * c->head_dim)), &b->o);
 }
 
@@ -66,13 +64,12 @@ static cr_tensor *mlp(const block *b, const cr_tensor *x) {
     return linear(cr_swiglu(linear(x, &b->gate), linear(x, &b->up)), &b->down);
 }
 
-static cr_tensor *block_forward(const cr_llama *m, int64_t l, const cr_tensor *x, const cr_tensor *table, cr_kv *kv,
-                                int64_t past, const cr_segments *s) {
+static cr_tensor *block_forward(const cr_llama *m, int64_t l, const cr_tensor *x, const cr_tensor *table,
+                                const cr_caches *caches, const cr_segments *s) {
     const block *b = &m->h[l];
     const double eps = m->c.eps;
     cr_scope_begin();
-    x = cr_add(x, attention(m, b, cr_rms_norm(x, b->norm_1, eps), table, kv, past,
-                            l >= m->c.window_from ? m->c.window : 0, s));
+    x = cr_add(x, attention(m, l, cr_rms_norm(x, b->norm_1, eps), table, caches, s));
     cr_tensor *y = cr_keep(cr_add(x, mlp(b, cr_rms_norm(x, b->norm_2, eps))));
     cr_scope_end();
     return y;
@@ -90,20 +87,32 @@ static cr_tensor *first_angles(const void *model, int64_t start, int64_t length)
     return angles(model, 0, length);
 }
 
-static cr_tensor *stream(const cr_llama *m, const cr_tensor *tokens, const cr_tensor *table, cr_kv *kv, int64_t past,
+/* The angles of T positions: (T, D), or of several texts (B, 1, T, D). */
+static cr_tensor *angles_of(const cr_llama *m, int64_t T, const cr_caches *caches) {
+    const int64_t B = caches ? caches->n : 1;
+    if (B == 1) return angles(m, cr_cache_start(caches), T);
+    const cr_tensor **rows = malloc((size_t)B * sizeof *rows);
+    if (!rows) return cr_fail(CR_NO_MEMORY, "generate", "no memory for %lld rows", (long long)B), NULL;
+    for (int64_t i = 0; i < B; i++) rows[i] = angles(m, caches->row[i]->past, T);
+    cr_tensor *table = cr_reshape(cr_stack((int)B, rows, 0), CR_LIST(B, 1, T, m->c.head_dim));
+    free(rows);
+    return table;
+}
+
+static cr_tensor *stream(const cr_llama *m, const cr_tensor *tokens, const cr_tensor *table, const cr_caches *caches,
                          const cr_segments *s) {
     if (!table) return NULL;
     cr_tensor *x = cr_embedding(m->table, tokens);
-    for (int64_t l = 0; l < m->c.layers && x; l++) x = block_forward(m, l, x, table, kv ? &kv[l] : NULL, past, s);
+    for (int64_t l = 0; l < m->c.layers && x; l++) x = block_forward(m, l, x, table, caches, s);
     return cr_rms_norm(x, m->norm, m->c.eps);
 }
 
-static cr_tensor *hidden(const void *model, const cr_tensor *tokens, cr_kv *kv, int64_t past) {
-    return stream(model, tokens, angles(model, past, cr_size(tokens, 1)), kv, past, NULL);
+static cr_tensor *hidden(const void *model, const cr_tensor *tokens, const cr_caches *caches) {
+    return stream(model, tokens, angles_of(model, cr_size(tokens, 1), caches), caches, NULL);
 }
 
 static cr_tensor *packed(const void *model, const cr_tensor *tokens, const cr_segments *s) {
-    return stream(model, tokens, cr_segments_join(s, 0, first_angles, model), NULL, 0, s);
+    return stream(model, tokens, cr_segments_join(s, 0, first_angles, model), NULL, s);
 }
 
 cr_decoder cr_llama_decoder(const cr_llama *m) {

@@ -256,10 +256,12 @@ const char *cr_lm_config(const cr_lm *m) { return cr_lacks("lm_config", "model",
 int64_t cr_lm_vocabulary(const cr_lm *m) { return cr_lacks("lm_vocabulary", "model", m) ? -1 : m->d.vocabulary; }
 int64_t cr_lm_context(const cr_lm *m) { return cr_lacks("lm_context", "model", m) ? -1 : m->d.context; }
 
+const cr_decoder *cr_lm_decoder(const cr_lm *m) { return &m->d; }
+
 cr_tensor *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens) {
     if (cr_lacks("lm_logits", "model", m) || cr_check_tokens("lm_logits", tokens, m->d.context)) return NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_affine_apply(&m->d.head, m->d.hidden(m->d.model, tokens, NULL, 0), CR_ACT_NONE));
+    cr_tensor *y = cr_keep(cr_affine_apply(&m->d.head, m->d.hidden(m->d.model, tokens, NULL), CR_ACT_NONE));
     cr_scope_end();
     return y;
 }
@@ -271,12 +273,6 @@ cr_tensor *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor *
     cr_tensor *y = cr_keep(cr_cross_entropy(cr_lm_logits(m, tokens), targets, NULL));
     cr_scope_end();
     return y;
-}
-
-cr_status cr_lm_generate(const cr_lm *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new, const cr_sampling *s,
-                         cr_generator *g, cr_on_token on_token, void *ctx) {
-    if (cr_lacks("lm_generate", "model", m)) return cr_error_status();
-    return cr_decode("lm_generate", &m->d, prompt, n_prompt, n_new, s, g, on_token, ctx);
 }
 
 /* ---- saving ---- */

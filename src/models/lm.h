@@ -31,13 +31,13 @@ cr_tensor *cr_segments_join(const cr_segments *s, int axis, cr_segment_fn fn, co
 cr_tensor *cr_segments_attention(const cr_segments *s, const cr_tensor *q, const cr_tensor *k, const cr_tensor *v,
                                  const cr_attention_options *o);
 
-/* ---- generate.c: text from any decoder */
-typedef struct cr_kv { cr_tensor *k, *v; } cr_kv;   /* of one layer, (1, KV, room, D): the first `past` positions
-                                                     * are filled */
+/* ---- any model that text is made with */
+typedef struct cr_caches { int64_t n; cr_cache *const *row; } cr_caches;   /* one for each row of the tokens */
 typedef struct cr_decoder {
     const void *model;
-    /* tokens (1, T) that follow `past` cached ones -> the residual stream after the last norm (1, T, C) */
-    cr_tensor *(*hidden)(const void *model, const cr_tensor *tokens, cr_kv *kv, int64_t past);
+    /* tokens (B, T) -> the residual stream after the last norm (B, T, C).  caches NULL: from position 0; else row b
+     * follows what its cache holds, and its keys and values are written there. */
+    cr_tensor *(*hidden)(const void *model, const cr_tensor *tokens, const cr_caches *caches);
     /* the same of samples (1, N) */
     cr_tensor *(*packed)(const void *model, const cr_tensor *tokens, const cr_segments *s);
     cr_affine head;                                 /* the residual stream -> logits */
@@ -45,12 +45,78 @@ typedef struct cr_decoder {
     cr_dtype dtype;
     const cr_device *dev;
 } cr_decoder;
-cr_status cr_decode(const char *op, const cr_decoder *d, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
-                    const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);
-/* Writes new (1, KV, T, D) after `past` positions of store; returns the view of all past + T positions. */
-cr_tensor *cr_kv_append(cr_tensor *store, const cr_tensor *fresh, int64_t past);
+const cr_decoder *cr_lm_decoder(const cr_lm *m);    /* borrowed */
 /* tokens must be (B, T), T at most context */
 cr_status cr_check_tokens(const char *op, const cr_tensor *tokens, int64_t context);
+
+/* ---- cache.c: keys and values of one text */
+typedef struct cr_kv { cr_tensor *k, *v, *k_scale, *v_scale; } cr_kv;      /* of one layer, (1, KV, room, D); scales of
+                                                     * int8 (1, KV, room, 1) */
+struct cr_cache {
+    cr_decoder d;                                   /* of the model that it is for */
+    cr_dtype dtype;                                 /* a float type, or CR_I8 with a scale a head and position */
+    int64_t room, past;                             /* positions: allocated, filled */
+    uint32_t *ids;                                  /* (room): the token at each position */
+    cr_kv layer[];
+};
+/* dt CR_BOOL: the model's */
+cr_cache *cr_cache_for(const char *op, const cr_decoder *d, cr_dtype dt);
+cr_status cr_cache_reserve(cr_cache *c, int64_t positions);                /* keeps what it holds */
+cr_status cr_cache_assign(cr_cache *to, const cr_cache *from);             /* of one model and dtype */
+int64_t cr_cache_start(const cr_caches *c);         /* the position of the first new token, of one row */
+cr_tensor *cr_cache_positions(const cr_caches *c, int64_t T, const cr_device *dev); /* (B, T), i64 */
+/* Attention over the new keys and values and, with caches, those before: q (B, H, T, D), k, v (B, KV, T, D) -> q's */
+cr_tensor *cr_cached_attention(const cr_caches *c, int64_t layer, const cr_tensor *q, const cr_tensor *k,
+                               const cr_tensor *v, const cr_attention_options *o);
+/* Runs T more tokens of each of B texts, ids (B, T) -> logits of their last `last` positions (B, last, V). */
+cr_tensor *cr_forward(const cr_decoder *d, int64_t B, cr_cache *const *row, const uint32_t *ids, int64_t T,
+                      int64_t last);
+
+/* ---- sample.c */
+typedef struct cr_choice { double p; uint32_t id; } cr_choice;
+typedef struct cr_sampler {                         /* the distribution of one token after another */
+    const char *op;
+    const cr_sampling *s;
+    int64_t V, n;
+    double *row;                                    /* (V) logits */
+    cr_choice *choice; double sum;                  /* (n) what may be drawn, with weights and their sum */
+    uint8_t *seen;                                  /* (V) zeros */
+} cr_sampler;
+cr_status cr_sampler_new(cr_sampler *m, const char *op, const cr_sampling *s, int64_t V);   /* s NULL: plain */
+void      cr_sampler_free(cr_sampler *m);
+/* row = the logits after n tokens, or their log_softmax, with adjust and the repetition penalty */
+cr_status cr_sampler_row(cr_sampler *m, const cr_tensor *logits, const uint32_t *ids, int64_t n, bool log_softmax);
+cr_status cr_sampler_read(cr_sampler *m, const cr_tensor *logits, const uint32_t *ids, int64_t n); /* row, choice */
+cr_status cr_sampler_draw(const cr_sampler *m, cr_generator *g, uint32_t *id);
+/* cr_sample_verify with a sampler */
+cr_status cr_sampler_verify(cr_sampler *m, const cr_tensor *logits, const cr_tensor *draft, const uint32_t *ids,
+                            int64_t n, cr_generator *g, int64_t *taken, uint32_t *id);
+
+/* ---- generate.c: one text or several; beam.c, speculative.c */
+typedef struct cr_text {
+    cr_cache *cache;
+    bool owned, over;                               /* owned: the cache is freed with it */
+    uint32_t *ids;                                  /* (n) all tokens; the model sees those from `start` on */
+    int64_t n, room, start, made;
+    cr_generator *g;
+} cr_text;
+typedef struct cr_job {
+    const char *op;
+    const cr_decoder *d;
+    const cr_generate_options *o;
+    int64_t texts, first;                           /* first: the number of text[0] in the call */
+    cr_text *text;
+    cr_sampler sampler;
+    cr_on_row on_token; void *ctx;
+} cr_job;
+/* Delivers one more token of text i, which may end it. */
+cr_status cr_job_push(cr_job *j, int64_t i, uint32_t id);
+cr_status cr_job_step(cr_job *j);                   /* one token of each text that goes on */
+bool      cr_job_stops(const cr_job *j, uint32_t id);
+cr_status cr_beam_search(cr_job *j);                /* of one text, as cr_speculate */
+cr_status cr_speculate(cr_job *j, const cr_decoder *draft);
+cr_status cr_decode(const char *op, const cr_decoder *d, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,
+                    const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);
 
 /* ---- config.c: config.json, read strictly */
 typedef struct cr_entries { const char *op, *path; const cr_json *json; cr_status status; } cr_entries;

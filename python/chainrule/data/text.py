@@ -48,7 +48,9 @@ class Tokenizer:
     def from_file(cls, path: str | os.PathLike[str]) -> Tokenizer:
         """The tokenizer in a file of any of the formats above, or in one that ``save`` or the program
         wrote.  OSError: there is none, or it is damaged.  RuntimeError: it needs PCRE2, which is not installed."""
-        return cls(_core._tokenizer_load(os.fspath(path)))
+        made = cls(_core._tokenizer_load(os.fspath(path)))
+        made._folder = os.fspath(path) if os.path.isdir(path) else os.path.dirname(os.fspath(path)) or "."
+        return made
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str]) -> Tokenizer:
@@ -166,7 +168,31 @@ class Tokenizer:
             self._special = {found[0].decode(): id for found, id in named if found is not None and found[1]}
         return dict(self._special)
 
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = False,
+        tokenize: bool = True,
+        chat_template: str | None = None,
+        **variables: Any,
+    ) -> list[int] | str:
+        """A conversation, [{"role": "user", "content": "Hi"}, ...], as the tokens that a chat model was
+        trained on; tokenize=False: as text.  add_generation_prompt: up to the start of an answer.
+
+        The template is chat_template.jinja, or "chat_template" in tokenizer_config.json, in the tokenizer's
+        folder. It runs in a sandbox of the package jinja2 with the special tokens and ``variables``, such as
+        tools. A folder without one has the built-in template that its special tokens point to.
+        chat_template: another one, or the name of a built-in one: "chatml", "llama2", "llama3", "mistral",
+        which need no package.  Names of special tokens in messages count as such.
+        ImportError: there is no jinja2.  ValueError: no template, or one that refuses the messages."""
+        from .chat import chat_text
+
+        text = chat_text(messages, add_generation_prompt, chat_template, self._folder, self._source, variables)
+        return self.encode(text, allowed_special="all") if tokenize else text
+
     _special: dict[str, int] | None = None
+    _folder: str | None = None  # that it was read from
 
     def _allowed(self, names: Collection[str] | Literal["all"]) -> tuple[int, ...] | bool | None:
         if isinstance(names, str):

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from .. import _core, nn
 from .._core import Device, Generator, Tensor
-from ..autograd import no_grad
 from ..nn import functional as F
 from ..nn import init
-from . import pretrained
+from . import generation, pretrained
+from .cache import Store, write
 from .pretrained import Settings
 
 __all__ = ["Cache", "Decoder", "Spans", "attend", "consistent"]
 
 Loaded = TypeVar("Loaded")
-Cache = tuple[Tensor, ...]  # keys and values of one layer, (1, KV, room, D): the first `past` positions are filled
+Cache = tuple[Store, ...]  # keys and values of one layer, (1, KV, room, D): the first `past` positions are filled
 
 
 class Spans(NamedTuple):
@@ -52,9 +52,7 @@ def attend(
         return _core.cat([attend(a, b, c, own, before, window) for (a, b, c), own, before in rows], 2)
     if cache is not None:
         stores: Any = cache
-        for store, new in zip(stores, (k, v), strict=True):
-            store.narrow(2, past, k.size(2)).copy_(new)
-        k, v = (store.narrow(2, 0, past + k.size(2)) for store in stores)
+        k, v = (write(store, new, past) for store, new in zip(stores, (k, v), strict=True))
     return _core._attention(q, k, v, True, 0, None, window)  # scaled by 1 / sqrt(D); counts from the last key
 
 
@@ -173,6 +171,29 @@ class Decoder(nn.Module):
         return F.cross_entropy(self.logits(x), targets, reduction="none")
 
     @no_grad
+    def stream(
+        self,
+        tokens: Sequence[int] | Tensor,
+        n: int,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        generator: Generator | None = None,
+        *,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        mask: generation.Mask | None = None,
+        stop: Collection[int] = (),
+        draft: Decoder | None = None,
+        draft_tokens: int = 4,
+        cache_dtype: _core.dtype | None = None,
+    ) -> Iterator[int]:
+        """``generate`` as an iterator: each token as soon as it is there."""
+        sampling = generation.Sampling(temperature, top_k, top_p, min_p, repetition_penalty, mask, generator)
+        given = self._check_text(tokens, n, stop, draft, draft_tokens)
+        small = generation.Draft(draft, draft_tokens) if draft is not None else None
+        return generation.stream(self, given, n, sampling, frozenset(stop), small, cache_dtype)
+
     def generate(
         self,
         tokens: Sequence[int] | Tensor,
@@ -181,34 +202,87 @@ class Decoder(nn.Module):
         top_k: int = 0,
         top_p: float = 1.0,
         generator: Generator | None = None,
+        *,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        mask: generation.Mask | None = None,
+        stop: Collection[int] = (),
+        num_beams: int = 1,
+        length_penalty: float = 1.0,
+        early_stopping: bool = False,
+        draft: Decoder | None = None,
+        draft_tokens: int = 4,
+        cache_dtype: _core.dtype | None = None,
     ) -> list[int]:
         """``n`` tokens that follow the given ones, (T) of any length, each drawn from
         softmax(logits / temperature); temperature 0: always the likeliest. top_k: of the k
         likeliest only, 0 for all.  top_p: of the fewest that hold this part of the probability.
+        min_p: of those that have this share of the likeliest's probability.
+        repetition_penalty: divides positive logits of tokens that occurred, multiplies negative ones.
+        mask(tokens, logits): the logits (V) after these tokens as they should be, or a bool for each
+        token that is allowed.  stop: the text ends with one of these tokens.
+
+        num_beams: more than 1: the text with the best sum of log-probabilities / length^length_penalty
+        that a beam search finds; nothing is drawn, mask and repetition_penalty apply to log-probabilities.
+        early_stopping: as soon as so many texts are complete.
+        draft: a smaller model of the same vocabulary, which proposes draft_tokens at a time; the
+        distribution does not change.  cache_dtype: of keys and values: a float type, or int8 with a scale
+        for each head and position; the weights' when absent.
+
         The same seed gives the tokens of ``chainrule generate``.  Keys and values are kept; a full
         context goes on from its last half, computed again at its new positions. IndexError: a token
-        outside of the vocabulary.  ValueError: no token to go on from, a number out of range,
-        logits that are not finite."""
+        outside of the vocabulary.  ValueError: no token to go on from, a number out of range, a draft of
+        another vocabulary, logits that are not finite."""
+        if num_beams < 1:
+            raise ValueError(f"[generate] num_beams must be at least 1, not {num_beams}")
+        if not math.isfinite(length_penalty):
+            raise ValueError(f"[generate] length_penalty must be finite, not {length_penalty}")
+        if num_beams == 1:
+            sampled = self.stream(
+                tokens,
+                n,
+                temperature,
+                top_k,
+                top_p,
+                generator,
+                min_p=min_p,
+                repetition_penalty=repetition_penalty,
+                mask=mask,
+                stop=stop,
+                draft=draft,
+                draft_tokens=draft_tokens,
+                cache_dtype=cache_dtype,
+            )
+            return [*sampled]
+        if draft is not None:
+            raise ValueError("[generate] beam search takes no draft model")
+        if not 0 < repetition_penalty < math.inf:
+            raise ValueError(f"[generate] repetition_penalty must be more than 0, not {repetition_penalty}")
+        given = self._check_text(tokens, n, stop, None, draft_tokens)
+        sampling = generation.Sampling(repetition_penalty=repetition_penalty, mask=mask)
+        stops = frozenset(stop)
+        if not n:
+            return []
+        return generation.beam_search(
+            self, given, n, num_beams, sampling, stops, length_penalty, early_stopping, cache_dtype
+        )
+
+    def _check_text(
+        self, tokens: Sequence[int] | Tensor, n: int, stop: Collection[int], draft: Decoder | None, draft_tokens: int
+    ) -> list[int]:
+        V = self.config.vocabulary
         if n < 0:
             raise ValueError(f"[generate] cannot make {n} tokens")
-        p, context = self.head, self.config.context
-        given = [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)]
-        window, past = given[-context:], 0  # the tokens in view; how many of them the caches hold
-        room = min(context, len(given) + n)
-        caches = [tuple(p.new_empty(self.cache_shape(room)) for _ in "kv") for _ in self.blocks]
-        made: list[int] = []
-        training, self.training = self.training, False
-        try:
-            while len(made) < n:
-                x = self.hidden(_core.tensor([window[past:]], device=p.device), caches, past)
-                made.append(_core._sample(F.linear(x[:, -1:], p), temperature, top_p, top_k, generator))
-                past = len(window)
-                if past == context:
-                    window, past = window[context - context // 2 :], 0
-                window.append(made[-1])
-        finally:
-            self.training = training
-        return made
+        wrong = [token for token in stop if not 0 <= token < V]
+        if wrong:
+            raise IndexError(f"[generate] stop token {wrong[0]} is not in the vocabulary of {V}")
+        if draft is not None and draft.config.vocabulary != V:
+            raise ValueError(
+                f"[generate] the draft model has a vocabulary of {draft.config.vocabulary}, the model of {V}"
+            )
+        if draft_tokens < 1:
+            raise ValueError(f"[generate] draft_tokens must be at least 1, not {draft_tokens}")
+        return [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)]
 
     # ---- files ----
     @classmethod

@@ -1,0 +1,136 @@
+"""Conversations as text: the Jinja template in a model's folder, or one of the four that C has."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from .. import _core
+
+__all__ = ["BUILT_IN", "chat_text", "stored"]
+
+BUILT_IN = ("chatml", "llama2", "llama3", "mistral")
+Messages = Sequence[Mapping[str, Any]]
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """An object; {} where there is no such file.  ValueError: it is damaged."""
+    try:
+        with open(path, "rb") as f:
+            entries: Any = json.loads(f.read())
+    except FileNotFoundError:
+        return {}
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"[apply_chat_template] '{path}' is not JSON: {error}") from None
+    if not isinstance(entries, dict):
+        raise ValueError(f"[apply_chat_template] '{path}' is not a JSON object")
+    return entries
+
+
+def stored(folder: str) -> tuple[str | None, dict[str, str]]:
+    """The template of a folder, if it has one, and its special tokens by their roles, such as "bos_token"."""
+    entries = read_json(os.path.join(folder, "tokenizer_config.json"))
+    special = {**read_json(os.path.join(folder, "special_tokens_map.json")), **entries}
+    tokens = {}
+    for role, token in special.items():
+        text = token.get("content") if isinstance(token, dict) else token
+        if role.endswith("_token") and isinstance(text, str):
+            tokens[role] = text
+    path = os.path.join(folder, "chat_template.jinja")
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as f:
+            return f.read(), tokens
+    template = entries.get("chat_template")
+    if isinstance(template, list):  # several with names
+        named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
+        template = named.get("default")
+    if template is not None and not isinstance(template, str):
+        raise ValueError(f"[apply_chat_template] '{folder}': \"chat_template\" must be text, it is {template!r:.60}")
+    return template, tokens
+
+
+def compiled(template: str) -> Any:
+    """The template in a sandbox, with the functions and filters that ``transformers`` gives it."""
+    try:
+        import jinja2
+        from jinja2.ext import Extension, loopcontrols
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+    except ImportError:
+        raise ImportError(
+            "[apply_chat_template] this template needs the package jinja2 (pip install jinja2); chat_template="
+            f'"{BUILT_IN[0]}" and {", ".join(BUILT_IN[1:])} do not'
+        ) from None
+
+    def parse(self: Any, parser: Any) -> Any:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+    # {% generation %} marks what a model says; here its text alone counts
+    generation = type("Generation", (Extension,), {"tags": {"generation"}, "parse": parse})
+
+    def raise_exception(message: str) -> None:
+        raise jinja2.TemplateError(message)
+
+    def tojson(x: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
+        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, **options)
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[generation, loopcontrols]
+    )
+    environment.filters["tojson"] = tojson
+    environment.globals["raise_exception"] = raise_exception
+    environment.globals["strftime_now"] = lambda format: datetime.now().strftime(format)
+    try:
+        return environment.from_string(template)
+    except jinja2.TemplateSyntaxError as error:
+        raise ValueError(
+            f"[apply_chat_template] the template is damaged: line {error.lineno}: {error.message}"
+        ) from None
+
+
+def rendered(template: str, tokens: Mapping[str, str], messages: Messages, ask: bool, more: Mapping[str, Any]) -> str:
+    """ValueError: the template refuses the messages."""
+    made = compiled(template)
+    import jinja2
+
+    try:
+        text: str = made.render(**{**tokens, "messages": messages, "add_generation_prompt": ask, **more})
+    except jinja2.TemplateError as error:
+        raise ValueError(f"[apply_chat_template] the template refuses these messages: {error}") from None
+    return text
+
+
+def chat_text(
+    messages: Messages, ask: bool, template: str | None, folder: str | None, source: Any, more: Mapping[str, Any]
+) -> str:
+    """The messages as text: by a template or the name of a built-in one; without it by the folder's."""
+    if not messages:
+        raise ValueError("[apply_chat_template] needs at least one message, not 0")
+    for i, message in enumerate(messages):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise ValueError(f"[apply_chat_template] message {i} must be a dict with a role, not {message!r:.60}")
+    tokens: dict[str, str] = {}
+    if template not in BUILT_IN and folder is not None:
+        said, tokens = stored(folder)
+        template = template or said
+    if template is None:
+        template = _core._chat_format(folder or "", source)
+    if template is None:
+        raise ValueError(
+            "[apply_chat_template] the tokenizer has no chat_template: pass one, or the name of one: "
+            + ", ".join(BUILT_IN)
+        )
+    if template not in BUILT_IN:
+        return rendered(template, tokens, messages, ask, {"tools": None, "documents": None, **more})
+    pairs = []
+    for i, message in enumerate(messages):
+        if not isinstance(message.get("content"), str):
+            raise ValueError(f"[apply_chat_template] message {i}: the content must be a str with template {template!r}")
+        if "\0" in message["role"] + message["content"]:
+            raise ValueError(f"[apply_chat_template] message {i} holds a NUL")
+        pairs.append((message["role"].encode(), message["content"].encode()))
+    text: bytes = _core._chat_text(template, tuple(pairs), ask)
+    return text.decode()

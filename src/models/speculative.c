@@ -1,0 +1,85 @@
+/* speculative.c - a small model proposes tokens and the large one checks them in one pass, by
+ * cr_sample_verify: the distribution of each token is the large model's. */
+#include "lm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/status.h"
+
+typedef struct speculation {
+    cr_job *j;
+    cr_text *t;
+    const cr_decoder *draft;
+    cr_cache *cache;                                /* of the draft */
+    int64_t start;                                  /* the text's start that the draft's cache is for */
+    const cr_tensor **row;                          /* logits of proposals */
+} speculation;
+
+/* Writes K proposals behind the text -> the draft's logits (K, V). */
+static cr_tensor *propose(speculation *s, int64_t K) {
+    cr_text *t = s->t;
+    cr_sampler *m = &s->j->sampler;
+    for (int64_t k = 0; k < K; k++) {
+        const int64_t at = t->start + s->cache->past, n = t->n + k;
+        cr_tensor *y = cr_forward(s->draft, 1, &s->cache, t->ids + at, n - at, 1);
+        if (!y || cr_sampler_read(m, y, t->ids, n) || cr_sampler_draw(m, t->g, &t->ids[n])) return NULL;
+        s->row[k] = cr_reshape(y, CR_LIST(1, m->V));
+    }
+    return cr_cat((int)K, s->row, 0);
+}
+
+static cr_status room_for(cr_job *j, cr_text *t, int64_t n) {
+    if (n <= t->room) return CR_OK;
+    uint32_t *ids = realloc(t->ids, (size_t)n * 2 * sizeof *ids);
+    if (!ids) return cr_fail(CR_NO_MEMORY, j->op, "no memory for %lld tokens", (long long)n);
+    t->ids = ids;
+    t->room = n * 2;
+    return CR_OK;
+}
+
+static cr_status round_of(speculation *s, int64_t K) {
+    cr_text *t = s->t;
+    cr_status status = room_for(s->j, t, t->n + K + 1);
+    if (s->start != t->start) s->cache->past = 0;   /* the window has moved */
+    s->start = t->start;
+    if (status != CR_OK) return status;
+    cr_scope_begin();
+    const cr_tensor *draft = propose(s, K);
+    const int64_t at = t->start + t->cache->past;
+    int64_t taken = 0;
+    uint32_t next = 0;
+    const cr_tensor *y = draft ? cr_forward(s->j->d, 1, &t->cache, t->ids + at, t->n + K - at, K + 1) : NULL;
+    if (y) y = cr_reshape(y, CR_LIST(K + 1, s->j->sampler.V));
+    status = y ? cr_sampler_verify(&s->j->sampler, y, draft, t->ids, t->n, t->g, &taken, &next) : cr_error_status();
+    cr_scope_end();
+    if (status != CR_OK) return status;
+    const int64_t good = t->n + taken - t->start;
+    t->cache->past = good;
+    if (s->cache->past > good) s->cache->past = good;
+    for (int64_t k = 0; k <= taken && !t->over && status == CR_OK; k++)
+        status = cr_job_push(s->j, 0, k < taken ? t->ids[t->n] : next);
+    return status;
+}
+
+cr_status cr_speculate(cr_job *j, const cr_decoder *draft) {
+    cr_text *t = j->text;
+    const int64_t most = j->o->draft_tokens ? j->o->draft_tokens : 4;
+    speculation s = {.j = j, .t = t, .draft = draft, .start = t->start,
+                     .cache = cr_cache_for(j->op, draft, j->o->cache),
+                     .row = malloc((size_t)most * sizeof *s.row)};
+    cr_status status = s.cache ? CR_OK : cr_error_status();
+    if (s.cache && !s.row) status = cr_fail(CR_NO_MEMORY, j->op, "no memory for %lld proposals", (long long)most);
+    while (status == CR_OK && !t->over) {
+        const int64_t n = t->n - t->start, left = j->o->tokens - t->made - 1, room = j->d->context - n - 1,
+                      draft_room = draft->context - n;
+        int64_t K = most < left ? most : left;
+        if (K > room) K = room;
+        if (K > draft_room) K = draft_room;
+        status = K > 0 ? cr_check_interrupt(j->op) : CR_OK;
+        if (status == CR_OK) status = K > 0 ? round_of(&s, K) : cr_job_step(j);
+    }
+    cr_cache_free(s.cache);
+    free(s.row);
+    return status;
+}

@@ -1,0 +1,567 @@
+/* test_generate.c - text from language models: batches against each prompt alone, beams against every
+ * text there is, speculation against plain decoding and against the exact distribution, caches of other
+ * dtypes and in files; sampling against its formulas; chat templates; what is refused.
+ * tests/python/test_generation.py compares with transformers. */
+#include "test.h"
+
+#include <math.h>
+
+#include "folder.h"
+#include "lm_models.h"
+
+enum { MOST = 64, ROWS = 4 };
+typedef struct texts { uint32_t ids[ROWS][MOST]; int64_t n[ROWS]; } texts;
+
+static bool collect(int64_t row, uint32_t id, void *ctx) {
+    texts *t = ctx;
+    t->ids[row][t->n[row]++] = id;
+    return t->n[row] < MOST;
+}
+
+static const char *const kinds[] = {"gpt2", "llama", "mistral", "qwen2", "qwen3"};
+
+/* A model of a kind; other calls give other weights. */
+static cr_lm *model(int kind) {
+    char config[700];
+    const char *dir = folder_path("model");
+    cr_params *p = kind ? llama_weights(kind == 3, kind == 4, kind == 3) : gpt_weights();
+    if (kind) snprintf(config, sizeof config, llama_config, kinds[kind], kind == 3 ? "true" : "false");
+    OK(cr_save_folder(dir, p, kind ? config : gpt_config, 0));
+    cr_params_free(p);
+    cr_lm *m = cr_lm_load(dir, cr_cpu());
+    if (!m) printf("%s\n", cr_error());
+    return m;
+}
+
+static const cr_sampling greedy = {.top_p = 1}, plain = {.temperature = 1, .top_p = 1};
+
+static void alone(const cr_lm *m, const uint32_t *ids, int64_t n, cr_generate_options o, uint64_t seed, texts *out) {
+    memset(out, 0, sizeof *out);
+    cr_generator *g = cr_generator_new(seed);
+    OK(cr_lm_generate_batch(m, 1, &(cr_prompt){.ids = ids, .n = n, .generator = g}, &o, collect, out));
+    cr_generator_free(g);
+}
+
+static bool equal(const uint32_t *a, int64_t n, const uint32_t *b, int64_t k) {
+    return n == k && !memcmp(a, b, (size_t)n * sizeof *a);
+}
+
+static uint32_t prompt_ids[40];
+static void make_prompt(void) { for (uint32_t i = 0; i < 40; i++) prompt_ids[i] = (7 * i * i + 3 * i + 5) % V; }
+
+/* ---- batches: also beyond the context of 24, where the window moves */
+TEST(batches_are_each_alone) {
+    static const int64_t lengths[ROWS] = {1, 9, 30, 4};
+    const uint32_t stop[] = {3};
+    make_prompt();
+    for (int kind = 0; kind < 5; kind++)
+        for (int mode = 0; mode < 3; mode++) {
+            cr_lm *m = model(kind);
+            REQUIRE(m, "%s", kinds[kind]);
+            const cr_generate_options o = {.tokens = 30, .sampling = mode ? &plain : &greedy, .stop = stop,
+                                           .n_stop = mode == 2, .cache = mode == 2 ? CR_I8 : CR_BOOL};
+            cr_prompt p[ROWS];
+            texts all = {0}, one;
+            for (int i = 0; i < ROWS; i++)
+                p[i] = (cr_prompt){.ids = prompt_ids + i, .n = lengths[i],
+                                   .generator = cr_generator_new(40 + (uint64_t)i)};
+            OK(cr_lm_generate_batch(m, ROWS, p, &o, collect, &all));
+            for (int i = 0; i < ROWS; i++) {
+                alone(m, p[i].ids, p[i].n, o, 40 + (uint64_t)i, &one);
+                CHECK(equal(all.ids[i], all.n[i], one.ids[0], one.n[0]),
+                      "%s, mode %d, row %d: not the text that it is alone", kinds[kind], mode, i);
+                CHECK(mode == 2 || one.n[0] == 30, "%s: %d tokens", kinds[kind], (int)one.n[0]);
+                for (int64_t k = 0; mode == 2 && k < one.n[0] - 1; k++)
+                    CHECK(one.ids[0][k] != 3, "%s: went on after the stop token", kinds[kind]);
+                cr_generator_free(p[i].generator);
+            }
+            cr_lm_free(m);
+        }
+    test_ran_on(cr_cpu());
+}
+
+/* ---- sampling */
+static bool forbid_even(const uint32_t *ids, int64_t n, double *logits, int64_t count, void *ctx) {
+    (void)ids;
+    (void)n;
+    (void)ctx;
+    for (int64_t i = 0; i < count; i += 2) logits[i] = -INFINITY;
+    return true;
+}
+
+static bool fail_adjust(const uint32_t *ids, int64_t n, double *logits, int64_t count, void *ctx) {
+    (void)ids;
+    (void)n;
+    (void)logits;
+    (void)count;
+    (void)ctx;
+    return false;
+}
+
+/* How far counts are from expected ones: the sum of squares over expectations, against its limit at 1 in 10^6. */
+static void check_counts(const char *what, const int64_t *counts, const double *p, int64_t n, int64_t draws) {
+    double chi = 0;
+    int64_t free_ = -1;
+    for (int64_t i = 0; i < n; i++) {
+        const double expected = p[i] * (double)draws;
+        CHECK(p[i] > 0 || !counts[i], "%s: token %d cannot be, but came %d times", what, (int)i, (int)counts[i]);
+        if (p[i] <= 0) continue;
+        chi += ((double)counts[i] - expected) * ((double)counts[i] - expected) / expected;
+        free_++;
+    }
+    const double k = (double)free_, z = 4.75;       /* Wilson and Hilferty (1931) */
+    const double limit = k > 0 ? k * pow(1 - 2 / (9 * k) + z * sqrt(2 / (9 * k)), 3) : 1e-9;
+    CHECK(chi < limit, "%s: chi-square %g of %d degrees, the limit is %g", what, chi, (int)free_, limit);
+}
+
+TEST(sampling_keeps_its_formulas) {
+    static const double logits[7] = {0.5, 2, -1, 1.2, -3, 0, 1.9};
+    static const uint32_t before[] = {1, 2, 1};
+    static const struct { const char *what; cr_sampling s;
+    } rows[] = {{"min_p", {.temperature = 1, .top_p = 1, .min_p = 0.2}},
+                {"min_p at temperature 2", {.temperature = 2, .top_p = 1, .min_p = 0.3}},
+                {"min_p after top_k", {.temperature = 1, .top_p = 1, .top_k = 4, .min_p = 0.25}},
+                {"top_p, then min_p", {.temperature = 1.5, .top_p = 0.8, .min_p = 0.1}},
+                {"penalty", {.temperature = 1, .top_p = 1, .repetition_penalty = 1.7}},
+                {"adjust", {.temperature = 1, .top_p = 1, .adjust = forbid_even}},
+                {"adjust and penalty", {.temperature = 1, .top_p = 1, .repetition_penalty = 2, .adjust = forbid_even}}};
+    cr_generator *g = cr_generator_new(3);
+    cr_scope_begin();
+    cr_tensor *t = cr_from(logits, CR_LIST(7), CR_F64, cr_cpu());
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        const cr_sampling *s = &rows[r].s;
+        double p[7], sum = 0, most = 0;
+        int64_t counts[7] = {0};
+        for (int i = 0; i < 7; i++) {
+            double x = logits[i];
+            const bool seen = i == 1 || i == 2;
+            if (s->adjust && i % 2 == 0) x = -INFINITY;
+            if (s->repetition_penalty > 0 && seen) x = x > 0 ? x / s->repetition_penalty : x * s->repetition_penalty;
+            p[i] = exp(x / s->temperature);
+            most = fmax(most, p[i]);
+        }
+        for (int i = 0; i < 7; i++) {               /* rank by counting; the logits differ */
+            int above = 0;
+            double mass = 0, all = 0;
+            for (int k = 0; k < 7; k++) { above += p[k] > p[i]; mass += p[k] > p[i] ? p[k] : 0; all += p[k]; }
+            if ((s->top_k && above >= s->top_k) || mass >= s->top_p * all) p[i] = -p[i];
+        }
+        for (int i = 0; i < 7; i++) {
+            if (p[i] < s->min_p * most) p[i] = 0;
+            sum += p[i];
+        }
+        for (int i = 0; i < 7; i++) p[i] /= sum;
+        for (int i = 0; i < 4000; i++) {
+            uint32_t id = 7;
+            OK(cr_sample_next(t, s, before, 3, g, &id));
+            counts[id < 7 ? id : 0]++;
+        }
+        check_counts(rows[r].what, counts, p, 7, 4000);
+    }
+    uint32_t id;
+    FAILS(CR_BAD_VALUE, "min_p must be between 0 (all) and 1, not 2",
+          cr_sample(t, &(cr_sampling){.top_p = 1, .min_p = 2}, g, &id));
+    FAILS(CR_BAD_VALUE, "repetition_penalty must be 0 (none) or more, not -1",
+          cr_sample(t, &(cr_sampling){.top_p = 1, .repetition_penalty = -1}, g, &id));
+    FAILS(CR_BAD_VALUE, "adjust failed", cr_sample(t, &(cr_sampling){.top_p = 1, .adjust = fail_adjust}, g, &id));
+    FAILS(CR_BAD_VALUE, "none of the 1 tokens is allowed",
+          cr_sample(cr_zeros(CR_LIST(1), CR_F32, cr_cpu()), &(cr_sampling){.top_p = 1, .adjust = forbid_even}, g, &id));
+    FAILS(CR_BAD_VALUE, "cannot read -1 tokens", cr_sample_next(t, &plain, before, -1, g, &id));
+    cr_scope_end();
+    cr_generator_free(g);
+}
+
+/* ---- the logits after a text, without a cache */
+static void logits_after(const cr_lm *m, const uint32_t *ids, int64_t n, double *out) {
+    int64_t wide[MOST];
+    for (int64_t i = 0; i < n; i++) wide[i] = ids[i];
+    cr_scope_begin();
+    cr_tensor *y = cr_lm_logits(m, cr_from(wide, CR_LIST(1, n), CR_I64, cr_cpu()));
+    OK(cr_read(cr_slice(y, 1, n - 1, n, 1), CR_F64, out, V * sizeof *out));
+    cr_scope_end();
+}
+
+static void log_softmax(double *x) {
+    double sum = 0, most = x[0];
+    for (int i = 1; i < V; i++) most = fmax(most, x[i]);
+    for (int i = 0; i < V; i++) sum += exp(x[i] - most);
+    for (int i = 0; i < V; i++) x[i] -= most + log(sum);
+}
+
+/* ---- beams */
+typedef struct found { double score; uint32_t ids[8]; int64_t n; } found;
+
+/* Every text of at most `depth` more tokens that ends with the stop token or has them all. */
+static void enumerate(const cr_lm *m, uint32_t *ids, int64_t n, int64_t made, int64_t depth, double sum,
+                      const cr_generate_options *o, found *b) {
+    const bool ended = made && o->n_stop && ids[n + made - 1] == o->stop[0];
+    if (ended || made == depth) {
+        const double score = sum / pow((double)made, o->length_penalty);
+        if (score <= b->score) return;
+        b->score = score;
+        b->n = made;
+        memcpy(b->ids, ids + n, (size_t)made * sizeof *ids);
+        return;
+    }
+    double p[V];
+    logits_after(m, ids, n + made, p);
+    log_softmax(p);
+    for (uint32_t v = 0; v < V; v++) {
+        if (o->sampling && o->sampling->adjust && v % 2 == 0) continue;
+        ids[n + made] = v;
+        enumerate(m, ids, n, made + 1, depth, sum + p[v], o, b);
+    }
+}
+
+/* W beams over `depth` tokens without caches and ends: each step keeps the W best of all continuations. */
+static void plain_beams(const cr_lm *m, const uint32_t *prompt, int64_t n, int W, int64_t depth, uint32_t *out) {
+    enum { MANY = 8 };
+    uint32_t ids[MANY][MOST], next[MANY][MOST];
+    double score[MANY] = {0}, all[MANY * V], p[V];
+    int alive = 1;
+    memcpy(ids[0], prompt, (size_t)n * sizeof *prompt);
+    for (int64_t made = 0; made < depth; made++) {
+        for (int b = 0; b < alive; b++) {
+            logits_after(m, ids[b], n + made, p);
+            log_softmax(p);
+            for (int v = 0; v < V; v++) all[b * V + v] = score[b] + p[v];
+        }
+        for (int w = 0; w < W; w++) {
+            int best = 0;
+            for (int i = 1; i < alive * V; i++) if (all[i] > all[best]) best = i;
+            memcpy(next[w], ids[best / V], sizeof next[w]);
+            next[w][n + made] = (uint32_t)(best % V);
+            score[w] = all[best];
+            all[best] = -INFINITY;
+        }
+        memcpy(ids, next, sizeof ids);
+        alive = W;
+    }
+    memcpy(out, ids[0] + n, (size_t)depth * sizeof *out);
+}
+
+TEST(narrow_beams_keep_the_best) {
+    make_prompt();
+    for (int kind = 0; kind < 5; kind++)
+        for (int W = 2; W < 8; W += 2) {
+            cr_lm *m = model(kind);
+            const cr_generate_options o = {.tokens = 14, .beams = W, .length_penalty = 1};
+            uint32_t wanted[14];
+            texts t;
+            plain_beams(m, prompt_ids + W, 5, W, 14, wanted);
+            alone(m, prompt_ids + W, 5, o, 0, &t);
+            CHECK(equal(t.ids[0], t.n[0], wanted, 14), "%s: %d beams", kinds[kind], W);
+            cr_lm_free(m);
+        }
+}
+
+TEST(wide_beams_find_the_best_text) {
+    static const uint32_t stop[] = {5};
+    static const cr_sampling odd = {.top_p = 1, .adjust = forbid_even};
+    static const struct { int kind; int64_t n_stop, beams; double length_penalty; const cr_sampling *s;
+    } rows[] = {{0, 0, 361, 1, NULL}, {2, 1, 361, 1, NULL}, {4, 1, 361, -1, NULL}, {3, 1, 361, 2.5, &odd},
+                {1, 0, 361, 0, NULL}};
+    make_prompt();
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        const cr_generate_options o = {.tokens = 3, .beams = rows[r].beams, .length_penalty = rows[r].length_penalty,
+                                       .stop = stop, .n_stop = rows[r].n_stop, .sampling = rows[r].s};
+        for (int from = 0; from < 4; from++) {
+            cr_lm *m = model(rows[r].kind);
+            uint32_t ids[16];
+            texts t;
+            found b = {.score = -INFINITY};
+            memcpy(ids, prompt_ids + from, 4 * sizeof *ids);
+            enumerate(m, ids, 4, 0, 3, 0, &o, &b);
+            alone(m, prompt_ids + from, 4, o, 0, &t);
+            CHECK(equal(t.ids[0], t.n[0], b.ids, b.n), "%s: not the best text, %d and %d tokens",
+                  kinds[rows[r].kind], (int)t.n[0], (int)b.n);
+            cr_lm_free(m);
+        }
+    }
+    cr_lm *m = model(1);
+    texts one, two;
+    alone(m, prompt_ids, 4, (cr_generate_options){.tokens = 12, .sampling = &greedy}, 0, &one);
+    alone(m, prompt_ids, 4, (cr_generate_options){.tokens = 12, .beams = 1, .sampling = &greedy}, 0, &two);
+    CHECK(equal(one.ids[0], one.n[0], two.ids[0], two.n[0]), "one beam is greedy");
+    /* the caches of 3 beams over 12 tokens: their text's score, with and without a cache of f32 */
+    alone(m, prompt_ids, 4, (cr_generate_options){.tokens = 12, .beams = 3, .length_penalty = 1}, 0, &one);
+    alone(m, prompt_ids, 4, (cr_generate_options){.tokens = 12, .beams = 3, .length_penalty = 1, .cache = CR_F32}, 0,
+          &two);
+    CHECK(one.n[0] == 12 && equal(one.ids[0], one.n[0], two.ids[0], two.n[0]), "3 beams");
+    cr_lm_free(m);
+}
+
+/* ---- speculation */
+TEST(speculation_changes_no_text) {
+    make_prompt();
+    for (int kind = 0; kind < 5; kind++) {
+        cr_lm *m = model(kind), *draft = model((kind + 1) % 5);
+        const cr_lm *const drafts[] = {draft, m};
+        static const int64_t lengths[] = {1, 9, 30};
+        for (int i = 0; i < 6; i++)
+            for (int64_t k = 1; k < 8; k += 3) {
+                texts one, two;
+                cr_generate_options o = {.tokens = 40, .sampling = &greedy};
+                alone(m, prompt_ids, lengths[i % 3], o, 0, &one);
+                o.draft = drafts[i / 3];
+                o.draft_tokens = k;
+                alone(m, prompt_ids, lengths[i % 3], o, 0, &two);
+                CHECK(equal(one.ids[0], one.n[0], two.ids[0], two.n[0]), "%s, draft %d, %d tokens", kinds[kind], i / 3,
+                      (int)k);
+            }
+        cr_lm_free(m);
+        cr_lm_free(draft);
+    }
+}
+
+TEST(speculation_keeps_the_distribution) {
+    make_prompt();
+    cr_lm *m = model(0), *draft = model(1);
+    const cr_sampling s = {.temperature = 1.3, .top_p = 0.95, .min_p = 0.02, .repetition_penalty = 1.2};
+    const cr_generate_options o = {.tokens = 3, .sampling = &s, .draft = draft, .draft_tokens = 2};
+    cr_generator *g = cr_generator_new(11), *h = cr_generator_new(12);
+    enum { DRAWS = 3000 };
+    int64_t counts[3][V] = {{0}}, direct[3][V] = {{0}};
+    double p[V];
+    for (int i = 0; i < DRAWS; i++) {
+        texts t = {0};
+        OK(cr_lm_generate_batch(m, 1, &(cr_prompt){.ids = prompt_ids, .n = 3, .generator = g}, &o, collect, &t));
+        for (int k = 0; k < 3; k++) counts[k][t.ids[0][k]]++;
+        memset(&t, 0, sizeof t);
+        OK(cr_lm_generate_batch(m, 1, &(cr_prompt){.ids = prompt_ids, .n = 3, .generator = h},
+                                &(cr_generate_options){.tokens = 3, .sampling = &s}, collect, &t));
+        for (int k = 0; k < 3; k++) direct[k][t.ids[0][k]]++;
+    }
+    for (int k = 0; k < 3; k++) {                   /* two samples of equal size: chi-square of their difference */
+        double chi = 0;
+        int degrees = -1;
+        for (int v = 0; v < V; v++) {
+            const double a = (double)counts[k][v], b = (double)direct[k][v];
+            if (a + b < 10) continue;
+            chi += (a - b) * (a - b) / (a + b);
+            degrees++;
+        }
+        const double n = degrees, limit = n * pow(1 - 2 / (9 * n) + 4.75 * sqrt(2 / (9 * n)), 3);
+        CHECK(degrees > 2 && chi < limit, "token %d: chi-square %g of %d degrees, the limit is %g", k, chi, degrees,
+              limit);
+    }
+    logits_after(m, prompt_ids, 3, p);              /* the first token against its formula, temperature only */
+    const cr_sampling warm = {.temperature = 1.3, .top_p = 1};
+    const cr_generate_options two = {.tokens = 2, .sampling = &warm, .draft = draft};
+    double sum = 0;
+    for (int v = 0; v < V; v++) sum += p[v] = exp(p[v] / 1.3);
+    for (int v = 0; v < V; v++) p[v] /= sum;
+    memset(counts, 0, sizeof counts);
+    for (int i = 0; i < DRAWS; i++) {
+        texts t = {0};
+        OK(cr_lm_generate_batch(m, 1, &(cr_prompt){.ids = prompt_ids, .n = 3, .generator = g}, &two, collect, &t));
+        counts[0][t.ids[0][0]]++;
+    }
+    check_counts("speculation", counts[0], p, V, DRAWS);
+    cr_generator_free(g);
+    cr_generator_free(h);
+    cr_lm_free(m);
+    cr_lm_free(draft);
+}
+
+/* ---- caches */
+typedef struct seen { double row[MOST][V]; int64_t n; } seen;
+
+static bool record(const uint32_t *ids, int64_t n, double *logits, int64_t count, void *ctx) {
+    seen *s = ctx;
+    (void)ids;
+    (void)n;
+    if (s->n < MOST) memcpy(s->row[s->n++], logits, (size_t)count * sizeof *logits);
+    return true;
+}
+
+static bool forced(const uint32_t *ids, int64_t n, double *logits, int64_t count, void *ctx) {
+    record(ids, n, logits, count, ctx);
+    for (int64_t i = 0; i < count; i++) if (i != (7 * n) % count) logits[i] = -INFINITY;
+    return true;
+}
+
+/* The largest difference of logits along one text, of the largest logit. */
+static double off(const seen *a, const seen *b) {
+    double worst = 0, most = 0;
+    for (int64_t i = 0; i < a->n; i++)
+        for (int v = 0; v < V; v++) {
+            worst = fmax(worst, fabs(a->row[i][v] - b->row[i][v]));
+            most = fmax(most, fabs(a->row[i][v]));
+        }
+    return a->n == b->n ? worst / most : INFINITY;
+}
+
+TEST(smaller_caches_are_near) {
+    static const struct { cr_dtype dt; double near, far;
+    } rows[] = {{CR_F32, 0, 0}, {CR_F16, 2e-3, 1e-6}, {CR_BF16, 2e-2, 1e-5}, {CR_I8, 5e-2, 1e-5}};
+    make_prompt();
+    for (int kind = 0; kind < 5; kind++) {
+        cr_lm *m = model(kind);
+        seen exact = {.n = 0}, s;
+        for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+            texts t;
+            s.n = 0;
+            const cr_sampling recorded = {.top_p = 1, .adjust = forced, .adjust_ctx = r ? &s : &exact};
+            alone(m, prompt_ids, 9, (cr_generate_options){.tokens = 12, .sampling = &recorded, .cache = rows[r].dt}, 0,
+                  &t);
+            if (!r) continue;
+            const double d = off(&exact, &s);
+            CHECK(d <= rows[r].near && d >= rows[r].far, "%s, %s: the logits are off by %g", kinds[kind],
+                  cr_dtype_name(rows[r].dt), d);
+        }
+        cr_lm_free(m);
+    }
+}
+
+TEST(a_cache_goes_on_and_keeps_in_a_file) {
+    static const cr_dtype dtypes[] = {CR_BOOL, CR_F16, CR_I8};
+    make_prompt();
+    for (int kind = 0; kind < 2; kind++)
+        for (int i = 0; i < 3; i++) {
+            cr_lm *m = model(kind), *other = model(kind);
+            const char *file = folder_path("cache.safetensors");
+            const cr_generate_options o = {.tokens = 5, .sampling = &greedy, .cache = dtypes[i]};
+            cr_cache *c = cr_cache_new(m, dtypes[i]);
+            texts a = {0}, b = {0}, again = {0}, whole;
+            OK(cr_lm_generate_batch(m, 1, &(cr_prompt){.ids = prompt_ids, .n = 8, .cache = c}, &o, collect, &a));
+            int64_t n;
+            const uint32_t *held = cr_cache_tokens(c, &n);
+            CHECK(n == 12 && !memcmp(held, prompt_ids, 32) && !memcmp(held + 8, a.ids[0], 16), "it holds %d", (int)n);
+            OK(cr_cache_save(c, m, file));
+            uint32_t longer[16];
+            memcpy(longer, held, 10 * sizeof *held);        /* goes on from its tenth token with others */
+            for (uint32_t k = 10; k < 14; k++) longer[k] = (3 * k) % V;
+            alone(m, longer, 14, o, 0, &whole);
+            OK(cr_lm_generate_batch(m, 1, &(cr_prompt){.ids = longer, .n = 14, .cache = c}, &o, collect, &b));
+            CHECK(equal(whole.ids[0], 5, b.ids[0], b.n[0]), "%s: another text with a cache", kinds[kind]);
+            cr_cache *loaded = cr_cache_load(m, file, dtypes[i]);
+            REQUIRE(loaded, "%s", cr_error());
+            OK(cr_lm_generate_batch(m, 1, &(cr_prompt){.ids = longer, .n = 14, .cache = loaded}, &o, collect, &again));
+            CHECK(equal(b.ids[0], 5, again.ids[0], again.n[0]), "%s: another text from the file", kinds[kind]);
+
+            size_t bytes;
+            char *data = file_get(file, &bytes);
+            OK(cr_cache_save(loaded, m, file));             /* now of the other text */
+            for (size_t cut = 1; cut < bytes; cut += bytes / 7) {
+                file_put(file, data, bytes - cut);
+                cr_cache *broken = cr_cache_load(m, file, dtypes[i]);
+                CHECK(!broken && cr_error(), "a file that lacks %d bytes was read", (int)cut);
+                cr_error_clear();
+            }
+            file_put(file, data, bytes);
+            FAILS(CR_BAD_VALUE, "is of another model", cr_cache_load(other, file, dtypes[i]));
+            FAILS(CR_BAD_VALUE, "is a cache of", cr_cache_load(m, file, CR_BF16));
+            OK(cr_save(file, cr_lm_params(m), "{\"cache\":\"2\"}"));
+            FAILS(CR_BAD_VALUE, "is no cache of a text", cr_cache_load(m, file, dtypes[i]));
+            OK(cr_save(file, cr_lm_params(m), NULL));
+            FAILS(CR_BAD_VALUE, "is no cache of a text", cr_cache_load(m, file, dtypes[i]));
+            FAILS(CR_BAD_VALUE, "is of another model",
+                  cr_lm_generate_batch(other, 1, &(cr_prompt){.ids = longer, .n = 14, .cache = c}, &o, collect, &a));
+            free(data);
+            cr_cache_free(c);
+            cr_cache_free(loaded);
+            cr_lm_free(m);
+            cr_lm_free(other);
+        }
+}
+
+/* ---- what is refused */
+TEST(refused) {
+    make_prompt();
+    cr_lm *m = model(0), *other = NULL;
+    texts t = {0};
+    const cr_prompt p = {.ids = prompt_ids, .n = 4}, bad = {.ids = (uint32_t[]){2, V}, .n = 2};
+    const uint32_t stop[] = {V};
+    cr_cache *c = cr_cache_new(m, CR_BOOL);
+    const cr_prompt twice[] = {{.ids = prompt_ids, .n = 4, .cache = c}, {.ids = prompt_ids, .n = 4, .cache = c}};
+#define REFUSED(kind, text, ...)                                                                    \
+    FAILS(kind, text, cr_lm_generate_batch(m, 1, &p, &(cr_generate_options){__VA_ARGS__}, collect, &t))
+    REFUSED(CR_BAD_VALUE, "cannot make -1 tokens", .tokens = -1);
+    REFUSED(CR_BAD_VALUE, "beams must be between 1 and 1024, not -2", .tokens = 4, .beams = -2);
+    REFUSED(CR_BAD_VALUE, "within the context of 24, not 4 + 21", .tokens = 21, .beams = 2);
+    REFUSED(CR_BAD_VALUE, "length_penalty must be finite", .tokens = 4, .beams = 2, .length_penalty = NAN);
+    REFUSED(CR_BAD_INDEX, "stop token 0 is 19", .tokens = 4, .stop = stop, .n_stop = 1);
+    REFUSED(CR_BAD_VALUE, "cannot read 1 stop tokens", .tokens = 4, .n_stop = 1);
+    REFUSED(CR_BAD_VALUE, "beam search takes no draft", .tokens = 4, .beams = 2, .draft = m);
+    REFUSED(CR_BAD_VALUE, "draft_tokens must be", .tokens = 4, .draft = m, .draft_tokens = -1);
+    REFUSED(CR_BAD_TYPE, "a float type or int8, not int64", .tokens = 4, .cache = CR_I64);
+    FAILS(CR_BAD_INDEX, "prompt token 1 is 19",
+          cr_lm_generate_batch(m, 1, &bad, &(cr_generate_options){.tokens = 1}, collect, &t));
+    FAILS(CR_BAD_VALUE, "prompts 0 and 1 have the same cache",
+          cr_lm_generate_batch(m, 2, twice, &(cr_generate_options){.tokens = 1}, collect, &t));
+    FAILS(CR_BAD_VALUE, "takes 1 to 65536 prompts",
+          cr_lm_generate_batch(m, 0, &p, &(cr_generate_options){.tokens = 1}, collect, &t));
+    FAILS(CR_BAD_VALUE, "prompts", cr_lm_generate_batch(m, 1, NULL, &(cr_generate_options){0}, collect, &t));
+    FAILS(CR_BAD_VALUE, "the cache is empty", cr_cache_save(c, m, folder_path("x")));
+    FAILS(CR_IO, "cannot read", cr_cache_load(m, folder_path("nowhere"), CR_BOOL));
+    cr_gpt *small = cr_gpt_new(&(cr_gpt_config){.vocabulary = 7, .context = 8, .layers = 1, .heads = 1, .width = 4},
+                               CR_F32, cr_cpu(), NULL);
+    OK(cr_gpt_save(small, folder_path("small")));
+    cr_gpt_free(small);
+    other = cr_lm_load(folder_path("small"), cr_cpu());
+    REQUIRE(other, "%s", cr_error());
+    REFUSED(CR_BAD_VALUE, "the draft model has a vocabulary of 7, the model of 19", .tokens = 4, .draft = other);
+    cr_params *weights = cr_lm_params(m);
+    const bool recording = cr_set_grad_enabled(false);
+    CHECK(cr_fill_(cr_params_get(weights, "ln_f.bias"), NAN) != NULL, "%s", cr_error());
+    cr_set_grad_enabled(recording);
+    REFUSED(CR_BAD_VALUE, "is nan: the model has diverged", .tokens = 4);
+    REFUSED(CR_BAD_VALUE, "is nan: the model has diverged", .tokens = 4, .beams = 3);
+    REFUSED(CR_BAD_VALUE, "is nan: the model has diverged", .tokens = 4, .draft = m);
+    CHECK(!t.n[0], "%d tokens of refused calls", (int)t.n[0]);
+    cr_cache_free(c);
+    cr_lm_free(m);
+    cr_lm_free(other);
+}
+
+/* ---- chat */
+TEST(chat_templates) {
+    static const cr_message talk[] = {
+        {"system", "Be brief."}, {"user", " Hi "}, {"assistant", " Yes? "}, {"user", "2+2"}};
+    static const struct { const char *name; int from; const char *text;
+    } rows[] = {
+        {"chatml", 0, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n Hi <|im_end|>\n"
+                      "<|im_start|>assistant\n Yes? <|im_end|>\n<|im_start|>user\n2+2<|im_end|>\n"
+                      "<|im_start|>assistant\n"},
+        {"llama3", 0, "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
+                      "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+                      "<|start_header_id|>assistant<|end_header_id|>\n\nYes?<|eot_id|>"
+                      "<|start_header_id|>user<|end_header_id|>\n\n2+2<|eot_id|>"
+                      "<|start_header_id|>assistant<|end_header_id|>\n\n"},
+        {"llama2", 0, "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\n Hi [/INST] Yes? </s><s>[INST] 2+2 [/INST]"},
+        {"llama2", 1, "<s>[INST] Hi [/INST] Yes? </s><s>[INST] 2+2 [/INST]"},
+        {"mistral", 1, "<s>[INST]  Hi  [/INST] Yes? </s>[INST] 2+2 [/INST]"},
+        {"mistral", 0, "<s>[INST] Be brief.\n\n Hi  [/INST] Yes? </s>[INST] 2+2 [/INST]"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *text = cr_chat_text(rows[i].name, 4 - rows[i].from, talk + rows[i].from, true);
+        CHECK(text && !strcmp(text, rows[i].text), "%s:\n%s\nnot\n%s", rows[i].name, text ? text : cr_error(),
+              rows[i].text);
+        cr_free(text);
+    }
+    char *whole = cr_chat_text("chatml", 1, &talk[3], false);
+    CHECK(whole && !strcmp(whole, "<|im_start|>user\n2+2<|im_end|>\n"), "%s", whole);
+    cr_free(whole);
+    FAILS(CR_BAD_VALUE, "not 'alpaca'", cr_chat_text("alpaca", 1, talk, true));
+    FAILS(CR_BAD_VALUE, "at least one message", cr_chat_text("chatml", 0, talk, true));
+    FAILS(CR_BAD_VALUE, "not 'tool'", cr_chat_text("chatml", 1, &(cr_message){"tool", "x"}, true));
+    FAILS(CR_BAD_VALUE, "must take turns, not 'assistant'", cr_chat_text("mistral", 1, &talk[2], true));
+    FAILS(CR_BAD_VALUE, "needs a message of the user", cr_chat_text("llama2", 1, talk, true));
+    FAILS(CR_BAD_VALUE, "NULL", cr_chat_text("llama2", 1, &(cr_message){"user", NULL}, true));
+    const char *dir = folder_path("chat"), *file = folder_path("chat/tokenizer_config.json");
+    CHECK(cr_os_make_directory(dir), "no folder");
+    static const struct { const char *text, *name;
+    } files[] = {{"{\"chat_template\": \"{{ '<|start_header_id|>' }}\", \"x\": \"<s>\"}", "llama3"},
+                 {"{\"chat_template\": \"[INST] <<SYS>>\"}", "llama2"}, {"{\"chat_template\": \"[INST]\"}", "mistral"},
+                 {"{\"chat_template\": \"<|im_start|>\"}", "chatml"}, {"{\"eos\": \"<|im_start|>\"}", NULL}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        file_put(file, files[i].text, strlen(files[i].text));
+        const char *name = cr_chat_format(dir, NULL);
+        CHECK(files[i].name ? name && !strcmp(name, files[i].name) : !name, "%s: %s", files[i].text, name);
+    }
+    file_put(folder_path("chat/chat_template.jinja"), "<|im_start|>", 12);
+    CHECK(!strcmp(cr_chat_format(dir, NULL), "chatml"), "the file with the template comes first");
+    CHECK(!strcmp(cr_chat_end("llama3"), "<|eot_id|>"), "its end");
+    FAILS(CR_BAD_VALUE, "not 'x'", cr_chat_end("x"));
+    (void)cr_os_remove_folder(dir);
+}
