@@ -56,6 +56,7 @@ int cli_plot(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_import(int argc, char **argv);
 int cli_export(int argc, char **argv);
+int cli_quantize(int argc, char **argv);
 
 /* ---- data.c: files to text, text to tokens */
 typedef struct corpus { char *bytes; size_t n; } corpus;                    /* bytes: owned (free) */

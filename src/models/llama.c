@@ -32,7 +32,8 @@ struct cr_llama {
     cr_dtype dtype;
     const cr_device *dev;
     cr_params *params;                              /* owns every tensor below */
-    cr_tensor *table, *norm, *head;                 /* (V, C), (C), (V, C) */
+    cr_affine table, head;                          /* (V, C); the same where the head is tied */
+    cr_tensor *norm;                                /* (C) */
     block h[];                                      /* L of them */
 };
 
@@ -84,14 +85,23 @@ static cr_tensor *hidden(const void *model, const cr_tensor *tokens, cr_kv *kv, 
     const cr_dtype dt = m->dtype == CR_F64 ? CR_F64 : CR_F32;
     const cr_tensor *table = cr_rope_table(cr_size(tokens, 1), m->c.head_dim, &o, dt, m->dev);
     if (!table) return NULL;
-    cr_tensor *x = cr_embedding(m->table, tokens);
+    cr_tensor *x = cr_affine_rows(&m->table, tokens, m->dtype);
     for (int64_t l = 0; l < m->c.layers && x; l++) x = block_forward(m, l, x, table, kv ? &kv[l] : NULL, past);
     return cr_rms_norm(x, m->norm, m->c.eps);
 }
 
 cr_decoder cr_llama_decoder(const cr_llama *m) {
-    return (cr_decoder){m, hidden, {m->head, NULL}, m->c.vocabulary, m->c.context, m->c.layers, m->c.kv_heads,
+    return (cr_decoder){m, hidden, m->head, m->c.vocabulary, m->c.context, m->c.layers, m->c.kv_heads,
                         m->c.head_dim, m->dtype, m->dev};
+}
+
+void cr_llama_matrices(cr_llama *m, cr_on_affine visit, void *ctx) {
+    bool on = visit(&m->head, true, ctx);
+    for (int64_t l = 0; l < m->c.layers && on; l++) {
+        block *b = &m->h[l];
+        cr_affine *const all[] = {&b->q, &b->k, &b->v, &b->o, &b->gate, &b->up, &b->down};
+        for (int i = 0; i < 7 && on; i++) on = visit(all[i], false, ctx);
+    }
 }
 
 /* ---- configuration */
@@ -190,10 +200,9 @@ static cr_tensor *bind(cr_binder *b, int64_t layer, const char *name, int n, con
 }
 
 static cr_affine bind_linear(cr_binder *b, int64_t layer, const char *name, int64_t OC, int64_t C, bool bias) {
-    char weight[64], add[64];
-    snprintf(weight, sizeof weight, "%s.weight", name);
-    snprintf(add, sizeof add, "%s.bias", name);
-    return (cr_affine){bind(b, layer, weight, CR_LIST(OC, C)), bias ? bind(b, layer, add, CR_LIST(OC)) : NULL};
+    char full[96];
+    snprintf(full, sizeof full, "layers.%lld.%s", (long long)layer, name);
+    return cr_bind_affine(b, full, OC, C, bias);
 }
 
 cr_llama *cr_llama_over(const char *op, const char *path, const cr_json *json, const cr_device *dev, cr_binder *b) {
@@ -207,7 +216,7 @@ cr_llama *cr_llama_over(const char *op, const char *path, const cr_json *json, c
     m->dtype = b->dtype;
     m->dev = dev;
     m->params = b->into;
-    m->table = bind(b, -1, "embed_tokens.weight", CR_LIST(c.vocabulary, C));
+    m->table = cr_bind_affine(b, "embed_tokens", c.vocabulary, C, false);
     for (int64_t l = 0; l < c.layers; l++) {
         block *h = &m->h[l];
         h->norm_1 = bind(b, l, "input_layernorm.weight", CR_LIST(C));
@@ -223,7 +232,7 @@ cr_llama *cr_llama_over(const char *op, const char *path, const cr_json *json, c
         h->down = bind_linear(b, l, "mlp.down_proj", C, N, c.mlp_bias);
     }
     m->norm = bind(b, -1, "norm.weight", CR_LIST(C));
-    m->head = c.tied ? m->table : bind(b, -1, "lm_head.weight", CR_LIST(c.vocabulary, C));
+    m->head = c.tied ? m->table : cr_bind_affine(b, "lm_head", c.vocabulary, C, false);
     return m;
 }
 

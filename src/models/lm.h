@@ -7,9 +7,16 @@
 #include "../io/json.h"
 
 /* ---- affine.c: a layer's weights, borrowed from the model's set */
-typedef struct cr_affine { cr_tensor *weight, *bias; } cr_affine;   /* (OC, C) and (OC); bias NULL: none */
+typedef struct cr_affine {
+    cr_tensor *weight, *bias;                       /* (OC, C) and (OC); bias NULL: none */
+    cr_tensor *codes, *scales;                      /* instead of weight: cr_quantize's */
+    cr_tensor *moments;                             /* while calibrating: (C, C), every apply adds x^T x; NULL: not */
+} cr_affine;
 /* act(x weight^T + bias) : (..., C) -> (..., OC) */
 cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x, cr_act act);
+/* weight[tokens], the rows of an embedding, of dtype dt where they are quantized : (...) -> (..., C) */
+cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype dt);
+int64_t    cr_affine_inputs(const cr_affine *p);    /* C */
 
 /* ---- generate.c: text from any decoder */
 typedef struct cr_kv { cr_tensor *k, *v; } cr_kv;   /* of one layer, (1, KV, room, D): the first `past` positions
@@ -52,14 +59,32 @@ typedef struct cr_binder {
 void cr_binder_problem(cr_binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Borrowed from `into`; NULL: missing or of another shape, which is a problem. */
 cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape);
+/* name.weight, or name.codes and name.scales; with bias name.bias */
+cr_affine  cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, bool bias);
 
 /* ---- gpt.c and llama.c: models over given weights; NULL: no memory, or an error of the configuration */
+/* A matrix of a model; head: the logits', which may be the embedding too.  False: no more are wanted. */
+typedef bool (*cr_on_affine)(cr_affine *p, bool head, void *ctx);
 cr_gpt    *cr_gpt_over(const cr_gpt_config *c, const cr_device *dev, cr_binder *b);     /* takes b->into */
 cr_decoder cr_gpt_decoder(const cr_gpt *m);
+void       cr_gpt_matrices(cr_gpt *m, cr_on_affine visit, void *ctx);
 
 typedef struct cr_llama cr_llama;
 cr_llama  *cr_llama_over(const char *op, const char *path, const cr_json *config, const cr_device *dev, cr_binder *b);
 void       cr_llama_free(cr_llama *m);
 cr_decoder cr_llama_decoder(const cr_llama *m);
+void       cr_llama_matrices(cr_llama *m, cr_on_affine visit, void *ctx);
+
+/* ---- lm.c */
+struct cr_lm {
+    char *config;                                   /* the text of config.json */
+    bool gpt2;
+    cr_params *params;                              /* borrowed from gpt, owned with llama */
+    cr_gpt *gpt;                                    /* one of these two */
+    cr_llama *llama;
+    cr_decoder d;
+};
+/* The model over weights that have its names; takes config, the text. */
+cr_lm *cr_lm_over(const char *op, const char *path, char *config, const cr_params *weights, const cr_device *dev);
 
 #endif

@@ -71,6 +71,19 @@ class Decoder(nn.Module):
         """The weight of the logits, (V, C)."""
         raise NotImplementedError
 
+    @property
+    def output(self) -> Any:
+        """The module with that weight: the embedding where the head is tied to it, else a linear layer."""
+        raise NotImplementedError
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Of the residual stream after the last norm : (..., C) -> (..., V)"""
+        if isinstance(self.output, nn.QuantizedEmbedding):
+            return self.output.linear(x)
+        if isinstance(self.output, nn.QuantizedLinear):
+            return self.output(x)  # type: ignore[no-any-return]
+        return F.linear(x, self.head)
+
     def cache_shape(self, room: int) -> tuple[int, ...]:
         """The shape of the keys of a layer, (1, KV, room, D)."""
         raise NotImplementedError
@@ -101,7 +114,7 @@ class Decoder(nn.Module):
         return T
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return F.linear(self.hidden(tokens), self.head)
+        return self.logits(self.hidden(tokens))
 
     def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
         """The mean cross-entropy, in nats a token, of predicting targets (B, T) from tokens (B, T)."""
@@ -126,7 +139,7 @@ class Decoder(nn.Module):
         logits that are not finite."""
         if n < 0:
             raise ValueError(f"[generate] cannot make {n} tokens")
-        p, context = self.head, self.config.context
+        p, context = next(self.parameters()), self.config.context
         given = [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)]
         window, past = given[-context:], 0  # the tokens in view; how many of them the caches hold
         room = min(context, len(given) + n)
@@ -136,7 +149,7 @@ class Decoder(nn.Module):
         try:
             while len(made) < n:
                 x = self.hidden(_core.tensor([window[past:]], device=p.device), caches, past)
-                made.append(_core._sample(F.linear(x[:, -1:], p), temperature, top_p, top_k, generator))
+                made.append(_core._sample(self.logits(x[:, -1:]), temperature, top_p, top_k, generator))
                 past = len(window)
                 if past == context:
                     window, past = window[context - context // 2 :], 0
@@ -144,6 +157,19 @@ class Decoder(nn.Module):
         finally:
             self.training = training
         return made
+
+    # ---- quantization ----
+    @no_grad
+    def quantize(
+        self, bits: int = 8, group: int = 64, calibration: Sequence[int] | Tensor | None = None
+    ) -> Self:
+        """Every linear layer becomes ``nn.QuantizedLinear`` with weights of 8 or 4 bits; the head, and the embedding
+        that it is tied to, have 8.  group: the neighbours of a row that share a scale, 32, 64, 96 or 128.
+        calibration: tokens (T) of a text like those that the model will see; they balance the rounding to 4 bits.
+        Returns the model, which has changed.  ValueError: bits or a group that do not fit, a model that is quantized.
+        IndexError: a token outside of the vocabulary."""
+        pretrained.quantize(self, bits, group, calibration)
+        return self
 
     # ---- files ----
     @classmethod

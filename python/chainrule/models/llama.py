@@ -157,7 +157,7 @@ class Llama(Decoder):
         self.reset_parameters()
 
     def hidden(self, tokens: Tensor, caches: Sequence[Cache] | None = None, past: int = 0) -> Tensor:
-        T, p, c = self._time(tokens, past), self.embed_tokens.weight, self.config
+        T, p, c = self._time(tokens, past), self.norm.weight, self.config
         double = _core.float64 if p.dtype is _core.float64 else _core.float32
         table = F.rope_table(T, c.head_dim, c.rope["rope_theta"], c.rope, start=past, dtype=double, device=p.device)
         x = self._drop(self.embed_tokens(tokens))
@@ -169,6 +169,10 @@ class Llama(Decoder):
     @property
     def blocks(self) -> Any:
         return self.layers
+
+    @property
+    def output(self) -> Any:
+        return self.embed_tokens if self.lm_head is None else self.lm_head
 
     @property
     def head(self) -> Tensor:

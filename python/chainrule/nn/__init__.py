@@ -25,6 +25,7 @@ from . import (
     norm,
     padding,
     pooling,
+    quantized,
     rearrange,
     rnn,
     rotary,
@@ -48,6 +49,7 @@ from .multihead import *
 from .norm import *
 from .padding import *
 from .pooling import *
+from .quantized import *
 from .rearrange import *
 from .rnn import *
 from .rotary import *
