@@ -127,7 +127,7 @@ def help_and_version(folder: Path) -> None:
     version = re.search(r'#define CR_VERSION "(.*)"', (ROOT / "include" / "chainrule.h").read_text())
     assert version and run(folder, "--version").stdout == f"chainrule {version[1]}\n"
     assert "train" in run(folder, "--help").stdout
-    for command in ("train", "generate", "tokenize", "plot", "bench", "info", "import", "export"):
+    for command in ("train", "generate", "tokenize", "plot", "bench", "info", "import", "export", "quantize"):
         text = run(folder, command, "--help").stdout
         assert text.startswith(f"usage: chainrule {command}"), text
     text = run(folder, "train", "--help").stdout

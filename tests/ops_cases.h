@@ -292,9 +292,10 @@ static cr_tensor *quantized(const cr_tensor *x, int64_t OC, int bits, int64_t G,
     const coded w = coded_weight(cr_device_of(x), OC, cr_size(x, -1), bits, G);
     return cr_linear_quantized(x, w.codes, w.scales, b, act);
 }
+/* w + like */
 static cr_tensor *dequantized(const cr_tensor *like, int bits, int64_t G) {
     const coded w = coded_weight(cr_device_of(like), cr_size(like, 0), cr_size(like, 1), bits, G);
-    return cr_dequantize(w.codes, w.scales, cr_dtype_of(like));
+    return cr_add(cr_dequantize(w.codes, w.scales, cr_dtype_of(like)), like);
 }
 static cr_tensor *dequantized_8(inputs in) { return dequantized(in[0], 8, 32); }
 static cr_tensor *dequantized_4(inputs in) { return dequantized(in[0], 4, 96); }
@@ -875,16 +876,18 @@ static const op_case op_cases[] = {
     {"linear", "larger", linear_gelu, FLOATS, false, 131, {{SHAPE(61, 131)}, {SHAPE(67, 131)}, {SHAPE(67)}}},
     {"dequantize", "8 bits", dequantized_8, FLOATS, false, 1, {{SHAPE(61, 64)}}},
     {"dequantize", "4 bits", dequantized_4, FLOATS, false, 1, {{SHAPE(5, 192)}}},
-    {"linear_quantized", "8 bits", quantized_8, FLOATS, true, 8192, {{SHAPE(2, 2, 64)}, {SHAPE(7)}}},
-    {"linear_quantized", "8 bits, one group, tanh", quantized_8_bare, FLOATS, true, 8192, {{SHAPE(96)}}},
-    {"linear_quantized", "4 bits", quantized_4, FLOATS, true, 8192, {{SHAPE(3, 96)}, {SHAPE(7)}}},
-    {"linear_quantized", "4 bits, groups of 96", quantized_4_bare, FLOATS, true, 8192, {{SHAPE(5, 192)}}},
-    {"linear_quantized", "4 bits, gelu, one row", quantized_4_gelu, FLOATS, true, 8192, {{SHAPE(1, 64)}, {SHAPE(7)}}},
+    {"linear_quantized", "8 bits", quantized_8, FLOATS, true, 65536, {{SHAPE(2, 2, 64)}, {SHAPE(7)}}},
+    {"linear_quantized", "8 bits, one group, tanh", quantized_8_bare, FLOATS, true, 65536, {{SHAPE(96)}}},
+    {"linear_quantized", "4 bits", quantized_4, FLOATS, true, 65536, {{SHAPE(3, 96)}, {SHAPE(7)}}},
+    {"linear_quantized", "4 bits, groups of 96", quantized_4_bare, FLOATS, true, 65536, {{SHAPE(5, 192)}}},
+    {"linear_quantized", "4 bits, gelu, one row", quantized_4_gelu, FLOATS, true, 65536, {{SHAPE(1, 64)}, {SHAPE(7)}}},
     {"linear_quantized", "no rows", quantized_4, FLOATS, true, 1, {{SHAPE(0, 64)}, {SHAPE(7)}}},
-    {"linear_quantized", "8 bits, longer", quantized_8_long, FLOATS, false, 8192, {{SHAPE(61, 320)}, {SHAPE(131)}}},
-    {"linear_quantized", "8 bits, longer rows", quantized_8_long, FLOATS, false, 8192, {{SHAPE(3, 4672)}, {SHAPE(131)}}},
-    {"linear_quantized", "4 bits, longer", quantized_4_long, FLOATS, false, 8192, {{SHAPE(61, 384)}, {SHAPE(131)}}},
-    {"linear_quantized", "4 bits, longer rows", quantized_4_long, FLOATS, false, 8192, {{SHAPE(2, 8576)}, {SHAPE(131)}}},
+    {"linear_quantized", "8 bits, longer", quantized_8_long, FLOATS, false, 65536, {{SHAPE(61, 320)}, {SHAPE(131)}}},
+    {"linear_quantized", "8 bits, longer rows", quantized_8_long, FLOATS, false, 65536, {{SHAPE(3, 4672)},
+            {SHAPE(131)}}},
+    {"linear_quantized", "4 bits, longer", quantized_4_long, FLOATS, false, 65536, {{SHAPE(61, 384)}, {SHAPE(131)}}},
+    {"linear_quantized", "4 bits, longer rows", quantized_4_long, FLOATS, false, 65536, {{SHAPE(2, 8576)},
+            {SHAPE(131)}}},
     {"linear_gelu", "bias", linear_gelu_tanh, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear_gelu",
      "rows of 16 bytes, no bias",

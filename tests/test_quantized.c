@@ -32,7 +32,8 @@ TEST(bounds) {
             CHECK(cr_size(codes, 1) == 192 * bits / 8 && cr_size(scales, 1) == 192 / group, "shapes");
             const cr_tensor *back = cr_dequantize(codes, scales, CR_F64);
             const cr_tensor *error = cr_abs(cr_sub(back, cr_to(w, CR_F64, cr_cpu())));
-            const cr_tensor *peak = cr_max(cr_abs(cr_to(cr_reshape(w, CR_LIST(13, 192 / group, group)), CR_F64, cr_cpu())),
+            const cr_tensor *peak = cr_max(cr_abs(cr_to(cr_reshape(w, CR_LIST(13, 192 / group, group)), CR_F64,
+                    cr_cpu())),
                                            CR_LIST(2), true);
             /* 8 bits: the largest weight lies on the grid.  4: the other sign ends a step earlier, at 7 of 8. */
             const double steps = bits == 8 ? 0.5 / 127 : 1.0 / 8;
@@ -72,7 +73,8 @@ static void check_layer(const cr_device *dev, int64_t M, int64_t N, int64_t K, i
     OK(cr_quantize(numbers(N, K, CR_F32, cr_cpu()), bits, group, NULL, &codes, &scales));
     const cr_tensor *want = cr_linear_quantized(cr_to(x, CR_F64, test_ref()), same_on(codes, test_ref()),
                                                 same_on(scales, test_ref()), cr_to(b, CR_F64, test_ref()), CR_ACT_NONE);
-    const cr_tensor *y = cr_linear_quantized(same_on(x, dev), same_on(codes, dev), same_on(scales, dev), same_on(b, dev),
+    const cr_tensor *y = cr_linear_quantized(same_on(x, dev), same_on(codes, dev), same_on(scales, dev), same_on(b,
+            dev),
                                              CR_ACT_NONE);
     REQUIRE(y && want, "%s", cr_error());
     const double unit = dt == CR_F32 ? 0 : dt == CR_F16 ? 0x1p-11 : 0x1p-8;
@@ -115,11 +117,13 @@ static void check_views(const cr_device *dev) {
         OK(cr_quantize(numbers(N, K, CR_F32, dev), bits, 32, NULL, &codes, &scales));
         const int64_t line = cr_size(codes, 1);
         const cr_tensor *want = cr_linear_quantized(x, codes, scales, CR_NONE, CR_ACT_NONE);
-        const cr_tensor *rows = cr_linear_quantized(x, cr_slice(codes, 0, 3, 8, 1), cr_slice(scales, 0, 3, 8, 1), CR_NONE,
+        const cr_tensor *rows = cr_linear_quantized(x, cr_slice(codes, 0, 3, 8, 1), cr_slice(scales, 0, 3, 8, 1),
+                CR_NONE,
                                                     CR_ACT_NONE);
         CHECK(distance(rows, cr_slice(want, 1, 3, 8, 1)) == 0, "%s: rows of codes", cr_device_name(dev));
         const cr_tensor *wide = cr_cat(2, (const cr_tensor *const[]){codes, codes}, 1);
-        const cr_tensor *part = cr_linear_quantized(x, cr_slice(wide, 1, line, 2 * line, 1), scales, CR_NONE, CR_ACT_NONE);
+        const cr_tensor *part = cr_linear_quantized(x, cr_slice(wide, 1, line, 2 * line, 1), scales, CR_NONE,
+                CR_ACT_NONE);
         CHECK(distance(part, want) == 0, "%s: columns of codes", cr_device_name(dev));
         const cr_tensor *flat = cr_reshape(codes, CR_LIST(N * line)), *one = cr_slice(flat, 0, 0, 1, 1);
         const cr_tensor *odd = cr_slice(cr_cat(2, (const cr_tensor *const[]){one, flat}, 0), 0, 1, N * line + 1, 1);
@@ -131,7 +135,8 @@ static void check_views(const cr_device *dev) {
     }
     cr_scope_end();
 }
-TEST(views) { for (int d = 0; test_variant(d); d++) if (test_offers(test_variant(d), CR_F32)) check_views(test_variant(d)); }
+TEST(views) { for (int d = 0; test_variant(d); d++) if (test_offers(test_variant(d),
+        CR_F32)) check_views(test_variant(d)); }
 
 /* x of numbers that 16 bits cannot hold, and of numbers that are none. */
 TEST(awkward_inputs) {
@@ -143,7 +148,8 @@ TEST(awkward_inputs) {
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         float x[K] = {0}, y[3];
         x[40] = values[i];
-        OK(cr_read(cr_linear_quantized(cr_from(x, CR_LIST(1, K), CR_F32, cr_cpu()), codes, scales, CR_NONE, CR_ACT_NONE),
+        OK(cr_read(cr_linear_quantized(cr_from(x, CR_LIST(1, K), CR_F32, cr_cpu()), codes, scales, CR_NONE,
+                CR_ACT_NONE),
                    CR_F32, y, sizeof y));
         for (int n = 0; n < 3; n++) {
             const double w = cr_item(cr_select(cr_select(cr_dequantize(codes, scales, CR_F64), 0, n), 0, 40));
@@ -163,9 +169,11 @@ TEST(threads) {
         cr_set_num_threads(t + 1);
         cr_tensor *codes, *scales;
         const cr_tensor *h = numbers(160, 160, CR_F32, cr_cpu());
-        OK(cr_quantize(numbers(1100, 160, CR_F32, cr_cpu()), 4, 32, cr_matmul(h, cr_transpose(h, 0, 1)), &codes, &scales));
+        OK(cr_quantize(numbers(1100, 160, CR_F32, cr_cpu()), 4, 32, cr_matmul(h, cr_transpose(h, 0, 1)), &codes,
+                &scales));
         for (int m = 0; m < 2; m++)
-            y[t][m] = cr_linear_quantized(numbers(m ? 33 : 1, 160, CR_F32, cr_cpu()), codes, scales, CR_NONE, CR_ACT_NONE);
+            y[t][m] = cr_linear_quantized(numbers(m ? 33 : 1, 160, CR_F32, cr_cpu()), codes, scales, CR_NONE,
+                    CR_ACT_NONE);
     }
     for (int m = 0; m < 2; m++) CHECK(distance(y[0][m], y[1][m]) == 0, "one and two threads differ by %g",
                                       distance(y[0][m], y[1][m]));
@@ -195,16 +203,20 @@ TEST(feedback) {
 TEST(refused) {
     cr_scope_begin();
     cr_tensor *codes = NULL, *scales = NULL, *w = numbers(3, 96, CR_F32, cr_cpu());
-    FAILS(CR_BAD_VALUE, "[quantize] bits must be 8 or 4, not 5", cr_quantize(w, 5, 32, NULL, &codes, &scales) ? NULL : w);
+    FAILS(CR_BAD_VALUE, "[quantize] bits must be 8 or 4, not 5", cr_quantize(w, 5, 32, NULL, &codes,
+            &scales) ? NULL : w);
     FAILS(CR_BAD_VALUE, "[quantize] the group must be 32, 64, 96 or 128, not 48",
           cr_quantize(w, 4, 48, NULL, &codes, &scales) ? NULL : w);
     FAILS(CR_BAD_VALUE, "[quantize] groups of 64 do not divide the 96 inputs of (3, 96)",
           cr_quantize(w, 4, 64, NULL, &codes, &scales) ? NULL : w);
-    FAILS(CR_BAD_VALUE, "[quantize] the moments must be (96, 96)", cr_quantize(w, 4, 32, w, &codes, &scales) ? NULL : w);
+    FAILS(CR_BAD_VALUE, "[quantize] the moments must be (96, 96)", cr_quantize(w, 4, 32, w, &codes,
+            &scales) ? NULL : w);
     FAILS(CR_BAD_VALUE, "of row 3 are not finite",
-          cr_quantize(cr_cat(2, (const cr_tensor *const[]){w, cr_full(CR_LIST(1, 96), NAN, CR_F32, cr_cpu())}, 0), 8, 32,
+          cr_quantize(cr_cat(2, (const cr_tensor *const[]){w, cr_full(CR_LIST(1, 96), NAN, CR_F32, cr_cpu())}, 0), 8,
+                  32,
                       NULL, &codes, &scales) ? NULL : w);
-    FAILS(CR_BAD_TYPE, "[quantize]", cr_quantize(cr_ones(CR_LIST(2, 32), CR_I64, cr_cpu()), 8, 32, NULL, &codes, &scales) ? NULL : w);
+    FAILS(CR_BAD_TYPE, "[quantize]", cr_quantize(cr_ones(CR_LIST(2, 32), CR_I64, cr_cpu()), 8, 32, NULL, &codes,
+            &scales) ? NULL : w);
     CHECK(!codes && !scales, "a refused call gives nothing");
     OK(cr_quantize(w, 8, 32, NULL, &codes, &scales));
     const cr_tensor *x = numbers(2, 96, CR_F32, cr_cpu());
@@ -216,7 +228,8 @@ TEST(refused) {
           cr_linear_quantized(x, codes, cr_to(scales, CR_F32, cr_cpu()), CR_NONE, CR_ACT_NONE));
     FAILS(CR_BAD_TYPE, "[linear_quantized] the codes must be int8 (8 bits) or uint8 (4 bits): int32",
           cr_linear_quantized(x, cr_to(codes, CR_I32, cr_cpu()), scales, CR_NONE, CR_ACT_NONE));
-    FAILS(CR_BAD_VALUE, "[linear_quantized] the bias must be (3,)", cr_linear_quantized(x, codes, scales, x, CR_ACT_NONE));
+    FAILS(CR_BAD_VALUE, "[linear_quantized] the bias must be (3,)", cr_linear_quantized(x, codes, scales, x,
+            CR_ACT_NONE));
     FAILS(CR_BAD_VALUE, "[linear_quantized] the scales are frozen",
           cr_linear_quantized(x, codes, cr_requires_grad_(cr_clone(scales), true), CR_NONE, CR_ACT_NONE));
     FAILS(CR_BAD_VALUE, "[linear_quantized] 99 is not an activation",

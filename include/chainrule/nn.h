@@ -18,7 +18,7 @@ cr_tensor *cr_mlp(const cr_tensor *x, const cr_tensor *w1, const cr_tensor *b1, 
                                -> (..., OC); two cr_linear, fused where the device can */
 cr_status  cr_quantize(const cr_tensor *w, int bits, int64_t group, const cr_tensor *moments,
                        cr_tensor **codes, cr_tensor **scales);
-                            /* w (OC, C) ~ scale code, each `group` neighbours of a row with a scale;
+                            /* w (OC, C) ~ scale code, `group` neighbours of a row with one scale;
                                group: 32, 64, 96 or 128, divides C.  bits 8: codes (OC, C) i8 of
                                -127 .. 127; 4: (OC, C / 2) u8, code + 8, of 16 in the low and the
                                next 16 in the high halves of 16 bytes; scales (OC, C / group) f16;
@@ -491,7 +491,7 @@ cr_status   cr_lm_generate(const cr_lm *m, const uint32_t *prompt, int64_t n_pro
                            const cr_sampling *s, cr_generator *g, cr_on_token on_token, void *ctx);
                             /* with a key-value cache */
 cr_status   cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *tokens, int64_t n);
-                            /* its matrices become cr_quantize's, the head (and the embedding that it
+                            /* its matrices become cr_quantize's, the head (and an embedding that it
                                is tied to) with 8 bits; borrowed parts of m are others afterwards.
                                tokens: n of a text that calibrates 4 bits, NULL: none */
 cr_status   cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type);

@@ -33,8 +33,8 @@ cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype 
     shape[n] = cr_affine_inputs(p);
     cr_scope_begin();
     const cr_tensor *flat = cr_reshape(tokens, CR_LIST(-1));
-    cr_tensor *y = cr_reshape(cr_dequantize(cr_index_select(p->codes, 0, flat), cr_index_select(p->scales, 0, flat), dt),
-                              n + 1, shape);
+    const cr_tensor *codes = cr_index_select(p->codes, 0, flat), *scales = cr_index_select(p->scales, 0, flat);
+    cr_tensor *y = cr_reshape(cr_dequantize(codes, scales, dt), n + 1, shape);
     if (y) cr_keep(y);
     cr_scope_end();
     return y;

@@ -144,7 +144,8 @@ cr_affine cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, 
         char have[80];
         cr_binder_problem(b, "'%s' of %s, %s, and '%s' are no weight (%lld, %lld) as the configuration says", full[0],
                           cr_dtype_name(cr_dtype_of(codes)),
-                          shape_text(cr_ndim(codes), cr_shape(codes), have, sizeof have), scales ? parts[1] : "no scales",
+                          shape_text(cr_ndim(codes), cr_shape(codes), have, sizeof have),
+                          scales ? parts[1] : "no scales",
                           (long long)OC, (long long)C);
     } else {
         char weight[128];

@@ -61,7 +61,7 @@ static cr_status quantized_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) 
 static cr_tensor *part_of(quantized_inputs i, bool columns, int64_t first, int64_t n) {
     const int64_t K = columns_of(i.codes), G = K / i.scales->shape[1], N = i.codes->shape[0];
     const int64_t per = i.codes->dtype == CR_I8 ? 1 : 2;
-    cr_tensor *w = columns ? cr_empty(CR_LIST(N, n), i.x->dtype, i.x->dev) : cr_empty(CR_LIST(n, K), i.x->dtype, i.x->dev);
+    cr_tensor *w = cr_empty(2, columns ? (int64_t[]){N, n} : (int64_t[]){n, K}, i.x->dtype, i.x->dev);
     if (!w) return NULL;
     const cr_dequantize_args args = {
         .y = w->array,
@@ -118,7 +118,7 @@ static cr_tensor *quantized(const cr_tensor *x, const cr_tensor *codes, const cr
                     &(quantized_params){transposed});
 }
 
-/* y = x w^T + b:  dx = g w,  db = the sum of g's rows;  y = x w:  dx = g w^T.  Codes and scales: none, they are frozen. */
+/* y = x w^T + b:  dx = g w,  db = the sum of g's rows;  y = x w:  dx = g w^T.  Codes and scales: none (frozen). */
 static void quantized_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const quantized_inputs i = inputs(c);
     if (c->needs[0]) dx[0] = quantized(g, i.codes, i.scales, CR_NONE, !is_transposed(c));

@@ -219,9 +219,11 @@ static cr_status run(job *j) {
     const int64_t chunks = cr_pieces(j->N, LANES);
     if (chunks) cr_run_chunks(chunks, j->feedback ? balanced_chunk : nearest_chunk, j);
     const int64_t bad = atomic_load(&j->bad);
-    if (atomic_load(&j->failed)) return cr_fail(CR_NO_MEMORY, "quantize", "no memory for %lld columns", (long long)j->K);
+    if (atomic_load(&j->failed))
+        return cr_fail(CR_NO_MEMORY, "quantize", "no memory for %lld columns", (long long)j->K);
     if (bad >= 0)
-        return cr_fail(CR_BAD_VALUE, "quantize", "weights %lld to %lld of row %lld are not finite, or too large for float16",
+        return cr_fail(CR_BAD_VALUE, "quantize",
+                       "weights %lld to %lld of row %lld are not finite, or too large for float16",
                        (long long)(bad % j->K), (long long)(bad % j->K + j->G - 1), (long long)(bad / j->K));
     return CR_OK;
 }

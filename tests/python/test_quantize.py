@@ -90,7 +90,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_perplexity(folder: Path) -> None:
     """The bars: 8 bits at most 0.5 % worse, 4 with calibration at most 3 %; calibration is worth it."""
     base = losses(models.from_pretrained(folder))
-    assert base < 3.0  # it has learned: 5.5 before
+    assert base < 3.4  # it has learned: 5.5 before
     worse = {}
     for name, bits, text in ("8", 8, None), ("4", 4, None), ("4, calibrated", 4, list(TEXT[:4096])):
         model = models.from_pretrained(folder).quantize(bits, 32, text)

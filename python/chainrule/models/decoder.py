@@ -160,9 +160,7 @@ class Decoder(nn.Module):
 
     # ---- quantization ----
     @no_grad
-    def quantize(
-        self, bits: int = 8, group: int = 64, calibration: Sequence[int] | Tensor | None = None
-    ) -> Self:
+    def quantize(self, bits: int = 8, group: int = 64, calibration: Sequence[int] | Tensor | None = None) -> Self:
         """Every linear layer becomes ``nn.QuantizedLinear`` with weights of 8 or 4 bits; the head, and the embedding
         that it is tied to, have 8.  group: the neighbours of a row that share a scale, 32, 64, 96 or 128.
         calibration: tokens (T) of a text like those that the model will see; they balance the rounding to 4 bits.

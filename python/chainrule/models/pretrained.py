@@ -214,9 +214,7 @@ def build(
     return model.eval()
 
 
-def put_quantized(
-    model: Decoder, base: str, mine: dict[str, Tensor], dtype: _core.dtype, problems: list[str]
-) -> None:
+def put_quantized(model: Decoder, base: str, mine: dict[str, Tensor], dtype: _core.dtype, problems: list[str]) -> None:
     """The layer ``base`` becomes a quantized one over its codes and scales, which leave ``mine``."""
     codes, scales = mine.pop(f"{base}.codes"), mine.pop(f"{base}.scales", None)
     try:
@@ -230,6 +228,7 @@ def put_quantized(
     line = columns if codes.dtype is _core.int8 else columns // 2
     groups = scales.size(1) if scales is not None and scales.ndim == 2 else 0
     fits = codes.dtype in (_core.int8, _core.uint8) and tuple(codes.shape) == (rows, line) and groups > 0
+    fits = fits and scales is not None and scales.size(0) == rows
     if scales is None or not fits or scales.dtype is not _core.float16 or columns % groups or columns // groups % 32:
         problems.append(
             f"'{base}.codes' and '{base}.scales', {codes.dtype} {tuple(codes.shape)} and"
@@ -328,7 +327,9 @@ def config_text(model: Decoder) -> str:
 def save(model: Decoder, folder: str | os.PathLike[str], max_shard_size: int | str) -> None:
     """Writes config.json and the weights by the names of ``transformers``."""
     weights = {
-        name if name.startswith("lm_head.") else model.prefix + name: p.t() if name.endswith(model.transposed) and p.ndim == 2 else p
+        name if name.startswith("lm_head.") else model.prefix + name: p.t()
+        if name.endswith(model.transposed) and p.ndim == 2
+        else p
         for name, p in model.state_dict().items()
     }
     _core._save_folder(weights, os.fspath(folder), config_text(model), bytes_of(max_shard_size))

@@ -76,6 +76,7 @@ for _part in (
     norm,
     padding,
     pooling,
+    quantized,
     rearrange,
     rnn,
     rotary,

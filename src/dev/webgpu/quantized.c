@@ -1,5 +1,5 @@
-/* quantized.c - layers with weights of 4 or 8 bits (quantized.wgsl): few rows of x; parts of w as floats for many.  Rows
- * of w are split until all operands fit into windows. */
+/* quantized.c - layers with weights of 4 or 8 bits (quantized.wgsl): few rows of x; parts of w as floats for many.
+ * Rows of w are split until all operands fit into windows. */
 #include "wgsl.h"
 
 enum { FEW_ROWS = 8, LANES = 32 };                  /* rows of x; invocations of a row of w */
@@ -36,7 +36,8 @@ static bool bind(const gpu *g, gpu_call *call, const cr_array *t, uint32_t *offs
 /* Rows [first, first + n) of w: y's rows, or with x its columns. */
 static cr_status run(gpu *g, const cr_linear_quantized_args *a, int64_t first, int64_t n) {
     const bool linear = cr_present(&a->x) != NULL;
-    const cr_array codes = cr_array_narrowed(&a->codes, 0, first, n), scales = cr_array_narrowed(&a->scales, 0, first, n),
+    const cr_array codes = cr_array_narrowed(&a->codes, 0, first, n),
+                   scales = cr_array_narrowed(&a->scales, 0, first, n),
                    y = cr_array_narrowed(&a->y, linear, first, n);
     const int64_t K = linear ? a->x.shape[1] : y.shape[1];
     const kernel h = {'q', linear, cr_quantized_has_8_bits(&codes), cr_present(&a->bias) != NULL, y.dtype};
