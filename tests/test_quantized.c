@@ -79,7 +79,8 @@ static void check_layer(const cr_device *dev, int64_t M, int64_t N, int64_t K, i
     REQUIRE(y && want, "%s", cr_error());
     const double unit = dt == CR_F32 ? 0 : dt == CR_F16 ? 0x1p-11 : 0x1p-8;
     const double allowed = 0x1p-15 * 0.5 * 0.3 * 2 * sqrt((double)K) + unit * most(want);
-    CHECK(distance(y, want) <= allowed, "%s: (%lld, %lld) x (%lld), %d bits, groups of %lld, %s: error %g of %g, allowed %g",
+    CHECK(distance(y, want) <= allowed,
+          "%s: (%lld, %lld) x (%lld), %d bits, groups of %lld, %s: error %g of %g, allowed %g",
           cr_device_name(dev), (long long)M, (long long)K, (long long)N, bits, (long long)group, cr_dtype_name(dt),
           distance(y, want), most(want), allowed);
     test_ran_on(dev);

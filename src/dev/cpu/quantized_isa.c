@@ -50,18 +50,24 @@ static inline vec to_float(vint x) { return __builtin_convertvector(x, vec); }
 
 /* V scales as floats; there are n, the others become 0. */
 static inline vec scales_at(const uint16_t *p, int64_t n) {
-    if (n >= V) {
-#if CR_ISA == 4
-        return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)(const void *)p));
-#elif CR_ISA == 3
-        return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i_u *)(const void *)p));
-#else
-        n = V;
-#endif
+    uint16_t some[V] = {0};
+    if (n < V) {                                    /* by parts of a fixed size, which are moves */
+        uint16_t *to = some;
+        if (V > 8 && n & 8) memcpy(to, p, 16), to += 8, p += 8;
+        if (V > 4 && n & 4) memcpy(to, p, 8), to += 4, p += 4;
+        if (n & 2) memcpy(to, p, 4), to += 2, p += 2;
+        if (n & 1) *to = *p;
+        p = some;
     }
-    vec y = {0};
-    for (int64_t i = 0; i < n; i++) y[i] = cr_f16_to_f32(p[i]);
+#if CR_ISA == 4
+    return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)(const void *)p));
+#elif CR_ISA == 3
+    return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i_u *)(const void *)p));
+#else
+    vec y;
+    for (int i = 0; i < V; i++) y[i] = cr_f16_to_f32(p[i]);
     return y;
+#endif
 }
 
 /* ---- x */
