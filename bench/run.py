@@ -9,8 +9,9 @@ C benches called from Python), nn (steps and an epoch with nn, optim, data and m
 (every op, from Python), conv (convolutions), pool (pooling, resampling, normalization), scripts
 (training steps of whole networks), sizes (products of 128 to 4096 by plain loops, cpu and GPU;
 --sizes chooses), fused (attention, and without it, on the cpu), generation (with and without a
-cache), files (safetensors and token files), gpu (when one pays), webgpu (the first GPU), cuda (an
-NVIDIA GPU beside PyTorch on it), size.
+cache), llm (tokens a second of language models by dtype of the weights), files (safetensors and
+token files), gpu (when one pays), webgpu (the first GPU), cuda (an NVIDIA GPU beside PyTorch on it),
+size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or
 ../shared/data/shakespeare.txt; without it the part says so. CHAINRULE_BUILD names the build
 (build/release).  Peers run in this Python: make oracle, make peers."""
@@ -60,6 +61,7 @@ PARTS = (
     "sizes",
     "fused",
     "generation",
+    "llm",
     "files",
     "gpu",
     "webgpu",
@@ -770,6 +772,42 @@ class Bench:
             ("keys and values kept", "computed anew"),
         )
 
+    def llm(self) -> None:
+        self.say(
+            "## Language models",
+            "",
+            "Random weights in the shapes of GPT-2 124M and of a Llama of 135M, batch 1, with a cache; 8 and 4 bits in"
+            " groups of 64, the head 8 bits.",
+            "Share: the weights' bytes a second, of what a plain loop reads from memory in the same run.",
+            "",
+        )
+        got = self.peer("llm.py", *(["--quick"] if self.quick else []))
+        if not got:
+            self.say("Failed.", "")
+            return
+        self.data["llm"] = got
+        rows = []
+        for r in got["rows"]:
+            rate, peer, prompt = r["bytes"] / r["ms"] / 1e6, r["peer_ms"], r["peer_prompt_ms"]
+            rows.append(
+                [
+                    f"{r['model']}, {r['kind']}",
+                    f"{1e3 / r['ms']:.1f}",
+                    f"{rate:.1f}",
+                    f"{rate / got['read']:.0%}" if got["read"] else "-",
+                    f"{1e3 / peer:.1f}" if peer else "-",
+                    f"{r['prompt_ms']:.0f}",
+                    f"{prompt:.0f}" if prompt else "-",
+                ]
+            )
+        head = ["model", "tokens/s", "GB/s", "share", "transformers", "1,000 tokens, ms", "transformers, ms"]
+        self.say(table(head, rows), "")
+        self.say(
+            f"A plain loop reads {got['read']:.1f} GB/s." if got["read"] else "bench/memory is not built: no shares.",
+            "" if got["peer"] else "transformers is not installed here: no column of its own.",
+            "",
+        )
+
     def with_without(self, kind: str, title: str, words: str, names: tuple[str, str]) -> None:
         self.say(f"## {title}", "", words, "")
         results = [self.peer("with_without.py", kind, *(["--quick"] if self.quick else [])) for _ in range(self.rounds)]
@@ -1384,6 +1422,7 @@ def main() -> int:
         "sizes": b.product_sizes,
         "fused": b.fused,
         "generation": b.generation,
+        "llm": b.llm,
         "files": b.files,
         "gpu": b.gpu_curve,
         "webgpu": b.webgpu,

@@ -273,6 +273,39 @@ static cr_tensor *linear_gelu_tanh_bare(inputs in) { return cr_linear(in[0], in[
 static cr_tensor *linear_silu(inputs in) { return cr_linear(in[0], in[1], CR_NONE, CR_ACT_SILU); }
 static cr_tensor *linear_tanh(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_TANH); }
 static cr_tensor *linear_sigmoid(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_SIGMOID); }
+/* A weight (OC, C) whose codes and scales follow formulas (golden/structured.py has them too). */
+typedef struct coded { cr_tensor *codes, *scales; } coded;
+static coded coded_weight(const cr_device *dev, int64_t OC, int64_t C, int bits, int64_t G) {
+    const int64_t line = bits == 8 ? C : C / 2, groups = C / G;
+    uint8_t *code = malloc((size_t)(OC * line));
+    float *scale = malloc((size_t)(OC * groups) * sizeof *scale);
+    for (int64_t i = 0; i < OC * line; i++) code[i] = (uint8_t)((i / line * 37 + i % line * 11 + 5) % 256);
+    for (int64_t i = 0; i < OC * groups; i++)
+        scale[i] = (float)((i / groups + 2 * (i % groups)) % 7 + 1) / (bits == 8 ? 512 : 32);
+    const coded w = {cr_from(code, CR_LIST(OC, line), bits == 8 ? CR_I8 : CR_U8, dev),
+                     cr_to(cr_from(scale, CR_LIST(OC, groups), CR_F32, dev), CR_F16, dev)};
+    free(code);
+    free(scale);
+    return w;
+}
+static cr_tensor *quantized(const cr_tensor *x, int64_t OC, int bits, int64_t G, const cr_tensor *b, cr_act act) {
+    const coded w = coded_weight(cr_device_of(x), OC, cr_size(x, -1), bits, G);
+    return cr_linear_quantized(x, w.codes, w.scales, b, act);
+}
+/* w + like */
+static cr_tensor *dequantized(const cr_tensor *like, int bits, int64_t G) {
+    const coded w = coded_weight(cr_device_of(like), cr_size(like, 0), cr_size(like, 1), bits, G);
+    return cr_add(cr_dequantize(w.codes, w.scales, cr_dtype_of(like)), like);
+}
+static cr_tensor *dequantized_8(inputs in) { return dequantized(in[0], 8, 32); }
+static cr_tensor *dequantized_4(inputs in) { return dequantized(in[0], 4, 96); }
+static cr_tensor *quantized_8(inputs in) { return quantized(in[0], 7, 8, 32, in[1], CR_ACT_NONE); }
+static cr_tensor *quantized_8_bare(inputs in) { return quantized(in[0], 5, 8, 96, CR_NONE, CR_ACT_TANH); }
+static cr_tensor *quantized_4(inputs in) { return quantized(in[0], 7, 4, 32, in[1], CR_ACT_NONE); }
+static cr_tensor *quantized_4_bare(inputs in) { return quantized(in[0], 5, 4, 96, CR_NONE, CR_ACT_NONE); }
+static cr_tensor *quantized_4_gelu(inputs in) { return quantized(in[0], 7, 4, 64, in[1], CR_ACT_GELU_TANH); }
+static cr_tensor *quantized_8_long(inputs in) { return quantized(in[0], 131, 8, 64, in[1], CR_ACT_NONE); }
+static cr_tensor *quantized_4_long(inputs in) { return quantized(in[0], 131, 4, 128, in[1], CR_ACT_NONE); }
 static cr_tensor *mlp_first_bias(inputs in) { return cr_mlp(in[0], in[1], in[2], in[3], CR_NONE, CR_ACT_GELU_TANH); }
 static cr_tensor *mlp_second_bias(inputs in) { return cr_mlp(in[0], in[1], CR_NONE, in[2], in[3], CR_ACT_GELU_TANH); }
 static cr_tensor *mlp_relu(inputs in) { return cr_mlp(in[0], in[1], CR_NONE, in[2], CR_NONE, CR_ACT_RELU); }
@@ -841,6 +874,20 @@ static const op_case op_cases[] = {
     {"linear", "tanh", linear_tanh, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear", "sigmoid", linear_sigmoid, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear", "larger", linear_gelu, FLOATS, false, 131, {{SHAPE(61, 131)}, {SHAPE(67, 131)}, {SHAPE(67)}}},
+    {"dequantize", "8 bits", dequantized_8, FLOATS, false, 1, {{SHAPE(61, 64)}}},
+    {"dequantize", "4 bits", dequantized_4, FLOATS, false, 1, {{SHAPE(5, 192)}}},
+    {"linear_quantized", "8 bits", quantized_8, FLOATS, true, 65536, {{SHAPE(2, 2, 64)}, {SHAPE(7)}}},
+    {"linear_quantized", "8 bits, one group, tanh", quantized_8_bare, FLOATS, true, 65536, {{SHAPE(96)}}},
+    {"linear_quantized", "4 bits", quantized_4, FLOATS, true, 65536, {{SHAPE(3, 96)}, {SHAPE(7)}}},
+    {"linear_quantized", "4 bits, groups of 96", quantized_4_bare, FLOATS, true, 65536, {{SHAPE(5, 192)}}},
+    {"linear_quantized", "4 bits, gelu, one row", quantized_4_gelu, FLOATS, true, 65536, {{SHAPE(1, 64)}, {SHAPE(7)}}},
+    {"linear_quantized", "no rows", quantized_4, FLOATS, true, 1, {{SHAPE(0, 64)}, {SHAPE(7)}}},
+    {"linear_quantized", "8 bits, longer", quantized_8_long, FLOATS, false, 65536, {{SHAPE(61, 320)}, {SHAPE(131)}}},
+    {"linear_quantized", "8 bits, longer rows", quantized_8_long, FLOATS, false, 65536, {{SHAPE(3, 4672)},
+            {SHAPE(131)}}},
+    {"linear_quantized", "4 bits, longer", quantized_4_long, FLOATS, false, 65536, {{SHAPE(61, 384)}, {SHAPE(131)}}},
+    {"linear_quantized", "4 bits, longer rows", quantized_4_long, FLOATS, false, 65536, {{SHAPE(2, 8576)},
+            {SHAPE(131)}}},
     {"linear_gelu", "bias", linear_gelu_tanh, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(3, 7)}, {SHAPE(3)}}},
     {"linear_gelu",
      "rows of 16 bytes, no bias",

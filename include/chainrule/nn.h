@@ -16,6 +16,21 @@ cr_tensor *cr_mlp(const cr_tensor *x, const cr_tensor *w1, const cr_tensor *b1, 
                   const cr_tensor *b2, cr_act act);
                             /* act(x w1^T + b1) w2^T + b2 : (..., C), (N, C), (N), (OC, N), (OC)
                                -> (..., OC); two cr_linear, fused where the device can */
+cr_status  cr_quantize(const cr_tensor *w, int bits, int64_t group, const cr_tensor *moments,
+                       cr_tensor **codes, cr_tensor **scales);
+                            /* w (OC, C) ~ scale code, `group` neighbours of a row with one scale;
+                               group: 32, 64, 96 or 128, divides C.  bits 8: codes (OC, C) i8 of
+                               -127 .. 127; 4: (OC, C / 2) u8, code + 8, of 16 in the low and the
+                               next 16 in the high halves of 16 bytes; scales (OC, C / group) f16;
+                               both on w's device, new.  moments NULL: to nearest; (C, C), sums of
+                               x^T x over inputs x: rounding errors of 4 bits are balanced in the
+                               columns that follow, as these inputs see them */
+cr_tensor *cr_dequantize(const cr_tensor *codes, const cr_tensor *scales, cr_dtype dt);
+                            /* w : (OC, C) of floats */
+cr_tensor *cr_linear_quantized(const cr_tensor *x, const cr_tensor *codes,
+                               const cr_tensor *scales, const cr_tensor *b, cr_act act);
+                            /* act(x w^T + b) : (..., C), cr_quantize's, (OC)|CR_NONE -> (..., OC);
+                               gradients for x and b */
 cr_tensor *cr_softmax(const cr_tensor *x, int axis);        /* exp(x) / sum(exp(x)) */
 cr_tensor *cr_log_softmax(const cr_tensor *x, int axis);    /* x - logsumexp(x) */
 cr_tensor *cr_layer_norm(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, double eps);
@@ -544,6 +559,10 @@ typedef bool (*cr_on_row)(int64_t row, uint32_t id, void *ctx); /* false: this t
 cr_status   cr_lm_generate_batch(const cr_lm *m, int64_t n, const cr_prompt *prompts,
                                  const cr_generate_options *o, cr_on_row on_token, void *ctx);
                             /* n prompts of any lengths, each as it would go alone */
+cr_status   cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *tokens, int64_t n);
+                            /* its matrices become cr_quantize's, the head (and an embedding that it
+                               is tied to) with 8 bits; borrowed parts of m are others afterwards.
+                               tokens: n of a text that calibrates 4 bits, NULL: none */
 cr_status   cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type);
                             /* format: "safetensors", a folder of Hugging Face; "gguf", a file;
                                "checkpoint", a folder of cr_training_save.  type: "f32", "f16",

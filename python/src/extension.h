@@ -39,6 +39,8 @@ static inline cr_tensor *handle(PyObject *o) { return ((Tensor *)(void *)o)->t; 
 static inline cr_tensor *hold(PyObject *o) { return cr_retain(handle(o)); }
 
 PyObject *wrap(cr_tensor *t);                       /* takes the reference; NULL: raises cr_error() */
+/* first, then the others, taken; first NULL: raises cr_error() */
+PyObject *tuple_with(cr_tensor *first, int n, cr_tensor **more);
 PyObject *wrap_as(cr_tensor *t, PyTypeObject *type);   /* as an instance of a subclass */
 PyObject *leaf_as(cr_tensor *t, PyTypeObject *type, bool requires_grad, bool from_data);   /* wrap_as as a leaf */
 PyObject *wrap_borrowed(const cr_tensor *t);        /* CR_NONE and NULL become None */

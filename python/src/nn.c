@@ -2,8 +2,8 @@
  * chainrule.nn and chainrule.optim. */
 #include "extension.h"
 
+#include <limits.h>
 #include <stdlib.h>
-
 #include <string.h>
 
 /* ---- fused ops */
@@ -11,6 +11,18 @@
 /* (input, weight, bias) */
 cr_tensor *api__linear(const arg *a) { return cr_linear(a[0].t, a[1].t, a[2].t, CR_ACT_NONE); }
 cr_tensor *api__mlp(const arg *a) { return cr_mlp(a[0].t, a[1].t, a[3].t, a[2].t, a[4].t, CR_ACT_GELU_TANH); }
+/* (input, bits, group, moments) */
+PyObject *api__quantize(const arg *a) {
+    cr_tensor *codes = NULL, *scales = NULL;
+    const int bits = a[1].i >= INT_MIN && a[1].i <= INT_MAX ? (int)a[1].i : 0;
+    cr_status status;
+    WITHOUT_GIL(status = cr_quantize(a[0].t, bits, a[2].i, a[3].t, &codes, &scales));
+    return status == CR_OK ? tuple_with(codes, 1, &scales) : raise_error();
+}
+cr_tensor *api__dequantize(const arg *a) { return cr_dequantize(a[0].t, a[1].t, a[2].dt); }
+cr_tensor *api__linear_quantized(const arg *a) {
+    return cr_linear_quantized(a[0].t, a[1].t, a[2].t, a[3].t, CR_ACT_NONE);
+}
 /* (input, eps, weight, bias) */
 cr_tensor *api__layer_norm(const arg *a) { return cr_layer_norm(a[0].t, a[2].t, a[3].t, a[1].d); }
 cr_tensor *api__rms_norm(const arg *a) { return cr_rms_norm(a[0].t, a[2].t, a[1].d); }

@@ -22,8 +22,7 @@ static bool pool_options(const char *op, const arg *a, cr_pool_options *o) {
            by_axis(op, "stride", strides ? &a[2] : &a[1], n, o->stride) && by_axis(op, "padding", &a[3], n, o->pad);
 }
 
-/* first, then the auxiliary results, taken; NULL: raises cr_error() */
-static PyObject *tuple_with(cr_tensor *first, int n, cr_tensor **more) {
+PyObject *tuple_with(cr_tensor *first, int n, cr_tensor **more) {
     PyObject *tuple = first ? PyTuple_New(1 + n) : raise_error();
     for (int i = 0; i <= n && first; i++) {
         cr_tensor *t = i ? more[i - 1] : first;

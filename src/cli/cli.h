@@ -60,6 +60,7 @@ int cli_export(int argc, char **argv);
 int cli_serve(int argc, char **argv);
 int cli_finetune(int argc, char **argv);
 int cli_eval(int argc, char **argv);
+int cli_quantize(int argc, char **argv);
 
 /* ---- data.c: files to text, text to tokens */
 typedef struct corpus { char *bytes; size_t n; } corpus;                    /* bytes: owned (free) */

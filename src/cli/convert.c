@@ -61,6 +61,56 @@ static int convert(const char *from, const char *adapter, const char *tokenizers
     return copy_companions(tokenizers, to) ? CLI_OK : CLI_FAILED;
 }
 
+/* Text for calibration: at most so many tokens are read. */
+enum { CALIBRATION_TOKENS = 16384 };
+
+static uint32_t *calibration(const char *home, const file_list *files, int64_t *n) {
+    corpus text = {0};
+    cr_tokenizer *t = cr_tokenizer_load(home);
+    if (!t) return cli_fail_library(), NULL;
+    uint32_t *ids = corpus_read(files, &text) ? encode(t, text.bytes, text.n, n) : NULL;
+    if (!ids && cr_error()) cli_fail_library();
+    if (ids && *n > CALIBRATION_TOKENS) *n = CALIBRATION_TOKENS;
+    free(text.bytes);
+    cr_tokenizer_free(t);
+    return ids;
+}
+
+int cli_quantize(int argc, char **argv) {
+    const char *from = NULL, *out = NULL, *text = NULL;
+    int64_t bits = 4, group = 64, threads = 0, n = 0;
+    option options[] = {
+        {.name = "model", .text = &from, .what = "PATH", .help = "a folder of Hugging Face, or a GGUF file"},
+        {.name = "out", .text = &out, .what = "DIR", .help = "the folder to write, in Hugging Face's layout"},
+        {.name = "bits", .integer = &bits, .help = "of a weight: 8 or 4; the head has 8", .min = 4, .max = 8},
+        {.name = "group", .integer = &group, .help = "neighbours that share a scale: 32, 64, 96 or 128", .min = 32,
+         .max = 128},
+        {.name = "calibrate", .text = &text, .what = "FILE",
+         .help = "a text like those that the model will see: its first 16,384 tokens balance the rounding to 4 bits"},
+        option_threads(&threads),
+    };
+    const command c = {"quantize", "--model PATH --out DIR [options]", "Writes a model with weights of 8 or 4 bits.",
+                       options,    sizeof options / sizeof *options,   NULL};
+    int code;
+    char home[4096];
+    if (!options_parse(&c, argc, argv, &code)) return code;
+    if (!from || !out) return usage_error(&c, "--model and --out are needed");
+    if (bits != 4 && bits != 8) return usage_error(&c, "--bits must be 8 or 4, not %lld", (long long)bits);
+    if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
+    folder_of(from, home);
+    const file_list files = {&text, 1};
+    uint32_t *ids = text ? calibration(home, &files, &n) : NULL;
+    cr_lm *m = text && !ids ? NULL : cr_lm_load(from, cr_cpu());
+    if (!m) return cr_free(ids), cr_error() ? cli_fail_library() : CLI_FAILED;
+    cr_status status = cr_lm_quantize(m, (int)bits, group, ids, n);
+    if (status == CR_OK) status = cr_lm_save(m, out, "safetensors", NULL);
+    if (status == CR_OK) fprintf(stderr, "%s: %lld bits, groups of %lld\n", out, (long long)bits, (long long)group);
+    cr_lm_free(m);
+    cr_free(ids);
+    if (status != CR_OK) return cli_fail_library();
+    return copy_companions(home, out) ? CLI_OK : CLI_FAILED;
+}
+
 int cli_import(int argc, char **argv) {
     const char *from = NULL, *out = NULL, *type = NULL;
     option options[] = {

@@ -43,6 +43,8 @@
     X(band,                   1,  1,  1,  1)    \
     X(channel_norm,           1,  1,  1,  1)    \
     X(channel_norm_bwd,       1,  1,  1,  1)    \
+    X(dequantize,             1,  1,  1,  1)    \
+    X(linear_quantized,       1,  1,  1,  1)    \
     X(softmax,                1,  1,  1,  1)    \
     X(softmax_bwd,            1,  1,  1,  1)    \
     X(norm,                   1,  1,  1,  1)    \
@@ -196,6 +198,26 @@ typedef struct cr_update_by_product_args {
     cr_array a, b;                                  /* (M, K), (K, N) */
     int how;
 } cr_update_by_product_args;
+
+/* ---- quantized weights w (N, K): each G neighbours of a row share a scale, CR_QUANTIZED_BLOCK divides G, G divides K
+ *
+ * 8 bits: codes (N, K) i8, w = scale code.  4 bits: codes (N, K / 2) u8, w = scale (code - 8); each 16 bytes hold 32
+ * codes: those at 0 .. 15 in the low halves, those at 16 .. 31 in the high halves.  scales (N, K / G) f16.
+ * Rows are contiguous; codes and scales may have any distance from row to row. */
+enum { CR_QUANTIZED_BLOCK = 32 };
+
+/* y (N, K), of any float dtype: w */
+typedef struct cr_dequantize_args { cr_array y, codes, scales; } cr_dequantize_args;
+
+/* y (M, N) = x (M, K) w^T [+ bias (N)]; one float dtype.  A device may read x with 16 bits for each element, which
+ * share a scale along each group: an error of at most 2^-16 of the group's largest. */
+typedef struct cr_linear_quantized_args {
+    cr_array y, x, codes, scales;
+    cr_array bias;                                  /* optional */
+    bool *done;                                     /* false: the device prefers products with w's parts as floats for
+                                                     * these operands, nothing was written */
+} cr_linear_quantized_args;
+static inline bool cr_quantized_has_8_bits(const cr_array *codes) { return codes->dtype == CR_I8; }
 
 /* ---- indexing along R.  Index: i32 or i64; an element out of range is a failure that names its
  * position and the bound. */

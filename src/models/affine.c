@@ -1,4 +1,5 @@
-/* affine.c - the linear layers of the language models, with the adapter that a layer may have. */
+/* affine.c - the linear layers of the language models: weights as floats, or quantized, with the adapter that a
+ * layer may have. */
 #include "lm.h"
 
 static cr_tensor *activated(cr_tensor *x, cr_act act) {
@@ -28,14 +29,50 @@ static cr_tensor *low_rank(const cr_affine *p, const cr_tensor *x) {
     return cr_linear(cr_mul_scalar(narrow, p->scale), p->lora_b, CR_NONE, CR_ACT_NONE);
 }
 
-int64_t cr_affine_inputs(const cr_affine *p) { return cr_size(p->weight, 1); }
-int64_t cr_affine_outputs(const cr_affine *p) { return cr_size(p->weight, 0); }
+int64_t cr_affine_inputs(const cr_affine *p) {
+    if (!p->codes) return cr_size(p->weight, 1);
+    return cr_size(p->codes, 1) * (cr_dtype_of(p->codes) == CR_I8 ? 1 : 2);
+}
 
-bool cr_affine_is_plain(const cr_affine *p) { return !p->lora_a; }
+int64_t cr_affine_outputs(const cr_affine *p) { return cr_size(p->codes ? p->codes : p->weight, 0); }
+
+bool cr_affine_is_plain(const cr_affine *p) { return !p->codes && !p->moments && !p->lora_a; }
+
+/* moments += x^T x, over all rows of x */
+static bool add_moments(const cr_affine *p, const cr_tensor *x) {
+    const bool recording = cr_set_grad_enabled(false);
+    cr_scope_begin();
+    cr_tensor *rows = cr_reshape(cr_to(cr_detach(x), CR_F32, cr_device_of(x)), CR_LIST(-1, cr_size(x, -1)));
+    const bool added = cr_add_(p->moments, cr_matmul(cr_transpose(rows, 0, 1), rows)) != NULL;
+    cr_scope_end();
+    cr_set_grad_enabled(recording);
+    return added;
+}
+
+static cr_tensor *base(const cr_affine *p, const cr_tensor *x, cr_act act) {
+    const cr_tensor *bias = p->bias ? p->bias : CR_NONE;
+    return p->codes ? cr_linear_quantized(x, p->codes, p->scales, bias, act) : cr_linear(x, p->weight, bias, act);
+}
 
 cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x, cr_act act) {
-    const cr_tensor *bias = p->bias ? p->bias : CR_NONE;
-    if (cr_affine_is_plain(p)) return cr_linear(x, p->weight, bias, act);
-    cr_tensor *y = cr_linear(x, p->weight, bias, CR_ACT_NONE), *low = low_rank(p, x);
+    if (!x || (p->moments && !add_moments(p, x))) return NULL;
+    if (!p->lora_a) return base(p, x, act);
+    cr_tensor *y = base(p, x, CR_ACT_NONE), *low = low_rank(p, x);
     return y && low ? activated(cr_add(y, in_dtype_of(low, y)), act) : NULL;
+}
+
+cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype dt) {
+    if (!p->codes) return cr_embedding(p->weight, tokens);
+    if (!tokens) return NULL;
+    int64_t shape[CR_MAX_DIMS];
+    const int n = cr_ndim(tokens);
+    for (int i = 0; i < n; i++) shape[i] = cr_size(tokens, i);
+    shape[n] = cr_affine_inputs(p);
+    cr_scope_begin();
+    const cr_tensor *flat = cr_reshape(tokens, CR_LIST(-1));
+    const cr_tensor *codes = cr_index_select(p->codes, 0, flat), *scales = cr_index_select(p->scales, 0, flat);
+    cr_tensor *y = cr_reshape(cr_dequantize(codes, scales, dt), n + 1, shape);
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
 }

@@ -94,11 +94,19 @@ static const char *shape_text(int n, const int64_t *shape, char *out, size_t roo
     return out;
 }
 
+static cr_tensor *find(const cr_params *p, const char *name) {
+    for (int64_t i = 0, count = cr_params_count(p); i < count; i++)
+        if (!strcmp(cr_params_name(p, i), name)) return cr_params_at(p, i);
+    return NULL;
+}
+
+static cr_tensor *added(cr_binder *b, const char *name, cr_tensor *t) {
+    return t && !cr_params_add(b->into, name, t) ? cr_params_at(b->into, cr_params_count(b->into) - 1) : NULL;
+}
+
 cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape) {
     char want[80], have[80];
-    cr_tensor *found = NULL;
-    for (int64_t i = 0, count = cr_params_count(b->from); i < count && !found; i++)
-        if (!strcmp(cr_params_name(b->from, i), name)) found = cr_params_at(b->from, i);
+    cr_tensor *found = find(b->from, name);
     if (!found) { cr_binder_problem(b, "'%s' is missing", name); return NULL; }
     if (cr_ndim(found) != n || memcmp(cr_shape(found), shape, (size_t)n * sizeof *shape)) {
         cr_binder_problem(b, "'%s' is %s, not %s as the configuration says", name,
@@ -109,7 +117,41 @@ cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape) 
     if (!cr_dtype_is_float(cr_dtype_of(found))) { cr_binder_problem(b, "'%s' is not of floats", name); return NULL; }
     cr_scope_begin();
     cr_tensor *t = cr_to(found, b->dtype, cr_device_of(found));
-    cr_status status = t ? cr_params_add(b->into, name, cr_requires_grad_(cr_detach(t), true)) : cr_error_status();
+    t = added(b, name, t ? cr_requires_grad_(cr_detach(t), true) : NULL);
     cr_scope_end();
-    return status == CR_OK ? cr_params_at(b->into, cr_params_count(b->into) - 1) : NULL;
+    return t;
+}
+
+/* Are codes and scales those of a matrix (OC, C)? */
+static bool are_quantized(const cr_tensor *codes, const cr_tensor *scales, int64_t OC, int64_t C) {
+    const bool eight = cr_dtype_of(codes) == CR_I8;
+    if (cr_ndim(codes) != 2 || cr_ndim(scales) != 2 || cr_dtype_of(scales) != CR_F16) return false;
+    const int64_t groups = cr_size(scales, 1);
+    return (eight || cr_dtype_of(codes) == CR_U8) && cr_size(codes, 0) == OC && cr_size(scales, 0) == OC &&
+           cr_size(codes, 1) == (eight ? C : C / 2) && groups > 0 && C % groups == 0 && C / groups % 32 == 0;
+}
+
+cr_affine cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, bool bias) {
+    char full[3][128];
+    static const char *const parts[] = {"codes", "scales", "bias"};
+    for (int i = 0; i < 3; i++) snprintf(full[i], sizeof full[i], "%s.%s", name, parts[i]);
+    cr_affine p = {0};
+    cr_tensor *codes = find(b->from, full[0]), *scales = find(b->from, full[1]);
+    if (codes && scales && are_quantized(codes, scales, OC, C)) {
+        p.codes = added(b, full[0], codes);
+        p.scales = added(b, full[1], scales);
+    } else if (codes) {
+        char have[80];
+        cr_binder_problem(b, "'%s' of %s, %s, and '%s' are no weight (%lld, %lld) as the configuration says", full[0],
+                          cr_dtype_name(cr_dtype_of(codes)),
+                          shape_text(cr_ndim(codes), cr_shape(codes), have, sizeof have),
+                          scales ? parts[1] : "no scales",
+                          (long long)OC, (long long)C);
+    } else {
+        char weight[128];
+        snprintf(weight, sizeof weight, "%s.weight", name);
+        p.weight = cr_bind(b, weight, CR_LIST(OC, C));
+    }
+    if (bias) p.bias = cr_bind(b, full[2], CR_LIST(OC));
+    return p;
 }

@@ -26,7 +26,8 @@ struct cr_gpt {
     cr_generator *generator;                        /* borrowed; draws the dropout */
     cr_params *params;                              /* owns every tensor below */
     cr_binder *binder;                              /* while it is built over given weights, else NULL */
-    cr_tensor *wte, *wpe;                           /* (V, C), (context, C) */
+    cr_affine wte;                                  /* (V, C): the embedding, and the head */
+    cr_tensor *wpe;                                 /* (context, C) */
     cr_affine ln_f;
     block h[];                                      /* L of them */
 };
@@ -92,7 +93,7 @@ static const cr_tensor *positions(const cr_gpt *m, int64_t T, const cr_caches *c
 static cr_tensor *hidden(const cr_gpt *m, const cr_tensor *tokens, const cr_caches *caches, const cr_segments *s,
                          bool train) {
     const cr_tensor *places = positions(m, cr_size(tokens, 1), caches, s);
-    cr_tensor *x = cr_add(cr_embedding(m->wte, tokens), places);
+    cr_tensor *x = cr_add(cr_affine_rows(&m->wte, tokens, m->dtype), places);
     if (train && m->config.dropout > 0) x = cr_dropout(x, m->config.dropout, true, m->generator);
     for (int64_t l = 0; l < m->config.layers; l++) x = block_forward(m, &m->h[l], x, caches, s, train);
     return norm(x, &m->ln_f);
@@ -105,7 +106,7 @@ static cr_status check_tokens(const char *op, const cr_gpt *m, const cr_tensor *
 cr_tensor *cr_gpt_logits(const cr_gpt *m, const cr_tensor *tokens, bool train) {
     if (check_tokens("gpt_logits", m, tokens)) return NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_linear(hidden(m, tokens, NULL, NULL, train), m->wte, CR_NONE, CR_ACT_NONE));
+    cr_tensor *y = cr_keep(linear(hidden(m, tokens, NULL, NULL, train), &m->wte));
     cr_scope_end();
     return y;
 }
@@ -163,7 +164,12 @@ static cr_tensor *parameter(cr_gpt *m, int64_t layer, const char *name, int n, c
 
 /* Columns C 0: a norm, weight and bias (rows); else a linear layer, weight (rows, C) and bias (rows). */
 static bool affine_new(cr_gpt *m, cr_affine *p, int64_t layer, const char *name, int64_t rows, int64_t C) {
-    char part[48];
+    char part[64];
+    if (m->binder && C) {
+        snprintf(part, sizeof part, "h.%lld.%s", (long long)layer, name);
+        *p = cr_bind_affine(m->binder, part, rows, C, true);
+        return true;
+    }
     snprintf(part, sizeof part, "%s.weight", name);
     p->weight = parameter(m, layer, part, C ? 2 : 1, (int64_t[]){rows, C});
     snprintf(part, sizeof part, "%s.bias", name);
@@ -181,9 +187,10 @@ static cr_gpt *gpt_empty(const cr_gpt_config *c, cr_dtype dt, const cr_device *d
         .config = *c, .dtype = dt, .dev = dev, .generator = g ? g : cr_default_generator(), .binder = binder};
     m->params = binder ? binder->into : cr_params_new();
     bool ok = m->params != NULL;
-    if (ok) m->wte = parameter(m, -1, "wte.weight", CR_LIST(c->vocabulary, C));
+    if (ok && binder) m->wte = cr_bind_affine(binder, "wte", c->vocabulary, C, false);
+    else if (ok) m->wte.weight = parameter(m, -1, "wte.weight", CR_LIST(c->vocabulary, C));
     if (ok) m->wpe = parameter(m, -1, "wpe.weight", CR_LIST(c->context, C));
-    ok = ok && (binder || (m->wte && m->wpe));
+    ok = ok && (binder || (m->wte.weight && m->wpe));
     for (int64_t l = 0; l < c->layers; l++) {
         if (!ok) break;
         block *b = &m->h[l];
@@ -363,8 +370,17 @@ static cr_tensor *packed_of(const void *model, const cr_tensor *tokens, const cr
 
 cr_decoder cr_gpt_decoder(const cr_gpt *m) {
     const cr_gpt_config *c = &m->config;
-    return (cr_decoder){m, hidden_of, packed_of, {.weight = m->wte}, c->vocabulary, c->context, c->layers, c->heads,
+    return (cr_decoder){m, hidden_of, packed_of, m->wte, c->vocabulary, c->context, c->layers, c->heads,
                         c->width / c->heads, m->dtype, m->dev};
+}
+
+void cr_gpt_matrices(cr_gpt *m, cr_on_affine visit, void *ctx) {
+    bool on = visit(&m->wte, true, ctx);
+    for (int64_t l = 0; l < m->config.layers && on; l++) {
+        block *b = &m->h[l];
+        cr_affine *const all[] = {&b->attn_c_attn, &b->attn_c_proj, &b->mlp_c_fc, &b->mlp_c_proj};
+        for (int i = 0; i < 4 && on; i++) on = visit(all[i], false, ctx);
+    }
 }
 
 cr_status cr_gpt_generate(const cr_gpt *m, const uint32_t *prompt, int64_t n_prompt, int64_t n_new,

@@ -32,7 +32,8 @@ struct cr_llama {
     cr_dtype dtype;
     const cr_device *dev;
     cr_params *params;                              /* owns every tensor below */
-    cr_tensor *table, *norm, *head;                 /* (V, C), (C), (V, C) */
+    cr_affine table, head;                          /* (V, C); the same where the head is tied */
+    cr_tensor *norm;                                /* (C) */
     block h[];                                      /* L of them */
 };
 
@@ -102,7 +103,7 @@ static cr_tensor *angles_of(const cr_llama *m, int64_t T, const cr_caches *cache
 static cr_tensor *stream(const cr_llama *m, const cr_tensor *tokens, const cr_tensor *table, const cr_caches *caches,
                          const cr_segments *s) {
     if (!table) return NULL;
-    cr_tensor *x = cr_embedding(m->table, tokens);
+    cr_tensor *x = cr_affine_rows(&m->table, tokens, m->dtype);
     for (int64_t l = 0; l < m->c.layers && x; l++) x = block_forward(m, l, x, table, caches, s);
     return cr_rms_norm(x, m->norm, m->c.eps);
 }
@@ -116,8 +117,17 @@ static cr_tensor *packed(const void *model, const cr_tensor *tokens, const cr_se
 }
 
 cr_decoder cr_llama_decoder(const cr_llama *m) {
-    return (cr_decoder){m, hidden, packed, {.weight = m->head}, m->c.vocabulary, m->c.context, m->c.layers,
+    return (cr_decoder){m, hidden, packed, m->head, m->c.vocabulary, m->c.context, m->c.layers,
                         m->c.kv_heads, m->c.head_dim, m->dtype, m->dev};
+}
+
+void cr_llama_matrices(cr_llama *m, cr_on_affine visit, void *ctx) {
+    bool on = visit(&m->head, true, ctx);
+    for (int64_t l = 0; l < m->c.layers && on; l++) {
+        block *b = &m->h[l];
+        cr_affine *const all[] = {&b->q, &b->k, &b->v, &b->o, &b->gate, &b->up, &b->down};
+        for (int i = 0; i < 7 && on; i++) on = visit(all[i], false, ctx);
+    }
 }
 
 /* ---- configuration */
@@ -216,11 +226,9 @@ static cr_tensor *bind(cr_binder *b, int64_t layer, const char *name, int n, con
 }
 
 static cr_affine bind_linear(cr_binder *b, int64_t layer, const char *name, int64_t OC, int64_t C, bool bias) {
-    char weight[64], add[64];
-    snprintf(weight, sizeof weight, "%s.weight", name);
-    snprintf(add, sizeof add, "%s.bias", name);
-    return (cr_affine){.weight = bind(b, layer, weight, CR_LIST(OC, C)),
-                       .bias = bias ? bind(b, layer, add, CR_LIST(OC)) : NULL};
+    char full[96];
+    snprintf(full, sizeof full, "layers.%lld.%s", (long long)layer, name);
+    return cr_bind_affine(b, full, OC, C, bias);
 }
 
 cr_llama *cr_llama_over(const char *op, const char *path, const cr_json *json, const cr_device *dev, cr_binder *b) {
@@ -234,7 +242,7 @@ cr_llama *cr_llama_over(const char *op, const char *path, const cr_json *json, c
     m->dtype = b->dtype;
     m->dev = dev;
     m->params = b->into;
-    m->table = bind(b, -1, "embed_tokens.weight", CR_LIST(c.vocabulary, C));
+    m->table = cr_bind_affine(b, "embed_tokens", c.vocabulary, C, false);
     for (int64_t l = 0; l < c.layers; l++) {
         block *h = &m->h[l];
         h->norm_1 = bind(b, l, "input_layernorm.weight", CR_LIST(C));
@@ -250,7 +258,7 @@ cr_llama *cr_llama_over(const char *op, const char *path, const cr_json *json, c
         h->down = bind_linear(b, l, "mlp.down_proj", C, N, c.mlp_bias);
     }
     m->norm = bind(b, -1, "norm.weight", CR_LIST(C));
-    m->head = c.tied ? m->table : bind(b, -1, "lm_head.weight", CR_LIST(c.vocabulary, C));
+    m->head = c.tied ? m->table : cr_bind_affine(b, "lm_head", c.vocabulary, C, false);
     return m;
 }
 

@@ -114,11 +114,16 @@ static void check_rest(cr_binder *b, const char *table) {
     }
 }
 
+static bool is_quantized(const char *name) { return ends(name, ".codes") || ends(name, ".scales"); }
+
+/* That of the first matrix, or where all are quantized of the first vector. */
 static cr_dtype weights_dtype(const cr_params *p) {
-    for (int64_t i = 0; i < cr_params_count(p); i++) {
-        const cr_tensor *t = cr_params_at(p, i);
-        if (cr_ndim(t) == 2 && cr_dtype_is_float(cr_dtype_of(t))) return cr_dtype_of(t);
-    }
+    for (int axes = 2; axes > 0; axes--)
+        for (int64_t i = 0; i < cr_params_count(p); i++) {
+            const cr_tensor *t = cr_params_at(p, i);
+            if (cr_ndim(t) == axes && cr_dtype_is_float(cr_dtype_of(t)) && !is_quantized(cr_params_name(p, i)))
+                return cr_dtype_of(t);
+        }
     return CR_F32;
 }
 
@@ -134,7 +139,7 @@ static cr_status finish(cr_lm *m, const char *op, const char *path, cr_binder *b
 }
 
 /* The model over weights that have its names; takes config, the text. */
-static cr_lm *build(const char *op, const char *path, char *config, const cr_params *weights, const cr_device *dev) {
+cr_lm *cr_lm_over(const char *op, const char *path, char *config, const cr_params *weights, const cr_device *dev) {
     cr_lm *m = calloc(1, sizeof *m);
     if (!m) return free(config), cr_fail(CR_NO_MEMORY, op, "no memory for a model"), NULL;
     m->config = config;
@@ -177,7 +182,7 @@ static cr_lm *load_folder(const char *op, const char *dir, const cr_device *dev)
     const bool gpt2 = kind && kind->kind == CR_JSON_STRING && !strcmp(kind->text, "gpt2");
     cr_params *files = config ? cr_load(dir, dev) : NULL, *weights = files ? plain_names(files, gpt2) : NULL;
     cr_lm *m = NULL;
-    if (weights) m = build(op, at.s, config, weights, dev);
+    if (weights) m = cr_lm_over(op, at.s, config, weights, dev);
     else free(config);
     cr_params_free(weights);
     cr_params_free(files);
@@ -223,7 +228,7 @@ static cr_lm *load(const char *op, const char *path, const cr_device *dev) {
     if (file_is_gguf(path)) weights = cr_load_gguf(path, dev, &config);
     else if ((config = checkpoint_config(op, path)) != NULL) weights = cr_load(path, dev);
     if (!weights) { free(config); return NULL; }
-    cr_lm *m = build(op, path, config, weights, dev);
+    cr_lm *m = cr_lm_over(op, path, config, weights, dev);
     cr_params_free(weights);
     return m;
 }
@@ -304,16 +309,29 @@ static char *config_for(const cr_lm *m, cr_dtype dt) {
     return NULL;
 }
 
+/* What the tensor number i is saved as, and its name: quantized weights as they are, in a GGUF file as floats. */
+static cr_tensor *saved(const cr_lm *m, int64_t i, cr_dtype dt, bool gguf, char *name, size_t room) {
+    cr_tensor *t = cr_detach(cr_params_at(m->params, i));
+    snprintf(name, room, "%s", cr_params_name(m->params, i));
+    char *end = strrchr(name, '.');
+    if (!t || !end || !is_quantized(name)) return cr_to(t, dt, m->d.dev);
+    if (!gguf) return t;
+    snprintf(end, room - (size_t)(end - name), ".scales");
+    const cr_tensor *scales = find(m->params, name);
+    snprintf(end, room - (size_t)(end - name), ".weight");
+    return cr_dequantize(t, scales, dt);
+}
+
 /* The weights in a dtype; for a folder by the names and in the layout of Hugging Face. */
-static cr_params *weights_for(const cr_lm *m, cr_dtype dt, bool folder) {
+static cr_params *weights_for(const cr_lm *m, cr_dtype dt, bool folder, bool gguf) {
     cr_params *p = cr_params_new();
     cr_status status = p ? CR_OK : cr_error_status();
     for (int64_t i = 0; i < cr_params_count(m->params) && status == CR_OK; i++) {
-        char name[300];
-        const char *plain = cr_params_name(m->params, i);
-        snprintf(name, sizeof name, "%s%s", folder && strcmp(plain, "lm_head.weight") ? prefix(m->gpt2) : "", plain);
+        char name[300], plain[256];
+        if (gguf && ends(cr_params_name(m->params, i), ".scales")) continue;       /* with their codes */
         cr_scope_begin();
-        cr_tensor *t = cr_to(cr_detach(cr_params_at(m->params, i)), dt, m->d.dev);
+        cr_tensor *t = saved(m, i, dt, gguf, plain, sizeof plain);
+        snprintf(name, sizeof name, "%s%s", folder && strncmp(plain, "lm_head.", 8) ? prefix(m->gpt2) : "", plain);
         if (t && folder && is_stored_turned(m->gpt2, plain, t)) t = turned(t);
         status = t ? cr_params_add(p, name, t) : cr_error_status();
         cr_scope_end();
@@ -361,7 +379,7 @@ cr_status cr_lm_save(const cr_lm *m, const char *path, const char *format, const
     if (dt == CR_BOOL) return cr_fail(CR_BAD_VALUE, op, "type must be f32, f16 or bf16 in %s, not '%.20s'", format, t);
     const bool recording = cr_set_grad_enabled(false);
     char *config = config_for(m, dt);
-    cr_params *p = config ? weights_for(m, dt, folder) : NULL;
+    cr_params *p = config ? weights_for(m, dt, folder, gguf) : NULL;
     cr_status status = p ? CR_OK : cr_error_status();
     if (status == CR_OK && folder) status = cr_save_folder(path, p, config, 0);
     else if (status == CR_OK && gguf) status = cr_save_gguf(path, p, config, NULL, t);

@@ -10,6 +10,8 @@
 typedef struct cr_lora_mode { bool train; double dropout; cr_generator *generator; } cr_lora_mode;
 typedef struct cr_affine {
     cr_tensor *weight, *bias;                       /* (OC, C) and (OC); bias NULL: none */
+    cr_tensor *codes, *scales;                      /* instead of weight: cr_quantize's */
+    cr_tensor *moments;                             /* while calibrating: (C, C), every apply adds x^T x; NULL: not */
     cr_tensor *lora_a, *lora_b;                     /* (r, C) and (OC, r); NULL: no adapter */
     double scale;                                   /* of the adapter */
     const cr_lora_mode *lora_mode;                  /* of the model */
@@ -17,6 +19,8 @@ typedef struct cr_affine {
 /* act(x weight^T + bias + scale (x lora_a^T) lora_b^T) : (..., C) -> (..., OC) */
 cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x, cr_act act);
 bool       cr_affine_is_plain(const cr_affine *p);  /* x weight^T + bias, so that other ops may take both */
+/* weight[tokens], the rows of an embedding, of dtype dt where they are quantized : (...) -> (..., C) */
+cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype dt);
 int64_t    cr_affine_inputs(const cr_affine *p);    /* C */
 int64_t    cr_affine_outputs(const cr_affine *p);   /* OC */
 /* visits the linear layers of a model's blocks by name */
@@ -140,17 +144,23 @@ typedef struct cr_binder {
 void cr_binder_problem(cr_binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Borrowed from `into`; NULL: missing or of another shape, which is a problem. */
 cr_tensor *cr_bind(cr_binder *b, const char *name, int n, const int64_t *shape);
+/* name.weight, or name.codes and name.scales; with bias name.bias */
+cr_affine  cr_bind_affine(cr_binder *b, const char *name, int64_t OC, int64_t C, bool bias);
 
 /* ---- gpt.c and llama.c: models over given weights; NULL: no memory, or an error of the configuration */
+/* A matrix of a model; head: the logits', which may be the embedding too.  False: no more are wanted. */
+typedef bool (*cr_on_affine)(cr_affine *p, bool head, void *ctx);
 cr_gpt    *cr_gpt_over(const cr_gpt_config *c, const cr_device *dev, cr_binder *b);     /* takes b->into */
 cr_decoder cr_gpt_decoder(const cr_gpt *m);
 cr_status  cr_gpt_each_affine(cr_gpt *m, cr_named_affine fn, void *ctx);
+void       cr_gpt_matrices(cr_gpt *m, cr_on_affine visit, void *ctx);
 
 typedef struct cr_llama cr_llama;
 cr_llama  *cr_llama_over(const char *op, const char *path, const cr_json *config, const cr_device *dev, cr_binder *b);
 void       cr_llama_free(cr_llama *m);
 cr_decoder cr_llama_decoder(const cr_llama *m);
 cr_status  cr_llama_each_affine(cr_llama *m, cr_named_affine fn, void *ctx);
+void       cr_llama_matrices(cr_llama *m, cr_on_affine visit, void *ctx);
 
 /* ---- lm.c */
 struct cr_lm {
@@ -167,5 +177,7 @@ struct cr_lm {
 };
 /* of Hugging Face's names */
 const char *cr_lm_prefix(const cr_lm *m);
+/* The model over weights that have its names; takes config, the text. */
+cr_lm *cr_lm_over(const char *op, const char *path, char *config, const cr_params *weights, const cr_device *dev);
 
 #endif

@@ -261,7 +261,7 @@ const cr_op cr_op_mlp = {
     .grad = mlp_grad,
 };
 
-static cr_tensor *activated(const cr_tensor *x, cr_act act) {
+static cr_tensor *activation(const cr_tensor *x, cr_act act) {
     switch (act) {
         case CR_ACT_RELU: return cr_relu(x);
         case CR_ACT_GELU: return cr_gelu(x);
@@ -274,6 +274,13 @@ static cr_tensor *activated(const cr_tensor *x, cr_act act) {
     return cr_alias(x);
 }
 
+cr_tensor *cr_activated(cr_tensor *y, cr_act act) {
+    if (!y || act == CR_ACT_NONE) return y;
+    cr_tensor *z = activation(y, act);
+    cr_release(y);
+    return z;
+}
+
 /* Does the device's product apply this activation? */
 static bool takes_gelu(const cr_tensor *x, cr_act act) {
     return act == CR_ACT_GELU_TANH && x && x != CR_NONE && x->dev->kernels->matmul_epilogue;
@@ -284,10 +291,7 @@ cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
         return cr_fail(CR_BAD_VALUE, "linear", "%d is not an activation", (int)act), NULL;
     const bool whole = takes_gelu(x, act);
     cr_tensor *y = cr_apply(whole ? &cr_op_linear_gelu : &cr_op_linear, 3, (const cr_tensor *const[]){x, w, b}, NULL);
-    if (!y || act == CR_ACT_NONE || whole) return y;
-    cr_tensor *z = activated(y, act);
-    cr_release(y);
-    return z;
+    return whole ? y : cr_activated(y, act);
 }
 
 /* One op only where both weights need gradients: else it would save x or a for nothing. */

@@ -23,6 +23,8 @@
     X(linear) \
     X(linear_gelu) \
     X(mlp) \
+    X(linear_quantized) \
+    X(dequantize) \
     X(logsumexp) \
     X(matmul) \
     X(addmm) \

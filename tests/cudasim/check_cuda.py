@@ -106,6 +106,7 @@ DEFINITIONS = {
     "nonzero": ["PIECE=512"],
     "order": ["T=f32 PLACE=u32 TILE=2048", "T=bf16 PLACE=u32 TILE=2048", "T=i64 PLACE=u64 TILE=2048"],
     "pool": ["T=f32 A=f32", "T=bf16 A=f32", "T=f64 A=f64"],
+    "quantized": ["T=f32 A=f32 BITS=8", "T=bf16 A=f32 BITS=4", "T=f64 A=f64 BITS=4"],
     "random": ["T=f32 A=f32", "T=f64 A=f64", "T=i8 A=f32"],
     "reduce": [
         "T=f32 A=f32 TO=f32 KIND=0 MAP=0",

@@ -118,6 +118,22 @@ def rope(interleaved: bool) -> Callable[..., Tensor]:
     return f
 
 
+def coded(rows: int, C: int, bits: int, group: int) -> Tensor:
+    """A weight whose codes and scales follow the formulas of ops_cases.h."""
+    byte = (torch.arange(rows)[:, None] * 37 + torch.arange(C * bits // 8) * 11 + 5) % 256
+    scale = ((torch.arange(rows)[:, None] + 2 * torch.arange(C // group)) % 7 + 1) / (512 if bits == 8 else 32)
+    if bits == 8:
+        code = byte - 256 * (byte > 127)
+    else:
+        byte = byte.unflatten(1, (-1, 16))
+        code = torch.cat([byte % 16, byte // 16], -1).flatten(1) - 8
+    return code.double() * scale.double().repeat_interleave(group, 1)
+
+
+def quantized(rows: int, bits: int, group: int, act: Callable[[Tensor], Tensor] = same) -> Callable[..., Tensor]:
+    return lambda x, bias=None: act(F.linear(x, coded(rows, x.shape[-1], bits, group), bias))
+
+
 Pairs = tuple[tuple[int, int], ...]  # of each axis, as in cr_conv_options
 
 
@@ -447,6 +463,15 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "linear_silu": linear(F.silu),
     "linear_tanh": linear(torch.tanh),
     "linear_sigmoid": linear(torch.sigmoid),
+    "dequantized_8": lambda like: like + coded(*like.shape, 8, 32),
+    "dequantized_4": lambda like: like + coded(*like.shape, 4, 96),
+    "quantized_8": quantized(7, 8, 32),
+    "quantized_8_bare": quantized(5, 8, 96, torch.tanh),
+    "quantized_4": quantized(7, 4, 32),
+    "quantized_4_bare": quantized(5, 4, 96),
+    "quantized_4_gelu": quantized(7, 4, 64, lambda y: F.gelu(y, approximate="tanh")),
+    "quantized_8_long": quantized(131, 8, 64),
+    "quantized_4_long": quantized(131, 4, 128),
     "mlp_first_bias": lambda x, v, b, w: F.gelu(F.linear(x, v, b), approximate="tanh") @ w.T,
     "mlp_relu": lambda x, v, w: (x @ v.T).relu() @ w.T,
     "mlp_second_bias": lambda x, v, w, b: F.linear(F.gelu(x @ v.T, approximate="tanh"), w, b),

@@ -85,7 +85,7 @@ def test_rows_at_different_positions(kind: str) -> None:
         row = cr.tensor([[token for rest in rests for token in rest]])
         got = model.hidden(row, [*zip(*caches, strict=True)], spans)
         assert (got - cr.cat(wanted, 1)).abs().max().item() < 1e-12
-        with pytest.raises(ValueError, match="steps of time"):
+        with pytest.raises(ValueError, match="of samples of 1 to 40"):
             model.hidden(row, [*zip(*caches, strict=True)], spans._replace(pasts=[17, 40, 0, 0, 21]))
 
 

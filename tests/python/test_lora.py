@@ -16,6 +16,7 @@ from chainrule import models, nn, optim
 from chainrule.data import Packing, Sample, Tokenizer, pack, read_samples
 from chainrule.data.packing import Question
 from chainrule.models import GPT, Llama
+from chainrule.models.decoder import Spans
 from chainrule.nn import functional as F
 from chainrule.nn import lora
 from conftest import BUILD
@@ -255,7 +256,7 @@ def test_packed_is_separate(kind: str) -> None:
     with pytest.raises(ValueError, match=r"must be \(1, sum of lengths\)"):
         one.loss(tokens, targets, [5, 1])
     with pytest.raises(ValueError, match="the longest of 65"):
-        one.hidden(cr.zeros(1, 65, dtype=cr.int64), lengths=[65])
+        one.hidden(cr.zeros(1, 65, dtype=cr.int64), past=Spans.whole([65]))
 
 
 def test_rows_of_whole_samples() -> None:

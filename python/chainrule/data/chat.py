@@ -103,6 +103,13 @@ def rendered(template: str, tokens: Mapping[str, str], messages: Messages, ask: 
     return text
 
 
+def template_of(folder: str | None, source: Any) -> tuple[str | None, dict[str, str]]:
+    """The template in a tokenizer's folder, else the name of the built-in one that its special tokens point to;
+    and the special tokens by their names in templates."""
+    said, tokens = stored(folder) if folder is not None else (None, {})
+    return said or _core._chat_format(folder or "", source), tokens
+
+
 def chat_text(
     messages: Messages, ask: bool, template: str | None, folder: str | None, source: Any, more: Mapping[str, Any]
 ) -> str:
@@ -113,11 +120,9 @@ def chat_text(
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
             raise ValueError(f"[apply_chat_template] message {i} must be a dict with a role, not {message!r:.60}")
     tokens: dict[str, str] = {}
-    if template not in BUILT_IN and folder is not None:
-        said, tokens = stored(folder)
+    if template not in BUILT_IN:
+        said, tokens = template_of(folder, source)
         template = template or said
-    if template is None:
-        template = _core._chat_format(folder or "", source)
     if template is None:
         raise ValueError(
             "[apply_chat_template] the tokenizer has no chat_template: pass one, or the name of one: "

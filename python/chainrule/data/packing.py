@@ -241,24 +241,8 @@ def _plain(messages: list[dict[str, str]], ask: bool) -> str:
     return "".join(f"{m['role']}: {m['content']}\n" for m in messages) + "assistant:" * ask
 
 
-def _chatml(messages: list[dict[str, str]], ask: bool) -> str:
-    text = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in messages)
-    return text + "<|im_start|>assistant\n" * ask
-
-
-def _llama3(messages: list[dict[str, str]], ask: bool) -> str:
-    head = "<|start_header_id|>{}<|end_header_id|>\n\n"
-    text = "".join(f"{head.format(m['role'])}{m['content']}<|eot_id|>" for m in messages)
-    return f"<|begin_of_text|>{text}{head.format('assistant') * ask}"
-
-
 def template_of(tokenizer: Any) -> Render:
-    """The chat template of a tokenizer: its own, one that its special tokens show, or plain roles."""
-    own = getattr(tokenizer, "apply_chat_template", None)
-    if tokenizer.token_to_id("<|im_start|>") is not None:
-        return _chatml
-    if tokenizer.token_to_id("<|start_header_id|>") is not None:
-        return _llama3
-    if own is not None and getattr(tokenizer, "chat_template", None):
-        return lambda messages, ask: own(messages, add_generation_prompt=ask)
-    return _plain
+    """The chat template of a tokenizer, or plain roles where it has none."""
+    if getattr(tokenizer, "chat_template", None) is None:
+        return _plain
+    return lambda messages, ask: tokenizer.apply_chat_template(messages, add_generation_prompt=ask, tokenize=False)

@@ -168,6 +168,13 @@ class Tokenizer:
             self._special = {found[0].decode(): id for found, id in named if found is not None and found[1]}
         return dict(self._special)
 
+    @property
+    def chat_template(self) -> str | None:
+        """What ``apply_chat_template`` uses: a template, or the name of a built-in one; None: there is none."""
+        from .chat import template_of
+
+        return template_of(self._folder, self._source)[0]
+
     def apply_chat_template(
         self,
         messages: Sequence[Mapping[str, Any]],

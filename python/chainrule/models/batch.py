@@ -71,7 +71,7 @@ class Slot:
 
     def __init__(self, request: Request, model: Decoder) -> None:
         self.request, self.tokens, self.past = request, [*request.prompt], 0
-        room, p = len(self.tokens) + request.max_tokens, model.head
+        room, p = len(self.tokens) + request.max_tokens, model.like
         self.caches: list[Cache] = [tuple(p.new_empty(model.cache_shape(room)) for _ in "kv") for _ in model.blocks]
         self.generator = Generator()
         if request.seed is not None:
@@ -251,7 +251,7 @@ class Engine:
         tokens = [token for s, length in group for token in s.tokens[s.past : s.past + length]]
         spans = Spans([length for _, length in group], [s.past for s, _ in group])
         caches = [*zip(*(s.caches for s, _ in group), strict=True)]  # of each layer, of each sequence
-        x = self.model.hidden(_core.tensor([tokens], device=self.model.head.device), caches, spans)
+        x = self.model.hidden(_core.tensor([tokens], device=self.model.like.device), caches, spans)
         self.steps += 1
         ready, rows, end = [], [], 0
         for slot, length in group:

@@ -49,7 +49,7 @@ def write(store: Store, new: Tensor, past: int) -> Tensor:
 def caches(model: Decoder, room: int, dtype: _core.dtype | None, rows: int = 1) -> list[tuple[Store, Store]]:
     """Empty stores for the keys and values of each layer.  dtype: of floats, or int8; the weights' when absent.
     TypeError: another one."""
-    p = model.head
+    p = model.like
     dtype = dtype or p.dtype
     shape = (rows, *model.cache_shape(room)[1:])
     if dtype is _core.int8:

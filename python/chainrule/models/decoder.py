@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from .. import _core, nn
 from .._core import Device, Generator, Tensor
+from ..autograd import no_grad
 from ..nn import functional as F
 from ..nn import init
 from . import generation, pretrained
@@ -104,14 +105,27 @@ class Decoder(nn.Module):
         """The layers, in order."""
         raise NotImplementedError
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        """(..., C) -> (..., V)"""
-        return F.linear(hidden, self.head)
-
     @property
     def head(self) -> Tensor:
         """The weight of the logits, (V, C)."""
         raise NotImplementedError
+
+    @property
+    def output(self) -> Any:
+        """The module with that weight: the embedding where the head is tied to it, else a linear layer."""
+        raise NotImplementedError
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Of the residual stream after the last norm : (..., C) -> (..., V)"""
+        output = self.output
+        if isinstance(output, nn.QuantizedEmbedding):
+            return output.linear(x)
+        return F.linear(x, output.weight) if isinstance(output, nn.Embedding) else output(x)
+
+    @property
+    def like(self) -> Tensor:
+        """A weight of the dtype and on the device of the residual stream."""
+        return next(self.parameters())
 
     def cache_shape(self, room: int) -> tuple[int, ...]:
         """The shape of the keys of a layer, (1, KV, room, D)."""
@@ -170,7 +184,6 @@ class Decoder(nn.Module):
             x, targets = x.index_select(0, at), targets.index_select(0, at)
         return F.cross_entropy(self.logits(x), targets, reduction="none")
 
-    @no_grad
     def stream(
         self,
         tokens: Sequence[int] | Tensor,
@@ -283,6 +296,17 @@ class Decoder(nn.Module):
         if draft_tokens < 1:
             raise ValueError(f"[generate] draft_tokens must be at least 1, not {draft_tokens}")
         return [*(tokens.tolist() if isinstance(tokens, Tensor) else tokens)]
+
+    # ---- quantization ----
+    @no_grad
+    def quantize(self, bits: int = 8, group: int = 64, calibration: Sequence[int] | Tensor | None = None) -> Self:
+        """Every linear layer becomes ``nn.QuantizedLinear`` with weights of 8 or 4 bits; the head, and the embedding
+        that it is tied to, have 8.  group: the neighbours of a row that share a scale, 32, 64, 96 or 128.
+        calibration: tokens (T) of a text like those that the model will see; they balance the rounding to 4 bits.
+        Returns the model, which has changed.  ValueError: bits or a group that do not fit, a model that is quantized.
+        IndexError: a token outside of the vocabulary."""
+        pretrained.quantize(self, bits, group, calibration)
+        return self
 
     # ---- files ----
     @classmethod

@@ -105,11 +105,11 @@ class Reader:
     def logits(self, tokens: list[int], last: int = 1) -> Tensor:
         """Those after each of the last tokens, (last, V)."""
         model = self.model
-        new = _core.tensor([tokens[self.start + self.past :]], device=model.head.device)
+        new = _core.tensor([tokens[self.start + self.past :]], device=model.like.device)
         with evaluating(model):
             x = model.hidden(new, self.caches, self.past)
             self.past = len(tokens) - self.start
-            return F.linear(x[:, -last:], model.head)[0]
+            return model.logits(x[:, -last:])[0]
 
     def push(self, tokens: list[int], token: int) -> None:
         """One more token.  A full context goes on from its last half, which is computed again at its new
@@ -217,7 +217,7 @@ def beam_search(
             len(done) == width and (early_stopping or beams[0].score / made**length_penalty <= done[-1].score)
         ):
             break
-        rows = _core.tensor(parents, device=model.head.device)
+        rows = _core.tensor(parents, device=model.like.device)
         reader.caches = [(k.index_select(0, rows), v.index_select(0, rows)) for k, v in reader.caches]
     if not done:
         raise ValueError("[generate] beam search has found no text: mask forbids every token")
@@ -229,9 +229,9 @@ def step(reader: Reader, beams: list[Beam]) -> Tensor:
     model = reader.model
     new = [beam.text[reader.past :] for beam in beams]
     with evaluating(model):
-        x = model.hidden(_core.tensor(new, device=model.head.device), reader.caches, reader.past)
+        x = model.hidden(_core.tensor(new, device=model.like.device), reader.caches, reader.past)
         reader.past = len(beams[0].text)
-        return F.linear(x[:, -1], model.head)
+        return model.logits(x[:, -1])
 
 
 def scored(logits: Tensor, beam: Beam, sampling: Sampling) -> Tensor:

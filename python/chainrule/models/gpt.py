@@ -138,6 +138,10 @@ class GPT(Decoder):
         return self.h
 
     @property
+    def output(self) -> Any:
+        return self.wte
+
+    @property
     def head(self) -> Tensor:
         return self.wte.weight
 

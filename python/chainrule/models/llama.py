@@ -156,7 +156,7 @@ class Llama(Decoder):
         """The rotations of T positions, (T, D)."""
         if isinstance(past, Spans):
             return _core.cat([self._table(*span) for span in zip(*past, strict=True)], 0)
-        p, c = self.embed_tokens.weight, self.config
+        p, c = self.like, self.config
         double = _core.float64 if p.dtype is _core.float64 else _core.float32
         return F.rope_table(T, c.head_dim, c.rope["rope_theta"], c.rope, start=past, dtype=double, device=p.device)
 
@@ -174,8 +174,9 @@ class Llama(Decoder):
     def blocks(self) -> Any:
         return self.layers
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        return super().logits(hidden) if self.lm_head is None else self.lm_head(hidden)
+    @property
+    def output(self) -> Any:
+        return self.embed_tokens if self.lm_head is None else self.lm_head
 
     @property
     def head(self) -> Tensor:

@@ -9,10 +9,11 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import _core
+from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..nn import Parameter
 from ..nn.init import without_values
+from ..nn.quantized import replaced
 from ..serialization import load
 from ..serialization.sharded import bytes_of, load_sharded
 
@@ -175,14 +176,25 @@ def build(
     with without_values():
         make: Any = cls
         model: Model = make(**options, generator=generator, device=device, dtype=dtype)
-    floats = [tensor.dtype for tensor in mine.values() if tensor.is_floating_point() and tensor.ndim == 2]
+    coded = {name.removesuffix(".codes") for name in mine if name.endswith(".codes")}
+    scaled = {f"{base}.scales" for base in coded}
+    floats = [
+        tensor.dtype
+        for axes in (2, 1)
+        for name, tensor in mine.items()
+        if tensor.is_floating_point() and tensor.ndim == axes and name not in scaled
+    ]
     dtype = dtype or (floats[0] if floats else _core.float32)
+    for base in sorted(coded):
+        put_quantized(model, base, mine, dtype, problems)
     places = model._homes()
     if HEAD in mine and HEAD not in places:  # tied: some files have it twice
         head, table = mine.pop(HEAD), mine.get(cls.embedding)
         if table is None or head.shape != table.shape or not _core.equal(head, table):
             problems.append(f"config.json ties the head to the embedding, '{HEAD}' and '{cls.embedding}' differ")
     for name, (module, attribute) in places.items():
+        if name.removesuffix(".codes") in coded or name in scaled:
+            continue
         wanted, tensor = tuple(getattr(module, attribute).shape), mine.pop(name, None)
         if tensor is None:
             problems.append(f"'{name}' is missing, {wanted}")
@@ -202,10 +214,113 @@ def build(
     return model.eval()
 
 
+def put_quantized(model: Decoder, base: str, mine: dict[str, Tensor], dtype: _core.dtype, problems: list[str]) -> None:
+    """The layer ``base`` becomes a quantized one over its codes and scales, which leave ``mine``."""
+    codes, scales = mine.pop(f"{base}.codes"), mine.pop(f"{base}.scales", None)
+    try:
+        layer: Any = model.get_submodule(base)
+    except AttributeError:
+        layer = None
+    if not isinstance(layer, nn.Linear | nn.Embedding):
+        problems.append(f"'{base}.codes' is not wanted, {tuple(codes.shape)}")
+        return
+    rows, columns = layer.weight.shape
+    line = columns if codes.dtype is _core.int8 else columns // 2
+    groups = scales.size(1) if scales is not None and scales.ndim == 2 else 0
+    fits = codes.dtype in (_core.int8, _core.uint8) and tuple(codes.shape) == (rows, line) and groups > 0
+    fits = fits and scales is not None and scales.size(0) == rows
+    if scales is None or not fits or scales.dtype is not _core.float16 or columns % groups or columns // groups % 32:
+        problems.append(
+            f"'{base}.codes' and '{base}.scales', {codes.dtype} {tuple(codes.shape)} and"
+            f" {'absent' if scales is None else tuple(scales.shape)}, are no weight {(rows, columns)} by config.json"
+        )
+        replaced(model, base, nn.Identity())
+    elif isinstance(layer, nn.Linear):
+        replaced(model, base, nn.QuantizedLinear.of(codes, scales, layer.bias))
+    else:
+        replaced(model, base, nn.QuantizedEmbedding.of(codes, scales, dtype))
+
+
+MOMENTS_BYTES = 1 << 30  # of matrices that a text calibrates at once
+
+
+def moments_of(model: Decoder, layers: list[nn.Linear], tokens: list[int]) -> list[Tensor]:
+    """Sums of x^T x over the inputs of these layers in a text, which is read a context at a time."""
+    sums = [_core.zeros(p.in_features, p.in_features, device=p.weight.device) for p in layers]
+
+    def adding(total: Tensor) -> Any:
+        def add(_: Any, inputs: tuple[Tensor, ...]) -> None:
+            x = inputs[0].detach().float().reshape(-1, total.size(0))
+            total.add_(x.t() @ x)
+
+        return add
+
+    hooks = [layer.register_forward_pre_hook(adding(total)) for layer, total in zip(layers, sums, strict=True)]
+    training, context = model.training, model.config.context
+    model.eval()
+    try:
+        for first in range(0, len(tokens), context):
+            model.hidden(_core.tensor([tokens[first : first + context]], device=sums[0].device))
+    finally:
+        model.train(training)
+        for hook in hooks:
+            hook.remove()
+    return sums
+
+
+def quantize(model: Decoder, bits: int, group: int, calibration: Any) -> None:
+    """``Decoder.quantize``."""
+    if bits not in (8, 4):
+        raise ValueError(f"[quantize] bits must be 8 or 4, not {bits}")
+    if group not in (32, 64, 96, 128):
+        raise ValueError(f"[quantize] group must be 32, 64, 96 or 128, not {group}")
+    head = next(name for name, module in model.named_modules() if module is model.output)
+    layers = {name: m for name, m in model.blocks.named_modules(prefix=model.layer) if isinstance(m, nn.Linear)}
+    if not isinstance(model.output, nn.Linear | nn.Embedding) or not layers:
+        raise ValueError("[quantize] the model is quantized already")
+    for name, columns in [(name, m.in_features) for name, m in layers.items()] + [(head, model.head.size(1))]:
+        if columns % group:
+            raise ValueError(f"[quantize] groups of {group} do not divide the {columns} inputs of '{name}.weight'")
+    tokens = None
+    if calibration is not None:
+        tokens = [*(calibration.tolist() if isinstance(calibration, Tensor) else calibration)]
+        if not tokens:
+            raise ValueError("[quantize] the text to calibrate with is empty")
+    fresh: dict[str, Any] = {}
+    names = list(layers)
+    while names:
+        some: list[str] = []
+        used = 0
+        while names and (not some or used + 4 * layers[names[0]].in_features ** 2 <= MOMENTS_BYTES):
+            used += 4 * layers[names[0]].in_features ** 2
+            some.append(names.pop(0))
+        sums: list[Any] = [None] * len(some)
+        if tokens is not None and bits == 4:
+            sums = moments_of(model, [layers[name] for name in some], tokens)
+        for name, total in zip(some, sums, strict=True):
+            fresh[name] = nn.QuantizedLinear.from_linear(layers[name], bits, group, total)
+    if isinstance(model.output, nn.Linear):
+        fresh[head] = nn.QuantizedLinear.from_linear(model.output, 8, group)
+    else:
+        fresh[head] = nn.QuantizedEmbedding.from_embedding(model.output, 8, group)
+    for name, module in fresh.items():
+        replaced(model, name, module.train(model.training))
+    model.pretrained = {
+        **model.pretrained,
+        "quantization_config": {
+            "quant_method": "chainrule",
+            "bits": bits,
+            "group_size": group,
+            "head_bits": 8,
+            "calibrated": tokens is not None and bits == 4,
+        },
+    }
+
+
 def config_text(model: Decoder) -> str:
     """config.json of a model, with what the one that it came with says besides."""
     said = {**model.pretrained, **model.described()}
-    said["torch_dtype"] = said["dtype"] = str(model.head.dtype).rpartition(".")[2]
+    said["torch_dtype"] = said["dtype"] = str(next(model.parameters()).dtype).rpartition(".")[2]
     said["architectures"] = [model.kinds[said["model_type"]]]
     return json.dumps(said, indent=2) + "\n"
 
@@ -221,7 +336,9 @@ def plain_state(model: Decoder, op: str) -> dict[str, Tensor]:
 def save(model: Decoder, folder: str | os.PathLike[str], max_shard_size: int | str) -> None:
     """Writes config.json and the weights by the names of ``transformers``."""
     weights = {
-        name if name == HEAD else model.prefix + name: p.t() if name.endswith(model.transposed) and p.ndim == 2 else p
+        name if name.startswith("lm_head.") else model.prefix + name: p.t()
+        if name.endswith(model.transposed) and p.ndim == 2
+        else p
         for name, p in plain_state(model, "save_pretrained").items()
     }
     _core._save_folder(weights, os.fspath(folder), config_text(model), bytes_of(max_shard_size))
@@ -229,5 +346,9 @@ def save(model: Decoder, folder: str | os.PathLike[str], max_shard_size: int | s
 
 def save_gguf(model: Decoder, path: str | os.PathLike[str], type: str, metadata: Mapping[str, Any] | None) -> None:
     """Writes one file with the model and the entries of its tokenizer."""
-    state = plain_state(model, "save_gguf")
-    _core._save_gguf(state, os.fspath(path), config_text(model), json.dumps(dict(metadata or {})), type)
+    weights = plain_state(model, "save_gguf")
+    for name in [name for name in weights if name.endswith(".codes")]:
+        base = name.removesuffix(".codes")
+        codes, scales = weights.pop(name), weights.pop(f"{base}.scales")
+        weights[f"{base}.weight"] = _core._dequantize(codes, scales, _core.float32)
+    _core._save_gguf(weights, os.fspath(path), config_text(model), json.dumps(dict(metadata or {})), type)

@@ -26,6 +26,7 @@ from . import (
     norm,
     padding,
     pooling,
+    quantized,
     rearrange,
     rnn,
     rotary,
@@ -49,6 +50,7 @@ from .multihead import *
 from .norm import *
 from .padding import *
 from .pooling import *
+from .quantized import *
 from .rearrange import *
 from .rnn import *
 from .rotary import *
@@ -75,6 +77,7 @@ for _part in (
     norm,
     padding,
     pooling,
+    quantized,
     rearrange,
     rnn,
     rotary,

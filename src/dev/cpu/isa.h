@@ -156,6 +156,7 @@ struct cr_isa_kernels {
     const struct cr_windows *windows;               /* windows.h */
     const struct cr_convs *conv;                    /* conv.h */
     const struct cr_winograds *winograd;            /* winograd.h */
+    const struct cr_quantizeds *quantized;          /* quantized.h */
 };
 
 #endif

@@ -111,6 +111,23 @@ ARGUMENTS(round_arguments, class TO) {
     i64 packs, rows, columns, stride, batch_stride;
 };
 
+/* ---- quantized.cu: w (N, K), a scale for each G neighbours of a row */
+enum { QUANTIZED_ROWS = 8 };                        /* of x, for which a row of w is read once */
+ARGUMENTS(dequantize_arguments, class T) {
+    POINTER(T) y;                                   /* (N, K) */
+    POINTER(const u8) codes;
+    POINTER(const f16) scales;
+    i64 numel, K, G, codes_n, scales_n;             /* _n: from row to row */
+};
+ARGUMENTS(linear_quantized_arguments, class T) {
+    POINTER(T) y;                                   /* (M, N) */
+    POINTER(const T) x;                             /* (M, K) */
+    POINTER(const u8) codes;
+    POINTER(const f16) scales;
+    POINTER(const T) bias;                          /* (N): optional */
+    i64 M, N, K, G, codes_n, scales_n;
+};
+
 /* ---- conv.cu: y (M, N) = a (M, K) b (K, N) for each group.  One of n and k counts positions of a
  * batch of images, the other taps of all channels: element (k, n) of b lies where position and tap
  * meet in an image, 0 outside of it. */

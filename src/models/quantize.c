@@ -1,0 +1,178 @@
+/* quantize.c - a language model with its matrices quantized: 8 or 4 bits, the head (and the embedding that it is
+ * tied to) always 8.  With a text, the rounding of 4 bits is balanced by the inputs that each matrix sees in it. */
+#include "lm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/status.h"
+
+enum { MOMENTS_BYTES = 1 << 30 };                   /* of matrices that a text calibrates at once */
+
+typedef struct matrix { cr_affine *p; bool head; const char *name; } matrix;    /* name: with ".weight" */
+typedef struct job {
+    cr_lm *m;
+    int bits;
+    int64_t group;
+    matrix *list; int64_t n, room;
+    bool failed;                                    /* no memory for the list */
+    const uint32_t *tokens; int64_t n_tokens;
+    cr_params *into;                                /* the weights of the quantized model */
+} job;
+
+static const char *name_of(const cr_params *p, const cr_tensor *t) {
+    for (int64_t i = 0; i < cr_params_count(p); i++) if (cr_params_at(p, i) == t) return cr_params_name(p, i);
+    return "";
+}
+
+static bool collect(cr_affine *p, bool head, void *ctx) {
+    job *j = ctx;
+    if (!p->weight) return true;                    /* quantized already */
+    if (j->n == j->room) {
+        const int64_t room = j->room ? 2 * j->room : 64;
+        matrix *grown = realloc(j->list, (size_t)room * sizeof *grown);
+        if (!grown) return cr_fail(CR_NO_MEMORY, "lm_quantize", "no memory for a list"), !(j->failed = true);
+        j->list = grown;
+        j->room = room;
+    }
+    j->list[j->n++] = (matrix){p, head, name_of(j->m->params, p->weight)};
+    return true;
+}
+
+static cr_status check(const job *j) {
+    static const char op[] = "lm_quantize";
+    if (j->bits != 8 && j->bits != 4) return cr_fail(CR_BAD_VALUE, op, "bits must be 8 or 4, not %d", j->bits);
+    if (j->group < 32 || j->group > 128 || j->group % 32)
+        return cr_fail(CR_BAD_VALUE, op, "the group must be 32, 64, 96 or 128, not %lld", (long long)j->group);
+    if (!j->n) return cr_fail(CR_BAD_VALUE, op, "the model is quantized already");
+    for (int64_t i = 0; i < j->n; i++)
+        if (cr_size(j->list[i].p->weight, 1) % j->group)
+            return cr_fail(CR_BAD_VALUE, op, "groups of %lld do not divide the %lld inputs of '%s'",
+                           (long long)j->group, (long long)cr_size(j->list[i].p->weight, 1), j->list[i].name);
+    for (int64_t i = 0; i < j->n_tokens; i++)
+        if (j->tokens[i] >= j->m->d.vocabulary)
+            return cr_fail(CR_BAD_INDEX, op, "token %lld of the text is %u: the vocabulary has %lld", (long long)i,
+                           j->tokens[i], (long long)j->m->d.vocabulary);
+    if (j->tokens && j->n_tokens < 1) return cr_fail(CR_BAD_VALUE, op, "the text to calibrate with is empty");
+    return CR_OK;
+}
+
+/* Runs the text through the model, a context at a time: every matrix with moments collects them. */
+static cr_status read_text(const job *j) {
+    const cr_decoder *d = &j->m->d;
+    cr_status status = CR_OK;
+    for (int64_t first = 0, n; first < j->n_tokens && status == CR_OK; first += n) {
+        n = j->n_tokens - first < d->context ? j->n_tokens - first : d->context;
+        status = cr_check_interrupt("lm_quantize");
+        cr_scope_begin();
+        const cr_tensor *ids = cr_to(cr_from(j->tokens + first, CR_LIST(1, n), CR_U32, d->dev), CR_I64, d->dev);
+        if (status == CR_OK && !d->hidden(d->model, ids, NULL)) status = cr_error_status();
+        cr_scope_end();
+    }
+    return status;
+}
+
+static cr_status add_quantized(const job *j, const matrix *x, const cr_tensor *moments) {
+    cr_tensor *codes, *scales;
+    char name[256];
+    cr_scope_begin();
+    cr_status status = cr_quantize(x->p->weight, x->head ? 8 : j->bits, j->group, moments, &codes, &scales);
+    const int base = (int)(strlen(x->name) - strlen(".weight"));
+    snprintf(name, sizeof name, "%.*s.codes", base, x->name);
+    if (status == CR_OK) status = cr_params_add(j->into, name, codes);
+    snprintf(name, sizeof name, "%.*s.scales", base, x->name);
+    if (status == CR_OK) status = cr_params_add(j->into, name, scales);
+    cr_scope_end();
+    return status;
+}
+
+/* Some matrices from number `first` on; *n: how many. */
+static cr_status quantize_some(job *j, int64_t first, int64_t *n) {
+    const bool reads = j->tokens && j->bits == 4;
+    int64_t bytes = 0, end = first;
+    cr_status status = CR_OK;
+    cr_scope_begin();
+    for (; end < j->n; end++) {
+        cr_affine *p = j->list[end].p;
+        const int64_t C = cr_affine_inputs(p), more = C * C * (int64_t)sizeof(float);
+        if (!reads || j->list[end].head) continue;
+        if (bytes && bytes + more > MOMENTS_BYTES) break;
+        bytes += more;
+        p->moments = cr_zeros(CR_LIST(C, C), CR_F32, j->m->d.dev);
+        if (!p->moments) { status = cr_error_status(); break; }
+    }
+    if (status == CR_OK && bytes) status = read_text(j);
+    for (int64_t i = first; i < end; i++) {
+        cr_tensor *moments = j->list[i].p->moments;
+        j->list[i].p->moments = NULL;
+        if (status == CR_OK) status = cr_check_interrupt("lm_quantize");
+        if (status == CR_OK) status = add_quantized(j, &j->list[i], moments);
+        cr_release(moments);
+    }
+    cr_scope_end();
+    *n = end - first;
+    return status;
+}
+
+/* What is not quantized. */
+static cr_status add_rest(const job *j) {
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < cr_params_count(j->m->params) && status == CR_OK; i++) {
+        const char *name = cr_params_name(j->m->params, i);
+        bool done = false;
+        for (int64_t k = 0; k < j->n; k++) done |= !strcmp(j->list[k].name, name);
+        if (!done) status = cr_params_add(j->into, name, cr_params_at(j->m->params, i));
+    }
+    return status;
+}
+
+/* config.json with a note, under the name that Hugging Face's programs look for. */
+static char *config_for(const job *j) {
+    cr_json *root = cr_json_parse("lm_quantize", "config.json", j->m->config, strlen(j->m->config));
+    cr_out o = {0};
+    if (!root) return NULL;
+    cr_out_format(&o, "{");
+    for (const cr_json *v = root->first; v; v = v->next) {
+        if (!strcmp(v->key, "quantization_config")) continue;
+        cr_out_string(&o, v->key, v->key_bytes);
+        cr_out_format(&o, ": ");
+        cr_put_json(&o, v);
+        cr_out_format(&o, ", ");
+    }
+    cr_out_format(&o, "\"quantization_config\": {\"quant_method\": \"chainrule\", \"bits\": %d, \"group_size\": %lld, "
+                      "\"head_bits\": 8, \"calibrated\": %s}}", j->bits, (long long)j->group,
+                  j->tokens && j->bits == 4 ? "true" : "false");
+    cr_out_put(&o, "", 1);
+    cr_json_free(root);
+    if (!cr_out_check(&o, "lm_quantize", "config.json")) return o.text;
+    cr_out_free(&o);
+    return NULL;
+}
+
+static cr_status run(job *j) {
+    cr_status status = check(j);
+    for (int64_t first = 0, n; first < j->n && status == CR_OK; first += n) status = quantize_some(j, first, &n);
+    if (status == CR_OK) status = add_rest(j);
+    char *config = status == CR_OK ? config_for(j) : NULL;
+    cr_lm *fresh = config ? cr_lm_over("lm_quantize", "the model", config, j->into, j->m->d.dev) : NULL;
+    if (!fresh) return status == CR_OK ? cr_error_status() : status;
+    const cr_lm before = *j->m;
+    *j->m = *fresh;
+    *fresh = before;
+    cr_lm_free(fresh);
+    return CR_OK;
+}
+
+cr_status cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *tokens, int64_t n) {
+    if (cr_lacks("lm_quantize", "model", m)) return cr_error_status();
+    job j = {.m = m, .bits = bits, .group = group, .tokens = tokens, .n_tokens = tokens ? n : 0};
+    const bool recording = cr_set_grad_enabled(false);
+    if (m->gpt) cr_gpt_matrices(m->gpt, collect, &j);
+    else cr_llama_matrices(m->llama, collect, &j);
+    j.into = j.failed ? NULL : cr_params_new();
+    const cr_status status = j.into ? run(&j) : cr_error_status();
+    cr_set_grad_enabled(recording);
+    cr_params_free(j.into);
+    free(j.list);
+    return status;
+}
