@@ -455,6 +455,19 @@ static cr_tensor *max_pool_2(inputs in) {
     const cr_pool_options o = cr_pool_defaults(2, 2);
     return cr_max_pool(in[0], &o, NULL);
 }
+static cr_tensor *max_pool_8(inputs in) {
+    const cr_pool_options o = cr_pool_defaults(2, 8);
+    return cr_max_pool(in[0], &o, NULL);
+}
+static cr_tensor *max_pool_8_where(inputs in) {
+    const cr_pool_options o = cr_pool_defaults(2, 8);
+    cr_tensor *index;
+    return cr_max_pool(in[0], &o, &index) ? index : NULL;
+}
+static cr_tensor *max_pool_pairs(inputs in) {
+    const cr_pool_options o = cr_pool_defaults(1, 2);
+    return cr_max_pool(in[0], &o, NULL);
+}
 static cr_tensor *max_pool_3(inputs in) {           /* as in ResNet: 3 x 3, stride 2, pad 1 */
     return max_pool_with(in, 2, (const int64_t[][3]){{3, 3}, {2, 2}, {1, 1}, {1, 1}}, false);
 }
@@ -1403,6 +1416,11 @@ static const op_case op_cases[] = {
     {"max_pool", "nothing", max_pool_2, FLOATS, true, 1, {{SHAPE(0, 3, 7, 5)}}},
     {"max_pool", "2 x 2, long", max_pool_2, FLOATS, false, 1, {{SHAPE(3, 67, 131)}}},
     {"max_pool", "3 x 3, long", max_pool_3, FLOATS, false, 1, {{SHAPE(5, 61, 137)}}},
+    {"max_pool", "8 x 8, long", max_pool_8, FLOATS, false, 1, {{SHAPE(3, 29, 4211), .fill = STEPS}}},
+    {"max_pool", "where, 8 x 8", max_pool_8_where, FLOATS, false, 1, {{SHAPE(2, 29, 211), .fill = STEPS}}},
+    {"max_pool", "pairs side by side", max_pool_pairs, FLOATS, true, 1, {{SHAPE(6, 22)}}},
+    {"max_pool", "pairs, long", max_pool_pairs, FLOATS, false, 1, {{SHAPE(24, 1400)}}},
+    {"max_pool", "pairs, odd", max_pool_pairs, FLOATS, false, 1, {{SHAPE(5, 1401)}}},
     {"max_pool", "adaptive", adaptive_max, FLOATS, true, 1, {{SHAPE(2, 7, 5)}}},
     {"max_pool", "adaptive, where", adaptive_max_where, FLOATS, false, 1, {{SHAPE(2, 11, 7), .fill = STEPS}}},
     {"band", "mean 2 x 2", avg_pool_2, FLOATS, true, 4, {{SHAPE(2, 3, 7, 5)}}},

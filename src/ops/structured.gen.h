@@ -27,6 +27,7 @@
     X(matmul) \
     X(addmm) \
     X(max_pool) \
+    X(max_pool_values) \
     X(layer_norm) \
     X(rms_norm) \
     X(sort) \
