@@ -37,6 +37,9 @@ def _limits(name: str, x: Tensor, axis: int, given: Sequence[float] | None) -> t
 
 def _edges(name: str, x: Tensor, bins: Sequence[int | Tensor], span: Sequence[float] | None) -> list[Tensor]:
     """The edges of the bins along each axis, from their numbers or as they are given : (M, D) -> D times (N + 1)."""
+    for b in bins:
+        if not isinstance(b, int | Tensor):
+            raise TypeError(f"{name}(): argument 'bins' must be ints or Tensors, not {type(b).__name__}")
     if len(bins) != x.shape[1]:
         raise Error(f"[{name}] {x.shape[1]} axes need as many bins: {len(bins)}")
     tensors = [isinstance(b, Tensor) for b in bins]
@@ -108,6 +111,8 @@ def histogramdd(
     axes = input.shape[-1]
     x = input.detach().reshape(input.numel() // axes if axes else 0, axes)
     w = None if weight is None else weight.detach().reshape(-1)
+    if not isinstance(bins, int | list | tuple):
+        raise TypeError(f"histogramdd(): argument 'bins' must be an int or a sequence, not {type(bins).__name__}")
     each: list[int | Tensor] = [bins] * axes if isinstance(bins, int) else [*bins]
     hist, edges = _counted("histogramdd", x, each, range, w, density)
     return _Histogramdd(hist, tuple(edges))

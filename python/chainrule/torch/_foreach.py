@@ -30,7 +30,7 @@ def _lists(name: str, tensors: Any, args: tuple[Any, ...]) -> list[tuple[Any, ..
     return list(zip(tensors, *each, strict=True))
 
 
-def _run(name: str, tensors: Any, *args: Any, **options: Any) -> list[cr.Tensor] | None:
+def _run(name: str, tensors: Any, *args: Any, **options: Any) -> Any:
     op = name.removeprefix("_foreach_")
     method = getattr(cr.Tensor, op)
     last = options.pop("scalars", options.pop("value", None)) if op.rstrip("_") in _VALUED else None
@@ -43,7 +43,7 @@ def _run(name: str, tensors: Any, *args: Any, **options: Any) -> list[cr.Tensor]
         results = [method(t, a, b, value=_number(v)) for t, a, b, v in calls]
     else:
         results = [method(*call, **options) for call in calls]
-    return None if name.endswith("_") else results
+    return tensors if name.endswith("_") else results
 
 
 def _number(x: Any) -> Any:
