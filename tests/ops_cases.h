@@ -533,6 +533,11 @@ static cr_tensor *group_norm_w(inputs in) { return cr_group_norm(in[0], 3, in[1]
 static cr_tensor *batch_norm_with(inputs in) {
     return cr_batch_norm_with(in[0], in[1], cr_square(in[2]), in[3], in[1], 1e-2);
 }
+static cr_tensor *batch_norm_fixed(inputs in) {     /* the statistics have no gradients */
+    const int64_t C = cr_size(in[0], 1);
+    const cr_tensor *numbers = cr_linspace(0.5, 1.5, C, cr_dtype_of(in[0]), cr_device_of(in[0]));
+    return cr_batch_norm_with(in[0], numbers, cr_square(numbers), in[1], in[2], 1e-2);
+}
 
 /* in: x; weights side by side, (G H, I + P + 2), the last two the biases; states side by side, (B, P + H) or (B, P);
  * the projection.  The result: outputs and last states as one vector. */
@@ -1531,6 +1536,10 @@ static const op_case op_cases[] = {
      false,
      92,
      {{SHAPE(7, 19, 23)}, {SHAPE(268, 92), .lo = -0.3, .hi = 0.3}, {SHAPE(19, 134)}}},
+    {"batch_norm", "fixed", batch_norm_fixed, FLOATS, true, 14, {{SHAPE(2, 3, 7)}, {SHAPE(3)}, {SHAPE(3)}}},
+    {"batch_norm", "fixed, nothing", batch_norm_fixed, FLOATS, true, 1, {{SHAPE(0, 3, 7)}, {SHAPE(3)}, {SHAPE(3)}}},
+    {"batch_norm", "fixed, planes", batch_norm_fixed, FLOATS, true, 70, {{SHAPE(2, 3, 5, 7)}, {SHAPE(3)}, {SHAPE(3)}}},
+    {"batch_norm", "fixed, long", batch_norm_fixed, FLOATS, false, 6186, {{SHAPE(3, 7, 2062)}, {SHAPE(7)}, {SHAPE(7)}}},
 };
 enum { OP_CASES = sizeof op_cases / sizeof *op_cases };
 

@@ -51,6 +51,8 @@
     X(cross_entropy_bwd,      1,  1,  1,  1)    \
     X(attention,              1,  1,  1,  1)    \
     X(attention_bwd,          1,  1,  1,  1)    \
+    X(channel_scale,          1,  0,  0,  0)    \
+    X(channel_scale_bwd,      1,  0,  0,  0)    \
     X(group_norm,             1,  0,  0,  0)    \
     X(group_norm_bwd,         1,  0,  0,  0)    \
     X(max_pool_values,        1,  0,  0,  0)    \
@@ -420,6 +422,10 @@ typedef struct cr_channel_norm_bwd_args {
     cr_array x, w, mean, var, g;
     double eps;
 } cr_channel_norm_bwd_args;
+
+/* The same with statistics that are given: mean and var are read.  dx = g w / sqrt(var + eps). */
+typedef cr_channel_norm_args cr_channel_scale_args;
+typedef cr_channel_norm_bwd_args cr_channel_scale_bwd_args;
 
 /* ---- group normalization: statistics of each row of x (R, C, S), over C and S
  *

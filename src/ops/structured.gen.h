@@ -10,6 +10,7 @@
     X(attention) \
     X(band) \
     X(batch_norm) \
+    X(batch_norm_with) \
     X(cat) \
     X(conv) \
     X(clone) \
