@@ -135,7 +135,8 @@ static const char *const NODES[][2] = {
     {"deg2rad", "Deg2Rad"}, {"entr", "SpecialEntr"}, {"erfcx", "SpecialErfcx"}, {"i0e", "SpecialI0E"},
     {"i1", "SpecialI1"}, {"i1e", "SpecialI1E"}, {"log_ndtr", "SpecialLogNdtr"}, {"ndtri", "SpecialNdtri"},
     {"rad2deg", "Rad2Deg"}, {"relu6", "Hardtanh"}, {"softsign", "Div"}, {"xlog1py", "SpecialXlog1Py"},
-    {"zeta", "SpecialZeta"}, {"max_pool", "MaxPool2DWithIndices"}, {"norm", "LinalgVectorNorm"}, {"pad", "ConstantPadNd"},
+    {"zeta", "SpecialZeta"}, {"max_pool", "MaxPool2DWithIndices"}, {"norm", "LinalgVectorNorm"},
+    {"pad", "ConstantPadNd"},
     {"part", "Slice"}, {"selu", "Elu"}, {"square", "Pow"},
 };
 
@@ -268,7 +269,8 @@ static PyType_Slot node_slots[] = {
      "What a Tensor's grad_fn is: one use of an op in the graph, or a leaf.  It keeps all that it was computed from."},
     {0}};
 static PyType_Spec node_spec = {"chainrule.Node", sizeof(Node), 0,
-                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                node_slots};
 
 /* The class of the nodes of this name, which lives for ever, as its name does. */
 static PyTypeObject *node_class(PyObject *name) {

@@ -265,7 +265,8 @@ static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize
                          positional - (self != NULL), n);
             return false;
         }
-        if (Py_TYPE(args[i]) == dtype_type && self && !strcmp(e->name, "view")) at = e->count - 1;     /* x.view(int32) */
+        /* x.view(int32) */
+        if (Py_TYPE(args[i]) == dtype_type && self && !strcmp(e->name, "view")) at = e->count - 1;
         else if ((e->params[at].flags & VARIADIC) && n - i > 1) {
             *rest = PyTuple_New(n - i);
             if (!*rest) return false;
@@ -411,7 +412,8 @@ static bool long_work(const entry *e, const arg *a) {
 /* The nodes of the result are called as the function is: MeanBackward0, and MeanBackward1 along an axis. */
 static void rename_nodes(const entry *e, const arg *a, PyObject *result) {
     bool along = false;
-    for (int i = 0; i < e->count && e->node[1] && !along; i++) along = a[i].given && !strcmp(e->params[i].name, "dim");
+    for (int i = 0; i < e->count && e->node[1] && !along; i++)
+        along = a[i].given && !strcmp(e->params[i].name, "dim");
     const char *name = e->node[along];
     if (is_tensor(result)) cr_node_rename(handle(result), name);
     for (Py_ssize_t i = 0, n = PyTuple_Check(result) ? PyTuple_Size(result) : 0; i < n; i++) {

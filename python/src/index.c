@@ -231,8 +231,10 @@ cr_tensor *get_item(PyObject *self, PyObject *given) {
     cr_tensor *x = hold(self), *y = NULL;
     if (open_items(&k, given, cr_ndim(x), cr_device_of(x)) && read_items(&k, cr_ndim(x))) y = get(x, &k);
     /* x[0] and x[:, 0] are PyTorch's SelectBackward0 */
-    PyObject *last = PyTuple_Check(given) && PyTuple_Size(given) ? PyTuple_GetItem(given, PyTuple_Size(given) - 1) : given;
-    if (y && PyLong_Check(last) && cr_requires_grad(y) && !strcmp(cr_op_name(y), "part")) cr_node_rename(y, "select");
+    const Py_ssize_t n = PyTuple_Check(given) ? PyTuple_Size(given) : 0;
+    PyObject *last = n ? PyTuple_GetItem(given, n - 1) : given;
+    if (y && PyLong_Check(last) && cr_requires_grad(y) && !strcmp(cr_op_name(y), "part"))
+        cr_node_rename(y, "select");
     close_key(&k);
     cr_drop(x);
     return y;

@@ -97,7 +97,8 @@ cr_tensor *api__histogram(const arg *a) { return cr_histogram(a[0].t, a[1].list.
 /* (input, bins, range, weight, density) */
 static PyObject *histogram_of(const char *name, const arg *a) {
     PyObject *f = python_function("_histogram", name), *density = a[4].b ? Py_True : Py_False;
-    return f ? PyObject_CallFunctionObjArgs(f, a[0].from, a[1].o, a[2].o, a[3].given ? a[3].from : Py_None, density, NULL)
+    return f ? PyObject_CallFunctionObjArgs(f, a[0].from, a[1].o, a[2].o, a[3].given ? a[3].from : Py_None, density,
+                                            NULL)
              : NULL;
 }
 PyObject *api_histogram(const arg *a) { return histogram_of("histogram", a); }

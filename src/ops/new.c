@@ -130,7 +130,8 @@ static cr_status in_units(const cr_tensor *x, cr_dtype dt, cr_meta *m) {
     if (from == to) return CR_OK;
     const int64_t k = from > to ? from / to : to / from;
     const char *old = cr_dtype_name(x->dtype), *new = cr_dtype_name(dt);
-    if (!x->ndim) return cr_fail(CR_BAD_VALUE, op, "a %s without axes cannot be viewed as %s of another size", old, new);
+    if (!x->ndim)
+        return cr_fail(CR_BAD_VALUE, op, "a %s without axes cannot be viewed as %s of another size", old, new);
     if (x->shape[last] != 1 && x->strides[last] != 1)
         return cr_fail(CR_BAD_VALUE, op, "the stride of the last axis must be 1 to view %s as %s: %lld", old, new,
                        (long long)x->strides[last]);
@@ -141,8 +142,8 @@ static cr_status in_units(const cr_tensor *x, cr_dtype dt, cr_meta *m) {
         m->strides[i] = from > to ? x->strides[i] * k : x->strides[i] / k;
     }
     if (from < to && (x->shape[last] % k || x->offset % k))
-        return cr_fail(CR_BAD_VALUE, op, "the last axis and the offset must be multiples of %lld to view %s as %s: %lld, "
-                       "%lld", (long long)k, old, new, (long long)x->shape[last], (long long)x->offset);
+        return cr_fail(CR_BAD_VALUE, op, "the last axis and the offset must be multiples of %lld to view %s as %s: "
+                       "%lld, %lld", (long long)k, old, new, (long long)x->shape[last], (long long)x->offset);
     m->strides[last] = 1;
     m->shape[last] = from > to ? x->shape[last] * k : x->shape[last] / k;
     m->offset = from > to ? x->offset * k : x->offset / k;

@@ -80,7 +80,8 @@ def views() -> Iterator[Call]:
     for shape, a, b in product([(3, 5), (), (7,), (0,), (2, 3, 4), (3, 8)], ANY, ANY):
         if not (b == "bool" and a != "bool"):  # bytes that are neither 0 nor 1 are no bool
             yield call(X(shape, a), Dtype(b))
-    for layout, a, b in product(("transposed", "strided", "offset", "expanded"), ("float32", "int64"), ("uint8", "int64")):
+    layouts = ("transposed", "strided", "offset", "expanded")
+    for layout, a, b in product(layouts, ("float32", "int64"), ("uint8", "int64")):
         yield call(X((3, 8), a, layout=layout), Dtype(b))
         yield call(X((3, 8), a, layout=layout), dtype=Dtype(b))
     yield call(X((3, 8)), Dtype("int64"), 3)

@@ -326,7 +326,7 @@ def test_foreach(torch: Any) -> None:
     with pytest.raises(TypeError, match="element 1 of argument 'self' must be Tensor, not int"):
         torch._foreach_sqrt([x[0], 3])
     with pytest.raises(AttributeError, match="_foreach_no_such"):
-        torch._foreach_no_such
+        _ = torch._foreach_no_such
 
 
 def test_import_stays_apart() -> None:

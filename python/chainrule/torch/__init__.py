@@ -173,9 +173,7 @@ def to_dlpack(tensor: _cr.Tensor) -> _Any:
     return tensor.__dlpack__()
 
 
-def _amp_foreach_non_finite_check_and_unscale_(
-    grads: _Any, found_inf: _cr.Tensor, inv_scale: _cr.Tensor
-) -> None:
+def _amp_foreach_non_finite_check_and_unscale_(grads: _Any, found_inf: _cr.Tensor, inv_scale: _cr.Tensor) -> None:
     """Multiplies gradients by ``inv_scale``; found_inf becomes 1 where one of them is not finite."""
     for g in grads:
         if not g.isfinite().all():

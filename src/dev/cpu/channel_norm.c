@@ -137,7 +137,8 @@ static double sum_of(const channels *s, const double *lanes, int64_t channel) {
     return sum;
 }
 
-static void short_given(const channels *s, int64_t first, int64_t count, double *mean, double *scale, double *shift) {
+static void short_given(const channels *s, int64_t first, int64_t count, double *mean, double *scale,
+                        double *shift) {
     for (int64_t c = 0; c < count; c++) {
         const statistics t = of_forward(s, first + c, number(s->mean, first + c, 0), number(s->var, first + c, 1));
         fill_lanes(s, mean, c, s->g ? 0 : t.mean);

@@ -32,7 +32,8 @@ static int64_t taps(const cr_max_pool_args *args, int axis, int64_t p, int64_t *
 static int64_t ceil_div(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
 static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -ceil_div(-a, b); }
 
-/* A strip of a row of windows: windows column .. column + width - 1, which hold columns from .. from + span - 1 of x. */
+/* A strip of a row of windows: windows column .. column + width - 1, which hold columns from .. from + span - 1 of
+ * x. */
 typedef struct strip {
     int64_t column, width, from, span;
     double best[STRIP], top[SPAN];                  /* lanes: of windows, of columns */
