@@ -321,7 +321,8 @@ static bool convert_all(const entry *e, PyObject **from, PyObject *rest, arg *a,
         if (!from[i] || (from[i] == Py_None && (p->flags & OPTIONAL))) {
             if (from[i] || p->text || (p->flags & OPTIONAL)) continue;
             if (p->flags & VARIADIC) continue;       /* zeros(): a scalar */
-            PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s' (position %d)", called(e), p->name, i + 1);
+            PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s' (position %d)", called(e), p->name,
+                         i + 1);
             return false;
         }
         a[i].from = from[i];

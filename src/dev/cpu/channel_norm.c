@@ -177,7 +177,8 @@ static void short_planes(const channels *s, int64_t first, int64_t count) {
         const int64_t at = b * row + from;
         const void *x = lanes_in(s, s->g && s->given ? s->g : s->x, at, n, x_lanes);
         void *y = lanes_out(s, at, g_lanes);
-        if (s->g && !s->given) k->scale_two_lanes[is_f64](y, x, lanes_in(s, s->g, at, n, g_lanes), mean, scale, shift, third, n);
+        if (s->g && !s->given)
+            k->scale_two_lanes[is_f64](y, x, lanes_in(s, s->g, at, n, g_lanes), mean, scale, shift, third, n);
         else k->scale_lanes[is_f64](y, x, mean, scale, shift, n);
         lanes_done(s, at, n, y);
     }
