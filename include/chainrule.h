@@ -284,6 +284,9 @@ typedef cr_tensor *(*cr_hook)(const cr_tensor *grad, void *ctx);
 int64_t     cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *ctx));
                             /* id >= 1, 0 on failure; done (or NULL) is called once, when the
                                hook is removed or freed */
+int64_t     cr_add_late_hook(cr_tensor *leaf, cr_hook hook, void *ctx, void (*done)(void *ctx));
+                            /* hook(leaf) after each addition to its gradient, where cr_backward
+                               has no on_grad; returns CR_NONE, or NULL (failure) */
 cr_status   cr_remove_hook(cr_tensor *t, int64_t id);   /* also from inside a hook */
 
 bool        cr_set_anomaly(bool on);
@@ -321,6 +324,9 @@ typedef struct cr_node_info {                   /* all borrowed from the node */
 } cr_node_info;
 cr_node     *cr_node_of(const cr_tensor *t);    /* owned; NULL without an error: t is in no graph */
 cr_node_info cr_node_look(const cr_node *n);
+void         cr_node_rename(const cr_tensor *t, const char *op);
+                            /* op, never freed, instead of the name of the op that made t; nothing
+                               where t is in no graph or shares its node */
 cr_tensor   *cr_node_tensor(const cr_node *n);
                             /* the leaf, or the result if it retains its gradient: owned
                                (cr_drop); NULL without an error: already freed */

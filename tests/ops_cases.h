@@ -488,6 +488,19 @@ static cr_tensor *max_pool_2(inputs in) {
     const cr_pool_options o = cr_pool_defaults(2, 2);
     return cr_max_pool(in[0], &o, NULL);
 }
+static cr_tensor *max_pool_8(inputs in) {
+    const cr_pool_options o = cr_pool_defaults(2, 8);
+    return cr_max_pool(in[0], &o, NULL);
+}
+static cr_tensor *max_pool_8_where(inputs in) {
+    const cr_pool_options o = cr_pool_defaults(2, 8);
+    cr_tensor *index;
+    return cr_max_pool(in[0], &o, &index) ? index : NULL;
+}
+static cr_tensor *max_pool_pairs(inputs in) {
+    const cr_pool_options o = cr_pool_defaults(1, 2);
+    return cr_max_pool(in[0], &o, NULL);
+}
 static cr_tensor *max_pool_3(inputs in) {           /* as in ResNet: 3 x 3, stride 2, pad 1 */
     return max_pool_with(in, 2, (const int64_t[][3]){{3, 3}, {2, 2}, {1, 1}, {1, 1}}, false);
 }
@@ -552,6 +565,11 @@ static cr_tensor *group_norm(inputs in) { return cr_group_norm(in[0], 2, in[1], 
 static cr_tensor *group_norm_w(inputs in) { return cr_group_norm(in[0], 3, in[1], CR_NONE, 1e-3); }
 static cr_tensor *batch_norm_with(inputs in) {
     return cr_batch_norm_with(in[0], in[1], cr_square(in[2]), in[3], in[1], 1e-2);
+}
+static cr_tensor *batch_norm_fixed(inputs in) {     /* the statistics have no gradients */
+    const int64_t C = cr_size(in[0], 1);
+    const cr_tensor *numbers = cr_linspace(0.5, 1.5, C, cr_dtype_of(in[0]), cr_device_of(in[0]));
+    return cr_batch_norm_with(in[0], numbers, cr_square(numbers), in[1], in[2], 1e-2);
 }
 
 /* in: x; weights side by side, (G H, I + P + 2), the last two the biases; states side by side, (B, P + H) or (B, P);
@@ -1450,6 +1468,11 @@ static const op_case op_cases[] = {
     {"max_pool", "nothing", max_pool_2, FLOATS, true, 1, {{SHAPE(0, 3, 7, 5)}}},
     {"max_pool", "2 x 2, long", max_pool_2, FLOATS, false, 1, {{SHAPE(3, 67, 131)}}},
     {"max_pool", "3 x 3, long", max_pool_3, FLOATS, false, 1, {{SHAPE(5, 61, 137)}}},
+    {"max_pool", "8 x 8, long", max_pool_8, FLOATS, false, 1, {{SHAPE(3, 29, 4211), .fill = STEPS}}},
+    {"max_pool", "where, 8 x 8", max_pool_8_where, FLOATS, false, 1, {{SHAPE(2, 29, 211), .fill = STEPS}}},
+    {"max_pool", "pairs side by side", max_pool_pairs, FLOATS, true, 1, {{SHAPE(6, 22)}}},
+    {"max_pool", "pairs, long", max_pool_pairs, FLOATS, false, 1, {{SHAPE(24, 1400)}}},
+    {"max_pool", "pairs, odd", max_pool_pairs, FLOATS, false, 1, {{SHAPE(5, 1401)}}},
     {"max_pool", "adaptive", adaptive_max, FLOATS, true, 1, {{SHAPE(2, 7, 5)}}},
     {"max_pool", "adaptive, where", adaptive_max_where, FLOATS, false, 1, {{SHAPE(2, 11, 7), .fill = STEPS}}},
     {"band", "mean 2 x 2", avg_pool_2, FLOATS, true, 4, {{SHAPE(2, 3, 7, 5)}}},
@@ -1560,6 +1583,10 @@ static const op_case op_cases[] = {
      false,
      92,
      {{SHAPE(7, 19, 23)}, {SHAPE(268, 92), .lo = -0.3, .hi = 0.3}, {SHAPE(19, 134)}}},
+    {"batch_norm", "fixed", batch_norm_fixed, FLOATS, true, 14, {{SHAPE(2, 3, 7)}, {SHAPE(3)}, {SHAPE(3)}}},
+    {"batch_norm", "fixed, nothing", batch_norm_fixed, FLOATS, true, 1, {{SHAPE(0, 3, 7)}, {SHAPE(3)}, {SHAPE(3)}}},
+    {"batch_norm", "fixed, planes", batch_norm_fixed, FLOATS, true, 70, {{SHAPE(2, 3, 5, 7)}, {SHAPE(3)}, {SHAPE(3)}}},
+    {"batch_norm", "fixed, long", batch_norm_fixed, FLOATS, false, 6186, {{SHAPE(3, 7, 2062)}, {SHAPE(7)}, {SHAPE(7)}}},
 };
 enum { OP_CASES = sizeof op_cases / sizeof *op_cases };
 

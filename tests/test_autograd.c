@@ -287,6 +287,62 @@ TEST(hooks) {
     }
 }
 
+static cr_tensor *halves_grad(const cr_tensor *leaf, void *ctx) {
+    cr_scope_begin();
+    cr_set_grad((cr_tensor *)(uintptr_t)leaf, cr_keep(cr_mul_scalar(cr_grad(leaf), 0.5)));
+    cr_scope_end();
+    return look(leaf, ctx);
+}
+static cr_tensor *fails(const cr_tensor *leaf, void *ctx) { (void)leaf; (void)ctx; return NULL; }
+
+TEST(late_hooks) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        int runs = 0, first = 0;
+        cr_tensor *x = leaf3(1, 2, 3, d), *y = cr_mul_scalar(x, 4);
+        const int64_t id = cr_add_late_hook(x, halves_grad, &runs, NULL);
+        CHECK(id && cr_add_hook(x, double_it, &first, NULL), "add_late_hook: %s", cr_error());
+        OK(cr_backward(total(cr_add(y, x)), CR_NONE, &(cr_backward_options){.retain_graph = true}));
+        EXPECT3(cr_grad(x), 5, 5, 5);                /* (4 + 1) doubled by one kind, halved by the other */
+        CHECK(runs == 1 && first == 1, "the hooks ran %d and %d times", runs, first);
+        const cr_tensor *to = x, *from = total(y);
+        cr_tensor *g;
+        OK(cr_gradients(1, &from, NULL, 1, &to, &g, NULL));
+        CHECK(runs == 1, "nothing is added to a gradient that is returned");
+        OK(cr_backward(total(cr_mul_scalar(x, 3)), CR_NONE, &(cr_backward_options){.n_inputs = 1, .inputs = &to}));
+        EXPECT3(cr_grad(x), 5.5, 5.5, 5.5);          /* (5 + 6) / 2 */
+        OK(cr_remove_hook(x, id));
+        OK(cr_backward(total(x), CR_NONE, NULL));
+        EXPECT3(cr_grad(x), 7.5, 7.5, 7.5);
+        cr_add_late_hook(x, fails, NULL, NULL);
+        FAILS(CR_RUNTIME, "a hook of a leaf failed without a message", cr_backward(total(x), CR_NONE, NULL));
+        FAILS(CR_RUNTIME, "[add_late_hook] the tensor is no leaf", cr_add_late_hook(cr_mul(x, x), fails, NULL, NULL));
+        FAILS(CR_RUNTIME, "does not require", cr_add_late_hook(vec3(1, 2, 3, d), fails, NULL, NULL));
+        FAILS(CR_BAD_VALUE, "the hook", cr_add_late_hook(x, NULL, NULL, NULL));
+        cr_scope_end();
+    }
+}
+
+/* The result of several ops may be called as the function that made it; a tensor that the function only passes on keeps
+ * its name. */
+TEST(renamed_nodes) {
+    cr_scope_begin();
+    cr_tensor *x = leaf3(1, 2, 3, cr_cpu()), *y = cr_mul_scalar(x, 2);
+    cr_node_rename(y, "twice");
+    cr_tensor *same = cr_view(y, CR_LIST(3));
+    CHECK(!strcmp(cr_op_name(y), "twice") && !strcmp(cr_op_name(same), "view"), "%s, %s", cr_op_name(y),
+          cr_op_name(same));
+    cr_node_rename(x, "leaf");
+    CHECK(!strcmp(cr_op_name(x), ""), "a leaf has no op: %s", cr_op_name(x));
+    cr_node *n = cr_node_of(y);
+    cr_node_rename(y, "shared");
+    CHECK(!strcmp(cr_node_look(n).op, "twice"), "a node with another reference: %s", cr_node_look(n).op);
+    cr_node_release(n);
+    OK(cr_backward(total(y), CR_NONE, NULL));
+    EXPECT3(cr_grad(x), 2, 2, 2);
+    cr_scope_end();
+}
+
 /* Storage for a hook's ctx that lives as long as the hook. */
 typedef struct life { cr_tensor *t; int64_t id; int runs, ended; } life;
 static void end_life(void *ctx) { ((life *)ctx)->ended++; }

@@ -213,6 +213,36 @@ TEST(storage_views) {
     cr_scope_end();
 }
 
+TEST(views_of_other_dtypes) {
+    static const double v[] = {1, 2, 3, 4, 5, 6};
+    for (int d = 0; d < 2; d++) {
+        const cr_device *dev = d ? cr_ref() : cr_cpu();
+        cr_scope_begin();
+        cr_tensor *x = cr_requires_grad_(cr_to(cr_from(v, CR_LIST(2, 3), CR_F64, dev), CR_F32, dev), true);
+        cr_tensor *bits = cr_view_dtype(x, CR_I32), *bytes = cr_view_dtype(x, CR_U8);
+        CHECK(cr_item_int(cr_select(cr_select(bits, 0, 0), 0, 0)) == 0x3f800000, "the bits of 1.0f");
+        CHECK(!cr_requires_grad(bits) && cr_storage_id(bits) == cr_storage_id(x), "a view outside the graph");
+        CHECK(cr_size(bytes, 0) == 2 && cr_size(bytes, 1) == 12, "%lld columns of bytes", (long long)cr_size(bytes, 1));
+        cr_tensor *column = cr_slice(bits, 1, 1, 2, 1), *back = cr_view_dtype(cr_slice(bytes, 1, 4, 12, 1), CR_F32);
+        CHECK(cr_item(cr_sum(back, CR_ALL, false)) == 2 + 3 + 5 + 6, "bytes 4 to 11 of each row as floats");
+        CHECK(cr_numel(cr_view_dtype(column, CR_I16)) == 4, "an axis of one needs no stride of 1");
+        FAILS(CR_BAD_VALUE, "[view] the stride of the last axis must be 1 to view float32 as uint8: 3",
+              cr_view_dtype(cr_transpose(x, 0, 1), CR_U8));
+        FAILS(CR_BAD_VALUE, "[view] the stride of axis 0 must be a multiple of 2 to view float32 as float64: 3",
+              cr_view_dtype(x, CR_F64));
+        FAILS(CR_BAD_VALUE, "[view] the last axis and the offset must be multiples of 4 to view uint8 as float32: 8, 2",
+              cr_view_dtype(cr_slice(bytes, 1, 2, 10, 1), CR_F32));
+        FAILS(CR_BAD_VALUE, "[view] a float32 without axes", cr_view_dtype(cr_ones(0, NULL, CR_F32, dev), CR_U8));
+        FAILS(CR_BAD_TYPE, "[view] there is no dtype 99", cr_view_dtype(x, (cr_dtype)99));
+        cr_scope_end();
+    }
+    _Alignas(8) static char memory[16];
+    cr_scope_begin();
+    cr_tensor *odd = cr_borrow(memory + 1, CR_LIST(8), CR_U8, NULL, NULL);
+    FAILS(CR_BAD_VALUE, "[view] the memory is not aligned to the 4 bytes of float32", cr_view_dtype(odd, CR_F32));
+    cr_scope_end();
+}
+
 TEST(dtypes_have_names) {
     CHECK(!strcmp(cr_dtype_name(CR_BF16), "bfloat16") && cr_dtype_size(CR_BF16) == 2 &&
               !strcmp(cr_dtype_name((cr_dtype)99), "not a dtype"),

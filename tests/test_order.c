@@ -58,6 +58,15 @@ static void check_specials(void) {
     VALUES(cr_quantile(OF(1, 2, 3, 4), between, CR_ALL, false, CR_NEAREST, false), 3, 1, 3);
     VALUES(cr_histc(OF(0, 1, 2, 2, NAN, 9, -1), 2, 0, 2), 1, 3);
     FAILS(CR_BAD_VALUE, "[histc] no range: from", cr_histc(OF(0, INFINITY), 2, 0, 0));
+    const cr_tensor *edges[] = {OF(0, 1, 3), OF(-1, 0, 0.5, 4)}, *one = OF(0, 0.5, 1, 3, 3.5, -1, NAN);
+    VALUES(cr_histogram(cr_unsqueeze(one, 1), 1, edges, CR_NONE), 2, 2);
+    VALUES(cr_histogram(cr_unsqueeze(one, 1), 1, edges, OF(1, 2, 4, 8, 16, NAN, 32)), 3, 12);
+    cr_tensor *points = cr_reshape(OF(0, 4, 2, 0, 3, 0.5, 0.5, -2, 1, -1), CR_LIST(5, 2));
+    VALUES(cr_histogram(points, 2, edges, CR_NONE), 0, 0, 1, 1, 1, 1);
+    FAILS(CR_BAD_VALUE, "[histogram] points (M, D) with D of 2", cr_histogram(one, 2, edges, CR_NONE));
+    FAILS(CR_BAD_VALUE, "[histogram] weights (2,) for (5, 2)", cr_histogram(points, 2, edges, OF(1, 2)));
+    edges[1] = OF(1);
+    FAILS(CR_BAD_VALUE, "[histogram] the edges of axis 1 must be at least 2", cr_histogram(points, 2, edges, CR_NONE));
     VALUES(cr_searchsorted(OF(-1, -0.0, 0.0, 2, NAN), OF(-2, 0, -0.0, 1, 2, 3, NAN), false, CR_NONE), 0, 1, 1, 3, 3, 4,
            4);
     VALUES(cr_searchsorted(OF(-1, -0.0, 0.0, 2, NAN), OF(-2, 0, -0.0, 1, 2, 3, NAN), true, CR_NONE), 0, 3, 3, 3, 4, 4,

@@ -60,6 +60,13 @@ TEST(infinities_stay_outside) {
         is(cr_slice(cr_avg_pool(beside, &o), 0, 0, 5, 4), 2, (double[]){1, 3}, 1e-6, "mean beside an infinity");
         is(cr_max_pool(x, &o, &index), 5, (double[]){2, 3, (double)INFINITY, (double)NAN, (double)NAN}, 0, "max");
         is(index, 5, (double[]){1, 2, 3, 4, 4}, 0, "positions");
+        is(cr_max_pool(x, &o, NULL), 5, (double[]){2, 3, (double)INFINITY, (double)NAN, (double)NAN}, 0, "values");
+        const double plane[8] = {(double)NAN, 1, -1, -2, 2, (double)NAN, -2, -1}, down = -(double)INFINITY;
+        o = cr_pool_defaults(2, 2);
+        is(cr_max_pool(numbers(plane, CR_LIST(1, 2, 4), CR_F32, dev), &o, &index), 2, (double[]){(double)NAN, -1}, 0,
+           "NaN in two columns");
+        is(index, 2, (double[]){5, 2}, 0, "the last NaN, the first of equals");
+        is(cr_max_pool(cr_full(CR_LIST(1, 2, 2), down, CR_F32, dev), &o, NULL), 1, &down, 0, "minus infinity");
         cr_scope_end();
     }
 }

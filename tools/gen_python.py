@@ -134,6 +134,8 @@ class Api:
     broadcasts: bool = False
     overload: bool = False  # only for the stub: one way to call the next row of this name
     runs: str = ""  # the C function is api_<runs>
+    called: str = ""  # what errors say; "": they stay as they are
+    nodes: tuple[str, ...] = ()  # what the node of the result is called, where it is not the op; then with a dim
 
     def c_name(self) -> str:
         return self.alias or self.name
@@ -173,6 +175,10 @@ def read_rows() -> list[Api]:
         if not isinstance(node, ast.FunctionDef):
             raise SystemExit(f"{SOURCE}:{node.lineno}: expected a row")
         marks = {ast.unparse(d) for d in node.decorator_list}
+        calls = [d for d in node.decorator_list if isinstance(d, ast.Call)]
+        texts = {ast.unparse(d.func): [ast.literal_eval(a) for a in d.args] for d in calls}
+        called = texts.get("called", ["" if node.name[0] == "_" or node.name == "backward" else node.name])[0]
+        names = [called.rstrip("_")] if "node" in marks else texts.get("node", [])
         returns = ast.unparse(node.returns) if node.returns else "None"
         rows.append(
             Api(
@@ -185,9 +191,9 @@ def read_rows() -> list[Api]:
                 "inplace" in marks,
                 returns == "Tensor" and "python" not in marks,
                 overload="overload" in marks,
-                runs=next(
-                    (ast.literal_eval(d.args[0]) for d in node.decorator_list if isinstance(d, ast.Call)), node.name
-                ),
+                runs=texts.get("runs", [node.name])[0],
+                called=called,
+                nodes=tuple(names),
             )
         )
     return rows
@@ -218,7 +224,7 @@ def elementwise_rows(taken: set[str]) -> list[Api]:
         )
         value = f"{number_check}return cr_{r.name}({', '.join(operands + numbers)});"
         given = f"(const double[]){{{', '.join(numbers)}}}" if numbers else "NULL"
-        found.append(Api(name, params, "Tensor", doc, True, True, False, True, value, broadcasts=n > 1))
+        found.append(Api(name, params, "Tensor", doc, True, True, False, True, value, broadcasts=n > 1, called=name))
         if r.rule != "TEST" or n > 1 or name == "logical_not":
             params = [replace(params[0], annotation="Tensor"), *params[1:]]
             found.append(
@@ -233,6 +239,7 @@ def elementwise_rows(taken: set[str]) -> list[Api]:
                     True,
                     f'return api_in_place("{r.name}", a, {n}, {given});',
                     broadcasts=n > 1,
+                    called=name + "_",
                 )
             )
     return found
@@ -269,7 +276,7 @@ def argument_list(first: list[str], params: list[Parameter], typed: bool) -> str
 
 # What ``out`` of a function takes, by what the function returns; the extension binds it (bind() in call.c).
 OUT = {"Tensor": "Tensor"} | dict.fromkeys(
-    ("_ValuesIndices", "_MinMax", "_MantissaExponent", "tuple[Tensor, Tensor]"), "Sequence[Tensor]"
+    ("_ValuesIndices", "_MinMax", "_MantissaExponent", "_Histogram", "tuple[Tensor, Tensor]"), "Sequence[Tensor]"
 )
 
 
@@ -343,11 +350,14 @@ def c_lines(rows: list[Api]) -> list[str]:
                 out.append(f"static const param {entry}_params[] = {{{parameter_table(r)}}};")
             field = "compute" if r.compute else "run"
             inplace = ", .inplace = true" if r.inplace else ""
+            called = f', .called = "{r.called}"' if r.called else ""
+            nodes = ", ".join(f'"{name}"' for name in r.nodes)
+            node = f", .node = {{{nodes}}}" if nodes else ""
             numpys = f", .numpys = &{NUMPYS[r.name]}_entry" if r.name in NUMPYS else ""
             known = f", .params = {entry}_params, .count = {len(r.params)}" if r.params else ""
             out.append(
                 f'static const entry {entry} = {{.name = "{r.name}", .{field} ='
-                f" api_{r.runs or r.name}{known}{inplace}{numpys}}};"
+                f" api_{r.runs or r.name}{known}{called}{node}{inplace}{numpys}}};"
             )
             for method in (False, True):
                 if r.method if method else r.function:

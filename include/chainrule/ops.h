@@ -232,6 +232,10 @@ cr_tensor *cr_reshape(const cr_tensor *x, int n, const int64_t *shape);
                             /* one size may be -1; a view where possible */
 cr_tensor *cr_view(const cr_tensor *x, int n, const int64_t *shape);
                             /* the same; an error if it needs a copy */
+cr_tensor *cr_view_dtype(const cr_tensor *x, cr_dtype dt);
+                            /* view: the bytes of x as elements of dt, outside the graph; the last
+                               axis (of stride 1) has k times as many or as few, where the sizes
+                               of the dtypes differ by k */
 cr_tensor *cr_transpose(const cr_tensor *x, int a, int b); /* view */
 cr_tensor *cr_permute(const cr_tensor *x, int n, const int64_t *axes); /* view */
 cr_tensor *cr_slice(const cr_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
@@ -394,6 +398,12 @@ cr_tensor *cr_bincount(const cr_tensor *x, const cr_tensor *weights, int64_t min
 cr_tensor *cr_histc(const cr_tensor *x, int64_t bins, double low, double high);
                             /* (bins): counts in equal parts of [low, high]; low = high: of [min,
                                max]; NaN is not counted */
+
+cr_tensor *cr_histogram(const cr_tensor *x, int D, const cr_tensor *const *edges,
+                        const cr_tensor *weights);
+                            /* points x (M, D), D times rising edges (N_i + 1) -> (N_1, ..., N_D),
+                               x's dtype: points in each box, or the sum of their weights
+                               (M)|CR_NONE; the last box along an axis has its upper edge */
 
 /* ---- scans along an axis: x's shape */
 cr_tensor *cr_cumsum(const cr_tensor *x, int axis);

@@ -50,20 +50,45 @@ static cr_tensor *call_hook(const cr_tensor *grad, void *hook) {
     return y;
 }
 
-PyObject *api_register_hook(const arg *a) {
-    if (!PyCallable_Check(a[1].o)) return raise_type(a[1].o, "register_hook(): argument 'hook' must be callable, not");
+/* The hook of a pair (weak reference to the Tensor, hook), with the Tensor that it was registered on. */
+static cr_tensor *call_late_hook(const cr_tensor *leaf, void *pair) {
+    (void)leaf;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *tensor = Py_NewRef(PyWeakref_GetObject(PyTuple_GetItem((PyObject *)pair, 0))),
+             *hook = PyTuple_GetItem((PyObject *)pair, 1);
+    PyObject *result = tensor == Py_None ? Py_NewRef(Py_None) : PyObject_CallFunctionObjArgs(hook, tensor, NULL);
+    const bool ok = result == Py_None;
+    if (result && !ok) raise_type(result, "a hook behind the accumulation of a gradient must return None, not");
+    Py_XDECREF(result);
+    Py_DECREF(tensor);
+    PyGILState_Release(state);
+    return ok ? cr_retain(CR_NONE) : NULL;
+}
+
+static PyObject *hooked(const arg *a, bool late) {
     Handle *h = PyObject_New(Handle, handle_type);
     if (!h) return NULL;
     h->tensor = PyWeakref_NewRef(a[0].from, NULL);
     h->id = 0;
-    if (h->tensor) {
-        Py_INCREF(a[1].o);
-        h->id = cr_add_hook(a[0].t, call_hook, a[1].o, forget);
-        if (!h->id) { Py_DECREF(a[1].o); raise_error(); }
+    PyObject *ctx = !h->tensor ? NULL : late ? PyTuple_Pack(2, h->tensor, a[1].o) : Py_NewRef(a[1].o);
+    if (ctx) {
+        h->id = late ? cr_add_late_hook(a[0].t, call_late_hook, ctx, forget)
+                     : cr_add_hook(a[0].t, call_hook, ctx, forget);
+        if (!h->id) { Py_DECREF(ctx); raise_error(); }
     }
     if (h->id) return (PyObject *)h;
     Py_DECREF(h);
     return NULL;
+}
+
+PyObject *api_register_hook(const arg *a) {
+    if (!PyCallable_Check(a[1].o)) return raise_type(a[1].o, "register_hook(): argument 'hook' must be callable, not");
+    return hooked(a, false);
+}
+
+PyObject *api_register_post_accumulate_grad_hook(const arg *a) {
+    if (PyCallable_Check(a[1].o)) return hooked(a, true);
+    return raise_type(a[1].o, "register_post_accumulate_grad_hook(): argument 'hook' must be callable, not");
 }
 
 static PyObject *handle_remove(PyObject *self, PyObject *unused) {
@@ -98,11 +123,52 @@ static PyType_Spec handle_spec = {"chainrule.RemovableHandle", sizeof(Handle), 0
 /* ---- nodes of the graph */
 typedef struct Node { PyObject_HEAD cr_node *node; PyObject *address; } Node;      /* node: owned */
 static PyTypeObject *node_type;
+static PyObject *node_classes;                       /* "MulBackward0" -> a subclass of Node, made when first seen */
 static PyObject *node_objects;                       /* a node's address -> its object's, while that lives: one
                                                       * object for each node, as PyTorch has it */
 
+/* Ops whose node has another name in PyTorch than theirs. */
+static const char *const NODES[][2] = {
+    {"batch_norm", "NativeBatchNorm"}, {"cast", "ToCopy"}, {"conv", "Convolution"}, {"conv_transpose", "Convolution"},
+    {"cross_entropy", "NllLoss"},
+    {"layer_norm", "NativeLayerNorm"}, {"linear", "Addmm"}, {"log1p", "Log1P"}, {"logsigmoid", "LogSigmoid"},
+    {"deg2rad", "Deg2Rad"}, {"entr", "SpecialEntr"}, {"erfcx", "SpecialErfcx"}, {"i0e", "SpecialI0E"},
+    {"i1", "SpecialI1"}, {"i1e", "SpecialI1E"}, {"log_ndtr", "SpecialLogNdtr"}, {"ndtri", "SpecialNdtri"},
+    {"rad2deg", "Rad2Deg"}, {"relu6", "Hardtanh"}, {"softsign", "Div"}, {"xlog1py", "SpecialXlog1Py"},
+    {"zeta", "SpecialZeta"}, {"max_pool", "MaxPool2DWithIndices"}, {"norm", "LinalgVectorNorm"},
+    {"pad", "ConstantPadNd"},
+    {"part", "Slice"}, {"selu", "Elu"}, {"square", "Pow"},
+};
+
+/* As PyTorch calls it: log_softmax is LogSoftmaxBackward0, a Function Cube is CubeBackward. */
+static PyObject *node_name(const cr_node *node) {
+    const cr_node_info info = cr_node_look(node);
+    if (!*info.op) return PyUnicode_FromString("AccumulateGrad");
+    if (info.function) return PyUnicode_FromFormat("%sBackward", info.op);
+    if (!strcmp(info.op, "matmul")) {
+        static const char *const products[] = {"Dot", "Mv", "Mm", "Bmm"};
+        return PyUnicode_FromFormat("%sBackward0", products[info.ndim < 3 ? info.ndim : 3]);
+    }
+    for (size_t i = 0; i < sizeof NODES / sizeof *NODES; i++)
+        if (!strcmp(info.op, NODES[i][0])) return PyUnicode_FromFormat("%sBackward0", NODES[i][1]);
+    char name[128];
+    const char *c = info.op;
+    size_t n = 0;
+    for (; *c && *c != ':' && n < sizeof name - 1; c++) {
+        const bool begins = c == info.op || c[-1] == '_';
+        if (*c != '_') name[n++] = (char)(begins && *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+    }
+    name[n] = 0;
+    return PyUnicode_FromFormat("%sBackward%s", name, *c == ':' ? c + 1 : "0");
+}
+
+static PyTypeObject *node_class(PyObject *name);
+
 static PyObject *node_new(cr_node *n, PyObject *address) {         /* takes both */
-    Node *self = PyObject_New(Node, node_type);
+    PyObject *name = node_name(n);
+    PyTypeObject *class = name ? node_class(name) : NULL;
+    Node *self = class ? PyObject_New(Node, class) : NULL;
+    Py_XDECREF(name);
     if (!self) { Py_DECREF(address); cr_node_release(n); return NULL; }
     self->node = n;
     self->address = address;
@@ -138,38 +204,13 @@ static void node_free(PyObject *self) {
 
 static cr_node_info look(PyObject *self) { return cr_node_look(((Node *)(void *)self)->node); }
 
-/* Ops whose node has another name in PyTorch than theirs. */
-static const char *const NODES[][2] = {
-    {"batch_norm", "NativeBatchNorm"}, {"cast", "ToCopy"}, {"conv", "Convolution"}, {"conv_transpose", "Convolution"},
-    {"layer_norm", "NativeLayerNorm"}, {"linear", "Addmm"}, {"log1p", "Log1P"}, {"logsigmoid", "LogSigmoid"},
-    {"max_pool", "MaxPool2DWithIndices"}, {"norm", "LinalgVectorNorm"}, {"pad", "ConstantPadNd"},
-    {"part", "Slice"}, {"selu", "Elu"}, {"square", "Pow"},
-};
-
-/* As PyTorch calls it: log_softmax is LogSoftmaxBackward0, a Function Cube is CubeBackward. */
-static PyObject *node_name(PyObject *self, PyObject *unused) {
+static PyObject *named_as(PyObject *self, PyObject *unused) {
     (void)unused;
-    const cr_node_info info = look(self);
-    if (!*info.op) return PyUnicode_FromString("AccumulateGrad");
-    if (info.function) return PyUnicode_FromFormat("%sBackward", info.op);
-    if (!strcmp(info.op, "matmul")) {
-        static const char *const products[] = {"Dot", "Mv", "Mm", "Bmm"};
-        return PyUnicode_FromFormat("%sBackward0", products[info.ndim < 3 ? info.ndim : 3]);
-    }
-    for (size_t i = 0; i < sizeof NODES / sizeof *NODES; i++)
-        if (!strcmp(info.op, NODES[i][0])) return PyUnicode_FromFormat("%sBackward0", NODES[i][1]);
-    char name[128];
-    size_t n = 0;
-    for (const char *c = info.op; *c && n < sizeof name - 1; c++) {
-        const bool begins = c == info.op || c[-1] == '_';
-        if (*c != '_') name[n++] = (char)(begins && *c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
-    }
-    name[n] = 0;
-    return PyUnicode_FromFormat("%sBackward0", name);
+    return PyObject_GetAttrString((PyObject *)Py_TYPE(self), "__name__");
 }
 
 static PyObject *node_repr(PyObject *self) {
-    PyObject *name = node_name(self, NULL), *text = name ? PyUnicode_FromFormat("<%U object at %p>", name, self) : NULL;
+    PyObject *name = named_as(self, NULL), *text = name ? PyUnicode_FromFormat("<%U object at %p>", name, self) : NULL;
     Py_XDECREF(name);
     return text;
 }
@@ -207,7 +248,7 @@ static PyObject *get_node_shape(PyObject *self, void *unused) {
 static PyObject *get_node_dtype(PyObject *self, void *unused) { (void)unused; return dtype_object(look(self).dtype); }
 
 static PyMethodDef node_methods[] = {
-    {"name", node_name, METH_NOARGS,
+    {"name", named_as, METH_NOARGS,
      "name($self, /)\n--\n\nAs PyTorch calls it: \"MulBackward0\"; of a leaf, \"AccumulateGrad\"."},
     {0}};
 static PyGetSetDef node_getset[] = {
@@ -228,13 +269,32 @@ static PyType_Slot node_slots[] = {
      "What a Tensor's grad_fn is: one use of an op in the graph, or a leaf.  It keeps all that it was computed from."},
     {0}};
 static PyType_Spec node_spec = {"chainrule.Node", sizeof(Node), 0,
-                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                node_slots};
+
+/* The class of the nodes of this name, which lives for ever, as its name does. */
+static PyTypeObject *node_class(PyObject *name) {
+    static PyType_Slot no_slots[] = {{0}};
+    PyObject *class = PyDict_GetItemWithError(node_classes, name);
+    if (class || PyErr_Occurred()) return (PyTypeObject *)(void *)class;
+    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+    const size_t room = text ? strlen(text) + sizeof "chainrule." : 0;
+    char *full = text ? malloc(room) : NULL;
+    if (!full) return text ? PyErr_NoMemory(), NULL : NULL;
+    PyOS_snprintf(full, room, "chainrule.%s", text);
+    PyType_Spec spec = {full, sizeof(Node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, no_slots};
+    class = PyType_FromSpecWithBases(&spec, (PyObject *)node_type);
+    if (class && PyDict_SetItem(node_classes, name, class) == 0) Py_DECREF(class);
+    else Py_CLEAR(class);
+    return (PyTypeObject *)(void *)class;
+}
 
 bool make_autograd_types(PyObject *module) {
     handle_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &handle_spec, NULL);
     node_type = (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &node_spec, NULL);
     node_objects = PyDict_New();
-    return node_objects && handle_type && PyModule_AddType(module, handle_type) == 0 && node_type &&
+    node_classes = PyDict_New();
+    return node_objects && node_classes && handle_type && PyModule_AddType(module, handle_type) == 0 && node_type &&
            PyModule_AddType(module, node_type) == 0;
 }
 
@@ -251,6 +311,18 @@ PyObject *api_detach_(const arg *a) {
     forget_grad(a[0].from);
     Py_INCREF(a[0].from);
     return a[0].from;
+}
+
+/* (input, name): the names live for ever, each once */
+PyObject *api__named(const arg *a) {
+    static PyObject *names;
+    if (!names && !(names = PyDict_New())) return NULL;
+    PyObject *known = PyDict_GetItemWithError(names, a[1].from);
+    if (!known && (PyErr_Occurred() || PyDict_SetItem(names, a[1].from, known = a[1].from) < 0)) return NULL;
+    const char *text = PyUnicode_AsUTF8AndSize(known, NULL);
+    if (!text) return NULL;
+    cr_node_rename(a[0].t, text);
+    return Py_NewRef(a[0].from);
 }
 
 PyObject *api_retain_grad(const arg *a) {

@@ -230,6 +230,8 @@ static void release_args(int n, arg *a, const param *p) {
 }
 
 /* ---- binding: which object goes to which parameter */
+static const char *called(const entry *e) { return e->called ? e->called : e->name; }
+
 static int find_parameter(const entry *e, PyObject *name) {
     static const struct { const char *theirs, *ours;
     } numpys[] = {{"axis", "dim"}, {"keepdims", "keepdim"}, {"ddof", "correction"},
@@ -259,11 +261,13 @@ static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize
         if (at >= e->count || (e->params[at].flags & KEYWORD)) {
             int positional = 0;
             while (positional < e->count && !(e->params[positional].flags & KEYWORD)) positional++;
-            PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given", e->name,
+            PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given", called(e),
                          positional - (self != NULL), n);
             return false;
         }
-        if ((e->params[at].flags & VARIADIC) && n - i > 1) {
+        /* x.view(int32) */
+        if (Py_TYPE(args[i]) == dtype_type && self && !strcmp(e->name, "view")) at = e->count - 1;
+        else if ((e->params[at].flags & VARIADIC) && n - i > 1) {
             *rest = PyTuple_New(n - i);
             if (!*rest) return false;
             for (Py_ssize_t k = i; k < n; k++) { Py_INCREF(args[k]); PyTuple_SetItem(*rest, k - i, args[k]); }
@@ -291,7 +295,7 @@ static bool bind(const entry *e, PyObject *self, PyObject *const *args, Py_ssize
             PyErr_Format(PyExc_TypeError,
                          i < 0 ? "%s() got an unexpected keyword argument '%U'"
                                : "%s() got multiple values for argument '%U'",
-                         e->name, name);
+                         called(e), name);
             return false;
         }
         to[i] = args[n + k];
@@ -317,7 +321,8 @@ static bool convert_all(const entry *e, PyObject **from, PyObject *rest, arg *a,
         if (!from[i] || (from[i] == Py_None && (p->flags & OPTIONAL))) {
             if (from[i] || p->text || (p->flags & OPTIONAL)) continue;
             if (p->flags & VARIADIC) continue;       /* zeros(): a scalar */
-            PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s' (position %d)", e->name, p->name, i + 1);
+            PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s' (position %d)", called(e), p->name,
+                         i + 1);
             return false;
         }
         a[i].from = from[i];
@@ -327,7 +332,7 @@ static bool convert_all(const entry *e, PyObject **from, PyObject *rest, arg *a,
             PyErr_Clear();
             PyObject *got = from[i] == rest && rest && PyTuple_Size(rest) ? PyTuple_GetItem(rest, 0) : from[i];
             if (p->kind == SIZE && (PyTuple_Check(got) || PyList_Check(got))) got = not_an_int(got);
-            raise_type(got, "%s(): argument '%s' (position %d) must be %s, not", e->name, p->name, i + 1,
+            raise_type(got, "%s(): argument '%s' (position %d) must be %s, not", called(e), p->name, i + 1,
                        wanted[p->kind]);
         }
         return false;
@@ -405,6 +410,19 @@ static bool long_work(const entry *e, const arg *a) {
     return most > 1 << 15 || product > 1 << 20;
 }
 
+/* The nodes of the result are called as the function is: MeanBackward0, and MeanBackward1 along an axis. */
+static void rename_nodes(const entry *e, const arg *a, PyObject *result) {
+    bool along = false;
+    for (int i = 0; i < e->count && e->node[1] && !along; i++)
+        along = a[i].given && !strcmp(e->params[i].name, "dim");
+    const char *name = e->node[along];
+    if (is_tensor(result)) cr_node_rename(handle(result), name);
+    for (Py_ssize_t i = 0, n = PyTuple_Check(result) ? PyTuple_Size(result) : 0; i < n; i++) {
+        PyObject *one = PyTuple_GetItem(result, i);
+        if (is_tensor(one)) cr_node_rename(handle(one), name);
+    }
+}
+
 PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     PyObject *from[MAX_ARGS] = {NULL}, *rest = NULL, *result = NULL, *out = NULL;
     arg a[MAX_ARGS];
@@ -423,11 +441,11 @@ PyObject *api_call(const entry *e, PyObject *self, PyObject *const *args, Py_ssi
             else Py_INCREF(result = from[0]);
         }
         mixed_end(suspended);
+        if (e->node[0] && result && cr_grad_enabled()) rename_nodes(e, a, result);
     }
     if (result && out && out != Py_None) result = into(e, result, out);
     release_args(done, a, e->params);
     Py_XDECREF(rest);
-    /* an error of backward names the op that failed */
-    if (!result && e->name[0] != '_' && strcmp(e->name, "backward")) name_error(e->name);
+    if (!result && e->called) name_error(e->called);
     return result;
 }

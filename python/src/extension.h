@@ -100,6 +100,10 @@ typedef struct arg {                                /* one converted argument; `
 typedef struct param { const char *name; kind kind; int flags; const char *text; double value; } param;
 typedef struct entry {
     const char *name;
+    const char *called;                             /* what errors say: the name, or that of the public function which
+                                                     * calls a row with an underscore; NULL: they stay as they are */
+    const char *node[2];                            /* the name of the result's node, where several ops make it up, or
+                                                     * NULL; then where `dim` is given, or NULL: the same */
     cr_tensor *(*compute)(const arg *a);            /* touches no Python object: may run without the GIL */
     PyObject *(*run)(const arg *a);                 /* the others */
     const param *params;

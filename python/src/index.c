@@ -3,6 +3,8 @@
  * that view. */
 #include "extension.h"
 
+#include <string.h>
+
 enum { MAX_ITEMS = 3 * CR_MAX_DIMS };               /* each axis, as many None, and some bools */
 
 /* t: an index tensor, held; made: for this key */
@@ -228,6 +230,11 @@ cr_tensor *get_item(PyObject *self, PyObject *given) {
     key k;
     cr_tensor *x = hold(self), *y = NULL;
     if (open_items(&k, given, cr_ndim(x), cr_device_of(x)) && read_items(&k, cr_ndim(x))) y = get(x, &k);
+    /* x[0] and x[:, 0] are PyTorch's SelectBackward0 */
+    const Py_ssize_t n = PyTuple_Check(given) ? PyTuple_Size(given) : 0;
+    PyObject *last = n ? PyTuple_GetItem(given, n - 1) : given;
+    if (y && PyLong_Check(last) && cr_requires_grad(y) && !strcmp(cr_op_name(y), "part"))
+        cr_node_rename(y, "select");
     close_key(&k);
     cr_drop(x);
     return y;

@@ -104,32 +104,32 @@ static bool pad_same(const cr_tensor *w, int64_t axes, cr_conv_options *o) {
     return true;
 }
 
-/* (input, weight, axes, stride, padding, dilation, groups, same, bias) */
+/* (input, weight, stride, padding, dilation, groups, same, bias, axes) */
 cr_tensor *api__conv(const arg *a) {
-    cr_conv_options o = {.groups = a[6].i};
-    const int64_t axes = a[2].i;
+    cr_conv_options o = {.groups = a[5].i};
+    const int64_t axes = a[8].i;
     int64_t pad[3];
-    if (!has_axes("conv", a[1].t, axes) || !for_axes("conv", "stride", &a[3], axes, o.stride) ||
-        !for_axes("conv", "padding", &a[4], axes, pad) || !for_axes("conv", "dilation", &a[5], axes, o.dilation))
+    if (!has_axes("conv", a[1].t, axes) || !for_axes("conv", "stride", &a[2], axes, o.stride) ||
+        !for_axes("conv", "padding", &a[3], axes, pad) || !for_axes("conv", "dilation", &a[4], axes, o.dilation))
         return NULL;
     for (int i = 0; i < axes; i++) o.padding[i][0] = o.padding[i][1] = pad[i];
-    if (a[7].b && !pad_same(a[1].t, axes, &o)) return NULL;
-    return cr_conv(a[0].t, a[1].t, a[8].t, &o);
+    if (a[6].b && !pad_same(a[1].t, axes, &o)) return NULL;
+    return cr_conv(a[0].t, a[1].t, a[7].t, &o);
 }
 
-/* (input, weight, axes, stride, padding, output_padding, groups, dilation, bias) */
+/* (input, weight, stride, padding, output_padding, groups, dilation, bias, axes) */
 cr_tensor *api__conv_transpose(const arg *a) {
     static const char op[] = "conv_transpose";
-    cr_conv_options o = {.groups = a[6].i};
-    const int64_t axes = a[2].i;
+    cr_conv_options o = {.groups = a[5].i};
+    const int64_t axes = a[8].i;
     int64_t pad[3];
-    if (!has_axes(op, a[1].t, axes) || !for_axes(op, "stride", &a[3], axes, o.stride) ||
-        !for_axes(op, "padding", &a[4], axes, pad) ||
-        !for_axes(op, "output_padding", &a[5], axes, o.output_padding) ||
-        !for_axes(op, "dilation", &a[7], axes, o.dilation))
+    if (!has_axes(op, a[1].t, axes) || !for_axes(op, "stride", &a[2], axes, o.stride) ||
+        !for_axes(op, "padding", &a[3], axes, pad) ||
+        !for_axes(op, "output_padding", &a[4], axes, o.output_padding) ||
+        !for_axes(op, "dilation", &a[6], axes, o.dilation))
         return NULL;
     for (int i = 0; i < axes; i++) o.padding[i][0] = o.padding[i][1] = pad[i];
-    return cr_conv_transpose(a[0].t, a[1].t, a[8].t, &o);
+    return cr_conv_transpose(a[0].t, a[1].t, a[7].t, &o);
 }
 
 /* The steps of a packed batch, in the memory of `sizes`, which the caller releases; NULL: an exception. */

@@ -91,6 +91,19 @@ cr_tensor *api_bincount(const arg *a) { return cr_bincount(a[0].t, a[1].t, a[2].
 /* (input, bins, min, max) */
 cr_tensor *api_histc(const arg *a) { return cr_histc(a[0].t, a[1].i, a[2].x.d, a[3].x.d); }
 
+/* (input, edges, weight) */
+cr_tensor *api__histogram(const arg *a) { return cr_histogram(a[0].t, a[1].list.n, a[1].list.v, a[2].t); }
+
+/* (input, bins, range, weight, density) */
+static PyObject *histogram_of(const char *name, const arg *a) {
+    PyObject *f = python_function("_histogram", name), *density = a[4].b ? Py_True : Py_False;
+    return f ? PyObject_CallFunctionObjArgs(f, a[0].from, a[1].o, a[2].o, a[3].given ? a[3].from : Py_None, density,
+                                            NULL)
+             : NULL;
+}
+PyObject *api_histogram(const arg *a) { return histogram_of("histogram", a); }
+PyObject *api_histogramdd(const arg *a) { return histogram_of("histogramdd", a); }
+
 /* (input, q, dim, keepdim, interpolation) */
 static cr_tensor *quantile(const arg *a, bool skip_nan) {
     static const char *const names[] = {"linear", "lower", "higher", "nearest", "midpoint"};

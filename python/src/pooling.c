@@ -63,7 +63,10 @@ cr_tensor *api__avg_pool(const arg *a) {
 
 /* (input, output_size) */
 cr_tensor *api__adaptive_avg_pool(const arg *a) { return cr_adaptive_avg_pool(a[0].t, a[1].size.n, a[1].size.v); }
-PyObject *api__adaptive_max_pool(const arg *a) {
+cr_tensor *api__adaptive_max_pool(const arg *a) {
+    return cr_adaptive_max_pool(a[0].t, a[1].size.n, a[1].size.v, NULL);
+}
+PyObject *api__adaptive_max_pool_with_indices(const arg *a) {
     cr_tensor *y, *index;
     WITHOUT_GIL(y = cr_adaptive_max_pool(a[0].t, a[1].size.n, a[1].size.v, &index));
     return tuple_with(y, 1, &index);

@@ -173,7 +173,9 @@ static PyObject *extreme(const arg *a, const char *type_name,
     }
     if (!to_int64(a[1].o, &dim)) return NULL;
     WITHOUT_GIL(y = extreme_of(strrchr(type_name, '.') + 1, a, true, along_axis(a[0].t, axis(dim), a[2].b, &index)));
-    return y ? named_pair(type_name, y, index) : raise_error();
+    if (!y) return raise_error();
+    cr_node_rename(y, strrchr(type_name, '.') + 1);
+    return named_pair(type_name, y, index);
 }
 PyObject *api_max(const arg *a) { return extreme(a, "chainrule.return_types.max", cr_max, cr_max_along, cr_maximum); }
 PyObject *api_min(const arg *a) { return extreme(a, "chainrule.return_types.min", cr_min, cr_min_along, cr_minimum); }

@@ -4,7 +4,12 @@
 #include <string.h>
 
 cr_tensor *api_reshape(const arg *a) { return cr_reshape(a[0].t, a[1].size.n, a[1].size.v); }
-cr_tensor *api_view(const arg *a) { return cr_view(a[0].t, a[1].size.n, a[1].size.v); }
+/* (input, *shape, dtype) */
+cr_tensor *api_view(const arg *a) {
+    if (!a[2].given) return cr_view(a[0].t, a[1].size.n, a[1].size.v);
+    if (!a[1].given) return cr_view_dtype(a[0].t, a[2].dt);
+    return set_error(PyExc_TypeError, "view(): a shape and a dtype exclude one another"), NULL;
+}
 cr_tensor *api_expand(const arg *a) { return cr_expand(a[0].t, a[1].size.n, a[1].size.v); }
 cr_tensor *api_broadcast_to(const arg *a) { return cr_expand(a[0].t, a[1].size.n, a[1].size.v); }
 cr_tensor *api_expand_as(const arg *a) { return cr_expand(a[0].t, cr_ndim(a[1].t), cr_shape(a[1].t)); }

@@ -237,7 +237,8 @@ static bool write_result(tune *t) {
     if (!run_path(r, "checkpoint-best", best)) return false;
     cr_status status = r->s->best && isfinite(r->best) ? cr_training_load(best, &weights) : CR_OK;
     if (status == CR_OK)
-        status = r->s->lora ? cr_lm_save_adapter(t->o.model, r->s->out) : cr_lm_save(t->o.model, r->s->out, "safetensors", NULL);
+        status = r->s->lora ? cr_lm_save_adapter(t->o.model, r->s->out)
+                            : cr_lm_save(t->o.model, r->s->out, "safetensors", NULL);
     if (status != CR_OK) return cli_fail_library(), false;
     if (r->s->lora) printf("adapter     %s\nwrite text  chainrule generate --model %s --adapter %s --prompt \"...\"\n",
                            r->s->out, r->s->model, r->s->out);

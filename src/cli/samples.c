@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "../core/os.h"
-#include "../io/file.h"
 #include "../io/json.h"
 
 /* At least `more` elements of room behind n; p: the address of the array's pointer. */
@@ -158,14 +157,14 @@ static char *chat_text(const reader *r, int64_t n, const cr_message *m, bool ask
         char *text = cr_chat_text(r->chat, n, m, ask);
         return text ? text : (cli_fail_library(), NULL);
     }
-    cr_out out = {0};
-    cr_out_put(&out, "", 0);
-    for (int64_t i = 0; i < n; i++) cr_out_format(&out, "%s: %s\n", m[i].role, m[i].content);
-    cr_out_put(&out, "assistant:", ask ? sizeof "assistant:" : 0);
-    if (!ask) cr_out_put(&out, "", 1);
-    if (cr_out_check(&out, "finetune", "a chat") == CR_OK) return out.text;
-    cr_out_free(&out);
-    return cli_fail_library(), NULL;
+    size_t bytes = sizeof "assistant:", at = 0;
+    for (int64_t i = 0; i < n; i++) bytes += strlen(m[i].role) + strlen(m[i].content) + 3;
+    char *text = malloc(bytes);
+    if (!text) return cli_fail("no memory for a chat of %zu bytes", bytes), NULL;
+    for (int64_t i = 0; i < n; i++)
+        at += (size_t)snprintf(text + at, bytes - at, "%s: %s\n", m[i].role, m[i].content);
+    snprintf(text + at, bytes - at, "%s", ask ? "assistant:" : "");
+    return text;
 }
 
 /* Splits the text of a chat into what stands before each answer and the answer with its end token, which counts;

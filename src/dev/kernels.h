@@ -53,8 +53,11 @@
     X(cross_entropy_bwd,      1,  1,  1,  1)    \
     X(attention,              1,  1,  1,  1)    \
     X(attention_bwd,          1,  1,  1,  1)    \
+    X(channel_scale,          1,  0,  0,  0)    \
+    X(channel_scale_bwd,      1,  0,  0,  0)    \
     X(group_norm,             1,  0,  0,  0)    \
     X(group_norm_bwd,         1,  0,  0,  0)    \
+    X(max_pool_values,        1,  0,  0,  0)    \
     X(scatter_extreme,        1,  0,  0,  0)    \
     X(nextafter,              1,  0,  0,  0)    \
     X(triangle,               1,  1,  0,  0)    \
@@ -413,6 +416,7 @@ typedef struct cr_max_pool_args {
     cr_array x;
     int64_t kernel[3], stride[3], pad[3], dilation[3];
 } cr_max_pool_args;
+typedef cr_max_pool_args cr_max_pool_values_args;      /* the same without index */
 
 /* A banded matrix times x (M, R, N) along R:  y[m, s, n] = sum over k < K of weights[s, k] x[m, start[s] + k, n].
  * A weight of 0 adds nothing, also where x is not finite.  Resampling and average pooling are such products, one for
@@ -440,6 +444,10 @@ typedef struct cr_channel_norm_bwd_args {
     cr_array x, w, mean, var, g;
     double eps;
 } cr_channel_norm_bwd_args;
+
+/* The same with statistics that are given: mean and var are read.  dx = g w / sqrt(var + eps). */
+typedef cr_channel_norm_args cr_channel_scale_args;
+typedef cr_channel_norm_bwd_args cr_channel_scale_bwd_args;
 
 /* ---- group normalization: statistics of each row of x (R, C, S), over C and S
  *

@@ -191,7 +191,7 @@ static cr_status visit_waiting(walk *w, cr_node *n) {
 
 static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
     int64_t id = 0;
-    for (cr_hook_entry *h; g && (h = cr_hook_after(n, id)); ) {
+    for (cr_hook_entry *h; g && (h = cr_hook_after(n, id, false)); ) {
         id = h->id;
         cr_tensor *changed = cr_adopt(h->hook(g, h->ctx));
         cr_hook_release(h);
@@ -224,6 +224,22 @@ static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ou
     cr_word_unlock(&t->adding);
     cr_drop(before);
     return sum ? CR_OK : cr_error_status();
+}
+
+/* The gradient of leaf t is complete and in its place. */
+static cr_status run_late_hooks(cr_node *n, cr_tensor *t) {
+    cr_status status = CR_OK;
+    int64_t id = 0;
+    for (cr_hook_entry *h; status == CR_OK && (h = cr_hook_after(n, id, true)); ) {
+        id = h->id;
+        const cr_tensor *result = h->hook(t, h->ctx);
+        cr_hook_release(h);
+        cr_drop(result);
+        if (result) continue;
+        if (!cr_error()) cr_fail(CR_RUNTIME, "hook", "a hook of a leaf failed without a message");
+        status = cr_error_status();
+    }
+    return status;
 }
 
 /* Nodes that are not in `known` were added by a checkpoint: they are wanted. */
@@ -364,12 +380,14 @@ static capture *capture_of(walk *w, const cr_node *n) {
 }
 
 /* Gives gradient g to a leaf, or to a result that retains its gradient. */
-static cr_status to_tensor(walk *w, const cr_node *n, cr_tensor *g, bool only_ours) {
+static cr_status to_tensor(walk *w, cr_node *n, cr_tensor *g, bool only_ours) {
     cr_tensor *t = cr_node_tensor(n);
     if (!t) return CR_OK;
     cr_status status;
-    if (n->op || !w->o.on_grad) status = collect(w, t, g, only_ours);
-    else if (cr_grad(t) != CR_NONE)
+    if (n->op || !w->o.on_grad) {
+        status = collect(w, t, g, only_ours);
+        if (status == CR_OK && !n->op) status = run_late_hooks(n, t);
+    } else if (cr_grad(t) != CR_NONE)
         status = cr_fail(CR_RUNTIME, "backward",
                          "a leaf has a gradient already: with on_grad nothing accumulates, cr_set_grad(leaf, CR_NONE)");
     else if ((status = w->o.on_grad(t, g, w->o.ctx)) != CR_OK && !cr_error())
@@ -391,8 +409,10 @@ static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
     /* the same tensor may be asked for twice */
     for (int i = 0; i < w->n_captures && status == CR_OK && !adds; i++)
         if (w->captures[i].node == n) w->captures[i].grad = cr_retain(g);
-    if (status == CR_OK && adds) status = collect(w, (cr_tensor *)(uintptr_t)asked->tensor, g, only_ours);
-    else if (status == CR_OK && (n->op || !w->captures)) status = to_tensor(w, n, g, only_ours);
+    cr_tensor *to = adds ? (cr_tensor *)(uintptr_t)asked->tensor : NULL;
+    if (status == CR_OK && to) status = collect(w, to, g, only_ours);
+    if (status == CR_OK && to && !n->op) status = run_late_hooks(n, to);
+    if (status == CR_OK && (n->op || !w->captures) && !adds) status = to_tensor(w, n, g, only_ours);
     return status != CR_OK || !leads_on(w, n) ? status : differentiate(w, n, g);
 }
 

@@ -26,19 +26,23 @@ typedef struct cr_saved {
 typedef struct cr_hook_entry {                      /* in a list of rising ids */
     int64_t id;
     cr_hook hook;
+    bool late;                                      /* called with the leaf, behind the addition to its gradient */
     void *ctx;
     void (*done)(void *ctx);
     atomic_int refs;                                /* one of the list, and one of each walk that runs the hook */
     struct cr_hook_entry *next;
 } cr_hook_entry;
 void cr_hook_release(cr_hook_entry *h);
-cr_hook_entry *cr_hook_after(cr_node *n, int64_t id);         /* the first hook with a larger id: a reference */
+/* the first hook of this kind with a larger id: a reference */
+cr_hook_entry *cr_hook_after(cr_node *n, int64_t id, bool late);
 
 struct cr_node {
     cr_node_head head;
     uint64_t seq;                                   /* grows with creation: inputs have smaller numbers than their
                                                      * results */
     const cr_op *op;                                /* NULL: a leaf */
+    const char *name;                               /* of the call whose result this is, where it is not the op's; or
+                                                     * NULL */
     uint32_t bytes;                                 /* of the allocation */
     int n;
     bool saved, freed;                              /* saved: data was saved; freed: a backward pass has released it */
@@ -50,6 +54,7 @@ struct cr_node {
                                                      * outside anomaly mode */
 };
 
+const char *cr_node_op(const cr_node *n);           /* its name, or its op's; "": a leaf */
 cr_node *cr_leaf_node(cr_tensor *t);                /* the node of a tensor that requires a gradient; made on first
                                                      * use for a leaf */
 /* Fails where a saved tensor was freed or written since.  Under head.lock, as is the next

@@ -20,11 +20,11 @@ void cr_hook_release(cr_hook_entry *h) {
 }
 
 /* While hooks run, they and other threads may add and remove hooks. */
-cr_hook_entry *cr_hook_after(cr_node *n, int64_t id) {
+cr_hook_entry *cr_hook_after(cr_node *n, int64_t id, bool late) {
     if (!atomic_load_explicit(&n->hooks, memory_order_relaxed)) return NULL;
     cr_spin_lock(&n->head.lock);
     cr_hook_entry *h = n->hooks;
-    while (h && h->id <= id) h = h->next;
+    while (h && (h->id <= id || h->late != late)) h = h->next;
     if (h) atomic_fetch_add_explicit(&h->refs, 1, memory_order_relaxed);
     cr_spin_unlock(&n->head.lock);
     return h;
@@ -41,7 +41,7 @@ static cr_hook_entry *unlinked(cr_node *n, int64_t id) {
 }
 
 static void end_hooks(cr_node *n) {
-    for (cr_hook_entry *h; (h = cr_hook_after(n, 0)); ) {
+    for (cr_hook_entry *h; (h = cr_hook_after(n, 0, false)) || (h = cr_hook_after(n, 0, true)); ) {
         cr_hook_entry *gone = unlinked(n, h->id);
         cr_hook_release(h);
         if (gone) cr_hook_release(gone);
@@ -86,9 +86,7 @@ bool cr_is_leaf(const cr_tensor *t) { return check("is_leaf", t) == CR_OK && (!c
 
 const char *cr_op_name(const cr_tensor *t) {
     if (check("op_name", t) != CR_OK) return NULL;
-    const bool computed = cr_in_graph(t);
-    cr_call c = {.op = computed ? t->node->op : NULL, .params = computed ? t->node->params : NULL};
-    return c.op ? cr_call_name(&c) : "";
+    return cr_in_graph(t) ? cr_node_op(t->node) : "";
 }
 
 cr_tensor *cr_grad(const cr_tensor *t) {
@@ -142,13 +140,15 @@ cr_tensor *cr_detach(const cr_tensor *t) {
 }
 
 /* ---- hooks of a tensor */
-int64_t cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *)) {
-    if (check("add_hook", t) != CR_OK) return 0;
-    if (!hook) return cr_fail_null("add_hook", "the hook"), 0;
-    if (!cr_in_graph(t)) return cr_fail(CR_RUNTIME, "add_hook", "the tensor does not require a gradient"), 0;
+static int64_t add(const char *op, cr_tensor *t, cr_hook_entry wanted) {
+    if (check(op, t) != CR_OK) return 0;
+    if (!wanted.hook) return cr_fail_null(op, "the hook"), 0;
+    if (!cr_in_graph(t)) return cr_fail(CR_RUNTIME, op, "the tensor does not require a gradient"), 0;
+    if (wanted.late && !t->node->head.leaf)
+        return cr_fail(CR_RUNTIME, op, "the tensor is no leaf: nothing is added to its gradient"), 0;
     cr_hook_entry *h = malloc(sizeof *h);
-    if (!h) return cr_fail(CR_NO_MEMORY, "add_hook", "out of memory"), 0;
-    *h = (cr_hook_entry){.hook = hook, .ctx = ctx, .done = done, .refs = 1};
+    if (!h) return cr_fail(CR_NO_MEMORY, op, "out of memory"), 0;
+    *h = wanted;
     cr_node *n = t->node;
     cr_spin_lock(&n->head.lock);
     const int64_t id = h->id = atomic_fetch_add(&next_hook, 1);
@@ -158,6 +158,14 @@ int64_t cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *))
     else n->hooks = h;
     cr_spin_unlock(&n->head.lock);
     return id;
+}
+
+int64_t cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *)) {
+    return add("add_hook", t, (cr_hook_entry){.hook = hook, .ctx = ctx, .done = done, .refs = 1});
+}
+
+int64_t cr_add_late_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void *)) {
+    return add("add_late_hook", t, (cr_hook_entry){.hook = hook, .late = true, .ctx = ctx, .done = done, .refs = 1});
 }
 
 cr_status cr_remove_hook(cr_tensor *t, int64_t id) {

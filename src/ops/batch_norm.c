@@ -136,6 +136,83 @@ cr_tensor *cr_batch_norm(const cr_tensor *x, const cr_tensor *w, const cr_tensor
     return cr_leave(y);
 }
 
+/* ---- with statistics that are given: x, mean, var, w, b */
+
+static cr_tensor *with_composite(const cr_call *c) {
+    const cr_tensor *x = c->in[0], *w = c->in[3], *b = c->in[4];
+    cr_tensor *scale = cr_rsqrt(cr_add_scalar(c->in[2], eps_of(c)));
+    if (w != CR_NONE) scale = mul(scale, w);
+    cr_tensor *shift = cr_neg(mul(c->in[1], scale));
+    if (b != CR_NONE) shift = add(shift, b);
+    return cast_to(cr_addcmul(as_column(shift, x), x, as_column(scale, x), 1), x->dtype);
+}
+
+static cr_status with_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    (void)aux;
+    *out = cr_meta_of(c->in[0]);
+    return CR_OK;
+}
+
+static cr_status with_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    if (!out->numel) return CR_OK;
+    return c->dev->kernels->channel_scale(&(cr_channel_scale_args){.y = by_channel(&out->array),
+                                                                   .mean = c->in[1]->array,
+                                                                   .var = c->in[2]->array,
+                                                                   .x = by_channel(&c->in[0]->array),
+                                                                   .w = c->in[3]->array,
+                                                                   .b = c->in[4]->array,
+                                                                   .eps = eps_of(c)});
+}
+
+/* with r = 1 / sqrt(var + eps):  dx = g w r,  dw = sum(g (x - mean) r),  db = sum(g) */
+static void with_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    static const int input[] = {0, 3, 4};
+    const cr_tensor *x = c->in[0];
+    if (c->differentiable) {
+        const cr_tensor *y = with_composite(c);
+        if ((y ? c->graft(y, g) : cr_error_status()) != CR_OK)
+            for (int k = 0; k < 3; k++) if (c->needs[input[k]]) dx[input[k]] = NULL;
+        return;
+    }
+    cr_channel_scale_bwd_args args = {.x = x->array, .w = array_of(c->in[3]), .mean = c->in[1]->array,
+                                      .var = c->in[2]->array, .g = g->array, .eps = eps_of(c)};
+    cr_array *const packed[] = {&args.x, &args.g, &args.w}, *const results[] = {&args.dx, &args.dw, &args.db};
+    cr_tensor *out[3] = {NULL};
+    cr_status status = CR_OK;
+    for (int k = 0; k < 3 && status == CR_OK; k++) status = cr_pack(packed[k]);
+    for (int k = 0; k < 3 && status == CR_OK; k++) {
+        if (!c->needs[input[k]]) continue;
+        const cr_meta m = k ? (cr_meta){.dtype = wide_dtype(x), .ndim = 1, .shape = {x->shape[1]}} : cr_meta_of(x);
+        out[k] = x->numel ? cr_new_like(&m, c->dev) : cr_filled(&m, c->dev, 0);
+        if (!out[k]) { status = cr_error_status(); break; }
+        *results[k] = k ? out[k]->array : by_channel(&out[k]->array);
+    }
+    args.x = by_channel(&args.x);
+    args.g = by_channel(&args.g);
+    if (status == CR_OK && x->numel) status = c->dev->kernels->channel_scale_bwd(&args);
+    for (int k = 0; k < 3; k++)
+        if (c->needs[input[k]]) dx[input[k]] = status == CR_OK ? out[k] : NULL;
+}
+
+const cr_op cr_op_batch_norm_with = {
+    .name = "batch_norm",
+    .arity = 5,
+    .optional = 1u << 3 | 1u << 4,
+    .params_bytes = sizeof(batch_norm_params),
+    .contiguous = true,
+    .grafts = true,
+    .needs_kernel = offsetof(cr_kernels, channel_scale),
+    .saves = CR_SAVE_INS,
+    .infer = with_infer,
+    .forward = with_forward,
+    .composite = with_composite,
+    .grad = with_grad,
+};
+
+/* The statistics as they are now: a later training step writes into the running ones. */
+static const cr_tensor *kept(const cr_tensor *t, bool recorded) { return recorded && t ? cr_clone(t) : t; }
+
 cr_tensor *cr_batch_norm_with(const cr_tensor *x, const cr_tensor *mean, const cr_tensor *var, const cr_tensor *w,
                               const cr_tensor *b, double eps) {
     const cr_tensor *of[] = {mean, var, w, b};
@@ -148,10 +225,12 @@ cr_tensor *cr_batch_norm_with(const cr_tensor *x, const cr_tensor *mean, const c
         if (check_channels(what[k], of[k], x) != CR_OK) return NULL;
     cr_scope_begin();
     for (int k = 0; k < 4; k++) of[k] = of_channel(of[k], x);
-    cr_tensor *scale = cr_rsqrt(cr_add_scalar(of[1], eps));
-    if (w != CR_NONE) scale = mul(scale, of[2]);
-    cr_tensor *shift = cr_neg(mul(of[0], scale));
-    if (b != CR_NONE) shift = add(shift, of[3]);
-    cr_tensor *y = cr_addcmul(as_column(shift, x), x, as_column(scale, x), 1);
-    return cr_leave(cast_to(y, x->dtype));
+    const batch_norm_params params = {eps};
+    const bool recorded = cr_grad_enabled() && (cr_in_graph(x) || cr_in_graph(w) || cr_in_graph(b));
+    const cr_tensor *in[] = {x, kept(of[0], recorded), kept(of[1], recorded), of[2], of[3]};
+    const cr_call call = {.op = &cr_op_batch_norm_with, .params = &params, .n = 5, .in = in, .dev = x->dev};
+    for (int k = 0; k < 5; k++)
+        if (!in[k]) return cr_leave(NULL);
+    if (cr_grad_enabled() && (cr_in_graph(mean) || cr_in_graph(var))) return cr_leave(with_composite(&call));
+    return cr_leave(cr_apply(&cr_op_batch_norm_with, 5, in, &params));
 }

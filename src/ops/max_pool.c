@@ -105,9 +105,8 @@ static cr_array with_spatial(const cr_array *a, int n) {
 static cr_status max_pool_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     const cr_pool_options *o = c->params;
     if (!out->numel) return CR_OK;
-    cr_max_pool_args args = {.y = with_spatial(&out->array, o->n),
-                             .index = with_spatial(&aux[0]->array, o->n),
-                             .x = with_spatial(&c->in[0]->array, o->n)};
+    cr_max_pool_args args = {.y = with_spatial(&out->array, o->n), .x = with_spatial(&c->in[0]->array, o->n)};
+    if (aux) args.index = with_spatial(&aux[0]->array, o->n);
     for (int i = 0; i < 3; i++) {
         const int from = i - 3 + o->n;
         args.kernel[i] = from < 0 ? 1 : o->kernel[from];
@@ -115,7 +114,7 @@ static cr_status max_pool_forward(const cr_call *c, cr_tensor *out, cr_tensor *c
         args.pad[i] = from < 0 ? 0 : o->pad[from];
         args.dilation[i] = from < 0 ? 1 : o->dilation[from];
     }
-    return c->dev->kernels->max_pool(&args);
+    return (aux ? c->dev->kernels->max_pool : c->dev->kernels->max_pool_values)(&args);
 }
 
 /* y = x[index]:  dx = zeros with g added at index, in the dtype of sums */
@@ -142,9 +141,33 @@ const cr_op cr_op_max_pool = {
     .grad = max_pool_grad,
 };
 
+/* The same where nobody asks for the positions, on devices with a kernel of its own for this: it is never recorded. */
+static cr_status values_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    cr_meta index;
+    (void)aux;
+    return max_pool_infer(c, out, &index);
+}
+
+static cr_status values_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    (void)aux;
+    return max_pool_forward(c, out, NULL);
+}
+
+const cr_op cr_op_max_pool_values = {
+    .name = "max_pool",
+    .arity = 1,
+    .params_bytes = sizeof(cr_pool_options),
+    .contiguous = true,
+    .infer = values_infer,
+    .forward = values_forward,
+    .no_grad = "it runs only where nothing is recorded",
+};
+
 cr_tensor *cr_max_pool(const cr_tensor *x, const cr_pool_options *o, cr_tensor **index) {
     if (index) *index = NULL;
     if (!cr_given("max_pool", "x", x)) return NULL;
+    if (!index && !(cr_grad_enabled() && cr_in_graph(x)) && x->dev->kernels->max_pool_values)
+        return cr_apply(&cr_op_max_pool_values, 1, &x, o);
     return cr_apply_with_index(&cr_op_max_pool, x, o, index);
 }
 

@@ -122,6 +122,50 @@ cr_tensor *cr_storage_view(const cr_tensor *t, cr_dtype dt, int n, const int64_t
                             cr_strides_are_contiguous(n, shape, strides));
 }
 
+/* The elements of x have k = from / to times as many of dt, or 1 / k: other sizes and strides count them. */
+static cr_status in_units(const cr_tensor *x, cr_dtype dt, cr_meta *m) {
+    static const char op[] = "view";
+    const int64_t from = (int64_t)cr_dtype_size(x->dtype), to = (int64_t)cr_dtype_size(dt);
+    const int last = x->ndim - 1;
+    if (from == to) return CR_OK;
+    const int64_t k = from > to ? from / to : to / from;
+    const char *old = cr_dtype_name(x->dtype), *new = cr_dtype_name(dt);
+    if (!x->ndim)
+        return cr_fail(CR_BAD_VALUE, op, "a %s without axes cannot be viewed as %s of another size", old, new);
+    if (x->shape[last] != 1 && x->strides[last] != 1)
+        return cr_fail(CR_BAD_VALUE, op, "the stride of the last axis must be 1 to view %s as %s: %lld", old, new,
+                       (long long)x->strides[last]);
+    for (int i = 0; i < last; i++) {
+        if (from < to && x->shape[i] != 1 && x->strides[i] % k)
+            return cr_fail(CR_BAD_VALUE, op, "the stride of axis %d must be a multiple of %lld to view %s as %s: %lld",
+                           i, (long long)k, old, new, (long long)x->strides[i]);
+        m->strides[i] = from > to ? x->strides[i] * k : x->strides[i] / k;
+    }
+    if (from < to && (x->shape[last] % k || x->offset % k))
+        return cr_fail(CR_BAD_VALUE, op, "the last axis and the offset must be multiples of %lld to view %s as %s: "
+                       "%lld, %lld", (long long)k, old, new, (long long)x->shape[last], (long long)x->offset);
+    m->strides[last] = 1;
+    m->shape[last] = from > to ? x->shape[last] * k : x->shape[last] / k;
+    m->offset = from > to ? x->offset * k : x->offset / k;
+    return CR_OK;
+}
+
+cr_tensor *cr_view_dtype(const cr_tensor *x, cr_dtype dt) {
+    if (!cr_given("view", "x", x)) return NULL;
+    if ((unsigned)dt >= CR_DTYPES) return cr_fail(CR_BAD_TYPE, "view", "there is no dtype %d", (int)dt), NULL;
+    cr_meta m = cr_meta_of(x);
+    m.dtype = dt;
+    m.strided = true;
+    m.offset = x->offset;
+    memcpy(m.strides, x->strides, sizeof m.strides);
+    if (in_units(x, dt, &m) != CR_OK) return NULL;
+    if (x->storage && x->dev->host && (uintptr_t)x->storage->data % cr_dtype_size(dt))
+        return cr_fail(CR_BAD_VALUE, "view", "the memory is not aligned to the %zu bytes of %s", cr_dtype_size(dt),
+                       cr_dtype_name(dt)),
+               NULL;
+    return cr_tensor_alias(x, &m);
+}
+
 void *cr_data(const cr_tensor *t) {
     if (cr_missing("data", "the tensor", t)) return NULL;
     if (!t->storage) return cr_fail(CR_BAD_VALUE, "data", "CR_NONE has no data"), NULL;

@@ -10,6 +10,7 @@
     X(attention) \
     X(band) \
     X(batch_norm) \
+    X(batch_norm_with) \
     X(cat) \
     X(conv) \
     X(clone) \
@@ -29,6 +30,7 @@
     X(matmul) \
     X(addmm) \
     X(max_pool) \
+    X(max_pool_values) \
     X(layer_norm) \
     X(rms_norm) \
     X(sort) \

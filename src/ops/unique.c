@@ -1,4 +1,4 @@
-/* unique.c - which elements there are, and how often: unique, isin, bincount, histc.  Nothing here has
+/* unique.c - which elements there are, and how often: unique, isin, bincount, histc, histogram.  Nothing here has
  * a gradient: which elements are equal does not change smoothly. */
 #include "compose.h"
 
@@ -206,4 +206,60 @@ cr_tensor *cr_histc(const cr_tensor *x, int64_t bins, double low, double high) {
     cr_tensor *y = cr_leave(cast_to(counts, x->dtype));
     cr_set_grad_enabled(recording);
     return y;
+}
+
+/* ---- histogram */
+static cr_status check_edges(const cr_tensor *x, int D, const cr_tensor *const *edges, const cr_tensor *weights) {
+    static const char op[] = "histogram";
+    if (x->ndim != 2 || x->shape[1] != D || D > CR_MAX_DIMS)
+        return cr_fail(CR_BAD_VALUE, op, "points (M, D) with D of %d are needed, and at most %d: %s", D, CR_MAX_DIMS,
+                       cr_shape_text(x->ndim, x->shape).s);
+    if (D && !edges) return cr_fail_null(op, "the edges");
+    for (int i = 0; i < D; i++) {
+        if (!cr_given(op, "the edges", edges[i])) return cr_error_status();
+        if (edges[i]->ndim != 1 || edges[i]->numel < 2)
+            return cr_fail(CR_BAD_VALUE, op, "the edges of axis %d must be at least 2 along one axis: %s", i,
+                           cr_shape_text(edges[i]->ndim, edges[i]->shape).s);
+        const cr_status status = cr_want_same_dtype(op, x, edges[i]);
+        if (status != CR_OK) return status;
+    }
+    if (weights == CR_NONE) return CR_OK;
+    if (weights->ndim == 1 && weights->numel == x->shape[0]) return cr_want_same_dtype(op, x, weights);
+    return cr_fail(CR_BAD_VALUE, op, "weights %s for %s", cr_shape_text(weights->ndim, weights->shape).s,
+                   cr_shape_text(x->ndim, x->shape).s);
+}
+
+/* The bin of each element of x (M) between edges (N + 1), 0 where it is in none; *inside: is it in one? */
+static cr_tensor *bin_of(const cr_tensor *x, const cr_tensor *edges, cr_tensor **inside) {
+    const int64_t N = edges->numel - 1;
+    cr_tensor *last = cr_select(edges, 0, N), *from = cr_searchsorted(edges, x, true, CR_NONE);
+    *inside = cr_logical_and(cr_ge(x, cr_select(edges, 0, 0)), cr_le(x, last));
+    return cr_where(*inside, cr_minimum(cr_sub(from, cr_scalar_int(1)), cr_scalar_int(N - 1)), cr_scalar_int(0));
+}
+
+cr_tensor *cr_histogram(const cr_tensor *x, int D, const cr_tensor *const *edges, const cr_tensor *weights) {
+    static const char op[] = "histogram";
+    if (!cr_given(op, "x", x) || cr_missing(op, "the weights", weights) || cr_want_float(op, x) != CR_OK) return NULL;
+    if (check_edges(x, D, edges, weights) != CR_OK) return NULL;
+    const bool recording = cr_set_grad_enabled(false);
+    const cr_status before = cr_error_status();
+    int64_t shape[CR_MAX_DIMS], boxes = 1;
+    cr_scope_begin();
+    cr_tensor *at = cr_zeros(CR_LIST(x->shape[0]), CR_I64, x->dev),
+              *counted = cr_ones(CR_LIST(x->shape[0]), CR_BOOL, x->dev), *inside;
+    for (int i = 0; i < D; i++) {
+        shape[i] = edges[i]->numel - 1;
+        if (__builtin_mul_overflow(boxes, shape[i], &boxes)) boxes = INT64_MAX;         /* cr_zeros refuses it */
+        cr_tensor *bin = bin_of(cr_select(x, 1, i), edges[i], &inside);
+        at = cr_add(cr_mul(at, cr_scalar_int(shape[i])), bin);
+        counted = cr_logical_and(counted, inside);
+    }
+    const cr_dtype dt = wide_dtype(x);
+    cr_tensor *share = weights == CR_NONE ? cast_to(counted, dt)
+                                          : cr_where(counted, cast_to(weights, dt), cr_scalar(0));
+    cr_tensor *sums = cr_scatter_add(cr_zeros(CR_LIST(boxes), dt, x->dev), 0,
+                                     cr_where(counted, at, cr_scalar_int(0)), share);
+    cr_tensor *y = cr_leave(cr_reshape(cast_to(sums, x->dtype), D, shape));
+    cr_set_grad_enabled(recording);
+    return cr_named(op, before, y);
 }

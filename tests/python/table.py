@@ -29,7 +29,7 @@ CONSTANT = set(
     bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
     bitwise_xor bool bucketize can_cast cauchy count_nonzero detach dim element_size empty
     empty_like eq equal exponential eye floor_divide full
-    full_like ge geometric get_num_threads greater greater_equal gt histc int is_contiguous
+    full_like ge geometric get_num_threads greater greater_equal gt histc histogram histogramdd int is_contiguous
     is_floating_point is_grad_enabled is_tensor isclose isfinite
     isin isinf isnan isneginf isposinf item le less less_equal linspace log_normal logical_and
     logical_not logical_or logical_xor long lt manual_seed multinomial ne

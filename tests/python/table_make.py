@@ -284,7 +284,7 @@ row(
     "set_num_threads set_default_device get_default_device memory_stats empty_cache synchronize set_printoptions",
     listed(),
 )  # settings
-row("save load from_numpy from_dlpack numpy register_hook", listed())
+row("save load from_numpy from_dlpack numpy register_hook register_post_accumulate_grad_hook", listed())
 row(
     "promote_types can_cast",
     listed(*[call(Dtype(d), Dtype(e)) for d, e in product(ANY, ANY)], call(Dtype("int64")), call(Dtype("int64"), 3)),

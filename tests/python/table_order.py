@@ -181,6 +181,51 @@ def histograms() -> Iterator[Call]:
     yield call(X((7,), grad=False), 5.5)
 
 
+def edged_histograms() -> Iterator[Call]:
+    for shape, dtype, layout in product(SHAPES, ("float64", "float32"), LAYOUTS):
+        x, w = X(shape, dtype, layout=layout), X(shape, dtype, 0, 2, seed=1)
+        yield call(x, 7)
+        yield call(x, 5, range=(-2, 2.5), weight=w)
+        yield call(x, X((4,), dtype, layout="sorted", grad=False), density=True)
+        yield call(x, 3, range=[0.5, 0.5], density=True, weight=w)
+    yield call(X((130,), kind="whole"), 6, range=(-3.0, 3.0))
+    yield call(X((130,), kind="special"), 6, range=(-3.0, 3.0))
+    yield call(X((130,), kind="special"), 6)
+    yield call(X((7,)))
+    yield call(X((7,)), 0)
+    yield call(X((7,)), 5, range=(3, 1))
+    yield call(X((7,)), 5, range=(1, 2, 3))
+    yield call(X((7,)), 5, range=(0, float("inf")))
+    yield call(X((7,)), X((4,), layout="sorted", grad=False), range=(0, 1))
+    yield call(X((7,)), X((2, 2), grad=False))
+    yield call(X((7,)), X((4,), "float32", layout="sorted", grad=False))
+    yield call(X((7,)), 5, weight=X((6,)))
+    yield call(X((7,)), 5, weight=X((7,), "float32"))
+    yield call(X((7,), "int64"), 5)
+    yield call(X((7,)), 5.5)
+    yield call(X((7,)), "5")
+
+
+def histograms_of_points() -> Iterator[Call]:
+    for shape, dtype, layout in product([(7, 2), (3, 5, 2), (0, 2), (130, 2)], ("float64", "float32"), LAYOUTS):
+        x, w = X(shape, dtype, layout=layout), X(shape[:-1], dtype, 0, 2, seed=1)
+        edges = [X((n,), dtype, layout="sorted", grad=False, seed=n) for n in (4, 6)]
+        yield call(x, [3, 4])
+        yield call(x, 4, weight=w, density=True)
+        yield call(x, [3, 1], range=(-2, 2, -1.5, 3), density=True)
+        yield call(x, edges)
+        yield call(x, edges, weight=w)
+    yield call(X((7, 3)), [2, 3, 4])
+    yield call(X((7, 2)), [2, 3, 4])
+    yield call(X((7, 2)), [2, 0])
+    yield call(X((7, 2)), [2, 2], range=(0, 1))
+    yield call(X((7, 2)), [2, 2], range=(0, 1, 3, 2))
+    yield call(X((7, 2)), 3, weight=X((7, 2)))
+    yield call(X((7,)), 3)
+    yield call(X((7, 2), "int64"), 3)
+    yield call(X((7, 2)))
+
+
 def modes() -> Iterator[Call]:
     for shape, dtype, layout in product(SHAPES, NUMBERS, LAYOUTS):
         for dim in dims(shape):
@@ -222,6 +267,8 @@ row("equal", identical)
 row("mode", modes)
 row("quantile nanquantile", quantiles)
 row("histc", histograms)
+row("histogram", edged_histograms)
+row("histogramdd", histograms_of_points)
 row("sort argsort", sorts)
 row(
     "msort", listed(*[call(X(s, d, layout=layout)) for s, d, layout in product(SHAPES, ANY, LAYOUTS)], call(X((3,)), 0))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from cases import ANY, LAYOUTS, SHAPES, Call, Cases, X, both, call, index, listed, row, shaped
+from cases import ANY, LAYOUTS, SHAPES, Call, Cases, Dtype, X, both, call, index, listed, row, shaped
 
 
 def arranged(*rest: Call) -> Cases:
@@ -72,8 +72,24 @@ VIEW_SHAPES = [
     call(0, -1),
     call(1),
 ]
+
+
+def views() -> Iterator[Call]:
+    """Other shapes, and other dtypes."""
+    yield from shaped(*VIEW_SHAPES)()
+    for shape, a, b in product([(3, 5), (), (7,), (0,), (2, 3, 4), (3, 8)], ANY, ANY):
+        if not (b == "bool" and a != "bool"):  # bytes that are neither 0 nor 1 are no bool
+            yield call(X(shape, a), Dtype(b))
+    layouts = ("transposed", "strided", "offset", "expanded")
+    for layout, a, b in product(layouts, ("float32", "int64"), ("uint8", "int64")):
+        yield call(X((3, 8), a, layout=layout), Dtype(b))
+        yield call(X((3, 8), a, layout=layout), dtype=Dtype(b))
+    yield call(X((3, 8)), Dtype("int64"), 3)
+    yield call(X((3, 8)), 3, Dtype("int64"))
+
+
 row("reshape", shaped(*VIEW_SHAPES))
-row("view", shaped(*VIEW_SHAPES))
+row("view", views)
 row("transpose swapaxes swapdims", shaped(*DIM_PAIRS))
 row("t", shaped(call(), call(1)))
 row(

@@ -140,6 +140,50 @@ def test_hook_errors_arrive() -> None:
     (x * 2).backward()
 
 
+def test_hook_behind_the_accumulation() -> None:
+    """The optimizer inside the backward pass: the hook gets the very parameter, whose gradient is complete."""
+    w, b = leaf(1.0, 2.0), leaf(3.0)
+    seen: list[Any] = []
+
+    def update(p: cr.Tensor) -> None:
+        assert p is w or p is b
+        assert p.grad is not None
+        seen.append(p.grad.tolist())
+        with cr.no_grad():
+            p.sub_(p.grad * 0.5)
+        p.grad = None
+
+    handles = [p.register_post_accumulate_grad_hook(update) for p in (w, b)]
+    (w * 2 + w + b).sum().backward()
+    assert sorted(seen) == [[2.0], [3.0, 3.0]] and w.grad is None and b.grad is None
+    assert w.tolist() == [-0.5, 0.5] and b.tolist() == [2.0]
+    handles[0].remove()
+    (w + b).sum().backward()
+    assert w.grad is not None and w.grad.tolist() == [1.0, 1.0] and b.grad is None
+    (found,) = cr.autograd.grad((w + b).sum(), b)
+    assert found.tolist() == [2.0] and len(seen) == 3  # a gradient that is returned is added to nothing
+
+
+def test_hook_behind_the_accumulation_refused() -> None:
+    x = leaf(1.0)
+    with pytest.raises(RuntimeError, match="no leaf"):
+        (x * 2).register_post_accumulate_grad_hook(print)
+    with pytest.raises(RuntimeError, match="does not require a gradient"):
+        cr.ones(2).register_post_accumulate_grad_hook(print)
+    wrong: Any = 3
+    with pytest.raises(TypeError, match="callable"):
+        x.register_post_accumulate_grad_hook(wrong)
+    result: Any = lambda p: p
+    handle = x.register_post_accumulate_grad_hook(result)
+    with pytest.raises(TypeError, match="must return None, not Tensor"):
+        (x * 2).backward()
+    handle.remove()
+    broken: Any = lambda p: 1 // 0
+    x.register_post_accumulate_grad_hook(broken)
+    with pytest.raises(ZeroDivisionError):
+        (x * 2).backward()
+
+
 def test_a_handle_outlives_its_hook() -> None:
     x = leaf(1.0)
     handle = x.register_hook(lambda g: g)

@@ -158,13 +158,20 @@ def test_refused(name: str, x: tuple[int, ...], w: tuple[int, ...], options: dic
 
 def test_messages() -> None:
     with pytest.raises(
-        RuntimeError, match=r"\[conv\] the kernel is larger than the padded input along spatial axis 1: 3"
+        RuntimeError, match=r"\[conv2d\] the kernel is larger than the padded input along spatial axis 1: 3"
     ):
         F.conv2d(cr.ones(1, 1, 5, 2), cr.ones(1, 1, 3, 3))
-    with pytest.raises(RuntimeError, match=r"\[conv\] the bias must be \(3,\): \(2,\)"):
+    with pytest.raises(RuntimeError, match=r"\[conv1d\] the bias must be \(3,\): \(2,\)"):
         F.conv1d(cr.ones(1, 1, 5), cr.ones(3, 1, 3), cr.ones(2))
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match=r"^\[conv1d\]"):
         F.conv1d(cr.ones(1, 1, 5), cr.ones(3, 1, 3, dtype=cr.float64))
+    with pytest.raises(RuntimeError, match=r"^\[conv3d\] padding='same' needs stride 1: 2"):
+        F.conv3d(cr.ones(1, 1, 5, 5, 5), cr.ones(3, 1, 3, 3, 3), stride=2, padding="same")
+    with pytest.raises(RuntimeError, match=r"^\[conv_transpose2d\] stride must be an int or 2 ints: 3 ints"):
+        F.conv_transpose2d(cr.ones(1, 1, 5, 5), cr.ones(1, 3, 3, 3), stride=(1, 2, 3))
+    wrong: Any = "x"
+    with pytest.raises(TypeError, match=r"^conv2d\(\): argument 'input' \(position 1\) must be Tensor, not str"):
+        F.conv2d(wrong, cr.ones(3, 1, 3, 3))
 
 
 LAYERS: list[tuple[str, tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = [

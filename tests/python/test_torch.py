@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,90 @@ def test_names_of_nodes(torch: Any) -> None:
     }  # fmt: skip
     names = {name: y.grad_fn.name() for name, y in found.items()}
     assert names == {name: f"{name}Backward0" for name in names}
+
+
+def test_classes_of_nodes(torch: Any) -> None:
+    """type(grad_fn) has the name of the node: one class for each name, a subclass of Node."""
+    x = torch.ones(3, requires_grad=True)
+    first, second = (x + 1).grad_fn, (x + x).grad_fn
+    assert type(first).__name__ == first.name() == "AddBackward0" and type(first) is type(second)
+    assert isinstance(first, torch.autograd.graph.Node)
+    leaf = first.next_functions[0][0]
+    assert type(leaf).__name__ == "AccumulateGrad" and leaf.variable.data_ptr() == x.data_ptr()
+    with pytest.raises(TypeError):
+        type(first)()
+    with pytest.raises(TypeError):
+        object.__new__(type(first))
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, y: Any) -> Any:
+            return y * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2
+
+    assert type(Twice.apply(x).grad_fn).__name__ == "TwiceBackward"
+
+
+FOREACH = [
+    ("add", [1.5], {}),
+    ("add", ["T"], {"alpha": 2}),
+    ("sub", [[1.0, 2.0]], {}),
+    ("mul", ["T"], {}),
+    ("div", [2.0], {}),
+    ("copy_", ["T"], {}),
+    ("mul_", [0.5], {}),
+    ("add_", ["T"], {"alpha": -1}),
+    ("addcmul_", ["T", "U", 0.5], {}),
+    ("addcdiv", ["T", "U"], {"value": 3.0}),
+    ("addcmul", ["T", "U", [1.0, 2.0]], {}),
+    ("addcmul", ["T", "U"], {"scalars": [1.0, 2.0]}),
+    ("lerp", ["T", 0.25], {}),
+    ("sqrt", [], {}),
+    ("neg_", [], {}),
+    ("zero_", [], {}),
+    ("norm", [2], {}),
+    ("pow", [2.0], {}),
+    ("clamp_max_", [0.75], {}),
+    ("maximum", ["T"], {}),
+    ("exp", [], {}),
+    ("max", [], {}),
+]
+
+
+def foreach(torch: Any, name: str, arguments: list[Any], options: dict[str, Any]) -> list[Any]:
+    """What a function of lists returns, and what its lists hold afterwards; in place it returns the list."""
+    make = lambda *low: [torch.arange(6.0).reshape(2, 3) / 4 + low[0], torch.arange(4.0) / 3 + low[1]]
+    lists = {"S": make(0.5, 1.0), "T": make(1.0, 0.25), "U": make(2.0, 3.0)}
+    given = [lists.get(x, x) if isinstance(x, str) else x for x in arguments]
+    result = getattr(torch, f"_foreach_{name}")(lists["S"], *given, **options)
+    assert (result is lists["S"]) == name.endswith("_"), name
+    return [[y.tolist() for y in result], *[[t.tolist() for t in ts] for ts in lists.values()]]
+
+
+def test_foreach(torch: Any) -> None:
+    """The functions of lists of tensors."""
+    flat = lambda x: [v for y in x for v in flat(y)] if isinstance(x, list) else [x]
+    for name, arguments, options in FOREACH:
+        got = foreach(torch, name, arguments, options)
+        if PYTORCH:
+            want = foreach(import_module("torch"), name, arguments, options)
+            assert flat(got) == pytest.approx(flat(want), rel=1e-6), (name, arguments, options)
+    x = [torch.ones(2), torch.ones(3)]
+    assert [y.tolist() for y in torch._foreach_add(x, 1)] == [[2, 2], [2, 2, 2]]
+    assert torch._foreach_mul_(x, [2.0, 3.0]) is x and x[1].tolist() == [3, 3, 3]
+    with pytest.raises(RuntimeError, match="same number of tensors, got 2 and 1"):
+        torch._foreach_add(x, [torch.ones(2)])
+    with pytest.raises(RuntimeError, match="at least one tensor"):
+        torch._foreach_sqrt([])
+    with pytest.raises(TypeError, match="list or tuple of Tensors, not Tensor"):
+        torch._foreach_sqrt(x[0])
+    with pytest.raises(TypeError, match="element 1 of argument 'self' must be Tensor, not int"):
+        torch._foreach_sqrt([x[0], 3])
+    with pytest.raises(AttributeError, match="_foreach_no_such"):
+        _ = torch._foreach_no_such
 
 
 def test_import_stays_apart() -> None:

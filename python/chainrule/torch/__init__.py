@@ -70,6 +70,10 @@ _forward = _names.forward(__name__, "chainrule", names=_NAMES)
 def __getattr__(name: str) -> _Any:
     if name.endswith("_") and not name.startswith("_") and hasattr(_cr.Tensor, name):
         return getattr(_cr.Tensor, name)  # torch.sigmoid_(x)
+    if name.startswith("_foreach_") and hasattr(_cr.Tensor, name.removeprefix("_foreach_")):
+        from ._foreach import function
+
+        return function(name)
     return _forward(name)
 
 
@@ -83,6 +87,11 @@ def is_storage(obj: object) -> bool:
 def is_complex(input: _cr.Tensor) -> bool:
     """No tensor is: there are no complex numbers."""
     return False
+
+
+def real(input: _cr.Tensor) -> _cr.Tensor:
+    """The tensor: there are no complex numbers."""
+    return input
 
 
 def is_conj(input: _cr.Tensor) -> bool:
@@ -162,6 +171,14 @@ def range(start: float, end: float | None = None, step: float = 1, **options: _A
 def to_dlpack(tensor: _cr.Tensor) -> _Any:
     """A DLPack capsule over the tensor's memory."""
     return tensor.__dlpack__()
+
+
+def _amp_foreach_non_finite_check_and_unscale_(grads: _Any, found_inf: _cr.Tensor, inv_scale: _cr.Tensor) -> None:
+    """Multiplies gradients by ``inv_scale``; found_inf becomes 1 where one of them is not finite."""
+    for g in grads:
+        if not g.isfinite().all():
+            found_inf.fill_(1)
+        g.mul_(inv_scale)
 
 
 def spmm(input: _cr.Tensor, mat2: _cr.Tensor) -> _cr.Tensor:

@@ -15,6 +15,7 @@ from ._names import PACKAGE, forward, message
 FORWARDS = {
     "autograd.grad_mode": "autograd",
     "autograd.gradcheck": "autograd",
+    "autograd.graph": "autograd",
     "autograd.variable": "autograd",
     "amp.autocast_mode": "amp",
     "amp.grad_scaler": "amp",
@@ -32,6 +33,7 @@ FORWARDS = {
     "nn.parallel.distributed": "nn.parallel",
     "nn.modules.utils": "nn._tuples",
     "nn.parameter": "nn",
+    "nn.utils.clip_grad": "nn.utils",
     "optim.optimizer": "optim",
     "tensor": "",
     "types": "",

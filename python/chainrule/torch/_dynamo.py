@@ -9,7 +9,7 @@ from .compiler import disable as disable
 from .compiler import is_compiling as is_compiling
 from .compiler import reset as reset
 
-config = SimpleNamespace()
+config = SimpleNamespace(suppress_errors=False, verbose=False, cache_size_limit=8, recompile_limit=8)
 
 
 def mark_dynamic(t: object, index: object, **options: object) -> None:

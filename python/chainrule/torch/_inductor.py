@@ -2,4 +2,4 @@
 
 from types import SimpleNamespace
 
-config = SimpleNamespace()
+config = SimpleNamespace(coordinate_descent_tuning=False, fx_graph_cache=False)

@@ -53,7 +53,5 @@ MISSING = {
     "torch.nn.quantized": "there are no quantized dtypes; use model.half() or model.bfloat16()",
     "torch.Tensor.q_scale": "there are no quantized dtypes",
     "torch.Tensor.reinforce": "PyTorch dropped it too; use torch.distributions and -log_prob * reward",
-    "torch.Tensor.register_post_accumulate_grad_hook": "call the hook for each parameter after backward()",
-    "torch.Tensor.real": "complex numbers come later: the tensor is its real part",
     "torch.Tensor.imag": "complex numbers come later: the imaginary part is 0",
 }

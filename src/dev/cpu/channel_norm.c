@@ -18,7 +18,7 @@ typedef struct channels {
     double eps;
     int64_t B, C, S, width;                         /* width: channels of a chunk */
     cr_lane lane;
-    bool converts;
+    bool converts, given;                           /* given: mean and var do not follow from x */
 } channels;
 
 static double number(const cr_array *t, int64_t c, double absent) {
@@ -53,20 +53,23 @@ static double rounded(const channels *s, double mean) { return s->lane == CR_LAN
 static statistics of_forward(const channels *s, int64_t c, double mean, double var) {
     statistics t = {.mean = rounded(s, mean), .scale = number(s->w, c, 1) / sqrt(var + s->eps)};
     t.shift = number(s->b, c, 0) + (t.mean - mean) * t.scale;
+    if (s->given) return t;
     set_number(s->mean, c, mean);
     set_number(s->var, c, var);
     return t;
 }
 
-/* dx = a g + b (x - mean) + c;  sum: of g, dot: of g (x - t.mean) */
+/* dx = a g + b (x - mean) + c, or a g;  sum: of g, dot: of g (x - t.mean) */
 static statistics of_backward(const channels *s, int64_t c, double sum, double dot) {
     const double count = (double)(s->B * s->S), mean = number(s->mean, c, 0);
     const double r = 1 / sqrt(number(s->var, c, 0) + s->eps), w = number(s->w, c, 1);
     statistics t = {.mean = rounded(s, mean)};
     dot += (t.mean - mean) * sum;
     t.a = w * r;
-    t.b = -w * r * r * r * dot / count;
-    t.c = -w * r * sum / count + t.b * (t.mean - mean);
+    if (!s->given) {
+        t.b = -w * r * r * r * dot / count;
+        t.c = -w * r * sum / count + t.b * (t.mean - mean);
+    }
     set_number(s->dw, c, dot * r);
     set_number(s->db, c, sum);
     return t;
@@ -103,17 +106,18 @@ static void channel_sums(const channels *s, int64_t c, double *first, double *se
 static void one_channel(const channels *s, int64_t c) {
     const struct cr_windows *k = cr_cpu_vec()->windows;
     const bool is_f64 = s->lane == CR_LANE_F64;
-    double first, second;
+    double first = number(s->mean, c, 0), second = number(s->var, c, 1);
     float x_lanes[PIECE], g_lanes[PIECE];
-    channel_sums(s, c, &first, &second);
+    if (!s->given || s->dw || s->db) channel_sums(s, c, &first, &second);
     const statistics t = s->g ? of_backward(s, c, first, second) : of_forward(s, c, first, second);
     for (int64_t b = 0; b < s->B && s->out; b++)
         for (int64_t i = 0, n; i < s->S; i += n) {
             const int64_t at = (b * s->C + c) * s->S + i;
             n = cr_imin(PIECE, s->S - i);
-            const void *x = lanes_in(s, s->x, at, n, x_lanes);
+            const void *x = lanes_in(s, s->g && s->given ? s->g : s->x, at, n, x_lanes);
             void *y = lanes_out(s, at, g_lanes);
-            if (s->g) k->scale_two[is_f64](y, x, lanes_in(s, s->g, at, n, g_lanes), t.mean, t.a, t.b, t.c, n);
+            if (s->g && s->given) k->scale[is_f64](y, x, 0, t.a, 0, n);
+            else if (s->g) k->scale_two[is_f64](y, x, lanes_in(s, s->g, at, n, g_lanes), t.mean, t.a, t.b, t.c, n);
             else k->scale[is_f64](y, x, t.mean, t.scale, t.shift, n);
             lanes_done(s, at, n, y);
         }
@@ -133,6 +137,16 @@ static double sum_of(const channels *s, const double *lanes, int64_t channel) {
     return sum;
 }
 
+static void short_given(const channels *s, int64_t first, int64_t count, double *mean, double *scale,
+                        double *shift) {
+    for (int64_t c = 0; c < count; c++) {
+        const statistics t = of_forward(s, first + c, number(s->mean, first + c, 0), number(s->var, first + c, 1));
+        fill_lanes(s, mean, c, s->g ? 0 : t.mean);
+        fill_lanes(s, scale, c, t.scale);
+        fill_lanes(s, shift, c, s->g ? 0 : t.shift);
+    }
+}
+
 static void short_planes(const channels *s, int64_t first, int64_t count) {
     const struct cr_windows *k = cr_cpu_vec()->windows;
     const bool is_f64 = s->lane == CR_LANE_F64;
@@ -144,13 +158,13 @@ static void short_planes(const channels *s, int64_t first, int64_t count) {
         for (int64_t b = 0; b < s->B; b++)
             k->add_dots[is_f64](sum, dot, lanes_in(s, s->x, b * row + from, n, x_lanes),
                                 lanes_in(s, s->g, b * row + from, n, g_lanes), mean, n);
-    } else {
+    } else if (!s->given) {
         for (int64_t b = 0; b < s->B; b++) k->add_lanes[is_f64](sum, lanes_in(s, s->x, b * row + from, n, x_lanes), n);
         for (int64_t c = 0; c < count; c++) fill_lanes(s, mean, c, sum_of(s, sum, c) / (double)(s->B * s->S));
         for (int64_t b = 0; b < s->B; b++)
             k->add_squares[is_f64](dot, lanes_in(s, s->x, b * row + from, n, x_lanes), mean, n);
     }
-    for (int64_t c = 0; c < count; c++) {
+    for (int64_t c = 0; c < count && (s->g || !s->given); c++) {
         const double total = sum_of(s, sum, c), elements = (double)(s->B * s->S), second = sum_of(s, dot, c);
         const statistics t = s->g ? of_backward(s, first + c, total, second)
                                   : of_forward(s, first + c, total / elements, second / elements);
@@ -158,11 +172,13 @@ static void short_planes(const channels *s, int64_t first, int64_t count) {
         fill_lanes(s, shift, c, s->g ? t.b : t.shift);
         fill_lanes(s, third, c, t.c);
     }
+    if (s->given) short_given(s, first, count, mean, scale, shift);
     for (int64_t b = 0; b < s->B && s->out; b++) {
         const int64_t at = b * row + from;
-        const void *x = lanes_in(s, s->x, at, n, x_lanes);
+        const void *x = lanes_in(s, s->g && s->given ? s->g : s->x, at, n, x_lanes);
         void *y = lanes_out(s, at, g_lanes);
-        if (s->g) k->scale_two_lanes[is_f64](y, x, lanes_in(s, s->g, at, n, g_lanes), mean, scale, shift, third, n);
+        if (s->g && !s->given)
+            k->scale_two_lanes[is_f64](y, x, lanes_in(s, s->g, at, n, g_lanes), mean, scale, shift, third, n);
         else k->scale_lanes[is_f64](y, x, mean, scale, shift, n);
         lanes_done(s, at, n, y);
     }
@@ -197,6 +213,21 @@ cr_status cr_cpu_channel_norm_bwd(const cr_channel_norm_bwd_args *args) {
     channels s = {.x = &args->x, .g = &args->g, .out = cr_present(&args->dx), .mean = &args->mean, .var = &args->var,
                   .w = cr_present(&args->w), .dw = cr_present(&args->dw), .db = cr_present(&args->db),
                   .eps = args->eps};
+    run(&s);
+    return CR_OK;
+}
+
+cr_status cr_cpu_channel_scale(const cr_channel_scale_args *args) {
+    channels s = {.x = &args->x, .out = &args->y, .mean = &args->mean, .var = &args->var, .w = cr_present(&args->w),
+                  .b = cr_present(&args->b), .eps = args->eps, .given = true};
+    run(&s);
+    return CR_OK;
+}
+
+cr_status cr_cpu_channel_scale_bwd(const cr_channel_scale_bwd_args *args) {
+    channels s = {.x = &args->x, .g = &args->g, .out = cr_present(&args->dx), .mean = &args->mean, .var = &args->var,
+                  .w = cr_present(&args->w), .dw = cr_present(&args->dw), .db = cr_present(&args->db),
+                  .eps = args->eps, .given = true};
     run(&s);
     return CR_OK;
 }

@@ -16,18 +16,48 @@ enum { STRIP = 128 };
         best[i] = takes ? v : best[i]; \
         at[i] = takes ? place + (int32_t)(i * (STRIDE)) : at[i]; \
     }
+#define BY_STRIDE(loop, T) \
+    if (stride == 1) loop(T, 1) \
+    else if (stride == 2) loop(T, 2) \
+    else if (stride == 3) loop(T, 3) \
+    else loop(T, stride)
 #define MOST(name, T) \
 static void most_##name(void *bests, int32_t *restrict at, const void *from, int64_t stride, int32_t place, \
                         int64_t n) { \
     T *restrict best = bests; \
     const T *x = from; \
-    if (stride == 1) MOST_BY(T, 1) \
-    else if (stride == 2) MOST_BY(T, 2) \
-    else if (stride == 3) MOST_BY(T, 3) \
-    else MOST_BY(T, stride) \
+    BY_STRIDE(MOST_BY, T) \
 }
 MOST(f32, float)
 MOST(f64, double)
+
+#define MERGE_BY(T, STRIDE) \
+    for (int64_t i = 0; i < n; i++) { \
+        const T v = x[i * (STRIDE)], b = best[i]; \
+        const int32_t p = from[i * (STRIDE)], a = at[i]; \
+        const bool takes = (a < 0) | (v > b) | ((v == b) & (p < a)) | ((v != v) & ((b == b) | (p > a))); \
+        best[i] = takes ? v : b; \
+        at[i] = takes ? p : a; \
+    }
+#define PEAK_BY(T, STRIDE) \
+    for (int64_t i = 0; i < n; i++) { \
+        const T v = x[i * (STRIDE)], b = best[i]; \
+        best[i] = (v > b) | (v != v) ? v : b; \
+    }
+#define PEAK(name, T) \
+static void merge_##name(void *bests, int32_t *restrict at, const void *values, const int32_t *restrict from, \
+                         int64_t stride, int64_t n) { \
+    T *restrict best = bests; \
+    const T *restrict x = values; \
+    BY_STRIDE(MERGE_BY, T) \
+} \
+static void peak_##name(void *bests, const void *values, int64_t stride, int64_t n) { \
+    T *restrict best = bests; \
+    const T *restrict x = values; \
+    BY_STRIDE(PEAK_BY, T) \
+}
+PEAK(f32, float)
+PEAK(f64, double)
 
 static void widen(int64_t *restrict y, const int32_t *restrict x, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] = x[i];
@@ -199,6 +229,8 @@ CHANNEL(f64, double, vecd)
 #define BOTH(kernel) {kernel##_f32, kernel##_f64}
 const struct cr_windows CR_ISA_NAME(cr_windows) = {
     .most = BOTH(most),
+    .merge = BOTH(merge),
+    .peak = BOTH(peak),
     .widen = widen,
     .mix = BOTH(mix),
     .slide = BOTH(slide),

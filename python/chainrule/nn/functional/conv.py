@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ... import _core
 from ..._core import Tensor
@@ -20,7 +20,7 @@ _Sizes = int | Sequence[int]
 
 
 def _conv(
-    axes: int,
+    run: Callable[..., Tensor],
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -30,10 +30,10 @@ def _conv(
     groups: int,
 ) -> Tensor:
     if not isinstance(padding, str):
-        return _core._conv(input, weight, axes, stride, padding, dilation, groups, False, bias)
+        return run(input, weight, stride, padding, dilation, groups, False, bias)
     if padding not in ("same", "valid"):
         raise RuntimeError(f"Invalid padding string: '{padding}'; expected 'same' or 'valid'")
-    return _core._conv(input, weight, axes, stride, 0, dilation, groups, padding == "same", bias)
+    return run(input, weight, stride, 0, dilation, groups, padding == "same", bias)
 
 
 def conv1d(
@@ -50,7 +50,7 @@ def conv1d(
     OL = (L + 2 padding - dilation (K - 1) - 1) / stride + 1, rounded down.
     padding: ints, "valid" (none) or "same" (OL is L, for stride 1; an odd zero lies behind).
     groups: C / groups channels give OC / groups outputs each."""
-    return _conv(1, input, weight, bias, stride, padding, dilation, groups)
+    return _conv(_core._conv1d, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv2d(
@@ -64,7 +64,7 @@ def conv2d(
 ) -> Tensor:
     """``conv1d`` over two spatial axes : (N, C, H, W), (OC, C / groups, KH, KW), (OC) -> (N, OC, OH, OW).
     stride, padding and dilation: an int, or one for each axis."""
-    return _conv(2, input, weight, bias, stride, padding, dilation, groups)
+    return _conv(_core._conv2d, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv3d(
@@ -78,7 +78,7 @@ def conv3d(
 ) -> Tensor:
     """``conv1d`` over three spatial axes : (N, C, D, H, W), (OC, C / groups, KD, KH, KW), (OC) -> (N, OC, OD, OH, OW).
     stride, padding and dilation: an int, or one for each axis."""
-    return _conv(3, input, weight, bias, stride, padding, dilation, groups)
+    return _conv(_core._conv3d, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv_transpose1d(
@@ -94,7 +94,7 @@ def conv_transpose1d(
     """The gradient of ``conv1d`` in its input, as a layer : (N, C, L), (C, OC / groups, K), (OC) -> (N, OC, OL).
     OL = (L - 1) stride - 2 padding + dilation (K - 1) + output_padding + 1.  output_padding, less than stride or
     dilation, chooses among the lengths that ``conv1d`` maps to L."""
-    return _core._conv_transpose(input, weight, 1, stride, padding, output_padding, groups, dilation, bias)
+    return _core._conv_transpose1d(input, weight, stride, padding, output_padding, groups, dilation, bias)
 
 
 def conv_transpose2d(
@@ -108,7 +108,7 @@ def conv_transpose2d(
     dilation: _Sizes = 1,
 ) -> Tensor:
     """``conv_transpose1d`` over two spatial axes : (N, C, H, W), (C, OC / groups, KH, KW), (OC) -> (N, OC, OH, OW)."""
-    return _core._conv_transpose(input, weight, 2, stride, padding, output_padding, groups, dilation, bias)
+    return _core._conv_transpose2d(input, weight, stride, padding, output_padding, groups, dilation, bias)
 
 
 def conv_transpose3d(
@@ -123,4 +123,4 @@ def conv_transpose3d(
 ) -> Tensor:
     """``conv_transpose1d`` over three spatial axes : (N, C, D, H, W), (C, OC / groups, KD, KH, KW), (OC) ->
     (N, OC, OD, OH, OW)."""
-    return _core._conv_transpose(input, weight, 3, stride, padding, output_padding, groups, dilation, bias)
+    return _core._conv_transpose3d(input, weight, stride, padding, output_padding, groups, dilation, bias)

@@ -69,7 +69,7 @@ def mse_loss(
     """(x - y)^2"""
     reduction = _reduction(size_average, reduce, reduction)
     _warn_of_shapes(input, target)
-    return _reduce(_weighted((input - target).square(), weight), reduction)
+    return _core._named(_reduce(_weighted((input - target).square(), weight), reduction), "mse_loss")
 
 
 def l1_loss(
@@ -94,7 +94,8 @@ def huber_loss(
     if not delta > 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta: {delta}")
     z = (input - target).abs()
-    return _reduce(_weighted(_core.where(z < delta, 0.5 * z.square(), delta * (z - 0.5 * delta)), weight), reduction)
+    loss = _weighted(_core.where(z < delta, 0.5 * z.square(), delta * (z - 0.5 * delta)), weight)
+    return _core._named(_reduce(loss, reduction), "huber_loss")
 
 
 def smooth_l1_loss(
@@ -111,7 +112,8 @@ def smooth_l1_loss(
     if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta: {beta}")
     z = (input - target).abs()
-    return _reduce(_core.where(z < beta, z.square() * (0.5 / beta), z - 0.5 * beta) if beta else z, reduction)
+    loss = _core.where(z < beta, z.square() * (0.5 / beta), z - 0.5 * beta) if beta else z
+    return _core._named(_reduce(loss, reduction), "smooth_l1_loss")
 
 
 class _BinaryCrossEntropy(Function):
@@ -150,7 +152,8 @@ def binary_cross_entropy(
         )
     if input.numel() and not bool(((input >= 0).logical_and(input <= 1)).all()):
         raise RuntimeError("all elements of input should be between 0 and 1")
-    return _reduce(_weighted(_BinaryCrossEntropy.apply(input, target), weight), reduction)
+    loss = _weighted(_BinaryCrossEntropy.apply(input, target), weight)
+    return _core._named(_reduce(loss, reduction), "binary_cross_entropy")
 
 
 def binary_cross_entropy_with_logits(
@@ -168,7 +171,8 @@ def binary_cross_entropy_with_logits(
     if input.shape != target.shape:
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
     hits = 1 if pos_weight is None else (pos_weight - 1) * target + 1
-    return _reduce(_weighted((1 - target) * input - input.logsigmoid() * hits, weight), reduction)
+    loss = _weighted((1 - target) * input - input.logsigmoid() * hits, weight)
+    return _core._named(_reduce(loss, reduction), "binary_cross_entropy_with_logits")
 
 
 def kl_div(
@@ -246,7 +250,8 @@ def nll_loss(
     ``ignore_index``."""
     reduction = _reduction(size_average, reduce, reduction)
     _check_classes(input, target, weight)
-    return _picked(_rows_of_classes(input), target, weight, ignore_index, reduction, 0.0)
+    loss = _picked(_rows_of_classes(input), target, weight, ignore_index, reduction, 0.0)
+    return _core._named(loss, "nll_loss")
 
 
 def cross_entropy(
@@ -279,7 +284,8 @@ def cross_entropy(
     _check_classes(input, target, weight)
     if weight is None:
         return _core._cross_entropy(rows, target, ignore_index, label_smoothing, reduction)
-    return _picked(full(rows).log_softmax(-1), target, weight, ignore_index, reduction, label_smoothing)
+    loss = _picked(full(rows).log_softmax(-1), target, weight, ignore_index, reduction, label_smoothing)
+    return _core._named(loss, "nll_loss")
 
 
 def linear_cross_entropy(

@@ -371,8 +371,8 @@ def adaptive_avg_pool3d(input: Tensor, output_size: _Sizes) -> Tensor:
 
 
 def _adaptive_max(n: int, input: Tensor, output_size: _Sizes, return_indices: bool) -> Any:
-    pair = _core._adaptive_max_pool(input, _sizes("adaptive_max_pool", n, input, output_size))
-    return pair if return_indices else pair[0]
+    size = _sizes("adaptive_max_pool", n, input, output_size)
+    return (_core._adaptive_max_pool_with_indices if return_indices else _core._adaptive_max_pool)(input, size)
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: _Sizes, return_indices: bool = False) -> Any:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import chainrule as cr
+from chainrule import Node as Node
 
 from .. import _names
 from ..history import _TensorMeta
