@@ -220,6 +220,11 @@ def resized(*size: int, **options: object) -> Callable[[Tensor], Tensor]:
     return f
 
 
+def batch_norm_fixed(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    numbers = torch.linspace(0.5, 1.5, x.shape[1], dtype=x.dtype)
+    return F.batch_norm(x, numbers, numbers.square(), w, b, False, eps=1e-2)
+
+
 def batch_norm(eps: float) -> Callable[..., Tensor]:
     return lambda x, w=None, b=None: F.batch_norm(x, None, None, w, b, True, eps=eps)
 
@@ -554,6 +559,9 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "attention_mask": masked(False),
     "attention_mask_causal": masked(True),
     "max_pool_2": lambda x: F.max_pool2d(x, 2),
+    "max_pool_8": lambda x: F.max_pool2d(x, 8),
+    "max_pool_8_where": lambda x: F.max_pool2d(x, 8, return_indices=True)[1],
+    "max_pool_pairs": lambda x: F.max_pool1d(x, 2),
     "max_pool_3": lambda x: F.max_pool2d(x, 3, 2, 1),
     "max_pool_odd": lambda x: F.max_pool2d(x, (3, 2), (1, 3), (1, 0), (2, 1), True),
     "max_pool_line": lambda x: F.max_pool1d(x, 5, 3, 2, ceil_mode=True),
@@ -577,6 +585,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "resize_line": lambda x: resized(1, 4, mode="bilinear", antialias=True)(x[:, None])[:, 0],
     "batch_norm": batch_norm(1e-5),
     "batch_norm_w": batch_norm(1e-3),
+    "batch_norm_fixed": batch_norm_fixed,
     "batch_norm_bare": batch_norm(1e-5),
     "batch_norm_turned": lambda x, w, b: batch_norm(1e-5)(x.transpose(1, 2), w, b),
     "batch_norm_with": lambda x, m, v, w: (x - m[:, None]) * (v * v + 1e-2).rsqrt()[:, None] * w[:, None] + m[:, None],
