@@ -121,6 +121,7 @@ aminmax(x); nansum(x); nanmean(x); var_mean(x); std_mean(x); cummax(x, 1);
 cummin(x, 1); logcumsumexp(x, 1); diff(x); msort(x); kthvalue(x, 3); mode(s, 1); nanmedian(x); quantile(v, 0.3);
 nanquantile(v, 0.3);
 unique_consecutive(s); bucketize(x, w); isin(i, r); bincount(s[0]); histc(x);
+histogram(x, 10); histogramdd(x[:, :2], [5, 5]);
 inner(v, w); vdot(v, w); kron(v, w); trace(x); addmv(v, x, w); addr(x, v, w); addbmm(batch[0], batch, batch);
 tensordot(x, y, 1);
 take(x, i); index_copy(x, 0, r, y); index_fill(x, 0, r, 1.0); index_put(x, (r,), y); masked_scatter(x, m, y);
@@ -166,7 +167,9 @@ UNTIMED = {
         "requires_grad_ manual_seed set_num_threads set_float32_matmul_precision set_default_device empty_cache"
         " synchronize set_printoptions detach_ set_default_dtype unsqueeze_ squeeze_ transpose_ t_"
     ),
-    "gradients, timed in the parts python and value": "retain_grad backward register_hook",
+    "gradients, timed in the parts python and value": (
+        "retain_grad backward register_hook register_post_accumulate_grad_hook"
+    ),
     "files": "save load",
     "nothing to compare with": "cuda gpu slice",
 }

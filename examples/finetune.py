@@ -1,8 +1,7 @@
 """Fine-tuning with an adapter: a small GPT learns to count, then LoRA teaches it to answer questions about that,
 while its own weights stay as they are.
 
-use: python examples/finetune.py
-"""
+use: python examples/finetune.py"""
 
 import sys
 

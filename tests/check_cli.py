@@ -954,7 +954,7 @@ def questions_with_choices(folder: Path) -> None:
     """A model that knows a text by heart finds its next words; the letter, the number and the text of an answer."""
     (folder / "t.txt").write_text("the cat sat. the dog ran. " * 40)
     run(folder, "train", "--data", "t.txt", *small(width=32, context=24), "--steps", 200, "--out", "base")
-    rows = [
+    rows: list[dict[str, object]] = [
         {"question": "the cat", "choices": ["ran.", "sat."], "answer": "B"},
         {"question": "the dog", "choices": ["ran.", "sat."], "answer": 0},
         {"question": "the cat ", "choices": ["ran.", "sat."], "answer": "sat."},
@@ -967,7 +967,8 @@ def questions_with_choices(folder: Path) -> None:
     assert "accuracy    0.7500 of 4" in run(folder, "eval", "--model", "base", "--data", "q.jsonl").stdout
     said = json.loads(run(folder, "eval", "--model", "base", "--data", "t.txt", "q.jsonl", "--json").stdout)
     assert said["loss"] < 0.8 and abs(said["bits_per_byte"] - said["loss"] / math.log(2)) < 1e-6, said
-    for row in ({"choices": ["a"]}, {"answer": 2}, {"answer": "C"}, {"choices": ["sat.", 5]}):
+    wrong: list[dict[str, object]] = [{"choices": ["a"]}, {"answer": 2}, {"answer": "C"}, {"choices": ["sat.", 5]}]
+    for row in wrong:
         (folder / "bad.jsonl").write_text(json.dumps(rows[0] | row) + "\n")
         assert "bad.jsonl line 1" in run(folder, "eval", "--model", "base", "--data", "bad.jsonl", code=1).stderr
 

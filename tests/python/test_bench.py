@@ -208,7 +208,7 @@ def test_before_and_after(tmp_path: Path) -> None:
             rows = [{"name": "add", key: value}, {"name": "mul", key: 30}]
             program.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps({'rows': rows})}\nEND\n")
             program.chmod(0o755)
-    command = [ROOT / "bench/before_after.py", tmp_path / "before", tmp_path / "after", "--rounds", "1"]
+    command = f"{ROOT}/bench/before_after.py {tmp_path}/before {tmp_path}/after --rounds 1".split()
     done = subprocess.run(
         [sys.executable, *command, "--only", "dispatch", "product shapes"], check=True, capture_output=True, text=True
     )

@@ -57,6 +57,7 @@ def test_is_the_formula(rslora: bool) -> None:
     layer = lora.LoRA(base, 3, 6.0, rslora=rslora)
     assert layer.lora_A.weight.dtype is cr.float64 and tuple(layer.lora_B.weight.shape) == (7, 3)
     base.requires_grad_(False)
+    assert base.bias is not None
     x = cr.randn(4, 5, dtype=cr.float64)
     assert cr.equal(layer(x), base(x)), "B is not 0 at first"
     cr.nn.init.normal_(layer.lora_B.weight)
@@ -66,7 +67,8 @@ def test_is_the_formula(rslora: bool) -> None:
     assert off(y, wanted) < 1e-14
     y.square().sum().backward()
     wanted.square().sum().backward()
-    assert off(layer.lora_A.weight.grad, a.grad) < 1e-13 and off(layer.lora_B.weight.grad, b.grad) < 1e-13
+    for p, q in ((layer.lora_A.weight, a), (layer.lora_B.weight, b)):
+        assert p.grad is not None and q.grad is not None and off(p.grad, q.grad) < 1e-13
     assert base.weight.grad is None and base.bias.grad is None
     assert off(F.linear(x, layer.weight, layer.bias), y) < 1e-13
 
@@ -89,7 +91,7 @@ class Quantized(nn.Module):
 
     @property
     def weight(self) -> cr.Tensor:
-        return self.codes.float() / 50
+        return cr.Tensor.float(self.codes) / 50
 
     def forward(self, x: cr.Tensor) -> cr.Tensor:
         return F.linear(x, self.weight)
@@ -324,6 +326,7 @@ def test_what_counts(chatty: Tokenizer, tmp_path: Path) -> None:
         {"question": "one two", "choices": ["three", "four"], "answer": "B"},
     )
     chat, completion, text, question = read_samples(path, chatty, 200, eos=eos)
+    assert isinstance(chat, Sample) and isinstance(completion, Sample) and isinstance(text, Sample)
     assert isinstance(question, Question) and question.answer == 1 and question.bytes == [6, 5]
     assert counted(chatty, chat) == "three<|im_end|>five six<|im_end|>"
     assert chatty.decode(chat.tokens) == (
@@ -337,11 +340,12 @@ def test_what_counts(chatty: Tokenizer, tmp_path: Path) -> None:
     assert counted(chatty, question.choices[0]) == " three"
     plain = Tokenizer.bytes()
     sample = read_samples(lines(tmp_path / "b.jsonl", {"messages": CHAT}), plain, 200, eos=0)[0]
-    assert counted(plain, sample) == " three\n five six\n\0"
+    assert isinstance(sample, Sample) and counted(plain, sample) == " three\n five six\n\0"
     (tmp_path / "t.txt").write_text("abcdefghij")
     windows = read_samples(tmp_path / "t.txt", plain, 4)
-    assert [plain.decode(w.tokens) for w in windows] == ["abcde", "efghi", "ij"]
-    assert len(read_samples(lines(tmp_path / "c.jsonl", {"text": "x" * 50}), plain, 8, truncate=True)[0].tokens) == 9
+    assert [plain.decode(w.tokens) for w in windows if isinstance(w, Sample)] == ["abcde", "efghi", "ij"]
+    cut = read_samples(lines(tmp_path / "c.jsonl", {"text": "x" * 50}), plain, 8, truncate=True)[0]
+    assert isinstance(cut, Sample) and len(cut.tokens) == 9
 
 
 WRONG: list[tuple[Any, str]] = [

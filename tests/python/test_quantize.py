@@ -36,7 +36,9 @@ def test_layer(bits: int) -> None:
     y, want = layer(x), F.linear(x, layer.weight, linear.bias)
     assert cr.allclose(y, want, rtol=0, atol=1e-5)
     g = cr.randn(5, 7)
+    assert linear.bias is not None
     (dx, db), (dx2, db2) = (cr.autograd.grad(v, (x, linear.bias), g) for v in (y, want))
+    assert dx is not None and db is not None and dx2 is not None and db2 is not None
     assert cr.allclose(dx, dx2, rtol=0, atol=1e-5) and cr.allclose(db, db2, rtol=0, atol=1e-5)
     other = nn.QuantizedLinear(96, 7, bits=bits, group=32)
     assert float(other.weight.abs().amax()) == 0
@@ -118,7 +120,7 @@ def test_files(folder: Path, bits: int, tmp_path: Path) -> None:
         pytest.skip("the program chainrule is not built: compared with Python's files only")
     (tmp_path / "text").write_bytes(bytes(text))
     out = tmp_path / "program"
-    options = ["--bits", str(bits), "--group", "64", "--calibrate", tmp_path / "text", "--out", out]
+    options = ["--bits", str(bits), "--group", "64", "--calibrate", str(tmp_path / "text"), "--out", str(out)]
     done = subprocess.run([PROGRAM, "quantize", "--model", folder, *options], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     theirs = models.from_pretrained(out).state_dict()
@@ -161,7 +163,7 @@ def test_refused(tmp_path: Path) -> None:
         (lambda: nn.QuantizedLinear(40, 3), "divide 40"),
     ):
         with pytest.raises(ValueError, match=message):
-            call()  # type: ignore[no-untyped-call]
+            call()
     with pytest.raises(IndexError):
         model.quantize(4, 32, [3, 64])
     assert isinstance(model.h[0].attn.c_attn, nn.Linear)  # nothing has changed

@@ -74,7 +74,7 @@ def write() -> None:
 
     stored: dict[str, dict[str, Any]] = {}
     for name, method in reversed(FORMS):
-        if name.endswith("_") or name in RANDOM or name in stored:
+        if name.endswith("_") or name in RANDOM or name in stored or name in table.ELSEWHERE:
             continue
         for i, call in enumerate(chosen(name)):
             try:

@@ -258,7 +258,7 @@ def test_classes_of_nodes(torch: Any) -> None:
     with pytest.raises(TypeError):
         object.__new__(type(first))
 
-    class Twice(torch.autograd.Function):
+    class Twice(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(ctx: Any, y: Any) -> Any:
             return y * 2
@@ -270,7 +270,7 @@ def test_classes_of_nodes(torch: Any) -> None:
     assert type(Twice.apply(x).grad_fn).__name__ == "TwiceBackward"
 
 
-FOREACH = [
+FOREACH: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("add", [1.5], {}),
     ("add", ["T"], {"alpha": 2}),
     ("sub", [[1.0, 2.0]], {}),
@@ -298,7 +298,10 @@ FOREACH = [
 
 def foreach(torch: Any, name: str, arguments: list[Any], options: dict[str, Any]) -> list[Any]:
     """What a function of lists returns, and what its lists hold afterwards; in place it returns the list."""
-    make = lambda *low: [torch.arange(6.0).reshape(2, 3) / 4 + low[0], torch.arange(4.0) / 3 + low[1]]
+
+    def make(*low: float) -> list[Any]:
+        return [torch.arange(6.0).reshape(2, 3) / 4 + low[0], torch.arange(4.0) / 3 + low[1]]
+
     lists = {"S": make(0.5, 1.0), "T": make(1.0, 0.25), "U": make(2.0, 3.0)}
     given = [lists.get(x, x) if isinstance(x, str) else x for x in arguments]
     result = getattr(torch, f"_foreach_{name}")(lists["S"], *given, **options)
@@ -308,7 +311,10 @@ def foreach(torch: Any, name: str, arguments: list[Any], options: dict[str, Any]
 
 def test_foreach(torch: Any) -> None:
     """The functions of lists of tensors."""
-    flat = lambda x: [v for y in x for v in flat(y)] if isinstance(x, list) else [x]
+
+    def flat(x: Any) -> list[Any]:
+        return [v for y in x for v in flat(y)] if isinstance(x, list) else [x]
+
     for name, arguments, options in FOREACH:
         got = foreach(torch, name, arguments, options)
         if PYTORCH:
