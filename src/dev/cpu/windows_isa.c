@@ -42,7 +42,7 @@ MOST(f64, double)
 #define PEAK_BY(T, STRIDE) \
     for (int64_t i = 0; i < n; i++) { \
         const T v = x[i * (STRIDE)], b = best[i]; \
-        best[i] = (v > b) | (v != v) ? v : b; \
+        best[i] = ((v > b) | (v != v)) ? v : b; \
     }
 #define PEAK(name, T) \
 static void merge_##name(void *bests, int32_t *restrict at, const void *values, const int32_t *restrict from, \
