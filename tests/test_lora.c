@@ -84,11 +84,11 @@ static void check_reference(bool gpt) {
     cr_lm *m = model(gpt), *plain = model(gpt);
     const double scale = 6.0 / 3;
     OK(cr_lm_lora(m, &(cr_lora_options){.rank = 3, .alpha = 6, .targets = "all-linear"}, NULL));
+    cr_scope_begin();
     CHECK(apart(cr_lm_logits(m, tokens(9)), cr_lm_logits(plain, tokens(9))) == 0, "%s: B is not 0 at first", kind);
     fill_adapter(m, 3);
     cr_params *a = cr_lm_adapter(m);
     CHECK(cr_params_count(a) == (gpt ? 16 : 28), "%s: %lld matrices", kind, (long long)cr_params_count(a));
-    cr_scope_begin();
     const bool on = cr_set_grad_enabled(false);
     for (int64_t i = 0; i < cr_params_count(a); i += 2) {
         char name[100];
