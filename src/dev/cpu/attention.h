@@ -32,8 +32,8 @@ struct cr_attentions {                              /* attention_isa.c */
     void (*part)(const cr_attention_job *a, int64_t group, int64_t j, int64_t n, float *out, float *scratch);
     void (*join)(const cr_attention_job *a, int64_t group, int64_t parts, const float *from);
     /* With keys j .. j_end and queries t .. t_end, neither empty.  want_q: dq is written; every key
-     * that is seen must be in the range.  want_kv: dk and dv are added to; every query must be in the
-     * range. */
+     * that is seen must be in the range.  want_kv: the first of the heads that share keys
+     * writes dk and dv, the others add to them; every query must be in the range. */
     void (*backward)(const cr_attention_job *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end,
                      bool want_q, bool want_kv, float *scratch);
 };

@@ -341,28 +341,28 @@ static void probabilities(const cr_attention_job *a, const block *b, int64_t hea
 
 /* dv += p^T g, dk += ds^T q; rows of keys skip the queries that do not see them. */
 static void add_to_keys(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j,
-                        int64_t keys) {
+                        int64_t keys, bool accumulate) {
     const float *q = rows_of(a, a->q, head, t), *g = rows_of(a, a->g, head, t);
     float *dk = keys_of(a, a->dk, head, j), *dv = keys_of(a, a->dv, head, j);
     int64_t panel = panel_of(a, keys, t, j, keys);
     for (int64_t i = 0; i < keys; i += panel) {
         int64_t rows = cr_iclamp(keys - i, 0, panel), first = first_query(a, j + i, t, n);
         multiply(a, rows, a->D, n - first, b->p + first * N + i, 1, N, g + first * a->g.row, a->g.row,
-                 dv + i * a->dv.row, a->dv.row, true);
+                 dv + i * a->dv.row, a->dv.row, accumulate);
         multiply(a, rows, a->D, n - first, b->ds + first * N + i, 1, N, q + first * a->q.row, a->q.row,
-                 dk + i * a->dk.row, a->dk.row, true);
+                 dk + i * a->dk.row, a->dk.row, accumulate);
     }
 }
 
 /* dq += ds k */
 static void add_to_queries(const cr_attention_job *a, const block *b, int64_t head, int64_t t, int64_t n, int64_t j,
-                           int64_t keys) {
+                           int64_t keys, bool accumulate) {
     const float *k = keys_of(a, a->k, head, j);
     float *dq = rows_of(a, a->dq, head, t);
     int64_t panel = panel_of(a, n, t, j, keys);
     for (int64_t i = 0; i < n; i += panel) {
         int64_t rows = cr_iclamp(n - i, 0, panel), visible = seen(a, t + i + rows - 1, j, keys);
-        multiply(a, rows, a->D, visible, b->ds + i * N, N, 1, k, a->k.row, dq + i * a->dq.row, a->dq.row, true);
+        multiply(a, rows, a->D, visible, b->ds + i * N, N, 1, k, a->k.row, dq + i * a->dq.row, a->dq.row, accumulate);
     }
 }
 
@@ -370,6 +370,7 @@ static void clear(const cr_attention_job *a, float *x, int64_t row, int64_t n) {
     for (int64_t i = 0; i < n; i++) memset(x + i * row, 0, (size_t)a->D * sizeof *x);
 }
 
+/* The first product for a row writes it, later ones add; rows that no pair reaches are cleared. */
 static void backward(const cr_attention_job *a, int64_t head, int64_t j, int64_t j_end, int64_t t, int64_t t_end,
                      bool want_q, bool want_kv, float *scratch) {
     block b = {.k = scratch, .v = scratch + a->D * N, .p = scratch + 2 * a->D * N};
@@ -379,24 +380,29 @@ static void backward(const cr_attention_job *a, int64_t head, int64_t j, int64_t
     for (int64_t x = t; x < t_end; x += N)
         dots(a, b.delta + x, rows_of(a, a->o, head, x), a->o.row, rows_of(a, a->g, head, x), a->g.row,
              cr_iclamp(t_end - x, 0, N), b.p);
-    if (want_q) clear(a, rows_of(a, a->dq, head, t), a->dq.row, t_end - t);
-    if (want_kv && head % (a->H / a->KV) == 0) {    /* the first of the heads that share these keys */
-        clear(a, keys_of(a, a->dk, head, j), a->dk.row, j_end - j);
-        clear(a, keys_of(a, a->dv, head, j), a->dv.row, j_end - j);
-    }
+    const bool first_head = head % (a->H / a->KV) == 0;         /* of those that share these keys */
+    int64_t written = t;                            /* dq of the queries before this one is */
     for (; j < j_end; j += N) {
         int64_t keys = cr_iclamp(j_end - j, 0, N);
         transpose(a, b.k, keys_of(a, a->k, head, j), a->k.row, keys, a->scale);
         transpose(a, b.v, keys_of(a, a->v, head, j), a->v.row, keys, 1);
         /* only the blocks of queries that see a key of this block */
+        const int64_t start = t + first_query(a, j, t, t_end - t) / N * N;
         const int64_t end = t + last_query(a, j + keys - 1, t, t_end - t);
-        for (int64_t x = t + first_query(a, j, t, t_end - t) / N * N; x < end; x += N) {
+        if (want_q) clear(a, rows_of(a, a->dq, head, written), a->dq.row, cr_imin(start, t_end) - written);
+        written = cr_imax(written, start);
+        for (int64_t x = start; x < end; x += N) {
             int64_t n = cr_iclamp(t_end - x, 0, N);
             probabilities(a, &b, head, x, n, j, keys);
-            if (want_kv) add_to_keys(a, &b, head, x, n, j, keys);
-            if (want_q) add_to_queries(a, &b, head, x, n, j, keys);
+            if (want_kv) add_to_keys(a, &b, head, x, n, j, keys, !first_head || x > start);
+            if (want_q) add_to_queries(a, &b, head, x, n, j, keys, x < written);
+            written = cr_imax(written, x + n);
         }
+        if (start < end || !want_kv || !first_head) continue;
+        clear(a, keys_of(a, a->dk, head, j), a->dk.row, keys);
+        clear(a, keys_of(a, a->dv, head, j), a->dv.row, keys);
     }
+    if (want_q) clear(a, rows_of(a, a->dq, head, written), a->dq.row, t_end - written);
 }
 
 const struct cr_attentions CR_ISA_NAME(cr_attentions) = {
