@@ -269,8 +269,8 @@ static cr_status check_dx(const cr_call *c, int i, const cr_tensor *d) {
  * them from the node under its lock, so a second walk, in any thread, finds all of them or none. */
 static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_tensor **in) {
     const bool graph = w->o.create_graph, take = !graph && !w->o.retain_graph;
-    if (n->saved) cr_spin_lock(&n->head.lock);
-    cr_status status = n->saved ? cr_node_check_saved(n) : CR_OK;
+    if (n->head.saved) cr_spin_lock(&n->head.lock);
+    cr_status status = n->head.saved ? cr_node_check_saved(n) : CR_OK;
     bool have = status == CR_OK;
     for (int i = 0; i < n->n && have; i++) {
         const bool unseen = n->op->only_saved && !n->in[i].storage;
@@ -282,8 +282,8 @@ static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_te
         have = c->out;
     }
     for (int k = 0; k < n->op->n_aux && have; k++) have = (c->aux[k] = cr_saved_unpack(&n->aux[k], take, NULL));
-    if (status == CR_OK && n->saved && take) n->freed = true;
-    if (n->saved) cr_spin_unlock(&n->head.lock);
+    if (status == CR_OK && n->head.saved && take) n->head.freed = true;
+    if (n->head.saved) cr_spin_unlock(&n->head.lock);
     return have ? CR_OK : cr_error_status();
 }
 

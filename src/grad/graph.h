@@ -45,7 +45,6 @@ struct cr_node {
                                                      * NULL */
     uint32_t bytes;                                 /* of the allocation */
     int n;
-    bool saved, freed;                              /* saved: data was saved; freed: a backward pass has released it */
     _Atomic(cr_hook_entry *) hooks;
     cr_node **edges;                                /* n entries, owned; NULL: no gradient is wanted there */
     cr_saved out, *in, *aux;                         /* in: n entries, aux: op->n_aux */

@@ -29,7 +29,7 @@ static void save_data(cr_node *n, cr_saved *k, const cr_tensor *t, unsigned vers
     k->storage = cr_storage_retain(t->storage);
     k->version = atomic_load(&t->storage->version) + version_ahead;
     k->offset = t->offset;
-    n->saved = true;
+    n->head.saved = true;
 }
 
 static void release_saved(cr_saved *k) {
@@ -38,7 +38,7 @@ static void release_saved(cr_saved *k) {
 }
 
 static void free_saved(cr_node *n) {
-    if (!n->saved) return;
+    if (!n->head.saved) return;
     for (int i = 0; i < n->n; i++) release_saved(&n->in[i]);
     for (int k = 0; k < n->op->n_aux; k++) release_saved(&n->aux[k]);
     release_saved(&n->out);
@@ -168,7 +168,7 @@ static cr_status check_saved(const cr_node *n, const cr_saved *k, int input) {
 
 cr_status cr_node_check_saved(const cr_node *n) {
     cr_status status = CR_OK;
-    if (n->freed) {
+    if (n->head.freed) {
         cr_call c = {.op = n->op, .params = n->params};
         return cr_fail(CR_RUNTIME, "backward",
                        "what %s saved was freed by an earlier backward pass: pass retain_graph to the first one",
