@@ -82,6 +82,14 @@ build/.for-nvrtc: tools/requirements-nvrtc.txt build/.venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/nvrtc -r $<
 	@touch $@
 
+# Each engine in a folder of its own: both have an mpirun.
+build/.for-mpi: tools/requirements-mpi.txt build/.venv
+	@echo "installing $< into build/mpi"
+	@sed -n 's/^\([a-z]*\)\(==[^;]*\).*/\1 \1\2/p' $< | while read name package; do \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed \
+			--prefix "build/mpi/$$name" "$$package" || exit 1; done
+	@touch $@
+
 # ---- one build folder for each preset; sources added later are found by CMake itself ----
 build/%/build.ninja: build/.venv CMakeLists.txt CMakePresets.json $(wildcard cmake/*)
 	@echo "configuring build/$*"

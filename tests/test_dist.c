@@ -192,7 +192,7 @@ TEST(bits_do_not_depend_on_ranks) {
         uint64_t first = 0;
         for (int k = 0; k < 6; k++) {
             OK(cr_set_num_threads(k == 1 ? 2 : 1));
-            const uint64_t h = train(M, (int64_t[]){0, 0, 1000, 4, 0, 12345}[k], k > 3);
+            const uint64_t h = train(M, (int64_t[]){0, 0, 3000, 20004, 0, 12345}[k], k > 3);
             if (!k) first = h;
             CHECK(h == first, "M %d, case %d: %016llx, not %016llx", (int)M, k, (unsigned long long)h,
                   (unsigned long long)first);
