@@ -170,7 +170,31 @@ def killed(folder: Path) -> None:
         assert f"stopped after step {step + 2} of" in output_text, output_text
 
 
-TESTS: tuple[Callable[[Path], None], ...] = (unit_tests, program, resume, engines, mistakes, killed)
+def interrupted(folder: Path) -> None:
+    """Ctrl-C under MPICH, whose mpirun passes it on: all ranks stop after one step, and the run goes on from there."""
+    train = launch("mpich", 3, PROGRAM, *LONG, "--microbatches", 3, "--out", "run")
+    process = subprocess.Popen(
+        train, cwd=folder, env=environment("mpich"), text=True, stdout=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        limit = time.monotonic() + 60
+        while not (folder / "run" / "checkpoint" / "state.json").exists():
+            assert process.poll() is None and time.monotonic() < limit
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=20)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    found = re.search(r"stopped after step (\d+) of", output)
+    assert found, output
+    state = json.loads((folder / "run" / "checkpoint" / "state.json").read_text())
+    assert state["step"] == int(found[1]), state
+    step = state["step"] + 2
+    assert f"stopped after step {step}" in run(folder, None, 1, PROGRAM, "train", "--resume", "run", "--stop-at", step)
+
+
+TESTS: tuple[Callable[[Path], None], ...] = (unit_tests, program, resume, engines, mistakes, killed, interrupted)
 
 
 def main() -> int:
