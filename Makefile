@@ -29,7 +29,7 @@ build: build/release/build.ninja ## the library and the program, in build/releas
 test: build/.for-test build ## the quick truth, under five minutes
 	@$(TESTS)
 
-test-all: build/.for-test build/.for-docs build/.for-nvrtc build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
+test-all: build/.for-test build/.for-docs build/.for-nvrtc build/.for-mpi build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
 	@$(TESTS) --all
 
 test-ci: build/.for-test build/.for-docs build/.for-nvrtc build ## what continuous integration runs: `make test`, then as many stages as fit into 45 minutes

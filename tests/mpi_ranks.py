@@ -99,6 +99,16 @@ def program(folder: Path) -> None:
             assert bits(folder / f"{engine}{ranks}") == expected, f"other bits: {engine}, {ranks} ranks"
 
 
+def variants(folder: Path) -> None:
+    """Mixed precision, another optimizer, more threads, and one microbatch for each rank."""
+    kinds = (["--dtype", "bf16"], ["--optimizer", "muon"], ["--threads", "2"], ["--clip", "0"])
+    for i, more in enumerate(kinds):
+        train = [PROGRAM, *(TRAIN[:-2] if more[0] == "--threads" else TRAIN), "--microbatches", 3, *more]
+        run(folder, None, 1, *train, "--out", f"one{i}")
+        run(folder, "mpich", 3, *train, "--out", f"three{i}")
+        assert bits(folder / f"three{i}") == bits(folder / f"one{i}"), f"other bits: {more}"
+
+
 def resume(folder: Path) -> None:
     """4 ranks, then 3, then 1 process, in the middle of a run."""
     train = [PROGRAM, *TRAIN, "--microbatches", 4]
@@ -194,7 +204,16 @@ def interrupted(folder: Path) -> None:
     assert f"stopped after step {step}" in run(folder, None, 1, PROGRAM, "train", "--resume", "run", "--stop-at", step)
 
 
-TESTS: tuple[Callable[[Path], None], ...] = (unit_tests, program, resume, engines, mistakes, killed, interrupted)
+TESTS: tuple[Callable[[Path], None], ...] = (
+    unit_tests,
+    program,
+    variants,
+    resume,
+    engines,
+    mistakes,
+    killed,
+    interrupted,
+)
 
 
 def main() -> int:
