@@ -29,7 +29,7 @@ build: build/release/build.ninja ## the library and the program, in build/releas
 test: build/.for-test build ## the quick truth, under five minutes
 	@$(TESTS)
 
-test-all: build/.for-test build/.for-docs build/.for-nvrtc build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
+test-all: build/.for-test build/.for-docs build/.for-nvrtc build/.for-mpi build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
 	@$(TESTS) --all
 
 test-ci: build/.for-test build/.for-docs build/.for-nvrtc build ## what continuous integration runs: `make test`, then as many stages as fit into 45 minutes
@@ -80,6 +80,14 @@ build/.for-%: tools/requirements-%.txt build/.venv
 build/.for-nvrtc: tools/requirements-nvrtc.txt build/.venv
 	@echo "installing $< into build/nvrtc"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/nvrtc -r $<
+	@touch $@
+
+# Each engine in a folder of its own: both have an mpirun.
+build/.for-mpi: tools/requirements-mpi.txt build/.venv
+	@echo "installing $< into build/mpi"
+	@sed -n 's/^\([a-z]*\)\(==[^;]*\).*/\1 \1\2/p' $< | while read name package; do \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed \
+			--prefix "build/mpi/$$name" "$$package" || exit 1; done
 	@touch $@
 
 # ---- one build folder for each preset; sources added later are found by CMake itself ----

@@ -2,8 +2,8 @@
  *
  * Parts       This file is the core: errors, dtypes, devices, scopes, tensors, autograd.  It
  *             includes chainrule/ops.h (functions of tensors), chainrule/nn.h (layers, losses,
- *             optimizers, text, data, checkpoints, GPT-2) and chainrule/value.h (single numbers
- *             with gradients).
+ *             optimizers, text, data, checkpoints, GPT-2), chainrule/dist.h (many processes) and
+ *             chainrule/value.h (single numbers with gradients).
  * Ownership   A function that returns a tensor returns a new reference that the caller owns.
  *             Release it with cr_release, or work inside a scope: it owns every new handle of its
  *             thread.  Arguments are borrowed.  "borrowed" in a comment means: do not release.
@@ -379,6 +379,7 @@ cr_tensor  *cr_custom_apply(const char *name, int n, const cr_tensor *const *in,
 
 #include "chainrule/ops.h"
 #include "chainrule/nn.h"
+#include "chainrule/dist.h"
 #include "chainrule/value.h"
 
 #if defined(__GNUC__)

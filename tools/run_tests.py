@@ -498,6 +498,10 @@ def stage_wheel() -> Total:
     return run("tools/test_wheel.py", [sys.executable, "tools/test_wheel.py"], plain_environment())
 
 
+def stage_mpi() -> Total:
+    return run("tests/mpi_ranks.py", [sys.executable, "tests/mpi_ranks.py"], plain_environment())
+
+
 def stage_docs() -> Total:
     return without_extension("docs") or run("docs", ["make", "--no-print-directory", "docs"], plain_environment())
 
@@ -567,6 +571,12 @@ STAGES: dict[str, Stage] = {
         "source distribution and wheel, in a fresh virtual environment",
         3,
         "pyproject|cmake/|tools/(test_wheel|build_backend)",
+    ),
+    "mpi": Stage(
+        stage_mpi,
+        "1 to 4 processes under mpirun of MPICH and Open MPI (make build/.for-mpi)",
+        3,
+        r"src/dist/|src/cli/|src/optim/|tests/(mpi_ranks|test_dist)|tools/requirements-mpi",
     ),
     "docs": Stage(
         stage_docs, "the documentation builds without a warning", 2, r"docs/|\.md$|api\.def|include/|python/chainrule/"

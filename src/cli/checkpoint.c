@@ -217,6 +217,7 @@ static void say_unsaved(const run *r, progress *bar, const char *what) {
 void run_save(run *r, progress *bar) {
     const cr_training t = {
         .optim = r->optim, .generator = r->generator, .loader = r->loader, .scaler = r->scaler};
+    if (!run_first(r)) return;
     if (keep_previous(r)) {                         /* not fatal: the newest checkpoint matters most */
         progress_end(bar);
         cli_fail_library();
@@ -228,7 +229,7 @@ void run_save(run *r, progress *bar) {
 }
 
 void run_save_best(run *r, progress *bar, double loss) {
-    if (!r->s->best || !(loss < r->best)) return;
+    if (!run_first(r) || !r->s->best || !(loss < r->best)) return;
     r->best_unsaved = save(r, "checkpoint-best", (cr_training){0}, &loss) != CR_OK;
     if (r->best_unsaved) say_unsaved(r, bar, "the best model so far");
     else r->best = loss;

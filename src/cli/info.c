@@ -28,6 +28,13 @@ int cli_info(int argc, char **argv) {
         printf("  %-8s none: %s\n", kinds[i], cr_error());
         cr_error_clear();
     }
+    cr_world *world = cr_world_open(NULL);
+    if (!world) printf("\nprocesses none: %s\n", cr_error());
+    else if (cr_world_size(world) == 1) printf("\nprocesses 1: no mpirun started this one\n");
+    else printf("\nprocesses %d, by %s; this is rank %d on %s\n", cr_world_size(world), cr_world_engine(world),
+                cr_world_rank(world), cr_world_host(world));
+    cr_error_clear();
+    cr_world_close(world);
     printf("\nthreads   %d\n\nswitches (environment variables)\n", cr_num_threads());
     const char *name, *doc, *value;
     for (int i = 0; cr_switch_at(i, &name, &doc, &value); i++) {

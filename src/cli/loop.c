@@ -13,7 +13,7 @@
 int run_settle(run *r) {
     settings *s = r->s;
     int code = CLI_FAILED;
-    if (s->resume && cr_os_is_directory(s->resume) && !run_lock(r)) return code;
+    if (s->resume && run_first(r) && cr_os_is_directory(s->resume) && !run_lock(r)) return code;
     if (s->resume && !run_restore_settings(r, &code)) return code;
     if (s->threads && cr_set_num_threads((int)s->threads)) return cli_fail_library();
     r->dev = device_named(s->device);
@@ -66,6 +66,7 @@ bool run_optimizer(run *r) {
 
 bool run_folder(run *r) {
     char path[4096];
+    if (!run_first(r)) return run_silent(r);
     if (!cr_os_make_directory(r->s->out))
         return cli_fail("cannot make the folder '%s': %s", r->s->out, cr_os_error()), false;
     /* a resumed run was locked before its checkpoint was read */
@@ -77,6 +78,7 @@ bool run_folder(run *r) {
 }
 
 void run_close(run *r) {
+    cr_parallel_free(r->parallel);
     runlog_close(&r->log);
     cr_loader_free(r->loader);
     low_copies_free(r->copies, r->trained);
@@ -128,6 +130,7 @@ static cr_status train_step(run *r, double lr, double *loss, double *norm) {
     cr_status status = cr_optim_set_lr(r->optim, lr);
     *loss = 0;
     *norm = NAN;
+    if (r->parallel) return status == CR_OK ? run_microbatches(r, loss, norm) : status;
     for (int64_t i = 0; i < r->s->accumulate; i++) {
         if (status != CR_OK) break;
         status = batch_step(r, loss);
@@ -151,6 +154,7 @@ static bool validation_due(const run *r) {
 static bool measure(run *r, progress *bar) {
     char number[32];
     double loss;
+    if (!run_first(r)) return series_add(&r->log.val, r->step, NAN);   /* rank 0 validates, the others wait */
     cr_status status = r->validate(r, &loss);
     if (status == CR_INTERRUPTED) return true;
     if (status != CR_OK) return progress_end(bar), cli_fail_library(), false;
@@ -198,11 +202,13 @@ static const char *largest(const cr_params *p, double *value) {
 }
 
 /* Says where a loss that is not finite may come from.  The weights are those before the step. */
-static int diverged(const run *r, double loss) {
+static int diverged(run *r, double loss) {
     char where[4096], kept[4400];
     double value, frozen;
     const char *name = largest(r->trained, &value), *other = r->frozen ? largest(r->frozen, &frozen) : NULL;
     if (other && isfinite(value) && !isfinite(frozen)) { name = other; value = frozen; }
+    r->together = r->parallel != NULL;
+    if (!run_first(r)) return CLI_FAILED;
     const int64_t step = run_path(r, "checkpoint", where) ? run_step(where) : -1;
     if (step < 0) snprintf(kept, sizeof kept, "there is none yet");
     else snprintf(kept, sizeof kept, "%s, after step %lld", where, (long long)step);
@@ -242,7 +248,7 @@ int run_steps(run *r, progress *bar, bool *over) {
         if (validation_due(r) && !measure(r, bar)) return CLI_FAILED;
         const bool moved = r->step > bar->first, last = r->step >= s->steps;
         if (last && !validation_due(r)) break;
-        if (cr_os_interrupted() || (moved && r->step == s->stop_at)) return stop_early(r, bar);
+        if (run_interrupted(r) || (moved && r->step == s->stop_at)) return stop_early(r, bar);
         if (moved && s->save_every && r->step % s->save_every == 0) run_save(r, bar);
         const int code = one_step(r, &schedule, bar);
         if (code != CLI_OK) return code;

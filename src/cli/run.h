@@ -17,8 +17,8 @@ typedef struct settings {
     double alpha, lora_dropout;
     bool truncate;
     const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype, *profile;
-    int64_t layers, heads, width, context, batch, accumulate, steps, warmup, seed, threads, eval_every, save_every,
-        stop_at, sample, keep;
+    int64_t layers, heads, width, context, batch, accumulate, microbatches, steps, warmup, seed, threads, eval_every,
+        save_every, stop_at, sample, keep;
     double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
     bool overwrite, fuse_step, best;
 } settings;
@@ -45,12 +45,15 @@ typedef struct run {
     cr_params *copies, *frozen_copies;              /* of the matrices in it; the optimizer writes the first */
     cr_scaler *scaler;                              /* f16: of the loss; else NULL */
     cr_loader *loader;
+    cr_world *world;                                /* NULL: no --microbatches */
+    cr_parallel *parallel;
     runlog log;
     int64_t step;
     double seconds;                                 /* in training steps, over all parts of the run */
     double best;                                    /* the validation loss of checkpoint-best; infinite: there is
                                                      * none */
     uint64_t hash;                                  /* of all tokens */
+    bool together;                                  /* a failure that all ranks see: none has to end the others */
     bool unsaved, best_unsaved;                     /* the last save of that kind failed */
     char *kept[RUN_KEPT]; int n_kept;               /* strings of the checkpoint that settings point to */
 } run;
@@ -63,8 +66,23 @@ void run_log_start(run *r);
 int  run_steps(run *r, progress *bar, bool *over);  /* *over: false after an early stop */
 void run_close(run *r);
 
+/* ranks.c: the processes of mpirun */
+bool run_first(const run *r);                       /* does this process print and write? */
+bool run_world(run *r);                             /* opens the world, before anything is written; false: message
+                                                     * printed */
+bool run_agreed(run *r);                            /* the same options and text everywhere; false: message printed */
+bool run_parallel(run *r);                          /* after the optimizer; false: message printed */
+bool run_silent(run *r);                            /* a log that goes nowhere; false: message printed */
+int  run_share(run *r);                             /* do the ranks fit --microbatches?  an exit code */
+bool run_alone(const run *r);                       /* the only process? */
+bool run_barrier(const run *r);                     /* false: message printed */
+bool run_interrupted(run *r);                       /* by Ctrl-C on any rank, the same answer on all; no world:
+                                                     * cr_os_interrupted */
+cr_status run_microbatches(run *r, double *loss, double *norm);            /* one step */
+void run_leave(run *r, int code);                   /* closes the world, or ends the others after a failure */
+
 /* settings.c: the options of chainrule train */
-enum { SETTINGS_OPTIONS = 34 };
+enum { SETTINGS_OPTIONS = 35 };
 settings settings_default(void);
 /* how many; optimizers: the words of --optimizer */
 int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);

@@ -119,7 +119,7 @@ static cr_status validate(run *r, double *loss) {
                                 : left      ? left
                                             : 1,
                       length = left ? T : targets - at;
-        status = cr_os_interrupted() ? CR_INTERRUPTED : window_loss(r, at, windows, length, ids, &sum);
+        status = run_alone(r) && cr_os_interrupted() ? CR_INTERRUPTED : window_loss(r, at, windows, length, ids, &sum);
         at += windows * length;
     }
     cr_set_grad_enabled(grad);
@@ -186,7 +186,8 @@ static bool say_where(const run *r) {
 
 static int finish(run *r, int64_t first, progress *bar) {
     char time[32], tokens[32], rate[32];
-    const double n = (double)(r->s->batch * r->s->accumulate * r->s->context), done = (double)r->step * n;
+    const int64_t batches = r->parallel ? r->s->microbatches : r->s->accumulate;
+    const double n = (double)(r->s->batch * batches * r->s->context), done = (double)r->step * n;
     const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
     const int64_t peak = cr_memory_stats(r->dev).peak;
     run_save(r, bar);
@@ -210,13 +211,15 @@ static bool prepare(run *r) {
     if (!(r->s->tokens ? open_token_file(r) : open_text(r)) || !split_tokens(r) || !make_model(r)) return false;
     r->hash = tokens_hash(r->tokens);
     if (cr_error()) return cli_fail_library(), false;
-    return (!r->s->resume || run_restore(r)) && run_folder(r);
+    return run_agreed(r) && (!r->s->resume || run_restore(r)) && run_parallel(r) && run_barrier(r) && run_folder(r);
 }
 
 static int train(run *r) {
     bool over;
     progress bar;
+    if (!run_world(r)) return CLI_FAILED;
     int code = run_settle(r);
+    if (code == CLI_OK) code = run_share(r);
     if (code != CLI_OK) return code;
     if (!prepare(r)) return CLI_FAILED;
     say_what(r);
@@ -227,7 +230,7 @@ static int train(run *r) {
     progress_begin(&bar, first, r->s->steps);
     code = run_steps(r, &bar, &over);
     if (r->s->profile && cr_profile_end(r->s->profile)) return cli_fail_library();
-    return code == CLI_OK && over ? finish(r, first, &bar) : code;
+    return code == CLI_OK && over && run_first(r) ? finish(r, first, &bar) : code;
 }
 
 int cli_train(int argc, char **argv) {
@@ -243,6 +246,7 @@ int cli_train(int argc, char **argv) {
     if (options_parse(&c, argc, argv, &code)) {
         code = settings_check(&c, &s);
         if (code == CLI_OK) code = train(&r);
+        run_leave(&r, code);
     }
     run_close(&r);
     cr_gpt_free(r.model);

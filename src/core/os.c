@@ -144,6 +144,13 @@ void cr_os_wake_all(volatile int *word) { cr_os_wake(word, INT_MAX); }
 
 int64_t cr_os_process_id(void) { return (int64_t)getpid(); }
 
+void cr_os_host_name(char *out, size_t room) {
+    if (gethostname(out, room)) snprintf(out, room, "unknown");
+    out[room - 1] = 0;
+}
+
+void cr_os_leave(int code) { _exit(code); }
+
 void cr_os_at_fork_child(void (*fn)(void)) { (void)pthread_atfork(NULL, NULL, fn); }
 
 static pthread_key_t exit_key;
@@ -299,7 +306,16 @@ int64_t cr_os_peak_rss(void) {
 
 /* ---- shared libraries ---- */
 void *cr_os_open_library(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
+void *cr_os_loaded_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_NOLOAD); }
 void *cr_os_symbol(void *library, const char *name) { return dlsym(library, name); }
+
+bool cr_os_share_library(const void *symbol, char *path, size_t room) {
+    Dl_info info;
+    if (!dladdr(symbol, &info) || !info.dli_fname) return false;
+    snprintf(path, room, "%s", info.dli_fname);
+    void *again = dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+    return again != NULL;                           /* the reference is kept: the library stays */
+}
 
 /* The file that code was loaded from: a shared library, or the program it is linked into (whose name
  * need not be a path). */

@@ -38,6 +38,8 @@ void       cr_os_relax(void);                                           /* pause
 /* usable processors, by affinity and cgroup quota; >= 1 */
 int        cr_os_cpu_count(void);
 int64_t    cr_os_process_id(void);
+void       cr_os_host_name(char *out, size_t room);
+_Noreturn void cr_os_leave(int code);                                   /* at once: no atexit, no flush */
 void       cr_os_at_fork_child(void (*fn)(void));                       /* fn runs in the child after every fork */
 /* fn runs when this thread ends, and when any thread ends that called this with some function; four
  * functions at most. */
@@ -51,7 +53,11 @@ int64_t cr_os_peak_rss(void);                                           /* bytes
 
 /* shared libraries */
 void  *cr_os_open_library(const char *path);                            /* NULL: not found */
+void  *cr_os_loaded_library(const char *name);                          /* NULL: not in this process yet */
 void  *cr_os_symbol(void *library, const char *name);
+/* The path of the library that contains this symbol.  Its names become visible to all libraries, as MPI's plugins
+ * expect. */
+bool   cr_os_share_library(const void *symbol, char *path, size_t room);
 /* The folder of the library or program that contains this code (NULL: this library); returns its length, 0: unknown. */
 int    cr_os_directory_of(const void *code, char *out, size_t room);
 

@@ -1,0 +1,68 @@
+/* dist.h - training on many processes: a part of chainrule.h. */
+#ifndef CHAINRULE_H
+#error "include <chainrule.h>, which includes this part"
+#endif
+#ifndef CHAINRULE_DIST_H
+#define CHAINRULE_DIST_H
+
+/* ---- the processes of a launcher (mpirun, srun); the page is docs/scaling.md */
+typedef struct cr_world cr_world;
+typedef struct cr_world_options {
+    const char *library;    /* path of the MPI library; NULL: CHAINRULE_MPI, else the launcher's */
+    bool alone;             /* a world of 1, whatever launched the process */
+} cr_world_options;
+cr_world   *cr_world_open(const cr_world_options *o);
+                            /* o NULL: defaults; without a launcher: a world of 1, which needs no
+                               MPI; one world of MPI at a time in a process */
+void        cr_world_close(cr_world *w);        /* every rank calls it; waits for all */
+void        cr_world_abort(cr_world *w, int code);
+                            /* after a failure: ends all ranks, this process too; a world of 1:
+                               only closes */
+int         cr_world_rank(const cr_world *w);   /* -1: failure */
+int         cr_world_size(const cr_world *w);
+const char *cr_world_host(const cr_world *w);   /* name of this machine; borrowed */
+const char *cr_world_engine(const cr_world *w);
+                            /* "MPI 5.0 standard ABI, MPICH 5.0.2"; "none": alone; borrowed */
+
+/* Collectives: every rank calls the same ones in the same order, with the same shapes and dtypes.
+ * Tensors are contiguous, on cpu.  Sums are added over a binary tree of the ranks, in one order for
+ * every engine: the same bits on every rank and in every run. */
+cr_status   cr_barrier(cr_world *w);
+cr_status   cr_broadcast_from(cr_world *w, cr_tensor *x, int root); /* x = x of root */
+cr_status   cr_all_reduce(cr_world *w, cr_tensor *x); /* x = sum over ranks; f32, f64 */
+cr_status   cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out);
+                            /* out: x of rank 0, 1, ..., one after the other : (...) ->
+                               size x numel elements */
+cr_status   cr_reduce_scatter(cr_world *w, const cr_tensor *x, cr_tensor *out);
+                            /* out: part `rank` of the sum over ranks of x : size x numel(out)
+                               elements; f32, f64 */
+
+/* ---- data parallel: bits that do not depend on the number of ranks */
+typedef struct cr_parallel cr_parallel;
+typedef struct cr_parallel_options {
+    int64_t microbatches;   /* M of a step, at least one for each rank */
+    int64_t bucket_bytes;   /* gradients are exchanged in pieces of this size; 0: 25 MiB */
+    bool    late;           /* exchange after the backward pass, not while it runs */
+} cr_parallel_options;
+typedef struct cr_parallel_stats {
+    int64_t sent, received; /* bytes of gradients, to and from other ranks, in the last step */
+    double  busy, exposed;  /* seconds of the exchange; those in which cr_parallel_step waited */
+} cr_parallel_stats;
+cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_options *o);
+                            /* borrows w and opt, whose parameters are f32 on cpu; all ranks get
+                               rank 0's values; ranks with another model or options: an error that
+                               names them */
+void         cr_parallel_free(cr_parallel *p);
+bool         cr_parallel_next(cr_parallel *p, cr_loader *l, cr_generator *g);
+                            /* this rank's next microbatch of the step: l delivers its batch, g
+                               draws its own numbers; false: no more, both as after the whole step,
+                               or a failure (cr_error); l, g or both may be NULL */
+cr_status    cr_parallel_backward(cr_parallel *p, const cr_tensor *loss);
+                            /* once after each cr_parallel_next; loss: mean of the microbatch */
+cr_status    cr_parallel_step(cr_parallel *p, double max_norm, double *loss, double *norm);
+                            /* adds up the gradients of all ranks, clips them to max_norm
+                               (INFINITY: no limit), steps.  *loss: mean over microbatches; *norm:
+                               before clipping (either NULL); a loss that is not finite: no step */
+cr_parallel_stats cr_parallel_look(const cr_parallel *p);
+
+#endif

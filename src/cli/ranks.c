@@ -1,0 +1,153 @@
+/* ranks.c - a run on the processes of mpirun: rank 0 prints, validates and writes; all compute. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/os.h"
+#include "run.h"
+
+bool run_first(const run *r) { return !r->world || cr_world_rank(r->world) == 0; }
+bool run_alone(const run *r) { return !r->world || cr_world_size(r->world) == 1; }
+
+static bool nowhere(FILE **f, const char *mode) {
+    *f = *f ? freopen("/dev/null", mode, *f) : fopen("/dev/null", mode);
+    return *f || (cli_fail("cannot write to /dev/null"), false);
+}
+
+bool run_silent(run *r) { return nowhere(&r->log.file, "ab"); }
+
+bool run_world(run *r) {
+    r->world = cr_world_open(NULL);
+    if (!r->world) return cli_fail_library(), false;
+    FILE *out = stdout;
+    return run_first(r) || nowhere(&out, "w");
+}
+
+/* A wrong option that all ranks see alike is rank 0's to report. */
+static int refuse(run *r, const char *why, int ranks) {
+    r->together = true;
+    return run_first(r) ? usage_error(r->command, why, ranks, ranks) : CLI_USAGE;
+}
+
+int run_share(run *r) {
+    const settings *s = r->s;
+    const int ranks = cr_world_size(r->world);
+    if (!s->microbatches && ranks > 1)
+        return refuse(r, "%d processes were started together: --microbatches says how many batches a step has, at "
+                         "least %d", ranks);
+    if (!s->microbatches) return CLI_OK;
+    if (s->microbatches < ranks)
+        return refuse(r, "a step has fewer --microbatches than there are processes, %d: give at least %d", ranks);
+    if (s->accumulate > 1 || s->fuse_step || r->low == CR_F16)
+        return refuse(r, "--microbatches takes the place of --accumulate, and does not go with --fuse-step or --dtype "
+                         "f16 (%d of %d processes)", ranks);
+    return CLI_OK;
+}
+
+/* ---- what must be the same on all ranks */
+static int64_t hash_of(const char *text) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (; *text; text++) h = (h ^ (unsigned char)*text) * 0x100000001b3u;
+    return (int64_t)h;
+}
+
+/* The ranks whose entry i of n differs from rank 0's: "1, 3"; "": none. */
+static void differing(const run *r, const int64_t *all, int n, int i, char *out, size_t room) {
+    size_t used = 0;
+    out[0] = 0;
+    for (int k = 1; k < cr_world_size(r->world) && used + 16 < room; k++)
+        if (all[k * n + i] != all[i])
+            used += (size_t)snprintf(out + used, room - used, "%s%d", used ? ", " : "", k);
+}
+
+static bool compare(run *r, const int64_t *all, int n) {
+    char ranks[256];
+    for (int i = 0; i < n; i++) {
+        differing(r, all, n, i, ranks, sizeof ranks);
+        if (!*ranks) continue;
+        r->together = true;
+        if (!run_first(r)) return false;
+        if (i < n - 1) cli_fail("rank 0 and rank %s were given another --%s", ranks, r->command->options[i].name);
+        else cli_fail("rank 0 and rank %s read another text or another tokenizer", ranks);
+        return false;
+    }
+    return true;
+}
+
+bool run_agreed(run *r) {
+    char text[4096];
+    const int n = r->command->n + 1;
+    if (run_alone(r)) return true;
+    int64_t *mine = calloc((size_t)n, sizeof *mine);
+    if (!mine) return cli_fail("no memory for %d options", n), false;
+    for (int i = 0; i < n - 1; i++) {
+        if (!r->command->options[i].kept) continue; /* --threads and paths may differ */
+        option_text(&r->command->options[i], text, sizeof text);
+        mine[i] = hash_of(text);
+    }
+    mine[n - 1] = (int64_t)r->hash;
+    cr_scope_begin();
+    cr_tensor *x = cr_from(mine, CR_LIST(n), CR_I64, cr_cpu()),
+              *all = cr_empty(CR_LIST(n * cr_world_size(r->world)), CR_I64, cr_cpu());
+    const bool good = cr_all_gather(r->world, x, all) == CR_OK ? compare(r, cr_data(all), n)
+                                                               : (cli_fail_library(), false);
+    cr_scope_end();
+    free(mine);
+    return good;
+}
+
+/* ---- steps */
+bool run_parallel(run *r) {
+    if (!r->s->microbatches) return true;
+    r->parallel = cr_parallel_new(r->world, r->optim, &(cr_parallel_options){.microbatches = r->s->microbatches});
+    return r->parallel || (cli_fail_library(), false);
+}
+
+bool run_barrier(const run *r) {
+    return run_alone(r) || cr_barrier(r->world) == CR_OK || (cli_fail_library(), false);
+}
+
+bool run_interrupted(run *r) {
+    float here = cr_os_interrupted();
+    if (run_alone(r)) return here > 0;
+    cr_scope_begin();
+    cr_tensor *any = cr_from(&here, CR_LIST(1), CR_F32, cr_cpu());
+    const bool stop = cr_all_reduce(r->world, any) == CR_OK && cr_item(any) > 0;
+    cr_scope_end();
+    return stop;                                    /* an error stays pending: the next step reports it */
+}
+
+static cr_status microbatch(run *r) {
+    cr_scope_begin();
+    cr_status status = cr_autocast_begin(r->dev, r->low, true);
+    cr_tensor *loss = status == CR_OK ? r->batch(r) : NULL;
+    if (status == CR_OK) status = cr_autocast_end();
+    if (status == CR_OK) status = cr_parallel_backward(r->parallel, loss);
+    cr_scope_end();
+    return status;
+}
+
+cr_status run_microbatches(run *r, double *loss, double *norm) {
+    const double before = r->seen;
+    cr_status status = cr_error_status();
+    while (status == CR_OK && cr_parallel_next(r->parallel, r->loader, r->generator)) status = microbatch(r);
+    if (status == CR_OK) status = cr_error_status();
+    if (status == CR_OK) status = cr_parallel_step(r->parallel, r->s->clip > 0 ? r->s->clip : INFINITY, loss, norm);
+    if (!(r->s->clip > 0)) *norm = NAN;
+    r->batches += r->s->microbatches;
+    r->seen = before + (double)(r->s->microbatches * r->s->batch * r->s->context);
+    return status;
+}
+
+void run_leave(run *r, int code) {
+    const bool failed = code != CLI_OK && code != CLI_STOPPED && !r->together;
+    if (!r->world) return;
+    if (!failed) {                                  /* else an exchange may wait for a rank that is gone */
+        cr_parallel_free(r->parallel);
+        r->parallel = NULL;
+    }
+    if (failed && !run_first(r)) cr_os_sleep(0.3);  /* rank 0's message, if it has one, comes first */
+    if (failed) cr_world_abort(r->world, code);
+    else cr_world_close(r->world);
+    r->world = NULL;
+}

@@ -1,0 +1,170 @@
+/* collective.c - the collectives of tensors.  Large tensors go in pieces, because MPI counts in ints. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tree.h"
+#include "world.h"
+
+enum { PIECE = 1 << 24 };                           /* bytes */
+
+static cr_status check(const char *op, const cr_world *w, const cr_tensor *x, const char *what) {
+    if (cr_world_lacks(op, w) || cr_lacks_tensor(op, what, x)) return cr_error_status();
+    if (cr_is_none(x)) return cr_fail(CR_BAD_VALUE, op, "%s is CR_NONE, not a tensor", what);
+    if (!cr_data(x))
+        return cr_fail(CR_BAD_VALUE, op, "%s is on %s: the engine %s sends memory of the cpu", what,
+                       cr_device_name(cr_device_of(x)), w->engine);
+    if (!cr_is_contiguous(x)) return cr_fail(CR_BAD_VALUE, op, "%s is not contiguous", what);
+    return CR_OK;
+}
+
+static int64_t bytes_of(const cr_tensor *x) { return cr_numel(x) * (int64_t)cr_dtype_size(cr_dtype_of(x)); }
+
+/* What was computed in memory, written as an in-place op: the version counter sees it. */
+static cr_status put(cr_tensor *x, const void *memory) {
+    return cr_write(x, cr_dtype_of(x), memory, (size_t)bytes_of(x));
+}
+
+static int barrier(cr_world *w, void *ctx) {
+    (void)ctx;
+    cr_mpi_handle request = 0;
+    return cr_mpi_wait(&w->mpi, w->mpi.Ibarrier(w->comm, &request), &request);
+}
+
+cr_status cr_barrier(cr_world *w) {
+    if (cr_world_lacks("barrier", w)) return cr_error_status();
+    return w->size == 1 ? CR_OK : cr_world_run(w, "barrier", barrier, NULL);
+}
+
+/* ---- broadcast, gather */
+typedef struct move { char *data; const void *mine; int64_t bytes; int root; } move;
+
+static int send_all(cr_world *w, void *ctx) {
+    const move *m = ctx;
+    int code = 0;
+    for (int64_t at = 0; at < m->bytes && !code; at += PIECE) {
+        const int n = (int)(m->bytes - at < PIECE ? m->bytes - at : PIECE);
+        cr_mpi_handle request = 0;
+        code = cr_mpi_wait(&w->mpi, w->mpi.Ibcast(m->data + at, n, w->mpi.byte, m->root, w->comm, &request), &request);
+    }
+    return code;
+}
+
+cr_status cr_broadcast_from(cr_world *w, cr_tensor *x, int root) {
+    static const char op[] = "broadcast_from";
+    cr_status status = check(op, w, x, "x");
+    if (status != CR_OK) return status;
+    if (root < 0 || root >= w->size)
+        return cr_fail(CR_BAD_INDEX, op, "root %d is not a rank of 0 .. %d", root, w->size - 1);
+    if (w->size == 1 || !bytes_of(x)) return CR_OK;
+    char *copy = malloc((size_t)bytes_of(x));
+    if (!copy) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)bytes_of(x));
+    memcpy(copy, cr_data(x), (size_t)bytes_of(x));
+    move m = {.data = copy, .bytes = bytes_of(x), .root = root};
+    status = cr_world_run(w, op, send_all, &m);
+    if (status == CR_OK && w->rank != root) status = put(x, copy);
+    free(copy);
+    return status;
+}
+
+static int gather_all(cr_world *w, void *ctx) {
+    const move *m = ctx;
+    if (m->bytes <= PIECE) {
+        const int n = (int)m->bytes;
+        const cr_mpi_handle byte = w->mpi.byte;
+        cr_mpi_handle request = 0;
+        return cr_mpi_wait(&w->mpi, w->mpi.Iallgather(m->mine, n, byte, m->data, n, byte, w->comm, &request), &request);
+    }
+    memcpy(m->data + m->bytes * w->rank, m->mine, (size_t)m->bytes);
+    int code = 0;
+    for (int r = 0; r < w->size && !code; r++) {
+        move one = {.data = m->data + m->bytes * r, .bytes = m->bytes, .root = r};
+        code = send_all(w, &one);
+    }
+    return code;
+}
+
+cr_status cr_world_gather(cr_world *w, const char *op, const void *mine, int64_t n, void *all) {
+    move m = {.data = all, .mine = mine, .bytes = n};
+    if (w->size > 1) return cr_world_run(w, op, gather_all, &m);
+    memcpy(all, mine, (size_t)n);
+    return CR_OK;
+}
+
+/* out has `times` x the elements of x. */
+static cr_status check_pair(const char *op, const cr_world *w, const cr_tensor *x, const cr_tensor *out, bool gathers) {
+    cr_status status = check(op, w, x, "x");
+    if (status == CR_OK) status = check(op, w, out, "out");
+    if (status != CR_OK) return status;
+    if (cr_dtype_of(x) != cr_dtype_of(out))
+        return cr_fail(CR_BAD_TYPE, op, "x is %s, but out is %s", cr_dtype_name(cr_dtype_of(x)),
+                       cr_dtype_name(cr_dtype_of(out)));
+    const int64_t one = cr_numel(gathers ? x : out), all = cr_numel(gathers ? out : x);
+    if (one * w->size == all) return CR_OK;
+    return cr_fail(CR_BAD_VALUE, op, "%s has %lld elements: %lld x %d ranks are expected", gathers ? "out" : "x",
+                   (long long)all, (long long)one, w->size);
+}
+
+cr_status cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out) {
+    static const char op[] = "all_gather";
+    cr_status status = check_pair(op, w, x, out, true);
+    if (status != CR_OK || !bytes_of(out)) return status;
+    char *all = malloc((size_t)bytes_of(out));
+    if (!all) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)bytes_of(out));
+    status = cr_world_gather(w, op, cr_data(x), bytes_of(x), all);
+    if (status == CR_OK) status = put(out, all);
+    free(all);
+    return status;
+}
+
+/* ---- sums: one node of the tree for each rank */
+static cr_status check_sum(const char *op, const cr_tensor *x) {
+    if (cr_dtype_of(x) == CR_F32 || cr_dtype_of(x) == CR_F64) return CR_OK;
+    return cr_fail(CR_BAD_TYPE, op, "x is %s: float32 or float64 can be added", cr_dtype_name(cr_dtype_of(x)));
+}
+
+/* x: n elements on every rank; the sum in data (gather), or this rank's shard of it in data. */
+static cr_status add_ranks(cr_world *w, const char *op, cr_dtype dt, const char *x, int64_t n, char *data,
+                           bool gather) {
+    cr_exchange e = {.dtype = dt, .leaves = w->size, .n = n, .nodes = 1, .value = {x}, .out = data, .gather = gather};
+    int64_t send, receive;
+    cr_exchange_room(w, &e, &send, &receive);
+    e.receive = malloc((size_t)receive + 1);
+    if (!e.receive) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)receive);
+    const cr_status status = cr_world_run(w, op, cr_exchange_run, &e);
+    free(e.receive);
+    return status;
+}
+
+cr_status cr_all_reduce(cr_world *w, cr_tensor *x) {
+    static const char op[] = "all_reduce";
+    cr_status status = check(op, w, x, "x");
+    if (status == CR_OK) status = check_sum(op, x);
+    const int64_t bytes = status == CR_OK ? bytes_of(x) : 0;
+    if (status != CR_OK || w->size == 1 || !bytes) return status;
+    char *sum = malloc((size_t)bytes);
+    if (!sum) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)bytes);
+    const int64_t width = (int64_t)cr_dtype_size(cr_dtype_of(x));
+    for (int64_t at = 0; at < bytes && status == CR_OK; at += PIECE) {
+        const int64_t part = bytes - at < PIECE ? bytes - at : PIECE;
+        status = add_ranks(w, op, cr_dtype_of(x), (const char *)cr_data(x) + at, part / width, sum + at, true);
+    }
+    if (status == CR_OK) status = put(x, sum);
+    free(sum);
+    return status;
+}
+
+cr_status cr_reduce_scatter(cr_world *w, const cr_tensor *x, cr_tensor *out) {
+    static const char op[] = "reduce_scatter";
+    cr_status status = check_pair(op, w, x, out, false);
+    if (status == CR_OK) status = check_sum(op, x);
+    if (status != CR_OK || !bytes_of(out)) return status;
+    if (w->size == 1) return put(out, cr_data(x));
+    if (bytes_of(x) > INT32_MAX)
+        return cr_fail(CR_BAD_VALUE, op, "x has %lld bytes: at most 2147483647 in one call", (long long)bytes_of(x));
+    char *sum = malloc((size_t)bytes_of(out));
+    if (!sum) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)bytes_of(out));
+    status = add_ranks(w, op, cr_dtype_of(x), cr_data(x), cr_numel(x), sum, false);
+    if (status == CR_OK) status = put(out, sum);
+    free(sum);
+    return status;
+}

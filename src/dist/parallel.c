@@ -1,0 +1,450 @@
+/* parallel.c - data parallel training whose bits do not depend on the number of ranks.
+ *
+ * A step is M microbatches.  Microbatch k of the run takes the loader's batch k and draws from a
+ * stream of its own, whoever computes it.  Gradients are added over one binary tree of the M
+ * microbatches (tree.h).  A rank has a run of microbatches and adds what it can by itself; then each
+ * bucket of flat memory is exchanged (exchange.c), in the last backward pass of the rank or after it.
+ *
+ * Flat memory has the parameters in reverse order, about the order in which their gradients come: the
+ * first buckets are complete first.  All ranks send buckets in the order of their numbers. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../nn/params.h"
+#include "../optim/optim.h"
+#include "tree.h"
+#include "world.h"
+
+enum { BUCKET = 25 << 20, MOST_BUCKET = 32 << 20, NORM_BLOCK = 1 << 16, MOST_MICROBATCHES = 1 << 20 };
+
+typedef struct place { int64_t at, n; bool arrived; } place;        /* of a parameter in flat memory; floats */
+typedef struct bucket { int64_t at, n, missing; bool posted; cr_exchange e; cr_job job; } bucket;
+
+struct cr_parallel {
+    cr_world *w;
+    cr_optim *opt;
+    cr_parallel_options o;
+    place *places;                                  /* of the optimizer's parameters, in its order */
+    int64_t total;
+    bucket *buckets;
+    int64_t n_buckets, next_bucket;                 /* next_bucket: the first that was not posted in this step */
+    float *buffer[CR_TREE_DEPTH], *sum, *send, *receive;            /* buffer: gradient sums of this rank's nodes */
+    bool used[CR_TREE_DEPTH];
+    cr_tree tree;                                   /* this rank's microbatches so far; values: numbers of buffers */
+
+    int64_t first, last, at, base;                  /* microbatches of this rank: [first, last); base: number in the
+                                                     * run of the step's microbatch 0 */
+    bool begun, open, over;                         /* a step; a microbatch waits for its backward pass; no more */
+    uint64_t seed, counter;                         /* of the caller's generator, between steps */
+    cr_generator *g;
+    int into, merges;                               /* of the backward pass that runs */
+    int64_t merge[CR_TREE_DEPTH];
+    double *mine, *all;                             /* base, losses, and which parameters have a gradient */
+    cr_parallel_stats stats;
+};
+
+/* ---- what must be the same on all ranks */
+static uint64_t hashed(uint64_t h, const void *data, size_t n) {    /* FNV-1a */
+    const unsigned char *p = data;
+    for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3u;
+    return h;
+}
+
+static uint64_t hash_of_model(const cr_optim *opt) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (int64_t i = 0; i < opt->count; i++) {
+        const cr_slot *s = &opt->slots[i];
+        h = hashed(h, s->name, strlen(s->name) + 1);
+        h = hashed(h, cr_shape(s->p), (size_t)cr_ndim(s->p) * sizeof(int64_t));
+    }
+    return h;
+}
+
+static uint64_t hash_of_optimizer(const cr_optim *opt) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (int i = 0; i < opt->groups; i++) {
+        const cr_optim_options *o = &opt->options[i];
+        const double numbers[] = {(double)o->kind, o->lr,           o->beta1,
+                                  o->beta2,        o->eps,          o->momentum,
+                                  o->weight_decay, (double)o->nesterov, (double)o->decay_min_ndim};
+        h = hashed(h, numbers, sizeof numbers);
+    }
+    for (int64_t i = 0; i < opt->count; i++) h = hashed(h, &opt->slots[i].group, sizeof(int));
+    return hashed(h, &opt->steps, sizeof opt->steps);
+}
+
+/* "rank 2", "ranks 1, 3 and 5 more": those whose entry differs from rank 0's; false: there is none. */
+static bool name_ranks(const cr_world *w, const uint64_t *all, size_t stride, char *out, size_t room) {
+    int count = 0, shown = 0;
+    size_t n = 0;
+    for (int r = 1; r < w->size; r++) count += all[(size_t)r * stride] != all[0];
+    if (!count) return false;
+    n += (size_t)snprintf(out, room, count > 1 ? "ranks" : "rank");
+    for (int r = 1; r < w->size && shown < 8; r++)
+        if (all[(size_t)r * stride] != all[0])
+            n += (size_t)snprintf(out + n, room - n, "%s %d", shown++ ? "," : "", r);
+    if (count > shown) snprintf(out + n, room - n, " and %d more", count - shown);
+    return true;
+}
+
+enum { AGREED = 5 };
+
+static cr_status agree(cr_world *w, const cr_optim *opt, const cr_parallel_options *o) {
+    static const char op[] = "parallel_new";
+    static const char *const what[AGREED] = {"version of the library", "number of microbatches", "bucket size",
+                                             "model (names and shapes of its parameters)",
+                                             "optimizer (its options, groups or steps)"};
+    const uint64_t mine[AGREED] = {hashed(0, cr_version(), strlen(cr_version())), (uint64_t)o->microbatches,
+                                   (uint64_t)o->bucket_bytes, hash_of_model(opt), hash_of_optimizer(opt)};
+    char ranks[128];
+    uint64_t *all = malloc((size_t)w->size * sizeof mine);
+    if (!all) return cr_fail(CR_NO_MEMORY, op, "no memory for %d ranks", w->size);
+    cr_status status = cr_world_gather(w, op, mine, (int64_t)sizeof mine, all);
+    for (int i = 0; i < AGREED && status == CR_OK; i++)
+        if (name_ranks(w, all + i, AGREED, ranks, sizeof ranks))
+            status = cr_fail(CR_BAD_VALUE, op, "%s and rank 0 differ in the %s", ranks, what[i]);
+    free(all);
+    return status;
+}
+
+/* ---- making */
+static cr_status check(cr_world *w, const cr_optim *opt, const cr_parallel_options *o) {
+    static const char op[] = "parallel_new";
+    if (cr_world_lacks(op, w) || cr_lacks(op, "the optimizer", opt)) return cr_error_status();
+    if (!o) return cr_fail_null(op, "the options");
+    if (o->microbatches < w->size)
+        return cr_fail(CR_BAD_VALUE, op, "a step of %lld microbatches cannot feed %d ranks: each needs one at least",
+                       (long long)o->microbatches, w->size);
+    if (o->microbatches > MOST_MICROBATCHES || o->bucket_bytes < 0 || o->bucket_bytes > MOST_BUCKET)
+        return cr_fail(CR_BAD_VALUE, op, "microbatches %lld (at most %d), bucket_bytes %lld (0 to %d)",
+                       (long long)o->microbatches, MOST_MICROBATCHES, (long long)o->bucket_bytes, MOST_BUCKET);
+    for (int64_t i = 0; i < opt->count; i++) {
+        const cr_tensor *p = opt->slots[i].p;
+        if (cr_dtype_of(p) != CR_F32 || !cr_data(p) || !cr_is_contiguous(p))
+            return cr_fail(CR_BAD_TYPE, op, "'%s' is %s on %s%s: contiguous float32 on cpu is supported",
+                           opt->slots[i].name, cr_dtype_name(cr_dtype_of(p)), cr_device_name(cr_device_of(p)),
+                           cr_is_contiguous(p) ? "" : ", not contiguous");
+    }
+    return CR_OK;
+}
+
+static int64_t floats_of_bucket(const cr_parallel *p) {
+    const int64_t n = (p->o.bucket_bytes ? p->o.bucket_bytes : BUCKET) / 4;
+    return n < p->w->size ? p->w->size : n;
+}
+
+static void lay_out(cr_parallel *p) {
+    p->total = 0;
+    for (int64_t i = p->opt->count - 1; i >= 0; i--) {
+        p->places[i] = (place){.at = p->total, .n = cr_numel(p->opt->slots[i].p)};
+        p->total += p->places[i].n;
+    }
+}
+
+static bool make_buckets(cr_parallel *p) {
+    cr_tree_node nodes[CR_TREE_DEPTH];
+    const int64_t n = floats_of_bucket(p);
+    int64_t send = 0, receive = 0;
+    p->n_buckets = p->w->size > 1 ? (p->total + n - 1) / n : 0;
+    p->buckets = calloc((size_t)p->n_buckets + 1, sizeof *p->buckets);
+    for (int64_t i = 0; p->buckets && i < p->n_buckets; i++) {
+        bucket *b = &p->buckets[i];
+        int64_t s, r;
+        b->at = i * n;
+        b->n = p->total - b->at < n ? p->total - b->at : n;
+        b->e = (cr_exchange){.dtype = CR_F32, .leaves = p->o.microbatches, .n = b->n, .gather = true};
+        b->e.nodes = cr_tree_cover(p->o.microbatches, p->w->rank, p->w->size, nodes);
+        cr_exchange_room(p->w, &b->e, &s, &r);
+        send = s > send ? s : send;
+        receive = r > receive ? r : receive;
+    }
+    p->send = malloc((size_t)send + 1);
+    p->receive = malloc((size_t)receive + 1);
+    p->sum = p->w->size > 1 ? malloc((size_t)p->total * 4 + 1) : NULL;
+    return p->buckets && p->send && p->receive && (p->sum || p->w->size == 1);
+}
+
+static cr_status share_weights(cr_parallel *p) {
+    const bool recording = cr_set_grad_enabled(false);
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++)
+        status = cr_broadcast_from(p->w, p->opt->slots[i].p, 0);
+    cr_set_grad_enabled(recording);
+    return status;
+}
+
+cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_options *o) {
+    static const char op[] = "parallel_new";
+    if (check(w, opt, o) || agree(w, opt, o)) return NULL;
+    cr_parallel *p = calloc(1, sizeof *p);
+    if (!p) return cr_fail(CR_NO_MEMORY, op, "no memory"), NULL;
+    p->w = w;
+    p->opt = opt;
+    p->o = *o;
+    p->first = cr_tree_first(o->microbatches, w->rank, w->size);
+    p->last = cr_tree_first(o->microbatches, w->rank + 1, w->size);
+    const size_t n = (size_t)(1 + o->microbatches + opt->count);
+    p->places = calloc((size_t)opt->count + 1, sizeof *p->places);
+    p->mine = calloc(n, sizeof *p->mine);
+    p->all = calloc(n * (size_t)w->size, sizeof *p->all);
+    if (p->places) lay_out(p);
+    if (!p->places || !p->mine || !p->all || !make_buckets(p))
+        cr_fail(CR_NO_MEMORY, op, "no memory for the gradients of %lld parameters", (long long)p->total);
+    else if (share_weights(p) == CR_OK) return p;
+    cr_parallel_free(p);
+    return NULL;
+}
+
+void cr_parallel_free(cr_parallel *p) {
+    if (!p || cr_stale("parallel_free", "the object", p)) return;
+    for (int64_t i = 0; i < p->next_bucket; i++)    /* a step that was left in the middle */
+        if (p->buckets[i].posted) (void)cr_world_wait(p->w, "parallel_free", &p->buckets[i].job);
+    for (int i = 0; i < CR_TREE_DEPTH; i++) free(p->buffer[i]);
+    free(p->buckets);
+    free(p->places);
+    free(p->sum);
+    free(p->send);
+    free(p->receive);
+    free(p->mine);
+    free(p->all);
+    cr_retire(p);
+}
+
+/* ---- microbatches */
+static uint64_t mix(uint64_t x) {                   /* splitmix64's finaliser (Steele, Lea, Flood 2014) */
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static uint64_t seed_of(const cr_parallel *p, int64_t k) {
+    return mix(mix(p->seed + 0x9e3779b97f4a7c15u) + mix(p->counter) + (uint64_t)(k + 1) * 0x9e3779b97f4a7c15u);
+}
+
+static void begin_step(cr_parallel *p, const cr_loader *l, cr_generator *g) {
+    p->begun = true;
+    p->over = p->open = false;
+    p->at = p->first;
+    if (l) p->base = cr_loader_cursor(l);
+    p->g = g;
+    if (g) cr_generator_get(g, &p->seed, &p->counter);
+    p->tree = (cr_tree){.leaves = p->o.microbatches};
+    memset(p->used, 0, sizeof p->used);
+    memset(p->mine, 0, (size_t)(1 + p->o.microbatches + p->opt->count) * sizeof *p->mine);
+    p->stats = (cr_parallel_stats){0};
+    p->next_bucket = 0;
+    for (int64_t i = 0; i < p->n_buckets; i++) {
+        bucket *b = &p->buckets[i];
+        b->missing = b->n;
+        b->posted = false;
+        b->e.sent = b->e.received = 0;
+        b->e.seconds = 0;
+    }
+}
+
+bool cr_parallel_next(cr_parallel *p, cr_loader *l, cr_generator *g) {
+    static const char op[] = "parallel_next";
+    if (cr_lacks(op, "the object", p) || cr_world_lacks(op, p->w)) return false;
+    if (!p->begun) begin_step(p, l, g);
+    if (p->open) return cr_fail(CR_RUNTIME, op, "the last microbatch has had no cr_parallel_backward"), false;
+    const bool more = p->at < p->last;
+    const int64_t k = p->base + (more ? p->at : p->o.microbatches);
+    if (l && cr_loader_seek(l, k)) return false;
+    if (g && more) cr_generator_set(g, seed_of(p, k), 0);
+    else if (g) cr_generator_set(g, p->seed, p->counter);
+    p->open = more;
+    p->over = !more;
+    return more;
+}
+
+/* ---- the backward pass of a microbatch */
+static bool free_buffer(cr_parallel *p, int *found) {
+    for (*found = 0; p->used[*found]; ++*found) {}
+    if (!p->buffer[*found]) p->buffer[*found] = malloc((size_t)p->total * 4 + 1);
+    p->used[*found] = p->buffer[*found] != NULL;
+    return p->used[*found];
+}
+
+static void post(cr_parallel *p, bucket *b) {
+    b->e.send = (char *)p->send;
+    b->e.receive = (char *)p->receive;
+    b->e.out = (char *)(p->sum + b->at);
+    for (int k = 0; k < p->tree.n; k++) b->e.value[k] = (const char *)(p->buffer[p->tree.at[k].value] + b->at);
+    b->job = (cr_job){.run = cr_exchange_run, .ctx = &b->e};
+    b->posted = true;
+    cr_world_post(p->w, &b->job);
+}
+
+/* A range of flat memory holds the sums of this rank: buckets that are complete go out, in their order. */
+static void complete(cr_parallel *p, int64_t at, int64_t n) {
+    for (int64_t i = 0; i < p->n_buckets; i++) {
+        bucket *b = &p->buckets[i];
+        const int64_t from = at > b->at ? at : b->at, to = at + n < b->at + b->n ? at + n : b->at + b->n;
+        if (to > from) b->missing -= to - from;
+    }
+    while (!p->o.late && p->next_bucket < p->n_buckets && !p->buckets[p->next_bucket].missing)
+        post(p, &p->buckets[p->next_bucket++]);
+}
+
+/* The gradient of a parameter is in its buffer: adds the siblings' and says that it is there. */
+static void add_siblings(cr_parallel *p, place *x) {
+    float *restrict y = p->buffer[p->into] + x->at;
+    for (int k = 0; k < p->merges; k++) {
+        const float *restrict other = p->buffer[p->merge[k]] + x->at;
+        for (int64_t i = 0; i < x->n; i++) y[i] += other[i];
+    }
+    x->arrived = true;
+    if (p->at == p->last - 1) complete(p, x->at, x->n);
+}
+
+static cr_status on_grad(cr_tensor *leaf, const cr_tensor *g, void *ctx) {
+    cr_parallel *p = ctx;
+    for (int64_t i = 0; i < p->opt->count; i++) {
+        place *x = &p->places[i];
+        if (p->opt->slots[i].p != leaf) continue;
+        cr_status status = cr_read(g, CR_F32, p->buffer[p->into] + x->at, (size_t)x->n * 4);
+        if (status != CR_OK) return status;
+        p->mine[1 + p->o.microbatches + i] = 1;
+        add_siblings(p, x);
+        return CR_OK;
+    }
+    return cr_fail(CR_BAD_VALUE, "parallel_backward",
+                   "a tensor of %lld elements collects a gradient, but the optimizer does not have it",
+                   (long long)cr_numel(leaf));
+}
+
+cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
+    static const char op[] = "parallel_backward";
+    if (cr_lacks(op, "the object", p) || cr_world_lacks(op, p->w)) return cr_error_status();
+    if (cr_lacks_tensor(op, "the loss", loss)) return cr_error_status();
+    if (!p->open) return cr_fail(CR_RUNTIME, op, "no microbatch is open: cr_parallel_next comes first");
+    const int64_t leaf = p->at;
+    p->mine[1 + leaf] = cr_item(loss);
+    if (cr_error()) return cr_error_status();
+    if (!free_buffer(p, &p->into))
+        return cr_fail(CR_NO_MEMORY, op, "no memory for the gradients of %lld parameters", (long long)p->total);
+    p->merges = cr_tree_push(&p->tree, (cr_tree_node){0, leaf}, p->into, p->merge);
+    for (int64_t i = 0; i < p->opt->count; i++) p->places[i].arrived = false;
+    cr_scope_begin();
+    const cr_tensor *share = p->o.microbatches > 1 ? cr_mul_scalar(loss, 1 / (double)p->o.microbatches) : loss;
+    cr_status status = share ? cr_backward(share, CR_NONE, &(cr_backward_options){.on_grad = on_grad, .ctx = p})
+                             : cr_error_status();
+    cr_scope_end();
+    if (status != CR_OK) return status;
+    for (int64_t i = 0; i < p->opt->count; i++) {   /* without a gradient in this microbatch */
+        place *x = &p->places[i];
+        if (x->arrived) continue;
+        memset(p->buffer[p->into] + x->at, 0, (size_t)x->n * 4);
+        add_siblings(p, x);
+    }
+    for (int k = 0; k < p->merges; k++) p->used[p->merge[k]] = false;
+    p->at++;
+    p->open = false;
+    return CR_OK;
+}
+
+/* ---- the step */
+static cr_status finish_exchange(cr_parallel *p) {
+    static const char op[] = "parallel_step";
+    const double begun = cr_os_seconds();
+    cr_status status = CR_OK;
+    while (p->next_bucket < p->n_buckets) post(p, &p->buckets[p->next_bucket++]);
+    for (int64_t i = 0; i < p->n_buckets; i++) {
+        bucket *b = &p->buckets[i];
+        const cr_status one = cr_world_wait(p->w, op, &b->job);
+        b->posted = false;
+        if (status == CR_OK) status = one;
+        p->stats.sent += b->e.sent;
+        p->stats.received += b->e.received;
+        p->stats.busy += b->e.seconds;
+    }
+    if (p->n_buckets) p->stats.exposed = cr_os_seconds() - begun;
+    return status;
+}
+
+/* Losses, and which parameters have a gradient anywhere. */
+static cr_status share_losses(cr_parallel *p, double *loss) {
+    static const char op[] = "parallel_step";
+    const int64_t M = p->o.microbatches, n = 1 + M + p->opt->count;
+    p->mine[0] = (double)p->base;
+    cr_status status = cr_world_gather(p->w, op, p->mine, n * (int64_t)sizeof *p->mine, p->all);
+    if (status != CR_OK) return status;
+    for (int r = 1; r < p->w->size; r++)
+        if (p->all[r * n] != p->all[0])
+            return cr_fail(CR_BAD_VALUE, op, "rank %d is at microbatch %.0f of the run, but rank 0 at %.0f", r,
+                           p->all[r * n], p->all[0]);
+    *loss = 0;
+    for (int64_t j = 0, r = 0; j < M; j++) {
+        while (j >= cr_tree_first(M, (int)r + 1, p->w->size)) r++;
+        *loss += p->all[r * n + 1 + j] / (double)M;
+    }
+    for (int64_t i = 0; i < p->opt->count; i++) {
+        p->places[i].arrived = false;
+        for (int r = 0; r < p->w->size; r++) p->places[i].arrived |= p->all[r * n + 1 + M + i] > 0;
+    }
+    return CR_OK;
+}
+
+/* The joint norm, parameter by parameter, in blocks of 64 Ki elements whose sums are added in f64 in one order: its
+ * bits do not depend on buckets, shards, ranks or threads. */
+static double norm_of(const cr_parallel *p, const float *flat) {
+    double total = 0;
+    for (int64_t i = 0; i < p->opt->count; i++) {
+        const place *x = &p->places[i];
+        for (int64_t from = 0; from < x->n && x->arrived; from += NORM_BLOCK) {
+            const int64_t n = x->n - from < NORM_BLOCK ? x->n - from : NORM_BLOCK;
+            const float *g = flat + x->at + from;
+            double lane[8] = {0}, block = 0;
+            for (int64_t k = 0; k < n; k++) lane[k % 8] += (double)g[k] * (double)g[k];
+            for (int k = 0; k < 8; k++) block += lane[k];
+            total += block;
+        }
+    }
+    return sqrt(total);
+}
+
+static cr_status update(cr_parallel *p, float *flat, double scale) {
+    cr_status status = CR_OK;
+    const bool recording = cr_set_grad_enabled(false);
+    cr_scope_begin();
+    for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
+        cr_tensor *t = p->opt->slots[i].p;
+        if (!p->places[i].arrived) continue;
+        cr_tensor *g = cr_borrow(flat + p->places[i].at, cr_ndim(t), cr_shape(t), CR_F32, NULL, NULL);
+        status = g ? cr_set_grad(t, g) : cr_error_status();
+    }
+    p->opt->scale = scale;
+    if (status == CR_OK) status = cr_optim_step(p->opt);
+    p->opt->scale = 1;
+    for (int64_t i = 0; i < p->opt->count; i++) (void)cr_set_grad(p->opt->slots[i].p, CR_NONE);
+    cr_scope_end();
+    cr_set_grad_enabled(recording);
+    return status;
+}
+
+cr_status cr_parallel_step(cr_parallel *p, double max_norm, double *loss, double *norm) {
+    static const char op[] = "parallel_step";
+    double mean = NAN, total = NAN;
+    if (cr_lacks(op, "the object", p) || cr_world_lacks(op, p->w)) return cr_error_status();
+    if (!p->over)
+        return cr_fail(CR_RUNTIME, op, "the step has microbatches left: cr_parallel_next must return false first");
+    if (!(max_norm >= 0)) return cr_fail(CR_BAD_VALUE, op, "max_norm must be at least 0, not %g", max_norm);
+    cr_status status = finish_exchange(p);
+    if (status == CR_OK) status = share_losses(p, &mean);
+    if (status != CR_OK) return status;
+    float *flat = p->w->size > 1 ? p->sum : p->buffer[p->tree.at[0].value];
+    total = norm_of(p, flat);
+    const double by = max_norm / (total + 1e-6);
+    if (isfinite(mean)) status = update(p, flat, by >= 1 ? 1 : by);
+    p->begun = p->over = false;
+    p->base += p->o.microbatches;
+    if (loss) *loss = mean;
+    if (norm) *norm = total;
+    return status;
+}
+
+cr_parallel_stats cr_parallel_look(const cr_parallel *p) {
+    return cr_lacks("parallel_look", "the object", p) ? (cr_parallel_stats){0} : p->stats;
+}

@@ -1,0 +1,242 @@
+"""Starts the tests and the program under mpirun of MPICH and Open MPI: the same bits for 1 to 4 processes.
+
+The packages are in build/mpi (make build/.for-mpi); without them this is skipped.
+
+use: python tests/mpi_ranks.py          CHAINRULE_BUILD: where the program is (build/release)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")).resolve()
+PROGRAM, UNIT = BUILD / "chainrule", BUILD / "tests" / "test_dist"
+MPI = ROOT / "build" / "mpi"
+ENGINES = {"mpich": [], "openmpi": ["--allow-run-as-root", "--oversubscribe"]}
+LAUNCHER = re.compile(r"^(PMI|PMIX|OMPI|PRTE|HYDRA|MPI)_")
+TEXT = "".join(f"line {i}: the quick brown fox & the lazy dog {i * i}\n" for i in range(60))
+OPTIONS = "--data text.txt --layers 1 --heads 2 --width 16 --context 8 --batch 2 --warmup 2 --sample 5".split()
+LONG = ["train", *OPTIONS, "--steps", "1000000", "--save-every", "2"]
+TRAIN = ["train", *OPTIONS, "--steps", "6", "--dropout", "0.1", "--threads", "1"]
+
+
+def environment(engine: str | None, **more: str) -> dict[str, str]:
+    plain = {name: value for name, value in os.environ.items() if not LAUNCHER.match(name)}
+    if engine:
+        home = MPI / engine
+        plain |= {"VIRTUAL_ENV": str(home), "PATH": f"{home / 'bin'}:{plain.get('PATH', '')}"}
+    return {**plain, **more}
+
+
+def launch(engine: str | None, ranks: int, *command: object) -> list[str]:
+    words = [str(word) for word in command]
+    return [str(MPI / engine / "bin" / "mpirun"), *ENGINES[engine], "-n", str(ranks), *words] if engine else words
+
+
+def run(folder: Path, engine: str | None, ranks: int, *command: object, fails: bool = False, **more: str) -> str:
+    words = launch(engine, ranks, *command)
+    process = subprocess.Popen(
+        words,
+        cwd=folder,
+        env=environment(engine, **more),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    assert (process.returncode != 0) == fails, f"{' '.join(words)}: exit {process.returncode}\n{output}"
+    return output
+
+
+def bits(run_folder: Path) -> tuple[bytes, list[str]]:
+    """The tensors of the checkpoint, without the metadata, which has the time; losses and norms."""
+    tensors = b""
+    for name in ("weights.safetensors", "optimizer.safetensors"):
+        data = (run_folder / "checkpoint" / name).read_bytes()
+        tensors += data[8 + int.from_bytes(data[:8], "little") :]
+    log = [json.loads(line) for line in (run_folder / "run.jsonl").read_text().splitlines()]
+    kept = ("step", "loss", "norm", "val_loss")
+    return tensors, [str([line.get(key) for key in kept]) for line in log if "event" not in line]
+
+
+def unit_tests(folder: Path) -> None:
+    seen: dict[str, set[str]] = defaultdict(set)
+    for engine in (None, *ENGINES):
+        for ranks in (2, 3, 4) if engine else (1,):
+            output = run(folder, engine, ranks, UNIT)
+            assert len(re.findall(r"^result: \d+ passed, 0 failed", output, re.MULTILINE)) == ranks, output
+            for m, value in re.findall(r"^bits (\d+) (\w+)$", output, re.MULTILINE):
+                seen[m].add(value)
+    assert set(seen) == {"4", "6", "8"}, seen
+    assert all(len(values) == 1 for values in seen.values()), f"bits differ: {dict(seen)}"
+
+
+def program(folder: Path) -> None:
+    train = [PROGRAM, *TRAIN, "--microbatches", 6]
+    run(folder, None, 1, *train, "--out", "one")
+    expected = bits(folder / "one")
+    for engine in ENGINES:
+        for ranks in (2, 4):
+            output = run(folder, engine, ranks, *train, "--out", f"{engine}{ranks}")
+            assert output.count("validation loss") == 1, f"other ranks printed:\n{output}"
+            assert bits(folder / f"{engine}{ranks}") == expected, f"other bits: {engine}, {ranks} ranks"
+
+
+def variants(folder: Path) -> None:
+    """Mixed precision, another optimizer, more threads, and one microbatch for each rank."""
+    kinds = (["--dtype", "bf16"], ["--optimizer", "muon"], ["--threads", "2"], ["--clip", "0"])
+    for i, more in enumerate(kinds):
+        train = [PROGRAM, *(TRAIN[:-2] if more[0] == "--threads" else TRAIN), "--microbatches", 3, *more]
+        run(folder, None, 1, *train, "--out", f"one{i}")
+        run(folder, "mpich", 3, *train, "--out", f"three{i}")
+        assert bits(folder / f"three{i}") == bits(folder / f"one{i}"), f"other bits: {more}"
+
+
+def resume(folder: Path) -> None:
+    """4 ranks, then 3, then 1 process, in the middle of a run."""
+    train = [PROGRAM, *TRAIN, "--microbatches", 4]
+    run(folder, None, 1, *train, "--out", "whole")
+    run(folder, "mpich", 4, *train, "--out", "parts", "--stop-at", 2)
+    run(folder, "openmpi", 3, PROGRAM, "train", "--resume", "parts", "--stop-at", 4)
+    run(folder, None, 1, PROGRAM, "train", "--resume", "parts")
+    assert bits(folder / "parts") == bits(folder / "whole"), "other bits after resuming"
+
+
+def engines(folder: Path) -> None:
+    """The three ABIs by their names."""
+    mpich = MPI / "mpich" / "lib" / "libmpi.so.12"
+    for engine, name, library in (
+        ("mpich", "MPI 5.0 standard ABI, MPICH", ""),
+        ("mpich", "MPICH's ABI, MPICH", str(mpich)),
+        ("openmpi", "Open MPI's ABI, Open MPI v", ""),
+    ):
+        output = run(folder, engine, 2, PROGRAM, "info", CHAINRULE_MPI=library)
+        assert f"processes 2, by {name}" in output, output
+    run(folder, "mpich", 2, UNIT, CHAINRULE_MPI=str(mpich))
+    assert "processes 1: no mpirun" in run(folder, None, 1, PROGRAM, "info")
+
+
+def mistakes(folder: Path) -> None:
+    train = [PROGRAM, *TRAIN, "--out", "bad"]
+    for engine in ENGINES:
+        output = run(folder, engine, 3, *train, "--microbatches", 2, fails=True)
+        assert output.count("fewer --microbatches than there are processes, 3") == 1, output
+        output = run(folder, engine, 2, *train, fails=True)
+        assert output.count("2 processes were started together: --microbatches") == 1, output
+        both = [*train, "--microbatches", 4]
+        output = run(folder, engine, 2, *both, ":", *ENGINES[engine], "-n", 1, *both, "--lr", 0.5, fails=True)
+        assert "rank 0 and rank 2 were given another --lr" in output, output
+        output = run(folder, engine, 2, *both, CHAINRULE_MPI="off", fails=True)
+        assert "started by a launcher of MPI, but CHAINRULE_MPI is off" in output, output
+    mpich, openmpi = MPI / "mpich" / "lib" / "libmpi_abi.so.1", MPI / "openmpi" / "lib" / "libmpi.so.40"
+    output = run(folder, "openmpi", 2, *train, "--microbatches", 4, CHAINRULE_MPI=str(mpich), fails=True)
+    assert "started by Open MPI's mpirun, but the MPI library is" in output, output
+    output = run(folder, "mpich", 2, *train, "--microbatches", 4, CHAINRULE_MPI=str(openmpi), fails=True)
+    assert "started by MPICH's mpirun, but the MPI library is" in output, output
+    output = run(folder, "mpich", 2, *train, "--microbatches", 4, CHAINRULE_MPI="/nowhere/libmpi.so", fails=True)
+    assert "'/nowhere/libmpi.so' (CHAINRULE_MPI) cannot be opened" in output, output
+
+
+def killed(folder: Path) -> None:
+    """A rank that is killed ends all, and its checkpoint goes on with another number."""
+    script = 'echo $$ > pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}; exec "$@"'
+    for engine in ENGINES:
+        out = folder / f"killed-{engine}"
+        options = ["--microbatches", "4", "--out", out.name]
+        command = launch(engine, 3, "sh", "-c", script, "sh", PROGRAM, *LONG, *options)
+        with open(folder / "output.txt", "w") as output:
+            process = subprocess.Popen(
+                command, cwd=folder, env=environment(engine), stdout=output, stderr=output, start_new_session=True
+            )
+            try:
+                limit = time.monotonic() + 60
+                while not (out / "checkpoint" / "state.json").exists():
+                    assert process.poll() is None and time.monotonic() < limit, (folder / "output.txt").read_text()
+                    time.sleep(0.01)
+                os.kill(int((folder / "pid.1").read_text()), signal.SIGKILL)
+                assert process.wait(timeout=10) != 0
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+        step = json.loads((out / "checkpoint" / "state.json").read_text())["step"]
+        output_text = run(folder, engine, 2, PROGRAM, "train", "--resume", out.name, "--stop-at", step + 2)
+        assert f"stopped after step {step + 2} of" in output_text, output_text
+
+
+def interrupted(folder: Path) -> None:
+    """Ctrl-C under MPICH, whose mpirun passes it on: all ranks stop after one step, and the run goes on from there."""
+    train = launch("mpich", 3, PROGRAM, *LONG, "--microbatches", 3, "--out", "run")
+    process = subprocess.Popen(
+        train, cwd=folder, env=environment("mpich"), text=True, stdout=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        limit = time.monotonic() + 60
+        while not (folder / "run" / "checkpoint" / "state.json").exists():
+            assert process.poll() is None and time.monotonic() < limit
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=20)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    found = re.search(r"stopped after step (\d+) of", output)
+    assert found, output
+    state = json.loads((folder / "run" / "checkpoint" / "state.json").read_text())
+    assert state["step"] == int(found[1]), state
+    step = state["step"] + 2
+    assert f"stopped after step {step}" in run(folder, None, 1, PROGRAM, "train", "--resume", "run", "--stop-at", step)
+
+
+TESTS: tuple[Callable[[Path], None], ...] = (
+    unit_tests,
+    program,
+    variants,
+    resume,
+    engines,
+    mistakes,
+    killed,
+    interrupted,
+)
+
+
+def main() -> int:
+    missing = [name for name in ENGINES if not (MPI / name / "bin" / "mpirun").exists()]
+    if missing:
+        print(f"skipped mpirun: {', '.join(missing)} not in build/mpi (make build/.for-mpi)")
+        print("result: 0 passed, 0 failed, 1 skipped")
+        return 0
+    failed = 0
+    wanted = [test for test in TESTS if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]]
+    for test in wanted:
+        begun = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="chainrule-") as folder:
+            (Path(folder) / "text.txt").write_text(TEXT)
+            try:
+                test(Path(folder))
+            except Exception:
+                failed += 1
+                print(f"FAILED {test.__name__}\n{traceback.format_exc()}")
+        print(f"report {test.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
+    print(f"result: {len(wanted) - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,279 @@
+/* test_dist.c - many processes.  By itself: the tree, and a world of 1.  tests/check_mpi.py starts it under mpirun, and
+ * compares the lines that begin with "bits". */
+#include "test.h"
+
+#include "dist/tree.h"
+
+static cr_world *world;
+
+static bool open_world(void) {
+    if (!world) world = cr_world_open(NULL);
+    return world != NULL;
+}
+
+/* The order of additions as text: "((0+1)+(2+3))". */
+static void order(int64_t leaves, int parts, char *out, size_t room) {
+    static char sum[256][2048];
+    cr_tree all = {.leaves = leaves};
+    cr_tree_node nodes[CR_TREE_DEPTH];
+    int64_t merges[CR_TREE_DEPTH];
+    for (int part = 0; part < parts; part++) {
+        cr_tree own = {.leaves = leaves};
+        const int64_t first = cr_tree_first(leaves, part, parts), last = cr_tree_first(leaves, part + 1, parts);
+        for (int64_t i = first; i < last; i++) {
+            snprintf(sum[i], sizeof sum[i], "%d", (int)i);
+            const int n = cr_tree_push(&own, (cr_tree_node){0, i}, i, merges);
+            for (int k = 0; k < n; k++) {
+                char both[2048];
+                snprintf(both, sizeof both, "(%.900s+%.900s)", sum[merges[k]], sum[i]);
+                memcpy(sum[i], both, sizeof both);
+            }
+        }
+        const int count = cr_tree_cover(leaves, part, parts, nodes);
+        CHECK(count == own.n, "%d leaves, part %d of %d: %d nodes, cover says %d", (int)leaves, part, parts, own.n,
+              count);
+        for (int i = 0; i < own.n; i++) {
+            const int64_t value = own.at[i].value;
+            const int n = cr_tree_push(&all, nodes[i], value, merges);
+            for (int k = 0; k < n; k++) {
+                char both[2048];
+                snprintf(both, sizeof both, "(%.900s+%.900s)", sum[merges[k]], sum[value]);
+                memcpy(sum[value], both, sizeof both);
+            }
+        }
+    }
+    CHECK(all.n == 1, "%d leaves in %d parts leave %d nodes", (int)leaves, parts, all.n);
+    snprintf(out, room, "%s", sum[all.at[0].value]);
+}
+
+TEST(tree_order_does_not_depend_on_the_cut) {
+    char whole[2048], cut[2048];
+    for (int64_t leaves = 1; leaves <= 40; leaves++) {
+        order(leaves, 1, whole, sizeof whole);
+        for (int parts = 2; parts <= leaves; parts++) {
+            order(leaves, parts, cut, sizeof cut);
+            CHECK(!strcmp(whole, cut), "%d leaves: %s whole, %s in %d parts", (int)leaves, whole, cut, parts);
+        }
+    }
+    order(6, 1, whole, sizeof whole);
+    CHECK(!strcmp(whole, "(((0+1)+(2+3))+(4+5))"), "6 leaves: %s", whole);
+    order(5, 1, whole, sizeof whole);
+    CHECK(!strcmp(whole, "(((0+1)+(2+3))+4)"), "5 leaves: %s", whole);
+}
+
+/* ---- collectives: any number of ranks */
+TEST(collectives) {
+    REQUIRE(open_world(), "%s", cr_error());
+    const int r = cr_world_rank(world), n = cr_world_size(world);
+    CHECK(cr_world_host(world)[0] && cr_world_engine(world)[0], "no host or engine");
+    cr_scope_begin();
+    OK(cr_barrier(world));
+    cr_tensor *x = cr_full(CR_LIST(1013), r + 1, CR_F32, cr_cpu());
+    OK(cr_broadcast_from(world, x, n - 1));
+    CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 1013.0 * n, "broadcast: %g", cr_item(cr_sum(x, CR_ALL, false)));
+    cr_tensor *all = cr_zeros(CR_LIST(3 * n), CR_I64, cr_cpu()), *mine = cr_full(CR_LIST(3), r, CR_I64, cr_cpu());
+    OK(cr_all_gather(world, mine, all));
+    for (int i = 0; i < 3 * n; i++) CHECK(((int64_t *)cr_data(all))[i] == i / 3, "gather: entry %d", i);
+    const cr_dtype dtypes[] = {CR_F32, CR_F64};
+    for (int d = 0; d < 2; d++) {
+        cr_tensor *y = cr_arange(0, 10007, 1, dtypes[d], cr_cpu());
+        y = cr_mul_scalar(y, r + 1);
+        OK(cr_all_reduce(world, y));
+        const double sum = cr_item(cr_to(cr_slice(y, 0, 10006, 10007, 1), CR_F64, cr_cpu()));
+        CHECK(sum == 10006.0 * n * (n + 1) / 2, "all_reduce: %.17g of %d ranks", sum, n);
+        cr_tensor *part = cr_zeros(CR_LIST(5), dtypes[d], cr_cpu()),
+                  *whole = cr_arange(0, 5 * n, 1, dtypes[d], cr_cpu());
+        OK(cr_reduce_scatter(world, whole, part));
+        CHECK(cr_item(cr_sum(part, CR_ALL, false)) == n * (25.0 * r + 10), "reduce_scatter: rank %d has %g", r,
+              cr_item(cr_sum(part, CR_ALL, false)));
+    }
+    cr_scope_end();
+}
+
+TEST(bad_collectives) {
+    REQUIRE(open_world(), "%s", cr_error());
+    cr_scope_begin();
+    cr_tensor *x = cr_zeros(CR_LIST(4, 6), CR_F32, cr_cpu()), *i = cr_zeros(CR_LIST(4), CR_I64, cr_cpu());
+    FAILS(CR_BAD_TYPE, "[all_reduce] x is int64: float32 or float64 can be added", cr_all_reduce(world, i));
+    FAILS(CR_BAD_VALUE, "[all_reduce] x is not contiguous", cr_all_reduce(world, cr_transpose(x, 0, 1)));
+    FAILS(CR_BAD_INDEX, "[broadcast_from] root -1 is not a rank of 0 ..", cr_broadcast_from(world, x, -1));
+    FAILS(CR_BAD_VALUE, "[all_gather] out has 4 elements: 24 x", cr_all_gather(world, x, cr_zeros(CR_LIST(4), CR_F32,
+          cr_cpu())));
+    FAILS(CR_BAD_TYPE, "[all_gather] x is float32, but out is int64", cr_all_gather(world, x, i));
+    FAILS(CR_BAD_VALUE, "the world", cr_barrier(NULL));
+    cr_error_clear();
+    cr_scope_end();
+}
+
+/* ---- training: a small GPT with dropout; the bits of its weights, losses and norms */
+enum { STEPS = 3, CONTEXT = 8 };
+
+static uint64_t hashed(uint64_t h, const void *data, size_t n) {
+    const unsigned char *p = data;
+    for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3u;
+    return h;
+}
+
+typedef struct objects { cr_tokens *tokens; cr_generator *g; cr_gpt *model; cr_loader *loader; cr_optim *opt; } objects;
+
+static bool make(objects *o) {
+    uint32_t ids[1000];
+    for (int i = 0; i < 1000; i++) ids[i] = (uint32_t)(i * i + i / 7) % 16;
+    const cr_gpt_config c = {
+        .vocabulary = 16, .context = CONTEXT, .layers = 2, .heads = 2, .width = 16, .dropout = 0.1};
+    cr_loader_options lo = cr_loader_defaults();
+    lo.batch = 2;
+    lo.context = CONTEXT;
+    lo.seed = 3;
+    lo.device = cr_cpu();
+    cr_optim_options oo = cr_optim_defaults(CR_ADAMW);
+    oo.lr = 1e-2;
+    oo.decay_min_ndim = 2;
+    /* rank 0's weights win, so the others start from other ones */
+    o->g = cr_generator_new(world ? (uint64_t)(5 + cr_world_rank(world)) : 5);
+    o->tokens = cr_tokens_new(ids, 1000, 16);
+    o->model = cr_gpt_new(&c, CR_F32, cr_cpu(), o->g);
+    o->loader = cr_loader_new(o->tokens, &lo);
+    o->opt = o->model && o->loader ? cr_optim_new(cr_gpt_params(o->model), &oo) : NULL;
+    cr_generator_set(o->g, 11, 0);
+    return o->opt != NULL;
+}
+
+static void drop(objects *o) {
+    cr_optim_free(o->opt);
+    cr_gpt_free(o->model);
+    cr_loader_free(o->loader);
+    cr_tokens_free(o->tokens);
+    cr_generator_free(o->g);
+}
+
+static uint64_t train(int64_t M, int64_t bucket, bool late) {
+    objects o = {0};
+    uint64_t h = 0xcbf29ce484222325u, seed = 0, counter = 0;
+    if (!make(&o)) { CHECK(false, "%s", cr_error()); drop(&o); return 0; }
+    const cr_parallel_options po = {.microbatches = M, .bucket_bytes = bucket, .late = late};
+    cr_parallel *p = cr_parallel_new(world, o.opt, &po);
+    CHECK(p, "%s", cr_error());
+    for (int step = 0; step < STEPS && p; step++) {
+        int64_t mine = 0;
+        while (cr_parallel_next(p, o.loader, o.g)) {
+            cr_tensor *x, *y;
+            cr_scope_begin();
+            OK(cr_loader_next(o.loader, &x, &y));
+            OK(cr_parallel_backward(p, cr_gpt_loss(o.model, x, y, true)));
+            cr_scope_end();
+            mine++;
+        }
+        double loss = 0, norm = 0;
+        OK(cr_parallel_step(p, 0.5, &loss, &norm));
+        h = hashed(hashed(h, &loss, sizeof loss), &norm, sizeof norm);
+        const int64_t n = cr_world_size(world), r = cr_world_rank(world);
+        CHECK(mine == M * (r + 1) / n - M * r / n, "rank %d has %d microbatches", (int)r, (int)mine);
+        const cr_parallel_stats s = cr_parallel_look(p);
+        const int64_t bytes = 4 * cr_params_numel(cr_gpt_params(o.model));
+        if (!(n & (n - 1)) && M % n == 0 && !((M / n) & (M / n - 1)) && !bucket)
+            CHECK(s.sent == 2 * (n - 1) * bytes / n && s.received == s.sent, "sent %lld, received %lld of %lld",
+                  (long long)s.sent, (long long)s.received, (long long)bytes);
+    }
+    CHECK(cr_loader_cursor(o.loader) == STEPS * M, "the loader is at %d", (int)cr_loader_cursor(o.loader));
+    cr_generator_get(o.g, &seed, &counter);
+    CHECK(seed == 11 && counter == 0, "the generator is at %d, %d", (int)seed, (int)counter);
+    const cr_params *all = cr_gpt_params(o.model);
+    for (int64_t i = 0; i < cr_params_count(all); i++)
+        h = hashed(h, cr_data(cr_params_at(all, i)), (size_t)cr_numel(cr_params_at(all, i)) * 4);
+    cr_parallel_free(p);
+    drop(&o);
+    return h;
+}
+
+TEST(bits_do_not_depend_on_ranks) {
+    REQUIRE(open_world(), "%s", cr_error());
+    for (int64_t M = 4; M <= 8; M += 2) {
+        uint64_t first = 0;
+        for (int k = 0; k < 6; k++) {
+            OK(cr_set_num_threads(k == 1 ? 2 : 1));
+            const uint64_t h = train(M, (int64_t[]){0, 0, 3000, 20004, 0, 12345}[k], k > 3);
+            if (!k) first = h;
+            CHECK(h == first, "M %d, case %d: %016llx, not %016llx", (int)M, k, (unsigned long long)h,
+                  (unsigned long long)first);
+        }
+        printf("bits %d %016llx\n", (int)M, (unsigned long long)first);
+    }
+}
+
+TEST(same_as_accumulation_by_hand) {
+    REQUIRE(open_world(), "%s", cr_error());
+    if (cr_world_size(world) > 1) SKIP("a world of 1 is compared");
+    double loss = 0, norm = 0;
+    cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), true);
+    cr_tensor *unused = cr_requires_grad_(cr_ones(CR_LIST(2), CR_F32, cr_cpu()), true);
+    cr_params *params = cr_params_new();
+    OK(cr_params_add(params, "w", w));
+    OK(cr_params_add(params, "unused", unused));
+    cr_optim_options oo = cr_optim_defaults(CR_SGD);
+    oo.lr = 1;
+    oo.weight_decay = 0.5;
+    cr_optim *opt = cr_optim_new(params, &oo);
+    cr_parallel *p = cr_parallel_new(world, opt, &(cr_parallel_options){.microbatches = 3});
+    REQUIRE(p, "%s", cr_error());
+    FAILS(CR_RUNTIME, "[parallel_step] the step has microbatches left", cr_parallel_step(p, INFINITY, NULL, NULL));
+    FAILS(CR_RUNTIME, "[parallel_backward] no microbatch is open", cr_parallel_backward(p, w));
+    cr_scope_begin();
+    for (int j = 1; cr_parallel_next(p, NULL, NULL); j++) {
+        if (j == 2) FAILS(CR_RUNTIME, "[parallel_next] the last microbatch", cr_parallel_next(p, NULL, NULL));
+        OK(cr_parallel_backward(p, cr_mul_scalar(cr_sum(w, CR_ALL, false), j)));
+    }
+    cr_scope_end();
+    OK(cr_parallel_step(p, INFINITY, &loss, &norm));
+    /* the mean of 3 j and of j: 6 and 2; w = 1 - (2 + 0.5) */
+    CHECK(fabs(loss - 6) < 1e-6 && fabs(norm - 2 * sqrt(3)) < 1e-6, "loss %.9g, norm %.9g", loss, norm);
+    CHECK(fabs(cr_item(cr_sum(w, CR_ALL, false)) + 4.5) < 1e-6, "%g", cr_item(cr_sum(w, CR_ALL, false)));
+    CHECK(cr_item(cr_sum(unused, CR_ALL, false)) == 2, "a parameter without a gradient was changed");
+    CHECK(cr_is_none(cr_grad(w)), "a gradient was left");
+    cr_parallel_free(p);
+    cr_optim_free(opt);
+    cr_params_free(params);
+    cr_release(w);
+    cr_release(unused);
+}
+
+TEST(bad_parallel) {
+    REQUIRE(open_world(), "%s", cr_error());
+    objects o = {0};
+    REQUIRE(make(&o), "%s", cr_error());
+    FAILS(CR_BAD_VALUE, "[parallel_new] a step of 0 microbatches cannot feed",
+          cr_parallel_new(world, o.opt, &(cr_parallel_options){0}));
+    FAILS(CR_BAD_VALUE, "the options", cr_parallel_new(world, o.opt, NULL));
+    FAILS(CR_BAD_VALUE, "bucket_bytes -1", cr_parallel_new(world, o.opt, &(cr_parallel_options){8, -1, false}));
+    if (cr_world_size(world) > 1) {
+        const int64_t M = cr_world_rank(world) == 1 ? 16 : 8;
+        FAILS(CR_BAD_VALUE, "rank 1 and rank 0 differ in the number of microbatches",
+              cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = M}));
+        OK(cr_optim_set_lr(o.opt, cr_world_rank(world) ? 1 : 2));
+        FAILS(CR_BAD_VALUE, "0 differ in the optimizer",
+              cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8}));
+    }
+    drop(&o);
+    cr_params *params = cr_params_new();
+    cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F64, cr_cpu()), true);
+    OK(cr_params_add(params, "w", w));
+    const cr_optim_options oo = cr_optim_defaults(CR_SGD);
+    cr_optim *opt = cr_optim_new(params, &oo);
+    FAILS(CR_BAD_TYPE, "[parallel_new] 'w' is float64 on cpu: contiguous float32 on cpu is supported",
+          cr_parallel_new(world, opt, &(cr_parallel_options){.microbatches = 8}));
+    cr_optim_free(opt);
+    cr_params_free(params);
+    cr_release(w);
+}
+
+/* the last one: MPI cannot be opened twice */
+TEST(world_closes) {
+    REQUIRE(open_world(), "%s", cr_error());
+    cr_world_close(world);
+    world = cr_world_open(&(cr_world_options){.alone = true});
+    REQUIRE(world, "%s", cr_error());
+    CHECK(cr_world_size(world) == 1 && cr_world_rank(world) == 0, "not alone");
+    CHECK(!strcmp(cr_world_engine(world), "none"), "engine %s", cr_world_engine(world));
+    cr_world_close(world);
+    world = NULL;
+}
