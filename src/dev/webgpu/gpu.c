@@ -150,6 +150,8 @@ static cr_status open_device(gpu *g, const char *op) {
                                    .mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_device, .userdata1 = g});
     if (!g->device) return cr_fail(CR_RUNTIME, op, "%s cannot be opened: %s", g->name, g->reason);
     g->queue = cr_wg.DeviceGetQueue(g->device);
+    g->most_work = 0x1p30;                          /* 10 ms of a GPU with 200 GFLOP/s */
+    cr_gpu_start_early(g);
     return CR_OK;
 }
 
@@ -171,6 +173,7 @@ cr_status cr_gpu_leave(gpu *g, cr_status status) {
 
 cr_status cr_gpu_wait(gpu *g, const char *op) {
     cr_status status = cr_gpu_submit(g, op);
+    cr_gpu_start_early(g);
     /* the other bytes of the result are undefined */
     if (status == CR_OK) (void)(cr_wg.DevicePoll(g->device, 1, NULL) & 0xff);
     return atomic_load(&g->lost) ? cr_gpu_fail_lost(g, op) : status;

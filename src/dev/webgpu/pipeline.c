@@ -165,5 +165,6 @@ cr_status cr_gpu_run(gpu *g, const gpu_call *c) {
     for (int i = 0; i < c->buffers; i++)
         if (!(c->windows >> i & 1) && c->buffer[i]->bytes > g->window)
             return cr_gpu_fail_window(g, c->op, c->buffer[i]->bytes);
-    return cr_gpu_dispatch(g, c->op, p, c->buffer, c->at, c->parameters, c->parameters_bytes, c->groups);
+    return cr_gpu_dispatch(g, c->op, p, c->buffer, c->at, c->parameters, c->parameters_bytes, c->groups,
+                           c->work);
 }

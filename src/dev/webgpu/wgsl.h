@@ -96,6 +96,7 @@ typedef struct gpu_call {
     /* a C struct with the layout of the file's `parameters` */
     const void *parameters; size_t parameters_bytes;
     uint64_t groups;                                /* workgroups */
+    double work;                                    /* multiply-adds, where the bytes of the buffers do not tell */
 } gpu_call;
 /* The next buffer is a window of b that holds the span; offset: of the span in the window, in
  * elements.  false: no window does. */
