@@ -88,7 +88,8 @@ def run(text: str, values: dict[str, int]) -> Found:
         arrays[name] = WORDS[kind] * (2 if kind == "T" and values.get("WIDE") else 1)
     start = next(k for k, line in enumerate(lines) if line.startswith("fn kernel"))
     lanes = [{**values, "lane": lane} for lane in range(LANES)]
-    found, phase, loads = Found(), {}, 0  # phase: (array, element) -> {(lane, stored)}
+    found, loads = Found(), 0
+    phase: dict[tuple[str, int | None], set[tuple[int, bool]]] = {}  # (array, element) -> {(lane, stored)}
     loop = next(k for k, line in enumerate(lines) if "for (var k0 = " in line)
     for line in lines[start:] + lines[loop:]:  # two turns of the loop over k
         line = line.split("//")[0].strip()

@@ -5,8 +5,9 @@
 //
 // TILES: a workgroup of SIDE x SIDE invocations has EDGE x EDGE results, an invocation TILE x TILE
 // of them in registers.  DEPTH of K at a time, the workgroup copies its part of a and b to
-// workgroup memory, in rows of PITCH elements (matmul.wgsl).  DIRECT: an invocation has ROWS results of one column n.  JOIN: y = [bias +]
-// the sum of x over its parts.  WEIGHT: k counts positions.  BF16: factors are rounded to bf16.
+// workgroup memory, in rows of PITCH elements (matmul.wgsl).  DIRECT: an invocation has ROWS results
+// of one column n.  JOIN: y = [bias +] the sum of x over its parts.  WEIGHT: k counts positions.
+// BF16: factors are rounded to bf16.
 struct walk {                                       // i counts (outer, size.x, size.y, size.z) in row-major order
     size: vec4<u32>,                                // w: outer
     first: vec4<i32>,                               // coordinate: first + step i, of n and k added

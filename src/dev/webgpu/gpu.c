@@ -1,6 +1,6 @@
 /* gpu.c - the GPUs of this process: found when one is requested, opened when one is used, and
  * errors after one is lost. */
-#include "gpu.h"
+#include "wgsl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -136,12 +136,12 @@ static cr_status open_device(gpu *g, const char *op) {
                                                                            : INT32_MAX) &
                 ~(size_t)255;
     const WGPUFeatureName subgroups = (WGPUFeatureName)WGPUNativeFeature_Subgroup;
-    g->subgroups = cr_wg.AdapterHasFeature(g->adapter, subgroups);
+    const bool has = cr_wg.AdapterHasFeature(g->adapter, subgroups);
     const WGPUDeviceDescriptor wanted = {
         .label = view_of("chainrule"),
         .requiredLimits = &g->limits,
         .requiredFeatures = &subgroups,
-        .requiredFeatureCount = g->subgroups,
+        .requiredFeatureCount = has,
         .deviceLostCallbackInfo = {.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost, .userdata1 = g},
         .uncapturedErrorCallbackInfo = {.callback = on_uncaught_error, .userdata1 = g},
     };
@@ -152,7 +152,7 @@ static cr_status open_device(gpu *g, const char *op) {
     g->queue = cr_wg.DeviceGetQueue(g->device);
     g->most_work = 0x1p30;                          /* 10 ms of a GPU with 200 GFLOP/s */
     cr_gpu_start_early(g);
-    return CR_OK;
+    return has ? cr_gpu_measure_subgroups(g, op) : CR_OK;
 }
 
 gpu *cr_gpu_enter(const char *op, const cr_device *d) {

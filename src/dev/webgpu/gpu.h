@@ -29,7 +29,7 @@ typedef struct gpu_pipeline {
     WGPUComputePipeline handle;
     WGPUBindGroupLayout layout;
     int buffers;                                    /* storage bindings 1 .. buffers; binding 0 holds the parameters */
-    bool subgroups;                                 /* compiled with them */
+    int subgroups;                                  /* the size that it is compiled for; 0: without */
     struct gpu_pipeline *next;
     size_t key_bytes;
     unsigned char key[];
@@ -54,8 +54,11 @@ typedef struct gpu {
     WGPUDevice device;                              /* NULL until first use */
     WGPUQueue queue;
     WGPULimits limits;
-    /* trees use them: invocations exchange values without workgroup memory */
-    bool subgroups;
+    /* the size of all subgroups, as measured when the GPU is opened; 0: of several sizes, or too small
+     * to be faster.  Trees use them: invocations exchange values without workgroup memory.  The size is
+     * a constant of the kernels, because compilers of browsers reject a barrier behind control flow
+     * that depends on a value of the GPU. */
+    int subgroups;
     /* f16 is converted by library.wgsl, or by native instructions; decided before the first kernel
      * that converts */
     enum { GPU_HALVES_UNKNOWN, GPU_HALVES_LIBRARY, GPU_HALVES_NATIVE } halves;

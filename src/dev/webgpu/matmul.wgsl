@@ -5,9 +5,11 @@
 // of them in registers, SIDE apart.  DEPTH of K at a time, the workgroup copies its part of a and b
 // to workgroup memory, one element a store: a store to a component may access its whole vector.  An
 // invocation loads 2 TILE elements for TILE x TILE products.  Rows of PITCH elements keep neighbours
-// in different banks, along K too (tests/python/test_wgsl.py).  Otherwise, a workgroup of SIDE invocations has ROWS x EDGE results and reads a
-// and b directly; an invocation has TILE columns, SIDE apart.  ALONG_K_A, ALONG_K_B: neighbours
-// along K are neighbours in memory.  BF16: terms are rounded to bf16.  WIDE: 64-bit integers.
+// in different banks, along K too (tests/python/test_wgsl.py).
+//
+// Otherwise, a workgroup of SIDE invocations has ROWS x EDGE results and reads a and b directly; an
+// invocation has TILE columns, SIDE apart.  ALONG_K_A, ALONG_K_B: neighbours along K are neighbours
+// in memory.  BF16: terms are rounded to bf16.  WIDE: 64-bit integers.
 struct parameters {
     zero: u32,
     M: u32,
