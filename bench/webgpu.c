@@ -53,7 +53,7 @@ static cr_status by_the_book(gpu *g, cr_tensor *c, const cr_tensor *a, const cr_
     const uint32_t q[4] = {0, (uint32_t)n};
     gpu_buffer *const buffers[] = {gpu_buffer_of(&c->array), gpu_buffer_of(&a->array), gpu_buffer_of(&b->array)};
     return cr_gpu_leave(g,
-                        p ? cr_gpu_dispatch(g, "textbook", p, buffers, at, q, sizeof q, (uint64_t)(n / 16 * (n / 16)))
+                        p ? cr_gpu_dispatch(g, "textbook", p, buffers, at, q, sizeof q, (uint64_t)(n / 16 * (n / 16)), 0)
                           : cr_error_status());
 }
 

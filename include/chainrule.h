@@ -86,7 +86,7 @@ bool        cr_can_cast(cr_dtype from, cr_dtype to);
 /* ---- devices and threads */
 const cr_device *cr_cpu(void);
 const cr_device *cr_ref(void);              /* plain loops in double: they define every op */
-const cr_device *cr_gpu(int i);             /* i-th GPU, fastest first; no such GPU: an error */
+const cr_device *cr_gpu(int i);             /* i-th hardware GPU, fastest first; none: an error */
 const cr_device *cr_cuda(int i);            /* i-th NVIDIA GPU */
 int              cr_cuda_count(void);       /* if 0, cr_cuda(0) reports why */
 const cr_device *cr_webgpu(int i);          /* i-th GPU through WebGPU, of any vendor */

@@ -60,13 +60,15 @@ TEST(aa_limits) {
 TEST(names) {
     const cr_device *d = dev();
     printf("  %s: %s\n", cr_device_name(d), cr_device_info(d));
-    CHECK(cr_device_find("webgpu") == d && cr_device_find("webgpu:0") == d && cr_device_find("gpu") == cr_gpu(0),
-          "the first GPU has several names");
+    CHECK(cr_device_find("webgpu") == d && cr_device_find("webgpu:0") == d, "the first GPU has two names");
     gpu *g = the_gpu();
     const bool software = g->dev.software;
     const cr_device *best = cr_cuda_count() ? cr_cuda(0) : NULL;
     cr_error_clear();
+    if (!best && software) FAILS(CR_BAD_VALUE, "only a software driver was found: its name is webgpu:0", cr_gpu(0));
     g->dev.software = false;
+    CHECK(cr_device_find("gpu") == (best ? best : d) && cr_gpu(0) == (best ? best : d), "gpu is hardware: %s",
+          cr_error());
     CHECK(cr_device_find("auto") == (best ? best : d), "a GPU of hardware comes before the cpu: %s",
           cr_device_name(cr_device_find("auto")));
     g->dev.software = true;
@@ -239,7 +241,8 @@ static cr_tensor *tree(int k, cr_tensor *x, const cr_tensor *w) {
 TEST(subgroups) {
     gpu *g = the_gpu();
     OK(cr_synchronize(dev()));                      /* opens it */
-    if (!g->subgroups) SKIP("this adapter has no subgroups");
+    const int size = g->subgroups;
+    if (!size) SKIP("this adapter has no subgroups of one size");
     cr_generator *random = cr_generator_new(test_seed());
     for (int64_t N = 67; N < 40000; N *= 5)
         for (int odd = 0; odd < 2; odd++) {
@@ -255,7 +258,7 @@ TEST(subgroups) {
             for (int k = 0; k < 8; k++) {
                 cr_tensor *y[2];
                 for (int i = 0; i < 2; i++) {
-                    g->subgroups = i;
+                    g->subgroups = i ? size : 0;
                     REQUIRE(y[i] = cr_to(tree(k, x, w), CR_F32, cr_cpu()), "%s", cr_error());
                 }
                 CHECK(!memcmp(cr_data(y[0]), cr_data(y[1]), sizeof(float) * (size_t)cr_numel(y[0])),
@@ -417,6 +420,82 @@ TEST(norms) {
         cr_scope_end();
         cr_generator_free(random);
     }
+}
+
+/* A batch ends by its estimated work, and what one dispatch cannot do in time is split. */
+TEST(work) {
+    gpu *g = the_gpu();
+    const double most = g->most_work;
+    cr_scope_begin();
+    cr_tensor *a = cr_full(CR_LIST(1024, 64), 0.5, CR_F32, dev()), *b = cr_full(CR_LIST(64, 1024), 2, CR_F32, dev());
+    OK(cr_synchronize(dev()));
+    gpu_counters before = g->counters;
+    for (int i = 0; i < 24; i++) {
+        cr_scope_begin();
+        CHECK(cr_matmul(a, b), "%s", cr_error());
+        cr_scope_end();
+        CHECK(i || g->counters.submits == before.submits + 1, "the first product waits for more");
+    }
+    /* a product: 2^26 multiply-adds, and 4.5 MiB read and written */
+    const int64_t submits = g->counters.submits - before.submits;
+    CHECK(submits >= 2 && submits <= 6, "24 products of 2^26 multiply-adds took %lld submissions", (long long)submits);
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_tensor *q = cr_randn(CR_LIST(2, 3, 40, 8), CR_F32, cr_cpu(), random), *x = cr_to(q, CR_F32, dev()),
+              *wide = cr_reshape(x, CR_LIST(6, 320)), *first = cr_attention(x, x, x, NULL),
+              *product = cr_matmul(cr_transpose(wide, 0, 1), wide);
+    OK(cr_synchronize(dev()));
+    g->most_work = 1000;
+    before = g->counters;
+    cr_tensor *again = cr_attention(x, x, x, NULL);
+    const int64_t parts = g->counters.dispatches - before.dispatches;
+    cr_tensor *cut = cr_matmul(cr_transpose(wide, 0, 1), wide);
+    const int64_t cuts = g->counters.dispatches - before.dispatches - parts;
+    g->most_work = most;
+    CHECK(parts >= 6 && cuts >= 320 * 320 * 6 / 16000, "attention took %lld dispatches, a product %lld: %s",
+          (long long)parts, (long long)cuts, cr_error());
+    CHECK(cr_item(cr_sum(cr_ne(first, again), CR_ALL, false)) == 0, "attention in parts: other bits");
+    CHECK(cr_item(cr_sum(cr_ne(product, cut), CR_ALL, false)) == 0, "a product in parts: other bits");
+    cr_generator_free(random);
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* A driver that refuses `refusals` requests. */
+static int refusals;
+static __typeof__(wgpuDevicePopErrorScope) *true_pop;
+static void ignore(WGPUPopErrorScopeStatus status, WGPUErrorType type, WGPUStringView message, void *a, void *b) {
+    (void)status; (void)type; (void)message; (void)a; (void)b;
+}
+static WGPUFuture refusing_pop(WGPUDevice device, WGPUPopErrorScopeCallbackInfo info) {
+    static int scope;
+    scope = !scope;
+    if (!scope || !refusals) return true_pop(device, info);       /* two scopes each time */
+    refusals--;
+    info.callback(WGPUPopErrorScopeStatus_Success, WGPUErrorType_OutOfMemory, (WGPUStringView){"no memory", 9},
+                  info.userdata1, info.userdata2);
+    return true_pop(device, (WGPUPopErrorScopeCallbackInfo){.mode = info.mode, .callback = ignore});
+}
+
+TEST(refused_memory) {
+    gpu *g = the_gpu();
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(5000), CR_F32, dev());
+    cr_scope_begin();
+    (void)cr_add(x, x);
+    cr_scope_end();
+    OK(cr_synchronize(dev()));
+    CHECK(g->cached > 0, "nothing to empty");
+    true_pop = cr_wg.DevicePopErrorScope;
+    cr_wg.DevicePopErrorScope = refusing_pop;
+    refusals = 1;
+    cr_tensor *y = cr_empty(CR_LIST(777777), CR_F32, dev());
+    CHECK(y && !refusals && !g->cached, "refused once: %s, %lld bytes in the pool", cr_error(), (long long)g->cached);
+    refusals = 2;
+    FAILS(CR_NO_MEMORY, "[allocate] webgpu:0: no buffer: no memory", cr_empty(CR_LIST(1777777), CR_F32, dev()));
+    cr_wg.DevicePopErrorScope = true_pop;
+    CHECK(cr_item(cr_sum(x, CR_ALL, false)) == 5000, "afterwards: %s", cr_error());
+    cr_scope_end();
+    test_ran_on(dev());
 }
 
 /* Convolutions through workgroup memory and without, whichever this GPU would choose. */

@@ -31,10 +31,20 @@ int cr_cuda_count(void) {
     return n;
 }
 
-/* GPUs of any kind, CUDA's first.  One that both CUDA and WebGPU reach is listed twice. */
+/* GPUs of any kind, CUDA's first.  One that both CUDA and WebGPU reach is listed twice.  Software
+ * drivers come last (webgpu/gpu.c). */
 static const cr_device *gpu_at(int i) {
     const int n = cr_cuda_count();
     return i < n ? cuda_at(i) : webgpu_at(i - n);
+}
+
+/* "gpu" means hardware: a software driver is slower than the cpu. */
+static const cr_device *hardware_at(int i) {
+    const cr_device *dev = gpu_at(i);
+    return dev && dev->software ? NULL : dev;
+}
+static const char *no_hardware(void) {
+    return webgpu_at(0) ? "only a software driver was found: its name is webgpu:0" : no_webgpu();
 }
 
 const cr_device *cr_cpu(void) { return &cr_device_cpu; }
@@ -49,7 +59,7 @@ static const cr_device *best_device(void) {
     return &cr_device_cpu;
 }
 
-/* Names of GPUs: "cuda" and "cuda:0" are the first NVIDIA GPU, "gpu:1" is the second GPU of any kind. */
+/* Names of GPUs: "cuda" and "cuda:0" are the first NVIDIA GPU, "gpu:1" is the second hardware GPU of any kind. */
 typedef struct gpu_kind {
     const char *name, *noun;
     const cr_device *(*at)(int i);
@@ -58,7 +68,7 @@ typedef struct gpu_kind {
 static const gpu_kind gpu_kinds[] = {
     {"cuda",   "CUDA device", cuda_at,   no_cuda},
     {"webgpu", "GPU",         webgpu_at, no_webgpu},
-    {"gpu",    "GPU",         gpu_at,    no_webgpu},
+    {"gpu",    "GPU",         hardware_at, no_hardware},
 };
 
 static const gpu_kind *kind_of(const char *name) {

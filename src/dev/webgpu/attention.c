@@ -124,14 +124,30 @@ static gpu_span span_of(const heads *a, int i, const work *k, const part *p, int
     return cr_gpu_span_of(*begin, 4, shape, strides);
 }
 
-/* Some batches or heads, split until they fit into windows. */
+static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, const work *k, part w);
+
+static cr_status run_halves(gpu *g, const char *op, const heads *a, parameters q, const work *k, part w) {
+    const bool batches = w.B > 1;
+    const int64_t first = (batches ? w.B : w.H) / 2;
+    const part half[2] = {batches ? (part){w.b, first, w.h, w.H} : (part){w.b, w.B, w.h, first},
+                          batches ? (part){w.b + first, w.B - first, w.h, w.H}
+                                  : (part){w.b, w.B, w.h + first, w.H - first}};
+    cr_status status = run_part(g, op, a, q, k, half[0]);
+    return status == CR_OK ? run_part(g, op, a, q, k, half[1]) : status;
+}
+
+/* Some batches or heads, split until they fit into windows and no dispatch runs too long. */
 static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, const work *k, part w) {
+    const bool whole = w.B <= 1 && w.H <= 1;
+    const double products = a->how.kind == FORWARD ? 2 : 4;
     gpu_call c = {.op = op,
                   .write = write,
                   .how = &a->how,
                   .how_bytes = sizeof a->how,
                   .parameters = &q,
-                  .parameters_bytes = sizeof q};
+                  .parameters_bytes = sizeof q,
+                  .work = products * (double)(w.B * w.H * k->shared) * (double)k->n[2] * (double)k->S * (double)k->n[3]};
+    if (!whole && c.work > GPU_SPLIT * g->most_work) return run_halves(g, op, a, q, k, w);
     for (int i = 0; i < a->how.n; i++) {
         const role r = a->how.operand[i].role;
         int64_t begin;
@@ -140,14 +156,7 @@ static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, 
             q.at[r].offset += (uint32_t)(begin - s.first);
             continue;
         }
-        const bool batches = w.B > 1;
-        const int64_t first = (batches ? w.B : w.H) / 2;
-        if (!first) return cr_gpu_fail_window(g, op, a->buffer[i]->bytes);
-        const part half[2] = {batches ? (part){w.b, first, w.h, w.H} : (part){w.b, w.B, w.h, first},
-                              batches ? (part){w.b + first, w.B - first, w.h, w.H}
-                                      : (part){w.b, w.B, w.h + first, w.H - first}};
-        cr_status status = run_part(g, op, a, q, k, half[0]);
-        return status == CR_OK ? run_part(g, op, a, q, k, half[1]) : status;
+        return whole ? cr_gpu_fail_window(g, op, a->buffer[i]->bytes) : run_halves(g, op, a, q, k, w);
     }
     q.H = (uint32_t)(a->how.kind == BACKWARD_KV ? w.H : w.H * k->shared);
     q.groups = (uint32_t)w.B * q.H * q.head_groups;

@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A batch is submitted when it is this long, so that the GPU starts while the host records. */
-enum { MOST_RECORDED = 1024, PARAMETER_BYTES = 4 * GPU_PARAMETER_WORDS, RING_BYTES = 1 << 20 };
+/* A batch is submitted when it is this long, or when its estimated work reaches a limit: an operating
+ * system resets a GPU that is busy for seconds.  After a wait the limit is small, so that the GPU
+ * starts while the host records; each submission raises it, up to most_work. */
+enum { FIRST_WORK = 1 << 24, RAISE = 4, BYTE_WORK = 8,          /* BYTE_WORK: multiply-adds in the time of a byte */
+       MOST_RECORDED = 1024, PARAMETER_BYTES = 4 * GPU_PARAMETER_WORDS, RING_BYTES = 1 << 20 };
 
 static cr_status make_parameters(gpu *g, const char *op) {
     if (g->parameters) return CR_OK;
@@ -42,6 +45,8 @@ static void end_pass(gpu *g) {
     g->pass = NULL;
 }
 
+void cr_gpu_start_early(gpu *g) { g->work_limit = g->most_work < FIRST_WORK ? g->most_work : FIRST_WORK; }
+
 cr_status cr_gpu_submit(gpu *g, const char *op) {
     if (!g->encoder) return CR_OK;
     cr_gpu_scope_begin(g);
@@ -60,6 +65,8 @@ cr_status cr_gpu_submit(gpu *g, const char *op) {
     g->encoder = NULL;
     g->parameters_used = 0;
     g->recorded = 0;
+    g->work = 0;
+    g->work_limit = g->work_limit * RAISE < g->most_work ? g->work_limit * RAISE : g->most_work;
     g->batch++;
     return status;
 }
@@ -165,7 +172,7 @@ static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
 }
 
 cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at,
-                          const void *parameters, size_t parameters_bytes, uint64_t groups) {
+                          const void *parameters, size_t parameters_bytes, uint64_t groups, double work) {
     if (!groups) return CR_OK;
     cr_status status = CR_OK;
     if (g->recorded >= MOST_RECORDED || g->parameters_used + PARAMETER_BYTES > RING_BYTES)
@@ -178,6 +185,7 @@ cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buf
         return cr_fail(CR_BAD_VALUE, op, "%s runs at most %llu workgroups: this takes %llu", g->name,
                        (unsigned long long)(most * most), (unsigned long long)groups);
     const uint32_t offset = put_parameters(g, parameters, parameters_bytes);
+    const int64_t bound = g->counters.bytes;
     const gpu_group *group = bind(g, op, p, buffers, at);
     if (!group) return cr_error_status();
     if (!g->pass) g->pass = cr_wg.CommandEncoderBeginComputePass(g->encoder, NULL);
@@ -186,7 +194,8 @@ cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buf
     cr_wg.ComputePassEncoderDispatchWorkgroups(g->pass, (uint32_t)columns, (uint32_t)rows, 1);
     g->recorded++;
     g->counters.dispatches++;
-    return CR_OK;
+    g->work += work + BYTE_WORK * (double)(g->counters.bytes - bound);
+    return g->work < g->work_limit ? CR_OK : cr_gpu_submit(g, op);
 }
 
 cr_status cr_gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at,

@@ -15,6 +15,7 @@
 enum {
     TILE = 4,                                       /* of a vec4 */
     SIDE = 16, EDGE = TILE * SIDE, DEPTH = 16, UNROLLED = 4,
+    PITCH = EDGE + 2,                               /* of a row in workgroup memory: see matmul.wgsl */
     ROWS = 8,                                       /* of an invocation that reads directly */
     BUSY = 1 << 14, LEAST = 256,                    /* invocations that are enough to fill a GPU; of K in a part */
     MOST_TILES = 1 << 17, MOST_DIRECT = 1 << 15     /* of K in a part: lavapipe ends an invocation after 65535
@@ -61,7 +62,7 @@ static void write(wgsl *w, const void *how) {
                                            {"EDGE", EDGE},         {"DEPTH", DEPTH},
                                            {"UNROLLED", UNROLLED}, {"COPIES", DEPTH * EDGE / (SIDE * SIDE)},
                                            {"ROWS", q->rows},      {"WEIGHT", q->weight},
-                                           {"BF16", q->bf16}};
+                                           {"BF16", q->bf16},      {"PITCH", PITCH}};
         for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
             cr_wgsl_const(w, constants[i].name, constants[i].value);
         cr_wgsl_array(w, "a", q->dtype, false);
@@ -206,7 +207,8 @@ static cr_status run_phase(const conv *c, int64_t piece, const int64_t r[3]) {
                      .how_bytes = sizeof c->how,
                      .parameters = &p,
                      .parameters_bytes = sizeof p,
-                     .groups = c->how.task == TILES ? (uint64_t)groups : gpu_groups(groups)};
+                     .groups = c->how.task == TILES ? (uint64_t)groups : gpu_groups(groups),
+                     .work = (double)c->M * (double)p.N * (double)p.K * (double)args->groups};
     if (groups > INT32_MAX || !bind(c->g, &call, &result, &p.y) || !bind(c->g, &call, a, &p.a) ||
         !bind(c->g, &call, b, &p.b) || (c->how.bias && !bind(c->g, &call, c->bias, &p.bias)))
         return cr_gpu_fail_window(c->g, c->op, gpu_buffer_of(c->result)->bytes);

@@ -5,8 +5,9 @@
 //
 // TILES: a workgroup of SIDE x SIDE invocations has EDGE x EDGE results, an invocation TILE x TILE
 // of them in registers.  DEPTH of K at a time, the workgroup copies its part of a and b to
-// workgroup memory.  DIRECT: an invocation has ROWS results of one column n.  JOIN: y = [bias +]
-// the sum of x over its parts.  WEIGHT: k counts positions.  BF16: factors are rounded to bf16.
+// workgroup memory, in rows of PITCH elements (matmul.wgsl).  DIRECT: an invocation has ROWS results
+// of one column n.  JOIN: y = [bias +] the sum of x over its parts.  WEIGHT: k counts positions.
+// BF16: factors are rounded to bf16.
 struct walk {                                       // i counts (outer, size.x, size.y, size.z) in row-major order
     size: vec4<u32>,                                // w: outer
     first: vec4<i32>,                               // coordinate: first + step i, of n and k added
@@ -139,8 +140,8 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
 
 #if TILES
-var<workgroup> part_a: array<vec4<f32>, DEPTH * SIDE>;
-var<workgroup> part_b: array<vec4<f32>, DEPTH * SIDE>;
+var<workgroup> part_a: array<f32, DEPTH * PITCH>;
+var<workgroup> part_b: array<f32, DEPTH * PITCH>;
 var<workgroup> n_at: array<vec4<i32>, EDGE>;
 var<workgroup> n_out: array<u32, EDGE>;
 var<workgroup> k_at: array<vec4<i32>, DEPTH>;
@@ -185,7 +186,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
             let e = t / DEPTH;
             let inside = k0 + d < end && top + e < p.M;
             let x = a_term(select(a0, a0 + (top + e) * p.a_m + k_out[d], inside));
-            part_a[d * SIDE + e / 4u][e % 4u] = select(0.0, x, inside);
+            part_a[d * PITCH + e] = select(0.0, x, inside);
         }
         {
             let t = lane + $iu * SIZE;
@@ -200,17 +201,20 @@ fn kernel(group: u32, lane: u32, i: u32) {
             let k = k_at[d];
             let inside = k0 + d < end && meet(n, k);
             let x = b_term(select(b0, b0 + u32(n.w + k.w), inside));
-            part_b[d * SIDE + e / 4u][e % 4u] = select(0.0, x, inside);
+            part_b[d * PITCH + e] = select(0.0, x, inside);
         }
 #end
         workgroupBarrier();
         for (var d = 0u; d < DEPTH; d += UNROLLED) {
 #for u UNROLLED
             {
-                let x = part_a[(d + $uu) * SIDE + row];
-                let y = part_b[(d + $uu) * SIDE + column];
+                let at = (d + $uu) * PITCH;
+#for x TILE
+                let b$x = part_b[at + column + $xu * SIDE];
+#end
+                let y = vec4(b0, b1, b2, b3);
 #for y TILE
-                s$y += x[$y] * y;
+                s$y += part_a[at + row + $yu * SIDE] * y;
 #end
             }
 #end
@@ -220,8 +224,8 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #for y TILE
 #for x TILE
     {
-        let m = top + TILE * row + $yu;
-        let e = TILE * column + $xu;
+        let m = top + row + $yu * SIDE;
+        let e = column + $xu * SIDE;
         if m < p.M && left + e < p.N { store_result(y0 + m * p.y_m + n_out[e], product * p.M + m, s$y[$x]); }
     }
 #end

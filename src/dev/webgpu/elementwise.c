@@ -446,7 +446,7 @@ static cr_status run(gpu *g, const cr_walk *w) {
     }
     const uint64_t group = (uint64_t)GPU_GROUP * (uint64_t)l.elements;
     return cr_gpu_dispatch(g, name, p, l.buffer, l.at, q.words, 4 * (size_t)q.n,
-                           ((uint64_t)w->numel + group - 1) / group);
+                           ((uint64_t)w->numel + group - 1) / group, 0);
 }
 
 cr_status cr_gpu_elementwise(const cr_elementwise_args *args) {

@@ -1,6 +1,6 @@
 /* gpu.c - the GPUs of this process: found when one is requested, opened when one is used, and
  * errors after one is lost. */
-#include "gpu.h"
+#include "wgsl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -136,12 +136,12 @@ static cr_status open_device(gpu *g, const char *op) {
                                                                            : INT32_MAX) &
                 ~(size_t)255;
     const WGPUFeatureName subgroups = (WGPUFeatureName)WGPUNativeFeature_Subgroup;
-    g->subgroups = cr_wg.AdapterHasFeature(g->adapter, subgroups);
+    const bool has = cr_wg.AdapterHasFeature(g->adapter, subgroups);
     const WGPUDeviceDescriptor wanted = {
         .label = view_of("chainrule"),
         .requiredLimits = &g->limits,
         .requiredFeatures = &subgroups,
-        .requiredFeatureCount = g->subgroups,
+        .requiredFeatureCount = has,
         .deviceLostCallbackInfo = {.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost, .userdata1 = g},
         .uncapturedErrorCallbackInfo = {.callback = on_uncaught_error, .userdata1 = g},
     };
@@ -150,7 +150,9 @@ static cr_status open_device(gpu *g, const char *op) {
                                    .mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_device, .userdata1 = g});
     if (!g->device) return cr_fail(CR_RUNTIME, op, "%s cannot be opened: %s", g->name, g->reason);
     g->queue = cr_wg.DeviceGetQueue(g->device);
-    return CR_OK;
+    g->most_work = 0x1p30;                          /* 10 ms of a GPU with 200 GFLOP/s */
+    cr_gpu_start_early(g);
+    return has ? cr_gpu_measure_subgroups(g, op) : CR_OK;
 }
 
 gpu *cr_gpu_enter(const char *op, const cr_device *d) {
@@ -171,6 +173,7 @@ cr_status cr_gpu_leave(gpu *g, cr_status status) {
 
 cr_status cr_gpu_wait(gpu *g, const char *op) {
     cr_status status = cr_gpu_submit(g, op);
+    cr_gpu_start_early(g);
     /* the other bytes of the result are undefined */
     if (status == CR_OK) (void)(cr_wg.DevicePoll(g->device, 1, NULL) & 0xff);
     return atomic_load(&g->lost) ? cr_gpu_fail_lost(g, op) : status;

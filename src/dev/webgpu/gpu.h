@@ -29,7 +29,7 @@ typedef struct gpu_pipeline {
     WGPUComputePipeline handle;
     WGPUBindGroupLayout layout;
     int buffers;                                    /* storage bindings 1 .. buffers; binding 0 holds the parameters */
-    bool subgroups;                                 /* compiled with them */
+    int subgroups;                                  /* the size that it is compiled for; 0: without */
     struct gpu_pipeline *next;
     size_t key_bytes;
     unsigned char key[];
@@ -54,8 +54,11 @@ typedef struct gpu {
     WGPUDevice device;                              /* NULL until first use */
     WGPUQueue queue;
     WGPULimits limits;
-    /* trees use them: invocations exchange values without workgroup memory */
-    bool subgroups;
+    /* the size of all subgroups, as measured when the GPU is opened; 0: of several sizes, or too small
+     * to be faster.  Trees use them: invocations exchange values without workgroup memory.  The size is
+     * a constant of the kernels, because compilers of browsers reject a barrier behind control flow
+     * that depends on a value of the GPU. */
+    int subgroups;
     /* f16 is converted by library.wgsl, or by native instructions; decided before the first kernel
      * that converts */
     enum { GPU_HALVES_UNKNOWN, GPU_HALVES_LIBRARY, GPU_HALVES_NATIVE } halves;
@@ -70,6 +73,8 @@ typedef struct gpu {
     WGPUComputePassEncoder pass;                    /* its open pass; NULL: none */
     uint64_t batch;                                 /* its number, from 1 on */
     int recorded;                                   /* dispatches in it */
+    double work, work_limit;                        /* estimated multiply-adds in it; how many submit it */
+    double most_work;                               /* of a batch, and of one dispatch that can be split */
     WGPUBuffer parameters;                          /* of all its dispatches, one after another */
     unsigned char *parameters_host;                 /* their copy on the host until the batch is submitted */
     size_t parameters_used;
@@ -115,12 +120,13 @@ static inline int64_t gpu_abs(int64_t a) { return a < 0 ? -a : a; }
 static inline int64_t gpu_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* ---- the batch (batch.c) */
+enum { GPU_SPLIT = 16 };                            /* a dispatch has at most so many times the work of a batch */
 enum { GPU_PARAMETER_WORDS = 256, GPU_GROUP = 256 };           /* u32 of one dispatch; invocations in a workgroup */
 
 /* Records `groups` workgroups of p with these parameters, and with buffer i bound from at[i] bytes
- * on (cr_gpu_window). */
+ * on (cr_gpu_window).  work: multiply-adds, where the bytes of the buffers do not tell. */
 cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer *const *buffers, const size_t *at,
-                          const void *parameters, size_t parameters_bytes, uint64_t groups);
+                          const void *parameters, size_t parameters_bytes, uint64_t groups, double work);
 
 void      cr_gpu_groups_clear(gpu *g);                           /* before buffers are released */
 
@@ -136,6 +142,7 @@ cr_status cr_gpu_faults_check(gpu *g, const char *op);
 /* multiples of 4 */
 cr_status cr_gpu_copy_bytes(gpu *g, const char *op, WGPUBuffer to, size_t to_at, WGPUBuffer from, size_t from_at,
                             size_t bytes);
+void      cr_gpu_start_early(gpu *g);                             /* the queue is empty: submit the next batch early */
 cr_status cr_gpu_submit(gpu *g, const char *op);                  /* submits the recorded commands, if any */
 
 /* ---- pipelines: found by key; the source is generated only for a new key */

@@ -17,7 +17,8 @@
 
 enum {
     TILE = 4,                                       /* of a vec4 */
-    SIDE = 16, EDGE = TILE * SIDE, DEPTH = 16,
+    SIDE = 16, EDGE = TILE * SIDE, DEPTH = 16, DEPTH_WIDE = 8,
+    PITCH = EDGE + 2,                               /* of a row in workgroup memory: see matmul.wgsl */
     ROWS = 8, UNROLLED = 4,                         /* ROWS: of a workgroup without workgroup memory */
     /* of one dispatch: lavapipe ends an invocation after 65535 iterations of a loop.  Longer sums
      * go on in the next dispatch (half floats are rounded between, as where memory is split) */
@@ -43,12 +44,14 @@ _Static_assert(sizeof(parameters) == 208, "the struct of matmul.wgsl");
 
 static void write(wgsl *w, const void *how) {
     const product *q = how;
+    const int depth = cr_wgsl_wide(q->acc) ? DEPTH_WIDE : DEPTH;
     const wgsl_constant constants[] = {{"TILE", TILE},
                                        {"SIDE", SIDE},
                                        {"EDGE", EDGE},
-                                       {"DEPTH", DEPTH},
+                                       {"DEPTH", depth},
+                                       {"PITCH", PITCH},
                                        {"UNROLLED", UNROLLED},
-                                       {"COPIES", DEPTH * EDGE / (SIDE * SIDE)},
+                                       {"COPIES", depth * EDGE / (SIDE * SIDE)},
                                        {"ROWS", q->rows},
                                        {"HEIGHT", q->rows ? q->rows : EDGE},
                                        {"SUMS", q->rows ? q->rows : TILE},
@@ -77,6 +80,13 @@ static int64_t batch_stride(const cr_array *t, int d) { return t->shape[d] == 1 
 static matrix matrix_of(const product *q, const cr_array *t, size_t at) {
     const uint32_t offset = (uint32_t)(t->offset - (int64_t)(at / cr_dtype_size(q->dtype)));
     return (matrix){offset, {(uint32_t)t->strides[q->batch], (uint32_t)t->strides[q->batch + 1]}};
+}
+
+/* Multiply-adds. */
+static double work_of(const product *q, const cr_array t[]) {
+    double n = (double)t[1].shape[q->batch + 1];
+    for (int d = 0; d < q->batch + 2; d++) n *= (double)t->shape[d];
+    return n;
 }
 
 /* t: c, a, b, and the bias where there is one; at: where their windows begin */
@@ -109,7 +119,8 @@ static cr_status run(gpu *g, const product *q, const cr_array t[], const size_t 
                   .windows = 15,
                   .parameters = &r,
                   .parameters_bytes = sizeof r,
-                  .groups = (uint64_t)groups};
+                  .groups = (uint64_t)groups,
+                  .work = work_of(q, t)};
     for (int k = 0; k < c.buffers; k++) {
         c.buffer[k] = gpu_buffer_of(&t[k]);
         c.at[k] = at[k];
@@ -126,8 +137,8 @@ static int axis_of(const product *q, int operand, int axis) {
     return operand == 1 ? (axis == m ? m : axis == k ? n : -1) : axis == k ? m : axis == n ? n : -1;
 }
 
-/* Splits the axis along which an operand that does not fit into a window extends furthest, or K
- * where it is too long for a dispatch. */
+/* Splits the axis along which an operand that does not fit into a window extends furthest, K where it
+ * is too long for a dispatch, or the longest axis of c where a dispatch would run too long. */
 static cr_status multiply(gpu *g, const product *q, const cr_array t[]) {
     const int operands = q->bias ? 4 : 3, K = q->batch + 2;
     int axis = t[1].shape[q->batch + 1] > MOST_K ? K : -1;
@@ -143,6 +154,11 @@ static cr_status multiply(gpu *g, const product *q, const cr_array t[]) {
             const int64_t far = d < 0 ? -1 : (t[k].shape[d] - 1) * gpu_abs(t[k].strides[d]);
             if (far > reach) reach = far, axis = i, n = t[k].shape[d];
         }
+    }
+    if (axis < 0 && work_of(q, t) > GPU_SPLIT * g->most_work) {
+        axis = 0;
+        for (int i = 1; i < q->batch + 2; i++) if (t->shape[i] > t->shape[axis]) axis = i;
+        n = t->shape[axis];
     }
     if (axis < 0) return run(g, q, t, at);
     if (n == 1) return cr_gpu_fail_window(g, "matmul", gpu_buffer_of(t)->bytes);

@@ -2,10 +2,14 @@
 // order.
 //
 // ROWS 0: a workgroup of SIDE x SIDE invocations has EDGE x EDGE results, an invocation TILE x TILE
-// of them in registers.  DEPTH of K at a time, the workgroup copies its part of a and b to
-// workgroup memory.  Otherwise, a workgroup of SIDE invocations has ROWS x EDGE results and reads a
-// and b directly; an invocation has TILE columns, SIDE apart.  ALONG_K_A, ALONG_K_B: neighbours
-// along K are neighbours in memory.  BF16: terms are rounded to bf16.  WIDE: 64-bit integers.
+// of them in registers, SIDE apart.  DEPTH of K at a time, the workgroup copies its part of a and b
+// to workgroup memory, one element a store: a store to a component may access its whole vector.  An
+// invocation loads 2 TILE elements for TILE x TILE products.  Rows of PITCH elements keep neighbours
+// in different banks, along K too (tests/python/test_wgsl.py).
+//
+// Otherwise, a workgroup of SIDE invocations has ROWS x EDGE results and reads a and b directly; an
+// invocation has TILE columns, SIDE apart.  ALONG_K_A, ALONG_K_B: neighbours along K are neighbours
+// in memory.  BF16: terms are rounded to bf16.  WIDE: 64-bit integers.
 struct parameters {
     zero: u32,
     M: u32,
@@ -65,8 +69,8 @@ fn store_result(at: u32, n: u32, sum: T) {
 
 #if ROWS
 #else
-var<workgroup> part_a: array<four, DEPTH * SIDE>;
-var<workgroup> part_b: array<four, DEPTH * SIDE>;
+var<workgroup> part_a: array<T, DEPTH * PITCH>;
+var<workgroup> part_b: array<T, DEPTH * PITCH>;
 #end
 
 fn kernel(group: u32, lane: u32, i: u32) {
@@ -124,8 +128,8 @@ fn kernel(group: u32, lane: u32, i: u32) {
     let row = lane / SIDE;
     let column = lane % SIDE;
 #for i TILE
-    let m$i = top + TILE * row + $iu;
-    let n$i = left + TILE * column + $iu;
+    let m$i = top + row + $iu * SIDE;
+    let n$i = left + column + $iu * SIDE;
 #end
     for (var k0 = 0u; k0 < p.K; k0 += DEPTH) {
         // DEPTH x EDGE elements of a and of b, zeros beyond the edges
@@ -141,7 +145,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
             let inside = k0 + d < p.K && top + e < p.M;
             let x = a_term(select(a0, a0 + (top + e) * p.a_row + (k0 + d) * p.a_column, inside));
-            part_a[d * SIDE + e / 4u][e % 4u] = select(T(), x, inside);
+            part_a[d * PITCH + e] = select(T(), x, inside);
         }
         {
             let t = lane + $iu * SIZE;
@@ -154,22 +158,26 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
             let inside = k0 + d < p.K && left + e < p.N;
             let x = b_term(select(b0, b0 + (left + e) * p.b_column + (k0 + d) * p.b_row, inside));
-            part_b[d * SIDE + e / 4u][e % 4u] = select(T(), x, inside);
+            part_b[d * PITCH + e] = select(T(), x, inside);
         }
 #end
         workgroupBarrier();
         for (var d = 0u; d < DEPTH; d += UNROLLED) {
 #for u UNROLLED
             {
-                let x = part_a[(d + $uu) * SIDE + row];
-                let y = part_b[(d + $uu) * SIDE + column];
+                let at = (d + $uu) * PITCH;
+#for x TILE
+                let b$x = part_b[at + column + $xu * SIDE];
+#end
+                let y = four(b0, b1, b2, b3);
 #for y TILE
+                let a$y = part_a[at + row + $yu * SIDE];
 #if WIDE
 #for x TILE
-                s$y[$x] = add64(s$y[$x], mul64(x[$y], y[$x]));
+                s$y[$x] = add64(s$y[$x], mul64(a$y, y[$x]));
 #end
 #else
-                s$y += x[$y] * y;
+                s$y += a$y * y;
 #end
 #end
             }

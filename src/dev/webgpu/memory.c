@@ -72,7 +72,14 @@ gpu_buffer *cr_gpu_buffer_take(gpu *g, const char *op, size_t bytes) {
             if (cr_gpu_wait(g, op) != CR_OK) return NULL;
         }
         if (g->now + (int64_t)rounded > g->budget) return no_memory(g, op, bytes), NULL;
-        if (!(b = new_buffer(g, op, rounded))) return NULL;
+        b = new_buffer(g, op, rounded);
+        if (!b && cr_error_status() == CR_NO_MEMORY) {          /* of the driver: once more without the pool */
+            cr_error_clear();
+            empty_pool(g);
+            if (cr_gpu_wait(g, op) != CR_OK) return NULL;
+            b = new_buffer(g, op, rounded);
+        }
+        if (!b) return NULL;
     }
     g->now += (int64_t)b->bytes;
     if (g->now > g->peak) g->peak = g->now;

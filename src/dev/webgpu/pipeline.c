@@ -104,6 +104,8 @@ gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int
 
 /* ---- the GPU's own conversions of f16.  WebGPU does not define how they round and what happens to
  * denormals, so they are used only where all results equal those of library.wgsl. */
+enum { FINDINGS = 3 };
+
 static void write_check(wgsl *w, const void *how) {
     (void)how;
     cr_wgsl_words(w, "wrong", true, true);
@@ -111,23 +113,49 @@ static void write_check(wgsl *w, const void *how) {
     cr_wgsl_end(w, GPU_GROUP);
 }
 
-static cr_status check_halves(gpu *g, const char *op) {
-    const int how = 'h', may_fail = g->may_fail;
+/* Runs a kernel that writes its findings to words that are 0 before. */
+static cr_status measure(gpu *g, const char *op, int id, void (*write)(wgsl *, const void *), int64_t invocations,
+                         uint32_t words[FINDINGS]) {
+    const int may_fail = g->may_fail;
     const uint32_t zero = 0;
-    uint32_t wrong = 0;
-    gpu_buffer *found = cr_gpu_buffer_take(g, op, sizeof wrong);
+    const size_t bytes = FINDINGS * sizeof *words;
+    gpu_buffer *found = cr_gpu_buffer_take(g, op, bytes);
     if (!found) return cr_error_status();
-    g->halves = GPU_HALVES_LIBRARY;
     g->may_fail = 0;                                /* the faults of other kernels are not read here */
+    memset(words, 0, bytes);
     cr_status status = found->batch == g->batch ? cr_gpu_submit(g, op) : CR_OK;
-    cr_wg.QueueWriteBuffer(g->queue, found->handle, 0, &wrong, sizeof wrong);
+    cr_wg.QueueWriteBuffer(g->queue, found->handle, 0, words, bytes);
     if (status == CR_OK) status = cr_gpu_run(g, &(gpu_call){
-        .op = op, .write = write_check, .how = &how, .how_bytes = sizeof how, .buffers = 1, .buffer = {found},
-        .parameters = &zero, .parameters_bytes = sizeof zero, .groups = gpu_groups(1 << 16)});
-    if (status == CR_OK) status = cr_gpu_read(g, op, &wrong, found, sizeof wrong);
+        .op = op, .write = write, .how = &id, .how_bytes = sizeof id, .buffers = 1, .buffer = {found},
+        .parameters = &zero, .parameters_bytes = sizeof zero, .groups = gpu_groups(invocations)});
+    if (status == CR_OK) status = cr_gpu_read(g, op, words, found, bytes);
     g->may_fail = may_fail;
     cr_gpu_buffer_give(g, found);
-    g->halves = status != CR_OK ? GPU_HALVES_UNKNOWN : wrong ? GPU_HALVES_LIBRARY : GPU_HALVES_NATIVE;
+    return status;
+}
+
+static cr_status check_halves(gpu *g, const char *op) {
+    uint32_t wrong[FINDINGS];
+    g->halves = GPU_HALVES_LIBRARY;
+    const cr_status status = measure(g, op, 'h', write_check, 1 << 16, wrong);
+    g->halves = status != CR_OK ? GPU_HALVES_UNKNOWN : wrong[0] ? GPU_HALVES_LIBRARY : GPU_HALVES_NATIVE;
+    return status;
+}
+
+/* ---- the size of subgroups */
+static void write_sizes(wgsl *w, const void *how) {
+    (void)how;
+    cr_wgsl_const(w, "MEASURE", 1);
+    cr_wgsl_words(w, "found", true, true);
+    cr_wgsl_file(w, cr_wgsl_subgroups);
+    cr_wgsl_end(w, GPU_GROUP);
+}
+
+cr_status cr_gpu_measure_subgroups(gpu *g, const char *op) {
+    uint32_t found[FINDINGS];
+    const cr_status status = measure(g, op, 'g', write_sizes, 16 * GPU_GROUP, found);
+    const bool one_size = found[0] + found[1] == GPU_GROUP && !found[2];
+    if (status == CR_OK && one_size && found[0] >= 4) g->subgroups = (int)found[0];
     return status;
 }
 
@@ -165,5 +193,6 @@ cr_status cr_gpu_run(gpu *g, const gpu_call *c) {
     for (int i = 0; i < c->buffers; i++)
         if (!(c->windows >> i & 1) && c->buffer[i]->bytes > g->window)
             return cr_gpu_fail_window(g, c->op, c->buffer[i]->bytes);
-    return cr_gpu_dispatch(g, c->op, p, c->buffer, c->at, c->parameters, c->parameters_bytes, c->groups);
+    return cr_gpu_dispatch(g, c->op, p, c->buffer, c->at, c->parameters, c->parameters_bytes, c->groups,
+                           c->work);
 }

@@ -6,7 +6,6 @@
 // defines V, TREES and the functions join<t>.
 var<workgroup> tree: array<V, SIZE>;
 #if SUBGROUPS
-var<private> width: u32;                            // of a subgroup; 0: do not use subgroups
 var<private> offset: u32;                           // of the half of `tree` that the next exchange uses
 #end
 
@@ -16,25 +15,24 @@ fn tree$t(lane: u32, v: V) -> V {
     // Each subgroup joins its values and leaves the result in workgroup memory; its first
     // invocations join these, and so on.  Exchanges alternate between the halves of `tree`, so that
     // one barrier each is enough.
-    if width > 0u {
-        var x = v;
-        var n = SIZE;
-        loop {
-            let count = min(n, width);
-            n /= count;
-            for (var half = 1u; half < count; half *= 2u) {
-                let y = subgroupShuffleXor(x, half);
-                let low = (lane & half) == 0u;
-                x = join$t(select(y, x, low), select(x, y, low));
-            }
-            if n == 1u { return x; }
-            offset ^= SIZE / 2u;
-            if lane < n * count && lane % count == 0u { tree[offset + lane / count] = x; }
-            workgroupBarrier();
-            x = tree[offset + lane % n];
+    var x = v;
+    var n = SIZE;
+    loop {
+        let count = min(n, SUBGROUPS);
+        n /= count;
+        for (var half = 1u; half < count; half *= 2u) {
+            let y = subgroupShuffleXor(x, half);
+            let low = (lane & half) == 0u;
+            x = join$t(select(y, x, low), select(x, y, low));
         }
+        if n == 1u { break; }
+        offset ^= SIZE / 2u;
+        if lane < n * count && lane % count == 0u { tree[offset + lane / count] = x; }
+        workgroupBarrier();
+        x = tree[offset + lane % n];
     }
-#end
+    return x;
+#else
     // The same pairs: with bit-reversed positions, neighbours lie half the workgroup apart.
     tree[reverseBits(lane) >> 24u] = v;
     for (var half = SIZE / 2u; half > 0u; half /= 2u) {
@@ -45,5 +43,6 @@ fn tree$t(lane: u32, v: V) -> V {
     let all = tree[0];
     workgroupBarrier();
     return all;
+#end
 }
 #end

@@ -106,7 +106,7 @@ void cr_wgsl_file(wgsl *w, const char *text) { add_block(w, text, true); }
 
 void cr_wgsl_trees(wgsl *w, int trees) {
     cr_wgsl_const(w, "TREES", trees);
-    if (w->subgroups) cr_wgsl_const(w, "SUBGROUPS", 1);
+    if (w->subgroups) cr_wgsl_const(w, "SUBGROUPS", w->subgroups);
     cr_wgsl_file(w, cr_wgsl_tree);
 }
 

@@ -23,12 +23,13 @@ extern const char cr_wgsl_argreduce[], cr_wgsl_attention[], cr_wgsl_channels[], 
     cr_wgsl_index[], cr_wgsl_library[], cr_wgsl_main[], cr_wgsl_matmul[], cr_wgsl_nonzero[], cr_wgsl_order[],
     cr_wgsl_pool[], cr_wgsl_quantized[], cr_wgsl_random[], cr_wgsl_reduce[], cr_wgsl_rows[], cr_wgsl_runs[],
     cr_wgsl_sample[],
-    cr_wgsl_scan[], cr_wgsl_search[], cr_wgsl_tree[];
+    cr_wgsl_scan[], cr_wgsl_search[], cr_wgsl_subgroups[], cr_wgsl_tree[];
 
 typedef struct wgsl_constant { const char *name; int value; } wgsl_constant;
 typedef struct wgsl {
     char *s; size_t n, room;
-    bool failed, subgroups;                         /* subgroups: the GPU has them */
+    bool failed;
+    int subgroups;                                  /* their size, where kernels may use them; else 0 */
     int arrays;                                     /* storage bindings so far */
     uint32_t written;                               /* bits: arrays */
     int constants, loops;
@@ -96,11 +97,13 @@ typedef struct gpu_call {
     /* a C struct with the layout of the file's `parameters` */
     const void *parameters; size_t parameters_bytes;
     uint64_t groups;                                /* workgroups */
+    double work;                                    /* multiply-adds, where the bytes of the buffers do not tell */
 } gpu_call;
 /* The next buffer is a window of b that holds the span; offset: of the span in the window, in
  * elements.  false: no window does. */
 bool cr_gpu_bind_window(const gpu *g, gpu_call *c, gpu_buffer *b, gpu_span s, cr_dtype dt, uint32_t *offset);
 cr_status cr_gpu_run(gpu *g, const gpu_call *c);       /* g is entered */
+cr_status cr_gpu_measure_subgroups(gpu *g, const char *op);       /* sets g->subgroups */
 static inline uint64_t gpu_groups(int64_t invocations) { return (uint64_t)gpu_ceil_div(invocations, GPU_GROUP); }
 
 #endif
