@@ -32,7 +32,7 @@ test: build/.for-test build ## the quick truth, under five minutes
 test-all: build/.for-test build/.for-docs build/.for-nvrtc build/.for-mpi build ## the whole truth: full suites, sanitizers, mutants, instruction sets, install, wheel, docs
 	@$(TESTS) --all
 
-test-ci: build/.for-test build/.for-docs build/.for-nvrtc build ## what continuous integration runs: `make test`, then as many stages as fit into 45 minutes
+test-ci: build/.for-test build/.for-docs build/.for-nvrtc build/.for-mpi build ## what continuous integration runs: `make test`, then as many stages as fit into 45 minutes
 	@$(TESTS) --ci
 
 test-cudasim: build/.for-test build/.for-nvrtc build ## the ops on a simulated NVIDIA GPU, in other orders of threads, under sanitizers, without each barrier in turn

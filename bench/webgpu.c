@@ -52,9 +52,10 @@ static cr_status by_the_book(gpu *g, cr_tensor *c, const cr_tensor *a, const cr_
     const size_t at[3] = {0};
     const uint32_t q[4] = {0, (uint32_t)n};
     gpu_buffer *const buffers[] = {gpu_buffer_of(&c->array), gpu_buffer_of(&a->array), gpu_buffer_of(&b->array)};
-    return cr_gpu_leave(g,
-                        p ? cr_gpu_dispatch(g, "textbook", p, buffers, at, q, sizeof q, (uint64_t)(n / 16 * (n / 16)), 0)
-                          : cr_error_status());
+    const uint64_t groups = (uint64_t)(n / 16 * (n / 16));
+    const cr_status status =
+        p ? cr_gpu_dispatch(g, "textbook", p, buffers, at, q, sizeof q, groups, 0) : cr_error_status();
+    return cr_gpu_leave(g, status);
 }
 
 /* GFLOP/s of 0: the textbook kernel, 1: chainrule with workgroup memory, 2: without; -1: failed */

@@ -139,14 +139,15 @@ static cr_status run_halves(gpu *g, const char *op, const heads *a, parameters q
 /* Some batches or heads, split until they fit into windows and no dispatch runs too long. */
 static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, const work *k, part w) {
     const bool whole = w.B <= 1 && w.H <= 1;
-    const double products = a->how.kind == FORWARD ? 2 : 4;
+    const double products = a->how.kind == FORWARD ? 2 : 4,
+                 pairs = products * (double)(w.B * w.H * k->shared) * (double)k->n[2] * (double)k->S;
     gpu_call c = {.op = op,
                   .write = write,
                   .how = &a->how,
                   .how_bytes = sizeof a->how,
                   .parameters = &q,
                   .parameters_bytes = sizeof q,
-                  .work = products * (double)(w.B * w.H * k->shared) * (double)k->n[2] * (double)k->S * (double)k->n[3]};
+                  .work = pairs * (double)k->n[3]};
     if (!whole && c.work > GPU_SPLIT * g->most_work) return run_halves(g, op, a, q, k, w);
     for (int i = 0; i < a->how.n; i++) {
         const role r = a->how.operand[i].role;
