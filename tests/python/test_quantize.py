@@ -68,7 +68,8 @@ def losses(model: models.Decoder) -> float:
 
 def logits(model: models.Decoder) -> cr.Tensor:
     with cr.no_grad():
-        return model(cr.tensor(IDS[:-1]).view(-1, 64))
+        y: cr.Tensor = model(cr.tensor(IDS[:-1]).view(-1, 64))
+    return y
 
 
 @pytest.fixture(scope="module", params=["gpt", "llama"])
