@@ -1,9 +1,11 @@
 """Tests of the tools that judge others: check_layers must find every violation, run_tests must not
 count a lost or skipped test and must run every stage in five runs, check_pages must notice a wrong
-output on a page, reference must find all declarations of the header."""
+output on a page, reference must find all declarations of the header,
+gpu_sanitize must take no verdict but a clean summary for a clean one."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -206,11 +208,56 @@ def pages() -> list[str]:
     return wrong + [f"{entry!r} is not in\n{made}" for entry in ENTRIES if entry not in made]
 
 
+CLEAN = {"memcheck": "LEAK SUMMARY: 0 bytes leaked in 0 allocations\n========= ERROR SUMMARY: 0 errors"}
+CLEAN["racecheck"] = "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)"
+SANITIZERS = [  # tool, what compute-sanitizer prints, its exit status; is the machine clean?
+    ("memcheck", CLEAN["memcheck"], 0, True),
+    ("racecheck", CLEAN["racecheck"], 0, True),
+    ("synccheck", "ERROR SUMMARY: 0 errors", 0, True),
+    ("racecheck", "RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)", 0, False),
+    ("racecheck", "RACECHECK SUMMARY: 12 hazards displayed (0 errors, 12 warnings)", 0, False),
+    ("racecheck", "ERROR SUMMARY: 0 errors", 0, False),  # another tool's summary
+    ("memcheck", "LEAK SUMMARY: 64 bytes leaked in 1 allocations\n========= ERROR SUMMARY: 0 errors", 0, False),
+    ("memcheck", "ERROR SUMMARY: 2 errors", 9, False),
+    ("memcheck", "ERROR SUMMARY: 10 errors", 0, False),
+    ("memcheck", "Segmentation fault", 139, False),
+    ("memcheck", CLEAN["memcheck"], 1, False),  # the program's own failure
+    ("synccheck", "", 0, False),
+    ("memcheck", None, 0, False),  # the tool is missing
+]
+
+
+def sanitizers() -> list[str]:
+    """tools/gpu_sanitize.sh with a compute-sanitizer that says the last line for its third program only."""
+    wrong: list[str] = []
+    script = str(Path(__file__).resolve().parent.parent / "tools" / "gpu_sanitize.sh")
+    for tool, says, status, clean in SANITIZERS:
+        with tempfile.TemporaryDirectory() as folder:
+            if says is not None:
+                stub = Path(folder) / "compute-sanitizer"
+                good = CLEAN.get(tool, "ERROR SUMMARY: 0 errors")
+                (Path(folder) / "bad").write_text(f"========= {says}\n")
+                (Path(folder) / "good").write_text(f"========= {good}\n")
+                stub.write_text(
+                    f'#!/bin/sh\necho x >>"{folder}/count"\n'
+                    f'[ "$(grep -c x "{folder}/count")" = 3 ] || {{ cat "{folder}/good"; exit 0; }}\n'
+                    f'cat "{folder}/bad"\nexit {status}\n'
+                )
+                stub.chmod(0o755)
+            path = f"{folder}:/usr/bin:/bin"
+            done = subprocess.run(
+                ["sh", script, tool, folder], env={"PATH": path}, capture_output=True, text=True, check=False
+            )
+        if (done.returncode == 0) != clean:
+            wrong.append(f"{tool}, {says!r}, {status}: exit status {done.returncode}: {done.stdout}{done.stderr}")
+    return wrong
+
+
 def main() -> int:
-    wrong = layers() + results() + pages() + stages()
+    wrong = layers() + results() + pages() + stages() + sanitizers()
     for line in wrong:
         print(line)
-    cases = 1 + len(BAD) + len(OUTPUTS) + 1 + len(SHOWN) + len(ENTRIES) + 6
+    cases = 1 + len(BAD) + len(OUTPUTS) + 1 + len(SHOWN) + len(ENTRIES) + len(SANITIZERS) + 6
     print(f"result: {cases - len(wrong)} passed, {len(wrong)} failed, 0 skipped")
     return 1 if wrong else 0
 

@@ -1,18 +1,20 @@
 #!/bin/sh
-# gpu_check.sh - what a machine with an NVIDIA GPU says of chainrule, in under nine minutes: builds, runs every suite on the GPU, looks for bad accesses
-# and races with compute-sanitizer, measures beside PyTorch, eager and compiled.  OUT gets a log of each step and report.md: a line for each step, whatever
-# became of it, and the tables for docs/benchmarks.md.
-# use: [BUILD=folder] [TIMES=1] [QUICK=] tools/gpu_check.sh OUT
-# A C compiler, cmake, ninja, nvcc, compute-sanitizer and python3 with PyTorch are taken from PATH as far as they are there; nothing is downloaded.
-# BUILD: a build of before; TIMES: as many times the seconds of each step; QUICK=1: small benches, for the simulated GPU (tests/cudasim), which
-# CHAINRULE_CUDA, CHAINRULE_NVRTC and CHAINRULE_CUBLASLT name.
+# gpu_check.sh - checks chainrule on a machine with an NVIDIA GPU: builds, measures beside PyTorch (eager and compiled),
+# runs every suite on the GPU, and looks for bad accesses, leaks and races with compute-sanitizer.  The figures come
+# first, alone on the GPU.  OUT gets a log of each step and report.md: a line for each step, and the tables for
+# docs/benchmarks.md.  The exit status is 0 only if every step has ended well.
+# use: [BUILD=folder] [TIMES=1] [QUICK=] [RESUME=] tools/gpu_check.sh OUT
+# A C compiler, cmake, ninja, nvcc, compute-sanitizer and python3 with PyTorch are taken from PATH; nothing is
+# downloaded.  BUILD: an earlier build; TIMES: multiplies the time limit of each step; RESUME=1: steps of an earlier run
+# in OUT that ended well are not run again; QUICK=1: small benches and no compute-sanitizer, for the simulated GPU
+# (tests/cudasim), which CHAINRULE_CUDA, CHAINRULE_NVRTC and CHAINRULE_CUBLASLT name.
 export LC_ALL=C
 [ $# = 1 ] || { echo "use: tools/gpu_check.sh OUT" >&2; exit 2; }
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.." || exit 2
 build=${BUILD:-$out/build}
-rm -rf "$out/steps" "$out/bench.md"
+[ -n "$RESUME" ] || rm -rf "$out/steps" "$out/bench.md"
 mkdir -p "$out/steps"
 
 export CHAINRULE_TEST_CUDA=1 CHAINRULE_WGPU=off CHAINRULE_BUILD="$build"
@@ -28,10 +30,13 @@ here() { command -v "$1" >/dev/null 2>&1; }
 row() { echo "| $2 | $3 | $4 | $(echo "$5" | tr '|`' '/ ' | cut -c1-160) |" >"$out/steps/$1"; echo "$2: $3 ($4 s)"; }
 without() { row "$1" "$2" "went without" 0 "$3"; }
 
-# step NUMBER NAME SECONDS COMMAND...: its log is OUT/NAME.log, whose last line the report shows
+# step NUMBER NAME SECONDS COMMAND...: its log is OUT/NAME.log, whose last line the report shows.  A step that never ends
+# leaves the row "did not end".
 step() {
     number=$1 name=$2 limit=$(($3 * ${TIMES:-1})) start=$(date +%s)
     shift 3
+    if [ -n "$RESUME" ] && grep -q "^| $name | ok |" "$out/steps/$number" 2>/dev/null; then return; fi
+    row "$number" "$name" "did not end" 0 "" >/dev/null
     timeout -k 5 "$limit" "$@" >"$out/$name.log" 2>&1
     case $? in
         0) verdict=ok ;;
@@ -39,12 +44,6 @@ step() {
         *) verdict=FAILED ;;
     esac
     row "$number" "$name" "$verdict" $(($(date +%s) - start)) "$(grep . "$out/$name.log" | tail -n 1)"
-}
-
-# sanitize NUMBER TOOL: the driver of some machines lets nobody look
-sanitize() {
-    said=$(step "$1" "$2" 140 compute-sanitizer --tool "$2" --error-exitcode 9 "$build/tests/test_tiny")
-    if grep -q "ERROR SUMMARY" "$out/$2.log"; then echo "$said"; else without "$1" "$2" "$(grep . "$out/$2.log" | tail -n 1)"; fi
 }
 
 # ---- what is here
@@ -61,28 +60,36 @@ cat "$out/machine.log"
 step 10 build 120 sh -c 'cmake -S . -B "$CHAINRULE_BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCHAINRULE_PYTHON=ON -DPython_EXECUTABLE="$(command -v python3)" &&
     ninja -C "$CHAINRULE_BUILD" --quiet'
 
-# ---- what is not timed, all at once
-number=20
+# ---- does it live, and the figures, alone on the GPU: a page that run.py writes, of which the report takes the tables
+step 20 cuda_demo 60 "$build/examples/cuda_demo" ${QUICK:+64}
+step 21 bench 260 python3 bench/run.py ${QUICK:+--quick} --only gpu cuda --json "$out/bench.json" --write "$out/bench.md" \
+    --cuda --rounds 2 --seconds $((170 * ${TIMES:-1}))
+
+# ---- the suites, all at once
+number=30 full=1
+[ -z "$QUICK" ] || full=0
 for source in tests/test_cuda*.c tests/test_tiny.c; do
     name=$(basename "$source" .c)
     number=$((number + 1))
-    [ "$name" = test_cuda_ops ] || step $number "$name" 140 "$build/tests/$name" &
+    case $name in
+        test_cuda_ops | test_cuda_grad) # some 2000 kernels, and exact gradients: a process for each test
+            # shellcheck disable=SC2016  # the inner shell's variables
+            step $number "$name" 200 sh -c '"$CHAINRULE_BUILD/tests/$0" -l |
+                CHAINRULE_TEST_FULL=$1 xargs -n 1 -P 8 "$CHAINRULE_BUILD/tests/$0"' "$name" "$full" & ;;
+        *) step $number "$name" 140 "$build/tests/$name" & ;;
+    esac
 done
-# some 2000 kernels, which one process would compile one after another
-step 39 test_cuda_ops 140 sh -c '"$CHAINRULE_BUILD/tests/test_cuda_ops" -l | xargs -n 1 -P 8 "$CHAINRULE_BUILD/tests/test_cuda_ops"' &
-step 40 check_gpu 140 python3 tests/check_gpu.py cuda &
-step 41 cuda_demo 140 "$build/examples/cuda_demo" ${QUICK:+64} &
-if here nvcc; then step 42 nvcc 140 python3 tests/cudasim/check_cuda.py & else without 42 nvcc "no nvcc in PATH"; fi
-number=50
-for tool in memcheck racecheck synccheck; do
-    number=$((number + 1))
-    if here compute-sanitizer; then sanitize $number $tool & else without $number $tool "no compute-sanitizer in PATH"; fi
-done
+step 50 check_gpu 140 python3 tests/check_gpu.py cuda &
+if here nvcc; then step 51 nvcc 140 python3 tests/cudasim/check_cuda.py & else without 51 nvcc "no nvcc in PATH"; fi
 wait
 
-# ---- what is timed, by itself: a page that run.py writes, of which the report takes the tables
-step 60 bench 260 python3 bench/run.py ${QUICK:+--quick} --only gpu cuda --json "$out/bench.json" --write "$out/bench.md" \
-    --cuda --rounds 2 --seconds $((170 * ${TIMES:-1}))
+# ---- compute-sanitizer, one test for each kernel family
+number=60
+for tool in memcheck racecheck synccheck; do
+    number=$((number + 1))
+    if [ -n "$QUICK" ]; then without $number $tool "QUICK"; else step $number $tool 200 tools/gpu_sanitize.sh $tool "$build" & fi
+done
+wait
 
 {
     echo "# $(head -n 1 "$out/machine.log")"
@@ -98,4 +105,4 @@ step 60 bench 260 python3 bench/run.py ${QUICK:+--quick} --only gpu cuda --json 
     sed -n '/^## /,$p' "$out/bench.md" 2>/dev/null
 } >"$out/report.md"
 echo "$out/report.md"
-! grep -q "FAILED\|out of time" "$out"/steps/*
+! grep -q "FAILED\|out of time\|did not end" "$out"/steps/*

@@ -1,0 +1,37 @@
+#!/bin/sh
+# gpu_sanitize.sh - runs tests of each kernel family under one tool of compute-sanitizer.  Fails unless every program
+# ends with status 0 and the tool's own summary is there and counts nothing.
+# use: tools/gpu_sanitize.sh memcheck|racecheck|synccheck|initcheck BUILD
+export LC_ALL=C
+[ $# = 2 ] || { echo "use: tools/gpu_sanitize.sh TOOL BUILD" >&2; exit 2; }
+tool=$1 build=$2 options= clean="ERROR SUMMARY: 0 errors"
+case $tool in
+    memcheck) options="--leak-check full" ;;
+    racecheck) clean="RACECHECK SUMMARY: 0 hazards" ;;
+    synccheck | initcheck) ;;
+    *) echo "unknown tool: $tool" >&2; exit 2 ;;
+esac
+command -v compute-sanitizer >/dev/null 2>&1 || { echo "compute-sanitizer is not in PATH" >&2; exit 1; }
+log=$(mktemp) || exit 2
+trap 'rm -f "$log"' EXIT
+
+# a test program, and words of the names of its tests; none: all
+families="test_tiny
+test_cuda_kernels plain_products rows norm_gradients selection many_indices convolutions batch_norms
+test_cuda_attention attention_plain attention_tensor_cores attention_groups
+test_cuda_order sorts_of_parts searches exact_scans samples"
+
+bad=0
+while read -r program tests; do
+    # shellcheck disable=SC2086  # words of their own
+    compute-sanitizer --tool "$tool" $options --error-exitcode 9 "$build/tests/$program" $tests >"$log" 2>&1 </dev/null
+    status=$? said=$(grep "SUMMARY" "$log" | sed 's/^=* *//' | tr '\n' ';')
+    [ $status = 0 ] && grep -q "$clean" "$log" && ! grep -q "LEAK SUMMARY: [1-9]" "$log" && continue
+    cat "$log"
+    bad=$((bad + 1)) last="$program: exit status $status, ${said:-no summary}"
+done <<EOF
+$families
+EOF
+[ $bad = 0 ] && { echo "$tool: clean"; exit 0; }
+echo "$tool: $bad of the programs: $last"
+exit 1
