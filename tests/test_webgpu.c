@@ -498,6 +498,43 @@ TEST(refused_memory) {
     test_ran_on(dev());
 }
 
+/* A driver whose answers come later: an error scope's at the next poll but one, an old one's too. */
+static WGPUPopErrorScopeCallbackInfo late_answer, stray_answer;
+static int polls;
+static __typeof__(wgpuDevicePoll) *true_poll;
+static WGPUFuture late_pop(WGPUDevice device, WGPUPopErrorScopeCallbackInfo info) {
+    late_answer = info;
+    polls = 0;
+    return true_pop(device, (WGPUPopErrorScopeCallbackInfo){.mode = info.mode, .callback = ignore});
+}
+static WGPUBool late_poll(WGPUDevice device, WGPUBool wait, const WGPUSubmissionIndex *index) {
+    if (late_answer.callback && ++polls == 2) {
+        const WGPUStringView none = {"", 0}, old = {"an old answer", 13};
+        if (stray_answer.callback)
+            stray_answer.callback(WGPUPopErrorScopeStatus_Success, WGPUErrorType_Validation, old,
+                                  stray_answer.userdata1, stray_answer.userdata2);
+        late_answer.callback(WGPUPopErrorScopeStatus_Success, WGPUErrorType_NoError, none, late_answer.userdata1,
+                             late_answer.userdata2);
+        stray_answer = late_answer;
+        late_answer.callback = NULL;
+    }
+    return true_poll(device, wait, index);
+}
+
+TEST(late_answers) {
+    cr_scope_begin();
+    OK(cr_synchronize(dev()));
+    true_pop = cr_wg.DevicePopErrorScope, true_poll = cr_wg.DevicePoll;
+    cr_wg.DevicePopErrorScope = late_pop, cr_wg.DevicePoll = late_poll;
+    cr_tensor *x = cr_ones(CR_LIST(123457), CR_F32, dev());
+    const double sum = x ? cr_item(cr_sum(x, CR_ALL, false)) : 0;
+    cr_wg.DevicePopErrorScope = true_pop, cr_wg.DevicePoll = true_poll;
+    CHECK(sum == 123457, "%g: %s", sum, cr_error());
+    CHECK(stray_answer.callback && polls >= 2, "no answer was late");
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
 /* Convolutions through workgroup memory and without, whichever this GPU would choose. */
 TEST(convolutions) {
     gpu *g = the_gpu();

@@ -48,14 +48,27 @@ static void on_uncaught_error(WGPUDevice const *device, WGPUErrorType type, WGPU
     if (!*g->uncaught) copy_message(g->uncaught, sizeof g->uncaught, message);
 }
 
-typedef struct scope_result { WGPUErrorType type; char message[400]; } scope_result;
+void *cr_gpu_ask(gpu *g) {
+    atomic_store(&g->answer.done, false);
+    return (void *)++g->answer.request;
+}
+
+void cr_gpu_answer(gpu *g, const void *request, int code, WGPUStringView message) {
+    gpu_answer *a = &g->answer;
+    if ((uintptr_t)request != a->request) return;
+    a->code = code;
+    copy_message(a->message, sizeof a->message, message);
+    atomic_store(&a->done, true);
+}
+
+bool cr_gpu_await(gpu *g) {
+    while (!atomic_load(&g->answer.done) && !atomic_load(&g->lost)) (void)(cr_wg.DevicePoll(g->device, 1, NULL) & 0xff);
+    return atomic_load(&g->answer.done);
+}
 
 static void on_scope(WGPUPopErrorScopeStatus status, WGPUErrorType type, WGPUStringView message, void *p,
-                     void *unused) {
-    scope_result *r = p;
-    (void)unused;
-    r->type = status == WGPUPopErrorScopeStatus_Success ? type : WGPUErrorType_Unknown;
-    copy_message(r->message, sizeof r->message, message);
+                     void *request) {
+    cr_gpu_answer(p, request, (int)(status == WGPUPopErrorScopeStatus_Success ? type : WGPUErrorType_Unknown), message);
 }
 
 cr_status cr_gpu_fail_lost(const gpu *g, const char *op) {
@@ -70,18 +83,20 @@ void cr_gpu_scope_begin(gpu *g) {
 cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what) {
     cr_status status = CR_OK;
     for (int i = 0; i < 2; i++) {
-        scope_result r = {.type = WGPUErrorType_NoError};
+        const gpu_answer *r = &g->answer;
         cr_wg.DevicePopErrorScope(g->device, (WGPUPopErrorScopeCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous,
                                                                              .callback = on_scope,
-                                                                             .userdata1 = &r});
-        if (r.type == WGPUErrorType_NoError || status != CR_OK) continue;
-        status = r.type == WGPUErrorType_OutOfMemory ? CR_NO_MEMORY : CR_RUNTIME;
-        if (strstr(r.message, "device is lost")) {  /* the callback has not run yet */
-            if (!*g->reason) snprintf(g->reason, sizeof g->reason, "%.*s", (int)sizeof g->reason - 1, r.message);
+                                                                             .userdata1 = g,
+                                                                             .userdata2 = cr_gpu_ask(g)});
+        const bool answered = cr_gpu_await(g);
+        if (status != CR_OK || (answered && r->code == WGPUErrorType_NoError)) continue;
+        status = answered && r->code == WGPUErrorType_OutOfMemory ? CR_NO_MEMORY : CR_RUNTIME;
+        if (!answered || strstr(r->message, "device is lost")) {         /* on_lost may not have run yet */
+            if (!*g->reason) snprintf(g->reason, sizeof g->reason, "%.*s", (int)sizeof g->reason - 1, r->message);
             atomic_store(&g->lost, true);
             cr_gpu_fail_lost(g, op);
         } else {
-            cr_fail(status, op, "%s: %s: %s", g->name, what, r.message);
+            cr_fail(status, op, "%s: %s: %s", g->name, what, r->message);
         }
     }
     return status;

@@ -47,6 +47,10 @@ typedef struct gpu_key { size_t n; bool full; unsigned char bytes[GPU_KEY_BYTES]
 /* bytes: bound by dispatches; groups: bind groups created */
 typedef struct gpu_counters { int64_t submits, dispatches, pipelines, uploads, readbacks, bytes, groups; } gpu_counters;
 
+/* The answer to an asynchronous call.  It lies in the gpu, which is never freed: a callback may come after the
+ * caller has given up.  An answer to an earlier request is ignored. */
+typedef struct gpu_answer { uintptr_t request; atomic_bool done; int code; char message[400]; } gpu_answer;
+
 typedef struct gpu {
     cr_device dev;                                  /* first: a cr_device of this folder is a gpu */
     char name[24], info[256];
@@ -67,6 +71,7 @@ typedef struct gpu {
     atomic_bool lost;
     bool forked;                                    /* the parent process opened it, so this process must not use it */
     char reason[160], uncaught[256];                /* why it was lost; the first error outside of scopes */
+    gpu_answer answer;
     gpu_counters counters;
 
     WGPUCommandEncoder encoder;                     /* the batch that is recorded; NULL: none */
@@ -94,6 +99,9 @@ typedef struct gpu {
 gpu      *cr_gpu_enter(const char *op, const cr_device *d);       /* opens and locks the GPU; NULL: a message */
 cr_status cr_gpu_leave(gpu *g, cr_status status);
 cr_status cr_gpu_wait(gpu *g, const char *op);                    /* waits until the queue is empty */
+void     *cr_gpu_ask(gpu *g);                                     /* a new request: the callback's userdata2 */
+void      cr_gpu_answer(gpu *g, const void *request, int code, WGPUStringView message);       /* by the callback */
+bool      cr_gpu_await(gpu *g);                                   /* false: the GPU was lost before the answer */
 void      cr_gpu_scope_begin(gpu *g);                             /* collects errors from here ... */
 /* ... to here, and reports the first as "what: the message" */
 cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what);

@@ -153,25 +153,21 @@ static cr_status grow_staging(gpu *g, const char *op, size_t bytes) {
                            : cr_fail(CR_NO_MEMORY, op, "%s has no buffer of %zu bytes to read through", g->name, bytes);
 }
 
-typedef struct mapping { WGPUMapAsyncStatus status; bool done; } mapping;
-
-static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *p, void *unused) {
-    (void)message; (void)unused;
-    *(mapping *)p = (mapping){status, true};
+static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *p, void *request) {
+    cr_gpu_answer(p, request, (int)status, message);
 }
 
 static cr_status map_staging(gpu *g, const char *op, size_t bytes) {
-    mapping m = {0};
-    cr_gpu_scope_begin(g);
-    cr_wg.BufferMapAsync(
-        g->staging, WGPUMapMode_Read, 0, bytes,
-        (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_mapped, .userdata1 = &m});
-    cr_status status = cr_gpu_scope_end(g, op, "cannot read");
-    while (status == CR_OK && !m.done && !atomic_load(&g->lost)) (void)(cr_wg.DevicePoll(g->device, 1, NULL) & 0xff);
+    /* an invalid request is an uncaptured error, and the callback says so */
+    cr_wg.BufferMapAsync(g->staging, WGPUMapMode_Read, 0, bytes,
+                         (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous,
+                                                     .callback = on_mapped,
+                                                     .userdata1 = g,
+                                                     .userdata2 = cr_gpu_ask(g)});
+    const bool answered = cr_gpu_await(g);
     if (atomic_load(&g->lost)) return cr_gpu_fail_lost(g, op);
-    if (status == CR_OK && m.status != WGPUMapAsyncStatus_Success)
-        status = cr_fail(CR_RUNTIME, op, "%s: the result could not be read", g->name);
-    return status;
+    if (answered && g->answer.code == WGPUMapAsyncStatus_Success) return CR_OK;
+    return cr_fail(CR_RUNTIME, op, "%s: cannot read: %s", g->name, g->answer.message);
 }
 
 /* Reads `bytes` bytes that begin `skip` bytes into the words from `at` on, and in the same copy the
