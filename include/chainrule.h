@@ -379,6 +379,7 @@ cr_tensor  *cr_custom_apply(const char *name, int n, const cr_tensor *const *in,
 
 #include "chainrule/ops.h"
 #include "chainrule/nn.h"
+#include "chainrule/plan.h"
 #include "chainrule/dist.h"
 #include "chainrule/value.h"
 

@@ -32,6 +32,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "dev": ("core",),
     "ops": ("core", "dev"),
     "grad": ("core", "dev", "ops"),
+    "plan": ("core", "dev", "ops", "grad"),
     "value": ("core",),
     "io": GROUND,  # the rooms above chainrule.h include each other only in this order
     "nn": (*GROUND, "io"),

@@ -1,6 +1,7 @@
 /* rng.c - Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011). */
 #include "rng.h"
 #include "status.h"
+#include "watch.h"
 #include <stdatomic.h>
 #include "os.h"
 
@@ -98,6 +99,8 @@ uint64_t cr_generator_take(cr_generator *g, uint64_t blocks, uint64_t *seed) {
     }
     taken x = {atomic_load(&g->seed), atomic_fetch_add(&g->counter, blocks)};
     if (tape && !in_use.replay) note(tape, x);
+    const cr_watch *watch = cr_watching();
+    if (watch) watch->drew(g, x.seed, x.counter, blocks);
     *seed = x.seed;
     return x.counter;
 }

@@ -32,6 +32,8 @@ typedef struct cr_thread_modes {
     bool anomaly;                                   /* cr_set_anomaly: an op that makes a NaN or an infinity fails */
     bool no_grad, auto_transfer;                    /* cr_set_grad_enabled, cr_auto_transfer */
     bool casting;                                   /* autocast.c: inputs are cast by the policy */
+    unsigned recording;                             /* number of the recording that the thread makes (watch.h); 0:
+                                                     * none */
 } cr_thread_modes;
 extern _Thread_local cr_thread_modes cr_modes;
 

@@ -1,12 +1,16 @@
 /* storage.c - bytes on one device, shared by all views. */
-#include "array.h"
+#include "watch.h"
 
 #include <stdlib.h>
+
+cr_watch cr_watch_table;
+atomic_int cr_recordings;
 
 static cr_storage *begin(cr_storage *s, void *data, size_t bytes, const cr_device *dev, void (*free_data)(cr_storage *),
                          bool inside) {
     *s = (cr_storage){.data = data, .bytes = bytes, .dev = dev, .free = free_data, .inside = inside};
     atomic_init(&s->refs, 1);
+    if (cr_watching()) s->born = cr_modes.recording;
     return s;
 }
 
@@ -31,6 +35,7 @@ cr_storage *cr_storage_retain(cr_storage *s) {
 void cr_storage_release(cr_storage *s) {
     if (!s || !cr_unref(&s->refs)) return;
     const bool inside = s->inside;
+    if (s->born) cr_watch_table.ends(s);
     if (s->done) s->done(s->ctx);
     if (s->free) s->free(s);
     if (!inside) free(s);

@@ -23,6 +23,18 @@ struct cr_device {
     bool software;                                  /* a GPU simulated by the processor: "auto" skips it */
 };
 
+/* Bytes from the host and to it, as an op asks for them: a recording watches both.  op: for messages. */
+static inline cr_status cr_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
+    const cr_watch *watch = cr_watching();
+    return watch ? watch->upload(d, dst, at, src, bytes) : d->upload(d, dst, at, src, bytes);
+}
+static inline cr_status cr_download(const char *op, const cr_device *d, void *dst, cr_storage *src, size_t at,
+                                    size_t bytes) {
+    const cr_watch *watch = cr_watching();
+    const cr_status status = watch ? watch->download(op, src) : CR_OK;
+    return status == CR_OK ? d->download(d, dst, src, at, bytes) : status;
+}
+
 /* The walk that copies and casts src to dst (program y = x), with axes merged.  src NULL: fills dst
  * with value, one element of dst's dtype.  (move.c) */
 cr_walk cr_walk_of_copy(const cr_array *dst, const cr_array *src, const void *value);

@@ -8,7 +8,7 @@
 #ifndef CR_KERNELS_H
 #define CR_KERNELS_H
 
-#include "../core/array.h"
+#include "../core/watch.h"
 
 /* ---- the list
  *
@@ -460,24 +460,42 @@ typedef cr_channel_norm_bwd_args cr_group_norm_bwd_args;
 #define CR_KERNEL_TYPE(name, ...) typedef cr_status cr_##name##_kernel(const cr_##name##_args *args);
 CR_KERNELS(CR_KERNEL_TYPE)
 
+/* The numbers of the kernels. */
+#define CR_KERNEL_NUMBER(name, ...) CR_KERNEL_##name,
+enum { CR_KERNELS(CR_KERNEL_NUMBER) CR_KERNEL_COUNT };
+
 typedef struct cr_kernels {
 #define CR_KERNEL_MEMBER(name, ...) cr_##name##_kernel *name;
     CR_KERNELS(CR_KERNEL_MEMBER)
     bool (*attention_takes)(const cr_array *q, const cr_array *k);         /* NULL: attention supports all shapes */
     bool f32_only;                                  /* f64 is stored and moved, but no kernel computes in it */
+    /* Has update_by_product the bits of this product, then the update?  NULL: never. */
+    bool (*update_keeps_bits)(const cr_matmul_args *args);
+    cr_kernel_run unwatched[CR_KERNEL_COUNT];       /* the kernels without the watch, for plans; NULL: absent */
 } cr_kernels;
 
-/* Prototypes of one device, CR_KERNELS(CR_KERNEL_OF_CPU), and the entries of its table,
- * {CR_KERNELS(CR_ENTRY_OF_CPU)}. */
+/* Prototypes of one device, CR_KERNELS(CR_KERNEL_OF_CPU), the functions of its table, CR_KERNELS(CR_WATCHED_OF_CPU),
+ * which a recording watches, and the table's entries, {CR_KERNELS(CR_ENTRY_OF_CPU)}. */
+#define CR_WATCHED(prefix, name)                                                                                     \
+    static cr_status run_##name(const void *args) { return prefix##name(args); }                                     \
+    static cr_status watched_##name(const cr_##name##_args *args) {                                                  \
+        const cr_watch *watch = cr_watching();                                                                       \
+        return watch ? watch->kernel(CR_KERNEL_##name, run_##name, args) : prefix##name(args);                       \
+    }
+#define CR_ENTRY(name) .name = watched_##name, .unwatched[CR_KERNEL_##name] = run_##name,
 #define CR_IF_0(...)
 #define CR_IF_1(...) __VA_ARGS__
 #define CR_KERNEL_OF_CPU(name, cpu, ref, cuda, webgpu)      CR_IF_##cpu(cr_##name##_kernel cr_cpu_##name;)
 #define CR_KERNEL_OF_REF(name, cpu, ref, cuda, webgpu)      CR_IF_##ref(cr_##name##_kernel cr_ref_##name;)
 #define CR_KERNEL_OF_CUDA(name, cpu, ref, cuda, webgpu)     CR_IF_##cuda(cr_##name##_kernel cr_cuda_##name;)
 #define CR_KERNEL_OF_WEBGPU(name, cpu, ref, cuda, webgpu)   CR_IF_##webgpu(cr_##name##_kernel cr_gpu_##name;)
-#define CR_ENTRY_OF_CPU(name, cpu, ref, cuda, webgpu)       CR_IF_##cpu(.name = cr_cpu_##name,)
-#define CR_ENTRY_OF_REF(name, cpu, ref, cuda, webgpu)       CR_IF_##ref(.name = cr_ref_##name,)
-#define CR_ENTRY_OF_CUDA(name, cpu, ref, cuda, webgpu)      CR_IF_##cuda(.name = cr_cuda_##name,)
-#define CR_ENTRY_OF_WEBGPU(name, cpu, ref, cuda, webgpu)    CR_IF_##webgpu(.name = cr_gpu_##name,)
+#define CR_WATCHED_OF_CPU(name, cpu, ref, cuda, webgpu)     CR_IF_##cpu(CR_WATCHED(cr_cpu_, name))
+#define CR_WATCHED_OF_REF(name, cpu, ref, cuda, webgpu)     CR_IF_##ref(CR_WATCHED(cr_ref_, name))
+#define CR_WATCHED_OF_CUDA(name, cpu, ref, cuda, webgpu)    CR_IF_##cuda(CR_WATCHED(cr_cuda_, name))
+#define CR_WATCHED_OF_WEBGPU(name, cpu, ref, cuda, webgpu)  CR_IF_##webgpu(CR_WATCHED(cr_gpu_, name))
+#define CR_ENTRY_OF_CPU(name, cpu, ref, cuda, webgpu)       CR_IF_##cpu(CR_ENTRY(name))
+#define CR_ENTRY_OF_REF(name, cpu, ref, cuda, webgpu)       CR_IF_##ref(CR_ENTRY(name))
+#define CR_ENTRY_OF_CUDA(name, cpu, ref, cuda, webgpu)      CR_IF_##cuda(CR_ENTRY(name))
+#define CR_ENTRY_OF_WEBGPU(name, cpu, ref, cuda, webgpu)    CR_IF_##webgpu(CR_ENTRY(name))
 
 #endif

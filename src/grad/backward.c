@@ -5,6 +5,7 @@
  * Several threads may walk graphs that share nodes, so each walk stores what it knows about nodes
  * in its own tables. */
 #include "graph.h"
+#include "../core/watch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -193,6 +194,8 @@ static cr_tensor *run_hooks(cr_node *n, cr_tensor *g) {
     int64_t id = 0;
     for (cr_hook_entry *h; g && (h = cr_hook_after(n, id, false)); ) {
         id = h->id;
+        const cr_watch *watch = cr_watching();
+        if (watch && watch->calls_back("a hook of a gradient") != CR_OK) { cr_hook_release(h); return NULL; }
         cr_tensor *changed = cr_adopt(h->hook(g, h->ctx));
         cr_hook_release(h);
         if (changed == CR_NONE) continue;
@@ -218,6 +221,8 @@ static cr_status collect(const walk *w, cr_tensor *t, cr_tensor *g, bool only_ou
                keep = graph || (only_ours && atomic_load(&g->storage->refs) == 1 && g->contiguous);
     cr_word_lock(&t->adding);
     cr_tensor *before = cr_grad_retain(t), *sum;
+    const cr_watch *watch = cr_watching();
+    if (watch) watch->collects(t, before == CR_NONE ? NULL : before);
     if (before == CR_NONE) sum = keep ? cr_retain(g) : cr_unscope(cr_clone(g));
     else sum = graph ? cr_unscope(cr_add(before, g)) : cr_add_(before, g);
     if (sum != before) cr_grad_put(t, sum);         /* NULL after a failure: no half of a sum stays */
@@ -232,6 +237,8 @@ static cr_status run_late_hooks(cr_node *n, cr_tensor *t) {
     int64_t id = 0;
     for (cr_hook_entry *h; status == CR_OK && (h = cr_hook_after(n, id, true)); ) {
         id = h->id;
+        const cr_watch *watch = cr_watching();
+        if (watch && watch->calls_back("a hook of a leaf") != CR_OK) { cr_hook_release(h); return cr_error_status(); }
         const cr_tensor *result = h->hook(t, h->ctx);
         cr_hook_release(h);
         cr_drop(result);
@@ -352,6 +359,8 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
     if (sum && exclusive(sum)) c.accumulated = sum;
     w->at = n;
     const double start = cr_profile_start();
+    const cr_watch *watch = cr_watching();
+    if (watch) watch->named("backward", cr_call_name(&c));
     n->op->grad(&c, g, dx);
     if (start > 0) cr_profile_event(start, "backward", cr_call_name(&c), 1, &g, 0, NULL);
     status = cr_finished(cr_call_name(&c), CR_OK);
@@ -520,6 +529,41 @@ static cr_status reachable(walk *w, list *l) {
     for (size_t i = 0; i < l->n && status == CR_OK; i++)
         for (int k = 0; k < l->items[i]->n && status == CR_OK; k++)
             if (l->items[i]->edges[k]) status = list_add(l, l->items[i]->edges[k], &w->known);
+    return status;
+}
+
+static bool is_one_of(const cr_node *n, int count, cr_node *const *nodes) {
+    for (int i = 0; i < count; i++)
+        if (nodes[i] == n) return true;
+    return false;
+}
+
+cr_status cr_graph_leaves(int n, cr_node *const *roots, int n_stops, cr_node *const *stops, int *n_leaves,
+                          cr_tensor ***leaves, bool *whole) {
+    walk w = {0};
+    list seen = {0};
+    cr_status status = CR_OK;
+    *n_leaves = 0;
+    *leaves = NULL;
+    for (int i = 0; i < n && status == CR_OK; i++) status = list_add(&seen, roots[i], &w.known);
+    bool freed = false, found = false;
+    for (size_t i = 0; i < seen.n && status == CR_OK; i++) {
+        const cr_node *at = seen.items[i];
+        const bool stop = is_one_of(at, n_stops, stops);
+        freed |= at->head.freed;
+        found |= stop || !at->op;
+        for (int k = 0; k < at->n && status == CR_OK && !stop; k++)
+            if (at->edges[k]) status = list_add(&seen, at->edges[k], &w.known);
+    }
+    if (status == CR_OK && !(*leaves = malloc(sizeof **leaves * (seen.n + 1)))) status = CR_NO_MEMORY;
+    for (size_t i = 0; i < seen.n && status == CR_OK; i++) {
+        cr_tensor *t = seen.items[i]->op || is_one_of(seen.items[i], n_stops, stops) ? NULL
+                                                                                     : cr_node_tensor(seen.items[i]);
+        if (t) (*leaves)[(*n_leaves)++] = t;
+    }
+    *whole = found && !freed;
+    free(seen.items);
+    table_free(&w.known);
     return status;
 }
 

@@ -85,6 +85,11 @@ cr_status cr_sync_from_base(cr_tensor *t);
 const cr_node *cr_function_behind(const cr_node *n, int *inputs);
 bool cr_is_function(const cr_node *n);
 
+/* The leaves below n nodes, in a search that stops at `stops`: retained tensors, owned list.  whole: no node has been
+ * freed by a backward pass, and some leaf or stop was found (backward.c). */
+cr_status cr_graph_leaves(int n, cr_node *const *roots, int n_stops, cr_node *const *stops, int *n_leaves,
+                          cr_tensor ***leaves, bool *whole);
+
 /* Called by the op of activation checkpointing during a walk: the walk continues with the cotangent
  * in y's graph. */
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);

@@ -1,5 +1,6 @@
 /* leaf.c - the gradient state of a tensor: requires_grad, grad, detach, hooks. */
 #include "graph.h"
+#include "../core/watch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +122,8 @@ cr_status cr_set_grad(cr_tensor *t, const cr_tensor *g) {
         return cr_fail(CR_BAD_VALUE, "set_grad", "the gradient is %s %s on %s, the tensor %s %s on %s",
                        cr_dtype_name(g->dtype), cr_shape_text(g->ndim, g->shape).s, g->dev->name,
                        cr_dtype_name(t->dtype), cr_shape_text(t->ndim, t->shape).s, t->dev->name);
+    const cr_watch *watch = cr_watching();
+    if (watch) watch->sets_grad(t);
     cr_grad_put(t, g == CR_NONE ? NULL : cr_retain(g));
     return CR_OK;
 }

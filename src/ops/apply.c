@@ -9,6 +9,7 @@
  * short path), updates of optimizers (update.c), copies (copy.c). */
 #include "compose.h"
 #include "walk.h"
+#include "../core/watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +46,8 @@ const char *cr_call_name(const cr_call *c) {
 static inline __attribute__((always_inline)) cr_status execute(const cr_run *p) {
     const cr_recorder *r = recorder;
     const double start = cr_profile_start();
+    const cr_watch *watch = cr_watching();
+    if (watch) watch->named(p->kind, p->name);
     cr_status status = cr_finished(p->name, p->kernel(p->work));
     const cr_tensor *const *out = (const cr_tensor *const *)p->out;
     if (start > 0) cr_profile_event(start, p->kind, p->name, p->n_in, p->in, p->n_out, out);

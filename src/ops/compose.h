@@ -14,7 +14,7 @@ cr_status cr_want_float(const char *op, const cr_tensor *t);
 cr_status cr_want_index(const char *op, const cr_tensor *t);                      /* i32 or i64 */
 cr_status cr_want_same_dtype(const char *op, const cr_tensor *a, const cr_tensor *b);
 /* what every maker is given (make.c); m: what to make */
-cr_status cr_plan(const char *op, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_meta *m);
+cr_status cr_made_meta(const char *op, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_meta *m);
 /* v as one element of dt; refused where it does not fit */
 cr_status cr_element(const char *op, double v, cr_dtype dt, void *element);
 

@@ -1,6 +1,7 @@
 /* copy.c - copies: clone, contiguous, cast and transfer (cr_to), and in-place writes (cr_copy_,
  * cr_fill_, cr_write). */
 #include "compose.h"
+#include "../core/watch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,8 +66,9 @@ typedef struct transfer_params { const cr_device *dev; } transfer_params;
 
 static const cr_device *transfer_device(const void *params) { return ((const transfer_params *)params)->dev; }
 
-/* Bytes between two devices; a device whose memory this process can read needs no staging. */
-static cr_status move_bytes(cr_storage *to, cr_storage *from, size_t at, size_t bytes) {
+cr_status cr_move_bytes(cr_storage *to, cr_storage *from, size_t at, size_t bytes) {
+    const cr_watch *watch = cr_watching();
+    if (watch) return watch->transfer(to, from, at, bytes);        /* which calls this again, unwatched */
     if (from->dev->host) return to->dev->upload(to->dev, to, 0, (const char *)from->data + at, bytes);
     if (to->dev->host) return from->dev->download(from->dev, to->data, from, at, bytes);
     void *staging = malloc(bytes);
@@ -81,7 +83,7 @@ static cr_status transfer_forward(const cr_call *c, cr_tensor *out, cr_tensor *c
     (void)aux;
     const cr_tensor *x = c->in[0];
     const size_t size = cr_dtype_size(x->dtype), bytes = size * (size_t)x->numel;
-    return bytes ? move_bytes(out->storage, x->storage, size * (size_t)x->offset, bytes) : CR_OK;
+    return bytes ? cr_move_bytes(out->storage, x->storage, size * (size_t)x->offset, bytes) : CR_OK;
 }
 
 /* y = x on another device:  dx = g on x's */
@@ -219,7 +221,7 @@ static cr_status run_upload(const void *work) {
     const upload_work *w = work;
     cr_tensor *t = w->t;
     const size_t size = cr_dtype_size(t->dtype);
-    return t->dev->upload(t->dev, t->storage, (size_t)t->offset * size, w->src, size * (size_t)t->numel);
+    return cr_upload(t->dev, t->storage, (size_t)t->offset * size, w->src, size * (size_t)t->numel);
 }
 
 cr_status cr_write(cr_tensor *t, cr_dtype dt, const void *src, size_t bytes) {

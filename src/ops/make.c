@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-cr_status cr_plan(const char *op, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_meta *m) {
+cr_status cr_made_meta(const char *op, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_meta *m) {
     cr_status status = cr_shape_check(op, n, shape, dt, NULL);
     if (status != CR_OK) return status;
     if (!dev) return cr_fail_null(op, "the device");
@@ -19,7 +19,7 @@ cr_status cr_plan(const char *op, int n, const int64_t *shape, cr_dtype dt, cons
 static cr_tensor *full(const char *op, int n, const int64_t *shape, double value, cr_dtype dt, const cr_device *dev) {
     cr_meta m;
     char element[8];
-    if (cr_plan(op, n, shape, dt, dev, &m) != CR_OK || cr_element(op, value, dt, element) != CR_OK) return NULL;
+    if (cr_made_meta(op, n, shape, dt, dev, &m) != CR_OK || cr_element(op, value, dt, element) != CR_OK) return NULL;
     return cr_filled(&m, dev, value);
 }
 
@@ -29,7 +29,7 @@ static cr_tensor *like(const char *op, const cr_tensor *x, double value) {
 
 cr_tensor *cr_empty(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) {
     cr_meta m;
-    return cr_plan("empty", n, shape, dt, dev, &m) == CR_OK ? cr_new_like(&m, dev) : NULL;
+    return cr_made_meta("empty", n, shape, dt, dev, &m) == CR_OK ? cr_new_like(&m, dev) : NULL;
 }
 
 cr_tensor *cr_zeros(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) {
@@ -47,11 +47,11 @@ cr_tensor *cr_ones_like(const cr_tensor *x) { return like("ones_like", x, 1); }
 
 cr_tensor *cr_from(const void *data, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev) {
     cr_meta m;
-    if (cr_plan("from", n, shape, dt, dev, &m) != CR_OK) return NULL;
+    if (cr_made_meta("from", n, shape, dt, dev, &m) != CR_OK) return NULL;
     cr_tensor *y = cr_new_like(&m, dev);
     cr_status status = CR_OK;
     if (y && y->numel && !data) status = cr_fail_null("from", "data");
-    else if (y && y->numel) status = dev->upload(dev, y->storage, 0, data, (size_t)y->numel * cr_dtype_size(dt));
+    else if (y && y->numel) status = cr_upload(dev, y->storage, 0, data, (size_t)y->numel * cr_dtype_size(dt));
     if (status != CR_OK) { cr_release(y); return NULL; }
     return y;
 }
@@ -118,7 +118,7 @@ static void range_chunk(void *ctx, int64_t chunk, int worker) {
 static cr_tensor *from_range(const char *op, range *r, const cr_device *dev) {
     cr_meta m;
     char element[8];
-    if (cr_plan(op, CR_LIST(r->n), r->dt, dev, &m) != CR_OK) return NULL;
+    if (cr_made_meta(op, CR_LIST(r->n), r->dt, dev, &m) != CR_OK) return NULL;
     if (r->n && (cr_element(op, range_at(r, 0), r->dt, element) != CR_OK ||
                  cr_element(op, range_at(r, r->n - 1), r->dt, element) != CR_OK))
         return NULL;
@@ -130,7 +130,7 @@ static cr_tensor *from_range(const char *op, range *r, const cr_device *dev) {
     if (r->to && r->n <= RANGE_CHUNK) range_chunk(r, 0, 0);
     else if (r->to) cr_pool_run(cr_pieces(r->n, RANGE_CHUNK), range_chunk, r);
     if (r->to) status = cr_finished(op, status);
-    if (staging && r->n && status == CR_OK) status = dev->upload(dev, y->storage, 0, staging, (size_t)r->n * size);
+    if (staging && r->n && status == CR_OK) status = cr_upload(dev, y->storage, 0, staging, (size_t)r->n * size);
     free(staging);
     if (status != CR_OK) { cr_release(y); return NULL; }
     return y;

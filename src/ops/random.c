@@ -48,7 +48,7 @@ static cr_tensor *drawn(cr_tensor *y, cr_status status) {
 static cr_tensor *new_floats(const char *op, cr_random_kind kind, int n, const int64_t *shape, cr_dtype dt,
                              const cr_device *dev, cr_generator *g) {
     cr_meta m;
-    if (cr_plan(op, n, shape, dt, dev, &m) != CR_OK) return NULL;
+    if (cr_made_meta(op, n, shape, dt, dev, &m) != CR_OK) return NULL;
     if (!cr_dtype_is_float(dt))
         return cr_fail(CR_BAD_TYPE, op, "needs a floating point dtype: %s", cr_dtype_name(dt)), NULL;
     if (cr_lacks(op, "the generator", g)) return NULL;
@@ -172,7 +172,7 @@ cr_tensor *cr_geometric_(cr_tensor *x, double p, cr_generator *g) {
 
 cr_tensor *cr_gumbel(int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) {
     cr_meta m;
-    if (cr_plan("gumbel", n, shape, dt, dev, &m) != CR_OK) return NULL;
+    if (cr_made_meta("gumbel", n, shape, dt, dev, &m) != CR_OK) return NULL;
     cr_tensor *y = cr_new_like(&m, dev);
     if (!y) return NULL;
     bool ok = fillable_floats("gumbel", y, g) &&
@@ -195,7 +195,7 @@ static cr_status check_bounds(const char *op, int64_t low, int64_t high, cr_dtyp
 cr_tensor *cr_randint(int64_t low, int64_t high, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev,
                       cr_generator *g) {
     cr_meta m;
-    if (cr_plan("randint", n, shape, dt, dev, &m) != CR_OK || check_bounds("randint", low, high, dt) != CR_OK)
+    if (cr_made_meta("randint", n, shape, dt, dev, &m) != CR_OK || check_bounds("randint", low, high, dt) != CR_OK)
         return NULL;
     if (cr_lacks("randint", "the generator", g)) return NULL;
     cr_tensor *y = cr_new_like(&m, dev);
@@ -229,7 +229,7 @@ cr_tensor *cr_random_all_(cr_tensor *x, cr_generator *g) {
 
 /* Every element in [low, high]: else the first that is not, and where. */
 static cr_status check_elements(const char *op, const char *rule, const cr_tensor *t, double low, double high) {
-    if (!t->numel) return CR_OK;
+    if (!t->numel || cr_watching()) return CR_OK;      /* a recorded step reads no values */
     cr_scope_begin();
     const bool recording = cr_set_grad_enabled(false);
     cr_tensor *least = cr_min(t, CR_ALL, false), *most = least ? cr_max(t, CR_ALL, false) : NULL;
@@ -270,7 +270,7 @@ static cr_tensor *new_bernoulli(cr_tensor *y, const cr_tensor *p, cr_generator *
 
 cr_tensor *cr_bernoulli(double p, int n, const int64_t *shape, cr_dtype dt, const cr_device *dev, cr_generator *g) {
     cr_meta m;
-    if (cr_plan("bernoulli", n, shape, dt, dev, &m) != CR_OK) return NULL;
+    if (cr_made_meta("bernoulli", n, shape, dt, dev, &m) != CR_OK) return NULL;
     cr_scope_begin();
     return cr_leave(new_bernoulli(cr_new_like(&m, dev), cr_scalar(p), g));
 }
@@ -304,8 +304,8 @@ cr_tensor *cr_normal(const cr_tensor *mean, const cr_tensor *std, cr_generator *
 cr_tensor *cr_randperm(int64_t n, cr_dtype dt, const cr_device *dev, cr_generator *g) {
     cr_meta m;
     char element[8];
-    if (cr_plan("randperm", CR_LIST(n), dt, dev, &m) != CR_OK ||
-        cr_plan("randperm", CR_LIST(n), CR_I64, dev, &m) != CR_OK)
+    if (cr_made_meta("randperm", CR_LIST(n), dt, dev, &m) != CR_OK ||
+        cr_made_meta("randperm", CR_LIST(n), CR_I64, dev, &m) != CR_OK)
         return NULL;
     if (dt == CR_BOOL) return cr_fail(CR_BAD_TYPE, "randperm", "bool does not hold positions"), NULL;
     if (n && cr_element("randperm", (double)(n - 1), dt, element) != CR_OK) return NULL;
@@ -322,6 +322,7 @@ cr_tensor *cr_randperm(int64_t n, cr_dtype dt, const cr_device *dev, cr_generato
 
 /* Has each row of w at least `least` weights above 0? */
 static cr_status check_rows(const char *op, const cr_tensor *w, int64_t least) {
+    if (cr_watching()) return CR_OK;
     cr_scope_begin();
     const bool recording = cr_set_grad_enabled(false);
     cr_tensor *some = cr_sum(cr_gt(w, cr_scalar(0)), CR_LIST(-1), false),
@@ -356,7 +357,7 @@ cr_tensor *cr_multinomial(const cr_tensor *w, int64_t n, bool replacement, cr_ge
     if (check_elements(op, "weights are finite and not negative", w, 0, DBL_MAX / (double)N) != CR_OK) return NULL;
     if (M && check_rows(op, w, replacement ? 1 : n) != CR_OK) return NULL;
     cr_meta m;
-    if (cr_plan(op, w->ndim, w->ndim == 1 ? (int64_t[]){n} : (int64_t[]){M, n}, CR_I64, w->dev, &m) != CR_OK)
+    if (cr_made_meta(op, w->ndim, w->ndim == 1 ? (int64_t[]){n} : (int64_t[]){M, n}, CR_I64, w->dev, &m) != CR_OK)
         return NULL;
     cr_tensor *packed = cr_packed_as(w, wide_dtype(w)), *y = packed ? cr_new_like(&m, w->dev) : NULL;
     cr_status status = y ? CR_OK : CR_NO_MEMORY;

@@ -29,7 +29,7 @@ cr_status cr_read(const cr_tensor *t, cr_dtype dt, void *dst, size_t bytes) {
     if (t->dtype != dt && !t->dev->host) return read_cast(t, dt, dst);
     cr_tensor *x = cr_packed_as(t, dt);
     if (!x) return cr_error_status();
-    cr_status status = x->dev->download(x->dev, dst, x->storage, (size_t)x->offset * size, bytes);
+    cr_status status = cr_download("read", x->dev, dst, x->storage, (size_t)x->offset * size, bytes);
     cr_release(x);
     return status;
 }
@@ -40,7 +40,7 @@ static cr_status only_element(const char *op, const cr_tensor *t, void *element)
     if (t->numel != 1)
         return cr_fail(CR_BAD_VALUE, op, "needs a tensor of one element: %s", cr_shape_text(t->ndim, t->shape).s);
     size_t size = cr_dtype_size(t->dtype);
-    return t->dev->download(t->dev, element, t->storage, (size_t)t->offset * size, size);
+    return cr_download(op, t->dev, element, t->storage, (size_t)t->offset * size, size);
 }
 
 double cr_item(const cr_tensor *t) {

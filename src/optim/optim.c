@@ -155,6 +155,10 @@ cr_tensor *cr_moment_new(const cr_optim *opt, const cr_slot *s) {
 
 static cr_status make_moments(const cr_optim *opt, cr_slot *s) {
     for (int k = 0; k < s->update->moments; k++) {
+        if (!s->moment[k] && cr_recording())
+            return cr_fail(CR_RUNTIME, "optim_step",
+                           "the first step makes moments, which a replay would make again: run a step before it is "
+                           "recorded");
         if (!s->moment[k]) s->moment[k] = cr_moment_new(opt, s);
         if (!s->moment[k]) return cr_error_status();
     }
@@ -209,6 +213,62 @@ static bool together(const cr_slot *a, const cr_slot *b) {
     return a->steps == b->steps || !a->update->corrected;
 }
 
+/* ---- recorded steps: each replay counts a step, and takes the options as they are then */
+typedef struct replay {
+    cr_optim *opt;
+    int64_t n, n_slots, *slots;                     /* slots that step */
+    struct { int64_t slot; int params; } of[];      /* the first slot of each update, and the number of its params */
+} replay;
+
+static void replay_end(void *ctx) {
+    free(((replay *)ctx)->slots);
+    free(ctx);
+}
+
+static cr_status replay_step(cr_plan *p, void *ctx) {
+    const replay *r = ctx;
+    cr_optim *opt = r->opt;
+    for (int64_t i = 0; i < r->n; i++) {
+        const cr_slot *s = &opt->slots[r->of[i].slot];
+        double params[CR_MAX_STEP_PARAMS];
+        cr_status status = cr_slot_params(cr_program_find(s->mirror ? s->update->mirrored : s->update->row), s,
+                                          &opt->options[s->group], 1, 1, params);
+        if (status != CR_OK) return status;
+        cr_plan_set_params(p, r->of[i].params, params);
+    }
+    for (int64_t i = 0; i < r->n_slots; i++) opt->slots[r->slots[i]].steps++;
+    opt->steps++;
+    return CR_OK;
+}
+
+static cr_status begin_replay(cr_optim *opt) {
+    if (!cr_recording()) return CR_OK;
+    replay *r = calloc(1, sizeof *r + sizeof r->of[0] * (size_t)opt->count);
+    if (r) r->slots = malloc(sizeof *r->slots * (size_t)(opt->count + 1));
+    if (!r || !r->slots) { free(r); return cr_fail(CR_NO_MEMORY, "optim_step", "no memory for a recorded step"); }
+    r->opt = opt;
+    for (int64_t i = 0; i < opt->count; i++)
+        if (opt->slots[i].stepping) r->slots[r->n_slots++] = i;
+    opt->replay = r;
+    return CR_OK;
+}
+
+static cr_status end_replay(cr_optim *opt, cr_status status) {
+    replay *r = opt->replay;
+    opt->replay = NULL;
+    if (!r) return status;
+    if (status == CR_OK) return cr_record_replay(replay_step, r, replay_end);
+    replay_end(r);
+    return status;
+}
+
+static void note_update(cr_optim *opt, int64_t slot) {
+    replay *r = opt->replay;
+    if (!r) return;
+    r->of[r->n].slot = slot;
+    r->of[r->n++].params = cr_record_params();
+}
+
 /* Steps the slot `first` and all later ones that go together with it. */
 static cr_status step_together(cr_optim *opt, int64_t first, cr_tensor **out, const cr_tensor **in) {
     const cr_slot *lead = &opt->slots[first];
@@ -219,22 +279,27 @@ static cr_status step_together(cr_optim *opt, int64_t first, cr_tensor **out, co
         call_add(&c, s, cr_grad(s->p));
         s->stepping = false;
     }
-    return call_run(&c);
+    const cr_status status = call_run(&c);
+    if (status == CR_OK) note_update(opt, first);
+    return status;
 }
 
 static cr_status step_by_itself(const cr_optim *opt, const cr_slot *s, const cr_tensor *g) {
+    if (cr_recording())
+        return cr_fail(CR_RUNTIME, "optim_step",
+                       "the update of '%s' cannot be recorded: its learning rate is part of a chain of ops", s->name);
     return s->update->step(s, &opt->options[s->group], g, opt->scale);
 }
 
 static cr_status step_all(cr_optim *opt, cr_tensor **out, const cr_tensor **in) {
     cr_status status = prepare(opt);
-    for (int64_t i = 0; i < opt->count; i++) {
+    if (status == CR_OK) status = begin_replay(opt);
+    for (int64_t i = 0; i < opt->count && status == CR_OK; i++) {
         const cr_slot *s = &opt->slots[i];
-        if (status != CR_OK) return status;
         if (!s->stepping) continue;
         status = s->update->step ? step_by_itself(opt, s, cr_grad(s->p)) : step_together(opt, i, out, in);
     }
-    if (status != CR_OK) return status;
+    if ((status = end_replay(opt, status)) != CR_OK) return status;
     for (int64_t i = 0; i < opt->count; i++) opt->slots[i].steps += !cr_is_none(cr_grad(opt->slots[i].p));
     opt->steps++;
     return CR_OK;
@@ -329,6 +394,9 @@ static cr_status step_one(cr_tensor *p, const cr_tensor *g, void *ctx) {
 
 cr_status cr_optim_backward(cr_optim *opt, const cr_tensor *loss) {
     if (cr_lacks("optim_backward", "the optimizer", opt)) return cr_error_status();
+    if (cr_recording())
+        return cr_fail(CR_RUNTIME, "optim_backward",
+                       "a recorded step takes cr_backward and cr_optim_step: its plan updates inside the products");
     const cr_backward_options options = {.on_grad = step_one, .on_product = step_by_product, .ctx = opt};
     cr_status status = cr_backward(loss, CR_NONE, &options);
     opt->steps += status == CR_OK;

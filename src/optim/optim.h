@@ -46,6 +46,7 @@ struct cr_optim {
     int groups;
     cr_optim_options *options;                      /* of each group */
     double scale;                                   /* of the gradients in the step that runs: 1 but while clipping */
+    struct replay *replay;                          /* of the step that is being recorded; NULL: none */
 };
 
 /* The params of p for the next step of s.  scale multiplies the gradient, ratio the learning rate (Muon). */

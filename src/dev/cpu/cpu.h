@@ -33,6 +33,7 @@ void        cr_cpu_limit_memory(size_t bytes);      /* for tests: simulates a sy
 
 /* ---- kernels (kernels.h): one file each */
 CR_KERNELS(CR_KERNEL_OF_CPU)
+bool cr_cpu_update_keeps_bits(const cr_matmul_args *args);
 /* cr_cpu_copy for plain memory */
 void cr_cpu_pack(void *to, const int64_t *to_strides, const void *from, const int64_t *from_strides, cr_dtype dt,
                  int ndim, const int64_t *shape);

@@ -460,6 +460,16 @@ bool cr_product_update_rows(const cr_product_update *u, int64_t first, const cr_
     return cr_cpu_elementwise(&(cr_elementwise_args){&w, 1}) == CR_OK;
 }
 
+/* Else the product alone would be oneDNN's, which adds in another order. */
+bool cr_cpu_update_keeps_bits(const cr_matmul_args *args) {
+    job j = job_of(args->c.dtype, args->how);
+    j.one = (cr_product){.m = args->c.shape[0], .n = args->c.shape[1], .k = args->a.shape[1],
+                         .a_row = args->a.strides[0], .a_col = args->a.strides[1], .b_row = args->b.strides[0],
+                         .b_col = args->b.strides[1], .c_row = args->c.shape[1]};
+    plan(&j);
+    return j.path != ONEDNN || !cr_packed_by_rows(&j.one, j.dtype, j.bf16);
+}
+
 cr_status cr_cpu_update_by_product(const cr_update_by_product_args *args) {
     const cr_array *a = &args->a, *b = &args->b;
     const cr_product_update into = {args->update, args->input};

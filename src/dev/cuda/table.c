@@ -8,4 +8,5 @@ cr_status cr_cuda_synchronize(const cr_device *d) {
     return cr_cuda_leave(g, status == CR_OK ? cr_cuda_faults_check(g, "synchronize") : status);
 }
 
+CR_KERNELS(CR_WATCHED_OF_CUDA)
 const cr_kernels cr_cuda_kernels = {CR_KERNELS(CR_ENTRY_OF_CUDA)};

@@ -63,6 +63,7 @@ static cr_memory memory(const cr_device *d) {
 
 static void empty_cache(const cr_device *d) { (void)d; }
 
+CR_KERNELS(CR_WATCHED_OF_REF)
 static const cr_kernels kernels = {CR_KERNELS(CR_ENTRY_OF_REF)};
 
 const cr_device cr_device_ref = {

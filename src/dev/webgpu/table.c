@@ -8,5 +8,6 @@ cr_status cr_gpu_synchronize(const cr_device *d) {
     return cr_gpu_leave(g, status == CR_OK ? cr_gpu_faults_check(g, "synchronize") : status);
 }
 
+CR_KERNELS(CR_WATCHED_OF_WEBGPU)
 const cr_kernels cr_gpu_kernels = {CR_KERNELS(CR_ENTRY_OF_WEBGPU).attention_takes = cr_gpu_attention_takes,
                                    .f32_only = true};

@@ -1,0 +1,58 @@
+/* plan.h - steps recorded once and replayed: a part of chainrule.h, which includes it.
+ *
+ * A recording runs a step as usual and keeps the kernels that ran: forward, backward, updates,
+ * random draws.  The plan runs the same kernels again without ops, graph or allocation, some of
+ * them fused and in memory planned ahead, and gives the same bits.  Tensors from outside the step
+ * (parameters, moments, buffers) keep their place: a plan reads their values of the moment.
+ *
+ *     cr_record_begin(1, &x);
+ *     cr_tensor *loss = step(x);               the step itself: any functions of this library
+ *     cr_plan *plan = cr_record_end(1, &loss);
+ *     ...
+ *     cr_plan_run(plan, &x2, &loss2);          loss2: a new tensor
+ *
+ * Run the step once before it is recorded: what a first step makes (moments) would be made again. */
+#ifndef CHAINRULE_PLAN_H
+#define CHAINRULE_PLAN_H
+
+typedef struct cr_plan cr_plan;
+
+/* ---- recording: one at a time in a thread; ops of other threads are not part of it */
+cr_status cr_record_begin(int n, const cr_tensor *const *inputs);
+                            /* tensors that change from run to run */
+cr_plan  *cr_record_end(int n, const cr_tensor *const *outputs);
+                            /* owned; NULL and a message: the step cannot be replayed, but it has
+                               run.  An output in a graph has a gradient in each run too */
+void      cr_record_cancel(void);   /* after a failure inside the step */
+bool      cr_recording(void);       /* does this thread record? */
+
+/* ---- replaying */
+cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *inputs, cr_tensor **outputs);
+                            /* inputs of the recorded shapes, strides, dtypes and devices;
+                               outputs[i]: a new tensor.  Several threads may run one plan */
+bool      cr_plan_fits(const cr_plan *p, const cr_tensor *const *inputs);
+                            /* false: inputs, or gradients to add to, are not as recorded; record
+                               again */
+void      cr_plan_free(cr_plan *p);         /* results and graphs of its runs stay valid */
+typedef struct cr_plan_info {
+    int recorded;               /* kernels of the recorded step */
+    int kernels, fused, calls;  /* of a run; fused: in groups that run tile by tile, a call each */
+    int escaped;                /* tensors made inside, no outputs, that outlived the recording: a
+                                   replay does not renew them */
+    int64_t arena;              /* bytes of all temporaries */
+    int64_t temporaries;        /* their sum without sharing */
+    int64_t kept;               /* bytes from outside: parameters, moments, constants */
+} cr_plan_info;
+cr_plan_info cr_plan_look(const cr_plan *p);
+char     *cr_plan_text(const cr_plan *p);   /* one line a kernel: name, op, shapes, bytes; free() */
+
+/* ---- numbers that differ between runs, for updates written with cr_program_update */
+typedef cr_status (*cr_replay)(cr_plan *p, void *ctx);
+cr_status cr_record_replay(cr_replay before, void *ctx, void (*done)(void *ctx));
+                            /* before(p, ctx) precedes each run; done (or NULL): ctx is not needed
+                               any more, also after a failure */
+int       cr_record_params(void);
+                            /* number of the params of the last recorded update; -1: none */
+void      cr_plan_set_params(cr_plan *p, int number, const double *params);
+
+#endif

@@ -1,0 +1,34 @@
+/* watch.h - the seam to a recording (plan/record.c): what a thread that records a step does below the ops. */
+#ifndef CR_WATCH_H
+#define CR_WATCH_H
+
+#include "array.h"
+#include "status.h"
+
+typedef cr_status (*cr_kernel_run)(const void *args);
+
+/* Filled in when the library loads.  Called on the recording thread only, except for `ends`. */
+typedef struct cr_watch {
+    /* runs the kernel number `id` (CR_KERNEL_... of kernels.h) and notes it */
+    cr_status (*kernel)(int id, cr_kernel_run run, const void *args);
+    cr_status (*upload)(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
+    cr_status (*download)(const char *op, const cr_storage *src);         /* may the host read it? */
+    cr_status (*transfer)(cr_storage *to, cr_storage *from, size_t at, size_t bytes);         /* between devices */
+    void (*drew)(cr_generator *g, uint64_t seed, uint64_t counter, uint64_t blocks);
+    void (*named)(const char *kind, const char *name);                    /* the op whose kernels follow */
+    void (*collects)(cr_tensor *leaf, const cr_tensor *before);           /* adds to a gradient; NULL: has none yet */
+    void (*sets_grad)(cr_tensor *leaf);
+    cr_status (*calls_back)(const char *what);                            /* user code that a replay would leave out */
+    void (*ends)(cr_storage *s);                                          /* a storage that a recording saw begin */
+} cr_watch;
+extern cr_watch cr_watch_table;
+
+extern atomic_int cr_recordings;                    /* threads that record now: others pay one load */
+
+/* NULL: this thread records nothing. */
+static inline const cr_watch *cr_watching(void) {
+    const bool any = atomic_load_explicit(&cr_recordings, memory_order_relaxed);
+    return __builtin_expect(any, 0) && cr_modes.recording ? &cr_watch_table : NULL;
+}
+
+#endif

@@ -1,0 +1,295 @@
+/* plan.c - from the recorded list of steps to a plan: passes, lifetimes, places in memory; and what it says of itself. */
+#include "plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/config.h"
+
+/* ---- switches: CHAINRULE_PLAN lists passes to leave out, "tile,update"; "none" leaves out all */
+static bool listed(const char *text, const char *name) {
+    const size_t n = strlen(name);
+    for (const char *at = text; (at = strstr(at, name)); at += n)
+        if ((at == text || at[-1] == ',') && (!at[n] || at[n] == ',')) return true;
+    return false;
+}
+
+static const char *const passes[] = {"unused", "update", "tile", "share", NULL};
+
+static cr_status check_switch(const char *text) {
+    for (const char *at = text; at && *at; ) {
+        const char *end = strchr(at, ',');
+        const size_t n = end ? (size_t)(end - at) : strlen(at);
+        bool found = n == 4 && !memcmp(at, "none", 4);
+        for (int i = 0; passes[i]; i++) found |= strlen(passes[i]) == n && !memcmp(at, passes[i], n);
+        if (!found)
+            return cr_fail(CR_BAD_VALUE, "switch_set",
+                           "CHAINRULE_PLAN lists passes to leave out, unused, update, tile, share, or is none; not "
+                           "'%.60s'", text);
+        at += n + (end != NULL);
+    }
+    return CR_OK;
+}
+__attribute__((constructor)) static void own_switch(void) { cr_switch_owner("PLAN", check_switch, NULL); }
+
+bool cr_pass_on(const char *name) {
+    const char *text = cr_config("PLAN");
+    return !text || (!listed(text, name) && !listed(text, "none"));
+}
+
+/* ---- order and lifetimes */
+bool cr_conflicts(const cr_step *a, const cr_step *b) {
+    for (int i = 0; i < a->n_operands; i++)
+        for (int k = 0; k < b->n_operands; k++) {
+            const cr_operand *x = &a->operands[i], *y = &b->operands[k];
+            if (x->buffer == y->buffer && (x->use | y->use) & CR_WRITES && x->low < y->high && y->low < x->high)
+                return true;
+        }
+    return false;
+}
+
+void cr_plan_uses(cr_plan *p) {
+    for (int i = 0; i < p->n_buffers; i++) p->buffers[i].first = p->buffers[i].last = -1;
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = 0; k < p->steps[i].n_operands; k++) {
+            cr_buffer *b = &p->buffers[p->steps[i].operands[k].buffer];
+            if (b->first < 0) b->first = i;
+            b->last = i;
+        }
+}
+
+void cr_plan_remove(cr_plan *p, int i) {
+    cr_step_free(&p->steps[i]);
+    memmove(&p->steps[i], &p->steps[i + 1], sizeof *p->steps * (size_t)(--p->n_steps - i));
+    if (i < p->split) p->split--;
+}
+
+/* A step is needed if it writes what outlives the plan, or what a needed step reads later. */
+cr_status cr_pass_unused(cr_plan *p) {
+    bool *needed = calloc((size_t)p->n_buffers + 1, sizeof *needed);
+    if (!needed) return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+    for (int i = 0; i < p->n_buffers; i++) needed[i] = p->buffers[i].kind != CR_BUFFER_TEMPORARY;
+    int kept = p->n_steps, split = p->split;
+    for (int i = p->n_steps - 1; i >= 0; i--) {
+        cr_step *s = &p->steps[i];
+        bool keep = false;
+        for (int k = 0; k < s->n_operands; k++) keep |= s->operands[k].use & CR_WRITES && needed[s->operands[k].buffer];
+        if (!keep) {
+            cr_step_free(s);
+            split -= i < p->split;
+            continue;
+        }
+        for (int k = 0; k < s->n_operands; k++) needed[s->operands[k].buffer] |= s->operands[k].use & CR_READS;
+        p->steps[--kept] = *s;
+    }
+    memmove(p->steps, p->steps + kept, sizeof *p->steps * (size_t)(p->n_steps - kept));
+    p->n_steps -= kept;
+    p->split = split;
+    free(needed);
+    return CR_OK;
+}
+
+/* ---- the arena: temporaries whose lives overlap have places that do not.  The largest first. */
+static size_t rounded(size_t bytes) { return (bytes + 63 + !bytes) / 64 * 64; }
+
+typedef struct by_size { int buffer; size_t bytes; } by_size;
+
+static int larger_first(const void *a, const void *b) {
+    const by_size *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return (x->buffer > y->buffer) - (x->buffer < y->buffer);
+}
+
+static bool both_live(const cr_buffer *a, const cr_buffer *b) { return a->first <= b->last && b->first <= a->last; }
+
+/* The lowest free place for b among those placed already, which are in order of their places. */
+static size_t lowest_place(const cr_plan *p, const by_size *placed, int n, const cr_buffer *b) {
+    size_t at = 0;
+    for (int i = 0; i < n; i++) {
+        const cr_buffer *o = &p->buffers[placed[i].buffer];
+        if (o->dev != b->dev || !both_live(o, b)) continue;
+        if (at + rounded(b->bytes) <= o->at) break;
+        if (o->at + rounded(o->bytes) > at) at = o->at + rounded(o->bytes);
+    }
+    return at;
+}
+
+cr_status cr_pass_arena(cr_plan *p) {
+    const bool share = cr_pass_on("share");
+    by_size *list = malloc(sizeof *list * (size_t)(p->n_buffers + 1)), *placed = malloc(sizeof *list * (size_t)(p->n_buffers + 1));
+    int n = 0;
+    if (!list || !placed) {
+        free(list);
+        free(placed);
+        return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+    }
+    cr_plan_uses(p);
+    for (int i = 0; i < p->n_buffers; i++)
+        if (p->buffers[i].kind == CR_BUFFER_TEMPORARY && p->buffers[i].first >= 0)
+            list[n++] = (by_size){i, p->buffers[i].bytes};
+    qsort(list, (size_t)n, sizeof *list, larger_first);
+    p->arena = p->temporaries = 0;
+    for (int i = 0; i < n; i++) {
+        cr_buffer *b = &p->buffers[list[i].buffer];
+        b->at = share ? lowest_place(p, placed, i, b) : p->temporaries;
+        p->temporaries += rounded(b->bytes);
+        if (b->at + rounded(b->bytes) > p->arena) p->arena = b->at + rounded(b->bytes);
+        int k = i;
+        for (; k > 0 && p->buffers[placed[k - 1].buffer].at > b->at; k--) placed[k] = placed[k - 1];
+        placed[k] = list[i];
+    }
+    free(list);
+    free(placed);
+    return CR_OK;
+}
+
+/* ---- from recording to plan */
+/* What the runs ask of each step. */
+static cr_status finish(cr_plan *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = 0; k < p->steps[i].n_operands; k++) {
+            const cr_buffer *b = &p->buffers[p->steps[i].operands[k].buffer];
+            const bool own = b->kind == CR_BUFFER_OUTPUT || (b->kind == CR_BUFFER_TEMPORARY && !b->dev->host);
+            p->steps[i].begins |= own && (b->first == i || b->last == i);
+        }
+    for (int i = 0; i < p->n_buffers; i++)
+        p->writes_outside |= p->buffers[i].written && (p->buffers[i].kind == CR_BUFFER_OUTSIDE ||
+                                                       p->buffers[i].kind == CR_BUFFER_INPUT);
+    if (!(p->grad_outputs = calloc((size_t)p->n_outputs + 1, sizeof *p->grad_outputs)))
+        return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+    for (int i = 0, n = 0; i < p->n_outputs; i++)
+        if (p->outputs[i].in_graph) p->grad_outputs[n++] = i;
+    return cr_plan_index(p);
+}
+
+cr_status cr_plan_prepare(cr_plan *p) {
+    cr_status status = CR_OK;
+    if (p->split == 0 && !p->n_cotangents) p->split = p->n_steps;
+    p->recorded = p->n_steps;
+    if (cr_pass_on("unused")) status = cr_pass_unused(p);
+    if (status == CR_OK && cr_pass_on("update")) status = cr_pass_update(p);
+    if (status == CR_OK && cr_pass_on("tile")) status = cr_pass_tile(p);
+    if (status == CR_OK) status = cr_pass_arena(p);
+    return status == CR_OK ? finish(p) : status;
+}
+
+void cr_plan_release(cr_plan *p) {
+    if (!cr_unref(&p->refs)) return;
+    cr_instances_free(p);
+    for (int i = 0; i < p->n_callbacks; i++)
+        if (p->callbacks[i].done) p->callbacks[i].done(p->callbacks[i].ctx);
+    for (int i = 0; i < p->n_steps; i++) cr_step_free(&p->steps[i]);
+    for (int i = 0; i < p->n_buffers; i++) {
+        const cr_buffer *b = &p->buffers[i];
+        if (b->kind == CR_BUFFER_OUTSIDE || b->kind == CR_BUFFER_CONSTANT) cr_storage_release(b->storage);
+    }
+    for (int i = 0; i < p->n_leaves; i++) cr_drop(p->leaves[i].tensor);
+    for (int i = 0; i < p->n_captured; i++) cr_drop(p->captured[i]);
+    for (int i = 0; i < p->n_updates; i++) free(p->updates[i]);
+    free(p->steps), free(p->buffers), free(p->inputs), free(p->outputs), free(p->leaves), free(p->draws);
+    free(p->callbacks), free(p->updates), free(p->update_sizes), free(p->cotangents), free(p->captured);
+    free(p->gradients), free(p->ref_start), free(p->refs_of), free(p->args_at), free(p->draw_refs);
+    free(p->grad_outputs);
+    cr_mutex_free(p->lock);
+    free(p);
+}
+
+void cr_plan_free(cr_plan *p) { if (p) cr_plan_release(p); }
+
+void cr_plan_set_params(cr_plan *p, int i, const double *params) {
+    if (p && params && i >= 0 && i < p->n_updates)
+        memcpy(p->updates[i], params, sizeof *params * (size_t)p->update_sizes[i]);
+}
+
+/* ---- what a plan says of itself */
+cr_plan_info cr_plan_look(const cr_plan *p) {
+    cr_plan_info info = {0};
+    if (!p) return info;
+    info.recorded = p->recorded;
+    info.escaped = p->escaped;
+    info.arena = (int64_t)p->arena;
+    info.temporaries = (int64_t)p->temporaries;
+    for (int i = 0; i < p->n_steps; i++) {
+        const cr_group *g = p->steps[i].group;
+        info.kernels += g ? g->n : 1;
+        info.fused += g ? g->n : 0;
+        info.calls++;
+    }
+    for (int i = 0; i < p->n_buffers; i++)
+        if (p->buffers[i].kind == CR_BUFFER_OUTSIDE || p->buffers[i].kind == CR_BUFFER_CONSTANT)
+            info.kept += (int64_t)p->buffers[i].bytes;
+    return info;
+}
+
+typedef struct writer { char *text; size_t n, room; bool failed; } writer;
+
+static void write_text(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void write_text(writer *w, const char *format, ...) {
+    char line[400];
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    const size_t n = length < 0 ? 0 : (size_t)length < sizeof line ? (size_t)length : sizeof line - 1;
+    if (w->n + n + 1 > w->room) {
+        const size_t room = 2 * (w->n + n + 1);
+        char *more = realloc(w->text, room);
+        if (!more) { w->failed = true; return; }
+        w->text = more;
+        w->room = room;
+    }
+    memcpy(w->text + w->n, line, n + 1);
+    w->n += n;
+}
+
+static const char *short_dtype(cr_dtype dt) {
+    static const char *const names[CR_DTYPES] = {"bool", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64",
+                                                 "f16", "bf16", "f32", "f64"};
+    return names[dt];
+}
+
+/* "w4 f32 (256, 768)": the letter says where it is, the number which one */
+static void write_operand(writer *w, const cr_plan *p, const cr_step *s, const cr_operand *o, const cr_walk *walk) {
+    static const char letters[] = {[CR_BUFFER_OUTSIDE] = 'p', [CR_BUFFER_CONSTANT] = 'c', [CR_BUFFER_TEMPORARY] = 't',
+                                   [CR_BUFFER_INPUT] = 'x', [CR_BUFFER_OUTPUT] = 'y'};
+    const cr_array *a = o->walk ? NULL : cr_step_array(s, o);
+    const cr_dtype dt = o->walk ? cr_step_arg(s, o)->dtype : a->dtype;
+    write_text(w, " %s%c%d %s%s", o->use == CR_READS ? "" : o->use == CR_WRITES ? "=" : "+=",
+               letters[p->buffers[o->buffer].kind], o->buffer, short_dtype(dt),
+               a ? cr_shape_text(a->ndim, a->shape).s : walk ? cr_shape_text(walk->ndim, walk->shape).s : "");
+}
+
+static void write_step(writer *w, const cr_plan *p, const cr_step *s, const char *indent) {
+    const char *kernel = s->kind == CR_STEP_UPLOAD ? "upload" : s->kind == CR_STEP_TRANSFER ? "transfer"
+                                                                                             : cr_kernel_name(s->kernel);
+    const cr_walk *walk = s->kernel == CR_KERNEL_elementwise ? cr_step_walks(s)->walks : NULL;
+    int64_t bytes = 0;
+    write_text(w, "%s%-16s %-24s", indent, kernel, s->name ? s->name : "");
+    for (int i = 0; i < s->n_operands; i++) {
+        bytes += s->operands[i].high - s->operands[i].low;
+        if (i < 8) write_operand(w, p, s, &s->operands[i], walk);
+    }
+    write_text(w, "%s, %.3g KB\n", s->n_operands > 8 ? " ..." : "", (double)bytes / 1024);
+}
+
+char *cr_plan_text(const cr_plan *p) {
+    if (!p) return cr_fail_null("plan_text", "the plan"), NULL;
+    const cr_plan_info info = cr_plan_look(p);
+    writer w = {0};
+    write_text(&w, "%d kernels in %d calls, %d recorded; %.4g MB of memory for temporaries of %.4g MB, %.4g MB from "
+                   "outside\n",
+               info.kernels, info.calls, info.recorded, (double)info.arena / 1e6, (double)info.temporaries / 1e6,
+               (double)info.kept / 1e6);
+    for (int i = 0; i < p->n_steps; i++) {
+        const cr_step *s = &p->steps[i];
+        if (i == p->split && p->n_cotangents) write_text(&w, "backward\n");
+        if (!s->group) { write_step(&w, p, s, "  "); continue; }
+        write_text(&w, "  by tiles of %lld of %lld elements:\n", (long long)s->group->tile, (long long)s->group->numel);
+        for (int k = 0; k < s->group->n; k++) write_step(&w, p, &s->group->steps[k], "    ");
+    }
+    if (!w.failed) return w.text;
+    free(w.text);
+    return cr_fail(CR_NO_MEMORY, "plan_text", "out of memory"), NULL;
+}

@@ -1,0 +1,166 @@
+/* plan.h - a recorded step: kernels with copies of their arguments, and the buffers that they read and write.
+ *
+ * record.c notes them, kernels.c knows where the arrays are in the arguments of each kernel, passes change the list,
+ * run.c replays it. */
+#ifndef CR_PLAN_PLAN_H
+#define CR_PLAN_PLAN_H
+
+#include "../core/tensor.h"
+#include "../dev/dev.h"
+#include "../dev/program.h"
+#include "../grad/graph.h"
+
+/* ---- buffers: storages as the step sees them */
+typedef enum cr_buffer_kind {
+    CR_BUFFER_OUTSIDE,                              /* existed before the step: the plan keeps a reference */
+    CR_BUFFER_CONSTANT,                             /* made on the host by the step: kept as it is */
+    CR_BUFFER_TEMPORARY,                            /* begins and ends in the step: a place in the arena */
+    CR_BUFFER_INPUT,                                /* given for each run */
+    CR_BUFFER_OUTPUT                                /* new in each run: results and gradients of leaves */
+} cr_buffer_kind;
+
+typedef struct cr_buffer {
+    cr_buffer_kind kind;
+    const cr_device *dev;
+    size_t bytes;
+    cr_storage *storage;                            /* owned where kept; else only while it lives in the recording */
+    int first, last;                                /* the first and last step that use it; -1: none */
+    bool written;
+    size_t at; int device;                          /* temporaries of host devices: their place in the arena of
+                                                     * plan->devices[device] */
+} cr_buffer;
+
+/* ---- operands: the arrays in the arguments of a step */
+enum { CR_READS = 1, CR_WRITES = 2 };
+typedef struct cr_operand {
+    int buffer;
+    uint8_t use;                                    /* CR_READS, CR_WRITES, or both */
+    bool walk;                                      /* a cr_arg of an elementwise program, else a cr_array */
+    uint32_t at;                                    /* of the array, in bytes from the start of the arguments */
+    int64_t low, high;                              /* the bytes of the buffer that it may touch */
+} cr_operand;
+
+/* ---- steps */
+typedef enum cr_step_kind {
+    CR_STEP_KERNEL,
+    CR_STEP_UPLOAD,                                 /* bytes of the host into a buffer */
+    CR_STEP_TRANSFER,                               /* between devices */
+    CR_STEP_GROUP                                   /* tile.c: kernels that run tile by tile */
+} cr_step_kind;
+
+typedef struct cr_transfer { cr_array to, from; size_t at, bytes; } cr_transfer;
+typedef struct cr_upload_step { cr_array to; size_t at, bytes; unsigned char data[]; } cr_upload_step;
+
+typedef struct cr_step {
+    cr_step_kind kind;
+    int kernel;                                     /* CR_KERNEL_...; -1: no kernel */
+    cr_kernel_run run;
+    char *args;                                     /* own block: the argument struct, then what it points to */
+    uint32_t bytes;
+    int n_inside; uint32_t *inside;                 /* places of pointers into the block itself */
+    int n_operands; cr_operand *operands;
+    int draw;                                       /* random numbers: which draw of the plan; -1: none */
+    uint64_t draw_offset;                           /* from its first counter */
+    int update;                                     /* recorded update whose params the walks read; -1: none */
+    char *name;                                     /* of the op: "softmax", "backward of softmax"; NULL: none */
+    bool begins;                                    /* a buffer of its own memory begins or ends here */
+    struct cr_group *group;                         /* CR_STEP_GROUP */
+} cr_step;
+
+/* Kernels that run on tiles of their common rows, one after the other, while a tile is in the cache. */
+enum { CR_GROUP_MOST = 16 };
+typedef struct cr_group {
+    int n; cr_step *steps;
+    const cr_device *dev;
+    int64_t numel, tile;                            /* elements of the common space, and of a tile */
+    int64_t units[CR_GROUP_MOST];                   /* elements of a row of each kernel */
+    int n_inner; struct cr_inner { int buffer; int64_t bytes; } *inner;    /* buffers that exist only as tiles */
+    int n_refs; struct cr_tile_ref *refs;
+    uint32_t args;                                  /* bytes of the arguments of all kernels */
+} cr_group;
+
+/* ---- what is not a kernel */
+typedef struct cr_draw { cr_generator *g; uint64_t seed, counter, blocks; bool used; } cr_draw;
+typedef struct cr_leaf {                            /* a leaf whose gradient the step changes */
+    cr_tensor *tensor;                              /* retained */
+    bool sets, expects;                             /* sets: its gradient is set before anything is added; expects: it
+                                                     * has to have `before` when a run starts (NULL: none) */
+    cr_storage *before;                             /* for comparison only */
+    int buffer;                                     /* of the gradient at the end; -1: none */
+    cr_array grad;                                  /* its layout */
+} cr_leaf;
+typedef struct cr_callback { cr_replay before; void *ctx; void (*done)(void *ctx); } cr_callback;
+typedef struct cr_result {                          /* an output, or a gradient of a differentiable plan */
+    int buffer;                                     /* -1: absent */
+    cr_array array;                                 /* its layout in the buffer */
+    bool in_graph, absent;
+} cr_result;
+
+typedef struct cr_instance cr_instance;             /* run.c: arguments and memory of one run at a time */
+/* Where an array of a buffer is in the arguments of all steps, and its recorded offset. */
+typedef struct cr_place_ref { size_t at; bool walk; uint8_t size; int64_t offset; } cr_place_ref;
+typedef struct cr_draw_ref { size_t at; int draw; uint64_t offset; } cr_draw_ref;
+enum { CR_PLAN_DEVICES = 8 };
+
+struct cr_plan {
+    atomic_int refs;                                /* one of the caller, and one of each graph that needs the plan */
+    int n_steps, split; cr_step *steps;             /* steps from `split` on are the backward pass */
+    int n_buffers; cr_buffer *buffers;
+    int n_inputs; cr_result *inputs;
+    int n_outputs; cr_result *outputs;
+    int n_leaves; cr_leaf *leaves;
+    int n_draws; cr_draw *draws;
+    int n_callbacks; cr_callback *callbacks;
+    int n_updates; double **updates; int *update_sizes;         /* params of recorded updates, in order */
+    /* differentiable plans: cotangents in, gradients of inputs and captured leaves out */
+    int n_cotangents; cr_result *cotangents;        /* one for each output */
+    int n_captured; cr_tensor **captured;           /* leaves from outside; retained */
+    int n_gradients; cr_result *gradients;          /* of the inputs, then of the captured leaves */
+    int recorded, escaped;                          /* kernels before the passes; temporaries that outlived the
+                                                     * recording */
+    size_t arena, temporaries;                      /* bytes: of the arenas, and of all temporaries */
+    /* what replays need (run.c) */
+    size_t pool, *args_at;                          /* bytes of all arguments, and where those of each step begin */
+    int *ref_start; cr_place_ref *refs_of;                /* of buffer b: refs_of[ref_start[b] ... ref_start[b + 1]] */
+    int n_draw_refs; cr_draw_ref *draw_refs;
+    int n_devices; struct { const cr_device *dev; size_t bytes; } devices[CR_PLAN_DEVICES];
+    int *grad_outputs;                              /* the outputs in a graph */
+    bool writes_outside;
+    cr_mutex *lock; cr_instance *instances;
+};
+
+void      cr_step_free(cr_step *s);
+cr_status cr_plan_prepare(cr_plan *p);              /* plan.c: the passes, and what replays need */
+void      cr_plan_release(cr_plan *p);              /* drops a reference */
+
+/* ---- kernels.c: a step from the arguments of a kernel */
+/* number_of(ctx, array's storage, use, bytes touched) gives the buffer, or -1: out of memory */
+typedef int (*cr_number_buffer)(void *ctx, cr_storage *s, int use);
+cr_status cr_step_fill(cr_step *s, int kernel, const void *args, cr_number_buffer number, void *ctx);
+cr_status cr_step_relist(cr_step *s);               /* after a pass changed walks: the operands again */
+const char *cr_kernel_name(int kernel);
+static inline cr_array *cr_step_array(const cr_step *s, const cr_operand *o) { return (void *)(s->args + o->at); }
+static inline cr_arg *cr_step_arg(const cr_step *s, const cr_operand *o) { return (void *)(s->args + o->at); }
+static inline cr_elementwise_args *cr_step_walks(const cr_step *s) { return (void *)s->args; }
+/* (seed, counter) of a kernel that draws; NULL: it draws nothing */
+uint64_t *cr_step_seed(const cr_step *s);
+
+/* ---- passes */
+bool cr_conflicts(const cr_step *a, const cr_step *b);        /* does the order of the two matter? */
+void cr_plan_uses(cr_plan *p);                      /* first and last of each buffer */
+void cr_plan_remove(cr_plan *p, int i);             /* step i */
+cr_status cr_pass_unused(cr_plan *p);               /* steps whose results nothing reads */
+cr_status cr_pass_update(cr_plan *p);               /* updates inside the product that makes the gradient */
+cr_status cr_pass_tile(cr_plan *p);                 /* groups that run tile by tile */
+cr_status cr_pass_arena(cr_plan *p);                /* a place for each temporary */
+bool      cr_pass_on(const char *name);             /* CHAINRULE_PLAN: "-tile,-update" switches off; "none" all */
+
+/* ---- tile.c */
+cr_status cr_group_run(const cr_group *g, char *args);        /* args: of its steps, one after the other */
+void      cr_group_free(cr_group *g);
+
+/* ---- run.c */
+cr_status cr_plan_index(cr_plan *p);                /* after the passes */
+void      cr_instances_free(cr_plan *p);
+
+#endif

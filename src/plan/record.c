@@ -1,0 +1,651 @@
+/* record.c - records a step: notes each kernel that the thread runs, with copies of its arguments, and
+ * what else a replay has to repeat: random draws, gradients of leaves, bytes from the host.
+ *
+ * Storages are numbered when a kernel first touches them.  One that existed before is kept.  One that began
+ * inside is temporary if a kernel writes it first, else the host made it: a constant. */
+#include "plan.h"
+#include "../grad/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct recording {
+    unsigned id;
+    cr_plan *plan;
+    int step_room, buffer_room, leaf_room, draw_room, update_room, callback_room;
+    cr_step *first; int n_first, first_room;        /* uploads that precede the step */
+    cr_storage **keys; int *numbers; size_t mask, used;         /* storage -> buffer: open addressing */
+    char name[96];                                  /* of the op that runs */
+    int last_update;
+    bool failed;
+    int n_in; const cr_tensor **in;                 /* retained until the end */
+    struct recording *next;
+} recording;
+
+static _Thread_local recording *mine;
+static recording *all;                              /* under all_lock: storages may end on any thread */
+static volatile int all_lock;
+static atomic_uint next_id = 1;
+
+static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "record", "out of memory for the recorded step"); }
+
+static cr_status refuse(const char *op, const char *what, const char *instead) {
+    const char *place = cr_place_now();
+    mine->failed = true;
+    return cr_fail(CR_RUNTIME, op, "%s while a step is recorded%s%s%s: %s", what, *place ? " (" : "", place,
+                   *place ? ")" : "", instead);
+}
+
+/* list[n] exists afterwards. */
+static bool grow(void **list, int n, int *room, size_t size) {
+    if (n < *room) return true;
+    const int more = *room ? 2 * *room : 16;
+    void *bigger = realloc(*list, (size_t)more * size);
+    if (!bigger) return false;
+    *list = bigger;
+    *room = more;
+    return true;
+}
+#define GROW(list, n, room) grow((void **)&(list), n, room, sizeof *(list))
+
+/* ---- storages and their numbers */
+static size_t hash(const cr_storage *s) { return (size_t)((uintptr_t)s >> 4) * 0x9E3779B97F4A7C15u >> 20; }
+
+static size_t probe(const recording *r, const cr_storage *s) {
+    size_t i = hash(s) & r->mask;
+    while (r->keys[i] && r->keys[i] != s) i = (i + 1) & r->mask;
+    return i;
+}
+
+static int known(const recording *r, const cr_storage *s) {
+    const size_t i = r->keys ? probe(r, s) : 0;
+    return r->keys && r->keys[i] ? r->numbers[i] : -1;
+}
+
+static bool widen(recording *r) {
+    recording wider = *r;
+    wider.mask = r->keys ? 2 * r->mask + 1 : 255;
+    wider.keys = calloc(wider.mask + 1, sizeof *wider.keys);
+    wider.numbers = malloc((wider.mask + 1) * sizeof *wider.numbers);
+    if (!wider.keys || !wider.numbers) { free(wider.keys); free(wider.numbers); return false; }
+    for (size_t i = 0; r->keys && i <= r->mask; i++) {
+        if (!r->keys[i]) continue;
+        const size_t k = probe(&wider, r->keys[i]);
+        wider.keys[k] = r->keys[i];
+        wider.numbers[k] = r->numbers[i];
+    }
+    free(r->keys);
+    free(r->numbers);
+    *r = wider;
+    return true;
+}
+
+/* Later entries move into the gap where their probe sequence passes it. */
+static void forget(recording *r, const cr_storage *s) {
+    if (!r->keys) return;
+    size_t gap = probe(r, s);
+    if (!r->keys[gap]) return;
+    r->plan->buffers[r->numbers[gap]].storage = NULL;
+    for (size_t i = (gap + 1) & r->mask; r->keys[i]; i = (i + 1) & r->mask) {
+        if (((i - hash(r->keys[i])) & r->mask) < ((i - gap) & r->mask)) continue;
+        r->keys[gap] = r->keys[i];
+        r->numbers[gap] = r->numbers[i];
+        gap = i;
+    }
+    r->keys[gap] = NULL;
+    r->used--;
+}
+
+static void storage_ends(cr_storage *s) {
+    cr_word_lock(&all_lock);
+    for (recording *r = all; r; r = r->next)
+        if (r->id == s->born) forget(r, s);
+    cr_word_unlock(&all_lock);
+}
+
+static int add_buffer(recording *r, cr_storage *s, cr_buffer_kind kind) {
+    cr_plan *p = r->plan;
+    if (!GROW(p->buffers, p->n_buffers, &r->buffer_room)) return -1;
+    cr_word_lock(&all_lock);
+    const bool room = 2 * r->used < r->mask || widen(r);
+    if (room) {
+        const size_t k = probe(r, s);
+        r->keys[k] = s;
+        r->numbers[k] = p->n_buffers;
+        r->used++;
+    }
+    cr_word_unlock(&all_lock);
+    if (!room) return -1;
+    p->buffers[p->n_buffers] = (cr_buffer){.kind = kind, .dev = s->dev, .bytes = s->bytes, .storage = s};
+    return p->n_buffers++;
+}
+
+static bool keeps(cr_buffer_kind kind) { return kind == CR_BUFFER_OUTSIDE || kind == CR_BUFFER_CONSTANT; }
+
+static cr_step *new_step(cr_step **list, int *n, int *room, cr_step_kind kind, size_t bytes) {
+    if (!GROW(*list, *n, room)) return NULL;
+    cr_step *s = &(*list)[*n];
+    *s = (cr_step){.kind = kind, .kernel = -1, .draw = -1, .update = -1, .bytes = (uint32_t)bytes};
+    if (bytes && !(s->args = calloc(1, bytes))) return NULL;
+    (*n)++;
+    return s;
+}
+
+static cr_array bytes_array(int buffer, const cr_device *dev, size_t bytes) {
+    const int64_t shape[] = {(int64_t)bytes};
+    return cr_array_of((cr_storage *)(intptr_t)(buffer + 1), dev, CR_U8, 1, shape);
+}
+
+static bool give_operands(cr_step *s, int n, const cr_operand *o) {
+    s->operands = malloc((size_t)n * sizeof *o);
+    if (s->operands) memcpy(s->operands, o, (size_t)n * sizeof *o);
+    s->n_operands = s->operands ? n : 0;
+    return s->operands;
+}
+
+/* A step that writes these bytes; src NULL: what the buffer holds now. */
+static bool note_upload(recording *r, bool first, int buffer, size_t at, const void *src, size_t bytes) {
+    cr_plan *p = r->plan;
+    cr_buffer *b = &p->buffers[buffer];
+    cr_step *s = first ? new_step(&r->first, &r->n_first, &r->first_room, CR_STEP_UPLOAD, sizeof(cr_upload_step) + bytes)
+                       : new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_UPLOAD, sizeof(cr_upload_step) + bytes);
+    if (!s) return false;
+    cr_upload_step *u = (void *)s->args;
+    *u = (cr_upload_step){.to = bytes_array(buffer, b->dev, b->bytes), .at = at, .bytes = bytes};
+    if (src) memcpy(u->data, src, bytes);
+    else if (b->dev->download(b->dev, u->data, b->storage, at, bytes) != CR_OK) return false;
+    return give_operands(s, 1, &(cr_operand){.buffer = buffer, .use = CR_WRITES, .at = offsetof(cr_upload_step, to),
+                                             .low = (int64_t)at, .high = (int64_t)(at + bytes)});
+}
+
+/* The number of a storage that a kernel is about to read or write. */
+static int number(void *ctx, cr_storage *s, int use) {
+    recording *r = ctx;
+    int i = known(r, s);
+    if (i < 0) {
+        const cr_buffer_kind kind = s->born != r->id    ? CR_BUFFER_OUTSIDE
+                                    : use & CR_READS ? CR_BUFFER_CONSTANT
+                                                     : CR_BUFFER_TEMPORARY;
+        if ((i = add_buffer(r, s, kind)) < 0) return -1;
+        if (keeps(kind)) cr_storage_retain(s);
+    }
+    cr_buffer *b = &r->plan->buffers[i];
+    if (!(use & CR_WRITES)) return i;
+    b->written = true;
+    if (b->kind != CR_BUFFER_CONSTANT) return i;
+    /* the host made it and the step changes it: each run starts with the same bytes */
+    if (!note_upload(r, true, i, 0, NULL, b->bytes)) return -1;
+    b = &r->plan->buffers[i];
+    b->kind = CR_BUFFER_TEMPORARY;
+    cr_storage_release(s);
+    return i;
+}
+
+/* ---- kernels */
+static bool find_draw(recording *r, cr_step *s) {
+    const uint64_t *at = cr_step_seed(s);
+    if (!at) return true;
+    for (int i = 0; i < r->plan->n_draws; i++) {
+        cr_draw *d = &r->plan->draws[i];
+        if (d->seed != at[0] || at[1] - d->counter >= d->blocks) continue;
+        d->used = true;
+        s->draw = i;
+        s->draw_offset = at[1] - d->counter;
+        return true;
+    }
+    return false;
+}
+
+static const cr_walk *walks_of(const cr_step *s, int64_t *n) {
+    *n = 0;
+    if (s->kernel == CR_KERNEL_elementwise) {
+        *n = cr_step_walks(s)->count;
+        return cr_step_walks(s)->walks;
+    }
+    if (s->kernel != CR_KERNEL_update_by_product) return NULL;
+    *n = 1;
+    return ((const cr_update_by_product_args *)(const void *)s->args)->update;
+}
+
+/* The walks of a step read one list of params, which the plan owns. */
+static bool own_params(recording *r, cr_step *s) {
+    cr_plan *p = r->plan;
+    int64_t n;
+    const cr_walk *walks = walks_of(s, &n);
+    const int count = n ? walks[0].program->n_param : 0;
+    if (!count) return true;
+    int room = r->update_room;
+    double *own = malloc((size_t)count * sizeof *own);
+    if (!own || !GROW(p->updates, p->n_updates, &r->update_room) ||
+        !grow((void **)&p->update_sizes, p->n_updates, &room, sizeof *p->update_sizes)) {
+        free(own);
+        return false;
+    }
+    memcpy(own, walks[0].params, (size_t)count * sizeof *own);
+    for (int64_t i = 0; i < n; i++) ((cr_walk *)(uintptr_t)&walks[i])->params = own;
+    p->update_sizes[p->n_updates] = count;
+    p->updates[p->n_updates] = own;
+    s->update = r->last_update = p->n_updates++;
+    return true;
+}
+
+static char *copied(const char *text) {
+    char *copy = malloc(strlen(text) + 1);
+    return copy ? strcpy(copy, text) : NULL;
+}
+
+static bool static_done;                            /* where kernels of a plan say that they ran */
+
+/* Kernels that say whether they ran. */
+static bool **done_of(int kernel, const void *args) {
+    if (kernel == CR_KERNEL_linear_quantized) return &((cr_linear_quantized_args *)(uintptr_t)args)->done;
+    if (kernel == CR_KERNEL_matmul_epilogue) return &((cr_matmul_epilogue_args *)(uintptr_t)args)->done;
+    return NULL;
+}
+
+static cr_status note_kernel(recording *r, int kernel, cr_kernel_run run, const void *args) {
+    cr_plan *p = r->plan;
+    if (kernel == CR_KERNEL_nonzero)
+        return refuse(r->name, "the number of results depends on values, which are read",
+                      "use where() or multiply by the mask, or move it out of the step");
+    cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_KERNEL, 0);
+    if (!s) return no_memory();
+    s->run = run;
+    if (cr_step_fill(s, kernel, args, number, r) != CR_OK || !own_params(r, s) || !(s->name = copied(r->name)))
+        return no_memory();
+    bool **done = done_of(kernel, s->args);
+    if (done) *done = &static_done;
+    if (find_draw(r, s)) return CR_OK;
+    return refuse(r->name, "random numbers are drawn with a seed that is set", "seed the generator before the step");
+}
+
+static cr_status watch_kernel(int kernel, cr_kernel_run run, const void *args) {
+    recording *r = mine;
+    cr_modes.recording = 0;
+    const int before = r->plan->n_steps;
+    cr_status status = r->failed ? CR_OK : note_kernel(r, kernel, run, args);
+    if (status == CR_OK) status = run(args);
+    bool **done = done_of(kernel, args);
+    if (done && !**done && r->plan->n_steps > before) cr_step_free(&r->plan->steps[--r->plan->n_steps]);
+    if (status != CR_OK) r->failed = true;
+    cr_modes.recording = r->id;
+    return status;
+}
+
+/* ---- what else happens below the ops */
+static cr_status watch_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
+    recording *r = mine;
+    cr_modes.recording = 0;
+    int i = known(r, dst);
+    bool ok = true;
+    if (i >= 0 || dst->born != r->id) {             /* else a constant, if it is read first */
+        i = number(r, dst, CR_WRITES);
+        ok = i >= 0 && note_upload(r, false, i, at, src, bytes);
+    }
+    cr_status status = ok ? d->upload(d, dst, at, src, bytes) : no_memory();
+    cr_modes.recording = r->id;
+    return status;
+}
+
+/* Values that the host made may be read: plain numbers. */
+static cr_status watch_download(const char *op, const cr_storage *src) {
+    const int i = known(mine, src);
+    if (i >= 0 ? mine->plan->buffers[i].kind == CR_BUFFER_CONSTANT : src->born == mine->id) return CR_OK;
+    return refuse(op, "the value of a tensor is read", "return the tensor, and read it after the step");
+}
+
+static bool note_transfer(recording *r, cr_storage *to, cr_storage *from, size_t at, size_t bytes) {
+    cr_plan *p = r->plan;
+    const int source = number(r, from, CR_READS), target = number(r, to, CR_WRITES);
+    if (source < 0 || target < 0) return false;
+    cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_TRANSFER, sizeof(cr_transfer));
+    if (!s || !(s->name = copied(r->name))) return false;
+    *(cr_transfer *)(void *)s->args = (cr_transfer){.to = bytes_array(target, to->dev, to->bytes),
+                                                    .from = bytes_array(source, from->dev, from->bytes),
+                                                    .at = at, .bytes = bytes};
+    const cr_operand o[] = {{.buffer = source, .use = CR_READS, .at = offsetof(cr_transfer, from), .low = (int64_t)at,
+                             .high = (int64_t)(at + bytes)},
+                            {.buffer = target, .use = CR_WRITES, .at = offsetof(cr_transfer, to),
+                             .high = (int64_t)bytes}};
+    return give_operands(s, 2, o);
+}
+
+static cr_status watch_transfer(cr_storage *to, cr_storage *from, size_t at, size_t bytes) {
+    recording *r = mine;
+    cr_modes.recording = 0;
+    cr_status status = note_transfer(r, to, from, at, bytes) ? cr_move_bytes(to, from, at, bytes) : no_memory();
+    cr_modes.recording = r->id;
+    return status;
+}
+
+static void watch_drew(cr_generator *g, uint64_t seed, uint64_t counter, uint64_t blocks) {
+    recording *r = mine;
+    if (!blocks) return;
+    if (!GROW(r->plan->draws, r->plan->n_draws, &r->draw_room)) { r->failed = true; return; }
+    r->plan->draws[r->plan->n_draws++] = (cr_draw){g, seed, counter, blocks, false};
+}
+
+static void watch_named(const char *kind, const char *name) {
+    snprintf(mine->name, sizeof mine->name, "%s%s", strcmp(kind, "backward") ? "" : "backward of ", name);
+}
+
+static cr_leaf *leaf_of(recording *r, cr_tensor *t) {
+    cr_plan *p = r->plan;
+    for (int i = 0; i < p->n_leaves; i++)
+        if (p->leaves[i].tensor == t) return &p->leaves[i];
+    if (!GROW(p->leaves, p->n_leaves, &r->leaf_room)) { r->failed = true; return NULL; }
+    p->leaves[p->n_leaves] = (cr_leaf){.tensor = cr_retain(t), .buffer = -1};
+    return &p->leaves[p->n_leaves++];
+}
+
+static void watch_collects(cr_tensor *t, const cr_tensor *before) {
+    cr_leaf *leaf = leaf_of(mine, t);
+    if (!leaf || leaf->sets || leaf->expects) return;
+    leaf->expects = true;
+    leaf->before = before ? before->storage : NULL;
+}
+
+static void watch_sets_grad(cr_tensor *t) {
+    cr_leaf *leaf = leaf_of(mine, t);
+    if (leaf && !leaf->expects) leaf->sets = true;
+}
+
+static cr_status watch_calls_back(const char *what) {
+    char text[96];
+    snprintf(text, sizeof text, "%s would run", what);
+    return refuse("record", text, "a replay runs kernels only: remove the hook, or compute its work in the step");
+}
+
+__attribute__((constructor)) static void own_table(void) {
+    cr_watch_table = (cr_watch){
+        .kernel = watch_kernel, .upload = watch_upload, .download = watch_download, .transfer = watch_transfer,
+        .drew = watch_drew, .named = watch_named, .collects = watch_collects, .sets_grad = watch_sets_grad,
+        .calls_back = watch_calls_back, .ends = storage_ends,
+    };
+}
+
+/* ---- begin */
+static void stop(recording *r) {
+    cr_modes.recording = 0;
+    atomic_fetch_sub(&cr_recordings, 1);
+    cr_word_lock(&all_lock);
+    recording **at = &all;
+    while (*at != r) at = &(*at)->next;
+    *at = r->next;
+    cr_word_unlock(&all_lock);
+    mine = NULL;
+}
+
+static void discard(recording *r) {
+    for (int i = 0; i < r->n_first; i++) cr_step_free(&r->first[i]);
+    free(r->first);
+    for (int i = 0; i < r->n_in; i++) cr_drop(r->in[i]);
+    free(r->in);
+    free(r->keys);
+    free(r->numbers);
+    if (r->plan) cr_plan_free(r->plan);
+    free(r);
+}
+
+/* The layout of t, with its buffer. */
+static bool place_result(recording *r, const cr_tensor *t, int use, cr_result *to) {
+    *to = (cr_result){.buffer = -1, .absent = true};
+    if (t == CR_NONE) return true;
+    const int i = number(r, t->storage, use);
+    *to = (cr_result){.buffer = i, .array = t->array};
+    to->array.storage = NULL;
+    return i >= 0;
+}
+
+static cr_status add_inputs(recording *r, int n, const cr_tensor *const *inputs) {
+    cr_plan *p = r->plan;
+    p->inputs = calloc((size_t)n + 1, sizeof *p->inputs);
+    r->in = calloc((size_t)n + 1, sizeof *r->in);
+    if (!p->inputs || !r->in) return no_memory();
+    for (int i = 0; i < n; i++) {
+        cr_result *to = &p->inputs[i];
+        int k = known(r, inputs[i]->storage);
+        if (k < 0) k = add_buffer(r, inputs[i]->storage, CR_BUFFER_INPUT);
+        if (k < 0) return no_memory();
+        *to = (cr_result){.buffer = k, .array = inputs[i]->array, .in_graph = cr_in_graph(inputs[i])};
+        to->array.storage = NULL;
+        p->n_inputs++;
+        r->in[r->n_in++] = cr_retain(inputs[i]);
+    }
+    return CR_OK;
+}
+
+bool cr_recording(void) { return mine != NULL; }
+
+cr_status cr_record_begin(int n, const cr_tensor *const *inputs) {
+    if (mine) return cr_fail(CR_RUNTIME, "record_begin", "this thread records a step already: end or cancel that first");
+    if (n < 0 || (n && !inputs)) return cr_fail_null("record_begin", "the inputs");
+    for (int i = 0; i < n; i++) {
+        if (cr_missing("record_begin", "an input", inputs[i])) return cr_error_status();
+        if (inputs[i] == CR_NONE) return cr_fail(CR_BAD_VALUE, "record_begin", "input %d is CR_NONE", i);
+    }
+    recording *r = calloc(1, sizeof *r);
+    if (!r || !(r->plan = calloc(1, sizeof *r->plan)) || !(r->plan->lock = cr_mutex_new())) {
+        if (r) free(r->plan);
+        free(r);
+        return no_memory();
+    }
+    atomic_init(&r->plan->refs, 1);
+    r->id = atomic_fetch_add(&next_id, 1);
+    r->last_update = -1;
+    snprintf(r->name, sizeof r->name, "record");
+    if (add_inputs(r, n, inputs) != CR_OK) { discard(r); return cr_error_status(); }
+    cr_word_lock(&all_lock);
+    r->next = all;
+    all = r;
+    cr_word_unlock(&all_lock);
+    mine = r;
+    atomic_fetch_add(&cr_recordings, 1);
+    cr_modes.recording = r->id;
+    return CR_OK;
+}
+
+void cr_record_cancel(void) {
+    recording *r = mine;
+    if (!r) return;
+    stop(r);
+    discard(r);
+}
+
+cr_status cr_record_replay(cr_replay before, void *ctx, void (*done)(void *ctx)) {
+    recording *r = mine;
+    cr_status status = !r        ? cr_fail(CR_RUNTIME, "record_replay", "this thread records nothing")
+                       : !before ? cr_fail_null("record_replay", "the function")
+                                 : CR_OK;
+    if (status == CR_OK && !GROW(r->plan->callbacks, r->plan->n_callbacks, &r->callback_room)) status = no_memory();
+    if (status != CR_OK) {
+        if (done) done(ctx);
+        return status;
+    }
+    r->plan->callbacks[r->plan->n_callbacks++] = (cr_callback){before, ctx, done};
+    return CR_OK;
+}
+
+int cr_record_params(void) { return mine ? mine->last_update : -1; }
+
+/* ---- end: outputs, and the backward pass where they are in a graph */
+
+static cr_result *results(int n) { return calloc((size_t)n + 1, sizeof(cr_result)); }
+
+/* The tensors that the backward pass of the step gives gradients: inputs in a graph, then leaves from outside. */
+static cr_status find_leaves(recording *r, int n_in, const cr_tensor *const *in, int n_out,
+                             const cr_tensor *const *outputs) {
+    cr_plan *p = r->plan;
+    cr_node **stops = malloc(sizeof *stops * (size_t)(n_in + 1)), **roots = malloc(sizeof *roots * (size_t)(n_out + 1));
+    int n_stops = 0, n_roots = 0;
+    cr_status status = stops && roots ? CR_OK : no_memory();
+    for (int i = 0; i < n_in && status == CR_OK; i++)
+        if (p->inputs[i].in_graph) stops[n_stops++] = in[i]->node;
+    for (int i = 0; i < n_out && status == CR_OK; i++)
+        if (outputs[i] != CR_NONE && cr_in_graph(outputs[i])) roots[n_roots++] = outputs[i]->node;
+    bool whole = false;
+    if (status == CR_OK && n_roots)
+        status = cr_graph_leaves(n_roots, roots, n_stops, stops, &p->n_captured, &p->captured, &whole);
+    for (int i = 0; i < n_out && status == CR_OK; i++)
+        p->outputs[i].in_graph = whole && outputs[i] != CR_NONE && cr_in_graph(outputs[i]);
+    free(stops);
+    free(roots);
+    return status;
+}
+
+/* The step's results in a graph, with cotangents that each run is given. */
+typedef struct cotangents { int n; const cr_tensor **of, **given; } cotangents;
+
+static cr_status make_cotangents(recording *r, int n, const cr_tensor *const *outputs, cotangents *c) {
+    cr_plan *p = r->plan;
+    c->of = calloc((size_t)n + 1, sizeof *c->of);
+    c->given = calloc((size_t)n + 1, sizeof *c->given);
+    p->cotangents = results(n);
+    if (!c->of || !c->given || !p->cotangents) return no_memory();
+    for (int i = 0; i < n; i++, p->n_cotangents++) {
+        p->cotangents[i] = (cr_result){.buffer = -1, .absent = true};
+        if (!p->outputs[i].in_graph) continue;
+        cr_modes.recording = 0;
+        cr_tensor *g = cr_ones_like(outputs[i]);
+        cr_modes.recording = r->id;
+        if (!g) return cr_error_status();
+        const int k = add_buffer(r, g->storage, CR_BUFFER_INPUT);
+        if (k < 0) return no_memory();
+        p->cotangents[i] = (cr_result){.buffer = k, .array = g->array};
+        p->cotangents[i].array.storage = NULL;
+        c->of[c->n] = outputs[i];
+        c->given[c->n++] = g;
+    }
+    return CR_OK;
+}
+
+static cr_status record_gradients(recording *r, int n_in, const cr_tensor *const *in, const cotangents *c) {
+    cr_plan *p = r->plan;
+    int n = 0;
+    const cr_tensor **of = malloc(sizeof *of * (size_t)(n_in + p->n_captured + 1));
+    cr_tensor **grads = calloc((size_t)(n_in + p->n_captured) + 1, sizeof *grads);
+    p->gradients = results(n_in + p->n_captured);
+    cr_status status = of && grads && p->gradients ? CR_OK : no_memory();
+    for (int i = 0; i < n_in && status == CR_OK; i++)
+        if (p->inputs[i].in_graph) of[n++] = in[i];
+    for (int i = 0; i < p->n_captured && status == CR_OK; i++) of[n++] = p->captured[i];
+    if (status == CR_OK && n) status = cr_gradients(c->n, c->of, c->given, n, of, grads, NULL);
+    p->n_gradients = n_in + p->n_captured;
+    for (int i = 0, k = 0; i < p->n_gradients && status == CR_OK; i++) {
+        const bool absent = i < n_in && !p->inputs[i].in_graph;
+        if (!place_result(r, absent ? CR_NONE : grads[k++], CR_READS, &p->gradients[i])) status = no_memory();
+    }
+    free(of);
+    free(grads);
+    return status;
+}
+
+/* The backward pass of the results that are in a graph follows the step. */
+static cr_status record_backward(recording *r, int n_in, const cr_tensor *const *in, int n,
+                                 const cr_tensor *const *outputs) {
+    cr_plan *p = r->plan;
+    bool any = false;
+    cr_status status = find_leaves(r, n_in, in, n, outputs);
+    p->split = p->n_steps;
+    for (int i = 0; i < n; i++) any |= p->outputs[i].in_graph;
+    if (status != CR_OK || !any) return status;
+    cotangents c = {0};
+    cr_scope_begin();
+    status = make_cotangents(r, n, outputs, &c);
+    if (status == CR_OK) status = record_gradients(r, n_in, in, &c);
+    cr_scope_end();
+    free(c.of);
+    free(c.given);
+    return status;
+}
+
+static cr_status place_outputs(recording *r, int n, const cr_tensor *const *outputs) {
+    cr_plan *p = r->plan;
+    if (!(p->outputs = results(n))) return no_memory();
+    for (int i = 0; i < n; i++, p->n_outputs++)
+        if (!place_result(r, outputs[i], CR_READS, &p->outputs[i])) return no_memory();
+    return CR_OK;
+}
+
+/* Where the gradients of leaves are in the end. */
+static cr_status place_leaves(recording *r) {
+    cr_plan *p = r->plan;
+    for (int i = 0; i < p->n_leaves; i++) {
+        cr_result at;
+        const cr_tensor *g = cr_grad(p->leaves[i].tensor);
+        if (!place_result(r, g, CR_READS, &at)) return no_memory();
+        p->leaves[i].buffer = at.buffer;
+        p->leaves[i].grad = at.array;
+    }
+    return CR_OK;
+}
+
+static void becomes_output(cr_plan *p, int buffer) {
+    if (buffer >= 0 && p->buffers[buffer].kind == CR_BUFFER_TEMPORARY) p->buffers[buffer].kind = CR_BUFFER_OUTPUT;
+}
+
+/* What leaves the step is new in each run.  Everything else that began in it must have ended. */
+static void mark_outputs(recording *r) {
+    cr_plan *p = r->plan;
+    for (int i = 0; i < p->n_outputs; i++) becomes_output(p, p->outputs[i].buffer);
+    for (int i = 0; i < p->n_gradients; i++) becomes_output(p, p->gradients[i].buffer);
+    for (int i = 0; i < p->n_leaves; i++) becomes_output(p, p->leaves[i].buffer);
+    for (int i = 0; i < p->n_buffers; i++) {
+        cr_buffer *b = &p->buffers[i];
+        if (b->kind == CR_BUFFER_TEMPORARY && b->storage) p->escaped++;
+        if (!keeps(b->kind)) b->storage = NULL;
+    }
+}
+
+static cr_status check_draws(const recording *r) {
+    for (int i = 0; i < r->plan->n_draws; i++)
+        if (!r->plan->draws[i].used)
+            return refuse("record", "random numbers are drawn on the host", "draw them before the step, as an input");
+    return CR_OK;
+}
+
+/* Uploads of constants that the step changes come first. */
+static cr_status put_first(recording *r) {
+    cr_plan *p = r->plan;
+    if (!r->n_first) return CR_OK;
+    cr_step *steps = malloc(sizeof *steps * (size_t)(r->n_first + p->n_steps + 1));
+    if (!steps) return no_memory();
+    memcpy(steps, r->first, sizeof *steps * (size_t)r->n_first);
+    if (p->n_steps) memcpy(steps + r->n_first, p->steps, sizeof *steps * (size_t)p->n_steps);
+    free(p->steps);
+    p->steps = steps;
+    p->n_steps += r->n_first;
+    p->split += r->n_first;
+    r->n_first = 0;
+    return CR_OK;
+}
+
+static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
+    if (r->failed) return cr_error() ? cr_error_status() : no_memory();
+    for (int i = 0; i < n; i++)
+        if (cr_missing("record_end", "an output", outputs[i])) return cr_error_status();
+    cr_status status = place_outputs(r, n, outputs);
+    if (status == CR_OK) status = record_backward(r, r->n_in, r->in, n, outputs);
+    if (status == CR_OK) status = place_leaves(r);
+    if (status == CR_OK) status = check_draws(r);
+    if (status == CR_OK) status = put_first(r);
+    if (status == CR_OK && r->failed) status = no_memory();
+    return status;
+}
+
+cr_plan *cr_record_end(int n, const cr_tensor *const *outputs) {
+    recording *r = mine;
+    if (!r) return cr_fail(CR_RUNTIME, "record_end", "this thread records nothing"), NULL;
+    cr_status status = n < 0 || (n && !outputs) ? cr_fail_null("record_end", "the outputs") : finish(r, n, outputs);
+    cr_plan *p = r->plan;
+    stop(r);
+    if (status == CR_OK) {
+        mark_outputs(r);
+        status = cr_plan_prepare(p);
+        r->plan = NULL;
+        if (status != CR_OK) cr_plan_free(p);
+    }
+    discard(r);
+    return status == CR_OK ? p : NULL;
+}

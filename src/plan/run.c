@@ -1,0 +1,480 @@
+/* run.c - replays a plan.  A run has an instance to itself: a copy of all arguments, with pointers to its own memory.
+ * Instances are kept for the next run; runs at the same time, and graphs that still wait for their backward pass,
+ * have one each. */
+#include "plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct cr_instance {
+    cr_instance *next;
+    bool busy;
+    char *pool;                                     /* the arguments of every step */
+    cr_storage *places;                             /* one for each temporary of a host device, in the arena */
+    cr_storage **arenas;                            /* one for each device */
+    cr_storage **bound;                             /* of each buffer, for this run; owned */
+    int64_t *moved;                                 /* inputs: bytes from the recorded offset to the given one */
+};
+
+static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "plan_run", "out of memory for a run"); }
+static size_t line(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/* ---- where everything is in the pool, computed once */
+typedef void (*each_step)(cr_plan *p, const cr_step *s, size_t at, void *ctx);
+
+static size_t visit_steps(cr_plan *p, each_step visit, void *ctx) {
+    size_t at = 0;
+    for (int i = 0; i < p->n_steps; i++) {
+        const cr_step *s = &p->steps[i];
+        const cr_group *g = s->group;
+        if (p->args_at) p->args_at[i] = at;
+        for (int k = 0; k < (g ? g->n : 1); k++) {
+            const cr_step *inner = g ? &g->steps[k] : s;
+            if (visit) visit(p, inner, at, ctx);
+            at += line(inner->bytes);
+        }
+    }
+    return at;
+}
+
+static void count_refs(cr_plan *p, const cr_step *s, size_t at, void *ctx) {
+    (void)at, (void)ctx;
+    for (int i = 0; i < s->n_operands; i++) p->ref_start[s->operands[i].buffer + 1]++;
+    p->n_draw_refs += s->draw >= 0;
+}
+
+static void fill_refs(cr_plan *p, const cr_step *s, size_t at, void *ctx) {
+    int *next = ctx;
+    for (int i = 0; i < s->n_operands; i++) {
+        const cr_operand *o = &s->operands[i];
+        const cr_arg *arg = o->walk ? cr_step_arg(s, o) : NULL;
+        const cr_array *array = o->walk ? NULL : cr_step_array(s, o);
+        p->refs_of[next[o->buffer]++] =
+            (cr_place_ref){.at = at + o->at, .walk = o->walk, .size = (uint8_t)cr_dtype_size(arg ? arg->dtype : array->dtype),
+                     .offset = arg ? arg->offset : array->offset};
+    }
+    if (s->draw >= 0)
+        p->draw_refs[p->n_draw_refs++] = (cr_draw_ref){.at = at + (size_t)((char *)cr_step_seed(s) - s->args),
+                                                       .draw = s->draw, .offset = s->draw_offset};
+}
+
+static cr_status find_devices(cr_plan *p) {
+    for (int i = 0; i < p->n_buffers; i++) {
+        cr_buffer *b = &p->buffers[i];
+        if (b->kind != CR_BUFFER_TEMPORARY || b->first < 0 || !b->dev->host) continue;
+        int d = 0;
+        while (d < p->n_devices && p->devices[d].dev != b->dev) d++;
+        if (d == CR_PLAN_DEVICES) return cr_fail(CR_RUNTIME, "record_end", "a step on more than %d devices", d);
+        if (d == p->n_devices) p->devices[p->n_devices++].dev = b->dev;
+        b->device = d;
+        if (b->at + line(b->bytes + !b->bytes) > p->devices[d].bytes)
+            p->devices[d].bytes = b->at + line(b->bytes + !b->bytes);
+    }
+    return CR_OK;
+}
+
+cr_status cr_plan_index(cr_plan *p) {
+    p->args_at = calloc((size_t)p->n_steps + 1, sizeof *p->args_at);
+    p->ref_start = calloc((size_t)p->n_buffers + 2, sizeof *p->ref_start);
+    int *next = malloc(sizeof *next * (size_t)(p->n_buffers + 2));
+    if (!p->args_at || !p->ref_start || !next) { free(next); return no_memory(); }
+    p->n_draw_refs = 0;
+    p->pool = visit_steps(p, count_refs, NULL);
+    for (int i = 0; i < p->n_buffers; i++) p->ref_start[i + 1] += p->ref_start[i];
+    memcpy(next, p->ref_start, sizeof *next * (size_t)(p->n_buffers + 1));
+    p->refs_of = malloc(sizeof *p->refs_of * (size_t)(p->ref_start[p->n_buffers] + 1));
+    p->draw_refs = malloc(sizeof *p->draw_refs * (size_t)(p->n_draw_refs + 1));
+    if (!p->refs_of || !p->draw_refs) { free(next); return no_memory(); }
+    p->n_draw_refs = 0;
+    visit_steps(p, fill_refs, next);
+    free(next);
+    return find_devices(p);
+}
+
+/* ---- instances */
+static void bind(const cr_plan *p, cr_instance *x, int buffer, cr_storage *s, int64_t moved) {
+    for (int i = p->ref_start[buffer]; i < p->ref_start[buffer + 1]; i++) {
+        const cr_place_ref *ref = &p->refs_of[i];
+        char *at = x->pool + ref->at;
+        const int64_t offset = ref->offset + moved / ref->size;
+        if (!ref->walk) {
+            cr_array *a = (void *)at;
+            a->storage = s;
+            a->offset = offset;
+            continue;
+        }
+        cr_arg *a = (void *)at;
+        a->storage = s;
+        a->offset = offset;
+        a->data = s->dev->host ? (char *)s->data + offset * ref->size : NULL;
+    }
+}
+
+static void copy_step(cr_plan *p, const cr_step *s, size_t at, void *ctx) {
+    cr_instance *x = ctx;
+    (void)p;
+    memcpy(x->pool + at, s->args, s->bytes);
+    for (int i = 0; i < s->n_inside; i++) {
+        char **pointer = (char **)(void *)(x->pool + at + s->inside[i]);
+        *pointer = x->pool + at + (*pointer - s->args);
+    }
+}
+
+static void instance_free(const cr_plan *p, cr_instance *x) {
+    for (int i = 0; x->arenas && i < p->n_devices; i++) cr_storage_release(x->arenas[i]);
+    for (int i = 0; x->bound && i < p->n_buffers; i++) cr_storage_release(x->bound[i]);
+    free(x->pool), free(x->places), free(x->arenas), free(x->bound), free(x->moved);
+    free(x);
+}
+
+void cr_instances_free(cr_plan *p) {
+    for (cr_instance *x = p->instances, *next; x; x = next) {
+        next = x->next;
+        instance_free(p, x);
+    }
+    p->instances = NULL;
+}
+
+static bool on_host(const cr_buffer *b) { return b->kind == CR_BUFFER_TEMPORARY && b->first >= 0 && b->dev->host; }
+
+static cr_instance *instance_new(cr_plan *p) {
+    cr_instance *x = calloc(1, sizeof *x);
+    if (!x) return no_memory(), NULL;
+    const size_t n = (size_t)p->n_buffers + 1;
+    x->pool = aligned_alloc(64, line(p->pool + 1));
+    x->places = calloc(n, sizeof *x->places);
+    x->arenas = calloc((size_t)p->n_devices + 1, sizeof *x->arenas);
+    x->bound = calloc(n, sizeof *x->bound);
+    x->moved = calloc(n, sizeof *x->moved);
+    bool ok = x->pool && x->places && x->arenas && x->bound && x->moved;
+    if (!ok) no_memory();
+    for (int i = 0; i < p->n_devices && ok; i++)
+        ok = (x->arenas[i] = p->devices[i].dev->allocate(p->devices[i].dev, p->devices[i].bytes)) != NULL;
+    if (!ok) { instance_free(p, x); return NULL; }
+    visit_steps(p, copy_step, x);
+    for (int i = 0; i < p->n_buffers; i++) {
+        const cr_buffer *b = &p->buffers[i];
+        if (on_host(b)) {
+            const cr_storage *arena = x->arenas[b->device];
+            x->places[i] = (cr_storage){.data = (char *)arena->data + b->at, .bytes = b->bytes, .dev = b->dev,
+                                        .free = arena->free};
+            atomic_init(&x->places[i].refs, 1);
+            bind(p, x, i, &x->places[i], 0);
+        } else if (b->storage) bind(p, x, i, b->storage, 0);
+    }
+    return x;
+}
+
+static cr_instance *instance_take(cr_plan *p) {
+    cr_mutex_lock(p->lock);
+    cr_instance *x = p->instances;
+    while (x && x->busy) x = x->next;
+    if (x) x->busy = true;
+    cr_mutex_unlock(p->lock);
+    if (x || !(x = instance_new(p))) return x;
+    x->busy = true;
+    cr_mutex_lock(p->lock);
+    x->next = p->instances;
+    p->instances = x;
+    cr_mutex_unlock(p->lock);
+    return x;
+}
+
+static void instance_give(cr_plan *p, cr_instance *x) {
+    for (int i = 0; i < p->n_buffers; i++) {
+        if (!x->bound[i]) continue;
+        cr_storage_release(x->bound[i]);
+        x->bound[i] = NULL;
+    }
+    cr_mutex_lock(p->lock);
+    x->busy = false;
+    cr_mutex_unlock(p->lock);
+}
+
+/* ---- does a plan fit? */
+static bool same_layout(const cr_array *a, const cr_array *b) {
+    if (a->dtype != b->dtype || a->dev != b->dev || a->ndim != b->ndim) return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->shape[i] != b->shape[i] || (a->strides[i] != b->strides[i] && a->shape[i] > 1)) return false;
+    return true;
+}
+
+/* Inputs share memory with each other and with what is written outside only where they did in the recording. */
+static bool same_sharing(const cr_plan *p, const cr_tensor *const *in) {
+    for (int i = 0; i < p->n_inputs; i++) {
+        for (int k = 0; k < i; k++)
+            if ((p->inputs[i].buffer == p->inputs[k].buffer) != (in[i]->storage == in[k]->storage)) return false;
+        const bool written = p->buffers[p->inputs[i].buffer].written;
+        for (int k = 0; k < p->n_buffers && p->writes_outside | written; k++) {
+            const cr_buffer *b = &p->buffers[k];
+            if (b->kind == CR_BUFFER_OUTSIDE && b->storage == in[i]->storage && (b->written || written)) return false;
+        }
+    }
+    return true;
+}
+
+static bool gradients_fit(const cr_plan *p) {
+    for (int i = 0; i < p->n_leaves; i++) {
+        const cr_leaf *leaf = &p->leaves[i];
+        const cr_tensor *g = cr_grad(leaf->tensor);
+        if (leaf->expects && leaf->before != (g == CR_NONE ? NULL : g->storage)) return false;
+    }
+    return true;
+}
+
+bool cr_plan_fits(const cr_plan *p, const cr_tensor *const *in) {
+    if (!p || (p->n_inputs && !in)) return false;
+    for (int i = 0; i < p->n_inputs; i++) {
+        if (!in[i] || in[i] == CR_NONE || cr_released(in[i])) return false;
+        if (!same_layout(&p->inputs[i].array, &in[i]->array)) return false;
+        if (p->n_cotangents && cr_grad_enabled() && p->inputs[i].in_graph != cr_in_graph(in[i])) return false;
+    }
+    return same_sharing(p, in) && gradients_fit(p);
+}
+
+/* ---- a run */
+static void bind_array(cr_plan *p, cr_instance *x, const cr_result *r, const cr_tensor *t) {
+    if (r->absent) return;
+    x->moved[r->buffer] = (t->offset - r->array.offset) * (int64_t)cr_dtype_size(t->dtype);
+    cr_storage_release(x->bound[r->buffer]);
+    x->bound[r->buffer] = cr_storage_retain(t->storage);
+    bind(p, x, r->buffer, t->storage, x->moved[r->buffer]);
+}
+
+static void draw(cr_plan *p, cr_instance *x) {
+    for (int i = 0; i < p->n_draws; i++) {
+        cr_draw *d = &p->draws[i];
+        uint64_t seed;
+        const uint64_t counter = cr_generator_take(d->g, d->blocks, &seed);
+        for (int k = 0; k < p->n_draw_refs; k++) {
+            const cr_draw_ref *ref = &p->draw_refs[k];
+            uint64_t *to = (void *)(x->pool + ref->at);
+            if (ref->draw == i) to[0] = seed, to[1] = counter + ref->offset;
+        }
+    }
+}
+
+/* New memory for the results, and for the temporaries of devices whose memory the host does not address. */
+static cr_status begin_buffers(cr_plan *p, cr_instance *x, int step) {
+    const cr_step *s = &p->steps[step];
+    for (int i = 0; i < s->n_operands; i++) {
+        const int k = s->operands[i].buffer;
+        cr_buffer *b = &p->buffers[k];
+        const bool fresh = b->kind == CR_BUFFER_OUTPUT || (b->kind == CR_BUFFER_TEMPORARY && !b->dev->host);
+        if (!fresh || b->first != step || x->bound[k]) continue;
+        if (!(x->bound[k] = b->dev->allocate(b->dev, b->bytes))) return cr_error_status();
+        bind(p, x, k, x->bound[k], 0);
+    }
+    return CR_OK;
+}
+
+static void end_buffers(cr_plan *p, cr_instance *x, int step) {
+    const cr_step *s = &p->steps[step];
+    for (int i = 0; i < s->n_operands; i++) {
+        const int k = s->operands[i].buffer;
+        const cr_buffer *b = &p->buffers[k];
+        if (b->kind != CR_BUFFER_TEMPORARY || b->dev->host || b->last != step) continue;
+        cr_storage_release(x->bound[k]);
+        x->bound[k] = NULL;
+    }
+}
+
+static cr_status run_step(const cr_step *s, char *args) {
+    if (s->kind == CR_STEP_KERNEL) return s->run(args);
+    if (s->kind == CR_STEP_GROUP) return cr_group_run(s->group, args);
+    if (s->kind == CR_STEP_UPLOAD) {
+        const cr_upload_step *u = (const void *)args;
+        return u->to.dev->upload(u->to.dev, u->to.storage, u->at, u->data, u->bytes);
+    }
+    const cr_transfer *t = (const void *)args;
+    return cr_move_bytes(t->to.storage, t->from.storage, t->at, t->bytes);
+}
+
+static cr_status run_steps(cr_plan *p, cr_instance *x, int from, int to) {
+    cr_status status = CR_OK;
+    for (int i = from; i < to && status == CR_OK; i++) {
+        const cr_step *s = &p->steps[i];
+        const char *name = s->name ? s->name : "plan";
+        if (s->begins && (status = begin_buffers(p, x, i)) != CR_OK) break;
+        const double start = cr_profile_start();
+        status = cr_finished(name, run_step(s, x->pool + p->args_at[i]));
+        if (start > 0) cr_profile_event(start, "plan", name, 0, NULL, 0, NULL);
+        if (s->begins) end_buffers(p, x, i);
+    }
+    for (int i = 0; i < p->n_buffers && p->writes_outside; i++) {          /* also after a failure */
+        const cr_buffer *b = &p->buffers[i];
+        if (!b->written || b->first >= to || b->last < from) continue;
+        if (b->kind == CR_BUFFER_OUTSIDE) atomic_fetch_add(&b->storage->version, 1);
+        else if (b->kind == CR_BUFFER_INPUT && x->bound[i]) atomic_fetch_add(&x->bound[i]->version, 1);
+    }
+    return status;
+}
+
+/* A new handle for what a run left in a buffer. */
+static cr_tensor *result_of(const cr_plan *p, const cr_instance *x, const cr_result *r) {
+    if (r->absent) return (cr_tensor *)(uintptr_t)CR_NONE;
+    const cr_buffer *b = &p->buffers[r->buffer];
+    cr_storage *s = x->bound[r->buffer] ? x->bound[r->buffer] : b->storage;
+    if (!s) return cr_fail(CR_RUNTIME, "plan_run", "a result has no memory"), NULL;
+    const cr_array *a = &r->array;
+    const int64_t moved = x->moved[r->buffer] / (int64_t)cr_dtype_size(a->dtype);
+    cr_tensor *t = cr_tensor_placed(cr_storage_retain(s), a->dev, a->dtype, a->ndim, a->shape, a->strides,
+                                    a->offset + (b->kind == CR_BUFFER_INPUT ? moved : 0), a->numel, a->contiguous);
+    if (!t || b->kind != CR_BUFFER_CONSTANT) return t;
+    cr_tensor *own = cr_clone(t);                   /* a constant is the plan's */
+    cr_release(t);
+    return own;
+}
+
+static cr_status give_gradients(cr_plan *p, const cr_instance *x) {
+    cr_status status = CR_OK;
+    for (int i = 0; i < p->n_leaves && status == CR_OK; i++) {
+        const cr_leaf *leaf = &p->leaves[i];
+        if (leaf->buffer < 0) { status = cr_set_grad(leaf->tensor, CR_NONE); continue; }
+        if (p->buffers[leaf->buffer].kind == CR_BUFFER_OUTSIDE && leaf->expects) continue;      /* added in place */
+        cr_tensor *g = cr_unscope(result_of(p, x, &(cr_result){leaf->buffer, leaf->grad, false, false}));
+        status = g ? cr_set_grad(leaf->tensor, g) : cr_error_status();
+        cr_drop(g);
+    }
+    return status;
+}
+
+/* ---- the backward pass of a run */
+typedef struct pending { cr_plan *p; cr_instance *x; unsigned *versions; bool done; } pending;
+
+static void pending_end(void *ctx) {
+    pending *b = ctx;
+    instance_give(b->p, b->x);
+    cr_plan_release(b->p);
+    free(b->versions);
+    free(b);
+}
+
+static cr_status versions_hold(const pending *b) {
+    const cr_plan *p = b->p;
+    for (int i = 0; i < p->n_buffers; i++) {
+        const cr_buffer *o = &p->buffers[i];
+        const cr_storage *s = o->kind == CR_BUFFER_OUTSIDE ? o->storage
+                              : o->kind == CR_BUFFER_INPUT || o->kind == CR_BUFFER_OUTPUT ? b->x->bound[i] : NULL;
+        if (s && o->first < p->split && o->last >= p->split && atomic_load(&s->version) != b->versions[i])
+            return cr_fail(CR_RUNTIME, "plan",
+                           "a tensor that the backward pass needs was modified in place since the plan ran");
+    }
+    return CR_OK;
+}
+
+static cr_status bind_cotangent(cr_plan *p, cr_instance *x, int k, const cr_tensor *given) {
+    const cr_result *r = &p->cotangents[k];
+    if (r->absent) return CR_OK;
+    const cr_array *a = &r->array;
+    cr_tensor *g = given == CR_NONE ? cr_zeros(a->ndim, a->shape, a->dtype, a->dev) : cr_contiguous(given);
+    if (!g) return cr_error_status();
+    bind_array(p, x, r, g);
+    return CR_OK;
+}
+
+static cr_status backward(const cr_function_call *c, cr_tensor **dx) {
+    pending *b = c->ctx;
+    cr_plan *p = b->p;
+    if (cr_grad_enabled())
+        return cr_fail(CR_RUNTIME, "plan", "a compiled function has no second derivatives: call the function itself");
+    if (b->done)
+        return cr_fail(CR_RUNTIME, "plan", "the backward pass of a compiled function runs once: run the function again");
+    cr_status status = versions_hold(b);
+    cr_scope_begin();
+    for (int k = 0; k < c->n_out && status == CR_OK; k++)
+        status = bind_cotangent(p, b->x, p->grad_outputs[k], c->grads[k]);
+    if (status == CR_OK) {
+        b->done = true;
+        status = run_steps(p, b->x, p->split, p->n_steps);
+    }
+    for (int i = 0, n = 0; i < p->n_gradients && status == CR_OK; i++) {
+        if (i < p->n_inputs && !p->inputs[i].in_graph) continue;
+        cr_tensor *d = result_of(p, b->x, &p->gradients[i]);
+        if (!d) status = cr_error_status();
+        else dx[n++] = d == CR_NONE ? d : cr_unscope(d);
+    }
+    cr_scope_end();
+    return status;
+}
+
+/* The results in a graph become those of one function of the inputs and the captured leaves. */
+static cr_status record_function(cr_plan *p, cr_instance *x, const cr_tensor *const *in, cr_tensor **out) {
+    const size_t n_in = (size_t)(p->n_inputs + p->n_captured) + 1, n_out = (size_t)p->n_outputs + 1;
+    const cr_tensor **from = malloc(sizeof *from * n_in), **of = malloc(sizeof *of * n_out);
+    cr_tensor **made = calloc(n_out, sizeof *made);
+    pending *b = calloc(1, sizeof *b);
+    unsigned *versions = calloc((size_t)p->n_buffers + 1, sizeof *versions);
+    cr_status status = CR_NO_MEMORY;
+    int n = 0, m = 0;
+    if (!from || !of || !made || !b || !versions) {
+        no_memory();
+        free(b);
+        free(versions);
+        instance_give(p, x);
+    } else {
+        for (int i = 0; i < p->n_inputs; i++) if (p->inputs[i].in_graph) from[n++] = in[i];
+        for (int i = 0; i < p->n_captured; i++) from[n++] = p->captured[i];
+        for (int i = 0; i < p->n_outputs; i++) if (p->outputs[i].in_graph) of[m++] = out[i];
+        for (int i = 0; i < p->n_buffers; i++) {
+            const cr_storage *s = p->buffers[i].storage ? p->buffers[i].storage : x->bound[i];
+            if (s) versions[i] = atomic_load(&s->version);
+        }
+        *b = (pending){.p = p, .x = x, .versions = versions};
+        atomic_fetch_add(&p->refs, 1);
+        status = cr_function_record(&(cr_function_use){.name = "plan", .n_in = n, .in = from, .n_out = m, .out = of,
+                                                       .backward = backward, .ctx = b, .done = pending_end}, made);
+        if (status != CR_OK) pending_end(b);
+    }
+    for (int i = 0, k = 0; i < p->n_outputs && status == CR_OK; i++) {
+        if (!p->outputs[i].in_graph) continue;
+        cr_release(out[i]);
+        out[i] = made[k++];
+    }
+    free(from), free(of), free(made);
+    return status;
+}
+
+static bool wants_graph(const cr_plan *p, const cr_tensor *const *in) {
+    if (!p->n_cotangents || !cr_grad_enabled()) return false;
+    for (int i = 0; i < p->n_inputs; i++)
+        if (p->inputs[i].in_graph && cr_in_graph(in[i])) return true;
+    for (int i = 0; i < p->n_captured; i++)
+        if (cr_in_graph(p->captured[i])) return true;
+    return false;
+}
+
+static cr_status make_results(cr_plan *p, const cr_instance *x, cr_tensor **out) {
+    for (int i = 0; i < p->n_outputs; i++)
+        if (!(out[i] = result_of(p, x, &p->outputs[i]))) {
+            for (int k = 0; k < i; k++) { cr_release(out[k]); out[k] = NULL; }
+            return cr_error_status();
+        }
+    return CR_OK;
+}
+
+static cr_status run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
+    cr_status status = CR_OK;
+    for (int i = 0; i < p->n_callbacks && status == CR_OK; i++) status = p->callbacks[i].before(p, p->callbacks[i].ctx);
+    cr_instance *x = status == CR_OK ? instance_take(p) : NULL;
+    if (!x) return cr_error() ? cr_error_status() : cr_fail(CR_RUNTIME, "plan_run", "a callback failed without a message");
+    for (int i = 0; i < p->n_inputs; i++) bind_array(p, x, &p->inputs[i], in[i]);
+    draw(p, x);
+    status = run_steps(p, x, 0, p->split);
+    if (status == CR_OK) status = make_results(p, x, out);
+    if (status == CR_OK) status = give_gradients(p, x);
+    if (status == CR_OK && wants_graph(p, in)) return record_function(p, x, in, out);
+    instance_give(p, x);
+    return status;
+}
+
+cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
+    if (!p) return cr_fail_null("plan_run", "the plan");
+    if (p->n_outputs && !out) return cr_fail_null("plan_run", "outputs");
+    for (int i = 0; i < p->n_outputs; i++) out[i] = NULL;
+    if (cr_recording()) return cr_fail(CR_RUNTIME, "plan_run", "a plan runs while a step is recorded: call the step itself");
+    if (!cr_plan_fits(p, in))
+        return cr_fail(CR_BAD_VALUE, "plan_run",
+                       "the inputs or the gradients to add to are not as in the recording: record the step again");
+    return run(p, in, out);
+}

@@ -1,0 +1,138 @@
+/* update.c - the pass that runs an optimizer's update inside the product that makes the gradient, where the device has
+ * such a kernel and the bits stay.  The gradient then never exists as a whole. */
+#include "plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Which input of the walk is the whole of buffer b, which nothing else of the step touches; -1: none. */
+static int input_of(const cr_step *s, const cr_walk *w, int b) {
+    int found = -1;
+    for (int i = 0; i < s->n_operands; i++) {
+        const cr_operand *o = &s->operands[i];
+        if (o->buffer != b) continue;
+        const cr_arg *a = o->walk ? cr_step_arg(s, o) : NULL;
+        if (!a || a < w->in || a >= w->in + w->n_in || found >= 0) return -1;
+        found = (int)(a - w->in);
+    }
+    return found;
+}
+
+/* Does the walk change something outside of the step, as optimizers do? */
+static bool updates(const cr_plan *p, const cr_walk *w) {
+    for (int i = 0; i < w->n_out; i++)
+        if (p->buffers[(intptr_t)w->out[i].storage - 1].kind == CR_BUFFER_OUTSIDE) return true;
+    return false;
+}
+
+static bool dense(const cr_walk *w) {
+    if (w->ndim != 1) return false;
+    for (int i = 0; i < w->n_in; i++)
+        if (w->in[i].strides[0] != 1) return false;
+    for (int i = 0; i < w->n_out; i++)
+        if (w->out[i].strides[0] != 1) return false;
+    return true;
+}
+
+/* The only other step that uses buffer b, after step i; -1: none or several. */
+static int only_reader(const cr_plan *p, int i, int b) {
+    int found = -1;
+    for (int k = 0; k < p->n_steps; k++) {
+        bool uses = false;
+        for (int o = 0; o < p->steps[k].n_operands; o++) uses |= p->steps[k].operands[o].buffer == b;
+        if (!uses || k == i) continue;
+        if (k < i || found >= 0) return -1;
+        found = k;
+    }
+    return found;
+}
+
+static bool makes_gradient(const cr_plan *p, const cr_step *s) {
+    if (s->kernel != CR_KERNEL_matmul) return false;
+    const cr_matmul_args *m = (const void *)s->args;
+    const cr_device *dev = m->c.dev;
+    if (m->c.ndim != 2 || m->a.ndim != 2 || m->b.ndim != 2 || m->bias.storage || m->how & CR_MATMUL_ADD) return false;
+    if (!m->c.contiguous || m->c.offset || !m->c.numel || !dev->kernels->update_by_product) return false;
+    const cr_buffer *b = &p->buffers[(intptr_t)m->c.storage - 1];
+    return b->kind == CR_BUFFER_TEMPORARY && b->bytes == (size_t)m->c.numel * cr_dtype_size(m->c.dtype);
+}
+
+/* May the walk, as a step of its own, run right behind the last step before `to` with which it conflicts? */
+static int place_for(const cr_plan *p, const cr_step *walk, const cr_step *product, int from, int to) {
+    int at = from;
+    for (int k = from + 1; k < to; k++)
+        if (cr_conflicts(walk, &p->steps[k])) at = k;
+    for (int k = from + 1; k <= at; k++)               /* the product waits until then: its operands must stay */
+        if (cr_conflicts(product, &p->steps[k])) return -1;
+    return at;
+}
+
+/* The walk number i of step s goes, and its operands. */
+static cr_status drop_walk(cr_step *s, int64_t i) {
+    cr_elementwise_args *a = cr_step_walks(s);
+    cr_walk *walks = (cr_walk *)(uintptr_t)a->walks;
+    cr_program_free((cr_program *)(uintptr_t)walks[i].program);
+    memmove(&walks[i], &walks[i + 1], sizeof *walks * (size_t)(--a->count - i));
+    return cr_step_relist(s);
+}
+
+static int same_number(void *ctx, cr_storage *s, int use) { (void)ctx; (void)use; return (int)(intptr_t)s - 1; }
+
+static char *copied(const char *a, const char *b) {
+    char *text = malloc(strlen(a) + strlen(b) + 1);
+    return text ? strcat(strcpy(text, a), b) : NULL;
+}
+
+static cr_status fuse(cr_plan *p, int product, int update, int64_t walk, int input, bool *done) {
+    cr_step *s = &p->steps[product], *u = &p->steps[update], joint = {0};
+    const cr_matmul_args *m = (const void *)s->args;
+    const cr_walk *w = &cr_step_walks(u)->walks[walk];
+    const cr_kernels *kernels = m->c.dev->kernels;
+    cr_status status = cr_step_fill(&joint, CR_KERNEL_update_by_product,
+                                    &(cr_update_by_product_args){w, input, m->a, m->b, m->how}, same_number, NULL);
+    joint.run = kernels->unwatched[CR_KERNEL_update_by_product];
+    joint.update = u->update;
+    joint.name = copied(u->name, " inside its gradient");
+    const int at = status == CR_OK && joint.name ? place_for(p, &joint, s, product, update) : -1;
+    if (at < 0) {
+        cr_step_free(&joint);
+        return status;
+    }
+    if ((status = drop_walk(u, walk)) != CR_OK) return status;
+    const bool empty = cr_step_walks(u)->count == 0;
+    cr_step_free(s);
+    memmove(s, s + 1, sizeof *s * (size_t)(at - product));
+    p->steps[at] = joint;
+    if (empty) cr_plan_remove(p, update);
+    *done = true;
+    return CR_OK;
+}
+
+static cr_status try_step(cr_plan *p, int i, bool *done) {
+    const cr_step *s = &p->steps[i];
+    if (!makes_gradient(p, s)) return CR_OK;
+    const cr_matmul_args *m = (const void *)s->args;
+    const int b = (int)(intptr_t)m->c.storage - 1, reader = only_reader(p, i, b);
+    if (reader < 0 || p->steps[reader].kernel != CR_KERNEL_elementwise || p->steps[reader].update < 0) return CR_OK;
+    if (i < p->split && reader >= p->split) return CR_OK;
+    if (!m->c.dev->kernels->update_keeps_bits || !m->c.dev->kernels->update_keeps_bits(m)) return CR_OK;
+    const cr_elementwise_args *a = cr_step_walks(&p->steps[reader]);
+    for (int64_t k = 0; k < a->count; k++) {
+        const cr_walk *w = &a->walks[k];
+        const int input = input_of(&p->steps[reader], w, b);
+        if (input < 0 || !updates(p, w) || !dense(w) || w->numel != m->c.numel || w->in[input].offset || w->in[input].dtype != m->c.dtype)
+            continue;
+        return fuse(p, i, reader, k, input, done);
+    }
+    return CR_OK;
+}
+
+cr_status cr_pass_update(cr_plan *p) {
+    cr_status status = CR_OK;
+    for (int i = 0; i < p->n_steps && status == CR_OK; ) {
+        bool done = false;
+        status = try_step(p, i, &done);
+        if (!done) i++;                             /* else the steps behind moved here */
+    }
+    return status;
+}
