@@ -11,7 +11,8 @@
  *     ...
  *     cr_plan_run(plan, &x2, &loss2);          loss2: a new tensor
  *
- * Run the step once before it is recorded: what a first step makes (moments) would be made again. */
+ * Run the step once before it is recorded: what a first step makes (moments) a replay would make
+ * again.  A generator that the step draws from, and an optimizer, must live as long as the plan. */
 #ifndef CHAINRULE_PLAN_H
 #define CHAINRULE_PLAN_H
 

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include "os.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 void cr_philox(uint64_t seed, uint64_t counter, uint32_t out[4]) {
@@ -19,8 +20,8 @@ void cr_philox(uint64_t seed, uint64_t counter, uint32_t out[4]) {
     out[0] = c0; out[1] = c1; out[2] = c2; out[3] = c3;
 }
 
-struct cr_generator { _Atomic uint64_t seed, counter; };
-static cr_generator shared;
+struct cr_generator { _Atomic uint64_t seed, counter; atomic_int refs; };
+static cr_generator shared;                         /* refs are not counted */
 
 cr_generator *cr_default_generator(void) { return &shared; }
 void cr_manual_seed(uint64_t seed) { cr_generator_set(&shared, seed, 0); }
@@ -30,11 +31,20 @@ cr_generator *cr_generator_new(uint64_t seed) {
     if (!g) return cr_fail(CR_NO_MEMORY, "generator", "out of memory"), NULL;
     atomic_init(&g->seed, seed);
     atomic_init(&g->counter, 0);
+    atomic_init(&g->refs, 1);
     return g;
 }
 
+cr_generator *cr_generator_retain(cr_generator *g) {
+    if (g != &shared) atomic_fetch_add(&g->refs, 1);
+    return g;
+}
+
+int cr_generator_refs(const cr_generator *g) { return g == &shared ? INT_MAX : atomic_load(&g->refs); }
+
 void cr_generator_free(cr_generator *g) {
-    if (g && g != &shared && !cr_stale("generator_free", "the generator", g)) cr_retire(g);
+    if (!g || g == &shared || cr_stale("generator_free", "the generator", g)) return;
+    if (atomic_fetch_sub(&g->refs, 1) == 1) cr_retire(g);
 }
 
 void cr_generator_get(const cr_generator *g, uint64_t *seed, uint64_t *counter) {

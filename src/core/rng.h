@@ -11,6 +11,8 @@ static inline uint64_t cr_below(uint64_t word, uint64_t span) {
     __extension__ typedef unsigned __int128 wide;
     return span ? (uint64_t)((wide)word * span >> 64) : word;
 }
+cr_generator *cr_generator_retain(cr_generator *g);            /* one more cr_generator_free */
+int      cr_generator_refs(const cr_generator *g);  /* the default generator: INT_MAX */
 /* reserves `blocks` counter values, returns the first; thread-safe */
 uint64_t cr_generator_take(cr_generator *g, uint64_t blocks, uint64_t *seed);
 /* A tape records the results of cr_generator_take in this thread, for code that must run again with the same numbers

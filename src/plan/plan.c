@@ -1,4 +1,4 @@
-/* plan.c - from the recorded list of steps to a plan: passes, lifetimes, places in memory; and what it says of itself. */
+/* plan.c - from the recorded list of steps to a plan: passes, lifetimes, places in memory; and its description. */
 #include "plan.h"
 
 #include <stdarg.h>
@@ -118,7 +118,8 @@ static size_t lowest_place(const cr_plan *p, const by_size *placed, int n, const
 
 cr_status cr_pass_arena(cr_plan *p) {
     const bool share = cr_pass_on("share");
-    by_size *list = malloc(sizeof *list * (size_t)(p->n_buffers + 1)), *placed = malloc(sizeof *list * (size_t)(p->n_buffers + 1));
+    const size_t room = sizeof(by_size) * (size_t)(p->n_buffers + 1);
+    by_size *list = malloc(room), *placed = malloc(room);
     int n = 0;
     if (!list || !placed) {
         free(list);
@@ -188,6 +189,7 @@ void cr_plan_release(cr_plan *p) {
     for (int i = 0; i < p->n_leaves; i++) cr_drop(p->leaves[i].tensor);
     for (int i = 0; i < p->n_captured; i++) cr_drop(p->captured[i]);
     for (int i = 0; i < p->n_updates; i++) free(p->updates[i]);
+    for (int i = 0; i < p->n_draws; i++) cr_generator_free(p->draws[i].g);
     free(p->steps), free(p->buffers), free(p->inputs), free(p->outputs), free(p->leaves), free(p->draws);
     free(p->callbacks), free(p->updates), free(p->update_sizes), free(p->cotangents), free(p->captured);
     free(p->gradients), free(p->ref_start), free(p->refs_of), free(p->args_at), free(p->draw_refs);
@@ -262,8 +264,9 @@ static void write_operand(writer *w, const cr_plan *p, const cr_step *s, const c
 }
 
 static void write_step(writer *w, const cr_plan *p, const cr_step *s, const char *indent) {
-    const char *kernel = s->kind == CR_STEP_UPLOAD ? "upload" : s->kind == CR_STEP_TRANSFER ? "transfer"
-                                                                                             : cr_kernel_name(s->kernel);
+    const char *kernel = s->kind == CR_STEP_UPLOAD     ? "upload"
+                         : s->kind == CR_STEP_TRANSFER ? "transfer"
+                                                       : cr_kernel_name(s->kernel);
     const cr_walk *walk = s->kernel == CR_KERNEL_elementwise ? cr_step_walks(s)->walks : NULL;
     int64_t bytes = 0;
     write_text(w, "%s%-16s %-24s", indent, kernel, s->name ? s->name : "");

@@ -80,7 +80,9 @@ typedef struct cr_group {
 } cr_group;
 
 /* ---- what is not a kernel */
-typedef struct cr_draw { cr_generator *g; uint64_t seed, counter, blocks; bool used; } cr_draw;
+typedef struct cr_draw {                            /* g: owned; NULL: the same numbers in each run */
+    cr_generator *g; uint64_t seed, counter, blocks; bool used;
+} cr_draw;
 typedef struct cr_leaf {                            /* a leaf whose gradient the step changes */
     cr_tensor *tensor;                              /* retained */
     bool sets, expects;                             /* sets: its gradient is set before anything is added; expects: it

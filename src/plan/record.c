@@ -4,6 +4,7 @@
  * Storages are numbered when a kernel first touches them.  One that existed before is kept.  One that began
  * inside is temporary if a kernel writes it first, else the host made it: a constant. */
 #include "plan.h"
+#include "../core/rng.h"
 #include "../grad/graph.h"
 
 #include <stdio.h>
@@ -148,8 +149,9 @@ static bool give_operands(cr_step *s, int n, const cr_operand *o) {
 static bool note_upload(recording *r, bool first, int buffer, size_t at, const void *src, size_t bytes) {
     cr_plan *p = r->plan;
     cr_buffer *b = &p->buffers[buffer];
-    cr_step *s = first ? new_step(&r->first, &r->n_first, &r->first_room, CR_STEP_UPLOAD, sizeof(cr_upload_step) + bytes)
-                       : new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_UPLOAD, sizeof(cr_upload_step) + bytes);
+    const size_t whole = sizeof(cr_upload_step) + bytes;
+    cr_step *s = first ? new_step(&r->first, &r->n_first, &r->first_room, CR_STEP_UPLOAD, whole)
+                       : new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_UPLOAD, whole);
     if (!s) return false;
     cr_upload_step *u = (void *)s->args;
     *u = (cr_upload_step){.to = bytes_array(buffer, b->dev, b->bytes), .at = at, .bytes = bytes};
@@ -323,7 +325,7 @@ static void watch_drew(cr_generator *g, uint64_t seed, uint64_t counter, uint64_
     recording *r = mine;
     if (!blocks) return;
     if (!GROW(r->plan->draws, r->plan->n_draws, &r->draw_room)) { r->failed = true; return; }
-    r->plan->draws[r->plan->n_draws++] = (cr_draw){g, seed, counter, blocks, false};
+    r->plan->draws[r->plan->n_draws++] = (cr_draw){cr_generator_retain(g), seed, counter, blocks, false};
 }
 
 static void watch_named(const char *kind, const char *name) {
@@ -419,7 +421,8 @@ static cr_status add_inputs(recording *r, int n, const cr_tensor *const *inputs)
 bool cr_recording(void) { return mine != NULL; }
 
 cr_status cr_record_begin(int n, const cr_tensor *const *inputs) {
-    if (mine) return cr_fail(CR_RUNTIME, "record_begin", "this thread records a step already: end or cancel that first");
+    if (mine)
+        return cr_fail(CR_RUNTIME, "record_begin", "this thread records a step already: end or cancel that first");
     if (n < 0 || (n && !inputs)) return cr_fail_null("record_begin", "the inputs");
     for (int i = 0; i < n; i++) {
         if (cr_missing("record_begin", "an input", inputs[i])) return cr_error_status();
@@ -605,6 +608,21 @@ static cr_status check_draws(const recording *r) {
     return CR_OK;
 }
 
+/* A generator that the step made and freed gives the same numbers in each run. */
+static void fix_draws(cr_plan *p) {
+    for (int i = 0; i < p->n_draws; i++) {
+        cr_generator *g = p->draws[i].g;
+        int ours = 0;
+        for (int k = 0; k < p->n_draws; k++) ours += p->draws[k].g == g;
+        if (!g || cr_generator_refs(g) > ours) continue;
+        for (int k = i; k < p->n_draws; k++) {
+            if (p->draws[k].g != g) continue;
+            p->draws[k].g = NULL;
+            cr_generator_free(g);
+        }
+    }
+}
+
 /* Uploads of constants that the step changes come first. */
 static cr_status put_first(recording *r) {
     cr_plan *p = r->plan;
@@ -642,6 +660,7 @@ cr_plan *cr_record_end(int n, const cr_tensor *const *outputs) {
     stop(r);
     if (status == CR_OK) {
         mark_outputs(r);
+        fix_draws(p);
         status = cr_plan_prepare(p);
         r->plan = NULL;
         if (status != CR_OK) cr_plan_free(p);

@@ -1,6 +1,7 @@
 /* run.c - replays a plan.  A run has an instance to itself: a copy of all arguments, with pointers to its own memory.
  * Instances are kept for the next run; runs at the same time, and graphs that still wait for their backward pass,
  * have one each. */
+#include "../core/rng.h"
 #include "plan.h"
 
 #include <stdlib.h>
@@ -50,7 +51,8 @@ static void fill_refs(cr_plan *p, const cr_step *s, size_t at, void *ctx) {
         const cr_arg *arg = o->walk ? cr_step_arg(s, o) : NULL;
         const cr_array *array = o->walk ? NULL : cr_step_array(s, o);
         p->refs_of[next[o->buffer]++] =
-            (cr_place_ref){.at = at + o->at, .walk = o->walk, .size = (uint8_t)cr_dtype_size(arg ? arg->dtype : array->dtype),
+            (cr_place_ref){.at = at + o->at, .walk = o->walk,
+                           .size = (uint8_t)cr_dtype_size(arg ? arg->dtype : array->dtype),
                      .offset = arg ? arg->offset : array->offset};
     }
     if (s->draw >= 0)
@@ -244,8 +246,8 @@ static void bind_array(cr_plan *p, cr_instance *x, const cr_result *r, const cr_
 static void draw(cr_plan *p, cr_instance *x) {
     for (int i = 0; i < p->n_draws; i++) {
         cr_draw *d = &p->draws[i];
-        uint64_t seed;
-        const uint64_t counter = cr_generator_take(d->g, d->blocks, &seed);
+        uint64_t seed = d->seed;
+        const uint64_t counter = d->g ? cr_generator_take(d->g, d->blocks, &seed) : d->counter;
         for (int k = 0; k < p->n_draw_refs; k++) {
             const cr_draw_ref *ref = &p->draw_refs[k];
             uint64_t *to = (void *)(x->pool + ref->at);
@@ -379,7 +381,8 @@ static cr_status backward(const cr_function_call *c, cr_tensor **dx) {
     if (cr_grad_enabled())
         return cr_fail(CR_RUNTIME, "plan", "a compiled function has no second derivatives: call the function itself");
     if (b->done)
-        return cr_fail(CR_RUNTIME, "plan", "the backward pass of a compiled function runs once: run the function again");
+        return cr_fail(CR_RUNTIME, "plan",
+                       "the backward pass of a compiled function runs once: run the function again");
     cr_status status = versions_hold(b);
     cr_scope_begin();
     for (int k = 0; k < c->n_out && status == CR_OK; k++)
@@ -457,7 +460,8 @@ static cr_status run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
     cr_status status = CR_OK;
     for (int i = 0; i < p->n_callbacks && status == CR_OK; i++) status = p->callbacks[i].before(p, p->callbacks[i].ctx);
     cr_instance *x = status == CR_OK ? instance_take(p) : NULL;
-    if (!x) return cr_error() ? cr_error_status() : cr_fail(CR_RUNTIME, "plan_run", "a callback failed without a message");
+    if (!x && cr_error()) return cr_error_status();
+    if (!x) return cr_fail(CR_RUNTIME, "plan_run", "a callback failed without a message");
     for (int i = 0; i < p->n_inputs; i++) bind_array(p, x, &p->inputs[i], in[i]);
     draw(p, x);
     status = run_steps(p, x, 0, p->split);
@@ -472,7 +476,8 @@ cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
     if (!p) return cr_fail_null("plan_run", "the plan");
     if (p->n_outputs && !out) return cr_fail_null("plan_run", "outputs");
     for (int i = 0; i < p->n_outputs; i++) out[i] = NULL;
-    if (cr_recording()) return cr_fail(CR_RUNTIME, "plan_run", "a plan runs while a step is recorded: call the step itself");
+    if (cr_recording())
+        return cr_fail(CR_RUNTIME, "plan_run", "a plan runs while a step is recorded: call the step itself");
     if (!cr_plan_fits(p, in))
         return cr_fail(CR_BAD_VALUE, "plan_run",
                        "the inputs or the gradients to add to are not as in the recording: record the step again");

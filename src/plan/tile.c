@@ -352,7 +352,12 @@ void cr_group_free(cr_group *g) {
 }
 
 /* ---- a run */
-typedef struct job { const cr_group *g; const char *args; int64_t per_chunk; atomic_int failed; _Atomic int64_t tile; } job;
+typedef struct job {
+    const cr_group *g;
+    const char *args;
+    int64_t per_chunk;
+    atomic_int failed; _Atomic int64_t tile;        /* a cr_status, and the tile that failed */
+} job;
 
 /* The arguments of all members, and storages for the inner buffers, of one thread. */
 typedef struct own { char *args; cr_storage *inner; cr_storage *memory; } own;

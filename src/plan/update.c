@@ -120,8 +120,8 @@ static cr_status try_step(cr_plan *p, int i, bool *done) {
     for (int64_t k = 0; k < a->count; k++) {
         const cr_walk *w = &a->walks[k];
         const int input = input_of(&p->steps[reader], w, b);
-        if (input < 0 || !updates(p, w) || !dense(w) || w->numel != m->c.numel || w->in[input].offset || w->in[input].dtype != m->c.dtype)
-            continue;
+        if (input < 0 || !updates(p, w) || !dense(w) || w->numel != m->c.numel) continue;
+        if (w->in[input].offset || w->in[input].dtype != m->c.dtype) continue;
         return fuse(p, i, reader, k, input, done);
     }
     return CR_OK;

@@ -1,0 +1,160 @@
+/* test_plan_ops.c - every structured op and every elementwise row, with its gradients, recorded with some numbers and
+ * replayed with others: the replay has the bits of the op itself. */
+#include "ops_cases.h"
+#include "ops/elementwise_tests.gen.h"
+
+#if defined CR_TEST_CUDA
+static const cr_device *plan_device(int i) { return i ? NULL : cr_cuda_at(0); }
+#elif defined CR_TEST_GPU
+static const cr_device *plan_device(int i) { return i ? NULL : cr_webgpu_at(0); }
+#else
+static const cr_device *plan_device(int i) { return i == 0 ? cr_cpu() : i == 1 ? cr_ref() : NULL; }
+#endif
+
+static long replayed, refused;
+
+/* Ops that read values of tensors cannot be recorded. */
+static const char *const reads_values[] = {
+    "nonzero", "masked_select", "unique", "unique_consecutive", "bincount", "histc", "repeat_interleave", "index_get",
+    "index_put", "masked_scatter", NULL
+};
+
+typedef struct subject {
+    const op_case *structured;                      /* or: */
+    const elementwise_test *row; const cr_program *program;
+} subject;
+
+static cr_tensor *call(const subject *s, const cr_tensor *const *in) {
+    return s->structured ? s->structured->run(in) : s->row->call(in, s->row->params);
+}
+
+static int inputs_of(const subject *s) {
+    int n = 0;
+    if (!s->structured) return s->row->n_in;
+    while (n < 4 && s->structured->in[n].ndim >= 0) n++;
+    return n;
+}
+
+/* Inputs number `round`; floats require a gradient. */
+static void fill_inputs(const subject *s, const spec *specs, int n, cr_dtype dt, const cr_device *dev, stream *r,
+                        const cr_tensor **in) {
+    for (int k = 0; k < n; k++) {
+        const cr_dtype own = specs[k].fill == INDEX ? CR_I64 : specs[k].fill == MASK ? CR_BOOL : dt;
+        data d = data_fill(&specs[k], own, r);
+        cr_tensor *t = data_put(&d, DENSE, dev);
+        if (cr_dtype_is_float(own)) cr_requires_grad_(t, true);
+        in[k] = t;
+        data_free(&d);
+    }
+    (void)s;
+}
+
+/* The gradients of the sum of y's elements times fixed weights. */
+static cr_status gradients(const cr_tensor *y, int n, const cr_tensor *const *in, cr_tensor **dx) {
+    const cr_tensor *wanted[4];
+    cr_tensor *got[4] = {NULL};
+    int m = 0;
+    for (int k = 0; k < n; k++) dx[k] = NULL;
+    if (!cr_requires_grad(y)) return CR_OK;
+    for (int k = 0; k < n; k++) if (cr_requires_grad(in[k])) wanted[m++] = in[k];
+    cr_tensor *g = cr_to(cr_add_scalar(cr_mul_scalar(cr_detach(y), 0.5), 1), cr_dtype_of(y), cr_device_of(y));
+    cr_status status = g ? cr_gradients(1, &y, (const cr_tensor *const *)&g, m, wanted, got, NULL) : cr_error_status();
+    for (int k = 0, i = 0; k < n && status == CR_OK; k++) if (cr_requires_grad(in[k])) dx[k] = got[i++];
+    return status;
+}
+
+static void same(const char *part, const cr_tensor *got, const cr_tensor *want) {
+    if (!got || !want || cr_is_none(got) || cr_is_none(want)) {
+        CHECK((!got || cr_is_none(got)) == (!want || cr_is_none(want)), "%s %s on %s: %s is missing", now.op, now.what,
+              now.device, part);
+        return;
+    }
+    data a = data_of(got), b = data_of(want);
+    const bool alike = a.dtype == b.dtype && a.numel == b.numel &&
+                       !memcmp(a.bytes, b.bytes, cr_dtype_size(a.dtype) * (size_t)a.numel);
+    CHECK(alike, "%s %s %s on %s, seed %llu: %s of the replay differs", now.op, now.what ? now.what : "",
+          cr_dtype_name(now.dtype), now.device, (unsigned long long)now.seed, part);
+    data_free(&a);
+    data_free(&b);
+}
+
+static bool may_refuse(const char *name) {
+    for (int i = 0; reads_values[i]; i++)
+        if (strstr(name, reads_values[i])) return true;
+    return false;
+}
+
+static void replay(const subject *s, const spec *specs, cr_dtype dt, const cr_device *dev, const char *what) {
+    const cr_tensor *in[4] = {NULL}, *other[4] = {NULL};
+    const int n = inputs_of(s);
+    now.op = s->structured ? s->structured->op : s->program->name, now.what = what, now.dtype = dt;
+    now.device = cr_device_name(dev);
+    stream r = stream_of(now.op, dt);
+    cr_scope_begin();
+    fill_inputs(s, specs, n, dt, dev, &r, in);
+    fill_inputs(s, specs, n, dt, dev, &r, other);
+    cr_tensor *want = call(s, other), *dx[4], *dz[4], *y = NULL;
+    if (!want) { cr_error_clear(); cr_scope_end(); return; }       /* declined, or not defined for these numbers */
+    OK(cr_record_begin(n, in));
+    y = call(s, in);
+    cr_plan *p = y ? cr_record_end(1, (const cr_tensor *const *)&y) : (cr_record_cancel(), NULL);
+    if (!p) {
+        CHECK(may_refuse(now.op) && cr_error() && strstr(cr_error(), "while a step is recorded"), "%s %s on %s: %s",
+              now.op, what, now.device, cr_error() ? cr_error() : "no message");
+        cr_error_clear();
+        refused++;
+        cr_scope_end();
+        return;
+    }
+    y = NULL;
+    if (cr_plan_fits(p, other)) {
+        OK(cr_plan_run(p, other, &y));
+        same("the result", y, want);
+        if (y) CHECK(cr_requires_grad(y) == cr_requires_grad(want), "%s on %s: requires_grad", now.op, now.device);
+        if (y && cr_requires_grad(want)) {
+            OK(gradients(want, n, other, dx));
+            OK(gradients(y, n, other, dz));
+            for (int k = 0; k < n; k++) same("a gradient", dz[k], dx[k]);
+        }
+        replayed++;
+        test_ran_on(dev);
+    }
+    cr_plan_free(p);
+    cr_scope_end();
+}
+
+static const cr_dtype tried[] = {CR_F32, CR_F64, CR_BF16, CR_I32};
+
+static bool takes_dtype(const op_case *c, cr_dtype dt) {
+    return cr_dtype_is_float(dt) ? c->dtypes & FLOATS : c->dtypes & WHOLES;
+}
+
+TEST(structured) {
+    for (int d = 0; plan_device(d); d++)
+        for (int i = 0; i < OP_CASES; i++)
+            for (int k = 0; k < 4; k++) {
+                const op_case *c = &op_cases[i];
+                if (!takes_dtype(c, tried[k]) || (k && !test_sampled(i + k, 4))) continue;
+                replay(&(subject){.structured = c}, c->in, tried[k], plan_device(d), c->what);
+            }
+    CHECK(replayed > 1000, "only %ld replays", replayed);
+    CHECK(refused, "no op was refused");
+}
+
+TEST(elementwise) {
+    const spec shapes[3] = {{SHAPE(5, 83)}, {SHAPE(83)}, {SHAPE(5, 1)}};
+    for (int d = 0; plan_device(d); d++)
+        for (int i = 0; i < (int)(sizeof elementwise_tests / sizeof *elementwise_tests); i++)
+            for (int k = 0; k < 3; k++) {
+                const elementwise_test *row = &elementwise_tests[i];
+                const cr_program *p = cr_program_at(i);
+                spec in[3];
+                for (int j = 0; j < 3; j++) {
+                    in[j] = shapes[j];
+                    in[j].lo = row->low, in[j].hi = row->high;
+                    if (j == 0 && p->rule == CR_RULE_WHERE) in[j].fill = MASK;
+                }
+                if (p->rule == CR_RULE_BITS || (k && !test_sampled(i + k, 4))) continue;
+                replay(&(subject){.row = row, .program = p}, in, tried[k], plan_device(d), "row");
+            }
+}
