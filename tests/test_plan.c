@@ -120,3 +120,188 @@ TEST(training) {
     }
     trains_alike(cr_cpu(), CR_SGD, NULL);
 }
+
+/* ---- gradients freed by the step: updates may run inside the products that make them */
+static cr_tensor *net_step_freeing(net *n, const cr_tensor *x, const cr_tensor *target) {
+    cr_tensor *loss = net_step(n, x, target);
+    cr_params_zero_grad(n->params);
+    return loss;
+}
+
+TEST(updates_in_products) {
+    for (int sw = 0; sw < 2; sw++) {
+        dev_now = cr_cpu();
+        OK(cr_switch_set("PLAN", sw ? "update" : NULL));
+        cr_scope_begin();
+        net a = net_new(dev_now, CR_ADAMW), b = net_new(dev_now, CR_ADAMW);
+        cr_plan *plan = NULL;
+        for (int step = 0; step < 5; step++) {
+            cr_scope_begin();
+            const cr_tensor *in[] = {batch(dev_now, step), targets(dev_now, step)};
+            cr_tensor *loss = net_step_freeing(&a, in[0], in[1]), *other = NULL;
+            if (step == 1) OK(cr_record_begin(2, in));
+            if (step <= 1) other = net_step_freeing(&b, in[0], in[1]);
+            if (step == 1) plan = cr_record_end(1, (const cr_tensor *const *)&other);
+            if (step > 1) OK(cr_plan_run(plan, in, &other));
+            CHECK(other && same_bits(loss, other), "the loss of step %d differs", step);
+            same_nets(&a, &b, "after a step that frees its gradients");
+            for (int64_t i = 0; i < cr_params_count(b.params); i++)
+                CHECK(cr_is_none(cr_grad(cr_params_at(b.params, i))), "a gradient is there");
+            cr_scope_end();
+        }
+        char *text = cr_plan_text(plan);
+        CHECK(text && !!strstr(text, "update_by_product") == !sw, "updates in products: %s", text ? text : "no text");
+        free(text);
+        cr_plan_free(plan);
+        net_free(&a);
+        net_free(&b);
+        cr_scope_end();
+    }
+    OK(cr_switch_set("PLAN", NULL));
+}
+
+/* ---- groups by tiles: chains over rows of every kind, with results that others read too */
+typedef cr_tensor *(*chain)(cr_tensor *const *in);
+
+static cr_tensor *kept(cr_tensor *y) {
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
+
+static cr_tensor *chain_numbers(cr_tensor *const *in) {          /* x, m (R, 1), w (C) */
+    cr_scope_begin();
+    cr_tensor *y = cr_mul(cr_sub(in[0], in[1]), in[2]), *z = cr_exp(cr_neg(cr_abs(y)));
+    return kept(cr_add(cr_sum(z, CR_LIST(0), true), cr_mul(z, cr_add(y, in[0]))));
+}
+
+static cr_tensor *chain_rows(cr_tensor *const *in) {
+    cr_scope_begin();
+    cr_tensor *x = cr_sub(in[0], cr_max(in[0], CR_LIST(-1), true));
+    cr_tensor *p = cr_softmax(cr_gelu(x), -1), *l = cr_log(cr_sum(cr_exp(x), CR_LIST(-1), true));
+    return kept(cr_add(cr_mul(p, l), cr_layer_norm(x, in[2], in[2], 1e-5)));
+}
+
+static cr_tensor *chain_random(cr_tensor *const *in) {
+    cr_scope_begin();
+    cr_tensor *y = cr_dropout(cr_relu(in[0]), 0.3, true, cr_default_generator());
+    return kept(cr_add(y, cr_mul(cr_randn(2, cr_shape(in[0]), CR_F32, cr_cpu(), cr_default_generator()), in[1])));
+}
+
+static cr_tensor *chain_in_place(cr_tensor *const *in) {         /* writes views, and what it reads */
+    cr_scope_begin();
+    cr_tensor *y = cr_mul_scalar(in[0], 0.5), *half = cr_narrow(y, 0, 0, cr_size(y, 0) / 2);
+    cr_add_(y, in[2]);
+    cr_mul_(half, cr_narrow(in[0], 0, 1, cr_size(y, 0) / 2));
+    cr_sub_(y, in[1]);
+    return kept(cr_sub(y, cr_transpose(cr_contiguous(cr_transpose(y, 0, 1)), 0, 1)));
+}
+
+static cr_tensor *chain_casts(cr_tensor *const *in) {
+    cr_scope_begin();
+    cr_tensor *y = cr_to(cr_mul(in[0], in[2]), CR_BF16, cr_device_of(in[0])), *z = cr_sigmoid(y);
+    return kept(cr_add(cr_to(cr_gt(z, cr_scalar(0.5)), CR_F32, cr_device_of(z)), cr_to(z, CR_F32, cr_device_of(z))));
+}
+
+static const struct { const char *name; chain run; bool tiled; } chains[] = {
+    {"numbers", chain_numbers, true},   {"rows", chain_rows, true},   {"random", chain_random, true},
+    {"in place", chain_in_place, true}, {"casts", chain_casts, true},
+};
+
+static void replay_chain(int i, int64_t rows, int64_t wide, int threads) {
+    const cr_device *cpu = cr_cpu();
+    cr_generator *g = cr_generator_new((uint64_t)(rows + i));
+    cr_scope_begin();
+    cr_tensor *in[3], *other[3];
+    for (int k = 0; k < 2; k++) {
+        cr_tensor **to = k ? other : in;
+        to[0] = cr_randn(CR_LIST(rows, wide), CR_F32, cpu, g);
+        to[1] = cr_randn(CR_LIST(rows, 1), CR_F32, cpu, g);
+        to[2] = cr_randn(CR_LIST(wide), CR_F32, cpu, g);
+    }
+    OK(cr_record_begin(3, (const cr_tensor *const *)in));
+    cr_tensor *y = chains[i].run(in), *z = NULL;
+    cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+    CHECK(p, "%s: %s", chains[i].name, cr_error());
+    if (rows * wide > 100000) CHECK((cr_plan_look(p).fused > 1) == chains[i].tiled, "%s: fused %d", chains[i].name,
+                                    cr_plan_look(p).fused);
+    uint64_t seed, counter;
+    cr_generator_get(cr_default_generator(), &seed, &counter);
+    cr_tensor *want = chains[i].run(other);
+    cr_generator_set(cr_default_generator(), seed, counter);
+    OK(cr_set_num_threads(threads));
+    OK(cr_plan_run(p, (const cr_tensor *const *)other, &z));
+    CHECK(z && same_bits(z, want), "%s (%lld, %lld), %d threads: the replay differs", chains[i].name, (long long)rows,
+          (long long)wide, threads);
+    cr_plan_free(p);
+    cr_scope_end();
+    cr_generator_free(g);
+    test_ran_on(cpu);
+}
+
+TEST(tiles) {
+    static const int64_t sizes[][2] = {{3, 7}, {127, 131}, {1024, 64}, {301, 1031}, {67, 4099}, {5, 40009}};
+    const int before = cr_num_threads();
+    for (int i = 0; i < (int)(sizeof chains / sizeof *chains); i++)
+        for (int k = 0; k < 6; k++)
+            for (int threads = 1; threads <= 2; threads++) replay_chain(i, sizes[k][0], sizes[k][1], threads);
+    OK(cr_set_num_threads(before));
+}
+
+/* ---- what cannot be recorded or replayed */
+static cr_tensor *hook(const cr_tensor *g, void *ctx) { (void)g; (void)ctx; return (cr_tensor *)(uintptr_t)CR_NONE; }
+
+TEST(refused) {
+    const cr_device *cpu = cr_cpu();
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(4), CR_F32, cpu), *w = cr_requires_grad_(cr_ones(CR_LIST(4), CR_F32, cpu), true);
+    const cr_tensor *in[] = {x};
+    FAILS(CR_RUNTIME, "records nothing", cr_record_end(0, NULL));
+    OK(cr_record_begin(1, in));
+    CHECK(cr_recording(), "it records");
+    FAILS(CR_RUNTIME, "records a step already", cr_record_begin(1, in));
+    FAILS(CR_RUNTIME, "[item] the value of a tensor is read while a step is recorded",
+          cr_item(cr_sum(cr_exp(x), CR_ALL, false)));
+    CHECK(!cr_record_end(0, NULL) && !cr_recording(), "a failed recording ends without a plan");
+    cr_error_clear();
+    OK(cr_record_begin(1, in));
+    FAILS(CR_RUNTIME, "depends on values", cr_nonzero(x));
+    cr_record_cancel();
+    CHECK(!cr_recording(), "cancelled");
+    OK(cr_record_begin(1, in));
+    cr_add_hook(w, hook, NULL, NULL);
+    FAILS(CR_RUNTIME, "a hook of a gradient would run", cr_backward(cr_sum(cr_mul(w, x), CR_ALL, false), CR_NONE, NULL));
+    cr_record_cancel();
+    OK(cr_record_begin(1, in));
+    cr_tensor *y = cr_add(x, x), *z = NULL;
+    cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+    const cr_tensor *wrong[] = {cr_ones(CR_LIST(5), CR_F32, cpu)};
+    FAILS(CR_BAD_VALUE, "record the step again", cr_plan_run(p, wrong, &z));
+    FAILS(CR_BAD_VALUE, "the plan is NULL", cr_plan_run(NULL, in, &z));
+    OK(cr_record_begin(1, in));
+    FAILS(CR_RUNTIME, "a plan runs while a step is recorded", cr_plan_run(p, in, &z));
+    cr_record_cancel();
+    FAILS(CR_BAD_VALUE, "CHAINRULE_PLAN lists passes", cr_switch_set("PLAN", "fusion"));
+    cr_plan_free(p);
+    cr_plan_free(NULL);
+    cr_scope_end();
+}
+
+/* ---- memory: replays allocate nothing but results */
+TEST(flat_memory) {
+    const cr_device *cpu = cr_cpu();
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(300), CR_F32, cpu), *y, *z;
+    OK(cr_record_begin(1, (const cr_tensor *const *)&x));
+    y = cr_exp(cr_add(cr_mul(x, x), x));
+    cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+    int64_t before = 0;
+    for (int i = 0; i < 10000; i++) {
+        if (i == 10) before = cr_memory_stats(cpu).current;
+        OK(cr_plan_run(p, (const cr_tensor *const *)&x, &z));
+        cr_release(z);
+    }
+    CHECK(cr_memory_stats(cpu).current == before, "%lld bytes more", (long long)(cr_memory_stats(cpu).current - before));
+    cr_plan_free(p);
+    cr_scope_end();
+}

@@ -12,6 +12,7 @@ enum { MAX_RUNS = 400 };
 typedef struct result { double least, median; } result;          /* seconds */
 typedef struct report {
     bool json; cr_dtype low;                        /* low: of products and activations */
+    bool plan;                                      /* training steps are recorded and replayed */
     int rows;
     int64_t held;                                   /* bytes that the last forward pass kept for the backward pass */
 } report;
@@ -53,6 +54,7 @@ typedef struct trainer {
     cr_params *copies;
     cr_scaler *scaler;                              /* of f16 */
     int64_t held;                                   /* bytes that the last forward pass kept */
+    cr_plan *plan;                                  /* of the step; NULL: not recorded */
 } trainer;
 
 static bool trainer_make(trainer *t, const step_case *c, cr_dtype low, const cr_device *dev) {
@@ -72,6 +74,7 @@ static bool trainer_make(trainer *t, const step_case *c, cr_dtype low, const cr_
 }
 
 static void trainer_free(trainer *t) {
+    cr_plan_free(t->plan);
     low_copies_free(t->copies, cr_gpt_params(t->m));
     cr_scaler_free(t->scaler);
     cr_release(t->x);
@@ -105,24 +108,62 @@ static bool train_once(trainer *t, const cr_device *dev, bool fused, double at[4
     return status == CR_OK;
 }
 
+/* The step as a recording takes it: gradients are neither clipped nor kept. */
+static cr_tensor *plain_step(trainer *t) {
+    cr_scope_begin();
+    cr_tensor *loss = low_loss(t->m, t->low, t->x, t->y, true);
+    cr_status status = loss ? cr_backward(loss, CR_NONE, NULL) : cr_error_status();
+    if (status == CR_OK) status = cr_optim_step(t->opt);
+    cr_params_zero_grad(cr_gpt_params(t->m));
+    cr_tensor *kept = status == CR_OK ? cr_keep(cr_detach(loss)) : NULL;
+    cr_scope_end();
+    return kept;
+}
+
+static bool record_step(trainer *t) {
+    const cr_tensor *in[] = {t->x, t->y};
+    cr_tensor *loss = plain_step(t);                /* makes the moments */
+    cr_release(loss);
+    if (!loss || cr_record_begin(2, in) != CR_OK) return false;
+    if ((loss = plain_step(t))) t->plan = cr_record_end(1, (const cr_tensor *const *)&loss);
+    else cr_record_cancel();
+    cr_release(loss);
+    return t->plan;
+}
+
+static bool replay_step(trainer *t, const cr_device *dev, double at[4]) {
+    const cr_tensor *in[] = {t->x, t->y};
+    const double start = cr_os_seconds();
+    cr_tensor *loss = NULL;
+    bool ok = cr_plan_run(t->plan, in, &loss) == CR_OK && cr_synchronize(dev) == CR_OK;
+    cr_release(loss);
+    at[0] = at[1] = at[2] = 0;
+    at[3] = cr_os_seconds() - start;
+    return ok;
+}
+
 static bool bench_step(report *r, const step_case *c, bool fused, bool quick, const cr_device *dev) {
     static const char *const parts[] = {"forward", "backward", "update", "step"};
     double times[4][MAX_RUNS], at[4];
     trainer t = {0};
     const int runs = quick ? c->quick_runs : c->runs;
     const double tokens = (double)(c->batch * c->time);
-    bool ok = trainer_make(&t, c, r->low, dev) && train_once(&t, dev, fused, at) && train_once(&t, dev, fused, at);
+    bool ok = trainer_make(&t, c, r->low, dev);
+    if (r->plan) ok = ok && record_step(&t) && replay_step(&t, dev, at);
+    else ok = ok && train_once(&t, dev, fused, at) && train_once(&t, dev, fused, at);
     for (int i = 0; ok && i < runs; i++) {
-        ok = train_once(&t, dev, fused, at);
+        ok = r->plan ? replay_step(&t, dev, at) : train_once(&t, dev, fused, at);
         for (int k = 0; k < 4; k++) times[k][i] = at[k];
     }
-    for (int k = 0; ok && k < 4; k++) {
+    for (int k = r->plan ? 3 : 0; ok && k < 4; k++) {
         char name[64];
         snprintf(name, sizeof name, "%s %s", c->name, parts[k]);
         row(r, name, summary(times[k], runs), tokens, 1, "tokens/s");
     }
     r->held = t.held;
-    if (ok && !r->json) printf("  %-34s %33.1f MB kept for the backward pass\n", c->name, (double)t.held / 1e6);
+    if (ok && !r->json && r->plan)
+        printf("  %-34s %33.1f MB of memory for temporaries\n", c->name, (double)cr_plan_look(t.plan).arena / 1e6);
+    else if (ok && !r->json) printf("  %-34s %33.1f MB kept for the backward pass\n", c->name, (double)t.held / 1e6);
     trainer_free(&t);
     return ok || (cli_fail_library(), false);
 }
@@ -317,7 +358,7 @@ static bool bench_parts(report *r, const char *only, bool fused, bool quick, con
 }
 
 int cli_bench(int argc, char **argv) {
-    bool quick = false, json = false, fused = false;
+    bool quick = false, json = false, fused = false, plan = false;
     const char *device = NULL, *only = "all", *dtype = "f32";
     int64_t threads = 0;
     option options[] = {
@@ -325,6 +366,8 @@ int cli_bench(int argc, char **argv) {
          .help = "one part"},
         {.name = "fuse-step", .flag = &fused,
          .help = "training: weights step inside the backward pass, gradients are not clipped"},
+        {.name = "plan", .flag = &plan,
+         .help = "training: the step is recorded once and replayed, gradients are not clipped"},
         {.name = "quick", .flag = &quick, .help = "fewer runs"},
         {.name = "json", .flag = &json, .help = "one JSON object instead of the table"},
         {.name = "dtype", .text = &dtype, .words = "f32|bf16|f16",
@@ -334,7 +377,7 @@ int cli_bench(int argc, char **argv) {
     };
     const command c = {
         "bench",
-        "[--only PART] [--fuse-step] [--quick] [--json] [--dtype f32|bf16|f16] [--device NAME] [--threads N]",
+        "[--only PART] [--fuse-step|--plan] [--quick] [--json] [--dtype f32|bf16|f16] [--device NAME] [--threads N]",
         "Measures training steps, products, attention and elementwise operations.",
         options,
         sizeof options / sizeof *options,
@@ -342,11 +385,13 @@ int cli_bench(int argc, char **argv) {
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
+    if (plan && (fused || !strcmp(dtype, "f16")))
+        return usage_error(&c, "--plan records a step of its own: without --fuse-step, in f32 or bf16");
     if (fused && !strcmp(dtype, "f16"))
         return usage_error(&c, "--fuse-step keeps no gradients: --dtype f16 needs them to scale the loss");
     const cr_device *dev = device_named(device);
     if (!dev) return cli_fail_library();
-    report r = {.json = json, .low = low_named(dtype)};
+    report r = {.json = json, .low = low_named(dtype), .plan = plan};
     if (json)
         printf("{\"version\":\"%s\",\"device\":\"%s\",\"info\":\"%s\",\"dtype\":\"%s\",\"threads\":%d,\"rows\":[",
                cr_version(), cr_device_name(dev), cr_device_info(dev), dtype, cr_num_threads());
