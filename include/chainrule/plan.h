@@ -26,6 +26,8 @@ cr_plan  *cr_record_end(int n, const cr_tensor *const *outputs);
                                run.  An output in a graph has a gradient in each run too */
 void      cr_record_cancel(void);   /* after a failure inside the step */
 bool      cr_recording(void);       /* does this thread record? */
+void      cr_record_lenient(void);  /* from now on what cannot be replayed runs as usual, and
+                                       cr_record_end says it */
 
 /* ---- replaying */
 cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *inputs, cr_tensor **outputs);

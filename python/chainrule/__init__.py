@@ -92,6 +92,7 @@ _FROM = {
     "Neuron": "micro",
     "ValueBatch": "value_batch",
     "binomial": "distributions",
+    "compile": "_compile",
     "get_rng_state": "random",
     "initial_seed": "random",
     "mvlgamma": "special",
@@ -117,6 +118,7 @@ if autograd.TYPE_CHECKING:
     from . import vision as vision
     from . import viz as viz
     from .amp import autocast as autocast
+    from ._compile import compile as compile
     from .data import Tokenizer as Tokenizer
     from .distributions import binomial as binomial
     from .distributions import poisson as poisson

@@ -182,6 +182,7 @@ void tensor_release_buffer(PyObject *self, Py_buffer *view);
 cr_tensor *tensor_from(PyObject *data, const cr_dtype *dt, const cr_device *dev);
 /* text.c: of a capsule; NULL with an exception for anything else */
 cr_loader *loader_of(const arg *a);
+cr_plan *plan_of(PyObject *o);                      /* plan.c: the same */
 cr_tensor *get_item(PyObject *self, PyObject *key);                                          /* index.c */
 int        set_item(PyObject *self, PyObject *key, PyObject *value);
 /* a uint8 tensor as bool, with a warning; NULL where that is an error */

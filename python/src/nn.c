@@ -274,10 +274,26 @@ PyObject *api__total_norm(const arg *a) {
     return bad == CR_OK ? PyFloat_FromDouble(norm) : raise_error();
 }
 
-/* (name, outputs, inputs, options, group): an option goes before one of the group with its name. */
-PyObject *api__update(const arg *a) {
+enum { MOST_PARAMS = 8 };                            /* of an update */
+
+/* The params of an update from two dicts: an option goes before one of the group with its name. */
+static bool params_of(const cr_program *p, const char *name, const arg dicts[2], double *params) {
     options given = {0};
-    double params[8];                               /* an update has at most 8 */
+    int n_out = 0, n_params = 0;
+    cr_program_inputs(p, &n_out, &n_params);
+    for (int i = 0; i < 2; i++) {
+        if (!dicts[i].given) continue;
+        if (!PyDict_Check(dicts[i].o)) return raise_type(dicts[i].o, "_update(): options must be a dict, not");
+        if (!add_options(&given, dicts[i].o)) return false;
+    }
+    if (n_params > MOST_PARAMS)
+        return PyErr_Format(PyExc_ValueError, "_update(): '%s' has %d params", name, n_params), false;
+    return cr_program_params(p, given.n, given.names, given.values, params) == CR_OK || raise_error();
+}
+
+/* (name, outputs, inputs, options, group) */
+PyObject *api__update(const arg *a) {
+    double params[MOST_PARAMS];
     int n_out = 0, n_params = 0;
     const cr_program *p = cr_program_find(a[0].s);
     const int n_in = p ? cr_program_inputs(p, &n_out, &n_params) : 0;
@@ -287,16 +303,21 @@ PyObject *api__update(const arg *a) {
         return PyErr_Format(PyExc_ValueError,
                             "_update(): '%s' has %d results and %d inputs: %d and %d tensors are no whole sets", a[0].s,
                             n_out, n_in, a[1].list.n, a[2].list.n);
-    for (int i = 3; i < 5; i++) {
-        if (!a[i].given) continue;
-        if (!PyDict_Check(a[i].o)) return raise_type(a[i].o, "_update(): options must be a dict, not");
-        if (!add_options(&given, a[i].o)) return NULL;
-    }
-    if (n_params > (int)(sizeof params / sizeof *params))
-        return PyErr_Format(PyExc_ValueError, "_update(): '%s' has %d params", a[0].s, n_params);
-    cr_status status = cr_program_params(p, given.n, given.names, given.values, params);
-    if (status == CR_OK) WITHOUT_GIL(status = update(p, count, n_out, n_in, &a[1], &a[2], params));
+    if (!params_of(p, a[0].s, &a[3], params)) return NULL;
+    cr_status status;
+    WITHOUT_GIL(status = update(p, count, n_out, n_in, &a[1], &a[2], params));
     return done(status);
+}
+
+/* (plan, number, name, options, group): the params of a recorded update for the run that begins */
+PyObject *api__plan_set_params(const arg *a) {
+    double params[MOST_PARAMS];
+    cr_plan *plan = plan_of(a[0].o);
+    const cr_program *p = plan ? cr_program_find(a[2].s) : NULL;
+    if (!p) return plan ? raise_error() : NULL;
+    if (!params_of(p, a[2].s, &a[3], params)) return NULL;
+    cr_plan_set_params(plan, axis(a[1].i), params);
+    Py_RETURN_NONE;
 }
 
 /* (input, coefficients, eps, steps) */

@@ -19,7 +19,8 @@ typedef struct recording {
     cr_storage **keys; int *numbers; size_t mask, used;         /* storage -> buffer: open addressing */
     char name[96];                                  /* of the op that runs */
     int last_update;
-    bool failed;
+    bool failed, lenient;                           /* lenient: what cannot be replayed runs, and `why` is kept */
+    char why_op[96], why[400];
     int n_in; const cr_tensor **in;                 /* retained until the end */
     struct recording *next;
 } recording;
@@ -34,6 +35,13 @@ static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "record", "out o
 static cr_status refuse(const char *op, const char *what, const char *instead) {
     const char *place = cr_place_now();
     mine->failed = true;
+    if (mine->lenient) {
+        if (*mine->why) return CR_OK;
+        snprintf(mine->why_op, sizeof mine->why_op, "%s", op);
+        snprintf(mine->why, sizeof mine->why, "%s while a step is recorded%s%s%s: %s", what, *place ? " (" : "", place,
+                 *place ? ")" : "", instead);
+        return CR_OK;
+    }
     return cr_fail(CR_RUNTIME, op, "%s while a step is recorded%s%s%s: %s", what, *place ? " (" : "", place,
                    *place ? ")" : "", instead);
 }
@@ -419,6 +427,7 @@ static cr_status add_inputs(recording *r, int n, const cr_tensor *const *inputs)
 }
 
 bool cr_recording(void) { return mine != NULL; }
+void cr_record_lenient(void) { if (mine) mine->lenient = true; }
 
 cr_status cr_record_begin(int n, const cr_tensor *const *inputs) {
     if (mine)
@@ -640,6 +649,7 @@ static cr_status put_first(recording *r) {
 }
 
 static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
+    if (*r->why) return cr_fail(CR_RUNTIME, r->why_op, "%s", r->why);
     if (r->failed) return cr_error() ? cr_error_status() : no_memory();
     for (int i = 0; i < n; i++)
         if (cr_missing("record_end", "an output", outputs[i])) return cr_error_status();
@@ -647,6 +657,7 @@ static cr_status finish(recording *r, int n, const cr_tensor *const *outputs) {
     if (status == CR_OK) status = record_backward(r, r->n_in, r->in, n, outputs);
     if (status == CR_OK) status = place_leaves(r);
     if (status == CR_OK) status = check_draws(r);
+    if (status == CR_OK && *r->why) return cr_fail(CR_RUNTIME, r->why_op, "%s", r->why);
     if (status == CR_OK) status = put_first(r);
     if (status == CR_OK && r->failed) status = no_memory();
     return status;

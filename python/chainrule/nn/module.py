@@ -353,6 +353,8 @@ class Module:
                 f"cannot assign '{type(value).__name__}' as {kinds[name]} '{name}' ({wanted} or None expected)"
             )
         object.__setattr__(self, name, value)
+        if (kinds and name in kinds) or name == "training":
+            _core._new_epoch()
 
     def __getattr__(self, name: str) -> Any:
         """Called for unknown attributes, and by scripts for any; type checkers read from it that a module
@@ -372,6 +374,7 @@ class Module:
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
+        _core._new_epoch()
         self._kinds.pop(name, None)
 
     def _register(self, kind: str, name: str, value: Any) -> None:
@@ -379,6 +382,7 @@ class Module:
             self._kinds.pop(name, None)
             self._kinds[name] = kind
         self.__dict__[name] = value
+        _core._new_epoch()
 
     def _check_name(self, kind: str, name: str, known: tuple[str, ...]) -> None:
         if "_kinds" not in self.__dict__:
@@ -551,6 +555,7 @@ class Module:
                         buffer.data = fn(buffer.data)
                     elif buffer is not None:
                         module.__dict__[name] = fn(buffer)
+                        _core._new_epoch()
         return self
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -742,8 +747,10 @@ class Module:
                     mine.copy_(given.to(mine.device))
                 elif isinstance(mine, Parameter):
                     module.__dict__[name] = Parameter(given, mine.requires_grad)
+                    _core._new_epoch()
                 else:
                     module.__dict__[name] = given
+                    _core._new_epoch()
         for key, module in extra.items():
             if key in state_dict:
                 module.set_extra_state(state_dict[key])

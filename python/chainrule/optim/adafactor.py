@@ -59,6 +59,8 @@ class Adafactor(Optimizer):
 
     @no_grad
     def _step(self, group: Group) -> None:
+        if _core._recording():
+            self._refuse("its step counts are part of a chain of ops")
         for p in group["params"]:
             if p.grad is None:
                 continue

@@ -259,6 +259,8 @@ class NAdam(Optimizer):
 
     def _advance(self, group: Group, p: Tensor, state: State) -> Hashable:
         if group["decoupled_weight_decay"] and group["weight_decay"]:
+            if _core._recording():
+                self._refuse("its weights decay in an update of their own")
             _core._update("scale", [p], [p], {"scale": 1 - group["lr"] * group["weight_decay"]})
         state["step"] += 1
         state["mu_product"] *= self._momentum(group, state["step"])

@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from .. import _core
@@ -88,6 +89,7 @@ class Optimizer:
         self._check(group)
         group["params"] = members
         self.param_groups.append(group)
+        _core._new_epoch()
 
     def _check(self, group: Group) -> None:
         """Are the options of a group in range?  lr may be a tensor of one element; it is kept as a number."""
@@ -161,12 +163,15 @@ class Optimizer:
     def _step(self, group: Group) -> None:
         together: dict[Hashable, list[tuple[Tensor, Tensor, State]]] = {}
         down = group.get("maximize", False)
+        recording = _core._recording()
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
                 state = self.state[p]
                 if not state:
                     state.update(self._fresh(group, p) or {})
+                    if state and recording:
+                        self._refuse("the first step makes moments, which a replay would make again: run a step before")
                 together.setdefault(self._advance(group, p, state), []).append((p, -grad if down else grad, state))
         for key, members in together.items():
             name, moments, options = self._rule(group, key)
@@ -178,6 +183,23 @@ class Optimizer:
                 inputs += [p, grad, *kept]
             options["scale"] = self._scale
             _core._update(name, results, inputs, options, group)
+            if recording:
+                replayed = [(p, state) for p, _, state in members]
+                _core._record_replay(partial(self._replay, group, replayed, name, _core._record_params()))
+
+    def _refuse(self, why: str) -> None:
+        raise _core.Error(f"[step] a step of {type(self).__name__} cannot be recorded: {why}")
+
+    def _replay(
+        self, group: Group, members: list[tuple[Tensor, State]], name: str, number: int, plan: object
+    ) -> None:
+        """Before a recorded update runs again: counts its step, and gives it the options of the moment."""
+        keys = {self._advance(group, p, state) for p, state in members}
+        rule, _, options = self._rule(group, key := keys.pop())
+        if keys or rule != name:
+            self._refuse(f"its update became {rule} where {name} was recorded, or parameters step apart ({key})")
+        options["scale"] = self._scale
+        _core._plan_set_params(plan, number, name, options, group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Frees all gradients, or fills them with zeros."""
@@ -242,6 +264,7 @@ class Optimizer:
             p = places[n][1]
             loaded[p] = {name: self._loaded(name, value, p) for name, value in entries.items()}
         self.state, self.param_groups = loaded, groups
+        _core._new_epoch()
 
     def _misfits(self, group: Group, p: Tensor, entries: Any) -> Iterator[str]:
         """Why a state cannot become p's."""

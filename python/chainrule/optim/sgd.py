@@ -59,6 +59,8 @@ class SGD(Optimizer):
             return False
         first = state.get("momentum_buffer") is None
         if first:
+            if _core._recording():
+                self._refuse("the first step makes momentum: run a step before")
             state["momentum_buffer"] = moment(p)
         return first
 
@@ -224,6 +226,8 @@ class Muon(Optimizer):
 
     @no_grad
     def _step(self, group: Group) -> None:
+        if _core._recording():
+            self._refuse("its learning rate is part of a chain of ops")
         options = {"scale": self._scale}
         for p in group["params"]:
             if p.grad is None:

@@ -277,11 +277,6 @@ def set_flush_denormal(mode: bool) -> bool:
     return False
 
 
-def compile(model: _Any = None, **options: _Any) -> _Any:
-    """The function or module as it is: ops are compiled already."""
-    return (lambda found: found) if model is None else model
-
-
 def compiled_with_cxx11_abi() -> bool:
     return True
 

@@ -1,0 +1,245 @@
+"""``compile``: a step or a module that is recorded once and replayed (include/chainrule/plan.h).
+
+The first call of a signature runs as it is, because a first step makes moments.  The second call is
+recorded, later ones replay its kernels.  Both give the same bits."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from . import _core
+from ._core import Tensor
+from .nn.module import Module
+
+__all__ = ["compile"]
+
+MOST_PLANS = 8  # signatures of a function that are kept
+_recording = threading.RLock()  # one recording at a time; replays run in parallel
+
+
+def _flatten(x: Any, tensors: list[Tensor]) -> Any:
+    """A hashable picture of a nest without its tensors, which are appended to ``tensors``."""
+    if isinstance(x, Tensor):
+        tensors.append(x)
+        return (Tensor, x.dtype, x.device, tuple(x.shape), tuple(x.strides), x.requires_grad)
+    if isinstance(x, list | tuple):
+        return (type(x), *[_flatten(part, tensors) for part in x])
+    if isinstance(x, dict):
+        return (dict, *[(key, _flatten(value, tensors)) for key, value in x.items()])
+    if x is None or isinstance(x, bool | int | float | complex | str | bytes | _core.dtype | _core.Device):
+        return (type(x), repr(x) if isinstance(x, float) else x)  # repr: NaN equals itself, -0.0 is not 0.0
+    return (type(x), id(x))
+
+
+def _objects(x: Any, found: list[Any]) -> None:
+    """The parts of a nest that ``_flatten`` names by identity."""
+    if isinstance(x, list | tuple | dict):
+        for part in x.values() if isinstance(x, dict) else x:
+            _objects(part, found)
+    elif not isinstance(x, Tensor):
+        found.append(x)
+
+
+def _rebuild(x: Any, made: list[Tensor]) -> Any:
+    """The nest x with its tensors replaced, in order; takes them from the end of ``made``."""
+    if isinstance(x, Tensor):
+        return made.pop()
+    if isinstance(x, list | tuple):
+        parts = [_rebuild(part, made) for part in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+    if isinstance(x, dict):
+        return type(x)((key, _rebuild(value, made)) for key, value in x.items())
+    return x
+
+
+class _Plan:
+    """What is known of one signature: nothing yet, a plan with the nest of its results, or why there is none."""
+
+    def __init__(self, kept: Any) -> None:
+        self.kept = kept  # objects that the signature names by identity: they must not be freed
+        self.plan: Any = None
+        self.result: Any = None
+        self.outputs = 0
+        self.epoch = -1
+        self.refused = ""
+
+
+class _Compiled:
+    """The plans of one function."""
+
+    def __init__(self, f: Callable[..., Any], fullgraph: bool) -> None:
+        self.f, self.fullgraph = f, fullgraph
+        self.plans: dict[Any, _Plan] = {}
+        self.last: _Plan | None = None
+        self.warned = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _core._recording() or _anomaly():
+            return self.f(*args, **kwargs)
+        tensors: list[Tensor] = []
+        signature = (_flatten(args, tensors), _flatten(kwargs, tensors), self._modes())
+        found = self.plans.get(signature)
+        if found is None:
+            return self._first(signature, args, kwargs)
+        self.last = found
+        if found.refused:
+            return self.f(*args, **kwargs)
+        if found.plan is not None and found.epoch == _core._epoch() and _core._plan_fits(found.plan, tensors):
+            return _rebuild(found.result, _core._plan_run(found.plan, tensors, found.outputs)[::-1])
+        with _recording:
+            return self._record(found, tensors, args, kwargs)
+
+    def _modes(self) -> Any:
+        cast = _core._autocasting()
+        owner = getattr(self.f, "__self__", None)
+        training = tuple(m.training for m in owner.modules()) if isinstance(owner, Module) else None
+        return _core.is_grad_enabled(), cast and _core._autocast_dtype("cpu"), training
+
+    def _first(self, signature: Any, args: Any, kwargs: Any) -> Any:
+        if len(self.plans) < MOST_PLANS:
+            objects: list[Any] = []
+            _objects((args, kwargs), objects)
+            self.plans[signature] = _Plan(objects)
+        elif not self.warned:
+            self.warned = True
+            warnings.warn(
+                f"compile: {MOST_PLANS} signatures of {_name(self.f)} are kept, and others run without a plan;"
+                f" what changes: {_difference(next(reversed(self.plans)), signature)}",
+                stacklevel=3,
+            )
+        return self.f(*args, **kwargs)
+
+    def _record(self, found: _Plan, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
+        found.plan = found.result = None
+        _core._record_begin(tensors)
+        try:
+            result = self.f(*args, **kwargs)
+            outputs: list[Tensor] = []
+            _flatten(result, outputs)
+        except BaseException:
+            _core._record_cancel()
+            raise
+        try:
+            plan = _core._record_end(outputs)
+        except RuntimeError as e:
+            self._refuse(found, str(e))
+            return result
+        if escaped := _core._plan_info(plan)[4]:
+            self._refuse(
+                found, f"[compile] {escaped} tensors that {_name(self.f)} makes are kept outside: return them instead"
+            )
+            return result
+        found.result = _rebuild(result, [_PLACE] * len(outputs))
+        found.plan, found.outputs, found.epoch = plan, len(outputs), _core._epoch()
+        return result
+
+    def _refuse(self, found: _Plan, why: str) -> None:
+        found.refused = why
+        if self.fullgraph:
+            raise _core.Error(why)
+        warnings.warn(f"compile: {_name(self.f)} runs without a plan: {why}", stacklevel=4)
+
+    def explain(self) -> str:
+        """The plan of the signature that was called last, one line a kernel; also printed."""
+        found = self.last
+        text = (
+            "no plan: the function has not been called twice with one signature"
+            if found is None or (found.plan is None and not found.refused)
+            else f"no plan: {found.refused}"
+            if found.refused
+            else _core._plan_text(found.plan)
+        )
+        print(text)
+        return text
+
+
+_PLACE = _core.empty(0)  # where a result goes
+
+
+def _name(f: Any) -> str:
+    return getattr(f, "__qualname__", type(f).__name__)
+
+
+def _difference(a: Any, b: Any, where: str = "the arguments") -> str:
+    """The first part in which two signatures differ."""
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            if x != y:
+                names = {0: "positional arguments", 1: "keyword arguments", 2: "modes"}
+                inner = names.get(i, where) if where == "the arguments" else where
+                return _difference(x, y, inner)
+    return f"{where}: {a} and {b}"
+
+
+def _anomaly() -> bool:
+    mode = _core._set_anomaly(False)
+    if mode:
+        _core._set_anomaly(True)
+    return mode
+
+
+class OptimizedModule(Module):
+    """A module whose calls replay plans; everything else is the module's own."""
+
+    def __init__(self, module: Module, fullgraph: bool) -> None:
+        super().__init__()
+        self.__dict__["_orig_mod"] = module
+        self.__dict__["_compiled"] = _Compiled(module.__call__, fullgraph)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__dict__["_compiled"](*args, **kwargs)
+
+    def __getattribute__(self, name: str) -> Any:
+        own = ("_orig_mod", "_compiled", "explain", "__call__", "__class__", "__dict__", "__repr__")
+        if name in own:
+            return object.__getattribute__(self, name)
+        return getattr(object.__getattribute__(self, "__dict__").get("_orig_mod") or super(), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        module = self.__dict__.get("_orig_mod")
+        if module is None:
+            super().__setattr__(name, value)
+        else:
+            setattr(module, name, value)
+
+    def __repr__(self) -> str:
+        return repr(self.__dict__["_orig_mod"])
+
+    def explain(self) -> str:
+        """The plan of the signature that was called last, one line a kernel; also printed."""
+        return self.__dict__["_compiled"].explain()  # type: ignore[no-any-return]
+
+
+def compile(  # noqa: A001, PyTorch's name
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    backend: Any = None,
+    options: Any = None,
+    disable: bool = False,
+) -> Any:
+    """A function or module that records its kernels at the second call of a signature and replays them later, with the
+    same bits.  The function may contain backward() and the step of an optimizer; also a decorator.  fullgraph: an Error
+    where a step cannot be recorded, instead of a warning.  dynamic, mode, backend and options change nothing."""
+    if model is None:
+        return functools.partial(compile, fullgraph=fullgraph, disable=disable)
+    if disable:
+        return model
+    if isinstance(model, Module):
+        return OptimizedModule(model, fullgraph)
+    if not callable(model):
+        raise TypeError(f"compile(): a function or a Module, not {type(model).__name__}")
+    compiled = _Compiled(model, fullgraph)
+
+    @functools.wraps(model)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        return compiled(*args, **kwargs)
+
+    step.explain = compiled.explain  # type: ignore[attr-defined]
+    return step
