@@ -60,7 +60,6 @@ typedef struct cr_step {
     int n_inside; uint32_t *inside;                 /* places of pointers into the block itself */
     int n_operands; cr_operand *operands;
     int draw;                                       /* random numbers: which draw of the plan; -1: none */
-    uint64_t draw_offset;                           /* from its first counter */
     int update;                                     /* recorded update whose params the walks read; -1: none */
     char *name;                                     /* of the op: "softmax", "backward of softmax"; NULL: none */
     bool begins;                                    /* a buffer of its own memory begins or ends here */
@@ -101,7 +100,7 @@ typedef struct cr_result {                          /* an output, or a gradient 
 typedef struct cr_instance cr_instance;             /* run.c: arguments and memory of one run at a time */
 /* Where an array of a buffer is in the arguments of all steps, and its recorded offset. */
 typedef struct cr_place_ref { size_t at; bool walk; uint8_t size; int64_t offset; } cr_place_ref;
-typedef struct cr_draw_ref { size_t at; int draw; uint64_t offset; } cr_draw_ref;
+typedef struct cr_draw_ref { size_t at; int draw; } cr_draw_ref;
 enum { CR_PLAN_DEVICES = 8 };
 
 struct cr_plan {

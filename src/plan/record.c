@@ -198,10 +198,9 @@ static bool find_draw(recording *r, cr_step *s) {
     if (!at) return true;
     for (int i = 0; i < r->plan->n_draws; i++) {
         cr_draw *d = &r->plan->draws[i];
-        if (d->seed != at[0] || at[1] - d->counter >= d->blocks) continue;
+        if (d->seed != at[0] || d->counter != at[1]) continue;
         d->used = true;
         s->draw = i;
-        s->draw_offset = at[1] - d->counter;
         return true;
     }
     return false;

@@ -56,8 +56,7 @@ static void fill_refs(cr_plan *p, const cr_step *s, size_t at, void *ctx) {
                      .offset = arg ? arg->offset : array->offset};
     }
     if (s->draw >= 0)
-        p->draw_refs[p->n_draw_refs++] = (cr_draw_ref){.at = at + (size_t)((char *)cr_step_seed(s) - s->args),
-                                                       .draw = s->draw, .offset = s->draw_offset};
+        p->draw_refs[p->n_draw_refs++] = (cr_draw_ref){at + (size_t)((char *)cr_step_seed(s) - s->args), s->draw};
 }
 
 static cr_status find_devices(cr_plan *p) {
@@ -251,7 +250,7 @@ static void draw(cr_plan *p, cr_instance *x) {
         for (int k = 0; k < p->n_draw_refs; k++) {
             const cr_draw_ref *ref = &p->draw_refs[k];
             uint64_t *to = (void *)(x->pool + ref->at);
-            if (ref->draw == i) to[0] = seed, to[1] = counter + ref->offset;
+            if (ref->draw == i) to[0] = seed, to[1] = counter;
         }
     }
 }
