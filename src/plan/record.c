@@ -541,7 +541,9 @@ static cr_status record_gradients(recording *r, int n_in, const cr_tensor *const
     for (int i = 0; i < n_in && status == CR_OK; i++)
         if (p->inputs[i].in_graph) of[n++] = in[i];
     for (int i = 0; i < p->n_captured && status == CR_OK; i++) of[n++] = p->captured[i];
-    if (status == CR_OK && n) status = cr_gradients(c->n, c->of, c->given, n, of, grads, NULL);
+    /* the graph stays: the caller may walk it from the results of this very run */
+    if (status == CR_OK && n)
+        status = cr_gradients(c->n, c->of, c->given, n, of, grads, &(cr_backward_options){.retain_graph = true});
     p->n_gradients = n_in + p->n_captured;
     for (int i = 0, k = 0; i < p->n_gradients && status == CR_OK; i++) {
         const bool absent = i < n_in && !p->inputs[i].in_graph;
@@ -604,7 +606,8 @@ static void mark_outputs(recording *r) {
     for (int i = 0; i < p->n_leaves; i++) becomes_output(p, p->leaves[i].buffer);
     for (int i = 0; i < p->n_buffers; i++) {
         cr_buffer *b = &p->buffers[i];
-        if (b->kind == CR_BUFFER_TEMPORARY && b->storage) p->escaped++;
+        /* with a graph that its results keep, what it saved cannot be told from what leaked */
+        if (b->kind == CR_BUFFER_TEMPORARY && b->storage && !p->n_cotangents) p->escaped++;
         if (!keeps(b->kind)) b->storage = NULL;
     }
 }
