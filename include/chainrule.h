@@ -2,8 +2,9 @@
  *
  * Parts       This file is the core: errors, dtypes, devices, scopes, tensors, autograd.  It
  *             includes chainrule/ops.h (functions of tensors), chainrule/nn.h (layers, losses,
- *             optimizers, text, data, checkpoints, GPT-2), chainrule/dist.h (many processes) and
- *             chainrule/value.h (single numbers with gradients).
+ *             optimizers, text, data, checkpoints, GPT-2), chainrule/plan.h (recorded steps),
+ *             chainrule/dist.h (many processes) and chainrule/value.h (single numbers with
+ *             gradients).
  * Ownership   A function that returns a tensor returns a new reference that the caller owns.
  *             Release it with cr_release, or work inside a scope: it owns every new handle of its
  *             thread.  Arguments are borrowed.  "borrowed" in a comment means: do not release.

