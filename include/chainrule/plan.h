@@ -28,6 +28,9 @@ void      cr_record_cancel(void);   /* after a failure inside the step */
 bool      cr_recording(void);       /* does this thread record? */
 void      cr_record_lenient(void);  /* from now on what cannot be replayed runs as usual, and
                                        cr_record_end says it */
+cr_status cr_record_refuse(const char *op, const char *why);
+                            /* the caller does what a replay cannot repeat: a failure, "[op] why";
+                               CR_OK where nothing is recorded or the recording is lenient */
 
 /* ---- replaying */
 cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *inputs, cr_tensor **outputs);

@@ -18,6 +18,7 @@ from .nn.module import Module
 __all__ = ["compile"]
 
 MOST_PLANS = 8  # signatures of a function that are kept
+MOST_TRIES = 32  # recordings of steps whose optimizer still does other work than later
 _recording = threading.RLock()  # one recording at a time; replays run in parallel
 
 
@@ -66,6 +67,7 @@ class _Plan:
         self.outputs = 0
         self.epoch = -1
         self.refused = ""
+        self.tries = 0  # recordings that came too early for an optimizer
 
 
 class _Compiled:
@@ -126,7 +128,9 @@ class _Compiled:
         try:
             plan = _core._record_end(outputs)
         except RuntimeError as e:
-            self._refuse(found, str(e))
+            found.tries += 1
+            if "run a step before" not in str(e) or found.tries == MOST_TRIES:
+                self._refuse(found, str(e))
             return result
         if escaped := _core._plan_info(plan)[4]:
             self._refuse(

@@ -29,6 +29,7 @@ PyObject *api__record_cancel(const arg *a) {
     Py_RETURN_NONE;
 }
 
+PyObject *api__record_refuse(const arg *a) { return done(cr_record_refuse(a[0].s, a[1].s)); }
 PyObject *api__recording(const arg *a) { (void)a; return PyBool_FromLong(cr_recording()); }
 PyObject *api__record_params(const arg *a) { (void)a; return PyLong_FromLong(cr_record_params()); }
 

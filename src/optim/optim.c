@@ -155,10 +155,10 @@ cr_tensor *cr_moment_new(const cr_optim *opt, const cr_slot *s) {
 
 static cr_status make_moments(const cr_optim *opt, cr_slot *s) {
     for (int k = 0; k < s->update->moments; k++) {
-        if (!s->moment[k] && cr_recording())
-            return cr_fail(CR_RUNTIME, "optim_step",
-                           "the first step makes moments, which a replay would make again: run a step before it is "
-                           "recorded");
+        if (!s->moment[k] &&
+            cr_record_refuse("optim_step", "the first step makes moments, which a replay would make again: run a step "
+                                           "before it is recorded") != CR_OK)
+            return cr_error_status();
         if (!s->moment[k]) s->moment[k] = cr_moment_new(opt, s);
         if (!s->moment[k]) return cr_error_status();
     }
@@ -285,9 +285,8 @@ static cr_status step_together(cr_optim *opt, int64_t first, cr_tensor **out, co
 }
 
 static cr_status step_by_itself(const cr_optim *opt, const cr_slot *s, const cr_tensor *g) {
-    if (cr_recording())
-        return cr_fail(CR_RUNTIME, "optim_step",
-                       "the update of '%s' cannot be recorded: its learning rate is part of a chain of ops", s->name);
+    if (cr_record_refuse("optim_step", "the learning rate of this update is part of a chain of ops") != CR_OK)
+        return cr_error_status();
     return s->update->step(s, &opt->options[s->group], g, opt->scale);
 }
 
@@ -394,9 +393,9 @@ static cr_status step_one(cr_tensor *p, const cr_tensor *g, void *ctx) {
 
 cr_status cr_optim_backward(cr_optim *opt, const cr_tensor *loss) {
     if (cr_lacks("optim_backward", "the optimizer", opt)) return cr_error_status();
-    if (cr_recording())
-        return cr_fail(CR_RUNTIME, "optim_backward",
-                       "a recorded step takes cr_backward and cr_optim_step: its plan updates inside the products");
+    if (cr_record_refuse("optim_backward", "a recorded step takes cr_backward and cr_optim_step: its plan updates inside "
+                                           "the products") != CR_OK)
+        return cr_error_status();
     const cr_backward_options options = {.on_grad = step_one, .on_product = step_by_product, .ctx = opt};
     cr_status status = cr_backward(loss, CR_NONE, &options);
     opt->steps += status == CR_OK;

@@ -46,6 +46,17 @@ static cr_status refuse(const char *op, const char *what, const char *instead) {
                    *place ? ")" : "", instead);
 }
 
+cr_status cr_record_refuse(const char *op, const char *why) {
+    recording *r = mine;
+    if (!r) return CR_OK;
+    r->failed = true;
+    if (!r->lenient) return cr_fail(CR_RUNTIME, op, "%s", why);
+    if (*r->why) return CR_OK;
+    snprintf(r->why_op, sizeof r->why_op, "%s", op);
+    snprintf(r->why, sizeof r->why, "%s", why);
+    return CR_OK;
+}
+
 /* list[n] exists afterwards. */
 static bool grow(void **list, int n, int *room, size_t size) {
     if (n < *room) return true;

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import random
+import threading
+import warnings
 from typing import Any
 
 import pytest
@@ -152,3 +156,185 @@ def test_escaped() -> None:
         fast(cr.ones(2))
     fast(cr.full((2,), 5.0))
     assert kept[-1].tolist() == [15, 15]
+
+
+def test_two_forwards_before_two_backwards() -> None:
+    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+    fast = cr.compile(model)
+    a, b = cr.randn(4, 3, requires_grad=True), cr.randn(4, 3, requires_grad=True)
+    for _ in range(2):
+        fast(a).sum().backward()
+    results = []
+    for f in (model, fast):
+        model.zero_grad()
+        a.grad = b.grad = None
+        first, second = f(a).square().sum(), f(b).exp().sum()
+        second.backward()
+        first.backward()
+        results.append([p.grad.numpy().tobytes() for p in (*model.parameters(), a, b)])
+    assert results[0] == results[1]
+
+
+def test_backward_runs_once() -> None:
+    fast = cr.compile(nn.Linear(3, 1))
+    x = cr.randn(2, 3)
+    for _ in range(3):
+        loss = fast(x).sum()
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="runs once"):
+        loss.backward()
+    with pytest.raises(RuntimeError, match="second derivatives"):
+        loss = fast(x).sum()
+        loss.backward(create_graph=True)
+
+
+def test_accumulation() -> None:
+    """The gradients that a step adds to must be those of the recording, or it is recorded again."""
+    results = []
+    for compiled in (False, True):
+        cr.manual_seed(0)
+        model = nn.Linear(5, 2)
+        opt = optim.SGD(model.parameters(), lr=0.1)
+
+        def backward(x: cr.Tensor, model: nn.Module = model) -> cr.Tensor:
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss.detach()
+
+        run = cr.compile(backward, fullgraph=True) if compiled else backward
+        for i in range(8):
+            run(cr.full((3, 5), float(i)))
+            if i % 2:
+                opt.step()
+                opt.zero_grad()
+        results.append([p.numpy().tobytes() for p in model.state_dict().values()])
+    assert results[0] == results[1]
+
+
+def test_gpt_and_lstm() -> None:
+    for kind in ("gpt", "lstm"):
+        results = []
+        for compiled in (False, True):
+            cr.manual_seed(1)
+            if kind == "gpt":
+                model: Any = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True)
+            else:
+                model = nn.LSTM(16, 8, batch_first=True)
+            opt = optim.AdamW(model.parameters(), lr=1e-2)
+
+            def step(x: cr.Tensor, model: Any = model, opt: Any = opt) -> cr.Tensor:
+                y = model(x)
+                loss = (y[0] if isinstance(y, tuple) else y).square().mean()
+                loss.backward()
+                opt.step()
+                opt.zero_grad()
+                return loss.detach()
+
+            run = cr.compile(step, fullgraph=True) if compiled else step
+            losses = [run(cr.full((2, 6, 16), 0.1 * i)).item() for i in range(6)]
+            results.append((losses, [p.numpy().tobytes() for p in model.state_dict().values()]))
+        assert results[0] == results[1], kind
+
+
+def test_many_replays_hold_memory() -> None:
+    f = cr.compile(lambda x: (x * x + x).sum(), fullgraph=True)
+    x = cr.randn(500)
+    for i in range(10_000):
+        if i == 10:
+            before = cr.memory_stats("cpu")
+        f(x)
+    assert cr.memory_stats("cpu")[0] == before[0]
+
+
+def test_threads() -> None:
+    model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 4))
+    fast = cr.compile(model)
+    x = cr.randn(8, 32)
+    with cr.no_grad():
+        fast(x), fast(x)
+        wanted = model(x).tolist()
+    wrong: list[str] = []
+
+    def work() -> None:
+        with cr.no_grad():
+            for _ in range(200):
+                if fast(x).tolist() != wanted:
+                    wrong.append("differs")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_update_that_changes_its_rule() -> None:
+    """RAdam's first steps have another update: its step is recorded again, or refused with a message."""
+    w = nn.Parameter(cr.ones(3))
+    opt = optim.RAdam([w], lr=0.1)
+
+    @cr.compile
+    def step(x: cr.Tensor) -> None:
+        (w * x).sum().backward()
+        opt.step()
+        opt.zero_grad()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(12):
+            step(cr.ones(3))
+    assert opt.state[w]["step"] == 12
+    other = nn.Parameter(cr.ones(3))
+    plain = optim.RAdam([other], lr=0.1)
+    for _ in range(12):
+        (other * cr.ones(3)).sum().backward()
+        plain.step()
+        plain.zero_grad()
+    assert other.tolist() == w.tolist()
+
+
+def test_random_programs() -> None:
+    """Views, writes in place, elementwise ops, reductions and products in random order."""
+    rounds = 200 if os.environ.get("CHAINRULE_TEST_FULL") else 40
+    for seed in range(rounds):
+        wanted = [random_program(seed)(x).numpy().tobytes() for x in inputs(seed)]
+        f = cr.compile(random_program(seed), fullgraph=True)
+        assert [f(x).numpy().tobytes() for x in inputs(seed)] == wanted, f"seed {seed}"
+
+
+def inputs(seed: int) -> list[cr.Tensor]:
+    g = cr.Generator().manual_seed(seed)
+    rows, columns = (3, 5) if seed % 4 else (130, 129)
+    return [cr.randn(rows, columns, generator=g) for _ in range(4)]
+
+
+def random_program(seed: int) -> Any:
+    def program(x: cr.Tensor) -> cr.Tensor:
+        draw = random.Random(seed)
+        live = [x * 1.0, x + 0.5]
+        for _ in range(draw.randint(3, 14)):
+            a, b = draw.choice(live), draw.choice(live)
+            kind = draw.randrange(8)
+            if kind == 0:
+                y = (a * b).tanh()
+            elif kind == 1:
+                y = a + b.sum(dim=1, keepdim=True)
+            elif kind == 2:
+                y = a - b.max(dim=0, keepdim=True).values
+            elif kind == 3:
+                y = a @ b.t() @ a * 1e-2
+            elif kind == 4:
+                a[1:].mul_(0.5)
+                y = a
+            elif kind == 5:
+                b[:, ::2].add_(a[:, ::2].detach())
+                y = b
+            elif kind == 6:
+                y = a.flip(0).softmax(-1)
+            else:
+                y = a.t().reshape(a.shape).sigmoid()
+            live.append(y)
+        return sum(live[2:], live[0])
+
+    return program

@@ -190,6 +190,8 @@ class RAdam(Optimizer):
 
     def _rule(self, group: Group, t: int) -> tuple[str, tuple[str, ...], dict[str, float]]:
         name, rate = self._rate(group, t)
+        if name == "radam_early":
+            self._refuse("its first steps have another update: run a step before")
         keep = {"keep": 1.0}
         if group.get("decoupled_weight_decay"):
             keep = {"keep": 1 - group["lr"] * group["weight_decay"], "weight_decay": 0.0}

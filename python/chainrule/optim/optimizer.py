@@ -188,7 +188,8 @@ class Optimizer:
                 _core._record_replay(partial(self._replay, group, replayed, name, _core._record_params()))
 
     def _refuse(self, why: str) -> None:
-        raise _core.Error(f"[step] a step of {type(self).__name__} cannot be recorded: {why}")
+        """The step goes on, and has no plan."""
+        _core._record_refuse("step", f"a step of {type(self).__name__} cannot be recorded: {why}")
 
     def _replay(
         self, group: Group, members: list[tuple[Tensor, State]], name: str, number: int, plan: object
@@ -197,7 +198,7 @@ class Optimizer:
         keys = {self._advance(group, p, state) for p, state in members}
         rule, _, options = self._rule(group, key := keys.pop())
         if keys or rule != name:
-            self._refuse(f"its update became {rule} where {name} was recorded, or parameters step apart ({key})")
+            raise _core.Error(f"[step] the update became {rule} where {name} was recorded, or parameters step apart: {key}")
         options["scale"] = self._scale
         _core._plan_set_params(plan, number, name, options, group)
 
