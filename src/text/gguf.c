@@ -32,7 +32,8 @@ static const struct { const char *name; bool whole; const char *split; } splits[
 };
 
 typedef struct vocabulary {
-    struct { const char *text; size_t bytes; int kind; int64_t rank; } *token; /* rank: of the first merge that makes it */
+    /* rank: of the merges that make it */
+    struct { const char *text; size_t bytes; int kind; int64_t rank; } *token;
     int64_t n;
 } vocabulary;
 
@@ -228,7 +229,8 @@ static cr_status put_sentencepiece(cr_out *o, const cr_pipeline *p, const cr_jso
     if (!rank_tokens(v, p, cr_json_get(cr_json_get(root, "model"), "merges")) || !merges_by_text(v, p))
         return refused("its merges do not follow from an order of its tokens");
     cr_out_format(o, "\"tokenizer.ggml.model\": \"llama\", \"tokenizer.ggml.pre\": \"default\", "
-                     "\"tokenizer.ggml.add_space_prefix\": %s, \"tokenizer.ggml.scores\": [", prefix ? "true" : "false");
+                     "\"tokenizer.ggml.add_space_prefix\": %s, \"tokenizer.ggml.scores\": [",
+                  prefix ? "true" : "false");
     for (int64_t i = 0; i < size; i++)
         cr_out_format(o, "%s-%lld.0", i ? ", " : "", i < v->n ? (long long)v->token[i].rank : 0LL);
     cr_out_put(o, "]", 1);
