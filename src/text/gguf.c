@@ -48,8 +48,6 @@ static bool flag(const cr_json *object, const char *key, bool otherwise) {
     return v && v->kind == CR_JSON_BOOL ? v->truth : otherwise;
 }
 
-static bool absent(const cr_json *v) { return !v || v->kind == CR_JSON_NULL; }
-
 static cr_status refused(const char *why) {
     return cr_fail(CR_BAD_VALUE, op, "llama.cpp has no tokenizer like this one: %s", why);
 }
