@@ -147,14 +147,14 @@ def test_the_program_writes_the_tokenizer(tmp_path: Path) -> None:
     found = []
     (tmp_path / "elsewhere").mkdir()
     for source, to in (("m", "elsewhere/a.gguf"), ("elsewhere/a.gguf", "b.gguf")):
-        command = [PROGRAM, "export", "--model", source, "--out", to, "--format", "gguf", "--dtype", "q8_0"]
+        command = [str(PROGRAM), "export", "--model", source, "--out", to, "--format", "gguf", "--dtype", "q8_0"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
         assert "no tokenizer" not in done.stderr
         said = json.loads(cr._core._load_metadata(str(tmp_path / to)))
         found.append({key: value for key, value in said.items() if key.startswith("tokenizer.")})
     assert found[0] == found[1] and len(found[0]["tokenizer.ggml.tokens"]) == 600
     Tokenizer.chars("abc").save(tmp_path / "m" / "tokenizer.json")
-    command = [PROGRAM, "export", "--model", "m", "--out", "c.gguf", "--format", "gguf"]
+    command = [str(PROGRAM), "export", "--model", "m", "--out", "c.gguf", "--format", "gguf"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "the file has no tokenizer: " in done.stderr and "characters of one text" in done.stderr
 
