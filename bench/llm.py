@@ -2,12 +2,14 @@
 
 use: llm.py [--threads N] [--quick] [--models 124M 135M] [--kinds f32 bf16 int8 int4]        prints JSON:
 {"threads", "read": GB/s or null, "peer": the version of transformers or null, "rows": [{"model", "kind",
-"bytes", "ms", "peer_ms", "prompt_ms", "peer_prompt_ms"}]}
+"bytes", "ms", "peer_ms", "prompt_ms", "peer_prompt_ms"}], "load": {"file", "ms", "resident"}}
 
 124M: GPT-2's shape.  135M: a Llama of 30 layers, 576 wide, 9 heads, 3 of keys, 1536 inside, 49152 tokens, a tied head.
 ms: the median time of a token, batch 1, with a cache of 32 to 64 positions, greedy.  bytes: of the weights that a token
 reads.  read: what a plain loop over f32 reads from memory (bench/memory), before and after.  transformers, where it is
-installed with PyTorch, runs the same shapes in the same turns; it has f32 and bf16 only."""
+installed with PyTorch, runs the same shapes in the same turns; it has f32 and bf16 only.
+load: 124M in f32 from a folder, in a process of its own: the bytes of the file, the least milliseconds until the model
+can take its first token, and the bytes in memory after a few tokens beyond those that Python had before."""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -142,14 +145,51 @@ def measured(name: str, kind: str, o: argparse.Namespace, peers: bool) -> dict[s
     }
 
 
+def resident() -> int:
+    """Bytes of this process in memory; those of mapped files too."""
+    text = Path("/proc/self/status").read_text()
+    return 1024 * int(next(line.split()[1] for line in text.splitlines() if line.startswith("VmRSS")))
+
+
+def loaded(folder: str) -> dict[str, float]:
+    """What ``load`` says, of this process, which has loaded nothing yet."""
+    before, times = resident(), []
+    for _ in range(5):
+        start = time.perf_counter()
+        model = models.from_pretrained(folder)
+        times.append(1e3 * (time.perf_counter() - start))
+    model.generate([1, 2, 3], 4, temperature=0)
+    return {
+        "file": (Path(folder) / "model.safetensors").stat().st_size,
+        "ms": min(times),
+        "resident": resident() - before,
+    }
+
+
+def load() -> dict[str, float] | None:
+    """None: no /proc."""
+    if not Path("/proc/self/status").exists():
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        made("124M").save_pretrained(folder)
+        command = [sys.executable, __file__, "--load", folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    got: dict[str, float] = json.loads(done.stdout)
+    return got
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=min(2, len(os.sched_getaffinity(0))))
     parser.add_argument("--quick", action="store_true", help="one round of 8 tokens")
     parser.add_argument("--models", nargs="+", choices=("124M", "135M"), default=["124M", "135M"])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--load", metavar="FOLDER", help="only load this model, and print what load has")
     o = parser.parse_args()
     cr.set_num_threads(o.threads)
+    if o.load:
+        print(json.dumps(loaded(o.load)))
+        return
     peers = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
     if not peers:
         print("transformers is not installed: chainrule alone", file=sys.stderr)
@@ -162,7 +202,7 @@ def main() -> None:
 
         version = transformers.__version__
     read = max(before, after) if before and after else None
-    print(json.dumps({"threads": o.threads, "read": read, "peer": version, "rows": rows}))
+    print(json.dumps({"threads": o.threads, "read": read, "peer": version, "rows": rows, "load": load()}))
 
 
 if __name__ == "__main__":

@@ -807,6 +807,13 @@ class Bench:
             "" if got["peer"] else "transformers is not installed here: no column of its own.",
             "",
         )
+        if got["load"]:
+            file, ms, resident = (got["load"][key] for key in ("file", "ms", "resident"))
+            self.say(
+                f"124M in f32 from a folder of {file / 1e6:.0f} MB: loaded in {ms:.1f} ms, files in the page cache;"
+                f" after a few tokens {resident / file - 1:+.1%} of the file in memory.",
+                "",
+            )
 
     def with_without(self, kind: str, title: str, words: str, names: tuple[str, str]) -> None:
         self.say(f"## {title}", "", words, "")

@@ -126,3 +126,32 @@ TEST(fallbacks_and_templates) {
     cr_tokenizer_free(t);
 }
 
+
+static bool says(const cr_tokenizer *t, int64_t size, const char *part) {
+    char *entries = cr_tokenizer_gguf(t, NULL, size);
+    const bool found = entries && strstr(entries, part);
+    CHECK(found, "no %s in %.300s", part, entries ? entries : cr_error());
+    cr_free(entries);
+    return found;
+}
+
+TEST(entries_of_a_gguf_file) {
+    cr_tokenizer *t = cr_tokenizer_bytes();
+    says(t, 256, "{\"tokenizer.ggml.model\": \"gpt2\", \"tokenizer.ggml.pre\": \"gpt-2\", ");
+    says(t, 256, "\"tokenizer.ggml.merges\": [], \"tokenizer.ggml.tokens\": [\"\u0100\", ");
+    says(t, 258, "\"[PAD256]\", \"[PAD257]\"]");
+    says(t, 257, ", 1, 5], \"tokenizer.ggml.add_bos_token\": false");
+    FAILS(CR_BAD_VALUE, "256 tokens, the model 255", cr_tokenizer_gguf(t, NULL, 255));
+    FAILS(CR_BAD_VALUE, "the tokenizer", cr_tokenizer_gguf(NULL, NULL, 256));
+    file_put(folder_path("config.json"), "{\"eos_token_id\": [7, 8]}", 24);
+    char *entries = cr_tokenizer_gguf(t, folder_path("."), 256);
+    CHECK(entries && strstr(entries, "\"tokenizer.ggml.eos_token_id\": 7,"), "no end of text");
+    cr_free(entries);
+    file_put(folder_path("config.json"), "{", 1);
+    FAILS(CR_IO, "config.json", cr_tokenizer_gguf(t, folder_path("."), 256));
+    (void)cr_os_remove(folder_path("config.json"));
+    cr_tokenizer_free(t);
+    t = from_text("{" LEVEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}}");
+    if (t) FAILS(CR_BAD_VALUE, "tokenizer.ggml.pre", cr_tokenizer_gguf(t, NULL, 3));
+    cr_tokenizer_free(t);
+}

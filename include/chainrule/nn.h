@@ -340,6 +340,11 @@ cr_tokenizer *cr_tokenizer_train_bpe(const char *text, size_t bytes, const cr_bp
                             /* byte-level BPE; ties go to the pair of the smaller tokens */
 cr_status     cr_tokenizer_save(const cr_tokenizer *t, const char *path); /* JSON; learned
                                vocabularies as a tokenizer.json */
+char         *cr_tokenizer_gguf(const cr_tokenizer *t, const char *folder, int64_t size);
+                            /* entries of a GGUF file as a JSON object, owned (cr_free), for a
+                               vocabulary of this size; folder: of the model, for special tokens and
+                               the chat template, or NULL; CR_BAD_VALUE: llama.cpp would read text
+                               as other tokens */
 void          cr_tokenizer_free(cr_tokenizer *t);
 int64_t       cr_tokenizer_size(const cr_tokenizer *t); /* number of tokens: the largest id + 1 */
 int64_t       cr_tokenizer_encode(const cr_tokenizer *t, const char *text, size_t bytes,
@@ -432,6 +437,9 @@ char       *cr_load_metadata(const char *path, const char *key);
 cr_params  *cr_load_gguf(const char *path, const cr_device *dev, char **config);
                             /* a model of GGUF by the names of Hugging Face, linear weights (OC, C);
                                *config: the text of its config.json, owned (cr_free) */
+char       *cr_gguf_entries(const char *path, const char *prefix);
+                            /* entries of a GGUF file whose keys begin so, a JSON object, owned
+                               (cr_free); NULL without an error: none */
 cr_status   cr_save_gguf(const char *path, const cr_params *tensors, const char *config,
                          const char *tokenizer, const char *type);
                             /* the other way; tokenizer: JSON object of more entries, or NULL;
@@ -567,6 +575,10 @@ cr_status   cr_lm_save(const cr_lm *m, const char *path, const char *format, con
                             /* format: "safetensors", a folder of Hugging Face; "gguf", a file;
                                "checkpoint", a folder of cr_training_save.  type: "f32", "f16",
                                "bf16", "q8_0" (gguf); NULL: as they are */
+cr_status   cr_lm_save_gguf(const cr_lm *m, const char *path, const char *type,
+                            const char *tokenizer);
+                            /* with more entries, a JSON object such as cr_tokenizer_gguf's, or
+                               NULL */
 typedef struct cr_samples {  /* samples one after the other, without padding */
     const int64_t *tokens;  /* of all samples */
     const int64_t *targets; /* as many: the token after each; negative: it does not count */

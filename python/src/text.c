@@ -57,6 +57,18 @@ PyObject *api__tokenizer_save(const arg *a) {
     return done(status);
 }
 
+/* (tokenizer, folder, size) */
+PyObject *api__tokenizer_gguf(const arg *a) {
+    char *entries;
+    const cr_tokenizer *t = tokenizer_of(&a[0]);
+    if (!t) return NULL;
+    WITHOUT_GIL(entries = cr_tokenizer_gguf(t, *a[1].s ? a[1].s : NULL, a[2].i));
+    if (!entries) return raise_error();
+    PyObject *bytes = PyBytes_FromString(entries);
+    cr_free(entries);
+    return bytes;
+}
+
 PyObject *api__tokenizer_size(const arg *a) {
     const cr_tokenizer *t = tokenizer_of(&a[0]);
     return t ? PyLong_FromLongLong(cr_tokenizer_size(t)) : NULL;

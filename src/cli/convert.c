@@ -41,23 +41,43 @@ void folder_of(const char *path, char out[4096]) {
     else snprintf(out, 4096, ".");
 }
 
+/* The tokenizer of a folder, or of the GGUF file that the model is from, as entries; NULL: there is none that
+ * llama.cpp knows, which stderr says. */
+static char *tokenizer_entries(const cr_lm *m, const char *from, const char *folder) {
+    cr_tokenizer *t = cr_tokenizer_load(folder);
+    char *entries = t ? cr_tokenizer_gguf(t, folder, cr_lm_vocabulary(m)) : NULL;
+    const char *why = cr_error();
+    cr_tokenizer_free(t);
+    if (entries) return entries;
+    char said[512];
+    snprintf(said, sizeof said, "%s", why ? why : "");
+    cr_error_clear();
+    if (!cr_os_is_directory(from)) entries = cr_gguf_entries(from, "tokenizer.");
+    cr_error_clear();
+    if (!entries) fprintf(stderr, "chainrule: the file has no tokenizer: %s\n", said);
+    return entries;
+}
+
 /* adapter: merged into the weights, or NULL. */
 static int convert(const char *from, const char *adapter, const char *tokenizers, const char *to, const char *format,
                    const char *type) {
     cr_lm *m = cr_lm_load(from, cr_cpu());
     if (!m || (adapter && (cr_lm_load_adapter(m, adapter, NULL) || cr_lm_merge(m))))
         return cr_lm_free(m), cli_fail_library();
-    const bool checkpoint = !strcmp(format, "checkpoint");
+    const bool checkpoint = !strcmp(format, "checkpoint"), gguf = !strcmp(format, "gguf");
     char weights[4096];
     cr_status status = CR_OK;
+    char *entries = gguf ? tokenizer_entries(m, from, tokenizers) : NULL;
     if (checkpoint && !join(to, "checkpoint", weights)) status = CR_IO;
+    else if (gguf) status = cr_lm_save_gguf(m, to, type, entries);
     else status = cr_lm_save(m, checkpoint ? weights : to, format, type);
     if (status == CR_OK)
         fprintf(stderr, "%s: %lld tokens, context %lld, %lld parameters\n", to, (long long)cr_lm_vocabulary(m),
                 (long long)cr_lm_context(m), (long long)cr_params_numel(cr_lm_params(m)));
     cr_lm_free(m);
+    cr_free(entries);
     if (status != CR_OK) return cr_error() ? cli_fail_library() : cli_fail("the path '%.60s...' is too long", to);
-    if (!strcmp(format, "gguf")) return CLI_OK;     /* one file */
+    if (gguf) return CLI_OK;                        /* one file */
     return copy_companions(tokenizers, to) ? CLI_OK : CLI_FAILED;
 }
 

@@ -359,7 +359,7 @@ static cr_status save_checkpoint(const cr_lm *m, const char *path, const char *c
     return status;
 }
 
-cr_status cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type) {
+static cr_status save(const cr_lm *m, const char *path, const char *format, const char *type, const char *tokenizer) {
     static const char op[] = "lm_save";
     if (cr_lacks(op, "model", m)) return cr_error_status();
     if (!path) return cr_fail_null(op, "the path");
@@ -382,10 +382,18 @@ cr_status cr_lm_save(const cr_lm *m, const char *path, const char *format, const
     cr_params *p = config ? weights_for(m, dt, folder, gguf) : NULL;
     cr_status status = p ? CR_OK : cr_error_status();
     if (status == CR_OK && folder) status = cr_save_folder(path, p, config, 0);
-    else if (status == CR_OK && gguf) status = cr_save_gguf(path, p, config, NULL, t);
+    else if (status == CR_OK && gguf) status = cr_save_gguf(path, p, config, tokenizer, t);
     else if (status == CR_OK) status = save_checkpoint(m, path, config, p);
     cr_set_grad_enabled(recording);
     cr_params_free(p);
     free(config);
     return status;
+}
+
+cr_status cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type) {
+    return save(m, path, format, type, NULL);
+}
+
+cr_status cr_lm_save_gguf(const cr_lm *m, const char *path, const char *type, const char *tokenizer) {
+    return save(m, path, "gguf", type, tokenizer);
 }

@@ -50,6 +50,9 @@ cr_tokenizer *cr_tokenizer_of(const char *op, const char *path, char *text, size
     return t;
 }
 
+const cr_pipeline *cr_tokenizer_pipeline(const cr_tokenizer *t) { return t->pipeline; }
+bool cr_tokenizer_is_bytes(const cr_tokenizer *t) { return !t->pipeline && !t->chars; }
+
 cr_tokenizer *cr_tokenizer_bytes(void) { return make("tokenizer_bytes", false, 256); }
 
 /* ---- chars ---- */

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from .. import _core, nn
 from .._core import Device, Generator, Tensor
@@ -16,6 +16,9 @@ from ..nn import init
 from . import generation, pretrained
 from .cache import Store, write
 from .pretrained import Settings
+
+if TYPE_CHECKING:
+    from ..data import Tokenizer
 
 __all__ = ["Cache", "Decoder", "Spans", "attend", "consistent"]
 
@@ -335,9 +338,15 @@ class Decoder(nn.Module):
         pretrained.save(self, folder, max_shard_size)
 
     def save_gguf(
-        self, path: str | os.PathLike[str], type: str = "f16", metadata: Mapping[str, Any] | None = None
+        self,
+        path: str | os.PathLike[str],
+        type: str = "f16",
+        metadata: Mapping[str, Any] | None = None,
+        tokenizer: Tokenizer | None = None,
     ) -> None:
         """Writes a GGUF file, which llama.cpp reads.  type: of the matrices, "f32", "f16", "bf16" or "q8_0";
-        vectors and GPT-2's positions are f32. metadata: more entries, such as those of its tokenizer.
-        OSError: it cannot be written; the file that was there is as before."""
-        pretrained.save_gguf(self, path, type, metadata)
+        vectors and GPT-2's positions are f32.  tokenizer: its entries, which llama.cpp needs to read text.
+        metadata: more entries, in place of equal ones of the tokenizer.
+        ValueError: llama.cpp would read text as other tokens than this tokenizer.
+        OSError: the file cannot be written; the one that was there is as before."""
+        pretrained.save_gguf(self, path, type, metadata, tokenizer)

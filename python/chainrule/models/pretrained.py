@@ -18,6 +18,7 @@ from ..serialization import load
 from ..serialization.sharded import bytes_of, load_sharded
 
 if TYPE_CHECKING:
+    from ..data import Tokenizer
     from .decoder import Decoder
 
 __all__ = ["Settings", "build", "is_gguf", "kind_of", "read", "read_config", "save", "save_gguf"]
@@ -344,11 +345,21 @@ def save(model: Decoder, folder: str | os.PathLike[str], max_shard_size: int | s
     _core._save_folder(weights, os.fspath(folder), config_text(model), bytes_of(max_shard_size))
 
 
-def save_gguf(model: Decoder, path: str | os.PathLike[str], type: str, metadata: Mapping[str, Any] | None) -> None:
+def save_gguf(
+    model: Decoder,
+    path: str | os.PathLike[str],
+    type: str,
+    metadata: Mapping[str, Any] | None,
+    tokenizer: Tokenizer | None,
+) -> None:
     """Writes one file with the model and the entries of its tokenizer."""
+    entries: dict[str, Any] = {}
+    if tokenizer is not None:
+        folder = tokenizer._folder or ""
+        entries = json.loads(_core._tokenizer_gguf(tokenizer._source, folder, model.config.vocabulary))
     weights = plain_state(model, "save_gguf")
     for name in [name for name in weights if name.endswith(".codes")]:
         base = name.removesuffix(".codes")
         codes, scales = weights.pop(name), weights.pop(f"{base}.scales")
         weights[f"{base}.weight"] = _core._dequantize(codes, scales, _core.float32)
-    _core._save_gguf(weights, os.fspath(path), config_text(model), json.dumps(dict(metadata or {})), type)
+    _core._save_gguf(weights, os.fspath(path), config_text(model), json.dumps({**entries, **(metadata or {})}), type)

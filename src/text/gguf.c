@@ -1,0 +1,363 @@
+/* gguf.c - a tokenizer as the entries of a GGUF file that llama.cpp reads.
+ * llama.cpp runs two kinds that fit the models here: byte-level BPE ("gpt2"), whose splits it knows by a name, and
+ * SentencePiece's BPE ("llama"), which merges by the score of the token that results.  Any other tokenizer is
+ * refused, because llama.cpp would read the same text as other tokens. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/os.h"
+#include "../core/status.h"
+#include "../io/folder.h"
+#include "../io/utf8.h"
+#include "pipeline.h"
+#include "tokenizer.h"
+
+static const char op[] = "tokenizer_gguf", metaspace[] = "\xE2\x96\x81";   /* U+2581 */
+enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };         /* of tokenizer.ggml.token_type */
+
+/* Names that llama.cpp gives to splits; whole: a piece that is a token is not merged. */
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define AFTER_NUMBERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define CASED "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"
+#define CAPITALS "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*"
+#define AFTER_CASED "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+static const struct { const char *name; bool whole; const char *split; } splits[] = {
+    {"gpt-2", false, "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
+    {"gpt-2", false, "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
+    {"llama-bpe", true, CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" AFTER_NUMBERS},
+    {"smaug-bpe", false, CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" AFTER_NUMBERS},
+    {"qwen2", false, CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" AFTER_NUMBERS},
+    {"tekken", true, CASED "|" CAPITALS "|\\p{N}" AFTER_CASED},
+    {"gpt-4o", false, CASED CONTRACTIONS "?|" CAPITALS CONTRACTIONS "?|\\p{N}{1,3}" AFTER_CASED},
+};
+
+typedef struct vocabulary {
+    /* rank: of the merges that make it */
+    struct { const char *text; size_t bytes; int kind; int64_t rank; } *token;
+    int64_t n;
+} vocabulary;
+
+static bool is(const cr_json *v, const char *text) {
+    return v && v->kind == CR_JSON_STRING && v->bytes == strlen(text) && !memcmp(v->text, text, v->bytes);
+}
+
+static bool type_is(const cr_json *v, const char *type) { return is(cr_json_get(v, "type"), type); }
+
+static bool flag(const cr_json *object, const char *key, bool otherwise) {
+    const cr_json *v = cr_json_get(object, key);
+    return v && v->kind == CR_JSON_BOOL ? v->truth : otherwise;
+}
+
+static cr_status refused(const char *why) {
+    return cr_fail(CR_BAD_VALUE, op, "llama.cpp has no tokenizer like this one: %s", why);
+}
+
+/* ---- the vocabulary ---- */
+static void put_token(vocabulary *v, int64_t id, const char *text, size_t bytes, int kind) {
+    if (id < 0 || id >= v->n) return;               /* the pipeline has checked ids */
+    v->token[id].text = text;
+    v->token[id].bytes = bytes;
+    v->token[id].kind = kind;
+}
+
+static void put_vocabulary(vocabulary *v, const cr_pipeline *p, const cr_json *root) {
+    const cr_json *model = cr_json_get(root, "model"), *words = cr_json_get(model, "vocab"),
+                  *added = cr_json_get(root, "added_tokens");
+    for (const cr_json *w = words->first; w; w = w->next) put_token(v, w->integer, w->key, w->key_bytes, NORMAL);
+    for (int i = 0; i < 256 && !p->model.byte_level; i++)
+        if (p->model.byte_id[i] < v->n) v->token[p->model.byte_id[i]].kind = BYTE;
+    for (const cr_json *a = added ? added->first : NULL; a; a = a->next) {
+        const cr_json *id = cr_json_get(a, "id"), *text = cr_json_get(a, "content");
+        if (id && text) put_token(v, id->integer, text->text, text->bytes, flag(a, "special", false) ? CONTROL
+                                                                                                   : USER_DEFINED);
+    }
+    if (p->model.unk < v->n && !p->model.byte_level) v->token[p->model.unk].kind = UNKNOWN;
+}
+
+/* The two sides of a merge, "a b" or ["a", "b"]. */
+static bool sides(const cr_json *m, const char **left, size_t *left_bytes, const char **right, size_t *right_bytes) {
+    if (m->kind == CR_JSON_ARRAY && m->count == 2) {
+        *left = m->first->text, *left_bytes = m->first->bytes;
+        *right = m->first->next->text, *right_bytes = m->first->next->bytes;
+        return *left && *right;
+    }
+    const char *space = m->kind == CR_JSON_STRING ? memchr(m->text, ' ', m->bytes) : NULL;
+    if (!space) return false;
+    *left = m->text, *left_bytes = (size_t)(space - m->text);
+    *right = space + 1, *right_bytes = m->bytes - *left_bytes - 1;
+    return true;
+}
+
+static void put_merges(cr_out *o, const cr_json *merges) {
+    cr_out_format(o, ", \"tokenizer.ggml.merges\": [");
+    for (const cr_json *m = merges ? merges->first : NULL; m; m = m->next) {
+        cr_out both = {0};
+        const char *left, *right;
+        size_t a, b;
+        if (!sides(m, &left, &a, &right, &b)) continue;
+        cr_out_put(&both, left, a);
+        cr_out_put(&both, " ", 1);
+        cr_out_put(&both, right, b);
+        if (m != merges->first) cr_out_put(o, ", ", 2);
+        cr_out_string(o, both.text ? both.text : "", both.bytes);
+        o->failed |= both.failed;
+        cr_out_free(&both);
+    }
+    cr_out_put(o, "]", 1);
+}
+
+/* Tokens of the model's vocabulary; numbers that the tokenizer lacks get a name, since llama.cpp wants one. */
+static void put_tokens(cr_out *o, const vocabulary *v, int64_t size) {
+    cr_out_format(o, ", \"tokenizer.ggml.tokens\": [");
+    for (int64_t i = 0; i < size; i++) {
+        char hole[40];
+        if (i) cr_out_put(o, ", ", 2);
+        const bool named = i < v->n && v->token[i].text;
+        const int n = named ? 0 : snprintf(hole, sizeof hole, "[PAD%lld]", (long long)i);
+        cr_out_string(o, named ? v->token[i].text : hole, named ? v->token[i].bytes : (size_t)n);
+    }
+    cr_out_format(o, "], \"tokenizer.ggml.token_type\": [");
+    for (int64_t i = 0; i < size; i++)
+        cr_out_format(o, "%s%d", i ? ", " : "", i < v->n && v->token[i].text ? v->token[i].kind : UNUSED);
+    cr_out_put(o, "]", 1);
+}
+
+/* ---- byte-level BPE ---- */
+static const char *split_name(const cr_json *split, bool whole) {
+    const cr_json *pattern = cr_json_get(cr_json_get(split, "pattern"), "Regex");
+    if (!type_is(split, "Split") || !is(cr_json_get(split, "behavior"), "Isolated") || flag(split, "invert", false))
+        return NULL;
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
+        if (is(pattern, splits[i].split) && splits[i].whole == whole) return splits[i].name;
+    return NULL;
+}
+
+/* The name of the splits; NULL: llama.cpp knows none. */
+static const char *pre_name(const cr_json *root) {
+    const cr_json *pre = cr_json_get(root, "pre_tokenizer"), *first = NULL, *last = pre;
+    const bool whole = flag(cr_json_get(root, "model"), "ignore_merges", false);
+    if (type_is(pre, "Sequence")) {
+        const cr_json *parts = cr_json_get(pre, "pretokenizers");
+        if (!parts || parts->count < 1 || parts->count > 2) return NULL;
+        first = parts->count == 2 ? parts->first : NULL;
+        last = parts->count == 2 ? first->next : parts->first;
+    }
+    if (!type_is(last, "ByteLevel") || flag(last, "add_prefix_space", true)) return NULL;
+    if (!flag(last, "use_regex", true)) return first ? split_name(first, whole) : NULL;
+    if (whole) return NULL;
+    if (!first) return "gpt-2";
+    return type_is(first, "Digits") && flag(first, "individual_digits", false) ? "smollm" : NULL;
+}
+
+static cr_status put_byte_level(cr_out *o, const cr_pipeline *p, const cr_json *root) {
+    const char *pre = pre_name(root);
+    if (!pre) return refused("it splits text in a way that has no name there (tokenizer.ggml.pre)");
+    for (int i = 0; i < p->n_norms; i++)            /* llama.cpp leaves out NFC, which changes few texts */
+        if (p->norm[i].kind != CR_NORM_FORM || p->norm[i].form != CR_NFC)
+            return refused("it changes text before it splits it (\"normalizer\")");
+    cr_out_format(o, "\"tokenizer.ggml.model\": \"gpt2\", \"tokenizer.ggml.pre\": \"%s\"", pre);
+    put_merges(o, cr_json_get(cr_json_get(root, "model"), "merges"));
+    return CR_OK;
+}
+
+/* ---- SentencePiece's BPE ---- */
+/* Spaces become U+2581, one may be put in front, and nothing is split. */
+static bool is_spaced_as_sentencepiece(const cr_pipeline *p, bool *prefix) {
+    bool spaces = false;
+    *prefix = false;
+    for (int i = 0; i < p->n_norms; i++) {
+        const cr_normalizer *m = &p->norm[i];
+        const bool mark = m->content_bytes == 3 && !memcmp(m->content, metaspace, 3);
+        if (m->kind == CR_NORM_PREPEND && mark) *prefix = true;
+        else if (m->kind == CR_NORM_REPLACE && mark && m->literal && m->literal_bytes == 1 && *m->literal == ' ')
+            spaces = true;
+        else return false;
+    }
+    for (int i = 0; i < p->n_steps; i++) {
+        const cr_step *s = &p->step[i];
+        if (s->kind == CR_STEP_WORDS) continue;     /* cuts where no merge crosses */
+        if (s->kind != CR_STEP_METASPACE || strcmp(s->literal, metaspace)) return false;
+        spaces = true;
+        *prefix |= s->prepend != CR_PREPEND_NEVER;
+    }
+    return spaces;
+}
+
+/* Ranks of tokens by the merges that make them, one token after the other; false: a token's merges are apart. */
+static bool rank_tokens(vocabulary *v, const cr_pipeline *p, const cr_json *merges) {
+    int64_t rank = 0, last = -1;
+    for (const cr_json *m = merges ? merges->first : NULL; m; m = m->next) {
+        const char *left, *right;
+        size_t a, b;
+        uint32_t id;
+        if (!sides(m, &left, &a, &right, &b)) return false;
+        const uint32_t l = cr_words_find(&p->model.words, left, a), r = cr_words_find(&p->model.words, right, b);
+        if (l == CR_NO_ID || r == CR_NO_ID || cr_merge_find(&p->model, l, r, &id) == CR_NO_ID || id >= v->n)
+            return false;
+        if ((int64_t)id == last) continue;
+        if (v->token[id].rank) return false;
+        v->token[id].rank = ++rank;
+        last = id;
+    }
+    return true;
+}
+
+/* llama.cpp merges any two tokens whose text together is a token: are these the merges? */
+static bool merges_by_text(const vocabulary *v, const cr_pipeline *p) {
+    for (int64_t id = 0; id < v->n; id++) {
+        const char *s = v->token[id].text;
+        if (!s || v->token[id].kind != NORMAL) continue;
+        for (size_t cut = 1; cut < v->token[id].bytes; cut++) {
+            if (((unsigned char)s[cut] & 0xC0) == 0x80) continue;
+            const uint32_t l = cr_words_find(&p->model.words, s, cut),
+                           r = cr_words_find(&p->model.words, s + cut, v->token[id].bytes - cut);
+            uint32_t made;
+            if (l >= v->n || r >= v->n || v->token[l].kind != NORMAL || v->token[r].kind != NORMAL) continue;
+            if (cr_merge_find(&p->model, l, r, &made) == CR_NO_ID) return false;
+        }
+    }
+    return true;
+}
+
+static cr_status put_sentencepiece(cr_out *o, const cr_pipeline *p, const cr_json *root, vocabulary *v, int64_t size) {
+    bool prefix, bytes = p->model.byte_fallback;
+    for (int i = 0; i < 256; i++) bytes &= p->model.byte_id[i] != CR_NO_ID;
+    if (!bytes) return refused("it is no byte-level BPE, and has no token for each byte");
+    if (!is_spaced_as_sentencepiece(p, &prefix)) return refused("it does not write spaces as SentencePiece does");
+    if (!rank_tokens(v, p, cr_json_get(cr_json_get(root, "model"), "merges")) || !merges_by_text(v, p))
+        return refused("its merges do not follow from an order of its tokens");
+    cr_out_format(o, "\"tokenizer.ggml.model\": \"llama\", \"tokenizer.ggml.pre\": \"default\", "
+                     "\"tokenizer.ggml.add_space_prefix\": %s, \"tokenizer.ggml.scores\": [",
+                  prefix ? "true" : "false");
+    for (int64_t i = 0; i < size; i++)
+        cr_out_format(o, "%s-%lld.0", i ? ", " : "", i < v->n ? (long long)v->token[i].rank : 0LL);
+    cr_out_put(o, "]", 1);
+    return CR_OK;
+}
+
+/* ---- what the folder says: special tokens and the template of conversations ---- */
+typedef struct files { cr_json *tokenizer, *model; } files;
+
+static cr_status read_beside(const char *folder, const char *name, cr_json **out) {
+    cr_path at;
+    cr_mapping m;
+    *out = NULL;
+    if (!folder || cr_join(op, folder, name, &at)) return folder ? cr_error_status() : CR_OK;
+    if (!cr_os_exists(at.s)) return CR_OK;
+    cr_status status = cr_file_map(op, at.s, false, &m);
+    if (status != CR_OK) return status;
+    *out = cr_json_parse(op, at.s, m.data, m.bytes);
+    cr_os_unmap(&m);
+    return *out ? CR_OK : cr_error_status();
+}
+
+/* The id of a special token: by its name in tokenizer_config.json, or its number in config.json; -1: none. */
+static int64_t special_id(const files *f, const cr_tokenizer *t, const char *role) {
+    char key[64];
+    const cr_json *name = cr_json_get(f->tokenizer, role);
+    if (name && name->kind == CR_JSON_OBJECT) name = cr_json_get(name, "content");
+    const int64_t named = name && name->kind == CR_JSON_STRING ? cr_tokenizer_find(t, name->text, name->bytes) : -1;
+    if (named >= 0) return named;
+    snprintf(key, sizeof key, "%s_id", role);
+    const cr_json *id = cr_json_get(f->model, key);
+    if (id && id->kind == CR_JSON_ARRAY) id = id->first;
+    return id && id->kind == CR_JSON_NUMBER && id->integral && id->integer >= 0 ? id->integer : -1;
+}
+
+static void put_template(cr_out *o, const char *folder, const files *f) {
+    cr_path at;
+    cr_mapping m;
+    const cr_json *said = cr_json_get(f->tokenizer, "chat_template");
+    for (const cr_json *v = said && said->kind == CR_JSON_ARRAY ? said->first : NULL; v; v = v->next)
+        if (is(cr_json_get(v, "name"), "default")) said = cr_json_get(v, "template");
+    if (folder && !cr_join(op, folder, "chat_template.jinja", &at) && cr_os_exists(at.s) && cr_os_map(at.s, &m)) {
+        if (cr_utf8_valid((const char *)m.data, m.bytes) == m.bytes) {
+            cr_out_format(o, ", \"tokenizer.chat_template\": ");
+            cr_out_string(o, (const char *)m.data, m.bytes);
+        }
+        cr_os_unmap(&m);
+    } else if (said && said->kind == CR_JSON_STRING) {
+        cr_out_format(o, ", \"tokenizer.chat_template\": ");
+        cr_out_string(o, said->text, said->bytes);
+    }
+}
+
+/* around: ids before and after a text, by the post-processor. */
+static void put_special(cr_out *o, const files *f, const cr_tokenizer *t, const cr_ids *before, const cr_ids *after,
+                        int64_t size) {
+    static const char *const roles[][2] = {{"bos_token", "bos_token_id"},
+                                           {"eos_token", "eos_token_id"},
+                                           {"unk_token", "unknown_token_id"},
+                                           {"pad_token", "padding_token_id"}};
+    for (int i = 0; i < 4; i++) {
+        int64_t id = special_id(f, t, roles[i][0]);
+        if (i == 0 && before->n) id = before->at[0];
+        if (i == 1 && id < 0 && after->n) id = after->at[0];
+        if (id >= 0 && id < size) cr_out_format(o, ", \"tokenizer.ggml.%s\": %lld", roles[i][1], (long long)id);
+    }
+    cr_out_format(o, ", \"tokenizer.ggml.add_bos_token\": %s, \"tokenizer.ggml.add_eos_token\": %s",
+                  before->n ? "true" : "false", after->n ? "true" : "false");
+}
+
+/* ---- the whole ---- */
+/* 256 tokens, one for each byte: a byte-level BPE without merges. */
+static void put_bytes(cr_out *o, int64_t size) {
+    cr_out_format(o, "\"tokenizer.ggml.model\": \"gpt2\", \"tokenizer.ggml.pre\": \"gpt-2\", "
+                     "\"tokenizer.ggml.merges\": [], \"tokenizer.ggml.tokens\": [");
+    for (int64_t i = 0; i < size; i++) {
+        char c[40];
+        const int n = i < 256 ? cr_utf8_encode(cr_alphabet_of((unsigned char)i), c)
+                              : snprintf(c, sizeof c, "[PAD%lld]", (long long)i);
+        if (i) cr_out_put(o, ", ", 2);
+        cr_out_string(o, c, (size_t)n);
+    }
+    cr_out_format(o, "], \"tokenizer.ggml.token_type\": [");
+    for (int64_t i = 0; i < size; i++) cr_out_format(o, "%s%d", i ? ", " : "", i < 256 ? NORMAL : UNUSED);
+    cr_out_put(o, "]", 1);
+}
+
+static cr_status put_pipeline(cr_out *o, const cr_pipeline *p, int64_t size) {
+    if (p->model.kind != CR_MODEL_BPE)
+        return refused(p->model.kind == CR_MODEL_UNIGRAM ? "it is a Unigram" : "it is a WordPiece");
+    if (p->model.prefix[0] || p->model.suffix[0]) return refused("its tokens mark the inside or the end of a word");
+    if (p->before.n > 1 || p->after.n > 1) return refused("it puts several tokens around a text");
+    cr_json *root = cr_json_parse(op, "the tokenizer", p->json, p->json_bytes);
+    vocabulary v = {.n = p->size};
+    v.token = calloc((size_t)p->size + 1, sizeof *v.token);
+    cr_status status = !root ? cr_error_status() : v.token ? CR_OK : cr_fail(CR_NO_MEMORY, op, "no memory");
+    if (status == CR_OK) put_vocabulary(&v, p, root);
+    if (status == CR_OK)
+        status = p->model.byte_level ? put_byte_level(o, p, root) : put_sentencepiece(o, p, root, &v, size);
+    if (status == CR_OK) put_tokens(o, &v, size);
+    free(v.token);
+    cr_json_free(root);
+    return status;
+}
+
+char *cr_tokenizer_gguf(const cr_tokenizer *t, const char *folder, int64_t size) {
+    if (cr_lacks(op, "the tokenizer", t)) return NULL;
+    const cr_pipeline *p = cr_tokenizer_pipeline(t);
+    const int64_t own = cr_tokenizer_size(t);
+    if (size < own)
+        return cr_fail(CR_BAD_VALUE, op, "the tokenizer has %lld tokens, the model %lld", (long long)own,
+                       (long long)size), NULL;
+    cr_out o = {0};
+    cr_out_put(&o, "{", 1);
+    cr_status status = CR_OK;
+    if (p) status = put_pipeline(&o, p, size);
+    else if (cr_tokenizer_is_bytes(t)) put_bytes(&o, size);
+    else status = refused("its tokens are the characters of one text");
+    files f = {0};
+    if (status == CR_OK) status = read_beside(folder, "tokenizer_config.json", &f.tokenizer);
+    if (status == CR_OK) status = read_beside(folder, "config.json", &f.model);
+    static const cr_ids none;
+    if (status == CR_OK) put_special(&o, &f, t, p ? &p->before : &none, p ? &p->after : &none, size);
+    if (status == CR_OK) put_template(&o, folder, &f);
+    cr_json_free(f.tokenizer);
+    cr_json_free(f.model);
+    cr_out_put(&o, "}", 2);                         /* with the end of the string */
+    if (status == CR_OK) status = cr_out_check(&o, op, "the tokenizer");
+    if (status == CR_OK) return o.text;
+    cr_out_free(&o);
+    return NULL;
+}

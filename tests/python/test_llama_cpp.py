@@ -1,0 +1,210 @@
+"""llama.cpp runs the GGUF files that chainrule writes: the same tokens, logits and greedy text.  Its package is
+xllamacpp (make oracle); the entries for tokenizers are tested without it too."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import chainrule as cr
+import pytest
+from chainrule import models
+from chainrule.data import Tokenizer
+from chainrule.models.decoder import Decoder
+from conftest import BUILD
+
+PROGRAM = BUILD / "chainrule"
+TEXT = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+TEXTS = (
+    TEXT,
+    "  two  spaces\n\n\tit's 12345 ß 漢字 😀 e\u0301\u00a0end ",
+    "",
+    " ",
+    "\n\n\n",
+    "3.14159+2.71828=5.85987",
+)
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+
+
+def made(kind: str) -> Decoder:
+    cr.manual_seed(0)
+    if kind == "gpt2":
+        return models.GPT(600, 256, 2, 4, 64).eval()
+    options: dict[str, dict[str, Any]] = {
+        "llama": {},
+        "mistral": {"window": 200},  # longer than the texts: llama.cpp attends to all tokens
+        "qwen2": {"qkv_bias": True, "tied": True},
+        "qwen3": {"qk_norm": True},
+    }
+    return models.Llama(600, 256, 2, 4, 64, 128, 2, **options[kind]).eval()
+
+
+def entries(tokenizer: Tokenizer, path: Path, size: int = 600) -> dict[str, Any]:
+    model = models.Llama(size, context=8, layers=1, heads=1, width=8, inner=8)
+    model.save_gguf(path, "f32", tokenizer=tokenizer)
+    said = json.loads(cr._core._load_metadata(str(path)))
+    return {key.removeprefix("tokenizer."): value for key, value in said.items() if key.startswith("tokenizer.")}
+
+
+def sentencepiece(tmp_path: Path) -> Tokenizer:
+    """Llama 2's form: a BPE of pieces with spaces as U+2581, and a token for each byte."""
+    words = ["\u2581", "t", "h", "e", "a", "n", "d", "\u2581t", "he", "\u2581the", "\u2581a", "nd", "\u2581and"]
+    vocab = {"<unk>": 0, "<s>": 1, "</s>": 2} | {f"<0x{i:02X}>": 3 + i for i in range(256)}
+    vocab |= {word: 259 + i for i, word in enumerate(words)}
+    merges = ["\u2581 t", "h e", "\u2581t he", "\u2581 a", "n d", "\u2581a nd"]
+    added = [
+        {"id": i, "content": name, "special": True, "single_word": False, "lstrip": False, "rstrip": False,
+         "normalized": False}
+        for i, name in enumerate(("<unk>", "<s>", "</s>"))
+    ]  # fmt: skip
+    replace = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+    file = {
+        "added_tokens": added,
+        "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}, replace]},
+        "pre_tokenizer": None,
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [],
+            "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}},
+        },
+        "decoder": {"type": "ByteFallback"},
+        "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": vocab,
+                  "merges": merges},
+    }  # fmt: skip
+    (tmp_path / "spm").mkdir(exist_ok=True)
+    (tmp_path / "spm" / "tokenizer.json").write_text(json.dumps(file))
+    (tmp_path / "spm" / "tokenizer_config.json").write_text('{"eos_token": "</s>", "chat_template": "{{ messages }}"}')
+    return Tokenizer.from_pretrained(tmp_path / "spm")
+
+
+def changed(tmp_path: Path, change: Callable[[dict[str, Any]], None], split: str | None = None) -> Tokenizer:
+    """A trained tokenizer whose file was changed."""
+    Tokenizer.train_bpe(TEXT, 400, split=split).save(tmp_path / "tokenizer.json")
+    file = json.loads((tmp_path / "tokenizer.json").read_text())
+    change(file)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(file))
+    return Tokenizer.from_file(tmp_path / "tokenizer.json")
+
+
+def test_entries(tmp_path: Path) -> None:
+    """Names of splits, kinds of tokens, special tokens; numbers that only the model has get a name."""
+    path = tmp_path / "m.gguf"
+    trained = Tokenizer.train_bpe(TEXT, 300, special_tokens=["<|endoftext|>"])
+    said = entries(trained, path)
+    assert (said["ggml.model"], said["ggml.pre"]) == ("gpt2", "gpt-2")
+    assert len(said["ggml.tokens"]) == len(said["ggml.token_type"]) == 600 and len(said["ggml.merges"]) == 43
+    at = trained.special_tokens["<|endoftext|>"]
+    assert (said["ggml.token_type"][at], said["ggml.tokens"][at]) == (3, "<|endoftext|>")
+    assert (said["ggml.token_type"][299:301], said["ggml.tokens"][599]) == ([1, 5], "[PAD599]")
+    assert said["ggml.add_bos_token"] is False
+    for split, pre in ((LLAMA3, "smaug-bpe"), (QWEN2, "qwen2")):
+        assert entries(Tokenizer.train_bpe(TEXT, 400, split=split), path)["ggml.pre"] == pre
+    whole = changed(tmp_path, lambda file: file["model"].update(ignore_merges=True), LLAMA3)
+    assert entries(whole, path)["ggml.pre"] == "llama-bpe"
+    said = entries(sentencepiece(tmp_path), path)
+    assert (said["ggml.model"], said["ggml.add_space_prefix"], said["ggml.add_bos_token"]) == ("llama", True, True)
+    assert (said["ggml.bos_token_id"], said["ggml.eos_token_id"]) == (1, 2)
+    assert said["ggml.token_type"][:4] == [2, 3, 3, 6] and said["chat_template"] == "{{ messages }}"
+    assert said["ggml.scores"][266:270] == [-1, -2, -3, -4]
+    said = entries(Tokenizer.bytes(), path)
+    assert said["ggml.tokens"][ord("a")] == "a" and said["ggml.tokens"][32] == "\u0120"
+
+
+def test_what_llama_cpp_lacks_is_refused(tmp_path: Path) -> None:
+    """Each with its reason; metadata goes on without the tokenizer; the file that was there stays."""
+    path = tmp_path / "m.gguf"
+    entries(Tokenizer.bytes(), path)
+    before = path.read_bytes()
+    spm = json.loads((tmp_path / "spm" / "tokenizer.json").read_text()) if sentencepiece(tmp_path) else {}
+    spm["model"]["merges"] = ["\u2581 t", "h e", "\u2581t he", "\u2581 a", "n d"]  # \u2581and is a token
+    (tmp_path / "apart.json").write_text(json.dumps(spm))
+    for tokenizer, why in (
+        (Tokenizer.chars("abc"), "characters of one text"),
+        (Tokenizer.train_bpe(TEXT, 300, split=r"\w+|\W+"), "tokenizer.ggml.pre"),
+        (changed(tmp_path, lambda file: file.update(normalizer={"type": "Lowercase"})), "changes text"),
+        (Tokenizer.from_file(tmp_path / "apart.json"), "merges do not follow"),
+        (Tokenizer.train_bpe(TEXT, 700), "has 700 tokens, the model 600"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            entries(tokenizer, path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(not PROGRAM.exists(), reason="the program chainrule is not built")
+def test_the_program_writes_the_tokenizer(tmp_path: Path) -> None:
+    """export takes the tokenizer of the folder, or that of the GGUF file; says where llama.cpp knows none."""
+    made("llama").save_pretrained(tmp_path / "m")
+    Tokenizer.train_bpe(TEXT, 400).save(tmp_path / "m" / "tokenizer.json")
+    found = []
+    (tmp_path / "elsewhere").mkdir()
+    for source, to in (("m", "elsewhere/a.gguf"), ("elsewhere/a.gguf", "b.gguf")):
+        command = [str(PROGRAM), "export", "--model", source, "--out", to, "--format", "gguf", "--dtype", "q8_0"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert "no tokenizer" not in done.stderr
+        said = json.loads(cr._core._load_metadata(str(tmp_path / to)))
+        found.append({key: value for key, value in said.items() if key.startswith("tokenizer.")})
+    assert found[0] == found[1] and len(found[0]["tokenizer.ggml.tokens"]) == 600
+    Tokenizer.chars("abc").save(tmp_path / "m" / "tokenizer.json")
+    command = [str(PROGRAM), "export", "--model", "m", "--out", "c.gguf", "--format", "gguf"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "the file has no tokenizer: " in done.stderr and "characters of one text" in done.stderr
+
+
+def asked(path: Path, questions: list[dict[str, Any]]) -> list[Any]:
+    """The answers of llama.cpp, in a process of its own."""
+    lines = "".join(json.dumps(question) + "\n" for question in questions)
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("llama_cpp.py"), path],
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "mistral", "qwen2", "qwen3"])
+def test_llama_cpp_agrees(kind: str, tmp_path: Path) -> None:
+    """Tokens of every text, greedy text, and log-probabilities within f16's cache, for f16 and Q8_0."""
+    pytest.importorskip("xllamacpp")
+    path, trained = tmp_path / "m.gguf", Tokenizer.train_bpe(TEXT, 512, split={"qwen2": QWEN2}.get(kind))
+    ids = trained.encode("chainrule is a library")
+    for type_ in ("f16", "q8_0"):
+        made(kind).save_gguf(path, type_, tokenizer=trained)
+        questions: list[dict[str, Any]] = [{"text": text, "special": False} for text in TEXTS]
+        *tokens, (text, probabilities) = asked(path, [*questions, {"ids": ids, "n": 12}])
+        assert tokens == [trained.encode(text) for text in TEXTS]
+        ours = models.from_pretrained(path, dtype=cr.float32)
+        assert len(text) == 12
+        wanted = ours(cr.tensor([ids + text])).log_softmax(-1)[0].tolist()
+        compared, at = 0, 0
+        for row in probabilities:  # of tokens whose text is whole
+            while text[at] != row["id"]:
+                at += 1
+            for each in row["top_logprobs"]:
+                assert abs(each["logprob"] - wanted[len(ids) - 1 + at][each["id"]]) < 0.02, (kind, type_, at)
+                compared += 1
+            at += 1
+        assert compared > 600
+        for at, token in enumerate(text):  # the likeliest, up to rounding
+            assert wanted[len(ids) - 1 + at][token] > max(wanted[len(ids) - 1 + at]) - 0.02
+
+
+def test_llama_cpp_agrees_on_sentencepiece(tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp")
+    path, pieces = tmp_path / "m.gguf", sentencepiece(tmp_path)
+    made("llama").save_gguf(path, "f16", tokenizer=pieces)
+    texts = ["the and then", " the", "a  band", "ß 漢 the", "the\nand"]
+    got = asked(path, [{"text": text, "special": special} for text in texts for special in (False, True)])
+    wanted = [ids for text in texts for ids in (pieces.encode(text), [1, *pieces.encode(text)])]
+    assert got == wanted
