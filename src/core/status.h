@@ -32,6 +32,7 @@ typedef struct cr_thread_modes {
     bool anomaly;                                   /* cr_set_anomaly: an op that makes a NaN or an infinity fails */
     bool no_grad, auto_transfer;                    /* cr_set_grad_enabled, cr_auto_transfer */
     bool casting;                                   /* autocast.c: inputs are cast by the policy */
+    bool noting;                                    /* checkpoint.c: tensors of graphs that ops read are noted */
 } cr_thread_modes;
 extern _Thread_local cr_thread_modes cr_modes;
 
