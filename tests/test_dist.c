@@ -241,8 +241,8 @@ TEST(bits_do_not_depend_on_ranks) {
     printf("bits muon %016llx\n", (unsigned long long)whole);
 }
 
-/* ---- a model of four weights of two blocks each: the figures of docs/scaling.md, to the byte */
-enum { BLOCK = 1 << 16, WEIGHTS = 4, SIDE = 128 };
+/* ---- a model of 64 weights of two blocks each: bytes of an exchange and of memory, to the byte */
+enum { BLOCK = 1 << 16, WEIGHTS = 64, SIDE = 128 };
 
 typedef struct footprint { int64_t sent, moments, all; } footprint;
 
@@ -258,7 +258,7 @@ static footprint footprint_of(bool shard) {
     }
     const cr_optim_options oo = cr_optim_defaults(CR_ADAMW);
     cr_optim *opt = cr_optim_new(params, &oo);
-    cr_parallel *p = cr_parallel_new(world, opt, &(cr_parallel_options){.microbatches = n, .bucket_bytes = BLOCK,
+    cr_parallel *p = cr_parallel_new(world, opt, &(cr_parallel_options){.microbatches = n, .bucket_bytes = 16 * BLOCK,
                                                                         .shard = shard});
     CHECK(p, "%s", cr_error());
     for (int step = 0; step < 2 && p; step++) {
@@ -289,12 +289,12 @@ TEST(bytes_and_memory_of_a_rank) {
           (long long)whole.sent, (long long)shards.sent);
     CHECK(shards.moments == 2 * bytes / n, "sharded %lld bytes of moments", (long long)shards.moments);
     if (n == 4)
-        CHECK((double)shards.all <= 0.65 * (double)whole.all, "%lld bytes sharded of %lld", (long long)shards.all,
+        CHECK((double)shards.all <= 0.63 * (double)whole.all, "%lld bytes sharded of %lld", (long long)shards.all,
               (long long)whole.all);
 }
 
 /* ---- gradients on time: a GPT with a small vocabulary, and blocks under checkpoints */
-enum { DEEP = 12 };
+enum { DEEP = 20 };
 typedef struct chain { cr_tensor *weight[DEEP][2]; } chain;
 typedef struct link { const chain *all; int i; } link;
 
