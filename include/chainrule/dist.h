@@ -69,6 +69,10 @@ cr_status    cr_parallel_step(cr_parallel *p, double max_norm, double *loss, dou
                             /* adds up the gradients of all ranks, clips them to max_norm
                                (INFINITY: no limit), steps.  *loss: mean over microbatches; *norm:
                                before clipping (either NULL); a loss that is not finite: no step */
+cr_status    cr_parallel_collect(cr_parallel *p);
+                            /* shard: all moments to the optimizer of rank 0, for a checkpoint; every
+                               rank calls it, between steps; other optimizers: nothing */
+void         cr_parallel_scatter(cr_parallel *p);  /* after that, before the next step */
 cr_parallel_stats cr_parallel_look(const cr_parallel *p);
 
 #endif

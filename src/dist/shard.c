@@ -26,14 +26,18 @@ double cr_block_sum(const float *g, int64_t n) {
 static int64_t blocks_of(int64_t n) { return (n + CR_NORM_BLOCK - 1) / CR_NORM_BLOCK; }
 
 /* ---- making */
-cr_status cr_shard_begin(cr_parallel *p) {
-    p->state = cr_optim_state(p->opt);              /* holds the moments that a checkpoint has given */
-    if (!p->state) return cr_error_status();
+static void drop_moments(const cr_parallel *p) {
     for (int64_t i = 0; i < p->opt->count; i++)
         for (int k = 0; k < 2; k++) {
             cr_drop(p->opt->slots[i].moment[k]);
             p->opt->slots[i].moment[k] = NULL;
         }
+}
+
+cr_status cr_shard_begin(cr_parallel *p) {
+    p->state = cr_optim_state(p->opt);              /* holds the moments that a checkpoint has given */
+    if (!p->state) return cr_error_status();
+    drop_moments(p);
     p->opt->sharded = p;
     return CR_OK;
 }
@@ -262,4 +266,61 @@ cr_status cr_shard_update(cr_parallel *p, float *flat, double scale) {
     cr_scope_end();
     cr_set_grad_enabled(recording);
     return status;
+}
+
+/* ---- all moments on rank 0, for a checkpoint */
+static cr_status put_moment(cr_parallel *p, int64_t i, int k, const float *from) {
+    cr_slot *s = &p->opt->slots[i];
+    if (!s->moment[k]) s->moment[k] = cr_moment_new(p->opt, s);
+    return s->moment[k] ? cr_write(s->moment[k], CR_F32, from, (size_t)p->places[i].n * 4) : cr_error_status();
+}
+
+static cr_status collect_pieces(cr_parallel *p, int k, float *flat) {
+    for (int64_t i = 0; i < p->pieces->count; i++) {
+        const cr_unit *x = &p->piece[i];
+        const cr_tensor *m = p->pieces->slots[i].moment[k];
+        if (m) memcpy(flat + p->places[x->param].at + x->from, cr_data(m), (size_t)x->n * 4);
+    }
+    cr_status status = gather(p, flat);
+    for (int64_t i = 0; i < p->opt->count && status == CR_OK && !p->w->rank; i++) {
+        const cr_slot *s = &p->opt->slots[i];
+        if (k < s->update->moments && s->steps > 0) status = put_moment(p, i, k, flat + p->places[i].at);
+    }
+    return status;
+}
+
+/* Before the first step every rank has what was loaded. */
+static cr_status collect_state(cr_parallel *p) {
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++)
+        for (int k = 0; k < p->opt->slots[i].update->moments && status == CR_OK; k++) {
+            const int64_t at = cr_params_find(p->state, p->opt->slots[i].entry[k]);
+            if (at >= 0) status = put_moment(p, i, k, cr_data(cr_params_at(p->state, at)));
+        }
+    return status;
+}
+
+cr_status cr_parallel_collect(cr_parallel *p) {
+    static const char name[] = "parallel_collect";
+    if (cr_lacks(name, "the object", p) || cr_world_lacks(name, p->w)) return cr_error_status();
+    if (p->begun) return cr_fail(CR_RUNTIME, name, "a step has begun: cr_parallel_step comes first");
+    if (!p->o.shard) return CR_OK;
+    const bool recording = cr_set_grad_enabled(false);
+    const cr_parallel_stats stats = p->stats;
+    float *flat = p->pieces ? malloc((size_t)p->total * 4 + 1) : NULL;
+    cr_status status = CR_OK;
+    if (!p->pieces) status = p->w->rank ? CR_OK : collect_state(p);
+    else if (!flat) status = cr_fail(CR_NO_MEMORY, name, "no memory for %lld moments", (long long)p->total);
+    for (int k = 0; k < 2 && p->pieces && status == CR_OK; k++) status = collect_pieces(p, k, flat);
+    free(flat);
+    p->stats = stats;
+    p->opt->sharded = status == CR_OK ? NULL : p;
+    cr_set_grad_enabled(recording);
+    return status;
+}
+
+void cr_parallel_scatter(cr_parallel *p) {
+    if (cr_lacks("parallel_scatter", "the object", p) || !p->o.shard) return;
+    drop_moments(p);
+    p->opt->sharded = p;
 }
