@@ -469,8 +469,8 @@ TEST(checkpointing_gives_the_same_gradients) {
     }
 }
 
-/* Blocks of a network, y = tanh(tanh(x a) b) * scale, whose weights are in ctx.  With shared the blocks also multiply by
- * one weight of the whole network. */
+/* Blocks of a network, y = tanh(tanh(x a) b) * scale, whose weights are in ctx.  With shared the blocks also multiply
+ * by one weight of the whole network. */
 enum { BLOCKS = 20, SIDE = 8 };
 typedef struct arrivals {
     cr_tensor *weight[BLOCKS][2], *shared;

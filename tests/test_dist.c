@@ -229,7 +229,8 @@ TEST(bits_do_not_depend_on_ranks) {
         uint64_t first = 0;
         for (int k = 0; k < 8; k++) {
             OK(cr_set_num_threads(k == 1 ? 2 : 1));
-            const uint64_t h = train(M, (int64_t[]){0, 0, 3000, 20004, 0, 12345, 0, 9000}[k], k == 4 || k == 5, k > 5, false);
+            const int64_t bucket = (int64_t[]){0, 0, 3000, 20004, 0, 12345, 0, 9000}[k];
+            const uint64_t h = train(M, bucket, k == 4 || k == 5, k > 5, false);
             if (!k) first = h;
             CHECK(h == first, "M %d, case %d: %016llx, not %016llx", (int)M, k, (unsigned long long)h,
                   (unsigned long long)first);
@@ -425,7 +426,8 @@ TEST(bad_parallel) {
     FAILS(CR_BAD_VALUE, "[parallel_new] a step of 0 microbatches cannot feed",
           cr_parallel_new(world, o.opt, &(cr_parallel_options){0}));
     FAILS(CR_BAD_VALUE, "the options", cr_parallel_new(world, o.opt, NULL));
-    FAILS(CR_BAD_VALUE, "bucket_bytes -1", cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .bucket_bytes = -1}));
+    FAILS(CR_BAD_VALUE, "bucket_bytes -1",
+          cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .bucket_bytes = -1}));
     if (cr_world_size(world) > 1) {
         const int64_t M = cr_world_rank(world) == 1 ? 16 : 8;
         FAILS(CR_BAD_VALUE, "rank 1 and rank 0 differ in the number of microbatches",

@@ -66,8 +66,8 @@ static int64_t nearest(const cr_parallel *p, int64_t u, int64_t at, int64_t n, i
     return best;
 }
 
-/* Cuts a bucket, so that what each rank has of all buckets so far comes near to its share.  before[s]: floats that ranks
- * below s have of them. */
+/* Cuts a bucket, so that what each rank has of all buckets so far comes near to its share.  before[s]: floats that
+ * ranks below s have of them. */
 static void cut(cr_parallel *p, const cr_bucket *b, int64_t *cuts, int64_t unit, int64_t *before) {
     const int size = p->w->size;
     cuts[0] = 0;

@@ -5,8 +5,9 @@
  * microbatches (tree.h).  A rank has a run of microbatches and adds what it can by itself; then each
  * bucket of flat memory is exchanged (exchange.c), in the last backward pass of the rank or after it.
  *
- * In the first step parameters lie in reverse order.  Behind its passes they are laid out in the order in which rank 0's
- * gradients came, so later steps complete the first buckets first.  All ranks send buckets in the order of their numbers.
+ * In the first step parameters lie in reverse order.  Behind its passes they are laid out in the order in which
+ * rank 0's gradients came, so later steps complete the first buckets first.  All ranks send buckets in the order of
+ * their numbers.
  *
  * Files: layout.c (flat memory), shard.c (the sharded optimizer). */
 #include "parallel.h"
@@ -315,8 +316,8 @@ cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
     for (int64_t i = 0; i < p->opt->count; i++) p->places[i].arrived = false;
     cr_scope_begin();
     const cr_tensor *share = p->o.microbatches > 1 ? cr_mul_scalar(loss, 1 / (double)p->o.microbatches) : loss;
-    cr_status status = share ? cr_backward(share, CR_NONE, &(cr_backward_options){.on_grad = on_grad, .on_product = on_product, .ctx = p})
-                             : cr_error_status();
+    const cr_backward_options options = {.on_grad = on_grad, .on_product = on_product, .ctx = p};
+    cr_status status = share ? cr_backward(share, CR_NONE, &options) : cr_error_status();
     cr_scope_end();
     if (status != CR_OK) return status;
     if (p->at == p->last - 1) count_early(p);
