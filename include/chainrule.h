@@ -273,6 +273,8 @@ cr_status   cr_backward(const cr_tensor *y, const cr_tensor *cotangent,
                         const cr_backward_options *o);
                             /* add to the gradients of leaves; cotangent CR_NONE: 1, y scalar; o
                                NULL: all off */
+int64_t     cr_backward_visited(void);      /* nodes that this thread's running pass, or its last
+                               one, has visited */
 cr_status   cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents,
                          int n_in, const cr_tensor *const *in, cr_tensor **grads,
                          const cr_backward_options *o);
@@ -286,8 +288,8 @@ int64_t     cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void
                             /* id >= 1, 0 on failure; done (or NULL) is called once, when the
                                hook is removed or freed */
 int64_t     cr_add_late_hook(cr_tensor *leaf, cr_hook hook, void *ctx, void (*done)(void *ctx));
-                            /* hook(leaf) after each addition to its gradient, where cr_backward
-                               has no on_grad; returns CR_NONE, or NULL (failure) */
+                            /* hook(leaf) as soon as a pass has added its complete gradient, where
+                               cr_backward has no on_grad; returns CR_NONE, or NULL (failure) */
 cr_status   cr_remove_hook(cr_tensor *t, int64_t id);   /* also from inside a hook */
 
 bool        cr_set_anomaly(bool on);

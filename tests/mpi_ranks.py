@@ -82,9 +82,9 @@ def unit_tests(folder: Path) -> None:
         for ranks in (2, 3, 4) if engine else (1,):
             output = run(folder, engine, ranks, UNIT)
             assert len(re.findall(r"^result: \d+ passed, 0 failed", output, re.MULTILINE)) == ranks, output
-            for m, value in re.findall(r"^bits (\d+) (\w+)$", output, re.MULTILINE):
+            for m, value in re.findall(r"^bits (\w+) (\w+)$", output, re.MULTILINE):
                 seen[m].add(value)
-    assert set(seen) == {"4", "6", "8"}, seen
+    assert set(seen) == {"4", "6", "8", "muon"}, seen
     assert all(len(values) == 1 for values in seen.values()), f"bits differ: {dict(seen)}"
 
 
@@ -107,6 +107,19 @@ def variants(folder: Path) -> None:
         run(folder, None, 1, *train, "--out", f"one{i}")
         run(folder, "mpich", 3, *train, "--out", f"three{i}")
         assert bits(folder / f"three{i}") == bits(folder / f"one{i}"), f"other bits: {more}"
+
+
+def sharded(folder: Path) -> None:
+    """--shard-optimizer: the bits of one process, also over 4, 3 and 2 ranks and one in one run."""
+    for name, more in {"adamw": [], "muon": ["--optimizer", "muon"], "bf16": ["--dtype", "bf16"]}.items():
+        train = [PROGRAM, *TRAIN, "--microbatches", 4, *more]
+        run(folder, None, 1, *train, "--out", f"whole-{name}")
+        run(folder, "mpich", 4, *train, "--shard-optimizer", "--out", name, "--stop-at", 2)
+        go_on = [PROGRAM, "train", "--resume", name]
+        run(folder, "mpich", 2, *go_on, "--shard-optimizer", "--stop-at", 3)
+        run(folder, "openmpi", 3, *go_on, "--shard-optimizer", "--stop-at", 5)
+        run(folder, None, 1, *go_on)
+        assert bits(folder / name) == bits(folder / f"whole-{name}"), f"other bits: {name}"
 
 
 def resume(folder: Path) -> None:
@@ -208,6 +221,7 @@ TESTS: tuple[Callable[[Path], None], ...] = (
     unit_tests,
     program,
     variants,
+    sharded,
     resume,
     engines,
     mistakes,

@@ -469,6 +469,107 @@ TEST(checkpointing_gives_the_same_gradients) {
     }
 }
 
+/* Blocks of a network, y = tanh(tanh(x a) b) * scale, whose weights are in ctx.  With shared the blocks also multiply
+ * by one weight of the whole network. */
+enum { BLOCKS = 20, SIDE = 8 };
+typedef struct arrivals {
+    cr_tensor *weight[BLOCKS][2], *shared;
+    bool share;
+    int64_t at[BLOCKS][2], shared_at;               /* nodes visited when its gradient came; -1: not yet */
+    int again;                                      /* gradients that came twice */
+} arrivals;
+typedef struct of_block { const arrivals *all; int i; } of_block;
+
+static cr_tensor *two_products(int n, const cr_tensor *const *in, void *ctx) {
+    (void)n;
+    const of_block *b = ctx;
+    cr_scope_begin();
+    const cr_tensor *h = in[0];
+    for (int k = 0; k < 2; k++) h = cr_tanh(cr_matmul(h, b->all->weight[b->i][k]));
+    cr_tensor *y = b->all->share ? cr_mul(h, b->all->shared) : cr_mul_scalar(h, 1.5);
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
+
+static void arrives(arrivals *a, const cr_tensor *leaf) {
+    int64_t *at = &a->shared_at;
+    for (int i = 0; i < 2 * BLOCKS; i++)
+        if (a->weight[i / 2][i % 2] == leaf) at = &a->at[i / 2][i % 2];
+    a->again += *at >= 0;
+    *at = cr_backward_visited();
+}
+static cr_status arrives_by_on_grad(cr_tensor *leaf, const cr_tensor *g, void *ctx) {
+    (void)g;
+    arrives(ctx, leaf);
+    return CR_OK;
+}
+static cr_tensor *arrives_by_hook(const cr_tensor *leaf, void *ctx) {
+    arrives(ctx, leaf);
+    return (cr_tensor *)(uintptr_t)CR_NONE;
+}
+
+/* How the gradients come: by on_grad, by late hooks, by late hooks with chosen inputs. */
+static void check_arrivals(int how, bool checkpoints, bool share) {
+    static const char *const names[] = {"on_grad", "late hooks", "late hooks, inputs"};
+    arrivals a = {.share = share, .shared_at = -1};
+    of_block of[BLOCKS];
+    cr_generator *g = cr_generator_new(test_seed());
+    cr_scope_begin();
+    const cr_tensor *all[2 * BLOCKS + 1];
+    for (int i = 0; i < 2 * BLOCKS; i++) {
+        a.at[i / 2][i % 2] = -1;
+        all[i] = a.weight[i / 2][i % 2] = cr_requires_grad_(cr_randn(CR_LIST(SIDE, SIDE), CR_F32, cr_cpu(), g), true);
+    }
+    all[2 * BLOCKS] = a.shared = cr_requires_grad_(cr_ones(CR_LIST(SIDE), CR_F32, cr_cpu()), true);
+    for (int i = 0; i <= 2 * BLOCKS && how; i++)
+        CHECK(cr_add_late_hook((cr_tensor *)(uintptr_t)all[i], arrives_by_hook, &a, NULL), "%s", cr_error());
+    const cr_tensor *x = cr_randn(CR_LIST(3, SIDE), CR_F32, cr_cpu(), g);
+    for (int i = 0; i < BLOCKS; i++) {
+        of[i] = (of_block){&a, i};
+        x = checkpoints ? cr_checkpoint(two_products, &of[i], 1, &x) : two_products(1, &x, &of[i]);
+    }
+    const cr_backward_options o = {.on_grad = how ? NULL : arrives_by_on_grad, .ctx = &a,
+                                   .n_inputs = how == 2 ? 2 * BLOCKS + share : 0, .inputs = all};
+    OK(cr_backward(total(x), CR_NONE, &o));
+    const double nodes = (double)cr_backward_visited();
+    int early = 0, missing = 0;
+    for (int i = 0; i < 2 * BLOCKS; i++) {
+        early += (double)a.at[i / 2][i % 2] < 0.95 * nodes;
+        missing += a.at[i / 2][i % 2] < 0;
+    }
+    CHECK(!missing && !a.again && early >= 0.9 * 2 * BLOCKS, "%s%s%s: %d of %d gradients before 95 %% of %g nodes, %d "
+          "missing, %d twice", names[how], checkpoints ? ", checkpoints" : "", share ? ", shared" : "", early,
+          2 * BLOCKS, nodes, missing, a.again);
+    CHECK((a.shared_at >= 0) == share, "%s: the shared weight came at %d", names[how], (int)a.shared_at);
+    if (share) CHECK(a.shared_at > a.at[1][0], "%s: the shared weight came before its last use", names[how]);
+    cr_scope_end();
+    cr_generator_free(g);
+}
+
+TEST(gradients_come_on_time) {
+    for (int i = 0; i < 12; i++) check_arrivals(i / 4, i & 1, i & 2);
+}
+
+/* Weights that only the function knows make its result depend on them, also where no input does. */
+TEST(checkpoints_know_the_weights_of_their_function) {
+    cr_scope_begin();
+    arrivals a = {.share = false};
+    of_block b = {&a, 0};
+    cr_generator *g = cr_generator_new(3);
+    for (int k = 0; k < 2; k++)
+        a.weight[0][k] = cr_requires_grad_(cr_randn(CR_LIST(SIDE, SIDE), CR_F64, cr_cpu(), g), true);
+    const cr_tensor *x = cr_randn(CR_LIST(3, SIDE), CR_F64, cr_cpu(), g), *w = a.weight[0][1];
+    cr_tensor *plain = NULL, *again = NULL;
+    const cr_tensor *y = total(two_products(1, &x, &b));
+    OK(cr_gradients(1, &y, NULL, 1, &w, &plain, NULL));
+    y = total(cr_checkpoint(two_products, &b, 1, &x));
+    OK(cr_gradients(1, &y, NULL, 1, &w, &again, NULL));
+    if (plain && again) CHECK(cr_item(cr_all(cr_eq(plain, again), CR_ALL, false)) == 1, "the gradients differ");
+    cr_scope_end();
+    cr_generator_free(g);
+}
+
 /* on_grad: once for each leaf, complete, and when writing to the leaf can do no harm. */
 static cr_status halve(cr_tensor *leaf, const cr_tensor *g, void *ctx) {
     ++*(int *)ctx;
@@ -494,7 +595,7 @@ TEST(gradients_taken_as_they_come) {
         EXPECT3(w, 0, -2, -4);
         CHECK(calls == 2, "called %d times", calls);
         CHECK(cr_is_none(cr_grad(x)) && cr_is_none(cr_grad(w)), "a gradient was kept");
-        /* a checkpoint reads its leaves again: they are written at the end */
+        /* a checkpoint reads its leaves again: they are written behind that */
         cr_tensor *a = leaf3(1, 2, 3, d), *b = leaf3(2, 2, 2, d);
         calls = 0;
         OK(cr_backward(total(cr_mul(cr_checkpoint(times_w, b, 1, (const cr_tensor *[]){a}), b)), CR_NONE, &o));

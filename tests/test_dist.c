@@ -116,7 +116,27 @@ static uint64_t hashed(uint64_t h, const void *data, size_t n) {
 
 typedef struct objects { cr_tokens *tokens; cr_generator *g; cr_gpt *model; cr_loader *loader; cr_optim *opt; } objects;
 
-static bool make(objects *o) {
+/* muon: for the matrices of the blocks, AdamW for the rest */
+static bool make_optimizer(objects *o, bool muon) {
+    cr_optim_options oo = cr_optim_defaults(CR_ADAMW);
+    oo.lr = 1e-2;
+    oo.decay_min_ndim = 2;
+    cr_params *all = cr_gpt_params(o->model), *matrices = cr_params_new(), *rest = cr_params_new();
+    for (int64_t i = 0; i < cr_params_count(all); i++) {
+        cr_tensor *t = cr_params_at(all, i);
+        const bool hidden = muon && cr_ndim(t) == 2 && !strncmp(cr_params_name(all, i), "h.", 2);
+        OK(cr_params_add(hidden ? matrices : rest, cr_params_name(all, i), t));
+    }
+    o->opt = cr_optim_new(rest, &oo);
+    oo.kind = CR_MUON;
+    oo.momentum = 0.9;
+    if (o->opt && muon) OK(cr_optim_add(o->opt, matrices, &oo));
+    cr_params_free(matrices);
+    cr_params_free(rest);
+    return o->opt != NULL;
+}
+
+static bool make(objects *o, bool muon) {
     uint32_t ids[1000];
     for (int i = 0; i < 1000; i++) ids[i] = (uint32_t)(i * i + i / 7) % 16;
     const cr_gpt_config c = {
@@ -126,17 +146,13 @@ static bool make(objects *o) {
     lo.context = CONTEXT;
     lo.seed = 3;
     lo.device = cr_cpu();
-    cr_optim_options oo = cr_optim_defaults(CR_ADAMW);
-    oo.lr = 1e-2;
-    oo.decay_min_ndim = 2;
     /* rank 0's weights win, so the others start from other ones */
     o->g = cr_generator_new(world ? (uint64_t)(5 + cr_world_rank(world)) : 5);
     o->tokens = cr_tokens_new(ids, 1000, 16);
     o->model = cr_gpt_new(&c, CR_F32, cr_cpu(), o->g);
     o->loader = cr_loader_new(o->tokens, &lo);
-    o->opt = o->model && o->loader ? cr_optim_new(cr_gpt_params(o->model), &oo) : NULL;
     cr_generator_set(o->g, 11, 0);
-    return o->opt != NULL;
+    return o->model && o->loader && make_optimizer(o, muon);
 }
 
 static void drop(objects *o) {
@@ -147,11 +163,33 @@ static void drop(objects *o) {
     cr_generator_free(o->g);
 }
 
-static uint64_t train(int64_t M, int64_t bucket, bool late) {
+/* Sharded, a rank sends its gradients but for its own shard, and its shard of the weights to all others. */
+static void check_bytes(const cr_parallel_stats *s, int64_t M, int64_t bytes, bool shard, bool muon) {
+    const int64_t n = cr_world_size(world);
+    if ((n & (n - 1)) || M % n || ((M / n) & (M / n - 1))) return;
+    const int64_t own = shard && n > 1 ? s->moments / 2 : bytes / n;
+    if (!muon && n > 1)
+        CHECK(s->sent == bytes + own * (n - 2), "sent %lld of %lld, owns %lld", (long long)s->sent, (long long)bytes,
+              (long long)own);
+    if (!shard) CHECK(s->received == s->sent, "received %lld", (long long)s->received);
+    if (!shard && n > 1) CHECK(s->sent == 2 * (n - 1) * bytes / n, "sent %lld", (long long)s->sent);
+}
+
+/* All ranks together hold the moments of one process. */
+static void check_moments(const cr_parallel_stats *s, int64_t bytes, bool shard, bool muon) {
+    if (muon || !shard) return;
+    cr_scope_begin();
+    cr_tensor *sum = cr_full(CR_LIST(1), (double)s->moments, CR_F64, cr_cpu());
+    OK(cr_all_reduce(world, sum));
+    CHECK(cr_item(sum) == 2.0 * (double)bytes, "%g bytes of moments, not %lld", cr_item(sum), (long long)(2 * bytes));
+    cr_scope_end();
+}
+
+static uint64_t train(int64_t M, int64_t bucket, bool late, bool shard, bool muon) {
     objects o = {0};
     uint64_t h = 0xcbf29ce484222325u, seed = 0, counter = 0;
-    if (!make(&o)) { CHECK(false, "%s", cr_error()); drop(&o); return 0; }
-    const cr_parallel_options po = {.microbatches = M, .bucket_bytes = bucket, .late = late};
+    if (!make(&o, muon)) { CHECK(false, "%s", cr_error()); drop(&o); return 0; }
+    const cr_parallel_options po = {.microbatches = M, .bucket_bytes = bucket, .late = late, .shard = shard};
     cr_parallel *p = cr_parallel_new(world, o.opt, &po);
     CHECK(p, "%s", cr_error());
     for (int step = 0; step < STEPS && p; step++) {
@@ -171,9 +209,8 @@ static uint64_t train(int64_t M, int64_t bucket, bool late) {
         CHECK(mine == M * (r + 1) / n - M * r / n, "rank %d has %d microbatches", (int)r, (int)mine);
         const cr_parallel_stats s = cr_parallel_look(p);
         const int64_t bytes = 4 * cr_params_numel(cr_gpt_params(o.model));
-        if (!(n & (n - 1)) && M % n == 0 && !((M / n) & (M / n - 1)) && !bucket)
-            CHECK(s.sent == 2 * (n - 1) * bytes / n && s.received == s.sent, "sent %lld, received %lld of %lld",
-                  (long long)s.sent, (long long)s.received, (long long)bytes);
+        if (!bucket) check_bytes(&s, M, bytes, shard, muon);
+        check_moments(&s, bytes, shard, muon);
     }
     CHECK(cr_loader_cursor(o.loader) == STEPS * M, "the loader is at %d", (int)cr_loader_cursor(o.loader));
     cr_generator_get(o.g, &seed, &counter);
@@ -190,15 +227,160 @@ TEST(bits_do_not_depend_on_ranks) {
     REQUIRE(open_world(), "%s", cr_error());
     for (int64_t M = 4; M <= 8; M += 2) {
         uint64_t first = 0;
-        for (int k = 0; k < 6; k++) {
+        for (int k = 0; k < 8; k++) {
             OK(cr_set_num_threads(k == 1 ? 2 : 1));
-            const uint64_t h = train(M, (int64_t[]){0, 0, 3000, 20004, 0, 12345}[k], k > 3);
+            const int64_t bucket = (int64_t[]){0, 0, 3000, 20004, 0, 12345, 0, 9000}[k];
+            const uint64_t h = train(M, bucket, k == 4 || k == 5, k > 5, false);
             if (!k) first = h;
             CHECK(h == first, "M %d, case %d: %016llx, not %016llx", (int)M, k, (unsigned long long)h,
                   (unsigned long long)first);
         }
         printf("bits %d %016llx\n", (int)M, (unsigned long long)first);
     }
+    const uint64_t whole = train(4, 0, false, false, true), shards = train(4, 3000, false, true, true);
+    CHECK(whole == shards, "Muon: %016llx sharded, not %016llx", (unsigned long long)shards, (unsigned long long)whole);
+    printf("bits muon %016llx\n", (unsigned long long)whole);
+}
+
+/* ---- a model of 64 weights of two blocks each: bytes of an exchange and of memory, to the byte */
+enum { BLOCK = 1 << 16, WEIGHTS = 64, SIDE = 128 };
+
+typedef struct footprint { int64_t sent, moments, all; } footprint;
+
+static footprint footprint_of(bool shard) {
+    cr_params *params = cr_params_new();
+    cr_tensor *w[WEIGHTS];
+    const int64_t n = cr_world_size(world), bytes = 4 * WEIGHTS * 2 * BLOCK;
+    for (int i = 0; i < WEIGHTS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "w%d", i);
+        w[i] = cr_requires_grad_(cr_full(CR_LIST(2 * BLOCK / SIDE, SIDE), 0.5, CR_F32, cr_cpu()), true);
+        OK(cr_params_add(params, name, w[i]));
+    }
+    const cr_optim_options oo = cr_optim_defaults(CR_ADAMW);
+    cr_optim *opt = cr_optim_new(params, &oo);
+    cr_parallel *p = cr_parallel_new(world, opt, &(cr_parallel_options){.microbatches = n, .bucket_bytes = 16 * BLOCK,
+                                                                        .shard = shard});
+    CHECK(p, "%s", cr_error());
+    for (int step = 0; step < 2 && p; step++) {
+        while (cr_parallel_next(p, NULL, NULL)) {
+            cr_scope_begin();
+            const cr_tensor *loss = cr_mean(cr_square(w[0]), CR_ALL, false);
+            for (int i = 1; i < WEIGHTS; i++) loss = cr_add(loss, cr_mean(cr_square(w[i]), CR_ALL, false));
+            OK(cr_parallel_backward(p, loss));
+            cr_scope_end();
+        }
+        OK(cr_parallel_step(p, 1, NULL, NULL));
+    }
+    const cr_parallel_stats s = p ? cr_parallel_look(p) : (cr_parallel_stats){0};
+    cr_parallel_free(p);
+    cr_optim_free(opt);
+    cr_params_free(params);
+    for (int i = 0; i < WEIGHTS; i++) cr_release(w[i]);
+    return (footprint){s.sent, s.moments, bytes + s.gradients + s.moments};
+}
+
+TEST(bytes_and_memory_of_a_rank) {
+    REQUIRE(open_world(), "%s", cr_error());
+    const int64_t n = cr_world_size(world), bytes = 4 * WEIGHTS * 2 * BLOCK;
+    const footprint whole = footprint_of(false), shards = footprint_of(true);
+    CHECK(whole.moments == 2 * bytes, "%lld bytes of moments", (long long)whole.moments);
+    if (n & (n - 1)) return;
+    CHECK(whole.sent == 2 * (n - 1) * bytes / n && shards.sent == whole.sent, "sent %lld, sharded %lld",
+          (long long)whole.sent, (long long)shards.sent);
+    CHECK(shards.moments == 2 * bytes / n, "sharded %lld bytes of moments", (long long)shards.moments);
+    if (n == 4)
+        CHECK((double)shards.all <= 0.63 * (double)whole.all, "%lld bytes sharded of %lld", (long long)shards.all,
+              (long long)whole.all);
+}
+
+/* ---- gradients on time: a GPT with a small vocabulary, and blocks under checkpoints */
+enum { DEEP = 20 };
+typedef struct chain { cr_tensor *weight[DEEP][2]; } chain;
+typedef struct link { const chain *all; int i; } link;
+
+static cr_tensor *one_link(int n, const cr_tensor *const *in, void *ctx) {
+    (void)n;
+    const link *b = ctx;
+    cr_scope_begin();
+    const cr_tensor *h = cr_tanh(cr_matmul(in[0], b->all->weight[b->i][0]));
+    cr_tensor *y = cr_tanh(cr_matmul(h, b->all->weight[b->i][1]));
+    if (y) cr_keep(y);
+    cr_scope_end();
+    return y;
+}
+
+static void check_early(const cr_parallel *p, int64_t bytes, const char *what) {
+    const cr_parallel_stats s = cr_parallel_look(p);
+    if (cr_world_size(world) > 1)
+        CHECK((double)s.early >= 0.9 * (double)bytes, "%s: %lld of %lld bytes before 95 %% of the pass", what,
+              (long long)s.early, (long long)bytes);
+}
+
+TEST(gradients_on_time_under_checkpoints) {
+    REQUIRE(open_world(), "%s", cr_error());
+    chain c;
+    link of[DEEP];
+    cr_params *params = cr_params_new();
+    cr_generator *g = cr_generator_new(5);
+    for (int i = 0; i < 2 * DEEP; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "w%d", i);
+        c.weight[i / 2][i % 2] = cr_requires_grad_(cr_randn(CR_LIST(16, 16), CR_F32, cr_cpu(), g), true);
+        OK(cr_params_add(params, name, c.weight[i / 2][i % 2]));
+    }
+    const cr_optim_options oo = cr_optim_defaults(CR_SGD);
+    cr_optim *opt = cr_optim_new(params, &oo);
+    const int64_t M = cr_world_size(world);
+    cr_parallel *p = cr_parallel_new(world, opt, &(cr_parallel_options){.microbatches = M, .bucket_bytes = 1024});
+    REQUIRE(p, "%s", cr_error());
+    for (int step = 0; step < 2; step++) {
+        while (cr_parallel_next(p, NULL, NULL)) {
+            cr_scope_begin();
+            const cr_tensor *x = cr_ones(CR_LIST(3, 16), CR_F32, cr_cpu());
+            for (int i = 0; i < DEEP; i++) {
+                of[i] = (link){&c, i};
+                x = cr_checkpoint(one_link, &of[i], 1, &x);
+            }
+            OK(cr_parallel_backward(p, cr_mean(x, CR_ALL, false)));
+            cr_scope_end();
+        }
+        OK(cr_parallel_step(p, 1, NULL, NULL));
+    }
+    check_early(p, 4 * cr_params_numel(params), "checkpoints");
+    cr_parallel_free(p);
+    cr_optim_free(opt);
+    cr_params_free(params);
+    for (int i = 0; i < 2 * DEEP; i++) cr_release(c.weight[i / 2][i % 2]);
+    cr_generator_free(g);
+}
+
+TEST(gradients_of_a_gpt_on_time) {
+    REQUIRE(open_world(), "%s", cr_error());
+    objects o = {0};
+    const cr_gpt_config c = {.vocabulary = 16, .context = CONTEXT, .layers = DEEP, .heads = 2, .width = 16};
+    REQUIRE(make(&o, false), "%s", cr_error());
+    cr_gpt *deep = cr_gpt_new(&c, CR_F32, cr_cpu(), o.g);
+    const cr_optim_options oo = cr_optim_defaults(CR_SGD);
+    cr_optim *opt = cr_optim_new(cr_gpt_params(deep), &oo);
+    const int64_t M = cr_world_size(world);
+    cr_parallel *p = cr_parallel_new(world, opt, &(cr_parallel_options){.microbatches = M, .bucket_bytes = 4096});
+    REQUIRE(p, "%s", cr_error());
+    for (int step = 0; step < 2; step++) {
+        while (cr_parallel_next(p, o.loader, o.g)) {
+            cr_tensor *x, *y;
+            cr_scope_begin();
+            OK(cr_loader_next(o.loader, &x, &y));
+            OK(cr_parallel_backward(p, cr_gpt_loss(deep, x, y, true)));
+            cr_scope_end();
+        }
+        OK(cr_parallel_step(p, 1, NULL, NULL));
+    }
+    check_early(p, 4 * cr_params_numel(cr_gpt_params(deep)), "GPT");
+    cr_parallel_free(p);
+    cr_optim_free(opt);
+    cr_gpt_free(deep);
+    drop(&o);
 }
 
 TEST(same_as_accumulation_by_hand) {
@@ -240,11 +422,12 @@ TEST(same_as_accumulation_by_hand) {
 TEST(bad_parallel) {
     REQUIRE(open_world(), "%s", cr_error());
     objects o = {0};
-    REQUIRE(make(&o), "%s", cr_error());
+    REQUIRE(make(&o, false), "%s", cr_error());
     FAILS(CR_BAD_VALUE, "[parallel_new] a step of 0 microbatches cannot feed",
           cr_parallel_new(world, o.opt, &(cr_parallel_options){0}));
     FAILS(CR_BAD_VALUE, "the options", cr_parallel_new(world, o.opt, NULL));
-    FAILS(CR_BAD_VALUE, "bucket_bytes -1", cr_parallel_new(world, o.opt, &(cr_parallel_options){8, -1, false}));
+    FAILS(CR_BAD_VALUE, "bucket_bytes -1",
+          cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .bucket_bytes = -1}));
     if (cr_world_size(world) > 1) {
         const int64_t M = cr_world_rank(world) == 1 ? 16 : 8;
         FAILS(CR_BAD_VALUE, "rank 1 and rank 0 differ in the number of microbatches",

@@ -43,9 +43,15 @@ typedef struct cr_parallel_options {
     int64_t microbatches;   /* M of a step, at least one for each rank */
     int64_t bucket_bytes;   /* gradients are exchanged in pieces of this size; 0: 25 MiB */
     bool    late;           /* exchange after the backward pass, not while it runs */
+    bool    shard;          /* each rank has a part of the moments and updates a part of the weights
+                               (ZeRO stage 1); the same bits */
 } cr_parallel_options;
 typedef struct cr_parallel_stats {
-    int64_t sent, received; /* bytes of gradients, to and from other ranks, in the last step */
+    int64_t sent, received; /* bytes of gradients and sharded weights, to and from other ranks,
+                               in the last step */
+    int64_t early;          /* bytes of gradients given to the engine before 95 % of the nodes
+                               of this rank's last backward pass were visited */
+    int64_t moments, gradients; /* bytes held: of moments; of gradients and exchange */
     double  busy, exposed;  /* seconds of the exchange; those in which cr_parallel_step waited */
 } cr_parallel_stats;
 cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_options *o);
@@ -63,6 +69,10 @@ cr_status    cr_parallel_step(cr_parallel *p, double max_norm, double *loss, dou
                             /* adds up the gradients of all ranks, clips them to max_norm
                                (INFINITY: no limit), steps.  *loss: mean over microbatches; *norm:
                                before clipping (either NULL); a loss that is not finite: no step */
+cr_status    cr_parallel_collect(cr_parallel *p);
+                            /* shard: all moments to the optimizer of rank 0, for a checkpoint;
+                               every rank calls it, between steps; no shard: nothing */
+void         cr_parallel_scatter(cr_parallel *p);  /* after that, before the next step */
 cr_parallel_stats cr_parallel_look(const cr_parallel *p);
 
 #endif

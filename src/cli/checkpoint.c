@@ -217,12 +217,14 @@ static void say_unsaved(const run *r, progress *bar, const char *what) {
 void run_save(run *r, progress *bar) {
     const cr_training t = {
         .optim = r->optim, .generator = r->generator, .loader = r->loader, .scaler = r->scaler};
-    if (!run_first(r)) return;
+    const bool collected = run_collect(r);
+    if (!run_first(r)) { run_scatter(r); return; }
     if (keep_previous(r)) {                         /* not fatal: the newest checkpoint matters most */
         progress_end(bar);
         cli_fail_library();
     }
-    const cr_status status = save(r, "checkpoint", t, NULL);
+    const cr_status status = collected ? save(r, "checkpoint", t, NULL) : cr_error_status();
+    run_scatter(r);
     r->unsaved = status != CR_OK;
     if (status != CR_OK) say_unsaved(r, bar, "the checkpoint");
     else remove_surplus(r);

@@ -99,9 +99,13 @@ bool run_agreed(run *r) {
 /* ---- steps */
 bool run_parallel(run *r) {
     if (!r->s->microbatches) return true;
-    r->parallel = cr_parallel_new(r->world, r->optim, &(cr_parallel_options){.microbatches = r->s->microbatches});
+    r->parallel = cr_parallel_new(r->world, r->optim, &(cr_parallel_options){
+        .microbatches = r->s->microbatches, .shard = r->s->shard});
     return r->parallel || (cli_fail_library(), false);
 }
+
+bool run_collect(const run *r) { return !r->parallel || cr_parallel_collect(r->parallel) == CR_OK; }
+void run_scatter(const run *r) { if (r->parallel) cr_parallel_scatter(r->parallel); }
 
 bool run_barrier(const run *r) {
     return run_alone(r) || cr_barrier(r->world) == CR_OK || (cli_fail_library(), false);

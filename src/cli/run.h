@@ -20,7 +20,7 @@ typedef struct settings {
     int64_t layers, heads, width, context, batch, accumulate, microbatches, steps, warmup, seed, threads, eval_every,
         save_every, stop_at, sample, keep;
     double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
-    bool overwrite, fuse_step, best;
+    bool overwrite, fuse_step, best, shard;
 } settings;
 
 typedef struct run {
@@ -75,6 +75,9 @@ bool run_parallel(run *r);                          /* after the optimizer; fals
 bool run_silent(run *r);                            /* a log that goes nowhere; false: message printed */
 int  run_share(run *r);                             /* do the ranks fit --microbatches?  an exit code */
 bool run_alone(const run *r);                       /* the only process? */
+bool run_collect(const run *r);                     /* moments of all ranks for rank 0's checkpoint; false: library
+                                                     * message pending */
+void run_scatter(const run *r);
 bool run_barrier(const run *r);                     /* false: message printed */
 bool run_interrupted(run *r);                       /* by Ctrl-C on any rank, the same answer on all; no world:
                                                      * cr_os_interrupted */
@@ -82,7 +85,7 @@ cr_status run_microbatches(run *r, double *loss, double *norm);            /* on
 void run_leave(run *r, int code);                   /* closes the world, or ends the others after a failure */
 
 /* settings.c: the options of chainrule train */
-enum { SETTINGS_OPTIONS = 35 };
+enum { SETTINGS_OPTIONS = 36 };
 settings settings_default(void);
 /* how many; optimizers: the words of --optimizer */
 int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);

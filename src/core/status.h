@@ -34,6 +34,7 @@ typedef struct cr_thread_modes {
     bool casting;                                   /* autocast.c: inputs are cast by the policy */
     unsigned recording;                             /* number of the recording that the thread makes (watch.h); 0:
                                                      * none */
+    bool noting;                                    /* checkpoint.c: tensors of graphs that ops read are noted */
 } cr_thread_modes;
 extern _Thread_local cr_thread_modes cr_modes;
 

@@ -125,13 +125,19 @@ static cr_status check_sum(const char *op, const cr_tensor *x) {
 /* x: n elements on every rank; the sum in data (gather), or this rank's shard of it in data. */
 static cr_status add_ranks(cr_world *w, const char *op, cr_dtype dt, const char *x, int64_t n, char *data,
                            bool gather) {
-    cr_exchange e = {.dtype = dt, .leaves = w->size, .n = n, .nodes = 1, .value = {x}, .out = data, .gather = gather};
-    int64_t send, receive;
+    cr_exchange e = {.dtype = dt, .leaves = w->size, .n = n, .nodes = 1, .value = {x}, .gather = gather};
+    int64_t send, receive, *cut = malloc(((size_t)w->size + 1) * sizeof *cut);
+    if (!cut) return cr_fail(CR_NO_MEMORY, op, "no memory for %d ranks", w->size);
+    cr_exchange_even(n, w->size, cut);
+    e.cut = cut;
+    e.out = data;
+    e.apart = !gather;
     cr_exchange_room(w, &e, &send, &receive);
     e.receive = malloc((size_t)receive + 1);
-    if (!e.receive) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)receive);
-    const cr_status status = cr_world_run(w, op, cr_exchange_run, &e);
+    const cr_status status = e.receive ? cr_world_run(w, op, cr_exchange_run, &e)
+                                       : cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)receive);
     free(e.receive);
+    free(cut);
     return status;
 }
 

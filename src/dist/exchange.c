@@ -6,10 +6,11 @@
 #include "tree.h"
 #include "world.h"
 
-static int64_t cut(const cr_exchange *e, int s, int size) { return cr_tree_first(e->n, s, size); }
+static int64_t shard(const cr_exchange *e, int s) { return e->cut[s + 1] - e->cut[s]; }
+static int64_t mine(const cr_world *w, const cr_exchange *e) { return shard(e, w->rank); }
 
-static int64_t mine(const cr_world *w, const cr_exchange *e) {
-    return cut(e, w->rank + 1, w->size) - cut(e, w->rank, w->size);
+void cr_exchange_even(int64_t n, int size, int64_t *cut) {
+    for (int s = 0; s <= size; s++) cut[s] = cr_tree_first(n, s, size);
 }
 
 void cr_exchange_room(const cr_world *w, const cr_exchange *e, int64_t *send, int64_t *receive) {
@@ -18,7 +19,7 @@ void cr_exchange_room(const cr_world *w, const cr_exchange *e, int64_t *send, in
     int64_t all = 0;
     for (int s = 0; s < w->size; s++) all += cr_tree_cover(e->leaves, s, w->size, nodes);
     *send = e->nodes > 1 ? e->n * e->nodes * width : 0;
-    *receive = (e->n / w->size + 1) * all * width;
+    *receive = mine(w, e) * all * width;
 }
 
 static void add(cr_dtype dt, void *restrict to, const void *restrict from, int64_t n) {
@@ -39,8 +40,7 @@ static const char *packed(const cr_world *w, cr_exchange *e, size_t width) {
     char *to = e->send;
     for (int s = 0; s < w->size; s++)
         for (int k = 0; k < e->nodes; k++) {
-            const size_t from = (size_t)cut(e, s, w->size) * width,
-                         bytes = (size_t)(cut(e, s + 1, w->size) - cut(e, s, w->size)) * width;
+            const size_t from = (size_t)e->cut[s] * width, bytes = (size_t)shard(e, s) * width;
             memcpy(to, e->value[k] + from, bytes);
             to += bytes;
         }
@@ -67,10 +67,9 @@ static int all_to_all(cr_world *w, cr_exchange *e, const char *send, int64_t wid
     cr_tree_node nodes[CR_TREE_DEPTH];
     int64_t at = 0;
     for (int s = 0; s < w->size; s++) {
-        const int64_t n = cut(e, s + 1, w->size) - cut(e, s, w->size),
-                      theirs = mine(w, e) * cr_tree_cover(e->leaves, s, w->size, nodes);
-        sc[s] = (int)(n * e->nodes * width);
-        sd[s] = (int)(cut(e, s, w->size) * e->nodes * width);
+        const int64_t theirs = mine(w, e) * cr_tree_cover(e->leaves, s, w->size, nodes);
+        sc[s] = (int)(shard(e, s) * e->nodes * width);
+        sd[s] = (int)(e->cut[s] * e->nodes * width);
         rc[s] = (int)(theirs * width);
         rd[s] = (int)at;
         at += theirs * width;
@@ -86,8 +85,8 @@ static int all_to_all(cr_world *w, cr_exchange *e, const char *send, int64_t wid
 static int gather(cr_world *w, cr_exchange *e, int64_t width) {
     int *counts = w->counts, *at = counts + w->size;
     for (int s = 0; s < w->size; s++) {
-        at[s] = (int)(cut(e, s, w->size) * width);
-        counts[s] = (int)((cut(e, s + 1, w->size) - cut(e, s, w->size)) * width);
+        at[s] = (int)(e->cut[s] * width);
+        counts[s] = (int)(shard(e, s) * width);
         e->received += s == w->rank ? 0 : counts[s];
     }
     e->sent += (int64_t)counts[w->rank] * (w->size - 1);
@@ -106,9 +105,17 @@ int cr_exchange_run(cr_world *w, void *exchange) {
     int code = all_to_all(w, e, packed(w, e, (size_t)width), width);
     if (!code) {
         const char *sum = add_up(w, e, bytes);
-        memcpy(e->out + (e->gather ? cut(e, w->rank, w->size) * width : 0), sum, (size_t)bytes);
+        memcpy(e->out + (e->apart ? 0 : e->cut[w->rank] * width), sum, (size_t)bytes);
         if (e->gather) code = gather(w, e, width);
     }
+    e->seconds += cr_os_seconds() - begun;
+    return code;
+}
+
+int cr_exchange_gather(cr_world *w, void *exchange) {
+    cr_exchange *e = exchange;
+    const double begun = cr_os_seconds();
+    const int code = gather(w, e, (int64_t)cr_dtype_size(e->dtype));
     e->seconds += cr_os_seconds() - begun;
     return code;
 }

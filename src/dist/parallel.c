@@ -5,45 +5,21 @@
  * microbatches (tree.h).  A rank has a run of microbatches and adds what it can by itself; then each
  * bucket of flat memory is exchanged (exchange.c), in the last backward pass of the rank or after it.
  *
- * Flat memory has the parameters in reverse order, about the order in which their gradients come: the
- * first buckets are complete first.  All ranks send buckets in the order of their numbers. */
+ * In the first step parameters lie in reverse order.  Behind its passes they are laid out in the order in which
+ * rank 0's gradients came, so later steps complete the first buckets first.  All ranks send buckets in the order of
+ * their numbers.
+ *
+ * Files: layout.c (flat memory), shard.c (the sharded optimizer). */
+#include "parallel.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../nn/params.h"
-#include "../optim/optim.h"
-#include "tree.h"
-#include "world.h"
 
-enum { BUCKET = 25 << 20, MOST_BUCKET = 32 << 20, NORM_BLOCK = 1 << 16, MOST_MICROBATCHES = 1 << 20 };
-
-typedef struct place { int64_t at, n; bool arrived; } place;        /* of a parameter in flat memory; floats */
-typedef struct bucket { int64_t at, n, missing; bool posted; cr_exchange e; cr_job job; } bucket;
-
-struct cr_parallel {
-    cr_world *w;
-    cr_optim *opt;
-    cr_parallel_options o;
-    place *places;                                  /* of the optimizer's parameters, in its order */
-    int64_t total;
-    bucket *buckets;
-    int64_t n_buckets, next_bucket;                 /* next_bucket: the first that was not posted in this step */
-    float *buffer[CR_TREE_DEPTH], *sum, *send, *receive;            /* buffer: gradient sums of this rank's nodes */
-    bool used[CR_TREE_DEPTH];
-    cr_tree tree;                                   /* this rank's microbatches so far; values: numbers of buffers */
-
-    int64_t first, last, at, base;                  /* microbatches of this rank: [first, last); base: number in the
-                                                     * run of the step's microbatch 0 */
-    bool begun, open, over;                         /* a step; a microbatch waits for its backward pass; no more */
-    uint64_t seed, counter;                         /* of the caller's generator, between steps */
-    cr_generator *g;
-    int into, merges;                               /* of the backward pass that runs */
-    int64_t merge[CR_TREE_DEPTH];
-    double *mine, *all;                             /* base, losses, and which parameters have a gradient */
-    cr_parallel_stats stats;
-};
+enum { MOST_BUCKET = 32 << 20, MOST_MICROBATCHES = 1 << 20 };
 
 /* ---- what must be the same on all ranks */
 static uint64_t hashed(uint64_t h, const void *data, size_t n) {    /* FNV-1a */
@@ -89,15 +65,16 @@ static bool name_ranks(const cr_world *w, const uint64_t *all, size_t stride, ch
     return true;
 }
 
-enum { AGREED = 5 };
+enum { AGREED = 6 };
 
 static cr_status agree(cr_world *w, const cr_optim *opt, const cr_parallel_options *o) {
     static const char op[] = "parallel_new";
     static const char *const what[AGREED] = {"version of the library", "number of microbatches", "bucket size",
+                                             "option shard",
                                              "model (names and shapes of its parameters)",
                                              "optimizer (its options, groups or steps)"};
     const uint64_t mine[AGREED] = {hashed(0, cr_version(), strlen(cr_version())), (uint64_t)o->microbatches,
-                                   (uint64_t)o->bucket_bytes, hash_of_model(opt), hash_of_optimizer(opt)};
+                                   (uint64_t)o->bucket_bytes, o->shard, hash_of_model(opt), hash_of_optimizer(opt)};
     char ranks[128];
     uint64_t *all = malloc((size_t)w->size * sizeof mine);
     if (!all) return cr_fail(CR_NO_MEMORY, op, "no memory for %d ranks", w->size);
@@ -120,6 +97,7 @@ static cr_status check(cr_world *w, const cr_optim *opt, const cr_parallel_optio
     if (o->microbatches > MOST_MICROBATCHES || o->bucket_bytes < 0 || o->bucket_bytes > MOST_BUCKET)
         return cr_fail(CR_BAD_VALUE, op, "microbatches %lld (at most %d), bucket_bytes %lld (0 to %d)",
                        (long long)o->microbatches, MOST_MICROBATCHES, (long long)o->bucket_bytes, MOST_BUCKET);
+    if (opt->sharded) return cr_fail(CR_RUNTIME, op, "the optimizer is sharded already, by another cr_parallel");
     for (int64_t i = 0; i < opt->count; i++) {
         const cr_tensor *p = opt->slots[i].p;
         if (cr_dtype_of(p) != CR_F32 || !cr_data(p) || !cr_is_contiguous(p))
@@ -128,42 +106,6 @@ static cr_status check(cr_world *w, const cr_optim *opt, const cr_parallel_optio
                            cr_is_contiguous(p) ? "" : ", not contiguous");
     }
     return CR_OK;
-}
-
-static int64_t floats_of_bucket(const cr_parallel *p) {
-    const int64_t n = (p->o.bucket_bytes ? p->o.bucket_bytes : BUCKET) / 4;
-    return n < p->w->size ? p->w->size : n;
-}
-
-static void lay_out(cr_parallel *p) {
-    p->total = 0;
-    for (int64_t i = p->opt->count - 1; i >= 0; i--) {
-        p->places[i] = (place){.at = p->total, .n = cr_numel(p->opt->slots[i].p)};
-        p->total += p->places[i].n;
-    }
-}
-
-static bool make_buckets(cr_parallel *p) {
-    cr_tree_node nodes[CR_TREE_DEPTH];
-    const int64_t n = floats_of_bucket(p);
-    int64_t send = 0, receive = 0;
-    p->n_buckets = p->w->size > 1 ? (p->total + n - 1) / n : 0;
-    p->buckets = calloc((size_t)p->n_buckets + 1, sizeof *p->buckets);
-    for (int64_t i = 0; p->buckets && i < p->n_buckets; i++) {
-        bucket *b = &p->buckets[i];
-        int64_t s, r;
-        b->at = i * n;
-        b->n = p->total - b->at < n ? p->total - b->at : n;
-        b->e = (cr_exchange){.dtype = CR_F32, .leaves = p->o.microbatches, .n = b->n, .gather = true};
-        b->e.nodes = cr_tree_cover(p->o.microbatches, p->w->rank, p->w->size, nodes);
-        cr_exchange_room(p->w, &b->e, &s, &r);
-        send = s > send ? s : send;
-        receive = r > receive ? r : receive;
-    }
-    p->send = malloc((size_t)send + 1);
-    p->receive = malloc((size_t)receive + 1);
-    p->sum = p->w->size > 1 ? malloc((size_t)p->total * 4 + 1) : NULL;
-    return p->buckets && p->send && p->receive && (p->sum || p->w->size == 1);
 }
 
 static cr_status share_weights(cr_parallel *p) {
@@ -183,16 +125,20 @@ cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_optio
     p->w = w;
     p->opt = opt;
     p->o = *o;
+    if (w->size == 1) p->o.shard = false;
     p->first = cr_tree_first(o->microbatches, w->rank, w->size);
     p->last = cr_tree_first(o->microbatches, w->rank + 1, w->size);
     const size_t n = (size_t)(1 + o->microbatches + opt->count);
     p->places = calloc((size_t)opt->count + 1, sizeof *p->places);
     p->mine = calloc(n, sizeof *p->mine);
     p->all = calloc(n * (size_t)w->size, sizeof *p->all);
-    if (p->places) lay_out(p);
-    if (!p->places || !p->mine || !p->all || !make_buckets(p))
-        cr_fail(CR_NO_MEMORY, op, "no memory for the gradients of %lld parameters", (long long)p->total);
-    else if (share_weights(p) == CR_OK) return p;
+    p->order = calloc((size_t)opt->count + 1, sizeof *p->order);
+    for (int64_t i = 0; p->order && i < opt->count; i++) p->order[i] = opt->count - 1 - i;
+    p->same = cr_program_new("gradient", "g", "", "g");
+    p->laid_out = w->size == 1;                     /* one process has no buckets */
+    if (!p->places || !p->mine || !p->all || !p->order || !p->same)
+        cr_fail(CR_NO_MEMORY, op, "no memory for %lld parameters", (long long)opt->count);
+    else if (cr_layout_make(p) && share_weights(p) == CR_OK && (!p->o.shard || cr_shard_begin(p) == CR_OK)) return p;
     cr_parallel_free(p);
     return NULL;
 }
@@ -202,11 +148,11 @@ void cr_parallel_free(cr_parallel *p) {
     for (int64_t i = 0; i < p->next_bucket; i++)    /* a step that was left in the middle */
         if (p->buckets[i].posted) (void)cr_world_wait(p->w, "parallel_free", &p->buckets[i].job);
     for (int i = 0; i < CR_TREE_DEPTH; i++) free(p->buffer[i]);
-    free(p->buckets);
+    cr_shard_free(p);
+    cr_layout_free(p);
+    cr_program_free(p->same);
     free(p->places);
-    free(p->sum);
-    free(p->send);
-    free(p->receive);
+    free(p->order);
     free(p->mine);
     free(p->all);
     cr_retire(p);
@@ -235,10 +181,12 @@ static void begin_step(cr_parallel *p, const cr_loader *l, cr_generator *g) {
     memset(p->mine, 0, (size_t)(1 + p->o.microbatches + p->opt->count) * sizeof *p->mine);
     p->stats = (cr_parallel_stats){0};
     p->next_bucket = 0;
+    if (!p->laid_out) p->n_order = 0;
     for (int64_t i = 0; i < p->n_buckets; i++) {
-        bucket *b = &p->buckets[i];
+        cr_bucket *b = &p->buckets[i];
         b->missing = b->n;
         b->posted = false;
+        b->visited = -1;
         b->e.sent = b->e.received = 0;
         b->e.seconds = 0;
     }
@@ -267,10 +215,10 @@ static bool free_buffer(cr_parallel *p, int *found) {
     return p->used[*found];
 }
 
-static void post(cr_parallel *p, bucket *b) {
+static void post(cr_parallel *p, cr_bucket *b) {
     b->e.send = (char *)p->send;
     b->e.receive = (char *)p->receive;
-    b->e.out = (char *)(p->sum + b->at);
+    b->e.out = (char *)(p->buffer[p->tree.at[0].value] + b->at);
     for (int k = 0; k < p->tree.n; k++) b->e.value[k] = (const char *)(p->buffer[p->tree.at[k].value] + b->at);
     b->job = (cr_job){.run = cr_exchange_run, .ctx = &b->e};
     b->posted = true;
@@ -280,16 +228,18 @@ static void post(cr_parallel *p, bucket *b) {
 /* A range of flat memory holds the sums of this rank: buckets that are complete go out, in their order. */
 static void complete(cr_parallel *p, int64_t at, int64_t n) {
     for (int64_t i = 0; i < p->n_buckets; i++) {
-        bucket *b = &p->buckets[i];
+        cr_bucket *b = &p->buckets[i];
         const int64_t from = at > b->at ? at : b->at, to = at + n < b->at + b->n ? at + n : b->at + b->n;
         if (to > from) b->missing -= to - from;
     }
-    while (!p->o.late && p->next_bucket < p->n_buckets && !p->buckets[p->next_bucket].missing)
+    while (p->laid_out && !p->o.late && p->next_bucket < p->n_buckets && !p->buckets[p->next_bucket].missing) {
+        p->buckets[p->next_bucket].visited = cr_backward_visited();
         post(p, &p->buckets[p->next_bucket++]);
+    }
 }
 
 /* The gradient of a parameter is in its buffer: adds the siblings' and says that it is there. */
-static void add_siblings(cr_parallel *p, place *x) {
+static void add_siblings(cr_parallel *p, cr_place *x) {
     float *restrict y = p->buffer[p->into] + x->at;
     for (int k = 0; k < p->merges; k++) {
         const float *restrict other = p->buffer[p->merge[k]] + x->at;
@@ -299,20 +249,57 @@ static void add_siblings(cr_parallel *p, place *x) {
     if (p->at == p->last - 1) complete(p, x->at, x->n);
 }
 
+static int64_t index_of(const cr_parallel *p, const cr_tensor *leaf) {
+    for (int64_t i = 0; i < p->opt->count; i++)
+        if (p->opt->slots[i].p == leaf) return i;
+    return -1;
+}
+
+/* The gradient of parameter i was written into its place. */
+static void received(cr_parallel *p, int64_t i) {
+    p->mine[1 + p->o.microbatches + i] = 1;
+    if (!p->laid_out && p->at == p->first) p->order[p->n_order++] = i;
+    add_siblings(p, &p->places[i]);
+}
+
 static cr_status on_grad(cr_tensor *leaf, const cr_tensor *g, void *ctx) {
+    static const char op[] = "parallel_backward";
     cr_parallel *p = ctx;
-    for (int64_t i = 0; i < p->opt->count; i++) {
-        place *x = &p->places[i];
-        if (p->opt->slots[i].p != leaf) continue;
-        cr_status status = cr_read(g, CR_F32, p->buffer[p->into] + x->at, (size_t)x->n * 4);
-        if (status != CR_OK) return status;
-        p->mine[1 + p->o.microbatches + i] = 1;
-        add_siblings(p, x);
-        return CR_OK;
+    const int64_t i = index_of(p, leaf);
+    if (i < 0)
+        return cr_fail(CR_BAD_VALUE, op,
+                       "a tensor of %lld elements collects a gradient, but the optimizer does not have it",
+                       (long long)cr_numel(leaf));
+    const cr_place *x = &p->places[i];
+    if (x->arrived)
+        return cr_fail(CR_RUNTIME, op, "'%s' got a second gradient in one pass: a checkpoint's function reads other "
+                       "tensors when it runs again", p->opt->slots[i].name);
+    cr_status status = cr_read(g, CR_F32, p->buffer[p->into] + x->at, (size_t)x->n * 4);
+    if (status == CR_OK) received(p, i);
+    return status;
+}
+
+/* A gradient that is the product a b: written into its place piece by piece, never as a tensor of its own. */
+static cr_status on_product(cr_tensor *leaf, const cr_tensor *a, const cr_tensor *b, void *ctx, bool *taken) {
+    cr_parallel *p = ctx;
+    const int64_t i = index_of(p, leaf);
+    if (i < 0 || p->places[i].arrived) return CR_OK;            /* on_grad says it */
+    cr_scope_begin();
+    cr_tensor *to = cr_borrow(p->buffer[p->into] + p->places[i].at, cr_ndim(leaf), cr_shape(leaf), CR_F32, NULL, NULL);
+    cr_status status = to ? cr_program_update_product(p->same, &to, (const cr_tensor *[]){leaf}, NULL, 0, a, b, taken)
+                          : cr_error_status();
+    cr_scope_end();
+    if (status == CR_OK && *taken) received(p, i);
+    return status;
+}
+
+/* Bytes that were given to the engine before 95 % of the pass, by its nodes. */
+static void count_early(cr_parallel *p) {
+    const double limit = 0.95 * (double)cr_backward_visited();
+    for (int64_t i = 0; i < p->n_buckets; i++) {
+        const cr_bucket *b = &p->buckets[i];
+        if (b->visited >= 0 && (double)b->visited < limit) p->stats.early += b->n * 4;
     }
-    return cr_fail(CR_BAD_VALUE, "parallel_backward",
-                   "a tensor of %lld elements collects a gradient, but the optimizer does not have it",
-                   (long long)cr_numel(leaf));
 }
 
 cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
@@ -329,12 +316,13 @@ cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
     for (int64_t i = 0; i < p->opt->count; i++) p->places[i].arrived = false;
     cr_scope_begin();
     const cr_tensor *share = p->o.microbatches > 1 ? cr_mul_scalar(loss, 1 / (double)p->o.microbatches) : loss;
-    cr_status status = share ? cr_backward(share, CR_NONE, &(cr_backward_options){.on_grad = on_grad, .ctx = p})
-                             : cr_error_status();
+    const cr_backward_options options = {.on_grad = on_grad, .on_product = on_product, .ctx = p};
+    cr_status status = share ? cr_backward(share, CR_NONE, &options) : cr_error_status();
     cr_scope_end();
     if (status != CR_OK) return status;
+    if (p->at == p->last - 1) count_early(p);
     for (int64_t i = 0; i < p->opt->count; i++) {   /* without a gradient in this microbatch */
-        place *x = &p->places[i];
+        cr_place *x = &p->places[i];
         if (x->arrived) continue;
         memset(p->buffer[p->into] + x->at, 0, (size_t)x->n * 4);
         add_siblings(p, x);
@@ -346,13 +334,57 @@ cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
 }
 
 /* ---- the step */
+static void move_all(const cr_parallel *p, const cr_place *from, const float *old, float *new) {
+    for (int64_t i = 0; i < p->opt->count; i++)
+        memcpy(new + p->places[i].at, old + from[i].at, (size_t)p->places[i].n * 4);
+}
+
+/* Sums in the old order become sums in the new one. */
+static cr_status move_sums(cr_parallel *p, const cr_place *from) {
+    for (int k = 0; k < p->tree.n; k++) {
+        float **at = &p->buffer[p->tree.at[k].value], *new = malloc((size_t)p->total * 4 + 1);
+        if (!new) return cr_fail(CR_NO_MEMORY, "parallel_step", "no memory for %lld gradients", (long long)p->total);
+        move_all(p, from, *at, new);
+        free(*at);
+        *at = new;
+    }
+    return CR_OK;
+}
+
+/* The first step ends: flat memory gets the order in which rank 0's gradients came; those that did not come last. */
+static cr_status lay_out_again(cr_parallel *p) {
+    const int64_t n = p->opt->count;
+    cr_place *from = malloc((size_t)(n + 1) * sizeof *from);
+    int64_t *all = malloc((size_t)((n + 1) * p->w->size + 1) * sizeof *all);
+    cr_status status = from && all ? CR_OK : cr_fail(CR_NO_MEMORY, "parallel_step", "no memory for the order");
+    if (status == CR_OK) {
+        for (int64_t i = n - 1; i >= 0; i--) {
+            bool there = false;
+            for (int64_t k = 0; k < p->n_order && !there; k++) there = p->order[k] == i;
+            if (!there) p->order[p->n_order++] = i;
+        }
+        memcpy(from, p->places, (size_t)n * sizeof *from);
+        status = cr_world_gather(p->w, "parallel_step", p->order, n * (int64_t)sizeof *all, all);
+    }
+    if (status == CR_OK) {
+        memcpy(p->order, all, (size_t)n * sizeof *all);
+        cr_layout_free(p);
+        status = cr_layout_make(p) ? move_sums(p, from) : cr_error_status();
+        p->laid_out = status == CR_OK;
+    }
+    free(from);
+    free(all);
+    return status;
+}
+
 static cr_status finish_exchange(cr_parallel *p) {
     static const char op[] = "parallel_step";
     const double begun = cr_os_seconds();
-    cr_status status = CR_OK;
+    cr_status status = p->laid_out ? CR_OK : lay_out_again(p);
+    if (status != CR_OK) return status;
     while (p->next_bucket < p->n_buckets) post(p, &p->buckets[p->next_bucket++]);
     for (int64_t i = 0; i < p->n_buckets; i++) {
-        bucket *b = &p->buckets[i];
+        cr_bucket *b = &p->buckets[i];
         const cr_status one = cr_world_wait(p->w, op, &b->job);
         b->posted = false;
         if (status == CR_OK) status = one;
@@ -387,20 +419,14 @@ static cr_status share_losses(cr_parallel *p, double *loss) {
     return CR_OK;
 }
 
-/* The joint norm, parameter by parameter, in blocks of 64 Ki elements whose sums are added in f64 in one order: its
- * bits do not depend on buckets, shards, ranks or threads. */
+/* The joint norm, parameter by parameter, in blocks whose sums are added in f64 in one order: its bits do not depend on
+ * buckets, shards, ranks or threads. */
 static double norm_of(const cr_parallel *p, const float *flat) {
     double total = 0;
     for (int64_t i = 0; i < p->opt->count; i++) {
-        const place *x = &p->places[i];
-        for (int64_t from = 0; from < x->n && x->arrived; from += NORM_BLOCK) {
-            const int64_t n = x->n - from < NORM_BLOCK ? x->n - from : NORM_BLOCK;
-            const float *g = flat + x->at + from;
-            double lane[8] = {0}, block = 0;
-            for (int64_t k = 0; k < n; k++) lane[k % 8] += (double)g[k] * (double)g[k];
-            for (int k = 0; k < 8; k++) block += lane[k];
-            total += block;
-        }
+        const cr_place *x = &p->places[i];
+        for (int64_t from = 0; from < x->n && x->arrived; from += CR_NORM_BLOCK)
+            total += cr_block_sum(flat + x->at + from, x->n - from < CR_NORM_BLOCK ? x->n - from : CR_NORM_BLOCK);
     }
     return sqrt(total);
 }
@@ -434,10 +460,12 @@ cr_status cr_parallel_step(cr_parallel *p, double max_norm, double *loss, double
     cr_status status = finish_exchange(p);
     if (status == CR_OK) status = share_losses(p, &mean);
     if (status != CR_OK) return status;
-    float *flat = p->w->size > 1 ? p->sum : p->buffer[p->tree.at[0].value];
-    total = norm_of(p, flat);
-    const double by = max_norm / (total + 1e-6);
-    if (isfinite(mean)) status = update(p, flat, by >= 1 ? 1 : by);
+    float *flat = p->buffer[p->tree.at[0].value];
+    if (p->o.shard) status = cr_shard_norm(p, flat, &total);
+    else total = norm_of(p, flat);
+    if (status != CR_OK) return status;
+    const double by = max_norm / (total + 1e-6), scale = by >= 1 ? 1 : by;
+    if (isfinite(mean)) status = p->o.shard ? cr_shard_update(p, flat, scale) : update(p, flat, scale);
     p->begun = p->over = false;
     p->base += p->o.microbatches;
     if (loss) *loss = mean;
@@ -446,5 +474,13 @@ cr_status cr_parallel_step(cr_parallel *p, double max_norm, double *loss, double
 }
 
 cr_parallel_stats cr_parallel_look(const cr_parallel *p) {
-    return cr_lacks("parallel_look", "the object", p) ? (cr_parallel_stats){0} : p->stats;
+    if (cr_lacks("parallel_look", "the object", p)) return (cr_parallel_stats){0};
+    cr_parallel_stats s = p->stats;
+    const cr_optim *holds = p->pieces ? p->pieces : p->opt;
+    for (int64_t i = 0; i < holds->count; i++)
+        for (int k = 0; k < 2; k++)
+            if (holds->slots[i].moment[k]) s.moments += cr_numel(holds->slots[i].moment[k]) * 4;
+    for (int i = 0; i < CR_TREE_DEPTH; i++) s.gradients += p->buffer[i] ? p->total * 4 : 0;
+    s.gradients += p->room;
+    return s;
 }

@@ -41,16 +41,20 @@ cr_status cr_world_gather(cr_world *w, const char *op, const void *mine, int64_t
 typedef struct cr_exchange {
     cr_dtype dtype;                                 /* f32, f64 */
     int64_t leaves;                                 /* of the tree, at least one for each rank */
-    int64_t n;                                      /* elements; shard s is [n s / size, n (s + 1) / size) */
+    int64_t n;                                      /* elements */
+    const int64_t *cut;                             /* size + 1 borders: shard s is [cut[s], cut[s + 1]) */
     int nodes;                                      /* of this rank (cr_tree_cover) */
     const char *value[82];                          /* of each node: n elements */
     char *out;                                      /* n elements; may be value[0] */
     bool gather;                                    /* all shards to all ranks; else only this rank's is written */
+    bool apart;                                     /* out has room for this rank's shard only */
     char *send, *receive;                           /* room: cr_exchange_room; send is read when nodes > 1 */
     int64_t sent, received;                         /* bytes, added to */
     double seconds;                                 /* added to */
 } cr_exchange;
 void cr_exchange_room(const cr_world *w, const cr_exchange *e, int64_t *send, int64_t *receive);   /* bytes */
 int  cr_exchange_run(cr_world *w, void *exchange);  /* a job */
+int  cr_exchange_gather(cr_world *w, void *exchange);          /* a job: only the last part, all shards of out to all */
+void cr_exchange_even(int64_t n, int size, int64_t *cut);      /* shards of one size, but for one element */
 
 #endif

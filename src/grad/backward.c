@@ -15,9 +15,10 @@ typedef struct slot {
     cr_node *node;                                  /* NULL: an empty slot */
     union {
         cr_tensor *cotangent;                       /* in `waiting`: owned, accumulated so far */
-        int64_t leads;                              /* in `known`, with captures: 1 if the node leads to one of them */
-        int64_t uses;                               /* in `known`, with on_grad: edges to the node that have not been
-                                                     * followed yet */
+        struct {                                    /* in `known` */
+            uint32_t leads;                         /* with captures: 1 if the node leads to one of them */
+            uint32_t uses;                          /* if counted: edges to the node that have not been followed yet */
+        };
     };
 } slot;
 enum { FEW = 16 };
@@ -31,8 +32,8 @@ typedef struct parts { struct parts *next; const void *function; int n; cr_tenso
 typedef struct walk {
     cr_backward_options o;
     cr_node **heap; int64_t n, room;                /* a max-heap by seq of the nodes in `waiting`; owns references */
-    table waiting, known;                           /* known: every node below the roots; filled with captures or
-                                                     * on_grad only */
+    table waiting, known;                           /* known: every node below the roots; filled with captures or if
+                                                     * counted only */
     capture *captures; int n_captures;              /* the tensors whose gradients are asked for, returned or with
                                                      * o.inputs added; NULL: leaves accumulate */
     bool counted;                                   /* uses are counted: a leaf is visited when its last use has been
@@ -43,6 +44,9 @@ typedef struct walk {
 } walk;
 
 static _Thread_local walk *current;
+static _Thread_local int64_t visited;               /* nodes, by the walk that runs or by the last one */
+
+int64_t cr_backward_visited(void) { return visited; }
 
 const cr_node *cr_walk_node(void) { return current ? current->at : NULL; }
 
@@ -408,6 +412,7 @@ static cr_status to_tensor(walk *w, cr_node *n, cr_tensor *g, bool only_ours) {
 /* The cotangent of n is complete: runs the hooks, stores the gradient where it is asked for,
  * continues with the inputs. */
 static cr_status visit(walk *w, cr_node *n, cr_tensor *cotangent) {
+    visited++;
     cr_tensor *g = run_hooks(n, cotangent);
     cr_status status = g ? CR_OK : cr_error_status();
     /* Other walks add in place to the gradient of a leaf, so a gradient that this walk reads later
@@ -429,20 +434,26 @@ static cr_status run(walk *w) {
     cr_status status = CR_OK;
     w->outer = current;
     current = w;
-    for (unsigned visited = 1; w->n && status == CR_OK; visited++) {
+    const int64_t before = visited;
+    visited = 0;
+    for (unsigned turn = 1; w->n && status == CR_OK; turn++) {
         cr_node *n = heap_pop(w);
         status = visit_waiting(w, n);
         cr_node_release(n);
         /* 64 of the smallest: 20 us */
-        if (status == CR_OK && visited % 64 == 0) status = cr_check_interrupt("backward");
+        if (status == CR_OK && turn % 64 == 0) status = cr_check_interrupt("backward");
     }
     current = w->outer;
+    if (current) visited = before;
     return status;
 }
 
+static cr_status survey(walk *w, cr_node *const *roots, int64_t n);
+
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent) {
     if (!cr_in_graph(y)) return CR_OK;
-    return deliver(current, y->node, cotangent);
+    cr_status status = current->counted ? survey(current, &y->node, 1) : CR_OK;
+    return status == CR_OK ? deliver(current, y->node, cotangent) : status;
 }
 
 cr_tensor **cr_walk_cotangents(const void *function, int n) {
@@ -523,9 +534,9 @@ static cr_status list_add(list *l, cr_node *n, table *known) {
     return CR_OK;
 }
 
-static cr_status reachable(walk *w, list *l) {
+static cr_status reachable(walk *w, cr_node *const *roots, int64_t n, list *l) {
     cr_status status = CR_OK;
-    for (int64_t i = 0; i < w->n && status == CR_OK; i++) status = list_add(l, w->heap[i], &w->known);
+    for (int64_t i = 0; i < n && status == CR_OK; i++) status = list_add(l, roots[i], &w->known);
     for (size_t i = 0; i < l->n && status == CR_OK; i++)
         for (int k = 0; k < l->items[i]->n && status == CR_OK; k++)
             if (l->items[i]->edges[k]) status = list_add(l, l->items[i]->edges[k], &w->known);
@@ -567,40 +578,36 @@ cr_status cr_graph_leaves(int n, cr_node *const *roots, int n_stops, cr_node *co
     return status;
 }
 
-/* Checkpoints turn counting off: the graph that they recompute has more edges to the leaves, and
- * reads them. */
-static cr_status count_uses(walk *w) {
-    list seen = {0};
-    cr_status status = reachable(w, &seen);
-    w->counted = true;
-    for (size_t i = 0; i < seen.n && status == CR_OK; i++) {
-        const cr_node *n = seen.items[i];
-        if (n->op && n->op->grafts) w->counted = false;
-        for (int k = 0; k < n->n; k++) if (n->edges[k]) table_find(&w->known, n->edges[k])->uses++;
-    }
-    free(seen.items);
-    return status;
-}
-
-/* ---- with inputs only nodes on the way to one of them are visited */
 static int by_seq(const void *a, const void *b) {
     uint64_t x = (*(cr_node *const *)a)->seq, y = (*(cr_node *const *)b)->seq;
     return (x > y) - (x < y);
 }
 
-/* Marks every node reachable from the roots; in order of rising seq a node leads on if it is asked
+/* With inputs only nodes on the way to one of them are visited.  In order of rising seq a node leads on if it is asked
  * for or one of its inputs does. */
-static cr_status mark_paths(walk *w) {
-    list seen = {0};
-    cr_status status = reachable(w, &seen);
-    if (status == CR_OK) qsort(seen.items, seen.n, sizeof *seen.items, by_seq);
-    for (size_t i = 0; i < seen.n && status == CR_OK; i++) {
-        cr_node *n = seen.items[i];
+static void mark_paths(walk *w, list *l) {
+    qsort(l->items, l->n, sizeof *l->items, by_seq);
+    for (size_t i = 0; i < l->n; i++) {
+        cr_node *n = l->items[i];
         bool leads = capture_of(w, n) != NULL;
         for (int k = 0; k < n->n && !leads; k++) leads = n->edges[k] && table_find(&w->known, n->edges[k])->leads;
         table_find(&w->known, n)->leads = leads;
     }
-    free(seen.items);
+}
+
+/* Learns about all nodes below the roots that were not known yet: which lead on, and how often each is used.  The
+ * roots are those of the walk, or what a checkpoint has recomputed. */
+static cr_status survey(walk *w, cr_node *const *roots, int64_t n) {
+    list new = {0};
+    cr_status status = reachable(w, roots, n, &new);
+    if (status == CR_OK && w->captures && new.n) mark_paths(w, &new);
+    for (size_t i = 0; i < new.n && status == CR_OK && w->counted; i++) {
+        const cr_node *from = new.items[i];
+        if (!wanted(w, from)) continue;
+        for (int k = 0; k < from->n; k++)
+            if (from->edges[k]) table_find(&w->known, from->edges[k])->uses++;
+    }
+    free(new.items);
     return status;
 }
 
@@ -633,9 +640,9 @@ cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_b
     const cr_cast_state casts = cr_casts_off();          /* gradients have the dtypes of the forward pass */
     cr_scope_begin();
     status = push_root(&w, "backward", y, cotangent);
-    if (status == CR_OK && w.o.on_grad) status = count_uses(&w);
     if (status == CR_OK && w.o.n_inputs) status = set_captures(&w, "backward", w.o.n_inputs, w.o.inputs);
-    if (status == CR_OK && w.o.n_inputs) status = mark_paths(&w);
+    w.counted = w.o.on_grad || cr_late_hooks();     /* else a leaf waits for the end of the walk */
+    if (status == CR_OK && (w.counted || w.captures)) status = survey(&w, w.heap, w.n);
     status = finish(&w, status);
     cr_scope_end();
     cr_set_casts(casts);
@@ -657,7 +664,7 @@ cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *
                                  : set_captures(&w, "gradients", n_in, in);
     for (int i = 0; i < n_out && status == CR_OK; i++)
         status = push_root(&w, "gradients", out[i], cotangents ? cotangents[i] : CR_NONE);
-    if (status == CR_OK) status = mark_paths(&w);
+    if (status == CR_OK) status = survey(&w, w.heap, w.n);
     status = finish(&w, status);
     cr_scope_end();
     cr_set_casts(casts);

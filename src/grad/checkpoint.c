@@ -1,13 +1,51 @@
 /* checkpoint.c - activation checkpointing.  f(inputs) runs without recording.  The backward pass
  * runs it again, recorded, and the walk continues through the new graph.  Generators give the same
- * random numbers both times (the tape of core/rng.c). */
+ * random numbers both times (the tape of core/rng.c).
+ *
+ * The first run notes which tensors of graphs f reads besides its inputs: weights in ctx, mostly.
+ * They become inputs of the node that save nothing.  So a walk knows that their gradients are not
+ * complete before f has run again. */
 #include "graph.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+/* The tensors of graphs that a first run has read: each node once. */
+typedef struct notes { const cr_tensor **in; int n, room; bool failed; } notes;
+
+static _Thread_local notes *noted;
+
+static bool has_node(int n, const cr_tensor *const *in, const cr_node *node) {
+    for (int i = n - 1; i >= 0; i--)
+        if (cr_in_graph(in[i]) && in[i]->node == node) return true;
+    return false;
+}
+
+static void note_one(notes *m, const cr_tensor *t) {
+    if (t == CR_NONE || !cr_in_graph(t) || has_node(m->n, m->in, t->node)) return;
+    if (m->n == m->room) {
+        const int room = m->room ? 2 * m->room : 32;
+        const cr_tensor **in = realloc(m->in, sizeof *in * (size_t)room);
+        if (!in) { m->failed = true; return; }
+        m->in = in;
+        m->room = room;
+    }
+    m->in[m->n++] = cr_retain(t);
+}
+
+void cr_checkpoint_note(int n, const cr_tensor *const *in) {
+    for (int i = 0; i < n && noted; i++) note_one(noted, in[i]);
+}
+
+static void notes_end(notes *m) {
+    for (int i = 0; i < m->n; i++) cr_drop(m->in[i]);
+    free(m->in);
+}
 
 typedef struct again {
     cr_function f;
     void *ctx;
+    int n;                                          /* inputs of f */
     cr_tape *tape;
     cr_cast_state casts;                                 /* autocast at the forward pass */
 } again;
@@ -20,7 +58,7 @@ static void checkpoint_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[
     bool mode = cr_set_grad_enabled(true);
     const cr_cast_state casts = cr_set_casts(q->casts);
     const cr_tape_use before = cr_tape_begin(q->tape, true);
-    cr_tensor *y = cr_adopt(q->f(c->n, c->in, q->ctx));
+    cr_tensor *y = cr_adopt(q->f(q->n, c->in, q->ctx));
     cr_tape_end(before);
     cr_set_casts(casts);
     cr_set_grad_enabled(mode);
@@ -41,11 +79,17 @@ static const cr_op op_checkpoint = {
     .grad = checkpoint_grad, .hold = hold,
 };
 
-static cr_tensor *run_once(const again *q, int n, const cr_tensor *const *in) {
+/* m: NULL in the first run of an outer checkpoint, which notes for itself. */
+static cr_tensor *run_once(const again *q, const cr_tensor *const *in, notes *m) {
     bool mode = cr_set_grad_enabled(false);
     const cr_tape_use before = cr_tape_begin(q->tape, false);
+    notes *const outer = noted;
+    const bool noting = cr_modes.noting;
+    if (m) noted = m, cr_modes.noting = true;
     cr_scope_begin();
-    cr_tensor *y = cr_adopt(q->f(n, in, q->ctx));
+    cr_tensor *y = cr_adopt(q->f(q->n, in, q->ctx));
+    noted = outer;
+    cr_modes.noting = noting;
     if (y) y = cr_tensor_alias(y, NULL);            /* f may have returned one of its inputs */
     if (y) cr_keep(y);
     cr_scope_end();
@@ -54,29 +98,54 @@ static cr_tensor *run_once(const again *q, int n, const cr_tensor *const *in) {
     return y;
 }
 
+/* A node for y, whose inputs are f's and those that were noted. */
+static cr_status record(const again *q, const cr_tensor *const *in, const notes *m, cr_tensor *y) {
+    const size_t room = (size_t)(q->n + m->n);
+    const cr_tensor **all = malloc(sizeof *all * room), **saved = malloc(sizeof *saved * room);
+    cr_node *node = NULL;
+    int n = q->n;
+    if (all && saved) {
+        for (int i = 0; i < n; i++) all[i] = saved[i] = in[i];
+        for (int i = 0; i < m->n; i++) {
+            if (has_node(q->n, in, m->in[i]->node)) continue;
+            all[n] = m->in[i];
+            saved[n++] = CR_NONE;
+        }
+        cr_call c = {.op = &op_checkpoint, .params = q, .n = n, .in = all, .dev = y->dev, .out = y};
+        node = cr_node_new(&c, saved, y, 0);
+        if (node) cr_node_attach(node, y);
+    } else cr_fail(CR_NO_MEMORY, "checkpoint", "out of memory for the graph");
+    free(all);
+    free(saved);
+    return node ? CR_OK : cr_error_status();
+}
+
 cr_tensor *cr_checkpoint(cr_function f, void *ctx, int n, const cr_tensor *const *in) {
     if (!f) return cr_fail_null("checkpoint", "the function"), NULL;
     if (n < 1 || !in) return cr_fail(CR_BAD_VALUE, "checkpoint", "%d inputs: at least one is needed", n), NULL;
+    const bool enabled = cr_grad_enabled();
     bool records = false;
     for (int i = 0; i < n; i++) {
         if (cr_missing("checkpoint", "an input", in[i])) return NULL;
-        records |= cr_grad_enabled() && cr_in_graph(in[i]);
+        records |= enabled && cr_in_graph(in[i]);
     }
-    again q = {.f = f, .ctx = ctx, .tape = cr_tape_new(), .casts = cr_casts_off()};
+    notes m = {0};
+    again q = {.f = f, .ctx = ctx, .n = n, .tape = cr_tape_new(), .casts = cr_casts_off()};
     cr_set_casts(q.casts);
     if (!q.tape) return NULL;
-    cr_tensor *y = run_once(&q, n, in);
-    if (!y || !records || !cr_dtype_is_float(y->dtype)) {
-        cr_tape_free(q.tape);
-        return y;
+    cr_tensor *y = run_once(&q, in, enabled ? &m : NULL);
+    if (m.failed && y) {
+        cr_fail(CR_NO_MEMORY, "checkpoint", "out of memory for the graph");
+        cr_release(y);
+        y = NULL;
     }
-    cr_call c = {.op = &op_checkpoint, .params = &q, .n = n, .in = in, .dev = y->dev, .out = y};
-    cr_node *node = cr_node_new(&c, in, y, 0);
-    if (!node) {
+    records = y && (records || m.n) && cr_dtype_is_float(y->dtype);
+    if (!records) cr_tape_free(q.tape);
+    else if (record(&q, in, &m, y) != CR_OK) {
         cr_tape_free(q.tape);
         cr_release(y);
-        return NULL;
+        y = NULL;
     }
-    cr_node_attach(node, y);
+    notes_end(&m);
     return y;
 }

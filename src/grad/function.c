@@ -190,6 +190,7 @@ static bool records(const cr_function_use *u) {
 cr_status cr_function_record(const cr_function_use *u, cr_tensor **results) {
     cr_status status = check_use(u, results);
     if (status != CR_OK) return status;
+    if (cr_modes.noting) cr_note(u->n_in, u->in);
     function *f = NULL;
     cr_tensor *token = records(u) ? token_new(u, &f) : NULL;
     if (records(u) && !token) return cr_error_status();

@@ -94,6 +94,11 @@ cr_status cr_graph_leaves(int n, cr_node *const *roots, int n_stops, cr_node *co
  * in y's graph. */
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent);
 
+/* checkpoint.c: remembers which tensors of graphs the first run of a checkpoint's function reads. */
+void cr_checkpoint_note(int n, const cr_tensor *const *in);
+
+bool cr_late_hooks(void);                           /* does any leaf of the process have a late hook? */
+
 /* The cotangents that the walk has accumulated for the n results of a function, NULL where there is
  * none yet. */
 cr_tensor **cr_walk_cotangents(const void *function, int n);       /* NULL: no memory */

@@ -12,10 +12,13 @@ static cr_status check(const char *op, const cr_tensor *t) {
 }
 
 /* ---- hooks are stored in the node: the leaf node of a leaf, else the node that made the tensor */
-static _Atomic int64_t next_hook = 1;
+static _Atomic int64_t next_hook = 1, late_hooks;
+
+bool cr_late_hooks(void) { return atomic_load_explicit(&late_hooks, memory_order_relaxed) > 0; }
 
 void cr_hook_release(cr_hook_entry *h) {
     if (!cr_unref(&h->refs)) return;
+    late_hooks -= h->late;
     if (h->done) h->done(h->ctx);
     free(h);
 }
@@ -152,6 +155,7 @@ static int64_t add(const char *op, cr_tensor *t, cr_hook_entry wanted) {
     cr_hook_entry *h = malloc(sizeof *h);
     if (!h) return cr_fail(CR_NO_MEMORY, op, "out of memory"), 0;
     *h = wanted;
+    late_hooks += h->late;
     cr_node *n = t->node;
     cr_spin_lock(&n->head.lock);
     const int64_t id = h->id = atomic_fetch_add(&next_hook, 1);

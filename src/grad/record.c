@@ -209,6 +209,6 @@ static cr_status check(const cr_call *c, const cr_tensor *out) {
 }
 
 void cr_grad_start(void) {
-    static const cr_recorder r = {record, cr_sync_from_base, check};
+    static const cr_recorder r = {record, cr_sync_from_base, check, cr_checkpoint_note};
     cr_set_recorder(&r);
 }

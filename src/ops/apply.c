@@ -23,6 +23,11 @@ bool cr_set_grad_enabled(bool on) { bool old = !cr_modes.no_grad; cr_modes.no_gr
 bool cr_auto_transfer(bool on) { bool old = cr_modes.auto_transfer; cr_modes.auto_transfer = on; return old; }
 void cr_set_recorder(const cr_recorder *r) { recorder = r; }
 
+void cr_note(int n, const cr_tensor *const *in) {
+    const cr_recorder *r = recorder;
+    if (r && cr_modes.noting) r->note(n, in);
+}
+
 static _Atomic(cr_locate) place;
 static _Atomic(void *) place_ctx;
 
@@ -48,6 +53,7 @@ static inline __attribute__((always_inline)) cr_status execute(const cr_run *p) 
     const double start = cr_profile_start();
     const cr_watch *watch = cr_watching();
     if (watch) watch->named(p->kind, p->name);
+    if (cr_modes.noting) cr_note(p->n_in, p->in);
     cr_status status = cr_finished(p->name, p->kernel(p->work));
     const cr_tensor *const *out = (const cr_tensor *const *)p->out;
     if (start > 0) cr_profile_event(start, p->kind, p->name, p->n_in, p->in, p->n_out, out);

@@ -270,6 +270,7 @@ static bool is_leaf(const cr_tensor *t) {
 
 /* owned by the scope, or by the thread's casts */
 static const cr_tensor *cast_operand(const cr_tensor *t, cr_dtype dt) {
+    if (cr_modes.noting) cr_note(1, &t);            /* the op will read a cast that is in no graph */
     return now.cache && innermost && t->dtype == CR_F32 && is_leaf(t) ? cast_of_leaf(t, dt) : cr_to(t, dt, t->dev);
 }
 

@@ -161,8 +161,10 @@ typedef struct cr_recorder {
     cr_status (*record)(const cr_call *c, const cr_tensor *const *saved, cr_tensor *out, bool in_place);
     cr_status (*sync_node)(cr_tensor *t);                                 /* updates t's node from its base */
     cr_status (*check)(const cr_call *c, const cr_tensor *out);           /* anomaly mode */
+    void (*note)(int n, const cr_tensor *const *in);                      /* while cr_modes.noting */
 } cr_recorder;
 void cr_set_recorder(const cr_recorder *r);
+void cr_note(int n, const cr_tensor *const *in);    /* an op reads these, or tensors made from them */
 const char *cr_place_now(void);                     /* never NULL */
 
 /* ---- the profiler (profile.c): start = cr_profile_start(), the work, if (start > 0)

@@ -306,8 +306,16 @@ static cr_status step_all(cr_optim *opt, cr_tensor **out, const cr_tensor **in) 
 
 enum { MOST_TENSORS = 2 + 2 };                      /* of one parameter in a call: p, mirror or g, two moments */
 
+bool cr_optim_sharded(const char *op, const cr_optim *opt) {
+    if (!opt->sharded) return false;
+    cr_fail(CR_RUNTIME, op, "the optimizer is sharded over ranks: cr_parallel_step steps it, "
+                            "cr_parallel_collect gives its moments");
+    return true;
+}
+
 cr_status cr_optim_step(cr_optim *opt) {
     if (cr_lacks("optim_step", "the optimizer", opt)) return cr_error_status();
+    if (cr_optim_sharded("optim_step", opt)) return cr_error_status();
     cr_tensor **out = malloc((size_t)(MOST_TENSORS * opt->count + 1) * sizeof *out);
     const cr_tensor **in = malloc((size_t)(MOST_TENSORS * opt->count + 1) * sizeof *in);
     const bool recording = cr_set_grad_enabled(false);
@@ -396,6 +404,7 @@ cr_status cr_optim_backward(cr_optim *opt, const cr_tensor *loss) {
     if (cr_record_refuse("optim_backward", "a recorded step takes cr_backward and cr_optim_step: its plan updates inside "
                                            "the products") != CR_OK)
         return cr_error_status();
+    if (cr_optim_sharded("optim_backward", opt)) return cr_error_status();
     const cr_backward_options options = {.on_grad = step_one, .on_product = step_by_product, .ctx = opt};
     cr_status status = cr_backward(loss, CR_NONE, &options);
     opt->steps += status == CR_OK;

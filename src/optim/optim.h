@@ -47,7 +47,11 @@ struct cr_optim {
     cr_optim_options *options;                      /* of each group */
     double scale;                                   /* of the gradients in the step that runs: 1 but while clipping */
     struct replay *replay;                          /* of the step that is being recorded; NULL: none */
+    const void *sharded;                            /* a cr_parallel whose ranks share the moments; NULL: they are
+                                                     * here */
 };
+
+bool cr_optim_sharded(const char *op, const cr_optim *opt);        /* true: with a message */
 
 /* The params of p for the next step of s.  scale multiplies the gradient, ratio the learning rate (Muon). */
 cr_status cr_slot_params(const cr_program *p, const cr_slot *s, const cr_optim_options *o, double scale, double ratio,

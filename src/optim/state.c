@@ -30,7 +30,7 @@ static cr_status add_state(const cr_optim *opt, const cr_slot *s, cr_params *sta
 }
 
 cr_params *cr_optim_state(const cr_optim *opt) {
-    if (cr_lacks("optim_state", "the optimizer", opt)) return NULL;
+    if (cr_lacks("optim_state", "the optimizer", opt) || cr_optim_sharded("optim_state", opt)) return NULL;
     cr_params *state = cr_params_new();
     if (!state) return NULL;
     for (int64_t i = 0; i < opt->count; i++) {
@@ -125,7 +125,7 @@ static cr_status load_slots(const cr_optim *opt, const cr_params *state, int64_t
 }
 
 cr_status cr_optim_load(cr_optim *opt, const cr_params *state, int64_t steps) {
-    if (cr_lacks(load, "the optimizer", opt)) return cr_error_status();
+    if (cr_lacks(load, "the optimizer", opt) || cr_optim_sharded(load, opt)) return cr_error_status();
     if (!state) return cr_fail_null(load, "the state");
     if (steps < 0) return cr_fail(CR_BAD_VALUE, load, "steps must be at least 0, not %lld", (long long)steps);
     cr_slot *fresh = calloc((size_t)opt->count + 1, sizeof *fresh);

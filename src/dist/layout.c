@@ -1,0 +1,157 @@
+/* layout.c - where parameters lie in flat memory, its buckets, and the shards of each bucket. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "parallel.h"
+
+enum { BUCKET = 25 << 20 };
+
+static int64_t floats_of_bucket(const cr_parallel *p) {
+    const int64_t n = (p->o.bucket_bytes ? p->o.bucket_bytes : BUCKET) / 4;
+    return n < p->w->size ? p->w->size : n;
+}
+
+bool cr_layout_whole(const cr_parallel *p, int64_t param) { return p->opt->slots[param].update->step != NULL; }
+
+static void place_all(cr_parallel *p) {
+    p->total = 0;
+    for (int64_t k = 0; k < p->opt->count; k++) {
+        cr_place *x = &p->places[p->order[k]];
+        x->at = p->total;
+        x->n = cr_numel(p->opt->slots[p->order[k]].p);
+        p->total += x->n;
+    }
+}
+
+/* ---- buckets of one size, shards of one size */
+static bool even_buckets(cr_parallel *p) {
+    const int64_t n = floats_of_bucket(p), size = p->w->size;
+    p->n_buckets = (p->total + n - 1) / n;
+    p->buckets = calloc((size_t)p->n_buckets + 1, sizeof *p->buckets);
+    p->cuts = calloc((size_t)(p->n_buckets * (size + 1)) + 1, sizeof *p->cuts);
+    if (!p->buckets || !p->cuts) return false;
+    for (int64_t i = 0; i < p->n_buckets; i++) {
+        cr_bucket *b = &p->buckets[i];
+        b->at = i * n;
+        b->n = p->total - b->at < n ? p->total - b->at : n;
+        cr_exchange_even(b->n, (int)size, p->cuts + i * (size + 1));
+    }
+    return true;
+}
+
+/* ---- buckets and shards of whole units */
+static bool make_units(cr_parallel *p) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < p->opt->count; i++) count += p->places[i].n / CR_NORM_BLOCK + 1;
+    p->units = calloc((size_t)count + 1, sizeof *p->units);
+    if (!p->units) return false;
+    p->n_units = 0;
+    for (int64_t k = 0; k < p->opt->count; k++) {
+        const int64_t i = p->order[k], all = p->places[i].n, most = cr_layout_whole(p, i) ? all : CR_NORM_BLOCK;
+        for (int64_t from = 0; from < all; from += most)
+            p->units[p->n_units++] = (cr_unit){i, from, all - from < most ? all - from : most, 0};
+    }
+    return true;
+}
+
+/* The border of units in [from, n] that is nearest to `wanted`; u: the unit that begins at `at`. */
+static int64_t nearest(const cr_parallel *p, int64_t u, int64_t at, int64_t n, int64_t wanted, int64_t from) {
+    int64_t best = at;
+    for (; at <= n; at += p->units[u++].n) {
+        const bool nearer = llabs(at - wanted) < llabs(best - wanted);
+        if (best < from || (at >= from && nearer)) best = at;
+        if (at >= wanted && at >= from) break;
+        if (at == n) break;
+    }
+    return best;
+}
+
+/* Cuts a bucket, so that what each rank has of all buckets so far comes near to its share.  before[s]: floats that
+ * ranks below s have of them. */
+static void cut(cr_parallel *p, const cr_bucket *b, int64_t *cuts, int64_t unit, int64_t *before) {
+    const int size = p->w->size;
+    cuts[0] = 0;
+    cuts[size] = b->n;
+    for (int s = 1; s < size; s++) {
+        const int64_t wanted = cr_tree_first(b->at + b->n, s, size) - before[s];
+        cuts[s] = nearest(p, unit, 0, b->n, wanted, cuts[s - 1]);
+    }
+    for (int s = 1; s <= size; s++) before[s] += cuts[s];
+    int64_t at = 0;
+    for (int64_t u = unit, owner = 0; at < b->n; at += p->units[u++].n) {
+        while (at >= cuts[owner + 1]) owner++;
+        p->units[u].owner = (int)owner;
+    }
+}
+
+static bool unit_buckets(cr_parallel *p) {
+    const int64_t most = floats_of_bucket(p), size = p->w->size;
+    if (!make_units(p)) return false;
+    int64_t *before = calloc((size_t)size + 1, sizeof *before), n = 0;
+    p->buckets = calloc((size_t)p->n_units + 1, sizeof *p->buckets);
+    for (int64_t u = 0; u < p->n_units && p->buckets; u++) {
+        cr_bucket *b = &p->buckets[n];
+        if (b->n && b->n + p->units[u].n > most) {
+            b = &p->buckets[++n];
+            b->at = b[-1].at + b[-1].n;
+        }
+        b->n += p->units[u].n;
+    }
+    p->n_buckets = p->n_units ? n + 1 : 0;
+    p->cuts = calloc((size_t)(p->n_buckets * (size + 1)) + 1, sizeof *p->cuts);
+    const bool good = before && p->buckets && p->cuts;
+    for (int64_t i = 0, u = 0; i < p->n_buckets && good; i++) {
+        cut(p, &p->buckets[i], p->cuts + i * (size + 1), u, before);
+        for (int64_t at = 0; at < p->buckets[i].n;) at += p->units[u++].n;
+    }
+    free(before);
+    return good;
+}
+
+/* ---- exchanges */
+static bool make_exchanges(cr_parallel *p) {
+    cr_tree_node nodes[CR_TREE_DEPTH];
+    int64_t send = 0, receive = 0;
+    for (int64_t i = 0; i < p->n_buckets; i++) {
+        cr_bucket *b = &p->buckets[i];
+        int64_t s, r;
+        b->e = (cr_exchange){.dtype = CR_F32, .leaves = p->o.microbatches, .n = b->n, .gather = !p->o.shard};
+        b->e.cut = p->cuts + i * (p->w->size + 1);
+        b->e.nodes = cr_tree_cover(p->o.microbatches, p->w->rank, p->w->size, nodes);
+        cr_exchange_room(p->w, &b->e, &s, &r);
+        if (s > INT32_MAX || r > INT32_MAX || b->n > INT32_MAX / 4) {
+            cr_fail(CR_BAD_VALUE, "parallel_new", "a bucket of %lld elements has %lld bytes to exchange: at most %d; a "
+                    "parameter of Muon is in one bucket", (long long)b->n, (long long)(s > r ? s : r), INT32_MAX);
+            return false;
+        }
+        send = s > send ? s : send;
+        receive = r > receive ? r : receive;
+    }
+    p->send = malloc((size_t)send + 1);
+    p->receive = malloc((size_t)receive + 1);
+    p->room = send + receive;
+    return p->send && p->receive;
+}
+
+bool cr_layout_make(cr_parallel *p) {
+    place_all(p);
+    if (p->w->size == 1) return true;
+    bool good = p->o.shard ? unit_buckets(p) : even_buckets(p);
+    if (good) good = make_exchanges(p);
+    if (!good && !cr_error())
+        cr_fail(CR_NO_MEMORY, "parallel_new", "no memory for the gradients of %lld parameters", (long long)p->total);
+    return good;
+}
+
+void cr_layout_free(cr_parallel *p) {
+    free(p->buckets);
+    free(p->cuts);
+    free(p->units);
+    free(p->send);
+    free(p->receive);
+    p->buckets = NULL;
+    p->cuts = NULL;
+    p->units = NULL;
+    p->send = p->receive = NULL;
+    p->n_buckets = p->n_units = p->room = 0;
+}

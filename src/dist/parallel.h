@@ -1,0 +1,77 @@
+/* parallel.h - what the files of data parallel training share.
+ *
+ * Flat memory holds one float for each parameter element, parameters in the order in which their
+ * gradients come.  It is cut into buckets, and each bucket into one shard for each rank.  With
+ * `shard` the cuts are those of units: blocks of 64 Ki elements of a parameter, counted from its
+ * start, or the whole parameter where its update needs all of it (Muon). */
+#ifndef CR_PARALLEL_H
+#define CR_PARALLEL_H
+
+#include "../optim/optim.h"
+#include "tree.h"
+#include "world.h"
+
+enum { CR_NORM_BLOCK = 1 << 16 };                   /* elements whose squares are added in one order */
+
+typedef struct cr_place { int64_t at, n; bool arrived; } cr_place;  /* of a parameter in flat memory; floats */
+typedef struct cr_unit { int64_t param, from, n; int owner; } cr_unit;      /* [from, from + n) of a parameter */
+typedef struct cr_bucket {
+    int64_t at, n, missing;                         /* missing: floats without a gradient yet, in this step */
+    bool posted;
+    int64_t visited;                                /* nodes of the backward pass before it was posted; -1: behind it */
+    cr_exchange e;
+    cr_job job;
+} cr_bucket;
+
+struct cr_parallel {
+    cr_world *w;
+    cr_optim *opt;
+    cr_parallel_options o;
+    cr_place *places;                               /* of the optimizer's parameters, in its order */
+    int64_t *order;                                 /* the parameters as they lie in flat memory */
+    int64_t n_order;                                /* known of it: in the first pass, those that have come */
+    bool laid_out;                                  /* the order is final */
+    int64_t total;
+    cr_bucket *buckets;
+    int64_t *cuts;                                  /* of each bucket: size + 1 borders of shards */
+    int64_t n_buckets, next_bucket;                 /* next_bucket: the first that was not posted in this step */
+    float *buffer[CR_TREE_DEPTH], *send, *receive;  /* buffer: gradient sums of this rank's nodes */
+    int64_t room;                                   /* bytes of send and receive */
+    bool used[CR_TREE_DEPTH];
+    cr_tree tree;                                   /* this rank's microbatches so far; values: numbers of buffers */
+
+    int64_t first, last, at, base;                  /* microbatches of this rank: [first, last); base: number in the
+                                                     * run of the step's microbatch 0 */
+    bool begun, open, over;                         /* a step; a microbatch waits for its backward pass; no more */
+    uint64_t seed, counter;                         /* of the caller's generator, between steps */
+    cr_generator *g;
+    int into, merges;                               /* of the backward pass that runs */
+    int64_t merge[CR_TREE_DEPTH];
+    cr_program *same;                               /* g -> g: writes products into flat memory */
+    double *mine, *all;                             /* base, losses, and which parameters have a gradient */
+    cr_parallel_stats stats;
+
+    /* shard.c */
+    cr_unit *units;                                 /* in the order of flat memory */
+    int64_t n_units;
+    cr_optim *pieces;                               /* moments and steps of this rank's pieces; NULL: not made yet */
+    cr_unit *piece;                                 /* of each slot of it */
+    cr_params *state;                               /* moments that were there before the pieces */
+    double *sums, *all_sums;                        /* of blocks: this rank's, all */
+    int64_t most_blocks;                            /* of any rank */
+};
+
+/* layout.c.  Order, buckets and cuts; false: no memory, or a bucket that is too large, with a message. */
+bool cr_layout_make(cr_parallel *p);
+void cr_layout_free(cr_parallel *p);
+bool cr_layout_whole(const cr_parallel *p, int64_t param);         /* is the parameter one unit? */
+
+/* shard.c: the optimizer's state by rank (ZeRO stage 1: Rajbhandari et al. 2020, arXiv 1910.02054) */
+cr_status cr_shard_begin(cr_parallel *p);           /* takes the optimizer's moments, before the layout is final */
+double    cr_block_sum(const float *g, int64_t n);  /* of squares, n <= CR_NORM_BLOCK, in one order */
+cr_status cr_shard_norm(cr_parallel *p, const float *flat, double *norm);
+/* flat: gradients of this rank's pieces; then weights of all */
+cr_status cr_shard_update(cr_parallel *p, float *flat, double scale);
+void      cr_shard_free(cr_parallel *p);
+
+#endif
