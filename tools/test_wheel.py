@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LARGEST = 4 * 10**6  # bytes of the wheel
+LARGEST = 5 * 10**6  # bytes of the wheel
 BACKEND = re.findall(r"^requires = \[\"(.*?)\"", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
 PINS = (ROOT / "tools/requirements.txt").read_text(encoding="utf-8").splitlines()
 ONEDNN = next(line for line in PINS if line.startswith("onednn"))
@@ -152,7 +152,8 @@ def test_gpu(bin_folder: Path, folder: Path) -> None:
     The program's list of devices says the same."""
 
     def product(device: str) -> str:
-        return run(bin_folder / "python", "-c", ON_GPU, device, cwd=folder, CHAINRULE_CUDA="off").strip()
+        said = run(bin_folder / "python", "-c", ON_GPU, device, cwd=folder, CHAINRULE_CUDA="off")
+        return said.splitlines()[-1]  # a driver may write lines of its own before
 
     said = product("gpu")
     need(f"no GPU 'gpu' here; there are: cpu, ref (wgpu-native not found (pip install {WGPU}))" in said, said)
