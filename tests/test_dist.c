@@ -405,13 +405,13 @@ TEST(same_as_accumulation_by_hand) {
         if (j == 2) FAILS(CR_RUNTIME, "[parallel_next] the last microbatch", cr_parallel_next(p, NULL, NULL));
         OK(cr_parallel_backward(p, cr_mul_scalar(cr_sum(w, CR_ALL, false), j)));
     }
-    cr_scope_end();
     OK(cr_parallel_step(p, INFINITY, &loss, &norm));
     /* the mean of 3 j and of j: 6 and 2; w = 1 - (2 + 0.5) */
     CHECK(fabs(loss - 6) < 1e-6 && fabs(norm - 2 * sqrt(3)) < 1e-6, "loss %.9g, norm %.9g", loss, norm);
     CHECK(fabs(cr_item(cr_sum(w, CR_ALL, false)) + 4.5) < 1e-6, "%g", cr_item(cr_sum(w, CR_ALL, false)));
     CHECK(cr_item(cr_sum(unused, CR_ALL, false)) == 2, "a parameter without a gradient was changed");
     CHECK(cr_is_none(cr_grad(w)), "a gradient was left");
+    cr_scope_end();
     cr_parallel_free(p);
     cr_optim_free(opt);
     cr_params_free(params);
