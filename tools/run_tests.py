@@ -203,10 +203,13 @@ def generated_files() -> list[str]:
 
 
 def checks(environment: dict[str, str]) -> Total:
-    """The repository itself, our tools, and every tests/**/check_*.py but one that takes long."""
+    """The repository itself, our tools, and every tests/**/check_*.py but two that take long."""
     mypy = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", "build/mypy"]
     tools, tests = sorted((ROOT / "tools").glob("*.py")), sorted((ROOT / "tests").rglob("check_*.py"))
-    long = ROOT / "tests" / "cudasim" / "check_fatbin.py"  # trains on the simulated GPU: in the stage cudasim-orders
+    long = {
+        ROOT / "tests" / "cudasim" / "check_fatbin.py",  # trains on the simulated GPU: in the stage cudasim-orders
+        ROOT / "tests" / "check_wgsl.py",  # compiles two thousand kernels twice: the stage chrome
+    }
     commands = {
         "layers": [sys.executable, "tools/check_layers.py"],
         "generated files are current": generated_files(),
@@ -227,7 +230,7 @@ def checks(environment: dict[str, str]) -> Total:
         "mypy of a user's script": [*mypy, "--config-file=", "tests/python/user_script.py"],
     }
     for path in tests:
-        if path == long:
+        if path in long:
             continue
         commands[str(path.relative_to(ROOT))] = [sys.executable, str(path)]
     total = Total()
@@ -377,6 +380,10 @@ def stage_swiftshader() -> Total:
     total = ctest(ROOT / "build" / "release", environment, only="^test_(tiny|webgpu.*)$")
     total.add(run("tests/check_gpu.py", [sys.executable, "tests/check_gpu.py", "webgpu"], environment))
     return total
+
+
+def stage_chrome() -> Total:
+    return run("tests/check_wgsl.py", [sys.executable, "tests/check_wgsl.py"], plain_environment())
 
 
 def processor_has(level: int) -> bool:
@@ -530,6 +537,12 @@ STAGES: dict[str, Stage] = {
         "the tests on GPUs with a second driver, SwiftShader's",
         7,
         r"src/dev/webgpu/|src/dev/[^/]+$|tests/.*webgpu",
+    ),
+    "chrome": Stage(
+        stage_chrome,
+        "every WGSL text of the op suite compiled by Chrome's compiler (apt-get install chromium)",
+        6,
+        r"src/dev/webgpu/|src/dev/[^/]+$|tests/.*(webgpu|wgsl)",
     ),
     "isa": Stage(stage_isa, "the C tests on the instruction sets below the processor's own", 8, "src/dev/cpu/"),
     "onednn-off": Stage(stage_onednn_off, "the C tests on our own products", 3, "src/dev/cpu/"),

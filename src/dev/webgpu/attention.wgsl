@@ -85,7 +85,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
     let n = seen(kept);
     for (var other = unseen(first); other < seen(min(first + SIZE - 1u, p.T - 1u)); other += FOUR) {
         let at4 = vec4<u32>(other, other + 1u, other + 2u, other + 3u);
-        let see = at4 >= vec4<u32>(begin) & at4 < vec4<u32>(n);
+        let see = (at4 >= vec4<u32>(begin)) & (at4 < vec4<u32>(n));
 #for i FOUR
         let k_at$i = row_of(p.k, b, hk, min(other + $iu, p.S - 1u));
         let v_at$i = row_of(p.v, b, hk, min(other + $iu, p.S - 1u));
@@ -144,7 +144,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
     let n = select(seen(kept), 0u, is_least(lse));
     for (var other = unseen(first); other < seen(min(first + SIZE - 1u, p.T - 1u)); other += FOUR) {
         let at4 = vec4<u32>(other, other + 1u, other + 2u, other + 3u);
-        let see = at4 >= vec4<u32>(begin) & at4 < vec4<u32>(n);
+        let see = (at4 >= vec4<u32>(begin)) & (at4 < vec4<u32>(n));
 #for i FOUR
         let k_at$i = row_of(p.k, b, hk, min(other + $iu, p.S - 1u));
         let v_at$i = row_of(p.v, b, hk, min(other + $iu, p.S - 1u));
