@@ -39,6 +39,7 @@ static void keep_wgsl(void) {
     if (!getenv("CHAINRULE_TEST_WGSL")) return;
     keep_make = cr_wg.DeviceCreateShaderModule;
     cr_wg.DeviceCreateShaderModule = keep_module;
+    cr_wg.DeviceCreateShaderModuleTrusted = NULL;
     if (!subgroups || *subgroups != '0') return;
     keep_has = cr_wg.AdapterHasFeature;
     cr_wg.AdapterHasFeature = keep_feature;

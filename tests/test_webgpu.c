@@ -492,7 +492,9 @@ static double sum_by_row(const cr_tensor *src, const cr_tensor *index, int64_t r
     memcpy(compiled, g->pipelines, sizeof compiled);
     memset(g->pipelines, 0, sizeof compiled);
     true_module = cr_wg.DeviceCreateShaderModule;
+    __typeof__(wgpuDeviceCreateShaderModuleTrusted) *trusted = cr_wg.DeviceCreateShaderModuleTrusted;
     cr_wg.DeviceCreateShaderModule = counting_module;
+    cr_wg.DeviceCreateShaderModuleTrusted = NULL;
     most_turns = turns;
     const cr_dtype dt = cr_dtype_of(src);
     cr_tensor *to = cr_ones(CR_LIST(rows, cr_size(src, 1)), dt, cr_cpu()), *there = cr_to(src, dt, dev()),
@@ -506,6 +508,7 @@ static double sum_by_row(const cr_tensor *src, const cr_tensor *index, int64_t r
         got ? cr_item(cr_max(cr_abs(cr_to(cr_sub(cr_to(got, dt, cr_cpu()), want), CR_F32, cr_cpu())), CR_ALL, false))
             : -1;
     cr_wg.DeviceCreateShaderModule = true_module;
+    cr_wg.DeviceCreateShaderModuleTrusted = trusted;
     memcpy(g->pipelines, compiled, sizeof compiled);
     test_ran_on(dev());
     return off;
@@ -991,6 +994,79 @@ TEST(a_kernel_that_does_not_compile) {
               strstr(text, "   1  // one\n   2  fn main( {\n"),
           "the log holds: %s", text);
     free(text);
+    test_ran_on(dev());
+}
+
+/* Kernels are compiled without run-time checks, or with them by a library that cannot do without. */
+static __typeof__(wgpuDeviceCreateShaderModuleTrusted) *true_trusted;
+static int trusted_modules;
+static WGPUShaderModule trusted_module(WGPUDevice device, const WGPUShaderModuleDescriptor *d,
+                                       WGPUShaderRuntimeChecks checks) {
+    CHECK(checks == WGPUShaderRuntimeChecks_None, "checks %llu", (unsigned long long)checks);
+    trusted_modules++;
+    return true_trusted(device, d, checks);
+}
+
+TEST(run_time_checks) {
+    static const char text[] = "@group(0) @binding(0) var<uniform> p: vec4<u32>;\n@compute @workgroup_size(1) fn main() {}";
+    gpu *g = cr_gpu_enter("checks", dev());
+    REQUIRE(g, "%s", cr_error());
+    true_trusted = cr_wg.DeviceCreateShaderModuleTrusted;
+    CHECK(true_trusted, "wgpu-native 29 can do without run-time checks");
+    for (int i = 0; i < 2; i++) {
+        gpu_key k;
+        k.n = 0, k.full = false;
+        cr_gpu_key_add(&k, i ? "checked" : "trusted", 7);
+        cr_wg.DeviceCreateShaderModuleTrusted = i || !true_trusted ? NULL : trusted_module;
+        CHECK(cr_gpu_pipeline_make(g, "checks", &k, 0, 0, text), "%s", cr_error());
+    }
+    cr_wg.DeviceCreateShaderModuleTrusted = true_trusted;
+    CHECK(trusted_modules == 1, "%d modules without checks", trusted_modules);
+    OK(cr_gpu_leave(g, CR_OK));
+    test_ran_on(dev());
+}
+
+/* A driver without subgroups whose native f16 is not used: the same results.  That a device opens without
+ * subgroups is in check_wgsl.py. */
+TEST(few_features) {
+    gpu *g = the_gpu();
+    cr_scope_begin();
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_tensor *x = cr_randn(CR_LIST(7, 1031), CR_F32, cr_cpu(), random), *half = cr_to(x, CR_F16, cr_cpu());
+    cr_tensor *here = cr_to(cr_softmax(cr_to(half, CR_F16, dev()), -1), CR_F32, cr_cpu());
+    const int size = g->subgroups;
+    const __typeof__(g->halves) halves = g->halves;
+    gpu_pipeline *compiled[GPU_PIPELINE_LISTS];
+    memcpy(compiled, g->pipelines, sizeof compiled);
+    memset(g->pipelines, 0, sizeof compiled);
+    g->subgroups = 0, g->halves = GPU_HALVES_LIBRARY;
+    cr_tensor *there = cr_to(cr_softmax(cr_to(half, CR_F16, dev()), -1), CR_F32, cr_cpu());
+    g->subgroups = size, g->halves = halves;
+    memcpy(g->pipelines, compiled, sizeof compiled);
+    REQUIRE(here && there, "%s", cr_error());
+    CHECK(!memcmp(cr_data(here), cr_data(there), sizeof(float) * (size_t)cr_numel(here)), "other bits without them");
+    cr_generator_free(random);
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* 64 small buffers fill the budget to the last byte; one more does not fit, and one that is released makes room. */
+TEST(small_buffers_at_the_limit) {
+    enum { SMALL = 64, BYTES = 256 };
+    gpu *g = the_gpu();
+    cr_tensor *all[SMALL];
+    cr_scope_begin();
+    OK(cr_synchronize(dev()));
+    cr_empty_cache(dev());
+    const int64_t before = g->budget;
+    g->budget = g->now + SMALL * BYTES;
+    for (int i = 0; i < SMALL; i++) CHECK(all[i] = cr_empty(CR_LIST(3), CR_F32, dev()), "%d: %s", i, cr_error());
+    FAILS(CR_NO_MEMORY, "webgpu:0 is out of memory: asked for 0.0 MiB", cr_empty(CR_LIST(3), CR_F32, dev()));
+    cr_release(all[5]);
+    CHECK(cr_empty(CR_LIST(64), CR_F32, dev()), "one was released: %s", cr_error());
+    FAILS(CR_NO_MEMORY, "webgpu:0 is out of memory", cr_empty(CR_LIST(1), CR_F32, dev()));
+    g->budget = before;
+    cr_scope_end();
     test_ran_on(dev());
 }
 
