@@ -525,7 +525,8 @@ TEST(sums_by_row) {
         const cr_tensor *src = cr_to(cr_randint(-3, 4, CR_LIST(K, i ? 3 : N), CR_I64, cr_cpu(), random), dt, cr_cpu()),
                         *index = i % 3 == 0   ? cr_randint(0, ROWS, CR_LIST(K), CR_I64, cr_cpu(), random)
                                  : i % 3 == 1 ? cr_full(CR_LIST(K), 7, CR_I64, cr_cpu())
-                                              : cr_floor_divide(cr_arange(0, K, 1, CR_I64, cr_cpu()), cr_scalar_int(67));
+                                              : cr_floor_divide(cr_arange(0, K, 1, CR_I64, cr_cpu()),
+                                                                cr_scalar_int(67));
         const double off = sum_by_row(src, index, ROWS, 1024, &dispatches);
         CHECK(off == 0, "case %d, %s: off by %g: %s", i, cr_dtype_name(dt), off, cr_error());
         CHECK(dispatches <= 12, "case %d took %lld dispatches", i, (long long)dispatches);
@@ -1008,7 +1009,8 @@ static WGPUShaderModule trusted_module(WGPUDevice device, const WGPUShaderModule
 }
 
 TEST(run_time_checks) {
-    static const char text[] = "@group(0) @binding(0) var<uniform> p: vec4<u32>;\n@compute @workgroup_size(1) fn main() {}";
+    static const char text[] = "@group(0) @binding(0) var<uniform> p: vec4<u32>;\n"
+                               "@compute @workgroup_size(1) fn main() {}";
     gpu *g = cr_gpu_enter("checks", dev());
     REQUIRE(g, "%s", cr_error());
     true_trusted = cr_wg.DeviceCreateShaderModuleTrusted;

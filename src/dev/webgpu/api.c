@@ -47,7 +47,8 @@ static bool adopt(void *library) {
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         void *p = cr_os_symbol(library, wanted[i].name);
-        if (!p && !wanted[i].optional) return REFUSE("the library found is not wgpu-native %d: it has no %s", MAJOR, wanted[i].name);
+        if (!p && !wanted[i].optional)
+            return REFUSE("the library found is not wgpu-native %d: it has no %s", MAJOR, wanted[i].name);
         memcpy((char *)&cr_wg + wanted[i].at, &p, sizeof p);
     }
     const unsigned v = cr_wg.GetVersion();

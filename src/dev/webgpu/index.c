@@ -225,8 +225,9 @@ static bool is_sorted(const gpu *g, const job *j) {
 static cr_status sum_sorted(const job *j) {
     gpu_segments s = segments_of(j);
     const int64_t lines = s.shared ? 1 : s.M * s.N, shape[] = {lines, s.K};
-    const cr_array rows = cr_gpu_array(j->to->dev, CR_U32, 2, shape), sorted = cr_gpu_array(j->to->dev, CR_U32, 2, shape),
-                   order = cr_gpu_array(j->to->dev, CR_I64, 2, shape);
+    const cr_device *d = j->to->dev;
+    const cr_array rows = cr_gpu_array(d, CR_U32, 2, shape), sorted = cr_gpu_array(d, CR_U32, 2, shape),
+                   order = cr_gpu_array(d, CR_I64, 2, shape);
     cr_status status = rows.storage && sorted.storage && order.storage ? CR_OK : cr_error_status();
     job of_rows = *j;
     of_rows.task = ROWS, of_rows.to = &rows, of_rows.from = NULL;

@@ -4,8 +4,8 @@
 // An invocation sums CHUNK entries of a line for one m, n.  It adds each run that lies within its
 // chunk to dst.  A run that may go on in a neighbour's chunk becomes an entry of the next level: each
 // chunk leaves two, a row and a partial sum.  LATER: a level whose entries are such partial sums; the
-// first level reads src through the order of the sort.  LEAVES: there are several chunks.  SHARED: one line for every m, n; otherwise
-// line l = m N + n.
+// first level reads src through the order of the sort.  LEAVES: there are several chunks.  SHARED: one
+// line for every m, n; otherwise line l = m N + n.
 struct parameters {
     zero: u32,
     count: u32,                                     // invocations
