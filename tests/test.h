@@ -97,6 +97,10 @@ __attribute__((unused)) static bool test_exhaustive(void) {
     return s && *s == '2';
 }
 
+#ifdef CR_TEST_GPU
+#include "keep_wgsl.h"
+#endif
+
 #if defined CR_TEST_CUDA || defined CR_TEST_EVERY_DEVICE
 #include "core/os.h"
 
@@ -148,6 +152,7 @@ int main(int argc, char **argv) {
                cr_error(), wanted, !wanted);
         return wanted;
     }
+    keep_wgsl();
 #elif defined CR_TEST_EVERY_DEVICE
     test_use_simulator();
 #else

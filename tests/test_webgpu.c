@@ -460,6 +460,100 @@ TEST(work) {
     test_ran_on(dev());
 }
 
+/* ---- a driver that ends the loops of an invocation after `most_turns` turns in all: kernels are compiled with a
+ * counter in each loop */
+static __typeof__(wgpuDeviceCreateShaderModule) *true_module;
+static int most_turns;
+static WGPUShaderModule counting_module(WGPUDevice device, const WGPUShaderModuleDescriptor *d) {
+    const WGPUShaderSourceWGSL *source = (const WGPUShaderSourceWGSL *)(const void *)d->nextInChain;
+    wgsl w = {0};
+    cr_wgsl_add(&w, "var<private> turns: u32;\n");
+    for (const char *at = source->code.data; *at;) {
+        const int n = (int)strcspn(at, "\n"), blank = (int)strspn(at, " ");
+        const bool opens = n && at[n - 1] == '{', loops = !strncmp(at + blank, "for (", 5) ||
+                                                         !strncmp(at + blank, "while ", 6) ||
+                                                         !strncmp(at + blank, "loop {", 6);
+        cr_wgsl_add(&w, "%.*s\n", n, at);
+        if (opens && loops) cr_wgsl_add(&w, "turns++; if turns > %du { break; }\n", most_turns);
+        at += n + (at[n] == '\n');
+    }
+    WGPUShaderSourceWGSL counted = *source;
+    counted.code = (WGPUStringView){w.s, WGPU_STRLEN};
+    WGPUShaderModule module =
+        true_module(device, &(WGPUShaderModuleDescriptor){.nextInChain = &counted.chain, .label = d->label});
+    cr_wgsl_free(&w);
+    return module;
+}
+
+/* The largest difference from the cpu of to += src by row, through kernels that count their turns. */
+static double sum_by_row(const cr_tensor *src, const cr_tensor *index, int64_t rows, int turns, int64_t *dispatches) {
+    gpu *g = the_gpu();
+    gpu_pipeline *compiled[GPU_PIPELINE_LISTS];
+    memcpy(compiled, g->pipelines, sizeof compiled);
+    memset(g->pipelines, 0, sizeof compiled);
+    true_module = cr_wg.DeviceCreateShaderModule;
+    __typeof__(wgpuDeviceCreateShaderModuleTrusted) *trusted = cr_wg.DeviceCreateShaderModuleTrusted;
+    cr_wg.DeviceCreateShaderModule = counting_module;
+    cr_wg.DeviceCreateShaderModuleTrusted = NULL;
+    most_turns = turns;
+    const cr_dtype dt = cr_dtype_of(src);
+    cr_tensor *to = cr_ones(CR_LIST(rows, cr_size(src, 1)), dt, cr_cpu()), *there = cr_to(src, dt, dev()),
+              *at = cr_to(index, CR_I64, dev()), *far = cr_to(to, dt, dev());
+    OK(cr_synchronize(dev()));
+    const int64_t before = g->counters.dispatches;
+    cr_tensor *got = cr_index_add(far, 0, at, there);
+    *dispatches = g->counters.dispatches - before;
+    cr_tensor *want = cr_index_add(to, 0, index, src);
+    const double off =
+        got ? cr_item(cr_max(cr_abs(cr_to(cr_sub(cr_to(got, dt, cr_cpu()), want), CR_F32, cr_cpu())), CR_ALL, false))
+            : -1;
+    cr_wg.DeviceCreateShaderModule = true_module;
+    cr_wg.DeviceCreateShaderModuleTrusted = trusted;
+    memcpy(g->pipelines, compiled, sizeof compiled);
+    test_ran_on(dev());
+    return off;
+}
+
+TEST(sums_by_row) {
+    enum { K = 8192, N = 128, ROWS = 1000 };
+    static const cr_dtype all[] = {CR_F32, CR_I64, CR_U8};
+    cr_generator *random = cr_generator_new(test_seed());
+    int64_t dispatches;
+    for (int i = 0; i < 9; i++) {                   /* many rows, one row, rows in order */
+        const cr_dtype dt = all[i / 3];
+        cr_scope_begin();
+        const cr_tensor *src = cr_to(cr_randint(-3, 4, CR_LIST(K, i ? 3 : N), CR_I64, cr_cpu(), random), dt, cr_cpu()),
+                        *index = i % 3 == 0   ? cr_randint(0, ROWS, CR_LIST(K), CR_I64, cr_cpu(), random)
+                                 : i % 3 == 1 ? cr_full(CR_LIST(K), 7, CR_I64, cr_cpu())
+                                              : cr_floor_divide(cr_arange(0, K, 1, CR_I64, cr_cpu()),
+                                                                cr_scalar_int(67));
+        const double off = sum_by_row(src, index, ROWS, 1024, &dispatches);
+        CHECK(off == 0, "case %d, %s: off by %g: %s", i, cr_dtype_name(dt), off, cr_error());
+        CHECK(dispatches <= 12, "case %d took %lld dispatches", i, (long long)dispatches);
+        if (!i) printf("  %d rows of %d into %d: %lld dispatches\n", K, N, ROWS, (long long)dispatches);
+        if (!i) CHECK(sum_by_row(src, index, ROWS, 16, &dispatches) != 0, "no loop was counted");
+        cr_scope_end();
+    }
+    /* a line for each m, n; more than one level; an index out of range changes nothing */
+    for (int i = 0; i < 2; i++) {
+        const int64_t shape[] = {2, i % 2 ? 131 : 5000, 3};
+        cr_scope_begin();
+        cr_tensor *src = cr_randint(-3, 4, 3, shape, CR_I64, cr_cpu(), random),
+                  *index = cr_randint(0, 9, 3, shape, CR_I64, cr_cpu(), random),
+                  *to = cr_zeros(CR_LIST(2, 9, 3), CR_F32, cr_cpu()), *far = cr_to(to, CR_F32, dev());
+        src = cr_to(src, CR_F32, cr_cpu());
+        follows(cr_scatter_add(far, 1, cr_to(index, CR_I64, dev()), cr_to(src, CR_F32, dev())),
+                cr_scatter_add(to, 1, index, src), 0, "scatter_add by lines");
+        cr_tensor *bad = cr_to(index, CR_I64, dev());
+        cr_fill_(cr_select(cr_select(cr_select(bad, 0, 1), 0, 130), 0, 2), 9);
+        FAILS(CR_BAD_INDEX, "[scatter_add] index 9 at position", cr_item(cr_sum(
+            cr_scatter_add_(far, 1, bad, cr_to(src, CR_F32, dev())), CR_ALL, false)));
+        CHECK(cr_item(cr_sum(cr_abs(far), CR_ALL, false)) == 0, "something was added");
+        cr_scope_end();
+    }
+    cr_generator_free(random);
+}
+
 /* A driver that refuses `refusals` requests. */
 static int refusals;
 static __typeof__(wgpuDevicePopErrorScope) *true_pop;
@@ -901,6 +995,80 @@ TEST(a_kernel_that_does_not_compile) {
               strstr(text, "   1  // one\n   2  fn main( {\n"),
           "the log holds: %s", text);
     free(text);
+    test_ran_on(dev());
+}
+
+/* Kernels are compiled without run-time checks, or with them by a library that cannot do without. */
+static __typeof__(wgpuDeviceCreateShaderModuleTrusted) *true_trusted;
+static int trusted_modules;
+static WGPUShaderModule trusted_module(WGPUDevice device, const WGPUShaderModuleDescriptor *d,
+                                       WGPUShaderRuntimeChecks checks) {
+    CHECK(checks == WGPUShaderRuntimeChecks_None, "checks %llu", (unsigned long long)checks);
+    trusted_modules++;
+    return true_trusted(device, d, checks);
+}
+
+TEST(run_time_checks) {
+    static const char text[] = "@group(0) @binding(0) var<uniform> p: vec4<u32>;\n"
+                               "@compute @workgroup_size(1) fn main() {}";
+    gpu *g = cr_gpu_enter("checks", dev());
+    REQUIRE(g, "%s", cr_error());
+    true_trusted = cr_wg.DeviceCreateShaderModuleTrusted;
+    CHECK(true_trusted, "wgpu-native 29 can do without run-time checks");
+    for (int i = 0; i < 2; i++) {
+        gpu_key k;
+        k.n = 0, k.full = false;
+        cr_gpu_key_add(&k, i ? "checked" : "trusted", 7);
+        cr_wg.DeviceCreateShaderModuleTrusted = i || !true_trusted ? NULL : trusted_module;
+        CHECK(cr_gpu_pipeline_make(g, "checks", &k, 0, 0, text), "%s", cr_error());
+    }
+    cr_wg.DeviceCreateShaderModuleTrusted = true_trusted;
+    CHECK(trusted_modules == 1, "%d modules without checks", trusted_modules);
+    OK(cr_gpu_leave(g, CR_OK));
+    test_ran_on(dev());
+}
+
+/* A driver without subgroups whose native f16 is not used: the same results.  That a device opens without
+ * subgroups is in check_wgsl.py. */
+TEST(few_features) {
+    gpu *g = the_gpu();
+    cr_scope_begin();
+    cr_generator *random = cr_generator_new(test_seed());
+    cr_tensor *x = cr_randn(CR_LIST(7, 1031), CR_F32, cr_cpu(), random), *half = cr_to(x, CR_F16, cr_cpu());
+    cr_tensor *here = cr_to(cr_softmax(cr_to(half, CR_F16, dev()), -1), CR_F32, cr_cpu());
+    const int size = g->subgroups;
+    const __typeof__(g->halves) halves = g->halves;
+    gpu_pipeline *compiled[GPU_PIPELINE_LISTS];
+    memcpy(compiled, g->pipelines, sizeof compiled);
+    memset(g->pipelines, 0, sizeof compiled);
+    g->subgroups = 0, g->halves = GPU_HALVES_LIBRARY;
+    cr_tensor *there = cr_to(cr_softmax(cr_to(half, CR_F16, dev()), -1), CR_F32, cr_cpu());
+    g->subgroups = size, g->halves = halves;
+    memcpy(g->pipelines, compiled, sizeof compiled);
+    REQUIRE(here && there, "%s", cr_error());
+    CHECK(!memcmp(cr_data(here), cr_data(there), sizeof(float) * (size_t)cr_numel(here)), "other bits without them");
+    cr_generator_free(random);
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* 64 small buffers fill the budget to the last byte; one more does not fit, and one that is released makes room. */
+TEST(small_buffers_at_the_limit) {
+    enum { SMALL = 64, BYTES = 256 };
+    gpu *g = the_gpu();
+    cr_tensor *all[SMALL];
+    cr_scope_begin();
+    OK(cr_synchronize(dev()));
+    cr_empty_cache(dev());
+    const int64_t before = g->budget;
+    g->budget = g->now + SMALL * BYTES;
+    for (int i = 0; i < SMALL; i++) CHECK(all[i] = cr_empty(CR_LIST(3), CR_F32, dev()), "%d: %s", i, cr_error());
+    FAILS(CR_NO_MEMORY, "webgpu:0 is out of memory: asked for 0.0 MiB", cr_empty(CR_LIST(3), CR_F32, dev()));
+    cr_release(all[5]);
+    CHECK(cr_empty(CR_LIST(64), CR_F32, dev()), "one was released: %s", cr_error());
+    FAILS(CR_NO_MEMORY, "webgpu:0 is out of memory", cr_empty(CR_LIST(1), CR_F32, dev()));
+    g->budget = before;
+    cr_scope_end();
     test_ran_on(dev());
 }
 

@@ -7,6 +7,7 @@ invocations that read the same word share one access.
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,3 +170,63 @@ def test_no_kernel_stores_a_component() -> None:
         for name, _ in re.findall(r"var<workgroup> (\w+): array<(vec\d[^>]*>|four)", text):
             for line in text.splitlines():
                 assert not re.match(rf"\s*(if .*\{{ )?{name}\[[^\]]*\](\[|\.[xyzw]\b)[^=;]*=[^=]", line), (path, line)
+
+
+# ---- fast math: a compiler that adds in any order must not see two sums whose rounding matters
+
+SEPARATE = ("two_sum", "two_product", "exp_rest", "quarters")
+
+
+def functions(text: str) -> dict[str, str]:
+    return {m[1]: m[2] for m in re.finditer(r"^fn (\w+)\(.*?\{(.*?)(?=^fn |\Z)", text, re.MULTILINE | re.DOTALL)}
+
+
+def sums_together(expression: ast.expr) -> int:
+    """The most sums of one region: the argument of `hidden`, or what is around such calls."""
+    inner = [0]
+
+    def count(node: ast.AST) -> int:
+        if isinstance(node, ast.Call):
+            most = [count(argument) for argument in node.args]
+            inner.extend(most)
+            return 0
+        here = isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub))
+        return here + sum(count(child) for child in ast.iter_child_nodes(node))
+
+    return max(count(expression), *inner)
+
+
+def regions(body: str) -> list[int]:
+    """Of each expression of floats.  Names that are not hidden are replaced by what they stand for."""
+    found, known = [], dict[str, str]()
+    body = re.sub(r"\b(bitcast|vec2)<[^>]*>", r"\1", body)
+    for line in body.splitlines():
+        match = re.match(r"\s*(?:let (\w+) = |return )(.*?);", line)
+        if not match or "if " in line:
+            continue
+        text = re.sub(r"\b(\w+)u\b", r"\1", match[2])
+        for name, meaning in known.items():
+            text = re.sub(rf"\b{name}\b", f"({meaning})", text)
+        if match[1] and not text.startswith(("hidden(", "bitcast(", "round(")):
+            known[match[1]] = text
+        found.append(sums_together(ast.parse(text, mode="eval").body))
+    return found
+
+
+def test_sums_are_kept_apart() -> None:
+    all_of = functions((FOLDER / "library.wgsl").read_text())
+    for name in SEPARATE:
+        most = regions(all_of[name])
+        assert most and max(most) <= 1, (name, most)
+    assert "hidden(p *" in all_of["scale"]  # 2^a 2^b could be 0 or an infinity
+
+
+def test_a_sum_that_is_not_kept_apart_is_found() -> None:
+    body = functions((FOLDER / "library.wgsl").read_text())["two_sum"]
+    for part in re.findall(r"= hidden\((.*?)\);", body):
+        assert max(regions(body.replace(f"hidden({part})", f"({part})", 1))) > 1, part
+
+
+def test_infinities_are_compared_by_bits() -> None:
+    for path in sorted([*FOLDER.glob("*.wgsl"), *FOLDER.glob("*.c")]):
+        assert not re.search(r"[=!]= -?inf\(\)|-?inf\(\) [=!<>]", path.read_text()), path

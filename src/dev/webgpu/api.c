@@ -37,14 +37,18 @@ static char problem[256];                           /* written before state leav
 #define REFUSE(...) (snprintf(problem, sizeof problem, __VA_ARGS__), false)
 
 static bool adopt(void *library) {
-    static const struct { const char *name; size_t at; } wanted[] = {
-#define WGPU_ENTRY(name) {"wgpu" #name, offsetof(wgpu_api, name)},
+    static const struct { const char *name; size_t at; bool optional; } wanted[] = {
+#define WGPU_ENTRY(name) {"wgpu" #name, offsetof(wgpu_api, name), false},
+#define WGPU_OPTIONAL_ENTRY(name) {"wgpu" #name, offsetof(wgpu_api, name), true},
         WGPU_FUNCTIONS(WGPU_ENTRY)
+        WGPU_OPTIONAL_FUNCTIONS(WGPU_OPTIONAL_ENTRY)
+#undef WGPU_OPTIONAL_ENTRY
 #undef WGPU_ENTRY
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         void *p = cr_os_symbol(library, wanted[i].name);
-        if (!p) return REFUSE("the library found is not wgpu-native %d: it has no %s", MAJOR, wanted[i].name);
+        if (!p && !wanted[i].optional)
+            return REFUSE("the library found is not wgpu-native %d: it has no %s", MAJOR, wanted[i].name);
         memcpy((char *)&cr_wg + wanted[i].at, &p, sizeof p);
     }
     const unsigned v = cr_wg.GetVersion();

@@ -29,9 +29,13 @@
     f(ComputePassEncoderEnd) f(ComputePassEncoderRelease) \
     f(QueueWriteBuffer) f(QueueSubmit)
 
+/* NULL where the library lacks them */
+#define WGPU_OPTIONAL_FUNCTIONS(f) f(DeviceCreateShaderModuleTrusted)
+
 typedef struct wgpu_api {
 #define WGPU_MEMBER(name) __typeof__(wgpu##name) *name;
     WGPU_FUNCTIONS(WGPU_MEMBER)
+    WGPU_OPTIONAL_FUNCTIONS(WGPU_MEMBER)
 #undef WGPU_MEMBER
 } wgpu_api;
 extern wgpu_api cr_wg;                                 /* valid after cr_wgpu_ready() returned true */

@@ -85,7 +85,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
     let n = seen(kept);
     for (var other = unseen(first); other < seen(min(first + SIZE - 1u, p.T - 1u)); other += FOUR) {
         let at4 = vec4<u32>(other, other + 1u, other + 2u, other + 3u);
-        let see = at4 >= vec4<u32>(begin) & at4 < vec4<u32>(n);
+        let see = (at4 >= vec4<u32>(begin)) & (at4 < vec4<u32>(n));
 #for i FOUR
         let k_at$i = row_of(p.k, b, hk, min(other + $iu, p.S - 1u));
         let v_at$i = row_of(p.v, b, hk, min(other + $iu, p.S - 1u));
@@ -104,7 +104,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
         x = select(vec4<f32>(-inf()), x, see);
         let most = f_max(m, f_max(f_max(x.x, x.y), f_max(x.z, x.w)));
-        let base = select(most, 0.0, most == -inf());
+        let base = select(most, 0.0, is_least(most));
         let keep = f_exp(m - base);
         let share = vec4<f32>(f_exp(x.x - base), f_exp(x.y - base), f_exp(x.z - base), f_exp(x.w - base));
         l = l * keep + ((share.x + share.y) + (share.z + share.w));
@@ -120,7 +120,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
         }
     }
     if !mine { return; }
-    let blind = m == -inf();                        // the query sees no key
+    let blind = is_least(m);                        // the query sees no key
     let whole = select(1.0 / l, 0.0, blind);
     store_lse(row_of(p.lse, b, h, kept), select(m + f_log(l), m, blind));
     let o_at = row_of(p.o, b, h, kept);
@@ -141,10 +141,10 @@ fn kernel(group: u32, lane: u32, i: u32) {
     let delta = vec4<f32>(sum);
     let lse = load_lse(row_of(p.lse, b, h, kept));
     let begin = unseen(kept);
-    let n = select(seen(kept), 0u, lse == -inf());
+    let n = select(seen(kept), 0u, is_least(lse));
     for (var other = unseen(first); other < seen(min(first + SIZE - 1u, p.T - 1u)); other += FOUR) {
         let at4 = vec4<u32>(other, other + 1u, other + 2u, other + 3u);
-        let see = at4 >= vec4<u32>(begin) & at4 < vec4<u32>(n);
+        let see = (at4 >= vec4<u32>(begin)) & (at4 < vec4<u32>(n));
 #for i FOUR
         let k_at$i = row_of(p.k, b, hk, min(other + $iu, p.S - 1u));
         let v_at$i = row_of(p.v, b, hk, min(other + $iu, p.S - 1u));
@@ -201,7 +201,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
             let t$i = min(other + $iu, p.T - 1u);
             lse[$i] = load_lse(row_of(p.lse, b, hq, t$i));
             delta[$i] = load_delta(row_of(p.delta, b, hq, t$i));
-            see[$i] = other + $iu < p.T && kept < seen(t$i) && kept >= unseen(t$i) && lse[$i] != -inf();
+            see[$i] = other + $iu < p.T && kept < seen(t$i) && kept >= unseen(t$i) && !is_least(lse[$i]);
             let q_at$i = row_of(p.q, b, hq, t$i);
             let g_at$i = row_of(p.g, b, hq, t$i);
 #end

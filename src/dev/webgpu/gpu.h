@@ -173,6 +173,17 @@ cr_status cr_gpu_fault_note(gpu *g, const char *op, int fault, const cr_array *i
 /* the contents of g->faults: gives the first fault as an error, and clears all */
 cr_status cr_gpu_faults_report(gpu *g, const uint32_t *words);
 
+/* ---- sums by row (segments.c): to (M, bound, N) += the sums of from (M, K, N) over equal rows */
+typedef struct gpu_segments {
+    const char *op;
+    const cr_array *to, *from, *rows, *order;       /* rows, order: of each line of K, sorted by row */
+    bool shared;                                    /* one line for every m, n; otherwise line m N + n */
+    int64_t M, K, N, bound;
+    const int64_t *to_strides, *from_strides;       /* three each */
+} gpu_segments;
+bool      cr_gpu_segments_fit(const gpu *g, const gpu_segments *s);         /* without rows and order: in windows? */
+cr_status cr_gpu_sum_segments(const gpu_segments *s);
+
 /* ---- kernels (kernels.h) */
 CR_KERNELS(CR_KERNEL_OF_WEBGPU)
 bool cr_gpu_attention_takes(const cr_array *q, const cr_array *k);

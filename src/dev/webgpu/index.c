@@ -4,14 +4,19 @@
  * Two dispatches.  The first checks every index and notes the first that is out of range
  * (faults.c); the second does nothing where there is one, except that it writes which index it is.
  * Writes follow the index in order, one invocation for each position across it, so sums are always
- * added in the same order. */
+ * added in the same order.  Where that leaves the GPU idle or loops long, sums sort the index first
+ * (segments.c). */
 #include "wgsl.h"
 
 #include <stdlib.h>
 
-enum { MOST_K = 16384 };                            /* iterations of one invocation's loop in a dispatch */
+enum {
+    MOST_K = 1024,                                  /* iterations of one invocation's loop in a dispatch */
+    UNSORTED = 64,                                  /* K: shorter sums are not worth a sort */
+    BUSY = 4096                                     /* invocations that make a GPU busy without one */
+};
 enum { FAULTS, INDEX, TO, FROM };                   /* bindings */
-typedef enum task { CHECK, NOTE, TAKE, PUT, PUT_SUM, RAVEL } task;
+typedef enum task { CHECK, NOTE, TAKE, PUT, PUT_SUM, ROWS, RAVEL } task;
 
 typedef struct kernel { int id; task task; cr_dtype element, index; int wrap, first, source; } kernel;
 
@@ -41,7 +46,7 @@ static cr_dtype element_of(const job *j) { return j->task == PUT_SUM ? j->to->dt
 static int buffers_of(const job *j) { return j->task <= NOTE ? 2 : j->from ? 4 : 3; }
 
 static void write(wgsl *w, const void *how) {
-    static const char *const names[] = {"CHECK", "NOTE", "TAKE", "PUT", "PUT", "RAVEL"};
+    static const char *const names[] = {"CHECK", "NOTE", "TAKE", "PUT", "PUT", "ROWS", "RAVEL"};
     const kernel *h = how;
     const char *type = cr_wgsl_type(h->element);
     cr_wgsl_const(w, names[h->task], 1);
@@ -181,6 +186,8 @@ static cr_status run_parts(gpu *g, const job *j) {
     return CR_OK;
 }
 
+static cr_status run_job(job *j);
+
 static cr_status run_checked(gpu *g, job *j) {
     const task wanted = j->task;
     if ((j->fault = cr_gpu_fault_new(g, j->op, j->bound)) < 0) return cr_error_status();
@@ -188,7 +195,51 @@ static cr_status run_checked(gpu *g, job *j) {
     j->task = CHECK;
     cr_status status = run_along(g, j);
     j->task = wanted;
-    return status != CR_OK ? status : wanted == RAVEL ? run_along(g, j) : run_parts(g, j);
+    if (status != CR_OK) return status;
+    if (wanted == ROWS) return run(g, j, 0, j->indices, 0, 0);
+    return wanted == RAVEL ? run_along(g, j) : run_parts(g, j);
+}
+
+static gpu_segments segments_of(const job *j) {
+    return (gpu_segments){.op = j->op,
+                          .to = j->to,
+                          .from = j->from,
+                          .shared = !j->index_strides[0] && !j->index_strides[2],
+                          .M = j->size[0],
+                          .K = j->size[1],
+                          .N = j->size[2],
+                          .bound = j->bound,
+                          .to_strides = j->to_strides,
+                          .from_strides = j->from_strides};
+}
+
+/* Does a sum of this size sort its index? */
+static bool is_sorted(const gpu *g, const job *j) {
+    const int64_t K = j->size[1], invocations = j->size[0] * j->size[2];
+    const gpu_segments s = segments_of(j);
+    return j->task == PUT_SUM && K > UNSORTED && (K > MOST_K || invocations < BUSY) && j->bound &&
+           j->index->numel * (int64_t)sizeof(int64_t) <= (int64_t)g->window && cr_gpu_segments_fit(g, &s);
+}
+
+/* Rows of the index by line, sorted with their positions; then sums over equal ones. */
+static cr_status sum_sorted(const job *j) {
+    gpu_segments s = segments_of(j);
+    const int64_t lines = s.shared ? 1 : s.M * s.N, shape[] = {lines, s.K};
+    const cr_device *d = j->to->dev;
+    const cr_array rows = cr_gpu_array(d, CR_U32, 2, shape), sorted = cr_gpu_array(d, CR_U32, 2, shape),
+                   order = cr_gpu_array(d, CR_I64, 2, shape);
+    cr_status status = rows.storage && sorted.storage && order.storage ? CR_OK : cr_error_status();
+    job of_rows = *j;
+    of_rows.task = ROWS, of_rows.to = &rows, of_rows.from = NULL;
+    if (s.shared) of_rows.size[0] = of_rows.size[2] = 1;
+    if (status == CR_OK) status = run_job(&of_rows);
+    if (status == CR_OK) status = cr_gpu_sort(&(cr_sort_args){.y = sorted, .index = order, .x = rows});
+    s.rows = &sorted, s.order = &order;
+    if (status == CR_OK) status = cr_gpu_sum_segments(&s);
+    cr_gpu_array_give(&order);
+    cr_gpu_array_give(&sorted);
+    cr_gpu_array_give(&rows);
+    return status;
 }
 
 static cr_status run_job(job *j) {
@@ -196,7 +247,10 @@ static cr_status run_job(job *j) {
     if (!j->index->numel) return CR_OK;
     if (j->from && j->from->storage == j->to->storage) return cr_gpu_cannot(j->op, j->to->dev, "within one tensor");
     gpu *g = cr_gpu_enter(j->op, j->to->dev);
-    return g ? cr_gpu_leave(g, run_checked(g, j)) : cr_error_status();
+    if (!g) return cr_error_status();
+    if (!is_sorted(g, j)) return cr_gpu_leave(g, run_checked(g, j));
+    const cr_status status = cr_gpu_leave(g, CR_OK);
+    return status == CR_OK ? sum_sorted(j) : status;
 }
 
 cr_status cr_gpu_fault_note(gpu *g, const char *op, int fault, const cr_array *index) {

@@ -4,7 +4,8 @@
 // CHECK notes the first index that is out of range in the faults; the other tasks do nothing if
 // there is one, except that NOTE and they write which index it is.  TAKE: dst[m, k, n] = src[m,
 // index, n].  PUT: dst[m, index, n] = src[m, k, n], or SUM, += it; an invocation for each m, n, in
-// the order of k.  RAVEL: dst = dst bound + index, or FIRST, index.
+// the order of k.  ROWS: dst[l, k] = the row of index[m, k, n], line l = m N + n; ~0 everywhere if an
+// index is out of range.  RAVEL: dst = dst bound + index, or FIRST, index.
 struct parameters {
     zero: u32,
     count: u32,                                     // invocations
@@ -92,6 +93,15 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
         }
     }
+}
+#end
+
+#if ROWS
+fn kernel(group: u32, lane: u32, i: u32) {
+    if i >= p.count { return; }
+    let line = i / p.K;
+    let at = place(p.index, p.index_strides, line / p.N, i % p.K, line % p.N);
+    store_dst(p.dst + i, select(row(at), 0xffffffffu, failed(i)));
 }
 #end
 

@@ -4,11 +4,14 @@
 // comparisons such as x != x: the functions here test the bits instead.  WebGPU promises little
 // accuracy for exp, log, sin and others, so they are the polynomials of the cpu device
 // (dev/cpu/vmath.h): within 4 ulp, and the same bits on every GPU that rounds as IEEE says.
-// `hidden` stops a compiler from simplifying across a value: (a + b) - a is not b.
+// `hidden` stops a compiler from simplifying across a value: (a + b) - a is not b.  Metal compiles
+// with fast math, which adds in any order and takes no number for an infinity: each sum whose rounding
+// matters is hidden before the next one, and infinities are compared by bits.
 
 // ---- dtypes
 fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
 fn is_inf(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
+fn is_least(x: f32) -> bool { return bitcast<u32>(x) == 0xff800000u; }
 // p.zero is 0, but the compiler cannot know that
 fn nan() -> f32 { return bitcast<f32>(p.zero | 0x7fc00000u); }
 fn inf() -> f32 { return bitcast<f32>(p.zero | 0x7f800000u); }
@@ -295,7 +298,7 @@ fn f_copysign(a: f32, b: f32) -> f32 {
 fn scale(p: f32, n: f32) -> f32 {
     let k = i32(n);
     let half = k >> 1u;
-    return p * bitcast<f32>(bitcast<u32>(half + 127) << 23u) * bitcast<f32>(bitcast<u32>(k - half
+    return hidden(p * bitcast<f32>(bitcast<u32>(half + 127) << 23u)) * bitcast<f32>(bitcast<u32>(k - half
             + 127) << 23u);
 }
 // an unsigned key in the order of x: NaN is the largest, -0 equals 0
@@ -309,16 +312,20 @@ fn float_key(x: f32) -> u32 {
 fn two_sum(a: f32, b: f32) -> vec2<f32> {
     let s = hidden(a + b);
     let t = hidden(s - a);
-    return vec2<f32>(s, (a - hidden(s - t)) + (b - t));
+    let of_a = hidden(a - hidden(s - t));
+    let of_b = hidden(b - t);
+    return vec2<f32>(s, hidden(of_a + of_b));
 }
 // a b = x + y exactly, from 12-bit halves (Dekker 1971)
 fn two_product(a: f32, b: f32) -> vec2<f32> {
     let ah = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u);
-    let al = a - ah;
+    let al = hidden(a - ah);
     let bh = bitcast<f32>(bitcast<u32>(b) & 0xfffff000u);
-    let bl = b - bh;
+    let bl = hidden(b - bh);
     let q = hidden(a * b);
-    return vec2<f32>(q, ((ah * bh - q) + ah * bl + al * bh) + al * bl);
+    let high = hidden(ah * bh - q);
+    let middle = hidden(hidden(high + ah * bl) + al * bh);
+    return vec2<f32>(q, hidden(middle + al * bl));
 }
 
 // ---- extended precision in place of double: (x, y, e) is (x + y) 2^e with 1 <= |x| < 2 and |y| <=
@@ -330,7 +337,7 @@ fn wide_normal(x: f32, y: f32, e: f32) -> vec3<f32> {
     if b - 0x800000u >= 0x7f000000u { return vec3<f32>(s, 0.0, 0.0); }
     let k = i32(b >> 23u) - 127;
     let f = bitcast<f32>(u32(127 - k) << 23u);
-    return vec3<f32>(s * f, (y - (s - x)) * f, e + f32(k));
+    return vec3<f32>(s * f, (y - hidden(s - x)) * f, e + f32(k));
 }
 // denormals are integers times 2^-149
 fn wide_of(x: f32) -> vec3<f32> {
@@ -368,7 +375,8 @@ fn wide_div(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {
     if !ordinary(a.x) || !ordinary(b.x) { return vec3<f32>(a.x / b.x, 0.0, 0.0); }
     let q = hidden(a.x / b.x);
     let t = two_product(q, b.x);
-    return wide_normal(q, (((a.x - t.x) - t.y) + (a.y - q * b.y)) / b.x, a.z - b.z);
+    let rest = hidden(hidden(a.x - t.x) - t.y);
+    return wide_normal(q, (rest + (a.y - q * b.y)) / b.x, a.z - b.z);
 }
 fn wide_round(a: vec3<f32>) -> f32 { return scale(a.x, clamp(a.z, -252.0, 252.0)); }
 fn expm1_core(r: f32) -> f32 {
@@ -376,7 +384,9 @@ fn expm1_core(r: f32) -> f32 {
             + 1.666652113e-01) * r + 4.999999404e-01) + r;
 }
 // x - n ln 2
-fn exp_rest(x: f32, n: f32) -> f32 { return x - n * 0.693145751953125 - n * 1.428606820309417e-06; }
+fn exp_rest(x: f32, n: f32) -> f32 {
+    return hidden(hidden(x - n * 0.693145751953125) - n * 1.428606820309417e-06);
+}
 fn f_exp(x: f32) -> f32 {
     if is_nan(x) { return x; }
     let c = clamp(x, -104.0, 89.0);
@@ -443,7 +453,7 @@ fn f_log(x: f32) -> f32 {
     if !(bitcast<u32>(x) - 1u < 0x7f7fffffu) { return log_edge(x); }
     let s = log_split(x);
     let f = s.x - 1.0;
-    return (f + (log_core(f) + s.y * 1.428606820309417e-06)) + s.y * 0.693145751953125;
+    return hidden(f + (log_core(f) + s.y * 1.428606820309417e-06)) + s.y * 0.693145751953125;
 }
 fn f_log2(x: f32) -> f32 {
     if !(bitcast<u32>(x) - 1u < 0x7f7fffffu) { return log_edge(x); }
@@ -458,7 +468,7 @@ fn f_log1p(x: f32) -> f32 {
     if abs(x) < 0.29 { return log_core(x) + x; }
     let u = hidden(1.0 + x);
     if !(u > 0.0) || is_inf(u) { return log_edge(u); }
-    return f_log(u) + select((x - (u - 1.0)) / u, 0.0, x > 1e8);
+    return f_log(u) + select((x - hidden(u - 1.0)) / u, 0.0, x > 1e8);
 }
 fn f_sinh(x: f32) -> f32 {
     let a = abs(x);
@@ -529,7 +539,8 @@ fn far_quarters(x: f32) -> vec2<f32> {
 fn quarters(x: f32) -> vec2<f32> {
     if abs(x) >= 2048.0 { return far_quarters(x); }
     let n = round(x * 0.636619772);
-    return vec2<f32>(((x - n * 1.5703125) - n * 4.837512969970703125e-4) - n * 7.549789954891882e-8, n);
+    let near = hidden(hidden(x - n * 1.5703125) - n * 4.837512969970703125e-4);
+    return vec2<f32>(hidden(near - n * 7.549789954891882e-8), n);
 }
 fn sin_core(r: f32) -> f32 {
     let z = r * r;
@@ -637,7 +648,7 @@ fn f_erfc(x: f32) -> f32 {
     let g = ((((low * t - 1.19273612e-01) * t + 1.29645175e-01) * t - 4.75622959e-02)
             * t - 1.35621106e-01) * t + 1.25300806e+00;
     let h = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u);
-    let y = f_exp(-h * h) * f_exp((h - a) * (h + a)) * g / (a * 2.0 + 1.0);
+    let y = f_exp(-h * h) * f_exp(hidden(h - a) * (h + a)) * g / (a * 2.0 + 1.0);
     return select(y, 2.0 - y, x < 0.0);
 }
 // log2(a) = x + y to 2^-32, for 0 < a < inf
@@ -645,16 +656,17 @@ fn log2_pair(a: f32) -> vec2<f32> {
     let s = log_split(a);
     let n = s.x - 1.0;
     let d = hidden(s.x + 1.0);
-    let dl = s.x - (d - 1.0);
+    let dl = s.x - hidden(d - 1.0);
     let t = hidden(n / d);
     let q = two_product(t, d);
-    let tl = ((n - q.x) - q.y - t * dl) / d;
+    let tl = (hidden(hidden(n - q.x) - q.y) - t * dl) / d;
     let z = t * t;
     let rest = 2.0 * tl + t * z * (((0.2857142857 + z * 0.2222222222 + z * z * 0.1818181818) * z + 0.4)
             * z + 0.6666666667);
     let h = two_product(2.0 * t, 1.44269502);
     let x = hidden(s.y + h.x);
-    return vec2<f32>(x, (h.x - (x - s.y)) + h.y + 2.0 * t * 1.925963033e-08 + rest * 1.44269504);
+    let lost = hidden(h.x - hidden(x - s.y));
+    return vec2<f32>(x, lost + h.y + 2.0 * t * 1.925963033e-08 + rest * 1.44269504);
 }
 fn pow_size(a: f32, b: f32) -> f32 {
     let l = log2_pair(a);
@@ -663,7 +675,7 @@ fn pow_size(a: f32, b: f32) -> f32 {
     if about < -200.0 { return 0.0; }
     let e = two_product(b, l.x);
     let n = round(e.x);
-    return scale(exp2_core((e.x - n) + (e.y + b * l.y)) + 1.0, n);
+    return scale(exp2_core(hidden(e.x - n) + (e.y + b * l.y)) + 1.0, n);
 }
 fn f_pow(a: f32, b: f32) -> f32 {
     if a == 1.0 || b == 0.0 { return 1.0; }

@@ -22,8 +22,8 @@
 extern const char cr_wgsl_argreduce[], cr_wgsl_attention[], cr_wgsl_channels[], cr_wgsl_conv[], cr_wgsl_halves[],
     cr_wgsl_index[], cr_wgsl_library[], cr_wgsl_main[], cr_wgsl_matmul[], cr_wgsl_nonzero[], cr_wgsl_order[],
     cr_wgsl_pool[], cr_wgsl_quantized[], cr_wgsl_random[], cr_wgsl_reduce[], cr_wgsl_rows[], cr_wgsl_runs[],
-    cr_wgsl_sample[],
-    cr_wgsl_scan[], cr_wgsl_search[], cr_wgsl_subgroups[], cr_wgsl_tree[];
+    cr_wgsl_sample[], cr_wgsl_scan[], cr_wgsl_search[], cr_wgsl_segments[], cr_wgsl_subgroups[],
+    cr_wgsl_tree[];
 
 typedef struct wgsl_constant { const char *name; int value; } wgsl_constant;
 typedef struct wgsl {
