@@ -373,6 +373,7 @@ TEST(unpooled) {
           said_by("CHAINRULE_GPU_POOL=off", "allocations"));
     said = said_by("CHAINRULE_GPU_POOL=of", "round_trip");
     CHECK(strstr(said, "CHAINRULE_GPU_POOL is on or off, not 'of'"), "said %s", said);
+    cr_empty_cache(dev());                          /* opens it */
     FAILS(CR_BAD_VALUE, "CHAINRULE_GPU_POOL comes too late: cuda:0 is in use", cr_switch_set("GPU_POOL", "off"));
     test_ran_on(dev());
 #else
