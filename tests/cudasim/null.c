@@ -79,6 +79,8 @@ API int cudasim_allocated(void *stream, const void *at, size_t bytes) { return (
 
 /* ---- the device */
 API CUresult cuInit(unsigned flags) { return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; }
+/* NVRTC asks a driver that is loaded for it, and crashes where there is no such function. */
+API CUresult cuGetExportTable(const void **table, const void *id) { return (void)id, *table = NULL, CUDA_ERROR_NOT_FOUND; }
 API CUresult cuDriverGetVersion(int *version) { return *version = 13000, CUDA_SUCCESS; }
 API CUresult cuDeviceGetCount(int *count) { return *count = 1, CUDA_SUCCESS; }
 API CUresult cuDeviceGet(CUdevice *dev, int ordinal) {
