@@ -201,8 +201,8 @@ static void check_layers(const char *what, layers *f, const cr_tensor *const fro
                                  : NAN;
         CHECK(error < layer_dtypes[t].error, "%s: result %d is off by %g: %s", what, i, error, cr_error());
     }
-    COUNT(forward == ANY || (took[0] == forward + apart && took[1] == backward), "%s: %lld and %lld launches, wanted %lld and %lld", what,
-          (long long)took[0], (long long)took[1], (long long)(forward + apart), (long long)backward);
+    COUNT(forward == ANY || (took[0] == forward + apart && took[1] == backward),
+          "%s: %lld and %lld launches, wanted %lld and %lld", what, (long long)took[0], (long long)took[1], (long long)(forward + apart), (long long)backward);
     const cr_tensor *plain[LEAVES];
     for (int i = 0; i < LEAVES; i++) plain[i] = cr_is_none(from[i]) ? CR_NONE : cr_to(from[i], dt, dev());
     const int64_t before = launches(), fewest = (f == two_layers) + (takes_gelu(dt) ? 1 : 2) + apart;
@@ -263,9 +263,9 @@ TEST(refused_epilogues) {
                 const cr_dtype dt = layer_dtypes[t].is;
                 cr_scope_begin();
                 const cr_tensor *b1 = normal(dt, CR_LIST(N + 1), false, r), *b2 = normal(dt, CR_LIST(K + 1), false, r);
-                const cr_tensor *from[LEAVES] = {normal(dt, CR_LIST(M, C), false, r), normal(dt, CR_LIST(N, C), true, r),
-                                                 cr_slice(b1, 0, 0, N, 1), normal(dt, CR_LIST(K, N), true, r),
-                                                 cr_slice(b2, 0, 0, K, 1)};
+                const cr_tensor *from[LEAVES] = {
+                    normal(dt, CR_LIST(M, C), false, r), normal(dt, CR_LIST(N, C), true, r), cr_slice(b1, 0, 0, N, 1),
+                    normal(dt, CR_LIST(K, N), true, r), cr_slice(b2, 0, 0, K, 1)};
                 if (way == 1) from[2] = from[4] = CR_NONE;
                 if (simulated) refuse(epilogues[k]);
                 snprintf(what, sizeof what, "epilogue %d refused, %s, way %d", epilogues[k], cr_dtype_name(dt), way);
@@ -274,8 +274,8 @@ TEST(refused_epilogues) {
                     from[3] = from[4] = CR_NONE;
                     check_layers(what, one_layer, from, t, 0, ANY, ANY);
                 } else {
-                    const cr_tensor *odd = cr_slice(cr_to(b1, dt, dev()), 0, 1, N + 1, 1), *x = cr_to(from[0], dt, dev()),
-                                    *w = cr_to(from[1], dt, dev());
+                    const cr_tensor *odd = cr_slice(cr_to(b1, dt, dev()), 0, 1, N + 1, 1),
+                                    *x = cr_to(from[0], dt, dev()), *w = cr_to(from[1], dt, dev());
                     const cr_tensor *want = cr_add(cr_matmul(cr_to(x, CR_F64, cr_cpu()),
                                                              cr_transpose(cr_to(w, CR_F64, cr_cpu()), 0, 1)),
                                                    cr_to(odd, CR_F64, cr_cpu()));

@@ -695,7 +695,8 @@ TEST(row_mutants) {
         for (int k = row->rule == CR_RULE_WHERE; k < row->n_in; k++) mutate_gradient(row, k, &before, &made, &caught);
     }
     printf("  row mutants: %ld mutants, %ld caught\n", made, caught);
-    CHECK(caught == made && made > (test_sharded() ? 0 : 400), "%ld of %ld broken gradients were not noticed", made - caught, made);
+    CHECK(caught == made && made > (test_sharded() ? 0 : 400), "%ld of %ld broken gradients were not noticed",
+          made - caught, made);
 }
 
 #endif
@@ -719,7 +720,8 @@ TEST(coverage) {
     printf("  gradients: %ld ops, %ld cases, %ld first and %ld second order checks, %ld in low precision, %ld beyond "
            "the device\n",
            count.ops, count.cases, count.first, count.second, count.low, count.beyond);
-    if (!count.low || !count.cases || getenv("CHAINRULE_TEST_OPS") || test_sharded()) SKIP("only some of the tests that count ran");
+    if (!count.low || !count.cases || getenv("CHAINRULE_TEST_OPS") || test_sharded())
+        SKIP("only some of the tests that count ran");
 #if !defined CR_TEST_CUDA && !defined CR_TEST_GPU
     CHECK(!idle_kernels(true), "kernels of gradients that no test ran");
 #endif

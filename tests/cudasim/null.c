@@ -80,7 +80,9 @@ API int cudasim_allocated(void *stream, const void *at, size_t bytes) { return (
 /* ---- the device */
 API CUresult cuInit(unsigned flags) { return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; }
 /* NVRTC asks a driver that is loaded for it, and crashes where there is no such function. */
-API CUresult cuGetExportTable(const void **table, const void *id) { return (void)id, *table = NULL, CUDA_ERROR_NOT_FOUND; }
+API CUresult cuGetExportTable(const void **table, const void *id) {
+    return (void)id, *table = NULL, CUDA_ERROR_NOT_FOUND;
+}
 API CUresult cuDriverGetVersion(int *version) { return *version = 13000, CUDA_SUCCESS; }
 API CUresult cuDeviceGetCount(int *count) { return *count = 1, CUDA_SUCCESS; }
 API CUresult cuDeviceGet(CUdevice *dev, int ordinal) {
@@ -169,7 +171,9 @@ API CUresult cuStreamCreate(CUstream *out, unsigned flags) {
     return (void)flags, (*out = calloc(1, sizeof **out)) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 API CUresult cuStreamSynchronize(CUstream s) { return (void)s, CUDA_SUCCESS; }
-API CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags) { return (void)s, (void)e, (void)flags, CUDA_SUCCESS; }
+API CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags) {
+    return (void)s, (void)e, (void)flags, CUDA_SUCCESS;
+}
 API CUresult cuEventCreate(CUevent *out, unsigned flags) {
     return (void)flags, (*out = calloc(1, sizeof **out)) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
