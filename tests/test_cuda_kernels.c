@@ -202,7 +202,8 @@ static void check_layers(const char *what, layers *f, const cr_tensor *const fro
         CHECK(error < layer_dtypes[t].error, "%s: result %d is off by %g: %s", what, i, error, cr_error());
     }
     COUNT(forward == ANY || (took[0] == forward + apart && took[1] == backward),
-          "%s: %lld and %lld launches, wanted %lld and %lld", what, (long long)took[0], (long long)took[1], (long long)(forward + apart), (long long)backward);
+          "%s: %lld and %lld launches, wanted %lld and %lld", what,
+          (long long)took[0], (long long)took[1], (long long)(forward + apart), (long long)backward);
     const cr_tensor *plain[LEAVES];
     for (int i = 0; i < LEAVES; i++) plain[i] = cr_is_none(from[i]) ? CR_NONE : cr_to(from[i], dt, dev());
     const int64_t before = launches(), fewest = (f == two_layers) + (takes_gelu(dt) ? 1 : 2) + apart;

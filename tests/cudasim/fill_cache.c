@@ -1,6 +1,6 @@
 /* fill_cache.c - compiles texts of kernels by the true NVRTC into CHAINRULE_CACHE, with the driver that
- * launches nothing (null.c), for the architecture that CUDASIM_CC names.  The texts are those that CUDASIM_KEEP of the simulated NVRTC
- * wrote while tests ran.
+ * launches nothing (null.c), for the architecture that CUDASIM_CC names.  The texts are those that
+ * CUDASIM_KEEP of the simulated NVRTC wrote while tests ran.
  *
  * use: fill_cache FOLDER k n        those whose number in the folder, sorted by name, is k modulo n */
 #include <chainrule.h>
