@@ -1286,10 +1286,10 @@ class Bench:
             return
         self.data["cuda_host"] = got
         self.say(
-            f"No GPU ran this. A training step of a GPT ({' x '.join(map(str, got['shape']))}: vocabulary, context, layers,"
-            f" heads, width; {got['rows']} rows), called from Python, on a driver that takes each launch and runs none",
-            "(`tests/cudasim/null.c`): the library's own cost of asking for the work. A real driver adds its cost of a",
-            "launch.",
+            f"No GPU ran this. A training step of a GPT ({' x '.join(map(str, got['shape']))}: vocabulary, context,"
+            f" layers, heads, width; {got['rows']} rows), called from Python, on a driver that takes each",
+            "launch and runs none (`tests/cudasim/null.c`): the library's own cost of asking for the work. A real driver",
+            "adds its cost of a launch.",
             "",
             "| step | launches | median us | least us | us a launch (least) |",
             "|---|--:|--:|--:|--:|",
