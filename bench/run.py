@@ -1288,8 +1288,8 @@ class Bench:
         self.say(
             f"No GPU ran this. A training step of a GPT ({' x '.join(map(str, got['shape']))}: vocabulary, context,"
             f" layers, heads, width; {got['rows']} rows), called from Python, on a driver that takes each",
-            "launch and runs none (`tests/cudasim/null.c`): the library's own cost of asking for the work. A real driver",
-            "adds its cost of a launch.",
+            "launch and runs none (`tests/cudasim/null.c`): the library's own cost of asking for the work. A real",
+            "driver adds its cost of a launch.",
             "",
             "| step | launches | median us | least us | us a launch (least) |",
             "|---|--:|--:|--:|--:|",
