@@ -11,7 +11,7 @@ C benches called from Python), nn (steps and an epoch with nn, optim, data and m
 --sizes chooses), fused (attention, and without it, on the cpu), generation (with and without a
 cache), llm (tokens a second of language models by dtype of the weights), files (safetensors and
 token files), gpu (when one pays), webgpu (the first GPU), cuda (an NVIDIA GPU beside PyTorch on it),
-size.
+cuda_host (what a step on one costs the host, without a GPU), size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or
 ../shared/data/shakespeare.txt; without it the part says so. CHAINRULE_BUILD names the build
 (build/release).  Peers run in this Python: make oracle, make peers."""
@@ -66,6 +66,7 @@ PARTS = (
     "gpu",
     "webgpu",
     "cuda",
+    "cuda_host",
     "size",
 )
 PYTHON_BARS = {
@@ -1284,6 +1285,29 @@ class Bench:
         if got["left_out"]:
             self.say(f"Left out, for the time was up: {'; '.join(got['left_out'])}.", "")
 
+    def cuda_host(self) -> None:
+        self.say("## CUDA, the host's part", "")
+        got = run_json([sys.executable, HERE / "cuda_host.py", *(["--quick"] if self.quick else [])], self.threads)
+        if not got:
+            self.say("Went without: no NVRTC here, or a build without the simulated GPU (make build/.for-nvrtc).", "")
+            return
+        self.data["cuda_host"] = got
+        self.say(
+            f"No GPU ran this. A training step of a GPT ({' x '.join(map(str, got['shape']))}: vocabulary, context,"
+            f" layers, heads, width; {got['rows']} rows), called from Python, on a driver that takes each",
+            "launch and runs none (`tests/cudasim/null.c`): the library's own cost of asking for the work. A real",
+            "driver adds its cost of a launch.",
+            "",
+            "| step | launches | median us | least us | us a launch (least) |",
+            "|---|--:|--:|--:|--:|",
+            *(
+                f"| {name} | {row['launches']:.0f} | {row['median_us']:.0f} | {row['min_us']:.0f} |"
+                f" {row['min_us'] / row['launches']:.2f} |"
+                for name, row in got["steps"].items()
+            ),
+            "",
+        )
+
     def cuda_part(self, part: str, rows: list[Any]) -> None:
         """A table with a line for each case, then what it says of the bars."""
         titles = {
@@ -1434,6 +1458,7 @@ def main() -> int:
         "gpu": b.gpu_curve,
         "webgpu": b.webgpu,
         "cuda": lambda: b.cuda(o.cuda),
+        "cuda_host": b.cuda_host,
         "size": b.size,
     }
     for part in PARTS:

@@ -44,6 +44,11 @@ if(CHAINRULE_CUDASIM)
         cudasim_simulator(cudasim ${CHAINRULE_CUDASIM_DIR} ${CMAKE_MATCH_0})
     else()
         cudasim_simulator(cudasim ${CHAINRULE_CUDASIM_DIR} "")
+        # A driver that launches nothing, for the true NVRTC (tests/cudasim/null.c).
+        add_library(cudasim_null SHARED ${PROJECT_SOURCE_DIR}/tests/cudasim/null.c)
+        target_link_libraries(cudasim_null PRIVATE chainrule_flags Threads::Threads)
+        set_target_properties(cudasim_null PROPERTIES OUTPUT_NAME cuda SOVERSION 1 LIBRARY_OUTPUT_DIRECTORY ${CHAINRULE_CUDASIM_DIR}/null)
+        add_dependencies(cudasim cudasim_null)
         if(NOT CMAKE_C_COMPILER_ID STREQUAL "GNU")   # a program's sanitizer and its kernels' must be one
             return()
         endif()

@@ -51,6 +51,14 @@ foreach(sanitizer IN LISTS CHAINRULE_CUDASIM_SANITIZERS)
     endforeach()
 endforeach()
 
+if(TARGET cudasim_null)
+    add_executable(fill_cache ${PROJECT_SOURCE_DIR}/tests/cudasim/fill_cache.c)
+    target_include_directories(fill_cache PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(fill_cache PRIVATE chainrule_flags chainrule_static Threads::Threads m)
+    add_dependencies(fill_cache cudasim_null)
+    set_target_properties(fill_cache PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CHAINRULE_CUDASIM_DIR})
+endif()
+
 # Each tests/**/fuzz_*.c is a libFuzzer target that changes its own good inputs when it is run as an ordinary program.
 file(GLOB_RECURSE fuzz_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz_*.c)
 foreach(source IN LISTS fuzz_sources)

@@ -1,7 +1,8 @@
 """Tests of the tools that judge others: check_layers must find every violation, run_tests must not
 count a lost or skipped test and must run every stage in five runs, check_pages must notice a wrong
 output on a page, reference must find all declarations of the header,
-gpu_sanitize must take no verdict but a clean summary for a clean one."""
+gpu_sanitize must take no verdict but a clean summary for a clean one, gpu_shards must run every part of
+a long test and notice a process that fails or says nothing."""
 
 from __future__ import annotations
 
@@ -253,11 +254,51 @@ def sanitizers() -> list[str]:
     return wrong
 
 
+SHARDS = [  # what the program does for the test `long` in part 1; exit status of gpu_shards.sh
+    ('echo "result: 1 passed, 0 failed, 0 skipped"', 0),
+    ('echo "result: 0 passed, 1 failed, 0 skipped"; exit 1', 1),
+    ("exit 0", 1),  # no result
+    ("kill -9 $$", 1),
+]
+
+
+def shards() -> list[str]:
+    """tools/gpu_shards.sh with a program of three tests, of which one is long, on two processors."""
+    wrong: list[str] = []
+    script = str(Path(__file__).resolve().parent.parent / "tools" / "gpu_shards.sh")
+    for does, status in SHARDS:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in {
+                "nproc": "echo 2",
+                "program": (
+                    'if [ "$1" = -l ]; then echo one; echo long; echo two; exit; fi\n'
+                    f'echo "$1 $CHAINRULE_TEST_SHARD" >>"{folder}/ran"\n'
+                    f'if [ "$CHAINRULE_TEST_SHARD" = 1/2 ]; then {does}\n'
+                    'else echo "result: 1 passed, 0 failed, 0 skipped"; fi'
+                ),
+            }.items():
+                (Path(folder) / name).write_text(f"#!/bin/sh\n{text}\n")
+                (Path(folder) / name).chmod(0o755)
+            done = subprocess.run(
+                ["sh", script, f"{folder}/program", "long"],
+                env={"PATH": f"{folder}:/usr/bin:/bin"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            ran = sorted((Path(folder) / "ran").read_text().splitlines())
+        last = done.stdout.splitlines()[-1]
+        good = last == "result: 4 passed, 0 failed, 0 skipped"
+        if done.returncode != status or ran != ["long 0/2", "long 1/2", "one ", "two "] or good != (status == 0):
+            wrong.append(f"gpu_shards, {does!r}: exit status {done.returncode}, ran {ran}, said {done.stdout}")
+    return wrong
+
+
 def main() -> int:
-    wrong = layers() + results() + pages() + stages() + sanitizers()
+    wrong = layers() + results() + pages() + stages() + sanitizers() + shards()
     for line in wrong:
         print(line)
-    cases = 1 + len(BAD) + len(OUTPUTS) + 1 + len(SHOWN) + len(ENTRIES) + len(SANITIZERS) + 6
+    cases = 1 + len(BAD) + len(OUTPUTS) + 1 + len(SHOWN) + len(ENTRIES) + len(SANITIZERS) + len(SHARDS) + 6
     print(f"result: {cases - len(wrong)} passed, {len(wrong)} failed, 0 skipped")
     return 1 if wrong else 0
 

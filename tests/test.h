@@ -12,6 +12,7 @@
  * Use: program [-v] [part of a test's name ...], or -l for their names.
  *     CHAINRULE_TEST_SEED     repeats a random run
  *     CHAINRULE_TEST_FULL     1: the whole; 2: also what takes a quarter of an hour, every float there is
+ *     CHAINRULE_TEST_SHARD    k/n: one part of n of the tests that have many cases
  *     CHAINRULE_TEST_GPU=1    no GPU is a failure */
 #ifndef CR_TEST_H
 #define CR_TEST_H
@@ -91,6 +92,18 @@ __attribute__((unused)) static bool test_full(void) {
 __attribute__((unused)) static bool test_sampled(int64_t number, int every) {
     const char *share = getenv("CHAINRULE_TEST_SHARE");
     return test_full() || (number + (share ? atoi(share) : 0)) % every == 0;
+}
+/* CHAINRULE_TEST_SHARD=k/n: of the cases that a long test numbers, only those that are k modulo n, so that n processes
+ * share the test (tools/gpu_shards.sh). */
+__attribute__((unused)) static bool test_sharded(void) { return getenv("CHAINRULE_TEST_SHARD") != NULL; }
+__attribute__((unused)) static bool test_of_shard(int64_t number) {
+    const char *shard = getenv("CHAINRULE_TEST_SHARD");
+    int k = 0, n = 1;
+    if (shard && (sscanf(shard, "%d/%d", &k, &n) != 2 || n < 1 || k < 0 || k >= n)) {
+        printf("CHAINRULE_TEST_SHARD is k/n with 0 <= k < n, not '%s'\n", shard);
+        exit(1);
+    }
+    return number % n == k;
 }
 __attribute__((unused)) static bool test_exhaustive(void) {
     const char *s = getenv("CHAINRULE_TEST_FULL");

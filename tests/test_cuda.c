@@ -310,6 +310,7 @@ TEST(unaligned) {
 /* ---- memory */
 TEST(pool) {
     cuda *g = the_gpu();
+    if (g->unpooled) SKIP("CHAINRULE_GPU_POOL=off");
     cr_empty_cache(dev());
     cr_scope_begin();
     const cr_memory start = cr_memory_stats(dev());
@@ -332,6 +333,83 @@ TEST(pool) {
     cr_empty_cache(dev());
     CHECK(g->counters.segments == segments, "an emptied cache keeps %lld segments",
           (long long)(g->counters.segments - segments));
+    cr_scope_end();
+    test_ran_on(dev());
+}
+
+/* Runs in a process of its own, by the test below: a kernel that writes 4 bytes beyond a tensor, where the next tensor
+ * begins, or the driver's allocation ends. */
+TEST(overrun_planted) {
+    if (!getenv("TEST_OVERRUN")) SKIP("the test unpooled runs it");
+    static const char text[] = "extern \"C\" __global__ void __launch_bounds__(256) beyond(struct fill_of_test q) { "
+                               "((f32 *)q.p)[q.n] = 1; }\n";
+    char whole[400];
+    snprintf(whole, sizeof whole, "struct fill_of_test { u64 p; i64 n; };\n%s", text);
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(128), CR_F32, dev()), *after = cr_ones(CR_LIST(128), CR_F32, dev());
+    cuda *g = cr_cuda_enter("test", dev());
+    REQUIRE(g && x && after, "%s", cr_error());
+    cuda_key k;
+    k.n = 0, k.full = false;
+    cr_cuda_key_add(&k, "beyond", 6);
+    const cuda_kernel *kernel = cr_cuda_kernel_make(g, "test", &k, "beyond", whole);
+    const struct { uint64_t p; int64_t n; } q = {cuda_address_of(&x->array), 128};
+    OK(cr_cuda_leave(g, cr_cuda_launch(g, "test", kernel, &q, 1)));
+    OK(cr_synchronize(dev()));
+    cr_scope_end();
+}
+
+TEST(unpooled) {
+#ifdef CHAINRULE_CUDASIM
+    const char *said = said_by("TEST_OVERRUN=1", "overrun_planted");
+    CHECK(strstr(said, "1 passed"), "the pool hides what lies behind a tensor: said %s", said);
+    said = said_by("TEST_OVERRUN=1 CHAINRULE_GPU_POOL=off", "overrun_planted");
+#ifdef CUDASIM_SANITIZER
+    CHECK(strstr(said, "1 failed") || strstr(said, "AddressSanitizer"), "said %s", said);
+#else
+    CHECK(strstr(said, "cuda:0 is lost: CUDA_ERROR_ILLEGAL_ADDRESS"), "said %s", said);
+#endif
+    CHECK(strstr(said_by("CHAINRULE_GPU_POOL=off", "allocations"), "1 passed"), "%s",
+          said_by("CHAINRULE_GPU_POOL=off", "allocations"));
+    said = said_by("CHAINRULE_GPU_POOL=of", "round_trip");
+    CHECK(strstr(said, "CHAINRULE_GPU_POOL is on or off, not 'of'"), "said %s", said);
+    cr_empty_cache(dev());                          /* opens it */
+    FAILS(CR_BAD_VALUE, "CHAINRULE_GPU_POOL comes too late: cuda:0 is in use", cr_switch_set("GPU_POOL", "off"));
+    test_ran_on(dev());
+#else
+    SKIP("no simulator");
+#endif
+}
+
+/* CHAINRULE_GPU_POOL=off: each tensor is an allocation of its own bytes, and goes back when it is released. */
+TEST(allocations) {
+    const cudasim_counters *(*count)(void);
+    const char *pool = cr_config("GPU_POOL");
+    if (!pool || strcmp(pool, "off")) SKIP("the test unpooled runs it");
+    if (!test_simulator("cudasim_count", &count)) SKIP("no simulator");
+    cr_scope_begin();
+    float back[3] = {0}, values[3] = {1, 2, 3};
+    cr_release(cr_from(values, CR_LIST(3), CR_F32, dev()));        /* opens the GPU, and stages a copy */
+    const long long before = count()->allocations;
+    const cr_memory start = cr_memory_stats(dev());
+    cr_tensor *x = cr_from(values, CR_LIST(3), CR_F32, dev()), *none = cr_empty(CR_LIST(0), CR_F32, dev()),
+              *y = cr_add(x, x);
+    const cr_memory held = cr_memory_stats(dev());
+    CHECK(count()->allocations - before == 3, "3 tensors are %lld allocations", count()->allocations - before);
+    CHECK(held.current - start.current == 12 + 1 + 12 && !held.cached, "%lld bytes are held, %lld cached",
+          (long long)(held.current - start.current), (long long)held.cached);
+    OK(cr_read(y, CR_F32, back, sizeof back));
+    CHECK(back[0] == 2 && back[2] == 6, "x + x is %g, %g", (double)back[0], (double)back[2]);
+    cr_release(none);
+    cr_release(x);
+    cr_release(y);
+    CHECK(cr_memory_stats(dev()).current == start.current, "%lld bytes are still held",
+          (long long)(cr_memory_stats(dev()).current - start.current));
+    const int64_t budget = the_gpu()->budget;
+    the_gpu()->budget = the_gpu()->reserved + (1 << 20);
+    FAILS(CR_NO_MEMORY, "cuda:0 is out of memory: asked for 1.9 MiB", cr_empty(CR_LIST(500000), CR_F32, dev()));
+    the_gpu()->budget = budget;
+    CHECK(cr_empty(CR_LIST(500000), CR_F32, dev()), "%s", cr_error());
     cr_scope_end();
     test_ran_on(dev());
 }

@@ -72,10 +72,9 @@ for source in tests/test_cuda*.c tests/test_tiny.c; do
     name=$(basename "$source" .c)
     number=$((number + 1))
     case $name in
-        test_cuda_ops | test_cuda_grad) # some 2000 kernels, and exact gradients: a process for each test
-            # shellcheck disable=SC2016  # the inner shell's variables
-            step $number "$name" 200 sh -c '"$CHAINRULE_BUILD/tests/$0" -l |
-                CHAINRULE_TEST_FULL=$1 xargs -n 1 -P 8 "$CHAINRULE_BUILD/tests/$0"' "$name" "$full" & ;;
+        test_cuda_ops | test_cuda_grad) # some 2000 kernels, and exact gradients: as many processes as processors
+            step $number "$name" 200 env CHAINRULE_TEST_FULL=$full tools/gpu_shards.sh "$build/tests/$name" \
+                cases_exact rows_exact row_mutants & ;;
         *) step $number "$name" 140 "$build/tests/$name" & ;;
     esac
 done

@@ -37,6 +37,9 @@ static struct {
     {.name = "CHAINRULE_GPU_MEMORY",
      .doc =
          "MiB that the tensors and the cache of one GPU may take; default: what it has, 4096 for one made of software"},
+    {.name = "CHAINRULE_GPU_POOL",
+     .doc = "off: each tensor on CUDA is one allocation of the driver's, of its own bytes and no more, so that a "
+            "memory checker sees what reads or writes beyond it; read when the GPU is opened"},
     {.name = "CHAINRULE_CHECK",
      .doc = "1: a released handle that is used, or released again, is an error; 0 (default, but in debug builds): it "
             "may be any other"},

@@ -29,14 +29,16 @@ const char *cudasim_kernel_name(int i);             /* of those launched so far,
                                                      * no more */
 int cudasim_fail(const char *what, int k);          /* as CUDASIM_FAIL; k = 0: none fails; returns 0 if the name is
                                                      * unknown */
+void cudasim_refuse(int epilogue);                  /* cuBLASLt has no algorithm for it; -1: for all */
 void cudasim_order(const char *order);              /* as CUDASIM_ORDER */
 void cudasim_eager(int streams);                    /* as CUDASIM_EAGER */
 void cudasim_mend(void);                            /* clears all sticky errors and all requested failures */
 const char *cudasim_message(void);                  /* the last error */
 
-/* for the simulated libraries: does this call fail; work in a stream's order; is this allocated on the
- * stream's device? */
+/* for the simulated libraries: does this call fail; is this epilogue refused; work in a stream's order;
+ * is this allocated on the stream's device? */
 int cudasim_fails(const char *what);
+int cudasim_refuses(int epilogue);
 int cudasim_call(void *stream, const char *name, void (*fn)(void *payload), const void *payload, size_t bytes,
                  cudasim_bytes traffic);
 int cudasim_allocated(void *stream, const void *at, size_t bytes);

@@ -202,6 +202,7 @@ API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cubla
     *count = 0;
     TRY(check(p, a, b, c, d));
     if (cudasim_fails("room")) return CUBLAS_STATUS_ALLOC_FAILED;
+    if (cudasim_refuses((int)p->epilogue)) return CUBLAS_STATUS_NOT_SUPPORTED;
     memset(out, 0, sizeof *out);
     out->algo.data[0] = magic;
     for (int i = 0; i < 4; i++) {

@@ -13,7 +13,8 @@
  * CUDASIM_DRIVER   the newest CUDA that it supports (13000: 13.0)                  CUDASIM_NVRTC  the
  * major version of NVRTC (13) CUDASIM_EAGER    a bit for each stream of a device, in order of their
  * creation (0: none; the stream NULL is always late) CUDASIM_COUNT    1: bytes that kernels read and
- * write are counted (control.h) CUDASIM_FAIL     "alloc:3,launch:2": the k-th such call from now fails
+ * write are counted (control.h) CUDASIM_NAMES    a file to which the names of launched kernels are
+ * added at the end CUDASIM_FAIL     "alloc:3,launch:2": the k-th such call from now fails
  * once: device (another process has it), alloc, host, copy, launch,
  *                  module, room (memory for code, when a kernel is launched or a module loaded),
  *                  product (for which cuBLASLt's heuristic found an
@@ -50,7 +51,11 @@ void __asan_unpoison_memory_region(const volatile void *address, size_t size);
 #define UNPOISON(address, size) ((void)0)
 #endif
 
-enum { MAX_DEVICES = 16, PAGE = 64 << 10 };         /* bytes, a multiple of every page size */
+enum {
+    MAX_DEVICES = 16,
+    PAGE = 64 << 10,                                /* bytes, a multiple of every page size */
+    MARGIN = 4096, UNTOUCHED = 0xa5                 /* bytes behind an allocation, and what they hold */
+};
 static const uint64_t RANGE = 1ull << 36;           /* addresses of one device */
 
 typedef struct allocation { uint64_t at, bytes; } allocation;
@@ -187,6 +192,9 @@ API cudasim_bytes cudasim_traffic(const char *kernel) {
     return (cudasim_bytes){0};
 }
 API const char *cudasim_kernel_name(int i) { return i >= 0 && i < kernel_count ? by_kernel[i].name : NULL; }
+static int refused = -1;                            /* an epilogue */
+API void cudasim_refuse(int epilogue) { refused = epilogue; }
+API int cudasim_refuses(int epilogue) { return epilogue == refused; }
 API void cudasim_order(const char *text) { fibers_order(text); }
 API void cudasim_eager(int streams) { eager = streams; }
 API int cudasim_fail(const char *what, int k) {
@@ -197,6 +205,7 @@ API int cudasim_fail(const char *what, int k) {
 API void cudasim_mend(void) {
     for (int i = 0; i < device_count; i++) devices[i].broken = CUDA_SUCCESS;
     for (int i = 0; i < FAILURES; i++) failures[i].left = 0;
+    refused = -1;
     message[0] = 0;
 }
 
@@ -405,6 +414,32 @@ static uint64_t place(device *d, uint64_t bytes) {
     return 0;
 }
 
+/* The bytes between the end of an allocation and its guard page.  No access to them faults, so they
+ * hold a mark, which is checked after each kernel that has the allocation's address, and when it is
+ * freed.  Under the address sanitizer they are poisoned, which also reveals reads. */
+#if defined CUDASIM_ADDRESS
+static void mark_margin(const allocation *a) { POISON(a->at + a->bytes, padded(a->bytes) - a->bytes); }
+static const char *margin_flaw(const allocation *a) { return (void)a, NULL; }
+#else
+static uint64_t margin_of(const allocation *a) {
+    const uint64_t all = padded(a->bytes) - a->bytes;
+    return all < MARGIN ? all : MARGIN;
+}
+static void mark_margin(const allocation *a) {
+    memset((void *)(uintptr_t)(a->at + a->bytes), UNTOUCHED, margin_of(a));
+}
+static const char *margin_flaw(const allocation *a) {
+    static char text[120];
+    const unsigned char *behind = (const unsigned char *)(uintptr_t)(a->at + a->bytes);
+    for (uint64_t i = 0; i < margin_of(a); i++)
+        if (behind[i] != UNTOUCHED)
+            return snprintf(text, sizeof text, "byte %llu behind an allocation of %llu bytes was overwritten",
+                            (unsigned long long)i, (unsigned long long)a->bytes),
+                   text;
+    return NULL;
+}
+#endif
+
 static CUresult drain(device *d);
 
 API CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
@@ -422,7 +457,7 @@ API CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
     d->next = at + padded(bytes);
     d->used += bytes;
     memset((void *)(uintptr_t)at, 0xff, bytes);     /* unwritten memory is NaN */
-    POISON(at + (bytes + 7) / 8 * 8, padded(bytes) - (bytes + 7) / 8 * 8);
+    mark_margin(&d->held[i]);
     counters.allocations++;
     *out = at;
     return CUDA_SUCCESS;
@@ -437,12 +472,14 @@ API CUresult cuMemFree_v2(CUdeviceptr at) {
         return wrong(CUDA_ERROR_INVALID_VALUE, "cuMemFree: %#llx was not allocated, or was freed", at);
     TRY(drain(d));                                  /* it waits for the device */
     const uint64_t bytes = d->held[i].bytes;
+    const char *bad = margin_flaw(&d->held[i]);
+    if (bad) d->broken = wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "cuMemFree: %s", bad);
     UNPOISON(at, padded(bytes));
     madvise((void *)(uintptr_t)at, padded(bytes), MADV_DONTNEED);
     mprotect((void *)(uintptr_t)at, padded(bytes), PROT_NONE);
     memmove(&d->held[i], &d->held[i + 1], sizeof *d->held * (size_t)(--d->count - i));
     d->used -= bytes;
-    return CUDA_SUCCESS;
+    return d->broken;
 }
 
 API CUresult cuMemGetInfo_v2(size_t *unused, size_t *total) {
@@ -500,6 +537,18 @@ static const char *parameter_flaw(const device *d, const cudasim_kernel *k, void
             uint64_t word;
             memcpy(&word, (const char *)params[i] + at, sizeof word);
             if (owner(word) && flaw(d, word, 0)) return flaw(d, word, 0);
+        }
+    return NULL;
+}
+
+/* After a kernel: what it wrote behind the allocations that it was given. */
+static const char *overrun_of(const device *d, const cudasim_kernel *k, void *const *params) {
+    for (int i = 0; i < k->count; i++)
+        for (unsigned at = 0; at + 8 <= k->sizes[i]; at += 8) {
+            uint64_t word;
+            memcpy(&word, (const char *)params[i] + at, sizeof word);
+            const char *bad = owner(word) == d ? margin_flaw(&d->held[before(d, word) - 1]) : NULL;
+            if (bad) return bad;
         }
     return NULL;
 }
@@ -568,6 +617,8 @@ static CUresult run_kernel(device *d, operation *o) {
     bad = fibers_run(m, k, params, o->launch.blocks, o->launch.threads, o->launch.shared);
     UNPOISON(m->dynamic, CUDASIM_MAX_SHARED);
     if (counting) end_counting(k->name, traffic);
+    const char *overrun = bad ? NULL : overrun_of(d, k, params);
+    if (overrun) return wrong(CUDA_ERROR_ILLEGAL_ADDRESS, "kernel '%s': %s", k->name, overrun);
     return !bad ? CUDA_SUCCESS
                 : wrong(strstr(bad, "touches address") ? CUDA_ERROR_ILLEGAL_ADDRESS
                         : strstr(bad, "not aligned")   ? CUDA_ERROR_MISALIGNED_ADDRESS
@@ -794,6 +845,14 @@ static size_t image_size(const unsigned char *image) {
     memcpy(&size, image + 58, sizeof size);
     memcpy(&count, image + 60, sizeof count);
     return sections + (size_t)size * count;
+}
+
+/* CUDASIM_NAMES=file: at the end the names of the kernels that were launched are added to it. */
+__attribute__((destructor)) static void write_names(void) {
+    const char *path = getenv("CUDASIM_NAMES");
+    FILE *f = path && !in_child ? fopen(path, "a") : NULL;
+    for (int i = 0; f && i < kernel_count; i++) fprintf(f, "%s\n", by_kernel[i].name);
+    if (f) fclose(f);
 }
 
 /* At the end of the process, also after a sanitizer's report. */

@@ -381,6 +381,14 @@ TEST(addresses) {
     REFUSED(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize_(stream));
     SAYS("touches address");
     cudasim_mend_();
+    i = 4;                                          /* the first 4 bytes behind the allocation */
+    CU(LAUNCH(f, 1, 1, 0, &dy, &i));
+    REFUSED(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize_(stream));
+    SAYS("kernel 'wrong': byte 0 behind an allocation of 16 bytes was overwritten");
+    cudasim_mend_();
+    REFUSED(CUDA_ERROR_ILLEGAL_ADDRESS, cuMemFree_v2_(dy));         /* and it is freed */
+    cudasim_mend_();
+    dy = device_copy(y, sizeof y);
     CUfunction pair = compile(
         "struct alignas(8) pair { float v[2]; };\nextern \"C\" __global__ void pairs(pair *y) { *y = pair{{1, 2}}; }\n",
         "pairs");
@@ -393,6 +401,7 @@ TEST(addresses) {
     cudasim_mend_();
 #endif
     CU(cuMemFree_v2_(dy));
+    i = 0;
     CU(LAUNCH(f, 1, 1, 0, &dy, &i));
     REFUSED(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize_(stream));
     SAYS("not all allocated");

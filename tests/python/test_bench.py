@@ -215,3 +215,21 @@ def test_before_and_after(tmp_path: Path) -> None:
     listed = [line.split() for line in done.stdout.splitlines() if line.startswith("  ")]
     assert [(line[0], line[1]) for line in listed] == [("1.200", "add,"), ("1.250", "add,")]
     assert "4 lines, geometric mean 1.107, 2 above 1.03" in done.stdout
+
+
+def test_cuda_host() -> None:
+    """The host's part of a step on the driver that launches nothing: as many launches in every step, some time each."""
+    if not (BUILD / "cudasim/null/libcuda.so.1").exists() or not list((ROOT / "build/nvrtc").glob("nvidia/cu13/lib/*")):
+        pytest.skip("no NVRTC, or no driver that launches nothing (tests/cudasim)")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "bench/cuda_host.py"), "--quick", "--steps", "3"],
+        env={**os.environ, "CHAINRULE_BUILD": str(BUILD), "PYTHONPATH": str(BUILD / "python")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    steps = json.loads(done.stdout)["steps"]
+    assert set(steps) == {"bf16", "f32"}
+    for found in steps.values():
+        assert found["launches"] == int(found["launches"]) and 40 < found["launches"] < 400, found
+        assert 0 < found["min_us"] <= found["median_us"], found

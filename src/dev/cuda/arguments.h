@@ -110,6 +110,11 @@ ARGUMENTS(round_arguments, class TO) {
     POINTER(const float) x;
     i64 packs, rows, columns, stride, batch_stride;
 };
+ARGUMENTS(bias_arguments, class T) {
+    POINTER(T) c;                                   /* (matrices, M, N); a thread has V neighbours of a row, 16 bytes */
+    POINTER(const T) bias;                          /* (N), of stride bias_n */
+    i64 packs, M, N, c_batch, c_m, bias_n, add;     /* add: c += bias, else c = bias */
+};
 
 /* ---- quantized.cu: w (N, K), a scale for each G neighbours of a row */
 enum { QUANTIZED_ROWS = 8 };                        /* of x, for which a row of w is read once */

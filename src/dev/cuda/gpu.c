@@ -1,6 +1,7 @@
 /* gpu.c - the NVIDIA GPUs of this process: found at the first request, opened at the first use, and
  * their state after a loss. */
 #include "gpu.h"
+#include "../../core/config.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,7 @@ cr_status cr_cuda_check(cuda *g, const char *op, const char *what, int error) {
 
 static cr_status open_device(cuda *g, const char *op) {
     if (!(g->budget = cr_gpu_budget(op, INT64_MAX))) return cr_error_status();
+    if (cr_cuda_pool_switch(cr_config("GPU_POOL"), &g->unpooled) != CR_OK) return cr_error_status();
     cuda_context context = NULL;
     cr_status status = cr_cuda_check(g, op, "cannot be opened", cr_cu.DevicePrimaryCtxRetain(&context, g->device));
     if (status == CR_OK) status = cr_cuda_check(g, op, "cannot be opened", cr_cu.CtxSetCurrent(context));
@@ -92,6 +94,25 @@ cr_status cr_cuda_wait(cuda *g, const char *op) {
     const cr_status status = cr_cuda_check(g, op, "cannot wait", cr_cu.StreamSynchronize(g->copies));
     return status == CR_OK ? cr_cuda_check(g, op, "cannot wait", cr_cu.StreamSynchronize(g->stream)) : status;
 }
+
+/* ---- CHAINRULE_GPU_POOL */
+
+cr_status cr_cuda_pool_switch(const char *text, bool *off) {
+    *off = text && !strcmp(text, "off");
+    return !text || *off || !strcmp(text, "on")
+               ? CR_OK
+               : cr_fail(CR_BAD_VALUE, "switch_set", "CHAINRULE_GPU_POOL is on or off, not '%.40s'", text);
+}
+
+static cr_status check_pool(const char *text) {
+    bool off;
+    for (int i = 0; i < found; i++)
+        if (gpus[i].context)
+            return cr_fail(CR_BAD_VALUE, "switch_set", "CHAINRULE_GPU_POOL comes too late: %s is in use", gpus[i].name);
+    return cr_cuda_pool_switch(text, &off);
+}
+
+__attribute__((constructor)) static void own_switches(void) { cr_switch_owner("GPU_POOL", check_pool, NULL); }
 
 /* ---- search */
 

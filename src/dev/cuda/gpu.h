@@ -98,6 +98,7 @@ typedef struct cuda {
 
     cuda_block *pool[2][CUDA_CLASSES];              /* free blocks: of large segments, of small ones */
     cuda_block *used;
+    bool unpooled;                                  /* CHAINRULE_GPU_POOL=off */
     int64_t now, peak, reserved, budget;            /* bytes; budget: the limit of reserved */
     cuda_staging staging;
     cuda_kernel *kernels[CUDA_KERNEL_LISTS];
@@ -115,6 +116,8 @@ typedef struct cuda {
 cuda     *cr_cuda_enter(const char *op, const cr_device *d);
 cr_status cr_cuda_leave(cuda *g, cr_status status);
 cr_status cr_cuda_wait(cuda *g, const char *op);                  /* until both streams are empty */
+/* text: the value of CHAINRULE_GPU_POOL, or NULL */
+cr_status cr_cuda_pool_switch(const char *text, bool *off);
 /* "what: the driver's name and text"; remembers a lost GPU */
 cr_status cr_cuda_check(cuda *g, const char *op, const char *what, int error);
 

@@ -4,7 +4,10 @@
  * cuBLASLt sees rows as columns: it computes c^T = b^T a^T.  Its heuristic chooses the algorithm,
  * without timing.  Operands that are to be rounded to bf16 are rounded first, which moves 6 bytes an
  * element, and multiplied as bf16.  The epilogues (GELU, its gradient, the sums of rows) exist in
- * cuBLASLt only.  Its tanh has an error of about 2e-4, so full f32 precision excludes GELU. */
+ * cuBLASLt only.  Its tanh has an error of about 2e-4, so full f32 precision excludes GELU.  Where
+ * cuBLASLt refuses an epilogue, its product runs without it and a pass of our own does the rest: the
+ * plain kernel is 20 to 50 times slower.  So matmul.cu runs floats only where there is no cuBLASLt or no
+ * axis is dense. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -348,8 +351,9 @@ static bool has_cublaslt(cuda *g) {
     return g->lt;
 }
 
-static cr_status run_product(cuda *g, struct cuda_product *p, shape *s, rounded r[2], cuda_address at[OPERANDS],
-                             bool add, bool *done) {
+static cr_status run_product(cuda *g, struct cuda_product *p, const shape *s, rounded r[2],
+                             cuda_address at[OPERANDS], bool add, bool *done) {
+    *done = true;
     cr_status status = has_workspace(g, p->workspace) ? CR_OK : cr_error_status();
     for (int i = 0; i < 2 && status == CR_OK; i++)
         if (s->type != s->result) status = round_elements(g, &r[i], &at[i], s->batch);
@@ -359,27 +363,59 @@ static cr_status run_product(cuda *g, struct cuda_product *p, shape *s, rounded 
     return status;
 }
 
+/* A product that cuBLASLt computes, before it runs. */
+typedef struct planned { struct cuda_product *p; shape of; rounded r[2]; cuda_address at[OPERANDS]; } planned;
+
+/* False: cuBLASLt does not compute this product. */
+static bool plan(cuda *g, planned *q, const cr_array *c, const cr_array *a, const cr_array *b, const epilogue *e,
+                 int how) {
+    const bool f32 = c->dtype == CR_F32, shortened = how & (CR_MATMUL_TF32 | CR_MATMUL_BF16),
+               gelu = how & (CR_MATMUL_GELU | CR_MATMUL_DGELU);
+    *q = (planned){.at = {cuda_address_of(b), cuda_address_of(a), cuda_address_of(c), cuda_address_of(e->vector),
+                          cuda_address_of(e->aux)}};
+    shape *s = &q->of;
+    if (!cr_dtype_is_float(c->dtype) || !a->shape[a->ndim - 1] || (f32 && gelu && !shortened)) return false;
+    if (!shape_of(s, c, a, b, e, how & CR_MATMUL_TF32 && g->major >= 8) || !has_cublaslt(g)) return false;
+    if (f32 && how & CR_MATMUL_BF16) {
+        s->type = LT_R_16BF;
+        round_matrix(&q->r[0], &s->a, &s->alignment[A]);
+        round_matrix(&q->r[1], &s->b, &s->alignment[B]);
+    }
+    q->p = product_of(g, s, q->at);
+    return q->p && q->p->fits;
+}
+
 /* *done false: cuBLASLt does not compute this product. */
 static cr_status run_lt(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const epilogue *e, int how,
                         bool *done) {
-    const bool f32 = c->dtype == CR_F32, shortened = how & (CR_MATMUL_TF32 | CR_MATMUL_BF16),
-               gelu = how & (CR_MATMUL_GELU | CR_MATMUL_DGELU);
-    cuda_address at[OPERANDS] = {cuda_address_of(b), cuda_address_of(a), cuda_address_of(c), cuda_address_of(e->vector),
-                                 cuda_address_of(e->aux)};
-    shape s;
-    rounded r[2] = {{.block = NULL}};
-    *done = false;
-    if (!cr_dtype_is_float(c->dtype) || !a->shape[a->ndim - 1] || (f32 && gelu && !shortened)) return CR_OK;
-    if (!shape_of(&s, c, a, b, e, how & CR_MATMUL_TF32 && g->major >= 8) || !has_cublaslt(g)) return CR_OK;
-    if (f32 && how & CR_MATMUL_BF16) {
-        s.type = LT_R_16BF;
-        round_matrix(&r[0], &s.a, &s.alignment[A]);
-        round_matrix(&r[1], &s.b, &s.alignment[B]);
-    }
-    struct cuda_product *p = product_of(g, &s, at);
-    if (!p || !p->fits) return CR_OK;
-    *done = true;
-    return run_product(g, p, &s, r, at, how & CR_MATMUL_ADD, done);
+    planned q;
+    *done = plan(g, &q, c, a, b, e, how);
+    return *done ? run_product(g, q.p, &q.of, q.r, q.at, how & CR_MATMUL_ADD, done) : CR_OK;
+}
+
+/* ---- a bias whose epilogue cuBLASLt refuses: f64, an address that is no multiple of 16 bytes, some sizes */
+
+static cr_status run_bias(cuda *g, const cr_array *c, const cr_array *bias, int64_t batch_stride_of_c, bool add) {
+    const int axes = c->ndim - 2;
+    const int64_t M = c->shape[axes], N = c->shape[axes + 1], each = 16 / (int64_t)cr_dtype_size(c->dtype);
+    const bias_arguments q = {.c = cuda_address_of(c), .bias = cuda_address_of(bias),
+                              .packs = c->numel / N * cuda_pieces(N, each), .M = M, .N = N,
+                              .c_batch = batch_stride_of_c, .c_m = c->strides[axes], .bias_n = bias->strides[0],
+                              .add = add};
+    const cuda_kernel *k = kernel_of(g, "bias_rows", c->dtype, false);
+    return k ? cr_cuda_launch(g, "matmul", k, &q, cr_cuda_blocks(g, q.packs)) : cr_error_status();
+}
+
+/* c = bias first, then the product is added to it: the sum is rounded once, as in the epilogue.  Both
+ * passes move as many bytes as a product and a pass after it. */
+static cr_status run_bias_apart(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias,
+                                int how, bool *done) {
+    planned q;
+    bool ran;
+    if (!(*done = plan(g, &q, c, a, b, &(epilogue){0}, how))) return CR_OK;
+    cr_status status = run_bias(g, c, bias, q.of.c.batch_stride, how & CR_MATMUL_ADD);
+    if (status == CR_OK) status = run_product(g, q.p, &q.of, q.r, q.at, true, &ran);
+    return status != CR_OK || ran ? status : run_plain(g, c, a, b, NULL, how | CR_MATMUL_ADD);
 }
 
 cr_status cr_cuda_matmul(const cr_matmul_args *args) {
@@ -389,7 +425,8 @@ cr_status cr_cuda_matmul(const cr_matmul_args *args) {
     if (!g) return cr_error_status();
     bool done;
     const epilogue e = epilogue_of(NULL, bias, args->how);
-    const cr_status status = run_lt(g, c, &args->a, &args->b, &e, args->how, &done);
+    cr_status status = run_lt(g, c, &args->a, &args->b, &e, args->how, &done);
+    if (!done && bias) status = run_bias_apart(g, c, &args->a, &args->b, bias, args->how, &done);
     return cr_cuda_leave(g, done ? status : run_plain(g, c, &args->a, &args->b, bias, args->how));
 }
 

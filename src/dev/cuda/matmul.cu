@@ -69,3 +69,25 @@ KERNEL(256) round_to_bf16(const round_arguments<pack<bf16, 8>> p) {
         p.y[i] = rounded;
     }
 }
+
+/* c [+]= bias in each row: 16 bytes at once where the row's packs are aligned.  Limited by bytes: c is
+ * written, with `add` read, once. */
+KERNEL(256) bias_rows(const bias_arguments<T> p) {
+    constexpr int V = 16 / (int)sizeof(T);
+    const i64 across = (p.N + V - 1) / V;
+    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.packs; i += (i64)gridDim.x * 256) {
+        const i64 n = i % across * V, row = i / across;
+        T *to = p.c + row / p.M * p.c_batch + row % p.M * p.c_m + n;
+        const bool whole = n + V <= p.N && (u64)to % 16 == 0;
+        pack<T, V> v = {};
+        if (p.add && whole) v = *(const pack<T, V> *)to;
+        for (int k = 0; k < V; k++) {
+            if (n + k >= p.N) break;
+            if (p.add && !whole) v.v[k] = to[k];
+            const A b = cast<A>(p.bias[(n + k) * p.bias_n]);
+            v.v[k] = cast<T>(p.add ? cast<A>(v.v[k]) + b : b);
+            if (!whole) to[k] = v.v[k];
+        }
+        if (whole) *(pack<T, V> *)to = v;
+    }
+}

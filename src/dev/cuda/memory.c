@@ -2,7 +2,12 @@
  *
  * The driver allocates segments.  Blocks are cut out of them, and free neighbours are merged again.
  * Small blocks (up to 1 MiB) have segments of their own, so that they do not fragment large ones.
- * Freed memory is used again at once: the streams order its old and new users. */
+ * Freed memory is used again at once: the streams order its old and new users.
+ *
+ * CHAINRULE_GPU_POOL=off: a block is one allocation of the driver's, of the bytes asked for, and goes
+ * back to the driver when it is freed.  A memory checker then sees what a kernel reads or writes beyond
+ * a tensor; in a segment the neighbour would hide it.  It is slow: the driver waits for the GPU at each
+ * release. */
 #include "gpu.h"
 
 #include <stdio.h>
@@ -41,6 +46,13 @@ static cuda_block **list_of(cuda *g, const cuda_block *b) {
 }
 
 /* ---- segments */
+static void enter_used(cuda *g, cuda_block *b) {
+    b->used = true;
+    enter_list(&g->used, b);
+    g->now += (int64_t)b->bytes;
+    if (g->now > g->peak) g->peak = g->now;
+}
+
 static bool is_segment(const cuda_block *b) { return !b->before && !b->after; }
 
 /* Frees the segments of which no part is used; the driver waits for work that still uses them. */
@@ -72,7 +84,7 @@ static cuda_block *new_segment(cuda *g, size_t bytes, bool small, int *error) {
     if ((*error = cr_cu.MemAlloc(&b->at, bytes))) return free(b), NULL;
     g->reserved += (int64_t)bytes;
     g->counters.segments++;
-    enter_list(list_of(g, b), b);
+    if (!g->unpooled) enter_list(list_of(g, b), b);
     return b;
 }
 
@@ -134,8 +146,18 @@ static cuda_block *grow(cuda *g, const char *op, size_t bytes, bool small) {
     return no_memory(g, op, bytes), NULL;
 }
 
+/* CHAINRULE_GPU_POOL=off: a block that is one allocation. */
+static cuda_block *take_unpooled(cuda *g, const char *op, size_t bytes) {
+    int error = CUDA_OUT_OF_MEMORY;
+    cuda_block *b = new_segment(g, bytes ? bytes : 1, false, &error);
+    if (b) return enter_used(g, b), b;
+    if (error == CUDA_OUT_OF_MEMORY) return no_memory(g, op, bytes), NULL;
+    return cr_cuda_check(g, op, "no memory", error), NULL;
+}
+
 static cuda_block *take(cuda *g, const char *op, size_t bytes) {
     if (bytes > (size_t)INT64_MAX / 2 || (int64_t)bytes > g->budget - g->now) return no_memory(g, op, bytes), NULL;
+    if (g->unpooled) return take_unpooled(g, op, bytes);
     bytes = bytes ? (bytes + UNIT - 1) / UNIT * UNIT : UNIT;
     const bool small = bytes <= SMALL;
     cuda_block *b = find_block(g, bytes, small);
@@ -155,10 +177,7 @@ static cuda_block *take(cuda *g, const char *op, size_t bytes) {
         b->bytes = bytes;
         enter_list(list_of(g, tail), tail);
     }
-    b->used = true;
-    enter_list(&g->used, b);
-    g->now += (int64_t)b->bytes;
-    if (g->now > g->peak) g->peak = g->now;
+    enter_used(g, b);
     return b;
 }
 
@@ -173,9 +192,26 @@ static void merge(cuda_block *b) {
     free(second);
 }
 
+/* A tensor may be released outside of any call of the GPU, so its context is made current here.  A
+ * driver that has lost the GPU has freed its memory. */
+static void give_unpooled(cuda *g, cuda_block *b) {
+    cuda_context before = NULL;
+    cr_cu.CtxGetCurrent(&before);
+    if (before != g->context) cr_cu.CtxSetCurrent(g->context);
+    cr_cu.MemFree(b->at);
+    if (before != g->context) cr_cu.CtxSetCurrent(before);
+    g->reserved -= (int64_t)b->bytes;
+    g->counters.segments--;
+    free(b);
+}
+
 static void give(cuda *g, cuda_block *b) {
     g->now -= (int64_t)b->bytes;
     leave_list(&g->used, b);
+    if (g->unpooled) {
+        give_unpooled(g, b);
+        return;
+    }
     b->used = false;
     if (b->after && !b->after->used) {
         leave_list(list_of(g, b->after), b->after);
