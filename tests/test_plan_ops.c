@@ -1,5 +1,6 @@
 /* test_plan_ops.c - every structured op and every elementwise row, with its gradients, recorded with some numbers and
  * replayed with others: the replay has the bits of the op itself. */
+#pragma GCC diagnostic ignored "-Wunused-function"  /* of the harness only a part */
 #include "ops_cases.h"
 #include "ops/elementwise_tests.gen.h"
 
