@@ -73,8 +73,8 @@ static void measure(const step *s, cr_tensor *const *in, bool json, bool *first)
         replayed = now() - t < replayed ? now() - t : replayed;
     }
     if (json)
-        printf("%s\n  {\"name\": \"%s\", \"n\": %lld, \"eager_ms\": %.4f, \"plan_ms\": %.4f}", *first ? "" : ",", s->name,
-               (long long)s->n, 1e3 * eager, 1e3 * replayed);
+        printf("%s\n  {\"name\": \"%s\", \"n\": %lld, \"eager_ms\": %.4f, \"plan_ms\": %.4f}", *first ? "" : ",",
+               s->name, (long long)s->n, 1e3 * eager, 1e3 * replayed);
     else printf("%-44s eager %8.3f ms, plan %8.3f ms, %.2f\n", s->name, 1e3 * eager, 1e3 * replayed, eager / replayed);
     *first = false;
     if (getenv("SHOW")) { char *text = cr_plan_text(p); printf("%s", text); free(text); }

@@ -328,7 +328,8 @@ TEST(refused) {
     CHECK(!cr_recording(), "cancelled");
     OK(cr_record_begin(1, in));
     cr_add_hook(w, hook, NULL, NULL);
-    FAILS(CR_RUNTIME, "a hook of a gradient would run", cr_backward(cr_sum(cr_mul(w, x), CR_ALL, false), CR_NONE, NULL));
+    FAILS(CR_RUNTIME, "a hook of a gradient would run",
+          cr_backward(cr_sum(cr_mul(w, x), CR_ALL, false), CR_NONE, NULL));
     cr_record_cancel();
     OK(cr_record_begin(1, in));
     cr_tensor *y = cr_add(x, x), *z = NULL;
@@ -359,7 +360,8 @@ TEST(flat_memory) {
         OK(cr_plan_run(p, (const cr_tensor *const *)&x, &z));
         cr_release(z);
     }
-    CHECK(cr_memory_stats(cpu).current == before, "%lld bytes more", (long long)(cr_memory_stats(cpu).current - before));
+    const int64_t after = cr_memory_stats(cpu).current;
+    CHECK(after == before, "%lld bytes more", (long long)(after - before));
     cr_plan_free(p);
     cr_scope_end();
 }

@@ -117,8 +117,8 @@ if autograd.TYPE_CHECKING:
     from . import special as special
     from . import vision as vision
     from . import viz as viz
-    from .amp import autocast as autocast
     from ._compile import compile as compile
+    from .amp import autocast as autocast
     from .data import Tokenizer as Tokenizer
     from .distributions import binomial as binomial
     from .distributions import poisson as poisson

@@ -94,5 +94,6 @@ PyObject *api__plan_info(const arg *a) {
     const cr_plan *p = plan_of(a[0].o);
     if (!p) return NULL;
     const cr_plan_info i = cr_plan_look(p);
-    return int_tuple(8, (int64_t[]){i.recorded, i.kernels, i.fused, i.calls, i.escaped, i.arena, i.temporaries, i.kept});
+    const int64_t numbers[] = {i.recorded, i.kernels, i.fused, i.calls, i.escaped, i.arena, i.temporaries, i.kept};
+    return int_tuple(8, numbers);
 }

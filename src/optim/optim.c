@@ -401,8 +401,8 @@ static cr_status step_one(cr_tensor *p, const cr_tensor *g, void *ctx) {
 
 cr_status cr_optim_backward(cr_optim *opt, const cr_tensor *loss) {
     if (cr_lacks("optim_backward", "the optimizer", opt)) return cr_error_status();
-    if (cr_record_refuse("optim_backward", "a recorded step takes cr_backward and cr_optim_step: its plan updates inside "
-                                           "the products") != CR_OK)
+    if (cr_record_refuse("optim_backward", "a recorded step takes cr_backward and cr_optim_step: its plan updates "
+                                           "inside the products") != CR_OK)
         return cr_error_status();
     if (cr_optim_sharded("optim_backward", opt)) return cr_error_status();
     const cr_backward_options options = {.on_grad = step_one, .on_product = step_by_product, .ctx = opt};

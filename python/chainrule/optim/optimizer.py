@@ -191,14 +191,14 @@ class Optimizer:
         """The step goes on, and has no plan."""
         _core._record_refuse("step", f"a step of {type(self).__name__} cannot be recorded: {why}")
 
-    def _replay(
-        self, group: Group, members: list[tuple[Tensor, State]], name: str, number: int, plan: object
-    ) -> None:
+    def _replay(self, group: Group, members: list[tuple[Tensor, State]], name: str, number: int, plan: object) -> None:
         """Before a recorded update runs again: counts its step, and gives it the options of the moment."""
         keys = {self._advance(group, p, state) for p, state in members}
         rule, _, options = self._rule(group, key := keys.pop())
         if keys or rule != name:
-            raise _core.Error(f"[step] the update became {rule} where {name} was recorded, or parameters step apart: {key}")
+            raise _core.Error(
+                f"[step] the update became {rule} where {name} was recorded, or parameters step apart: {key}"
+            )
         options["scale"] = self._scale
         _core._plan_set_params(plan, number, name, options, group)
 
