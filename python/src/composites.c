@@ -272,6 +272,10 @@ static cr_tensor *covariance(const cr_tensor *x, double correction, const arg *f
                       (long long)columns);
             return NULL;
         }
+        if (!columns) {
+            set_error(PyExc_RuntimeError, "[cov] weights of no observation sum to zero, can't be normalized");
+            return NULL;
+        }
         v = cast(v, cr_dtype_of(x));
         weights = weights ? cr_mul(weights, v) : alias(v);
     }
@@ -291,13 +295,13 @@ static cr_tensor *covariance(const cr_tensor *x, double correction, const arg *f
 cr_tensor *api_cov(const arg *a) {
     cr_scope_begin();
     cr_tensor *c = covariance(a[0].t, a[1].d, &a[2], &a[3]);
-    return leave(c && cr_numel(c) == 1 && cr_ndim(a[0].t) < 2 ? cr_reshape(c, 0, NULL) : c);
+    return leave(c && cr_numel(c) == 1 ? cr_reshape(c, 0, NULL) : c);    /* one variable: a variance without axes */
 }
 cr_tensor *api_corrcoef(const arg *a) {
     cr_scope_begin();
     cr_tensor *c = covariance(a[0].t, 1, NULL, NULL);
     if (!c) return leave(NULL);
-    if (cr_ndim(a[0].t) < 2) return leave(cr_div(cr_reshape(c, 0, NULL), cr_reshape(c, 0, NULL)));
+    if (cr_numel(c) == 1) return leave(cr_div(cr_reshape(c, 0, NULL), cr_reshape(c, 0, NULL)));
     cr_tensor *s = cr_sqrt(cr_diagonal(c, 0, 0, 1));
     return leave(cr_clamp(cr_div(cr_div(c, cr_unsqueeze(s, 1)), cr_unsqueeze(s, 0)), -1, 1));
 }

@@ -75,6 +75,11 @@ DIFFERENCES = {
             r"elements -?\d+ \.\.\. -?\d+ of the memory",
             "A view does not reach beyond the elements of its tensor.",
         ),
+        (
+            "as_strided",
+            r"must be contiguous",
+            "Of a tensor in a graph, only a contiguous one has such views.",
+        ),
         ("roll", r"axis \d is out of range", "The axis of a tensor without elements is checked too."),
         ("addr", r"raises DtypeError: .*takes numbers, not bool", "bool is not a number: cast it first."),
         ("addbmm", r"does not broadcast into", "An in-place call keeps the shape; PyTorch lets addbmm_ enlarge it."),
@@ -191,6 +196,13 @@ DIFFERENCES = {
             r"^gradient .*'include_self': False",
             "An element that is left out gets no share of the gradient of an extreme that it equals.",
         ),
+        (
+            "block_diag",
+            r"^gradient .* <- .*X\(\(0,\)",
+            "PyTorch gives the matrices after an empty vector the gradient of the row before theirs.",
+        ),
+        ("cov", r"^gradient .*: nan, PyTorch's", "Where the correction leaves no observation the gradient is NaN too."),
+        ("cdist", r"PyTorch's nan .* <- .*special", "With p = 0 a difference that is NaN counts, as in norm."),
         ("quantile|nanquantile", r"^gradient .*whole", "Another one of equal elements may have the gradient."),
     ],
     "Taken here, refused by PyTorch": [

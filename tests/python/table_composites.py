@@ -186,6 +186,7 @@ row(
     listed(
         *[call(X((3, 5), d, layout=layout)) for d, layout in product(("float64", "float32"), LAYOUTS)],
         call(X((5,))),
+        call(X((1, 5))),
         call(X(())),
         call(X((3, 5)), correction=0),
         call(X((3, 5)), correction=2, fweights=X((5,), "int64", 1, 4)),
@@ -196,7 +197,10 @@ row(
         call(X((3, 5)), fweights=X((4,), "int64", 1, 4)),
     ),
 )
-row("corrcoef", listed(*[call(X((3, 7), layout=layout)) for layout in LAYOUTS], call(X((7,))), call(X((3, 5, 2)))))
+row(
+    "corrcoef",
+    listed(*[call(X((3, 7), layout=layout)) for layout in LAYOUTS], call(X((7,))), call(X((1, 7))), call(X((3, 5, 2)))),
+)
 row(
     "vander",
     listed(
