@@ -595,7 +595,7 @@ STAGES: dict[str, Stage] = {
     "install": Stage(
         stage_install,
         "an installed library is found by pkg-config and CMake",
-        6,
+        8,
         "cmake/|CMake|Makefile|tools/test_install",
     ),
     "wheel": Stage(
