@@ -41,6 +41,8 @@ typedef struct walk {
     const cr_node *at;                              /* the node whose gradient is being computed */
     parts *parts;
     struct walk *outer;
+    cr_node **owned; size_t n_owned;                /* references to the nodes in `known`: a checkpoint's would be
+                                                     * freed, and others begin in their place */
 } walk;
 
 static _Thread_local walk *current;
@@ -510,6 +512,8 @@ static cr_status finish(walk *w, cr_status status) {
     for (size_t i = 0; w->waiting.n && i <= w->waiting.mask; i++)      /* after a failure */
         if (w->waiting.at[i].node) cr_drop(w->waiting.at[i].cotangent);
     while (w->n) cr_node_release(w->heap[--w->n]);
+    while (w->n_owned) cr_node_release(w->owned[--w->n_owned]);
+    free(w->owned);
     while (w->parts) free_first_parts(&w->parts);
     free(w->heap);
     table_free(&w->waiting);
@@ -607,6 +611,10 @@ static cr_status survey(walk *w, cr_node *const *roots, int64_t n) {
         for (int k = 0; k < from->n; k++)
             if (from->edges[k]) table_find(&w->known, from->edges[k])->uses++;
     }
+    cr_node **owned = new.n ? realloc(w->owned, sizeof *owned * (w->n_owned + new.n)) : NULL;
+    if (new.n && !owned) status = cr_fail(CR_NO_MEMORY, "backward", "out of memory");
+    if (owned) w->owned = owned;
+    for (size_t i = 0; i < new.n && owned; i++) w->owned[w->n_owned++] = cr_node_retain(new.items[i]);
     free(new.items);
     return status;
 }
