@@ -84,7 +84,7 @@ cr_status cr_pass_unused(cr_plan *p) {
         for (int k = 0; k < s->n_operands; k++) needed[s->operands[k].buffer] |= s->operands[k].use & CR_READS;
         p->steps[--kept] = *s;
     }
-    memmove(p->steps, p->steps + kept, sizeof *p->steps * (size_t)(p->n_steps - kept));
+    if (kept < p->n_steps) memmove(p->steps, p->steps + kept, sizeof *p->steps * (size_t)(p->n_steps - kept));
     p->n_steps -= kept;
     p->split = split;
     free(needed);
