@@ -622,8 +622,8 @@ CI_MINUTES = 40  # for all stages; the rest of 45 installs packages and builds
 # Stages that nobody has seen green since a large merge.  Continuous integration leaves them out and names them.
 # Whoever has seen one green takes it off this list.
 PENDING = (
-    "full", "python", "swiftshader", "chrome", "address", "clang", "debug", "thread", "cudasim", "cudasim-orders", "nvrtc",
-    "cudasim-thread", "cudasim-address", "barriers",
+    "full", "python", "swiftshader", "chrome", "address", "clang", "debug", "thread",
+    "cudasim", "cudasim-orders", "nvrtc", "cudasim-thread", "cudasim-address", "barriers",
 )  # fmt: skip
 
 
