@@ -303,11 +303,10 @@ cr_status cr_step_fill(cr_step *s, int kernel, const void *args, cr_number_buffe
     return list_all(&l) ? CR_OK : no_memory();
 }
 
-/* The number of a buffer that stands in an array in place of its storage. */
-static int same_number(void *ctx, cr_storage *s, int use) { (void)ctx; (void)use; return (int)(intptr_t)s - 1; }
+int cr_same_number(void *ctx, cr_storage *s, int use) { (void)ctx; (void)use; return (int)(intptr_t)s - 1; }
 
 cr_status cr_step_relist(cr_step *s) {
-    lister l = {.s = s, .number = same_number};
+    lister l = {.s = s, .number = cr_same_number};
     free(s->operands);
     s->operands = NULL;
     s->n_operands = 0;

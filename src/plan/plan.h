@@ -137,6 +137,7 @@ void      cr_plan_release(cr_plan *p);              /* drops a reference */
 /* ---- kernels.c: a step from the arguments of a kernel */
 /* number_of(ctx, array's storage, use, bytes touched) gives the buffer, or -1: out of memory */
 typedef int (*cr_number_buffer)(void *ctx, cr_storage *s, int use);
+int cr_same_number(void *ctx, cr_storage *s, int use);        /* of arrays that hold the number already */
 cr_status cr_step_fill(cr_step *s, int kernel, const void *args, cr_number_buffer number, void *ctx);
 cr_status cr_step_relist(cr_step *s);               /* after a pass changed walks: the operands again */
 const char *cr_kernel_name(int kernel);

@@ -76,8 +76,6 @@ static cr_status drop_walk(cr_step *s, int64_t i) {
     return cr_step_relist(s);
 }
 
-static int same_number(void *ctx, cr_storage *s, int use) { (void)ctx; (void)use; return (int)(intptr_t)s - 1; }
-
 static char *copied(const char *a, const char *b) {
     char *text = malloc(strlen(a) + strlen(b) + 1);
     return text ? strcat(strcpy(text, a), b) : NULL;
@@ -89,7 +87,7 @@ static cr_status fuse(cr_plan *p, int product, int update, int64_t walk, int inp
     const cr_walk *w = &cr_step_walks(u)->walks[walk];
     const cr_kernels *kernels = m->c.dev->kernels;
     cr_status status = cr_step_fill(&joint, CR_KERNEL_update_by_product,
-                                    &(cr_update_by_product_args){w, input, m->a, m->b, m->how}, same_number, NULL);
+                                    &(cr_update_by_product_args){w, input, m->a, m->b, m->how}, cr_same_number, NULL);
     joint.run = kernels->unwatched[CR_KERNEL_update_by_product];
     joint.update = u->update;
     joint.name = copied(u->name, " inside its gradient");

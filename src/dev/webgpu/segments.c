@@ -47,7 +47,7 @@ static void write(wgsl *w, const void *how) {
     cr_wgsl_end(w, GPU_GROUP);
 }
 
-/* Of an operand (M, rows or K, N), in elements of its buffer. */
+/* The layout of an operand (M, rows or K, N), in elements of its buffer. */
 static gpu_span span_of(const gpu_segments *s, const cr_array *t, int64_t rows, const int64_t *strides) {
     return cr_gpu_span_of(t->offset, 3, (const int64_t[]){s->M, rows, s->N}, strides);
 }
