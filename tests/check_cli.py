@@ -406,6 +406,31 @@ ENDLESS = ["--steps", "1000000", "--eval-every", "0", "--out", "run"]
 
 
 @test
+def a_recorded_step_changes_no_bit(folder: Path) -> None:
+    text = corpus(folder)
+    cases: dict[str, list[str]] = {
+        "plain": [],
+        "batches": ["--accumulate", "3", "--clip", "0.05"],
+        "free": ["--clip", "0", "--optimizer", "lion"],
+        "half": ["--dtype", "bf16", "--optimizer", "sgd"],
+        "muon": ["--optimizer", "muon"],
+    }
+    for name, words in cases.items():
+        words = ["train", "--data", str(text), *SMALL, *words, "--dropout", "0.2", "--steps", "8"]
+        run(folder, *words, "--no-compile", "--out", f"{name} eager")
+        run(folder, *words, "--out", name)
+        run(folder, *words, "--stop-at", "4", "--out", f"{name} resumed")
+        run(folder, "train", "--resume", f"{name} resumed")
+        for other in (name, f"{name} resumed"):
+            assert weights(folder / other) == weights(folder / f"{name} eager"), other
+            rows, wanted = log(folder / other), log(folder / f"{name} eager")
+            assert [(r.get("loss"), r.get("norm")) for r in rows if "loss" in r] == [
+                (r.get("loss"), r.get("norm")) for r in wanted if "loss" in r
+            ], other
+        assert any(r.get("event") == "no plan" for r in log(folder / name)) == (name == "muon")
+
+
+@test
 def interrupt_saves_a_checkpoint(folder: Path) -> None:
     text = corpus(folder)
     INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP

@@ -121,6 +121,116 @@ TEST(training) {
     trains_alike(cr_cpu(), CR_SGD, NULL);
 }
 
+/* ---- clipped gradients: the host finds the factor in the middle of a run */
+typedef enum clip_kind { STEP_CLIPPED, PARAMS_CLIPPED } clip_kind;
+
+static cr_tensor *clipped_step(net *n, const cr_tensor *x, const cr_tensor *target, clip_kind kind, double most) {
+    cr_scope_begin();
+    cr_params_zero_grad(n->params);
+    cr_tensor *h = cr_gelu(cr_linear(x, n->w1, n->b1, CR_ACT_NONE));
+    cr_tensor *loss = cr_cross_entropy(cr_linear(h, n->w2, n->b2, CR_ACT_NONE), target, NULL);
+    OK(cr_backward(loss, CR_NONE, NULL));
+    if (kind == STEP_CLIPPED) OK(cr_optim_step_clipped(n->opt, most, NULL));
+    else OK(cr_params_clip_grad_norm(n->params, most, NULL)), OK(cr_optim_step(n->opt));
+    cr_tensor *kept = cr_keep(cr_detach(loss));
+    cr_scope_end();
+    return kept;
+}
+
+static void clips_alike(const cr_device *dev, clip_kind kind, double most, const char *passes) {
+    dev_now = dev;
+    OK(cr_switch_set("PLAN", passes));
+    cr_scope_begin();
+    net a = net_new(dev, CR_ADAMW), b = net_new(dev, CR_ADAMW);
+    cr_plan *plan = NULL;
+    bool clipped = false;
+    for (int step = 0; step < 6; step++) {
+        cr_scope_begin();
+        const cr_tensor *in[] = {batch(dev, step), targets(dev, step)};
+        cr_tensor *loss = clipped_step(&a, in[0], in[1], kind, most), *other = NULL;
+        if (step == 1) OK(cr_record_begin(2, in));
+        if (step <= 1) other = clipped_step(&b, in[0], in[1], kind, most);
+        if (step == 1) plan = cr_record_end(1, (const cr_tensor *const *)&other);
+        if (step > 1) OK(cr_plan_run(plan, in, &other));
+        CHECK(other && same_bits(loss, other), "%s: the loss of step %d differs", cr_device_name(dev), step);
+        same_nets(&a, &b, "after a clipped step");
+        CHECK(cr_optim_steps(a.opt) == cr_optim_steps(b.opt), "%lld steps", (long long)cr_optim_steps(b.opt));
+        const double norm = cr_optim_norm(b.opt);
+        if (kind == STEP_CLIPPED) CHECK(norm == cr_optim_norm(a.opt), "norm %.17g in step %d", norm, step);
+        clipped |= norm > most;
+        for (int64_t i = 0; i < cr_params_count(a.params); i++)
+            CHECK(same_bits(cr_grad(cr_params_at(a.params, i)), cr_grad(cr_params_at(b.params, i))),
+                  "a gradient differs after step %d", step);
+        cr_scope_end();
+        test_ran_on(dev);
+    }
+    if (kind == STEP_CLIPPED) CHECK(clipped == (most < 100), "norm %g", cr_optim_norm(b.opt));
+    cr_plan_free(plan);
+    net_free(&a);
+    net_free(&b);
+    cr_scope_end();
+    OK(cr_switch_set("PLAN", NULL));
+}
+
+TEST(clipping) {
+    const char *const passes[] = {NULL, "none", "tile"};
+    for (int i = 0; i < 3; i++)
+        for (clip_kind kind = STEP_CLIPPED; kind <= PARAMS_CLIPPED; kind++) {
+            clips_alike(cr_cpu(), kind, 0.3, passes[i]);
+            clips_alike(cr_ref(), kind, 0.3, passes[i]);
+            clips_alike(cr_cpu(), kind, 1e6, passes[i]);
+        }
+}
+
+/* ---- steps of the host */
+typedef struct counted { int runs, ends; bool fails; } counted;
+
+static cr_status double_it(cr_plan *p, void *ctx, const double *numbers, double *results) {
+    counted *c = ctx;
+    (void)p;
+    c->runs++;
+    results[0] = 2 * numbers[0] + numbers[1];
+    return c->fails ? CR_RUNTIME : CR_OK;
+}
+
+/* Also while a step is recorded, which refuses cr_item. */
+static double value_now(const cr_tensor *t) { return *(const double *)cr_data(t); }
+
+static void count_end(void *ctx) { ((counted *)ctx)->ends++; }
+
+TEST(host_steps) {
+    const cr_device *cpu = cr_cpu();
+    counted c = {0};
+    cr_scope_begin();
+    cr_tensor *x = cr_from((float[]){1, 2, 3}, CR_LIST(3), CR_F32, cpu), *out = cr_zeros(0, NULL, CR_F64, cpu), *y = NULL;
+    for (int recorded = 0; recorded < 2; recorded++) {
+        if (recorded) OK(cr_record_begin(1, (const cr_tensor *const *)&x));
+        cr_tensor *total = cr_sum(x, CR_ALL, false), *most = cr_max(x, CR_ALL, false);
+        OK(cr_record_host(2, (const cr_tensor *const[]){total, most}, 1, &out, double_it, &c, count_end));
+        y = cr_exp(cr_mul_scalar(out, 0.1));
+        CHECK(value_now(y) == exp(1.5), "exp(0.1 (2 6 + 3)) is %.17g", value_now(y));
+        CHECK(c.runs == 1 + recorded && c.ends == 1, "%d runs, %d ends", c.runs, c.ends);
+    }
+    cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+    CHECK(p, "%s", cr_error());
+    cr_tensor *x2 = cr_from((float[]){0, -2, 4}, CR_LIST(3), CR_F32, cpu), *z = NULL;
+    OK(cr_plan_run(p, (const cr_tensor *const *)&x2, &z));
+    CHECK(cr_item(z) == exp(0.8) && cr_item(out) == 8, "a run gives %.17g", cr_item(z));
+    c.fails = true;
+    CHECK(cr_plan_run(p, (const cr_tensor *const *)&x2, &z) != CR_OK, "the host fails");
+    cr_error_clear();
+    CHECK(c.ends == 1, "the plan has it");
+    cr_plan_free(p);
+    CHECK(c.ends == 2, "%d ends", c.ends);
+    FAILS(CR_BAD_VALUE, "tensor 0 has not one element",
+          cr_record_host(1, (const cr_tensor *const *)&x, 0, NULL, double_it, &c, count_end));
+    FAILS(CR_BAD_VALUE, "the function is NULL", cr_record_host(0, NULL, 0, NULL, NULL, &c, count_end));
+    FAILS(CR_BAD_VALUE, "the tensors", cr_record_host(1, NULL, 0, NULL, double_it, &c, count_end));
+    FAILS(CR_BAD_VALUE, "fewer than no", cr_record_host(-1, NULL, 0, NULL, double_it, &c, count_end));
+    CHECK(c.ends == 6, "%d ends: also after a failure", c.ends);
+    cr_scope_end();
+}
+
 /* ---- gradients freed by the step: updates may run inside the products that make them */
 static cr_tensor *net_step_freeing(net *n, const cr_tensor *x, const cr_tensor *target) {
     cr_tensor *loss = net_step(n, x, target);
@@ -340,6 +450,12 @@ TEST(refused) {
     OK(cr_record_begin(1, in));
     FAILS(CR_RUNTIME, "a plan runs while a step is recorded", cr_plan_run(p, in, &z));
     cr_record_cancel();
+    net n = net_new(cpu, CR_SGD);
+    double norm;
+    OK(cr_record_begin(1, in));
+    FAILS(CR_RUNTIME, "ask cr_optim_norm", cr_optim_step_clipped(n.opt, 1, &norm));
+    cr_record_cancel();
+    net_free(&n);
     FAILS(CR_BAD_VALUE, "CHAINRULE_PLAN lists passes", cr_switch_set("PLAN", "fusion"));
     cr_plan_free(p);
     cr_plan_free(NULL);

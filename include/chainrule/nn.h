@@ -199,7 +199,9 @@ cr_tensor  *cr_params_get(const cr_params *p, const char *name);
 void        cr_params_zero_grad(cr_params *p);      /* free the gradients */
 cr_status   cr_params_clip_grad_norm(cr_params *p, double max_norm, double *norm);
                             /* scale all gradients if their joint 2-norm exceeds max_norm; *norm
-                               (or NULL): that norm */
+                               (or NULL, as a recorded step needs it): that norm */
+cr_tensor  *cr_clip_grad_norm(int64_t n, cr_tensor *const *grads, double max_norm);
+                            /* the same of n gradients; their norm: (), f64, on the cpu */
 
 /* ---- initialisers: in place */
 cr_status   cr_init_uniform(cr_tensor *t, double low, double high, cr_generator *g);
@@ -268,7 +270,10 @@ void        cr_optim_free(cr_optim *opt);
 cr_status   cr_optim_step(cr_optim *opt); /* skips parameters without a gradient */
 cr_status   cr_optim_step_clipped(cr_optim *opt, double max_norm, double *norm);
                             /* cr_params_clip_grad_norm and cr_optim_step in one pass; reads
-                               scaled gradients and does not change them */
+                               scaled gradients and does not change them.  A recorded step takes
+                               NULL for norm, and asks cr_optim_norm after its runs */
+double      cr_optim_norm(const cr_optim *opt);
+                            /* of the gradients of the last cr_optim_step_clipped; NaN: none yet */
 cr_status   cr_optim_mirror(cr_optim *opt, const cr_tensor *p, cr_tensor *mirror);
                             /* keep a copy of p in another float dtype: written now and in the
                                pass of every step; CR_NONE: stop */

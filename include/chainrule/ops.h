@@ -333,6 +333,10 @@ cr_tensor *cr_var(const cr_tensor *x, int n, const int64_t *axes, double correct
                             /* sum((x - mean)^2) / (N - correction); floats only */
 cr_tensor *cr_std(const cr_tensor *x, int n, const int64_t *axes, double correction, bool keepdim);
                             /* sqrt(var); gradient 0 where that is 0; floats only */
+int64_t    cr_sums_of_squares(int64_t n, const cr_tensor *const *x, cr_tensor **sums);
+                            /* of n float tensors, each on its device, without waiting for it:
+                               how many sums there are, at most n, -1: a failure; sums[i]: (), new;
+                               not recorded */
 cr_status  cr_total_norm(int64_t n, const cr_tensor *const *x, double *norm);
                             /* 2-norm of n float tensors as one vector, on any devices; not
                                recorded; waits for the devices */

@@ -52,6 +52,15 @@ typedef struct cr_plan_info {
 cr_plan_info cr_plan_look(const cr_plan *p);
 char     *cr_plan_text(const cr_plan *p);   /* one line a kernel: name, op, shapes, bytes; free() */
 
+/* ---- work of the host inside a step: between the kernels before it and those behind it */
+typedef cr_status (*cr_host_step)(cr_plan *p, void *ctx, const double *numbers, double *results);
+cr_status cr_record_host(int n, const cr_tensor *const *in, int n_out, cr_tensor *const *out,
+                         cr_host_step f, void *ctx, void (*done)(void *ctx));
+                            /* reads the only element of each in, calls f(NULL, ctx, ...), and
+                               writes its results to the only elements of out; each run of the
+                               plan does the same with f(p, ctx, ...).  done (or NULL): ctx is not
+                               needed any more, also after a failure.  Without a recording: once */
+
 /* ---- numbers that differ between runs, for updates written with cr_program_update */
 typedef cr_status (*cr_replay)(cr_plan *p, void *ctx);
 cr_status cr_record_replay(cr_replay before, void *ctx, void (*done)(void *ctx));

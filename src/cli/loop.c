@@ -78,6 +78,7 @@ bool run_folder(run *r) {
 }
 
 void run_close(run *r) {
+    cr_plan_free(r->plan);
     cr_parallel_free(r->parallel);
     runlog_close(&r->log);
     cr_loader_free(r->loader);
@@ -96,52 +97,6 @@ void run_close(run *r) {
 }
 
 /* ---- the loop */
-
-/* Loss and gradients of one batch, weighted by 1 / --accumulate; with --fuse-step also the update. */
-static cr_status batch_step(run *r, double *loss) {
-    const double share = 1 / (double)r->s->accumulate;
-    cr_scope_begin();
-    cr_status status = cr_autocast_begin(r->dev, r->low, true);
-    cr_tensor *l = status == CR_OK ? r->batch(r) : NULL;
-    if (status == CR_OK) status = cr_autocast_end();
-    if (share < 1) l = cr_mul_scalar(l, share);
-    cr_tensor *scaled = r->scaler ? cr_scaler_scale(r->scaler, l) : l;
-    const double value = l ? cr_item(l) : NAN;
-    if (!scaled) status = cr_error_status();
-    else if (status == CR_OK && isfinite(value))
-        status = r->s->fuse_step ? cr_optim_backward(r->optim, scaled) : cr_backward(scaled, CR_NONE, NULL);
-    *loss += value;
-    r->batches++;
-    cr_scope_end();
-    return status;
-}
-
-/* The update of f16; a step whose gradients overflowed is left out, and the next scale is smaller. */
-static cr_status scaled_step(run *r, double *norm) {
-    double total;
-    cr_status status = cr_scaler_step(r->scaler, r->optim, r->s->clip > 0 ? r->s->clip : INFINITY, &total, NULL);
-    if (r->s->clip > 0) *norm = total;
-    return status == CR_OK ? cr_scaler_update(r->scaler) : status;
-}
-
-/* One update, which a loss that is not finite prevents.  *loss: the mean over its batches; *norm: of the gradients
- * before clipping (NaN when --clip is 0). */
-static cr_status train_step(run *r, double lr, double *loss, double *norm) {
-    cr_status status = cr_optim_set_lr(r->optim, lr);
-    *loss = 0;
-    *norm = NAN;
-    if (r->parallel) return status == CR_OK ? run_microbatches(r, loss, norm) : status;
-    for (int64_t i = 0; i < r->s->accumulate; i++) {
-        if (status != CR_OK) break;
-        status = batch_step(r, loss);
-    }
-    const bool good = status == CR_OK && isfinite(*loss);
-    if (good && r->scaler) status = scaled_step(r, norm);
-    else if (good && r->s->clip > 0) status = cr_optim_step_clipped(r->optim, r->s->clip, norm);
-    else if (good && !r->s->fuse_step) status = cr_optim_step(r->optim);
-    cr_params_zero_grad(r->trained);
-    return status;
-}
 
 /* Is this step the last one or one of --eval-every, without a validation loss so far? */
 static bool validation_due(const run *r) {
@@ -221,7 +176,7 @@ static int diverged(run *r, double loss) {
 static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
     const double lr = cr_schedule_lr(schedule, r->step), begun = cr_os_seconds(), before = r->seen;
     double loss, norm;
-    if (train_step(r, lr, &loss, &norm)) return progress_end(bar), cli_fail_library();
+    if (run_update(r, lr, &loss, &norm)) return progress_end(bar), cli_fail_library();
     const double took = cr_os_seconds() - begun, rate = (r->seen - before) / took;
     r->step++;
     r->seconds += took;

@@ -20,7 +20,7 @@ typedef struct settings {
     int64_t layers, heads, width, context, batch, accumulate, microbatches, steps, warmup, seed, threads, eval_every,
         save_every, stop_at, sample, keep;
     double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
-    bool overwrite, fuse_step, best, shard;
+    bool overwrite, fuse_step, compile, best, shard;
 } settings;
 
 typedef struct run {
@@ -37,6 +37,9 @@ typedef struct run {
     /* mean loss of the next batch, recorded; adds its tokens to `seen`; NULL: library message pending */
     cr_tensor *(*batch)(struct run *r);
     cr_status (*validate)(struct run *r, double *loss);
+    /* of train: the next batch, which adds its tokens to `seen`, and its loss; NULL: a batch is not two tensors */
+    cr_status (*fetch)(struct run *r, cr_tensor **x, cr_tensor **y);
+    cr_tensor *(*loss_of)(struct run *r, const cr_tensor *x, const cr_tensor *y);
     double seen;                                    /* tokens in this process's batches */
     int64_t batches;                                /* given in all parts of the run */
     cr_params *groups[2];                           /* parameters of the optimizer's groups, if it has two */
@@ -44,6 +47,11 @@ typedef struct run {
     cr_dtype low;                                   /* of products and activations (--dtype) */
     cr_params *copies, *frozen_copies;              /* of the matrices in it; the optimizer writes the first */
     cr_scaler *scaler;                              /* f16: of the loss; else NULL */
+    /* the step that runs (step.c): batches, and of the last one the loss and the gradients' norm */
+    cr_tensor **inputs;
+    double loss, norm;
+    bool stepped;                                   /* in this process */
+    cr_plan *plan;                                  /* the recorded step; NULL: none yet */
     cr_loader *loader;
     cr_world *world;                                /* NULL: no --microbatches */
     cr_parallel *parallel;
@@ -66,6 +74,9 @@ void run_log_start(run *r);
 int  run_steps(run *r, progress *bar, bool *over);  /* *over: false after an early stop */
 void run_close(run *r);
 
+/* step.c: one update; a loss that is not finite is no failure, and changes no weight */
+cr_status run_update(run *r, double lr, double *loss, double *norm);
+
 /* ranks.c: the processes of mpirun */
 bool run_first(const run *r);                       /* does this process print and write? */
 bool run_world(run *r);                             /* opens the world, before anything is written; false: message
@@ -85,7 +96,7 @@ cr_status run_microbatches(run *r, double *loss, double *norm);            /* on
 void run_leave(run *r, int code);                   /* closes the world, or ends the others after a failure */
 
 /* settings.c: the options of chainrule train */
-enum { SETTINGS_OPTIONS = 36 };
+enum { SETTINGS_OPTIONS = 37 };
 settings settings_default(void);
 /* how many; optimizers: the words of --optimizer */
 int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);

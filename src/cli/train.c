@@ -82,10 +82,16 @@ static bool make_model(run *r) {
 
 /* ---- batches */
 
+static cr_status fetch(run *r, cr_tensor **x, cr_tensor **y) {
+    r->seen += (double)(r->s->batch * r->s->context);
+    return cr_loader_next(r->loader, x, y);
+}
+
+static cr_tensor *loss_of(run *r, const cr_tensor *x, const cr_tensor *y) { return cr_gpt_loss(r->model, x, y, true); }
+
 static cr_tensor *next_batch(run *r) {
     cr_tensor *x = NULL, *y = NULL;
-    r->seen += (double)(r->s->batch * r->s->context);
-    return cr_loader_next(r->loader, &x, &y) == CR_OK ? cr_gpt_loss(r->model, x, y, true) : NULL;
+    return fetch(r, &x, &y) == CR_OK ? loss_of(r, x, y) : NULL;
 }
 
 /* Sum of the losses of `windows` windows of T tokens that start at `start`. */
@@ -241,7 +247,8 @@ int cli_train(int argc, char **argv) {
         "train", "--data FILE... [options]  or  --resume DIR [options]",
         "Trains a GPT on text.  Ctrl-C, SIGTERM and SIGHUP save a checkpoint; the program says how to go on.",
         options, settings_options(&s, optimizer_words(optimizers), options), NULL};
-    run r = {.s = &s, .command = &c, .best = INFINITY, .batch = next_batch, .validate = validate};
+    run r = {.s = &s, .command = &c, .best = INFINITY, .batch = next_batch, .fetch = fetch, .loss_of = loss_of,
+             .validate = validate};
     int code;
     if (options_parse(&c, argc, argv, &code)) {
         code = settings_check(&c, &s);

@@ -142,17 +142,51 @@ static int64_t gradients(const cr_params *p, cr_tensor **out) {
     return n;
 }
 
-cr_status cr_clip_scale(const char *op, int64_t n, cr_tensor *const *grads, double max_norm, double *norm,
-                        double *scale) {
-    if (!(max_norm >= 0)) return cr_fail(CR_BAD_VALUE, op, "max_norm must be at least 0, not %g", max_norm);
-    cr_status status = cr_total_norm(n, (const cr_tensor *const *)grads, norm);
-    const double by = max_norm / (*norm + 1e-6);
-    *scale = by >= 1 ? 1 : by;
+cr_clip *cr_clip_new(const char *op, double max_norm) {
+    if (!(max_norm >= 0)) return cr_fail(CR_BAD_VALUE, op, "max_norm must be at least 0, not %g", max_norm), NULL;
+    cr_clip *c = calloc(1, sizeof *c);
+    if (!c) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+    c->max_norm = max_norm;
+    return c;
+}
+
+static cr_status find_factor(cr_plan *p, void *ctx, const double *sums, double *results) {
+    cr_clip *c = ctx;
+    double total = 0;
+    for (int64_t i = 0; i < c->sums; i++) total += sums[i];
+    c->norm = sqrt(total);
+    const double by = c->max_norm / (c->norm + 1e-6);
+    c->factor = by >= 1 ? 1 : by;
+    if (c->wanted) results[0] = c->norm;
+    return p ? c->replay(p, c) : CR_OK;
+}
+
+static void clip_free(void *ctx) {
+    cr_clip *c = ctx;
+    if (c->end) c->end(c->ctx);
+    free(c);
+}
+
+void cr_clip_done(cr_clip *c) { if (c && !cr_recording()) clip_free(c); }
+
+cr_status cr_clip_measure(cr_clip *c, int64_t n, cr_tensor *const *grads, cr_tensor *norm) {
+    void (*done)(void *ctx) = cr_recording() ? clip_free : NULL;
+    cr_tensor **sums = malloc((size_t)(n + 1) * sizeof *sums);
+    cr_scope_begin();
+    c->sums = sums ? cr_sums_of_squares(n, (const cr_tensor *const *)grads, sums) : -1;
+    c->wanted = norm != NULL;
+    if (!sums) cr_fail(CR_NO_MEMORY, "clip_grad_norm", "no memory for %lld sums", (long long)n);
+    cr_status status = c->sums >= 0 ? cr_record_host((int)c->sums, (const cr_tensor *const *)sums, c->wanted, &norm,
+                                                     find_factor, c, done)
+                                    : cr_error_status();
+    if (c->sums < 0 && done) done(c);
+    cr_scope_end();
+    free(sums);
     return status;
 }
 
 /* One run for each device; reorders grads. */
-cr_status cr_scale_grads(int64_t n, cr_tensor **grads, double by) {
+cr_status cr_scale_grads(int64_t n, cr_tensor **grads, double by, void (*each)(void *ctx), void *ctx) {
     const cr_program *scale = cr_program_find("scale");
     cr_status status = CR_OK;
     for (int64_t from = 0, to; from < n; from = to) {
@@ -165,23 +199,66 @@ cr_status cr_scale_grads(int64_t n, cr_tensor **grads, double by) {
             grads[to++] = g;
         }
         status = cr_program_update(scale, to - from, grads + from, (const cr_tensor *const *)grads + from, &by);
+        if (status == CR_OK && each) each(ctx);
     }
     return status;
 }
 
+/* ---- clipping in a recorded step: the runs that scale gradients, one for each device */
+typedef struct scaled { int n, runs[]; } scaled;
+
+static void note_run(void *ctx) {
+    scaled *s = ctx;
+    s->runs[s->n++] = cr_record_params();
+}
+
+static cr_status replay_scale(cr_plan *p, const cr_clip *c) {
+    const scaled *s = c->ctx;
+    for (int i = 0; i < s->n; i++) cr_plan_set_params(p, s->runs[i], &c->factor);
+    return CR_OK;
+}
+
+static cr_status clip(cr_clip *c, int64_t n, cr_tensor **grads, cr_tensor *norm) {
+    scaled *s = cr_recording() ? calloc(1, sizeof *s + sizeof s->runs[0] * (size_t)n) : NULL;
+    if (cr_recording() && !s) {
+        free(c);
+        return cr_fail(CR_NO_MEMORY, "clip_grad_norm", "out of memory");
+    }
+    c->replay = replay_scale;
+    c->ctx = s;
+    c->end = free;
+    cr_status status = cr_clip_measure(c, n, grads, norm);
+    if (status != CR_OK || (c->factor == 1 && !s)) return status;
+    return cr_scale_grads(n, grads, c->factor, s ? note_run : NULL, s);
+}
+
+cr_tensor *cr_clip_grad_norm(int64_t n, cr_tensor *const *grads, double max_norm) {
+    static const char op[] = "clip_grad_norm";
+    if (n < 0 || (n && !grads)) return cr_fail_null(op, "the gradients"), NULL;
+    const bool mode = cr_set_grad_enabled(false);
+    cr_tensor **list = malloc((size_t)(n + 1) * sizeof *list), *norm = cr_zeros(0, NULL, CR_F64, cr_cpu());
+    if (!list) cr_fail(CR_NO_MEMORY, op, "no memory for %lld gradients", (long long)n);
+    cr_clip *c = list && norm ? cr_clip_new(op, max_norm) : NULL;
+    if (n && c) memcpy(list, grads, (size_t)n * sizeof *list);
+    const cr_status status = c ? clip(c, n, list, norm) : cr_error_status();
+    cr_clip_done(c);
+    cr_set_grad_enabled(mode);
+    free(list);
+    if (status == CR_OK) return norm;
+    if (norm) cr_release(norm);
+    return NULL;
+}
+
 cr_status cr_params_clip_grad_norm(cr_params *p, double max_norm, double *norm) {
-    if (cr_lacks("params_clip_grad_norm", "the parameter set", p)) return cr_error_status();
+    static const char op[] = "params_clip_grad_norm";
+    if (cr_lacks(op, "the parameter set", p)) return cr_error_status();
     cr_tensor **grads = malloc((size_t)(p->count + 1) * sizeof *grads);
-    if (!grads)
-        return cr_fail(CR_NO_MEMORY, "params_clip_grad_norm", "no memory for %lld gradients", (long long)p->count);
-    const bool recording = cr_set_grad_enabled(false);
-    const int64_t n = gradients(p, grads);
-    double total = 0, scale = 1;
-    cr_status status = cr_clip_scale("params_clip_grad_norm", n, grads, max_norm, &total, &scale);
-    if (status == CR_OK && scale != 1) status = cr_scale_grads(n, grads, scale);
-    cr_set_grad_enabled(recording);
+    if (!grads) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld gradients", (long long)p->count);
+    cr_tensor *total = cr_clip_grad_norm(gradients(p, grads), grads, max_norm);
+    cr_status status = total ? CR_OK : cr_error_status();
+    if (total && norm) status = cr_read(total, CR_F64, norm, sizeof *norm);
+    if (total) cr_release(total);
     free(grads);
-    if (norm && status == CR_OK) *norm = total;
     return status;
 }
 

@@ -8,12 +8,22 @@ int64_t cr_params_find(const cr_params *p, const char *name);      /* index, or 
 /* does an earlier name have the same tensor (tied weights)? */
 bool    cr_params_alias(const cr_params *p, int64_t i);
 bool    cr_same_shape(const cr_tensor *a, const cr_tensor *b);
-/* norm: the joint 2-norm of n gradients.  scale: the factor that clips it to max_norm, as
- * torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.  A norm that is not finite
- * gives a factor that is not finite. */
-cr_status cr_clip_scale(const char *op, int64_t n, cr_tensor *const *grads, double max_norm, double *norm,
-                        double *scale);
-/* grads[i] *= by, outside any graph; their order changes where they are on several devices */
-cr_status cr_scale_grads(int64_t n, cr_tensor **grads, double by);
+/* Gradients scaled by min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.  A norm that is not
+ * finite gives a factor that is not finite. */
+typedef struct cr_clip {
+    double max_norm, norm, factor;                  /* norm, factor: of the run */
+    int64_t sums;                                   /* whose total is the norm's square */
+    bool wanted;                                    /* the norm is a result of the host's step */
+    cr_status (*replay)(cr_plan *p, const struct cr_clip *c);      /* sets the factor where a plan reads it */
+    void *ctx; void (*end)(void *ctx);              /* of replay; end NULL: nothing to free */
+} cr_clip;
+cr_clip  *cr_clip_new(const char *op, double max_norm);
+/* Measures n gradients, now and in each run of a plan.  norm: NULL, or a tensor of one element to write it to.  A
+ * recording takes c over, also after a failure. */
+cr_status cr_clip_measure(cr_clip *c, int64_t n, cr_tensor *const *grads, cr_tensor *norm);
+void      cr_clip_done(cr_clip *c);                 /* frees c, unless a recording has it */
+/* grads[i] *= by, outside any graph; their order changes where they are on several devices.  each (or NULL): called
+ * after each of the runs that this takes */
+cr_status cr_scale_grads(int64_t n, cr_tensor **grads, double by, void (*each)(void *ctx), void *ctx);
 
 #endif

@@ -101,30 +101,38 @@ static cr_tensor *joint_squares(const cr_tensor *const *x, int64_t *n) {
     return done ? y : NULL;
 }
 
+int64_t cr_sums_of_squares(int64_t n, const cr_tensor *const *x, cr_tensor **sums) {
+    static const char op[] = "sums_of_squares";
+    if (n && (!x || !sums)) return cr_fail_null(op, x ? "the sums" : "the tensors"), -1;
+    if (n < 0) return cr_fail(CR_BAD_VALUE, op, "%lld tensors", (long long)n), -1;
+    for (int64_t i = 0; i < n; i++)
+        if (!cr_given(op, "a tensor", x[i]) || cr_want_float(op, x[i]) != CR_OK) return -1;
+    int64_t count = 0;
+    const bool recording = cr_set_grad_enabled(false);
+    for (int64_t i = 0, took; i < n && count >= 0; i += took) {
+        took = n - i;
+        if ((sums[count] = joint_squares(x + i, &took))) { count++; continue; }
+        while (count) cr_release(sums[--count]);
+        count = -1;
+    }
+    cr_set_grad_enabled(recording);
+    return count;
+}
+
 cr_status cr_total_norm(int64_t n, const cr_tensor *const *x, double *norm) {
     static const char op[] = "total_norm";
-    if (n && !x) return cr_fail_null(op, "the tensors");
     if (!norm) return cr_fail_null(op, "the norm");
-    if (n < 0) return cr_fail(CR_BAD_VALUE, op, "%lld tensors", (long long)n);
-    for (int64_t i = 0; i < n; i++)
-        if (!cr_given(op, "a tensor", x[i]) || cr_want_float(op, x[i]) != CR_OK) return cr_error_status();
-    const cr_tensor **sums = malloc((size_t)(n + 1) * sizeof *sums);
+    cr_tensor **sums = malloc((size_t)(n > 0 ? n + 1 : 1) * sizeof *sums);
     if (!sums) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld sums", (long long)n);
     double total = 0, one = 0;
-    int64_t count = 0;
-    cr_status status = CR_OK;
-    const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
-    for (int64_t i = 0, took; i < n && status == CR_OK; i += took) {
-        took = n - i;
-        if (!(sums[count++] = joint_squares(x + i, &took))) status = cr_error_status();
-    }
+    const int64_t count = cr_sums_of_squares(n, x, sums);
+    cr_status status = count < 0 ? cr_error_status() : CR_OK;
     for (int64_t i = 0; i < count && status == CR_OK; i++) {
         status = cr_read(sums[i], CR_F64, &one, sizeof one);
         total += one;
     }
     cr_scope_end();
-    cr_set_grad_enabled(recording);
     free(sums);
     if (status == CR_OK) *norm = sqrt(total);
     return status;

@@ -62,6 +62,7 @@ cr_optim *cr_optim_new(const cr_params *p, const cr_optim_options *o) {
     cr_optim *opt = calloc(1, sizeof *opt);
     if (!opt) return cr_fail(CR_NO_MEMORY, "optim_new", "no memory for an optimizer"), NULL;
     opt->scale = 1;
+    opt->norm = NAN;
     if (cr_optim_add(opt, p, o) == CR_OK) return opt;
     cr_optim_free(opt);
     return NULL;
@@ -213,7 +214,8 @@ static bool together(const cr_slot *a, const cr_slot *b) {
     return a->steps == b->steps || !a->update->corrected;
 }
 
-/* ---- recorded steps: each replay counts a step, and takes the options as they are then */
+/* ---- recorded steps: each replay counts a step, and takes the options as they are then.  A step with clipped gradients
+ * does so when the host has found the factor, else before the replay */
 typedef struct replay {
     cr_optim *opt;
     int64_t n, n_slots, *slots;                     /* slots that step */
@@ -225,20 +227,27 @@ static void replay_end(void *ctx) {
     free(ctx);
 }
 
-static cr_status replay_step(cr_plan *p, void *ctx) {
-    const replay *r = ctx;
+static cr_status replay_scaled(cr_plan *p, const replay *r, double scale) {
     cr_optim *opt = r->opt;
     for (int64_t i = 0; i < r->n; i++) {
         const cr_slot *s = &opt->slots[r->of[i].slot];
         double params[CR_MAX_STEP_PARAMS];
         cr_status status = cr_slot_params(cr_program_find(s->mirror ? s->update->mirrored : s->update->row), s,
-                                          &opt->options[s->group], 1, 1, params);
+                                          &opt->options[s->group], scale, 1, params);
         if (status != CR_OK) return status;
         cr_plan_set_params(p, r->of[i].params, params);
     }
     for (int64_t i = 0; i < r->n_slots; i++) opt->slots[r->slots[i]].steps++;
     opt->steps++;
     return CR_OK;
+}
+
+static cr_status replay_step(cr_plan *p, void *ctx) { return replay_scaled(p, ctx, 1); }
+
+static cr_status replay_clipped(cr_plan *p, const cr_clip *c) {
+    const replay *r = c->ctx;
+    r->opt->norm = c->norm;
+    return replay_scaled(p, r, c->factor);
 }
 
 static cr_status begin_replay(cr_optim *opt) {
@@ -257,7 +266,12 @@ static cr_status end_replay(cr_optim *opt, cr_status status) {
     replay *r = opt->replay;
     opt->replay = NULL;
     if (!r) return status;
-    if (status == CR_OK) return cr_record_replay(replay_step, r, replay_end);
+    if (status == CR_OK && !opt->clip) return cr_record_replay(replay_step, r, replay_end);
+    if (status == CR_OK) {
+        opt->clip->ctx = r;
+        opt->clip->end = replay_end;
+        return CR_OK;
+    }
     replay_end(r);
     return status;
 }
@@ -339,22 +353,38 @@ cr_tensor **cr_optim_grads(const char *op, const cr_optim *opt, int64_t *n) {
     return grads;
 }
 
-cr_status cr_optim_step_clipped(cr_optim *opt, double max_norm, double *norm) {
-    static const char op[] = "optim_step_clipped";
-    int64_t n;
-    double total = 0;
-    if (cr_lacks(op, "the optimizer", opt)) return cr_error_status();
-    cr_tensor **grads = cr_optim_grads(op, opt, &n);
-    if (!grads) return cr_error_status();
-    const bool recording = cr_set_grad_enabled(false);
-    cr_status status = cr_clip_scale(op, n, grads, max_norm, &total, &opt->scale);
-    if (status == CR_OK) status = cr_optim_step(opt);
+static cr_status step_scaled(cr_optim *opt, cr_clip *c) {
+    opt->norm = c->norm;
+    opt->scale = c->factor;
+    opt->clip = c;
+    const cr_status status = cr_optim_step(opt);
+    opt->clip = NULL;
     opt->scale = 1;
-    cr_set_grad_enabled(recording);
-    free(grads);
-    if (norm && status == CR_OK) *norm = total;
     return status;
 }
+
+cr_status cr_optim_step_clipped(cr_optim *opt, double max_norm, double *norm) {
+    static const char op[] = "optim_step_clipped";
+    int64_t n = 0;
+    if (cr_lacks(op, "the optimizer", opt)) return cr_error_status();
+    if (norm && cr_record_refuse(op, "a recorded step has no number for the norm: give NULL, and ask cr_optim_norm "
+                                     "after the run") != CR_OK)
+        return cr_error_status();
+    cr_tensor **grads = cr_optim_grads(op, opt, &n);
+    cr_clip *c = grads ? cr_clip_new(op, max_norm) : NULL;
+    if (!c) { free(grads); return cr_error_status(); }
+    const bool recording = cr_set_grad_enabled(false);
+    c->replay = replay_clipped;
+    cr_status status = cr_clip_measure(c, n, grads, NULL);
+    if (status == CR_OK) status = step_scaled(opt, c);
+    cr_clip_done(c);
+    cr_set_grad_enabled(recording);
+    free(grads);
+    if (norm && status == CR_OK) *norm = opt->norm;
+    return status;
+}
+
+double cr_optim_norm(const cr_optim *opt) { return cr_lacks("optim_norm", "the optimizer", opt) ? NAN : opt->norm; }
 
 /* ---- stepping inside the backward pass: a gradient is used while it is still in the cache, and is not kept ---- */
 static cr_slot *slot_of(cr_optim *opt, const cr_tensor *p) {

@@ -46,6 +46,8 @@ struct cr_optim {
     int groups;
     cr_optim_options *options;                      /* of each group */
     double scale;                                   /* of the gradients in the step that runs: 1 but while clipping */
+    double norm;                                    /* of the gradients that were clipped last; NaN: none */
+    struct cr_clip *clip;                           /* of the step that runs; NULL: none */
     struct replay *replay;                          /* of the step that is being recorded; NULL: none */
     const void *sharded;                            /* a cr_parallel whose ranks share the moments; NULL: they are
                                                      * here */

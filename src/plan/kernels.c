@@ -313,7 +313,10 @@ cr_status cr_step_relist(cr_step *s) {
     return list_all(&l) ? CR_OK : no_memory();
 }
 
+static void end_host(const cr_host_work *w) { if (w->done) w->done(w->ctx); }
+
 void cr_step_free(cr_step *s) {
+    if (s->args && s->kind == CR_STEP_HOST) end_host((const void *)s->args);
     if (s->args && s->kernel >= 0) hold_programs(s, false);
     if (s->group) cr_group_free(s->group);
     free(s->args);

@@ -40,7 +40,12 @@ bool cr_pass_on(const char *name) {
 }
 
 /* ---- order and lifetimes */
+static bool sets_params(const cr_step *a, const cr_step *b) {
+    return a->kind == CR_STEP_HOST && (b->kind == CR_STEP_HOST || b->update >= 0);
+}
+
 bool cr_conflicts(const cr_step *a, const cr_step *b) {
+    if (sets_params(a, b) || sets_params(b, a)) return true;
     for (int i = 0; i < a->n_operands; i++)
         for (int k = 0; k < b->n_operands; k++) {
             const cr_operand *x = &a->operands[i], *y = &b->operands[k];
@@ -74,7 +79,7 @@ cr_status cr_pass_unused(cr_plan *p) {
     int kept = p->n_steps, split = p->split;
     for (int i = p->n_steps - 1; i >= 0; i--) {
         cr_step *s = &p->steps[i];
-        bool keep = false;
+        bool keep = s->kind == CR_STEP_HOST;
         for (int k = 0; k < s->n_operands; k++) keep |= s->operands[k].use & CR_WRITES && needed[s->operands[k].buffer];
         if (!keep) {
             cr_step_free(s);
@@ -266,6 +271,7 @@ static void write_operand(writer *w, const cr_plan *p, const cr_step *s, const c
 static void write_step(writer *w, const cr_plan *p, const cr_step *s, const char *indent) {
     const char *kernel = s->kind == CR_STEP_UPLOAD     ? "upload"
                          : s->kind == CR_STEP_TRANSFER ? "transfer"
+                         : s->kind == CR_STEP_HOST     ? "host"
                                                        : cr_kernel_name(s->kernel);
     const cr_walk *walk = s->kernel == CR_KERNEL_elementwise ? cr_step_walks(s)->walks : NULL;
     int64_t bytes = 0;

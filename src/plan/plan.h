@@ -45,10 +45,20 @@ typedef enum cr_step_kind {
     CR_STEP_KERNEL,
     CR_STEP_UPLOAD,                                 /* bytes of the host into a buffer */
     CR_STEP_TRANSFER,                               /* between devices */
+    CR_STEP_HOST,                                   /* a function of the host, on numbers */
     CR_STEP_GROUP                                   /* tile.c: kernels that run tile by tile */
 } cr_step_kind;
 
 typedef struct cr_transfer { cr_array to, from; size_t at, bytes; } cr_transfer;
+/* arrays: of one element, n that are read, then n_out that are written; behind them as many doubles */
+typedef struct cr_host_work {
+    int n, n_out;
+    cr_host_step f; void *ctx; void (*done)(void *ctx);
+    cr_array arrays[];
+} cr_host_work;
+static inline size_t cr_host_bytes(int n, int n_out) {
+    return sizeof(cr_host_work) + (sizeof(cr_array) + sizeof(double)) * (size_t)(n + n_out);
+}
 typedef struct cr_upload_step { cr_array to; size_t at, bytes; unsigned char data[]; } cr_upload_step;
 
 typedef struct cr_step {
@@ -148,7 +158,8 @@ static inline cr_elementwise_args *cr_step_walks(const cr_step *s) { return (voi
 uint64_t *cr_step_seed(const cr_step *s);
 
 /* ---- passes */
-bool cr_conflicts(const cr_step *a, const cr_step *b);        /* does the order of the two matter? */
+/* does the order of the two matter?  A step of the host may set the params of an update */
+bool cr_conflicts(const cr_step *a, const cr_step *b);
 void cr_plan_uses(cr_plan *p);                      /* first and last of each buffer */
 void cr_plan_remove(cr_plan *p, int i);             /* step i */
 cr_status cr_pass_unused(cr_plan *p);               /* steps whose results nothing reads */
@@ -163,6 +174,7 @@ void      cr_group_free(cr_group *g);
 
 /* ---- run.c */
 cr_status cr_plan_index(cr_plan *p);                /* after the passes */
+cr_status cr_host_run(cr_plan *p, cr_host_work *w);  /* p NULL: not in a plan's run */
 void      cr_instances_free(cr_plan *p);
 
 #endif

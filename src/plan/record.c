@@ -489,6 +489,74 @@ cr_status cr_record_replay(cr_replay before, void *ctx, void (*done)(void *ctx))
     return CR_OK;
 }
 
+/* The step of the host w, whose tensors these are. */
+static bool note_host(recording *r, const cr_host_work *w, const cr_tensor *const *tensors) {
+    cr_plan *p = r->plan;
+    cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_HOST, cr_host_bytes(w->n, w->n_out));
+    const int n = w->n + w->n_out, at = p->n_steps - 1;
+    cr_operand *o = malloc(sizeof *o * (size_t)(n + 1));
+    bool ok = s && o && (s->name = copied("numbers"));
+    if (s) s->operands = o;
+    cr_host_work *noted = s ? (void *)s->args : NULL;
+    for (int i = 0; i < n && ok; i++) {
+        const cr_array *a = &tensors[i]->array;
+        const int use = i < w->n ? CR_READS : CR_WRITES, buffer = number(r, a->storage, use);
+        const int64_t size = (int64_t)cr_dtype_size(a->dtype);
+        noted->arrays[i] = *a;
+        noted->arrays[i].storage = (cr_storage *)(intptr_t)(buffer + 1);
+        o[i] = (cr_operand){.buffer = buffer, .use = (uint8_t)use, .low = a->offset * size,
+                            .high = (a->offset + 1) * size, .at = (uint32_t)((char *)&noted->arrays[i] - s->args)};
+        ok = buffer >= 0;
+        s = &p->steps[at];
+        s->n_operands = i + 1;
+    }
+    if (ok) *noted = *w;                            /* from here on the step calls done */
+    return ok;
+}
+
+/* noted: the recording has the step, which calls done. */
+static cr_status host_step(cr_host_work *w, const cr_tensor *const *tensors, bool *noted) {
+    recording *r = mine;
+    const int n = w->n + w->n_out;
+    for (int i = 0; i < n; i++) {
+        if (cr_missing("record_host", "a tensor", tensors[i])) return cr_error_status();
+        if (tensors[i] == CR_NONE || tensors[i]->numel != 1)
+            return cr_fail(CR_BAD_VALUE, "record_host", "tensor %d has not one element", i);
+        w->arrays[i] = tensors[i]->array;
+    }
+    if (r) cr_modes.recording = 0;
+    cr_status status = !r || r->failed || (*noted = note_host(r, w, tensors)) ? CR_OK : no_memory();
+    if (status == CR_OK) status = cr_host_run(NULL, w);
+    for (int i = w->n; i < n; i++) atomic_fetch_add(&tensors[i]->storage->version, 1);
+    if (!r) return status;
+    cr_modes.recording = r->id;
+    r->failed |= status != CR_OK;
+    return status;
+}
+
+cr_status cr_record_host(int n, const cr_tensor *const *in, int n_out, cr_tensor *const *out, cr_host_step f,
+                         void *ctx, void (*done)(void *ctx)) {
+    static const char op[] = "record_host";
+    bool noted = false;
+    cr_status status = !f                                            ? cr_fail_null(op, "the function")
+                       : n < 0 || n_out < 0                          ? cr_fail(CR_BAD_VALUE, op, "fewer than no tensors")
+                       : (n && !in) || (n_out && !out)               ? cr_fail_null(op, "the tensors")
+                                                                     : CR_OK;
+    const cr_tensor **tensors = status == CR_OK ? malloc(sizeof *tensors * (size_t)(n + n_out + 1)) : NULL;
+    cr_host_work *w = status == CR_OK ? malloc(cr_host_bytes(n, n_out)) : NULL;
+    if (status == CR_OK && (!tensors || !w)) status = no_memory();
+    if (status == CR_OK) {
+        *w = (cr_host_work){.n = n, .n_out = n_out, .f = f, .ctx = ctx, .done = done};
+        for (int i = 0; i < n; i++) tensors[i] = in[i];
+        for (int i = 0; i < n_out; i++) tensors[n + i] = out[i];
+        status = host_step(w, tensors, &noted);
+    }
+    free(tensors);
+    free(w);
+    if (!noted && done) done(ctx);
+    return status;
+}
+
 int cr_record_params(void) { return mine ? mine->last_update : -1; }
 
 /* ---- end: outputs, and the backward pass where they are in a graph */

@@ -280,7 +280,28 @@ static void end_buffers(cr_plan *p, cr_instance *x, int step) {
     }
 }
 
-static cr_status run_step(const cr_step *s, char *args) {
+cr_status cr_host_run(cr_plan *p, cr_host_work *w) {
+    double *numbers = (double *)(void *)(w->arrays + w->n + w->n_out), *results = numbers + w->n;
+    char element[8];
+    cr_status status = CR_OK;
+    for (int i = 0; i < w->n && status == CR_OK; i++) {
+        const cr_array *a = &w->arrays[i];
+        const size_t size = cr_dtype_size(a->dtype);
+        status = a->dev->download(a->dev, element, a->storage, (size_t)a->offset * size, size);
+        numbers[i] = status == CR_OK ? cr_load_f64(element, a->dtype) : 0;
+    }
+    if (status == CR_OK) status = w->f(p, w->ctx, numbers, results);
+    for (int i = 0; i < w->n_out && status == CR_OK; i++) {
+        const cr_array *a = &w->arrays[w->n + i];
+        const size_t size = cr_dtype_size(a->dtype);
+        cr_store_f64(element, a->dtype, results[i]);
+        status = a->dev->upload(a->dev, a->storage, (size_t)a->offset * size, element, size);
+    }
+    return status;
+}
+
+static cr_status run_step(cr_plan *p, const cr_step *s, char *args) {
+    if (s->kind == CR_STEP_HOST) return cr_host_run(p, (void *)args);
     if (s->kind == CR_STEP_KERNEL) return s->run(args);
     if (s->kind == CR_STEP_GROUP) return cr_group_run(s->group, args);
     if (s->kind == CR_STEP_UPLOAD) {
@@ -298,7 +319,7 @@ static cr_status run_steps(cr_plan *p, cr_instance *x, int from, int to) {
         const char *name = s->name ? s->name : "plan";
         if (s->begins && (status = begin_buffers(p, x, i)) != CR_OK) break;
         const double start = cr_profile_start();
-        status = cr_finished(name, run_step(s, x->pool + p->args_at[i]));
+        status = cr_finished(name, run_step(p, s, x->pool + p->args_at[i]));
         if (start > 0) cr_profile_event(start, "plan", name, 0, NULL, 0, NULL);
         if (s->begins) end_buffers(p, x, i);
     }

@@ -333,8 +333,72 @@ static cr_status replace(cr_plan *p, const candidate *c) {
     return status;
 }
 
-cr_status cr_pass_tile(cr_plan *p) {
+/* ---- updates of many parameters: large walks of one kernel become kernels of their own, so that each can follow what
+ * makes its gradient */
+static bool is_large(const cr_walk *w) { return w->numel >= LEAST; }
+
+static int64_t large_walks(const cr_step *s) {
+    int64_t n = 0;
+    if (s->kind != CR_STEP_KERNEL || s->kernel != CR_KERNEL_elementwise || cr_step_walks(s)->count < 2) return 0;
+    for (int64_t i = 0; i < cr_step_walks(s)->count; i++) n += is_large(&cr_step_walks(s)->walks[i]);
+    return n;
+}
+
+static cr_status walks_into(const cr_step *s, int64_t count, const cr_walk *walks, cr_step *to) {
+    *to = (cr_step){.kind = CR_STEP_KERNEL, .run = s->run};
+    cr_status status = cr_step_fill(to, CR_KERNEL_elementwise, &(cr_elementwise_args){walks, count}, cr_same_number, NULL);
+    to->update = s->update;
+    if (status != CR_OK || !s->name) return status;
+    const size_t room = strlen(s->name) + 1;
+    if (!(to->name = malloc(room))) return no_memory();
+    memcpy(to->name, s->name, room);
+    return CR_OK;
+}
+
+/* The large walks of step i follow each other, then the rest.  Steps at `to`, with room; *n: how many. */
+static cr_status split_step(const cr_step *s, cr_step *to, int *n) {
+    const cr_elementwise_args *a = cr_step_walks(s);
+    cr_walk *rest = malloc(sizeof *rest * (size_t)a->count);
+    cr_status status = rest ? CR_OK : no_memory();
+    int64_t left = 0;
+    *n = 0;
+    for (int64_t i = 0; i < a->count && status == CR_OK; i++) {
+        if (is_large(&a->walks[i])) status = walks_into(s, 1, &a->walks[i], &to[(*n)++]);
+        else rest[left++] = a->walks[i];
+    }
+    if (status == CR_OK && left) status = walks_into(s, left, rest, &to[(*n)++]);
+    free(rest);
+    return status;
+}
+
+static cr_status split_walks(cr_plan *p) {
+    int64_t room = p->n_steps + 1;
+    for (int i = 0; i < p->n_steps; i++) room += large_walks(&p->steps[i]);
+    cr_step *steps = malloc(sizeof *steps * (size_t)room);
+    if (!steps) return no_memory();
     cr_status status = CR_OK;
+    int n = 0, split = p->split;
+    for (int i = 0; i < p->n_steps; i++) {
+        int made = 1;
+        if (i == p->split) split = n;
+        if (status != CR_OK || !large_walks(&p->steps[i])) steps[n] = p->steps[i];
+        else if ((status = split_step(&p->steps[i], steps + n, &made)) == CR_OK) cr_step_free(&p->steps[i]);
+        else {                                      /* the step stays as it was */
+            while (made) cr_step_free(&steps[n + --made]);
+            made = 1;
+            steps[n] = p->steps[i];
+        }
+        n += made;
+    }
+    p->split = p->split == p->n_steps ? n : split;
+    p->n_steps = n;
+    free(p->steps);
+    p->steps = steps;
+    return status;
+}
+
+cr_status cr_pass_tile(cr_plan *p) {
+    cr_status status = split_walks(p);
     for (int i = 0; i < p->n_steps && status == CR_OK; i++) {
         candidate c = {.n = 1, .of[0].step = i};
         if (!qualifies(p, &p->steps[i], &c.of[0].rows)) continue;

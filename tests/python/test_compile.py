@@ -74,6 +74,39 @@ def test_training(kind: str, maker: str) -> None:
     assert "kernels in" in step.explain()
 
 
+@pytest.mark.parametrize("most", [0.01, 1e6, float("inf")])
+@pytest.mark.parametrize("wide", [False, True])
+def test_clipped_gradients(most: float, wide: bool) -> None:
+    """clip_grad_norm_ in the step: its norm is a result of each replay, and the bits are those of the step itself."""
+
+    def results(compiled: bool) -> list[Any]:
+        cr.manual_seed(3)
+        model = nn.Sequential(nn.Linear(64, 512), nn.GELU(), nn.Linear(512, 3))
+        if wide:
+            model.double()
+        opt = optim.AdamW(model.parameters(), lr=0.01)
+
+        def step(x: cr.Tensor, y: cr.Tensor) -> tuple[cr.Tensor, cr.Tensor]:
+            opt.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            norm = nn.utils.clip_grad_norm_(model.parameters(), most)
+            opt.step()
+            return loss.detach(), norm
+
+        run = cr.compile(step, fullgraph=True) if compiled else step
+        found = []
+        for i in range(6):
+            x = cr.randn(5, 64, generator=cr.Generator().manual_seed(i), dtype=cr.float64 if wide else cr.float32)
+            loss, norm = run(x, cr.tensor([0, 1, 2, 1, 0]))
+            assert norm.dtype is (cr.float64 if wide else cr.float32) and norm.shape == ()
+            found += [loss.item(), norm.item()]
+        assert len(set(found)) == len(found)
+        return found + [p.tolist() for p in model.parameters()] + [gradient(p).tolist() for p in model.parameters()]
+
+    assert results(False) == results(True)
+
+
 def test_replays_do_not_run_python() -> None:
     calls = []
 

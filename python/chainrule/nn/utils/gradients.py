@@ -42,17 +42,17 @@ def _joint_norm(tensors: list[Tensor], order: float, error_if_nonfinite: bool) -
     return norm
 
 
-def _as_tensor(norm: float, tensors: list[Tensor]) -> Tensor:
-    wide = bool(tensors) and tensors[0].dtype is _core.float64
-    return _core.tensor(
-        norm, dtype=_core.float64 if wide else _core.float32, device=tensors[0].device if tensors else None
-    )
+def _like(norm: Tensor, tensors: list[Tensor]) -> Tensor:
+    """The norm as a result: float64 where the tensors are, else float32."""
+    if not tensors:
+        return norm.to(_core.float32)
+    return norm.to(tensors[0].device, _core.float64 if tensors[0].dtype is _core.float64 else _core.float32)
 
 
 def get_total_norm(tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Tensor:
     """The norm of all elements as one vector : ().  RuntimeError: it is not finite, where that is asked."""
     each = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    return _as_tensor(_joint_norm(each, norm_type, error_if_nonfinite), each)
+    return _like(_core.tensor(_joint_norm(each, norm_type, error_if_nonfinite), dtype=_core.float64), each)
 
 
 def clip_grad_norm_(
@@ -65,11 +65,13 @@ def clip_grad_norm_(
     """Scales all gradients in place by min(1, max_norm / (norm + 1e-6)), norm that of all of them
     as one vector; returns the norm.  foreach changes nothing."""
     grads = _gradients(parameters)
+    if norm_type == 2 and max_norm >= 0 and not error_if_nonfinite:
+        return _like(_core._clip_grad_norm(grads, max_norm), grads)
     norm = _joint_norm(grads, norm_type, error_if_nonfinite)
     scale = max_norm / (norm + 1e-6)
     if not scale >= 1:  # also where it is NaN
         _core._update("scale", grads, grads, {"scale": scale})
-    return _as_tensor(norm, grads)
+    return _like(_core.tensor(norm, dtype=_core.float64), grads)
 
 
 @no_grad

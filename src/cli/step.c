@@ -1,0 +1,127 @@
+/* step.c - one update of a run: the losses of its batches, their gradients, the optimizer.
+ *
+ * The first step of a process runs as it is, because it makes the optimizer's moments.  The second is recorded, and
+ * later ones replay it, with the same bits. */
+#include "run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/status.h"
+
+/* Reads the losses; one that is not finite ends the step before a weight changes. */
+static cr_status note_losses(cr_plan *p, void *ctx, const double *each, double *results) {
+    run *r = ctx;
+    (void)p, (void)results;
+    r->loss = 0;
+    for (int64_t i = 0; i < r->s->accumulate; i++) r->loss += each[i];
+    return isfinite(r->loss) ? CR_OK : cr_fail(CR_RUNTIME, r->command->name, "the loss is not finite");
+}
+
+/* The loss of batch i, weighted by 1 / --accumulate. */
+static cr_tensor *loss_of(run *r, int64_t i) {
+    const double share = 1 / (double)r->s->accumulate;
+    if (cr_autocast_begin(r->dev, r->low, true)) return NULL;
+    cr_tensor *l = r->inputs ? r->loss_of(r, r->inputs[2 * i], r->inputs[2 * i + 1]) : r->batch(r);
+    if (cr_autocast_end()) return NULL;
+    return l && share < 1 ? cr_mul_scalar(l, share) : l;
+}
+
+/* Adds the gradients of batch i; with --fuse-step also the update.  each[i] is kept. */
+static cr_status add_gradients(run *r, int64_t i, cr_tensor **each) {
+    cr_scope_begin();
+    cr_tensor *l = loss_of(r, i), *scaled = l && r->scaler ? cr_scaler_scale(r->scaler, l) : l;
+    cr_status status = scaled && (each[i] = cr_detach(l)) ? CR_OK : cr_error_status();
+    if (each[i]) cr_keep(each[i]);
+    if (status == CR_OK && i == r->s->accumulate - 1)
+        status = cr_record_host((int)r->s->accumulate, (const cr_tensor *const *)each, 0, NULL, note_losses, r, NULL);
+    if (status == CR_OK) status = r->s->fuse_step ? cr_optim_backward(r->optim, scaled) : cr_backward(scaled, CR_NONE, NULL);
+    cr_scope_end();
+    return status;
+}
+
+/* The update of f16; a step whose gradients overflowed is left out, and the next scale is smaller. */
+static cr_status update_scaled(run *r) {
+    cr_status status = cr_scaler_step(r->scaler, r->optim, r->s->clip > 0 ? r->s->clip : INFINITY, &r->norm, NULL);
+    return status == CR_OK ? cr_scaler_update(r->scaler) : status;
+}
+
+static cr_status update(run *r) {
+    if (r->scaler) return update_scaled(r);
+    if (r->s->clip > 0) return cr_optim_step_clipped(r->optim, r->s->clip, NULL);
+    return r->s->fuse_step ? CR_OK : cr_optim_step(r->optim);
+}
+
+/* The step as it is, or as a recording sees it. */
+static cr_status run_step_now(run *r) {
+    cr_tensor **each = calloc((size_t)r->s->accumulate, sizeof *each);
+    cr_status status = each ? CR_OK : cr_fail(CR_NO_MEMORY, r->command->name, "out of memory");
+    cr_scope_begin();
+    for (int64_t i = 0; i < r->s->accumulate && status == CR_OK; i++) status = add_gradients(r, i, each);
+    if (status == CR_OK) status = update(r);
+    cr_params_zero_grad(r->trained);
+    cr_scope_end();
+    free(each);
+    return status;
+}
+
+/* ---- the recorded step */
+static bool may_record(const run *r) { return r->s->compile && r->inputs && !r->scaler && !r->s->fuse_step; }
+
+static cr_status record(run *r) {
+    cr_status status = cr_record_begin(2 * (int)r->s->accumulate, (const cr_tensor *const *)r->inputs);
+    if (status != CR_OK) return status;
+    cr_record_lenient();
+    status = run_step_now(r);
+    if (status != CR_OK) {
+        cr_record_cancel();
+        return status;
+    }
+    if ((r->plan = cr_record_end(0, NULL))) {
+        cr_empty_cache(r->dev);                     /* the memory of steps that were not planned */
+        return CR_OK;
+    }
+    runlog_write(&r->log, "{\"event\":\"no plan\",\"step\":%lld}", (long long)r->step);
+    r->s->compile = false;
+    cr_error_clear();
+    return CR_OK;
+}
+
+static cr_status replay_or_run(run *r) {
+    if (!may_record(r) || !r->stepped) return run_step_now(r);
+    if (!r->plan) return record(r);
+    return cr_plan_run(r->plan, (const cr_tensor *const *)r->inputs, NULL);
+}
+
+/* The batches of the step, where a loss is a function of two tensors. */
+static cr_status fetch(run *r) {
+    if (!r->loss_of) return CR_OK;
+    r->inputs = calloc(2 * (size_t)r->s->accumulate, sizeof *r->inputs);
+    if (!r->inputs) return cr_fail(CR_NO_MEMORY, r->command->name, "out of memory");
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < r->s->accumulate && status == CR_OK; i++)
+        status = r->fetch(r, &r->inputs[2 * i], &r->inputs[2 * i + 1]);
+    return status;
+}
+
+/* One update, which a loss that is not finite prevents.  *loss: the mean over its batches; *norm: of the gradients
+ * before clipping (NaN when --clip is 0). */
+cr_status run_update(run *r, double lr, double *loss, double *norm) {
+    cr_status status = cr_optim_set_lr(r->optim, lr);
+    *loss = *norm = NAN;
+    if (status != CR_OK || r->parallel) return status == CR_OK ? run_microbatches(r, loss, norm) : status;
+    r->loss = 0;
+    cr_scope_begin();
+    status = fetch(r);
+    if (status == CR_OK) status = replay_or_run(r);
+    cr_scope_end();
+    free(r->inputs);
+    r->inputs = NULL;
+    r->batches += r->s->accumulate;
+    r->stepped = true;
+    *loss = r->loss;
+    if (isfinite(*loss)) *norm = !(r->s->clip > 0) ? NAN : r->scaler ? r->norm : cr_optim_norm(r->optim);
+    else if (status != CR_OK) cr_error_clear(), status = CR_OK;          /* the caller says it */
+    return status;
+}
