@@ -182,6 +182,52 @@ TEST(clipping) {
         }
 }
 
+/* Gradients that elementwise kernels make: their updates could go along tile by tile, but for the factor, which is not
+ * known before all are there. */
+static void clips_tiles(int n) {
+    const cr_device *cpu = cr_cpu();
+    cr_scope_begin();
+    cr_tensor *w[2][2], *x = NULL;
+    cr_params *params[2] = {cr_params_new(), cr_params_new()};
+    cr_optim *opt[2];
+    cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+    cr_plan *plan = NULL;
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < n; i++) {
+            w[k][i] = cr_requires_grad_(cr_ones(CR_LIST(128, 256), CR_F32, cpu), true);
+            OK(cr_params_add(params[k], i ? "b" : "a", w[k][i]));
+        }
+        opt[k] = cr_optim_new(params[k], &o);
+    }
+    for (int step = 0; step < 5; step++) {
+        cr_scope_begin();
+        x = cr_arange(0, 128 * 256, 1, CR_F32, cpu);
+        x = cr_sin(cr_mul_scalar(cr_reshape(x, CR_LIST(128, 256)), 1 + step));
+        for (int k = 0; k < 2; k++) {
+            if (k && step == 1) OK(cr_record_begin(1, (const cr_tensor *const *)&x));
+            if (k && step > 1) { OK(cr_plan_run(plan, (const cr_tensor *const *)&x, NULL)); continue; }
+            cr_scope_begin();
+            cr_tensor *y = cr_mul(w[k][0], x);
+            if (n > 1) y = cr_mul(y, w[k][1]);
+            OK(cr_backward(cr_sum(y, CR_ALL, false), CR_NONE, NULL));
+            OK(cr_optim_step_clipped(opt[k], 0.1, NULL));
+            cr_params_zero_grad(params[k]);
+            cr_scope_end();
+            if (k && step == 1) plan = cr_record_end(0, NULL);
+        }
+        for (int i = 0; i < n; i++) CHECK(same_bits(w[0][i], w[1][i]), "parameter %d of %d differs in step %d", i, n, step);
+        cr_scope_end();
+    }
+    for (int k = 0; k < 2; k++) cr_optim_free(opt[k]), cr_params_free(params[k]);
+    cr_plan_free(plan);
+    cr_scope_end();
+}
+
+TEST(clipped_tiles) {
+    clips_tiles(1);
+    clips_tiles(2);
+}
+
 /* ---- steps of the host */
 typedef struct counted { int runs, ends; bool fails; } counted;
 
