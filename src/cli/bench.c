@@ -108,24 +108,24 @@ static bool train_once(trainer *t, const cr_device *dev, bool fused, double at[4
     return status == CR_OK;
 }
 
-/* The step as a recording takes it: gradients are neither clipped nor kept. */
-static cr_tensor *plain_step(trainer *t) {
+/* The step as a recording takes it: gradients are not kept, and with clip 0 not clipped. */
+static cr_tensor *plain_step(trainer *t, double clip) {
     cr_scope_begin();
     cr_tensor *loss = low_loss(t->m, t->low, t->x, t->y, true);
     cr_status status = loss ? cr_backward(loss, CR_NONE, NULL) : cr_error_status();
-    if (status == CR_OK) status = cr_optim_step(t->opt);
+    if (status == CR_OK) status = clip > 0 ? cr_optim_step_clipped(t->opt, clip, NULL) : cr_optim_step(t->opt);
     cr_params_zero_grad(cr_gpt_params(t->m));
     cr_tensor *kept = status == CR_OK ? cr_keep(cr_detach(loss)) : NULL;
     cr_scope_end();
     return kept;
 }
 
-static bool record_step(trainer *t) {
+static bool record_step(trainer *t, double clip) {
     const cr_tensor *in[] = {t->x, t->y};
-    cr_tensor *loss = plain_step(t);                /* makes the moments */
+    cr_tensor *loss = plain_step(t, clip);                /* makes the moments */
     cr_release(loss);
     if (!loss || cr_record_begin(2, in) != CR_OK) return false;
-    if ((loss = plain_step(t))) t->plan = cr_record_end(1, (const cr_tensor *const *)&loss);
+    if ((loss = plain_step(t, clip))) t->plan = cr_record_end(1, (const cr_tensor *const *)&loss);
     else cr_record_cancel();
     cr_release(loss);
     return t->plan;
@@ -149,7 +149,7 @@ static bool bench_step(report *r, const step_case *c, bool fused, bool quick, co
     const int runs = quick ? c->quick_runs : c->runs;
     const double tokens = (double)(c->batch * c->time);
     bool ok = trainer_make(&t, c, r->low, dev);
-    if (r->plan) ok = ok && record_step(&t) && replay_step(&t, dev, at);
+    if (r->plan) ok = ok && record_step(&t, fused ? 0 : 1) && replay_step(&t, dev, at);
     else ok = ok && train_once(&t, dev, fused, at) && train_once(&t, dev, fused, at);
     for (int i = 0; ok && i < runs; i++) {
         ok = r->plan ? replay_step(&t, dev, at) : train_once(&t, dev, fused, at);
@@ -366,8 +366,7 @@ int cli_bench(int argc, char **argv) {
          .help = "one part"},
         {.name = "fuse-step", .flag = &fused,
          .help = "training: weights step inside the backward pass, gradients are not clipped"},
-        {.name = "plan", .flag = &plan,
-         .help = "training: the step is recorded once and replayed, gradients are not clipped"},
+        {.name = "compile", .flag = &plan, .help = "training: the step is recorded once and replayed"},
         {.name = "quick", .flag = &quick, .help = "fewer runs"},
         {.name = "json", .flag = &json, .help = "one JSON object instead of the table"},
         {.name = "dtype", .text = &dtype, .words = "f32|bf16|f16",
@@ -377,7 +376,7 @@ int cli_bench(int argc, char **argv) {
     };
     const command c = {
         "bench",
-        "[--only PART] [--fuse-step|--plan] [--quick] [--json] [--dtype f32|bf16|f16] [--device NAME] [--threads N]",
+        "[--only PART] [--fuse-step] [--compile] [--quick] [--json] [--dtype f32|bf16|f16] [--device NAME] [--threads N]",
         "Measures training steps, products, attention and elementwise operations.",
         options,
         sizeof options / sizeof *options,
@@ -385,8 +384,8 @@ int cli_bench(int argc, char **argv) {
     int code;
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (threads && cr_set_num_threads((int)threads)) return cli_fail_library();
-    if (plan && (fused || !strcmp(dtype, "f16")))
-        return usage_error(&c, "--plan records a step of its own: without --fuse-step, in f32 or bf16");
+    if (plan && !strcmp(dtype, "f16"))
+        return usage_error(&c, "--compile records steps in f32 or bf16: f16 scales the loss");
     if (fused && !strcmp(dtype, "f16"))
         return usage_error(&c, "--fuse-step keeps no gradients: --dtype f16 needs them to scale the loss");
     const cr_device *dev = device_named(device);
