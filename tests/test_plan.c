@@ -113,8 +113,8 @@ static void trains_alike(const cr_device *dev, cr_optim_kind kind, const char *p
 }
 
 TEST(training) {
-    const char *const passes[] = {NULL, "none", "update", "tile", "unused", "share"};
-    for (int i = 0; i < 6; i++) {
+    const char *const passes[] = {NULL, "none", "update", "chain", "tile", "unused", "share"};
+    for (int i = 0; i < 7; i++) {
         trains_alike(cr_cpu(), CR_ADAMW, passes[i]);
         trains_alike(cr_ref(), CR_ADAMW, passes[i]);
     }
@@ -220,6 +220,39 @@ static void clips_tiles(int n) {
     }
     for (int k = 0; k < 2; k++) cr_optim_free(opt[k]), cr_params_free(params[k]);
     cr_plan_free(plan);
+    cr_scope_end();
+}
+
+/* Params that change from run to run, of a program of the user's own, whose rows could join others as constants. */
+typedef struct changing { int number; double k; } changing;
+
+static cr_status next_param(cr_plan *p, void *ctx) {
+    changing *c = ctx;
+    c->k++;
+    cr_plan_set_params(p, c->number, &c->k);
+    return CR_OK;
+}
+
+TEST(changing_params) {
+    changing c = {.k = 2};
+    cr_scope_begin();
+    cr_program *times = cr_program_new("times", "x", "k", "y = x * k; y");
+    cr_tensor *x = cr_ones(CR_LIST(64, 64), CR_F32, cr_cpu()), *z = NULL;
+    OK(cr_record_begin(1, (const cr_tensor *const *)&x));
+    cr_tensor *y = cr_add(x, x);
+    OK(cr_program_update(times, 1, &y, (const cr_tensor *const *)&y, &c.k));
+    c.number = cr_record_params();
+    OK(cr_record_replay(next_param, &c, NULL));
+    y = cr_add(y, x);
+    cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+    CHECK(cr_item(cr_max(y, CR_ALL, false)) == 5, "2 2 + 1");
+    for (int run = 0; run < 3; run++) {
+        OK(cr_plan_run(p, (const cr_tensor *const *)&x, &z));
+        CHECK(cr_item(cr_max(z, CR_ALL, false)) == 2 * c.k + 1 && c.k == 3 + run, "run %d with %g gives %g", run, c.k,
+              cr_item(cr_max(z, CR_ALL, false)));
+    }
+    cr_plan_free(p);
+    cr_program_free(times);
     cr_scope_end();
 }
 
@@ -413,13 +446,22 @@ static cr_tensor *chain_of_host(cr_tensor *const *in) {          /* numbers of t
     return kept(cr_add(cr_mul(cr_exp(in[0]), cr_select(c, 0, 2)), in[1]));
 }
 
-static const struct { const char *name; chain run; bool tiled; } chains[] = {
-    {"transposed", chain_transposed, true}, {"numbers of the host", chain_of_host, true},
-    {"numbers", chain_numbers, true},   {"rows", chain_rows, true},   {"random", chain_random, true},
-    {"in place", chain_in_place, true}, {"casts", chain_casts, true},
+static cr_tensor *chain_written_across(cr_tensor *const *in) {   /* a writer out of step with an earlier reader */
+    cr_scope_begin();
+    cr_tensor *c = cr_contiguous(cr_transpose(in[0], 0, 1)), *z = cr_mul_scalar(c, 1.5);
+    if (cr_size(c, 0) == cr_size(c, 1)) cr_mul_(cr_transpose(c, 0, 1), z);
+    return kept(cr_add(c, z));
+}
+
+static const struct { const char *name; chain run; bool casts; } chains[] = {
+    {"transposed", chain_transposed, false}, {"numbers of the host", chain_of_host, false},
+    {"numbers", chain_numbers, false},   {"rows", chain_rows, false},   {"random", chain_random, false},
+    {"in place", chain_in_place, false}, {"casts", chain_casts, true},
+    {"written across", chain_written_across, true},
 };
 
-static void replay_chain(int i, int64_t rows, int64_t wide, int threads) {
+/* passes: "chain" leaves all of it to tiles. */
+static void replay_chain(int i, int64_t rows, int64_t wide, int threads, const char *passes) {
     const cr_device *cpu = cr_cpu();
     cr_generator *g = cr_generator_new((uint64_t)(rows + i));
     cr_scope_begin();
@@ -430,19 +472,24 @@ static void replay_chain(int i, int64_t rows, int64_t wide, int threads) {
         to[1] = cr_randn(CR_LIST(rows, 1), CR_F32, cpu, g);
         to[2] = cr_randn(CR_LIST(wide), CR_F32, cpu, g);
     }
+    OK(cr_switch_set("PLAN", passes));
     OK(cr_record_begin(3, (const cr_tensor *const *)in));
     cr_tensor *y = chains[i].run(in), *z = NULL;
     cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
     CHECK(p, "%s: %s", chains[i].name, cr_error());
-    if (rows * wide > 100000) CHECK((cr_plan_look(p).fused > 1) == chains[i].tiled, "%s: fused %d", chains[i].name,
-                                    cr_plan_look(p).fused);
+    OK(cr_switch_set("PLAN", NULL));
+    if (rows * wide > 100000 && passes)
+        CHECK(cr_plan_look(p).fused > 1, "%s: fused %d", chains[i].name, cr_plan_look(p).fused);
+    if (rows * wide > 100000 && !passes && !chains[i].casts)
+        CHECK(cr_plan_look(p).kernels < cr_plan_look(p).recorded, "%s: %d kernels", chains[i].name,
+              cr_plan_look(p).kernels);
     uint64_t seed, counter;
     cr_generator_get(cr_default_generator(), &seed, &counter);
     cr_tensor *want = chains[i].run(other);
     cr_generator_set(cr_default_generator(), seed, counter);
     OK(cr_set_num_threads(threads));
-    OK(cr_plan_run(p, (const cr_tensor *const *)other, &z));
-    if (z) cr_release(z);                           /* and once more: a run leaves nothing behind */
+    OK(cr_plan_run(p, (const cr_tensor *const *)in, &z));
+    if (z) cr_release(z);                           /* a run leaves nothing behind */
     cr_generator_set(cr_default_generator(), seed, counter);
     OK(cr_plan_run(p, (const cr_tensor *const *)other, &z));
     CHECK(z && same_bits(z, want), "%s (%lld, %lld), %d threads: the replay differs", chains[i].name, (long long)rows,
@@ -458,7 +505,10 @@ TEST(tiles) {
     const int before = cr_num_threads();
     for (int i = 0; i < (int)(sizeof chains / sizeof *chains); i++)
         for (int k = 0; k < 7; k++)
-            for (int threads = 1; threads <= 2; threads++) replay_chain(i, sizes[k][0], sizes[k][1], threads);
+            for (int threads = 1; threads <= 2; threads++) {
+                replay_chain(i, sizes[k][0], sizes[k][1], threads, NULL);
+                replay_chain(i, sizes[k][0], sizes[k][1], threads, "chain");
+            }
     OK(cr_set_num_threads(before));
 }
 

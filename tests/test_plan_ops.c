@@ -23,10 +23,16 @@ static const char *const reads_values[] = {
 typedef struct subject {
     const op_case *structured;                      /* or: */
     const elementwise_test *row; const cr_program *program;
+    bool between;                                   /* the row stands between two products */
 } subject;
 
 static cr_tensor *call(const subject *s, const cr_tensor *const *in) {
-    return s->structured ? s->structured->run(in) : s->row->call(in, s->row->params);
+    if (s->structured) return s->structured->run(in);
+    if (!s->between) return s->row->call(in, s->row->params);
+    const cr_tensor *own[4] = {in[0], in[1], in[2], in[3]};
+    if (s->program->rule != CR_RULE_WHERE) own[0] = cr_mul_scalar(in[0], 0.75);
+    cr_tensor *y = s->row->call(own, s->row->params);
+    return cr_mul(y, y);
 }
 
 static int inputs_of(const subject *s) {
@@ -155,8 +161,7 @@ TEST(structured) {
     CHECK(refused || ONE_IN > 1, "no op was refused");
 }
 
-TEST(elementwise) {
-    const spec shapes[3] = {{SHAPE(5, 83)}, {SHAPE(83)}, {SHAPE(5, 1)}};
+static void each_row(const spec shapes[3], bool between) {
     for (int d = 0; plan_device(d); d++)
         for (int i = 0; i < (int)(sizeof elementwise_tests / sizeof *elementwise_tests); i++)
             for (int k = 0; k < 3; k++) {
@@ -169,6 +174,11 @@ TEST(elementwise) {
                     if (j == 0 && p->rule == CR_RULE_WHERE) in[j].fill = MASK;
                 }
                 if (p->rule == CR_RULE_BITS || !test_sampled(i, ONE_IN) || (k && !test_sampled(i + k, 4))) continue;
-                replay(&(subject){.row = row, .program = p}, in, tried[k], plan_device(d), "row");
+                replay(&(subject){.row = row, .program = p, .between = between}, in, tried[k], plan_device(d), "row");
             }
 }
+
+TEST(elementwise) { each_row((const spec[]){{SHAPE(5, 83)}, {SHAPE(83)}, {SHAPE(5, 1)}}, false); }
+
+/* Large enough for one program of several rows. */
+TEST(chains) { each_row((const spec[]){{SHAPE(15, 83)}, {SHAPE(83)}, {SHAPE(15, 1)}}, true); }

@@ -14,7 +14,8 @@ static inline bool cr_opcode_divides(int op) {
     return op == CR_OP_DIV || op == CR_OP_FMOD || op == CR_OP_REM || op == CR_OP_FDIV || op == CR_OP_TDIV;
 }
 
-typedef struct cr_instr { uint8_t op; int16_t a, b, c; } cr_instr;       /* -1: operand not used */
+/* op: a cr_opcode; in plans of the cpu CR_OP_COUNT + k is the compiled loop k.  -1: operand not used */
+typedef struct cr_instr { int16_t op, a, b, c; } cr_instr;
 
 typedef enum cr_rule {                              /* the compute and result dtypes, from the inputs' promoted dtype
                                                      * p */

@@ -16,7 +16,7 @@ static bool listed(const char *text, const char *name) {
     return false;
 }
 
-static const char *const passes[] = {"unused", "update", "tile", "share", NULL};
+static const char *const passes[] = {"unused", "update", "chain", "tile", "share", NULL};
 
 static cr_status check_switch(const char *text) {
     for (const char *at = text; at && *at; ) {
@@ -26,7 +26,7 @@ static cr_status check_switch(const char *text) {
         for (int i = 0; passes[i]; i++) found |= strlen(passes[i]) == n && !memcmp(at, passes[i], n);
         if (!found)
             return cr_fail(CR_BAD_VALUE, "switch_set",
-                           "CHAINRULE_PLAN lists passes to leave out, unused, update, tile, share, or is none; not "
+                           "CHAINRULE_PLAN lists passes to leave out, unused, update, chain, tile, share, or is none; not "
                            "'%.60s'", text);
         at += n + (end != NULL);
     }
@@ -176,6 +176,7 @@ cr_status cr_plan_prepare(cr_plan *p) {
     p->recorded = p->n_steps;
     if (cr_pass_on("unused")) status = cr_pass_unused(p);
     if (status == CR_OK && cr_pass_on("update")) status = cr_pass_update(p);
+    if (status == CR_OK && cr_pass_on("chain")) status = cr_pass_chain(p);
     if (status == CR_OK && cr_pass_on("tile")) status = cr_pass_tile(p);
     if (status == CR_OK) status = cr_pass_arena(p);
     return status == CR_OK ? finish(p) : status;
@@ -196,7 +197,7 @@ void cr_plan_release(cr_plan *p) {
     for (int i = 0; i < p->n_updates; i++) free(p->updates[i]);
     for (int i = 0; i < p->n_draws; i++) cr_generator_free(p->draws[i].g);
     free(p->steps), free(p->buffers), free(p->inputs), free(p->outputs), free(p->leaves), free(p->draws);
-    free(p->callbacks), free(p->updates), free(p->update_sizes), free(p->cotangents), free(p->captured);
+    free(p->callbacks), free(p->updates), free(p->update_sizes), free(p->live), free(p->cotangents), free(p->captured);
     free(p->gradients), free(p->ref_start), free(p->refs_of), free(p->args_at), free(p->draw_refs);
     free(p->grad_outputs);
     cr_mutex_free(p->lock);
@@ -206,7 +207,7 @@ void cr_plan_release(cr_plan *p) {
 void cr_plan_free(cr_plan *p) { if (p) cr_plan_release(p); }
 
 void cr_plan_set_params(cr_plan *p, int i, const double *params) {
-    if (p && params && i >= 0 && i < p->n_updates)
+    if (p && params && i >= 0 && i < p->n_updates && p->live[i])
         memcpy(p->updates[i], params, sizeof *params * (size_t)p->update_sizes[i]);
 }
 

@@ -123,6 +123,7 @@ struct cr_plan {
     int n_draws; cr_draw *draws;
     int n_callbacks; cr_callback *callbacks;
     int n_updates; double **updates; int *update_sizes;         /* params of recorded updates, in order */
+    bool *live;                                     /* of each: may cr_plan_set_params change them? */
     /* differentiable plans: cotangents in, gradients of inputs and captured leaves out */
     int n_cotangents; cr_result *cotangents;        /* one for each output */
     int n_captured; cr_tensor **captured;           /* leaves from outside; retained */
@@ -164,6 +165,7 @@ void cr_plan_uses(cr_plan *p);                      /* first and last of each bu
 void cr_plan_remove(cr_plan *p, int i);             /* step i */
 cr_status cr_pass_unused(cr_plan *p);               /* steps whose results nothing reads */
 cr_status cr_pass_update(cr_plan *p);               /* updates inside the product that makes the gradient */
+cr_status cr_pass_chain(cr_plan *p);                /* elementwise kernels of the cpu as one program */
 cr_status cr_pass_tile(cr_plan *p);                 /* groups that run tile by tile */
 cr_status cr_pass_arena(cr_plan *p);                /* a place for each temporary */
 bool      cr_pass_on(const char *name);             /* CHAINRULE_PLAN: "-tile,-update" switches off; "none" all */

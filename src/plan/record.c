@@ -235,16 +235,18 @@ static bool own_params(recording *r, cr_step *s) {
     const cr_walk *walks = walks_of(s, &n);
     const int count = n ? walks[0].program->n_param : 0;
     if (!count) return true;
-    int room = r->update_room;
+    int room = r->update_room, also = r->update_room;
     double *own = malloc((size_t)count * sizeof *own);
     if (!own || !GROW(p->updates, p->n_updates, &r->update_room) ||
-        !grow((void **)&p->update_sizes, p->n_updates, &room, sizeof *p->update_sizes)) {
+        !grow((void **)&p->update_sizes, p->n_updates, &room, sizeof *p->update_sizes) ||
+        !grow((void **)&p->live, p->n_updates, &also, sizeof *p->live)) {
         free(own);
         return false;
     }
     memcpy(own, walks[0].params, (size_t)count * sizeof *own);
     for (int64_t i = 0; i < n; i++) ((cr_walk *)(uintptr_t)&walks[i])->params = own;
     p->update_sizes[p->n_updates] = count;
+    p->live[p->n_updates] = false;
     p->updates[p->n_updates] = own;
     s->update = r->last_update = p->n_updates++;
     return true;
@@ -557,7 +559,12 @@ cr_status cr_record_host(int n, const cr_tensor *const *in, int n_out, cr_tensor
     return status;
 }
 
-int cr_record_params(void) { return mine ? mine->last_update : -1; }
+int cr_record_params(void) {
+    recording *r = mine;
+    if (!r || r->last_update < 0) return -1;
+    r->plan->live[r->last_update] = true;
+    return r->last_update;
+}
 
 /* ---- end: outputs, and the backward pass where they are in a graph */
 

@@ -228,7 +228,8 @@ static void run_fused(const range *r, int64_t first, int64_t n, int64_t padded) 
 }
 
 static void run_instruction(const range *r, int op, void *y, const void *a, const void *b, const void *c, int64_t n) {
-    if (r->lane == CR_LANE_F32) r->k->f32[op](y, a, b, c, n);
+    if (op >= CR_OP_COUNT) r->k->fused[op - CR_OP_COUNT](&(float *){y}, (const float *const[]){a, b, c}, NULL, n);
+    else if (r->lane == CR_LANE_F32) r->k->f32[op](y, a, b, c, n);
     else if (r->lane == CR_LANE_F64) r->k->f64[op](y, a, b, c, n);
     else {
         if (cr_opcode_divides(op) && r->lane != CR_LANE_BOOL)
@@ -412,7 +413,8 @@ static cr_status check(const cr_walk *w) {
     const cr_program *p = w->program;
     for (int k = 0; k < p->n_instr; k++) {
         int op = p->instr[k].op;
-        bool known = w->compute == CR_F32 ? cr_cpu_vec()->blocks->f32[op] != NULL
+        bool known = op >= CR_OP_COUNT    ? w->compute == CR_F32 && op - CR_OP_COUNT < cr_cpu_vec()->blocks->n_fused
+                   : w->compute == CR_F32 ? cr_cpu_vec()->blocks->f32[op] != NULL
                    : w->compute == CR_F64 ? cr_cpu_vec()->blocks->f64[op] != NULL
                    : cr_cpu_vec()->integers->of[w->compute][op] != NULL;
         if (!known) return cr_fail(CR_BAD_TYPE, p->name, "is not defined for %s", cr_dtype_name(w->compute));
