@@ -218,7 +218,9 @@ def main() -> None:
     turns = Turns(open_library, libraries, o)
     for name in names:
         without = ("jax",) * (name == GPT2)  # step_jax.py has it
-        rows.append({"name": name, "ms": turns.least(name, "run", SECONDS.get(name, 0.4), ROUNDS.get(name, 7), without)})
+        rows.append(
+            {"name": name, "ms": turns.least(name, "run", SECONDS.get(name, 0.4), ROUNDS.get(name, 7), without)}
+        )
     turns.end()
     memory: dict[str, int] = {}
     for library in libraries if GPT2 in names and not o.no_memory else ():

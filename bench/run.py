@@ -58,6 +58,7 @@ PARTS = (
     "conv",
     "pool",
     "scripts",
+    "compile",
     "sizes",
     "fused",
     "generation",
@@ -1156,6 +1157,43 @@ class Bench:
             self.compare("its memory", peaks["chainrule"], some(peaks, "PyTorch"), 1)
         self.say("")
 
+    def compile(self) -> None:
+        self.say(
+            "## Recorded steps",
+            "",
+            f"Milliseconds of {self.clock()} on {self.threads} thread{'s' * (self.threads > 1)}, the least of rounds in"
+            " turn, from Python: the same lines op by op and compiled (`cr.compile`,",
+            "`torch.compile`, `jax.jit`). Elementwise steps are of 4 M elements; `bench/compile.py` has the lines.",
+            "",
+        )
+        got = self.turns("compile.py")
+        if not got:
+            self.say("Failed.", "")
+            return
+        self.data["compile"] = got
+        libraries = list(got["rows"][0]["ms"])
+        number = lambda ms: "" if ms is None else f"{ms:.1f}" if ms > 100 else f"{ms:.3f}"
+        rows = [[r["name"], *(number(r["ms"].get(library)) for library in libraries)] for r in got["rows"]]
+        self.say(table(["ms", *got["versions"]], rows), "")
+        ours = "chainrule compiled"
+        speeds = []
+        for r in got["rows"]:
+            ms, name = r["ms"], r["name"]
+            peers = {library: t for library, t in ms.items() if not library.startswith("chainrule")}
+            if name.startswith(("two moons", "GPT-2")):
+                self.say(f"* {name}, against the step op by op: {verdict(ms[ours] / ms['chainrule'], 0.5)}.")
+            self.compare(name, ms[ours], peers, 0.2 if name.startswith("two moons") else 1)
+            if peers and not name.startswith(("two moons", "GPT-2")):
+                speeds.append(min(peers.values()) / ms[ours])
+        if speeds:
+            mean = statistics.geometric_mean(speeds)
+            self.say(f"* Elementwise steps, geometric mean against the best peer of each: {1 / mean:.2f}x the time.")
+        if got["memory"]:
+            each = ", ".join(f"{library} {peak / 1e6:.0f}" for library, peak in got["memory"].items())
+            self.say(f"* Peak memory of GPT-2's step, MB beyond the process before: {each}.")
+            self.compare("its memory", got["memory"][ours], some(got["memory"], "torch", "torch compiled"), 0.8)
+        self.say("")
+
     # ---- every op
 
     def everyday(self) -> None:
@@ -1450,6 +1488,7 @@ def main() -> int:
         "conv": b.conv,
         "pool": b.pool,
         "scripts": b.scripts,
+        "compile": b.compile,
         "sizes": b.product_sizes,
         "fused": b.fused,
         "generation": b.generation,

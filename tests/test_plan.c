@@ -215,7 +215,8 @@ static void clips_tiles(int n) {
             cr_scope_end();
             if (k && step == 1) plan = cr_record_end(0, NULL);
         }
-        for (int i = 0; i < n; i++) CHECK(same_bits(w[0][i], w[1][i]), "parameter %d of %d differs in step %d", i, n, step);
+        for (int i = 0; i < n; i++)
+            CHECK(same_bits(w[0][i], w[1][i]), "parameter %d of %d differs in step %d", i, n, step);
         cr_scope_end();
     }
     for (int k = 0; k < 2; k++) cr_optim_free(opt[k]), cr_params_free(params[k]);
@@ -281,7 +282,8 @@ TEST(host_steps) {
     const cr_device *cpu = cr_cpu();
     counted c = {0};
     cr_scope_begin();
-    cr_tensor *x = cr_from((float[]){1, 2, 3}, CR_LIST(3), CR_F32, cpu), *out = cr_zeros(0, NULL, CR_F64, cpu), *y = NULL;
+    cr_tensor *x = cr_from((float[]){1, 2, 3}, CR_LIST(3), CR_F32, cpu), *y = NULL;
+    cr_tensor *out = cr_zeros(0, NULL, CR_F64, cpu);
     for (int recorded = 0; recorded < 2; recorded++) {
         if (recorded) OK(cr_record_begin(1, (const cr_tensor *const *)&x));
         cr_tensor *total = cr_sum(x, CR_ALL, false), *most = cr_max(x, CR_ALL, false);

@@ -376,7 +376,8 @@ int cli_bench(int argc, char **argv) {
     };
     const command c = {
         "bench",
-        "[--only PART] [--fuse-step] [--compile] [--quick] [--json] [--dtype f32|bf16|f16] [--device NAME] [--threads N]",
+        "[--only PART] [--fuse-step] [--compile] [--quick] [--json] [--dtype f32|bf16|f16] [--device NAME] "
+        "[--threads N]",
         "Measures training steps, products, attention and elementwise operations.",
         options,
         sizeof options / sizeof *options,

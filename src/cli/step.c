@@ -36,7 +36,8 @@ static cr_status add_gradients(run *r, int64_t i, cr_tensor **each) {
     if (each[i]) cr_keep(each[i]);
     if (status == CR_OK && i == r->s->accumulate - 1)
         status = cr_record_host((int)r->s->accumulate, (const cr_tensor *const *)each, 0, NULL, note_losses, r, NULL);
-    if (status == CR_OK) status = r->s->fuse_step ? cr_optim_backward(r->optim, scaled) : cr_backward(scaled, CR_NONE, NULL);
+    if (status == CR_OK)
+        status = r->s->fuse_step ? cr_optim_backward(r->optim, scaled) : cr_backward(scaled, CR_NONE, NULL);
     cr_scope_end();
     return status;
 }

@@ -214,8 +214,8 @@ static bool together(const cr_slot *a, const cr_slot *b) {
     return a->steps == b->steps || !a->update->corrected;
 }
 
-/* ---- recorded steps: each replay counts a step, and takes the options as they are then.  A step with clipped gradients
- * does so when the host has found the factor, else before the replay */
+/* ---- recorded steps: each replay counts a step, and takes the options as they are then.  A step with clipped
+ * gradients does so when the host has found the factor, else before the replay */
 typedef struct replay {
     cr_optim *opt;
     int64_t n, n_slots, *slots;                     /* slots that step */

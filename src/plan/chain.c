@@ -1,5 +1,5 @@
-/* chain.c - the pass that joins elementwise kernels of the cpu into one: a program that holds the values between them in
- * blocks in the first cache, and writes only what is read elsewhere.
+/* chain.c - the pass that joins elementwise kernels of the cpu into one: a program that holds the values between them
+ * in blocks in the first cache, and writes only what is read elsewhere.
  *
  * A row that runs as one compiled loop stays that loop, as one instruction (program.h), so the bits stay. */
 #include "plan.h"
@@ -57,7 +57,8 @@ static bool qualifies(const cr_plan *p, const cr_step *s) {
     return true;
 }
 
-/* The walk's shape becomes the chain's, or is it already that?  A walk of one axis takes any shape of as many elements. */
+/* Does the walk have the chain's shape, or can one of both take the other's?  One axis takes any shape of as many
+ * elements. */
 static bool same_space(chain *c, const cr_walk *w) {
     if (c->numel != w->numel || c->compute != w->compute) return false;
     if (w->ndim == 1) return true;
@@ -183,8 +184,8 @@ static bool join(chain *c, int i) {
     const cr_walk *w = walk_of(s);
     const cr_program *p = w->program;
     if (c->n && !same_space(c, w)) return false;
-    if (c->n == LINKS || c->n_instr + c->n_const + p->n_instr + p->n_param + p->n_const + 1 > MOST_VALUES - CR_MAX_INPUTS)
-        return false;
+    const int values_more = p->n_instr + p->n_param + p->n_const + 1;
+    if (c->n == LINKS || c->n_instr + c->n_const + values_more > MOST_VALUES - CR_MAX_INPUTS) return false;
     chain next = *c;
     if (!c->n) {
         next.compute = w->compute, next.numel = w->numel, next.ndim = w->ndim;

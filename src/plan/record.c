@@ -540,10 +540,10 @@ cr_status cr_record_host(int n, const cr_tensor *const *in, int n_out, cr_tensor
                          void *ctx, void (*done)(void *ctx)) {
     static const char op[] = "record_host";
     bool noted = false;
-    cr_status status = !f                                            ? cr_fail_null(op, "the function")
-                       : n < 0 || n_out < 0                          ? cr_fail(CR_BAD_VALUE, op, "fewer than no tensors")
-                       : (n && !in) || (n_out && !out)               ? cr_fail_null(op, "the tensors")
-                                                                     : CR_OK;
+    cr_status status = CR_OK;
+    if (!f) status = cr_fail_null(op, "the function");
+    else if (n < 0 || n_out < 0) status = cr_fail(CR_BAD_VALUE, op, "fewer than no tensors");
+    else if ((n && !in) || (n_out && !out)) status = cr_fail_null(op, "the tensors");
     const cr_tensor **tensors = status == CR_OK ? malloc(sizeof *tensors * (size_t)(n + n_out + 1)) : NULL;
     cr_host_work *w = status == CR_OK ? malloc(cr_host_bytes(n, n_out)) : NULL;
     if (status == CR_OK && (!tensors || !w)) status = no_memory();

@@ -346,7 +346,8 @@ static int64_t large_walks(const cr_step *s) {
 
 static cr_status walks_into(const cr_step *s, int64_t count, const cr_walk *walks, cr_step *to) {
     *to = (cr_step){.kind = CR_STEP_KERNEL, .run = s->run};
-    cr_status status = cr_step_fill(to, CR_KERNEL_elementwise, &(cr_elementwise_args){walks, count}, cr_same_number, NULL);
+    cr_status status =
+        cr_step_fill(to, CR_KERNEL_elementwise, &(cr_elementwise_args){walks, count}, cr_same_number, NULL);
     to->update = s->update;
     if (status != CR_OK || !s->name) return status;
     const size_t room = strlen(s->name) + 1;
