@@ -51,6 +51,7 @@ typedef struct cr_plan_info {
 } cr_plan_info;
 cr_plan_info cr_plan_look(const cr_plan *p);
 char     *cr_plan_text(const cr_plan *p);   /* one line a kernel: name, op, shapes, bytes; free() */
+char     *cr_plan_dot(const cr_plan *p);    /* kernels and tensors in graphviz' language; free() */
 
 /* ---- work of the host inside a step: between the kernels before it and those behind it */
 typedef cr_status (*cr_host_step)(cr_plan *p, void *ctx, const double *numbers, double *results);

@@ -147,16 +147,15 @@ class _Compiled:
             raise _core.Error(why)
         warnings.warn(f"compile: {_name(self.f)} runs without a plan: {why}", stacklevel=4)
 
+    def lacks(self) -> str:
+        """Why there is no plan of the signature that was called last; empty: there is one."""
+        if self.last is None or (self.last.plan is None and not self.last.refused):
+            return "no plan: the function has not been called twice with one signature"
+        return self.last.refused and f"no plan: {self.last.refused}"
+
     def explain(self) -> str:
         """The plan of the signature that was called last, one line a kernel; also printed."""
-        found = self.last
-        text = (
-            "no plan: the function has not been called twice with one signature"
-            if found is None or (found.plan is None and not found.refused)
-            else f"no plan: {found.refused}"
-            if found.refused
-            else _core._plan_text(found.plan)
-        )
+        text = self.lacks() or _core._plan_text(self.last and self.last.plan)
         print(text)
         return text
 
@@ -246,4 +245,5 @@ def compile(  # noqa: A001, PyTorch's name
         return compiled(*args, **kwargs)
 
     step.explain = compiled.explain  # type: ignore[attr-defined]
+    step._compiled = compiled  # type: ignore[attr-defined]
     return step

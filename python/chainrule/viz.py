@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     _Points = list[tuple[float, float]]
     _Rows = list[tuple[int, dict[str, Any]]]
 
-__all__ = ["boundary", "curves", "graph", "progress"]
+__all__ = ["boundary", "curves", "graph", "plan", "progress"]
 
 # Distinct for readers with colour blindness too (Okabe and Ito, 2008); src/cli/curve.c has the same.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7a5ea8")
@@ -69,6 +69,25 @@ def graph(
         picture.node(name, f"<{label}>", color="#c00000" if odd else line, fillcolor=fill, penwidth="3" if odd else "1")
         picture.edges((ids[before], name) for before in _inputs(node))
     return picture
+
+
+def plan(step: Any, format: str = "svg", *, limit: int = 500) -> Any:
+    """The plan of a compiled function or module for the signature that was called last, as a ``graphviz.Source``.
+
+    A node is a kernel, with its op and what it writes; tensors from outside and inputs are blue, kernels that write
+    results or parameters are orange, and a frame holds kernels that run tile by tile.  ValueError: there is no plan,
+    or it has more than ``limit`` kernels.  TypeError: ``step`` was not made by ``compile``."""
+    import graphviz
+
+    compiled = getattr(step, "__dict__", {}).get("_compiled")
+    if compiled is None:
+        raise TypeError(f"plan(): what compile returns, not {type(step).__name__}")
+    if why := compiled.lacks():
+        raise ValueError(f"plan(): {why}")
+    found = compiled.last.plan
+    if (kernels := _core._plan_info(found)[1]) > limit:
+        raise ValueError(f"plan(): {kernels} kernels, more than {limit}; compile a part, or give a larger limit")
+    return graphviz.Source(_core._plan_dot(found), format=format)
 
 
 def _flat(x: Any) -> Iterator[Any]:

@@ -81,13 +81,16 @@ PyObject *api__plan_run(const arg *a) {
     return list;
 }
 
-PyObject *api__plan_text(const arg *a) {
+static PyObject *plan_text(const arg *a, char *(*write)(const cr_plan *p)) {
     const cr_plan *p = plan_of(a[0].o);
-    char *text = p ? cr_plan_text(p) : NULL;
+    char *text = p ? write(p) : NULL;
     PyObject *result = text ? PyUnicode_FromString(text) : p ? raise_error() : NULL;
     free(text);
     return result;
 }
+
+PyObject *api__plan_text(const arg *a) { return plan_text(a, cr_plan_text); }
+PyObject *api__plan_dot(const arg *a) { return plan_text(a, cr_plan_dot); }
 
 /* kernels recorded, kernels, fused, calls, escaped, bytes of the arena, of temporaries, from outside */
 PyObject *api__plan_info(const arg *a) {

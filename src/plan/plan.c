@@ -252,34 +252,48 @@ static void write_text(writer *w, const char *format, ...) {
     w->n += n;
 }
 
+static char *finish_text(writer *w, const char *op) {
+    if (!w->failed) return w->text;
+    free(w->text);
+    return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
+}
+
 static const char *short_dtype(cr_dtype dt) {
     static const char *const names[CR_DTYPES] = {"bool", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64",
                                                  "f16", "bf16", "f32", "f64"};
     return names[dt];
 }
 
-/* "w4 f32 (256, 768)": the letter says where it is, the number which one */
-static void write_operand(writer *w, const cr_plan *p, const cr_step *s, const cr_operand *o, const cr_walk *walk) {
+static char letter_of(const cr_plan *p, int buffer) {
     static const char letters[] = {[CR_BUFFER_OUTSIDE] = 'p', [CR_BUFFER_CONSTANT] = 'c', [CR_BUFFER_TEMPORARY] = 't',
                                    [CR_BUFFER_INPUT] = 'x', [CR_BUFFER_OUTPUT] = 'y'};
+    return letters[p->buffers[buffer].kind];
+}
+
+/* "t4 f32(256, 768)": the letter says where it is, the number which one */
+static void write_operand(writer *w, const cr_plan *p, const cr_step *s, const cr_operand *o) {
+    const cr_walk *walk = s->kernel == CR_KERNEL_elementwise ? cr_step_walks(s)->walks : NULL;
     const cr_array *a = o->walk ? NULL : cr_step_array(s, o);
     const cr_dtype dt = o->walk ? cr_step_arg(s, o)->dtype : a->dtype;
-    write_text(w, " %s%c%d %s%s", o->use == CR_READS ? "" : o->use == CR_WRITES ? "=" : "+=",
-               letters[p->buffers[o->buffer].kind], o->buffer, short_dtype(dt),
+    write_text(w, "%c%d %s%s", letter_of(p, o->buffer), o->buffer, short_dtype(dt),
                a ? cr_shape_text(a->ndim, a->shape).s : walk ? cr_shape_text(walk->ndim, walk->shape).s : "");
 }
 
+static const char *kind_of(const cr_step *s) {
+    return s->kind == CR_STEP_UPLOAD     ? "upload"
+           : s->kind == CR_STEP_TRANSFER ? "transfer"
+           : s->kind == CR_STEP_HOST     ? "host"
+                                         : cr_kernel_name(s->kernel);
+}
+
 static void write_step(writer *w, const cr_plan *p, const cr_step *s, const char *indent) {
-    const char *kernel = s->kind == CR_STEP_UPLOAD     ? "upload"
-                         : s->kind == CR_STEP_TRANSFER ? "transfer"
-                         : s->kind == CR_STEP_HOST     ? "host"
-                                                       : cr_kernel_name(s->kernel);
-    const cr_walk *walk = s->kernel == CR_KERNEL_elementwise ? cr_step_walks(s)->walks : NULL;
     int64_t bytes = 0;
-    write_text(w, "%s%-16s %-24s", indent, kernel, s->name ? s->name : "");
+    write_text(w, "%s%-16s %-24s", indent, kind_of(s), s->name ? s->name : "");
     for (int i = 0; i < s->n_operands; i++) {
         bytes += s->operands[i].high - s->operands[i].low;
-        if (i < 8) write_operand(w, p, s, &s->operands[i], walk);
+        if (i >= 8) continue;
+        write_text(w, " %s", s->operands[i].use == CR_READS ? "" : s->operands[i].use == CR_WRITES ? "=" : "+=");
+        write_operand(w, p, s, &s->operands[i]);
     }
     write_text(w, "%s, %.3g KB\n", s->n_operands > 8 ? " ..." : "", (double)bytes / 1024);
 }
@@ -299,7 +313,55 @@ char *cr_plan_text(const cr_plan *p) {
         write_text(&w, "  by tiles of %lld of %lld elements:\n", (long long)s->group->tile, (long long)s->group->numel);
         for (int k = 0; k < s->group->n; k++) write_step(&w, p, &s->group->steps[k], "    ");
     }
-    if (!w.failed) return w.text;
-    free(w.text);
-    return cr_fail(CR_NO_MEMORY, "plan_text", "out of memory"), NULL;
+    return finish_text(&w, "plan_text");
+}
+
+/* ---- a picture: a node for each kernel, and for each tensor that none of them has written before it is read */
+static void draw_step(writer *w, const cr_plan *p, const cr_step *s, int number, int *from) {
+    for (int i = 0; i < s->n_operands; i++) {
+        const cr_operand *o = &s->operands[i];
+        if (!(o->use & CR_READS)) continue;
+        if (from[o->buffer] < 0) {
+            write_text(w, "  b%d [label=\"", o->buffer);
+            write_operand(w, p, s, o);
+            write_text(w, "\", color=\"#0072b2\", fillcolor=\"#dcebf6\"];\n  b%d -> k%d;\n", o->buffer, number);
+        } else if (from[o->buffer] != number) {
+            write_text(w, "  k%d -> k%d;\n", from[o->buffer], number);
+        }
+    }
+    write_text(w, "  k%d [label=\"%s", number, kind_of(s));
+    if (s->name && strcmp(s->name, kind_of(s))) write_text(w, "\\n%s", s->name);
+    bool result = false;
+    for (int i = 0; i < s->n_operands; i++) {
+        const cr_operand *o = &s->operands[i];
+        if (!(o->use & CR_WRITES)) continue;
+        from[o->buffer] = number;
+        result |= p->buffers[o->buffer].kind != CR_BUFFER_TEMPORARY;
+        if (i >= 8) continue;
+        write_text(w, "\\n");
+        write_operand(w, p, s, o);
+    }
+    write_text(w, "\"%s];\n", result ? ", color=\"#d55e00\", fillcolor=\"#fbe6d9\"" : "");
+}
+
+char *cr_plan_dot(const cr_plan *p) {
+    if (!p) return cr_fail_null("plan_dot", "the plan"), NULL;
+    int *from = malloc(sizeof *from * (size_t)(p->n_buffers + 1)), number = 0;
+    if (!from) return cr_fail(CR_NO_MEMORY, "plan_dot", "out of memory"), NULL;
+    for (int i = 0; i < p->n_buffers; i++) from[i] = -1;
+    writer w = {0};
+    write_text(&w, "digraph plan {\n  rankdir=LR; nodesep=0.15; ranksep=0.35;\n"
+                   "  node [shape=box, style=\"rounded,filled\", fillcolor=white, color=\"#98a2b3\", fontsize=11,\n"
+                   "        fontname=\"Helvetica,Arial,sans-serif\", height=0.3, margin=\"0.12,0.06\"];\n"
+                   "  edge [color=\"#98a2b3\", arrowsize=0.6];\n");
+    for (int i = 0; i < p->n_steps; i++) {
+        const cr_group *g = p->steps[i].group;
+        if (g) write_text(&w, "  subgraph cluster%d { label=\"by tiles\"; fontsize=11; color=\"#98a2b3\";", number);
+        for (int k = 0; g && k < g->n; k++) write_text(&w, " k%d;", number + k);
+        if (g) write_text(&w, " }\n");
+        for (int k = 0; k < (g ? g->n : 1); k++) draw_step(&w, p, g ? &g->steps[k] : &p->steps[i], number++, from);
+    }
+    write_text(&w, "}\n");
+    free(from);
+    return finish_text(&w, "plan_dot");
 }

@@ -73,6 +73,43 @@ def test_graph_of_tensors(device: str) -> None:
     assert len(several) == len(nodes) and [colour for _, colour in several.values()].count(cr.viz.COLOURS[1]) == 3
 
 
+def test_plan() -> None:
+    model = nn.Sequential(nn.Linear(64, 512), nn.GELU())
+    opt = cr.optim.AdamW(model.parameters())
+
+    @cr.compile(fullgraph=True)
+    def step(x: Any) -> Any:
+        loss = model(x).softmax(-1).square().sum()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        opt.step()
+        opt.zero_grad()
+        return loss.detach()
+
+    with pytest.raises(ValueError, match="has not been called twice"):
+        cr.viz.plan(step)
+    for _ in range(2):
+        step(cr.randn(100, 64))
+    text = cr.viz.plan(step).source
+    lines = step.explain().splitlines()
+    kernels = [line for line in lines[1:] if "by tiles" not in line]
+    assert len(re.findall(r"^  k\d+ \[label", text, re.MULTILINE)) == len(kernels) > 5
+    assert text.count("subgraph") == len(lines) - 1 - len(kernels) > 0
+    for name in ("linear", "host", "adamw", "f32(100, 512)", "x0 f32(100, 64)"):
+        assert name in text, name
+    edges = [tuple(edge) for edge in re.findall(r"^  (\w+) -> (k\d+);", text, re.MULTILINE)]
+    named = set(re.findall(r"^  (\w+) \[label", text, re.MULTILINE))
+    assert edges and {end for edge in edges for end in edge} <= named
+    fast = cr.compile(nn.Linear(2, 2))
+    for _ in range(2):
+        fast(cr.ones(1, 2))
+    assert "digraph" in cr.viz.plan(fast).source
+    with pytest.raises(ValueError, match="more than 2"):
+        cr.viz.plan(step, limit=2)
+    with pytest.raises(TypeError, match="what compile returns, not function"):
+        cr.viz.plan(lambda x: x)
+
+
 def test_graph_of_a_module_names_its_parameters() -> None:
     model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     text = shown(model(cr.randn(5, 4)), params=dict(model.named_parameters()))
