@@ -113,8 +113,8 @@ static void trains_alike(const cr_device *dev, cr_optim_kind kind, const char *p
 }
 
 TEST(training) {
-    const char *const passes[] = {NULL, "none", "update", "chain", "tile", "unused", "share"};
-    for (int i = 0; i < 7; i++) {
+    const char *const passes[] = {NULL, "none", "common", "update", "chain", "tile", "unused", "share"};
+    for (int i = 0; i < 8; i++) {
         trains_alike(cr_cpu(), CR_ADAMW, passes[i]);
         trains_alike(cr_ref(), CR_ADAMW, passes[i]);
     }
@@ -512,6 +512,79 @@ TEST(tiles) {
                 replay_chain(i, sizes[k][0], sizes[k][1], threads, "chain");
             }
     OK(cr_set_num_threads(before));
+}
+
+/* ---- work that is done twice */
+typedef struct twice { const char *name; cr_tensor *(*run)(cr_tensor *const *in); int kernels; } twice;
+
+static cr_tensor *twice_exp(cr_tensor *const *in) {              /* 3 of 4 */
+    cr_scope_begin();
+    return kept(cr_add(cr_sin(cr_exp(in[0])), cr_exp(in[0])));
+}
+
+static cr_tensor *twice_with_numbers(cr_tensor *const *in) {     /* other numbers: 4 of 5 */
+    cr_scope_begin();
+    cr_tensor *a = cr_clamp(in[0], -1, 1), *b = cr_clamp(in[0], -1, 1), *c = cr_clamp(in[0], -1, 2);
+    return kept(cr_sub(cr_mul(a, b), c));
+}
+
+static cr_tensor *twice_changed(cr_tensor *const *in) {          /* what is read changes between: all 5 */
+    cr_scope_begin();
+    cr_tensor *x = cr_sin(in[0]), *a = cr_exp(x);
+    cr_mul_(x, cr_scalar(-1));
+    return kept(cr_sub(a, cr_exp(x)));
+}
+
+static cr_tensor *twice_written(cr_tensor *const *in) {          /* one of both changes later: all 4 */
+    cr_scope_begin();
+    cr_tensor *a = cr_exp(in[0]), *b = cr_exp(in[0]);
+    cr_mul_(a, cr_scalar(-1));
+    return kept(cr_sub(a, b));
+}
+
+static cr_tensor *twice_drawn(cr_tensor *const *in) {            /* random numbers are never the same */
+    cr_scope_begin();
+    cr_generator *g = cr_default_generator();
+    return kept(cr_sub(cr_rand(CR_LIST(5, 7), CR_F32, cr_device_of(in[0]), g),
+                       cr_rand(CR_LIST(5, 7), CR_F32, cr_device_of(in[0]), g)));
+}
+
+static cr_tensor *twice_products(cr_tensor *const *in) {         /* 3 of 4, and a result that is returned */
+    cr_scope_begin();
+    cr_tensor *y = cr_matmul(in[0], in[1]);
+    return kept(cr_add(cr_exp(cr_matmul(in[0], in[1])), y));
+}
+
+TEST(common) {
+    static const twice cases[] = {{"exp", twice_exp, 3}, {"numbers", twice_with_numbers, 4},
+                                  {"changed", twice_changed, 5}, {"written", twice_written, 4},
+                                  {"drawn", twice_drawn, 3}, {"products", twice_products, 3}};
+    const cr_device *const devices[] = {cr_cpu(), cr_ref()};
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+            cr_scope_begin();
+            cr_generator *g = cr_generator_new(5);
+            cr_tensor *in[2][2], *z = NULL;
+            for (int k = 0; k < 2; k++) {
+                in[k][0] = cr_randn(CR_LIST(5, 7), CR_F32, devices[d], g);
+                in[k][1] = cr_randn(CR_LIST(7, 7), CR_F32, devices[d], g);
+            }
+            OK(cr_record_begin(2, (const cr_tensor *const *)in[0]));
+            cr_tensor *y = cases[i].run(in[0]);
+            cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+            uint64_t seed, counter;
+            cr_generator_get(cr_default_generator(), &seed, &counter);
+            cr_tensor *want = cases[i].run(in[1]);
+            cr_generator_set(cr_default_generator(), seed, counter);
+            OK(cr_plan_run(p, (const cr_tensor *const *)in[1], &z));
+            CHECK(z && same_bits(z, want), "%s: the replay differs", cases[i].name);
+            CHECK(cr_plan_look(p).kernels == cases[i].kernels, "%s: %d kernels of %d, not %d", cases[i].name,
+                  cr_plan_look(p).kernels, cr_plan_look(p).recorded, cases[i].kernels);
+            cr_plan_free(p);
+            cr_generator_free(g);
+            cr_scope_end();
+            test_ran_on(devices[d]);
+        }
 }
 
 /* ---- what cannot be recorded or replayed */

@@ -16,7 +16,7 @@ static bool listed(const char *text, const char *name) {
     return false;
 }
 
-static const char *const passes[] = {"unused", "update", "chain", "tile", "share", NULL};
+static const char *const passes[] = {"unused", "common", "update", "chain", "tile", "share", NULL};
 
 static cr_status check_switch(const char *text) {
     for (const char *at = text; at && *at; ) {
@@ -26,8 +26,8 @@ static cr_status check_switch(const char *text) {
         for (int i = 0; passes[i]; i++) found |= strlen(passes[i]) == n && !memcmp(at, passes[i], n);
         if (!found)
             return cr_fail(CR_BAD_VALUE, "switch_set",
-                           "CHAINRULE_PLAN lists passes to leave out, unused, update, chain, tile, share, or is none; "
-                           "not '%.60s'", text);
+                           "CHAINRULE_PLAN lists passes to leave out, unused, common, update, chain, tile, share, or is "
+                           "none; not '%.60s'", text);
         at += n + (end != NULL);
     }
     return CR_OK;
@@ -175,6 +175,7 @@ cr_status cr_plan_prepare(cr_plan *p) {
     if (p->split == 0 && !p->n_cotangents) p->split = p->n_steps;
     p->recorded = p->n_steps;
     if (cr_pass_on("unused")) status = cr_pass_unused(p);
+    if (status == CR_OK && cr_pass_on("common")) status = cr_pass_common(p);
     if (status == CR_OK && cr_pass_on("update")) status = cr_pass_update(p);
     if (status == CR_OK && cr_pass_on("chain")) status = cr_pass_chain(p);
     if (status == CR_OK && cr_pass_on("tile")) status = cr_pass_tile(p);

@@ -164,6 +164,7 @@ bool cr_conflicts(const cr_step *a, const cr_step *b);
 void cr_plan_uses(cr_plan *p);                      /* first and last of each buffer */
 void cr_plan_remove(cr_plan *p, int i);             /* step i */
 cr_status cr_pass_unused(cr_plan *p);               /* steps whose results nothing reads */
+cr_status cr_pass_common(cr_plan *p);               /* kernels that compute again what another has */
 cr_status cr_pass_update(cr_plan *p);               /* updates inside the product that makes the gradient */
 cr_status cr_pass_chain(cr_plan *p);                /* elementwise kernels of the cpu as one program */
 cr_status cr_pass_tile(cr_plan *p);                 /* groups that run tile by tile */
