@@ -26,8 +26,8 @@ static cr_status check_switch(const char *text) {
         for (int i = 0; passes[i]; i++) found |= strlen(passes[i]) == n && !memcmp(at, passes[i], n);
         if (!found)
             return cr_fail(CR_BAD_VALUE, "switch_set",
-                           "CHAINRULE_PLAN lists passes to leave out, unused, common, update, chain, tile, share, or is "
-                           "none; not '%.60s'", text);
+                           "CHAINRULE_PLAN lists passes to leave out, unused, common, update, chain, tile, share, or "
+                           "is none; not '%.60s'", text);
         at += n + (end != NULL);
     }
     return CR_OK;
