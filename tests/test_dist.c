@@ -90,6 +90,52 @@ TEST(collectives) {
     cr_scope_end();
 }
 
+/* A tensor cut at blocks has the same sums, on every instruction set and wherever it lies in memory. */
+TEST(block_squares) {
+    const int64_t n = 3 * CR_NORM_BLOCK + 12345;
+    cr_generator *g = cr_generator_new(test_seed());
+    cr_scope_begin();
+    cr_tensor *x = cr_randn(CR_LIST(n), CR_F32, cr_cpu(), g);
+    double whole[4], parts[4];
+    OK(cr_block_squares(x, whole));
+    for (int i = 0; i < 4; i++) {
+        const int64_t from = i * CR_NORM_BLOCK, to = i == 3 ? n : from + CR_NORM_BLOCK;
+        OK(cr_block_squares(cr_clone(cr_slice(x, 0, from, to, 1)), &parts[i]));
+        CHECK(parts[i] == whole[i] && fabs(whole[i] / (double)(to - from) - 1) < 0.1, "block %d: %.17g, whole %.17g", i,
+              parts[i], whole[i]);
+    }
+    FAILS(CR_BAD_TYPE, "[block_squares] x must be contiguous float32",
+          cr_block_squares(cr_zeros(CR_LIST(2), CR_F64, cr_cpu()), whole));
+    FAILS(CR_BAD_VALUE, "the sums", cr_block_squares(x, NULL));
+    cr_scope_end();
+    cr_generator_free(g);
+}
+
+/* Sums under way beside other work, more than one at a time, over a piece of the exchange. */
+TEST(sums_beside_other_work) {
+    REQUIRE(open_world(), "%s", cr_error());
+    const int r = cr_world_rank(world), n = cr_world_size(world);
+    cr_scope_begin();
+    cr_tensor *x[3];
+    cr_work *work[3];
+    for (int i = 0; i < 3; i++) {
+        x[i] = cr_full(CR_LIST(i == 1 ? 5000011 : i), (r + 1) * (i + 1), CR_F32, cr_cpu());
+        REQUIRE(work[i] = cr_all_reduce_start(world, x[i]), "%s", cr_error());
+    }
+    const double other = cr_item(cr_sum(cr_ones(CR_LIST(1000), CR_F32, cr_cpu()), CR_ALL, false));
+    for (int i = 2; i >= 0; i--) OK(cr_work_wait(work[i]));
+    const double each = 2.0 * n * (n + 1) / 2;
+    CHECK(other == 1000 && cr_item(cr_min(x[1], CR_ALL, false)) == each && cr_item(cr_max(x[1], CR_ALL, false)) == each,
+          "%g to %g, not %g", cr_item(cr_min(x[1], CR_ALL, false)), cr_item(cr_max(x[1], CR_ALL, false)), each);
+    FAILS(CR_BAD_VALUE, "the work", cr_work_wait(NULL));
+    cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), true), *y = cr_sum(cr_square(w), CR_ALL, false);
+    cr_set_grad_enabled(false);
+    OK(cr_all_reduce(world, w));
+    cr_set_grad_enabled(true);
+    if (n > 1) FAILS(CR_RUNTIME, "overwritten", cr_backward(y, CR_NONE, NULL));
+    cr_scope_end();
+}
+
 TEST(bad_collectives) {
     REQUIRE(open_world(), "%s", cr_error());
     cr_scope_begin();

@@ -167,6 +167,7 @@ int cr_mpi_wait(const cr_mpi *m, int code, cr_mpi_handle *request) {
     for (int turn = 0; !code; turn++) {
         code = m->Test(request, &done, m->no_status);
         if (done) break;
+        if (turn % 16 == 0 && atomic_load_explicit(&m->lost, memory_order_relaxed)) return CR_MPI_LOST;
         if (turn > 1000) cr_os_sleep(5e-5);
         else if (turn > 50) cr_os_sleep(1e-6);
         else cr_os_relax();
