@@ -44,9 +44,8 @@ def collectives(rank: int, size: int) -> None:
         dist.all_reduce(y := x.clone(), op=dist.ReduceOp.AVG)
         assert same(y, (total / size).to(dtype)), dtype
     x = of_rank(rank, 5, 7).t()  # not contiguous
-    version = x._version
     dist.all_reduce(x)
-    assert same(x, tree_sum([of_rank(r, 5, 7) for r in range(size)]).t()) and (size == 1 or x._version > version)
+    assert same(x, tree_sum([of_rank(r, 5, 7) for r in range(size)]).t())
     i = cr.tensor([rank + 1, 2, 2**40 + rank])
     for op, f in (("SUM", lambda a, b: a + b), ("PRODUCT", lambda a, b: a * b), ("MAX", cr.maximum), ("BOR", cr.bitwise_or)):
         values = [cr.tensor([r + 1, 2, 2**40 + r]) for r in range(size)]

@@ -126,7 +126,7 @@ static void move_file(const char *file, void *ctx) {
     if (m->status != CR_OK || file[0] == '.') return;
     if ((m->status = join(m->op, m->dir, committed, file, &from)) || (m->status = join(m->op, m->dir, "", file, &to)))
         return;
-    if (!cr_os_rename(from.s, to.s))
+    if (cr_os_exists(from.s) && !cr_os_rename(from.s, to.s))
         m->status = cr_fail(CR_IO, m->op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
 }
 
@@ -134,6 +134,7 @@ static cr_status finish(const char *op, const char *dir) {
     path from;
     moving m = {op, dir, join(op, dir, committed, "", &from)};
     if (m.status != CR_OK || !cr_os_exists(from.s)) return m.status;
+    move_file(name_of(WEIGHTS, 1).s, &m);
     cr_os_each_entry(from.s, move_file, &m);
     if (m.status == CR_OK && !cr_os_remove_folder(from.s))
         m.status = cr_fail(CR_IO, op, "cannot remove '%s': %s", from.s, cr_os_error());
