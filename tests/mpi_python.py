@@ -47,7 +47,12 @@ def collectives(rank: int, size: int) -> None:
     dist.all_reduce(x)
     assert same(x, tree_sum([of_rank(r, 5, 7) for r in range(size)]).t())
     i = cr.tensor([rank + 1, 2, 2**40 + rank])
-    for op, f in (("SUM", lambda a, b: a + b), ("PRODUCT", lambda a, b: a * b), ("MAX", cr.maximum), ("BOR", cr.bitwise_or)):
+    for op, f in (
+        ("SUM", lambda a, b: a + b),
+        ("PRODUCT", lambda a, b: a * b),
+        ("MAX", cr.maximum),
+        ("BOR", cr.bitwise_or),
+    ):
         values = [cr.tensor([r + 1, 2, 2**40 + r]) for r in range(size)]
         expected = values[0]
         for v in values[1:]:
@@ -136,7 +141,9 @@ def unused(rank: int, size: int) -> None:
     first, second, third = (cr.nn.Linear(3, 3) for _ in range(3))
     m = cr.nn.ModuleList([first, second, third])
     wrapped = DistributedDataParallel(m)
-    wrapped.forward = lambda x: (wrapped._prepare() if size > 1 else None, second(first(x)) if rank == 0 else first(x))[1]  # type: ignore[method-assign]
+    wrapped.forward = lambda x: (wrapped._prepare() if size > 1 else None, second(first(x)) if rank == 0 else first(x))[
+        1
+    ]  # type: ignore[method-assign]
     wrapped(cr.ones(2, 3)).sum().backward()
     assert first.weight.grad is not None and third.weight.grad is None
     assert same(second.bias.grad, cr.full((3,), 2.0) / size), second.bias.grad
@@ -179,7 +186,9 @@ def zero(rank: int, size: int) -> None:
     state = [parts.state_dict() if rank == 0 else None]
     dist.broadcast_object_list(state)
     whole = one.state_dict()
-    assert state[0] is not None and [g["lr"] for g in state[0]["param_groups"]] == [g["lr"] for g in whole["param_groups"]]
+    assert state[0] is not None and [g["lr"] for g in state[0]["param_groups"]] == [
+        g["lr"] for g in whole["param_groups"]
+    ]
     for i, entries in whole["state"].items():
         assert all(same(value, state[0]["state"][i][k]) for k, value in entries.items()), i
     again = ZeroRedundancyOptimizer(groups[1], AdamW, lr=0.5)

@@ -128,7 +128,8 @@ TEST(sums_beside_other_work) {
     CHECK(other == 1000 && cr_item(cr_min(x[1], CR_ALL, false)) == each && cr_item(cr_max(x[1], CR_ALL, false)) == each,
           "%g to %g, not %g", cr_item(cr_min(x[1], CR_ALL, false)), cr_item(cr_max(x[1], CR_ALL, false)), each);
     FAILS(CR_BAD_VALUE, "the work", cr_work_wait(NULL));
-    cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), true), *y = cr_sum(cr_square(w), CR_ALL, false);
+    cr_tensor *w = cr_requires_grad_(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), true),
+              *y = cr_sum(cr_square(w), CR_ALL, false);
     cr_set_grad_enabled(false);
     OK(cr_all_reduce(world, w));
     cr_set_grad_enabled(true);

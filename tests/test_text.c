@@ -167,14 +167,15 @@ TEST(tokens_joined) {
         cr_scope_begin();
         OK(cr_loader_next(a, &x[0], &y[0]));
         OK(cr_loader_next(b, &x[1], &y[1]));
-        CHECK(!memcmp(cr_data(x[0]), cr_data(x[1]), 24 * 8) && !memcmp(cr_data(y[0]), cr_data(y[1]), 24 * 8), "batch %d", i);
+        CHECK(!memcmp(cr_data(x[0]), cr_data(x[1]), 24 * 8), "inputs of batch %d", i);
+        CHECK(!memcmp(cr_data(y[0]), cr_data(y[1]), 24 * 8), "targets of batch %d", i);
         cr_scope_end();
     }
     OK(cr_tokens_save(t, folder_path("joined.tokens")));
     cr_tokens *again = cr_tokens_open(folder_path("joined.tokens")), *other = counting(10, 10);
     CHECK(again && cr_tokens_at(again, 106) == 106 && cr_tokens_count(again) == 1009, "saved");
     const cr_tokens *two[] = {whole, other};
-    FAILS(CR_BAD_VALUE, "[tokens_join] sequence 1 has a vocabulary of 10, the first one of 5000", cr_tokens_join(2, two));
+    FAILS(CR_BAD_VALUE, "sequence 1 has a vocabulary of 10, the first one of 5000", cr_tokens_join(2, two));
     FAILS(CR_BAD_VALUE, "[tokens_join] 0 sequences", cr_tokens_join(0, two));
     cr_loader_free(a);
     cr_loader_free(b);

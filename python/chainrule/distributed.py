@@ -1,5 +1,5 @@
-"""Collectives of many processes, which mpirun or srun started: ``mpirun -n 4 python train.py``.  Names and arguments are
-those of ``torch.distributed``.  Without a launcher the world has one process, and needs no MPI.
+"""Collectives of many processes, which mpirun or srun started: ``mpirun -n 4 python train.py``.  Names and
+arguments are those of ``torch.distributed``.  Without a launcher the world has one process, and needs no MPI.
 
 A sum is added over a binary tree of the processes, in one order for every MPI: the same bits on each process and in
 each run.  ``nn.parallel.DistributedDataParallel`` and ``optim.ZeroRedundancyOptimizer`` train with it."""
@@ -338,9 +338,7 @@ def all_gather_into_tensor(
 
 
 @no_grad
-def all_gather(
-    tensor_list: list[Tensor], tensor: Tensor, group: object = None, async_op: bool = False
-) -> Work | None:
+def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: object = None, async_op: bool = False) -> Work | None:
     """Writes the tensor of process i into tensor_list[i]."""
     for to, value in zip(tensor_list, _gathered(tensor), strict=True):
         to.copy_(value.reshape(to.shape))
@@ -455,9 +453,7 @@ def _objects(obj: Any) -> list[Any]:
     return [pickle.loads(memoryview(row)[:n]) for row, n in zip(_gathered(mine), sizes, strict=True)]
 
 
-def gather_object(
-    obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: object = None
-) -> None:
+def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: object = None) -> None:
     """Puts the object of process i into object_gather_list[i] of the process ``dst``."""
     found = _objects(obj)
     if object_gather_list is not None and get_rank() == dst:

@@ -216,7 +216,8 @@ static void say_unsaved(const run *r, progress *bar, const char *what) {
 
 void run_save(run *r, progress *bar) {
     const cr_training t = {
-        .optim = r->optim, .generator = r->generator, .loader = r->loader, .scaler = r->scaler, .parallel = r->parallel};
+        .optim = r->optim, .generator = r->generator, .loader = r->loader, .scaler = r->scaler,
+        .parallel = r->parallel};
     if (run_first(r) && keep_previous(r)) {         /* not fatal: the newest checkpoint matters most */
         progress_end(bar);
         cli_fail_library();

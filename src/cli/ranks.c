@@ -36,7 +36,8 @@ int run_share(run *r) {
         return refuse(r, "%d processes were started together: --microbatches says how many batches a step has, at "
                          "least %d", ranks);
     if (!s->microbatches && s->shard)
-        return refuse(r, "--shard-optimizer needs --microbatches: the processes (%d) of a step share the moments", ranks);
+        return refuse(r, "--shard-optimizer needs --microbatches: the %d processes of a step share the moments",
+                      ranks);
     if (!s->microbatches) return CLI_OK;
     if (s->microbatches < ranks)
         return refuse(r, "a step has fewer --microbatches than there are processes, %d: give at least %d", ranks);

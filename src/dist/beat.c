@@ -1,8 +1,8 @@
 /* beat.c - who of a world is alive.  MPI notices neither a process that was stopped nor a host that vanished.
  *
  * Each rank has one TCP connection with rank 0, and says twice a second that it lives, and after which step.  A
- * connection that ends without a farewell, or a silence, is a lost rank: rank 0 tells the others.  From then on calls of
- * the world fail with its name. */
+ * connection that ends without a farewell, or a silence, is a lost rank: rank 0 tells the others.  From then
+ * on calls of the world fail with its name. */
 #include "beat.h"
 
 #include <stdio.h>
@@ -38,6 +38,8 @@ static int rank_of(const cr_beat *b, int i) { return b->w->rank ? 0 : i + 1; }
 static void lose(cr_beat *b, int rank, int64_t step, const char *why) {
     cr_world *w = b->w;
     char text[sizeof w->loss];
+    const int64_t here = atomic_load(&w->step);     /* all ranks took part in it */
+    if (here > step) step = here;
     size_t n = (size_t)snprintf(text, sizeof text, "rank %d on %s was lost", rank, b->host[rank]);
     if (step > 0) n += (size_t)snprintf(text + n, sizeof text - n, " after step %lld", (long long)step);
     snprintf(text + n, sizeof text - n, ": %s", why);
@@ -98,7 +100,7 @@ static void run(void *arg) {
     while (!atomic_load(&b->stop)) {
         cr_os_poll(b->n, b->socket, b->ready, every / 2);
         const double now = cr_os_seconds();
-        const bool slept = now - turn > b->patience / 2;        /* this process was stopped: the others were not silent */
+        const bool slept = now - turn > b->patience / 2;        /* this process was stopped, not the others */
         turn = now;
         for (int i = 0; i < b->n; i++) {
             if (b->ready[i]) listen_to(b, i);

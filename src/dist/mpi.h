@@ -42,8 +42,8 @@ typedef struct cr_mpi {
 typedef enum cr_launcher { CR_LAUNCHER_NONE, CR_LAUNCHER_OPENMPI, CR_LAUNCHER_PMI, CR_LAUNCHER_PMIX } cr_launcher;
 cr_launcher cr_mpi_launcher(int *rank, int *size);  /* *size 0: the launcher does not say */
 
-/* Waits for a request that a call with this code made; gives the processor away while nothing moves.  CR_MPI_LOST: a rank
- * is gone, and no more calls of MPI may follow. */
+/* Waits for a request that a call with this code made; gives the processor away while nothing moves.  CR_MPI_LOST: a
+ * rank is gone, and no more calls of MPI may follow. */
 enum { CR_MPI_LOST = -25 };
 int cr_mpi_wait(const cr_mpi *m, int code, cr_mpi_handle *request);
 

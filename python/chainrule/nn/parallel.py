@@ -87,7 +87,7 @@ class DistributedDataParallel(Module):
         named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
         if not named:
             raise RuntimeError("DistributedDataParallel: no parameter of the module requires a gradient")
-        self._params = [p for _, p in named]
+        self._params: list[Tensor] = [p for _, p in named]
         self._reducing = self._queued = False
         if self_size == 1:
             return
@@ -108,7 +108,9 @@ class DistributedDataParallel(Module):
         if other:
             theirs = found[other[0]]
             at = next((i for i, (a, b) in enumerate(zip(found[0], theirs, strict=False)) if a != b), None)
-            what = f"{found[0][at]} and {theirs[at]}" if at is not None else f"{len(found[0])} and {len(theirs)} of them"
+            what = (
+                f"{found[0][at]} and {theirs[at]}" if at is not None else f"{len(found[0])} and {len(theirs)} of them"
+            )
             raise RuntimeError(
                 f"DistributedDataParallel: rank 0 and rank{'s' * (len(other) > 1)} {', '.join(map(str, other))} have"
                 f" other parameters: {what}"

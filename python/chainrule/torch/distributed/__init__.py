@@ -82,7 +82,9 @@ def send(tensor: Any, dst: int, *args: Any, **options: Any) -> None:
 
 def recv(tensor: Any, src: int | None = None, *args: Any, **options: Any) -> int:
     """ValueError: there are collectives only."""
-    raise ValueError(f"recv: from process {src} of {_d.get_world_size()}: chainrule has collectives only; use broadcast")
+    raise ValueError(
+        f"recv: from process {src} of {_d.get_world_size()}: chainrule has collectives only; use broadcast"
+    )
 
 
 isend, irecv = send, recv
