@@ -81,7 +81,7 @@ def bits(run_folder: Path) -> tuple[bytes, list[str]]:
 def unit_tests(folder: Path) -> None:
     seen: dict[str, set[str]] = defaultdict(set)
     for engine in (None, *ENGINES):
-        for ranks in (2, 3, 4) if engine else (1,):
+        for ranks in {"mpich": (2, 3, 4, 6, 8), "openmpi": (2, 3, 4)}.get(engine or "", (1,)):
             output = run(folder, engine, ranks, UNIT)
             assert len(re.findall(r"^result: \d+ passed, 0 failed", output, re.MULTILINE)) == ranks, output
             for m, value in re.findall(r"^bits (\w+) (\w+)$", output, re.MULTILINE):

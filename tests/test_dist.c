@@ -273,6 +273,7 @@ static uint64_t train(int64_t M, int64_t bucket, bool late, bool shard, bool muo
 TEST(bits_do_not_depend_on_ranks) {
     REQUIRE(open_world(), "%s", cr_error());
     for (int64_t M = 4; M <= 8; M += 2) {
+        if (M < cr_world_size(world)) continue;
         uint64_t first = 0;
         for (int k = 0; k < 8; k++) {
             OK(cr_set_num_threads(k == 1 ? 2 : 1));
@@ -284,6 +285,7 @@ TEST(bits_do_not_depend_on_ranks) {
         }
         printf("bits %d %016llx\n", (int)M, (unsigned long long)first);
     }
+    if (cr_world_size(world) > 4) return;
     const uint64_t whole = train(4, 0, false, false, true), shards = train(4, 3000, false, true, true);
     CHECK(whole == shards, "Muon: %016llx sharded, not %016llx", (unsigned long long)shards, (unsigned long long)whole);
     printf("bits muon %016llx\n", (unsigned long long)whole);
@@ -357,10 +359,10 @@ static cr_tensor *one_link(int n, const cr_tensor *const *in, void *ctx) {
     return y;
 }
 
-static void check_early(const cr_parallel *p, int64_t bytes, const char *what) {
+static void check_early(const cr_parallel *p, int64_t bytes, double share, const char *what) {
     const cr_parallel_stats s = cr_parallel_look(p);
     if (cr_world_size(world) > 1)
-        CHECK((double)s.early >= 0.9 * (double)bytes, "%s: %lld of %lld bytes before 95 %% of the pass", what,
+        CHECK((double)s.early >= share * (double)bytes, "%s: %lld of %lld bytes before 95 %% of the pass", what,
               (long long)s.early, (long long)bytes);
 }
 
@@ -394,7 +396,7 @@ TEST(gradients_on_time_under_checkpoints) {
         }
         OK(cr_parallel_step(p, 1, NULL, NULL));
     }
-    check_early(p, 4 * cr_params_numel(params), "checkpoints");
+    check_early(p, 4 * cr_params_numel(params), 0.9, "checkpoints");
     cr_parallel_free(p);
     cr_optim_free(opt);
     cr_params_free(params);
@@ -402,10 +404,11 @@ TEST(gradients_on_time_under_checkpoints) {
     cr_generator_free(g);
 }
 
-TEST(gradients_of_a_gpt_on_time) {
-    REQUIRE(open_world(), "%s", cr_error());
+/* The head is the token embedding, whose gradient comes last.  In GPT-2 124M it is 31 % of the weights, as here with a
+ * vocabulary of 1,850. */
+static void gpt_on_time(int64_t vocabulary, double share) {
     objects o = {0};
-    const cr_gpt_config c = {.vocabulary = 16, .context = CONTEXT, .layers = DEEP, .heads = 2, .width = 16};
+    const cr_gpt_config c = {.vocabulary = vocabulary, .context = CONTEXT, .layers = DEEP, .heads = 2, .width = 16};
     REQUIRE(make(&o, false), "%s", cr_error());
     cr_gpt *deep = cr_gpt_new(&c, CR_F32, cr_cpu(), o.g);
     const cr_optim_options oo = cr_optim_defaults(CR_SGD);
@@ -423,11 +426,17 @@ TEST(gradients_of_a_gpt_on_time) {
         }
         OK(cr_parallel_step(p, 1, NULL, NULL));
     }
-    check_early(p, 4 * cr_params_numel(cr_gpt_params(deep)), "GPT");
+    check_early(p, 4 * cr_params_numel(cr_gpt_params(deep)), share, "GPT");
     cr_parallel_free(p);
     cr_optim_free(opt);
     cr_gpt_free(deep);
     drop(&o);
+}
+
+TEST(gradients_of_a_gpt_on_time) {
+    REQUIRE(open_world(), "%s", cr_error());
+    gpt_on_time(16, 0.9);
+    gpt_on_time(1850, 0.65);
 }
 
 TEST(same_as_accumulation_by_hand) {
