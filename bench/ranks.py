@@ -93,7 +93,7 @@ def step(rounds: int, small: bool) -> None:
     cr.set_num_threads(2 // size)
     cr.manual_seed(1)
     layers, width, vocabulary = (2, 64, 997) if small else (12, 768, 50257)
-    model = GPT(vocab_size=vocabulary, block_size=64, n_layer=layers, n_head=width // 32, n_embd=width)
+    model = GPT(vocabulary, 64, layers, width // 32 if small else 12, width)
     wrapped = DistributedDataParallel(model, gradient_as_bucket_view=True)
     plain = AdamW(model.parameters(), lr=1e-4)
     sharded = ZeroRedundancyOptimizer(model.parameters(), AdamW, lr=1e-4) if size > 1 else None
@@ -107,9 +107,9 @@ def step(rounds: int, small: bool) -> None:
             x, y = ids[k, :, :-1], ids[k, :, 1:]
             if k + size < 2:
                 with wrapped.no_sync():
-                    wrapped(x, y)[1].backward()
+                    cr.nn.functional.cross_entropy(wrapped(x).flatten(0, 1), y.flatten()).backward()
             else:
-                wrapped(x, y)[1].backward()
+                cr.nn.functional.cross_entropy(wrapped(x).flatten(0, 1), y.flatten()).backward()
         optimizer.step()
 
     timed: dict[str, Callable[[], None]] = {f"{size} x {2 // size} threads": lambda: once(plain)}
