@@ -80,11 +80,15 @@ def table() -> list[str]:
             computing, exposed = step(model, gpus, False)
             _, planned = step(model, gpus, True)
             sent = 2 * (gpus - 1) / gpus * 4 * model.parameters
-            lines.append(
-                f"| {model.name} | {gpus:,} | {1e3 * computing:.2f} ms | {1e3 * exposed:.2f} ms"
-                f" | {1e3 * planned:.2f} ms | {computing / (computing + exposed):.0%} | {computing / (computing + planned):.0%}"
-                f" | {sent / 1e9:.2f} GB | {memory(model, gpus) / 1e9:.1f} GB |"
-            )
+            cells = [
+                model.name,
+                f"{gpus:,}",
+                *(f"{1e3 * seconds:.2f} ms" for seconds in (computing, exposed, planned)),
+                *(f"{computing / (computing + more):.0%}" for more in (exposed, planned)),
+                f"{sent / 1e9:.2f} GB",
+                f"{memory(model, gpus) / 1e9:.1f} GB",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from types import TracebackType
@@ -171,6 +172,7 @@ def _end_with_all() -> None:
             return
         sys.stdout.flush()
         sys.stderr.flush()
+        time.sleep(0.3)  # mpirun passes the traceback on before it ends all
         _core._world_abort(1)
 
     sys.excepthook = hook

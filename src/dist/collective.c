@@ -27,7 +27,7 @@ static cr_status put(cr_tensor *x, const void *memory) {
 static int barrier(cr_world *w, void *ctx) {
     (void)ctx;
     cr_mpi_handle request = 0;
-    return cr_mpi_wait(&w->mpi, w->mpi.Ibarrier(w->comm, &request), &request);
+    return cr_mpi_wait(&w->mpi, w->mpi.Ibarrier(w->comm, &request), &request, 0);
 }
 
 cr_status cr_barrier(cr_world *w) {
@@ -44,7 +44,7 @@ static int send_all(cr_world *w, void *ctx) {
     for (int64_t at = 0; at < m->bytes && !code; at += PIECE) {
         const int n = (int)(m->bytes - at < PIECE ? m->bytes - at : PIECE);
         cr_mpi_handle request = 0;
-        code = cr_mpi_wait(&w->mpi, w->mpi.Ibcast(m->data + at, n, w->mpi.byte, m->root, w->comm, &request), &request);
+        code = cr_mpi_wait(&w->mpi, w->mpi.Ibcast(m->data + at, n, w->mpi.byte, m->root, w->comm, &request), &request, n);
     }
     return code;
 }
@@ -72,7 +72,7 @@ static int gather_all(cr_world *w, void *ctx) {
         const int n = (int)m->bytes;
         const cr_mpi_handle byte = w->mpi.byte;
         cr_mpi_handle request = 0;
-        return cr_mpi_wait(&w->mpi, w->mpi.Iallgather(m->mine, n, byte, m->data, n, byte, w->comm, &request), &request);
+        return cr_mpi_wait(&w->mpi, w->mpi.Iallgather(m->mine, n, byte, m->data, n, byte, w->comm, &request), &request, n);
     }
     memcpy(m->data + m->bytes * w->rank, m->mine, (size_t)m->bytes);
     int code = 0;

@@ -94,7 +94,7 @@ static int all_to_all(cr_world *w, cr_exchange *e, const char *send, int64_t wid
     const cr_mpi *m = &w->mpi;
     cr_mpi_handle request = 0;
     const int code = m->Ialltoallv(send, sc, sd, m->byte, e->receive, rc, rd, m->byte, w->comm, &request);
-    return cr_mpi_wait(m, code, &request);
+    return cr_mpi_wait(m, code, &request, e->n * e->nodes * width);
 }
 
 static int gather(cr_world *w, cr_exchange *e, int64_t width) {
@@ -109,7 +109,7 @@ static int gather(cr_world *w, cr_exchange *e, int64_t width) {
     cr_mpi_handle request = 0;
     const int own = counts[w->rank],
               code = m->Iallgatherv(m->in_place, own, m->byte, e->out, counts, at, m->byte, w->comm, &request);
-    return cr_mpi_wait(m, code, &request);
+    return cr_mpi_wait(m, code, &request, own);
 }
 
 /* A failed exchange leaves its code; later ones of the step run all the same, as on the other ranks. */

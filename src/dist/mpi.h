@@ -43,9 +43,9 @@ typedef enum cr_launcher { CR_LAUNCHER_NONE, CR_LAUNCHER_OPENMPI, CR_LAUNCHER_PM
 cr_launcher cr_mpi_launcher(int *rank, int *size);  /* *size 0: the launcher does not say */
 
 /* Waits for a request that a call with this code made; gives the processor away while nothing moves.  CR_MPI_LOST: a
- * rank is gone, and no more calls of MPI may follow. */
+ * rank is gone, and no more calls of MPI may follow.  bytes: that this rank sends, about. */
 enum { CR_MPI_LOST = -25 };
-int cr_mpi_wait(const cr_mpi *m, int code, cr_mpi_handle *request);
+int cr_mpi_wait(const cr_mpi *m, int code, cr_mpi_handle *request, int64_t bytes);
 
 /* path NULL: CHAINRULE_MPI, or by launcher */
 cr_status cr_mpi_open(const char *path, cr_launcher launcher, cr_mpi *m);

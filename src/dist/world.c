@@ -109,7 +109,7 @@ static int begin(cr_world *w, void *ctx) {
 static int meet(cr_world *w, void *ctx) {
     (void)ctx;
     cr_mpi_handle request = 0;
-    return w->comm ? cr_mpi_wait(&w->mpi, w->mpi.Ibarrier(w->comm, &request), &request) : 0;
+    return w->comm ? cr_mpi_wait(&w->mpi, w->mpi.Ibarrier(w->comm, &request), &request, 0) : 0;
 }
 
 static int end(cr_world *w, void *ctx) {
