@@ -44,7 +44,8 @@ static int send_all(cr_world *w, void *ctx) {
     for (int64_t at = 0; at < m->bytes && !code; at += PIECE) {
         const int n = (int)(m->bytes - at < PIECE ? m->bytes - at : PIECE);
         cr_mpi_handle request = 0;
-        code = cr_mpi_wait(&w->mpi, w->mpi.Ibcast(m->data + at, n, w->mpi.byte, m->root, w->comm, &request), &request, n);
+        code = w->mpi.Ibcast(m->data + at, n, w->mpi.byte, m->root, w->comm, &request);
+        code = cr_mpi_wait(&w->mpi, code, &request, n);
     }
     return code;
 }
@@ -72,7 +73,8 @@ static int gather_all(cr_world *w, void *ctx) {
         const int n = (int)m->bytes;
         const cr_mpi_handle byte = w->mpi.byte;
         cr_mpi_handle request = 0;
-        return cr_mpi_wait(&w->mpi, w->mpi.Iallgather(m->mine, n, byte, m->data, n, byte, w->comm, &request), &request, n);
+        const int code = w->mpi.Iallgather(m->mine, n, byte, m->data, n, byte, w->comm, &request);
+        return cr_mpi_wait(&w->mpi, code, &request, n);
     }
     memcpy(m->data + m->bytes * w->rank, m->mine, (size_t)m->bytes);
     int code = 0;
