@@ -15,6 +15,12 @@ import chainrule.distributed as dist
 from chainrule.nn.parallel import DistributedDataParallel
 from chainrule.optim import AdamW, ZeroRedundancyOptimizer
 
+MPI: Any = None
+try:  # before the world is opened: mpi4py does not find a library of the standard ABI that is open already
+    from mpi4py import MPI
+except (ImportError, RuntimeError):
+    pass
+
 
 def same(a: Any, b: Any) -> bool:
     return a.dtype == b.dtype and a.shape == b.shape and a.tolist() == b.tolist()
@@ -226,9 +232,7 @@ def drop_in(rank: int, size: int) -> None:
 
 def mpi4py(rank: int, size: int) -> None:
     """Tensors are buffers to mpi4py, which shares the library that is open."""
-    try:
-        from mpi4py import MPI
-    except ImportError:
+    if MPI is None:
         if rank == 0:
             print("skipped mpi4py: not installed")
         return
