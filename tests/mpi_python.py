@@ -142,17 +142,28 @@ def ddp(rank: int, size: int) -> None:
                     p -= 0.1 * p.grad
 
 
+class Choice(cr.nn.Module):
+    """The second layer is used where ``deep`` is set, the third one nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = (cr.nn.Linear(3, 3) for _ in range(3))
+        self.deep = False
+
+    def forward(self, x: Any) -> Any:
+        return self.second(self.first(x)) if self.deep else self.first(x)
+
+
 def unused(rank: int, size: int) -> None:
-    """A parameter that only rank 0 uses, and one that nobody uses."""
-    first, second, third = (cr.nn.Linear(3, 3) for _ in range(3))
-    m = cr.nn.ModuleList([first, second, third])
+    """A parameter that only rank 0 uses, then only the last rank, and one that nobody uses."""
+    m = Choice()
     wrapped = DistributedDataParallel(m)
-    wrapped.forward = lambda x: (wrapped._prepare() if size > 1 else None, second(first(x)) if rank == 0 else first(x))[
-        1
-    ]  # type: ignore[method-assign]
-    wrapped(cr.ones(2, 3)).sum().backward()
-    assert first.weight.grad is not None and third.weight.grad is None
-    assert same(second.bias.grad, cr.full((3,), 2.0) / size), second.bias.grad
+    for user in (0, size - 1):
+        wrapped.zero_grad()
+        m.deep = rank == user
+        wrapped(cr.ones(2, 3)).sum().backward()
+        assert m.first.weight.grad is not None and m.third.weight.grad is None
+        assert same(m.second.bias.grad, cr.full((3,), 2.0) / size), m.second.bias.grad
 
 
 def train(m: Any, optimizer: Any, steps: range, rank: int, clip: bool = False) -> None:
