@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "dist/tree.h"
+#include "folder.h"
 
 static cr_world *world;
 
@@ -341,6 +342,88 @@ TEST(bytes_and_memory_of_a_rank) {
     if (n == 4)
         CHECK((double)shards.all <= 0.63 * (double)whole.all, "%lld bytes sharded of %lld", (long long)shards.all,
               (long long)whole.all);
+}
+
+/* ---- moments in parts: what ranks have written is what an unsharded optimizer has, whoever reads it */
+typedef struct big { cr_params *params; cr_optim *opt; cr_parallel *parallel; } big;
+
+static big train_big(bool shard) {                  /* 3.1 blocks: ranks cut it; and a small one */
+    const cr_optim_options oo = cr_optim_defaults(CR_ADAMW);
+    cr_generator *g = cr_generator_new(7);
+    big b = {.params = cr_params_new()};
+    const int64_t sizes[] = {1601, 3};
+    cr_tensor *w[2];
+    for (int i = 0; i < 2; i++) {
+        w[i] = cr_requires_grad_(cr_randn(CR_LIST(sizes[i], SIDE), CR_F32, cr_cpu(), g), true);
+        OK(cr_params_add(b.params, i ? "small" : "large", w[i]));
+        cr_release(w[i]);
+    }
+    b.opt = cr_optim_new(b.params, &oo);
+    const cr_parallel_options po = {.microbatches = cr_world_size(world), .shard = shard};
+    b.parallel = cr_parallel_new(world, b.opt, &po);
+    for (int step = 0; step < 3 && b.parallel; step++) {
+        while (cr_parallel_next(b.parallel, NULL, NULL)) {
+            cr_scope_begin();
+            OK(cr_parallel_backward(b.parallel, cr_add(cr_mean(cr_exp(w[0]), CR_ALL, false),
+                                                       cr_mean(cr_square(w[1]), CR_ALL, false))));
+            cr_scope_end();
+        }
+        OK(cr_parallel_step(b.parallel, 1, NULL, NULL));
+    }
+    cr_generator_free(g);
+    return b;
+}
+
+static void drop_big(big *b) {
+    cr_parallel_free(b->parallel);
+    cr_optim_free(b->opt);
+    cr_params_free(b->params);
+}
+
+static void check_loaded(const char *dir, const cr_params *expected, const char *what) {
+    big b = train_big(false);
+    cr_parallel_free(b.parallel);
+    b.parallel = NULL;
+    cr_training t = {.params = b.params, .optim = b.opt};
+    OK(cr_training_load(dir, &t));
+    cr_params *state = cr_optim_state(b.opt);
+    CHECK(state && cr_params_count(state) == cr_params_count(expected) && t.step == 3, "%s: other entries", what);
+    for (int64_t i = 0; state && i < cr_params_count(expected); i++) {
+        const cr_tensor *x = cr_params_at(expected, i), *y = cr_params_get(state, cr_params_name(expected, i));
+        CHECK(y && cr_numel(x) == cr_numel(y) && !memcmp(cr_data(x), cr_data(y), (size_t)cr_numel(x) * 4),
+              "%s: other bits in %s", what, cr_params_name(expected, i));
+    }
+    cr_params_free(state);
+    drop_big(&b);
+}
+
+TEST(moments_in_parts) {
+    REQUIRE(open_world(), "%s", cr_error());
+    big whole = train_big(false), parts = train_big(true);
+    REQUIRE(parts.parallel, "%s", cr_error());
+    char dir[600] = "";
+    snprintf(dir, sizeof dir, "%s", folder_path("parts"));
+    cr_scope_begin();
+    cr_tensor *name = cr_from(dir, CR_LIST((int64_t)sizeof dir), CR_U8, cr_cpu());
+    OK(cr_broadcast_from(world, name, 0));
+    memcpy(dir, cr_data(name), sizeof dir);
+    cr_scope_end();
+    cr_params *expected = cr_optim_state(whole.opt);
+    const cr_training t = {.params = parts.params, .optim = parts.opt, .step = 3, .parallel = parts.parallel};
+    OK(cr_training_save(dir, &t));
+    check_loaded(dir, expected, "parts");
+    OK(cr_barrier(world));
+    if (!cr_world_rank(world)) OK(cr_training_merge(dir));
+    OK(cr_barrier(world));
+    check_loaded(dir, expected, "merged");
+    OK(cr_barrier(world));
+    OK(cr_training_save(dir, &t));                  /* over the merged ones */
+    check_loaded(dir, expected, "again");
+    OK(cr_barrier(world));
+    if (!cr_world_rank(world)) CHECK(cr_os_remove_folder(dir), "%s: %s", dir, cr_os_error());
+    cr_params_free(expected);
+    drop_big(&whole);
+    drop_big(&parts);
 }
 
 /* ---- gradients on time: a GPT with a small vocabulary, and blocks under checkpoints */
