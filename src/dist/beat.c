@@ -157,7 +157,7 @@ static bool has_room(cr_beat *b) {
 
 static double patience_of(double asked) {
     const char *text = cr_config("PATIENCE");
-    if (asked) return asked;
+    if (asked != 0) return asked;
     if (text && !strcmp(text, "off")) return -1;
     const double v = text ? strtod(text, NULL) : 0;
     return v > 0 ? v : 8;
