@@ -290,6 +290,9 @@ int64_t     cr_add_hook(cr_tensor *t, cr_hook hook, void *ctx, void (*done)(void
 int64_t     cr_add_late_hook(cr_tensor *leaf, cr_hook hook, void *ctx, void (*done)(void *ctx));
                             /* hook(leaf) as soon as a pass has added its complete gradient, where
                                cr_backward has no on_grad; returns CR_NONE, or NULL (failure) */
+cr_status   cr_after_backward(cr_status (*call)(void *ctx), void *ctx, void (*done)(void *ctx));
+                            /* in a hook: calls once when this thread's outermost cr_backward is
+                               complete; after a failure only done (or NULL) is called */
 cr_status   cr_remove_hook(cr_tensor *t, int64_t id);   /* also from inside a hook */
 
 bool        cr_set_anomaly(bool on);

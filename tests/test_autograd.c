@@ -295,6 +295,44 @@ static cr_tensor *halves_grad(const cr_tensor *leaf, void *ctx) {
 }
 static cr_tensor *fails(const cr_tensor *leaf, void *ctx) { (void)leaf; (void)ctx; return NULL; }
 
+/* ---- behind a pass: each gradient is complete, in the order of the calls, once */
+typedef struct behind { cr_tensor *x, *y; int calls, dropped; double sum; bool fails; } behind;
+
+static cr_status look_behind(void *ctx) {
+    behind *b = ctx;
+    b->calls++;
+    b->sum = cr_item(total(cr_grad(b->x))) + cr_item(total(cr_grad(b->y)));
+    return b->fails ? CR_RUNTIME : CR_OK;
+}
+
+static void dropped_behind(void *ctx) { ((behind *)ctx)->dropped++; }
+
+static cr_tensor *asks_behind(const cr_tensor *leaf, void *ctx) {
+    (void)leaf;
+    if (cr_after_backward(look_behind, ctx, dropped_behind)) return NULL;
+    return cr_retain(CR_NONE);
+}
+
+TEST(calls_behind_a_pass) {
+    EACH_DEVICE(d) {
+        cr_scope_begin();
+        behind b = {.x = leaf3(1, 2, 3, d), .y = leaf3(1, 2, 3, d)};
+        int runs = 0;
+        cr_add_late_hook(b.x, asks_behind, &b, NULL);
+        OK(cr_backward(total(cr_add(b.x, cr_mul_scalar(b.y, 2))), CR_NONE, NULL));
+        CHECK(b.calls == 1 && b.dropped == 1 && b.sum == 9, "%d calls, %d dropped, sum %g", b.calls, b.dropped, b.sum);
+        OK(cr_backward(total(b.y), CR_NONE, NULL));
+        CHECK(b.calls == 1, "a pass that asked for nothing calls");
+        b.fails = true;
+        FAILS(CR_RUNTIME, "a function behind a pass failed without a message", cr_backward(total(b.x), CR_NONE, NULL));
+        cr_add_late_hook(b.x, fails, &runs, NULL);
+        FAILS(CR_RUNTIME, "a hook of a leaf failed", cr_backward(total(b.x), CR_NONE, NULL));
+        CHECK(b.calls == 2 && b.dropped == 3, "after a failure: %d calls, %d dropped", b.calls, b.dropped);
+        FAILS(CR_RUNTIME, "[after_backward] no backward pass runs", cr_after_backward(look_behind, &b, NULL));
+        cr_scope_end();
+    }
+}
+
 TEST(late_hooks) {
     EACH_DEVICE(d) {
         cr_scope_begin();

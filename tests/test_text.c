@@ -144,6 +144,50 @@ TEST(tokens_files) {
     }
 }
 
+static cr_loader *loader_of(const cr_tokens *t) {
+    const cr_loader_options o = {.batch = 3, .context = 8, .seed = 5, .shuffle = true, .device = cr_cpu()};
+    return cr_loader_new(t, &o);
+}
+
+/* Three files as one sequence: read, cut, saved and in batches as one file is. */
+TEST(tokens_joined) {
+    cr_tokens *whole = counting(1009, 5000);
+    const int64_t at[] = {0, 100, 100, 107, 1009};          /* one is empty, one is shorter than a window */
+    const cr_tokens *part[4];
+    for (int i = 0; i < 4; i++) part[i] = cr_tokens_slice(whole, at[i], at[i + 1]);
+    cr_tokens *t = cr_tokens_join(4, part), *cut = cr_tokens_slice(t, 95, 120), *deep = cr_tokens_slice(cut, 3, 20);
+    REQUIRE(deep, "%s", cr_error());
+    CHECK(cr_tokens_count(t) == 1009 && cr_tokens_vocabulary(t) == 5000 && cr_tokens_count(deep) == 17, "sizes");
+    for (int64_t i = 0; i < 1009; i++) CHECK((int64_t)cr_tokens_at(t, i) == i, "token %lld", (long long)i);
+    for (int64_t i = 0; i < 17; i++) CHECK((int64_t)cr_tokens_at(deep, i) == 98 + i, "cut %lld", (long long)i);
+    FAILS(CR_BAD_INDEX, "index 1009 is not in [0, 1009)", cr_tokens_at(t, 1009) == UINT32_MAX ? NULL : t);
+    cr_loader *a = loader_of(whole), *b = loader_of(t);
+    for (int i = 0; i < 40 && a && b; i++) {
+        cr_tensor *x[2], *y[2];
+        cr_scope_begin();
+        OK(cr_loader_next(a, &x[0], &y[0]));
+        OK(cr_loader_next(b, &x[1], &y[1]));
+        CHECK(!memcmp(cr_data(x[0]), cr_data(x[1]), 24 * 8), "inputs of batch %d", i);
+        CHECK(!memcmp(cr_data(y[0]), cr_data(y[1]), 24 * 8), "targets of batch %d", i);
+        cr_scope_end();
+    }
+    OK(cr_tokens_save(t, folder_path("joined.tokens")));
+    cr_tokens *again = cr_tokens_open(folder_path("joined.tokens")), *other = counting(10, 10);
+    CHECK(again && cr_tokens_at(again, 106) == 106 && cr_tokens_count(again) == 1009, "saved");
+    const cr_tokens *two[] = {whole, other};
+    FAILS(CR_BAD_VALUE, "sequence 1 has a vocabulary of 10, the first one of 5000", cr_tokens_join(2, two));
+    FAILS(CR_BAD_VALUE, "[tokens_join] 0 sequences", cr_tokens_join(0, two));
+    cr_loader_free(a);
+    cr_loader_free(b);
+    for (int i = 0; i < 4; i++) cr_tokens_free((cr_tokens *)(uintptr_t)part[i]);
+    cr_tokens_free(whole);
+    cr_tokens_free(t);
+    cr_tokens_free(cut);
+    cr_tokens_free(deep);
+    cr_tokens_free(again);
+    cr_tokens_free(other);
+}
+
 TEST(tokens_bad) {
     const char *path = folder_path("bad.tokens");
     cr_tokens *t = counting(20, 300);

@@ -10,6 +10,8 @@ typedef struct cr_world cr_world;
 typedef struct cr_world_options {
     const char *library;    /* path of the MPI library; NULL: CHAINRULE_MPI, else the launcher's */
     bool alone;             /* a world of 1, whatever launched the process */
+    double patience;        /* seconds: a rank that is silent for longer counts as lost, and calls
+                               that wait for it fail; 0: CHAINRULE_PATIENCE, else 8 */
 } cr_world_options;
 cr_world   *cr_world_open(const cr_world_options *o);
                             /* o NULL: defaults; without a launcher: a world of 1, which needs no
@@ -30,6 +32,11 @@ const char *cr_world_engine(const cr_world *w);
 cr_status   cr_barrier(cr_world *w);
 cr_status   cr_broadcast_from(cr_world *w, cr_tensor *x, int root); /* x = x of root */
 cr_status   cr_all_reduce(cr_world *w, cr_tensor *x); /* x = sum over ranks; f32, f64 */
+typedef struct cr_work cr_work;
+cr_work    *cr_all_reduce_start(cr_world *w, cr_tensor *x);
+                            /* the same beside other work; x belongs to the world until
+                               cr_work_wait, and is undefined after a failure */
+cr_status   cr_work_wait(cr_work *work); /* frees it, also after a failure; NULL: pending error */
 cr_status   cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out);
                             /* out: x of rank 0, 1, ..., one after the other : (...) ->
                                size x numel elements */
@@ -69,10 +76,15 @@ cr_status    cr_parallel_step(cr_parallel *p, double max_norm, double *loss, dou
                             /* adds up the gradients of all ranks, clips them to max_norm
                                (INFINITY: no limit), steps.  *loss: mean over microbatches; *norm:
                                before clipping (either NULL); a loss that is not finite: no step */
-cr_status    cr_parallel_collect(cr_parallel *p);
-                            /* shard: all moments to the optimizer of rank 0, for a checkpoint;
-                               every rank calls it, between steps; no shard: nothing */
-void         cr_parallel_scatter(cr_parallel *p);  /* after that, before the next step */
+cr_status    cr_block_squares(const cr_tensor *x, double *sums);
+                            /* sums[i]: of the squares of x's elements from CR_NORM_BLOCK i on;
+                               the joint norm is the root of all tensors' sums, added in order: the
+                               same bits where tensors are cut at blocks; x contiguous f32 on cpu */
+enum { CR_NORM_BLOCK = 1 << 16 };
+cr_world    *cr_parallel_world(const cr_parallel *p); /* borrowed */
+cr_params   *cr_parallel_moments(const cr_parallel *p);
+                            /* shard: this rank's moments, as cr_optim_state names them; "NAME@I" is
+                               a piece from element I on; new set of shared tensors */
 cr_parallel_stats cr_parallel_look(const cr_parallel *p);
 
 #endif

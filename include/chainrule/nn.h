@@ -401,6 +401,8 @@ const char   *cr_chat_end(const char *format); /* the special token that ends an
 
 cr_tokens    *cr_tokens_new(const uint32_t *ids, int64_t n, int64_t vocabulary); /* copies ids */
 cr_tokens    *cr_tokens_open(const char *path); /* memory-mapped */
+cr_tokens    *cr_tokens_join(int n, const cr_tokens *const *parts);
+                            /* one sequence, over their memory; of one vocabulary */
 cr_status     cr_tokens_save(const cr_tokens *t, const char *path);
                             /* smallest of u8, u16, u32 for the vocabulary */
 cr_tokens    *cr_tokens_slice(const cr_tokens *t, int64_t start, int64_t stop);
@@ -456,6 +458,8 @@ typedef struct cr_training {        /* all state that a bit-exact restart needs;
     cr_params *params; cr_optim *optim; cr_generator *generator; cr_loader *loader;
     int64_t step; const char *metadata;
     cr_scaler *scaler;
+    struct cr_parallel *parallel; /* of dist.h, with optim: all ranks call cr_training_save, and
+                               each writes its part of the moments; rank 0 writes the rest */
 } cr_training;
 cr_status   cr_training_save(const char *dir, const cr_training *t);
 cr_status   cr_training_load(const char *dir, cr_training *t);
@@ -464,6 +468,7 @@ cr_status   cr_training_load(const char *dir, cr_training *t);
 cr_status   cr_training_copy(const char *from, const char *to);
                             /* later saves into `from` do not change the copy; hard links where
                                possible; from = to: completes an interrupted save */
+cr_status   cr_training_merge(const char *dir); /* moments that ranks wrote become one file */
 char       *cr_training_weights(const char *dir);
                             /* path of the safetensors file of weights, even after an interrupted
                                save; owned (cr_free) */

@@ -81,8 +81,8 @@ __all__ += [  # the names written in Python
 
 # Imported when they are first used; tests/python/test_names.py lists what ``import chainrule`` brings in at once.
 _MODULES = {
-    "amp", "array_api", "cuda", "data", "distributions", "models", "nn", "optim", "random", "serialization", "special",
-    "value_batch", "vision", "viz",
+    "amp", "array_api", "cuda", "data", "distributed", "distributions", "models", "nn", "optim", "random",
+    "serialization", "special", "value_batch", "vision", "viz",
 }  # fmt: skip
 _FROM = {
     "Tokenizer": "data",
@@ -108,6 +108,7 @@ if autograd.TYPE_CHECKING:
     from . import array_api as array_api
     from . import cuda as cuda
     from . import data as data
+    from . import distributed as distributed
     from . import distributions as distributions
     from . import models as models
     from . import nn as nn

@@ -91,6 +91,21 @@ PyObject *api_register_post_accumulate_grad_hook(const arg *a) {
     return raise_type(a[1].o, "register_post_accumulate_grad_hook(): argument 'hook' must be callable, not");
 }
 
+static cr_status call_behind(void *function) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *result = PyObject_CallNoArgs((PyObject *)function);
+    Py_XDECREF(result);
+    PyGILState_Release(state);
+    return result ? CR_OK : CR_RUNTIME;              /* the exception stays set */
+}
+
+PyObject *api__after_backward(const arg *a) {
+    if (!PyCallable_Check(a[0].o)) return raise_type(a[0].o, "_after_backward(): the function must be callable, not");
+    const cr_status status = cr_after_backward(call_behind, Py_NewRef(a[0].o), forget);
+    if (status != CR_OK) Py_DECREF(a[0].o);
+    return done(status);
+}
+
 static PyObject *handle_remove(PyObject *self, PyObject *unused) {
     (void)unused;
     Handle *h = (Handle *)(void *)self;

@@ -216,18 +216,15 @@ static void say_unsaved(const run *r, progress *bar, const char *what) {
 
 void run_save(run *r, progress *bar) {
     const cr_training t = {
-        .optim = r->optim, .generator = r->generator, .loader = r->loader, .scaler = r->scaler};
-    const bool collected = run_collect(r);
-    if (!run_first(r)) { run_scatter(r); return; }
-    if (keep_previous(r)) {                         /* not fatal: the newest checkpoint matters most */
+        .optim = r->optim, .generator = r->generator, .loader = r->loader, .scaler = r->scaler,
+        .parallel = r->parallel};
+    if (run_first(r) && keep_previous(r)) {         /* not fatal: the newest checkpoint matters most */
         progress_end(bar);
         cli_fail_library();
     }
-    const cr_status status = collected ? save(r, "checkpoint", t, NULL) : cr_error_status();
-    run_scatter(r);
-    r->unsaved = status != CR_OK;
-    if (status != CR_OK) say_unsaved(r, bar, "the checkpoint");
-    else remove_surplus(r);
+    r->unsaved = save(r, "checkpoint", t, NULL) != CR_OK;
+    if (r->unsaved) say_unsaved(r, bar, "the checkpoint");
+    else if (run_first(r)) remove_surplus(r);
 }
 
 void run_save_best(run *r, progress *bar, double loss) {
@@ -337,4 +334,22 @@ bool run_restore(run *r) {
     r->step = t.step;
     r->batches = t.step * r->s->accumulate;
     return true;
+}
+
+/* ---- chainrule checkpoint merge */
+int cli_checkpoint(int argc, char **argv) {
+    char path[4096];
+    file_list words = {0};
+    const command c = {"checkpoint", "merge DIR",
+                       "Joins the moments that processes with --shard-optimizer wrote: one optimizer.safetensors.\n"
+                       "DIR: of a run, or of a checkpoint.", NULL, 0, &words};
+    int code;
+    if (options_parse(&c, argc, argv, &code)) {
+        const bool good = words.n == 2 && !strcmp(words.path[0], "merge");
+        if (!good) code = usage_error(&c, "expected: merge DIR");
+        else if (!join(words.path[1], has_weights(words.path[1]) ? "" : "checkpoint", path)) code = CLI_FAILED;
+        else code = cr_training_merge(path) ? cli_fail_library() : CLI_OK;
+    }
+    free(words.path);
+    return code;
 }

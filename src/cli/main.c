@@ -29,6 +29,7 @@ static const struct { const char *name; int (*run)(int, char **); const char *ab
     {"import",   cli_import,   "turn a pretrained model of other programs into a checkpoint"},
     {"export",   cli_export,   "write a model for other programs"},
     {"serve",    cli_serve,    "answer requests in OpenAI's form over HTTP (by the Python package)"},
+    {"checkpoint", cli_checkpoint, "join what many processes wrote into the files of one"},
     {"quantize", cli_quantize, "write a model with weights of 8 or 4 bits"},
     {"tokenize", cli_tokenize, "turn text into a token file"},
     {"plot",     cli_plot,     "draw the losses of one run or several"},

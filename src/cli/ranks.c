@@ -35,6 +35,9 @@ int run_share(run *r) {
     if (!s->microbatches && ranks > 1)
         return refuse(r, "%d processes were started together: --microbatches says how many batches a step has, at "
                          "least %d", ranks);
+    if (!s->microbatches && s->shard)
+        return refuse(r, "--shard-optimizer needs --microbatches: the %d processes of a step share the moments",
+                      ranks);
     if (!s->microbatches) return CLI_OK;
     if (s->microbatches < ranks)
         return refuse(r, "a step has fewer --microbatches than there are processes, %d: give at least %d", ranks);
@@ -103,9 +106,6 @@ bool run_parallel(run *r) {
         .microbatches = r->s->microbatches, .shard = r->s->shard});
     return r->parallel || (cli_fail_library(), false);
 }
-
-bool run_collect(const run *r) { return !r->parallel || cr_parallel_collect(r->parallel) == CR_OK; }
-void run_scatter(const run *r) { if (r->parallel) cr_parallel_scatter(r->parallel); }
 
 bool run_barrier(const run *r) {
     return run_alone(r) || cr_barrier(r->world) == CR_OK || (cli_fail_library(), false);

@@ -86,9 +86,6 @@ bool run_parallel(run *r);                          /* after the optimizer; fals
 bool run_silent(run *r);                            /* a log that goes nowhere; false: message printed */
 int  run_share(run *r);                             /* do the ranks fit --microbatches?  an exit code */
 bool run_alone(const run *r);                       /* the only process? */
-bool run_collect(const run *r);                     /* moments of all ranks for rank 0's checkpoint; false: library
-                                                     * message pending */
-void run_scatter(const run *r);
 bool run_barrier(const run *r);                     /* false: message printed */
 bool run_interrupted(run *r);                       /* by Ctrl-C on any rank, the same answer on all; no world:
                                                      * cr_os_interrupted */

@@ -55,7 +55,7 @@ int settings_options(settings *s, const char *optimizers, option out[SETTINGS_OP
         {.name = "tokens",
          .text = &s->tokens,
          .what = "FILE",
-         .help = "instead of --data: a token file of chainrule tokenize"},
+         .help = "instead of --data: a token file of chainrule tokenize, or 'train_*.bin': all these as one"},
         {.name = "tokenizer",
          .text = &s->tokenizer,
          .what = "chars|bytes|PATH",

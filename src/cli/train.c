@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../core/os.h"
+#include "../core/status.h"
 
 /* ---- the objects of a run */
 
@@ -19,12 +20,66 @@ static cr_tokenizer *load_tokenizer(const run *r) {
     return run_path(r, "tokenizer.json", path) ? cr_tokenizer_load(path) : NULL;
 }
 
+/* ---- --tokens 'DIR/train_*.bin': one sequence, file after file in the order of their names */
+enum { MOST_SHARDS = 1 << 14 };
+typedef struct shards { const char *before, *after; char **name; int n; } shards;
+
+static void add_shard(const char *name, void *ctx) {
+    shards *s = ctx;
+    const size_t n = strlen(name), before = strlen(s->before), after = strlen(s->after);
+    if (n < before + after || strncmp(name, s->before, before) || strcmp(name + n - after, s->after)) return;
+    char *copy = s->n < MOST_SHARDS ? malloc(n + 1) : NULL;
+    if (!copy) { cr_fail(CR_NO_MEMORY, "train", "more than %d files of tokens, or no memory", MOST_SHARDS); return; }
+    s->name[s->n++] = strcpy(copy, name);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static cr_tokens *join_shards(const char *dir, const shards *s, char first[4096]) {
+    cr_tokens **part = calloc((size_t)s->n + 1, sizeof *part), *all = NULL;
+    char path[4096];
+    bool good = part != NULL;
+    for (int i = 0; i < s->n && good; i++) {
+        snprintf(path, sizeof path, "%s%s", dir, s->name[i]);
+        if (!i) snprintf(first, 4096, "%s", path);
+        good = (part[i] = cr_tokens_open(path)) != NULL;
+    }
+    if (good) all = cr_tokens_join(s->n, (const cr_tokens *const *)part);
+    for (int i = 0; i < s->n && part; i++) cr_tokens_free(part[i]);
+    free(part);
+    return all;
+}
+
+/* The files of a pattern, whose name has one '*'; first: the path of the first. */
+static cr_tokens *open_shards(const char *pattern, char first[4096]) {
+    char dir[4096], name[4096];
+    const char *slash = strrchr(pattern, '/');
+    const size_t n = slash ? (size_t)(slash + 1 - pattern) : 0;
+    if (strlen(pattern) > 4000) return cli_fail("the path of --tokens is too long"), NULL;
+    snprintf(dir, sizeof dir, "%.*s", (int)n, pattern);
+    snprintf(name, sizeof name, "%s", pattern + n);
+    char *star = strchr(name, '*');
+    *star = 0;
+    shards s = {name, star + 1, calloc(MOST_SHARDS, sizeof *s.name), 0};
+    if (s.name) cr_os_each_entry(n ? dir : ".", add_shard, &s);
+    if (s.n) qsort(s.name, (size_t)s.n, sizeof *s.name, by_name);
+    if (!s.n && !cr_error()) cr_fail(CR_IO, "train", "no file of tokens is named '%s'", pattern);
+    cr_tokens *all = s.n && !cr_error() ? join_shards(dir, &s, first) : NULL;
+    for (int i = 0; i < s.n; i++) free(s.name[i]);
+    free(s.name);
+    return all;
+}
+
 /* --tokens FILE of chainrule tokenize, with FILE.tokenizer.json next to it. */
 static bool open_token_file(run *r) {
-    char path[4096];
-    if (snprintf(path, sizeof path, "%s.tokenizer.json", r->s->tokens) >= (int)sizeof path)
+    char path[4096], first[4096];
+    const char *name = strrchr(r->s->tokens, '/');
+    const bool pattern = strchr(name ? name : r->s->tokens, '*') && !cr_os_exists(r->s->tokens);
+    snprintf(first, sizeof first, "%s", r->s->tokens);
+    r->tokens = pattern ? open_shards(r->s->tokens, first) : cr_tokens_open(r->s->tokens);
+    if (!r->tokens) return cli_fail_library(), false;
+    if (snprintf(path, sizeof path, "%s.tokenizer.json", first) >= (int)sizeof path)
         return cli_fail("the path of --tokens is too long"), false;
-    r->tokens = cr_tokens_open(r->s->tokens);
     r->tokenizer = r->tokens ? cr_tokenizer_load(path) : NULL;
     if (!r->tokenizer) return cli_fail_library(), false;
     if (cr_tokenizer_size(r->tokenizer) != cr_tokens_vocabulary(r->tokens))

@@ -34,6 +34,8 @@ static struct {
     {.name = "CHAINRULE_PCRE2",
      .doc = "path of libpcre2-8.so.0, which runs the regular expressions of tokenizers"},
     {.name = "CHAINRULE_MPI", .doc = "path of an MPI library, or off: processes of mpirun do not work together"},
+    {.name = "CHAINRULE_PATIENCE",
+     .doc = "seconds (8) after which a silent process of mpirun counts as lost, and the others stop; off: never"},
     {.name = "CHAINRULE_GPU_MEMORY",
      .doc =
          "MiB that the tensors and the cache of one GPU may take; default: what it has, 4096 for one made of software"},

@@ -13,6 +13,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -25,6 +29,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -585,3 +590,98 @@ const char *cr_os_become(const char *const *argv) {
     execvp(argv[0], (char *const *)argv);
     return strerror(errno);
 }
+
+/* ---- sockets ---- */
+static int failed_socket(int fd) {
+    (void)failed(errno);
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+static int ready_within(int fd, short events, double seconds) {
+    struct pollfd p = {.fd = fd, .events = events};
+    return poll(&p, 1, seconds > 0 ? (int)(1e3 * seconds) : 0);
+}
+
+/* Small messages go out at once, and no call waits. */
+static int tuned(int fd) {
+    const int on = 1;
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return failed_socket(fd);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return fd;
+}
+
+int cr_os_listen(int *port) {
+    const int off = 0;
+    struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+    struct sockaddr_in old = {.sin_family = AF_INET};
+    struct sockaddr_storage found;
+    socklen_t n = sizeof found;
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at)) {    /* a system without IPv6 */
+        if (fd >= 0) close(fd);
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0 || bind(fd, (struct sockaddr *)&old, sizeof old)) return failed_socket(fd);
+    }
+    if (listen(fd, SOMAXCONN) || getsockname(fd, (struct sockaddr *)&found, &n)) return failed_socket(fd);
+    const bool six = found.ss_family == AF_INET6;
+    *port = ntohs(six ? ((struct sockaddr_in6 *)&found)->sin6_port : ((struct sockaddr_in *)&found)->sin_port);
+    return fd;
+}
+
+int cr_os_accept(int listener, double seconds) {
+    errno = ETIMEDOUT;
+    if (ready_within(listener, POLLIN, seconds) < 1) return failed_socket(-1);
+    const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    return fd < 0 ? failed_socket(-1) : tuned(fd);
+}
+
+static int connect_to(const struct addrinfo *a, double seconds) {
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), error = 0;
+    socklen_t n = sizeof error;
+    if (fd < 0 || (fd = tuned(fd)) < 0) return -1;
+    if (!connect(fd, a->ai_addr, a->ai_addrlen)) return fd;
+    if (errno != EINPROGRESS) return failed_socket(fd);
+    errno = ETIMEDOUT;
+    if (ready_within(fd, POLLOUT, seconds) < 1) return failed_socket(fd);
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) || (errno = error)) return failed_socket(fd);
+    return fd;
+}
+
+int cr_os_connect(const char *host, int port, double seconds) {
+    char service[16];
+    const struct addrinfo want = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *all = NULL;
+    snprintf(service, sizeof service, "%d", port);
+    if (getaddrinfo(host, service, &want, &all)) {
+        errno = EADDRNOTAVAIL;
+        return failed_socket(-1);
+    }
+    int fd = -1;
+    for (const struct addrinfo *a = all; a && fd < 0; a = a->ai_next) fd = connect_to(a, seconds);
+    freeaddrinfo(all);
+    return fd;
+}
+
+void cr_os_poll(int n, const int *sockets, bool *ready, double seconds) {
+    struct pollfd *p = calloc((size_t)n + 1, sizeof *p);
+    for (int i = 0; p && i < n; i++) p[i] = (struct pollfd){.fd = sockets[i], .events = POLLIN};
+    if (p) (void)poll(p, (nfds_t)n, (int)(1e3 * seconds));
+    else cr_os_sleep(seconds);
+    for (int i = 0; i < n; i++) ready[i] = sockets[i] >= 0 && (!p || p[i].revents);
+    free(p);
+}
+
+bool cr_os_send(int socket, const void *data, size_t n) {
+    return send(socket, data, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
+}
+
+int64_t cr_os_receive(int socket, void *data, size_t n) {
+    const ssize_t got = recv(socket, data, n, MSG_DONTWAIT);
+    if (got > 0) return got;
+    return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) ? 0 : -1;
+}
+
+void cr_os_close_socket(int socket) { if (socket >= 0) close(socket); }

@@ -69,6 +69,16 @@ double  cr_os_seconds(void);                                            /* monot
 void    cr_os_timestamp(char out[32]);                                  /* "2026-01-31T12:00:00Z" */
 void    cr_os_sleep(double seconds);
 
+/* sockets: TCP for a few small messages; -1: cr_os_error() has the reason */
+int     cr_os_listen(int *port);                                        /* *port: chosen by the system */
+int     cr_os_accept(int listener, double seconds);
+int     cr_os_connect(const char *host, int port, double seconds);
+/* Waits until some of n sockets can be read or are at their end, for so many seconds at most. */
+void    cr_os_poll(int n, const int *sockets, bool *ready, double seconds);
+bool    cr_os_send(int socket, const void *data, size_t n);             /* never waits; false: it is gone, or full */
+int64_t cr_os_receive(int socket, void *data, size_t n);                /* never waits; 0: nothing yet, -1: the end */
+void    cr_os_close_socket(int socket);                                 /* -1 is allowed */
+
 /* files; paths are UTF-8.  After a failure cr_os_error() has the reason as text. */
 const char *cr_os_error(void);                                          /* reason of this thread's last failure */
 /* equal: the same file; a mapped file keeps its id */

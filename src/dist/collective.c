@@ -27,7 +27,7 @@ static cr_status put(cr_tensor *x, const void *memory) {
 static int barrier(cr_world *w, void *ctx) {
     (void)ctx;
     cr_mpi_handle request = 0;
-    return cr_mpi_wait(&w->mpi, w->mpi.Ibarrier(w->comm, &request), &request);
+    return cr_mpi_wait(&w->mpi, w->mpi.Ibarrier(w->comm, &request), &request, 0);
 }
 
 cr_status cr_barrier(cr_world *w) {
@@ -44,7 +44,8 @@ static int send_all(cr_world *w, void *ctx) {
     for (int64_t at = 0; at < m->bytes && !code; at += PIECE) {
         const int n = (int)(m->bytes - at < PIECE ? m->bytes - at : PIECE);
         cr_mpi_handle request = 0;
-        code = cr_mpi_wait(&w->mpi, w->mpi.Ibcast(m->data + at, n, w->mpi.byte, m->root, w->comm, &request), &request);
+        code = w->mpi.Ibcast(m->data + at, n, w->mpi.byte, m->root, w->comm, &request);
+        code = cr_mpi_wait(&w->mpi, code, &request, n);
     }
     return code;
 }
@@ -72,7 +73,8 @@ static int gather_all(cr_world *w, void *ctx) {
         const int n = (int)m->bytes;
         const cr_mpi_handle byte = w->mpi.byte;
         cr_mpi_handle request = 0;
-        return cr_mpi_wait(&w->mpi, w->mpi.Iallgather(m->mine, n, byte, m->data, n, byte, w->comm, &request), &request);
+        const int code = w->mpi.Iallgather(m->mine, n, byte, m->data, n, byte, w->comm, &request);
+        return cr_mpi_wait(&w->mpi, code, &request, n);
     }
     memcpy(m->data + m->bytes * w->rank, m->mine, (size_t)m->bytes);
     int code = 0;
@@ -122,40 +124,103 @@ static cr_status check_sum(const char *op, const cr_tensor *x) {
     return cr_fail(CR_BAD_TYPE, op, "x is %s: float32 or float64 can be added", cr_dtype_name(cr_dtype_of(x)));
 }
 
-/* x: n elements on every rank; the sum in data (gather), or this rank's shard of it in data. */
-static cr_status add_ranks(cr_world *w, const char *op, cr_dtype dt, const char *x, int64_t n, char *data,
-                           bool gather) {
-    cr_exchange e = {.dtype = dt, .leaves = w->size, .n = n, .nodes = 1, .value = {x}, .gather = gather};
+struct cr_work {
+    cr_world *w;
+    cr_tensor *x;                                   /* held; its memory belongs to the job */
+    cr_exchange e;                                  /* of the piece that is under way */
+    int64_t *cut;
+    cr_job job;
+};
+
+static void work_free(cr_work *k) {
+    if (k->x) cr_drop(k->x);
+    free(k->e.receive);
+    free(k->cut);
+    free(k);
+}
+
+/* Piece by piece, each sum in the place of its summand. */
+static int add_pieces(cr_world *w, void *ctx) {
+    cr_work *k = ctx;
+    const int64_t width = (int64_t)cr_dtype_size(k->e.dtype), bytes = bytes_of(k->x);
+    int code = 0;
+    for (int64_t at = 0; at < bytes && !code; at += PIECE) {
+        k->e.n = (bytes - at < PIECE ? bytes - at : PIECE) / width;
+        k->e.out = (char *)cr_data(k->x) + at;
+        k->e.value[0] = k->e.out;
+        cr_exchange_even(k->e.n, w->size, k->cut);
+        code = cr_exchange_run(w, &k->e);
+    }
+    return code;
+}
+
+/* The exchange writes into memory: the version counter sees it as an in-place op on one element. */
+static cr_status touch(cr_tensor *x) {
+    cr_scope_begin();
+    cr_tensor *flat = cr_reshape(x, CR_LIST(cr_numel(x))), *one = flat ? cr_slice(flat, 0, 0, 1, 1) : NULL;
+    const cr_status status = one ? cr_write(one, cr_dtype_of(x), cr_data(x), cr_dtype_size(cr_dtype_of(x)))
+                                 : cr_error_status();
+    cr_scope_end();
+    return status;
+}
+
+static cr_status start_work(cr_work *k, cr_tensor *x) {
+    static const char op[] = "all_reduce";
+    const int64_t bytes = bytes_of(x), width = (int64_t)cr_dtype_size(cr_dtype_of(x));
+    k->x = cr_retain(x);
+    if (k->w->size == 1 || !bytes) return CR_OK;
+    cr_status status = touch(x);
+    if (status != CR_OK) return status;
+    k->cut = malloc(((size_t)k->w->size + 1) * sizeof *k->cut);
+    if (!k->cut) return cr_fail(CR_NO_MEMORY, op, "no memory for %d ranks", k->w->size);
+    int64_t send, receive;
+    k->e = (cr_exchange){.dtype = cr_dtype_of(x), .leaves = k->w->size, .nodes = 1, .gather = true, .cut = k->cut};
+    k->e.n = (bytes < PIECE ? bytes : PIECE) / width;
+    cr_exchange_even(k->e.n, k->w->size, k->cut);
+    cr_exchange_room(k->w, &k->e, &send, &receive);
+    k->e.receive = malloc((size_t)receive + 1);
+    if (!k->e.receive) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)receive);
+    k->job = (cr_job){.run = add_pieces, .ctx = k};
+    cr_world_post(k->w, &k->job);
+    return CR_OK;
+}
+
+cr_work *cr_all_reduce_start(cr_world *w, cr_tensor *x) {
+    static const char op[] = "all_reduce";
+    if (check(op, w, x, "x") || check_sum(op, x)) return NULL;
+    cr_work *k = calloc(1, sizeof *k);
+    if (!k) return cr_fail(CR_NO_MEMORY, op, "no memory for a sum"), NULL;
+    k->w = w;
+    if (start_work(k, x) == CR_OK) return k;
+    work_free(k);
+    return NULL;
+}
+
+cr_status cr_work_wait(cr_work *k) {
+    if (!k) return cr_error() ? cr_error_status() : cr_fail_null("work_wait", "the work");
+    const cr_status status = k->job.run ? cr_world_wait(k->w, "all_reduce", &k->job) : CR_OK;
+    work_free(k);
+    return status;
+}
+
+cr_status cr_all_reduce(cr_world *w, cr_tensor *x) {
+    cr_work *k = cr_all_reduce_start(w, x);
+    return k ? cr_work_wait(k) : cr_error_status();
+}
+
+/* x: n elements on every rank; this rank's shard of the sum in data. */
+static cr_status add_shard(cr_world *w, const char *op, cr_dtype dt, const char *x, int64_t n, char *data) {
+    cr_exchange e = {.dtype = dt, .leaves = w->size, .n = n, .nodes = 1, .value = {x}, .out = data, .apart = true};
     int64_t send, receive, *cut = malloc(((size_t)w->size + 1) * sizeof *cut);
     if (!cut) return cr_fail(CR_NO_MEMORY, op, "no memory for %d ranks", w->size);
     cr_exchange_even(n, w->size, cut);
     e.cut = cut;
-    e.out = data;
-    e.apart = !gather;
     cr_exchange_room(w, &e, &send, &receive);
     e.receive = malloc((size_t)receive + 1);
     const cr_status status = e.receive ? cr_world_run(w, op, cr_exchange_run, &e)
                                        : cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)receive);
     free(e.receive);
     free(cut);
-    return status;
-}
-
-cr_status cr_all_reduce(cr_world *w, cr_tensor *x) {
-    static const char op[] = "all_reduce";
-    cr_status status = check(op, w, x, "x");
-    if (status == CR_OK) status = check_sum(op, x);
-    const int64_t bytes = status == CR_OK ? bytes_of(x) : 0;
-    if (status != CR_OK || w->size == 1 || !bytes) return status;
-    char *sum = malloc((size_t)bytes);
-    if (!sum) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)bytes);
-    const int64_t width = (int64_t)cr_dtype_size(cr_dtype_of(x));
-    for (int64_t at = 0; at < bytes && status == CR_OK; at += PIECE) {
-        const int64_t part = bytes - at < PIECE ? bytes - at : PIECE;
-        status = add_ranks(w, op, cr_dtype_of(x), (const char *)cr_data(x) + at, part / width, sum + at, true);
-    }
-    if (status == CR_OK) status = put(x, sum);
-    free(sum);
     return status;
 }
 
@@ -169,7 +234,7 @@ cr_status cr_reduce_scatter(cr_world *w, const cr_tensor *x, cr_tensor *out) {
         return cr_fail(CR_BAD_VALUE, op, "x has %lld bytes: at most 2147483647 in one call", (long long)bytes_of(x));
     char *sum = malloc((size_t)bytes_of(out));
     if (!sum) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)bytes_of(out));
-    status = add_ranks(w, op, cr_dtype_of(x), cr_data(x), cr_numel(x), sum, false);
+    status = add_shard(w, op, cr_dtype_of(x), cr_data(x), cr_numel(x), sum);
     if (status == CR_OK) status = put(out, sum);
     free(sum);
     return status;

@@ -3,6 +3,8 @@
 #ifndef CR_MPI_H
 #define CR_MPI_H
 
+#include <stdatomic.h>
+
 #include "../core/status.h"
 
 typedef uintptr_t cr_mpi_handle;                    /* 0 before an out parameter: an int fills the low half */
@@ -12,6 +14,7 @@ typedef struct cr_mpi {
     cr_mpi_handle world, byte, errors_return;
     void *in_place, *no_status;
     int serialized;                                 /* MPI_THREAD_SERIALIZED */
+    atomic_bool lost;                               /* a rank is gone: what waits for it will not end */
     int (*Init_thread)(int *, char ***, int, int *);
     int (*Initialized)(int *);
     int (*Finalized)(int *);
@@ -39,8 +42,10 @@ typedef struct cr_mpi {
 typedef enum cr_launcher { CR_LAUNCHER_NONE, CR_LAUNCHER_OPENMPI, CR_LAUNCHER_PMI, CR_LAUNCHER_PMIX } cr_launcher;
 cr_launcher cr_mpi_launcher(int *rank, int *size);  /* *size 0: the launcher does not say */
 
-/* Waits for a request that a call with this code made; gives the processor away while nothing moves. */
-int cr_mpi_wait(const cr_mpi *m, int code, cr_mpi_handle *request);
+/* Waits for a request that a call with this code made; gives the processor away while nothing moves.  CR_MPI_LOST: a
+ * rank is gone, and no more calls of MPI may follow.  bytes: that this rank sends, about. */
+enum { CR_MPI_LOST = -25 };
+int cr_mpi_wait(const cr_mpi *m, int code, cr_mpi_handle *request, int64_t bytes);
 
 /* path NULL: CHAINRULE_MPI, or by launcher */
 cr_status cr_mpi_open(const char *path, cr_launcher launcher, cr_mpi *m);

@@ -468,9 +468,26 @@ cr_status cr_parallel_step(cr_parallel *p, double max_norm, double *loss, double
     if (isfinite(mean)) status = p->o.shard ? cr_shard_update(p, flat, scale) : update(p, flat, scale);
     p->begun = p->over = false;
     p->base += p->o.microbatches;
+    atomic_store(&p->w->step, p->opt->steps);
     if (loss) *loss = mean;
     if (norm) *norm = total;
     return status;
+}
+
+cr_world *cr_parallel_world(const cr_parallel *p) {
+    return cr_lacks("parallel_world", "the object", p) ? NULL : p->w;
+}
+
+cr_status cr_block_squares(const cr_tensor *x, double *sums) {
+    static const char op[] = "block_squares";
+    if (cr_lacks_tensor(op, "x", x)) return cr_error_status();
+    if (!sums) return cr_fail_null(op, "the sums");
+    if (cr_is_none(x) || cr_dtype_of(x) != CR_F32 || !cr_data(x) || !cr_is_contiguous(x))
+        return cr_fail(CR_BAD_TYPE, op, "x must be contiguous float32 on cpu");
+    const int64_t n = cr_numel(x);
+    for (int64_t from = 0; from < n; from += CR_NORM_BLOCK)
+        *sums++ = cr_block_sum((const float *)cr_data(x) + from, n - from < CR_NORM_BLOCK ? n - from : CR_NORM_BLOCK);
+    return CR_OK;
 }
 
 cr_parallel_stats cr_parallel_look(const cr_parallel *p) {

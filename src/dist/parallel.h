@@ -11,8 +11,6 @@
 #include "tree.h"
 #include "world.h"
 
-enum { CR_NORM_BLOCK = 1 << 16 };                   /* elements whose squares are added in one order */
-
 typedef struct cr_place { int64_t at, n; bool arrived; } cr_place;  /* of a parameter in flat memory; floats */
 typedef struct cr_unit { int64_t param, from, n; int owner; } cr_unit;      /* [from, from + n) of a parameter */
 typedef struct cr_bucket {

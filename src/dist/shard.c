@@ -268,59 +268,54 @@ cr_status cr_shard_update(cr_parallel *p, float *flat, double scale) {
     return status;
 }
 
-/* ---- all moments on rank 0, for a checkpoint */
-static cr_status put_moment(cr_parallel *p, int64_t i, int k, const float *from) {
-    cr_slot *s = &p->opt->slots[i];
-    if (!s->moment[k]) s->moment[k] = cr_moment_new(p->opt, s);
-    return s->moment[k] ? cr_write(s->moment[k], CR_F32, from, (size_t)p->places[i].n * 4) : cr_error_status();
+/* ---- this rank's moments, for a checkpoint */
+static cr_status add_piece(const cr_parallel *p, cr_params *out, int64_t i) {
+    const cr_unit *x = &p->piece[i];
+    const cr_slot *piece = &p->pieces->slots[i], *whole = &p->opt->slots[x->param];
+    const bool all = x->n == p->places[x->param].n;
+    cr_status status = CR_OK;
+    for (int k = 0; k < whole->update->moments && status == CR_OK; k++) {
+        cr_tensor *m = piece->moment[k];
+        if (!m) continue;
+        size_t room = strlen(whole->entry[k]) + 32 + 24 * CR_MAX_DIMS, n;
+        char *name = malloc(room);
+        if (!name) return cr_fail(CR_NO_MEMORY, "parallel_moments", "no memory for a name");
+        n = (size_t)snprintf(name, room, all ? "%s" : "%s@%lld", whole->entry[k], (long long)x->from);
+        for (int d = 0; d < cr_ndim(whole->p) && !all; d++)
+            n += (size_t)snprintf(name + n, room - n, "%c%lld", d ? 'x' : ':', (long long)cr_shape(whole->p)[d]);
+        cr_scope_begin();
+        cr_tensor *t = all ? cr_view(m, cr_ndim(whole->p), cr_shape(whole->p)) : m;
+        status = t ? cr_params_add(out, name, t) : cr_error_status();
+        cr_scope_end();
+        free(name);
+    }
+    return status;
 }
 
-static cr_status collect_pieces(cr_parallel *p, int k, float *flat) {
-    for (int64_t i = 0; i < p->pieces->count; i++) {
-        const cr_unit *x = &p->piece[i];
-        const cr_tensor *m = p->pieces->slots[i].moment[k];
-        if (m) memcpy(flat + p->places[x->param].at + x->from, cr_data(m), (size_t)x->n * 4);
-    }
-    cr_status status = gather(p, flat);
-    for (int64_t i = 0; i < p->opt->count && status == CR_OK && !p->w->rank; i++) {
+/* "NAME.t" where a parameter counts other steps than the optimizer; by rank 0. */
+static cr_status add_counts(const cr_parallel *p, cr_params *out) {
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
         const cr_slot *s = &p->opt->slots[i];
-        if (k < s->update->moments && s->steps > 0) status = put_moment(p, i, k, flat + p->places[i].at);
+        if (!s->update->corrected || !s->steps || s->steps == p->opt->steps) continue;
+        cr_scope_begin();
+        cr_tensor *t = cr_from(&s->steps, CR_LIST(1), CR_I64, cr_cpu());
+        status = t ? cr_params_add(out, s->entry[CR_STEP_COUNT], t) : cr_error_status();
+        cr_scope_end();
     }
     return status;
 }
 
-/* Before the first step every rank has what was loaded. */
-static cr_status collect_state(cr_parallel *p) {
-    cr_status status = CR_OK;
-    for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++)
-        for (int k = 0; k < p->opt->slots[i].update->moments && status == CR_OK; k++) {
-            const int64_t at = cr_params_find(p->state, p->opt->slots[i].entry[k]);
-            if (at >= 0) status = put_moment(p, i, k, cr_data(cr_params_at(p->state, at)));
-        }
-    return status;
-}
-
-cr_status cr_parallel_collect(cr_parallel *p) {
-    static const char name[] = "parallel_collect";
-    if (cr_lacks(name, "the object", p) || cr_world_lacks(name, p->w)) return cr_error_status();
-    if (p->begun) return cr_fail(CR_RUNTIME, name, "a step has begun: cr_parallel_step comes first");
-    if (!p->o.shard) return CR_OK;
-    const bool recording = cr_set_grad_enabled(false);
-    const cr_parallel_stats stats = p->stats;
-    float *flat = p->pieces ? malloc((size_t)p->total * 4 + 1) : NULL;
-    cr_status status = CR_OK;
-    if (!p->pieces) status = p->w->rank ? CR_OK : collect_state(p);
-    else if (!flat) status = cr_fail(CR_NO_MEMORY, name, "no memory for %lld moments", (long long)p->total);
-    for (int k = 0; k < 2 && p->pieces && status == CR_OK; k++) status = collect_pieces(p, k, flat);
-    free(flat);
-    p->stats = stats;
-    p->opt->sharded = status == CR_OK ? NULL : p;
-    cr_set_grad_enabled(recording);
-    return status;
-}
-
-void cr_parallel_scatter(cr_parallel *p) {
-    if (cr_lacks("parallel_scatter", "the object", p) || !p->o.shard) return;
-    drop_moments(p);
-    p->opt->sharded = p;
+cr_params *cr_parallel_moments(const cr_parallel *p) {
+    if (cr_lacks("parallel_moments", "the object", p) || !p->o.shard) return NULL;
+    cr_params *out = cr_params_new();
+    cr_status status = out ? CR_OK : cr_error_status();
+    /* before the first step every rank has what was loaded */
+    for (int64_t i = 0; !p->pieces && !p->w->rank && i < cr_params_count(p->state) && status == CR_OK; i++)
+        status = cr_params_add(out, cr_params_name(p->state, i), cr_params_at(p->state, i));
+    for (int64_t i = 0; p->pieces && i < p->pieces->count && status == CR_OK; i++) status = add_piece(p, out, i);
+    if (status == CR_OK && p->pieces && !p->w->rank) status = add_counts(p, out);
+    if (status == CR_OK) return out;
+    cr_params_free(out);
+    return NULL;
 }

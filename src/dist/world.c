@@ -2,6 +2,8 @@
  * because one thread of ours makes every call. */
 #include "world.h"
 
+#include "beat.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,8 @@
 static const char open_op[] = "world_open";
 
 /* ---- the thread */
+static int abort_all(cr_world *w, void *code) { return w->mpi.Abort(w->mpi.world, *(int *)code); }
+
 static void work(void *arg) {
     cr_world *w = arg;
     cr_mutex_lock(w->mutex);
@@ -17,7 +21,8 @@ static void work(void *arg) {
         cr_job *job = w->first;
         if (!job) break;
         cr_mutex_unlock(w->mutex);
-        const int code = job->run(w, job->ctx);
+        const bool lost = atomic_load(&w->mpi.lost) && job->run != abort_all;
+        const int code = lost ? CR_MPI_LOST : job->run(w, job->ctx);
         cr_mutex_lock(w->mutex);
         w->first = job->next;
         if (!w->first) w->end = &w->first;
@@ -45,6 +50,12 @@ cr_status cr_world_wait(cr_world *w, const char *op, cr_job *job) {
     if (!job->code) return CR_OK;
     char text[1024] = "";
     int n = 0;
+    if (job->code == CR_MPI_LOST) {
+        cr_mutex_lock(w->mutex);
+        snprintf(text, sizeof text, "%s", w->loss);
+        cr_mutex_unlock(w->mutex);
+        return cr_fail(CR_RUNTIME, op, "%s", text);
+    }
     if (!w->mpi.Error_string || w->mpi.Error_string(job->code, text, &n)) snprintf(text, sizeof text, "no text");
     text[strcspn(text, "\n")] = 0;
     return cr_fail(CR_RUNTIME, op, "rank %d on %s: MPI error %d: %.300s", w->rank, w->host, job->code, text);
@@ -95,15 +106,19 @@ static int begin(cr_world *w, void *ctx) {
     return code ? code : m->Comm_size(w->comm, &w->size);
 }
 
-static int end(cr_world *w, void *ctx) {
+static int meet(cr_world *w, void *ctx) {
     (void)ctx;
     cr_mpi_handle request = 0;
-    int code = w->comm ? cr_mpi_wait(&w->mpi, w->mpi.Ibarrier(w->comm, &request), &request) : 0;
-    if (!code && w->comm) code = w->mpi.Comm_free(&w->comm);
+    return w->comm ? cr_mpi_wait(&w->mpi, w->mpi.Ibarrier(w->comm, &request), &request, 0) : 0;
+}
+
+static int end(cr_world *w, void *ctx) {
+    (void)ctx;
+    const int code = w->comm ? w->mpi.Comm_free(&w->comm) : 0;
     return !code && w->ours ? w->mpi.Finalize() : code;
 }
 
-static cr_status start_engine(cr_world *w, const char *path, cr_launcher launcher, int expected) {
+static cr_status start_engine(cr_world *w, const char *path, cr_launcher launcher, int expected, double patience) {
     start s = {0};
     cr_status status = cr_mpi_open(path, launcher, &w->mpi);
     if (status == CR_OK && !start_thread(w)) status = cr_error_status();
@@ -120,7 +135,8 @@ static cr_status start_engine(cr_world *w, const char *path, cr_launcher launche
                        expected, w->mpi.path, w->mpi.name, w->size);
     snprintf(w->engine, sizeof w->engine, "%s", w->mpi.name);
     w->counts = calloc(4 * (size_t)w->size, sizeof *w->counts);
-    return w->counts ? CR_OK : cr_fail(CR_NO_MEMORY, open_op, "no memory for %d ranks", w->size);
+    if (!w->counts) return cr_fail(CR_NO_MEMORY, open_op, "no memory for %d ranks", w->size);
+    return w->size > 1 ? cr_beat_start(w, patience) : CR_OK;
 }
 
 cr_world *cr_world_open(const cr_world_options *o) {
@@ -134,7 +150,8 @@ cr_world *cr_world_open(const cr_world_options *o) {
     snprintf(w->engine, sizeof w->engine, "none");
     if (launcher == CR_LAUNCHER_NONE || size == 1) return w;
     w->rank = rank;                                 /* for messages; MPI says it again */
-    if (start_engine(w, o ? o->library : NULL, launcher, size) == CR_OK) return w;
+    if (start_engine(w, o ? o->library : NULL, launcher, size, o ? o->patience : 0) == CR_OK) return w;
+    cr_beat_stop(w);
     end_thread(w);                                  /* what MPI holds stays: it cannot be begun twice */
     free(w);
     return NULL;
@@ -146,6 +163,8 @@ void cr_world_close(cr_world *w) {
     if (w->thread && !forked) {
         cr_saved_error e;
         cr_error_take(&e);
+        (void)cr_world_run(w, "world_close", meet, NULL);
+        cr_beat_stop(w);
         (void)cr_world_run(w, "world_close", end, NULL);
         cr_error_clear();
         cr_error_put(&e);
@@ -154,8 +173,6 @@ void cr_world_close(cr_world *w) {
     free(w->counts);
     cr_retire(w);
 }
-
-static int abort_all(cr_world *w, void *code) { return w->mpi.Abort(w->mpi.world, *(int *)code); }
 
 void cr_world_abort(cr_world *w, int code) {
     if (!w || w->size == 1 || w->process != cr_os_process_id()) { cr_world_close(w); return; }

@@ -14,9 +14,12 @@ typedef struct cr_job {
     struct cr_job *next;
 } cr_job;
 
+enum { CR_HOST = 256 };
+typedef struct cr_beat cr_beat;
+
 struct cr_world {
     int rank, size;
-    char host[256], engine[256];
+    char host[CR_HOST], engine[256];
     int64_t process;                                /* that opened it: a forked child has no engine */
     cr_mpi mpi;                                     /* size > 1 only, as all below */
     cr_mpi_handle comm;
@@ -27,6 +30,10 @@ struct cr_world {
     cr_cond *changed;
     cr_job *first, **end;
     bool stop;
+    cr_beat *beat;                                  /* NULL: none */
+    bool alone;                                     /* no beats, because not all can connect */
+    atomic_int_least64_t step;                      /* of the training, for messages */
+    char loss[512];                                 /* what is said of a rank that is gone; guarded by mutex */
 };
 
 bool      cr_world_lacks(const char *op, const cr_world *w);       /* NULL, or of another process: with a message */

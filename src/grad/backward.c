@@ -450,6 +450,37 @@ static cr_status run(walk *w) {
     return status;
 }
 
+/* ---- calls behind a pass */
+typedef struct behind { cr_status (*call)(void *ctx); void *ctx; void (*done)(void *ctx); struct behind *next; } behind;
+static _Thread_local behind *first_behind;
+
+cr_status cr_after_backward(cr_status (*call)(void *ctx), void *ctx, void (*done)(void *ctx)) {
+    static const char op[] = "after_backward";
+    if (!call) return cr_fail_null(op, "the function");
+    if (!current) return cr_fail(CR_RUNTIME, op, "no backward pass runs on this thread: call it in a hook");
+    behind **end = &first_behind, *b = malloc(sizeof *b);
+    if (!b) return cr_fail(CR_NO_MEMORY, op, "out of memory");
+    while (*end) end = &(*end)->next;
+    *b = (behind){call, ctx, done, NULL};
+    *end = b;
+    return CR_OK;
+}
+
+/* The outermost pass of this thread is over: calls its functions in order, or after a failure only drops them. */
+static cr_status call_behind(cr_status status) {
+    while (!current && first_behind) {
+        behind *b = first_behind;
+        first_behind = b->next;
+        if (status == CR_OK && b->call(b->ctx) != CR_OK) {
+            if (!cr_error()) cr_fail(CR_RUNTIME, "after_backward", "a function behind a pass failed without a message");
+            status = cr_error_status();
+        }
+        if (b->done) b->done(b->ctx);
+        free(b);
+    }
+    return status;
+}
+
 static cr_status survey(walk *w, cr_node *const *roots, int64_t n);
 
 cr_status cr_walk_graft(const cr_tensor *y, const cr_tensor *cotangent) {
@@ -656,7 +687,7 @@ cr_status cr_backward(const cr_tensor *y, const cr_tensor *cotangent, const cr_b
     cr_set_casts(casts);
     cr_set_grad_enabled(mode);
     free(w.captures);
-    return status;
+    return call_behind(status);
 }
 
 cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *const *cotangents, int n_in,
@@ -677,6 +708,7 @@ cr_status cr_gradients(int n_out, const cr_tensor *const *out, const cr_tensor *
     cr_scope_end();
     cr_set_casts(casts);
     cr_set_grad_enabled(mode);
+    status = call_behind(status);
     for (int i = 0; i < w.n_captures; i++) {
         cr_tensor *g = w.captures[i].grad;
         if (status != CR_OK) cr_drop(g);

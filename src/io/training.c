@@ -1,6 +1,7 @@
 /* training.c - a checkpoint: a folder with
  *   weights.safetensors     the parameters, and the user's metadata
- *   optimizer.safetensors   moments by name
+ *   optimizer.safetensors   moments by name; of N ranks: optimizer-00001-of-0000N.safetensors, whose
+ *                           entries may be pieces, "NAME@FIRST:ROWSxCOLUMNS"
  *   state.json              step, optimizer's steps, generator, loader, scaler; null for absent objects
  *
  * Saving is all or nothing.  The files are written into DIR/.chainrule-new, which is then renamed to
@@ -8,8 +9,8 @@
  * one; a reader takes a file from .chainrule-commit as long as it is there.  Other files in DIR stay
  * untouched.
  *
- * A reader maps the three files and then checks that each path still names the mapped file.  If so,
- * all three belonged to one checkpoint when the last was mapped.  If not, a save happened in between,
+ * A reader maps the files and then checks that each path still names the mapped file.  If so,
+ * all belonged to one checkpoint when the last was mapped.  If not, a save happened in between,
  * and the reader starts again. */
 #include <chainrule.h>
 
@@ -21,13 +22,22 @@
 #include "safetensors.h"
 #include "training.h"
 
-enum { WEIGHTS, OPTIMIZER, STATE, FILES };
-static const char *const files[FILES] = {"weights.safetensors", "optimizer.safetensors", "state.json"};
+enum { WEIGHTS, STATE, OPTIMIZER, MOST_RANKS = 99999 };  /* OPTIMIZER: the first of them */
 static const char fresh[] = ".chainrule-new", committed[] = ".chainrule-commit";
 
 typedef struct path { char s[4096]; } path;
+typedef struct file_name { char s[64]; } file_name;
 /* the files of one save; data NULL: the file is absent */
-typedef struct set { cr_mapping map[FILES]; path at[FILES]; } set;
+typedef struct set { int ranks, n; cr_mapping *map; path *at; } set;
+
+static file_name name_of(int file, int ranks) {
+    file_name x = {"weights.safetensors"};
+    if (file == STATE) x = (file_name){"state.json"};
+    else if (file >= OPTIMIZER && ranks == 1) x = (file_name){"optimizer.safetensors"};
+    else if (file >= OPTIMIZER)
+        snprintf(x.s, sizeof x.s, "optimizer-%05d-of-%05d.safetensors", file - OPTIMIZER + 1, ranks);
+    return x;
+}
 
 static cr_status join(const char *op, const char *dir, const char *folder, const char *name, path *out) {
     const int n = snprintf(out->s, sizeof out->s, "%s/%s%s%s", dir, folder, *folder && *name ? "/" : "", name);
@@ -45,9 +55,10 @@ static cr_status check_metadata(const char *op, const char *metadata) {
     return fits ? CR_OK : cr_fail(CR_BAD_VALUE, op, "the metadata must be a JSON object of strings");
 }
 
-static cr_status save_state(const char *op, const char *to, const cr_training *t) {
+static cr_status save_state(const char *op, const char *to, const cr_training *t, int ranks) {
     cr_out o = {0};
     cr_out_format(&o, "{\"format\": \"chainrule-training\", \"version\": 1,\n \"step\": %lld,\n", (long long)t->step);
+    if (ranks > 1) cr_out_format(&o, " \"ranks\": %d,\n", ranks);
     cr_out_format(&o, " \"weights\": %s,\n", t->params ? "true" : "null");
     if (t->optim) cr_out_format(&o, " \"optimizer\": {\"steps\": %lld},\n", (long long)cr_optim_steps(t->optim));
     else cr_out_format(&o, " \"optimizer\": null,\n");
@@ -77,38 +88,57 @@ static cr_status save_state(const char *op, const char *to, const cr_training *t
     return status;
 }
 
-static cr_status save_files(const char *op, const char *dir, const cr_training *t) {
+/* moments: all of them, or those of a rank; NULL: there is no optimizer. */
+static cr_status save_moments(const char *op, const char *dir, const cr_params *moments, int rank, int ranks) {
+    path to;
+    cr_status status = join(op, dir, fresh, name_of(OPTIMIZER + rank, ranks).s, &to);
+    return status == CR_OK ? cr_save(to.s, moments, NULL) : status;
+}
+
+/* The files of one process, or of rank 0. */
+static cr_status save_rest(const char *op, const char *dir, const cr_training *t, int ranks) {
     path to;
     cr_status status = CR_OK;
     if (t->params) {
-        status = join(op, dir, fresh, files[WEIGHTS], &to);
+        status = join(op, dir, fresh, name_of(WEIGHTS, 1).s, &to);
         if (status == CR_OK) status = cr_save(to.s, t->params, t->metadata);
     }
-    if (status == CR_OK && t->optim) {
+    if (status == CR_OK) status = join(op, dir, fresh, name_of(STATE, 1).s, &to);
+    return status != CR_OK ? status : save_state(op, to.s, t, ranks);
+}
+
+static cr_status save_files(const char *op, const char *dir, const cr_training *t) {
+    cr_status status = CR_OK;
+    if (t->optim) {
         cr_params *moments = cr_optim_state(t->optim);
-        status = moments ? join(op, dir, fresh, files[OPTIMIZER], &to) : cr_error_status();
-        if (status == CR_OK) status = cr_save(to.s, moments, NULL);
+        status = moments ? save_moments(op, dir, moments, 0, 1) : cr_error_status();
         cr_params_free(moments);
     }
-    if (status == CR_OK) status = join(op, dir, fresh, files[STATE], &to);
-    return status != CR_OK ? status : save_state(op, to.s, t);
+    return status == CR_OK ? save_rest(op, dir, t, 1) : status;
 }
 
 /* Moves the files of a committed save from .chainrule-commit into DIR; does nothing if there are none. */
-static cr_status finish(const char *op, const char *dir) {
+typedef struct moving { const char *op, *dir; cr_status status; } moving;
+
+static void move_file(const char *file, void *ctx) {
+    moving *m = ctx;
     path from, to;
-    cr_status status = join(op, dir, committed, "", &from);
-    if (status != CR_OK || !cr_os_exists(from.s)) return status;
-    for (int i = 0; i < FILES; i++) {
-        if (status != CR_OK) break;
-        if ((status = join(op, dir, committed, files[i], &from)) || (status = join(op, dir, "", files[i], &to))) break;
-        if (cr_os_exists(from.s) && !cr_os_rename(from.s, to.s))
-            status = cr_fail(CR_IO, op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
-    }
-    if (status == CR_OK) status = join(op, dir, committed, "", &from);
-    if (status == CR_OK && !cr_os_remove_folder(from.s))
-        status = cr_fail(CR_IO, op, "cannot remove '%s': %s", from.s, cr_os_error());
-    return status;
+    if (m->status != CR_OK || file[0] == '.') return;
+    if ((m->status = join(m->op, m->dir, committed, file, &from)) || (m->status = join(m->op, m->dir, "", file, &to)))
+        return;
+    if (cr_os_exists(from.s) && !cr_os_rename(from.s, to.s))
+        m->status = cr_fail(CR_IO, m->op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
+}
+
+static cr_status finish(const char *op, const char *dir) {
+    path from;
+    moving m = {op, dir, join(op, dir, committed, "", &from)};
+    if (m.status != CR_OK || !cr_os_exists(from.s)) return m.status;
+    move_file(name_of(WEIGHTS, 1).s, &m);
+    cr_os_each_entry(from.s, move_file, &m);
+    if (m.status == CR_OK && !cr_os_remove_folder(from.s))
+        m.status = cr_fail(CR_IO, op, "cannot remove '%s': %s", from.s, cr_os_error());
+    return m.status;
 }
 
 /* Prepares DIR: completes or removes interrupted saves and creates an empty .chainrule-new. */
@@ -125,23 +155,74 @@ static cr_status begin(const char *op, const char *dir) {
     return status;
 }
 
+/* Is it a file that a checkpoint may have? */
+static bool is_ours(const char *file) {
+    const bool part = !strncmp(file, "optimizer-", 10) && strstr(file, "-of-") && strstr(file, ".safetensors");
+    return part || !strcmp(file, name_of(WEIGHTS, 1).s) || !strcmp(file, name_of(OPTIMIZER, 1).s);
+}
+
+typedef struct names { const char *op, *dir; file_name *at; int n, room; bool failed; } names;
+
+/* Lists files of DIR that the new state does not have. */
+static void list_old(const char *file, void *ctx) {
+    names *l = ctx;
+    path new;
+    if (!is_ours(file) || strlen(file) >= sizeof(file_name) || join(l->op, l->dir, fresh, file, &new)) return;
+    if (l->failed || cr_os_exists(new.s)) return;
+    if (l->n == l->room) {
+        file_name *more = realloc(l->at, (size_t)(l->room = 2 * l->room + 8) * sizeof *more);
+        if (!more) { l->failed = true; return; }
+        l->at = more;
+    }
+    strcpy(l->at[l->n++].s, file);
+}
+
 /* Commits the files in .chainrule-new if status is CR_OK; else removes them. */
 static cr_status end(const char *op, const char *dir, cr_status status) {
     path new, commit, old;
-    bool has[FILES];
+    names surplus = {op, dir, NULL, 0, 0, false};
     if (join(op, dir, fresh, "", &new) || join(op, dir, committed, "", &commit)) return cr_error_status();
-    for (int i = 0; i < FILES; i++) has[i] = !join(op, dir, fresh, files[i], &old) && cr_os_exists(old.s);
+    if (status == CR_OK) cr_os_each_entry(dir, list_old, &surplus);
+    if (surplus.failed) status = cr_fail(CR_NO_MEMORY, op, "no memory for the names in '%s'", dir);
     if (status == CR_OK && !cr_os_rename(new.s, commit.s))
         status = cr_fail(CR_IO, op, "cannot rename '%s' to '%s': %s", new.s, commit.s, cr_os_error());
-    if (status != CR_OK) {
-        (void)cr_os_remove_folder(new.s);
-        return status;
-    }
-    status = finish(op, dir);
-    if (status != CR_OK) return status;
-    for (int i = 0; i < FILES; i++)                 /* removes files that the new state does not have */
-        if (!has[i] && !join(op, dir, "", files[i], &old) && cr_os_exists(old.s)) (void)cr_os_remove(old.s);
+    if (status != CR_OK) (void)cr_os_remove_folder(new.s);
+    else status = finish(op, dir);
+    for (int i = 0; i < surplus.n && status == CR_OK; i++)
+        if (join(op, dir, "", surplus.at[i].s, &old) == CR_OK) (void)cr_os_remove(old.s);
+    free(surplus.at);
     return status;
+}
+
+/* ---- many processes: each writes its moments, rank 0 the rest; rank 0 commits when all are done */
+static cr_status agree(const char *op, cr_world *w, cr_status status) {
+    const int64_t mine = status;
+    int bad = -1;
+    cr_saved_error e;
+    cr_error_take(&e);
+    cr_scope_begin();
+    cr_tensor *x = cr_from(&mine, CR_LIST(1), CR_I64, cr_cpu()),
+              *all = cr_zeros(CR_LIST(cr_world_size(w)), CR_I64, cr_cpu());
+    const cr_status sent = cr_all_gather(w, x, all);
+    const int64_t *of = sent == CR_OK ? cr_data(all) : NULL;
+    for (int r = cr_world_size(w) - 1; of && r >= 0; r--)
+        if (of[r] != CR_OK) bad = r;
+    cr_scope_end();
+    if (status != CR_OK || sent == CR_OK) cr_error_put(&e);
+    if (status != CR_OK || sent != CR_OK) return status != CR_OK ? status : sent;
+    return bad < 0 ? CR_OK : cr_fail(CR_IO, op, "rank %d could not write its part, and says why", bad);
+}
+
+static cr_status save_together(const char *op, const char *dir, const cr_training *t, const cr_params *moments) {
+    cr_world *w = cr_parallel_world(t->parallel);
+    const int rank = cr_world_rank(w), ranks = cr_world_size(w);
+    if (ranks > MOST_RANKS) return cr_fail(CR_BAD_VALUE, op, "%d ranks: at most %d", ranks, MOST_RANKS);
+    cr_status status = agree(op, w, rank ? CR_OK : begin(op, dir));
+    if (status != CR_OK) return status;
+    status = save_moments(op, dir, moments, rank, ranks);
+    if (status == CR_OK && !rank) status = save_rest(op, dir, t, ranks);
+    status = agree(op, w, status);
+    return agree(op, w, rank ? CR_OK : end(op, dir, status)) ? cr_error_status() : status;
 }
 
 cr_status cr_training_save(const char *dir, const cr_training *t) {
@@ -150,8 +231,14 @@ cr_status cr_training_save(const char *dir, const cr_training *t) {
     if (!t) return cr_fail_null(op, "the training");
     if (t->step < 0) return cr_fail(CR_BAD_VALUE, op, "step must be at least 0, not %lld", (long long)t->step);
     cr_status status = check_metadata(op, t->metadata);
-    if (status == CR_OK) status = begin(op, dir);
-    return status != CR_OK ? status : end(op, dir, save_files(op, dir, t));
+    if (status != CR_OK) return status;
+    cr_params *moments = t->parallel && t->optim ? cr_parallel_moments(t->parallel) : NULL;
+    if (moments) status = save_together(op, dir, t, moments);
+    else if (cr_error()) status = cr_error_status();
+    else if (t->parallel && cr_world_rank(cr_parallel_world(t->parallel))) return CR_OK;
+    else if ((status = begin(op, dir)) == CR_OK) status = end(op, dir, save_files(op, dir, t));
+    cr_params_free(moments);
+    return status;
 }
 
 /* ---- loading ---- */
@@ -162,47 +249,83 @@ typedef struct state {                              /* contents of a checkpoint,
     cr_scaler_state scaling;
 } state;
 
-static cr_status pick(const char *op, const char *dir, int file, path *out) {
-    cr_status status = join(op, dir, committed, files[file], out);
-    return status != CR_OK || cr_os_exists(out->s) ? status : join(op, dir, "", files[file], out);
+static cr_status pick(const char *op, const char *dir, file_name file, path *out) {
+    cr_status status = join(op, dir, committed, file.s, out);
+    return status != CR_OK || cr_os_exists(out->s) ? status : join(op, dir, "", file.s, out);
 }
 
 static void set_close(set *s) {
-    for (int i = 0; i < FILES; i++) cr_os_unmap(&s->map[i]);
+    for (int i = 0; i < s->n; i++) cr_os_unmap(&s->map[i]);
+    free(s->map);
+    free(s->at);
+    *s = (set){0};
+}
+
+/* How many ranks wrote the moments, as the state says; a state that is wrong is reported when it is read. */
+static int ranks_of(const cr_mapping *m) {
+    cr_saved_error e;
+    cr_error_take(&e);
+    cr_json *root = m->data ? cr_json_parse("training_load", "", m->data, m->bytes) : NULL;
+    const cr_json *v = root ? cr_json_get(root, "ranks") : NULL;
+    const bool good = v && v->integral && v->integer >= 1 && v->integer <= MOST_RANKS;
+    const int ranks = good ? (int)v->integer : 1;
+    cr_json_free(root);
+    cr_error_clear();
+    cr_error_put(&e);
+    return ranks;
 }
 
 static cr_status set_map(const char *op, const char *dir, set *s) {
+    path at;
+    cr_mapping first = {0};
     *s = (set){0};
-    for (int i = 0; i < FILES; i++) {
-        cr_status status = pick(op, dir, i, &s->at[i]);
-        if (status != CR_OK) return status;
-        (void)cr_os_map_private(s->at[i].s, &s->map[i]);
+    cr_status status = pick(op, dir, name_of(STATE, 1), &at);
+    if (status != CR_OK) return status;
+    (void)cr_os_map_private(at.s, &first);
+    s->ranks = ranks_of(&first);
+    s->map = calloc((size_t)s->ranks + OPTIMIZER, sizeof *s->map);
+    s->at = calloc((size_t)s->ranks + OPTIMIZER, sizeof *s->at);
+    s->n = s->map && s->at ? s->ranks + OPTIMIZER : 0;
+    if (!s->n) {
+        cr_os_unmap(&first);
+        set_close(s);
+        return cr_fail(CR_NO_MEMORY, op, "no memory for the names of the files in '%s'", dir);
     }
-    return CR_OK;
+    s->map[STATE] = first;
+    s->at[STATE] = at;
+    for (int i = 0; i < s->n && status == CR_OK; i++) {
+        if (i == STATE) continue;
+        status = pick(op, dir, name_of(i, s->ranks), &s->at[i]);
+        if (status == CR_OK) (void)cr_os_map_private(s->at[i].s, &s->map[i]);
+    }
+    return status;
 }
 
-/* The first file that was replaced, or that exists and cannot be mapped; FILES: none. */
+/* The first file that was replaced, or that exists and cannot be mapped; s->n: none. */
 static int set_changed(const char *op, const char *dir, const set *s) {
     path now;
-    for (int i = 0; i < FILES; i++) {
-        const cr_file_id id = pick(op, dir, i, &now) ? (cr_file_id){0} : cr_os_file_id(now.s);
+    for (int i = 0; i < s->n; i++) {
+        const cr_file_id id = pick(op, dir, name_of(i, s->ranks), &now) ? (cr_file_id){0} : cr_os_file_id(now.s);
         if (id.device != s->map[i].id.device || id.inode != s->map[i].id.inode) return i;
     }
-    return FILES;
+    return s->n;
 }
 
 static cr_status set_open(const char *op, const char *dir, set *s) {
+    path at = {""};
     if (!cr_os_is_directory(dir)) return cr_fail(CR_IO, op, "'%s' is not a folder", dir);
-    int changed = FILES;
     for (int tries = 0; tries < 1000; tries++) {    /* a second try is rare; the bound is for a file without read
                                                      * permission */
         cr_status status = set_map(op, dir, s);
-        if (status != CR_OK || (changed = set_changed(op, dir, s)) == FILES) return status;
+        const int changed = status == CR_OK ? set_changed(op, dir, s) : 0;
+        if (status == CR_OK && changed == s->n) return CR_OK;
+        if (status == CR_OK) at = s->at[changed];
         set_close(s);
+        if (status != CR_OK) return status;
     }
-    (void)cr_os_map(s->at[changed].s, &s->map[changed]);
-    set_close(s);
-    return cr_fail(CR_IO, op, "cannot read '%s': %s", s->at[changed].s, cr_os_error());
+    cr_mapping m = {0};
+    if (cr_os_map(at.s, &m)) cr_os_unmap(&m);
+    return cr_fail(CR_IO, op, "cannot read '%s': %s", at.s, cr_os_error());
 }
 
 static cr_status no_file(const char *op, const set *s, int file) {
@@ -224,7 +347,7 @@ char *cr_training_weights(const char *dir) {
     static const char op[] = "training_weights";
     path at;
     if (!dir) return cr_fail_null(op, "the folder"), NULL;
-    if (pick(op, dir, WEIGHTS, &at)) return NULL;
+    if (pick(op, dir, name_of(WEIGHTS, 1), &at)) return NULL;
     char *owned = malloc(strlen(at.s) + 1);
     if (!owned) return cr_fail(CR_NO_MEMORY, op, "no memory for a path"), NULL;
     return strcpy(owned, at.s);
@@ -319,13 +442,13 @@ cr_status cr_training_copy(const char *from, const char *to) {
     status = set_open(op, from, &s);
     if (status != CR_OK) return end(op, to, status);
     if (!s.map[STATE].data) status = no_file(op, &s, STATE);
-    for (int i = 0; i < FILES; i++) {
+    for (int i = 0; i < s.n; i++) {
         if (status != CR_OK) break;
-        if (!s.map[i].data || (status = join(op, to, fresh, files[i], &copy))) continue;
+        if (!s.map[i].data || (status = join(op, to, fresh, name_of(i, s.ranks).s, &copy))) continue;
         if (!cr_os_copy(s.at[i].s, copy.s))
             status = cr_fail(CR_IO, op, "cannot copy '%s' to '%s': %s", s.at[i].s, copy.s, cr_os_error());
     }
-    if (status == CR_OK && set_changed(op, from, &s) < FILES)
+    if (status == CR_OK && set_changed(op, from, &s) < s.n)
         status = cr_fail(CR_IO, op, "'%s' was saved into meanwhile", from);
     set_close(&s);
     return end(op, to, status);
@@ -353,6 +476,75 @@ static cr_status load_tensors(const char *op, set *s, int file, cr_params **out)
     if (!s->map[file].data) return no_file(op, s, file);
     *out = cr_st_load(op, s->at[file].s, &s->map[file], cr_cpu());
     return *out ? CR_OK : cr_error_status();
+}
+
+/* ---- pieces */
+typedef struct piece { char *name; int64_t from, n, shape[CR_MAX_DIMS]; int ndim; } piece;
+
+/* "NAME@FIRST:ROWSxCOLUMNS"; false: a whole tensor.  text: cut behind NAME. */
+static bool read_piece(char *text, int64_t n, piece *x) {
+    char *at = strrchr(text, '@'), *end = NULL;
+    if (!at || at[1] < '0' || at[1] > '9') return false;
+    *x = (piece){.name = text, .n = n, .from = strtoll(at + 1, &end, 10)};
+    int64_t all = 1;
+    for (char mark = ':'; *end == mark && x->ndim < CR_MAX_DIMS; mark = 'x') {
+        const int64_t size = x->shape[x->ndim++] = strtoll(end + 1, &end, 10);
+        if (size < 1 || __builtin_mul_overflow(all, size, &all)) return false;
+    }
+    *at = 0;
+    return x->ndim && !*end && x->from <= all - n;
+}
+
+static cr_status put_piece(const char *op, cr_params *out, const cr_tensor *from, const piece *x) {
+    cr_status status = CR_OK;
+    cr_tensor *whole = cr_params_get(out, x->name);
+    if (!whole) {
+        cr_error_clear();
+        cr_tensor *made = cr_zeros(x->ndim, x->shape, CR_F32, cr_cpu());
+        status = made ? cr_params_add(out, x->name, made) : cr_error_status();
+        if (made) cr_release(made);
+        if (status == CR_OK) whole = cr_params_at(out, cr_params_count(out) - 1);
+    }
+    if (status != CR_OK) return status;
+    if (cr_dtype_of(from) != CR_F32 || x->from + x->n > cr_numel(whole))
+        return cr_fail(CR_IO, op, "the pieces of '%s' do not fit each other", x->name);
+    memcpy((float *)cr_data(whole) + x->from, cr_data(from), (size_t)x->n * 4);
+    return CR_OK;
+}
+
+/* Adds the tensors and pieces of one rank; *sum: elements so far. */
+static cr_status join_part(const char *op, cr_params *out, const cr_params *part, int64_t *sum) {
+    cr_status status = CR_OK;
+    for (int64_t i = 0; i < cr_params_count(part) && status == CR_OK; i++) {
+        piece x;
+        cr_tensor *t = cr_params_at(part, i);
+        char *text = malloc(strlen(cr_params_name(part, i)) + 1);
+        if (!text) return cr_fail(CR_NO_MEMORY, op, "no memory for a name");
+        strcpy(text, cr_params_name(part, i));
+        *sum += cr_numel(t);
+        status = read_piece(text, cr_numel(t), &x) ? put_piece(op, out, t, &x)
+                                                   : cr_params_add(out, cr_params_name(part, i), t);
+        free(text);
+    }
+    return status;
+}
+
+/* The moments that ranks have written. */
+static cr_status load_moments(const char *op, set *s, cr_params **out) {
+    if (s->ranks == 1) return load_tensors(op, s, OPTIMIZER, out);
+    int64_t sum = 0;
+    *out = cr_params_new();
+    cr_status status = *out ? CR_OK : cr_error_status();
+    for (int r = 0; r < s->ranks && status == CR_OK; r++) {
+        cr_params *part = NULL;
+        status = load_tensors(op, s, OPTIMIZER + r, &part);
+        if (status == CR_OK) status = join_part(op, *out, part, &sum);
+        cr_params_free(part);
+    }
+    if (status == CR_OK && sum != cr_params_numel(*out))
+        status = cr_fail(CR_IO, op, "the files of %d ranks hold %lld elements of moments in place of %lld: '%s' ...",
+                         s->ranks, (long long)sum, (long long)cr_params_numel(*out), s->at[OPTIMIZER].s);
+    return status;
 }
 
 /* Loads optimizer and parameters, both or neither: each of the two functions is all or nothing. */
@@ -384,7 +576,7 @@ cr_status cr_training_load(const char *dir, cr_training *t) {
     const cr_scaler_state scaling = t->scaler ? cr_scaler_get(t->scaler) : s.scaling;
     if (status == CR_OK && t->scaler) status = cr_scaler_set(t->scaler, &s.scaling);        /* checks it too */
     if (status == CR_OK && t->params) status = load_tensors(op, &from, WEIGHTS, &weights);
-    if (status == CR_OK && t->optim) status = load_tensors(op, &from, OPTIMIZER, &moments);
+    if (status == CR_OK && t->optim) status = load_moments(op, &from, &moments);
     set_close(&from);
     if (status == CR_OK) status = put_tensors(t, weights, moments, s.optimizer_steps);
     cr_params_free(weights);
@@ -395,4 +587,50 @@ cr_status cr_training_load(const char *dir, cr_training *t) {
     if (t->loader) status = cr_loader_seek(t->loader, s.cursor);
     t->step = s.step;
     return status;
+}
+
+/* ---- one file of moments in place of many */
+static cr_status copy_to_new(const char *op, const char *dir, const set *s, int file) {
+    path to;
+    cr_status status = join(op, dir, fresh, name_of(file, 1).s, &to);
+    if (status != CR_OK || !s->map[file].data || cr_os_copy(s->at[file].s, to.s)) return status;
+    return cr_fail(CR_IO, op, "cannot copy '%s' to '%s': %s", s->at[file].s, to.s, cr_os_error());
+}
+
+/* The state without its line about ranks. */
+static cr_status merged_state(const char *op, const char *dir, const set *s) {
+    path to;
+    const char *text = (const char *)s->map[STATE].data, *stop = text + s->map[STATE].bytes, *line = text;
+    cr_out o = {0};
+    cr_status status = join(op, dir, fresh, name_of(STATE, 1).s, &to);
+    while (line < stop) {
+        const char *next = memchr(line, '\n', (size_t)(stop - line));
+        next = next ? next + 1 : stop;
+        if (strncmp(line, " \"ranks\": ", 10) != 0) cr_out_put(&o, line, (size_t)(next - line));
+        line = next;
+    }
+    if (status == CR_OK) status = cr_out_check(&o, op, to.s);
+    if (status == CR_OK) status = cr_file_save(op, to.s, o.text, o.bytes);
+    cr_out_free(&o);
+    return status;
+}
+
+cr_status cr_training_merge(const char *dir) {
+    static const char op[] = "training_merge";
+    if (!dir) return cr_fail_null(op, "the folder");
+    set s;
+    cr_params *moments = NULL;
+    if (!cr_os_is_directory(dir)) return cr_fail(CR_IO, op, "'%s' is not a folder", dir);
+    cr_status status = begin(op, dir);
+    if (status != CR_OK) return status;
+    status = set_open(op, dir, &s);
+    if (status != CR_OK) return end(op, dir, status);
+    if (!s.map[STATE].data) status = no_file(op, &s, STATE);
+    if (status == CR_OK && s.ranks > 1) status = load_moments(op, &s, &moments);
+    if (status == CR_OK) status = copy_to_new(op, dir, &s, WEIGHTS);
+    if (status == CR_OK) status = moments ? save_moments(op, dir, moments, 0, 1) : copy_to_new(op, dir, &s, OPTIMIZER);
+    if (status == CR_OK) status = merged_state(op, dir, &s);
+    set_close(&s);
+    cr_params_free(moments);
+    return end(op, dir, status);
 }

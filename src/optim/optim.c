@@ -323,7 +323,7 @@ enum { MOST_TENSORS = 2 + 2 };                      /* of one parameter in a cal
 bool cr_optim_sharded(const char *op, const cr_optim *opt) {
     if (!opt->sharded) return false;
     cr_fail(CR_RUNTIME, op, "the optimizer is sharded over ranks: cr_parallel_step steps it, "
-                            "cr_parallel_collect gives its moments");
+                            "cr_parallel_moments gives this rank's moments");
     return true;
 }
 

@@ -3,7 +3,9 @@
  * The file, all little-endian:  "CRTOKENS", u32 version 1, u32 width (1, 2, 4), u64 vocabulary, u64
  * count, then the tokens. The header is checked against the file's size when it is opened.  Tokens are
  * checked against the vocabulary when they are used (cr_tokens_at, loader, save): opening a file of
- * gigabytes reads one page of it. */
+ * gigabytes reads one page of it.
+ *
+ * A sequence of several files has their sequences as parts. */
 #include "tokens.h"
 
 #include <stdatomic.h>
@@ -24,6 +26,9 @@ struct cr_tokens {
     const unsigned char *data;                      /* of the first token */
     int width;                                      /* bytes a token */
     int64_t count, vocabulary;
+    int parts;                                      /* 0: one piece of memory, else the fields above are not used */
+    cr_tokens **part;
+    int64_t *first;                                 /* of each part; then count */
 };
 
 /* ---- bytes ---- */
@@ -52,14 +57,85 @@ static cr_tokens *make(const char *op, source *from, const unsigned char *data, 
     cr_tokens *t = malloc(sizeof *t);
     if (!t) return cr_fail(CR_NO_MEMORY, op, "no memory for a sequence"), NULL;
     atomic_fetch_add(&from->refs, 1);
-    *t = (cr_tokens){from, data, width, count, vocabulary};
+    *t = (cr_tokens){.from = from, .data = data, .width = width, .count = count, .vocabulary = vocabulary};
     return t;
 }
 
 void cr_tokens_free(cr_tokens *t) {
     if (!t || cr_stale("tokens_free", "the tokens", t)) return;
+    for (int i = 0; i < t->parts; i++) cr_tokens_free(t->part[i]);
+    free(t->part);
+    free(t->first);
     source_release(t->from);
     cr_retire(t);
+}
+
+/* ---- parts */
+/* Takes the parts, also after a failure. */
+static cr_tokens *make_joined(const char *op, int n, cr_tokens **part, int64_t vocabulary) {
+    cr_tokens *t = calloc(1, sizeof *t);
+    int64_t *first = calloc((size_t)n + 1, sizeof *first);
+    bool good = t && first;
+    for (int i = 0; i < n; i++) {
+        good &= part[i] != NULL;
+        if (good) first[i + 1] = first[i] + part[i]->count;
+    }
+    if (good) {
+        *t = (cr_tokens){.count = first[n], .vocabulary = vocabulary, .parts = n, .part = part, .first = first};
+        return t;
+    }
+    if (!cr_error()) cr_fail(CR_NO_MEMORY, op, "no memory for %d parts", n);
+    for (int i = 0; i < n; i++) cr_tokens_free(part[i]);
+    free(part);
+    free(first);
+    free(t);
+    return NULL;
+}
+
+/* The part of token i, below count. */
+static int part_of(const cr_tokens *t, int64_t i) {
+    int low = 0, high = t->parts;
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        if (t->first[middle] <= i) low = middle;
+        else high = middle;
+    }
+    return low;
+}
+
+static uint64_t token(const cr_tokens *t, int64_t i) {
+    if (!t->parts) return load(t->data + i * t->width, t->width);
+    const int k = part_of(t, i);
+    return token(t->part[k], i - t->first[k]);
+}
+
+/* The tokens [start, stop) of the parts, which begin at first[i]. */
+static cr_tokens *joined(const char *op, int n, cr_tokens *const *parts, const int64_t *first, int64_t start,
+                         int64_t stop) {
+    cr_tokens **part = calloc((size_t)n + 1, sizeof *part);
+    if (!part) return cr_fail(CR_NO_MEMORY, op, "no memory for %d parts", n), NULL;
+    for (int i = 0; i < n; i++) {
+        const int64_t all = parts[i]->count, from = start - first[i], to = stop - first[i];
+        const int64_t low = from < 0 ? 0 : from < all ? from : all, high = to < 0 ? 0 : to < all ? to : all;
+        part[i] = cr_tokens_slice(parts[i], low, high);
+    }
+    return make_joined(op, n, part, parts[0]->vocabulary);
+}
+
+cr_tokens *cr_tokens_join(int n, const cr_tokens *const *parts) {
+    static const char op[] = "tokens_join";
+    if (n < 1 || !parts) return cr_fail(CR_BAD_VALUE, op, "%d sequences: at least one is needed", n), NULL;
+    for (int i = 0; i < n; i++) {
+        if (cr_lacks(op, "a sequence", parts[i])) return NULL;
+        if (parts[i]->vocabulary == parts[0]->vocabulary) continue;
+        cr_fail(CR_BAD_VALUE, op, "sequence %d has a vocabulary of %lld, the first one of %lld", i,
+                (long long)parts[i]->vocabulary, (long long)parts[0]->vocabulary);
+        return NULL;
+    }
+    cr_tokens **part = calloc((size_t)n, sizeof *part);
+    if (!part) return cr_fail(CR_NO_MEMORY, op, "no memory for %d parts", n), NULL;
+    for (int i = 0; i < n; i++) part[i] = cr_tokens_slice(parts[i], 0, parts[i]->count);
+    return make_joined(op, n, part, parts[0]->vocabulary);
 }
 
 static cr_status check_vocabulary(const char *op, int64_t vocabulary) {
@@ -140,7 +216,7 @@ static cr_status write_tokens(cr_file *f, const cr_tokens *t, int width) {
         const int64_t n = t->count - from < PIECE ? t->count - from : PIECE;
         for (int64_t i = 0; i < n; i++) {
             if (status != CR_OK) break;
-            const uint64_t id = load(t->data + (from + i) * t->width, t->width);
+            const uint64_t id = token(t, from + i);
             if ((int64_t)id >= t->vocabulary)
                 status = cr_fail(CR_BAD_VALUE, f->op, "token %llu at %lld is not below the vocabulary of %lld",
                                  (unsigned long long)id, (long long)(from + i), (long long)t->vocabulary);
@@ -179,6 +255,8 @@ cr_tokens *cr_tokens_slice(const cr_tokens *t, int64_t start, int64_t stop) {
         return cr_fail(CR_BAD_INDEX, op, "[%lld, %lld) does not lie in [0, %lld)", (long long)start, (long long)stop,
                        (long long)t->count),
                NULL;
+    if (t->parts)
+        return joined(op, t->parts, t->part, t->first, start, stop);
     return make(op, t->from, t->data + start * t->width, t->width, stop - start, t->vocabulary);
 }
 
@@ -193,7 +271,7 @@ uint32_t cr_tokens_at(const cr_tokens *t, int64_t i) {
     if (i < 0 || i >= t->count)
         return cr_fail(CR_BAD_INDEX, op, "index %lld is not in [0, %lld)", (long long)i, (long long)t->count),
                UINT32_MAX;
-    const uint64_t id = load(t->data + i * t->width, t->width);
+    const uint64_t id = token(t, i);
     if ((int64_t)id < t->vocabulary) return (uint32_t)id;
     return cr_fail(CR_BAD_VALUE, op, "token %llu at %lld is not below the vocabulary of %lld", (unsigned long long)id,
                    (long long)i, (long long)t->vocabulary),
@@ -201,7 +279,14 @@ uint32_t cr_tokens_at(const cr_tokens *t, int64_t i) {
 }
 
 int64_t cr_tokens_fetch(const cr_tokens *t, int64_t start, int64_t n, int64_t *out) {
-    for (int64_t k = 0; k < n; k++) {
+    for (int64_t k = 0; t->parts && k < n;) {       /* from part to part */
+        const int i = part_of(t, start + k);
+        const int64_t left = t->first[i + 1] - (start + k), some = n - k < left ? n - k : left;
+        const int64_t bad = cr_tokens_fetch(t->part[i], start + k - t->first[i], some, out + k);
+        if (bad >= 0) return bad + t->first[i];
+        k += some;
+    }
+    for (int64_t k = 0; !t->parts && k < n; k++) {
         out[k] = (int64_t)load(t->data + (start + k) * t->width, t->width);
         if (out[k] >= t->vocabulary) return start + k;
     }

@@ -159,7 +159,8 @@ class DistributedSampler(Sampler):
     """The part of one process: each ``num_replicas``-th number from ``rank`` on, of an order that the
     processes share.  It depends on ``seed`` and on the epoch: call ``set_epoch`` before each.  Parts
     have equal lengths: the last numbers are left out (``drop_last``), or the first ones are repeated.
-    num_replicas, rank: of the environment (WORLD_SIZE, RANK) where they are not given; 1 and 0 without."""
+    num_replicas, rank: of ``chainrule.distributed`` where they are not given, else of the environment
+    (WORLD_SIZE, RANK); 1 and 0 without."""
 
     def __init__(
         self,
@@ -171,8 +172,9 @@ class DistributedSampler(Sampler):
         drop_last: bool = False,
     ) -> None:
         self.dataset, self.shuffle, self.seed, self.drop_last, self.epoch = dataset, shuffle, seed, drop_last, 0
-        self.num_replicas = int(os.environ.get("WORLD_SIZE", 1)) if num_replicas is None else num_replicas
-        self.rank = int(os.environ.get("RANK", 0)) if rank is None else rank
+        here, size, *_ = _core._world_info() or (int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))
+        self.num_replicas = size if num_replicas is None else num_replicas
+        self.rank = here if rank is None else rank
         _positive("num_replicas", self.num_replicas)
         if not 0 <= self.rank < self.num_replicas:
             raise ValueError(f"Invalid rank {self.rank}, rank should be in the interval [0, {self.num_replicas - 1}]")

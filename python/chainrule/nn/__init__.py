@@ -25,6 +25,7 @@ from . import (
     multihead,
     norm,
     padding,
+    parallel,
     pooling,
     quantized,
     rearrange,
@@ -59,7 +60,7 @@ from .upsample import *
 
 globals().update(_lazy := lazy.lazy_classes(globals()))
 
-__all__ = ["MLP", "Layer", "Neuron", "attention", "functional", "init", "lora", "utils"]
+__all__ = ["MLP", "Layer", "Neuron", "attention", "functional", "init", "lora", "parallel", "utils"]
 for _part in (
     activation,
     adaptive,

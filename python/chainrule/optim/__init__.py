@@ -7,7 +7,8 @@ from .adaptive import *
 from .lbfgs import LBFGS
 from .optimizer import Optimizer
 from .sgd import *
+from .zero import ZeroRedundancyOptimizer
 
-__all__ = ["LBFGS", "Adafactor", "Optimizer", "lr_scheduler", "swa_utils"]
+__all__ = ["LBFGS", "Adafactor", "Optimizer", "ZeroRedundancyOptimizer", "lr_scheduler", "swa_utils"]
 __all__ += adaptive.__all__
 __all__ += sgd.__all__

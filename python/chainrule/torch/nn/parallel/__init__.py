@@ -1,12 +1,11 @@
-"""Modules for several devices or processes: here one device and one process compute everything."""
+"""``DistributedDataParallel`` is chainrule's; the modules for several devices compute on one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from chainrule.nn import Module
+from chainrule.nn.parallel import DistributedDataParallel
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
@@ -26,45 +25,6 @@ class DataParallel(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)
-
-
-class DistributedDataParallel(Module):
-    """Calls ``module``: in a world of one process its gradients are the sum over all processes already.
-    ValueError: there is no process group."""
-
-    module: Module
-
-    def __init__(
-        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0, **options: Any
-    ) -> None:
-        from ... import distributed
-
-        if not distributed.is_initialized():
-            raise ValueError(
-                "Default process group has not been initialized, please make sure to call init_process_group."
-            )
-        super().__init__()
-        self.module = module
-        self.device_ids: list[Any] = list(device_ids or [])
-        self.dim = dim
-        self.require_backward_grad_sync = True
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.module(*args, **kwargs)
-
-    @contextmanager
-    def no_sync(self) -> Iterator[None]:
-        """Gradients inside are not summed over processes."""
-        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
-        try:
-            yield
-        finally:
-            self.require_backward_grad_sync = before
-
-    @contextmanager
-    def join(self, *args: Any, **options: Any) -> Iterator[None]:
-        """For processes with different numbers of batches: one process has nothing to wait for."""
-        yield
 
 
 def data_parallel(

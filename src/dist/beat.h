@@ -1,0 +1,11 @@
+/* beat.h - notices ranks that died, stopped or vanished. */
+#ifndef CR_BEAT_H
+#define CR_BEAT_H
+
+#include "world.h"
+
+/* Every rank calls it.  patience: as cr_world_options; negative: no beats. */
+cr_status cr_beat_start(cr_world *w, double patience);
+void      cr_beat_stop(cr_world *w);                /* says farewell */
+
+#endif
