@@ -8,7 +8,7 @@ import math
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 Runs = dict[str, Callable[[], object]]
@@ -71,11 +71,15 @@ class Turns:
         self.pipes = [start(work, open_library, library, o.threads, o.cpu) for library in libraries]
         self.versions = [pipe.recv() for pipe in self.pipes]
 
-    def least(self, name: str, what: str, seconds: float, rounds: int = 7) -> dict[str, float]:
+    def least(
+        self, name: str, what: str, seconds: float, rounds: int = 7, without: Collection[str] = ()
+    ) -> dict[str, float]:
         """By library the least milliseconds of a call, over rounds of so many seconds each."""
-        ms = dict.fromkeys(self.libraries, math.inf)
+        ms = {library: math.inf for library in self.libraries if library not in without}
         for _ in range(2 if self.quick else rounds):
             for library, pipe in zip(self.libraries, self.pipes, strict=True):
+                if library in without:
+                    continue
                 pipe.send((name, what, seconds / 8 if self.quick else seconds))
                 ms[library] = min(ms[library], pipe.recv())
         return ms

@@ -178,8 +178,9 @@ static void take_in(cr_step *s, const void *args) {
         }
         case CR_KERNEL_recurrent:
         case CR_KERNEL_recurrent_bwd: {
-            cr_recurrent_steps *a = s->kernel == CR_KERNEL_recurrent ? &((cr_recurrent_args *)(void *)s->args)->steps
-                                                                     : &((cr_recurrent_bwd_args *)(void *)s->args)->steps;
+            const size_t steps = s->kernel == CR_KERNEL_recurrent ? offsetof(cr_recurrent_args, steps)
+                                                                  : offsetof(cr_recurrent_bwd_args, steps);
+            cr_recurrent_steps *a = (void *)(s->args + steps);
             move_in(s, (const void **)(void *)&a->at, a->at, bytes_of_steps(a), &at);
             break;
         }

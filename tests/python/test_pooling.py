@@ -339,3 +339,13 @@ def test_windows_of_two_without_positions(shape: tuple[int, ...], dtype: cr.dtyp
     for options in ({}, {"stride": 2, "ceil_mode": True}, {"padding": 1}, {"stride": 1}):
         y, _ = pool(x, 2, **options, return_indices=True)
         assert cr.equal(pool(x, 2, **options).nan_to_num(3.5), y.nan_to_num(3.5)), options
+
+
+def test_messages_name_the_call() -> None:
+    x = cr.ones(1, 2, 5, 5)
+    with pytest.raises(RuntimeError, match=r"\[max_pool2d\] the kernel is larger than the padded input"):
+        F.max_pool2d(x, 9)
+    with pytest.raises(RuntimeError, match=r"\[avg_pool1d\] the stride must be 1 or more: 0"):
+        F.avg_pool1d(x[0], 2, 0)
+    with pytest.raises(RuntimeError, match=r"\[max_pool3d\] kernel_size must be an int or 3 ints, got 2"):
+        F.max_pool3d(x, (2, 2))

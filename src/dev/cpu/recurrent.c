@@ -1,13 +1,14 @@
-/* recurrent.c - recurrent layers: threads split the sequences.  Each part goes through all steps by itself, so no thread
- * waits for another between steps, and the gates of a step are still in the cache when its program reads them.  Limited
- * by the product with the weight of the state, whose columns come from the second-level cache.
+/* recurrent.c - recurrent layers: threads split the sequences.  Each part goes through all steps by itself, so no
+ * thread waits for another between steps, and the gates of a step are still in the cache when its program reads them.
+ * Limited by the product with the weight of the state, whose columns come from the second-level cache.
  *
- * Half precision packs that weight for each product, so its steps have all sequences, and threads split the products. */
+ * Half precision packs that weight for each product, so its steps have all sequences, and threads split the products.
+ */
 #include "cpu.h"
 #include "../program.h"
 #include "../../core/pool.h"
 
-enum { SEQUENCES = 8 };                             /* of a part: rows of a product, as few as fill the kernels' tiles */
+enum { SEQUENCES = 8 };                             /* of a part: the fewest rows of a product at almost full speed */
 
 typedef struct job {
     const cr_recurrent_args *forward;
