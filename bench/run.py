@@ -1117,19 +1117,26 @@ class Bench:
             self.say("Failed.", "")
             return
         self.data["pool"] = got
-        ratios, rows = [], []
+        peers = [library for library in ("torch", "jax") if has(library)]
+        ratios: dict[str, list[tuple[float, str]]] = {library: [] for library in peers}
+        rows = []
         for forward, both in zip(got["rows"][::2], got["rows"][1::2], strict=True):
             row = [f"`{forward['name']}`"]
             for r in (forward, both):
-                ours, theirs = r["ms"]["chainrule"], r["ms"].get("torch", math.nan)
-                ratios.append((ours / theirs, r["name"]))
-                row += [f"{ours:.3f}", f"{theirs:.3f}", f"{ours / theirs:.2f}x"]
+                ours = r["ms"]["chainrule"]
+                row.append(f"{ours:.3f}")
+                for library in peers:
+                    theirs = r["ms"].get(library)
+                    row.append("-" if theirs is None else f"{theirs:.3f} ({ours / theirs:.2f}x)")
+                    ratios[library] += [] if theirs is None else [(ours / theirs, r["name"])]
             rows.append(row)
-        self.say(table(["call", "chainrule", "PyTorch", "ratio", "with gradients", "PyTorch", "ratio"], rows), "")
-        if has("torch"):
-            mean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in ratios))
-            worst, name = max(ratios)
-            self.say(f"Against PyTorch: geometric mean {mean:.2f}x, the most {worst:.2f}x (`{name}`).", "")
+        names = [LIBRARIES[library] for library in peers]
+        self.say(table(["call", "chainrule", *names, "with gradients", *names], rows), "")
+        self.say("In brackets: ours over theirs. -: no plain equivalent.", "")
+        for library in peers:
+            mean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in ratios[library]))
+            worst, name = max(ratios[library])
+            self.say(f"Against {LIBRARIES[library]}: geometric mean {mean:.2f}x, the most {worst:.2f}x (`{name}`).", "")
 
     def scripts(self) -> None:
         self.say(

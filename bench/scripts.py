@@ -38,7 +38,10 @@ def open_nets(library: str, threads: int) -> tuple[str, Callable[[str], Callable
     if library == "chainrule":
         importlib.import_module("chainrule.torch.__main__").prepare()
     torch, nets = importlib.import_module("torch"), importlib.import_module("nets")
-    compiled = torch.compile if library.endswith("compiled") else lambda model: model
+    # shapes stay: PyTorch 2.13 would compile a second time for any shape, which fails for one of the networks
+    compiled = (
+        (lambda model: torch.compile(model, dynamic=False)) if library.endswith("compiled") else lambda model: model
+    )
     return f"{library} {lib.__version__}", lambda part: next(
         net(compiled) for title, net in nets.NETS.items() if part in title
     )

@@ -8,7 +8,7 @@ import math
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 Runs = dict[str, Callable[[], object]]
@@ -72,13 +72,14 @@ class Turns:
         self.versions = [pipe.recv() for pipe in self.pipes]
 
     def least(
-        self, name: str, what: str, seconds: float, rounds: int = 7, without: tuple[str, ...] = ()
+        self, name: str, what: str, seconds: float, rounds: int = 7, without: Collection[str] = ()
     ) -> dict[str, float]:
         """By library the least milliseconds of a call, over rounds of so many seconds each."""
-        pipes = {library: p for library, p in zip(self.libraries, self.pipes, strict=True) if library not in without}
-        ms = dict.fromkeys(pipes, math.inf)
+        ms = {library: math.inf for library in self.libraries if library not in without}
         for _ in range(2 if self.quick else rounds):
-            for library, pipe in pipes.items():
+            for library, pipe in zip(self.libraries, self.pipes, strict=True):
+                if library in without:
+                    continue
                 pipe.send((name, what, seconds / 8 if self.quick else seconds))
                 ms[library] = min(ms[library], pipe.recv())
         return ms

@@ -608,6 +608,14 @@ static cr_tensor *lstm_plain(inputs in) {
 static cr_tensor *lstm_packed(inputs in) {
     return recurrent(CR_LSTM, in, true, false, (cr_recurrent_options){.reverse = true, PACKED});
 }
+static const int64_t many[] = {17, 17, 10, 3};      /* more sequences than a thread of the cpu takes at a time */
+#define PACKED_MANY .steps = 4, .batch_sizes = many
+static cr_tensor *gru_packed_many(inputs in) {
+    return recurrent(CR_GRU, in, true, false, (cr_recurrent_options){PACKED_MANY});
+}
+static cr_tensor *lstm_packed_many(inputs in) {
+    return recurrent(CR_LSTM, in, true, false, (cr_recurrent_options){.reverse = true, PACKED_MANY});
+}
 static cr_tensor *lstm_projected(inputs in) {
     return recurrent(CR_LSTM, in, true, true, (cr_recurrent_options){PACKED});
 }
@@ -1568,6 +1576,20 @@ static const op_case op_cases[] = {
      true,
      4,
      {{SHAPE(13, 2)}, {SHAPE(8, 6)}, {SHAPE(3, 4)}}},
+    {"recurrent",
+     "gru, packed, many",
+     gru_packed_many,
+     FLOATS,
+     false,
+     12,
+     {{SHAPE(47, 3)}, {SHAPE(21, 12)}, {SHAPE(17, 7)}}},
+    {"recurrent",
+     "lstm, packed, reverse, many",
+     lstm_packed_many,
+     FLOATS,
+     false,
+     12,
+     {{SHAPE(47, 3)}, {SHAPE(28, 12)}, {SHAPE(17, 14)}}},
     {"recurrent",
      "lstm, projected, packed",
      lstm_projected,

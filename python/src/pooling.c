@@ -6,7 +6,8 @@
 /* ---- sizes by axis: one for all n axes, or one for each */
 static bool by_axis(const char *op, const char *what, const arg *a, int n, int64_t *out) {
     if (a->size.n != 1 && a->size.n != n) {
-        set_error(PyExc_RuntimeError, "[%s] %s must be an int or %d ints, got %d", op, what, n, a->size.n);
+        set_error(PyExc_RuntimeError, "[%s%dd] %s must be an int or %d ints, got %d", op, n, what, n,
+                  a->size.n);
         return false;
     }
     for (int i = 0; i < n; i++) out[i] = a->size.v[a->size.n == 1 ? 0 : i];

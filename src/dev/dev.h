@@ -39,6 +39,14 @@ static inline cr_status cr_download(const char *op, const cr_device *d, void *ds
  * with value, one element of dst's dtype.  (move.c) */
 cr_walk cr_walk_of_copy(const cr_array *dst, const cr_array *src, const void *value);
 
+/* The steps of a recurrent layer for sequences first .. end - 1, by these kernels for products, programs and copies.
+ * (recurrent.c) */
+cr_status cr_recurrent_part(const cr_recurrent_args *args, const cr_kernels *kernels, int64_t first, int64_t end);
+cr_status cr_recurrent_bwd_part(const cr_recurrent_bwd_args *args, const cr_kernels *kernels, int64_t first,
+                                int64_t end);
+/* A program over matrices of one shape: its results, then its inputs. */
+cr_status cr_run_matrices(const cr_kernels *kernels, const cr_program *p, const cr_array *x);
+
 /* ---- registry.c.  Functions of devices that a build lacks do not exist in it. */
 extern const cr_device cr_device_cpu, cr_device_ref;
 /* Bytes that a GPU may reserve: CHAINRULE_GPU_MEMORY, or `otherwise` if that is not set.  0: it is not

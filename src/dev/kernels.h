@@ -53,6 +53,8 @@
     X(cross_entropy_bwd,      1,  1,  1,  1)    \
     X(attention,              1,  1,  1,  1)    \
     X(attention_bwd,          1,  1,  1,  1)    \
+    X(recurrent,              1,  0,  0,  0)    \
+    X(recurrent_bwd,          1,  0,  0,  0)    \
     X(channel_scale,          1,  0,  0,  0)    \
     X(channel_scale_bwd,      1,  0,  0,  0)    \
     X(group_norm,             1,  0,  0,  0)    \
@@ -455,6 +457,46 @@ typedef cr_channel_norm_bwd_args cr_channel_scale_bwd_args;
  * dw and db: (R, C). */
 typedef cr_channel_norm_args cr_group_norm_args;
 typedef cr_channel_norm_bwd_args cr_group_norm_bwd_args;
+
+/* ---- the time steps of a recurrent layer in one direction, with the inputs' part of the gates computed: a step adds
+ * h w to the gates and runs the cell's program over them (recurrent.c)
+ *
+ * T steps over B sequences: step t has the rows at[t] .. at[t + 1] - 1, one for each of the first B_t sequences, and N
+ * in all.  G gates, H cells of a gate, P elements of the state. */
+typedef struct cr_recurrent_steps {
+    cr_cell cell;
+    bool reverse;
+    int how;                                        /* CR_MATMUL_BF16, CR_MATMUL_TF32, or 0 */
+    const cr_program *program;
+    int64_t T;
+    const int64_t *at;                              /* T + 1 */
+} cr_recurrent_steps;
+
+typedef struct cr_recurrent_args {
+    cr_recurrent_steps steps;
+    cr_array y;                                     /* (N, P); RNN: holds the gates before */
+    cr_array h, c;                                  /* (B, P), LSTM: (B, H): the states, in place */
+    cr_array gates;                                 /* (N, G H): LSTM: all are added; GRU: of the inputs */
+    cr_array before;                                /* LSTM: c before each step (N, H), written; GRU: the bias of the
+                                                     * state's part (N, 3 H), to which h w is added */
+    cr_array w;                                     /* (G, P, H) */
+    cr_array w_hr;                                  /* (P, H), optional: LSTM with projections */
+    cr_array hidden, twin;                          /* (B, H): room for its results before w_hr */
+} cr_recurrent_args;
+
+typedef struct cr_recurrent_bwd_args {
+    cr_recurrent_steps steps;
+    const cr_program *sum;                          /* a + b */
+    cr_array d;                                     /* (N, G H): of the gates; GRU: n of the inputs */
+    cr_array d_state;                               /* GRU: of the state's part */
+    cr_array dh, dc;                                /* of the states, in place */
+    cr_array d_out, d_hidden;                       /* projections: (N, P), of y; (B, H), room */
+    cr_array y, gates, before;                      /* as forward left them; y: RNN, the others: not RNN */
+    cr_array states;                                /* GRU: h before each step (N, H) */
+    cr_array g;                                     /* (N, P): of y */
+    cr_array w, w_hr;                               /* (G H, P); (P, H), optional */
+    cr_array zero;                                  /* projections: one 0 */
+} cr_recurrent_bwd_args;
 
 /* ---- derived from the list: the type of each kernel's function, cr_<name>_kernel, and the table of a device */
 #define CR_KERNEL_TYPE(name, ...) typedef cr_status cr_##name##_kernel(const cr_##name##_args *args);

@@ -2,6 +2,7 @@
  * Fast twin: dev/cpu/max_pool.c. */
 #include "windows.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,9 +52,19 @@ static int64_t windows(const cr_pool_options *o, int i, int64_t R) {
     return count - (o->ceil && (count - 1) * stride >= R + o->pad[i]);
 }
 
-cr_status cr_pooled_shape(const char *op, const cr_tensor *x, const cr_pool_options *o, cr_meta *out) {
+/* What the caller knows a pooling over n axes as: "max_pool2d". */
+typedef struct pool_text { char s[24]; } pool_text;
+static pool_text pool_name(const char *kind, int n) {
+    pool_text t;
+    snprintf(t.s, sizeof t.s, "%s%dd", kind, n);
+    return t;
+}
+
+cr_status cr_pooled_shape(const char *kind, const cr_tensor *x, const cr_pool_options *o, cr_meta *out) {
     const int before = x->ndim - o->n;
-    cr_status status = cr_check_spatial(op, x, o->n);
+    cr_status status = cr_check_spatial(kind, x, o->n);
+    const pool_text name = pool_name(kind, o->n);
+    const char *op = name.s;
     if (status == CR_OK) status = cr_want_float(op, x);
     for (int i = 0; i < o->n && status == CR_OK; i++) status = check_axis(op, o, i);
     if (status != CR_OK) return status;
@@ -87,8 +98,9 @@ static cr_status max_pool_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
     if (status != CR_OK) return status;
     for (int i = 0; i < o->n; i++)
         if (misses(o, i, x->shape[x->ndim - o->n + i], out->shape[x->ndim - o->n + i]))
-            return cr_fail(CR_BAD_VALUE, "max_pool", "a window holds no element of %s: kernel_size=%lld, pad=%lld, "
-                           "dilation=%lld", cr_shape_text(x->ndim, x->shape).s, (long long)o->kernel[i],
+            return cr_fail(CR_BAD_VALUE, pool_name("max_pool", o->n).s,
+                           "a window holds no element of %s: kernel_size=%lld, pad=%lld, dilation=%lld",
+                           cr_shape_text(x->ndim, x->shape).s, (long long)o->kernel[i],
                            (long long)o->pad[i], (long long)o->dilation[i]);
     aux[0] = *out;
     aux[0].dtype = CR_I64;

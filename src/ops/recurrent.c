@@ -140,42 +140,11 @@ static cr_array cells_of(const layer *l, const cr_array *flat) {
 
 static cr_array rows(const cr_array *a, int64_t first, int64_t n) { return cr_array_narrowed(a, 0, first, n); }
 static cr_array gate(const layer *l, const cr_array *a, int64_t k) { return cr_array_narrowed(a, 1, k * l->H, l->H); }
-/* the rows of step t; of a state: the first ones */
+/* the rows of step t */
 static int64_t step_rows(const layer *l, int64_t t) { return l->steps->at[t + 1] - l->steps->at[t]; }
-static cr_array step_of(const layer *l, const cr_array *a, int64_t t) {
-    return rows(a, l->steps->at[t], step_rows(l, t));
-}
-/* the k-th step, from the one that begins */
-static int64_t in_order(const layer *l, int64_t k, bool backwards) {
-    return l->reverse != backwards ? l->T - 1 - k : k;
-}
 
-static void fill_arg(cr_arg *to, const cr_array *a) {
-    *to = (cr_arg){.data = a->dev->host ? cr_array_data(a) : NULL, .storage = a->storage, .offset = a->offset,
-                   .dtype = a->dtype};
-    memcpy(to->strides, a->strides, sizeof *a->strides * 2);
-}
-
-/* The program over matrices of one shape: its results, then its inputs. */
 static cr_status run(const layer *l, const cr_program *p, const cr_array *x) {
-    cr_walk w = {.program = p, .compute = cr_dtype_wide(x->dtype), .ndim = 2, .numel = x->numel, .n_out = p->n_out,
-                 .n_in = p->n_in};
-    int64_t *strides[CR_MAX_OUTPUTS + CR_MAX_INPUTS];
-    int n = 0;
-    for (int i = 0; i < p->n_out; i++, n++) fill_arg(&w.out[i], &x[n]), strides[n] = w.out[i].strides;
-    for (int i = 0; i < p->n_in; i++, n++) fill_arg(&w.in[i], &x[n]), strides[n] = w.in[i].strides;
-    memcpy(w.shape, x->shape, sizeof *x->shape * 2);
-    w.ndim = cr_merge_axes(2, w.shape, n, strides);
-    if (!w.ndim) w.ndim = 1, w.shape[0] = 1;
-    return l->kernels->elementwise(&(cr_elementwise_args){&w, 1});
-}
-
-/* c = [c +] a b [+ bias] */
-static cr_status multiply(const layer *l, cr_array c, cr_array a, cr_array b, cr_array bias, int how) {
-    return l->kernels->matmul(&(cr_matmul_args){.c = c, .a = a, .b = b, .bias = bias, .how = how | cr_product_how()});
-}
-static cr_status multiply_plain(const layer *l, cr_array c, cr_array a, cr_array b) {
-    return multiply(l, c, a, b, (cr_array){0}, 0);
+    return cr_run_matrices(l->kernels, p, x);
 }
 
 /* Uninitialised; the scope around owns it. */
@@ -189,57 +158,10 @@ static cr_status new_matrix(const layer *l, int64_t m, int64_t n, cr_array *a, c
 
 /* ---- forward */
 
-typedef struct pass {                               /* the arrays of all steps */
-    const cr_program *program;
-    cr_array y, h, c, gates, before;
-    cr_array blocks;                                /* (G, P, H): w_hh^T, gate by gate */
-    cr_array hidden[2];                             /* of projections: o tanh(c), before w_hr */
-} pass;
-
-/* to (n, G H) = [to +] h w_hh^T, a batch of the gates: a block of one gate stays in the cache of a core, and its rows
- * need no packing. */
-static cr_status multiply_state(const layer *l, const pass *p, cr_array to, cr_array h, int how) {
-    const int64_t n = h.shape[0];
-    const int64_t steps_of_c[] = {l->H, l->G * l->H, 1};
-    const cr_array c = cr_array_strided(&to, 3, (int64_t[]){l->G, n, l->H}, steps_of_c, to.offset),
-                   a = cr_array_strided(&h, 3, (int64_t[]){l->G, n, l->P}, (int64_t[]){0, l->P, 1}, h.offset);
-    return multiply(l, c, a, p->blocks, (cr_array){0}, how);
+static cr_recurrent_steps steps_of_call(const layer *l, const char *program) {
+    return (cr_recurrent_steps){.cell = l->cell, .reverse = l->reverse, .how = cr_product_how(),
+                                .program = cr_program_find(program), .T = l->T, .at = l->steps->at};
 }
-
-static cr_status step_rnn(const layer *l, const pass *p, int64_t t) {
-    const cr_array y = step_of(l, &p->y, t), h = rows(&p->h, 0, y.shape[0]);
-    const cr_status status = multiply_state(l, p, y, h, CR_MATMUL_ADD);
-    return status == CR_OK ? run(l, p->program, (const cr_array[]){y, h, y}) : status;
-}
-
-static cr_status step_gru(const layer *l, const pass *p, int64_t t) {
-    const cr_array y = step_of(l, &p->y, t), h = rows(&p->h, 0, y.shape[0]), of_x = step_of(l, &p->gates, t),
-                   of_h = step_of(l, &p->before, t);
-    const cr_status status = multiply_state(l, p, of_h, h, CR_MATMUL_ADD);
-    if (status != CR_OK) return status;
-    return run(l, p->program,
-               (const cr_array[]){y, h, gate(l, &of_x, 0), gate(l, &of_x, 1), gate(l, &of_x, 2), gate(l, &of_h, 0),
-                                  gate(l, &of_h, 1), gate(l, &of_h, 2), h});
-}
-
-static cr_status step_lstm(const layer *l, const pass *p, int64_t t) {
-    const cr_array y = step_of(l, &p->y, t), h = rows(&p->h, 0, y.shape[0]), c = rows(&p->c, 0, y.shape[0]),
-                   gates = step_of(l, &p->gates, t), before = step_of(l, &p->before, t);
-    const bool projected = l->call->in[W_HR] != CR_NONE;
-    const cr_array hidden = projected ? rows(&p->hidden[0], 0, y.shape[0]) : y,
-                   twin = projected ? rows(&p->hidden[1], 0, y.shape[0]) : h;
-    cr_status status = multiply_state(l, p, gates, h, CR_MATMUL_ADD);
-    if (status == CR_OK)
-        status = run(l, p->program,
-                     (const cr_array[]){before, c, hidden, twin, gate(l, &gates, 0), gate(l, &gates, 1),
-                                        gate(l, &gates, 2), gate(l, &gates, 3), c});
-    if (status == CR_OK && projected)
-        status = multiply_plain(l, y, hidden, cr_array_transposed(&l->call->in[W_HR]->array));
-    return status == CR_OK && projected ? cr_copy_array(&h, &y) : status;
-}
-
-static cr_status (*const step[])(const layer *, const pass *, int64_t) = {
-    [CR_RNN_TANH] = step_rnn, [CR_RNN_RELU] = step_rnn, [CR_GRU] = step_gru, [CR_LSTM] = step_lstm};
 
 /* the bias in every row; zeros without one */
 static cr_status repeat_bias(const cr_array *to, const cr_array *bias) {
@@ -264,7 +186,7 @@ static cr_status sum_biases(const layer *l, cr_array *bias) {
 }
 
 /* x w_ih^T and the biases of all steps: into the gates, or y where those are one */
-static cr_status multiply_inputs(const layer *l, const pass *p) {
+static cr_status multiply_inputs(const layer *l, const cr_recurrent_args *p) {
     const cr_array *to = l->G == 1 ? &p->y : &p->gates,
                    x = cr_array_as(&l->call->in[X]->array, 2, (int64_t[]){l->N, l->I}),
                    of_h = array_of(l->call->in[B_HH]);
@@ -273,9 +195,11 @@ static cr_status multiply_inputs(const layer *l, const pass *p) {
     if (status == CR_OK && l->cell == CR_GRU) status = repeat_bias(&p->before, &of_h);
     if (status != CR_OK) return status;
     if (!l->I) return repeat_bias(to, &bias);
-    return multiply(l, *to, x, cr_array_transposed(&l->call->in[W_IH]->array), bias, 0);
+    return l->kernels->matmul(&(cr_matmul_args){.c = *to, .a = x, .b = cr_array_transposed(&l->call->in[W_IH]->array),
+                                                .bias = bias, .how = p->steps.how});
 }
 
+/* w_hh^T, gate by gate: (G, P, H) */
 static cr_status fill_blocks(const layer *l, cr_array *blocks) {
     const cr_array *w = &l->call->in[W_HH]->array;
     const int64_t shape[] = {l->G, l->P, l->H};
@@ -287,29 +211,30 @@ static cr_status fill_blocks(const layer *l, cr_array *blocks) {
     return cr_copy_array(blocks, &turned);
 }
 
-static cr_status run_steps(const layer *l, const pass *p) {
+static cr_status run_steps(const layer *l, const cr_recurrent_args *p) {
     cr_status status = multiply_inputs(l, p);
     if (status == CR_OK) status = cr_copy_array(&p->h, &l->call->in[H0]->array);
     if (status == CR_OK && l->cell == CR_LSTM) status = cr_copy_array(&p->c, &l->call->in[C0]->array);
-    for (int64_t k = 0; k < l->T && status == CR_OK && !cr_is_cut(); k++)
-        status = step[l->cell](l, p, in_order(l, k, false));
-    return status;
+    if (status != CR_OK) return status;
+    return l->kernels->recurrent ? l->kernels->recurrent(p) : cr_recurrent_part(p, l->kernels, 0, l->B);
 }
 
 static cr_status recurrent_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     const layer l = layer_of(c);
-    pass p = {.program = cr_program_find(cells[l.cell].step), .gates = aux[0]->array, .before = aux[1]->array};
+    cr_recurrent_args p = {.steps = steps_of_call(&l, cells[l.cell].step), .w_hr = array_of(c->in[W_HR])};
+    const bool projected = p.w_hr.storage;
     cr_status status = CR_OK;
     if (!l.B) return CR_OK;
     const cr_array last = state_of(&l, &out->array);
     p.y = outputs_of(&l, &out->array);
+    if (l.G > 1) p.gates = aux[0]->array, p.before = aux[1]->array;
     if (l.cell == CR_LSTM) p.c = cells_of(&l, &out->array);
     cr_scope_begin();
     /* not in out, because WebGPU's products write no memory that they read */
     status = new_matrix(&l, l.B, l.P, &p.h, NULL);
-    for (int i = 0; i < 2 && c->in[W_HR] != CR_NONE && status == CR_OK; i++)
-        status = new_matrix(&l, l.B, l.H, &p.hidden[i], NULL);
-    if (status == CR_OK) status = fill_blocks(&l, &p.blocks);
+    if (status == CR_OK && projected) status = new_matrix(&l, l.B, l.H, &p.hidden, NULL);
+    if (status == CR_OK && projected) status = new_matrix(&l, l.B, l.H, &p.twin, NULL);
+    if (status == CR_OK) status = fill_blocks(&l, &p.w);
     if (status == CR_OK) status = run_steps(&l, &p);
     if (status == CR_OK) status = cr_copy_array(&last, &p.h);
     cr_scope_end();
@@ -317,72 +242,6 @@ static cr_status recurrent_forward(const cr_call *c, cr_tensor *out, cr_tensor *
 }
 
 /* ---- gradients */
-
-typedef struct back {
-    const cr_program *program, *sum;
-    cr_array y, gates, before, states;              /* states: h before each step */
-    cr_array g;                                     /* of y */
-    cr_array dh, dc;                                /* of the states, in place */
-    cr_array d, d_state;                            /* of the gates; GRU: of the part of x, and of the part of h */
-    cr_array d_out, d_hidden, zero;                 /* of projections */
-} back;
-
-/* dh = [dh +] d w_hh; on a host gate by gate, as forward */
-static cr_status multiply_back(const layer *l, cr_array dh, const cr_array *d, int how) {
-    const cr_array *w = &l->call->in[W_HH]->array;
-    if (!l->call->dev->host) return multiply(l, dh, *d, *w, (cr_array){0}, how);
-    cr_status status = CR_OK;
-    for (int64_t k = 0; k < l->G && status == CR_OK; k++, how = CR_MATMUL_ADD)
-        status = multiply(l, dh, gate(l, d, k), rows(w, k * l->H, l->H), (cr_array){0}, how);
-    return status;
-}
-
-static cr_status back_rnn(const layer *l, const back *b, int64_t t) {
-    const cr_array d = step_of(l, &b->d, t), dh = rows(&b->dh, 0, d.shape[0]);
-    const cr_status status =
-        run(l, b->program, (const cr_array[]){d, step_of(l, &b->y, t), step_of(l, &b->g, t), dh});
-    return status == CR_OK ? multiply_back(l, dh, &d, 0) : status;
-}
-
-static cr_status back_gru(const layer *l, const back *b, int64_t t) {
-    const cr_array of_x = step_of(l, &b->gates, t), of_h = step_of(l, &b->before, t), d = step_of(l, &b->d, t),
-                   ds = step_of(l, &b->d_state, t), dh = rows(&b->dh, 0, d.shape[0]);
-    const cr_status status =
-        run(l, b->program,
-            (const cr_array[]){gate(l, &ds, 0), gate(l, &ds, 1), gate(l, &d, 2), gate(l, &ds, 2), dh,
-                               gate(l, &of_x, 0), gate(l, &of_x, 1), gate(l, &of_x, 2), gate(l, &of_h, 0),
-                               gate(l, &of_h, 1), gate(l, &of_h, 2), step_of(l, &b->states, t), step_of(l, &b->g, t),
-                               dh});
-    return status == CR_OK ? multiply_back(l, dh, &ds, CR_MATMUL_ADD) : status;
-}
-
-/* y = hidden w_hr^T:  d_out = g + dh,  d_hidden = d_out w_hr */
-static cr_status back_projection(const layer *l, const back *b, int64_t t, const cr_array *dh, const cr_array *to) {
-    const cr_array d_out = step_of(l, &b->d_out, t);
-    const cr_status status = run(l, b->sum, (const cr_array[]){d_out, step_of(l, &b->g, t), *dh});
-    return status == CR_OK ? multiply_plain(l, *to, d_out, l->call->in[W_HR]->array) : status;
-}
-
-static cr_status back_lstm(const layer *l, const back *b, int64_t t) {
-    const cr_array gates = step_of(l, &b->gates, t), d = step_of(l, &b->d, t), dh = rows(&b->dh, 0, d.shape[0]),
-                   dc = rows(&b->dc, 0, d.shape[0]);
-    const bool projected = l->call->in[W_HR] != CR_NONE;
-    cr_array g = projected ? rows(&b->d_hidden, 0, d.shape[0]) : step_of(l, &b->g, t), u = dh;
-    cr_status status = CR_OK;
-    if (projected) {
-        status = back_projection(l, b, t, &dh, &g);
-        u = cr_array_strided(&b->zero, 2, g.shape, (int64_t[]){0, 0}, b->zero.offset);
-    }
-    if (status == CR_OK)
-        status = run(l, b->program,
-                     (const cr_array[]){gate(l, &d, 0), gate(l, &d, 1), gate(l, &d, 2), gate(l, &d, 3), dc,
-                                        gate(l, &gates, 0), gate(l, &gates, 1), gate(l, &gates, 2),
-                                        gate(l, &gates, 3), step_of(l, &b->before, t), g, u, dc});
-    return status == CR_OK ? multiply_back(l, dh, &d, 0) : status;
-}
-
-static cr_status (*const back_step[])(const layer *, const back *, int64_t) = {
-    [CR_RNN_TANH] = back_rnn, [CR_RNN_RELU] = back_rnn, [CR_GRU] = back_gru, [CR_LSTM] = back_lstm};
 
 /* The step before t, and how many rows of t have one: others begin with h0. */
 static int64_t step_before(const layer *l, int64_t t) { return l->reverse ? t + 1 : t - 1; }
@@ -418,10 +277,9 @@ static cr_status fill_states(const layer *l, const cr_array *y, const cr_array *
     return status;
 }
 
-static cr_status back_steps(const layer *l, const back *b) {
-    cr_status status = CR_OK;
-    for (int64_t k = 0; k < l->T && status == CR_OK && !cr_is_cut(); k++)
-        status = back_step[l->cell](l, b, in_order(l, k, true));
+static cr_status back_steps(const layer *l, const cr_recurrent_bwd_args *b) {
+    const cr_kernels *k = l->kernels;
+    const cr_status status = k->recurrent_bwd ? k->recurrent_bwd(b) : cr_recurrent_bwd_part(b, k, 0, l->B);
     if (status != CR_OK || l->cell != CR_GRU) return status;
     const cr_array to = cr_array_narrowed(&b->d, 1, 0, 2 * l->H), from = cr_array_narrowed(&b->d_state, 1, 0, 2 * l->H);
     return cr_copy_array(&to, &from);
@@ -430,7 +288,7 @@ static cr_status back_steps(const layer *l, const back *b) {
 /* Tensors that the gradients of inputs are, or are products of. */
 typedef struct parts { cr_tensor *dh, *dc, *d, *d_state, *states, *d_out; } parts;
 
-static cr_status new_parts(const layer *l, back *b, parts *t) {
+static cr_status new_parts(const layer *l, cr_recurrent_bwd_args *b, parts *t) {
     const bool gru = l->cell == CR_GRU, projected = l->call->in[W_HR] != CR_NONE, lstm = l->cell == CR_LSTM;
     cr_status status = new_matrix(l, l->N, l->G * l->H, &b->d, &t->d);
     if (status == CR_OK) status = new_matrix(l, l->B, l->P, &b->dh, &t->dh);
@@ -446,14 +304,15 @@ static cr_status new_parts(const layer *l, back *b, parts *t) {
 }
 
 /* d of all steps.  g: of the flat result */
-static cr_status run_back(const layer *l, const cr_array *g, back *b) {
+static cr_status run_back(const layer *l, const cr_array *g, cr_recurrent_bwd_args *b) {
     const cr_array *out = &l->call->out->array, dh = state_of(l, g);
-    b->program = cr_program_find(cells[l->cell].back);
+    b->steps = steps_of_call(l, cells[l->cell].back);
     b->sum = cr_program_find("add");
     b->y = outputs_of(l, out);
     b->g = outputs_of(l, g);
-    b->gates = l->call->aux[0]->array;
-    b->before = l->call->aux[1]->array;
+    if (l->G > 1) b->gates = l->call->aux[0]->array, b->before = l->call->aux[1]->array;
+    b->w = l->call->in[W_HH]->array;
+    b->w_hr = array_of(l->call->in[W_HR]);
     cr_status status = cr_copy_array(&b->dh, &dh);
     if (status == CR_OK && l->cell == CR_LSTM) {
         const cr_array dc = cells_of(l, g);
@@ -464,7 +323,7 @@ static cr_status run_back(const layer *l, const cr_array *g, back *b) {
 }
 
 /* y = hidden w_hr^T:  dw_hr = d_out^T hidden, where hidden is computed again, of all steps at once */
-static cr_tensor *projection_grad(const layer *l, const back *b, const parts *t) {
+static cr_tensor *projection_grad(const layer *l, const cr_recurrent_bwd_args *b, const parts *t) {
     cr_array hidden;
     cr_tensor *made;
     cr_status status = new_matrix(l, l->N, l->H, &hidden, &made);
@@ -478,7 +337,7 @@ static cr_tensor *projection_grad(const layer *l, const back *b, const parts *t)
 /* gates = x w_ih^T + b_ih + h w_hh^T + b_hh, and d their gradient:
  *   dx = d w_ih,  dw_ih = d^T x,  dw_hh = d^T h,  db_ih = db_hh = the sum of d's rows
  * GRU: d_state in place of d for what h meets */
-static void weights_grad(const layer *l, const back *b, const parts *t, cr_tensor *dx[]) {
+static void weights_grad(const layer *l, const cr_recurrent_bwd_args *b, const parts *t, cr_tensor *dx[]) {
     const cr_call *c = l->call;
     const bool *needs = c->needs;
     if (needs[X]) dx[X] = reshaped_like(cr_matmul(t->d, c->in[W_IH]), c->in[X]);
@@ -496,7 +355,7 @@ static cr_tensor *recurrent_composite(const cr_call *c);
 
 static void recurrent_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const layer l = layer_of(c);
-    back b = {0};
+    cr_recurrent_bwd_args b = {0};
     parts t = {0};
     cr_status status = CR_OK;
     if (!l.B) return;                               /* no gradient: none of the inputs is read */
@@ -547,7 +406,7 @@ static cr_tensor *composed_steps(const layer *l, const cr_tensor **y) {
     const cr_tensor *const *in = l->call->in;
     const cr_tensor *x = cr_linear(rows_of(in[X]), in[W_IH], in[B_IH], CR_ACT_NONE), *h = in[H0], *c = in[C0];
     for (int64_t k = 0; k < l->T && x && h; k++) {
-        const int64_t t = in_order(l, k, false), n = step_rows(l, t), *at = l->steps->at;
+        const int64_t t = l->reverse ? l->T - 1 - k : k, n = step_rows(l, t), *at = l->steps->at;
         const cr_tensor *cell = c == CR_NONE ? c : cr_slice(c, 0, 0, n, 1);
         y[t] = composed_step(l, cr_slice(x, 0, at[t], at[t + 1], 1), cr_slice(h, 0, 0, n, 1), &cell);
         if (c != CR_NONE) c = with_rows(c, cell, n, l->B);

@@ -4,8 +4,9 @@
 
 #include "compose.h"
 
-/* The last o->n axes of x pooled: checks x and o, and gives the shape of the result. */
-cr_status cr_pooled_shape(const char *op, const cr_tensor *x, const cr_pool_options *o, cr_meta *out);
+/* The last o->n axes of x pooled: checks x and o, and gives the shape of the result.  kind: "max_pool" in messages of
+ * max_pool2d. */
+cr_status cr_pooled_shape(const char *kind, const cr_tensor *x, const cr_pool_options *o, cr_meta *out);
 /* 1 <= n <= 3, and as many last axes of x, none of them empty */
 cr_status cr_check_spatial(const char *op, const cr_tensor *x, int n);
 /* sizes that adaptive pooling and resampling may give the last n axes of x */

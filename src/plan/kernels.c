@@ -5,10 +5,11 @@
 #include <string.h>
 
 /* ---- each kernel's argument struct: its size, and its arrays with how they are used */
+enum { MOST_ARRAYS = 14 };
 typedef struct layout {
     const char *name;
     uint32_t bytes;
-    struct { uint16_t at; uint8_t use; } arrays[8];
+    struct { uint16_t at; uint8_t use; } arrays[MOST_ARRAYS];
 } layout;
 
 #define KERNEL(kernel, ...) [CR_KERNEL_##kernel] = {#kernel, sizeof(cr_##kernel##_args), {__VA_ARGS__}}
@@ -63,7 +64,16 @@ static const layout layouts[CR_KERNEL_COUNT] = {
            R(cross_entropy_bwd, lse), R(cross_entropy_bwd, g)),
     KERNEL(attention, W(attention, o), W(attention, lse), R(attention, q), R(attention, k), R(attention, v),
            R(attention, mask)),
-    KERNEL(attention_bwd, W(attention_bwd, dq), W(attention_bwd, dk), W(attention_bwd, dv)),   /* and reads: below */
+    KERNEL(attention_bwd, W(attention_bwd, dq), W(attention_bwd, dk), W(attention_bwd, dv), R(attention_bwd, q),
+           R(attention_bwd, k), R(attention_bwd, v), R(attention_bwd, mask), R(attention_bwd, o),
+           R(attention_bwd, lse), R(attention_bwd, g)),
+    KERNEL(recurrent, W(recurrent, y), RW(recurrent, h), RW(recurrent, c), RW(recurrent, gates),
+           W(recurrent, before), R(recurrent, w), R(recurrent, w_hr), W(recurrent, hidden),
+           W(recurrent, twin)),                     /* y, before: see use_of */
+    KERNEL(recurrent_bwd, W(recurrent_bwd, d), W(recurrent_bwd, d_state), RW(recurrent_bwd, dh), RW(recurrent_bwd, dc),
+           W(recurrent_bwd, d_out), W(recurrent_bwd, d_hidden), R(recurrent_bwd, y), R(recurrent_bwd, gates),
+           R(recurrent_bwd, before), R(recurrent_bwd, states), R(recurrent_bwd, g), R(recurrent_bwd, w),
+           R(recurrent_bwd, w_hr), R(recurrent_bwd, zero)),
     KERNEL(max_pool_values, W(max_pool_values, y), R(max_pool_values, x)),
     KERNEL(scatter_extreme, RW(scatter_extreme, y), R(scatter_extreme, index), R(scatter_extreme, src)),
     KERNEL(nextafter, W(nextafter, y), R(nextafter, a), R(nextafter, b)),
@@ -73,12 +83,6 @@ static const layout layouts[CR_KERNEL_COUNT] = {
     KERNEL(matmul_epilogue, W(matmul_epilogue, c), W(matmul_epilogue, aux), R(matmul_epilogue, a),
            R(matmul_epilogue, b), R(matmul_epilogue, operand)),
 };
-
-static const uint16_t attention_reads[] = {
-    offsetof(cr_attention_bwd_args, q),    offsetof(cr_attention_bwd_args, k), offsetof(cr_attention_bwd_args, v),
-    offsetof(cr_attention_bwd_args, mask), offsetof(cr_attention_bwd_args, o), offsetof(cr_attention_bwd_args, lse),
-    offsetof(cr_attention_bwd_args, g)};
-enum { ATTENTION_READS = sizeof attention_reads / sizeof *attention_reads };
 
 const char *cr_kernel_name(int kernel) { return layouts[kernel].name; }
 
@@ -94,6 +98,13 @@ static int use_of(const cr_step *s, uint16_t at, int use) {
     if (s->kernel == CR_KERNEL_matmul && at == offsetof(cr_matmul_args, c) &&
         ((const cr_matmul_args *)(const void *)s->args)->how & CR_MATMUL_ADD)
         return CR_READS | CR_WRITES;
+    if (s->kernel == CR_KERNEL_recurrent) {
+        const cr_cell cell = ((const cr_recurrent_args *)(const void *)s->args)->steps.cell;
+        const bool adds = at == offsetof(cr_recurrent_args, y)        ? cell == CR_RNN_TANH || cell == CR_RNN_RELU
+                          : at == offsetof(cr_recurrent_args, before) ? cell == CR_GRU
+                                                                      : false;
+        return adds ? CR_READS | CR_WRITES : use;
+    }
     return use;
 }
 
@@ -110,12 +121,16 @@ uint64_t *cr_step_seed(const cr_step *s) {
 /* ---- the copy of the arguments */
 static uint32_t line(size_t bytes) { return (uint32_t)((bytes + 15) & ~(size_t)15); }
 
-/* Bytes behind the struct: what it points to. */
+static size_t bytes_of_steps(const cr_recurrent_steps *s) { return sizeof *s->at * (size_t)(s->T + 1); }
+
+/* Bytes behind the struct: what it points to.  Programs of recurrent layers are static. */
 static size_t bytes_behind(int kernel, const void *args) {
     switch (kernel) {
         case CR_KERNEL_elementwise: return sizeof(cr_walk) * (size_t)((const cr_elementwise_args *)args)->count;
         case CR_KERNEL_update_by_product: return sizeof(cr_walk);
         case CR_KERNEL_fill: return 16;
+        case CR_KERNEL_recurrent: return bytes_of_steps(&((const cr_recurrent_args *)args)->steps);
+        case CR_KERNEL_recurrent_bwd: return bytes_of_steps(&((const cr_recurrent_bwd_args *)args)->steps);
         case CR_KERNEL_ravel: {
             const size_t n = (size_t)((const cr_ravel_args *)args)->n;
             return n * (sizeof(cr_array *) + sizeof(cr_array)) + line(n * sizeof(int64_t));
@@ -159,6 +174,14 @@ static void take_in(cr_step *s, const void *args) {
         case CR_KERNEL_fill: {
             cr_fill_args *a = (void *)s->args;
             move_in(s, &a->value, a->value, cr_dtype_size(a->dst.dtype), &at);
+            break;
+        }
+        case CR_KERNEL_recurrent:
+        case CR_KERNEL_recurrent_bwd: {
+            const size_t steps = s->kernel == CR_KERNEL_recurrent ? offsetof(cr_recurrent_args, steps)
+                                                                  : offsetof(cr_recurrent_bwd_args, steps);
+            cr_recurrent_steps *a = (void *)(s->args + steps);
+            move_in(s, (const void **)(void *)&a->at, a->at, bytes_of_steps(a), &at);
             break;
         }
         case CR_KERNEL_ravel: {
@@ -243,12 +266,10 @@ static bool list_arrays(lister *l) {
     const layout *k = &layouts[s->kernel];
     bool ok = true;
     for (int writes = 0; writes < 2; writes++)
-        for (int i = 0; i < 8 && k->arrays[i].use && ok; i++) {
+        for (int i = 0; i < MOST_ARRAYS && k->arrays[i].use && ok; i++) {
             const int use = use_of(s, k->arrays[i].at, k->arrays[i].use);
             if ((use == CR_WRITES) == writes) ok = list_array(l, (void *)(s->args + k->arrays[i].at), use);
         }
-    for (int i = 0; i < ATTENTION_READS && s->kernel == CR_KERNEL_attention_bwd && ok; i++)
-        ok = list_array(l, (void *)(s->args + attention_reads[i]), CR_READS);
     return ok;
 }
 

@@ -166,7 +166,13 @@ def conv_transpose(
     return f
 
 
-def recurrent(kind: str, bias: bool = True, reverse: bool = False, packed: bool = False) -> Callable[..., Tensor]:
+PACKED = (0, 3, 6, 8, 10, 12, 13)  # the first row of each step, and their number
+PACKED_MANY = (0, 17, 34, 44, 47)
+
+
+def recurrent(
+    kind: str, bias: bool = True, reverse: bool = False, packed: tuple[int, ...] = ()
+) -> Callable[..., Tensor]:
     """PyTorch's cells, one step after the other; a projection is one more product."""
     cell = getattr(torch, kind + "_cell")
 
@@ -174,10 +180,9 @@ def recurrent(kind: str, bias: bool = True, reverse: bool = False, packed: bool 
         width, p = x.shape[-1], w.shape[1] - x.shape[-1] - 2
         h, c = states[:, :p], states[:, p:]
         biases = (w[:, -2], w[:, -1]) if bias else (None, None)
-        y = [None] * (6 if packed else len(x))
-        starts = [0, 3, 6, 8, 10, 12, 13] if packed else [0]
+        y = [None] * (len(packed) - 1 if packed else len(x))
         for t in reversed(range(len(y))) if reverse else range(len(y)):
-            rows = x[starts[t] : starts[t + 1]] if packed else x[t]
+            rows = x[packed[t] : packed[t + 1]] if packed else x[t]
             n = len(rows)
             if kind == "lstm":
                 before = (c[:n].new_zeros(n, len(w) // 4), c[:n]) if projection is not None else (h[:n], c[:n])
@@ -592,14 +597,16 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "group_norm": lambda x, w, b: F.group_norm(x, 2, w, b),
     "group_norm_w": lambda x, w: F.group_norm(x, 3, w, eps=1e-3),
     "rnn_tanh": recurrent("rnn_tanh"),
-    "rnn_relu": recurrent("rnn_relu", bias=False, reverse=True, packed=True),
+    "rnn_relu": recurrent("rnn_relu", bias=False, reverse=True, packed=PACKED),
     "gru": recurrent("gru"),
     "gru_plain": recurrent("gru", bias=False, reverse=True),
-    "gru_packed": recurrent("gru", packed=True),
+    "gru_packed": recurrent("gru", packed=PACKED),
+    "gru_packed_many": recurrent("gru", packed=PACKED_MANY),
     "lstm": recurrent("lstm"),
     "lstm_plain": recurrent("lstm", bias=False, reverse=True),
-    "lstm_packed": recurrent("lstm", reverse=True, packed=True),
-    "lstm_projected": recurrent("lstm", packed=True),
+    "lstm_packed": recurrent("lstm", reverse=True, packed=PACKED),
+    "lstm_packed_many": recurrent("lstm", reverse=True, packed=PACKED_MANY),
+    "lstm_projected": recurrent("lstm", packed=PACKED),
 }
 
 

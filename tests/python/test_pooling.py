@@ -324,3 +324,28 @@ def test_nearest_of_any_dtype() -> None:
 def test_windows_without_an_element_are_refused() -> None:
     with pytest.raises(RuntimeError, match="no element"):
         F.max_pool1d(cr.ones(1, 1, 1), 2, 1, 2, 4)
+
+
+@pytest.mark.parametrize("dtype", [cr.float32, cr.float64, cr.bfloat16])
+@pytest.mark.parametrize("shape", [(3, 4, 2063), (2, 3, 5, 7), (2, 16, 514), (1, 2, 4, 1100), (1, 1, 2)])
+def test_windows_of_two_without_positions(shape: tuple[int, ...], dtype: cr.dtype) -> None:
+    """The values have a path of their own where no positions are wanted; NaN wins in both halves of a window."""
+    cr.manual_seed(3)
+    x = cr.randn(*shape).to(dtype)
+    flat = x.view(-1)
+    for i in range(0, flat.numel(), 7):
+        flat[i] = (math.nan, math.inf, -math.inf)[i % 3]
+    pool = F.max_pool1d if len(shape) == 3 else F.max_pool2d
+    for options in ({}, {"stride": 2, "ceil_mode": True}, {"padding": 1}, {"stride": 1}):
+        y, _ = pool(x, 2, **options, return_indices=True)
+        assert cr.equal(pool(x, 2, **options).nan_to_num(3.5), y.nan_to_num(3.5)), options
+
+
+def test_messages_name_the_call() -> None:
+    x = cr.ones(1, 2, 5, 5)
+    with pytest.raises(RuntimeError, match=r"\[max_pool2d\] the kernel is larger than the padded input"):
+        F.max_pool2d(x, 9)
+    with pytest.raises(RuntimeError, match=r"\[avg_pool1d\] the stride must be 1 or more: 0"):
+        F.avg_pool1d(x[0], 2, 0)
+    with pytest.raises(RuntimeError, match=r"\[max_pool3d\] kernel_size must be an int or 3 ints, got 2"):
+        F.max_pool3d(x, (2, 2))

@@ -276,7 +276,10 @@ def _read_cifar(file: Path) -> dict[bytes, Any]:
         with open(file, "rb") as f:
             found = _CifarReader(f, encoding="bytes").load()
     except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError) as wrong:
-        raise RuntimeError(f"{file} is not a file of CIFAR: {wrong}") from wrong
+        raise RuntimeError(
+            f"{file} is not a file of CIFAR: its {file.stat().st_size} bytes are no pickle of images ({wrong})."
+            " Delete it and use download=True"
+        ) from wrong
     if not isinstance(found, dict):
         raise RuntimeError(f"{file} is not a file of CIFAR: a {type(found).__name__}")
     return {key.encode() if isinstance(key, str) else key: value for key, value in found.items()}

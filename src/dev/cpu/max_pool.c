@@ -16,7 +16,8 @@ typedef struct pooling {
     const cr_max_pool_args *args;
     int64_t rows, each;                             /* rows of y in a plane: its first two axes; rows of a chunk */
     cr_lane lane;
-    bool wanted, tall;                              /* the positions; columns first */
+    bool wanted, tall, pairs;                       /* the positions; columns first; windows of two columns side by
+                                                     * side, each a call of one kernel */
     atomic_bool failed;
 } pooling;
 
@@ -106,7 +107,8 @@ static void pool_row(const pooling *p, int64_t n, int64_t r, float *lanes) {
     strip memory, *s;
     for (int64_t column = 0; column < W; column += s->width) {
         s = place_strip(p, &memory, column);
-        clear(p, s->best, s->at, s->width);
+        void *best = p->pairs && !lanes ? (void *)(y + column * size) : s->best;
+        if (!p->pairs) clear(p, s->best, s->at, s->width);
         if (p->tall) clear(p, s->top, s->top_at, s->span);
         for (int64_t i = i0; i < i1; i++)
             for (int64_t j = j0; j < j1; j++) {
@@ -115,10 +117,12 @@ static void pool_row(const pooling *p, int64_t n, int64_t r, float *lanes) {
                 const void *row = lanes ? (const void *)lanes : x + place * size;
                 if (lanes) cr_block_load(CR_LANE_F32, lanes, args->x.dtype, x + place * size, 1, s->span);
                 if (p->tall) against(p, s->top, s->top_at, row, 1, place, s->span);
+                else if (p->pairs) cr_cpu_vec()->windows->pairs[p->lane == CR_LANE_F64](best, row, s->width);
                 else over_columns(p, s, row, place - s->from);
             }
-        if (p->tall) over_columns(p, s, (const char *)s->top, -1);
-        cr_block_store(p->lane, s->best, args->y.dtype, y + column * size, 1, s->width);
+        if (p->tall && p->pairs) cr_cpu_vec()->windows->pairs[p->lane == CR_LANE_F64](best, s->top, s->width);
+        else if (p->tall) over_columns(p, s, (const char *)s->top, -1);
+        if (best == s->best) cr_block_store(p->lane, s->best, args->y.dtype, y + column * size, 1, s->width);
         if (index) cr_cpu_vec()->windows->widen(index + column, s->at, s->width);
     }
 }
@@ -144,6 +148,8 @@ static cr_status run(const cr_max_pool_args *args, bool wanted) {
     if (plane > INT32_MAX)
         return cr_fail(CR_BAD_VALUE, "max_pool", "planes of %lld elements: %d are the most", (long long)plane,
                        INT32_MAX);
+    p.pairs = !wanted && (p.tall || rows == 1) && args->kernel[2] == 2 && args->stride[2] == 2 &&
+              args->dilation[2] == 1 && args->pad[2] == 0 && 2 * W <= args->x.shape[3];
     p.each = cr_pieces(cr_chunk(args->y.numel * window), W * window);
     cr_run_chunks(cr_pieces(args->y.shape[0] * p.rows, p.each), pool_chunk, &p);
     return p.failed ? cr_fail(CR_NO_MEMORY, "max_pool", "out of memory for rows of %lld numbers",

@@ -14,6 +14,7 @@ struct cr_windows {
     void (*merge[2])(void *best, int32_t *at, const void *x, const int32_t *from, int64_t stride, int64_t n);
     /* best[i] = max(best[i], x[i stride]); NaN wins */
     void (*peak[2])(void *best, const void *x, int64_t stride, int64_t n);
+    void (*pairs[2])(void *y, const void *x, int64_t n);     /* y[i] = max(x[2 i], x[2 i + 1]); NaN wins */
     void (*widen)(int64_t *y, const int32_t *x, int64_t n);
     /* y[i] = sum over k of w[k] x[k stride + i]; a weight of 0 adds nothing */
     void (*mix[2])(void *y, const void *x, int64_t stride, const void *w, int64_t K, int64_t n);

@@ -55,6 +55,14 @@ static void peak_##name(void *bests, const void *values, int64_t stride, int64_t
     T *restrict best = bests; \
     const T *restrict x = values; \
     BY_STRIDE(PEAK_BY, T) \
+} \
+static void pairs_##name(void *to, const void *from, int64_t n) { \
+    T *restrict y = to; \
+    const T *restrict x = from; \
+    for (int64_t i = 0; i < n; i++) { \
+        const T a = x[2 * i], b = x[2 * i + 1]; \
+        y[i] = ((b > a) | (b != b)) ? b : a; \
+    } \
 }
 PEAK(f32, float)
 PEAK(f64, double)
@@ -231,6 +239,7 @@ const struct cr_windows CR_ISA_NAME(cr_windows) = {
     .most = BOTH(most),
     .merge = BOTH(merge),
     .peak = BOTH(peak),
+    .pairs = BOTH(pairs),
     .widen = widen,
     .mix = BOTH(mix),
     .slide = BOTH(slide),

@@ -94,8 +94,14 @@ def ctc_loss(
         raise RuntimeError(
             f"[ctc_loss] targets {list(targets.shape)} do not have the batch {batch} and the lengths {sizes.tolist()}"
         )
+    rows = _rows(targets, sizes, blank)
+    if rows.numel() and not 0 <= rows.min().item() <= rows.max().item() < classes:
+        raise IndexError(
+            f"[ctc_loss] targets must be 0 ... {classes - 1}, the classes of log_probs {list(x.shape)}, got"
+            f" {rows.min().item()} ... {rows.max().item()}"
+        )
     wide = x if x.dtype in (_core.float32, _core.float64) else x.float()  # half precision has no logarithm of no chance
-    loss = _forward(wide, _rows(targets, sizes, blank), times, sizes, blank)
+    loss = _forward(wide, rows, times, sizes, blank)
     loss = loss.masked_fill(loss > -0.5 * NEVER, 0.0 if zero_infinity else math.inf)
     if reduction == "mean":
         loss = (loss / sizes.clamp(min=1).to(x.device)).mean()
