@@ -79,10 +79,7 @@ static cr_status record(run *r) {
         cr_record_cancel();
         return status;
     }
-    if ((r->plan = cr_record_end(0, NULL))) {
-        cr_empty_cache(r->dev);                     /* the memory of steps that were not planned */
-        return CR_OK;
-    }
+    if ((r->plan = cr_record_end(0, NULL))) return CR_OK;
     runlog_write(&r->log, "{\"event\":\"no plan\",\"step\":%lld}", (long long)r->step);
     r->s->compile = false;
     cr_error_clear();

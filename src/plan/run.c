@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LARGE_ARENA = 64 << 20 };                    /* bytes */
+
 struct cr_instance {
     cr_instance *next;
     bool busy;
@@ -138,6 +140,12 @@ void cr_instances_free(cr_plan *p) {
 
 static bool on_host(const cr_buffer *b) { return b->kind == CR_BUFFER_TEMPORARY && b->first >= 0 && b->dev->host; }
 
+/* What the recorded run left in the cache would lie beside the arena. */
+static cr_storage *arena_new(const cr_device *dev, size_t bytes) {
+    if (bytes >= LARGE_ARENA) cr_empty_cache(dev);
+    return dev->allocate(dev, bytes);
+}
+
 static cr_instance *instance_new(cr_plan *p) {
     cr_instance *x = calloc(1, sizeof *x);
     if (!x) return no_memory(), NULL;
@@ -150,7 +158,7 @@ static cr_instance *instance_new(cr_plan *p) {
     bool ok = x->pool && x->places && x->arenas && x->bound && x->moved;
     if (!ok) no_memory();
     for (int i = 0; i < p->n_devices && ok; i++)
-        ok = (x->arenas[i] = p->devices[i].dev->allocate(p->devices[i].dev, p->devices[i].bytes)) != NULL;
+        ok = (x->arenas[i] = arena_new(p->devices[i].dev, p->devices[i].bytes)) != NULL;
     if (!ok) { instance_free(p, x); return NULL; }
     visit_steps(p, copy_step, x);
     for (int i = 0; i < p->n_buffers; i++) {
