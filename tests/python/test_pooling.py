@@ -336,7 +336,8 @@ def test_windows_of_two_without_positions(shape: tuple[int, ...], dtype: cr.dtyp
     for i in range(0, flat.numel(), 7):
         flat[i] = (math.nan, math.inf, -math.inf)[i % 3]
     pool = F.max_pool1d if len(shape) == 3 else F.max_pool2d
-    for options in ({}, {"stride": 2, "ceil_mode": True}, {"padding": 1}, {"stride": 1}):
+    cases: tuple[dict[str, Any], ...] = ({}, {"stride": 2, "ceil_mode": True}, {"padding": 1}, {"stride": 1})
+    for options in cases:
         y, _ = pool(x, 2, **options, return_indices=True)
         assert cr.equal(pool(x, 2, **options).nan_to_num(3.5), y.nan_to_num(3.5)), options
 
