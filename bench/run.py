@@ -84,11 +84,12 @@ LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 def run_json(command: Iterable[object], threads: int) -> Any:
     """The JSON that a command prints; None (and a line) when it fails."""
     words = [str(w) for w in command]
+    path = os.pathsep.join(filter(None, (str(BUILD / "python"), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         words,
         capture_output=True,
         text=True,
-        env={**os.environ, "CHAINRULE_NUM_THREADS": str(threads), "PYTHONPATH": str(BUILD / "python")},
+        env={**os.environ, "CHAINRULE_NUM_THREADS": str(threads), "PYTHONPATH": path},
     )
     if done.returncode:
         print(f"`{' '.join(words)}` failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
