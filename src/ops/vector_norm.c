@@ -101,8 +101,7 @@ static cr_tensor *joint_squares(const cr_tensor *const *x, int64_t *n) {
     return done ? y : NULL;
 }
 
-int64_t cr_sums_of_squares(int64_t n, const cr_tensor *const *x, cr_tensor **sums) {
-    static const char op[] = "sums_of_squares";
+static int64_t sums_of_squares(const char *op, int64_t n, const cr_tensor *const *x, cr_tensor **sums) {
     if (n && (!x || !sums)) return cr_fail_null(op, x ? "the sums" : "the tensors"), -1;
     if (n < 0) return cr_fail(CR_BAD_VALUE, op, "%lld tensors", (long long)n), -1;
     for (int64_t i = 0; i < n; i++)
@@ -119,6 +118,10 @@ int64_t cr_sums_of_squares(int64_t n, const cr_tensor *const *x, cr_tensor **sum
     return count;
 }
 
+int64_t cr_sums_of_squares(int64_t n, const cr_tensor *const *x, cr_tensor **sums) {
+    return sums_of_squares("sums_of_squares", n, x, sums);
+}
+
 cr_status cr_total_norm(int64_t n, const cr_tensor *const *x, double *norm) {
     static const char op[] = "total_norm";
     if (!norm) return cr_fail_null(op, "the norm");
@@ -126,7 +129,7 @@ cr_status cr_total_norm(int64_t n, const cr_tensor *const *x, double *norm) {
     if (!sums) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld sums", (long long)n);
     double total = 0, one = 0;
     cr_scope_begin();
-    const int64_t count = cr_sums_of_squares(n, x, sums);
+    const int64_t count = sums_of_squares(op, n, x, sums);
     cr_status status = count < 0 ? cr_error_status() : CR_OK;
     for (int64_t i = 0; i < count && status == CR_OK; i++) {
         status = cr_read(sums[i], CR_F64, &one, sizeof one);
