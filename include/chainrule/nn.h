@@ -431,6 +431,9 @@ cr_status   cr_save_folder(const char *dir, const cr_params *tensors, const char
                             /* Hugging Face's layout: model.safetensors, or shards of at most so
                                many bytes (0: 5 GB) and their index; config.json, a JSON object; a
                                failure leaves the files that were there */
+cr_status   cr_complete_folder(const char *dir);
+                            /* moves the files of a save that ended before it did so; the readers
+                               of folders do this too */
 char       *cr_load_metadata(const char *path, const char *key);
                             /* owned (cr_free); NULL without an error: no such key; key NULL: the
                                whole JSON object */
