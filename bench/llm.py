@@ -1,21 +1,26 @@
-"""Language models with random weights: tokens a second in generation, by dtype of the weights, and a prompt of 1,000.
+"""Language models with random weights in real shapes, and the perplexity of a small one that is trained here.
 
-use: llm.py [--threads N] [--quick] [--models 124M 135M] [--kinds f32 bf16 int8 int4]        prints JSON:
-{"threads", "read": GB/s or null, "peer": the version of transformers or null, "rows": [{"model", "kind",
-"bytes", "ms", "peer_ms", "prompt_ms", "peer_prompt_ms"}], "load": {"file", "ms", "resident"}}
+use: llm.py [--threads N] [--quick] PART [--kinds f32 bf16 int8 int4]        prints JSON
 
-124M: GPT-2's shape.  135M: a Llama of 30 layers, 576 wide, 9 heads, 3 of keys, 1536 inside, 49152 tokens, a tied head.
+124M         GPT-2's shape: {"read", "peer", "rows": [{"kind", "bytes", "ms", "peer_ms", "prompt_ms", "peer_prompt_ms",
+             "read"}]}
+135M         a Llama of 30 layers, 576 wide, 9 heads, 3 of keys, 1536 inside, 49152 tokens, a tied head; weights of 8
+             and 4 bits in groups of 32 beside llama.cpp (xllamacpp) with Q8_0 and Q4_0 of the same numbers
+load         124M in f32 from a folder, in a process of its own: the bytes of the file, the least milliseconds until the
+             model can take its first token, and the bytes in memory after a few tokens beyond those that Python had
+perplexity   a GPT of 4 layers 256 wide over the bytes of a TEXT, its last tenth held out
+
 ms: the median time of a token, batch 1, with a cache of 32 to 64 positions, greedy.  bytes: of the weights that a token
-reads.  read: what a plain loop over f32 reads from memory (bench/memory), before and after.  transformers, where it is
-installed with PyTorch, runs the same shapes in the same turns; it has f32 and bf16 only.
-load: 124M in f32 from a folder, in a process of its own: the bytes of the file, the least milliseconds until the model
-can take its first token, and the bytes in memory after a few tokens beyond those that Python had before."""
+reads.  read: GB/s that a plain loop reads (bench/memory) of as many bytes, the best of before and after.  transformers,
+where it is installed with PyTorch, runs the same shapes in the same turns; it has f32 and bf16 only."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import importlib.util
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -24,15 +29,18 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import chainrule as cr
-from chainrule import models
+from chainrule import models, optim
+from chainrule.data import Tokenizer
 from chainrule.models.decoder import Decoder
 
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", Path(__file__).resolve().parents[1] / "build" / "release"))
 KINDS = ("f32", "bf16", "int8", "int4")
 LLAMA = {"layers": 30, "heads": 9, "width": 576, "inner": 1536, "kv_heads": 3, "tied": True}
 PROMPT, PREFILL = 32, 1000
+SLOW = 10_000  # ms; a peer that took longer is not measured again
 
 
 def made(name: str) -> Decoder:
@@ -42,10 +50,10 @@ def made(name: str) -> Decoder:
     return models.Llama(49152, 2048, **LLAMA).eval()  # type: ignore[arg-type]
 
 
-def turned_into(model: Decoder, kind: str) -> Decoder:
+def turned_into(model: Decoder, kind: str, group: int = 64) -> Decoder:
     if kind == "bf16":
         return model.bfloat16()
-    return model.quantize(int(kind[3:]), 64) if kind.startswith("int") else model
+    return model.quantize(int(kind[3:]), group) if kind.startswith("int") else model
 
 
 def bytes_read(model: Decoder) -> int:
@@ -81,20 +89,15 @@ def prompt_time(model: Decoder) -> float:
 
 
 class Peer:
-    """transformers over PyTorch, the same shape."""
+    """transformers over PyTorch, GPT-2's shape."""
 
-    def __init__(self, name: str, kind: str, threads: int) -> None:
+    def __init__(self, kind: str, threads: int) -> None:
         import torch
         import transformers
 
         torch.set_num_threads(threads)
         self.torch = torch
-        if name == "124M":
-            made: Any = transformers.GPT2LMHeadModel(transformers.GPT2Config())
-        else:
-            sizes = {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "vocab_size": 49152}
-            heads = {"num_attention_heads": 9, "num_key_value_heads": 3, "tie_word_embeddings": True}
-            made = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, **heads))
+        made: Any = transformers.GPT2LMHeadModel(transformers.GPT2Config())
         self.model = made.eval().to(torch.bfloat16 if kind == "bf16" else torch.float32)
 
     def token_times(self, n: int) -> list[float]:
@@ -116,32 +119,82 @@ class Peer:
             return 1e3 * (time.perf_counter() - start)
 
 
-def read_rate(threads: int) -> float | None:
-    """GB/s of a plain loop over 51 MB of f32; None: bench/memory is not built."""
+class LlamaCpp:
+    """llama.cpp with a GGUF file, by its own server, whose answer tells its own time of the tokens."""
+
+    def __init__(self, file: Path, threads: int) -> None:
+        import xllamacpp
+
+        p = xllamacpp.CommonParams()
+        p.model.path, p.n_ctx, p.n_parallel, p.warmup, p.verbosity = str(file), 256, 1, True, -1
+        p.cpuparams.n_threads = p.cpuparams_batch.n_threads = threads
+        self.server = xllamacpp.Server(p)
+
+    def token_time(self, n: int) -> float:
+        """Milliseconds a token."""
+        body = {"prompt": [(7 * i) % 1000 for i in range(PROMPT)], "n_predict": n, "temperature": 0, "top_k": 1}
+        data = json.dumps({**body, "ignore_eos": True, "cache_prompt": False}).encode()
+        request = Request(self.server.listening_address + "/completion", data, {"Content-Type": "application/json"})
+        with urlopen(request) as answer:
+            return float(json.load(answer)["timings"]["predicted_per_token_ms"])
+
+
+def read_rate(threads: int, size: int) -> float | None:
+    """GB/s of a plain loop over so many bytes; None: bench/memory is not built."""
     program = BUILD / "bench" / "memory"
     if not program.exists():
         return None
-    done = subprocess.run([program, str(threads)], capture_output=True, text=True, check=True)
+    done = subprocess.run([program, str(threads), str(size)], capture_output=True, text=True, check=True)
     return float(json.loads(done.stdout)["rows"][-1]["read"])
 
 
-def measured(name: str, kind: str, o: argparse.Namespace, peers: bool) -> dict[str, Any]:
-    model, n = turned_into(made(name), kind), 8 if o.quick else 32
-    peer = Peer(name, kind, o.threads) if peers and not kind.startswith("int") else None
+def best(*rates: float | None) -> float | None:
+    return max((rate for rate in rates if rate), default=None)
+
+
+def beside_transformers(kind: str, o: argparse.Namespace, peers: bool) -> dict[str, Any]:
+    model, n = turned_into(made("124M"), kind), 8 if o.quick else 32
+    size = bytes_read(model)
+    before = read_rate(o.threads, size)
+    peer = Peer(kind, o.threads) if peers and not kind.startswith("int") else None
     ours, theirs, prompts, their_prompts = [], [], [], []
     for _ in range(1 if o.quick else 3):
         ours += token_times(model, n)
-        theirs += peer.token_times(n) if peer else []
         prompts.append(prompt_time(model))
-        their_prompts += [peer.prompt_time()] if peer else []
+        if peer and sum(theirs) + sum(their_prompts) < SLOW:
+            theirs += peer.token_times(n)
+            their_prompts.append(peer.prompt_time())
     return {
-        "model": name,
         "kind": kind,
-        "bytes": bytes_read(model),
+        "bytes": size,
         "ms": statistics.median(ours),
         "peer_ms": statistics.median(theirs) if theirs else None,
         "prompt_ms": min(prompts),
         "peer_prompt_ms": min(their_prompts) if their_prompts else None,
+        "read": best(before, read_rate(o.threads, size)),
+    }
+
+
+def beside_llama_cpp(kind: str, o: argparse.Namespace, peers: bool) -> dict[str, Any]:
+    """Groups of 32, as in the file."""
+    model, n, theirs = made("135M"), 8 if o.quick else 64, []
+    with tempfile.TemporaryDirectory() as folder:
+        if peers:
+            file = Path(folder) / "m.gguf"
+            model.save_gguf(file, {"int8": "q8_0", "int4": "q4_0"}[kind], tokenizer=Tokenizer.bytes())
+            peer = LlamaCpp(file, o.threads)
+        model = turned_into(model, kind, 32)
+        size, ours = bytes_read(model), []
+        before = read_rate(o.threads, size)
+        for _ in range(1 if o.quick else 5):
+            ours += [statistics.mean(token_times(model, n))]
+            theirs += [peer.token_time(n)] if peers else []
+    return {
+        "kind": kind,
+        "bytes": size,
+        "ms": statistics.median(ours),
+        "peer_ms": statistics.median(theirs) if theirs else None,
+        "read": best(before, read_rate(o.threads, size)),
     }
 
 
@@ -172,37 +225,81 @@ def load() -> dict[str, float] | None:
         return None
     with tempfile.TemporaryDirectory() as folder:
         made("124M").save_pretrained(folder)
-        command = [sys.executable, __file__, "--load", folder]
+        command = [sys.executable, __file__, "load", "--folder", folder]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     got: dict[str, float] = json.loads(done.stdout)
     return got
 
 
+def perplexity(o: argparse.Namespace) -> dict[str, float]:
+    """By kind of weights, over the last tenth of a text; 4 bits to nearest, and balanced by a part of the rest."""
+    text = list(Path(o.text).read_bytes()[: 200_000 if o.quick else None])
+    cut, T, steps = len(text) * 9 // 10, 128, 100 if o.quick else 1500
+    cr.manual_seed(1)
+    model, data, g = models.GPT(256, T, 4, 4, 256), cr.tensor(text[:cut]), cr.Generator().manual_seed(2)
+    optimizer = optim.AdamW(model.parameters(), lr=1e-3)
+    schedule = optim.lr_scheduler.CosineAnnealingLR(optimizer, steps, 1e-4)
+    for _ in range(steps):
+        starts = cr.randint(0, cut - T - 1, (12,), generator=g).tolist()
+        batch = cr.stack([data[s : s + T + 1] for s in starts])
+        model.loss(batch[:, :-1], batch[:, 1:]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+    windows = (len(text) - cut - 1) // T // 8 * 8
+    held = cr.tensor(text[cut : cut + windows * T + 1])
+    x, y = held[:-1].view(-1, 8, T), held[1:].view(-1, 8, T)
+
+    def of(model: Decoder) -> float:
+        with cr.no_grad():
+            return math.exp(statistics.mean(float(model.eval().loss(x[i], y[i]).float()) for i in range(len(x))))
+
+    found = {"f32": of(model)}
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        for name in "bf16", "int8", "int4", "int4, balanced":
+            again = models.from_pretrained(folder)
+            if name == "int4, balanced":
+                again.quantize(4, 32, text[: 16 * 1024])
+            else:
+                turned_into(again, name, 32)
+            found[name] = of(again)
+    return found
+
+
+def installed(*names: str) -> str | None:
+    """The version of the first of some packages; None, and a line, where one is missing."""
+    if all(importlib.util.find_spec(name) for name in names):
+        return importlib.metadata.version(names[0])
+    print(f"{names[0]} is not installed: chainrule alone", file=sys.stderr)
+    return None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("part", choices=("124M", "135M", "load", "perplexity"))
+    parser.add_argument("text", nargs="?", help="of perplexity")
     parser.add_argument("--threads", type=int, default=min(2, len(os.sched_getaffinity(0))))
     parser.add_argument("--quick", action="store_true", help="one round of 8 tokens")
-    parser.add_argument("--models", nargs="+", choices=("124M", "135M"), default=["124M", "135M"])
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--load", metavar="FOLDER", help="only load this model, and print what load has")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS)
+    parser.add_argument("--folder", help="only load this model, and print what load has")
     o = parser.parse_args()
     cr.set_num_threads(o.threads)
-    if o.load:
-        print(json.dumps(loaded(o.load)))
-        return
-    peers = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
-    if not peers:
-        print("transformers is not installed: chainrule alone", file=sys.stderr)
-    before = read_rate(o.threads)
-    rows = [measured(name, kind, o, peers) for name in o.models for kind in o.kinds]
-    after = read_rate(o.threads)
-    version = None
-    if peers:
-        import transformers
-
-        version = transformers.__version__
-    read = max(before, after) if before and after else None
-    print(json.dumps({"threads": o.threads, "read": read, "peer": version, "rows": rows, "load": load()}))
+    got: Any
+    if o.folder:
+        got = loaded(o.folder)
+    elif o.part == "load":
+        got = load()
+    elif o.part == "perplexity":
+        got = perplexity(o)
+    elif o.part == "124M":
+        peer = installed("transformers", "torch")
+        got = {"peer": peer, "rows": [beside_transformers(kind, o, bool(peer)) for kind in o.kinds or KINDS]}
+    else:
+        peer = installed("xllamacpp")
+        kinds = o.kinds or ("int8", "int4")
+        got = {"peer": peer, "rows": [beside_llama_cpp(kind, o, bool(peer)) for kind in kinds]}
+    print(json.dumps(got))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 /* memory.c - the memory's speed by plain loops on all threads, over f32 arrays as long as those of
  * `chainrule bench --only elementwise` and in the same kind of pages: what an operation that only
  * moved its bytes would reach.  Arrays of 4M partly stay in a last cache of 32 MB. use: memory
- * [threads]        prints JSON: GB/s at the median time of reading (x), copying (y = x) and a triad (z
- * = x + 2 y) */
+ * [threads [bytes]]        prints JSON: GB/s at the median time of reading (x), copying (y = x) and a triad (z
+ * = x + 2 y); bytes: of one array, which is only read */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,18 +50,27 @@ static double rate(void (*loop)(void *, int64_t, int), int arrays, int64_t n) {
     return 4e-9 * (double)arrays * (double)n / seconds[RUNS / 2];
 }
 
+static bool measure(int64_t n, bool writes) {
+    const size_t bytes = 4 * (size_t)n;
+    x = cr_cpu_take(bytes), y = writes ? cr_cpu_take(bytes) : NULL, z = writes ? cr_cpu_take(bytes) : NULL;
+    if (!x || (writes && (!y || !z))) return false;
+    memset(x, 0, bytes);
+    if (writes) memset(y, 0, bytes), memset(z, 0, bytes);
+    printf("\n {\"elements\":%lld,\"read\":%.4g", (long long)n, rate(read_chunk, 1, n));
+    if (writes) printf(",\"copy\":%.4g,\"triad\":%.4g", rate(copy_chunk, 2, n), rate(triad_chunk, 3, n));
+    printf("}");
+    cr_cpu_give(x, bytes), cr_cpu_give(y, bytes), cr_cpu_give(z, bytes);
+    return true;
+}
+
 int main(int argc, char **argv) {
     if (argc > 1 && cr_set_num_threads(atoi(argv[1])) != CR_OK) return fprintf(stderr, "memory: %s\n", cr_error()), 1;
+    const int64_t asked = argc > 2 ? atoll(argv[2]) / 4 / CHUNK * CHUNK : 0;
+    if (argc > 2 && asked < CHUNK) return fprintf(stderr, "memory: bytes must be at least %d\n", 4 * CHUNK), 1;
     printf("{\"rows\":[");
-    for (int i = 0; i < 2; i++) {
-        const size_t bytes = 4 * (size_t)lengths[i];
-        x = cr_cpu_take(bytes), y = cr_cpu_take(bytes), z = cr_cpu_take(bytes);
-        if (!x || !y || !z) return fprintf(stderr, "memory: %s\n", cr_error()), 1;
-        memset(x, 0, bytes), memset(y, 0, bytes), memset(z, 0, bytes);
-        printf("%s\n {\"elements\":%lld,\"read\":%.4g,\"copy\":%.4g,\"triad\":%.4g}", i ? "," : "",
-               (long long)lengths[i], rate(read_chunk, 1, lengths[i]), rate(copy_chunk, 2, lengths[i]),
-               rate(triad_chunk, 3, lengths[i]));
-        cr_cpu_give(x, bytes), cr_cpu_give(y, bytes), cr_cpu_give(z, bytes);
+    for (int i = asked ? 1 : 0; i < 2; i++) {
+        if (!measure(asked ? asked : lengths[i], !asked)) return fprintf(stderr, "memory: %s\n", cr_error()), 1;
+        if (!i) printf(",");
     }
     printf("]}\n");
     return 0;

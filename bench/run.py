@@ -9,8 +9,9 @@ C benches called from Python), nn (steps and an epoch with nn, optim, data and m
 (every op, from Python), conv (convolutions), pool (pooling, resampling, normalization), scripts
 (training steps of whole networks), sizes (products of 128 to 4096 by plain loops, cpu and GPU;
 --sizes chooses), fused (attention, and without it, on the cpu), generation (with and without a
-cache), llm (tokens a second of language models by dtype of the weights), files (safetensors and
-token files), gpu (when one pays), webgpu (the first GPU), cuda (an NVIDIA GPU beside PyTorch on it),
+cache), llm (language models: tokens a second, steps, encoding, perplexity, loading; --llm chooses),
+files (safetensors and token files), gpu (when one pays), webgpu (the first GPU), cuda (an NVIDIA GPU
+beside PyTorch on it),
 cuda_host (what a step on one costs the host, without a GPU), size.
 tiny-Shakespeare is read from $CHAINRULE_DATA, or
 ../shared/data/shakespeare.txt; without it the part says so. CHAINRULE_BUILD names the build
@@ -70,6 +71,7 @@ PARTS = (
     "cuda_host",
     "size",
 )
+LLM_PARTS = ("124M", "135M", "steps", "lora", "bpe", "perplexity", "load")
 PYTHON_BARS = {
     "x * y": 120,
     "x * y, recorded": 220,
@@ -81,7 +83,7 @@ PYTHON_BARS = {
 LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
 
 
-def run_json(command: Iterable[object], threads: int) -> Any:
+def run_json(command: Iterable[object], threads: int, env: dict[str, str] | None = None) -> Any:
     """The JSON that a command prints; None (and a line) when it fails."""
     words = [str(w) for w in command]
     path = os.pathsep.join(filter(None, (str(BUILD / "python"), os.environ.get("PYTHONPATH"))))
@@ -89,7 +91,7 @@ def run_json(command: Iterable[object], threads: int) -> Any:
         words,
         capture_output=True,
         text=True,
-        env={**os.environ, "CHAINRULE_NUM_THREADS": str(threads), "PYTHONPATH": path},
+        env={**os.environ, "CHAINRULE_NUM_THREADS": str(threads), "PYTHONPATH": path} | (env or {}),
     )
     if done.returncode:
         print(f"`{' '.join(words)}` failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
@@ -145,6 +147,12 @@ def stripped_copy(file: Path, folder: Path) -> Path:
     if shutil.which("strip"):
         subprocess.run(["strip", "--strip-unneeded", str(copy)], check=False)
     return copy
+
+
+def reached(what: str, value: float, bar: float, unit: str = "x") -> str:
+    """A line on a bar that is to be exceeded."""
+    shown = lambda v: f"{100 * v:.0f} %" if unit == "%" else f"{v:.2f}x"
+    return f"* {what}: {shown(value)} ({'within' if value >= bar else 'below'} the bar of {shown(bar)})."
 
 
 def verdict(ratio: float, bar: float) -> str:
@@ -234,10 +242,12 @@ class Bench:
         sizes: list[int] | None = None,
         folder: Path | None = None,
         cpu: bool = False,
+        llm_parts: list[str] | None = None,
     ) -> None:
-        self.quick, self.threads, self.sizes, self.cpu = quick, threads, sizes, cpu
+        self.quick, self.threads, self.sizes, self.cpu, self.llm_parts = quick, threads, sizes, cpu, llm_parts
         self.folder = folder  # of the page, for its pictures
         self.rounds = 1 if quick else 3
+        self.measured = ""  # a line behind each section that is measured by itself
         self.data: dict[str, Any] = {}
         self.text: list[str] = []
 
@@ -260,12 +270,12 @@ class Bench:
             self.threads,
         )
 
-    def peer(self, script: str, *words: object) -> Any:
-        return run_json([sys.executable, HERE / script, *words, "--threads", self.threads], self.threads)
+    def peer(self, script: str, *words: object, env: dict[str, str] | None = None) -> Any:
+        return run_json([sys.executable, HERE / script, *words, "--threads", self.threads], self.threads, env)
 
     # ---- training steps
 
-    def step_of(self, case: str, variant: str, threads: int) -> Any:
+    def step_of(self, case: str, variant: str, threads: int, env: dict[str, str] | None = None) -> Any:
         """One run of one variant: its row and peak memory; None where it failed."""
         quick = ["--quick"] if self.quick else []
         words: list[object] = {
@@ -280,9 +290,11 @@ class Bench:
             "PyTorch compiled bf16": [sys.executable, HERE / "step_torch.py", case, "--bf16", "--compile"],
             "JAX": [sys.executable, HERE / "step_jax.py", case],
         }[variant]
-        return run_json([*words, *quick, "--threads", threads], threads)
+        return run_json([*words, *quick, "--threads", threads], threads, env)
 
-    def steps(self, case: str, variants: list[str], threads: int) -> dict[str, dict[str, float]]:
+    def steps(
+        self, case: str, variants: list[str], threads: int, env: dict[str, str] | None = None
+    ) -> dict[str, dict[str, float]]:
         """Variant -> least and median milliseconds of a step, peak memory beyond 16 bytes a
         parameter; in turn, several rounds."""
         found: dict[str, list[Any]] = {
@@ -290,7 +302,7 @@ class Bench:
         }
         for _ in range(self.rounds):
             for variant, results in found.items():
-                results.append(self.step_of(case, variant, threads))
+                results.append(self.step_of(case, variant, threads, env))
         name, table_of = CASES[case].name, {}
         for variant, results in found.items():
             if all(results):
@@ -775,48 +787,223 @@ class Bench:
             ("keys and values kept", "computed anew"),
         )
 
+    # ---- language models
+
     def llm(self) -> None:
+        parts = {
+            "124M": self.llm_124m,
+            "135M": self.llm_135m,
+            "steps": self.llm_steps,
+            "lora": self.llm_lora,
+            "bpe": self.llm_bpe,
+            "perplexity": self.llm_perplexity,
+            "load": self.llm_load,
+        }
+        for name in self.llm_parts or LLM_PARTS:
+            self.data.setdefault("llm", {})[name] = parts[name]()
+            self.say(*([self.measured, ""] if self.measured else []))
+
+    def isas(self) -> dict[str, dict[str, str]]:
+        """Instruction set -> the environment that chooses it, for the peers too; the widest here, and AVX2."""
+        info = subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
+        widest = "AVX-512" if "x86-64-v4" in info else "AVX2" if "x86-64-v3" in info else "this processor"
+        avx2 = {
+            "CHAINRULE_ISA": "v3",
+            "ATEN_CPU_CAPABILITY": "avx2",
+            "ONEDNN_MAX_CPU_ISA": "AVX2",
+            "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        }
+        return {widest: {}} | ({"AVX2": avx2} if widest == "AVX-512" else {})
+
+    def by_isa(self, script: str, *words: object) -> dict[str, Any]:
+        """The JSON of a script under each instruction set."""
+        quick = ["--quick"] if self.quick else []
+        return {isa: self.peer(script, *words, *quick, env=env) for isa, env in self.isas().items()}
+
+    def llm_124m(self) -> Any:
         self.say(
-            "## Language models",
+            "## Language models: GPT-2 124M",
             "",
-            "Random weights in the shapes of GPT-2 124M and of a Llama of 135M, batch 1, with a cache; 8 and 4 bits in"
-            " groups of 64, the head 8 bits.",
-            "Share: the weights' bytes a second, of what a plain loop reads from memory in the same run.",
+            "Random weights, batch 1, with a cache; 8 and 4 bits in groups of 64, the head 8 bits. Share: the weights'",
+            "bytes a second, of what a plain loop reads from as many in the same run. transformers has no weights",
+            "of 8 or 4 bits: those lines compare with its f32.",
             "",
         )
-        got = self.peer("llm.py", *(["--quick"] if self.quick else []))
+        found, rows, bars = self.by_isa("llm.py", "124M"), [], []
+        for isa, got in found.items():
+            plain = {r["kind"]: r for r in got["rows"]} if got else {}
+            for kind, r in plain.items():
+                rate, peer, prompt = r["bytes"] / r["ms"] / 1e6, r["peer_ms"], r["peer_prompt_ms"]
+                against = peer or plain.get("f32", {}).get("peer_ms")
+                rows.append(
+                    [
+                        f"{isa}, {kind}",
+                        f"{1e3 / r['ms']:.1f}",
+                        f"{rate:.1f}",
+                        f"{r['read']:.1f}" if r["read"] else "-",
+                        f"{rate / r['read']:.0%}" if r["read"] else "-",
+                        f"{1e3 / peer:.1f}" if peer else "-",
+                        f"{against / r['ms']:.2f}x" if against else "-",
+                        f"{r['prompt_ms']:.0f}",
+                        f"{prompt:.0f}" if prompt else "-",
+                        f"{r['prompt_ms'] / prompt:.2f}" if prompt else "-",
+                    ]
+                )
+            shares = [r["bytes"] / r["ms"] / 1e6 / r["read"] for r in plain.values() if r["read"]]
+            times = [r["peer_ms"] / r["ms"] for r in plain.values() if r["peer_ms"]]
+            prompts = [r["prompt_ms"] / r["peer_prompt_ms"] for r in plain.values() if r["peer_prompt_ms"]]
+            bars += [reached(f"{isa}, the least share", min(shares), 0.85, "%")] if shares else []
+            bars += [reached(f"{isa}, the least against transformers", min(times), 1.5)] if times else []
+            bars += [f"* {isa}, 1,000 tokens, the worst: {verdict(max(prompts), 0.5)}."] if prompts else []
+        head = ["weights", "tokens/s", "GB/s", "plain loop", "share", "transformers", "times", "1,000 tokens, ms"]
+        self.say(table([*head, "transformers, ms", "ratio"], rows), "", *bars, *self.without(found, "transformers"), "")
+        return found
+
+    def without(self, found: dict[str, Any], peer: str) -> list[str]:
+        return [] if all(got and got["peer"] for got in found.values()) else ["", f"{peer} is not installed here."]
+
+    def llm_135m(self) -> Any:
+        self.say(
+            "## Language models: a Llama of 135M",
+            "",
+            "30 layers, 576 wide, 9 heads, 3 of keys; the same numbers in llama.cpp (xllamacpp) as Q8_0 and Q4_0,",
+            "which is compiled for AVX2. Tokens a second behind a prompt of 32.",
+            "",
+        )
+        found, rows, bars = self.by_isa("llm.py", "135M"), [], []
+        for isa, got in found.items():
+            for r in got["rows"] if got else []:
+                rate, peer = r["bytes"] / r["ms"] / 1e6, r["peer_ms"]
+                against = [f"{1e3 / peer:.1f}", f"{peer / r['ms']:.2f}x"] if peer else ["-", "-"]
+                share = f"{rate / r['read']:.0%}" if r["read"] else "-"
+                rows.append([f"{isa}, {r['kind']}", f"{1e3 / r['ms']:.1f}", f"{rate:.1f}", share, *against])
+                bars += [reached(f"{isa}, {r['kind']}, against llama.cpp", peer / r["ms"], 1)] if peer else []
+        head = ["weights", "tokens/s", "GB/s", "share of a plain loop", "llama.cpp, tokens/s", "times"]
+        self.say(table(head, rows), "", *bars, *self.without(found, "xllamacpp"), "")
+        return found
+
+    def llm_steps(self) -> Any:
+        self.say(
+            "## Language models: a training step in bf16",
+            "",
+            'GPT-2 124M, 4 x 64, as in "One training step". Memory: resident, less 16 bytes a parameter.',
+            "",
+        )
+        found: dict[str, Any] = {}
+        rows, bars = [], []
+        for isa, env in self.isas().items():
+            variants = ["chainrule", "chainrule bf16", "PyTorch bf16", "PyTorch compiled bf16"]
+            got = found[isa] = self.steps("gpt2", variants[: 4 if not env else 3], self.threads, env)
+            for name, t in got.items():
+                rows.append([f"{isa}, {name}", f"{t['median_ms']:.1f} ({t['min_ms']:.1f})", f"{t['extra_mb']:.0f}"])
+            peers = [got[v]["median_ms"] for v in variants[2:] if v in got]
+            if "chainrule bf16" in got and "chainrule" in got:
+                ours, plain = got["chainrule bf16"], got["chainrule"]
+                bars += (
+                    [f"* {isa}, bf16 against PyTorch's best: {verdict(ours['median_ms'] / min(peers), 0.55)}."]
+                    if peers
+                    else []
+                )
+                bars.append(f"* {isa}, bf16 against f32: {ours['median_ms'] / plain['median_ms']:.2f}x.")
+        self.say(table(["GPT-2 124M, 4 x 64", "ms a step", "MB"], rows), "", *bars, "")
+        return found
+
+    def llm_lora(self) -> Any:
+        self.say(
+            "## Language models: a step of adapters",
+            "",
+            "GPT-2 124M, 4 x 64, f32, AdamW: all weights, and low-rank adapters of rank 8 beside c_attn, over f32,",
+            "8 or 4 bits. Memory: the largest resident size beyond that before the model was loaded.",
+            "",
+        )
+        found, rows, bars = self.by_isa("lora.py"), [], []
+        for isa, got in found.items():
+            by = {r["name"]: r for r in got["rows"]} if got else {}
+            for name, r in by.items():
+                times, memory = (r[key] / by["full"][key] for key in ("median_ms", "mb"))
+                rows.append([f"{isa}, {name}", f"{r['median_ms']:.0f} ({r['min_ms']:.0f})", f"{r['mb']:.0f}"])
+                if "int" in name:
+                    bars.append(f"* {isa}, {name}: time {verdict(times, 0.7)}, memory {verdict(memory, 0.35)}.")
+        self.say(table(["step", "ms, median (least)", "MB"], rows), "", *bars, "")
+        return found
+
+    def llm_bpe(self) -> Any:
+        self.say("## Language models: encoding of text", "")
+        vocabulary = Path(os.environ.get("CHAINRULE_GPT2", ROOT.parent / "shared" / "data" / "gpt2"))
+        text = Path(os.environ.get("CHAINRULE_DATA", ROOT.parent / "shared" / "data" / "shakespeare.txt"))
+        if not (vocabulary.is_dir() and text.is_file()):
+            self.say("Went without: GPT-2's vocabulary or the text is not here (CHAINRULE_GPT2, CHAINRULE_DATA).", "")
+            return None
+        got = self.peer("bpe.py", vocabulary, text, *(["--quick"] if self.quick else []))
         if not got:
             self.say("Failed.", "")
-            return
-        self.data["llm"] = got
-        rows = []
-        for r in got["rows"]:
-            rate, peer, prompt = r["bytes"] / r["ms"] / 1e6, r["peer_ms"], r["peer_prompt_ms"]
-            rows.append(
-                [
-                    f"{r['model']}, {r['kind']}",
-                    f"{1e3 / r['ms']:.1f}",
-                    f"{rate:.1f}",
-                    f"{rate / got['read']:.0%}" if got["read"] else "-",
-                    f"{1e3 / peer:.1f}" if peer else "-",
-                    f"{r['prompt_ms']:.0f}",
-                    f"{prompt:.0f}" if prompt else "-",
-                ]
-            )
-        head = ["model", "tokens/s", "GB/s", "share", "transformers", "1,000 tokens, ms", "transformers, ms"]
-        self.say(table(head, rows), "")
+            return None
+        one, all_, size = got["one_thread_s"], got["threads_s"], got["bytes"]
         self.say(
-            f"A plain loop reads {got['read']:.1f} GB/s." if got["read"] else "bench/memory is not built: no shares.",
-            "" if got["peer"] else "transformers is not installed here: no column of its own.",
+            f"GPT-2's vocabulary; tiny-Shakespeare on one thread (its time), and a file of {size['file'] / 1e6:.0f}"
+            f" MB in documents of 20 kB on {got['threads']} threads. MB a second.",
+            "",
+            table(
+                ["", "one thread", f"{got['threads']} threads"],
+                [
+                    [
+                        f"{name} {got['peers'].get(name, '')}".strip(),
+                        f"{size['text'] / one[name] / 1e6:.1f}" if name in one else "-",
+                        f"{size['file'] / all_[name] / 1e6:.1f}",
+                    ]
+                    for name in all_
+                ],
+            ),
             "",
         )
-        if got["load"]:
-            file, ms, resident = (got["load"][key] for key in ("file", "ms", "resident"))
+        for name in got["peers"]:
             self.say(
-                f"124M in f32 from a folder of {file / 1e6:.0f} MB: loaded in {ms:.1f} ms, files in the page cache;"
-                f" after a few tokens {resident / file - 1:+.1%} of the file in memory.",
-                "",
+                reached(f"One thread, against {name}", one[name] / one["chainrule"], 2),
+                reached(f"Threads, against {name}", all_[name] / all_["chainrule"], 2),
             )
+        self.say("")
+        return got
+
+    def llm_perplexity(self) -> Any:
+        self.say("## Language models: perplexity of quantized weights", "")
+        text = Path(os.environ.get("CHAINRULE_DATA", ROOT.parent / "shared" / "data" / "shakespeare.txt"))
+        if not text.is_file():
+            self.say("Went without: the text is not here (CHAINRULE_DATA names it).", "")
+            return None
+        got = self.peer("llm.py", "perplexity", text, *(["--quick"] if self.quick else []))
+        if not got:
+            self.say("Failed.", "")
+            return None
+        self.say(
+            "A GPT of 4 layers 256 wide over bytes, trained here for 1,500 steps of 12 x 128; the last tenth of",
+            "tiny-Shakespeare; groups of 32.",
+            "",
+            table(
+                ["weights", "perplexity", "worse by"],
+                [[name, f"{p:.4f}", f"{100 * (p / got['f32'] - 1):+.3f} %"] for name, p in got.items()],
+            ),
+            "",
+        )
+        for name, bar in (("bf16", 0.1), ("int8", 0.5), ("int4, balanced", 3)):
+            worse = 100 * (got[name] / got["f32"] - 1)
+            self.say(f"* {name}: {worse:+.3f} % ({'within' if worse <= bar else 'above'} the bar of {bar:g} %).")
+        self.say("")
+        return got
+
+    def llm_load(self) -> Any:
+        self.say("## Language models: loading", "")
+        got = self.peer("llm.py", "load")
+        if not got:
+            self.say("Needs /proc.", "")
+            return None
+        file, ms, memory = got["file"], got["ms"], got["resident"] / got["file"]
+        self.say(
+            f"124M in f32 from a folder of {file / 1e6:.0f} MB, files in the page cache, to the first token's start:"
+            f" {within(ms, 100, 'ms')}.",
+            f"After a few tokens, in memory, of the file: {verdict(memory, 1.05)}.",
+            "",
+        )
+        return got
 
     def with_without(self, kind: str, title: str, words: str, names: tuple[str, str]) -> None:
         self.say(f"## {title}", "", words, "")
@@ -1457,12 +1644,15 @@ def main() -> int:
     parser.add_argument("--cpu", action="store_true", help="conv, pool, scripts: processor time, for a busy machine")
     parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="of the products of part sizes")
     parser.add_argument(
+        "--llm", nargs="+", choices=LLM_PARTS, metavar="NAME", help=f"of part llm: {', '.join(LLM_PARTS)}"
+    )
+    parser.add_argument(
         "--cuda", nargs=argparse.REMAINDER, default=[], help="all that follows: options of bench/cuda.py"
     )
     o = parser.parse_args()
     if not PROGRAM.is_file():
         sys.exit(f"{PROGRAM} is not there: make build")
-    b = Bench(o.quick, o.threads, o.sizes, Path(o.write).parent if o.write else None, o.cpu)
+    b = Bench(o.quick, o.threads, o.sizes, Path(o.write).parent if o.write else None, o.cpu, o.llm)
     command = (
         "make bench"
         if sys.argv[1:] in ([], ["--write", "docs/benchmarks.md"])
@@ -1511,9 +1701,10 @@ def main() -> int:
     }
     for part in PARTS:
         if part in o.only:
+            b.measured = f"Measured by itself on {datetime.date.today()}: {how}" if again else ""
             measures[part]()
-            if again:
-                b.say(f"Measured by itself on {datetime.date.today()}: {how}", "")
+            if again and part != "llm":
+                b.say(b.measured, "")
     if o.json:
         Path(o.json).write_text(json.dumps(b.data, indent=1) + "\n")
     if page:

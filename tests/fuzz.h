@@ -121,13 +121,13 @@ static uint64_t fuzz_start(bool fresh) {
 #endif
 int FUZZ_MAIN(int argc, char **argv) {
     static uint8_t input[FUZZ_ROOM];
+    setvbuf(stdout, NULL, _IONBF, 0);               /* what is printed before a crash arrives */
     if (argc > 1) return fuzz_files(argc - 1, argv + 1);
     const char *asked = getenv("CHAINRULE_FUZZ_RUNS"), *full = getenv("CHAINRULE_TEST_FULL");
     const bool whole = full && *full != '0';
     const long runs = asked ? atol(asked) : whole ? 100000 : 5000;
     fuzz_state = fuzz_start(whole);
     printf("report %s: CHAINRULE_TEST_SEED=%llu repeats its inputs\n", argv[0], (unsigned long long)fuzz_state);
-    fflush(stdout);                                 /* before a crash */
     int seeds = 0;
     while (fuzz_seed(seeds, input, FUZZ_ROOM)) fuzz_run(input, fuzz_seed(seeds, input, FUZZ_ROOM)), seeds++;
     for (long run = 0; run < runs; run++) {

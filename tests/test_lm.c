@@ -133,7 +133,7 @@ TEST(refused) {
     FAILS(CR_BAD_VALUE, "the model takes 1 to 24", cr_lm_logits(m, cr_zeros(CR_LIST(1, 25), CR_I64, cr_cpu())));
     FAILS(CR_BAD_VALUE, "format must be", cr_lm_save(m, dir, "onnx", NULL));
     FAILS(CR_BAD_VALUE, "type must be", cr_lm_save(m, dir, "safetensors", "q8_0"));
-    FAILS(CR_BAD_VALUE, "type must be", cr_lm_save(m, folder_path("x.gguf"), "gguf", "q4_0"));
+    FAILS(CR_BAD_VALUE, "type must be", cr_lm_save(m, folder_path("x.gguf"), "gguf", "q5_0"));
     OK(cr_lm_save_gguf(m, folder_path("x.gguf"), "f32", "{\"tokenizer.x\": [1, 2], \"other\": 3}"));
     char *entries = cr_gguf_entries(folder_path("x.gguf"), "tokenizer.");
     CHECK(entries && !strcmp(entries, "{\"tokenizer.x\": [1, 2]}"), "entries %s", entries ? entries : cr_error());

@@ -438,6 +438,9 @@ cr_status   cr_save_folder(const char *dir, const cr_params *tensors, const char
                             /* Hugging Face's layout: model.safetensors, or shards of at most so
                                many bytes (0: 5 GB) and their index; config.json, a JSON object; a
                                failure leaves the files that were there */
+cr_status   cr_complete_folder(const char *dir);
+                            /* moves the files of a save that ended before it did so; the readers
+                               of folders do this too */
 char       *cr_load_metadata(const char *path, const char *key);
                             /* owned (cr_free); NULL without an error: no such key; key NULL: the
                                whole JSON object */
@@ -450,7 +453,7 @@ char       *cr_gguf_entries(const char *path, const char *prefix);
 cr_status   cr_save_gguf(const char *path, const cr_params *tensors, const char *config,
                          const char *tokenizer, const char *type);
                             /* the other way; tokenizer: JSON object of more entries, or NULL;
-                               type of matrices: "f32", "f16", "bf16" or "q8_0" */
+                               type of matrices: "f32", "f16", "bf16", "q8_0" or "q4_0" */
 void        cr_free(void *memory);  /* free plain memory that the library returned */
 cr_status   cr_params_copy(cr_params *dst, const cr_params *src);
                             /* by name; one error lists all missing, extra and mis-shaped tensors */
@@ -584,7 +587,7 @@ cr_status   cr_lm_quantize(cr_lm *m, int bits, int64_t group, const uint32_t *to
 cr_status   cr_lm_save(const cr_lm *m, const char *path, const char *format, const char *type);
                             /* format: "safetensors", a folder of Hugging Face; "gguf", a file;
                                "checkpoint", a folder of cr_training_save.  type: "f32", "f16",
-                               "bf16", "q8_0" (gguf); NULL: as they are */
+                               "bf16", "q8_0", "q4_0" (gguf); NULL: as they are */
 cr_status   cr_lm_save_gguf(const cr_lm *m, const char *path, const char *type,
                             const char *tokenizer);
                             /* with more entries, a JSON object such as cr_tokenizer_gguf's, or

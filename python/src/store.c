@@ -203,6 +203,13 @@ PyObject *api__save_folder(const arg *a) {
     return done(bad);
 }
 
+/* (folder) */
+PyObject *api__complete_folder(const arg *a) {
+    cr_status bad;
+    WITHOUT_GIL(bad = cr_complete_folder(a[0].s));
+    return done(bad);
+}
+
 /* (obj, f, config, tokenizer, type) */
 PyObject *api__save_gguf(const arg *a) {
     cr_params *p = params_of(a[0].o);

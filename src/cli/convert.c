@@ -158,8 +158,8 @@ int cli_export(int argc, char **argv) {
         {.name = "out", .text = &out, .what = "PATH", .help = "the folder, or the GGUF file, to write"},
         {.name = "format", .text = &format, .words = "safetensors|gguf",
          .help = "a folder of Hugging Face, or one file"},
-        {.name = "dtype", .text = &type, .words = "f32|f16|bf16|q8_0",
-         .help = "of the weights; as they are when absent, f16 in a GGUF file, where q8_0 is possible too"},
+        {.name = "dtype", .text = &type, .words = "f32|f16|bf16|q8_0|q4_0",
+         .help = "of the weights; as they are when absent, f16 in a GGUF file, where q8_0 and q4_0 are possible too"},
     };
     const command c = {"export", "--model PATH --out PATH [options]", "Writes a model for other programs.",
                        options,  sizeof options / sizeof *options,    NULL};
@@ -167,8 +167,7 @@ int cli_export(int argc, char **argv) {
     char home[4096], weights[4096];
     if (!options_parse(&c, argc, argv, &code)) return code;
     if (!from || !out) return usage_error(&c, "--model and --out are needed");
-    if (type && !strcmp(type, "q8_0") && strcmp(format, "gguf"))
-        return usage_error(&c, "--dtype q8_0 needs --format gguf");
+    if (type && *type == 'q' && strcmp(format, "gguf")) return usage_error(&c, "--dtype %s needs --format gguf", type);
     folder_of(from, home);
     snprintf(weights, sizeof weights, "%s", from);
     static const char *const kept[] = {"checkpoint-best", "checkpoint"};

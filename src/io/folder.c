@@ -3,8 +3,9 @@
  * of each tensor.
  *
  * Saving writes all files into DIR/.chainrule-new first: a full disk leaves the old files as they
- * were.  Then they are renamed into DIR, and weights of an earlier save that the new one has not are
- * removed.  Other files in DIR stay untouched. */
+ * were.  That folder becomes DIR/.chainrule-ready, its files are renamed into DIR, and weights of an
+ * earlier save that the new one has not are removed.  A process that ends before leaves the old set;
+ * after it, the next reader or writer of DIR completes the new one.  Other files in DIR stay untouched. */
 #include "folder.h"
 
 #include <stdlib.h>
@@ -14,7 +15,8 @@
 #include "json.h"
 #include "safetensors.h"
 
-static const char fresh[] = ".chainrule-new", single[] = "model.safetensors",
+static const char fresh[] = ".chainrule-new", ready[] = ".chainrule-ready", shards[] = "shards",
+                  single[] = "model.safetensors",
                   index_name[] = "model.safetensors.index.json", config_name[] = "config.json";
 
 cr_status cr_join(const char *op, const char *dir, const char *name, cr_path *out) {
@@ -25,6 +27,7 @@ cr_status cr_join(const char *op, const char *dir, const char *name, cr_path *ou
 /* ---- loading ---- */
 bool cr_folder_has_weights(const char *dir) {
     cr_path at;
+    if (cr_folder_complete("load", dir) != CR_OK) return true;          /* the reader gets the message */
     return (!cr_join("load", dir, index_name, &at) && cr_os_exists(at.s)) ||
            (!cr_join("load", dir, single, &at) && cr_os_exists(at.s));
 }
@@ -100,7 +103,7 @@ static cr_params *load_index(const char *op, const char *dir, const char *path, 
 
 cr_params *cr_folder_load(const char *op, const char *dir, const cr_device *dev) {
     cr_path at;
-    if (cr_join(op, dir, index_name, &at)) return NULL;
+    if (cr_folder_complete(op, dir) || cr_join(op, dir, index_name, &at)) return NULL;
     if (cr_os_exists(at.s)) return load_index(op, dir, at.s, dev);
     return cr_join(op, dir, single, &at) ? NULL : load_file(op, at.s, dev);
 }
@@ -108,7 +111,8 @@ cr_params *cr_folder_load(const char *op, const char *dir, const cr_device *dev)
 cr_json *cr_folder_config(const char *op, const char *dir) {
     cr_path at;
     cr_mapping m;
-    if (cr_join(op, dir, config_name, &at) || cr_file_map(op, at.s, false, &m)) return NULL;
+    if (cr_folder_complete(op, dir) || cr_join(op, dir, config_name, &at)) return NULL;
+    if (cr_file_map(op, at.s, false, &m)) return NULL;
     cr_json *root = cr_json_parse(op, at.s, m.data, m.bytes);
     cr_os_unmap(&m);
     if (!root || root->kind == CR_JSON_OBJECT) return root;
@@ -183,14 +187,18 @@ static cr_status save_files(const char *op, const char *dir, const cr_params *p,
     for (int64_t i = 0; i < count && status == CR_OK; i++) status = save_shard(op, dir, p, shard, i, count);
     if (status == CR_OK && count > 1) status = save_index(op, dir, p, shard, count);
     if (status == CR_OK) status = cr_join(op, dir, config_name, &at);
-    return status != CR_OK ? status : cr_file_save(op, at.s, config, strlen(config));
+    if (status == CR_OK) status = cr_file_save(op, at.s, config, strlen(config));
+    if (status == CR_OK) status = cr_join(op, dir, shards, &at);
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)count);
+    return status != CR_OK ? status : cr_file_save(op, at.s, text, strlen(text));
 }
 
-/* Renames a file of the new set into DIR. */
+/* Renames a file of the new set into DIR; it may be there already. */
 static cr_status put(const char *op, const char *dir, const char *stage, const char *name) {
     cr_path from, to;
     if (cr_join(op, stage, name, &from) || cr_join(op, dir, name, &to)) return cr_error_status();
-    if (cr_os_rename(from.s, to.s)) return CR_OK;
+    if (!cr_os_exists(from.s) || cr_os_rename(from.s, to.s) || !cr_os_exists(from.s)) return CR_OK;
     return cr_fail(CR_IO, op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
 }
 
@@ -221,6 +229,31 @@ static cr_status put_all(const char *op, const char *dir, const char *stage, int
     return status;
 }
 
+cr_status cr_folder_complete(const char *op, const char *dir) {
+    cr_path stage, at;
+    cr_mapping m;
+    if (cr_join(op, dir, ready, &stage) || cr_join(op, stage.s, shards, &at)) return cr_error_status();
+    if (!cr_os_exists(stage.s)) return CR_OK;
+    cr_status status = CR_OK;
+    if (cr_os_exists(at.s)) {                       /* else all files are in DIR */
+        if (cr_file_map(op, at.s, false, &m)) return cr_error_status();
+        char text[32] = "";
+        memcpy(text, m.data, m.bytes < sizeof text ? m.bytes : sizeof text - 1);
+        cr_os_unmap(&m);
+        const long long count = strtoll(text, NULL, 10);
+        if (count < 1 || count > 99999)
+            return cr_fail(CR_IO, op, "'%s' of an interrupted save is damaged: remove '%s'", at.s, stage.s);
+        status = put_all(op, dir, stage.s, count);
+    }
+    if (status == CR_OK) (void)cr_os_remove_folder(stage.s);
+    return status;
+}
+
+cr_status cr_complete_folder(const char *dir) {
+    static const char op[] = "complete_folder";
+    return dir ? cr_folder_complete(op, dir) : cr_fail_null(op, "the folder");
+}
+
 static cr_status check_config(const char *op, const char *config) {
     cr_json *root = cr_json_parse(op, config_name, config, strlen(config));
     if (!root) return cr_error_status();
@@ -237,8 +270,10 @@ cr_status cr_save_folder(const char *dir, const cr_params *tensors, const char *
     if (shard_bytes < 0)
         return cr_fail(CR_BAD_VALUE, op, "shard_bytes must be at least 0, not %lld", (long long)shard_bytes);
     cr_status status = check_config(op, config);
-    cr_path stage;
+    cr_path stage, whole;
+    if (status == CR_OK) status = cr_folder_complete(op, dir);
     if (status == CR_OK) status = cr_join(op, dir, fresh, &stage);
+    if (status == CR_OK) status = cr_join(op, dir, ready, &whole);
     if (status != CR_OK) return status;
     int64_t *shard = calloc((size_t)cr_params_count(tensors) + 1, sizeof *shard);
     if (!shard) return cr_fail(CR_NO_MEMORY, op, "no memory for the names of '%s'", dir);
@@ -247,8 +282,10 @@ cr_status cr_save_folder(const char *dir, const cr_params *tensors, const char *
     if (!cr_os_make_directory(stage.s))
         status = cr_fail(CR_IO, op, "cannot create '%s': %s", stage.s, cr_os_error());
     if (status == CR_OK) status = save_files(op, stage.s, tensors, config, shard, count);
-    if (status == CR_OK) status = put_all(op, dir, stage.s, count);
-    (void)cr_os_remove_folder(stage.s);
+    if (status == CR_OK && !cr_os_rename(stage.s, whole.s))
+        status = cr_fail(CR_IO, op, "cannot move '%s' to '%s': %s", stage.s, whole.s, cr_os_error());
+    if (status != CR_OK) (void)cr_os_remove_folder(stage.s);
+    else status = cr_folder_complete(op, dir);
     free(shard);
     return status;
 }

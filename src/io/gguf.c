@@ -77,7 +77,7 @@ static const struct ggml { uint32_t id; const char *name; int block; size_t byte
     {2, "q4_0", 32, 18, CR_F32, unpack_q4_0}, {12, "q4_k", 256, 144, CR_F32, unpack_q4_k},
     {14, "q6_k", 256, 210, CR_F32, unpack_q6_k},
 };
-enum { TYPES = sizeof types / sizeof *types };
+enum { TYPES = sizeof types / sizeof *types, Q8_0 = 8 };
 
 static const struct ggml *type_of(uint32_t id) {
     for (int i = 0; i < TYPES; i++) if (types[i].id == id) return &types[i];
@@ -413,8 +413,12 @@ static cr_status put_entry(const char *op, const char *path, cr_out *o, const cr
     return CR_OK;
 }
 
+static bool four_bits(const struct ggml *type) { return type->unpack == unpack_q4_0; }
+
 static const struct ggml *type_for(const char *name, const cr_tensor *t, const struct ggml *wanted) {
     if (cr_ndim(t) != 2 || !strncmp(name, "position_embd", 13)) return &types[0];
+    const bool table = !strncmp(name, "token_embd", 10) || !strcmp(name, "output.weight");
+    if (four_bits(wanted) && table) wanted = type_of(Q8_0);
     return cr_shape(t)[1] % wanted->block ? &types[1] : wanted;
 }
 
@@ -423,8 +427,19 @@ static size_t bytes_as(const cr_tensor *t, const struct ggml *type) {
     return (size_t)(cr_numel(t) / type->block) * type->bytes;
 }
 
-/* n numbers as blocks of 32: d = max |x| / 127, q = round(x / d) */
-static cr_status pack_q8_0(const float *x, int64_t n, unsigned char *out) {
+/* 32 numbers with the scale d: q = round(x / d) */
+static void put_codes(const struct ggml *type, const float *x, float d, unsigned char *out) {
+    const float by = d != 0 ? 1 / d : 0;
+    for (int i = 0; i < 32; i++) {
+        const int q = (int)roundf(x[i] * by);
+        if (!four_bits(type)) out[i] = (unsigned char)(int8_t)q;
+        else if (i < 16) out[i] = (unsigned char)(q < 7 ? q + 8 : 15);
+        else out[i - 16] |= (unsigned char)((q < 7 ? q + 8 : 15) << 4);
+    }
+}
+
+/* n numbers as blocks of 32.  q8_0: d = max |x| / 127; q4_0: d = x / -8, where |x| is largest */
+static cr_status pack(const struct ggml *type, const float *x, int64_t n, unsigned char *out) {
     const int64_t blocks = n / 32;
     float *d = malloc((size_t)blocks * sizeof *d);
     uint16_t *halves = malloc((size_t)blocks * sizeof *halves);
@@ -432,10 +447,9 @@ static cr_status pack_q8_0(const float *x, int64_t n, unsigned char *out) {
     if (!d || !halves) status = cr_fail(CR_NO_MEMORY, "save_gguf", "no memory for %lld scales", (long long)blocks);
     for (int64_t b = 0; b < blocks && status == CR_OK; b++) {
         float most = 0;
-        for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(x[32 * b + i]));
-        d[b] = most / 127;
-        const float by = d[b] > 0 ? 1 / d[b] : 0;
-        for (int i = 0; i < 32; i++) out[34 * b + 2 + i] = (unsigned char)(int8_t)roundf(x[32 * b + i] * by);
+        for (int i = 0; i < 32; i++) if (fabsf(x[32 * b + i]) > fabsf(most)) most = x[32 * b + i];
+        d[b] = four_bits(type) ? most / -8 : fabsf(most) / 127;
+        put_codes(type, x + 32 * b, d[b], out + b * (int64_t)type->bytes + 2);
     }
     cr_scope_begin();
     if (status == CR_OK)
@@ -443,8 +457,9 @@ static cr_status pack_q8_0(const float *x, int64_t n, unsigned char *out) {
                          (size_t)blocks * sizeof *halves);
     cr_scope_end();
     for (int64_t b = 0; b < blocks && status == CR_OK; b++) {
-        out[34 * b] = (unsigned char)halves[b];
-        out[34 * b + 1] = (unsigned char)(halves[b] >> 8);
+        unsigned char *at = out + b * (int64_t)type->bytes;
+        at[0] = (unsigned char)halves[b];
+        at[1] = (unsigned char)(halves[b] >> 8);
     }
     free(d);
     free(halves);
@@ -458,7 +473,7 @@ static cr_status write_tensor(cr_file *f, const cr_tensor *t, const struct ggml 
     unsigned char *packed = type->unpack ? malloc(bytes ? bytes : 1) : whole;
     cr_status status = whole && packed ? CR_OK : cr_fail(CR_NO_MEMORY, f->op, "no memory for %zu bytes", plain);
     if (status == CR_OK && bytes) status = cr_read(t, type->dtype, whole, plain);
-    if (status == CR_OK && bytes && type->unpack) status = pack_q8_0(whole, cr_numel(t), packed);
+    if (status == CR_OK && bytes && type->unpack) status = pack(type, whole, cr_numel(t), packed);
     if (status == CR_OK && bytes) status = cr_file_write(f, packed, bytes);
     if (status == CR_OK && padded(bytes) > bytes) status = cr_file_write(f, zeros, padded(bytes) - bytes);
     if (packed != whole) free(packed);
@@ -495,8 +510,8 @@ static cr_status put_header(const char *op, const char *path, const cr_params *p
 cr_status cr_gguf_save(const char *op, const char *path, const cr_params *p, const char *metadata, const char *name) {
     const struct ggml *type = NULL;
     for (int i = 0; i < TYPES; i++)
-        if (!strcmp(types[i].name, name) && (!types[i].unpack || types[i].unpack == unpack_q8_0)) type = &types[i];
-    if (!type) return cr_fail(CR_BAD_VALUE, op, "type must be f32, f16, bf16 or q8_0, not '%.20s'", name);
+        if (!strcmp(types[i].name, name) && types[i].block <= 32) type = &types[i];
+    if (!type) return cr_fail(CR_BAD_VALUE, op, "type must be f32, f16, bf16, q8_0 or q4_0, not '%.20s'", name);
     cr_json *entries = cr_json_parse(op, "metadata", metadata, strlen(metadata));
     if (!entries) return cr_error_status();
     cr_out header = {0};

@@ -26,8 +26,8 @@ void      cr_gguf_free(cr_gguf *g);
 cr_params *cr_gguf_load(const char *op, const char *path, cr_mapping *m, const cr_device *dev, char **metadata);
 /* an entry: the text of a string, else JSON; key NULL: all, a JSON object; owned; NULL without an error: no such key */
 char     *cr_gguf_metadata(const char *op, const char *path, const cr_mapping *m, const char *key);
-/* metadata: JSON object.  type: "f32", "f16", "bf16" or "q8_0", of matrices; other tensors, and those named
- * position_embd, are f32 */
+/* metadata: JSON object.  type: "f32", "f16", "bf16", "q8_0" or "q4_0", of matrices; with q4_0 the token table and
+ * the head are q8_0; other tensors, and those named position_embd, are f32 */
 cr_status cr_gguf_save(const char *op, const char *path, const cr_params *tensors, const char *metadata,
                        const char *type);
 

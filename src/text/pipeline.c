@@ -385,9 +385,13 @@ static cr_status normalize_added(const reader *r) {
 
 /* ---- ids around a text ---- */
 static cr_status around(const reader *r, const cr_json *id, cr_ids *to) {
+    size_t bytes;
     if (!id || !id->integral || id->integer < 0 || id->integer >= r->p->size)
         return cr_fail(CR_IO, r->op, "'%s': an id of the post-processor is not below the vocabulary of %lld", r->path,
                        (long long)r->p->size);
+    if (!cr_pipeline_name(r->p, id->integer, &bytes, NULL))
+        return cr_fail(CR_IO, r->op, "'%s': the post-processor names token %lld, which the vocabulary skips", r->path,
+                       (long long)id->integer);
     return cr_ids_put(to, (uint32_t)id->integer) ? CR_OK : no_memory(r);
 }
 

@@ -169,6 +169,15 @@ BAD_FILES = [
     ('{"pre_tokenizer":{"type":"Magic"},"model":MODEL}', "the pre-tokenizer 'Magic' is not supported"),
     ('{"decoder":{"type":"Magic"},"model":MODEL}', "the decoder 'Magic' is not supported"),
     ('{"post_processor":{"type":"Magic"},"model":MODEL}', "the post-processor 'Magic' is not supported"),
+    (
+        '{"post_processor":{"type":"BertProcessing","sep":["b",1],"cls":["a",7]},"model":MODEL}',
+        "an id of the post-processor is not below the vocabulary of 3",
+    ),
+    (
+        '{"post_processor":{"type":"BertProcessing","sep":["b",1],"cls":["a",0]},'
+        '"model":{"type":"BPE","vocab":{"a":7,"b":1},"merges":[]}}',
+        "the post-processor names token 0, which the vocabulary skips",
+    ),
     ('{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a"}},"model":MODEL}', "is malformed"),
     ('{"pre_tokenizer":{"type":"Split"},"model":MODEL}', 'has no valid "pattern"'),
     ('{"added_tokens":[{"content":"x"}],"model":MODEL}', "an added token must have"),

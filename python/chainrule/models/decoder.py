@@ -344,8 +344,9 @@ class Decoder(nn.Module):
         metadata: Mapping[str, Any] | None = None,
         tokenizer: Tokenizer | None = None,
     ) -> None:
-        """Writes a GGUF file, which llama.cpp reads.  type: of the matrices, "f32", "f16", "bf16" or "q8_0";
-        vectors and GPT-2's positions are f32.  tokenizer: its entries, which llama.cpp needs to read text.
+        """Writes a GGUF file, which llama.cpp reads.  type: of the matrices, "f32", "f16", "bf16", "q8_0" or
+        "q4_0" (the token table and the head: q8_0); vectors and GPT-2's positions are f32.
+        tokenizer: its entries, which llama.cpp needs to read text.
         metadata: more entries, in place of equal ones of the tokenizer.
         ValueError: llama.cpp would read text as other tokens than this tokenizer.
         OSError: the file cannot be written; the one that was there is as before."""

@@ -12,6 +12,7 @@ enum {
     S = V_BYTES / 2,                                /* lanes of 16 bits */
     UNIT = 2 * V_BYTES,                             /* codes of 4 bits in a vector */
     MOST_GROUPS = 64,                               /* groups of a row at a time */
+    ROWS = 4,                                       /* of w at a time */
     FAR = 2048                                      /* bytes ahead to prefetch: of rows that follow one another */
 };
 _Static_assert(CR_QUANTIZED_UNIT % (4 * V_BYTES / 2) == 0, "a unit holds whole vectors");
@@ -48,27 +49,32 @@ static inline vshort widened(const uint8_t *p) {
 static inline vshort q_at(const int16_t *q) { return (vshort)*(const vshort_at *)q; }
 static inline vec to_float(vint x) { return __builtin_convertvector(x, vec); }
 
-/* V scales as floats; there are n, the others become 0. */
-static inline vec scales_at(const uint16_t *p, int64_t n) {
-    uint16_t some[V] = {0};
-    if (n < V) {                                    /* by parts of a fixed size, which are moves */
-        uint16_t *to = some;
-        if (V > 8 && n & 8) memcpy(to, p, 16), to += 8, p += 8;
-        if (V > 4 && n & 4) memcpy(to, p, 8), to += 4, p += 4;
-        if (n & 2) memcpy(to, p, 4), to += 2, p += 2;
-        if (n & 1) *to = *p;
-        p = some;
-    }
+/* V scales as floats; there are n, the others become 0.  Parts of a vector go into it by moves of a fixed size: one
+ * through memory would wait for the store. */
 #if CR_ISA == 4
-    return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)(const void *)p));
-#elif CR_ISA == 3
-    return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i_u *)(const void *)p));
-#else
-    vec y;
-    for (int i = 0; i < V; i++) y[i] = cr_f16_to_f32(p[i]);
-    return y;
-#endif
+static inline vec scales_at(const uint16_t *p, int64_t n) {
+    return (vec)_mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)(n < V ? (1u << n) - 1 : 0xffff), p));
 }
+#elif CR_ISA == 3
+static inline __m128i halves_4(const uint16_t *p, int64_t n) {          /* n < 4 */
+    int32_t two = 0;
+    if (n & 2) memcpy(&two, p, sizeof two);
+    const __m128i x = _mm_cvtsi32_si128(two);
+    return !(n & 1) ? x : n & 2 ? _mm_insert_epi16(x, p[2], 2) : _mm_insert_epi16(x, p[0], 0);
+}
+static inline vec scales_at(const uint16_t *p, int64_t n) {
+    const __m128i_u *at = (const __m128i_u *)(const void *)p;
+    if (n >= V) return (vec)_mm256_cvtph_ps(_mm_loadu_si128(at));
+    if (n < 4) return (vec)_mm256_cvtph_ps(halves_4(p, n));
+    return (vec)_mm256_cvtph_ps(_mm_unpacklo_epi64(_mm_loadl_epi64(at), halves_4(p + 4, n - 4)));
+}
+#else
+static inline vec scales_at(const uint16_t *p, int64_t n) {
+    vec y = {0};
+    for (int i = 0; i < V && i < n; i++) y[i] = cr_f16_to_f32(p[i]);
+    return y;
+}
+#endif
 
 /* ---- x */
 
@@ -110,9 +116,11 @@ static void prepare(const cr_quantized_shape *s, const cr_quantized_row *to, con
     }
 }
 
-/* ---- a row of w */
+/* ---- rows of w: R at a time, a constant, which share the loads of q; a row's bits do not depend on R.  codes: of the
+ * first row, the next one `line` bytes behind. */
+typedef float row_scale[MOST_GROUPS + 4];           /* zeros behind the last */
 
-/* t[g] = w's scale times x's; returns the sum of t[g] offset[g]. */
+/* t[g] = w's scale times x's; sum += t[g] offset[g]. */
 static inline vec row_scales(float *t, const uint16_t *scales, const float *of_x, const float *offset, int64_t n) {
     vec sum = {0};
     for (int64_t g = 0; g < n; g += V) {
@@ -123,101 +131,129 @@ static inline vec row_scales(float *t, const uint16_t *scales, const float *of_x
     return sum;
 }
 
-static inline vec add_8(vec sum, const float *t, const uint8_t *codes, const int16_t *q, int64_t groups, int64_t G) {
+static inline void add_8(int R, vec *sum, row_scale *t, const uint8_t *codes, int64_t line, const int16_t *q,
+                         int64_t groups, int64_t G) {
     for (int64_t g = 0; g < groups; g++) {
-        vint a = {0}, b = {0};
-        __builtin_prefetch(codes + FAR);
-        for (int64_t k = 0; k < G; k += 32) {
-            a += pairs(widened(codes + k), q_at(q + k));
-            if (S == 32) continue;
-            b += pairs(widened(codes + k + S), q_at(q + k + S));
-            if (S == 16) continue;
-            a += pairs(widened(codes + k + 2 * S), q_at(q + k + 2 * S));
-            b += pairs(widened(codes + k + 3 * S), q_at(q + k + 3 * S));
+        vint a[ROWS] = {{0}};
+        for (int r = 0; r < R; r++) __builtin_prefetch(codes + r * line + FAR);
+        for (int64_t k = 0; k < G; k += S) {
+            const vshort x = q_at(q + k);
+            for (int r = 0; r < R; r++) a[r] += pairs(widened(codes + r * line + k), x);
         }
-        sum += to_float(a + b) * v_k(t[g]);
+        for (int r = 0; r < R; r++) sum[r] += to_float(a[r]) * v_k(t[r][g]);
         codes += G;
         q += G;
     }
-    return sum;
 }
 
-static inline vint unit_4(const uint8_t *codes, const int16_t *q) {
-    const vushort w = *(const vushort_at *)codes;
-    const vint a = pairs((vshort)(w & 15), q_at(q)) + pairs((vshort)(w >> 4 & 15), q_at(q + S));
-    const vint b = pairs((vshort)(w >> 8 & 15), q_at(q + 2 * S)) + pairs((vshort)(w >> 12), q_at(q + 3 * S));
+typedef struct unit_x { vshort q[4]; } unit_x;
+static inline unit_x x_at(const int16_t *q) {
+    return (unit_x){{q_at(q), q_at(q + S), q_at(q + 2 * S), q_at(q + 3 * S)}};
+}
+
+static inline vint unit_4(vushort w, const unit_x *x) {
+    const vint a = pairs((vshort)(w & 15), x->q[0]) + pairs((vshort)(w >> 4 & 15), x->q[1]);
+    const vint b = pairs((vshort)(w >> 8 & 15), x->q[2]) + pairs((vshort)(w >> 12), x->q[3]);
     return a + b;
 }
 
 /* groups of whole units */
-static inline vec add_4(vec sum, const float *t, const uint8_t *codes, const int16_t *q, int64_t groups, int64_t G) {
+static inline void add_4(int R, vec *sum, row_scale *t, const uint8_t *codes, int64_t line, const int16_t *q,
+                         int64_t groups, int64_t G) {
     for (int64_t g = 0; g < groups; g++) {
-        vint a = {0};
-        __builtin_prefetch(codes + FAR);
-        for (int64_t k = 0; k < G; k += UNIT) a += unit_4(codes + k / 2, q + k);
-        sum += to_float(a) * v_k(t[g]);
+        vint a[ROWS] = {{0}};
+        for (int r = 0; r < R; r++) __builtin_prefetch(codes + r * line + FAR);
+        for (int64_t k = 0; k < G; k += UNIT) {
+            const unit_x x = x_at(q + k);
+            for (int r = 0; r < R; r++) a[r] += unit_4(*(const vushort_at *)(codes + r * line + k / 2), &x);
+        }
+        for (int r = 0; r < R; r++) sum[r] += to_float(a[r]) * v_k(t[r][g]);
         codes += G / 2;
         q += G;
     }
-    return sum;
 }
 
-/* Four equal lanes for each scale: those of the blocks of 32 codes in a unit. */
-static inline vec unit_scales(const float *t) {
+/* Equal lanes for each scale: four for a block of 32 codes, eight for a group of 64. */
+static inline vec unit_scales(const float *t, int64_t blocks) {
 #if CR_ISA == 4
-    return (vec)_mm512_permutexvar_ps(_mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0),
-                                      _mm512_castps128_ps512(_mm_loadu_ps(t)));
+    const __m512i one = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0),
+                  two = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
+    return (vec)_mm512_permutexvar_ps(blocks == 2 ? two : one, _mm512_castps128_ps512(_mm_loadu_ps(t)));
 #elif CR_ISA == 3
+    (void)blocks;
     return (vec)_mm256_set_m128(_mm_broadcast_ss(t + 1), _mm_broadcast_ss(t));
 #else
+    (void)blocks;
     return v_k(t[0]);
 #endif
 }
 
-/* n blocks of 32, of groups that share units; t: of each block, then zeros up to a unit */
-static inline vec add_4_shared(vec sum, const float *t, const uint8_t *codes, const int16_t *q, int64_t n) {
+/* The codes of n blocks of 32, fewer than a unit; zeros behind. */
+static inline vushort last_codes(const uint8_t *p, int64_t n) {
+#if CR_ISA == 4
+    return (vushort)_mm512_maskz_loadu_epi32((__mmask16)((1u << 4 * n) - 1), p);
+#elif CR_ISA == 3
+    (void)n;
+    return (vushort)_mm256_zextsi128_si256(_mm_loadu_si128((const __m128i_u *)(const void *)p));
+#else
+    vushort w = {0};
+    memcpy(&w, p, (size_t)(16 * n));
+    return w;
+#endif
+}
+
+/* n blocks of 32, of groups that share units; t: one for `blocks` of them */
+static inline void add_4_shared(int R, vec *sum, row_scale *t, const uint8_t *codes, int64_t line, const int16_t *q,
+                                int64_t n, int64_t blocks) {
     enum { EACH = UNIT / 32 };
-    int64_t b = 0;
-    for (; b + EACH <= n; b += EACH) {
-        __builtin_prefetch(codes + 16 * b + FAR);
-        sum += to_float(unit_4(codes + 16 * b, q + 32 * b)) * unit_scales(t + b);
-    }
-    if (b < n) {
-        uint8_t last[V_BYTES] = {0};                /* the row ends inside of a vector */
-        memcpy(last, codes + 16 * b, (size_t)(16 * (n - b)));
-        sum += to_float(unit_4(last, q + 32 * b)) * unit_scales(t + b);
-    }
-    return sum;
-}
-
-/* The scales of groups as those of blocks of 32. */
-static void spread(float *to, const float *t, int64_t n, int64_t blocks) {
-    for (int64_t g = 0; g < n; g++)
-        for (int64_t i = 0; i < blocks; i++) *to++ = t[g];
-    for (int i = 0; i < 3; i++) *to++ = 0;
-}
-
-static float row(const cr_quantized_shape *s, const uint8_t *codes, const uint16_t *scales, const cr_quantized_row *x) {
-    const int64_t groups = s->K / s->G, blocks = s->G / 32;
-    _Alignas(64) float t[MOST_GROUPS], of_blocks[4 * MOST_GROUPS + 4];
-    vec sum = {0};
-    for (int64_t g = 0; g < groups; g += MOST_GROUPS) {
-        const int64_t n = cr_imin(MOST_GROUPS, groups - g), at = g * s->G;
-        sum += row_scales(t, scales + g, x->scale + g, x->offset + g, n);
-        if (s->eight) sum = add_8(sum, t, codes + at, x->q + at, n, s->G);
-        else if (s->G % UNIT == 0) sum = add_4(sum, t, codes + at / 2, x->q + at, n, s->G);
-        else {
-            spread(of_blocks, t, n, blocks);
-            sum = add_4_shared(sum, of_blocks, codes + at / 2, x->q + at, n * blocks);
+    for (int64_t b = 0; b < n; b += EACH) {
+        const unit_x x = x_at(q + 32 * b);
+        const bool whole = b + EACH <= n;
+        for (int r = 0; r < R; r++) {
+            const uint8_t *at = codes + r * line + 16 * b;
+            __builtin_prefetch(at + FAR);
+            const vushort w = whole ? (vushort)*(const vushort_at *)at : last_codes(at, n - b);
+            sum[r] += to_float(unit_4(w, &x)) * unit_scales(t[r] + b / blocks, blocks);
         }
     }
-    return v_sum_lanes(sum);
+}
+
+/* The scales of n groups as those of their blocks of 32, and zeros up to a unit; in place. */
+static void spread(float *t, int64_t n, int64_t blocks) {
+    for (int i = 0; i < 3; i++) t[n * blocks + i] = 0;
+    for (int64_t i = n * blocks - 1; i >= 0; i--) t[i] = t[i / blocks];
+}
+
+static inline void some_rows(int R, const cr_quantized_shape *s, float *y, const uint8_t *codes, const uint16_t *scales,
+                             const cr_quantized_row *x) {
+    const int64_t groups = s->K / s->G, line = s->eight ? s->K : s->K / 2;
+    _Alignas(64) row_scale t[ROWS];
+    vec sum[ROWS] = {{0}};
+    const bool odd = !s->eight && s->G % UNIT && s->G != 32 && !(s->G == 64 && UNIT == 128);
+    const int64_t most = odd ? MOST_GROUPS / 4 : MOST_GROUPS;           /* at most 4 blocks in a group */
+    for (int64_t g = 0; g < groups; g += most) {
+        const int64_t n = cr_imin(most, groups - g), at = g * s->G;
+        for (int r = 0; r < R; r++)
+            sum[r] += row_scales(t[r], scales + r * groups + g, x->scale + g, x->offset + g, n);
+        if (s->eight) add_8(R, sum, t, codes + at, line, x->q + at, n, s->G);
+        else if (s->G % UNIT == 0) add_4(R, sum, t, codes + at / 2, line, x->q + at, n, s->G);
+        else {
+            const int64_t blocks = s->G / 32;
+            for (int r = 0; odd && r < R; r++) spread(t[r], n, blocks);
+            const uint8_t *from = codes + at / 2;
+            if (odd || blocks == 1) add_4_shared(R, sum, t, from, line, x->q + at, n * blocks, 1);
+            else add_4_shared(R, sum, t, from, line, x->q + at, n * blocks, 2);
+        }
+    }
+    for (int r = 0; r < R; r++) y[r] = v_sum_lanes(sum[r]);
 }
 
 static void rows(const cr_quantized_shape *s, float *y, const uint8_t *codes, const uint16_t *scales, int64_t n,
                  const cr_quantized_row *x) {
-    const int64_t line = s->eight ? s->K : s->K / 2;
-    for (int64_t i = 0; i < n; i++) y[i] = row(s, codes + i * line, scales + i * (s->K / s->G), x);
+    const int64_t line = s->eight ? s->K : s->K / 2, groups = s->K / s->G;
+    int64_t i = 0;
+    for (; i + ROWS <= n; i += ROWS) some_rows(ROWS, s, y + i, codes + i * line, scales + i * groups, x);
+    for (; i < n; i++) some_rows(1, s, y + i, codes + i * line, scales + i * groups, x);
 }
 
 /* ---- to floats */
