@@ -189,12 +189,15 @@ static cr_instance *instance_take(cr_plan *p) {
     return x;
 }
 
-static void instance_give(cr_plan *p, cr_instance *x) {
+static void unbind(const cr_plan *p, cr_instance *x) {
     for (int i = 0; i < p->n_buffers; i++) {
-        if (!x->bound[i]) continue;
         cr_storage_release(x->bound[i]);
         x->bound[i] = NULL;
     }
+}
+
+static void instance_give(cr_plan *p, cr_instance *x) {
+    unbind(p, x);
     cr_mutex_lock(p->lock);
     x->busy = false;
     cr_mutex_unlock(p->lock);
@@ -425,6 +428,7 @@ static cr_status backward(const cr_function_call *c, cr_tensor **dx) {
         if (!d) status = cr_error_status();
         else dx[n++] = d == CR_NONE ? d : cr_unscope(d);
     }
+    if (b->done) unbind(p, b->x);                   /* a leaf takes a gradient that nothing else holds without a copy */
     cr_scope_end();
     return status;
 }
