@@ -278,15 +278,15 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: object = None, asy
         for t in tensor:
             all_reduce(t, op, group)
         return Work() if async_op else None
-    value = _flat(tensor, _core.float32 if isinstance(tensor, Tensor) and tensor.itemsize < 4 else None) if (
-        size > 1 and isinstance(tensor, Tensor) and _is_sum(tensor, op)
-    ) else _flat(tensor)  # fmt: skip
+    value = _flat(tensor)
     if size == 1:
         return Work() if async_op else None
     if not _is_sum(tensor, op):
         total = _fold(list(_gathered(value)), op)
         _put(tensor, total / size if average else total)
         return Work() if async_op else None
+    if tensor.itemsize < 4:
+        value = value.to(_core.float32)
     running = _core._world_all_reduce(value)
 
     @no_grad

@@ -122,7 +122,7 @@ static cr_tensor *plain_step(trainer *t, double clip) {
 
 static bool record_step(trainer *t, double clip) {
     const cr_tensor *in[] = {t->x, t->y};
-    cr_tensor *loss = plain_step(t, clip);                /* makes the moments */
+    cr_tensor *loss = plain_step(t, clip);          /* makes the moments */
     cr_release(loss);
     if (!loss || cr_record_begin(2, in) != CR_OK) return false;
     if ((loss = plain_step(t, clip))) t->plan = cr_record_end(1, (const cr_tensor *const *)&loss);

@@ -117,7 +117,6 @@ static cr_status save_files(const char *op, const char *dir, const cr_training *
     return status == CR_OK ? save_rest(op, dir, t, 1) : status;
 }
 
-/* Moves the files of a committed save from .chainrule-commit into DIR; does nothing if there are none. */
 typedef struct moving { const char *op, *dir; cr_status status; } moving;
 
 static void move_file(const char *file, void *ctx) {
@@ -130,6 +129,7 @@ static void move_file(const char *file, void *ctx) {
         m->status = cr_fail(CR_IO, m->op, "cannot move '%s' to '%s': %s", from.s, to.s, cr_os_error());
 }
 
+/* Moves the files of a committed save from .chainrule-commit into DIR; does nothing if there are none. */
 static cr_status finish(const char *op, const char *dir) {
     path from;
     moving m = {op, dir, join(op, dir, committed, "", &from)};

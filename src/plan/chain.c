@@ -9,7 +9,6 @@
 #include <string.h>
 
 enum {
-    AHEAD = 48,                                     /* steps that a kernel may be moved across */
     LEAST = 1024,                                   /* elements: of fewer, single kernels cost less */
     LINKS = 12,                                     /* kernels of a chain */
     MOST_VALUES = 48,                               /* of its program: each is a block in the cache */
@@ -49,7 +48,7 @@ static const cr_walk *walk_of(const cr_step *s) {
 static bool qualifies(const cr_plan *p, const cr_step *s) {
     const cr_walk *w = walk_of(s);
     if (!w || w->numel < LEAST || w->ndim < 1 || (w->compute != CR_F32 && w->compute != CR_F64)) return false;
-    if (s->update >= 0 && p->live[s->update]) return false;
+    if (cr_live_params(p, s)) return false;
     const bool loop = w->compute == CR_F32 && w->program->fused >= 0;
     if (loop && (w->program->n_param || w->n_out > 1 || w->n_in > 3)) return false;
     for (int i = 0; i < s->n_operands; i++)
@@ -210,12 +209,6 @@ static bool join(chain *c, int i) {
     return true;
 }
 
-static bool may_pass(const cr_plan *p, const cr_step *s, const int *skipped, int n) {
-    for (int i = 0; i < n; i++)
-        if (cr_conflicts(&p->steps[skipped[i]], s)) return false;
-    return true;
-}
-
 /* ---- from a chain to a step */
 /* Is what the chain writes there read by nothing else? */
 static bool stays_inside(const chain *c, int k) {
@@ -311,10 +304,10 @@ static cr_status replace(cr_plan *p, const chain *c) {
 static void collect(chain *c, int first) {
     const cr_plan *p = c->p;
     const int end = first < p->split ? p->split : p->n_steps;
-    int skipped[AHEAD], n_skipped = 0, out[WRITTEN];
-    for (int i = first + 1; i < end && n_skipped < AHEAD; i++) {
+    int skipped[CR_AHEAD], n_skipped = 0, out[WRITTEN];
+    for (int i = first + 1; i < end && n_skipped < CR_AHEAD; i++) {
         const chain before = *c;
-        if (qualifies(p, &p->steps[i]) && may_pass(p, &p->steps[i], skipped, n_skipped) && join(c, i)) {
+        if (qualifies(p, &p->steps[i]) && cr_may_pass(p, &p->steps[i], skipped, n_skipped) && join(c, i)) {
             if (outputs_of(c, out) <= CR_MAX_OUTPUTS) continue;
             *c = before;
         }

@@ -13,7 +13,7 @@ static bool written_once(const cr_plan *p, int b, const int *writers) {
 
 static bool qualifies(const cr_plan *p, const cr_step *s, const int *writers) {
     if (s->kind != CR_STEP_KERNEL || s->kernel == CR_KERNEL_update_by_product) return false;
-    if (s->update >= 0 && p->live[s->update]) return false;
+    if (cr_live_params(p, s)) return false;
     for (int i = 0; i < s->n_operands; i++)
         if (s->operands[i].use & CR_WRITES &&
             (s->operands[i].use & CR_READS || !written_once(p, s->operands[i].buffer, writers)))
@@ -65,9 +65,8 @@ static bool same_walks(const cr_step *a, const cr_step *b) {
 
 static bool same_params(const cr_plan *p, const cr_step *a, const cr_step *b) {
     if (a->update < 0 || b->update < 0) return a->update < 0 && b->update < 0;
-    const int n = p->update_sizes[a->update];
-    return n == p->update_sizes[b->update] &&
-           !memcmp(p->updates[a->update], p->updates[b->update], sizeof(double) * (size_t)n);
+    const cr_update_params *x = &p->updates[a->update], *y = &p->updates[b->update];
+    return x->n == y->n && !memcmp(x->of, y->of, sizeof *x->of * (size_t)x->n);
 }
 
 static bool same_call(const cr_plan *p, const cr_step *a, const cr_step *b, bool *failed) {
@@ -90,7 +89,7 @@ static bool changed_between(const cr_plan *p, int from, int to) {
     return false;
 }
 
-/* Whoever reads buffer `old` reads `new`. */
+/* Steps that read buffer `old` read `new` instead. */
 static void redirect(cr_plan *p, int from, int old, int new) {
     for (int i = from; i < p->n_steps; i++)
         for (int k = 0; k < p->steps[i].n_operands; k++) {

@@ -334,6 +334,11 @@ cr_status cr_step_relist(cr_step *s) {
     return list_all(&l) ? CR_OK : no_memory();
 }
 
+char *cr_joined(const char *a, const char *b) {
+    char *text = malloc(strlen(a) + strlen(b) + 1);
+    return text ? strcat(strcpy(text, a), b) : NULL;
+}
+
 static void end_host(const cr_host_work *w) { if (w->done) w->done(w->ctx); }
 
 void cr_step_free(cr_step *s) {

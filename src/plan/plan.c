@@ -55,6 +55,12 @@ bool cr_conflicts(const cr_step *a, const cr_step *b) {
     return false;
 }
 
+bool cr_may_pass(const cr_plan *p, const cr_step *s, const int *skipped, int n) {
+    for (int i = 0; i < n; i++)
+        if (cr_conflicts(&p->steps[skipped[i]], s)) return false;
+    return true;
+}
+
 void cr_plan_uses(cr_plan *p) {
     for (int i = 0; i < p->n_buffers; i++) p->buffers[i].first = p->buffers[i].last = -1;
     for (int i = 0; i < p->n_steps; i++)
@@ -195,10 +201,10 @@ void cr_plan_release(cr_plan *p) {
     }
     for (int i = 0; i < p->n_leaves; i++) cr_drop(p->leaves[i].tensor);
     for (int i = 0; i < p->n_captured; i++) cr_drop(p->captured[i]);
-    for (int i = 0; i < p->n_updates; i++) free(p->updates[i]);
+    for (int i = 0; i < p->n_updates; i++) free(p->updates[i].of);
     for (int i = 0; i < p->n_draws; i++) cr_generator_free(p->draws[i].g);
     free(p->steps), free(p->buffers), free(p->inputs), free(p->outputs), free(p->leaves), free(p->draws);
-    free(p->callbacks), free(p->updates), free(p->update_sizes), free(p->live), free(p->cotangents), free(p->captured);
+    free(p->callbacks), free(p->updates), free(p->cotangents), free(p->captured);
     free(p->gradients), free(p->ref_start), free(p->refs_of), free(p->args_at), free(p->draw_refs);
     free(p->grad_outputs);
     cr_mutex_free(p->lock);
@@ -208,8 +214,8 @@ void cr_plan_release(cr_plan *p) {
 void cr_plan_free(cr_plan *p) { if (p) cr_plan_release(p); }
 
 void cr_plan_set_params(cr_plan *p, int i, const double *params) {
-    if (p && params && i >= 0 && i < p->n_updates && p->live[i])
-        memcpy(p->updates[i], params, sizeof *params * (size_t)p->update_sizes[i]);
+    if (p && params && i >= 0 && i < p->n_updates && p->updates[i].live)
+        memcpy(p->updates[i].of, params, sizeof *params * (size_t)p->updates[i].n);
 }
 
 /* ---- what a plan says of itself */

@@ -92,6 +92,10 @@ typedef struct cr_group {
 typedef struct cr_draw {                            /* g: owned; NULL: the same numbers in each run */
     cr_generator *g; uint64_t seed, counter, blocks; bool used;
 } cr_draw;
+typedef struct cr_update_params {
+    int n; double *of;
+    bool live;                                      /* cr_plan_set_params may change them */
+} cr_update_params;
 typedef struct cr_leaf {                            /* a leaf whose gradient the step changes */
     cr_tensor *tensor;                              /* retained */
     bool sets, expects;                             /* sets: its gradient is set before anything is added; expects: it
@@ -122,8 +126,7 @@ struct cr_plan {
     int n_leaves; cr_leaf *leaves;
     int n_draws; cr_draw *draws;
     int n_callbacks; cr_callback *callbacks;
-    int n_updates; double **updates; int *update_sizes;         /* params of recorded updates, in order */
-    bool *live;                                     /* of each: may cr_plan_set_params change them? */
+    int n_updates; cr_update_params *updates;       /* in the order in which they were recorded */
     /* differentiable plans: cotangents in, gradients of inputs and captured leaves out */
     int n_cotangents; cr_result *cotangents;        /* one for each output */
     int n_captured; cr_tensor **captured;           /* leaves from outside; retained */
@@ -142,6 +145,7 @@ struct cr_plan {
 };
 
 void      cr_step_free(cr_step *s);
+char     *cr_joined(const char *a, const char *b);  /* one text; free(); NULL: out of memory, without a message */
 cr_status cr_plan_prepare(cr_plan *p);              /* plan.c: the passes, and what replays need */
 void      cr_plan_release(cr_plan *p);              /* drops a reference */
 
@@ -161,6 +165,12 @@ uint64_t *cr_step_seed(const cr_step *s);
 /* ---- passes */
 /* does the order of the two matter?  A step of the host may set the params of an update */
 bool cr_conflicts(const cr_step *a, const cr_step *b);
+enum { CR_AHEAD = 48 };                             /* steps that a kernel may be moved across */
+/* may s run before these steps? */
+bool cr_may_pass(const cr_plan *p, const cr_step *s, const int *skipped, int n);
+static inline bool cr_live_params(const cr_plan *p, const cr_step *s) {
+    return s->update >= 0 && p->updates[s->update].live;
+}
 void cr_plan_uses(cr_plan *p);                      /* first and last of each buffer */
 void cr_plan_remove(cr_plan *p, int i);             /* step i */
 cr_status cr_pass_unused(cr_plan *p);               /* steps whose results nothing reads */

@@ -235,26 +235,16 @@ static bool own_params(recording *r, cr_step *s) {
     const cr_walk *walks = walks_of(s, &n);
     const int count = n ? walks[0].program->n_param : 0;
     if (!count) return true;
-    int room = r->update_room, also = r->update_room;
     double *own = malloc((size_t)count * sizeof *own);
-    if (!own || !GROW(p->updates, p->n_updates, &r->update_room) ||
-        !grow((void **)&p->update_sizes, p->n_updates, &room, sizeof *p->update_sizes) ||
-        !grow((void **)&p->live, p->n_updates, &also, sizeof *p->live)) {
+    if (!own || !GROW(p->updates, p->n_updates, &r->update_room)) {
         free(own);
         return false;
     }
     memcpy(own, walks[0].params, (size_t)count * sizeof *own);
     for (int64_t i = 0; i < n; i++) ((cr_walk *)(uintptr_t)&walks[i])->params = own;
-    p->update_sizes[p->n_updates] = count;
-    p->live[p->n_updates] = false;
-    p->updates[p->n_updates] = own;
+    p->updates[p->n_updates] = (cr_update_params){.n = count, .of = own};
     s->update = r->last_update = p->n_updates++;
     return true;
-}
-
-static char *copied(const char *text) {
-    char *copy = malloc(strlen(text) + 1);
-    return copy ? strcpy(copy, text) : NULL;
 }
 
 static bool static_done;                            /* where kernels of a plan say that they ran */
@@ -274,7 +264,7 @@ static cr_status note_kernel(recording *r, int kernel, cr_kernel_run run, const 
     cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_KERNEL, 0);
     if (!s) return no_memory();
     s->run = run;
-    if (cr_step_fill(s, kernel, args, number, r) != CR_OK || !own_params(r, s) || !(s->name = copied(r->name)))
+    if (cr_step_fill(s, kernel, args, number, r) != CR_OK || !own_params(r, s) || !(s->name = cr_joined(r->name, "")))
         return no_memory();
     bool **done = done_of(kernel, s->args);
     if (done) *done = &static_done;
@@ -322,7 +312,7 @@ static bool note_transfer(recording *r, cr_storage *to, cr_storage *from, size_t
     const int source = number(r, from, CR_READS), target = number(r, to, CR_WRITES);
     if (source < 0 || target < 0) return false;
     cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_TRANSFER, sizeof(cr_transfer));
-    if (!s || !(s->name = copied(r->name))) return false;
+    if (!s || !(s->name = cr_joined(r->name, ""))) return false;
     *(cr_transfer *)(void *)s->args = (cr_transfer){.to = bytes_array(target, to->dev, to->bytes),
                                                     .from = bytes_array(source, from->dev, from->bytes),
                                                     .at = at, .bytes = bytes};
@@ -497,8 +487,9 @@ static bool note_host(recording *r, const cr_host_work *w, const cr_tensor *cons
     cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_HOST, cr_host_bytes(w->n, w->n_out));
     const int n = w->n + w->n_out, at = p->n_steps - 1;
     cr_operand *o = malloc(sizeof *o * (size_t)(n + 1));
-    bool ok = s && o && (s->name = copied("numbers"));
+    bool ok = s && o && (s->name = cr_joined("numbers", ""));
     if (s) s->operands = o;
+    else free(o);
     cr_host_work *noted = s ? (void *)s->args : NULL;
     for (int i = 0; i < n && ok; i++) {
         const cr_array *a = &tensors[i]->array;
@@ -562,7 +553,7 @@ cr_status cr_record_host(int n, const cr_tensor *const *in, int n_out, cr_tensor
 int cr_record_params(void) {
     recording *r = mine;
     if (!r || r->last_update < 0) return -1;
-    r->plan->live[r->last_update] = true;
+    r->plan->updates[r->last_update].live = true;
     return r->last_update;
 }
 

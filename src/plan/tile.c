@@ -11,7 +11,6 @@
 #include "../core/pool.h"
 
 enum {
-    AHEAD = 48,                                     /* steps that a kernel may be moved across */
     LEAST = 1 << 14,                                /* elements: smaller steps stay in the cache anyway */
     TILE_BYTES = 128 << 10,                         /* of all that a tile touches: half of a small second-level cache */
     TILE_LEAST = 4096,                              /* elements of a tile, if its bytes allow */
@@ -185,24 +184,18 @@ static bool qualifies(const cr_plan *p, const cr_step *s, rows *r) {
     return dev && dev->host && rows_of(s, r) && r->numel >= LEAST && r->unit <= UNIT_MOST && in_step_with_itself(s, r);
 }
 
-static bool may_pass(const cr_plan *p, const cr_step *s, const int *skipped, int n) {
-    for (int i = 0; i < n; i++)
-        if (cr_conflicts(&p->steps[skipped[i]], s)) return false;
-    return true;
-}
-
 /* The steps behind `first` that can run right behind it, tile by tile. */
 static void collect(const cr_plan *p, int first, candidate *c) {
     const int end = first < p->split ? p->split : p->n_steps;
-    int skipped[AHEAD], n_skipped = 0;
-    for (int i = first + 1; i < end && c->n < CR_GROUP_MOST && n_skipped < AHEAD; i++) {
+    int skipped[CR_AHEAD], n_skipped = 0;
+    for (int i = first + 1; i < end && c->n < CR_GROUP_MOST && n_skipped < CR_AHEAD; i++) {
         const cr_step *s = &p->steps[i];
         member m = {.step = i};
         bool shared = false;
         const int64_t unit = qualifies(p, s, &m.rows) ? c->unit / gcd(c->unit, m.rows.unit) * m.rows.unit : 0;
         if (unit && unit <= UNIT_MOST && m.rows.numel == c->of[0].rows.numel &&
             device_of(p, s) == device_of(p, &p->steps[first]) && joins(p, c, s, &m.rows, &shared) && shared &&
-            may_pass(p, s, skipped, n_skipped)) {
+            cr_may_pass(p, s, skipped, n_skipped)) {
             c->of[c->n++] = m;
             c->unit = unit;
         } else {
@@ -349,14 +342,11 @@ static cr_status walks_into(const cr_step *s, int64_t count, const cr_walk *walk
     cr_status status =
         cr_step_fill(to, CR_KERNEL_elementwise, &(cr_elementwise_args){walks, count}, cr_same_number, NULL);
     to->update = s->update;
-    if (status != CR_OK || !s->name) return status;
-    const size_t room = strlen(s->name) + 1;
-    if (!(to->name = malloc(room))) return no_memory();
-    memcpy(to->name, s->name, room);
-    return CR_OK;
+    if (status == CR_OK && s->name && !(to->name = cr_joined(s->name, ""))) status = no_memory();
+    return status;
 }
 
-/* The large walks of step i follow each other, then the rest.  Steps at `to`, with room; *n: how many. */
+/* The large walks of the step one by one, then the rest in one.  to: room for them; *n: how many. */
 static cr_status split_step(const cr_step *s, cr_step *to, int *n) {
     const cr_elementwise_args *a = cr_step_walks(s);
     cr_walk *rest = malloc(sizeof *rest * (size_t)a->count);

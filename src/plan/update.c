@@ -76,11 +76,6 @@ static cr_status drop_walk(cr_step *s, int64_t i) {
     return cr_step_relist(s);
 }
 
-static char *copied(const char *a, const char *b) {
-    char *text = malloc(strlen(a) + strlen(b) + 1);
-    return text ? strcat(strcpy(text, a), b) : NULL;
-}
-
 static cr_status fuse(cr_plan *p, int product, int update, int64_t walk, int input, bool *done) {
     cr_step *s = &p->steps[product], *u = &p->steps[update], joint = {0};
     const cr_matmul_args *m = (const void *)s->args;
@@ -90,7 +85,7 @@ static cr_status fuse(cr_plan *p, int product, int update, int64_t walk, int inp
                                     &(cr_update_by_product_args){w, input, m->a, m->b, m->how}, cr_same_number, NULL);
     joint.run = kernels->unwatched[CR_KERNEL_update_by_product];
     joint.update = u->update;
-    joint.name = copied(u->name, " inside its gradient");
+    joint.name = cr_joined(u->name, " inside its gradient");
     const int at = status == CR_OK && joint.name ? place_for(p, &joint, s, product, update) : -1;
     if (at < 0) {
         cr_step_free(&joint);
