@@ -450,9 +450,9 @@ def test_templates_that_are_refused(tmp_path: Path) -> None:
         assert several.apply_chat_template(hi, tokenize=False) == "y"
         (tmp_path / "d" / "chat_template.jinja").write_text("{{ bos_token }}{{ messages[0].content }}{{ eos_token }}")
         assert several.apply_chat_template(hi, tokenize=False) == "<s>hi</s>"
-    (tmp_path / "d" / "tokenizer_config.json").write_text("{")
+    (tmp_path / "c" / "tokenizer_config.json").write_text("{")
     with pytest.raises(ValueError, match="is not JSON"):
-        Tokenizer.from_pretrained(tmp_path / "d").apply_chat_template(hi)
+        Tokenizer.from_pretrained(tmp_path / "c").apply_chat_template(hi)
 
 
 # ---- what is refused ----

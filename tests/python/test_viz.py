@@ -74,6 +74,7 @@ def test_graph_of_tensors(device: str) -> None:
 
 
 def test_plan() -> None:
+    pytest.importorskip("graphviz", reason=no_such_package("graphviz"))
     model = nn.Sequential(nn.Linear(64, 512), nn.GELU())
     opt = cr.optim.AdamW(model.parameters())
 
