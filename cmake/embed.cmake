@@ -2,6 +2,7 @@
 file(READ ${FROM} text)
 string(REGEX REPLACE "/\\*[^*\n]*\\*/|//[^\n]*" "" text "${text}")     # comments and indentation are for readers; lines keep their numbers
 string(REGEX REPLACE "\n +| +\n" "\n" text "${text}")
+string(REGEX REPLACE "#include \"[^\n]*" "" text "${text}")               # the text that contains this one has those before it
 get_filename_component(file ${FROM} NAME)
 set(line "")
 if(FROM MATCHES "\\.cuh?$")                         # so that messages of the compiler name the file; WGSL has no #line

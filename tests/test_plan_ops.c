@@ -3,6 +3,9 @@
 #pragma GCC diagnostic ignored "-Wunused-function"  /* of the harness only a part */
 #include "ops_cases.h"
 #include "ops/elementwise_tests.gen.h"
+#include "core/os.h"
+#include "dev/cpu/cpu.h"
+#include "folder.h"
 
 #if defined CR_TEST_CUDA
 static const cr_device *plan_device(int i) { return i ? NULL : cr_cuda_at(0); }
@@ -182,3 +185,80 @@ TEST(elementwise) { each_row((const spec[]){{SHAPE(5, 83)}, {SHAPE(83)}, {SHAPE(
 
 /* Large enough for one program of several rows. */
 TEST(chains) { each_row((const spec[]){{SHAPE(15, 83)}, {SHAPE(83)}, {SHAPE(15, 1)}}, true); }
+
+/* ---- chains as loops of the system's C compiler: many rows in one step, because a compiler's start takes longest */
+#if !defined CR_TEST_CUDA && !defined CR_TEST_GPU
+enum { AT_ONCE = 40, MOST_RESULTS = 4 * AT_ONCE };
+
+/* Of rows first, first + 1, ... in f32, while there is room: results and gradients; returns the next row. */
+static int rows_from(int first, const cr_tensor *const *in, cr_tensor **results, int *n) {
+    const int rows = (int)(sizeof elementwise_tests / sizeof *elementwise_tests);
+    int i = first;
+    *n = 0;
+    for (int taken = 0; i < rows && taken < AT_ONCE; i++) {
+        const elementwise_test *row = &elementwise_tests[i];
+        const cr_program *p = cr_program_at(i);
+        if (p->rule != CR_RULE_FLOAT && p->rule != CR_RULE_NUMBER && p->rule != CR_RULE_ANY) continue;
+        /* into the domain of the row, between two products */
+        const double middle = (row->low + row->high) / 2, half = (row->high - row->low) / 2;
+        const cr_tensor *own[4] = {NULL};
+        for (int k = 0; k < row->n_in; k++) own[k] = cr_add_scalar(cr_mul_scalar(in[k], half), middle);
+        cr_tensor *y = row->call(own, row->params);
+        if (!y || cr_dtype_of(y) != CR_F32) { cr_error_clear(); continue; }
+        results[*n] = y = cr_mul(cr_mul_scalar(y, 0.75), y);
+        *n += 1;
+        taken++;
+        cr_tensor *dx[4];
+        OK(gradients(y, row->n_in, in, dx));
+        for (int k = 0; k < row->n_in; k++)
+            if (dx[k] && !cr_is_none(dx[k])) results[(*n)++] = dx[k];
+    }
+    return i;
+}
+
+static void loops_of(const spec *shapes, int isa) {
+    if (!cr_cpu_use_isa(isa)) return;
+    now.op = "loops", now.what = "rows", now.dtype = CR_F32, now.device = "cpu";
+    stream r = stream_of(now.op, CR_F32);
+    for (int first = 0, next; first < (int)(sizeof elementwise_tests / sizeof *elementwise_tests); first = next) {
+        const cr_tensor *in[4] = {NULL};
+        cr_tensor *want[MOST_RESULTS], *got[MOST_RESULTS], *before[MOST_RESULTS];
+        int n = 0;
+        cr_scope_begin();
+        fill_inputs(NULL, shapes, 3, CR_F32, cr_cpu(), &r, in);
+        OK(cr_record_begin(3, in));
+        next = rows_from(first, in, want, &n);
+        cr_plan *p = cr_record_end(n, (const cr_tensor *const *)want);
+        CHECK(p, "no plan: %s", cr_error());
+        if (p && n) {
+            CHECK(cr_plan_look(p).loops == 0, "loops before the compiler ran");
+            OK(cr_plan_run(p, in, before));
+            cr_plan_wait(p);
+            CHECK(cr_plan_look(p).loops > n / 4, "%d loops for %d results", cr_plan_look(p).loops, n);
+            OK(cr_plan_run(p, in, got));
+            for (int k = 0; k < n; k++) {
+                char part[40];
+                snprintf(part, sizeof part, "result %d of rows from %d", k, first);
+                same(part, before[k], want[k]);
+                same(part, got[k], want[k]);
+            }
+            test_ran_on(cr_cpu());
+        }
+        cr_plan_free(p);
+        cr_scope_end();
+    }
+    cr_cpu_use_isa(-1);
+}
+
+/* 263 is no multiple of a vector; (67, 1) is held for a row. */
+TEST(loops) {
+    if (cr_os_run((const char *const[]){"cc", "--version", NULL})) SKIP("no C compiler");
+    cr_switch_set("CACHE", folder_path("loops"));
+    for (int isa = 2; isa <= 4; isa++) {
+        if (isa < 4 && !test_full()) continue;
+        loops_of((const spec[]){{SHAPE(67, 263), .lo = -1, .hi = 1}, {SHAPE(263), .lo = -1, .hi = 1},
+                                {SHAPE(67, 1), .lo = -1, .hi = 1}}, isa);
+    }
+    cr_switch_set("CACHE", NULL);
+}
+#endif

@@ -538,7 +538,7 @@ def initializer(p: Program, label: str, differentiable: bool, grad: str) -> str:
     flag, outs = "true" if differentiable else "false", ", ".join(map(str, p.outs))
     return (
         f'{{"{p.name}", "{p.doc}", {p.rule},\n        {counts}, {consts}, {code}, {{{outs}}}, {p.fused}, {flag},'
-        f" {grad}, -1}}"
+        f" {grad}, -1, NULL}}"
     )
 
 

@@ -39,10 +39,13 @@ cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *inputs, cr_tensor **ou
 bool      cr_plan_fits(const cr_plan *p, const cr_tensor *const *inputs);
                             /* false: inputs, or gradients to add to, are not as recorded; record
                                again */
+void      cr_plan_wait(cr_plan *p); /* for the loops that the system's C compiler makes of fused
+                               kernels, in the background from the 8th run on; starts it */
 void      cr_plan_free(cr_plan *p);         /* results and graphs of its runs stay valid */
 typedef struct cr_plan_info {
     int recorded;               /* kernels of the recorded step */
     int kernels, fused, calls;  /* of a run; fused: in groups that run tile by tile, a call each */
+    int loops;                  /* kernels that are loops of the system's C compiler by now */
     int escaped;                /* tensors made inside, no outputs, that outlived the recording: a
                                    replay does not renew them */
     int64_t arena;              /* bytes of all temporaries */

@@ -154,7 +154,10 @@ class _Compiled:
         return self.last.refused and f"no plan: {self.last.refused}"
 
     def explain(self) -> str:
-        """The plan of the signature that was called last, one line a kernel; also printed."""
+        """The plan of the signature that was called last, one line a kernel, also printed; waits for the loops that
+        the system's C compiler makes of fused kernels."""
+        if not self.lacks() and self.last:
+            _core._plan_wait(self.last.plan)
         text = self.lacks() or _core._plan_text(self.last and self.last.plan)
         print(text)
         return text

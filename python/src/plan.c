@@ -81,6 +81,13 @@ PyObject *api__plan_run(const arg *a) {
     return list;
 }
 
+PyObject *api__plan_wait(const arg *a) {
+    cr_plan *p = plan_of(a[0].o);
+    if (!p) return NULL;
+    WITHOUT_GIL(cr_plan_wait(p));
+    Py_RETURN_NONE;
+}
+
 static PyObject *plan_text(const arg *a, char *(*write)(const cr_plan *p)) {
     const cr_plan *p = plan_of(a[0].o);
     char *text = p ? write(p) : NULL;
@@ -92,11 +99,11 @@ static PyObject *plan_text(const arg *a, char *(*write)(const cr_plan *p)) {
 PyObject *api__plan_text(const arg *a) { return plan_text(a, cr_plan_text); }
 PyObject *api__plan_dot(const arg *a) { return plan_text(a, cr_plan_dot); }
 
-/* kernels recorded, kernels, fused, calls, escaped, bytes of the arena, of temporaries, from outside */
+/* kernels recorded, kernels, fused, calls, escaped, bytes of the arena, of temporaries, from outside, loops */
 PyObject *api__plan_info(const arg *a) {
     const cr_plan *p = plan_of(a[0].o);
     if (!p) return NULL;
     const cr_plan_info i = cr_plan_look(p);
-    const int64_t numbers[] = {i.recorded, i.kernels, i.fused, i.calls, i.escaped, i.arena, i.temporaries, i.kept};
-    return int_tuple(8, numbers);
+    const int64_t numbers[] = {i.recorded, i.kernels, i.fused, i.calls, i.escaped, i.arena, i.temporaries, i.kept, i.loops};
+    return int_tuple(9, numbers);
 }

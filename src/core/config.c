@@ -30,7 +30,9 @@ static struct {
     {.name = "CHAINRULE_CUBLASLT",
      .doc = "path of libcublasLt.so.13, or off: products on CUDA run on a kernel of our own"},
     {.name = "CHAINRULE_CACHE",
-     .doc = "folder in which compiled CUDA kernels are kept, or off; default: ~/.cache/chainrule"},
+     .doc = "folder in which compiled CUDA kernels and loops of plans are kept, or off; default: ~/.cache/chainrule"},
+    {.name = "CHAINRULE_CC",
+     .doc = "C compiler that makes loops of what plans fuse, or off; default: cc"},
     {.name = "CHAINRULE_PCRE2",
      .doc = "path of libpcre2-8.so.0, which runs the regular expressions of tokenizers"},
     {.name = "CHAINRULE_MPI", .doc = "path of an MPI library, or off: processes of mpirun do not work together"},
@@ -46,7 +48,8 @@ static struct {
      .doc = "1: a released handle that is used, or released again, is an error; 0 (default, but in debug builds): it "
             "may be any other"},
     {.name = "CHAINRULE_PLAN",
-     .doc = "passes that plans of recorded steps do without, of unused,update,tile,share; none: without all of them"},
+     .doc = "passes that plans of recorded steps do without, of unused,common,update,chain,loops,tile,share; none: without "
+            "all of them"},
     {.name = "CHAINRULE_LOG", .doc = "file to which the source of a GPU's kernel that does not compile is added"},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches, PREFIX = sizeof "CHAINRULE_" - 1 };

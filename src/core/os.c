@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -56,16 +58,38 @@ static void block_signals(sigset_t *old) {
     pthread_sigmask(SIG_BLOCK, &block, old);
 }
 
-cr_thread *cr_thread_start(void (*fn)(void *), void *arg) {
-    cr_thread *t = malloc(sizeof *t);
-    if (!t) return NULL;
-    *t = (cr_thread){.process = getpid(), .fn = fn, .arg = arg};
+static bool create(pthread_t *id, void *(*body)(void *), cr_thread *t) {
     sigset_t old;
     block_signals(&old);
-    int failed = pthread_create(&t->id, NULL, thread_main, t);
+    int failed = pthread_create(id, NULL, body, t);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (failed) { free(t); return NULL; }
+    if (failed) free(t);
+    return !failed;
+}
+
+static cr_thread *thread_of(void (*fn)(void *), void *arg) {
+    cr_thread *t = malloc(sizeof *t);
+    if (t) *t = (cr_thread){.process = getpid(), .fn = fn, .arg = arg};
     return t;
+}
+
+cr_thread *cr_thread_start(void (*fn)(void *), void *arg) {
+    cr_thread *t = thread_of(fn, arg);
+    return t && create(&t->id, thread_main, t) ? t : NULL;
+}
+
+static void *detached_main(void *p) {
+    const cr_thread t = *(cr_thread *)p;
+    free(p);
+    pthread_detach(pthread_self());
+    t.fn(t.arg);
+    return NULL;
+}
+
+bool cr_thread_detached(void (*fn)(void *), void *arg) {
+    cr_thread *t = thread_of(fn, arg);
+    pthread_t id;
+    return t && create(&id, detached_main, t);
 }
 
 void cr_thread_join(cr_thread *t) {
@@ -589,6 +613,31 @@ bool cr_os_forget_ctrl_c(void) {
 const char *cr_os_become(const char *const *argv) {
     execvp(argv[0], (char *const *)argv);
     return strerror(errno);
+}
+
+/* Of every signal the default, and none blocked: the thread that starts the program may block them. */
+int cr_os_run(const char *const *argv) {
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    if (posix_spawn_file_actions_init(&files)) return -1;
+    if (posix_spawnattr_init(&attributes)) { posix_spawn_file_actions_destroy(&files); return -1; }
+    for (int fd = 0; fd < 3; fd++) posix_spawn_file_actions_addopen(&files, fd, "/dev/null", fd ? O_WRONLY : O_RDONLY, 0);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    pid_t id;
+    const int failure = posix_spawnp(&id, argv[0], &files, &attributes, (char *const *)argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    if (failure) return -1;
+    int status = 0;
+    pid_t ended;
+    do ended = waitpid(id, &status, 0);
+    while (ended < 0 && errno == EINTR);
+    return ended == id && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 /* ---- sockets ---- */

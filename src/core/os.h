@@ -14,6 +14,8 @@ typedef struct cr_mutex cr_mutex;
 typedef struct cr_cond cr_cond;
 cr_thread *cr_thread_start(void (*fn)(void *), void *arg);             /* NULL: no thread could be made */
 void       cr_thread_join(cr_thread *t);
+/* a thread that nobody waits for; false: no thread could be made */
+bool       cr_thread_detached(void (*fn)(void *), void *arg);
 cr_mutex  *cr_mutex_new(void);
 void       cr_mutex_free(cr_mutex *m);
 void       cr_mutex_lock(cr_mutex *m);
@@ -119,5 +121,8 @@ bool  cr_os_interrupted(void);
  * when it cannot: the reason. */
 const char *cr_os_become(const char *const *argv);
 bool  cr_os_forget_ctrl_c(void);                                        /* false: another signal came */
+/* Runs another program, searched in PATH, without input and output, and waits for its end: its exit
+ * status; -1: it did not run, or a signal ended it. */
+int   cr_os_run(const char *const *argv);
 
 #endif

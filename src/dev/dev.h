@@ -47,6 +47,13 @@ cr_status cr_recurrent_bwd_part(const cr_recurrent_bwd_args *args, const cr_kern
 /* A program over matrices of one shape: its results, then its inputs. */
 cr_status cr_run_matrices(const cr_kernels *kernels, const cr_program *p, const cr_array *x);
 
+/* ---- the cpu's loops of programs that plan/chain.c made, by the system's C compiler (cpu/compile.c) */
+uint32_t cr_cpu_held(const cr_walk *w);             /* bit k: a loop may read one value of input k for a whole row */
+/* loop.held of each is set; for the instruction set in use.  free(); NULL: out of memory */
+char *cr_cpu_loops_text(int n, cr_program *const *programs);
+/* Sets their loops; may take a second.  False: no compiler, no cache folder, or a failure. */
+bool  cr_cpu_loops_make(const char *text, int n, cr_program *const *programs);
+
 /* ---- registry.c.  Functions of devices that a build lacks do not exist in it. */
 extern const cr_device cr_device_cpu, cr_device_ref;
 /* Bytes that a GPU may reserve: CHAINRULE_GPU_MEMORY, or `otherwise` if that is not set.  0: it is not

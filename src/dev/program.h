@@ -34,6 +34,15 @@ typedef struct cr_gradient {                        /* the gradient of one input
                                                      * result, n_in+1 the cotangent */
 } cr_gradient;
 
+/* A loop of a plan's program, made while the program runs (plan/loops.c).  As the compiled loops: results first, n a
+ * multiple of the lanes. */
+typedef void (*cr_loop)(float *const *out, const float *const *in, const float *params, int64_t n);
+typedef struct cr_made_loop {
+    _Atomic(cr_loop) run;                           /* NULL: not there (yet) */
+    uint32_t held;                                  /* bit k: of input k it reads one value */
+    int isa;                                        /* of cr_cpu_isa */
+} cr_made_loop;
+
 struct cr_program {
     const char *name, *doc;
     cr_rule rule;
@@ -45,6 +54,10 @@ struct cr_program {
     bool differentiable;
     _Atomic(cr_gradient *) grad;                    /* n_in entries; NULL: not derived yet (cr_program_gradient) */
     atomic_int refs;                                /* -1: a static program */
+    struct cr_chain_parts {                         /* NULL: no program of plan/chain.c */
+        cr_made_loop loop;
+        const cr_program *rows[];                   /* of each instruction that is a compiled loop, its program */
+    } *chain;
 };
 
 #endif

@@ -32,6 +32,7 @@ typedef struct chain {
     int value[WRITTEN], uses[WRITTEN];              /* the operand written there; how often the chain itself uses it */
     int n_instr, n_const;
     cr_instr instr[MOST_VALUES];
+    const cr_program *row[MOST_VALUES];             /* of an instruction that is a compiled loop; else NULL */
     double consts[MOST_VALUES];
 } chain;
 
@@ -145,6 +146,7 @@ static void add_instructions(chain *c, const cr_walk *w, const int *operands, in
         c->instr[c->n_instr] = (cr_instr){(int16_t)(CR_OP_COUNT + p->fused), NONE, NONE, NONE};
         int16_t *const to[] = {&c->instr[c->n_instr].a, &c->instr[c->n_instr].b, &c->instr[c->n_instr].c};
         for (int i = 0; i < p->n_in; i++) *to[i] = (int16_t)operands[i];
+        c->row[c->n_instr] = p;
         values[p->out[0]] = c->n_instr++;
         return;
     }
@@ -244,10 +246,13 @@ static int16_t number_of(const chain *c, int operand) {
 }
 
 static cr_program *program_of(const chain *c, int n_out, const int *out, const char *name) {
-    const size_t consts = sizeof(double) * (size_t)c->n_const, instr = sizeof(cr_instr) * (size_t)c->n_instr;
-    cr_program *p = calloc(1, sizeof *p + consts + instr + strlen(name) + 1);
+    const size_t consts = sizeof(double) * (size_t)c->n_const, instr = sizeof(cr_instr) * (size_t)c->n_instr,
+                 rows = sizeof *c->row * (size_t)c->n_instr;
+    cr_program *p = calloc(1, sizeof *p + sizeof *p->chain + rows + consts + instr + strlen(name) + 1);
     if (!p) return NULL;
-    double *k = (double *)(p + 1);
+    p->chain = (void *)(p + 1);
+    memcpy(p->chain->rows, c->row, rows);
+    double *k = (double *)(void *)((char *)p->chain->rows + rows);
     cr_instr *s = (cr_instr *)(void *)((char *)k + consts);
     memcpy(k, c->consts, consts);
     for (int i = 0; i < c->n_instr; i++)

@@ -1,12 +1,12 @@
 /* plan.c - from the recorded list of steps to a plan: passes, lifetimes, places in memory; and its description. */
 #include "plan.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/config.h"
+#include "../core/writer.h"
 
 /* ---- switches: CHAINRULE_PLAN lists passes to leave out, "tile,update"; "none" leaves out all */
 static bool listed(const char *text, const char *name) {
@@ -16,7 +16,7 @@ static bool listed(const char *text, const char *name) {
     return false;
 }
 
-static const char *const passes[] = {"unused", "common", "update", "chain", "tile", "share", NULL};
+static const char *const passes[] = {"unused", "common", "update", "chain", "loops", "tile", "share", NULL};
 
 static cr_status check_switch(const char *text) {
     for (const char *at = text; at && *at; ) {
@@ -26,8 +26,8 @@ static cr_status check_switch(const char *text) {
         for (int i = 0; passes[i]; i++) found |= strlen(passes[i]) == n && !memcmp(at, passes[i], n);
         if (!found)
             return cr_fail(CR_BAD_VALUE, "switch_set",
-                           "CHAINRULE_PLAN lists passes to leave out, unused, common, update, chain, tile, share, or "
-                           "is none; not '%.60s'", text);
+                           "CHAINRULE_PLAN lists passes to leave out, unused, common, update, chain, loops, tile, "
+                           "share, or is none; not '%.60s'", text);
         at += n + (end != NULL);
     }
     return CR_OK;
@@ -192,6 +192,7 @@ cr_status cr_plan_prepare(cr_plan *p) {
 void cr_plan_release(cr_plan *p) {
     if (!cr_unref(&p->refs)) return;
     cr_instances_free(p);
+    cr_loop_job_release(p->loops);
     for (int i = 0; i < p->n_callbacks; i++)
         if (p->callbacks[i].done) p->callbacks[i].done(p->callbacks[i].ctx);
     for (int i = 0; i < p->n_steps; i++) cr_step_free(&p->steps[i]);
@@ -230,6 +231,7 @@ cr_plan_info cr_plan_look(const cr_plan *p) {
         const cr_group *g = p->steps[i].group;
         info.kernels += g ? g->n : 1;
         info.fused += g ? g->n : 0;
+        for (int k = 0; k < (g ? g->n : 1); k++) info.loops += cr_runs_as_loop(g ? &g->steps[k] : &p->steps[i]);
         info.calls++;
     }
     for (int i = 0; i < p->n_buffers; i++)
@@ -238,30 +240,9 @@ cr_plan_info cr_plan_look(const cr_plan *p) {
     return info;
 }
 
-typedef struct writer { char *text; size_t n, room; bool failed; } writer;
-
-static void write_text(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void write_text(writer *w, const char *format, ...) {
-    char line[400];
-    va_list args;
-    va_start(args, format);
-    const int length = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    const size_t n = length < 0 ? 0 : (size_t)length < sizeof line ? (size_t)length : sizeof line - 1;
-    if (w->n + n + 1 > w->room) {
-        const size_t room = 2 * (w->n + n + 1);
-        char *more = realloc(w->text, room);
-        if (!more) { w->failed = true; return; }
-        w->text = more;
-        w->room = room;
-    }
-    memcpy(w->text + w->n, line, n + 1);
-    w->n += n;
-}
-
-static char *finish_text(writer *w, const char *op) {
-    if (!w->failed) return w->text;
-    free(w->text);
+static char *finish_text(cr_writer *w, const char *op) {
+    if (!w->failed) return w->s;
+    cr_writer_free(w);
     return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
 }
 
@@ -278,11 +259,11 @@ static char letter_of(const cr_plan *p, int buffer) {
 }
 
 /* "t4 f32(256, 768)": the letter says where it is, the number which one */
-static void write_operand(writer *w, const cr_plan *p, const cr_step *s, const cr_operand *o) {
+static void write_operand(cr_writer *w, const cr_plan *p, const cr_step *s, const cr_operand *o) {
     const cr_walk *walk = s->kernel == CR_KERNEL_elementwise ? cr_step_walks(s)->walks : NULL;
     const cr_array *a = o->walk ? NULL : cr_step_array(s, o);
     const cr_dtype dt = o->walk ? cr_step_arg(s, o)->dtype : a->dtype;
-    write_text(w, "%c%d %s%s", letter_of(p, o->buffer), o->buffer, short_dtype(dt),
+    cr_writer_add(w, "%c%d %s%s", letter_of(p, o->buffer), o->buffer, short_dtype(dt),
                a ? cr_shape_text(a->ndim, a->shape).s : walk ? cr_shape_text(walk->ndim, walk->shape).s : "");
 }
 
@@ -290,54 +271,55 @@ static const char *kind_of(const cr_step *s) {
     return s->kind == CR_STEP_UPLOAD     ? "upload"
            : s->kind == CR_STEP_TRANSFER ? "transfer"
            : s->kind == CR_STEP_HOST     ? "host"
+           : cr_runs_as_loop(s)          ? "loop"
                                          : cr_kernel_name(s->kernel);
 }
 
-static void write_step(writer *w, const cr_plan *p, const cr_step *s, const char *indent) {
+static void write_step(cr_writer *w, const cr_plan *p, const cr_step *s, const char *indent) {
     int64_t bytes = 0;
-    write_text(w, "%s%-16s %-24s", indent, kind_of(s), s->name ? s->name : "");
+    cr_writer_add(w, "%s%-16s %-24s", indent, kind_of(s), s->name ? s->name : "");
     for (int i = 0; i < s->n_operands; i++) {
         bytes += s->operands[i].high - s->operands[i].low;
         if (i >= 8) continue;
-        write_text(w, " %s", s->operands[i].use == CR_READS ? "" : s->operands[i].use == CR_WRITES ? "=" : "+=");
+        cr_writer_add(w, " %s", s->operands[i].use == CR_READS ? "" : s->operands[i].use == CR_WRITES ? "=" : "+=");
         write_operand(w, p, s, &s->operands[i]);
     }
-    write_text(w, "%s, %.3g KB\n", s->n_operands > 8 ? " ..." : "", (double)bytes / 1024);
+    cr_writer_add(w, "%s, %.3g KB\n", s->n_operands > 8 ? " ..." : "", (double)bytes / 1024);
 }
 
 char *cr_plan_text(const cr_plan *p) {
     if (!p) return cr_fail_null("plan_text", "the plan"), NULL;
     const cr_plan_info info = cr_plan_look(p);
-    writer w = {0};
-    write_text(&w, "%d kernels in %d calls, %d recorded; %.4g MB of memory for temporaries of %.4g MB, %.4g MB from "
+    cr_writer w = {0};
+    cr_writer_add(&w, "%d kernels in %d calls, %d recorded; %.4g MB of memory for temporaries of %.4g MB, %.4g MB from "
                    "outside\n",
                info.kernels, info.calls, info.recorded, (double)info.arena / 1e6, (double)info.temporaries / 1e6,
                (double)info.kept / 1e6);
     for (int i = 0; i < p->n_steps; i++) {
         const cr_step *s = &p->steps[i];
-        if (i == p->split && p->n_cotangents) write_text(&w, "backward\n");
+        if (i == p->split && p->n_cotangents) cr_writer_add(&w, "backward\n");
         if (!s->group) { write_step(&w, p, s, "  "); continue; }
-        write_text(&w, "  by tiles of %lld of %lld elements:\n", (long long)s->group->tile, (long long)s->group->numel);
+        cr_writer_add(&w, "  by tiles of %lld of %lld elements:\n", (long long)s->group->tile, (long long)s->group->numel);
         for (int k = 0; k < s->group->n; k++) write_step(&w, p, &s->group->steps[k], "    ");
     }
     return finish_text(&w, "plan_text");
 }
 
 /* ---- a picture: a node for each kernel, and for each tensor that none of them has written before it is read */
-static void draw_step(writer *w, const cr_plan *p, const cr_step *s, int number, int *from) {
+static void draw_step(cr_writer *w, const cr_plan *p, const cr_step *s, int number, int *from) {
     for (int i = 0; i < s->n_operands; i++) {
         const cr_operand *o = &s->operands[i];
         if (!(o->use & CR_READS)) continue;
         if (from[o->buffer] < 0) {
-            write_text(w, "  b%d [label=\"", o->buffer);
+            cr_writer_add(w, "  b%d [label=\"", o->buffer);
             write_operand(w, p, s, o);
-            write_text(w, "\", color=\"#0072b2\", fillcolor=\"#dcebf6\"];\n  b%d -> k%d;\n", o->buffer, number);
+            cr_writer_add(w, "\", color=\"#0072b2\", fillcolor=\"#dcebf6\"];\n  b%d -> k%d;\n", o->buffer, number);
         } else if (from[o->buffer] != number) {
-            write_text(w, "  k%d -> k%d;\n", from[o->buffer], number);
+            cr_writer_add(w, "  k%d -> k%d;\n", from[o->buffer], number);
         }
     }
-    write_text(w, "  k%d [label=\"%s", number, kind_of(s));
-    if (s->name && strcmp(s->name, kind_of(s))) write_text(w, "\\n%s", s->name);
+    cr_writer_add(w, "  k%d [label=\"%s", number, kind_of(s));
+    if (s->name && strcmp(s->name, kind_of(s))) cr_writer_add(w, "\\n%s", s->name);
     bool result = false;
     for (int i = 0; i < s->n_operands; i++) {
         const cr_operand *o = &s->operands[i];
@@ -345,10 +327,10 @@ static void draw_step(writer *w, const cr_plan *p, const cr_step *s, int number,
         from[o->buffer] = number;
         result |= p->buffers[o->buffer].kind != CR_BUFFER_TEMPORARY;
         if (i >= 8) continue;
-        write_text(w, "\\n");
+        cr_writer_add(w, "\\n");
         write_operand(w, p, s, o);
     }
-    write_text(w, "\"%s];\n", result ? ", color=\"#d55e00\", fillcolor=\"#fbe6d9\"" : "");
+    cr_writer_add(w, "\"%s];\n", result ? ", color=\"#d55e00\", fillcolor=\"#fbe6d9\"" : "");
 }
 
 char *cr_plan_dot(const cr_plan *p) {
@@ -356,19 +338,19 @@ char *cr_plan_dot(const cr_plan *p) {
     int *from = malloc(sizeof *from * (size_t)(p->n_buffers + 1)), number = 0;
     if (!from) return cr_fail(CR_NO_MEMORY, "plan_dot", "out of memory"), NULL;
     for (int i = 0; i < p->n_buffers; i++) from[i] = -1;
-    writer w = {0};
-    write_text(&w, "digraph plan {\n  rankdir=LR; nodesep=0.15; ranksep=0.35;\n"
+    cr_writer w = {0};
+    cr_writer_add(&w, "digraph plan {\n  rankdir=LR; nodesep=0.15; ranksep=0.35;\n"
                    "  node [shape=box, style=\"rounded,filled\", fillcolor=white, color=\"#98a2b3\", fontsize=11,\n"
                    "        fontname=\"Helvetica,Arial,sans-serif\", height=0.3, margin=\"0.12,0.06\"];\n"
                    "  edge [color=\"#98a2b3\", arrowsize=0.6];\n");
     for (int i = 0; i < p->n_steps; i++) {
         const cr_group *g = p->steps[i].group;
-        if (g) write_text(&w, "  subgraph cluster%d { label=\"by tiles\"; fontsize=11; color=\"#98a2b3\";", number);
-        for (int k = 0; g && k < g->n; k++) write_text(&w, " k%d;", number + k);
-        if (g) write_text(&w, " }\n");
+        if (g) cr_writer_add(&w, "  subgraph cluster%d { label=\"by tiles\"; fontsize=11; color=\"#98a2b3\";", number);
+        for (int k = 0; g && k < g->n; k++) cr_writer_add(&w, " k%d;", number + k);
+        if (g) cr_writer_add(&w, " }\n");
         for (int k = 0; k < (g ? g->n : 1); k++) draw_step(&w, p, g ? &g->steps[k] : &p->steps[i], number++, from);
     }
-    write_text(&w, "}\n");
+    cr_writer_add(&w, "}\n");
     free(from);
     return finish_text(&w, "plan_dot");
 }

@@ -9,6 +9,7 @@
 #include "../dev/dev.h"
 #include "../dev/program.h"
 #include "../grad/graph.h"
+#include "../ops/op.h"
 
 /* ---- buffers: storages as the step sees them */
 typedef enum cr_buffer_kind {
@@ -111,6 +112,7 @@ typedef struct cr_result {                          /* an output, or a gradient 
     bool in_graph, absent;
 } cr_result;
 
+typedef struct cr_loop_job cr_loop_job;             /* loops.c */
 typedef struct cr_instance cr_instance;             /* run.c: arguments and memory of one run at a time */
 /* Where an array of a buffer is in the arguments of all steps, and its recorded offset. */
 typedef struct cr_place_ref { size_t at; bool walk; uint8_t size; int64_t offset; } cr_place_ref;
@@ -142,6 +144,7 @@ struct cr_plan {
     int *grad_outputs;                              /* the outputs in a graph */
     bool writes_outside;
     cr_mutex *lock; cr_instance *instances;
+    atomic_int runs; cr_loop_job *loops;            /* NULL: not begun */
 };
 
 void      cr_step_free(cr_step *s);
@@ -180,6 +183,11 @@ cr_status cr_pass_chain(cr_plan *p);                /* elementwise kernels of th
 cr_status cr_pass_tile(cr_plan *p);                 /* groups that run tile by tile */
 cr_status cr_pass_arena(cr_plan *p);                /* a place for each temporary */
 bool      cr_pass_on(const char *name);             /* CHAINRULE_PLAN: "-tile,-update" switches off; "none" all */
+
+/* ---- loops.c */
+void      cr_plan_start_loops(cr_plan *p);          /* in the background; the second call does nothing */
+void      cr_loop_job_release(cr_loop_job *j);
+bool      cr_runs_as_loop(const cr_step *s);        /* of the system's C compiler */
 
 /* ---- tile.c */
 cr_status cr_group_run(const cr_group *g, char *args);        /* args: of its steps, one after the other */

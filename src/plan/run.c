@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { LARGE_ARENA = 64 << 20 };                    /* bytes */
+enum { RUNS = 8 };                                  /* before the system's C compiler is worth its time */
 
 struct cr_instance {
     cr_instance *next;
@@ -499,6 +500,7 @@ static cr_status run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
     status = run_steps(p, x, 0, p->split);
     if (status == CR_OK) status = make_results(p, x, out);
     if (status == CR_OK) status = give_gradients(p, x);
+    if (atomic_fetch_add_explicit(&p->runs, 1, memory_order_relaxed) == RUNS) cr_plan_start_loops(p);
     if (status == CR_OK && wants_graph(p, in)) return record_function(p, x, in, out);
     instance_give(p, x);
     return status;

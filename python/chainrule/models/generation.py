@@ -85,12 +85,15 @@ class Draft(NamedTuple):
 @contextmanager
 def evaluating(model: Decoder) -> Iterator[None]:
     """Without dropout and graphs; afterwards as before."""
-    training, model.training = model.training, False
+    training = model.training
+    if training:  # to set it is a change, after which compiled functions record again
+        model.training = False
     try:
         with no_grad():
             yield
     finally:
-        model.training = training
+        if training:
+            model.training = True
 
 
 class Reader:
@@ -100,16 +103,17 @@ class Reader:
     def __init__(self, model: Decoder, length: int, more: int, dtype: _core.dtype | None) -> None:
         context = model.config.context
         self.model, self.start, self.past = model, max(0, length - context), 0
+        self.device = model.like.device
         self.caches = caches(model, min(context, length + more), dtype)
 
     def logits(self, tokens: list[int], last: int = 1) -> Tensor:
         """Those after each of the last tokens, (last, V)."""
         model = self.model
-        new = _core.tensor([tokens[self.start + self.past :]], device=model.like.device)
+        new = _core.tensor([tokens[self.start + self.past :]], device=self.device)
         with evaluating(model):
             x = model.hidden(new, self.caches, self.past)
             self.past = len(tokens) - self.start
-            return model.logits(x[:, -last:])[0]
+            return model.logits(x if x.size(1) == last else x[:, -last:])[0]
 
     def push(self, tokens: list[int], token: int) -> None:
         """One more token.  A full context goes on from its last half, which is computed again at its new

@@ -55,11 +55,10 @@ class MLP(nn.Module):
         self.c_proj = nn.Linear(4 * width, width, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        if any(
-            type(part) is not nn.Linear or part._has_hooks for part in (self.c_fc, self.c_proj)
-        ):  # somebody watches or replaced a part
-            return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))  # type: ignore[no-any-return]
-        return _core._mlp(x, self.c_fc.weight, self.c_proj.weight, self.c_fc.bias, self.c_proj.bias)
+        fc, proj = self.c_fc, self.c_proj
+        if type(fc) is type(proj) is nn.Linear and not (fc._has_hooks or proj._has_hooks):
+            return _core._mlp(x, fc.weight, proj.weight, fc.bias, proj.bias)
+        return proj(F.gelu(fc(x), approximate="tanh"))  # type: ignore[no-any-return]
 
 
 class Block(nn.Module):

@@ -199,10 +199,12 @@ static void forward_part(const job *j, int64_t group, int64_t block, void *scrat
                             j->parts + (group * j->blocks + block) * j->part_size, scratch);
 }
 
-static void join_parts(void *ctx, int64_t group, int worker) {
+static void join_parts(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const job *j = ctx;
-    j->isa->attention->join(&j->f32, group, j->blocks, j->parts + group * j->blocks * j->part_size);
+    const int64_t groups = j->items / j->blocks, end = cr_imin(groups, (chunk + 1) * j->group);
+    for (int64_t g = chunk * j->group; g < end; g++)
+        j->isa->attention->join(&j->f32, g, j->blocks, j->parts + g * j->blocks * j->part_size);
 }
 
 /* ---- both */
@@ -248,7 +250,8 @@ static job open_job(const cr_attention_args *args) {
     return j;
 }
 
-/* A key of few queries costs reading it, as long as 32 flops of a thread that has it in its cache. */
+/* A key of few queries costs reading it, as long as 32 flops of a thread that has it in its cache; 8, because a second
+ * thread that sleeps takes as long to wake as so many reads. */
 static cr_status run_few(job *j) {
     const cr_attention_job *a = &j->f32;
     const int64_t groups = a->B * a->KV, rows = a->H / a->KV * a->T, parts = cr_pieces(a->S, PART);
@@ -257,8 +260,9 @@ static cr_status run_few(job *j) {
     j->parts = cr_cpu_take(bytes);
     if (!j->parts) return cr_fail(CR_NO_MEMORY, "attention", "no memory for sums of parts");
     j->scratch = cr_attention_part_scratch(a);
-    run_items(j, forward_part, groups, parts, (double)cr_imax(4, 32 / rows));
-    cr_run_chunks(groups, join_parts, j);
+    run_items(j, forward_part, groups, parts, (double)cr_imax(4, 8 / rows));
+    j->group = (1 << 14) / (parts * j->part_size) + 1;          /* fewer floats are not worth a second thread */
+    cr_run_chunks(cr_pieces(groups, j->group), join_parts, j);
     cr_cpu_give(j->parts, bytes);
     return CR_OK;
 }

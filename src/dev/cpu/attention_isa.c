@@ -216,6 +216,7 @@ static void forward_part(const cr_attention_job *a, int64_t group, int64_t j, in
     enum { PART = CR_ATTENTION_PART };
     const int64_t shared = a->H / a->KV, rows = shared * a->T, head = group * shared, D = a->D;
     float *p = scratch, *block = p + rows * PART, *q = block + N * D;
+    const int64_t step = a->half ? N : PART;        /* keys that are converted at a time */
     /* the keys of the part that a query sees */
     const int64_t from = unseen(a, 0, j, n), to = seen(a, a->T - 1, j, n);
     int64_t row;
@@ -223,8 +224,8 @@ static void forward_part(const cr_attention_job *a, int64_t group, int64_t j, in
         const float *x = rows_of(a, a->q, head + r / a->T, r % a->T);
         for (int64_t d = 0; d < D; d++) q[r * D + d] = x[d] * a->scale;
     }
-    for (int64_t i = from; i < to; i += N) {
-        const int64_t keys = cr_imin(N, to - i);
+    for (int64_t i = from; i < to; i += step) {
+        const int64_t keys = cr_imin(step, to - i);
         const float *k = keys_at(a, &a->k, group, j + i, keys, &row, block);
         const cr_product product = {.m = rows, .n = keys, .k = D, .a = q, .a_row = D, .a_col = 1,
                                     .b = k, .b_row = 1, .b_col = row, .c = p + i, .c_row = PART};
@@ -239,8 +240,8 @@ static void forward_part(const cr_attention_job *a, int64_t group, int64_t j, in
         }
         softmax_part(x, unseen(a, t, j, n), seen(a, t, j, n), n, &out[rows * D + r], &out[rows * (D + 1) + r]);
     }
-    for (int64_t i = from; i < to; i += N) {
-        const int64_t keys = cr_imin(N, to - i);
+    for (int64_t i = from; i < to; i += step) {
+        const int64_t keys = cr_imin(step, to - i);
         const float *v = keys_at(a, &a->v, group, j + i, keys, &row, block);
         const cr_product product = {.m = rows, .n = D, .k = keys, .a = p + i, .a_row = PART, .a_col = 1, .b = v,
                                     .b_row = row, .b_col = 1, .c = out, .c_row = D, .accumulate = i > from};

@@ -18,7 +18,8 @@ enum { LOCAL_SCRATCH = 32 << 10, L1_SCRATCH = 32 << 10 };      /* bytes */
  * instructions share slots when their lifetimes do not overlap. */
 typedef struct plan {
     const cr_program *p;
-    bool fused;
+    cr_loop loop;                                   /* the whole program; NULL: it runs by instructions */
+    uint32_t held;                                  /* inputs of which the loop reads one value */
     int values, slots;
     int16_t *slot, few[FEW];
     size_t taken;                                   /* bytes of slot, if `few` was too small */
@@ -54,12 +55,39 @@ static void share_slots(plan *pl, const int16_t *last, int16_t *owner) {
     pl->slots = slots;
 }
 
+/* One value for a whole row: of broadcasts, where rows are long or all of the walk reads one element. */
+uint32_t cr_cpu_held(const cr_walk *w) {
+    const int last = w->ndim - 1;
+    uint32_t held = 0;
+    for (int k = 0; k < w->n_in && last >= 0; k++) {
+        bool one = true;
+        for (int d = 0; d < last; d++) one &= w->in[k].strides[d] == 0 || w->shape[d] == 1;
+        held |= (uint32_t)(w->in[k].strides[last] == 0 && (one || w->shape[last] >= LONG_ROW)) << k;
+    }
+    return held;
+}
+
+static void find_loop(plan *pl, const cr_walk *w) {
+    const cr_program *p = w->program;
+    const struct cr_blocks *k = cr_cpu_vec()->blocks;
+    if (w->compute != CR_F32) return;
+    if (p->fused >= 0) {
+        if (p->fused < k->n_fused && p->n_param <= FEW) pl->loop = k->fused[p->fused];
+    } else if (p->chain) {
+        const cr_made_loop *made = &p->chain->loop;
+        const cr_loop run = atomic_load_explicit(&made->run, memory_order_acquire);
+        if (!run || made->isa != cr_cpu_isa() || made->held & ~cr_cpu_held(w)) return;
+        pl->loop = run;
+        pl->held = made->held;
+    }
+}
+
 static cr_status make_plan(plan *pl, const cr_walk *w) {
     const cr_program *p = w->program;
     *pl = (plan){.p = p};
-    pl->fused = w->compute == CR_F32 && p->fused >= 0 && p->fused < cr_cpu_vec()->blocks->n_fused && p->n_param <= FEW;
+    find_loop(pl, w);
     pl->values = first_result(p) + p->n_instr;
-    if (pl->fused) {
+    if (pl->loop) {
         pl->values = p->n_in;
         pl->slots = p->n_in + p->n_out;
         return CR_OK;
@@ -173,7 +201,7 @@ static void fill_constants(range *r, int64_t n) {
         else if (r->held[k]) convert_input(r, &w->in[k], r->held[k], NULL, 0, 0, held_lanes(r, k));
         rows += (size_t)held_lanes(r, k) * r->size;
     }
-    if (r->pl->fused) return;
+    if (r->pl->loop) return;
     for (int v = w->n_in; v < first_result(p); v++) {
         int k = v - w->n_in;
         r->value[v] = slot_at(r, v);
@@ -184,6 +212,12 @@ static void fill_constants(range *r, int64_t n) {
 static void *load_input(const range *r, int k, int64_t first, int64_t n, int64_t padded, bool copy) {
     const cr_arg *a = &r->w->in[k];
     if (r->held[k]) return r->in[k] == CONSTANT ? r->held[k] : r->held[k] + (size_t)r->at[r->w->ndim - 1] * r->size;
+    if (r->pl->held >> k & 1) {                     /* of this row */
+        void *value = in_row(r, a, 1);
+        if (a->dtype == r->w->compute) return value;
+        convert_input(r, a, slot_at(r, k), value, 0, 0, 1);
+        return slot_at(r, k);
+    }
     void *there = copy || r->lane == CR_LANE_BOOL ? NULL : in_place(r, a, r->in[k], first, n), *block = slot_at(r, k);
     if (there) return there;
     convert_input(r, a, block, in_row(r, a, n), a->strides[r->w->ndim - 1], first, n);
@@ -210,7 +244,7 @@ static int first_same(const cr_program *p, int k) {
     return first;
 }
 
-static void run_fused(const range *r, int64_t first, int64_t n, int64_t padded) {
+static void run_loop(const range *r, int64_t first, int64_t n, int64_t padded) {
     const cr_walk *w = r->w;
     float *out[CR_MAX_OUTPUTS], params[FEW];
     const float *in[CR_MAX_INPUTS];
@@ -220,7 +254,7 @@ static void run_fused(const range *r, int64_t first, int64_t n, int64_t padded) 
         float *there = in_place(r, &w->out[k], r->out[k], first, n);
         out[k] = there ? there : slot_at(r, w->n_in + k);
     }
-    r->k->fused[r->pl->p->fused](out, in, params, padded);
+    r->pl->loop(out, in, params, padded);
     for (int k = 0; k < w->n_out; k++) {
         int computed = first_same(r->pl->p, k);     /* the kernel stores a value once that is output twice */
         if (computed < k || out[k] == slot_at(r, w->n_in + k)) store_output(r, &w->out[k], out[computed], first, n);
@@ -302,9 +336,12 @@ static void run_interpreted(const range *r, int64_t first, int64_t n, int64_t pa
 static bool is_straight(const range *r) {
     const cr_walk *w = r->w;
     const cr_program *p = w->program;
-    if (!r->pl->fused && (p->n_instr != 1 || w->n_out != 1 || p->n_param || p->n_const || p->out[0] < p->n_in))
+    if (!r->pl->loop && (p->n_instr != 1 || w->n_out != 1 || p->n_param || p->n_const || p->out[0] < p->n_in))
         return false;
-    for (int k = 0; k < w->n_in; k++) if (r->in[k] != LINEAR || w->in[k].dtype != w->compute) return false;
+    for (int k = 0; k < w->n_in; k++) {
+        if (r->in[k] == CONSTANT && r->pl->held >> k & 1) continue;
+        if (r->in[k] != LINEAR || w->in[k].dtype != w->compute) return false;
+    }
     for (int k = 0; k < w->n_out; k++) if (r->out[k] != LINEAR || w->out[k].dtype != w->compute) return false;
     return r->lane != CR_LANE_BOOL;
 }
@@ -315,7 +352,7 @@ static bool goes_by_rows(const range *r) {
     const int last = w->ndim - 1;
     bool rows = false;
     for (int k = 0; k < w->n_in; k++)
-        rows |= r->in[k] == SCATTERED && w->in[k].strides[last] == 1;
+        rows |= r->in[k] == SCATTERED && (w->in[k].strides[last] == 1 || r->pl->held >> k & 1);
     for (int k = 0; k < w->n_out; k++) rows |= r->out[k] == SCATTERED && w->out[k].strides[last] == 1;
     return rows && w->shape[last] >= LONG_ROW;
 }
@@ -332,12 +369,12 @@ static void run_blocks(range *r, int64_t first, int64_t n) {
     fill_constants(r, n < r->block ? (n + r->lanes - 1) / r->lanes * r->lanes : r->block);
     r->straight = is_straight(r);
     r->by_rows = goes_by_rows(r);
-    if (!r->pl->fused) for (int k = 0; k < r->w->n_out; k++) r->direct[k] = is_direct(r, k);
+    if (!r->pl->loop) for (int k = 0; k < r->w->n_out; k++) r->direct[k] = is_direct(r, k);
     advance(r, first);
     for (int64_t length; n > 0; n -= length, first += length, advance(r, length)) {
         length = block_length(r, n);
         int64_t padded = (length + r->lanes - 1) / r->lanes * r->lanes;
-        if (r->pl->fused) run_fused(r, first, length, padded);
+        if (r->pl->loop) run_loop(r, first, length, padded);
         else run_interpreted(r, first, length, padded);
     }
 }
@@ -349,7 +386,7 @@ static cr_status run_range(const cr_walk *w, const plan *pl, int64_t first, int6
     r.lanes = r.lane == CR_LANE_F32 ? r.k->lanes : 1;
     r.block = L1_SCRATCH / (int64_t)(r.size * (size_t)pl->slots) / 64 * 64;
     const int64_t most = r.size < BYTES / BLOCK ? BYTES / (int64_t)r.size : BLOCK;
-    r.block = pl->fused || r.block > most ? most : r.block < 64 ? 64 : r.block;
+    r.block = pl->loop || r.block > most ? most : r.block < 64 ? 64 : r.block;
     if (n < r.block) r.block = (n + r.lanes - 1) / r.lanes * r.lanes;
     for (int k = 0; k < w->n_in; k++) r.in[k] = lie_of(w, &w->in[k]);
     for (int k = 0; k < w->n_out; k++) r.out[k] = lie_of(w, &w->out[k]);
@@ -426,7 +463,7 @@ static cr_status check(const cr_walk *w) {
  * whole cache lines, so the last vector of the loop may run past their end. */
 enum { TINY = 256 };
 
-static void run_loop(const struct cr_blocks *k, const cr_program *p, float *y, const float *const *x,
+static void run_tiny_loop(const struct cr_blocks *k, const cr_program *p, float *y, const float *const *x,
                      const double *params, int64_t n) {
     if (p->fused >= 0) {
         float numbers[FEW];
@@ -469,7 +506,7 @@ static bool run_tiny(const cr_walk *w) {
         for (int64_t e = 0; e < padded; e++) number[i][e] = v;
         x[i] = number[i];
     }
-    run_loop(k, p, w->out[0].data, x, w->params, padded);
+    run_tiny_loop(k, p, w->out[0].data, x, w->params, padded);
     return true;
 }
 

@@ -16,15 +16,12 @@ typedef void (*cr_block_f32)(float *y, const float *a, const float *b, const flo
 typedef void (*cr_block_f64)(double *y, const double *a, const double *b, const double *c, int64_t n);
 /* elements; bool: bytes that are 0 or 1 */
 typedef void (*cr_block_int)(void *y, const void *a, const void *b, const void *c, int64_t n);
-/* A whole program over a block, n a multiple of `lanes`; every input is read before a result is
- * written at the same place. */
-typedef void (*cr_block_fused)(float *const *out, const float *const *in, const float *params, int64_t n);
-
 struct cr_blocks {                                  /* elementwise_isa.c */
     int lanes;
     cr_block_f32 f32[CR_OP_COUNT];                  /* NULL: no instruction of floats */
     cr_block_f64 f64[CR_OP_COUNT];
-    const cr_block_fused *fused;                    /* by cr_program.fused */
+    /* whole programs, by cr_program.fused; every input is read before a result is written at the same place */
+    const cr_loop *fused;
     int n_fused;
 };
 CR_ISA_TABLE(cr_blocks);

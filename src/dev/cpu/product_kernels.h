@@ -157,9 +157,9 @@ static inline REAL NAME(sum_lanes)(VEC v) {
     return s[0];
 }
 
-/* `columns` dot products with the same contiguous a, b's columns contiguous. */
-static ALWAYS_INLINE void NAME(dots)(const int columns, REAL out[4], const REAL *a, const REAL *b, int64_t b_col,
-                                     int64_t k) {
+/* `columns` dot products with the same contiguous a, b's columns contiguous; the lanes are still to be summed. */
+static ALWAYS_INLINE void NAME(dot_lanes)(const int columns, VEC *out, const REAL *a, const REAL *b, int64_t b_col,
+                                          int64_t k) {
     VEC sum[4][2] = {{{0}}};
     int64_t p = 0;
     for (; p + 2 * LANES <= k; p += 2 * LANES) {
@@ -177,13 +177,44 @@ CR_UNROLL(4)
         for (int j = 0; j < columns; j++) sum[j][0] += x * NAME(part_load)(b + j * b_col + p, n);
     }
 CR_UNROLL(4)
-    for (int j = 0; j < columns; j++) out[j] = NAME(sum_lanes)(sum[j][0] + sum[j][1]);
+    for (int j = 0; j < columns; j++) out[j] = sum[j][0] + sum[j][1];
+}
+
+static ALWAYS_INLINE void NAME(dots)(const int columns, REAL out[4], const REAL *a, const REAL *b, int64_t b_col,
+                                     int64_t k) {
+    VEC sums[4];
+    NAME(dot_lanes)(columns, sums, a, b, b_col, k);
+CR_UNROLL(4)
+    for (int j = 0; j < columns; j++) out[j] = NAME(sum_lanes)(sums[j]);
+}
+
+/* Lane i of the result is the sum of the lanes of v[i], in the order of sum_lanes. */
+static ALWAYS_INLINE VEC NAME(sums)(VEC v[LANES]) {
+    NAME(transpose)(v);
+#pragma GCC unroll 4
+    for (int step = LANES / 2; step > 0; step /= 2)
+#pragma GCC unroll 16
+        for (int i = 0; i < step; i++) v[i] += v[i + step];
+    return v[0];
 }
 
 static void NAME(row_of_columns)(const cr_product *w) {
+    enum { GROUP = LANES < 4 ? LANES : 4 };
     const REAL *b = w->b, *bias = w->bias;
     REAL *c = w->c, dot[4];
-    for (int64_t j = 0, n; j < w->n; j += n, b += n * w->b_col) {
+    int64_t j = 0;
+    for (; j + LANES <= w->n; j += LANES) {
+        VEC v[LANES];
+CR_UNROLL(4)
+        for (int i = 0; i < LANES; i += GROUP, b += GROUP * w->b_col)
+            NAME(dot_lanes)(GROUP, v + i, w->a, b, w->b_col, w->k);
+        VEC sum = NAME(sums)(v);
+        if (bias) sum += *(const LOOSE *)(bias + j);
+        VEC before = {0};
+        if (w->accumulate) before = *(const LOOSE *)(c + j);
+        *(LOOSE *)(c + j) = before + sum;
+    }
+    for (int64_t n; j < w->n; j += n, b += n * w->b_col) {
         n = w->n - j < 4 ? 1 : 4;
         if (n == 4) NAME(dots)(4, dot, w->a, b, w->b_col, w->k);
         else NAME(dots)(1, dot, w->a, b, w->b_col, w->k);
@@ -212,12 +243,7 @@ CR_UNROLL(4)
         VEC v[LANES];
 #pragma GCC unroll 16
         for (int i = 0; i < LANES; i++) v[i] = sum[(g + i) / 4][(g + i) % 4];
-        NAME(transpose)(v);
-#pragma GCC unroll 4
-        for (int step = LANES / 2; step > 0; step /= 2)
-#pragma GCC unroll 16
-            for (int i = 0; i < step; i++) v[i] += v[i + step];
-        *(LOOSE *)(&out[0][0] + g) = v[0];
+        *(LOOSE *)(&out[0][0] + g) = NAME(sums)(v);
     }
 }
 

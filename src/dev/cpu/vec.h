@@ -25,8 +25,7 @@
 #define V_BYTES 16
 #endif
 #define ALWAYS_INLINE inline __attribute__((always_inline))
-#define V_FMA (CR_ISA >= 3)                         /* v_fnma exists; the compiler chooses whether a * b + c rounds
-                                                     * once or twice */
+#define V_FMA (CR_ISA >= 3)                         /* v_fma and its like round once, elsewhere twice */
 enum { V = V_BYTES / 4, VD = V_BYTES / 8 };         /* lanes of f32, of f64 */
 enum { AHEAD = 1024 };                              /* prefetch distance in bytes: on long runs 5 % faster than no
                                                      * prefetch; 512 to 2048 measured alike */
@@ -65,8 +64,10 @@ static inline dmask md_bit0(vlong x) { return _mm512_test_epi64_mask((__m512i)x,
 static inline vecd  d_blend(dmask m, vecd a, vecd b) { return _mm512_mask_blend_pd(m, b, a); }
 static inline vec   v_least(vec a, vec b) { return _mm512_min_ps(a, b); }          /* b where either is NaN */
 static inline vec   v_most(vec a, vec b) { return _mm512_max_ps(a, b); }
-/* c - a b, rounded once */
-static inline vec   v_fnma(vec a, vec b, vec c) { return _mm512_fnmadd_ps(a, b, c); }
+static inline vec   v_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }          /* a b + c */
+static inline vec   v_fnma(vec a, vec b, vec c) { return _mm512_fnmadd_ps(a, b, c); }        /* c - a b */
+static inline vecd  d_fma(vecd a, vecd b, vecd c) { return _mm512_fmadd_pd(a, b, c); }
+static inline vecd  d_fnma(vecd a, vecd b, vecd c) { return _mm512_fnmadd_pd(a, b, c); }
 /* low halves of the lanes, 32 x 32 -> 64 bits */
 static inline vulong d_mul32(vulong a, vulong b) { return (vulong)_mm512_mul_epu32((__m512i)a, (__m512i)b); }
 static inline vec   v_sqrt(vec x) { return _mm512_sqrt_ps(x); }
@@ -100,7 +101,10 @@ static inline vec   v_blend(vmask m, vec a, vec b) { return _mm256_blendv_ps(b, 
 static inline vecd  d_blend(dmask m, vecd a, vecd b) { return _mm256_blendv_pd(b, a, (__m256d)m); }
 static inline vec   v_least(vec a, vec b) { return _mm256_min_ps(a, b); }          /* b where either is NaN */
 static inline vec   v_most(vec a, vec b) { return _mm256_max_ps(a, b); }
+static inline vec   v_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
 static inline vec   v_fnma(vec a, vec b, vec c) { return _mm256_fnmadd_ps(a, b, c); }
+static inline vecd  d_fma(vecd a, vecd b, vecd c) { return _mm256_fmadd_pd(a, b, c); }
+static inline vecd  d_fnma(vecd a, vecd b, vecd c) { return _mm256_fnmadd_pd(a, b, c); }
 static inline vulong d_mul32(vulong a, vulong b) { return (vulong)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
 static inline vec   v_sqrt(vec x) { return _mm256_sqrt_ps(x); }
 static inline vec   v_floor(vec x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
@@ -153,6 +157,12 @@ static inline vec   d_pack(vecd lo, vecd hi) { return (vec){(float)lo[0], (float
 #endif
 
 /* ---- the same text for all instruction sets */
+#if !V_FMA
+static inline vec   v_fma(vec a, vec b, vec c) { return a * b + c; }
+static inline vec   v_fnma(vec a, vec b, vec c) { return c - a * b; }
+static inline vecd  d_fma(vecd a, vecd b, vecd c) { return a * b + c; }
+static inline vecd  d_fnma(vecd a, vecd b, vecd c) { return c - a * b; }
+#endif
 static inline vmask m_gt(vec a, vec b) { return m_lt(b, a); }
 static inline vmask m_ge(vec a, vec b) { return m_le(b, a); }
 static inline vmask m_and(vmask a, vmask b) { return (vmask)(a & b); }

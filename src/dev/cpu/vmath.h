@@ -34,12 +34,12 @@ static inline vec v_sel(vec c, vec a, vec b) { return v_blend(m_ne(c, v_k(0)), a
 /* c[0] + c[1] x + ... : Horner; unrolled, n is always a constant */
 static ALWAYS_INLINE vec v_poly(vec x, const float *c, int n) {
     vec y = v_k(c[n - 1]);
-    for (int i = n - 2; i >= 0; i--) y = y * x + c[i];
+    for (int i = n - 2; i >= 0; i--) y = v_fma(y, x, v_k(c[i]));
     return y;
 }
 static ALWAYS_INLINE vecd d_poly(vecd x, const double *c, int n) {
     vecd y = d_k(c[n - 1]);
-    for (int i = n - 2; i >= 0; i--) y = y * x + c[i];
+    for (int i = n - 2; i >= 0; i--) y = d_fma(y, x, d_k(c[i]));
     return y;
 }
 #define V_POLY(x, ...) v_poly(x, (const float[]){__VA_ARGS__}, (int)(sizeof((float[]){__VA_ARGS__}) / sizeof(float)))
@@ -65,13 +65,13 @@ static inline vec v_scale(vec p, vec n) {
 #define EXP_TERMS 4.999999404e-01f, 1.666652113e-01f, 4.166826233e-02f, 8.368674666e-03f, 1.382105751e-03f
 static inline vec v_expm1_core(vec r) {
     vec q = V_POLY(r, EXP_TERMS);
-    return r * r * q + r;
+    return v_fma(r * r, q, r);
 }
 
 /* x = n ln 2 + r */
 static inline vec v_exp_reduce(vec x, vec *n) {
     *n = v_round(x * 1.44269504f);
-    return x - *n * LN2_HIGH - *n * LN2_LOW;
+    return v_fnma(*n, v_k(LN2_LOW), v_fnma(*n, v_k(LN2_HIGH), x));
 }
 
 static ALWAYS_INLINE vec v_exp(vec x) {
@@ -85,14 +85,14 @@ static inline vec v_exp2(vec x) {
     vec n = v_round(x), r = x - n;
     vec q = V_POLY(r, 6.931471825e-01f, 2.402264774e-01f, 5.550359562e-02f, 9.618499316e-03f, 1.339096925e-03f,
                    1.532926399e-04f);
-    return v_scale(r * q + 1.0f, n);
+    return v_scale(v_fma(r, q, v_k(1)), n);
 }
 
 /* exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1), computed as twice half of it: 2^128 would overflow */
 static inline vec v_expm1(vec x) {
     vec c = v_most(v_k(-30), v_least(v_k(89), x)), n, r = v_exp_reduce(c, &n);
     vec half = v_scale(v_k(0.5f), n);
-    vec y = (half * v_expm1_core(r) + (half - 0.5f)) * 2.0f;
+    vec y = v_fma(half, v_expm1_core(r), half - 0.5f) * 2.0f;
     return v_blend(m_lt(v_abs(x), v_k(0x1p-25f)), x, y);       /* keeps -0 and denormals */
 }
 
@@ -101,21 +101,19 @@ static inline vec v_expm1(vec x) {
  * and the lost part corrects the quotient. */
 static ALWAYS_INLINE vec v_sigmoid(vec x) {
     vec c = v_most(v_k(-104), v_neg(v_abs(x))), n = v_round(c * 1.44269504f);
-    vec t = c - n * LN2_HIGH, r = t - n * LN2_LOW, rest = (t - r) - n * LN2_LOW;
-    vec q = V_POLY(r, EXP_TERMS), one_r = r + 1.0f, small = r * r * q + (rest + (r - (one_r - 1.0f)));
+    vec low = v_k(LN2_LOW), t = v_fnma(n, v_k(LN2_HIGH), c), r = v_fnma(n, low, t), rest = v_fnma(n, low, t - r);
+    vec q = V_POLY(r, EXP_TERMS), one_r = r + 1.0f, small = v_fma(r * r, q, rest + (r - (one_r - 1.0f)));
     vec s = one_r + small, lost = small - (s - one_r), z = v_scale(s, n);
     vec d = z + 1.0f, y = v_blend(m_lt(x, v_k(0)), z, v_k(1)) / d;
     /* lost / s, with 1 / s about 2 - s */
-    return v_blend(m_lt(x, v_k(0)), y + y * (lost * (2.0f - s)), y);
+    return v_blend(m_lt(x, v_k(0)), v_fma(y, lost * (2.0f - s), y), y);
 }
 
 /* an odd polynomial up to 0.625, then 1 - 2 / (exp(2|x|) + 1) */
 static ALWAYS_INLINE vec v_tanh(vec x) {
     vec a = v_abs(x), z = x * x, n;
-    vec small = a * z *
-                    V_POLY(z, -3.333328068e-01f, 1.333140880e-01f, -5.373695120e-02f, 2.063007094e-02f,
-                           -5.694865249e-03f) +
-                a;
+    vec p = V_POLY(z, -3.333328068e-01f, 1.333140880e-01f, -5.373695120e-02f, 2.063007094e-02f, -5.694865249e-03f);
+    vec small = v_fma(a * z, p, a);
     vec r = v_exp_reduce(v_least(v_k(10), a) * 2.0f, &n);
     vec e = v_scale(v_expm1_core(r) + 1.0f, n);
     return v_or(v_blend(m_lt(a, v_k(0.625f)), small, 1.0f - 2.0f / (e + 1.0f)), v_sign_bit(x));
@@ -139,8 +137,8 @@ static ALWAYS_INLINE vec v_log(vec x) {
     vec f = m - 1.0f, z = f * f;
     vec p = V_POLY(f, 3.333331347e-01f, -2.500000894e-01f, 2.000207156e-01f, -1.666799039e-01f, 1.422036141e-01f,
                    -1.240620315e-01f, 1.188348532e-01f, -1.167025194e-01f, 6.749600172e-02f);
-    vec y = f * z * p + e * LN2_LOW - z * 0.5f;
-    y = (f + y) + e * LN2_HIGH;
+    vec y = v_fnma(z, v_k(0.5f), v_fma(e, v_k(LN2_LOW), f * z * p));
+    y = v_fma(e, v_k(LN2_HIGH), f + y);
     y = v_blend(m_lt(x, v_k(INFINITY)), y, x);      /* infinity and NaN are their own logarithms */
     y = v_blend(m_eq(x, v_k(0)), v_k(-INFINITY), y);
     return v_blend(m_lt(x, v_k(0)), v_k(NAN), y);
@@ -154,12 +152,12 @@ static const double half_pi = 1.5707963267948966;
 
 /* exp(x) to 1e-13, |x| <= 700 */
 static inline vecd d_exp(vecd x) {
-    vecd t = x * 1.4426950408889634 + D_SHIFT, n = t - D_SHIFT;
-    vecd r = x - n * 0x1.62e42feep-1 - n * 1.9082149292705877e-10;
+    vecd t = d_fma(x, d_k(1.4426950408889634), d_k(D_SHIFT)), n = t - D_SHIFT;
+    vecd r = d_fnma(n, d_k(1.9082149292705877e-10), d_fnma(n, d_k(0x1.62e42feep-1), x));
     vecd q = D_POLY(r, 4.99999999996635913e-01, 1.66666666672664082e-01, 4.16666669627172651e-02,
                     8.33333309471987783e-03, 1.38888110614216755e-03, 1.98415393809672118e-04, 2.48808522598766027e-05,
                     2.74930243217500295e-06);
-    return (r * r * q + r + 1.0) * (vecd)(((vulong)t + 1023) << 52);
+    return (d_fma(r * r, q, r) + 1.0) * (vecd)(((vulong)t + 1023) << 52);
 }
 
 /* log(x) to 1e-13 for finite x that are normal in f64 and positive */
@@ -171,11 +169,11 @@ static inline vecd d_log(vecd x) {
     vecd s = (m - 1.0) / (m + 1.0), z = s * s;
     vecd p = D_POLY(z, 6.66666666757722792e-01, 3.99999956314282923e-01, 2.85721081629775608e-01,
                     2.21762293435097485e-01, 1.95835799016710999e-01);
-    return s * 2.0 + (s * z * p + e * 0.6931471805599453);
+    return d_fma(s, d_k(2), d_fma(e, d_k(0.6931471805599453), s * z * p));
 }
 
 /* log(1 + u), u >= 0: the rounding error of 1 + u matters only below 2^-12, where two terms of the series suffice */
-static inline vecd d_log1p(vecd u) { return d_blend(md_lt(u, d_k(0x1p-20)), u - u * u * 0.5, d_log(u + 1.0)); }
+static inline vecd d_log1p(vecd u) { return d_blend(md_lt(u, d_k(0x1p-20)), d_fnma(u * u, d_k(0.5), u), d_log(u + 1.0)); }
 
 /* logarithms of f32 through f64; f32 code handles log(0), log(inf) and log(x < 0) */
 static inline vec v_log_edges(vec x, vec y) {
@@ -191,7 +189,7 @@ static inline vec v_log2(vec x) { return v_log_edges(x, v_log2_inside(x)); }
 static inline vec v_log10(vec x) { return v_log_edges(x, v_log10_inside(x)); }
 
 static inline vecd d_log1p_of(vecd x) {
-    return d_blend(md_lt(d_abs(x), d_k(0x1p-20)), x - x * x * 0.5, d_log(x + 1.0));
+    return d_blend(md_lt(d_abs(x), d_k(0x1p-20)), d_fnma(x * x, d_k(0.5), x), d_log(x + 1.0));
 }
 V_FROM_D(v_log1p_inside, d_log1p_of)
 static inline vec v_log1p(vec x) {
@@ -206,14 +204,15 @@ static inline vec v_log1p(vec x) {
 /* up to 1: five terms of the series (error 2e-10), because exp(x) - exp(-x) cancels there */
 static inline vecd d_sinh(vecd x) {
     vecd c = d_most(d_k(-100), d_least(d_k(100), x)), z = c * c, e = d_exp(c);
-    vecd small = c * z * D_POLY(z, 1.0 / 6, 1.0 / 120, 1.0 / 5040, 1.0 / 362880, 1.0 / 39916800) + c;
+    vecd small = d_fma(c * z, D_POLY(z, 1.0 / 6, 1.0 / 120, 1.0 / 5040, 1.0 / 362880, 1.0 / 39916800), c);
     return d_blend(md_lt(d_abs(c), d_k(1)), small, (e - 1.0 / e) * 0.5);
 }
 static inline vecd d_cosh(vecd x) {
     vecd e = d_exp(d_least(d_k(100), d_abs(x)));
     return (e + 1.0 / e) * 0.5;
 }
-static inline vecd d_asinh_of(vecd a) { return d_log1p(a + a * a / (d_sqrt(a * a + 1.0) + 1.0)); }         /* a >= 0 */
+/* a >= 0 */
+static inline vecd d_asinh_of(vecd a) { return d_log1p(a + a * a / (d_sqrt(d_fma(a, a, d_k(1))) + 1.0)); }
 static inline vecd d_acosh_of(vecd x) { vecd t = x - 1.0; return d_log1p(t + d_sqrt(t * (x + 1.0))); }
 /* 0 <= a < 1 */
 static inline vecd d_atanh_of(vecd a) { return d_log1p(2.0 * a / (1.0 - a)) * 0.5; }
@@ -246,23 +245,22 @@ static inline vec v_atanh(vec x) {
 
 /* x = n pi/2 + r for |x| <= 2^20: three parts of pi/2, the first two of 33 bits, so that n times them is exact */
 static inline vecd d_circle_reduce(vecd x, vlong *n) {
-    vecd t = x * 0.6366197723675814 + D_SHIFT, k = t - D_SHIFT;
+    vecd t = d_fma(x, d_k(0.6366197723675814), d_k(D_SHIFT)), k = t - D_SHIFT;
     *n = (vlong)t;
-    return x - k * 1.57079632673412561417e+00 - k * 6.07710050630396597660e-11 - k * 2.02226624879595063154e-21;
+    return d_fnma(k, d_k(2.02226624879595063154e-21), d_fnma(k, d_k(6.07710050630396597660e-11),
+                                                             d_fnma(k, d_k(1.57079632673412561417e+00), x)));
 }
 static inline vecd d_sin_core(vecd r) {
     vecd z = r * r;
-    return r * z *
-               D_POLY(z, -1.66666666666303059e-01, 8.33333332506958069e-03, -1.98412637240639322e-04,
-                      2.75553386665510116e-06, -2.47603815345931090e-08) +
-           r;
+    vecd p = D_POLY(z, -1.66666666666303059e-01, 8.33333332506958069e-03, -1.98412637240639322e-04,
+                    2.75553386665510116e-06, -2.47603815345931090e-08);
+    return d_fma(r * z, p, r);
 }
 static inline vecd d_cos_core(vecd r) {
     vecd z = r * r;
-    return z * z *
-               D_POLY(z, 4.16666666194418639e-02, -1.38888834958545327e-03, 2.47994590484047682e-05,
-                      -2.72056632198153485e-07) -
-           z * 0.5 + 1.0;
+    vecd p = D_POLY(z, 4.16666666194418639e-02, -1.38888834958545327e-03, 2.47994590484047682e-05,
+                    -2.72056632198153485e-07);
+    return d_fma(z * z, p, z * -0.5) + 1.0;
 }
 static inline vecd d_tan(vecd x) {
     vlong n;
@@ -296,8 +294,8 @@ static inline vec v_circle_reduce(vec x, vint *n) {
 /* sin(r + quarter pi/2): quarters 1 and 3 are cosines, 2 and 3 negative */
 static inline vec v_circle(vec r, vint quarter) {
     vec z = r * r;
-    vec s = r * z * V_POLY(z, -1.666665524e-01f, 8.332189173e-03f, -1.951828453e-04f) + r;
-    vec c = z * z * V_POLY(z, 4.166664556e-02f, -1.388731063e-03f, 2.443256381e-05f) - z * 0.5f + 1.0f;
+    vec s = v_fma(r * z, V_POLY(z, -1.666665524e-01f, 8.332189173e-03f, -1.951828453e-04f), r);
+    vec c = v_fma(z * z, V_POLY(z, 4.166664556e-02f, -1.388731063e-03f, 2.443256381e-05f), z * -0.5f) + 1.0f;
     return v_xor(v_blend(m_bit(quarter, 0), c, s), v_sign_bit((vec)((vuint)quarter << 30)));
 }
 
@@ -324,7 +322,7 @@ static inline vecd d_atan_ratio(vecd y, vecd x) {
     vecd p = D_POLY(z, -3.33333332957335582e-01, 1.99999943269687980e-01, -1.42854236414262648e-01,
                     1.11040041660440791e-01, -8.99684246134451193e-02, 6.99122666453279029e-02,
                     -3.79244592575584474e-02);
-    vecd a = t * z * p + t + d_blend(wide, d_k(half_pi / 2), d_k(0));
+    vecd a = d_fma(t * z, p, t) + d_blend(wide, d_k(half_pi / 2), d_k(0));
     return d_blend(md_lt(x, y), half_pi - a, a);
 }
 static inline vecd d_atan_of(vecd a) { return d_atan_ratio(a, d_k(1)); }                                   /* a >= 0 */
@@ -368,14 +366,14 @@ static inline vec v_atan2(vec y, vec x) {
  * 3.93 on.  The power is at most 0.16 of the result, so a shorter polynomial than v_exp2's suffices. */
 static inline vec v_erf(vec x) {
     vec a = v_abs(x), z = x * x;
-    vec small = a * V_POLY(z, 1.283791661e-01f, -3.761262596e-01f, 1.128357872e-01f, -2.685334720e-02f,
-                           5.187162198e-03f, -7.997853099e-04f, 7.806903159e-05f) + a;
+    vec p = V_POLY(z, 1.283791661e-01f, -3.761262596e-01f, 1.128357872e-01f, -2.685334720e-02f, 5.187162198e-03f,
+                   -7.997853099e-04f, 7.806903159e-05f), small = v_fma(a, p, a);
     vec c = v_least(v_k(3.93f), a);
     vec t = c * V_POLY(c, -1.628052592e+00f, -9.173107743e-01f, -1.516507566e-01f, 3.289139643e-02f,
                            -4.597853404e-03f, 3.039026924e-04f);
     vec n = v_round(t), r = t - n;
     vec q = V_POLY(r, 6.931470037e-01f, 2.402224690e-01f, 5.550710857e-02f, 9.671292268e-03f, 1.326953759e-03f);
-    vec large = 1.0f - v_scale(r * q + 1.0f, n);
+    vec large = 1.0f - v_scale(v_fma(r, q, v_k(1)), n);
     return v_or(v_blend(m_lt(a, v_k(1)), small, large), v_sign_bit(x));
 }
 
@@ -387,7 +385,7 @@ static inline vecd d_erfc(vecd x) {
                     -2.37712437033521032e-02, 2.53085399923877507e-03, 1.89349438699606010e-03,
                     -7.82203697978000462e-04, -1.19922894361991172e-04, 1.19770255302583450e-04,
                     2.17514038160713499e-05, -4.03150595865380364e-06);
-    vecd y = d_exp(-a * a) * g / (a * 2.0 + 1.0);
+    vecd y = d_exp(-a * a) * g / d_fma(a, d_k(2), d_k(1));
     return d_blend(md_lt(x, d_k(0)), 2.0 - y, y);
 }
 V_FROM_D(v_erfc, d_erfc)
@@ -433,7 +431,7 @@ static __attribute__((noinline)) vec v_fmod_each(vec a, vec b) {
     return a;
 }
 /* a - trunc(a / b) b is exact in f64 while the quotient has at most 29 bits; a, b >= 0 */
-static inline vecd d_fmod_of(vecd a, vecd b) { return a - d_trunc(a / b) * b; }
+static inline vecd d_fmod_of(vecd a, vecd b) { return d_fnma(d_trunc(a / b), b, a); }
 static inline vec v_fmod(vec a, vec b) {
     vec ax = v_abs(a), bx = v_abs(b);
     /* also NaN, infinities and b = 0 */

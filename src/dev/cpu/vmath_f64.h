@@ -29,8 +29,8 @@ static inline vecd vd_scale(vecd p, vecd n) {
 /* x = n ln 2 + r + rest: exp(x) = 2^n exp(r + rest), and q with exp(r) - 1 = r + r^2 q */
 typedef struct vd_power { vecd n, r, rest, q; } vd_power;
 static inline vd_power vd_power_of(vecd x) {
-    vecd n = vd_round(x * 1.4426950408889634), t = x - n * LN2_HIGH_F64, r = t - n * LN2_LOW_F64,
-         rest = (t - r) - n * LN2_LOW_F64;
+    vecd low = d_k(LN2_LOW_F64), n = d_fma(x, d_k(1.4426950408889634), d_k(D_SHIFT)) - D_SHIFT;
+    vecd t = d_fnma(n, d_k(LN2_HIGH_F64), x), r = d_fnma(n, low, t), rest = d_fnma(n, low, t - r);
     vecd q = D_POLY(r, 5.00000000000001110e-01, 1.66666666666664576e-01, 4.16666666665282334e-02,
                     8.33333333347308601e-03, 1.38888889439095411e-03, 1.98412695431782226e-04, 2.48014929231025616e-05,
                     2.75575593366722486e-06, 2.76302897011243760e-07, 2.50073776804569910e-08);
@@ -39,7 +39,7 @@ static inline vd_power vd_power_of(vecd x) {
 
 /* exp(r + rest) = s + lost */
 static inline vecd vd_power_sum(vd_power p, vecd *lost) {
-    vecd one_r = p.r + 1.0, small = p.r * p.r * p.q + (p.rest + (p.r - (one_r - 1.0))), s = one_r + small;
+    vecd one_r = p.r + 1.0, small = d_fma(p.r * p.r, p.q, p.rest + (p.r - (one_r - 1.0))), s = one_r + small;
     *lost = small - (s - one_r);
     return s;
 }
@@ -54,9 +54,9 @@ static inline vecd vd_exp(vecd x) {
 /* half of exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1): 2^1024 would overflow.  lost: its rounding error */
 static inline vecd vd_half_expm1(vecd x, vecd *lost) {
     vd_power p = vd_power_of(x);
-    vecd half = vd_scale(d_k(0.5), p.n), above = p.r * p.r * p.q + p.rest, s = above + p.r;
+    vecd half = vd_scale(d_k(0.5), p.n), above = d_fma(p.r * p.r, p.q, p.rest), s = above + p.r;
     *lost = half * (above - (s - p.r));
-    return half * s + (half - 0.5);
+    return d_fma(half, s, half - 0.5);
 }
 static inline vecd vd_expm1(vecd x) {
     vecd lost, y = vd_half_expm1(d_most(d_k(-40), d_least(d_k(710), x)), &lost) * 2.0;
@@ -75,7 +75,7 @@ static inline vecd vd_sum(vecd a, vecd b, vecd *lost) {
 static inline vecd vd_tanh(vecd x) {
     vecd lost, lost_above, e = vd_half_expm1(d_least(d_k(20), d_abs(x)) * 2.0, &lost),
                            d = vd_sum(e, d_k(1), &lost_above), y = e / d;
-    return d_blend(md_nan(x), x, vd_with_sign(y + (1.0 - y) * (lost - y * lost_above), x));
+    return d_blend(md_nan(x), x, vd_with_sign(d_fma(1.0 - y, d_fnma(y, lost_above, lost), y), x));
 }
 
 /* As v_sigmoid: the rounding errors of z = exp(-|x|) and 1 + z correct the quotient. */
@@ -83,7 +83,7 @@ static inline vecd vd_sigmoid(vecd x) {
     vd_power p = vd_power_of(d_most(d_k(-746), -d_abs(x)));
     vecd lost, lost_below, s = vd_power_sum(p, &lost), z = vd_scale(s, p.n), d = vd_sum(z, d_k(1), &lost_below);
     vecd y = d_blend(md_lt(x, d_k(0)), z, d_k(1)) / d;
-    return d_blend(md_lt(x, d_k(0)), y + y * (lost * (2.0 - s) - lost_below * (1.0 - y)), y);
+    return d_blend(md_lt(x, d_k(0)), d_fma(y, d_fnma(lost_below, 1.0 - y, lost * (2.0 - s)), y), y);
 }
 
 /* log(1 + f) = f - (h - s (h + z p)) with h = f^2 / 2, s = f / (2 + f), z = s^2 (Tang 1990); 1 + f in
@@ -96,7 +96,7 @@ static inline vecd vd_log_inside(vecd x) {
     vecd f = (vecd)(bits - (biased << 52) + 0x3ff0000000000000) - 1.0, s = f / (f + 2.0), z = s * s, h = f * f * 0.5;
     vecd p = D_POLY(z, 6.66666666666673402e-01, 3.99999999994170075e-01, 2.85714287419104540e-01,
                     2.22221986189006154e-01, 1.81835620904854833e-01, 1.53141046474760484e-01, 1.47954359712906380e-01);
-    return e * LN2_HIGH_F64 - ((h - (s * (h + z * p) + e * LN2_LOW_F64)) - f);
+    return d_fma(e, d_k(LN2_HIGH_F64), f - (h - d_fma(s, d_fma(z, p, h), e * LN2_LOW_F64)));
 }
 
 /* A logarithm of u at 0, below 0, at infinity and NaN, which are those of x. */

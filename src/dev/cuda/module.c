@@ -2,11 +2,9 @@
  * found again by key.  The library may contain precompiled kernels, which are tried first
  * (cmake/fatbin.cmake).
  *
- * The name of a cached file is a hash of everything that the code depends on (text, options, version
- * of NVRTC, architecture).  The file begins with that hash and with a hash of the code; a file whose
- * hashes do not match is replaced. */
+ * A cached file (core/cache.h) depends on text, options, version of NVRTC and architecture. */
 #include "gpu.h"
-#include "../../core/config.h"
+#include "../../core/cache.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,16 +19,6 @@ void cr_cuda_key_add(cuda_key *k, const void *part, size_t bytes) {
     k->n += bytes;
 }
 
-__extension__ typedef unsigned __int128 hash;
-static const hash hash_start = (hash)0x6c62272e07bb0142u << 64 | 0x62b821756295c58du;
-
-/* FNV-1a of 128 bits */
-static hash hash_of(hash h, const void *bytes, size_t n) {
-    const hash prime = (hash)1 << 88 | 0x13b;
-    for (size_t i = 0; i < n; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * prime;
-    return h;
-}
-
 static unsigned list_of(const cuda_key *k) {
     uint64_t h = 0xcbf29ce484222325u;               /* FNV-1a of 64 bits */
     for (size_t i = 0; i < k->n; i++) h = (h ^ k->bytes[i]) * 0x100000001b3u;
@@ -41,52 +29,6 @@ const cuda_kernel *cr_cuda_kernel_find(const cuda *g, const cuda_key *k) {
     const cuda_kernel *p = g->kernels[list_of(k)];
     while (p && (p->key_bytes != k->n || memcmp(p->key, k->bytes, k->n))) p = p->next;
     return p;
-}
-
-/* ---- the cache folder */
-
-typedef struct header { char magic[16]; hash text, code; uint64_t bytes; uint64_t unused; } header;
-static const char magic[16] = "chainrule cubin";
-
-/* False: there is no cache folder, or the path is too long. */
-static bool path_of(char *path, size_t room, hash text) {
-    const char *setting = cr_config("CACHE"), *folder = setting ? setting : getenv("XDG_CACHE_HOME"),
-               *more = setting ? "" : "/chainrule";
-    if (setting && !strcmp(setting, "off")) return false;
-    if (!folder || !*folder) folder = getenv("HOME"), more = "/.cache/chainrule";
-    const int n = folder && *folder ? snprintf(path, room, "%s%s/%016llx%016llx.cubin", folder, more,
-                                               (unsigned long long)(text >> 64), (unsigned long long)text)
-                                    : -1;
-    return n > 0 && (size_t)n < room;
-}
-
-static char *code_from(const char *path, hash text) {
-    cr_mapping m;
-    char *code = NULL;
-    if (!cr_os_map(path, &m)) return NULL;
-    header h;
-    if (m.bytes >= sizeof h) {
-        memcpy(&h, m.data, sizeof h);
-        const bool matches = !memcmp(h.magic, magic, sizeof magic) && h.text == text && h.bytes == m.bytes - sizeof h
-                          && hash_of(hash_start, m.data + sizeof h, m.bytes - sizeof h) == h.code;
-        if (matches && (code = malloc(h.bytes))) memcpy(code, m.data + sizeof h, h.bytes);
-    }
-    cr_os_unmap(&m);
-    return code;
-}
-
-/* If nothing can be written, the next process compiles again. */
-static void keep(const char *path, hash text, const char *code, size_t bytes) {
-    char folder[1024], temporary[1100];
-    const char *end = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", (int)(end - path), path);
-    if (!cr_os_make_directory(folder)) return;
-    FILE *f = cr_os_create_beside(path, temporary, sizeof temporary);
-    if (!f) return;
-    header h = {.text = text, .code = hash_of(hash_start, code, bytes), .bytes = bytes};
-    memcpy(h.magic, magic, sizeof magic);
-    if (fwrite(&h, sizeof h, 1, f) == 1 && fwrite(code, 1, bytes, f) == bytes) cr_os_commit(f, temporary, path);
-    else cr_os_abandon(f, temporary);
 }
 
 /* ---- the compiler */
@@ -156,14 +98,14 @@ static cuda_module precompiled(const char *text) {
 }
 
 /* From the cache folder, or from NVRTC. */
-static cuda_module built(cuda *g, const char *op, const char *text, hash h, int count, const char *const *options) {
+static cuda_module built(cuda *g, const char *op, const char *text, cr_hash h, int count, const char *const *options) {
     char path[1024];
     size_t bytes = 0;
-    const bool kept = path_of(path, sizeof path, h);
-    char *code = kept ? code_from(path, h) : NULL;
+    const bool kept = cr_cache_path(path, sizeof path, h, ".cubin");
+    char *code = kept ? cr_cache_read(path, h, &bytes) : NULL;
     if (!code) {
         if (!(code = compile(g, op, text, count, options, &bytes))) return NULL;
-        if (kept) keep(path, h, code, bytes);
+        if (kept) cr_cache_keep(path, h, code, bytes);
     }
     cuda_module module = NULL;
     int error;
@@ -202,10 +144,10 @@ static cuda_module load(cuda *g, const char *op, const char *text) {
     snprintf(version, sizeof version, "nvrtc %d.%d", cr_nvrtc.major, cr_nvrtc.minor);
     const char *const options[] = {architecture, "--std=c++17"};
     enum { OPTIONS = sizeof options / sizeof *options };
-    hash h = hash_of(hash_start, version, strlen(version) + 1);
-    for (int i = 0; i < OPTIONS; i++) h = hash_of(h, options[i], strlen(options[i]) + 1);
+    cr_hash h = cr_hash_of(cr_hash_start, version, strlen(version) + 1);
+    for (int i = 0; i < OPTIONS; i++) h = cr_hash_of(h, options[i], strlen(options[i]) + 1);
     const char *const parts[] = {cr_cuda_source_device, cr_cuda_source_arguments, text};
-    for (int i = 0; i < 3; i++) h = hash_of(h, parts[i], strlen(parts[i]));
+    for (int i = 0; i < 3; i++) h = cr_hash_of(h, parts[i], strlen(parts[i]));
     for (const cuda_loaded *m = g->modules; m; m = m->next) if (m->hash == h) return m->module;
     cuda_loaded *m = malloc(sizeof *m);
     if (!m) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
