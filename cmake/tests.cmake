@@ -43,6 +43,7 @@ foreach(source IN LISTS test_sources)
     get_filename_component(name ${source} NAME_WE)
     chainrule_test(${name} ${source})
 endforeach()
+target_link_options(test_plan_memory PRIVATE LINKER:--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
 
 foreach(sanitizer IN LISTS CHAINRULE_CUDASIM_SANITIZERS)
     chainrule_test(test_cudasim_${sanitizer} SANITIZED ${sanitizer} ${PROJECT_SOURCE_DIR}/tests/cudasim/test_cudasim.c)

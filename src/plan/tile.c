@@ -24,6 +24,7 @@ typedef struct rows {
     int64_t numel, unit;
     int64_t step[CR_MAX_OUTPUTS + CR_MAX_INPUTS];
     bool dense[CR_MAX_OUTPUTS + CR_MAX_INPUTS];     /* the unit's elements lie within its step */
+    bool row[CR_MAX_OUTPUTS + CR_MAX_INPUTS];       /* an array whose first axis counts the units */
 } rows;
 
 static bool walk_rows(const cr_step *s, rows *r) {
@@ -54,6 +55,7 @@ static bool array_rows(const cr_step *s, int64_t M, int64_t unit, rows *r) {
         const cr_array *a = cr_step_array(s, &s->operands[k]);
         const bool all = a->ndim && a->shape[0] == M;
         int64_t reach = 0;
+        r->row[k] = all;
         r->step[k] = all ? a->strides[0] : 0;
         r->dense[k] = all && a->strides[0] > 0;
         for (int d = 1; d < a->ndim; d++) {
@@ -79,10 +81,17 @@ static bool flat_rows(const cr_step *s, int64_t unit, rows *r) {
         flatten(cr_step_array(s, &s->operands[k]));
         r->step[k] = unit;
         r->dense[k] = true;
+        r->row[k] = unit == 1;
     }
     r->numel = cr_step_array(s, &s->operands[0])->numel;
     r->unit = unit;
     return r->numel > 0;
+}
+
+/* Weights that all rows read, also where there are as many as rows. */
+static void not_by_rows(const cr_step *s, const cr_array *weights, rows *r) {
+    for (int k = 0; k < s->n_operands; k++)
+        if (cr_step_array(s, &s->operands[k]) == weights) r->row[k] = r->dense[k] = false, r->step[k] = 0;
 }
 
 static bool rows_of(const cr_step *s, rows *r) {
@@ -108,12 +117,22 @@ static bool rows_of(const cr_step *s, rows *r) {
         }
         case CR_KERNEL_norm: {
             const cr_norm_args *a = (const void *)s->args;
-            /* a square: w and b would pass for arrays of rows */
-            return a->x.shape[0] != a->x.shape[1] && array_rows(s, a->x.shape[0], a->x.shape[1], r);
+            const bool rows = array_rows(s, a->x.shape[0], a->x.shape[1], r);
+            not_by_rows(s, &a->w, r);
+            not_by_rows(s, &a->b, r);
+            return rows;
         }
         case CR_KERNEL_cross_entropy_bwd: {
             const cr_cross_entropy_bwd_args *a = (const void *)s->args;
             return array_rows(s, a->x.shape[0], a->x.shape[1], r);
+        }
+        case CR_KERNEL_gather: {
+            const cr_gather_args *a = (const void *)s->args;
+            return a->x.shape[2] == 1 && array_rows(s, a->x.shape[0], a->x.shape[1], r);
+        }
+        case CR_KERNEL_arg_reduce: {
+            const cr_arg_reduce_args *a = (const void *)s->args;
+            return a->x.shape[2] == 1 && array_rows(s, a->x.shape[0], a->x.shape[1], r);
         }
         case CR_KERNEL_reduce: {
             const cr_reduce_args *a = (const void *)s->args;
@@ -275,10 +294,9 @@ static cr_status list_refs(cr_group *g, const candidate *c, cr_step *whole) {
         for (int k = 0; k < s->n_operands; k++) {
             const cr_operand *o = &s->operands[k];
             const int inner = inner_number(g, o->buffer);
-            const cr_array *a = o->walk ? NULL : cr_step_array(s, o);
             g->refs[n++] = (struct cr_tile_ref){.at = at + o->at, .walk = o->walk, .size = (uint8_t)size_of(s, k),
                                                 .inner = inner, .unit = r->unit, .step = r->step[k],
-                                                .rows = a && a->ndim && a->shape[0] == r->numel / r->unit};
+                                                .rows = r->row[k]};
             if (inner < 0) whole->operands[whole->n_operands++] = *o;
         }
         at += args_line(s->bytes);

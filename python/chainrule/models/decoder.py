@@ -55,8 +55,8 @@ def attend(
         rows: Any = zip(parts, own_caches, past.pasts, strict=True)
         return _core.cat([attend(a, b, c, own, before, window) for (a, b, c), own, before in rows], 2)
     if cache is not None:
-        keys, values = cache
-        k, v = write(keys, k, past), write(values, v, past)
+        stores: Any = cache
+        k, v = write(stores[0], k, past), write(stores[1], v, past)
     return _core._attention(q, k, v, True, 0, None, window)  # scaled by 1 / sqrt(D); counts from the last key
 
 
