@@ -1,4 +1,4 @@
-"""Training steps of whole networks beside PyTorch, eager and compiled: milliseconds, the least of rounds in turn, and
+"""Training steps of whole networks, eager and compiled, beside PyTorch's: milliseconds, the least of rounds in turn, and
 the peak memory of some.
 use: scripts.py [--quick] [--threads 2] [--cpu] [--only part-of-a-name] [--no-memory] [--eager]        prints JSON
 
@@ -34,8 +34,9 @@ def titles() -> list[str]:
 
 def open_nets(library: str, threads: int) -> tuple[str, Callable[[str], Callable[[], Any]]]:
     """The version, and what makes the step of a network by a part of its name."""
-    lib = prepared("chainrule" if library == "chainrule" else "torch", threads)
-    if library == "chainrule":
+    ours = library.startswith("chainrule")
+    lib = prepared("chainrule" if ours else "torch", threads)
+    if ours:
         importlib.import_module("chainrule.torch.__main__").prepare()
     torch, nets = importlib.import_module("torch"), importlib.import_module("nets")
     # shapes stay: PyTorch 2.13 would compile a second time for any shape, which fails for one of the networks
@@ -79,11 +80,11 @@ def main() -> None:
     parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--eager", action="store_true")
     o = parser.parse_args()
-    libraries = ["chainrule"]
+    libraries = ["chainrule", "chainrule compiled"]
     if importlib.util.find_spec("torch"):
         libraries += ["PyTorch"] + ["PyTorch compiled"] * bool(shutil.which("c++") and not o.eager)
     names = [name for name in titles() if o.only in name]
-    found = [start(losses, library, names, o.threads) for library in libraries if library != "PyTorch compiled"]
+    found = [start(losses, library, names, o.threads) for library in libraries if not library.endswith("compiled")]
     for name, *each in zip(names, *(pipe.recv() for pipe in found), strict=True):
         if not max(each) - min(each) <= AGREE * max(map(abs, each)):
             sys.exit(f"{name}: the losses of the first step differ: {each}")

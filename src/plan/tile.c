@@ -117,10 +117,10 @@ static bool rows_of(const cr_step *s, rows *r) {
         }
         case CR_KERNEL_norm: {
             const cr_norm_args *a = (const void *)s->args;
-            const bool rows = array_rows(s, a->x.shape[0], a->x.shape[1], r);
+            const bool found = array_rows(s, a->x.shape[0], a->x.shape[1], r);
             not_by_rows(s, &a->w, r);
             not_by_rows(s, &a->b, r);
-            return rows;
+            return found;
         }
         case CR_KERNEL_cross_entropy_bwd: {
             const cr_cross_entropy_bwd_args *a = (const void *)s->args;

@@ -10,6 +10,7 @@
  * Results of few channels (depthwise) are sums over taps without packing.  Cuts depend on the shape only. */
 #include "conv_job.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "../../core/pool.h"
@@ -17,9 +18,11 @@
 enum { BUFFER_BYTES = 192 << 10,                    /* of a chunk's buffer: part of L2 */
        CHUNKS = 16,                                 /* wanted, where the shape has enough work */
        LEAST_POSITIONS = 512,                       /* of a chunk that is not all */
+       POSITIONS = 64,                              /* of a block: fewer of one image are joined by those of the next */
        FEW = 3,                                     /* results of a group that need no packing */
        SLACK = CR_CONV_SLACK,
-       PARTS_BYTES = 32 << 20 };                    /* of the partial sums of WEIGHT */
+       PARTS_BYTES = 32 << 20,                      /* of the partial sums of WEIGHT */
+       SUMS_BYTES = 256 << 10 };                    /* of those that many small planes add to: part of L2 */
 static const double grain = 1 << 19;                /* flops of a chunk */
 
 typedef cr_conv_axis axis;
@@ -82,9 +85,16 @@ static void cut_rows(job *j, int64_t others) {
     }
 }
 
+/* The places of the taps in the buffer, and in a kernel of the weights. */
 static void fill_offsets(job *j) {
     const axis *d = j->axis, *h = d + 1, *w = d + 2;
-    int64_t *to = j->offset;
+    const int64_t *kernel = j->a->w.shape + 2;
+    int64_t *to = j->offset, *tap = j->tap;
+    for (int64_t i = 0; i < d->taps; i++)
+        for (int64_t k = 0; k < h->taps; k++)
+            for (int64_t l = 0; l < w->taps; l++)
+                *tap++ = ((d->tap + i * d->tap_step) * kernel[1] + h->tap + k * h->tap_step) * kernel[2] + w->tap +
+                         l * w->tap_step;
     for (int64_t c = 0; c < j->C; c++)
         for (int64_t i = 0; i < d->taps; i++)
             for (int64_t k = 0; k < h->taps; k++)
@@ -185,31 +195,34 @@ static int64_t panel_numbers(const job *j) { return j->product->panel_width; }
 static int64_t packed_bytes(const job *j) { return j->panels * panel_numbers(j) * all_taps(j) * j->size; }
 static bool is_small(const job *j) { return j->M <= FEW; }
 
-/* Row m of a group's weights as numbers of the buffer's type. */
-static void plain_row(const job *j, char *to, int64_t group, int64_t m) {
-    const cr_array *w = &j->a->w;
-    const axis *d = j->axis, *h = d + 1, *l = d + 2;
-    const int64_t bytes = (int64_t)cr_dtype_size(j->dtype), *kernel = w->shape + 2;
-    const bool forward = j->a->kind == CR_CONV_FORWARD;
-    for (int64_t c = 0; c < j->C; c++) {
-        const int64_t o = forward ? group * j->M + m : group * j->C + c, i = forward ? c : m;
-        const char *from = (const char *)cr_array_data(w) + (o * w->strides[0] + i * w->strides[1]) * bytes;
-        if (l->tap_step == 1 && j->taps == kernel[0] * kernel[1] * kernel[2]) {
-            load(j, to, from, 1, j->taps);
-            to += j->taps * j->size;
-            continue;
+/* The taps of one kernel as numbers of the buffer's type. */
+static void load_taps(const job *j, char *to, const char *from, int64_t bytes) {
+    const int64_t n = j->taps, *tap = j->tap;
+    if (tap[n - 1] - tap[0] == n - 1) load(j, to, from + tap[0] * bytes, 1, n);
+    else for (int64_t i = 0; i < n; i++) load(j, to + i * j->size, from + tap[i] * bytes, 1, 1);
+}
+
+static void copy_taps(const job *j, float *to, const float *from) {
+    for (int64_t i = 0; i < j->taps; i++) to[i] = from[j->tap[i]];
+}
+
+/* Rows first .. first + n - 1 of a group's weights (M, K + bias) as numbers of the buffer's type: channel by channel,
+ * because in INPUT the kernels of one channel are neighbours. */
+static void plain_rows(const job *j, char *to, int64_t group, int64_t first, int64_t n) {
+    const cr_array *w = &j->a->w, *bias = &j->a->bias;
+    const int64_t bytes = (int64_t)cr_dtype_size(j->dtype), all = all_taps(j), taps = j->taps;
+    const bool forward = j->a->kind == CR_CONV_FORWARD, few = j->dtype == CR_F32 && !j->round && taps < 16;
+    for (int64_t c = 0; c < j->C && taps; c++)
+        for (int64_t m = 0; m < n; m++) {
+            const int64_t o = forward ? group * j->M + first + m : group * j->C + c, i = forward ? c : first + m;
+            const char *from = (const char *)cr_array_data(w) + (o * w->strides[0] + i * w->strides[1]) * bytes;
+            char *row = to + (m * all + c * taps) * j->size;
+            if (few) copy_taps(j, (float *)(void *)row, (const float *)(const void *)from);
+            else load_taps(j, row, from, bytes);
         }
-        for (int64_t x = 0; x < d->taps; x++)
-            for (int64_t y = 0; y < h->taps; y++, to += l->taps * j->size)
-                load(j, to,
-                     from + (((d->tap + x * d->tap_step) * kernel[1] + h->tap + y * h->tap_step) * kernel[2] + l->tap) *
-                                bytes,
-                     l->tap_step, l->taps);
-    }
-    if (has_bias(j)) {
-        const cr_array *bias = &j->a->bias;
-        cr_block_load(j->lane, to, j->dtype, (const char *)cr_array_data(bias) + (group * j->M + m) * bytes, 1, 1);
-    }
+    for (int64_t m = 0; m < n && has_bias(j); m++)
+        cr_block_load(j->lane, to + (m * all + j->K) * j->size, j->dtype,
+                      (const char *)cr_array_data(bias) + (group * j->M + first + m) * bytes, 1, 1);
 }
 
 /* A panel of one group. */
@@ -220,7 +233,7 @@ static void pack_weights(void *ctx, int64_t chunk, int worker) {
                   all = all_taps(j), first = panel * height, rows = cr_imin(height, j->M - first),
                   width = panel_numbers(j);
     char *plain = j->plain + group * plain_bytes(j) + first * all * j->size;
-    for (int64_t m = 0; m < rows; m++) plain_row(j, plain + m * all * j->size, group, first + m);
+    plain_rows(j, plain, group, first, rows);
     if (is_small(j)) return;
     for (int64_t p = 0, k; p < all; p += k) {
         k = cr_imin(j->depth, all - p);
@@ -229,16 +242,16 @@ static void pack_weights(void *ctx, int64_t chunk, int worker) {
     }
 }
 
-/* ---- FORWARD and INPUT: one block of rows of one group */
+/* ---- FORWARD and INPUT: one block of rows of one group, or all rows of some images */
 
 typedef struct block {
-    int64_t b, group, depth, row, rows, panel, panels, positions;
+    int64_t b, images, group, depth, row, rows, panel, panels, positions;
     cr_conv_rows layout;
     int64_t lines;                                  /* rows of the layout: one where rows follow one another */
 } block;
 
 static block block_at(const job *j, int64_t item) {
-    block t = {.layout = {j->axis[2].out, j->axis[1].stride * j->line}};
+    block t = {.layout = {j->axis[2].out, j->axis[1].stride * j->line, 0, j->C * j->channel}};
     t.panel = item % j->m_blocks * j->block_panels;
     t.panels = cr_imin(j->block_panels, j->panels - t.panel);
     item /= j->m_blocks;
@@ -248,11 +261,13 @@ static block block_at(const job *j, int64_t item) {
     t.depth = item % j->axis[0].out;
     item /= j->axis[0].out;
     t.group = item % j->a->groups;
-    t.b = item / j->a->groups;
-    t.positions = t.rows * j->axis[2].out;
+    t.b = item / j->a->groups * j->images;
+    t.images = cr_iclamp(j->to.shape[0] - t.b, 0, j->images);
     const bool gapless = t.layout.step == t.layout.columns;
-    t.lines = gapless ? 1 : t.rows;
-    if (gapless) t.layout.columns = t.positions;
+    t.layout.per = gapless ? 1 : t.rows;
+    if (gapless) t.layout.columns *= t.rows;
+    t.lines = t.layout.per;
+    t.positions = t.images * t.rows * j->axis[2].out;
     return t;
 }
 
@@ -260,12 +275,12 @@ static bool in_place(const job *j) {
     return !cr_dtype_is_half(j->dtype) && j->axis[1].to_step == 1 && j->axis[2].to_step == 1;
 }
 
-/* The result of channel m at a row of outputs. */
-static char *result_at(const job *j, const block *t, int64_t m, int64_t row) {
+/* The result of channel m of an image at a row of outputs. */
+static char *result_at(const job *j, const block *t, int64_t image, int64_t m, int64_t row) {
     const int64_t *s = j->to.strides;
     const axis *d = j->axis, *h = d + 1;
     return (char *)cr_array_data(&j->to) +
-           (t->b * s[0] + (t->group * j->M + m) * s[1] + (d->to + t->depth * d->to_step) * s[2] +
+           ((t->b + image) * s[0] + (t->group * j->M + m) * s[1] + (d->to + t->depth * d->to_step) * s[2] +
             (h->to + row * h->to_step) * s[3] + j->axis[2].to * s[4]) *
                (int64_t)cr_dtype_size(j->dtype);
 }
@@ -300,38 +315,42 @@ static void sum_taps(const job *j, const block *t, const char *buffer, char *c, 
     }
 }
 
-static int64_t buffer_bytes(const job *j) { return (j->C * j->channel + 2 * SLACK) * j->size + 64; }
+static int64_t buffer_bytes(const job *j) { return (j->images * j->C * j->channel + 2 * SLACK) * j->size + 64; }
 static int64_t strip_bytes(const job *j) { return j->product->tile_columns * (j->depth + 1) * j->size; }
-static int64_t positions_bytes(const job *j) { return j->rows * j->axis[2].out * j->size; }
+static int64_t wide_bytes(const job *j) {
+    return in_place(j) && j->images == 1 ? 0 : j->M * j->images * j->rows * j->axis[2].out * j->size;
+}
 
 static void run_block(const job *j, const block *t, char *scratch) {
     char *strip = scratch, *buffer = strip + strip_bytes(j) + SLACK * j->size,
          *wide = buffer + buffer_bytes(j) - SLACK * j->size;
     const int64_t first = t->panel * j->product->tile_rows,
                   end = is_small(j) ? j->M : cr_imin(j->M, first + t->panels * j->product->tile_rows);
-    const bool direct = in_place(j);
-    char *c = direct ? result_at(j, t, first, t->row) : wide;
+    const bool direct = in_place(j) && j->images == 1;
+    char *c = direct ? result_at(j, t, 0, first, t->row) : wide;
     const int64_t c_row = direct ? j->to.strides[1] : t->positions;
     if (!j->K) {
         for (int64_t m = first; m < end; m++)
             memset(c + (m - first) * c_row * j->size, 0, (size_t)(t->positions * j->size));
     } else {
-        cr_conv_fill_buffer(j, buffer, t->b, t->group, 0, j->C, t->depth, t->row, t->rows);
+        for (int64_t i = 0; i < t->images; i++)
+            cr_conv_fill_buffer(j, buffer + i * t->layout.skip * j->size, t->b + i, t->group, 0, j->C, t->depth, t->row,
+                                t->rows);
         if (is_small(j)) sum_taps(j, t, buffer, c, c_row);
         else multiply(j, t, buffer, strip, c, c_row);
     }
     if (direct) return;
     for (int64_t m = first; m < end; m++)
-        for (int64_t r = 0; r < t->rows; r++)
-            store(j, wide + ((m - first) * t->positions + r * j->axis[2].out) * j->size,
-                  result_at(j, t, m, t->row + r), j->axis[2].to_step * j->to.strides[4], j->axis[2].out);
+        for (int64_t i = 0; i < t->images * t->rows; i++)
+            store(j, wide + ((m - first) * t->positions + i * j->axis[2].out) * j->size,
+                  result_at(j, t, i / t->rows, m, t->row + i % t->rows), j->axis[2].to_step * j->to.strides[4],
+                  j->axis[2].out);
 }
 
 static void run_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     job *j = ctx;
-    const size_t bytes = (size_t)(strip_bytes(j) + buffer_bytes(j) + SLACK * j->size +
-                                  (in_place(j) ? 0 : j->M * positions_bytes(j)));
+    const size_t bytes = (size_t)(strip_bytes(j) + buffer_bytes(j) + SLACK * j->size + wide_bytes(j));
     char *scratch = cr_cpu_try_take(bytes);
     if (!scratch) { atomic_store(&j->failed, true); return; }
     for (int64_t i = chunk * j->group; i < cr_imin(j->items, (chunk + 1) * j->group); i++) {
@@ -364,13 +383,14 @@ static cr_status no_memory(const char *what) { return cr_fail(CR_NO_MEMORY, "con
 /* Runs fn over the chunks with the offsets and, if weights are wanted, those packed. */
 static cr_status run_pass(job *j, int64_t chunks, bool weights, void (*fn)(void *, int64_t, int)) {
     const int64_t groups = j->a->groups;
-    const size_t offsets = (size_t)(j->K + 1) * sizeof *j->offset, plain = (size_t)(groups * plain_bytes(j)) + 64,
+    const size_t offsets = (size_t)(j->K + j->taps + 1) * sizeof *j->offset, plain = (size_t)(groups * plain_bytes(j)) + 64,
                  packed = is_small(j) ? 64 : (size_t)(groups * packed_bytes(j)) + 64;
     j->offset = cr_cpu_take(offsets);
     j->plain = weights && j->offset ? cr_cpu_take(plain) : NULL;
     j->packed = weights && j->plain ? cr_cpu_take(packed) : NULL;
     cr_status status = j->offset && (!weights || j->packed) ? CR_OK : CR_NO_MEMORY;
     if (status == CR_OK) {
+        j->tap = j->offset + j->K;
         fill_offsets(j);
         if (weights && j->K) cr_run_chunks(groups * j->panels, pack_weights, j);
         cr_run_chunks(chunks, fn, j);
@@ -382,17 +402,25 @@ static cr_status run_pass(job *j, int64_t chunks, bool weights, void (*fn)(void 
     return status;
 }
 
+/* Small images share a block, so that strips are full and weights are read less often. */
+static int64_t images_of(const job *j) {
+    const int64_t positions = j->rows * j->axis[2].out, bytes = cr_imax(1, j->C * j->channel * j->size);
+    if (is_small(j) || j->row_blocks > 1 || positions >= POSITIONS) return 1;
+    return cr_iclamp(cr_imin(j->to.shape[0], cr_pieces(POSITIONS, positions)), 1, cr_imax(1, 2 * BUFFER_BYTES / bytes));
+}
+
 static cr_status run_outputs(job *j) {
     const int64_t planes = j->to.shape[0] * j->a->groups * j->axis[0].out;
     if (!planes || !j->axis[1].out || !j->axis[2].out) return CR_OK;
     plan_taps(j);
     cut_rows(j, planes);
-    const int64_t blocks = planes * j->row_blocks;
+    j->images = images_of(j);
+    const int64_t blocks = cr_pieces(j->to.shape[0], j->images) * j->a->groups * j->axis[0].out * j->row_blocks;
     j->m_blocks = is_small(j) ? 1 : cr_imin(j->panels, cr_pieces(CHUNKS / 2, blocks));
     j->block_panels = cr_pieces(j->panels, j->m_blocks);
     j->m_blocks = cr_pieces(j->panels, j->block_panels);
     j->items = blocks * j->m_blocks;
-    const double flops = 2.0 * (double)j->M * (double)all_taps(j) * (double)j->rows * (double)j->axis[2].out;
+    const double flops = 2.0 * (double)j->M * (double)all_taps(j) * (double)(j->images * j->rows * j->axis[2].out);
     j->group = flops >= grain ? 1 : (int64_t)(grain / (flops + 1)) + 1;
     return run_pass(j, cr_pieces(j->items, j->group), true, run_chunk);
 }
@@ -459,6 +487,28 @@ static void multiply_weights(const job *j, const block *t, const weight_scratch 
     }
 }
 
+/* Adds unit u of a group to the taps first .. end - 1. */
+static void add_unit(const job *j, const weight_scratch *s, char *dw, int64_t u, int64_t group, int64_t first,
+                     int64_t end) {
+    block t = block_at(j, u);
+    t.depth = u / j->row_blocks % j->axis[0].out;
+    t.b = u / j->row_blocks / j->axis[0].out;
+    t.group = group;
+    int64_t g_row;
+    const char *g = cotangents(j, &t, s->g, &g_row);
+    cr_conv_fill_buffer(j, s->buffer, t.b, group, first / j->taps, (end - 1) / j->taps + 1, t.depth, t.row, t.rows);
+    if (!is_small(j)) { multiply_weights(j, &t, s, g, g_row, dw, first, end); return; }
+    for (int64_t m = 0; m < j->M; m++)
+        j->kernels->row_weights(dw + (m * j->K + first) * j->size, g + m * g_row * j->size, s->buffer,
+                                j->offset + first, end - first, &t.layout, t.lines);
+}
+
+/* Taps at a time: whole channels whose sums stay in the cache while unit after unit adds to them. */
+static int64_t taps_at_once(const job *j) {
+    const int64_t channels = SUMS_BYTES / (j->taps * padded_channels(j) * j->size);
+    return cr_imax(channels, 4) * j->taps;
+}
+
 /* Units `part` of all, the columns of one block, of one group. */
 static void weight_chunk(void *ctx, int64_t chunk, int worker) {
     (void)worker;
@@ -467,7 +517,7 @@ static void weight_chunk(void *ctx, int64_t chunk, int worker) {
                   group = chunk / j->n_blocks % j->a->groups, part = chunk / j->n_blocks / j->a->groups,
                   first = nb * j->block_strips * width,
                   end = cr_imin(j->K, first + j->block_strips * width);
-    const int64_t longest = j->rows * j->axis[2].out, all = padded_channels(j),
+    const int64_t longest = j->rows * j->axis[2].out, all = padded_channels(j), step = taps_at_once(j),
                   sizes[3] = {buffer_bytes(j), (j->M * longest * j->size + 63) / 64 * 64, width * longest * j->size};
     const size_t bytes = (size_t)(sizes[0] + sizes[1] + sizes[2]);
     char *scratch = cr_cpu_try_take(bytes);
@@ -478,18 +528,10 @@ static void weight_chunk(void *ctx, int64_t chunk, int worker) {
     if (!is_small(j)) memset(dw + first * all * j->size, 0, (size_t)((end - first) * all * j->size));
     else for (int64_t m = 0; m < j->M; m++)
             memset(dw + (m * j->K + first) * j->size, 0, (size_t)((end - first) * j->size));
-    for (int64_t u = part * j->units / j->parts; u < (part + 1) * j->units / j->parts; u++) {
-        block t = block_at(j, u);
-        t.depth = u / j->row_blocks % j->axis[0].out;
-        t.b = u / j->row_blocks / j->axis[0].out;
-        t.group = group;
-        int64_t g_row;
-        const char *g = cotangents(j, &t, s.g, &g_row);
-        cr_conv_fill_buffer(j, s.buffer, t.b, group, first / j->taps, (end - 1) / j->taps + 1, t.depth, t.row, t.rows);
-        if (!is_small(j)) multiply_weights(j, &t, &s, g, g_row, dw, first, end);
-        else for (int64_t m = 0; m < j->M; m++)
-                j->kernels->row_weights(dw + (m * j->K + first) * j->size, g + m * g_row * j->size, s.buffer,
-                                        j->offset + first, end - first, &t.layout, t.lines);
+    for (int64_t k = first, next; k < end; k = next) {
+        next = cr_imin(end, (k / step + 1) * step);
+        for (int64_t u = part * j->units / j->parts; u < (part + 1) * j->units / j->parts; u++)
+            add_unit(j, &s, dw, u, group, k, next);
     }
     cr_cpu_give(scratch, bytes);
 }
@@ -535,15 +577,23 @@ static void add_parts(void *ctx, int64_t chunk, int worker) {
     }
 }
 
+/* Parts of the positions; taps are cut for the rest of the threads.  Each part writes and reads its sums about three
+ * times, each cut of the taps reads the cotangents again: the number for which both together are least. */
+static int64_t parts_of(const job *j, int64_t sums) {
+    const int64_t most = cr_pieces(CHUNKS, j->a->groups);
+    const double read = (double)most * (double)j->to.numel, ratio = read / (3 * (double)sums);
+    return cr_imin(most, (int64_t)(sqrt(ratio) + 0.5));
+}
+
 static cr_status run_weight(job *j) {
     for (int i = 0; i < 3; i++) j->axis[i] = forward_axis(j->a, i);
     plan_taps(j);
     const int64_t planes = j->from.shape[0] * j->axis[0].out, groups = j->a->groups,
                   all = groups * padded_channels(j) * j->K;
     cut_rows(j, planes * groups);
-    j->m_blocks = 1;
+    j->m_blocks = j->images = 1;
     j->units = planes * j->row_blocks;
-    j->parts = cr_iclamp(cr_pieces(CHUNKS, groups), 1, cr_imin(j->units, cr_imax(2, PARTS_BYTES / (all * j->size))));
+    j->parts = cr_iclamp(parts_of(j, all), 1, cr_imin(j->units, cr_imax(2, PARTS_BYTES / (all * j->size))));
     j->strips = cr_pieces(j->K, j->product->tile_columns);
     j->n_blocks = cr_imin(j->strips, cr_pieces(CHUNKS / 2, j->parts * groups));
     j->block_strips = cr_pieces(j->strips, j->n_blocks);

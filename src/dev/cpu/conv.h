@@ -2,14 +2,14 @@
  *
  * They read the source from a buffer in which zeros surround it and the columns of one remainder modulo the stride are
  * neighbours.  So the elements under one tap lie side by side for neighbouring outputs of a row: those of output
- * (row, column) lie at buffer[offset of the tap + row * step + column]. */
+ * (row, column) of an image lie at buffer[offset of the tap + image * skip + row * step + column]. */
 #ifndef CR_CONV_H
 #define CR_CONV_H
 
 #include "product.h"
 
-/* Rows of outputs; positions count through them. */
-typedef struct cr_conv_rows { int64_t columns, step; } cr_conv_rows;
+/* Rows of outputs, `per` of each image; positions count through them.  step, skip: from row to row, image to image */
+typedef struct cr_conv_rows { int64_t columns, step, per, skip; } cr_conv_rows;
 
 /* n numbers of one element type; n taps: one offset each.  Buffers may be read a vector beyond both ends. */
 struct cr_conv_kernels {

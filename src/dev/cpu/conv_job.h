@@ -24,8 +24,8 @@ typedef struct cr_conv_job {
     int64_t C, M, taps, K;                          /* of a group: source channels, results; K = C taps */
     cr_conv_axis axis[3];
     int64_t line, plane, channel, phase;            /* of the buffer, in numbers */
-    int64_t rows, row_blocks;                       /* a block: so many rows of outputs */
-    int64_t *offset;                                /* (K): of each tap */
+    int64_t rows, row_blocks, images;               /* a block: so many rows of outputs of so many images */
+    int64_t *offset, *tap;                          /* (K): of each tap in the buffer; (taps): in a kernel of w */
     int64_t depth, panels, m_blocks, block_panels;
     char *plain, *packed;                           /* weights of all groups: (M, K + bias) and as panels */
     int64_t items, group;

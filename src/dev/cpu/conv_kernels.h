@@ -11,7 +11,7 @@ static NAME(run) NAME(run_at)(const cr_conv_rows *r, int64_t first, int64_t n) {
     int64_t row = first / r->columns, column = first - row * r->columns;
     for (int64_t lane = 0; lane < LANES && lane < n; v.pieces++) {
         const int64_t end = cr_imin(cr_imin(LANES, n), lane + r->columns - column);
-        v.at[v.pieces] = row * r->step + column - lane;
+        v.at[v.pieces] = row / r->per * r->skip + row % r->per * r->step + column - lane;
         for (int i = 0; i < LANES; i++) v.lanes[v.pieces][i] = i >= lane && i < end ? -1 : 0;
         lane = end;
         row++;
