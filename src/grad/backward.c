@@ -601,7 +601,8 @@ cr_status cr_graph_leaves(int n, cr_node *const *roots, int n_stops, cr_node *co
         for (int k = 0; k < at->n && status == CR_OK && !stop; k++)
             if (at->edges[k]) status = list_add(&seen, at->edges[k], &w.known);
     }
-    if (status == CR_OK && !(*leaves = malloc(sizeof **leaves * (seen.n + 1)))) status = CR_NO_MEMORY;
+    if (status == CR_OK && !(*leaves = malloc(sizeof **leaves * (seen.n + 1))))
+        status = cr_fail(CR_NO_MEMORY, "record_end", "out of memory for the graph of the step");
     for (size_t i = 0; i < seen.n && status == CR_OK; i++) {
         cr_tensor *t = seen.items[i]->op || is_one_of(seen.items[i], n_stops, stops) ? NULL
                                                                                      : cr_node_tensor(seen.items[i]);
