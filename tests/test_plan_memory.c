@@ -90,13 +90,16 @@ static const cr_device *const *devices(void) {
     return all;
 }
 
+/* The plain loops of ref take long: there one allocation in seven. */
+static long stride_of(const cr_device *dev) { return dev == cr_ref() && !test_full() ? 7 : 1; }
+
 static void record_without_memory(const cr_device *dev, bool training) {
     const char *what = training ? "a recorded update" : "a recorded step";
     cr_scope_begin();
     net n = net_new(dev);
     const cr_tensor *x = cr_ones(CR_LIST(1024, 24), CR_F32, dev);
     if (training) CHECK(trained(&n, x), "%s", cr_error());
-    for (long k = 0; ; k++) {
+    for (long k = 0; ; k += stride_of(dev)) {
         CHECK(k < 20000, "%s never succeeds", what);
         cr_scope_begin();
         left = k, failed = false;
@@ -123,7 +126,7 @@ static void run_without_memory(const cr_device *dev) {
     OK(cr_gradients(1, (const cr_tensor *const *)&want, &ones, 2, w, dw, NULL));
     cr_plan *p = recorded(&n, x, false);
     CHECK(p, "%s", cr_error());
-    for (long k = 0; ; k++) {
+    for (long k = 0; ; k += stride_of(dev)) {
         cr_scope_begin();
         left = k, failed = false;
         cr_status status = cr_plan_run(p, &x, &y);
