@@ -1,5 +1,5 @@
-"""Training steps of whole networks, eager and compiled, beside PyTorch's: milliseconds, the least of rounds in turn, and
-the peak memory of some.
+"""Training steps of whole networks, eager and compiled, beside PyTorch's: milliseconds, the least of rounds in turn,
+and the peak memory of some.
 use: scripts.py [--quick] [--threads 2] [--cpu] [--only part-of-a-name] [--no-memory] [--eager]        prints JSON
 
 bench/nets.py has the networks; chainrule runs that file as `python -m chainrule.torch` does. The losses of the first

@@ -104,6 +104,7 @@ PyObject *api__plan_info(const arg *a) {
     const cr_plan *p = plan_of(a[0].o);
     if (!p) return NULL;
     const cr_plan_info i = cr_plan_look(p);
-    const int64_t numbers[] = {i.recorded, i.kernels, i.fused, i.calls, i.escaped, i.arena, i.temporaries, i.kept, i.loops};
+    const int64_t numbers[] = {i.recorded, i.kernels, i.fused, i.calls, i.escaped, i.arena, i.temporaries, i.kept,
+                               i.loops};
     return int_tuple(9, numbers);
 }

@@ -30,7 +30,7 @@ static struct {
     {.name = "CHAINRULE_CUBLASLT",
      .doc = "path of libcublasLt.so.13, or off: products on CUDA run on a kernel of our own"},
     {.name = "CHAINRULE_CACHE",
-     .doc = "folder in which compiled CUDA kernels and loops of plans are kept, or off; default: ~/.cache/chainrule"},
+     .doc = "folder for compiled CUDA kernels and loops of plans, or off; default: ~/.cache/chainrule"},
     {.name = "CHAINRULE_CC",
      .doc = "C compiler that makes loops of what plans fuse, or off; default: cc"},
     {.name = "CHAINRULE_PCRE2",

@@ -624,7 +624,8 @@ int cr_os_run(const char *const *argv) {
     sigfillset(&all);
     if (posix_spawn_file_actions_init(&files)) return -1;
     if (posix_spawnattr_init(&attributes)) { posix_spawn_file_actions_destroy(&files); return -1; }
-    for (int fd = 0; fd < 3; fd++) posix_spawn_file_actions_addopen(&files, fd, "/dev/null", fd ? O_WRONLY : O_RDONLY, 0);
+    for (int fd = 0; fd < 3; fd++)
+        posix_spawn_file_actions_addopen(&files, fd, "/dev/null", fd ? O_WRONLY : O_RDONLY, 0);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);

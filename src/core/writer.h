@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct cr_writer { char *s; size_t n, room; bool failed; } cr_writer;       /* s: free(); failed: out of memory */
+/* s: free(); failed: out of memory */
+typedef struct cr_writer { char *s; size_t n, room; bool failed; } cr_writer;
 void cr_writer_add(cr_writer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void cr_writer_free(cr_writer *t);
 

@@ -299,7 +299,8 @@ char *cr_plan_text(const cr_plan *p) {
         const cr_step *s = &p->steps[i];
         if (i == p->split && p->n_cotangents) cr_writer_add(&w, "backward\n");
         if (!s->group) { write_step(&w, p, s, "  "); continue; }
-        cr_writer_add(&w, "  by tiles of %lld of %lld elements:\n", (long long)s->group->tile, (long long)s->group->numel);
+        cr_writer_add(&w, "  by tiles of %lld of %lld elements:\n", (long long)s->group->tile,
+                      (long long)s->group->numel);
         for (int k = 0; k < s->group->n; k++) write_step(&w, p, &s->group->steps[k], "    ");
     }
     return finish_text(&w, "plan_text");

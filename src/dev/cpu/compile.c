@@ -71,7 +71,8 @@ static void add_instructions(cr_writer *t, const cr_program *p, const char *pref
 
 static void add_loop(cr_writer *t, int number, const cr_program *p, uint32_t held) {
     name inputs[CR_MAX_INPUTS];
-    cr_writer_add(t, "void loop_%d(float *const *out, const float *const *in, const float *params, int64_t n) {\n", number);
+    cr_writer_add(t, "void loop_%d(float *const *out, const float *const *in, const float *params, int64_t n) {\n",
+                  number);
     for (int k = 0; k < p->n_in; k++) {
         snprintf(inputs[k].s, sizeof inputs[k].s, "x%d", k);
         if (held >> k & 1) cr_writer_add(t, "const vec x%d = v_k(*in[%d]);\n", k, k);

@@ -383,7 +383,8 @@ static cr_status no_memory(const char *what) { return cr_fail(CR_NO_MEMORY, "con
 /* Runs fn over the chunks with the offsets and, if weights are wanted, those packed. */
 static cr_status run_pass(job *j, int64_t chunks, bool weights, void (*fn)(void *, int64_t, int)) {
     const int64_t groups = j->a->groups;
-    const size_t offsets = (size_t)(j->K + j->taps + 1) * sizeof *j->offset, plain = (size_t)(groups * plain_bytes(j)) + 64,
+    const size_t offsets = (size_t)(j->K + j->taps + 1) * sizeof *j->offset,
+                 plain = (size_t)(groups * plain_bytes(j)) + 64,
                  packed = is_small(j) ? 64 : (size_t)(groups * packed_bytes(j)) + 64;
     j->offset = cr_cpu_take(offsets);
     j->plain = weights && j->offset ? cr_cpu_take(plain) : NULL;

@@ -173,7 +173,9 @@ static inline vecd d_log(vecd x) {
 }
 
 /* log(1 + u), u >= 0: the rounding error of 1 + u matters only below 2^-12, where two terms of the series suffice */
-static inline vecd d_log1p(vecd u) { return d_blend(md_lt(u, d_k(0x1p-20)), d_fnma(u * u, d_k(0.5), u), d_log(u + 1.0)); }
+static inline vecd d_log1p(vecd u) {
+    return d_blend(md_lt(u, d_k(0x1p-20)), d_fnma(u * u, d_k(0.5), u), d_log(u + 1.0));
+}
 
 /* logarithms of f32 through f64; f32 code handles log(0), log(inf) and log(x < 0) */
 static inline vec v_log_edges(vec x, vec y) {
