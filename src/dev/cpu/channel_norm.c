@@ -248,22 +248,30 @@ static int64_t first_weight(const groups *g, int64_t row) {
     return t ? row * g->C % t->numel : 0;
 }
 
+/* Channels that are worked on at a time: short ones together, long ones in pieces. */
+static int64_t at_once(const groups *g) { return cr_iclamp(PIECE / cr_imax(1, g->S), 1, LANES); }
+
 static void group_forward(const groups *g, int64_t row) {
     const channels *s = &g->rows;
-    const struct cr_windows *k = cr_cpu_vec()->windows;
-    double mean, var;
+    const bool is_f64 = s->lane == CR_LANE_F64;
+    double mean, var, scale[LANES], bias[LANES];
     float x_lanes[PIECE], y_lanes[PIECE];
     channel_sums(s, row, &mean, &var);
     set_number(s->mean, row, mean);
     set_number(s->var, row, var);
     const double shift = rounded(s, mean), r = 1 / sqrt(var + s->eps);
-    int64_t i = first_weight(g, row);
-    for (int64_t c = row * g->C; c < (row + 1) * g->C; c++, i++) {
-        const double scale = affine(s->w, i, 1) * r, bias = affine(s->b, i, 0) + (shift - mean) * scale;
-        for (int64_t at = c * g->S, n; at < (c + 1) * g->S; at += n) {
-            n = cr_imin(PIECE, (c + 1) * g->S - at);
+    const int64_t end = (row + 1) * g->C, first = first_weight(g, row) - row * g->C;
+    for (int64_t c = row * g->C, count; c < end; c += count) {
+        count = cr_imin(at_once(g), end - c);
+        for (int64_t k = 0; k < count; k++) {
+            scale[k] = affine(s->w, first + c + k, 1) * r;
+            bias[k] = affine(s->b, first + c + k, 0) + (shift - mean) * scale[k];
+        }
+        for (int64_t at = c * g->S, n; at < (c + count) * g->S; at += n) {
+            n = cr_imin(PIECE, (c + count) * g->S - at);
             void *y = lanes_out(s, at, y_lanes);
-            k->scale[s->lane == CR_LANE_F64](y, lanes_in(s, s->x, at, n, x_lanes), shift, scale, bias, n);
+            cr_cpu_vec()->windows->scale_planes[is_f64](y, lanes_in(s, s->x, at, n, x_lanes), shift, scale, bias, count,
+                                                        n / count);
             lanes_done(s, at, n, y);
         }
     }
@@ -272,37 +280,43 @@ static void group_forward(const groups *g, int64_t row) {
 /* dx = w r g + b (x - mean) + c */
 static void group_backward(const groups *g, int64_t row) {
     const channels *s = &g->rows;
-    const struct cr_windows *k = cr_cpu_vec()->windows;
+    const struct cr_windows *kernels = cr_cpu_vec()->windows;
     const bool is_f64 = s->lane == CR_LANE_F64;
-    const double mean = number(s->mean, row, 0), shift = rounded(s, mean), count = (double)(g->C * g->S);
+    const double mean = number(s->mean, row, 0), shift = rounded(s, mean), elements = (double)(g->C * g->S);
     const double r = 1 / sqrt(number(s->var, row, 0) + s->eps);
-    double all = 0, all_dots = 0, part[2];
+    double all = 0, all_dots = 0, a[LANES], part[2][LANES];
     float x_lanes[PIECE], g_lanes[PIECE];
-    const int64_t first = first_weight(g, row) - row * g->C;
-    for (int64_t c = row * g->C; c < (row + 1) * g->C; c++) {
-        double sum = 0, dot = 0;
-        for (int64_t at = c * g->S, n; at < (c + 1) * g->S; at += n) {
-            n = cr_imin(PIECE, (c + 1) * g->S - at);
-            k->dots[is_f64](part, lanes_in(s, s->x, at, n, x_lanes), lanes_in(s, s->g, at, n, g_lanes), shift, n);
-            sum += part[0];
-            dot += part[1];
+    const int64_t end = (row + 1) * g->C, first = first_weight(g, row) - row * g->C;
+    for (int64_t c = row * g->C, count; c < end; c += count) {
+        double sums[2][LANES] = {{0}};
+        count = cr_imin(at_once(g), end - c);
+        for (int64_t at = c * g->S, n; at < (c + count) * g->S; at += n) {
+            n = cr_imin(PIECE, (c + count) * g->S - at);
+            kernels->dots_planes[is_f64](part[0], part[1], lanes_in(s, s->x, at, n, x_lanes),
+                                         lanes_in(s, s->g, at, n, g_lanes), shift, count, n / count);
+            for (int64_t k = 0; k < count; k++) sums[0][k] += part[0][k], sums[1][k] += part[1][k];
         }
-        dot += (shift - mean) * sum;
-        set_number(s->dw, c, dot * r);
-        set_number(s->db, c, sum);
-        all += affine(s->w, first + c, 1) * sum;
-        all_dots += affine(s->w, first + c, 1) * dot;
+        for (int64_t k = 0; k < count; k++) {
+            const double sum = sums[0][k], dot = sums[1][k] + (shift - mean) * sum, w = affine(s->w, first + c + k, 1);
+            set_number(s->dw, c + k, dot * r);
+            set_number(s->db, c + k, sum);
+            all += w * sum;
+            all_dots += w * dot;
+        }
     }
-    const double b = -r * r * r * all_dots / count, constant = -r * all / count + b * (shift - mean);
-    for (int64_t c = row * g->C; c < (row + 1) * g->C && s->out; c++)
-        for (int64_t at = c * g->S, n; at < (c + 1) * g->S; at += n) {
-            n = cr_imin(PIECE, (c + 1) * g->S - at);
+    const double b = -r * r * r * all_dots / elements, constant = -r * all / elements + b * (shift - mean);
+    for (int64_t c = row * g->C, count; c < end && s->out; c += count) {
+        count = cr_imin(at_once(g), end - c);
+        for (int64_t k = 0; k < count; k++) a[k] = affine(s->w, first + c + k, 1) * r;
+        for (int64_t at = c * g->S, n; at < (c + count) * g->S; at += n) {
+            n = cr_imin(PIECE, (c + count) * g->S - at);
             const void *x = lanes_in(s, s->x, at, n, x_lanes);
             void *dx = lanes_out(s, at, g_lanes);
-            k->scale_two[is_f64](dx, x, lanes_in(s, s->g, at, n, g_lanes), shift, affine(s->w, first + c, 1) * r, b,
-                                 constant, n);
+            kernels->scale_two_planes[is_f64](dx, x, lanes_in(s, s->g, at, n, g_lanes), shift, a, b, constant, count,
+                                              n / count);
             lanes_done(s, at, n, dx);
         }
+    }
 }
 
 static void group_chunk(void *ctx, int64_t chunk, int worker) {

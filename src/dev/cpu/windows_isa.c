@@ -198,6 +198,24 @@ static void scale_two_##name(void *to, const void *from, const void *cotangent, 
     const T *restrict x = from, *restrict g = cotangent, mean = (T)mean_, a = (T)a_, b = (T)b_, c = (T)c_; \
     for (int64_t i = 0; i < n; i++) dx[i] = a * g[i] + (b * (x[i] - mean) + c); \
 } \
+/* ---- planes of several channels */ \
+static void scale_planes_##name(void *y, const void *x, double mean, const double *scale, const double *shift, \
+                                int64_t count, int64_t S) { \
+    for (int64_t k = 0; k < count; k++) \
+        scale_##name((T *)y + k * S, (const T *)x + k * S, mean, scale[k], shift[k], S); \
+} \
+static void dots_planes_##name(double *sums, double *dots, const void *x, const void *g, double mean, int64_t count, \
+                               int64_t S) { \
+    for (int64_t k = 0; k < count; k++) { \
+        sums[k] = sum_##name((const T *)g + k * S, S); \
+        dots[k] = dot_##name((const T *)x + k * S, (const T *)g + k * S, (T)mean, S); \
+    } \
+} \
+static void scale_two_planes_##name(void *dx, const void *x, const void *g, double mean, const double *a, double b, \
+                                    double c, int64_t count, int64_t S) { \
+    for (int64_t k = 0; k < count; k++) \
+        scale_two_##name((T *)dx + k * S, (const T *)x + k * S, (const T *)g + k * S, mean, a[k], b, c, S); \
+} \
 /* ---- lanes of several channels */ \
 static void add_lanes_##name(double *restrict sum, const void *from, int64_t n) { \
     const T *restrict x = from; \
@@ -247,6 +265,9 @@ const struct cr_windows CR_ISA_NAME(cr_windows) = {
     .scale = BOTH(scale),
     .dots = BOTH(dots),
     .scale_two = BOTH(scale_two),
+    .scale_planes = BOTH(scale_planes),
+    .dots_planes = BOTH(dots_planes),
+    .scale_two_planes = BOTH(scale_two_planes),
     .add_lanes = BOTH(add_lanes),
     .add_squares = BOTH(add_squares),
     .scale_lanes = BOTH(scale_lanes),
