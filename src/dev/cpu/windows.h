@@ -26,13 +26,14 @@ struct cr_windows {
     void (*scale[2])(void *y, const void *x, double mean, double scale, double shift, int64_t n);
     void (*dots[2])(double sums[2], const void *x, const void *g, double mean, int64_t n);
     void (*scale_two[2])(void *dx, const void *x, const void *g, double mean, double a, double b, double c, int64_t n);
-    /* `count` channels of S elements with one mean: scale and shift, or a, of each; sums, dots: of g and of g (x - mean) */
+    /* `count` channels of S elements with one mean: scale and shift, or a, of each; sums and dots: of g and of
+     * g (x - mean) */
     void (*scale_planes[2])(void *y, const void *x, double mean, const double *scale, const double *shift,
                             int64_t count, int64_t S);
     void (*dots_planes[2])(double *sums, double *dots, const void *x, const void *g, double mean, int64_t count,
                            int64_t S);
-    void (*scale_two_planes[2])(void *dx, const void *x, const void *g, double mean, const double *a, double b, double c,
-                                int64_t count, int64_t S);
+    void (*scale_two_planes[2])(void *dx, const void *x, const void *g, double mean, const double *a, double b,
+                                double c, int64_t count, int64_t S);
     /* The same where each lane has numbers of its own, added to sums: x; (x - mean)^2; g and g (x - mean). */
     void (*add_lanes[2])(double *sum, const void *x, int64_t n);
     void (*add_squares[2])(double *sum, const void *x, const void *mean, int64_t n);
