@@ -31,21 +31,21 @@ __attribute__((unused)) static const char *folder_path(const char *name) {
     return path;
 }
 
-__attribute__((unused)) static void file_put(const char *path, const void *data, size_t bytes) {
+__attribute__((unused)) static void file_put(const char *path, const void *from, size_t bytes) {
     FILE *f = fopen(path, "wb");
-    if (!f || fwrite(data, 1, bytes, f) != bytes || fclose(f)) { printf("cannot write %s\n", path); exit(9); }
+    if (!f || fwrite(from, 1, bytes, f) != bytes || fclose(f)) { printf("cannot write %s\n", path); exit(9); }
 }
 
 /* The whole file, ended by a NUL that is not counted; freed by the caller. */
 __attribute__((unused)) static char *file_get(const char *path, size_t *bytes) {
     FILE *f = fopen(path, "rb");
-    char *data = malloc(1 << 20);
-    if (!data) exit(9);
-    size_t n = f ? fread(data, 1, (1 << 20) - 1, f) : 0;
-    data[n] = 0;
+    char *text = malloc(1 << 20);
+    if (!text) exit(9);
+    size_t n = f ? fread(text, 1, (1 << 20) - 1, f) : 0;
+    text[n] = 0;
     if (bytes) *bytes = n;
     if (f) fclose(f);
-    return data;
+    return text;
 }
 
 #endif

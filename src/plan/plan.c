@@ -264,7 +264,7 @@ static void write_operand(cr_writer *w, const cr_plan *p, const cr_step *s, cons
     const cr_array *a = o->walk ? NULL : cr_step_array(s, o);
     const cr_dtype dt = o->walk ? cr_step_arg(s, o)->dtype : a->dtype;
     cr_writer_add(w, "%c%d %s%s", letter_of(p, o->buffer), o->buffer, short_dtype(dt),
-               a ? cr_shape_text(a->ndim, a->shape).s : walk ? cr_shape_text(walk->ndim, walk->shape).s : "");
+                  a ? cr_shape_text(a->ndim, a->shape).s : walk ? cr_shape_text(walk->ndim, walk->shape).s : "");
 }
 
 static const char *kind_of(const cr_step *s) {
@@ -292,9 +292,9 @@ char *cr_plan_text(const cr_plan *p) {
     const cr_plan_info info = cr_plan_look(p);
     cr_writer w = {0};
     cr_writer_add(&w, "%d kernels in %d calls, %d recorded; %.4g MB of memory for temporaries of %.4g MB, %.4g MB from "
-                   "outside\n",
-               info.kernels, info.calls, info.recorded, (double)info.arena / 1e6, (double)info.temporaries / 1e6,
-               (double)info.kept / 1e6);
+                      "outside\n",
+                  info.kernels, info.calls, info.recorded, (double)info.arena / 1e6, (double)info.temporaries / 1e6,
+                  (double)info.kept / 1e6);
     for (int i = 0; i < p->n_steps; i++) {
         const cr_step *s = &p->steps[i];
         if (i == p->split && p->n_cotangents) cr_writer_add(&w, "backward\n");
