@@ -225,6 +225,17 @@ def variants(folder: Path) -> None:
         assert bits(folder / f"three{i}") == bits(folder / f"one{i}"), f"other bits: {more}"
 
 
+def accumulated(folder: Path) -> None:
+    """--accumulate adds in the order of --microbatches: the same weights, as a recorded step and as it is."""
+    train = [PROGRAM, "train", *OPTIONS, "--steps", 5, "--clip", 0, "--threads", 1]
+    for m in (1, 2, 3, 4, 6, 7, 8):
+        run(folder, None, 1, *train, "--microbatches", m, "--out", f"many{m}")
+        run(folder, None, 1, *train, "--accumulate", m, "--out", f"plan{m}")
+        run(folder, None, 1, *train, "--accumulate", m, "--no-compile", "--out", f"plain{m}")
+        for name in ("plan", "plain"):
+            assert bits(folder / f"{name}{m}")[0] == bits(folder / f"many{m}")[0], f"other weights: {name}, {m} batches"
+
+
 def gpus_option(folder: Path) -> None:
     """--gpus N: a process for each GPU; one that fails is named; Ctrl-C stops all after one step."""
     if not GPUS:
@@ -458,6 +469,7 @@ TESTS: tuple[Callable[[Path], None], ...] = (
     gpus_fail,
     gpus_option,
     variants,
+    accumulated,
     sharded,
     resume,
     engines,
