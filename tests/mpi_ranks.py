@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")).resolve()
@@ -411,6 +413,93 @@ def killed(folder: Path) -> None:
             assert f"stopped after step {step + 2} of" in output, output
 
 
+def disk_full(folder: Path) -> None:
+    """A rank that cannot write its part any more: the checkpoint before stays on all, and a run goes on from it."""
+    # as under a full disk, a write fails: here of files beyond a size
+    script = """trap '' XFSZ; echo $$ > pid.$PMI_RANK; exec "$@" """
+    train = [PROGRAM, *LONG, "--microbatches", 4, "--shard-optimizer"]
+    for rank in (1, 0):
+        home = folder / f"run{rank}" / "checkpoint"
+        words = launch("mpich", 2, "sh", "-c", script, "sh", *train, "--out", home.parent)
+        with open(folder / "output.txt", "w") as out:
+            process = subprocess.Popen(
+                words, cwd=folder, env=environment("mpich"), stdout=out, stderr=out, start_new_session=True
+            )
+            try:
+                limit = time.monotonic() + 60
+                while not (home / "state.json").exists():
+                    assert process.poll() is None and time.monotonic() < limit, (folder / "output.txt").read_text()
+                    time.sleep(0.01)
+                resource.prlimit(int((folder / f"pid.{rank}").read_text()), resource.RLIMIT_FSIZE, (4096, 4096))
+                while "File too large" not in (text := (folder / "output.txt").read_text()):
+                    assert process.poll() is None and time.monotonic() < limit, text
+                    time.sleep(0.05)
+                before = {path.name: path.read_bytes() for path in home.glob("[!.]*")}
+                time.sleep(0.3)  # further saves fail
+                process.send_signal(signal.SIGINT)
+                assert process.wait(timeout=30) != 0
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+        text = (folder / "output.txt").read_text()
+        assert rank == 0 or "rank 1 could not write its part" in text, text
+        after = {path.name: path.read_bytes() for path in home.glob("[!.]*")}
+        assert after == before, f"the checkpoint changed: {sorted(after)}, not {sorted(before)}"
+        step = json.loads(before["state.json"])["step"] + 2
+        output = run(folder, "mpich", 3, PROGRAM, "train", "--resume", f"run{rank}", "--stop-at", step)
+        assert f"stopped after step {step} of" in output, output
+
+
+def killed_at_random(folder: Path) -> None:
+    """CHAINRULE_TEST_FULL: ranks killed at random moments, and resumed in other numbers: the undisturbed run's bits."""
+    if not os.environ.get("CHAINRULE_TEST_FULL"):
+        print("skipped killed_at_random: CHAINRULE_TEST_FULL is not set")
+        return
+    seed = int(os.environ.get("CHAINRULE_TEST_SEED", time.time_ns() % 10**6))
+    print(f"report killed_at_random: CHAINRULE_TEST_SEED={seed}")
+    random = Random(seed)
+    options = [*OPTIONS, "--steps", "3000", "--dropout", "0.1", "--threads", "1", "--microbatches", "4"]
+    run(folder, None, 1, PROGRAM, "train", *options, "--out", "whole")
+    start: list[object] = [PROGRAM, "train", *options, "--save-every", "7", "--out", "run"]
+    kills = 0
+    while kills < 30:
+        resumed = (folder / "run" / "checkpoint" / "state.json").exists()
+        command = [PROGRAM, "train", "--resume", "run"] if resumed else [*start, "--overwrite"]
+        ranks, engine = random.choice((2, 3, 4)), random.choice(tuple(ENGINES))
+        more = random.choice(([], ["--shard-optimizer"]))
+        script = 'echo $$ > pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}; exec "$@"'
+        for old in folder.glob("pid.*"):
+            old.unlink()
+        words = launch(engine, ranks, "sh", "-c", script, "sh", *command, *more)
+        with open(folder / "output.txt", "w") as output:
+            process = subprocess.Popen(
+                words, cwd=folder, env=environment(engine), stdout=output, stderr=output, start_new_session=True
+            )
+            try:
+                victim = folder / f"pid.{random.randrange(ranks)}"
+                limit = time.monotonic() + 60
+                while not (victim.exists() and victim.read_text().strip()):
+                    assert process.poll() is None and time.monotonic() < limit, (folder / "output.txt").read_text()
+                    time.sleep(0.01)
+                time.sleep(random.uniform(0, 2.5))
+                if process.poll() is None:
+                    try:
+                        os.kill(int(victim.read_text()), signal.SIGKILL)
+                        kills += 1
+                    except ProcessLookupError:
+                        pass
+                process.wait(timeout=40)
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode == 0:
+            break
+    steps = json.loads((folder / "run" / "checkpoint" / "state.json").read_text())["step"]
+    print(f"report killed_at_random: {kills} kills, step {steps} of 3000 reached by then")
+    run(folder, "mpich", 2, PROGRAM, "train", "--resume", "run")
+    assert bits(folder / "run")[0] == bits(folder / "whole")[0], f"other weights after {kills} kills, seed {seed}"
+
+
 def shards(folder: Path) -> None:
     """--tokens 'DIR/part_*.bin': the run of one file."""
     for i, part in enumerate((TEXT[:700], TEXT[700:800], TEXT[800:])):
@@ -477,6 +566,8 @@ TESTS: tuple[Callable[[Path], None], ...] = (
     python_package,
     shards,
     killed,
+    killed_at_random,
+    disk_full,
     interrupted,
 )
 
