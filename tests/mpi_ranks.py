@@ -136,7 +136,9 @@ def unit_tests(folder: Path) -> None:
     seen: dict[str, set[str]] = defaultdict(set)
     for engine in (None, *ENGINES):
         for ranks in {"mpich": (2, 3, 4, 6, 8), "openmpi": (2, 3, 4)}.get(engine or "", (1,)):
-            output = run(folder, engine, ranks, UNIT, *(["bits_do_not", "world_closes"] if ranks > 4 else []))
+            some = ["bits_do_not", "world_closes"] if ranks > 4 else []
+            more = {} if (engine, ranks) in ((None, 1), ("mpich", 4), ("openmpi", 3)) else {"CHAINRULE_CUDA": "off"}
+            output = run(folder, engine, ranks, UNIT, *some, **more)
             assert len(re.findall(r"^result: \d+ passed, 0 failed", output, re.MULTILINE)) == ranks, output
             for m, value in re.findall(r"^bits (\w+) (\w+)$", output, re.MULTILINE):
                 seen[m].add(value)

@@ -315,14 +315,14 @@ TEST(bits_do_not_depend_on_ranks) {
 /* Sums of two are those of the tree; of more they are near. */
 static void engine_adds(const char *where) {
     const int64_t n = cr_world_size(world);
-    uint64_t fixed[2], own[2];
+    uint64_t fixed[2] = {0}, own[2] = {0};
     double loss = 0;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < (trained_on ? 1 : 2); k++) {    /* kernels of simulated GPUs are slow */
         const int64_t M = k ? 2 * n + 1 : n;
         fixed[k] = train(M, 3000, false, false, false);
         loss = last_loss;
         by_engine = true;
-        own[k] = train(M, 3000, k == 1, k == 1 && !trained_on, false);
+        own[k] = train(M, 3000, k == 1, k == 1, false);
         by_engine = false;
         CHECK(fabs(last_loss - loss) < 1e-4, "%s, M %d: a loss of %.9g, not %.9g", where, (int)M, last_loss, loss);
     }
@@ -356,7 +356,7 @@ TEST(gpus_collect_the_bits_of_the_cpu) {
     if (!gpu) SKIP("no GPU behind CUDA");
     const int r = cr_world_rank(world), n = cr_world_size(world);
     for (int k = 0; k < 6; k++) {
-        const int64_t size = (int64_t[]){1, 3, 1013, 65536, 4500011, 7}[k] * n;
+        const int64_t size = (int64_t[]){1, 3, 1013, 65536, (1 << 22) / n + 1, 7}[k] * n;    /* one beyond a piece */
         const cr_dtype dt = k % 2 ? CR_F64 : CR_F32;
         cr_scope_begin();
         cr_generator *g = cr_generator_new((uint64_t)(100 * k + r));
@@ -396,8 +396,8 @@ TEST(gpus_train_with_the_bits_of_one) {
     trained_on = own_gpu();
     if (!trained_on) SKIP("no GPU behind CUDA");
     uint64_t first = 0;
-    for (int k = 0; k < 4; k++) {
-        const uint64_t h = train(4, (int64_t[]){0, 3000, 20004, 12345}[k], k == 3, false, false);
+    for (int k = 0; k < 3; k++) {
+        const uint64_t h = train(4, (int64_t[]){0, 3000, 12345}[k], k == 2, false, false);
         if (!k) first = h;
         CHECK(h == first, "case %d: %016llx, not %016llx", k, (unsigned long long)h, (unsigned long long)first);
         test_ran_on(trained_on);
