@@ -108,14 +108,37 @@ def batch(step: int, rank: int) -> tuple[Any, Any]:
 
 
 def loss_of(m: Any, step: int, rank: int) -> Any:
-    x, y = batch(step, rank)
+    device = next(iter(m.parameters())).device
+    x, y = (t.to(device) for t in batch(step, rank))
     return ((m(x) - y) ** 2).mean()
+
+
+def devices(rank: int) -> list[str]:
+    """The cpu, and this process's GPU where there is one for each."""
+    return ["cpu", f"cuda:{rank}"] if cr.cuda.is_available() and cr.cuda.device_count() >= 8 else ["cpu"]
+
+
+def on_gpus(rank: int, size: int) -> None:
+    """Collectives of tensors on GPUs: the bits of the cpu."""
+    for device in devices(rank)[1:]:
+        x = of_rank(rank, 1009, 3)
+        y = x.to(device)
+        dist.all_reduce(y)
+        assert str(y.device) == device and same(y.cpu(), tree_sum([of_rank(r, 1009, 3) for r in range(size)]))
+        out = cr.zeros(size, 3, device=device)
+        dist.all_gather_into_tensor(out, cr.full((3,), float(rank), device=device))
+        assert out.tolist() == [[r] * 3 for r in range(size)]
 
 
 def ddp(rank: int, size: int) -> None:
     """Gradients are the mean over processes, bit by bit: in small buckets, as views of them, and after no_sync."""
+    for device in devices(rank):
+        ddp_on(device, rank, size)
+
+
+def ddp_on(device: str, rank: int, size: int) -> None:
     for options in ({}, {"bucket_cap_mb": 0.0001}, {"gradient_as_bucket_view": True}):
-        m = model()
+        m = model().to(device)
         if rank:
             for p in m.parameters():
                 p.data.add_(rank)  # rank 0's win
@@ -127,7 +150,7 @@ def ddp(rank: int, size: int) -> None:
             loss_of(wrapped, step, rank).backward()
             grads = []
             for r in range(size):
-                other = model()
+                other = model().to(device)
                 with cr.no_grad():
                     for p, q in zip(other.parameters(), m.parameters(), strict=True):
                         p.copy_(q)
@@ -256,7 +279,7 @@ def mpi4py(rank: int, size: int) -> None:
 
 
 TESTS: tuple[Callable[[int, int], None], ...] = (
-    collectives, ddp, unused, zero, other_parameters, drop_in, mpi4py,
+    collectives, on_gpus, ddp, unused, zero, other_parameters, drop_in, mpi4py,
 )  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Starts the tests and the program under mpirun of MPICH and Open MPI: the same bits for 1 to 4 processes.
+"""Starts the tests and the program under mpirun of MPICH and Open MPI, and as torchrun does: the same bits for 1 to 4
+processes, on the cpu and on simulated GPUs.
 
 The packages are in build/mpi (make build/.for-mpi); without them this is skipped.
 
@@ -10,7 +11,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +22,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release")).resolve()
@@ -26,7 +30,11 @@ PROGRAM, UNIT = BUILD / "chainrule", BUILD / "tests" / "test_dist"
 SCRIPT = [sys.executable, ROOT / "tests" / "mpi_python.py"]
 MPI = ROOT / "build" / "mpi"
 ENGINES = {"mpich": [], "openmpi": ["--allow-run-as-root", "--oversubscribe"]}
-LAUNCHER = re.compile(r"^(PMI|PMIX|OMPI|PRTE|HYDRA|MPI)_")
+LAUNCHER = re.compile(r"^((PMI|PMIX|OMPI|PRTE|HYDRA|MPI|MASTER)_|(RANK|WORLD_SIZE|LOCAL_RANK)$)")
+sys.path.insert(0, str(ROOT / "tests" / "cudasim"))
+from environment import simulated  # noqa: E402
+
+GPUS = simulated(BUILD)  # empty: this build has no simulated GPU
 TEXT = "".join(f"line {i}: the quick brown fox & the lazy dog {i * i}\n" for i in range(60))
 OPTIONS = "--data text.txt --layers 1 --heads 2 --width 16 --context 8 --batch 2 --warmup 2 --sample 5".split()
 LONG = ["train", *OPTIONS, "--steps", "1000000", "--save-every", "2"]
@@ -38,7 +46,7 @@ def environment(engine: str | None, **more: str) -> dict[str, str]:
     if engine:
         home = MPI / engine
         plain |= {"VIRTUAL_ENV": str(home), "PATH": f"{home / 'bin'}:{plain.get('PATH', '')}"}
-    return {**plain, "PYTHONPATH": str(BUILD / "python"), **more}
+    return {**plain, **GPUS, "CUDASIM_DEVICES": "8", "PYTHONPATH": str(BUILD / "python"), **more}
 
 
 def launch(engine: str | None, ranks: int, *command: object) -> list[str]:
@@ -67,6 +75,52 @@ def run(folder: Path, engine: str | None, ranks: int, *command: object, fails: b
     return output
 
 
+def free_port() -> int:
+    """A port whose successor, which the ranks use, is free too."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("", 0))
+            port = int(first.getsockname()[1])
+            try:
+                second.bind(("", port + 1))
+            except OSError:
+                continue
+            return port
+
+
+def torchrun(
+    folder: Path, ranks: int, *command: object, size: int | None = None, port: int | None = None, fails: bool = False,
+    only: dict[int, dict[str, str]] | None = None, **more: str,
+) -> str:  # fmt: skip
+    """Starts processes with torchrun's variables; what all have printed.  only: variables of single ranks."""
+    own = {"WORLD_SIZE": str(size or ranks), "MASTER_ADDR": "localhost", "MASTER_PORT": str(port or free_port())}
+    started = [
+        subprocess.Popen(
+            [str(word) for word in command],
+            cwd=folder,
+            env=environment(None, RANK=str(r), LOCAL_RANK=str(r), **own, **more, **(only or {}).get(r, {})),
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        for r in range(ranks)
+    ]
+    limit = time.monotonic() + 120
+    output = ""
+    try:
+        for process in started:
+            output += process.communicate(timeout=max(limit - time.monotonic(), 1))[0]
+    finally:
+        for process in started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    codes = [process.returncode for process in started]
+    assert all((code != 0) == fails for code in codes), f"{command}: exits {codes}\n{output}"
+    return output
+
+
 def bits(run_folder: Path) -> tuple[bytes, list[str]]:
     """The tensors of the checkpoint, without the metadata, which has the time; losses and norms."""
     tensors = b""
@@ -82,11 +136,18 @@ def unit_tests(folder: Path) -> None:
     seen: dict[str, set[str]] = defaultdict(set)
     for engine in (None, *ENGINES):
         for ranks in {"mpich": (2, 3, 4, 6, 8), "openmpi": (2, 3, 4)}.get(engine or "", (1,)):
-            output = run(folder, engine, ranks, UNIT, *(["bits_do_not", "world_closes"] if ranks > 4 else []))
+            some = ["bits_do_not", "world_closes"] if ranks > 4 else []
+            more = {} if (engine, ranks) in ((None, 1), ("mpich", 4), ("openmpi", 3)) else {"CHAINRULE_CUDA": "off"}
+            output = run(folder, engine, ranks, UNIT, *some, **more)
             assert len(re.findall(r"^result: \d+ passed, 0 failed", output, re.MULTILINE)) == ranks, output
             for m, value in re.findall(r"^bits (\w+) (\w+)$", output, re.MULTILINE):
                 seen[m].add(value)
-    assert set(seen) == {"4", "6", "8", "muon"}, seen
+    for ranks in (2, 3, 4) if GPUS else ():
+        output = torchrun(folder, ranks, UNIT)
+        assert len(re.findall(r"^result: \d+ passed, 0 failed", output, re.MULTILINE)) == ranks, output
+        for m, value in re.findall(r"^bits (\w+) (\w+)$", output, re.MULTILINE):
+            seen[m].add(value)
+    assert set(seen) == {"4", "6", "8", "muon"} | ({"gpu"} if GPUS else set()), seen
     assert all(len(values) == 1 for values in seen.values()), f"bits differ: {dict(seen)}"
 
 
@@ -101,6 +162,63 @@ def program(folder: Path) -> None:
             assert bits(folder / f"{engine}{ranks}") == expected, f"other bits: {engine}, {ranks} ranks"
 
 
+def gpus(folder: Path) -> None:
+    """A GPU for each rank: the bits of one process, whichever stream of the simulated GPU runs ahead."""
+    if not GPUS:
+        print("skipped gpus: no simulated GPU in this build")
+        return
+    train = [PROGRAM, *TRAIN, "--microbatches", 4, "--device", "gpu"]
+    run(folder, None, 1, *train, "--out", "one")
+    expected = bits(folder / "one")
+    for streams in ("0", "1", "2", "4"):
+        torchrun(folder, 2, *train, "--out", f"eager{streams}", CUDASIM_EAGER=streams)
+        assert bits(folder / f"eager{streams}") == expected, f"other bits: CUDASIM_EAGER={streams}"
+    for engine in ENGINES:
+        run(folder, engine, 3, *train, "--out", engine, "--stop-at", 3)
+        torchrun(folder, 2, PROGRAM, "train", "--resume", engine)
+        assert bits(folder / engine) == expected, f"other bits: {engine}"
+    output = torchrun(folder, 2, PROGRAM, "info")
+    assert re.search(r"processes 2, by NCCL 2.23.4 on cuda:1; this is rank 1", output), output
+    output = run(folder, "mpich", 2, *train[:-1], "cuda:0", "--out", "bad", fails=True)
+    assert re.search(r"\[parallel_new\] ranks 0 and 1 on \S+ have the same GPU, cuda:0: each rank", output), output
+    output = torchrun(folder, 2, *train, "--out", "bad", fails=True, CUDASIM_DEVICES="1")
+    assert "LOCAL_RANK 1: [cuda] device 1 does not exist: 1 device found" in output, output
+    assert re.search(r"rank 1 on \S+ cannot be linked, and says why", output), output
+
+
+def gpus_fail(folder: Path) -> None:
+    """A call of NCCL fails, a message fails, a process vanishes: all ranks end soon, and one says why."""
+    if not GPUS:
+        print("skipped gpus_fail: no simulated GPU in this build")
+        return
+    train = [PROGRAM, *TRAIN, "--microbatches", 3, "--device", "gpu", "--overwrite", "--out", "bad"]
+    for fault, text in {
+        "link:1": r"NCCL error 2, unhandled system error",
+        "link:9": r"NCCL error 2, unhandled system error",
+        "message:2": r"NCCL error 1, unhandled cuda error",
+        "message:40": r"NCCL error 1, unhandled cuda error",
+        "vanish:3": r"rank 1 on \S+ was lost: its connection ended|NCCL error 6, remote process exited",
+        "vanish:40": r"rank 1 on \S+ was lost.*: its connection ended",
+    }.items():
+        begun = time.monotonic()
+        more = {"CHAINRULE_PATIENCE": "0.5"} if fault == "link:1" else {}
+        output = torchrun(folder, 3, *train, fails=True, only={1: {"CUDASIM_FAIL": fault}}, TMPDIR=str(folder), **more)
+        took = time.monotonic() - begun
+        assert re.search(text, output) and took < 15, f"{fault}: {took:.1f} s\n{output}"
+    output = torchrun(folder, 2, *train, fails=True, CHAINRULE_NCCL="off")
+    assert "[world_open] CHAINRULE_NCCL=off" in output, output
+    output = torchrun(folder, 2, *train, size=3, fails=True, CHAINRULE_PATIENCE="0.3")
+    assert "1 of 3 ranks have not come to port" in output and "the first of them rank 2" in output, output
+    output = torchrun(folder, 2, *train, fails=True, CHAINRULE_CUDA="off", CHAINRULE_PATIENCE="0.3")
+    assert "RANK and WORLD_SIZE name 2 processes, which need a GPU each" in output, output
+    with socket.socket() as taken:
+        port = free_port()
+        taken.bind(("", port + 1))
+        taken.listen()
+        output = torchrun(folder, 2, *train, port=port, fails=True, CHAINRULE_PATIENCE="0.3")
+    assert f"rank 0 cannot listen at port {port + 1} (MASTER_PORT + 1): Address already in use" in output, output
+
+
 def variants(folder: Path) -> None:
     """Mixed precision, another optimizer, more threads, and one microbatch for each rank."""
     kinds = (["--dtype", "bf16"], ["--optimizer", "muon"], ["--threads", "2"], ["--clip", "0"])
@@ -109,6 +227,57 @@ def variants(folder: Path) -> None:
         run(folder, None, 1, *train, "--out", f"one{i}")
         run(folder, "mpich", 3, *train, "--out", f"three{i}")
         assert bits(folder / f"three{i}") == bits(folder / f"one{i}"), f"other bits: {more}"
+
+
+def accumulated(folder: Path) -> None:
+    """--accumulate adds in the order of --microbatches: the same weights, as a recorded step and as it is."""
+    train = [PROGRAM, "train", *OPTIONS, "--steps", 5, "--clip", 0, "--threads", 1]
+    for m in (1, 2, 3, 4, 6, 7, 8):
+        run(folder, None, 1, *train, "--microbatches", m, "--out", f"many{m}")
+        run(folder, None, 1, *train, "--accumulate", m, "--out", f"plan{m}")
+        run(folder, None, 1, *train, "--accumulate", m, "--no-compile", "--out", f"plain{m}")
+        for name in ("plan", "plain"):
+            assert bits(folder / f"{name}{m}")[0] == bits(folder / f"many{m}")[0], f"other weights: {name}, {m} batches"
+
+
+def gpus_option(folder: Path) -> None:
+    """--gpus N: a process for each GPU; one that fails is named; Ctrl-C stops all after one step."""
+    if not GPUS:
+        print("skipped gpus_option: no simulated GPU in this build")
+        return
+    train = [PROGRAM, *TRAIN, "--microbatches", 4]
+    run(folder, None, 1, *train, "--device", "gpu", "--out", "one")
+    output = run(folder, None, 1, *train, "--gpus", 3, "--out", "three")
+    assert output.count("validation loss") == 1 and bits(folder / "three") == bits(folder / "one"), output
+    bad = [*train, "--out", "bad", "--overwrite"]
+    output = run(folder, None, 1, *bad, "--gpus", 3, fails=True, CUDASIM_DEVICES="2", CHAINRULE_PATIENCE="0.3")
+    assert re.search(r"rank 2 of --gpus 3 \(process \d+\) failed, with exit code 1", output), output
+    assert "device 2 does not exist: 2 devices found" in output, output
+    output = run(folder, None, 1, *bad, "--gpus", 5, fails=True)
+    assert "--gpus 5 needs --microbatches of at least 5" in output, output
+    output = run(folder, None, 1, *bad, "--gpus", 2, "--device", "cpu", fails=True)
+    assert "--device cannot be cpu" in output, output
+    for number, text in ((signal.SIGKILL, r"was killed by signal 9"), (signal.SIGTERM, r"stopped after step \d+ of")):
+        name = number.name
+        words = [str(w) for w in (PROGRAM, *LONG, "--microbatches", 2, "--gpus", 2, "--out", name)]
+        with open(folder / "output.txt", "w") as out:
+            process = subprocess.Popen(
+                words, cwd=folder, env=environment(None), stdout=out, stderr=out, start_new_session=True
+            )
+            try:
+                limit = time.monotonic() + 60
+                while not (folder / name / "checkpoint" / "state.json").exists():
+                    assert process.poll() is None and time.monotonic() < limit, (folder / "output.txt").read_text()
+                    time.sleep(0.01)
+                children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+                os.kill(int(children[1]) if number == signal.SIGKILL else process.pid, number)
+                assert process.wait(timeout=40) != 0
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+        output = (folder / "output.txt").read_text()
+        assert re.search(text, output), output
+        assert number == signal.SIGTERM or "rank 1 of --gpus 2" in output, output
 
 
 def sharded(folder: Path) -> None:
@@ -168,6 +337,13 @@ def mistakes(folder: Path) -> None:
         assert "rank 0 and rank 2 were given another --lr" in output, output
         output = run(folder, engine, 2, *both, CHAINRULE_MPI="off", fails=True)
         assert "started by a launcher of MPI, but CHAINRULE_MPI is off" in output, output
+    for more, text in {"2": "", "3": "--exchange engine"}.items():
+        words = [PROGRAM, *TRAIN, "--microbatches", 3, *text.split()]
+        run(folder, "mpich", int(more), *words, "--out", f"sum{more}")
+    losses = [[float(line.split(", ")[1]) for line in bits(folder / f"sum{n}")[1][:6]] for n in "23"]
+    assert all(abs(a - b) < 1e-3 for a, b in zip(*losses, strict=True)), f"the engine's sums: {losses}"
+    output = run(folder, None, 1, *train, "--exchange", "engine", fails=True)
+    assert "--exchange needs --microbatches" in output, output
     output = run(folder, None, 1, *train, "--shard-optimizer", fails=True)
     assert "--shard-optimizer needs --microbatches" in output, output
     mpich, openmpi = MPI / "mpich" / "lib" / "libmpi_abi.so.1", MPI / "openmpi" / "lib" / "libmpi.so.40"
@@ -185,6 +361,9 @@ def python_package(folder: Path) -> None:
         for ranks in counts:
             output = run(folder, engine, ranks, *SCRIPT)
             assert output.count("passed on rank") == ranks, output
+    for ranks in (2, 3) if GPUS else ():
+        output = torchrun(folder, ranks, *SCRIPT)
+        assert output.count("passed on rank") == ranks, output
     begun = time.monotonic()
     output = run(folder, "mpich", 3, *SCRIPT, "fails", fails=True)
     assert "ZeroDivisionError: on rank 1" in output and time.monotonic() - begun < 15, output
@@ -234,6 +413,93 @@ def killed(folder: Path) -> None:
             go_on = [PROGRAM, "train", "--resume", name, "--stop-at", step + 2]
             output = run(folder, engine, 2, *go_on)
             assert f"stopped after step {step + 2} of" in output, output
+
+
+def disk_full(folder: Path) -> None:
+    """A rank that cannot write its part any more: the checkpoint before stays on all, and a run goes on from it."""
+    # as under a full disk, a write fails: here of files beyond a size
+    script = """trap '' XFSZ; echo $$ > pid.$PMI_RANK; exec "$@" """
+    train = [PROGRAM, *LONG, "--microbatches", 4, "--shard-optimizer"]
+    for rank in (1, 0):
+        home = folder / f"run{rank}" / "checkpoint"
+        words = launch("mpich", 2, "sh", "-c", script, "sh", *train, "--out", home.parent)
+        with open(folder / "output.txt", "w") as out:
+            process = subprocess.Popen(
+                words, cwd=folder, env=environment("mpich"), stdout=out, stderr=out, start_new_session=True
+            )
+            try:
+                limit = time.monotonic() + 60
+                while not (home / "state.json").exists():
+                    assert process.poll() is None and time.monotonic() < limit, (folder / "output.txt").read_text()
+                    time.sleep(0.01)
+                resource.prlimit(int((folder / f"pid.{rank}").read_text()), resource.RLIMIT_FSIZE, (4096, 4096))
+                while "File too large" not in (text := (folder / "output.txt").read_text()):
+                    assert process.poll() is None and time.monotonic() < limit, text
+                    time.sleep(0.05)
+                before = {path.name: path.read_bytes() for path in home.glob("[!.]*")}
+                time.sleep(0.3)  # further saves fail
+                process.send_signal(signal.SIGINT)
+                assert process.wait(timeout=30) != 0
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+        text = (folder / "output.txt").read_text()
+        assert rank == 0 or "rank 1 could not write its part" in text, text
+        after = {path.name: path.read_bytes() for path in home.glob("[!.]*")}
+        assert after == before, f"the checkpoint changed: {sorted(after)}, not {sorted(before)}"
+        step = json.loads(before["state.json"])["step"] + 2
+        output = run(folder, "mpich", 3, PROGRAM, "train", "--resume", f"run{rank}", "--stop-at", step)
+        assert f"stopped after step {step} of" in output, output
+
+
+def killed_at_random(folder: Path) -> None:
+    """CHAINRULE_TEST_FULL: ranks killed at random moments, and resumed in other numbers: the undisturbed run's bits."""
+    if not os.environ.get("CHAINRULE_TEST_FULL"):
+        print("skipped killed_at_random: CHAINRULE_TEST_FULL is not set")
+        return
+    seed = int(os.environ.get("CHAINRULE_TEST_SEED", time.time_ns() % 10**6))
+    print(f"report killed_at_random: CHAINRULE_TEST_SEED={seed}")
+    random = Random(seed)
+    options = [*OPTIONS, "--steps", "3000", "--dropout", "0.1", "--threads", "1", "--microbatches", "4"]
+    run(folder, None, 1, PROGRAM, "train", *options, "--out", "whole")
+    start: list[object] = [PROGRAM, "train", *options, "--save-every", "7", "--out", "run"]
+    kills = 0
+    while kills < 30:
+        resumed = (folder / "run" / "checkpoint" / "state.json").exists()
+        command = [PROGRAM, "train", "--resume", "run"] if resumed else [*start, "--overwrite"]
+        ranks, engine = random.choice((2, 3, 4)), random.choice(tuple(ENGINES))
+        more = random.choice(([], ["--shard-optimizer"]))
+        script = 'echo $$ > pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}; exec "$@"'
+        for old in folder.glob("pid.*"):
+            old.unlink()
+        words = launch(engine, ranks, "sh", "-c", script, "sh", *command, *more)
+        with open(folder / "output.txt", "w") as output:
+            process = subprocess.Popen(
+                words, cwd=folder, env=environment(engine), stdout=output, stderr=output, start_new_session=True
+            )
+            try:
+                victim = folder / f"pid.{random.randrange(ranks)}"
+                limit = time.monotonic() + 60
+                while not (victim.exists() and victim.read_text().strip()):
+                    assert process.poll() is None and time.monotonic() < limit, (folder / "output.txt").read_text()
+                    time.sleep(0.01)
+                time.sleep(random.uniform(0, 2.5))
+                if process.poll() is None:
+                    try:
+                        os.kill(int(victim.read_text()), signal.SIGKILL)
+                        kills += 1
+                    except ProcessLookupError:
+                        pass
+                process.wait(timeout=40)
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode == 0:
+            break
+    steps = json.loads((folder / "run" / "checkpoint" / "state.json").read_text())["step"]
+    print(f"report killed_at_random: {kills} kills, step {steps} of 3000 reached by then")
+    run(folder, "mpich", 2, PROGRAM, "train", "--resume", "run")
+    assert bits(folder / "run") == bits(folder / "whole"), f"other bits after {kills} kills, seed {seed}"
 
 
 def shards(folder: Path) -> None:
@@ -290,7 +556,11 @@ def interrupted(folder: Path) -> None:
 TESTS: tuple[Callable[[Path], None], ...] = (
     unit_tests,
     program,
+    gpus,
+    gpus_fail,
+    gpus_option,
     variants,
+    accumulated,
     sharded,
     resume,
     engines,
@@ -298,6 +568,8 @@ TESTS: tuple[Callable[[Path], None], ...] = (
     python_package,
     shards,
     killed,
+    killed_at_random,
+    disk_full,
     interrupted,
 )
 

@@ -1,9 +1,25 @@
 /* test_dist.c - many processes.  By itself: the tree, and a world of 1.  tests/check_mpi.py starts it under mpirun, and
  * compares the lines that begin with "bits". */
+#define CR_TEST_EVERY_DEVICE
 #include "test.h"
 
 #include "dist/tree.h"
 #include "folder.h"
+
+static uint64_t hashed(uint64_t h, const void *data, size_t n) {
+    const unsigned char *p = data;
+    for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3u;
+    return h;
+}
+
+static uint64_t hash_of(uint64_t h, const cr_tensor *x) {
+    const size_t n = (size_t)cr_numel(x) * cr_dtype_size(cr_dtype_of(x));
+    void *copy = malloc(n + 1);
+    OK(cr_read(x, cr_dtype_of(x), copy, n));
+    h = hashed(h, copy, n);
+    free(copy);
+    return h;
+}
 
 static cr_world *world;
 
@@ -156,13 +172,11 @@ TEST(bad_collectives) {
 /* ---- training: a small GPT with dropout; the bits of its weights, losses and norms */
 enum { STEPS = 3, CONTEXT = 8 };
 
-static uint64_t hashed(uint64_t h, const void *data, size_t n) {
-    const unsigned char *p = data;
-    for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3u;
-    return h;
-}
 
 typedef struct objects { cr_tokens *tokens; cr_generator *g; cr_gpt *model; cr_loader *loader; cr_optim *opt; } objects;
+
+static const cr_device *trained_on;                 /* NULL: cpu */
+static const cr_device *device(void) { return trained_on ? trained_on : cr_cpu(); }
 
 /* muon: for the matrices of the blocks, AdamW for the rest */
 static bool make_optimizer(objects *o, bool muon) {
@@ -193,11 +207,11 @@ static bool make(objects *o, bool muon) {
     lo.batch = 2;
     lo.context = CONTEXT;
     lo.seed = 3;
-    lo.device = cr_cpu();
+    lo.device = device();
     /* rank 0's weights win, so the others start from other ones */
     o->g = cr_generator_new(world ? (uint64_t)(5 + cr_world_rank(world)) : 5);
     o->tokens = cr_tokens_new(ids, 1000, 16);
-    o->model = cr_gpt_new(&c, CR_F32, cr_cpu(), o->g);
+    o->model = cr_gpt_new(&c, CR_F32, device(), o->g);
     o->loader = cr_loader_new(o->tokens, &lo);
     cr_generator_set(o->g, 11, 0);
     return o->model && o->loader && make_optimizer(o, muon);
@@ -233,11 +247,15 @@ static void check_moments(const cr_parallel_stats *s, int64_t bytes, bool shard,
     cr_scope_end();
 }
 
+static bool by_engine;                              /* sums in its own order */
+static double last_loss;
+
 static uint64_t train(int64_t M, int64_t bucket, bool late, bool shard, bool muon) {
     objects o = {0};
     uint64_t h = 0xcbf29ce484222325u, seed = 0, counter = 0;
     if (!make(&o, muon)) { CHECK(false, "%s", cr_error()); drop(&o); return 0; }
-    const cr_parallel_options po = {.microbatches = M, .bucket_bytes = bucket, .late = late, .shard = shard};
+    const cr_parallel_options po = {
+        .microbatches = M, .bucket_bytes = bucket, .late = late, .shard = shard, .engine = by_engine};
     cr_parallel *p = cr_parallel_new(world, o.opt, &po);
     CHECK(p, "%s", cr_error());
     for (int step = 0; step < STEPS && p; step++) {
@@ -257,7 +275,9 @@ static uint64_t train(int64_t M, int64_t bucket, bool late, bool shard, bool muo
         CHECK(mine == M * (r + 1) / n - M * r / n, "rank %d has %d microbatches", (int)r, (int)mine);
         const cr_parallel_stats s = cr_parallel_look(p);
         const int64_t bytes = 4 * cr_params_numel(cr_gpt_params(o.model));
-        if (!bucket) check_bytes(&s, M, bytes, shard, muon);
+        if (by_engine) CHECK(shard || !s.sent, "the engine was not asked: %lld bytes", (long long)s.sent);
+        else if (!bucket) check_bytes(&s, M, bytes, shard, muon);
+        last_loss = loss;
         check_moments(&s, bytes, shard, muon);
     }
     CHECK(cr_loader_cursor(o.loader) == STEPS * M, "the loader is at %d", (int)cr_loader_cursor(o.loader));
@@ -265,7 +285,7 @@ static uint64_t train(int64_t M, int64_t bucket, bool late, bool shard, bool muo
     CHECK(seed == 11 && counter == 0, "the generator is at %d, %d", (int)seed, (int)counter);
     const cr_params *all = cr_gpt_params(o.model);
     for (int64_t i = 0; i < cr_params_count(all); i++)
-        h = hashed(h, cr_data(cr_params_at(all, i)), (size_t)cr_numel(cr_params_at(all, i)) * 4);
+        h = hash_of(h, cr_params_at(all, i));
     cr_parallel_free(p);
     drop(&o);
     return h;
@@ -290,6 +310,120 @@ TEST(bits_do_not_depend_on_ranks) {
     const uint64_t whole = train(4, 0, false, false, true), shards = train(4, 3000, false, true, true);
     CHECK(whole == shards, "Muon: %016llx sharded, not %016llx", (unsigned long long)shards, (unsigned long long)whole);
     printf("bits muon %016llx\n", (unsigned long long)whole);
+}
+
+/* Sums of two are those of the tree; of more they are near. */
+static void engine_adds(const char *where) {
+    const int64_t n = cr_world_size(world);
+    uint64_t fixed[2] = {0}, own[2] = {0};
+    double loss = 0;
+    for (int k = 0; k < (trained_on ? 1 : 2); k++) {    /* kernels of simulated GPUs are slow */
+        const int64_t M = k ? 2 * n + 1 : n;
+        fixed[k] = train(M, 3000, false, false, false);
+        loss = last_loss;
+        by_engine = true;
+        own[k] = train(M, 3000, k == 1, k == 1, false);
+        by_engine = false;
+        CHECK(fabs(last_loss - loss) < 1e-4, "%s, M %d: a loss of %.9g, not %.9g", where, (int)M, last_loss, loss);
+    }
+    if (n < 3) CHECK(own[0] == fixed[0], "%s: %016llx, not %016llx", where, (unsigned long long)own[0],
+                     (unsigned long long)fixed[0]);
+    cr_scope_begin();
+    cr_tensor *mine = cr_from(own, CR_LIST(2), CR_I64, cr_cpu()), *all = cr_zeros(CR_LIST(2 * n), CR_I64, cr_cpu());
+    OK(cr_all_gather(world, mine, all));
+    for (int i = 0; i < 2 * n; i++)
+        CHECK(((uint64_t *)cr_data(all))[i] == own[i % 2], "%s: rank %d has other weights", where, i / 2);
+    cr_scope_end();
+}
+
+TEST(engine_adds) {
+    REQUIRE(open_world(), "%s", cr_error());
+    engine_adds("cpu");
+}
+
+/* ---- the same on GPUs: simulated ones, and a simulated NCCL where there is more than one rank */
+static const cr_device *own_gpu(void) {
+    char name[32];
+    snprintf(name, sizeof name, "cuda:%d", cr_world_local(world));
+    const cr_device *gpu = cr_device_find(name);
+    cr_error_clear();
+    return gpu;
+}
+
+TEST(gpus_collect_the_bits_of_the_cpu) {
+    REQUIRE(open_world(), "%s", cr_error());
+    const cr_device *gpu = own_gpu();
+    if (!gpu) SKIP("no GPU behind CUDA");
+    const int r = cr_world_rank(world), n = cr_world_size(world);
+    for (int k = 0; k < 6; k++) {
+        const int64_t size = (int64_t[]){1, 3, 1013, 65536, (1 << 22) / n + 1, 7}[k] * n;    /* one beyond a piece */
+        const cr_dtype dt = k % 2 ? CR_F64 : CR_F32;
+        cr_scope_begin();
+        cr_generator *g = cr_generator_new((uint64_t)(100 * k + r));
+        cr_tensor *x[2], *out[2], *all[2], *part[2];
+        x[0] = cr_mul_scalar(cr_randn(CR_LIST(size), dt, cr_cpu(), g), pow(10, r));
+        for (int d = 0; d < 2; d++) {               /* cpu, then the GPU */
+            const cr_device *dev = d ? gpu : cr_cpu();
+            if (d) x[1] = cr_to(cr_clone(x[0]), dt, gpu);
+            out[d] = cr_zeros(CR_LIST(size / n), dt, dev);
+            all[d] = cr_zeros(CR_LIST(size), dt, dev);
+            part[d] = cr_clone(cr_slice(x[d], 0, 0, size / n, 1));
+        }
+        for (int d = 0; d < 2; d++) {
+            OK(cr_reduce_scatter(world, x[d], out[d]));
+            OK(cr_all_gather(world, part[d], all[d]));
+            OK(cr_broadcast_from(world, part[d], n - 1));
+        }
+        cr_work *both[2] = {cr_all_reduce_start(world, x[0]), NULL};    /* under way together */
+        both[1] = cr_all_reduce_start(world, x[1]);
+        OK(cr_work_wait(both[1]));
+        OK(cr_work_wait(both[0]));
+        const struct { const char *name; cr_tensor **of; } results[] = {
+            {"all_reduce", x}, {"reduce_scatter", out}, {"all_gather", all}, {"broadcast", part}};
+        for (int i = 0; i < 4; i++) {
+            const uint64_t cpu = hash_of(1, results[i].of[0]), other = hash_of(1, results[i].of[1]);
+            CHECK(cpu == other, "%s of %d x %s: %016llx on %s, %016llx on cpu", results[i].name, (int)size,
+                  cr_dtype_name(dt), (unsigned long long)other, cr_device_name(gpu), (unsigned long long)cpu);
+        }
+        cr_generator_free(g);
+        cr_scope_end();
+        test_ran_on(gpu);
+    }
+}
+
+TEST(gpus_train_with_the_bits_of_one) {
+    REQUIRE(open_world(), "%s", cr_error());
+    trained_on = own_gpu();
+    if (!trained_on) SKIP("no GPU behind CUDA");
+    uint64_t first = 0;
+    for (int k = 0; k < 3; k++) {
+        const uint64_t h = train(4, (int64_t[]){0, 3000, 12345}[k], k == 2, false, false);
+        if (!k) first = h;
+        CHECK(h == first, "case %d: %016llx, not %016llx", k, (unsigned long long)h, (unsigned long long)first);
+        test_ran_on(trained_on);
+    }
+    printf("bits gpu %016llx\n", (unsigned long long)first);
+    engine_adds("GPU");
+    trained_on = NULL;
+}
+
+TEST(bad_gpus) {
+    REQUIRE(open_world(), "%s", cr_error());
+    objects o = {0};
+    trained_on = own_gpu();
+    if (!trained_on) SKIP("no GPU behind CUDA");
+    REQUIRE(make(&o, false), "%s", cr_error());
+    FAILS(CR_BAD_VALUE, "[parallel_new] option shard needs parameters on cpu, not on cuda:",
+          cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .shard = true}));
+    drop(&o);
+    trained_on = NULL;
+    if (cr_world_size(world) == 1 || !cr_device_at(3)) return;
+    char other[32];
+    snprintf(other, sizeof other, "cuda:%d", cr_world_local(world) ? 0 : 1);
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(3), CR_F32, cr_device_find(other));
+    FAILS(CR_BAD_VALUE, "works together with others on cuda:", cr_all_reduce(world, x));
+    cr_scope_end();
 }
 
 /* ---- a model of 64 weights of two blocks each: bytes of an exchange and of memory, to the byte */
@@ -581,7 +715,7 @@ TEST(bad_parallel) {
     OK(cr_params_add(params, "w", w));
     const cr_optim_options oo = cr_optim_defaults(CR_SGD);
     cr_optim *opt = cr_optim_new(params, &oo);
-    FAILS(CR_BAD_TYPE, "[parallel_new] 'w' is float64 on cpu: contiguous float32 on cpu is supported",
+    FAILS(CR_BAD_TYPE, "[parallel_new] 'w' is float64 on cpu: contiguous float32 on cpu or cuda is supported",
           cr_parallel_new(world, opt, &(cr_parallel_options){.microbatches = 8}));
     cr_optim_free(opt);
     cr_params_free(params);

@@ -38,7 +38,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "nn": (*GROUND, "io"),
     "text": (*GROUND, "io"),
     "optim": (*GROUND, "io", "nn"),
-    "dist": (*GROUND, "core/config.h", "core/library.h", "io", "nn", "optim"),  # opens MPI at run time
+    "dist": (*GROUND, "core/config.h", "core/library.h", "core/tensor.h", "dev/dev.h", "io", "nn", "optim"),
     "models": (*GROUND, "io"),
     "cli": (*GROUND, "io/json.h", "io/utf8.h"),  # reads its own logs
 }

@@ -22,6 +22,7 @@ void        cr_world_abort(cr_world *w, int code);
                                only closes */
 int         cr_world_rank(const cr_world *w);   /* -1: failure */
 int         cr_world_size(const cr_world *w);
+int         cr_world_local(const cr_world *w);  /* rank among the processes of this host */
 const char *cr_world_host(const cr_world *w);   /* name of this machine; borrowed */
 const char *cr_world_engine(const cr_world *w);
                             /* "MPI 5.0 standard ABI, MPICH 5.0.2"; "none": alone; borrowed */
@@ -50,6 +51,8 @@ typedef struct cr_parallel_options {
     int64_t microbatches;   /* M of a step, at least one for each rank */
     int64_t bucket_bytes;   /* gradients are exchanged in pieces of this size; 0: 25 MiB */
     bool    late;           /* exchange after the backward pass, not while it runs */
+    bool    engine;         /* sums by MPI's or NCCL's all-reduce, whose bits depend on the number
+                               of ranks; its bytes are not counted */
     bool    shard;          /* each rank has a part of the moments and updates a part of the weights
                                (ZeRO stage 1); the same bits */
 } cr_parallel_options;

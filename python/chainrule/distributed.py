@@ -1,7 +1,10 @@
-"""Collectives of many processes, which mpirun or srun started: ``mpirun -n 4 python train.py``.  Names and
+"""Collectives of many processes, which mpirun, srun or torchrun started: ``mpirun -n 4 python train.py``.  Names and
 arguments are those of ``torch.distributed``.  Without a launcher the world has one process, and needs no MPI.
 
-A sum is added over a binary tree of the processes, in one order for every MPI: the same bits on each process and in
+MPI carries tensors of the cpu.  NCCL carries tensors of GPUs where the backend is "nccl" or torchrun started the
+processes; torchrun needs a GPU for each.
+
+A sum is added over a binary tree of the processes, in one order for every engine: the same bits on each process and in
 each run.  ``nn.parallel.DistributedDataParallel`` and ``optim.ZeroRedundancyOptimizer`` train with it."""
 
 from __future__ import annotations
@@ -124,24 +127,25 @@ def init_process_group(
     pg_options: object = None,
     device_id: object = None,
 ) -> None:
-    """Opens the world of the processes that the launcher started.  MPI carries the bytes whatever ``backend`` says;
-    init_method, timeout and store have no effect.
+    """Opens the world of the processes that the launcher started.  ``backend`` "nccl": tensors on CUDA go from GPU to
+    GPU, by NCCL; else MPI carries them through memory of the cpu.  init_method, timeout and store have no effect.
 
-    RuntimeError: no MPI library is found, or the world has another size than world_size or WORLD_SIZE says.
+    RuntimeError: no MPI library or no NCCL is found, or the world has another size than world_size or WORLD_SIZE says.
     ValueError: there is a group."""
     if _backend:
         raise ValueError("trying to initialize the default process group twice!")
     _core._world_open()
-    here, size, _, _ = _world()
+    here, size, _, engine = _world()
     expected = world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", size))
     if expected != size:
         raise RuntimeError(
             f"init_process_group: a world of {expected} processes was asked for, but the launcher started {size}: start"
-            f" the script with mpirun -n {expected} (torchrun starts no MPI)"
+            f" the script with mpirun -n {expected}, or with torchrun, which also sets RANK and MASTER_ADDR"
         )
     if rank >= 0 and rank != here:
         raise RuntimeError(f"init_process_group: rank {rank} was asked for, but the launcher made this rank {here}")
-    _backend.append((backend or ("gloo" if size == 1 else "mpi")).split(":")[-1].split(",")[0])
+    usual = "gloo" if size == 1 else "nccl" if engine.startswith("NCCL") else "mpi"
+    _backend.append((backend or usual).split(":")[-1].split(",")[0])
     if size > 1 and not _failed:
         _end_with_all()
 
@@ -237,23 +241,35 @@ def barrier(group: object = None, async_op: bool = False, device_ids: object = N
 # ---- tensors ----
 
 
+def _carrier(tensor: Tensor) -> Any:
+    """The device from which the engine sends the tensor: its own, or the cpu."""
+    direct = tensor.device.type == "cuda" and (_backend[0] == "nccl" or _world()[3].startswith("NCCL"))
+    return tensor.device if direct else "cpu"
+
+
 def _flat(tensor: Tensor, dtype: _core.dtype | None = None) -> Tensor:
-    """A tensor that the engine can send: contiguous memory of the cpu; the tensor's own memory where it is that."""
+    """A tensor that the engine can send: contiguous; the tensor's own memory where it is that."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"Invalid function argument. Expected a Tensor, got {type(tensor).__name__}")
-    return tensor.detach().to(device="cpu", dtype=dtype or tensor.dtype).contiguous()
+    _size()
+    return tensor.detach().to(device=_carrier(tensor), dtype=dtype or tensor.dtype).contiguous()
+
+
+def _same_memory(a: Tensor, b: Tensor) -> bool:
+    """Do both begin at one address of the cpu?  Addresses on GPUs are unknown here: False, which costs a copy."""
+    return a.device.type == b.device.type == "cpu" and a.data_ptr() == b.data_ptr()
 
 
 def _put(tensor: Tensor, value: Tensor) -> None:
     """Writes the value, which may be the tensor's own memory."""
-    if value.data_ptr() != tensor.data_ptr() or value.device != tensor.device:
+    if not _same_memory(value, tensor):
         tensor.copy_(value.reshape(tensor.shape))
 
 
 def _gathered(tensor: Tensor) -> Tensor:
     """(processes, *shape)"""
     mine = _flat(tensor)
-    out = _core.empty(_size(), *mine.shape, dtype=mine.dtype, device="cpu")
+    out = _core.empty(_size(), *mine.shape, dtype=mine.dtype, device=mine.device)
     _core._world_all_gather(mine, out)
     return out
 
@@ -402,7 +418,9 @@ def scatter(
     if rank == src and len(scatter_list or []) != size:
         raise ValueError(f"scatter: scatter_list has {len(scatter_list or [])} tensors for {size} processes")
     all_ = _core.cat([_flat(t).reshape(-1) for t in scatter_list or []]) if rank == src else None
-    whole = _core.empty(size * tensor.numel(), dtype=tensor.dtype, device="cpu") if all_ is None else all_
+    whole = all_
+    if whole is None:
+        whole = _core.empty(size * tensor.numel(), dtype=tensor.dtype, device=_carrier(tensor))
     _core._world_broadcast(whole, src)
     tensor.copy_(whole.reshape(size, *tensor.shape)[rank])
     return Work() if async_op else None

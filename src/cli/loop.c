@@ -16,7 +16,7 @@ int run_settle(run *r) {
     if (s->resume && run_first(r) && cr_os_is_directory(s->resume) && !run_lock(r)) return code;
     if (s->resume && !run_restore_settings(r, &code)) return code;
     if (s->threads && cr_set_num_threads((int)s->threads)) return cli_fail_library();
-    r->dev = device_named(s->device);
+    r->dev = run_device(r);
     if (!r->dev) return cli_fail_library();
     r->low = low_named(s->dtype);
     if (isnan(s->min_lr)) s->min_lr = s->lr / 10;

@@ -23,6 +23,16 @@ bool run_world(run *r) {
     return run_first(r) || nowhere(&out, "w");
 }
 
+const cr_device *run_device(const run *r) {
+    char name[32];
+    const char *asked = r->s->device;
+    const cr_device *dev = device_named(asked);
+    if (!dev || run_alone(r) || strncmp(cr_device_name(dev), "cuda:", 5) != 0) return dev;
+    if (asked && strchr(asked, ':')) return dev;    /* this very one */
+    snprintf(name, sizeof name, "cuda:%d", cr_world_local(r->world));
+    return cr_device_find(name);
+}
+
 /* A wrong option that all ranks see alike is rank 0's to report. */
 static int refuse(run *r, const char *why, int ranks) {
     r->together = true;
@@ -38,6 +48,8 @@ int run_share(run *r) {
     if (!s->microbatches && s->shard)
         return refuse(r, "--shard-optimizer needs --microbatches: the %d processes of a step share the moments",
                       ranks);
+    if (!s->microbatches && strcmp(s->exchange, "fixed") != 0)
+        return refuse(r, "--exchange needs --microbatches: the %d processes of a step add their gradients", ranks);
     if (!s->microbatches) return CLI_OK;
     if (s->microbatches < ranks)
         return refuse(r, "a step has fewer --microbatches than there are processes, %d: give at least %d", ranks);
@@ -103,7 +115,7 @@ bool run_agreed(run *r) {
 bool run_parallel(run *r) {
     if (!r->s->microbatches) return true;
     r->parallel = cr_parallel_new(r->world, r->optim, &(cr_parallel_options){
-        .microbatches = r->s->microbatches, .shard = r->s->shard});
+        .microbatches = r->s->microbatches, .shard = r->s->shard, .engine = !strcmp(r->s->exchange, "engine")});
     return r->parallel || (cli_fail_library(), false);
 }
 

@@ -16,9 +16,9 @@ typedef struct settings {
     int64_t lora;
     double alpha, lora_dropout;
     bool truncate;
-    const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype, *profile;
+    const char *tokens, *tokenizer, *optimizer, *out, *resume, *device, *dtype, *profile, *exchange;
     int64_t layers, heads, width, context, batch, accumulate, microbatches, steps, warmup, seed, threads, eval_every,
-        save_every, stop_at, sample, keep;
+        save_every, stop_at, sample, keep, gpus;
     double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
     bool overwrite, fuse_step, compile, best, shard;
 } settings;
@@ -81,6 +81,8 @@ cr_status run_update(run *r, double lr, double *loss, double *norm);
 bool run_first(const run *r);                       /* does this process print and write? */
 bool run_world(run *r);                             /* opens the world, before anything is written; false: message
                                                      * printed */
+const cr_device *run_device(const run *r);          /* --device; of many processes, each has a GPU of its own; NULL:
+                                                     * library message pending */
 bool run_agreed(run *r);                            /* the same options and text everywhere; false: message printed */
 bool run_parallel(run *r);                          /* after the optimizer; false: message printed */
 bool run_silent(run *r);                            /* a log that goes nowhere; false: message printed */
@@ -92,8 +94,12 @@ bool run_interrupted(run *r);                       /* by Ctrl-C on any rank, th
 cr_status run_microbatches(run *r, double *loss, double *norm);            /* one step */
 void run_leave(run *r, int code);                   /* closes the world, or ends the others after a failure */
 
+/* gpus.c: starts s->gpus processes, and is true in each of them; false in this one, after all have ended, with the exit
+ * code */
+bool run_gpus(const command *c, settings *s, int *code);
+
 /* settings.c: the options of chainrule train */
-enum { SETTINGS_OPTIONS = 37 };
+enum { SETTINGS_OPTIONS = 39 };
 settings settings_default(void);
 /* how many; optimizers: the words of --optimizer */
 int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);

@@ -27,6 +27,7 @@ settings settings_default(void) {
         .width = 128,
         .context = 64,
         .dtype = "f32",
+        .exchange = "fixed",
         .batch = 12,
         .accumulate = 1,
         .steps = 2000,
@@ -108,6 +109,16 @@ int settings_options(settings *s, const char *optimizers, option out[SETTINGS_OP
          .help = "batches of a step, shared out to the processes of mpirun; any number of them gives the same bits",
          .max = 1 << 20,
          .kept = KEPT},
+        {.name = "exchange",
+         .text = &s->exchange,
+         .words = "fixed|engine",
+         .help = "who adds the gradients: we, in one order; or MPI or NCCL, whose bits depend on how many processes "
+                 "there are",
+         .kept = KEPT},
+        {.name = "gpus",
+         .integer = &s->gpus,
+         .help = "train on N GPUs of this machine, a process each; needs --microbatches",
+         .max = 64},
         {.name = "shard-optimizer",
          .flag = &s->shard,
          .help = "with --microbatches: each process keeps a part of the optimizer's moments"},
@@ -201,6 +212,12 @@ int settings_check(const command *c, settings *s) {
                 s->out);
     }
     if (s->data.n && s->tokens) return usage_error(c, "--data and --tokens cannot be given together");
+    if (s->gpus && s->device && *s->device && strcmp(s->device, "cuda") != 0 && strcmp(s->device, "gpu") != 0)
+        return usage_error(c, "--gpus %lld gives each process a GPU of its own: --device cannot be %s",
+                           (long long)s->gpus, s->device);
+    if (s->gpus && !s->resume && s->microbatches < s->gpus)
+        return usage_error(c, "--gpus %lld needs --microbatches of at least %lld: each GPU computes some of a step",
+                           (long long)s->gpus, (long long)s->gpus);
     return CLI_OK;
 }
 

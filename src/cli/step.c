@@ -1,5 +1,8 @@
 /* step.c - one update of a run: the losses of its batches, their gradients, the optimizer.
  *
+ * Gradients of the batches of --accumulate are added over a binary tree, as those of --microbatches are: siblings
+ * first, level by level (dist/tree.h).
+ *
  * The first step of a process runs as it is, because it makes the optimizer's moments.  The second is recorded, and
  * later ones replay it, with the same bits. */
 #include "run.h"
@@ -41,6 +44,62 @@ static cr_status add_gradients(run *r, int64_t i, cr_tensor **each) {
     return status;
 }
 
+/* ---- partial sums that wait for a sibling */
+enum { DEPTH = 64 };
+typedef struct partial { const cr_tensor **grad; } partial;        /* of each parameter, retained; NULL: none */
+typedef struct partials { partial at[DEPTH]; int n; } partials;
+
+static void drop_last(const run *r, partials *p) {
+    const partial *last = &p->at[--p->n];
+    for (int64_t k = 0; k < cr_params_count(r->trained); k++) cr_drop(last->grad[k]);
+    free(last->grad);
+}
+
+/* Parameters give their gradients away: the next batch begins a partial sum of its own. */
+static cr_status set_aside(run *r, partials *p) {
+    const int64_t n = cr_params_count(r->trained);
+    partial *next = &p->at[p->n];
+    *next = (partial){calloc((size_t)n + 1, sizeof *next->grad)};
+    if (!next->grad) return cr_fail(CR_NO_MEMORY, r->command->name, "out of memory");
+    p->n++;
+    cr_status status = CR_OK;
+    for (int64_t k = 0; k < n && status == CR_OK; k++) {
+        cr_tensor *t = cr_params_at(r->trained, k), *grad = cr_grad(t);
+        if (cr_is_none(grad)) continue;
+        next->grad[k] = cr_retain(grad);
+        status = cr_set_grad(t, CR_NONE);
+    }
+    return status;
+}
+
+/* Adds the last partial sum to the gradients, in place. */
+static cr_status add_last(run *r, partials *p) {
+    const bool recording = cr_set_grad_enabled(false);
+    cr_status status = CR_OK;
+    for (int64_t k = 0; k < cr_params_count(r->trained) && status == CR_OK; k++) {
+        const cr_tensor *before = p->at[p->n - 1].grad[k];
+        cr_tensor *t = cr_params_at(r->trained, k), *grad = cr_grad(t);
+        if (!before) continue;
+        if (cr_is_none(grad)) status = cr_set_grad(t, before);
+        else if (!cr_add_(grad, before)) status = cr_error_status();
+    }
+    cr_set_grad_enabled(recording);
+    drop_last(r, p);
+    return status;
+}
+
+/* Behind batch i, an odd one has been added to its sibling by the backward pass: sums of one level are joined. */
+static cr_status join(run *r, partials *p, int64_t i) {
+    const bool last = i == r->s->accumulate - 1;
+    int level = 0;
+    cr_status status = CR_OK;
+    while ((i >> level) & 1) {
+        if (level++ && status == CR_OK) status = add_last(r, p);
+    }
+    while (last && p->n && status == CR_OK) status = add_last(r, p);
+    return last || !level || status != CR_OK ? status : set_aside(r, p);
+}
+
 /* The update of f16; a step whose gradients overflowed is left out, and the next scale is smaller. */
 static cr_status update_scaled(run *r) {
     cr_status status = cr_scaler_step(r->scaler, r->optim, r->s->clip > 0 ? r->s->clip : INFINITY, &r->norm, NULL);
@@ -57,8 +116,13 @@ static cr_status update(run *r) {
 static cr_status run_step_now(run *r) {
     cr_tensor **each = calloc((size_t)r->s->accumulate, sizeof *each);
     cr_status status = each ? CR_OK : cr_fail(CR_NO_MEMORY, r->command->name, "out of memory");
+    partials waiting = {.n = 0};
     cr_scope_begin();
-    for (int64_t i = 0; i < r->s->accumulate && status == CR_OK; i++) status = add_gradients(r, i, each);
+    for (int64_t i = 0; i < r->s->accumulate && status == CR_OK; i++) {
+        status = add_gradients(r, i, each);
+        if (status == CR_OK && r->s->accumulate > 2) status = join(r, &waiting, i);
+    }
+    while (waiting.n) drop_last(r, &waiting);
     if (status == CR_OK) status = update(r);
     cr_params_zero_grad(r->trained);
     cr_scope_end();

@@ -307,7 +307,7 @@ int cli_train(int argc, char **argv) {
     int code;
     if (options_parse(&c, argc, argv, &code)) {
         code = settings_check(&c, &s);
-        if (code == CLI_OK) code = train(&r);
+        if (code == CLI_OK && (!s.gpus || run_gpus(&c, &s, &code))) code = train(&r);
         run_leave(&r, code);
     }
     run_close(&r);

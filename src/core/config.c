@@ -29,6 +29,7 @@ static struct {
      .doc = "path of libnvrtc.so.13, or off: no GPU through CUDA, for nothing compiles its kernels"},
     {.name = "CHAINRULE_CUBLASLT",
      .doc = "path of libcublasLt.so.13, or off: products on CUDA run on a kernel of our own"},
+    {.name = "CHAINRULE_NCCL", .doc = "path of libnccl.so.2, or off: no work together of GPUs of several processes"},
     {.name = "CHAINRULE_CACHE",
      .doc = "folder for compiled CUDA kernels and loops of plans, or off; default: ~/.cache/chainrule"},
     {.name = "CHAINRULE_CC",

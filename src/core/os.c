@@ -28,6 +28,7 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -641,6 +642,29 @@ int cr_os_run(const char *const *argv) {
     return ended == id && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* ---- processes ---- */
+int64_t cr_os_fork(void) {
+    fflush(NULL);
+    const int64_t id = fork();
+    if (id < 0) (void)failed(errno);
+    if (!id) (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    return id;
+}
+
+int64_t cr_os_reap(int *code, double seconds) {
+    const double limit = cr_os_seconds() + seconds;
+    int how = 0;
+    int64_t id;
+    while ((id = waitpid(-1, &how, WNOHANG)) == 0 && cr_os_seconds() < limit) cr_os_sleep(0.02);
+    if (id <= 0) return 0;
+    *code = WIFSIGNALED(how) ? -WTERMSIG(how) : WEXITSTATUS(how);
+    return id;
+}
+
+void cr_os_end(int64_t id, bool at_once) { (void)kill((pid_t)id, at_once ? SIGKILL : SIGTERM); }
+
+void cr_os_set_variable(const char *name, const char *value) { (void)setenv(name, value, 1); }
+
 /* ---- sockets ---- */
 static int failed_socket(int fd) {
     (void)failed(errno);
@@ -662,19 +686,24 @@ static int tuned(int fd) {
     return fd;
 }
 
+static int listening(int family, const struct sockaddr *at, socklen_t n) {
+    const int off = 0, on = 1;
+    const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return failed_socket(fd);
+    if (family == AF_INET6) (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    return bind(fd, at, n) ? failed_socket(fd) : fd;
+}
+
 int cr_os_listen(int *port) {
-    const int off = 0;
-    struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
-    struct sockaddr_in old = {.sin_family = AF_INET};
+    const uint16_t wanted = htons((uint16_t)*port);
+    const struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT, .sin6_port = wanted};
+    const struct sockaddr_in old = {.sin_family = AF_INET, .sin_port = wanted};
     struct sockaddr_storage found;
     socklen_t n = sizeof found;
-    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0) (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at)) {    /* a system without IPv6 */
-        if (fd >= 0) close(fd);
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0 || bind(fd, (struct sockaddr *)&old, sizeof old)) return failed_socket(fd);
-    }
+    int fd = listening(AF_INET6, (const struct sockaddr *)&at, sizeof at);
+    if (fd < 0) fd = listening(AF_INET, (const struct sockaddr *)&old, sizeof old);    /* a system without IPv6 */
+    if (fd < 0) return -1;
     if (listen(fd, SOMAXCONN) || getsockname(fd, (struct sockaddr *)&found, &n)) return failed_socket(fd);
     const bool six = found.ss_family == AF_INET6;
     *port = ntohs(six ? ((struct sockaddr_in6 *)&found)->sin6_port : ((struct sockaddr_in *)&found)->sin_port);

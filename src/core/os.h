@@ -72,7 +72,7 @@ void    cr_os_timestamp(char out[32]);                                  /* "2026
 void    cr_os_sleep(double seconds);
 
 /* sockets: TCP for a few small messages; -1: cr_os_error() has the reason */
-int     cr_os_listen(int *port);                                        /* *port: chosen by the system */
+int     cr_os_listen(int *port);                                        /* *port 0: the system chooses one */
 int     cr_os_accept(int listener, double seconds);
 int     cr_os_connect(const char *host, int port, double seconds);
 /* Waits until some of n sockets can be read or are at their end, for so many seconds at most. */
@@ -124,5 +124,13 @@ bool  cr_os_forget_ctrl_c(void);                                        /* false
 /* Runs another program, searched in PATH, without input and output, and waits for its end: its exit
  * status; -1: it did not run, or a signal ended it. */
 int   cr_os_run(const char *const *argv);
+
+/* processes that this one starts, before it has threads */
+int64_t cr_os_fork(void);                                               /* 0: the child, which ends with this one; -1 */
+/* A child that has ended, within so many seconds: its id, and its exit code, or minus the signal that killed it; 0:
+ * none */
+int64_t cr_os_reap(int *code, double seconds);
+void  cr_os_end(int64_t id, bool at_once);                              /* SIGTERM, or SIGKILL */
+void  cr_os_set_variable(const char *name, const char *value);          /* of the environment */
 
 #endif

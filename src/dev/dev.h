@@ -5,6 +5,28 @@
 #include "../core/interrupt.h"
 #include "kernels.h"
 
+/* ---- a link: one GPU of each of several processes.  It moves bytes between their memories beside the kernels and
+ * copies of the device, after all earlier work on these bytes.  Each call posts its work, lets other threads use the
+ * device, and returns when the work is over; a rank that is lost (*lost) ends it.  One thread calls. */
+typedef struct cr_link cr_link;
+enum { CR_LINK_KEY = 128, CR_GPU_ID = 16 };
+typedef struct cr_range { int64_t at, bytes; } cr_range;            /* of a storage */
+typedef struct cr_linking {
+    /* "NCCL 2.23.4"; NULL and a message: no link can be made */
+    const char *(*name)(const cr_device *d);
+    cr_status (*gpu)(const cr_device *d, unsigned char id[CR_GPU_ID]);      /* one GPU has one in all processes */
+    cr_status (*key)(const cr_device *d, unsigned char key[CR_LINK_KEY]);   /* of a new link; from one rank to all */
+    /* limit: seconds for all ranks to come */
+    cr_link  *(*open)(const cr_device *d, const unsigned char *key, int rank, int size, const atomic_bool *lost,
+                      double limit);
+    void      (*close)(cr_link *l);                 /* waits for the others, unless a call has failed */
+    /* send[r] of `from` to rank r, receive[r] of `to` from rank r */
+    cr_status (*exchange)(cr_link *l, cr_storage *from, const cr_range *send, cr_storage *to, const cr_range *receive);
+    cr_status (*spread)(cr_link *l, cr_storage *x, const cr_range *of);         /* of[r] of rank r's x to all */
+    /* x = the sum over ranks, in the library's order; dt: f32, f64 */
+    cr_status (*sum)(cr_link *l, cr_storage *x, cr_range part, cr_dtype dt);
+} cr_linking;
+
 struct cr_device {
     const char *name;                               /* "cpu", "ref", "cuda:0" */
     const char *type; int index;                    /* "cuda", 0 */
@@ -19,6 +41,7 @@ struct cr_device {
     const char *(*info)(const cr_device *d);
     cr_memory (*memory)(const cr_device *d);
     void (*empty_cache)(const cr_device *d);
+    const cr_linking *linking;                      /* NULL: devices of this kind are not linked */
     bool host;                                      /* storage->data is an address that this process can read */
     bool software;                                  /* a GPU simulated by the processor: "auto" skips it */
 };

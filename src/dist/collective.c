@@ -7,28 +7,39 @@
 
 enum { PIECE = 1 << 24 };                           /* bytes */
 
-static cr_status check(const char *op, const cr_world *w, const cr_tensor *x, const char *what) {
+static bool on_host(const cr_tensor *x) { return x->dev->host; }
+
+static cr_status check(const char *op, cr_world *w, const cr_tensor *x, const char *what) {
     if (cr_world_lacks(op, w) || cr_lacks_tensor(op, what, x)) return cr_error_status();
     if (cr_is_none(x)) return cr_fail(CR_BAD_VALUE, op, "%s is CR_NONE, not a tensor", what);
-    if (!cr_data(x))
-        return cr_fail(CR_BAD_VALUE, op, "%s is on %s: the engine %s sends memory of the cpu", what,
-                       cr_device_name(cr_device_of(x)), w->engine);
     if (!cr_is_contiguous(x)) return cr_fail(CR_BAD_VALUE, op, "%s is not contiguous", what);
-    return CR_OK;
+    return on_host(x) || w->size == 1 ? CR_OK : cr_link_start(w, op, cr_device_of(x), NULL);
 }
 
 static int64_t bytes_of(const cr_tensor *x) { return cr_numel(x) * (int64_t)cr_dtype_size(cr_dtype_of(x)); }
 
-/* What was computed in memory, written as an in-place op: the version counter sees it. */
-static cr_status put(cr_tensor *x, const void *memory) {
-    return cr_write(x, cr_dtype_of(x), memory, (size_t)bytes_of(x));
+/* x = from, as an in-place op: the version counter sees it. */
+static cr_status put(cr_tensor *x, const cr_tensor *from) {
+    if (on_host(x)) return cr_write(x, cr_dtype_of(x), cr_data(from), (size_t)bytes_of(x));
+    cr_scope_begin();
+    const cr_tensor *same = cr_reshape(cr_detach(from), cr_ndim(x), cr_shape(x));
+    const cr_status status = same && cr_copy_(x, same) ? CR_OK : cr_error_status();
+    cr_scope_end();
+    return status;
 }
 
-static int barrier(cr_world *w, void *ctx) {
-    (void)ctx;
-    cr_mpi_handle request = 0;
-    return cr_mpi_wait(&w->mpi, w->mpi.Ibarrier(w->comm, &request), &request, 0);
+/* An exchange writes into memory: the version counter sees it as an in-place op on one element. */
+static cr_status touch(cr_tensor *x) {
+    unsigned char one[16];                          /* an element */
+    cr_scope_begin();
+    cr_tensor *flat = cr_reshape(x, CR_LIST(cr_numel(x))), *first = flat ? cr_slice(flat, 0, 0, 1, 1) : NULL;
+    cr_status status = first ? cr_read(first, cr_dtype_of(x), one, cr_dtype_size(cr_dtype_of(x))) : cr_error_status();
+    if (status == CR_OK) status = cr_write(first, cr_dtype_of(x), one, cr_dtype_size(cr_dtype_of(x)));
+    cr_scope_end();
+    return status;
 }
+
+static int barrier(cr_world *w, void *ctx) { return (void)ctx, cr_carry_meet(w); }
 
 cr_status cr_barrier(cr_world *w) {
     if (cr_world_lacks("barrier", w)) return cr_error_status();
@@ -36,18 +47,31 @@ cr_status cr_barrier(cr_world *w) {
 }
 
 /* ---- broadcast, gather */
-typedef struct move { char *data; const void *mine; int64_t bytes; int root; } move;
+typedef struct move { void *data; const void *mine; int64_t bytes; int root; } move;
 
 static int send_all(cr_world *w, void *ctx) {
     const move *m = ctx;
-    int code = 0;
-    for (int64_t at = 0; at < m->bytes && !code; at += PIECE) {
-        const int n = (int)(m->bytes - at < PIECE ? m->bytes - at : PIECE);
-        cr_mpi_handle request = 0;
-        code = w->mpi.Ibcast(m->data + at, n, w->mpi.byte, m->root, w->comm, &request);
-        code = cr_mpi_wait(&w->mpi, code, &request, n);
-    }
-    return code;
+    return cr_carry_broadcast(w, m->data, m->bytes, m->root);
+}
+
+/* Ranges of an array on a GPU, of each rank, to all. */
+typedef struct spreading { const cr_array *x; cr_range *of; } spreading;
+
+static int spread(cr_world *w, void *ctx) {
+    const spreading *s = ctx;
+    return cr_carry_spread(w, s->x, s->of);
+}
+
+/* root's x to all; root -1: of each rank a part of x, one after the other */
+static cr_status spread_on_gpu(cr_world *w, const char *op, cr_tensor *x, int root) {
+    cr_range *of = calloc((size_t)w->size, sizeof *of);
+    if (!of) return cr_fail(CR_NO_MEMORY, op, "no memory for %d ranks", w->size);
+    const int64_t n = bytes_of(x), each = n / w->size;
+    for (int r = 0; r < w->size; r++)
+        of[r] = root < 0 ? (cr_range){each * r, each} : (cr_range){0, r == root ? n : 0};
+    const cr_status status = cr_world_run(w, op, spread, &(spreading){&x->array, of});
+    free(of);
+    return status;
 }
 
 cr_status cr_broadcast_from(cr_world *w, cr_tensor *x, int root) {
@@ -57,32 +81,19 @@ cr_status cr_broadcast_from(cr_world *w, cr_tensor *x, int root) {
     if (root < 0 || root >= w->size)
         return cr_fail(CR_BAD_INDEX, op, "root %d is not a rank of 0 .. %d", root, w->size - 1);
     if (w->size == 1 || !bytes_of(x)) return CR_OK;
-    char *copy = malloc((size_t)bytes_of(x));
-    if (!copy) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)bytes_of(x));
-    memcpy(copy, cr_data(x), (size_t)bytes_of(x));
-    move m = {.data = copy, .bytes = bytes_of(x), .root = root};
-    status = cr_world_run(w, op, send_all, &m);
+    if (!on_host(x)) return touch(x) == CR_OK ? spread_on_gpu(w, op, x, root) : cr_error_status();
+    cr_scope_begin();
+    cr_tensor *copy = cr_clone(cr_detach(x));
+    move m = {.data = copy ? cr_data(copy) : NULL, .bytes = bytes_of(x), .root = root};
+    status = copy ? cr_world_run(w, op, send_all, &m) : cr_error_status();
     if (status == CR_OK && w->rank != root) status = put(x, copy);
-    free(copy);
+    cr_scope_end();
     return status;
 }
 
 static int gather_all(cr_world *w, void *ctx) {
     const move *m = ctx;
-    if (m->bytes <= PIECE) {
-        const int n = (int)m->bytes;
-        const cr_mpi_handle byte = w->mpi.byte;
-        cr_mpi_handle request = 0;
-        const int code = w->mpi.Iallgather(m->mine, n, byte, m->data, n, byte, w->comm, &request);
-        return cr_mpi_wait(&w->mpi, code, &request, n);
-    }
-    memcpy(m->data + m->bytes * w->rank, m->mine, (size_t)m->bytes);
-    int code = 0;
-    for (int r = 0; r < w->size && !code; r++) {
-        move one = {.data = m->data + m->bytes * r, .bytes = m->bytes, .root = r};
-        code = send_all(w, &one);
-    }
-    return code;
+    return cr_carry_gather(w, m->mine, m->bytes, m->data);
 }
 
 cr_status cr_world_gather(cr_world *w, const char *op, const void *mine, int64_t n, void *all) {
@@ -93,13 +104,16 @@ cr_status cr_world_gather(cr_world *w, const char *op, const void *mine, int64_t
 }
 
 /* out has `times` x the elements of x. */
-static cr_status check_pair(const char *op, const cr_world *w, const cr_tensor *x, const cr_tensor *out, bool gathers) {
+static cr_status check_pair(const char *op, cr_world *w, const cr_tensor *x, const cr_tensor *out, bool gathers) {
     cr_status status = check(op, w, x, "x");
     if (status == CR_OK) status = check(op, w, out, "out");
     if (status != CR_OK) return status;
     if (cr_dtype_of(x) != cr_dtype_of(out))
         return cr_fail(CR_BAD_TYPE, op, "x is %s, but out is %s", cr_dtype_name(cr_dtype_of(x)),
                        cr_dtype_name(cr_dtype_of(out)));
+    if (cr_device_of(x) != cr_device_of(out))
+        return cr_fail(CR_BAD_VALUE, op, "x is on %s, but out on %s", cr_device_name(cr_device_of(x)),
+                       cr_device_name(cr_device_of(out)));
     const int64_t one = cr_numel(gathers ? x : out), all = cr_numel(gathers ? out : x);
     if (one * w->size == all) return CR_OK;
     return cr_fail(CR_BAD_VALUE, op, "%s has %lld elements: %lld x %d ranks are expected", gathers ? "out" : "x",
@@ -110,11 +124,14 @@ cr_status cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out) {
     static const char op[] = "all_gather";
     cr_status status = check_pair(op, w, x, out, true);
     if (status != CR_OK || !bytes_of(out)) return status;
-    char *all = malloc((size_t)bytes_of(out));
-    if (!all) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)bytes_of(out));
-    status = cr_world_gather(w, op, cr_data(x), bytes_of(x), all);
+    cr_scope_begin();
+    cr_tensor *all = cr_empty(CR_LIST(cr_numel(out)), cr_dtype_of(x), cr_device_of(x)),
+              *mine = all ? cr_slice(all, 0, cr_numel(x) * w->rank, cr_numel(x) * (w->rank + 1), 1) : NULL;
+    if (!mine) status = cr_error_status();
+    else if (on_host(x)) status = cr_world_gather(w, op, cr_data(x), bytes_of(x), cr_data(all));
+    else if ((status = put(mine, x)) == CR_OK && w->size > 1) status = spread_on_gpu(w, op, all, -1);
     if (status == CR_OK) status = put(out, all);
-    free(all);
+    cr_scope_end();
     return status;
 }
 
@@ -126,15 +143,16 @@ static cr_status check_sum(const char *op, const cr_tensor *x) {
 
 struct cr_work {
     cr_world *w;
-    cr_tensor *x;                                   /* held; its memory belongs to the job */
+    cr_tensor *x, *send, *receive;                  /* x: held; its memory belongs to the job */
     cr_exchange e;                                  /* of the piece that is under way */
     int64_t *cut;
     cr_job job;
 };
 
 static void work_free(cr_work *k) {
-    if (k->x) cr_drop(k->x);
-    free(k->e.receive);
+    cr_drop(k->x);
+    cr_drop(k->send);
+    cr_drop(k->receive);
     free(k->cut);
     free(k);
 }
@@ -146,22 +164,27 @@ static int add_pieces(cr_world *w, void *ctx) {
     int code = 0;
     for (int64_t at = 0; at < bytes && !code; at += PIECE) {
         k->e.n = (bytes - at < PIECE ? bytes - at : PIECE) / width;
-        k->e.out = (char *)cr_data(k->x) + at;
-        k->e.value[0] = k->e.out;
+        k->e.out = k->e.value[0] = cr_part_of(&k->x->array, at / width, k->e.n);
         cr_exchange_even(k->e.n, w->size, k->cut);
         code = cr_exchange_run(w, &k->e);
     }
     return code;
 }
 
-/* The exchange writes into memory: the version counter sees it as an in-place op on one element. */
-static cr_status touch(cr_tensor *x) {
+/* Room of an exchange, which the caller drops. */
+static cr_status make_room(const cr_world *w, cr_exchange *e, cr_tensor **send, cr_tensor **receive) {
+    int64_t out, in;
+    cr_exchange_room(w, e, &out, &in);
     cr_scope_begin();
-    cr_tensor *flat = cr_reshape(x, CR_LIST(cr_numel(x))), *one = flat ? cr_slice(flat, 0, 0, 1, 1) : NULL;
-    const cr_status status = one ? cr_write(one, cr_dtype_of(x), cr_data(x), cr_dtype_size(cr_dtype_of(x)))
-                                 : cr_error_status();
+    cr_tensor *a = cr_empty(CR_LIST(out), e->dtype, e->out.dev),
+              *b = a ? cr_empty(CR_LIST(in), e->dtype, e->out.dev) : NULL;
+    *send = b ? cr_retain(a) : NULL;
+    *receive = b ? cr_retain(b) : NULL;
     cr_scope_end();
-    return status;
+    if (!b) return cr_error_status();
+    e->send = (*send)->array;
+    e->receive = (*receive)->array;
+    return CR_OK;
 }
 
 static cr_status start_work(cr_work *k, cr_tensor *x) {
@@ -173,13 +196,12 @@ static cr_status start_work(cr_work *k, cr_tensor *x) {
     if (status != CR_OK) return status;
     k->cut = malloc(((size_t)k->w->size + 1) * sizeof *k->cut);
     if (!k->cut) return cr_fail(CR_NO_MEMORY, op, "no memory for %d ranks", k->w->size);
-    int64_t send, receive;
-    k->e = (cr_exchange){.dtype = cr_dtype_of(x), .leaves = k->w->size, .nodes = 1, .gather = true, .cut = k->cut};
+    k->e = (cr_exchange){.dtype = cr_dtype_of(x), .leaves = k->w->size, .nodes = 1, .gather = true, .cut = k->cut,
+                         .out = x->array};
     k->e.n = (bytes < PIECE ? bytes : PIECE) / width;
     cr_exchange_even(k->e.n, k->w->size, k->cut);
-    cr_exchange_room(k->w, &k->e, &send, &receive);
-    k->e.receive = malloc((size_t)receive + 1);
-    if (!k->e.receive) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)receive);
+    status = make_room(k->w, &k->e, &k->send, &k->receive);
+    if (status != CR_OK) return status;
     k->job = (cr_job){.run = add_pieces, .ctx = k};
     cr_world_post(k->w, &k->job);
     return CR_OK;
@@ -208,18 +230,18 @@ cr_status cr_all_reduce(cr_world *w, cr_tensor *x) {
     return k ? cr_work_wait(k) : cr_error_status();
 }
 
-/* x: n elements on every rank; this rank's shard of the sum in data. */
-static cr_status add_shard(cr_world *w, const char *op, cr_dtype dt, const char *x, int64_t n, char *data) {
-    cr_exchange e = {.dtype = dt, .leaves = w->size, .n = n, .nodes = 1, .value = {x}, .out = data, .apart = true};
-    int64_t send, receive, *cut = malloc(((size_t)w->size + 1) * sizeof *cut);
+/* This rank's shard of the sum of x, in out. */
+static cr_status add_shard(cr_world *w, const char *op, const cr_tensor *x, cr_tensor *out) {
+    int64_t *cut = malloc(((size_t)w->size + 1) * sizeof *cut);
     if (!cut) return cr_fail(CR_NO_MEMORY, op, "no memory for %d ranks", w->size);
-    cr_exchange_even(n, w->size, cut);
-    e.cut = cut;
-    cr_exchange_room(w, &e, &send, &receive);
-    e.receive = malloc((size_t)receive + 1);
-    const cr_status status = e.receive ? cr_world_run(w, op, cr_exchange_run, &e)
-                                       : cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)receive);
-    free(e.receive);
+    cr_exchange e = {.dtype = cr_dtype_of(x), .leaves = w->size, .n = cr_numel(x), .nodes = 1, .value = {x->array},
+                     .out = out->array, .apart = true, .cut = cut};
+    cr_tensor *send = NULL, *receive = NULL;
+    cr_exchange_even(e.n, w->size, cut);
+    cr_status status = make_room(w, &e, &send, &receive);
+    if (status == CR_OK) status = cr_world_run(w, op, cr_exchange_run, &e);
+    cr_drop(send);
+    cr_drop(receive);
     free(cut);
     return status;
 }
@@ -229,13 +251,13 @@ cr_status cr_reduce_scatter(cr_world *w, const cr_tensor *x, cr_tensor *out) {
     cr_status status = check_pair(op, w, x, out, false);
     if (status == CR_OK) status = check_sum(op, x);
     if (status != CR_OK || !bytes_of(out)) return status;
-    if (w->size == 1) return put(out, cr_data(x));
+    if (w->size == 1) return put(out, x);
     if (bytes_of(x) > INT32_MAX)
         return cr_fail(CR_BAD_VALUE, op, "x has %lld bytes: at most 2147483647 in one call", (long long)bytes_of(x));
-    char *sum = malloc((size_t)bytes_of(out));
-    if (!sum) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld bytes", (long long)bytes_of(out));
-    status = add_shard(w, op, cr_dtype_of(x), cr_data(x), cr_numel(x), sum);
+    cr_scope_begin();
+    cr_tensor *sum = cr_empty(CR_LIST(cr_numel(out)), cr_dtype_of(x), cr_device_of(x));
+    status = sum ? add_shard(w, op, x, sum) : cr_error_status();
     if (status == CR_OK) status = put(out, sum);
-    free(sum);
+    cr_scope_end();
     return status;
 }

@@ -1,6 +1,9 @@
 /* exchange.c - one sum over all ranks in the tree's order: every shard's partial sums to the shard's
  * owner (all-to-all), our additions, the result to all (all-gather).  The engine moves bytes, and adds
- * nothing.  It runs on the world's thread. */
+ * nothing.  It runs on the world's thread.
+ *
+ * On a GPU, copies and additions are kernels, and messages have buffers of their own: the kernels of the backward pass
+ * write other parts of the gradients meanwhile, and wait for no message. */
 #include <string.h>
 
 #include "tree.h"
@@ -8,120 +11,159 @@
 
 static int64_t shard(const cr_exchange *e, int s) { return e->cut[s + 1] - e->cut[s]; }
 static int64_t mine(const cr_world *w, const cr_exchange *e) { return shard(e, w->rank); }
+static int64_t width_of(const cr_exchange *e) { return (int64_t)cr_dtype_size(e->dtype); }
 
 void cr_exchange_even(int64_t n, int size, int64_t *cut) {
     for (int s = 0; s <= size; s++) cut[s] = cr_tree_first(n, s, size);
 }
 
+/* A rank with one node sends from where it is.  On a GPU all shards are in the room for sending in the end. */
 void cr_exchange_room(const cr_world *w, const cr_exchange *e, int64_t *send, int64_t *receive) {
     cr_tree_node nodes[CR_TREE_DEPTH];
-    const int64_t width = (int64_t)cr_dtype_size(e->dtype);
     int64_t all = 0;
     for (int s = 0; s < w->size; s++) all += cr_tree_cover(e->leaves, s, w->size, nodes);
-    *send = e->nodes > 1 ? e->n * e->nodes * width : 0;
-    *receive = mine(w, e) * all * width;
+    *send = e->nodes > 1 || !e->out.dev->host ? e->n * e->nodes : 0;
+    *receive = mine(w, e) * all;
+}
+
+/* ---- elements, on the cpu or a GPU */
+static cr_status copy(const cr_array *to, const cr_array *from) {
+    if (!to->numel) return CR_OK;
+    if (to->dev->host) {
+        memcpy(cr_array_data(to), cr_array_data(from), (size_t)to->numel * cr_dtype_size(to->dtype));
+        return CR_OK;
+    }
+    const cr_walk walk = cr_walk_of_copy(to, from, NULL);
+    return to->dev->kernels->elementwise(&(cr_elementwise_args){&walk, 1});
 }
 
 /* to = a + b; to may be a or b */
-static void add(cr_dtype dt, void *to, const void *a, const void *b, int64_t n) {
-    if (dt == CR_F64) {
-        double *y = to;
-        const double *u = a, *v = b;
+static cr_status add(const cr_world *w, const cr_array *to, const cr_array *a, const cr_array *b) {
+    const int64_t n = to->numel;
+    if (!n) return CR_OK;
+    if (!to->dev->host) {
+        const cr_array *each[] = {to, a, b};
+        cr_array x[3];
+        for (int i = 0; i < 3; i++) x[i] = cr_array_as(each[i], 2, (int64_t[]){1, n});
+        return cr_run_matrices(to->dev->kernels, w->sum, x);
+    }
+    if (to->dtype == CR_F64) {
+        double *y = cr_array_data(to);
+        const double *u = cr_array_data(a), *v = cr_array_data(b);
         for (int64_t i = 0; i < n; i++) y[i] = u[i] + v[i];
     } else {
-        float *y = to;
-        const float *u = a, *v = b;
+        float *y = cr_array_data(to);
+        const float *u = cr_array_data(a), *v = cr_array_data(b);
         for (int64_t i = 0; i < n; i++) y[i] = u[i] + v[i];
     }
+    return CR_OK;
 }
 
 /* A rank with one node does not send its own shard to itself. */
 static bool keeps_own(const cr_exchange *e) { return e->nodes == 1; }
 
 /* Shard by shard, and in a shard node by node. */
-static const char *packed(const cr_world *w, cr_exchange *e, size_t width) {
-    if (e->nodes == 1) return e->value[0];
-    char *to = e->send;
+static cr_status pack(const cr_world *w, const cr_exchange *e, cr_array *packed) {
+    *packed = e->value[0];
+    if (e->nodes == 1 && packed->dev->host) return CR_OK;
+    *packed = e->send;
+    cr_status status = CR_OK;
+    int64_t at = 0;
     for (int s = 0; s < w->size; s++)
-        for (int k = 0; k < e->nodes; k++) {
-            const size_t from = (size_t)e->cut[s] * width, bytes = (size_t)shard(e, s) * width;
-            memcpy(to, e->value[k] + from, bytes);
-            to += bytes;
+        for (int k = 0; k < e->nodes && status == CR_OK; k++) {
+            const int64_t n = shard(e, s);
+            const cr_array to = cr_part_of(packed, at, n), from = cr_part_of(&e->value[k], e->cut[s], n);
+            status = copy(&to, &from);
+            at += n;
         }
-    return e->send;
+    return status;
 }
 
 /* Adds all nodes of all ranks, from left to right; the last addition writes to out. */
-static void add_up(const cr_world *w, cr_exchange *e, char *out, int64_t width) {
+static cr_status add_up(const cr_world *w, cr_exchange *e, const cr_array *out) {
     enum { OWN = -1 };                              /* name of this rank's node where it is in value[0] */
-    const int64_t n = mine(w, e), bytes = n * width;
-    const char *own = e->value[0] + e->cut[w->rank] * width;
+    const int64_t n = mine(w, e);
+    cr_array own = cr_part_of(&e->value[0], e->cut[w->rank], n);
     cr_tree tree = {.leaves = e->leaves};
     cr_tree_node nodes[CR_TREE_DEPTH];
     int64_t merges[CR_TREE_DEPTH], at = 0;
+    cr_status status = CR_OK;
     for (int s = 0; s < w->size; s++) {
         const int count = cr_tree_cover(e->leaves, s, w->size, nodes);
-        for (int k = 0; k < count; k++, at += bytes) {
+        for (int k = 0; k < count; k++, at += n) {
             const int64_t name = s == w->rank && keeps_own(e) ? OWN : at;
             const int found = cr_tree_push(&tree, nodes[k], name, merges);
-            for (int i = 0; i < found; i++) {
-                const char *x = merges[i] == OWN ? own : e->receive + merges[i];
-                const char *y = name == OWN ? own : e->receive + at;
+            for (int i = 0; i < found && status == CR_OK; i++) {
+                const cr_array x = merges[i] == OWN ? own : cr_part_of(&e->receive, merges[i], n),
+                               y = name == OWN ? own : cr_part_of(&e->receive, at, n);
                 const bool last = s == w->size - 1 && k == count - 1 && i == found - 1;
-                char *to = last ? out : e->receive + (name == OWN ? merges[i] : at);
-                add(e->dtype, to, x, y, n);
+                const cr_array to = last ? *out : cr_part_of(&e->receive, name == OWN ? merges[i] : at, n);
+                status = add(w, &to, &x, &y);
                 if (name == OWN) own = to;
             }
         }
     }
+    return status;
 }
 
-static int all_to_all(cr_world *w, cr_exchange *e, const char *send, int64_t width) {
-    int *sc = w->counts, *sd = sc + w->size, *rc = sd + w->size, *rd = rc + w->size;
+static int all_to_all(cr_world *w, cr_exchange *e, const cr_array *packed) {
+    cr_range *send = w->ranges + 2 * w->size, *receive = send + w->size;
     cr_tree_node nodes[CR_TREE_DEPTH];
+    const int64_t width = width_of(e);
     int64_t at = 0;
     for (int s = 0; s < w->size; s++) {
         const int64_t theirs = mine(w, e) * cr_tree_cover(e->leaves, s, w->size, nodes);
         const bool kept = s == w->rank && keeps_own(e);
-        sc[s] = kept ? 0 : (int)(shard(e, s) * e->nodes * width);
-        sd[s] = (int)(e->cut[s] * e->nodes * width);
-        rc[s] = kept ? 0 : (int)(theirs * width);
-        rd[s] = (int)at;
-        at += theirs * width;
-        e->sent += s == w->rank ? 0 : sc[s];
-        e->received += s == w->rank ? 0 : rc[s];
+        send[s] = (cr_range){e->cut[s] * e->nodes * width, kept ? 0 : shard(e, s) * e->nodes * width};
+        receive[s] = (cr_range){at * width, kept ? 0 : theirs * width};
+        at += theirs;
+        e->sent += s == w->rank ? 0 : send[s].bytes;
+        e->received += s == w->rank ? 0 : receive[s].bytes;
     }
-    const cr_mpi *m = &w->mpi;
-    cr_mpi_handle request = 0;
-    const int code = m->Ialltoallv(send, sc, sd, m->byte, e->receive, rc, rd, m->byte, w->comm, &request);
-    return cr_mpi_wait(m, code, &request, e->n * e->nodes * width);
+    return cr_carry_exchange(w, packed, send, &e->receive, receive);
 }
 
-static int gather(cr_world *w, cr_exchange *e, int64_t width) {
-    int *counts = w->counts, *at = counts + w->size;
+static int gather(cr_world *w, cr_exchange *e, const cr_array *all) {
+    cr_range *of = w->ranges + 2 * w->size;
     for (int s = 0; s < w->size; s++) {
-        at[s] = (int)(e->cut[s] * width);
-        counts[s] = (int)(shard(e, s) * width);
-        e->received += s == w->rank ? 0 : counts[s];
+        of[s] = (cr_range){e->cut[s] * width_of(e), shard(e, s) * width_of(e)};
+        e->received += s == w->rank ? 0 : of[s].bytes;
     }
-    e->sent += (int64_t)counts[w->rank] * (w->size - 1);
-    const cr_mpi *m = &w->mpi;
-    cr_mpi_handle request = 0;
-    const int own = counts[w->rank],
-              code = m->Iallgatherv(m->in_place, own, m->byte, e->out, counts, at, m->byte, w->comm, &request);
-    return cr_mpi_wait(m, code, &request, own);
+    e->sent += of[w->rank].bytes * (w->size - 1);
+    return cr_carry_spread(w, all, of);
+}
+
+/* A GPU gathers in the room for sending, which nothing reads any more. */
+static int run(cr_world *w, cr_exchange *e) {
+    cr_array packed;
+    cr_status status = pack(w, e, &packed);
+    int code = status == CR_OK ? all_to_all(w, e, &packed) : cr_carried(w, status);
+    if (code) return code;
+    const cr_array all = e->out.dev->host ? e->out : cr_part_of(&e->send, 0, e->n),
+                   whole = e->apart ? e->out : e->gather ? all : e->out,
+                   own = cr_part_of(&whole, e->apart ? 0 : e->cut[w->rank], mine(w, e));
+    status = add_up(w, e, &own);
+    if (status != CR_OK) return cr_carried(w, status);
+    if (!e->gather || (code = gather(w, e, &all))) return code;
+    const cr_array out = cr_part_of(&e->out, 0, e->n);
+    return e->out.dev->host ? 0 : cr_carried(w, copy(&out, &all));
+}
+
+/* This rank's nodes are added first; then the engine adds those of all ranks. */
+static int run_engine(cr_world *w, cr_exchange *e) {
+    const cr_array out = cr_part_of(&e->out, 0, e->n), sum = out.dev->host ? out : cr_part_of(&e->send, 0, e->n);
+    cr_status status = e->nodes > 1 ? add(w, &sum, &e->value[0], &e->value[1])
+                       : out.dev->host ? CR_OK : copy(&sum, &e->value[0]);
+    for (int k = 2; k < e->nodes && status == CR_OK; k++) status = add(w, &sum, &sum, &e->value[k]);
+    const int code = status == CR_OK ? cr_carry_sum(w, &sum) : cr_carried(w, status);
+    return code || out.dev->host ? code : cr_carried(w, copy(&out, &sum));
 }
 
 /* A failed exchange leaves its code; later ones of the step run all the same, as on the other ranks. */
 int cr_exchange_run(cr_world *w, void *exchange) {
     cr_exchange *e = exchange;
-    const int64_t width = (int64_t)cr_dtype_size(e->dtype);
     const double begun = cr_os_seconds();
-    int code = all_to_all(w, e, packed(w, e, (size_t)width), width);
-    if (!code) {
-        add_up(w, e, e->out + (e->apart ? 0 : e->cut[w->rank] * width), width);
-        if (e->gather) code = gather(w, e, width);
-    }
+    const int code = e->engine ? run_engine(w, e) : run(w, e);
     e->seconds += cr_os_seconds() - begun;
     return code;
 }
@@ -129,7 +171,7 @@ int cr_exchange_run(cr_world *w, void *exchange) {
 int cr_exchange_gather(cr_world *w, void *exchange) {
     cr_exchange *e = exchange;
     const double begun = cr_os_seconds();
-    const int code = gather(w, e, (int64_t)cr_dtype_size(e->dtype));
+    const int code = gather(w, e, &e->out);
     e->seconds += cr_os_seconds() - begun;
     return code;
 }

@@ -13,6 +13,13 @@ static int64_t floats_of_bucket(const cr_parallel *p) {
 
 bool cr_layout_whole(const cr_parallel *p, int64_t param) { return p->opt->slots[param].update->step != NULL; }
 
+cr_tensor *cr_flat_new(const cr_device *dev, int64_t n) {
+    cr_scope_begin();
+    cr_tensor *x = cr_empty(CR_LIST(n), CR_F32, dev), *held = x ? cr_retain(x) : NULL;
+    cr_scope_end();
+    return held;
+}
+
 static void place_all(cr_parallel *p) {
     p->total = 0;
     for (int64_t k = 0; k < p->opt->count; k++) {
@@ -115,22 +122,22 @@ static bool make_exchanges(cr_parallel *p) {
     for (int64_t i = 0; i < p->n_buckets; i++) {
         cr_bucket *b = &p->buckets[i];
         int64_t s, r;
-        b->e = (cr_exchange){.dtype = CR_F32, .leaves = p->o.microbatches, .n = b->n, .gather = !p->o.shard};
+        b->e = (cr_exchange){.dtype = CR_F32, .leaves = p->o.microbatches, .n = b->n, .gather = !p->o.shard,
+                             .engine = p->o.engine, .out = {.dev = p->dev}};
         b->e.cut = p->cuts + i * (p->w->size + 1);
         b->e.nodes = cr_tree_cover(p->o.microbatches, p->w->rank, p->w->size, nodes);
         cr_exchange_room(p->w, &b->e, &s, &r);
-        if (s > INT32_MAX || r > INT32_MAX || b->n > INT32_MAX / 4) {
+        if (s > INT32_MAX / 4 || r > INT32_MAX / 4 || b->n > INT32_MAX / 4) {
             cr_fail(CR_BAD_VALUE, "parallel_new", "a bucket of %lld elements has %lld bytes to exchange: at most %d; a "
-                    "parameter of Muon is in one bucket", (long long)b->n, (long long)(s > r ? s : r), INT32_MAX);
+                    "parameter of Muon is in one bucket", (long long)b->n, (long long)(s > r ? s : r) * 4, INT32_MAX);
             return false;
         }
         send = s > send ? s : send;
         receive = r > receive ? r : receive;
     }
-    p->send = malloc((size_t)send + 1);
-    p->receive = malloc((size_t)receive + 1);
-    p->room = send + receive;
-    return p->send && p->receive;
+    p->send = cr_flat_new(p->dev, send);
+    p->receive = p->send ? cr_flat_new(p->dev, receive) : NULL;
+    return p->receive != NULL;
 }
 
 bool cr_layout_make(cr_parallel *p) {
@@ -147,11 +154,11 @@ void cr_layout_free(cr_parallel *p) {
     free(p->buckets);
     free(p->cuts);
     free(p->units);
-    free(p->send);
-    free(p->receive);
+    cr_drop(p->send);
+    cr_drop(p->receive);
     p->buckets = NULL;
     p->cuts = NULL;
     p->units = NULL;
     p->send = p->receive = NULL;
-    p->n_buckets = p->n_units = p->room = 0;
+    p->n_buckets = p->n_units = 0;
 }

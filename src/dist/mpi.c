@@ -73,7 +73,7 @@ static cr_status load_functions(void *library, cr_mpi *m) {
 #define F(f) {"MPI_" #f, &m->f}
         F(Init_thread), F(Initialized), F(Finalized), F(Query_thread), F(Finalize), F(Abort), F(Comm_rank),
         F(Comm_size), F(Comm_dup), F(Comm_free), F(Comm_set_errhandler), F(Ibarrier), F(Ibcast), F(Iallgather),
-        F(Iallgatherv), F(Ialltoallv), F(Test), F(Get_library_version), F(Error_string),
+        F(Iallgatherv), F(Ialltoallv), F(Iallreduce), F(Test), F(Get_library_version), F(Error_string),
 #undef F
     };
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
@@ -94,6 +94,9 @@ static cr_status load_handles(void *library, cr_mpi *m, const char **abi) {
         *abi = "MPI 5.0 standard ABI";
         m->world = 0x101;
         m->byte = 0x247;
+        m->f32 = 0x210;
+        m->f64 = 0x214;
+        m->sum = 0x21;
         m->errors_return = 0x143;
         m->in_place = (void *)(uintptr_t)1;
         m->serialized = 2048;
@@ -101,17 +104,23 @@ static cr_status load_handles(void *library, cr_mpi *m, const char **abi) {
         *abi = "Open MPI's ABI";
         m->world = (cr_mpi_handle)world;
         m->byte = (cr_mpi_handle)cr_os_symbol(library, "ompi_mpi_byte");
+        m->f32 = (cr_mpi_handle)cr_os_symbol(library, "ompi_mpi_float");
+        m->f64 = (cr_mpi_handle)cr_os_symbol(library, "ompi_mpi_double");
+        m->sum = (cr_mpi_handle)cr_os_symbol(library, "ompi_mpi_op_sum");
         m->errors_return = (cr_mpi_handle)cr_os_symbol(library, "ompi_mpi_errors_return");
         m->in_place = (void *)(uintptr_t)1;
     } else {
         *abi = "MPICH's ABI";
         m->world = 0x44000000;
         m->byte = 0x4c00010d;
+        m->f32 = 0x4c00040a;
+        m->f64 = 0x4c00080b;
+        m->sum = 0x58000003;
         m->errors_return = 0x54000001;
         m->in_place = (void *)~(uintptr_t)0;
         m->no_status = (void *)(uintptr_t)1;
     }
-    if (m->byte && m->errors_return) return CR_OK;
+    if (m->byte && m->f32 && m->f64 && m->sum && m->errors_return) return CR_OK;
     return cr_fail(CR_RUNTIME, op, "'%s' lacks the handles of Open MPI's ABI", m->path);
 }
 

@@ -11,7 +11,7 @@ typedef uintptr_t cr_mpi_handle;                    /* 0 before an out parameter
 
 typedef struct cr_mpi {
     char path[1024], name[160];                     /* of the library; "MPI 5.0 standard ABI, MPICH 5.0.2" */
-    cr_mpi_handle world, byte, errors_return;
+    cr_mpi_handle world, byte, f32, f64, sum, errors_return;
     void *in_place, *no_status;
     int serialized;                                 /* MPI_THREAD_SERIALIZED */
     atomic_bool lost;                               /* a rank is gone: what waits for it will not end */
@@ -33,6 +33,7 @@ typedef struct cr_mpi {
                        cr_mpi_handle *);
     int (*Ialltoallv)(const void *, const int *, const int *, cr_mpi_handle, void *, const int *, const int *,
                       cr_mpi_handle, cr_mpi_handle, cr_mpi_handle *);
+    int (*Iallreduce)(const void *, void *, int, cr_mpi_handle, cr_mpi_handle, cr_mpi_handle, cr_mpi_handle *);
     int (*Test)(cr_mpi_handle *, int *, void *);
     int (*Get_library_version)(char *, int *);
     int (*Error_string)(int, char *, int *);

@@ -65,16 +65,23 @@ static bool name_ranks(const cr_world *w, const uint64_t *all, size_t stride, ch
     return true;
 }
 
-enum { AGREED = 6 };
+enum { AGREED = 7 };
+
+static const cr_device *device_of(const cr_optim *opt) {
+    return opt->count ? cr_device_of(opt->slots[0].p) : cr_cpu();
+}
 
 static cr_status agree(cr_world *w, const cr_optim *opt, const cr_parallel_options *o) {
     static const char op[] = "parallel_new";
+    const cr_device *dev = device_of(opt);
     static const char *const what[AGREED] = {"version of the library", "number of microbatches", "bucket size",
-                                             "option shard",
+                                             "options shard and engine", "kind of device",
                                              "model (names and shapes of its parameters)",
                                              "optimizer (its options, groups or steps)"};
     const uint64_t mine[AGREED] = {hashed(0, cr_version(), strlen(cr_version())), (uint64_t)o->microbatches,
-                                   (uint64_t)o->bucket_bytes, o->shard, hash_of_model(opt), hash_of_optimizer(opt)};
+                                   (uint64_t)o->bucket_bytes, o->shard + 2u * o->engine,
+                                   hashed(0, dev->type, strlen(dev->type)),
+                                   hash_of_model(opt), hash_of_optimizer(opt)};
     char ranks[128];
     uint64_t *all = malloc((size_t)w->size * sizeof mine);
     if (!all) return cr_fail(CR_NO_MEMORY, op, "no memory for %d ranks", w->size);
@@ -83,7 +90,7 @@ static cr_status agree(cr_world *w, const cr_optim *opt, const cr_parallel_optio
         if (name_ranks(w, all + i, AGREED, ranks, sizeof ranks))
             status = cr_fail(CR_BAD_VALUE, op, "%s and rank 0 differ in the %s", ranks, what[i]);
     free(all);
-    return status;
+    return status == CR_OK && w->size > 1 && !dev->host ? cr_link_start(w, op, dev, NULL) : status;
 }
 
 /* ---- making */
@@ -100,11 +107,18 @@ static cr_status check(cr_world *w, const cr_optim *opt, const cr_parallel_optio
     if (opt->sharded) return cr_fail(CR_RUNTIME, op, "the optimizer is sharded already, by another cr_parallel");
     for (int64_t i = 0; i < opt->count; i++) {
         const cr_tensor *p = opt->slots[i].p;
-        if (cr_dtype_of(p) != CR_F32 || !cr_data(p) || !cr_is_contiguous(p))
-            return cr_fail(CR_BAD_TYPE, op, "'%s' is %s on %s%s: contiguous float32 on cpu is supported",
-                           opt->slots[i].name, cr_dtype_name(cr_dtype_of(p)), cr_device_name(cr_device_of(p)),
+        const cr_device *dev = cr_device_of(p), *first = device_of(opt);
+        if (cr_dtype_of(p) != CR_F32 || !(dev->host || dev->linking) || !cr_is_contiguous(p))
+            return cr_fail(CR_BAD_TYPE, op, "'%s' is %s on %s%s: contiguous float32 on cpu or cuda is supported",
+                           opt->slots[i].name, cr_dtype_name(cr_dtype_of(p)), cr_device_name(dev),
                            cr_is_contiguous(p) ? "" : ", not contiguous");
+        if (dev != first)
+            return cr_fail(CR_BAD_VALUE, op, "'%s' is on %s, but '%s' on %s: all parameters must be on one device",
+                           opt->slots[i].name, cr_device_name(dev), opt->slots[0].name, cr_device_name(first));
     }
+    if (o->shard && !device_of(opt)->host)
+        return cr_fail(CR_BAD_VALUE, op, "option shard needs parameters on cpu, not on %s",
+                       cr_device_name(device_of(opt)));
     return CR_OK;
 }
 
@@ -125,6 +139,7 @@ cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_optio
     p->w = w;
     p->opt = opt;
     p->o = *o;
+    p->dev = device_of(opt);
     if (w->size == 1) p->o.shard = false;
     p->first = cr_tree_first(o->microbatches, w->rank, w->size);
     p->last = cr_tree_first(o->microbatches, w->rank + 1, w->size);
@@ -147,7 +162,7 @@ void cr_parallel_free(cr_parallel *p) {
     if (!p || cr_stale("parallel_free", "the object", p)) return;
     for (int64_t i = 0; i < p->next_bucket; i++)    /* a step that was left in the middle */
         if (p->buckets[i].posted) (void)cr_world_wait(p->w, "parallel_free", &p->buckets[i].job);
-    for (int i = 0; i < CR_TREE_DEPTH; i++) free(p->buffer[i]);
+    for (int i = 0; i < CR_TREE_DEPTH; i++) cr_drop(p->buffer[i]);
     cr_shard_free(p);
     cr_layout_free(p);
     cr_program_free(p->same);
@@ -210,16 +225,22 @@ bool cr_parallel_next(cr_parallel *p, cr_loader *l, cr_generator *g) {
 /* ---- the backward pass of a microbatch */
 static bool free_buffer(cr_parallel *p, int *found) {
     for (*found = 0; p->used[*found]; ++*found) {}
-    if (!p->buffer[*found]) p->buffer[*found] = malloc((size_t)p->total * 4 + 1);
+    if (!p->buffer[*found]) p->buffer[*found] = cr_flat_new(p->dev, p->total);
     p->used[*found] = p->buffer[*found] != NULL;
     return p->used[*found];
 }
 
+/* Parameter i's part of a buffer, in its shape; it belongs to the caller's scope. */
+static cr_tensor *part_of(const cr_parallel *p, const cr_tensor *buffer, const cr_place *x, int64_t i) {
+    const cr_tensor *t = p->opt->slots[i].p, *part = cr_slice(buffer, 0, x->at, x->at + x->n, 1);
+    return part ? cr_view(part, cr_ndim(t), cr_shape(t)) : NULL;
+}
+
 static void post(cr_parallel *p, cr_bucket *b) {
-    b->e.send = (char *)p->send;
-    b->e.receive = (char *)p->receive;
-    b->e.out = (char *)(p->buffer[p->tree.at[0].value] + b->at);
-    for (int k = 0; k < p->tree.n; k++) b->e.value[k] = (const char *)(p->buffer[p->tree.at[k].value] + b->at);
+    b->e.send = p->send->array;
+    b->e.receive = p->receive->array;
+    for (int k = 0; k < p->tree.n; k++) b->e.value[k] = cr_part_of(&p->buffer[p->tree.at[k].value]->array, b->at, b->n);
+    b->e.out = b->e.value[0];
     b->job = (cr_job){.run = cr_exchange_run, .ctx = &b->e};
     b->posted = true;
     cr_world_post(p->w, &b->job);
@@ -238,15 +259,22 @@ static void complete(cr_parallel *p, int64_t at, int64_t n) {
     }
 }
 
-/* The gradient of a parameter is in its buffer: adds the siblings' and says that it is there. */
-static void add_siblings(cr_parallel *p, cr_place *x) {
-    float *restrict y = p->buffer[p->into] + x->at;
-    for (int k = 0; k < p->merges; k++) {
-        const float *restrict other = p->buffer[p->merge[k]] + x->at;
-        for (int64_t i = 0; i < x->n; i++) y[i] += other[i];
+/* The gradient of parameter i is in its buffer: adds the siblings' and says that it is there. */
+static cr_status add_siblings(cr_parallel *p, int64_t i) {
+    cr_place *x = &p->places[i];
+    const bool recording = cr_set_grad_enabled(false);
+    cr_status status = CR_OK;
+    cr_scope_begin();
+    for (int k = 0; k < p->merges && status == CR_OK; k++) {
+        cr_tensor *y = part_of(p, p->buffer[p->into], x, i), *other = part_of(p, p->buffer[p->merge[k]], x, i);
+        status = y && other && cr_add_(y, other) ? CR_OK : cr_error_status();
     }
+    cr_scope_end();
+    cr_set_grad_enabled(recording);
+    if (status != CR_OK) return status;
     x->arrived = true;
     if (p->at == p->last - 1) complete(p, x->at, x->n);
+    return CR_OK;
 }
 
 static int64_t index_of(const cr_parallel *p, const cr_tensor *leaf) {
@@ -256,10 +284,21 @@ static int64_t index_of(const cr_parallel *p, const cr_tensor *leaf) {
 }
 
 /* The gradient of parameter i was written into its place. */
-static void received(cr_parallel *p, int64_t i) {
+static cr_status received(cr_parallel *p, int64_t i) {
     p->mine[1 + p->o.microbatches + i] = 1;
     if (!p->laid_out && p->at == p->first) p->order[p->n_order++] = i;
-    add_siblings(p, &p->places[i]);
+    return add_siblings(p, i);
+}
+
+/* Parameter i's place in the buffer of this pass = g, or 0 where g is NULL. */
+static cr_status store(const cr_parallel *p, int64_t i, const cr_tensor *g) {
+    const bool recording = cr_set_grad_enabled(false);
+    cr_scope_begin();
+    cr_tensor *to = part_of(p, p->buffer[p->into], &p->places[i], i);
+    const cr_status status = to && (g ? cr_copy_(to, g) : cr_fill_(to, 0)) ? CR_OK : cr_error_status();
+    cr_scope_end();
+    cr_set_grad_enabled(recording);
+    return status;
 }
 
 static cr_status on_grad(cr_tensor *leaf, const cr_tensor *g, void *ctx) {
@@ -270,13 +309,11 @@ static cr_status on_grad(cr_tensor *leaf, const cr_tensor *g, void *ctx) {
         return cr_fail(CR_BAD_VALUE, op,
                        "a tensor of %lld elements collects a gradient, but the optimizer does not have it",
                        (long long)cr_numel(leaf));
-    const cr_place *x = &p->places[i];
-    if (x->arrived)
+    if (p->places[i].arrived)
         return cr_fail(CR_RUNTIME, op, "'%s' got a second gradient in one pass: a checkpoint's function reads other "
                        "tensors when it runs again", p->opt->slots[i].name);
-    cr_status status = cr_read(g, CR_F32, p->buffer[p->into] + x->at, (size_t)x->n * 4);
-    if (status == CR_OK) received(p, i);
-    return status;
+    const cr_status status = store(p, i, g);
+    return status == CR_OK ? received(p, i) : status;
 }
 
 /* A gradient that is the product a b: written into its place piece by piece, never as a tensor of its own. */
@@ -285,12 +322,11 @@ static cr_status on_product(cr_tensor *leaf, const cr_tensor *a, const cr_tensor
     const int64_t i = index_of(p, leaf);
     if (i < 0 || p->places[i].arrived) return CR_OK;            /* on_grad says it */
     cr_scope_begin();
-    cr_tensor *to = cr_borrow(p->buffer[p->into] + p->places[i].at, cr_ndim(leaf), cr_shape(leaf), CR_F32, NULL, NULL);
+    cr_tensor *to = part_of(p, p->buffer[p->into], &p->places[i], i);
     cr_status status = to ? cr_program_update_product(p->same, &to, (const cr_tensor *[]){leaf}, NULL, 0, a, b, taken)
                           : cr_error_status();
     cr_scope_end();
-    if (status == CR_OK && *taken) received(p, i);
-    return status;
+    return status == CR_OK && *taken ? received(p, i) : status;
 }
 
 /* Bytes that were given to the engine before 95 % of the pass, by its nodes. */
@@ -321,12 +357,12 @@ cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
     cr_scope_end();
     if (status != CR_OK) return status;
     if (p->at == p->last - 1) count_early(p);
-    for (int64_t i = 0; i < p->opt->count; i++) {   /* without a gradient in this microbatch */
-        cr_place *x = &p->places[i];
-        if (x->arrived) continue;
-        memset(p->buffer[p->into] + x->at, 0, (size_t)x->n * 4);
-        add_siblings(p, x);
+    for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
+        if (p->places[i].arrived) continue;         /* else without a gradient in this microbatch */
+        status = store(p, i, NULL);
+        if (status == CR_OK) status = add_siblings(p, i);
     }
+    if (status != CR_OK) return status;
     for (int k = 0; k < p->merges; k++) p->used[p->merge[k]] = false;
     p->at++;
     p->open = false;
@@ -334,21 +370,22 @@ cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
 }
 
 /* ---- the step */
-static void move_all(const cr_parallel *p, const cr_place *from, const float *old, float *new) {
-    for (int64_t i = 0; i < p->opt->count; i++)
-        memcpy(new + p->places[i].at, old + from[i].at, (size_t)p->places[i].n * 4);
-}
-
 /* Sums in the old order become sums in the new one. */
 static cr_status move_sums(cr_parallel *p, const cr_place *from) {
-    for (int k = 0; k < p->tree.n; k++) {
-        float **at = &p->buffer[p->tree.at[k].value], *new = malloc((size_t)p->total * 4 + 1);
-        if (!new) return cr_fail(CR_NO_MEMORY, "parallel_step", "no memory for %lld gradients", (long long)p->total);
-        move_all(p, from, *at, new);
-        free(*at);
+    cr_status status = CR_OK;
+    for (int k = 0; k < p->tree.n && status == CR_OK; k++) {
+        cr_tensor **at = &p->buffer[p->tree.at[k].value], *new = cr_flat_new(p->dev, p->total);
+        if (!new) return cr_error_status();
+        cr_scope_begin();
+        for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
+            cr_tensor *to = part_of(p, new, &p->places[i], i), *old = part_of(p, *at, &from[i], i);
+            status = to && old && cr_copy_(to, old) ? CR_OK : cr_error_status();
+        }
+        cr_scope_end();
+        cr_drop(*at);
         *at = new;
     }
-    return CR_OK;
+    return status;
 }
 
 /* The first step ends: flat memory gets the order in which rank 0's gradients came; those that did not come last. */
@@ -421,7 +458,7 @@ static cr_status share_losses(cr_parallel *p, double *loss) {
 
 /* The joint norm, parameter by parameter, in blocks whose sums are added in f64 in one order: its bits do not depend on
  * buckets, shards, ranks or threads. */
-static double norm_of(const cr_parallel *p, const float *flat) {
+static double norm_on_cpu(const cr_parallel *p, const float *flat) {
     double total = 0;
     for (int64_t i = 0; i < p->opt->count; i++) {
         const cr_place *x = &p->places[i];
@@ -431,15 +468,47 @@ static double norm_of(const cr_parallel *p, const float *flat) {
     return sqrt(total);
 }
 
-static cr_status update(cr_parallel *p, float *flat, double scale) {
+/* On a GPU the kernel's order depends on the parameter's shape only. */
+static cr_status norm_on_gpu(const cr_parallel *p, const cr_tensor *flat, double *norm) {
+    cr_tensor **squares = calloc((size_t)p->opt->count + 1, sizeof *squares);
+    float *each = calloc((size_t)p->opt->count + 1, sizeof *each);
+    int n = 0;
+    cr_status status = squares && each ? CR_OK : cr_fail(CR_NO_MEMORY, "parallel_step", "no memory for the norm");
+    cr_scope_begin();
+    for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
+        if (!p->places[i].arrived) continue;
+        cr_tensor *sum = cr_sum_squares(part_of(p, flat, &p->places[i], i));
+        squares[n] = sum ? cr_reshape(sum, CR_LIST(1)) : NULL;
+        status = squares[n++] ? CR_OK : cr_error_status();
+    }
+    const cr_tensor *all = status == CR_OK && n ? cr_cat(n, (const cr_tensor *const *)squares, 0) : NULL;
+    if (all) status = cr_read(all, CR_F32, each, (size_t)n * sizeof *each);
+    else if (n && status == CR_OK) status = cr_error_status();
+    cr_scope_end();
+    double total = 0;
+    for (int i = 0; i < n && each; i++) total += (double)each[i];
+    *norm = sqrt(total);
+    free(squares);
+    free(each);
+    return status;
+}
+
+static cr_status norm_of(cr_parallel *p, const cr_tensor *flat, double *norm) {
+    if (p->o.shard) return cr_shard_norm(p, cr_data(flat), norm);
+    if (!p->dev->host) return norm_on_gpu(p, flat, norm);
+    *norm = norm_on_cpu(p, cr_data(flat));
+    return CR_OK;
+}
+
+static cr_status update(cr_parallel *p, const cr_tensor *flat, double scale) {
+    if (p->o.shard) return cr_shard_update(p, flat, scale);
     cr_status status = CR_OK;
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
     for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
-        cr_tensor *t = p->opt->slots[i].p;
         if (!p->places[i].arrived) continue;
-        cr_tensor *g = cr_borrow(flat + p->places[i].at, cr_ndim(t), cr_shape(t), CR_F32, NULL, NULL);
-        status = g ? cr_set_grad(t, g) : cr_error_status();
+        const cr_tensor *g = part_of(p, flat, &p->places[i], i);
+        status = g ? cr_set_grad(p->opt->slots[i].p, g) : cr_error_status();
     }
     p->opt->scale = scale;
     if (status == CR_OK) status = cr_optim_step(p->opt);
@@ -460,12 +529,11 @@ cr_status cr_parallel_step(cr_parallel *p, double max_norm, double *loss, double
     cr_status status = finish_exchange(p);
     if (status == CR_OK) status = share_losses(p, &mean);
     if (status != CR_OK) return status;
-    float *flat = p->buffer[p->tree.at[0].value];
-    if (p->o.shard) status = cr_shard_norm(p, flat, &total);
-    else total = norm_of(p, flat);
+    const cr_tensor *flat = p->buffer[p->tree.at[0].value];
+    status = norm_of(p, flat, &total);
     if (status != CR_OK) return status;
     const double by = max_norm / (total + 1e-6), scale = by >= 1 ? 1 : by;
-    if (isfinite(mean)) status = p->o.shard ? cr_shard_update(p, flat, scale) : update(p, flat, scale);
+    if (isfinite(mean)) status = update(p, flat, scale);
     p->begun = p->over = false;
     p->base += p->o.microbatches;
     atomic_store(&p->w->step, p->opt->steps);
@@ -498,6 +566,9 @@ cr_parallel_stats cr_parallel_look(const cr_parallel *p) {
         for (int k = 0; k < 2; k++)
             if (holds->slots[i].moment[k]) s.moments += cr_numel(holds->slots[i].moment[k]) * 4;
     for (int i = 0; i < CR_TREE_DEPTH; i++) s.gradients += p->buffer[i] ? p->total * 4 : 0;
-    s.gradients += p->room;
+    for (int i = 0; i < 2; i++) {
+        const cr_tensor *room = i ? p->send : p->receive;
+        s.gradients += room ? cr_numel(room) * 4 : 0;
+    }
     return s;
 }

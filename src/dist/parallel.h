@@ -1,7 +1,7 @@
 /* parallel.h - what the files of data parallel training share.
  *
- * Flat memory holds one float for each parameter element, parameters in the order in which their
- * gradients come.  It is cut into buckets, and each bucket into one shard for each rank.  With
+ * Flat memory, on the device of the parameters, holds one float for each parameter element, parameters in the order in
+ * which their gradients come.  It is cut into buckets, and each bucket into one shard for each rank.  With
  * `shard` the cuts are those of units: blocks of 64 Ki elements of a parameter, counted from its
  * start, or the whole parameter where its update needs all of it (Muon). */
 #ifndef CR_PARALLEL_H
@@ -25,6 +25,7 @@ struct cr_parallel {
     cr_world *w;
     cr_optim *opt;
     cr_parallel_options o;
+    const cr_device *dev;
     cr_place *places;                               /* of the optimizer's parameters, in its order */
     int64_t *order;                                 /* the parameters as they lie in flat memory */
     int64_t n_order;                                /* known of it: in the first pass, those that have come */
@@ -33,8 +34,8 @@ struct cr_parallel {
     cr_bucket *buckets;
     int64_t *cuts;                                  /* of each bucket: size + 1 borders of shards */
     int64_t n_buckets, next_bucket;                 /* next_bucket: the first that was not posted in this step */
-    float *buffer[CR_TREE_DEPTH], *send, *receive;  /* buffer: gradient sums of this rank's nodes */
-    int64_t room;                                   /* bytes of send and receive */
+    cr_tensor *buffer[CR_TREE_DEPTH];               /* gradient sums of this rank's nodes: (total), as the next held */
+    cr_tensor *send, *receive;                      /* room of the exchanges */
     bool used[CR_TREE_DEPTH];
     cr_tree tree;                                   /* this rank's microbatches so far; values: numbers of buffers */
 
@@ -61,6 +62,7 @@ struct cr_parallel {
 
 /* layout.c.  Order, buckets and cuts; false: no memory, or a bucket that is too large, with a message. */
 bool cr_layout_make(cr_parallel *p);
+cr_tensor *cr_flat_new(const cr_device *dev, int64_t n);           /* n floats, for cr_drop; NULL and a message */
 void cr_layout_free(cr_parallel *p);
 bool cr_layout_whole(const cr_parallel *p, int64_t param);         /* is the parameter one unit? */
 
@@ -69,7 +71,7 @@ cr_status cr_shard_begin(cr_parallel *p);           /* takes the optimizer's mom
 double    cr_block_sum(const float *g, int64_t n);  /* of squares, n <= CR_NORM_BLOCK, in one order */
 cr_status cr_shard_norm(cr_parallel *p, const float *flat, double *norm);
 /* flat: gradients of this rank's pieces; then weights of all */
-cr_status cr_shard_update(cr_parallel *p, float *flat, double scale);
+cr_status cr_shard_update(cr_parallel *p, const cr_tensor *all, double scale);
 void      cr_shard_free(cr_parallel *p);
 
 #endif

@@ -227,12 +227,12 @@ static cr_status step_pieces(cr_parallel *p, float *flat, double scale) {
 }
 
 /* The weights of all shards to all, in flat memory. */
-static cr_status gather(cr_parallel *p, float *flat) {
+static cr_status gather(cr_parallel *p, const cr_tensor *all) {
     cr_status status = CR_OK;
     const double begun = cr_os_seconds();
     for (int64_t i = 0; i < p->n_buckets; i++) {
         cr_bucket *b = &p->buckets[i];
-        b->e.out = (char *)(flat + b->at);
+        b->e.out = cr_part_of(&all->array, b->at, b->n);
         b->e.sent = b->e.received = 0;
         b->e.seconds = 0;
         b->job = (cr_job){.run = cr_exchange_gather, .ctx = &b->e};
@@ -250,11 +250,12 @@ static cr_status gather(cr_parallel *p, float *flat) {
     return status;
 }
 
-cr_status cr_shard_update(cr_parallel *p, float *flat, double scale) {
+cr_status cr_shard_update(cr_parallel *p, const cr_tensor *all, double scale) {
+    float *flat = cr_data(all);
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
     cr_status status = step_pieces(p, flat, scale);
-    const cr_status sent = gather(p, flat);         /* also after a failure: the other ranks wait for it */
+    const cr_status sent = gather(p, all);          /* also after a failure: the other ranks wait for it */
     if (status == CR_OK) status = sent;
     for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
         cr_slot *s = &p->opt->slots[i];

@@ -1,5 +1,5 @@
 /* world.c - a world of processes: opened, closed, and its thread.  MPI_THREAD_SERIALIZED is enough,
- * because one thread of ours makes every call. */
+ * because one thread of ours makes every call, of MPI and of the link of GPUs. */
 #include "world.h"
 
 #include "beat.h"
@@ -11,10 +11,11 @@
 static const char open_op[] = "world_open";
 
 /* ---- the thread */
-static int abort_all(cr_world *w, void *code) { return w->mpi.Abort(w->mpi.world, *(int *)code); }
+static int abort_all(cr_world *w, void *code) { return w->comm ? w->mpi.Abort(w->mpi.world, *(int *)code) : 0; }
 
 static void work(void *arg) {
     cr_world *w = arg;
+    cr_set_grad_enabled(false);
     cr_mutex_lock(w->mutex);
     for (;;) {
         while (!w->first && !w->stop) cr_cond_wait(w->changed, w->mutex);
@@ -23,6 +24,8 @@ static void work(void *arg) {
         cr_mutex_unlock(w->mutex);
         const bool lost = atomic_load(&w->mpi.lost) && job->run != abort_all;
         const int code = lost ? CR_MPI_LOST : job->run(w, job->ctx);
+        cr_error_take(&job->error);
+        cr_error_clear();
         cr_mutex_lock(w->mutex);
         w->first = job->next;
         if (!w->first) w->end = &w->first;
@@ -55,6 +58,11 @@ cr_status cr_world_wait(cr_world *w, const char *op, cr_job *job) {
         snprintf(text, sizeof text, "%s", w->loss);
         cr_mutex_unlock(w->mutex);
         return cr_fail(CR_RUNTIME, op, "%s", text);
+    }
+    if (job->code == CR_CARRY_FAILED) {
+        const char *why = strstr(job->error.message, "] ");
+        return cr_fail(job->error.status, op, "rank %d on %s: %s", w->rank, w->host,
+                       why ? why + 2 : job->error.message);
     }
     if (!w->mpi.Error_string || w->mpi.Error_string(job->code, text, &n)) snprintf(text, sizeof text, "no text");
     text[strcspn(text, "\n")] = 0;
@@ -108,14 +116,53 @@ static int begin(cr_world *w, void *ctx) {
 
 static int meet(cr_world *w, void *ctx) {
     (void)ctx;
-    cr_mpi_handle request = 0;
-    return w->comm ? cr_mpi_wait(&w->mpi, w->mpi.Ibarrier(w->comm, &request), &request, 0) : 0;
+    return w->comm || w->link ? cr_carry_meet(w) : 0;
 }
 
 static int end(cr_world *w, void *ctx) {
     (void)ctx;
-    const int code = w->comm ? w->mpi.Comm_free(&w->comm) : 0;
+    if (w->link) w->gpu->linking->close(w->link);
+    w->link = NULL;
+    if (!w->comm) return 0;
+    const int code = w->mpi.Comm_free(&w->comm);
     return !code && w->ours ? w->mpi.Finalize() : code;
+}
+
+static cr_status make_room(cr_world *w) {
+    w->counts = calloc(4 * (size_t)w->size, sizeof *w->counts);
+    w->ranges = calloc(4 * (size_t)w->size, sizeof *w->ranges);
+    return w->counts && w->ranges ? CR_OK : cr_fail(CR_NO_MEMORY, open_op, "no memory for %d ranks", w->size);
+}
+
+/* The rank among the processes of this host. */
+static cr_status find_local(cr_world *w) {
+    char (*all)[CR_HOST] = calloc((size_t)w->size, sizeof *all);
+    if (!all) return cr_fail(CR_NO_MEMORY, open_op, "no memory for %d ranks", w->size);
+    const cr_status status = cr_world_gather(w, open_op, w->host, CR_HOST, all);
+    for (int r = 0; r < w->rank && status == CR_OK; r++) w->local += !strcmp(all[r], w->host);
+    free(all);
+    return status;
+}
+
+/* Processes of torchrun: NCCL only. */
+static cr_status start_link(cr_world *w, const cr_torchrun *t, double patience) {
+    char name[32];
+    w->rank = t->rank;
+    w->size = t->size;
+    w->local = t->local;
+    snprintf(name, sizeof name, "cuda:%d", t->local);
+    const cr_device *d = cr_device_find(name);
+    if (!d) {
+        cr_saved_error e;
+        cr_error_take(&e);
+        cr_error_clear();
+        cr_fail(CR_RUNTIME, open_op, "RANK and WORLD_SIZE name %d processes, which need a GPU each (processes without "
+                                     "GPUs are started by mpirun); LOCAL_RANK %d: %.200s", t->size, t->local,
+                e.message);
+    }
+    cr_status status = start_thread(w) ? make_room(w) : cr_error_status();
+    if (status == CR_OK) status = cr_link_start(w, open_op, d, t);
+    return status == CR_OK ? cr_beat_start(w, patience) : status;
 }
 
 static cr_status start_engine(cr_world *w, const char *path, cr_launcher launcher, int expected, double patience) {
@@ -134,9 +181,16 @@ static cr_status start_engine(cr_world *w, const char *path, cr_launcher launche
                        "MPIs; use the mpirun of that library, or set CHAINRULE_MPI",
                        expected, w->mpi.path, w->mpi.name, w->size);
     snprintf(w->engine, sizeof w->engine, "%s", w->mpi.name);
-    w->counts = calloc(4 * (size_t)w->size, sizeof *w->counts);
-    if (!w->counts) return cr_fail(CR_NO_MEMORY, open_op, "no memory for %d ranks", w->size);
-    return w->size > 1 ? cr_beat_start(w, patience) : CR_OK;
+    status = make_room(w);
+    if (status == CR_OK && w->size > 1) status = find_local(w);
+    return status == CR_OK && w->size > 1 ? cr_beat_start(w, patience) : status;
+}
+
+static void free_world(cr_world *w) {
+    cr_program_free(w->sum);
+    free(w->counts);
+    free(w->ranges);
+    cr_retire(w);
 }
 
 cr_world *cr_world_open(const cr_world_options *o) {
@@ -148,12 +202,17 @@ cr_world *cr_world_open(const cr_world_options *o) {
     w->process = cr_os_process_id();
     cr_os_host_name(w->host, sizeof w->host);
     snprintf(w->engine, sizeof w->engine, "none");
-    if (launcher == CR_LAUNCHER_NONE || size == 1) return w;
+    cr_torchrun t = {.size = 1};
+    const bool torchrun = launcher == CR_LAUNCHER_NONE && !(o && o->alone) && cr_torchrun_is(&t);
+    if (torchrun ? t.size == 1 : launcher == CR_LAUNCHER_NONE || size == 1) return w;
     w->rank = rank;                                 /* for messages; MPI says it again */
-    if (start_engine(w, o ? o->library : NULL, launcher, size, o ? o->patience : 0) == CR_OK) return w;
+    const double patience = o ? o->patience : 0;
+    if ((torchrun ? start_link(w, &t, patience)
+                  : start_engine(w, o ? o->library : NULL, launcher, size, patience)) == CR_OK)
+        return w;
     cr_beat_stop(w);
     end_thread(w);                                  /* what MPI holds stays: it cannot be begun twice */
-    free(w);
+    free_world(w);
     return NULL;
 }
 
@@ -170,8 +229,7 @@ void cr_world_close(cr_world *w) {
         cr_error_put(&e);
         end_thread(w);
     }
-    free(w->counts);
-    cr_retire(w);
+    free_world(w);
 }
 
 void cr_world_abort(cr_world *w, int code) {
@@ -194,5 +252,6 @@ bool cr_world_lacks(const char *op, const cr_world *w) {
 
 int cr_world_rank(const cr_world *w) { return cr_lacks("world_rank", "the world", w) ? -1 : w->rank; }
 int cr_world_size(const cr_world *w) { return cr_lacks("world_size", "the world", w) ? -1 : w->size; }
+int cr_world_local(const cr_world *w) { return cr_lacks("world_local", "the world", w) ? -1 : w->local; }
 const char *cr_world_host(const cr_world *w) { return cr_lacks("world_host", "the world", w) ? NULL : w->host; }
 const char *cr_world_engine(const cr_world *w) { return cr_lacks("world_engine", "the world", w) ? NULL : w->engine; }

@@ -367,6 +367,11 @@ NAMES = {  # names that differ in more than the prefix
     "LT_PREFERENCE_REDUCTIONS": "CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK",
     "LT_PREFERENCE_WORKSPACE": "CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES",
     "LT_PREFERENCE_ALIGNMENT_A": "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES",
+    "NCCL_IN_PROGRESS": "ncclInProgress",
+    "NCCL_BYTE": "ncclUint8",
+    "NCCL_F32": "ncclFloat32",
+    "NCCL_F64": "ncclFloat64",
+    "NCCL_SUM": "ncclSum",
 }
 # Two declarations are compatible for a call if they have as many parameters of the same sizes, and
 # floats at the same places.
@@ -414,7 +419,7 @@ def check_api(result: Result) -> None:
         for body in re.findall(r"enum\s*\{([^}]*)\}", before)
         for name, value in re.findall(r"(\w+) = (\d+)", body)
     ]
-    lists = dict(zip(SECTIONS.values(), re.split(r"#define \w+_FUNCTIONS\(f\)", rest), strict=True))
+    lists = dict(zip((*SECTIONS.values(), "nccl.h"), re.split(r"#define \w+_FUNCTIONS\(f\)", rest), strict=True))
     for header, body in lists.items():
         if not has_header(result, header):
             continue
@@ -423,7 +428,7 @@ def check_api(result: Result) -> None:
         lines += [
             f'static_assert(call<int({parameters})>::same(&{symbol}), "{symbol}");' for symbol, parameters in functions
         ]
-        prefix = {"cuda.h": "CUDA_", "cublasLt.h": "LT_"}.get(header, "none")
+        prefix = {"cuda.h": "CUDA_", "cublasLt.h": "LT_", "nccl.h": "NCCL_"}.get(header, "none")
         lines += [
             f'static_assert({value} == {their_name(ours)}, "{ours}");'
             for ours, value in constants

@@ -18,8 +18,9 @@
  * once: device (another process has it), alloc, host, copy, launch,
  *                  module, room (memory for code, when a kernel is launched or a module loaded),
  *                  product (for which cuBLASLt's heuristic found an
- *                  algorithm), or fault (a kernel, while it runs); or does nothing: wait (of a stream
- *                  for an event), join (of the host for an event) */
+ *                  algorithm), fault (a kernel, while it runs), link (a call of NCCL) or message (of
+ *                  NCCL, while it runs); or does nothing: wait (of a stream for an event), join (of the
+ *                  host for an event); or ends the process: vanish (in a message of NCCL) */
 #define _GNU_SOURCE
 #include "control.h"
 #include "fibers.h"
@@ -136,7 +137,8 @@ static struct failure {
     const char *what;
     int left;
 } failures[] = {{"device", 0}, {"alloc", 0},   {"host", 0},  {"copy", 0}, {"launch", 0}, {"module", 0},
-                {"room", 0},   {"product", 0}, {"fault", 0}, {"wait", 0}, {"join", 0}};
+                {"room", 0},   {"product", 0}, {"fault", 0}, {"wait", 0}, {"join", 0},
+                {"link", 0},   {"message", 0}, {"vanish", 0}};
 enum {
     FAIL_DEVICE,
     FAIL_ALLOC,
@@ -149,6 +151,9 @@ enum {
     FAIL_FAULT,
     FAIL_WAIT,
     FAIL_JOIN,
+    FAIL_LINK,
+    FAIL_MESSAGE,
+    FAIL_VANISH,
     FAILURES
 };
 
@@ -233,7 +238,7 @@ API CUresult cuInit(unsigned flags) {
         if (!colon || !cudasim_fail(item, atoi(colon + 1)))
             wrong(CUDA_SUCCESS,
                   "CUDASIM_FAIL: '%s' is not one of device, alloc, host, copy, launch, module, room, product, fault, "
-                  "wait, join with :number",
+                  "wait, join, link, message, vanish with :number",
                   item);
     }
     void *all = mmap(NULL, RANGE * (uint64_t)device_count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
@@ -280,6 +285,15 @@ API CUresult cuDeviceGetName(char *name, int room, CUdevice dev) {
     ENTER;
     if (!device_at(dev) || room <= 0) return CUDA_ERROR_INVALID_DEVICE;
     snprintf(name, (size_t)room, "Simulated GPU");
+    return CUDA_SUCCESS;
+}
+
+/* The same in every process: those of one host share its devices. */
+API CUresult cuDeviceGetUuid_v2(CUuuid *id, CUdevice dev) {
+    ENTER;
+    if (!device_at(dev)) return CUDA_ERROR_INVALID_DEVICE;
+    memset(id, 0, sizeof *id);
+    snprintf(id->bytes, sizeof id->bytes, "cudasim %d", (unsigned char)dev);
     return CUDA_SUCCESS;
 }
 

@@ -93,6 +93,9 @@ API CUresult cuDeviceGetName(char *name, int room, CUdevice dev) {
     snprintf(name, (size_t)room, "No GPU (a driver that launches nothing)");
     return CUDA_SUCCESS;
 }
+API CUresult cuDeviceGetUuid_v2(CUuuid *id, CUdevice dev) {
+    return (void)dev, memset(id, 0, sizeof *id), CUDA_SUCCESS;
+}
 API CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) { return (void)dev, *bytes = memory(), CUDA_SUCCESS; }
 
 API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice dev) {

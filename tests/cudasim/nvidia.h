@@ -74,6 +74,7 @@ typedef enum CUfunction_attribute {
 enum { CU_STREAM_NON_BLOCKING = 1 };
 
 typedef int CUdevice;
+typedef struct CUuuid_st { char bytes[16]; } CUuuid;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;

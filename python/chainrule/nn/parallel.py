@@ -25,7 +25,7 @@ class _Bucket:
         sizes = [params[i].numel() for i in numbers]
         dtype = first.dtype if first.dtype is _core.float64 else _core.float32
         self.numbers = numbers
-        self.flat = _core.zeros(sum(sizes) + extra, dtype=dtype, device="cpu")
+        self.flat = _core.zeros(sum(sizes) + extra, dtype=dtype, device=distributed._carrier(first))
         *parts, self.extra = self.flat.split([*sizes, extra])
         self.parts = {i: part.reshape(params[i].shape) for i, part in zip(numbers, parts, strict=True)}
         self.missing = set(numbers)
@@ -172,7 +172,7 @@ class DistributedDataParallel(Module):
         part, grad = self._bucket_of[i].parts[i], self._params[i].grad
         if grad is None:
             part.zero_()
-        elif grad.data_ptr() != part.data_ptr():
+        elif not distributed._same_memory(grad, part):
             part.copy_(grad)
 
     def _start(self, bucket: _Bucket, flags: list[float]) -> None:
@@ -201,7 +201,7 @@ class DistributedDataParallel(Module):
     def _write(self, p: Tensor, part: Tensor) -> None:
         same = part.dtype == p.dtype and part.device == p.device
         if self.gradient_as_bucket_view and same:
-            if p.grad is None or p.grad.data_ptr() != part.data_ptr():
+            if p.grad is None or not distributed._same_memory(p.grad, part):
                 p.grad = part
         elif p.grad is None:
             p.grad = part.to(p.device, p.dtype, copy=True)

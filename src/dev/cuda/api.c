@@ -1,4 +1,4 @@
-/* api.c - opens the driver, NVRTC and cuBLASLt, each at its first use. */
+/* api.c - opens the driver, NVRTC, cuBLASLt and NCCL, each at its first use. */
 #include "api.h"
 
 #include <stdio.h>
@@ -12,39 +12,45 @@
  * packages next to this library, from the environments of the program and of the shell, or from
  * NVIDIA's installer. */
 /* CUDA 12.0: loads cubins of NVRTC 12 of any minor version, but none of CUDA 13 */
-enum { OLDEST_DRIVER = 12000, DRIVER_OF_13 = 13000 };
+enum { OLDEST_DRIVER = 12000, DRIVER_OF_13 = 13000, OLDEST_NCCL = 21400 };
 #ifdef _WIN32
 static const char *const driver_names[] = {"nvcuda.dll", NULL};
 static const char *const nvrtc_names[] = {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", NULL},
                          builtins_name[] = "nvrtc-builtins64_%d%d.dll";
 static const char *const lt_names[] = {"cublasLt64_13.dll", "cublasLt64_12.dll", NULL};
+static const char *const nccl_names[] = {"nccl.dll", NULL};
 #else
 static const char *const driver_names[] = {"libcuda.so.1", NULL};
 static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL},
                          builtins_name[] = "libnvrtc-builtins.so.%d.%d";
 static const char *const lt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
+static const char *const nccl_names[] = {"libnccl.so.2", NULL};
 #endif
 static const char *const no_places[] = {NULL};
 static const char *const places[] = {"self/../nvidia/cu13/lib",
                                      "self/../nvidia/cuda_nvrtc/lib",
                                      "self/../nvidia/cublas/lib",
+                                     "self/../nvidia/nccl/lib",
                                      "self/../lib/python/nvidia/cu13/lib",
                                      "self/../lib/python/nvidia/cuda_nvrtc/lib",
                                      "self/../lib/python/nvidia/cublas/lib",
+                                     "self/../lib/python/nvidia/nccl/lib",
                                      "env/lib/python/nvidia/cu13/lib",
                                      "env/lib/python/nvidia/cuda_nvrtc/lib",
                                      "env/lib/python/nvidia/cublas/lib",
+                                     "env/lib/python/nvidia/nccl/lib",
                                      NULL};
 static const char installed[] = "/usr/local/cuda/lib64";
 
 cuda_api cr_cu;
 nvrtc_api cr_nvrtc;
 lt_api cr_cublaslt;
+nccl_api cr_nccl;
 
 enum { UNOPENED, OPENING, OPEN, FAILED };
 /* problem: written before state leaves OPENING */
 typedef struct part { atomic_int state; char problem[256]; } part;
-static part driver, compiler, products;
+static part driver, compiler, products, messages;
 
 #define REFUSE(part, ...) (snprintf((part).problem, sizeof (part).problem, __VA_ARGS__), false)
 
@@ -150,10 +156,30 @@ static bool open_products(void) {
 bool cr_lt_ready(void) { return ready(&products, open_products); }
 const char *cr_lt_problem(void) { return products.problem; }
 
+/* ---- NCCL */
+
+static bool open_messages(void) {
+#define ENTRY(name, symbol, parameters) {symbol, offsetof(nccl_api, name)},
+    static const entry w[] = {NCCL_FUNCTIONS(ENTRY) {"ncclGetErrorString", offsetof(nccl_api, GetErrorString)},
+                              {"ncclGetLastError", offsetof(nccl_api, GetLastError)}};
+#undef ENTRY
+    char missing[120];
+    snprintf(missing, sizeof missing, "NCCL is not found (pip install nvidia-nccl-cu%d)",
+             cr_cu.version < DRIVER_OF_13 ? 12 : 13);
+    void *library = open_library(&messages, "NCCL", nccl_names, places, NULL, missing);
+    if (!library || !load_table(&messages, library, &cr_nccl, w, sizeof w / sizeof *w)) return false;
+    if (cr_nccl.GetVersion(&cr_nccl.version)) return REFUSE(messages, "NCCL reports no version");
+    return cr_nccl.version >= OLDEST_NCCL ||
+           REFUSE(messages, "NCCL is too old: version number %d, 2.14 (%d) is needed", cr_nccl.version, OLDEST_NCCL);
+}
+
+bool cr_nccl_ready(void) { return ready(&messages, open_messages); }
+const char *cr_nccl_problem(void) { return messages.problem; }
+
 static cr_status check_switch(const char *text) {
     (void)text;
     if (atomic_load(&driver.state) == UNOPENED && atomic_load(&compiler.state) == UNOPENED &&
-        atomic_load(&products.state) == UNOPENED)
+        atomic_load(&products.state) == UNOPENED && atomic_load(&messages.state) == UNOPENED)
         return CR_OK;
     return cr_fail(CR_RUNTIME, "switch_set", "this comes too late: CUDA devices were already searched");
 }
@@ -161,4 +187,5 @@ __attribute__((constructor)) static void own_switches(void) {
     cr_switch_owner("CUDA", check_switch, NULL);
     cr_switch_owner("NVRTC", check_switch, NULL);
     cr_switch_owner("CUBLASLT", check_switch, NULL);
+    cr_switch_owner("NCCL", check_switch, NULL);
 }

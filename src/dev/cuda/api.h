@@ -1,4 +1,4 @@
-/* api.h - NVIDIA's driver, NVRTC and cuBLASLt, opened at run time: cr_cu.MemAlloc is cuMemAlloc_v2.
+/* api.h - NVIDIA's driver, NVRTC, cuBLASLt and NCCL, opened at run time: cr_cu.MemAlloc is cuMemAlloc_v2.
  *
  * Declared here as far as this folder uses them, so that a build needs no CUDA.  The numbers are those
  * of NVIDIA's headers (tests/cudasim/check_cuda.py compares them where the headers are installed); all
@@ -18,7 +18,7 @@ typedef struct _nvrtcProgram *nvrtc_program;
 typedef void *lt_handle;                            /* of cuBLASLt: its context, a product, a layout, a preference */
 
 enum {                                              /* CUresult */
-    CUDA_OUT_OF_MEMORY = 2, CUDA_NO_DEVICE = 100
+    CUDA_OUT_OF_MEMORY = 2, CUDA_NO_DEVICE = 100, CUDA_NOT_READY = 600
 };
 enum {                                              /* CUdevice_attribute */
     CUDA_ATTRIBUTE_MULTIPROCESSORS = 16, CUDA_ATTRIBUTE_MAJOR = 75, CUDA_ATTRIBUTE_MINOR = 76
@@ -62,6 +62,14 @@ typedef struct lt_heuristic {
     int reserved[4];
 } lt_heuristic;
 
+/* NCCL, from 2.14 on, whose communicators may be nonblocking */
+typedef struct ncclComm *nccl_comm;
+typedef struct nccl_id { char bytes[128]; } nccl_id;
+typedef struct nccl_config { size_t size; unsigned magic, version; int blocking; } nccl_config;        /* of 2.14 */
+enum { NCCL_IN_PROGRESS = 7 };                      /* ncclResult_t */
+enum { NCCL_BYTE = 1, NCCL_F32 = 7, NCCL_F64 = 8 }; /* ncclDataType_t: ncclUint8, ncclFloat32, ncclFloat64 */
+enum { NCCL_SUM = 0 };                              /* ncclRedOp_t */
+
 /* f(member, symbol, parameters) */
 #define CUDA_FUNCTIONS(f) \
     f(Init, "cuInit", (unsigned flags)) \
@@ -71,6 +79,7 @@ typedef struct lt_heuristic {
     f(DeviceGetName, "cuDeviceGetName", (char *name, int room, int device)) \
     f(DeviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, int device)) \
     f(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t *bytes, int device)) \
+    f(DeviceUuid, "cuDeviceGetUuid_v2", (unsigned char uuid[16], int device)) \
     f(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (cuda_context *context, int device)) \
     f(CtxSetCurrent, "cuCtxSetCurrent", (cuda_context context)) \
     f(CtxGetCurrent, "cuCtxGetCurrent", (cuda_context *context)) \
@@ -88,6 +97,7 @@ typedef struct lt_heuristic {
     f(EventCreate, "cuEventCreate", (cuda_event *event, unsigned flags)) \
     f(EventRecord, "cuEventRecord", (cuda_event event, cuda_stream stream)) \
     f(EventSynchronize, "cuEventSynchronize", (cuda_event event)) \
+    f(EventQuery, "cuEventQuery", (cuda_event event)) \
     f(ModuleLoadData, "cuModuleLoadData", (cuda_module *module, const void *image)) \
     f(FuncSetAttribute, "cuFuncSetAttribute", (cuda_function function, int attribute, int value)) \
     f(ModuleGetFunction, "cuModuleGetFunction", (cuda_function *function, cuda_module module, const char *name)) \
@@ -139,23 +149,49 @@ typedef struct lt_heuristic {
                                                lt_handle d_layout, const lt_algorithm *algorithm, \
                                                cuda_address workspace, size_t bytes, cuda_stream stream))
 
+#define NCCL_FUNCTIONS(f) \
+    f(GetVersion, "ncclGetVersion", (int *version)) \
+    f(GetUniqueId, "ncclGetUniqueId", (nccl_id *id)) \
+    f(CommInitRankConfig, "ncclCommInitRankConfig", (nccl_comm *comm, int size, nccl_id id, int rank, \
+                                                     nccl_config *config)) \
+    f(CommFinalize, "ncclCommFinalize", (nccl_comm comm)) \
+    f(CommDestroy, "ncclCommDestroy", (nccl_comm comm)) \
+    f(CommAbort, "ncclCommAbort", (nccl_comm comm)) \
+    f(CommGetAsyncError, "ncclCommGetAsyncError", (nccl_comm comm, int *error)) \
+    f(GroupStart, "ncclGroupStart", (void)) \
+    f(GroupEnd, "ncclGroupEnd", (void)) \
+    f(Send, "ncclSend", (cuda_address from, size_t n, int type, int peer, nccl_comm comm, cuda_stream stream)) \
+    f(Recv, "ncclRecv", (cuda_address to, size_t n, int type, int peer, nccl_comm comm, cuda_stream stream)) \
+    f(Broadcast, "ncclBroadcast", (cuda_address from, cuda_address to, size_t n, int type, int root, nccl_comm comm, \
+                                   cuda_stream stream)) \
+    f(AllReduce, "ncclAllReduce", (cuda_address from, cuda_address to, size_t n, int type, int sum, nccl_comm comm, \
+                                   cuda_stream stream))
+
 #define CUDA_MEMBER(name, symbol, parameters) int (*name) parameters;
 /* version: 13000 is CUDA 13.0 */
 typedef struct cuda_api { CUDA_FUNCTIONS(CUDA_MEMBER) int version; } cuda_api;
 typedef struct nvrtc_api { NVRTC_FUNCTIONS(CUDA_MEMBER) int major, minor; } nvrtc_api;
 typedef struct lt_api { LT_FUNCTIONS(CUDA_MEMBER) } lt_api;
+typedef struct nccl_api {
+    NCCL_FUNCTIONS(CUDA_MEMBER)
+    const char *(*GetErrorString)(int error), *(*GetLastError)(nccl_comm comm);
+    int version;                                    /* 22304 is 2.23.4 */
+} nccl_api;
 #undef CUDA_MEMBER
 extern cuda_api cr_cu;                                 /* valid after cr_cuda_ready() returned true */
 extern nvrtc_api cr_nvrtc;                             /* after cr_nvrtc_ready() */
 extern lt_api cr_cublaslt;                                   /* after cr_lt_ready() */
+extern nccl_api cr_nccl;                               /* after cr_nccl_ready() */
 
 /* Each opens its library at the first call.  False: not found, unsuitable or switched off; its problem
  * says which, and what would help. */
 bool cr_cuda_ready(void);
 bool cr_nvrtc_ready(void);
 bool cr_lt_ready(void);
+bool cr_nccl_ready(void);
 const char *cr_cuda_api_problem(void);
 const char *cr_nvrtc_problem(void);
 const char *cr_lt_problem(void);
+const char *cr_nccl_problem(void);
 
 #endif

@@ -56,7 +56,7 @@ static cr_status read_faults(cuda *g, const char *op, uint64_t k, uint64_t n, cr
 cr_status cr_cuda_faults_poll(cuda *g, const char *op) {
     uint64_t end = g->polled;
     cr_status found = CR_OK;
-    while (end < g->issued && g->fault[end % CUDA_FAULTS].epoch <= g->queue[CUDA_COPIES].waited) end++;
+    while (end < g->issued && g->fault[end % CUDA_FAULTS].epoch <= g->queue[CUDA_COPIES].waited[CUDA_KERNELS]) end++;
     while (g->polled < end) {                       /* the ring of faults in one piece, or in two where it wraps */
         const uint64_t k = g->polled, rest = CUDA_FAULTS - k % CUDA_FAULTS, n = end - k < rest ? end - k : rest;
         const cr_status status = read_faults(g, op, k, n, &found);
@@ -68,6 +68,7 @@ cr_status cr_cuda_faults_poll(cuda *g, const char *op) {
 
 cr_status cr_cuda_faults_check(cuda *g, const char *op) {
     if (g->polled == g->issued) return CR_OK;
-    const cr_status status = cr_cuda_wait_epoch(g, op, CUDA_COPIES, g->fault[(g->issued - 1) % CUDA_FAULTS].epoch);
+    const uint64_t last = g->fault[(g->issued - 1) % CUDA_FAULTS].epoch;
+    const cr_status status = cr_cuda_wait_epoch(g, op, CUDA_COPIES, CUDA_KERNELS, last);
     return status == CR_OK ? cr_cuda_faults_poll(g, op) : status;
 }

@@ -55,7 +55,9 @@ static cr_status open_device(cuda *g, const char *op) {
         status = cr_cuda_check(g, op, "no stream", cr_cu.StreamCreate(&g->stream, CUDA_STREAM_NON_BLOCKING));
     if (status == CR_OK)
         status = cr_cuda_check(g, op, "no stream", cr_cu.StreamCreate(&g->copies, CUDA_STREAM_NON_BLOCKING));
-    g->queue[CUDA_KERNELS].epoch = g->queue[CUDA_COPIES].epoch = 1;
+    for (int i = 0; i < CUDA_QUEUES; i++) g->queue[i].epoch = 1;
+    g->queue[CUDA_KERNELS].stream = g->stream;
+    g->queue[CUDA_COPIES].stream = g->copies;
     if (status == CR_OK) g->context = context;
     return status;
 }
@@ -178,7 +180,8 @@ static bool add_gpu(int i) {
                          .synchronize = cr_cuda_synchronize,
                          .info = info_of,
                          .memory = memory_of,
-                         .empty_cache = cr_cuda_empty_cache};
+                         .empty_cache = cr_cuda_empty_cache,
+                         .linking = &cr_cuda_linking};
     found++;
     return true;
 }

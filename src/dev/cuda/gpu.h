@@ -5,7 +5,7 @@
  * addresses, fills the kernel's argument (arguments.h), launches it, and calls cr_cuda_leave(g,
  * status).  All kernels go into one stream, which runs them in order.  So a kernel sees what earlier
  * kernels wrote, and memory may be used again as soon as the last kernel that needs it is launched.
- * Copies have a stream of their own (stream.c).  Only a reader waits. */
+ * Copies, and messages to other processes, have streams of their own (stream.c).  Only a reader waits. */
 #ifndef CR_CUDA_GPU_H
 #define CR_CUDA_GPU_H
 
@@ -16,6 +16,9 @@
 #include "api.h"
 #include "arguments.h"
 
+/* messages: to and from the GPUs of other processes (nccl.c) */
+enum { CUDA_KERNELS, CUDA_COPIES, CUDA_MESSAGES, CUDA_QUEUES };
+
 /* ---- memory (memory.c) */
 typedef struct cuda_block {                         /* storage->data of a tensor on a GPU: a part of a segment of the
                                                      * driver's */
@@ -23,7 +26,7 @@ typedef struct cuda_block {                         /* storage->data of a tensor
     size_t bytes;
     bool used, small, host;                         /* small: in the pool of small segments; host: pinned memory, in
                                                      * no pool */
-    uint64_t epoch[2];                              /* the last in which kernels, and copies, used this memory
+    uint64_t epoch[CUDA_MESSAGES];                  /* the last in which kernels, and copies, used this memory
                                                      * (stream.c) */
     struct cuda_block *before, *after;              /* its neighbours in the segment; NULL: none */
     struct cuda_block *next, *previous;             /* in the list of free blocks of its size, or of used blocks */
@@ -38,15 +41,15 @@ typedef struct cuda_staging {
     cuda_event done[CUDA_SECTIONS];
 } cuda_staging;
 
-/* ---- two streams and their order (stream.c) */
+/* ---- three streams and their order (stream.c) */
 enum {
-    CUDA_KERNELS, CUDA_COPIES,
     CUDA_EPOCHS = 64,                               /* epochs whose events are kept */
     CUDA_EPOCH_LAUNCHES = 16                        /* launches after which an epoch ends at the latest */
 };
 typedef struct cuda_queue {
-    uint64_t epoch, waited;                         /* the current epoch, from 1 on; the last epoch of the other
-                                                     * stream that this one waits for */
+    cuda_stream stream;                             /* NULL: not made yet, which only messages may be */
+    uint64_t epoch;                                 /* the current one, from 1 on */
+    uint64_t waited[CUDA_QUEUES];                   /* the last epoch of each other stream that this one waits for */
     int64_t launches;                               /* of the GPU, when the epoch began */
     cuda_event end[CUDA_EPOCHS];                    /* of epoch e: [e % CUDA_EPOCHS] */
 } cuda_queue;
@@ -88,8 +91,8 @@ typedef struct cuda {
     cr_mutex *lock;
     cuda_context context, before;                   /* NULL until first use; the context that was current at
                                                      * cr_cuda_enter */
-    cuda_stream stream, copies;                     /* stream: of kernels */
-    cuda_queue queue[2];                            /* CUDA_KERNELS, CUDA_COPIES */
+    cuda_stream stream, copies;                     /* stream: of kernels; both also in queue */
+    cuda_queue queue[CUDA_QUEUES];
     bool entered;
     atomic_bool lost;
     bool forked;                                    /* this process was forked after the parent opened the GPU */
@@ -136,15 +139,15 @@ cr_status   cr_cuda_receive(cuda *g, const char *op, void *dst, cuda_address fro
 /* as kernels of this epoch left them; polls faults */
 cr_status   cr_cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes, uint64_t epoch);
 
-/* ---- order (stream.c).  queue: CUDA_KERNELS or CUDA_COPIES. */
+/* ---- order (stream.c).  queue, other: CUDA_KERNELS, CUDA_COPIES or CUDA_MESSAGES. */
 cr_status cr_cuda_end_epoch(cuda *g, const char *op, int queue);
-/* later work in the queue waits for an epoch of the other one; 0: none */
-cr_status cr_cuda_wait_epoch(cuda *g, const char *op, int queue, uint64_t epoch);
+/* later work in the queue waits for an epoch of another one; 0: none */
+cr_status cr_cuda_wait_epoch(cuda *g, const char *op, int queue, int other, uint64_t epoch);
 /* Kernels are about to use the block.  Where the driver cannot wait, it cannot launch either, and the
  * launch returns the error. */
 static inline void cuda_use(cuda *g, cuda_block *b) {
     CR_ASSERT(g->entered);                          /* otherwise another thread may end the epoch before the launch */
-    cr_cuda_wait_epoch(g, "wait", CUDA_KERNELS, b->epoch[CUDA_COPIES]);
+    cr_cuda_wait_epoch(g, "wait", CUDA_KERNELS, CUDA_COPIES, b->epoch[CUDA_COPIES]);
     b->epoch[CUDA_KERNELS] = g->queue[CUDA_KERNELS].epoch;
 }
 static inline cuda_address cuda_base(const cr_storage *s) {
@@ -215,5 +218,6 @@ cr_status    cr_cuda_faults_check(cuda *g, const char *op);       /* waits for a
 CR_KERNELS(CR_KERNEL_OF_CUDA)
 extern const cr_kernels cr_cuda_kernels;                          /* table.c */
 cr_status cr_cuda_synchronize(const cr_device *d);
+extern const cr_linking cr_cuda_linking;                          /* nccl.c */
 
 #endif

@@ -185,7 +185,7 @@ static cuda_block *take(cuda *g, const char *op, size_t bytes) {
 static void merge(cuda_block *b) {
     cuda_block *second = b->after;
     b->bytes += second->bytes;
-    for (int queue = 0; queue < 2; queue++)
+    for (int queue = 0; queue < CUDA_MESSAGES; queue++)
         if (second->epoch[queue] > b->epoch[queue]) b->epoch[queue] = second->epoch[queue];
     b->after = second->after;
     if (b->after) b->after->before = b;
@@ -282,7 +282,7 @@ cr_storage *cr_cuda_allocate_host(const cr_device *d, size_t bytes) {
 
 /* Its bytes, after the kernels that used it have ended. */
 static unsigned char *host_bytes(cuda *g, const char *op, const cuda_block *b) {
-    cr_status status = cr_cuda_wait_epoch(g, op, CUDA_COPIES, b->epoch[CUDA_KERNELS]);
+    cr_status status = cr_cuda_wait_epoch(g, op, CUDA_COPIES, CUDA_KERNELS, b->epoch[CUDA_KERNELS]);
     if (status == CR_OK) status = cr_cuda_check(g, op, "cannot wait", cr_cu.StreamSynchronize(g->copies));
     return status == CR_OK ? (unsigned char *)(uintptr_t)b->at : NULL;
 }
@@ -341,7 +341,8 @@ static cr_status send(cuda *g, cuda_block *b, size_t at, const unsigned char *fr
     cuda_staging *s = &g->staging;
     cuda_address to = b->at + at;
     cr_status status = open_staging(g, "write");
-    if (status == CR_OK) status = cr_cuda_wait_epoch(g, "write", CUDA_COPIES, b->epoch[CUDA_KERNELS]);
+    if (status == CR_OK)
+        status = cr_cuda_wait_epoch(g, "write", CUDA_COPIES, CUDA_KERNELS, b->epoch[CUDA_KERNELS]);
     b->epoch[CUDA_COPIES] = g->queue[CUDA_COPIES].epoch;
     while (bytes && status == CR_OK) {
         if (s->filled == CUDA_SECTION_BYTES && (status = next_section(g, "write")) != CR_OK) return status;
@@ -394,7 +395,7 @@ cr_status cr_cuda_receive(cuda *g, const char *op, void *dst, cuda_address from,
 }
 
 cr_status cr_cuda_read_bytes(cuda *g, const char *op, void *dst, cuda_address from, size_t bytes, uint64_t epoch) {
-    cr_status status = cr_cuda_wait_epoch(g, op, CUDA_COPIES, epoch);
+    cr_status status = cr_cuda_wait_epoch(g, op, CUDA_COPIES, CUDA_KERNELS, epoch);
     if (status == CR_OK) status = cr_cuda_receive(g, op, dst, from, bytes);
     return status == CR_OK ? cr_cuda_faults_poll(g, op) : status;
 }
