@@ -32,6 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined CUDASIM_THREAD || defined CUDASIM_ADDRESS
@@ -79,6 +80,7 @@ typedef struct operation {
         struct { CUfunction function; cudasim_dim blocks, threads; unsigned shared; bool fault; } launch;
         struct { void (*fn)(void *); } call;
         struct { CUstream stream; uint64_t ticket; } wait;
+        struct { CUevent event; } mark;
     };
     unsigned char payload[];                        /* parameters, one after another, each 16-aligned */
 } operation;
@@ -90,7 +92,7 @@ struct CUstream_st {
     bool apart, running;
     int number;
 };
-struct CUevent_st { CUstream stream; uint64_t ticket; bool asked; };
+struct CUevent_st { CUstream stream; uint64_t ticket; bool asked, timed; double at; /* seconds, when it ran */ };
 struct CUfunc_st { CUmodule module; const cudasim_kernel *kernel; unsigned most_dynamic; };
 struct CUmod_st {
     device *on;
@@ -626,6 +628,12 @@ static CUresult run_kernel(device *d, operation *o) {
                         "%s", bad);
 }
 
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static CUresult run(device *d, operation *o) {
     counters.copies_run += o->kind == COPY;
     counters.launches_run += o->kind == LAUNCH || o->kind == CALL;
@@ -635,7 +643,7 @@ static CUresult run(device *d, operation *o) {
     case LAUNCH: return run_kernel(d, o);
     case CALL: o->call.fn(o->payload); break;
     case WAIT: return run_until(o->wait.stream, o->wait.ticket);
-    case MARK: break;
+    case MARK: o->mark.event->at = seconds(); break;
     }
     return CUDA_SUCCESS;
 }
@@ -719,20 +727,31 @@ API CUresult cuStreamDestroy_v2(CUstream s) {
 
 API CUresult cuEventCreate(CUevent *out, unsigned flags) {
     ENTER_CONTEXT;
-    (void)flags;
     *out = calloc(1, sizeof **out);
+    (*out)->timed = !(flags & CU_EVENT_DISABLE_TIMING);
     return CUDA_SUCCESS;
 }
 
 API CUresult cuEventDestroy_v2(CUevent e) {
     ENTER;
+    if (e->stream) run_until(e->stream, e->ticket);            /* its mark is in the queue until then */
     free(e);
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuEventElapsedTime(float *ms, CUevent a, CUevent b) {
+    ENTER_CONTEXT;
+    if (!a->stream || !b->stream || !a->timed || !b->timed) return CUDA_ERROR_INVALID_HANDLE;
+    if (a->stream->done < a->ticket || b->stream->done < b->ticket) return CUDA_ERROR_NOT_READY;
+    *ms = (float)(1e3 * (b->at - a->at));
     return CUDA_SUCCESS;
 }
 
 API CUresult cuEventRecord(CUevent e, CUstream s) {
     ON_STREAM(s);
-    TRY(add(s, operation_new(MARK, 0)));
+    operation *o = operation_new(MARK, 0);
+    o->mark.event = e;
+    TRY(add(s, o));
     e->stream = s;
     e->ticket = s->issued;
     e->asked = false;
@@ -1044,6 +1063,12 @@ static CUresult call(CUstream s, const char *name, void (*fn)(void *), const voi
 API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const void *payload, size_t bytes,
                      cudasim_bytes moved) {
     return (int)call(stream, name, fn, payload, bytes, moved);
+}
+
+API void cudasim_worked(long long work, int odd) {
+    ENTER;
+    counters.work += work;
+    counters.odd_work += odd ? work : 0;
 }
 
 API int cudasim_allocated(void *stream, const void *at, size_t bytes) {

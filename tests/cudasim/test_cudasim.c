@@ -27,6 +27,7 @@ TEST(cudasim) { SKIP("the simulator needs Linux on x86-64 or aarch64 and a C++ c
     f(CUresult, cuStreamWaitEvent, (CUstream, CUevent, unsigned)) f(CUresult, cuEventCreate, (CUevent *, unsigned)) \
     f(CUresult, cuEventRecord, (CUevent, CUstream)) f(CUresult, cuEventQuery, (CUevent)) f(CUresult, \
         cuEventDestroy_v2, (CUevent)) \
+    f(CUresult, cuEventElapsedTime, (float *, CUevent, CUevent)) \
     f(CUresult, cuModuleLoadData, (CUmodule *, const void *)) f(CUresult, cuModuleGetFunction, (CUfunction *, \
         CUmodule, const char *)) \
     f(CUresult, cuModuleUnload, (CUmodule)) f(CUresult, cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int)) \
@@ -455,6 +456,22 @@ TEST(queues) {
     CU(cuEventRecord_(e, stream));
     REFUSED(CUDA_ERROR_NOT_READY, cuEventQuery_(e));
     CU(cuEventQuery_(e));
+
+    CUevent later, untimed;                         /* times are of when the work ran, not of when it was asked for */
+    float ms = -1;
+    CU(cuEventCreate_(&later, 0));
+    CU(cuEventCreate_(&untimed, 2));
+    REFUSED(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime_(&ms, e, later));
+    CU(cuEventRecord_(later, stream));
+    CU(cuEventRecord_(untimed, stream));
+    REFUSED(CUDA_ERROR_NOT_READY, cuEventElapsedTime_(&ms, e, later));
+    usleep(3000);
+    CU(cuStreamSynchronize_(stream));
+    CU(cuEventElapsedTime_(&ms, e, later));
+    CHECK(ms >= 3 && ms < 3000, "%g ms between two events", (double)ms);
+    REFUSED(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime_(&ms, e, untimed));
+    CU(cuEventDestroy_v2_(later));
+    CU(cuEventDestroy_v2_(untimed));
     CU(cuMemFreeHost_(host));
     CU(cuMemFree_v2_(at));
     CU(cuEventDestroy_v2_(e));

@@ -138,6 +138,14 @@ static cr_memory memory_of(const cr_device *d) {
     return m;
 }
 
+static void reset_peak(const cr_device *d) {
+    cuda *g = (cuda *)(uintptr_t)d;
+    if (g->forked) return;
+    cr_mutex_lock(g->lock);
+    g->peak = g->now;
+    cr_mutex_unlock(g->lock);
+}
+
 static bool add_gpu(int i) {
     cuda *g = &gpus[found];
     char model[128] = "";
@@ -178,7 +186,10 @@ static bool add_gpu(int i) {
                          .synchronize = cr_cuda_synchronize,
                          .info = info_of,
                          .memory = memory_of,
-                         .empty_cache = cr_cuda_empty_cache};
+                         .reset_peak = reset_peak,
+                         .empty_cache = cr_cuda_empty_cache,
+                         .trace_end = cr_cuda_trace_end,
+                         .row_bytes = 16};
     found++;
     return true;
 }

@@ -6,14 +6,12 @@
  * tokens of the next step arrive meanwhile.  The host waits for copies only. */
 #include "gpu.h"
 
-static cuda_stream stream_of(const cuda *g, int queue) { return queue == CUDA_COPIES ? g->copies : g->stream; }
-
 cr_status cr_cuda_end_epoch(cuda *g, const char *op, int queue) {
     cuda_queue *q = &g->queue[queue];
     cuda_event *end = &q->end[q->epoch % CUDA_EPOCHS];
     cr_status status = *end ? CR_OK
                             : cr_cuda_check(g, op, "no event", cr_cu.EventCreate(end, CUDA_EVENT_DISABLE_TIMING));
-    if (status == CR_OK) status = cr_cuda_check(g, op, "no event", cr_cu.EventRecord(*end, stream_of(g, queue)));
+    if (status == CR_OK) status = cr_cuda_check(g, op, "no event", cr_cu.EventRecord(*end, cuda_stream_of(g, queue)));
     if (status == CR_OK) q->epoch++, q->launches = g->counters.launches;
     return status;
 }
@@ -26,7 +24,8 @@ cr_status cr_cuda_wait_epoch(cuda *g, const char *op, int queue, uint64_t epoch)
     if (epoch == *now && cr_cuda_end_epoch(g, op, other) != CR_OK) return cr_error_status();
     if (*now - epoch > CUDA_EPOCHS) epoch = *now - CUDA_EPOCHS;        /* the oldest epoch whose event was not reused */
     const cuda_event end = g->queue[other].end[epoch % CUDA_EPOCHS];
-    const cr_status status = cr_cuda_check(g, op, "cannot wait", cr_cu.StreamWaitEvent(stream_of(g, queue), end, 0));
+    const cr_status status = cr_cuda_check(g, op, "cannot wait",
+                                           cr_cu.StreamWaitEvent(cuda_stream_of(g, queue), end, 0));
     if (status == CR_OK) q->waited = epoch;
     return status;
 }
