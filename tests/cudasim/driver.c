@@ -944,11 +944,14 @@ API CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) 
     return CUDA_ERROR_NOT_FOUND;
 }
 
-/* If several kernels share a text, the share of each is unknown; the true compilers refuse too much. */
+/* If several kernels share a text, the share of each is unknown; the true compilers refuse too much.  Between the
+ * variables and dynamic memory, which is aligned to 128 bytes, lie up to 127 bytes, and before them a few of
+ * the host's compiler: a kernel without variables has none, wherever the linker puts them. */
 static int static_shared(CUfunction f) {
+    enum { NOT_SHARED = 2 * 128 };
     const cudasim_module *m = f->module->text;
-    /* without the alignment of dynamic memory */
-    return m->end - m->kernels == 1 ? (int)(m->dynamic - m->shared) / 128 * 128 : 0;
+    const int bytes = (int)(m->dynamic - m->shared);
+    return m->end - m->kernels == 1 && bytes >= NOT_SHARED ? bytes / 128 * 128 - 128 : 0;
 }
 
 API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f) {

@@ -290,6 +290,21 @@ TEST(dynamic_shared_memory) {
     CU(cuStreamSynchronize_(stream));
 }
 
+/* A kernel without shared variables may have all 48 KiB, wherever the linker puts its memory. */
+TEST(all_of_dynamic_shared_memory) {
+    READY;
+    CUdeviceptr none = 0;
+    int zero = 0;
+    char text[4000];
+    for (int shift = 0; shift < 128; shift += 24) {
+        snprintf(text, sizeof text, "__device__ char moved_%d[%d] = {1};\n%s", shift, shift + 1, histogram_text);
+        CUfunction f = compile(text, "histogram");
+        CU(LAUNCH(f, 1, 64, 48 << 10, &none, &none, &zero, &zero));
+        REFUSED(CUDA_ERROR_INVALID_VALUE, LAUNCH(f, 1, 64, (48 << 10) + 4, &none, &none, &zero, &zero));
+        CU(cuStreamSynchronize_(stream));
+    }
+}
+
 /* of each thread: votes, lanes, counts of a barrier, the last lane's value, junk in shared memory */
 TEST(together) {
     READY;
