@@ -241,8 +241,8 @@ D i64 label_of(const void *target, i64 wide_target, i64 m) {
 }
 
 /* loss = lse - (1 - s) x[target] - s mean(x), for smoothing s; 0 in ignored rows; long rows are read
- * once, with smoothing twice */
-KERNEL(256) cross_entropy(const cross_entropy_arguments<T, A> p) {
+ * once, with smoothing twice.  At least 2 blocks: ptxas would spill for more. */
+KERNEL(256, 2) cross_entropy(const cross_entropy_arguments<T, A> p) {
     __shared__ A shared[256];
     const span r = span_of(p.M, p.N, p.width, p.pitch);
     const line a = exponents_of(p.x, r);
