@@ -165,6 +165,7 @@ UNTIMED = {
     "gives out memory that is there": "to_device numpy from_numpy from_dlpack cpu",
     "sets something": (
         "requires_grad_ manual_seed set_num_threads set_float32_matmul_precision set_default_device empty_cache"
+        " reset_peak_memory_stats"
         " synchronize set_printoptions detach_ set_default_dtype unsqueeze_ squeeze_ transpose_ t_"
     ),
     "gradients, timed in the parts python and value": (

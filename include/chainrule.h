@@ -104,6 +104,7 @@ cr_status        cr_synchronize(const cr_device *dev);
 typedef struct cr_memory { int64_t current, peak, cached; } cr_memory;
                             /* bytes: in use, maximum, kept for reuse */
 cr_memory        cr_memory_stats(const cr_device *dev);
+void             cr_reset_peak(const cr_device *dev);  /* the maximum counts from now on */
 void             cr_empty_cache(const cr_device *dev); /* return cached blocks to the system */
 bool             cr_auto_transfer(bool on);
                             /* this thread: copy operands to the first operand's device; returns

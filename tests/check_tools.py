@@ -2,12 +2,14 @@
 count a lost or skipped test and must run every stage in five runs, check_pages must notice a wrong
 output on a page, reference must find all declarations of the header,
 gpu_sanitize must take no verdict but a clean summary for a clean one, gpu_shards must run every part of
-a long test and notice a process that fails or says nothing."""
+a long test and notice a process that fails or says nothing, gpu_report must repeat every step and pack the logs."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -294,11 +296,51 @@ def shards() -> list[str]:
     return wrong
 
 
+def gpu_report() -> list[str]:
+    """tools/gpu_report.py over the files of a run: every step, the machine, the figures, and an archive without the
+    build."""
+    wrong: list[str] = []
+    script = str(Path(__file__).resolve().parent.parent / "tools" / "gpu_report.py")
+    for figures in ({"rows": [1.5]}, None):
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder)
+            write(
+                out,
+                {
+                    "steps/10": "| build | ok | 12 | 3 of 4 / done |",
+                    "steps/33": "| test_cuda_step | did not end | 0 |  |",
+                    "machine.log": "a card, 1.2\nchainrule abc",
+                    "report.md": "# a card",
+                    "build.log": "done",
+                    "huge.log": "x" * (5 << 20),
+                    "build/x.md": "not packed",
+                },
+            )
+            if figures:
+                (out / "bench.json").write_text(json.dumps(figures))
+            done = subprocess.run([sys.executable, script, folder], capture_output=True, text=True, check=False)
+            found = json.loads((out / "report.json").read_text()) if (out / "report.json").exists() else None
+            archive = out / "gpu_check.tar.gz"
+            names = sorted(tarfile.open(archive).getnames()) if archive.exists() else []
+        wanted = {
+            "machine": ["a card, 1.2", "chainrule abc"],
+            "steps": [
+                {"step": "build", "verdict": "ok", "seconds": 12, "said": "3 of 4 / done"},
+                {"step": "test_cuda_step", "verdict": "did not end", "seconds": 0, "said": ""},
+            ],
+            "bench": figures,
+        }
+        packed = ["build.log", "machine.log", "report.json", "report.md"] + ["bench.json"] * bool(figures)
+        if done.returncode or found != wanted or names != sorted(f"gpu_check/{name}" for name in packed):
+            wrong.append(f"gpu_report: exit status {done.returncode}, {found}, {names}, {done.stderr}")
+    return wrong
+
+
 def main() -> int:
-    wrong = layers() + results() + pages() + stages() + sanitizers() + shards()
+    wrong = layers() + results() + pages() + stages() + sanitizers() + shards() + gpu_report()
     for line in wrong:
         print(line)
-    cases = 1 + len(BAD) + len(OUTPUTS) + 1 + len(SHOWN) + len(ENTRIES) + len(SANITIZERS) + len(SHARDS) + 6
+    cases = 1 + len(BAD) + len(OUTPUTS) + 1 + len(SHOWN) + len(ENTRIES) + len(SANITIZERS) + len(SHARDS) + 8
     print(f"result: {cases - len(wrong)} passed, {len(wrong)} failed, 0 skipped")
     return 1 if wrong else 0
 

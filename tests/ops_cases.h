@@ -392,6 +392,12 @@ static cr_tensor *cross_entropy_with(inputs in, int64_t ignore, double smoothing
         in[0], in[1],
         &(cr_cross_entropy_options){.ignore_index = ignore, .label_smoothing = smoothing, .reduction = reduction});
 }
+static cr_tensor *linear_cross_entropy(inputs in) { return cr_linear_cross_entropy(in[0], in[1], in[2], NULL); }
+static cr_tensor *linear_cross_entropy_each(inputs in) {
+    return cr_linear_cross_entropy(
+        in[0], in[1], in[2],
+        &(cr_cross_entropy_options){.ignore_index = 1, .label_smoothing = 0.2, .reduction = CR_EACH});
+}
 static cr_tensor *cross_entropy_ignore(inputs in) { return cross_entropy_with(in, 2, 0, CR_MEAN); }
 static cr_tensor *cross_entropy_smooth(inputs in) { return cross_entropy_with(in, 0, 0.1, CR_MEAN); }
 static cr_tensor *cross_entropy_sum(inputs in) { return cross_entropy_with(in, -1, 0, CR_SUM); }
@@ -435,6 +441,10 @@ static cr_tensor *conv_transpose_groups(inputs in) {
 static cr_tensor *attention(inputs in) { return cr_attention(in[0], in[1], in[2], NULL); }
 static cr_tensor *attention_causal(inputs in) {
     return cr_attention(in[0], in[1], in[2], &(cr_attention_options){.causal = true});
+}
+static cr_tensor *attention_packed(inputs in) { return cr_attention_packed(in[0], NULL); }
+static cr_tensor *attention_packed_window(inputs in) {
+    return cr_attention_packed(in[0], &(cr_attention_options){.causal = true, .window = 3, .scale = 0.7});
 }
 static cr_tensor *attention_scaled(inputs in) {
     return cr_attention(in[0], in[1], in[2], &(cr_attention_options){.causal = true, .scale = 0.7});
@@ -1223,6 +1233,27 @@ static const op_case op_cases[] = {
     {"embedding", "no index", embedding, FLOATS, true, 1, {{SHAPE(3, 5)}, {SHAPE(0), .fill = INDEX, .hi = 3}}},
     {"embed_part", "2, 5, 8... of 19, 1 of 2", embed_inside, ANYTHING, true, 1, {{SHAPE(3, 5)}}},
     {"cross_entropy", "mean", cross_entropy, FLOATS, true, 7, {{SHAPE(5, 7)}, {SHAPE(5), .fill = INDEX, .hi = 7}}},
+    {"linear_cross_entropy",
+     "mean",
+     linear_cross_entropy,
+     FLOATS,
+     true,
+     11,
+     {{SHAPE(5, 3)}, {SHAPE(11, 3)}, {SHAPE(5), .fill = INDEX, .hi = 11}}},
+    {"linear_cross_entropy",
+     "each of (B, T), ignored, smoothed",
+     linear_cross_entropy_each,
+     FLOATS,
+     true,
+     7,
+     {{SHAPE(3, 2, 5)}, {SHAPE(7, 5)}, {SHAPE(3, 2), .fill = INDEX, .hi = 7}}},
+    {"linear_cross_entropy",
+     "no rows",
+     linear_cross_entropy_each,
+     FLOATS,
+     true,
+     7,
+     {{SHAPE(0, 5)}, {SHAPE(7, 5)}, {SHAPE(0), .fill = INDEX, .hi = 7}}},
     {"cross_entropy",
      "mean, (B, T, V)",
      cross_entropy,
@@ -1369,6 +1400,9 @@ static const op_case op_cases[] = {
      true,
      5,
      {{SHAPE(2, 5, 3, 4)}, {SHAPE(2, 5, 3, 4)}, {SHAPE(2, 5, 3, 4)}}},
+    {"attention_packed", "", attention_packed, FLOATS, true, 7, {{SHAPE(2, 7, 3, 2, 4)}}},
+    {"attention_packed", "window", attention_packed_window, FLOATS, true, 7, {{SHAPE(1, 5, 3, 2, 3)}}},
+    {"attention_packed", "longer", attention_packed_window, FLOATS, false, 67, {{SHAPE(1, 67, 3, 1, 32)}}},
     {"attention", "shared keys", attention, FLOATS, true, 7,
      {{SHAPE(1, 6, 5, 4)}, {SHAPE(1, 2, 7, 4)}, {SHAPE(1, 2, 7, 4)}}},
     {"attention", "window", attention_window, FLOATS, true, 7,

@@ -3,6 +3,7 @@
 #define CR_TEST_CUDA
 #include "test.h"
 #include "folder.h"
+#include "gpu_trace.h"
 
 #include <dirent.h>
 #include <sys/wait.h>
@@ -40,6 +41,53 @@ TEST(names) {
     FAILS(CR_BAD_VALUE, "device -1 does not exist", cr_cuda(-1));
     FAILS(CR_BAD_VALUE, "device x does not exist", cr_device_find("cuda:x"));
     FAILS(CR_RUNTIME, "comes too late", cr_switch_set("CUDA", "off"));
+}
+
+static int64_t launches(void) { return the_gpu()->counters.launches; }
+
+TEST(trace) {
+    check_trace(dev(), launches);
+    static traces t;                                /* copies, on their own stream, for tensors of 2 and 3 sections */
+    const char *path = folder_path("copies.json");
+    const int64_t bytes = 2 * CUDA_SECTION_BYTES + 4;
+    OK(cr_profile_begin());
+    cr_scope_begin();
+    cr_tensor *x = cr_to(cr_zeros(CR_LIST(bytes), CR_U8, cr_cpu()), CR_U8, dev());
+    CHECK(cr_to(x, CR_U8, cr_cpu()), "%s", cr_error());
+    cr_scope_end();
+    OK(cr_profile_end(path));
+    trace_read(&t, path, "cuda:0 copies");
+    int up = 0, down = 0;
+    for (int i = 0; i < t.n; i++) {
+        up += !strcmp(t.of[i].name, "copy to the GPU"), down += !strcmp(t.of[i].name, "copy to the host");
+        CHECK(!i || t.of[i].start >= t.of[i - 1].end - 1, "copy %d from %.3f us, the one before to %.3f us", i,
+              t.of[i].start, t.of[i - 1].end);
+    }
+    CHECK(up == 3 && down == 3 && t.n == 6, "%d copies to the GPU, %d back, %d spans", up, down, t.n);
+}
+
+/* A driver that cannot launch, or is lost, in the middle of a profile: the profile ends, with what was measured. */
+TEST(trace_of_failures) {
+    int (*fail)(const char *, int);
+    void (*mend)(void);
+    if (!test_simulator("cudasim_fail", &fail) || !test_simulator("cudasim_mend", &mend)) SKIP("no simulator");
+    static traces t;
+    const char *path = folder_path("failed.json");
+    cr_scope_begin();
+    cr_tensor *x = cr_ones(CR_LIST(5), CR_F32, dev());
+    OK(cr_synchronize(dev()));
+    OK(cr_profile_begin());
+    cr_release(cr_add(x, x));
+    fail("launch", 1);
+    FAILS(CR_RUNTIME, "a kernel does not start", cr_mul(x, x));
+    cr_release(cr_sub(x, x));
+    OK(cr_profile_end(path));
+    mend();
+    trace_read(&t, path, "cuda:0 kernels");
+    CHECK(t.n >= 2 && !strcmp(t.of[0].op, "add") && !strcmp(t.of[t.n - 1].op, "sub"), "%d spans, the first of '%s'",
+          t.n, t.n ? t.of[0].op : "");
+    cr_scope_end();
+    test_ran_on(dev());
 }
 
 /* The output of one test in a separate process. */

@@ -3,8 +3,10 @@
 #define CR_TEST_CUDA
 #include "test.h"
 
+#include "cudasim/control.h"
 #include "dev/cuda/gpu.h"
 #include "gpu_conv.h"
+#include "over_logits.h"
 
 static const cr_device *dev(void) { return cr_cuda(0); }
 static const cuda *gpu(void) { return (const cuda *)(uintptr_t)cr_cuda(0); }
@@ -704,6 +706,39 @@ TEST(rows) {
             cr_scope_end();
         }
     }
+}
+
+TEST(over_logits) {
+    static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_F16, CR_BF16};
+    for (int i = 0; i < 4; i++) check_over_logits(dev(), dtypes[i], false);
+}
+
+/* The products of a head with an odd number of classes: all but a few are of multiples of 16 bytes, and there is no
+ * other way to them than linear_cross_entropy. */
+TEST(odd_vocabulary) {
+    enum { M = 48, C = 64, V = 1031 };
+    const cudasim_counters *(*count)(void);
+    if (!test_simulator("cudasim_count", &count)) SKIP("no simulator");
+    if (!cr_lt_ready()) SKIP("products of its own");
+    cr_generator *random = cr_generator_new(test_seed());
+    for (int head = 0; head < 2; head++) {
+        cr_scope_begin();
+        cr_tensor *x = cr_to(cr_randn(CR_LIST(M, C), CR_F32, cr_cpu(), random), CR_BF16, dev()),
+                  *w = cr_to(cr_randn(CR_LIST(V, C), CR_F32, cr_cpu(), random), CR_BF16, dev()),
+                  *target = cr_to(cr_arange(0, M, 1, CR_I64, cr_cpu()), CR_I64, dev());
+        cr_requires_grad_(x, true), cr_requires_grad_(w, true);
+        const cudasim_counters before = *count();
+        OK(cr_backward(head ? cr_linear_cross_entropy(x, w, target, NULL)
+                            : cr_cross_entropy(cr_linear(x, w, CR_NONE, CR_ACT_NONE), target, NULL),
+                       CR_NONE, NULL));
+        const long long work = count()->work - before.work, odd = count()->odd_work - before.odd_work;
+        CHECK(work == 3LL * M * C * V, "%lld multiply-adds, wanted %lld", work, 3LL * M * C * V);
+        CHECK(head ? 100 * odd <= work : odd == work, "%s: %lld of %lld multiply-adds are beside 16 bytes",
+              head ? "linear_cross_entropy" : "cross_entropy of linear", odd, work);
+        cr_scope_end();
+    }
+    cr_generator_free(random);
+    test_ran_on(dev());
 }
 
 /* ---- any of the gradients of norms: with fewer rows than a block processes at once, several rounds

@@ -70,9 +70,9 @@ enum { FORWARD = 7, BACKWARD = 10 };
     {"reduce", 2, S * M + M, S + I}}                                /* the sum of the losses, the number of targets */
 #define BACKWARD_ROWS(F, LT) { \
     /* seed 1; of the rounding; of the division, for all losses; dx of two residual sums; \
-        GELU's; dq, dk and dv into one tensor: zeros, one copied, two added; dwpe */ \
-    {"walk", 10, I + S + LT * F + 2 * 2 * F * M * C + (1 - LT) * 2 * F * G + (1 + 2 + 2) * F * M * C + F * T * C, \
-     F + S + LT * S + 2 * F * M * C + (1 - LT) * F * G + (3 + 1 + 1 + 1) * F * M * C + F * T * C}, \
+        GELU's; dwpe */ \
+    {"walk", 6, I + S + LT * F + 2 * 2 * F * M * C + (1 - LT) * 2 * F * G + F * T * C, \
+     F + S + LT * S + 2 * F * M * C + (1 - LT) * F * G + F * T * C}, \
     {"cross_entropy_bwd", 1, F * M * V + I * M + S * M + S, F * M * V}, \
     {"cublasLtMatmul", 10, F * LAYERS(BACKWARD_READ) + LT * F * G, F * LAYERS(BACKWARD_WRITTEN) + F * BIASES}, \
     {"reduce", 7, F * M * C + 3 * 2 * S * C, F * T * C + 3 * 2 * F * C},                        /* of wpe over B; \

@@ -1,5 +1,6 @@
 /* test_layers.c - products and the ops of neural networks at their edges, and the composites that a
  * device without fused kernels runs. */
+#include "over_logits.h"
 #include "structured.h"
 
 /* ---- products */
@@ -142,6 +143,32 @@ static void check_cross_entropy(void) {
 }
 TEST(cross_entropy) { EACH_DEVICE SCOPED(check_cross_entropy()); }
 
+static void check_linear_cross_entropy(void) {
+    cr_tensor *x = cr_zeros(CR_LIST(2, 5), CR_F32, dev), *w = cr_zeros(CR_LIST(4, 5), CR_F32, dev),
+              *target = of_index(2, (int64_t[]){1, 3});
+    VALUES(cr_linear_cross_entropy(x, w, target, NULL), log(4));
+    VALUES(cr_linear_cross_entropy(cr_zeros(CR_LIST(2, 0), CR_F32, dev), cr_zeros(CR_LIST(4, 0), CR_F32, dev), target,
+                                   NULL), log(4));
+    FAILS(CR_BAD_INDEX, "index 4 at position 1",
+          cr_linear_cross_entropy(x, w, of_index(2, (int64_t[]){0, 4}), NULL));
+    FAILS(CR_BAD_VALUE, "the last axis of (2, 5) must be the 3 inputs of the weight (4, 3)",
+          cr_linear_cross_entropy(x, cr_zeros(CR_LIST(4, 3), CR_F32, dev), target, NULL));
+    FAILS(CR_BAD_VALUE, "logits (2, 4) take a target of shape (2,): (3,)",
+          cr_linear_cross_entropy(x, w, of_index(3, (int64_t[]){0, 1, 2}), NULL));
+    FAILS(CR_BAD_TYPE, "same dtype", cr_linear_cross_entropy(x, cr_zeros(CR_LIST(4, 5), CR_F64, dev), target, NULL));
+    FAILS(CR_BAD_VALUE, "[linear_cross_entropy] 9 is not a reduction",
+          cr_linear_cross_entropy(x, w, target, &(cr_cross_entropy_options){.reduction = (cr_reduction)9}));
+}
+TEST(linear_cross_entropy) { EACH_DEVICE SCOPED(check_linear_cross_entropy()); }
+
+TEST(over_logits) {
+    static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_F16, CR_BF16};
+    for (int i = 0; i < 4; i++) {
+        check_over_logits(cr_cpu(), dtypes[i], true);
+        check_over_logits(cr_ref(), dtypes[i], true);
+    }
+}
+
 static void check_dropout(void) {
     cr_generator *g = cr_generator_new(3);
     cr_tensor *x = cr_requires_grad_(cr_ones(CR_LIST(5000), CR_F32, dev), true), *y = cr_dropout(x, 0.2, true, g);
@@ -235,6 +262,18 @@ static void check_attention(void) {
           cr_attention(q, k, v, &(cr_attention_options){.scale = NAN}));
 }
 TEST(attention) { EACH_DEVICE SCOPED(check_attention()); }
+
+static void check_attention_packed(void) {
+    cr_tensor *qkv = cr_ones(CR_LIST(1, 4, 3, 2, 8), CR_F32, dev);
+    CHECK(cr_item(cr_sum(cr_attention_packed(qkv, NULL), CR_ALL, false)) == 64, "%s", cr_error());
+    CHECK(cr_numel(cr_attention_packed(cr_ones(CR_LIST(1, 0, 3, 2, 8), CR_F32, dev), NULL)) == 0, "%s", cr_error());
+    FAILS(CR_BAD_VALUE, "takes q, k and v as (B, T, 3, H, D): (1, 4, 2, 2, 8)",
+          cr_attention_packed(cr_ones(CR_LIST(1, 4, 2, 2, 8), CR_F32, dev), NULL));
+    FAILS(CR_BAD_VALUE, "[attention_packed] takes no mask",
+          cr_attention_packed(qkv, &(cr_attention_options){.mask = qkv}));
+    FAILS(CR_BAD_VALUE, "the scale must be finite", cr_attention_packed(qkv, &(cr_attention_options){.scale = NAN}));
+}
+TEST(attention_packed) { EACH_DEVICE SCOPED(check_attention_packed()); }
 
 /* ---- a device without fused kernels: every composite against the kernel of ref, and its gradients */
 static cr_kernels plain_kernels;

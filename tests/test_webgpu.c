@@ -4,6 +4,8 @@
 #include "test.h"
 #include "folder.h"
 #include "gpu_conv.h"
+#include "gpu_trace.h"
+#include "over_logits.h"
 
 #ifdef CR_WEBGPU
 #include <sys/wait.h>
@@ -422,6 +424,11 @@ TEST(norms) {
     }
 }
 
+TEST(over_logits) {
+    static const cr_dtype dtypes[] = {CR_F32, CR_F16, CR_BF16};
+    for (int i = 0; i < 3; i++) check_over_logits(dev(), dtypes[i], true);
+}
+
 /* A batch ends by its estimated work, and what one dispatch cannot do in time is split. */
 TEST(work) {
     gpu *g = the_gpu();
@@ -509,6 +516,8 @@ static double sum_by_row(const cr_tensor *src, const cr_tensor *index, int64_t r
             : -1;
     cr_wg.DeviceCreateShaderModule = true_module;
     cr_wg.DeviceCreateShaderModuleTrusted = trusted;
+    cr_gpu_groups_clear(g);
+    cr_gpu_pipelines_forget(g);
     memcpy(g->pipelines, compiled, sizeof compiled);
     test_ran_on(dev());
     return off;
@@ -1044,6 +1053,8 @@ TEST(few_features) {
     g->subgroups = 0, g->halves = GPU_HALVES_LIBRARY;
     cr_tensor *there = cr_to(cr_softmax(cr_to(half, CR_F16, dev()), -1), CR_F32, cr_cpu());
     g->subgroups = size, g->halves = halves;
+    cr_gpu_groups_clear(g);
+    cr_gpu_pipelines_forget(g);
     memcpy(g->pipelines, compiled, sizeof compiled);
     REQUIRE(here && there, "%s", cr_error());
     CHECK(!memcmp(cr_data(here), cr_data(there), sizeof(float) * (size_t)cr_numel(here)), "other bits without them");
@@ -1255,22 +1266,60 @@ TEST(forked) {
     test_ran_on(dev());
 }
 
-/* ---- last: nothing runs on the device after this */
-TEST(zz_lost) {
+static int64_t dispatches(void) { return the_gpu()->counters.dispatches; }
+
+TEST(trace) {
+    check_trace(dev(), dispatches);
+    the_gpu()->timeline.able = false;               /* an adapter without timestamps: no lane, and the work goes on */
+    static traces t;
+    const char *path = folder_path("untimed.json");
+    OK(cr_profile_begin());
     cr_scope_begin();
-    cr_tensor *x = cr_ones(CR_LIST(3), CR_F32, dev()), *y = cr_add(x, x);
+    CHECK(cr_item(cr_sum(cr_ones(CR_LIST(3), CR_F32, dev()), CR_ALL, false)) == 3, "%s", cr_error());
+    cr_scope_end();
+    OK(cr_profile_end(path));
+    trace_read(&t, path, "webgpu:0 kernels");
+    CHECK(t.lane < 0 && !t.n && t.host, "%d spans of a GPU without timestamps, %d events", t.n, t.host);
+    the_gpu()->timeline.able = cr_wg.AdapterHasFeature(the_gpu()->adapter, WGPUFeatureName_TimestampQuery);
+}
+
+/* ---- last: the device is lost, and opened again by the first new tensor */
+static void lose(void) {
     cr_wg.DeviceDestroy(the_gpu()->device);
     (void)(cr_wg.DevicePoll(the_gpu()->device, 1, NULL) & 0xff);
-    FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_write(x, CR_F32, (float[3]){0}, 12));
-    FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_item(cr_sum(y, CR_ALL, false)));
-    FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_add(x, x));
-    FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_to(x, CR_F32, cr_cpu()));
-    FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_ones(CR_LIST(3), CR_F32, dev()));
-    FAILS(CR_RUNTIME, "webgpu:0 is lost", cr_synchronize(dev()));
-    CHECK(cr_item(cr_sum(cr_ones(CR_LIST(3), CR_F32, cr_cpu()), CR_ALL, false)) == 3, "the cpu goes on");
-    cr_release(x);
+}
+
+TEST(zz_lost) {
+    static const float zeros[300 * 300];
+    static const char gone[] = "webgpu:0 was lost and opened again: a tensor from before has no data (";
+    for (int round = 0; round < 3; round++) {
+        cr_scope_begin();
+        cr_tensor *x = cr_ones(CR_LIST(300, 300), CR_F32, dev()), *y = cr_add(x, x);
+        if (round == 1) OK(cr_synchronize(dev()));  /* else y is recorded only */
+        if (round == 2) OK(cr_profile_begin()), cr_release(cr_add(x, x));
+        lose();
+        FAILS(CR_RUNTIME, "webgpu:0 is lost: ", cr_write(x, CR_F32, zeros, sizeof zeros));
+        FAILS(CR_RUNTIME, "webgpu:0 is lost: ", cr_synchronize(dev()));
+        if (round == 2) FAILS(CR_RUNTIME, "[profile_end] webgpu:0 is lost: ", cr_profile_end(folder_path("lost.json")));
+        FAILS(CR_RUNTIME, gone, cr_add(x, x));
+        FAILS(CR_RUNTIME, gone, cr_item(cr_sum(y, CR_ALL, false)));
+        FAILS(CR_RUNTIME, gone, cr_to(x, CR_F32, cr_cpu()));
+        FAILS(CR_RUNTIME, gone, cr_write(x, CR_F32, zeros, sizeof zeros));
+        OK(cr_synchronize(dev()));
+        cr_release(y);
+        CHECK(cr_memory_stats(dev()).current == 0, "%lld bytes in use by what was lost",
+              (long long)cr_memory_stats(dev()).current);
+        cr_tensor *z = cr_ones(CR_LIST(300, 300), CR_F32, dev());
+        CHECK(cr_item(cr_max(cr_matmul(z, z), CR_ALL, false)) == 300, "a product after the loss: %s", cr_error());
+        const int64_t place = 7;
+        FAILS(CR_BAD_INDEX, "index 7 at position 0", cr_item(cr_sum(
+            cr_index_select(cr_ones(CR_LIST(5), CR_F32, dev()), 0, cr_to(cr_from(&place, CR_LIST(1), CR_I64, cr_cpu()),
+                                                                       CR_I64, dev())), CR_ALL, false)));
+        cr_release(x);
+        CHECK(cr_item(cr_max(cr_softmax(z, 1), CR_ALL, false)) > 0, "%s", cr_error());
+        cr_scope_end();
+    }
     cr_empty_cache(dev());
-    cr_scope_end();
     test_ran_on(dev());
 }
 #else

@@ -2,7 +2,8 @@
 # gpu_check.sh - checks chainrule on a machine with an NVIDIA GPU: builds, measures beside PyTorch (eager and compiled),
 # runs every suite on the GPU, and looks for bad accesses, leaks and races with compute-sanitizer.  The figures come
 # first, alone on the GPU.  OUT gets a log of each step and report.md: a line for each step, and the tables for
-# docs/benchmarks.md.  The exit status is 0 only if every step has ended well.
+# docs/benchmarks.md; report.json has the same, and gpu_check.tar.gz all of it but the build.  The exit status is 0
+# only if every step has ended well.
 # use: [BUILD=folder] [TIMES=1] [QUICK=] [RESUME=] tools/gpu_check.sh OUT
 # A C compiler, cmake, ninja, nvcc, compute-sanitizer and python3 with PyTorch are taken from PATH; nothing is
 # downloaded.  BUILD: an earlier build; TIMES: multiplies the time limit of each step; RESUME=1: steps of an earlier run
@@ -104,4 +105,5 @@ wait
     sed -n '/^## /,$p' "$out/bench.md" 2>/dev/null
 } >"$out/report.md"
 echo "$out/report.md"
+python3 tools/gpu_report.py "$out" || exit 1
 ! grep -q "FAILED\|out of time\|did not end" "$out"/steps/*

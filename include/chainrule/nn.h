@@ -101,6 +101,9 @@ cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor 
                             /* softmax(scale q k^T + mask) v : (B, H, T, D), (B, KV, S, D) x 2 ->
                                (B, H, T, D); head h of q uses head h KV / H of k and v; never
                                stores (T, S); a query without keys gives 0 */
+cr_tensor *cr_attention_packed(const cr_tensor *qkv, const cr_attention_options *o);
+                            /* of q, k, v = qkv[:, :, i], (B, T, 3, H, D) -> (B, H, T, D); their
+                               gradients are one tensor; no mask */
 
 typedef enum cr_rope_scaling {
     CR_ROPE_PLAIN, CR_ROPE_LINEAR, CR_ROPE_DYNAMIC, CR_ROPE_LLAMA3, CR_ROPE_YARN
@@ -180,6 +183,10 @@ typedef struct cr_cross_entropy_options {
 cr_cross_entropy_options cr_cross_entropy_defaults(void);   /* -100, 0, CR_MEAN */
 cr_tensor *cr_cross_entropy(const cr_tensor *logits, const cr_tensor *target,
                             const cr_cross_entropy_options *o);
+cr_tensor *cr_linear_cross_entropy(const cr_tensor *x, const cr_tensor *w,
+                                   const cr_tensor *target,
+                                   const cr_cross_entropy_options *o);
+                            /* of the logits x w^T, which no tensor holds: x (..., C), w (V, C) */
                             /* -log softmax(logits)[target] : (..., V), (...) -> () or (...); o
                                NULL: defaults */
 

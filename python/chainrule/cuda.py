@@ -5,7 +5,16 @@ from __future__ import annotations
 from . import _core
 from ._core import Device
 
-__all__ = ["device_count", "empty_cache", "is_available", "max_memory_allocated", "memory_allocated", "synchronize"]
+__all__ = [
+    "device_count",
+    "empty_cache",
+    "is_available",
+    "max_memory_allocated",
+    "memory_allocated",
+    "memory_reserved",
+    "reset_peak_memory_stats",
+    "synchronize",
+]
 
 
 def is_available() -> bool:
@@ -31,8 +40,19 @@ def memory_allocated(device: Device | str | int | None = None) -> int:
 
 
 def max_memory_allocated(device: Device | str | int | None = None) -> int:
-    """The most bytes that were ever in use on a device."""
+    """The most bytes that were in use on a device, ever or since ``reset_peak_memory_stats``."""
     return _core.memory_stats(_device(device))[1]
+
+
+def reset_peak_memory_stats(device: Device | str | int | None = None) -> None:
+    """``max_memory_allocated`` counts from now on."""
+    _core.reset_peak_memory_stats(_device(device))
+
+
+def memory_reserved(device: Device | str | int | None = None) -> int:
+    """Bytes that a device has for tensors: those in use, and those that are kept for reuse."""
+    current, _, cached = _core.memory_stats(_device(device))
+    return current + cached
 
 
 def empty_cache() -> None:

@@ -31,14 +31,24 @@ cr_tensor *api__sum_squares(const arg *a) { return cr_sum_squares(a[0].t); }
 /* (input, p, generator) */
 cr_tensor *api__dropout(const arg *a) { return cr_dropout(a[0].t, a[1].d, true, a[2].g); }
 
-/* (input, target, ignore_index, label_smoothing, reduction) */
-cr_tensor *api__cross_entropy(const arg *a) {
+/* ignore_index, label_smoothing, reduction */
+static bool loss_options(const arg *a, cr_cross_entropy_options *o) {
     static const char *const names[] = {[CR_MEAN] = "mean", [CR_SUM] = "sum", [CR_EACH] = "none"};
-    cr_cross_entropy_options o = {.ignore_index = a[2].i, .label_smoothing = a[3].d};
-    for (o.reduction = CR_MEAN; o.reduction <= CR_EACH; o.reduction++)
-        if (!strcmp(a[4].s, names[o.reduction])) return cr_cross_entropy(a[0].t, a[1].t, &o);
-    set_error(PyExc_ValueError, "%s is not a valid value for reduction", a[4].s);
-    return NULL;
+    *o = (cr_cross_entropy_options){.ignore_index = a[0].i, .label_smoothing = a[1].d};
+    for (o->reduction = CR_MEAN; o->reduction <= CR_EACH; o->reduction++)
+        if (!strcmp(a[2].s, names[o->reduction])) return true;
+    set_error(PyExc_ValueError, "%s is not a valid value for reduction", a[2].s);
+    return false;
+}
+/* (input, target, ...) */
+cr_tensor *api__cross_entropy(const arg *a) {
+    cr_cross_entropy_options o;
+    return loss_options(a + 2, &o) ? cr_cross_entropy(a[0].t, a[1].t, &o) : NULL;
+}
+/* (input, weight, target, ...) */
+cr_tensor *api__linear_cross_entropy(const arg *a) {
+    cr_cross_entropy_options o;
+    return loss_options(a + 3, &o) ? cr_linear_cross_entropy(a[0].t, a[1].t, a[2].t, &o) : NULL;
 }
 
 /* (query, key, value, causal, scale, mask) */
@@ -46,6 +56,11 @@ cr_tensor *api__attention(const arg *a) {
     return cr_attention(a[0].t, a[1].t, a[2].t,
                         &(cr_attention_options){.causal = a[3].b, .scale = a[4].d, .mask = a[5].t, .window = a[6].i,
                                                 .shift = a[7].i});
+}
+
+/* (input, causal) */
+cr_tensor *api__attention_packed(const arg *a) {
+    return cr_attention_packed(a[0].t, &(cr_attention_options){.causal = a[1].b});
 }
 
 cr_tensor *api__swiglu(const arg *a) { return cr_swiglu(a[0].t, a[1].t); }

@@ -45,6 +45,10 @@ PyObject *api_memory_stats(const arg *a) {
     cr_memory m = cr_memory_stats(a[0].dev);
     return int_tuple(3, (int64_t[]){m.current, m.peak, m.cached});
 }
+PyObject *api_reset_peak_memory_stats(const arg *a) {
+    cr_reset_peak(a[0].dev);
+    Py_RETURN_NONE;
+}
 PyObject *api_empty_cache(const arg *a) {
     cr_empty_cache(a[0].dev);
     Py_RETURN_NONE;

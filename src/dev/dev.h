@@ -40,8 +40,12 @@ struct cr_device {
     cr_status (*synchronize)(const cr_device *d);
     const char *(*info)(const cr_device *d);
     cr_memory (*memory)(const cr_device *d);
+    void (*reset_peak)(const cr_device *d);
     void (*empty_cache)(const cr_device *d);
     const cr_linking *linking;                      /* NULL: devices of this kind are not linked */
+    cr_status (*trace_end)(const cr_device *d);     /* of a GPU that joined a trace (trace.h): adds its spans */
+    int row_bytes;                                  /* products are fastest where rows begin at multiples of so many
+                                                     * bytes; 0: anywhere */
     bool host;                                      /* storage->data is an address that this process can read */
     bool software;                                  /* a GPU simulated by the processor: "auto" skips it */
 };

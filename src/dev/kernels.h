@@ -352,12 +352,13 @@ typedef struct cr_norm_bwd_args {
 
 typedef struct cr_cross_entropy_args {
     cr_array loss, lse;                             /* (M); loss is 0 in ignored rows */
-    cr_array x, target;                             /* target (M) i32 or i64, checked */
+    cr_array x, target;                             /* rows of x: further apart than N elements where the device has
+                                                     * row_bytes (dev.h); target (M) i32 or i64, checked */
     int64_t ignore;                                 /* the target of ignored rows */
     double smoothing;
 } cr_cross_entropy_args;
 typedef struct cr_cross_entropy_bwd_args {
-    cr_array dx, x, target, lse;
+    cr_array dx, x, target, lse;                    /* dx lies as x does, and may be x */
     cr_array g;                                     /* (M), or one number: the cotangent of each row's loss, of lse's
                                                      * dtype */
     int64_t ignore;

@@ -183,4 +183,5 @@ cr_status cr_synchronize(const cr_device *dev) {
 cr_memory cr_memory_stats(const cr_device *dev) {
     return real(dev, "memory_stats") ? dev->memory(dev) : (cr_memory){0};
 }
+void cr_reset_peak(const cr_device *dev) { if (real(dev, "reset_peak")) dev->reset_peak(dev); }
 void cr_empty_cache(const cr_device *dev) { if (real(dev, "empty_cache")) dev->empty_cache(dev); }

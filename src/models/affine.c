@@ -54,6 +54,12 @@ static cr_tensor *base(const cr_affine *p, const cr_tensor *x, cr_act act) {
     return p->codes ? cr_linear_quantized(x, p->codes, p->scales, bias, act) : cr_linear(x, p->weight, bias, act);
 }
 
+cr_tensor *cr_affine_loss(const cr_affine *head, const cr_tensor *x, const cr_tensor *targets,
+                          const cr_cross_entropy_options *o) {
+    if (cr_affine_is_plain(head) && !head->bias) return cr_linear_cross_entropy(x, head->weight, targets, o);
+    return cr_cross_entropy(cr_affine_apply(head, x, CR_ACT_NONE), targets, o);
+}
+
 cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x, cr_act act) {
     if (!x || (p->moments && !add_moments(p, x))) return NULL;
     if (!p->lora_a) return base(p, x, act);

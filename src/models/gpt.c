@@ -50,12 +50,13 @@ static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x,
                             const cr_segments *s) {
     const int64_t H = m->config.heads, C = m->config.width, B = cr_size(x, 0), T = cr_size(x, 1);
     cr_tensor *qkv = cr_view(linear(x, &b->attn_c_attn), CR_LIST(B, T, 3, H, C / H));
-    cr_tensor *part[3];
-    /* (B, H, T, D), strided views */
-    for (int i = 0; i < 3; i++) part[i] = cr_transpose(cr_select(qkv, 2, i), 1, 2);
     const cr_attention_options o = {.causal = true};
-    cr_tensor *y = s ? cr_segments_attention(s, part[0], part[1], part[2], &o)
-                     : cr_cached_attention(caches, b - m->h, part[0], part[1], part[2], &o);
+    cr_tensor *part[3], *y;
+    /* (B, H, T, D), strided views */
+    for (int i = 0; i < 3 && (s || caches); i++) part[i] = cr_transpose(cr_select(qkv, 2, i), 1, 2);
+    if (s) y = cr_segments_attention(s, part[0], part[1], part[2], &o);
+    else if (caches) y = cr_cached_attention(caches, b - m->h, part[0], part[1], part[2], &o);
+    else y = cr_attention_packed(qkv, &o);
     y = cr_reshape(cr_transpose(y, 1, 2), CR_LIST(B, T, C));        /* concatenates the heads */
     return linear(y, &b->attn_c_proj);
 }
@@ -115,7 +116,7 @@ cr_tensor *cr_gpt_loss(const cr_gpt *m, const cr_tensor *tokens, const cr_tensor
     if (check_tokens("gpt_loss", m, tokens)) return NULL;
     if (!targets) return cr_fail_null("gpt_loss", "targets"), NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_cross_entropy(cr_gpt_logits(m, tokens, train), targets, NULL));
+    cr_tensor *y = cr_keep(cr_affine_loss(&m->wte, hidden(m, tokens, NULL, NULL, train), targets, NULL));
     cr_scope_end();
     return y;
 }

@@ -272,10 +272,10 @@ cr_tensor *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens) {
 }
 
 cr_tensor *cr_lm_loss(const cr_lm *m, const cr_tensor *tokens, const cr_tensor *targets) {
-    if (cr_lacks("lm_loss", "model", m)) return NULL;
+    if (cr_lacks("lm_loss", "model", m) || cr_check_tokens("lm_loss", tokens, m->d.context)) return NULL;
     if (!targets) return cr_fail_null("lm_loss", "targets"), NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_cross_entropy(cr_lm_logits(m, tokens), targets, NULL));
+    cr_tensor *y = cr_keep(cr_affine_loss(&m->d.head, m->d.hidden(m->d.model, tokens, NULL), targets, NULL));
     cr_scope_end();
     return y;
 }

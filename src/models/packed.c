@@ -94,8 +94,7 @@ cr_tensor *cr_lm_losses(const cr_lm *m, const cr_samples *p, bool train) {
     cr_tensor *rows = x ? counted_rows(x, p, N, K, at, &targets) : NULL;
     cr_cross_entropy_options each = cr_cross_entropy_defaults();
     each.reduction = CR_EACH;
-    cr_tensor *losses = rows ? cr_keep(cr_cross_entropy(cr_affine_apply(&m->d.head, rows, CR_ACT_NONE), targets,
-                                                        &each)) : NULL;
+    cr_tensor *losses = rows ? cr_keep(cr_affine_loss(&m->d.head, rows, targets, &each)) : NULL;
     cr_scope_end();
     free(at);
     return losses;

@@ -18,26 +18,29 @@ typedef struct attention_inputs {
     double scale;
 } attention_inputs;
 
+static attention_inputs with_limits(attention_inputs i, const attention_params *p) {
+    if (i.scale == 0) i.scale = 1 / sqrt((double)i.D);
+    if (!p->causal) return i;
+    i.last = i.S - i.T + cr_iclamp(p->shift, -i.S, i.T);
+    if (p->window) i.first = cr_imax(-i.T, i.last + 1 - cr_imin(p->window, i.S + i.T));
+    return i;
+}
+
 static attention_inputs inputs(const cr_call *c) {
     const attention_params *p = c->params;
     const cr_tensor *q = c->in[0], *k = c->in[1];
     const int64_t T = q->shape[2], S = k->shape[2], D = q->shape[3];
-    attention_inputs i = {q, k, c->in[2], c->in[3], T, S, D, -T, S, p->scale};
-    if (i.scale == 0) i.scale = 1 / sqrt((double)D);
-    if (!p->causal) return i;
-    i.last = S - T + cr_iclamp(p->shift, -S, T);
-    if (p->window) i.first = cr_imax(-T, i.last + 1 - cr_imin(p->window, S + T));
-    return i;
+    return with_limits((attention_inputs){q, k, c->in[2], c->in[3], T, S, D, -T, S, p->scale}, p);
 }
 
 /* (B, H, T, D), in memory as (B, T, H, D) */
-static cr_meta heads_inside(const cr_tensor *q) {
-    cr_meta m = cr_meta_of(q);
-    int64_t H = q->shape[1], T = q->shape[2], D = q->shape[3];
+static cr_meta inside(cr_meta m) {
+    const int64_t H = m.shape[1], T = m.shape[2], D = m.shape[3];
     m.strided = true;
     m.strides[0] = T * H * D; m.strides[1] = D; m.strides[2] = H * D; m.strides[3] = 1;
     return m;
 }
+static cr_meta heads_inside(const cr_tensor *q) { return inside(cr_meta_of(q)); }
 
 static cr_status check_mask(const cr_tensor *mask, const cr_tensor *q, int64_t S) {
     const int64_t scores[4] = {q->shape[0], q->shape[1], q->shape[2], S};
@@ -51,6 +54,15 @@ static cr_status check_mask(const cr_tensor *mask, const cr_tensor *q, int64_t S
     return ok ? CR_OK
               : cr_fail(CR_BAD_VALUE, "attention", "the mask does not broadcast to the scores (B, H, T, S): %s, %s",
                         cr_shape_text(mask->ndim, mask->shape).s, cr_shape_text(4, scores).s);
+}
+
+static cr_status check_params(const char *op, const attention_params *p) {
+    if (p->window < 0 || ((p->window || p->shift) && !p->causal))
+        return cr_fail(CR_BAD_VALUE, op,
+                       "window must be >= 0, and window and shift are for causal attention: window %lld, shift %lld%s",
+                       (long long)p->window, (long long)p->shift, p->causal ? "" : ", not causal");
+    return isfinite(p->scale) ? CR_OK
+                              : cr_fail(CR_BAD_VALUE, op, "the scale must be finite: %g", p->scale);
 }
 
 static cr_status attention_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
@@ -69,12 +81,8 @@ static cr_status attention_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) 
                        "takes q (B, H, T, D) and k, v (B, KV, S, D), KV divides H: %s, %s, %s",
                        cr_shape_text(q->ndim, q->shape).s, cr_shape_text(k->ndim, k->shape).s,
                        cr_shape_text(v->ndim, v->shape).s);
-    if (p->window < 0 || ((p->window || p->shift) && !p->causal))
-        return cr_fail(CR_BAD_VALUE, "attention",
-                       "window must be >= 0, and window and shift are for causal attention: window %lld, shift %lld%s",
-                       (long long)p->window, (long long)p->shift, p->causal ? "" : ", not causal");
-    if (check_mask(c->in[3], q, k->shape[2]) != CR_OK) return cr_error_status();
-    if (!isfinite(p->scale)) return cr_fail(CR_BAD_VALUE, "attention", "the scale must be finite: %g", p->scale);
+    if (check_params("attention", p) != CR_OK || check_mask(c->in[3], q, k->shape[2]) != CR_OK)
+        return cr_error_status();
     if (cr_shape_check("attention", 4, q->shape, q->dtype, NULL) != CR_OK) return cr_error_status();
     *out = heads_inside(q);
     /* log(sum(exp(scores))) */
@@ -247,8 +255,100 @@ const cr_op cr_op_attention = {
     .grad = attention_grad,
 };
 
+/* ---- attention_packed: q, k and v are the thirds of one tensor (B, T, 3, H, D), as one product makes them.  Their
+ * gradients are written into the thirds of one tensor too, which nothing has to add up. */
+static cr_array third(const cr_tensor *qkv, int i) {
+    const int64_t *n = qkv->shape, *s = qkv->strides;
+    const int64_t shape[4] = {n[0], n[3], n[1], n[4]}, strides[4] = {s[0], s[3], s[1], s[4]};
+    return cr_array_strided(&qkv->array, 4, shape, strides, qkv->offset + i * s[2]);
+}
+
+static attention_inputs packed_inputs(const cr_call *c) {
+    const int64_t *n = c->in[0]->shape;
+    const attention_params *p = c->params;
+    return with_limits((attention_inputs){.T = n[1], .S = n[1], .D = n[4], .first = -n[1], .last = n[1],
+                                          .scale = p->scale}, p);
+}
+
+static cr_status packed_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
+    const cr_tensor *x = c->in[0];
+    const cr_status status = cr_want_float("attention_packed", x);
+    if (status != CR_OK) return status;
+    if (x->ndim != 5 || x->shape[2] != 3)
+        return cr_fail(CR_BAD_VALUE, "attention_packed", "takes q, k and v as (B, T, 3, H, D): %s",
+                       cr_shape_text(x->ndim, x->shape).s);
+    if (check_params("attention_packed", c->params) != CR_OK) return cr_error_status();
+    const int64_t *n = x->shape;
+    *out = inside((cr_meta){.dtype = x->dtype, .ndim = 4, .shape = {n[0], n[3], n[1], n[4]}});
+    aux[0] = (cr_meta){.dtype = wide_dtype(x), .ndim = 3, .shape = {n[0], n[3], n[1]}};
+    return CR_OK;
+}
+
+static bool packed_beyond_kernel(const cr_call *c) {
+    const cr_kernels *k = c->dev->kernels;
+    const cr_array q = third(c->in[0], 0);
+    return !k->attention_bwd || (k->attention_takes && !k->attention_takes(&q, &q));
+}
+
+static cr_status packed_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
+    const attention_inputs i = packed_inputs(c);
+    const cr_tensor *x = c->in[0];
+    if (!out->numel) return CR_OK;
+    return c->dev->kernels->attention(&(cr_attention_args){
+        .o = out->array, .lse = aux[0]->array, .q = third(x, 0), .k = third(x, 1), .v = third(x, 2), .scale = i.scale,
+        .first = i.first, .last = i.last});
+}
+
+static cr_tensor *packed_composite(const cr_call *c) {
+    const cr_tensor *part[4] = {NULL, NULL, NULL, CR_NONE};
+    for (int i = 0; i < 3; i++) part[i] = cr_transpose(cr_select(c->in[0], 2, i), 1, 2);
+    return cr_apply(&cr_op_attention, 4, part, c->params);
+}
+
+static void packed_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
+    const attention_inputs i = packed_inputs(c);
+    const cr_tensor *x = c->in[0];
+    if (c->differentiable) {
+        const cr_tensor *y = packed_composite(c);
+        if (!y || c->graft(y, g) != CR_OK) dx[0] = NULL;
+        return;
+    }
+    cr_tensor *d = dx[0] = cr_fused(x);
+    if (!d || !d->numel) return;
+    cr_attention_bwd_args args = {.dq = third(d, 0), .dk = third(d, 1), .dv = third(d, 2), .q = third(x, 0),
+                                  .k = third(x, 1), .v = third(x, 2), .o = c->out->array, .lse = c->aux[0]->array,
+                                  .scale = i.scale, .first = i.first, .last = i.last};
+    if (dense_heads(g, &args.g) != CR_OK || c->dev->kernels->attention_bwd(&args) != CR_OK) dx[0] = NULL;
+}
+
+const cr_op cr_op_attention_packed = {
+    .name = "attention_packed",
+    .arity = 1,
+    .params_bytes = sizeof(attention_params),
+    .contiguous = true,
+    .grafts = true,
+    .needs_kernel = offsetof(cr_kernels, attention),
+    .beyond_kernel = packed_beyond_kernel,
+    .saves = CR_SAVE_IN(0) | CR_SAVE_OUT | CR_SAVE_AUX,
+    .n_aux = 1,
+    .infer = packed_infer,
+    .forward = packed_forward,
+    .composite = packed_composite,
+    .grad = packed_grad,
+};
+
+static attention_params params_of(const cr_attention_options *o) {
+    return o ? (attention_params){o->scale, o->causal, o->window, o->shift} : (attention_params){0};
+}
+
 cr_tensor *cr_attention(const cr_tensor *q, const cr_tensor *k, const cr_tensor *v, const cr_attention_options *o) {
-    attention_params p = {0};
-    if (o) p = (attention_params){o->scale, o->causal, o->window, o->shift};
+    const attention_params p = params_of(o);
     return cr_apply(&cr_op_attention, 4, (const cr_tensor *const[]){q, k, v, o && o->mask ? o->mask : CR_NONE}, &p);
+}
+
+cr_tensor *cr_attention_packed(const cr_tensor *qkv, const cr_attention_options *o) {
+    const attention_params p = params_of(o);
+    if (o && o->mask && o->mask != CR_NONE)
+        return cr_fail(CR_BAD_VALUE, "attention_packed", "takes no mask: give q, k and v to attention"), NULL;
+    return cr_apply(&cr_op_attention_packed, 1, &qkv, &p);
 }

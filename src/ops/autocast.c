@@ -18,6 +18,7 @@ static const struct { const char *name; cr_cast_policy policy; } table[] = {
     {"addmm", CR_CAST_LOW},
     {"addmv", CR_CAST_NONE},
     {"attention", CR_CAST_LOW},
+    {"attention_packed", CR_CAST_LOW},
     {"avg_pool3d", CR_CAST_F32},
     {"baddbmm", CR_CAST_LOW},
     {"bilinear", CR_CAST_NONE},

@@ -33,6 +33,8 @@ cr_status  cr_fill_array(const cr_array *dst, double v);
 cr_tensor *cr_filled(const cr_meta *m, const cr_device *dev, double v);           /* a new tensor, every element v */
 /* uninitialised, of like's shape and dtype: for a fused gradient */
 cr_tensor *cr_fused(const cr_tensor *like);
+/* The same, for a gradient that the kernel may write over saved: saved itself where nothing but this call has it. */
+cr_tensor *cr_fused_over(const cr_call *c, const cr_tensor *saved);
 /* cr_matmul_how of this thread's products (matmul.c) */
 int        cr_product_how(void);
 /* x as M rows of N, its last axis; a scalar is one row of 1 */

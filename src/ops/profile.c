@@ -1,7 +1,8 @@
 /* profile.c - the profiler: every op between cr_profile_begin and cr_profile_end becomes an event
- * of a trace in Chrome's format (chrome://tracing, Perfetto).  Memory is bounded: events beyond the
- * limit are counted and dropped. */
+ * of a trace in Chrome's format (chrome://tracing, Perfetto).  What GPUs did is in lanes of their own
+ * (dev/trace.h).  Memory is bounded: events beyond the limit are counted and dropped. */
 #include "op.h"
+#include "../dev/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,18 +126,53 @@ static void put_event(FILE *f, const event *e) {
     fputs("}}", f);
 }
 
-static cr_status save(const char *path, int n, int dropped) {
+/* ---- lanes of GPUs: threads of the trace, behind those of the program */
+enum { FIRST_LANE = 1 << 20, LANES = 64 };
+
+static void put_lane(FILE *f, const cr_span *s, int lane) {
+    fprintf(f, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%lld,\"tid\":%d,\"args\":{\"name\":\"%s %s\"}},\n",
+            (long long)cr_os_process_id(), FIRST_LANE + lane, s->dev->name, s->lane);
+}
+
+static double not_negative(double seconds) { return seconds > 0 ? seconds : 0; }       /* two clocks meet in a span */
+
+static void put_span(FILE *f, const cr_span *s, int lane) {
+    fputs("{\"ph\":\"X\",\"name\":", f);
+    put_string(f, s->name);
+    fprintf(f, ",\"cat\":\"gpu\",\"pid\":%lld,\"tid\":%d", (long long)cr_os_process_id(), FIRST_LANE + lane);
+    put_time(f, "ts", not_negative(s->start - profile.begun));
+    put_time(f, "dur", not_negative(s->end - s->start));
+    fputs(",\"args\":{\"op\":", f);
+    put_string(f, s->op);
+    fprintf(f, ",\"device\":\"%s\"}}", s->dev->name);
+}
+
+static void put_spans(FILE *f, const cr_spans *t, bool first) {
+    const cr_span *lanes[LANES];                    /* the first span of each */
+    int n = 0;
+    for (int64_t i = 0; i < t->n; i++) {
+        const cr_span *s = &t->spans[i];
+        int lane = 0;
+        while (lane < n && (lanes[lane]->dev != s->dev || strcmp(lanes[lane]->lane, s->lane))) lane++;
+        if (!first || i) fputs(",\n", f);
+        if (lane == n) put_lane(f, lanes[n++] = s, lane);
+        put_span(f, s, lane);
+    }
+}
+
+static cr_status save(const char *path, int n, int dropped, const cr_spans *t) {
     char temporary[4096];
     FILE *f = cr_os_create_beside(path, temporary, sizeof temporary);
     if (!f) return cr_fail(CR_IO, "profile_end", "cannot create '%s': %s", path, cr_os_error());
     fprintf(f,
             "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"chainrule\":\"%s\",\"dropped events\":%d,\"most "
-            "events\":%d},\n\"traceEvents\":[",
-            cr_version(), dropped, EVENTS);
+            "events\":%d,\"dropped spans of GPUs\":%lld},\n\"traceEvents\":[",
+            cr_version(), dropped, EVENTS, (long long)t->dropped);
     for (int i = 0; i < n; i++) {
         fputs(i ? ",\n" : "\n", f);
         put_event(f, &profile.events[i]);
     }
+    put_spans(f, t, !n);
     fputs("\n]}\n", f);
     if (ferror(f)) {
         cr_os_abandon(f, temporary);
@@ -157,6 +193,7 @@ cr_status cr_profile_begin(void) {
     }
     atomic_store(&profile.next, 0);
     profile.begun = cr_os_seconds();
+    cr_trace_begin();
     atomic_store(&cr_profiling, true);
     return CR_OK;
 }
@@ -167,7 +204,11 @@ cr_status cr_profile_end(const char *path) {
     /* a writer fills its event, or sees that the profile has ended */
     while (atomic_load(&profile.writers)) cr_os_relax();
     const int all = atomic_load(&profile.next), n = all < EVENTS ? all : EVENTS;
-    cr_status status = save(path, n, all - n);
+    cr_spans t;
+    const cr_status traced = cr_trace_end(&t);
+    cr_status status = save(path, n, all - n, &t);
+    if (status == CR_OK) status = traced;
+    free(t.spans);
     free(profile.events);
     profile.events = NULL;
     atomic_store(&profile.busy, false);

@@ -110,6 +110,14 @@ cr_tensor *cr_fused(const cr_tensor *like) {
     return cr_new_like(&m, like->dev);
 }
 
+/* The walk takes what a node saved, unless the graph is kept.  Then the handle has the only reference to the storage,
+ * if no other tensor or node has one. */
+cr_tensor *cr_fused_over(const cr_call *c, const cr_tensor *saved) {
+    const bool ours = !c->differentiable && atomic_load(&saved->refs) == 1 && atomic_load(&saved->storage->refs) == 1 &&
+                      saved->contiguous;
+    return ours ? (cr_tensor *)(uintptr_t)saved : cr_fused(saved);
+}
+
 cr_tensor *cr_apply_with_index(const cr_op *op, const cr_tensor *x, const void *params, cr_tensor **index) {
     cr_tensor *at, *y = cr_apply_aux(op, 1, &x, params, &at);
     if (index) *index = at;

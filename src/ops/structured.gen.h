@@ -8,6 +8,7 @@
     X(nonzero) \
     X(ravel) \
     X(attention) \
+    X(attention_packed) \
     X(band) \
     X(batch_norm) \
     X(batch_norm_with) \
@@ -17,6 +18,7 @@
     X(cast) \
     X(transfer) \
     X(cross_entropy) \
+    X(linear_cross_entropy) \
     X(gather) \
     X(scatter) \
     X(scatter_extreme) \

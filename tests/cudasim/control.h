@@ -13,6 +13,9 @@ typedef struct cudasim_counters {                   /* since the process began *
     /* of copies; of sets */
     long long bytes_to_device, bytes_to_host, bytes_on_device, bytes_between_devices, bytes_set;
     long long bytes_read, bytes_written;            /* by kernels and products: cudasim_traffic of all */
+    long long work, odd_work;                       /* multiply-adds of cuBLASLt; those of half precision with a
+                                                     * dense axis or a leading dimension that is no multiple of 16
+                                                     * bytes, which the fastest kernels do not take */
 } cudasim_counters;
 
 /* Device memory read and written by the launches of one kernel.  A byte counts once a launch, as with
@@ -42,5 +45,6 @@ int cudasim_refuses(int epilogue);
 int cudasim_call(void *stream, const char *name, void (*fn)(void *payload), const void *payload, size_t bytes,
                  cudasim_bytes traffic);
 int cudasim_allocated(void *stream, const void *at, size_t bytes);
+void cudasim_worked(long long work, int odd);
 
 #endif

@@ -33,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined CUDASIM_THREAD || defined CUDASIM_ADDRESS
@@ -80,6 +81,7 @@ typedef struct operation {
         struct { CUfunction function; cudasim_dim blocks, threads; unsigned shared; bool fault; } launch;
         struct { void (*fn)(void *); } call;
         struct { CUstream stream; uint64_t ticket; } wait;
+        struct { CUevent event; } mark;
     };
     unsigned char payload[];                        /* parameters, one after another, each 16-aligned */
 } operation;
@@ -91,7 +93,7 @@ struct CUstream_st {
     bool apart, running;
     int number;
 };
-struct CUevent_st { CUstream stream; uint64_t ticket; bool asked; };
+struct CUevent_st { CUstream stream; uint64_t ticket; bool asked, timed; double at; /* seconds, when it ran */ };
 struct CUfunc_st { CUmodule module; const cudasim_kernel *kernel; unsigned most_dynamic; };
 struct CUmod_st {
     device *on;
@@ -640,6 +642,12 @@ static CUresult run_kernel(device *d, operation *o) {
                         "%s", bad);
 }
 
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static CUresult run(device *d, operation *o) {
     counters.copies_run += o->kind == COPY;
     counters.launches_run += o->kind == LAUNCH || o->kind == CALL;
@@ -649,7 +657,7 @@ static CUresult run(device *d, operation *o) {
     case LAUNCH: return run_kernel(d, o);
     case CALL: o->call.fn(o->payload); break;
     case WAIT: return run_until(o->wait.stream, o->wait.ticket);
-    case MARK: break;
+    case MARK: o->mark.event->at = seconds(); break;
     }
     return CUDA_SUCCESS;
 }
@@ -733,20 +741,31 @@ API CUresult cuStreamDestroy_v2(CUstream s) {
 
 API CUresult cuEventCreate(CUevent *out, unsigned flags) {
     ENTER_CONTEXT;
-    (void)flags;
     *out = calloc(1, sizeof **out);
+    (*out)->timed = !(flags & CU_EVENT_DISABLE_TIMING);
     return CUDA_SUCCESS;
 }
 
 API CUresult cuEventDestroy_v2(CUevent e) {
     ENTER;
+    if (e->stream) run_until(e->stream, e->ticket);            /* its mark is in the queue until then */
     free(e);
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuEventElapsedTime(float *ms, CUevent a, CUevent b) {
+    ENTER_CONTEXT;
+    if (!a->stream || !b->stream || !a->timed || !b->timed) return CUDA_ERROR_INVALID_HANDLE;
+    if (a->stream->done < a->ticket || b->stream->done < b->ticket) return CUDA_ERROR_NOT_READY;
+    *ms = (float)(1e3 * (b->at - a->at));
     return CUDA_SUCCESS;
 }
 
 API CUresult cuEventRecord(CUevent e, CUstream s) {
     ON_STREAM(s);
-    TRY(add(s, operation_new(MARK, 0)));
+    operation *o = operation_new(MARK, 0);
+    o->mark.event = e;
+    TRY(add(s, o));
     e->stream = s;
     e->ticket = s->issued;
     e->asked = false;
@@ -939,11 +958,14 @@ API CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) 
     return CUDA_ERROR_NOT_FOUND;
 }
 
-/* If several kernels share a text, the share of each is unknown; the true compilers refuse too much. */
+/* If several kernels share a text, the share of each is unknown; the true compilers refuse too much.  Between the
+ * variables and dynamic memory, which is aligned to 128 bytes, lie up to 127 bytes, and before them a few of
+ * the host's compiler: a kernel without variables has none, wherever the linker puts them. */
 static int static_shared(CUfunction f) {
+    enum { NOT_SHARED = 2 * 128 };
     const cudasim_module *m = f->module->text;
-    /* without the alignment of dynamic memory */
-    return m->end - m->kernels == 1 ? (int)(m->dynamic - m->shared) / 128 * 128 : 0;
+    const int bytes = (int)(m->dynamic - m->shared);
+    return m->end - m->kernels == 1 && bytes >= NOT_SHARED ? bytes / 128 * 128 - 128 : 0;
 }
 
 API CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f) {
@@ -1058,6 +1080,12 @@ static CUresult call(CUstream s, const char *name, void (*fn)(void *), const voi
 API int cudasim_call(void *stream, const char *name, void (*fn)(void *), const void *payload, size_t bytes,
                      cudasim_bytes moved) {
     return (int)call(stream, name, fn, payload, bytes, moved);
+}
+
+API void cudasim_worked(long long work, int odd) {
+    ENTER;
+    counters.work += work;
+    counters.odd_work += odd ? work : 0;
 }
 
 API int cudasim_allocated(void *stream, const void *at, size_t bytes) {

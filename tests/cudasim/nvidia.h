@@ -71,7 +71,7 @@ typedef enum CUfunction_attribute {
     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
 } CUfunction_attribute;
 
-enum { CU_STREAM_NON_BLOCKING = 1 };
+enum { CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DISABLE_TIMING = 2 };
 
 typedef int CUdevice;
 typedef struct CUuuid_st { char bytes[16]; } CUuuid;

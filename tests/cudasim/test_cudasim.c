@@ -27,6 +27,7 @@ TEST(cudasim) { SKIP("the simulator needs Linux on x86-64 or aarch64 and a C++ c
     f(CUresult, cuStreamWaitEvent, (CUstream, CUevent, unsigned)) f(CUresult, cuEventCreate, (CUevent *, unsigned)) \
     f(CUresult, cuEventRecord, (CUevent, CUstream)) f(CUresult, cuEventQuery, (CUevent)) f(CUresult, \
         cuEventDestroy_v2, (CUevent)) \
+    f(CUresult, cuEventElapsedTime, (float *, CUevent, CUevent)) \
     f(CUresult, cuModuleLoadData, (CUmodule *, const void *)) f(CUresult, cuModuleGetFunction, (CUfunction *, \
         CUmodule, const char *)) \
     f(CUresult, cuModuleUnload, (CUmodule)) f(CUresult, cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int)) \
@@ -289,6 +290,21 @@ TEST(dynamic_shared_memory) {
     CU(cuStreamSynchronize_(stream));
 }
 
+/* A kernel without shared variables may have all 48 KiB, wherever the linker puts its memory. */
+TEST(all_of_dynamic_shared_memory) {
+    READY;
+    CUdeviceptr none = 0;
+    int zero = 0;
+    char text[4000];
+    for (int shift = 0; shift < 128; shift += 24) {
+        snprintf(text, sizeof text, "__device__ char moved_%d[%d] = {1};\n%s", shift, shift + 1, histogram_text);
+        CUfunction f = compile(text, "histogram");
+        CU(LAUNCH(f, 1, 64, 48 << 10, &none, &none, &zero, &zero));
+        REFUSED(CUDA_ERROR_INVALID_VALUE, LAUNCH(f, 1, 64, (48 << 10) + 4, &none, &none, &zero, &zero));
+        CU(cuStreamSynchronize_(stream));
+    }
+}
+
 /* of each thread: votes, lanes, counts of a barrier, the last lane's value, junk in shared memory */
 TEST(together) {
     READY;
@@ -455,6 +471,22 @@ TEST(queues) {
     CU(cuEventRecord_(e, stream));
     REFUSED(CUDA_ERROR_NOT_READY, cuEventQuery_(e));
     CU(cuEventQuery_(e));
+
+    CUevent later, untimed;                         /* times are of when the work ran, not of when it was asked for */
+    float ms = -1;
+    CU(cuEventCreate_(&later, 0));
+    CU(cuEventCreate_(&untimed, 2));
+    REFUSED(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime_(&ms, e, later));
+    CU(cuEventRecord_(later, stream));
+    CU(cuEventRecord_(untimed, stream));
+    REFUSED(CUDA_ERROR_NOT_READY, cuEventElapsedTime_(&ms, e, later));
+    usleep(3000);
+    CU(cuStreamSynchronize_(stream));
+    CU(cuEventElapsedTime_(&ms, e, later));
+    CHECK(ms >= 3 && ms < 3000, "%g ms between two events", (double)ms);
+    REFUSED(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime_(&ms, e, untimed));
+    CU(cuEventDestroy_v2_(later));
+    CU(cuEventDestroy_v2_(untimed));
     CU(cuMemFreeHost_(host));
     CU(cuMemFree_v2_(at));
     CU(cuEventDestroy_v2_(e));

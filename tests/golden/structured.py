@@ -100,6 +100,10 @@ def heads(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return attention(True)(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))
 
 
+def packed(whole: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda x: whole(*(x.select(2, i).transpose(1, 2) for i in range(3)))
+
+
 def masked(causal: bool, window: int | None = None) -> Callable[..., Tensor]:
     return lambda q, kv, mask: attention(causal, window=window)(q, kv, kv, mask)
 
@@ -540,6 +544,8 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "cross_entropy_smooth": cross(0, 0.1, "mean"),
     "cross_entropy_sum": cross(-1, 0, "sum"),
     "cross_entropy_each": cross(1, 0.2, "none"),
+    "linear_cross_entropy": lambda x, w, t: cross(-100, 0, "mean")(F.linear(x, w), t),
+    "linear_cross_entropy_each": lambda x, w, t: cross(1, 0.2, "none")(F.linear(x, w), t),
     "dropout_off": same,
     "conv": conv(),
     "conv_bare": conv(),
@@ -554,6 +560,8 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "attention": attention(False),
     "attention_causal": attention(True),
     "attention_scaled": attention(True, 0.7),
+    "attention_packed": packed(attention(False)),
+    "attention_packed_window": packed(attention(True, 0.7, 3)),
     "attention_heads": heads,
     "rope": rope(False),
     "rope_interleaved": rope(True),

@@ -281,7 +281,8 @@ row("is_grad_enabled get_num_threads", listed(call(), call(1)))
 # What PyTorch has not, or not so; each has a test of its own.
 row("set_float32_matmul_precision get_float32_matmul_precision", listed())
 row(
-    "set_num_threads set_default_device get_default_device memory_stats empty_cache synchronize set_printoptions",
+    "set_num_threads set_default_device get_default_device memory_stats reset_peak_memory_stats empty_cache synchronize"
+    " set_printoptions",
     listed(),
 )  # settings
 row("save load from_numpy from_dlpack numpy register_hook register_post_accumulate_grad_hook", listed())

@@ -390,8 +390,17 @@ def test_linear_cross_entropy() -> None:
     x, w, b, y = (X(shape, seed=9).make(cr) for shape in ((6, 4), (5, 4), (5,), (6,)))
     y = y.abs().long() % 5
     for options in ({}, {"reduction": "none"}, {"ignore_index": 1, "label_smoothing": 0.2}):
-        found = F.linear_cross_entropy(x, w, y, linear_bias=b, **options)
-        assert found.tolist() == F.cross_entropy(F.linear(x, w, b), y, **options).tolist()
+        for bias in (b, None):
+            leaves = [[t.detach().clone().requires_grad_() for t in (x, w)] for _ in range(2)]
+            found = F.linear_cross_entropy(*leaves[0], y, linear_bias=bias, **options)
+            wanted = F.cross_entropy(F.linear(*leaves[1], bias), y, **options)
+            assert found.tolist() == wanted.tolist()
+            found.sum().backward(), wanted.sum().backward()
+            assert [t.grad.tolist() for t in leaves[0]] == [t.grad.tolist() for t in leaves[1]]
+    with pytest.raises(IndexError):
+        F.linear_cross_entropy(x, w, y + 5)
+    with pytest.raises(ValueError):
+        F.linear_cross_entropy(x, w, y, reduction="most")
 
 
 def test_ctc_is_the_sum_over_alignments() -> None:

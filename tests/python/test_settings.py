@@ -59,6 +59,12 @@ def test_memory_and_devices() -> None:
     before = cr.memory_stats()[0]
     x = cr.zeros(1 << 20)
     assert cr.memory_stats()[0] >= before + 4 * x.numel() and cr.memory_stats()[1] >= cr.memory_stats()[0]
+    peak = cr.memory_stats()[1]
+    del x
+    cr.reset_peak_memory_stats()
+    assert cr.memory_stats()[1] <= peak - (3 << 20)
+    y = cr.zeros(1 << 19)
+    assert cr.memory_stats()[1] >= cr.memory_stats()[0] >= before + 4 * y.numel()
     cr.synchronize()
     cr.empty_cache("cpu")
     assert cr.cuda.device_count() == 0 or cr.cuda.is_available()

@@ -174,7 +174,17 @@ class Decoder(nn.Module):
         -100 does not count. lengths: of the samples in one row, each of which sees only itself (``data.pack``)."""
         if lengths is not None:
             return self.losses(tokens, targets, lengths).mean()
-        return F.cross_entropy(self(tokens).flatten(0, 1), targets.flatten())
+        if self._has_hooks:
+            return F.cross_entropy(self(tokens).flatten(0, 1), targets.flatten())
+        return self._loss(self.hidden(tokens).flatten(0, 1), targets.flatten())
+
+    def _loss(self, x: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
+        """The cross-entropy of the logits of x : (N, C), (N) -> () or (N)"""
+        output = self.output
+        plain = type(output) is nn.Embedding or (type(output) is nn.Linear and output.bias is None)
+        if plain and not output._has_hooks:
+            return F.linear_cross_entropy(x, output.weight, targets, reduction=reduction)
+        return F.cross_entropy(self.logits(x), targets, reduction=reduction)
 
     def losses(self, tokens: Tensor, targets: Tensor, lengths: Sequence[int]) -> Tensor:
         """The cross-entropy of each target that counts, in order : (1, N), (1, N) -> (K).  ValueError: none does."""
@@ -185,7 +195,7 @@ class Decoder(nn.Module):
         x = self.hidden(tokens, past=Spans.whole(lengths)).flatten(0, 1)
         if at.numel() < targets.numel():
             x, targets = x.index_select(0, at), targets.index_select(0, at)
-        return F.cross_entropy(self.logits(x), targets, reduction="none")
+        return self._loss(x, targets, "none")
 
     def stream(
         self,

@@ -40,8 +40,11 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, cache: Cache | Sequence[Cache] | None = None, past: int | Spans = 0) -> Tensor:
         B, T, C = x.shape
         qkv = self.c_attn(x).view(B, T, 3, self.heads, C // self.heads)
-        q, k, v = (qkv.select(2, i).transpose(1, 2) for i in range(3))  # (B, H, T, D)
-        y = attend(q, k, v, cache, past)
+        if cache is None and not isinstance(past, Spans):
+            y = _core._attention_packed(qkv, True)
+        else:
+            q, k, v = (qkv.select(2, i).transpose(1, 2) for i in range(3))  # (B, H, T, D)
+            y = attend(q, k, v, cache, past)
         y = self.c_proj(y.transpose(1, 2).reshape(B, T, C))  # the heads side by side again
         return y  # type: ignore[no-any-return]
 

@@ -26,6 +26,7 @@ static struct {
     slab *slabs;
     char *fresh, *fresh_end;                        /* the part of the newest slab that is not carved yet */
     int64_t current, peak, held;                    /* bytes: in use, peak in use, mapped */
+    int64_t shown;                                  /* the peak since cr_reset_peak; `peak` limits what is kept */
     size_t limit;                                   /* cr_cpu_limit_memory */
 } cache;
 
@@ -136,6 +137,7 @@ void cr_cpu_give(void *p, size_t bytes) { cr_cpu_give_to(&me, p, bytes); }
 static void count(int64_t bytes) {
     cache.current += bytes;
     if (cache.current > cache.peak) cache.peak = cache.current;
+    if (cache.current > cache.shown) cache.shown = cache.current;
 }
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -383,10 +385,17 @@ bool cr_cpu_owns(const cr_storage *s) { return s->free == give_back || s->free =
 cr_memory cr_cpu_memory(const cr_device *d) {
     (void)d;
     cr_spin_lock(&cache.lock);
-    cr_memory m = {.current = cache.current - bytes_at_hand(), .peak = cache.peak};
+    cr_memory m = {.current = cache.current - bytes_at_hand(), .peak = cache.shown};
     m.cached = cache.held - m.current;
     cr_spin_unlock(&cache.lock);
     return m;
+}
+
+void cr_cpu_reset_peak(const cr_device *d) {
+    (void)d;
+    cr_spin_lock(&cache.lock);
+    cache.shown = cache.current;
+    cr_spin_unlock(&cache.lock);
 }
 
 void cr_cpu_limit_memory(size_t bytes) {

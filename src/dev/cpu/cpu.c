@@ -151,6 +151,7 @@ const cr_device cr_device_cpu = {
     .synchronize = synchronize,
     .info = info,
     .memory = cr_cpu_memory,
+    .reset_peak = cr_cpu_reset_peak,
     .empty_cache = cr_cpu_empty_cache,
     .host = true,
 };

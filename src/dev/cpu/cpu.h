@@ -19,6 +19,7 @@ const char *cr_cpu_engine_info(void);               /* onednn.c: "oneDNN 3.2", "
 /* ---- memory (alloc.c) */
 cr_storage *cr_cpu_allocate(const cr_device *d, size_t bytes);
 cr_memory   cr_cpu_memory(const cr_device *d);
+void        cr_cpu_reset_peak(const cr_device *d);
 void        cr_cpu_empty_cache(const cr_device *d);
 void       *cr_cpu_take(size_t bytes);              /* scratch memory of a kernel, 64-byte aligned; NULL and a
                                                      * message */

@@ -98,6 +98,8 @@ enum { NCCL_SUM = 0 };                              /* ncclRedOp_t */
     f(EventRecord, "cuEventRecord", (cuda_event event, cuda_stream stream)) \
     f(EventSynchronize, "cuEventSynchronize", (cuda_event event)) \
     f(EventQuery, "cuEventQuery", (cuda_event event)) \
+    f(EventElapsedTime, "cuEventElapsedTime", (float *milliseconds, cuda_event from, cuda_event to)) \
+    f(EventDestroy, "cuEventDestroy_v2", (cuda_event event)) \
     f(ModuleLoadData, "cuModuleLoadData", (cuda_module *module, const void *image)) \
     f(FuncSetAttribute, "cuFuncSetAttribute", (cuda_function function, int attribute, int value)) \
     f(ModuleGetFunction, "cuModuleGetFunction", (cuda_function *function, cuda_module module, const char *name)) \

@@ -55,7 +55,7 @@ ARGUMENTS(cross_entropy_arguments, class T, class A) {
     POINTER(const T) x;
     POINTER(const void) target;                     /* (M): i64 where wide_target, else i32 */
     POINTER(fault) f;
-    i64 M, N, width, wide_target, ignore;
+    i64 M, N, pitch, width, wide_target, ignore;    /* pitch: from row to row of x */
     f64 smoothing;
 };
 ARGUMENTS(cross_entropy_bwd_arguments, class T, class A) {
@@ -63,7 +63,8 @@ ARGUMENTS(cross_entropy_bwd_arguments, class T, class A) {
     POINTER(const T) x;
     POINTER(const void) target;
     POINTER(const A) lse, g;
-    i64 M, N, width, wide_target, ignore, g_step;   /* g_step: 0 where all rows share one cotangent */
+    i64 M, N, pitch, width, wide_target, ignore, g_step;       /* pitch: of x and dx; g_step: 0 where all rows share
+                                                                * one cotangent */
     f64 smoothing;
 };
 

@@ -140,6 +140,14 @@ static cr_memory memory_of(const cr_device *d) {
     return m;
 }
 
+static void reset_peak(const cr_device *d) {
+    cuda *g = (cuda *)(uintptr_t)d;
+    if (g->forked) return;
+    cr_mutex_lock(g->lock);
+    g->peak = g->now;
+    cr_mutex_unlock(g->lock);
+}
+
 static bool add_gpu(int i) {
     cuda *g = &gpus[found];
     char model[128] = "";
@@ -180,8 +188,11 @@ static bool add_gpu(int i) {
                          .synchronize = cr_cuda_synchronize,
                          .info = info_of,
                          .memory = memory_of,
+                         .reset_peak = reset_peak,
                          .empty_cache = cr_cuda_empty_cache,
-                         .linking = &cr_cuda_linking};
+                         .trace_end = cr_cuda_trace_end,
+                         .linking = &cr_cuda_linking,
+                         .row_bytes = 16};
     found++;
     return true;
 }

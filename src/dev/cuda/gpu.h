@@ -11,6 +11,7 @@
 
 #include "../dev.h"
 #include "../program.h"
+#include "../trace.h"
 #include "../../core/ints.h"
 #include "../../core/os.h"
 #include "api.h"
@@ -57,6 +58,7 @@ typedef struct cuda_queue {
 /* ---- compiled kernels (module.c) */
 typedef struct cuda_kernel {
     cuda_function function;
+    const char *name;                               /* static */
     struct cuda_kernel *next;
     size_t key_bytes;
     unsigned char key[];
@@ -74,6 +76,17 @@ typedef struct cuda_key { size_t n; bool full; unsigned char bytes[CUDA_KEY_BYTE
 enum { CUDA_FAULTS = 256, CUDA_FAULT_WORDS = 3 };   /* struct fault of device.cuh */
 /* bound of an index; 0: a division by zero */
 typedef struct cuda_fault { char op[48]; int64_t bound; uint64_t epoch; } cuda_fault;
+
+/* ---- the profiler (timeline.c) */
+typedef struct cuda_span { cr_span of; int queue; bool lost; cuda_event begin, end; } cuda_span;
+typedef struct cuda_timeline {
+    int profile;                                    /* the number of the profile; 0: none yet */
+    bool ready;
+    int n, dropped;
+    cuda_span *spans;
+    cuda_event base;
+    double base_at;                                 /* its time on the host's clock */
+} cuda_timeline;
 
 /* ---- a GPU (gpu.c) */
 typedef struct cuda_counters {
@@ -113,6 +126,7 @@ typedef struct cuda {
     bool lt_failed;                                 /* found, but it does not start */
     cuda_block *workspace;                          /* of cuBLASLt */
     struct cuda_product *products;                  /* cached choices of matmul.c */
+    cuda_timeline timeline;
 } cuda;
 
 /* opened, alive, locked and current; NULL: an error */
@@ -158,6 +172,14 @@ static inline cuda_address cuda_base(const cr_storage *s) {
 static inline cuda_address cuda_address_of(const cr_array *t) {
     return t ? cuda_base(t->storage) + (cuda_address)t->offset * cr_dtype_size(t->dtype) : 0;
 }
+
+/* ---- the profiler (timeline.c): what the host puts into the queue between them is a span.  NULL: nothing is noted. */
+cuda_span *cr_cuda_span_start(cuda *g, int queue, const char *op, const char *name);
+void       cr_cuda_span_stop(cuda *g, cuda_span *s);
+static inline cuda_span *cr_cuda_span_begin(cuda *g, int queue, const char *op, const char *name) {
+    return atomic_load_explicit(&cr_tracing, memory_order_relaxed) ? cr_cuda_span_start(g, queue, op, name) : NULL;
+}
+cr_status  cr_cuda_trace_end(const cr_device *d);
 
 /* ---- text (text.c): of kernels that are written at run time, and the definitions before the others */
 typedef struct cuda_text { char *s; size_t n, room; bool failed; } cuda_text;

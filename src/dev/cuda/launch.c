@@ -17,11 +17,13 @@ cr_status cr_cuda_launch_shared(cuda *g, const char *op, const cuda_kernel *k, c
         if (status != CR_OK) return status;
     }
     g->counters.launches++;
+    cuda_span *span = cr_cuda_span_begin(g, CUDA_KERNELS, op, k->name);
     int error;
     do
         error = cr_cu.LaunchKernel(k->function, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, (unsigned)shared,
                                    g->stream, parameters, NULL);
     while (error && cr_cuda_make_room(g, error));
+    cr_cuda_span_stop(g, span);
     return cr_cuda_check(g, op, "a kernel does not start", error);
 }
 

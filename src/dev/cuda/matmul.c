@@ -7,7 +7,7 @@
  * cuBLASLt only.  Its tanh has an error of about 2e-4, so full f32 precision excludes GELU.  Where
  * cuBLASLt refuses an epilogue, its product runs without it and a pass of our own does the rest: the
  * plain kernel is 20 to 50 times slower.  So matmul.cu runs floats only where there is no cuBLASLt or no
- * axis is dense. */
+ * axis is dense.  Long axes of half precision that are no multiple of 16 bytes are cut. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -321,8 +321,10 @@ static cr_status launch(cuda *g, struct cuda_product *p, const cuda_address at[O
     int error = set_addresses(p->product, at);
     g->counters.launches++;
     for (int tries = 0; tries < 2 && !error; tries++) {
+        cuda_span *span = cr_cuda_span_begin(g, CUDA_KERNELS, "matmul", "cublasLtMatmul");
         error = cr_cublaslt.Matmul(g->lt, p->product, &one, at[A], p->a, at[B], p->b, &beta, at[C], p->c, at[C], p->c,
                                    &p->algorithm, p->workspace ? g->workspace->at : 0, p->workspace, g->stream);
+        cr_cuda_span_stop(g, span);
         if (!error) return CR_OK;
         if (!tries && can_retry(g, error)) error = 0;
     }
@@ -418,16 +420,62 @@ static cr_status run_bias_apart(cuda *g, const cr_array *c, const cr_array *a, c
     return status != CR_OK || ran ? status : run_plain(g, c, a, b, NULL, how | CR_MATMUL_ADD);
 }
 
+static cr_status multiply(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias,
+                          int how) {
+    bool done;
+    const epilogue e = epilogue_of(NULL, bias, how);
+    cr_status status = run_lt(g, c, a, b, &e, how, &done);
+    if (!done && bias) status = run_bias_apart(g, c, a, b, bias, how, &done);
+    return done ? status : run_plain(g, c, a, b, bias, how);
+}
+
+/* ---- long axes that are no multiple of 16 bytes, such as GPT-2's 50257 classes.  cuBLAS's documentation ("Tensor
+ * Core Usage") wants that of every dense axis.  Where rows begin at multiples of 16 bytes, the product is
+ * cut: one over the largest multiple, and a thin one over the rest. */
+typedef enum cut { CUT_NONE, CUT_M, CUT_N, CUT_K } cut;
+enum { PACK = 8, LONG_AXIS = 1024 };                /* elements of half precision in 16 bytes; the shortest axis that
+                                                     * is cut */
+
+/* Is axis d of t dense, long and odd, with aligned rows along it? */
+static bool is_odd(const cr_array *t, int d) {
+    return t->strides[d] == 1 && t->shape[d] >= LONG_AXIS && t->shape[d] % PACK && t->shape[1 - d] > 1 &&
+           t->strides[1 - d] % PACK == 0;
+}
+
+static cut cut_of(const cr_array *c, const cr_array *a, const cr_array *b) {
+    if (c->ndim != 2 || !cr_dtype_is_half(c->dtype)) return CUT_NONE;
+    return is_odd(c, 1) || is_odd(b, 1)   ? CUT_N
+           : is_odd(a, 0)                 ? CUT_M
+           : is_odd(a, 1) || is_odd(b, 0) ? CUT_K
+                                          : CUT_NONE;
+}
+
+/* The rest comes first: a sum along K is rounded between its parts, and that of few terms is small. */
+static cr_status multiply_cut(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias,
+                              int how, cut at) {
+    const int64_t n = at == CUT_M ? c->shape[0] : at == CUT_N ? c->shape[1] : a->shape[1], whole = n / PACK * PACK;
+    cr_status status = CR_OK;
+    for (int rest = 1; rest >= 0 && status == CR_OK; rest--) {
+        const int64_t first = rest ? whole : 0, size = rest ? n - whole : whole;
+        const bool more = at == CUT_K && !rest;
+        const cr_array cp = at == CUT_K ? *c : cr_array_narrowed(c, at == CUT_N, first, size);
+        const cr_array ap = at == CUT_N ? *a : cr_array_narrowed(a, at == CUT_K, first, size);
+        const cr_array bp = at == CUT_M ? *b : cr_array_narrowed(b, at == CUT_N, first, size);
+        const cr_array biases = bias && at == CUT_N ? cr_array_narrowed(bias, 0, first, size)
+                                : bias && !more     ? *bias
+                                                    : (cr_array){0};
+        status = multiply(g, &cp, &ap, &bp, cr_present(&biases), more ? how | CR_MATMUL_ADD : how);
+    }
+    return status;
+}
+
 cr_status cr_cuda_matmul(const cr_matmul_args *args) {
-    const cr_array *c = &args->c, *bias = cr_present(&args->bias);
+    const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
     if (!c->numel) return CR_OK;
     cuda *g = cr_cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();
-    bool done;
-    const epilogue e = epilogue_of(NULL, bias, args->how);
-    cr_status status = run_lt(g, c, &args->a, &args->b, &e, args->how, &done);
-    if (!done && bias) status = run_bias_apart(g, c, &args->a, &args->b, bias, args->how, &done);
-    return cr_cuda_leave(g, done ? status : run_plain(g, c, &args->a, &args->b, bias, args->how));
+    const cut at = cut_of(c, a, b);
+    return cr_cuda_leave(g, at ? multiply_cut(g, c, a, b, bias, args->how, at) : multiply(g, c, a, b, bias, args->how));
 }
 
 /* The sums are those of a itself, so there are none where a is rounded first. */

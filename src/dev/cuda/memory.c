@@ -349,7 +349,9 @@ static cr_status send(cuda *g, cuda_block *b, size_t at, const unsigned char *fr
         const size_t room = CUDA_SECTION_BYTES - s->filled, n = bytes < room ? bytes : room;
         unsigned char *part = section_at(g, s->section) + s->filled;
         memcpy(part, from, n);
+        cuda_span *span = cr_cuda_span_begin(g, CUDA_COPIES, "write", "copy to the GPU");
         status = cr_cuda_check(g, "write", "cannot write", cr_cu.MemcpyHtoDAsync(to, part, n, g->copies));
+        cr_cuda_span_stop(g, span);
         s->filled += n;
         to += n, from += n, bytes -= n;
     }
@@ -377,8 +379,10 @@ cr_status cr_cuda_receive(cuda *g, const char *op, void *dst, cuda_address from,
         const size_t n = bytes < CUDA_SECTION_BYTES ? bytes : CUDA_SECTION_BYTES;
         if (n) {
             if ((status = next_section(g, op)) != CR_OK) return status;
+            cuda_span *span = cr_cuda_span_begin(g, CUDA_COPIES, op, "copy to the host");
             status = cr_cuda_check(g, op, "cannot read",
                                    cr_cu.MemcpyDtoHAsync(section_at(g, g->staging.section), from, n, g->copies));
+            cr_cuda_span_stop(g, span);
             g->staging.filled = CUDA_SECTION_BYTES;
             if (status == CR_OK) status = section_sent(g, op, g->staging.section);
         }

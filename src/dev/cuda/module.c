@@ -168,7 +168,7 @@ const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *
     if (!module || cr_cuda_check(g, op, name, cr_cu.ModuleGetFunction(&function, module, name)) != CR_OK) return NULL;
     cuda_kernel *p = malloc(sizeof *p + k->n);
     if (!p) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
-    *p = (cuda_kernel){function, g->kernels[list_of(k)], k->n};
+    *p = (cuda_kernel){function, name, g->kernels[list_of(k)], k->n};
     memcpy(p->key, k->bytes, k->n);
     return g->kernels[list_of(k)] = p;
 }

@@ -142,8 +142,9 @@ cr_status cr_cuda_cross_entropy(const cr_cross_entropy_args *args) {
     if (!fault) return cr_cuda_leave(g, cr_error_status());
     const cross_entropy_arguments q = {
         .loss = cuda_address_of(&args->loss), .lse = cuda_address_of(&args->lse), .x = cuda_address_of(x),
-        .target = cuda_address_of(&args->target), .f = fault, .M = M, .N = N, .width = width_of(N),
-        .wide_target = args->target.dtype == CR_I64, .ignore = args->ignore, .smoothing = args->smoothing};
+        .target = cuda_address_of(&args->target), .f = fault, .M = M, .N = N, .pitch = x->strides[0],
+        .width = width_of(N), .wide_target = args->target.dtype == CR_I64, .ignore = args->ignore,
+        .smoothing = args->smoothing};
     return run(g, op, op, x, &q);
 }
 
@@ -160,6 +161,7 @@ cr_status cr_cuda_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
                                            .g = cuda_address_of(&args->g),
                                            .M = M,
                                            .N = N,
+                                           .pitch = x->strides[0],
                                            .width = width_of(N),
                                            .wide_target = args->target.dtype == CR_I64,
                                            .ignore = args->ignore,

@@ -4,7 +4,7 @@
  * `width` threads share a row; sums are trees over them.  A thread has every width-th pack of V
  * elements (16 bytes) and keeps the first KEPT of them in registers.  So rows of up to 4096 elements
  * (2048 of f64) are read once; each kernel says how often it reads longer rows.  Limited by bytes:
- * read once and written once. */
+ * read once and written once.  A thread has KEPT packs in flight, also in the rest of a long row. */
 constexpr int V = 16 / (int)sizeof(T), KEPT = V == 8 ? 2 : 4;
 typedef pack<T, V> packed;
 
@@ -16,13 +16,14 @@ struct span {
                                                      * row); the column of the first pack, the distance to the next */
     D bool has(i64 n) const { return (u64)n < (u64)N; }
 };
-D span span_at(const share &s, i64 m, i64 M, i64 N) {
-    return span{s, m, m * N, m < M ? N : 0, (i64)s.lane * V - m * N % V, (i64)s.width * V};
+D span span_at(const share &s, i64 m, i64 M, i64 N, i64 pitch) {
+    return span{s, m, m * pitch, m < M ? N : 0, (i64)s.lane * V - m * pitch % V, (i64)s.width * V};
 }
-D span span_of(i64 M, i64 N, i64 width) {
+D span span_of(i64 M, i64 N, i64 width, i64 pitch) {
     const share s = share_of(width, 1);
-    return span_at(s, (i64)blockIdx.x * s.columns + s.column, M, N);
+    return span_at(s, (i64)blockIdx.x * s.columns + s.column, M, N, pitch);
 }
+D span span_of(i64 M, i64 N, i64 width) { return span_of(M, N, width, N); }
 
 /* Pack n of a row that begins at x; `none` outside. */
 D packed load(const T *x, i64 n, const span &r, T none = T()) {
@@ -55,9 +56,23 @@ D line line_of(const T *x, const span &r, T none = T()) {
     for (int i = 0; i < KEPT; i++) l.kept[i] = load(l.x, r.first + i * r.step, r, none);
     return l;
 }
+/* f(v, n) for each pack v of a thread, from column n on. */
+template <class F> D void each_kept(const line &x, const span &r, F f) {
+    packed v[KEPT];
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) v[i] = x.kept[i];
+#pragma unroll 1
+    for (i64 n = r.first; n < r.N; n += KEPT * r.step) {
+        if (n != r.first) {
+#pragma unroll
+            for (int i = 0; i < KEPT; i++) v[i] = load(x.x, n + i * r.step, r, x.none);
+        }
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) if (n + i * r.step < r.N) f(v[i], n + i * r.step);
+    }
+}
 template <class F> D void each_value(const line &x, const span &r, F f) {
-    each_pack(r, [&](int i, i64 n) {
-        const packed v = x.at(i, n, r);
+    each_kept(x, r, [&](const packed &v, i64 n) {
         for (int k = 0; k < V; k++) if (r.has(n + k)) f(cast<A>(v.v[k]));
     });
 }
@@ -68,8 +83,7 @@ D line exponents_of(const T *x, const span &r) { return line_of(x, r, cast<T>(-i
 D A base_of(A top) { return top == -infinity<A>() ? (A)0 : top; }      /* sums are 0 while all elements are -Inf */
 D A exponentials(const line &x, const span &r, A *shared, A &most) {
     A top = -infinity<A>(), sum = 0;
-    each_pack(r, [&](int i, i64 n) {
-        const packed v = x.at(i, n, r);
+    each_kept(x, r, [&](const packed &v, i64) {
         const A before = top;
         for (int k = 0; k < V; k++) top = f_max(top, cast<A>(v.v[k]));
         sum *= weight_of<T>(before - base_of(top));
@@ -180,7 +194,7 @@ KERNEL(256, BLOCKS) layer_norm_bwd(const norm_bwd_arguments<T, A> p) {
     pack<A, V> gh[KEPT] = {}, gs[KEPT] = {};
 #pragma unroll 1
     for (i64 m = part * p.rows; m < end; m += s.columns) {
-        span r = span_at(s, m + s.column, end, p.N);
+        span r = span_at(s, m + s.column, end, p.N, p.N);
         if (sums) r.first = first, r.N = r.N ? limit : 0;              /* the same columns of each row */
         const line xl = line_of(p.x, r), gl = line_of(p.g, r);
         const A mu = r.N && p.mean ? p.mean[r.m] : (A)0, scale = r.N ? p.rstd[r.m] : (A)0;
@@ -227,10 +241,10 @@ D i64 label_of(const void *target, i64 wide_target, i64 m) {
 }
 
 /* loss = lse - (1 - s) x[target] - s mean(x), for smoothing s; 0 in ignored rows; long rows are read
- * once, with smoothing twice */
-KERNEL(256) cross_entropy(const cross_entropy_arguments<T, A> p) {
+ * once, with smoothing twice.  At least 2 blocks: ptxas would spill for more. */
+KERNEL(256, 2) cross_entropy(const cross_entropy_arguments<T, A> p) {
     __shared__ A shared[256];
-    const span r = span_of(p.M, p.N, p.width);
+    const span r = span_of(p.M, p.N, p.width, p.pitch);
     const line a = exponents_of(p.x, r);
     const A smoothing = (A)p.smoothing;
     A most, mean = 0;
@@ -249,18 +263,17 @@ KERNEL(256) cross_entropy(const cross_entropy_arguments<T, A> p) {
                                               : (A)0;
 }
 
-/* dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows */
+/* dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows; dx may be x */
 KERNEL(256) cross_entropy_bwd(const cross_entropy_bwd_arguments<T, A> p) {
-    const span r = span_of(p.M, p.N, p.width);
+    const span r = span_of(p.M, p.N, p.width, p.pitch);
     if (!r.N) return;
     const i64 label = label_of(p.target, p.wide_target, r.m);
     const A l = p.lse[r.m], d = p.g[r.m * p.g_step];
-    for (i64 n = r.first; n < p.N; n += r.step) {
-        packed v = load(p.x + r.row, n, r);
+    each_kept(line_of(p.x, r), r, [&](packed v, i64 n) {
         for (int k = 0; k < V; k++) {
             const A wanted = (n + k == label ? (A)1 - (A)p.smoothing : (A)0) + (A)p.smoothing / (A)p.N;
             v.v[k] = cast<T>(label == p.ignore ? (A)0 : d * (weight_of<T>(cast<A>(v.v[k]) - l) - wanted));
         }
         store(p.dx + r.row, n, r, v);
-    }
+    });
 }

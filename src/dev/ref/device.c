@@ -61,6 +61,7 @@ static cr_memory memory(const cr_device *d) {
     return (cr_memory){.current = atomic_load(&bytes_now), .peak = atomic_load(&bytes_peak)};
 }
 
+static void reset_peak(const cr_device *d) { (void)d; atomic_store(&bytes_peak, atomic_load(&bytes_now)); }
 static void empty_cache(const cr_device *d) { (void)d; }
 
 CR_KERNELS(CR_WATCHED_OF_REF)
@@ -76,6 +77,7 @@ const cr_device cr_device_ref = {
     .synchronize = synchronize,
     .info = info,
     .memory = memory,
+    .reset_peak = reset_peak,
     .empty_cache = empty_cache,
     .host = true,
 };

@@ -27,7 +27,8 @@
     f(CommandEncoderRelease) f(CommandBufferRelease) \
     f(ComputePassEncoderSetPipeline) f(ComputePassEncoderSetBindGroup) f(ComputePassEncoderDispatchWorkgroups) \
     f(ComputePassEncoderEnd) f(ComputePassEncoderRelease) \
-    f(QueueWriteBuffer) f(QueueSubmit)
+    f(QueueWriteBuffer) f(QueueSubmit) f(QueueGetTimestampPeriod) f(QueueRelease) f(DeviceRelease) \
+    f(DeviceCreateQuerySet) f(QuerySetRelease) f(CommandEncoderResolveQuerySet)
 
 /* NULL where the library lacks them */
 #define WGPU_OPTIONAL_FUNCTIONS(f) f(DeviceCreateShaderModuleTrusted)

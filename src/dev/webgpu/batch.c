@@ -9,7 +9,7 @@
  * system resets a GPU that is busy for seconds.  After a wait the limit is small, so that the GPU
  * starts while the host records; each submission raises it, up to most_work. */
 enum { FIRST_WORK = 1 << 24, RAISE = 4, BYTE_WORK = 8,          /* BYTE_WORK: multiply-adds in the time of a byte */
-       MOST_RECORDED = 1024, PARAMETER_BYTES = 4 * GPU_PARAMETER_WORDS, RING_BYTES = 1 << 20 };
+       PARAMETER_BYTES = 4 * GPU_PARAMETER_WORDS, RING_BYTES = 1 << 20 };
 
 static cr_status make_parameters(gpu *g, const char *op) {
     if (g->parameters) return CR_OK;
@@ -45,12 +45,31 @@ static void end_pass(gpu *g) {
     g->pass = NULL;
 }
 
+static void drop_encoder(gpu *g) {
+    cr_wg.CommandEncoderRelease(g->encoder);
+    g->encoder = NULL;
+    g->parameters_used = 0;
+    g->recorded = 0;
+    g->work = 0;
+}
+
+void cr_gpu_batch_forget(gpu *g) {
+    end_pass(g);
+    if (g->encoder) drop_encoder(g);
+    if (g->parameters) cr_wg.BufferRelease(g->parameters);
+    free(g->parameters_host);
+    g->parameters = NULL;
+    g->parameters_host = NULL;
+    g->batch++;
+}
+
 void cr_gpu_start_early(gpu *g) { g->work_limit = g->most_work < FIRST_WORK ? g->most_work : FIRST_WORK; }
 
 cr_status cr_gpu_submit(gpu *g, const char *op) {
     if (!g->encoder) return CR_OK;
     cr_gpu_scope_begin(g);
     end_pass(g);
+    cr_gpu_spans_resolve(g);
     WGPUCommandBuffer commands = cr_wg.CommandEncoderFinish(g->encoder, NULL);
     if (g->parameters_used) cr_wg.QueueWriteBuffer(g->queue, g->parameters, 0, g->parameters_host, g->parameters_used);
     cr_status status = cr_gpu_scope_end(g, op, "the recorded commands are not valid");
@@ -60,12 +79,9 @@ cr_status cr_gpu_submit(gpu *g, const char *op) {
         cr_wg.QueueSubmit(g->queue, 1, &commands);
         g->counters.submits++;
     }
+    cr_gpu_spans_submitted(g, status == CR_OK);
     if (commands) cr_wg.CommandBufferRelease(commands);
-    cr_wg.CommandEncoderRelease(g->encoder);
-    g->encoder = NULL;
-    g->parameters_used = 0;
-    g->recorded = 0;
-    g->work = 0;
+    drop_encoder(g);
     g->work_limit = g->work_limit * RAISE < g->most_work ? g->work_limit * RAISE : g->most_work;
     g->batch++;
     return status;
@@ -146,6 +162,7 @@ static gpu_group *bind(gpu *g, const char *op, const gpu_pipeline *p, gpu_buffer
     of.p = p;
     of.window = g->window;
     for (int i = 0; i < p->buffers; i++) {
+        if (cr_gpu_outlived(g, op, buffers[i])) return NULL;
         of.buffers[i] = buffers[i];
         of.at[i] = at[i];
         e[i + 1] = (WGPUBindGroupEntry){.binding = (uint32_t)i + 1,
@@ -175,7 +192,7 @@ cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buf
                           const void *parameters, size_t parameters_bytes, uint64_t groups, double work) {
     if (!groups) return CR_OK;
     cr_status status = CR_OK;
-    if (g->recorded >= MOST_RECORDED || g->parameters_used + PARAMETER_BYTES > RING_BYTES)
+    if (g->recorded >= GPU_MOST_RECORDED || g->parameters_used + PARAMETER_BYTES > RING_BYTES)
         status = cr_gpu_submit(g, op);
     if (status == CR_OK) status = begin(g, op);
     if (status != CR_OK) return status;
@@ -188,10 +205,16 @@ cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buf
     const int64_t bound = g->counters.bytes;
     const gpu_group *group = bind(g, op, p, buffers, at);
     if (!group) return cr_error_status();
-    if (!g->pass) g->pass = cr_wg.CommandEncoderBeginComputePass(g->encoder, NULL);
+    WGPUPassTimestampWrites times;
+    const bool timed = cr_gpu_span_begin(g, op, &times);
+    if (timed) end_pass(g);
+    if (!g->pass)
+        g->pass = cr_wg.CommandEncoderBeginComputePass(
+            g->encoder, timed ? &(WGPUComputePassDescriptor){.timestampWrites = &times} : NULL);
     cr_wg.ComputePassEncoderSetPipeline(g->pass, p->handle);
     cr_wg.ComputePassEncoderSetBindGroup(g->pass, 0, group->handle, 1, &offset);
     cr_wg.ComputePassEncoderDispatchWorkgroups(g->pass, (uint32_t)columns, (uint32_t)rows, 1);
+    if (timed) end_pass(g);
     g->recorded++;
     g->counters.dispatches++;
     g->work += work + BYTE_WORK * (double)(g->counters.bytes - bound);

@@ -34,9 +34,10 @@ static void copy_message(char *to, size_t room, WGPUStringView message) {
 }
 
 static void on_lost(WGPUDevice const *device, WGPUDeviceLostReason reason, WGPUStringView message, void *p,
-                    void *unused) {
+                    void *life) {
     gpu *g = p;
-    (void)device; (void)reason; (void)unused;
+    (void)device; (void)reason;
+    if ((uintptr_t)life != (uintptr_t)atomic_load(&g->life)) return;     /* of a device that was given up */
     copy_message(g->reason, sizeof g->reason, message);
     atomic_store(&g->lost, true);
 }
@@ -73,6 +74,13 @@ static void on_scope(WGPUPopErrorScopeStatus status, WGPUErrorType type, WGPUStr
 
 cr_status cr_gpu_fail_lost(const gpu *g, const char *op) {
     return cr_fail(CR_RUNTIME, op, "%s is lost: %s", g->name, g->reason);
+}
+
+bool cr_gpu_outlived(const gpu *g, const char *op, const gpu_buffer *b) {
+    if (b->life == g->life) return false;
+    cr_fail(CR_RUNTIME, op, "%s was lost and opened again: a tensor from before has no data (%s)", g->name,
+            g->last_reason);
+    return true;
 }
 
 void cr_gpu_scope_begin(gpu *g) {
@@ -152,12 +160,20 @@ static cr_status open_device(gpu *g, const char *op) {
                 ~(size_t)255;
     const WGPUFeatureName subgroups = (WGPUFeatureName)WGPUNativeFeature_Subgroup;
     const bool has = cr_wg.AdapterHasFeature(g->adapter, subgroups);
+    WGPUFeatureName features[2];
+    size_t n = 0;
+    if (has) features[n++] = subgroups;
+    g->timeline.able = cr_wg.AdapterHasFeature(g->adapter, WGPUFeatureName_TimestampQuery);
+    if (g->timeline.able) features[n++] = WGPUFeatureName_TimestampQuery;
     const WGPUDeviceDescriptor wanted = {
         .label = view_of("chainrule"),
         .requiredLimits = &g->limits,
-        .requiredFeatures = &subgroups,
-        .requiredFeatureCount = has,
-        .deviceLostCallbackInfo = {.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost, .userdata1 = g},
+        .requiredFeatures = features,
+        .requiredFeatureCount = n,
+        .deviceLostCallbackInfo = {.mode = WGPUCallbackMode_AllowSpontaneous,
+                                   .callback = on_lost,
+                                   .userdata1 = g,
+                                   .userdata2 = (void *)(uintptr_t)atomic_load(&g->life)},
         .uncapturedErrorCallbackInfo = {.callback = on_uncaught_error, .userdata1 = g},
     };
     cr_wg.AdapterRequestDevice(g->adapter, &wanted,
@@ -168,6 +184,29 @@ static cr_status open_device(gpu *g, const char *op) {
     g->most_work = 0x1p30;                          /* 10 ms of a GPU with 200 GFLOP/s */
     cr_gpu_start_early(g);
     return has ? cr_gpu_measure_subgroups(g, op) : CR_OK;
+}
+
+void cr_gpu_revive(const cr_device *d) {
+    gpu *g = (gpu *)(uintptr_t)d;
+    if (!atomic_load(&g->lost)) return;
+    cr_mutex_lock(g->lock);
+    if (g->device && !g->forked) {
+        cr_gpu_timeline_forget(g);
+        cr_gpu_batch_forget(g);
+        cr_gpu_memory_forget(g);
+        cr_gpu_pipelines_forget(g);
+        cr_wg.QueueRelease(g->queue);
+        cr_wg.DeviceRelease(g->device);
+        g->device = NULL;
+        g->queue = NULL;
+        atomic_fetch_add(&g->life, 1);
+        g->subgroups = 0;
+        g->halves = GPU_HALVES_UNKNOWN;
+        memcpy(g->last_reason, g->reason, sizeof g->reason);
+        *g->reason = *g->uncaught = 0;
+        atomic_store(&g->lost, false);
+    }
+    cr_mutex_unlock(g->lock);
 }
 
 gpu *cr_gpu_enter(const char *op, const cr_device *d) {
@@ -223,6 +262,13 @@ static cr_memory memory_of(const cr_device *d) {
     return m;
 }
 
+static void reset_peak(const cr_device *d) {
+    gpu *g = (gpu *)(uintptr_t)d;
+    cr_mutex_lock(g->lock);
+    g->peak = g->now;
+    cr_mutex_unlock(g->lock);
+}
+
 static void add_gpu(WGPUAdapter adapter, const WGPUAdapterInfo *info) {
     gpu *g = &gpus[found];
     const unsigned v = cr_wg.GetVersion();
@@ -243,7 +289,9 @@ static void add_gpu(WGPUAdapter adapter, const WGPUAdapterInfo *info) {
                          .synchronize = cr_gpu_synchronize,
                          .info = info_of,
                          .memory = memory_of,
+                         .reset_peak = reset_peak,
                          .empty_cache = cr_gpu_empty_cache,
+                         .trace_end = cr_gpu_trace_end,
                          .software = info->adapterType == WGPUAdapterType_CPU};
     found++;
 }

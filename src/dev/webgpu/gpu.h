@@ -11,6 +11,7 @@
 
 #include "../dev.h"
 #include "../program.h"
+#include "../trace.h"
 #include "../../core/ints.h"
 #include "../../core/os.h"
 #include "api.h"
@@ -20,6 +21,7 @@ typedef struct gpu_buffer {                         /* storage->data of a tensor
     WGPUBuffer handle;
     size_t bytes;                                   /* of its size class, a multiple of 4 */
     uint64_t batch;                                 /* the last batch that uses it */
+    int life;                                       /* of the GPU when it was made (gpu.c) */
     struct gpu_buffer *next;                        /* in the pool */
 } gpu_buffer;
 enum { GPU_CLASSES = 128 };
@@ -42,6 +44,18 @@ typedef struct gpu_fault { char op[48]; int64_t bound; } gpu_fault;   /* bound o
 
 /* identifies a kernel */
 typedef struct gpu_key { size_t n; bool full; unsigned char bytes[GPU_KEY_BYTES]; } gpu_key;
+
+/* ---- the profiler (timeline.c) */
+typedef struct gpu_timeline {
+    int profile;                                    /* the number of the profile; 0: none yet */
+    bool able, ready;                               /* the adapter gives times; the query set is there */
+    int n, dropped;                                 /* spans */
+    WGPUQuerySet queries;                           /* two for each dispatch of a batch */
+    WGPUBuffer resolved;
+    struct gpu_timed *recorded, *first, **last;     /* the batch that is recorded, or NULL; submitted ones */
+    uint64_t base;                                  /* ticks, at base_at on the host's clock */
+    double base_at, seconds;                        /* seconds: of a tick */
+} gpu_timeline;
 
 /* ---- a GPU (gpu.c) */
 /* bytes: bound by dispatches; groups: bind groups created */
@@ -71,6 +85,8 @@ typedef struct gpu {
     atomic_bool lost;
     bool forked;                                    /* the parent process opened it, so this process must not use it */
     char reason[160], uncaught[256];                /* why it was lost; the first error outside of scopes */
+    atomic_int life;                                /* how often it was given up after a loss */
+    char last_reason[160];                          /* of the loss before this life */
     gpu_answer answer;
     gpu_counters counters;
 
@@ -94,8 +110,11 @@ typedef struct gpu {
     gpu_buffer *faults;                             /* GPU_FAULTS of them; NULL until the first kernel that may fail */
     gpu_fault fault[GPU_FAULTS];
     int may_fail;                                   /* kernels that may have failed since the faults were read */
+    gpu_timeline timeline;
 } gpu;
 
+/* after a loss: forgets the device, so that the next entry opens a new one */
+void      cr_gpu_revive(const cr_device *d);
 gpu      *cr_gpu_enter(const char *op, const cr_device *d);       /* opens and locks the GPU; NULL: a message */
 cr_status cr_gpu_leave(gpu *g, cr_status status);
 cr_status cr_gpu_wait(gpu *g, const char *op);                    /* waits until the queue is empty */
@@ -106,6 +125,8 @@ void      cr_gpu_scope_begin(gpu *g);                             /* collects er
 /* ... to here, and reports the first as "what: the message" */
 cr_status cr_gpu_scope_end(gpu *g, const char *op, const char *what);
 cr_status cr_gpu_fail_lost(const gpu *g, const char *op);
+/* Is the buffer of a life before this one?  A message. */
+bool      cr_gpu_outlived(const gpu *g, const char *op, const gpu_buffer *b);
 /* the error of a case without a kernel */
 cr_status cr_gpu_cannot(const char *op, const cr_device *d, const char *what);
 bool      cr_gpu_lacks(const char *op, const cr_array *t);       /* f64, which is only stored: a message */
@@ -116,9 +137,12 @@ void        cr_gpu_buffer_give(gpu *g, gpu_buffer *b);
 cr_storage *cr_gpu_allocate(const cr_device *d, size_t bytes);
 cr_status   cr_gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
 cr_status   cr_gpu_download(const cr_device *d, void *dst, cr_storage *src, size_t at, size_t bytes);
+/* maps `bytes` bytes for reading; waits */
+cr_status   cr_gpu_map(gpu *g, const char *op, WGPUBuffer b, size_t bytes);
 /* from its start, a multiple of 4; waits */
 cr_status   cr_gpu_read(gpu *g, const char *op, void *dst, gpu_buffer *b, size_t bytes);
 void        cr_gpu_empty_cache(const cr_device *d);
+void        cr_gpu_memory_forget(gpu *g);           /* the GPU is lost: releases the pool; tensors keep their buffers */
 /* an uninitialised temporary; storage NULL: a message */
 cr_array    cr_gpu_array(const cr_device *d, cr_dtype dt, int n, const int64_t *shape);
 void        cr_gpu_array_give(const cr_array *a);
@@ -128,7 +152,8 @@ static inline int64_t gpu_abs(int64_t a) { return a < 0 ? -a : a; }
 static inline int64_t gpu_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* ---- the batch (batch.c) */
-enum { GPU_SPLIT = 16 };                            /* a dispatch has at most so many times the work of a batch */
+enum { GPU_SPLIT = 16, GPU_MOST_RECORDED = 1024 };  /* a dispatch has at most so many times the work of a batch;
+                                                     * dispatches of a batch */
 enum { GPU_PARAMETER_WORDS = 256, GPU_GROUP = 256 };           /* u32 of one dispatch; invocations in a workgroup */
 
 /* Records `groups` workgroups of p with these parameters, and with buffer i bound from at[i] bytes
@@ -137,6 +162,19 @@ cr_status cr_gpu_dispatch(gpu *g, const char *op, const gpu_pipeline *p, gpu_buf
                           const void *parameters, size_t parameters_bytes, uint64_t groups, double work);
 
 void      cr_gpu_groups_clear(gpu *g);                           /* before buffers are released */
+void      cr_gpu_batch_forget(gpu *g);                           /* the GPU is lost: drops the batch */
+void      cr_gpu_pipelines_forget(gpu *g);                       /* the GPU is lost: releases all (pipeline.c) */
+
+/* ---- the profiler (timeline.c): is the next dispatch timed, in a pass with these writes?  All that follows is for
+ * batch.c and gpu.c. */
+bool cr_gpu_span_start(gpu *g, const char *op, WGPUPassTimestampWrites *times);
+static inline bool cr_gpu_span_begin(gpu *g, const char *op, WGPUPassTimestampWrites *times) {
+    return atomic_load_explicit(&cr_tracing, memory_order_relaxed) && cr_gpu_span_start(g, op, times);
+}
+void      cr_gpu_spans_resolve(gpu *g);                          /* at the end of a batch */
+void      cr_gpu_spans_submitted(gpu *g, bool submitted);
+void      cr_gpu_timeline_forget(gpu *g);
+cr_status cr_gpu_trace_end(const cr_device *d);
 
 /* ---- windows: a buffer may be larger than a binding can be, so a part of it is bound.  Kernels
  * split their work until each part fits. */

@@ -37,7 +37,7 @@ static gpu_buffer *new_buffer(gpu *g, const char *op, size_t bytes) {
     gpu_buffer *b = malloc(sizeof *b);
     if (!b) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
     cr_gpu_scope_begin(g);
-    *b = (gpu_buffer){.bytes = bytes};
+    *b = (gpu_buffer){.bytes = bytes, .life = g->life};
     b->handle = cr_wg.DeviceCreateBuffer(g->device, &(WGPUBufferDescriptor){
         .usage = WGPUBufferUsage_Storage | WGPUBufferUsage_CopySrc | WGPUBufferUsage_CopyDst, .size = bytes});
     if (cr_gpu_scope_end(g, op, "no buffer") == CR_OK && b->handle) return b;
@@ -88,6 +88,10 @@ gpu_buffer *cr_gpu_buffer_take(gpu *g, const char *op, size_t bytes) {
 
 void cr_gpu_buffer_give(gpu *g, gpu_buffer *b) {
     size_t rounded;
+    if (b->life != g->life) {                       /* of a device that was lost: nothing counts it */
+        release_buffer(b);
+        return;
+    }
     g->now -= (int64_t)b->bytes;
     if (g->forked) return;
     if (atomic_load(&g->lost)) {
@@ -103,6 +107,16 @@ void cr_gpu_buffer_give(gpu *g, gpu_buffer *b) {
     g->cached += (int64_t)b->bytes;
 }
 
+void cr_gpu_memory_forget(gpu *g) {
+    empty_pool(g);
+    if (g->staging) cr_wg.BufferRelease(g->staging);
+    if (g->faults) release_buffer(g->faults);
+    g->staging = NULL;
+    g->faults = NULL;
+    g->may_fail = 0;
+    g->now = 0;
+}
+
 static void give_back(cr_storage *s) {
     gpu *g = (gpu *)(uintptr_t)s->dev;
     cr_mutex_lock(g->lock);
@@ -110,7 +124,9 @@ static void give_back(cr_storage *s) {
     cr_mutex_unlock(g->lock);
 }
 
+/* New memory on a device that was lost opens the GPU again: what was in its memory is gone. */
 cr_storage *cr_gpu_allocate(const cr_device *d, size_t bytes) {
+    cr_gpu_revive(d);
     gpu *g = cr_gpu_enter("allocate", d);
     if (!g) return NULL;
     gpu_buffer *b = cr_gpu_buffer_take(g, "allocate", bytes);
@@ -157,9 +173,9 @@ static void on_mapped(WGPUMapAsyncStatus status, WGPUStringView message, void *p
     cr_gpu_answer(p, request, (int)status, message);
 }
 
-static cr_status map_staging(gpu *g, const char *op, size_t bytes) {
+cr_status cr_gpu_map(gpu *g, const char *op, WGPUBuffer b, size_t bytes) {
     /* an invalid request is an uncaptured error, and the callback says so */
-    cr_wg.BufferMapAsync(g->staging, WGPUMapMode_Read, 0, bytes,
+    cr_wg.BufferMapAsync(b, WGPUMapMode_Read, 0, bytes,
                          (WGPUBufferMapCallbackInfo){.mode = WGPUCallbackMode_AllowSpontaneous,
                                                      .callback = on_mapped,
                                                      .userdata1 = g,
@@ -176,12 +192,13 @@ static cr_status read_words(gpu *g, const char *op, void *dst, size_t skip, size
                             size_t word_bytes) {
     const size_t fault_bytes = g->may_fail ? sizeof(uint32_t) * GPU_FAULT_WORDS * (size_t)g->may_fail : 0,
                  all = word_bytes + fault_bytes;
+    if (b && cr_gpu_outlived(g, op, b)) return cr_error_status();
     cr_status status = grow_staging(g, op, all);
     if (status == CR_OK && word_bytes) status = cr_gpu_copy_bytes(g, op, g->staging, 0, b->handle, at, word_bytes);
     if (status == CR_OK && fault_bytes)
         status = cr_gpu_copy_bytes(g, op, g->staging, word_bytes, g->faults->handle, 0, fault_bytes);
     if (status == CR_OK) status = cr_gpu_submit(g, op);
-    if (status == CR_OK) status = map_staging(g, op, all);
+    if (status == CR_OK) status = cr_gpu_map(g, op, g->staging, all);
     if (status != CR_OK) return status;
     g->counters.readbacks++;
     const unsigned char *from = cr_wg.BufferGetConstMappedRange(g->staging, 0, all);
@@ -234,6 +251,7 @@ cr_status cr_gpu_upload(const cr_device *d, cr_storage *dst, size_t at, const vo
     gpu *g = cr_gpu_enter("write", d);
     if (!g) return cr_error_status();
     gpu_buffer *b = dst->data;
+    if (cr_gpu_outlived(g, "write", b)) return cr_gpu_leave(g, cr_error_status());
     cr_status status = b->batch == g->batch ? cr_gpu_submit(g, "write") : CR_OK;
     const char *from = src;
     size_t head = word_end(at) - at, n = bytes;

@@ -26,6 +26,17 @@ gpu_pipeline *cr_gpu_pipeline_find(const gpu *g, const gpu_key *k) {
     return p;
 }
 
+static void release_pipeline(gpu_pipeline *p) {
+    if (p->handle) cr_wg.ComputePipelineRelease(p->handle);
+    if (p->layout) cr_wg.BindGroupLayoutRelease(p->layout);
+    free(p);
+}
+
+void cr_gpu_pipelines_forget(gpu *g) {
+    for (int i = 0; i < GPU_PIPELINE_LISTS; i++)
+        for (gpu_pipeline *p; (p = g->pipelines[i]); release_pipeline(p)) g->pipelines[i] = p->next;
+}
+
 static WGPUBindGroupLayout make_layout(gpu *g, int buffers, uint32_t written) {
     WGPUBindGroupLayoutEntry e[32] = {{.binding = 0,
                                        .visibility = WGPUShaderStage_Compute,
@@ -99,9 +110,7 @@ gpu_pipeline *cr_gpu_pipeline_make(gpu *g, const char *op, const gpu_key *k, int
     memcpy(p->key, k->bytes, k->n);
     if (compile(g, op, p, written, text) != CR_OK) {
         log_source(text);
-        if (p->handle) cr_wg.ComputePipelineRelease(p->handle);
-        if (p->layout) cr_wg.BindGroupLayoutRelease(p->layout);
-        free(p);
+        release_pipeline(p);
         return NULL;
     }
     g->counters.pipelines++;

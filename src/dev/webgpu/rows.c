@@ -78,6 +78,7 @@ static void write(wgsl *w, const void *how) {
     if (h->variant) cr_wgsl_const(w, variants[h->kind], 1);
     if (h->kind == NORM_PARTS) cr_wgsl_const(w, "PART", PART);
     if (h->kind >= CROSS_ENTROPY) cr_wgsl_const(w, "CROSS_ENTROPIES", 1);
+    if (h->kind == CROSS_ENTROPY_BWD) cr_wgsl_const(w, "OVER_X", h->operand[1].name != X);
     for (int i = 0; i < h->n; i++) {
         const operand name = h->operand[i].name;
         if (optional[name]) cr_wgsl_const(w, optional[name], 1);
@@ -264,7 +265,8 @@ cr_status cr_gpu_cross_entropy_bwd(const cr_cross_entropy_bwd_args *args) {
     r.number = smoothing;
     r.ignore = ignore;
     add(&r, DX, dx, true, N);
-    add(&r, X, x, false, N);
+    /* WebGPU binds no buffer twice where one is written */
+    if (dx->storage != x->storage) add(&r, X, x, false, N);
     add(&r, TARGET, target, false, 1);
     add(&r, LSE, lse, false, 1);
     add(&r, G, g, false, !scalar);

@@ -222,7 +222,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
 
 #if CROSS_ENTROPY_BWD
 // dx = g (softmax(x) - (1 - s) onehot(target) - s / N); 0 in ignored rows.  SCALAR: g has one
-// element.
+// element.  OVER_X: dx is x.
 fn kernel(group: u32, lane: u32, i: u32) {
     let m = group;
     if m >= p.rows { return; }
@@ -236,7 +236,12 @@ fn kernel(group: u32, lane: u32, i: u32) {
     for (var n = lane; n < p.N; n += SIZE) {
         let at = m * p.N + n;
         let wanted = select(0.0, 1.0 - p.number, n == label) + p.number / p.length;
-        put_dx(at, select(c * (f_exp(get_x(at) - l) - wanted), 0.0, label == p.N));
+#if OVER_X
+        let x = get_dx(at);
+#else
+        let x = get_x(at);
+#end
+        put_dx(at, select(c * (f_exp(x - l) - wanted), 0.0, label == p.N));
     }
 }
 #end

@@ -299,9 +299,13 @@ def linear_cross_entropy(
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """``cross_entropy`` of the logits input linear_weight^T + linear_bias : (N, D), (C, D), (N) -> () or (N)"""
-    logits = _core._linear(input, linear_weight, linear_bias)
+    """``cross_entropy`` of the logits input linear_weight^T + linear_bias : (N, D), (C, D), (N) -> () or (N).
+    Without bias and weights, no tensor of yours holds the logits, and their gradient takes no memory."""
     ignored = -100 if ignore_index is None else ignore_index
+    classes = not target.is_floating_point() and target.shape == input.shape[:-1]
+    if linear_bias is None and weight is None and classes and input.ndim == 2 and 0 <= label_smoothing <= 1:
+        return _core._linear_cross_entropy(input, linear_weight, target, ignored, label_smoothing, reduction)
+    logits = _core._linear(input, linear_weight, linear_bias)
     return cross_entropy(
         logits, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
     )
