@@ -99,8 +99,8 @@ TARGETS = [
     ),
     Target("src/ops/softmax.c", r"\w+_grad", ASSIGNED, "softmax log_softmax", True),
     Target("src/ops/norm.c", r"\w+_grad", ASSIGNED, "layer_norm rms_norm", True),
-    Target("src/ops/cross_entropy.c", r"\w+_grad", ASSIGNED, "cross_entropy", True),
-    Target("src/ops/attention.c", r"\w+_grad", ASSIGNED, "attention", True),
+    Target("src/ops/cross_entropy.c", r"\w+_grad", ASSIGNED, "cross_entropy linear_cross_entropy", True),
+    Target("src/ops/attention.c", r"\w+_grad", ASSIGNED, "attention attention_packed", True),
     Target("src/dev/ref/rows.c", r"\w+_bwd|norm_dx", r"(\bput\(&?[\w>-]+, [^,]*?, |\b\w+ \+= )", ROWS),
     Target(
         "src/dev/ref/attention.c",
