@@ -335,12 +335,11 @@ static cr_status no_file(const char *op, const set *s, int file) {
 cr_status cr_training_map_weights(const char *op, const char *dir, cr_mapping *m) {
     set s;
     cr_status status = set_open(op, dir, &s);
-    if (status == CR_OK && !s.map[WEIGHTS].data) status = no_file(op, &s, WEIGHTS);
     if (status != CR_OK) return status;
-    *m = s.map[WEIGHTS];
-    s.map[WEIGHTS] = (cr_mapping){0};
+    if (!s.map[WEIGHTS].data) status = no_file(op, &s, WEIGHTS);
+    else *m = s.map[WEIGHTS], s.map[WEIGHTS] = (cr_mapping){0};
     set_close(&s);
-    return CR_OK;
+    return status;
 }
 
 char *cr_training_weights(const char *dir) {

@@ -21,6 +21,17 @@ static bool qualifies(const cr_plan *p, const cr_step *s, const int *writers) {
     return s->n_operands > 0;
 }
 
+/* The axes that an array does not have, and the gaps in it, are not set. */
+static void clean(cr_array *a) {
+    cr_array of;
+    memset(&of, 0, sizeof of);
+    of.storage = a->storage, of.dev = a->dev, of.dtype = a->dtype, of.ndim = a->ndim, of.contiguous = a->contiguous;
+    of.offset = a->offset, of.numel = a->numel;
+    memcpy(of.shape, a->shape, sizeof *a->shape * (size_t)a->ndim);
+    memcpy(of.strides, a->strides, sizeof *a->strides * (size_t)a->ndim);
+    memcpy(a, &of, sizeof of);
+}
+
 /* A copy of the arguments without what differs between equal calls: addresses, and the buffers written. */
 static char *picture(const cr_step *s) {
     char *args = malloc(s->bytes + 1);
@@ -30,8 +41,11 @@ static char *picture(const cr_step *s) {
         char **pointer = (char **)(void *)(args + s->inside[i]);
         *pointer = (char *)(*pointer - s->args);
     }
-    for (int i = 0; i < s->n_operands; i++)
-        if (s->operands[i].use & CR_WRITES) ((cr_array *)(void *)(args + s->operands[i].at))->storage = NULL;
+    for (int i = 0; i < s->n_operands; i++) {
+        cr_array *a = (void *)(args + s->operands[i].at);
+        if (s->operands[i].use & CR_WRITES) a->storage = NULL;
+        clean(a);
+    }
     return args;
 }
 
