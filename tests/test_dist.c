@@ -247,15 +247,16 @@ static void check_moments(const cr_parallel_stats *s, int64_t bytes, bool shard,
     cr_scope_end();
 }
 
-static bool by_engine;                              /* sums in its own order */
+static bool by_engine, by_half;                     /* sums in its own order; of bf16 */
 static double last_loss;
+static int64_t last_sent;
 
 static uint64_t train(int64_t M, int64_t bucket, bool late, bool shard, bool muon) {
     objects o = {0};
     uint64_t h = 0xcbf29ce484222325u, seed = 0, counter = 0;
     if (!make(&o, muon)) { CHECK(false, "%s", cr_error()); drop(&o); return 0; }
     const cr_parallel_options po = {
-        .microbatches = M, .bucket_bytes = bucket, .late = late, .shard = shard, .engine = by_engine};
+        .microbatches = M, .bucket_bytes = bucket, .late = late, .shard = shard, .engine = by_engine, .half = by_half};
     cr_parallel *p = cr_parallel_new(world, o.opt, &po);
     CHECK(p, "%s", cr_error());
     for (int step = 0; step < STEPS && p; step++) {
@@ -276,8 +277,9 @@ static uint64_t train(int64_t M, int64_t bucket, bool late, bool shard, bool muo
         const cr_parallel_stats s = cr_parallel_look(p);
         const int64_t bytes = 4 * cr_params_numel(cr_gpt_params(o.model));
         if (by_engine) CHECK(shard || !s.sent, "the engine was not asked: %lld bytes", (long long)s.sent);
-        else if (!bucket) check_bytes(&s, M, bytes, shard, muon);
+        else if (!bucket && !by_half) check_bytes(&s, M, bytes, shard, muon);
         last_loss = loss;
+        last_sent = s.sent;
         check_moments(&s, bytes, shard, muon);
     }
     CHECK(cr_loader_cursor(o.loader) == STEPS * M, "the loader is at %d", (int)cr_loader_cursor(o.loader));
@@ -312,6 +314,39 @@ TEST(bits_do_not_depend_on_ranks) {
     printf("bits muon %016llx\n", (unsigned long long)whole);
 }
 
+static void same_everywhere(uint64_t h, const char *what) {
+    const int64_t n = cr_world_size(world);
+    cr_scope_begin();
+    cr_tensor *mine = cr_from(&h, CR_LIST(1), CR_I64, cr_cpu()), *all = cr_zeros(CR_LIST(n), CR_I64, cr_cpu());
+    OK(cr_all_gather(world, mine, all));
+    for (int i = 0; i < n; i++) CHECK(((uint64_t *)cr_data(all))[i] == h, "%s: rank %d has other weights", what, i);
+    cr_scope_end();
+}
+
+/* Half the bytes, nearly the loss, and the same weights on all ranks. */
+static void half_travels(const char *where) {
+    const int64_t n = cr_world_size(world);
+    for (int k = 0; k < (trained_on ? 1 : 3); k++) {
+        const int64_t M = k == 1 ? 2 * n + 1 : n;
+        const uint64_t fixed = train(M, 3000, false, false, false);
+        const int64_t sent = last_sent;
+        const double loss = last_loss;
+        by_half = true;
+        const uint64_t own = train(M, 3000, false, k == 2, false);
+        by_half = false;
+        CHECK(fabs(last_loss - loss) < 1e-2, "%s, M %d: a loss of %.9g, not %.9g", where, (int)M, last_loss, loss);
+        if (k < 2) CHECK(2 * last_sent == sent, "%s: %lld bytes, not half of %lld", where, (long long)last_sent,
+                         (long long)sent);
+        CHECK((own == fixed) == (n == 1), "%s, case %d: %s bits of f32", where, k, n == 1 ? "not the" : "the");
+        same_everywhere(own, where);
+    }
+}
+
+TEST(half_of_the_bytes) {
+    REQUIRE(open_world(), "%s", cr_error());
+    half_travels("cpu");
+}
+
 /* Sums of two are those of the tree; of more they are near. */
 static void engine_adds(const char *where) {
     const int64_t n = cr_world_size(world);
@@ -328,12 +363,7 @@ static void engine_adds(const char *where) {
     }
     if (n < 3) CHECK(own[0] == fixed[0], "%s: %016llx, not %016llx", where, (unsigned long long)own[0],
                      (unsigned long long)fixed[0]);
-    cr_scope_begin();
-    cr_tensor *mine = cr_from(own, CR_LIST(2), CR_I64, cr_cpu()), *all = cr_zeros(CR_LIST(2 * n), CR_I64, cr_cpu());
-    OK(cr_all_gather(world, mine, all));
-    for (int i = 0; i < 2 * n; i++)
-        CHECK(((uint64_t *)cr_data(all))[i] == own[i % 2], "%s: rank %d has other weights", where, i / 2);
-    cr_scope_end();
+    for (int k = 0; k < 2; k++) same_everywhere(own[k], where);
 }
 
 TEST(engine_adds) {
@@ -404,6 +434,7 @@ TEST(gpus_train_with_the_bits_of_one) {
     }
     printf("bits gpu %016llx\n", (unsigned long long)first);
     engine_adds("GPU");
+    half_travels("GPU");
     trained_on = NULL;
 }
 
@@ -701,6 +732,8 @@ TEST(bad_parallel) {
     FAILS(CR_BAD_VALUE, "the options", cr_parallel_new(world, o.opt, NULL));
     FAILS(CR_BAD_VALUE, "bucket_bytes -1",
           cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .bucket_bytes = -1}));
+    FAILS(CR_BAD_VALUE, "option half does not go with option engine",
+          cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .engine = true, .half = true}));
     if (cr_world_size(world) > 1) {
         const int64_t M = cr_world_rank(world) == 1 ? 16 : 8;
         FAILS(CR_BAD_VALUE, "rank 1 and rank 0 differ in the number of microbatches",

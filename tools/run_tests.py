@@ -607,9 +607,9 @@ STAGES: dict[str, Stage] = {
     ),
     "mpi": Stage(
         stage_mpi,
-        "1 to 4 processes under mpirun of MPICH and Open MPI (make build/.for-mpi)",
-        3,
-        r"src/dist/|src/cli/|src/optim/|tests/(mpi_ranks|test_dist)|tools/requirements-mpi",
+        "1 to 4 processes under mpirun of MPICH and Open MPI, and as torchrun starts them (make build/.for-mpi)",
+        5,
+        r"src/dist/|src/cli/|src/optim/|cuda/(nccl|stream)|cudasim/nccl|tests/(mpi_|test_dist)|tools/requirements-mpi",
     ),
     "docs": Stage(
         stage_docs, "the documentation builds without a warning", 2, r"docs/|\.md$|api\.def|include/|python/chainrule/"

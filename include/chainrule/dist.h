@@ -53,6 +53,8 @@ typedef struct cr_parallel_options {
     bool    late;           /* exchange after the backward pass, not while it runs */
     bool    engine;         /* sums by MPI's or NCCL's all-reduce, whose bits depend on the number
                                of ranks; its bytes are not counted */
+    bool    half;           /* gradients travel as bf16 and are added in f32: half the bytes; bits
+                               depend on the number of ranks; not with engine */
     bool    shard;          /* each rank has a part of the moments and updates a part of the weights
                                (ZeRO stage 1); the same bits */
 } cr_parallel_options;

@@ -48,8 +48,9 @@ int run_share(run *r) {
     if (!s->microbatches && s->shard)
         return refuse(r, "--shard-optimizer needs --microbatches: the %d processes of a step share the moments",
                       ranks);
-    if (!s->microbatches && strcmp(s->exchange, "fixed") != 0)
-        return refuse(r, "--exchange needs --microbatches: the %d processes of a step add their gradients", ranks);
+    if (!s->microbatches && (strcmp(s->exchange, "fixed") != 0 || strcmp(s->gradients, "f32") != 0))
+        return refuse(r, "--exchange and --gradients need --microbatches: the %d processes of a step add their "
+                         "gradients", ranks);
     if (!s->microbatches) return CLI_OK;
     if (s->microbatches < ranks)
         return refuse(r, "a step has fewer --microbatches than there are processes, %d: give at least %d", ranks);
@@ -115,7 +116,8 @@ bool run_agreed(run *r) {
 bool run_parallel(run *r) {
     if (!r->s->microbatches) return true;
     r->parallel = cr_parallel_new(r->world, r->optim, &(cr_parallel_options){
-        .microbatches = r->s->microbatches, .shard = r->s->shard, .engine = !strcmp(r->s->exchange, "engine")});
+        .microbatches = r->s->microbatches, .shard = r->s->shard, .engine = !strcmp(r->s->exchange, "engine"),
+        .half = !strcmp(r->s->gradients, "bf16")});
     return r->parallel || (cli_fail_library(), false);
 }
 

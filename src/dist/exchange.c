@@ -2,6 +2,8 @@
  * owner (all-to-all), our additions, the result to all (all-gather).  The engine moves bytes, and adds
  * nothing.  It runs on the world's thread.
  *
+ * With `half`, bf16 travels: sums of a rank are rounded when they are sent, and the sum of all once more.
+ *
  * On a GPU, copies and additions are kernels, and messages have buffers of their own: the kernels of the backward pass
  * write other parts of the gradients meanwhile, and wait for no message. */
 #include <string.h>
@@ -11,30 +13,33 @@
 
 static int64_t shard(const cr_exchange *e, int s) { return e->cut[s + 1] - e->cut[s]; }
 static int64_t mine(const cr_world *w, const cr_exchange *e) { return shard(e, w->rank); }
-static int64_t width_of(const cr_exchange *e) { return (int64_t)cr_dtype_size(e->dtype); }
+static int64_t width_of(const cr_array *x) { return (int64_t)cr_dtype_size(x->dtype); }
+/* Do messages have a buffer of their own? */
+static bool buffered(const cr_exchange *e) { return !e->out.dev->host || e->half; }
 
 void cr_exchange_even(int64_t n, int size, int64_t *cut) {
     for (int s = 0; s <= size; s++) cut[s] = cr_tree_first(n, s, size);
 }
 
-/* A rank with one node sends from where it is.  On a GPU all shards are in the room for sending in the end. */
+/* A rank with one node sends from where it is, unless messages have a buffer of their own: the room for sending, where
+ * all shards are in the end. */
 void cr_exchange_room(const cr_world *w, const cr_exchange *e, int64_t *send, int64_t *receive) {
     cr_tree_node nodes[CR_TREE_DEPTH];
     int64_t all = 0;
     for (int s = 0; s < w->size; s++) all += cr_tree_cover(e->leaves, s, w->size, nodes);
-    *send = e->nodes > 1 || !e->out.dev->host ? e->n * e->nodes : 0;
+    *send = e->nodes > 1 || buffered(e) ? e->n * e->nodes : 0;
     *receive = mine(w, e) * all;
 }
 
 /* ---- elements, on the cpu or a GPU */
+/* With another dtype: rounded to nearest. */
 static cr_status copy(const cr_array *to, const cr_array *from) {
     if (!to->numel) return CR_OK;
-    if (to->dev->host) {
+    if (to->dev->host && to->dtype == from->dtype) {
         memcpy(cr_array_data(to), cr_array_data(from), (size_t)to->numel * cr_dtype_size(to->dtype));
         return CR_OK;
     }
-    const cr_walk walk = cr_walk_of_copy(to, from, NULL);
-    return to->dev->kernels->elementwise(&(cr_elementwise_args){&walk, 1});
+    return to->dev->kernels->copy(&(cr_copy_args){.dst = *to, .src = *from});
 }
 
 /* to = a + b; to may be a or b */
@@ -65,7 +70,7 @@ static bool keeps_own(const cr_exchange *e) { return e->nodes == 1; }
 /* Shard by shard, and in a shard node by node. */
 static cr_status pack(const cr_world *w, const cr_exchange *e, cr_array *packed) {
     *packed = e->value[0];
-    if (e->nodes == 1 && packed->dev->host) return CR_OK;
+    if (e->nodes == 1 && !buffered(e)) return CR_OK;
     *packed = e->send;
     cr_status status = CR_OK;
     int64_t at = 0;
@@ -109,7 +114,8 @@ static cr_status add_up(const cr_world *w, cr_exchange *e, const cr_array *out) 
 static int all_to_all(cr_world *w, cr_exchange *e, const cr_array *packed) {
     cr_range *send = w->ranges + 2 * w->size, *receive = send + w->size;
     cr_tree_node nodes[CR_TREE_DEPTH];
-    const int64_t width = width_of(e);
+    const int64_t width = width_of(packed);
+    const cr_array *to = e->half ? &e->arrived : &e->receive;
     int64_t at = 0;
     for (int s = 0; s < w->size; s++) {
         const int64_t theirs = mine(w, e) * cr_tree_cover(e->leaves, s, w->size, nodes);
@@ -120,33 +126,43 @@ static int all_to_all(cr_world *w, cr_exchange *e, const cr_array *packed) {
         e->sent += s == w->rank ? 0 : send[s].bytes;
         e->received += s == w->rank ? 0 : receive[s].bytes;
     }
-    return cr_carry_exchange(w, packed, send, &e->receive, receive);
+    const int code = cr_carry_exchange(w, packed, send, to, receive);
+    cr_status status = CR_OK;
+    for (int s = 0; s < w->size && e->half && !code && status == CR_OK; s++) {
+        const int64_t first = receive[s].at / width, n = receive[s].bytes / width;
+        const cr_array wide = cr_part_of(&e->receive, first, n), half = cr_part_of(to, first, n);
+        status = copy(&wide, &half);
+    }
+    return code ? code : cr_carried(w, status);
 }
 
 static int gather(cr_world *w, cr_exchange *e, const cr_array *all) {
     cr_range *of = w->ranges + 2 * w->size;
     for (int s = 0; s < w->size; s++) {
-        of[s] = (cr_range){e->cut[s] * width_of(e), shard(e, s) * width_of(e)};
+        of[s] = (cr_range){e->cut[s] * width_of(all), shard(e, s) * width_of(all)};
         e->received += s == w->rank ? 0 : of[s].bytes;
     }
     e->sent += of[w->rank].bytes * (w->size - 1);
     return cr_carry_spread(w, all, of);
 }
 
-/* A GPU gathers in the room for sending, which nothing reads any more. */
+/* Messages with a buffer of their own gather in the room for sending, which nothing reads any more. */
 static int run(cr_world *w, cr_exchange *e) {
     cr_array packed;
     cr_status status = pack(w, e, &packed);
     int code = status == CR_OK ? all_to_all(w, e, &packed) : cr_carried(w, status);
     if (code) return code;
-    const cr_array all = e->out.dev->host ? e->out : cr_part_of(&e->send, 0, e->n),
-                   whole = e->apart ? e->out : e->gather ? all : e->out,
-                   own = cr_part_of(&whole, e->apart ? 0 : e->cut[w->rank], mine(w, e));
+    const cr_array all = buffered(e) ? cr_part_of(&e->send, 0, e->n) : e->out,
+                   own = cr_part_of(&e->out, e->apart ? 0 : e->cut[w->rank], mine(w, e));
     status = add_up(w, e, &own);
+    if (status == CR_OK && e->gather && buffered(e)) {
+        const cr_array sent = cr_part_of(&all, e->cut[w->rank], mine(w, e));
+        status = copy(&sent, &own);
+    }
     if (status != CR_OK) return cr_carried(w, status);
     if (!e->gather || (code = gather(w, e, &all))) return code;
     const cr_array out = cr_part_of(&e->out, 0, e->n);
-    return e->out.dev->host ? 0 : cr_carried(w, copy(&out, &all));
+    return buffered(e) ? cr_carried(w, copy(&out, &all)) : 0;
 }
 
 /* This rank's nodes are added first; then the engine adds those of all ranks. */

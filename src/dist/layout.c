@@ -13,9 +13,9 @@ static int64_t floats_of_bucket(const cr_parallel *p) {
 
 bool cr_layout_whole(const cr_parallel *p, int64_t param) { return p->opt->slots[param].update->step != NULL; }
 
-cr_tensor *cr_flat_new(const cr_device *dev, int64_t n) {
+cr_tensor *cr_flat_new(const cr_device *dev, cr_dtype dt, int64_t n) {
     cr_scope_begin();
-    cr_tensor *x = cr_empty(CR_LIST(n), CR_F32, dev), *held = x ? cr_retain(x) : NULL;
+    cr_tensor *x = cr_empty(CR_LIST(n), dt, dev), *held = x ? cr_retain(x) : NULL;
     cr_scope_end();
     return held;
 }
@@ -123,7 +123,7 @@ static bool make_exchanges(cr_parallel *p) {
         cr_bucket *b = &p->buckets[i];
         int64_t s, r;
         b->e = (cr_exchange){.dtype = CR_F32, .leaves = p->o.microbatches, .n = b->n, .gather = !p->o.shard,
-                             .engine = p->o.engine, .out = {.dev = p->dev}};
+                             .engine = p->o.engine, .half = p->o.half, .out = {.dev = p->dev}};
         b->e.cut = p->cuts + i * (p->w->size + 1);
         b->e.nodes = cr_tree_cover(p->o.microbatches, p->w->rank, p->w->size, nodes);
         cr_exchange_room(p->w, &b->e, &s, &r);
@@ -135,9 +135,10 @@ static bool make_exchanges(cr_parallel *p) {
         send = s > send ? s : send;
         receive = r > receive ? r : receive;
     }
-    p->send = cr_flat_new(p->dev, send);
-    p->receive = p->send ? cr_flat_new(p->dev, receive) : NULL;
-    return p->receive != NULL;
+    p->send = cr_flat_new(p->dev, p->o.half ? CR_BF16 : CR_F32, send);
+    p->receive = p->send ? cr_flat_new(p->dev, CR_F32, receive) : NULL;
+    p->arrived = p->receive ? cr_flat_new(p->dev, CR_BF16, p->o.half ? receive : 0) : NULL;
+    return p->arrived != NULL;
 }
 
 bool cr_layout_make(cr_parallel *p) {
@@ -156,9 +157,10 @@ void cr_layout_free(cr_parallel *p) {
     free(p->units);
     cr_drop(p->send);
     cr_drop(p->receive);
+    cr_drop(p->arrived);
     p->buckets = NULL;
     p->cuts = NULL;
     p->units = NULL;
-    p->send = p->receive = NULL;
+    p->send = p->receive = p->arrived = NULL;
     p->n_buckets = p->n_units = 0;
 }

@@ -75,11 +75,11 @@ static cr_status agree(cr_world *w, const cr_optim *opt, const cr_parallel_optio
     static const char op[] = "parallel_new";
     const cr_device *dev = device_of(opt);
     static const char *const what[AGREED] = {"version of the library", "number of microbatches", "bucket size",
-                                             "options shard and engine", "kind of device",
+                                             "options shard, engine and half", "kind of device",
                                              "model (names and shapes of its parameters)",
                                              "optimizer (its options, groups or steps)"};
     const uint64_t mine[AGREED] = {hashed(0, cr_version(), strlen(cr_version())), (uint64_t)o->microbatches,
-                                   (uint64_t)o->bucket_bytes, o->shard + 2u * o->engine,
+                                   (uint64_t)o->bucket_bytes, o->shard + 2u * o->engine + 4u * o->half,
                                    hashed(0, dev->type, strlen(dev->type)),
                                    hash_of_model(opt), hash_of_optimizer(opt)};
     char ranks[128];
@@ -104,6 +104,7 @@ static cr_status check(cr_world *w, const cr_optim *opt, const cr_parallel_optio
     if (o->microbatches > MOST_MICROBATCHES || o->bucket_bytes < 0 || o->bucket_bytes > MOST_BUCKET)
         return cr_fail(CR_BAD_VALUE, op, "microbatches %lld (at most %d), bucket_bytes %lld (0 to %d)",
                        (long long)o->microbatches, MOST_MICROBATCHES, (long long)o->bucket_bytes, MOST_BUCKET);
+    if (o->engine && o->half) return cr_fail(CR_BAD_VALUE, op, "option half does not go with option engine");
     if (opt->sharded) return cr_fail(CR_RUNTIME, op, "the optimizer is sharded already, by another cr_parallel");
     for (int64_t i = 0; i < opt->count; i++) {
         const cr_tensor *p = opt->slots[i].p;
@@ -225,7 +226,7 @@ bool cr_parallel_next(cr_parallel *p, cr_loader *l, cr_generator *g) {
 /* ---- the backward pass of a microbatch */
 static bool free_buffer(cr_parallel *p, int *found) {
     for (*found = 0; p->used[*found]; ++*found) {}
-    if (!p->buffer[*found]) p->buffer[*found] = cr_flat_new(p->dev, p->total);
+    if (!p->buffer[*found]) p->buffer[*found] = cr_flat_new(p->dev, CR_F32, p->total);
     p->used[*found] = p->buffer[*found] != NULL;
     return p->used[*found];
 }
@@ -239,6 +240,7 @@ static cr_tensor *part_of(const cr_parallel *p, const cr_tensor *buffer, const c
 static void post(cr_parallel *p, cr_bucket *b) {
     b->e.send = p->send->array;
     b->e.receive = p->receive->array;
+    b->e.arrived = p->arrived->array;
     for (int k = 0; k < p->tree.n; k++) b->e.value[k] = cr_part_of(&p->buffer[p->tree.at[k].value]->array, b->at, b->n);
     b->e.out = b->e.value[0];
     b->job = (cr_job){.run = cr_exchange_run, .ctx = &b->e};
@@ -374,7 +376,7 @@ cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
 static cr_status move_sums(cr_parallel *p, const cr_place *from) {
     cr_status status = CR_OK;
     for (int k = 0; k < p->tree.n && status == CR_OK; k++) {
-        cr_tensor **at = &p->buffer[p->tree.at[k].value], *new = cr_flat_new(p->dev, p->total);
+        cr_tensor **at = &p->buffer[p->tree.at[k].value], *new = cr_flat_new(p->dev, CR_F32, p->total);
         if (!new) return cr_error_status();
         cr_scope_begin();
         for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
@@ -566,9 +568,8 @@ cr_parallel_stats cr_parallel_look(const cr_parallel *p) {
         for (int k = 0; k < 2; k++)
             if (holds->slots[i].moment[k]) s.moments += cr_numel(holds->slots[i].moment[k]) * 4;
     for (int i = 0; i < CR_TREE_DEPTH; i++) s.gradients += p->buffer[i] ? p->total * 4 : 0;
-    for (int i = 0; i < 2; i++) {
-        const cr_tensor *room = i ? p->send : p->receive;
-        s.gradients += room ? cr_numel(room) * 4 : 0;
-    }
+    const cr_tensor *const rooms[] = {p->send, p->receive, p->arrived};
+    for (int i = 0; i < 3; i++)
+        s.gradients += rooms[i] ? cr_numel(rooms[i]) * (int64_t)cr_dtype_size(cr_dtype_of(rooms[i])) : 0;
     return s;
 }

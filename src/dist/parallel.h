@@ -35,7 +35,7 @@ struct cr_parallel {
     int64_t *cuts;                                  /* of each bucket: size + 1 borders of shards */
     int64_t n_buckets, next_bucket;                 /* next_bucket: the first that was not posted in this step */
     cr_tensor *buffer[CR_TREE_DEPTH];               /* gradient sums of this rank's nodes: (total), as the next held */
-    cr_tensor *send, *receive;                      /* room of the exchanges */
+    cr_tensor *send, *receive, *arrived;            /* room of the exchanges; arrived: with half */
     bool used[CR_TREE_DEPTH];
     cr_tree tree;                                   /* this rank's microbatches so far; values: numbers of buffers */
 
@@ -62,7 +62,7 @@ struct cr_parallel {
 
 /* layout.c.  Order, buckets and cuts; false: no memory, or a bucket that is too large, with a message. */
 bool cr_layout_make(cr_parallel *p);
-cr_tensor *cr_flat_new(const cr_device *dev, int64_t n);           /* n floats, for cr_drop; NULL and a message */
+cr_tensor *cr_flat_new(const cr_device *dev, cr_dtype dt, int64_t n);      /* for cr_drop; NULL and a message */
 void cr_layout_free(cr_parallel *p);
 bool cr_layout_whole(const cr_parallel *p, int64_t param);         /* is the parameter one unit? */
 

@@ -90,8 +90,10 @@ typedef struct cr_exchange {
     cr_array out;                                   /* n elements; may be value[0] */
     bool gather;                                    /* all shards to all ranks; else only this rank's is written */
     bool engine;                                    /* the engine adds, in its own order */
+    bool half;                                      /* send is bf16, and elements arrive in `arrived` */
     bool apart;                                     /* out has room for this rank's shard only */
     cr_array send, receive;                         /* room: cr_exchange_room; send is read when nodes > 1 */
+    cr_array arrived;                               /* bf16, as many as receive */
     int64_t sent, received;                         /* bytes, added to */
     double seconds;                                 /* added to */
 } cr_exchange;
