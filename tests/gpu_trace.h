@@ -76,11 +76,13 @@ __attribute__((unused)) static void check_trace(const cr_device *dev, int64_t (*
         for (int i = 0; i < t.host; i++) if (!strcmp(t.by[i].name, "softmax")) softmax = t.by[i].start;
         for (int i = 0; i < t.n; i++) {
             const traced *s = &t.of[i];
-            CHECK(s->start >= last - 1 && s->end >= s->start && s->end <= whole + CLOCKS_APART,
+            const bool in_order = s->start >= last - 1 && s->end >= s->start;
+            CHECK(in_order && s->end <= whole + CLOCKS_APART,
                   "%s: '%s' from %.3f to %.3f us, after %.3f, in a profile of %.3f us", title, s->name, s->start,
                   s->end, last, whole);
             if (!strcmp(s->op, "softmax"))
-                CHECK(s->start >= softmax - CLOCKS_APART, "softmax runs at %.3f us, asked for at %.3f", s->start, softmax);
+                CHECK(s->start >= softmax - CLOCKS_APART,
+                      "softmax runs at %.3f us, asked for at %.3f", s->start, softmax);
             last = s->end, busy += s->end - s->start;
         }
         CHECK(!t.n || busy > 0, "%s: no time was measured", title);
