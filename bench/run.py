@@ -1488,6 +1488,8 @@ class Bench:
             f"* A GPT step: {within(best['GPT step, submits'], 4, 'submits')}; kernels compiled after two steps:"
             f" {late:.0f}."
         )
+        half = max(best["GPT step, bfloat16"], best["GPT step, float16"]) / best["GPT step"]
+        self.say(f"* A GPT step in half precision, against float32: {within(half, 1.1, 'times as long')}.")
         beyond = within(max(0.0, ready["ours"] - ready["driver"]), 150, "ms")
         self.say(
             f"* Ready after {ready['ours']:.0f} ms, the driver by itself after {ready['driver']:.0f}: {beyond}"

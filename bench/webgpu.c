@@ -1,6 +1,6 @@
 /* webgpu.c - the first WebGPU device: products compared with a textbook kernel, the cost of recording
- * an operation on the host, a chain in one dispatch, a training step of a GPT. use: webgpu [--quick]
- * [--json] [--only products | host | chain | step]
+ * an operation on the host, a chain in one dispatch, attention, sums by row, a training step of a GPT
+ * in each dtype. use: webgpu [--quick] [--json] [--only products | host | chain | ops | step]
  *      webgpu --open ours | driver        milliseconds until a GPU is ready, in a process of its own:
  *      through the library, or by the calls that it makes */
 #include <math.h>
@@ -147,11 +147,51 @@ static int chain(gpu *g) {
     return 0;
 }
 
+/* ---- attention of T = 1024 with its gradient, and 8192 rows of 128 added into 1000: least times */
+static double time_of(gpu *g, cr_tensor *(*run)(cr_tensor *const x[]), cr_tensor *const x[]) {
+    double least = 1e9;
+    for (int k = 0; k < (quick ? 2 : 4); k++) {     /* the first compiles */
+        cr_synchronize(&g->dev);
+        const double start = cr_os_seconds();
+        cr_scope_begin();
+        const bool done = run(x) && cr_synchronize(&g->dev) == CR_OK;
+        cr_scope_end();
+        if (!done) return -1;
+        if (k) least = fmin(least, cr_os_seconds() - start);
+    }
+    return least;
+}
+
+static cr_tensor *attend(cr_tensor *const x[]) {
+    cr_tensor *y = cr_sum(cr_attention_packed(x[0], &(cr_attention_options){.causal = true}), CR_ALL, false);
+    return cr_backward(y, CR_NONE, NULL) == CR_OK && cr_set_grad(x[0], CR_NONE) == CR_OK ? y : NULL;
+}
+static cr_tensor *add_rows(cr_tensor *const x[]) { return cr_index_add(x[0], 0, x[1], x[2]); }
+
+static int ops(gpu *g) {
+    enum { K = 8192, N = 128, ROWS = 1000 };
+    const cr_device *d = &g->dev;
+    cr_generator *random = cr_generator_new(1);
+    cr_scope_begin();
+    cr_tensor *qkv = cr_randn(CR_LIST(1, quick ? 256 : 1024, 3, 2, 64), CR_F32, d, random);
+    cr_tensor *const q[] = {cr_requires_grad_(qkv, true)};
+    cr_tensor *const rows[] = {cr_zeros(CR_LIST(ROWS, N), CR_F32, d),
+                               cr_randint(0, ROWS, CR_LIST(K), CR_I64, d, random),
+                               cr_randn(CR_LIST(K, N), CR_F32, d, random)};
+    const double attention = time_of(g, attend, q), sums = time_of(g, add_rows, rows);
+    cr_scope_end();
+    cr_generator_free(random);
+    if (attention < 0 || sums < 0) return failed("ops");
+    say(quick ? "attention and its gradient, T = 256" : "attention and its gradient, T = 1024", attention * 1e3, "ms");
+    say("index_add of 8192 rows of 128 into 1000", sums * 1e3, "ms");
+    return 0;
+}
+
 /* ---- a training step: submits except for the read of the loss, kernels compiled after the second step */
-static int step(gpu *g) {
+static int step(gpu *g, cr_dtype dt) {
     enum { B = 4, T = 64, V = 65 };
     int64_t tokens[B * T];
-    cr_gpt *m = cr_gpt_new(&(cr_gpt_config){V, T, 4, 4, 128, 0.0}, CR_F32, &g->dev, cr_default_generator());
+    cr_gpt *m = cr_gpt_new(&(cr_gpt_config){V, T, 4, 4, 128, 0.0}, dt, &g->dev, cr_default_generator());
     cr_optim_options o = cr_optim_defaults(CR_ADAMW);
     cr_optim *optim = m ? cr_optim_new(cr_gpt_params(m), &o) : NULL;
     if (!optim) return failed("GPT");
@@ -170,6 +210,13 @@ static int step(gpu *g) {
         least = fmin(least, cr_os_seconds() - start);
         if (k == 1) second = g->counters;
     }
+    cr_optim_free(optim);
+    cr_gpt_free(m);
+    if (dt != CR_F32) {
+        char name[40];
+        snprintf(name, sizeof name, "GPT step, %s", cr_dtype_name(dt));
+        return say(name, least * 1e3, "ms"), 0;
+    }
     say("GPT step, dispatches", (double)(g->counters.dispatches - before.dispatches), "");
     say("GPT step, groups of bindings made", (double)(g->counters.groups - before.groups), "");
     say("GPT step, submits", (double)(g->counters.submits - before.submits), "");
@@ -177,8 +224,6 @@ static int step(gpu *g) {
     say("GPT, kernels compiled in the first two steps", (double)second.pipelines, "");
     say("GPT, kernels compiled in the steps after these", (double)(g->counters.pipelines - second.pipelines), "");
     say("GPT step", least * 1e3, "ms");
-    cr_optim_free(optim);
-    cr_gpt_free(m);
     return 0;
 }
 
@@ -235,7 +280,8 @@ int main(int argc, char **argv) {
         recorded(g, "add", false);
         recorded(g, "matmul", true);
     }
-    if ((wanted("chain") && chain(g)) || (wanted("step") && step(g))) return 1;
+    if ((wanted("chain") && chain(g)) || (wanted("ops") && ops(g))) return 1;
+    if (wanted("step") && (step(g, CR_F32) || step(g, CR_BF16) || step(g, CR_F16))) return 1;
     if (json) printf("]}\n");
     return 0;
 }

@@ -7,7 +7,8 @@
 #include "io/json.h"
 #include "test.h"
 
-enum { TRACE_MOST = 4000 };
+/* SLACK, microseconds: the host may notice late when the GPU's clock has its base */
+enum { TRACE_MOST = 4000, SLACK = 300000 };
 typedef struct traced { double start, end; char op[32], name[48]; } traced;
 /* the spans of a lane, and the events of the host */
 typedef struct traces { int lane, n, host; traced of[TRACE_MOST], by[TRACE_MOST]; double start, end; } traces;
@@ -47,8 +48,6 @@ static void trace_read(traces *t, const char *path, const char *title) {
     free(text);
 }
 
-enum { CLOCKS_APART = 1000000 };                    /* us: the two clocks are compared while the machine is busy */
-
 /* A product, a softmax and a sum in a profile, twice, and a profile of nothing; kernels: launched so far. */
 __attribute__((unused)) static void check_trace(const cr_device *dev, int64_t (*kernels)(void)) {
     static traces t;
@@ -76,13 +75,11 @@ __attribute__((unused)) static void check_trace(const cr_device *dev, int64_t (*
         for (int i = 0; i < t.host; i++) if (!strcmp(t.by[i].name, "softmax")) softmax = t.by[i].start;
         for (int i = 0; i < t.n; i++) {
             const traced *s = &t.of[i];
-            const bool in_order = s->start >= last - 1 && s->end >= s->start;
-            CHECK(in_order && s->end <= whole + CLOCKS_APART,
+            CHECK(s->start >= last - 1 && s->end >= s->start && s->end <= whole + SLACK,
                   "%s: '%s' from %.3f to %.3f us, after %.3f, in a profile of %.3f us", title, s->name, s->start,
                   s->end, last, whole);
             if (!strcmp(s->op, "softmax"))
-                CHECK(s->start >= softmax - CLOCKS_APART,
-                      "softmax runs at %.3f us, asked for at %.3f", s->start, softmax);
+                CHECK(s->start >= softmax - SLACK, "softmax runs at %.3f us, asked for at %.3f", s->start, softmax);
             last = s->end, busy += s->end - s->start;
         }
         CHECK(!t.n || busy > 0, "%s: no time was measured", title);

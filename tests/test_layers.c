@@ -161,7 +161,22 @@ static void check_linear_cross_entropy(void) {
 }
 TEST(linear_cross_entropy) { EACH_DEVICE SCOPED(check_linear_cross_entropy()); }
 
+/* Logits in memory of the caller's, which the library may not write. */
+static void check_borrowed_logits(void) {
+    static float data[2 * 700];
+    const int64_t shape[] = {2, 700}, at[] = {3, 4};
+    cr_scope_begin();
+    for (int i = 0; i < 2 * 700; i++) data[i] = 1;
+    cr_tensor *x = cr_requires_grad_(cr_borrow(data, 2, shape, CR_F32, NULL, NULL), true);
+    cr_tensor *loss = cr_cross_entropy(x, cr_from(at, CR_LIST(2), CR_I64, cr_cpu()), NULL);
+    cr_release(x);
+    OK(cr_backward(loss, CR_NONE, NULL));
+    for (int i = 0; i < 2 * 700; i++) REQUIRE(data[i] == 1, "logit %d is %g now", i, (double)data[i]);
+    cr_scope_end();
+}
+
 TEST(over_logits) {
+    check_borrowed_logits();
     static const cr_dtype dtypes[] = {CR_F32, CR_F64, CR_F16, CR_BF16};
     for (int i = 0; i < 4; i++) {
         check_over_logits(cr_cpu(), dtypes[i], true);

@@ -111,10 +111,10 @@ cr_tensor *cr_fused(const cr_tensor *like) {
 }
 
 /* The walk takes what a node saved, unless the graph is kept.  Then the handle has the only reference to the storage,
- * if no other tensor or node has one. */
+ * if no other tensor or node has one.  Borrowed memory, which has no `free`, may be read by others, or only be read. */
 cr_tensor *cr_fused_over(const cr_call *c, const cr_tensor *saved) {
     const bool ours = !c->differentiable && atomic_load(&saved->refs) == 1 && atomic_load(&saved->storage->refs) == 1 &&
-                      saved->contiguous;
+                      saved->contiguous && saved->storage->free;
     return ours ? (cr_tensor *)(uintptr_t)saved : cr_fused(saved);
 }
 
