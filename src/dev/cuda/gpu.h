@@ -9,6 +9,7 @@
 #ifndef CR_CUDA_GPU_H
 #define CR_CUDA_GPU_H
 
+#include "../../core/writer.h"
 #include "../dev.h"
 #include "../program.h"
 #include "../trace.h"
@@ -181,10 +182,7 @@ static inline cuda_span *cr_cuda_span_begin(cuda *g, int queue, const char *op, 
 }
 cr_status  cr_cuda_trace_end(const cr_device *d);
 
-/* ---- text (text.c): of kernels that are written at run time, and the definitions before the others */
-typedef struct cuda_text { char *s; size_t n, room; bool failed; } cuda_text;
-void        cr_cuda_add(cuda_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void        cr_cuda_free_text(cuda_text *t);
+/* ---- types (types.c) */
 const char *cr_cuda_type(cr_dtype dt);                            /* its name in device.cuh: "f32", "bf16", "b8"... */
 /* the type of computation: "f32" or "f64" for floats; bool: "bool"; otherwise the type itself */
 const char *cr_cuda_wide(cr_dtype dt);
