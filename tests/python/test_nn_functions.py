@@ -389,14 +389,17 @@ def test_cdist() -> None:
 def test_linear_cross_entropy() -> None:
     x, w, b, y = (X(shape, seed=9).make(cr) for shape in ((6, 4), (5, 4), (5,), (6,)))
     y = y.abs().long() % 5
-    for options in ({}, {"reduction": "none"}, {"ignore_index": 1, "label_smoothing": 0.2}):
+    every: list[dict[str, Any]] = [{}, {"reduction": "none"}, {"ignore_index": 1, "label_smoothing": 0.2}]
+    for options in every:
         for bias in (b, None):
-            leaves = [[t.detach().clone().requires_grad_() for t in (x, w)] for _ in range(2)]
-            found = F.linear_cross_entropy(*leaves[0], y, linear_bias=bias, **options)
-            wanted = F.cross_entropy(F.linear(*leaves[1], bias), y, **options)
+            (x1, w1), (x2, w2) = ([t.detach().clone().requires_grad_() for t in (x, w)] for _ in range(2))
+            found = F.linear_cross_entropy(x1, w1, y, linear_bias=bias, **options)
+            wanted = F.cross_entropy(F.linear(x2, w2, bias), y, **options)
             assert found.tolist() == wanted.tolist()
-            found.sum().backward(), wanted.sum().backward()
-            assert [t.grad.tolist() for t in leaves[0]] == [t.grad.tolist() for t in leaves[1]]
+            found.sum().backward()
+            wanted.sum().backward()
+            assert x1.grad is not None and x2.grad is not None and x1.grad.tolist() == x2.grad.tolist()
+            assert w1.grad is not None and w2.grad is not None and w1.grad.tolist() == w2.grad.tolist()
     with pytest.raises(IndexError):
         F.linear_cross_entropy(x, w, y + 5)
     with pytest.raises(ValueError):
