@@ -57,7 +57,7 @@ class Target:
     nested: bool = False  # also drop operands of add, sub, mul, divide
 
 
-ASSIGNED = r"(\bdx\[\w+\] = )(?!NULL|out\[)"  # dx[0] = ...;
+ASSIGNED = r"(\bdx\[\w+\] = )(?!NULL|out\[|cr_fused\()"  # dx[0] = ...; cr_fused: memory without numbers
 TARGETS = [
     Target("src/ops/views.c", r"\w+_grad", ASSIGNED, VIEWS, True),
     Target(
