@@ -100,7 +100,7 @@ def test_perplexity(folder: Path) -> None:
     """The bars: 8 bits at most 0.5 % worse, 4 with calibration at most 3 %; calibration is worth it."""
     original = models.from_pretrained(folder)
     base, true = losses(original), logits(original)
-    assert base < 2.8  # the model reads its context: 5.5 before, 3.2 by the letters' frequencies
+    assert base < 3.0  # the model reads its context: 5.5 before, 3.2 by the letters' frequencies
     worse, distance = {}, {}
     for name, bits, text in ("8", 8, None), ("4", 4, None), ("4, calibrated", 4, list(TEXT[:4096])):
         model = models.from_pretrained(folder).quantize(bits, 32, text)
