@@ -616,7 +616,7 @@ const char *cr_os_become(const char *const *argv) {
     return strerror(errno);
 }
 
-/* Of every signal the default, and none blocked: the thread that starts the program may block them. */
+/* The program gets the default for every signal and blocks none, because the thread that starts it may block some. */
 int cr_os_run(const char *const *argv) {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;

@@ -1,7 +1,8 @@
 /* chain.c - the pass that joins elementwise kernels of the cpu into one: a program that holds the values between them
  * in blocks in the first cache, and writes only what is read elsewhere.
  *
- * A row that runs as one compiled loop stays that loop, as one instruction (program.h), so the bits stay. */
+ * A row that runs as one compiled loop stays that loop, as one instruction (program.h): it is quicker than its parts.
+ * loops.c makes one loop of the whole program later. */
 #include "plan.h"
 
 #include <stdio.h>

@@ -109,7 +109,7 @@ static void add(void *to, const void *from, uint64_t bytes, int type) {
     else for (uint64_t i = 0; i < bytes / 4; i++) ((float *)to)[i] += ((const float *)from)[i];
 }
 
-/* What a rank has posted of this kind for a peer, the k-th of it. */
+/* The k-th message of this kind that a rank has posted for a peer; NULL: there are fewer. */
 static const posted *find(ncclComm_t c, int rank, kind what, int peer, int k) {
     const posted *p = &c->s->sent[ITEMS * rank];
     for (int i = 0; i < c->s->count[rank]; i++)

@@ -3,7 +3,7 @@
  *
  * Operands that lie in memory as a block needs them are used in place; others are gathered and
  * converted into scratch, and results are scattered back.  f32 programs of ops.def run as one compiled
- * loop, others instruction by instruction. */
+ * loop, those of plans too once the system's C compiler has made it; others run instruction by instruction. */
 #include "blocks.h"
 #include "isa.h"
 #include "../../core/pool.h"
@@ -464,7 +464,7 @@ static cr_status check(const cr_walk *w) {
 enum { TINY = 256 };
 
 static void run_tiny_loop(const struct cr_blocks *k, const cr_program *p, float *y, const float *const *x,
-                     const double *params, int64_t n) {
+                          const double *params, int64_t n) {
     if (p->fused >= 0) {
         float numbers[FEW];
         for (int i = 0; i < p->n_param; i++) numbers[i] = (float)params[i];
