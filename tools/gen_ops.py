@@ -15,6 +15,7 @@ import math
 import re
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -703,6 +704,7 @@ def fused_h(compiled: list[Compiled], updates: list[Program]) -> list[str]:
             " * The file that includes this defines  vec  (LANES floats), FETCH(p), STORE(p, v), v_k(number) and"
             " v_<instruction>: v_add, v_exp ..."
         ),
+        " * A product that only one sum reads is computed with it: v_fma(a, b, c) is a b + c, v_fnma c - a b.",
         " * v_sel(c, a, b) is a where c is not 0; a comparison gives 0 or 1.  n is a multiple of LANES. */",
     ]
     entries = []
@@ -717,8 +719,39 @@ def fused_h(compiled: list[Compiled], updates: list[Program]) -> list[str]:
     return [*out, "static const fused_fn fused_table[] = {", *wrap(entries), "};"]
 
 
+def joined_operands(p: Program) -> dict[int, int]:
+    """For instructions that are sums: which operand is a product that nothing else reads.  The two are one operation
+    that rounds once.  joined_operand of src/dev/cpu/compile.c has the same rule."""
+    read = Counter([v for _, operands in p.instrs for v in operands] + p.outs)
+    first = len(p.value_names()) - len(p.instrs)
+    found: dict[int, int] = {}
+    for i, (op, operands) in enumerate(p.instrs):
+        for k, v in enumerate(operands if op in ("ADD", "SUB") else []):
+            if v >= first and p.instrs[v - first][0] == "MUL" and read[v] == 1:
+                found.setdefault(i, k)
+    return found
+
+
+def fused_instructions(p: Program) -> Iterator[str]:
+    names, joined = p.value_names(), joined_operands(p)
+    first = len(names) - len(p.instrs)
+    with_sums = {p.instrs[i][1][k] for i, k in joined.items()}
+    for i, (op, operands) in enumerate(p.instrs):
+        call = f"v_{op.lower()}({', '.join(names[v] for v in operands)})"
+        if i in joined:
+            k = joined[i]
+            factors = ", ".join(names[v] for v in p.instrs[operands[k] - first][1])
+            other = names[operands[1 - k]]
+            if op == "ADD":
+                call = f"v_fma({factors}, {other})"
+            else:
+                call = f"v_fnma({factors}, {other})" if k else f"v_fma({factors}, -{other})"
+        if first + i not in with_sums:
+            yield f"const vec {names[first + i]} = {call};"
+
+
 def fused_body(p: Program) -> list[str]:
-    names, base = p.value_names(), len(p.inputs) + len(p.params)
+    names = p.value_names()
     used = {v for _, operands in p.instrs for v in operands}
     before = [f"{name} = v_k(params[{i}])" for i, name in enumerate(p.params) if len(p.inputs) + i in used]
     out = [] if before else ["    (void)params;"]
@@ -727,11 +760,7 @@ def fused_body(p: Program) -> list[str]:
     out.append("    for (int64_t i = 0; i < n; i += LANES) {")
     loads = [f"{name} = FETCH(in[{i}] + i)" for i, name in enumerate(p.inputs) if i in used]
     out.append(f"        const vec {', '.join(loads)};")
-    for i, (op, operands) in enumerate(p.instrs):
-        out.append(
-            f"        const vec {names[base + len(p.consts) + i]} ="
-            f" v_{op.lower()}({', '.join(names[v] for v in operands)});"
-        )
+    out += [f"        {line}" for line in fused_instructions(p)]
     stores = [f"        STORE(out[{p.outs.index(v)}] + i, {names[v]});" for v in dict.fromkeys(p.outs)]
     return [*out, *stores, "    }"]
 

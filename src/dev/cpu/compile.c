@@ -1,8 +1,8 @@
 /* compile.c - elementwise programs as loops that the system's C compiler makes while the program runs.
  *
- * The text of the loops contains vec.h and vmath.h, so they compute what the instructions compute.  Here and there the
- * compiler may not join a product and a sum into one operation, so the bits are the same.  The machine code is kept in
- * the cache folder. */
+ * The text of the loops contains vec.h and vmath.h, so they compute what the instructions compute.  The compiler may
+ * not join a product and a sum into one operation: the text says where that is done, and the bits are the same.  The
+ * machine code is kept in the cache folder. */
 #include "cpu.h"
 #include "../../core/cache.h"
 #include "../../core/config.h"
@@ -48,10 +48,46 @@ static void add_constants(cr_writer *t, const cr_program *p, const char *prefix)
     }
 }
 
+static int times_read(const cr_program *p, int v) {
+    int n = 0;
+    for (int i = 0; i < p->n_instr; i++) n += (p->instr[i].a == v) + (p->instr[i].b == v) + (p->instr[i].c == v);
+    for (int k = 0; k < p->n_out; k++) n += p->out[k] == v;
+    return n;
+}
+
+/* Which operand of instruction i, a sum in a row, is a product that nothing else reads; -1: none.  The two are one
+ * operation that rounds once.  joined_operand of tools/gen_ops.py has the same rule. */
+static int joined_operand(const cr_program *row, int i) {
+    const cr_instr *s = &row->instr[i];
+    const int of[2] = {s->a, s->b};
+    if (s->op != CR_OP_ADD && s->op != CR_OP_SUB) return -1;
+    for (int k = 0; k < 2; k++) {
+        const int product = of[k] - first_result(row);
+        if (product >= 0 && row->instr[product].op == CR_OP_MUL && times_read(row, of[k]) == 1) return k;
+    }
+    return -1;
+}
+
+/* Instruction i of a row and the product that is its operand k. */
+static void add_joined(cr_writer *t, const cr_program *row, int i, int k, const char *prefix, const name *inputs) {
+    const cr_instr *s = &row->instr[i], *product = &row->instr[(k ? s->b : s->a) - first_result(row)];
+    const name a = name_of(row, product->a, prefix, inputs), b = name_of(row, product->b, prefix, inputs),
+               other = name_of(row, k ? s->a : s->b, prefix, inputs);
+    const bool minus = s->op == CR_OP_SUB;
+    cr_writer_add(t, "const vec %s%d = %s(%s, %s, %s%s);\n", prefix, first_result(row) + i,
+                  minus && k ? "v_fnma" : "v_fma", a.s, b.s, minus && !k ? "-" : "", other.s);
+}
+
+/* A row of ops.def, which is one instruction of a plan's program, or such a program. */
 static void add_instructions(cr_writer *t, const cr_program *p, const char *prefix, const name *inputs) {
     for (int i = 0; i < p->n_instr; i++) {
         const cr_instr *s = &p->instr[i];
         const int of[OPERANDS] = {s->a, s->b, s->c}, result = first_result(p) + i;
+        const int joined = p->chain ? -1 : joined_operand(p, i);
+        if (joined >= 0) {
+            add_joined(t, p, i, joined, prefix, inputs);
+            continue;
+        }
         name operand[OPERANDS];
         for (int k = 0; k < OPERANDS && of[k] >= 0; k++) operand[k] = name_of(p, of[k], prefix, inputs);
         if (s->op < CR_OP_COUNT) {
@@ -60,7 +96,7 @@ static void add_instructions(cr_writer *t, const cr_program *p, const char *pref
             cr_writer_add(t, ");\n");
             continue;
         }
-        const cr_program *row = p->chain->rows[i];  /* a row of ops.def that is one instruction here */
+        const cr_program *row = p->chain->rows[i];
         char own[24];
         snprintf(own, sizeof own, "row%d_", i);
         add_constants(t, row, own);
