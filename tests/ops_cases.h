@@ -306,9 +306,6 @@ static cr_tensor *quantized_4_bare(inputs in) { return quantized(in[0], 5, 4, 96
 static cr_tensor *quantized_4_gelu(inputs in) { return quantized(in[0], 7, 4, 64, in[1], CR_ACT_GELU_TANH); }
 static cr_tensor *quantized_8_long(inputs in) { return quantized(in[0], 131, 8, 64, in[1], CR_ACT_NONE); }
 static cr_tensor *quantized_4_long(inputs in) { return quantized(in[0], 131, 4, 128, in[1], CR_ACT_NONE); }
-static cr_tensor *mlp_first_bias(inputs in) { return cr_mlp(in[0], in[1], in[2], in[3], CR_NONE, CR_ACT_GELU_TANH); }
-static cr_tensor *mlp_second_bias(inputs in) { return cr_mlp(in[0], in[1], CR_NONE, in[2], in[3], CR_ACT_GELU_TANH); }
-static cr_tensor *mlp_relu(inputs in) { return cr_mlp(in[0], in[1], CR_NONE, in[2], CR_NONE, CR_ACT_RELU); }
 
 /* ---- indexing */
 static cr_tensor *gather_0(inputs in) { return cr_gather(in[0], 0, in[1]); }
@@ -936,31 +933,6 @@ static const op_case op_cases[] = {
      {{SHAPE(2, 3, 7)}, {SHAPE(8, 7)}}},
     {"linear_gelu", "no rows", linear_gelu_tanh, FLOATS, true, 7, {{SHAPE(0, 7)}, {SHAPE(8, 7)}, {SHAPE(8)}}},
     {"linear_gelu", "no inputs", linear_gelu_tanh, FLOATS, true, 1, {{SHAPE(5, 0)}, {SHAPE(8, 0)}, {SHAPE(8)}}},
-    {"mlp",
-     "first bias",
-     mlp_first_bias,
-     FLOATS,
-     true,
-     56,
-     {{SHAPE(2, 5, 7)}, {SHAPE(8, 7)}, {SHAPE(8)}, {SHAPE(3, 8)}}},
-    {"mlp",
-     "second bias, rows not of 16 bytes",
-     mlp_second_bias,
-     FLOATS,
-     true,
-     77,
-     {{SHAPE(5, 7)}, {SHAPE(11, 7)}, {SHAPE(3, 11)}, {SHAPE(3)}}},
-    {"mlp", "relu", mlp_relu, FLOATS, true, 56, {{SHAPE(5, 7)}, {SHAPE(8, 7)}, {SHAPE(3, 8)}}},
-    {"mlp", "no rows", mlp_first_bias, FLOATS, true, 56, {{SHAPE(0, 7)}, {SHAPE(8, 7)}, {SHAPE(8)}, {SHAPE(3, 8)}}},
-    {"mlp", "no inputs", mlp_first_bias, FLOATS, true, 8, {{SHAPE(5, 0)}, {SHAPE(8, 0)}, {SHAPE(8)}, {SHAPE(3, 8)}}},
-    {"mlp",
-     "nothing between",
-     mlp_second_bias,
-     FLOATS,
-     true,
-     1,
-     {{SHAPE(5, 7)}, {SHAPE(0, 7)}, {SHAPE(3, 0)}, {SHAPE(3)}}},
-    {"mlp", "no outputs", mlp_first_bias, FLOATS, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7)}, {SHAPE(8)}, {SHAPE(0, 8)}}},
 
     {"gather", "axis 0", gather_0, ANYTHING, true, 8, {{SHAPE(5, 7)}, {SHAPE(8, 7), .fill = INDEX, .hi = 5}}},
     {"gather", "axis 1", gather_1, ANYTHING, true, 11, {{SHAPE(3, 5, 2)}, {SHAPE(3, 11, 2), .fill = INDEX, .hi = 5}}},

@@ -68,19 +68,6 @@ static void check_linear(void) {
 }
 TEST(linear) { EACH_DEVICE SCOPED(check_linear()); }
 
-static void check_mlp(void) {
-    cr_tensor *x = counting(CR_LIST(2, 3)), *w = cr_ones(CR_LIST(2, 3), CR_F32, dev),
-              *b = cr_from((float[]){10, -20}, CR_LIST(2), CR_F32, dev), *v = cr_ones(CR_LIST(1, 2), CR_F32, dev);
-    VALUES(cr_mlp(x, w, b, v, cr_ones(CR_LIST(1), CR_F32, dev), CR_ACT_RELU), 14, 23);
-    VALUES(cr_mlp(x, w, b, v, CR_NONE, CR_ACT_NONE), -4, 14);
-    SHAPE(cr_mlp(cr_zeros(CR_LIST(5, 0, 3), CR_F32, dev), w, b, v, CR_NONE, CR_ACT_GELU_TANH), 5, 0, 1);
-    FAILS(CR_BAD_VALUE, "[linear] the last axis of (2, 2) must be the 3 inputs of the weight (2, 3)",
-          cr_mlp(x, w, b, w, CR_NONE, CR_ACT_GELU_TANH));
-    FAILS(CR_BAD_VALUE, "[linear] the bias must be (1,): (2,)", cr_mlp(x, w, b, v, b, CR_ACT_GELU_TANH));
-    FAILS(CR_BAD_VALUE, "[linear] 99 is not an activation", cr_mlp(x, w, b, v, CR_NONE, (cr_act)99));
-}
-TEST(mlp) { EACH_DEVICE SCOPED(check_mlp()); }
-
 /* ---- neural network */
 static void check_rows(void) {
     const double inf = INFINITY;

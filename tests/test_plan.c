@@ -391,6 +391,69 @@ TEST(update_waits_for_readers) {
     cr_scope_end();
 }
 
+/* Large gradients that no product makes: each update runs right behind its gradient, so that one gradient at a time is
+ * in memory; but behind a step that still reads the weight. */
+enum { WEIGHTS = 4 };
+static cr_tensor *weighted_step(cr_tensor *const w[WEIGHTS], cr_optim *opt, cr_params *params, const cr_tensor *x) {
+    cr_scope_begin();
+    cr_tensor *loss = NULL;
+    for (int i = 0; i < WEIGHTS; i++) {
+        cr_tensor *part = cr_sum(cr_mul(cr_mul_scalar(w[i], i + 1), x), CR_ALL, false);
+        loss = loss ? cr_add(loss, part) : part;
+    }
+    OK(cr_backward(loss, CR_NONE, NULL));
+    cr_set_grad_enabled(false);
+    cr_tensor *before = cr_sum(w[1], CR_ALL, false);
+    OK(cr_optim_step(opt));
+    cr_set_grad_enabled(true);
+    cr_params_zero_grad(params);
+    cr_keep(before);
+    cr_scope_end();
+    return before;
+}
+
+TEST(updates_behind_gradients) {
+    const cr_device *cpu = cr_cpu();
+    int64_t arena[2];
+    for (int sw = 0; sw < 2; sw++) {
+        OK(cr_switch_set("PLAN", sw ? "update" : NULL));
+        cr_scope_begin();
+        cr_tensor *w[2][WEIGHTS];
+        cr_params *params[2] = {cr_params_new(), cr_params_new()};
+        cr_optim *opt[2];
+        cr_optim_options o = cr_optim_defaults(CR_ADAMW);
+        cr_plan *plan = NULL;
+        for (int k = 0; k < 2; k++) {
+            for (int i = 0; i < WEIGHTS; i++) {
+                w[k][i] = cr_requires_grad_(cr_ones(CR_LIST(256, 256), CR_F32, cpu), true);
+                OK(cr_params_add(params[k], (const char *[]){"a", "b", "c", "d"}[i], w[k][i]));
+            }
+            opt[k] = cr_optim_new(params[k], &o);
+        }
+        for (int step = 0; step < 5; step++) {
+            cr_scope_begin();
+            const cr_tensor *x = cr_reshape(cr_arange(step, step + 256 * 256, 1, CR_F32, cpu), CR_LIST(256, 256));
+            cr_tensor *want = weighted_step(w[0], opt[0], params[0], x), *got = NULL;
+            if (step == 1) OK(cr_record_begin(1, &x));
+            if (step <= 1) got = weighted_step(w[1], opt[1], params[1], x);
+            if (step == 1) plan = cr_record_end(1, (const cr_tensor *const *)&got);
+            if (step > 1) OK(cr_plan_run(plan, &x, &got));
+            CHECK(got && same_bits(got, want), "the sum of a weight before step %d differs", step);
+            for (int i = 0; i < WEIGHTS; i++)
+                CHECK(same_bits(w[0][i], w[1][i]), "weight %d differs after step %d", i, step);
+            cr_scope_end();
+        }
+        arena[sw] = cr_plan_look(plan).arena;
+        for (int k = 0; k < 2; k++) cr_optim_free(opt[k]), cr_params_free(params[k]);
+        cr_plan_free(plan);
+        cr_scope_end();
+    }
+    OK(cr_switch_set("PLAN", NULL));
+    const int64_t weight = 256 * 256 * 4;
+    CHECK(arena[0] <= arena[1] - 2 * weight, "%lld bytes for temporaries, %lld with updates at the end",
+          (long long)arena[0], (long long)arena[1]);
+}
+
 /* ---- groups by tiles: chains over rows of every kind, with results that others read too */
 typedef cr_tensor *(*chain)(cr_tensor *const *in);
 

@@ -52,8 +52,6 @@ static void check_null(void) {
     REFUSES("argmax", cr_argmax(n, 0, false)); REFUSES("argmin", cr_argmin(n, 0, false));
     REFUSES("matmul", cr_matmul(n, x)); REFUSES("matmul", cr_matmul(x, n));
     REFUSES("linear", cr_linear(n, x, CR_NONE, CR_ACT_NONE)); REFUSES("linear", cr_linear(x, n, CR_NONE, CR_ACT_NONE));
-    REFUSES("linear", cr_mlp(n, x, CR_NONE, x, CR_NONE, CR_ACT_RELU));
-    REFUSES("linear", cr_mlp(x, x, CR_NONE, n, CR_NONE, CR_ACT_RELU));
     REFUSES("gather", cr_gather(n, 0, i));
     REFUSES("gather", cr_gather(x, 0, n));
     REFUSES("scatter_add", cr_scatter_add(n, 0, i, x));

@@ -12,10 +12,6 @@ typedef enum cr_act {
 } cr_act;
 cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act);
                             /* act(x w^T + b) : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
-cr_tensor *cr_mlp(const cr_tensor *x, const cr_tensor *w1, const cr_tensor *b1, const cr_tensor *w2,
-                  const cr_tensor *b2, cr_act act);
-                            /* act(x w1^T + b1) w2^T + b2 : (..., C), (N, C), (N), (OC, N), (OC)
-                               -> (..., OC); two cr_linear, fused where the device can */
 cr_status  cr_quantize(const cr_tensor *w, int bits, int64_t group, const cr_tensor *moments,
                        cr_tensor **codes, cr_tensor **scales);
                             /* w (OC, C) ~ scale code, `group` neighbours of a row with one scale;
@@ -613,7 +609,7 @@ cr_tensor  *cr_lm_losses(const cr_lm *m, const cr_samples *p, bool train);
 typedef struct cr_lora_options {
     int64_t rank; double alpha;     /* scale = alpha / rank */
     double dropout;                 /* of x, in cr_lm_losses with train */
-    const char *targets;    /* ends of names, "c_attn,mlp.c_proj"; "all-linear"; NULL: c_attn of
+    const char *targets;    /* ends of names, "c_attn,c_proj"; "all-linear"; NULL: c_attn of
                                GPT-2, q_proj,v_proj of the others */
     bool rank_stabilized;           /* scale = alpha / sqrt(rank) */
 } cr_lora_options;

@@ -10,7 +10,6 @@
 
 /* (input, weight, bias) */
 cr_tensor *api__linear(const arg *a) { return cr_linear(a[0].t, a[1].t, a[2].t, CR_ACT_NONE); }
-cr_tensor *api__mlp(const arg *a) { return cr_mlp(a[0].t, a[1].t, a[3].t, a[2].t, a[4].t, CR_ACT_GELU_TANH); }
 /* (input, bits, group, moments) */
 PyObject *api__quantize(const arg *a) {
     cr_tensor *codes = NULL, *scales = NULL;

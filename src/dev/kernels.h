@@ -171,7 +171,7 @@ typedef enum cr_matmul_how {
     CR_MATMUL_BF16 = 2,                             /* f32 operands are rounded to bf16, to nearest even; denormals
                                                        may become 0 */
     CR_MATMUL_TF32 = 4,                             /* f32 operands may be rounded to TF32 where that is faster */
-    CR_MATMUL_GELU = 8, CR_MATMUL_SUMS = 16, CR_MATMUL_DGELU = 32      /* matmul_epilogue only */
+    CR_MATMUL_GELU = 8, CR_MATMUL_SUMS = 16         /* matmul_epilogue only */
 } cr_matmul_how;                                    /* BF16, TF32: ignored for other dtypes */
 
 /* One dtype and one ndim, 2 .. 8; f16 and bf16 accumulate in f32. */
@@ -183,14 +183,13 @@ typedef struct cr_matmul_args {
 } cr_matmul_args;
 
 /* A product of two axes each, with one epilogue:
- *   GELU   c = gelu_tanh(h), h = a b [+ operand (N)];      aux (M, N) = h
- *   DGELU  c = gelu_tanh'(h) a b, h = operand (M, N);      aux (N) = the sum of c over its rows
+ *   GELU   c = gelu_tanh(h), h = a b [+ bias (N)];         aux (M, N) = h
  *   SUMS   c = a b;                                        aux (M) = the sum of each row of a */
 typedef struct cr_matmul_epilogue_args {
     cr_array c;
-    cr_array aux;                                   /* optional with GELU, DGELU */
+    cr_array aux;                                   /* optional with GELU */
     cr_array a, b;
-    cr_array operand;
+    cr_array bias;                                  /* optional, with GELU */
     int how;
     bool *done;                                     /* false: not supported for these operands, nothing was written */
 } cr_matmul_epilogue_args;

@@ -62,9 +62,7 @@ static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x,
 }
 
 static cr_tensor *mlp(const block *b, const cr_tensor *x) {
-    if (!cr_affine_is_plain(&b->mlp_c_fc) || !cr_affine_is_plain(&b->mlp_c_proj))
-        return linear(cr_affine_apply(&b->mlp_c_fc, x, CR_ACT_GELU_TANH), &b->mlp_c_proj);
-    return cr_mlp(x, b->mlp_c_fc.weight, b->mlp_c_fc.bias, b->mlp_c_proj.weight, b->mlp_c_proj.bias, CR_ACT_GELU_TANH);
+    return linear(cr_affine_apply(&b->mlp_c_fc, x, CR_ACT_GELU_TANH), &b->mlp_c_proj);
 }
 
 /* One pre-norm block.  Its own scope frees the temporaries when there is no graph. */

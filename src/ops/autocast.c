@@ -49,7 +49,6 @@ static const struct { const char *name; cr_cast_policy policy; } table[] = {
     {"max_pool3d", CR_CAST_F32},
     {"max_unpool2d", CR_CAST_F32},
     {"max_unpool3d", CR_CAST_F32},
-    {"mlp", CR_CAST_LOW},
     {"mse_loss", CR_CAST_F32},
     {"multi_margin_loss", CR_CAST_F32},
     {"multilabel_margin_loss", CR_CAST_F32},

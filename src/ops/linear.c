@@ -1,6 +1,6 @@
-/* linear.c - y = x w^T + b, the layer: x (..., C), w (OC, C), b (OC); and two layers (mlp).  Fast
- * twin: dev/cpu/matmul.c. All rows of x are one product.  The activation is an op of its own, except
- * GELU in its tanh form where the device's products apply it and its gradient (linear_gelu, mlp). */
+/* linear.c - y = x w^T + b, the layer: x (..., C), w (OC, C), b (OC).  Fast twin: dev/cpu/matmul.c.
+ * All rows of x are one product.  The activation is an op of its own, except GELU in its tanh form
+ * where the device's products apply it (linear_gelu). */
 #include "compose.h"
 #include "programs.h"
 
@@ -55,7 +55,7 @@ static cr_status multiply(linear_inputs i, cr_tensor *h, cr_tensor *out, bool *d
                                                                      .aux = h == out ? (cr_array){0} : p.c,
                                                                      .a = p.a,
                                                                      .b = p.b,
-                                                                     .operand = p.bias,
+                                                                     .bias = p.bias,
                                                                      .how = p.how | CR_MATMUL_GELU,
                                                                      .done = done});
     if (status == CR_OK && !*done) status = kernels->matmul(&p);
@@ -84,10 +84,10 @@ static cr_status linear_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
 
 /* y = x w^T + b:  dw = g^T x and db, the sum of g's rows, in one reading of g (rows, OC).  False: the
  * device does not do that. */
-static bool sums_at_once(const cr_call *c, const cr_tensor *x, int w, int b, const cr_tensor *g, cr_tensor *dx[]) {
+static bool sums_at_once(const cr_call *c, const cr_tensor *x, const cr_tensor *g, cr_tensor *dx[]) {
     bool done = false;
     if (c->differentiable || !c->dev->kernels->matmul_epilogue) return false;
-    cr_tensor *dw = cr_fused(c->in[w]), *db = cr_fused(c->in[b]), *rows = rows_of(x);
+    cr_tensor *dw = cr_fused(c->in[1]), *db = cr_fused(c->in[2]), *rows = rows_of(x);
     cr_status status = dw && db && rows && g ? CR_OK : cr_error_status();
     if (status == CR_OK)
         status = c->dev->kernels->matmul_epilogue(&(cr_matmul_epilogue_args){.c = dw->array,
@@ -97,21 +97,12 @@ static bool sums_at_once(const cr_call *c, const cr_tensor *x, int w, int b, con
                                                                              .how = cr_product_how() | CR_MATMUL_SUMS,
                                                                              .done = &done});
     if (status == CR_OK && !done) return cr_release(dw), cr_release(db), false;
-    dx[w] = status == CR_OK ? dw : NULL;
-    dx[b] = status == CR_OK ? db : NULL;
+    dx[1] = status == CR_OK ? dw : NULL;
+    dx[2] = status == CR_OK ? db : NULL;
     return true;
 }
 
-/* y = x w^T + b, w and b being inputs w and b:  dw = g^T x,  db = sum of g's rows, unless dx has db
- * already; g (rows, OC) */
-static void weights_grad(const cr_call *c, const cr_tensor *x, int w, int b, cr_tensor *g, cr_tensor *dx[]) {
-    const bool sums = c->needs[b] && dx[b] == CR_NONE;
-    if (c->needs[w] && sums && sums_at_once(c, x, w, b, g, dx)) return;
-    if (c->needs[w]) dx[w] = c->product(w, cr_transpose(g, 0, 1), rows_of(x));
-    if (sums) dx[b] = cr_sum(g, CR_LIST(0), false);
-}
-
-/* y = x w^T + b over rows:  dx = g w,  dw and db as above */
+/* y = x w^T + b over rows:  dx = g w,  dw = g^T x,  db = sum of g's rows */
 static void linear_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     const linear_inputs i = inputs(c);
     cr_tensor *gr = rows_of(g);
@@ -119,7 +110,9 @@ static void linear_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         cr_tensor *d = cr_matmul(gr, i.w);
         dx[0] = d ? reshaped_like(d, i.x) : NULL;
     }
-    weights_grad(c, i.x, 1, 2, gr, dx);
+    if (c->needs[1] && c->needs[2] && sums_at_once(c, i.x, gr, dx)) return;
+    if (c->needs[1]) dx[1] = c->product(1, cr_transpose(gr, 0, 1), rows_of(i.x));
+    if (c->needs[2]) dx[2] = cr_sum(gr, CR_LIST(0), false);
 }
 
 static uint32_t linear_saves(const cr_call *c) {
@@ -198,69 +191,6 @@ const cr_op cr_op_linear_gelu = {
     .grad = linear_gelu_grad,
 };
 
-/* ---- mlp: y = a w2^T + b2, a = gelu_tanh(h), h = x w1^T + b1.  One op, because a device's product
- * can give dh in place of da if the gradient knows h.  aux: h and a, kept as linear_gelu and linear
- * keep them. */
-enum { X, W1, B1, W2, B2 };
-
-static cr_status mlp_infer(const cr_call *c, cr_meta *out, cr_meta aux[]) {
-    cr_status status = linear_infer(c, &aux[0], NULL);
-    if (status != CR_OK) return status;
-    cr_tensor a = {.dtype = aux[0].dtype, .ndim = aux[0].ndim};
-    memcpy(a.shape, aux[0].shape, sizeof *a.shape * (size_t)a.ndim);
-    aux[1] = aux[0];
-    return linear_infer(&(cr_call){.in = (const cr_tensor *const[]){&a, c->in[W2], c->in[B2]}}, out, NULL);
-}
-
-static cr_status mlp_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
-    const cr_status status = layer(inputs(c), aux[0], aux[1]);
-    return status == CR_OK ? layer((linear_inputs){aux[1], c->in[W2], c->in[B2]}, out, NULL) : status;
-}
-
-/* y = gelu_tanh(h) w2^T + b2 over rows:  dh = gelu_tanh'(h) (g w2), and db1, the sum of dh's rows, in
- * one product.  CR_NONE: the device does not do that. */
-static cr_tensor *through_gelu_at_once(const cr_call *c, const cr_tensor *h, const cr_tensor *g, cr_tensor *dx[]) {
-    bool done = false;
-    cr_tensor *dh = cr_fused(h), *db = c->needs[B1] ? cr_fused(c->in[B1]) : NULL;
-    if (!dh || (c->needs[B1] && !db)) return NULL;
-    const cr_matmul_epilogue_args args = {.c = dh->array,
-                                          .aux = array_of(db),
-                                          .a = g->array,
-                                          .b = c->in[W2]->array,
-                                          .operand = h->array,
-                                          .how = cr_product_how() | CR_MATMUL_DGELU,
-                                          .done = &done};
-    if (c->dev->kernels->matmul_epilogue(&args) != CR_OK) return NULL;
-    if (!done) return cr_release(dh), cr_release(db), same(CR_NONE);
-    if (db) dx[B1] = db;
-    return dh;
-}
-
-static cr_tensor *through_gelu(const cr_call *c, const cr_tensor *h, const cr_tensor *g, cr_tensor *dx[]) {
-    if (!h || !g) return NULL;
-    cr_tensor *dh = c->differentiable ? same(CR_NONE) : through_gelu_at_once(c, h, g, dx);
-    return dh == CR_NONE ? gelu_grad(c, h, cr_matmul(g, c->in[W2])) : dh;
-}
-
-/* y = a w2^T + b2 over rows:  dw2 = g^T a,  db2 = sum of g's rows;  dx, dw1, db1: linear's, of dh */
-static void mlp_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
-    const cr_tensor *h = argument(c), *a = c->differentiable ? cr_gelu_tanh(h) : c->aux[1];
-    cr_tensor *gr = rows_of(g);
-    weights_grad(c, a, W2, B2, gr, dx);
-    if (c->needs[X] || c->needs[W1] || c->needs[B1]) linear_grad(c, through_gelu(c, rows_of(h), gr, dx), dx);
-}
-
-const cr_op cr_op_mlp = {
-    .name = "mlp",
-    .arity = 5,
-    .optional = 1u << B1 | 1u << B2,
-    .saves = CR_SAVE_IN(X) | CR_SAVE_IN(W1) | CR_SAVE_IN(B1) | CR_SAVE_IN(W2) | CR_SAVE_AUX,
-    .n_aux = 2,
-    .infer = mlp_infer,
-    .forward = mlp_forward,
-    .grad = mlp_grad,
-};
-
 static cr_tensor *activation(const cr_tensor *x, cr_act act) {
     switch (act) {
         case CR_ACT_RELU: return cr_relu(x);
@@ -292,14 +222,4 @@ cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b,
     const bool whole = takes_gelu(x, act);
     cr_tensor *y = cr_apply(whole ? &cr_op_linear_gelu : &cr_op_linear, 3, (const cr_tensor *const[]){x, w, b}, NULL);
     return whole ? y : cr_activated(y, act);
-}
-
-/* One op only where both weights need gradients: else it would save x or a for nothing. */
-cr_tensor *cr_mlp(const cr_tensor *x, const cr_tensor *w1, const cr_tensor *b1, const cr_tensor *w2,
-                  const cr_tensor *b2, cr_act act) {
-    if (takes_gelu(x, act) && w1 && w2 && wants_grad(w1) && wants_grad(w2))
-        return cr_apply(&cr_op_mlp, 5, (const cr_tensor *const[]){x, w1, b1, w2, b2}, NULL);
-    cr_tensor *a = cr_linear(x, w1, b1, act), *y = cr_linear(a, w2, b2, CR_ACT_NONE);
-    cr_release(a);
-    return y;
 }

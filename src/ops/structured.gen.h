@@ -25,7 +25,6 @@
     X(group_norm) \
     X(linear) \
     X(linear_gelu) \
-    X(mlp) \
     X(linear_quantized) \
     X(dequantize) \
     X(logsumexp) \

@@ -81,7 +81,7 @@ static const layout layouts[CR_KERNEL_COUNT] = {
     KERNEL(sum_squares, W(sum_squares, y)),
     KERNEL(update_by_product, R(update_by_product, a), R(update_by_product, b)),
     KERNEL(matmul_epilogue, W(matmul_epilogue, c), W(matmul_epilogue, aux), R(matmul_epilogue, a),
-           R(matmul_epilogue, b), R(matmul_epilogue, operand)),
+           R(matmul_epilogue, b), R(matmul_epilogue, bias)),
 };
 
 const char *cr_kernel_name(int kernel) { return layouts[kernel].name; }

@@ -182,7 +182,7 @@ cr_status cr_pass_update(cr_plan *p);               /* updates inside the produc
 cr_status cr_pass_chain(cr_plan *p);                /* elementwise kernels of the cpu as one program */
 cr_status cr_pass_tile(cr_plan *p);                 /* groups that run tile by tile */
 cr_status cr_pass_arena(cr_plan *p);                /* a place for each temporary */
-bool      cr_pass_on(const char *name);             /* CHAINRULE_PLAN: "-tile,-update" switches off; "none" all */
+bool      cr_pass_on(const char *name);             /* CHAINRULE_PLAN: "tile,update" leaves out two, "none" all */
 
 /* ---- loops.c */
 void      cr_plan_start_loops(cr_plan *p);          /* in the background; the second call does nothing */

@@ -1,9 +1,12 @@
 /* update.c - the pass that runs an optimizer's update inside the product that makes the gradient, where the device has
- * such a kernel and the bits stay.  The gradient then never exists as a whole. */
+ * such a kernel and the bits stay: the gradient then never exists as a whole.  Elsewhere, on the host, the update
+ * runs right behind what makes the gradient, and the memory is free for the next one. */
 #include "plan.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { LARGE = 1 << 18 };                           /* bytes of a gradient that is worth a call of its own */
 
 /* Which input of the walk is the whole of buffer b, which nothing else of the step touches; -1: none. */
 static int input_of(const cr_step *s, const cr_walk *w, int b) {
@@ -101,23 +104,72 @@ static cr_status fuse(cr_plan *p, int product, int update, int64_t walk, int inp
     return CR_OK;
 }
 
-static cr_status try_step(cr_plan *p, int i, bool *done) {
-    const cr_step *s = &p->steps[i];
-    if (!makes_gradient(p, s)) return CR_OK;
-    const cr_matmul_args *m = (const void *)s->args;
-    const int b = (int)(intptr_t)m->c.storage - 1, reader = only_reader(p, i, b);
-    if (reader < 0 || p->steps[reader].kernel != CR_KERNEL_elementwise || p->steps[reader].update < 0) return CR_OK;
-    if (i < p->split && reader >= p->split) return CR_OK;
-    if (!m->c.dev->kernels->update_keeps_bits || !m->c.dev->kernels->update_keeps_bits(m)) return CR_OK;
-    const cr_elementwise_args *a = cr_step_walks(&p->steps[reader]);
+/* The walk becomes a step of its own, behind the gradient's step and those that still read what it writes. */
+static cr_status hoist(cr_plan *p, int gradient, int update, int64_t walk) {
+    cr_step *const more = realloc(p->steps, sizeof *more * (size_t)(p->n_steps + 1));
+    if (!more) return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+    p->steps = more;
+    cr_step *u = &p->steps[update], own = {0};
+    cr_status status = cr_step_fill(&own, CR_KERNEL_elementwise,
+                                    &(cr_elementwise_args){&cr_step_walks(u)->walks[walk], 1}, cr_same_number, NULL);
+    own.run = u->run;
+    own.update = u->update;
+    own.name = cr_joined(u->name, "");
+    if (status == CR_OK && own.name) status = drop_walk(u, walk);
+    if (status != CR_OK || !own.name) {
+        cr_step_free(&own);
+        return status != CR_OK ? status : cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+    }
+    int at = gradient + 1;
+    for (int k = at; k < update; k++)
+        if (cr_conflicts(&own, &p->steps[k])) at = k + 1;
+    memmove(&p->steps[at + 1], &p->steps[at], sizeof *p->steps * (size_t)(p->n_steps++ - at));
+    p->steps[at] = own;
+    if (at < p->split) p->split++;
+    if (!cr_step_walks(&p->steps[update + 1])->count) cr_plan_remove(p, update + 1);
+    return CR_OK;
+}
+
+/* The walk of step `update` that takes the whole of buffer b as a gradient, and which of its inputs that is; NULL. */
+static const cr_walk *taker_of(const cr_plan *p, int update, int b, int *input) {
+    const cr_elementwise_args *a = cr_step_walks(&p->steps[update]);
     for (int64_t k = 0; k < a->count; k++) {
         const cr_walk *w = &a->walks[k];
-        const int input = input_of(&p->steps[reader], w, b);
-        if (input < 0 || !updates(p, w) || !dense(w) || w->numel != m->c.numel) continue;
-        if (w->in[input].offset || w->in[input].dtype != m->c.dtype) continue;
-        return fuse(p, i, reader, k, input, done);
+        *input = input_of(&p->steps[update], w, b);
+        if (*input < 0 || !updates(p, w) || !dense(w) || w->in[*input].offset) continue;
+        if ((size_t)w->numel * cr_dtype_size(w->in[*input].dtype) == p->buffers[b].bytes) return w;
     }
-    return CR_OK;
+    return NULL;
+}
+
+/* The temporary that step s is the first to write, if it is a large one; -1. */
+static int large_result(const cr_plan *p, const cr_step *s) {
+    for (int k = 0; s->kind == CR_STEP_KERNEL && k < s->n_operands; k++) {
+        const cr_buffer *b = &p->buffers[s->operands[k].buffer];
+        if (s->operands[k].use == CR_WRITES && b->kind == CR_BUFFER_TEMPORARY && b->bytes >= LARGE)
+            return s->operands[k].buffer;
+    }
+    return -1;
+}
+
+static cr_status try_step(cr_plan *p, int i, bool *done) {
+    const cr_step *s = &p->steps[i];
+    const bool product = makes_gradient(p, s);
+    const cr_matmul_args *m = product ? (const void *)s->args : NULL;
+    const int b = product ? (int)(intptr_t)m->c.storage - 1 : large_result(p, s);
+    const int reader = b < 0 ? -1 : only_reader(p, i, b);
+    if (reader < 0 || p->steps[reader].kernel != CR_KERNEL_elementwise || p->steps[reader].update < 0) return CR_OK;
+    if (i < p->split && reader >= p->split) return CR_OK;
+    int input;
+    const cr_walk *w = taker_of(p, reader, b, &input);
+    if (!w) return CR_OK;
+    const int64_t walk = w - cr_step_walks(&p->steps[reader])->walks;
+    const cr_kernels *kernels = p->buffers[b].dev->kernels;
+    if (product && w->in[input].dtype == m->c.dtype && kernels->update_keeps_bits && kernels->update_keeps_bits(m)) {
+        const cr_status status = fuse(p, i, reader, walk, input, done);
+        if (status != CR_OK || *done) return status;
+    }
+    return p->buffers[b].dev->host && p->buffers[b].bytes >= LARGE ? hoist(p, i, reader, walk) : CR_OK;
 }
 
 cr_status cr_pass_update(cr_plan *p) {

@@ -58,10 +58,7 @@ class MLP(nn.Module):
         self.c_proj = nn.Linear(4 * width, width, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        fc, proj = self.c_fc, self.c_proj
-        if type(fc) is type(proj) is nn.Linear and not (fc._has_hooks or proj._has_hooks):
-            return _core._mlp(x, fc.weight, proj.weight, fc.bias, proj.bias)
-        return proj(F.gelu(fc(x), approximate="tanh"))  # type: ignore[no-any-return]
+        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))  # type: ignore[no-any-return]
 
 
 class Block(nn.Module):

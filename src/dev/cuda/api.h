@@ -41,8 +41,6 @@ enum {
     LT_EPILOGUE_BIAS = 4,
     LT_EPILOGUE_GELU = 32,
     LT_EPILOGUE_GELU_AUX = 160,
-    LT_EPILOGUE_DGELU = 192,
-    LT_EPILOGUE_DGELU_BGRAD = 208,
     LT_EPILOGUE_BGRADB = 512
 };
 /* cublasLtMatrixLayoutAttribute_t */

@@ -3,8 +3,7 @@
  *
  * cuBLASLt sees rows as columns: it computes c^T = b^T a^T.  Its heuristic chooses the algorithm,
  * without timing.  Operands that are to be rounded to bf16 are rounded first, which moves 6 bytes an
- * element, and multiplied as bf16.  The epilogues (GELU, its gradient, the sums of rows) exist in
- * cuBLASLt only.  Its tanh has an error of about 2e-4, so full f32 precision excludes GELU.  Where
+ * element, and multiplied as bf16.  The epilogues (GELU, the sums of rows) exist in cuBLASLt only.  Its tanh has an error of about 2e-4, so full f32 precision excludes GELU.  Where
  * cuBLASLt refuses an epilogue, its product runs without it and a pass of our own does the rest: the
  * plain kernel is 20 to 50 times slower.  So matmul.cu runs floats only where there is no cuBLASLt or no
  * axis is dense.  Long axes of half precision that are no multiple of 16 bytes are cut. */
@@ -128,12 +127,11 @@ static uint32_t alignment_of(const cr_array *t) {
  * argument of GELU.  NULL: absent. */
 typedef struct epilogue { const cr_array *vector, *aux; int32_t kind; } epilogue;
 
-/* The sums are BGRADB's of cuBLASLt's B, our a, along K; or BGRAD's of D along its columns, our rows. */
-static epilogue epilogue_of(const cr_array *aux, const cr_array *operand, int how) {
+/* The sums are BGRADB's of cuBLASLt's B, our a, along K. */
+static epilogue epilogue_of(const cr_array *aux, const cr_array *bias, int how) {
     if (how & CR_MATMUL_SUMS) return (epilogue){aux, NULL, LT_EPILOGUE_BGRADB};
-    if (how & CR_MATMUL_DGELU) return (epilogue){aux, operand, aux ? LT_EPILOGUE_DGELU_BGRAD : LT_EPILOGUE_DGELU};
     const int32_t gelu = !(how & CR_MATMUL_GELU) ? 0 : aux ? LT_EPILOGUE_GELU_AUX : LT_EPILOGUE_GELU;
-    return (epilogue){operand, aux, gelu | (operand ? LT_EPILOGUE_BIAS : 0)};
+    return (epilogue){bias, aux, gelu | (bias ? LT_EPILOGUE_BIAS : 0)};
 }
 
 static int32_t type_of(cr_dtype dt) {
@@ -371,12 +369,11 @@ typedef struct planned { struct cuda_product *p; shape of; rounded r[2]; cuda_ad
 /* False: cuBLASLt does not compute this product. */
 static bool plan(cuda *g, planned *q, const cr_array *c, const cr_array *a, const cr_array *b, const epilogue *e,
                  int how) {
-    const bool f32 = c->dtype == CR_F32, shortened = how & (CR_MATMUL_TF32 | CR_MATMUL_BF16),
-               gelu = how & (CR_MATMUL_GELU | CR_MATMUL_DGELU);
+    const bool f32 = c->dtype == CR_F32, shortened = how & (CR_MATMUL_TF32 | CR_MATMUL_BF16);
     *q = (planned){.at = {cuda_address_of(b), cuda_address_of(a), cuda_address_of(c), cuda_address_of(e->vector),
                           cuda_address_of(e->aux)}};
     shape *s = &q->of;
-    if (!cr_dtype_is_float(c->dtype) || !a->shape[a->ndim - 1] || (f32 && gelu && !shortened)) return false;
+    if (!cr_dtype_is_float(c->dtype) || !a->shape[a->ndim - 1] || (f32 && how & CR_MATMUL_GELU && !shortened)) return false;
     if (!shape_of(s, c, a, b, e, how & CR_MATMUL_TF32 && g->major >= 8) || !has_cublaslt(g)) return false;
     if (f32 && how & CR_MATMUL_BF16) {
         s->type = LT_R_16BF;
@@ -487,6 +484,6 @@ cr_status cr_cuda_matmul_epilogue(const cr_matmul_epilogue_args *args) {
         return CR_OK;
     cuda *g = cr_cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();
-    const epilogue e = epilogue_of(cr_present(&args->aux), cr_present(&args->operand), how);
+    const epilogue e = epilogue_of(cr_present(&args->aux), cr_present(&args->bias), how);
     return cr_cuda_leave(g, run_lt(g, c, &args->a, &args->b, &e, how, args->done));
 }
