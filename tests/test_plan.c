@@ -121,6 +121,7 @@ TEST(training) {
         trains_alike(cr_ref(), CR_ADAMW, passes[i]);
     }
     trains_alike(cr_cpu(), CR_SGD, NULL);
+    for (int i = 0; i < 2; i++) trains_alike(cr_cpu(), CR_MUON, passes[i]);
 }
 
 /* ---- clipped gradients: the host finds the factor in the middle of a run */

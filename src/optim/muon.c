@@ -55,27 +55,21 @@ static double scale_of(const cr_tensor *p) {
 }
 
 /* p <- keep p - lr r orthogonal(u), where the row of ops.def makes u from momentum and gradient. */
-static cr_status step(const cr_slot *s, const cr_optim_options *o, const cr_tensor *g, double scale) {
-    const cr_program *apply = cr_program_find(s->mirror ? "muon_apply_copy" : "muon_apply");
-    const cr_program *average = cr_program_find(s->update->row);
-    double params[CR_MAX_STEP_PARAMS];
+static cr_status step(cr_optim *opt, const cr_slot *s, const cr_tensor *g) {
+    const cr_program *average = cr_program_find(s->update->row),
+                     *apply = cr_program_find(s->mirror ? "muon_apply_copy" : "muon_apply");
     cr_tensor *m = s->moment[0], *u = cr_empty_like(m);
     if (!u) return cr_error_status();
-    cr_status status = cr_slot_params(average, s, o, scale, 1, params);
-    if (status == CR_OK)
-        status = cr_program_update(average, 1, (cr_tensor *[]){m, u}, (const cr_tensor *[]){m, g}, params);
-    if (status != CR_OK) return status;
-    const cr_tensor *direction = orthogonal(u);
+    const cr_status status = cr_slot_run(opt, s, average, 1, (cr_tensor *[]){m, u}, (const cr_tensor *[]){m, g});
+    const cr_tensor *direction = status == CR_OK ? orthogonal(u) : NULL;
     if (!direction) return cr_error_status();
-    status = cr_slot_params(apply, s, o, scale, scale_of(s->p), params);
-    if (status != CR_OK) return status;
-    return cr_program_update(apply, 1, (cr_tensor *[]){s->p, s->mirror}, (const cr_tensor *[]){s->p, direction},
-                             params);
+    return cr_slot_run(opt, s, apply, scale_of(s->p), (cr_tensor *[]){s->p, s->mirror},
+                       (const cr_tensor *[]){s->p, direction});
 }
 
-cr_status cr_muon_step(const cr_slot *s, const cr_optim_options *o, const cr_tensor *g, double scale) {
+cr_status cr_muon_step(cr_optim *opt, const cr_slot *s, const cr_tensor *g) {
     cr_scope_begin();
-    cr_status status = step(s, o, g, scale);
+    cr_status status = step(opt, s, g);
     cr_scope_end();
     return status;
 }

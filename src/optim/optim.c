@@ -219,8 +219,10 @@ static bool together(const cr_slot *a, const cr_slot *b) {
 typedef struct replay {
     cr_optim *opt;
     int64_t n, n_slots, *slots;                     /* slots that step */
-    struct { int64_t slot; int params; } of[];      /* the first slot of each update, and the number of its params */
+    struct { int64_t slot; const cr_program *row; double ratio; int params; } of[];
+                                                    /* of each update: its first slot, and the number of its params */
 } replay;
+enum { MOST_ROWS = 2 };                             /* that step one parameter */
 
 static void replay_end(void *ctx) {
     free(((replay *)ctx)->slots);
@@ -232,8 +234,7 @@ static cr_status replay_scaled(cr_plan *p, const replay *r, double scale) {
     for (int64_t i = 0; i < r->n; i++) {
         const cr_slot *s = &opt->slots[r->of[i].slot];
         double params[CR_MAX_STEP_PARAMS];
-        cr_status status = cr_slot_params(cr_program_find(s->mirror ? s->update->mirrored : s->update->row), s,
-                                          &opt->options[s->group], scale, 1, params);
+        cr_status status = cr_slot_params(r->of[i].row, s, &opt->options[s->group], scale, r->of[i].ratio, params);
         if (status != CR_OK) return status;
         cr_plan_set_params(p, r->of[i].params, params);
     }
@@ -252,7 +253,7 @@ static cr_status replay_clipped(cr_plan *p, const cr_clip *c) {
 
 static cr_status begin_replay(cr_optim *opt) {
     if (!cr_recording()) return CR_OK;
-    replay *r = calloc(1, sizeof *r + sizeof r->of[0] * (size_t)opt->count);
+    replay *r = calloc(1, sizeof *r + sizeof r->of[0] * (size_t)opt->count * MOST_ROWS);
     if (r) r->slots = malloc(sizeof *r->slots * (size_t)(opt->count + 1));
     if (!r || !r->slots) { free(r); return cr_fail(CR_NO_MEMORY, "optim_step", "no memory for a recorded step"); }
     r->opt = opt;
@@ -276,11 +277,22 @@ static cr_status end_replay(cr_optim *opt, cr_status status) {
     return status;
 }
 
-static void note_update(cr_optim *opt, int64_t slot) {
+static void note_update(cr_optim *opt, const cr_slot *s, const cr_program *row, double ratio) {
     replay *r = opt->replay;
     if (!r) return;
-    r->of[r->n].slot = slot;
+    r->of[r->n].slot = s - opt->slots;
+    r->of[r->n].row = row;
+    r->of[r->n].ratio = ratio;
     r->of[r->n++].params = cr_record_params();
+}
+
+cr_status cr_slot_run(cr_optim *opt, const cr_slot *s, const cr_program *row, double ratio, cr_tensor *const *out,
+                      const cr_tensor *const *in) {
+    double params[CR_MAX_STEP_PARAMS];
+    cr_status status = cr_slot_params(row, s, &opt->options[s->group], opt->scale, ratio, params);
+    if (status == CR_OK) status = cr_program_update(row, 1, out, in, params);
+    if (status == CR_OK) note_update(opt, s, row, ratio);
+    return status;
 }
 
 /* Steps the slot `first` and all later ones that go together with it. */
@@ -294,14 +306,8 @@ static cr_status step_together(cr_optim *opt, int64_t first, cr_tensor **out, co
         s->stepping = false;
     }
     const cr_status status = call_run(&c);
-    if (status == CR_OK) note_update(opt, first);
+    if (status == CR_OK) note_update(opt, lead, c.program, 1);
     return status;
-}
-
-static cr_status step_by_itself(const cr_optim *opt, const cr_slot *s, const cr_tensor *g) {
-    if (cr_record_refuse("optim_step", "the learning rate of this update is part of a chain of ops") != CR_OK)
-        return cr_error_status();
-    return s->update->step(s, &opt->options[s->group], g, opt->scale);
 }
 
 static cr_status step_all(cr_optim *opt, cr_tensor **out, const cr_tensor **in) {
@@ -310,7 +316,7 @@ static cr_status step_all(cr_optim *opt, cr_tensor **out, const cr_tensor **in) 
     for (int64_t i = 0; i < opt->count && status == CR_OK; i++) {
         const cr_slot *s = &opt->slots[i];
         if (!s->stepping) continue;
-        status = s->update->step ? step_by_itself(opt, s, cr_grad(s->p)) : step_together(opt, i, out, in);
+        status = s->update->step ? s->update->step(opt, s, cr_grad(s->p)) : step_together(opt, i, out, in);
     }
     if ((status = end_replay(opt, status)) != CR_OK) return status;
     for (int64_t i = 0; i < opt->count; i++) opt->slots[i].steps += !cr_is_none(cr_grad(opt->slots[i].p));
@@ -419,7 +425,7 @@ static cr_status step_one(cr_tensor *p, const cr_tensor *g, void *ctx) {
     cr_status status = make_moments(opt, s);
     if (status != CR_OK) return status;
     if (s->update->step) {
-        status = step_by_itself(opt, s, g);
+        status = s->update->step(opt, s, g);
     } else {
         call c = call_of(opt, s, out, in);
         call_add(&c, s, g);

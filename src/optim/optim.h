@@ -17,7 +17,7 @@ typedef struct cr_update {
     bool corrected;                                 /* bias corrections: the params depend on the step count t, from
                                                      * 1 */
     /* NULL: the row is all of it */
-    cr_status (*step)(const cr_slot *s, const cr_optim_options *o, const cr_tensor *g, double scale);
+    cr_status (*step)(cr_optim *opt, const cr_slot *s, const cr_tensor *g);
 } cr_update;
 
 typedef struct cr_optimizer {
@@ -61,6 +61,9 @@ cr_status cr_slot_params(const cr_program *p, const cr_slot *s, const cr_optim_o
 cr_tensor *cr_moment_new(const cr_optim *opt, const cr_slot *s);   /* zeros like p */
 /* the gradients that there are, borrowed, in memory that the caller frees; NULL: no memory */
 cr_tensor **cr_optim_grads(const char *op, const cr_optim *opt, int64_t *n);
-cr_status  cr_muon_step(const cr_slot *s, const cr_optim_options *o, const cr_tensor *g, double scale);
+/* Runs a row for one parameter, with the params of its next step; a replay takes the options as they are then. */
+cr_status  cr_slot_run(cr_optim *opt, const cr_slot *s, const cr_program *row, double ratio, cr_tensor *const *out,
+                       const cr_tensor *const *in);
+cr_status  cr_muon_step(cr_optim *opt, const cr_slot *s, const cr_tensor *g);
 
 #endif

@@ -226,20 +226,18 @@ class Muon(Optimizer):
 
     @no_grad
     def _step(self, group: Group) -> None:
-        if _core._recording():
-            self._refuse("its learning rate is part of a chain of ops")
-        options = {"scale": self._scale}
         for p in group["params"]:
             if p.grad is None:
                 continue
             state = self.state[p]
             if not state:
                 state.update(self._fresh(group, p))
+                if _core._recording():
+                    self._refuse("the first step makes momentum: run a step before")
             mean = state["momentum_buffer"]
             ahead = _core.empty_like(mean)
-            _core._update(
-                "muon_nesterov" if group["nesterov"] else "muon", [mean, ahead], [mean, p.grad], options, group
-            )
+            name = "muon_nesterov" if group["nesterov"] else "muon"
+            self._update(name, [mean, ahead], [mean, p.grad], {}, group)
             rows, columns = p.shape
             ratio = (
                 0.2 * math.sqrt(max(rows, columns))
@@ -248,4 +246,4 @@ class Muon(Optimizer):
             )
             a, b, c = group["ns_coefficients"]
             direction = _core._newton_schulz(ahead, a, b, c, group["eps"], group["ns_steps"])
-            _core._update("muon_apply", [p], [p, direction], {"ratio": ratio}, group)
+            self._update("muon_apply", [p], [p, direction], {"ratio": ratio}, group)
