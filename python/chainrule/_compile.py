@@ -22,22 +22,19 @@ MOST_TRIES = 32  # recordings of steps whose optimizer still does other work tha
 _recording = threading.RLock()  # one recording at a time; replays run in parallel
 
 
-def _flatten(x: Any, tensors: list[Tensor]) -> Any:
-    """A hashable picture of a nest without its tensors, which are appended to ``tensors``."""
+def _picture(x: Any) -> Any:
+    """A nest as a person would compare it with another: tensors by their layouts."""
     if isinstance(x, Tensor):
-        tensors.append(x)
         return (Tensor, x.dtype, x.device, tuple(x.shape), tuple(x.strides), x.requires_grad)
     if isinstance(x, list | tuple):
-        return (type(x), *[_flatten(part, tensors) for part in x])
+        return (type(x), *[_picture(part) for part in x])
     if isinstance(x, dict):
-        return (dict, *[(key, _flatten(value, tensors)) for key, value in x.items()])
-    if x is None or isinstance(x, bool | int | float | complex | str | bytes | _core.dtype | _core.Device):
-        return (type(x), repr(x) if isinstance(x, float) else x)  # repr: NaN equals itself, -0.0 is not 0.0
-    return (type(x), id(x))
+        return (dict, *[(key, _picture(value)) for key, value in x.items()])
+    return (type(x), repr(x))
 
 
 def _objects(x: Any, found: list[Any]) -> None:
-    """The parts of a nest that ``_flatten`` names by identity."""
+    """The parts of a nest that ``_core._signature`` may name by identity."""
     if isinstance(x, list | tuple | dict):
         for part in x.values() if isinstance(x, dict) else x:
             _objects(part, found)
@@ -60,8 +57,9 @@ def _rebuild(x: Any, made: list[Tensor]) -> Any:
 class _Plan:
     """What is known of one signature: nothing yet, a plan with the nest of its results, or why there is none."""
 
-    def __init__(self, kept: Any) -> None:
+    def __init__(self, kept: Any, picture: Any) -> None:
         self.kept = kept  # objects that the signature names by identity: they must not be freed
+        self.picture = picture  # of the arguments and modes
         self.plan: Any = None
         self.result: Any = None
         self.outputs = 0
@@ -83,10 +81,11 @@ class _Compiled:
         if _core._recording() or _anomaly():
             return self.f(*args, **kwargs)
         tensors: list[Tensor] = []
-        signature = (_flatten(args, tensors), _flatten(kwargs, tensors), self._modes())
+        modes = self._modes()
+        signature = (_core._signature((args, kwargs), tensors), modes)
         found = self.plans.get(signature)
         if found is None:
-            return self._first(signature, args, kwargs)
+            return self._first(signature, (_picture(args), _picture(kwargs), modes), args, kwargs)
         self.last = found
         if found.refused:
             return self.f(*args, **kwargs)
@@ -101,16 +100,16 @@ class _Compiled:
         training = tuple(m.training for m in owner.modules()) if isinstance(owner, Module) else None
         return _core.is_grad_enabled(), cast and _core._autocast_dtype("cpu"), training
 
-    def _first(self, signature: Any, args: Any, kwargs: Any) -> Any:
+    def _first(self, signature: Any, picture: Any, args: Any, kwargs: Any) -> Any:
         if len(self.plans) < MOST_PLANS:
             objects: list[Any] = []
             _objects((args, kwargs), objects)
-            self.plans[signature] = _Plan(objects)
+            self.plans[signature] = _Plan(objects, picture)
         elif not self.warned:
             self.warned = True
             warnings.warn(
                 f"compile: {MOST_PLANS} signatures of {_name(self.f)} are kept, and others run without a plan;"
-                f" what changes: {_difference(next(reversed(self.plans)), signature)}",
+                f" what changes: {_difference(next(reversed(self.plans.values())).picture, picture)}",
                 stacklevel=3,
             )
         return self.f(*args, **kwargs)
@@ -121,7 +120,7 @@ class _Compiled:
         try:
             result = self.f(*args, **kwargs)
             outputs: list[Tensor] = []
-            _flatten(result, outputs)
+            _core._signature(result, outputs)
         except BaseException:
             _core._record_cancel()
             raise

@@ -2,6 +2,7 @@
 #include "extension.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char plan_name[] = "chainrule.plan";
 
@@ -54,6 +55,89 @@ static void drop_before(void *ctx) {
 
 PyObject *api__record_replay(const arg *a) {
     return done(cr_record_replay(call_before, Py_NewRef(a[0].o), drop_before));
+}
+
+/* ---- signatures: what two calls must share to share a plan */
+typedef struct key { char *at; size_t n, room; PyObject *tensors; char few[512]; } key;
+
+static bool put(key *k, const void *data, size_t bytes) {
+    if (k->n + bytes > k->room) {
+        const size_t room = 2 * (k->n + bytes);
+        char *more = realloc(k->at == k->few ? NULL : k->at, room);
+        if (!more) return PyErr_NoMemory(), false;
+        if (k->at == k->few) memcpy(more, k->few, k->n);
+        k->at = more, k->room = room;
+    }
+    memcpy(k->at + k->n, data, bytes);
+    k->n += bytes;
+    return true;
+}
+
+static bool put_int(key *k, int64_t i) { return put(k, &i, sizeof i); }
+static bool put_pointer(key *k, const void *p) { return put(k, &p, sizeof p); }
+static bool put_text(key *k, const char *text, Py_ssize_t n) { return text && put_int(k, n) && put(k, text, (size_t)n); }
+
+static bool put_repr(key *k, PyObject *o) {
+    PyObject *text = PyObject_Repr(o);
+    Py_ssize_t n = 0;
+    const char *s = text ? PyUnicode_AsUTF8AndSize(text, &n) : NULL;
+    const bool ok = put_text(k, s, n);
+    Py_XDECREF(text);
+    return ok;
+}
+
+static bool put_tensor(key *k, PyObject *o) {
+    const cr_tensor *t = handle(o);
+    const size_t bytes = sizeof(int64_t) * (size_t)cr_ndim(t);
+    const int is[] = {(int)cr_dtype_of(t), cr_ndim(t), cr_requires_grad(t)};
+    return PyList_Append(k->tensors, o) == 0 && put(k, is, sizeof is) && put_pointer(k, cr_device_of(t)) &&
+           put(k, cr_shape(t), bytes) && put(k, cr_strides(t), bytes);
+}
+
+static bool put_object(key *k, PyObject *o);
+
+static bool put_parts(key *k, PyObject *o) {
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    bool ok = true;
+    if (!PyDict_Check(o)) {
+        const Py_ssize_t n = PySequence_Size(o);
+        ok = put_int(k, n);
+        for (; ok && at < n; at++) ok = put_object(k, PyTuple_Check(o) ? PyTuple_GetItem(o, at) : PyList_GetItem(o, at));
+        return ok;
+    }
+    ok = put_int(k, PyDict_Size(o));
+    while (ok && PyDict_Next(o, &at, &name, &value)) ok = put_object(k, name) && put_object(k, value);
+    return ok;
+}
+
+/* Its type, and its value where that has one; other objects are told apart by identity. */
+static bool put_object(key *k, PyObject *o) {
+    if (!put_pointer(k, Py_TYPE(o))) return false;
+    if (is_tensor(o)) return put_tensor(k, o);
+    if (PyTuple_Check(o) || PyList_Check(o) || PyDict_Check(o)) {
+        if (Py_EnterRecursiveCall(" in the arguments of a compiled function")) return false;
+        const bool ok = put_parts(k, o);
+        Py_LeaveRecursiveCall();
+        return ok;
+    }
+    if (PyFloat_Check(o)) return put(k, &(double){PyFloat_AsDouble(o)}, sizeof(double));       /* by bits: NaN is NaN */
+    if (PyUnicode_Check(o)) {
+        Py_ssize_t n = 0;
+        const char *text = PyUnicode_AsUTF8AndSize(o, &n);
+        return put_text(k, text, n);
+    }
+    if (PyLong_Check(o) || PyComplex_Check(o) || PyBytes_Check(o) || Py_TYPE(o) == dtype_type ||
+        Py_TYPE(o) == device_type)
+        return put_repr(k, o);
+    return put_pointer(k, o);
+}
+
+PyObject *api__signature(const arg *a) {
+    key k = {.at = k.few, .room = sizeof k.few, .tensors = a[1].o};
+    PyObject *bytes = put_object(&k, a[0].o) ? PyBytes_FromStringAndSize(k.at, (Py_ssize_t)k.n) : NULL;
+    if (k.at != k.few) free(k.at);
+    return bytes;
 }
 
 /* ---- plans */
