@@ -381,6 +381,10 @@ static cr_tensor *layer_norm_w(inputs in) { return cr_layer_norm(in[0], in[1], C
 static cr_tensor *layer_norm_bare(inputs in) { return cr_layer_norm(in[0], CR_NONE, CR_NONE, 1e-5); }
 static cr_tensor *rms_norm(inputs in) { return cr_rms_norm(in[0], in[1], 1e-6); }
 static cr_tensor *rms_norm_bare(inputs in) { return cr_rms_norm(in[0], CR_NONE, 1e-6); }
+/* The gradient of the norm is added to the cotangent that x has from the sum. */
+static cr_tensor *residual(const cr_tensor *x, const cr_tensor *normed) { return cr_neg(cr_add(x, cr_tanh(normed))); }
+static cr_tensor *residual_layer_norm(inputs in) { return residual(in[0], layer_norm(in)); }
+static cr_tensor *residual_rms_norm(inputs in) { return residual(in[0], rms_norm(in)); }
 static cr_tensor *embedding(inputs in) { return cr_embedding(in[0], in[1]); }
 static cr_tensor *embedding_narrow(inputs in) { return cr_embedding(in[0], cr_to(in[1], CR_I32, cr_device_of(in[1]))); }
 static cr_tensor *cross_entropy(inputs in) { return cr_cross_entropy(in[0], in[1], NULL); }
@@ -1190,6 +1194,15 @@ static const op_case op_cases[] = {
      false,
      37,
      {{SHAPE(37, 1031)}, {SHAPE(1031)}, {SHAPE(1031)}}},
+    {"layer_norm", "residual", residual_layer_norm, FLOATS, true, 11, {{SHAPE(2, 3, 11)}, {SHAPE(11)}, {SHAPE(11)}}},
+    {"layer_norm",
+     "residual, long",
+     residual_layer_norm,
+     FLOATS,
+     false,
+     1031,
+     {{SHAPE(7, 1031)}, {SHAPE(1031)}, {SHAPE(1031)}}},
+    {"rms_norm", "residual", residual_rms_norm, FLOATS, true, 11, {{SHAPE(5, 11)}, {SHAPE(11)}}},
     {"rms_norm", "weight", rms_norm, FLOATS, true, 11, {{SHAPE(2, 3, 11)}, {SHAPE(11)}}},
     {"rms_norm", "bare", rms_norm_bare, FLOATS, true, 7, {{SHAPE(5, 7)}}},
     {"rms_norm", "long", rms_norm, FLOATS, false, 1031, {{SHAPE(7, 1031)}, {SHAPE(1031)}}},

@@ -943,7 +943,7 @@ static void everything(cr_tensor *result[8]) {
                                    w->array, 1e-5}));
     OK(cr_cpu_norm_bwd(&(cr_norm_bwd_args){result[5]->array, result[3]->array, result[4]->array,
                                            cr_array_as(&x->array, CR_LIST(M, N)), w->array, mean->array, rstd->array,
-                                           g->array}));
+                                           g->array, false}));
     OK(reduce_dense(CR_REDUCE_SUM, result[4], y, 1, M, N));
     OK(cr_cpu_softmax(&(cr_softmax_args){result[6]->array, cr_array_as(&x->array, CR_LIST(M, N)), false}));
     OK(cr_cpu_random(&(cr_random_args){result[7]->array, CR_RANDOM_NORMAL, 3, 4}));

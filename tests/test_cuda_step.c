@@ -28,7 +28,7 @@ static const char *(*kernel_name)(int i);
 
 /* ---- one GPT of one layer: B sequences of T tokens, E of them different; width C, heads H,
  * vocabulary V; M rows, P parameters.  Elements have F bytes (f32, bf16), statistics S, tokens I.  LT:
- * 1 in bf16, where GELU and its gradient are epilogues of cuBLASLt, 0 where they are separate walks. */
+ * 1 in bf16, where GELU is an epilogue of cuBLASLt, 0 where it is a walk. */
 enum {
     B = 2,
     T = 5,
@@ -69,16 +69,14 @@ enum { FORWARD = 7, BACKWARD = 10 };
     {"cross_entropy", 1, F * M * V + I * M, S * 2 * M},             /* logits, targets -> losses, lse */ \
     {"reduce", 2, S * M + M, S + I}}                                /* the sum of the losses, the number of targets */
 #define BACKWARD_ROWS(F, LT) { \
-    /* seed 1; of the rounding; of the division, for all losses; dx of two residual sums; \
-        GELU's; dwpe */ \
-    {"walk", 6, I + S + LT * F + 2 * 2 * F * M * C + (1 - LT) * 2 * F * G + F * T * C, \
-     F + S + LT * S + 2 * F * M * C + (1 - LT) * F * G + F * T * C}, \
+    /* seed 1; of the rounding; of the division, for all losses; GELU's; dwpe */ \
+    {"walk", 4 + LT, I + S + LT * F + 2 * F * G + F * T * C, F + S + LT * S + F * G + F * T * C}, \
     {"cross_entropy_bwd", 1, F * M * V + I * M + S * M + S, F * M * V}, \
-    {"cublasLtMatmul", 10, F * LAYERS(BACKWARD_READ) + LT * F * G, F * LAYERS(BACKWARD_WRITTEN) + F * BIASES}, \
+    {"cublasLtMatmul", 10, F * LAYERS(BACKWARD_READ), F * LAYERS(BACKWARD_WRITTEN) + F * BIASES}, \
     {"reduce", 7, F * M * C + 3 * 2 * S * C, F * T * C + 3 * 2 * F * C},                        /* of wpe over B; \
         of the norms' parts, here one each */ \
-    {"layer_norm_bwd", 3, 3 * (F * (2 * M * C + C) + S * 2 * M), 3 * (F * M * C + S * 2 * C)},  /* x, g, w, mean, \
-        rstd -> dx, dw, db */ \
+    {"layer_norm_bwd", 3, 3 * (F * (2 * M * C + C) + S * 2 * M) + 2 * F * M * C, 3 * (F * M * C + S * 2 * C)}, \
+        /* x, g, w, mean, rstd -> dx, dw, db; two add to the dx of a residual sum */ \
     {"attention_delta", 1, F * 2 * M * C + S * B * H * T, S * 2 * B * H * T},                   /* o, do, lse -> \
         sum(o do), lse for the next two */ \
     {"attention_dq", 1, F * 4 * M * C + S * 2 * B * H * T, F * M * C},                          /* q, k, v, do, lse, \

@@ -347,6 +347,7 @@ typedef struct cr_norm_args {                       /* y = (x - mean) rstd w + b
 typedef struct cr_norm_bwd_args {
     cr_array dx, dw, db;                            /* optional */
     cr_array x, w, mean, rstd, g;
+    bool add;                                       /* dx += instead of = */
 } cr_norm_bwd_args;
 
 typedef struct cr_cross_entropy_args {

@@ -91,6 +91,7 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         .x = i.x->array, .w = array_of(i.w), .mean = array_of(mean), .rstd = array_of(rstd), .g = g->array};
     cr_array *const results[] = {&args.dx, &args.dw, &args.db};
     cr_tensor *out[3] = {NULL};
+    args.add = c->accumulated;                      /* the cotangent of a residual stream, for one */
     cr_status status = cr_pack(&args.x);
     if (status == CR_OK) status = cr_pack(&args.w);
     if (status == CR_OK) status = cr_pack(&args.g);
@@ -99,7 +100,9 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     for (int k = 0; k < c->n; k++) {
         if (status != CR_OK || !c->needs[k]) continue;
         const cr_meta m = cr_meta_of(c->in[k]);
-        out[k] = i.x->numel ? cr_new_like(&m, c->dev) : cr_filled(&m, c->dev, 0);
+        out[k] = !k && args.add  ? c->accumulated
+                 : i.x->numel    ? cr_new_like(&m, c->dev)
+                                 : cr_filled(&m, c->dev, 0);
         *results[k] = array_of(out[k]);
         if (!out[k]) status = cr_error_status();
     }

@@ -98,6 +98,9 @@ static int use_of(const cr_step *s, uint16_t at, int use) {
     if (s->kernel == CR_KERNEL_matmul && at == offsetof(cr_matmul_args, c) &&
         ((const cr_matmul_args *)(const void *)s->args)->how & CR_MATMUL_ADD)
         return CR_READS | CR_WRITES;
+    if (s->kernel == CR_KERNEL_norm_bwd && at == offsetof(cr_norm_bwd_args, dx) &&
+        ((const cr_norm_bwd_args *)(const void *)s->args)->add)
+        return CR_READS | CR_WRITES;
     if (s->kernel == CR_KERNEL_recurrent) {
         const cr_cell cell = ((const cr_recurrent_args *)(const void *)s->args)->steps.cell;
         const bool adds = at == offsetof(cr_recurrent_args, y)        ? cell == CR_RNN_TANH || cell == CR_RNN_RELU

@@ -486,9 +486,6 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "quantized_4_gelu": quantized(7, 4, 64, lambda y: F.gelu(y, approximate="tanh")),
     "quantized_8_long": quantized(131, 8, 64),
     "quantized_4_long": quantized(131, 4, 128),
-    "mlp_first_bias": lambda x, v, b, w: F.gelu(F.linear(x, v, b), approximate="tanh") @ w.T,
-    "mlp_relu": lambda x, v, w: (x @ v.T).relu() @ w.T,
-    "mlp_second_bias": lambda x, v, w, b: F.linear(F.gelu(x @ v.T, approximate="tanh"), w, b),
     "gather_0": lambda x, i: x.gather(0, i),
     "gather_1": lambda x, i: x.gather(1, i),
     "gather_narrow": lambda x, i: x.gather(-1, i),
@@ -535,6 +532,8 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "layer_norm": norm(1e-5),
     "layer_norm_w": norm(1e-3),
     "layer_norm_bare": norm(1e-5),
+    "residual_layer_norm": lambda x, w, b: -(x + norm(1e-5)(x, w, b).tanh()),
+    "residual_rms_norm": lambda x, w: -(x + rms(x, w).tanh()),
     "rms_norm": rms,
     "rms_norm_bare": rms,
     "embedding": lambda w, i: w[i],
@@ -646,7 +645,7 @@ def main() -> None:
         "static const golden_case golden_cases[] = {",
     ]
     for op, what, name, rest in re.findall(
-        r'^    \{"(\w+)",\s*"(.*?)",\s*(\w+),\s*\w+,\s*\w+,\s*\d+,\s*(\{\{.*?\}\})\},$',
+        r'^    \{"(\w+)",\s*"([^"]*)",\s*(\w+),\s*\w+,\s*\w+,\s*[\d <]+,\s*(\{\{.*?\}\})\},$',
         (here.parent / "ops_cases.h").read_text(),
         re.MULTILINE | re.DOTALL,
     ):

@@ -111,7 +111,7 @@ struct cr_rows {
     void (*softmax_bwd)(void *dx, const void *y, const void *g, int64_t n, bool log_of);
     void (*norm)(void *y, void *mean, void *rstd, const void *x, const void *w, const void *b, int64_t n, double eps);
     void (*norm_bwd)(void *dx, void *dw, void *db, const void *x, const void *w, const void *mean, const void *rstd,
-                     const void *g, int64_t n);
+                     const void *g, int64_t n, bool add);
     void (*logits_sums)(cr_logits_sums *s, const void *x, int64_t n, bool with_sum);
     void (*logits_bwd)(void *dx, const void *x, int64_t n, double lse, double g, double c);
 };

@@ -105,6 +105,7 @@ typedef struct norm {
     double eps;
     void *w, *b;                                    /* as lanes; NULL: absent */
     char *dw, *db;                                  /* one row of lanes for each chunk; NULL: not wanted */
+    bool add;                                       /* to dx */
 } norm;
 
 /* The single row t as lanes: in place, or converted into new memory.  t NULL gives NULL. */
@@ -164,8 +165,9 @@ static void norm_bwd_chunk(void *ctx, int64_t chunk, int worker) {
     int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         void *dx = r->y ? row_out(r, r->y, m, scratch, 0) : NULL;
+        if (dx && n->add) row_in(r, r->y, m, scratch, 0);
         r->k->norm_bwd(dx, dw, db, row_in(r, r->x, m, scratch, 1), n->w, number_at(r, n->mean, m),
-                       number_at(r, n->rstd, m), row_in(r, r->g, m, scratch, 2), r->N);
+                       number_at(r, n->rstd, m), row_in(r, r->g, m, scratch, 2), r->N, n->add);
         if (dx) row_done(r, r->y, m, dx);
     }
     cr_cpu_give(scratch, bytes);
@@ -188,7 +190,8 @@ static cr_status clear(const cr_array *t) {
 
 cr_status cr_cpu_norm_bwd(const cr_norm_bwd_args *args) {
     const cr_array *dw = cr_present(&args->dw), *db = cr_present(&args->db), *w = cr_present(&args->w);
-    norm n = {.r = rows_of(cr_present(&args->dx), &args->x), .mean = cr_present(&args->mean), .rstd = &args->rstd};
+    norm n = {.r = rows_of(cr_present(&args->dx), &args->x), .mean = cr_present(&args->mean), .rstd = &args->rstd,
+              .add = args->add};
     rows *r = &n.r;
     if (!r->M || !r->N) return clear(dw) == CR_OK ? clear(db) : CR_NO_MEMORY;
     r->g = &args->g;

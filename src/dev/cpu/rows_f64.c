@@ -46,9 +46,9 @@ static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const
     *(double *)rstd_to = rstd;
 }
 
-/* h = (x - mean) rstd, v = g w:  dx = rstd (v - mean(v) - h mean(v h)), without mean(v) for RMS;  dw += g h, db += g */
+/* h = (x - mean) rstd, v = g w:  dx [+]= rstd (v - mean(v) - h mean(v h)), without mean(v) for RMS;  dw += g h, db += g */
 static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from, const void *weight,
-                     const void *mean_at, const void *rstd_at, const void *cotangent, int64_t n) {
+                     const void *mean_at, const void *rstd_at, const void *cotangent, int64_t n, bool add) {
     double *dx = to, *dw = weight_to, *db = bias_to, mean = mean_at ? *(const double *)mean_at : 0,
            rstd = *(const double *)rstd_at;
     const double *x = from, *w = weight, *g = cotangent;
@@ -61,7 +61,11 @@ static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from,
         sum_vh += v * h;
     }
     double a = mean_at ? sum_v / (double)n : 0, c = sum_vh / (double)n;
-    if (dx) EACH(i, n) dx[i] = rstd * (g[i] * (w ? w[i] : 1) - a - (x[i] - mean) * rstd * c);
+    if (!dx) return;
+    EACH(i, n) {
+        const double d = rstd * (g[i] * (w ? w[i] : 1) - a - (x[i] - mean) * rstd * c);
+        dx[i] = add ? dx[i] + d : d;
+    }
 }
 
 static void logits_sums(cr_logits_sums *s, const void *from, int64_t n, bool with_sum) {

@@ -128,9 +128,9 @@ static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const
     else EACH(n, store_part(y + i, H_AT, left));
 }
 
-/* h = (x - mean) rstd, v = g w:  dx = rstd (v - mean(v) - h mean(v h)), without mean(v) for RMS;  dw += g h, db += g */
+/* h = (x - mean) rstd, v = g w:  dx [+]= rstd (v - mean(v) - h mean(v h)), without mean(v) for RMS;  dw += g h, db += g */
 static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from, const void *weight,
-                     const void *mean_at, const void *rstd_at, const void *cotangent, int64_t n) {
+                     const void *mean_at, const void *rstd_at, const void *cotangent, int64_t n, bool add) {
     float *dx = to, *dw = weight_to, *db = bias_to, mean = mean_at ? *(const float *)mean_at : 0,
           rstd = *(const float *)rstd_at;
     const float *x = from, *w = weight, *g = cotangent;
@@ -143,7 +143,8 @@ static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from,
     if (mean_at) SUM_PIECES(sum_v, n, V_AT);
     SUM_PIECES(sum_vh, n, V_AT * H_AT);
     float a = (float)(sum_v / (double)n), c = (float)(sum_vh / (double)n);
-    EACH(n, store_part(dx + i, (V_AT - a - H_AT * c) * rstd, left));
+    if (add) EACH(n, store_part(dx + i, load_part(dx + i, left, 0) + (V_AT - a - H_AT * c) * rstd, left));
+    else EACH(n, store_part(dx + i, (V_AT - a - H_AT * c) * rstd, left));
 }
 
 /* ---- cross-entropy: the terms of a row's loss, and its gradient without the target's term */

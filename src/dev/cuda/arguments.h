@@ -49,6 +49,7 @@ ARGUMENTS(norm_bwd_arguments, class T, class A) {
     POINTER(const T) g;
     i64 M, N, width;
     i64 rows, chunks;                               /* rows of a part; chunks of columns, each with its own block */
+    i64 add;                                        /* dx += instead of = */
 };
 ARGUMENTS(cross_entropy_arguments, class T, class A) {
     POINTER(A) loss, lse;                           /* (M) */

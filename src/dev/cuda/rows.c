@@ -103,7 +103,8 @@ static cr_status norm_bwd(cuda *g, const char *op, const cr_norm_bwd_args *args,
                                   .N = N,
                                   .width = width_of(N),
                                   .rows = d.rows,
-                                  .chunks = d.chunks};
+                                  .chunks = d.chunks,
+                                  .add = args->add};
     cr_status status = cr_cuda_launch(g, op, kernel_of(g, op, "layer_norm_bwd", x), &q, d.parts * d.chunks);
     for (int i = 0; i < 2; i++) {
         if (status != CR_OK || !grads[i]) continue;

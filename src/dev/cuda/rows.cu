@@ -170,7 +170,7 @@ template <class U, int n> D pack<U, n> operator+(const pack<U, n> &a, const pack
     return y;
 }
 
-/* y = h w + b, h = (x - mean) rstd, dh = g w:  dx = rstd (dh - mean(dh) - h mean(dh h)), without
+/* y = h w + b, h = (x - mean) rstd, dh = g w:  dx [+]= rstd (dh - mean(dh) - h mean(dh h)), without
  * mean(dh) for the RMS norm, and of parts of the rows, (parts, N), dw = sum of g h,  db = sum of g;
  * each may be NULL.  A block processes `rows` rows, 256 / width at once, and keeps the sums of a chunk
  * of columns, as many as its registers hold: 1 chunk with dx.  x and g are read once, long rows twice
@@ -215,10 +215,12 @@ KERNEL(256, BLOCKS) layer_norm_bwd(const norm_bwd_arguments<T, A> p) {
         each_pack(r, [&](int i, i64 n) {
             packed v = xl.at(i, n, r);
             const packed d = gl.at(i, n, r), factor = p.w ? load(p.w, n, r) : v;
+            const packed before = p.dx && p.add ? load(p.dx + r.row, n, r) : v;
             for (int k = 0; k < V; k++) {
                 const A dy = cast<A>(d.v[k]), h = (cast<A>(v.v[k]) - mu) * scale;
                 if (i < KEPT) gh[i].v[k] += dy * h, gs[i].v[k] += dy;
-                v.v[k] = cast<T>(scale * (dy * (p.w ? cast<A>(factor.v[k]) : (A)1) - a - h * b));
+                const A dx = scale * (dy * (p.w ? cast<A>(factor.v[k]) : (A)1) - a - h * b);
+                v.v[k] = cast<T>(p.add ? cast<A>(before.v[k]) + dx : dx);
             }
             if (p.dx) store(p.dx + r.row, n, r, v);
         });

@@ -74,7 +74,7 @@ static double dnormed(const cr_norm_bwd_args *args, int64_t m, int64_t n) {
     return get(&args->g, m * args->g.shape[1] + n) * (w ? get(w, n) : 1);
 }
 
-/* dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm */
+/* dx [+]= rstd (dh - mean(dh) - h mean(dh h)), without mean(dh) for the RMS norm */
 static void norm_dx(const cr_norm_bwd_args *args, int64_t m) {
     const int64_t N = args->x.shape[1];
     double sum = 0, dot = 0;
@@ -83,9 +83,11 @@ static void norm_dx(const cr_norm_bwd_args *args, int64_t m) {
         dot += dnormed(args, m, n) * normed(args, m, n);
     }
     if (!cr_present(&args->mean)) sum = 0;
-    EACH(n, N)
-    put(&args->dx, m * N + n,
-        get(&args->rstd, m) * (dnormed(args, m, n) - sum / (double)N - normed(args, m, n) * dot / (double)N));
+    EACH(n, N) {
+        const double d = get(&args->rstd, m) *
+                         (dnormed(args, m, n) - sum / (double)N - normed(args, m, n) * dot / (double)N);
+        put(&args->dx, m * N + n, args->add ? get(&args->dx, m * N + n) + d : d);
+    }
 }
 
 /* dw = sum over rows of g h;  db = sum over rows of g. */

@@ -11,7 +11,7 @@ static const char *const operand_names[] = {"y", "x",  "g",  "dx",   "rstd", "me
 typedef struct kernel {
     int id;
     rows_kind kind;
-    int variant;                                    /* LOG, SMOOTHING or SCALAR of rows.wgsl */
+    int variant;                                    /* LOG, ADD, SMOOTHING or SCALAR of rows.wgsl */
     int n;
     struct { operand name; cr_dtype dtype; int written; } operand[MOST];
 } kernel;
@@ -70,7 +70,7 @@ static void write(wgsl *w, const void *how) {
     static const char *const kinds[] = {"SOFTMAX",       "SOFTMAX_BWD",      "NORM", "NORM_DX", "NORM_PARTS",
                                         "CROSS_ENTROPY", "CROSS_ENTROPY_BWD"};
     static const char *const variants[] = {
-        [SOFTMAX] = "LOG", [SOFTMAX_BWD] = "LOG", [CROSS_ENTROPY] = "SMOOTHING", [CROSS_ENTROPY_BWD] = "SCALAR"};
+        [SOFTMAX] = "LOG", [SOFTMAX_BWD] = "LOG", [NORM_DX] = "ADD", [CROSS_ENTROPY] = "SMOOTHING", [CROSS_ENTROPY_BWD] = "SCALAR"};
     static const char *const optional[] = {
         [MEAN] = "HAS_MEAN", [W] = "HAS_W", [B] = "HAS_B", [DW] = "HAS_DW", [DB] = "HAS_DB", [FAULTS] = NULL};
     const kernel *h = how;
@@ -169,11 +169,11 @@ cr_status cr_gpu_norm(const cr_norm_args *args) {
     return run(&r);
 }
 
-/* with dh = g w, h = (x - mean) rstd:  dx = rstd (dh - mean(dh) - h mean(dh h)), no mean(dh) for
+/* with dh = g w, h = (x - mean) rstd:  dx [+]= rstd (dh - mean(dh) - h mean(dh h)), no mean(dh) for
  * the RMS norm */
 static cr_status norm_dx(const cr_array *dx, const cr_array *x, const cr_array *w, const cr_array *mean,
-                         const cr_array *rstd, const cr_array *g, int64_t M, int64_t N) {
-    rows r = rows_of("norm_bwd", NORM_DX, false, x, M, N);
+                         const cr_array *rstd, const cr_array *g, bool adds, int64_t M, int64_t N) {
+    rows r = rows_of("norm_bwd", NORM_DX, adds, x, M, N);
     if (!r.g) return cr_error_status();
     add(&r, DX, dx, true, N);
     add(&r, X, x, false, N);
@@ -226,7 +226,7 @@ cr_status cr_gpu_norm_bwd(const cr_norm_bwd_args *args) {
         *x = &args->x, *w = cr_present(&args->w), *mean = cr_present(&args->mean), *rstd = &args->rstd,
         *g = &args->g;
     const int64_t M = args->x.shape[0], N = args->x.shape[1];
-    cr_status status = dx ? norm_dx(dx, x, w, mean, rstd, g, M, N) : CR_OK;
+    cr_status status = dx ? norm_dx(dx, x, w, mean, rstd, g, args->add, M, N) : CR_OK;
     return status == CR_OK && (dw || db) ? norm_columns(dw, db, x, mean, rstd, g, M, N) : status;
 }
 

@@ -111,7 +111,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
 
 #if NORM_DX
 // with dh = g w, h = (x - mean) rstd:  dx = rstd (dh - mean(dh) - h mean(dh h)), without mean(dh)
-// for the RMS norm
+// for the RMS norm; ADD: += instead of =
 fn dh_of(at: u32, n: u32) -> f32 {
 #if HAS_W
     return get_g(at) * get_w(n);
@@ -145,7 +145,12 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
     for (var n = lane; n < p.N; n += SIZE) {
         let at = m * p.N + n;
-        put_dx(at, r * (dh_of(at, n) - level - (get_x(at) - mean) * r * along));
+        let d = r * (dh_of(at, n) - level - (get_x(at) - mean) * r * along);
+#if ADD
+        put_dx(at, get_dx(at) + d);
+#else
+        put_dx(at, d);
+#end
     }
 }
 #end
