@@ -1556,7 +1556,7 @@ static const op_case op_cases[] = {
      false,
      4124,
      {{SHAPE(3, 4, 2063), .lo = 0.5, .hi = 2.5}, {SHAPE(4)}, {SHAPE(4)}}},
-    {"recurrent", "tanh", rnn_tanh, FLOATS, true, 8, {{SHAPE(4, 2, 3)}, {SHAPE(5, 10)}, {SHAPE(2, 5)}}},
+    {"recurrent", "tanh", rnn_tanh, FLOATS, true, 20, {{SHAPE(4, 2, 3)}, {SHAPE(5, 10)}, {SHAPE(2, 5)}}},
     {"recurrent",
      "relu, packed, reverse",
      rnn_relu,
