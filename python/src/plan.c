@@ -103,7 +103,8 @@ static bool put_parts(key *k, PyObject *o) {
     if (!PyDict_Check(o)) {
         const Py_ssize_t n = PySequence_Size(o);
         ok = put_int(k, n);
-        for (; ok && at < n; at++) ok = put_object(k, PyTuple_Check(o) ? PyTuple_GetItem(o, at) : PyList_GetItem(o, at));
+        for (; ok && at < n; at++)
+            ok = put_object(k, PyTuple_Check(o) ? PyTuple_GetItem(o, at) : PyList_GetItem(o, at));
         return ok;
     }
     ok = put_int(k, PyDict_Size(o));
@@ -121,7 +122,7 @@ static bool put_object(key *k, PyObject *o) {
         Py_LeaveRecursiveCall();
         return ok;
     }
-    if (PyFloat_Check(o)) return put(k, &(double){PyFloat_AsDouble(o)}, sizeof(double));       /* by bits: NaN is NaN */
+    if (PyFloat_Check(o)) return put(k, &(double){PyFloat_AsDouble(o)}, sizeof(double));       /* a NaN is itself */
     if (PyUnicode_Check(o)) {
         Py_ssize_t n = 0;
         const char *text = PyUnicode_AsUTF8AndSize(o, &n);

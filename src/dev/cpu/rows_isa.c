@@ -128,7 +128,8 @@ static void norm(void *to, void *mean_to, void *rstd_to, const void *from, const
     else EACH(n, store_part(y + i, H_AT, left));
 }
 
-/* h = (x - mean) rstd, v = g w:  dx [+]= rstd (v - mean(v) - h mean(v h)), without mean(v) for RMS;  dw += g h, db += g */
+/* h = (x - mean) rstd, v = g w:  dx [+]= rstd (v - mean(v) - h mean(v h)), without mean(v) for RMS;  dw += g h,
+ * db += g */
 static void norm_bwd(void *to, void *weight_to, void *bias_to, const void *from, const void *weight,
                      const void *mean_at, const void *rstd_at, const void *cotangent, int64_t n, bool add) {
     float *dx = to, *dw = weight_to, *db = bias_to, mean = mean_at ? *(const float *)mean_at : 0,

@@ -2,10 +2,11 @@
  * found and the layouts suit it, else by matmul.cu.
  *
  * cuBLASLt sees rows as columns: it computes c^T = b^T a^T.  Its heuristic chooses the algorithm,
- * without timing.  Operands that are to be rounded to bf16 are rounded first, which moves 6 bytes an
- * element, and multiplied as bf16.  The epilogues (GELU, the sums of rows) exist in cuBLASLt only.  Its tanh has an error of about 2e-4, so full f32 precision excludes GELU.  Where
- * cuBLASLt refuses an epilogue, its product runs without it and a pass of our own does the rest: the
- * plain kernel is 20 to 50 times slower.  So matmul.cu runs floats only where there is no cuBLASLt or no
+ * without timing.  Operands that are to be rounded to bf16 are rounded first, which moves 6 bytes
+ * an element, and multiplied as bf16.  The epilogues (GELU, the sums of rows) exist in cuBLASLt
+ * only.  Its tanh has an error of about 2e-4, so full f32 precision excludes GELU.  Where cuBLASLt
+ * refuses an epilogue, its product runs without it and a pass of our own does the rest: the plain
+ * kernel is 20 to 50 times slower.  So matmul.cu runs floats only where there is no cuBLASLt or no
  * axis is dense.  Long axes of half precision that are no multiple of 16 bytes are cut. */
 #include "gpu.h"
 
@@ -373,7 +374,8 @@ static bool plan(cuda *g, planned *q, const cr_array *c, const cr_array *a, cons
     *q = (planned){.at = {cuda_address_of(b), cuda_address_of(a), cuda_address_of(c), cuda_address_of(e->vector),
                           cuda_address_of(e->aux)}};
     shape *s = &q->of;
-    if (!cr_dtype_is_float(c->dtype) || !a->shape[a->ndim - 1] || (f32 && how & CR_MATMUL_GELU && !shortened)) return false;
+    if (!cr_dtype_is_float(c->dtype) || !a->shape[a->ndim - 1]) return false;
+    if (f32 && how & CR_MATMUL_GELU && !shortened) return false;
     if (!shape_of(s, c, a, b, e, how & CR_MATMUL_TF32 && g->major >= 8) || !has_cublaslt(g)) return false;
     if (f32 && how & CR_MATMUL_BF16) {
         s->type = LT_R_16BF;

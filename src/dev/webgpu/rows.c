@@ -69,8 +69,11 @@ static void add_operand(wgsl *w, int i, const char *name, cr_dtype dt, bool writ
 static void write(wgsl *w, const void *how) {
     static const char *const kinds[] = {"SOFTMAX",       "SOFTMAX_BWD",      "NORM", "NORM_DX", "NORM_PARTS",
                                         "CROSS_ENTROPY", "CROSS_ENTROPY_BWD"};
-    static const char *const variants[] = {
-        [SOFTMAX] = "LOG", [SOFTMAX_BWD] = "LOG", [NORM_DX] = "ADD", [CROSS_ENTROPY] = "SMOOTHING", [CROSS_ENTROPY_BWD] = "SCALAR"};
+    static const char *const variants[] = {[SOFTMAX] = "LOG",
+                                           [SOFTMAX_BWD] = "LOG",
+                                           [NORM_DX] = "ADD",
+                                           [CROSS_ENTROPY] = "SMOOTHING",
+                                           [CROSS_ENTROPY_BWD] = "SCALAR"};
     static const char *const optional[] = {
         [MEAN] = "HAS_MEAN", [W] = "HAS_W", [B] = "HAS_B", [DW] = "HAS_DW", [DB] = "HAS_DB", [FAULTS] = NULL};
     const kernel *h = how;
