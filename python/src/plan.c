@@ -75,7 +75,9 @@ static bool put(key *k, const void *data, size_t bytes) {
 
 static bool put_int(key *k, int64_t i) { return put(k, &i, sizeof i); }
 static bool put_pointer(key *k, const void *p) { return put(k, &p, sizeof p); }
-static bool put_text(key *k, const char *text, Py_ssize_t n) { return text && put_int(k, n) && put(k, text, (size_t)n); }
+static bool put_text(key *k, const char *text, Py_ssize_t n) {
+    return text && put_int(k, n) && put(k, text, (size_t)n);
+}
 
 static bool put_repr(key *k, PyObject *o) {
     PyObject *text = PyObject_Repr(o);
