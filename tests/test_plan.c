@@ -115,8 +115,8 @@ static void trains_alike(const cr_device *dev, cr_optim_kind kind, const char *p
 }
 
 TEST(training) {
-    const char *const passes[] = {NULL, "none", "common", "update", "chain", "tile", "unused", "share"};
-    for (int i = 0; i < 8; i++) {
+    const char *const passes[] = {NULL, "none", "common", "update", "again", "chain", "tile", "unused", "share"};
+    for (int i = 0; i < 9; i++) {
         trains_alike(cr_cpu(), CR_ADAMW, passes[i]);
         trains_alike(cr_ref(), CR_ADAMW, passes[i]);
     }
@@ -452,6 +452,85 @@ TEST(updates_behind_gradients) {
     const int64_t weight = CHANNELS * CHANNELS * 4;
     CHECK(arena[0] <= arena[1] - 2 * weight, "%lld bytes for temporaries, %lld with updates at the end",
           (long long)arena[0], (long long)arena[1]);
+}
+
+/* ---- values computed again where they are used much later */
+enum { DEPTH = 16, WIDTH = 128, ROWS = 512 };
+static cr_tensor *deep_step(cr_tensor *const w[DEPTH], const cr_tensor *x) {
+    cr_scope_begin();
+    for (int i = 0; i < DEPTH; i++) x = cr_gelu(cr_linear(x, w[i], CR_NONE, CR_ACT_NONE));
+    cr_tensor *loss = cr_mean(cr_square(x), CR_ALL, false), *sum = cr_detach(loss);
+    OK(cr_backward(loss, CR_NONE, NULL));
+    cr_set_grad_enabled(false);
+    for (int i = 0; i < DEPTH; i++) sum = cr_add(sum, cr_sum(cr_square(cr_grad(w[i])), CR_ALL, false));
+    cr_set_grad_enabled(true);
+    for (int i = 0; i < DEPTH; i++) OK(cr_set_grad(w[i], CR_NONE));
+    cr_keep(sum);
+    cr_scope_end();
+    return sum;
+}
+
+TEST(values_again) {
+    const cr_device *cpu = cr_cpu();
+    int64_t arena[2];
+    for (int sw = 0; sw < 2; sw++) {
+        OK(cr_switch_set("PLAN", sw ? "again" : NULL));
+        cr_scope_begin();
+        cr_generator *g = cr_generator_new(3);
+        cr_tensor *w[DEPTH];
+        for (int i = 0; i < DEPTH; i++)
+            w[i] = cr_requires_grad_(cr_mul_scalar(cr_randn(CR_LIST(WIDTH, WIDTH), CR_F32, cpu, g), 0.1), true);
+        cr_plan *plan = NULL;
+        for (int step = 0; step < 3; step++) {
+            const cr_tensor *x = cr_randn(CR_LIST(ROWS, WIDTH), CR_F32, cpu, g);
+            cr_tensor *want = deep_step(w, x), *got = NULL;
+            if (!step) OK(cr_record_begin(1, &x));
+            if (!step) got = deep_step(w, x);
+            if (!step) plan = cr_record_end(1, (const cr_tensor *const *)&got);
+            if (step) OK(cr_plan_run(plan, &x, &got));
+            CHECK(got && same_bits(got, want), "the sum of step %d differs", step);
+        }
+        char *text = cr_plan_text(plan);
+        CHECK(text && !!strstr(text, "gelu again") == !sw, "values again: %s", text ? text : "no text");
+        free(text);
+        arena[sw] = cr_plan_look(plan).arena;
+        cr_plan_free(plan);
+        cr_generator_free(g);
+        cr_scope_end();
+    }
+    OK(cr_switch_set("PLAN", NULL));
+    CHECK(arena[0] <= arena[1] - 4 * ROWS * WIDTH * 4, "%lld bytes for temporaries, %lld with all values kept",
+          (long long)arena[0], (long long)arena[1]);
+}
+
+/* An input that changes in the meantime: its value cannot be had again. */
+static cr_tensor *changing_step(const cr_tensor *x) {
+    cr_scope_begin();
+    cr_tensor *h = cr_add_scalar(x, 1), *y = cr_gelu(h), *z = cr_linear(y, y, CR_NONE, CR_ACT_NONE);
+    cr_mul_(h, x);
+    for (int i = 0; i < 2 * DEPTH; i++) z = cr_softmax(cr_linear(z, z, CR_NONE, CR_ACT_NONE), 1);
+    z = cr_add(cr_sum(cr_mul(y, h), CR_ALL, false), cr_sum(z, CR_ALL, false));
+    cr_keep(z);
+    cr_scope_end();
+    return z;
+}
+
+TEST(values_that_change) {
+    cr_scope_begin();
+    cr_generator *g = cr_generator_new(3);
+    cr_plan *plan = NULL;
+    for (int step = 0; step < 3; step++) {
+        const cr_tensor *x = cr_randn(CR_LIST(WIDTH, WIDTH), CR_F32, cr_cpu(), g);
+        cr_tensor *want = changing_step(x), *got = NULL;
+        if (!step) OK(cr_record_begin(1, &x));
+        if (!step) got = changing_step(x);
+        if (!step) plan = cr_record_end(1, (const cr_tensor *const *)&got);
+        if (step) OK(cr_plan_run(plan, &x, &got));
+        CHECK(got && same_bits(got, want), "the result of step %d differs", step);
+    }
+    cr_plan_free(plan);
+    cr_generator_free(g);
+    cr_scope_end();
 }
 
 /* ---- groups by tiles: chains over rows of every kind, with results that others read too */

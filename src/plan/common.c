@@ -103,19 +103,6 @@ static bool changed_between(const cr_plan *p, int from, int to) {
     return false;
 }
 
-/* Steps that read buffer `old` read `new` instead. */
-static void redirect(cr_plan *p, int from, int old, int new) {
-    for (int i = from; i < p->n_steps; i++)
-        for (int k = 0; k < p->steps[i].n_operands; k++) {
-            cr_operand *o = &p->steps[i].operands[k];
-            if (o->buffer != old) continue;
-            o->buffer = new;
-            cr_storage *const number = (cr_storage *)(intptr_t)(new + 1);
-            if (o->walk) cr_step_arg(&p->steps[i], o)->storage = number;
-            else cr_step_array(&p->steps[i], o)->storage = number;
-        }
-}
-
 static void count_writers(const cr_plan *p, int *writers) {
     for (int i = 0; i < p->n_steps; i++)
         for (int k = 0; k < p->steps[i].n_operands; k++)
@@ -142,7 +129,7 @@ cr_status cr_pass_common(cr_plan *p) {
         if (j < 0) continue;
         for (int k = 0; k < s->n_operands; k++)
             if (s->operands[k].use == CR_WRITES)
-                redirect(p, i + 1, s->operands[k].buffer, p->steps[j].operands[k].buffer);
+                cr_plan_redirect(p, i + 1, s->operands[k].buffer, p->steps[j].operands[k].buffer);
         cr_plan_remove(p, i--);
     }
     free(writers);

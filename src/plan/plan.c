@@ -16,7 +16,7 @@ static bool listed(const char *text, const char *name) {
     return false;
 }
 
-static const char *const passes[] = {"unused", "common", "update", "chain", "loops", "tile", "share", NULL};
+static const char *const passes[] = {"unused", "common", "update", "again", "chain", "loops", "tile", "share", NULL};
 
 static cr_status check_switch(const char *text) {
     for (const char *at = text; at && *at; ) {
@@ -26,8 +26,8 @@ static cr_status check_switch(const char *text) {
         for (int i = 0; passes[i]; i++) found |= strlen(passes[i]) == n && !memcmp(at, passes[i], n);
         if (!found)
             return cr_fail(CR_BAD_VALUE, "switch_set",
-                           "CHAINRULE_PLAN lists passes to leave out, unused, common, update, chain, loops, tile, "
-                           "share, or is none; not '%.60s'", text);
+                           "CHAINRULE_PLAN lists passes to leave out, unused, common, update, again, chain, "
+                           "loops, tile, share, or is none; not '%.60s'", text);
         at += n + (end != NULL);
     }
     return CR_OK;
@@ -75,6 +75,29 @@ void cr_plan_remove(cr_plan *p, int i) {
     cr_step_free(&p->steps[i]);
     memmove(&p->steps[i], &p->steps[i + 1], sizeof *p->steps * (size_t)(--p->n_steps - i));
     if (i < p->split) p->split--;
+}
+
+cr_status cr_plan_insert(cr_plan *p, int i, const cr_step *s) {
+    cr_step *const more = realloc(p->steps, sizeof *more * (size_t)(p->n_steps + 1));
+    if (!more) return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+    p->steps = more;
+    memmove(&p->steps[i + 1], &p->steps[i], sizeof *p->steps * (size_t)(p->n_steps++ - i));
+    p->steps[i] = *s;
+    if (i < p->split) p->split++;
+    return CR_OK;
+}
+
+void cr_operand_redirect(cr_step *s, cr_operand *o, int buffer) {
+    cr_storage *const number = (cr_storage *)(intptr_t)(buffer + 1);
+    o->buffer = buffer;
+    if (o->walk) cr_step_arg(s, o)->storage = number;
+    else cr_step_array(s, o)->storage = number;
+}
+
+void cr_plan_redirect(cr_plan *p, int from, int old, int new) {
+    for (int i = from; i < p->n_steps; i++)
+        for (int k = 0; k < p->steps[i].n_operands; k++)
+            if (p->steps[i].operands[k].buffer == old) cr_operand_redirect(&p->steps[i], &p->steps[i].operands[k], new);
 }
 
 /* A step is needed if it writes what outlives the plan, or what a needed step reads later. */
@@ -183,6 +206,7 @@ cr_status cr_plan_prepare(cr_plan *p) {
     if (cr_pass_on("unused")) status = cr_pass_unused(p);
     if (status == CR_OK && cr_pass_on("common")) status = cr_pass_common(p);
     if (status == CR_OK && cr_pass_on("update")) status = cr_pass_update(p);
+    if (status == CR_OK && cr_pass_on("again")) status = cr_pass_again(p);
     if (status == CR_OK && cr_pass_on("chain")) status = cr_pass_chain(p);
     if (status == CR_OK && cr_pass_on("tile")) status = cr_pass_tile(p);
     if (status == CR_OK) status = cr_pass_arena(p);

@@ -106,26 +106,22 @@ static cr_status fuse(cr_plan *p, int product, int update, int64_t walk, int inp
 
 /* The walk becomes a step of its own, behind the gradient's step and those that still read what it writes. */
 static cr_status hoist(cr_plan *p, int gradient, int update, int64_t walk) {
-    cr_step *const more = realloc(p->steps, sizeof *more * (size_t)(p->n_steps + 1));
-    if (!more) return cr_fail(CR_NO_MEMORY, "plan", "out of memory");
-    p->steps = more;
     cr_step *u = &p->steps[update], own = {0};
     cr_status status = cr_step_fill(&own, CR_KERNEL_elementwise,
                                     &(cr_elementwise_args){&cr_step_walks(u)->walks[walk], 1}, cr_same_number, NULL);
     own.run = u->run;
     own.update = u->update;
     own.name = cr_joined(u->name, "");
-    if (status == CR_OK && own.name) status = drop_walk(u, walk);
-    if (status != CR_OK || !own.name) {
-        cr_step_free(&own);
-        return status != CR_OK ? status : cr_fail(CR_NO_MEMORY, "plan", "out of memory");
-    }
+    if (status == CR_OK && !own.name) status = cr_fail(CR_NO_MEMORY, "plan", "out of memory");
+    if (status == CR_OK) status = drop_walk(u, walk);
     int at = gradient + 1;
     for (int k = at; k < update; k++)
         if (cr_conflicts(&own, &p->steps[k])) at = k + 1;
-    memmove(&p->steps[at + 1], &p->steps[at], sizeof *p->steps * (size_t)(p->n_steps++ - at));
-    p->steps[at] = own;
-    if (at < p->split) p->split++;
+    if (status == CR_OK) status = cr_plan_insert(p, at, &own);
+    if (status != CR_OK) {
+        cr_step_free(&own);
+        return status;
+    }
     if (!cr_step_walks(&p->steps[update + 1])->count) cr_plan_remove(p, update + 1);
     return CR_OK;
 }
