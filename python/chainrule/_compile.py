@@ -42,6 +42,15 @@ def _objects(x: Any, found: list[Any]) -> None:
         found.append(x)
 
 
+def _tensors(x: Any, found: list[Tensor]) -> None:
+    """The tensors of a nest, in order."""
+    if isinstance(x, Tensor):
+        found.append(x)
+    elif isinstance(x, list | tuple | dict):
+        for part in x.values() if isinstance(x, dict) else x:
+            _tensors(part, found)
+
+
 def _rebuild(x: Any, made: list[Tensor]) -> Any:
     """The nest x with its tensors replaced, in order; takes them from the end of ``made``."""
     if isinstance(x, Tensor):
@@ -73,19 +82,22 @@ class _Compiled:
 
     def __init__(self, f: Callable[..., Any], fullgraph: bool) -> None:
         self.f, self.fullgraph = f, fullgraph
+        owner = getattr(f, "__self__", None)
+        self.owner = owner if isinstance(owner, Module) else None
         self.plans: dict[Any, _Plan] = {}
         self.last: _Plan | None = None
         self.warned = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if _core._recording() or _anomaly():
-            return self.f(*args, **kwargs)
         tensors: list[Tensor] = []
-        modes = self._modes()
-        signature = (_core._signature((args, kwargs), tensors), modes)
+        signature: Any = _core._signature((args, kwargs), tensors)
+        if signature is None:
+            return self.f(*args, **kwargs)
+        if self.owner is not None:
+            signature = signature, self._training()
         found = self.plans.get(signature)
         if found is None:
-            return self._first(signature, (_picture(args), _picture(kwargs), modes), args, kwargs)
+            return self._first(signature, args, kwargs)
         self.last = found
         if found.refused:
             return self.f(*args, **kwargs)
@@ -94,13 +106,12 @@ class _Compiled:
         with _recording:
             return self._record(found, tensors, args, kwargs)
 
-    def _modes(self) -> Any:
-        cast = _core._autocasting()
-        owner = getattr(self.f, "__self__", None)
-        training = tuple(m.training for m in owner.modules()) if isinstance(owner, Module) else None
-        return _core.is_grad_enabled(), cast and _core._autocast_dtype("cpu"), training
+    def _training(self) -> tuple[bool, ...]:
+        return tuple(m.training for m in self.owner.modules()) if self.owner is not None else ()
 
-    def _first(self, signature: Any, picture: Any, args: Any, kwargs: Any) -> Any:
+    def _first(self, signature: Any, args: Any, kwargs: Any) -> Any:
+        modes = _core.is_grad_enabled(), _core._autocasting() and _core._autocast_dtype("cpu"), self._training()
+        picture = _picture(args), _picture(kwargs), modes
         if len(self.plans) < MOST_PLANS:
             objects: list[Any] = []
             _objects((args, kwargs), objects)
@@ -120,7 +131,7 @@ class _Compiled:
         try:
             result = self.f(*args, **kwargs)
             outputs: list[Tensor] = []
-            _core._signature(result, outputs)
+            _tensors(result, outputs)
         except BaseException:
             _core._record_cancel()
             raise
@@ -178,13 +189,6 @@ def _difference(a: Any, b: Any, where: str = "the arguments") -> str:
                 inner = names.get(i, where) if where == "the arguments" else where
                 return _difference(x, y, inner)
     return f"{where}: {a} and {b}"
-
-
-def _anomaly() -> bool:
-    mode = _core._set_anomaly(False)
-    if mode:
-        _core._set_anomaly(True)
-    return mode
 
 
 class OptimizedModule(Module):

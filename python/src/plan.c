@@ -91,7 +91,7 @@ static bool put_repr(key *k, PyObject *o) {
 static bool put_tensor(key *k, PyObject *o) {
     const cr_tensor *t = handle(o);
     const size_t bytes = sizeof(int64_t) * (size_t)cr_ndim(t);
-    const int is[] = {(int)cr_dtype_of(t), cr_ndim(t), cr_requires_grad(t)};
+    const int is[] = {(int)cr_dtype_of(t), cr_ndim(t), cr_requires_grad(t), (int)cr_autocast_dtype(cr_device_of(t))};
     return PyList_Append(k->tensors, o) == 0 && put(k, is, sizeof is) && put_pointer(k, cr_device_of(t)) &&
            put(k, cr_shape(t), bytes) && put(k, cr_strides(t), bytes);
 }
@@ -136,9 +136,18 @@ static bool put_object(key *k, PyObject *o) {
     return put_pointer(k, o);
 }
 
+static bool anomaly(void) {
+    const bool on = cr_set_anomaly(false);
+    cr_set_anomaly(on);
+    return on;
+}
+
 PyObject *api__signature(const arg *a) {
     key k = {.at = k.few, .room = sizeof k.few, .tensors = a[1].o};
-    PyObject *bytes = put_object(&k, a[0].o) ? PyBytes_FromStringAndSize(k.at, (Py_ssize_t)k.n) : NULL;
+    if (cr_recording() || anomaly()) Py_RETURN_NONE;
+    const int modes[] = {cr_grad_enabled(), cr_autocasting(), (int)cr_autocast_dtype(cr_cpu())};
+    const bool ok = put(&k, modes, sizeof modes) && put_object(&k, a[0].o);
+    PyObject *bytes = ok ? PyBytes_FromStringAndSize(k.at, (Py_ssize_t)k.n) : NULL;
     if (k.at != k.few) free(k.at);
     return bytes;
 }
