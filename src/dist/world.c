@@ -22,8 +22,9 @@ static void work(void *arg) {
         cr_job *job = w->first;
         if (!job) break;
         cr_mutex_unlock(w->mutex);
-        const bool lost = atomic_load(&w->mpi.lost) && job->run != abort_all;
-        const int code = lost ? CR_MPI_LOST : job->run(w, job->ctx);
+        const bool lost = atomic_load(&w->mpi.lost) && !job->after_loss;
+        int code = lost ? CR_MPI_LOST : job->run(w, job->ctx);
+        if (code > 0 && w->mpi.elastic && !job->after_loss) code = cr_elastic_lose(w, code);
         cr_error_take(&job->error);
         cr_error_clear();
         cr_mutex_lock(w->mutex);
@@ -206,7 +207,7 @@ cr_world *cr_world_open(const cr_world_options *o) {
     const bool torchrun = launcher == CR_LAUNCHER_NONE && !(o && o->alone) && cr_torchrun_is(&t);
     if (torchrun ? t.size == 1 : launcher == CR_LAUNCHER_NONE || size == 1) return w;
     w->rank = rank;                                 /* for messages; MPI says it again */
-    const double patience = o ? o->patience : 0;
+    const double patience = w->patience = o ? o->patience : 0;
     if ((torchrun ? start_link(w, &t, patience)
                   : start_engine(w, o ? o->library : NULL, launcher, size, patience)) == CR_OK)
         return w;
@@ -216,17 +217,37 @@ cr_world *cr_world_open(const cr_world_options *o) {
     return NULL;
 }
 
+/* After a loss MPI_Finalize of Open MPI may wait for the rank that is gone: then it is left alone. */
+static void end_soon(cr_world *w) {
+    cr_job *job = malloc(sizeof *job);
+    if (!job) { w->stuck = true; return; }
+    *job = (cr_job){.run = end, .after_loss = true};
+    cr_world_post(w, job);
+    bool done = false;
+    for (int i = 0; i < 300 && !done; i++) {
+        if (i) cr_os_sleep(0.01);
+        cr_mutex_lock(w->mutex);
+        done = job->done;
+        cr_mutex_unlock(w->mutex);
+    }
+    w->stuck = !done;
+    if (done) free(job);
+}
+
 void cr_world_close(cr_world *w) {
     if (!w || cr_stale("world_close", "the world", w)) return;
     const bool forked = w->process != cr_os_process_id();
+    if (w->stuck) return;                           /* its thread uses it for ever */
     if (w->thread && !forked) {
         cr_saved_error e;
         cr_error_take(&e);
         (void)cr_world_run(w, "world_close", meet, NULL);
         cr_beat_stop(w);
-        (void)cr_world_run(w, "world_close", end, NULL);
+        if (w->shrunk) end_soon(w);
+        else (void)cr_world_run(w, "world_close", end, NULL);
         cr_error_clear();
         cr_error_put(&e);
+        if (w->stuck) return;
         end_thread(w);
     }
     free_world(w);
@@ -234,7 +255,7 @@ void cr_world_close(cr_world *w) {
 
 void cr_world_abort(cr_world *w, int code) {
     if (!w || w->size == 1 || w->process != cr_os_process_id()) { cr_world_close(w); return; }
-    cr_job job = {.run = abort_all, .ctx = &code};
+    cr_job job = {.run = abort_all, .ctx = &code, .after_loss = true};
     fflush(NULL);
     cr_world_post(w, &job);                         /* its thread may be inside an exchange that never ends */
     cr_os_sleep(0.5);
