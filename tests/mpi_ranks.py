@@ -317,7 +317,7 @@ def gpus_stopped(folder: Path) -> None:
     for victim, more in ((1, []), (0, ["--shard-optimizer"])):
         name = f"run{victim}"
         train = [PROGRAM, *LONG, "--microbatches", 3, "--device", "gpu", "--out", name, *more]
-        with as_torchrun(folder, *train, before=((), (), ()), CHAINRULE_PATIENCE="2") as ranks:
+        with as_torchrun(folder, *train, before=((), (), ()), CHAINRULE_PATIENCE="2", CUDASIM_PATIENCE="4") as ranks:
             await_file(folder, ranks[0], folder / name / "checkpoint" / "state.json")
             begun = time.monotonic()
             os.kill(ranks[victim].pid, signal.SIGSTOP)
@@ -382,7 +382,8 @@ def mpi_fails(folder: Path) -> None:
     train = [PROGRAM, *TRAIN, "--microbatches", 3, "--shard-optimizer", "--overwrite", "--out", "run"]
     more = {"CHAINRULE_MPI": str(library), "FAILS_REAL": real, "FAILS_ON": "1"}
     run(folder, "mpich", 2, *train, FAILS_AT="0", **more)
-    calls = range(1, 80) if os.environ.get("CHAINRULE_TEST_FULL") else (1, 2, 4, 6, 9, 14, 21, 30, 45, 70)
+    # before call 4 a rank is not known to the launcher, which waits for it
+    calls = range(4, 80) if os.environ.get("CHAINRULE_TEST_FULL") else (4, 5, 6, 9, 14, 21, 30, 45, 70)
     for k in calls:
         begun = time.monotonic()
         output = run(folder, "mpich", 2, *train, fails=True, FAILS_AT=str(k), **more)

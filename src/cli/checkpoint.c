@@ -344,7 +344,11 @@ bool run_take_over(run *r, bool new) {
         r->best = recall_best(r);
     }
     runlog_close(&r->log);
-    return run_path(r, "run.jsonl", path) && runlog_open(&r->log, path, r->step);
+    if (!run_path(r, "run.jsonl", path) || !runlog_open(&r->log, path, r->step)) return false;
+    const series *train = &r->log.train;
+    const bool missing = train->n ? train->at[train->n - 1].step < r->step : r->step > 0;
+    if (new && missing) run_log_step(r);            /* the first process ended before it wrote that line */
+    return true;
 }
 
 /* ---- chainrule checkpoint merge */

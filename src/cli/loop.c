@@ -120,16 +120,17 @@ static bool measure(run *r, progress *bar) {
     return true;
 }
 
-static void log_step(run *r, double loss, double lr, double norm) {
+void run_log_step(run *r) {
     char a[32], b[32], c[32], exchange[96] = "";
-    series_add(&r->log.train, r->step, loss);
+    series_add(&r->log.train, r->step, r->last.loss);
     if (!run_alone(r)) {
         const cr_parallel_stats s = cr_parallel_look(r->parallel);
         snprintf(exchange, sizeof exchange, ",\"sent_bytes\":%lld,\"exposed_seconds\":%.6f", (long long)s.sent,
                  s.exposed);
     }
     runlog_write(&r->log, "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"norm\":%s,\"seconds\":%.3f%s}", (long long)r->step,
-                 json_number(loss, a), json_number(lr, b), json_number(norm, c), r->seconds, exchange);
+                 json_number(r->last.loss, a), json_number(r->last.lr, b), json_number(r->last.norm, c), r->seconds,
+                 exchange);
 }
 
 /* Stops before the last step, by Ctrl-C or --stop-at. */
@@ -184,7 +185,10 @@ static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
     const double took = cr_os_seconds() - begun, rate = (r->seen - before) / took;
     r->step++;
     r->seconds += took;
-    log_step(r, loss, lr, norm);
+    r->last.loss = loss;
+    r->last.lr = lr;
+    r->last.norm = norm;
+    run_log_step(r);
     if (!isfinite(loss)) {
         progress_end(bar);
         return diverged(r, loss);

@@ -57,6 +57,7 @@ typedef struct run {
     int output;                                     /* hidden stdout of a process that is not the first */
     cr_parallel *parallel;
     runlog log;
+    struct { double loss, lr, norm; } last;         /* of the last step */
     int64_t step;
     double seconds;                                 /* in training steps, over all parts of the run */
     double best;                                    /* the validation loss of checkpoint-best; infinite: there is
@@ -72,6 +73,7 @@ int  run_settle(run *r);                            /* completes the settings; a
 bool run_optimizer(run *r);                         /* for r->trained; false: library message pending */
 bool run_folder(run *r);                            /* locked, with tokenizer and log; false: message printed */
 void run_log_start(run *r);
+void run_log_step(run *r);                          /* the line of the last step */
 int  run_steps(run *r, progress *bar, bool *over);  /* *over: false after an early stop */
 void run_close(run *r);
 

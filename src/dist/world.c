@@ -257,6 +257,7 @@ void cr_world_abort(cr_world *w, int code) {
     if (!w || w->size == 1 || w->process != cr_os_process_id()) { cr_world_close(w); return; }
     cr_job job = {.run = abort_all, .ctx = &code, .after_loss = true};
     fflush(NULL);
+    cr_os_sleep(0.1);                               /* the launcher, which ends all, reads what they have printed */
     cr_world_post(w, &job);                         /* its thread may be inside an exchange that never ends */
     cr_os_sleep(0.5);
     cr_os_leave(code);                              /* without MPI_Finalize: the launcher ends the others */
