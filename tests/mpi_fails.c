@@ -1,5 +1,5 @@
-/* mpi_fails.c - an MPI whose call number FAILS_AT fails on rank FAILS_ON of MPICH's mpirun: all others go to the library
- * FAILS_REAL.  Calls of MPI_Test that find nothing are not counted.
+/* mpi_fails.c - an MPI whose call number FAILS_AT fails on rank FAILS_ON of MPICH's mpirun; all others go to the
+ * library FAILS_REAL.  Calls of MPI_Test that find nothing are not counted.
  *
  * Every argument is a word, so one prototype passes all of them on. */
 #include <dlfcn.h>

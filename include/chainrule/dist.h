@@ -57,9 +57,9 @@ typedef struct cr_parallel_options {
                                depend on the number of ranks; not with engine */
     bool    shard;          /* each rank has a part of the moments and updates a part of the weights
                                (ZeRO stage 1); the same bits */
-    bool    elastic;        /* after a loss the other ranks can go on (cr_parallel_recover); Open MPI
-                               5 or later under `mpirun --with-ft ulfm`, parameters on cpu; with
-                               shard a rank keeps four more copies of its share of the moments */
+    bool    elastic;        /* after a loss the other ranks can go on (cr_parallel_recover): Open MPI 5
+                               or later under `mpirun --with-ft ulfm`, parameters on cpu; with shard
+                               a rank keeps four more copies of its part of the moments */
 } cr_parallel_options;
 typedef struct cr_parallel_stats {
     int64_t sent, received; /* bytes of gradients and sharded weights, to and from other ranks,
