@@ -57,9 +57,9 @@ typedef struct cr_parallel_options {
                                depend on the number of ranks; not with engine */
     bool    shard;          /* each rank has a part of the moments and updates a part of the weights
                                (ZeRO stage 1); the same bits */
-    bool    elastic;        /* after a loss the other ranks can go on (cr_parallel_recover): Open MPI 5
-                               or later under `mpirun --with-ft ulfm`, parameters on cpu; with shard
-                               a rank keeps four more copies of its part of the moments */
+    bool    elastic;        /* after a loss the others can go on (cr_parallel_recover): Open MPI 5
+                               or later under `mpirun --with-ft ulfm`, parameters on cpu; with
+                               shard a rank keeps four more copies of its part of the moments */
 } cr_parallel_options;
 typedef struct cr_parallel_stats {
     int64_t sent, received; /* bytes of gradients and sharded weights, to and from other ranks,
@@ -68,6 +68,7 @@ typedef struct cr_parallel_stats {
                                of this rank's last backward pass were visited */
     int64_t moments, gradients; /* bytes held: of moments; of gradients and exchange */
     double  busy, exposed;  /* seconds of the exchange; those in which cr_parallel_step waited */
+    int     bad;            /* first rank whose loss of the last step is not finite; -1: none */
 } cr_parallel_stats;
 cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_options *o);
                             /* borrows w and opt, whose parameters are f32 on cpu; all ranks get

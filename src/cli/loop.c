@@ -163,7 +163,7 @@ static const char *largest(const cr_params *p, double *value) {
 
 /* Says where a loss that is not finite may come from.  The weights are those before the step. */
 static int diverged(run *r, double loss) {
-    char where[4096], kept[4400];
+    char where[4096], kept[4400], on[32] = "";
     double value, frozen;
     const char *name = largest(r->trained, &value), *other = r->frozen ? largest(r->frozen, &frozen) : NULL;
     if (other && isfinite(value) && !isfinite(frozen)) { name = other; value = frozen; }
@@ -172,9 +172,10 @@ static int diverged(run *r, double loss) {
     const int64_t step = run_path(r, "checkpoint", where) ? run_step(where) : -1;
     if (step < 0) snprintf(kept, sizeof kept, "there is none yet");
     else snprintf(kept, sizeof kept, "%s, after step %lld", where, (long long)step);
-    return cli_fail("the loss became %g at step %lld; the largest weight is %g, in '%s': try a lower --lr or a "
+    if (!run_alone(r)) snprintf(on, sizeof on, " on rank %d", cr_parallel_look(r->parallel).bad);
+    return cli_fail("the loss became %g%s at step %lld; the largest weight is %g, in '%s': try a lower --lr or a "
                     "stronger --clip; the last good checkpoint: %s",
-                    isnan(loss) ? NAN : loss, (long long)r->step, value, name ? name : "", kept);
+                    isnan(loss) ? NAN : loss, on, (long long)r->step, value, name ? name : "", kept);
 }
 
 /* One step, with its log line and progress. */

@@ -18,7 +18,7 @@ cr_status cr_elastic_begin(cr_world *w, const char *op) {
     if (!w->mpi.Comm_agree)
         return cr_fail(CR_RUNTIME, op, "option elastic needs Open MPI 5 or later, started by `mpirun --with-ft ulfm`; "
                                        "the engine is %s%s", w->engine,
-                       strstr(w->engine, "Open MPI") ? ", started without it" : "");
+                       strstr(w->engine, "Open MPI v") ? ", without that option" : "");
     w->mpi.elastic = w->comm;
     return CR_OK;
 }

@@ -210,7 +210,7 @@ static void begin_step(cr_parallel *p, const cr_loader *l, cr_generator *g) {
     p->tree = (cr_tree){.leaves = p->o.microbatches};
     memset(p->used, 0, sizeof p->used);
     memset(p->mine, 0, (size_t)(1 + p->o.microbatches + p->opt->count) * sizeof *p->mine);
-    p->stats = (cr_parallel_stats){0};
+    p->stats = (cr_parallel_stats){.bad = -1};
     p->next_bucket = 0;
     if (!p->laid_out) p->n_order = 0;
     for (int64_t i = 0; i < p->n_buckets; i++) {
@@ -465,7 +465,9 @@ static cr_status share_losses(cr_parallel *p, double *loss) {
     *loss = 0;
     for (int64_t j = 0, r = 0; j < M; j++) {
         while (j >= cr_tree_first(M, (int)r + 1, p->w->size)) r++;
-        *loss += p->all[r * n + 1 + j] / (double)M;
+        const double one = p->all[r * n + 1 + j];
+        if (!isfinite(one) && p->stats.bad < 0) p->stats.bad = (int)r;
+        *loss += one / (double)M;
     }
     for (int64_t i = 0; i < p->opt->count; i++) {
         p->places[i].arrived = false;

@@ -181,7 +181,9 @@ static cr_status start_engine(cr_world *w, const char *path, cr_launcher launche
                        "the launcher started %d processes, but '%s' (%s) sees %d: mpirun and library are of different "
                        "MPIs; use the mpirun of that library, or set CHAINRULE_MPI",
                        expected, w->mpi.path, w->mpi.name, w->size);
-    snprintf(w->engine, sizeof w->engine, "%s", w->mpi.name);
+    static const char *const by[] = {[CR_LAUNCHER_OPENMPI] = "Open MPI's mpirun", [CR_LAUNCHER_PMI] = "PMI",
+                                     [CR_LAUNCHER_PMIX] = "PMIx"};
+    snprintf(w->engine, sizeof w->engine, "%s, started by %s", w->mpi.name, by[launcher]);
     status = make_room(w);
     if (status == CR_OK && w->size > 1) status = find_local(w);
     return status == CR_OK && w->size > 1 ? cr_beat_start(w, patience) : status;
