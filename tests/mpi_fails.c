@@ -1,8 +1,9 @@
-/* mpi_fails.c - an MPI whose call number FAILS_AT fails on rank FAILS_ON of MPICH's mpirun; all others go to the
- * library FAILS_REAL.  Calls of MPI_Test that find nothing are not counted.
+/* mpi_fails.c - an MPI whose call number FAILS_AT fails on rank FAILS_ON, or with FAILS_KILL kills it; all others go to
+ * the library FAILS_REAL.  Calls of MPI_Test that find nothing are not counted.
  *
  * Every argument is a word, so one prototype passes all of them on. */
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,10 @@ static call *real(const char *name) {
 static int fails(void) {
     static long calls;
     const char *rank = getenv("PMI_RANK"), *on = getenv("FAILS_ON");
-    return rank && on && !strcmp(rank, on) && ++calls == atol(getenv("FAILS_AT"));
+    if (!rank) rank = getenv("OMPI_COMM_WORLD_RANK");
+    if (!rank || !on || strcmp(rank, on) || ++calls != atol(getenv("FAILS_AT"))) return 0;
+    if (getenv("FAILS_KILL")) raise(SIGKILL);
+    return 1;
 }
 
 #define PASS(name) \

@@ -63,8 +63,16 @@ def launch(engine: str | None, ranks: int, *command: object, flags: Sequence[str
     return [str(MPI / engine / "bin" / "mpirun"), *ENGINES[engine], *flags, "-n", str(ranks), *words]
 
 
-def run(folder: Path, engine: str | None, ranks: int, *command: object, fails: bool = False, **more: str) -> str:
-    words = launch(engine, ranks, *command)
+def run(
+    folder: Path,
+    engine: str | None,
+    ranks: int,
+    *command: object,
+    fails: bool = False,
+    flags: Sequence[str] = (),
+    **more: str,
+) -> str:
+    words = launch(engine, ranks, *command, flags=flags)
     process = subprocess.Popen(
         words,
         cwd=folder,
@@ -497,6 +505,8 @@ def pieces(folder: Path) -> None:
         assert index["weight_map"] == held, index
         total = sum(len(data) for path in home.glob("weights-*-of-*") for data in tensors_of(path).values())
         assert index["metadata"]["total_size"] == total, index
+        most = total / ranks + max(len(data) for path in home.glob("weights-*") for data in tensors_of(path).values())
+        assert all(sum(map(len, tensors_of(path).values())) <= most for path in home.glob("weights-*-of-*"))
     generate = [PROGRAM, "generate", "--prompt", "line", "--tokens", 8]
     from_parts = run(folder, None, 1, *generate, "--model", "parts")
     for name in (name for name in part_names(3) if not name.endswith(".json")):
@@ -721,6 +731,36 @@ def disk_full(folder: Path) -> None:
         assert f"stopped after step {step} of" in output, output
 
 
+def killed_at_calls(folder: Path) -> None:
+    """--elastic: a rank dies in its call number k of MPI, which meets every place of a step."""
+    engine = MPI / "openmpi" / "lib"
+    library = folder / "libmpi_kills.so"
+    words = [
+        "cc",
+        "-shared",
+        "-fPIC",
+        "-o",
+        library,
+        ROOT / "tests" / "mpi_fails.c",
+        f"-L{engine}",
+        "-Wl,--no-as-needed",
+    ]
+    subprocess.run([str(word) for word in (*words, "-l:libmpi.so.40", f"-Wl,-rpath,{engine}", "-ldl")], check=True)
+    train = [PROGRAM, "train", *ELASTIC, "--steps", 6]
+    run(folder, None, 1, *train, "--out", "whole")
+    more = {"CHAINRULE_MPI": str(library), "FAILS_REAL": str(engine / "libmpi.so.40"), "FAILS_KILL": "1"}
+    calls = range(36, 120) if os.environ.get("CHAINRULE_TEST_FULL") else range(96, 112)
+    went_on = 0
+    for k in calls:
+        victim, name = str(k % 3), f"run{k}"
+        words = [*train, "--elastic", "--shard-optimizer", "--out", name]
+        output = run(folder, "openmpi", 3, *words, flags=FT, FAILS_AT=str(k), FAILS_ON=victim, **more)
+        went_on += "processes go on from step" in output
+        same_end(folder, name, f"rank {victim} killed in call {k}\n{output}")
+    print(f"report killed_at_calls: {went_on} of {len(calls)} runs lost a rank and went on")
+    assert went_on == len(calls)
+
+
 def killed_at_random(folder: Path) -> None:
     """CHAINRULE_TEST_FULL: ranks killed at random moments, and resumed in other numbers: the undisturbed run's bits."""
     if not os.environ.get("CHAINRULE_TEST_FULL"):
@@ -852,6 +892,7 @@ TESTS: tuple[Callable[[Path], None], ...] = (
     shards,
     killed,
     elastic,
+    killed_at_calls,
     killed_at_random,
     disk_full,
     cluster_files,

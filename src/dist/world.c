@@ -226,7 +226,7 @@ static void end_soon(cr_world *w) {
     *job = (cr_job){.run = end, .after_loss = true};
     cr_world_post(w, job);
     bool done = false;
-    for (int i = 0; i < 300 && !done; i++) {
+    for (int i = 0; i < 100 && !done; i++) {
         if (i) cr_os_sleep(0.01);
         cr_mutex_lock(w->mutex);
         done = job->done;
