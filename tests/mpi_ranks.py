@@ -749,7 +749,7 @@ def killed_at_calls(folder: Path) -> None:
     train = [PROGRAM, "train", *ELASTIC, "--steps", 6]
     run(folder, None, 1, *train, "--out", "whole")
     more = {"CHAINRULE_MPI": str(library), "FAILS_REAL": str(engine / "libmpi.so.40"), "FAILS_KILL": "1"}
-    calls = range(36, 120) if os.environ.get("CHAINRULE_TEST_FULL") else range(96, 112)
+    calls = range(60, 140) if os.environ.get("CHAINRULE_TEST_FULL") else range(96, 112)
     went_on = 0
     for k in calls:
         victim, name = str(k % 3), f"run{k}"
