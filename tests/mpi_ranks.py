@@ -337,7 +337,7 @@ def gpus_stopped(folder: Path) -> None:
 
 
 @contextmanager
-def hosts() -> Iterator[list[list[object]]]:
+def hosts() -> Iterator[list[list[str]]]:
     """Prefixes of commands on two hosts: namespaces of network and name, with a cable between them."""
     holders: list[subprocess.Popen[bytes]] = []
     try:
@@ -345,14 +345,15 @@ def hosts() -> Iterator[list[list[object]]]:
             words = ["unshare", "--net", "--uts", "sh", "-c", f"hostname 10.77.0.{i} && exec sleep 300"]
             holders.append(subprocess.Popen(words, stderr=subprocess.DEVNULL))
         time.sleep(0.5)
-        a, b = (["nsenter", "--target", holder.pid, "--net", "--uts"] for holder in holders)
-        words = ["ip", "link", "add", "cable", "netns", holders[0].pid, "type", "veth", "peer", "netns", holders[1].pid]
+        a, b = (["nsenter", "--target", str(holder.pid), "--net", "--uts"] for holder in holders)
+        first, second = (str(holder.pid) for holder in holders)
+        words = ["ip", "link", "add", "cable", "netns", first, "type", "veth", "peer", "netns", second]
         commands = [[*words, "name", "cable"]]
         for i, host in ((1, a), (2, b)):
             commands += [[*host, "ip", "addr", "add", f"10.77.0.{i}/24", "dev", "cable"]]
             commands += [[*host, "ip", "link", "set", device, "up"] for device in ("cable", "lo")]
         for command in commands:
-            subprocess.run([str(word) for word in command], check=True, capture_output=True)
+            subprocess.run(command, check=True, capture_output=True)
         yield [a, b]
     finally:
         for holder in holders:
@@ -371,7 +372,7 @@ def two_hosts(folder: Path) -> None:
             address = {"MASTER_ADDR": "10.77.0.1", "LOCAL_RANK": "0", "CHAINRULE_PATIENCE": "2"}
             with as_torchrun(folder, *train, before=(a, b), **address) as ranks:
                 await_file(folder, ranks[0], folder / "run" / "checkpoint" / "state.json")
-                subprocess.run([str(word) for word in (*a, "ip", "link", "set", "cable", "down")], check=True)
+                subprocess.run([*a, "ip", "link", "set", "cable", "down"], check=True)
                 begun = time.monotonic()
                 codes = [process.wait(timeout=30) for process in ranks]
                 took = time.monotonic() - begun
