@@ -426,13 +426,17 @@ TEST(gpus_train_with_the_bits_of_one) {
     trained_on = own_gpu();
     if (!trained_on) SKIP("no GPU behind CUDA");
     uint64_t first = 0;
-    for (int k = 0; k < 3; k++) {
-        const uint64_t h = train(4, (int64_t[]){0, 3000, 12345}[k], k == 2, false, false);
+    for (int k = 0; k < 5; k++) {                   /* from 3 on sharded */
+        const uint64_t h = train(4, (int64_t[]){0, 3000, 12345, 0, 9000}[k], k == 2, k > 2, false);
         if (!k) first = h;
         CHECK(h == first, "case %d: %016llx, not %016llx", k, (unsigned long long)h, (unsigned long long)first);
         test_ran_on(trained_on);
     }
     printf("bits gpu %016llx\n", (unsigned long long)first);
+    const bool muon = cr_world_size(world) == 2;
+    const uint64_t whole = muon ? train(4, 0, false, false, true) : 0;
+    const uint64_t shards = muon ? train(4, 0, false, true, true) : 0;
+    CHECK(whole == shards, "Muon: %016llx sharded, not %016llx", (unsigned long long)shards, (unsigned long long)whole);
     engine_adds("GPU");
     half_travels("GPU");
     trained_on = NULL;
@@ -444,8 +448,8 @@ TEST(bad_gpus) {
     trained_on = own_gpu();
     if (!trained_on) SKIP("no GPU behind CUDA");
     REQUIRE(make(&o, false), "%s", cr_error());
-    FAILS(CR_BAD_VALUE, "[parallel_new] option shard needs parameters on cpu, not on cuda:",
-          cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .shard = true}));
+    FAILS(CR_BAD_VALUE, "[parallel_new] option elastic needs parameters on cpu, not on cuda:",
+          cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .elastic = true}));
     drop(&o);
     trained_on = NULL;
     if (cr_world_size(world) == 1 || !cr_device_at(3)) return;

@@ -608,7 +608,7 @@ STAGES: dict[str, Stage] = {
     "mpi": Stage(
         stage_mpi,
         "1 to 4 processes under mpirun of MPICH and Open MPI, and as torchrun starts them (make build/.for-mpi)",
-        5,
+        7,
         r"src/dist/|src/cli/|src/optim/|cuda/(nccl|stream)|cudasim/nccl|tests/(mpi_|test_dist)|tools/requirements-mpi",
     ),
     "docs": Stage(

@@ -57,6 +57,9 @@ typedef struct cr_parallel_options {
                                depend on the number of ranks; not with engine */
     bool    shard;          /* each rank has a part of the moments and updates a part of the weights
                                (ZeRO stage 1); the same bits */
+    bool    elastic;        /* after a loss the others can go on (cr_parallel_recover): Open MPI 5
+                               or later under `mpirun --with-ft ulfm`, parameters on cpu; with
+                               shard a rank keeps four more copies of its part of the moments */
 } cr_parallel_options;
 typedef struct cr_parallel_stats {
     int64_t sent, received; /* bytes of gradients and sharded weights, to and from other ranks,
@@ -65,6 +68,7 @@ typedef struct cr_parallel_stats {
                                of this rank's last backward pass were visited */
     int64_t moments, gradients; /* bytes held: of moments; of gradients and exchange */
     double  busy, exposed;  /* seconds of the exchange; those in which cr_parallel_step waited */
+    int     bad;            /* first rank whose loss of the last step is not finite; -1: none */
 } cr_parallel_stats;
 cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_options *o);
                             /* borrows w and opt, whose parameters are f32 on cpu; all ranks get
@@ -81,13 +85,19 @@ cr_status    cr_parallel_step(cr_parallel *p, double max_norm, double *loss, dou
                             /* adds up the gradients of all ranks, clips them to max_norm
                                (INFINITY: no limit), steps.  *loss: mean over microbatches; *norm:
                                before clipping (either NULL); a loss that is not finite: no step */
+cr_status    cr_parallel_recover(cr_parallel *p, bool *reload);
+                            /* elastic: every rank that is left calls it after a call of p or of its
+                               world has failed.  CR_OK: ranks were lost, the world is smaller, and
+                               the step that failed begins again at cr_parallel_next; *reload: the
+                               moments of two neighbours are lost, so load a checkpoint first.  Else
+                               no rank can go on */
 cr_status    cr_block_squares(const cr_tensor *x, double *sums);
                             /* sums[i]: of the squares of x's elements from CR_NORM_BLOCK i on;
                                the joint norm is the root of all tensors' sums, added in order: the
                                same bits where tensors are cut at blocks; x contiguous f32 on cpu */
 enum { CR_NORM_BLOCK = 1 << 16 };
 cr_world    *cr_parallel_world(const cr_parallel *p); /* borrowed */
-cr_params   *cr_parallel_moments(const cr_parallel *p);
+cr_params   *cr_parallel_moments(cr_parallel *p);
                             /* shard: this rank's moments, as cr_optim_state names them; "NAME@I" is
                                a piece from element I on; new set of shared tensors */
 cr_parallel_stats cr_parallel_look(const cr_parallel *p);

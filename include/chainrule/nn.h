@@ -464,8 +464,9 @@ typedef struct cr_training {        /* all state that a bit-exact restart needs;
     cr_params *params; cr_optim *optim; cr_generator *generator; cr_loader *loader;
     int64_t step; const char *metadata;
     cr_scaler *scaler;
-    struct cr_parallel *parallel; /* of dist.h, with optim: all ranks call cr_training_save, and
-                               each writes its part of the moments; rank 0 writes the rest */
+    struct cr_parallel *parallel; /* of dist.h, with optim: all ranks call cr_training_save; with
+                               shard each writes a part of the weights and its moments, else rank 0
+                               writes everything */
 } cr_training;
 cr_status   cr_training_save(const char *dir, const cr_training *t);
 cr_status   cr_training_load(const char *dir, cr_training *t);
@@ -474,10 +475,10 @@ cr_status   cr_training_load(const char *dir, cr_training *t);
 cr_status   cr_training_copy(const char *from, const char *to);
                             /* later saves into `from` do not change the copy; hard links where
                                possible; from = to: completes an interrupted save */
-cr_status   cr_training_merge(const char *dir); /* moments that ranks wrote become one file */
+cr_status   cr_training_merge(const char *dir); /* parts that ranks wrote become single files */
 char       *cr_training_weights(const char *dir);
-                            /* path of the safetensors file of weights, even after an interrupted
-                               save; owned (cr_free) */
+                            /* path of the safetensors file of weights, or of the index of the
+                               ranks' files, even after an interrupted save; owned (cr_free) */
 
 /* ---- GPT-2: an example of using the library */
 typedef struct cr_gpt cr_gpt;

@@ -336,12 +336,28 @@ bool run_restore(run *r) {
     return true;
 }
 
+bool run_take_over(run *r, bool new) {
+    char path[4096];
+    if (new) {
+        for (int i = 0; i < 50 && !cr_os_lock_folder(r->s->out); i++) cr_os_sleep(0.1);     /* the first one ends */
+        cr_os_show_output(r->output);
+        r->best = recall_best(r);
+    }
+    runlog_close(&r->log);
+    if (!run_path(r, "run.jsonl", path) || !runlog_open(&r->log, path, r->step)) return false;
+    const series *train = &r->log.train;
+    const bool missing = train->n ? train->at[train->n - 1].step < r->step : r->step > 0;
+    if (new && missing) run_log_step(r);            /* the first process ended before it wrote that line */
+    return true;
+}
+
 /* ---- chainrule checkpoint merge */
 int cli_checkpoint(int argc, char **argv) {
     char path[4096];
     file_list words = {0};
     const command c = {"checkpoint", "merge DIR",
-                       "Joins the moments that processes with --shard-optimizer wrote: one optimizer.safetensors.\n"
+                       "Joins the parts that processes with --shard-optimizer wrote: one weights.safetensors and one\n"
+                       "optimizer.safetensors.\n"
                        "DIR: of a run, or of a checkpoint.", NULL, 0, &words};
     int code;
     if (options_parse(&c, argc, argv, &code)) {

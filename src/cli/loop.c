@@ -105,14 +105,13 @@ static bool validation_due(const run *r) {
     return r->step >= r->s->steps || (r->step && r->s->eval_every && r->step % r->s->eval_every == 0);
 }
 
-/* Validates; after Ctrl-C the validation stays due. */
+/* Validates; after Ctrl-C the validation stays due.  False: library message pending. */
 static bool measure(run *r, progress *bar) {
     char number[32];
     double loss;
-    if (!run_first(r)) return series_add(&r->log.val, r->step, NAN);   /* rank 0 validates, the others wait */
     cr_status status = r->validate(r, &loss);
     if (status == CR_INTERRUPTED) return true;
-    if (status != CR_OK) return progress_end(bar), cli_fail_library(), false;
+    if (status != CR_OK) return progress_end(bar), false;
     bar->val = loss;
     series_add(&r->log.val, r->step, loss);
     runlog_write(&r->log, "{\"step\":%lld,\"val_loss\":%s}", (long long)r->step, json_number(loss, number));
@@ -121,11 +120,17 @@ static bool measure(run *r, progress *bar) {
     return true;
 }
 
-static void log_step(run *r, double loss, double lr, double norm) {
-    char a[32], b[32], c[32];
-    series_add(&r->log.train, r->step, loss);
-    runlog_write(&r->log, "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"norm\":%s,\"seconds\":%.3f}", (long long)r->step,
-                 json_number(loss, a), json_number(lr, b), json_number(norm, c), r->seconds);
+void run_log_step(run *r) {
+    char a[32], b[32], c[32], exchange[96] = "";
+    series_add(&r->log.train, r->step, r->last.loss);
+    if (!run_alone(r)) {
+        const cr_parallel_stats s = cr_parallel_look(r->parallel);
+        snprintf(exchange, sizeof exchange, ",\"sent_bytes\":%lld,\"exposed_seconds\":%.6f", (long long)s.sent,
+                 s.exposed);
+    }
+    runlog_write(&r->log, "{\"step\":%lld,\"loss\":%s,\"lr\":%s,\"norm\":%s,\"seconds\":%.3f%s}", (long long)r->step,
+                 json_number(r->last.loss, a), json_number(r->last.lr, b), json_number(r->last.norm, c), r->seconds,
+                 exchange);
 }
 
 /* Stops before the last step, by Ctrl-C or --stop-at. */
@@ -158,7 +163,7 @@ static const char *largest(const cr_params *p, double *value) {
 
 /* Says where a loss that is not finite may come from.  The weights are those before the step. */
 static int diverged(run *r, double loss) {
-    char where[4096], kept[4400];
+    char where[4096], kept[4400], on[32] = "";
     double value, frozen;
     const char *name = largest(r->trained, &value), *other = r->frozen ? largest(r->frozen, &frozen) : NULL;
     if (other && isfinite(value) && !isfinite(frozen)) { name = other; value = frozen; }
@@ -167,20 +172,24 @@ static int diverged(run *r, double loss) {
     const int64_t step = run_path(r, "checkpoint", where) ? run_step(where) : -1;
     if (step < 0) snprintf(kept, sizeof kept, "there is none yet");
     else snprintf(kept, sizeof kept, "%s, after step %lld", where, (long long)step);
-    return cli_fail("the loss became %g at step %lld; the largest weight is %g, in '%s': try a lower --lr or a "
+    if (!run_alone(r)) snprintf(on, sizeof on, " on rank %d", cr_parallel_look(r->parallel).bad);
+    return cli_fail("the loss became %g%s at step %lld; the largest weight is %g, in '%s': try a lower --lr or a "
                     "stronger --clip; the last good checkpoint: %s",
-                    isnan(loss) ? NAN : loss, (long long)r->step, value, name ? name : "", kept);
+                    isnan(loss) ? NAN : loss, on, (long long)r->step, value, name ? name : "", kept);
 }
 
 /* One step, with its log line and progress. */
 static int one_step(run *r, const cr_schedule *schedule, progress *bar) {
     const double lr = cr_schedule_lr(schedule, r->step), begun = cr_os_seconds(), before = r->seen;
     double loss, norm;
-    if (run_update(r, lr, &loss, &norm)) return progress_end(bar), cli_fail_library();
+    if (run_update(r, lr, &loss, &norm)) return progress_end(bar), run_recover(r) ? CLI_OK : CLI_FAILED;
     const double took = cr_os_seconds() - begun, rate = (r->seen - before) / took;
     r->step++;
     r->seconds += took;
-    log_step(r, loss, lr, norm);
+    r->last.loss = loss;
+    r->last.lr = lr;
+    r->last.norm = norm;
+    run_log_step(r);
     if (!isfinite(loss)) {
         progress_end(bar);
         return diverged(r, loss);
@@ -200,10 +209,17 @@ int run_steps(run *r, progress *bar, bool *over) {
     *over = false;
     for (;;) {                                      /* starts with the checks between steps, where a resumed run may
                                                      * have stopped */
-        if (validation_due(r) && !measure(r, bar)) return CLI_FAILED;
+        if (validation_due(r) && !measure(r, bar)) {
+            if (run_recover(r)) continue;
+            return CLI_FAILED;
+        }
         const bool moved = r->step > bar->first, last = r->step >= s->steps;
         if (last && !validation_due(r)) break;
         if (run_interrupted(r) || (moved && r->step == s->stop_at)) return stop_early(r, bar);
+        if (cr_error()) {
+            if (run_recover(r)) continue;
+            return CLI_FAILED;
+        }
         if (moved && s->save_every && r->step % s->save_every == 0) run_save(r, bar);
         const int code = one_step(r, &schedule, bar);
         if (code != CLI_OK) return code;

@@ -9,18 +9,17 @@
 bool run_first(const run *r) { return !r->world || cr_world_rank(r->world) == 0; }
 bool run_alone(const run *r) { return !r->world || cr_world_size(r->world) == 1; }
 
-static bool nowhere(FILE **f, const char *mode) {
-    *f = *f ? freopen("/dev/null", mode, *f) : fopen("/dev/null", mode);
-    return *f || (cli_fail("cannot write to /dev/null"), false);
+bool run_silent(run *r) {
+    r->log.file = fopen("/dev/null", "ab");
+    return r->log.file || (cli_fail("cannot write to /dev/null"), false);
 }
-
-bool run_silent(run *r) { return nowhere(&r->log.file, "ab"); }
 
 bool run_world(run *r) {
     r->world = cr_world_open(NULL);
     if (!r->world) return cli_fail_library(), false;
-    FILE *out = stdout;
-    return run_first(r) || nowhere(&out, "w");
+    if (run_first(r)) return true;
+    r->output = cr_os_hide_output();
+    return r->output >= 0 || (cli_fail("cannot write to /dev/null: %s", cr_os_error()), false);
 }
 
 const cr_device *run_device(const run *r) {
@@ -47,6 +46,9 @@ int run_share(run *r) {
                          "least %d", ranks);
     if (!s->microbatches && s->shard)
         return refuse(r, "--shard-optimizer needs --microbatches: the %d processes of a step share the moments",
+                      ranks);
+    if (!s->microbatches && s->elastic)
+        return refuse(r, "--elastic needs --microbatches, which the processes that are left share out anew (%d of %d)",
                       ranks);
     if (!s->microbatches && (strcmp(s->exchange, "fixed") != 0 || strcmp(s->gradients, "f32") != 0))
         return refuse(r, "--exchange and --gradients need --microbatches: the %d processes of a step add their "
@@ -117,12 +119,28 @@ bool run_parallel(run *r) {
     if (!r->s->microbatches) return true;
     r->parallel = cr_parallel_new(r->world, r->optim, &(cr_parallel_options){
         .microbatches = r->s->microbatches, .shard = r->s->shard, .engine = !strcmp(r->s->exchange, "engine"),
-        .half = !strcmp(r->s->gradients, "bf16")});
+        .half = !strcmp(r->s->gradients, "bf16"), .elastic = r->s->elastic});
     return r->parallel || (cli_fail_library(), false);
 }
 
 bool run_barrier(const run *r) {
     return run_alone(r) || cr_barrier(r->world) == CR_OK || (cli_fail_library(), false);
+}
+
+bool run_takes(const run *r, int64_t i) {
+    return run_alone(r) || i % cr_world_size(r->world) == cr_world_rank(r->world);
+}
+
+cr_status run_sums(const run *r, int64_t n, double *each) {
+    if (run_alone(r)) return CR_OK;
+    const bool recording = cr_set_grad_enabled(false);
+    cr_scope_begin();
+    cr_tensor *x = cr_from(each, CR_LIST(n), CR_F64, cr_cpu());    /* 0 where another process has it: exact sums */
+    cr_status status = x ? cr_all_reduce(r->world, x) : cr_error_status();
+    if (status == CR_OK) status = cr_read(x, CR_F64, each, (size_t)n * sizeof *each);
+    cr_scope_end();
+    cr_set_grad_enabled(recording);
+    return status;
 }
 
 bool run_interrupted(run *r) {
@@ -152,9 +170,31 @@ cr_status run_microbatches(run *r, double *loss, double *norm) {
     if (status == CR_OK) status = cr_error_status();
     if (status == CR_OK) status = cr_parallel_step(r->parallel, r->s->clip > 0 ? r->s->clip : INFINITY, loss, norm);
     if (!(r->s->clip > 0)) *norm = NAN;
+    if (status != CR_OK) return status;
     r->batches += r->s->microbatches;
     r->seen = before + (double)(r->s->microbatches * r->s->batch * r->s->context);
     return status;
+}
+
+bool run_recover(run *r) {
+    char why[512];
+    bool reload = false;
+    const bool was_first = run_first(r);
+    if (!r->parallel || !r->s->elastic) return cli_fail_library(), false;
+    snprintf(why, sizeof why, "%s", cr_error() ? cr_error() : "");
+    if (cr_parallel_recover(r->parallel, &reload)) return cli_fail_library(), false;
+    if (reload && !run_restore(r)) return false;
+    if (run_first(r) && (!was_first || reload) && !run_take_over(r, !was_first)) return false;
+    series *val = &r->log.val;                      /* not all may have ended this step's validation */
+    if (val->n && val->at[val->n - 1].step == r->step) val->n--;
+    if (!run_first(r)) return true;
+    const char *text = strstr(why, "] ");
+    fprintf(stderr, "chainrule: %s; %d %s on from step %lld%s\n", text ? text + 2 : why, cr_world_size(r->world),
+            run_alone(r) ? "process goes" : "processes go", (long long)r->step,
+            reload ? ", of the last checkpoint: two neighbours were lost" : "");
+    runlog_write(&r->log, "{\"event\":\"loss\",\"step\":%lld,\"ranks\":%d}", (long long)r->step,
+                 cr_world_size(r->world));
+    return true;
 }
 
 void run_leave(run *r, int code) {

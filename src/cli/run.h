@@ -20,7 +20,7 @@ typedef struct settings {
     int64_t layers, heads, width, context, batch, accumulate, microbatches, steps, warmup, seed, threads, eval_every,
         save_every, stop_at, sample, keep, gpus;
     double lr, min_lr, weight_decay, beta1, beta2, clip, dropout;
-    bool overwrite, fuse_step, compile, best, shard;
+    bool overwrite, fuse_step, compile, best, shard, elastic;
 } settings;
 
 typedef struct run {
@@ -54,8 +54,10 @@ typedef struct run {
     cr_plan *plan;                                  /* the recorded step; NULL: none yet */
     cr_loader *loader;
     cr_world *world;                                /* NULL: no --microbatches */
+    int output;                                     /* hidden stdout of a process that is not the first */
     cr_parallel *parallel;
     runlog log;
+    struct { double loss, lr, norm; } last;         /* of the last step */
     int64_t step;
     double seconds;                                 /* in training steps, over all parts of the run */
     double best;                                    /* the validation loss of checkpoint-best; infinite: there is
@@ -71,6 +73,7 @@ int  run_settle(run *r);                            /* completes the settings; a
 bool run_optimizer(run *r);                         /* for r->trained; false: library message pending */
 bool run_folder(run *r);                            /* locked, with tokenizer and log; false: message printed */
 void run_log_start(run *r);
+void run_log_step(run *r);                          /* the line of the last step */
 int  run_steps(run *r, progress *bar, bool *over);  /* *over: false after an early stop */
 void run_close(run *r);
 
@@ -89,9 +92,13 @@ bool run_silent(run *r);                            /* a log that goes nowhere; 
 int  run_share(run *r);                             /* do the ranks fit --microbatches?  an exit code */
 bool run_alone(const run *r);                       /* the only process? */
 bool run_barrier(const run *r);                     /* false: message printed */
+bool run_takes(const run *r, int64_t i);            /* does this process do part i of a work that all share? */
+cr_status run_sums(const run *r, int64_t n, double *each);         /* what each process has of them, to all */
 bool run_interrupted(run *r);                       /* by Ctrl-C on any rank, the same answer on all; no world:
                                                      * cr_os_interrupted */
 cr_status run_microbatches(run *r, double *loss, double *norm);            /* one step */
+bool run_recover(run *r);                           /* --elastic: after a failure, the processes that are left go on
+                                                     * from r->step; false: they cannot, message printed */
 void run_leave(run *r, int code);                   /* closes the world, or ends the others after a failure */
 
 /* gpus.c: starts s->gpus processes, and is true in each of them; false in this one, after all have ended, with the exit
@@ -99,7 +106,7 @@ void run_leave(run *r, int code);                   /* closes the world, or ends
 bool run_gpus(const command *c, settings *s, int *code);
 
 /* settings.c: the options of chainrule train */
-enum { SETTINGS_OPTIONS = 40 };
+enum { SETTINGS_OPTIONS = 41 };
 settings settings_default(void);
 /* how many; optimizers: the words of --optimizer */
 int  settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]);
@@ -121,6 +128,9 @@ bool run_clear(const run *r);
 bool run_restore_settings(run *r, int *code);
 /* weights, optimizer, position; after make_model */
 bool run_restore(run *r);
+/* The first process goes on from r->step, where its log ends.  new: it was not the first before, and gets the folder
+ * and stdout.  False: message printed. */
+bool run_take_over(run *r, bool new);
 /* a failure is printed, and sets r->unsaved */
 void run_save(run *r, progress *bar);
 void run_save_best(run *r, progress *bar, double loss);                    /* if it is the best so far */

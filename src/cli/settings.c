@@ -128,6 +128,10 @@ int settings_options(settings *s, const char *optimizers, option out[SETTINGS_OP
         {.name = "shard-optimizer",
          .flag = &s->shard,
          .help = "with --microbatches: each process keeps a part of the optimizer's moments"},
+        {.name = "elastic",
+         .flag = &s->elastic,
+         .help = "with --microbatches: processes that are lost do not end the run; needs Open MPI's mpirun --with-ft "
+                 "ulfm; with --shard-optimizer each process keeps four more copies of its part of the moments"},
         {.name = "steps", .integer = &s->steps, .help = "updates", .min = 1, .kept = KEPT},
         {.name = "optimizer",
          .text = &s->optimizer,

@@ -165,26 +165,29 @@ static cr_status window_loss(const run *r, int64_t start, int64_t windows, int64
 }
 
 /* The mean loss over the whole validation split.  Every token except the first is predicted once; the
- * last window may be shorter. CR_INTERRUPTED: stopped by Ctrl-C. */
+ * last window may be shorter.  Processes share out the batches of windows, whose sums are added in one order.
+ * CR_INTERRUPTED: stopped by Ctrl-C. */
 static cr_status validate(run *r, double *loss) {
     const int64_t T = r->s->context, targets = cr_tokens_count(r->val) - 1, most = T < 4096 ? 4096 / T : 1;
-    int64_t *ids = malloc((size_t)(2 * most * T) * sizeof *ids);
-    if (!ids) return cli_fail("no memory for validation"), CR_NO_MEMORY;
+    int64_t *ids = malloc((size_t)(2 * most * T) * sizeof *ids), n = 0;
+    double *each = calloc((size_t)(targets / (most * T) + 2), sizeof *each), sum = 0;
     const bool grad = cr_set_grad_enabled(false);
-    cr_status status = CR_OK;
-    double sum = 0;
-    for (int64_t at = 0; at < targets;) {
-        if (status != CR_OK) break;
+    cr_status status = ids && each ? CR_OK : cr_fail(CR_NO_MEMORY, "train", "no memory for validation");
+    for (int64_t at = 0; at < targets && status == CR_OK; n++) {
         const int64_t left = (targets - at) / T,
                       windows = left > most ? most
                                 : left      ? left
                                             : 1,
                       length = left ? T : targets - at;
-        status = run_alone(r) && cr_os_interrupted() ? CR_INTERRUPTED : window_loss(r, at, windows, length, ids, &sum);
+        if (run_alone(r) && cr_os_interrupted()) status = CR_INTERRUPTED;
+        else if (run_takes(r, n)) status = window_loss(r, at, windows, length, ids, &each[n]);
         at += windows * length;
     }
+    if (status == CR_OK) status = run_sums(r, n, each);
+    for (int64_t i = 0; i < n && status == CR_OK; i++) sum += each[i];
     cr_set_grad_enabled(grad);
     free(ids);
+    free(each);
     *loss = sum / (double)targets;
     return status;
 }
@@ -245,13 +248,12 @@ static bool say_where(const run *r) {
     return true;
 }
 
-static int finish(run *r, int64_t first, progress *bar) {
+static int finish(run *r, int64_t first) {
     char time[32], tokens[32], rate[32];
     const int64_t batches = r->parallel ? r->s->microbatches : r->s->accumulate;
     const double n = (double)(r->s->batch * batches * r->s->context), done = (double)r->step * n;
     const double val = r->log.val.n ? r->log.val.at[r->log.val.n - 1].value : NAN;
     const int64_t peak = cr_memory_stats(r->dev).peak;
-    run_save(r, bar);
     runlog_write(&r->log, "{\"event\":\"finish\",\"step\":%lld,\"seconds\":%.3f,\"peak_bytes\":%lld}",
                  (long long)r->step, r->seconds, (long long)peak);
     duration_text(r->seconds, time);
@@ -291,7 +293,9 @@ static int train(run *r) {
     progress_begin(&bar, first, r->s->steps);
     code = run_steps(r, &bar, &over);
     if (r->s->profile && cr_profile_end(r->s->profile)) return cli_fail_library();
-    return code == CLI_OK && over && run_first(r) ? finish(r, first, &bar) : code;
+    if (code != CLI_OK || !over) return code;
+    run_save(r, &bar);
+    return run_first(r) ? finish(r, first) : CLI_OK;
 }
 
 int cli_train(int argc, char **argv) {

@@ -577,6 +577,22 @@ bool cr_os_remove_folder(const char *path) {
 /* ---- terminal and signals ---- */
 bool cr_os_is_terminal(FILE *f) { return isatty(fileno(f)) == 1; }
 
+int cr_os_hide_output(void) {
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    const int before = nowhere < 0 ? -1 : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    fflush(stdout);
+    const bool hidden = before >= 0 && dup2(nowhere, STDOUT_FILENO) >= 0;
+    if (!hidden) failed(errno);
+    if (nowhere >= 0) close(nowhere);
+    return hidden ? before : -1;
+}
+
+void cr_os_show_output(int hidden) {
+    fflush(stdout);
+    (void)dup2(hidden, STDOUT_FILENO);
+    close(hidden);
+}
+
 int cr_os_terminal_width(FILE *f) {
     struct winsize w;
     return !ioctl(fileno(f), TIOCGWINSZ, &w) && w.ws_col ? w.ws_col : 80;

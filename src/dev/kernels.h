@@ -142,8 +142,10 @@ typedef struct cr_reduce_args { cr_array y, x; cr_reduce_how how; } cr_reduce_ar
  * (NaN is smaller). */
 typedef struct cr_arg_reduce_args { cr_array y, x; bool max; } cr_arg_reduce_args;
 
+enum { CR_SQUARES_PIECE = 1 << 14 };
 typedef struct cr_sum_squares_args {
-    cr_array y;                                     /* () f64: the sum over all elements of all x */
+    cr_array y;                                     /* f64 (): the sum over all elements of all x; f64 (pieces): of each
+                                                     * CR_SQUARES_PIECE elements of the first x, the second ... */
     int64_t n;
     const cr_array *const *x;                       /* n contiguous float arrays */
 } cr_sum_squares_args;

@@ -35,7 +35,7 @@ struct cr_beat {
 static int rank_of(const cr_beat *b, int i) { return b->w->rank ? 0 : i + 1; }
 
 /* ---- a loss */
-static void lose(cr_beat *b, int rank, int64_t step, const char *why) {
+static void lose(cr_beat *b, int rank, int64_t step, const char *why, bool silent) {
     cr_world *w = b->w;
     char text[sizeof w->loss];
     const int64_t here = atomic_load(&w->step);     /* all ranks took part in it */
@@ -45,7 +45,9 @@ static void lose(cr_beat *b, int rank, int64_t step, const char *why) {
     snprintf(text + n, sizeof text - n, ": %s", why);
     cr_mutex_lock(w->mutex);
     if (!atomic_load(&w->mpi.lost)) memcpy(w->loss, text, sizeof text);
+    if (silent) atomic_store(&w->silent, true);
     atomic_store(&w->mpi.lost, true);
+    cr_cond_signal_all(w->changed);
     cr_mutex_unlock(w->mutex);
 }
 
@@ -53,7 +55,7 @@ static void lose_rank(cr_beat *b, int i, bool silent) {
     char why[64] = "its connection ended";
     const int rank = rank_of(b, i);
     if (silent) snprintf(why, sizeof why, "silent for %.3g s", b->patience);
-    lose(b, rank, b->step[i], why);
+    lose(b, rank, b->step[i], why, silent);
     cr_os_close_socket(b->socket[i]);
     b->socket[i] = -1;
     const message m = {.kind = LOST, .rank = silent ? -1 - rank : rank, .step = b->step[i], .secret = b->secret};
@@ -73,7 +75,7 @@ static void take(cr_beat *b, int i, const message *m) {
     if (m->kind != LOST || !b->w->rank) return;
     const bool silent = m->rank < 0;
     const int rank = silent ? -1 - m->rank : m->rank;
-    if (rank < b->w->size) lose(b, rank, m->step, silent ? "silent" : "its connection ended");
+    if (rank < b->w->size) lose(b, rank, m->step, silent ? "silent" : "its connection ended", silent);
 }
 
 static void listen_to(cr_beat *b, int i) {

@@ -84,6 +84,19 @@ static cr_status load_functions(void *library, cr_mpi *m) {
     return CR_OK;
 }
 
+/* MPICH 5.0.2 has these too, but its MPIX_Comm_agree ends the process. */
+static void load_recovery(void *library, cr_mpi *m) {
+    const struct { const char *name; void *at; } functions[] = {
+        {"MPIX_Comm_revoke", &m->Comm_revoke}, {"MPIX_Comm_shrink", &m->Comm_shrink},
+        {"MPIX_Comm_agree", &m->Comm_agree}};
+    const char *on = getenv("OMPI_MCA_mpi_ft_enable");          /* of mpirun --with-ft */
+    if (!on || !strcmp(on, "0") || !strcmp(on, "false") || !strstr(m->name, "Open MPI")) return;
+    void *f[3];
+    for (int i = 0; i < 3; i++)
+        if (!(f[i] = cr_os_symbol(library, functions[i].name))) return;
+    for (int i = 0; i < 3; i++) memcpy(functions[i].at, &f[i], sizeof f[i]);
+}
+
 /* The handles and special pointers of each ABI, from the standard (MPI 5.0, appendix A) and from
  * the two implementations' headers. */
 static cr_status load_handles(void *library, cr_mpi *m, const char **abi) {
@@ -166,19 +179,27 @@ cr_status cr_mpi_open(const char *path, cr_launcher launcher, cr_mpi *m) {
     if (!cr_os_share_library(symbol, m->path, sizeof m->path))
         return cr_fail(CR_RUNTIME, op, "the symbols of the MPI library cannot be shared with its plugins");
     status = load_handles(library, m, &abi);
-    return status == CR_OK ? name_library(m, abi, launcher) : status;
+    if (status == CR_OK) status = name_library(m, abi, launcher);
+    if (status == CR_OK) load_recovery(library, m);
+    return status;
 }
 
 /* The waits of MPI's own blocking calls keep a processor busy: with more ranks than processors they take the time that
  * the rank which is waited for needs.  A test moves a piece of a large message: several follow each other between
- * sleeps, which take about 60 us however short they are. */
+ * sleeps, which take about 60 us however short they are.
+ *
+ * After a loss an elastic world needs the memory of the call again: revoked calls end, with an error. */
 int cr_mpi_wait(const cr_mpi *m, int code, cr_mpi_handle *request, int64_t bytes) {
     const int together = bytes > 1 << 18 ? 16 : 1, first = together > 1 ? 200 : 50;
+    double limit = 0;
     int done = 0;
     for (int turn = 0; !code; turn++) {
         code = m->Test(request, &done, m->no_status);
         if (done) break;
-        if (turn % 16 == 0 && atomic_load_explicit(&m->lost, memory_order_relaxed)) return CR_MPI_LOST;
+        if (turn % 16 == 0 && atomic_load_explicit(&m->lost, memory_order_relaxed)) {
+            if (!m->elastic || (limit > 0 && cr_os_seconds() > limit)) return CR_MPI_LOST;
+            if (!(limit > 0)) (void)m->Comm_revoke(m->elastic), limit = cr_os_seconds() + 10;
+        }
         if (turn < first || turn % together) cr_os_relax();
         else cr_os_sleep(turn < 1000 * together ? 1e-6 : 5e-5);
     }

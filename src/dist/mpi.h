@@ -37,6 +37,11 @@ typedef struct cr_mpi {
     int (*Test)(cr_mpi_handle *, int *, void *);
     int (*Get_library_version)(char *, int *);
     int (*Error_string)(int, char *, int *);
+    /* NULL where survivors of a loss cannot go on: all but Open MPI under `mpirun --with-ft ulfm` */
+    int (*Comm_revoke)(cr_mpi_handle);
+    int (*Comm_shrink)(cr_mpi_handle, cr_mpi_handle *);
+    int (*Comm_agree)(cr_mpi_handle, int *);
+    cr_mpi_handle elastic;                          /* a loss revokes this communicator; 0: a loss is the end */
 } cr_mpi;
 
 /* What started this process, by its environment variables. */
@@ -44,7 +49,7 @@ typedef enum cr_launcher { CR_LAUNCHER_NONE, CR_LAUNCHER_OPENMPI, CR_LAUNCHER_PM
 cr_launcher cr_mpi_launcher(int *rank, int *size);  /* *size 0: the launcher does not say */
 
 /* Waits for a request that a call with this code made; gives the processor away while nothing moves.  CR_MPI_LOST: a
- * rank is gone, and no more calls of MPI may follow.  bytes: that this rank sends, about. */
+ * rank is gone, and no more calls of MPI may follow but those of elastic.c.  bytes: that this rank sends, about. */
 enum { CR_MPI_LOST = -25 };
 int cr_mpi_wait(const cr_mpi *m, int code, cr_mpi_handle *request, int64_t bytes);
 

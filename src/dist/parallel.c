@@ -9,7 +9,7 @@
  * rank 0's gradients came, so later steps complete the first buckets first.  All ranks send buckets in the order of
  * their numbers.
  *
- * Files: layout.c (flat memory), shard.c (the sharded optimizer). */
+ * Files: layout.c (flat memory), shard.c (the sharded optimizer), elastic.c (after a loss). */
 #include "parallel.h"
 
 #include <math.h>
@@ -75,11 +75,12 @@ static cr_status agree(cr_world *w, const cr_optim *opt, const cr_parallel_optio
     static const char op[] = "parallel_new";
     const cr_device *dev = device_of(opt);
     static const char *const what[AGREED] = {"version of the library", "number of microbatches", "bucket size",
-                                             "options shard, engine and half", "kind of device",
+                                             "options shard, engine, half and elastic", "kind of device",
                                              "model (names and shapes of its parameters)",
                                              "optimizer (its options, groups or steps)"};
     const uint64_t mine[AGREED] = {hashed(0, cr_version(), strlen(cr_version())), (uint64_t)o->microbatches,
-                                   (uint64_t)o->bucket_bytes, o->shard + 2u * o->engine + 4u * o->half,
+                                   (uint64_t)o->bucket_bytes,
+                                   o->shard + 2u * o->engine + 4u * o->half + 8u * o->elastic,
                                    hashed(0, dev->type, strlen(dev->type)),
                                    hash_of_model(opt), hash_of_optimizer(opt)};
     char ranks[128];
@@ -117,8 +118,8 @@ static cr_status check(cr_world *w, const cr_optim *opt, const cr_parallel_optio
             return cr_fail(CR_BAD_VALUE, op, "'%s' is on %s, but '%s' on %s: all parameters must be on one device",
                            opt->slots[i].name, cr_device_name(dev), opt->slots[0].name, cr_device_name(first));
     }
-    if (o->shard && !device_of(opt)->host)
-        return cr_fail(CR_BAD_VALUE, op, "option shard needs parameters on cpu, not on %s",
+    if (o->elastic && !device_of(opt)->host)
+        return cr_fail(CR_BAD_VALUE, op, "option elastic needs parameters on cpu, not on %s",
                        cr_device_name(device_of(opt)));
     return CR_OK;
 }
@@ -132,9 +133,17 @@ static cr_status share_weights(cr_parallel *p) {
     return status;
 }
 
+void cr_parallel_share(cr_parallel *p) {
+    p->rank = p->w->rank;
+    p->size = p->w->size;
+    p->first = cr_tree_first(p->o.microbatches, p->rank, p->size);
+    p->last = cr_tree_first(p->o.microbatches, p->rank + 1, p->size);
+}
+
 cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_options *o) {
     static const char op[] = "parallel_new";
     if (check(w, opt, o) || agree(w, opt, o)) return NULL;
+    if (o->elastic && w->size > 1 && cr_elastic_begin(w, op)) return NULL;
     cr_parallel *p = calloc(1, sizeof *p);
     if (!p) return cr_fail(CR_NO_MEMORY, op, "no memory"), NULL;
     p->w = w;
@@ -142,8 +151,7 @@ cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_optio
     p->o = *o;
     p->dev = device_of(opt);
     if (w->size == 1) p->o.shard = false;
-    p->first = cr_tree_first(o->microbatches, w->rank, w->size);
-    p->last = cr_tree_first(o->microbatches, w->rank + 1, w->size);
+    cr_parallel_share(p);
     const size_t n = (size_t)(1 + o->microbatches + opt->count);
     p->places = calloc((size_t)opt->count + 1, sizeof *p->places);
     p->mine = calloc(n, sizeof *p->mine);
@@ -159,10 +167,16 @@ cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_optio
     return NULL;
 }
 
+void cr_parallel_drain(cr_parallel *p) {
+    for (int64_t i = 0; i < p->next_bucket; i++) {
+        if (p->buckets[i].posted) (void)cr_world_wait(p->w, "parallel_free", &p->buckets[i].job);
+        p->buckets[i].posted = false;
+    }
+}
+
 void cr_parallel_free(cr_parallel *p) {
     if (!p || cr_stale("parallel_free", "the object", p)) return;
-    for (int64_t i = 0; i < p->next_bucket; i++)    /* a step that was left in the middle */
-        if (p->buckets[i].posted) (void)cr_world_wait(p->w, "parallel_free", &p->buckets[i].job);
+    cr_parallel_drain(p);
     for (int i = 0; i < CR_TREE_DEPTH; i++) cr_drop(p->buffer[i]);
     cr_shard_free(p);
     cr_layout_free(p);
@@ -189,13 +203,14 @@ static void begin_step(cr_parallel *p, const cr_loader *l, cr_generator *g) {
     p->begun = true;
     p->over = p->open = false;
     p->at = p->first;
-    if (l) p->base = cr_loader_cursor(l);
+    if (l && !p->again) p->base = cr_loader_cursor(l);
+    p->again = false;
     p->g = g;
     if (g) cr_generator_get(g, &p->seed, &p->counter);
     p->tree = (cr_tree){.leaves = p->o.microbatches};
     memset(p->used, 0, sizeof p->used);
     memset(p->mine, 0, (size_t)(1 + p->o.microbatches + p->opt->count) * sizeof *p->mine);
-    p->stats = (cr_parallel_stats){0};
+    p->stats = (cr_parallel_stats){.bad = -1};
     p->next_bucket = 0;
     if (!p->laid_out) p->n_order = 0;
     for (int64_t i = 0; i < p->n_buckets; i++) {
@@ -211,6 +226,7 @@ static void begin_step(cr_parallel *p, const cr_loader *l, cr_generator *g) {
 bool cr_parallel_next(cr_parallel *p, cr_loader *l, cr_generator *g) {
     static const char op[] = "parallel_next";
     if (cr_lacks(op, "the object", p) || cr_world_lacks(op, p->w)) return false;
+    if (p->o.shard && !p->opt->sharded && cr_shard_begin(p)) return false;      /* a checkpoint was loaded */
     if (!p->begun) begin_step(p, l, g);
     if (p->open) return cr_fail(CR_RUNTIME, op, "the last microbatch has had no cr_parallel_backward"), false;
     const bool more = p->at < p->last;
@@ -449,7 +465,9 @@ static cr_status share_losses(cr_parallel *p, double *loss) {
     *loss = 0;
     for (int64_t j = 0, r = 0; j < M; j++) {
         while (j >= cr_tree_first(M, (int)r + 1, p->w->size)) r++;
-        *loss += p->all[r * n + 1 + j] / (double)M;
+        const double one = p->all[r * n + 1 + j];
+        if (!isfinite(one) && p->stats.bad < 0) p->stats.bad = (int)r;
+        *loss += one / (double)M;
     }
     for (int64_t i = 0; i < p->opt->count; i++) {
         p->places[i].arrived = false;
@@ -458,52 +476,7 @@ static cr_status share_losses(cr_parallel *p, double *loss) {
     return CR_OK;
 }
 
-/* The joint norm, parameter by parameter, in blocks whose sums are added in f64 in one order: its bits do not depend on
- * buckets, shards, ranks or threads. */
-static double norm_on_cpu(const cr_parallel *p, const float *flat) {
-    double total = 0;
-    for (int64_t i = 0; i < p->opt->count; i++) {
-        const cr_place *x = &p->places[i];
-        for (int64_t from = 0; from < x->n && x->arrived; from += CR_NORM_BLOCK)
-            total += cr_block_sum(flat + x->at + from, x->n - from < CR_NORM_BLOCK ? x->n - from : CR_NORM_BLOCK);
-    }
-    return sqrt(total);
-}
-
-/* On a GPU the kernel's order depends on the parameter's shape only. */
-static cr_status norm_on_gpu(const cr_parallel *p, const cr_tensor *flat, double *norm) {
-    cr_tensor **squares = calloc((size_t)p->opt->count + 1, sizeof *squares);
-    float *each = calloc((size_t)p->opt->count + 1, sizeof *each);
-    int n = 0;
-    cr_status status = squares && each ? CR_OK : cr_fail(CR_NO_MEMORY, "parallel_step", "no memory for the norm");
-    cr_scope_begin();
-    for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
-        if (!p->places[i].arrived) continue;
-        cr_tensor *sum = cr_sum_squares(part_of(p, flat, &p->places[i], i));
-        squares[n] = sum ? cr_reshape(sum, CR_LIST(1)) : NULL;
-        status = squares[n++] ? CR_OK : cr_error_status();
-    }
-    const cr_tensor *all = status == CR_OK && n ? cr_cat(n, (const cr_tensor *const *)squares, 0) : NULL;
-    if (all) status = cr_read(all, CR_F32, each, (size_t)n * sizeof *each);
-    else if (n && status == CR_OK) status = cr_error_status();
-    cr_scope_end();
-    double total = 0;
-    for (int i = 0; i < n && each; i++) total += (double)each[i];
-    *norm = sqrt(total);
-    free(squares);
-    free(each);
-    return status;
-}
-
-static cr_status norm_of(cr_parallel *p, const cr_tensor *flat, double *norm) {
-    if (p->o.shard) return cr_shard_norm(p, cr_data(flat), norm);
-    if (!p->dev->host) return norm_on_gpu(p, flat, norm);
-    *norm = norm_on_cpu(p, cr_data(flat));
-    return CR_OK;
-}
-
 static cr_status update(cr_parallel *p, const cr_tensor *flat, double scale) {
-    if (p->o.shard) return cr_shard_update(p, flat, scale);
     cr_status status = CR_OK;
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
@@ -530,13 +503,19 @@ cr_status cr_parallel_step(cr_parallel *p, double max_norm, double *loss, double
     if (!(max_norm >= 0)) return cr_fail(CR_BAD_VALUE, op, "max_norm must be at least 0, not %g", max_norm);
     cr_status status = finish_exchange(p);
     if (status == CR_OK) status = share_losses(p, &mean);
-    if (status != CR_OK) return status;
     const cr_tensor *flat = p->buffer[p->tree.at[0].value];
-    status = norm_of(p, flat, &total);
-    if (status != CR_OK) return status;
+    if (status == CR_OK) status = p->o.shard ? cr_shard_norm(p, flat, &total) : cr_parallel_norm(p, flat, &total);
     const double by = max_norm / (total + 1e-6), scale = by >= 1 ? 1 : by;
-    if (isfinite(mean)) status = update(p, flat, scale);
+    const bool steps = isfinite(mean);
+    if (status == CR_OK && p->o.shard && steps) status = cr_shard_update(p, flat, scale);
+    if (p->o.elastic) status = cr_elastic_agree(p->w, op, status);
     p->begun = p->over = false;
+    if (status != CR_OK) {
+        if (p->o.shard && p->o.elastic) cr_shard_undo(p);
+        p->again = true;
+        return status;
+    }
+    if (steps) status = p->o.shard ? cr_shard_commit(p, flat) : update(p, flat, scale);
     p->base += p->o.microbatches;
     atomic_store(&p->w->step, p->opt->steps);
     if (loss) *loss = mean;
@@ -548,18 +527,6 @@ cr_world *cr_parallel_world(const cr_parallel *p) {
     return cr_lacks("parallel_world", "the object", p) ? NULL : p->w;
 }
 
-cr_status cr_block_squares(const cr_tensor *x, double *sums) {
-    static const char op[] = "block_squares";
-    if (cr_lacks_tensor(op, "x", x)) return cr_error_status();
-    if (!sums) return cr_fail_null(op, "the sums");
-    if (cr_is_none(x) || cr_dtype_of(x) != CR_F32 || !cr_data(x) || !cr_is_contiguous(x))
-        return cr_fail(CR_BAD_TYPE, op, "x must be contiguous float32 on cpu");
-    const int64_t n = cr_numel(x);
-    for (int64_t from = 0; from < n; from += CR_NORM_BLOCK)
-        *sums++ = cr_block_sum((const float *)cr_data(x) + from, n - from < CR_NORM_BLOCK ? n - from : CR_NORM_BLOCK);
-    return CR_OK;
-}
-
 cr_parallel_stats cr_parallel_look(const cr_parallel *p) {
     if (cr_lacks("parallel_look", "the object", p)) return (cr_parallel_stats){0};
     cr_parallel_stats s = p->stats;
@@ -567,6 +534,10 @@ cr_parallel_stats cr_parallel_look(const cr_parallel *p) {
     for (int64_t i = 0; i < holds->count; i++)
         for (int k = 0; k < 2; k++)
             if (holds->slots[i].moment[k]) s.moments += cr_numel(holds->slots[i].moment[k]) * 4;
+    for (int i = 0; i < 2; i++) {
+        const cr_tensor *const copies[] = {p->own[i], p->left[i]};
+        for (int k = 0; k < 2; k++) s.moments += copies[k] ? cr_numel(copies[k]) * 4 : 0;
+    }
     for (int i = 0; i < CR_TREE_DEPTH; i++) s.gradients += p->buffer[i] ? p->total * 4 : 0;
     const cr_tensor *const rooms[] = {p->send, p->receive, p->arrived};
     for (int i = 0; i < 3; i++)

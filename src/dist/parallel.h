@@ -39,6 +39,8 @@ struct cr_parallel {
     bool used[CR_TREE_DEPTH];
     cr_tree tree;                                   /* this rank's microbatches so far; values: numbers of buffers */
 
+    int rank, size;                                 /* of the world that the layout is for */
+    bool again;                                     /* the step that failed is done again (elastic.c) */
     int64_t first, last, at, base;                  /* microbatches of this rank: [first, last); base: number in the
                                                      * run of the step's microbatch 0 */
     bool begun, open, over;                         /* a step; a microbatch waits for its backward pass; no more */
@@ -58,7 +60,24 @@ struct cr_parallel {
     cr_params *state;                               /* moments that were there before the pieces */
     double *sums, *all_sums;                        /* of blocks: this rank's, all */
     int64_t most_blocks;                            /* of any rank */
+    /* elastic: moments of this rank's pieces and of its left neighbour's, one after the other: after the last step,
+     * and after the step that runs; weights of this rank's pieces before it */
+    cr_tensor *own[2], *left[2], *weights;
+    int64_t most_packed;                            /* bytes of any rank's moments */
+    bool changed;                                   /* the pieces' weights, by a step that not all have finished */
 };
+
+/* parallel.c */
+void cr_parallel_share(cr_parallel *p);             /* this rank's microbatches */
+void cr_parallel_drain(cr_parallel *p);             /* waits for buckets of a step that was left in the middle */
+
+
+/* norm.c: sums of the squares of blocks of CR_NORM_BLOCK elements, whose order does not depend on ranks or threads */
+double    cr_block_sum(const float *g, int64_t n);  /* of one block on the cpu */
+static inline int64_t cr_blocks_of(int64_t n) { return (n + CR_NORM_BLOCK - 1) / CR_NORM_BLOCK; }
+/* sums: of the blocks of each range of flat memory, one range after the other */
+cr_status cr_range_sums(const cr_tensor *flat, const cr_place *range, int64_t count, double *sums);
+cr_status cr_parallel_norm(const cr_parallel *p, const cr_tensor *flat, double *norm);     /* of what has arrived */
 
 /* layout.c.  Order, buckets and cuts; false: no memory, or a bucket that is too large, with a message. */
 bool cr_layout_make(cr_parallel *p);
@@ -68,10 +87,15 @@ bool cr_layout_whole(const cr_parallel *p, int64_t param);         /* is the par
 
 /* shard.c: the optimizer's state by rank (ZeRO stage 1: Rajbhandari et al. 2020, arXiv 1910.02054) */
 cr_status cr_shard_begin(cr_parallel *p);           /* takes the optimizer's moments, before the layout is final */
-double    cr_block_sum(const float *g, int64_t n);  /* of squares, n <= CR_NORM_BLOCK, in one order */
-cr_status cr_shard_norm(cr_parallel *p, const float *flat, double *norm);
-/* flat: gradients of this rank's pieces; then weights of all */
+cr_status cr_shard_norm(cr_parallel *p, const cr_tensor *flat, double *norm);
+/* flat: gradients of this rank's pieces; then weights of all, which the commit puts into the parameters */
 cr_status cr_shard_update(cr_parallel *p, const cr_tensor *all, double scale);
+cr_status cr_shard_commit(cr_parallel *p, const cr_tensor *all);
+void      cr_shard_undo(cr_parallel *p);            /* elastic, instead of the commit: the weights before */
+/* elastic: all moments, after the last step; from[r]: the rank that has those of rank r of the layout; NULL and a
+ * message */
+cr_params *cr_shard_collect(cr_parallel *p, const int *from);
+void      cr_shard_forget(cr_parallel *p, bool moments);           /* pieces; moments: the optimizer gets others */
 void      cr_shard_free(cr_parallel *p);
 
 #endif

@@ -13,18 +13,6 @@
 
 static const char op[] = "parallel_step";
 
-double cr_block_sum(const float *g, int64_t n) {
-    double lane[8] = {0}, block = 0;
-    int64_t k = 0;
-    for (; k + 8 <= n; k += 8)
-        for (int i = 0; i < 8; i++) lane[i] += (double)g[k + i] * (double)g[k + i];
-    for (; k < n; k++) lane[k % 8] += (double)g[k] * (double)g[k];
-    for (int i = 0; i < 8; i++) block += lane[i];
-    return block;
-}
-
-static int64_t blocks_of(int64_t n) { return (n + CR_NORM_BLOCK - 1) / CR_NORM_BLOCK; }
-
 /* ---- making */
 static void drop_moments(const cr_parallel *p) {
     for (int64_t i = 0; i < p->opt->count; i++)
@@ -46,14 +34,14 @@ static bool joins(const cr_unit *a, const cr_unit *b, bool same_bucket) {
     return same_bucket && a->param == b->param && a->owner == b->owner && a->from + a->n == b->from;
 }
 
-/* This rank's pieces of a group, in the order of flat memory; out NULL: counts. */
-static int64_t pieces_of(const cr_parallel *p, int group, cr_unit *out) {
+/* A rank's pieces of a group, in the order of flat memory; out NULL: counts. */
+static int64_t pieces_of(const cr_parallel *p, int owner, int group, cr_unit *out) {
     int64_t n = 0, bucket = 0, at = 0;
     for (int64_t u = 0; u < p->n_units; at += p->units[u++].n) {
         const cr_unit *x = &p->units[u];
         const bool first = at == p->buckets[bucket].at + p->buckets[bucket].n;
         bucket += first;
-        if (x->owner != p->w->rank || p->opt->slots[x->param].group != group) continue;
+        if (x->owner != owner || p->opt->slots[x->param].group != group) continue;
         if (u && joins(x - 1, x, !first)) {
             if (out) out[n - 1].n += x->n;
             continue;
@@ -64,13 +52,34 @@ static int64_t pieces_of(const cr_parallel *p, int group, cr_unit *out) {
     return n;
 }
 
-static cr_tensor *view_of(const cr_parallel *p, const cr_unit *x, float *memory) {
-    const cr_tensor *whole = p->opt->slots[x->param].p;
-    if (cr_layout_whole(p, x->param)) return cr_borrow(memory, cr_ndim(whole), cr_shape(whole), CR_F32, NULL, NULL);
-    return cr_borrow(memory + x->from, 1, &x->n, CR_F32, NULL, NULL);
+/* A rank's pieces, group after group, for free; NULL: no memory. */
+static cr_unit *list_of(const cr_parallel *p, int owner, int64_t *count) {
+    int64_t n = 0;
+    for (int g = 0; g < p->opt->groups; g++) n += pieces_of(p, owner, g, NULL);
+    cr_unit *list = calloc((size_t)n + 1, sizeof *list);
+    if (!list) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld pieces", (long long)n), NULL;
+    *count = n;
+    n = 0;
+    for (int g = 0; g < p->opt->groups; g++) n += pieces_of(p, owner, g, list + n);
+    return list;
 }
 
-static float *weights_of(const cr_parallel *p, const cr_unit *x) { return cr_data(p->opt->slots[x->param].p); }
+/* A piece of a parameter that lies in a flat tensor from element `at` on; the caller's scope has it. */
+static cr_tensor *view_of(const cr_parallel *p, const cr_unit *x, const cr_tensor *flat, int64_t at) {
+    const cr_tensor *whole = p->opt->slots[x->param].p;
+    cr_tensor *part = flat ? cr_slice(flat, 0, at + x->from, at + x->from + x->n, 1) : NULL;
+    return part && cr_layout_whole(p, x->param) ? cr_view(part, cr_ndim(whole), cr_shape(whole)) : part;
+}
+
+static cr_tensor *weights_of(const cr_parallel *p, const cr_unit *x) {
+    const cr_tensor *whole = cr_detach(p->opt->slots[x->param].p);
+    return view_of(p, x, whole ? cr_view(whole, 1, (int64_t[]){cr_numel(whole)}) : NULL, 0);
+}
+
+/* Of parameters on the cpu. */
+static float *data_of(const cr_parallel *p, const cr_unit *x) {
+    return (float *)cr_data(p->opt->slots[x->param].p) + x->from;
+}
 
 /* A group of the optimizer of pieces. */
 static cr_status add_group(cr_parallel *p, int group, const cr_unit *list, int64_t n) {
@@ -80,7 +89,7 @@ static cr_status add_group(cr_parallel *p, int group, const cr_unit *list, int64
     for (int64_t i = 0; i < n && status == CR_OK; i++) {
         char name[64];
         snprintf(name, sizeof name, "%lld.%lld", (long long)list[i].param, (long long)list[i].from);
-        cr_tensor *t = view_of(p, &list[i], weights_of(p, &list[i]));
+        cr_tensor *t = weights_of(p, &list[i]);
         status = t ? cr_params_add(set, name, t) : cr_error_status();
     }
     const cr_optim_options *o = &p->opt->options[group];
@@ -98,17 +107,20 @@ static cr_status take_moment(const cr_parallel *p, cr_slot *s, const cr_unit *x,
     const cr_tensor *from = cr_params_at(p->state, at);
     s->moment[k] = cr_moment_new(p->pieces, s);
     if (!s->moment[k]) return cr_error_status();
-    return cr_write(s->moment[k], CR_F32, (const float *)cr_data(from) + x->from, (size_t)x->n * 4);
+    cr_scope_begin();
+    const cr_tensor *part = view_of(p, x, cr_view(from, 1, (int64_t[]){cr_numel(from)}), 0);
+    const cr_status status = part && cr_copy_(s->moment[k], part) ? CR_OK : cr_error_status();
+    cr_scope_end();
+    return status;
 }
 
 static cr_status make_pieces(cr_parallel *p) {
     int64_t n = 0, count = 0;
-    for (int g = 0; g < p->opt->groups; g++) count += pieces_of(p, g, NULL);
-    p->piece = calloc((size_t)count + 1, sizeof *p->piece);
-    if (!p->piece) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld pieces", (long long)count);
+    p->piece = list_of(p, p->w->rank, &count);
+    if (!p->piece) return cr_error_status();
     cr_status status = CR_OK;
     for (int g = 0; g < p->opt->groups && status == CR_OK; g++) {
-        const int64_t found = pieces_of(p, g, p->piece + n);
+        const int64_t found = pieces_of(p, p->w->rank, g, NULL);
         status = add_group(p, g, p->piece + n, found);
         n += found;
     }
@@ -119,6 +131,7 @@ static cr_status make_pieces(cr_parallel *p) {
         s->decays = whole->decays;
         for (int k = 0; k < s->update->moments && status == CR_OK; k++) status = take_moment(p, s, &p->piece[i], k);
     }
+    if (p->o.elastic) return status;                /* until the first step is over, a loss needs them */
     cr_params_free(p->state);
     p->state = NULL;
     return status;
@@ -130,7 +143,7 @@ static cr_status make_sums(cr_parallel *p) {
     p->most_blocks = 1;
     for (int64_t u = 0; u < p->n_units; u++) {
         int64_t *n = &count[p->units[u].owner];
-        *n += blocks_of(p->units[u].n);
+        *n += cr_blocks_of(p->units[u].n);
         if (*n > p->most_blocks) p->most_blocks = *n;
     }
     free(count);
@@ -139,47 +152,61 @@ static cr_status make_sums(cr_parallel *p) {
     return p->sums && p->all_sums ? CR_OK : cr_fail(CR_NO_MEMORY, op, "no memory for the norm");
 }
 
-void cr_shard_free(cr_parallel *p) {
-    if (p->opt && p->opt->sharded == p) p->opt->sharded = NULL;
+void cr_shard_forget(cr_parallel *p, bool moments) {
+    cr_tensor **copies[] = {&p->own[0], &p->own[1], &p->left[0], &p->left[1], &p->weights};
+    for (int i = 0; i < 5; i++) {
+        cr_drop(*copies[i]);
+        *copies[i] = NULL;
+    }
     cr_optim_free(p->pieces);
-    cr_params_free(p->state);
     free(p->piece);
     free(p->sums);
     free(p->all_sums);
+    p->pieces = NULL;
+    p->piece = NULL;
+    p->sums = p->all_sums = NULL;
+    if (!moments) return;
+    cr_params_free(p->state);
+    p->state = NULL;
+    if (p->opt->sharded == p) p->opt->sharded = NULL;
 }
+
+void cr_shard_free(cr_parallel *p) { cr_shard_forget(p, true); }
 
 /* ---- the norm: each rank's blocks, added by all in the order of the optimizer's parameters */
-static void own_sums(const cr_parallel *p, const float *flat) {
+static cr_status own_sums(const cr_parallel *p, const cr_tensor *flat) {
     int64_t n = 0, at = 0;
-    for (int64_t u = 0; u < p->n_units; at += p->units[u++].n) {
-        const cr_unit *x = &p->units[u];
-        if (x->owner != p->w->rank) continue;
-        for (int64_t from = 0; from < x->n; from += CR_NORM_BLOCK)
-            p->sums[n++] = cr_block_sum(flat + at + from, x->n - from < CR_NORM_BLOCK ? x->n - from : CR_NORM_BLOCK);
-    }
+    cr_place *range = calloc((size_t)p->n_units + 1, sizeof *range);
+    if (!range) return cr_fail(CR_NO_MEMORY, op, "no memory for the norm");
+    for (int64_t u = 0; u < p->n_units; at += p->units[u++].n)
+        if (p->units[u].owner == p->w->rank) range[n++] = (cr_place){.at = at, .n = p->units[u].n};
+    const cr_status status = cr_range_sums(flat, range, n, p->sums);
+    free(range);
+    return status;
 }
 
-cr_status cr_shard_norm(cr_parallel *p, const float *flat, double *norm) {
+cr_status cr_shard_norm(cr_parallel *p, const cr_tensor *flat, double *norm) {
     if (!p->sums && make_sums(p) != CR_OK) return cr_error_status();
-    own_sums(p, flat);
+    if (own_sums(p, flat) != CR_OK) return cr_error_status();
     cr_status status = cr_world_gather(p->w, op, p->sums, p->most_blocks * (int64_t)sizeof *p->sums, p->all_sums);
     if (status != CR_OK) return status;
     int64_t *next = calloc((size_t)p->w->size, sizeof *next), *first = calloc((size_t)p->opt->count + 1, sizeof *first),
             blocks = 0;
     for (int64_t i = 0; first && i < p->opt->count; i++) {
         first[i] = blocks;
-        blocks += blocks_of(p->places[i].n);
+        blocks += cr_blocks_of(p->places[i].n);
     }
     double *sum = calloc((size_t)blocks + 1, sizeof *sum), total = 0;
     if (next && first && sum) {
         for (int64_t u = 0; u < p->n_units; u++) {
             const cr_unit *x = &p->units[u];
             const double *of = p->all_sums + x->owner * p->most_blocks;
-            for (int64_t k = 0; k < blocks_of(x->n); k++)
+            for (int64_t k = 0; k < cr_blocks_of(x->n); k++)
                 sum[first[x->param] + x->from / CR_NORM_BLOCK + k] = of[next[x->owner]++];
         }
         for (int64_t i = 0; i < p->opt->count; i++)
-            for (int64_t k = 0; k < blocks_of(p->places[i].n) && p->places[i].arrived; k++) total += sum[first[i] + k];
+            for (int64_t k = 0; k < cr_blocks_of(p->places[i].n) && p->places[i].arrived; k++)
+                total += sum[first[i] + k];
         *norm = sqrt(total);
     } else status = cr_fail(CR_NO_MEMORY, op, "no memory for the norm");
     free(next);
@@ -188,28 +215,106 @@ cr_status cr_shard_norm(cr_parallel *p, const float *flat, double *norm) {
     return status;
 }
 
+/* ---- elastic: copies for a loss */
+static int64_t packed_length(const cr_parallel *p, const cr_unit *list, int64_t count) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < count; i++) n += list[i].n * p->opt->slots[list[i].param].update->moments;
+    return n;
+}
+
+static int64_t length_of(const cr_parallel *p, int owner) {
+    int64_t count = 0;
+    cr_unit *list = list_of(p, owner, &count);
+    const int64_t n = list ? packed_length(p, list, count) : -1;
+    free(list);
+    return n;
+}
+
+static cr_status make_copies(cr_parallel *p) {
+    const int64_t own = length_of(p, p->rank), left = length_of(p, (p->rank + p->size - 1) % p->size);
+    int64_t weights = 0;
+    for (int64_t i = 0; i < p->pieces->count; i++) weights += p->piece[i].n;
+    p->most_packed = 0;
+    for (int r = 0; r < p->size; r++) {
+        const int64_t bytes = length_of(p, r) * 4;
+        if (bytes < 0) return cr_error_status();
+        if (bytes > p->most_packed) p->most_packed = bytes;
+    }
+    bool good = (p->weights = cr_flat_new(p->dev, CR_F32, weights)) != NULL;
+    for (int i = 0; i < 2 && good; i++)
+        good = (p->own[i] = cr_flat_new(p->dev, CR_F32, own)) && (p->left[i] = cr_flat_new(p->dev, CR_F32, left));
+    return good ? CR_OK : cr_error_status();
+}
+
+/* The weights of this rank's pieces to their copy, or back. */
+static void copy_weights(cr_parallel *p, bool back) {
+    float *copy = cr_data(p->weights);
+    for (int64_t i = 0; i < p->pieces->count; copy += p->piece[i++].n) {
+        float *here = data_of(p, &p->piece[i]);
+        memcpy(back ? here : copy, back ? copy : here, (size_t)p->piece[i].n * 4);
+    }
+    p->changed = !back;
+}
+
+void cr_shard_undo(cr_parallel *p) {
+    if (p->changed) copy_weights(p, true);
+}
+
+static void pack(const cr_parallel *p, float *to) {
+    for (int64_t i = 0; i < p->pieces->count; i++) {
+        const cr_slot *s = &p->pieces->slots[i];
+        for (int k = 0; k < s->update->moments; k++, to += p->piece[i].n) {
+            if (s->moment[k]) memcpy(to, cr_data(s->moment[k]), (size_t)p->piece[i].n * 4);
+            else memset(to, 0, (size_t)p->piece[i].n * 4);
+        }
+    }
+}
+
+/* This rank's moments to its right neighbour, piece by piece, because MPI counts in ints. */
+static int send_right(cr_world *w, void *ctx) {
+    enum { PIECE = 1 << 24 };                       /* bytes */
+    cr_parallel *p = ctx;
+    cr_range *send = w->ranges + 2 * w->size, *receive = send + w->size;
+    const int right = (w->rank + 1) % w->size, left = (w->rank + w->size - 1) % w->size;
+    const int64_t out = cr_numel(p->own[1]) * 4, in = cr_numel(p->left[1]) * 4;
+    int code = 0;
+    for (int64_t at = 0; at < p->most_packed && !code; at += PIECE) {
+        const int64_t n = out - at < PIECE ? out - at : PIECE, m = in - at < PIECE ? in - at : PIECE;
+        memset(send, 0, 2 * (size_t)w->size * sizeof *send);
+        if (n > 0) send[right].bytes = n;
+        if (m > 0) receive[left].bytes = m;
+        const cr_array from = cr_part_of(&p->own[1]->array, at / 4 < out / 4 ? at / 4 : 0, n > 0 ? n / 4 : 0),
+                       to = cr_part_of(&p->left[1]->array, at / 4 < in / 4 ? at / 4 : 0, m > 0 ? m / 4 : 0);
+        code = cr_carry_exchange(w, &from, send, &to, receive);
+        p->stats.sent += send[right].bytes;
+        p->stats.received += receive[left].bytes;
+    }
+    return code;
+}
+
 /* ---- the update */
 
 /* Slots of pieces read the parameter where it lies now, and its gradient in flat memory. */
-static cr_status point(cr_parallel *p, int64_t i, float *flat) {
+static cr_status point(cr_parallel *p, int64_t i, const cr_tensor *flat) {
     const cr_unit *x = &p->piece[i];
     cr_slot *s = &p->pieces->slots[i];
     const cr_place *place = &p->places[x->param];
-    float *weights = weights_of(p, x);
-    if (cr_data(s->p) != weights + x->from) {
-        cr_tensor *t = view_of(p, x, weights);
-        if (!t) return cr_error_status();
+    cr_tensor *t = weights_of(p, x);
+    if (!t) return cr_error_status();
+    if (t->array.storage != s->p->array.storage || t->array.offset != s->p->array.offset) {
         cr_unhold(s->p);
         s->p = cr_hold(t);
     }
     s->steps = p->opt->slots[x->param].steps;
     if (!place->arrived) return cr_set_grad(s->p, CR_NONE);
-    const cr_tensor *g = view_of(p, x, flat + place->at);
+    const cr_tensor *g = view_of(p, x, flat, place->at);
     return g ? cr_set_grad(s->p, g) : cr_error_status();
 }
 
-static cr_status step_pieces(cr_parallel *p, float *flat, double scale) {
+static cr_status step_pieces(cr_parallel *p, const cr_tensor *flat, double scale) {
     cr_status status = p->pieces ? CR_OK : make_pieces(p);
+    if (status == CR_OK && p->o.elastic && !p->weights) status = make_copies(p);
+    if (status == CR_OK && p->o.elastic) copy_weights(p, false);
     const int64_t n = status == CR_OK ? p->pieces->count : 0;
     for (int64_t i = 0; i < n && status == CR_OK; i++) status = point(p, i, flat);
     if (status != CR_OK) return status;
@@ -219,9 +324,10 @@ static cr_status step_pieces(cr_parallel *p, float *flat, double scale) {
     status = cr_optim_step(p->pieces);
     p->pieces->scale = 1;
     for (int64_t i = 0; i < n; i++) {               /* the gradients are done with: new weights take their place */
-        const cr_unit *x = &p->piece[i];
+        const cr_tensor *weights = p->pieces->slots[i].p;
         (void)cr_set_grad(p->pieces->slots[i].p, CR_NONE);
-        memcpy(flat + p->places[x->param].at + x->from, weights_of(p, x) + x->from, (size_t)x->n * 4);
+        cr_tensor *to = view_of(p, &p->piece[i], flat, p->places[p->piece[i].param].at);
+        if (status == CR_OK && !(to && cr_copy_(to, weights))) status = cr_error_status();
     }
     return status;
 }
@@ -251,21 +357,47 @@ static cr_status gather(cr_parallel *p, const cr_tensor *all) {
 }
 
 cr_status cr_shard_update(cr_parallel *p, const cr_tensor *all, double scale) {
-    float *flat = cr_data(all);
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
-    cr_status status = step_pieces(p, flat, scale);
+    cr_status status = step_pieces(p, all, scale);
     const cr_status sent = gather(p, all);          /* also after a failure: the other ranks wait for it */
     if (status == CR_OK) status = sent;
+    if (status == CR_OK && p->o.elastic) {
+        pack(p, cr_data(p->own[1]));
+        status = cr_world_run(p->w, op, send_right, p);
+    }
+    cr_scope_end();
+    cr_set_grad_enabled(recording);
+    return status;
+}
+
+static void swap(cr_tensor *pair[2]) {
+    cr_tensor *first = pair[0];
+    pair[0] = pair[1];
+    pair[1] = first;
+}
+
+cr_status cr_shard_commit(cr_parallel *p, const cr_tensor *all) {
+    const bool recording = cr_set_grad_enabled(false);
+    cr_status status = CR_OK;
+    cr_scope_begin();
     for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
         cr_slot *s = &p->opt->slots[i];
-        if (!p->places[i].arrived) continue;
-        status = cr_write(s->p, CR_F32, flat + p->places[i].at, (size_t)p->places[i].n * 4);
+        const cr_place *x = &p->places[i];
+        if (!x->arrived) continue;
+        const cr_tensor *part = cr_slice(all, 0, x->at, x->at + x->n, 1),
+                        *new = part ? cr_view(part, cr_ndim(s->p), cr_shape(s->p)) : NULL;
+        status = new && cr_copy_(s->p, new) ? CR_OK : cr_error_status();
         s->steps++;
     }
     p->opt->steps += status == CR_OK;
     cr_scope_end();
     cr_set_grad_enabled(recording);
+    swap(p->own);
+    swap(p->left);
+    p->changed = false;
+    cr_params_free(p->state);
+    p->state = NULL;
     return status;
 }
 
@@ -307,8 +439,51 @@ static cr_status add_counts(const cr_parallel *p, cr_params *out) {
     return status;
 }
 
-cr_params *cr_parallel_moments(const cr_parallel *p) {
+/* Rank `owner` of the layout's moments, after the last step, from rank `from` into the set. */
+static cr_status collect(cr_parallel *p, int owner, int from, cr_params *into) {
+    int64_t count = 0;
+    cr_unit *list = list_of(p, owner, &count);
+    if (!list) return cr_error_status();
+    cr_scope_begin();
+    cr_tensor *all = cr_empty(CR_LIST(packed_length(p, list, count)), CR_F32, p->dev);
+    cr_status status = all ? CR_OK : cr_error_status();
+    if (status == CR_OK && from == p->w->rank)
+        memcpy(cr_data(all), cr_data(owner == p->rank ? p->own[0] : p->left[0]), (size_t)cr_numel(all) * 4);
+    if (status == CR_OK) status = cr_broadcast_from(p->w, all, from);
+    const float *at = status == CR_OK ? cr_data(all) : NULL;
+    for (int64_t i = 0; i < count && status == CR_OK; i++) {
+        const cr_slot *s = &p->opt->slots[list[i].param];
+        for (int k = 0; k < s->update->moments && status == CR_OK; k++, at += list[i].n) {
+            if (!s->steps) continue;                /* it has no moments yet */
+            if (cr_params_find(into, s->entry[k]) < 0) {
+                cr_tensor *whole = cr_zeros(cr_ndim(s->p), cr_shape(s->p), CR_F32, p->dev);
+                status = whole ? cr_params_add(into, s->entry[k], whole) : cr_error_status();
+            }
+            if (status != CR_OK) break;
+            cr_tensor *whole = cr_params_at(into, cr_params_find(into, s->entry[k]));
+            memcpy((float *)cr_data(whole) + list[i].from, at, (size_t)list[i].n * 4);
+        }
+    }
+    cr_scope_end();
+    free(list);
+    return status;
+}
+
+cr_params *cr_shard_collect(cr_parallel *p, const int *from) {
+    cr_params *all = cr_params_new();
+    cr_status status = all ? CR_OK : cr_error_status();
+    const bool recording = cr_set_grad_enabled(false);
+    for (int r = 0; r < p->size && status == CR_OK; r++) status = collect(p, r, from[r], all);
+    if (status == CR_OK) status = add_counts(p, all);
+    cr_set_grad_enabled(recording);
+    if (status == CR_OK) return all;
+    cr_params_free(all);
+    return NULL;
+}
+
+cr_params *cr_parallel_moments(cr_parallel *p) {
     if (cr_lacks("parallel_moments", "the object", p) || !p->o.shard) return NULL;
+    if (!p->opt->sharded && cr_shard_begin(p)) return NULL;     /* a checkpoint was loaded */
     cr_params *out = cr_params_new();
     cr_status status = out ? CR_OK : cr_error_status();
     /* before the first step every rank has what was loaded */

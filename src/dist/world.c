@@ -22,8 +22,9 @@ static void work(void *arg) {
         cr_job *job = w->first;
         if (!job) break;
         cr_mutex_unlock(w->mutex);
-        const bool lost = atomic_load(&w->mpi.lost) && job->run != abort_all;
-        const int code = lost ? CR_MPI_LOST : job->run(w, job->ctx);
+        const bool lost = atomic_load(&w->mpi.lost) && !job->after_loss;
+        int code = lost ? CR_MPI_LOST : job->run(w, job->ctx);
+        if (code > 0 && w->mpi.elastic && !job->after_loss) code = cr_elastic_lose(w, code);
         cr_error_take(&job->error);
         cr_error_clear();
         cr_mutex_lock(w->mutex);
@@ -180,7 +181,9 @@ static cr_status start_engine(cr_world *w, const char *path, cr_launcher launche
                        "the launcher started %d processes, but '%s' (%s) sees %d: mpirun and library are of different "
                        "MPIs; use the mpirun of that library, or set CHAINRULE_MPI",
                        expected, w->mpi.path, w->mpi.name, w->size);
-    snprintf(w->engine, sizeof w->engine, "%s", w->mpi.name);
+    static const char *const by[] = {[CR_LAUNCHER_OPENMPI] = "Open MPI's mpirun", [CR_LAUNCHER_PMI] = "PMI",
+                                     [CR_LAUNCHER_PMIX] = "PMIx"};
+    snprintf(w->engine, sizeof w->engine, "%s, started by %s", w->mpi.name, by[launcher]);
     status = make_room(w);
     if (status == CR_OK && w->size > 1) status = find_local(w);
     return status == CR_OK && w->size > 1 ? cr_beat_start(w, patience) : status;
@@ -206,7 +209,7 @@ cr_world *cr_world_open(const cr_world_options *o) {
     const bool torchrun = launcher == CR_LAUNCHER_NONE && !(o && o->alone) && cr_torchrun_is(&t);
     if (torchrun ? t.size == 1 : launcher == CR_LAUNCHER_NONE || size == 1) return w;
     w->rank = rank;                                 /* for messages; MPI says it again */
-    const double patience = o ? o->patience : 0;
+    const double patience = w->patience = o ? o->patience : 0;
     if ((torchrun ? start_link(w, &t, patience)
                   : start_engine(w, o ? o->library : NULL, launcher, size, patience)) == CR_OK)
         return w;
@@ -216,17 +219,37 @@ cr_world *cr_world_open(const cr_world_options *o) {
     return NULL;
 }
 
+/* After a loss MPI_Finalize of Open MPI may wait for the rank that is gone: then it is left alone. */
+static void end_soon(cr_world *w) {
+    cr_job *job = malloc(sizeof *job);
+    if (!job) { w->stuck = true; return; }
+    *job = (cr_job){.run = end, .after_loss = true};
+    cr_world_post(w, job);
+    bool done = false;
+    for (int i = 0; i < 100 && !done; i++) {
+        if (i) cr_os_sleep(0.01);
+        cr_mutex_lock(w->mutex);
+        done = job->done;
+        cr_mutex_unlock(w->mutex);
+    }
+    w->stuck = !done;
+    if (done) free(job);
+}
+
 void cr_world_close(cr_world *w) {
     if (!w || cr_stale("world_close", "the world", w)) return;
     const bool forked = w->process != cr_os_process_id();
+    if (w->stuck) return;                           /* its thread uses it for ever */
     if (w->thread && !forked) {
         cr_saved_error e;
         cr_error_take(&e);
         (void)cr_world_run(w, "world_close", meet, NULL);
         cr_beat_stop(w);
-        (void)cr_world_run(w, "world_close", end, NULL);
+        if (w->shrunk) end_soon(w);
+        else (void)cr_world_run(w, "world_close", end, NULL);
         cr_error_clear();
         cr_error_put(&e);
+        if (w->stuck) return;
         end_thread(w);
     }
     free_world(w);
@@ -234,9 +257,12 @@ void cr_world_close(cr_world *w) {
 
 void cr_world_abort(cr_world *w, int code) {
     if (!w || w->size == 1 || w->process != cr_os_process_id()) { cr_world_close(w); return; }
-    cr_job job = {.run = abort_all, .ctx = &code};
+    cr_job job = {.run = abort_all, .ctx = &code, .after_loss = true};
     fflush(NULL);
-    cr_world_post(w, &job);                         /* its thread may be inside an exchange that never ends */
+    cr_os_sleep(0.1);                               /* the launcher, which ends all, reads what they have printed */
+    /* Of a rank that is gone all ranks know, and each ends itself: Open MPI's mpirun --with-ft may hang at an abort. */
+    const bool each = w->mpi.Comm_agree && atomic_load(&w->mpi.lost);
+    if (!each) cr_world_post(w, &job);              /* its thread may be inside an exchange that never ends */
     cr_os_sleep(0.5);
     cr_os_leave(code);                              /* without MPI_Finalize: the launcher ends the others */
 }

@@ -13,7 +13,7 @@ typedef struct cr_job {
     void *ctx;
     int code;
     cr_saved_error error;                           /* of CR_CARRY_FAILED */
-    bool done;
+    bool done, after_loss;                          /* after_loss: it runs after a loss too */
     struct cr_job *next;
 } cr_job;
 
@@ -39,6 +39,10 @@ struct cr_world {
     bool stop;
     cr_beat *beat;                                  /* NULL: none */
     bool alone;                                     /* no beats, because not all can connect */
+    double patience;                                /* as cr_world_options */
+    atomic_bool silent;                             /* the rank that was lost may be alive: no survivor goes on */
+    bool shrunk;                                    /* ranks were lost, and the others went on */
+    bool stuck;                                     /* the thread is in a call that does not end */
     atomic_int_least64_t step;                      /* of the training, for messages */
     char loss[512];                                 /* what is said of a rank that is gone; guarded by mutex */
 };
@@ -64,6 +68,12 @@ bool      cr_torchrun_is(cr_torchrun *t);           /* were all of them given? *
 /* Every rank calls it, with its GPU; NULL: it has none, and a message says why.  Without MPI, t says where the ranks
  * meet; else NULL. */
 cr_status cr_link_start(cr_world *w, const char *op, const cr_device *d, const cr_torchrun *t);
+
+/* ---- elastic.c: after a loss (mpi.elastic) */
+cr_status cr_elastic_begin(cr_world *w, const char *op);           /* an engine that cannot: a message */
+int       cr_elastic_lose(cr_world *w, int code);                  /* of MPI, in a job; CR_MPI_LOST */
+/* CR_OK where every rank says so, the same answer on all; else status, or a message.  A world of 1: status. */
+cr_status cr_elastic_agree(cr_world *w, const char *op, cr_status status);
 
 /* ---- carry.c: bytes between ranks, in a job.  MPI carries memory of the cpu, the link that of GPUs; without MPI,
  * memory of the cpu passes through the GPU.  Each returns an error code. */

@@ -121,14 +121,14 @@ cr_json *cr_folder_config(const char *op, const char *dir) {
 }
 
 /* ---- saving ---- */
-static size_t bytes_of(const cr_tensor *t) { return (size_t)cr_numel(t) * cr_dtype_size(cr_dtype_of(t)); }
+size_t cr_bytes_of(const cr_tensor *t) { return (size_t)cr_numel(t) * cr_dtype_size(cr_dtype_of(t)); }
 
 /* The shard of each tensor, in order, so that a shard has at most `most` bytes or one tensor; returns how many. */
 static int64_t cut(const cr_params *p, size_t most, int64_t *shard) {
     int64_t count = 1;
     size_t used = 0;
     for (int64_t i = 0; i < cr_params_count(p); i++) {
-        const size_t bytes = bytes_of(cr_params_at(p, i));
+        const size_t bytes = cr_bytes_of(cr_params_at(p, i));
         if (used && bytes > most - (used < most ? used : most)) {
             count++;
             used = 0;
@@ -158,24 +158,22 @@ static cr_status save_shard(const char *op, const char *dir, const cr_params *p,
     return status;
 }
 
-static cr_status save_index(const char *op, const char *dir, const cr_params *p, const int64_t *shard, int64_t count) {
-    cr_path at;
+cr_status cr_index_save(const char *op, const char *path, const cr_params *p, const int64_t *file_of, int64_t count,
+                        void (*name)(int64_t i, int64_t count, char out[64])) {
     cr_out o = {0};
     size_t total = 0;
-    for (int64_t i = 0; i < cr_params_count(p); i++) total += bytes_of(cr_params_at(p, i));
+    for (int64_t i = 0; i < cr_params_count(p); i++) total += cr_bytes_of(cr_params_at(p, i));
     cr_out_format(&o, "{\"metadata\": {\"total_size\": %zu}, \"weight_map\": {", total);
     for (int64_t i = 0; i < cr_params_count(p); i++) {
         char file[64];
-        const char *name = cr_params_name(p, i);
-        shard_name(shard[i], count, file);
+        name(file_of[i], count, file);
         cr_out_format(&o, "%s\n  ", i ? "," : "");
-        cr_out_string(&o, name, strlen(name));
+        cr_out_string(&o, cr_params_name(p, i), strlen(cr_params_name(p, i)));
         cr_out_format(&o, ": \"%s\"", file);
     }
     cr_out_format(&o, "\n}}\n");
-    cr_status status = cr_join(op, dir, index_name, &at);
-    if (status == CR_OK) status = cr_out_check(&o, op, at.s);
-    if (status == CR_OK) status = cr_file_save(op, at.s, o.text, o.bytes);
+    cr_status status = cr_out_check(&o, op, path);
+    if (status == CR_OK) status = cr_file_save(op, path, o.text, o.bytes);
     cr_out_free(&o);
     return status;
 }
@@ -185,7 +183,8 @@ static cr_status save_files(const char *op, const char *dir, const cr_params *p,
     cr_path at;
     cr_status status = CR_OK;
     for (int64_t i = 0; i < count && status == CR_OK; i++) status = save_shard(op, dir, p, shard, i, count);
-    if (status == CR_OK && count > 1) status = save_index(op, dir, p, shard, count);
+    if (status == CR_OK && count > 1) status = cr_join(op, dir, index_name, &at);
+    if (status == CR_OK && count > 1) status = cr_index_save(op, at.s, p, shard, count, shard_name);
     if (status == CR_OK) status = cr_join(op, dir, config_name, &at);
     if (status == CR_OK) status = cr_file_save(op, at.s, config, strlen(config));
     if (status == CR_OK) status = cr_join(op, dir, shards, &at);

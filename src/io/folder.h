@@ -11,6 +11,10 @@ cr_status  cr_join(const char *op, const char *dir, const char *name, cr_path *o
 bool       cr_folder_has_weights(const char *dir);      /* a safetensors file named model, or an index */
 cr_status  cr_folder_complete(const char *op, const char *dir);        /* an interrupted save; readers do so */
 cr_params *cr_folder_load(const char *op, const char *dir, const cr_device *dev);
+size_t     cr_bytes_of(const cr_tensor *t);
+/* Hugging Face's index: file_of[i] is the number of the file of tensor i, which `name` writes out */
+cr_status  cr_index_save(const char *op, const char *path, const cr_params *p, const int64_t *file_of, int64_t count,
+                         void (*name)(int64_t i, int64_t count, char out[64]));
 cr_json   *cr_folder_config(const char *op, const char *dir);  /* config.json, an object; owned (cr_json_free) */
 
 #endif

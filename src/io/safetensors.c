@@ -223,18 +223,14 @@ cr_params *cr_st_load(const char *op, const char *path, cr_mapping *m, const cr_
     return NULL;
 }
 
-/* A safetensors file, or the weights in a checkpoint's folder. */
-static cr_status map_weights(const char *op, const char *path, cr_mapping *m) {
-    return cr_os_is_directory(path) ? cr_training_map_weights(op, path, m) : cr_file_map(op, path, true, m);
-}
-
 cr_params *cr_load(const char *path, const cr_device *dev) {
     static const char op[] = "load";
     cr_mapping m;
     if (!path) return cr_fail_null(op, "the path"), NULL;
     if (!dev) return cr_fail_null(op, "the device"), NULL;
-    if (cr_os_is_directory(path) && cr_folder_has_weights(path)) return cr_folder_load(op, path, dev);
-    if (map_weights(op, path, &m)) return NULL;
+    if (cr_os_is_directory(path))
+        return cr_folder_has_weights(path) ? cr_folder_load(op, path, dev) : cr_training_load_weights(op, path, dev);
+    if (cr_file_map(op, path, true, &m)) return NULL;
     return cr_gguf_is(m.data, m.bytes) ? cr_gguf_load(op, path, &m, dev, NULL) : cr_st_load(op, path, &m, dev);
 }
 
@@ -256,7 +252,10 @@ char *cr_load_metadata(const char *path, const char *key) {
     cr_st_header h;
     char *text = NULL;
     if (!path) return cr_fail_null(op, "the path"), NULL;
-    if (map_weights(op, path, &m)) return NULL;
+    cr_path inside;
+    const bool folder = cr_os_is_directory(path);
+    if (folder ? cr_training_map_metadata(op, path, &m, &inside) : cr_file_map(op, path, true, &m)) return NULL;
+    if (folder) path = inside.s;
     if (cr_gguf_is(m.data, m.bytes)) {
         text = cr_gguf_metadata(op, path, &m, key);
         cr_os_unmap(&m);

@@ -1,8 +1,12 @@
 /* training.c - a checkpoint: a folder with
  *   weights.safetensors     the parameters, and the user's metadata
- *   optimizer.safetensors   moments by name; of N ranks: optimizer-00001-of-0000N.safetensors, whose
- *                           entries may be pieces, "NAME@FIRST:ROWSxCOLUMNS"
+ *   optimizer.safetensors   moments by name
  *   state.json              step, optimizer's steps, generator, loader, scaler; null for absent objects
+ *
+ * N ranks that share the moments write a part each:
+ *   weights-00001-of-0000N.safetensors ..., whole tensors; the metadata is in the first
+ *   weights.safetensors.index.json, Hugging Face's index: the file of each tensor
+ *   optimizer-00001-of-0000N.safetensors ..., whose entries may be pieces, "NAME@FIRST:ROWSxCOLUMNS"
  *
  * Saving is all or nothing.  The files are written into DIR/.chainrule-new, which is then renamed to
  * .chainrule-commit.  The rename commits the new checkpoint.  Its files are then moved into DIR one by
@@ -22,20 +26,26 @@
 #include "safetensors.h"
 #include "training.h"
 
-enum { WEIGHTS, STATE, OPTIMIZER, MOST_RANKS = 99999 };  /* OPTIMIZER: the first of them */
+/* The files of N ranks by number: the state, the index, N files of weights, N files of moments. */
+enum { STATE, INDEX, WEIGHTS, MOST_RANKS = 99999 };
 static const char fresh[] = ".chainrule-new", committed[] = ".chainrule-commit";
 
-typedef struct path { char s[4096]; } path;
+typedef cr_path path;
 typedef struct file_name { char s[64]; } file_name;
 /* the files of one save; data NULL: the file is absent */
 typedef struct set { int ranks, n; cr_mapping *map; path *at; } set;
 
+static int moments_of(int rank, int ranks) { return WEIGHTS + ranks + rank; }
+static int count_of_files(int ranks) { return WEIGHTS + 2 * ranks; }
+
 static file_name name_of(int file, int ranks) {
-    file_name x = {"weights.safetensors"};
-    if (file == STATE) x = (file_name){"state.json"};
-    else if (file >= OPTIMIZER && ranks == 1) x = (file_name){"optimizer.safetensors"};
-    else if (file >= OPTIMIZER)
-        snprintf(x.s, sizeof x.s, "optimizer-%05d-of-%05d.safetensors", file - OPTIMIZER + 1, ranks);
+    file_name x = {"state.json"};
+    const bool weights = file < moments_of(0, ranks);
+    const char *kind = weights ? "weights" : "optimizer";
+    const int rank = file - (weights ? WEIGHTS : moments_of(0, ranks));
+    if (file == INDEX) x = (file_name){"weights.safetensors.index.json"};
+    else if (file != STATE && ranks == 1) snprintf(x.s, sizeof x.s, "%s.safetensors", kind);
+    else if (file != STATE) snprintf(x.s, sizeof x.s, "%s-%05d-of-%05d.safetensors", kind, rank + 1, ranks);
     return x;
 }
 
@@ -88,33 +98,27 @@ static cr_status save_state(const char *op, const char *to, const cr_training *t
     return status;
 }
 
-/* moments: all of them, or those of a rank; NULL: there is no optimizer. */
-static cr_status save_moments(const char *op, const char *dir, const cr_params *moments, int rank, int ranks) {
+static cr_status save_file(const char *op, const char *dir, file_name name, const cr_params *p, const char *metadata) {
     path to;
-    cr_status status = join(op, dir, fresh, name_of(OPTIMIZER + rank, ranks).s, &to);
-    return status == CR_OK ? cr_save(to.s, moments, NULL) : status;
+    cr_status status = join(op, dir, fresh, name.s, &to);
+    return status == CR_OK ? cr_save(to.s, p, metadata) : status;
 }
 
-/* The files of one process, or of rank 0. */
-static cr_status save_rest(const char *op, const char *dir, const cr_training *t, int ranks) {
+static cr_status save_state_file(const char *op, const char *dir, const cr_training *t, int ranks) {
     path to;
-    cr_status status = CR_OK;
-    if (t->params) {
-        status = join(op, dir, fresh, name_of(WEIGHTS, 1).s, &to);
-        if (status == CR_OK) status = cr_save(to.s, t->params, t->metadata);
-    }
-    if (status == CR_OK) status = join(op, dir, fresh, name_of(STATE, 1).s, &to);
-    return status != CR_OK ? status : save_state(op, to.s, t, ranks);
+    cr_status status = join(op, dir, fresh, name_of(STATE, ranks).s, &to);
+    return status == CR_OK ? save_state(op, to.s, t, ranks) : status;
 }
 
 static cr_status save_files(const char *op, const char *dir, const cr_training *t) {
     cr_status status = CR_OK;
     if (t->optim) {
         cr_params *moments = cr_optim_state(t->optim);
-        status = moments ? save_moments(op, dir, moments, 0, 1) : cr_error_status();
+        status = moments ? save_file(op, dir, name_of(moments_of(0, 1), 1), moments, NULL) : cr_error_status();
         cr_params_free(moments);
     }
-    return status == CR_OK ? save_rest(op, dir, t, 1) : status;
+    if (status == CR_OK && t->params) status = save_file(op, dir, name_of(WEIGHTS, 1), t->params, t->metadata);
+    return status == CR_OK ? save_state_file(op, dir, t, 1) : status;
 }
 
 typedef struct moving { const char *op, *dir; cr_status status; } moving;
@@ -157,8 +161,13 @@ static cr_status begin(const char *op, const char *dir) {
 
 /* Is it a file that a checkpoint may have? */
 static bool is_ours(const char *file) {
-    const bool part = !strncmp(file, "optimizer-", 10) && strstr(file, "-of-") && strstr(file, ".safetensors");
-    return part || !strcmp(file, name_of(WEIGHTS, 1).s) || !strcmp(file, name_of(OPTIMIZER, 1).s);
+    static const char *const begins[] = {"optimizer-", "weights-"};
+    for (int i = 0; i < 2; i++)
+        if (!strncmp(file, begins[i], strlen(begins[i])) && strstr(file, "-of-") && strstr(file, ".safetensors"))
+            return true;
+    for (int i = INDEX; i < count_of_files(1); i++)
+        if (!strcmp(file, name_of(i, 1).s)) return true;
+    return false;
 }
 
 typedef struct names { const char *op, *dir; file_name *at; int n, room; bool failed; } names;
@@ -194,7 +203,7 @@ static cr_status end(const char *op, const char *dir, cr_status status) {
     return status;
 }
 
-/* ---- many processes: each writes its moments, rank 0 the rest; rank 0 commits when all are done */
+/* ---- many processes: each writes its parts, rank 0 index and state too; rank 0 commits when all are done */
 static cr_status agree(const char *op, cr_world *w, cr_status status) {
     const int64_t mine = status;
     int bad = -1;
@@ -213,14 +222,48 @@ static cr_status agree(const char *op, cr_world *w, cr_status status) {
     return bad < 0 ? CR_OK : cr_fail(CR_IO, op, "rank %d could not write its part, and says why", bad);
 }
 
+/* The rank that writes each tensor: ranks have neighbouring tensors, and about the same number of bytes. */
+static int64_t *writers_of(const char *op, const cr_params *p, int ranks) {
+    const int64_t n = cr_params_count(p);
+    int64_t *rank = calloc((size_t)n + 1, sizeof *rank), at = 0, total = 0;
+    if (!rank) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld names", (long long)n), NULL;
+    for (int64_t i = 0; i < n; i++) total += (int64_t)cr_bytes_of(cr_params_at(p, i));
+    for (int64_t i = 0; i < n; i++) {
+        while (rank[i] < ranks - 1 && at >= total / ranks * (rank[i] + 1)) rank[i]++;
+        rank[i + 1] = rank[i];
+        at += (int64_t)cr_bytes_of(cr_params_at(p, i));
+    }
+    return rank;
+}
+
+static void weights_name(int64_t rank, int64_t ranks, char out[64]) {
+    snprintf(out, 64, "%s", name_of(WEIGHTS + (int)rank, (int)ranks).s);
+}
+
+static cr_status save_weights(const char *op, const char *dir, const cr_training *t, int rank, int ranks) {
+    path to;
+    int64_t *of = writers_of(op, t->params, ranks);
+    cr_params *mine = of ? cr_params_new() : NULL;
+    cr_status status = mine ? CR_OK : cr_error_status();
+    for (int64_t i = 0; i < cr_params_count(t->params) && status == CR_OK; i++)
+        if (of[i] == rank) status = cr_params_add(mine, cr_params_name(t->params, i), cr_params_at(t->params, i));
+    if (status == CR_OK) status = save_file(op, dir, name_of(WEIGHTS + rank, ranks), mine, rank ? NULL : t->metadata);
+    if (status == CR_OK && !rank) status = join(op, dir, fresh, name_of(INDEX, ranks).s, &to);
+    if (status == CR_OK && !rank) status = cr_index_save(op, to.s, t->params, of, ranks, weights_name);
+    cr_params_free(mine);
+    free(of);
+    return status;
+}
+
 static cr_status save_together(const char *op, const char *dir, const cr_training *t, const cr_params *moments) {
     cr_world *w = cr_parallel_world(t->parallel);
     const int rank = cr_world_rank(w), ranks = cr_world_size(w);
     if (ranks > MOST_RANKS) return cr_fail(CR_BAD_VALUE, op, "%d ranks: at most %d", ranks, MOST_RANKS);
     cr_status status = agree(op, w, rank ? CR_OK : begin(op, dir));
     if (status != CR_OK) return status;
-    status = save_moments(op, dir, moments, rank, ranks);
-    if (status == CR_OK && !rank) status = save_rest(op, dir, t, ranks);
+    status = save_file(op, dir, name_of(moments_of(rank, ranks), ranks), moments, NULL);
+    if (status == CR_OK && t->params) status = save_weights(op, dir, t, rank, ranks);
+    if (status == CR_OK && !rank) status = save_state_file(op, dir, t, ranks);
     status = agree(op, w, status);
     return agree(op, w, rank ? CR_OK : end(op, dir, status)) ? cr_error_status() : status;
 }
@@ -261,7 +304,7 @@ static void set_close(set *s) {
     *s = (set){0};
 }
 
-/* How many ranks wrote the moments, as the state says; a state that is wrong is reported when it is read. */
+/* How many ranks wrote the parts, as the state says; a state that is wrong is reported when it is read. */
 static int ranks_of(const cr_mapping *m) {
     cr_saved_error e;
     cr_error_take(&e);
@@ -283,9 +326,9 @@ static cr_status set_map(const char *op, const char *dir, set *s) {
     if (status != CR_OK) return status;
     (void)cr_os_map_private(at.s, &first);
     s->ranks = ranks_of(&first);
-    s->map = calloc((size_t)s->ranks + OPTIMIZER, sizeof *s->map);
-    s->at = calloc((size_t)s->ranks + OPTIMIZER, sizeof *s->at);
-    s->n = s->map && s->at ? s->ranks + OPTIMIZER : 0;
+    s->map = calloc((size_t)count_of_files(s->ranks), sizeof *s->map);
+    s->at = calloc((size_t)count_of_files(s->ranks), sizeof *s->at);
+    s->n = s->map && s->at ? count_of_files(s->ranks) : 0;
     if (!s->n) {
         cr_os_unmap(&first);
         set_close(s);
@@ -294,7 +337,7 @@ static cr_status set_map(const char *op, const char *dir, set *s) {
     s->map[STATE] = first;
     s->at[STATE] = at;
     for (int i = 0; i < s->n && status == CR_OK; i++) {
-        if (i == STATE) continue;
+        if (i == STATE || (i == INDEX && s->ranks == 1)) continue;
         status = pick(op, dir, name_of(i, s->ranks), &s->at[i]);
         if (status == CR_OK) (void)cr_os_map_private(s->at[i].s, &s->map[i]);
     }
@@ -305,6 +348,7 @@ static cr_status set_map(const char *op, const char *dir, set *s) {
 static int set_changed(const char *op, const char *dir, const set *s) {
     path now;
     for (int i = 0; i < s->n; i++) {
+        if (i == INDEX && s->ranks == 1) continue;
         const cr_file_id id = pick(op, dir, name_of(i, s->ranks), &now) ? (cr_file_id){0} : cr_os_file_id(now.s);
         if (id.device != s->map[i].id.device || id.inode != s->map[i].id.inode) return i;
     }
@@ -332,12 +376,44 @@ static cr_status no_file(const char *op, const set *s, int file) {
     return cr_fail(CR_IO, op, "cannot read '%s': No such file or directory", s->at[file].s);
 }
 
-cr_status cr_training_map_weights(const char *op, const char *dir, cr_mapping *m) {
+/* The tensors take the mapping from the set. */
+static cr_status load_tensors(const char *op, set *s, int file, const cr_device *dev, cr_params **out) {
+    if (!s->map[file].data) return no_file(op, s, file);
+    *out = cr_st_load(op, s->at[file].s, &s->map[file], dev);
+    return *out ? CR_OK : cr_error_status();
+}
+
+static cr_status load_weights(const char *op, set *s, const cr_device *dev, cr_params **out) {
+    if (s->ranks == 1) return load_tensors(op, s, WEIGHTS, dev, out);
+    *out = cr_params_new();
+    cr_status status = *out ? CR_OK : cr_error_status();
+    for (int r = 0; r < s->ranks && status == CR_OK; r++) {
+        cr_params *part = NULL;
+        status = load_tensors(op, s, WEIGHTS + r, dev, &part);
+        for (int64_t i = 0; status == CR_OK && i < cr_params_count(part); i++)
+            status = cr_params_add(*out, cr_params_name(part, i), cr_params_at(part, i));
+        cr_params_free(part);
+    }
+    return status;
+}
+
+cr_params *cr_training_load_weights(const char *op, const char *dir, const cr_device *dev) {
+    set s;
+    cr_params *p = NULL;
+    if (set_open(op, dir, &s) != CR_OK) return NULL;
+    const cr_status status = load_weights(op, &s, dev, &p);
+    set_close(&s);
+    if (status == CR_OK) return p;
+    cr_params_free(p);
+    return NULL;
+}
+
+cr_status cr_training_map_metadata(const char *op, const char *dir, cr_mapping *m, cr_path *where) {
     set s;
     cr_status status = set_open(op, dir, &s);
     if (status != CR_OK) return status;
     if (!s.map[WEIGHTS].data) status = no_file(op, &s, WEIGHTS);
-    else *m = s.map[WEIGHTS], s.map[WEIGHTS] = (cr_mapping){0};
+    else *m = s.map[WEIGHTS], *where = s.at[WEIGHTS], s.map[WEIGHTS] = (cr_mapping){0};
     set_close(&s);
     return status;
 }
@@ -345,8 +421,13 @@ cr_status cr_training_map_weights(const char *op, const char *dir, cr_mapping *m
 char *cr_training_weights(const char *dir) {
     static const char op[] = "training_weights";
     path at;
+    cr_mapping m = {0};
     if (!dir) return cr_fail_null(op, "the folder"), NULL;
-    if (pick(op, dir, name_of(WEIGHTS, 1), &at)) return NULL;
+    if (pick(op, dir, name_of(STATE, 1), &at)) return NULL;
+    (void)cr_os_map(at.s, &m);
+    const int ranks = ranks_of(&m);
+    cr_os_unmap(&m);
+    if (pick(op, dir, name_of(ranks > 1 ? INDEX : WEIGHTS, ranks), &at)) return NULL;
     char *owned = malloc(strlen(at.s) + 1);
     if (!owned) return cr_fail(CR_NO_MEMORY, op, "no memory for a path"), NULL;
     return strcpy(owned, at.s);
@@ -470,13 +551,6 @@ static cr_status check_asked(const char *op, const char *dir, const cr_training 
     return CR_OK;
 }
 
-/* The tensors take the mapping from the set. */
-static cr_status load_tensors(const char *op, set *s, int file, cr_params **out) {
-    if (!s->map[file].data) return no_file(op, s, file);
-    *out = cr_st_load(op, s->at[file].s, &s->map[file], cr_cpu());
-    return *out ? CR_OK : cr_error_status();
-}
-
 /* ---- pieces */
 typedef struct piece { char *name; int64_t from, n, shape[CR_MAX_DIMS]; int ndim; } piece;
 
@@ -530,19 +604,19 @@ static cr_status join_part(const char *op, cr_params *out, const cr_params *part
 
 /* The moments that ranks have written. */
 static cr_status load_moments(const char *op, set *s, cr_params **out) {
-    if (s->ranks == 1) return load_tensors(op, s, OPTIMIZER, out);
+    if (s->ranks == 1) return load_tensors(op, s, moments_of(0, 1), cr_cpu(), out);
     int64_t sum = 0;
     *out = cr_params_new();
     cr_status status = *out ? CR_OK : cr_error_status();
     for (int r = 0; r < s->ranks && status == CR_OK; r++) {
         cr_params *part = NULL;
-        status = load_tensors(op, s, OPTIMIZER + r, &part);
+        status = load_tensors(op, s, moments_of(r, s->ranks), cr_cpu(), &part);
         if (status == CR_OK) status = join_part(op, *out, part, &sum);
         cr_params_free(part);
     }
     if (status == CR_OK && sum != cr_params_numel(*out))
         status = cr_fail(CR_IO, op, "the files of %d ranks hold %lld elements of moments in place of %lld: '%s' ...",
-                         s->ranks, (long long)sum, (long long)cr_params_numel(*out), s->at[OPTIMIZER].s);
+                         s->ranks, (long long)sum, (long long)cr_params_numel(*out), s->at[moments_of(0, s->ranks)].s);
     return status;
 }
 
@@ -574,7 +648,7 @@ cr_status cr_training_load(const char *dir, cr_training *t) {
     if (status == CR_OK) status = check_asked(op, dir, t, &s);
     const cr_scaler_state scaling = t->scaler ? cr_scaler_get(t->scaler) : s.scaling;
     if (status == CR_OK && t->scaler) status = cr_scaler_set(t->scaler, &s.scaling);        /* checks it too */
-    if (status == CR_OK && t->params) status = load_tensors(op, &from, WEIGHTS, &weights);
+    if (status == CR_OK && t->params) status = load_weights(op, &from, cr_cpu(), &weights);
     if (status == CR_OK && t->optim) status = load_moments(op, &from, &moments);
     set_close(&from);
     if (status == CR_OK) status = put_tensors(t, weights, moments, s.optimizer_steps);
@@ -588,14 +662,7 @@ cr_status cr_training_load(const char *dir, cr_training *t) {
     return status;
 }
 
-/* ---- one file of moments in place of many */
-static cr_status copy_to_new(const char *op, const char *dir, const set *s, int file) {
-    path to;
-    cr_status status = join(op, dir, fresh, name_of(file, 1).s, &to);
-    if (status != CR_OK || !s->map[file].data || cr_os_copy(s->at[file].s, to.s)) return status;
-    return cr_fail(CR_IO, op, "cannot copy '%s' to '%s': %s", s->at[file].s, to.s, cr_os_error());
-}
-
+/* ---- single files in place of parts */
 /* The state without its line about ranks. */
 static cr_status merged_state(const char *op, const char *dir, const set *s) {
     path to;
@@ -614,22 +681,39 @@ static cr_status merged_state(const char *op, const char *dir, const set *s) {
     return status;
 }
 
+/* The weights in one file, with their metadata. */
+static cr_status merge_weights(const char *op, const char *dir, set *s) {
+    cr_params *p = NULL;
+    if (!s->map[WEIGHTS].data) return CR_OK;        /* saved without them */
+    char *metadata = cr_load_metadata(s->at[WEIGHTS].s, NULL);
+    cr_status status = metadata ? load_weights(op, s, cr_cpu(), &p) : cr_error_status();
+    if (status == CR_OK) status = save_file(op, dir, name_of(WEIGHTS, 1), p, metadata);
+    cr_params_free(p);
+    cr_free(metadata);
+    return status;
+}
+
+static cr_status merge_moments(const char *op, const char *dir, set *s) {
+    cr_params *p = NULL;
+    cr_status status = load_moments(op, s, &p);
+    if (status == CR_OK) status = save_file(op, dir, name_of(moments_of(0, 1), 1), p, NULL);
+    cr_params_free(p);
+    return status;
+}
+
 cr_status cr_training_merge(const char *dir) {
     static const char op[] = "training_merge";
     if (!dir) return cr_fail_null(op, "the folder");
     set s;
-    cr_params *moments = NULL;
-    if (!cr_os_is_directory(dir)) return cr_fail(CR_IO, op, "'%s' is not a folder", dir);
-    cr_status status = begin(op, dir);
+    cr_status status = finish(op, dir);
+    if (status == CR_OK) status = set_open(op, dir, &s);
     if (status != CR_OK) return status;
-    status = set_open(op, dir, &s);
-    if (status != CR_OK) return end(op, dir, status);
+    const bool parts = s.ranks > 1;
     if (!s.map[STATE].data) status = no_file(op, &s, STATE);
-    if (status == CR_OK && s.ranks > 1) status = load_moments(op, &s, &moments);
-    if (status == CR_OK) status = copy_to_new(op, dir, &s, WEIGHTS);
-    if (status == CR_OK) status = moments ? save_moments(op, dir, moments, 0, 1) : copy_to_new(op, dir, &s, OPTIMIZER);
-    if (status == CR_OK) status = merged_state(op, dir, &s);
+    if (parts) status = begin(op, dir);
+    if (parts && status == CR_OK) status = merge_weights(op, dir, &s);
+    if (parts && status == CR_OK) status = merge_moments(op, dir, &s);
+    if (parts && status == CR_OK) status = merged_state(op, dir, &s);
     set_close(&s);
-    cr_params_free(moments);
-    return end(op, dir, status);
+    return parts ? end(op, dir, status) : status;
 }

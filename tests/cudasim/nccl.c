@@ -5,7 +5,8 @@
  * what is to be done, and ncclCommGetAsyncError moves on: a caller that records an event before that finds no message
  * in its stream.  Sums begin with another rank each time, so that nothing relies on their order.
  *
- * CUDASIM_FAIL: link (a call fails), message (fails in its turn of the stream), vanish (the process ends there). */
+ * CUDASIM_FAIL: link (a call fails), message (fails in its turn of the stream), vanish (the process ends there).
+ * CUDASIM_PATIENCE: seconds that a message waits; true streams do not hold up the calls that ask for their state. */
 #define _GNU_SOURCE
 #include "control.h"
 #include <fcntl.h>
@@ -27,7 +28,6 @@ typedef struct ncclConfig { size_t size; unsigned magic, version; int blocking; 
 
 enum { RANKS = 16, HEAD = 1 << 16, ITEMS = 1000 };
 static const size_t ROOM = (size_t)1 << 30;         /* of a rank; the file has holes */
-static const double patience = 30;                  /* seconds */
 
 typedef enum kind { SEND, RECEIVE, BROADCAST, SUM } kind;
 typedef struct item { kind kind; int peer, type; uint64_t from, to, bytes; } item;
@@ -78,6 +78,8 @@ static int is_dead(int pid) {
 
 /* False: a rank is gone, or one has aborted. */
 static int meet(ncclComm_t c) {
+    const char *limit = getenv("CUDASIM_PATIENCE");
+    const double patience = limit ? atof(limit) : 30;
     const int sense = c->sense = !c->sense;
     if (atomic_fetch_add(&c->s->arrived, 1) == c->n - 1) {
         atomic_store(&c->s->arrived, 0);

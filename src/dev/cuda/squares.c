@@ -3,6 +3,10 @@
  * on the shapes only. */
 #include "reduce.h"
 
+#include <assert.h>
+
+static_assert((int)SQUARES_PIECE == (int)CR_SQUARES_PIECE, "the caller counts the pieces");
+
 static int64_t pieces(const cr_array *x) { return cuda_pieces(x->numel, SQUARES_PIECE); }
 
 /* The first of the tensors, and those after it of its dtype, as many as the arguments of a kernel
@@ -28,12 +32,15 @@ cr_status cr_cuda_sum_squares(const cr_sum_squares_args *args) {
     if (!g) return cr_error_status();
     int64_t all = 0, done = 1, first = 0;
     for (int64_t i = 0; i < args->n; i++) all += pieces(args->x[i]);
-    cuda_block *sums = cr_cuda_block_take(g, op, (size_t)(all + 1) * sizeof(double));
-    if (!sums) return cr_cuda_leave(g, cr_error_status());
+    const bool each = args->y.ndim > 0;
+    cuda_block *sums = each ? NULL : cr_cuda_block_take(g, op, (size_t)(all + 1) * sizeof(double));
+    if (!each && !sums) return cr_cuda_leave(g, cr_error_status());
+    const cuda_address at = each ? cuda_address_of(&args->y) : sums->at;
     for (int64_t i = 0; i < args->n && done; i += done) {
-        done = run(g, op, sums->at, first, args->n - i, args->x + i);
+        done = run(g, op, at, first, args->n - i, args->x + i);
         for (int64_t j = i; j < i + done; j++) first += pieces(args->x[j]);
     }
+    if (each) return cr_cuda_leave(g, done ? CR_OK : cr_error_status());
     const cuda_reduction s = {.op = op, .how = {.kind = CR_REDUCE_SUM}, .from = CR_F64, .acc = CR_F64, .to = CR_F64,
                               .at = {1, all, 1, {0, 1, 1}}, .x = sums->at};
     const cr_status status = done ? cr_cuda_reduce_slab(g, &s, cuda_address_of(&args->y)) : cr_error_status();
