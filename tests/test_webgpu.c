@@ -397,10 +397,10 @@ TEST(attention) {
 
 /* The bits of a query do not depend on the other queries of the call, nor on keys that it does not see. */
 TEST(attention_of_some_queries) {
-    static const int64_t sizes[] = {20, 64, 96, 200};
+    static const int64_t sizes[] = {20, 64, 96, 200};       /* f32, f16, f32, f16 */
     const cr_attention_options causal = {.causal = true};
-    for (int i = 0; i < 8; i++) {
-        const int64_t T = 75, D = sizes[i / 2];
+    for (int i = 0; i < 4; i++) {
+        const int64_t T = 75, D = sizes[i];
         const cr_dtype dt = i % 2 ? CR_F16 : CR_F32;
         cr_generator *random = cr_generator_new(test_seed());
         cr_scope_begin();
@@ -432,12 +432,12 @@ TEST(attention_of_some_queries) {
 
 /* The most keys, or queries, that a software GPU takes: lavapipe ends an invocation after 65,535 turns of its loops. */
 TEST(attention_of_many_keys) {
-    static const int64_t sizes[] = {1, 20, 64, 96, 200};
+    static const int64_t sizes[] = {64, 200};
     gpu *g = the_gpu();
     const bool software = g->dev.software;
     g->dev.software = true;
     cr_generator *random = cr_generator_new(test_seed());
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 4; i++) {
         const int64_t D = sizes[i / 2];
         int64_t n = 1;
         cr_scope_begin();

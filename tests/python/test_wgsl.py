@@ -66,9 +66,6 @@ def constants_of_attention(kind: str, size: int) -> dict[str, int]:
         "PAIRS": width // (2 * across),
         "WIDTH": width,
         "HEIGHT": height,
-        "ROW_COPIES": edge * edge // four // lanes,
-        "COLUMN_COPIES": edge * edge // lanes,
-        "SUM_COPIES": height * width // lanes,
         "SIZE": lanes,
     }
 

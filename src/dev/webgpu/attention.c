@@ -88,6 +88,8 @@ static const struct { const char *name; role of[3]; } uses[OPERAND_NAMES] = {
 
 static int width(const kernel *h) { return 2 * h->across * h->pairs; }
 
+static int lanes(const kernel *h) { return EDGE / FOUR * h->across; }
+
 /* Rows of c that workgroup memory holds. */
 static int height(const kernel *h) {
     int n = EDGE;
@@ -105,7 +107,6 @@ static void add_put(wgsl *w, const char *name, const char *x, bool in_pairs) {
 static void write(wgsl *w, const void *how) {
     static const char *const kinds[] = {"FORWARD", "DQ", "DKV"};
     const kernel *h = how;
-    const int size = EDGE / FOUR * h->across;
     const wgsl_constant constants[] = {{kinds[h->kind], 1},
                                        {"MASK", h->mask},
                                        {"PRODUCTS", h->kind == FORWARD ? 1 : 2},
@@ -119,10 +120,7 @@ static void write(wgsl *w, const void *how) {
                                        {"X", EDGE / h->across},
                                        {"PAIRS", h->pairs},
                                        {"WIDTH", width(h)},
-                                       {"HEIGHT", height(h)},
-                                       {"ROW_COPIES", EDGE * EDGE / FOUR / size},
-                                       {"COLUMN_COPIES", EDGE * EDGE / size},
-                                       {"SUM_COPIES", height(h) * width(h) / size}};
+                                       {"HEIGHT", height(h)}};
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         cr_wgsl_const(w, constants[i].name, constants[i].value);
     for (int i = 0; i < h->n; i++) {
@@ -142,7 +140,7 @@ static void write(wgsl *w, const void *how) {
         else add_put(w, name, x, h->in_pairs);
     }
     cr_wgsl_file(w, cr_wgsl_attention);
-    cr_wgsl_end(w, size);
+    cr_wgsl_end(w, lanes(h));
 }
 
 /* ---- dispatches */
@@ -227,10 +225,12 @@ static cr_status run(gpu *g, const char *op, const heads *a, const work *k) {
 }
 
 /* Iterations of an invocation for a tile, of two products and two sums, as lavapipe counts: one more ends each
- * loop, and 6 more were measured. */
+ * loop, and 14 more were measured. */
 static int64_t iterations(const kernel *h, int64_t D) {
-    const int64_t parts = gpu_ceil_div(D, EDGE), sums = EDGE / height(h);
-    return 2 * (parts * (EDGE / UNROLLED + 2) + 1) + 2 * (sums * (height(h) + 3) + 1) + 7;
+    const int64_t parts = gpu_ceil_div(D, EDGE), sums = EDGE / height(h), size = lanes(h),
+                  product = EDGE * EDGE / FOUR / size + EDGE * EDGE / size + EDGE / UNROLLED + 4,
+                  sum = height(h) * width(h) / size + height(h) + 4;
+    return 2 * (parts * product + 1) + 2 * (sums * sum + 1) + 15;
 }
 
 bool cr_gpu_attention_takes(const cr_array *q, const cr_array *k) {

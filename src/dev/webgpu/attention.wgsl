@@ -116,9 +116,9 @@ fn kernel(group: u32, lane: u32, i: u32) {
     rows_part[lane] = product;
     workgroupBarrier();
     var delta = vec4<f32>();
-#for c ACROSS
-    delta += rows_part[row * ACROSS + $cu];
-#end
+    for (var c = 0u; c < ACROSS; c++) {
+        delta += rows_part[row * ACROSS + c];
+    }
     workgroupBarrier();
     var lse: vec4<f32>;
 #for y FOUR
@@ -141,9 +141,7 @@ fn kernel(group: u32, lane: u32, i: u32) {
             var x$n_$x = vec4<f32>();
 #end
             for (var d0 = 0u; d0 < p.D; d0 += EDGE) {
-#for i ROW_COPIES
-                {
-                    let t = lane + $iu * SIZE;
+                for (var t = lane; t < EDGE * EDGE / FOUR; t += SIZE) {
                     let d = t % EDGE;
                     let r = first + FOUR * (t / EDGE);
                     let at = min(d0 + d, p.D - 1u);
@@ -153,15 +151,11 @@ fn kernel(group: u32, lane: u32, i: u32) {
                                       a$n(at_a$n(b, h, min(r + 3u, rows - 1u)) + at));
                     rows_part[d * PITCH4 + t / EDGE] = select(vec4<f32>(), x, d0 + d < p.D);
                 }
-#end
-#for i COLUMN_COPIES
-                {
-                    let t = lane + $iu * SIZE;
+                for (var t = lane; t < EDGE * EDGE; t += SIZE) {
                     let d = t % EDGE;
                     let at = at_b$n(b, other, min(tile + t / EDGE, columns - 1u)) + min(d0 + d, p.D - 1u);
                     columns_part[d * PITCH + t / EDGE] = select(0.0, b$n(at), d0 + d < p.D);
                 }
-#end
                 workgroupBarrier();
                 for (var d = 0u; d < min(EDGE, p.D - d0); d += UNROLLED) {
 #for u UNROLLED
@@ -200,9 +194,9 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
             rows_part[lane] = most;
             workgroupBarrier();
-#for c ACROSS
-            most = max4(most, rows_part[row * ACROSS + $cu]);
-#end
+            for (var c = 0u; c < ACROSS; c++) {
+                most = max4(most, rows_part[row * ACROSS + c]);
+            }
             let base = select(most, vec4<f32>(), least4(most));
             let keep = exp4(m - base);
             m = most;
@@ -237,14 +231,11 @@ fn kernel(group: u32, lane: u32, i: u32) {
             weights[(column + $xu * ACROSS) * PITCH4 + row] = w$n_$x;
 #end
             for (var part = 0u; part < min(EDGE, stop - tile); part += HEIGHT) {
-#for i SUM_COPIES
-                {
-                    let t = lane + $iu * SIZE;
+                for (var t = lane; t < HEIGHT * WIDTH; t += SIZE) {
                     let d = t % WIDTH;
                     let at = at_c$n(b, other, min(tile + part + t / WIDTH, columns - 1u)) + min(d, p.D - 1u);
                     columns_part[t] = select(0.0, c$n(at), d < p.D);
                 }
-#end
                 workgroupBarrier();
                 let count = min(HEIGHT, stop - tile - part);
                 if whole {
@@ -277,9 +268,9 @@ fn kernel(group: u32, lane: u32, i: u32) {
     rows_part[lane] = l;
     workgroupBarrier();
     l = vec4<f32>();
-#for c ACROSS
-    l += rows_part[row * ACROSS + $cu];
-#end
+    for (var c = 0u; c < ACROSS; c++) {
+        l += rows_part[row * ACROSS + c];
+    }
     let blind = least4(m);                          // the query sees no key
     let factor0 = select(1.0 / l, vec4<f32>(), blind);
 #for y FOUR
