@@ -67,10 +67,11 @@ def main() -> int:
     if browser is None or vulkan is None:
         print(f"the op suite in a browser: {WITHOUT if browser is None else 'no SwiftShader here (make deps)'}")
         return SKIPPED
-    page, failed, runs = (ROOT / "tests" / "replay.html").read_text(), 0, [[name] for name in PROGRAMS]
+    page, failed = (ROOT / "tests" / "replay.html").read_text(), 0
+    runs = [sys.argv[1:]] if len(sys.argv) > 1 else [[name] for name in PROGRAMS]
     with tempfile.TemporaryDirectory(prefix="chainrule-calls-") as folder:
         calls = Path(folder) / "calls"
-        for words in [sys.argv[1:]] if len(sys.argv) > 1 else runs:
+        for words in runs:
             problem = test_program(*words, CHAINRULE_TEST_CALLS=str(calls), **vulkan)
             found = in_browser(browser, page, {"calls": calls})
             problems = ([problem] if problem else []) + problems_of(found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from types import CodeType
 
@@ -105,7 +105,7 @@ class Found:
     loads: int = 0  # words an invocation loads in the phase of the products
 
 
-@lru_cache(maxsize=None)
+@cache
 def compiled(text: str) -> CodeType | None:
     try:
         return compile(re.sub(r"\b(\d+)u\b", r"\1", text).replace("/", "//"), "<wgsl>", "eval")
