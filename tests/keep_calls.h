@@ -13,7 +13,7 @@ enum { CALL_TEST, CALL_BUFFER, CALL_WRITE, CALL_PIPELINE, CALL_GROUP, CALL_USE, 
 static FILE *calls;
 static wgpu_api calls_true;                         /* the library's functions */
 static char *calls_text;                            /* of the last module */
-static uint64_t calls_layout[3];                    /* the last layout: handle, storage bindings, bits of written ones */
+static uint64_t calls_layout[3];                    /* the last layout: handle, storage bindings, written ones */
 
 #define CALL_NUMBERS(...) (const uint64_t[]){__VA_ARGS__}, (int)(sizeof(uint64_t[]){__VA_ARGS__} / sizeof(uint64_t))
 static void keep_call(uint32_t kind, const uint64_t *numbers, int n, const void *data, size_t bytes) {
