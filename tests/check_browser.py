@@ -17,7 +17,7 @@ from pathlib import Path
 
 from browser import ROOT, SKIPPED, WITHOUT, find_browser, in_browser, test_program
 
-PROGRAMS = ("test_webgpu_ops", "test_webgpu_grad")
+RUNS = [["test_webgpu_ops"], ["test_webgpu_grad"], ["test_webgpu", "gpt"]]
 PLANTED = ("test_webgpu_ops", "made")
 READ = 10  # the kind of record
 
@@ -68,7 +68,7 @@ def main() -> int:
         print(f"the op suite in a browser: {WITHOUT if browser is None else 'no SwiftShader here (make deps)'}")
         return SKIPPED
     page, failed = (ROOT / "tests" / "replay.html").read_text(), 0
-    runs = [sys.argv[1:]] if len(sys.argv) > 1 else [[name] for name in PROGRAMS]
+    runs = [sys.argv[1:]] if len(sys.argv) > 1 else RUNS
     with tempfile.TemporaryDirectory(prefix="chainrule-calls-") as folder:
         calls = Path(folder) / "calls"
         for words in runs:
