@@ -1,6 +1,6 @@
 /* webgpu.c - the first WebGPU device: products compared with a textbook kernel, the cost of recording
  * an operation on the host, a chain in one dispatch, attention, sums by row, a training step of a GPT
- * in each dtype. use: webgpu [--quick] [--json] [--only products | host | chain | ops | step]
+ * in each dtype. use: webgpu [--quick] [--json] [--only products | host | chain | ops | step | adapter]
  *      webgpu --open ours | driver        milliseconds until a GPU is ready, in a process of its own:
  *      through the library, or by the calls that it makes */
 #include <math.h>
@@ -83,7 +83,7 @@ static double product(gpu *g, int which, int64_t n, int runs) {
 static int products(gpu *g) {
     static const char *const names[] = {"textbook, 16 x 16 tiles", "ours, workgroup memory",
                                         "ours, no workgroup memory"};
-    for (int64_t n = 512; n <= (quick ? 512 : 1024); n *= 2)
+    for (int64_t n = 512; n <= (quick ? 512 : g->dev.software ? 1024 : 2048); n *= 2)
         for (int which = 0; which < 3; which++) {
             char name[64];
             const double rate = product(g, which, n, quick ? 2 : 4);

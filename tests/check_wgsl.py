@@ -9,25 +9,14 @@ control flow, workgroup memory, bindings.  A text must pass without an error.  T
 
 from __future__ import annotations
 
-import http.server
 import json
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from browser import DIRECTIVE, SKIPPED, WITHOUT, find_browser, in_browser, test_program
+
 PROGRAMS = ("test_webgpu_ops", "test_webgpu_grad", "test_webgpu_order", "test_webgpu")
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-FLAGS = ("--headless=new", "--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
-SKIPPED = 77
-MOST_SECONDS = 600
-# wgpu-native knows subgroups without a directive; browsers want one
-DIRECTIVE = "enable subgroups;\n"
 
 # What Chrome must reject: a barrier behind control flow that depends on a private variable; a mistake of syntax.
 PLANTED = {
@@ -77,76 +66,14 @@ async function compile(device, text) {
 </script>"""
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    """Serves the page and the texts; keeps the result."""
-
-    texts: dict[str, str] = {}
-    result: dict[str, object] = {}
-    done = threading.Event()
-
-    def answer(self, kind: str, body: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self) -> None:
-        if self.path == "/texts":
-            self.answer("application/json", json.dumps(self.texts).encode())
-        else:
-            self.answer("text/html", PAGE.encode() if self.path == "/" else b"")
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.answer("text/plain", b"")
-        Handler.result = json.loads(body)
-        Handler.done.set()
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-def find_browser() -> str | None:
-    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
-
-
-def in_browser(browser: str, texts: dict[str, str]) -> dict[str, object]:
-    """What the page found.  The server and the browser end with this call."""
-    Handler.texts = texts
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with tempfile.TemporaryDirectory(prefix="chainrule-browser-", ignore_cleanup_errors=True) as profile:
-        command = [browser, *FLAGS, f"--user-data-dir={profile}", f"http://127.0.0.1:{server.server_port}/"]
-        with open(Path(profile) / "log", "wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
-            start = time.monotonic()
-            while not Handler.done.wait(0.2):
-                if process.poll() is not None or time.monotonic() - start > MOST_SECONDS:
-                    break
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-    server.shutdown()
-    return Handler.result or {"problem": f"{browser} gave no result"}
-
-
 def kept_texts(folder: str) -> list[str]:
     """Runs the C tests, whose texts are kept in the folder; the problems."""
-    build = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
-    problems = []
-    for subgroups in ("1", "0"):
-        for program in PROGRAMS if subgroups == "1" else PROGRAMS[:1]:
-            environment = {**os.environ, "CHAINRULE_TEST_WGSL": folder, "CHAINRULE_TEST_WGSL_SUBGROUPS": subgroups}
-            done = subprocess.run(
-                [str(build / "tests" / program)], env=environment, text=True, capture_output=True, errors="replace"
-            )
-            if done.returncode:
-                problems.append(f"{program} failed: {done.stdout[-500:]}")
-    return problems
+    runs = [("1", program) for program in PROGRAMS] + [("0", PROGRAMS[0])]
+    problems = (
+        test_program(program, CHAINRULE_TEST_WGSL=folder, CHAINRULE_TEST_WGSL_SUBGROUPS=subgroups)
+        for subgroups, program in runs
+    )
+    return [problem for problem in problems if problem]
 
 
 def read(folder: Path) -> dict[str, str]:
@@ -184,12 +111,12 @@ def report(found: dict[str, object], texts: dict[str, str], problems: list[str])
 def main() -> int:
     browser = find_browser()
     if browser is None:
-        print("kernels by Chrome's compiler: no Chromium here (apt-get install chromium)")
+        print(f"kernels by Chrome's compiler: {WITHOUT}")
         return SKIPPED
     with tempfile.TemporaryDirectory(prefix="chainrule-wgsl-") as folder:
         problems = [] if len(sys.argv) > 1 else kept_texts(folder)
         texts = {**read(Path(sys.argv[1] if len(sys.argv) > 1 else folder)), **PLANTED}
-        return report(in_browser(browser, texts), texts, problems)
+        return report(in_browser(browser, PAGE, {"texts": json.dumps(texts).encode()}), texts, problems)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from pathlib import Path
 from random import Random
 
 try:
-    import yaml
+    import yaml  # type: ignore[import-untyped,unused-ignore]
 except ImportError:
     yaml = None
 
@@ -202,7 +202,7 @@ def unit_tests(folder: Path) -> None:
     for engine in (None, *ENGINES):
         for ranks in {"mpich": (2, 3, 4, 6, 8), "openmpi": (2, 3, 4)}.get(engine or "", (1,)):
             some = ["bits_do_not", "world_closes"] if ranks > 4 else []
-            more = {} if (engine, ranks) in ((None, 1), ("mpich", 4), ("openmpi", 3)) else {"CHAINRULE_CUDA": "off"}
+            more: Any = {} if (engine, ranks) in ((None, 1), ("mpich", 4), ("openmpi", 3)) else {"CHAINRULE_CUDA": "off"}
             output = run(folder, engine, ranks, UNIT, *some, **more)
             assert len(re.findall(r"^result: \d+ passed, 0 failed", output, re.MULTILINE)) == ranks, output
             for m, value in re.findall(r"^bits (\w+) (\w+)$", output, re.MULTILINE):
@@ -271,7 +271,7 @@ def gpus_fail(folder: Path) -> None:
         "vanish:40": r"rank 1 on \S+ was lost.*: its connection ended",
     }.items():
         begun = time.monotonic()
-        more = {"CHAINRULE_PATIENCE": "0.5"} if fault == "link:1" else {}
+        more: Any = {"CHAINRULE_PATIENCE": "0.5"} if fault == "link:1" else {}
         output = torchrun(folder, 3, *train, fails=True, only={1: {"CUDASIM_FAIL": fault}}, TMPDIR=str(folder), **more)
         took = time.monotonic() - begun
         assert re.search(text, output) and took < 15, f"{fault}: {took:.1f} s\n{output}"
@@ -392,7 +392,7 @@ def mpi_fails(folder: Path) -> None:
     )
     real = str(MPI / "mpich" / "lib" / "libmpi_abi.so.1")
     train = [PROGRAM, *TRAIN, "--microbatches", 3, "--shard-optimizer", "--overwrite", "--out", "run"]
-    more = {"CHAINRULE_MPI": str(library), "FAILS_REAL": real, "FAILS_ON": "1"}
+    more: Any = {"CHAINRULE_MPI": str(library), "FAILS_REAL": real, "FAILS_ON": "1"}
     run(folder, "mpich", 2, *train, FAILS_AT="0", **more)
     # before call 4 a rank is not known to the launcher, which waits for it
     calls = range(4, 80) if os.environ.get("CHAINRULE_TEST_FULL") else (4, 5, 6, 9, 14, 21, 30, 45, 70)
@@ -749,7 +749,7 @@ def killed_at_calls(folder: Path) -> None:
     subprocess.run([str(word) for word in (*words, "-l:libmpi.so.40", f"-Wl,-rpath,{engine}", "-ldl")], check=True)
     train = [PROGRAM, "train", *ELASTIC, "--steps", 6]
     run(folder, None, 1, *train, "--out", "whole")
-    more = {"CHAINRULE_MPI": str(library), "FAILS_REAL": str(engine / "libmpi.so.40"), "FAILS_KILL": "1"}
+    more: Any = {"CHAINRULE_MPI": str(library), "FAILS_REAL": str(engine / "libmpi.so.40"), "FAILS_KILL": "1"}
     calls = range(60, 140) if os.environ.get("CHAINRULE_TEST_FULL") else range(96, 112)
     went_on = 0
     for k in calls:

@@ -112,6 +112,7 @@ __attribute__((unused)) static bool test_exhaustive(void) {
 
 #ifdef CR_TEST_GPU
 #include "keep_wgsl.h"
+#include "keep_calls.h"
 #endif
 
 #if defined CR_TEST_CUDA || defined CR_TEST_EVERY_DEVICE
@@ -167,6 +168,7 @@ int main(int argc, char **argv) {
         return wanted;
     }
     keep_wgsl();
+    keep_calls();
 #elif defined CR_TEST_EVERY_DEVICE
     test_use_simulator();
 #else
@@ -181,6 +183,9 @@ int main(int argc, char **argv) {
         test_failures = 0; test_skip_reason = NULL;
         if (verbose) { printf("%s\n", t->name); fflush(stdout); }
         cr_error_clear();
+#ifdef CR_TEST_GPU
+        keep_calls_of(t->name);
+#endif
         t->fn();
         if (!test_failures && cr_error()) test_fail(t->name, 0, "left an error behind: %s", cr_error());
         if (test_failures) { failed++; printf("FAILED %s: %d checks\n", t->name, test_failures); }

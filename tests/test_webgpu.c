@@ -210,6 +210,7 @@ TEST(programs) {
  * do nothing. */
 TEST(many_workgroups) {
     enum { N = 1001 };
+    OK(cr_synchronize(dev()));                      /* opens it */
     const uint32_t most = the_gpu()->limits.maxComputeWorkgroupsPerDimension;
     the_gpu()->limits.maxComputeWorkgroupsPerDimension = 90;       /* of 65535: 12 rows of 84 */
     cr_scope_begin();
@@ -367,11 +368,11 @@ TEST(attention) {
                                 {2, 6, 67, 67, 16, true, true, 2, 3, 20},
                                 {1, 4, 70, 35, 20, true, false, 0, 2, 0},
                                 {1, 6, 1, 150, 8, true, true, 1, 6, 70},
-                                /* the last two are composed */
                                 {1, 2, 66, 66, 8, true, true, 2, 0, 0},
                                 {1, 1, 1, 9, 130, true, false, 0, 0, 0},
-                                {1, 1, 5, 6, 261, true, false, 1, 0, 0},
-                                {1, 1, 1, 16003, 64, true, false, 0, 0, 0}};
+                                {1, 2, 37, 70, 96, true, true, 1, 2, 0},
+                                {1, 1, 67, 41, 251, false, false, 2, 0, 0},
+                                {1, 1, 5, 6, 261, true, false, 1, 0, 0}};      /* composed */
     for (int i = 0; i < 2 * (int)(sizeof all / sizeof *all); i++) {
         const heads *h = &all[i / 2];
         const cr_dtype dt = i % 2 ? CR_BF16 : CR_F32;
@@ -392,6 +393,71 @@ TEST(attention) {
         cr_scope_end();
         cr_generator_free(random);
     }
+}
+
+/* The bits of a query do not depend on the other queries of the call, nor on keys that it does not see. */
+TEST(attention_of_some_queries) {
+    static const int64_t sizes[] = {20, 64, 96, 200};       /* f32, f16, f32, f16 */
+    const cr_attention_options causal = {.causal = true};
+    for (int i = 0; i < 4; i++) {
+        const int64_t T = 75, D = sizes[i];
+        const cr_dtype dt = i % 2 ? CR_F16 : CR_F32;
+        cr_generator *random = cr_generator_new(test_seed());
+        cr_scope_begin();
+        cr_tensor *x[3];
+        for (int k = 0; k < 3; k++) x[k] = cr_to(cr_randn(CR_LIST(1, 2, T, D), CR_F32, cr_cpu(), random), dt, dev());
+        cr_tensor *all = cr_attention(x[0], x[1], x[2], &causal),
+                  *last = cr_attention(cr_slice(x[0], 2, 41, T, 1), x[1], x[2], &causal);
+        const double other = cr_item(cr_sum(cr_ne(cr_slice(all, 2, 41, T, 1), last), CR_ALL, false));
+        CHECK(other == 0, "%s D %lld: %g elements of the last queries have other bits", cr_dtype_name(dt),
+              (long long)D, other);
+        cr_tensor *q = cr_requires_grad_(cr_detach(x[0]), true), *hidden[2], *g[2];
+        for (int k = 0; k < 2; k++) {
+            OK(cr_backward(cr_attention(q, x[1], x[2], &causal), all, NULL));
+            g[k] = cr_slice(cr_contiguous(cr_grad(q)), 2, 0, 50, 1);
+            OK(cr_set_grad(q, CR_NONE));
+            for (int n = 1; n < 3 && !k; n++)
+                cr_fill_(cr_slice(x[n], 2, 50, 51, 1), (double)NAN);
+            hidden[k] = cr_slice(k ? cr_attention(x[0], x[1], x[2], &causal) : all, 2, 0, 50, 1);
+        }
+        CHECK(cr_item(cr_sum(cr_ne(hidden[0], hidden[1]), CR_ALL, false)) == 0, "%s D %lld: a key that is not seen",
+              cr_dtype_name(dt), (long long)D);
+        CHECK(cr_item(cr_sum(cr_ne(g[0], g[1]), CR_ALL, false)) == 0, "%s D %lld: dq by a key that is not seen",
+              cr_dtype_name(dt), (long long)D);
+        cr_scope_end();
+        cr_generator_free(random);
+        test_ran_on(dev());
+    }
+}
+
+/* The most keys, or queries, that a software GPU takes: lavapipe ends an invocation after 65,535 turns of its loops. */
+TEST(attention_of_many_keys) {
+    static const int64_t sizes[] = {64, 200};
+    gpu *g = the_gpu();
+    const bool software = g->dev.software;
+    g->dev.software = true;
+    cr_generator *random = cr_generator_new(test_seed());
+    for (int i = 0; i < 4; i++) {
+        const int64_t D = sizes[i / 2];
+        int64_t n = 1;
+        cr_scope_begin();
+        for (int64_t step = 1 << 20; step; step /= 2) {
+            const cr_array q = {.dev = dev(), .dtype = CR_F32, .ndim = 4, .shape = {1, 1, i % 2 ? n + step : 1, D}},
+                           k = {.dev = dev(), .dtype = CR_F32, .ndim = 4, .shape = {1, 1, i % 2 ? 1 : n + step, D}};
+            if (cr_gpu_attention_takes(&q, &k)) n += step;
+        }
+        const heads h = {1, 1, i % 2 ? n : 1, i % 2 ? 1 : n, D, false, false, 0, 0, 0};
+        cr_tensor *x[4];
+        for (int k = 0; k < 4; k++)
+            x[k] = cr_randn(CR_LIST(1, 1, k == 1 || k == 2 ? h.S : h.T, D), CR_F32, cr_cpu(), random);
+        char what[60];
+        snprintf(what, sizeof what, "attention of %lld queries, %lld keys, D %lld", (long long)h.T, (long long)h.S,
+                 (long long)D);
+        both(attend, &h, 3, x, CR_F32, 1e-4, what);
+        cr_scope_end();
+    }
+    cr_generator_free(random);
+    g->dev.software = software;
 }
 
 static cr_tensor *layer_norm(cr_tensor *const x[], const void *p) {

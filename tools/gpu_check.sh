@@ -1,7 +1,8 @@
 #!/bin/sh
 # gpu_check.sh - checks chainrule on a machine with an NVIDIA GPU: builds, measures beside PyTorch (eager and compiled),
-# runs every suite on the GPU, and looks for bad accesses, leaks and races with compute-sanitizer.  The figures come
-# first, alone on the GPU.  OUT gets a log of each step and report.md: a line for each step, and the tables for
+# runs every suite on the GPU, and looks for bad accesses, leaks and races with compute-sanitizer.  The suites and the
+# bench of WebGPU run too where wgpu-native and the card's Vulkan driver are found.  The figures come first, alone on
+# the GPU.  OUT gets a log of each step and report.md: a line for each step, and the tables for
 # docs/benchmarks.md; report.json has the same, and gpu_check.tar.gz all of it but the build.  The exit status is 0
 # only if every step has ended well.
 # use: [BUILD=folder] [TIMES=1] [QUICK=] [RESUME=] tools/gpu_check.sh OUT
@@ -25,6 +26,7 @@ export VIRTUAL_ENV="${VIRTUAL_ENV:-$(python3 -c 'import sys; print(sys.prefix)' 
 LD_LIBRARY_PATH="$(python3 -c 'import nvidia, pathlib; print(*pathlib.Path(nvidia.__path__[0]).glob("*/lib"), sep=":")' 2>/dev/null)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export LD_LIBRARY_PATH
 export PATH="$PATH:/usr/local/cuda/bin"
+through_webgpu="env -u CHAINRULE_WGPU CHAINRULE_CUDA=off"
 here() { command -v "$1" >/dev/null 2>&1; }
 
 # row NUMBER NAME VERDICT SECONDS WORDS: a line of the report; steps that run at the same time keep their order
@@ -66,6 +68,17 @@ step 20 cuda_demo 60 "$build/examples/cuda_demo" ${QUICK:+64}
 step 21 bench 260 python3 bench/run.py ${QUICK:+--quick} --only gpu cuda --json "$out/bench.json" --write "$out/bench.md" \
     --cuda --rounds 2 --seconds $((170 * ${TIMES:-1}))
 
+adapter=$($through_webgpu "$build/bench/webgpu" --only adapter 2>&1 | head -n 1)
+case $adapter in
+    *"(discrete)"* | *"(integrated)"* | *"(virtual)"*)
+        webgpu=1
+        # shellcheck disable=SC2086  # words
+        step 22 bench_webgpu 120 $through_webgpu "$build/bench/webgpu" ${QUICK:+--quick} ;;
+    *)
+        webgpu=
+        without 22 webgpu "$adapter" ;;
+esac
+
 # ---- the suites, all at once
 number=30 full=1
 [ -z "$QUICK" ] || full=0
@@ -80,6 +93,13 @@ for source in tests/test_cuda*.c tests/test_tiny.c; do
     esac
 done
 step 50 check_gpu 140 python3 tests/check_gpu.py cuda &
+number=51
+for source in ${webgpu:+tests/test_webgpu*.c}; do
+    name=$(basename "$source" .c)
+    number=$((number + 1))
+    # shellcheck disable=SC2086
+    step $number "$name" 140 $through_webgpu CHAINRULE_TEST_GPU=1 "$build/tests/$name" &
+done
 if here nvcc; then step 51 nvcc 140 python3 tests/cudasim/check_cuda.py & else without 51 nvcc "no nvcc in PATH"; fi
 wait
 

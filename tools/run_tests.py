@@ -206,7 +206,8 @@ def checks(environment: dict[str, str]) -> Total:
     """The repository itself, our tools, and every tests/**/check_*.py but those that take long."""
     mypy = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", "build/mypy"]
     tools, tests = sorted((ROOT / "tools").glob("*.py")), sorted((ROOT / "tests").rglob("check_*.py"))
-    long = ("check_fatbin.py", "check_families.py", "check_null.py", "check_wgsl.py")  # in other stages
+    # in other stages
+    long = ("check_fatbin.py", "check_families.py", "check_null.py", "check_wgsl.py", "check_browser.py")
     commands = {
         "layers": [sys.executable, "tools/check_layers.py"],
         "generated files are current": generated_files(),
@@ -381,7 +382,9 @@ def stage_swiftshader() -> Total:
 
 
 def stage_chrome() -> Total:
-    return run("tests/check_wgsl.py", [sys.executable, "tests/check_wgsl.py"], plain_environment())
+    total = run("tests/check_wgsl.py", [sys.executable, "tests/check_wgsl.py"], plain_environment())
+    total.add(run("tests/check_browser.py", [sys.executable, "tests/check_browser.py"], plain_environment()))
+    return total
 
 
 def processor_has(level: int) -> bool:
@@ -557,9 +560,9 @@ STAGES: dict[str, Stage] = {
     ),
     "chrome": Stage(
         stage_chrome,
-        "every WGSL text of the op suite compiled by Chrome's compiler (apt-get install chromium)",
-        6,
-        r"src/dev/webgpu/|src/dev/[^/]+$|tests/.*(webgpu|wgsl)",
+        "the op suite in Chromium: every WGSL text by its compiler, every call repeated (apt-get install chromium)",
+        10,
+        r"src/dev/webgpu/|src/dev/[^/]+$|tests/.*(webgpu|wgsl|browser|replay|keep_calls)",
     ),
     "isa": Stage(stage_isa, "the C tests on the instruction sets below the processor's own", 8, "src/dev/cpu/"),
     "onednn-off": Stage(stage_onednn_off, "the C tests on our own products", 3, "src/dev/cpu/"),

@@ -10,21 +10,25 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from types import CodeType
 
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "src" / "dev" / "webgpu"
 LANES, SUBGROUP, BANKS = 256, 32, 32
+LOOP = re.compile(r"for \(var (k0|tile) = ")  # over parts of the operands
 TILES = {"TILE": 4, "SIDE": 16, "EDGE": 64, "DEPTH": 16, "PITCH": 66, "UNROLLED": 4, "COPIES": 4, "SIZE": LANES}
 WORDS = {"f32": 1, "u32": 1, "T": 1, "vec4<f32>": 4, "vec4<i32>": 4}
-CASES = {
-    "matmul": {"SUMS": 4},
-    "matmul, along k": {"SUMS": 4, "ALONG_K_A": 1, "ALONG_K_B": 1},
-    "matmul, 64 bits": {"SUMS": 4, "WIDE": 1, "DEPTH": 8, "COPIES": 2},
+CASES: dict[str, dict[str, int]] = {
+    "matmul": {},
+    "matmul, along k": {"ALONG_K_A": 1, "ALONG_K_B": 1},
+    "matmul, 64 bits": {"WIDE": 1, "DEPTH": 8, "COPIES": 2},
     "conv": {"TILES": 1},
     "conv, weight": {"TILES": 1, "WEIGHT": 1},
 }
+KINDS = {"FORWARD": (1, 1), "DQ": (2, 1), "DKV": (2, 2)}  # of attention: products, sums
 
 
 def constants_of(name: str) -> dict[str, int]:
@@ -36,7 +40,34 @@ def constants_of(name: str) -> dict[str, int]:
     values["EDGE"] = values["TILE"] * values["SIDE"]
     values["PITCH"] = values["EDGE"] + int(re.search(r"PITCH = EDGE \+ (\d+)", text)[1])  # type: ignore[index]
     values["COPIES"] = values["DEPTH"] * values["EDGE"] // LANES
+    values["ROW_PAIRS"], values["TWO"] = values["TILE"] // 2, 2
     return values
+
+
+def constants_of_attention(kind: str, size: int) -> dict[str, int]:
+    """As `write` of attention.c has them, for heads of this size."""
+    text = (FOLDER / "attention.c").read_text()
+    four, edge, unrolled = (int(re.search(rf"\b{key} = (\d+),", text)[1]) for key in ("FOUR", "EDGE", "UNROLLED"))  # type: ignore[index]
+    across = 32 if size > 128 else 16 if size > 64 else 8
+    width, height, lanes = -(-size // (2 * across)) * 2 * across, edge, edge // four * across
+    while height * width > edge * (edge + 1):
+        height //= 2
+    return {
+        kind: 1,
+        "PRODUCTS": KINDS[kind][0],
+        "SUMS": KINDS[kind][1],
+        "FOUR": four,
+        "EDGE": edge,
+        "PITCH": edge + int(re.search(r"PITCH = EDGE \+ (\d+)", text)[1]),  # type: ignore[index]
+        "PITCH4": edge // four + int(re.search(r"PITCH4 = EDGE / FOUR \+ (\d+)", text)[1]),  # type: ignore[index]
+        "UNROLLED": unrolled,
+        "ACROSS": across,
+        "X": edge // across,
+        "PAIRS": width // (2 * across),
+        "WIDTH": width,
+        "HEIGHT": height,
+        "SIZE": lanes,
+    }
 
 
 def expand(lines: list[str], values: dict[str, int], loops: dict[str, int] | None = None) -> list[str]:
@@ -74,10 +105,19 @@ class Found:
     loads: int = 0  # words an invocation loads in the phase of the products
 
 
-def value(text: str, names: dict[str, int]) -> int | None:
+@cache
+def compiled(text: str) -> CodeType | None:
     try:
-        return int(eval(re.sub(r"\b(\d+)u\b", r"\1", text).replace("/", "//"), {}, names))
-    except (NameError, SyntaxError, TypeError):
+        return compile(re.sub(r"\b(\d+)u\b", r"\1", text).replace("/", "//"), "<wgsl>", "eval")
+    except SyntaxError:
+        return None
+
+
+def value(text: str, names: dict[str, int]) -> int | None:
+    code = compiled(text)
+    try:
+        return int(eval(code, {}, names)) if code else None
+    except (NameError, TypeError):
         return None  # depends on data
 
 
@@ -88,11 +128,12 @@ def run(text: str, values: dict[str, int]) -> Found:
     for name, kind in re.findall(r"var<workgroup> (\w+): array<([\w<>]+), ", "\n".join(lines)):
         arrays[name] = WORDS[kind] * (2 if kind == "T" and values.get("WIDE") else 1)
     start = next(k for k, line in enumerate(lines) if line.startswith("fn kernel"))
-    lanes = [{**values, "lane": lane} for lane in range(LANES)]
+    lanes = [{**values, "lane": lane} for lane in range(values["SIZE"])]
     found, loads = Found(), 0
     phase: dict[tuple[str, int | None], set[tuple[int, bool]]] = {}  # (array, element) -> {(lane, stored)}
-    loop = next(k for k, line in enumerate(lines) if "for (var k0 = " in line)
-    for line in lines[start:] + lines[loop:]:  # two turns of the loop over k
+    loop = next(k for k, line in enumerate(lines) if LOOP.search(line))
+    end = lines.index(lines[loop][: -len(lines[loop].lstrip())] + "}", loop)
+    for line in lines[start:end] + lines[loop:]:  # two turns of the loop
         line = line.split("//")[0].strip()
         if line == "workgroupBarrier();":
             phase, found.loads, loads = {}, max(found.loads, loads), 0
@@ -113,7 +154,7 @@ def run(text: str, values: dict[str, int]) -> Found:
                     found.races.add(line)
             words = arrays[name]
             loads += words if name.startswith("part_") and not stored else 0
-            for first in range(0, LANES, SUBGROUP):
+            for first in range(0, len(lanes), SUBGROUP):
                 banks: dict[int, set[int]] = {}
                 for lane in range(first, first + SUBGROUP):
                     one = at[lane] * words + (part[lane] or 0)  # type: ignore[operator]
@@ -142,6 +183,30 @@ def test_tiles(case: str) -> None:
     assert found.conflict <= 2, found
     products = values["UNROLLED"] * values["TILE"] ** 2
     assert 0 < found.loads <= 0.5 * products * (2 if values.get("WIDE") else 1), found
+
+
+@pytest.mark.parametrize("size", [32, 64, 96, 256])
+@pytest.mark.parametrize("kind", KINDS)
+def test_tiles_of_attention(kind: str, size: int) -> None:
+    text, values = (FOLDER / "attention.wgsl").read_text(), constants_of_attention(kind, size)
+    assert values["SIZE"] >= 64  # a full subgroup of any GPU
+    found = run(text, values)
+    assert not found.races
+    assert found.conflict <= 2, found
+    lines = expand(text.splitlines(), values)
+    memory = sum(
+        WORDS[kind] * 4 * eval(count, {}, values)
+        for kind, count in re.findall(r"^var<workgroup> \w+: array<([\w<>]+), (.*)>;", "\n".join(lines), re.MULTILINE)
+    )
+    assert memory <= 16384  # what every GPU has
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_barrier_of_attention_is_needed(kind: str) -> None:
+    values = constants_of_attention(kind, 32)
+    text = "\n".join(expand((FOLDER / "attention.wgsl").read_text().splitlines(), values))
+    for barrier in re.finditer(r" +workgroupBarrier\(\);\n", text):
+        assert run(text[: barrier.start()] + text[barrier.end() :], values).races, text[: barrier.start()][-300:]
 
 
 def test_the_model_finds_a_race_and_conflicts() -> None:

@@ -1,20 +1,20 @@
 /* attention.c - o = softmax(scale q k^T + mask) v for every head, forward and backward, without a
  * matrix of scores: q, o (B, H, T, D), k, v (B, KV, S, D).
  *
- * An invocation has one query (forward, dq) or one key (dk, dv) and goes over the keys or queries
- * that it meets, four at a time: all of a workgroup read the same ones, of one head.  Its sums over
- * them, a row of D, lie in workgroup memory: rows in registers would need unrolled source, which
- * drivers take seconds to compile.  Invocations share and add nothing: the order of sums is that of
- * the keys. */
+ * A workgroup has EDGE queries (forward, dq) or keys (dk, dv) and goes over tiles of EDGE keys or
+ * queries, parts of which pass through workgroup memory.  A longer row of D has more invocations, so
+ * that the registers hold every sum.  The order of sums is that of the keys. */
 #include "wgsl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    FOUR = 4,                                       /* keys or queries at a time */
-    WIDE = 64, WIDEST = 256,                        /* D: rows of sums have room for the one or the other */
-    SHARED_BYTES = 16384,                           /* workgroup memory that every GPU has */
+    FOUR = 4,                                       /* rows of an invocation: of a vec4 */
+    EDGE = 32,                                      /* rows, columns, and elements of D, of a tile */
+    PITCH = EDGE + 1, PITCH4 = EDGE / FOUR + 1,     /* of a row in workgroup memory: no banks in common */
+    UNROLLED = 4,
+    WIDEST = 256,                                   /* D */
     /* of loops on a software GPU: lavapipe ends an invocation silently after 65535 */
     MOST_ITERATIONS = 65000
 };
@@ -26,9 +26,10 @@ typedef struct kernel {
     int id;
     attention_kind kind;
     cr_dtype dtype;
-    int room;                                       /* WIDE or WIDEST */
-    int odd;                                        /* D is not a multiple of 4 */
+    int across, pairs;                              /* invocations for a row; pairs of its D for each */
+    int in_pairs;                                   /* results are halves, and no two rows share a word */
     int mask;                                       /* there is a mask */
+    int joint;                                      /* dk and dv lie in one buffer, which browsers bind once */
     int n;
     struct { role role; int written; } operand[MOST_OPERANDS];       /* in the order of bindings */
 } kernel;
@@ -43,8 +44,9 @@ typedef struct place { uint32_t offset, stride[4], unused[3]; } place;
 typedef struct parameters {
     uint32_t zero, T, S, H, groups, head_groups, shared;
     float scale;
-    uint32_t D, fours;
+    uint32_t D;
     int32_t first, last;
+    uint32_t unused;
     place at[ROLES];
 } parameters;
 _Static_assert(sizeof(parameters) == 48 + 32 * ROLES, "the struct of attention.wgsl");
@@ -55,9 +57,13 @@ static bool is_row(role r) { return r != LSE && r != DELTA && r != MASK; }
 static cr_dtype dtype_of(const kernel *h, role r) { return is_row(r) ? h->dtype : CR_F32; }
 
 static heads heads_of(attention_kind kind, const cr_array *q) {
-    const int64_t D = q->shape[3];
-    return (heads){
-        .how = {.id = 'f', .kind = kind, .dtype = q->dtype, .room = D > WIDE ? WIDEST : WIDE, .odd = D % 4 != 0}};
+    const int64_t D = q->shape[3], across = D > 128 ? 32 : D > 64 ? 16 : 8;
+    return (heads){.how = {.id = 'f',
+                           .kind = kind,
+                           .dtype = q->dtype,
+                           .across = (int)across,
+                           .pairs = (int)cr_imax(1, gpu_ceil_div(D, 2 * across)),
+                           .in_pairs = cr_wgsl_lanes(q->dtype) == 2 && D % 2 == 0}};
 }
 
 static void add(heads *a, role r, const cr_array *t, gpu_buffer *b, bool written) {
@@ -66,40 +72,72 @@ static void add(heads *a, role r, const cr_array *t, gpu_buffer *b, bool written
     a->how.operand[i].role = r;
     a->how.operand[i].written = written;
     a->how.mask |= r == MASK;
+    if (written && t && t->ndim == 4)
+        for (int d = 0; d < 4; d++) a->how.in_pairs &= (d < 3 ? t->strides[d] : t->offset) % 2 == 0;
     a->t[i] = t;
     a->buffer[i] = t ? gpu_buffer_of(t) : b;
 }
 
 /* ---- source */
-static int64_t fours(int64_t D) { return gpu_ceil_div(D, 4); }
+enum { OPERAND_NAMES = 8 };
+static const char *const role_names[] = {"o", "lse", "q", "k", "v", "g", "delta", "dq", "dk", "dv", "mask"};
+/* the operands of the products and sums of attention.wgsl, by kind */
+static const struct { const char *name; role of[3]; } uses[OPERAND_NAMES] = {
+    {"a0", {Q, Q, K}},      {"b0", {K, K, Q}},      {"c0", {V, K, G}},         {"y0", {O, DQ, DV}},
+    {"a1", {ROLES, G, V}},  {"b1", {ROLES, V, G}},  {"c1", {ROLES, ROLES, Q}}, {"y1", {ROLES, ROLES, DK}}};
 
-/* Invocations of a workgroup: one row of sums each, or two. */
-static int lanes(const kernel *h) {
-    return SHARED_BYTES / ((int)sizeof(float) * h->room * (h->kind == BACKWARD_KV ? 2 : 1));
+static int width(const kernel *h) { return 2 * h->across * h->pairs; }
+
+static int lanes(const kernel *h) { return EDGE / FOUR * h->across; }
+
+/* Rows of c that workgroup memory holds. */
+static int height(const kernel *h) {
+    int n = EDGE;
+    while (n * width(h) > EDGE * PITCH) n /= 2;
+    return n;
 }
 
-/* load4_NAME(at, d): elements d to d + 3 of the row at `at`, 0 beyond D */
-static void add_load4(wgsl *w, const char *x, bool odd) {
-    cr_wgsl_add(w, "fn load4_%s(at: u32, d: u32) -> vec4<f32> { return vec4<f32>(", x);
-    for (int n = 0; n < FOUR; n++) {
-        if (odd) cr_wgsl_add(w, "select(0.0, load_%s(at + min(d + %du, p.D - 1u)), d + %du < p.D), ", x, n, n);
-        else cr_wgsl_add(w, "load_%s(at + d + %du), ", x, n);
-    }
-    cr_wgsl_add(w, "); }\n");
+/* put_NAME(at, a, b, both): the elements at and, if both, at + 1 of x */
+static void add_put(wgsl *w, const char *name, const char *x, bool in_pairs) {
+    cr_wgsl_add(w, "fn put_%s(at: u32, a: f32, b: f32, both: bool) { ", name);
+    if (in_pairs) cr_wgsl_add(w, "store2_%s(at, a, b); }\n", x);
+    else cr_wgsl_add(w, "store_%s(at, a); if both { store_%s(at + 1u, b); } }\n", x, x);
 }
 
 static void write(wgsl *w, const void *how) {
     static const char *const kinds[] = {"FORWARD", "DQ", "DKV"};
-    static const char *const names[] = {"o", "lse", "q", "k", "v", "g", "delta", "dq", "dk", "dv", "mask"};
     const kernel *h = how;
-    cr_wgsl_const(w, kinds[h->kind], 1);
-    cr_wgsl_const(w, "MASK", h->mask);
-    cr_wgsl_const(w, "FOUR", FOUR);
-    cr_wgsl_const(w, "LENGTH", lanes(h) * h->room / FOUR);
+    const wgsl_constant constants[] = {{kinds[h->kind], 1},
+                                       {"MASK", h->mask},
+                                       {"PRODUCTS", h->kind == FORWARD ? 1 : 2},
+                                       {"SUMS", h->kind == BACKWARD_KV ? 2 : 1},
+                                       {"FOUR", FOUR},
+                                       {"EDGE", EDGE},
+                                       {"PITCH", PITCH},
+                                       {"PITCH4", PITCH4},
+                                       {"UNROLLED", UNROLLED},
+                                       {"ACROSS", h->across},
+                                       {"X", EDGE / h->across},
+                                       {"PAIRS", h->pairs},
+                                       {"WIDTH", width(h)},
+                                       {"HEIGHT", height(h)}};
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        cr_wgsl_const(w, constants[i].name, constants[i].value);
     for (int i = 0; i < h->n; i++) {
         const role r = h->operand[i].role;
-        cr_wgsl_array(w, names[r], dtype_of(h, r), h->operand[i].written);
-        if (is_row(r) && !h->operand[i].written) add_load4(w, names[r], h->odd);
+        if (h->joint && r == DV) continue;
+        if (h->in_pairs && is_row(r) && h->operand[i].written) cr_wgsl_pairs(w, role_names[r], h->dtype);
+        else cr_wgsl_array(w, role_names[r], dtype_of(h, r), h->operand[i].written);
+    }
+    for (int i = 0; i < OPERAND_NAMES; i++) {
+        const char *name = uses[i].name;
+        if (uses[i].of[h->kind] == ROLES) continue;
+        const role r = uses[i].of[h->kind];
+        const char *x = role_names[h->joint && r == DV ? DK : r];
+        cr_wgsl_add(w, "fn at_%s(b: u32, h: u32, r: u32) -> u32 { return at_of(p.%s, b, h, r); }\n", name,
+                    role_names[r]);
+        if (*name != 'y') cr_wgsl_add(w, "fn %s(at: u32) -> f32 { return load_%s(at); }\n", name, x);
+        else add_put(w, name, x, h->in_pairs);
     }
     cr_wgsl_file(w, cr_wgsl_attention);
     cr_wgsl_end(w, lanes(h));
@@ -151,10 +189,18 @@ static cr_status run_part(gpu *g, const char *op, const heads *a, parameters q, 
     if (!whole && c.work > GPU_SPLIT * g->most_work) return run_halves(g, op, a, q, k, w);
     for (int i = 0; i < a->how.n; i++) {
         const role r = a->how.operand[i].role;
-        int64_t begin;
-        const gpu_span s = span_of(a, i, k, &w, &begin, &q.at[r]);
-        if (cr_gpu_bind_window(g, &c, a->buffer[i], s, dtype_of(&a->how, r), &q.at[r].offset)) {
-            q.at[r].offset += (uint32_t)(begin - s.first);
+        const bool joint = a->how.joint && r == DK;
+        int64_t begin[2];
+        uint32_t offset;
+        if (a->how.joint && r == DV) continue;
+        gpu_span s = span_of(a, i, k, &w, &begin[0], &q.at[r]);
+        if (joint) {
+            const gpu_span dv = span_of(a, i + 1, k, &w, &begin[1], &q.at[DV]);
+            s = (gpu_span){cr_imin(s.first, dv.first), cr_imax(s.end, dv.end)};
+        }
+        if (cr_gpu_bind_window(g, &c, a->buffer[i], s, dtype_of(&a->how, r), &offset)) {
+            q.at[r].offset = offset + (uint32_t)(begin[0] - s.first);
+            if (joint) q.at[DV].offset = offset + (uint32_t)(begin[1] - s.first);
             continue;
         }
         return whole ? cr_gpu_fail_window(g, op, a->buffer[i]->bytes) : run_halves(g, op, a, q, k, w);
@@ -169,22 +215,31 @@ static cr_status run(gpu *g, const char *op, const heads *a, const work *k) {
     const int64_t *n = k->n, rows = a->how.kind == BACKWARD_KV ? k->S : n[2];
     const parameters q = {.T = (uint32_t)n[2],
                           .S = (uint32_t)k->S,
-                          .head_groups = (uint32_t)gpu_ceil_div(rows, lanes(&a->how)),
+                          .head_groups = (uint32_t)gpu_ceil_div(rows, EDGE),
                           .shared = (uint32_t)k->shared,
                           .scale = (float)k->scale,
                           .D = (uint32_t)n[3],
-                          .fours = (uint32_t)fours(n[3]),
                           .first = (int32_t)k->first,
                           .last = (int32_t)k->last};
     return run_part(g, op, a, q, k, (part){0, n[0], 0, n[1] / k->shared});
 }
 
+/* Iterations of an invocation for a tile, of two products and two sums, as lavapipe counts: one more ends each
+ * loop, and 14 more were measured. */
+static int64_t iterations(const kernel *h, int64_t D) {
+    const int64_t parts = gpu_ceil_div(D, EDGE), sums = EDGE / height(h), size = lanes(h),
+                  product = EDGE * EDGE / FOUR / size + EDGE * EDGE / size + EDGE / UNROLLED + 4,
+                  sum = height(h) * width(h) / size + height(h) + 4;
+    return 2 * (parts * product + 1) + 2 * (sums * sum + 1) + 15;
+}
+
 bool cr_gpu_attention_takes(const cr_array *q, const cr_array *k) {
     const gpu *g = (const gpu *)(const void *)q->dev;
     const int64_t shared = q->shape[1] / cr_imax(1, k->shape[1]), D = q->shape[3];
-    const int64_t most = cr_imax(q->shape[2] * shared, k->shape[2]);
-    return D <= WIDEST && g->limits.maxStorageBuffersPerShaderStage >= MOST_OPERANDS &&
-           (!g->dev.software || (most / FOUR + 1) * (2 * fours(D) + 1) + 4 * D <= MOST_ITERATIONS);
+    const int64_t tiles = cr_imax(shared * (q->shape[2] / EDGE + 2), k->shape[2] / EDGE + 2);
+    if (D > WIDEST || g->limits.maxStorageBuffersPerShaderStage < MOST_OPERANDS) return false;
+    const heads a = heads_of(BACKWARD_KV, q);
+    return !g->dev.software || tiles * iterations(&a.how, D) + D <= MOST_ITERATIONS;
 }
 
 cr_status cr_gpu_attention(const cr_attention_args *args) {
@@ -226,7 +281,8 @@ cr_status cr_gpu_attention_bwd(const cr_attention_bwd_args *args) {
     add(&a, O, o, NULL, false);
     add(&a, MASK, mask, NULL, false);
     add(&b, DK, dk, NULL, true);
-    add(&b, DV, dv, NULL, true);
+    add(&b, DV, dv, NULL, true);                    /* after dk */
+    b.how.joint = dk->storage == dv->storage;
     add(&b, LSE, lse, NULL, false);
     add(&b, Q, q, NULL, false);
     add(&b, K, k, NULL, false);

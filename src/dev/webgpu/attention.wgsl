@@ -1,10 +1,21 @@
 // attention.wgsl - o = softmax(scale q k^T + mask) v for every head: FORWARD, and the gradients DQ
 // and DKV.  q, o (B, H, T, D), k, v (B, H / shared, S, D), lse, delta (B, H, T).
 //
-// An invocation keeps one query (FORWARD, DQ) or one key (DKV), row `kept`, and goes over the
-// others, FOUR at a time.  All invocations of a workgroup read the same others, of one head.  Sums
-// over them, rows of D, lie in workgroup memory.  The order of additions is that of the others.
-// MASK: there is a mask.
+// A workgroup keeps EDGE rows, queries or (DKV) keys, and goes over tiles of EDGE columns, the
+// others.  In each tile, x0 = a0 b0^T and x1 = a1 b1^T become weights w0 and w1, and y0 += w0 c0,
+// y1 += w1 c1:
+//
+//     kind      rows   a0 b0   a1 b1   w0     c0   y0   w1   c1   y1
+//     FORWARD   q      q  k            share  v    o
+//     DQ        q      q  k    g  v    ds     k    dq
+//     DKV       k      k  q    v  g    share  g    dv   ds   q    dk
+//
+// with share = exp(x0 - lse), ds = share (x1 - delta), delta = g . o.
+//
+// An invocation has FOUR rows, the components of its vectors, every ACROSS-th column of a tile, and
+// PAIRS pairs of each row of y, all in registers.  Parts of a and b, then w and parts of c, pass
+// through workgroup memory: an element of a serves EDGE columns, one of b or c EDGE rows.  The order of
+// additions is that of the columns.  MASK: there is a mask.
 struct place {                                      // of an operand
     offset: u32,
     b: u32,                                         // strides
@@ -17,13 +28,12 @@ struct parameters {
     zero: u32,
     T: u32,
     S: u32,
-    H: u32,                                         // heads of the rows `kept`
+    H: u32,                                         // heads of the rows
     groups: u32,                                    // workgroups
     head_groups: u32,                               // of a head
     shared_by: u32,                                 // heads of q for each of k and v
     scale: f32,
     D: u32,
-    fours: u32,                                     // D / 4, rounded up
     first: i32,                                     // query t sees the keys t + first .. t + last
     last: i32,
     @align(16) o: place,
@@ -39,216 +49,258 @@ struct parameters {
     @align(16) mask: place,
 }
 
-fn row_of(x: place, b: u32, h: u32, r: u32) -> u32 { return x.offset + b * x.b + h * x.h + r * x.row; }
-
-// query t sees the keys unseen .. seen - 1
-fn seen(t: u32) -> u32 { return u32(clamp(i32(t) + p.last + 1, 0, i32(p.S))); }
-fn unseen(t: u32) -> u32 { return u32(clamp(i32(t) + p.first, 0, i32(p.S))); }
-
-// the queries earliest .. latest - 1 see key s
-fn earliest(s: u32) -> u32 { return u32(max(0, i32(s) - p.last)); }
-fn latest(s: u32) -> u32 { return u32(clamp(i32(s) - p.first + 1, 0, i32(p.T))); }
-
-#if MASK
-fn mask_of(b: u32, h: u32, t: u32, s: u32) -> f32 { return load_mask(row_of(p.mask, b, h, t) + s * p.mask.column); }
-#end
-
+fn at_of(x: place, b: u32, h: u32, r: u32) -> u32 { return x.offset + b * x.b + h * x.h + r * x.row; }
+fn least4(x: vec4<f32>) -> vec4<bool> { return bitcast<vec4<u32>>(x) == vec4<u32>(0xff800000u); }
 fn exp4(x: vec4<f32>) -> vec4<f32> { return vec4<f32>(f_exp(x.x), f_exp(x.y), f_exp(x.z), f_exp(x.w)); }
+fn max4(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
+    return vec4<f32>(f_max(a.x, b.x), f_max(a.y, b.y), f_max(a.z, b.z), f_max(a.w, b.w));
+}
 
-var<workgroup> s: array<vec4<f32>, LENGTH>;         // vector d of an invocation: s[d * SIZE + lane]
+// row r meets the columns begin_of(r) .. end_of(r) - 1; both grow with r
 #if DKV
-var<workgroup> r: array<vec4<f32>, LENGTH>;
+fn begin_of(r: u32) -> u32 { return u32(max(0, i32(r) - p.last)); }
+fn end_of(r: u32) -> u32 { return u32(clamp(i32(r) - p.first + 1, 0, i32(p.T))); }
+#else
+fn begin_of(r: u32) -> u32 { return u32(clamp(i32(r) + p.first, 0, i32(p.S))); }
+fn end_of(r: u32) -> u32 { return u32(clamp(i32(r) + p.last + 1, 0, i32(p.S))); }
 #end
+
+var<workgroup> rows_part: array<vec4<f32>, EDGE * PITCH4>;            // a, FOUR rows a vector; rows in common
+var<workgroup> columns_part: array<f32, EDGE * PITCH>;                // b (d, column); c (column, d)
+var<workgroup> weights: array<vec4<f32>, EDGE * PITCH4>;              // w (column, FOUR rows a vector)
 
 fn kernel(group: u32, lane: u32, i: u32) {
     if group >= p.groups { return; }
     let head = group / p.head_groups;
     let h = head % p.H;
     let b = head / p.H;
-    let first = group % p.head_groups * SIZE;
-    let hk = h / p.shared_by;                       // the head of k and v, but for DKV
+    let row = lane / ACROSS;
+    let column = lane % ACROSS;
+    let first = group % p.head_groups * EDGE;
+    let own = first + FOUR * row;                   // the invocation's first row
 #if DKV
     let rows = p.S;
+    let columns = p.T;
+    let sharers = p.shared_by;
 #else
     let rows = p.T;
+    let columns = p.S;
+    let sharers = 1u;
 #end
-    let mine = first + lane < rows;
-    let kept = min(first + lane, rows - 1u);
-    for (var d = 0u; d < p.fours; d++) { s[d * SIZE + lane] = vec4<f32>(); }
+    // rows beyond the end repeat the last one; they are not stored
+#for y FOUR
+    let r$y = min(own + $yu, rows - 1u);
+#end
+    let begin = vec4<u32>(begin_of(r0), begin_of(r1), begin_of(r2), begin_of(r3));
+    var end = vec4<u32>(end_of(r0), end_of(r1), end_of(r2), end_of(r3));
+    let last = min(first + EDGE, rows) - 1u;
+#for n SUMS
+#for x PAIRS
+    var y$n_$x_0 = vec4<f32>();
+    var y$n_$x_1 = vec4<f32>();
+#end
+#end
 
 #if FORWARD
-    // m: the largest score so far; l: the sum of exp(score - m)
-    let q_at = row_of(p.q, b, h, kept);
-    var m = -inf();
-    var l = 0.0;
-    let begin = unseen(kept);
-    let n = seen(kept);
-    for (var other = unseen(first); other < seen(min(first + SIZE - 1u, p.T - 1u)); other += FOUR) {
-        let at4 = vec4<u32>(other, other + 1u, other + 2u, other + 3u);
-        let see = (at4 >= vec4<u32>(begin)) & (at4 < vec4<u32>(n));
-#for i FOUR
-        let k_at$i = row_of(p.k, b, hk, min(other + $iu, p.S - 1u));
-        let v_at$i = row_of(p.v, b, hk, min(other + $iu, p.S - 1u));
+    // m: the largest score of each row so far; l: of the invocation's columns, the sum of exp(score - m)
+    var m = vec4<f32>(-inf());
+    var l = vec4<f32>();
 #end
-        var x = vec4<f32>();
-        for (var d = 0u; d < p.fours; d++) {
-            let q = load4_q(q_at, 4u * d);
-            x += vec4<f32>(dot(q, load4_k(k_at0, 4u * d)), dot(q, load4_k(k_at1, 4u * d)),
-                           dot(q, load4_k(k_at2, 4u * d)), dot(q, load4_k(k_at3, 4u * d)));
-        }
-        x *= p.scale;
-#if MASK
-#for i FOUR
-        x[$i] += mask_of(b, h, kept, min(other + $iu, p.S - 1u));
-#end
-#end
-        x = select(vec4<f32>(-inf()), x, see);
-        let most = f_max(m, f_max(f_max(x.x, x.y), f_max(x.z, x.w)));
-        let base = select(most, 0.0, is_least(most));
-        let keep = f_exp(m - base);
-        let share = vec4<f32>(f_exp(x.x - base), f_exp(x.y - base), f_exp(x.z - base), f_exp(x.w - base));
-        l = l * keep + ((share.x + share.y) + (share.z + share.w));
-        m = most;
-        // rows that are not seen may hold NaN, so their products are not added
-        for (var d = 0u; d < p.fours; d++) {
-            let at = d * SIZE + lane;
-            s[at] = s[at] * keep
-#for i FOUR
-                + select(vec4<f32>(), share[$i] * load4_v(v_at$i, 4u * d), see[$i])
-#end
-            ;
-        }
-    }
-    if !mine { return; }
-    let blind = is_least(m);                        // the query sees no key
-    let whole = select(1.0 / l, 0.0, blind);
-    store_lse(row_of(p.lse, b, h, kept), select(m + f_log(l), m, blind));
-    let o_at = row_of(p.o, b, h, kept);
-    for (var d = 0u; d < p.fours; d++) {
-        let o = s[d * SIZE + lane] * whole;
-        for (var e = 0u; e < min(4u, p.D - 4u * d); e++) { store_o(o_at + 4u * d + e, o[e]); }
-    }
-#end
-
 #if DQ
-    // with share = exp(x - lse), delta = g . o, y = g . v:  ds = share (y - delta),  dq = scale ds
-    // k
-    let q_at = row_of(p.q, b, h, kept);
-    let g_at = row_of(p.g, b, h, kept);
-    let o_at = row_of(p.o, b, h, kept);
-    var sum = 0.0;
-    for (var d = 0u; d < p.fours; d++) { sum += dot(load4_g(g_at, 4u * d), load4_o(o_at, 4u * d)); }
-    let delta = vec4<f32>(sum);
-    let lse = load_lse(row_of(p.lse, b, h, kept));
-    let begin = unseen(kept);
-    let n = select(seen(kept), 0u, is_least(lse));
-    for (var other = unseen(first); other < seen(min(first + SIZE - 1u, p.T - 1u)); other += FOUR) {
-        let at4 = vec4<u32>(other, other + 1u, other + 2u, other + 3u);
-        let see = (at4 >= vec4<u32>(begin)) & (at4 < vec4<u32>(n));
-#for i FOUR
-        let k_at$i = row_of(p.k, b, hk, min(other + $iu, p.S - 1u));
-        let v_at$i = row_of(p.v, b, hk, min(other + $iu, p.S - 1u));
+    var product = vec4<f32>();
+    for (var d = column; d < p.D; d += ACROSS) {
+#for y FOUR
+        product[$y] += load_g(at_of(p.g, b, h, r$y) + d) * load_o(at_of(p.o, b, h, r$y) + d);
 #end
-        var x = vec4<f32>();
-        var y = vec4<f32>();
-        for (var d = 0u; d < p.fours; d++) {
-            let q = load4_q(q_at, 4u * d);
-            x += vec4<f32>(dot(q, load4_k(k_at0, 4u * d)), dot(q, load4_k(k_at1, 4u * d)),
-                           dot(q, load4_k(k_at2, 4u * d)), dot(q, load4_k(k_at3, 4u * d)));
-            let g = load4_g(g_at, 4u * d);
-            y += vec4<f32>(dot(g, load4_v(v_at0, 4u * d)), dot(g, load4_v(v_at1, 4u * d)),
-                           dot(g, load4_v(v_at2, 4u * d)), dot(g, load4_v(v_at3, 4u * d)));
-        }
-        x *= p.scale;
-#if MASK
-#for i FOUR
-        x[$i] += mask_of(b, h, kept, min(other + $iu, p.S - 1u));
-#end
-#end
-        x -= vec4<f32>(lse);
-        let share = select(vec4<f32>(), exp4(x), see);
-        let ds = share * (y - delta);
-        for (var d = 0u; d < p.fours; d++) {
-            let at = d * SIZE + lane;
-            s[at] = s[at]
-#for i FOUR
-                + select(vec4<f32>(), ds[$i] * load4_k(k_at$i, 4u * d), see[$i])
-#end
-            ;
-        }
     }
-    if !mine { return; }
-    store_delta(row_of(p.delta, b, h, kept), sum);
-    let dq_at = row_of(p.dq, b, h, kept);
-    for (var d = 0u; d < p.fours; d++) {
-        let dq = s[d * SIZE + lane] * p.scale;
-        for (var e = 0u; e < min(4u, p.D - 4u * d); e++) { store_dq(dq_at + 4u * d + e, dq[e]); }
+    rows_part[lane] = product;
+    workgroupBarrier();
+    var delta = vec4<f32>();
+    for (var c = 0u; c < ACROSS; c++) {
+        delta += rows_part[row * ACROSS + c];
     }
+    workgroupBarrier();
+    var lse: vec4<f32>;
+#for y FOUR
+    lse[$y] = load_lse(at_of(p.lse, b, h, r$y));
+    if own + $yu < rows && column == 0u { store_delta(at_of(p.delta, b, h, r$y), delta[$y]); }
+#end
+    end = select(end, vec4<u32>(), least4(lse));    // a query that sees no key
 #end
 
+    for (var sharer = 0u; sharer < sharers; sharer++) {
 #if DKV
-    // over the queries that see the key:  dv = share g,  dk = scale ds q
-    for (var d = 0u; d < p.fours; d++) { r[d * SIZE + lane] = vec4<f32>(); }
-    let k_at = row_of(p.k, b, h, kept);
-    let v_at = row_of(p.v, b, h, kept);
-    for (var sharer = 0u; sharer < p.shared_by; sharer++) {
-        let hq = h * p.shared_by + sharer;
-        for (var other = earliest(first); other < latest(min(first + SIZE - 1u, p.S - 1u)); other += FOUR) {
-            var lse: vec4<f32>;
-            var delta: vec4<f32>;
-            var see: vec4<bool>;
-#for i FOUR
-            let t$i = min(other + $iu, p.T - 1u);
-            lse[$i] = load_lse(row_of(p.lse, b, hq, t$i));
-            delta[$i] = load_delta(row_of(p.delta, b, hq, t$i));
-            see[$i] = other + $iu < p.T && kept < seen(t$i) && kept >= unseen(t$i) && !is_least(lse[$i]);
-            let q_at$i = row_of(p.q, b, hq, t$i);
-            let g_at$i = row_of(p.g, b, hq, t$i);
+        let other = h * p.shared_by + sharer;           // the head of the columns
+#else
+        let other = h / p.shared_by;
 #end
-            var x = vec4<f32>();
-            var y = vec4<f32>();
-            for (var d = 0u; d < p.fours; d++) {
-                let k = load4_k(k_at, 4u * d);
-                x += vec4<f32>(dot(k, load4_q(q_at0, 4u * d)), dot(k, load4_q(q_at1, 4u * d)),
-                               dot(k, load4_q(q_at2, 4u * d)), dot(k, load4_q(q_at3, 4u * d)));
-                let v = load4_v(v_at, 4u * d);
-                y += vec4<f32>(dot(v, load4_g(g_at0, 4u * d)), dot(v, load4_g(g_at1, 4u * d)),
-                               dot(v, load4_g(g_at2, 4u * d)), dot(v, load4_g(g_at3, 4u * d)));
+        let stop = end_of(last);
+        for (var tile = begin_of(first) / EDGE * EDGE; tile < stop; tile += EDGE) {
+#for n PRODUCTS
+#for x X
+            var x$n_$x = vec4<f32>();
+#end
+            for (var d0 = 0u; d0 < p.D; d0 += EDGE) {
+                for (var t = lane; t < EDGE * EDGE / FOUR; t += SIZE) {
+                    let d = t % EDGE;
+                    let r = first + FOUR * (t / EDGE);
+                    let at = min(d0 + d, p.D - 1u);
+                    let x = vec4<f32>(a$n(at_a$n(b, h, min(r, rows - 1u)) + at),
+                                      a$n(at_a$n(b, h, min(r + 1u, rows - 1u)) + at),
+                                      a$n(at_a$n(b, h, min(r + 2u, rows - 1u)) + at),
+                                      a$n(at_a$n(b, h, min(r + 3u, rows - 1u)) + at));
+                    rows_part[d * PITCH4 + t / EDGE] = select(vec4<f32>(), x, d0 + d < p.D);
+                }
+                for (var t = lane; t < EDGE * EDGE; t += SIZE) {
+                    let d = t % EDGE;
+                    let at = at_b$n(b, other, min(tile + t / EDGE, columns - 1u)) + min(d0 + d, p.D - 1u);
+                    columns_part[d * PITCH + t / EDGE] = select(0.0, b$n(at), d0 + d < p.D);
+                }
+                workgroupBarrier();
+                for (var d = 0u; d < min(EDGE, p.D - d0); d += UNROLLED) {
+#for u UNROLLED
+                    {
+                        let a = rows_part[(d + $uu) * PITCH4 + row];
+#for x X
+                        x$n_$x += a * columns_part[(d + $uu) * PITCH + column + $xu * ACROSS];
+#end
+                    }
+#end
+                }
+                workgroupBarrier();
             }
-            x *= p.scale;
+#end
+
+            // the scores, or -inf, and the weights, 0 where a row does not meet a column
+#for x X
+            let at$x = tile + column + $xu * ACROSS;
+            let meet$x = (vec4<u32>(at$x) >= begin) & (vec4<u32>(at$x) < end);
+            x0_$x *= p.scale;
 #if MASK
-#for i FOUR
-            x[$i] += mask_of(b, hq, t$i, kept);
+#for y FOUR
+#if DKV
+            x0_$x[$y] += load_mask(at_of(p.mask, b, other, min(at$x, columns - 1u)) + r$y * p.mask.column);
+#else
+            x0_$x[$y] += load_mask(at_of(p.mask, b, h, r$y) + min(at$x, columns - 1u) * p.mask.column);
 #end
 #end
-            x -= lse;
-            let share = select(vec4<f32>(), exp4(x), see);
-            let ds = share * (y - delta);
-            for (var d = 0u; d < p.fours; d++) {
-                let at = d * SIZE + lane;
-                s[at] = s[at]
-#for i FOUR
-                    + select(vec4<f32>(), ds[$i] * load4_q(q_at$i, 4u * d), see[$i])
 #end
-                ;
-                r[at] = r[at]
-#for i FOUR
-                    + select(vec4<f32>(), share[$i] * load4_g(g_at$i, 4u * d), see[$i])
 #end
-                ;
+#if FORWARD
+            var most = m;
+#for x X
+            x0_$x = select(vec4<f32>(-inf()), x0_$x, meet$x);
+            most = max4(most, x0_$x);
+#end
+            rows_part[lane] = most;
+            workgroupBarrier();
+            for (var c = 0u; c < ACROSS; c++) {
+                most = max4(most, rows_part[row * ACROSS + c]);
             }
+            let base = select(most, vec4<f32>(), least4(most));
+            let keep = exp4(m - base);
+            m = most;
+            l *= keep;
+#for x X
+            let w0_$x = exp4(x0_$x - base);
+            l += w0_$x;
+#end
+#for x PAIRS
+            y0_$x_0 *= keep;
+            y0_$x_1 *= keep;
+#end
+#end
+#if DQ
+#for x X
+            let w0_$x = select(vec4<f32>(), exp4(x0_$x - lse) * (x1_$x - delta), meet$x);
+#end
+#end
+#if DKV
+#for x X
+            let t$x = min(at$x, columns - 1u);
+            let lse$x = load_lse(at_of(p.lse, b, other, t$x));
+            let w0_$x = select(vec4<f32>(), exp4(x0_$x - lse$x), meet$x & vec4<bool>(!is_least(lse$x)));
+            let w1_$x = select(vec4<f32>(), w0_$x * (x1_$x - load_delta(at_of(p.delta, b, other, t$x))), meet$x);
+#end
+#end
+
+            // rows that a column does not meet may not add its 0 times NaN
+            let whole = tile >= begin_of(last) && tile + EDGE <= end_of(first);
+#for n SUMS
+#for x X
+            weights[(column + $xu * ACROSS) * PITCH4 + row] = w$n_$x;
+#end
+            for (var part = 0u; part < min(EDGE, stop - tile); part += HEIGHT) {
+                for (var t = lane; t < HEIGHT * WIDTH; t += SIZE) {
+                    let d = t % WIDTH;
+                    let at = at_c$n(b, other, min(tile + part + t / WIDTH, columns - 1u)) + min(d, p.D - 1u);
+                    columns_part[t] = select(0.0, c$n(at), d < p.D);
+                }
+                workgroupBarrier();
+                let count = min(HEIGHT, stop - tile - part);
+                if whole {
+                    for (var c = 0u; c < count; c++) {
+                        let w = weights[(part + c) * PITCH4 + row];
+                        let at = c * WIDTH + 2u * column;
+#for x PAIRS
+                        y$n_$x_0 += w * columns_part[at + $xu * 2u * ACROSS];
+                        y$n_$x_1 += w * columns_part[at + $xu * 2u * ACROSS + 1u];
+#end
+                    }
+                } else {
+                    for (var c = 0u; c < count; c++) {
+                        let w = weights[(part + c) * PITCH4 + row];
+                        let at = c * WIDTH + 2u * column;
+                        let meet = (vec4<u32>(tile + part + c) >= begin) & (vec4<u32>(tile + part + c) < end);
+#for x PAIRS
+                        y$n_$x_0 += select(vec4<f32>(), w * columns_part[at + $xu * 2u * ACROSS], meet);
+                        y$n_$x_1 += select(vec4<f32>(), w * columns_part[at + $xu * 2u * ACROSS + 1u], meet);
+#end
+                    }
+                }
+                workgroupBarrier();
+            }
+#end
         }
     }
-    if !mine { return; }
-    let dk_at = row_of(p.dk, b, h, kept);
-    let dv_at = row_of(p.dv, b, h, kept);
-    for (var d = 0u; d < p.fours; d++) {
-        let dk = s[d * SIZE + lane] * p.scale;
-        let dv = r[d * SIZE + lane];
-        for (var e = 0u; e < min(4u, p.D - 4u * d); e++) {
-            store_dk(dk_at + 4u * d + e, dk[e]);
-            store_dv(dv_at + 4u * d + e, dv[e]);
-        }
+
+#if FORWARD
+    rows_part[lane] = l;
+    workgroupBarrier();
+    l = vec4<f32>();
+    for (var c = 0u; c < ACROSS; c++) {
+        l += rows_part[row * ACROSS + c];
     }
+    let blind = least4(m);                          // the query sees no key
+    let factor0 = select(1.0 / l, vec4<f32>(), blind);
+#for y FOUR
+    if own + $yu < rows && column == 0u {
+        store_lse(at_of(p.lse, b, h, r$y), select(m[$y] + f_log(l[$y]), m[$y], blind[$y]));
+    }
+#end
+#end
+#if DQ
+    let factor0 = p.scale;
+#end
+#if DKV
+    let factor0 = 1.0;
+    let factor1 = p.scale;
+#end
+#for n SUMS
+#for x PAIRS
+    y$n_$x_0 *= factor$n;
+    y$n_$x_1 *= factor$n;
+#end
+#for y FOUR
+    if own + $yu < rows {
+        let at = at_y$n(b, h, r$y);
+#for x PAIRS
+        {
+            let d = 2u * column + $xu * 2u * ACROSS;
+            if d < p.D { put_y$n(at + d, y$n_$x_0[$y], y$n_$x_1[$y], d + 1u < p.D); }
+        }
+#end
+    }
+#end
 #end
 }

@@ -3,10 +3,10 @@
  *
  * Strides, offsets, parameters and constants are data, not source: so one kernel serves all shapes
  * of a class, and no compiler can simplify with constants (x * 0 is not 0 for NaN).  Two classes.
- * Flat: one axis, results contiguous; an invocation computes the elements of one word of the
- * narrowest result, so no other invocation writes its words.  Strided: an invocation computes one
- * element; invocations that share a word write their bits by atomics, so their order does not
- * matter. */
+ * Whole words: the last axis of each result is a number of whole words; an invocation computes the
+ * elements of one word of the narrowest result, so no other invocation writes its words.  Others: an
+ * invocation computes one element; invocations that share a word write their bits by atomics, so
+ * their order does not matter. */
 #include "wgsl.h"
 
 #include <stdlib.h>
@@ -139,7 +139,7 @@ enum { OPERANDS = CR_MAX_OUTPUTS + CR_MAX_INPUTS, HOST = 255 };
 /* the properties of a walk that select its kernel, and its arguments */
 typedef struct plan {
     const cr_walk *w;
-    bool flat;
+    bool whole_words;
     int ndim;                                       /* at least 1 */
     int elements;                                   /* of one invocation */
     /* operand k (results first) lies in buffer of[k]; HOST: it is a number in host memory */
@@ -154,14 +154,20 @@ typedef struct plan {
 static const cr_arg *operand(const cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
 static int64_t stride(const plan *l, int k, int d) { return d < l->w->ndim ? operand(l->w, k)->strides[d] : 0; }
 
-static bool is_flat(const cr_walk *w) {
-    if (w->ndim > 1) return false;
-    for (int k = 0; k < w->n_out; k++)
-        if ((w->ndim && w->out[k].strides[0] != 1 && w->numel > 1) || w->out[k].offset % cr_wgsl_lanes(w->out[k].dtype))
-            return false;
+/* Is each row of each result a number of whole words, beside the last word of a single row? */
+static bool has_whole_words(const cr_walk *w) {
+    const int last = w->ndim - 1;
+    for (int k = 0; k < w->n_out; k++) {
+        const cr_arg *a = &w->out[k];
+        const int lanes = cr_wgsl_lanes(a->dtype);
+        if (lanes == 1) continue;
+        if (a->offset % lanes || (w->ndim && a->strides[last] != 1 && w->numel > 1)) return false;
+        if (w->ndim > 1 && w->shape[last] % lanes) return false;
+        for (int d = 0; d < last; d++)
+            if (a->strides[d] % lanes) return false;
+    }
     return true;
 }
-
 
 static gpu_span span_of(const cr_walk *w, int k) {
     return cr_gpu_span_of(operand(w, k)->offset, w->ndim, w->shape, operand(w, k)->strides);
@@ -190,7 +196,7 @@ static int buffer_of(plan *l, gpu_span spans[], const gpu *g, int k) {
 
 /* false: some operand does not fit into a window */
 static bool plan_of(const gpu *g, const cr_walk *w, plan *made) {
-    plan l = {.w = w, .flat = is_flat(w), .ndim = w->ndim ? w->ndim : 1, .elements = 1};
+    plan l = {.w = w, .whole_words = has_whole_words(w), .ndim = w->ndim ? w->ndim : 1, .elements = 1};
     gpu_span spans[OPERANDS + 1];
     for (int k = 0; k < w->n_out + w->n_in; k++) {
         const cr_arg *a = operand(w, k);
@@ -200,8 +206,8 @@ static bool plan_of(const gpu *g, const cr_walk *w, plan *made) {
         const int lanes = cr_wgsl_lanes(a->dtype);
         if (k >= w->n_out) continue;
         l.written |= 1u << i;
-        if (!l.flat && lanes > 1) l.shared |= 1u << i;
-        if (l.flat && lanes > l.elements) l.elements = lanes;
+        if (!l.whole_words && lanes > 1) l.shared |= 1u << i;
+        if (l.whole_words && lanes > l.elements) l.elements = lanes;
     }
     const bool integers = !cr_dtype_is_float(w->compute);
     for (int i = 0; i < w->program->n_instr; i++) l.divides |= integers && cr_opcode_divides(w->program->instr[i].op);
@@ -223,7 +229,7 @@ static gpu_key key_of(const plan *l) {
     k.n = 0, k.full = false;
     const unsigned char head[] = {'e',
                                   (unsigned char)w->compute,
-                                  l->flat,
+                                  l->whole_words,
                                   (unsigned char)l->ndim,
                                   (unsigned char)w->n_out,
                                   (unsigned char)w->n_in,
@@ -285,7 +291,7 @@ static void add_inputs(wgsl *w, const plan *l) {
     for (int i = 0; i < p->n_param + p->n_const; i++, at += words) add_value(w, l, p->n_in + i, at);
 }
 
-/* The flat class: word w<k> collects bits until it is full or the walk ends; the other bits of the
+/* Whole words: word w<k> collects bits until it is full or the walk ends; the other bits of the
  * last word stay. */
 static void add_packed(wgsl *w, int k, int b, cr_dtype dt) {
     const int lanes = cr_wgsl_lanes(dt), bits = 32 / lanes;
@@ -303,7 +309,7 @@ static void add_results(wgsl *w, const plan *l) {
         cr_wgsl_add(w, "let o%d = %s;\n", k, place(l, k).s);
         cr_wgsl_add(w, "let y%d = %s;\n", k,
                     cr_wgsl_cast(dt, l->w->compute, cr_expr_of("v%d", l->w->program->out[k]).s).s);
-        if (l->flat && cr_wgsl_lanes(dt) > 1) add_packed(w, k, l->of[k], dt);
+        if (l->whole_words && cr_wgsl_lanes(dt) > 1) add_packed(w, k, l->of[k], dt);
         else cr_wgsl_store(w, buffer(l, k).s, dt, cr_expr_of("o%d", k).s, cr_expr_of("y%d", k).s);
     }
 }
@@ -324,7 +330,7 @@ static wgsl text_of(const gpu *g, const plan *l) {
     }
     cr_wgsl_add(&w, "fn kernel(group: u32, lane: u32, i: u32) {\nlet numel = p.numel;\n");
     for (int k = 0; k < l->w->n_out; k++)
-        if (l->flat && cr_wgsl_lanes(l->w->out[k].dtype) > 1) cr_wgsl_add(&w, "var w%d = 0u;\n", k);
+        if (l->whole_words && cr_wgsl_lanes(l->w->out[k].dtype) > 1) cr_wgsl_add(&w, "var w%d = 0u;\n", k);
     if (l->elements == 1) cr_wgsl_add(&w, "let e = i;\nif e >= numel { return; }\n");
     else
         cr_wgsl_add(&w, "for (var e = i * %du; e < min(i * %du + %du, numel); e++) {\n", l->elements, l->elements,

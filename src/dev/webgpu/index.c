@@ -242,12 +242,35 @@ static cr_status sum_sorted(const job *j) {
     return status;
 }
 
+static bool in_pairs(const cr_array *t, const int64_t strides[3]) {
+    return t->offset % 2 == 0 && strides[0] % 2 == 0 && strides[1] % 2 == 0 && strides[2] == 1;
+}
+
+/* Rows of narrow elements that only move are moved as words, which no two invocations share. */
+static void widen(job *j, cr_array wide[2]) {
+    if (j->task != TAKE && j->task != PUT) return;
+    wide[0] = *j->to, wide[1] = *j->from;
+    j->to = &wide[0], j->from = &wide[1];
+    while (cr_wgsl_lanes(wide->dtype) > 1 && j->size[2] % 2 == 0 && !j->index_strides[2] &&
+           in_pairs(j->to, j->to_strides) && in_pairs(j->from, j->from_strides)) {
+        for (int i = 0; i < 2; i++) {
+            wide[i].dtype = cr_dtype_size(wide[i].dtype) == 1 ? CR_U16 : CR_U32;
+            wide[i].offset /= 2;
+            j->to_strides[i] /= 2;
+            j->from_strides[i] /= 2;
+        }
+        j->size[2] /= 2;
+    }
+}
+
 static cr_status run_job(job *j) {
+    cr_array wide[2];
     if (j->task == PUT_SUM && cr_gpu_lacks(j->op, j->to)) return cr_error_status();
     if (!j->index->numel) return CR_OK;
     if (j->from && j->from->storage == j->to->storage) return cr_gpu_cannot(j->op, j->to->dev, "within one tensor");
     gpu *g = cr_gpu_enter(j->op, j->to->dev);
     if (!g) return cr_error_status();
+    widen(j, wide);
     if (!is_sorted(g, j)) return cr_gpu_leave(g, run_checked(g, j));
     const cr_status status = cr_gpu_leave(g, CR_OK);
     return status == CR_OK ? sum_sorted(j) : status;

@@ -280,16 +280,8 @@ fn philox64(i: u32) -> vec2<u32> {
 }
 
 // ---- floats
-fn f_max(a: f32, b: f32) -> f32 {
-    if is_nan(a) { return a; }
-    if is_nan(b) { return b; }
-    return select(b, a, a > b);
-}
-fn f_min(a: f32, b: f32) -> f32 {
-    if is_nan(a) { return a; }
-    if is_nan(b) { return b; }
-    return select(b, a, a < b);
-}
+fn f_max(a: f32, b: f32) -> f32 { return select(b, a, is_nan(a) || (a > b && !is_nan(b))); }
+fn f_min(a: f32, b: f32) -> f32 { return select(b, a, is_nan(a) || (a < b && !is_nan(b))); }
 fn f_sign(x: f32) -> f32 { return select(0.0, 1.0, x > 0.0) - select(0.0, 1.0, x < 0.0); }
 fn f_copysign(a: f32, b: f32) -> f32 {
     return bitcast<f32>((bitcast<u32>(a) & 0x7fffffffu) | (bitcast<u32>(b) & 0x80000000u));
@@ -388,10 +380,9 @@ fn exp_rest(x: f32, n: f32) -> f32 {
     return hidden(hidden(x - n * 0.693145751953125) - n * 1.428606820309417e-06);
 }
 fn f_exp(x: f32) -> f32 {
-    if is_nan(x) { return x; }
     let c = clamp(x, -104.0, 89.0);
     let n = round(c * 1.44269504);
-    return scale(expm1_core(exp_rest(c, n)) + 1.0, n);
+    return select(scale(expm1_core(exp_rest(c, n)) + 1.0, n), x, is_nan(x));
 }
 fn exp2_core(r: f32) -> f32 {
     return r * (((((1.532926399e-04 * r + 1.339096925e-03) * r + 9.618499316e-03) * r + 5.550359562e-02)

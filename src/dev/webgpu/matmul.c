@@ -17,7 +17,7 @@
 
 enum {
     TILE = 4,                                       /* of a vec4 */
-    SIDE = 16, EDGE = TILE * SIDE, DEPTH = 16, DEPTH_WIDE = 8,
+    SIDE = 16, EDGE = TILE * SIDE, DEPTH = 16, DEPTH_WIDE = 8, BLOCKS = 2,
     PITCH = EDGE + 2,                               /* of a row in workgroup memory: see matmul.wgsl */
     ROWS = 8, UNROLLED = 4,                         /* ROWS: of a workgroup without workgroup memory */
     /* of one dispatch: lavapipe ends an invocation after 65535 iterations of a loop.  Longer sums
@@ -31,6 +31,8 @@ typedef struct product {
     int add, bias, bf16;
     int along_k[2];                                 /* a, b: neighbours in memory are neighbours along K */
     int rows;                                       /* of a workgroup, without workgroup memory; 0: with it */
+    /* 16-bit elements whose pairs along an axis are words: of a along K, M, of b along K, N; c: along N */
+    int a_pairs_k, a_pairs_m, b_pairs_k, b_pairs_n, in_pairs;
     int batch;                                      /* axes before the last two */
 } product;
 
@@ -51,10 +53,17 @@ static void write(wgsl *w, const void *how) {
                                        {"DEPTH", depth},
                                        {"PITCH", PITCH},
                                        {"UNROLLED", UNROLLED},
+                                       {"BLOCKS", BLOCKS},
+                                       {"TWO", 2},
                                        {"COPIES", depth * EDGE / (SIDE * SIDE)},
                                        {"ROWS", q->rows},
                                        {"HEIGHT", q->rows ? q->rows : EDGE},
-                                       {"SUMS", q->rows ? q->rows : TILE},
+                                       {"ROW_PAIRS", (q->rows ? q->rows : TILE) / 2},
+                                       {"A_PAIRS_K", q->a_pairs_k},
+                                       {"A_PAIRS_M", q->a_pairs_m},
+                                       {"B_PAIRS_K", q->b_pairs_k},
+                                       {"B_PAIRS_N", q->b_pairs_n},
+                                       {"IN_PAIRS", q->in_pairs},
                                        {"BATCH", q->batch},
                                        {"ADD", q->add},
                                        {"BIAS", q->bias},
@@ -64,9 +73,12 @@ static void write(wgsl *w, const void *how) {
                                        {"ALONG_K_B", q->along_k[1]}};
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         cr_wgsl_const(w, constants[i].name, constants[i].value);
-    cr_wgsl_array(w, "c", q->dtype, true);
+    if (q->in_pairs) cr_wgsl_pairs(w, "c", q->dtype);
+    else cr_wgsl_array(w, "c", q->dtype, true);
     cr_wgsl_array(w, "a", q->dtype, false);
     cr_wgsl_array(w, "b", q->dtype, false);
+    if (q->a_pairs_k || q->a_pairs_m) cr_wgsl_load2(w, "a", q->dtype);
+    if (q->b_pairs_k || q->b_pairs_n) cr_wgsl_load2(w, "b", q->dtype);
     if (q->bias) cr_wgsl_array(w, "bias", q->dtype, false);
     cr_wgsl_add(w, "alias T = %s;\n", cr_wgsl_type(q->acc));
     cr_wgsl_cast_function(w, "widened", q->acc, q->dtype);
@@ -89,8 +101,23 @@ static double work_of(const product *q, const cr_array t[]) {
     return n;
 }
 
+/* Are pairs of elements along `axis` words? */
+static bool in_pairs(const product *q, const cr_array *t, int axis) {
+    bool yes = cr_wgsl_lanes(q->dtype) == 2 && t->strides[axis] == 1 && t->offset % 2 == 0;
+    for (int d = 0; d < t->ndim; d++) yes &= d == axis || t->shape[d] == 1 || t->strides[d] % 2 == 0;
+    return yes;
+}
+
 /* t: c, a, b, and the bias where there is one; at: where their windows begin */
-static cr_status run(gpu *g, const product *q, const cr_array t[], const size_t at[]) {
+static cr_status run(gpu *g, const product *how, const cr_array t[], const size_t at[]) {
+    product those = *how, *const q = &those;
+    q->in_pairs = in_pairs(q, &t[0], q->batch + 1) && t[0].shape[q->batch + 1] % 2 == 0;
+    if (q->rows) {
+        q->a_pairs_k = in_pairs(q, &t[1], q->batch + 1);
+        q->a_pairs_m = !q->a_pairs_k && in_pairs(q, &t[1], q->batch);
+        q->b_pairs_n = in_pairs(q, &t[2], q->batch + 1);
+        q->b_pairs_k = !q->b_pairs_n && in_pairs(q, &t[2], q->batch);
+    }
     const int64_t M = t->shape[q->batch], N = t->shape[q->batch + 1], rows = q->rows ? q->rows : EDGE,
                   across = gpu_ceil_div(N, EDGE), tiles = across * gpu_ceil_div(M, rows);
     parameters r = {.M = (uint32_t)M,
@@ -207,7 +234,7 @@ cr_status cr_gpu_matmul(const cr_matmul_args *args) {
     q.along_k[0] = nearer(a->strides[q.batch + 1], a->strides[q.batch]);
     q.along_k[1] = nearer(b->strides[q.batch], b->strides[q.batch + 1]);
     if (g->dev.software && !cr_wgsl_wide(q.acc)) {
-        for (q.rows = ROWS; q.rows / 2 >= c->shape[q.batch]; q.rows /= 2) {}
+        for (q.rows = ROWS; q.rows > 2 && q.rows / 2 >= c->shape[q.batch]; q.rows /= 2) {}
         q.along_k[0] = q.along_k[1] = false;        /* not used: one kernel serves all */
     }
     return cr_gpu_leave(g, multiply(g, &q, (const cr_array[]){*c, *a, *b, bias ? *bias : *c}));

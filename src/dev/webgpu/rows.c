@@ -12,6 +12,7 @@ typedef struct kernel {
     int id;
     rows_kind kind;
     int variant;                                    /* LOG, ADD, SMOOTHING or SCALAR of rows.wgsl */
+    int in_pairs;                                   /* rows of results are halves that no two invocations share */
     int n;
     struct { operand name; cr_dtype dtype; int written; } operand[MOST];
 } kernel;
@@ -43,6 +44,8 @@ static rows rows_of(const char *op, rows_kind kind, bool variant, const cr_array
     return r;
 }
 
+static bool is_result(operand name) { return name == Y || name == DX; }         /* a row each, if it is written */
+
 /* t NULL: there is no such operand */
 static void add(rows *r, operand name, const cr_array *t, bool written, int64_t per) {
     if (!t) return;
@@ -52,15 +55,24 @@ static void add(rows *r, operand name, const cr_array *t, bool written, int64_t 
     r->how.operand[i].written = written;
     r->t[i] = t;
     r->per[i] = per;
+    if (written && is_result(name))
+        r->how.in_pairs = cr_wgsl_lanes(t->dtype) == 2 && per % 2 == 0 && t->offset % 2 == 0;
 }
 
 /* ---- source */
 
-/* get_NAME(i), put_NAME(i, v): element i from the offset on; integers as i64. */
-static void add_operand(wgsl *w, int i, const char *name, cr_dtype dt, bool written) {
+/* get_NAME(i), set_NAME(i, v): element i from the offset on; integers as i64.  put_NAME(i, v): rows.wgsl */
+static void add_operand(wgsl *w, int i, const kernel *h) {
+    const char *name = operand_names[h->operand[i].name];
+    const cr_dtype dt = h->operand[i].dtype;
+    const bool written = h->operand[i].written, put = written && is_result(h->operand[i].name);
     const expr at = cr_expr_of("p.offsets[%d].%c + i", i / 4, "xyzw"[i % 4]);
-    cr_wgsl_array(w, name, dt, written);
-    if (written) cr_wgsl_add(w, "fn put_%s(i: u32, v: f32) { store_%s(%s, v); }\n", name, name, at.s);
+    if (put && h->in_pairs) cr_wgsl_pairs(w, name, dt);
+    else cr_wgsl_array(w, name, dt, written);
+    if (put && h->in_pairs)
+        cr_wgsl_add(w, "fn put_%s(i: u32, v: vec2<f32>) { store2_%s(%s, v.x, v.y); }\n", name, name, at.s);
+    else if (put) cr_wgsl_add(w, "fn put_%s(i: u32, v: vec2<f32>) { store_%s(%s, v.x); }\n", name, name, at.s);
+    else if (written) cr_wgsl_add(w, "fn set_%s(i: u32, v: f32) { store_%s(%s, v); }\n", name, name, at.s);
     const cr_dtype to = cr_dtype_is_float(dt) ? CR_F32 : CR_I64;
     const expr x = cr_wgsl_cast(to, cr_dtype_is_float(dt) ? CR_F32 : dt, cr_expr_of("load_%s(%s)", name, at.s).s);
     cr_wgsl_add(w, "fn get_%s(i: u32) -> %s { return %s; }\n", name, cr_wgsl_type(to), x.s);
@@ -79,6 +91,7 @@ static void write(wgsl *w, const void *how) {
     const kernel *h = how;
     cr_wgsl_const(w, kinds[h->kind], 1);
     if (h->variant) cr_wgsl_const(w, variants[h->kind], 1);
+    cr_wgsl_const(w, "EACH", h->in_pairs ? 2 : 1);
     if (h->kind == NORM_PARTS) cr_wgsl_const(w, "PART", PART);
     if (h->kind >= CROSS_ENTROPY) cr_wgsl_const(w, "CROSS_ENTROPIES", 1);
     if (h->kind == CROSS_ENTROPY_BWD) cr_wgsl_const(w, "OVER_X", h->operand[1].name != X);
@@ -86,7 +99,7 @@ static void write(wgsl *w, const void *how) {
         const operand name = h->operand[i].name;
         if (optional[name]) cr_wgsl_const(w, optional[name], 1);
         if (name == FAULTS) cr_wgsl_words(w, "faults", true, true);
-        else add_operand(w, i, operand_names[name], h->operand[i].dtype, h->operand[i].written);
+        else add_operand(w, i, h);
     }
     cr_wgsl_file(w, cr_wgsl_rows);
     cr_wgsl_trees(w, 2);

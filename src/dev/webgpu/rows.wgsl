@@ -1,8 +1,9 @@
 // rows.wgsl - softmax, normalisation and cross-entropy over rows of N elements.  A workgroup has a
 // row, in f32; sums and maxima are trees over its invocations (tree.wgsl).
 //
-// get_x(i), put_y(i, v): element i of an operand, from the first row of this dispatch on.  HAS_...:
-// the operand is there.
+// get_x(i): element i of an operand, from the first row of this dispatch on.  put_y(i, v) writes the
+// EACH elements from i on: two of 16 bits, which are a word of no other invocation, or one.  HAS_...: the
+// operand is there.
 struct parameters {
     zero: u32,
     rows: u32,                                      // of this dispatch
@@ -33,13 +34,17 @@ fn kernel(group: u32, lane: u32, i: u32) {
     a = 0.0;
     for (var n = lane; n < p.N; n += SIZE) { a += f_exp(get_x(m * p.N + n) - most); }
     let total = sum_of(lane, a);
-    for (var n = lane; n < p.N; n += SIZE) {
-        let at = m * p.N + n;
+    for (var n = EACH * lane; n < p.N; n += EACH * SIZE) {
+        let first = m * p.N + n;
+        var v: vec2<f32>;
+#for e EACH
 #if LOG
-        put_y(at, (get_x(at) - most) - f_log(total));
+        v[$e] = (get_x(first + $eu) - most) - f_log(total);
 #else
-        put_y(at, f_exp(get_x(at) - most) / total);
+        v[$e] = f_exp(get_x(first + $eu) - most) / total;
 #end
+#end
+        put_y(first, v);
     }
 }
 #end
@@ -59,13 +64,18 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
     }
     let total = sum_of(lane, a);
-    for (var n = lane; n < p.N; n += SIZE) {
-        let at = m * p.N + n;
+    for (var n = EACH * lane; n < p.N; n += EACH * SIZE) {
+        let first = m * p.N + n;
+        var v: vec2<f32>;
+#for e EACH
+        let at$e = first + $eu;
 #if LOG
-        put_dx(at, get_g(at) - f_exp(get_y(at)) * total);
+        v[$e] = get_g(at$e) - f_exp(get_y(at$e)) * total;
 #else
-        put_dx(at, get_y(at) * (get_g(at) - total));
+        v[$e] = get_y(at$e) * (get_g(at$e) - total);
 #end
+#end
+        put_dx(first, v);
     }
 }
 #end
@@ -89,21 +99,24 @@ fn kernel(group: u32, lane: u32, i: u32) {
         a += d * d;
     }
     let rstd = 1.0 / sqrt(sum_of(lane, a) / p.length + p.number);
-    for (var n = lane; n < p.N; n += SIZE) {
-        let at = m * p.N + n;
-        var v = (get_x(at) - mean) * rstd;
+    for (var n = EACH * lane; n < p.N; n += EACH * SIZE) {
+        let first = m * p.N + n;
+        var v: vec2<f32>;
+#for e EACH
+        v[$e] = (get_x(first + $eu) - mean) * rstd;
 #if HAS_W
-        v *= get_w(n);
+        v[$e] *= get_w(n + $eu);
 #end
 #if HAS_B
-        v += get_b(n);
+        v[$e] += get_b(n + $eu);
 #end
-        put_y(at, v);
+#end
+        put_y(first, v);
     }
     if lane == 0u {
-        put_rstd(m, rstd);
+        set_rstd(m, rstd);
 #if HAS_MEAN
-        put_mean(m, mean);
+        set_mean(m, mean);
 #end
     }
 }
@@ -143,14 +156,16 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #else
     let level = 0.0;
 #end
-    for (var n = lane; n < p.N; n += SIZE) {
-        let at = m * p.N + n;
-        let d = r * (dh_of(at, n) - level - (get_x(at) - mean) * r * along);
+    for (var n = EACH * lane; n < p.N; n += EACH * SIZE) {
+        let first = m * p.N + n;
+        var v: vec2<f32>;
+#for e EACH
+        v[$e] = r * (dh_of(first + $eu, n + $eu) - level - (get_x(first + $eu) - mean) * r * along);
 #if ADD
-        put_dx(at, get_dx(at) + d);
-#else
-        put_dx(at, d);
+        v[$e] += get_dx(first + $eu);
 #end
+#end
+        put_dx(first, v);
     }
 }
 #end
@@ -176,10 +191,10 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #end
         }
 #if HAS_DW
-        put_dw(m * p.N + n, a);
+        set_dw(m * p.N + n, a);
 #end
 #if HAS_DB
-        put_db(m * p.N + n, b);
+        set_db(m * p.N + n, b);
 #end
     }
 }
@@ -214,11 +229,11 @@ fn kernel(group: u32, lane: u32, i: u32) {
     mean = p.number * (sum_of(lane, a) / p.length);
 #end
     if lane == 0u {
-        put_lse(m, l);
+        set_lse(m, l);
         if label < p.N {
-            put_loss(m, l - (1.0 - p.number) * get_x(m * p.N + label) - mean);
+            set_loss(m, l - (1.0 - p.number) * get_x(m * p.N + label) - mean);
         } else {
-            put_loss(m, 0.0);
+            set_loss(m, 0.0);
         }
         if label == 0xffffffffu { atomicMin(&faults[4u * p.fault], m + p.first); }
     }
@@ -238,15 +253,19 @@ fn kernel(group: u32, lane: u32, i: u32) {
 #else
     let c = get_g(m);
 #end
-    for (var n = lane; n < p.N; n += SIZE) {
-        let at = m * p.N + n;
-        let wanted = select(0.0, 1.0 - p.number, n == label) + p.number / p.length;
+    for (var n = EACH * lane; n < p.N; n += EACH * SIZE) {
+        let first = m * p.N + n;
+        var v: vec2<f32>;
+#for e EACH
+        let wanted$e = select(0.0, 1.0 - p.number, n + $eu == label) + p.number / p.length;
 #if OVER_X
-        let x = get_dx(at);
+        let x$e = get_dx(first + $eu);
 #else
-        let x = get_x(at);
+        let x$e = get_x(first + $eu);
 #end
-        put_dx(at, select(c * (f_exp(x - l) - wanted), 0.0, label == p.N));
+        v[$e] = select(c * (f_exp(x$e - l) - wanted$e), 0.0, label == p.N);
+#end
+        put_dx(first, v);
     }
 }
 #end

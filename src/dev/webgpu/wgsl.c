@@ -208,6 +208,24 @@ void cr_wgsl_array(wgsl *w, const char *x, cr_dtype dt, bool written) {
     cr_wgsl_add(w, "}\n");
 }
 
+static const char *half_of(cr_dtype dt) {           /* the function that reads an element of a word of two */
+    return dt == CR_BF16 ? "bf16_of" : dt == CR_F16 ? "f16_of" : is_signed(dt) ? "i16_of" : "u16_of";
+}
+
+void cr_wgsl_load2(wgsl *w, const char *x, cr_dtype dt) {
+    const char *type = cr_wgsl_type(dt), *of = half_of(dt);
+    cr_wgsl_add(w, "fn load2_%s(at: u32) -> vec2<%s> { let w = %s_word(at / 2u); ", x, type, x);
+    cr_wgsl_add(w, "return vec2<%s>(%s(w, 0u), %s(w, 1u)); }\n", type, of, of);
+}
+
+void cr_wgsl_pairs(wgsl *w, const char *x, cr_dtype dt) {
+    const char *type = cr_wgsl_type(dt);
+    cr_wgsl_words(w, x, true, false);
+    cr_wgsl_add(w, "fn load_%s(at: u32) -> %s { return %s; }\n", x, type, cr_wgsl_load(x, dt, "at").s);
+    cr_wgsl_add(w, "fn store2_%s(at: u32, a: %s, b: %s) { ", x, type, type);
+    cr_wgsl_add(w, "%s_set(at / 2u, %s | (%s << 16u)); }\n", x, cr_wgsl_bits(dt, "a").s, cr_wgsl_bits(dt, "b").s);
+}
+
 expr cr_wgsl_load(const char *array, cr_dtype dt, const char *at) {
     switch (dt) {
         case CR_F32: return cr_expr_of("bitcast<f32>(%s_word(%s))", array, at);

@@ -33,7 +33,7 @@ typedef struct wgsl {
     int arrays;                                     /* storage bindings so far */
     uint32_t written;                               /* bits: arrays */
     int constants, loops;
-    wgsl_constant constant[24];
+    wgsl_constant constant[32];
     struct { char variable; int value; } loop[4];   /* the #for lines around the current line */
 } wgsl;
 
@@ -64,6 +64,11 @@ void cr_wgsl_storage(wgsl *w, const char *x, const char *type, bool written);
 void cr_wgsl_words(wgsl *w, const char *x, bool written, bool shared);
 /* The next binding, of elements of dt: load_x(at), and if written store_x(at, v). */
 void cr_wgsl_array(wgsl *w, const char *x, cr_dtype dt, bool written);
+/* load2_x(at): elements at and at + 1, 16 bits each, of a binding; at is even */
+void cr_wgsl_load2(wgsl *w, const char *x, cr_dtype dt);
+/* The next binding, of 16-bit elements that are stored in pairs, without atomics: load_x(at), and
+ * store2_x(at, a, b) for an even at. */
+void cr_wgsl_pairs(wgsl *w, const char *x, cr_dtype dt);
 
 expr cr_wgsl_load(const char *array, cr_dtype dt, const char *at);    /* element number at */
 /* a statement; dtypes of less than a word: shared */
