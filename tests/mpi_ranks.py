@@ -203,7 +203,8 @@ def unit_tests(folder: Path) -> None:
     for engine in (None, *ENGINES):
         for ranks in {"mpich": (2, 3, 4, 6, 8), "openmpi": (2, 3, 4)}.get(engine or "", (1,)):
             some = ["bits_do_not", "world_closes"] if ranks > 4 else []
-            more: Any = {} if (engine, ranks) in ((None, 1), ("mpich", 4), ("openmpi", 3)) else {"CHAINRULE_CUDA": "off"}
+            on_gpus = (engine, ranks) in ((None, 1), ("mpich", 4), ("openmpi", 3))
+            more: Any = {} if on_gpus else {"CHAINRULE_CUDA": "off"}
             output = run(folder, engine, ranks, UNIT, *some, **more)
             assert len(re.findall(r"^result: \d+ passed, 0 failed", output, re.MULTILINE)) == ranks, output
             for m, value in re.findall(r"^bits (\w+) (\w+)$", output, re.MULTILINE):
