@@ -87,8 +87,11 @@ def run(
     try:
         output, _ = process.communicate(timeout=120)
     except subprocess.TimeoutExpired:
+        threads = subprocess.run(["ps", "-eLo", "pid,lwp,stat,time,wchan:30,comm"], capture_output=True, text=True).stdout
         os.killpg(process.pid, signal.SIGKILL)
-        raise
+        output, _ = process.communicate()
+        waits = "\n".join(line for line in threads.splitlines() if "chainrule" in line)
+        raise AssertionError(f"{' '.join(words)}: no end after 120 s\n{output}\n{waits}") from None
     assert (process.returncode != 0) == fails, f"{' '.join(words)}: exit {process.returncode}\n{output}"
     return output
 
