@@ -87,7 +87,9 @@ def run(
     try:
         output, _ = process.communicate(timeout=120)
     except subprocess.TimeoutExpired:
-        threads = subprocess.run(["ps", "-eLo", "pid,lwp,stat,time,wchan:30,comm"], capture_output=True, text=True).stdout
+        threads = subprocess.run(
+            ["ps", "-eLo", "pid,lwp,stat,time,wchan:30,comm"], capture_output=True, text=True
+        ).stdout
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
         waits = "\n".join(line for line in threads.splitlines() if "chainrule" in line)
