@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _core
@@ -33,22 +33,13 @@ def _picture(x: Any) -> Any:
     return (type(x), repr(x))
 
 
-def _objects(x: Any, found: list[Any]) -> None:
-    """The parts of a nest that ``_core._signature`` may name by identity."""
+def _leaves(x: Any) -> Iterator[Any]:
+    """What a nest holds, in order."""
     if isinstance(x, list | tuple | dict):
         for part in x.values() if isinstance(x, dict) else x:
-            _objects(part, found)
-    elif not isinstance(x, Tensor):
-        found.append(x)
-
-
-def _tensors(x: Any, found: list[Tensor]) -> None:
-    """The tensors of a nest, in order."""
-    if isinstance(x, Tensor):
-        found.append(x)
-    elif isinstance(x, list | tuple | dict):
-        for part in x.values() if isinstance(x, dict) else x:
-            _tensors(part, found)
+            yield from _leaves(part)
+    else:
+        yield x
 
 
 def _rebuild(x: Any, made: list[Tensor]) -> Any:
@@ -113,8 +104,7 @@ class _Compiled:
         modes = _core.is_grad_enabled(), _core._autocasting() and _core._autocast_dtype("cpu"), self._training()
         picture = _picture(args), _picture(kwargs), modes
         if len(self.plans) < MOST_PLANS:
-            objects: list[Any] = []
-            _objects((args, kwargs), objects)
+            objects = [x for x in _leaves((args, kwargs)) if not isinstance(x, Tensor)]
             self.plans[signature] = _Plan(objects, picture)
         elif not self.warned:
             self.warned = True
@@ -130,8 +120,7 @@ class _Compiled:
         _core._record_begin(tensors)
         try:
             result = self.f(*args, **kwargs)
-            outputs: list[Tensor] = []
-            _tensors(result, outputs)
+            outputs = [x for x in _leaves(result) if isinstance(x, Tensor)]
         except BaseException:
             _core._record_cancel()
             raise

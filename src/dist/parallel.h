@@ -71,7 +71,6 @@ struct cr_parallel {
 void cr_parallel_share(cr_parallel *p);             /* this rank's microbatches */
 void cr_parallel_drain(cr_parallel *p);             /* waits for buckets of a step that was left in the middle */
 
-
 /* norm.c: sums of the squares of blocks of CR_NORM_BLOCK elements, whose order does not depend on ranks or threads */
 double    cr_block_sum(const float *g, int64_t n);  /* of one block on the cpu */
 static inline int64_t cr_blocks_of(int64_t n) { return (n + CR_NORM_BLOCK - 1) / CR_NORM_BLOCK; }

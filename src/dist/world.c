@@ -260,7 +260,8 @@ void cr_world_abort(cr_world *w, int code) {
     cr_job job = {.run = abort_all, .ctx = &code, .after_loss = true};
     fflush(NULL);
     cr_os_sleep(0.1);                               /* the launcher, which ends all, reads what they have printed */
-    /* Of a rank that is gone all ranks know, and each ends itself: Open MPI's mpirun --with-ft may hang at an abort. */
+    /* All ranks know of a rank that is gone.  Each ends itself, because Open MPI's mpirun --with-ft may hang at an
+     * abort. */
     const bool each = w->mpi.Comm_agree && atomic_load(&w->mpi.lost);
     if (!each) cr_world_post(w, &job);              /* its thread may be inside an exchange that never ends */
     cr_os_sleep(0.5);

@@ -181,7 +181,7 @@ void cr_operand_redirect(cr_step *s, cr_operand *o, int buffer);       /* to ano
 void cr_plan_redirect(cr_plan *p, int from, int old, int new);         /* steps from `from` on, buffer old to new */
 cr_status cr_pass_unused(cr_plan *p);               /* steps whose results nothing reads */
 cr_status cr_pass_common(cr_plan *p);               /* kernels that compute again what another has */
-cr_status cr_pass_update(cr_plan *p);               /* updates inside the product that makes the gradient */
+cr_status cr_pass_update(cr_plan *p);               /* updates inside or right behind what makes the gradient */
 cr_status cr_pass_again(cr_plan *p);                /* cheap values anew instead of kept for long */
 cr_status cr_pass_chain(cr_plan *p);                /* elementwise kernels of the cpu as one program */
 cr_status cr_pass_tile(cr_plan *p);                 /* groups that run tile by tile */

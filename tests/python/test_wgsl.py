@@ -47,7 +47,8 @@ def constants_of(name: str) -> dict[str, int]:
 def constants_of_attention(kind: str, size: int) -> dict[str, int]:
     """As `write` of attention.c has them, for heads of this size."""
     text = (FOLDER / "attention.c").read_text()
-    four, edge, unrolled = (int(re.search(rf"\b{key} = (\d+),", text)[1]) for key in ("FOUR", "EDGE", "UNROLLED"))  # type: ignore[index]
+    found = (re.search(rf"\b{key} = (\d+),", text) for key in ("FOUR", "EDGE", "UNROLLED"))
+    four, edge, unrolled = (int(match[1]) for match in found if match)
     across = 32 if size > 128 else 16 if size > 64 else 8
     width, height, lanes = -(-size // (2 * across)) * 2 * across, edge, edge // four * across
     while height * width > edge * (edge + 1):

@@ -165,7 +165,7 @@ static void norm_bwd_chunk(void *ctx, int64_t chunk, int worker) {
     int64_t end = cr_imin((chunk + 1) * r->each, r->M);
     for (int64_t m = chunk * r->each; m < end; m++) {
         void *dx = r->y ? row_out(r, r->y, m, scratch, 0) : NULL;
-        if (dx && n->add) row_in(r, r->y, m, scratch, 0);
+        if (dx && n->add) (void)row_in(r, r->y, m, scratch, 0);     /* what dx holds: loaded where it is no lane */
         r->k->norm_bwd(dx, dw, db, row_in(r, r->x, m, scratch, 1), n->w, number_at(r, n->mean, m),
                        number_at(r, n->rstd, m), row_in(r, r->g, m, scratch, 2), r->N, n->add);
         if (dx) row_done(r, r->y, m, dx);
