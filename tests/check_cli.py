@@ -384,6 +384,8 @@ def resume_is_bit_exact(folder: Path) -> None:
     run(folder, *words, "--out", "straight")
     stopped = run(folder, *words, "--out", "resumed", "--stop-at", "10").stdout
     assert "chainrule train --resume resumed" in stopped, stopped
+    past = run(folder, "train", "--resume", "resumed", "--stop-at", "5").stdout
+    assert "stopped after step 10 of 20" in past, past
     # lines that a crash may leave behind: a later step, and half a line
     with (folder / "resumed" / "run.jsonl").open("a") as f:
         f.write('{"step":11,"loss":99}\n{"step":12,"lo')

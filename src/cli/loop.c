@@ -215,7 +215,7 @@ int run_steps(run *r, progress *bar, bool *over) {
         }
         const bool moved = r->step > bar->first, last = r->step >= s->steps;
         if (last && !validation_due(r)) break;
-        if (run_interrupted(r) || (moved && r->step == s->stop_at)) return stop_early(r, bar);
+        if (run_interrupted(r) || (s->stop_at && r->step >= s->stop_at)) return stop_early(r, bar);
         if (cr_error()) {
             if (run_recover(r)) continue;
             return CLI_FAILED;
