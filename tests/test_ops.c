@@ -229,7 +229,8 @@ static data specials(cr_dtype dt, bool mild, int ndim, const int64_t *shape) {
 enum { SPECIALS = 14 };
 
 /* Every combination of them.  With three inputs an intermediate result may not leave float32:
- * addcdiv's quotient would. */
+ * addcdiv's quotient would.  Nor may it become a denormal where a driver takes those for 0: swiglu's would, and 0
+ * times infinity is NaN. */
 TEST(row_specials) {
     static const cr_dtype floats[] = {CR_F32, CR_F64, CR_BF16, CR_F16};
     static const int64_t shape[3][3] = {{SPECIALS, 1, 1}, {1, SPECIALS, 1}, {1, 1, SPECIALS}};
@@ -242,7 +243,8 @@ TEST(row_specials) {
                 if (!test_takes(test_device(d), i + f, floats[f] == CR_F32 ? 2 : 6)) continue;
                 if (floats[f] == CR_F16 && !strcmp(p->name, "geglu")) continue; /* gelu(-32) is 0 in float32 only */
                 data in[3] = {{0}};
-                for (int k = 0; k < p->n_in; k++) in[k] = specials(floats[f], p->n_in == 3, 3, shape[k]);
+                const bool mild = p->n_in == 3 || (FLUSHED > 0 && p->n_instr > 1);
+                for (int k = 0; k < p->n_in; k++) in[k] = specials(floats[f], mild, 3, shape[k]);
                 if (p->rule == CR_RULE_WHERE) { data_free(&in[0]); in[0] = data_new(CR_BOOL, 0, NULL); }
                 expected want = {0};
                 check_row(p, row, in, &want, floats[f], DENSE, test_device(d), p->n_instr > 1);
