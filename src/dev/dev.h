@@ -27,6 +27,27 @@ typedef struct cr_linking {
     cr_status (*sum)(cr_link *l, cr_storage *x, cr_range part, cr_dtype dt);
 } cr_linking;
 
+/* ---- a graph: the kernels of several calls, in parts that are launched as one.  A part is noted once, and again where
+ * the arguments of its kernels have changed. */
+typedef struct cr_graph cr_graph;
+typedef struct cr_graph_run {
+    const bool *again;                              /* of each part: note it anew */
+    cr_status (*part)(void *ctx, int part);         /* calls its kernels, which are noted, not done */
+    void *ctx;
+    int n_used; cr_storage *const *used;            /* what the kernels of all parts read and write */
+    bool refused;                                   /* result: the failure is of the graph, not of earlier work */
+} cr_graph_run;
+/* What calls of a device have done so far.  A call that waits for the device, copies to or from it or allocates
+ * (apart) cannot be noted; one whose arguments differ each time (fresh) has to be noted for each launch. */
+typedef struct cr_graph_marks { int64_t fresh, apart; } cr_graph_marks;
+typedef struct cr_graphing {
+    cr_graph_marks (*marks)(const cr_device *d);
+    uint64_t  (*address)(const cr_storage *s);
+    cr_graph *(*make)(const cr_device *d, int parts);             /* NULL and a message */
+    cr_status (*run)(cr_graph *g, cr_graph_run *r);               /* a failure: nothing was launched */
+    void      (*free)(cr_graph *g);
+} cr_graphing;
+
 struct cr_device {
     const char *name;                               /* "cpu", "ref", "cuda:0" */
     const char *type; int index;                    /* "cuda", 0 */
@@ -43,6 +64,7 @@ struct cr_device {
     void (*reset_peak)(const cr_device *d);
     void (*empty_cache)(const cr_device *d);
     const cr_linking *linking;                      /* NULL: devices of this kind are not linked */
+    const cr_graphing *graphing;                    /* NULL: kernels are launched one by one */
     cr_status (*trace_end)(const cr_device *d);     /* of a GPU that joined a trace (trace.h): adds its spans */
     int row_bytes;                                  /* products are fastest where rows begin at multiples of so many
                                                      * bytes; 0: anywhere */

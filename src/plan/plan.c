@@ -16,7 +16,7 @@ static bool listed(const char *text, const char *name) {
     return false;
 }
 
-static const char *const passes[] = {"unused", "common", "update", "again", "chain", "loops", "tile", "share", NULL};
+static const char *const passes[] = {"unused", "common", "update", "again", "chain", "loops", "tile", "share", "graph", NULL};
 
 static cr_status check_switch(const char *text) {
     for (const char *at = text; at && *at; ) {
@@ -27,7 +27,7 @@ static cr_status check_switch(const char *text) {
         if (!found)
             return cr_fail(CR_BAD_VALUE, "switch_set",
                            "CHAINRULE_PLAN lists passes to leave out, unused, common, update, again, chain, "
-                           "loops, tile, share, or is none; not '%.60s'", text);
+                           "loops, tile, share, graph, or is none; not '%.60s'", text);
         at += n + (end != NULL);
     }
     return CR_OK;
@@ -126,7 +126,10 @@ cr_status cr_pass_unused(cr_plan *p) {
 }
 
 /* ---- the arena: temporaries whose lives overlap have places that do not.  The largest first. */
-static size_t rounded(size_t bytes) { return (bytes + 63 + !bytes) / 64 * 64; }
+static size_t rounded(const cr_buffer *b) {
+    const size_t unit = b->dev->host ? 64 : 512;
+    return (b->bytes + unit - 1 + !b->bytes) / unit * unit;
+}
 
 typedef struct by_size { int buffer; size_t bytes; } by_size;
 
@@ -144,8 +147,8 @@ static size_t lowest_place(const cr_plan *p, const by_size *placed, int n, const
     for (int i = 0; i < n; i++) {
         const cr_buffer *o = &p->buffers[placed[i].buffer];
         if (o->dev != b->dev || !both_live(o, b)) continue;
-        if (at + rounded(b->bytes) <= o->at) break;
-        if (o->at + rounded(o->bytes) > at) at = o->at + rounded(o->bytes);
+        if (at + rounded(b) <= o->at) break;
+        if (o->at + rounded(o) > at) at = o->at + rounded(o);
     }
     return at;
 }
@@ -169,8 +172,8 @@ cr_status cr_pass_arena(cr_plan *p) {
     for (int i = 0; i < n; i++) {
         cr_buffer *b = &p->buffers[list[i].buffer];
         b->at = share ? lowest_place(p, placed, i, b) : p->temporaries;
-        p->temporaries += rounded(b->bytes);
-        if (b->at + rounded(b->bytes) > p->arena) p->arena = b->at + rounded(b->bytes);
+        p->temporaries += rounded(b);
+        if (b->at + rounded(b) > p->arena) p->arena = b->at + rounded(b);
         int k = i;
         for (; k > 0 && p->buffers[placed[k - 1].buffer].at > b->at; k--) placed[k] = placed[k - 1];
         placed[k] = list[i];
@@ -186,7 +189,7 @@ static cr_status finish(cr_plan *p) {
     for (int i = 0; i < p->n_steps; i++)
         for (int k = 0; k < p->steps[i].n_operands; k++) {
             const cr_buffer *b = &p->buffers[p->steps[i].operands[k].buffer];
-            const bool own = b->kind == CR_BUFFER_OUTPUT || (b->kind == CR_BUFFER_TEMPORARY && !b->dev->host);
+            const bool own = b->kind == CR_BUFFER_OUTPUT || (b->kind == CR_BUFFER_TEMPORARY && !cr_has_arena(b->dev));
             p->steps[i].begins |= own && (b->first == i || b->last == i);
         }
     for (int i = 0; i < p->n_buffers; i++)

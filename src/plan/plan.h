@@ -113,7 +113,17 @@ typedef struct cr_result {                          /* an output, or a gradient 
 } cr_result;
 
 typedef struct cr_loop_job cr_loop_job;             /* loops.c */
-typedef struct cr_instance cr_instance;             /* run.c: arguments and memory of one run at a time */
+/* Arguments and memory of one run at a time. */
+typedef struct cr_instance {
+    struct cr_instance *next;
+    bool busy;
+    char *pool;                                     /* the arguments of every step */
+    cr_storage *places;                             /* one for each temporary of a host device, in the arena */
+    cr_storage **arenas;                            /* one for each device */
+    cr_storage **bound;                             /* of each buffer, for this run; owned */
+    int64_t *moved;                                 /* inputs: bytes from the recorded offset to the given one */
+    struct cr_stretches *stretches;                 /* graph.c; NULL: no device of the plan has graphs */
+} cr_instance;
 /* Where an array of a buffer is in the arguments of all steps, and its recorded offset. */
 typedef struct cr_place_ref { size_t at; bool walk; uint8_t size; int64_t offset; } cr_place_ref;
 typedef struct cr_draw_ref { size_t at; int draw; } cr_draw_ref;
@@ -197,7 +207,17 @@ bool      cr_runs_as_loop(const cr_step *s);        /* of the system's C compile
 cr_status cr_group_run(const cr_group *g, char *args);        /* args: of its steps, one after the other */
 void      cr_group_free(cr_group *g);
 
+/* ---- graph.c: steps of a device that are launched as one */
+cr_status cr_stretches_new(const cr_plan *p, struct cr_stretches **out);     /* *out NULL: there are none */
+void      cr_stretches_free(struct cr_stretches *all);
+/* Before and after a step that ran by itself. */
+void      cr_stretch_watch(const cr_plan *p, struct cr_stretches *all, int step, bool after);
+/* Runs the steps from `at` on that a graph holds.  Returns the step behind them; `at`: there is no such graph. */
+int       cr_stretch_run(cr_plan *p, cr_instance *x, int at, int end, cr_status *status);
+static inline bool cr_has_arena(const cr_device *d) { return d->host || d->graphing; }
+
 /* ---- run.c */
+cr_status cr_begin_buffers(cr_plan *p, cr_instance *x, int step);
 cr_status cr_plan_index(cr_plan *p);                /* after the passes */
 cr_status cr_host_run(cr_plan *p, cr_host_work *w);  /* p NULL: not in a plan's run */
 void      cr_instances_free(cr_plan *p);

@@ -10,16 +10,6 @@
 enum { LARGE_ARENA = 64 << 20 };                    /* bytes */
 enum { RUNS = 8 };                                  /* before the system's C compiler is worth its time */
 
-struct cr_instance {
-    cr_instance *next;
-    bool busy;
-    char *pool;                                     /* the arguments of every step */
-    cr_storage *places;                             /* one for each temporary of a host device, in the arena */
-    cr_storage **arenas;                            /* one for each device */
-    cr_storage **bound;                             /* of each buffer, for this run; owned */
-    int64_t *moved;                                 /* inputs: bytes from the recorded offset to the given one */
-};
-
 static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "plan_run", "out of memory for a run"); }
 static size_t line(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -65,7 +55,7 @@ static void fill_refs(cr_plan *p, const cr_step *s, size_t at, void *ctx) {
 static cr_status find_devices(cr_plan *p) {
     for (int i = 0; i < p->n_buffers; i++) {
         cr_buffer *b = &p->buffers[i];
-        if (b->kind != CR_BUFFER_TEMPORARY || b->first < 0 || !b->dev->host) continue;
+        if (b->kind != CR_BUFFER_TEMPORARY || b->first < 0 || !cr_has_arena(b->dev)) continue;
         int d = 0;
         while (d < p->n_devices && p->devices[d].dev != b->dev) d++;
         if (d == CR_PLAN_DEVICES) return cr_fail(CR_RUNTIME, "record_end", "a step on more than %d devices", d);
@@ -125,6 +115,7 @@ static void copy_step(cr_plan *p, const cr_step *s, size_t at, void *ctx) {
 }
 
 static void instance_free(const cr_plan *p, cr_instance *x) {
+    cr_stretches_free(x->stretches);
     for (int i = 0; x->arenas && i < p->n_devices; i++) cr_storage_release(x->arenas[i]);
     for (int i = 0; x->bound && i < p->n_buffers; i++) cr_storage_release(x->bound[i]);
     free(x->pool), free(x->places), free(x->arenas), free(x->bound), free(x->moved);
@@ -139,7 +130,9 @@ void cr_instances_free(cr_plan *p) {
     p->instances = NULL;
 }
 
-static bool on_host(const cr_buffer *b) { return b->kind == CR_BUFFER_TEMPORARY && b->first >= 0 && b->dev->host; }
+static bool in_arena(const cr_buffer *b) {
+    return b->kind == CR_BUFFER_TEMPORARY && b->first >= 0 && cr_has_arena(b->dev);
+}
 
 /* What the recorded run left in the cache would lie beside the arena. */
 static cr_storage *arena_new(const cr_device *dev, size_t bytes) {
@@ -160,12 +153,14 @@ static cr_instance *instance_new(cr_plan *p) {
     if (!ok) no_memory();
     for (int i = 0; i < p->n_devices && ok; i++)
         ok = (x->arenas[i] = arena_new(p->devices[i].dev, p->devices[i].bytes)) != NULL;
+    ok = ok && cr_stretches_new(p, &x->stretches) == CR_OK;
     if (!ok) { instance_free(p, x); return NULL; }
     visit_steps(p, copy_step, x);
     for (int i = 0; i < p->n_buffers; i++) {
         const cr_buffer *b = &p->buffers[i];
-        if (on_host(b)) {
-            const cr_storage *arena = x->arenas[b->device];
+        cr_storage *const arena = in_arena(b) ? x->arenas[b->device] : NULL;
+        if (arena && !b->dev->host) bind(p, x, i, arena, (int64_t)b->at);
+        else if (arena) {
             x->places[i] = (cr_storage){.data = (char *)arena->data + b->at, .bytes = b->bytes, .dev = b->dev,
                                         .free = arena->free};
             atomic_init(&x->places[i].refs, 1);
@@ -267,13 +262,14 @@ static void draw(cr_plan *p, cr_instance *x) {
     }
 }
 
-/* New memory for the results, and for the temporaries of devices whose memory the host does not address. */
-static cr_status begin_buffers(cr_plan *p, cr_instance *x, int step) {
+/* New memory for the results, and for the temporaries of devices that have no arena. */
+cr_status cr_begin_buffers(cr_plan *p, cr_instance *x, int step) {
     const cr_step *s = &p->steps[step];
     for (int i = 0; i < s->n_operands; i++) {
         const int k = s->operands[i].buffer;
         cr_buffer *b = &p->buffers[k];
-        const bool fresh = b->kind == CR_BUFFER_OUTPUT || (b->kind == CR_BUFFER_TEMPORARY && !b->dev->host);
+        const bool fresh = b->kind == CR_BUFFER_OUTPUT ||
+                           (b->kind == CR_BUFFER_TEMPORARY && !cr_has_arena(b->dev));
         if (!fresh || b->first != step || x->bound[k]) continue;
         if (!(x->bound[k] = b->dev->allocate(b->dev, b->bytes))) return cr_error_status();
         bind(p, x, k, x->bound[k], 0);
@@ -286,7 +282,7 @@ static void end_buffers(cr_plan *p, cr_instance *x, int step) {
     for (int i = 0; i < s->n_operands; i++) {
         const int k = s->operands[i].buffer;
         const cr_buffer *b = &p->buffers[k];
-        if (b->kind != CR_BUFFER_TEMPORARY || b->dev->host || b->last != step) continue;
+        if (b->kind != CR_BUFFER_TEMPORARY || cr_has_arena(b->dev) || b->last != step) continue;
         cr_storage_release(x->bound[k]);
         x->bound[k] = NULL;
     }
@@ -327,11 +323,15 @@ static cr_status run_step(cr_plan *p, const cr_step *s, char *args) {
 static cr_status run_steps(cr_plan *p, cr_instance *x, int from, int to) {
     cr_status status = CR_OK;
     for (int i = from; i < to && status == CR_OK; i++) {
+        const int behind = cr_stretch_run(p, x, i, to, &status);
+        if (behind > i) { i = behind - 1; continue; }
         const cr_step *s = &p->steps[i];
         const char *name = s->name ? s->name : "plan";
-        if (s->begins && (status = begin_buffers(p, x, i)) != CR_OK) break;
+        if (status != CR_OK || (s->begins && (status = cr_begin_buffers(p, x, i)) != CR_OK)) break;
+        if (x->stretches) cr_stretch_watch(p, x->stretches, i, false);
         const double start = cr_profile_start();
         status = cr_finished(name, run_step(p, s, x->pool + p->args_at[i]));
+        if (x->stretches) cr_stretch_watch(p, x->stretches, i, true);
         if (start > 0) cr_profile_event(start, "plan", name, 0, NULL, 0, NULL);
         if (s->begins) end_buffers(p, x, i);
     }

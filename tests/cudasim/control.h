@@ -8,6 +8,8 @@
 typedef struct cudasim_counters {                   /* since the process began */
     long long launches, copies, sets, synchronisations, allocations, modules;
     long long launches_run, copies_run;             /* those that have run */
+    long long graphs, graph_launches, noted;        /* graphs launched; kernels that they launched, among `launches`;
+                                                     * kernels noted in a graph */
     long long waits;                                /* of streams for events */
     long long pageable_copies;                      /* copies of pageable host memory, which wait */
     /* of copies; of sets */

@@ -19,7 +19,7 @@
  *                  module, room (memory for code, when a kernel is launched or a module loaded),
  *                  product (for which cuBLASLt's heuristic found an
  *                  algorithm), fault (a kernel, while it runs), link (a call of NCCL) or message (of
- *                  NCCL, while it runs); or does nothing: wait (of a stream for an event), join (of the
+ *                  NCCL, while it runs), graph (that is made executable); or does nothing: wait (of a stream for an event), join (of the
  *                  host for an event); or ends the process: vanish (in a message of NCCL) */
 #define _GNU_SOURCE
 #include "control.h"
@@ -75,6 +75,8 @@ typedef struct operation {
     struct operation *next;
     kind kind;
     uint64_t ticket;
+    size_t room;                                    /* bytes of the payload */
+    const char *name; cudasim_bytes moved;          /* of work of a library: counted when it is put into a stream */
     union {
         struct { uint64_t to, from, bytes; } copy;
         struct { uint64_t to, count; unsigned value; int width; } set;
@@ -92,6 +94,8 @@ struct CUstream_st {
     uint64_t issued, done;
     bool apart, running;
     int number;
+    struct CUgraph_st *capture;                     /* operations go into it */
+    bool invalid;                                   /* something that cannot be captured was asked for */
 };
 struct CUevent_st { CUstream stream; uint64_t ticket; bool asked, timed; double at; /* seconds, when it ran */ };
 struct CUfunc_st { CUmodule module; const cudasim_kernel *kernel; unsigned most_dynamic; };
@@ -103,6 +107,14 @@ struct CUmod_st {
     const cudasim_module *text;
     struct CUfunc_st functions[];
 };
+
+/* A graph of operations, or of children, one after another. */
+struct CUgraph_st {
+    operation *first, **last;
+    struct CUgraphNode_st *children, **end;
+};
+struct CUgraphNode_st { struct CUgraphNode_st *next; operation *first; };
+struct CUgraphExec_st { device *on; CUgraph of; };
 
 static device devices[MAX_DEVICES];
 static CUmodule modules;
@@ -140,7 +152,7 @@ static struct failure {
     int left;
 } failures[] = {{"device", 0}, {"alloc", 0},   {"host", 0},  {"copy", 0}, {"launch", 0}, {"module", 0},
                 {"room", 0},   {"product", 0}, {"fault", 0}, {"wait", 0}, {"join", 0},
-                {"link", 0},   {"message", 0}, {"vanish", 0}};
+                {"link", 0},   {"message", 0}, {"vanish", 0}, {"graph", 0}};
 enum {
     FAIL_DEVICE,
     FAIL_ALLOC,
@@ -156,6 +168,7 @@ enum {
     FAIL_LINK,
     FAIL_MESSAGE,
     FAIL_VANISH,
+    FAIL_GRAPH,
     FAILURES
 };
 
@@ -240,7 +253,7 @@ API CUresult cuInit(unsigned flags) {
         if (!colon || !cudasim_fail(item, atoi(colon + 1)))
             wrong(CUDA_SUCCESS,
                   "CUDASIM_FAIL: '%s' is not one of device, alloc, host, copy, launch, module, room, product, fault, "
-                  "wait, join, link, message, vanish with :number",
+                  "wait, join, link, message, vanish, graph with :number",
                   item);
     }
     void *all = mmap(NULL, RANGE * (uint64_t)device_count, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
@@ -685,15 +698,38 @@ static CUresult drain(device *d) {
     return d->broken;
 }
 
+static void count_launch(const char *name) {
+    counters.launches++;
+    int i = 0;
+    while (i < kernel_count && strcmp(by_kernel[i].name, name)) i++;
+    if (i == kernel_count) {
+        by_kernel = realloc(by_kernel, sizeof *by_kernel * (size_t)++kernel_count);
+        by_kernel[i] = (struct launched){.name = strdup(name)};
+    }
+    by_kernel[i].count++;
+}
+
+static void count_kernel(const operation *o) {
+    if (o->kind != LAUNCH && o->kind != CALL) return;
+    count_launch(o->name);
+    if (o->kind == CALL) end_counting(o->name, o->moved);
+}
+
 /* The stream NULL and the blocking streams wait for each other. */
 static CUresult add(CUstream s, operation *o) {
     device *d = s->on;
+    o->next = NULL;
+    if (s->capture) {
+        *s->capture->last = o;
+        s->capture->last = &o->next;
+        return CUDA_SUCCESS;
+    }
+    count_kernel(o);
     if (s == d->legacy) {
         for (CUstream other = d->streams; other; other = other->next)
             if (!other->apart) run_until(other, UINT64_MAX);
     } else if (!s->apart) run_until(d->legacy, UINT64_MAX);
     o->ticket = ++s->issued;
-    o->next = NULL;
     *s->last = o;
     s->last = &o->next;
     return s->number >= 0 && eager >> s->number & 1 ? run_until(s, UINT64_MAX) : d->broken;
@@ -702,7 +738,15 @@ static CUresult add(CUstream s, operation *o) {
 static operation *operation_new(kind what, size_t payload) {
     operation *o = calloc(1, sizeof *o + payload);
     o->kind = what;
+    o->room = payload;
     return o;
+}
+
+/* What a stream that is captured cannot do: it ends the capture. */
+static CUresult uncaptured(CUstream s, const char *what) {
+    if (!s->capture) return CUDA_SUCCESS;
+    s->invalid = true;
+    return wrong(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "%s: the stream is captured", what);
 }
 
 /* The stream of a call: NULL is that of the current context. */
@@ -727,6 +771,7 @@ API CUresult cuStreamCreate(CUstream *out, unsigned flags) {
 
 API CUresult cuStreamSynchronize(CUstream s) {
     ON_STREAM(s);
+    TRY(uncaptured(s, "cuStreamSynchronize"));
     counters.synchronisations++;
     return run_until(s, UINT64_MAX);
 }
@@ -763,6 +808,7 @@ API CUresult cuEventElapsedTime(float *ms, CUevent a, CUevent b) {
 
 API CUresult cuEventRecord(CUevent e, CUstream s) {
     ON_STREAM(s);
+    TRY(uncaptured(s, "cuEventRecord"));            /* CUDA can, this library does not */
     operation *o = operation_new(MARK, 0);
     o->mark.event = e;
     TRY(add(s, o));
@@ -792,6 +838,7 @@ API CUresult cuEventSynchronize(CUevent e) {
 API CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags) {
     ON_STREAM(s);
     (void)flags;
+    TRY(uncaptured(s, "cuStreamWaitEvent"));
     counters.waits++;
     if (fails(FAIL_WAIT) || !e->stream) return CUDA_SUCCESS;
     operation *o = operation_new(WAIT, 0);
@@ -806,6 +853,7 @@ static CUresult copy(CUstream s, uint64_t to, uint64_t from, size_t bytes, const
                      bool at_once) {
     if (bad) return wrong(CUDA_ERROR_INVALID_VALUE, "copy of %zu bytes: %s", bytes, bad);
     if (!bytes) return CUDA_SUCCESS;
+    TRY(uncaptured(s, "a copy"));
     if (fails(FAIL_COPY)) return CUDA_ERROR_UNKNOWN;
     operation *o = operation_new(COPY, 0);
     o->copy.to = to;
@@ -1002,17 +1050,6 @@ API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *count, CUfunction 
 }
 
 /* ---- launches */
-static void count_launch(const char *name) {
-    counters.launches++;
-    int i = 0;
-    while (i < kernel_count && strcmp(by_kernel[i].name, name)) i++;
-    if (i == kernel_count) {
-        by_kernel = realloc(by_kernel, sizeof *by_kernel * (size_t)++kernel_count);
-        by_kernel[i] = (struct launched){.name = strdup(name)};
-    }
-    by_kernel[i].count++;
-}
-
 API CUresult cuLaunchKernel(CUfunction f, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
                             unsigned threads_y, unsigned threads_z, unsigned shared, CUstream s, void **params,
                             void **extra) {
@@ -1054,8 +1091,139 @@ API CUresult cuLaunchKernel(CUfunction f, unsigned blocks_x, unsigned blocks_y, 
     o->launch.threads = (cudasim_dim){threads_x, threads_y, threads_z};
     o->launch.shared = shared;
     o->launch.fault = fails(FAIL_FAULT);
-    count_launch(k->name);
+    o->name = k->name;
+    counters.noted += s->capture != NULL;
     return add(s, o);
+}
+
+/* ---- graphs: a stream's operations, kept instead of run */
+static void free_operations(operation *o) {
+    for (operation *next; o; o = next) {
+        next = o->next;
+        free(o);
+    }
+}
+
+static operation *copy_operations(const operation *o) {
+    operation *first = NULL, **last = &first;
+    for (; o; o = o->next) {
+        operation *copy = operation_new(o->kind, o->room);
+        memcpy(copy, o, sizeof *o + o->room);
+        copy->next = NULL;
+        *last = copy;
+        last = &copy->next;
+    }
+    return first;
+}
+
+static CUgraph graph_new(void) {
+    CUgraph g = calloc(1, sizeof *g);
+    g->last = &g->first;
+    g->end = &g->children;
+    return g;
+}
+
+API CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode) {
+    ON_STREAM(s);
+    if (s->capture || s == s->on->legacy || mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+    s->invalid = false;
+    s->capture = graph_new();
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuStreamEndCapture(CUstream s, CUgraph *out) {
+    ON_STREAM(s);
+    CUgraph g = s->capture;
+    *out = NULL;
+    if (!g) return CUDA_ERROR_INVALID_VALUE;
+    s->capture = NULL;
+    if (!s->invalid) return *out = g, CUDA_SUCCESS;
+    free_operations(g->first);
+    free(g);
+    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+}
+
+API CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
+    ENTER_CONTEXT;
+    return flags ? CUDA_ERROR_INVALID_VALUE : (*out = graph_new(), CUDA_SUCCESS);
+}
+
+API CUresult cuGraphDestroy(CUgraph g) {
+    ENTER_CONTEXT;
+    if (!g) return CUDA_ERROR_INVALID_VALUE;
+    free_operations(g->first);
+    for (CUgraphNode n = g->children, next; n; n = next) {
+        next = n->next;
+        free_operations(n->first);
+        free(n);
+    }
+    free(g);
+    return CUDA_SUCCESS;
+}
+
+static CUgraphNode last_node(CUgraph g) {
+    CUgraphNode last = g->children;
+    while (last && last->next) last = last->next;
+    return last;
+}
+
+/* Children in a row, which is all that the library makes. */
+API CUresult cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph g, const CUgraphNode *after, size_t n, CUgraph child) {
+    ENTER_CONTEXT;
+    if (!g || !child || child->children || n > 1 || last_node(g) != (n ? *after : NULL))
+        return wrong(CUDA_ERROR_INVALID_VALUE, "cuGraphAddChildGraphNode: not in a row");
+    CUgraphNode node = calloc(1, sizeof *node);
+    node->first = copy_operations(child->first);
+    *g->end = node;
+    g->end = &node->next;
+    *out = node;
+    return CUDA_SUCCESS;
+}
+
+/* An executable has the operations of its graph, which has to live as long: stricter than CUDA. */
+API CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph g, unsigned long long flags) {
+    ENTER_CONTEXT;
+    if (fails(FAIL_GRAPH)) return CUDA_ERROR_UNKNOWN;
+    if (fails(FAIL_ROOM)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!g || flags) return CUDA_ERROR_INVALID_VALUE;
+    *out = calloc(1, sizeof **out);
+    (*out)->on = current;
+    (*out)->of = g;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuGraphExecDestroy(CUgraphExec x) {
+    ENTER_CONTEXT;
+    free(x);
+    return CUDA_SUCCESS;
+}
+
+/* The child may have other arguments, not another order of kernels, copies and fills. */
+API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec x, CUgraphNode node, CUgraph child) {
+    ENTER_CONTEXT;
+    if (!x || !node || !child) return CUDA_ERROR_INVALID_VALUE;
+    const operation *a = node->first, *b = child->first;
+    while (a && b && a->kind == b->kind) a = a->next, b = b->next;
+    if (a || b) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    free_operations(node->first);
+    node->first = copy_operations(child->first);
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuGraphLaunch(CUgraphExec x, CUstream s) {
+    ON_STREAM(s);
+    TRY(uncaptured(s, "cuGraphLaunch"));
+    if (x->on != s->on) return wrong(CUDA_ERROR_INVALID_HANDLE, "cuGraphLaunch: a graph of another device");
+    if (fails(FAIL_LAUNCH)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    counters.graphs++;
+    CUresult status = CUDA_SUCCESS;
+    for (CUgraphNode n = x->of->children; n; n = n->next)
+        for (operation *o = copy_operations(n->first), *next; o; o = next) {
+            next = o->next;
+            counters.graph_launches += o->kind == LAUNCH || o->kind == CALL;
+            status = add(s, o);
+        }
+    return status;
 }
 
 /* Work of a library (cublaslt.c): fn(payload), in order of the stream. */
@@ -1072,8 +1240,9 @@ static CUresult call(CUstream s, const char *name, void (*fn)(void *), const voi
     operation *o = operation_new(CALL, bytes);
     o->call.fn = fn;
     memcpy(o->payload, payload, bytes);
-    count_launch(name);
-    end_counting(name, moved);
+    o->name = name;
+    o->moved = moved;
+    counters.noted += s->capture != NULL;
     return add(s, o);
 }
 
@@ -1121,6 +1290,13 @@ static const struct { CUresult status; const char *name, *text;
      "too many resources requested for launch"},
     {CUDA_ERROR_MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+    {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE",
+     "the graph update was not performed because it included changes which violated constraints specific to "
+     "instantiated graph update"},
     {CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 

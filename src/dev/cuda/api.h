@@ -14,6 +14,9 @@ typedef struct CUstream_st *cuda_stream;
 typedef struct CUevent_st *cuda_event;
 typedef struct CUmod_st *cuda_module;
 typedef struct CUfunc_st *cuda_function;
+typedef struct CUgraph_st *cuda_graph;
+typedef struct CUgraphNode_st *cuda_node;
+typedef struct CUgraphExec_st *cuda_executable;
 typedef struct _nvrtcProgram *nvrtc_program;
 typedef void *lt_handle;                            /* of cuBLASLt: its context, a product, a layout, a preference */
 
@@ -25,6 +28,7 @@ enum {                                              /* CUdevice_attribute */
 };
 enum { CUDA_DYNAMIC_SHARED = 8 };                   /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
 enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_DISABLE_TIMING = 2 };
+enum { CUDA_CAPTURE_RELAXED = 2 };                  /* CUstreamCaptureMode */
 enum { LT_R_32F = 0, LT_R_64F = 1, LT_R_16F = 2, LT_R_16BF = 14 };                             /* cudaDataType */
 enum { LT_COMPUTE_32F = 68, LT_COMPUTE_64F = 70, LT_COMPUTE_32F_FAST_TF32 = 77 };              /* cublasComputeType_t */
 /* cublasLtMatmulDescAttributes_t */
@@ -102,9 +106,19 @@ enum { NCCL_SUM = 0 };                              /* ncclRedOp_t */
     f(FuncSetAttribute, "cuFuncSetAttribute", (cuda_function function, int attribute, int value)) \
     f(ModuleGetFunction, "cuModuleGetFunction", (cuda_function *function, cuda_module module, const char *name)) \
     f(LaunchKernel, "cuLaunchKernel", (cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, \
-        unsigned block_x, \
-                                       unsigned block_y, unsigned block_z, unsigned shared, cuda_stream stream, \
-                                           void **parameters, void **extra)) \
+                                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, \
+                                       cuda_stream stream, void **parameters, void **extra)) \
+    f(StreamBeginCapture, "cuStreamBeginCapture_v2", (cuda_stream stream, int mode)) \
+    f(StreamEndCapture, "cuStreamEndCapture", (cuda_stream stream, cuda_graph *graph)) \
+    f(GraphCreate, "cuGraphCreate", (cuda_graph *graph, unsigned flags)) \
+    f(GraphDestroy, "cuGraphDestroy", (cuda_graph graph)) \
+    f(GraphAddChild, "cuGraphAddChildGraphNode", (cuda_node *node, cuda_graph graph, const cuda_node *after, size_t n, \
+                                                  cuda_graph child)) \
+    f(GraphInstantiate, "cuGraphInstantiateWithFlags", (cuda_executable *x, cuda_graph graph, \
+                                                        unsigned long long flags)) \
+    f(GraphExecSetChild, "cuGraphExecChildGraphNodeSetParams", (cuda_executable x, cuda_node node, cuda_graph child)) \
+    f(GraphExecDestroy, "cuGraphExecDestroy", (cuda_executable x)) \
+    f(GraphLaunch, "cuGraphLaunch", (cuda_executable x, cuda_stream stream)) \
     f(GetErrorName, "cuGetErrorName", (int error, const char **text)) \
     f(GetErrorString, "cuGetErrorString", (int error, const char **text))
 
@@ -124,30 +138,28 @@ enum { NCCL_SUM = 0 };                              /* ncclRedOp_t */
     f(DestroyProgram, "nvrtcDestroyProgram", (nvrtc_program *program))
 
 #define LT_FUNCTIONS(f) \
-    f(Create, "cublasLtCreate", (lt_handle * context)) f(MatmulDescCreate, "cublasLtMatmulDescCreate", \
-                                                         (lt_handle * product, int compute, int scale)) \
-        f(MatmulDescDestroy, "cublasLtMatmulDescDestroy", (lt_handle product)) \
-            f(MatmulDescSet, "cublasLtMatmulDescSetAttribute", \
-              (lt_handle product, int attribute, const void *value, size_t bytes)) \
-                f(LayoutCreate, "cublasLtMatrixLayoutCreate", \
-                  (lt_handle * layout, int type, uint64_t rows, uint64_t columns, int64_t stride)) \
-                    f(LayoutDestroy, "cublasLtMatrixLayoutDestroy", (lt_handle layout)) \
-                        f(LayoutSet, "cublasLtMatrixLayoutSetAttribute", \
-                          (lt_handle layout, int attribute, const void *value, size_t bytes)) \
-                            f(PreferenceCreate, "cublasLtMatmulPreferenceCreate", (lt_handle * preference)) \
-                                f(PreferenceDestroy, "cublasLtMatmulPreferenceDestroy", (lt_handle preference)) \
-                                    f(PreferenceSet, "cublasLtMatmulPreferenceSetAttribute", \
-                                      (lt_handle preference, int attribute, const void *value, size_t bytes)) \
-                                        f(Heuristic, "cublasLtMatmulAlgoGetHeuristic", \
-                                          (lt_handle context, lt_handle product, lt_handle a, lt_handle b, \
-                                           lt_handle c, lt_handle d, lt_handle preference, int wanted, \
-                                           lt_heuristic *results, int *count)) \
-                                            f(Matmul, "cublasLtMatmul", \
-                                              (lt_handle context, lt_handle product, const void *alpha, \
-                                               cuda_address a, lt_handle a_layout, cuda_address b, lt_handle b_layout, \
-                                               const void *beta, cuda_address c, lt_handle c_layout, cuda_address d, \
-                                               lt_handle d_layout, const lt_algorithm *algorithm, \
-                                               cuda_address workspace, size_t bytes, cuda_stream stream))
+    f(Create, "cublasLtCreate", (lt_handle *context)) \
+    f(MatmulDescCreate, "cublasLtMatmulDescCreate", (lt_handle *product, int compute, int scale)) \
+    f(MatmulDescDestroy, "cublasLtMatmulDescDestroy", (lt_handle product)) \
+    f(MatmulDescSet, "cublasLtMatmulDescSetAttribute", (lt_handle product, int attribute, const void *value, \
+                                                        size_t bytes)) \
+    f(LayoutCreate, "cublasLtMatrixLayoutCreate", (lt_handle *layout, int type, uint64_t rows, uint64_t columns, \
+                                                   int64_t stride)) \
+    f(LayoutDestroy, "cublasLtMatrixLayoutDestroy", (lt_handle layout)) \
+    f(LayoutSet, "cublasLtMatrixLayoutSetAttribute", (lt_handle layout, int attribute, const void *value, \
+                                                      size_t bytes)) \
+    f(PreferenceCreate, "cublasLtMatmulPreferenceCreate", (lt_handle *preference)) \
+    f(PreferenceDestroy, "cublasLtMatmulPreferenceDestroy", (lt_handle preference)) \
+    f(PreferenceSet, "cublasLtMatmulPreferenceSetAttribute", (lt_handle preference, int attribute, \
+                                                              const void *value, size_t bytes)) \
+    f(Heuristic, "cublasLtMatmulAlgoGetHeuristic", (lt_handle context, lt_handle product, lt_handle a, lt_handle b, \
+                                                    lt_handle c, lt_handle d, lt_handle preference, int wanted, \
+                                                    lt_heuristic *results, int *count)) \
+    f(Matmul, "cublasLtMatmul", (lt_handle context, lt_handle product, const void *alpha, cuda_address a, \
+                                 lt_handle a_layout, cuda_address b, lt_handle b_layout, const void *beta, \
+                                 cuda_address c, lt_handle c_layout, cuda_address d, lt_handle d_layout, \
+                                 const lt_algorithm *algorithm, cuda_address workspace, size_t bytes, \
+                                 cuda_stream stream))
 
 #define NCCL_FUNCTIONS(f) \
     f(GetVersion, "ncclGetVersion", (int *version)) \

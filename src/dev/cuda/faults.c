@@ -32,6 +32,10 @@ cuda_address cr_cuda_fault_new(cuda *g, const char *op, int64_t bound) {
     return g->faults->at + BYTES * (g->issued++ % CUDA_FAULTS);
 }
 
+cr_status cr_cuda_faults_room(cuda *g, const char *op) {
+    return g->issued - g->polled > CUDA_FAULTS / 2 ? cr_cuda_faults_check(g, op) : CR_OK;
+}
+
 /* Each word: 40 bits of the position, 24 of the value (note in device.cuh). */
 static cr_status read_fault(const cuda_fault *f, const uint64_t *words) {
     const uint64_t part = (1 << 24) - 1, value = (words[0] & part) | (words[1] & part) << 24 | (words[2] & part) << 48;

@@ -72,9 +72,12 @@ static cr_status make_current(cuda *g, const char *op) {
     return status;
 }
 
+_Thread_local const cuda *cr_cuda_held;
+
 cuda *cr_cuda_enter(const char *op, const cr_device *d) {
     cuda *g = (cuda *)(uintptr_t)d;                 /* callers see a const device; its state changes */
     if (g->forked) return fail_lost(g, op), NULL;   /* the lock may be held by a thread of the parent process */
+    if (cr_cuda_held == g) return g;
     cr_mutex_lock(g->lock);
     cr_status status = atomic_load(&g->lost) ? fail_lost(g, op) : make_current(g, op);
     if (status == CR_OK) return g->entered = true, g;
@@ -83,6 +86,7 @@ cuda *cr_cuda_enter(const char *op, const cr_device *d) {
 }
 
 cr_status cr_cuda_leave(cuda *g, cr_status status) {
+    if (cr_cuda_held == g) return status;
     if (g->counters.launches - g->queue[CUDA_KERNELS].launches >= CUDA_EPOCH_LAUNCHES && status == CR_OK)
         status = cr_cuda_end_epoch(g, "launch", CUDA_KERNELS);
     if (g->before && g->before != g->context) cr_cu.CtxSetCurrent(g->before);
@@ -192,6 +196,7 @@ static bool add_gpu(int i) {
                          .empty_cache = cr_cuda_empty_cache,
                          .trace_end = cr_cuda_trace_end,
                          .linking = &cr_cuda_linking,
+                         .graphing = &cr_cuda_graphing,
                          .row_bytes = 16};
     found++;
     return true;

@@ -95,6 +95,7 @@ typedef struct cuda_counters {
     int64_t compiled;                               /* texts compiled by NVRTC, not found in the cache */
     int64_t uploads, downloads, waits, segments;
     int64_t refused;                                /* shapes of products that cuBLASLt refused */
+    int64_t allocations;
 } cuda_counters;
 
 typedef struct cuda {
@@ -128,10 +129,12 @@ typedef struct cuda {
     cuda_block *workspace;                          /* of cuBLASLt */
     struct cuda_product *products;                  /* cached choices of matmul.c */
     cuda_timeline timeline;
+    struct cr_graph *noting;                        /* what calls do goes into it; NULL: into the stream (graph.c) */
 } cuda;
 
 /* opened, alive, locked and current; NULL: an error */
 cuda     *cr_cuda_enter(const char *op, const cr_device *d);
+extern _Thread_local const cuda *cr_cuda_held;                    /* this thread keeps it between calls (graph.c) */
 cr_status cr_cuda_leave(cuda *g, cr_status status);
 cr_status cr_cuda_wait(cuda *g, const char *op);                  /* until both streams are empty */
 /* text: the value of CHAINRULE_GPU_POOL, or NULL */
@@ -141,6 +144,7 @@ cr_status cr_cuda_check(cuda *g, const char *op, const char *what, int error);
 
 /* 512-byte aligned; scratch memory of one call */
 cuda_block *cr_cuda_block_take(cuda *g, const char *op, size_t bytes);
+cuda_block *cr_cuda_block_new(cuda *g, const char *op, size_t bytes);         /* not used yet: cuda_use before a launch */
 void        cr_cuda_block_give(cuda *g, cuda_block *b);
 /* the driver had no memory for code or stacks: frees what is cached; true: try again */
 bool        cr_cuda_make_room(cuda *g, int error);
@@ -162,7 +166,7 @@ cr_status cr_cuda_wait_epoch(cuda *g, const char *op, int queue, int other, uint
  * launch returns the error. */
 static inline void cuda_use(cuda *g, cuda_block *b) {
     CR_ASSERT(g->entered);                          /* otherwise another thread may end the epoch before the launch */
-    cr_cuda_wait_epoch(g, "wait", CUDA_KERNELS, CUDA_COPIES, b->epoch[CUDA_COPIES]);
+    if (!g->noting) cr_cuda_wait_epoch(g, "wait", CUDA_KERNELS, CUDA_COPIES, b->epoch[CUDA_COPIES]);
     b->epoch[CUDA_KERNELS] = g->queue[CUDA_KERNELS].epoch;
 }
 static inline cuda_address cuda_base(const cr_storage *s) {
@@ -178,7 +182,8 @@ static inline cuda_address cuda_address_of(const cr_array *t) {
 cuda_span *cr_cuda_span_start(cuda *g, int queue, const char *op, const char *name);
 void       cr_cuda_span_stop(cuda *g, cuda_span *s);
 static inline cuda_span *cr_cuda_span_begin(cuda *g, int queue, const char *op, const char *name) {
-    return atomic_load_explicit(&cr_tracing, memory_order_relaxed) ? cr_cuda_span_start(g, queue, op, name) : NULL;
+    const bool wanted = atomic_load_explicit(&cr_tracing, memory_order_relaxed) && !g->noting;
+    return wanted ? cr_cuda_span_start(g, queue, op, name) : NULL;
 }
 cr_status  cr_cuda_trace_end(const cr_device *d);
 
@@ -226,10 +231,18 @@ cr_status cr_cuda_launch_shared(cuda *g, const char *op, const cuda_kernel *k, c
 /* blocks of a grid-stride loop over so many threads: at most as many as keep the GPU busy */
 int64_t   cr_cuda_blocks(const cuda *g, int64_t threads);
 
+/* ---- graphs (graph.c) */
+extern const cr_graphing cr_cuda_graphing;
+/* scratch memory of a call that is noted stays the graph's */
+cuda_block *cr_cuda_graph_take(struct cr_graph *x, const char *op, size_t bytes);
+void        cr_cuda_graph_give(struct cr_graph *x, const cuda_block *b);
+
 /* ---- faults (faults.c) */
 /* The address where the next kernel notes a fault; the first position wins.  To be called before the
  * addresses of tensors are asked for, since it may end the epoch.  0: an error. */
 cuda_address cr_cuda_fault_new(cuda *g, const char *op, int64_t bound);
+/* half of them are free: a graph, while it is noted, cannot wait */
+cr_status    cr_cuda_faults_room(cuda *g, const char *op);
 /* of the kernels that copies already wait for: the first fault as an error; clears all */
 cr_status    cr_cuda_faults_poll(cuda *g, const char *op);
 cr_status    cr_cuda_faults_check(cuda *g, const char *op);       /* waits for all kernels that may fail, then polls */

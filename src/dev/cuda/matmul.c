@@ -336,6 +336,7 @@ static cr_status launch(cuda *g, struct cuda_product *p, const cuda_address at[O
  * stream orders the products. */
 static bool has_workspace(cuda *g, size_t bytes) {
     if (!bytes || (g->workspace && g->workspace->bytes >= bytes)) return true;
+    if (g->noting) return cr_fail(CR_RUNTIME, "matmul", "a graph of %s has no workspace", g->name), false;
     cuda_block *more = cr_cuda_block_take(g, "matmul", bytes);
     if (!more) return false;
     if (g->workspace) cr_cuda_block_give(g, g->workspace);

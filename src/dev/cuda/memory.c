@@ -225,28 +225,37 @@ static void give(cuda *g, cuda_block *b) {
     enter_list(list_of(g, b), b);
 }
 
+cuda_block *cr_cuda_block_new(cuda *g, const char *op, size_t bytes) { return take(g, op, bytes); }
+
 cuda_block *cr_cuda_block_take(cuda *g, const char *op, size_t bytes) {
+    if (g->noting) return cr_cuda_graph_take(g->noting, op, bytes);
     cuda_block *b = take(g, op, bytes);
     if (b) cuda_use(g, b);
     return b;
 }
 
 void cr_cuda_block_give(cuda *g, cuda_block *b) {
+    if (g->noting) {
+        cr_cuda_graph_give(g->noting, b);
+        return;
+    }
     cuda_use(g, b);                               /* the epoch may have changed since the block was taken */
     give(g, b);
 }
 
 static void give_back(cr_storage *s) {
     cuda *g = (cuda *)(uintptr_t)s->dev;
+    const bool held = cr_cuda_held == g;
     if (g->forked) return;
-    cr_mutex_lock(g->lock);
+    if (!held) cr_mutex_lock(g->lock);
     give(g, s->data);
-    cr_mutex_unlock(g->lock);
+    if (!held) cr_mutex_unlock(g->lock);
 }
 
 cr_storage *cr_cuda_allocate(const cr_device *d, size_t bytes) {
     cuda *g = cr_cuda_enter("allocate", d);
     if (!g) return NULL;
+    g->counters.allocations++;
     cuda_block *b = take(g, "allocate", bytes);
     if (cr_cuda_leave(g, b ? CR_OK : CR_NO_MEMORY) != CR_OK) return NULL;
     return cr_storage_new(b, bytes, d, give_back);

@@ -10,6 +10,7 @@
 cr_status cr_cuda_end_epoch(cuda *g, const char *op, int queue) {
     cuda_queue *q = &g->queue[queue];
     cuda_event *end = &q->end[q->epoch % CUDA_EPOCHS];
+    if (g->noting) return cr_fail(CR_RUNTIME, op, "a graph of %s cannot wait", g->name);
     cr_status status = *end ? CR_OK
                             : cr_cuda_check(g, op, "no event", cr_cu.EventCreate(end, CUDA_EVENT_DISABLE_TIMING));
     if (status == CR_OK) status = cr_cuda_check(g, op, "no event", cr_cu.EventRecord(*end, q->stream));

@@ -1,0 +1,221 @@
+/* test_cuda_graph.c - the kernels of a replay, launched as one: a plan on a simulated NVIDIA GPU has the bits of the step
+ * itself, from the run on in which its kernels become a graph. */
+#define CR_TEST_CUDA
+#include "test.h"
+#include "plan_net.h"
+
+#if defined CHAINRULE_CUDASIM && !defined CUDASIM_SANITIZER
+#include "folder.h"
+#include "core/os.h"
+#include "cudasim/control.h"
+
+static const cudasim_counters *(*count)(void);
+static int (*fail_at)(const char *what, int k);
+static void (*eager)(int streams);
+
+static bool simulated(void) {
+    return test_simulator("cudasim_count", &count) && test_simulator("cudasim_fail", &fail_at) &&
+           test_simulator("cudasim_eager", &eager);
+}
+
+enum { RECORDED = 1, WATCHED, NOTED, STEPS = 7 };   /* steps: eager, recorded, kernels one by one, a graph */
+
+/* before(step): what goes wrong in a step. */
+static void trains_alike(cr_optim_kind kind, void (*before)(int step)) {
+    const cr_device *dev = dev_now = cr_cuda(0);
+    cr_scope_begin();
+    net a = net_new(dev, kind), b = net_new(dev, kind);
+    cr_plan *plan = NULL;
+    for (int step = 0; step < STEPS; step++) {
+        cr_scope_begin();
+        if (step == 4) OK(cr_optim_set_lr(a.opt, 3e-3));
+        if (step == 4) OK(cr_optim_set_lr(b.opt, 3e-3));
+        const cr_tensor *in[] = {batch(dev, step), targets(dev, step)};
+        cr_tensor *loss = net_step(&a, in[0], in[1]), *other = NULL;
+        OK(cr_synchronize(dev));
+        const cudasim_counters then = *count();
+        if (step == RECORDED) OK(cr_record_begin(2, in));
+        if (step <= RECORDED) other = net_step(&b, in[0], in[1]);
+        if (step == RECORDED) plan = cr_record_end(1, (const cr_tensor *const *)&other);
+        if (before) before(step);
+        if (step > RECORDED) OK(cr_plan_run(plan, in, &other));
+        const cudasim_counters now = *count();
+        const long long one_by_one = now.launches - now.graph_launches - then.launches + then.graph_launches;
+        if (!before && step >= NOTED)
+            CHECK(now.graphs - then.graphs == 1 && !one_by_one, "step %d: %lld graphs, %lld kernels one by one", step,
+                  now.graphs - then.graphs, one_by_one);
+        if (!before && step > NOTED)
+            CHECK(now.noted - then.noted < (now.launches - then.launches) / 2, "step %d: %lld of %lld kernels are new",
+                  step, now.noted - then.noted, now.launches - then.launches);
+        CHECK(other && same_bits(loss, other), "the loss of step %d differs", step);
+        same_nets(&a, &b, "after a step");
+        cr_scope_end();
+        test_ran_on(dev);
+    }
+    cr_plan_free(plan);
+    net_free(&a), net_free(&b);
+    cr_scope_end();
+}
+
+TEST(training) {
+    if (!simulated()) SKIP("no simulator");
+    for (int streams = 0; streams < 4; streams++) {
+        eager(streams);
+        trains_alike(CR_ADAMW, NULL);
+    }
+    eager(0);
+    trains_alike(CR_SGD, NULL);
+}
+
+/* ---- what goes wrong: the driver makes no graph, or has no room for it; a profile begins in between */
+static void no_graph(int step) { if (step == NOTED) fail_at("graph", 1); }
+static void no_room(int step) { if (step == NOTED) fail_at("room", 1); }
+static void traced(int step) {
+    if (step == NOTED + 1) OK(cr_profile_begin());
+    if (step == NOTED + 2) OK(cr_profile_end(folder_path("trace.json")));
+}
+TEST(refused) {
+    if (!simulated()) SKIP("no simulator");
+    trains_alike(CR_ADAMW, no_graph);
+    trains_alike(CR_ADAMW, no_room);
+    trains_alike(CR_ADAMW, traced);
+}
+
+/* ---- a bad index is reported as ever, by each run that has one */
+TEST(faults) {
+    if (!simulated()) SKIP("no simulator");
+    const cr_device *dev = cr_cuda(0);
+    cr_scope_begin();
+    cr_tensor *table = cr_ones(CR_LIST(5, 3), CR_F32, dev);
+    const int64_t good[] = {1, 4}, bad[] = {1, 5};
+    cr_tensor *const index = cr_from(good, CR_LIST(2), CR_I64, dev);
+    const cr_tensor *in = index, *right = cr_from(good, CR_LIST(2), CR_I64, dev),
+                    *wrong = cr_from(bad, CR_LIST(2), CR_I64, dev);
+    cr_tensor *y = NULL;
+    OK(cr_record_begin(1, &in));
+    y = cr_mul_scalar(cr_exp(cr_embedding(table, in)), 2);
+    cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+    REQUIRE(p, "%s", cr_error());
+    for (int i = 0; i < 8; i++) {
+        cr_copy_(index, i % 2 ? wrong : right);
+        OK(cr_plan_run(p, &in, &y));
+        const cr_status status = cr_synchronize(dev);
+        CHECK((status == CR_BAD_INDEX) == (i % 2 == 1), "run %d: %s", i, cr_error() ? cr_error() : "no error");
+        if (status != CR_OK) CHECK(strstr(cr_error(), "index 5 at position 1"), "%s", cr_error());
+        cr_error_clear();
+        cr_drop(y);
+    }
+    cr_plan_free(p);
+    cr_scope_end();
+}
+
+/* ---- scratch memory and temporaries of a graph are its own: what is allocated between runs stays as it is */
+TEST(memory_between_runs) {
+    if (!simulated()) SKIP("no simulator");
+    const cr_device *dev = cr_cuda(0);
+    enum { N = 3000, MOST = 16 };
+    cr_scope_begin();
+    cr_generator *g = cr_generator_new(3);
+    const int64_t before = cr_memory_stats(dev).current;
+    const cr_tensor *x = cr_randn(CR_LIST(N), CR_F32, dev, g);
+    OK(cr_record_begin(1, &x));
+    cr_tensor *y = cr_sum(cr_cumsum(cr_sort(x, 0, false, NULL), 0), CR_ALL, false);
+    cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+    REQUIRE(p, "%s", cr_error());
+    int64_t held = 0;
+    static float numbers[MOST][4 * N];
+    for (int k = 0; k < MOST; k++)
+        for (int i = 0; i < 4 * N; i++) numbers[k][i] = (float)k;
+    for (int i = 0; i < 40; i++) {
+        cr_scope_begin();
+        cr_tensor *between[MOST], *z = NULL;
+        for (int k = 0; k < MOST; k++)
+            between[k] = k > i ? NULL : cr_from(numbers[k], CR_LIST(N * (k % 4 + 1)), CR_F32, dev);
+        OK(cr_plan_run(p, &x, &z));
+        CHECK(same_bits(y, z), "run %d differs", i);
+        for (int k = 0; k < MOST && between[k]; k++)
+            CHECK(cr_item(cr_sum(cr_ne(between[k], cr_scalar(k)), CR_ALL, false)) == 0, "run %d wrote into tensor %d", i,
+                  k);
+        cr_drop(z);
+        cr_scope_end();
+        if (i == MOST) held = cr_memory_stats(dev).current;
+        if (i > MOST) CHECK(cr_memory_stats(dev).current == held, "run %d: %lld bytes, not %lld", i,
+                         (long long)cr_memory_stats(dev).current, (long long)held);
+    }
+    cr_plan_free(p);
+    cr_generator_free(g);
+    cr_scope_end();
+    CHECK(cr_memory_stats(dev).current == before, "a plan that is freed keeps its memory");
+}
+
+/* ---- inputs that arrive from the host before each run, and views of one tensor */
+TEST(inputs) {
+    if (!simulated()) SKIP("no simulator");
+    const cr_device *dev = cr_cuda(0);
+    enum { N = 64 };
+    for (int streams = 0; streams < 4; streams++) {
+        eager(streams);
+        cr_scope_begin();
+        const float numbers[2 * N] = {1};
+        const cr_tensor *in = cr_from(numbers, CR_LIST(N), CR_F32, dev);
+        OK(cr_record_begin(1, &in));
+        cr_tensor *y = cr_sum(cr_exp(cr_mul(in, in)), CR_ALL, false);
+        cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+        REQUIRE(p, "%s", cr_error());
+        cr_tensor *both = cr_zeros(CR_LIST(2 * N), CR_F32, dev);
+        for (int i = 0; i < 12; i++) {
+            cr_scope_begin();
+            float own[N];
+            for (int k = 0; k < N; k++) own[k] = (float)(i + k % 3) / 16;
+            cr_tensor *x = cr_from(own, CR_LIST(N), CR_F32, dev), *view = cr_slice(both, 0, i % 2 * N, i % 2 * N + N, 1);
+            if (i >= 6) cr_copy_(view, x);
+            const cr_tensor *given = i < 6 ? x : view;
+            const long long graphs = count()->graphs;
+            OK(cr_plan_run(p, &given, &y));
+            CHECK(count()->graphs == graphs + (i > 0), "run %d with streams %d is no graph", i, streams);
+            cr_tensor *want = cr_sum(cr_exp(cr_mul(given, given)), CR_ALL, false);
+            CHECK(same_bits(y, want), "run %d with streams %d differs", i, streams);
+            cr_drop(y);
+            cr_scope_end();
+        }
+        cr_plan_free(p);
+        cr_scope_end();
+    }
+    eager(0);
+}
+
+/* ---- two threads, a plan each, and a third that works without one */
+typedef struct job { int seed; bool plain; } job;
+static void work(void *ctx) {
+    const job *j = ctx;
+    const cr_device *dev = cr_cuda(0);
+    cr_scope_begin();
+    const cr_tensor *in = batch(dev, j->seed);
+    cr_tensor *want = cr_sum(cr_gelu(cr_mul(in, in)), CR_LIST(1), false), *y = NULL;
+    cr_plan *p = NULL;
+    if (!j->plain) {
+        OK(cr_record_begin(1, &in));
+        y = cr_sum(cr_gelu(cr_mul(in, in)), CR_LIST(1), false);
+        p = cr_record_end(1, (const cr_tensor *const *)&y);
+    }
+    for (int i = 0; i < 30; i++) {
+        cr_scope_begin();
+        if (p) OK(cr_plan_run(p, &in, &y));
+        else y = cr_sum(cr_gelu(cr_mul(in, in)), CR_LIST(1), false);
+        CHECK(same_bits(y, want), "thread %d, run %d", j->seed, i);
+        if (p) cr_drop(y);
+        cr_scope_end();
+    }
+    cr_plan_free(p);
+    cr_scope_end();
+}
+TEST(threads) {
+    if (!simulated()) SKIP("no simulator");
+    job jobs[] = {{1, false}, {2, false}, {3, true}};
+    cr_thread *threads[3];
+    for (int i = 0; i < 3; i++) threads[i] = cr_thread_start(work, &jobs[i]);
+    for (int i = 0; i < 3; i++) cr_thread_join(threads[i]);
+}
+#else
+TEST(training) { SKIP("kernels are counted by the simulator without sanitizers"); }
+#endif
