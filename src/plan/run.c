@@ -360,6 +360,14 @@ static cr_tensor *result_of(const cr_plan *p, const cr_instance *x, const cr_res
     return own;
 }
 
+/* Gradients that the step replaces end first: the new ones may take their memory. */
+static cr_status drop_gradients(const cr_plan *p) {
+    cr_status status = CR_OK;
+    for (int i = 0; i < p->n_leaves && status == CR_OK; i++)
+        if (p->leaves[i].sets) status = cr_set_grad(p->leaves[i].tensor, CR_NONE);
+    return status;
+}
+
 static cr_status give_gradients(cr_plan *p, const cr_instance *x) {
     cr_status status = CR_OK;
     for (int i = 0; i < p->n_leaves && status == CR_OK; i++) {
@@ -497,7 +505,8 @@ static cr_status run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
     if (!x) return cr_fail(CR_RUNTIME, "plan_run", "a callback failed without a message");
     for (int i = 0; i < p->n_inputs; i++) bind_array(p, x, &p->inputs[i], in[i]);
     draw(p, x);
-    status = run_steps(p, x, 0, p->split);
+    status = drop_gradients(p);
+    if (status == CR_OK) status = run_steps(p, x, 0, p->split);
     if (status == CR_OK) status = make_results(p, x, out);
     if (status == CR_OK) status = give_gradients(p, x);
     if (atomic_fetch_add_explicit(&p->runs, 1, memory_order_relaxed) == RUNS) cr_plan_start_loops(p);
