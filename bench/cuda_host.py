@@ -4,7 +4,7 @@ every launch and runs none, and the true NVRTC has compiled the kernels.
 
 use: python bench/cuda_host.py [--quick] [--steps 50]        CHAINRULE_BUILD: the build (build/release); prints JSON
 
-The time is the library's own, with Python's calls: a real driver adds its cost of a launch."""
+The time is the library's own, with Python's calls: a real driver adds its cost of a launch, or of a graph."""
 
 from __future__ import annotations
 
@@ -45,33 +45,40 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50)
     o = parser.parse_args()
     driver = ctypes.CDLL(environment())
-    driver.cudasim_count.restype = ctypes.POINTER(ctypes.c_longlong)  # the first member: launches
+    driver.cudasim_count.restype = ctypes.POINTER(ctypes.c_longlong)  # control.h: member 0 launches, 8 graphs
     cr = importlib.import_module("chainrule")
     shape, rows = ((65, 16, 2, 2, 16), 2) if o.quick else ((50257, 1024, 12, 12, 768), 16)
     found = {}
-    for name, dtype in (("bf16", cr.bfloat16), ("f32", None)):
+    for name, dtype, recorded in (
+        ("bf16", cr.bfloat16, False),
+        ("f32", None, False),
+        ("bf16, recorded", cr.bfloat16, True),
+        ("f32, recorded", None, True),
+    ):
         model = cr.models.GPT(*shape, device="cuda", dtype=dtype)
         optimizer = cr.optim.AdamW(model.parameters(), lr=1e-4)
         x, y = (cr.randint(0, shape[0], (rows, shape[1]), device="cuda") for _ in range(2))
 
         def step(model=model, optimizer=optimizer, x=x, y=y) -> None:
             model.loss(x, y).backward()
-            optimizer.step_clipped(1.0)
+            optimizer.step()
             optimizer.zero_grad()
 
-        for _ in range(3):  # kernels are compiled, memory is taken
+        if recorded:
+            step = cr.compile(step)
+        for _ in range(5):  # kernels are compiled, memory is taken; recorded, run once one by one, made a graph
             step()
-        times, before = [], driver.cudasim_count()[0]
+        times, before, graphs = [], driver.cudasim_count()[0], driver.cudasim_count()[8]
         for _ in range(o.steps):
             start = time.perf_counter()
             step()
             times.append(time.perf_counter() - start)
-        launches = (driver.cudasim_count()[0] - before) / o.steps
+        launches = (driver.cudasim_count()[0] - before) / o.steps  # with those noted anew in a graph
         found[name] = {
             "launches": launches,
+            "graphs": (driver.cudasim_count()[8] - graphs) / o.steps,
             "median_us": statistics.median(times) * 1e6,
             "min_us": min(times) * 1e6,
-            "us_per_launch": statistics.median(times) * 1e6 / launches,
         }
     print(json.dumps({"shape": shape, "rows": rows, "device": str(cr.Device("cuda")), "steps": found}))
 
