@@ -6,6 +6,7 @@
 #include "gpu_conv.h"
 #include "gpu_trace.h"
 #include "over_logits.h"
+#include "plan_net.h"
 
 #ifdef CR_WEBGPU
 #include <sys/wait.h>
@@ -1307,6 +1308,38 @@ TEST(gpt) {
     free(here.gradient), free(here.weight), free(there.gradient), free(there.weight);
     cr_gpt_free(cpu), cr_gpt_free(m);
     cr_generator_free(a), cr_generator_free(b);
+    test_ran_on(dev());
+}
+
+/* A replay of a training step is one list of commands: one submission, when somebody reads its result. */
+TEST(replay) {
+    gpu *g = the_gpu();
+    dev_now = dev();
+    cr_scope_begin();
+    net a = net_new(dev(), CR_ADAMW), b = net_new(dev(), CR_ADAMW);
+    cr_plan *plan = NULL;
+    for (int step = 0; step < 6; step++) {
+        cr_scope_begin();
+        const cr_tensor *in[] = {batch(dev(), step), targets(dev(), step)};
+        cr_tensor *loss = net_step(&a, in[0], in[1]), *other = NULL;
+        OK(cr_synchronize(dev()));
+        const gpu_counters before = g->counters;
+        if (step == 1) OK(cr_record_begin(2, in));
+        if (step <= 1) other = net_step(&b, in[0], in[1]);
+        if (step == 1) plan = cr_record_end(1, (const cr_tensor *const *)&other);
+        if (step > 1) OK(cr_plan_run(plan, in, &other));
+        const double value = cr_item(other);
+        CHECK(value > 0, "%s", cr_error());
+        if (step > 2)
+            CHECK(g->counters.submits == before.submits + 1 && g->counters.pipelines == before.pipelines,
+                  "step %d: %lld submissions", step, (long long)(g->counters.submits - before.submits));
+        CHECK(other && same_bits(loss, other), "the loss of step %d differs", step);
+        same_nets(&a, &b, "after a step");
+        cr_scope_end();
+    }
+    cr_plan_free(plan);
+    net_free(&a), net_free(&b);
+    cr_scope_end();
     test_ran_on(dev());
 }
 
