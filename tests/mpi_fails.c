@@ -1,5 +1,6 @@
 /* mpi_fails.c - an MPI whose call number FAILS_AT fails on rank FAILS_ON, or with FAILS_KILL kills it; all others go to
- * the library FAILS_REAL.  Calls of MPI_Test that find nothing are not counted.
+ * the library FAILS_REAL.  Calls of MPI_Test that find nothing are not counted.  With FAILS_FLIP=n, a broadcast of n bytes
+ * or more arrives on rank FAILS_ON with one bit changed.
  *
  * Every argument is a word, so one prototype passes all of them on. */
 #include <dlfcn.h>
@@ -21,11 +22,15 @@ static call *real(const char *name) {
     return c;
 }
 
-static int fails(void) {
-    static long calls;
+static int is_here(void) {
     const char *rank = getenv("PMI_RANK"), *on = getenv("FAILS_ON");
     if (!rank) rank = getenv("OMPI_COMM_WORLD_RANK");
-    if (!rank || !on || strcmp(rank, on) || ++calls != atol(getenv("FAILS_AT"))) return 0;
+    return rank && on && !strcmp(rank, on);
+}
+
+static int fails(void) {
+    static long calls;
+    if (!is_here() || ++calls != atol(getenv("FAILS_AT"))) return 0;
     if (getenv("FAILS_KILL")) raise(SIGKILL);
     return 1;
 }
@@ -37,7 +42,7 @@ static int fails(void) {
     }
 
 PASS(Init_thread) PASS(Initialized) PASS(Finalized) PASS(Query_thread) PASS(Comm_rank) PASS(Comm_size) PASS(Comm_dup)
-PASS(Comm_free) PASS(Comm_set_errhandler) PASS(Ibarrier) PASS(Ibcast) PASS(Iallgather) PASS(Iallgatherv)
+PASS(Comm_free) PASS(Comm_set_errhandler) PASS(Ibarrier) PASS(Iallgather) PASS(Iallgatherv)
 PASS(Ialltoallv) PASS(Iallreduce)
 
 #define ALWAYS(name) \
@@ -46,8 +51,17 @@ PASS(Ialltoallv) PASS(Iallreduce)
 
 ALWAYS(Finalize) ALWAYS(Abort) ALWAYS(Get_library_version) ALWAYS(Error_string)
 
+static char *flipped;                               /* the broadcast under way */
+long MPI_Ibcast(char *data, int n, long type, long root, long comm, long request);
+long MPI_Ibcast(char *data, int n, long type, long root, long comm, long request) {
+    const char *least = getenv("FAILS_FLIP");
+    flipped = least && is_here() && n >= atoi(least) ? data : NULL;
+    return fails() ? OTHER : real("MPI_Ibcast")((long)data, n, type, root, comm, request, 0, 0, 0, 0);
+}
+
 long MPI_Test(long request, int *done, long status);
 long MPI_Test(long request, int *done, long status) {
     const long code = real("MPI_Test")(request, (long)done, status, 0, 0, 0, 0, 0, 0, 0);
+    if (!code && *done && flipped) { *flipped ^= 1; flipped = NULL; }
     return !code && *done && fails() ? OTHER : code;
 }

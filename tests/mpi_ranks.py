@@ -401,6 +401,8 @@ def mpi_fails(folder: Path) -> None:
     train = [PROGRAM, *TRAIN, "--microbatches", 3, "--shard-optimizer", "--overwrite", "--out", "run"]
     more: Any = {"CHAINRULE_MPI": str(library), "FAILS_REAL": real, "FAILS_ON": "1"}
     run(folder, "mpich", 2, *train, FAILS_AT="0", **more)
+    output = run(folder, "mpich", 2, *train, fails=True, FAILS_AT="0", FAILS_FLIP="1000", **more)
+    assert "rank 1 received other weights than rank 0 sent" in output, output
     # before call 4 a rank is not known to the launcher, which waits for it
     calls = range(4, 80) if os.environ.get("CHAINRULE_TEST_FULL") else (4, 5, 6, 9, 14, 21, 30, 45, 70)
     for k in calls:

@@ -124,12 +124,34 @@ static cr_status check(cr_world *w, const cr_optim *opt, const cr_parallel_optio
     return CR_OK;
 }
 
+/* FNV-1a over words of four bytes. */
+static cr_status hash_weights(const cr_tensor *t, uint64_t *h) {
+    const size_t n = (size_t)cr_numel(t);
+    uint32_t *words = malloc(sizeof *words * n + 1);
+    if (!words) return cr_fail(CR_NO_MEMORY, "parallel_new", "no memory for %zu weights", n);
+    const cr_status status = cr_read(t, CR_F32, words, sizeof *words * n);
+    for (size_t i = 0; i < n && status == CR_OK; i++) *h = (*h ^ words[i]) * 0x100000001b3u;
+    free(words);
+    return status;
+}
+
+/* Rank 0's weights for all, who then compare what they have. */
 static cr_status share_weights(cr_parallel *p) {
     const bool recording = cr_set_grad_enabled(false);
-    cr_status status = CR_OK;
-    for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++)
+    uint64_t mine = 0xcbf29ce484222325u, *all = malloc(sizeof *all * (size_t)p->size);
+    cr_status status = all ? CR_OK : cr_fail(CR_NO_MEMORY, "parallel_new", "no memory for %d ranks", p->size);
+    for (int64_t i = 0; i < p->opt->count && status == CR_OK && p->size > 1; i++) {
         status = cr_broadcast_from(p->w, p->opt->slots[i].p, 0);
+        if (status == CR_OK) status = hash_weights(p->opt->slots[i].p, &mine);
+    }
     cr_set_grad_enabled(recording);
+    if (status == CR_OK) status = cr_world_gather(p->w, "parallel_new", &mine, (int64_t)sizeof mine, all);
+    char ranks[128];
+    if (status == CR_OK && name_ranks(p->w, all, 1, ranks, sizeof ranks))
+        status = cr_fail(CR_RUNTIME, "parallel_new",
+                         "%s received other weights than rank 0 sent: the broadcast of %s went wrong", ranks,
+                         cr_world_engine(p->w));
+    free(all);
     return status;
 }
 
