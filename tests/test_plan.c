@@ -605,7 +605,14 @@ typedef struct twice { const char *name; cr_tensor *(*run)(cr_tensor *const *in)
 
 static cr_tensor *twice_exp(cr_tensor *const *in) {              /* 3 of 4 */
     cr_scope_begin();
-    return kept(cr_add(cr_sin(cr_exp(in[0])), cr_exp(in[0])));
+    cr_tensor *a = cr_exp(in[0]), *b = cr_exp(in[0]);
+    return kept(cr_add(cr_sin(a), b));
+}
+
+static cr_tensor *twice_read(cr_tensor *const *in) {             /* the first result is read in between: 3 of 4 */
+    cr_scope_begin();
+    cr_tensor *a = cr_sin(cr_exp(in[0]));
+    return kept(cr_add(a, cr_exp(in[0])));
 }
 
 static cr_tensor *twice_with_numbers(cr_tensor *const *in) {     /* other numbers: 4 of 5 */
@@ -642,7 +649,8 @@ static cr_tensor *twice_products(cr_tensor *const *in) {         /* 3 of 4, and 
 }
 
 TEST(common) {
-    static const twice cases[] = {{"exp", twice_exp, 3}, {"numbers", twice_with_numbers, 4},
+    static const twice cases[] = {{"exp", twice_exp, 3}, {"read", twice_read, 3},
+                                  {"numbers", twice_with_numbers, 4},
                                   {"changed", twice_changed, 5}, {"written", twice_written, 4},
                                   {"drawn", twice_drawn, 3}, {"products", twice_products, 3}};
     const cr_device *const devices[] = {cr_cpu(), cr_ref()};
@@ -671,6 +679,27 @@ TEST(common) {
             cr_scope_end();
             test_ran_on(devices[d]);
         }
+}
+
+/* A large value that nothing reads for many steps is computed again, as a checkpoint asks for. */
+TEST(common_far) {
+    OK(cr_switch_set("PLAN", "again,chain,tile"));
+    for (int far = 0; far < 2; far++) {
+        cr_scope_begin();
+        const int between = far ? 30 : 10;
+        const cr_tensor *x = cr_ones(CR_LIST(200, 100), CR_F32, cr_cpu());
+        cr_tensor *small = cr_ones(CR_LIST(4), CR_F32, cr_cpu());
+        OK(cr_record_begin(1, &x));
+        cr_tensor *y = cr_sin(cr_exp(x));
+        for (int i = 0; i < between; i++) small = cr_sin(small);
+        y = cr_add(cr_add(y, cr_exp(x)), cr_select(small, 0, 0));
+        cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+        REQUIRE(p, "%s", cr_error());
+        CHECK(cr_plan_look(p).kernels == between + 4 + far, "%d kernels with %d between", cr_plan_look(p).kernels, between);
+        cr_plan_free(p);
+        cr_scope_end();
+    }
+    OK(cr_switch_set("PLAN", NULL));
 }
 
 /* ---- what cannot be recorded or replayed */

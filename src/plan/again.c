@@ -5,14 +5,6 @@
 
 #include <stdlib.h>
 
-enum { FAR = 24, LARGE = 1 << 16 };                 /* steps without a use; bytes that are worth a kernel */
-
-static bool uses(const cr_step *s, int buffer) {
-    for (int i = 0; i < s->n_operands; i++)
-        if (s->operands[i].buffer == buffer) return true;
-    return false;
-}
-
 /* The temporary that the step writes from other buffers, if it can be repeated; -1. */
 static int result_of(const cr_plan *p, const cr_step *s) {
     int result = -1;
@@ -23,7 +15,7 @@ static int result_of(const cr_plan *p, const cr_step *s) {
     for (int i = 0; i < s->n_operands; i++)
         if (s->operands[i].use == CR_READS && s->operands[i].buffer == result) return -1;
     const cr_buffer *b = &p->buffers[result];
-    return b->kind == CR_BUFFER_TEMPORARY && b->bytes >= LARGE ? result : -1;
+    return b->kind == CR_BUFFER_TEMPORARY && b->bytes >= CR_LARGE_VALUE ? result : -1;
 }
 
 static bool written_by_another(const cr_plan *p, int i, int buffer) {
@@ -37,8 +29,8 @@ static bool written_by_another(const cr_plan *p, int i, int buffer) {
 static int far_use(const cr_plan *p, int i, int buffer) {
     int last = i;
     for (int k = i + 1; k < p->n_steps; k++) {
-        if (!uses(&p->steps[k], buffer)) continue;
-        if (k - last > FAR) return k;
+        if (!cr_step_uses(&p->steps[k], buffer)) continue;
+        if (k - last > CR_FAR) return k;
         last = k;
     }
     return -1;
@@ -61,7 +53,7 @@ static bool inputs_stay(const cr_plan *p, int i, int to) {
         if (s->operands[o].use != CR_READS) continue;
         if (overwritten(p, &s->operands[o], i + 1, to)) return false;
         bool there = p->buffers[s->operands[o].buffer].kind != CR_BUFFER_TEMPORARY;
-        for (int k = to; k < p->n_steps && !there; k++) there = uses(&p->steps[k], s->operands[o].buffer);
+        for (int k = to; k < p->n_steps && !there; k++) there = cr_step_uses(&p->steps[k], s->operands[o].buffer);
         if (!there) return false;
     }
     return true;

@@ -95,11 +95,32 @@ static bool same_call(const cr_plan *p, const cr_step *a, const cr_step *b, bool
     return a->kernel == CR_KERNEL_elementwise ? same_walks(a, b) : same_args(a, b, failed);
 }
 
-/* Does a step between them write what both read? */
+static bool writes_into(const cr_step *writer, const cr_step *s) {
+    for (int i = 0; i < writer->n_operands; i++)
+        for (int k = 0; k < s->n_operands; k++) {
+            const cr_operand *x = &writer->operands[i], *y = &s->operands[k];
+            if (x->use & CR_WRITES && x->buffer == y->buffer && x->low < y->high && y->low < x->high) return true;
+        }
+    return false;
+}
+
+/* Does a step between them write what both read?  What the first one wrote may be read there. */
 static bool changed_between(const cr_plan *p, int from, int to) {
-    const cr_step *s = &p->steps[from];
     for (int k = from + 1; k < to; k++)
-        if (cr_conflicts(s, &p->steps[k])) return true;
+        if (writes_into(&p->steps[k], &p->steps[from])) return true;
+    return false;
+}
+
+/* Would what step j wrote have to wait long for step i?  So it is with activations that a checkpoint computes again. */
+static bool kept_long(const cr_plan *p, int j, int i) {
+    const cr_step *s = &p->steps[j];
+    for (int k = 0; k < s->n_operands; k++) {
+        const int buffer = s->operands[k].buffer;
+        int last = i - 1;
+        if (!(s->operands[k].use & CR_WRITES) || p->buffers[buffer].bytes < CR_LARGE_VALUE) continue;
+        while (last > j && !cr_step_uses(&p->steps[last], buffer)) last--;
+        if (i - last > CR_FAR) return true;
+    }
     return false;
 }
 
@@ -115,7 +136,7 @@ static int earlier(const cr_plan *p, int i, const int *writers, bool *failed) {
     for (int j = i - 1; j >= first && j >= i - WINDOW; j--)
         if (p->steps[j].kernel == p->steps[i].kernel && qualifies(p, &p->steps[j], writers) &&
             same_call(p, &p->steps[j], &p->steps[i], failed))
-            return changed_between(p, j, i) ? -1 : j;
+            return changed_between(p, j, i) || kept_long(p, j, i) ? -1 : j;
     return -1;
 }
 

@@ -179,6 +179,13 @@ uint64_t *cr_step_seed(const cr_step *s);
 /* does the order of the two matter?  A step of the host may set the params of an update */
 bool cr_conflicts(const cr_step *a, const cr_step *b);
 enum { CR_AHEAD = 48 };                             /* steps that a kernel may be moved across */
+/* a temporary of so many bytes that nothing reads for so many steps is cheaper computed again than kept */
+enum { CR_LARGE_VALUE = 1 << 16, CR_FAR = 24 };
+static inline bool cr_step_uses(const cr_step *s, int buffer) {
+    for (int i = 0; i < s->n_operands; i++)
+        if (s->operands[i].buffer == buffer) return true;
+    return false;
+}
 /* may s run before these steps? */
 bool cr_may_pass(const cr_plan *p, const cr_step *s, const int *skipped, int n);
 static inline bool cr_live_params(const cr_plan *p, const cr_step *s) {
