@@ -1,6 +1,6 @@
 /* mpi_fails.c - an MPI whose call number FAILS_AT fails on rank FAILS_ON, or with FAILS_KILL kills it; all others go to
- * the library FAILS_REAL.  Calls of MPI_Test that find nothing are not counted.  With FAILS_FLIP=n, a broadcast of n bytes
- * or more arrives on rank FAILS_ON with one bit changed.
+ * the library FAILS_REAL.  Calls of MPI_Test that find nothing are not counted.  With FAILS_FLIP=n, a broadcast of n
+ * bytes or more arrives on rank FAILS_ON with one bit changed.
  *
  * Every argument is a word, so one prototype passes all of them on. */
 #include <dlfcn.h>

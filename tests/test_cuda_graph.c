@@ -1,5 +1,5 @@
-/* test_cuda_graph.c - the kernels of a replay, launched as one: a plan on a simulated NVIDIA GPU has the bits of the step
- * itself, from the run on in which its kernels become a graph. */
+/* test_cuda_graph.c - the kernels of a replay, launched as one: a plan on a simulated NVIDIA GPU has the bits of the
+ * step itself, from the run on in which its kernels become a graph. */
 #define CR_TEST_CUDA
 #include "test.h"
 #include "plan_net.h"
@@ -134,8 +134,8 @@ TEST(memory_between_runs) {
         OK(cr_plan_run(p, &x, &z));
         CHECK(same_bits(y, z), "run %d differs", i);
         for (int k = 0; k < MOST && between[k]; k++)
-            CHECK(cr_item(cr_sum(cr_ne(between[k], cr_scalar(k)), CR_ALL, false)) == 0, "run %d wrote into tensor %d", i,
-                  k);
+            CHECK(cr_item(cr_sum(cr_ne(between[k], cr_scalar(k)), CR_ALL, false)) == 0, "run %d wrote into tensor %d",
+                  i, k);
         cr_drop(z);
         cr_scope_end();
         if (i == MOST) held = cr_memory_stats(dev).current;
@@ -167,7 +167,8 @@ TEST(inputs) {
             cr_scope_begin();
             float own[N];
             for (int k = 0; k < N; k++) own[k] = (float)(i + k % 3) / 16;
-            cr_tensor *x = cr_from(own, CR_LIST(N), CR_F32, dev), *view = cr_slice(both, 0, i % 2 * N, i % 2 * N + N, 1);
+            const int64_t at = i % 2 * N;
+            cr_tensor *x = cr_from(own, CR_LIST(N), CR_F32, dev), *view = cr_slice(both, 0, at, at + N, 1);
             if (i >= 6) cr_copy_(view, x);
             const cr_tensor *given = i < 6 ? x : view;
             const long long graphs = count()->graphs;

@@ -695,7 +695,8 @@ TEST(common_far) {
         y = cr_add(cr_add(y, cr_exp(x)), cr_select(small, 0, 0));
         cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
         REQUIRE(p, "%s", cr_error());
-        CHECK(cr_plan_look(p).kernels == between + 4 + far, "%d kernels with %d between", cr_plan_look(p).kernels, between);
+        CHECK(cr_plan_look(p).kernels == between + 4 + far, "%d kernels with %d between", cr_plan_look(p).kernels,
+              between);
         cr_plan_free(p);
         cr_scope_end();
     }

@@ -16,7 +16,8 @@ static bool listed(const char *text, const char *name) {
     return false;
 }
 
-static const char *const passes[] = {"unused", "common", "update", "again", "chain", "loops", "tile", "share", "graph", NULL};
+static const char *const passes[] = {"unused", "common", "update", "again", "chain",
+                                     "loops",  "tile",   "share",  "graph", NULL};
 
 static cr_status check_switch(const char *text) {
     for (const char *at = text; at && *at; ) {

@@ -8,19 +8,22 @@
  * own range, each allocation lies between guard pages, and addresses are not reused while there is
  * room.
  *
- * CUDASIM_DEVICES  how many (1)                CUDASIM_ORDER  of threads: forward, reverse or a seed
- * (forward) CUDASIM_MEMORY   MiB of each (1024)          CUDASIM_CC     compute capability (80)
- * CUDASIM_DRIVER   the newest CUDA that it supports (13000: 13.0)                  CUDASIM_NVRTC  the
- * major version of NVRTC (13) CUDASIM_EAGER    a bit for each stream of a device, in order of their
- * creation (0: none; the stream NULL is always late) CUDASIM_COUNT    1: bytes that kernels read and
- * write are counted (control.h) CUDASIM_NAMES    a file to which the names of launched kernels are
- * added at the end CUDASIM_FAIL     "alloc:3,launch:2": the k-th such call from now fails
- * once: device (another process has it), alloc, host, copy, launch,
- *                  module, room (memory for code, when a kernel is launched or a module loaded),
- *                  product (for which cuBLASLt's heuristic found an
- *                  algorithm), fault (a kernel, while it runs), link (a call of NCCL) or message (of
- *                  NCCL, while it runs), graph (that is made executable); or does nothing: wait (of a stream for an event), join (of the
- *                  host for an event); or ends the process: vanish (in a message of NCCL) */
+ * CUDASIM_DEVICES  how many (1)
+ * CUDASIM_ORDER    of threads: forward, reverse or a seed (forward)
+ * CUDASIM_MEMORY   MiB of each (1024)
+ * CUDASIM_CC       compute capability (80)
+ * CUDASIM_DRIVER   the newest CUDA that it supports (13000: 13.0)
+ * CUDASIM_NVRTC    the major version of NVRTC (13)
+ * CUDASIM_EAGER    a bit for each stream of a device, in order of their creation (0: none; the stream NULL is always
+ *                  late)
+ * CUDASIM_COUNT    1: bytes that kernels read and write are counted (control.h)
+ * CUDASIM_NAMES    a file to which the names of launched kernels are added at the end
+ * CUDASIM_FAIL     "alloc:3,launch:2": the k-th such call from now fails once: device (another process has it), alloc,
+ *                  host, copy, launch, module, room (memory for code, when a kernel is launched, a module loaded or a
+ *                  graph made), graph (that is made executable), product (for which cuBLASLt's heuristic found an
+ *                  algorithm), fault (a kernel, while it runs), link (a call of NCCL) or message (of NCCL, while it
+ *                  runs); or does nothing: wait (of a stream for an event), join (of the host for an event); or ends
+ *                  the process: vanish (in a message of NCCL) */
 #define _GNU_SOURCE
 #include "control.h"
 #include "fibers.h"

@@ -144,7 +144,8 @@ cr_status cr_cuda_check(cuda *g, const char *op, const char *what, int error);
 
 /* 512-byte aligned; scratch memory of one call */
 cuda_block *cr_cuda_block_take(cuda *g, const char *op, size_t bytes);
-cuda_block *cr_cuda_block_new(cuda *g, const char *op, size_t bytes);         /* not used yet: cuda_use before a launch */
+/* the caller calls cuda_use before a launch */
+cuda_block *cr_cuda_block_new(cuda *g, const char *op, size_t bytes);
 void        cr_cuda_block_give(cuda *g, cuda_block *b);
 /* the driver had no memory for code or stacks: frees what is cached; true: try again */
 bool        cr_cuda_make_room(cuda *g, int error);
