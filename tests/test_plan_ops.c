@@ -125,7 +125,7 @@ static void replay(const subject *s, const spec *specs, cr_dtype dt, const cr_de
     cr_scope_begin();
     fill_inputs(s, specs, n, dt, dev, &r, in);
     fill_inputs(s, specs, n, dt, dev, &r, other);
-    if (!call(s, other)) { cr_error_clear(); cr_scope_end(); return; }     /* declined, or not defined for the numbers */
+    if (!call(s, other)) { cr_error_clear(); cr_scope_end(); return; }     /* declined, or not defined for them */
     OK(cr_record_begin(n, in));
     cr_tensor *y = call(s, in);
     cr_plan *p = y ? cr_record_end(1, (const cr_tensor *const *)&y) : (cr_record_cancel(), NULL);

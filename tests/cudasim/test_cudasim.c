@@ -28,6 +28,13 @@ TEST(cudasim) { SKIP("the simulator needs Linux on x86-64 or aarch64 and a C++ c
     f(CUresult, cuEventRecord, (CUevent, CUstream)) f(CUresult, cuEventQuery, (CUevent)) f(CUresult, \
         cuEventDestroy_v2, (CUevent)) \
     f(CUresult, cuEventElapsedTime, (float *, CUevent, CUevent)) \
+    f(CUresult, cuStreamBeginCapture_v2, (CUstream, CUstreamCaptureMode)) \
+    f(CUresult, cuStreamEndCapture, (CUstream, CUgraph *)) \
+    f(CUresult, cuGraphCreate, (CUgraph *, unsigned)) f(CUresult, cuGraphDestroy, (CUgraph)) \
+    f(CUresult, cuGraphAddChildGraphNode, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph)) \
+    f(CUresult, cuGraphInstantiateWithFlags, (CUgraphExec *, CUgraph, unsigned long long)) \
+    f(CUresult, cuGraphExecChildGraphNodeSetParams, (CUgraphExec, CUgraphNode, CUgraph)) \
+    f(CUresult, cuGraphLaunch, (CUgraphExec, CUstream)) f(CUresult, cuGraphExecDestroy, (CUgraphExec)) \
     f(CUresult, cuModuleLoadData, (CUmodule *, const void *)) f(CUresult, cuModuleGetFunction, (CUfunction *, \
         CUmodule, const char *)) \
     f(CUresult, cuModuleUnload, (CUmodule)) f(CUresult, cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int)) \
@@ -491,6 +498,53 @@ TEST(queues) {
     CU(cuMemFree_v2_(at));
     CU(cuEventDestroy_v2_(e));
     CU(cuStreamDestroy_v2_(second));
+}
+
+/* ---- graphs: what is captured runs with each launch, not before */
+static CUgraph captured_set(CUdeviceptr at, unsigned value, int times) {
+    CUgraph g = NULL;
+    CU(cuStreamBeginCapture_v2_(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    for (int i = 0; i < times; i++) CU(cuMemsetD32Async_(at + 4 * (unsigned)i, value, 1, stream));
+    CU(cuStreamEndCapture_(stream, &g));
+    return g;
+}
+
+TEST(graphs) {
+    READY;
+    CUdeviceptr at = 0;
+    CUgraph whole = NULL;
+    CUgraphNode first = NULL, second = NULL;
+    CUgraphExec x = NULL;
+    int found[2] = {0};
+    CU(cuMemAlloc_v2_(&at, 8));
+    CU(cuMemsetD32Async_(at, 1, 2, stream));
+    CUgraph set = captured_set(at, 7, 1), other = captured_set(at + 4, 8, 1), longer = captured_set(at, 9, 2);
+    CU(read_back(found, at, 8));
+    CHECK(found[0] == 1 && found[1] == 1, "captured work ran: %d, %d", found[0], found[1]);
+    CU(cuGraphCreate_(&whole, 0));
+    CU(cuGraphAddChildGraphNode_(&first, whole, NULL, 0, set));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuGraphAddChildGraphNode_(&second, whole, NULL, 0, other));
+    CU(cuGraphAddChildGraphNode_(&second, whole, &first, 1, other));
+    CU(cuGraphInstantiateWithFlags_(&x, whole, 0));
+    CU(cuGraphLaunch_(x, stream));
+    CU(read_back(found, at, 8));
+    CHECK(found[0] == 7 && found[1] == 8, "a graph set %d and %d", found[0], found[1]);
+    REFUSED(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, cuGraphExecChildGraphNodeSetParams_(x, second, longer));
+    CU(cuGraphExecChildGraphNodeSetParams_(x, second, set));
+    CU(cuMemsetD32Async_(at, 1, 2, stream));
+    CU(cuGraphLaunch_(x, stream));
+    CU(read_back(found, at, 8));
+    CHECK(found[0] == 7 && found[1] == 1, "a graph with the first part twice set %d and %d", found[0], found[1]);
+
+    CUgraph g = NULL;                               /* what ends a capture */
+    CU(cuStreamBeginCapture_v2_(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    REFUSED(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuStreamSynchronize_(stream));
+    REFUSED(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture_(stream, &g));
+    REFUSED(CUDA_ERROR_INVALID_VALUE, cuStreamEndCapture_(stream, &g));
+    CU(cuGraphExecDestroy_(x));
+    CUgraph all[] = {whole, set, other, longer};
+    for (int i = 0; i < 4; i++) CU(cuGraphDestroy_(all[i]));
+    CU(cuMemFree_v2_(at));
 }
 
 /* ---- requested failures, and limits */
