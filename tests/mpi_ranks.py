@@ -655,7 +655,7 @@ def killed(folder: Path) -> None:
             ours = re.search(rf"rank {rank} on \S+ was lost after step \d+: (silent|its connection ended)", output)
             assert ours, f"{name}: {output}"
             last = json.loads((folder / name / "checkpoint" / "state.json").read_text())["step"]
-            last += 4                                           # a save that was cut off may be complete: two steps more
+            last += 4  # a save that was cut off may be complete: two steps more
             output = run(folder, engine, 2, PROGRAM, "train", "--resume", name, "--stop-at", last)
             assert f"stopped after step {last} of" in output, output
 

@@ -3886,6 +3886,20 @@ static const cr_instr muon_apply_code[] = {
     {CR_OP_SUB, 4, 5, -1},            /* v2 = sub v0 v1 */
 };
 
+/* adafactor_mean(m, x, share) = n = m + share * (x - m); n */
+static const cr_instr adafactor_mean_code[] = {
+    {CR_OP_SUB, 1, 0, -1},            /* v0 = sub x m */
+    {CR_OP_MUL, 2, 3, -1},            /* v1 = mul share v0 */
+    {CR_OP_ADD, 0, 4, -1},            /* v2 = add m v1 */
+};
+
+/* adafactor(p, u, rate, keep) = q = keep * p - rate * u; q */
+static const cr_instr adafactor_code[] = {
+    {CR_OP_MUL, 3, 0, -1},            /* v0 = mul keep p */
+    {CR_OP_MUL, 2, 1, -1},            /* v1 = mul rate u */
+    {CR_OP_SUB, 4, 5, -1},            /* v2 = sub v0 v1 */
+};
+
 /* scale(g, s) = d = g * s; d */
 static const cr_instr scale_code[] = {
     {CR_OP_MUL, 0, 1, -1},            /* v0 = mul g s */
@@ -4400,42 +4414,46 @@ cr_program cr_updates[CR_UPDATE_COUNT] = {
         2, 2, 0, 3, 1, NULL, muon_apply_code, {6}, 181, false, NULL, -1, NULL},
     {"muon_apply_copy", "u is orthogonal", CR_RULE_FLOAT,
         2, 2, 0, 3, 2, NULL, muon_apply_code, {6, 6}, 181, false, NULL, -1, NULL},
+    {"adafactor_mean", "Shazeer and Stern 2018: a running mean of squares", CR_RULE_FLOAT,
+        2, 1, 0, 3, 1, NULL, adafactor_mean_code, {5}, 182, false, NULL, -1, NULL},
+    {"adafactor", "the same: u is the direction, of the size of p", CR_RULE_FLOAT,
+        2, 2, 0, 3, 1, NULL, adafactor_code, {6}, 183, false, NULL, -1, NULL},
     {"scale", "gradient clipping", CR_RULE_FLOAT,
-        1, 1, 0, 1, 1, NULL, scale_code, {2}, 182, false, NULL, -1, NULL},
+        1, 1, 0, 1, 1, NULL, scale_code, {2}, 184, false, NULL, -1, NULL},
     {"uniform", "uniform in [low, low + width); most: the largest number below that", CR_RULE_FLOAT,
-        1, 3, 0, 3, 1, NULL, uniform_code, {6}, 183, false, NULL, -1, NULL},
+        1, 3, 0, 3, 1, NULL, uniform_code, {6}, 185, false, NULL, -1, NULL},
     {"normal", "normal", CR_RULE_FLOAT,
-        1, 2, 0, 2, 1, NULL, normal_code, {4}, 184, false, NULL, -1, NULL},
+        1, 2, 0, 2, 1, NULL, normal_code, {4}, 186, false, NULL, -1, NULL},
     {"log_normal", "e to a normal number", CR_RULE_FLOAT,
-        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, 185, false, NULL, -1, NULL},
+        1, 2, 0, 3, 1, NULL, log_normal_code, {5}, 187, false, NULL, -1, NULL},
     {"cauchy", "Cauchy", CR_RULE_FLOAT,
-        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, 186, false, NULL, -1, NULL},
+        1, 2, 2, 5, 1, cauchy_k, cauchy_code, {9}, 188, false, NULL, -1, NULL},
     {"exponential", "exponential; least: instead of -log(1 - u) where that is 0", CR_RULE_FLOAT,
-        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, 187, false, NULL, -1, NULL},
+        1, 2, 1, 5, 1, exponential_k, exponential_code, {8}, 189, false, NULL, -1, NULL},
     {"gumbel", "Gumbel", CR_RULE_FLOAT,
-        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 188, false, NULL, -1, NULL},
+        1, 1, 1, 6, 1, gumbel_k, gumbel_code, {8}, 190, false, NULL, -1, NULL},
     {"geometric", "trials up to a success; fails: log(1 - p)", CR_RULE_FLOAT,
-        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 189, false, NULL, -1, NULL},
+        1, 1, 1, 5, 1, geometric_k, geometric_code, {7}, 191, false, NULL, -1, NULL},
     {"rotate", "y = a c - side b s, z = b c + side a s", CR_RULE_FLOAT,
-        4, 1, 0, 8, 2, NULL, rotate_code, {8, 12}, 190, false, NULL, -1, NULL},
+        4, 1, 0, 8, 2, NULL, rotate_code, {8, 12}, 192, false, NULL, -1, NULL},
     {"rnn_tanh", "y = tanh(a)", CR_RULE_FLOAT,
-        1, 0, 0, 1, 2, NULL, rnn_tanh_code, {1, 1}, 191, false, NULL, -1, NULL},
+        1, 0, 0, 1, 2, NULL, rnn_tanh_code, {1, 1}, 193, false, NULL, -1, NULL},
     {"rnn_relu", "y = max(a, 0)", CR_RULE_FLOAT,
-        1, 0, 1, 1, 2, rnn_relu_k, rnn_relu_code, {2, 2}, 192, false, NULL, -1, NULL},
+        1, 0, 1, 1, 2, rnn_relu_k, rnn_relu_code, {2, 2}, 194, false, NULL, -1, NULL},
     {"rnn_tanh_back", "d: the gradient of a", CR_RULE_FLOAT,
-        3, 0, 1, 4, 1, rnn_tanh_back_k, rnn_tanh_back_code, {7}, 193, false, NULL, -1, NULL},
+        3, 0, 1, 4, 1, rnn_tanh_back_k, rnn_tanh_back_code, {7}, 195, false, NULL, -1, NULL},
     {"rnn_relu_back", "d: the gradient of a", CR_RULE_FLOAT,
-        3, 0, 1, 3, 1, rnn_relu_back_k, rnn_relu_back_code, {6}, 194, false, NULL, -1, NULL},
+        3, 0, 1, 3, 1, rnn_relu_back_k, rnn_relu_back_code, {6}, 196, false, NULL, -1, NULL},
     {"lstm", "k = s(af) c + s(ai) tanh(ag), y = s(ao) tanh(k), s = sigmoid", CR_RULE_FLOAT,
-        5, 0, 0, 9, 4, NULL, lstm_code, {4, 10, 13, 13}, 195, false, NULL, -1, NULL},
+        5, 0, 0, 9, 4, NULL, lstm_code, {4, 10, 13, 13}, 197, false, NULL, -1, NULL},
     {"lstm_back", "the gradients of the gates and of c", CR_RULE_FLOAT,
-        8, 0, 1, 31, 5, lstm_back_k, lstm_back_code, {26, 30, 34, 38, 39}, 196, false, NULL, -1, NULL},
+        8, 0, 1, 31, 5, lstm_back_k, lstm_back_code, {26, 30, 34, 38, 39}, 198, false, NULL, -1, NULL},
     {"lstm_hidden", "y of lstm", CR_RULE_FLOAT,
-        5, 0, 0, 9, 1, NULL, lstm_hidden_code, {13}, 197, false, NULL, -1, NULL},
+        5, 0, 0, 9, 1, NULL, lstm_hidden_code, {13}, 199, false, NULL, -1, NULL},
     {"gru", "r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), y = n + z (h - n)", CR_RULE_FLOAT,
-        7, 0, 0, 10, 2, NULL, gru_code, {16, 16}, 198, false, NULL, -1, NULL},
+        7, 0, 0, 10, 2, NULL, gru_code, {16, 16}, 200, false, NULL, -1, NULL},
     {"gru_back", "dm: the gradient of hn; dh: that of h but through the gates", CR_RULE_FLOAT,
-        9, 0, 1, 23, 5, gru_back_k, gru_back_code, {26, 30, 22, 31, 32}, 199, false, NULL, -1, NULL},
+        9, 0, 1, 23, 5, gru_back_k, gru_back_code, {26, 30, 22, 31, 32}, 201, false, NULL, -1, NULL},
 };
 
 /* o: options, p: params */
@@ -4461,6 +4479,8 @@ static void lion_params(const double *o, double *p) { p[0] = o[0]; p[1] = (1.0 -
 static void muon_params(const double *o, double *p) { p[0] = o[0]; p[1] = ((1.0 - o[0]) * o[1]); }
 static void muon_nesterov_params(const double *o, double *p) { p[0] = o[0]; p[1] = ((1.0 - o[0]) * o[1]); }
 static void muon_apply_params(const double *o, double *p) { p[0] = (o[0] * o[1]); p[1] = (1.0 - (o[0] * o[2])); }
+static void adafactor_mean_params(const double *o, double *p) { p[0] = pow(o[0], o[1]); }
+static void adafactor_params(const double *o, double *p) { p[0] = o[0]; p[1] = (1.0 - (o[1] * o[2])); }
 static void scale_params(const double *o, double *p) { p[0] = o[0]; }
 
 const cr_update_options cr_options[CR_UPDATE_COUNT] = {
@@ -4495,6 +4515,8 @@ const cr_update_options cr_options[CR_UPDATE_COUNT] = {
     {2, {"momentum", "scale"}, muon_nesterov_params},
     {3, {"lr", "ratio", "weight_decay"}, muon_apply_params},
     {3, {"lr", "ratio", "weight_decay"}, muon_apply_params},
+    {2, {"t", "beta2_decay"}, adafactor_mean_params},
+    {3, {"rate", "lr", "weight_decay"}, adafactor_params},
     {1, {"scale"}, scale_params},
     {3, {"low", "width", "most"}, NULL},
     {2, {"mean", "std"}, NULL},

@@ -28,6 +28,7 @@ MAKERS: dict[str, Any] = {
     "rmsprop": lambda p: optim.RMSprop(p, lr=0.01),
     "adagrad": lambda p: optim.Adagrad(p, lr=0.01),
     "nadam": lambda p: optim.NAdam(p, lr=0.01),
+    "adafactor": lambda p: optim.Adafactor(p, lr=0.05, weight_decay=0.01),
     "muon": lambda p: optim.Muon([w for w in p if w.ndim == 2], lr=0.02, nesterov=False),
     "muon, nesterov": lambda p: optim.Muon([w for w in p if w.ndim == 2], lr=0.02),
 }

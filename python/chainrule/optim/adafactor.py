@@ -4,6 +4,7 @@ matrices are reductions, so it is no fused update: a step is a few operations fo
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from .. import _core
@@ -59,36 +60,43 @@ class Adafactor(Optimizer):
 
     @no_grad
     def _step(self, group: Group) -> None:
-        if _core._recording():
-            self._refuse("its step counts are part of a chain of ops")
         for p in group["params"]:
             if p.grad is None:
                 continue
             state = self.state[p]
             if not state:
                 state.update(self._fresh(group, p))
-            state["step"] += 1
+                if _core._recording():
+                    self._refuse("the first step makes moments: run a step before")
+            self._count(state)
             self._step_one(group, p, -p.grad if group["maximize"] else p.grad, state)
 
     @staticmethod
-    def _step_one(group: Group, p: Tensor, grad: Tensor, state: State) -> None:
-        t, (least, floor) = state["step"], group["eps"]
+    def _count(state: State, plan: object = None) -> None:
+        state["step"] += 1
+        if plan is None and _core._recording():
+            _core._record_replay(partial(Adafactor._count, state))
+
+    def _step_one(self, group: Group, p: Tensor, grad: Tensor, state: State) -> None:
+        least, floor = group["eps"]
         wide = _core.float64 if p.dtype is _core.float64 else _core.float32
-        g, share = grad.to(wide), t ** group["beta2_decay"]
+        g, size = grad.to(wide), _rms(p.to(wide)).clamp(min=floor)
         least = finfo(p.dtype).eps if least is None else least
-        alpha = max(floor, _rms(p.to(wide))) * min(group["lr"], 1 / math.sqrt(t))
-        if group["weight_decay"]:
-            p.mul_(1 - group["lr"] * group["weight_decay"])
+        number = lambda: {"t": state["step"]}
+        squares = g * g
         if p.dim() > 1:
             row, column = state["row_var"], state["col_var"]
-            row.lerp_((g * g).mean(-1, keepdim=True), share)
-            column.lerp_((g * g).mean(-2, keepdim=True), share)
+            self._update("adafactor_mean", [row], [row, squares.mean(-1, keepdim=True)], number, group)
+            self._update("adafactor_mean", [column], [column, squares.mean(-2, keepdim=True)], number, group)
             v = row * column / row.mean(-2, keepdim=True).clamp(min=least)
         else:
-            v = state["variance"].lerp_(g * g, share)
+            v = state["variance"]
+            self._update("adafactor_mean", [v], [v, squares], number, group)
         update = v.clamp(min=least * least).rsqrt() * g
-        p.add_((update * (-alpha / max(1.0, _rms(update) / group["d"]))).to(p.dtype))
+        direction = update * (size / (_rms(update) / group["d"]).clamp(min=1))
+        rate = lambda: {"rate": min(group["lr"], 1 / math.sqrt(state["step"]))}
+        self._update("adafactor", [p], [p, direction.to(p.dtype)], rate, group)
 
 
-def _rms(x: Tensor) -> float:
-    return float((x * x).mean().sqrt()) if x.numel() else 0.0
+def _rms(x: Tensor) -> Tensor:
+    return (x * x).mean().sqrt()

@@ -187,12 +187,19 @@ class Optimizer:
                 replayed = [(p, state) for p, _, state in members]
                 _core._record_replay(partial(self._replay, group, replayed, name, _core._record_params()))
 
-    def _update(self, name: str, results: list[Tensor], inputs: list[Tensor], options: Any, group: Group) -> None:
-        """Runs an update whose options depend on the group only; a replay takes them as they are then."""
-        _core._update(name, results, inputs, {**options, "scale": self._scale}, group)
+    def _update(
+        self,
+        name: str,
+        results: list[Tensor],
+        inputs: list[Tensor],
+        options: Callable[[], dict[str, float]],
+        group: Group,
+    ) -> None:
+        """Runs an update with its options of the moment and those of the group; a replay asks for them again."""
+        _core._update(name, results, inputs, {**options(), "scale": self._scale}, group)
         if _core._recording():
             number = _core._record_params()
-            now = lambda plan: _core._plan_set_params(plan, number, name, {**options, "scale": self._scale}, group)
+            now = lambda plan: _core._plan_set_params(plan, number, name, {**options(), "scale": self._scale}, group)
             _core._record_replay(now)
 
     def _refuse(self, why: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from functools import partial
 from typing import Any
 
 from .. import _core
@@ -237,7 +238,7 @@ class Muon(Optimizer):
             mean = state["momentum_buffer"]
             ahead = _core.empty_like(mean)
             name = "muon_nesterov" if group["nesterov"] else "muon"
-            self._update(name, [mean, ahead], [mean, p.grad], {}, group)
+            self._update(name, [mean, ahead], [mean, p.grad], dict, group)
             rows, columns = p.shape
             ratio = (
                 0.2 * math.sqrt(max(rows, columns))
@@ -246,4 +247,4 @@ class Muon(Optimizer):
             )
             a, b, c = group["ns_coefficients"]
             direction = _core._newton_schulz(ahead, a, b, c, group["eps"], group["ns_steps"])
-            self._update("muon_apply", [p], [p, direction], {"ratio": ratio}, group)
+            self._update("muon_apply", [p], [p, direction], partial(dict, ratio=ratio), group)

@@ -3594,8 +3594,30 @@ static void fused_181(float *const *out, const float *const *in, const float *pa
     }
 }
 
-/* scale: gradient clipping */
+/* adafactor_mean: Shazeer and Stern 2018: a running mean of squares */
 static void fused_182(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec share = v_k(params[0]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec m = FETCH(in[0] + i), x = FETCH(in[1] + i);
+        const vec v0 = v_sub(x, m);
+        const vec v2 = v_fma(share, v0, m);
+        STORE(out[0] + i, v2);
+    }
+}
+
+/* adafactor: the same: u is the direction, of the size of p */
+static void fused_183(float *const *out, const float *const *in, const float *params, int64_t n) {
+    const vec rate = v_k(params[0]), keep = v_k(params[1]);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec p = FETCH(in[0] + i), u = FETCH(in[1] + i);
+        const vec v1 = v_mul(rate, u);
+        const vec v2 = v_fma(keep, p, -v1);
+        STORE(out[0] + i, v2);
+    }
+}
+
+/* scale: gradient clipping */
+static void fused_184(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec s = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec g = FETCH(in[0] + i);
@@ -3605,7 +3627,7 @@ static void fused_182(float *const *out, const float *const *in, const float *pa
 }
 
 /* uniform: uniform in [low, low + width); most: the largest number below that */
-static void fused_183(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_185(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec low = v_k(params[0]), width = v_k(params[1]), most = v_k(params[2]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -3616,7 +3638,7 @@ static void fused_183(float *const *out, const float *const *in, const float *pa
 }
 
 /* normal: normal */
-static void fused_184(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_186(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec mean = v_k(params[0]), std = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec z = FETCH(in[0] + i);
@@ -3626,7 +3648,7 @@ static void fused_184(float *const *out, const float *const *in, const float *pa
 }
 
 /* log_normal: e to a normal number */
-static void fused_185(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_187(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec mean = v_k(params[0]), std = v_k(params[1]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec z = FETCH(in[0] + i);
@@ -3637,7 +3659,7 @@ static void fused_185(float *const *out, const float *const *in, const float *pa
 }
 
 /* cauchy: Cauchy */
-static void fused_186(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_188(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec median = v_k(params[0]), sigma = v_k(params[1]), k0 = v_k(3.141592653589793f), k1 = v_k(0.5f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -3650,7 +3672,7 @@ static void fused_186(float *const *out, const float *const *in, const float *pa
 }
 
 /* exponential: exponential; least: instead of -log(1 - u) where that is 0 */
-static void fused_187(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_189(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec scale = v_k(params[0]), least = v_k(params[1]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -3664,7 +3686,7 @@ static void fused_187(float *const *out, const float *const *in, const float *pa
 }
 
 /* gumbel: Gumbel */
-static void fused_188(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_190(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec least = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -3679,7 +3701,7 @@ static void fused_188(float *const *out, const float *const *in, const float *pa
 }
 
 /* geometric: trials up to a success; fails: log(1 - p) */
-static void fused_189(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_191(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec fails = v_k(params[0]), k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec u = FETCH(in[0] + i);
@@ -3693,7 +3715,7 @@ static void fused_189(float *const *out, const float *const *in, const float *pa
 }
 
 /* rotate: y = a c - side b s, z = b c + side a s */
-static void fused_190(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_192(float *const *out, const float *const *in, const float *params, int64_t n) {
     const vec side = v_k(params[0]);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i), b = FETCH(in[1] + i), c = FETCH(in[2] + i), s = FETCH(in[3] + i);
@@ -3709,7 +3731,7 @@ static void fused_190(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_tanh: y = tanh(a) */
-static void fused_191(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_193(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec a = FETCH(in[0] + i);
@@ -3719,7 +3741,7 @@ static void fused_191(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_relu: y = max(a, 0) */
-static void fused_192(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_194(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3730,7 +3752,7 @@ static void fused_192(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_tanh_back: d: the gradient of a */
-static void fused_193(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_195(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3743,7 +3765,7 @@ static void fused_193(float *const *out, const float *const *in, const float *pa
 }
 
 /* rnn_relu_back: d: the gradient of a */
-static void fused_194(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_196(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(0.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3756,7 +3778,7 @@ static void fused_194(float *const *out, const float *const *in, const float *pa
 }
 
 /* lstm: k = s(af) c + s(ai) tanh(ag), y = s(ao) tanh(k), s = sigmoid */
-static void fused_195(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_197(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec ai = FETCH(in[0] + i), af = FETCH(in[1] + i), ag = FETCH(in[2] + i), ao = FETCH(in[3] + i), c = FETCH(in[4] + i);
@@ -3775,7 +3797,7 @@ static void fused_195(float *const *out, const float *const *in, const float *pa
 }
 
 /* lstm_back: the gradients of the gates and of c */
-static void fused_196(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_198(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3816,7 +3838,7 @@ static void fused_196(float *const *out, const float *const *in, const float *pa
 }
 
 /* lstm_hidden: y of lstm */
-static void fused_197(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_199(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec ai = FETCH(in[0] + i), af = FETCH(in[1] + i), ag = FETCH(in[2] + i), ao = FETCH(in[3] + i), c = FETCH(in[4] + i);
@@ -3833,7 +3855,7 @@ static void fused_197(float *const *out, const float *const *in, const float *pa
 }
 
 /* gru: r = s(xr + hr), z = s(xz + hz), n = tanh(xn + r hn), y = n + z (h - n) */
-static void fused_198(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_200(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     for (int64_t i = 0; i < n; i += LANES) {
         const vec xr = FETCH(in[0] + i), xz = FETCH(in[1] + i), xn = FETCH(in[2] + i), hr = FETCH(in[3] + i), hz = FETCH(in[4] + i), hn = FETCH(in[5] + i), h = FETCH(in[6] + i);
@@ -3850,7 +3872,7 @@ static void fused_198(float *const *out, const float *const *in, const float *pa
 }
 
 /* gru_back: dm: the gradient of hn; dh: that of h but through the gates */
-static void fused_199(float *const *out, const float *const *in, const float *params, int64_t n) {
+static void fused_201(float *const *out, const float *const *in, const float *params, int64_t n) {
     (void)params;
     const vec k0 = v_k(1.0f);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -3905,4 +3927,5 @@ static const fused_fn fused_table[] = {
     fused_170, fused_171, fused_172, fused_173, fused_174, fused_175, fused_176, fused_177, fused_178, fused_179,
     fused_180, fused_181, fused_182, fused_183, fused_184, fused_185, fused_186, fused_187, fused_188, fused_189,
     fused_190, fused_191, fused_192, fused_193, fused_194, fused_195, fused_196, fused_197, fused_198, fused_199,
+    fused_200, fused_201,
 };
