@@ -43,6 +43,8 @@ sys.path.insert(0, str(ROOT / "tests" / "cudasim"))
 from environment import simulated  # noqa: E402
 
 GPUS = simulated(BUILD)  # empty: this build has no simulated GPU
+# Under the thread sanitizer: without UCX's hooks into memory, and without PMIx's shared memory at a fixed address.
+SANITIZED = {"UCX_MEM_EVENTS": "no", "UCX_TLS": "tcp,self", "PMIX_MCA_gds": "hash"} if "tsan" in BUILD.name else {}
 TEXT = "".join(f"line {i}: the quick brown fox & the lazy dog {i * i}\n" for i in range(60))
 OPTIONS = "--data text.txt --layers 1 --heads 2 --width 16 --context 8 --batch 2 --warmup 2 --sample 5".split()
 LONG = ["train", *OPTIONS, "--steps", "1000000", "--save-every", "2"]
@@ -54,7 +56,7 @@ def environment(engine: str | None, **more: str) -> dict[str, str]:
     if engine:
         home = MPI / engine
         plain |= {"VIRTUAL_ENV": str(home), "PATH": f"{home / 'bin'}:{plain.get('PATH', '')}"}
-    return {**plain, **GPUS, "CUDASIM_DEVICES": "8", "PYTHONPATH": str(BUILD / "python"), **more}
+    return {**plain, **GPUS, **SANITIZED, "CUDASIM_DEVICES": "8", "PYTHONPATH": str(BUILD / "python"), **more}
 
 
 def launch(engine: str | None, ranks: int, *command: object, flags: Sequence[str] = ()) -> list[str]:

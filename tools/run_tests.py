@@ -327,12 +327,19 @@ def stage_thread() -> Total:
     # minutes of small tensors that no second thread ever sees; and the sanitizer does not see how
     # wgpu-native's and the driver's threads wait for each other
     without = f"^test_(grad|half)$|{GPUS}"
-    return sanitized(
-        "tsan",
-        "thread",
-        {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1", "CHAINRULE_WGPU": "off", "CHAINRULE_CUDA": "off"},
-        without,
-    )
+    options = {
+        "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+        "CHAINRULE_WGPU": "off",
+        "CHAINRULE_CUDA": "off",
+    }
+    total = sanitized("tsan", "thread", options, without)
+    if has_sanitizer("thread") and not total.failed:
+        ranks = ("variants", "sharded", "pieces", "resume", "killed", "killed_at_calls", "disk_full")
+        plain = ["setarch", platform.machine(), "-R"] if shutil.which("setarch") else []
+        command = [*plain, sys.executable, "tests/mpi_ranks.py", *ranks]
+        options["CHAINRULE_BUILD"] = str(ROOT / "build" / "tsan")
+        total.add(run("tests/mpi_ranks.py under the thread sanitizer", command, plain_environment(**options)))
+    return total
 
 
 def stage_debug() -> Total:
@@ -571,9 +578,9 @@ STAGES: dict[str, Stage] = {
     "address": Stage(stage_address, "the C tests under the address and undefined-behaviour sanitizers", 13, SOURCES),
     "thread": Stage(
         stage_thread,
-        "the C tests under the thread sanitizer",
-        14,
-        r"src/(core|grad|text|io)/|src/dev/cpu/|src/dev/[^/]+$|tests/[^/]+\.[ch]$",
+        "the C tests, and processes that train together, under the thread sanitizer",
+        17,
+        r"src/(core|grad|text|io|dist)/|src/dev/cpu/|src/dev/[^/]+$|tests/[^/]+\.[ch]$",
     ),
     "mutate": Stage(
         stage_mutate,
