@@ -47,7 +47,7 @@ def operations(bench: Bench) -> None:
             cell(ours, name),
             share_of_memory(name, middle(ours, name), memory),
             *(cell(rates, name) for rates in others.values()),
-            *([f"{times[name]:.2f}x"] if others else []),
+            *([f"{times[name]:.2f}x" if name in times else "-"] if others else []),
         ]
         for name in ours[0]
     ]
@@ -85,9 +85,11 @@ def middle(rates: Rates, name: str) -> float:
 
 
 def times_the_best(ours: Rates, others: dict[str, Rates]) -> dict[str, float]:
-    """How many times as fast as the best peer of each round: the median of the rounds."""
+    """How many times as fast as the best peer of each round: the median of the rounds. A row that no peer has is
+    absent."""
+    shared = [name for name in ours[0] if any(name in rates[0] for rates in others.values())]
     ratio = lambda i, name: ours[i][name] / max(rates[i][name] for rates in others.values() if name in rates[i])
-    return {name: statistics.median(ratio(i, name) for i in range(len(ours))) for name in ours[0]}
+    return {name: statistics.median(ratio(i, name) for i in range(len(ours))) for name in shared}
 
 
 def share_of_memory(name: str, rate: float, memory: list[Any]) -> str:
