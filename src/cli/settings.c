@@ -1,4 +1,4 @@
-/* settings.c - the options of chainrule train: defaults, table, and checks that involve several options. */
+/* settings.c - the options of chainrule train: defaults, tables, and checks that involve several options. */
 #include "run.h"
 
 #include <assert.h>
@@ -50,159 +50,128 @@ settings settings_default(void) {
     };
 }
 
-int settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]) {
-    const double many = 0x1p31 - 1;
+/* ---- the options, in the order of --help: a function for each subject */
+enum { DATA = 3, MODEL = 6, BATCH = 8, UPDATE = 12, RUN = 12 };
+static_assert(DATA + MODEL + BATCH + UPDATE + RUN == SETTINGS_OPTIONS, "run.h says how many there are");
+
+static const double MANY = 0x1p31 - 1;
+
+static void data_options(settings *s, option out[DATA]) {
     const option rows[] = {
         {.name = "data", .files = &s->data, .what = "FILE...", .help = "text to learn, one file after the other"},
-        {.name = "tokens",
-         .text = &s->tokens,
-         .what = "FILE",
+        {.name = "tokens", .text = &s->tokens, .what = "FILE",
          .help = "instead of --data: a token file of chainrule tokenize, or 'train_*.bin': all these as one"},
-        {.name = "tokenizer",
-         .text = &s->tokenizer,
-         .what = "chars|bytes|PATH",
-         .help = "what a token is; PATH: of a tokenizer.json, or a folder with GPT-2's or SentencePiece's files",
-         .kept = KEPT_FIXED},
-        {.name = "layers",
-         .integer = &s->layers,
-         .help = "transformer blocks",
-         .min = 1,
-         .max = many,
-         .kept = KEPT_FIXED},
-        {.name = "heads",
-         .integer = &s->heads,
-         .help = "attention heads; they divide the width",
-         .min = 1,
-         .max = many,
-         .kept = KEPT_FIXED},
-        {.name = "width", .integer = &s->width, .help = "channels", .min = 1, .max = many, .kept = KEPT_FIXED},
-        {.name = "context",
-         .integer = &s->context,
-         .help = "tokens the model sees",
-         .min = 1,
-         .max = many,
-         .kept = KEPT_FIXED},
-        {.name = "dtype",
-         .text = &s->dtype,
-         .words = "f32|bf16|f16",
-         .help = "of products and activations; weights, moments and losses stay f32; f16 scales the loss",
-         .kept = KEPT_FIXED},
-        {.name = "dropout",
-         .real = &s->dropout,
-         .what = "P",
-         .help = "share of activations dropped while training",
-         .max = 0.999,
-         .kept = KEPT_FIXED},
-        {.name = "batch",
-         .integer = &s->batch,
-         .help = "windows of the context in a step",
-         .min = 1,
-         .max = many,
-         .kept = KEPT_FIXED},
-        {.name = "accumulate",
-         .integer = &s->accumulate,
-         .help = "batches whose gradients add up to one step",
-         .min = 1,
-         .max = many,
-         .kept = KEPT_FIXED},
-        {.name = "microbatches",
-         .integer = &s->microbatches,
-         .help = "batches of a step, shared out to the processes of mpirun; any number of them gives the same bits",
-         .max = 1 << 20,
-         .kept = KEPT},
-        {.name = "exchange",
-         .text = &s->exchange,
-         .words = "fixed|engine",
+        {.name = "tokenizer", .text = &s->tokenizer, .what = "chars|bytes|PATH", .kept = KEPT_FIXED,
+         .help = "what a token is; PATH: of a tokenizer.json, or a folder with GPT-2's or SentencePiece's files"},
+    };
+    static_assert(sizeof rows / sizeof *rows == DATA, "the number of rows");
+    memcpy(out, rows, sizeof rows);
+}
+
+static void model_options(settings *s, option out[MODEL]) {
+    const option rows[] = {
+        {.name = "layers", .integer = &s->layers, .min = 1, .max = MANY, .kept = KEPT_FIXED,
+         .help = "transformer blocks"},
+        {.name = "heads", .integer = &s->heads, .min = 1, .max = MANY, .kept = KEPT_FIXED,
+         .help = "attention heads; they divide the width"},
+        {.name = "width", .integer = &s->width, .min = 1, .max = MANY, .kept = KEPT_FIXED,
+         .help = "channels"},
+        {.name = "context", .integer = &s->context, .min = 1, .max = MANY, .kept = KEPT_FIXED,
+         .help = "tokens the model sees"},
+        {.name = "dtype", .text = &s->dtype, .words = "f32|bf16|f16", .kept = KEPT_FIXED,
+         .help = "of products and activations; weights, moments and losses stay f32; f16 scales the loss"},
+        {.name = "dropout", .real = &s->dropout, .what = "P", .max = 0.999, .kept = KEPT_FIXED,
+         .help = "share of activations dropped while training"},
+    };
+    static_assert(sizeof rows / sizeof *rows == MODEL, "the number of rows");
+    memcpy(out, rows, sizeof rows);
+}
+
+/* The batch of a step, and the processes that share it. */
+static void batch_options(settings *s, option out[BATCH]) {
+    const option rows[] = {
+        {.name = "batch", .integer = &s->batch, .min = 1, .max = MANY, .kept = KEPT_FIXED,
+         .help = "windows of the context in a step"},
+        {.name = "accumulate", .integer = &s->accumulate, .min = 1, .max = MANY, .kept = KEPT_FIXED,
+         .help = "batches whose gradients add up to one step"},
+        {.name = "microbatches", .integer = &s->microbatches, .max = 1 << 20, .kept = KEPT,
+         .help = "batches of a step, shared out to the processes of mpirun; any number of them gives the same bits"},
+        {.name = "exchange", .text = &s->exchange, .words = "fixed|engine", .kept = KEPT,
          .help = "who adds the gradients: we, in one order; or MPI or NCCL, whose bits depend on how many processes "
-                 "there are",
-         .kept = KEPT},
-        {.name = "gradients",
-         .text = &s->gradients,
-         .words = "f32|bf16",
-         .help = "what travels between processes; bf16: half the bytes, and bits that depend on how many there are",
-         .kept = KEPT},
-        {.name = "gpus",
-         .integer = &s->gpus,
-         .help = "train on N GPUs of this machine, a process each; needs --microbatches",
-         .max = 64},
-        {.name = "shard-optimizer",
-         .flag = &s->shard,
+                 "there are"},
+        {.name = "gradients", .text = &s->gradients, .words = "f32|bf16", .kept = KEPT,
+         .help = "what travels between processes; bf16: half the bytes, and bits that depend on how many there are"},
+        {.name = "gpus", .integer = &s->gpus, .max = 64,
+         .help = "train on N GPUs of this machine, a process each; needs --microbatches"},
+        {.name = "shard-optimizer", .flag = &s->shard,
          .help = "with --microbatches: each process keeps a part of the optimizer's moments"},
-        {.name = "elastic",
-         .flag = &s->elastic,
+        {.name = "elastic", .flag = &s->elastic,
          .help = "with --microbatches: processes that are lost do not end the run; needs Open MPI's mpirun --with-ft "
                  "ulfm; with --shard-optimizer each process keeps four more copies of its part of the moments"},
-        {.name = "steps", .integer = &s->steps, .help = "updates", .min = 1, .kept = KEPT},
-        {.name = "optimizer",
-         .text = &s->optimizer,
-         .words = optimizers,
-         .help = "sgd's momentum is --beta1",
-         .kept = KEPT_FIXED},
-        {.name = "lr", .real = &s->lr, .help = "highest learning rate", .kept = KEPT_FIXED},
-        {.name = "min-lr",
-         .real = &s->min_lr,
-         .help = "learning rate at the end of the cosine (default a tenth of --lr)",
-         .kept = KEPT_FIXED},
-        {.name = "warmup", .integer = &s->warmup, .help = "steps of linear warm-up", .kept = KEPT_FIXED},
-        {.name = "weight-decay", .real = &s->weight_decay, .help = "weight decay of matrices", .kept = KEPT_FIXED},
-        {.name = "beta1", .real = &s->beta1, .help = "decay of the mean gradient", .max = 0.999999, .kept = KEPT_FIXED},
-        {.name = "beta2",
-         .real = &s->beta2,
-         .help = "decay of the mean squared gradient",
-         .max = 0.999999,
-         .kept = KEPT_FIXED},
-        {.name = "clip",
-         .real = &s->clip,
-         .help = "largest joint norm of the gradients; 0: no limit",
-         .kept = KEPT_FIXED},
-        {.name = "fuse-step",
-         .flag = &s->fuse_step,
-         .help = "update weights inside the backward pass and keep no gradient: less memory; needs --clip 0",
-         .kept = KEPT},
-        {.name = "compile",
-         .flag = &s->compile,
-         .help = "record the second step and replay it: the same result, faster; --no-compile: run each step anew",
-         .kept = KEPT},
-        {.name = "seed",
-         .integer = &s->seed,
-         .help = "seeds the weights, the order of the text, dropout and the sample",
-         .kept = KEPT_FIXED},
+    };
+    static_assert(sizeof rows / sizeof *rows == BATCH, "the number of rows");
+    memcpy(out, rows, sizeof rows);
+}
+
+static void update_options(settings *s, const char *optimizers, option out[UPDATE]) {
+    const option rows[] = {
+        {.name = "steps", .integer = &s->steps, .min = 1, .kept = KEPT, .help = "updates"},
+        {.name = "optimizer", .text = &s->optimizer, .words = optimizers, .kept = KEPT_FIXED,
+         .help = "sgd's momentum is --beta1"},
+        {.name = "lr", .real = &s->lr, .kept = KEPT_FIXED, .help = "highest learning rate"},
+        {.name = "min-lr", .real = &s->min_lr, .kept = KEPT_FIXED,
+         .help = "learning rate at the end of the cosine (default a tenth of --lr)"},
+        {.name = "warmup", .integer = &s->warmup, .kept = KEPT_FIXED, .help = "steps of linear warm-up"},
+        {.name = "weight-decay", .real = &s->weight_decay, .kept = KEPT_FIXED, .help = "weight decay of matrices"},
+        {.name = "beta1", .real = &s->beta1, .max = 0.999999, .kept = KEPT_FIXED, .help = "decay of the mean gradient"},
+        {.name = "beta2", .real = &s->beta2, .max = 0.999999, .kept = KEPT_FIXED,
+         .help = "decay of the mean squared gradient"},
+        {.name = "clip", .real = &s->clip, .kept = KEPT_FIXED,
+         .help = "largest joint norm of the gradients; 0: no limit"},
+        {.name = "fuse-step", .flag = &s->fuse_step, .kept = KEPT,
+         .help = "update weights inside the backward pass and keep no gradient: less memory; needs --clip 0"},
+        {.name = "compile", .flag = &s->compile, .kept = KEPT,
+         .help = "record the second step and replay it: the same result, faster; --no-compile: run each step anew"},
+        {.name = "seed", .integer = &s->seed, .kept = KEPT_FIXED,
+         .help = "seeds the weights, the order of the text, dropout and the sample"},
+    };
+    static_assert(sizeof rows / sizeof *rows == UPDATE, "the number of rows");
+    memcpy(out, rows, sizeof rows);
+}
+
+/* The run's folder, validations and checkpoints, and where it runs. */
+static void run_options(settings *s, option out[RUN]) {
+    const option rows[] = {
         {.name = "out", .text = &s->out, .what = "DIR", .help = "folder of the run"},
         {.name = "overwrite", .flag = &s->overwrite, .help = "replace the run in --out: its checkpoints are removed"},
-        {.name = "resume",
-         .text = &s->resume,
-         .what = "DIR",
-         .help =
-             "go on with the run in DIR, bit for bit; options given here replace its own (--no-best turns one off)"},
+        {.name = "resume", .text = &s->resume, .what = "DIR",
+         .help = "go on with the run in DIR, bit for bit; options given here replace its own (--no-best turns one "
+                 "off)"},
         {.name = "stop-at", .integer = &s->stop_at, .help = "save and stop after step N, as Ctrl-C does; 0: do not"},
-        {.name = "eval-every",
-         .integer = &s->eval_every,
-         .help = "steps between validations; 0: only at the end",
-         .kept = KEPT},
-        {.name = "save-every",
-         .integer = &s->save_every,
-         .help = "steps between checkpoints; 0: only at the end",
-         .kept = KEPT},
-        {.name = "keep",
-         .integer = &s->keep,
-         .help = "checkpoints to keep: the newest and the N - 1 saved before it",
-         .min = 1,
-         .max = 1e6,
-         .kept = KEPT},
-        {.name = "best",
-         .flag = &s->best,
-         .help = "also keep the weights of the lowest validation loss; generate uses them",
-         .kept = KEPT},
-        {.name = "sample", .integer = &s->sample, .help = "tokens to write at the end", .kept = KEPT},
-        {.name = "profile",
-         .text = &s->profile,
-         .what = "FILE",
+        {.name = "eval-every", .integer = &s->eval_every, .kept = KEPT,
+         .help = "steps between validations; 0: only at the end"},
+        {.name = "save-every", .integer = &s->save_every, .kept = KEPT,
+         .help = "steps between checkpoints; 0: only at the end"},
+        {.name = "keep", .integer = &s->keep, .min = 1, .max = 1e6, .kept = KEPT,
+         .help = "checkpoints to keep: the newest and the N - 1 saved before it"},
+        {.name = "best", .flag = &s->best, .kept = KEPT,
+         .help = "also keep the weights of the lowest validation loss; generate uses them"},
+        {.name = "sample", .integer = &s->sample, .kept = KEPT, .help = "tokens to write at the end"},
+        {.name = "profile", .text = &s->profile, .what = "FILE",
          .help = "write a profile for Perfetto or chrome://tracing"},
         option_device(&s->device),
         option_threads(&s->threads),
     };
-    static_assert(sizeof rows / sizeof *rows == SETTINGS_OPTIONS, "run.h says how many there are");
+    static_assert(sizeof rows / sizeof *rows == RUN, "the number of rows");
     memcpy(out, rows, sizeof rows);
+}
+
+int settings_options(settings *s, const char *optimizers, option out[SETTINGS_OPTIONS]) {
+    data_options(s, out);
+    model_options(s, out += DATA);
+    batch_options(s, out += MODEL);
+    update_options(s, optimizers, out += BATCH);
+    run_options(s, out += UPDATE);
     return SETTINGS_OPTIONS;
 }
 

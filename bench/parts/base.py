@@ -1,0 +1,184 @@
+"""The base of all parts: running commands, merging rounds, and the state of one run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .lines import verdict
+
+HERE = Path(__file__).resolve().parent.parent
+ROOT = HERE.parent
+BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
+PROGRAM = BUILD / "chainrule"
+LIBRARIES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
+
+Times = dict[str, float]  # min_ms and median_ms, of some rows rate or extra_mb
+
+
+# ---- commands
+
+
+def run_json(command: Iterable[object], threads: int, env: dict[str, str] | None = None) -> Any:
+    """The JSON that a command prints; None (and a line) when it fails."""
+    words = [str(w) for w in command]
+    path = os.pathsep.join(filter(None, (str(BUILD / "python"), os.environ.get("PYTHONPATH"))))
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CHAINRULE_NUM_THREADS": str(threads), "PYTHONPATH": path} | (env or {}),
+    )
+    if done.returncode:
+        print(f"`{' '.join(words)}` failed: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return None
+    return json.loads(done.stdout)
+
+
+def python(script: str, *words: object) -> list[object]:
+    """The command that runs a script of bench/."""
+    return [sys.executable, HERE / script, *words]
+
+
+def info() -> str:
+    """The output of `chainrule info`: the version and the devices."""
+    return subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
+
+
+def has(library: str) -> bool:
+    return importlib.util.find_spec(library) is not None
+
+
+def has_extension() -> bool:
+    """Does this build have the Python extension?"""
+    return bool(list(BUILD.glob("python/chainrule/_core*.so")))
+
+
+def data_path(variable: str, name: str) -> Path:
+    """The path in an environment variable, or else shared/data/NAME beside the repository."""
+    return Path(os.environ.get(variable, ROOT.parent / "shared" / "data" / name))
+
+
+def shakespeare() -> Path:
+    """tiny-Shakespeare, which may be absent."""
+    return data_path("CHAINRULE_DATA", "shakespeare.txt")
+
+
+def stripped_copy(file: Path, folder: Path) -> Path:
+    """A copy without symbols; with them where there is no `strip`."""
+    copy = folder / file.name
+    shutil.copyfile(file.resolve(), copy)
+    if shutil.which("strip"):
+        subprocess.run(["strip", "--strip-unneeded", str(copy)], check=False)
+    return copy
+
+
+# ---- rows over rounds
+
+
+def rows_named(results: list[Any], name: str) -> list[Any]:
+    return [row for r in results for row in r["rows"] if row["name"] == name]
+
+
+def least(results: list[Any], key: str) -> dict[str, float]:
+    """Name of a row -> its least value of all rounds."""
+    names = [row["name"] for row in results[0]["rows"]]
+    return {name: min(row[key] for row in rows_named(results, name)) for name in names}
+
+
+def merge(results: list[Any]) -> dict[str, Times]:
+    """Rows by name over rounds: the least of the minima, the median of the medians, the rate at the least time."""
+    rows: dict[str, Times] = {}
+    for name in [row["name"] for row in results[0]["rows"]]:
+        found = rows_named(results, name)
+        rows[name] = {
+            "min_ms": min(row["min_ms"] for row in found),
+            "median_ms": statistics.median(row["median_ms"] for row in found),
+        }
+        if "rate" in found[0]:
+            rows[name]["rate"] = max(row["rate"] * row["median_ms"] / row["min_ms"] for row in found)
+    return rows
+
+
+def some(values: dict[str, float], *names: str) -> dict[str, float]:
+    return {v: values[v] for v in names if v in values}
+
+
+# ---- one run of run.py
+
+
+@dataclass
+class Bench:
+    """The options of one run, and the results so far: numbers for the JSON, lines for the page."""
+
+    quick: bool
+    threads: int
+    cpu: bool  # processor time instead of elapsed time
+    sizes: list[int] | None  # of part sizes
+    llm: list[str] | None  # sections of part llm
+    cuda: list[str]  # options of bench/cuda.py
+    folder: Path | None  # of the page, for its pictures
+    measured: str = ""  # the line behind a section that is measured by itself
+    data: dict[str, Any] = field(default_factory=dict)
+    text: list[str] = field(default_factory=list)
+
+    @property
+    def rounds(self) -> int:
+        return 1 if self.quick else 3
+
+    @property
+    def quick_option(self) -> list[str]:
+        return ["--quick"] if self.quick else []
+
+    def ours(self, part: str, quick: bool = False) -> Any:
+        """A part of `chainrule bench`."""
+        options = ["--json", "--only", part, "--threads", self.threads, *(["--quick"] if quick else self.quick_option)]
+        return run_json([PROGRAM, "bench", *options], self.threads)
+
+    def program(self, name: str, *words: object, threads: int | None = None) -> Any:
+        """A program of bench/*.c."""
+        return run_json([BUILD / "bench" / name, *words], threads or self.threads)
+
+    def script(self, name: str, *words: object, env: dict[str, str] | None = None) -> Any:
+        """A script of bench/ that takes --threads."""
+        return run_json(python(name, *words, "--threads", self.threads), self.threads, env)
+
+    def turns(self, name: str) -> Any:
+        """A script whose libraries take turns (bench/turns.py)."""
+        return self.script(name, *self.quick_option, *["--cpu"] * self.cpu)
+
+    def say(self, *lines: str) -> None:
+        self.text += lines
+        print("\n".join(lines), flush=True)
+
+    def section(self, title: str, *lines: str) -> None:
+        """A heading, and the lines below it."""
+        self.say(f"## {title}", "", *lines, *([""] if lines else []))
+
+    def compare(self, what: str, ours: float, theirs: dict[str, float], bar: float) -> None:
+        """ours against the best of theirs, where there is one."""
+        if theirs:
+            best = min(theirs, key=lambda v: theirs[v])
+            self.say(f"* {what}, against {best}: {verdict(ours / theirs[best], bar)}.")
+
+    def turns_words(self) -> str:
+        """How the scripts that take turns measure."""
+        clock = "processor time" if self.cpu else "elapsed time"
+        return (
+            f"Milliseconds of {clock} on {self.threads} thread{'s' * (self.threads > 1)}, the least of rounds in turn"
+        )
+
+    def peak_memory(self, what: str, peaks: dict[str, float], peers: tuple[str, ...], ours: str, bar: float) -> None:
+        """Peaks in MB, and ours against the best of some peers."""
+        each = ", ".join(f"{library} {peak:.0f}" for library, peak in peaks.items())
+        self.say(f"* Peak memory of {what}, MB beyond the process before: {each}.")
+        self.compare("its memory", peaks[ours], some(peaks, *peers), bar)
