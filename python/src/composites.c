@@ -185,7 +185,7 @@ cr_tensor *api_cdist(const arg *a) {
     return leave(cr_norm(cr_sub(cr_unsqueeze(x, -2), cr_unsqueeze(y, -3)), a[2].d, CR_LIST(-1), false));
 }
 
-/* (y, x, dx, dim): the areas between neighbours along dim */
+/* (y, x, dx, dim): twice the areas between neighbours along dim, where dx is absent or 1 */
 static cr_tensor *areas(const char *name, const arg *a) {
     const cr_tensor *y = a[0].t;
     const int n = cr_ndim(y), at = axis(a[3].i < 0 ? a[3].i + n : a[3].i);
@@ -200,10 +200,8 @@ static cr_tensor *areas(const char *name, const arg *a) {
         return NULL;
     }
     const int64_t size = cr_size(y, at);
-    cr_tensor *mean = cr_mul_scalar(cr_add(cr_slice(y, at, 1, INT64_MAX, 1),
-                                           cr_slice(y, at, 0, size ? size - 1 : 0, 1)), 0.5);
-    if (!a[1].given) return a[2].given ? cr_mul(mean, a[2].x.integral ? cr_scalar_int(a[2].x.i) : cr_scalar(a[2].x.d))
-                                       : mean;
+    cr_tensor *both = cr_add(cr_slice(y, at, 1, INT64_MAX, 1), cr_slice(y, at, 0, size ? size - 1 : 0, 1));
+    if (!a[1].given) return both;
     const cr_tensor *x = a[1].t;
     if (cr_ndim(x) == 1) {                           /* one vector for all */
         int64_t along[CR_MAX_DIMS];
@@ -216,15 +214,28 @@ static cr_tensor *areas(const char *name, const arg *a) {
         set_error(PyExc_RuntimeError, "[%s] x has %lld points and y %lld", name, (long long)xs, (long long)size);
         return NULL;
     }
-    return cr_mul(mean, cr_sub(cr_slice(x, xat, 1, INT64_MAX, 1), cr_slice(x, xat, 0, size ? size - 1 : 0, 1)));
+    return cr_mul(both, cr_sub(cr_slice(x, xat, 1, INT64_MAX, 1), cr_slice(x, xat, 0, size ? size - 1 : 0, 1)));
 }
+static cr_tensor *times_dx(cr_tensor *y, const arg *dx) {
+    return dx->given ? cr_mul(y, dx->x.integral ? cr_scalar_int(dx->x.i) : cr_scalar(dx->x.d)) : y;
+}
+/* As PyTorch adds: with equal distances all points, less half of both ends. */
 cr_tensor *api_trapezoid(const arg *a) {
+    const cr_tensor *y = a[0].t;
     cr_scope_begin();
-    return leave(cr_sum(areas("trapezoid", a), CR_LIST(a[3].i), false));
+    cr_tensor *both = areas("trapezoid", a);
+    if (!both || a[1].given) return leave(cr_mul_scalar(cr_sum(both, CR_LIST(a[3].i), false), 0.5));
+    cr_tensor *all = cr_sum(y, CR_LIST(a[3].i), false);
+    const int at = axis(a[3].i < 0 ? a[3].i + cr_ndim(y) : a[3].i);
+    if (!cr_size(y, at)) return leave(times_dx(cr_mul_scalar(all, 0.5), &a[2]));
+    cr_tensor *ends = cr_add(cr_select(y, at, 0), cr_select(y, at, -1));
+    return leave(times_dx(cr_sub(all, cr_mul_scalar(ends, 0.5)), &a[2]));
 }
 cr_tensor *api_cumulative_trapezoid(const arg *a) {
     cr_scope_begin();
-    return leave(cr_cumsum(areas("cumulative_trapezoid", a), axis(a[3].i)));
+    cr_tensor *both = areas("cumulative_trapezoid", a);
+    if (both && a[1].given) return leave(cr_mul_scalar(cr_cumsum(both, axis(a[3].i)), 0.5));
+    return leave(both ? cr_cumsum(times_dx(cr_mul_scalar(both, 0.5), &a[2]), axis(a[3].i)) : NULL);
 }
 
 /* (input, other, dim): along an axis of 3 */
@@ -490,6 +501,12 @@ cr_tensor *api_renorm(const arg *a) {
 }
 cr_tensor *api_renorm_(const arg *a) { return in_place("renorm_", a, 4, api_renorm); }
 
+static bool same_but_for(const cr_tensor *x, const cr_tensor *y, int at) {
+    bool same = cr_ndim(x) == cr_ndim(y);
+    for (int i = 0; same && i < cr_ndim(x); i++) same = i == at || cr_size(x, i) == cr_size(y, i);
+    return same;
+}
+
 /* (input, dim, index, source, reduce, include_self) */
 cr_tensor *api_index_reduce(const arg *a) {
     static const char *const kinds[] = {"sum", "prod", "mean", "amax", "amin"};
@@ -502,10 +519,12 @@ cr_tensor *api_index_reduce(const arg *a) {
     else if (at < 0 || at >= n)
         set_error(PyExc_IndexError, "Dimension out of range (expected to be in range of [%d, %d], but got %lld)", -n,
                   n - 1, (long long)a[1].i);
+    else if (cr_ndim(index) > 1)
+        set_error(PyExc_IndexError, "[index_reduce] the index is a vector, not of %d axes", cr_ndim(index));
     else if (cr_dtype_of(index) != CR_I64 && cr_dtype_of(index) != CR_I32)
         set_error(PyExc_RuntimeError, "[index_reduce] the index is int32 or int64, not %s",
                   cr_dtype_name(cr_dtype_of(index)));
-    else if (cr_ndim(index) != 1 || cr_ndim(source) != n || cr_size(source, at) != cr_size(index, 0))
+    else if (cr_ndim(index) != 1 || !same_but_for(x, source, at) || cr_size(source, at) != cr_size(index, 0))
         set_error(PyExc_RuntimeError, "[index_reduce] a vector index with one element for each slice of source along "
                   "dim %d is needed", at);
     else {
