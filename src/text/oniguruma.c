@@ -100,7 +100,7 @@ static void category(const char *name, names *to, charset *c) {
     else strcpy(to->set, name[1] ? "\\p{Cs}" : "\\p{Cc}\\p{Cf}\\p{Co}");
 }
 
-/* \p{L}, \P{Lu}, \p{^Alpha}, \p{Han}: the bytes after the backslash, 0: one that PCRE2 knows by that name, or refuses. */
+/* \p{L}, \P{Lu}, \p{^Alpha}, \p{Han}: the bytes after the backslash, 0: PCRE2 knows it by that name, or refuses it. */
 static size_t property(const char *s, size_t n, names *to, charset *c) {
     char name[24];
     const bool turned = n > 2 && s[1] == '{' && s[2] == '^';
@@ -149,7 +149,8 @@ static size_t other_escape(cr_out *o, const char *s, size_t n, bool inside) {
     if (s[0] == 'O' && !inside) return put_text(o, "(?s:.)"), 1;
     if ((s[0] != 'b' && s[0] != 'B') || inside) return 0;
     charset word = {.set = LATIN_WORD WORD, .young = {"L", "M", "Nd"}};
-    static const char *const parts[2][4] = {{"(?:(?<=", ")(?!", ")|(?<!", ")(?="}, {"(?:(?<=", ")(?=", ")|(?<!", ")(?!"}};
+    static const char *const parts[2][4] = {{"(?:(?<=", ")(?!", ")|(?<!", ")(?="},
+                                            {"(?:(?<=", ")(?=", ")|(?<!", ")(?!"}};
     for (int i = 0; i < 4; i++) {
         put_text(o, parts[s[0] == 'B'][i]);
         put_one(o, &word);
