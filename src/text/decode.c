@@ -3,22 +3,27 @@
 
 #include "pipeline.h"
 
-/* WordPiece's: a space before punctuation goes. */
-static void clean(const char *s, size_t n, cr_out *out) {
+/* WordPiece's, in place from out->text + from on: a space before punctuation goes. */
+static void clean(cr_out *out, size_t from) {
     static const struct { const char *from, *to; } rules[] = {
         {" .", "."},     {" ?", "?"},          {" !", "!"},     {" ,", ","},       {" ' ", "'"},      {" n't", "n't"},
         {" 'm", "'m"},   {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
     };
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        const size_t m = strlen(rules[i].from);
-        if (m <= n && !memcmp(s, rules[i].from, m)) {
-            cr_out_put(out, rules[i].to, strlen(rules[i].to));
-            s += m;
-            n -= m;
-            break;
+    size_t to = from;
+    for (size_t at = from; at < out->bytes;) {
+        size_t used = 0, n = 0;
+        for (size_t i = 0; !used && out->text[at] == ' ' && i < sizeof rules / sizeof *rules; i++) {
+            const size_t m = strlen(rules[i].from);
+            if (m > out->bytes - at || memcmp(out->text + at, rules[i].from, m)) continue;
+            used = m;
+            n = strlen(rules[i].to);
+            memcpy(out->text + to, rules[i].to, n);
         }
+        if (!used) out->text[to] = out->text[at], used = n = 1;
+        at += used;
+        to += n;
     }
-    cr_out_put(out, s, n);
+    out->bytes = to;
 }
 
 /* The first token of a text: without the metaspaces. */
@@ -26,6 +31,7 @@ static void put_first(const cr_pipeline *p, uint32_t id, cr_out *out) {
     const cr_decoding *d = &p->decoding;
     size_t n = 0;
     const char *name = cr_words_at(&p->model.words, id, &n);
+    for (int64_t i = 0; i < p->n_added; i++) if (p->added[i].id == id) name = p->added[i].text, n = p->added[i].bytes;
     if (!name) { cr_out_put(out, d->blob.text + d->at[id], d->at[id + 1] - d->at[id]); return; }
     const size_t bytes = strlen(d->metaspace);
     for (size_t at = 0; at < n;) {
@@ -45,13 +51,11 @@ bool cr_pipeline_decode(const cr_pipeline *p, cr_decode_state *state, uint32_t i
     if (d->joins) {
         const size_t m = strlen(d->prefix);
         const bool continues = m && n >= m && !memcmp(s, d->prefix, m) && !first;
-        char word[128];
+        const size_t from = out->bytes;
         if (continues) { s += m; n -= m; }
-        if (first || continues) { if (d->cleanup) clean(s, n, out); else cr_out_put(out, s, n); return true; }
-        if (!d->cleanup || n >= sizeof word) { cr_out_put(out, " ", 1); cr_out_put(out, s, n); return true; }
-        word[0] = ' ';
-        memcpy(word + 1, s, n);
-        clean(word, n + 1, out);
+        else if (!first) cr_out_put(out, " ", 1);
+        cr_out_put(out, s, n);
+        if (d->cleanup && !out->failed) clean(out, from);
         return true;
     }
     if (*d->suffix) {

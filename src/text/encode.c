@@ -123,6 +123,8 @@ static bool next_piece(const cr_step *step, job *j, const char *s, size_t n, cur
     case CR_SPLIT_ISOLATED:
     case CR_SPLIT_REMOVED: return true;
     case CR_SPLIT_CONTIGUOUS:
+        /* between two ranges without a match is an empty match, which divides them */
+        if (r->match == step->invert) return true;
         for (cursor ahead = *c; next_range(step, j, s, n, &ahead, &then) && then.match == r->match; *c = ahead)
             r->end = then.end;
         break;
@@ -293,14 +295,13 @@ static bool encode_between(job *j, const char *s, size_t n, bool first) {
 }
 
 /* ---- added tokens ---- */
-static bool recognized(const job *j, const cr_added *a, bool normalized) {
-    if (a->normalized != normalized) return false;
+static bool allowed(const job *j, const cr_added *a) {
     if (!a->special || j->o->all_special) return true;
     for (int64_t i = 0; i < j->o->n_special; i++) if (j->o->special[i] == a->id) return true;
     return false;
 }
 
-/* The first one in s from `from` on, the longest at its place; NULL: none. */
+/* The first one in s from `from` on, the longest at its place, allowed or not; NULL: none. */
 static const cr_added *find_added(const job *j, bool normalized, const bool begins[256], const char *s, size_t n,
                                   size_t from, size_t *at) {
     const cr_pipeline *p = j->p;
@@ -309,10 +310,23 @@ static const cr_added *find_added(const job *j, bool normalized, const bool begi
         if (!begins[c]) continue;
         for (int64_t i = p->first_added[c]; i < p->first_added[c + 1]; i++) {
             const cr_added *a = &p->added[i];
-            if (a->bytes <= n - *at && !memcmp(s + *at, a->text, a->bytes) && recognized(j, a, normalized)) return a;
+            if (a->normalized == normalized && a->bytes <= n - *at && !memcmp(s + *at, a->text, a->bytes)) return a;
         }
     }
     return NULL;
+}
+
+static bool is_word(const job *j, const char *s, size_t n) {
+    size_t start, end;
+    return cr_regex_find(j->p->word, j->w->regex, s, n, 0, &start, &end) == 1;
+}
+
+/* Does s[at, end) end at other characters than those of words? */
+static bool stands_alone(const job *j, const char *s, size_t n, size_t at, size_t end) {
+    size_t before = at, after = end;
+    if (before) do before--; while (before && ((unsigned char)s[before] & 0xC0) == 0x80);
+    if (after < n) do after++; while (after < n && ((unsigned char)s[after] & 0xC0) == 0x80);
+    return !(at && is_word(j, s + before, at - before)) && !(end < n && is_word(j, s + end, after - end));
 }
 
 static bool encode_text(job *j, bool normalized, const char *s, size_t n, bool first);
@@ -325,17 +339,24 @@ static bool encode_rest(job *j, bool normalized, const char *s, size_t n, bool f
     return encode_text(j, true, s, n, first);
 }
 
+/* As in tokenizers, a token that is not allowed, or no single word, hides those that begin inside of it. */
 static bool encode_text(job *j, bool normalized, const char *s, size_t n, bool first) {
     bool begins[256] = {false}, any = false;
-    for (int64_t i = 0; i < j->p->n_added; i++)
-        if (recognized(j, &j->p->added[i], normalized)) begins[(unsigned char)j->p->added[i].text[0]] = any = true;
+    for (int64_t i = 0; i < j->p->n_added; i++) {
+        const cr_added *a = &j->p->added[i];
+        if (a->normalized != normalized) continue;
+        begins[(unsigned char)a->text[0]] = true;
+        any |= allowed(j, a);
+    }
     size_t kept = 0, at;
     const cr_added *a;
     for (size_t from = 0; any && (a = find_added(j, normalized, begins, s, n, from, &at));) {
         size_t end = from = at + a->bytes, space;
+        if (!allowed(j, a) || (a->single_word && !stands_alone(j, s, n, at, end))) continue;
+        while (a->rstrip && (space = cr_space_at(s + end, n - end))) end += space;
+        if (a->lstrip && end <= kept) continue;     /* the token before took it as a space */
         if (at < kept) at = kept;                   /* the spaces of the token before reach into this one */
         while (a->lstrip && at > kept && (space = cr_space_before(s + kept, at - kept))) at -= space;
-        while (a->rstrip && (space = cr_space_at(s + end, n - end))) end += space;
         if (!encode_rest(j, normalized, s + kept, at - kept, first && !kept)) return false;
         if (!cr_ids_put(j->out, a->id)) return wrong(j, "no memory");
         j->last = j->out->n;

@@ -179,6 +179,7 @@ static cr_status read_unk(const char *op, const char *path, const cr_json *model
     m->unk = CR_NO_ID;
     if (!text_field(model, "unk_token", &s, &n)) return CR_OK;
     m->unk = cr_words_find(&m->words, s, n);
+    m->unk_needed = true;
     /* BPE: it is an error only when it is needed */
     if (m->unk != CR_NO_ID || m->kind == CR_MODEL_BPE) return CR_OK;
     return cr_fail(CR_IO, op, "'%s': its \"unk_token\" '%.40s' is not in the vocabulary", path, s);
@@ -268,6 +269,7 @@ static cr_status read_unigram(const char *op, const char *path, const cr_json *m
         return cr_fail(CR_IO, op, "'%s': its \"unk_id\" %g is not below the vocabulary of %lld", path, unk->number,
                        (long long)vocab->count);
     m->unk = unk && unk->kind == CR_JSON_NUMBER ? (uint32_t)unk->integer : CR_NO_ID;
+    m->unk_needed = true;
     m->byte_fallback = true_field(model, "byte_fallback");
     m->score = malloc((size_t)vocab->count * sizeof *m->score);
     if (!m->score || !cr_words_reserve(&m->words, vocab->count, vocab->count, bytes) || !grow_trie(m, bytes))
@@ -415,8 +417,27 @@ static bool reserve(cr_workspace *w, size_t symbols) {
     return true;
 }
 
+static bool lacks_unk(const cr_model *m, cr_workspace *w) {
+    if (m->unk != CR_NO_ID || !m->unk_needed) return false;
+    w->wrong = "it has a character that is not in the vocabulary, which has no token for unknown ones";
+    return true;
+}
+
+/* The symbols of a byte-level piece.  Neighbours that are unknown are one where they fuse. */
+static size_t spell_bytes(const cr_model *m, cr_workspace *w, const char *s, size_t n, uint32_t *id) {
+    size_t count = 0;
+    bool unknown = false;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t known = m->byte_id[(unsigned char)s[i]], now = known != CR_NO_ID ? known : m->unk;
+        if (known == CR_NO_ID && lacks_unk(m, w)) return 0;
+        if (now != CR_NO_ID && !(known == CR_NO_ID && unknown && m->fuse_unk)) id[count++] = now;
+        unknown = known == CR_NO_ID;
+    }
+    return count;
+}
+
 /* The symbols of a piece of characters; a pending unknown one waits for its neighbours where they fuse. */
-static size_t spell(const cr_model *m, const char *s, size_t n, uint32_t *id) {
+static size_t spell(const cr_model *m, cr_workspace *w, const char *s, size_t n, uint32_t *id) {
     const size_t prefix = strlen(m->prefix), suffix = strlen(m->suffix);
     size_t count = 0;
     bool unknown = false;
@@ -437,6 +458,8 @@ static size_t spell(const cr_model *m, const char *s, size_t n, uint32_t *id) {
             id[count++] = known;
         } else if (bytes) {
             for (size_t i = 0; i < length; i++) id[count++] = m->byte_id[(unsigned char)name[i]];
+        } else if (lacks_unk(m, w)) {
+            return 0;
         } else if (m->unk != CR_NO_ID) {
             if (unknown && !m->fuse_unk) id[count++] = m->unk;
             unknown = true;
@@ -455,16 +478,8 @@ static bool encode_bpe(const cr_model *m, cr_workspace *w, const char *s, size_t
     const size_t most = n + strlen(m->prefix) * n + strlen(m->suffix) + 2;
     if (most >= UINT32_MAX / 2 || !reserve(w, most > FEW ? 4 * most : most)) return false;
     uint32_t *id = w->symbols;
-    size_t count = 0;
-    if (m->byte_level) {
-        for (size_t i = 0; i < n; i++) {
-            id[count] = m->byte_id[(unsigned char)s[i]];
-            if (id[count] == CR_NO_ID) id[count] = m->unk;
-            count += id[count] != CR_NO_ID;
-        }
-    } else {
-        count = spell(m, s, n, id);
-    }
+    size_t count = m->byte_level ? spell_bytes(m, w, s, n, id) : spell(m, w, s, n, id);
+    if (w->wrong) return false;
     if (count <= FEW) count = merge_few(m, id, count);
     else if (!merge_many(m, id, &count)) return false;
     return cr_ids_append(out, id, (int64_t)count);
@@ -496,6 +511,7 @@ static bool encode_unigram(const cr_model *m, cr_workspace *w, const char *s, si
             if (best[to].from == CR_NO_ID || score > best[to].score) best[to] = (path){score, (uint32_t)at, id};
             single |= to == at + step;
         }
+        if (!single && lacks_unk(m, w)) return false;
         path *then = &best[at + step];
         const double score = m->unk_score + best[at].score;
         if (!single && (then->from == CR_NO_ID || score > then->score)) *then = (path){score, (uint32_t)at, m->unk};
@@ -507,8 +523,9 @@ static bool encode_unigram(const cr_model *m, cr_workspace *w, const char *s, si
         const uint32_t id = best[end].id;
         while (id == m->unk && from && best[from].id == m->unk) from = best[from].from;
         const int64_t before = out->n;
-        const bool bytes = id == m->unk && m->byte_fallback && cr_ids_reserve(out, (int64_t)(end - from)) &&
-                           put_bytes(m, s + from, end - from, out);
+        const bool bytes = id == m->unk && m->byte_fallback &&
+                           cr_words_find(&m->words, s + from, end - from) == CR_NO_ID &&
+                           cr_ids_reserve(out, (int64_t)(end - from)) && put_bytes(m, s + from, end - from, out);
         for (int64_t a = before, b = out->n - 1; a < b; a++, b--) {         /* reversed twice */
             const uint32_t swap = out->at[a];
             out->at[a] = out->at[b];

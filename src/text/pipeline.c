@@ -10,6 +10,9 @@
 
 static const char metaspace_text[] = "\xE2\x96\x81";                       /* U+2581 */
 static const char gpt2_split[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+/* Rust's \w, which has the two joiners, and [\w] does not have */
+static const char word_split[] = "[\\w\\x{200c}\\x{200d}]+|[^\\w\\s\\x{200c}\\x{200d}]+";
+static const char word_character[] = "[\\w\\x{200c}\\x{200d}]";
 static const char punctuation[] = "[!-/:-@\\[-`{-~]|\\p{P}";
 static const char chinese[] = "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{20000}-\\x{2A6DF}\\x{2A700}-\\x{2B73F}"
                               "\\x{2B740}-\\x{2B81F}\\x{2B920}-\\x{2CEAF}\\x{F900}-\\x{FAFF}\\x{2F800}-\\x{2FA1F}]";
@@ -291,7 +294,7 @@ static cr_status read_step(const reader *r, const cr_json *v) {
     }
     if (!strcmp(type, "Split")) return read_split(r, v);
     if (!strcmp(type, "Metaspace")) return read_metaspace(r, v);
-    if (!strcmp(type, "Whitespace")) return add_split(r, "\\w+|[^\\w\\s]+", CR_SPLIT_REMOVED, true);
+    if (!strcmp(type, "Whitespace")) return add_split(r, word_split, CR_SPLIT_REMOVED, true);
     if (!strcmp(type, "WhitespaceSplit")) return add_split(r, "\\s", CR_SPLIT_REMOVED, false);
     if (!strcmp(type, "Digits"))
         return add_split(r, flag(v, "individual_digits", false) ? "\\p{N}" : "\\p{N}+", CR_SPLIT_ISOLATED, false);
@@ -315,7 +318,11 @@ static int by_first_byte(const void *a, const void *b) {
     const cr_added *x = a, *y = b;
     const int first = (int)(unsigned char)x->text[0] - (int)(unsigned char)y->text[0];
     if (first) return first;
-    return x->bytes == y->bytes ? memcmp(x->text, y->text, x->bytes) : x->bytes < y->bytes ? 1 : -1;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    const int text = memcmp(x->text, y->text, x->bytes);
+    if (text) return text;
+    /* the same text, normalized: special tokens first, then in the order of the file */
+    return x->special != y->special ? (x->special ? -1 : 1) : x->order < y->order ? -1 : 1;
 }
 
 static void index_added(cr_pipeline *p) {
@@ -340,9 +347,6 @@ static cr_status read_added(const reader *r, const cr_json *tokens) {
             return cr_fail(CR_IO, r->op, "'%s': an added token must have a \"content\" and an \"id\" below %d", r->path,
                            CR_MOST_ID);
         if (!content->bytes) continue;
-        if (flag(v, "single_word", false))
-            return cr_fail(CR_IO, r->op, "'%s': the added token '%.40s' has \"single_word\", which is not supported",
-                           r->path, content->text);
         const uint32_t known = cr_words_find(&p->model.words, content->text, content->bytes);
         cr_added *a = &p->added[p->n_added++];
         *a = (cr_added){.text = duplicate(content->text, content->bytes),
@@ -351,7 +355,11 @@ static cr_status read_added(const reader *r, const cr_json *tokens) {
                         .special = flag(v, "special", false),
                         .normalized = flag(v, "normalized", !flag(v, "special", false)),
                         .lstrip = flag(v, "lstrip", false),
-                        .rstrip = flag(v, "rstrip", false)};
+                        .rstrip = flag(v, "rstrip", false),
+                        .single_word = flag(v, "single_word", false),
+                        .order = p->n_added};
+        if (a->single_word && !p->word && !(p->word = regex(r, word_character, strlen(word_character))))
+            return cr_error_status();
         a->name = a->text;
         a->name_bytes = a->bytes;
         if (!a->text) return no_memory(r);
@@ -427,6 +435,7 @@ static cr_status read_decoder(const reader *r, const cr_json *v) {
     static const char *const known[] = {"ByteLevel", "ByteFallback", "Replace", "Fuse", "Strip", "Metaspace", NULL};
     const char *type = type_of(v);
     cr_decoding *d = &r->p->decoding;
+    char none[sizeof d->strip];
     if (!strcmp(type, "WordPiece")) {
         d->joins = true;
         d->cleanup = flag(v, "cleanup", true);
@@ -435,23 +444,44 @@ static cr_status read_decoder(const reader *r, const cr_json *v) {
     if (!strcmp(type, "BPEDecoder"))
         return copy_text(string(v, "suffix"), d->suffix, sizeof d->suffix) ? CR_OK : lacks(r, "decoder", v, "suffix");
     if (!strcmp(type, "Metaspace") && prepend_of(v) != CR_PREPEND_NEVER) strcpy(d->metaspace, replacement_of(v));
+    if (!strcmp(type, "Fuse") || !strcmp(type, "ByteLevel")) d->fused = true;
     if (!strcmp(type, "Strip")) {
-        const cr_json *start = cr_json_get(v, "start");
-        if (!copy_text(string(v, "content"), d->strip, sizeof d->strip) || !start || !start->integral)
+        const cr_json *start = cr_json_get(v, "start"), *stop = cr_json_get(v, "stop");
+        if (!copy_text(string(v, "content"), d->fused ? d->strip : none, sizeof d->strip) || !start || !start->integral)
             return lacks(r, "decoder", v, "content");
-        d->strip_most = start->integer;
+        if (d->fused && stop && stop->integer)
+            return cr_fail(CR_IO, r->op, "'%s': the decoder 'Strip' after 'Fuse' has \"stop\" %lld; 0 is supported",
+                           r->path, (long long)stop->integer);
+        if (d->fused) d->strip_most = start->integer;
     }
     for (int i = 0; known[i]; i++) if (!strcmp(type, known[i])) return CR_OK;
     return unknown(r, "decoder", v);
 }
 
+/* The decoder Strip, before tokens are fused: at most `start` and `stop` of a character at the ends of each. */
+static void strip_token(const cr_json *v, const cr_out *text, cr_out *spare) {
+    const cr_json *content = string(v, "content"), *start = cr_json_get(v, "start"), *stop = cr_json_get(v, "stop");
+    const size_t m = content->bytes;
+    size_t from = 0, end = text->bytes;
+    for (int64_t i = start->integer; m && i > 0 && end - from >= m && !memcmp(text->text + from, content->text, m); i--)
+        from += m;
+    for (int64_t i = stop && stop->integral ? stop->integer : 0;
+         m && i > 0 && end - from >= m && !memcmp(text->text + end - m, content->text, m); i--)
+        end -= m;
+    if (end > from) cr_out_put(spare, text->text + from, end - from);
+}
+
 /* Changes the text of one token as one decoder does; `text` is replaced. */
-static cr_status decode_token(const cr_json *v, cr_out *text, cr_out *spare) {
+static cr_status decode_token(const cr_json *v, bool *fused, cr_out *text, cr_out *spare) {
     const char *type = type_of(v);
     const cr_json *content = string(v, "content");
     bool expression;
     spare->bytes = 0;
-    if (!strcmp(type, "ByteLevel")) {
+    const bool apart = !*fused;
+    if (!strcmp(type, "Fuse") || !strcmp(type, "ByteLevel")) *fused = true;
+    if (!strcmp(type, "Strip") && apart) {
+        strip_token(v, text, spare);
+    } else if (!strcmp(type, "ByteLevel")) {
         uint32_t code = 0;
         for (size_t at = 0; at < text->bytes;) {
             at += (size_t)cr_utf8_decode((const unsigned char *)text->text + at, text->bytes - at, &code);
@@ -486,11 +516,11 @@ static cr_status decode_token(const cr_json *v, cr_out *text, cr_out *spare) {
 }
 
 /* decoder: one, or a Sequence of Sequences */
-static cr_status decode_all(const cr_json *decoder, cr_out *text, cr_out *spare) {
+static cr_status decode_all(const cr_json *decoder, bool *fused, cr_out *text, cr_out *spare) {
     const cr_json *parts = strcmp(type_of(decoder), "Sequence") ? NULL : list(decoder, "decoders");
-    if (!parts) return decode_token(decoder, text, spare);
+    if (!parts) return decode_token(decoder, fused, text, spare);
     cr_status status = CR_OK;
-    for (const cr_json *v = parts->first; v && status == CR_OK; v = v->next) status = decode_all(v, text, spare);
+    for (const cr_json *v = parts->first; v && status == CR_OK; v = v->next) status = decode_all(v, fused, text, spare);
     return status;
 }
 
@@ -517,7 +547,8 @@ static cr_status read_texts(const reader *r, const cr_json *decoder) {
         d->known[id] = 1;
         text.bytes = 0;
         cr_out_put(&text, name[id], bytes[id]);
-        if (present(decoder)) status = decode_all(decoder, &text, &spare);
+        bool fused = false;
+        if (present(decoder)) status = decode_all(decoder, &fused, &text, &spare);
         if (status != CR_OK) break;
         if (!text.failed) cr_out_put(&d->blob, text.text, text.bytes);
         ok = !text.failed && !spare.failed && !d->blob.failed && d->blob.bytes < UINT32_MAX;
@@ -575,8 +606,8 @@ static cr_status read_all(const reader *r, const cr_json *root) {
     if (status == CR_OK) status = each(r, cr_json_get(root, "post_processor"), "processors", 0, read_post);
     if (status == CR_OK) status = each(r, decoder, "decoders", 0, read_decoder);
     if (!present(decoder)) p->decoding.joins = true;
-    if (status == CR_OK) status = read_texts(r, decoder);
     if (status == CR_OK) status = normalize_added(r);
+    if (status == CR_OK) status = read_texts(r, decoder);
     for (int64_t i = 0; status == CR_OK && r->sentencepiece && i < p->n_added; i++)
         if (p->added[i].special) cr_model_hide(&p->model, p->added[i].id);
     const bool splits_last = p->n_steps && p->step[p->n_steps - 1].kind == CR_STEP_SPLIT;
@@ -621,6 +652,7 @@ void cr_pipeline_free(cr_pipeline *p) {
         free(p->added[i].text);
     }
     free(p->added);
+    cr_regex_free(p->word);
     free(p->decoding.at);
     free(p->decoding.known);
     cr_out_free(&p->decoding.blob);

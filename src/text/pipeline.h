@@ -50,6 +50,7 @@ typedef struct cr_model {
     bool byte_level;                                /* BPE: a piece is bytes, one symbol each, by byte_id */
     bool byte_fallback, fuse_unk, whole_words;      /* whole_words: a piece that is a token is not merged */
     uint32_t unk;                                   /* CR_NO_ID: none */
+    bool unk_needed;                                /* an unknown character is a failure where unk is CR_NO_ID */
     uint32_t byte_id[256];                          /* byte-level: its symbol; else its token "<0x0A>" */
     cr_words raw;                                   /* byte-level with whole_words: the bytes of the words */
     cr_merge *merges; uint32_t merge_mask;          /* BPE */
@@ -111,6 +112,7 @@ typedef struct cr_decoding {
     cr_out blob;
     char metaspace[8];                              /* not "": removed from the first token */
     char strip[8]; int64_t strip_most;              /* characters that are removed at the start of the text */
+    bool fused;                                     /* while it is read: tokens are one text from here on */
     bool joins; char prefix[64];                    /* a space before each token, unless it starts with prefix, which is
                                                      * removed */
     bool cleanup;                                   /* WordPiece's: no space before punctuation */
@@ -121,7 +123,8 @@ typedef struct cr_added {
     char *text; size_t bytes;                       /* normalized, where it is found in normalized text */
     char *name; size_t name_bytes;                  /* as the file has it; may be text itself */
     uint32_t id;
-    bool special, normalized, lstrip, rstrip;
+    int64_t order;                                  /* in the file */
+    bool special, normalized, lstrip, rstrip, single_word;
 } cr_added;
 
 typedef struct cr_workspace cr_workspace;
@@ -131,6 +134,7 @@ typedef struct cr_pipeline {
     int n_steps; cr_step step[CR_STEPS];
     int64_t n_added; cr_added *added;               /* by first byte, then longest first */
     int64_t first_added[257];                       /* of a first byte; the next one's ends it */
+    cr_regex *word;                                 /* a character of a word, where a token is a single word */
     cr_model model;
     cr_decoding decoding;
     cr_ids before, after;                           /* ids around a text */
@@ -164,7 +168,7 @@ cr_status cr_model_read(const char *op, const char *path, const cr_json *model, 
                         cr_model *m);
 void      cr_model_free(cr_model *m);
 void      cr_model_hide(cr_model *m, uint32_t id);  /* Unigram: text never gives this token */
-/* appends the ids of a piece; false: no memory */
+/* appends the ids of a piece; false: w->wrong says why, NULL: no memory */
 bool      cr_model_encode(const cr_model *m, cr_workspace *w, const char *s, size_t n, cr_ids *out);
 struct cr_piece *cr_pieces_new(void);              /* an empty cache of pieces (free); NULL: no memory */
 /* rank of a pair that merges, or CR_NO_ID */

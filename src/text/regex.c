@@ -10,7 +10,6 @@
 #include "../core/os.h"
 #include "../core/status.h"
 #include "../io/file.h"
-#include "unicode.h"
 
 /* The part of PCRE2's interface (pcre2.h, 8 bits a unit) that is used here, declared by us: its header is not needed.
  * */
@@ -115,88 +114,21 @@ static bool ready(const char *op, const char *path) {
 }
 
 /* ---- expressions ---- */
-
-/* Classes whose meaning in PCRE2 differs from Oniguruma's and Rust's, which follow the Unicode standard. */
-#define SPACES "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}" \
-    "\\x{205f}\\x{3000}"
-
-/* The ranges of characters that PCRE2 may be too old to know as members of a category, "L" or "Lu". */
-static void put_young(cr_out *o, const char *category, size_t n) {
-    uint32_t first, last;
-    const char *of;
-    for (int i = 0; cr_unicode_young(i, &first, &last, &of); i++)
-        if (!strncmp(of, category, n)) cr_out_format(o, "\\x{%x}-\\x{%x}", (unsigned)first, (unsigned)last);
-}
-
-static void put_class(cr_out *o, bool inside, bool negated, const char *property, const char *category, size_t n) {
-    if (!inside) cr_out_format(o, negated ? "[^" : "[");
-    cr_out_format(o, "%s", property);
-    put_young(o, category, n);
-    if (!inside) cr_out_format(o, "]");
-}
-
-static bool one_of(char c, const char *set) { return c && strchr(set, c) != NULL; }
-
-/* After a backslash at s[at]; returns how many bytes of s it used, 0: to be copied as they are. */
-static size_t put_escape(cr_out *o, const char *s, size_t n, bool inside) {
-    char property[8];
-    if (s[0] == 's' || s[0] == 'S') {
-        if (inside && s[0] == 'S') return 0;
-        cr_out_format(o, inside ? "%s" : s[0] == 's' ? "[%s]" : "[^%s]", SPACES);
-        return 1;
-    }
-    if (s[0] == 'd' || (s[0] == 'D' && !inside)) return put_class(o, inside, s[0] == 'D', "\\p{Nd}", "Nd", 2), 1;
-    if (s[0] == 'w' || (s[0] == 'W' && !inside))
-        return put_class(o, inside, s[0] == 'W', "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}", "L", 1), 1;
-    if (s[0] == 'u' && n >= 5) {
-        for (int i = 1; i < 5; i++) if (!one_of(s[i], "0123456789abcdefABCDEF")) return 0;
-        cr_out_format(o, "\\x{%.4s}", s + 1);
-        return 5;
-    }
-    if ((s[0] == 'p' || s[0] == 'P') && n >= 4 && s[1] == '{') {
-        const bool turned = s[2] == '^', negated = turned != (s[0] == 'P');
-        const char *name = s + 2 + turned;
-        const size_t left = n - (size_t)(name - s), letters = left > 1 && name[1] == '}' ? 1 : left > 2 ? 2 : 0;
-        if (!letters || name[letters] != '}' || !one_of(name[0], "LMNPSZC") || (inside && negated)) return 0;
-        memcpy(property, "\\p{", 3);
-        memcpy(property + 3, name, letters);
-        memcpy(property + 3 + letters, "}", 2);
-        put_class(o, inside, negated, property, name, letters);
-        return (size_t)(name - s) + letters + 1;
-    }
-    return 0;
-}
-
-/* The expression for PCRE2: the same language, whatever version of Unicode PCRE2 has. */
-static void translate(cr_out *o, const char *s, size_t n) {
-    bool inside = false;
-    for (size_t i = 0; i < n;) {
-        if (s[i] == '\\' && i + 1 < n) {
-            const size_t used = put_escape(o, s + i + 1, n - i - 1, inside);
-            if (!used) cr_out_put(o, s + i, 2);
-            i += used ? 1 + used : 2;
-            continue;
-        }
-        if (inside && s[i] == '[' && i + 1 < n && s[i + 1] == ':') {        /* [[:alpha:]] */
-            cr_out_put(o, s + i, 2);
-            i += 2;
-            continue;
-        }
-        if (inside && s[i] == ':' && i + 1 < n && s[i + 1] == ']') {
-            cr_out_put(o, s + i, 2);
-            i += 2;
-            continue;
-        }
-        if (s[i] == '[') inside = true;
-        if (s[i] == ']') inside = false;
-        cr_out_put(o, s + i++, 1);
-    }
-}
-
 enum { PATTERN_ROOM = 1 << 16, STACK_START = 1 << 15, STACK_MOST = 1 << 23, MATCH_LIMIT = 50000000 };
 
 struct cr_regex { void *code; bool jit; };
 struct cr_regex_room { void *data, *context, *stack; size_t *pair; };
+
+bool cr_regex_is_script(const char *name) {
+    char pattern[40];
+    int error = 0;
+    size_t at = 0;
+    const int n = snprintf(pattern, sizeof pattern, "\\p{sc:%s}", name);
+    if (n < 0 || n >= (int)sizeof pattern) return false;
+    void *code = pcre2.compile(pattern, (size_t)n, UTF | UCP, &error, &at, NULL);
+    if (code) pcre2.code_free(code);
+    return code != NULL;
+}
 
 cr_regex *cr_regex_new(const char *op, const char *path, const char *pattern, size_t bytes) {
     int error = 0;
@@ -206,7 +138,7 @@ cr_regex *cr_regex_new(const char *op, const char *path, const char *pattern, si
     if (bytes > PATTERN_ROOM)
         return cr_fail(CR_IO, op, "'%s': a regular expression of %zu bytes, more than %d", path, bytes, PATTERN_ROOM),
                NULL;
-    translate(&text, pattern, bytes);
+    cr_regex_translate(&text, pattern, bytes);
     cr_regex *re = calloc(1, sizeof *re);
     if (re && !text.failed)
         re->code = pcre2.compile(text.text ? text.text : "", text.bytes, UTF | UCP | MULTILINE | NEVER_BACKSLASH_C,

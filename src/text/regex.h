@@ -5,10 +5,15 @@
 
 #include <stddef.h>
 
+#include "../io/file.h"
+
 typedef struct cr_regex cr_regex;
 typedef struct cr_regex_room cr_regex_room;         /* memory of one thread for matching, with any expression */
 
-/* The expression in the syntax of Hugging Face's tokenizers (Oniguruma) and tiktoken.  path: of the file that has it,
+/* oniguruma.c: an expression of a tokenizer.json in PCRE2's syntax */
+void cr_regex_translate(cr_out *o, const char *s, size_t n);
+bool cr_regex_is_script(const char *name);          /* does PCRE2 know \p{sc:name}? */
+/* The expression in the syntax of Hugging Face's tokenizers (Oniguruma).  path: of the file that has it,
  * for messages.  NULL: a message says that the expression is malformed, or that PCRE2 is not installed. */
 cr_regex      *cr_regex_new(const char *op, const char *path, const char *pattern, size_t bytes);
 void           cr_regex_free(cr_regex *re);

@@ -181,7 +181,6 @@ BAD_FILES = [
     ('{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a"}},"model":MODEL}', "is malformed"),
     ('{"pre_tokenizer":{"type":"Split"},"model":MODEL}', 'has no valid "pattern"'),
     ('{"added_tokens":[{"content":"x"}],"model":MODEL}', "an added token must have"),
-    ('{"added_tokens":[{"content":"x","id":7,"single_word":true}],"model":MODEL}', "single_word"),
     ('{"normalizer":' + '{"type":"Sequence","normalizers":[' * 30 + "]}" * 30 + ',"model":MODEL}', "nested too deeply"),
     ('{"normalizer":{"type":"Precompiled","precompiled_charsmap":"AAAA////"},"model":MODEL}', "precompiled_charsmap"),
 ]
