@@ -282,8 +282,8 @@ static double magnitude(const op_case *c, const data *in) {
 }
 
 /* The cpu rounds x to 16 bits of the largest of its group, by half a step: an error of max |x| / 65534 a term, and of
- * max |x| / 65534 times the sum of |w| in y.  The slope of an activation is at most 1.13, that of GELU.  The rest to 1.2
- * is for the sums in f32. */
+ * max |x| / 65534 times the sum of |w| in y.  The slope of an activation is at most 1.13, that of GELU.  The rest to
+ * 1.2 is for the sums in f32. */
 static double quantized_slack(const cr_tensor *x, int64_t rows, int bits, int64_t group) {
     const coded w = coded_weight(cr_device_of(x), rows, cr_size(x, -1), bits, group);
     const cr_tensor *sizes = cr_sum(cr_abs(cr_dequantize(w.codes, w.scales, CR_F64)), CR_LIST(1), false);
