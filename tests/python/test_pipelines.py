@@ -233,7 +233,7 @@ def test_random_pipelines(tmp_path: Path) -> None:
 
 
 def tokenizer(tmp_path: Path, **parts: Any) -> Tokenizer:
-    none = {"added_tokens": [], "normalizer": None, "pre_tokenizer": None, "decoder": None}
+    none: dict[str, Any] = {"added_tokens": [], "normalizer": None, "pre_tokenizer": None, "decoder": None}
     (tmp_path / "tokenizer.json").write_text(json.dumps(none | parts))
     try:
         return Tokenizer.from_file(tmp_path / "tokenizer.json")
