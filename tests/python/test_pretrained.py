@@ -161,6 +161,35 @@ def test_is_the_model_of_transformers(name: str, theirs: Any, tmp_path: Path) ->
     close(mine(cr.tensor(x)), other(torch.tensor(x)).logits, 2e-4)
 
 
+@needs_transformers
+def test_a_window_outlives_the_cache(tmp_path: Path) -> None:
+    """Mistral: a text three times as long as the context. Two layers see 9 tokens through windows of 5, and the cache
+    keeps 16, so nothing is lost when it moves on."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(3)
+    options = {**SIZES, "max_position_embeddings": 16, "sliding_window": 5}
+    config = AutoConfig.for_model("mistral", **options, attn_implementation="eager")
+    make: Any = AutoModelForCausalLM.from_config
+    their = make(config, dtype=torch.float64).eval()
+    with torch.no_grad():
+        for p in their.parameters():
+            p.add_(torch.randn_like(p), alpha=0.2)
+    their.save_pretrained(tmp_path / "mistral")
+    mine = models.from_pretrained(tmp_path / "mistral")
+    ids = torch.tensor([IDS[0][:T]])
+    close(mine(cr.tensor(ids.tolist())), their(ids).logits, 2e-6)
+    wanted = their.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=36, do_sample=False, eos_token_id=None, pad_token_id=0
+    )[0, T:].tolist()
+    assert mine.generate(ids[0].tolist(), 36, 0.0) == wanted
+    text = ids[0].tolist()
+    for token in wanted:  # without a cache
+        assert int(mine(cr.tensor([text[-16:]]))[0, -1].argmax()) == token, len(text)
+        text.append(token)
+
+
 # ---- models made here ----
 def small(kind: str, dtype: cr.dtype = cr.float32, V: int = V) -> Any:
     """A model of each family without transformers."""
