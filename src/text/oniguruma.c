@@ -49,7 +49,10 @@ static void put_young(cr_out *o, const char *category) {
             cr_out_format(o, "\\x{%x}-\\x{%x}", (unsigned)first, (unsigned)last);
 }
 
+/* A class takes about 5 KB, \b four of them: a hostile expression of 64 KB would become 600 MB. */
 static void put_inside(cr_out *o, const charset *c) {
+    if (o->bytes > CR_REGEX_MOST) o->failed = true;
+    if (o->failed) return;
     for (int i = 0; i < 3 && c->young[i]; i++) put_young(o, c->young[i]);
     put_text(o, c->set);
 }

@@ -139,6 +139,12 @@ cr_regex *cr_regex_new(const char *op, const char *path, const char *pattern, si
         return cr_fail(CR_IO, op, "'%s': a regular expression of %zu bytes, more than %d", path, bytes, PATTERN_ROOM),
                NULL;
     cr_regex_translate(&text, pattern, bytes);
+    if (text.bytes > CR_REGEX_MOST) {
+        cr_out_free(&text);
+        return cr_fail(CR_IO, op,
+                       "'%s': a regular expression of %zu bytes has too many classes: written out, they take more than "
+                       "%d bytes", path, bytes, CR_REGEX_MOST), NULL;
+    }
     cr_regex *re = calloc(1, sizeof *re);
     if (re && !text.failed)
         re->code = pcre2.compile(text.text ? text.text : "", text.bytes, UTF | UCP | MULTILINE | NEVER_BACKSLASH_C,

@@ -10,6 +10,7 @@
 typedef struct cr_regex cr_regex;
 typedef struct cr_regex_room cr_regex_room;         /* memory of one thread for matching, with any expression */
 
+enum { CR_REGEX_MOST = 1 << 22 };                   /* bytes of a translated expression */
 /* oniguruma.c: an expression of a tokenizer.json in PCRE2's syntax */
 void cr_regex_translate(cr_out *o, const char *s, size_t n);
 bool cr_regex_is_script(const char *name);          /* does PCRE2 know \p{sc:name}? */

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -350,3 +351,13 @@ def test_decoders(tmp_path: Path) -> None:
         tmp_path, model=LETTERS, normalizer=lower, decoder=meta, added_tokens=[token("A▁B", 20, normalized=True)]
     )
     assert named.decode([0, 20]) == "aa b" and named.decode([20]) == "ab"
+
+
+def test_an_expression_that_grows(tmp_path: Path) -> None:
+    """Each of its classes takes some KB in PCRE2's syntax: it is refused before it takes much memory."""
+    hostile = {"type": "Split", "pattern": {"Regex": r"\b" * 30_000}, "behavior": "Isolated", "invert": False}
+    model = {"type": "BPE", "vocab": {"a": 0}, "merges": []}
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(OSError, match="a regular expression of 60000 bytes has too many"):
+        tokenizer(tmp_path, model=LETTERS, pre_tokenizer=hostile)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # KiB
