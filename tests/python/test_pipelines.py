@@ -356,7 +356,6 @@ def test_decoders(tmp_path: Path) -> None:
 def test_an_expression_that_grows(tmp_path: Path) -> None:
     """Each of its classes takes some KB in PCRE2's syntax: it is refused before it takes much memory."""
     hostile = {"type": "Split", "pattern": {"Regex": r"\b" * 30_000}, "behavior": "Isolated", "invert": False}
-    model = {"type": "BPE", "vocab": {"a": 0}, "merges": []}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(OSError, match="a regular expression of 60000 bytes has too many"):
         tokenizer(tmp_path, model=LETTERS, pre_tokenizer=hostile)
