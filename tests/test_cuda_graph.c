@@ -185,6 +185,32 @@ TEST(inputs) {
     eager(0);
 }
 
+/* An error of earlier work ends a run before its graph is noted: the next run has its own inputs all the same. */
+TEST(inputs_after_a_failure) {
+    if (!simulated()) SKIP("no simulator");
+    const cr_device *dev = cr_cuda(0);
+    enum { N = 64, MANY = 200 };                    /* more kernels that may fail than a graph wants to have pending */
+    cr_scope_begin();
+    cr_tensor *x[2] = {cr_ones(CR_LIST(N), CR_F32, dev), cr_full(CR_LIST(N), 2, CR_F32, dev)};
+    const cr_tensor *in = x[0];
+    OK(cr_record_begin(1, &in));
+    cr_tensor *y = cr_sum(cr_exp(cr_mul(in, in)), CR_ALL, false);
+    cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+    REQUIRE(p, "%s", cr_error());
+    for (int i = 0; i < 3; i++) OK(cr_plan_run(p, &in, &y));
+    const int64_t bad = 9;
+    cr_tensor *index = cr_from(&bad, CR_LIST(1), CR_I64, dev), *table = cr_ones(CR_LIST(5, 3), CR_F32, dev);
+    for (int i = 0; i < MANY; i++) (void)cr_embedding(table, index);
+    in = x[1];
+    CHECK(cr_plan_run(p, &in, &y) == CR_BAD_INDEX, "the earlier fault: %s", cr_error() ? cr_error() : "no error");
+    cr_error_clear();
+    while (cr_synchronize(dev) != CR_OK) cr_error_clear();
+    OK(cr_plan_run(p, &in, &y));
+    CHECK(same_bits(y, cr_sum(cr_exp(cr_mul(in, in)), CR_ALL, false)), "the graph has the input of an earlier run");
+    cr_plan_free(p);
+    cr_scope_end();
+}
+
 /* ---- two threads, a plan each, and a third that works without one */
 typedef struct job { int seed; bool plain; } job;
 static void work(void *ctx) {

@@ -8,7 +8,6 @@
 #include "plan.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { LEAST = 2 };                                 /* steps of a graph */
 typedef enum kind { UNSEEN, SAME, PLACED, FRESH, APART } kind;
@@ -191,12 +190,19 @@ static int list_used(const cr_plan *p, const cr_instance *x, const cr_device *de
     return n;
 }
 
+/* After a failure: the graph may still have the places of an earlier run. */
+static void forget_places(stretch *s) {
+    for (int i = 0; i < s->n; i++)
+        for (int k = 0; k < s->parts[i].n_placed; k++) s->parts[i].place[k] = 0;
+}
+
 static cr_status run(const cr_plan *p, cr_instance *x, stretch *s) {
     noting n = {p, x, s};
     cr_graph_run r = {.again = s->again, .part = note_part, .ctx = &n, .used = x->stretches->used};
     for (int i = 0; i < s->n; i++) s->again[i] = moved(p, x, s, &s->parts[i]) || s->parts[i].kind == FRESH;
     r.n_used = list_used(p, x, s->dev);
     const cr_status status = s->dev->graphing->run(s->graph, &r);
+    if (status != CR_OK) forget_places(s);
     if (status == CR_OK || !r.refused) return status;
     cr_error_clear();                               /* the steps one by one, from now on */
     s->dev->graphing->free(s->graph);

@@ -6,7 +6,6 @@
 #include "gpu.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const char op[] = "graph";
 typedef struct part { cuda_graph noted; cuda_node node; bool known; } part;   /* noted: until the whole has it */
