@@ -67,6 +67,33 @@ TEST(training) {
     trains_alike(CR_SGD, NULL);
 }
 
+/* ---- temporaries of the GPU lie in one arena, views of the host anywhere in their storage: what moves between them */
+static cr_tensor *both_sides(const cr_tensor *const *in) {
+    const cr_device *dev = cr_device_of(in[0]);
+    cr_tensor *first = cr_mul(in[0], in[0]), *tenth = cr_to(cr_scalar(0.1), CR_F32, cr_cpu());
+    cr_tensor *second = cr_mul(cr_to(in[1], CR_F32, dev), cr_to(tenth, CR_F32, dev));
+    return cr_sub(first, cr_to(cr_to(cr_exp(second), CR_F32, cr_cpu()), CR_F32, dev));
+}
+
+TEST(transfers) {
+    const cr_device *dev = cr_cuda(0);
+    cr_scope_begin();
+    cr_tensor *host = cr_arange(0, 40, 1, CR_F32, cr_cpu()), *x = cr_to(cr_slice(host, 0, 3, 12, 1), CR_F32, dev);
+    const cr_tensor *in[] = {x, cr_slice(host, 0, 1, 10, 1)};
+    OK(cr_record_begin(2, in));
+    cr_tensor *y = both_sides(in);
+    cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+    REQUIRE(p, "%s", cr_error());
+    for (int i = 0; i < 6; i++) {
+        const cr_tensor *other[] = {x, cr_slice(host, 0, 1 + 3 * i, 10 + 3 * i, 1)};
+        cr_tensor *z = NULL;
+        OK(cr_plan_run(p, other, &z));
+        CHECK(z && same_bits(both_sides(other), z), "run %d differs", i);
+    }
+    cr_plan_free(p);
+    cr_scope_end();
+}
+
 /* ---- what goes wrong: the driver makes no graph, or has no room for it; a profile begins in between */
 static void no_graph(int step) { if (step == NOTED) fail_at("graph", 1); }
 static void no_room(int step) { if (step == NOTED) fail_at("room", 1); }

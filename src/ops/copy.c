@@ -66,15 +66,15 @@ typedef struct transfer_params { const cr_device *dev; } transfer_params;
 
 static const cr_device *transfer_device(const void *params) { return ((const transfer_params *)params)->dev; }
 
-cr_status cr_move_bytes(cr_storage *to, cr_storage *from, size_t at, size_t bytes) {
+cr_status cr_move_bytes(cr_storage *to, size_t to_at, cr_storage *from, size_t at, size_t bytes) {
     const cr_watch *watch = cr_watching();
-    if (watch) return watch->transfer(to, from, at, bytes);        /* which calls this again, unwatched */
-    if (from->dev->host) return to->dev->upload(to->dev, to, 0, (const char *)from->data + at, bytes);
-    if (to->dev->host) return from->dev->download(from->dev, to->data, from, at, bytes);
+    if (watch) return watch->transfer(to, to_at, from, at, bytes);        /* which calls this again, unwatched */
+    if (from->dev->host) return to->dev->upload(to->dev, to, to_at, (const char *)from->data + at, bytes);
+    if (to->dev->host) return from->dev->download(from->dev, (char *)to->data + to_at, from, at, bytes);
     void *staging = malloc(bytes);
     if (!staging) return cr_fail(CR_NO_MEMORY, "transfer", "out of memory: asked for %zu bytes", bytes);
     cr_status status = from->dev->download(from->dev, staging, from, at, bytes);
-    if (status == CR_OK) status = to->dev->upload(to->dev, to, 0, staging, bytes);
+    if (status == CR_OK) status = to->dev->upload(to->dev, to, to_at, staging, bytes);
     free(staging);
     return status;
 }
@@ -83,7 +83,7 @@ static cr_status transfer_forward(const cr_call *c, cr_tensor *out, cr_tensor *c
     (void)aux;
     const cr_tensor *x = c->in[0];
     const size_t size = cr_dtype_size(x->dtype), bytes = size * (size_t)x->numel;
-    return bytes ? cr_move_bytes(out->storage, x->storage, size * (size_t)x->offset, bytes) : CR_OK;
+    return bytes ? cr_move_bytes(out->storage, 0, x->storage, size * (size_t)x->offset, bytes) : CR_OK;
 }
 
 /* y = x on another device:  dx = g on x's */

@@ -195,9 +195,9 @@ typedef struct cr_run {
 cr_status cr_execute(const cr_run *p);
 cr_status cr_run_walks(const void *work);           /* a kernel: elementwise programs; work: cr_elementwise_args */
 
-/* bytes [at, at + bytes) of `from` to the beginning of `to`, on another device; memory that this process can read needs
- * no staging (copy.c) */
-cr_status cr_move_bytes(cr_storage *to, cr_storage *from, size_t at, size_t bytes);
+/* bytes [at, at + bytes) of `from` to `to_at` of `to`, on another device; memory that this process can read needs no
+ * staging (copy.c) */
+cr_status cr_move_bytes(cr_storage *to, size_t to_at, cr_storage *from, size_t at, size_t bytes);
 
 /* uninitialised storage of m's size; honours dense strides */
 cr_tensor *cr_new_like(const cr_meta *m, const cr_device *dev);

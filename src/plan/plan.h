@@ -50,7 +50,7 @@ typedef enum cr_step_kind {
     CR_STEP_GROUP                                   /* tile.c: kernels that run tile by tile */
 } cr_step_kind;
 
-typedef struct cr_transfer { cr_array to, from; size_t at, bytes; } cr_transfer;
+typedef struct cr_transfer { cr_array to, from; size_t bytes; } cr_transfer;     /* from the offset of each */
 /* arrays: of one element, n that are read, then n_out that are written; behind them as many doubles */
 typedef struct cr_host_work {
     int n, n_out;
@@ -60,7 +60,7 @@ typedef struct cr_host_work {
 static inline size_t cr_host_bytes(int n, int n_out) {
     return sizeof(cr_host_work) + (sizeof(cr_array) + sizeof(double)) * (size_t)(n + n_out);
 }
-typedef struct cr_upload_step { cr_array to; size_t at, bytes; unsigned char data[]; } cr_upload_step;
+typedef struct cr_upload_step { cr_array to; size_t bytes; unsigned char data[]; } cr_upload_step;
 
 typedef struct cr_step {
     cr_step_kind kind;

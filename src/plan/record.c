@@ -152,9 +152,11 @@ static cr_step *new_step(cr_step **list, int *n, int *room, cr_step_kind kind, s
     return s;
 }
 
-static cr_array bytes_array(int buffer, const cr_device *dev, size_t bytes) {
+static cr_array bytes_array(int buffer, const cr_device *dev, size_t at, size_t bytes) {
     const int64_t shape[] = {(int64_t)bytes};
-    return cr_array_of((cr_storage *)(intptr_t)(buffer + 1), dev, CR_U8, 1, shape);
+    cr_array a = cr_array_of((cr_storage *)(intptr_t)(buffer + 1), dev, CR_U8, 1, shape);
+    a.offset = (int64_t)at;
+    return a;
 }
 
 static bool give_operands(cr_step *s, int n, const cr_operand *o) {
@@ -173,7 +175,7 @@ static bool note_upload(recording *r, bool first, int buffer, size_t at, const v
                        : new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_UPLOAD, whole);
     if (!s) return false;
     cr_upload_step *u = (void *)s->args;
-    *u = (cr_upload_step){.to = bytes_array(buffer, b->dev, b->bytes), .at = at, .bytes = bytes};
+    *u = (cr_upload_step){.to = bytes_array(buffer, b->dev, at, bytes), .bytes = bytes};
     if (src) memcpy(u->data, src, bytes);
     else if (b->dev->download(b->dev, u->data, b->storage, at, bytes) != CR_OK) return false;
     return give_operands(s, 1, &(cr_operand){.buffer = buffer, .use = CR_WRITES, .at = offsetof(cr_upload_step, to),
@@ -307,26 +309,26 @@ static cr_status watch_download(const char *op, const cr_storage *src) {
     return refuse(op, "the value of a tensor is read", "return the tensor, and read it after the step");
 }
 
-static bool note_transfer(recording *r, cr_storage *to, cr_storage *from, size_t at, size_t bytes) {
+static bool note_transfer(recording *r, cr_storage *to, size_t to_at, cr_storage *from, size_t at, size_t bytes) {
     cr_plan *p = r->plan;
     const int source = number(r, from, CR_READS), target = number(r, to, CR_WRITES);
     if (source < 0 || target < 0) return false;
     cr_step *s = new_step(&p->steps, &p->n_steps, &r->step_room, CR_STEP_TRANSFER, sizeof(cr_transfer));
     if (!s || !(s->name = cr_joined(r->name, ""))) return false;
-    *(cr_transfer *)(void *)s->args = (cr_transfer){.to = bytes_array(target, to->dev, to->bytes),
-                                                    .from = bytes_array(source, from->dev, from->bytes),
-                                                    .at = at, .bytes = bytes};
+    *(cr_transfer *)(void *)s->args = (cr_transfer){.to = bytes_array(target, to->dev, to_at, bytes),
+                                                    .from = bytes_array(source, from->dev, at, bytes),
+                                                    .bytes = bytes};
     const cr_operand o[] = {{.buffer = source, .use = CR_READS, .at = offsetof(cr_transfer, from), .low = (int64_t)at,
                              .high = (int64_t)(at + bytes)},
-                            {.buffer = target, .use = CR_WRITES, .at = offsetof(cr_transfer, to),
-                             .high = (int64_t)bytes}};
+                            {.buffer = target, .use = CR_WRITES, .at = offsetof(cr_transfer, to), .low = (int64_t)to_at,
+                             .high = (int64_t)(to_at + bytes)}};
     return give_operands(s, 2, o);
 }
 
-static cr_status watch_transfer(cr_storage *to, cr_storage *from, size_t at, size_t bytes) {
+static cr_status watch_transfer(cr_storage *to, size_t to_at, cr_storage *from, size_t at, size_t bytes) {
     recording *r = mine;
     cr_modes.recording = 0;
-    cr_status status = note_transfer(r, to, from, at, bytes) ? cr_move_bytes(to, from, at, bytes) : no_memory();
+    cr_status status = note_transfer(r, to, to_at, from, at, bytes) ? cr_move_bytes(to, to_at, from, at, bytes) : no_memory();
     cr_modes.recording = r->id;
     return status;
 }

@@ -314,10 +314,10 @@ static cr_status run_step(cr_plan *p, const cr_step *s, char *args) {
     if (s->kind == CR_STEP_GROUP) return cr_group_run(s->group, args);
     if (s->kind == CR_STEP_UPLOAD) {
         const cr_upload_step *u = (const void *)args;
-        return u->to.dev->upload(u->to.dev, u->to.storage, u->at, u->data, u->bytes);
+        return u->to.dev->upload(u->to.dev, u->to.storage, (size_t)u->to.offset, u->data, u->bytes);
     }
     const cr_transfer *t = (const void *)args;
-    return cr_move_bytes(t->to.storage, t->from.storage, t->at, t->bytes);
+    return cr_move_bytes(t->to.storage, (size_t)t->to.offset, t->from.storage, (size_t)t->from.offset, t->bytes);
 }
 
 static cr_status run_steps(cr_plan *p, cr_instance *x, int from, int to) {
