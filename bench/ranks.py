@@ -1,21 +1,26 @@
 """Many processes: the sum over all of them, and training steps of GPT-2 124M.
 
     all-reduce   500 MB of float32: in the fixed order, by the same MPI's MPI_Allreduce, and by PyTorch's gloo
-    step         two microbatches: 1 rank x 2 threads, 2 ranks x 1 thread, these with a sharded optimizer
+    train        steps of chainrule train, two microbatches: 1 rank x 2 threads, 2 ranks x 1 thread, these with
+                 --shard-optimizer
+    step         the same steps in Python: DistributedDataParallel, then ZeroRedundancyOptimizer too
 
 Starts itself under mpirun of build/mpi (make build/.for-mpi).  Each figure is the least of some rounds, in seconds; all
 lines of a part run one after the other in each round.
 
-use: python bench/ranks.py [--quick] [--only all-reduce|step] [--ranks N...] [--rounds N]"""
+use: python bench/ranks.py [--quick] [--only all-reduce|train|step] [--ranks N...] [--rounds N]"""
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import itertools
 import json
 import os
+import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -120,10 +125,41 @@ def step(rounds: int, small: bool) -> None:
         print(json.dumps({"part": "GPT-2 124M step", "ranks": size, **found}), flush=True)
 
 
+def train(rounds: int, small: bool) -> None:
+    """Seconds of a step: the least time between two lines of run.jsonl."""
+    layers, width, vocabulary = (2, 64, 997) if small else (12, 768, 50257)
+    with tempfile.TemporaryDirectory(prefix="chainrule-") as folder:
+        text = Path(folder) / "text"  # a token is a character: each once
+        characters = [*map(chr, range(0x20000, 0x2A000)), *map(chr, range(0x4E00, 0x9F00))][:vocabulary]
+        random.Random(1).shuffle(characters)
+        text.write_text("".join(characters), encoding="utf-8")
+        shape = ["--layers", layers, "--heads", width // 32 if small else 12, "--width", width, "--context", 64]
+        options = ["--batch", 4, "--microbatches", 2, "--steps", 6, "--eval-every", 0, "--save-every", 0, "--sample", 0]
+        plain = [BUILD / "chainrule", "train", "--data", text, "--out", folder, "--overwrite", *shape, *options]
+        mpirun = [MPI / "bin" / "mpirun", "-n", 2]
+        commands = {
+            "1 x 2 threads": [*plain, "--threads", 2],
+            "2 x 1 threads": [*mpirun, *plain, "--threads", 1],
+            "sharded": [*mpirun, *plain, "--threads", 1, "--shard-optimizer"],
+        }
+        found: dict[str, float] = dict.fromkeys(commands, float("inf"))
+        exposed = dict(found)
+        for _ in range(rounds):
+            for name, command in commands.items():
+                environment = {**os.environ, "VIRTUAL_ENV": str(MPI), "CHAINRULE_MPI": str(LIBRARY)}
+                subprocess.run(list(map(str, command)), env=environment, stdout=subprocess.DEVNULL, check=True)
+                lines = map(json.loads, (Path(folder) / "run.jsonl").read_text().splitlines())
+                steps = [line for line in lines if "loss" in line]
+                pairs = list(itertools.pairwise(steps))[1:]  # the second step is recorded
+                found[name] = min(found[name], *(b["seconds"] - a["seconds"] for a, b in pairs))
+                exposed[name] = min(exposed[name], *(b.get("exposed_seconds", 0) for _, b in pairs))
+        print(json.dumps({"part": "chainrule train, GPT-2 124M", **found, "exposed": exposed}), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", choices=["all-reduce", "step"])
+    parser.add_argument("--only", choices=["all-reduce", "train", "step"])
     parser.add_argument("--ranks", type=int, nargs="*", default=[2, 4])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--inside", choices=["all-reduce", "step"], help=argparse.SUPPRESS)
@@ -135,10 +171,12 @@ def main() -> None:
     if not (MPI / "bin" / "mpirun").exists():
         raise SystemExit("bench/ranks.py: no mpirun in build/mpi (make build/.for-mpi)")
     words = ["--rounds", o.rounds, *(["--quick"] if o.quick else [])]
-    if o.only != "step":
+    if o.only in (None, "all-reduce"):
         for ranks in o.ranks:
             print(*map(json.dumps, launch(ranks, "--inside", "all-reduce", *words)), sep="\n", flush=True)
-    if o.only != "all-reduce":
+    if o.only in (None, "train"):
+        train(o.rounds, o.quick)
+    if o.only in (None, "step"):
         for ranks in (1, 2):
             print(*map(json.dumps, launch(ranks, "--inside", "step", *words)), sep="\n", flush=True)
 

@@ -377,19 +377,29 @@ static void swap(cr_tensor *pair[2]) {
     pair[1] = first;
 }
 
+/* What the gather brought, to the parameters.  This rank's own weights are there, unless it works on copies. */
+static cr_status take_weights(const cr_parallel *p, const cr_tensor *all) {
+    const int own = p->o.elastic ? -1 : p->w->rank;
+    cr_status status = CR_OK;
+    for (int64_t u = 0, next; u < p->n_units && status == CR_OK; u = next) {
+        cr_unit run = p->units[u];
+        for (next = u + 1; next < p->n_units && p->units[next].param == run.param; next++) {
+            if ((p->units[next].owner == own) != (run.owner == own)) break;
+            run.n += p->units[next].n;
+        }
+        if (run.owner == own || !p->places[run.param].arrived) continue;
+        cr_tensor *to = weights_of(p, &run);
+        const cr_tensor *from = view_of(p, &run, all, p->places[run.param].at);
+        status = to && from && cr_copy_(to, from) ? CR_OK : cr_error_status();
+    }
+    return status;
+}
+
 cr_status cr_shard_commit(cr_parallel *p, const cr_tensor *all) {
     const bool recording = cr_set_grad_enabled(false);
-    cr_status status = CR_OK;
     cr_scope_begin();
-    for (int64_t i = 0; i < p->opt->count && status == CR_OK; i++) {
-        cr_slot *s = &p->opt->slots[i];
-        const cr_place *x = &p->places[i];
-        if (!x->arrived) continue;
-        const cr_tensor *part = cr_slice(all, 0, x->at, x->at + x->n, 1),
-                        *new = part ? cr_view(part, cr_ndim(s->p), cr_shape(s->p)) : NULL;
-        status = new && cr_copy_(s->p, new) ? CR_OK : cr_error_status();
-        s->steps++;
-    }
+    const cr_status status = take_weights(p, all);
+    for (int64_t i = 0; i < p->opt->count; i++) p->opt->slots[i].steps += p->places[i].arrived;
     p->opt->steps += status == CR_OK;
     cr_scope_end();
     cr_set_grad_enabled(recording);
