@@ -89,14 +89,15 @@ int cr_cpu_isa(void) {
     return k ? k->isa : -1;
 }
 
-bool cr_cpu_bf16(void) {
 #if defined(__x86_64__)
-    return cr_cpu_isa() == 4 && !cr_config("ISA") && !atomic_load(&fixed_by_test) &&
-           __builtin_cpu_supports("avx512bf16");
+/* Beyond v4, unless a level was chosen. */
+static bool may_use_more(void) { return cr_cpu_isa() == 4 && !cr_config("ISA") && !atomic_load(&fixed_by_test); }
+bool cr_cpu_bf16(void)  { return may_use_more() && __builtin_cpu_supports("avx512bf16"); }
+bool cr_cpu_bytes(void) { return may_use_more() && __builtin_cpu_supports("avx512vnni"); }
 #else
-    return false;
+bool cr_cpu_bf16(void)  { return false; }
+bool cr_cpu_bytes(void) { return false; }
 #endif
-}
 
 static const char *info(const cr_device *d) {
     (void)d;

@@ -9,7 +9,7 @@
 
 enum {
     FEW_ROWS = 4,                                   /* of x: more are faster as a product of floats */
-    CHUNK_BYTES = 64 << 10                          /* of codes */
+    LEAST_CHUNK = 16 << 10, MOST_CHUNK = 64 << 10   /* bytes of codes */
 };
 
 typedef struct job {
@@ -21,15 +21,23 @@ typedef struct job {
     atomic_bool failed;
 } job;
 
+static const struct cr_quantizeds *kernels(void) {
+#if defined __x86_64__
+    if (cr_cpu_bytes()) return &cr_quantizeds_bytes;
+#endif
+    return cr_cpu_vec()->quantized;
+}
+
 static job job_of(const cr_array *codes, const cr_array *scales, int64_t K) {
     const bool eight = cr_quantized_has_8_bits(codes);
-    const int64_t N = codes->shape[0];
-    return (job){.kernels = cr_cpu_vec()->quantized,
+    const int64_t N = codes->shape[0], line = eight ? K : K / 2;
+    const int64_t chunk = cr_imin(MOST_CHUNK, cr_imax(LEAST_CHUNK, N * line / 4));
+    return (job){.kernels = kernels(),
                  .shape = {K, K / scales->shape[1], eight},
                  .codes = codes,
                  .scales = scales,
                  .N = N,
-                 .each = cr_imax(16, CHUNK_BYTES / (eight ? K : K / 2))};
+                 .each = cr_imax(16, chunk / line / 4 * 4)};
 }
 
 static const uint8_t *codes_at(const job *j, int64_t n) {
@@ -67,7 +75,7 @@ cr_status cr_cpu_linear_quantized(const cr_linear_quantized_args *args) {
     job j = job_of(&args->codes, &args->scales, K);
     j.y = &args->y, j.bias = cr_present(&args->bias), j.M = M;
     const int64_t units = cr_pieces(K, CR_QUANTIZED_UNIT), groups = cr_pieces(K / j.shape.G, 16) * 16;
-    const int64_t q = units * CR_QUANTIZED_UNIT * (int64_t)sizeof(int16_t), line = K * (int64_t)sizeof(float),
+    const int64_t q = units * CR_QUANTIZED_UNIT * CR_QUANTIZED_X, line = K * (int64_t)sizeof(float),
                   numbers = 2 * groups * (int64_t)sizeof(float);
     const size_t bytes = (size_t)(M * (q + numbers) + line);
     char *scratch = cr_cpu_take(bytes);
@@ -75,7 +83,7 @@ cr_status cr_cpu_linear_quantized(const cr_linear_quantized_args *args) {
     cr_quantized_row x[FEW_ROWS];
     for (int64_t m = 0; m < M; m++) {
         char *at = scratch + m * (q + numbers);
-        x[m] = (cr_quantized_row){(int16_t *)(void *)at, (float *)(void *)(at + q), (float *)(void *)(at + q) + groups};
+        x[m] = (cr_quantized_row){at, (float *)(void *)(at + q), (float *)(void *)(at + q) + groups};
         float *row = (float *)(void *)(scratch + M * (q + numbers));
         cr_block_load(CR_LANE_F32, row, args->x.dtype,
                       (const char *)cr_array_data(&args->x) + (size_t)(m * K) * cr_dtype_size(args->x.dtype), 1, K);
@@ -98,7 +106,7 @@ static void unpack_chunk(void *ctx, int64_t chunk, int worker) {
     if (!plain && !line) { atomic_store(&j->failed, true); return; }
     for (int64_t n = chunk * j->each; n < cr_imin(j->N, (chunk + 1) * j->each); n++) {
         char *to = (char *)cr_array_data(j->y) + (size_t)(n * K) * size;
-        j->kernels->unpack(&j->shape, plain ? (float *)(void *)to : line, codes_at(j, n), scales_at(j, n));
+        cr_cpu_vec()->quantized->unpack(&j->shape, plain ? (float *)(void *)to : line, codes_at(j, n), scales_at(j, n));
         for (int64_t k = 0; j->y->dtype == CR_F64 && k < K; k++) ((double *)(void *)to)[k] = (double)line[k];
         if (!plain && j->y->dtype != CR_F64) cr_block_store(CR_LANE_F32, line, j->y->dtype, to, 1, K);
     }

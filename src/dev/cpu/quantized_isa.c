@@ -13,7 +13,7 @@ enum {
     UNIT = 2 * V_BYTES,                             /* codes of 4 bits in a vector */
     MOST_GROUPS = 64,                               /* groups of a row at a time */
     ROWS = 4,                                       /* of w at a time */
-    FAR = 2048                                      /* bytes ahead to prefetch: of rows that follow one another */
+    FAR = 8192                                      /* bytes ahead to prefetch: of rows that follow one another */
 };
 _Static_assert(CR_QUANTIZED_UNIT % (4 * V_BYTES / 2) == 0, "a unit holds whole vectors");
 
@@ -87,7 +87,8 @@ static int64_t place_of(int64_t k) {
 
 static void prepare(const cr_quantized_shape *s, const cr_quantized_row *to, const float *x) {
     const int64_t whole = (s->K + CR_QUANTIZED_UNIT - 1) / CR_QUANTIZED_UNIT * CR_QUANTIZED_UNIT, groups = s->K / s->G;
-    memset(to->q, 0, (size_t)whole * sizeof *to->q);
+    int16_t *all = to->q;
+    memset(all, 0, (size_t)whole * sizeof *all);
     for (int64_t g = 0; g < (groups + 15) / 16 * 16; g++) {
         const float *from = x + g * s->G;
         uint32_t most = 0;                          /* as bits, which puts NaN above infinity */
@@ -102,14 +103,14 @@ static void prepare(const cr_quantized_shape *s, const cr_quantized_row *to, con
         }
         float size;
         memcpy(&size, &most, sizeof size);
-        to->scale[g] = size / 32767;
+        to->scale[g] = size / CR_QUANTIZED_MOST;
         if (!isfinite(size)) to->scale[g] = NAN;    /* where f32 would give infinities, or NaN */
         if (!(size >= 0x1p-100f && isfinite(size))) continue;        /* so small that products vanish */
-        const float inverse = 32767 / size;
+        const float inverse = CR_QUANTIZED_MOST / size;
         for (int64_t k = 0; k < s->G; k++) {
             const int32_t q = (int32_t)rintf(from[k] * inverse);
             const int64_t at = g * s->G + k;
-            to->q[s->eight ? at : place_of(at)] = (int16_t)q;
+            all[s->eight ? at : place_of(at)] = (int16_t)q;
             sum += q;
         }
         to->offset[g] = s->eight ? 0 : -8 * (float)sum;
@@ -135,7 +136,7 @@ static inline void add_8(int R, vec *sum, row_scale *t, const uint8_t *codes, in
                          int64_t groups, int64_t G) {
     for (int64_t g = 0; g < groups; g++) {
         vint a[ROWS] = {{0}};
-        for (int r = 0; r < R; r++) __builtin_prefetch(codes + r * line + FAR);
+        for (int r = 0; r < R; r++) __builtin_prefetch(codes + r * line + FAR, 0, 2);
         for (int64_t k = 0; k < G; k += S) {
             const vshort x = q_at(q + k);
             for (int r = 0; r < R; r++) a[r] += pairs(widened(codes + r * line + k), x);
@@ -162,7 +163,7 @@ static inline void add_4(int R, vec *sum, row_scale *t, const uint8_t *codes, in
                          int64_t groups, int64_t G) {
     for (int64_t g = 0; g < groups; g++) {
         vint a[ROWS] = {{0}};
-        for (int r = 0; r < R; r++) __builtin_prefetch(codes + r * line + FAR);
+        for (int r = 0; r < R; r++) __builtin_prefetch(codes + r * line + FAR, 0, 2);
         for (int64_t k = 0; k < G; k += UNIT) {
             const unit_x x = x_at(q + k);
             for (int r = 0; r < R; r++) a[r] += unit_4(*(const vushort_at *)(codes + r * line + k / 2), &x);
@@ -211,7 +212,7 @@ static inline void add_4_shared(int R, vec *sum, row_scale *t, const uint8_t *co
         const bool whole = b + EACH <= n;
         for (int r = 0; r < R; r++) {
             const uint8_t *at = codes + r * line + 16 * b;
-            __builtin_prefetch(at + FAR);
+            __builtin_prefetch(at + FAR, 0, 2);
             const vushort w = whole ? (vushort)*(const vushort_at *)at : last_codes(at, n - b);
             sum[r] += to_float(unit_4(w, &x)) * unit_scales(t[r] + b / blocks, blocks);
         }
@@ -233,16 +234,17 @@ static inline void some_rows(int R, const cr_quantized_shape *s, float *y, const
     const int64_t most = odd ? MOST_GROUPS / 4 : MOST_GROUPS;           /* at most 4 blocks in a group */
     for (int64_t g = 0; g < groups; g += most) {
         const int64_t n = cr_imin(most, groups - g), at = g * s->G;
+        const int16_t *q = (const int16_t *)x->q + at;
         for (int r = 0; r < R; r++)
             sum[r] += row_scales(t[r], scales + r * groups + g, x->scale + g, x->offset + g, n);
-        if (s->eight) add_8(R, sum, t, codes + at, line, x->q + at, n, s->G);
-        else if (s->G % UNIT == 0) add_4(R, sum, t, codes + at / 2, line, x->q + at, n, s->G);
+        if (s->eight) add_8(R, sum, t, codes + at, line, q, n, s->G);
+        else if (s->G % UNIT == 0) add_4(R, sum, t, codes + at / 2, line, q, n, s->G);
         else {
             const int64_t blocks = s->G / 32;
             for (int r = 0; odd && r < R; r++) spread(t[r], n, blocks);
             const uint8_t *from = codes + at / 2;
-            if (odd || blocks == 1) add_4_shared(R, sum, t, from, line, x->q + at, n * blocks, 1);
-            else add_4_shared(R, sum, t, from, line, x->q + at, n * blocks, 2);
+            if (odd || blocks == 1) add_4_shared(R, sum, t, from, line, q, n * blocks, 1);
+            else add_4_shared(R, sum, t, from, line, q, n * blocks, 2);
         }
     }
     for (int r = 0; r < R; r++) y[r] = v_sum_lanes(sum[r]);
