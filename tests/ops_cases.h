@@ -1638,4 +1638,32 @@ static int case_inputs(const op_case *c) {
     return n;
 }
 
+/* The cpu rounds x to 16 bits of the largest of its group, by half a step: an error of max |x| / 65024 a term, and of
+ * max |x| / 65024 times the sum of |w| in y.  The slope of an activation is at most 1.13, that of GELU.  The rest to
+ * 1.2 is for the sums in f32. */
+static double quantized_slack(const cr_tensor *x, int64_t rows, int bits, int64_t group) {
+    const coded w = coded_weight(cr_device_of(x), rows, cr_size(x, -1), bits, group);
+    const cr_tensor *sizes = cr_sum(cr_abs(cr_dequantize(w.codes, w.scales, CR_F64)), CR_LIST(1), false);
+    const cr_tensor *most = cr_mul(cr_max(cr_abs(x), CR_LIST(-1), true), sizes);
+    return cr_numel(x) ? cr_item(cr_max(most, CR_ALL, false)) * 1.2 / 65024 : 0;
+}
+
+/* The largest error that a format of numbers inside of the op may add. */
+static double slack_of(const op_case *c, const data *in) {
+    static const struct { cr_tensor *(*run)(inputs in); int64_t rows; int bits; int64_t group; } quantized_cases[] = {
+        {quantized_8, 7, 8, 32},
+        {quantized_8_bare, 5, 8, 96},
+        {quantized_4, 7, 4, 32},
+        {quantized_4_bare, 5, 4, 96},
+        {quantized_4_gelu, 7, 4, 64},
+        {quantized_8_long, 131, 8, 64},
+        {quantized_4_long, 131, 4, 128},
+    };
+    for (size_t i = 0; i < sizeof quantized_cases / sizeof *quantized_cases; i++)
+        if (quantized_cases[i].run == c->run)
+            return quantized_slack(data_put(&in[0], DENSE, test_ref()), quantized_cases[i].rows,
+                                   quantized_cases[i].bits, quantized_cases[i].group);
+    return 0;
+}
+
 #endif
