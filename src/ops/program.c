@@ -22,7 +22,8 @@ const cr_program *cr_program_at(int i) { return i >= 0 && i < CR_ROW_COUNT ? &cr
 
 static const cr_program *row_named(const char *name, size_t length) {
     for (int i = 0; i < CR_ROW_COUNT; i++)
-        if (strlen(cr_rows[i].name) == length && !memcmp(cr_rows[i].name, name, length)) return &cr_rows[i];
+        if (cr_rows[i].name[0] == name[0] && strlen(cr_rows[i].name) == length && !memcmp(cr_rows[i].name, name, length))
+            return &cr_rows[i];
     return NULL;
 }
 
