@@ -133,9 +133,9 @@ def train(rounds: int, small: bool) -> None:
         characters = [*map(chr, range(0x20000, 0x2A000)), *map(chr, range(0x4E00, 0x9F00))][:vocabulary]
         random.Random(1).shuffle(characters)
         text.write_text("".join(characters), encoding="utf-8")
-        shape = ["--layers", layers, "--heads", width // 32 if small else 12, "--width", width, "--context", 64]
+        sizes = ["--layers", layers, "--heads", width // 32 if small else 12, "--width", width, "--context", 64]
         options = ["--batch", 4, "--microbatches", 2, "--steps", 6, "--eval-every", 0, "--save-every", 0, "--sample", 0]
-        plain = [BUILD / "chainrule", "train", "--data", text, "--out", folder, "--overwrite", *shape, *options]
+        plain = [BUILD / "chainrule", "train", "--data", text, "--out", folder, "--overwrite", *sizes, *options]
         mpirun = [MPI / "bin" / "mpirun", "-n", 2]
         commands = {
             "1 x 2 threads": [*plain, "--threads", 2],
@@ -153,7 +153,9 @@ def train(rounds: int, small: bool) -> None:
                 pairs = list(itertools.pairwise(steps))[1:]  # the second step is recorded
                 found[name] = min(found[name], *(b["seconds"] - a["seconds"] for a, b in pairs))
                 exposed[name] = min(exposed[name], *(b.get("exposed_seconds", 0) for _, b in pairs))
-        print(json.dumps({"part": "chainrule train, GPT-2 124M", **found, "exposed": exposed}), flush=True)
+        table = vocabulary * width  # the tied embedding, whose gradient comes last
+        line = {"part": "chainrule train", "ranks": 2, "last": table, **found, "exposed": exposed}
+        print(json.dumps(line), flush=True)
 
 
 def main() -> None:

@@ -93,7 +93,8 @@ def table() -> list[str]:
 
 
 def check(path: Path) -> list[str]:
-    """Bandwidth from the first all-reduce; the others must follow from it: a ring's bytes over it."""
+    """Bandwidth from the first all-reduce; the others must follow from it: a ring's bytes over it.  So does what
+    a training step waits for, the exchange of the parameter whose gradient comes last."""
     rows = [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")]
     sums = [row for row in rows if row["part"].startswith("all-reduce")]
     if not sums:
@@ -103,11 +104,20 @@ def check(path: Path) -> list[str]:
         return 2 * (row["ranks"] - 1) * float(str(row["part"]).split()[1]) * 1e6  # of all ranks: they share the memory
 
     bandwidth = bytes_of(sums[0]) / sums[0]["fixed order"]
-    return [
+    lines = [
         f"{row['part']}, {row['ranks']} ranks: {row['fixed order']:.3f} s, reckoned {bytes_of(row) / bandwidth:.3f} s"
         f" ({bytes_of(row) / bandwidth / row['fixed order']:.2f} of it)"
         for row in sums
     ]
+    for row in rows:
+        if "exposed" not in row:
+            continue
+        found, reckoned = row["exposed"]["2 x 1 threads"], 2 * (row["ranks"] - 1) * 4 * row["last"] / bandwidth
+        lines.append(
+            f"{row['part']}, {row['ranks']} ranks: exposed {1e3 * found:.1f} ms, reckoned {1e3 * reckoned:.1f} ms"
+            f" ({reckoned / found:.2f} of it)"
+        )
+    return lines
 
 
 def main() -> None:
