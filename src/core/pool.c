@@ -27,8 +27,8 @@ enum {
     OPEN = 1 << 30,                                 /* bits of gate, above the count */
     CALLER_SLEEPS = 1 << 29
 };
-static const double spin_seconds = 30e-6;           /* about what a futex round trip costs; the next job of a step
-                                                     * comes sooner */
+static const double spin_seconds = 100e-6;          /* a few futex round trips; the next job of a step, or of a token
+                                                     * that Python asks for, comes sooner */
 
 /* Worker numbers: 0 .. CALLERS - 1 belong to calling threads, those above to the pool's own. */
 int cr_pool_workers(void) { return CALLERS + MAX_THREADS - 1; }

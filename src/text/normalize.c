@@ -36,9 +36,15 @@ size_t cr_literal_find(const char *literal, size_t bytes, const char *s, size_t 
     return n;
 }
 
-/* ---- one match after the other ---- */
+/* ---- one match after the other; an empty one where the last one ended is none ---- */
+static size_t next_character(const char *s, size_t n, size_t at) {
+    do at++; while (at < n && ((unsigned char)s[at] & 0xC0) == 0x80);
+    return at;
+}
+
 static bool replace(const cr_normalizer *m, cr_workspace *w, const char *s, size_t n, cr_out *out) {
     size_t kept = 0, start = 0, end = 0;            /* s up to `kept` is in out */
+    bool any = false;
     for (size_t from = 0; from <= n;) {
         if (m->regex) {
             const int found = cr_regex_find(m->regex, w->regex, s, n, from, &start, &end);
@@ -49,6 +55,8 @@ static bool replace(const cr_normalizer *m, cr_workspace *w, const char *s, size
             end = start + m->literal_bytes;
             if (start == n) break;
         }
+        if (start == end && any && start == kept) { from = next_character(s, n, from); continue; }
+        any = true;
         cr_out_put(out, s + kept, start - kept);
         cr_out_put(out, m->content, m->content_bytes);
         if (m->kind == CR_NORM_AROUND) {
@@ -56,7 +64,7 @@ static bool replace(const cr_normalizer *m, cr_workspace *w, const char *s, size
             cr_out_put(out, m->content, m->content_bytes);
         }
         kept = from = end;
-        if (start == end) do from++; while (from < n && ((unsigned char)s[from] & 0xC0) == 0x80);
+        if (start == end) from = next_character(s, n, from);
     }
     cr_out_put(out, s + kept, n - kept);
     return true;

@@ -188,10 +188,15 @@ def starts_with_less(made: Json, text: str) -> bool:
     return '"first"' in json.dumps(made["pre_tokenizer"]) and made["normalizer"] is not None and text != ""
 
 
+def inserts_inside(made: Json) -> bool:
+    """Where a Replace inserts in words, ``tokenizers`` encodes another text than its normalizer gives, or panics."""
+    return r'{"Regex": "\\B"}' in json.dumps(made["normalizer"])
+
+
 def compare(seed: int, ours: Tokenizer, theirs: Any, make: Maker, made: Json) -> None:
     for special in (False, True) * 6:
         text = make.text()
-        if starts_with_less(made, text):
+        if starts_with_less(made, text) or inserts_inside(made):
             continue
         theirs.encode_special_tokens = not special
         try:

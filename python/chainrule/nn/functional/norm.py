@@ -56,9 +56,11 @@ def rms_norm(
 ) -> Tensor:
     """x / sqrt(mean(x^2) + eps) weight over the last axes, those of ``normalized_shape``; the same
     shape.  eps when absent: 2^-52 for float64, else 2^-23."""
-    rows, (w,) = _over_last(input, normalized_shape, weight)
     if eps is None:
         eps = 2.0**-52 if input.dtype is _core.float64 else 2.0**-23  # the distance from 1 to the next number
+    if len(normalized_shape) == 1 and input.shape[-1:] == tuple(normalized_shape):
+        return _core._rms_norm(input, eps, weight)
+    rows, (w,) = _over_last(input, normalized_shape, weight)
     return _core._rms_norm(rows, eps, w).reshape(input.shape)
 
 

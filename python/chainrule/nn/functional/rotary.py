@@ -76,6 +76,8 @@ def rope(
     Llama), or 2 i and 2 i + 1 where ``interleaved`` (the paper, Meta's Llama).  The gradient turns by
     the opposite angle."""
     if positions is None:
+        if offset == 0 and input.size(-2) == table.size(0):
+            return _core._rope(input, table, interleaved)
         if offset < 0 or offset + input.size(-2) > table.size(0):
             raise IndexError(
                 f"[rope] positions {offset} to {offset + input.size(-2) - 1} of a table of {table.size(0)} rows"
