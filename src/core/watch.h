@@ -13,7 +13,7 @@ typedef struct cr_watch {
     cr_status (*kernel)(int id, cr_kernel_run run, const void *args);
     cr_status (*upload)(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes);
     cr_status (*download)(const char *op, const cr_storage *src);         /* may the host read it? */
-    cr_status (*transfer)(cr_storage *to, size_t to_at, cr_storage *from, size_t at, size_t bytes);   /* between devices */
+    cr_status (*transfer)(cr_storage *to, size_t to_at, cr_storage *from, size_t at, size_t bytes);  /* of devices */
     void (*drew)(cr_generator *g, uint64_t seed, uint64_t counter, uint64_t blocks);
     void (*named)(const char *kind, const char *name);                    /* the op whose kernels follow */
     void (*collects)(cr_tensor *leaf, const cr_tensor *before);           /* adds to a gradient; NULL: has none yet */

@@ -43,7 +43,7 @@ void cr_out_string(cr_out *o, const char *text, size_t bytes) {
     for (size_t i = 0, from = 0; i <= bytes; i++) {
         const unsigned char c = i < bytes ? (unsigned char)text[i] : 0;
         if (i < bytes && c >= 0x20 && c != '"' && c != '\\') continue;
-        cr_out_put(o, text + from, i - from);
+        if (i > from) cr_out_put(o, text + from, i - from);
         from = i + 1;
         if (i == bytes) break;
         if (c < 0x20) cr_out_format(o, "\\u%04x", c);

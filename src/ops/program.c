@@ -21,9 +21,10 @@ int               cr_program_count(void) { return CR_ROW_COUNT; }
 const cr_program *cr_program_at(int i) { return i >= 0 && i < CR_ROW_COUNT ? &cr_rows[i] : NULL; }
 
 static const cr_program *row_named(const char *name, size_t length) {
-    for (int i = 0; i < CR_ROW_COUNT; i++)
-        if (cr_rows[i].name[0] == name[0] && strlen(cr_rows[i].name) == length && !memcmp(cr_rows[i].name, name, length))
-            return &cr_rows[i];
+    for (int i = 0; i < CR_ROW_COUNT; i++) {
+        const char *row = cr_rows[i].name;
+        if (row[0] == name[0] && strlen(row) == length && !memcmp(row, name, length)) return &cr_rows[i];
+    }
     return NULL;
 }
 

@@ -328,7 +328,8 @@ static bool note_transfer(recording *r, cr_storage *to, size_t to_at, cr_storage
 static cr_status watch_transfer(cr_storage *to, size_t to_at, cr_storage *from, size_t at, size_t bytes) {
     recording *r = mine;
     cr_modes.recording = 0;
-    cr_status status = note_transfer(r, to, to_at, from, at, bytes) ? cr_move_bytes(to, to_at, from, at, bytes) : no_memory();
+    const bool noted = note_transfer(r, to, to_at, from, at, bytes);
+    const cr_status status = noted ? cr_move_bytes(to, to_at, from, at, bytes) : no_memory();
     cr_modes.recording = r->id;
     return status;
 }

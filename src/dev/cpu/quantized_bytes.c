@@ -1,8 +1,8 @@
 /* quantized_bytes.c - y[n] = sum over k of x[k] w[n, k] for weights of 4 or 8 bits, by AVX-512's vpdpbusd: sums of four
  * products of bytes, without sign and with one.  Beyond x86-64-v4, so compiled on its own.
  *
- * The integers q of x (quantized.h) are 256 high + low, both bytes with a sign.  Codes are taken without their sign, w +
- * 8 or w + 128; the sums begin with what a code of zero gives, negative.  So they are those of quantized_isa.c. */
+ * The integers q of x (quantized.h) are 256 high + low, both bytes with a sign.  Codes are taken without their sign,
+ * w + 8 or w + 128; the sums begin with what a code of zero gives, negative.  So they are those of quantized_isa.c. */
 #include "quantized.h"
 #include "vec.h"
 
@@ -50,10 +50,10 @@ static void put(const cr_quantized_shape *s, int8_t *q, int64_t k, const float *
     const bytes whole = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), _mm512_set1_ps(inverse)));
     const bytes high = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_set1_epi32(128)), 8);
     const bytes low = _mm512_sub_epi32(whole, _mm512_slli_epi32(high, 8));
-    int8_t *to = s->eight ? q + k / UNIT * (int64_t)sizeof(unit_8) + k % UNIT
-                          : q + k / (2 * UNIT) * (int64_t)sizeof(unit_4) + k % 32 / 16 * UNIT + k % (2 * UNIT) / 32 * 16;
+    const int64_t codes = s->eight ? UNIT : 2 * UNIT, unit = s->eight ? sizeof(unit_8) : sizeof(unit_4), at = k % codes;
+    int8_t *to = q + k / codes * unit + (s->eight ? at : at % 32 / 16 * UNIT + at / 32 * 16);
     _mm_storeu_si128((__m128i_u *)(void *)to, _mm512_cvtepi32_epi8(high));
-    _mm_storeu_si128((__m128i_u *)(void *)(to + (s->eight ? UNIT : 2 * UNIT)), _mm512_cvtepi32_epi8(low));
+    _mm_storeu_si128((__m128i_u *)(void *)(to + codes), _mm512_cvtepi32_epi8(low));
 }
 
 static void prepare(const cr_quantized_shape *s, const cr_quantized_row *to, const float *x) {
