@@ -250,8 +250,8 @@ static cr_status read_tensors(reader *r, cr_gguf *g, const unsigned char *file, 
         g->count++;
         status = read_tensor(r, &g->tensors[i], &place[i]);
     }
-    const size_t start = (((size_t)(r->p - file) + align - 1) & ~(size_t)(align - 1)),
-                 room = (size_t)(r->end - file) > start ? (size_t)(r->end - file) - start : 0;
+    const size_t all = (size_t)(r->end - file), aligned = ((size_t)(r->p - file) + align - 1) & ~(size_t)(align - 1),
+                 start = aligned < all ? aligned : all, room = all - start;
     size_t total = 0;
     for (int64_t i = 0; i < g->count && status == CR_OK; i++) {
         cr_gguf_tensor *t = &g->tensors[i];

@@ -63,7 +63,7 @@ static void prepare(const cr_quantized_shape *s, const cr_quantized_row *to, con
     for (int64_t g = groups; g < (groups + 15) / 16 * 16; g++) to->scale[g] = 0;
     for (int64_t g = 0; g < groups; g++) {
         const float size = largest(x + g * s->G, s->G);
-        to->scale[g] = isfinite(size) ? size / CR_QUANTIZED_MOST : NAN;
+        to->scale[g] = size / CR_QUANTIZED_MOST;    /* infinite or NaN: so is the sum, 0 times that */
         if (!(size >= 0x1p-100f && isfinite(size))) continue;        /* so small that products vanish */
         for (int64_t k = g * s->G; k < (g + 1) * s->G; k += V) put(s, to->q, k, x + k, CR_QUANTIZED_MOST / size);
     }
