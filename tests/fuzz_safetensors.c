@@ -33,11 +33,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     fuzz_check(good, "safetensors");
     if (good) check_header(&h, data, bytes);
     cr_st_free(&h);
-    if (count++ % (good ? 4 : 16)) return 0;
+    if (count++ % (good ? 4 : 16) || (bytes >= 4 && !memcmp(data, "GGUF", 4))) return 0;   /* those: fuzz_gguf.c */
     file_put(folder_path("fuzz.safetensors"), data, bytes);        /* the same through the file, and back */
     cr_params *p = cr_load(folder_path("fuzz.safetensors"), cr_cpu());
     if (!p) { fuzz_check(false, "load"); return 0; }
-    promise(good || (bytes >= 4 && !memcmp(data, "GGUF", 4)), "only when it is loaded");
+    promise(good, "only when it is loaded");
     /* writable, and the file does not change */
     for (int64_t i = 0; i < cr_params_count(p); i++) (void)cr_fill_(cr_params_at(p, i), 1);
     if (cr_save(folder_path("again.safetensors"), p, NULL)) { printf("cannot be saved: %s\n", cr_error()); abort(); }
