@@ -2,10 +2,10 @@
  * step itself, from the run on in which its kernels become a graph. */
 #define CR_TEST_CUDA
 #include "test.h"
-#include "plan_net.h"
 
 #if defined CHAINRULE_CUDASIM && !defined CUDASIM_SANITIZER
 #include "folder.h"
+#include "plan_net.h"
 #include "core/os.h"
 #include "cudasim/control.h"
 
