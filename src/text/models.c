@@ -618,7 +618,7 @@ bool cr_model_encode(const cr_model *m, cr_workspace *w, const char *s, size_t n
     memcpy(p->key, key, sizeof p->key);
     p->bytes = (uint8_t)n;
     p->n = (uint8_t)(out->n - first);
-    memcpy(p->id, out->at + first, (size_t)(out->n - first) * sizeof *p->id);
+    if (p->n) memcpy(p->id, out->at + first, p->n * sizeof *p->id);
     return true;
 }
 
