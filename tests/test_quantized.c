@@ -4,6 +4,8 @@
 #include "check.h"
 
 #include "dev/cpu/cpu.h"
+#include "dev/cpu/isa.h"
+#include "dev/cpu/quantized.h"
 
 static double number(int64_t i) { return (double)((i * 7919 + 13) % 1009) / 1009 - 0.5; }
 
@@ -239,3 +241,49 @@ TEST(refused) {
     cr_scope_end();
 }
 
+
+/* ---- the kernels' room for x holds whatever was there before */
+enum { ROOM_N = 5, ROOM_K = 576, ROOM_G = 32, ROOM_CODES = ROOM_N * ROOM_K, ROOM_SCALES = ROOM_N * ROOM_K / ROOM_G };
+typedef struct room {
+    _Alignas(64) unsigned char q[640 * CR_QUANTIZED_X];
+    float scale[32], offset[32];
+} room;
+
+static void rows_in(const struct cr_quantizeds *k, bool eight, int before, float y[ROOM_N]) {
+    static room x;
+    static float row[ROOM_K];
+    const size_t bytes = (size_t)ROOM_CODES / (eight ? 1u : 2u);
+    uint8_t *codes = malloc(bytes);
+    uint16_t *scales = malloc(ROOM_SCALES * sizeof *scales);
+    memset(&x, before, sizeof x);
+    for (int i = 0; i < ROOM_K; i++) row[i] = (float)number(i);
+    for (size_t i = 0; i < bytes; i++) codes[i] = (uint8_t)(i * 37 + 11);
+    for (int i = 0; i < ROOM_SCALES; i++) scales[i] = (uint16_t)(0x3c00 + 16 * i);
+    const cr_quantized_shape shape = {ROOM_K, ROOM_G, eight};
+    const cr_quantized_row at = {x.q, x.scale, x.offset};
+    k->prepare(&shape, &at, row);
+    k->rows(&shape, y, codes, scales, ROOM_N, &at);
+    free(codes), free(scales);
+}
+
+static void check_room(const struct cr_quantizeds *k, const char *name) {
+    for (int eight = 0; eight < 2; eight++) {
+        float clean[ROOM_N], unclean[ROOM_N];
+        rows_in(k, eight, 0, clean);
+        rows_in(k, eight, 0xff, unclean);
+        CHECK(!memcmp(clean, unclean, sizeof clean), "%s, %d bits: y depends on what was in the room for x", name,
+              eight ? 8 : 4);
+    }
+}
+
+TEST(room) {
+    for (int isa = 0; isa <= 4; isa++) {
+        const struct cr_isa_kernels *k = cr_cpu_vec_for(isa);
+        char name[8];
+        snprintf(name, sizeof name, "v%d", isa);
+        if (k) check_room(k->quantized, name);
+    }
+#if defined __x86_64__
+    if (cr_cpu_bytes()) check_room(&cr_quantizeds_bytes, "bytes");
+#endif
+}
