@@ -241,7 +241,6 @@ TEST(refused) {
     cr_scope_end();
 }
 
-
 /* ---- the kernels' room for x holds whatever was there before */
 enum { ROOM_N = 5, ROOM_K = 576, ROOM_G = 32, ROOM_CODES = ROOM_N * ROOM_K, ROOM_SCALES = ROOM_N * ROOM_K / ROOM_G };
 typedef struct room {

@@ -130,24 +130,18 @@ static ALWAYS_INLINE void some_rows(int R, bool eight, const cr_quantized_shape 
     memcpy(y, &y4, (size_t)R * sizeof *y);
 }
 
-static void rows_8(const cr_quantized_shape *s, float *y, const uint8_t *codes, const uint16_t *scales, int64_t n,
-                   const cr_quantized_row *x) {
+static ALWAYS_INLINE void all_rows(bool eight, const cr_quantized_shape *s, float *y, const uint8_t *codes,
+                                   const uint16_t *scales, int64_t n, const cr_quantized_row *x) {
+    const int64_t line = eight ? s->K : s->K / 2, groups = s->K / s->G;
     int64_t i = 0;
-    for (; i + ROWS <= n; i += ROWS) some_rows(ROWS, true, s, y + i, codes + i * s->K, scales + i * (s->K / s->G), x);
-    for (; i < n; i++) some_rows(1, true, s, y + i, codes + i * s->K, scales + i * (s->K / s->G), x);
-}
-
-static void rows_4(const cr_quantized_shape *s, float *y, const uint8_t *codes, const uint16_t *scales, int64_t n,
-                   const cr_quantized_row *x) {
-    const int64_t line = s->K / 2, groups = s->K / s->G;
-    int64_t i = 0;
-    for (; i + ROWS <= n; i += ROWS) some_rows(ROWS, false, s, y + i, codes + i * line, scales + i * groups, x);
-    for (; i < n; i++) some_rows(1, false, s, y + i, codes + i * line, scales + i * groups, x);
+    for (; i + ROWS <= n; i += ROWS) some_rows(ROWS, eight, s, y + i, codes + i * line, scales + i * groups, x);
+    for (; i < n; i++) some_rows(1, eight, s, y + i, codes + i * line, scales + i * groups, x);
 }
 
 static void rows(const cr_quantized_shape *s, float *y, const uint8_t *codes, const uint16_t *scales, int64_t n,
                  const cr_quantized_row *x) {
-    (s->eight ? rows_8 : rows_4)(s, y, codes, scales, n, x);
+    if (s->eight) all_rows(true, s, y, codes, scales, n, x);
+    else all_rows(false, s, y, codes, scales, n, x);
 }
 
 const struct cr_quantizeds cr_quantizeds_bytes = {prepare, rows, NULL};
