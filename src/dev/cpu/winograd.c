@@ -1,367 +1,604 @@
-/* winograd.c - convolutions in f32 with kernels of 3 x 3 and stride 1 by F(2x2, 3x3) (Lavin and Gray 2016): 16 products
- * of matrices of the transformed weights (M, C) and the transformed source (C, tiles), 2.25 times fewer multiplications
- * than conv.c needs.
+/* winograd.c - convolutions in f32 with fewer multiplications (Winograd 1980; Lavin and Gray 2016): kernels of 3 x 3 with
+ * stride 1 by F(2x2, 3x3), 2.25 times fewer, and of 4 x 4 with stride 2 by F(2x2, 2x2), 1.78 times fewer.  Outputs are
+ * computed in tiles of 2 x 2; each position of the transformed tiles is one product of matrices.
  *
- * A chunk transforms a block of tiles, multiplies and transforms back, in L2 or L3; blocks go through images, so small
- * images fill strips too.  WEIGHT multiplies transformed cotangents (M, tiles) and sources (tiles, C): sums of parts of
- * the tiles, added in order.  An error is a part of the largest numbers in a tile, not of those under one kernel: few
+ * With stride 2 the elements of one remainder (row, column) modulo 2 - a window - meet a kernel of 2 x 2 taps:
+ *   FORWARD   adds the windows of x: their channels lie side by side, K = 4 C
+ *   INPUT     each of the four sets of outputs of one remainder has a window of y, and products, of its own
+ *   WEIGHT    the taps of one remainder meet the same window of x: columns of the gradient's product
+ *
+ * FORWARD and INPUT: lanes are tiles.  A chunk transforms a block of them, multiplies and transforms back, in L2 or L3.
+ * Few blocks would leave threads without work: there each of the three steps is cut by itself.
+ * WEIGHT: lanes are channels, so that products read what the transforms wrote: (M, tiles) x (tiles, K), tiles being a
+ * few blocks at a time.
+ * Blocks go through images.  An error is a part of the largest numbers in a tile, not of those under one kernel: few
  * channels, for which nothing is gained, stay in conv.c.  Cuts depend on the shape only. */
 #include "winograd.h"
 
 #include "conv_job.h"
 #include "../../core/pool.h"
 
-enum { KERNEL = 3,
-       TAPS = KERNEL * KERNEL,
-       LEAST_CHANNELS = 16,                         /* of a group, source and result: fewer cost more than they save */
+#include <string.h>
+
+enum { LEAST_CHANNELS = 16,                         /* of a group, source and result: fewer cost more than they save */
        LEAST_TILES = 16,
-       BLOCK_TILES = 64,
-       CHUNKS = 16,                                 /* wanted, where the shape has enough work */
-       PIECE = 64,                                  /* channels of weights that are transformed at once */
-       PANEL_BYTES = 128 << 10,                     /* of weights that meet all strips before the next: part of L2 */
-       COLUMNS = 128,                               /* WEIGHT: source channels of a chunk */
-       PARTS_BYTES = 16 << 20,                      /* WEIGHT: of the partial sums */
+       BLOCK_TILES = 64,                            /* FORWARD, INPUT: so many or a few more */
+       LONG_BLOCK = 256,                            /* WEIGHT */
+       FEW_BLOCKS = 8,                              /* fewer: cut by steps */
+       MOST_TAPS = 16,
+       MOST_WINDOWS = CR_TILE_PHASES * CR_TILE_PHASES,
+       PIECE = 32,                                  /* channels that are transformed at once */
+       PANEL_BYTES = 128 << 10,                     /* of a product that meet all strips before the next: part of L2 */
+       TOGETHER_BYTES = 8 << 20,                    /* of transformed blocks: part of L3 */
+       APART = 32,                                  /* numbers: positions that are a power of two apart would meet in
+                                                     * the same lines of L1 */
        ALIGNED = 64 };                              /* bytes */
 
 typedef struct winograd {
-    cr_conv_job *x, g;                              /* the source; WEIGHT: the cotangents as one */
-    int64_t TH, TW, rows, blocks;                   /* tiles of an image; rows of tiles of a block, through images */
-    int64_t all_rows, strips, padded;               /* of all images; of a block, and their tiles */
-    float *u;                                       /* (groups, positions, panels of weights) */
-    int64_t m_blocks, block_panels;
-    int64_t n_blocks, columns, parts;               /* WEIGHT */
-    float *du;                                      /* (groups, parts, positions, M, C) */
+    cr_conv_job *x;
+    const struct cr_winograd *by;
+    int64_t stride, kernel, taps, points, positions; /* of an axis but for the last: the points of a set, n x n */
+    int64_t windows, sets, K;                       /* of a tile; of outputs; of the products */
+    int64_t TH, TW, rows, blocks, all_rows;         /* tiles of an image; rows of tiles of a block, of all images */
+    int64_t strips, together;                       /* of a block; blocks that are transformed before products start */
+    int64_t group, first;                           /* of the steps under way: the first block */
+    float *u, *v, *m;                               /* transformed weights, source, results; WEIGHT: u: cotangents */
 } winograd;
 
 /* Where the tiles of a block lie in a buffer and in the result. */
-typedef struct places { int64_t *at, *to; bool *rows, *columns; int64_t tiles; } places;
+typedef struct places { int64_t *at, *to; int32_t *rows, *columns; int64_t tiles; } places;
 
 static int64_t aligned(int64_t bytes) { return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED; }
-static const struct cr_winograds *transforms(void) { return cr_cpu_vec()->winograd; }
+static bool backwards(const winograd *w) { return w->x->a->kind == CR_CONV_INPUT; }
 
 bool cr_conv_winograd_takes(const cr_conv_job *j) {
     const cr_conv_args *a = j->a;
-    const int64_t *kernel = a->w.shape + 2;
+    const int64_t *kernel = a->w.shape + 2, stride = a->stride[1];
     bool takes = j->dtype == CR_F32 && !j->round && j->C >= LEAST_CHANNELS && j->M >= LEAST_CHANNELS &&
-                 kernel[0] == 1 && kernel[1] == KERNEL && kernel[2] == KERNEL && !a->pad[0];
-    for (int i = 0; i < 3; i++) takes &= a->stride[i] == 1 && a->dilation[i] == 1;
+                 kernel[0] == 1 && !a->pad[0] && a->stride[0] == 1 && (stride == 1 || stride == 2);
+    for (int i = 1; i < 3; i++) takes &= a->stride[i] == stride && a->dilation[i] == 1 && kernel[i] == 2 + stride;
     const cr_array *out = a->kind == CR_CONV_INPUT ? &a->x : &a->y;
-    return takes && out->shape[0] * out->shape[2] * cr_pieces(out->shape[3], CR_TILE) *
-                            cr_pieces(out->shape[4], CR_TILE) >= LEAST_TILES;
+    const int64_t tile = CR_TILE * (a->kind == CR_CONV_INPUT ? stride : 1);
+    return takes && out->shape[0] * out->shape[2] * cr_pieces(out->shape[3], tile) * cr_pieces(out->shape[4], tile) >=
+                        LEAST_TILES;
 }
 
-/* ---- blocks of tiles */
+/* ---- windows: for axis 0 (rows) and 1 (columns), in its remainder `phase` */
 
-/* The axes of a job whose outputs are tiles: `taps` elements of the source from `first` on. */
-static void tile_axes(cr_conv_job *j, const cr_array *out, int64_t taps, const int64_t first[2]) {
+/* The element of the kernel that is tap i. */
+static int64_t axis_tap(const winograd *w, int axis, int64_t phase, int64_t i) {
+    if (!backwards(w)) return phase + w->stride * i;
+    return (phase + w->x->a->pad[1 + axis]) % w->stride + w->stride * (w->taps - 1 - i);
+}
+
+/* The first element of the source for output 0. */
+static int64_t axis_first(const winograd *w, int axis, int64_t phase) {
+    const int64_t pad = w->x->a->pad[1 + axis];
+    return backwards(w) ? (phase + pad) / w->stride - (w->taps - 1) : phase - pad;
+}
+
+static int64_t window_row(const winograd *w, int64_t window) { return window / w->stride; }
+static int64_t window_column(const winograd *w, int64_t window) { return window % w->stride; }
+static int64_t element_step(const winograd *w) { return backwards(w) ? 1 : w->stride; }
+
+static void fill_taps(const winograd *w, int64_t window, int64_t tap[MOST_TAPS]) {
+    for (int64_t i = 0; i < w->taps; i++)
+        for (int64_t k = 0; k < w->taps; k++)
+            tap[i * w->taps + k] = axis_tap(w, 0, window_row(w, window), i) * w->kernel +
+                                   axis_tap(w, 1, window_column(w, window), k);
+}
+
+static void tile_axes(const winograd *w, const cr_array *out) {
+    cr_conv_job *j = w->x;
+    const int64_t outs = backwards(w) ? w->stride : 1;
     j->axis[0] = (cr_conv_axis){.in = j->from.shape[2], .out = out->shape[2], .stride = 1, .taps = 1, .step = 1};
-    for (int i = 1; i < 3; i++)
-        j->axis[i] = (cr_conv_axis){.in = j->from.shape[2 + i],
-                                    .out = cr_pieces(out->shape[2 + i], CR_TILE),
-                                    .stride = CR_TILE,
-                                    .taps = taps,
-                                    .first = first[i - 1],
-                                    .step = 1};
+    for (int i = 0; i < 2; i++) {
+        const int64_t first = axis_first(w, i, 0), last = axis_first(w, i, w->stride - 1);
+        j->axis[1 + i] = (cr_conv_axis){.in = j->from.shape[3 + i],
+                                        .out = cr_pieces(out->shape[3 + i], CR_TILE * outs),
+                                        .stride = CR_TILE * element_step(w),
+                                        .taps = last - first + (w->points - 1) * element_step(w) + 1,
+                                        .first = first,
+                                        .step = 1};
+    }
+    w->x->panels = cr_pieces(j->M, j->product->tile_rows);
 }
 
-/* Lines of a buffer for a block: those of its rows, and those around each piece of an image. */
-static int64_t most_lines(const winograd *w, const cr_conv_job *j) {
-    const int64_t pieces = cr_imin(w->rows, w->rows / w->TH + 2);
-    return CR_TILE * w->rows + (j->axis[1].taps - CR_TILE) * pieces;
+/* Cuts the tiles into blocks of about so many. */
+static void cut(winograd *w, const cr_array *out, int64_t tiles) {
+    w->TH = w->x->axis[1].out;
+    w->TW = w->x->axis[2].out;
+    w->all_rows = out->shape[0] * out->shape[2] * w->TH;
+    w->rows = cr_imin(w->all_rows, cr_pieces(tiles, w->TW));
+    w->blocks = cr_pieces(w->all_rows, w->rows);
+    w->strips = cr_pieces(w->rows * w->TW, w->x->product->tile_columns);
 }
+static int64_t rows_of(const winograd *w, int64_t block) { return cr_imin(w->rows, w->all_rows - block * w->rows); }
 
-static void place(winograd *w, cr_conv_job *j) {
+/* ---- FORWARD and INPUT: the source */
+
+static int64_t width(const winograd *w) { return w->x->product->tile_columns; }
+static int64_t padded(const winograd *w) { return w->strips * width(w); }
+static int64_t u_step(const winograd *w) { return w->x->panels * w->x->product->panel_width * w->K + APART; }
+static int64_t v_step(const winograd *w) { return w->together * w->strips * w->K * width(w) + APART; }
+static int64_t m_row(const winograd *w) { return w->together * padded(w); }
+
+/* Numbers of a buffer for so many channels of a block: its lines, and those around each piece of an image. */
+static int64_t buffer_numbers(const winograd *w, int64_t channels) {
+    return aligned((channels * w->x->channel + 2 * CR_CONV_SLACK) * w->x->size) / w->x->size;
+}
+static void place_buffer(const winograd *w) {
+    cr_conv_job *j = w->x;
+    const cr_conv_axis *rows = &j->axis[1];
     cr_conv_place_buffer(j, w->rows);
-    j->channel = j->line * most_lines(w, j);
-}
-static int64_t buffer_bytes(const cr_conv_job *j, int64_t channels) {
-    return aligned((channels * j->channel + 2 * CR_CONV_SLACK) * j->size);
+    j->channel = j->line * (rows->stride * w->rows + cr_imax(0, rows->taps - rows->stride) *
+                                                         cr_imin(w->rows, w->rows / w->TH + 2));
 }
 
-/* Fills a buffer with channels c .. c_end - 1 of rows first .. first + n - 1 of tiles, and p. */
-static void fill(const winograd *w, const cr_conv_job *j, float *buffer, int64_t group, int64_t c, int64_t c_end,
-                 int64_t first, int64_t n, places *p) {
-    const int64_t *s = j->to.strides, depths = j->axis[0].out;
+static int64_t places_bytes(const winograd *w) { return 2 * padded(w) * (int64_t)(sizeof(int64_t) + sizeof(int32_t)); }
+
+/* Fills a buffer with channels c .. c_end - 1 of a block, NULL: none, and p. */
+static void fill(const winograd *w, float *buffer, int64_t group, int64_t c, int64_t c_end, int64_t block, places *p,
+                 void *room) {
+    const cr_conv_job *j = w->x;
+    const int64_t *s = j->to.strides, depths = j->axis[0].out, first = block * w->rows, end = first + rows_of(w, block),
+                  step = CR_TILE * (backwards(w) ? w->stride : 1), stride = j->axis[1].stride;
     int64_t line = 0;
-    p->tiles = 0;
-    for (int64_t row = first, rows; row < first + n; row += rows) {
+    *p = (places){.at = room};
+    p->to = p->at + padded(w);
+    p->rows = (int32_t *)(p->to + padded(w));
+    p->columns = p->rows + padded(w);
+    for (int64_t row = first, rows; row < end; row += rows) {
         const int64_t image = row / w->TH, at = row % w->TH, b = image / depths, depth = image % depths;
-        rows = cr_imin(first + n - row, w->TH - at);
-        cr_conv_fill_buffer(j, (char *)(buffer + line * j->line), b, group, c, c_end, depth, at, rows);
+        rows = cr_imin(end - row, w->TH - at);
+        if (buffer)
+            cr_conv_fill_buffer(j, (char *)(buffer + line * j->line - c * j->channel), b, group, c, c_end, depth, at,
+                                rows);
         for (int64_t r = 0; r < rows; r++)
             for (int64_t t = 0; t < w->TW; t++, p->tiles++) {
-                p->at[p->tiles] = (line + CR_TILE * r) * j->line + t;
-                if (!p->to) continue;
-                p->to[p->tiles] = b * s[0] + depth * s[2] + CR_TILE * ((at + r) * s[3] + t);
-                p->rows[p->tiles] = CR_TILE * (at + r) + 1 < j->to.shape[3];
-                p->columns[p->tiles] = CR_TILE * t + 1 < j->to.shape[4];
+                p->at[p->tiles] = (line + stride * r) * j->line + t;
+                p->to[p->tiles] = b * s[0] + depth * s[2] + step * ((at + r) * s[3] + t);
+                p->rows[p->tiles] = (int32_t)(j->to.shape[3] - step * (at + r));
+                p->columns[p->tiles] = (int32_t)(j->to.shape[4] - step * t);
             }
-        line += CR_TILE * rows + j->axis[1].taps - CR_TILE;
+        line += stride * rows + cr_imax(0, j->axis[1].taps - stride);
     }
-    for (int64_t t = p->tiles; t < w->padded; t++) {
+    for (int64_t t = p->tiles; t < padded(w); t++) {
         p->at[t] = p->at[p->tiles - 1];
-        if (p->to) p->to[t] = -1;
+        p->to[t] = p->rows[t] = p->columns[t] = 0;
     }
 }
 
-/* ---- FORWARD and INPUT */
+/* v (sets, positions, strips, K, width) of channels c .. c + n - 1, which are in the buffer */
+static void transform_source(const winograd *w, float *v, const float *buffer, const places *p, int64_t c, int64_t n) {
+    const cr_conv_job *j = w->x;
+    const int64_t stride = j->axis[2].stride, step = element_step(w);
+    for (int64_t i = 0; i < w->windows; i++) {
+        const int64_t row = axis_first(w, 0, window_row(w, i)) - axis_first(w, 0, 0),
+                      column = axis_first(w, 1, window_column(w, i)) - axis_first(w, 1, 0),
+                      set = w->sets > 1 ? i : 0, k = c + (w->sets > 1 ? 0 : i * j->C);
+        cr_tiles x = {.buffer = buffer + row * j->line, .channel = j->channel, .row = step * j->line};
+        for (int64_t e = 0; e < w->points; e++)
+            x.column[e] = (column + step * e) % stride * j->phase + (column + step * e) / stride;
+        for (int64_t s = 0; s * width(w) < p->tiles; s++) {
+            x.at = p->at + s * width(w);
+            x.n = cr_imin(width(w), p->tiles - s * width(w));
+            w->by->input(v + set * w->positions * v_step(w) + (s * w->K + k) * width(w), v_step(w), width(w), &x, n);
+        }
+    }
+}
 
-static int64_t u_step(const winograd *w) { return w->x->panels * w->x->product->panel_width * w->x->C; }
+/* ---- weights, products, results */
 
-/* A panel of one group. */
+/* A panel of one group: u (groups, sets, positions, K in blocks of `depth`, panels) */
 static void transform_weights(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const winograd *w = ctx;
     const cr_conv_job *j = w->x;
     const cr_product_kernels *product = j->product;
-    const bool forward = j->a->kind == CR_CONV_FORWARD;
-    const int64_t group = chunk / j->panels, panel = chunk % j->panels, width = product->panel_width,
-                  first = panel * product->tile_rows, rows = cr_imin(product->tile_rows, j->M - first);
+    const int64_t group = chunk / j->panels, panel = chunk % j->panels, wide = product->panel_width,
+                  all = w->kernel * w->kernel, first = panel * product->tile_rows,
+                  rows = cr_imin(product->tile_rows, j->M - first);
     const float *from = cr_array_data(&j->a->w);
-    float *u = w->u + group * CR_TILE_POSITIONS * u_step(w);
-    _Alignas(ALIGNED) float plain[PIECE * TAPS * 16];
-    for (int64_t k0 = 0, k; k0 < j->C; k0 += k) {
-        k = cr_imin(j->depth, j->C - k0);
-        for (int64_t i = 0, n; i < k; i += n) {
-            n = cr_imin(PIECE, k - i);
-            if (forward)
-                product->pack(plain, width, rows, n * TAPS, from + ((group * j->M + first) * j->C + k0 + i) * TAPS,
-                              j->C * TAPS, 1);
-            else for (int64_t c = 0; c < n; c++)
-                    product->pack(plain + c * TAPS * width, width, rows, TAPS,
-                                  from + ((group * j->C + k0 + i + c) * j->M + first) * TAPS, TAPS, 1);
-            transforms()->weights(u + (k0 * j->panels + panel * k + i) * width, u_step(w), plain, width, n, !forward);
+    float *u = w->u + group * w->sets * w->positions * u_step(w);
+    _Alignas(ALIGNED) float plain[PIECE * MOST_TAPS * 16];
+    for (int64_t c = 0, n; c < j->C; c += n) {
+        n = cr_imin(PIECE, j->C - c);
+        if (!backwards(w))
+            product->pack(plain, wide, rows, n * all, from + ((group * j->M + first) * j->C + c) * all, j->C * all, 1);
+        else for (int64_t i = 0; i < n; i++)
+                product->pack(plain + i * all * wide, wide, rows, all,
+                              from + ((group * j->C + c + i) * j->M + first) * all, all, 1);
+        for (int64_t i = 0; i < w->windows; i++) {
+            const int64_t set = w->sets > 1 ? i : 0, begin = c + (w->sets > 1 ? 0 : i * j->C);
+            int64_t tap[MOST_TAPS];
+            fill_taps(w, i, tap);
+            for (int64_t k = begin, few; k < begin + n; k += few) {         /* of one block of K */
+                const int64_t k0 = k / j->depth * j->depth, deep = cr_imin(j->depth, w->K - k0);
+                few = cr_imin(begin + n, k0 + deep) - k;
+                w->by->weights(u + set * w->positions * u_step(w) + (k0 * j->panels + panel * deep + k - k0) * wide,
+                               u_step(w), plain + (k - begin) * all * wide, all, tap, wide, few);
+            }
         }
     }
 }
 
-/* m (positions, rows of the panels, tiles) = u v, v in strips */
-static void multiply(const winograd *w, const float *u, const float *v, float *m, int64_t panel, int64_t panels,
-                     int64_t tiles) {
+/* m (rows of the panels, m_row) = u v of one position of one set, v in strips */
+static void multiply(const winograd *w, const float *u, const float *v, float *m, int64_t row, int64_t panel,
+                     int64_t panels, int64_t tiles) {
     const cr_conv_job *j = w->x;
     const cr_product_kernels *product = j->product;
-    const int64_t width = product->tile_columns, height = product->tile_rows, first = panel * height,
-                  all = cr_imin(panels * height, j->M - first);
+    const int64_t height = product->tile_rows, all = cr_imin(panels * height, j->M - panel * height);
     const cr_ahead none[3] = {{0}};
-    for (int64_t k0 = 0, k; k0 < j->C; k0 += k) {
-        k = cr_imin(j->depth, j->C - k0);
+    for (int64_t k0 = 0, k; k0 < w->K; k0 += k) {
+        k = cr_imin(j->depth, w->K - k0);
         const int64_t few = cr_imax(1, PANEL_BYTES / (product->panel_width * k * j->size));
         for (int64_t i = 0; i < panels; i += few)
-            for (int64_t s = 0; s * width < tiles; s++) {
+            for (int64_t s = 0; s * width(w) < tiles; s++) {
                 cr_product p = {.m = cr_imin(few * height, all - i * height),
-                                .n = cr_imin(width, tiles - s * width),
+                                .n = cr_imin(width(w), tiles - s * width(w)),
                                 .k = k,
                                 .a = u + (k0 * j->panels + (panel + i) * k) * product->panel_width,
-                                .b = v + (s * j->C + k0) * width,
-                                .c = m + i * height * w->padded + s * width,
-                                .c_row = w->padded,
+                                .b = v + (s * w->K + k0) * width(w),
+                                .c = m + i * height * row + s * width(w),
+                                .c_row = row,
                                 .accumulate = k0 > 0};
                 product->panels(&p, none);
             }
     }
 }
 
-typedef struct sizes { int64_t buffer, g_buffer, v, m, packed, strip, at, to, flags, all; } sizes;
-
-static sizes forward_sizes(const winograd *w) {
+/* Rows c .. c + n - 1 of the results of a group from m (sets, positions, m_step), whose rows begin with c. */
+static void transform_results(const winograd *w, const float *m, int64_t m_step, int64_t row, const places *p,
+                              int64_t group, int64_t c, int64_t n) {
     const cr_conv_job *j = w->x;
-    const int64_t each = CR_TILE_POSITIONS * w->padded * j->size;
-    sizes s = {.buffer = buffer_bytes(j, j->C),
-               .v = each * j->C,
-               .m = each * w->block_panels * j->product->tile_rows,
-               .at = aligned(w->padded * (int64_t)sizeof(int64_t)),
-               .to = aligned(w->padded * (int64_t)sizeof(int64_t)),
-               .flags = aligned(2 * w->padded)};
-    s.all = s.buffer + s.v + s.m + s.at + s.to + s.flags;
+    const cr_array *bias = cr_present(&j->a->bias);
+    const int64_t phases = w->sets > 1 ? w->stride : 1, first = group * j->M + c;
+    cr_tiles_out y = {.y = (float *)cr_array_data(&j->to) + first * j->to.strides[1],
+                      .channel = j->to.strides[1],
+                      .line = j->to.strides[3],
+                      .phases = (int)phases};
+    for (int64_t s = 0; s * width(w) < p->tiles; s++) {
+        y.to = p->to + s * width(w);
+        y.rows = p->rows + s * width(w);
+        y.columns = p->columns + s * width(w);
+        for (int64_t r = 0; r < phases; r++)
+            w->by->output(&y, (int)r, m + r * phases * w->positions * m_step + s * width(w), m_step, row,
+                          bias ? (float *)cr_array_data(bias) + first : NULL, n);
+    }
+}
+
+/* ---- FORWARD and INPUT: a block at once */
+
+typedef struct sizes { int64_t buffer, v, m, places, all; } sizes;
+
+static sizes block_sizes(const winograd *w, int64_t channels, int64_t rows) {
+    sizes s = {.buffer = buffer_numbers(w, channels) * w->x->size,
+               .v = w->sets * w->positions * v_step(w) * w->x->size,
+               .m = w->sets * w->positions * (rows * padded(w) + APART) * w->x->size,
+               .places = places_bytes(w)};
+    s.all = s.buffer + aligned(s.v) + aligned(s.m) + s.places;
     return s;
 }
+
+enum { RESULTS = 32 };                              /* rows of results at once: more would push v out of L2 */
+static int64_t few_panels(const winograd *w) { return cr_imax(1, RESULTS / w->x->product->tile_rows); }
 
 static void run_block(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const winograd *w = ctx;
     const cr_conv_job *j = w->x;
-    const sizes size = forward_sizes(w);
-    const int64_t group = chunk / w->m_blocks / w->blocks, first = chunk / w->m_blocks % w->blocks * w->rows,
-                  panel = chunk % w->m_blocks * w->block_panels, panels = cr_imin(w->block_panels, j->panels - panel),
-                  width = j->product->tile_columns, row = panel * j->product->tile_rows,
-                  M = cr_imin(panels * j->product->tile_rows, j->M - row), step = w->strips * j->C * width;
+    const int64_t group = chunk / w->blocks, block = chunk % w->blocks, height = j->product->tile_rows,
+                  few = few_panels(w), row = padded(w), m_step = few * height * row + APART;
+    const sizes size = block_sizes(w, j->C, few * height);
     char *scratch = cr_cpu_try_take((size_t)size.all);
     if (!scratch) { atomic_store(&w->x->failed, true); return; }
-    float *v = (float *)(void *)scratch, *m = v + size.v / 4, *buffer = m + size.m / 4 + CR_CONV_SLACK;
-    char *rest = scratch + size.v + size.m + size.buffer;
-    places p = {.at = (int64_t *)(void *)rest, .to = (int64_t *)(void *)(rest + size.at)};
-    p.rows = (bool *)rest + size.at + size.to;
-    p.columns = p.rows + w->padded;
-    fill(w, j, buffer, group, 0, j->C, first, cr_imin(w->rows, w->all_rows - first), &p);
-    const cr_array *bias = cr_present(&j->a->bias);
-    cr_tiles x = {.buffer = buffer, .channel = j->channel, .line = j->line, .phase = j->phase};
-    cr_tiles_out y = {.y = (float *)cr_array_data(&j->to) + (group * j->M + row) * j->to.strides[1],
-                      .channel = j->to.strides[1],
-                      .line = j->to.strides[3]};
-    for (int64_t s = 0; s * width < p.tiles; s++) {
-        x.at = p.at + s * width;
-        x.n = cr_imin(width, p.tiles - s * width);
-        transforms()->input(v + s * j->C * width, step, width, &x, j->C);
-    }
-    for (int64_t i = 0; i < CR_TILE_POSITIONS; i++)
-        multiply(w, w->u + (group * CR_TILE_POSITIONS + i) * u_step(w), v + i * step, m + i * M * w->padded, panel,
-                 panels, p.tiles);
-    for (int64_t s = 0; s * width < p.tiles; s++) {
-        y.to = p.to + s * width;
-        y.rows = p.rows + s * width;
-        y.columns = p.columns + s * width;
-        transforms()->output(&y, m + s * width, M * w->padded, w->padded,
-                             bias ? (float *)cr_array_data(bias) + group * j->M + row : NULL, M);
+    float *v = (float *)(void *)scratch, *m = (float *)(void *)(scratch + aligned(size.v)),
+          *buffer = (float *)(void *)(scratch + aligned(size.v) + aligned(size.m)) + CR_CONV_SLACK;
+    places p;
+    fill(w, buffer, group, 0, j->C, block, &p, scratch + size.all - size.places);
+    transform_source(w, v, buffer, &p, 0, j->C);
+    for (int64_t panel = 0; panel < j->panels; panel += few) {
+        const int64_t panels = cr_imin(few, j->panels - panel);
+        for (int64_t i = 0; i < w->sets * w->positions; i++)
+            multiply(w, w->u + (group * w->sets * w->positions + i) * u_step(w), v + i * v_step(w), m + i * m_step, row,
+                     panel, panels, p.tiles);
+        transform_results(w, m, m_step, row, &p, group, panel * height, cr_imin(panels * height, j->M - panel * height));
     }
     cr_cpu_give(scratch, (size_t)size.all);
+}
+
+/* ---- FORWARD and INPUT: step by step, of the blocks from w->first on */
+
+static int64_t blocks_now(const winograd *w) { return cr_imin(w->together, w->blocks - w->first); }
+
+static void source_step(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const winograd *w = ctx;
+    const cr_conv_job *j = w->x;
+    const int64_t block = chunk % blocks_now(w), c = chunk / blocks_now(w) * PIECE, n = cr_imin(PIECE, j->C - c),
+                  buffer = buffer_numbers(w, n) * j->size, all = buffer + places_bytes(w);
+    char *scratch = cr_cpu_try_take((size_t)all);
+    if (!scratch) { atomic_store(&w->x->failed, true); return; }
+    float *numbers = (float *)(void *)scratch + CR_CONV_SLACK;
+    places p;
+    fill(w, numbers, w->group, c, c + n, w->first + block, &p, scratch + buffer);
+    transform_source(w, w->v + block * w->strips * w->K * width(w), numbers, &p, c, n);
+    cr_cpu_give(scratch, (size_t)all);
+}
+
+static int64_t m_step(const winograd *w) { return w->x->M * m_row(w) + APART; }
+static int64_t panels_at_once(const winograd *w) {
+    return cr_imax(1, PANEL_BYTES / (w->x->product->panel_width * cr_imin(w->x->depth, w->K) * w->x->size));
+}
+
+static void product_step(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const winograd *w = ctx;
+    const cr_conv_job *j = w->x;
+    const int64_t all = w->sets * w->positions, i = chunk % all, few = panels_at_once(w), panel = chunk / all * few,
+                  now = blocks_now(w), last = rows_of(w, w->first + now - 1) * w->TW;
+    multiply(w, w->u + (w->group * all + i) * u_step(w), w->v + i * v_step(w),
+             w->m + i * m_step(w) + panel * j->product->tile_rows * m_row(w), m_row(w), panel,
+             cr_imin(few, j->panels - panel), (now - 1) * padded(w) + last);
+}
+
+static void result_step(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const winograd *w = ctx;
+    const int64_t block = chunk % blocks_now(w), c = chunk / blocks_now(w) * PIECE,
+                  all = places_bytes(w);
+    void *room = cr_cpu_try_take((size_t)all);
+    if (!room) { atomic_store(&w->x->failed, true); return; }
+    places p;
+    fill(w, NULL, w->group, 0, 0, w->first + block, &p, room);
+    transform_results(w, w->m + c * m_row(w) + block * padded(w), m_step(w), m_row(w), &p, w->group, c,
+                      cr_imin(PIECE, w->x->M - c));
+    cr_cpu_give(room, (size_t)all);
+}
+
+static cr_status run_steps(winograd *w) {
+    const cr_conv_job *j = w->x;
+    const int64_t all = w->sets * w->positions,
+                  block = all * padded(w) * (w->K + j->M) * j->size;
+    w->together = cr_iclamp(TOGETHER_BYTES / block, 1, w->blocks);
+    const size_t v = (size_t)(all * v_step(w) * j->size), m = (size_t)(all * m_step(w) * j->size);
+    w->v = cr_cpu_take(v);
+    w->m = w->v ? cr_cpu_take(m) : NULL;
+    for (w->group = 0; w->group < j->a->groups && w->m; w->group++)
+        for (w->first = 0; w->first < w->blocks; w->first += w->together) {
+            cr_run_chunks(blocks_now(w) * cr_pieces(j->C, PIECE), source_step, w);
+            cr_run_chunks(all * cr_pieces(j->panels, panels_at_once(w)), product_step, w);
+            cr_run_chunks(blocks_now(w) * cr_pieces(j->M, PIECE), result_step, w);
+        }
+    const cr_status status = w->m ? CR_OK : CR_NO_MEMORY;
+    cr_cpu_give(w->m, m);
+    cr_cpu_give(w->v, v);
+    return status;
 }
 
 static cr_status no_memory(void) { return cr_fail(CR_NO_MEMORY, "conv", "out of memory for transformed tiles"); }
 
-/* Cuts the tiles into blocks. */
-static void cut(winograd *w, const cr_array *out) {
-    const int64_t width = w->x->product->tile_columns;
-    w->TH = w->x->axis[1].out;
-    w->TW = w->x->axis[2].out;
-    w->all_rows = out->shape[0] * out->shape[2] * w->TH;
-    w->rows = cr_imin(w->all_rows, cr_pieces(BLOCK_TILES, w->TW));
-    w->blocks = cr_pieces(w->all_rows, w->rows);
-    w->strips = cr_pieces(w->rows * w->TW, width);
-    w->padded = w->strips * width;
-    place(w, w->x);
-}
-
 static cr_status run_outputs(winograd *w) {
     cr_conv_job *j = w->x;
-    const cr_conv_args *a = j->a;
-    const int64_t groups = a->groups;
-    const bool forward = a->kind == CR_CONV_FORWARD;
-    int64_t first[2];
-    for (int i = 0; i < 2; i++) first[i] = forward ? -a->pad[1 + i] : a->pad[1 + i] - (KERNEL - 1);
-    tile_axes(j, &j->to, CR_TILE_IN, first);
-    cut(w, &j->to);
-    j->panels = cr_pieces(j->M, j->product->tile_rows);
-    j->depth = cr_pieces(j->C, cr_pieces(j->C, j->product->depth));
-    w->m_blocks = cr_imin(j->panels, cr_pieces(CHUNKS / 2, groups * w->blocks));
-    w->block_panels = cr_pieces(j->panels, w->m_blocks);
-    w->m_blocks = cr_pieces(j->panels, w->block_panels);
-    const size_t bytes = (size_t)(groups * CR_TILE_POSITIONS * u_step(w) * j->size);
+    const int64_t groups = j->a->groups;
+    tile_axes(w, &j->to);
+    cut(w, &j->to, BLOCK_TILES);
+    place_buffer(w);
+    w->together = 1;
+    w->sets = backwards(w) ? w->windows : 1;
+    w->K = j->C * w->windows / w->sets;
+    j->depth = cr_pieces(w->K, cr_pieces(w->K, j->product->depth));
+    const size_t bytes = (size_t)(groups * w->sets * w->positions * u_step(w) * j->size);
     if (!(w->u = cr_cpu_take(bytes))) return CR_NO_MEMORY;
     cr_run_chunks(groups * j->panels, transform_weights, w);
-    cr_run_chunks(groups * w->blocks * w->m_blocks, run_block, w);
+    cr_status status = CR_OK;
+    if (groups * w->blocks < FEW_BLOCKS) status = run_steps(w);
+    else cr_run_chunks(groups * w->blocks, run_block, w);
     cr_cpu_give(w->u, bytes);
-    return atomic_load(&j->failed) ? no_memory() : CR_OK;
+    return status == CR_OK && atomic_load(&j->failed) ? no_memory() : status;
 }
 
-/* ---- WEIGHT */
+/* ---- WEIGHT: a block of the source (x), or of the cotangents (y), channels as lanes */
 
-static sizes weight_sizes(const winograd *w) {
+typedef struct side {
+    const cr_array *from;
+    cr_tile_groups to;
+    int64_t channels, pieces, piece;                /* of a group; cuts of them, whole groups of lanes */
+    int64_t windows, rows, columns, row, column, step;           /* of a tile: its elements, the first one, tile to tile */
+    int64_t numbers;                                /* transformed, of a block */
+} side;
+
+/* of a block of so many rows of tiles */
+static side side_of(const winograd *w, bool cotangents, int64_t rows) {
     const cr_conv_job *j = w->x;
-    const int64_t each = CR_TILE_POSITIONS * w->padded * j->size;
-    sizes s = {.buffer = buffer_bytes(j, w->columns),
-               .g_buffer = buffer_bytes(&w->g, j->M),
-               .v = each * w->columns,
-               .m = each * j->M,
-               .packed = aligned(j->panels * j->product->panel_width * w->padded * j->size),
-               .strip = aligned(j->product->tile_columns * w->padded * j->size),
-               .at = aligned(w->padded * (int64_t)sizeof(int64_t))};
-    s.all = s.buffer + s.g_buffer + s.v + s.m + s.packed + s.strip + s.at;
+    const cr_product_kernels *product = j->product;
+    const cr_conv_axis *h = &j->axis[1], *v = &j->axis[2];
+    side s = {.from = &j->from, .channels = j->C, .windows = w->windows, .rows = h->taps, .columns = v->taps};
+    s.row = h->first, s.column = v->first, s.step = h->stride;
+    s.to.channels = s.to.lanes = product->tile_columns;
+    if (cotangents) {
+        s = (side){.from = &j->a->y, .channels = j->M, .windows = 1, .rows = CR_TILE, .columns = CR_TILE};
+        s.step = CR_TILE;
+        s.to.channels = product->tile_rows;
+        s.to.lanes = product->panel_width;
+    }
+    s.piece = cr_imax(1, PIECE / s.to.channels) * s.to.channels;
+    s.pieces = cr_pieces(s.channels, s.piece);
+    const int64_t all = s.windows * cr_pieces(s.channels, s.to.channels), each = w->TW * s.to.lanes;
+    s.to.group = rows * each;
+    s.to.step = all * s.to.group + APART;
+    s.numbers = w->positions * (all * w->rows * each + APART);
     return s;
 }
 
-/* v (positions, channels, tiles) of the channels c .. c + n - 1 */
-static void transform_rows(const winograd *w, const cr_conv_job *j, float *v, float *buffer, int64_t group, int64_t c,
-                           int64_t n, int64_t first, places *p) {
-    const int64_t width = w->x->product->tile_columns;
-    fill(w, j, buffer - c * j->channel, group, c, c + n, first, cr_imin(w->rows, w->all_rows - first), p);
-    cr_tiles x = {.buffer = buffer, .channel = j->channel, .line = j->line, .phase = j->phase};
-    for (int64_t s = 0; s * width < p->tiles; s++) {
-        x.at = p->at + s * width;
-        x.n = cr_imin(width, p->tiles - s * width);
-        (j == w->x ? transforms()->input : transforms()->cotangent)(v + s * width, n * w->padded, w->padded, &x, n);
+/* n channels of lines first .. first + lines - 1 of an image, and zeros in lanes beyond: to (lines, columns, wide) */
+static void transpose_lines(const cr_array *from, float *to, int64_t wide, int64_t lanes, const float *image,
+                            int64_t first, int64_t lines, int64_t n) {
+    const struct cr_casts *casts = cr_cpu_vec()->casts;
+    const int64_t *s = from->strides, tile = casts->tile;
+    int64_t across = from->shape[4];
+    image += first * s[3];
+    for (int64_t i = 0; i < lines * across && n % lanes; i++)
+        memset(to + i * wide + n, 0, (size_t)lanes * sizeof *to);
+    if (s[3] == across * s[4]) across *= lines, lines = 1;
+    for (int64_t l = 0; l < lines; l++, image += s[3], to += across * wide)
+        for (int64_t i = 0; i < across; i += tile)
+            for (int64_t c = 0; c < n; c += tile) {
+                const float *block = image + i * s[4] + c * s[1];
+                float *out = to + i * wide + c;
+                if (s[4] == 1 && i + tile <= across && c + tile <= n) {
+                    casts->transpose((uint32_t *)(void *)out, (const uint32_t *)(const void *)block, wide, s[1], false);
+                    continue;
+                }
+                for (int64_t k = 0; k < tile && i + k < across; k++)
+                    for (int64_t d = 0; d < tile && c + d < n; d++) out[k * wide + d] = block[k * s[4] + d * s[1]];
+            }
+}
+
+/* The pixels of a tile whose first element is (row, column) of an image of which lines first .. end - 1 are in `lines`;
+ * others are zero. */
+static void find_pixels(const side *s, const float **pixel, const float *lines, const float *zero, int64_t wide,
+                        int64_t row, int64_t column, int64_t first, int64_t end) {
+    const int64_t W = s->from->shape[4];
+    for (int64_t i = row; i < row + s->rows; i++)
+        for (int64_t k = column; k < column + s->columns; k++)
+            *pixel++ = i >= first && i < end && k >= 0 && k < W ? lines + ((i - first) * W + k) * wide : zero;
+}
+
+/* Rows at .. at + rows - 1 of tiles of one image: v of the tiles from `tile` on, of channels c .. c + n - 1. */
+static void transform_rows(const winograd *w, const side *s, float *v, float *scratch, const float *image, int64_t at,
+                           int64_t rows, int64_t tile, int64_t c, int64_t n) {
+    enum { MOST_PIXELS = 36 };
+    const int64_t wide = s->piece + s->to.lanes, first = cr_iclamp(at * s->step + s->row, 0, s->from->shape[3]),
+                  end = cr_iclamp((at + rows - 1) * s->step + s->row + s->rows, first, s->from->shape[3]),
+                  points = s->windows > 1 || s->rows > CR_TILE ? w->points : CR_TILE, step = s->windows > 1 ? w->stride : 1,
+                  groups = cr_pieces(s->channels, s->to.channels);
+    float *lines = scratch + wide;
+    transpose_lines(s->from, lines, wide, s->to.lanes, image + c * s->from->strides[1], first, end - first, n);
+    for (int64_t t = 0; t < rows * w->TW; t++) {
+        const float *pixel[MOST_PIXELS], *of_window[CR_TILE_POINTS * CR_TILE_POINTS];
+        find_pixels(s, pixel, lines, scratch, wide, (at + t / w->TW) * s->step + s->row, t % w->TW * s->step + s->column,
+                    first, end);
+        for (int64_t i = 0; i < s->windows; i++) {
+            const float *const *corner = pixel + window_row(w, i) * s->columns + window_column(w, i);
+            for (int64_t e = 0; e < points * points; e++)
+                of_window[e] = corner[e / points * step * s->columns + e % points * step];
+            float *to = v + (i * groups + c / s->to.channels) * s->to.group + (tile + t) * s->to.lanes;
+            (points == CR_TILE ? w->by->cotangents : w->by->pixels)(to, &s->to, of_window, n);
+        }
     }
 }
 
-/* One part of the blocks, some columns, of one group. */
-static void weight_chunk(void *ctx, int64_t chunk, int worker) {
+static int64_t scratch_numbers(const winograd *w, const side *s) {
+    const int64_t lines = s->step * w->rows + s->rows;          /* of one image: fewer of several */
+    return (s->piece + s->to.lanes) * (1 + cr_imin(lines, s->from->shape[3]) * s->from->shape[4]);
+}
+
+static void weight_source_step(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const winograd *w = ctx;
     const cr_conv_job *j = w->x;
-    const cr_product_kernels *product = j->product;
-    const sizes size = weight_sizes(w);
-    const int64_t part = chunk % w->parts, nb = chunk / w->parts % w->n_blocks, group = chunk / w->parts / w->n_blocks,
-                  c = nb * w->columns, n = cr_imin(w->columns, j->C - c), width = product->tile_columns,
-                  height = product->tile_rows, begin = part * w->blocks / w->parts,
-                  end = (part + 1) * w->blocks / w->parts;
-    char *scratch = cr_cpu_try_take((size_t)size.all);
+    const int64_t block = chunk % blocks_now(w), piece = chunk / blocks_now(w), depths = j->axis[0].out,
+                  all = rows_of(w, w->first + block);
+    const side x = side_of(w, false, all), g = side_of(w, true, all), s = piece < x.pieces ? x : g;
+    float *v = piece < x.pieces ? w->v + block * x.numbers : w->u + block * g.numbers;
+    const int64_t c = (piece < x.pieces ? piece : piece - x.pieces) * s.piece, n = cr_imin(s.piece, s.channels - c),
+                  numbers = scratch_numbers(w, &s), *strides = s.from->strides;
+    float *scratch = cr_cpu_try_take((size_t)(numbers * j->size));
     if (!scratch) { atomic_store(&w->x->failed, true); return; }
-    float *v = (float *)(void *)scratch, *m = v + size.v / 4, *packed = m + size.m / 4,
-          *strip = packed + size.packed / 4, *buffer = strip + size.strip / 4 + CR_CONV_SLACK,
-          *g_buffer = buffer + size.buffer / 4;
-    places p = {.at = (int64_t *)(void *)(scratch + size.all - size.at)};
-    float *du = w->du + (group * w->parts + part) * CR_TILE_POSITIONS * j->M * j->C + c;
+    for (int64_t i = 0; i < s.piece + s.to.lanes; i++) scratch[i] = 0;
+    const int64_t begin = (w->first + block) * w->rows, end = begin + all;
+    for (int64_t row = begin, rows; row < end; row += rows) {
+        const int64_t image = row / w->TH, at = row % w->TH;
+        rows = cr_imin(end - row, w->TH - at);
+        const float *from = (const float *)cr_array_data(s.from) + image / depths * strides[0] +
+                            image % depths * strides[2] + w->group * s.channels * strides[1];
+        transform_rows(w, &s, v, scratch, from, at, rows, (row - begin) * w->TW, c, n);
+    }
+    cr_cpu_give(scratch, (size_t)(numbers * j->size));
+}
+
+/* ---- WEIGHT: du (positions, M, K), K: windows, channels */
+
+static int64_t du_step(const winograd *w) { return w->x->M * w->K + APART; }
+
+static int64_t weight_panels(const winograd *w) {
+    return cr_imax(1, PANEL_BYTES / (w->x->product->panel_width * w->rows * w->TW * w->x->size));
+}
+
+/* One position, a few panels of cotangents. */
+static void weight_product_step(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    const winograd *w = ctx;
+    const cr_conv_job *j = w->x;
+    const int64_t i = chunk % w->positions, few = weight_panels(w), panel = chunk / w->positions * few,
+                  row = panel * j->product->tile_rows, strips = cr_pieces(j->C, width(w));
     const cr_ahead none[3] = {{0}};
-    for (int64_t block = begin; block < end; block++) {
-        transform_rows(w, j, v, buffer, group, c, n, block * w->rows, &p);
-        transform_rows(w, &w->g, m, g_buffer, group, 0, j->M, block * w->rows, &p);
-        for (int64_t i = 0; i < CR_TILE_POSITIONS; i++) {
-            for (int64_t panel = 0; panel < j->panels; panel++)
-                product->pack(packed + panel * p.tiles * product->panel_width, product->panel_width,
-                              cr_imin(height, j->M - panel * height), p.tiles,
-                              m + (i * j->M + panel * height) * w->padded, w->padded, 1);
-            for (int64_t s = 0; s < n; s += width) {
-                cr_product one = {.m = j->M,
-                                  .n = cr_imin(width, n - s),
-                                  .k = p.tiles,
-                                  .a = packed,
-                                  .b = strip,
-                                  .c = du + i * j->M * j->C + s,
-                                  .c_row = j->C,
-                                  .accumulate = block > begin};
-                product->pack(strip, width, one.n, p.tiles, v + (i * n + s) * w->padded, w->padded, 1);
-                product->panels(&one, none);
-            }
+    for (int64_t block = 0; block < blocks_now(w); block++) {
+        const int64_t rows = rows_of(w, w->first + block);
+        const side x = side_of(w, false, rows), g = side_of(w, true, rows);
+        for (int64_t s = 0; s < w->windows * strips; s++) {
+            const int64_t c = s % strips * width(w);
+            const cr_product p = {.m = cr_imin(few * j->product->tile_rows, j->M - row),
+                                  .n = cr_imin(width(w), j->C - c),
+                                  .k = rows * w->TW,
+                                  .a = w->u + block * g.numbers + i * g.to.step + panel * g.to.group,
+                                  .b = w->v + block * x.numbers + i * x.to.step + s * x.to.group,
+                                  .c = w->m + i * du_step(w) + row * w->K + s / strips * j->C + c,
+                                  .c_row = w->K,
+                                  .accumulate = w->first + block > 0};
+            j->product->panels(&p, none);
         }
     }
-    cr_cpu_give(scratch, (size_t)size.all);
 }
 
 /* A row of dw of one group. */
-static void transform_gradient(void *ctx, int64_t chunk, int worker) {
+static void gradient_step(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const winograd *w = ctx;
     const cr_conv_job *j = w->x;
-    const int64_t step = j->M * j->C, all = CR_TILE_POSITIONS * step, group = chunk / j->M, m = chunk % j->M;
-    transforms()->gradient((float *)cr_array_data(&j->a->w) + chunk * j->C * TAPS,
-                           w->du + group * w->parts * all + m * j->C, step, all, w->parts, j->C);
+    const int64_t all = w->kernel * w->kernel;
+    for (int64_t i = 0; i < w->windows; i++) {
+        int64_t tap[MOST_TAPS];
+        fill_taps(w, i, tap);
+        w->by->gradient((float *)cr_array_data(&j->a->w) + (w->group * j->M + chunk) * j->C * all, all, tap,
+                        w->m + chunk * w->K + i * j->C, du_step(w), j->C);
+    }
 }
 
 static cr_status run_weight(winograd *w) {
     cr_conv_job *j = w->x;
-    const cr_conv_args *a = j->a;
-    const int64_t groups = a->groups, all = groups * CR_TILE_POSITIONS * j->M * j->C * j->size;
-    const int64_t first[2] = {-a->pad[1], -a->pad[2]}, none[2] = {0};
-    tile_axes(j, &j->to, CR_TILE_IN, first);
-    cut(w, &j->to);
-    w->g = *j;
-    w->g.from = a->y;
-    w->g.C = j->M;
-    tile_axes(&w->g, &a->y, CR_TILE, none);
-    place(w, &w->g);
-    j->panels = cr_pieces(j->M, j->product->tile_rows);
-    w->n_blocks = cr_pieces(j->C, COLUMNS);
-    w->columns = cr_imin(j->C, COLUMNS);
-    w->parts = cr_iclamp(cr_pieces(CHUNKS, groups * w->n_blocks), 1,
-                         cr_imin(w->blocks, cr_imax(1, PARTS_BYTES / all)));
-    const size_t bytes = (size_t)(w->parts * all);
-    if (!(w->du = cr_cpu_take(bytes))) return CR_NO_MEMORY;
-    cr_run_chunks(groups * w->n_blocks * w->parts, weight_chunk, w);
-    if (!atomic_load(&j->failed)) cr_run_chunks(groups * j->M, transform_gradient, w);
-    cr_cpu_give(w->du, bytes);
-    return atomic_load(&j->failed) ? no_memory() : CR_OK;
+    tile_axes(w, &j->a->y);
+    cut(w, &j->a->y, LONG_BLOCK);
+    w->K = w->windows * j->C;
+    const side x = side_of(w, false, w->rows), g = side_of(w, true, w->rows);
+    w->together = cr_iclamp(TOGETHER_BYTES / ((x.numbers + g.numbers) * j->size), 1, w->blocks);
+    const size_t v = (size_t)(w->together * x.numbers * j->size), u = (size_t)(w->together * g.numbers * j->size),
+                 du = (size_t)(w->positions * du_step(w) * j->size);
+    w->v = cr_cpu_take(v);
+    w->u = w->v ? cr_cpu_take(u) : NULL;
+    w->m = w->u ? cr_cpu_take(du) : NULL;
+    for (w->group = 0; w->group < j->a->groups && w->m; w->group++) {
+        for (w->first = 0; w->first < w->blocks; w->first += w->together) {
+            cr_run_chunks(blocks_now(w) * (x.pieces + g.pieces), weight_source_step, w);
+            cr_run_chunks(w->positions * cr_pieces(j->panels, weight_panels(w)), weight_product_step, w);
+        }
+        cr_run_chunks(j->M, gradient_step, w);
+    }
+    const cr_status status = w->m ? CR_OK : CR_NO_MEMORY;
+    cr_cpu_give(w->m, du);
+    cr_cpu_give(w->u, u);
+    cr_cpu_give(w->v, v);
+    return status == CR_OK && atomic_load(&j->failed) ? no_memory() : status;
 }
 
 cr_status cr_conv_winograd(cr_conv_job *j) {
-    winograd w = {.x = j};
+    winograd w = {.x = j, .stride = j->a->stride[1], .kernel = j->a->w.shape[3], .sets = 1};
+    w.taps = w.kernel / w.stride;
+    w.points = w.taps + 1;
+    w.positions = w.points * w.points;
+    w.windows = w.stride * w.stride;
+    w.by = w.taps == 3 ? &cr_cpu_vec()->winograd->three : &cr_cpu_vec()->winograd->two;
     return j->a->kind == CR_CONV_WEIGHT ? run_weight(&w) : run_outputs(&w);
 }

@@ -7,49 +7,67 @@
 #include "winograd.h"
 #include "../../core/ints.h"
 
-enum { WIDTH = VECTORS * V, KERNEL = 3 };
+enum { WIDTH = VECTORS * V, POINTS = CR_TILE_POINTS, ALL = POINTS * POINTS };
 
-/* One axis of each transform. */
-static ALWAYS_INLINE void by_g(vec u[4], vec a, vec b, vec c) {
-    const vec ends = (a + c) * 0.5f, middle = b * 0.5f;
-    u[0] = a;
-    u[1] = ends + middle;
-    u[2] = ends - middle;
-    u[3] = c;
+/* ---- one axis of each transform, for n points of n - 1 taps: a constant at every call */
+
+typedef void axis_fn(int n, vec to[POINTS], const vec from[POINTS]);
+
+static ALWAYS_INLINE void by_g(int n, vec u[POINTS], const vec w[POINTS]) {
+    if (n == 3) { u[0] = w[0], u[1] = w[0] + w[1], u[2] = w[1]; return; }
+    const vec ends = (w[0] + w[2]) * 0.5f, middle = w[1] * 0.5f;
+    u[0] = w[0], u[1] = ends + middle, u[2] = ends - middle, u[3] = w[2];
 }
-static ALWAYS_INLINE void by_b(vec v[4], vec a, vec b, vec c, vec d) {
-    v[0] = a - c;
-    v[1] = b + c;
-    v[2] = c - b;
-    v[3] = b - d;
+static ALWAYS_INLINE void by_b(int n, vec v[POINTS], const vec x[POINTS]) {
+    if (n == 3) { v[0] = x[0] - x[1], v[1] = x[1], v[2] = x[2] - x[1]; return; }
+    v[0] = x[0] - x[2], v[1] = x[1] + x[2], v[2] = x[2] - x[1], v[3] = x[1] - x[3];
 }
-static ALWAYS_INLINE void by_a(vec v[4], vec a, vec b) {
-    v[0] = a;
-    v[1] = a + b;
-    v[2] = a - b;
-    v[3] = -b;
+static ALWAYS_INLINE void by_a(int n, vec v[POINTS], const vec g[POINTS]) {
+    v[0] = g[0], v[1] = g[0] + g[1];
+    if (n == 3) { v[2] = g[1]; return; }
+    v[2] = g[0] - g[1], v[3] = -g[1];
+}
+static ALWAYS_INLINE void by_at(int n, vec y[POINTS], const vec m[POINTS]) {
+    if (n == 3) { y[0] = m[0] + m[1], y[1] = m[1] + m[2]; return; }
+    y[0] = m[0] + m[1] + m[2], y[1] = m[1] - m[2] - m[3];
+}
+static ALWAYS_INLINE void by_gt(int n, vec w[POINTS], const vec u[POINTS]) {
+    if (n == 3) { w[0] = u[0] + u[1], w[1] = u[1] + u[2]; return; }
+    const vec sum = (u[1] + u[2]) * 0.5f;
+    w[0] = u[0] + sum, w[1] = (u[1] - u[2]) * 0.5f, w[2] = sum + u[3];
 }
 
-static void weights(float *u, int64_t step, const float *w, int64_t panel, int64_t n, bool flip) {
-    for (int64_t i = 0; i < n * panel; i += panel, w += KERNEL * KERNEL * panel)
+/* to (outs, outs) = one axis after the other of from (ins, ins) */
+static ALWAYS_INLINE void both_axes(axis_fn *axis, int n, int ins, int outs, vec *to, const vec *from) {
+    vec rows[POINTS][POINTS], in[POINTS], out[POINTS];
+CR_UNROLL(4)
+    for (int k = 0; k < ins; k++) {
+CR_UNROLL(4)
+        for (int i = 0; i < ins; i++) in[i] = from[i * ins + k];
+        axis(n, out, in);
+CR_UNROLL(4)
+        for (int r = 0; r < outs; r++) rows[r][k] = out[r];
+    }
+CR_UNROLL(4)
+    for (int r = 0; r < outs; r++) axis(n, to + r * outs, rows[r]);
+}
+
+/* ---- lanes are rows of the weights */
+
+static ALWAYS_INLINE void weights_of(int n, float *u, int64_t step, const float *w, int64_t taps, const int64_t *tap,
+                                     int64_t panel, int64_t count) {
+    for (int64_t i = 0; i < count * panel; i += panel, w += taps * panel)
         for (int64_t lane = 0; lane < panel; lane += V) {
-            vec x[KERNEL * KERNEL], rows[4][KERNEL], out[4];
+            vec x[ALL], out[ALL];
 CR_UNROLL(9)
-            for (int t = 0; t < KERNEL * KERNEL; t++) x[t] = LOAD(w + (flip ? 8 - t : t) * panel + lane);
-CR_UNROLL(3)
-            for (int k = 0; k < KERNEL; k++) {
-                by_g(out, x[k], x[3 + k], x[6 + k]);
-CR_UNROLL(4)
-                for (int r = 0; r < 4; r++) rows[r][k] = out[r];
-            }
-CR_UNROLL(4)
-            for (int r = 0; r < 4; r++) {
-                by_g(out, rows[r][0], rows[r][1], rows[r][2]);
-CR_UNROLL(4)
-                for (int k = 0; k < 4; k++) STORE(u + (4 * r + k) * step + i + lane, out[k]);
-            }
+            for (int t = 0; t < (n - 1) * (n - 1); t++) x[t] = LOAD(w + tap[t] * panel + lane);
+            both_axes(by_g, n, n - 1, n, out, x);
+CR_UNROLL(16)
+            for (int p = 0; p < n * n; p++) STORE(u + p * step + i + lane, out[p]);
         }
 }
+
+/* ---- lanes are tiles */
 
 /* Lanes that follow one another are loaded at once. */
 static ALWAYS_INLINE vec lanes_at(const float *x, const int64_t *at, bool run) {
@@ -65,130 +83,140 @@ static bool is_run(const int64_t *at) {
     return run;
 }
 
-static ALWAYS_INLINE void one_input(float *v, int64_t step, const float *x, const cr_tiles *t, const int64_t *at,
-                                    bool run) {
-    vec rows[4][4], out[4];
+static ALWAYS_INLINE void channels_of(int n, float *v, int64_t step, int64_t each, const cr_tiles *t, const int64_t *at,
+                                      bool run, int64_t channels) {
+    const float *x = t->buffer;
+    for (int64_t c = 0; c < channels; c++, x += t->channel, v += each) {
+        vec in[ALL], out[ALL];
 CR_UNROLL(4)
-    for (int k = 0; k < 4; k++) {
-        const float *from = x + k % 2 * t->phase + k / 2;
-        by_b(out, lanes_at(from, at, run), lanes_at(from + t->line, at, run), lanes_at(from + 2 * t->line, at, run),
-             lanes_at(from + 3 * t->line, at, run));
+        for (int i = 0; i < n; i++)
 CR_UNROLL(4)
-        for (int r = 0; r < 4; r++) rows[r][k] = out[r];
-    }
-CR_UNROLL(4)
-    for (int r = 0; r < 4; r++) {
-        by_b(out, rows[r][0], rows[r][1], rows[r][2], rows[r][3]);
-CR_UNROLL(4)
-        for (int k = 0; k < 4; k++) STORE(v + (4 * r + k) * step, out[k]);
+            for (int k = 0; k < n; k++) in[i * n + k] = lanes_at(x + i * t->row + t->column[k], at, run);
+        both_axes(by_b, n, n, n, out, in);
+CR_UNROLL(16)
+        for (int p = 0; p < n * n; p++) STORE(v + p * step, out[p]);
     }
 }
 
-static ALWAYS_INLINE void one_cotangent(float *v, int64_t step, const float *x, const cr_tiles *t, const int64_t *at,
-                                        bool run) {
-    vec rows[4][2], out[4];
+static ALWAYS_INLINE void input_of(int n, float *v, int64_t step, int64_t each, const cr_tiles *t, int64_t channels) {
+    for (int64_t j = 0; j < t->n; j += V) {
+        const int64_t *at = t->at + j;
+        if (is_run(at)) channels_of(n, v + j, step, each, t, at, true, channels);
+        else channels_of(n, v + j, step, each, t, at, false, channels);
+    }
+}
+
+/* y[phase][r * 2 + k] of the tiles of one vector */
+static ALWAYS_INLINE void outputs(int n, int phases, vec y[CR_TILE_PHASES][POINTS], const float *m, int64_t step,
+                                  vec bias) {
 CR_UNROLL(2)
-    for (int k = 0; k < 2; k++) {
-        by_a(out, lanes_at(x + k * t->phase, at, run), lanes_at(x + k * t->phase + t->line, at, run));
+    for (int f = 0; f < phases; f++) {
+        vec x[ALL];
+CR_UNROLL(16)
+        for (int p = 0; p < n * n; p++) x[p] = LOAD(m + (f * n * n + p) * step);
+        both_axes(by_at, n, n, CR_TILE, y[f], x);
 CR_UNROLL(4)
-        for (int r = 0; r < 4; r++) rows[r][k] = out[r];
-    }
-CR_UNROLL(4)
-    for (int r = 0; r < 4; r++) {
-        by_a(out, rows[r][0], rows[r][1]);
-CR_UNROLL(4)
-        for (int k = 0; k < 4; k++) STORE(v + (4 * r + k) * step, out[k]);
+        for (int i = 0; i < POINTS; i++) y[f][i] += bias;
     }
 }
 
-#define STRIPS(name)                                                                                             \
-    static void name(float *v, int64_t step, int64_t each, const cr_tiles *t, int64_t channels) {                \
-        for (int64_t j = 0; j < t->n; j += V) {                                                                  \
-            const int64_t *at = t->at + j;                                                                       \
-            const bool run = is_run(at);                                                                         \
-            const float *x = t->buffer;                                                                          \
-            if (run) for (int64_t c = 0; c < channels; c++, x += t->channel)                                     \
-                    one_##name(v + c * each + j, step, x, t, at, true);                                          \
-            else for (int64_t c = 0; c < channels; c++, x += t->channel)                                         \
-                    one_##name(v + c * each + j, step, x, t, at, false);                                         \
-        }                                                                                                        \
-    }
-STRIPS(input)
-STRIPS(cotangent)
-
-/* y[r][k] of the tiles of one vector. */
-static ALWAYS_INLINE void one_output(vec y[2][2], const float *m, int64_t step, vec bias) {
-    vec rows[2][4];
-CR_UNROLL(4)
-    for (int k = 0; k < 4; k++) {
-        const vec a = LOAD(m + k * step), b = LOAD(m + (4 + k) * step), c = LOAD(m + (8 + k) * step),
-                  d = LOAD(m + (12 + k) * step);
-        rows[0][k] = a + b + c;
-        rows[1][k] = b - c - d;
+/* One row of results: the outputs of tiles and phases take turns. */
+static ALWAYS_INLINE void store_run(int phases, float *to, vec y[CR_TILE_PHASES][POINTS], int r) {
+    const vec a = y[0][2 * r], b = y[0][2 * r + 1];
+    vec row[CR_TILE_PHASES][2] = {{interleave_low_f32(a, b), interleave_high_f32(a, b)}};
+    if (phases == 2) {
+        const vec c = y[1][2 * r], d = y[1][2 * r + 1];
+        row[1][0] = interleave_low_f32(c, d);
+        row[1][1] = interleave_high_f32(c, d);
     }
 CR_UNROLL(2)
-    for (int r = 0; r < 2; r++) {
-        y[r][0] = rows[r][0] + rows[r][1] + rows[r][2] + bias;
-        y[r][1] = rows[r][1] - rows[r][2] - rows[r][3] + bias;
+    for (int h = 0; h < 2; h++) {
+        if (phases == 1) { STORE(to + h * V, row[0][h]); continue; }
+        STORE(to + 2 * h * V, interleave_low_f32(row[0][h], row[1][h]));
+        STORE(to + (2 * h + 1) * V, interleave_high_f32(row[0][h], row[1][h]));
     }
 }
 
-static void output(const cr_tiles_out *t, const float *m, int64_t step, int64_t each, const float *bias,
-                   int64_t channels) {
+static ALWAYS_INLINE void results_of(int n, int phases, const cr_tiles_out *t, int row, const float *m, int64_t step,
+                                     int64_t each, const float *bias, int64_t channels, int j) {
+    const int64_t *to = t->to + j;
+    const int32_t *rows = t->rows + j, *columns = t->columns + j;
+    const int all = CR_TILE * phases;
+    bool run = true;
+    for (int l = 0; l < V; l++) run &= to[l] == to[0] + all * l && rows[l] >= all && columns[l] >= all;
+    for (int64_t c = 0; c < channels; c++) {
+        vec y[CR_TILE_PHASES][POINTS];
+        float *out = t->y + c * t->channel + row * t->line;
+        outputs(n, phases, y, m + c * each + j, step, v_k(bias ? bias[c] : 0));
+        for (int r = 0; r < CR_TILE && run; r++) store_run(phases, out + to[0] + r * phases * t->line, y, r);
+        for (int l = 0; l < V && !run; l++)
+            for (int r = 0; r < CR_TILE && row + r * phases < rows[l]; r++)
+                for (int k = 0; k < all && k < columns[l]; k++)
+                    out[to[l] + r * phases * t->line + k] = y[k % phases][2 * r + k / phases][l];
+    }
+}
+
+static ALWAYS_INLINE void output_of(int n, const cr_tiles_out *t, int row, const float *m, int64_t step, int64_t each,
+                                    const float *bias, int64_t channels) {
     for (int j = 0; j < WIDTH; j += V) {
-        const int64_t *to = t->to + j;
-        const bool *rows = t->rows + j, *columns = t->columns + j;
-        bool run = to[0] >= 0;
-        for (int l = 0; l < V; l++) run &= to[l] == to[0] + CR_TILE * l && rows[l] && columns[l];
-        for (int64_t c = 0; c < channels; c++) {
-            vec y[2][2];
-            float *out = t->y + c * t->channel;
-            one_output(y, m + c * each + j, step, v_k(bias ? bias[c] : 0));
-            for (int r = 0; r < 2 && run; r++) {
-                STORE(out + to[0] + r * t->line, interleave_low_f32(y[r][0], y[r][1]));
-                STORE(out + to[0] + r * t->line + V, interleave_high_f32(y[r][0], y[r][1]));
-            }
-            for (int l = 0; l < V && !run; l++) {
-                if (to[l] < 0) continue;
-                float *p = out + to[l];
-                p[0] = y[0][0][l];
-                if (columns[l]) p[1] = y[0][1][l];
-                if (rows[l]) p[t->line] = y[1][0][l];
-                if (rows[l] && columns[l]) p[t->line + 1] = y[1][1][l];
-            }
-        }
+        if (t->phases == 1) results_of(n, 1, t, row, m, step, each, bias, channels, j);
+        else results_of(n, CR_TILE_PHASES, t, row, m, step, each, bias, channels, j);
     }
 }
 
-/* The rows of G^T. */
-static ALWAYS_INLINE void by_gt(vec w[3], vec a, vec b, vec c, vec d) {
-    const vec sum = (b + c) * 0.5f;
-    w[0] = a + sum;
-    w[1] = (b - c) * 0.5f;
-    w[2] = d + sum;
+/* ---- lanes are channels */
+
+static ALWAYS_INLINE void groups_of(axis_fn *axis, int n, int ins, float *v, const cr_tile_groups *to,
+                                    const float *const *pixel, int64_t channels) {
+    for (int64_t c = 0; c < channels; c += to->channels, v += to->group)
+        for (int lane = 0; lane < to->lanes; lane += V) {
+            vec x[ALL], out[ALL];
+CR_UNROLL(16)
+            for (int p = 0; p < ins * ins; p++) x[p] = LOAD(pixel[p] + c + lane);
+            both_axes(axis, n, ins, n, out, x);
+CR_UNROLL(16)
+            for (int p = 0; p < n * n; p++) STORE(v + p * to->step + lane, out[p]);
+        }
 }
 
-static void gradient(float *dw, const float *du, int64_t step, int64_t all, int64_t parts, int64_t n) {
-    for (int64_t i = 0; i < n; i += V) {
-        const int lanes = (int)cr_imin(V, n - i);
-        vec rows[3][4], out[3], x[4];
-        float w[KERNEL * KERNEL][V];
-        for (int k = 0; k < 4; k++) {
-            for (int r = 0; r < 4; r++) {
-                const float *from = du + (4 * r + k) * step + i;
-                x[r] = part_load_f32(from, lanes);
-                for (int64_t p = 1; p < parts; p++) x[r] += part_load_f32(from + p * all, lanes);
-            }
-            by_gt(out, x[0], x[1], x[2], x[3]);
-            for (int r = 0; r < 3; r++) rows[r][k] = out[r];
-        }
-        for (int r = 0; r < 3; r++) {
-            by_gt(out, rows[r][0], rows[r][1], rows[r][2], rows[r][3]);
-            for (int k = 0; k < 3; k++) STORE(w[3 * r + k], out[k]);
-        }
-        for (int l = 0; l < lanes; l++)
-            for (int t = 0; t < KERNEL * KERNEL; t++) *dw++ = w[t][l];
+static ALWAYS_INLINE void gradient_of(int n, float *dw, int64_t taps, const int64_t *tap, const float *du, int64_t step,
+                                      int64_t count) {
+    const int all = (n - 1) * (n - 1);
+    for (int64_t i = 0; i < count; i += V) {
+        const int lanes = (int)cr_imin(V, count - i);
+        vec x[ALL], w[ALL];
+CR_UNROLL(16)
+        for (int p = 0; p < n * n; p++) x[p] = part_load_f32(du + p * step + i, lanes);
+        both_axes(by_gt, n, n, n - 1, w, x);
+        for (int l = 0; l < lanes; l++, dw += taps)
+            for (int t = 0; t < all; t++) dw[tap[t]] = w[t][l];
     }
 }
 
-const struct cr_winograds CR_ISA_NAME(cr_winograds) = {weights, input, cotangent, output, gradient};
+#define TRANSFORMS(name, n)                                                                                            \
+    static void weights_##name(float *u, int64_t step, const float *w, int64_t taps, const int64_t *tap,               \
+                               int64_t panel, int64_t count) {                                                         \
+        weights_of(n, u, step, w, taps, tap, panel, count);                                                            \
+    }                                                                                                                  \
+    static void input_##name(float *v, int64_t step, int64_t each, const cr_tiles *t, int64_t channels) {              \
+        input_of(n, v, step, each, t, channels);                                                                       \
+    }                                                                                                                  \
+    static void pixels_##name(float *v, const cr_tile_groups *to, const float *const *pixel, int64_t channels) {       \
+        groups_of(by_b, n, n, v, to, pixel, channels);                                                                 \
+    }                                                                                                                  \
+    static void cotangents_##name(float *v, const cr_tile_groups *to, const float *const *pixel, int64_t channels) {   \
+        groups_of(by_a, n, CR_TILE, v, to, pixel, channels);                                                           \
+    }                                                                                                                  \
+    static void output_##name(const cr_tiles_out *t, int row, const float *m, int64_t step, int64_t each,              \
+                              const float *bias, int64_t channels) {                                                   \
+        output_of(n, t, row, m, step, each, bias, channels);                                                           \
+    }                                                                                                                  \
+    static void gradient_##name(float *dw, int64_t taps, const int64_t *tap, const float *du, int64_t step,            \
+                                int64_t count) {                                                                       \
+        gradient_of(n, dw, taps, tap, du, step, count);                                                                \
+    }
+TRANSFORMS(three, 4)
+TRANSFORMS(two, 3)
+
+#define TABLE(name) {weights_##name, input_##name, pixels_##name, cotangents_##name, output_##name, gradient_##name}
+const struct cr_winograds CR_ISA_NAME(cr_winograds) = {TABLE(three), TABLE(two)};
