@@ -22,7 +22,9 @@
 
 enum { LEAST_CHANNELS = 16,                         /* of a group, source and result: fewer cost more than they save */
        LEAST_TILES = 16,
+       BLOCK_BYTES = 1 << 20, 
        BLOCK_TILES = 64,                            /* FORWARD, INPUT: so many or a few more */
+       MOST_TILES = 128,
        LONG_BLOCK = 256,                            /* WEIGHT */
        FEW_BLOCKS = 8,                              /* fewer: cut by steps */
        MOST_TAPS = 16,
@@ -268,47 +270,7 @@ static void transform_results(const winograd *w, const float *m, int64_t m_step,
     }
 }
 
-/* ---- FORWARD and INPUT: a block at once */
-
-typedef struct sizes { int64_t buffer, v, m, places, all; } sizes;
-
-static sizes block_sizes(const winograd *w, int64_t channels, int64_t rows) {
-    sizes s = {.buffer = buffer_numbers(w, channels) * w->x->size,
-               .v = w->sets * w->positions * v_step(w) * w->x->size,
-               .m = w->sets * w->positions * (rows * padded(w) + APART) * w->x->size,
-               .places = places_bytes(w)};
-    s.all = s.buffer + aligned(s.v) + aligned(s.m) + s.places;
-    return s;
-}
-
-enum { RESULTS = 32 };                              /* rows of results at once: more would push v out of L2 */
-static int64_t few_panels(const winograd *w) { return cr_imax(1, RESULTS / w->x->product->tile_rows); }
-
-static void run_block(void *ctx, int64_t chunk, int worker) {
-    (void)worker;
-    const winograd *w = ctx;
-    const cr_conv_job *j = w->x;
-    const int64_t group = chunk / w->blocks, block = chunk % w->blocks, height = j->product->tile_rows,
-                  few = few_panels(w), row = padded(w), m_step = few * height * row + APART;
-    const sizes size = block_sizes(w, j->C, few * height);
-    char *scratch = cr_cpu_try_take((size_t)size.all);
-    if (!scratch) { atomic_store(&w->x->failed, true); return; }
-    float *v = (float *)(void *)scratch, *m = (float *)(void *)(scratch + aligned(size.v)),
-          *buffer = (float *)(void *)(scratch + aligned(size.v) + aligned(size.m)) + CR_CONV_SLACK;
-    places p;
-    fill(w, buffer, group, 0, j->C, block, &p, scratch + size.all - size.places);
-    transform_source(w, v, buffer, &p, 0, j->C);
-    for (int64_t panel = 0; panel < j->panels; panel += few) {
-        const int64_t panels = cr_imin(few, j->panels - panel);
-        for (int64_t i = 0; i < w->sets * w->positions; i++)
-            multiply(w, w->u + (group * w->sets * w->positions + i) * u_step(w), v + i * v_step(w), m + i * m_step, row,
-                     panel, panels, p.tiles);
-        transform_results(w, m, m_step, row, &p, group, panel * height, cr_imin(panels * height, j->M - panel * height));
-    }
-    cr_cpu_give(scratch, (size_t)size.all);
-}
-
-/* ---- FORWARD and INPUT: step by step, of the blocks from w->first on */
+/* ---- FORWARD and INPUT: the steps, for the blocks from w->first on */
 
 static int64_t blocks_now(const winograd *w) { return cr_imin(w->together, w->blocks - w->first); }
 
@@ -357,20 +319,45 @@ static void result_step(void *ctx, int64_t chunk, int worker) {
     cr_cpu_give(room, (size_t)all);
 }
 
-static cr_status run_steps(winograd *w) {
+/* Runs a step's chunks: on all threads (cr_run_chunks), or one after the other. */
+typedef void run_fn(int64_t chunks, void (*step)(void *ctx, int64_t chunk, int worker), void *ctx);
+
+static void one_by_one(int64_t chunks, void (*step)(void *ctx, int64_t chunk, int worker), void *ctx) {
+    for (int64_t i = 0; i < chunks; i++) step(ctx, i, 0);
+}
+
+static int64_t v_bytes(const winograd *w) { return aligned(w->sets * w->positions * v_step(w) * w->x->size); }
+static int64_t m_bytes(const winograd *w) { return aligned(w->sets * w->positions * m_step(w) * w->x->size); }
+
+static void run_steps(winograd *w, run_fn *run) {
     const cr_conv_job *j = w->x;
-    const int64_t all = w->sets * w->positions,
-                  block = all * padded(w) * (w->K + j->M) * j->size;
-    w->together = cr_iclamp(TOGETHER_BYTES / block, 1, w->blocks);
-    const size_t v = (size_t)(all * v_step(w) * j->size), m = (size_t)(all * m_step(w) * j->size);
+    run(blocks_now(w) * cr_pieces(j->C, PIECE), source_step, w);
+    run(w->sets * w->positions * cr_pieces(j->panels, panels_at_once(w)), product_step, w);
+    run(blocks_now(w) * cr_pieces(j->M, PIECE), result_step, w);
+}
+
+static void run_block(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    winograd w = *(const winograd *)ctx;
+    w.group = chunk / w.blocks;
+    w.first = chunk % w.blocks;
+    const size_t v = (size_t)v_bytes(&w), m = (size_t)m_bytes(&w);
+    char *scratch = cr_cpu_try_take(v + m);
+    if (!scratch) { atomic_store(&w.x->failed, true); return; }
+    w.v = (float *)(void *)scratch;
+    w.m = (float *)(void *)(scratch + v);
+    run_steps(&w, one_by_one);
+    cr_cpu_give(scratch, v + m);
+}
+
+/* As many blocks at a time as stay in L3. */
+static cr_status run_few_blocks(winograd *w) {
+    w->together = cr_iclamp(TOGETHER_BYTES / (v_bytes(w) + m_bytes(w)), 1, w->blocks);
+    const size_t v = (size_t)v_bytes(w), m = (size_t)m_bytes(w);
     w->v = cr_cpu_take(v);
     w->m = w->v ? cr_cpu_take(m) : NULL;
-    for (w->group = 0; w->group < j->a->groups && w->m; w->group++)
-        for (w->first = 0; w->first < w->blocks; w->first += w->together) {
-            cr_run_chunks(blocks_now(w) * cr_pieces(j->C, PIECE), source_step, w);
-            cr_run_chunks(all * cr_pieces(j->panels, panels_at_once(w)), product_step, w);
-            cr_run_chunks(blocks_now(w) * cr_pieces(j->M, PIECE), result_step, w);
-        }
+    for (w->group = 0; w->group < w->x->a->groups && w->m; w->group++)
+        for (w->first = 0; w->first < w->blocks; w->first += w->together) run_steps(w, cr_run_chunks);
     const cr_status status = w->m ? CR_OK : CR_NO_MEMORY;
     cr_cpu_give(w->m, m);
     cr_cpu_give(w->v, v);
@@ -383,17 +370,17 @@ static cr_status run_outputs(winograd *w) {
     cr_conv_job *j = w->x;
     const int64_t groups = j->a->groups;
     tile_axes(w, &j->to);
-    cut(w, &j->to, BLOCK_TILES);
-    place_buffer(w);
     w->together = 1;
     w->sets = backwards(w) ? w->windows : 1;
     w->K = j->C * w->windows / w->sets;
+    cut(w, &j->to, cr_iclamp(BLOCK_BYTES / (w->sets * w->positions * (w->K + j->M) * j->size), BLOCK_TILES, MOST_TILES));
+    place_buffer(w);
     j->depth = cr_pieces(w->K, cr_pieces(w->K, j->product->depth));
     const size_t bytes = (size_t)(groups * w->sets * w->positions * u_step(w) * j->size);
     if (!(w->u = cr_cpu_take(bytes))) return CR_NO_MEMORY;
     cr_run_chunks(groups * j->panels, transform_weights, w);
     cr_status status = CR_OK;
-    if (groups * w->blocks < FEW_BLOCKS) status = run_steps(w);
+    if (groups * w->blocks < FEW_BLOCKS) status = run_few_blocks(w);
     else cr_run_chunks(groups * w->blocks, run_block, w);
     cr_cpu_give(w->u, bytes);
     return status == CR_OK && atomic_load(&j->failed) ? no_memory() : status;
@@ -406,6 +393,7 @@ typedef struct side {
     cr_tile_groups to;
     int64_t channels, pieces, piece;                /* of a group; cuts of them, whole groups of lanes */
     int64_t windows, rows, columns, row, column, step;           /* of a tile: its elements, the first one, tile to tile */
+    cr_tile_transform *transform;
     int64_t numbers;                                /* transformed, of a block */
 } side;
 
@@ -415,11 +403,11 @@ static side side_of(const winograd *w, bool cotangents, int64_t rows) {
     const cr_product_kernels *product = j->product;
     const cr_conv_axis *h = &j->axis[1], *v = &j->axis[2];
     side s = {.from = &j->from, .channels = j->C, .windows = w->windows, .rows = h->taps, .columns = v->taps};
-    s.row = h->first, s.column = v->first, s.step = h->stride;
+    s.row = h->first, s.column = v->first, s.step = h->stride, s.transform = w->by->pixels;
     s.to.channels = s.to.lanes = product->tile_columns;
     if (cotangents) {
         s = (side){.from = &j->a->y, .channels = j->M, .windows = 1, .rows = CR_TILE, .columns = CR_TILE};
-        s.step = CR_TILE;
+        s.step = CR_TILE, s.transform = w->by->cotangents;
         s.to.channels = product->tile_rows;
         s.to.lanes = product->panel_width;
     }
@@ -432,67 +420,72 @@ static side side_of(const winograd *w, bool cotangents, int64_t rows) {
     return s;
 }
 
-/* n channels of lines first .. first + lines - 1 of an image, and zeros in lanes beyond: to (lines, columns, wide) */
-static void transpose_lines(const cr_array *from, float *to, int64_t wide, int64_t lanes, const float *image,
-                            int64_t first, int64_t lines, int64_t n) {
+/* A place for the channels of the lines of some rows of tiles: `wide` numbers a pixel, zeros around the image. */
+typedef struct pixels { float *at; int64_t wide, line, lines; } pixels;
+
+static pixels pixels_of(const winograd *w, const side *s, int64_t rows) {
+    return (pixels){.wide = s->piece + s->to.lanes,
+                    .line = cr_imax((w->TW - 1) * s->step + s->columns, s->from->shape[4] - s->column),
+                    .lines = (rows - 1) * s->step + s->rows};
+}
+
+static void zero(const pixels *p, int64_t first, int64_t end) {
+    if (end > first) memset(p->at + first * p->wide, 0, (size_t)((end - first) * p->wide) * sizeof *p->at);
+}
+
+/* n channels of `count` pixels of the image from pixel i on, a square of the transposition or less, into lines whose
+ * first pixel is p->at[at]. */
+static void transpose(const side *s, const pixels *p, int64_t at, const float *from, int64_t i, int64_t count, int64_t n) {
+    enum { MOST = 16 };
     const struct cr_casts *casts = cr_cpu_vec()->casts;
-    const int64_t *s = from->strides, tile = casts->tile;
-    int64_t across = from->shape[4];
-    image += first * s[3];
-    for (int64_t i = 0; i < lines * across && n % lanes; i++)
-        memset(to + i * wide + n, 0, (size_t)lanes * sizeof *to);
-    if (s[3] == across * s[4]) across *= lines, lines = 1;
-    for (int64_t l = 0; l < lines; l++, image += s[3], to += across * wide)
-        for (int64_t i = 0; i < across; i += tile)
-            for (int64_t c = 0; c < n; c += tile) {
-                const float *block = image + i * s[4] + c * s[1];
-                float *out = to + i * wide + c;
-                if (s[4] == 1 && i + tile <= across && c + tile <= n) {
-                    casts->transpose((uint32_t *)(void *)out, (const uint32_t *)(const void *)block, wide, s[1], false);
-                    continue;
-                }
-                for (int64_t k = 0; k < tile && i + k < across; k++)
-                    for (int64_t d = 0; d < tile && c + d < n; d++) out[k * wide + d] = block[k * s[4] + d * s[1]];
-            }
-}
-
-/* The pixels of a tile whose first element is (row, column) of an image of which lines first .. end - 1 are in `lines`;
- * others are zero. */
-static void find_pixels(const side *s, const float **pixel, const float *lines, const float *zero, int64_t wide,
-                        int64_t row, int64_t column, int64_t first, int64_t end) {
-    const int64_t W = s->from->shape[4];
-    for (int64_t i = row; i < row + s->rows; i++)
-        for (int64_t k = column; k < column + s->columns; k++)
-            *pixel++ = i >= first && i < end && k >= 0 && k < W ? lines + ((i - first) * W + k) * wide : zero;
-}
-
-/* Rows at .. at + rows - 1 of tiles of one image: v of the tiles from `tile` on, of channels c .. c + n - 1. */
-static void transform_rows(const winograd *w, const side *s, float *v, float *scratch, const float *image, int64_t at,
-                           int64_t rows, int64_t tile, int64_t c, int64_t n) {
-    enum { MOST_PIXELS = 36 };
-    const int64_t wide = s->piece + s->to.lanes, first = cr_iclamp(at * s->step + s->row, 0, s->from->shape[3]),
-                  end = cr_iclamp((at + rows - 1) * s->step + s->row + s->rows, first, s->from->shape[3]),
-                  points = s->windows > 1 || s->rows > CR_TILE ? w->points : CR_TILE, step = s->windows > 1 ? w->stride : 1,
-                  groups = cr_pieces(s->channels, s->to.channels);
-    float *lines = scratch + wide;
-    transpose_lines(s->from, lines, wide, s->to.lanes, image + c * s->from->strides[1], first, end - first, n);
-    for (int64_t t = 0; t < rows * w->TW; t++) {
-        const float *pixel[MOST_PIXELS], *of_window[CR_TILE_POINTS * CR_TILE_POINTS];
-        find_pixels(s, pixel, lines, scratch, wide, (at + t / w->TW) * s->step + s->row, t % w->TW * s->step + s->column,
-                    first, end);
-        for (int64_t i = 0; i < s->windows; i++) {
-            const float *const *corner = pixel + window_row(w, i) * s->columns + window_column(w, i);
-            for (int64_t e = 0; e < points * points; e++)
-                of_window[e] = corner[e / points * step * s->columns + e % points * step];
-            float *to = v + (i * groups + c / s->to.channels) * s->to.group + (tile + t) * s->to.lanes;
-            (points == CR_TILE ? w->by->cotangents : w->by->pixels)(to, &s->to, of_window, n);
-        }
+    const int64_t *strides = s->from->strides, W = s->from->shape[4], tile = casts->tile;
+    const bool whole = count == tile && n == tile && strides[4] == 1, direct = whole && i % W + tile <= W;
+    float square[MOST * MOST], *to[MOST];
+    for (int64_t k = 0; k < count; k++) to[k] = p->at + (at + (i + k) / W * p->line + (i + k) % W) * p->wide;
+    if (whole)
+        casts->transpose((uint32_t *)(void *)(direct ? to[0] : square), (const uint32_t *)(const void *)from,
+                         direct ? p->wide : tile, strides[1], false);
+    for (int64_t k = 0; k < count && !direct; k++) {
+        if (whole) memcpy(to[k], square + k * tile, (size_t)tile * sizeof *square);
+        else if (strides[1] == 1) memcpy(to[k], from + k * strides[4], (size_t)n * sizeof *from);
+        else for (int64_t c = 0; c < n; c++) to[k][c] = from[k * strides[4] + c * strides[1]];
     }
 }
 
-static int64_t scratch_numbers(const winograd *w, const side *s) {
-    const int64_t lines = s->step * w->rows + s->rows;          /* of one image: fewer of several */
-    return (s->piece + s->to.lanes) * (1 + cr_imin(lines, s->from->shape[3]) * s->from->shape[4]);
+/* Fills p with n channels of the lines under the rows `at` and on of tiles. */
+static void fill_pixels(const side *s, const pixels *p, const float *image, int64_t at, int64_t n) {
+    const int64_t *strides = s->from->strides, W = s->from->shape[4], tile = cr_cpu_vec()->casts->tile,
+                  top = at * s->step + s->row, first = cr_iclamp(-top, 0, p->lines),
+                  end = cr_iclamp(s->from->shape[3] - top, first, p->lines), left = -s->column;
+    zero(p, 0, first * p->line);
+    zero(p, end * p->line, p->lines * p->line);
+    for (int64_t l = first; l < end; l++) {
+        zero(p, l * p->line, l * p->line + left);
+        zero(p, l * p->line + left + W, (l + 1) * p->line);
+        for (int64_t k = 0; k < W && n % s->to.lanes; k++)       /* lanes beyond: numbers that are quick to compute with */
+            memset(p->at + (l * p->line + left + k) * p->wide + n, 0, (size_t)s->to.lanes * sizeof *p->at);
+    }
+    const int64_t lines = strides[3] == W * strides[4] ? end - first : 1;        /* that follow one another */
+    for (int64_t l = first; l < end; l += lines)
+        for (int64_t i = 0; i < lines * W; i += tile)
+            for (int64_t c = 0; c < n; c += tile) {
+                const pixels square = {p->at + c, p->wide, p->line, 0};
+                transpose(s, &square, l * p->line + left, image + (top + l) * strides[3] + i * strides[4] + c * strides[1],
+                          i, cr_imin(tile, lines * W - i), cr_imin(tile, n - c));
+            }
+}
+
+/* `rows` rows of tiles from p: v of the tiles from `tile` on, of channels c .. c + n - 1. */
+static void transform_pixels(const winograd *w, const side *s, const pixels *p, float *v, int64_t rows, int64_t tile,
+                             int64_t c, int64_t n) {
+    const int64_t groups = cr_pieces(s->channels, s->to.channels), each = s->windows > 1 ? w->stride : 1,
+                  row = each * p->line * p->wide, column = each * p->wide;
+    for (int64_t t = 0; t < rows * w->TW; t++)
+        for (int64_t i = 0; i < s->windows; i++) {
+            const int64_t line = t / w->TW * s->step + window_row(w, i), at = t % w->TW * s->step + window_column(w, i);
+            s->transform(v + (i * groups + c / s->to.channels) * s->to.group + (tile + t) * s->to.lanes, &s->to,
+                         p->at + (line * p->line + at) * p->wide, row, column, n);
+        }
 }
 
 static void weight_source_step(void *ctx, int64_t chunk, int worker) {
@@ -504,19 +497,19 @@ static void weight_source_step(void *ctx, int64_t chunk, int worker) {
     const side x = side_of(w, false, all), g = side_of(w, true, all), s = piece < x.pieces ? x : g;
     float *v = piece < x.pieces ? w->v + block * x.numbers : w->u + block * g.numbers;
     const int64_t c = (piece < x.pieces ? piece : piece - x.pieces) * s.piece, n = cr_imin(s.piece, s.channels - c),
-                  numbers = scratch_numbers(w, &s), *strides = s.from->strides;
-    float *scratch = cr_cpu_try_take((size_t)(numbers * j->size));
-    if (!scratch) { atomic_store(&w->x->failed, true); return; }
-    for (int64_t i = 0; i < s.piece + s.to.lanes; i++) scratch[i] = 0;
-    const int64_t begin = (w->first + block) * w->rows, end = begin + all;
+                  *strides = s.from->strides, begin = (w->first + block) * w->rows, end = begin + all;
+    pixels p = pixels_of(w, &s, cr_imin(all, w->TH));
+    const size_t bytes = (size_t)(p.lines * p.line * p.wide * j->size);
+    if (!(p.at = cr_cpu_try_take(bytes))) { atomic_store(&w->x->failed, true); return; }
     for (int64_t row = begin, rows; row < end; row += rows) {
         const int64_t image = row / w->TH, at = row % w->TH;
         rows = cr_imin(end - row, w->TH - at);
-        const float *from = (const float *)cr_array_data(s.from) + image / depths * strides[0] +
-                            image % depths * strides[2] + w->group * s.channels * strides[1];
-        transform_rows(w, &s, v, scratch, from, at, rows, (row - begin) * w->TW, c, n);
+        p.lines = pixels_of(w, &s, rows).lines;
+        fill_pixels(&s, &p, (const float *)cr_array_data(s.from) + image / depths * strides[0] +
+                                image % depths * strides[2] + (w->group * s.channels + c) * strides[1], at, n);
+        transform_pixels(w, &s, &p, v, rows, (row - begin) * w->TW, c, n);
     }
-    cr_cpu_give(scratch, (size_t)(numbers * j->size));
+    cr_cpu_give(p.at, bytes);
 }
 
 /* ---- WEIGHT: du (positions, M, K), K: windows, channels */

@@ -35,6 +35,10 @@ typedef struct cr_tiles_out {
 /* Channels as lanes, in groups of `channels` whose numbers lie `group` apart. */
 typedef struct cr_tile_groups { int64_t step, group; int channels, lanes; } cr_tile_groups;
 
+/* Of one tile, whose element (i, k) of the channels c < n is x[i row + k column + c], in groups.  Elements are read, and
+ * groups written, up to `lanes` beyond a group's first channel, whole vectors. */
+typedef void cr_tile_transform(float *v, const cr_tile_groups *to, const float *x, int64_t row, int64_t column, int64_t n);
+
 /* The transforms of one r; tap[i]: the element of a kernel of `taps` that is tap i of r x r. */
 struct cr_winograd {
     /* u[position * step + i * panel + lane] = G w G^T of w[(i * taps + tap[]) * panel + lane], i < n, lane < panel,
@@ -42,11 +46,7 @@ struct cr_winograd {
     void (*weights)(float *u, int64_t step, const float *w, int64_t taps, const int64_t *tap, int64_t panel, int64_t n);
     /* v[position * step + c * each + lane] = B^T x B, c < channels; lanes: of a strip, product.h */
     void (*input)(float *v, int64_t step, int64_t each, const cr_tiles *x, int64_t channels);
-    /* The same of one tile whose elements (i, k) of the channels c < n are pixel[i * n + k][c], in groups; pixels may be
-     * read, and groups written, up to `lanes` beyond a group's channels, whole vectors. */
-    void (*pixels)(float *v, const cr_tile_groups *to, const float *const *pixel, int64_t n);
-    /* and of A g A^T, g 2 x 2 */
-    void (*cotangents)(float *v, const cr_tile_groups *to, const float *const *pixel, int64_t n);
+    cr_tile_transform *pixels, *cotangents;         /* the same of one tile, and A g A^T of g 2 x 2 */
     /* y = A^T m A + bias of m[position * step + c * each + lane], phase after phase of a row; bias NULL: none; row: the
      * first one */
     void (*output)(const cr_tiles_out *y, int row, const float *m, int64_t step, int64_t each, const float *bias,

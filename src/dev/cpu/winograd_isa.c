@@ -167,15 +167,18 @@ static ALWAYS_INLINE void output_of(int n, const cr_tiles_out *t, int row, const
 /* ---- lanes are channels */
 
 static ALWAYS_INLINE void groups_of(axis_fn *axis, int n, int ins, float *v, const cr_tile_groups *to,
-                                    const float *const *pixel, int64_t channels) {
-    for (int64_t c = 0; c < channels; c += to->channels, v += to->group)
-        for (int lane = 0; lane < to->lanes; lane += V) {
+                                    const float *from, int64_t row, int64_t column, int64_t channels) {
+    const int64_t step = to->step, group = to->group, each = to->channels, lanes = to->lanes;
+    for (int64_t c = 0; c < channels; c += each, v += group)
+        for (int64_t lane = 0; lane < lanes; lane += V) {
             vec x[ALL], out[ALL];
-CR_UNROLL(16)
-            for (int p = 0; p < ins * ins; p++) x[p] = LOAD(pixel[p] + c + lane);
+CR_UNROLL(4)
+            for (int i = 0; i < ins; i++)
+CR_UNROLL(4)
+                for (int k = 0; k < ins; k++) x[i * ins + k] = LOAD(from + i * row + k * column + c + lane);
             both_axes(axis, n, ins, n, out, x);
 CR_UNROLL(16)
-            for (int p = 0; p < n * n; p++) STORE(v + p * to->step + lane, out[p]);
+            for (int p = 0; p < n * n; p++) STORE(v + p * step + lane, out[p]);
         }
 }
 
@@ -201,11 +204,13 @@ CR_UNROLL(16)
     static void input_##name(float *v, int64_t step, int64_t each, const cr_tiles *t, int64_t channels) {              \
         input_of(n, v, step, each, t, channels);                                                                       \
     }                                                                                                                  \
-    static void pixels_##name(float *v, const cr_tile_groups *to, const float *const *pixel, int64_t channels) {       \
-        groups_of(by_b, n, n, v, to, pixel, channels);                                                                 \
+    static void pixels_##name(float *v, const cr_tile_groups *to, const float *x, int64_t row, int64_t column,         \
+                              int64_t channels) {                                                                      \
+        groups_of(by_b, n, n, v, to, x, row, column, channels);                                                        \
     }                                                                                                                  \
-    static void cotangents_##name(float *v, const cr_tile_groups *to, const float *const *pixel, int64_t channels) {   \
-        groups_of(by_a, n, CR_TILE, v, to, pixel, channels);                                                           \
+    static void cotangents_##name(float *v, const cr_tile_groups *to, const float *x, int64_t row, int64_t column,     \
+                                  int64_t channels) {                                                                  \
+        groups_of(by_a, n, CR_TILE, v, to, x, row, column, channels);                                                  \
     }                                                                                                                  \
     static void output_##name(const cr_tiles_out *t, int row, const float *m, int64_t step, int64_t each,              \
                               const float *bias, int64_t channels) {                                                   \
