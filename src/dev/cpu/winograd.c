@@ -25,7 +25,9 @@ enum { LEAST_CHANNELS = 16,                         /* of a group, source and re
        BLOCK_BYTES = 1 << 20, 
        BLOCK_TILES = 64,                            /* FORWARD, INPUT: so many or a few more */
        MOST_TILES = 128,
-       LONG_BLOCK = 256,                            /* WEIGHT */
+       LONG_BLOCK = 256,                            /* WEIGHT, large sums */
+       PART_BYTES = 320 << 10,                      /* WEIGHT: of sums of which each part has its own: part of L2 */
+       PARTS = 16,
        FEW_BLOCKS = 8,                              /* fewer: cut by steps */
        MOST_TAPS = 16,
        MOST_WINDOWS = CR_TILE_PHASES * CR_TILE_PHASES,
@@ -44,6 +46,7 @@ typedef struct winograd {
     int64_t TH, TW, rows, blocks, all_rows;         /* tiles of an image; rows of tiles of a block, of all images */
     int64_t strips, together;                       /* of a block; blocks that are transformed before products start */
     int64_t group, first;                           /* of the steps under way: the first block */
+    int64_t parts, begin;                           /* WEIGHT: sums of their own; the first block of this one */
     float *u, *v, *m;                               /* transformed weights, source, results; WEIGHT: u: cotangents */
 } winograd;
 
@@ -540,11 +543,13 @@ static void weight_product_step(void *ctx, int64_t chunk, int worker) {
                                   .b = w->v + block * x.numbers + i * x.to.step + s * x.to.group,
                                   .c = w->m + i * du_step(w) + row * w->K + s / strips * j->C + c,
                                   .c_row = w->K,
-                                  .accumulate = w->first + block > 0};
+                                  .accumulate = w->first + block > w->begin};
             j->product->panels(&p, none);
         }
     }
 }
+
+static int64_t du_numbers(const winograd *w) { return w->positions * du_step(w); }
 
 /* A row of dw of one group. */
 static void gradient_step(void *ctx, int64_t chunk, int worker) {
@@ -552,6 +557,12 @@ static void gradient_step(void *ctx, int64_t chunk, int worker) {
     const winograd *w = ctx;
     const cr_conv_job *j = w->x;
     const int64_t all = w->kernel * w->kernel;
+    for (int64_t part = 1; part < w->parts; part++)
+        for (int64_t i = 0; i < w->positions; i++) {
+            float *sum = w->m + i * du_step(w) + chunk * w->K;
+            const float *more = sum + part * du_numbers(w);
+            for (int64_t k = 0; k < w->K; k++) sum[k] += more[k];
+        }
     for (int64_t i = 0; i < w->windows; i++) {
         int64_t tap[MOST_TAPS];
         fill_taps(w, i, tap);
@@ -560,23 +571,49 @@ static void gradient_step(void *ctx, int64_t chunk, int worker) {
     }
 }
 
+/* Adds the blocks first .. end - 1 to du. */
+static void add_blocks(winograd *w, int64_t end, run_fn *run) {
+    const side x = side_of(w, false, w->rows), g = side_of(w, true, w->rows);
+    for (w->begin = w->first; w->first < end; w->first += w->together) {
+        run(blocks_now(w) * (x.pieces + g.pieces), weight_source_step, w);
+        run(w->positions * cr_pieces(w->x->panels, weight_panels(w)), weight_product_step, w);
+    }
+}
+
+static size_t v_room(const winograd *w) { return (size_t)(w->together * side_of(w, false, w->rows).numbers * w->x->size); }
+static size_t u_room(const winograd *w) { return (size_t)(w->together * side_of(w, true, w->rows).numbers * w->x->size); }
+
+/* One part of the blocks, a block at a time. */
+static void weight_part(void *ctx, int64_t chunk, int worker) {
+    (void)worker;
+    winograd w = *(const winograd *)ctx;
+    w.m += chunk * du_numbers(&w);
+    w.first = chunk * w.blocks / w.parts;
+    char *scratch = cr_cpu_try_take(v_room(&w) + u_room(&w));
+    if (!scratch) { atomic_store(&w.x->failed, true); return; }
+    w.v = (float *)(void *)scratch;
+    w.u = (float *)(void *)(scratch + v_room(&w));
+    add_blocks(&w, (chunk + 1) * w.blocks / w.parts, one_by_one);
+    cr_cpu_give(scratch, v_room(&w) + u_room(&w));
+}
+
 static cr_status run_weight(winograd *w) {
     cr_conv_job *j = w->x;
     tile_axes(w, &j->a->y);
-    cut(w, &j->a->y, LONG_BLOCK);
     w->K = w->windows * j->C;
-    const side x = side_of(w, false, w->rows), g = side_of(w, true, w->rows);
-    w->together = cr_iclamp(TOGETHER_BYTES / ((x.numbers + g.numbers) * j->size), 1, w->blocks);
-    const size_t v = (size_t)(w->together * x.numbers * j->size), u = (size_t)(w->together * g.numbers * j->size),
-                 du = (size_t)(w->positions * du_step(w) * j->size);
+    const bool small = du_numbers(w) * j->size <= PART_BYTES;
+    cut(w, &j->a->y, small ? BLOCK_TILES : LONG_BLOCK);
+    w->together = 1;
+    w->parts = small ? cr_imin(PARTS, w->blocks) : 1;
+    if (w->parts == 1) w->together = cr_iclamp(TOGETHER_BYTES / (int64_t)(v_room(w) + u_room(w)), 1, w->blocks);
+    const size_t v = v_room(w), u = u_room(w), du = (size_t)(w->parts * du_numbers(w) * j->size);
     w->v = cr_cpu_take(v);
     w->u = w->v ? cr_cpu_take(u) : NULL;
     w->m = w->u ? cr_cpu_take(du) : NULL;
     for (w->group = 0; w->group < j->a->groups && w->m; w->group++) {
-        for (w->first = 0; w->first < w->blocks; w->first += w->together) {
-            cr_run_chunks(blocks_now(w) * (x.pieces + g.pieces), weight_source_step, w);
-            cr_run_chunks(w->positions * cr_pieces(j->panels, weight_panels(w)), weight_product_step, w);
-        }
+        w->first = 0;
+        if (w->parts > 1) cr_run_chunks(w->parts, weight_part, w);
+        else add_blocks(w, w->blocks, cr_run_chunks);
         cr_run_chunks(j->M, gradient_step, w);
     }
     const cr_status status = w->m ? CR_OK : CR_NO_MEMORY;
