@@ -50,6 +50,12 @@ TEST(memory_is_counted_reused_and_given_back) {
     void *again = cr_cpu_take(sizes[N - 1]);
     CHECK(again == p[N - 1], "a large block was not reused");
     cr_cpu_give(again, sizes[N - 1]);
+    size_t room = sizes[N - 1] / 2;
+    again = cr_cpu_take_room(&room);
+    CHECK(again == p[N - 1] && room >= sizes[N - 1], "a larger free block was not reused for %zu bytes", room);
+    cr_cpu_give(again, room);
+    CHECK(cr_cpu_take(sizes[N - 1]) == again, "its size is lost");
+    cr_cpu_give(again, sizes[N - 1]);
     CHECK(cr_memory_stats(cr_cpu()).cached >= (int64_t)sizes[N - 1], "nothing cached");
 #endif
     cr_empty_cache(cr_cpu());

@@ -146,6 +146,7 @@ static void give_magazine(void) {}
 static int64_t bytes_at_hand(void) { return 0; }
 static size_t lines(size_t bytes) { return bytes ? (bytes + LINE - 1) / LINE * LINE : LINE; }
 
+static void *take_larger(size_t *bytes) { return (void)bytes, NULL; }
 static void *take(size_t bytes) {
     size_t size = lines(bytes);
     /* the sanitizer reports larger requests as errors */
@@ -325,6 +326,17 @@ static void *take_large(size_t bytes) {
 
 static void *take(size_t bytes) { return bytes <= SMALL ? take_small(bytes) : take_large(bytes); }
 
+static void *take_larger(size_t *bytes) {
+    size_t size;
+    int c = large_class(*bytes, &size);
+    cr_spin_lock(&cache.lock);
+    while (c < LARGE_CLASSES && !cache.large[c]) c++;
+    block *b = c < LARGE_CLASSES ? take_near(&cache.large[c]) : NULL;
+    if (b) count((int64_t)(*bytes = large_size(c)));
+    cr_spin_unlock(&cache.lock);
+    return b;
+}
+
 void cr_cpu_give_to(const void *thread, void *p, size_t bytes) {
     if (!p) return;
     size_t size;
@@ -365,6 +377,11 @@ void *cr_cpu_take(size_t bytes) {
     cr_fail(CR_NO_MEMORY, "cpu", "out of memory: asked %s, %s in use, at most %s so far", size_text((double)bytes).s,
             size_text((double)m.current).s, size_text((double)m.peak).s);
     return NULL;
+}
+
+void *cr_cpu_take_room(size_t *bytes) {
+    void *p = *bytes > SMALL ? take_larger(bytes) : NULL;
+    return p ? p : cr_cpu_take(*bytes);
 }
 
 static void give_back(cr_storage *s) { cr_cpu_give(s->data, s->bytes); }

@@ -340,11 +340,17 @@ static void run_block(const job *j, const block *t, char *scratch) {
         else multiply(j, t, buffer, strip, c, c_row);
     }
     if (direct) return;
+    const int64_t columns = j->axis[2].out, step = j->axis[2].to_step * j->to.strides[4],
+                  down = j->axis[1].to_step * j->to.strides[3] * (int64_t)cr_dtype_size(j->dtype);
+    const bool weave = !cr_dtype_is_half(j->dtype) && j->axis[2].to_step == 2 && step == 2;
+    const char *from = wide;
     for (int64_t m = first; m < end; m++)
-        for (int64_t i = 0; i < t->images * t->rows; i++)
-            store(j, wide + ((m - first) * t->positions + i * j->axis[2].out) * j->size,
-                  result_at(j, t, i / t->rows, m, t->row + i % t->rows), j->axis[2].to_step * j->to.strides[4],
-                  j->axis[2].out);
+        for (int64_t i = 0; i < t->images; i++) {
+            char *to = result_at(j, t, i, m, t->row);
+            for (int64_t r = 0; r < t->rows; r++, from += columns * j->size, to += down)
+                if (weave) j->kernels->into_every_second(to, from, columns);
+                else store(j, from, to, step, columns);
+        }
 }
 
 static void run_chunk(void *ctx, int64_t chunk, int worker) {
@@ -383,12 +389,12 @@ static cr_status no_memory(const char *what) { return cr_fail(CR_NO_MEMORY, "con
 /* Runs fn over the chunks with the offsets and, if weights are wanted, those packed. */
 static cr_status run_pass(job *j, int64_t chunks, bool weights, void (*fn)(void *, int64_t, int)) {
     const int64_t groups = j->a->groups;
-    const size_t offsets = (size_t)(j->K + j->taps + 1) * sizeof *j->offset,
-                 plain = (size_t)(groups * plain_bytes(j)) + 64,
-                 packed = is_small(j) ? 64 : (size_t)(groups * packed_bytes(j)) + 64;
+    const size_t offsets = (size_t)(j->K + j->taps + 1) * sizeof *j->offset;
+    size_t plain = (size_t)(groups * plain_bytes(j)) + 64,
+           packed = is_small(j) ? 64 : (size_t)(groups * packed_bytes(j)) + 64;
     j->offset = cr_cpu_take(offsets);
-    j->plain = weights && j->offset ? cr_cpu_take(plain) : NULL;
-    j->packed = weights && j->plain ? cr_cpu_take(packed) : NULL;
+    j->plain = weights && j->offset ? cr_cpu_take_room(&plain) : NULL;
+    j->packed = weights && j->plain ? cr_cpu_take_room(&packed) : NULL;
     cr_status status = j->offset && (!weights || j->packed) ? CR_OK : CR_NO_MEMORY;
     if (status == CR_OK) {
         j->tap = j->offset + j->K;
@@ -599,8 +605,8 @@ static cr_status run_weight(job *j) {
     j->n_blocks = cr_imin(j->strips, cr_pieces(CHUNKS / 2, j->parts * groups));
     j->block_strips = cr_pieces(j->strips, j->n_blocks);
     j->n_blocks = cr_pieces(j->strips, j->block_strips);
-    const size_t bytes = (size_t)(j->parts * all * j->size) + 64;
-    if (!(j->partial = cr_cpu_take(bytes))) return CR_NO_MEMORY;
+    size_t bytes = (size_t)(j->parts * all * j->size) + 64;
+    if (!(j->partial = cr_cpu_take_room(&bytes))) return CR_NO_MEMORY;
     const cr_status status = run_pass(j, j->parts * groups * j->n_blocks, false, weight_chunk);
     if (status == CR_OK) cr_run_chunks(cr_pieces(groups * (is_small(j) ? j->M : j->K), ADDED), add_parts, j);
     cr_cpu_give(j->partial, bytes);

@@ -29,6 +29,8 @@ struct cr_conv_kernels {
                         const cr_conv_rows *r, int64_t rows);
     /* to[i] = from[2 i], i < n */
     void (*every_second)(void *to, const void *from, int64_t n);
+    /* to[2 i] = from[i], i < n; those between are read and written as they were */
+    void (*into_every_second)(void *to, const void *from, int64_t n);
 };
 struct cr_convs { struct cr_conv_kernels f32, f64; };
 CR_ISA_TABLE(cr_convs);

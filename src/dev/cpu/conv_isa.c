@@ -33,6 +33,6 @@
 #include "conv_kernels.h"
 
 const struct cr_convs CR_ISA_NAME(cr_convs) = {
-    .f32 = {pack_f32, weights_f32, rows_f32, row_weights_f32, every_second_f32},
-    .f64 = {pack_f64, weights_f64, rows_f64, row_weights_f64, every_second_f64},
+    .f32 = {pack_f32, weights_f32, rows_f32, row_weights_f32, every_second_f32, into_every_second_f32},
+    .f64 = {pack_f64, weights_f64, rows_f64, row_weights_f64, every_second_f64, into_every_second_f64},
 };

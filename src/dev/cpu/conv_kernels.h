@@ -192,3 +192,24 @@ static void NAME(every_second)(void *into, const void *source, int64_t n) {
     }
     for (; i < n; i++) to[i] = from[2 * i];
 }
+
+static void NAME(into_every_second)(void *into, const void *source, int64_t n) {
+    REAL *to = into;
+    const REAL *from = source;
+    MASK low, high;                                 /* lanes of `from`, then the odd ones of `to` */
+    for (int i = 0; i < LANES; i++) {
+        low[i] = i % 2 ? LANES + i : i / 2;
+        high[i] = i % 2 ? LANES + i : (LANES + i) / 2;
+    }
+    int64_t i = 0;
+    for (; i + LANES < n; i += LANES) {
+        const VEC x = *(const LOOSE *)(from + i), a = *(const LOOSE *)(to + 2 * i),
+                  b = *(const LOOSE *)(to + 2 * i + LANES);
+        VEC r, s;
+        SHUFFLE(r, LANES, x, a, low);
+        SHUFFLE(s, LANES, x, b, high);
+        *(LOOSE *)(to + 2 * i) = r;
+        *(LOOSE *)(to + 2 * i + LANES) = s;
+    }
+    for (; i < n; i++) to[2 * i] = from[i];
+}

@@ -25,6 +25,8 @@ void        cr_cpu_empty_cache(const cr_device *d);
 void       *cr_cpu_take(size_t bytes);              /* scratch memory of a kernel, 64-byte aligned; NULL and a
                                                      * message */
 void       *cr_cpu_try_take(size_t bytes);          /* the same without a message, for chunks */
+void       *cr_cpu_take_room(size_t *bytes);        /* the same for the large: a free block that is larger is reused
+                                                     * before memory is mapped; *bytes: what to give back */
 void        cr_cpu_give(void *p, size_t bytes);     /* returns it, with the same size; NULL is allowed */
 const void *cr_cpu_thread(void);                    /* identifies the calling thread for cr_cpu_give_to */
 /* prefers this thread, whose cache has it, for reuse */

@@ -356,9 +356,9 @@ static void run_block(void *ctx, int64_t chunk, int worker) {
 /* As many blocks at a time as stay in L3. */
 static cr_status run_few_blocks(winograd *w) {
     w->together = cr_iclamp(TOGETHER_BYTES / (v_bytes(w) + m_bytes(w)), 1, w->blocks);
-    const size_t v = (size_t)v_bytes(w), m = (size_t)m_bytes(w);
-    w->v = cr_cpu_take(v);
-    w->m = w->v ? cr_cpu_take(m) : NULL;
+    size_t v = (size_t)v_bytes(w), m = (size_t)m_bytes(w);
+    w->v = cr_cpu_take_room(&v);
+    w->m = w->v ? cr_cpu_take_room(&m) : NULL;
     for (w->group = 0; w->group < w->x->a->groups && w->m; w->group++)
         for (w->first = 0; w->first < w->blocks; w->first += w->together) run_steps(w, cr_run_chunks);
     const cr_status status = w->m ? CR_OK : CR_NO_MEMORY;
@@ -379,8 +379,8 @@ static cr_status run_outputs(winograd *w) {
     cut(w, &j->to, cr_iclamp(BLOCK_BYTES / (w->sets * w->positions * (w->K + j->M) * j->size), BLOCK_TILES, MOST_TILES));
     place_buffer(w);
     j->depth = cr_pieces(w->K, cr_pieces(w->K, j->product->depth));
-    const size_t bytes = (size_t)(groups * w->sets * w->positions * u_step(w) * j->size);
-    if (!(w->u = cr_cpu_take(bytes))) return CR_NO_MEMORY;
+    size_t bytes = (size_t)(groups * w->sets * w->positions * u_step(w) * j->size);
+    if (!(w->u = cr_cpu_take_room(&bytes))) return CR_NO_MEMORY;
     cr_run_chunks(groups * j->panels, transform_weights, w);
     cr_status status = CR_OK;
     if (groups * w->blocks < FEW_BLOCKS) status = run_few_blocks(w);
@@ -606,10 +606,10 @@ static cr_status run_weight(winograd *w) {
     w->together = 1;
     w->parts = small ? cr_imin(PARTS, w->blocks) : 1;
     if (w->parts == 1) w->together = cr_iclamp(TOGETHER_BYTES / (int64_t)(v_room(w) + u_room(w)), 1, w->blocks);
-    const size_t v = v_room(w), u = u_room(w), du = (size_t)(w->parts * du_numbers(w) * j->size);
-    w->v = cr_cpu_take(v);
-    w->u = w->v ? cr_cpu_take(u) : NULL;
-    w->m = w->u ? cr_cpu_take(du) : NULL;
+    size_t v = v_room(w), u = u_room(w), du = (size_t)(w->parts * du_numbers(w) * j->size);
+    w->v = cr_cpu_take_room(&v);
+    w->u = w->v ? cr_cpu_take_room(&u) : NULL;
+    w->m = w->u ? cr_cpu_take_room(&du) : NULL;
     for (w->group = 0; w->group < j->a->groups && w->m; w->group++) {
         w->first = 0;
         if (w->parts > 1) cr_run_chunks(w->parts, weight_part, w);
