@@ -7,7 +7,7 @@
  *   FORWARD   y (M, positions) = w (M, C taps) x (C taps, positions), the bias as one more tap
  *   INPUT     the same with y as the source: one such pass for each remainder of x's positions modulo the stride
  *   WEIGHT    w (M, C taps) = y (M, positions) x (positions, C taps), in parts of the positions, added in order
- * Results of few channels (depthwise) are sums over taps without packing.  Cuts depend on the shape only. */
+ * Results of few channels are sums over taps without packing.  Cuts depend on the shape only. */
 #include "conv_job.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ enum { BUFFER_BYTES = 192 << 10,                    /* of a chunk's buffer: part
        CHUNKS = 16,                                 /* wanted, where the shape has enough work */
        LEAST_POSITIONS = 512,                       /* of a chunk that is not all */
        POSITIONS = 64,                              /* of a block: fewer of one image are joined by those of the next */
-       FEW = 3,                                     /* results of a group that need no packing */
+       FEW = 3, LONG_FEW = 64,                      /* results of a group that need no packing: in any rows, in long ones */
        SLACK = CR_CONV_SLACK,
        PARTS_BYTES = 32 << 20,                      /* of the partial sums of WEIGHT */
        SUMS_BYTES = 256 << 10 };                    /* of those that many small planes add to: part of L2 */
@@ -234,7 +234,7 @@ static void pack_weights(void *ctx, int64_t chunk, int worker) {
                   width = panel_numbers(j);
     char *plain = j->plain + group * plain_bytes(j) + first * all * j->size;
     plain_rows(j, plain, group, first, rows);
-    if (is_small(j)) return;
+    if (j->unpacked) return;
     for (int64_t p = 0, k; p < all; p += k) {
         k = cr_imin(j->depth, all - p);
         j->product->pack(j->packed + group * packed_bytes(j) + (p * j->panels + panel * k) * width * j->size, width,
@@ -307,12 +307,8 @@ static void multiply(const job *j, const block *t, const char *buffer, char *str
 }
 
 static void sum_taps(const job *j, const block *t, const char *buffer, char *c, int64_t c_row) {
-    const int64_t all = all_taps(j);
-    for (int64_t m = 0; m < j->M; m++, c += c_row * j->size) {
-        const char *w = j->plain + t->group * plain_bytes(j) + m * all * j->size;
-        const double bias = has_bias(j) ? cr_load_f64(w + j->K * j->size, j->size == 8 ? CR_F64 : CR_F32) : 0;
-        j->kernels->rows(c, buffer, j->offset, w, j->K, &t->layout, t->lines, bias);
-    }
+    j->kernels->rows(c, c_row, j->M, buffer, j->offset, j->plain + t->group * plain_bytes(j), all_taps(j), j->K,
+                     &t->layout, t->lines, has_bias(j));
 }
 
 static int64_t buffer_bytes(const job *j) { return (j->images * j->C * j->channel + 2 * SLACK) * j->size + 64; }
@@ -325,7 +321,7 @@ static void run_block(const job *j, const block *t, char *scratch) {
     char *strip = scratch, *buffer = strip + strip_bytes(j) + SLACK * j->size,
          *wide = buffer + buffer_bytes(j) - SLACK * j->size;
     const int64_t first = t->panel * j->product->tile_rows,
-                  end = is_small(j) ? j->M : cr_imin(j->M, first + t->panels * j->product->tile_rows);
+                  end = j->unpacked ? j->M : cr_imin(j->M, first + t->panels * j->product->tile_rows);
     const bool direct = in_place(j) && j->images == 1;
     char *c = direct ? result_at(j, t, 0, first, t->row) : wide;
     const int64_t c_row = direct ? j->to.strides[1] : t->positions;
@@ -336,7 +332,7 @@ static void run_block(const job *j, const block *t, char *scratch) {
         for (int64_t i = 0; i < t->images; i++)
             cr_conv_fill_buffer(j, buffer + i * t->layout.skip * j->size, t->b + i, t->group, 0, j->C, t->depth, t->row,
                                 t->rows);
-        if (is_small(j)) sum_taps(j, t, buffer, c, c_row);
+        if (j->unpacked) sum_taps(j, t, buffer, c, c_row);
         else multiply(j, t, buffer, strip, c, c_row);
     }
     if (direct) return;
@@ -391,7 +387,7 @@ static cr_status run_pass(job *j, int64_t chunks, bool weights, void (*fn)(void 
     const int64_t groups = j->a->groups;
     const size_t offsets = (size_t)(j->K + j->taps + 1) * sizeof *j->offset;
     size_t plain = (size_t)(groups * plain_bytes(j)) + 64,
-           packed = is_small(j) ? 64 : (size_t)(groups * packed_bytes(j)) + 64;
+           packed = j->unpacked ? 64 : (size_t)(groups * packed_bytes(j)) + 64;
     j->offset = cr_cpu_take(offsets);
     j->plain = weights && j->offset ? cr_cpu_take_room(&plain) : NULL;
     j->packed = weights && j->plain ? cr_cpu_take_room(&packed) : NULL;
@@ -412,18 +408,26 @@ static cr_status run_pass(job *j, int64_t chunks, bool weights, void (*fn)(void 
 /* Small images share a block, so that strips are full and weights are read less often. */
 static int64_t images_of(const job *j) {
     const int64_t positions = j->rows * j->axis[2].out, bytes = cr_imax(1, j->C * j->channel * j->size);
-    if (is_small(j) || j->row_blocks > 1 || positions >= POSITIONS) return 1;
+    if (j->unpacked || j->row_blocks > 1 || positions >= POSITIONS) return 1;
     return cr_iclamp(cr_imin(j->to.shape[0], cr_pieces(POSITIONS, positions)), 1, cr_imax(1, 2 * BUFFER_BYTES / bytes));
+}
+
+/* Is it quicker to read the elements under taps where they are than to pack them?  Few channels use a strip little; rows
+ * should fill whole vectors, but for an eighth. */
+static bool reads_in_place(const job *j) {
+    const int64_t lanes = j->product->tile_columns / 2, columns = j->axis[2].out;
+    return is_small(j) || (j->M <= LONG_FEW && 8 * columns >= 7 * lanes * cr_pieces(columns, lanes));
 }
 
 static cr_status run_outputs(job *j) {
     const int64_t planes = j->to.shape[0] * j->a->groups * j->axis[0].out;
     if (!planes || !j->axis[1].out || !j->axis[2].out) return CR_OK;
     plan_taps(j);
+    j->unpacked = reads_in_place(j);
     cut_rows(j, planes);
     j->images = images_of(j);
     const int64_t blocks = cr_pieces(j->to.shape[0], j->images) * j->a->groups * j->axis[0].out * j->row_blocks;
-    j->m_blocks = is_small(j) ? 1 : cr_imin(j->panels, cr_pieces(CHUNKS / 2, blocks));
+    j->m_blocks = j->unpacked ? 1 : cr_imin(j->panels, cr_pieces(CHUNKS / 2, blocks));
     j->block_panels = cr_pieces(j->panels, j->m_blocks);
     j->m_blocks = cr_pieces(j->panels, j->block_panels);
     j->items = blocks * j->m_blocks;

@@ -97,49 +97,85 @@ static void NAME(weights)(void *into, int64_t dw_row, const void *g, const void 
     for (; t < taps; t++) NAME(weight_tile)(1, dw + t * dw_row, dw_row, g, buffer, offset + t, r, rows);
 }
 
-/* AT_ONCE vectors of outputs, from different places: so many additions hide the latency of one. */
-enum { NAME(AT_ONCE) = 8 };
-static void NAME(sum_taps)(VEC y[NAME(AT_ONCE)], const REAL *const from[NAME(AT_ONCE)], const int64_t *offset,
-                           const REAL *w, int64_t taps, REAL bias) {
-    VEC sum[NAME(AT_ONCE)];
-    const REAL *at[NAME(AT_ONCE)];
+/* Vectors of outputs of one channel; the last one of a row may reach beyond it: those lanes are not stored. */
+enum { NAME(MOST_SPOTS) = 8, NAME(MOST_ROWS) = CR_ISA == 4 ? 8 : 4 };
+typedef struct NAME(spots) {
+    int n;
+    const REAL *from[NAME(MOST_SPOTS)];
+    int64_t to[NAME(MOST_SPOTS)], lanes[NAME(MOST_SPOTS)];
+} NAME(spots);
+
+/* Sums in registers: `rows` channels of `n` spots, so many that additions hide the latency of one. */
+static ALWAYS_INLINE void NAME(sum_taps)(const int rows, const int n, REAL *y, int64_t y_row, const NAME(spots) * s,
+                                         const int64_t *offset, const REAL *w, int64_t w_row, int64_t taps,
+                                         bool bias) {
+    VEC sum[NAME(MOST_ROWS)][NAME(MOST_SPOTS)], x[NAME(MOST_SPOTS)];
+    const REAL *at[NAME(MOST_SPOTS)], *of_row[NAME(MOST_ROWS)];
 CR_UNROLL(8)
-    for (int j = 0; j < NAME(AT_ONCE); j++) sum[j] = bias - (VEC){0}, at[j] = from[j];
+    for (int j = 0; j < n; j++) at[j] = s->from[j];
+CR_UNROLL(8)
+    for (int i = 0; i < rows; i++) {
+        of_row[i] = w + i * w_row;
+CR_UNROLL(8)
+        for (int j = 0; j < n; j++) sum[i][j] = (bias ? of_row[i][taps] : 0) - (VEC){0};
+    }
     for (int64_t k = 0; k < taps; k++) {
-        const VEC x = w[k] - (VEC){0};
         const int64_t o = offset[k];
 CR_UNROLL(8)
-        for (int j = 0; j < NAME(AT_ONCE); j++) sum[j] += x * *(const LOOSE *)(at[j] + o);
+        for (int j = 0; j < n; j++) x[j] = *(const LOOSE *)(at[j] + o);
+CR_UNROLL(8)
+        for (int i = 0; i < rows; i++) {
+            const VEC each = of_row[i][k] - (VEC){0};
+CR_UNROLL(8)
+            for (int j = 0; j < n; j++) sum[i][j] += each * x[j];
+        }
     }
 CR_UNROLL(8)
-    for (int j = 0; j < NAME(AT_ONCE); j++) y[j] = sum[j];
+    for (int i = 0; i < rows; i++, y += y_row)
+CR_UNROLL(8)
+        for (int j = 0; j < n; j++) {
+            if (j >= s->n) continue;
+            if (s->lanes[j] == LANES) *(LOOSE *)(y + s->to[j]) = sum[i][j];
+            else NAME(part_store)(y + s->to[j], sum[i][j], s->lanes[j]);
+        }
 }
 
-/* The last vector of a row may reach beyond it: those lanes are not stored. */
-static void NAME(rows)(void *out, const void *buffer, const int64_t *offset, const void *w, int64_t taps,
-                       const cr_conv_rows *r, int64_t rows, double bias) {
-    const int64_t vectors = (r->columns + LANES - 1) / LANES, all = rows * vectors;
-    int64_t row = 0, column = 0;
-    for (int64_t i = 0; i < all; i += NAME(AT_ONCE)) {
-        const int n = (int)cr_imin(NAME(AT_ONCE), all - i);
-        const REAL *from[NAME(AT_ONCE)];
-        REAL *to[NAME(AT_ONCE)];
-        int64_t lanes[NAME(AT_ONCE)];
-        VEC y[NAME(AT_ONCE)];
-        for (int j = 0; j < NAME(AT_ONCE); j++) {
-            if (j >= n) { from[j] = from[0]; continue; }
-            from[j] = (const REAL *)buffer + row * r->step + column;
-            to[j] = (REAL *)out + row * r->columns + column;
-            lanes[j] = cr_imin(LANES, r->columns - column);
-            column += LANES;
-            if (column >= r->columns) column = 0, row++;
-        }
-        NAME(sum_taps)(y, from, offset, w, taps, (REAL)bias);
+static ALWAYS_INLINE void NAME(few_rows)(const int rows, const int n, REAL *y, int64_t y_row, const REAL *buffer,
+                                         const int64_t *offset, const REAL *w, int64_t w_row, int64_t taps,
+                                         const cr_conv_rows *r, int64_t lines, bool bias) {
+    const int64_t all = lines * ((r->columns + LANES - 1) / LANES);
+    int64_t line = 0, column = 0;
+    for (int64_t i = 0; i < all; i += n) {
+        NAME(spots) s = {.n = (int)cr_imin(n, all - i)};
         for (int j = 0; j < n; j++) {
-            if (lanes[j] == LANES) *(LOOSE *)to[j] = y[j];
-            else NAME(part_store)(to[j], y[j], lanes[j]);
+            if (j >= s.n) { s.from[j] = s.from[0]; continue; }
+            s.from[j] = buffer + line * r->step + column;
+            s.to[j] = line * r->columns + column;
+            s.lanes[j] = cr_imin(LANES, r->columns - column);
+            column += LANES;
+            if (column >= r->columns) column = 0, line++;
         }
+        NAME(sum_taps)(rows, n, y, y_row, &s, offset, w, w_row, taps, bias);
     }
+}
+
+static void NAME(rows)(void *out, int64_t y_row, int64_t channels, const void *buffer, const int64_t *offset,
+                       const void *weights, int64_t w_row, int64_t taps, const cr_conv_rows *r, int64_t lines,
+                       bool bias) {
+    enum { WIDE = CR_ISA == 4 };                    /* registers: 32, or 16 */
+    REAL *y = out;
+    const REAL *w = weights;
+#define FEW(rows, n)                                                                                             \
+    for (; channels >= (rows); channels -= (rows), y += (rows) * y_row, w += (rows) * w_row)                     \
+        NAME(few_rows)(rows, n, y, y_row, buffer, offset, w, w_row, taps, r, lines, bias)
+#if CR_ISA == 4
+    FEW(8, 2);
+#endif
+    FEW(4, WIDE ? 4 : 2);
+    FEW(3, WIDE ? 4 : 3);
+    FEW(2, 4);
+    FEW(1, 8);
+#undef FEW
 }
 
 /* `taps` sums, in lanes. */
