@@ -338,7 +338,7 @@ static void run_block(const job *j, const block *t, char *scratch) {
     if (direct) return;
     const int64_t columns = j->axis[2].out, step = j->axis[2].to_step * j->to.strides[4],
                   down = j->axis[1].to_step * j->to.strides[3] * (int64_t)cr_dtype_size(j->dtype);
-    const bool weave = !cr_dtype_is_half(j->dtype) && j->axis[2].to_step == 2 && step == 2;
+    const bool weave = !cr_dtype_is_half(j->dtype) && j->axis[2].to_step == 2;
     const char *from = wide;
     for (int64_t m = first; m < end; m++)
         for (int64_t i = 0; i < t->images; i++) {

@@ -97,10 +97,9 @@ static void NAME(weights)(void *into, int64_t dw_row, const void *g, const void 
     for (; t < taps; t++) NAME(weight_tile)(1, dw + t * dw_row, dw_row, g, buffer, offset + t, r, rows);
 }
 
-/* Vectors of outputs of one channel; the last one of a row may reach beyond it: those lanes are not stored. */
+/* Vectors of outputs of one channel; lanes: so many are stored, because the last one of a row may reach beyond it. */
 enum { NAME(MOST_SPOTS) = 8, NAME(MOST_ROWS) = CR_ISA == 4 ? 8 : 4 };
 typedef struct NAME(spots) {
-    int n;
     const REAL *from[NAME(MOST_SPOTS)];
     int64_t to[NAME(MOST_SPOTS)], lanes[NAME(MOST_SPOTS)];
 } NAME(spots);
@@ -134,7 +133,6 @@ CR_UNROLL(8)
     for (int i = 0; i < rows; i++, y += y_row)
 CR_UNROLL(8)
         for (int j = 0; j < n; j++) {
-            if (j >= s->n) continue;
             if (s->lanes[j] == LANES) *(LOOSE *)(y + s->to[j]) = sum[i][j];
             else NAME(part_store)(y + s->to[j], sum[i][j], s->lanes[j]);
         }
@@ -146,9 +144,9 @@ static ALWAYS_INLINE void NAME(few_rows)(const int rows, const int n, REAL *y, i
     const int64_t all = lines * ((r->columns + LANES - 1) / LANES);
     int64_t line = 0, column = 0;
     for (int64_t i = 0; i < all; i += n) {
-        NAME(spots) s = {.n = (int)cr_imin(n, all - i)};
+        NAME(spots) s = {0};
         for (int j = 0; j < n; j++) {
-            if (j >= s.n) { s.from[j] = s.from[0]; continue; }
+            if (i + j >= all) { s.from[j] = s.from[0]; continue; }
             s.from[j] = buffer + line * r->step + column;
             s.to[j] = line * r->columns + column;
             s.lanes[j] = cr_imin(LANES, r->columns - column);
