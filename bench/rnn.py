@@ -1,25 +1,22 @@
-#!/usr/bin/env python3
 """LSTM and GRU, 2 layers of 256, 64 time steps, batch 32: forward, and a training step without an optimizer, in
-chainrule, PyTorch and JAX (lax.scan) where installed.  One process; the libraries alternate, run by run.
+chainrule, PyTorch and JAX (lax.scan) where installed: milliseconds, the least of rounds in turn.
+use: rnn.py [--quick] [--threads 2] [--cpu] [--only part-of-a-name]        prints JSON
 
-use: python bench/rnn.py [--quick] [--threads 2] [--processor]        prints JSON: milliseconds, least of all runs
---processor: processor time in place of elapsed time; with --threads 1 other processes hardly change it"""
+--cpu: processor time instead of elapsed time; with --threads 1 other processes hardly change it"""
 
 from __future__ import annotations
 
-import argparse
-import importlib
+import importlib.util
 import json
-import os
 import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+from turns import Runs, Turns, arguments, prepared
 
 LAYERS, WIDTH, STEPS, BATCH = 2, 256, 64, 32
 GATES = {"LSTM": 4, "GRU": 3}
-Runs = dict[str, Callable[[], Any]]
+LIBRARIES = ("chainrule", "torch", "jax")
 
 
 def flops(kind: str, step: bool) -> float:
@@ -83,52 +80,22 @@ def scanned(jax: Any, kind: str) -> Runs:
     }
 
 
-def product(lib: Any) -> Callable[[], Any]:
-    """1024 x 1024 x 1024, for the share of the peak."""
-    a, b = lib.randn(1024, 1024), lib.randn(1024, 1024)
-    return lambda: a @ b
-
-
-def least(runs: Runs, rounds: int, clock: Callable[[], float]) -> dict[str, float]:
-    """Milliseconds; the runs take turns, the first turn warms up."""
-    best = dict.fromkeys(runs, float("inf"))
-    for turn in range(rounds + 1):
-        for name, run in runs.items():
-            start = clock()
-            run()
-            if turn:
-                best[name] = min(best[name], 1e3 * (clock() - start))
-    return best
+def open_library(library: str, threads: int) -> tuple[str, Callable[[str], Runs]]:
+    lib = prepared(library, threads)
+    return f"{library} {lib.__version__}", lambda kind: scanned(lib, kind) if library == "jax" else eager(lib, kind)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--processor", action="store_true")
-    o = parser.parse_args()
-    os.environ.setdefault("OMP_NUM_THREADS", str(o.threads))
-    os.environ.setdefault("XLA_FLAGS", f"--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads={o.threads}")
-    if "CHAINRULE_BUILD" in os.environ:
-        sys.path.insert(0, str(Path(os.environ["CHAINRULE_BUILD"]) / "python"))
-    libraries = {}
-    for name in ("chainrule", "torch", "jax"):
-        try:
-            libraries[name] = importlib.import_module(name)
-        except ImportError:
-            continue
-    for name in ("chainrule", "torch"):
-        if name in libraries:
-            libraries[name].set_num_threads(o.threads)
-    rows = []
-    for kind in GATES:
-        made = {n: scanned(lib, kind) if n == "jax" else eager(lib, kind) for n, lib in libraries.items()}
-        for what in ("forward", "step"):
-            runs = {n: made[n][what] for n in libraries} | {"product": product(libraries["chainrule"])}
-            ms = least(runs, 5 if o.quick else 20, time.process_time if o.processor else time.perf_counter)
-            share = flops(kind, what == "step") / ms["chainrule"] / (2 * 1024**3 / ms.pop("product"))
-            rows.append({"name": f"{kind}, {what}", "ms": ms, "peak": share})
-    print(json.dumps({"rows": rows, "versions": {n: lib.__version__ for n, lib in libraries.items()}}))
+    o = arguments().parse_args()
+    turns = Turns(open_library, [lib for lib in LIBRARIES if importlib.util.find_spec(lib)], o)
+    rows = [
+        {"name": kind, "what": what, "flops": flops(kind, what == "step"), "ms": turns.least(kind, what, 0.5)}
+        for kind in GATES
+        if o.only in kind
+        for what in ("forward", "step")
+    ]
+    turns.end()
+    json.dump({"versions": turns.versions, "rows": rows}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -90,7 +90,9 @@ def arguments() -> argparse.Namespace:
         help="the tables as Markdown too; with --only these sections of the page that is there",
     )
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--cpu", action="store_true", help="conv, pool, scripts: processor time, for a busy machine")
+    parser.add_argument(
+        "--cpu", action="store_true", help="conv, pool, rnn, scripts: processor time, for a busy machine"
+    )
     parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="of the products of part sizes")
     parser.add_argument(
         "--llm", nargs="+", choices=LLM_PARTS, metavar="NAME", help=f"of part llm: {', '.join(LLM_PARTS)}"

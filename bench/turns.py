@@ -29,7 +29,8 @@ def prepared(library: str, threads: int) -> Any:
     for variable in ("CHAINRULE_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ[variable] = str(threads)
     if library == "jax":
-        os.environ["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={'false' if threads == 1 else 'true'}"
+        eigen = f"--xla_cpu_multi_thread_eigen={'false' if threads == 1 else 'true'}"
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {eigen}"
     lib = importlib.import_module(library)
     if library != "jax":
         importlib.import_module(library + ".nn.functional")

@@ -54,6 +54,20 @@ def info() -> str:
     return subprocess.run([str(PROGRAM), "info"], capture_output=True, text=True).stdout
 
 
+def isas() -> dict[str, dict[str, str]]:
+    """Instruction set -> the environment that chooses it, for the peers too; the widest here, and AVX2."""
+    text = info()
+    widest = "AVX-512" if "x86-64-v4" in text else "AVX2" if "x86-64-v3" in text else "this processor"
+    avx2 = {
+        "CHAINRULE_ISA": "v3",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+    }
+    return {widest: {}} | ({"AVX2": avx2} if widest == "AVX-512" else {})
+
+
 def has(library: str) -> bool:
     return importlib.util.find_spec(library) is not None
 
@@ -144,17 +158,28 @@ class Bench:
         options = ["--json", "--only", part, "--threads", self.threads, *(["--quick"] if quick else self.quick_option)]
         return run_json([PROGRAM, "bench", *options], self.threads)
 
-    def program(self, name: str, *words: object, threads: int | None = None) -> Any:
+    def program(self, name: str, *words: object, threads: int | None = None, env: dict[str, str] | None = None) -> Any:
         """A program of bench/*.c."""
-        return run_json([BUILD / "bench" / name, *words], threads or self.threads)
+        return run_json([BUILD / "bench" / name, *words], threads or self.threads, env)
 
     def script(self, name: str, *words: object, env: dict[str, str] | None = None) -> Any:
         """A script of bench/ that takes --threads."""
         return run_json(python(name, *words, "--threads", self.threads), self.threads, env)
 
+    def by_isa(self, name: str, *words: object) -> dict[str, Any]:
+        """The JSON of a script under each instruction set."""
+        return {isa: self.script(name, *words, *self.quick_option, env=env) for isa, env in isas().items()}
+
     def turns(self, name: str) -> Any:
         """A script whose libraries take turns (bench/turns.py)."""
         return self.script(name, *self.quick_option, *["--cpu"] * self.cpu)
+
+    def turns_by_isa(self, name: str) -> dict[str, Any]:
+        """The same under each instruction set; those that failed are left out."""
+        found = self.by_isa(name, *["--cpu"] * self.cpu)
+        if not all(found.values()):
+            self.say("Failed.", "")
+        return {isa: got for isa, got in found.items() if got}
 
     def say(self, *lines: str) -> None:
         self.text += lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .base import Bench, data_path, info, shakespeare
+from .base import Bench, data_path, isas, shakespeare
 from .kernels import with_without
 from .lines import at_most, median_and_least, reached, table, verdict, within
 from .training import steps
@@ -24,27 +24,6 @@ def llm(bench: Bench) -> None:
     for name in bench.llm or LLM_PARTS:
         bench.data.setdefault("llm", {})[name] = LLM_PARTS[name](bench)
         bench.say(*([bench.measured, ""] if bench.measured else []))
-
-
-# ---- instruction sets
-
-
-def isas() -> dict[str, dict[str, str]]:
-    """Instruction set -> the environment that chooses it, for the peers too; the widest here, and AVX2."""
-    text = info()
-    widest = "AVX-512" if "x86-64-v4" in text else "AVX2" if "x86-64-v3" in text else "this processor"
-    avx2 = {
-        "CHAINRULE_ISA": "v3",
-        "ATEN_CPU_CAPABILITY": "avx2",
-        "ONEDNN_MAX_CPU_ISA": "AVX2",
-        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-    }
-    return {widest: {}} | ({"AVX2": avx2} if widest == "AVX-512" else {})
-
-
-def by_isa(bench: Bench, script: str, *words: object) -> dict[str, Any]:
-    """The JSON of a script under each instruction set."""
-    return {isa: bench.script(script, *words, *bench.quick_option, env=env) for isa, env in isas().items()}
 
 
 def without(found: dict[str, Any], peer: str) -> list[str]:
@@ -75,7 +54,7 @@ def llm_124m(bench: Bench) -> Any:
         "bytes a second, of what a plain loop reads from as many in the same run. transformers has no weights",
         "of 8 or 4 bits: those lines compare with its f32.",
     )
-    found, rows, bars = by_isa(bench, "llm.py", "124M"), [], []
+    found, rows, bars = bench.by_isa("llm.py", "124M"), [], []
     for isa, got in found.items():
         plain = {r["kind"]: r for r in got["rows"]} if got else {}
         for kind, r in plain.items():
@@ -111,7 +90,7 @@ def llm_135m(bench: Bench) -> Any:
         "30 layers, 576 wide, 9 heads, 3 of keys; the same numbers in llama.cpp (xllamacpp) as Q8_0 and Q4_0,",
         "which is compiled for AVX2. Tokens a second behind a prompt of 32.",
     )
-    found, rows, bars = by_isa(bench, "llm.py", "135M"), [], []
+    found, rows, bars = bench.by_isa("llm.py", "135M"), [], []
     for isa, got in found.items():
         for r in got["rows"] if got else []:
             times = quotient(r["peer_ms"], r["ms"])
@@ -162,7 +141,7 @@ def llm_lora(bench: Bench) -> Any:
         "GPT-2 124M, 4 x 64, f32, AdamW: all weights, and low-rank adapters of rank 8 beside c_attn, over f32,",
         "8 or 4 bits. Memory: the largest resident size beyond that before the model was loaded.",
     )
-    found, rows, bars = by_isa(bench, "lora.py"), [], []
+    found, rows, bars = bench.by_isa("lora.py"), [], []
     for isa, got in found.items():
         by_name = {r["name"]: r for r in got["rows"]} if got else {}
         for name, r in by_name.items():

@@ -4,42 +4,47 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterator
+from typing import Any
 
-from .base import LIBRARIES, Bench, has
+from .base import LIBRARIES, Bench, has, isas, some
 from .kernels import peak_of
-from .lines import percent, table
+from .lines import percent, reached, table
+
+
+def rated(bench: Bench, script: str) -> Iterator[tuple[str, Any, float]]:
+    """Of each instruction set: its name, the JSON of a script, and GFLOP/s of a loop of multiply-adds."""
+    for isa, got in bench.turns_by_isa(script).items():
+        yield isa, got, peak_of(bench.program("products", "--json", "--quick", bench.threads, env=isas()[isa]))
 
 
 def conv(bench: Bench) -> None:
     bench.section(
         "Convolutions",
-        "Forward, and forward with both gradients, from Python: the least of rounds in turn; GFLOP/s and the share",
+        f"{bench.turns_words()}: forward, and forward with both gradients, from Python; GFLOP/s and the share",
         "of a loop of multiply-adds (the peak of the part products). `bench/conv.py` has the shapes.",
     )
-    got = bench.turns("conv.py")
-    speeds = bench.program("products", "--json", "--quick", bench.threads)
-    if not got or not speeds:
-        return
-    bench.data["conv"] = got
-    peak = peak_of(speeds)
-    peers = [library for library in got["rows"][0]["ms"] if library != "chainrule"]
-    rows, ratios = [], []
-    for r in got["rows"]:
-        ours = r["ms"]["chainrule"]
-        rate = r["flops"] / ours / 1e6
-        ratios.append(r["ms"].get("torch", math.nan) / ours)
-        rows.append(
-            [
-                f"{r['name']}, {'forward' if r['what'] == 'forward' else 'with gradients'}",
-                f"{ours:.2f} ms",
-                f"{rate:.0f} ({percent(rate / peak)})",
-                *(f"{r['ms'][p]:.2f} ms ({r['ms'][p] / ours:.2f}x)" for p in peers),
-            ]
-        )
-    bench.say(table(["convolution", "chainrule", "GFLOP/s", *(LIBRARIES[p] for p in peers)], rows), "")
-    if "torch" in peers:
-        mean = math.exp(statistics.fmean(map(math.log, ratios)))
-        bench.say(f"PyTorch over chainrule: geometric mean {mean:.2f}x, least {min(ratios):.2f}x.", "")
+    for isa, got, peak in rated(bench, "conv.py"):
+        bench.data[f"conv, {isa}"] = got
+        peers = [library for library in got["rows"][0]["ms"] if library != "chainrule"]
+        rows, ratios = [], []
+        for r in got["rows"]:
+            ours = r["ms"]["chainrule"]
+            rate = r["flops"] / ours / 1e6
+            ratios.append(r["ms"].get("torch", math.nan) / ours)
+            rows.append(
+                [
+                    f"{r['name']}, {'forward' if r['what'] == 'forward' else 'with gradients'}",
+                    f"{ours:.2f}",
+                    f"{rate:.0f} ({percent(rate / peak)})",
+                    *(f"{r['ms'][p]:.2f} ({r['ms'][p] / ours:.2f}x)" for p in peers),
+                ]
+            )
+        bench.say(table([isa, "chainrule", "GFLOP/s", *(LIBRARIES[p] for p in peers)], rows), "")
+        if "torch" in peers:
+            mean = math.exp(statistics.fmean(map(math.log, ratios)))
+            bench.say(reached(f"PyTorch over chainrule, {isa}, geometric mean", mean, 1.3))
+            bench.say(reached(f"the least, {isa}", min(ratios), 1.0), "")
 
 
 def pool(bench: Bench) -> None:
@@ -78,22 +83,18 @@ def pool(bench: Bench) -> None:
 def rnn(bench: Bench) -> None:
     bench.section(
         "Recurrent networks",
-        "2 layers of 256, 64 time steps, batch 32: milliseconds, least of all rounds; the libraries alternate.",
-        "Share of the peak: of the rate of a product 1024 x 1024 x 1024 in the same rounds.",
+        f"2 layers of 256, 64 time steps, batch 32. {bench.turns_words()}.",
+        "In brackets the share of a loop of multiply-adds (the peak of the part products).",
     )
-    got = [bench.script("rnn.py", *bench.quick_option) for _ in range(bench.rounds)]
-    if not all(got):
-        bench.say("Failed.", "")
-        return
-    names, lines = list(got[0]["versions"]), []
-    for rows in zip(*(g["rows"] for g in got), strict=True):
-        ms = {name: min(row["ms"][name] for row in rows) for name in names}
-        share = statistics.median(row["peak"] for row in rows)
-        lines.append([rows[0]["name"], *(f"{ms[name]:.1f}" for name in names), percent(share)])
-        bench.data[rows[0]["name"]] = ms
-    head = [f"{LIBRARIES.get(name, name)} {got[0]['versions'][name]}" for name in names]
-    bench.say(table(["ms", *head, "of the peak"], lines), "")
-    for kind in ("LSTM", "GRU") if "torch" in names else ():
-        ms = bench.data[f"{kind}, step"]
-        bench.compare(f"{kind}, a training step", ms["chainrule"], {"torch": ms["torch"]}, 0.6)
-    bench.say("")
+    for isa, got, peak in rated(bench, "rnn.py"):
+        bench.data[f"rnn, {isa}"] = got
+        lines = []
+        for r in got["rows"]:
+            shares = {library: r["flops"] / ms / 1e6 / peak for library, ms in r["ms"].items()}
+            each = [f"{ms:.1f} ({percent(shares[library])})" for library, ms in r["ms"].items()]
+            lines.append([f"{r['name']}, {r['what']}", *each])
+        bench.say(table([f"ms, {isa}", *got["versions"]], lines), "")
+        for r in got["rows"]:
+            if r["what"] == "step":
+                bench.compare(f"{r['name']}, a training step, {isa}", r["ms"]["chainrule"], some(r["ms"], "torch"), 0.6)
+        bench.say("")
