@@ -19,7 +19,7 @@ enum { BUFFER_BYTES = 192 << 10,                    /* of a chunk's buffer: part
        CHUNKS = 16,                                 /* wanted, where the shape has enough work */
        LEAST_POSITIONS = 512,                       /* of a chunk that is not all */
        POSITIONS = 64,                              /* of a block: fewer of one image are joined by those of the next */
-       FEW = 3, LONG_FEW = 64,                      /* results of a group that need no packing: in any rows, in long ones */
+       FEW = 3, LONG_FEW = 64,                      /* results of a group that need no packing; if rows are long */
        SLACK = CR_CONV_SLACK,
        PARTS_BYTES = 32 << 20,                      /* of the partial sums of WEIGHT */
        SUMS_BYTES = 256 << 10 };                    /* of those that many small planes add to: part of L2 */
@@ -412,8 +412,8 @@ static int64_t images_of(const job *j) {
     return cr_iclamp(cr_imin(j->to.shape[0], cr_pieces(POSITIONS, positions)), 1, cr_imax(1, 2 * BUFFER_BYTES / bytes));
 }
 
-/* Is it quicker to read the elements under taps where they are than to pack them?  Few channels use a strip little; rows
- * should fill whole vectors, but for an eighth. */
+/* Is it quicker to read the elements under taps where they are than to pack them?  Few channels use a strip little;
+ * rows should fill whole vectors, but for an eighth. */
 static bool reads_in_place(const job *j) {
     const int64_t lanes = j->product->tile_columns / 2, columns = j->axis[2].out;
     return is_small(j) || (j->M <= LONG_FEW && 8 * columns >= 7 * lanes * cr_pieces(columns, lanes));

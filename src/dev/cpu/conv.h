@@ -21,8 +21,8 @@ struct cr_conv_kernels {
      * under the tap, j < width: the product's tile_columns; g and dw are aligned to vectors */
     void (*weights)(void *dw, int64_t dw_row, const void *g, const void *buffer, const int64_t *offset, int64_t taps,
                     const cr_conv_rows *r, int64_t rows);
-    /* y[channel * y_row + row * columns + column] = the sum over taps of w[channel * w_row + tap] times the element under
-     * it, and w[channel * w_row + taps] if bias */
+    /* y[channel * y_row + row * columns + column] = the sum over taps of w[channel * w_row + tap] times the element
+     * under it, and w[channel * w_row + taps] if bias */
     void (*rows)(void *y, int64_t y_row, int64_t channels, const void *buffer, const int64_t *offset, const void *w,
                  int64_t w_row, int64_t taps, const cr_conv_rows *r, int64_t rows, bool bias);
     /* dw[tap] += the sum over all positions of g[row * columns + column] times the element under the tap */

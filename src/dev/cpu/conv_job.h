@@ -25,7 +25,7 @@ typedef struct cr_conv_job {
     cr_conv_axis axis[3];
     int64_t line, plane, channel, phase;            /* of the buffer, in numbers */
     int64_t rows, row_blocks, images;               /* a block: so many rows of outputs of so many images */
-    bool unpacked;                                  /* sums of taps that are read where they are: no strips, no panels */
+    bool unpacked;                                  /* elements under taps are read where they are: nothing is packed */
     int64_t *offset, *tap;                          /* (K): of each tap in the buffer; (taps): in a kernel of w */
     int64_t depth, panels, m_blocks, block_panels;
     char *plain, *packed;                           /* weights of all groups: (M, K + bias) and as panels */

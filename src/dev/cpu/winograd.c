@@ -1,6 +1,6 @@
-/* winograd.c - convolutions in f32 with fewer multiplications (Winograd 1980; Lavin and Gray 2016): kernels of 3 x 3 with
- * stride 1 by F(2x2, 3x3), 2.25 times fewer, and of 4 x 4 with stride 2 by F(2x2, 2x2), 1.78 times fewer.  Outputs are
- * computed in tiles of 2 x 2; each position of the transformed tiles is one product of matrices.
+/* winograd.c - convolutions in f32 with fewer multiplications (Winograd 1980; Lavin and Gray 2016): kernels of 3 x 3
+ * with stride 1 by F(2x2, 3x3), 2.25 times fewer, and of 4 x 4 with stride 2 by F(2x2, 2x2), 1.78 times fewer.  Outputs
+ * are computed in tiles of 2 x 2; each position of the transformed tiles is one product of matrices.
  *
  * With stride 2 the elements of one remainder (row, column) modulo 2 - a window - meet a kernel of 2 x 2 taps:
  *   FORWARD   adds the windows of x: their channels lie side by side, K = 4 C
@@ -22,15 +22,13 @@
 
 enum { LEAST_CHANNELS = 16,                         /* of a group, source and result: fewer cost more than they save */
        LEAST_TILES = 16,
-       BLOCK_BYTES = 1 << 20, 
-       BLOCK_TILES = 64,                            /* FORWARD, INPUT: so many or a few more */
-       MOST_TILES = 128,
+       BLOCK_BYTES = 1 << 20,                       /* FORWARD, INPUT: of a block's transformed tiles */
+       BLOCK_TILES = 64, MOST_TILES = 128,          /* of a block, or a few more */
        LONG_BLOCK = 256,                            /* WEIGHT, large sums */
        PART_BYTES = 320 << 10,                      /* WEIGHT: of sums of which each part has its own: part of L2 */
        PARTS = 16,
        FEW_BLOCKS = 8,                              /* fewer: cut by steps */
        MOST_TAPS = 16,
-       MOST_WINDOWS = CR_TILE_PHASES * CR_TILE_PHASES,
        PIECE = 32,                                  /* channels that are transformed at once */
        PANEL_BYTES = 128 << 10,                     /* of a product that meet all strips before the next: part of L2 */
        TOGETHER_BYTES = 8 << 20,                    /* of transformed blocks: part of L3 */
@@ -376,7 +374,8 @@ static cr_status run_outputs(winograd *w) {
     w->together = 1;
     w->sets = backwards(w) ? w->windows : 1;
     w->K = j->C * w->windows / w->sets;
-    cut(w, &j->to, cr_iclamp(BLOCK_BYTES / (w->sets * w->positions * (w->K + j->M) * j->size), BLOCK_TILES, MOST_TILES));
+    const int64_t tile = w->sets * w->positions * (w->K + j->M) * j->size;
+    cut(w, &j->to, cr_iclamp(BLOCK_BYTES / tile, BLOCK_TILES, MOST_TILES));
     place_buffer(w);
     j->depth = cr_pieces(w->K, cr_pieces(w->K, j->product->depth));
     size_t bytes = (size_t)(groups * w->sets * w->positions * u_step(w) * j->size);
@@ -395,7 +394,8 @@ typedef struct side {
     const cr_array *from;
     cr_tile_groups to;
     int64_t channels, pieces, piece;                /* of a group; cuts of them, whole groups of lanes */
-    int64_t windows, rows, columns, row, column, step;           /* of a tile: its elements, the first one, tile to tile */
+    int64_t windows, rows, columns, row, column;    /* of a tile: its elements, the first one */
+    int64_t step;                                   /* from tile to tile */
     cr_tile_transform *transform;
     int64_t numbers;                                /* transformed, of a block */
 } side;
@@ -438,7 +438,8 @@ static void zero(const pixels *p, int64_t first, int64_t end) {
 
 /* n channels of `count` pixels of the image from pixel i on, a square of the transposition or less, into lines whose
  * first pixel is p->at[at]. */
-static void transpose(const side *s, const pixels *p, int64_t at, const float *from, int64_t i, int64_t count, int64_t n) {
+static void transpose(const side *s, const pixels *p, int64_t at, const float *from, int64_t i, int64_t count,
+                      int64_t n) {
     enum { MOST = 16 };
     const struct cr_casts *casts = cr_cpu_vec()->casts;
     const int64_t *strides = s->from->strides, W = s->from->shape[4], tile = casts->tile;
@@ -465,7 +466,7 @@ static void fill_pixels(const side *s, const pixels *p, const float *image, int6
     for (int64_t l = first; l < end; l++) {
         zero(p, l * p->line, l * p->line + left);
         zero(p, l * p->line + left + W, (l + 1) * p->line);
-        for (int64_t k = 0; k < W && n % s->to.lanes; k++)       /* lanes beyond: numbers that are quick to compute with */
+        for (int64_t k = 0; k < W && n % s->to.lanes; k++)       /* lanes beyond: no denormals, which take long */
             memset(p->at + (l * p->line + left + k) * p->wide + n, 0, (size_t)s->to.lanes * sizeof *p->at);
     }
     const int64_t lines = strides[3] == W * strides[4] ? end - first : 1;        /* that follow one another */
@@ -473,8 +474,8 @@ static void fill_pixels(const side *s, const pixels *p, const float *image, int6
         for (int64_t i = 0; i < lines * W; i += tile)
             for (int64_t c = 0; c < n; c += tile) {
                 const pixels square = {p->at + c, p->wide, p->line, 0};
-                transpose(s, &square, l * p->line + left, image + (top + l) * strides[3] + i * strides[4] + c * strides[1],
-                          i, cr_imin(tile, lines * W - i), cr_imin(tile, n - c));
+                const float *from = image + (top + l) * strides[3] + i * strides[4] + c * strides[1];
+                transpose(s, &square, l * p->line + left, from, i, cr_imin(tile, lines * W - i), cr_imin(tile, n - c));
             }
 }
 
@@ -580,8 +581,14 @@ static void add_blocks(winograd *w, int64_t end, run_fn *run) {
     }
 }
 
-static size_t v_room(const winograd *w) { return (size_t)(w->together * side_of(w, false, w->rows).numbers * w->x->size); }
-static size_t u_room(const winograd *w) { return (size_t)(w->together * side_of(w, true, w->rows).numbers * w->x->size); }
+static size_t sides_bytes(const winograd *w) {
+    const int64_t block = side_of(w, false, w->rows).numbers + side_of(w, true, w->rows).numbers;
+    return (size_t)(w->together * block * w->x->size);
+}
+static void place_sides(winograd *w, void *room) {
+    w->v = room;
+    w->u = w->v + w->together * side_of(w, false, w->rows).numbers;
+}
 
 /* One part of the blocks, a block at a time. */
 static void weight_part(void *ctx, int64_t chunk, int worker) {
@@ -589,12 +596,24 @@ static void weight_part(void *ctx, int64_t chunk, int worker) {
     winograd w = *(const winograd *)ctx;
     w.m += chunk * du_numbers(&w);
     w.first = chunk * w.blocks / w.parts;
-    char *scratch = cr_cpu_try_take(v_room(&w) + u_room(&w));
-    if (!scratch) { atomic_store(&w.x->failed, true); return; }
-    w.v = (float *)(void *)scratch;
-    w.u = (float *)(void *)(scratch + v_room(&w));
+    void *room = cr_cpu_try_take(sides_bytes(&w));
+    if (!room) { atomic_store(&w.x->failed, true); return; }
+    place_sides(&w, room);
     add_blocks(&w, (chunk + 1) * w.blocks / w.parts, one_by_one);
-    cr_cpu_give(scratch, v_room(&w) + u_room(&w));
+    cr_cpu_give(room, sides_bytes(&w));
+}
+
+/* All blocks, a few at a time. */
+static cr_status weight_whole(winograd *w) {
+    w->together = cr_iclamp(TOGETHER_BYTES / (int64_t)sides_bytes(w), 1, w->blocks);
+    size_t bytes = sides_bytes(w);
+    void *room = cr_cpu_take_room(&bytes);
+    if (!room) return CR_NO_MEMORY;
+    place_sides(w, room);
+    w->first = 0;
+    add_blocks(w, w->blocks, cr_run_chunks);
+    cr_cpu_give(room, bytes);
+    return CR_OK;
 }
 
 static cr_status run_weight(winograd *w) {
@@ -603,23 +622,17 @@ static cr_status run_weight(winograd *w) {
     w->K = w->windows * j->C;
     const bool small = du_numbers(w) * j->size <= PART_BYTES;
     cut(w, &j->a->y, small ? BLOCK_TILES : LONG_BLOCK);
-    w->together = 1;
     w->parts = small ? cr_imin(PARTS, w->blocks) : 1;
-    if (w->parts == 1) w->together = cr_iclamp(TOGETHER_BYTES / (int64_t)(v_room(w) + u_room(w)), 1, w->blocks);
-    size_t v = v_room(w), u = u_room(w), du = (size_t)(w->parts * du_numbers(w) * j->size);
-    w->v = cr_cpu_take_room(&v);
-    w->u = w->v ? cr_cpu_take_room(&u) : NULL;
-    w->m = w->u ? cr_cpu_take_room(&du) : NULL;
-    for (w->group = 0; w->group < j->a->groups && w->m; w->group++) {
-        w->first = 0;
+    size_t bytes = (size_t)(w->parts * du_numbers(w) * j->size);
+    if (!(w->m = cr_cpu_take_room(&bytes))) return CR_NO_MEMORY;
+    cr_status status = CR_OK;
+    for (w->group = 0; w->group < j->a->groups && status == CR_OK; w->group++) {
+        w->together = 1;
         if (w->parts > 1) cr_run_chunks(w->parts, weight_part, w);
-        else add_blocks(w, w->blocks, cr_run_chunks);
-        cr_run_chunks(j->M, gradient_step, w);
+        else status = weight_whole(w);
+        if (status == CR_OK) cr_run_chunks(j->M, gradient_step, w);
     }
-    const cr_status status = w->m ? CR_OK : CR_NO_MEMORY;
-    cr_cpu_give(w->m, du);
-    cr_cpu_give(w->u, u);
-    cr_cpu_give(w->v, v);
+    cr_cpu_give(w->m, bytes);
     return status == CR_OK && atomic_load(&j->failed) ? no_memory() : status;
 }
 

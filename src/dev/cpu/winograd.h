@@ -1,6 +1,6 @@
 /* winograd.h - the transforms of F(2x2, 3x3) and F(2x2, 2x2) (Winograd 1980; Lavin and Gray 2016) for one instruction
- * set (winograd_isa.c): 2 x 2 outputs of a kernel of r x r taps from n x n elements by n x n multiplications, n = r + 1,
- * instead of 4 r r.
+ * set (winograd_isa.c): 2 x 2 outputs of a kernel of r x r taps from n x n elements by n x n multiplications, where
+ * n = r + 1, instead of 4 r r.
  *   y = A^T ((G w G^T) . (B^T x B)) A
  * What belongs to one of the n x n positions lies `step` numbers apart. */
 #ifndef CR_WINOGRAD_H
@@ -35,9 +35,10 @@ typedef struct cr_tiles_out {
 /* Channels as lanes, in groups of `channels` whose numbers lie `group` apart. */
 typedef struct cr_tile_groups { int64_t step, group; int channels, lanes; } cr_tile_groups;
 
-/* Of one tile, whose element (i, k) of the channels c < n is x[i row + k column + c], in groups.  Elements are read, and
- * groups written, up to `lanes` beyond a group's first channel, whole vectors. */
-typedef void cr_tile_transform(float *v, const cr_tile_groups *to, const float *x, int64_t row, int64_t column, int64_t n);
+/* Of one tile, whose element (i, k) of the channels c < n is x[i row + k column + c], in groups.  Elements are read,
+ * and groups written, up to `lanes` beyond a group's first channel, whole vectors. */
+typedef void cr_tile_transform(float *v, const cr_tile_groups *to, const float *x, int64_t row, int64_t column,
+                               int64_t n);
 
 /* The transforms of one r; tap[i]: the element of a kernel of `taps` that is tap i of r x r. */
 struct cr_winograd {
