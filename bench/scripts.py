@@ -1,10 +1,10 @@
-"""Training steps of whole networks, eager and compiled, beside PyTorch's: milliseconds, the least of rounds in turn,
-and the peak memory of some.
+"""Training steps of whole networks, eager and compiled, beside PyTorch's and JAX's: milliseconds, the least of rounds
+in turn, and the peak memory of some.
 use: scripts.py [--quick] [--threads 2] [--cpu] [--only part-of-a-name] [--no-memory] [--eager]        prints JSON
 
-bench/nets.py has the networks; chainrule runs that file as `python -m chainrule.torch` does. The losses of the first
-step must agree. --cpu: processor time instead of elapsed time, for one thread on a busy machine; --eager: without
-PyTorch compiled, which takes minutes to compile."""
+bench/nets.py has the networks; chainrule runs that file as `python -m chainrule.torch` does. bench/nets_jax.py has
+them for JAX. The losses of the first step must agree. --cpu: processor time instead of elapsed time, for one thread on
+a busy machine; --eager: without PyTorch compiled, which takes minutes to compile."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ def titles() -> list[str]:
 
 def open_nets(library: str, threads: int) -> tuple[str, Callable[[str], Callable[[], Any]]]:
     """The version, and what makes the step of a network by a part of its name."""
+    if library == "JAX":
+        lib, nets = prepared("jax", threads), importlib.import_module("nets_jax")
+        return f"JAX {lib.__version__}", lambda part: next(net() for title, net in nets.NETS.items() if part in title)
     ours = library.startswith("chainrule")
     lib = prepared("chainrule" if ours else "torch", threads)
     if ours:
@@ -65,7 +68,7 @@ def own_memory(field: str) -> int:
 
 
 def memory(library: str, name: str, threads: int, pipe: Any) -> None:
-    """Sends the most bytes during the network's first steps, beyond those before it was made."""
+    """Sends the most bytes during the network's first steps and its compilation, beyond those before it was made."""
     _, make = open_nets(library, threads)
     for part in (WARM_UP, name):
         before = own_memory("VmRSS")
@@ -83,6 +86,7 @@ def main() -> None:
     libraries = ["chainrule", "chainrule compiled"]
     if importlib.util.find_spec("torch"):
         libraries += ["PyTorch"] + ["PyTorch compiled"] * bool(shutil.which("c++") and not o.eager)
+    libraries += ["JAX"] * bool(importlib.util.find_spec("jax"))
     names = [name for name in titles() if o.only in name]
     found = [start(losses, library, names, o.threads) for library in libraries if not library.endswith("compiled")]
     for name, *each in zip(names, *(pipe.recv() for pipe in found), strict=True):

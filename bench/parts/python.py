@@ -203,7 +203,8 @@ def scripts(bench: Bench) -> None:
     bench.section(
         "Training steps of whole networks",
         f"{bench.turns_words()}; `bench/nets.py`, which is written for PyTorch, runs with PyTorch's",
-        "`torch` and with `chainrule.torch`. Losses of the first step agree.",
+        "`torch` and with `chainrule.torch`; `bench/nets_jax.py` has the same steps in JAX. Losses of the first",
+        "step agree.",
     )
     got = bench.turns("scripts.py")
     if not got:
