@@ -29,6 +29,8 @@ static struct {
      .doc = "path of libnvrtc.so.13, or off: no GPU through CUDA, for nothing compiles its kernels"},
     {.name = "CHAINRULE_CUBLASLT",
      .doc = "path of libcublasLt.so.13, or off: products on CUDA run on a kernel of our own"},
+    {.name = "CHAINRULE_CUDNN",
+     .doc = "path of libcudnn.so.9, or off: convolutions on CUDA run on kernels of our own, and no timing chooses one"},
     {.name = "CHAINRULE_NCCL", .doc = "path of libnccl.so.2, or off: no work together of GPUs of several processes"},
     {.name = "CHAINRULE_CACHE",
      .doc = "folder for compiled CUDA kernels and loops of plans, or off; default: ~/.cache/chainrule"},

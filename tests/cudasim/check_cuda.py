@@ -355,6 +355,7 @@ PREFIXES = {
     "LT_LAYOUT_": "CUBLASLT_MATRIX_LAYOUT_",
     "LT_PREFERENCE_": "CUBLASLT_MATMUL_PREF_",
     "LT_REDUCTION_": "CUBLASLT_REDUCTION_SCHEME_",
+    "DNN_": "CUDNN_",
 }
 NAMES = {  # names that differ in more than the prefix
     "CUDA_DYNAMIC_SHARED": "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES",
@@ -402,6 +403,16 @@ static_assert(offsetof(lt_heuristic, status) ==
 static_assert(offsetof(lt_heuristic, waves) ==
               offsetof(cublasLtMatmulHeuristicResult_t, wavesCount), "lt_heuristic.waves");
 """
+DNN_FOUND = "\n".join(
+    f"""
+static_assert(sizeof(dnn_found) == sizeof({theirs}), "dnn_found");
+static_assert(offsetof(dnn_found, workspace) == offsetof({theirs}, memory), "dnn_found.workspace");
+static_assert(offsetof(dnn_found, determinism) == offsetof({theirs}, determinism), "dnn_found.determinism");
+static_assert(offsetof(dnn_found, math) == offsetof({theirs}, mathType), "dnn_found.math");
+"""
+    for theirs in (f"cudnnConvolution{kind}AlgoPerf_t" for kind in ("Fwd", "BwdData", "BwdFilter"))
+)
+LAYOUTS = {"cublasLt.h": LT_HEURISTIC, "cudnn.h": DNN_FOUND}
 
 
 def their_name(ours: str) -> str:
@@ -422,16 +433,16 @@ def check_api(result: Result) -> None:
         for body in re.findall(r"enum\s*\{([^}]*)\}", before)
         for name, value in re.findall(r"(\w+) = (\d+)", body)
     ]
-    lists = dict(zip((*SECTIONS.values(), "nccl.h"), re.split(r"#define \w+_FUNCTIONS\(f\)", rest), strict=True))
+    lists = dict(zip((*SECTIONS.values(), "nccl.h", "cudnn.h"), re.split(r"#define \w+_FUNCTIONS\(f\)", rest), strict=True))
     for header, body in lists.items():
         if not has_header(result, header):
             continue
         functions = re.findall(r'f\(\w+, "(\w+)", \(((?:[^()]|\([^()]*\))*)\)\)', body)
-        lines = [f"#include <{header}>", SAME_CALL, types, LT_HEURISTIC if header == "cublasLt.h" else ""]
+        lines = [f"#include <{header}>", SAME_CALL, types, LAYOUTS.get(header, "")]
         lines += [
             f'static_assert(call<int({parameters})>::same(&{symbol}), "{symbol}");' for symbol, parameters in functions
         ]
-        prefix = {"cuda.h": "CUDA_", "cublasLt.h": "LT_", "nccl.h": "NCCL_"}.get(header, "none")
+        prefix = {"cuda.h": "CUDA_", "cublasLt.h": "LT_", "nccl.h": "NCCL_", "cudnn.h": "DNN_"}.get(header, "none")
         lines += [
             f'static_assert({value} == {their_name(ours)}, "{ours}");'
             for ours, value in constants
