@@ -31,8 +31,10 @@ KERNELS = ROOT / "src/dev/cuda"
 FULL = os.environ.get("CHAINRULE_TEST_FULL", "") != ""
 ARCHITECTURES = ["75", "80", "86", "89", "90a", "100", "120"] if FULL else ["80", "90a"]
 PACKAGES = [
-    Path(place) / "nvidia" / "cu13" for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))
-]  # nvidia-cuda-nvrtc (Makefile)
+    Path(place) / "nvidia" / name
+    for place in (ROOT / "build" / "nvrtc", sysconfig.get_path("purelib"))
+    for name in ("cu13", "cudnn")
+]  # nvidia-cuda-nvrtc (Makefile); nvidia-cudnn-cu13
 # Kernels that may spill more than one word, and their definitions: a division of 64 bits is a call, which
 # saves registers.  No loop spills, except a few words for
 # each tile of keys with heads of 120, and in float64.
@@ -412,6 +414,7 @@ static_assert(offsetof(dnn_found, math) == offsetof({theirs}, mathType), "dnn_fo
 """
     for theirs in (f"cudnnConvolution{kind}AlgoPerf_t" for kind in ("Fwd", "BwdData", "BwdFilter"))
 )
+PREFIX_OF = {"cuda.h": "CUDA_", "cublasLt.h": "LT_", "nccl.h": "NCCL_", "cudnn.h": "DNN_"}
 LAYOUTS = {"cublasLt.h": LT_HEURISTIC, "cudnn.h": DNN_FOUND}
 
 
@@ -426,14 +429,17 @@ def check_api(result: Result) -> None:
     text = re.sub(r"/\*.*?\*/", "", (KERNELS / "api.h").read_text(encoding="utf-8"), flags=re.DOTALL).replace(
         "\\\n", ""
     )
+    for name, parameters in re.findall(r"#define (\w+) (\([^()]*\))\n", text):  # of several functions
+        text = text.replace(f", {name})", f", {parameters})")
     before, _, rest = text.partition("#define CUDA_FUNCTIONS(f)")
-    types = "\n".join(re.findall(r"^typedef .*; *$", before, re.MULTILINE))
+    types = "\n".join(re.findall(r"^typedef [^;{]*(?:\{[^}]*\}[^;]*)?;", before, re.MULTILINE))
     constants = [
         (name, value)
         for body in re.findall(r"enum\s*\{([^}]*)\}", before)
         for name, value in re.findall(r"(\w+) = (\d+)", body)
     ]
-    lists = dict(zip((*SECTIONS.values(), "nccl.h", "cudnn.h"), re.split(r"#define \w+_FUNCTIONS\(f\)", rest), strict=True))
+    headers = (*SECTIONS.values(), "nccl.h", "cudnn.h")
+    lists = dict(zip(headers, re.split(r"#define \w+_FUNCTIONS\(f\)", rest), strict=True))
     for header, body in lists.items():
         if not has_header(result, header):
             continue
@@ -442,7 +448,7 @@ def check_api(result: Result) -> None:
         lines += [
             f'static_assert(call<int({parameters})>::same(&{symbol}), "{symbol}");' for symbol, parameters in functions
         ]
-        prefix = {"cuda.h": "CUDA_", "cublasLt.h": "LT_", "nccl.h": "NCCL_", "cudnn.h": "DNN_"}.get(header, "none")
+        prefix = PREFIX_OF.get(header, "none")
         lines += [
             f'static_assert({value} == {their_name(ours)}, "{ours}");'
             for ours, value in constants

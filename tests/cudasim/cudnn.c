@@ -85,7 +85,7 @@ API cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t t, cudnnDat
     t->type = type;
     t->axes = axes;
     for (int d = 0; d < axes; d++) {
-        if (shape[d] < 1 || strides[d] < 1) return CUDNN_STATUS_BAD_PARAM;
+        if (shape[d] < 1 || strides[d] < 0) return CUDNN_STATUS_BAD_PARAM;
         t->shape[d] = shape[d];
         t->strides[d] = strides[d];
     }
@@ -148,7 +148,7 @@ static cudnnStatus_t check(cudnnHandle_t context, const struct tensor *x, const 
     if (x->type != w->type || x->type != y->type) return CUDNN_STATUS_NOT_SUPPORTED;
     if (c->compute != (x->type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT))
         return CUDNN_STATUS_NOT_SUPPORTED;
-    if (c->mode != CUDNN_CROSS_CORRELATION) return CUDNN_STATUS_NOT_SUPPORTED;      /* nothing here uses the other one */
+    if (c->mode != CUDNN_CROSS_CORRELATION) return CUDNN_STATUS_NOT_SUPPORTED;      /* here: nothing needs it */
     if (x->shape[0] != y->shape[0] || x->shape[1] != w->shape[1] * c->groups || y->shape[1] != w->shape[0] ||
         w->shape[0] % c->groups)
         return CUDNN_STATUS_BAD_PARAM;
@@ -280,8 +280,8 @@ static void convolve(void *payload) {
     const work *w = payload;
     const struct tensor *of[] = {&w->x, &w->w, &w->y}, *result = of[w->kind == FORWARD ? 2 : w->kind == DATA ? 0 : 1];
     void *to = w->at[w->kind == FORWARD ? 2 : w->kind == DATA ? 0 : 1];
-    const int positions = spatial(&w->y), taps = spatial(&w->w), elements = spatial(&w->x), type = element_type(w->x.type);
-    const int channels = w->w.shape[1], outs = w->w.shape[0] / w->c.groups;
+    const int positions = spatial(&w->y), taps = spatial(&w->w), elements = spatial(&w->x);
+    const int type = element_type(w->x.type), channels = w->w.shape[1], outs = w->w.shape[0] / w->c.groups;
     double *v[3] = {NULL, NULL, NULL}, *sums = calloc(count_of(result), sizeof *sums);
     for (int i = 0; i < 3; i++) if (of[i] != result) v[i] = factors(w, of[i], w->at[i]);
     if (w->bytes) memset(w->workspace, 0xff, w->bytes);

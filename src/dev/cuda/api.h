@@ -200,8 +200,8 @@ typedef struct dnn_found {                          /* cudnnConvolution{Fwd,BwdD
                                    cuda_stream stream))
 
 /* The heuristics and the convolutions of the three kinds: c from a and b. */
-#define DNN_HEURISTIC (dnn_handle context, dnn_handle a, dnn_handle b, dnn_handle convolution, dnn_handle c, int wanted, \
-                       int *count, dnn_found *found)
+#define DNN_HEURISTIC (dnn_handle context, dnn_handle a, dnn_handle b, dnn_handle convolution, dnn_handle c, \
+                       int wanted, int *count, dnn_found *found)
 #define DNN_CONVOLUTION (dnn_handle context, const void *alpha, dnn_handle a_of, cuda_address a, dnn_handle b_of, \
                          cuda_address b, dnn_handle convolution, int algorithm, cuda_address workspace, size_t bytes, \
                          const void *beta, dnn_handle c_of, cuda_address c)

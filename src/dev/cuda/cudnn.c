@@ -229,6 +229,7 @@ static bool measure(cuda *g, struct cuda_convolution *p, const call *c) {
     const float MARGIN = 0.95f;
     cuda_event at[2] = {NULL, NULL};
     float best[2] = {INFINITY, INFINITY};
+    g->counters.measured++;
     bool works = !cr_cu.EventCreate(&at[0], 0) && !cr_cu.EventCreate(&at[1], 0);
     for (int i = 0; i < 2 * ROUNDS && works; i++) {
         const float ms = time_of(g, p, c, i % 2, at);
@@ -270,13 +271,11 @@ static void choose(cuda *g, struct cuda_convolution *p, const call *c) {
         forget(p);
         return;
     }
-    bool known = kept && read_choice(path, key, &p->is);
-    if (!known && find_algorithm(g, p)) {
-        g->counters.measured++;
-        const bool works = measure(g, p, c);
+    const bool known = kept && read_choice(path, key, &p->is);
+    if (!known && find_algorithm(g, p) && measure(g, p, c) && kept) {
         choice first;                               /* of another process that measured meanwhile */
-        if (works && kept && read_choice(path, key, &first)) p->is = first;
-        else if (works && kept) cr_cache_keep(path, key, &p->is, sizeof p->is);
+        if (read_choice(path, key, &first)) p->is = first;
+        else cr_cache_keep(path, key, &p->is, sizeof p->is);
     }
     if (!p->is.quicker || cr_cudnn.ConvolutionSetMath(p->convolution, p->is.math)) forget(p);
 }
