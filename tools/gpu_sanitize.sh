@@ -21,8 +21,9 @@ trap 'rm -f "$log"' EXIT
 # a variable or -, a test program, and words of the names of its tests; none: all.  tests/cudasim/check_families.py
 # counts that every kernel of every .cu file runs.
 families="- test_tiny
-- test_cuda_kernels rows norm_gradients selection first_of_many many_indices convolutions batch_norms tiles total_norm precision linear_gelu
+- test_cuda_kernels rows norm_gradients selection first_of_many many_indices batch_norms tiles total_norm precision linear_gelu
 CHAINRULE_CUBLASLT=off test_cuda_kernels linear_gelu
+CHAINRULE_CUDNN=off test_cuda_kernels convolutions
 - test_cuda_attention attention_plain attention_tensor_cores attention_split attention_groups
 - test_cuda_order sorts searches exact_scans float_scans samples runs_and_masks
 CHAINRULE_TEST_OPS=max_pool,linear_quantized,dequantize,band,nonzero,argmax,index_add,index_put,put,index_get test_cuda_ops cases

@@ -1,4 +1,4 @@
-"""``torch.backends.cudnn``: chainrule's convolutions need no cuDNN; flags are remembered."""
+"""``torch.backends.cudnn``: chainrule chooses cuDNN itself (``CHAINRULE_CUDNN``); flags are remembered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_available() -> bool:
 
 
 def version() -> int | None:
-    """None: there is no cuDNN."""
+    """None: no flag here reaches cuDNN."""
     return None
 
 
