@@ -79,16 +79,17 @@ static bool ready(part *p, bool (*open)(void)) {
     return atomic_load(&p->state) == OPEN;
 }
 
-/* The library that the switch names, else the first of `names` that is found.  NULL: not found, or
+/* The library that the switch names, else (or if it is "on") the first of `names` that is found.  NULL: not found, or
  * switched off; the problem says which. */
 static void *open_library(part *p, const char *name, const char *const *names, const char *const *where,
                           const char *more, const char *missing) {
     const char *setting = cr_config(name);
     if (setting && (!strcmp(setting, "off") || !strcmp(setting, "0")))
         return (void)REFUSE(*p, "CHAINRULE_%s=%.20s", name, setting), NULL;
-    void *library = setting ? cr_os_open_library(setting) : cr_library_search(names, where, more);
+    const bool named = setting && strcmp(setting, "on");
+    void *library = named ? cr_os_open_library(setting) : cr_library_search(names, where, more);
     if (!library)
-        (void)(setting ? REFUSE(*p, "CHAINRULE_%s=%.160s cannot be opened", name, setting) : REFUSE(*p, "%s", missing));
+        (void)(named ? REFUSE(*p, "CHAINRULE_%s=%.160s cannot be opened", name, setting) : REFUSE(*p, "%s", missing));
     return library;
 }
 
@@ -188,6 +189,7 @@ static bool open_convolutions(void) {
 #define ENTRY(name, symbol, parameters) {symbol, offsetof(dnn_api, name)},
     static const entry w[] = {DNN_FUNCTIONS(ENTRY) {"cudnnGetVersion", offsetof(dnn_api, GetVersion)}};
 #undef ENTRY
+    if (!cr_config("CUDNN")) return REFUSE(convolutions, "CHAINRULE_CUDNN is not set");
     char missing[120];
     snprintf(missing, sizeof missing, "cuDNN is not found (pip install nvidia-cudnn-cu%d)",
              cr_cu.version < DRIVER_OF_13 ? 12 : 13);

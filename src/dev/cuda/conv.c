@@ -1,7 +1,7 @@
 /* conv.c - convolutions and their derivatives in x and w, as products for each group (conv.cu): on
  * tensor cores where the GPU has them for the factors, else by plain tiles; depthwise ones by a
  * kernel of their own.  A long K with few results is cut into parts; the cuts depend on the shape
- * only.  cuDNN computes the shapes for which it was measured to be quicker (cudnn.c). */
+ * only.  If CHAINRULE_CUDNN is set, cuDNN computes the shapes for which it was measured to be quicker (cudnn.c). */
 #include "gpu.h"
 
 #include <stdlib.h>

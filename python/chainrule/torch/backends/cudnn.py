@@ -1,4 +1,4 @@
-"""``torch.backends.cudnn``: chainrule chooses cuDNN itself (``CHAINRULE_CUDNN``); flags are remembered."""
+"""``torch.backends.cudnn``: flags are remembered; ``CHAINRULE_CUDNN=on`` lets timings choose cuDNN."""
 
 from __future__ import annotations
 
