@@ -206,19 +206,17 @@ def scripts(bench: Bench) -> None:
         "`torch` and with `chainrule.torch`; `bench/nets_jax.py` has the same steps in JAX. Losses of the first",
         "step agree.",
     )
-    got = bench.turns("scripts.py")
-    if not got:
-        bench.say("Failed.", "")
-        return
-    bench.data["scripts"] = got
-    rows = [[r["name"], *(f"{r['ms'][library]:.1f}" for library in got["rows"][0]["ms"])] for r in got["rows"]]
-    bench.say(table(["ms a step", *got["versions"]], rows), "")
-    for r in got["rows"]:
-        ours = min(ms for library, ms in r["ms"].items() if library.startswith("chainrule"))
-        bench.compare(r["name"].split(",")[0], ours, some(peers_of(r["ms"]), "PyTorch compiled"), 0.8)
-    for name, peaks in got["memory_mb"].items():
-        bench.peak_memory(f"the step of {name.split(',')[0]}", peaks, ("PyTorch",), "chainrule", 1)
-    bench.say("")
+    for isa, got in bench.turns_by_isa("scripts.py").items():
+        bench.data[f"scripts, {isa}"] = got
+        rows = [[r["name"], *(f"{r['ms'][library]:.1f}" for library in got["rows"][0]["ms"])] for r in got["rows"]]
+        bench.say(table([f"ms a step, {isa}", *got["versions"]], rows), "")
+        for r in got["rows"]:
+            ours = min(ms for library, ms in r["ms"].items() if library.startswith("chainrule"))
+            name = f"{r['name'].split(',')[0]}, {isa}"
+            bench.compare(name, ours, some(peers_of(r["ms"]), "PyTorch compiled"), 0.8)
+        for name, peaks in got["memory_mb"].items():
+            bench.peak_memory(f"the step of {name.split(',')[0]}, {isa}", peaks, ("PyTorch",), "chainrule", 1)
+        bench.say("")
 
 
 def compile(bench: Bench) -> None:
