@@ -7,6 +7,7 @@ import importlib
 import math
 import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Callable, Collection
 from typing import Any
@@ -38,8 +39,12 @@ def prepared(library: str, threads: int) -> Any:
     return lib
 
 
+def failing() -> None:
+    """In place of a call that raised an exception."""
+
+
 def work(open_library: Open, library: str, threads: int, cpu: bool, pipe: Any) -> None:
-    """Answers (case, what, seconds) with the least milliseconds of one call."""
+    """Answers (case, what, seconds) with the least milliseconds of one call; infinity where the library fails."""
     version, make = open_library(library, threads)
     clock = time.process_time if cpu else time.perf_counter
     made: dict[str, Runs] = {}
@@ -48,7 +53,14 @@ def work(open_library: Open, library: str, threads: int, cpu: bool, pipe: Any) -
         name, what, seconds = ask
         if name not in made:
             made = {name: make(name)}
-            made[name][what]()
+            try:
+                made[name][what]()
+            except Exception as error:
+                print(f"{version}, {name}, {what}: {error}", file=sys.stderr)
+                made[name][what] = failing
+        if made[name][what] is failing:
+            pipe.send(math.inf)
+            continue
         run, least, end = made[name][what], math.inf, time.perf_counter() + seconds
         run()
         while time.perf_counter() < end or least == math.inf:
@@ -75,7 +87,7 @@ class Turns:
     def least(
         self, name: str, what: str, seconds: float, rounds: int = 7, without: Collection[str] = ()
     ) -> dict[str, float]:
-        """By library the least milliseconds of a call, over rounds of so many seconds each."""
+        """By library that can do it the least milliseconds of a call, over rounds of so many seconds each."""
         ms = {library: math.inf for library in self.libraries if library not in without}
         for _ in range(2 if self.quick else rounds):
             for library, pipe in zip(self.libraries, self.pipes, strict=True):
@@ -83,7 +95,7 @@ class Turns:
                     continue
                 pipe.send((name, what, seconds / 8 if self.quick else seconds))
                 ms[library] = min(ms[library], pipe.recv())
-        return ms
+        return {library: least for library, least in ms.items() if least < math.inf}
 
     def end(self) -> None:
         for pipe in self.pipes:
