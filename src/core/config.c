@@ -30,8 +30,8 @@ static struct {
     {.name = "CHAINRULE_CUBLASLT",
      .doc = "path of libcublasLt.so.13, or off: products on CUDA run on a kernel of our own"},
     {.name = "CHAINRULE_CUDNN",
-     .doc = "on, or the path of libcudnn.so.9: a timing of each shape chooses cuDNN or our own kernel for convolutions on "
-            "CUDA; default: off"},
+     .doc = "on, or the path of libcudnn.so.9: for each shape of convolutions on CUDA a timing chooses cuDNN or our "
+            "own kernel; default: off"},
     {.name = "CHAINRULE_NCCL", .doc = "path of libnccl.so.2, or off: no work together of GPUs of several processes"},
     {.name = "CHAINRULE_CACHE",
      .doc = "folder for compiled CUDA kernels, loops of plans and choices of cuDNN, or off; default: "
