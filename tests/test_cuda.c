@@ -4,6 +4,7 @@
 #include "test.h"
 #include "folder.h"
 #include "gpu_trace.h"
+#include "said_by.h"
 
 #include <dirent.h>
 #include <sys/wait.h>
@@ -88,19 +89,6 @@ TEST(trace_of_failures) {
           t.n, t.n ? t.of[0].op : "");
     cr_scope_end();
     test_ran_on(dev());
-}
-
-/* The output of one test in a separate process. */
-static const char *said_by(const char *environment, const char *name) {
-    static char said[4000];
-    char path[1000], command[2200];
-    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[n > 0 ? n : 0] = 0;
-    snprintf(command, sizeof command, "%s '%s' %s 2>&1", environment, path, name);
-    FILE *f = popen(command, "r");
-    said[f ? fread(said, 1, sizeof said - 1, f) : 0] = 0;
-    if (f) pclose(f);
-    return said;
 }
 
 /* A process names what it lacks: in its line about a missing device, or in its first failure. */

@@ -9,8 +9,7 @@
 #include "cudasim/control.h"
 #include "dev/cuda/gpu.h"
 #include "gpu_conv.h"
-
-#include <unistd.h>
+#include "said_by.h"
 
 static const cr_device *dev(void) { return cr_cuda(0); }
 static cuda *gpu(void) { return (cuda *)(uintptr_t)cr_cuda(0); }
@@ -398,18 +397,7 @@ TEST(graphs) {
     cr_scope_end();
 }
 
-/* ---- processes: with a switch, what is said by choice_is_made_once */
-static const char *said_by(const char *environment, const char *name) {
-    static char said[4000];
-    char path[1000], command[2200];
-    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[n > 0 ? n : 0] = 0;
-    snprintf(command, sizeof command, "%s '%s' %s 2>&1", environment, path, name);
-    FILE *f = popen(command, "r");
-    said[f ? fread(said, 1, sizeof said - 1, f) : 0] = 0;
-    if (f) pclose(f);
-    return said;
-}
+/* ---- processes with a switch */
 
 /* Runs in another process: no cuDNN, the same numbers. */
 TEST(without) {

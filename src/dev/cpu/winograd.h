@@ -35,8 +35,8 @@ typedef struct cr_tiles_out {
 /* Channels as lanes, in groups of `channels` whose numbers lie `group` apart. */
 typedef struct cr_tile_groups { int64_t step, group; int channels, lanes; } cr_tile_groups;
 
-/* Of one tile, whose element (i, k) of the channels c < n is x[i row + k column + c], in groups.  Elements are read,
- * and groups written, up to `lanes` beyond a group's first channel, whole vectors. */
+/* Transforms one tile, in groups of channels.  Element (i, k) of channel c < n is x[i row + k column + c].  A group is
+ * read and written in whole vectors: `lanes` numbers from its first channel on. */
 typedef void cr_tile_transform(float *v, const cr_tile_groups *to, const float *x, int64_t row, int64_t column,
                                int64_t n);
 

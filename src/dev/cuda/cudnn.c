@@ -1,4 +1,4 @@
-/* cudnn.c - convolutions by cuDNN, for the shapes for which it is quicker than conv.cu.
+/* cudnn.c - convolutions by cuDNN, for the shapes for which it is quicker than conv.cu, if CHAINRULE_CUDNN is set.
  *
  * The first time a shape is met, cuDNN's best deterministic algorithm and our own kernel are timed in turn.  The choice
  * is kept for each GPU, and in the cache folder: later processes read it, so they compute the same bits.  While a graph
