@@ -68,16 +68,15 @@ class _Plan:
         self.tries = 0  # recordings that came too early for an optimizer
 
 
-class _Compiled:
-    """The plans of one function."""
+class Compiled:
+    """The plans of one function.  quiet: no warning where it runs without one."""
 
-    def __init__(self, f: Callable[..., Any], fullgraph: bool) -> None:
-        self.f, self.fullgraph = f, fullgraph
+    def __init__(self, f: Callable[..., Any], fullgraph: bool, quiet: bool = False) -> None:
+        self.f, self.fullgraph, self.quiet, self.warned = f, fullgraph, quiet, quiet
         owner = getattr(f, "__self__", None)
         self.owner = owner if isinstance(owner, Module) else None
         self.plans: dict[Any, _Plan] = {}
         self.last: _Plan | None = None
-        self.warned = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tensors: list[Tensor] = []
@@ -144,7 +143,8 @@ class _Compiled:
         found.refused = why
         if self.fullgraph:
             raise _core.Error(why)
-        warnings.warn(f"compile: {_name(self.f)} runs without a plan: {why}", stacklevel=4)
+        if not self.quiet:
+            warnings.warn(f"compile: {_name(self.f)} runs without a plan: {why}", stacklevel=4)
 
     def lacks(self) -> str:
         """Why there is no plan of the signature that was called last; empty: there is one."""
@@ -186,7 +186,7 @@ class OptimizedModule(Module):
     def __init__(self, module: Module, fullgraph: bool) -> None:
         super().__init__()
         self.__dict__["_orig_mod"] = module
-        self.__dict__["_compiled"] = _Compiled(module.__call__, fullgraph)
+        self.__dict__["_compiled"] = Compiled(module.__call__, fullgraph)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["_compiled"](*args, **kwargs)
@@ -233,7 +233,7 @@ def compile(  # noqa: A001, PyTorch's name
         return OptimizedModule(model, fullgraph)
     if not callable(model):
         raise TypeError(f"compile(): a function or a Module, not {type(model).__name__}")
-    compiled = _Compiled(model, fullgraph)
+    compiled = Compiled(model, fullgraph)
 
     @functools.wraps(model)
     def step(*args: Any, **kwargs: Any) -> Any:

@@ -70,6 +70,8 @@ static dl_dtype dtype_out(cr_dtype dt) {
 
 /* A capsule over t; takes the reference. */
 static PyObject *capsule_of(cr_tensor *t, bool versioned, bool is_copy) {
+    void *data = cr_data(t);
+    if (!data && cr_numel(t)) { cr_drop(t); return raise_error(), NULL; }
     exported *e = calloc(1, sizeof *e);
     if (!e) { cr_drop(t); return PyErr_NoMemory(); }
     e->t = t;
@@ -77,7 +79,7 @@ static PyObject *capsule_of(cr_tensor *t, bool versioned, bool is_copy) {
         e->shape[i] = cr_shape(t)[i];
         e->strides[i] = cr_strides(t)[i];
     }
-    const dl_tensor tensor = {.data = cr_data(t),
+    const dl_tensor tensor = {.data = data,
                               .device = {DL_CPU, 0},
                               .ndim = cr_ndim(t),
                               .dtype = dtype_out(cr_dtype_of(t)),

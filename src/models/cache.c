@@ -35,10 +35,10 @@ void cr_cache_free(cr_cache *c) {
 
 static cr_tensor *span(cr_tensor *store, int64_t start, int64_t stop) { return cr_slice(store, 2, start, stop, 1); }
 
-/* A larger store (1, KV, room, columns) with the first `past` positions of the old one. */
+/* A larger store (1, KV, room, columns) with the first `past` positions of the old one, and zeros. */
 static cr_status grow(cr_cache *c, cr_tensor **store, int64_t room, int64_t columns, cr_dtype dt) {
     cr_scope_begin();
-    cr_tensor *fresh = cr_empty(CR_LIST(1, c->d.kv_heads, room, columns), dt, c->d.dev);
+    cr_tensor *fresh = cr_zeros(CR_LIST(1, c->d.kv_heads, room, columns), dt, c->d.dev);
     bool ok = fresh != NULL;
     if (ok && c->past) ok = cr_copy_(span(fresh, 0, c->past), span(*store, 0, c->past)) != NULL;
     if (ok) {
@@ -125,9 +125,21 @@ static cr_tensor *attend(const cr_cache *c, int64_t layer, const cr_tensor *q, c
     return cr_attention(q, append(c, kv->k, kv->k_scale, k), append(c, kv->v, kv->v_scale, v), o);
 }
 
+/* The same at the position c->at. */
+static cr_tensor *attend_at(const cr_caches *c, int64_t layer, const cr_tensor *q, const cr_tensor *k,
+                            const cr_tensor *v, const cr_attention_options *o) {
+    const cr_cache *row = c->row[0];
+    const cr_kv *kv = &row->layer[layer];
+    const cr_tensor *places = cr_arange(0, (double)row->room, 1, CR_I64, row->d.dev), *seen = cr_le(places, c->at);
+    if (o->window) seen = cr_logical_and(seen, cr_gt(places, cr_sub(c->at, cr_scalar_int(o->window))));
+    if (!cr_index_copy_(kv->k, 2, c->at, k) || !cr_index_copy_(kv->v, 2, c->at, v)) return NULL;
+    return cr_attention(q, kv->k, kv->v, &(cr_attention_options){.scale = o->scale, .mask = seen});
+}
+
 cr_tensor *cr_cached_attention(const cr_caches *c, int64_t layer, const cr_tensor *q, const cr_tensor *k,
                                const cr_tensor *v, const cr_attention_options *o) {
     if (!c || !q || !k || !v) return cr_attention(q, k, v, o);
+    if (c->at) return attend_at(c, layer, q, k, v, o);
     if (c->n == 1) return attend(c->row[0], layer, q, k, v, o);
     const cr_tensor **rows = malloc((size_t)c->n * sizeof *rows);
     if (!rows) return cr_fail(CR_NO_MEMORY, "generate", "no memory for %lld rows", (long long)c->n), NULL;
@@ -145,11 +157,43 @@ cr_tensor *cr_forward(const cr_decoder *d, int64_t B, cr_cache *const *row, cons
         if (cr_cache_reserve(row[i], row[i]->past + T) != CR_OK) return NULL;
         memcpy(row[i]->ids + row[i]->past, ids + i * T, (size_t)T * sizeof *ids);
     }
-    const cr_caches caches = {B, row};
+    const cr_caches caches = {.n = B, .row = row};
     const cr_tensor *tokens = cr_to(cr_from(ids, CR_LIST(B, T), CR_U32, d->dev), CR_I64, d->dev);
     const cr_tensor *x = cr_slice(d->hidden(d->model, tokens, &caches), 1, T - last, T, 1);
     cr_tensor *y = cr_affine_apply(&d->head, x, CR_ACT_NONE);
     for (int64_t i = 0; i < B && y; i++) row[i]->past += T;
+    return y;
+}
+
+static cr_tensor *step_at(const cr_decoder *d, cr_cache *row, const cr_tensor *token, const cr_tensor *at) {
+    const cr_caches caches = {.n = 1, .row = &row, .at = at};
+    return cr_affine_apply(&d->head, d->hidden(d->model, token, &caches), CR_ACT_NONE);
+}
+
+/* Also where there is no plan: what cannot be replayed has run. */
+static cr_tensor *recorded(const cr_decoder *d, cr_cache *row, const cr_tensor *const in[2], cr_token_step *step) {
+    if (cr_record_begin(2, in) != CR_OK) return NULL;
+    cr_record_lenient();
+    cr_tensor *y = step_at(d, row, in[0], in[1]);
+    if (!y) { cr_record_cancel(); return NULL; }
+    if (!(step->plan = cr_record_end(1, (const cr_tensor *const *)&y))) cr_error_clear();
+    return y;
+}
+
+cr_tensor *cr_forward_token(const cr_decoder *d, cr_cache *row, uint32_t id, cr_token_step *step) {
+    if (!d->steady || row->dtype != d->dtype || cr_recording()) return cr_forward(d, 1, &row, &id, 1, 1);
+    const int64_t room = row->room;
+    if (cr_cache_reserve(row, row->past + 1) != CR_OK) return NULL;
+    if (room != row->room) { cr_plan_free(step->plan); *step = (cr_token_step){0}; }
+    row->ids[row->past] = id;
+    const cr_tensor *in[] = {cr_from(&(int64_t){id}, CR_LIST(1, 1), CR_I64, d->dev),
+                             cr_from(&row->past, CR_LIST(1), CR_I64, d->dev)};
+    cr_tensor *y = NULL;
+    if (!in[0] || !in[1]) return NULL;
+    step->made++;
+    if (step->plan) y = cr_plan_run(step->plan, in, &y) == CR_OK ? y : NULL;
+    else y = step->made == 2 ? recorded(d, row, in, step) : step_at(d, row, in[0], in[1]);
+    if (y) row->past++;
     return y;
 }
 

@@ -60,7 +60,11 @@ static cr_status next_logits(cr_job *j, cr_tensor **logits, cr_cache **rows, uin
         if (alive > 1 && T == 1) {
             ids[B] = t->ids[t->n - 1];
             rows[B++] = t->cache;
-        } else if (!(logits[i] = cr_forward(j->d, 1, &t->cache, t->ids + t->n - T, T, 1))) return cr_error_status();
+            continue;
+        }
+        logits[i] = T == 1 ? cr_forward_token(j->d, t->cache, t->ids[t->n - 1], &t->step)
+                           : cr_forward(j->d, 1, &t->cache, t->ids + t->n - T, T, 1);
+        if (!logits[i]) return cr_error_status();
     }
     cr_tensor *y = B ? cr_forward(j->d, B, rows, ids, 1, 1) : NULL;
     for (int64_t i = 0, b = 0; i < j->texts && b < B; i++)
@@ -187,6 +191,7 @@ static cr_status run(const char *op, const cr_decoder *d, int64_t n, const cr_pr
     cr_scope_end();
     cr_set_grad_enabled(recording);
     for (int64_t i = 0; i < n && j.text; i++) {
+        cr_plan_free(j.text[i].step.plan);
         if (j.text[i].owned) cr_cache_free(j.text[i].cache);
         free(j.text[i].ids);
     }

@@ -83,6 +83,7 @@ static cr_tensor *first_positions(const void *wpe, int64_t start, int64_t length
 /* The rows of wpe at the positions of T tokens. */
 static const cr_tensor *positions(const cr_gpt *m, int64_t T, const cr_caches *caches, const cr_segments *s) {
     if (s) return cr_segments_join(s, 0, first_positions, m->wpe);
+    if (caches && caches->at) return cr_embedding(m->wpe, caches->at);
     if (caches && caches->n > 1) return cr_embedding(m->wpe, cr_cache_positions(caches, T, m->dev));
     const int64_t past = cr_cache_start(caches);
     return cr_slice(m->wpe, 0, past, past + T, 1);
@@ -370,7 +371,7 @@ static cr_tensor *packed_of(const void *model, const cr_tensor *tokens, const cr
 cr_decoder cr_gpt_decoder(const cr_gpt *m) {
     const cr_gpt_config *c = &m->config;
     return (cr_decoder){m, hidden_of, packed_of, m->wte, c->vocabulary, c->context, c->layers, c->heads,
-                        c->width / c->heads, m->dtype, m->dev};
+                        c->width / c->heads, m->dtype, m->dev, true};
 }
 
 void cr_gpt_matrices(cr_gpt *m, cr_on_affine visit, void *ctx) {

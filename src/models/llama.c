@@ -91,6 +91,7 @@ static cr_tensor *first_angles(const void *model, int64_t start, int64_t length)
 /* The angles of T positions: (T, D), or of several texts (B, 1, T, D). */
 static cr_tensor *angles_of(const cr_llama *m, int64_t T, const cr_caches *caches) {
     const int64_t B = caches ? caches->n : 1;
+    if (caches && caches->at) return cr_index_select(angles(m, 0, caches->row[0]->room), 0, caches->at);
     if (B == 1) return angles(m, cr_cache_start(caches), T);
     const cr_tensor **rows = malloc((size_t)B * sizeof *rows);
     if (!rows) return cr_fail(CR_NO_MEMORY, "generate", "no memory for %lld rows", (long long)B), NULL;
@@ -118,7 +119,7 @@ static cr_tensor *packed(const void *model, const cr_tensor *tokens, const cr_se
 
 cr_decoder cr_llama_decoder(const cr_llama *m) {
     return (cr_decoder){m, hidden, packed, m->head, m->c.vocabulary, m->c.context, m->c.layers,
-                        m->c.kv_heads, m->c.head_dim, m->dtype, m->dev};
+                        m->c.kv_heads, m->c.head_dim, m->dtype, m->dev, m->c.rope.scaling != CR_ROPE_DYNAMIC};
 }
 
 void cr_llama_matrices(cr_llama *m, cr_on_affine visit, void *ctx) {

@@ -38,7 +38,13 @@ cr_tensor *cr_segments_attention(const cr_segments *s, const cr_tensor *q, const
                                  const cr_attention_options *o);
 
 /* ---- any model that text is made with */
-typedef struct cr_caches { int64_t n; cr_cache *const *row; } cr_caches;   /* one for each row of the tokens */
+typedef struct cr_caches {
+    int64_t n;
+    cr_cache *const *row;                           /* one for each row of the tokens */
+    /* NULL, or i64 (1) on the device: the position of the only token of the only row.  The stores are used whole, what
+     * lies behind it unseen, so shapes do not depend on it and a plan serves all positions */
+    const cr_tensor *at;
+} cr_caches;
 typedef struct cr_decoder {
     const void *model;
     /* tokens (B, T) -> the residual stream after the last norm (B, T, C).  caches NULL: from position 0; else row b
@@ -50,6 +56,7 @@ typedef struct cr_decoder {
     int64_t vocabulary, context, layers, kv_heads, head_dim;
     cr_dtype dtype;
     const cr_device *dev;
+    bool steady;                                    /* a position's embedding does not depend on what follows it */
 } cr_decoder;
 const cr_decoder *cr_lm_decoder(const cr_lm *m);    /* borrowed */
 /* tokens must be (B, T), T at most context */
@@ -77,6 +84,11 @@ cr_tensor *cr_cached_attention(const cr_caches *c, int64_t layer, const cr_tenso
 /* Runs T more tokens of each of B texts, ids (B, T) -> logits of their last `last` positions (B, last, V). */
 cr_tensor *cr_forward(const cr_decoder *d, int64_t B, cr_cache *const *row, const uint32_t *ids, int64_t T,
                       int64_t last);
+/* The steps of one more token of a text at a time: the second is recorded, later ones replay its kernels. */
+typedef struct cr_token_step { cr_plan *plan; int64_t made; } cr_token_step;   /* zeros to begin with; not while the
+                                                     * weights change; its plan is freed by cr_plan_free */
+/* logits (1, 1, V) after one more token */
+cr_tensor *cr_forward_token(const cr_decoder *d, cr_cache *row, uint32_t id, cr_token_step *step);
 
 /* ---- sample.c */
 typedef struct cr_choice { double p; uint32_t id; } cr_choice;
@@ -104,6 +116,7 @@ typedef struct cr_text {
     bool owned, over;                               /* owned: the cache is freed with it */
     uint32_t *ids;                                  /* (n) all tokens; the model sees those from `start` on */
     int64_t n, room, start, made;
+    cr_token_step step;
     cr_generator *g;
 } cr_text;
 typedef struct cr_job {

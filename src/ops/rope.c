@@ -182,7 +182,7 @@ cr_tensor *cr_rope_table(int64_t n, int64_t R, const cr_rope_options *options, c
     if (o.scaling == CR_ROPE_DYNAMIC && length > o.original && R > 2)
         base *= pow(o.factor * length / o.original - (o.factor - 1), (double)R / (double)(R - 2));
     cr_scope_begin();
-    cr_tensor *table = cr_zeros(CR_LIST(n, R), CR_F64, cr_cpu());
+    cr_tensor *table = cr_empty(CR_LIST(n, R), CR_F64, cr_cpu());
     if (!table) return cr_leave(NULL);
     double *to = cr_data(table);
     const double size = amplitude(&o);

@@ -47,7 +47,7 @@ def write(store: Store, new: Tensor, past: int) -> Tensor:
 
 
 def caches(model: Decoder, room: int, dtype: _core.dtype | None, rows: int = 1) -> list[tuple[Store, Store]]:
-    """Empty stores for the keys and values of each layer.  dtype: of floats, or int8; the weights' when absent.
+    """Stores for the keys and values of each layer, zeros.  dtype: of floats, or int8; the weights' when absent.
     TypeError: another one."""
     p = model.like
     dtype = dtype or p.dtype
@@ -56,11 +56,11 @@ def caches(model: Decoder, room: int, dtype: _core.dtype | None, rows: int = 1) 
         scales = (*shape[:3], 1)
 
         def make() -> Store:
-            return Int8(p.new_empty(shape, dtype=dtype), p.new_empty(scales, dtype=_core.float32))
+            return Int8(p.new_zeros(shape, dtype=dtype), p.new_zeros(scales, dtype=_core.float32))
     elif dtype.is_floating_point:
 
         def make() -> Store:
-            return p.new_empty(shape, dtype=dtype)
+            return p.new_zeros(shape, dtype=dtype)
     else:
         raise TypeError(f"[generate] a cache is of a float type or int8, not {dtype}")
     return [(make(), make()) for _ in model.blocks]

@@ -20,7 +20,7 @@ from .pretrained import Settings
 if TYPE_CHECKING:
     from ..data import Tokenizer
 
-__all__ = ["Cache", "Decoder", "Spans", "attend", "consistent"]
+__all__ = ["Cache", "Decoder", "Past", "Spans", "attend", "consistent"]
 
 Loaded = TypeVar("Loaded")
 Cache = tuple[Store, ...]  # keys and values of one layer, (1, KV, room, D): the first `past` positions are filled
@@ -43,19 +43,34 @@ class Spans(NamedTuple):
         return [past + i for length, past in zip(*self, strict=True) for i in range(length)]
 
 
+# How many positions come before: the same for all rows; for each sequence; or, (1) int64 on the device, before the one
+# position that is computed.  Then a store is used whole, what lies behind the position unseen, so that shapes do not
+# depend on it and a plan serves all positions.
+Past = int | Spans | Tensor
+
+
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, cache: Cache | Sequence[Cache] | None, past: int | Spans, window: int = 0
+    q: Tensor, k: Tensor, v: Tensor, cache: Cache | Sequence[Cache] | None, past: Past, window: int = 0
 ) -> Tensor:
     """Each position looks at itself and those before, or the last ``window`` of them : (B, H, T, D), (B,
     KV, T, D) x 2 -> (B, H, T, D).  With a cache, which receives k and v, the T positions follow ``past``
     earlier ones; ``Spans``: each sequence sees only itself, and has a cache of its own if there are any."""
+    if isinstance(past, Tensor):
+        stores: Any = cache
+        for store, new in zip(stores, (k, v), strict=True):
+            store.index_copy_(2, past, new)
+        places = _core.arange(stores[0].size(2), device=q.device)
+        seen = places <= past
+        if window:
+            seen = seen & (places > past - window)
+        return _core._attention(q, *stores, False, 0, seen.view(1, 1, 1, -1), 0)
     if isinstance(past, Spans):
         parts = zip(*(x.split(past.lengths, 2) for x in (q, k, v)), strict=True)
         own_caches: Sequence[Any] = cache or [None] * len(past.pasts)
         rows: Any = zip(parts, own_caches, past.pasts, strict=True)
         return _core.cat([attend(a, b, c, own, before, window) for (a, b, c), own, before in rows], 2)
     if cache is not None:
-        stores: Any = cache
+        stores = cache
         k, v = write(stores[0], k, past), write(stores[1], v, past)
     return _core._attention(q, k, v, True, 0, None, window)  # scaled by 1 / sqrt(D); counts from the last key
 
@@ -97,7 +112,7 @@ class Decoder(nn.Module):
         raise NotImplementedError
 
     def hidden(
-        self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: int | Spans = 0
+        self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: Past = 0
     ) -> Tensor:
         """The residual stream after the last norm : (B, T) -> (B, T, C).  caches: one for each layer, which
         hold ``past`` earlier positions; or, where past is ``Spans``, one for each sequence of each layer."""
@@ -130,6 +145,11 @@ class Decoder(nn.Module):
         """A weight of the dtype and on the device of the residual stream."""
         return next(self.parameters())
 
+    @property
+    def steady(self) -> bool:
+        """Does a position get the same embedding whatever follows it?"""
+        return True
+
     def cache_shape(self, room: int) -> tuple[int, ...]:
         """The shape of the keys of a layer, (1, KV, room, D)."""
         raise NotImplementedError
@@ -149,7 +169,7 @@ class Decoder(nn.Module):
             _core._dropout(x, self.config.dropout, self.generator) if self.training and self.config.dropout > 0 else x
         )
 
-    def _time(self, tokens: Tensor, past: int | Spans) -> int:
+    def _time(self, tokens: Tensor, past: Past) -> int:
         """T.  ValueError: tokens that the model does not take."""
         T, context = tokens.size(1) if tokens.ndim == 2 else 0, self.config.context
         if isinstance(past, Spans):
@@ -159,7 +179,7 @@ class Decoder(nn.Module):
                     f"[{type(self).__name__}] packed tokens must be (1, sum of lengths), of samples of 1 to {context}"
                     f" tokens, not {tuple(tokens.shape)} with the longest of {most}"
                 )
-        elif not 1 <= T <= context - past:
+        elif not (T == 1 if isinstance(past, Tensor) else 1 <= T <= context - past):
             raise ValueError(
                 f"[{type(self).__name__}] tokens must be (batch, time), of 1 to {self.config.context} steps of time,"
                 f" not {tuple(tokens.shape)}"

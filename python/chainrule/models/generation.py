@@ -7,12 +7,14 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary, ref
 
 from .. import _core
+from .._compile import Compiled
 from .._core import Generator, Tensor
 from ..autograd import no_grad
 from ..nn import functional as F
-from .cache import caches
+from .cache import Store, caches
 
 if TYPE_CHECKING:
     from .decoder import Decoder
@@ -86,34 +88,76 @@ class Draft(NamedTuple):
 def evaluating(model: Decoder) -> Iterator[None]:
     """Without dropout and graphs; afterwards as before."""
     training = model.training
-    if training:  # to set it is a change, after which compiled functions record again
-        model.training = False
+    object.__setattr__(model, "training", False)  # no change after which compiled functions record again
     try:
         with no_grad():
             yield
     finally:
-        if training:
-            model.training = True
+        object.__setattr__(model, "training", training)
+
+
+LEAST_ROOM = 64  # positions of a cache whose steps replay; rooms are powers of two, because each has a plan
+MOST_EPOCHS = 4  # changes of modules and tensors during a text, after each of which a step records again
+
+_steps: WeakKeyDictionary[Decoder, Compiled] = WeakKeyDictionary()
+
+
+def step_of(model: Decoder) -> Compiled | None:
+    """The step of one position: tokens (W, 1), its number (1) on the device, caches -> logits (W, 1, V); it records its
+    kernels once for each shape and replays them.  None: the model's own code must run each time."""
+    if not model.steady or any(m._has_hooks or not type(m).__module__.startswith("chainrule.") for m in model.modules()):
+        return None
+    if model not in _steps:
+        this = ref(model)
+
+        def step(tokens: Tensor, past: Tensor, stores: Sequence[tuple[Store, Store]]) -> Tensor:
+            found = this()
+            assert found is not None
+            return found.logits(found.hidden(tokens, stores, past))
+
+        _steps[model] = Compiled(step, fullgraph=False, quiet=True)
+    return _steps[model]
 
 
 class Reader:
-    """A model that reads a text: it sees the tokens from ``start`` on, and holds the keys and values of the
-    first ``past`` of them."""
+    """A model that reads texts of one length: it sees the tokens from ``start`` on, and holds the keys and values of
+    the first ``past`` of them."""
 
     def __init__(self, model: Decoder, length: int, more: int, dtype: _core.dtype | None) -> None:
         context = model.config.context
         self.model, self.start, self.past = model, max(0, length - context), 0
         self.device = model.like.device
-        self.caches = caches(model, min(context, length + more), dtype)
+        room = min(context, length + more)
+        self.step = step_of(model) if dtype in (None, model.like.dtype) else None
+        self.epochs, self.epoch = 0, _core._epoch()
+        if self.step is not None:
+            room = min(context, max(LEAST_ROOM, 1 << (room - 1).bit_length()))
+        self.caches = caches(model, room, dtype)
+
+    def read(self, texts: list[list[int]], last: int = 1) -> Tensor:
+        """The logits after each of the last tokens, (W, last, V)."""
+        model, new = self.model, len(texts[0]) - self.start - self.past
+        tokens = _core.tensor([text[self.start + self.past :] for text in texts], device=self.device)
+        with evaluating(model):
+            if new == 1 and self._replays():
+                y = self.step(tokens, _core.tensor([self.past], device=self.device), self.caches)  # type: ignore[misc]
+            else:
+                x = model.hidden(tokens, self.caches, self.past)
+                y = model.logits(x if x.size(1) == last else x[:, -last:])
+        self.past += new
+        return y
+
+    def _replays(self) -> bool:
+        """Is there a step, which is not recorded again and again?"""
+        if self.step is not None and self.epoch != _core._epoch():
+            self.epochs, self.epoch = self.epochs + 1, _core._epoch()
+            if self.epochs > MOST_EPOCHS:
+                self.step = None
+        return self.step is not None
 
     def logits(self, tokens: list[int], last: int = 1) -> Tensor:
         """Those after each of the last tokens, (last, V)."""
-        model = self.model
-        new = _core.tensor([tokens[self.start + self.past :]], device=self.device)
-        with evaluating(model):
-            x = model.hidden(new, self.caches, self.past)
-            self.past = len(tokens) - self.start
-            return model.logits(x if x.size(1) == last else x[:, -last:])[0]
+        return self.read([tokens], last)[0]
 
     def push(self, tokens: list[int], token: int) -> None:
         """One more token.  A full context goes on from its last half, which is computed again at its new
@@ -199,7 +243,7 @@ def beam_search(
     reader = Reader(model, start, n, cache_dtype)
     for made in range(1, n + 1):
         scores = _core.stack(
-            [scored(row, beam, sampling) for row, beam in zip(step(reader, beams), beams, strict=True)]
+            [scored(row[-1], beam, sampling) for row, beam in zip(reader.read([beam.text for beam in beams]), beams, strict=True)]
         )
         values, places = _core.topk(scores.flatten(), min(width * max(2, 1 + len(stop)), scores.numel()))
         ranked = zip(values.tolist(), places.tolist(), strict=True)
@@ -226,16 +270,6 @@ def beam_search(
     if not done:
         raise ValueError("[generate] beam search has found no text: mask forbids every token")
     return done[0].text[start:]
-
-
-def step(reader: Reader, beams: list[Beam]) -> Tensor:
-    """The logits of each beam, (W, V): of the whole text at first, then of the last tokens."""
-    model = reader.model
-    new = [beam.text[reader.past :] for beam in beams]
-    with evaluating(model):
-        x = model.hidden(_core.tensor(new, device=model.like.device), reader.caches, reader.past)
-        reader.past = len(beams[0].text)
-        return model.logits(x[:, -1])
 
 
 def scored(logits: Tensor, beam: Beam, sampling: Sampling) -> Tensor:

@@ -13,7 +13,7 @@ from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..nn import functional as F
 from ..random import fork_rng
-from .decoder import Cache, Decoder, Spans, attend, consistent
+from .decoder import Cache, Decoder, Past, Spans, attend, consistent
 from .pretrained import Settings
 
 
@@ -37,7 +37,7 @@ class Attention(nn.Module):
         self.c_attn = nn.Linear(width, 3 * width, device=device, dtype=dtype)
         self.c_proj = nn.Linear(width, width, device=device, dtype=dtype)
 
-    def forward(self, x: Tensor, cache: Cache | Sequence[Cache] | None = None, past: int | Spans = 0) -> Tensor:
+    def forward(self, x: Tensor, cache: Cache | Sequence[Cache] | None = None, past: Past = 0) -> Tensor:
         B, T, C = x.shape
         qkv = self.c_attn(x).view(B, T, 3, self.heads, C // self.heads)
         if cache is None and not isinstance(past, Spans):
@@ -118,12 +118,14 @@ class GPT(Decoder):
         self.reset_parameters()
 
     def hidden(
-        self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: int | Spans = 0
+        self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: Past = 0
     ) -> Tensor:
         """The residual stream after the last norm : (B, T) -> (B, T, C)"""
         T = self._time(tokens, past)
         if isinstance(past, Spans):
             positions = self.wpe(_core.tensor(past.positions(), device=tokens.device))
+        elif isinstance(past, Tensor):
+            positions = self.wpe(past)
         else:
             positions = self.wpe.weight.narrow(0, past, T)
         x = self._drop(self.wte(tokens) + positions)

@@ -13,7 +13,7 @@ from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..nn import functional as F
 from ..random import fork_rng
-from .decoder import Cache, Decoder, Spans, attend
+from .decoder import Cache, Decoder, Past, Spans, attend
 from .pretrained import Settings
 
 __all__ = ["Llama", "LlamaConfig"]
@@ -59,7 +59,7 @@ class Attention(nn.Module):
         )
 
     def forward(
-        self, x: Tensor, table: Tensor, cache: Cache | Sequence[Cache] | None = None, past: int | Spans = 0
+        self, x: Tensor, table: Tensor, cache: Cache | Sequence[Cache] | None = None, past: Past = 0
     ) -> Tensor:
         B, T, _ = x.shape
         q, k, v = (p(x).view(B, T, -1, self.D) for p in (self.q_proj, self.k_proj, self.v_proj))
@@ -152,18 +152,21 @@ class Llama(Decoder):
             self.lm_head = None if config.tied else nn.Linear(width, vocabulary, bias=False, **new)
         self.reset_parameters()
 
-    def _table(self, T: int, past: int | Spans) -> Tensor:
-        """The rotations of T positions, (T, D)."""
+    def _table(self, T: int, past: Past, room: int) -> Tensor:
+        """The rotations of T positions, (T, D); of one whose number is a tensor, among those of a cache's room."""
         if isinstance(past, Spans):
-            return _core.cat([self._table(*span) for span in zip(*past, strict=True)], 0)
+            return _core.cat([self._table(*span, room) for span in zip(*past, strict=True)], 0)
+        if isinstance(past, Tensor):
+            return self._table(room, 0, room).index_select(0, past)
         p, c = self.like, self.config
         double = _core.float64 if p.dtype is _core.float64 else _core.float32
         return F.rope_table(T, c.head_dim, c.rope["rope_theta"], c.rope, start=past, dtype=double, device=p.device)
 
     def hidden(
-        self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: int | Spans = 0
+        self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: Past = 0
     ) -> Tensor:
-        table = self._table(self._time(tokens, past), past)
+        stores: Any = caches and caches[0]
+        table = self._table(self._time(tokens, past), past, stores[0].size(2) if isinstance(past, Tensor) else 0)
         x = self._drop(self.embed_tokens(tokens))
         for i, block in enumerate(self.layers):
             x = x + self._drop(block.self_attn(block.input_layernorm(x), table, caches and caches[i], past))
@@ -181,6 +184,10 @@ class Llama(Decoder):
     @property
     def head(self) -> Tensor:
         return self.embed_tokens.weight if self.lm_head is None else self.lm_head.weight
+
+    @property
+    def steady(self) -> bool:
+        return self.config.rope["rope_type"] != "dynamic"
 
     def cache_shape(self, room: int) -> tuple[int, ...]:
         return (1, self.config.kv_heads, room, self.config.head_dim)

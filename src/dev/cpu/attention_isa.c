@@ -212,14 +212,22 @@ static void softmax_part(float *p, int64_t from, int64_t to, int64_t n, float *m
     *sum = v_sum_lanes(total);
 }
 
+/* Does no query of the group's heads see key j?  So it is behind a text in a cache that is longer. */
+static bool is_masked(const cr_attention_job *a, int64_t head, int64_t rows, int64_t j) {
+    for (int64_t r = 0; r < rows; r++)
+        if (rows_of(a, a->mask, head + r / a->T, r % a->T)[j * a->mask_key] != -INFINITY) return false;
+    return true;
+}
+
 static void forward_part(const cr_attention_job *a, int64_t group, int64_t j, int64_t n, float *out, float *scratch) {
     enum { PART = CR_ATTENTION_PART };
     const int64_t shared = a->H / a->KV, rows = shared * a->T, head = group * shared, D = a->D;
     float *p = scratch, *block = p + rows * PART, *q = block + N * D;
     const int64_t step = a->half ? N : PART;        /* keys that are converted at a time */
     /* the keys of the part that a query sees */
-    const int64_t from = unseen(a, 0, j, n), to = seen(a, a->T - 1, j, n);
-    int64_t row;
+    const int64_t from = unseen(a, 0, j, n);
+    int64_t to = seen(a, a->T - 1, j, n), row;
+    while (a->mask.at && to > from && is_masked(a, head, rows, j + to - 1)) to--;
     for (int64_t r = 0; r < rows; r++) {
         const float *x = rows_of(a, a->q, head + r / a->T, r % a->T);
         for (int64_t d = 0; d < D; d++) q[r * D + d] = x[d] * a->scale;
@@ -238,7 +246,8 @@ static void forward_part(const cr_attention_job *a, int64_t group, int64_t j, in
             const float *mask = rows_of(a, a->mask, h, t) + j * a->mask_key;
             for (int64_t i = from; i < to; i++) x[i] += mask[i * a->mask_key];
         }
-        softmax_part(x, unseen(a, t, j, n), seen(a, t, j, n), n, &out[rows * D + r], &out[rows * (D + 1) + r]);
+        softmax_part(x, unseen(a, t, j, n), cr_imin(to, seen(a, t, j, n)), n, &out[rows * D + r],
+                     &out[rows * (D + 1) + r]);
     }
     for (int64_t i = from; i < to; i += step) {
         const int64_t keys = cr_imin(step, to - i);

@@ -123,32 +123,27 @@ static void add_half_bias(float *c, const cr_product *w, const job *j, float *bl
     }
 }
 
-/* One row of half precision: b is converted to f32 in blocks of lines, in the order of memory; c is rounded once. */
+/* One row of half precision; c is rounded once.  Rows of b are converted to f32 in blocks, in the order of memory. */
 static void product_half_row(const cr_product *w, const job *j, float *scratch) {
-    const bool columns = w->b_row == 1;             /* lines run along k */
-    const int64_t length = columns ? w->k : w->n, lines = columns ? w->n : w->k, apart = columns ? w->b_col : w->b_row;
-    const int64_t run = cr_imin(length, HALF_BLOCK), some = HALF_BLOCK / run;
+    const struct cr_products *products = j->isa->products;
     float *block = scratch, *a = block + HALF_BLOCK, *c = a + w->k;
+    cr_product p = {.m = 1, .n = w->n, .k = w->k, .a = a, .a_col = 1, .b = w->b, .b_row = 1, .b_col = w->b_col, .c = c,
+                    .accumulate = w->accumulate};
     cr_block_load(CR_LANE_F32, a, j->dtype, w->a, w->a_col, w->k);
     if (w->accumulate) cr_block_load(CR_LANE_F32, c, j->dtype, w->c, 1, w->n);
-    for (int64_t l = 0, height; l < lines; l += height) {
-        height = cr_imin(lines - l, some);
-        for (int64_t i = 0, n; i < length; i += n) {
-            n = cr_imin(length - i, run);
-            for (int64_t r = 0; r < height; r++) 
-                cr_block_load(CR_LANE_F32, block + r * n, j->dtype, (const uint16_t *)w->b + (l + r) * apart + i, 1, n);
-            cr_product p = {.m = 1,
-                            .n = columns ? height : n,
-                            .k = columns ? n : height,
-                            .a = a + (columns ? i : l),
-                            .a_col = 1,
-                            .b = block,
-                            .b_row = columns ? 1 : n,
-                            .b_col = columns ? n : 1,
-                            .c = c + (columns ? l : i),
-                            .accumulate = w->accumulate || (columns ? i : l) > 0};
-            j->isa->products->f32.row(&p);
-        }
+    if (w->b_row == 1) (j->dtype == CR_F16 ? products->row_f16 : products->row_bf16)(&p);
+    else {
+        const int64_t run = cr_imin(w->n, HALF_BLOCK), some = HALF_BLOCK / run;
+        for (int64_t k = 0; k < w->k; k += some)
+            for (int64_t i = 0; i < w->n; i += run) {
+                p = (cr_product){.m = 1, .n = cr_imin(w->n - i, run), .k = cr_imin(w->k - k, some), .a = a + k,
+                                 .a_col = 1, .b = block, .b_row = run, .b_col = 1, .c = c + i,
+                                 .accumulate = w->accumulate || k > 0};
+                for (int64_t r = 0; r < p.k; r++)
+                    cr_block_load(CR_LANE_F32, block + r * run, j->dtype, (const uint16_t *)w->b + (k + r) * w->b_row + i,
+                                  1, p.n);
+                products->f32.row(&p);
+            }
     }
     if (w->bias) add_half_bias(c, w, j, block);
     cr_block_store(CR_LANE_F32, c, j->dtype, w->c, 1, w->n);

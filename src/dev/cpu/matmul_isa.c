@@ -5,6 +5,7 @@
 #pragma GCC optimize("O1")
 #endif
 #include "../../core/array.h"
+#include "halves.h"
 #include "product.h"
 #include "product_vec.h"
 
@@ -21,6 +22,23 @@ enum { DEPTH_BYTES = (CR_ISA == 4 ? 96 : 16) << 10 };
 #define LANES V
 #include "product_tiles.h"
 #include "product_kernels.h"
+
+/* one row of f32 times columns of halves */
+static vhalf part_of_halves(const uint16_t *p, int64_t n) {
+    vhalf h = {0};
+    memcpy(&h, p, (size_t)n * sizeof *p);
+    return h;
+}
+#define COLUMN_NAME(x) x##_f16
+#define COLUMN uint16_t
+#define WHOLE(p) f16_widen(*(const vhalf_at *)(p))
+#define PART(p, n) f16_widen(part_of_halves(p, n))
+#include "product_row.h"
+#define COLUMN_NAME(x) x##_bf16
+#define COLUMN uint16_t
+#define WHOLE(p) bf16_widen(*(const vhalf_at *)(p))
+#define PART(p, n) bf16_widen(part_of_halves(p, n))
+#include "product_row.h"
 #undef NAME
 #undef REAL
 #undef VEC
@@ -40,4 +58,6 @@ const struct cr_products CR_ISA_NAME(cr_products) = {
             DEPTH_BYTES / (int)sizeof(float) / COLUMNS_f32, 1, sizeof(float)},
     .f64 = {direct_f64, row_f64, outer_f64, few_f64, pack_f64, pack_rows_f64, panels_f64, ROWS, COLUMNS_f64, PANEL_f64,
             DEPTH_BYTES / (int)sizeof(double) / COLUMNS_f64, 1, sizeof(double)},
+    .row_f16 = row_of_columns_f16,
+    .row_bf16 = row_of_columns_bf16,
 };

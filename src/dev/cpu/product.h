@@ -48,7 +48,11 @@ typedef struct cr_product_kernels {
     int per, size;
 } cr_product_kernels;
 
-struct cr_products { cr_product_kernels f32, f64; };   /* matmul_isa.c */
+struct cr_products {                                /* matmul_isa.c */
+    cr_product_kernels f32, f64;
+    void (*row_f16)(const cr_product *p);           /* m 1, a_col and b_row 1; b f16 (or bf16), the others f32 */
+    void (*row_bf16)(const cr_product *p);
+};
 CR_ISA_TABLE(cr_products);
 
 /* Products of pairs of bf16, added in f32 (matmul_bf16.c): only panels and pack, which reads f32 (and

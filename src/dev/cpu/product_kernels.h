@@ -157,37 +157,6 @@ static inline REAL NAME(sum_lanes)(VEC v) {
     return s[0];
 }
 
-/* `columns` dot products with the same contiguous a, b's columns contiguous; the lanes are still to be summed. */
-static ALWAYS_INLINE void NAME(dot_lanes)(const int columns, VEC *out, const REAL *a, const REAL *b, int64_t b_col,
-                                          int64_t k) {
-    VEC sum[4][2] = {{{0}}};
-    int64_t p = 0;
-    for (; p + 2 * LANES <= k; p += 2 * LANES) {
-        const VEC x = *(const LOOSE *)(a + p), y = *(const LOOSE *)(a + p + LANES);
-CR_UNROLL(4)
-        for (int j = 0; j < columns; j++) {
-            sum[j][0] += x * *(const LOOSE *)(b + j * b_col + p);
-            sum[j][1] += y * *(const LOOSE *)(b + j * b_col + p + LANES);
-        }
-    }
-    for (; p < k; p += LANES) {
-        int64_t n = k - p < LANES ? k - p : LANES;
-        const VEC x = NAME(part_load)(a + p, n);
-CR_UNROLL(4)
-        for (int j = 0; j < columns; j++) sum[j][0] += x * NAME(part_load)(b + j * b_col + p, n);
-    }
-CR_UNROLL(4)
-    for (int j = 0; j < columns; j++) out[j] = sum[j][0] + sum[j][1];
-}
-
-static ALWAYS_INLINE void NAME(dots)(const int columns, REAL out[4], const REAL *a, const REAL *b, int64_t b_col,
-                                     int64_t k) {
-    VEC sums[4];
-    NAME(dot_lanes)(columns, sums, a, b, b_col, k);
-CR_UNROLL(4)
-    for (int j = 0; j < columns; j++) out[j] = NAME(sum_lanes)(sums[j]);
-}
-
 /* Lane i of the result is the sum of the lanes of v[i], in the order of sum_lanes. */
 static ALWAYS_INLINE VEC NAME(sums)(VEC v[LANES]) {
     NAME(transpose)(v);
@@ -198,29 +167,11 @@ static ALWAYS_INLINE VEC NAME(sums)(VEC v[LANES]) {
     return v[0];
 }
 
-static void NAME(row_of_columns)(const cr_product *w) {
-    enum { GROUP = LANES < 4 ? LANES : 4 };
-    const REAL *b = w->b, *bias = w->bias;
-    REAL *c = w->c, dot[4];
-    int64_t j = 0;
-    for (; j + LANES <= w->n; j += LANES) {
-        VEC v[LANES];
-CR_UNROLL(4)
-        for (int i = 0; i < LANES; i += GROUP, b += GROUP * w->b_col)
-            NAME(dot_lanes)(GROUP, v + i, w->a, b, w->b_col, w->k);
-        VEC sum = NAME(sums)(v);
-        if (bias) sum += *(const LOOSE *)(bias + j);
-        VEC before = {0};
-        if (w->accumulate) before = *(const LOOSE *)(c + j);
-        *(LOOSE *)(c + j) = before + sum;
-    }
-    for (int64_t n; j < w->n; j += n, b += n * w->b_col) {
-        n = w->n - j < 4 ? 1 : 4;
-        if (n == 4) NAME(dots)(4, dot, w->a, b, w->b_col, w->k);
-        else NAME(dots)(1, dot, w->a, b, w->b_col, w->k);
-        for (int64_t i = 0; i < n; i++) c[j + i] = (w->accumulate ? c[j + i] : 0) + (dot[i] + (bias ? bias[j + i] : 0));
-    }
-}
+#define COLUMN_NAME NAME
+#define COLUMN REAL
+#define WHOLE(p) (*(const LOOSE *)(p))
+#define PART NAME(part_load)
+#include "product_row.h"
 
 /* 4 x 4 dot products of contiguous rows of a and columns of b: where a has few rows, b is read once
  * and never packed. */

@@ -35,6 +35,13 @@ struct cr_quantizeds {
     /* y (K) = a row of w; quantized_isa.c only */
     void (*unpack)(const cr_quantized_shape *s, float *y, const uint8_t *codes, const uint16_t *scales);
 };
+/* Rows of w are read side by side, a few at a time, while the codes behind the next rows are fetched, in the order of
+ * memory: `next` moves as fast as all rows together. */
+enum { CR_QUANTIZED_FAR = 2048 };
+static inline const uint8_t *cr_quantized_fetch(const uint8_t *next, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
+    return next + bytes;
+}
 CR_ISA_TABLE(cr_quantizeds);
 extern const struct cr_quantizeds cr_quantizeds_bytes;      /* x86-64 only, where cr_cpu_bytes() */
 

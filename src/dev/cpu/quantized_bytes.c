@@ -8,8 +8,7 @@
 
 enum {
     UNIT = 64,                                      /* bytes of codes in a vector: 64 codes of 8 bits, 128 of 4 */
-    ROWS = 4,                                       /* of w at a time */
-    FAR = 8192                                      /* bytes ahead to prefetch: of rows that follow one another */
+    ROWS = 4                                        /* of w at a time */
 };
 typedef __m512i bytes;
 
@@ -78,7 +77,7 @@ static void prepare(const cr_quantized_shape *s, const cr_quantized_row *to, con
 }
 
 /* ---- rows of w: R at a time, a constant, which share the loads of x; a row's bits do not depend on R */
-typedef struct lines { const uint8_t *codes[ROWS]; __m512 scale[ROWS]; vec sum[ROWS]; } lines;
+typedef struct lines { const uint8_t *codes[ROWS], *next; __m512 scale[ROWS]; vec sum[ROWS]; } lines;
 
 /* The sum of each line's lanes. */
 static ALWAYS_INLINE __m128 sums_of(const vec sum[ROWS]) {
@@ -93,9 +92,9 @@ static ALWAYS_INLINE __m128 sums_of(const vec sum[ROWS]) {
 /* The unit `at` bytes into the lines, of which the bytes `in` exist; of_lane: which scale each lane has. */
 static ALWAYS_INLINE void add_unit(int R, bool eight, lines *l, int64_t at, __mmask64 in, const int8_t *q,
                                    bytes of_lane) {
+    l->next = cr_quantized_fetch(l->next, R * UNIT);
 #pragma GCC unroll 4
     for (int r = 0; r < R; r++) {
-        __builtin_prefetch(l->codes[r] + at + FAR, 0, 2);
         const bytes w = _mm512_maskz_loadu_epi8(in, l->codes[r] + at);
         const bytes p = eight ? products_8(w, (const unit_8 *)(const void *)q)
                               : products_4(w, (const unit_4 *)(const void *)q);
@@ -112,7 +111,7 @@ static ALWAYS_INLINE void some_rows(int R, bool eight, const cr_quantized_shape 
     const vec first = (place + 2) / (float)s->G, step = v_k((float)(eight ? UNIT : 2 * UNIT) / (float)s->G);
     const int64_t x_bytes = eight ? sizeof(unit_8) : sizeof(unit_4);
     const int8_t *q = x->q;
-    lines l = {0};
+    lines l = {.next = codes + R * line + CR_QUANTIZED_FAR};
     for (int r = 0; r < R; r++) l.codes[r] = codes + r * line;
     for (int64_t g = 0, at = 0; g < groups; g += V) {
         const __mmask16 there = (__mmask16)(groups - g < V ? (1u << (groups - g)) - 1 : 0xffff);

@@ -12,8 +12,7 @@ enum {
     S = V_BYTES / 2,                                /* lanes of 16 bits */
     UNIT = 2 * V_BYTES,                             /* codes of 4 bits in a vector */
     MOST_GROUPS = 64,                               /* groups of a row at a time */
-    ROWS = 4,                                       /* of w at a time */
-    FAR = 8192                                      /* bytes ahead to prefetch: of rows that follow one another */
+    ROWS = 4                                        /* of w at a time */
 };
 _Static_assert(CR_QUANTIZED_UNIT % (4 * V_BYTES / 2) == 0, "a unit holds whole vectors");
 
@@ -118,7 +117,7 @@ static void prepare(const cr_quantized_shape *s, const cr_quantized_row *to, con
 }
 
 /* ---- rows of w: R at a time, a constant, which share the loads of q; a row's bits do not depend on R.  codes: of the
- * first row, the next one `line` bytes behind. */
+ * first row, the next one `line` bytes behind; next: to fetch. */
 typedef float row_scale[MOST_GROUPS + 4];           /* zeros behind the last */
 
 /* t[g] = w's scale times x's; sum += t[g] offset[g]. */
@@ -132,11 +131,11 @@ static inline vec row_scales(float *t, const uint16_t *scales, const float *of_x
     return sum;
 }
 
-static inline void add_8(int R, vec *sum, row_scale *t, const uint8_t *codes, int64_t line, const int16_t *q,
-                         int64_t groups, int64_t G) {
+static inline void add_8(int R, vec *sum, row_scale *t, const uint8_t *codes, int64_t line,
+                         const uint8_t *next, const int16_t *q, int64_t groups, int64_t G) {
     for (int64_t g = 0; g < groups; g++) {
         vint a[ROWS] = {{0}};
-        for (int r = 0; r < R; r++) __builtin_prefetch(codes + r * line + FAR, 0, 2);
+        next = cr_quantized_fetch(next, R * G);
         for (int64_t k = 0; k < G; k += S) {
             const vshort x = q_at(q + k);
             for (int r = 0; r < R; r++) a[r] += pairs(widened(codes + r * line + k), x);
@@ -159,11 +158,11 @@ static inline vint unit_4(vushort w, const unit_x *x) {
 }
 
 /* groups of whole units */
-static inline void add_4(int R, vec *sum, row_scale *t, const uint8_t *codes, int64_t line, const int16_t *q,
-                         int64_t groups, int64_t G) {
+static inline void add_4(int R, vec *sum, row_scale *t, const uint8_t *codes, int64_t line,
+                         const uint8_t *next, const int16_t *q, int64_t groups, int64_t G) {
     for (int64_t g = 0; g < groups; g++) {
         vint a[ROWS] = {{0}};
-        for (int r = 0; r < R; r++) __builtin_prefetch(codes + r * line + FAR, 0, 2);
+        next = cr_quantized_fetch(next, R * G / 2);
         for (int64_t k = 0; k < G; k += UNIT) {
             const unit_x x = x_at(q + k);
             for (int r = 0; r < R; r++) a[r] += unit_4(*(const vushort_at *)(codes + r * line + k / 2), &x);
@@ -204,15 +203,15 @@ static inline vushort last_codes(const uint8_t *p, int64_t n) {
 }
 
 /* n blocks of 32, of groups that share units; t: one for `blocks` of them */
-static inline void add_4_shared(int R, vec *sum, row_scale *t, const uint8_t *codes, int64_t line, const int16_t *q,
-                                int64_t n, int64_t blocks) {
+static inline void add_4_shared(int R, vec *sum, row_scale *t, const uint8_t *codes, int64_t line,
+                                const uint8_t *next, const int16_t *q, int64_t n, int64_t blocks) {
     enum { EACH = UNIT / 32 };
     for (int64_t b = 0; b < n; b += EACH) {
         const unit_x x = x_at(q + 32 * b);
         const bool whole = b + EACH <= n;
+        next = cr_quantized_fetch(next, R * UNIT / 2);
         for (int r = 0; r < R; r++) {
             const uint8_t *at = codes + r * line + 16 * b;
-            __builtin_prefetch(at + FAR, 0, 2);
             const vushort w = whole ? (vushort)*(const vushort_at *)at : last_codes(at, n - b);
             sum[r] += to_float(unit_4(w, &x)) * unit_scales(t[r] + b / blocks, blocks);
         }
@@ -237,14 +236,15 @@ static inline void some_rows(int R, const cr_quantized_shape *s, float *y, const
         const int16_t *q = (const int16_t *)x->q + at;
         for (int r = 0; r < R; r++)
             sum[r] += row_scales(t[r], scales + r * groups + g, x->scale + g, x->offset + g, n);
-        if (s->eight) add_8(R, sum, t, codes + at, line, q, n, s->G);
-        else if (s->G % UNIT == 0) add_4(R, sum, t, codes + at / 2, line, q, n, s->G);
+        const uint8_t *from = codes + (s->eight ? at : at / 2), *next = from + R * line + CR_QUANTIZED_FAR;
+        next += (R - 1) * (from - codes);
+        if (s->eight) add_8(R, sum, t, from, line, next, q, n, s->G);
+        else if (s->G % UNIT == 0) add_4(R, sum, t, from, line, next, q, n, s->G);
         else {
             const int64_t blocks = s->G / 32;
             for (int r = 0; odd && r < R; r++) spread(t[r], n, blocks);
-            const uint8_t *from = codes + at / 2;
-            if (odd || blocks == 1) add_4_shared(R, sum, t, from, line, q, n * blocks, 1);
-            else add_4_shared(R, sum, t, from, line, q, n * blocks, 2);
+            if (odd || blocks == 1) add_4_shared(R, sum, t, from, line, next, q, n * blocks, 1);
+            else add_4_shared(R, sum, t, from, line, next, q, n * blocks, 2);
         }
     }
     for (int r = 0; r < R; r++) y[r] = v_sum_lanes(sum[r]);

@@ -1,0 +1,58 @@
+/* product_row.h - dot products with contiguous columns of b, for one type of b's elements: COLUMN, of which WHOLE(p) and
+ * PART(p, n) give LANES or n numbers as a VEC.  The order of additions does not depend on the type. */
+
+/* `columns` dot products with the same contiguous a; the lanes are still to be summed. */
+static ALWAYS_INLINE void COLUMN_NAME(dot_lanes)(const int columns, VEC *out, const REAL *a, const COLUMN *b,
+                                                 int64_t b_col, int64_t k) {
+    VEC sum[4][2] = {{{0}}};
+    int64_t p = 0;
+    for (; p + 2 * LANES <= k; p += 2 * LANES) {
+        const VEC x = *(const LOOSE *)(a + p), y = *(const LOOSE *)(a + p + LANES);
+CR_UNROLL(4)
+        for (int j = 0; j < columns; j++) {
+            sum[j][0] += x * WHOLE(b + j * b_col + p);
+            sum[j][1] += y * WHOLE(b + j * b_col + p + LANES);
+        }
+    }
+    for (; p < k; p += LANES) {
+        int64_t n = k - p < LANES ? k - p : LANES;
+        const VEC x = NAME(part_load)(a + p, n);
+CR_UNROLL(4)
+        for (int j = 0; j < columns; j++) sum[j][0] += x * PART(b + j * b_col + p, n);
+    }
+CR_UNROLL(4)
+    for (int j = 0; j < columns; j++) out[j] = sum[j][0] + sum[j][1];
+}
+
+static ALWAYS_INLINE void COLUMN_NAME(dots)(const int columns, REAL out[4], const REAL *a, const COLUMN *b,
+                                            int64_t b_col, int64_t k) {
+    VEC sums[4];
+    COLUMN_NAME(dot_lanes)(columns, sums, a, b, b_col, k);
+CR_UNROLL(4)
+    for (int j = 0; j < columns; j++) out[j] = NAME(sum_lanes)(sums[j]);
+}
+
+/* One row.  Columns come one after another, in the order of memory: reading four at a time takes almost twice as long. */
+static void COLUMN_NAME(row_of_columns)(const cr_product *w) {
+    const COLUMN *b = w->b;
+    const REAL *bias = w->bias;
+    REAL *c = w->c;
+    int64_t j = 0;
+    for (; j + LANES <= w->n; j += LANES) {
+        VEC v[LANES], before = {0};
+        for (int i = 0; i < LANES; i++, b += w->b_col) COLUMN_NAME(dot_lanes)(1, v + i, w->a, b, w->b_col, w->k);
+        VEC sum = NAME(sums)(v);
+        if (bias) sum += *(const LOOSE *)(bias + j);
+        if (w->accumulate) before = *(const LOOSE *)(c + j);
+        *(LOOSE *)(c + j) = before + sum;
+    }
+    for (REAL dot[4]; j < w->n; j++, b += w->b_col) {
+        COLUMN_NAME(dots)(1, dot, w->a, b, w->b_col, w->k);
+        c[j] = (w->accumulate ? c[j] : 0) + (dot[0] + (bias ? bias[j] : 0));
+    }
+}
+
+#undef COLUMN_NAME
+#undef COLUMN
+#undef WHOLE
+#undef PART
