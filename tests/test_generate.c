@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "../src/models/lm.h"
 #include "folder.h"
 #include "lm_models.h"
 
@@ -18,14 +19,20 @@ static bool collect(int64_t row, uint32_t id, void *ctx) {
     return t->n[row] < MOST;
 }
 
-static const char *const kinds[] = {"gpt2", "llama", "mistral", "qwen2", "qwen3"};
+static const char *const kinds[] = {"gpt2", "llama", "mistral", "qwen2", "qwen3", "llama"};
+
+enum { DYNAMIC = 5 };                               /* a llama whose angles depend on the length of the text */
+static const char dynamic[] = "{\"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 4.0,"
+                              " \"original_max_position_embeddings\": 8}, ";
 
 /* A model of a kind; other calls give other weights. */
 static cr_lm *model(int kind) {
-    char config[700];
+    char config[900], *at = config;
     const char *dir = folder_path("model");
     cr_params *p = kind ? llama_weights(kind == 3, kind == 4, kind == 3) : gpt_weights();
-    if (kind) snprintf(config, sizeof config, llama_config, kinds[kind], kind == 3 ? "true" : "false");
+    if (kind == DYNAMIC) at += sizeof dynamic - 2;
+    if (kind) snprintf(at, 700, llama_config, kinds[kind], kind == 3 ? "true" : "false");
+    if (kind == DYNAMIC) memcpy(config, dynamic, sizeof dynamic - 1);
     OK(cr_save_folder(dir, p, kind ? config : gpt_config, 0));
     cr_params_free(p);
     cr_lm *m = cr_lm_load(dir, cr_cpu());
@@ -464,6 +471,43 @@ TEST(a_cache_goes_on_and_keeps_in_a_file) {
             cr_lm_free(m);
             cr_lm_free(other);
         }
+}
+
+/* One token after another of one text: a plan from the third on, with the bits of the model's own steps; another
+ * one where the room of the cache grows. */
+TEST(steps_replay) {
+    make_prompt();
+    for (int kind = 0; kind <= DYNAMIC; kind++) {
+        cr_lm *m = model(kind);
+        const cr_decoder *d = cr_lm_decoder(m);
+        const bool recording = cr_set_grad_enabled(false);
+        cr_cache *a = cr_cache_for("test", d, d->dtype), *b = cr_cache_for("test", d, d->dtype);
+        cr_token_step step = {0};
+        OK(cr_cache_reserve(a, 12));
+        int replays = 0;
+        for (int i = 0; i < 20; i++) {
+            float x[V], y[V];
+            cr_scope_begin();
+            if (i == 6) step.made = 0, cr_plan_free(step.plan), step.plan = NULL;        /* and again */
+            const bool planned = step.plan != NULL;
+            const cr_tensor *one = cr_forward_token(d, a, prompt_ids[i], &step),
+                            *whole = cr_forward(d, 1, &b, &prompt_ids[i], 1, 1);
+            REQUIRE(one && whole, "%s", cr_error());
+            OK(cr_read(one, CR_F32, x, sizeof x));
+            OK(cr_read(whole, CR_F32, y, sizeof y));
+            CHECK(!memcmp(x, y, sizeof x), "%s: other logits at position %d%s", kinds[kind], i,
+                  planned ? ", by a plan" : "");
+            CHECK(a->past == b->past && a->ids[i] == b->ids[i], "%s: position %d", kinds[kind], i);
+            replays += planned && step.plan != NULL;
+            cr_scope_end();
+        }
+        CHECK(replays == (kind == DYNAMIC ? 0 : 4 + 4), "%s: %d steps were replayed", kinds[kind], replays);   /* the room is 12, then one more */
+        cr_plan_free(step.plan);
+        cr_cache_free(a);
+        cr_cache_free(b);
+        cr_set_grad_enabled(recording);
+        cr_lm_free(m);
+    }
 }
 
 /* ---- what is refused */

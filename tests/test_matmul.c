@@ -159,6 +159,9 @@ TEST(matmul_small_float) {
                                         box_draw(2), false},
                                 la, lb, box_draw(2) ? PLAIN : PADDED);
                 }
+    for (int d = 0; d < 4; d++)                     /* longer than a block of halves */
+        for (int add = 0; add < 2; add++)
+            try_product((trial){"long row", dtypes[d], 1, 9001, 3, true, add, false}, PLAIN, PLAIN, PLAIN);
 }
 
 /* Operands rounded to bf16: by the processor's own instructions, and, with an instruction set asked

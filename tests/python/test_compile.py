@@ -151,6 +151,34 @@ def test_replaced_parameter() -> None:
     assert f(x).item() == 14
 
 
+def test_values_read_by_the_host() -> None:
+    """Through a buffer, NumPy's array, DLPack, an address: each runs without a plan, and right."""
+    numpy = pytest.importorskip("numpy")
+    readers: dict[str, Any] = {
+        "memoryview": lambda y: sum(memoryview(y)),
+        "numpy": lambda y: float(y.numpy().sum()),
+        "asarray": lambda y: float(numpy.asarray(y).sum()),
+        "dlpack": lambda y: float(numpy.from_dlpack(y).sum()),
+        "as_strided": lambda y: y.as_strided((3,), (0,)),
+    }
+    for name, read in readers.items():
+        f = cr.compile(lambda x, read=read: (x * 2 + 1) + read(x * 2 + 1))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = [f(cr.full((3,), float(i))).tolist() for i in range(5)]
+        times = 2 if name == "as_strided" else 4
+        assert found == [[times * (2.0 * i + 1)] * 3 for i in range(5)], name
+
+
+def test_rope_tables_are_kept() -> None:
+    """The host computes one in the step."""
+    f = cr.compile(lambda x: F.rope(x, F.rope_table(5, 8)) + 0)
+    for i in range(4):
+        x = cr.full((2, 5, 8), 1.0 + i)
+        assert f(x).tolist() == F.rope(x, F.rope_table(5, 8)).tolist()
+    assert " kernels in " in f.explain()
+
+
 def test_refused() -> None:
     def f(x: cr.Tensor) -> cr.Tensor:
         return x * x.sum().item()

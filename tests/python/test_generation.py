@@ -3,6 +3,8 @@ program with the same seed, and against ``transformers`` where it is installed; 
 
 from __future__ import annotations
 
+import copy
+import gc
 import importlib.util
 import itertools
 import json
@@ -12,13 +14,14 @@ import pty
 import signal
 import subprocess
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
 import chainrule as cr
 import pytest
 from chainrule.data import Tokenizer
-from chainrule.models import GPT, Llama
+from chainrule.models import GPT, Llama, generation
 from conftest import BUILD
 
 PROGRAM = BUILD / "chainrule"
@@ -54,6 +57,9 @@ def small(kind: str, seed: int = 5, vocabulary: int = V, context: int = 24) -> A
         "llama": {},
         "mistral": {"window": 4},
         "qwen3": {"qk_norm": True, "tied": True},
+        "dynamic": {
+            "rope": {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 100.0, "original_max_position_embeddings": 8}
+        },
     }
     return loud(Llama(vocabulary, context, 2, 4, 16, 24, 2, **options[kind], generator=g))
 
@@ -65,6 +71,77 @@ def logits_after(model: Any, tokens: list[int]) -> cr.Tensor:
 
 
 # ---- drawing ----
+# ---- steps that replay
+def without_plans(model: Any, n: int, monkeypatch: pytest.MonkeyPatch, **options: Any) -> list[int]:
+    """The text of a model whose own code runs for each token."""
+    with monkeypatch.context() as patch:
+        patch.setattr(generation, "step_of", lambda model: None)
+        return list(model.generate(PROMPT, n, **options))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "dynamic"])
+def test_steps_replay(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the window moves, in a model that trains, by beams and with a draft; the weights of the moment."""
+    model = small(kind, context=80)
+    for _ in range(2):
+        text = model.generate(PROMPT, 120, generator=seeded(1))
+        assert text == without_plans(model, 120, monkeypatch, generator=seeded(1))
+        assert model.generate(PROMPT, 30, num_beams=3) == without_plans(model, 30, monkeypatch, num_beams=3)
+        assert (model in generation._steps) == model.steady == (kind != "dynamic")
+        assert not model.steady or "attention" in generation._steps[model].explain()
+        draft = small(kind, 6, context=80)
+        assert model.generate(PROMPT, 30, 0, draft=draft) == without_plans(model, 30, monkeypatch, temperature=0)
+        model.train()
+        epoch = cr._core._epoch()
+        assert model.generate(PROMPT, 120, generator=seeded(1)) == text and model.training
+        assert cr._core._epoch() == epoch  # so compiled functions need no new recording
+        with cr.no_grad():  # in place, and other tensors
+            model.head.mul_(-0.5)
+            model.blocks[0].mlp.load_state_dict(small(kind, 7).blocks[0].mlp.state_dict())
+
+
+def test_steps_of_changed_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy has steps of its own; hooks and parts of other classes run for each token; a model is freed."""
+    model = small("llama", context=80)
+    text = model.generate(PROMPT, 40, 0)
+    other = copy.deepcopy(model)
+    with cr.no_grad():
+        other.head.mul_(-1)
+    assert other.generate(PROMPT, 40, 0) == without_plans(other, 40, monkeypatch, temperature=0) != text
+    calls = []
+    handle = model.blocks[1].mlp.register_forward_hook(lambda module, args, y: calls.append(y.shape))
+    assert model.generate(PROMPT, 40, 0) == text and len(calls) == 40
+    handle.remove()
+
+    class Louder(cr.nn.Module):
+        def __init__(self, inner: cr.nn.Module) -> None:
+            super().__init__()
+            self.inner, self.calls = inner, 0
+
+        def forward(self, x: cr.Tensor) -> Any:
+            self.calls += 1
+            return self.inner(x) * (1 + self.calls % 2)
+
+    model.blocks[0].mlp = louder = Louder(model.blocks[0].mlp)
+    model.generate(PROMPT, 40, 0)
+    assert louder.calls == 40
+    gone = weakref.ref(other)
+    del other
+    gc.collect()
+    assert gone() is None
+
+
+def test_changes_while_a_text_is_made() -> None:
+    """A module that changes all the time is not recorded all the time."""
+    model = small("gpt2", context=80)
+    expected = model.generate(PROMPT, 40, 0)
+    made, tokens = [], model.stream(PROMPT, 40, 0)
+    for token in tokens:
+        made.append(token)
+        model.blocks[0].mlp.train()  # a change, though not one of a value
+    assert made == expected
+
+
 def test_penalty_and_min_p_are_their_formulas() -> None:
     """Greedy text with the penalty, by a loop; min_p 1 is greedy at any temperature."""
     model, window = small("llama"), [*PROMPT]
