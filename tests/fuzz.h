@@ -1,11 +1,14 @@
 /* fuzz.h - one harness for every parser.  A program defines LLVMFuzzerTestOneInput, which libFuzzer
  * calls when it is built so:
  *   clang -DCR_LIBFUZZER -fsanitize=fuzzer,address,undefined ...
- * Built as an ordinary program it changes a few good inputs (fuzz_seed) at random:
+ * Built as an ordinary program it reads the inputs in tests/corpus, which libFuzzer has found, and then
+ * changes a few good inputs (fuzz_seed) at random:
  *   fuzz_json                       5,000 inputs from seed 1; with CHAINRULE_TEST_FULL=1 100,000 from a fresh seed
- *   fuzz_json FILE...               those files CHAINRULE_TEST_SEED=n repeats the inputs of a run,
- *   CHAINRULE_FUZZ_RUNS=n sets their number; the seed is printed first. Each input lies in memory of
- *   exactly its size, so that the address sanitizer sees every byte read too far. */
+ *   fuzz_json FILE...               those files
+ *   fuzz_json --pack FILE...        writes them to tests/corpus/json: the length of each (8 digits of base 16), then it
+ * CHAINRULE_TEST_SEED=n repeats the inputs of a run, CHAINRULE_FUZZ_RUNS=n sets their number; the seed is
+ * printed first.  Each input lies in memory of exactly its size, so that the address sanitizer sees every
+ * byte read too far. */
 #ifndef CR_FUZZ_H
 #define CR_FUZZ_H
 
@@ -97,16 +100,44 @@ static void fuzz_run(const uint8_t *data, size_t bytes) {
     free(exact);
 }
 
-static int fuzz_files(int n, char **paths) {
+/* Calls fn with the bytes of each file; 0, or 1 where one cannot be read. */
+static int fuzz_files(int n, char **paths, void (*fn)(const uint8_t *data, size_t bytes)) {
     for (int i = 0; i < n; i++) {
         static uint8_t data[1 << 20];
         FILE *f = fopen(paths[i], "rb");
         if (!f) { printf("cannot read %s\n", paths[i]); return 1; }
-        fuzz_run(data, fread(data, 1, sizeof data, f));
+        fn(data, fread(data, 1, sizeof data, f));
         fclose(f);
     }
-    printf("result: %d passed, 0 failed, 0 skipped\n", n);
     return 0;
+}
+
+static FILE *fuzz_corpus(const char *program, const char *mode) {
+    const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
+    char path[300];
+    snprintf(path, sizeof path, "tests/corpus/%s", name + strlen("fuzz_"));
+    return fopen(path, mode);
+}
+
+static FILE *fuzz_packed;
+static void fuzz_pack(const uint8_t *data, size_t bytes) {
+    fprintf(fuzz_packed, "%08x", (unsigned)bytes);
+    fwrite(data, 1, bytes, fuzz_packed);
+}
+
+/* How many inputs the corpus has; -1: it is not there, or damaged. */
+static int fuzz_unpack(const char *program) {
+    static uint8_t data[1 << 20];
+    FILE *f = fuzz_corpus(program, "rb");
+    unsigned bytes;
+    int n = 0;
+    for (char length[9] = ""; f && fread(length, 1, 8, f) == 8; n++) {
+        if (sscanf(length, "%8x", &bytes) != 1 || bytes > sizeof data || fread(data, 1, bytes, f) != bytes) n = -2;
+        if (n < 0) break;
+        fuzz_run(data, bytes);
+    }
+    if (f) fclose(f);
+    return f && n >= 0 ? n : -1;
 }
 
 static uint64_t fuzz_start(bool fresh) {
@@ -122,12 +153,21 @@ static uint64_t fuzz_start(bool fresh) {
 int FUZZ_MAIN(int argc, char **argv) {
     static uint8_t input[FUZZ_ROOM];
     setvbuf(stdout, NULL, _IONBF, 0);               /* what is printed before a crash arrives */
-    if (argc > 1) return fuzz_files(argc - 1, argv + 1);
+    if (argc > 2 && !strcmp(argv[1], "--pack")) {
+        if (!(fuzz_packed = fuzz_corpus(argv[0], "wb")) || fuzz_files(argc - 2, argv + 2, fuzz_pack)) return 1;
+        return fclose(fuzz_packed) != 0;
+    }
+    if (argc > 1) {
+        const int failed = fuzz_files(argc - 1, argv + 1, fuzz_run);
+        if (!failed) printf("result: %d passed, 0 failed, 0 skipped\n", argc - 1);
+        return failed;
+    }
     const char *asked = getenv("CHAINRULE_FUZZ_RUNS"), *full = getenv("CHAINRULE_TEST_FULL");
     const bool whole = full && *full != '0';
     const long runs = asked ? atol(asked) : whole ? 100000 : 5000;
     fuzz_state = fuzz_start(whole);
     printf("report %s: CHAINRULE_TEST_SEED=%llu repeats its inputs\n", argv[0], (unsigned long long)fuzz_state);
+    if (fuzz_unpack(argv[0]) < 1) { printf("tests/corpus has no inputs for %s\n", argv[0]); return 1; }
     int seeds = 0;
     while (fuzz_seed(seeds, input, FUZZ_ROOM)) fuzz_run(input, fuzz_seed(seeds, input, FUZZ_ROOM)), seeds++;
     for (long run = 0; run < runs; run++) {

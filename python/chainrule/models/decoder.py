@@ -111,9 +111,7 @@ class Decoder(nn.Module):
         """The entries of config.json."""
         raise NotImplementedError
 
-    def hidden(
-        self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: Past = 0
-    ) -> Tensor:
+    def hidden(self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: Past = 0) -> Tensor:
         """The residual stream after the last norm : (B, T) -> (B, T, C).  caches: one for each layer, which
         hold ``past`` earlier positions; or, where past is ``Spans``, one for each sequence of each layer."""
         raise NotImplementedError

@@ -105,7 +105,8 @@ _steps: WeakKeyDictionary[Decoder, Compiled] = WeakKeyDictionary()
 def step_of(model: Decoder) -> Compiled | None:
     """The step of one position: tokens (W, 1), its number (1) on the device, caches -> logits (W, 1, V); it records its
     kernels once for each shape and replays them.  None: the model's own code must run each time."""
-    if not model.steady or any(m._has_hooks or not type(m).__module__.startswith("chainrule.") for m in model.modules()):
+    own = all(type(m).__module__.startswith("chainrule.") and not m._has_hooks for m in model.modules())
+    if not (own and model.steady):
         return None
     if model not in _steps:
         this = ref(model)
@@ -242,9 +243,8 @@ def beam_search(
     beams, done = [Beam(0.0, [*tokens])], list[Beam]()
     reader = Reader(model, start, n, cache_dtype)
     for made in range(1, n + 1):
-        scores = _core.stack(
-            [scored(row[-1], beam, sampling) for row, beam in zip(reader.read([beam.text for beam in beams]), beams, strict=True)]
-        )
+        logits = reader.read([beam.text for beam in beams])
+        scores = _core.stack([scored(row[-1], beam, sampling) for row, beam in zip(logits, beams, strict=True)])
         values, places = _core.topk(scores.flatten(), min(width * max(2, 1 + len(stop)), scores.numel()))
         ranked = zip(values.tolist(), places.tolist(), strict=True)
         parents, after = list[int](), list[Beam]()

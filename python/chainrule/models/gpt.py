@@ -117,9 +117,7 @@ class GPT(Decoder):
             self.ln_f = nn.LayerNorm(width, device=device, dtype=dtype)
         self.reset_parameters()
 
-    def hidden(
-        self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: Past = 0
-    ) -> Tensor:
+    def hidden(self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: Past = 0) -> Tensor:
         """The residual stream after the last norm : (B, T) -> (B, T, C)"""
         T = self._time(tokens, past)
         if isinstance(past, Spans):

@@ -58,9 +58,7 @@ class Attention(nn.Module):
             (nn.RMSNorm(D, config.eps, **new) if config.qk_norm else nn.Identity()) for _ in "qk"
         )
 
-    def forward(
-        self, x: Tensor, table: Tensor, cache: Cache | Sequence[Cache] | None = None, past: Past = 0
-    ) -> Tensor:
+    def forward(self, x: Tensor, table: Tensor, cache: Cache | Sequence[Cache] | None = None, past: Past = 0) -> Tensor:
         B, T, _ = x.shape
         q, k, v = (p(x).view(B, T, -1, self.D) for p in (self.q_proj, self.k_proj, self.v_proj))
         q, k = (F.rope(norm(x).transpose(1, 2), table) for norm, x in ((self.q_norm, q), (self.k_norm, k)))
@@ -162,9 +160,7 @@ class Llama(Decoder):
         double = _core.float64 if p.dtype is _core.float64 else _core.float32
         return F.rope_table(T, c.head_dim, c.rope["rope_theta"], c.rope, start=past, dtype=double, device=p.device)
 
-    def hidden(
-        self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: Past = 0
-    ) -> Tensor:
+    def hidden(self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: Past = 0) -> Tensor:
         stores: Any = caches and caches[0]
         table = self._table(self._time(tokens, past), past, stores[0].size(2) if isinstance(past, Tensor) else 0)
         x = self._drop(self.embed_tokens(tokens))

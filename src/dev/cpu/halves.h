@@ -17,10 +17,14 @@ static inline vhalf bf16_narrow(vec x) {
 
 #if CR_ISA == 4
 static inline vec f16_widen(vhalf h) { return _mm512_cvtph_ps((__m256i)h); }
-static inline vhalf f16_narrow(vec x) { return (vhalf)_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline vhalf f16_narrow(vec x) {
+    return (vhalf)_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 #elif CR_ISA == 3
 static inline vec f16_widen(vhalf h) { return _mm256_cvtph_ps((__m128i)h); }
-static inline vhalf f16_narrow(vec x) { return (vhalf)_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+static inline vhalf f16_narrow(vec x) {
+    return (vhalf)_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 #else
 static inline vec f16_widen(vhalf h) {
     vuint w = __builtin_convertvector(h, vuint), sign = (w & 0x8000u) << 16, a = w & 0x7fffu;

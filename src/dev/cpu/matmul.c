@@ -140,8 +140,8 @@ static void product_half_row(const cr_product *w, const job *j, float *scratch) 
                                  .a_col = 1, .b = block, .b_row = run, .b_col = 1, .c = c + i,
                                  .accumulate = w->accumulate || k > 0};
                 for (int64_t r = 0; r < p.k; r++)
-                    cr_block_load(CR_LANE_F32, block + r * run, j->dtype, (const uint16_t *)w->b + (k + r) * w->b_row + i,
-                                  1, p.n);
+                    cr_block_load(CR_LANE_F32, block + r * run, j->dtype,
+                                  (const uint16_t *)w->b + (k + r) * w->b_row + i, 1, p.n);
                 products->f32.row(&p);
             }
     }

@@ -1,5 +1,5 @@
-/* product_row.h - dot products with contiguous columns of b, for one type of b's elements: COLUMN, of which WHOLE(p) and
- * PART(p, n) give LANES or n numbers as a VEC.  The order of additions does not depend on the type. */
+/* product_row.h - dot products with contiguous columns of b, for one type of b's elements: COLUMN, of which
+ * WHOLE(p) and PART(p, n) give LANES or n numbers as a VEC.  The order of additions does not depend on the type. */
 
 /* `columns` dot products with the same contiguous a; the lanes are still to be summed. */
 static ALWAYS_INLINE void COLUMN_NAME(dot_lanes)(const int columns, VEC *out, const REAL *a, const COLUMN *b,
@@ -32,7 +32,8 @@ CR_UNROLL(4)
     for (int j = 0; j < columns; j++) out[j] = NAME(sum_lanes)(sums[j]);
 }
 
-/* One row.  Columns come one after another, in the order of memory: reading four at a time takes almost twice as long. */
+/* One row.  Columns come one after another, in the order of memory: reading four at a time takes almost twice as
+ * long. */
 static void COLUMN_NAME(row_of_columns)(const cr_product *w) {
     const COLUMN *b = w->b;
     const REAL *bias = w->bias;
