@@ -63,7 +63,8 @@ def attend(
         seen = places <= past
         if window:
             seen = seen & (places > past - window)
-        return _core._attention(q, *stores, False, 0, seen.view(1, 1, 1, -1), 0)
+        keys, values = stores
+        return _core._attention(q, keys, values, False, 0, seen.view(1, 1, 1, -1), 0)
     if isinstance(past, Spans):
         parts = zip(*(x.split(past.lengths, 2) for x in (q, k, v)), strict=True)
         own_caches: Sequence[Any] = cache or [None] * len(past.pasts)

@@ -141,7 +141,8 @@ class Reader:
         tokens = _core.tensor([text[self.start + self.past :] for text in texts], device=self.device)
         with evaluating(model):
             if new == 1 and self._replays():
-                y = self.step(tokens, _core.tensor([self.past], device=self.device), self.caches)  # type: ignore[misc]
+                position = _core.tensor([self.past], device=self.device)
+                y: Tensor = self.step(tokens, position, self.caches)  # type: ignore[misc]
             else:
                 x = model.hidden(tokens, self.caches, self.past)
                 y = model.logits(x if x.size(1) == last else x[:, -last:])

@@ -183,7 +183,7 @@ class Llama(Decoder):
 
     @property
     def steady(self) -> bool:
-        return self.config.rope["rope_type"] != "dynamic"
+        return bool(self.config.rope["rope_type"] != "dynamic")
 
     def cache_shape(self, room: int) -> tuple[int, ...]:
         return (1, self.config.kv_heads, room, self.config.head_dim)
