@@ -4,6 +4,7 @@
  *   [a[b]&&c]               (?:(?=(?:[a]|[b]))[c])         {,3}     {0,3}
  *   [[:alpha:]]             its Unicode property           {1,3}+   not possessive */
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "regex.h"
@@ -260,15 +261,56 @@ static size_t put_brackets(cr_out *o, const char *s, size_t n, int depth) {
     return ended ? at + 1 : 0;
 }
 
+/* ---- ASCII ---- */
+
+/* PCRE2 looks for a character in a class with properties item by item, and the classes above have a hundred.  So the
+ * ASCII members stand in front of a long one: (?:[A-Za-z]|(?![\0-\x7f])X).  found: those of the last X. */
+enum { LONG_ONE = 200, MOST_FOUND = 64 };           /* bytes of X; classes that are looked at in an expression */
+typedef struct ascii { char *of; size_t bytes; bool has[128]; int found; } ascii;
+
+static bool find_ascii(ascii *a, const char *x, size_t n) {
+    if (a->bytes == n && !memcmp(a->of, x, n)) return true;
+    if (a->found++ == MOST_FOUND) return false;
+    char *of = realloc(a->of, n);
+    if (of) a->of = memcpy(of, x, n);
+    a->bytes = of ? n : 0;
+    return cr_regex_ascii(x, n, a->has);
+}
+
+/* The expression of one character from `from` on in o. */
+static void put_ascii_first(cr_out *o, size_t from, ascii *a) {
+    const size_t n = o->bytes - from;
+    cr_out x = {0};
+    if (o->failed || n < LONG_ONE || !find_ascii(a, o->text + from, n)) return;
+    cr_out_put(&x, o->text + from, n);
+    o->bytes = from;
+    put_text(o, "(?:");
+    bool any = false;
+    for (int c = 0, end; c < 128; c = end) {
+        for (end = c + 1; end < 128 && a->has[end] == a->has[c];) end++;
+        if (a->has[c]) cr_out_format(o, "%s\\x{%x}-\\x{%x}", any ? "" : "[", (unsigned)c, (unsigned)end - 1);
+        any |= a->has[c];
+    }
+    put_text(o, any ? "]|(?![\\x{0}-\\x{7f}])" : "(?![\\x{0}-\\x{7f}])");
+    cr_out_put(o, x.text, x.bytes);
+    put_text(o, ")");
+    o->failed |= x.failed;
+    cr_out_free(&x);
+}
+
 /* ---- the whole ---- */
 
-/* "(?im-x:" with s in place of m; the bytes, 0: another kind of group */
-static size_t put_options(cr_out *o, const char *s, size_t n) {
+/* "(?im-x:" with s in place of m; caseless: as i says.  The bytes, 0: another kind of group. */
+static size_t put_options(cr_out *o, const char *s, size_t n, bool *caseless) {
     size_t end = 2;
     if (n < 4 || s[1] != '?') return 0;
     while (end < n && one_of(s[end], "imx-")) end++;
     if (end == n || !one_of(s[end], ":)") || end == 2) return 0;
-    for (size_t i = 0; i <= end; i++) cr_out_put(o, s[i] == 'm' ? "s" : s + i, 1);
+    for (size_t i = 0, off = 0; i <= end; i++) {
+        cr_out_put(o, s[i] == 'm' ? "s" : s + i, 1);
+        off |= s[i] == '-';
+        if (s[i] == 'i') *caseless = !off;
+    }
     return end + 1;
 }
 
@@ -290,10 +332,11 @@ static size_t put_interval(cr_out *o, const char *s, size_t n, size_t atom) {
     return end + 1;
 }
 
-static size_t put_backslash(cr_out *o, const char *s, size_t n) {
+static size_t put_backslash(cr_out *o, const char *s, size_t n, bool *one) {
     names to;
     charset c;
     size_t used = class_escape(s + 1, n - 1, false, &to, &c);
+    *one = used > 0;
     if (used) put_one(o, &c);
     else used = other_escape(o, s + 1, n - 1, false);
     if (used) return 1 + used;
@@ -302,24 +345,30 @@ static size_t put_backslash(cr_out *o, const char *s, size_t n) {
 
 void cr_regex_translate(cr_out *o, const char *s, size_t n) {
     size_t atom = 0, depth = 0, open[64];           /* where the last atom and the groups around it begin in o */
+    bool caseless[64] = {false}, now_caseless = false;          /* of the groups outside, of this one */
+    ascii known = {0};
     for (size_t at = 0, used; at < n; at += used) {
         const size_t left = n - at, now = o->bytes;
         const bool group = s[at] == '(', repeats = one_of(s[at], "{?*+");
+        bool one = false;                           /* a class, so one character */
         used = 0;
-        if (group && depth < 64) open[depth] = now;
+        if (group && depth < 64) open[depth] = now, caseless[depth] = now_caseless;
         if (s[at] == '\\' && left > 1) {
-            used = put_backslash(o, s + at, left);
+            used = put_backslash(o, s + at, left, &one);
         } else if (s[at] == '[') {
-            if (!(used = put_brackets(o, s + at, left, 0))) { put_text(o, "["); return; }   /* no end: PCRE2 says so */
+            if (!(used = put_brackets(o, s + at, left, 0))) { put_text(o, "["); break; }    /* no end: PCRE2 says so */
+            one = true;
         } else if (group) {
-            used = put_options(o, s + at, left);
+            used = put_options(o, s + at, left, &now_caseless);
         } else if (s[at] == '{') {
             used = put_interval(o, s + at, left, atom);
         }
+        if (one && !now_caseless && depth < 64) put_ascii_first(o, now, &known);
         if (!used) cr_out_put(o, s + at, used = 1);
         while (at + used < n && ((unsigned char)s[at + used] & 0xC0) == 0x80) cr_out_put(o, s + at + used++, 1);
         if (!repeats) atom = now;
-        if (group) depth++;
-        if (s[at] == ')' && depth && --depth < 64) atom = open[depth];
+        if (group && !(used > 1 && s[at + used - 1] == ')')) depth++;       /* (?i) is no group */
+        if (s[at] == ')' && depth && --depth < 64) atom = open[depth], now_caseless = caseless[depth];
     }
+    free(known.of);
 }

@@ -130,6 +130,18 @@ bool cr_regex_is_script(const char *name) {
     return code != NULL;
 }
 
+bool cr_regex_ascii(const char *pattern, size_t bytes, bool has[128]) {
+    int error = 0;
+    size_t at = 0;
+    void *code = pcre2.compile(pattern, bytes, UTF | UCP | MULTILINE | NEVER_BACKSLASH_C, &error, &at, NULL);
+    void *data = code ? pcre2.match_data_create(1, NULL) : NULL;
+    for (int c = 0; data && c < 128; c++)
+        has[c] = pcre2.match(code, &(char){(char)c}, 1, 0, NO_UTF_CHECK, data, NULL) > 0;
+    if (data) pcre2.match_data_free(data);
+    if (code) pcre2.code_free(code);
+    return data != NULL;
+}
+
 cr_regex *cr_regex_new(const char *op, const char *path, const char *pattern, size_t bytes) {
     int error = 0;
     size_t at = 0;

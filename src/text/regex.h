@@ -14,6 +14,8 @@ enum { CR_REGEX_MOST = 1 << 22 };                   /* bytes of a translated exp
 /* oniguruma.c: an expression of a tokenizer.json in PCRE2's syntax */
 void cr_regex_translate(cr_out *o, const char *s, size_t n);
 bool cr_regex_is_script(const char *name);          /* does PCRE2 know \p{sc:name}? */
+/* Which ASCII characters an expression of one character matches; false: it is malformed. */
+bool cr_regex_ascii(const char *pattern, size_t bytes, bool has[128]);
 /* The expression in the syntax of Hugging Face's tokenizers (Oniguruma).  path: of the file that has it,
  * for messages.  NULL: a message says that the expression is malformed, or that PCRE2 is not installed. */
 cr_regex      *cr_regex_new(const char *op, const char *path, const char *pattern, size_t bytes);

@@ -371,6 +371,40 @@ def pipelines() -> Iterator[tuple[str, Any]]:
         yield f"bert, lowercase {lower}", bert
 
 
+EXPRESSIONS = (
+    r"\p{L}+",
+    r"[^\s\p{L}\p{N}]+",
+    r"\P{L}{2,3}",
+    r"\p{Lu}\p{Ll}*|\w",
+    r"(?i:[^a\p{N}]b|\p{Lu}k)|\p{Lu}",
+    r"(?i)[^k\p{N}]\p{L}",
+    r"(?i:x(?-i:\p{Lu}|[^a\w]))|[^a\w]",
+    r"(?i:a)[^a\p{N}]|(?:(?i)[\p{N}k]{2}|b)[\p{N}k]",
+    r"(?<=\p{L})\d|(?<!\w)\p{P}",
+    r"[\p{L}&&[^a-k]]+|[[:alpha:]\d]{2}+",
+    r"(?<letter>\p{L})\k<letter>|\S\w?",
+)
+
+
+def test_expressions_of_tokenizers(tmp_path: Path) -> None:
+    """Pieces are seen by the mark of their last character; with letters that have capitals beyond ASCII."""
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed (make oracle)")
+    from tokenizers import Regex, Tokenizer as Theirs, models, pre_tokenizers
+
+    letters = "abkxABK09 _-.!\n\tſKßàΩ中٣Ⅷ\u0301\u00a0"
+    names = [letter + end for letter in letters for end in ("", "</w>")]
+    vocabulary = {name: i for i, name in enumerate(names)}
+    draw = random.Random(5)
+    texts = ["".join(draw.choices(letters, k=draw.randrange(1, 30))) for _ in range(400)]
+    for expression in EXPRESSIONS:
+        theirs = Theirs(models.BPE(vocabulary, [], end_of_word_suffix="</w>"))
+        theirs.pre_tokenizer = pre_tokenizers.Split(Regex(expression), "isolated")  # type: ignore[assignment]
+        theirs.save(str(tmp_path / "tokenizer.json"))
+        ours = Tokenizer.from_pretrained(tmp_path)
+        for text in texts:
+            assert list(ours.encode(text)) == theirs.encode(text).ids, (expression, text)
+
+
 def test_tokenizers_agrees(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers", reason="tokenizers is not installed (make oracle)")
     pick = random.Random(7)
