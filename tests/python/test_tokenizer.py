@@ -390,7 +390,8 @@ EXPRESSIONS = (
 def test_expressions_of_tokenizers(tmp_path: Path) -> None:
     """Pieces are seen by the mark of their last character; with letters that have capitals beyond ASCII."""
     pytest.importorskip("tokenizers", reason="tokenizers is not installed (make oracle)")
-    from tokenizers import Regex, Tokenizer as Theirs, models, pre_tokenizers
+    from tokenizers import Regex, models, pre_tokenizers
+    from tokenizers import Tokenizer as Theirs
 
     letters = "abkxABK09 _-.!\n\tſKßàΩ中٣Ⅷ\u0301\u00a0"
     names = [letter + end for letter in letters for end in ("", "</w>")]
