@@ -15,6 +15,7 @@ import signal
 import subprocess
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,17 @@ def test_steps_of_changed_models(monkeypatch: pytest.MonkeyPatch) -> None:
     del other
     gc.collect()
     assert gone() is None
+
+
+def test_texts_in_threads() -> None:
+    """Replays of one plan at the same time, each with its own caches."""
+    model = small("llama", context=80)
+    prompts = [[i + 1, 2 * i, 3] for i in range(8)]
+    alone = [model.generate(prompt, 60, generator=seeded(i)) for i, prompt in enumerate(prompts)]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            together = pool.map(lambda i: model.generate(prompts[i], 60, generator=seeded(i)), range(8))
+            assert list(together) == alone
 
 
 def test_changes_while_a_text_is_made() -> None:
