@@ -84,6 +84,20 @@ def test_something_is_missing(switch: str, value: str, message: str) -> None:
     assert message in said[0] and said[1] == "2.0"
 
 
+def test_generation_replays() -> None:
+    said = run(
+        """
+        from chainrule.models import GPT, Llama, generation
+        cr.manual_seed(0)
+        for model in (GPT(65, 64, 2, 4, 32), Llama(50, 64, 2, 4, 32, 48, 2, window=9)):
+            text = model.generate([1, 2, 3], 80, 0)
+            assert model.to("cuda").generate([1, 2, 3], 80, 0) == text
+            print(generation._steps[model].lacks() or "replays")
+        """
+    )
+    assert said.split() == ["replays", "replays"]
+
+
 def test_two_devices_in_an_operation() -> None:
     run(
         """
