@@ -44,6 +44,7 @@ def test_bad_arguments(way: str, tmp_path: Path) -> None:
         run = subprocess.run(
             command,
             env={**os.environ, "CHAINRULE_BUILD": str(BUILD), **environment},
+            cwd=tmp_path,  # a bad argument may be the name of a file
             preexec_fn=limit,
             capture_output=True,
             text=True,
