@@ -121,6 +121,10 @@ TEST(refused) {
     FAILS(CR_BAD_VALUE, "'stray' is not wanted", cr_lm_load(dir, cr_cpu()));
     cr_params_free(p);
     FAILS(CR_IO, "cannot read", cr_lm_load(folder_path("nothing"), cr_cpu()));
+    char weights[600];
+    snprintf(weights, sizeof weights, "%s/model.safetensors", dir);
+    CHECK(!remove(weights), "%s is not there", weights);
+    FAILS(CR_IO, "has no weights", cr_lm_load(dir, cr_cpu()));
     FAILS(CR_BAD_VALUE, "path", cr_lm_load(NULL, cr_cpu()));
     p = gpt_weights();
     put_folder(dir, p, gpt_config, 0);

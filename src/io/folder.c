@@ -25,11 +25,12 @@ cr_status cr_join(const char *op, const char *dir, const char *name, cr_path *ou
 }
 
 /* ---- loading ---- */
-bool cr_folder_has_weights(const char *dir) {
+bool cr_folder_is(const char *dir) {
+    static const char *const names[] = {index_name, single, config_name};
     cr_path at;
     if (cr_folder_complete("load", dir) != CR_OK) return true;          /* the reader gets the message */
-    return (!cr_join("load", dir, index_name, &at) && cr_os_exists(at.s)) ||
-           (!cr_join("load", dir, single, &at) && cr_os_exists(at.s));
+    for (int i = 0; i < 3; i++) if (!cr_join("load", dir, names[i], &at) && cr_os_exists(at.s)) return true;
+    return false;
 }
 
 static cr_params *load_file(const char *op, const char *path, const cr_device *dev) {
@@ -105,7 +106,10 @@ cr_params *cr_folder_load(const char *op, const char *dir, const cr_device *dev)
     cr_path at;
     if (cr_folder_complete(op, dir) || cr_join(op, dir, index_name, &at)) return NULL;
     if (cr_os_exists(at.s)) return load_index(op, dir, at.s, dev);
-    return cr_join(op, dir, single, &at) ? NULL : load_file(op, at.s, dev);
+    if (cr_join(op, dir, single, &at)) return NULL;
+    if (!cr_os_exists(at.s))
+        return cr_fail(CR_IO, op, "'%s' has no weights: neither %s nor %s", dir, index_name, single), NULL;
+    return load_file(op, at.s, dev);
 }
 
 cr_json *cr_folder_config(const char *op, const char *dir) {

@@ -8,7 +8,7 @@
 
 typedef struct cr_path { char s[4096]; } cr_path;
 cr_status  cr_join(const char *op, const char *dir, const char *name, cr_path *out);    /* DIR/name */
-bool       cr_folder_has_weights(const char *dir);      /* a safetensors file named model, or an index */
+bool       cr_folder_is(const char *dir);               /* a config.json, a safetensors file named model, or an index */
 cr_status  cr_folder_complete(const char *op, const char *dir);        /* an interrupted save; readers do so */
 cr_params *cr_folder_load(const char *op, const char *dir, const cr_device *dev);
 size_t     cr_bytes_of(const cr_tensor *t);

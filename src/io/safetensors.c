@@ -229,7 +229,7 @@ cr_params *cr_load(const char *path, const cr_device *dev) {
     if (!path) return cr_fail_null(op, "the path"), NULL;
     if (!dev) return cr_fail_null(op, "the device"), NULL;
     if (cr_os_is_directory(path))
-        return cr_folder_has_weights(path) ? cr_folder_load(op, path, dev) : cr_training_load_weights(op, path, dev);
+        return cr_folder_is(path) ? cr_folder_load(op, path, dev) : cr_training_load_weights(op, path, dev);
     if (cr_file_map(op, path, true, &m)) return NULL;
     return cr_gguf_is(m.data, m.bytes) ? cr_gguf_load(op, path, &m, dev, NULL) : cr_st_load(op, path, &m, dev);
 }

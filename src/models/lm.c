@@ -222,7 +222,7 @@ static bool file_is_gguf(const char *path) {
 }
 
 static cr_lm *load(const char *op, const char *path, const cr_device *dev) {
-    if (cr_os_is_directory(path) && cr_folder_has_weights(path)) return load_folder(op, path, dev);
+    if (cr_os_is_directory(path) && cr_folder_is(path)) return load_folder(op, path, dev);
     char *config = NULL;
     cr_params *weights = NULL;
     if (file_is_gguf(path)) weights = cr_load_gguf(path, dev, &config);
