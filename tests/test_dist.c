@@ -107,6 +107,42 @@ TEST(collectives) {
     cr_scope_end();
 }
 
+/* More than a piece of a message, into the result's own memory; x apart from it, in its place in it, and elsewhere in
+ * it.  The version counter sees each. */
+TEST(collectives_in_place) {
+    REQUIRE(open_world(), "%s", cr_error());
+    const int r = cr_world_rank(world), n = cr_world_size(world);
+    for (int k = 0; k < 6; k++) {
+        const int64_t each = k % 2 ? 5000011 : 1013;
+        cr_scope_begin();
+        cr_tensor *out = cr_zeros(CR_LIST(n + 1, each), CR_F32, cr_cpu()), *all = cr_slice(out, 0, 0, n, 1),
+                  *apart = cr_empty(CR_LIST(each), CR_F32, cr_cpu()),
+                  *last = cr_slice(out, 0, n, n + 1, 1), *own = cr_slice(out, 0, r, r + 1, 1),
+                  *x = k < 2 ? apart : k < 4 ? own : last,
+                  *shifted = cr_slice(cr_reshape(out, CR_LIST((n + 1) * each)), 0, r * each + 1, (r + 1) * each + 1, 1),
+                  *sum = k < 2 ? apart : k < 4 ? own : shifted,
+                  *w = cr_requires_grad_(cr_ones(CR_LIST(n, each), CR_F32, cr_cpu()), true);
+        const cr_tensor *loss = cr_sum(cr_mul(cr_detach(all), w), CR_ALL, false);
+        CHECK(cr_copy_(x, cr_arange(r, (double)(r + each), 1, CR_F32, cr_cpu())), "%s", cr_error());
+        OK(cr_all_gather(world, x, all));
+        for (int i = 0; i < n; i++) {
+            const float *part = (const float *)cr_data(all) + i * each;
+            int64_t j = 0;
+            while (j < each && part[j] == (float)(i + j)) j++;
+            CHECK(j == each, "case %d: element %d of rank %d is %g", k, (int)j, i, part[j]);
+        }
+        FAILS(CR_RUNTIME, "was modified in place", cr_backward(loss, CR_NONE, NULL));
+        OK(cr_reduce_scatter(world, all, sum));
+        const float *y = cr_data(sum);
+        int64_t j = 0;
+        while (j < each && fabsf(y[j] - (float)n * (float)(r + j)) <= 1e-6F * y[j]) j++;
+        CHECK(j == each, "case %d: element %d of the sum is %g", k, (int)j, y[j]);
+        OK(cr_broadcast_from(world, sum, n - 1));
+        CHECK(y[3] == (float)n * (float)(n - 1 + 3), "case %d: broadcast %g", k, y[3]);
+        cr_scope_end();
+    }
+}
+
 /* A tensor cut at blocks has the same sums, on every instruction set and wherever it lies in memory. */
 TEST(block_squares) {
     const int64_t n = 3 * CR_NORM_BLOCK + 12345;

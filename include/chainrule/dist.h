@@ -28,15 +28,16 @@ const char *cr_world_engine(const cr_world *w);
                             /* "MPI 5.0 standard ABI, MPICH 5.0.2"; "none": alone; borrowed */
 
 /* Collectives: every rank calls the same ones in the same order, with the same shapes and dtypes.
- * Tensors are contiguous, on cpu.  Sums are added over a binary tree of the ranks, in one order for
- * every engine: the same bits on every rank and in every run. */
+ * Tensors are contiguous, on cpu or each rank's GPU; x may be a part of out.  What a call writes is
+ * undefined after a failure.  Sums are added over a binary tree of the ranks, in one order for every
+ * engine: the same bits on every rank and in every run. */
 cr_status   cr_barrier(cr_world *w);
 cr_status   cr_broadcast_from(cr_world *w, cr_tensor *x, int root); /* x = x of root */
 cr_status   cr_all_reduce(cr_world *w, cr_tensor *x); /* x = sum over ranks; f32, f64 */
 typedef struct cr_work cr_work;
 cr_work    *cr_all_reduce_start(cr_world *w, cr_tensor *x);
                             /* the same beside other work; x belongs to the world until
-                               cr_work_wait, and is undefined after a failure */
+                               cr_work_wait */
 cr_status   cr_work_wait(cr_work *work); /* frees it, also after a failure; NULL: pending error */
 cr_status   cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out);
                             /* out: x of rank 0, 1, ..., one after the other : (...) ->

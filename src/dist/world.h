@@ -58,7 +58,7 @@ bool      cr_world_lacks(const char *op, const cr_world *w);       /* NULL, or o
 void      cr_world_post(cr_world *w, cr_job *job);                 /* the thread runs jobs in their order */
 cr_status cr_world_wait(cr_world *w, const char *op, cr_job *job); /* an error of MPI becomes a message */
 cr_status cr_world_run(cr_world *w, const char *op, int (*run)(cr_world *w, void *ctx), void *ctx);
-/* n bytes of every rank to all: (size, n) */
+/* n bytes of every rank to all: (size, n); mine may lie in its place of `all`, and nowhere else in it */
 cr_status cr_world_gather(cr_world *w, const char *op, const void *mine, int64_t n, void *all);
 
 /* ---- link.c: the link of the world's GPUs */
