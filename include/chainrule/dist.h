@@ -29,8 +29,8 @@ const char *cr_world_engine(const cr_world *w);
 
 /* Collectives: every rank calls the same ones in the same order, with the same shapes and dtypes.
  * Tensors are contiguous, on cpu or each rank's GPU; x may be a part of out.  What a call writes is
- * undefined after a failure.  Sums are added over a binary tree of the ranks, in one order for every
- * engine: the same bits on every rank and in every run. */
+ * undefined after a failure.  Sums are added over a binary tree of the ranks, in one order for
+ * every engine: the same bits on every rank and in every run. */
 cr_status   cr_barrier(cr_world *w);
 cr_status   cr_broadcast_from(cr_world *w, cr_tensor *x, int root); /* x = x of root */
 cr_status   cr_all_reduce(cr_world *w, cr_tensor *x); /* x = sum over ranks; f32, f64 */

@@ -3,6 +3,7 @@
 #define CR_DEV_H
 
 #include "../core/interrupt.h"
+#include "../core/pending.h"
 #include "kernels.h"
 
 /* ---- a link: one GPU of each of several processes.  It moves bytes between their memories beside the kernels and
@@ -75,11 +76,13 @@ struct cr_device {
 /* Bytes from the host and to it, as an op asks for them: a recording watches both.  op: for messages. */
 static inline cr_status cr_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
     const cr_watch *watch = cr_watching();
+    if (cr_await("write", dst) != CR_OK) return cr_error_status();
     return watch ? watch->upload(d, dst, at, src, bytes) : d->upload(d, dst, at, src, bytes);
 }
 static inline cr_status cr_download(const char *op, const cr_device *d, void *dst, cr_storage *src, size_t at,
                                     size_t bytes) {
     const cr_watch *watch = cr_watching();
+    if (cr_await(op, src) != CR_OK) return cr_error_status();
     const cr_status status = watch ? watch->download(op, src) : CR_OK;
     return status == CR_OK ? d->download(d, dst, src, at, bytes) : status;
 }

@@ -171,5 +171,5 @@ void *cr_data(const cr_tensor *t) {
     if (!t->storage) return cr_fail(CR_BAD_VALUE, "data", "CR_NONE has no data"), NULL;
     if (!t->dev->host)
         return cr_fail(CR_BAD_VALUE, "data", "memory of %s has no address here: cr_read copies it", t->dev->name), NULL;
-    return cr_tensor_data(t);
+    return cr_await("data", t->storage) == CR_OK ? cr_tensor_data(t) : NULL;
 }
