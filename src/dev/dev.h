@@ -76,7 +76,6 @@ struct cr_device {
 /* Bytes from the host and to it, as an op asks for them: a recording watches both.  op: for messages. */
 static inline cr_status cr_upload(const cr_device *d, cr_storage *dst, size_t at, const void *src, size_t bytes) {
     const cr_watch *watch = cr_watching();
-    if (cr_await("write", dst) != CR_OK) return cr_error_status();
     return watch ? watch->upload(d, dst, at, src, bytes) : d->upload(d, dst, at, src, bytes);
 }
 static inline cr_status cr_download(const char *op, const cr_device *d, void *dst, cr_storage *src, size_t at,

@@ -95,7 +95,6 @@ cr_status cr_copy_repeated(cr_tensor *dst, const cr_tensor *src) {
 cr_status cr_fill_array(const cr_array *dst, double v) {
     char element[8];
     if (!dst->numel) return CR_OK;
-    if (cr_await("fill", dst->storage) != CR_OK) return cr_error_status();
     cr_store_f64(element, dst->dtype, v);
     return cr_finished("fill", dst->dev->kernels->fill(&(cr_fill_args){*dst, element}));
 }
