@@ -549,6 +549,60 @@ TEST(bytes_and_memory_of_a_rank) {
               (long long)whole.all);
 }
 
+/* ---- new weights under the next forward pass.  tests/mpi_ranks.py runs this with an engine that takes FAILS_SLOW
+ * milliseconds for each gather (mpi_fails.c). */
+TEST(weights_arrive_under_the_next_forward_pass) {
+    enum { LAYERS = 8, ROUNDS = 4 };
+    REQUIRE(open_world(), "%s", cr_error());
+    const int64_t n = cr_world_size(world);
+    const char *slow = getenv("FAILS_SLOW");
+    if (n == 1 || !slow) SKIP("no slow engine");
+    const double each = 1e-3 * atof(slow);
+    cr_params *params = cr_params_new();
+    cr_tensor *w[LAYERS];
+    for (int i = 0; i < LAYERS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "w%d", i);
+        w[i] = cr_requires_grad_(cr_full(CR_LIST(n * SIDE, BLOCK / SIDE), 1, CR_F32, cr_cpu()), true);
+        OK(cr_params_add(params, name, w[i]));
+    }
+    const cr_optim_options oo = {.kind = CR_SGD, .lr = 0.5};
+    cr_optim *opt = cr_optim_new(params, &oo);
+    cr_parallel *p = cr_parallel_new(world, opt, &(cr_parallel_options){.microbatches = n, .bucket_bytes = 4 * n * BLOCK,
+                                                                        .shard = true});
+    REQUIRE(p, "%s", cr_error());
+    for (int round = 0; round < ROUNDS; round++) {
+        const double expected = pow(0.5, round);    /* of all weights: their gradient is the weight itself */
+        while (cr_parallel_next(p, NULL, NULL)) {
+            cr_scope_begin();
+            const cr_tensor *loss = cr_scalar(0);
+            for (int i = 0; i < LAYERS; i++) {      /* gradients come from the last layer to the first */
+                const cr_tensor *square = cr_square(w[i]);
+                const int64_t left = cr_parallel_look(p).pending;
+                CHECK(left <= LAYERS - 1 - i, "round %d: %d buckets pending after layer %d", round, (int)left, i);
+                if (round > 1 && !i) CHECK(left >= LAYERS / 2, "round %d: the first layer waited for all but %d buckets",
+                                           round, (int)left);
+                loss = cr_add(loss, cr_mul_scalar(cr_sum(square, CR_ALL, false), 0.5));
+            }
+            const double all = 0.5 * LAYERS * (double)n * BLOCK * expected * expected;
+            CHECK(fabs(cr_item(loss) - all) <= 1e-5 * all, "round %d: loss %g, not %g", round, cr_item(loss), all);
+            OK(cr_parallel_backward(p, loss));
+            cr_scope_end();
+        }
+        const double exposed = cr_parallel_look(p).exposed;
+        if (round > 1) CHECK(exposed > 0.5 * LAYERS * each, "readers waited for %g s of %g", exposed, LAYERS * each);
+        OK(cr_parallel_step(p, INFINITY, NULL, NULL));
+        const int64_t left = cr_parallel_look(p).pending;
+        if (round) CHECK(left >= LAYERS - 1, "round %d: %d buckets pending behind the step", round, (int)left);
+    }
+    const double end = cr_item(cr_max(cr_detach(w[LAYERS - 1]), CR_ALL, false));
+    CHECK(fabs(end - pow(0.5, ROUNDS)) < 1e-6, "a weight of %g in the end", end);
+    cr_parallel_free(p);
+    cr_optim_free(opt);
+    cr_params_free(params);
+    for (int i = 0; i < LAYERS; i++) cr_release(w[i]);
+}
+
 /* ---- moments in parts: what ranks have written is what an unsharded optimizer has, whoever reads it */
 typedef struct big { cr_params *params; cr_optim *opt; cr_parallel *parallel; } big;
 

@@ -68,7 +68,10 @@ typedef struct cr_parallel_stats {
     int64_t early;          /* bytes of gradients given to the engine before 95 % of the nodes
                                of this rank's last backward pass were visited */
     int64_t moments, gradients; /* bytes held: of moments; of gradients and exchange */
-    double  busy, exposed;  /* seconds of the exchange; those in which cr_parallel_step waited */
+    int64_t pending;        /* shard: buckets of new weights that are still on their way now */
+    double  busy, exposed;  /* seconds of the exchange; those in which cr_parallel_step waited, and,
+                               since the step's first cr_parallel_next, whatever reads weights for
+                               those of the step before */
     int     bad;            /* first rank whose loss of the last step is not finite; -1: none */
 } cr_parallel_stats;
 cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_options *o);

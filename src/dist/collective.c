@@ -14,6 +14,7 @@ static cr_status check(const char *op, cr_world *w, const cr_tensor *x, const ch
     if (cr_world_lacks(op, w) || cr_lacks_tensor(op, what, x)) return cr_error_status();
     if (cr_is_none(x)) return cr_fail(CR_BAD_VALUE, op, "%s is CR_NONE, not a tensor", what);
     if (!cr_is_contiguous(x)) return cr_fail(CR_BAD_VALUE, op, "%s is not contiguous", what);
+    if (cr_await(op, x->storage) != CR_OK) return cr_error_status();
     return on_host(x) || w->size == 1 ? CR_OK : cr_link_start(w, op, cr_device_of(x), NULL);
 }
 
