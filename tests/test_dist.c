@@ -552,7 +552,7 @@ TEST(bytes_and_memory_of_a_rank) {
 /* ---- new weights under the next forward pass.  tests/mpi_ranks.py runs this with an engine that takes FAILS_SLOW
  * milliseconds for each gather (mpi_fails.c). */
 TEST(weights_arrive_under_the_next_forward_pass) {
-    enum { LAYERS = 8, FIRST = 3, BUCKETS = LAYERS + FIRST - 1, ROUNDS = 4 };     /* FIRST: of the first layer */
+    enum { LAYERS = 8, FIRST = 3, BUCKETS = LAYERS + FIRST - 1, ROUNDS = 4 };
     REQUIRE(open_world(), "%s", cr_error());
     const int64_t n = cr_world_size(world);
     const char *slow = getenv("FAILS_SLOW");
@@ -580,8 +580,9 @@ TEST(weights_arrive_under_the_next_forward_pass) {
                 const cr_tensor *square = cr_square(w[i]);
                 const int64_t left = cr_parallel_look(p).pending;
                 CHECK(left <= LAYERS - 1 - i, "round %d: %d buckets pending after layer %d", round, (int)left, i);
-                if (round > 1 && !i) CHECK(left >= LAYERS / 2, "round %d: the first layer waited for all but %d buckets",
-                                           round, (int)left);
+                if (round > 1 && !i)
+                    CHECK(left >= LAYERS / 2, "round %d: the first layer waited for all but %d buckets", round,
+                          (int)left);
                 loss = cr_add(loss, cr_mul_scalar(cr_sum(square, CR_ALL, false), 0.5));
             }
             const double all = 0.5 * BUCKETS * (double)n * BLOCK * expected * expected;

@@ -21,7 +21,9 @@ static void arrive(void *arg) {
     cr_pending_end(x->storage);
 }
 
-static double at(const cr_tensor *x, int64_t i) { return cr_item(cr_select(cr_reshape(x, CR_LIST(cr_numel(x))), 0, i)); }
+static double at(const cr_tensor *x, int64_t i) {
+    return cr_item(cr_select(cr_reshape(x, CR_LIST(cr_numel(x))), 0, i));
+}
 static double last(const cr_tensor *x) { return x ? at(x, cr_numel(x) - 1) : NAN; }
 static cr_tensor *ones(void) { return cr_ones(CR_LIST(SIDE, SIDE), CR_F32, cr_cpu()); }
 

@@ -1,5 +1,5 @@
-/* pending.h - storages whose bytes are still on their way from other processes (dist/shard.c).  Whatever reads or writes
- * elements waits until they have arrived. */
+/* pending.h - storages whose bytes are still on their way from other processes (dist/shard.c).  Whatever reads or
+ * writes elements waits until they have arrived. */
 #ifndef CR_PENDING_H
 #define CR_PENDING_H
 

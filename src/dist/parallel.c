@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/pending.h"
 #include "../nn/params.h"
 
 enum { MOST_BUCKET = 32 << 20, MOST_MICROBATCHES = 1 << 20 };

@@ -105,8 +105,8 @@ bool cr_layout_whole(const cr_parallel *p, int64_t param);         /* is the par
 /* shard.c: the optimizer's state by rank (ZeRO stage 1: Rajbhandari et al. 2020, arXiv 1910.02054) */
 cr_status cr_shard_begin(cr_parallel *p);           /* takes the optimizer's moments, before the layout is final */
 cr_status cr_shard_norm(cr_parallel *p, const cr_tensor *flat, double *norm);
-/* all: gradients of this rank's pieces; then weights, which arrive in it.  Without elastic they go on to the parameters,
- * whose readers wait for them; else the commit puts them there. */
+/* all: gradients of this rank's pieces; then weights, which arrive in it.  Without elastic they go on to the
+ * parameters, whose readers wait for them; else the commit puts them there. */
 cr_status cr_shard_update(cr_parallel *p, const cr_tensor *all, double scale);
 cr_status cr_shard_settle(cr_parallel *p, const char *name);       /* waits for the gathers of the last update */
 cr_status cr_shard_commit(cr_parallel *p, const cr_tensor *all);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/pending.h"
 #include "../nn/params.h"
 #include "parallel.h"
 
