@@ -736,6 +736,37 @@ def elastic(folder: Path) -> None:
     assert "--elastic needs --microbatches" in output, output
 
 
+def elastic_gpus(folder: Path) -> None:
+    """--elastic on GPUs: the ranks that are left link their GPUs anew, and end with the bits of the undisturbed run."""
+    if not GPUS:
+        print("skipped elastic_gpus: no simulated GPU in this build")
+        return
+    train = [PROGRAM, "train", *ELASTIC, "--device", "gpu", "--steps", 120, "--save-every", 10]
+    run(folder, None, 1, *train, "--out", "whole")
+    shard = "--shard-optimizer"
+    for i, (ranks, losses, more, text) in enumerate(
+        (
+            (3, [[1]], [], "2 processes go on from step"),
+            (3, [[0], [1]], [shard], "1 process goes on from step"),
+            (4, [[2]], [shard], "3 processes go on from step"),
+        )
+    ):
+        name = f"run{i}"
+        words = [*train, "--elastic", *more, "--out", name]
+        with started(folder, "openmpi", ranks, *words, flags=FT) as process:
+            await_file(folder, process, folder / name / "checkpoint" / "state.json")
+            for lost in losses:
+                for rank in lost:
+                    assert kill(folder, rank), f"rank {rank} had ended already"
+                time.sleep(2.5)
+            process.wait(timeout=100)
+        output = (folder / "output.txt").read_text()
+        assert re.search(text, output), f"{ranks} ranks, lost {losses}: {output}"
+        same_end(folder, name, f"{ranks} ranks, lost {losses}, {more}\n{output}")
+    output = torchrun(folder, 2, *train, "--elastic", "--out", "bad", fails=True)
+    assert "option elastic needs Open MPI 5 or later, started by `mpirun --with-ft ulfm`; the engine is NCCL" in output
+
+
 def disk_full(folder: Path) -> None:
     """A rank that cannot write its part any more: the checkpoint before stays on all, and a run goes on from it."""
     # as under a full disk, a write fails: here of files beyond a size
@@ -935,6 +966,7 @@ TESTS: tuple[Callable[[Path], None], ...] = (
     shards,
     killed,
     elastic,
+    elastic_gpus,
     killed_at_calls,
     killed_at_random,
     disk_full,

@@ -484,8 +484,9 @@ TEST(bad_gpus) {
     trained_on = own_gpu();
     if (!trained_on) SKIP("no GPU behind CUDA");
     REQUIRE(make(&o, false), "%s", cr_error());
-    FAILS(CR_BAD_VALUE, "[parallel_new] option elastic needs parameters on cpu, not on cuda:",
-          cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .elastic = true}));
+    if (cr_world_size(world) > 1)
+        FAILS(CR_RUNTIME, "[parallel_new] option elastic needs Open MPI 5 or later",
+              cr_parallel_new(world, o.opt, &(cr_parallel_options){.microbatches = 8, .elastic = true}));
     drop(&o);
     trained_on = NULL;
     if (cr_world_size(world) == 1 || !cr_device_at(3)) return;
@@ -568,8 +569,8 @@ TEST(weights_arrive_under_the_next_forward_pass) {
     }
     const cr_optim_options oo = {.kind = CR_SGD, .lr = 0.5};
     cr_optim *opt = cr_optim_new(params, &oo);
-    cr_parallel *p = cr_parallel_new(world, opt, &(cr_parallel_options){.microbatches = n, .bucket_bytes = 4 * n * BLOCK,
-                                                                        .shard = true});
+    const cr_parallel_options po = {.microbatches = n, .bucket_bytes = 4 * n * BLOCK, .shard = true};
+    cr_parallel *p = cr_parallel_new(world, opt, &po);
     REQUIRE(p, "%s", cr_error());
     for (int round = 0; round < ROUNDS; round++) {
         const double expected = pow(0.5, round);    /* of all weights: their gradient is the weight itself */

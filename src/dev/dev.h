@@ -20,7 +20,7 @@ typedef struct cr_linking {
     /* limit: seconds for all ranks to come */
     cr_link  *(*open)(const cr_device *d, const unsigned char *key, int rank, int size, const atomic_bool *lost,
                       double limit);
-    void      (*close)(cr_link *l);                 /* waits for the others, unless a call has failed */
+    void      (*close)(cr_link *l);                 /* waits for the others, unless a call has failed or one is lost */
     /* send[r] of `from` to rank r, receive[r] of `to` from rank r */
     cr_status (*exchange)(cr_link *l, cr_storage *from, const cr_range *send, cr_storage *to, const cr_range *receive);
     cr_status (*spread)(cr_link *l, cr_storage *x, const cr_range *of);         /* of[r] of rank r's x to all */

@@ -118,9 +118,6 @@ static cr_status check(cr_world *w, const cr_optim *opt, const cr_parallel_optio
             return cr_fail(CR_BAD_VALUE, op, "'%s' is on %s, but '%s' on %s: all parameters must be on one device",
                            opt->slots[i].name, cr_device_name(dev), opt->slots[0].name, cr_device_name(first));
     }
-    if (o->elastic && !device_of(opt)->host)
-        return cr_fail(CR_BAD_VALUE, op, "option elastic needs parameters on cpu, not on %s",
-                       cr_device_name(device_of(opt)));
     return CR_OK;
 }
 
@@ -535,7 +532,7 @@ cr_status cr_parallel_step(cr_parallel *p, double max_norm, double *loss, double
     if (p->o.elastic) status = cr_elastic_agree(p->w, op, status);
     p->begun = p->over = false;
     if (status != CR_OK) {
-        if (p->o.shard && p->o.elastic) cr_shard_undo(p);
+        if (p->o.shard && p->o.elastic) (void)cr_shard_undo(p);
         p->again = true;
         return status;
     }

@@ -110,7 +110,7 @@ cr_status cr_shard_norm(cr_parallel *p, const cr_tensor *flat, double *norm);
 cr_status cr_shard_update(cr_parallel *p, const cr_tensor *all, double scale);
 cr_status cr_shard_settle(cr_parallel *p, const char *name);       /* waits for the gathers of the last update */
 cr_status cr_shard_commit(cr_parallel *p, const cr_tensor *all);
-void      cr_shard_undo(cr_parallel *p);            /* elastic, instead of the commit: the weights before */
+cr_status cr_shard_undo(cr_parallel *p);            /* elastic, instead of the commit: the weights before */
 /* elastic: all moments, after the last step; from[r]: the rank that has those of rank r of the layout; NULL and a
  * message */
 cr_params *cr_shard_collect(cr_parallel *p, const int *from);

@@ -76,9 +76,8 @@ static cr_tensor *weights_of(const cr_parallel *p, const cr_unit *x) {
     return view_of(p, x, whole ? cr_view(whole, 1, (int64_t[]){cr_numel(whole)}) : NULL, 0);
 }
 
-/* Of parameters on the cpu. */
-static float *data_of(const cr_parallel *p, const cr_unit *x) {
-    return (float *)cr_data(p->opt->slots[x->param].p) + x->from;
+static cr_array part_of(const cr_parallel *p, const cr_unit *x) {
+    return cr_part_of(&p->opt->slots[x->param].p->array, x->from, x->n);
 }
 
 /* A group of the optimizer of pieces. */
@@ -245,27 +244,33 @@ static cr_status make_copies(cr_parallel *p) {
 }
 
 /* The weights of this rank's pieces to their copy, or back. */
-static void copy_weights(cr_parallel *p, bool back) {
-    float *copy = cr_data(p->weights);
-    for (int64_t i = 0; i < p->pieces->count; copy += p->piece[i++].n) {
-        float *here = data_of(p, &p->piece[i]);
-        memcpy(back ? here : copy, back ? copy : here, (size_t)p->piece[i].n * 4);
+static cr_status copy_weights(cr_parallel *p, bool back) {
+    cr_status status = CR_OK;
+    for (int64_t i = 0, at = 0; i < p->pieces->count && status == CR_OK; at += p->piece[i++].n) {
+        const cr_array copy = cr_part_of(&p->weights->array, at, p->piece[i].n), here = part_of(p, &p->piece[i]);
+        status = cr_exchange_copy(back ? &here : &copy, back ? &copy : &here);
     }
     p->changed = !back;
+    return status;
 }
 
-void cr_shard_undo(cr_parallel *p) {
-    if (p->changed) copy_weights(p, true);
-}
+cr_status cr_shard_undo(cr_parallel *p) { return p->changed ? copy_weights(p, true) : CR_OK; }
 
-static void pack(const cr_parallel *p, float *to) {
+/* This rank's moments, one after the other; 0 where there was no step yet. */
+static cr_status pack(const cr_parallel *p, cr_tensor *into) {
+    cr_status status = CR_OK;
+    int64_t at = 0;
     for (int64_t i = 0; i < p->pieces->count; i++) {
         const cr_slot *s = &p->pieces->slots[i];
-        for (int k = 0; k < s->update->moments; k++, to += p->piece[i].n) {
-            if (s->moment[k]) memcpy(to, cr_data(s->moment[k]), (size_t)p->piece[i].n * 4);
-            else memset(to, 0, (size_t)p->piece[i].n * 4);
+        const int64_t n = p->piece[i].n;
+        for (int k = 0; k < s->update->moments && status == CR_OK; k++, at += n) {
+            const cr_array to = cr_part_of(&into->array, at, n);
+            const cr_array from = s->moment[k] ? cr_part_of(&s->moment[k]->array, 0, n) : to;
+            if (s->moment[k]) status = cr_exchange_copy(&to, &from);
+            else status = cr_fill_(cr_slice(into, 0, at, at + n, 1), 0) ? CR_OK : cr_error_status();
         }
     }
+    return status;
 }
 
 /* This rank's moments to its right neighbour, piece by piece, because MPI counts in ints. */
@@ -312,7 +317,7 @@ static cr_status point(cr_parallel *p, int64_t i, const cr_tensor *flat) {
 static cr_status step_pieces(cr_parallel *p, const cr_tensor *flat, double scale) {
     cr_status status = p->pieces ? CR_OK : make_pieces(p);
     if (status == CR_OK && p->o.elastic && !p->weights) status = make_copies(p);
-    if (status == CR_OK && p->o.elastic) copy_weights(p, false);
+    if (status == CR_OK && p->o.elastic) status = copy_weights(p, false);
     const int64_t n = status == CR_OK ? p->pieces->count : 0;
     for (int64_t i = 0; i < n && status == CR_OK; i++) status = point(p, i, flat);
     if (status != CR_OK) return status;
@@ -366,7 +371,7 @@ static cr_status find_landings(cr_parallel *p, const cr_tensor *all, int own) {
             cr_storage_retain(p->opt->slots[x->param].p->storage);
             p->n_landings++;
         }
-        l->to = cr_part_of(&p->opt->slots[x->param].p->array, l->unit.from, l->unit.n);
+        l->to = part_of(p, &l->unit);
         l->from = cr_part_of(&all->array, p->places[x->param].at + l->unit.from, l->unit.n);
     }
     return CR_OK;
@@ -447,9 +452,10 @@ cr_status cr_shard_update(cr_parallel *p, const cr_tensor *all, double scale) {
     post_gathers(p, all);                           /* also after a failure: the other ranks wait for it */
     const cr_status sent = status != CR_OK || p->o.elastic ? cr_shard_settle(p, op) : CR_OK;
     if (status == CR_OK) status = sent;
-    if (status == CR_OK && p->o.elastic) {
-        pack(p, cr_data(p->own[1]));
-        status = cr_world_run(p->w, op, send_right, p);
+    if (p->o.elastic && p->left[1]) {               /* also after a failure */
+        if (status == CR_OK) status = pack(p, p->own[1]);
+        const cr_status copied = cr_world_run(p->w, op, send_right, p);
+        if (status == CR_OK) status = copied;
     }
     cr_scope_end();
     cr_set_grad_enabled(recording);
@@ -536,9 +542,9 @@ static cr_status collect(cr_parallel *p, int owner, int from, cr_params *into) {
     cr_tensor *all = cr_empty(CR_LIST(packed_length(p, list, count)), CR_F32, p->dev);
     cr_status status = all ? CR_OK : cr_error_status();
     if (status == CR_OK && from == p->w->rank)
-        memcpy(cr_data(all), cr_data(owner == p->rank ? p->own[0] : p->left[0]), (size_t)cr_numel(all) * 4);
+        status = cr_exchange_copy(&all->array, &(owner == p->rank ? p->own[0] : p->left[0])->array);
     if (status == CR_OK) status = cr_broadcast_from(p->w, all, from);
-    const float *at = status == CR_OK ? cr_data(all) : NULL;
+    int64_t at = 0;
     for (int64_t i = 0; i < count && status == CR_OK; i++) {
         const cr_slot *s = &p->opt->slots[list[i].param];
         for (int k = 0; k < s->update->moments && status == CR_OK; k++, at += list[i].n) {
@@ -549,7 +555,9 @@ static cr_status collect(cr_parallel *p, int owner, int from, cr_params *into) {
             }
             if (status != CR_OK) break;
             cr_tensor *whole = cr_params_at(into, cr_params_find(into, s->entry[k]));
-            memcpy((float *)cr_data(whole) + list[i].from, at, (size_t)list[i].n * 4);
+            const cr_array to = cr_part_of(&whole->array, list[i].from, list[i].n),
+                           part = cr_part_of(&all->array, at, list[i].n);
+            status = cr_exchange_copy(&to, &part);
         }
     }
     cr_scope_end();
