@@ -763,6 +763,20 @@ def elastic_gpus(folder: Path) -> None:
         output = (folder / "output.txt").read_text()
         assert re.search(text, output), f"{ranks} ranks, lost {losses}: {output}"
         same_end(folder, name, f"{ranks} ranks, lost {losses}, {more}\n{output}")
+    train = [PROGRAM, "train", *ELASTIC, "--device", "gpu", "--steps", 8]
+    run(folder, None, 1, *train, "--overwrite", "--out", "whole")
+    for k in range(20, 40) if os.environ.get("CHAINRULE_TEST_FULL") else (22, 27, 31, 36):  # messages of NCCL
+        name, victim = f"vanish{k}", k % 2
+        script = f'if [ $OMPI_COMM_WORLD_RANK = {victim} ]; then export CUDASIM_FAIL=vanish:{k}; fi; exec "$@"'
+        words = ["sh", "-c", script, "sh", *train, "--elastic", shard, "--out", name]
+        output = run(folder, "openmpi", 3, *words, flags=FT)
+        assert "processes go on from step" in output, output
+        same_end(folder, name, f"rank {victim} killed in message {k}\n{output}")
+    begun = time.monotonic()
+    script = 'if [ $OMPI_COMM_WORLD_RANK = 1 ]; then export CUDASIM_FAIL=message:30; fi; exec "$@"'
+    words = ["sh", "-c", script, "sh", *train, "--elastic", shard, "--out", "fails"]
+    output = run(folder, "openmpi", 3, *words, fails=True, flags=FT)  # a GPU fails, whose process lives
+    assert "NCCL error 1, unhandled cuda error" in output and time.monotonic() - begun < 20, output
     output = torchrun(folder, 2, *train, "--elastic", "--out", "bad", fails=True)
     assert "option elastic needs Open MPI 5 or later, started by `mpirun --with-ft ulfm`; the engine is NCCL" in output
 

@@ -59,8 +59,8 @@ typedef struct cr_parallel_options {
     bool    shard;          /* each rank has a part of the moments and updates a part of the weights
                                (ZeRO stage 1); the same bits */
     bool    elastic;        /* after a loss the others can go on (cr_parallel_recover): Open MPI 5
-                               or later under `mpirun --with-ft ulfm`, parameters on cpu; with
-                               shard a rank keeps four more copies of its part of the moments */
+                               or later under `mpirun --with-ft ulfm`; with shard a rank keeps four
+                               more copies of its part of the moments */
 } cr_parallel_options;
 typedef struct cr_parallel_stats {
     int64_t sent, received; /* bytes of gradients and sharded weights, to and from other ranks,
@@ -75,9 +75,9 @@ typedef struct cr_parallel_stats {
     int     bad;            /* first rank whose loss of the last step is not finite; -1: none */
 } cr_parallel_stats;
 cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_options *o);
-                            /* borrows w and opt, whose parameters are f32 on cpu; all ranks get
-                               rank 0's values; ranks with another model or options: an error that
-                               names them */
+                            /* borrows w and opt, whose parameters are f32 on cpu or each rank's
+                               GPU; all ranks get rank 0's values; ranks with another model or
+                               options: an error that names them */
 void         cr_parallel_free(cr_parallel *p);
 bool         cr_parallel_next(cr_parallel *p, cr_loader *l, cr_generator *g);
                             /* this rank's next microbatch of the step: l delivers its batch, g
@@ -87,8 +87,10 @@ cr_status    cr_parallel_backward(cr_parallel *p, const cr_tensor *loss);
                             /* once after each cr_parallel_next; loss: mean of the microbatch */
 cr_status    cr_parallel_step(cr_parallel *p, double max_norm, double *loss, double *norm);
                             /* adds up the gradients of all ranks, clips them to max_norm
-                               (INFINITY: no limit), steps.  *loss: mean over microbatches; *norm:
-                               before clipping (either NULL); a loss that is not finite: no step */
+                               (INFINITY: no limit), steps; with shard, new weights of other ranks
+                               arrive later, and whatever reads or writes them waits for them.
+                               *loss: mean over microbatches; *norm: before clipping (either NULL);
+                               a loss that is not finite: no step */
 cr_status    cr_parallel_recover(cr_parallel *p, bool *reload);
                             /* elastic: every rank that is left calls it after a call of p or of its
                                world has failed.  CR_OK: ranks were lost, the world is smaller, and

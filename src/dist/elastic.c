@@ -83,6 +83,10 @@ static int agree(cr_world *w, void *ctx) {
 
 cr_status cr_elastic_agree(cr_world *w, const char *op, cr_status status) {
     if (w->size == 1) return status;
+    if (status != CR_OK && w->link && !atomic_load(&w->mpi.lost)) { /* calls of NCCL cannot be revoked: the end of all */
+        w->stuck = true;
+        return status;
+    }
     meeting m = {.flag = status == CR_OK};
     cr_saved_error why;
     cr_error_take(&why);
