@@ -3,8 +3,8 @@
  * of the survivors.
  *
  * A step changes weights only after all have agreed that its exchange was whole, so the survivors of a step that failed
- * are all where it began, share out its microbatches anew, and do it again.  Their GPUs get a link of their own.  With the sharded optimizer each rank also
- * has the moments of its left neighbour, as they were after the last step. */
+ * are all where it began, share out its microbatches anew, and do it again.  Their GPUs get a link of their own.  With
+ * the sharded optimizer each rank also has the moments of its left neighbour, as they were after the last step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,8 +83,8 @@ static int agree(cr_world *w, void *ctx) {
 
 cr_status cr_elastic_agree(cr_world *w, const char *op, cr_status status) {
     if (w->size == 1) return status;
-    if (status != CR_OK && w->link && !atomic_load(&w->mpi.lost)) { /* calls of NCCL cannot be revoked: the end of all */
-        w->stuck = true;
+    if (status != CR_OK && w->link && !atomic_load(&w->mpi.lost)) {
+        w->stuck = true;                            /* others may be in calls of NCCL, which nobody can revoke */
         return status;
     }
     meeting m = {.flag = status == CR_OK};
