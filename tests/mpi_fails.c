@@ -1,6 +1,7 @@
 /* mpi_fails.c - an MPI whose call number FAILS_AT fails on rank FAILS_ON, or with FAILS_KILL kills it; all others go to
  * the library FAILS_REAL.  Calls of MPI_Test that find nothing are not counted.  With FAILS_FLIP=n, a broadcast of n
- * bytes or more arrives on rank FAILS_ON with one bit changed.
+ * bytes or more arrives on rank FAILS_ON with one bit changed.  With FAILS_SLOW=ms, each MPI_Iallgatherv begins so
+ * much later.
  *
  * Every argument is a word, so one prototype passes all of them on. */
 #include <dlfcn.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { OTHER = 16 };                                /* some error code */
 typedef long call(long, long, long, long, long, long, long, long, long, long);
@@ -42,8 +44,14 @@ static int fails(void) {
     }
 
 PASS(Init_thread) PASS(Initialized) PASS(Finalized) PASS(Query_thread) PASS(Comm_rank) PASS(Comm_size) PASS(Comm_dup)
-PASS(Comm_free) PASS(Comm_set_errhandler) PASS(Ibarrier) PASS(Iallgather) PASS(Iallgatherv)
-PASS(Ialltoallv) PASS(Iallreduce)
+PASS(Comm_free) PASS(Comm_set_errhandler) PASS(Ibarrier) PASS(Iallgather) PASS(Ialltoallv) PASS(Iallreduce)
+
+long MPI_Iallgatherv(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j);
+long MPI_Iallgatherv(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j) {
+    const char *slow = getenv("FAILS_SLOW");
+    if (slow) usleep((useconds_t)(1000 * atol(slow)));
+    return fails() ? OTHER : real("MPI_Iallgatherv")(a, b, c, d, e, f, g, h, i, j);
+}
 
 #define ALWAYS(name) \
     long MPI_##name(long a, long b, long c); \

@@ -393,15 +393,38 @@ def two_hosts(folder: Path) -> None:
         print(f"skipped two_hosts: network namespaces are not permitted here ({error})")
 
 
+def failing_mpi(folder: Path) -> dict[str, str]:
+    """Variables for MPICH behind tests/mpi_fails.c."""
+    library = folder / "libmpi_abi.so"
+    source = str(ROOT / "tests" / "mpi_fails.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), source, "-ldl"], check=True)
+    real = str(MPI / "mpich" / "lib" / "libmpi_abi.so.1")
+    return {"CHAINRULE_MPI": str(library), "FAILS_REAL": real, "FAILS_ON": "1", "FAILS_AT": "0"}
+
+
+def slow_gather(folder: Path) -> None:
+    """New weights that arrive late: readers of each parameter wait for its bucket, and the bits are those of one
+    process.  A rank that is lost meanwhile is named."""
+    slow: Any = {**failing_mpi(folder), "FAILS_SLOW": "40", "CHAINRULE_CUDA": "off"}
+    alone = run(folder, None, 1, UNIT, "bits_do_not", CHAINRULE_CUDA="off")
+    expected = set(re.findall(r"^bits .*$", alone, re.MULTILINE))
+    for ranks in (2, 3):
+        output = run(folder, "mpich", ranks, UNIT, "weights_arrive", "world_closes", **slow)
+        assert output.count("result: 2 passed, 0 failed, 0 skipped") == ranks, output
+        output = run(folder, "mpich", ranks, UNIT, "bits_do_not", "world_closes", **{**slow, "FAILS_SLOW": "1"})
+        assert set(re.findall(r"^bits .*$", output, re.MULTILINE)) == expected, output
+    for number, rank in ((signal.SIGKILL, 1), (signal.SIGSTOP, 1), (signal.SIGKILL, 0)):
+        name = f"{number.name}-{rank}"
+        output, took = lose(folder, "mpich", name, number, rank, "--shard-optimizer", **{**slow, "FAILS_SLOW": "500"})
+        ours = re.search(rf"rank {rank} on \S+ was lost after step \d+: (silent|its connection ended)", output)
+        assert ours and took < 11, f"{name}: {took:.1f} s\n{output}"
+
+
 def mpi_fails(folder: Path) -> None:
     """Call number k of MPI fails on one rank: all end soon, and a message says why."""
-    library = folder / "libmpi_abi.so"
-    subprocess.run(
-        ["cc", "-shared", "-fPIC", "-o", str(library), str(ROOT / "tests" / "mpi_fails.c"), "-ldl"], check=True
-    )
-    real = str(MPI / "mpich" / "lib" / "libmpi_abi.so.1")
     train = [PROGRAM, *TRAIN, "--microbatches", 3, "--shard-optimizer", "--overwrite", "--out", "run"]
-    more: Any = {"CHAINRULE_MPI": str(library), "FAILS_REAL": real, "FAILS_ON": "1"}
+    more: Any = failing_mpi(folder)
+    del more["FAILS_AT"]
     run(folder, "mpich", 2, *train, FAILS_AT="0", **more)
     output = run(folder, "mpich", 2, *train, fails=True, FAILS_AT="0", FAILS_FLIP="1000", **more)
     assert "rank 1 received other weights than rank 0 sent" in output, output
@@ -616,7 +639,9 @@ def python_package(folder: Path) -> None:
     assert "ZeroDivisionError: on rank 1" in output and time.monotonic() - begun < 15, output
 
 
-def lose(folder: Path, engine: str, name: str, number: int, rank: int, *more: str) -> tuple[str, float]:
+def lose(
+    folder: Path, engine: str, name: str, number: int, rank: int, *more: str, **variables: str
+) -> tuple[str, float]:
     """Sends a signal to one of three ranks in a run; what all printed, and how long it took them to end."""
     # the shell outlives the rank: mpirun, which would end all at once and often name nobody, does not see it die
     script = '"$@" & echo $! > pid.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}; wait; sleep 25'
@@ -624,7 +649,12 @@ def lose(folder: Path, engine: str, name: str, number: int, rank: int, *more: st
     command = launch(engine, 3, "sh", "-c", script, "sh", PROGRAM, *LONG, *options)
     with open(folder / "output.txt", "w") as output:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment(engine), stdout=output, stderr=output, start_new_session=True
+            command,
+            cwd=folder,
+            env=environment(engine, **variables),
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
         try:
             limit = time.monotonic() + 60
@@ -704,6 +734,51 @@ def elastic(folder: Path) -> None:
         assert "option elastic needs Open MPI 5 or later, started by `mpirun --with-ft ulfm`" in output, output
     output = run(folder, None, 1, PROGRAM, *TRAIN, "--elastic", "--out", "bad", fails=True)
     assert "--elastic needs --microbatches" in output, output
+
+
+def elastic_gpus(folder: Path) -> None:
+    """--elastic on GPUs: the ranks that are left link their GPUs anew, and end with the bits of the undisturbed run."""
+    if not GPUS:
+        print("skipped elastic_gpus: no simulated GPU in this build")
+        return
+    train = [PROGRAM, "train", *ELASTIC, "--device", "gpu", "--steps", 120, "--save-every", 10]
+    run(folder, None, 1, *train, "--out", "whole")
+    shard = "--shard-optimizer"
+    for i, (ranks, losses, more, text) in enumerate(
+        (
+            (3, [[1]], [], "2 processes go on from step"),
+            (3, [[0], [1]], [shard], "1 process goes on from step"),
+            (4, [[2]], [shard], "3 processes go on from step"),
+        )
+    ):
+        name = f"run{i}"
+        words = [*train, "--elastic", *more, "--out", name]
+        with started(folder, "openmpi", ranks, *words, flags=FT) as process:
+            await_file(folder, process, folder / name / "checkpoint" / "state.json")
+            for lost in losses:
+                for rank in lost:
+                    assert kill(folder, rank), f"rank {rank} had ended already"
+                time.sleep(2.5)
+            process.wait(timeout=100)
+        output = (folder / "output.txt").read_text()
+        assert re.search(text, output), f"{ranks} ranks, lost {losses}: {output}"
+        same_end(folder, name, f"{ranks} ranks, lost {losses}, {more}\n{output}")
+    train = [PROGRAM, "train", *ELASTIC, "--device", "gpu", "--steps", 8]
+    run(folder, None, 1, *train, "--overwrite", "--out", "whole")
+    for k in range(20, 40) if os.environ.get("CHAINRULE_TEST_FULL") else (22, 27, 31, 36):  # messages of NCCL
+        name, victim = f"vanish{k}", k % 2
+        script = f'if [ $OMPI_COMM_WORLD_RANK = {victim} ]; then export CUDASIM_FAIL=vanish:{k}; fi; exec "$@"'
+        words = ["sh", "-c", script, "sh", *train, "--elastic", shard, "--out", name]
+        output = run(folder, "openmpi", 3, *words, flags=FT)
+        assert "processes go on from step" in output, output
+        same_end(folder, name, f"rank {victim} killed in message {k}\n{output}")
+    begun = time.monotonic()
+    script = 'if [ $OMPI_COMM_WORLD_RANK = 1 ]; then export CUDASIM_FAIL=message:30; fi; exec "$@"'
+    words = ["sh", "-c", script, "sh", *train, "--elastic", shard, "--out", "fails"]
+    output = run(folder, "openmpi", 3, *words, fails=True, flags=FT)  # a GPU fails, whose process lives
+    assert "NCCL error 1, unhandled cuda error" in output and time.monotonic() - begun < 20, output
+    output = torchrun(folder, 2, *train, "--elastic", "--out", "bad", fails=True)
+    assert "option elastic needs Open MPI 5 or later, started by `mpirun --with-ft ulfm`; the engine is NCCL" in output
 
 
 def disk_full(folder: Path) -> None:
@@ -900,10 +975,12 @@ TESTS: tuple[Callable[[Path], None], ...] = (
     engines,
     mistakes,
     mpi_fails,
+    slow_gather,
     python_package,
     shards,
     killed,
     elastic,
+    elastic_gpus,
     killed_at_calls,
     killed_at_random,
     disk_full,

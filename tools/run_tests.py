@@ -334,7 +334,7 @@ def stage_thread() -> Total:
     }
     total = sanitized("tsan", "thread", options, without)
     if has_sanitizer("thread") and not total.failed:
-        ranks = ("variants", "sharded", "pieces", "resume", "killed", "killed_at_calls", "disk_full")
+        ranks = ("variants", "sharded", "slow_gather", "pieces", "resume", "killed", "killed_at_calls", "disk_full")
         plain = ["setarch", platform.machine(), "-R"] if shutil.which("setarch") else []
         command = [*plain, sys.executable, "tests/mpi_ranks.py", *ranks]
         options["CHAINRULE_BUILD"] = str(ROOT / "build" / "tsan")
@@ -619,7 +619,8 @@ STAGES: dict[str, Stage] = {
         stage_mpi,
         "1 to 4 processes under mpirun of MPICH and Open MPI, and as torchrun starts them (make build/.for-mpi)",
         7,
-        r"src/dist/|src/cli/|src/optim/|cuda/(nccl|stream)|cudasim/nccl|tests/(mpi_|test_dist)|tools/requirements-mpi",
+        r"src/dist/|src/cli/|src/optim/|core/pending|cuda/(nccl|stream)|cudasim/nccl|tests/(mpi_|test_dist)|"
+        r"tools/requirements-mpi",
     ),
     "docs": Stage(
         stage_docs, "the documentation builds without a warning", 2, r"docs/|\.md$|api\.def|include/|python/chainrule/"

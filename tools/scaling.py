@@ -6,8 +6,9 @@ memory.  docs/scaling.md has the table.
     scaling.py --check FILE        compares the reckoning with what bench/ranks.py measured here: lines of JSON
 
 The exchange is that of src/dist: every shard's partial sums to the shard's owner, then all shards to all, 4 bytes for
-each gradient.  The first half can hide behind the backward pass (two thirds of the computing).  With a sharded
-optimizer the second half moves weights; it is not hidden yet.  "by node" is a plan: sums inside a node first, so that a
+each gradient.  The first half can hide behind the backward pass (two thirds of the computing).  The table is for the
+sharded optimizer, whose second half moves weights: it can hide behind the next forward pass (the other third), but for
+the bucket that this pass reads first.  "by node" is a plan: sums inside a node first, so that a
 GPU's network card moves an eighth."""
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ def step(model: Model, gpus: int, by_node: bool) -> tuple[float, float]:
     computing = 6 * model.parameters * model.tokens / (gpus * PEAK * model.mfu)
     bytes_ = 4 * model.parameters
     last = half(min(BUCKET, bytes_), gpus, by_node)  # the last bucket is complete when the pass is over
-    first = max(half(bytes_, gpus, by_node) - computing * 2 / 3, last)
-    return computing, first + half(bytes_, gpus, by_node)
+    gradients = max(half(bytes_, gpus, by_node) - computing * 2 / 3, last)
+    weights = max(half(bytes_, gpus, by_node) - computing / 3, last)
+    return computing, gradients + weights
 
 
 def memory(model: Model, gpus: int) -> float:

@@ -28,7 +28,8 @@ const char *cr_world_engine(const cr_world *w);
                             /* "MPI 5.0 standard ABI, MPICH 5.0.2"; "none": alone; borrowed */
 
 /* Collectives: every rank calls the same ones in the same order, with the same shapes and dtypes.
- * Tensors are contiguous, on cpu.  Sums are added over a binary tree of the ranks, in one order for
+ * Tensors are contiguous, on cpu or each rank's GPU; x may be a part of out.  What a call writes is
+ * undefined after a failure.  Sums are added over a binary tree of the ranks, in one order for
  * every engine: the same bits on every rank and in every run. */
 cr_status   cr_barrier(cr_world *w);
 cr_status   cr_broadcast_from(cr_world *w, cr_tensor *x, int root); /* x = x of root */
@@ -36,7 +37,7 @@ cr_status   cr_all_reduce(cr_world *w, cr_tensor *x); /* x = sum over ranks; f32
 typedef struct cr_work cr_work;
 cr_work    *cr_all_reduce_start(cr_world *w, cr_tensor *x);
                             /* the same beside other work; x belongs to the world until
-                               cr_work_wait, and is undefined after a failure */
+                               cr_work_wait */
 cr_status   cr_work_wait(cr_work *work); /* frees it, also after a failure; NULL: pending error */
 cr_status   cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out);
                             /* out: x of rank 0, 1, ..., one after the other : (...) ->
@@ -58,8 +59,8 @@ typedef struct cr_parallel_options {
     bool    shard;          /* each rank has a part of the moments and updates a part of the weights
                                (ZeRO stage 1); the same bits */
     bool    elastic;        /* after a loss the others can go on (cr_parallel_recover): Open MPI 5
-                               or later under `mpirun --with-ft ulfm`, parameters on cpu; with
-                               shard a rank keeps four more copies of its part of the moments */
+                               or later under `mpirun --with-ft ulfm`; with shard a rank keeps four
+                               more copies of its part of the moments */
 } cr_parallel_options;
 typedef struct cr_parallel_stats {
     int64_t sent, received; /* bytes of gradients and sharded weights, to and from other ranks,
@@ -67,13 +68,16 @@ typedef struct cr_parallel_stats {
     int64_t early;          /* bytes of gradients given to the engine before 95 % of the nodes
                                of this rank's last backward pass were visited */
     int64_t moments, gradients; /* bytes held: of moments; of gradients and exchange */
-    double  busy, exposed;  /* seconds of the exchange; those in which cr_parallel_step waited */
+    int64_t pending;        /* shard: buckets of new weights that are still on their way now */
+    double  busy, exposed;  /* seconds of the exchange; those in which cr_parallel_step waited, and,
+                               since the step's first cr_parallel_next, whatever reads weights for
+                               those of the step before */
     int     bad;            /* first rank whose loss of the last step is not finite; -1: none */
 } cr_parallel_stats;
 cr_parallel *cr_parallel_new(cr_world *w, cr_optim *opt, const cr_parallel_options *o);
-                            /* borrows w and opt, whose parameters are f32 on cpu; all ranks get
-                               rank 0's values; ranks with another model or options: an error that
-                               names them */
+                            /* borrows w and opt, whose parameters are f32 on cpu or each rank's
+                               GPU; all ranks get rank 0's values; ranks with another model or
+                               options: an error that names them */
 void         cr_parallel_free(cr_parallel *p);
 bool         cr_parallel_next(cr_parallel *p, cr_loader *l, cr_generator *g);
                             /* this rank's next microbatch of the step: l delivers its batch, g
@@ -83,8 +87,10 @@ cr_status    cr_parallel_backward(cr_parallel *p, const cr_tensor *loss);
                             /* once after each cr_parallel_next; loss: mean of the microbatch */
 cr_status    cr_parallel_step(cr_parallel *p, double max_norm, double *loss, double *norm);
                             /* adds up the gradients of all ranks, clips them to max_norm
-                               (INFINITY: no limit), steps.  *loss: mean over microbatches; *norm:
-                               before clipping (either NULL); a loss that is not finite: no step */
+                               (INFINITY: no limit), steps; with shard, new weights of other ranks
+                               arrive later, and whatever reads or writes them waits for them.
+                               *loss: mean over microbatches; *norm: before clipping (either NULL);
+                               a loss that is not finite: no step */
 cr_status    cr_parallel_recover(cr_parallel *p, bool *reload);
                             /* elastic: every rank that is left calls it after a call of p or of its
                                world has failed.  CR_OK: ranks were lost, the world is smaller, and

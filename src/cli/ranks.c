@@ -143,14 +143,30 @@ cr_status run_sums(const run *r, int64_t n, double *each) {
     return status;
 }
 
-bool run_interrupted(run *r) {
+/* Was any rank interrupted? */
+static cr_status ask(run *r, cr_work **asking, cr_tensor **any) {
     float here = cr_os_interrupted();
-    if (run_alone(r)) return here > 0;
+    *any = cr_from(&here, CR_LIST(1), CR_F32, cr_cpu());
+    *asking = *any ? cr_all_reduce_start(r->world, *any) : NULL;
+    return *asking ? CR_OK : cr_error_status();
+}
+
+static cr_status hear(run *r, cr_work *asking, const cr_tensor *any) {
+    const cr_status status = cr_work_wait(asking);
+    r->asked = status == CR_OK;
+    r->stop = r->asked && cr_item(any) > 0;
+    return status;
+}
+
+/* A step asks before its exchange is over: a later question would wait behind the gather of new weights. */
+bool run_interrupted(run *r) {
+    cr_work *asking;
+    cr_tensor *any;
+    if (run_alone(r)) return cr_os_interrupted();
     cr_scope_begin();
-    cr_tensor *any = cr_from(&here, CR_LIST(1), CR_F32, cr_cpu());
-    const bool stop = cr_all_reduce(r->world, any) == CR_OK && cr_item(any) > 0;
+    if (!r->asked && ask(r, &asking, &any) == CR_OK) (void)hear(r, asking, any);
     cr_scope_end();
-    return stop;                                    /* an error stays pending: the next step reports it */
+    return r->stop;                                 /* an error stays pending: the next step reports it */
 }
 
 static cr_status microbatch(run *r) {
@@ -168,7 +184,13 @@ cr_status run_microbatches(run *r, double *loss, double *norm) {
     cr_status status = cr_error_status();
     while (status == CR_OK && cr_parallel_next(r->parallel, r->loader, r->generator)) status = microbatch(r);
     if (status == CR_OK) status = cr_error_status();
+    cr_work *asking = NULL;
+    cr_tensor *any = NULL;
+    cr_scope_begin();
+    if (status == CR_OK && !run_alone(r)) status = ask(r, &asking, &any);
     if (status == CR_OK) status = cr_parallel_step(r->parallel, r->s->clip > 0 ? r->s->clip : INFINITY, loss, norm);
+    if (asking && hear(r, asking, any) != CR_OK) status = cr_error_status();
+    cr_scope_end();
     if (!(r->s->clip > 0)) *norm = NAN;
     if (status != CR_OK) return status;
     r->batches += r->s->microbatches;

@@ -56,6 +56,7 @@ typedef struct run {
     cr_world *world;                                /* NULL: no --microbatches */
     int output;                                     /* hidden stdout of a process that is not the first */
     cr_parallel *parallel;
+    bool asked, stop;                               /* many ranks: the last step has asked all; one was interrupted */
     runlog log;
     struct { double loss, lr, norm; } last;         /* of the last step */
     int64_t step;

@@ -181,6 +181,7 @@ void cr_os_host_name(char *out, size_t room) {
 
 void cr_os_leave(int code) { _exit(code); }
 
+void cr_os_before_fork(void (*fn)(void)) { (void)pthread_atfork(fn, NULL, NULL); }
 void cr_os_at_fork_child(void (*fn)(void)) { (void)pthread_atfork(NULL, NULL, fn); }
 
 static pthread_key_t exit_key;

@@ -42,6 +42,7 @@ int        cr_os_cpu_count(void);
 int64_t    cr_os_process_id(void);
 void       cr_os_host_name(char *out, size_t room);
 _Noreturn void cr_os_leave(int code);                                   /* at once: no atexit, no flush */
+void       cr_os_before_fork(void (*fn)(void));                         /* fn runs in the parent before every fork */
 void       cr_os_at_fork_child(void (*fn)(void));                       /* fn runs in the child after every fork */
 /* fn runs when this thread ends, and when any thread ends that called this with some function; four
  * functions at most. */

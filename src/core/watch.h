@@ -23,12 +23,15 @@ typedef struct cr_watch {
 } cr_watch;
 extern cr_watch cr_watch_table;
 
-extern atomic_int cr_recordings;                    /* threads that record now: others pay one load */
+/* Threads that record now, and storages that are pending (pending.h): else a call pays one load for both. */
+extern atomic_int cr_unusual;
+static inline bool cr_is_unusual(void) {
+    return __builtin_expect(atomic_load_explicit(&cr_unusual, memory_order_acquire) != 0, 0);
+}
 
 /* NULL: this thread records nothing. */
 static inline const cr_watch *cr_watching(void) {
-    const bool any = atomic_load_explicit(&cr_recordings, memory_order_relaxed);
-    return __builtin_expect(any, 0) && cr_modes.recording ? &cr_watch_table : NULL;
+    return cr_is_unusual() && cr_modes.recording ? &cr_watch_table : NULL;
 }
 
 #endif

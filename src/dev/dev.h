@@ -3,6 +3,7 @@
 #define CR_DEV_H
 
 #include "../core/interrupt.h"
+#include "../core/pending.h"
 #include "kernels.h"
 
 /* ---- a link: one GPU of each of several processes.  It moves bytes between their memories beside the kernels and
@@ -19,7 +20,7 @@ typedef struct cr_linking {
     /* limit: seconds for all ranks to come */
     cr_link  *(*open)(const cr_device *d, const unsigned char *key, int rank, int size, const atomic_bool *lost,
                       double limit);
-    void      (*close)(cr_link *l);                 /* waits for the others, unless a call has failed */
+    void      (*close)(cr_link *l);                 /* waits for the others, unless a call has failed or one is lost */
     /* send[r] of `from` to rank r, receive[r] of `to` from rank r */
     cr_status (*exchange)(cr_link *l, cr_storage *from, const cr_range *send, cr_storage *to, const cr_range *receive);
     cr_status (*spread)(cr_link *l, cr_storage *x, const cr_range *of);         /* of[r] of rank r's x to all */
@@ -80,6 +81,7 @@ static inline cr_status cr_upload(const cr_device *d, cr_storage *dst, size_t at
 static inline cr_status cr_download(const char *op, const cr_device *d, void *dst, cr_storage *src, size_t at,
                                     size_t bytes) {
     const cr_watch *watch = cr_watching();
+    if (cr_await(op, src) != CR_OK) return cr_error_status();
     const cr_status status = watch ? watch->download(op, src) : CR_OK;
     return status == CR_OK ? d->download(d, dst, src, at, bytes) : status;
 }

@@ -93,16 +93,21 @@ int cr_carry_exchange(cr_world *w, const cr_array *from, const cr_range *send, c
     return cr_mpi_wait(m, code, &request, bytes);
 }
 
-int cr_carry_spread(cr_world *w, const cr_array *x, const cr_range *of) {
-    if (!x->dev->host) return cr_carried(w, calls(w)->spread(w->link, x->storage, moved(w, w->ranges, of, x)));
-    if (!w->comm) return cr_carried(w, spread_staged(w, cr_array_data(x), of));
+/* of[r] of rank r's bytes to all */
+static int spread_bytes(cr_world *w, void *x, const cr_range *of) {
+    if (!w->comm) return cr_carried(w, spread_staged(w, x, of));
     int *counts = w->counts, *at = counts + w->size;
     split(w, of, counts, at);
     const cr_mpi *m = &w->mpi;
     cr_mpi_handle request = 0;
-    const int own = counts[w->rank], code = m->Iallgatherv(m->in_place, own, m->byte, cr_array_data(x), counts, at,
-                                                           m->byte, w->comm, &request);
+    const int own = counts[w->rank],
+              code = m->Iallgatherv(m->in_place, own, m->byte, x, counts, at, m->byte, w->comm, &request);
     return cr_mpi_wait(m, code, &request, own);
+}
+
+int cr_carry_spread(cr_world *w, const cr_array *x, const cr_range *of) {
+    if (!x->dev->host) return cr_carried(w, calls(w)->spread(w->link, x->storage, moved(w, w->ranges, of, x)));
+    return spread_bytes(w, cr_array_data(x), of);
 }
 
 static cr_status sum_staged(cr_world *w, const cr_array *x) {
@@ -143,20 +148,25 @@ int cr_carry_broadcast(cr_world *w, void *x, int64_t n, int root) {
     return code;
 }
 
+/* mine may lie where it belongs in `all`.  In pieces; rank after rank where `all` is beyond MPI's positions. */
 int cr_carry_gather(cr_world *w, const void *mine, int64_t n, void *all) {
-    if (w->comm && n <= PIECE) {
+    char *own = (char *)all + n * w->rank;
+    int code = 0;
+    if (w->comm && n <= PIECE && own != mine) {
         const cr_mpi_handle byte = w->mpi.byte;
         cr_mpi_handle request = 0;
-        const int code = w->mpi.Iallgather(mine, (int)n, byte, all, (int)n, byte, w->comm, &request);
+        code = w->mpi.Iallgather(mine, (int)n, byte, all, (int)n, byte, w->comm, &request);
         return cr_mpi_wait(&w->mpi, code, &request, n);
     }
-    memcpy((char *)all + n * w->rank, mine, (size_t)n);
-    if (!w->comm) {
-        for (int r = 0; r < w->size; r++) w->ranges[r] = (cr_range){n * r, n};
-        return cr_carried(w, spread_staged(w, all, w->ranges));
+    if (own != mine) memcpy(own, mine, (size_t)n);
+    const bool beyond = w->comm && n * w->size > INT32_MAX;
+    for (int r = 0; r < w->size && beyond && !code; r++) code = cr_carry_broadcast(w, (char *)all + n * r, n, r);
+    const int64_t piece = w->comm ? PIECE : n;
+    for (int64_t at = 0; at < n && !beyond && !code; at += piece) {
+        const int64_t some = n - at < piece ? n - at : piece;
+        for (int r = 0; r < w->size; r++) w->ranges[r] = (cr_range){n * r, some};
+        code = spread_bytes(w, (char *)all + at, w->ranges);
     }
-    int code = 0;
-    for (int r = 0; r < w->size && !code; r++) code = cr_carry_broadcast(w, (char *)all + n * r, n, r);
     return code;
 }
 

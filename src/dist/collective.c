@@ -1,4 +1,5 @@
-/* collective.c - the collectives of tensors.  Large tensors go in pieces, because MPI counts in ints. */
+/* collective.c - the collectives of tensors, which read and write the tensors' own memory.  Large tensors go in pieces,
+ * because MPI counts in ints. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ static cr_status check(const char *op, cr_world *w, const cr_tensor *x, const ch
     if (cr_world_lacks(op, w) || cr_lacks_tensor(op, what, x)) return cr_error_status();
     if (cr_is_none(x)) return cr_fail(CR_BAD_VALUE, op, "%s is CR_NONE, not a tensor", what);
     if (!cr_is_contiguous(x)) return cr_fail(CR_BAD_VALUE, op, "%s is not contiguous", what);
+    if (cr_await(op, x->storage) != CR_OK) return cr_error_status();
     return on_host(x) || w->size == 1 ? CR_OK : cr_link_start(w, op, cr_device_of(x), NULL);
 }
 
@@ -81,14 +83,9 @@ cr_status cr_broadcast_from(cr_world *w, cr_tensor *x, int root) {
     if (root < 0 || root >= w->size)
         return cr_fail(CR_BAD_INDEX, op, "root %d is not a rank of 0 .. %d", root, w->size - 1);
     if (w->size == 1 || !bytes_of(x)) return CR_OK;
-    if (!on_host(x)) return touch(x) == CR_OK ? spread_on_gpu(w, op, x, root) : cr_error_status();
-    cr_scope_begin();
-    cr_tensor *copy = cr_clone(cr_detach(x));
-    move m = {.data = copy ? cr_data(copy) : NULL, .bytes = bytes_of(x), .root = root};
-    status = copy ? cr_world_run(w, op, send_all, &m) : cr_error_status();
-    if (status == CR_OK && w->rank != root) status = put(x, copy);
-    cr_scope_end();
-    return status;
+    if ((status = touch(x)) != CR_OK) return status;
+    if (!on_host(x)) return spread_on_gpu(w, op, x, root);
+    return cr_world_run(w, op, send_all, &(move){.data = cr_data(x), .bytes = bytes_of(x), .root = root});
 }
 
 static int gather_all(cr_world *w, void *ctx) {
@@ -124,15 +121,19 @@ cr_status cr_all_gather(cr_world *w, const cr_tensor *x, cr_tensor *out) {
     static const char op[] = "all_gather";
     cr_status status = check_pair(op, w, x, out, true);
     if (status != CR_OK || !bytes_of(out)) return status;
+    if (w->size == 1) return put(out, x);
+    if ((status = touch(out)) != CR_OK) return status;
+    if (on_host(x)) {                               /* x may be a part of out */
+        char *own = (char *)cr_data(out) + bytes_of(x) * w->rank;
+        memmove(own, cr_data(x), (size_t)bytes_of(x));
+        return cr_world_gather(w, op, own, bytes_of(x), cr_data(out));
+    }
     cr_scope_begin();
-    cr_tensor *all = cr_empty(CR_LIST(cr_numel(out)), cr_dtype_of(x), cr_device_of(x)),
-              *mine = all ? cr_slice(all, 0, cr_numel(x) * w->rank, cr_numel(x) * (w->rank + 1), 1) : NULL;
-    if (!mine) status = cr_error_status();
-    else if (on_host(x)) status = cr_world_gather(w, op, cr_data(x), bytes_of(x), cr_data(all));
-    else if ((status = put(mine, x)) == CR_OK && w->size > 1) status = spread_on_gpu(w, op, all, -1);
-    if (status == CR_OK) status = put(out, all);
+    cr_tensor *flat = cr_reshape(out, CR_LIST(cr_numel(out))),
+              *mine = flat ? cr_slice(flat, 0, cr_numel(x) * w->rank, cr_numel(x) * (w->rank + 1), 1) : NULL;
+    status = mine ? put(mine, x) : cr_error_status();
     cr_scope_end();
-    return status;
+    return status == CR_OK ? spread_on_gpu(w, op, out, -1) : status;
 }
 
 /* ---- sums: one node of the tree for each rank */
@@ -254,10 +255,12 @@ cr_status cr_reduce_scatter(cr_world *w, const cr_tensor *x, cr_tensor *out) {
     if (w->size == 1) return put(out, x);
     if (bytes_of(x) > INT32_MAX)
         return cr_fail(CR_BAD_VALUE, op, "x has %lld bytes: at most 2147483647 in one call", (long long)bytes_of(x));
+    const bool apart = out->storage != x->storage;
     cr_scope_begin();
-    cr_tensor *sum = cr_empty(CR_LIST(cr_numel(out)), cr_dtype_of(x), cr_device_of(x));
-    status = sum ? add_shard(w, op, x, sum) : cr_error_status();
-    if (status == CR_OK) status = put(out, sum);
+    cr_tensor *sum = apart ? out : cr_empty(CR_LIST(cr_numel(out)), cr_dtype_of(x), cr_device_of(x));
+    status = !sum ? cr_error_status() : apart ? touch(out) : CR_OK;
+    if (status == CR_OK) status = add_shard(w, op, x, sum);
+    if (status == CR_OK && !apart) status = put(out, sum);
     cr_scope_end();
     return status;
 }

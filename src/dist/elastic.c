@@ -3,8 +3,8 @@
  * of the survivors.
  *
  * A step changes weights only after all have agreed that its exchange was whole, so the survivors of a step that failed
- * are all where it began, share out its microbatches anew, and do it again.  With the sharded optimizer each rank also
- * has the moments of its left neighbour, as they were after the last step. */
+ * are all where it began, share out its microbatches anew, and do it again.  Their GPUs get a link of their own.  With
+ * the sharded optimizer each rank also has the moments of its left neighbour, as they were after the last step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +83,10 @@ static int agree(cr_world *w, void *ctx) {
 
 cr_status cr_elastic_agree(cr_world *w, const char *op, cr_status status) {
     if (w->size == 1) return status;
+    if (status != CR_OK && w->link && !atomic_load(&w->mpi.lost)) {
+        w->stuck = true;                            /* others may be in calls of NCCL, which nobody can revoke */
+        return status;
+    }
     meeting m = {.flag = status == CR_OK};
     cr_saved_error why;
     cr_error_take(&why);
@@ -106,6 +110,9 @@ static int shrink(cr_world *w, void *ctx) {
     meeting *m = ctx;
     const cr_mpi *mpi = &w->mpi;
     cr_mpi_handle whole = w->comm, rest = 0;
+    if (w->link) w->gpu->linking->close(w->link);   /* aborts it, because of the loss */
+    w->link = NULL;
+    w->gpu = NULL;
     (void)mpi->Comm_revoke(whole);
     int code = mpi->Comm_shrink(whole, &rest);
     if (!code) code = mpi->Comm_set_errhandler(rest, mpi->errors_return);
@@ -225,6 +232,7 @@ cr_status cr_parallel_recover(cr_parallel *p, bool *reload) {
         cr_error_clear();
         status = shrink_world(p->w, op);
         if (status != CR_OK && (p->w->stuck || !atomic_load(&p->w->mpi.lost))) break;
+        if (status == CR_OK && p->w->size > 1 && !p->dev->host) status = cr_link_start(p->w, op, p->dev, NULL);
         if (status == CR_OK) status = gather_places(p, op, &g);
         if (status == CR_OK) status = gather_moments(p, op, &g);
         status = cr_elastic_agree(p->w, op, status);

@@ -32,8 +32,7 @@ void cr_exchange_room(const cr_world *w, const cr_exchange *e, int64_t *send, in
 }
 
 /* ---- elements, on the cpu or a GPU */
-/* With another dtype: rounded to nearest. */
-static cr_status copy(const cr_array *to, const cr_array *from) {
+cr_status cr_exchange_copy(const cr_array *to, const cr_array *from) {
     if (!to->numel) return CR_OK;
     if (to->dev->host && to->dtype == from->dtype) {
         memcpy(cr_array_data(to), cr_array_data(from), (size_t)to->numel * cr_dtype_size(to->dtype));
@@ -78,7 +77,7 @@ static cr_status pack(const cr_world *w, const cr_exchange *e, cr_array *packed)
         for (int k = 0; k < e->nodes && status == CR_OK; k++) {
             const int64_t n = shard(e, s);
             const cr_array to = cr_part_of(packed, at, n), from = cr_part_of(&e->value[k], e->cut[s], n);
-            status = copy(&to, &from);
+            status = cr_exchange_copy(&to, &from);
             at += n;
         }
     return status;
@@ -131,19 +130,19 @@ static int all_to_all(cr_world *w, cr_exchange *e, const cr_array *packed) {
     for (int s = 0; s < w->size && e->half && !code && status == CR_OK; s++) {
         const int64_t first = receive[s].at / width, n = receive[s].bytes / width;
         const cr_array wide = cr_part_of(&e->receive, first, n), half = cr_part_of(to, first, n);
-        status = copy(&wide, &half);
+        status = cr_exchange_copy(&wide, &half);
     }
     return code ? code : cr_carried(w, status);
 }
 
-static int gather(cr_world *w, cr_exchange *e, const cr_array *all) {
+int64_t cr_exchange_sent(const cr_world *w, const int64_t *cut, int64_t width) {
+    return (cut[w->rank + 1] - cut[w->rank]) * width * (w->size - 1);
+}
+
+int cr_exchange_gather(cr_world *w, const cr_array *x, const int64_t *cut) {
     cr_range *of = w->ranges + 2 * w->size;
-    for (int s = 0; s < w->size; s++) {
-        of[s] = (cr_range){e->cut[s] * width_of(all), shard(e, s) * width_of(all)};
-        e->received += s == w->rank ? 0 : of[s].bytes;
-    }
-    e->sent += of[w->rank].bytes * (w->size - 1);
-    return cr_carry_spread(w, all, of);
+    for (int s = 0; s < w->size; s++) of[s] = (cr_range){cut[s] * width_of(x), (cut[s + 1] - cut[s]) * width_of(x)};
+    return cr_carry_spread(w, x, of);
 }
 
 /* Messages with a buffer of their own gather in the room for sending, which nothing reads any more. */
@@ -157,22 +156,25 @@ static int run(cr_world *w, cr_exchange *e) {
     status = add_up(w, e, &own);
     if (status == CR_OK && e->gather && buffered(e)) {
         const cr_array sent = cr_part_of(&all, e->cut[w->rank], mine(w, e));
-        status = copy(&sent, &own);
+        status = cr_exchange_copy(&sent, &own);
     }
     if (status != CR_OK) return cr_carried(w, status);
-    if (!e->gather || (code = gather(w, e, &all))) return code;
+    if (!e->gather) return 0;
+    e->sent += cr_exchange_sent(w, e->cut, width_of(&all));
+    e->received += (e->n - mine(w, e)) * width_of(&all);
+    if ((code = cr_exchange_gather(w, &all, e->cut))) return code;
     const cr_array out = cr_part_of(&e->out, 0, e->n);
-    return buffered(e) ? cr_carried(w, copy(&out, &all)) : 0;
+    return buffered(e) ? cr_carried(w, cr_exchange_copy(&out, &all)) : 0;
 }
 
 /* This rank's nodes are added first; then the engine adds those of all ranks. */
 static int run_engine(cr_world *w, cr_exchange *e) {
     const cr_array out = cr_part_of(&e->out, 0, e->n), sum = out.dev->host ? out : cr_part_of(&e->send, 0, e->n);
     cr_status status = e->nodes > 1 ? add(w, &sum, &e->value[0], &e->value[1])
-                       : out.dev->host ? CR_OK : copy(&sum, &e->value[0]);
+                       : out.dev->host ? CR_OK : cr_exchange_copy(&sum, &e->value[0]);
     for (int k = 2; k < e->nodes && status == CR_OK; k++) status = add(w, &sum, &sum, &e->value[k]);
     const int code = status == CR_OK ? cr_carry_sum(w, &sum) : cr_carried(w, status);
-    return code || out.dev->host ? code : cr_carried(w, copy(&out, &sum));
+    return code || out.dev->host ? code : cr_carried(w, cr_exchange_copy(&out, &sum));
 }
 
 /* A failed exchange leaves its code; later ones of the step run all the same, as on the other ranks. */
@@ -180,14 +182,6 @@ int cr_exchange_run(cr_world *w, void *exchange) {
     cr_exchange *e = exchange;
     const double begun = cr_os_seconds();
     const int code = e->engine ? run_engine(w, e) : run(w, e);
-    e->seconds += cr_os_seconds() - begun;
-    return code;
-}
-
-int cr_exchange_gather(cr_world *w, void *exchange) {
-    cr_exchange *e = exchange;
-    const double begun = cr_os_seconds();
-    const int code = gather(w, e, &e->out);
     e->seconds += cr_os_seconds() - begun;
     return code;
 }

@@ -228,6 +228,7 @@ cr_status cr_link_start(cr_world *w, const char *op, const cr_device *d, const c
     w->gpu = d;
     status = cr_world_run(w, op, open_link, &(opening){d, a.key});
     if (status != CR_OK) { w->gpu = NULL; return status; }
+    if (w->shrunk) return CR_OK;                    /* as before */
     const size_t n = w->comm ? strlen(w->engine) : 0;
     snprintf(w->engine + n, sizeof w->engine - n, "%s%s on %s", n ? "; " : "", mine.library, d->name);
     return CR_OK;

@@ -118,9 +118,6 @@ static cr_status check(cr_world *w, const cr_optim *opt, const cr_parallel_optio
             return cr_fail(CR_BAD_VALUE, op, "'%s' is on %s, but '%s' on %s: all parameters must be on one device",
                            opt->slots[i].name, cr_device_name(dev), opt->slots[0].name, cr_device_name(first));
     }
-    if (o->elastic && !device_of(opt)->host)
-        return cr_fail(CR_BAD_VALUE, op, "option elastic needs parameters on cpu, not on %s",
-                       cr_device_name(device_of(opt)));
     return CR_OK;
 }
 
@@ -194,6 +191,7 @@ void cr_parallel_drain(cr_parallel *p) {
         if (p->buckets[i].posted) (void)cr_world_wait(p->w, "parallel_free", &p->buckets[i].job);
         p->buckets[i].posted = false;
     }
+    (void)cr_shard_settle(p, "parallel_free");
 }
 
 void cr_parallel_free(cr_parallel *p) {
@@ -233,6 +231,7 @@ static void begin_step(cr_parallel *p, const cr_loader *l, cr_generator *g) {
     memset(p->used, 0, sizeof p->used);
     memset(p->mine, 0, (size_t)(1 + p->o.microbatches + p->opt->count) * sizeof *p->mine);
     p->stats = (cr_parallel_stats){.bad = -1};
+    p->waited = cr_pending_seconds();
     p->next_bucket = 0;
     if (!p->laid_out) p->n_order = 0;
     for (int64_t i = 0; i < p->n_buckets; i++) {
@@ -385,7 +384,7 @@ cr_status cr_parallel_backward(cr_parallel *p, const cr_tensor *loss) {
     if (!p->open) return cr_fail(CR_RUNTIME, op, "no microbatch is open: cr_parallel_next comes first");
     const int64_t leaf = p->at;
     p->mine[1 + leaf] = cr_item(loss);
-    if (cr_error()) return cr_error_status();
+    if (cr_error() || cr_shard_settle(p, op)) return cr_error_status();       /* gradients take the weights' place */
     if (!free_buffer(p, &p->into))
         return cr_fail(CR_NO_MEMORY, op, "no memory for the gradients of %lld parameters", (long long)p->total);
     p->merges = cr_tree_push(&p->tree, (cr_tree_node){0, leaf}, p->into, p->merge);
@@ -469,7 +468,7 @@ static cr_status finish_exchange(cr_parallel *p) {
         p->stats.received += b->e.received;
         p->stats.busy += b->e.seconds;
     }
-    if (p->n_buckets) p->stats.exposed = cr_os_seconds() - begun;
+    if (p->n_buckets) p->stats.exposed += cr_os_seconds() - begun;
     return status;
 }
 
@@ -533,7 +532,7 @@ cr_status cr_parallel_step(cr_parallel *p, double max_norm, double *loss, double
     if (p->o.elastic) status = cr_elastic_agree(p->w, op, status);
     p->begun = p->over = false;
     if (status != CR_OK) {
-        if (p->o.shard && p->o.elastic) cr_shard_undo(p);
+        if (p->o.shard && p->o.elastic) (void)cr_shard_undo(p);
         p->again = true;
         return status;
     }
@@ -552,6 +551,8 @@ cr_world *cr_parallel_world(const cr_parallel *p) {
 cr_parallel_stats cr_parallel_look(const cr_parallel *p) {
     if (cr_lacks("parallel_look", "the object", p)) return (cr_parallel_stats){0};
     cr_parallel_stats s = p->stats;
+    s.exposed += cr_pending_seconds() - p->waited;
+    s.pending = atomic_load(&p->under_way);
     const cr_optim *holds = p->pieces ? p->pieces : p->opt;
     for (int64_t i = 0; i < holds->count; i++)
         for (int k = 0; k < 2; k++)

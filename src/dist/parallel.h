@@ -13,12 +13,25 @@
 
 typedef struct cr_place { int64_t at, n; bool arrived; } cr_place;  /* of a parameter in flat memory; floats */
 typedef struct cr_unit { int64_t param, from, n; int owner; } cr_unit;      /* [from, from + n) of a parameter */
+/* Weights that come from another rank: from flat memory into a parameter. */
+typedef struct cr_landing {
+    cr_unit unit;
+    cr_array to, from;                              /* to holds its storage */
+    bool last;                                      /* of its storage, in the order of the gathers */
+} cr_landing;
 typedef struct cr_bucket {
     int64_t at, n, missing;                         /* missing: floats without a gradient yet, in this step */
     bool posted;
     int64_t visited;                                /* nodes of the backward pass before it was posted; -1: behind it */
     cr_exchange e;
     cr_job job;
+    /* shard: the gather of new weights */
+    cr_job gather;
+    cr_array weights;                               /* of all shards, in flat memory */
+    cr_landing *landing;
+    int64_t landings;
+    double seconds;
+    atomic_int *under_way;                          /* of the cr_parallel */
 } cr_bucket;
 
 struct cr_parallel {
@@ -60,6 +73,11 @@ struct cr_parallel {
     cr_params *state;                               /* moments that were there before the pieces */
     double *sums, *all_sums;                        /* of blocks: this rank's, all */
     int64_t most_blocks;                            /* of any rank */
+    cr_landing *landings;                           /* of all buckets, in the order of flat memory; NULL: none */
+    int64_t n_landings;
+    bool gathering;                                 /* gathers were posted, and nothing has waited for all of them */
+    atomic_int under_way;                           /* gathers that are not over */
+    double waited;                                  /* by readers of weights, when the step began */
     /* elastic: moments of this rank's pieces and of its left neighbour's, one after the other: after the last step,
      * and after the step that runs; weights of this rank's pieces before it */
     cr_tensor *own[2], *left[2], *weights;
@@ -87,10 +105,12 @@ bool cr_layout_whole(const cr_parallel *p, int64_t param);         /* is the par
 /* shard.c: the optimizer's state by rank (ZeRO stage 1: Rajbhandari et al. 2020, arXiv 1910.02054) */
 cr_status cr_shard_begin(cr_parallel *p);           /* takes the optimizer's moments, before the layout is final */
 cr_status cr_shard_norm(cr_parallel *p, const cr_tensor *flat, double *norm);
-/* flat: gradients of this rank's pieces; then weights of all, which the commit puts into the parameters */
+/* all: gradients of this rank's pieces; then weights, which arrive in it.  Without elastic they go on to the
+ * parameters, whose readers wait for them; else the commit puts them there. */
 cr_status cr_shard_update(cr_parallel *p, const cr_tensor *all, double scale);
+cr_status cr_shard_settle(cr_parallel *p, const char *name);       /* waits for the gathers of the last update */
 cr_status cr_shard_commit(cr_parallel *p, const cr_tensor *all);
-void      cr_shard_undo(cr_parallel *p);            /* elastic, instead of the commit: the weights before */
+cr_status cr_shard_undo(cr_parallel *p);            /* elastic, instead of the commit: the weights before */
 /* elastic: all moments, after the last step; from[r]: the rank that has those of rank r of the layout; NULL and a
  * message */
 cr_params *cr_shard_collect(cr_parallel *p, const int *from);

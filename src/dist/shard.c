@@ -76,9 +76,8 @@ static cr_tensor *weights_of(const cr_parallel *p, const cr_unit *x) {
     return view_of(p, x, whole ? cr_view(whole, 1, (int64_t[]){cr_numel(whole)}) : NULL, 0);
 }
 
-/* Of parameters on the cpu. */
-static float *data_of(const cr_parallel *p, const cr_unit *x) {
-    return (float *)cr_data(p->opt->slots[x->param].p) + x->from;
+static cr_array part_of(const cr_parallel *p, const cr_unit *x) {
+    return cr_part_of(&p->opt->slots[x->param].p->array, x->from, x->n);
 }
 
 /* A group of the optimizer of pieces. */
@@ -171,8 +170,6 @@ void cr_shard_forget(cr_parallel *p, bool moments) {
     if (p->opt->sharded == p) p->opt->sharded = NULL;
 }
 
-void cr_shard_free(cr_parallel *p) { cr_shard_forget(p, true); }
-
 /* ---- the norm: each rank's blocks, added by all in the order of the optimizer's parameters */
 static cr_status own_sums(const cr_parallel *p, const cr_tensor *flat) {
     int64_t n = 0, at = 0;
@@ -247,27 +244,33 @@ static cr_status make_copies(cr_parallel *p) {
 }
 
 /* The weights of this rank's pieces to their copy, or back. */
-static void copy_weights(cr_parallel *p, bool back) {
-    float *copy = cr_data(p->weights);
-    for (int64_t i = 0; i < p->pieces->count; copy += p->piece[i++].n) {
-        float *here = data_of(p, &p->piece[i]);
-        memcpy(back ? here : copy, back ? copy : here, (size_t)p->piece[i].n * 4);
+static cr_status copy_weights(cr_parallel *p, bool back) {
+    cr_status status = CR_OK;
+    for (int64_t i = 0, at = 0; i < p->pieces->count && status == CR_OK; at += p->piece[i++].n) {
+        const cr_array copy = cr_part_of(&p->weights->array, at, p->piece[i].n), here = part_of(p, &p->piece[i]);
+        status = cr_exchange_copy(back ? &here : &copy, back ? &copy : &here);
     }
     p->changed = !back;
+    return status;
 }
 
-void cr_shard_undo(cr_parallel *p) {
-    if (p->changed) copy_weights(p, true);
-}
+cr_status cr_shard_undo(cr_parallel *p) { return p->changed ? copy_weights(p, true) : CR_OK; }
 
-static void pack(const cr_parallel *p, float *to) {
+/* This rank's moments, one after the other; 0 where there was no step yet. */
+static cr_status pack(const cr_parallel *p, cr_tensor *into) {
+    cr_status status = CR_OK;
+    int64_t at = 0;
     for (int64_t i = 0; i < p->pieces->count; i++) {
         const cr_slot *s = &p->pieces->slots[i];
-        for (int k = 0; k < s->update->moments; k++, to += p->piece[i].n) {
-            if (s->moment[k]) memcpy(to, cr_data(s->moment[k]), (size_t)p->piece[i].n * 4);
-            else memset(to, 0, (size_t)p->piece[i].n * 4);
+        const int64_t n = p->piece[i].n;
+        for (int k = 0; k < s->update->moments && status == CR_OK; k++, at += n) {
+            const cr_array to = cr_part_of(&into->array, at, n);
+            const cr_array from = s->moment[k] ? cr_part_of(&s->moment[k]->array, 0, n) : to;
+            if (s->moment[k]) status = cr_exchange_copy(&to, &from);
+            else status = cr_fill_(cr_slice(into, 0, at, at + n, 1), 0) ? CR_OK : cr_error_status();
         }
     }
+    return status;
 }
 
 /* This rank's moments to its right neighbour, piece by piece, because MPI counts in ints. */
@@ -314,7 +317,7 @@ static cr_status point(cr_parallel *p, int64_t i, const cr_tensor *flat) {
 static cr_status step_pieces(cr_parallel *p, const cr_tensor *flat, double scale) {
     cr_status status = p->pieces ? CR_OK : make_pieces(p);
     if (status == CR_OK && p->o.elastic && !p->weights) status = make_copies(p);
-    if (status == CR_OK && p->o.elastic) copy_weights(p, false);
+    if (status == CR_OK && p->o.elastic) status = copy_weights(p, false);
     const int64_t n = status == CR_OK ? p->pieces->count : 0;
     for (int64_t i = 0; i < n && status == CR_OK; i++) status = point(p, i, flat);
     if (status != CR_OK) return status;
@@ -332,39 +335,127 @@ static cr_status step_pieces(cr_parallel *p, const cr_tensor *flat, double scale
     return status;
 }
 
-/* The weights of all shards to all, in flat memory. */
-static cr_status gather(cr_parallel *p, const cr_tensor *all) {
+/* ---- the gather of new weights, under the next forward pass */
+
+static void drop_landings(cr_parallel *p) {
+    for (int64_t i = 0; i < p->n_landings; i++) {
+        cr_pending_clear(p->landings[i].to.storage);
+        cr_storage_release(p->landings[i].to.storage);
+    }
+    free(p->landings);
+    p->landings = NULL;
+    p->n_landings = 0;
+}
+
+void cr_shard_free(cr_parallel *p) {
+    drop_landings(p);
+    cr_shard_forget(p, true);
+}
+
+/* What the gathers bring of other ranks' shards, bucket by bucket.  own: this rank; -1: also its own weights. */
+static cr_status find_landings(cr_parallel *p, const cr_tensor *all, int own) {
+    p->landings = calloc((size_t)p->n_units + 1, sizeof *p->landings);
+    if (!p->landings) return cr_fail(CR_NO_MEMORY, op, "no memory for %lld pieces", (long long)p->n_units);
+    cr_bucket *b = p->buckets;
+    int64_t at = 0;
+    b->landing = p->landings;
+    for (int64_t u = 0; u < p->n_units; at += p->units[u++].n) {
+        const cr_unit *x = &p->units[u];
+        if (at == b->at + b->n) (++b)->landing = p->landings + p->n_landings;
+        if (x->owner == own || !p->places[x->param].arrived) continue;
+        cr_landing *l = b->landings ? &b->landing[b->landings - 1] : NULL;
+        if (l && l->unit.param == x->param && l->unit.from + l->unit.n == x->from) l->unit.n += x->n;
+        else {
+            l = &b->landing[b->landings++];
+            l->unit = *x;
+            cr_storage_retain(p->opt->slots[x->param].p->storage);
+            p->n_landings++;
+        }
+        l->to = part_of(p, &l->unit);
+        l->from = cr_part_of(&all->array, p->places[x->param].at + l->unit.from, l->unit.n);
+    }
+    return CR_OK;
+}
+
+/* From here on readers of these parameters wait.  Gathers run from the last bucket to the first. */
+static void expect_landings(cr_parallel *p) {
+    for (int64_t i = 0; i < p->n_landings; i++) {
+        cr_storage *s = p->landings[i].to.storage;
+        p->landings[i].last = !atomic_load(&s->pending);
+        if (!p->landings[i].last) continue;
+        atomic_fetch_add(&s->version, 1);
+        cr_pending_begin(s);
+    }
+}
+
+static int receive(cr_world *w, void *ctx) {
+    cr_bucket *b = ctx;
+    const double begun = cr_os_seconds();
+    int code = cr_exchange_gather(w, &b->weights, b->e.cut);
+    for (int64_t i = 0; i < b->landings && !code; i++)
+        code = cr_carried(w, cr_exchange_copy(&b->landing[i].to, &b->landing[i].from));
+    b->seconds = cr_os_seconds() - begun;
+    return code;
+}
+
+static void received(cr_world *w, cr_job *job) {
+    const cr_bucket *b = job->ctx;
+    char why[1024];
+    if (job->code) (void)cr_world_why(w, job, why, sizeof why);
+    atomic_fetch_sub(b->under_way, 1);              /* first: a reader that has waited may ask for it */
+    for (int64_t i = 0; i < b->landings; i++) {
+        cr_storage *s = b->landing[i].to.storage;
+        if (job->code) cr_pending_fail(s, why);
+        else if (b->landing[i].last) cr_pending_end(s);
+    }
+}
+
+/* The forward pass reads parameters in about the reverse order of their gradients, so the last bucket goes first. */
+static void post_gathers(cr_parallel *p, const cr_tensor *all) {
+    for (int64_t i = p->n_buckets - 1; i >= 0; i--) {
+        cr_bucket *b = &p->buckets[i];
+        b->weights = cr_part_of(&all->array, b->at, b->n);
+        b->seconds = 0;
+        b->under_way = &p->under_way;
+        b->gather = (cr_job){.run = receive, .ctx = b, .ended = received};
+        p->stats.sent += cr_exchange_sent(p->w, b->e.cut, 4);
+        p->stats.received += (b->n - b->e.cut[p->rank + 1] + b->e.cut[p->rank]) * 4;
+        atomic_fetch_add(&p->under_way, 1);
+        cr_world_post(p->w, &b->gather);
+    }
+    p->gathering = true;
+}
+
+/* After a failure readers of what did not arrive fail until cr_shard_free. */
+cr_status cr_shard_settle(cr_parallel *p, const char *name) {
     cr_status status = CR_OK;
     const double begun = cr_os_seconds();
-    for (int64_t i = 0; i < p->n_buckets; i++) {
-        cr_bucket *b = &p->buckets[i];
-        b->e.out = cr_part_of(&all->array, b->at, b->n);
-        b->e.sent = b->e.received = 0;
-        b->e.seconds = 0;
-        b->job = (cr_job){.run = cr_exchange_gather, .ctx = &b->e};
-        cr_world_post(p->w, &b->job);
-    }
-    for (int64_t i = 0; i < p->n_buckets; i++) {
-        cr_bucket *b = &p->buckets[i];
-        const cr_status one = cr_world_wait(p->w, op, &b->job);
+    if (!p->gathering) return CR_OK;
+    p->gathering = false;
+    for (int64_t i = p->n_buckets - 1; i >= 0; i--) {
+        const cr_status one = cr_world_wait(p->w, name, &p->buckets[i].gather);
         if (status == CR_OK) status = one;
-        p->stats.sent += b->e.sent;
-        p->stats.received += b->e.received;
-        p->stats.busy += b->e.seconds;
+        p->stats.busy += p->buckets[i].seconds;
     }
     p->stats.exposed += cr_os_seconds() - begun;
+    if (status == CR_OK) drop_landings(p);
     return status;
 }
 
 cr_status cr_shard_update(cr_parallel *p, const cr_tensor *all, double scale) {
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
+    for (int64_t i = 0; i < p->n_buckets; i++) p->buckets[i].landings = 0;
     cr_status status = step_pieces(p, all, scale);
-    const cr_status sent = gather(p, all);          /* also after a failure: the other ranks wait for it */
+    if (status == CR_OK && !p->o.elastic) status = find_landings(p, all, p->rank);
+    if (status == CR_OK) expect_landings(p);
+    post_gathers(p, all);                           /* also after a failure: the other ranks wait for it */
+    const cr_status sent = status != CR_OK || p->o.elastic ? cr_shard_settle(p, op) : CR_OK;
     if (status == CR_OK) status = sent;
-    if (status == CR_OK && p->o.elastic) {
-        pack(p, cr_data(p->own[1]));
-        status = cr_world_run(p->w, op, send_right, p);
+    if (p->o.elastic && p->left[1]) {               /* also after a failure */
+        if (status == CR_OK) status = pack(p, p->own[1]);
+        const cr_status copied = cr_world_run(p->w, op, send_right, p);
+        if (status == CR_OK) status = copied;
     }
     cr_scope_end();
     cr_set_grad_enabled(recording);
@@ -377,28 +468,21 @@ static void swap(cr_tensor *pair[2]) {
     pair[1] = first;
 }
 
-/* What the gather brought, to the parameters.  This rank's own weights are there, unless it works on copies. */
-static cr_status take_weights(const cr_parallel *p, const cr_tensor *all) {
-    const int own = p->o.elastic ? -1 : p->w->rank;
-    cr_status status = CR_OK;
-    for (int64_t u = 0, next; u < p->n_units && status == CR_OK; u = next) {
-        cr_unit run = p->units[u];
-        for (next = u + 1; next < p->n_units && p->units[next].param == run.param; next++) {
-            if ((p->units[next].owner == own) != (run.owner == own)) break;
-            run.n += p->units[next].n;
-        }
-        if (run.owner == own || !p->places[run.param].arrived) continue;
-        cr_tensor *to = weights_of(p, &run);
-        const cr_tensor *from = view_of(p, &run, all, p->places[run.param].at);
-        status = to && from && cr_copy_(to, from) ? CR_OK : cr_error_status();
+/* elastic: all that the gathers brought, to the parameters; this rank has worked on a copy. */
+static cr_status take_weights(cr_parallel *p, const cr_tensor *all) {
+    cr_status status = find_landings(p, all, -1);
+    for (int64_t i = 0; i < p->n_landings && status == CR_OK; i++) {
+        status = cr_exchange_copy(&p->landings[i].to, &p->landings[i].from);
+        atomic_fetch_add(&p->landings[i].to.storage->version, 1);
     }
+    drop_landings(p);
     return status;
 }
 
 cr_status cr_shard_commit(cr_parallel *p, const cr_tensor *all) {
     const bool recording = cr_set_grad_enabled(false);
     cr_scope_begin();
-    const cr_status status = take_weights(p, all);
+    const cr_status status = p->o.elastic ? take_weights(p, all) : CR_OK;
     for (int64_t i = 0; i < p->opt->count; i++) p->opt->slots[i].steps += p->places[i].arrived;
     p->opt->steps += status == CR_OK;
     cr_scope_end();
@@ -458,9 +542,9 @@ static cr_status collect(cr_parallel *p, int owner, int from, cr_params *into) {
     cr_tensor *all = cr_empty(CR_LIST(packed_length(p, list, count)), CR_F32, p->dev);
     cr_status status = all ? CR_OK : cr_error_status();
     if (status == CR_OK && from == p->w->rank)
-        memcpy(cr_data(all), cr_data(owner == p->rank ? p->own[0] : p->left[0]), (size_t)cr_numel(all) * 4);
+        status = cr_exchange_copy(&all->array, &(owner == p->rank ? p->own[0] : p->left[0])->array);
     if (status == CR_OK) status = cr_broadcast_from(p->w, all, from);
-    const float *at = status == CR_OK ? cr_data(all) : NULL;
+    int64_t at = 0;
     for (int64_t i = 0; i < count && status == CR_OK; i++) {
         const cr_slot *s = &p->opt->slots[list[i].param];
         for (int k = 0; k < s->update->moments && status == CR_OK; k++, at += list[i].n) {
@@ -471,7 +555,9 @@ static cr_status collect(cr_parallel *p, int owner, int from, cr_params *into) {
             }
             if (status != CR_OK) break;
             cr_tensor *whole = cr_params_at(into, cr_params_find(into, s->entry[k]));
-            memcpy((float *)cr_data(whole) + list[i].from, at, (size_t)list[i].n * 4);
+            const cr_array to = cr_part_of(&whole->array, list[i].from, list[i].n),
+                           part = cr_part_of(&all->array, at, list[i].n);
+            status = cr_exchange_copy(&to, &part);
         }
     }
     cr_scope_end();

@@ -27,10 +27,11 @@ static void work(void *arg) {
         if (code > 0 && w->mpi.elastic && !job->after_loss) code = cr_elastic_lose(w, code);
         cr_error_take(&job->error);
         cr_error_clear();
+        job->code = code;
+        if (job->ended) job->ended(w, job);
         cr_mutex_lock(w->mutex);
         w->first = job->next;
         if (!w->first) w->end = &w->first;
-        job->code = code;
         job->done = true;
         cr_cond_signal_all(w->changed);
     }
@@ -47,27 +48,34 @@ void cr_world_post(cr_world *w, cr_job *job) {
     cr_mutex_unlock(w->mutex);
 }
 
+cr_status cr_world_why(cr_world *w, const cr_job *job, char *text, size_t room) {
+    char mpi[1024] = "";
+    int n = 0;
+    if (job->code == CR_MPI_LOST) {
+        cr_mutex_lock(w->mutex);
+        snprintf(text, room, "%s", w->loss);
+        cr_mutex_unlock(w->mutex);
+        return CR_RUNTIME;
+    }
+    if (job->code == CR_CARRY_FAILED) {
+        const char *why = strstr(job->error.message, "] ");
+        snprintf(text, room, "rank %d on %s: %s", w->rank, w->host, why ? why + 2 : job->error.message);
+        return job->error.status;
+    }
+    if (!w->mpi.Error_string || w->mpi.Error_string(job->code, mpi, &n)) snprintf(mpi, sizeof mpi, "no text");
+    mpi[strcspn(mpi, "\n")] = 0;
+    snprintf(text, room, "rank %d on %s: MPI error %d: %.300s", w->rank, w->host, job->code, mpi);
+    return CR_RUNTIME;
+}
+
 cr_status cr_world_wait(cr_world *w, const char *op, cr_job *job) {
+    char text[1024];
     cr_mutex_lock(w->mutex);
     while (!job->done) cr_cond_wait(w->changed, w->mutex);
     cr_mutex_unlock(w->mutex);
     if (!job->code) return CR_OK;
-    char text[1024] = "";
-    int n = 0;
-    if (job->code == CR_MPI_LOST) {
-        cr_mutex_lock(w->mutex);
-        snprintf(text, sizeof text, "%s", w->loss);
-        cr_mutex_unlock(w->mutex);
-        return cr_fail(CR_RUNTIME, op, "%s", text);
-    }
-    if (job->code == CR_CARRY_FAILED) {
-        const char *why = strstr(job->error.message, "] ");
-        return cr_fail(job->error.status, op, "rank %d on %s: %s", w->rank, w->host,
-                       why ? why + 2 : job->error.message);
-    }
-    if (!w->mpi.Error_string || w->mpi.Error_string(job->code, text, &n)) snprintf(text, sizeof text, "no text");
-    text[strcspn(text, "\n")] = 0;
-    return cr_fail(CR_RUNTIME, op, "rank %d on %s: MPI error %d: %.300s", w->rank, w->host, job->code, text);
+    const cr_status status = cr_world_why(w, job, text, sizeof text);
+    return cr_fail(status, op, "%s", text);
 }
 
 cr_status cr_world_run(cr_world *w, const char *op, int (*run)(cr_world *w, void *ctx), void *ctx) {

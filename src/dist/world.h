@@ -13,6 +13,7 @@ typedef struct cr_job {
     void *ctx;
     int code;
     cr_saved_error error;                           /* of CR_CARRY_FAILED */
+    void (*ended)(cr_world *w, struct cr_job *job); /* called by the thread, also where a loss kept it from running */
     bool done, after_loss;                          /* after_loss: it runs after a loss too */
     struct cr_job *next;
 } cr_job;
@@ -57,8 +58,9 @@ static inline cr_array cr_part_of(const cr_array *x, int64_t first, int64_t n) {
 bool      cr_world_lacks(const char *op, const cr_world *w);       /* NULL, or of another process: with a message */
 void      cr_world_post(cr_world *w, cr_job *job);                 /* the thread runs jobs in their order */
 cr_status cr_world_wait(cr_world *w, const char *op, cr_job *job); /* an error of MPI becomes a message */
+cr_status cr_world_why(cr_world *w, const cr_job *job, char *text, size_t room);    /* its code as a message */
 cr_status cr_world_run(cr_world *w, const char *op, int (*run)(cr_world *w, void *ctx), void *ctx);
-/* n bytes of every rank to all: (size, n) */
+/* n bytes of every rank to all: (size, n); mine may lie in its place of `all`, and nowhere else in it */
 cr_status cr_world_gather(cr_world *w, const char *op, const void *mine, int64_t n, void *all);
 
 /* ---- link.c: the link of the world's GPUs */
@@ -109,7 +111,10 @@ typedef struct cr_exchange {
 } cr_exchange;
 void cr_exchange_room(const cr_world *w, const cr_exchange *e, int64_t *send, int64_t *receive);   /* elements */
 int  cr_exchange_run(cr_world *w, void *exchange);  /* a job */
-int  cr_exchange_gather(cr_world *w, void *exchange);          /* a job: only the last part, all shards of out to all */
+/* Only the last part, in a job: each rank's shard of x to all; code.  A rank sends so many bytes. */
+int     cr_exchange_gather(cr_world *w, const cr_array *x, const int64_t *cut);
+int64_t cr_exchange_sent(const cr_world *w, const int64_t *cut, int64_t width);
+cr_status cr_exchange_copy(const cr_array *to, const cr_array *from);       /* to another dtype: rounded to nearest */
 void cr_exchange_even(int64_t n, int size, int64_t *cut);      /* shards of one size, but for one element */
 
 #endif

@@ -39,8 +39,9 @@ cr_tensor *cr_nonzero(const cr_tensor *x) {
     if (!cr_given("nonzero", "x", x)) return NULL;
     cr_scope_begin();
     const cr_tensor *mask = cr_contiguous(x->dtype == CR_BOOL ? x : cr_ne(x, cr_scalar_int(0)));
-    bool counted = mask && (!mask->numel || mask->dev->kernels->nonzero(
-                                                &(cr_nonzero_args){.x = mask->array, .count = &p.count}) == CR_OK);
+    bool counted = mask && cr_await("nonzero", mask->storage) == CR_OK;
+    if (counted && mask->numel)
+        counted = mask->dev->kernels->nonzero(&(cr_nonzero_args){.x = mask->array, .count = &p.count}) == CR_OK;
     return cr_leave(counted ? cr_apply(&cr_op_nonzero, 1, &mask, &p) : NULL);
 }
 

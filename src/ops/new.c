@@ -173,5 +173,5 @@ void *cr_data(const cr_tensor *t) {
         return cr_fail(CR_BAD_VALUE, "data", "memory of %s has no address here: cr_read copies it", t->dev->name), NULL;
     const cr_watch *w = cr_watching();
     if (w && w->download("data", t->storage) != CR_OK) return NULL;
-    return cr_tensor_data(t);
+    return cr_await("data", t->storage) == CR_OK ? cr_tensor_data(t) : NULL;
 }

@@ -54,6 +54,7 @@ static cr_tensor *bits_of(const cr_tensor *x, cr_dtype dt, const cr_device *dev,
 static const cr_tensor *by_kernel(const cr_tensor *a, const cr_tensor *b, int64_t infinity) {
     if (!a->dev->kernels->nextafter || !cr_shape_equal(a->ndim, a->shape, b->ndim, b->shape)) return CR_NONE;
     if (!a->contiguous || !b->contiguous) return CR_NONE;
+    if (cr_await("nextafter", a->storage) != CR_OK || cr_await("nextafter", b->storage) != CR_OK) return NULL;
     cr_tensor *y = cr_fused(a);
     return y && cr_finished("nextafter", a->dev->kernels->nextafter(
                                              &(cr_nextafter_args){y->array, a->array, b->array, infinity})) == CR_OK

@@ -169,7 +169,7 @@ static cr_status put_feedback(const cr_tensor *moments, int64_t K, float *feedba
     const double *given;
     cr_tensor *m = cr_to(cr_detach(moments), CR_F64, cr_cpu()), *h = cr_empty(CR_LIST(K, K), CR_F64, cr_cpu());
     if (!(m = cr_contiguous(m)) || !h) return cr_error_status();
-    given = cr_array_data(&m->array);
+    if (!(given = cr_data(m))) return cr_error_status();
     double *a = cr_array_data(&h->array), mean = 0;
     for (int64_t k = 0; k < K; k++) mean += given[k * K + k] / (double)K;
     if (!(mean >= 0 && mean < INFINITY))
@@ -234,8 +234,8 @@ static cr_status quantize(const cr_tensor *w, int bits, int64_t group, const cr_
     cr_tensor *from = cr_contiguous(cr_to(cr_detach(w), CR_F32, cr_cpu()));
     cr_tensor *c = cr_zeros(CR_LIST(N, bits == 8 ? K : K / 2), bits == 8 ? CR_I8 : CR_U8, cr_cpu()),
               *s = cr_empty(CR_LIST(N, K / group), CR_F16, cr_cpu());
-    if (!from || !c || !s) return cr_error_status();
-    job j = {.w = cr_array_data(&from->array), .N = N, .K = K, .G = group, .bits = bits,
+    if (!from || !c || !s || !cr_data(from)) return cr_error_status();
+    job j = {.w = cr_data(from), .N = N, .K = K, .G = group, .bits = bits,
              .codes = cr_array_data(&c->array), .scales = cr_array_data(&s->array)};
     float *feedback = NULL, *weight = NULL;
     cr_status status = CR_OK;

@@ -27,6 +27,7 @@ static cr_status end(const drawing *d, const cr_tensor *y, cr_status kernel) {
 /* Fills contiguous y with uniform or normal numbers. */
 static cr_status draw_floats(const char *op, cr_tensor *y, cr_random_kind kind, cr_generator *g) {
     if (!y->numel) return CR_OK;
+    if (cr_await(op, y->storage) != CR_OK) return cr_error_status();
     drawing d = begin(op, g, (uint64_t)y->numel * (y->dtype == CR_F64 ? 2 : 1));
     return end(&d, y, y->dev->kernels->random(&(cr_random_args){y->array, kind, d.seed, d.counter}));
 }
@@ -34,6 +35,7 @@ static cr_status draw_floats(const char *op, cr_tensor *y, cr_random_kind kind, 
 /* And with integers from low to low + span - 1; span 0: all of 64 bits. */
 static cr_status draw_integers(const char *op, cr_tensor *y, int64_t low, uint64_t span, cr_generator *g) {
     if (!y->numel) return CR_OK;
+    if (cr_await(op, y->storage) != CR_OK) return cr_error_status();
     drawing d = begin(op, g, (uint64_t)y->numel * 2);
     return end(&d, y,
                y->dev->kernels->random_integers(&(cr_random_integers_args){y->array, low, span, d.seed, d.counter}));
@@ -360,8 +362,8 @@ cr_tensor *cr_multinomial(const cr_tensor *w, int64_t n, bool replacement, cr_ge
     if (cr_made_meta(op, w->ndim, w->ndim == 1 ? (int64_t[]){n} : (int64_t[]){M, n}, CR_I64, w->dev, &m) != CR_OK)
         return NULL;
     cr_tensor *packed = cr_packed_as(w, wide_dtype(w)), *y = packed ? cr_new_like(&m, w->dev) : NULL;
-    cr_status status = y ? CR_OK : CR_NO_MEMORY;
-    if (y && y->numel) {
+    cr_status status = y ? cr_await(op, packed->storage) : CR_NO_MEMORY;
+    if (status == CR_OK && y->numel) {
         drawing d = begin(op, g, 2 * (uint64_t)(replacement ? M * n : M * N));
         status = end(
             &d, y,

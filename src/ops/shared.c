@@ -76,7 +76,9 @@ bool cr_view_strides(const cr_tensor *x, int n, const int64_t *shape, int64_t *s
 }
 
 cr_status cr_copy_array(const cr_array *dst, const cr_array *src) {
-    return dst->numel ? cr_finished("copy", dst->dev->kernels->copy(&(cr_copy_args){*dst, *src})) : CR_OK;
+    if (!dst->numel) return CR_OK;
+    if (cr_await("copy", dst->storage) != CR_OK || cr_await("copy", src->storage) != CR_OK) return cr_error_status();
+    return cr_finished("copy", dst->dev->kernels->copy(&(cr_copy_args){*dst, *src}));
 }
 
 cr_status cr_copy_elements(cr_tensor *dst, const cr_tensor *src) { return cr_copy_array(&dst->array, &src->array); }

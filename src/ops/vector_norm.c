@@ -94,8 +94,12 @@ static cr_tensor *joint_squares(const cr_tensor *const *x, int64_t *n) {
     cr_tensor *y = cr_new_like(&(cr_meta){.dtype = CR_F64}, dev);
     const cr_array **arrays = malloc((size_t)together * sizeof *arrays);
     if (!arrays) return cr_fail(CR_NO_MEMORY, "total_norm", "no memory for %lld arrays", (long long)together), NULL;
-    for (int64_t i = 0; i < together; i++) arrays[i] = &x[i]->array;
-    const bool done = y && cr_finished("total_norm", dev->kernels->sum_squares(
+    bool there = y != NULL;
+    for (int64_t i = 0; i < together && there; i++) {
+        arrays[i] = &x[i]->array;
+        there = cr_await("total_norm", x[i]->storage) == CR_OK;
+    }
+    const bool done = there && cr_finished("total_norm", dev->kernels->sum_squares(
                                                          &(cr_sum_squares_args){y->array, together, arrays})) == CR_OK;
     free(arrays);
     return done ? y : NULL;

@@ -383,7 +383,7 @@ __attribute__((constructor)) static void own_table(void) {
 /* ---- begin */
 static void stop(recording *r) {
     cr_modes.recording = 0;
-    atomic_fetch_sub(&cr_recordings, 1);
+    atomic_fetch_sub(&cr_unusual, 1);
     cr_word_lock(&all_lock);
     recording **at = &all;
     while (*at != r) at = &(*at)->next;
@@ -458,7 +458,7 @@ cr_status cr_record_begin(int n, const cr_tensor *const *inputs) {
     all = r;
     cr_word_unlock(&all_lock);
     mine = r;
-    atomic_fetch_add(&cr_recordings, 1);
+    atomic_fetch_add(&cr_unusual, 1);
     cr_modes.recording = r->id;
     return CR_OK;
 }

@@ -524,5 +524,6 @@ cr_status cr_plan_run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
     if (!cr_plan_fits(p, in))
         return cr_fail(CR_BAD_VALUE, "plan_run",
                        "the inputs or the gradients to add to are not as in the recording: record the step again");
+    if (cr_is_unusual() && cr_pending_wait_all("plan_run") != CR_OK) return cr_error_status();
     return run(p, in, out);
 }

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "control.h"
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -158,7 +159,7 @@ static void run(void *payload) {
     const group *g = payload;
     ncclComm_t c = g->c;
     if (atomic_load(&c->error)) return;
-    if (cudasim_fails("vanish")) _exit(9);
+    if (cudasim_fails("vanish")) raise(SIGKILL);
     if (cudasim_fails("message")) { stop(c, CUDA_ERROR); return; }
     if (!post(c, g)) { stop(c, INTERNAL_ERROR); return; }
     if (!meet(c)) { stop(c, REMOTE_ERROR); return; }

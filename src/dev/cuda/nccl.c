@@ -122,6 +122,7 @@ static void close_link(cr_link *l) {
     if (!l) return;
     cr_saved_error e;
     cr_error_take(&e);
+    if (l->comm && atomic_load(l->lost)) (void)give_up(l);
     if (l->comm && settle(l, "link", cr_nccl.CommFinalize(l->comm), l->limit) == CR_OK)
         (void)cr_nccl.CommDestroy(l->comm);
     cr_error_clear();
