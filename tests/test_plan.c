@@ -1,5 +1,7 @@
 /* test_plan.c - recorded steps: a replay has the bits of the step itself, whatever passes changed it. */
 #include "test.h"
+
+#include "core/tensor.h"
 #include "plan_net.h"
 #include "core/os.h"
 #include "folder.h"
@@ -198,8 +200,8 @@ static cr_status double_it(cr_plan *p, void *ctx, const double *numbers, double 
     return c->fails ? CR_RUNTIME : CR_OK;
 }
 
-/* Also while a step is recorded, which refuses cr_item. */
-static double value_now(const cr_tensor *t) { return *(const double *)cr_data(t); }
+/* Also while a step is recorded, which refuses cr_item and cr_data. */
+static double value_now(const cr_tensor *t) { return *(const double *)cr_tensor_data(t); }
 
 static void count_end(void *ctx) { ((counted *)ctx)->ends++; }
 
