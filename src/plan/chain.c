@@ -40,15 +40,28 @@ typedef struct chain {
 /* Operands while the number of inputs is not final: instruction k is k, input i INPUT - i, constant c CONSTANT - c. */
 enum { NONE = -1, INPUT = -2, CONSTANT = -1000 };
 
-static const cr_walk *walk_of(const cr_step *s) {
-    if (s->kind != CR_STEP_KERNEL || s->kernel != CR_KERNEL_elementwise) return NULL;
+/* A dtype whose values f32 holds, and whose rounding is an instruction. */
+static bool is_narrow(cr_dtype dt) { return dt == CR_BOOL || cr_dtype_wide(dt) == CR_F32; }
+
+/* The walk of an elementwise kernel, or of a cast, which is written to *own; NULL: neither. */
+static const cr_walk *walk_of(const cr_step *s, cr_walk *own) {
+    if (s->kind != CR_STEP_KERNEL) return NULL;
+    if (s->kernel == CR_KERNEL_copy) {
+        const cr_copy_args *a = (const void *)s->args;
+        if (a->dst.dtype == a->src.dtype || !is_narrow(a->dst.dtype) || !is_narrow(a->src.dtype)) return NULL;
+        *own = cr_walk_of_copy(&a->dst, &a->src, NULL);
+        own->compute = CR_F32;
+        return own;
+    }
+    if (s->kernel != CR_KERNEL_elementwise) return NULL;
     const cr_elementwise_args *a = cr_step_walks(s);
     return a->count == 1 ? a->walks : NULL;
 }
 
 /* Can the program be part of a chain?  Params that optimizers set stay what they are. */
 static bool qualifies(const cr_plan *p, const cr_step *s) {
-    const cr_walk *w = walk_of(s);
+    cr_walk own;
+    const cr_walk *w = walk_of(s, &own);
     if (!w || w->numel < LEAST || w->ndim < 1 || (w->compute != CR_F32 && w->compute != CR_F64)) return false;
     if (cr_live_params(p, s)) return false;
     const bool loop = w->compute == CR_F32 && w->program->fused >= 0;
@@ -80,11 +93,12 @@ static void take_space(chain *c, const cr_walk *w) {
     memcpy(c->shape, w->shape, sizeof *w->shape * (size_t)w->ndim);
 }
 
-static place place_of(const chain *c, const cr_step *s, const cr_walk *w, const cr_arg *a) {
-    place at = {.buffer = (int)(intptr_t)a->storage - 1, .dtype = a->dtype, .offset = a->offset};
+static place place_of(const chain *c, const cr_walk *w, const cr_arg *a) {
+    cr_operand o;
+    cr_reach(w->ndim, w->shape, a->strides, a->offset, a->dtype, &o);
+    place at = {.buffer = (int)(intptr_t)a->storage - 1, .dtype = a->dtype, .offset = a->offset, .low = o.low,
+                .high = o.high};
     memcpy(at.strides, a->strides, sizeof *a->strides * (size_t)w->ndim);
-    for (int i = 0; i < s->n_operands; i++)
-        if (cr_step_arg(s, &s->operands[i]) == a) at.low = s->operands[i].low, at.high = s->operands[i].high;
     if (w->ndim < c->ndim) widen(&at, c->ndim, c->shape);
     return at;
 }
@@ -111,15 +125,34 @@ static int find_written(const chain *c, const place *at, bool *clash) {
     return found;
 }
 
+static int constant(chain *c, double k) {
+    for (int i = 0; i < c->n_const; i++)
+        if (!memcmp(&c->consts[i], &k, sizeof k)) return CONSTANT - i;
+    c->consts[c->n_const] = k;
+    return CONSTANT - c->n_const++;
+}
+
+/* What the place holds of the value v: it has the place's dtype.  Rounding it again there changes nothing. */
+static int rounded(chain *c, const place *at, int v, bool *ok) {
+    if (at->dtype == c->compute) return v;
+    const bool test = v >= 0 && c->instr[v].op >= CR_OP_ISNAN && c->instr[v].op <= CR_OP_GE;
+    if (at->dtype == CR_BOOL && test) return v;
+    const int op = at->dtype == CR_BOOL ? CR_OP_NE : at->dtype == CR_F16 ? CR_OP_F16 : CR_OP_BF16;
+    *ok &= at->dtype == CR_BOOL || cr_dtype_is_half(at->dtype);
+    c->instr[c->n_instr] = (cr_instr){(int16_t)op, (int16_t)v, NONE, NONE};
+    if (op == CR_OP_NE) c->instr[c->n_instr].b = (int16_t)constant(c, 0);
+    return c->n_instr++;
+}
+
 /* The operand that stands for an input of the walk; links: counts what the chain has already. */
 static int operand_of(chain *c, const place *at, int *links, bool *ok) {
     bool clash = false, broadcast = true;
     const int k = find_written(c, at, &clash);
-    *ok &= !clash && (k < 0 || at->dtype == c->compute);
+    *ok &= !clash;
     if (k >= 0) {
         c->uses[k]++;
         (*links)++;
-        return c->value[k];
+        return c->value[k] = rounded(c, at, c->value[k], ok);
     }
     for (int d = 0; d < c->ndim; d++) broadcast &= at->strides[d] == 0 || c->shape[d] == 1;
     for (int i = 0; i < c->n_in; i++) {
@@ -130,13 +163,6 @@ static int operand_of(chain *c, const place *at, int *links, bool *ok) {
     if (c->n_in == CR_MAX_INPUTS) { *ok = false; return NONE; }
     c->in[c->n_in] = *at;
     return INPUT - c->n_in++;
-}
-
-static int constant(chain *c, double k) {
-    for (int i = 0; i < c->n_const; i++)
-        if (!memcmp(&c->consts[i], &k, sizeof k)) return CONSTANT - i;
-    c->consts[c->n_const] = k;
-    return CONSTANT - c->n_const++;
 }
 
 /* The instructions of a program, or its compiled loop as one. */
@@ -182,11 +208,11 @@ static void note_written(chain *c, const place *at, int value) {
 
 /* Adds step i, or leaves the chain as it was. */
 static bool join(chain *c, int i) {
-    const cr_step *s = &c->p->steps[i];
-    const cr_walk *w = walk_of(s);
+    cr_walk own;
+    const cr_walk *w = walk_of(&c->p->steps[i], &own);
     const cr_program *p = w->program;
     if (c->n && !same_space(c, w)) return false;
-    const int values_more = p->n_instr + p->n_param + p->n_const + 1;
+    const int values_more = p->n_instr + p->n_param + p->n_const + p->n_in + 1;
     if (c->n == LINKS || c->n_instr + c->n_const + values_more > MOST_VALUES - CR_MAX_INPUTS) return false;
     chain next = *c;
     if (!c->n) {
@@ -197,13 +223,13 @@ static bool join(chain *c, int i) {
     int operands[CR_MAX_INPUTS], values[MOST_VALUES + CR_MAX_INPUTS], links = 0;
     bool ok = true;
     for (int k = 0; k < w->n_in; k++) {
-        const place at = place_of(&next, s, w, &w->in[k]);
+        const place at = place_of(&next, w, &w->in[k]);
         operands[k] = operand_of(&next, &at, &links, &ok);
     }
     if (!ok || (c->n && !links)) return false;
     add_instructions(&next, w, operands, values);
     for (int k = 0; k < w->n_out; k++) {
-        const place at = place_of(&next, s, w, &w->out[k]);
+        const place at = place_of(&next, w, &w->out[k]);
         if (next.n_written == WRITTEN || !may_write(&next, &at)) return false;
         note_written(&next, &at, values[p->out[k]]);
     }
@@ -285,7 +311,7 @@ static cr_status step_of(const chain *c, int n_out, const int *out, cr_step *to)
     memcpy(w.shape, c->shape, sizeof *c->shape * (size_t)c->ndim);
     for (int i = 0; i < c->n_in; i++) w.in[i] = arg_of(c, &c->in[i]);
     for (int i = 0; i < n_out; i++) w.out[i] = arg_of(c, &c->written[out[i]]);
-    to->run = c->p->steps[c->step[0]].run;
+    to->run = cr_cpu()->kernels->unwatched[CR_KERNEL_elementwise];
     cr_status status = cr_step_fill(to, CR_KERNEL_elementwise, &(cr_elementwise_args){&w, 1}, cr_same_number, NULL);
     cr_program_free(program);
     return status;

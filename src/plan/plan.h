@@ -168,6 +168,8 @@ typedef int (*cr_number_buffer)(void *ctx, cr_storage *s, int use);
 int cr_same_number(void *ctx, cr_storage *s, int use);        /* of arrays that hold the number already */
 cr_status cr_step_fill(cr_step *s, int kernel, const void *args, cr_number_buffer number, void *ctx);
 cr_status cr_step_relist(cr_step *s);               /* after a pass changed walks: the operands again */
+/* o's low and high, of an array */
+void cr_reach(int ndim, const int64_t *shape, const int64_t *strides, int64_t offset, cr_dtype dt, cr_operand *o);
 const char *cr_kernel_name(int kernel);
 static inline cr_array *cr_step_array(const cr_step *s, const cr_operand *o) { return (void *)(s->args + o->at); }
 static inline cr_arg *cr_step_arg(const cr_step *s, const cr_operand *o) { return (void *)(s->args + o->at); }
