@@ -45,7 +45,7 @@ static void trains_alike(cr_optim_kind kind, void (*before)(int step)) {
             CHECK(now.graphs - then.graphs == 1 && !one_by_one, "step %d: %lld graphs, %lld kernels one by one", step,
                   now.graphs - then.graphs, one_by_one);
         if (!before && step > NOTED)
-            CHECK(now.noted - then.noted < (now.launches - then.launches) / 2, "step %d: %lld of %lld kernels are new",
+            CHECK(2 * (now.noted - then.noted) < now.launches - then.launches, "step %d: %lld of %lld kernels are new",
                   step, now.noted - then.noted, now.launches - then.launches);
         CHECK(other && same_bits(loss, other), "the loss of step %d differs", step);
         same_nets(&a, &b, "after a step");

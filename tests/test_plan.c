@@ -37,8 +37,9 @@ static void trains_alike(const cr_device *dev, cr_optim_kind kind, const char *p
 }
 
 TEST(training) {
-    const char *const passes[] = {NULL, "none", "common", "update", "again", "chain", "tile", "unused", "share"};
-    for (int i = 0; i < 9; i++) {
+    const char *const passes[] = {NULL, "none", "common", "fold", "update", "again", "chain", "tile", "unused",
+                                  "share"};
+    for (int i = 0; i < 10; i++) {
         trains_alike(cr_cpu(), CR_ADAMW, passes[i]);
         trains_alike(cr_ref(), CR_ADAMW, passes[i]);
     }
@@ -697,6 +698,102 @@ TEST(common) {
             cr_scope_end();
             test_ran_on(devices[d]);
         }
+}
+
+/* ---- work that is the same in each run.  `kernels` are left, of which `kept` bytes are constants. */
+typedef struct fixed { const char *name; cr_tensor *(*run)(cr_tensor *const *in); int kernels; int64_t kept; } fixed;
+enum { SIDE = 300, MASK = 4 * SIDE * SIDE };
+
+static cr_tensor *fixed_mask(cr_tensor *const *in) {             /* only the product is left */
+    cr_scope_begin();
+    const cr_device *dev = cr_device_of(in[0]);
+    cr_tensor *mask = cr_tril(cr_ones(CR_LIST(SIDE, SIDE), CR_F32, dev), 0);
+    return kept(cr_mul(in[0], mask));
+}
+
+static cr_tensor *fixed_returned(cr_tensor *const *in) {         /* a result is new in each run */
+    cr_scope_begin();
+    cr_tensor *y = cr_exp(cr_arange(0, 5, 1, CR_F32, cr_device_of(in[0])));
+    return kept(y);
+}
+
+static cr_tensor *fixed_changed(cr_tensor *const *in) {          /* read between two writes: exp and mul are new */
+    cr_scope_begin();
+    cr_tensor *c = cr_exp(cr_full(CR_LIST(SIDE, SIDE), 0.5, CR_F32, cr_device_of(in[0])));
+    cr_tensor *y = cr_mul(in[0], c);
+    cr_mul_(c, cr_scalar(3));
+    return kept(cr_add(y, c));
+}
+
+static cr_tensor *fixed_parts(cr_tensor *const *in) {            /* written in parts, then read */
+    cr_scope_begin();
+    cr_tensor *c = cr_zeros(CR_LIST(SIDE, SIDE), CR_F32, cr_device_of(in[0])), *half = cr_narrow(c, 0, 7, SIDE / 2);
+    OK(cr_add_(half, cr_sin(cr_arange(0, SIDE, 1, CR_F32, cr_device_of(in[0])))) ? CR_OK : CR_BAD_VALUE);
+    OK(cr_mul_(c, cr_scalar(2)) ? CR_OK : CR_BAD_VALUE);
+    return kept(cr_mul(in[0], c));
+}
+
+static cr_tensor *fixed_summed(cr_tensor *const *in) {           /* the step adds to it: it starts at 0 in each run */
+    cr_scope_begin();
+    cr_tensor *c = cr_zeros(CR_LIST(SIDE, SIDE), CR_F32, cr_device_of(in[0]));
+    cr_add_(c, in[0]);
+    cr_add_(c, cr_exp(in[0]));
+    return kept(cr_sin(c));
+}
+
+static cr_tensor *fixed_drawn(cr_tensor *const *in) {            /* rand, mul, add */
+    cr_scope_begin();
+    cr_tensor *noise = cr_rand(CR_LIST(SIDE, SIDE), CR_F32, cr_device_of(in[0]), cr_default_generator());
+    return kept(cr_add(in[0], cr_mul(noise, noise)));
+}
+
+static cr_tensor *fixed_large(cr_tensor *const *in) {            /* 36 MB are too many to keep; a row is not */
+    cr_scope_begin();
+    cr_tensor *line = cr_sin(cr_arange(0, 10 * SIDE, 1, CR_F32, cr_device_of(in[0])));
+    cr_tensor *table = cr_mul(line, cr_reshape(line, CR_LIST(10 * SIDE, 1)));
+    return kept(cr_mul(in[0], cr_narrow(cr_narrow(table, 0, 5, SIDE), 1, 3, SIDE)));
+}
+
+TEST(fold) {
+    static const fixed cases[] = {
+        {"a mask", fixed_mask, 1, MASK},       {"returned", fixed_returned, 1, 0}, {"changed", fixed_changed, 4, MASK},
+        {"in parts", fixed_parts, 1, MASK},    {"summed", fixed_summed, 5, 0},     {"drawn", fixed_drawn, 3, 0},
+        {"too large", fixed_large, 2, MASK / 30},
+    };
+    const cr_device *const devices[] = {cr_cpu(), cr_ref()};
+    for (int off = 0; off < 2; off++)
+        for (int d = 0; d < 2; d++)
+            for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+                const fixed *f = &cases[i];
+                cr_scope_begin();
+                cr_generator *g = cr_generator_new(5);
+                cr_tensor *in[2], *z = NULL;
+                for (int k = 0; k < 2; k++) in[k] = cr_randn(CR_LIST(SIDE, SIDE), CR_F32, devices[d], g);
+                OK(cr_switch_set("PLAN", off ? "fold,again,chain,tile" : "again,chain,tile"));
+                OK(cr_record_begin(1, (const cr_tensor *const *)in));
+                cr_tensor *y = f->run(in);
+                cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+                REQUIRE(p, "%s", cr_error());
+                uint64_t seed, counter;
+                cr_generator_get(cr_default_generator(), &seed, &counter);
+                cr_tensor *want = f->run(&in[1]);
+                for (int run = 0; run < 3; run++) {
+                    cr_generator_set(cr_default_generator(), seed, counter);
+                    OK(cr_plan_run(p, (const cr_tensor *const *)&in[1], &z));
+                    CHECK(z && same_bits(z, want), "%s: replay %d differs", f->name, run);
+                    cr_fill_(z, -1);
+                }
+                const cr_plan_info info = cr_plan_look(p);
+                if (off) CHECK(info.kernels == info.recorded, "%s: %d of %d", f->name, info.kernels, info.recorded);
+                else CHECK(info.kernels == f->kernels && info.kept >= f->kept && info.kept < f->kept + 100,
+                           "%s: %d kernels of %d, %lld bytes kept", f->name, info.kernels, info.recorded,
+                           (long long)info.kept);
+                cr_plan_free(p);
+                cr_generator_free(g);
+                cr_scope_end();
+                test_ran_on(devices[d]);
+            }
+    OK(cr_switch_set("PLAN", NULL));
 }
 
 /* A large value that nothing reads for many steps is computed again, as a checkpoint asks for. */
