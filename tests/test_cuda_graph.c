@@ -238,6 +238,45 @@ TEST(inputs_after_a_failure) {
     cr_scope_end();
 }
 
+/* ---- text: the position is a number of the plan, and the step of a token is one graph */
+enum { TOKENS = 12, VOCABULARY = 11 };
+typedef struct rows { int n; double row[TOKENS][VOCABULARY]; long long graphs; } rows;
+
+static bool keep_row(const uint32_t *ids, int64_t n, double *row, int64_t columns, void *ctx) {
+    rows *r = ctx;
+    (void)ids, (void)n;
+    memcpy(r->row[r->n++], row, sizeof *row * (size_t)columns);
+    return true;
+}
+
+static bool go_on(uint32_t id, void *ctx) { (void)id, (void)ctx; return true; }
+
+TEST(generation) {
+    if (!simulated()) SKIP("no simulator");
+    const cr_device *dev = cr_cuda(0);
+    static rows found[2];
+    const uint32_t prompt[] = {3, 1, 4};
+    cr_generator *g = cr_generator_new(5);
+    cr_gpt *m = cr_gpt_new(&(cr_gpt_config){.vocabulary = VOCABULARY, .context = 32, .layers = 2, .heads = 2, .width = 16},
+                           CR_F32, dev, g);
+    REQUIRE(m, "%s", cr_error());
+    for (int plan = 0; plan < 2; plan++) {
+        const long long graphs = count()->graphs;
+        const cr_sampling s = {.top_p = 1, .adjust = keep_row, .adjust_ctx = &found[plan]};
+        if (!plan) OK(cr_record_begin(0, NULL));    /* no plan runs inside a recording */
+        if (!plan) cr_record_lenient();
+        OK(cr_gpt_generate(m, prompt, 3, TOKENS, &s, g, go_on, NULL));
+        if (!plan) cr_record_cancel();
+        found[plan].graphs = count()->graphs - graphs;
+    }
+    CHECK(!found[0].graphs && found[1].graphs == TOKENS - 5, "%lld and %lld graphs", found[0].graphs, found[1].graphs);
+    for (int i = 0; i < TOKENS; i++)
+        CHECK(!memcmp(found[0].row[i], found[1].row[i], sizeof found[0].row[i]), "the logits of token %d differ", i);
+    cr_gpt_free(m);
+    cr_generator_free(g);
+    test_ran_on(dev);
+}
+
 /* ---- two threads, a plan each, and a third that works without one */
 typedef struct job { int seed; bool plain; } job;
 static void work(void *ctx) {

@@ -796,6 +796,73 @@ TEST(fold) {
     OK(cr_switch_set("PLAN", NULL));
 }
 
+/* ---- a step that depends on a number: it writes row n of a store, and reads the rows up to there and row n of a table */
+enum { ROOM = 40, WIDE = 6 };
+typedef cr_tensor *(*numbered)(const cr_tensor *x, cr_tensor *store, const cr_tensor *table, int64_t n);
+
+static cr_tensor *numbered_rows(const cr_tensor *x, cr_tensor *store, const cr_tensor *table, int64_t n) {
+    cr_scope_begin();
+    cr_copy_(cr_narrow(store, 0, n, 1), cr_mul(x, cr_narrow(table, 0, n, 1)));
+    return kept(cr_sum(cr_narrow(store, 0, 0, n + 1), CR_LIST(0), false));
+}
+static cr_tensor *numbered_squares(const cr_tensor *x, cr_tensor *store, const cr_tensor *table, int64_t n) {
+    cr_scope_begin();
+    (void)store;
+    return kept(cr_add(x, cr_narrow(table, 0, n * n, 1)));       /* no equal steps */
+}
+static cr_tensor *numbered_value(const cr_tensor *x, cr_tensor *store, const cr_tensor *table, int64_t n) {
+    cr_scope_begin();
+    (void)store, (void)table;
+    return kept(cr_mul_scalar(x, (double)n));
+}
+static cr_tensor *numbered_sizes(const cr_tensor *x, cr_tensor *store, const cr_tensor *table, int64_t n) {
+    cr_scope_begin();
+    (void)store;
+    return kept(cr_add(x, cr_sum(cr_exp(cr_narrow(table, 0, 0, n)), CR_LIST(0), true)));        /* a temporary grows */
+}
+
+static void join_recordings(const cr_device *dev, numbered step, bool joins) {
+    cr_scope_begin();
+    cr_generator *g = cr_generator_new(2);
+    cr_tensor *table = cr_randn(CR_LIST(ROOM, WIDE), CR_F32, dev, g), *x = cr_randn(CR_LIST(1, WIDE), CR_F32, dev, g);
+    cr_tensor *store = cr_zeros(CR_LIST(ROOM, WIDE), CR_F32, dev), *other = cr_zeros(CR_LIST(ROOM, WIDE), CR_F32, dev);
+    cr_plan *p[3];
+    for (int n = 0; n < 3; n++) {
+        OK(cr_record_begin(1, (const cr_tensor *const *)&x));
+        cr_tensor *y = step(x, store, table, n + 3);
+        p[n] = cr_record_end(1, (const cr_tensor *const *)&y);
+        REQUIRE(p[n], "%s", cr_error());
+        if (joins) step(x, other, table, n + 3);
+    }
+    if (joins) OK(cr_plan_join(p[0], p[1], p[2]));
+    else FAILS(CR_BAD_VALUE, "differ by more than places and sizes", cr_plan_join(p[0], p[1], p[2]));
+    for (int n = 3; joins && n < 20; n++) {
+        const int k = n < 18 ? n : n - 10;          /* the number may fall, too */
+        cr_tensor *in = cr_randn(CR_LIST(1, WIDE), CR_F32, dev, g), *y = NULL, *want = step(in, other, table, k + 3);
+        OK(cr_plan_at(p[0], k));
+        OK(cr_plan_run(p[0], (const cr_tensor *const *)&in, &y));
+        CHECK(y && same_bits(y, want) && same_bits(store, other), "number %d on %s differs", k, cr_device_name(dev));
+    }
+    if (joins) OK(cr_plan_at(p[0], ROOM - 4));
+    if (joins) FAILS(CR_BAD_INDEX, "runs for 0 to 36", cr_plan_at(p[0], ROOM - 3));
+    if (joins) FAILS(CR_BAD_VALUE, "has run, or is joined already", cr_plan_join(p[0], p[1], p[2]));
+    if (!joins) FAILS(CR_BAD_INDEX, "runs for 0 to 0", cr_plan_at(p[0], 1));
+    for (int n = 0; n < 3; n++) cr_plan_free(p[n]);
+    cr_generator_free(g);
+    cr_scope_end();
+    test_ran_on(dev);
+}
+
+TEST(numbers) {
+    const cr_device *const devices[] = {cr_cpu(), cr_ref()};
+    for (int d = 0; d < 2; d++) {
+        join_recordings(devices[d], numbered_rows, true);
+        join_recordings(devices[d], numbered_squares, false);
+        join_recordings(devices[d], numbered_value, false);
+        join_recordings(devices[d], numbered_sizes, false);
+    }
+}
+
 /* A large value that nothing reads for many steps is computed again, as a checkpoint asks for. */
 TEST(common_far) {
     OK(cr_switch_set("PLAN", "again,chain,tile"));
