@@ -257,8 +257,8 @@ TEST(generation) {
     static rows found[2];
     const uint32_t prompt[] = {3, 1, 4};
     cr_generator *g = cr_generator_new(5);
-    cr_gpt *m = cr_gpt_new(&(cr_gpt_config){.vocabulary = VOCABULARY, .context = 32, .layers = 2, .heads = 2, .width = 16},
-                           CR_F32, dev, g);
+    const cr_gpt_config c = {.vocabulary = VOCABULARY, .context = 32, .layers = 2, .heads = 2, .width = 16};
+    cr_gpt *m = cr_gpt_new(&c, CR_F32, dev, g);
     REQUIRE(m, "%s", cr_error());
     for (int plan = 0; plan < 2; plan++) {
         const long long graphs = count()->graphs;

@@ -796,7 +796,8 @@ TEST(fold) {
     OK(cr_switch_set("PLAN", NULL));
 }
 
-/* ---- a step that depends on a number: it writes row n of a store, and reads the rows up to there and row n of a table */
+/* ---- a step that depends on a number: it writes row n of a store, and reads the rows up to there, and row n of a
+ * table */
 enum { ROOM = 40, WIDE = 6 };
 typedef cr_tensor *(*numbered)(const cr_tensor *x, cr_tensor *store, const cr_tensor *table, int64_t n);
 

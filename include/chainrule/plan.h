@@ -58,12 +58,13 @@ char     *cr_plan_dot(const cr_plan *p);    /* kernels and tensors in graphviz' 
 
 /* ---- a step that depends on a number, such as the position of a token in a text */
 cr_status cr_plan_join(cr_plan *p, const cr_plan *second, const cr_plan *third);
-                            /* recordings of one step for n, n + 1 and n + 2, of which p has not run:
+                            /* recordings of one step for n, n + 1 and n + 2; p has not run yet:
                                p then replays the step for any number from n on, one run at a time.
                                An error where they differ by more than places and sizes of arrays
                                that grow in equal steps */
-cr_status cr_plan_at(cr_plan *p, int64_t k);        /* runs from now on are for n + k; an error where an
-                               array would end beyond its memory */
+cr_status cr_plan_at(cr_plan *p, int64_t k);
+                            /* runs from now on are for n + k; an error where an array would end
+                               beyond its memory */
 
 /* ---- work of the host inside a step: between the kernels before it and those behind it */
 typedef cr_status (*cr_host_step)(cr_plan *p, void *ctx, const double *numbers, double *results);

@@ -40,7 +40,7 @@ cr_tensor *cr_segments_attention(const cr_segments *s, const cr_tensor *q, const
 /* ---- any model that text is made with */
 typedef struct cr_caches {
     int64_t n; cr_cache *const *row;                /* one for each row of the tokens */
-    const cr_tensor *angles;                        /* of the positions, from the decoder's `angles`; NULL: not made yet */
+    const cr_tensor *angles;                        /* the decoder's, of the positions; NULL: not made yet */
 } cr_caches;
 typedef struct cr_decoder {
     const void *model;
