@@ -725,7 +725,7 @@ def fused_h(compiled: list[Compiled], updates: list[Program]) -> list[str]:
 
 def joined_operands(p: Program) -> dict[int, int]:
     """For instructions that are sums: which operand is a product that nothing else reads.  The two are one operation
-    that rounds once.  joined_operand of src/dev/cpu/compile.c has the same rule."""
+    that rounds once.  cr_joined_operand of src/dev/program.h has the same rule."""
     read = Counter([v for _, operands in p.instrs for v in operands] + p.outs)
     first = len(p.value_names()) - len(p.instrs)
     found: dict[int, int] = {}

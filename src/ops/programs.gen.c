@@ -4583,6 +4583,7 @@ const int16_t cr_opcode_row[CR_OP_COUNT] = {
     [CR_OP_CEIL] = CR_ROW_CEIL,
     [CR_OP_ROUND] = CR_ROW_ROUND,
     [CR_OP_TRUNC] = CR_ROW_TRUNC,
+    [CR_OP_FMA] = -1,
     [CR_OP_F16] = -1,
     [CR_OP_BF16] = -1,
     [CR_OP_ISNAN] = CR_ROW_ISNAN,

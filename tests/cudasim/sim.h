@@ -162,6 +162,7 @@ extern "C" {
 CUDASIM_MATH1(CUDASIM_DECLARE1)
 CUDASIM_MATH2(CUDASIM_DECLARE2)
 double ldexp(double, int) noexcept; float ldexpf(float, int) noexcept;
+double fma(double, double, double) noexcept; float fmaf(float, float, float) noexcept;
 void *memcpy(void *, const void *, size_t) noexcept;
 void *memset(void *, int, size_t) noexcept;
 }
@@ -173,6 +174,7 @@ static inline float ldexp(float x, int n) { return ldexpf(x, n); }
 static inline float rsqrtf(float x) { return (float)(1 / __builtin_sqrt((double)x)); }
 static inline double __dadd_rn(double x, double y) { return x + y; }
 static inline double __dmul_rn(double x, double y) { return x * y; }
+static inline float __fmul_rn(float x, float y) { return x * y; }
 #define isnan(x) __builtin_isnan(x)
 
 /* ---- one row of the table of kernels: parameters unpacked by the types of the kernel */

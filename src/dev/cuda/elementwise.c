@@ -59,7 +59,9 @@ static const char *const int_ops[CR_OP_COUNT] = {
     [CR_OP_SHR] = "(u64)$b >= $w ? 0 - (u64)($a < 0) : (u64)((i64)$a >> ($b & 63))",
 };
 
+/* A product that the compiler may not make part of a sum: which ones are, the program says. */
 static const char *op_text(int op, cr_dtype compute) {
+    if (cr_dtype_is_float(compute) && op == CR_OP_MUL) return "product($a, $b)";
     if (cr_dtype_is_float(compute)) return float_ops[op];
     if (compute == CR_BOOL && op == CR_OP_BNOT) return "!$a";
     if (compute == CR_U64 && op == CR_OP_SHR) return "$b >= 64 ? 0 : $a >> ($b & 63)";
@@ -70,6 +72,14 @@ static bool has_division(const cr_program *p) {
     for (int i = 0; i < p->n_instr; i++)
         if (cr_opcode_divides(p->instr[i].op)) return true;
     return false;
+}
+
+/* A sum and its product (cr_joined_operand). */
+static void add_joined(cr_writer *t, const cr_program *p, cr_dtype compute, int i, int k) {
+    const cr_instr *s = &p->instr[i], *product = &p->instr[(k ? s->b : s->a) - cr_first_result(p)];
+    const bool minus = s->op == CR_OP_SUB;
+    cr_writer_add(t, "const C v%d = fma%s(%sv%d, v%d, %sv%d);\n", cr_first_result(p) + i, compute == CR_F64 ? "" : "f",
+                  minus && k ? "-" : "", product->a, product->b, minus && !k ? "-" : "", k ? s->a : s->b);
 }
 
 static void add_instruction(cr_writer *t, cr_dtype compute, int result, const cr_instr *s) {
@@ -258,8 +268,12 @@ static void add_program(cr_writer *t, const plan *l, int64_t walks) {
     cr_writer_add(t, ") {\n");
     for (int i = 0; i < p->n_param + p->n_const; i++)
         cr_writer_add(t, "const C v%d = as<C>(p.w[%d]);\n", p->n_in + i, 1 + i);
-    for (int i = 0; i < p->n_instr; i++)
-        add_instruction(t, w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
+    const bool joins = cr_dtype_is_float(w->compute);
+    for (int i = 0; i < p->n_instr; i++) {
+        const int k = joins ? cr_joined_operand(p, i) : -1;
+        if (k >= 0) add_joined(t, p, w->compute, i, k);
+        else if (!joins || !cr_is_joined(p, i)) add_instruction(t, w->compute, cr_first_result(p) + i, &p->instr[i]);
+    }
     for (int k = 0; k < w->n_out; k++) cr_writer_add(t, "y%d = cast<%s>(v%d);\n", k, type_of(l, k), p->out[k]);
     cr_writer_add(t, "}\n");
 }
