@@ -388,7 +388,7 @@ TEST(overrun_planted) {
     cuda_key k;
     k.n = 0, k.full = false;
     cr_cuda_key_add(&k, "beyond", 6);
-    const cuda_kernel *kernel = cr_cuda_kernel_make(g, "test", &k, "beyond", whole);
+    const cuda_kernel *kernel = cr_cuda_kernel_make(g, "test", &k, "beyond", whole, true);
     const struct { uint64_t p; int64_t n; } q = {cuda_address_of(&x->array), 128};
     OK(cr_cuda_leave(g, cr_cuda_launch(g, "test", kernel, &q, 1)));
     OK(cr_synchronize(dev()));
@@ -474,7 +474,7 @@ static cr_status compile_test(const char *name, const char *text) {
     k.n = 0, k.full = false;
     cr_cuda_key_add(&k, name, strlen(name));
     cuda *g = cr_cuda_enter("test", dev());
-    return g ? cr_cuda_leave(g, cr_cuda_kernel_make(g, "test", &k, name, text) ? CR_OK : cr_error_status())
+    return g ? cr_cuda_leave(g, cr_cuda_kernel_make(g, "test", &k, name, text, true) ? CR_OK : cr_error_status())
              : cr_error_status();
 }
 

@@ -174,7 +174,6 @@ static inline float ldexp(float x, int n) { return ldexpf(x, n); }
 static inline float rsqrtf(float x) { return (float)(1 / __builtin_sqrt((double)x)); }
 static inline double __dadd_rn(double x, double y) { return x + y; }
 static inline double __dmul_rn(double x, double y) { return x * y; }
-static inline float __fmul_rn(float x, float y) { return x * y; }
 #define isnan(x) __builtin_isnan(x)
 
 /* ---- one row of the table of kernels: parameters unpacked by the types of the kernel */

@@ -117,8 +117,6 @@ template <class To, class From> D To cast(From from) {
 }
 
 /* ---- floats */
-D f32 product(f32 a, f32 b) { return __fmul_rn(a, b); }      /* never a part of a fused operation */
-D f64 product(f64 a, f64 b) { return __dmul_rn(a, b); }
 template <class T> D T f_f16(T a) { return cast<T>(cast<f16>(a)); }                           /* rounded */
 template <class T> D T f_bf16(T a) { return cast<T>(cast<bf16>(a)); }
 template <class T> D T f_max(T a, T b) { return a > b || a != a ? a : b; }                    /* NaN wins */

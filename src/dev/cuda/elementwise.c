@@ -8,7 +8,10 @@
  * the address once for a pack, without a division.  Tiles: an input that is dense along another axis,
  * such as a transposed one, passes through shared memory, so that neighbouring threads access
  * neighbouring elements. Walks of one class that are given together, such as an optimizer's step over
- * all parameters, share launches: as many as an argument holds. */
+ * all parameters, share launches: as many as an argument holds.
+ *
+ * The compiler fuses no product with a sum, the text does (cr_joined_operand): a result does not depend on what else the
+ * program computes, so plans may join programs. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -59,9 +62,7 @@ static const char *const int_ops[CR_OP_COUNT] = {
     [CR_OP_SHR] = "(u64)$b >= $w ? 0 - (u64)($a < 0) : (u64)((i64)$a >> ($b & 63))",
 };
 
-/* A product that the compiler may not make part of a sum: which ones are, the program says. */
 static const char *op_text(int op, cr_dtype compute) {
-    if (cr_dtype_is_float(compute) && op == CR_OP_MUL) return "product($a, $b)";
     if (cr_dtype_is_float(compute)) return float_ops[op];
     if (compute == CR_BOOL && op == CR_OP_BNOT) return "!$a";
     if (compute == CR_U64 && op == CR_OP_SHR) return "$b >= 64 ? 0 : $a >> ($b & 63)";
@@ -536,7 +537,7 @@ static const cuda_kernel *kernel_of(cuda *g, const plan *l, const cuda_key *key,
     if (found) return found;
     cr_writer t = {0};
     add_text(&t, l, walks);
-    const cuda_kernel *made = cr_cuda_kernel_make(g, l->w->program->name, key, "walk", t.failed ? NULL : t.s);
+    const cuda_kernel *made = cr_cuda_kernel_make(g, l->w->program->name, key, "walk", t.failed ? NULL : t.s, false);
     cr_writer_free(&t);
     return made;
 }
