@@ -543,7 +543,7 @@ static cr_tensor *add(const cr_tensor *x, const cr_tensor *y) { return cr_add(x,
 static cr_tensor *add_here(const cr_tensor *x, const cr_tensor *y) { return cr_add_(cr_clone(x), y); }
 static cr_tensor *product(const cr_tensor *x, const cr_tensor *y) { return cr_matmul(x, y); }
 static cr_tensor *linear(const cr_tensor *x, const cr_tensor *y) {
-    return cr_linear(x, x, cr_select(y, 0, 0), CR_ACT_NONE);
+    return cr_linear(x, x, cr_select(y, 0, 0));
 }
 static cr_tensor *joined(const cr_tensor *x, const cr_tensor *y) { return cr_cat(2, (const cr_tensor *[]){x, y}, 0); }
 static cr_tensor *chosen(const cr_tensor *x, const cr_tensor *y) { return cr_where(cr_gt(x, cr_scalar(2)), x, y); }

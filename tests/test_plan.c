@@ -53,8 +53,8 @@ typedef enum clip_kind { STEP_CLIPPED, PARAMS_CLIPPED } clip_kind;
 static cr_tensor *clipped_step(net *n, const cr_tensor *x, const cr_tensor *target, clip_kind kind, double most) {
     cr_scope_begin();
     cr_params_zero_grad(n->params);
-    cr_tensor *h = cr_gelu(cr_linear(x, n->w1, n->b1, CR_ACT_NONE));
-    cr_tensor *loss = cr_cross_entropy(cr_linear(h, n->w2, n->b2, CR_ACT_NONE), target, NULL);
+    cr_tensor *h = cr_gelu(cr_linear(x, n->w1, n->b1));
+    cr_tensor *loss = cr_cross_entropy(cr_linear(h, n->w2, n->b2), target, NULL);
     OK(cr_backward(loss, CR_NONE, NULL));
     if (kind == STEP_CLIPPED) OK(cr_optim_step_clipped(n->opt, most, NULL));
     else OK(cr_params_clip_grad_norm(n->params, most, NULL)), OK(cr_optim_step(n->opt));
@@ -280,7 +280,7 @@ TEST(updates_in_products) {
 /* A weight that is read between its gradient's product and its update keeps the update where it is. */
 static cr_tensor *reading_step(net *n, const cr_tensor *x) {
     cr_scope_begin();
-    cr_tensor *loss = cr_mean(cr_square(cr_linear(x, n->w1, CR_NONE, CR_ACT_NONE)), CR_ALL, false);
+    cr_tensor *loss = cr_mean(cr_square(cr_linear(x, n->w1, CR_NONE)), CR_ALL, false);
     OK(cr_backward(loss, CR_NONE, NULL));
     cr_set_grad_enabled(false);
     cr_tensor *sum = cr_add(cr_sum(n->w1, CR_ALL, false), cr_detach(loss));
@@ -381,7 +381,7 @@ TEST(updates_behind_gradients) {
 enum { DEPTH = 16, WIDTH = 128, ROWS = 512 };
 static cr_tensor *deep_step(cr_tensor *const w[DEPTH], const cr_tensor *x) {
     cr_scope_begin();
-    for (int i = 0; i < DEPTH; i++) x = cr_gelu(cr_linear(x, w[i], CR_NONE, CR_ACT_NONE));
+    for (int i = 0; i < DEPTH; i++) x = cr_gelu(cr_linear(x, w[i], CR_NONE));
     cr_tensor *loss = cr_mean(cr_square(x), CR_ALL, false), *sum = cr_detach(loss);
     OK(cr_backward(loss, CR_NONE, NULL));
     cr_set_grad_enabled(false);
@@ -429,9 +429,9 @@ TEST(values_again) {
 /* An input that changes in the meantime: its value cannot be had again. */
 static cr_tensor *changing_step(const cr_tensor *x) {
     cr_scope_begin();
-    cr_tensor *h = cr_add_scalar(x, 1), *y = cr_gelu(h), *z = cr_linear(y, y, CR_NONE, CR_ACT_NONE);
+    cr_tensor *h = cr_add_scalar(x, 1), *y = cr_gelu(h), *z = cr_linear(y, y, CR_NONE);
     cr_mul_(h, x);
-    for (int i = 0; i < 2 * DEPTH; i++) z = cr_softmax(cr_linear(z, z, CR_NONE, CR_ACT_NONE), 1);
+    for (int i = 0; i < 2 * DEPTH; i++) z = cr_softmax(cr_linear(z, z, CR_NONE), 1);
     z = cr_add(cr_sum(cr_mul(y, h), CR_ALL, false), cr_sum(z, CR_ALL, false));
     cr_keep(z);
     cr_scope_end();

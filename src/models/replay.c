@@ -16,7 +16,7 @@ void cr_replay_end(cr_replay_of *r) {
 static cr_tensor *run(const cr_decoder *d, cr_cache *row, const cr_tensor *const *in) {
     cr_cache *const rows[] = {row};
     const cr_caches caches = {.n = 1, .row = rows, .angles = d->angles ? in[1] : NULL};
-    return cr_affine_apply(&d->head, d->hidden(d->model, in[0], &caches), CR_ACT_NONE);
+    return cr_affine_apply(&d->head, d->hidden(d->model, in[0], &caches));
 }
 
 /* The plan that two more recordings complete.  A step that cannot be joined goes on without: a cache whose copies grow

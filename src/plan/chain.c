@@ -1,5 +1,5 @@
-/* chain.c - the pass that joins elementwise kernels into one: a program that holds the values between them, on the cpu in
- * blocks in the first cache, and writes only what is read elsewhere.
+/* chain.c - the pass that joins elementwise kernels into one: a program that holds the values between them, on the cpu
+ * in blocks in the first cache, and writes only what is read elsewhere.
  *
  * On the cpu a row that runs as one compiled loop stays that loop, as one instruction (program.h): it is quicker than
  * its parts.  loops.c makes one loop of the whole program later.  On a GPU the program is one kernel. */
@@ -187,7 +187,8 @@ static int operand_of(chain *c, const place *at, int *links, bool *ok) {
     return INPUT - c->n_in++;
 }
 
-/* Instruction i and the product that is its operand k: the device's kernel of the program has one operation for both. */
+/* Instruction i and the product that is its operand k: the device's kernel of the program has one operation for
+ * both. */
 static int joined(chain *c, const cr_program *p, int i, int k, const int *values) {
     const cr_instr *s = &p->instr[i], *product = &p->instr[(k ? s->b : s->a) - cr_first_result(p)];
     int a = values[product->a], other = values[k ? s->a : s->b];

@@ -10,8 +10,8 @@
  * neighbouring elements. Walks of one class that are given together, such as an optimizer's step over
  * all parameters, share launches: as many as an argument holds.
  *
- * The compiler fuses no product with a sum, the text does (cr_joined_operand): a result does not depend on what else the
- * program computes, so plans may join programs. */
+ * The compiler fuses no product with a sum, the text does (cr_joined_operand): a result does not depend on what else
+ * the program computes, so plans may join programs. */
 #include "gpu.h"
 
 #include <stdlib.h>
