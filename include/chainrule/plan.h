@@ -56,16 +56,6 @@ cr_plan_info cr_plan_look(const cr_plan *p);
 char     *cr_plan_text(const cr_plan *p);   /* one line a kernel: name, op, shapes, bytes; free() */
 char     *cr_plan_dot(const cr_plan *p);    /* kernels and tensors in graphviz' language; free() */
 
-/* ---- a step that depends on a number, such as the position of a token in a text */
-cr_status cr_plan_join(cr_plan *p, const cr_plan *second, const cr_plan *third);
-                            /* recordings of one step for n, n + 1 and n + 2; p has not run yet:
-                               p then replays the step for any number from n on, one run at a time.
-                               An error where they differ by more than places and sizes of arrays
-                               that grow in equal steps */
-cr_status cr_plan_at(cr_plan *p, int64_t k);
-                            /* runs from now on are for n + k; an error where an array would end
-                               beyond its memory */
-
 /* ---- work of the host inside a step: between the kernels before it and those behind it */
 typedef cr_status (*cr_host_step)(cr_plan *p, void *ctx, const double *numbers, double *results);
 cr_status cr_record_host(int n, const cr_tensor *const *in, int n_out, cr_tensor *const *out,

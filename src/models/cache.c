@@ -145,7 +145,7 @@ cr_tensor *cr_forward(const cr_decoder *d, int64_t B, cr_cache *const *row, cons
         if (cr_cache_reserve(row[i], row[i]->past + T) != CR_OK) return NULL;
         memcpy(row[i]->ids + row[i]->past, ids + i * T, (size_t)T * sizeof *ids);
     }
-    const cr_caches caches = {.n = B, .row = row};
+    const cr_caches caches = {B, row};
     const cr_tensor *tokens = cr_to(cr_from(ids, CR_LIST(B, T), CR_U32, d->dev), CR_I64, d->dev);
     const cr_tensor *x = cr_slice(d->hidden(d->model, tokens, &caches), 1, T - last, T, 1);
     cr_tensor *y = cr_affine_apply(&d->head, x);

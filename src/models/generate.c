@@ -49,17 +49,9 @@ cr_status cr_job_push(cr_job *j, int64_t i, uint32_t id) {
 
 static int64_t lacking(const cr_text *t) { return t->n - t->start - t->cache->past; }
 
-/* The next logits of the only text. */
-static cr_tensor *next_alone(const cr_job *j, cr_text *t) {
-    const int64_t T = lacking(t);
-    return T == 1 ? cr_forward_one(&t->replay, j->d, t->cache, t->ids[t->n - 1])
-                  : cr_forward(j->d, 1, &t->cache, t->ids + t->n - T, T, 1);
-}
-
 /* The next logits of each text that goes on, (1, 1, V): those that lack one token run together. */
 static cr_status next_logits(cr_job *j, cr_tensor **logits, cr_cache **rows, uint32_t *ids) {
     int64_t alive = 0, B = 0;
-    if (j->texts == 1) return (logits[0] = next_alone(j, j->text)) ? CR_OK : cr_error_status();
     for (int64_t i = 0; i < j->texts; i++) alive += !j->text[i].over;
     for (int64_t i = 0; i < j->texts; i++) {
         cr_text *t = &j->text[i];
@@ -195,7 +187,6 @@ static cr_status run(const char *op, const cr_decoder *d, int64_t n, const cr_pr
     cr_scope_end();
     cr_set_grad_enabled(recording);
     for (int64_t i = 0; i < n && j.text; i++) {
-        cr_replay_end(&j.text[i].replay);
         if (j.text[i].owned) cr_cache_free(j.text[i].cache);
         free(j.text[i].ids);
     }

@@ -370,7 +370,7 @@ static cr_tensor *packed_of(const void *model, const cr_tensor *tokens, const cr
 cr_decoder cr_gpt_decoder(const cr_gpt *m) {
     const cr_gpt_config *c = &m->config;
     return (cr_decoder){m, hidden_of, packed_of, m->wte, c->vocabulary, c->context, c->layers, c->heads,
-                        c->width / c->heads, m->dtype, m->dev, NULL, false};
+                        c->width / c->heads, m->dtype, m->dev};
 }
 
 void cr_gpt_matrices(cr_gpt *m, cr_on_affine visit, void *ctx) {

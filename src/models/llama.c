@@ -77,8 +77,7 @@ static cr_tensor *block_forward(const cr_llama *m, int64_t l, const cr_tensor *x
 }
 
 /* The angles of n positions that follow `past` earlier ones. */
-static cr_tensor *angles(const void *model, int64_t past, int64_t n) {
-    const cr_llama *m = model;
+static cr_tensor *angles(const cr_llama *m, int64_t past, int64_t n) {
     cr_rope_options o = m->c.rope;
     o.start = past;
     return cr_rope_table(n, m->c.head_dim, &o, m->dtype == CR_F64 ? CR_F64 : CR_F32, m->dev);
@@ -90,9 +89,8 @@ static cr_tensor *first_angles(const void *model, int64_t start, int64_t length)
 }
 
 /* The angles of T positions: (T, D), or of several texts (B, 1, T, D). */
-static const cr_tensor *angles_of(const cr_llama *m, int64_t T, const cr_caches *caches) {
+static cr_tensor *angles_of(const cr_llama *m, int64_t T, const cr_caches *caches) {
     const int64_t B = caches ? caches->n : 1;
-    if (caches && caches->angles) return caches->angles;
     if (B == 1) return angles(m, cr_cache_start(caches), T);
     const cr_tensor **rows = malloc((size_t)B * sizeof *rows);
     if (!rows) return cr_fail(CR_NO_MEMORY, "generate", "no memory for %lld rows", (long long)B), NULL;
@@ -120,7 +118,7 @@ static cr_tensor *packed(const void *model, const cr_tensor *tokens, const cr_se
 
 cr_decoder cr_llama_decoder(const cr_llama *m) {
     return (cr_decoder){m, hidden, packed, m->head, m->c.vocabulary, m->c.context, m->c.layers,
-                        m->c.kv_heads, m->c.head_dim, m->dtype, m->dev, angles, m->c.window > 0};
+                        m->c.kv_heads, m->c.head_dim, m->dtype, m->dev};
 }
 
 void cr_llama_matrices(cr_llama *m, cr_on_affine visit, void *ctx) {

@@ -39,10 +39,7 @@ cr_tensor *cr_segments_attention(const cr_segments *s, const cr_tensor *q, const
                                  const cr_attention_options *o);
 
 /* ---- any model that text is made with */
-typedef struct cr_caches {
-    int64_t n; cr_cache *const *row;                /* one for each row of the tokens */
-    const cr_tensor *angles;                        /* the decoder's, of the positions; NULL: not made yet */
-} cr_caches;
+typedef struct cr_caches { int64_t n; cr_cache *const *row; } cr_caches;   /* one for each row of the tokens */
 typedef struct cr_decoder {
     const void *model;
     /* tokens (B, T) -> the residual stream after the last norm (B, T, C).  caches NULL: from position 0; else row b
@@ -54,9 +51,6 @@ typedef struct cr_decoder {
     int64_t vocabulary, context, layers, kv_heads, head_dim;
     cr_dtype dtype;
     const cr_device *dev;
-    /* the rotary angles of n positions behind `past` others, which the host makes; NULL: the model has none */
-    cr_tensor *(*angles)(const void *model, int64_t past, int64_t n);
-    bool windowed;                                  /* attention sees the last positions only */
 } cr_decoder;
 const cr_decoder *cr_lm_decoder(const cr_lm *m);    /* borrowed */
 /* tokens must be (B, T), T at most context */
@@ -85,15 +79,6 @@ cr_tensor *cr_cached_attention(const cr_caches *c, int64_t layer, const cr_tenso
 cr_tensor *cr_forward(const cr_decoder *d, int64_t B, cr_cache *const *row, const uint32_t *ids, int64_t T,
                       int64_t last);
 
-/* ---- replay.c: the same, one token after another, as a plan from the fourth on */
-typedef struct cr_replay_of {
-    int n; cr_plan *plan[3];                        /* recordings of successive tokens; then plan[0] is joined */
-    int64_t past;                                   /* of the first */
-    bool off;
-} cr_replay_of;
-void       cr_replay_end(cr_replay_of *r);
-cr_tensor *cr_forward_one(cr_replay_of *r, const cr_decoder *d, cr_cache *row, uint32_t id);         /* (1, 1, V) */
-
 /* ---- sample.c */
 typedef struct cr_choice { double p; uint32_t id; } cr_choice;
 typedef struct cr_sampler {                         /* the distribution of one token after another */
@@ -117,7 +102,6 @@ cr_status cr_sampler_verify(cr_sampler *m, const cr_tensor *logits, const cr_ten
 /* ---- generate.c: one text or several; beam.c, speculative.c */
 typedef struct cr_text {
     cr_cache *cache;
-    cr_replay_of replay;                            /* while it is the only text */
     bool owned, over;                               /* owned: the cache is freed with it */
     uint32_t *ids;                                  /* (n) all tokens; the model sees those from `start` on */
     int64_t n, room, start, made;

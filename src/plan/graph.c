@@ -73,7 +73,7 @@ void cr_stretches_free(struct cr_stretches *all) {
 
 /* ---- what kind of step is it? */
 static bool new_in_each_run(const cr_plan *p, const cr_step *s) {
-    return (s->draw >= 0 && p->draws[s->draw].g) || cr_live_params(p, s) || s->live;
+    return (s->draw >= 0 && p->draws[s->draw].g) || cr_live_params(p, s);
 }
 
 static bool is_placed(const cr_buffer *b) { return b->kind == CR_BUFFER_INPUT || b->kind == CR_BUFFER_OUTPUT; }

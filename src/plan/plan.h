@@ -74,7 +74,6 @@ typedef struct cr_step {
     int update;                                     /* recorded update whose params the walks read; -1: none */
     char *name;                                     /* of the op: "softmax", "backward of softmax"; NULL: none */
     bool begins;                                    /* a buffer of its own memory begins or ends here */
-    bool live;                                      /* its arguments depend on the plan's number */
     struct cr_group *group;                         /* CR_STEP_GROUP */
 } cr_step;
 
@@ -122,15 +121,12 @@ typedef struct cr_instance {
     cr_storage *places;                             /* one for each temporary of a host device, in the arena */
     cr_storage **arenas;                            /* one for each device */
     cr_storage **bound;                             /* of each buffer, for this run; owned */
-    int64_t number;                                 /* that the arguments are set for (live.c) */
     int64_t *moved;                                 /* inputs: bytes from the recorded offset to the given one */
     struct cr_stretches *stretches;                 /* graph.c; NULL: no device of the plan has graphs */
 } cr_instance;
 /* Where an array of a buffer is in the arguments of all steps, and its recorded offset. */
 typedef struct cr_place_ref { size_t at; bool walk; uint8_t size; int64_t offset; } cr_place_ref;
 typedef struct cr_draw_ref { size_t at; int draw; } cr_draw_ref;
-typedef struct cr_live_word { size_t at; int64_t step; } cr_live_word;         /* of the arguments of all steps: what
-                                                     * is added to it when the number grows by 1 */
 enum { CR_PLAN_DEVICES = 8 };
 
 struct cr_plan {
@@ -157,7 +153,6 @@ struct cr_plan {
     int n_devices; struct { const cr_device *dev; size_t bytes; } devices[CR_PLAN_DEVICES];
     int *grad_outputs;                              /* the outputs in a graph */
     bool writes_outside;
-    int n_live; cr_live_word *live; int64_t number, most;          /* live.c: the number of the next run, and its end */
     cr_mutex *lock; cr_instance *instances;
     atomic_int runs; cr_loop_job *loops;            /* NULL: not begun */
 };
@@ -218,9 +213,6 @@ bool      cr_pass_on(const char *name);             /* CHAINRULE_PLAN: "tile,upd
 void      cr_plan_start_loops(cr_plan *p);          /* in the background; the second call does nothing */
 void      cr_loop_job_release(cr_loop_job *j);
 bool      cr_runs_as_loop(const cr_step *s);        /* of the system's C compiler */
-
-/* ---- live.c */
-void      cr_live_set(const cr_plan *p, cr_instance *x);       /* the arguments for the plan's number */
 
 /* ---- tile.c */
 cr_status cr_group_run(const cr_group *g, char *args);        /* args: of its steps, one after the other */

@@ -503,7 +503,6 @@ static cr_status run(cr_plan *p, const cr_tensor *const *in, cr_tensor **out) {
     cr_instance *x = status == CR_OK ? instance_take(p) : NULL;
     if (!x && cr_error()) return cr_error_status();
     if (!x) return cr_fail(CR_RUNTIME, "plan_run", "a callback failed without a message");
-    cr_live_set(p, x);
     for (int i = 0; i < p->n_inputs; i++) bind_array(p, x, &p->inputs[i], in[i]);
     draw(p, x);
     status = drop_gradients(p);
