@@ -41,8 +41,10 @@ int main(void) {
         cr_scope_begin();
         cr_tensor *x = cr_from(xy, CR_LIST(POINTS, 2), CR_F32, cr_cpu()),
                   *y = cr_from(label, CR_LIST(POINTS), CR_I64, cr_cpu());
-        for (int64_t l = 0; l < 6; l += 2)
-            x = cr_linear(x, cr_params_at(p, l), cr_params_at(p, l + 1), l < 4 ? CR_ACT_RELU : CR_ACT_NONE);
+        for (int64_t l = 0; l < 6; l += 2) {
+            x = cr_linear(x, cr_params_at(p, l), cr_params_at(p, l + 1));
+            if (l < 4) x = cr_relu(x);
+        }
         cr_tensor *l = cr_cross_entropy(x, y, NULL);
         cr_backward(l, CR_NONE, NULL);
         cr_optim_step(opt);

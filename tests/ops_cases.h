@@ -5,6 +5,7 @@
 #define CR_OPS_CASES_H
 
 #include "check.h"
+#include "ops/linear.h"
 #include "ops/op.h"
 
 typedef enum takes { FLOATS = 1, WHOLES = 2, BOOLS = 4, NUMBERS = 3, ANYTHING = 7 } takes;
@@ -264,15 +265,15 @@ static cr_tensor *tensordot(inputs in) {
 }
 static cr_tensor *einsum_heads(inputs in) { return cr_einsum("bqhd,bkhd->bhqk", 2, in); }
 static cr_tensor *einsum_three(inputs in) { return cr_einsum("iji,jk,k", 3, in); }
-static cr_tensor *linear(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_NONE); }
-static cr_tensor *linear_bare(inputs in) { return cr_linear(in[0], in[1], CR_NONE, CR_ACT_NONE); }
-static cr_tensor *linear_relu(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_RELU); }
-static cr_tensor *linear_gelu(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_GELU); }
-static cr_tensor *linear_gelu_tanh(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_GELU_TANH); }
-static cr_tensor *linear_gelu_tanh_bare(inputs in) { return cr_linear(in[0], in[1], CR_NONE, CR_ACT_GELU_TANH); }
-static cr_tensor *linear_silu(inputs in) { return cr_linear(in[0], in[1], CR_NONE, CR_ACT_SILU); }
-static cr_tensor *linear_tanh(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_TANH); }
-static cr_tensor *linear_sigmoid(inputs in) { return cr_linear(in[0], in[1], in[2], CR_ACT_SIGMOID); }
+static cr_tensor *linear(inputs in) { return cr_linear(in[0], in[1], in[2]); }
+static cr_tensor *linear_bare(inputs in) { return cr_linear(in[0], in[1], CR_NONE); }
+static cr_tensor *linear_relu(inputs in) { return cr_relu(cr_linear(in[0], in[1], in[2])); }
+static cr_tensor *linear_gelu(inputs in) { return cr_gelu(cr_linear(in[0], in[1], in[2])); }
+static cr_tensor *linear_gelu_tanh(inputs in) { return cr_linear_gelu(in[0], in[1], in[2]); }
+static cr_tensor *linear_gelu_tanh_bare(inputs in) { return cr_linear_gelu(in[0], in[1], CR_NONE); }
+static cr_tensor *linear_silu(inputs in) { return cr_silu(cr_linear(in[0], in[1], CR_NONE)); }
+static cr_tensor *linear_tanh(inputs in) { return cr_tanh(cr_linear(in[0], in[1], in[2])); }
+static cr_tensor *linear_sigmoid(inputs in) { return cr_sigmoid(cr_linear(in[0], in[1], in[2])); }
 /* A weight (OC, C) whose codes and scales follow formulas (golden/structured.py has them too). */
 typedef struct coded { cr_tensor *codes, *scales; } coded;
 static coded coded_weight(const cr_device *dev, int64_t OC, int64_t C, int bits, int64_t G) {
@@ -288,9 +289,9 @@ static coded coded_weight(const cr_device *dev, int64_t OC, int64_t C, int bits,
     free(scale);
     return w;
 }
-static cr_tensor *quantized(const cr_tensor *x, int64_t OC, int bits, int64_t G, const cr_tensor *b, cr_act act) {
+static cr_tensor *quantized(const cr_tensor *x, int64_t OC, int bits, int64_t G, const cr_tensor *b) {
     const coded w = coded_weight(cr_device_of(x), OC, cr_size(x, -1), bits, G);
-    return cr_linear_quantized(x, w.codes, w.scales, b, act);
+    return cr_linear_quantized(x, w.codes, w.scales, b);
 }
 /* w + like */
 static cr_tensor *dequantized(const cr_tensor *like, int bits, int64_t G) {
@@ -299,13 +300,13 @@ static cr_tensor *dequantized(const cr_tensor *like, int bits, int64_t G) {
 }
 static cr_tensor *dequantized_8(inputs in) { return dequantized(in[0], 8, 32); }
 static cr_tensor *dequantized_4(inputs in) { return dequantized(in[0], 4, 96); }
-static cr_tensor *quantized_8(inputs in) { return quantized(in[0], 7, 8, 32, in[1], CR_ACT_NONE); }
-static cr_tensor *quantized_8_bare(inputs in) { return quantized(in[0], 5, 8, 96, CR_NONE, CR_ACT_TANH); }
-static cr_tensor *quantized_4(inputs in) { return quantized(in[0], 7, 4, 32, in[1], CR_ACT_NONE); }
-static cr_tensor *quantized_4_bare(inputs in) { return quantized(in[0], 5, 4, 96, CR_NONE, CR_ACT_NONE); }
-static cr_tensor *quantized_4_gelu(inputs in) { return quantized(in[0], 7, 4, 64, in[1], CR_ACT_GELU_TANH); }
-static cr_tensor *quantized_8_long(inputs in) { return quantized(in[0], 131, 8, 64, in[1], CR_ACT_NONE); }
-static cr_tensor *quantized_4_long(inputs in) { return quantized(in[0], 131, 4, 128, in[1], CR_ACT_NONE); }
+static cr_tensor *quantized_8(inputs in) { return quantized(in[0], 7, 8, 32, in[1]); }
+static cr_tensor *quantized_8_bare(inputs in) { return cr_tanh(quantized(in[0], 5, 8, 96, CR_NONE)); }
+static cr_tensor *quantized_4(inputs in) { return quantized(in[0], 7, 4, 32, in[1]); }
+static cr_tensor *quantized_4_bare(inputs in) { return quantized(in[0], 5, 4, 96, CR_NONE); }
+static cr_tensor *quantized_4_gelu(inputs in) { return cr_gelu_tanh(quantized(in[0], 7, 4, 64, in[1])); }
+static cr_tensor *quantized_8_long(inputs in) { return quantized(in[0], 131, 8, 64, in[1]); }
+static cr_tensor *quantized_4_long(inputs in) { return quantized(in[0], 131, 4, 128, in[1]); }
 
 /* ---- indexing */
 static cr_tensor *gather_0(inputs in) { return cr_gather(in[0], 0, in[1]); }

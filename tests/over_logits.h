@@ -16,7 +16,7 @@ static cr_tensor *over_loss(const over *t, holder h) {
                                         .reduction = t->each ? CR_EACH : CR_MEAN,
                                         .label_smoothing = t->each ? 0.1 : 0};
     if (t->head) return cr_linear_cross_entropy(t->x, t->w, t->target, &o);
-    cr_tensor *logits = cr_linear(t->x, t->w, CR_NONE, CR_ACT_NONE), *loss = cr_cross_entropy(logits, t->target, &o);
+    cr_tensor *logits = cr_linear(t->x, t->w, CR_NONE), *loss = cr_cross_entropy(logits, t->target, &o);
     if (h != HANDLE) cr_release(logits);
     return loss;
 }

@@ -41,8 +41,8 @@ static void net_free(net *n) {
 static cr_tensor *net_step(net *n, const cr_tensor *x, const cr_tensor *target) {
     cr_scope_begin();
     cr_params_zero_grad(n->params);
-    cr_tensor *h = cr_gelu(cr_linear(cr_dropout(x, 0.2, true, n->g), n->w1, n->b1, CR_ACT_NONE));
-    cr_tensor *loss = cr_cross_entropy(cr_linear(h, n->w2, n->b2, CR_ACT_NONE), target, NULL);
+    cr_tensor *h = cr_gelu(cr_linear(cr_dropout(x, 0.2, true, n->g), n->w1, n->b1));
+    cr_tensor *loss = cr_cross_entropy(cr_linear(h, n->w2, n->b2), target, NULL);
     OK(cr_backward(loss, CR_NONE, NULL));
     OK(cr_optim_step(n->opt));
     cr_tensor *kept = cr_detach(loss);

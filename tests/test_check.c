@@ -71,8 +71,8 @@ TEST(use_after_release) {
     IS_REFUSED(cr_to(x, CR_F64, cr_cpu()));
     IS_REFUSED(cr_softmax(x, 1));
     IS_REFUSED(cr_layer_norm(x, CR_NONE, CR_NONE, 1e-5));
-    IS_REFUSED(cr_linear(y, x, CR_NONE, CR_ACT_NONE));
-    IS_REFUSED(cr_linear(y, y, x, CR_ACT_NONE));
+    IS_REFUSED(cr_linear(y, x, CR_NONE));
+    IS_REFUSED(cr_linear(y, y, x));
     IS_REFUSED(cr_cat(2, (const cr_tensor *[]){y, x}, 0));
     IS_REFUSED(cr_einsum("ij,kj->ik", 2, (const cr_tensor *[]){y, x}));
     IS_REFUSED(cr_gather(y, 0, x));

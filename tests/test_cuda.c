@@ -388,7 +388,7 @@ TEST(overrun_planted) {
     cuda_key k;
     k.n = 0, k.full = false;
     cr_cuda_key_add(&k, "beyond", 6);
-    const cuda_kernel *kernel = cr_cuda_kernel_make(g, "test", &k, "beyond", whole);
+    const cuda_kernel *kernel = cr_cuda_kernel_make(g, "test", &k, "beyond", whole, true);
     const struct { uint64_t p; int64_t n; } q = {cuda_address_of(&x->array), 128};
     OK(cr_cuda_leave(g, cr_cuda_launch(g, "test", kernel, &q, 1)));
     OK(cr_synchronize(dev()));
@@ -474,7 +474,7 @@ static cr_status compile_test(const char *name, const char *text) {
     k.n = 0, k.full = false;
     cr_cuda_key_add(&k, name, strlen(name));
     cuda *g = cr_cuda_enter("test", dev());
-    return g ? cr_cuda_leave(g, cr_cuda_kernel_make(g, "test", &k, name, text) ? CR_OK : cr_error_status())
+    return g ? cr_cuda_leave(g, cr_cuda_kernel_make(g, "test", &k, name, text, true) ? CR_OK : cr_error_status())
              : cr_error_status();
 }
 
@@ -543,7 +543,7 @@ static cr_tensor *add(const cr_tensor *x, const cr_tensor *y) { return cr_add(x,
 static cr_tensor *add_here(const cr_tensor *x, const cr_tensor *y) { return cr_add_(cr_clone(x), y); }
 static cr_tensor *product(const cr_tensor *x, const cr_tensor *y) { return cr_matmul(x, y); }
 static cr_tensor *linear(const cr_tensor *x, const cr_tensor *y) {
-    return cr_linear(x, x, cr_select(y, 0, 0), CR_ACT_NONE);
+    return cr_linear(x, x, cr_select(y, 0, 0));
 }
 static cr_tensor *joined(const cr_tensor *x, const cr_tensor *y) { return cr_cat(2, (const cr_tensor *[]){x, y}, 0); }
 static cr_tensor *chosen(const cr_tensor *x, const cr_tensor *y) { return cr_where(cr_gt(x, cr_scalar(2)), x, y); }

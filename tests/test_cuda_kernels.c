@@ -6,6 +6,7 @@
 #include "cudasim/control.h"
 #include "dev/cuda/gpu.h"
 #include "gpu_conv.h"
+#include "ops/linear.h"
 #include "over_logits.h"
 
 static const cr_device *dev(void) { return cr_cuda(0); }
@@ -107,17 +108,17 @@ TEST(precision_of_products) {
             const cr_tensor **y = mode ? got : want;
             cr_set_f32_products(mode ? modes[m].is : CR_HIGHEST);
             const int64_t before = launches();
-            y[0] = cr_linear(a[0], a[1], b, CR_ACT_NONE);
+            y[0] = cr_linear(a[0], a[1], b);
             COUNT(launches() == before + (mode ? modes[m].launches : 1), "%s: linear took %lld launches", modes[m].name,
                   (long long)(launches() - before));
             y[1] = cr_matmul(a[0], a[2]);
             y[2] = cr_matmul(a[0], a[3]);
-            y[3] = cr_linear(a[4], a[5], CR_NONE, CR_ACT_NONE);         /* does not begin at a multiple of 16 bytes */
+            y[3] = cr_linear(a[4], a[5], CR_NONE);         /* does not begin at a multiple of 16 bytes */
             y[4] = cr_matmul(cr_transpose(a[2], 1, 2), cr_transpose(a[0], 1, 2));
             y[5] = cr_addbmm(cr_full(CR_LIST(17, 31), 1, CR_F32, dev()), a[0], a[2], 1, 1);
             cr_set_f32_products(CR_HIGHEST);
         }
-        whole = cr_linear(x, w, b, CR_ACT_NONE);
+        whole = cr_linear(x, w, b);
         for (int i = 0; i < 6; i++)
             CHECK(off(got[i], want[i]) < modes[m].error, "%s: product %d is off by %g", modes[m].name, i,
                   off(got[i], want[i]));
@@ -132,10 +133,10 @@ TEST(precision_of_products) {
 enum { LEAVES = 5, RESULTS = 1 + 2 * LEAVES, FROZEN_W1 = 1 << 1, FROZEN_W2 = 1 << 3 };
 typedef cr_tensor *layers(const cr_tensor *const in[LEAVES]);
 static cr_tensor *one_layer(const cr_tensor *const in[LEAVES]) {
-    return cr_linear(in[0], in[1], in[2], CR_ACT_GELU_TANH);
+    return cr_linear_gelu(in[0], in[1], in[2]);
 }
 static cr_tensor *two_layers(const cr_tensor *const in[LEAVES]) {
-    return cr_linear(one_layer(in), in[3], in[4], CR_ACT_NONE);
+    return cr_linear(one_layer(in), in[3], in[4]);
 }
 
 /* y, its gradients (weighted by 1, 2, 3...), and those of the sum of their squares; how many of each.
@@ -282,7 +283,7 @@ TEST(refused_epilogues) {
                     const cr_tensor *want = cr_add(cr_matmul(cr_to(x, CR_F64, cr_cpu()),
                                                              cr_transpose(cr_to(w, CR_F64, cr_cpu()), 0, 1)),
                                                    cr_to(odd, CR_F64, cr_cpu()));
-                    const double error = off(cr_to(cr_linear(x, w, odd, CR_ACT_NONE), CR_F64, cr_cpu()), want);
+                    const double error = off(cr_to(cr_linear(x, w, odd), CR_F64, cr_cpu()), want);
                     CHECK(error < layer_dtypes[t].error / 4, "%s: off by %g", what, error);
                 }
                 if (simulated) refuse(ANY);
@@ -367,9 +368,9 @@ TEST(bias_at_16_bytes) {
     cr_tensor *x = cr_randn(CR_LIST(5, 16), CR_F32, dev(), r), *w = cr_randn(CR_LIST(8, 16), CR_F32, dev(), r),
               *b = cr_randn(CR_LIST(20), CR_F32, dev(), r);
     for (int at = 0; at <= 4; at += 4) {
-        const cr_tensor *bias = cr_slice(b, 0, at, at + 8, 1), *y = cr_linear(x, w, bias, CR_ACT_NONE);
+        const cr_tensor *bias = cr_slice(b, 0, at, at + 8, 1), *y = cr_linear(x, w, bias);
         REQUIRE(y, "a bias %d bytes on: %s", 4 * at, cr_error());
-        const double error = off(y, cr_add(cr_linear(x, w, CR_NONE, CR_ACT_NONE), bias));
+        const double error = off(y, cr_add(cr_linear(x, w, CR_NONE), bias));
         CHECK(error < 1e-6, "a bias %d bytes on: off by %g", 4 * at, error);
     }
     cr_scope_end();
@@ -386,7 +387,7 @@ TEST(sums_are_not_rounded) {
               *g = cr_randn(CR_LIST(33, 8), CR_F32, dev(), r), *want = cr_sum(g, CR_LIST(0), false);
     for (int p = CR_HIGHEST; p <= CR_MEDIUM; p++) {
         cr_set_f32_products((cr_precision)p);
-        cr_tensor *y = cr_linear(x, w, b, CR_ACT_NONE), *d[2];
+        cr_tensor *y = cr_linear(x, w, b), *d[2];
         OK(cr_gradients(1, (const cr_tensor *const[]){y}, (const cr_tensor *const[]){g}, 2,
                         (const cr_tensor *const[]){w, b}, d, NULL));
         cr_set_f32_products(CR_HIGHEST);
@@ -683,7 +684,7 @@ TEST(odd_vocabulary) {
         cr_requires_grad_(x, true), cr_requires_grad_(w, true);
         const cudasim_counters before = *count();
         OK(cr_backward(head ? cr_linear_cross_entropy(x, w, target, NULL)
-                            : cr_cross_entropy(cr_linear(x, w, CR_NONE, CR_ACT_NONE), target, NULL),
+                            : cr_cross_entropy(cr_linear(x, w, CR_NONE), target, NULL),
                        CR_NONE, NULL));
         const long long work = count()->work - before.work, odd = count()->odd_work - before.odd_work;
         CHECK(work == 3LL * M * C * V, "%lld multiply-adds, wanted %lld", work, 3LL * M * C * V);

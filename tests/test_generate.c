@@ -87,6 +87,65 @@ TEST(batches_are_each_alone) {
     test_ran_on(cr_cpu());
 }
 
+/* ---- the step of one token is replayed: the logits have the bits of the step itself */
+typedef struct kept_rows { int n; double row[MOST][V]; } kept_rows;
+
+static bool keep_logits(const uint32_t *ids, int64_t n, double *row, int64_t count, void *ctx) {
+    kept_rows *l = ctx;
+    (void)ids, (void)n;
+    memcpy(l->row[l->n++], row, sizeof *row * (size_t)count);
+    return l->n < MOST;
+}
+
+/* Of 40 tokens behind n; as it runs inside a recording, which no plan may be part of, or by plans. */
+static void logits_of(const cr_lm *m, int64_t n, cr_dtype cache, bool recorded, kept_rows *l) {
+    const cr_sampling s = {.temperature = 1, .top_p = 1, .adjust = keep_logits, .adjust_ctx = l};
+    texts out;
+    l->n = 0;
+    if (recorded) OK(cr_record_begin(0, NULL));
+    if (recorded) cr_record_lenient();
+    alone(m, prompt_ids, n, (cr_generate_options){.tokens = 40, .sampling = &s, .cache = cache}, 3, &out);
+    if (recorded) cr_record_cancel();
+}
+
+/* Kernels that plans ran, in the profile of a text. */
+static int64_t replayed(const cr_lm *m, int64_t given, cr_dtype cache) {
+    static kept_rows l;
+    int64_t n = 0;
+    OK(cr_profile_begin());
+    logits_of(m, given, cache, false, &l);
+    OK(cr_profile_end(folder_path("profile.json")));
+    FILE *f = fopen(folder_path("profile.json"), "r");
+    char line[1000];
+    while (f && fgets(line, sizeof line, f)) n += strstr(line, "\"cat\":\"plan\"") != NULL;
+    if (f) fclose(f);
+    return n;
+}
+
+TEST(replayed_tokens_have_the_bits_of_the_step) {
+    static const int64_t lengths[] = {1, 5, 23, 30};
+    static const cr_dtype caches[] = {CR_BOOL, CR_F16, CR_I8};
+    static kept_rows a, b;
+    make_prompt();
+    for (int kind = 0; kind < 5; kind++)
+        for (int i = 0; i < 4; i++)
+            for (int k = 0; k < 3; k++) {
+                cr_lm *m = model(kind);
+                REQUIRE(m, "%s", kinds[kind]);
+                logits_of(m, lengths[i], caches[k], true, &a);
+                logits_of(m, lengths[i], caches[k], false, &b);
+                CHECK(a.n == 40 && b.n == 40, "%s: %d and %d tokens", kinds[kind], a.n, b.n);
+                for (int t = 0; t < a.n && t < b.n; t++)
+                    CHECK(!memcmp(a.row[t], b.row[t], sizeof a.row[t]), "%s, %d given, cache %d: token %d differs",
+                          kinds[kind], (int)lengths[i], k, t);
+                const bool may = !k && kind != 2;   /* a window, a cache that is converted: the step itself */
+                CHECK((replayed(m, lengths[i], caches[k]) > 100) == may, "%s, %d given: replays are expected: %d",
+                      kinds[kind], (int)lengths[i], may);
+                cr_lm_free(m);
+            }
+    test_ran_on(cr_cpu());
+}
+
 /* ---- sampling */
 static bool forbid_even(const uint32_t *ids, int64_t n, double *logits, int64_t count, void *ctx) {
     (void)ids;

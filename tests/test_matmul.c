@@ -209,17 +209,17 @@ static void public_mode(const cr_device *dev) {
               *w = cr_requires_grad_(cr_randn(CR_LIST(29, 40), CR_F32, dev, r), true);
     cr_tensor *b = cr_randn(CR_LIST(29), CR_F32, dev, r), *g = cr_randn(CR_LIST(2, 17, 29), CR_F32, dev, r);
     CHECK(cr_set_f32_products(CR_MEDIUM) == CR_HIGHEST, "bf16 products were on");
-    cr_tensor *y = cr_linear(x, w, b, CR_ACT_NONE), *z = cr_matmul(x, cr_transpose(w, 0, 1));
+    cr_tensor *y = cr_linear(x, w, b), *z = cr_matmul(x, cr_transpose(w, 0, 1));
     OK(cr_backward(y, g, NULL));
     FAILS(CR_BAD_VALUE, "7 is not a precision", cr_set_f32_products((cr_precision)7));
     CHECK(cr_set_f32_products(CR_HIGHEST) == CR_MEDIUM, "bf16 products were off");
     cr_tensor *rx = cr_reshape(rounded(x), CR_LIST(34, 40)), *rw = rounded(w),
               *rg = cr_reshape(rounded(g), CR_LIST(34, 29));
-    same_values("linear", cr_reshape(y, CR_LIST(34, 29)), cr_linear(rx, rw, b, CR_ACT_NONE));
+    same_values("linear", cr_reshape(y, CR_LIST(34, 29)), cr_linear(rx, rw, b));
     same_values("matmul", cr_reshape(z, CR_LIST(34, 29)), cr_matmul(rx, cr_transpose(rw, 0, 1)));
     same_values("dx", cr_reshape(cr_grad(x), CR_LIST(34, 40)), cr_matmul(rg, rw));
     same_values("dw", cr_grad(w), cr_matmul(cr_transpose(rg, 0, 1), rx));
-    cr_tensor *full = cr_linear(x, w, b, CR_ACT_NONE);
+    cr_tensor *full = cr_linear(x, w, b);
     CHECK(cr_item(cr_max(cr_abs(cr_sub(full, y)), CR_ALL, false)) > 1e-4, "%s: nothing was rounded",
           cr_device_name(dev));
     cr_scope_end();

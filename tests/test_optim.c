@@ -546,7 +546,7 @@ static void layer_free(layer *l) {
 static void layer_steps(layer *l, bool fused) {
     for (int i = 0; i < 3; i++) {
         cr_scope_begin();
-        const cr_tensor *y = cr_linear(l->x, l->w, CR_NONE, CR_ACT_NONE), *loss = cr_mean(cr_mul(y, y), CR_ALL, false);
+        const cr_tensor *y = cr_linear(l->x, l->w, CR_NONE), *loss = cr_mean(cr_mul(y, y), CR_ALL, false);
         if (fused) OK(cr_optim_backward(l->opt, loss));
         else { OK(cr_backward(loss, CR_NONE, NULL)); OK(cr_optim_step(l->opt)); cr_params_zero_grad(l->params); }
         cr_scope_end();

@@ -39,8 +39,9 @@ static void trains_alike(const cr_device *dev, cr_optim_kind kind, const char *p
 }
 
 TEST(training) {
-    const char *const passes[] = {NULL, "none", "common", "update", "again", "chain", "tile", "unused", "share"};
-    for (int i = 0; i < 9; i++) {
+    const char *const passes[] = {NULL, "none", "common", "fold", "update", "again", "chain", "tile", "unused",
+                                  "share"};
+    for (int i = 0; i < 10; i++) {
         trains_alike(cr_cpu(), CR_ADAMW, passes[i]);
         trains_alike(cr_ref(), CR_ADAMW, passes[i]);
     }
@@ -54,8 +55,8 @@ typedef enum clip_kind { STEP_CLIPPED, PARAMS_CLIPPED } clip_kind;
 static cr_tensor *clipped_step(net *n, const cr_tensor *x, const cr_tensor *target, clip_kind kind, double most) {
     cr_scope_begin();
     cr_params_zero_grad(n->params);
-    cr_tensor *h = cr_gelu(cr_linear(x, n->w1, n->b1, CR_ACT_NONE));
-    cr_tensor *loss = cr_cross_entropy(cr_linear(h, n->w2, n->b2, CR_ACT_NONE), target, NULL);
+    cr_tensor *h = cr_gelu(cr_linear(x, n->w1, n->b1));
+    cr_tensor *loss = cr_cross_entropy(cr_linear(h, n->w2, n->b2), target, NULL);
     OK(cr_backward(loss, CR_NONE, NULL));
     if (kind == STEP_CLIPPED) OK(cr_optim_step_clipped(n->opt, most, NULL));
     else OK(cr_params_clip_grad_norm(n->params, most, NULL)), OK(cr_optim_step(n->opt));
@@ -281,7 +282,7 @@ TEST(updates_in_products) {
 /* A weight that is read between its gradient's product and its update keeps the update where it is. */
 static cr_tensor *reading_step(net *n, const cr_tensor *x) {
     cr_scope_begin();
-    cr_tensor *loss = cr_mean(cr_square(cr_linear(x, n->w1, CR_NONE, CR_ACT_NONE)), CR_ALL, false);
+    cr_tensor *loss = cr_mean(cr_square(cr_linear(x, n->w1, CR_NONE)), CR_ALL, false);
     OK(cr_backward(loss, CR_NONE, NULL));
     cr_set_grad_enabled(false);
     cr_tensor *sum = cr_add(cr_sum(n->w1, CR_ALL, false), cr_detach(loss));
@@ -382,7 +383,7 @@ TEST(updates_behind_gradients) {
 enum { DEPTH = 16, WIDTH = 128, ROWS = 512 };
 static cr_tensor *deep_step(cr_tensor *const w[DEPTH], const cr_tensor *x) {
     cr_scope_begin();
-    for (int i = 0; i < DEPTH; i++) x = cr_gelu(cr_linear(x, w[i], CR_NONE, CR_ACT_NONE));
+    for (int i = 0; i < DEPTH; i++) x = cr_gelu(cr_linear(x, w[i], CR_NONE));
     cr_tensor *loss = cr_mean(cr_square(x), CR_ALL, false), *sum = cr_detach(loss);
     OK(cr_backward(loss, CR_NONE, NULL));
     cr_set_grad_enabled(false);
@@ -430,9 +431,9 @@ TEST(values_again) {
 /* An input that changes in the meantime: its value cannot be had again. */
 static cr_tensor *changing_step(const cr_tensor *x) {
     cr_scope_begin();
-    cr_tensor *h = cr_add_scalar(x, 1), *y = cr_gelu(h), *z = cr_linear(y, y, CR_NONE, CR_ACT_NONE);
+    cr_tensor *h = cr_add_scalar(x, 1), *y = cr_gelu(h), *z = cr_linear(y, y, CR_NONE);
     cr_mul_(h, x);
-    for (int i = 0; i < 2 * DEPTH; i++) z = cr_softmax(cr_linear(z, z, CR_NONE, CR_ACT_NONE), 1);
+    for (int i = 0; i < 2 * DEPTH; i++) z = cr_softmax(cr_linear(z, z, CR_NONE), 1);
     z = cr_add(cr_sum(cr_mul(y, h), CR_ALL, false), cr_sum(z, CR_ALL, false));
     cr_keep(z);
     cr_scope_end();
@@ -496,9 +497,26 @@ static cr_tensor *chain_in_place(cr_tensor *const *in) {         /* writes views
 
 static cr_tensor *chain_casts(cr_tensor *const *in) {
     cr_scope_begin();
-    cr_tensor *y = cr_to(cr_mul(in[0], in[2]), CR_BF16, cr_device_of(in[0])), *z = cr_sigmoid(y);
-    return kept(cr_add(cr_to(cr_gt(z, cr_scalar(0.5)), CR_F32, cr_device_of(z)), cr_to(z, CR_F32, cr_device_of(z))));
+    const cr_device *dev = cr_device_of(in[0]);
+    cr_tensor *y = cr_to(cr_mul(in[0], in[2]), CR_BF16, dev), *z = cr_sigmoid(y);
+    cr_tensor *any = cr_to(cr_to(cr_relu(y), CR_BOOL, dev), CR_F32, dev);
+    return kept(cr_add(cr_to(cr_gt(z, cr_scalar(0.5)), CR_F32, dev), cr_mul(any, cr_to(z, CR_F32, dev))));
 }
+
+/* Mixed precision with its gradients: values that overflow, vanish or are denormal in half precision, and masks. */
+static cr_tensor *mixed(cr_tensor *const *in, cr_dtype half) {
+    const cr_device *dev = cr_device_of(in[0]);
+    cr_scope_begin();
+    cr_tensor *x = cr_requires_grad_(cr_detach(in[0]), true), *h = cr_to(x, half, dev), *w = cr_to(in[2], half, dev);
+    cr_tensor *y = cr_mul(cr_gelu(h), w), *e = cr_exp(cr_mul_scalar(h, 7));
+    cr_tensor *z = cr_where(cr_gt(y, cr_scalar(0.1)), cr_tanh(y), cr_mul(h, h)), *dx = NULL;
+    cr_tensor *sum = cr_add(cr_mul(cr_to(z, CR_F32, dev), in[1]), cr_to(cr_add(cr_relu(z), e), CR_F32, dev));
+    OK(cr_gradients(1, (const cr_tensor *const *)&sum, (const cr_tensor *const *)&in[0], 1,
+                    (const cr_tensor *const *)&x, &dx, NULL));
+    return kept(cr_cat(2, (const cr_tensor *[]){cr_detach(sum), dx}, 0));
+}
+static cr_tensor *chain_f16(cr_tensor *const *in) { return mixed(in, CR_F16); }
+static cr_tensor *chain_bf16(cr_tensor *const *in) { return mixed(in, CR_BF16); }
 
 static cr_tensor *chain_transposed(cr_tensor *const *in) {       /* a reader out of step with the writer */
     cr_scope_begin();
@@ -530,12 +548,13 @@ static cr_tensor *chain_picked(cr_tensor *const *in) {           /* elements of 
     return kept(cr_add(cr_sub(l, cr_gather(x, 1, least)), cr_mul(x, in[1])));
 }
 
-static const struct { const char *name; chain run; bool casts; } chains[] = {
+static const struct { const char *name; chain run; bool apart; } chains[] = {
     {"transposed", chain_transposed, false}, {"numbers of the host", chain_of_host, false},
     {"picked", chain_picked, false},
     {"numbers", chain_numbers, false},   {"rows", chain_rows, false},   {"random", chain_random, false},
-    {"in place", chain_in_place, false}, {"casts", chain_casts, true},
+    {"in place", chain_in_place, false}, {"casts", chain_casts, false},
     {"written across", chain_written_across, true},
+    {"float16", chain_f16, false},       {"bfloat16", chain_bf16, false},
 };
 
 /* passes: "chain" leaves all of it to tiles.  with_loops: again with loops of the system's C compiler. */
@@ -558,7 +577,7 @@ static void replay_chain(int i, int64_t rows, int64_t wide, int threads, const c
     OK(cr_switch_set("PLAN", NULL));
     if (rows * wide > 100000 && passes)
         CHECK(cr_plan_look(p).fused > 1, "%s: fused %d", chains[i].name, cr_plan_look(p).fused);
-    if (rows * wide > 100000 && !passes && !chains[i].casts)
+    if (rows * wide > 100000 && !passes && !chains[i].apart)
         CHECK(cr_plan_look(p).kernels < cr_plan_look(p).recorded, "%s: %d kernels", chains[i].name,
               cr_plan_look(p).kernels);
     uint64_t seed, counter;
@@ -594,7 +613,7 @@ TEST(tiles) {
     for (int i = 0; i < (int)(sizeof chains / sizeof *chains); i++)
         for (int k = 0; k < 7; k++)
             for (int threads = 1; threads <= 2; threads++) {
-                const bool with_loops = compiler && threads == 2 && !chains[i].casts && (k == 3 || k == 6);
+                const bool with_loops = compiler && threads == 2 && !chains[i].apart && (k == 3 || k == 6);
                 replay_chain(i, sizes[k][0], sizes[k][1], threads, NULL, with_loops);
                 replay_chain(i, sizes[k][0], sizes[k][1], threads, "chain", false);
             }
@@ -681,6 +700,102 @@ TEST(common) {
             cr_scope_end();
             test_ran_on(devices[d]);
         }
+}
+
+/* ---- work that is the same in each run.  `kernels` are left, of which `kept` bytes are constants. */
+typedef struct fixed { const char *name; cr_tensor *(*run)(cr_tensor *const *in); int kernels; int64_t kept; } fixed;
+enum { SIDE = 300, MASK = 4 * SIDE * SIDE };
+
+static cr_tensor *fixed_mask(cr_tensor *const *in) {             /* only the product is left */
+    cr_scope_begin();
+    const cr_device *dev = cr_device_of(in[0]);
+    cr_tensor *mask = cr_tril(cr_ones(CR_LIST(SIDE, SIDE), CR_F32, dev), 0);
+    return kept(cr_mul(in[0], mask));
+}
+
+static cr_tensor *fixed_returned(cr_tensor *const *in) {         /* a result is new in each run */
+    cr_scope_begin();
+    cr_tensor *y = cr_exp(cr_arange(0, 5, 1, CR_F32, cr_device_of(in[0])));
+    return kept(y);
+}
+
+static cr_tensor *fixed_changed(cr_tensor *const *in) {          /* read between two writes: exp and mul are new */
+    cr_scope_begin();
+    cr_tensor *c = cr_exp(cr_full(CR_LIST(SIDE, SIDE), 0.5, CR_F32, cr_device_of(in[0])));
+    cr_tensor *y = cr_mul(in[0], c);
+    cr_mul_(c, cr_scalar(3));
+    return kept(cr_add(y, c));
+}
+
+static cr_tensor *fixed_parts(cr_tensor *const *in) {            /* written in parts, then read */
+    cr_scope_begin();
+    cr_tensor *c = cr_zeros(CR_LIST(SIDE, SIDE), CR_F32, cr_device_of(in[0])), *half = cr_narrow(c, 0, 7, SIDE / 2);
+    OK(cr_add_(half, cr_sin(cr_arange(0, SIDE, 1, CR_F32, cr_device_of(in[0])))) ? CR_OK : CR_BAD_VALUE);
+    OK(cr_mul_(c, cr_scalar(2)) ? CR_OK : CR_BAD_VALUE);
+    return kept(cr_mul(in[0], c));
+}
+
+static cr_tensor *fixed_summed(cr_tensor *const *in) {           /* the step adds to it: it starts at 0 in each run */
+    cr_scope_begin();
+    cr_tensor *c = cr_zeros(CR_LIST(SIDE, SIDE), CR_F32, cr_device_of(in[0]));
+    cr_add_(c, in[0]);
+    cr_add_(c, cr_exp(in[0]));
+    return kept(cr_sin(c));
+}
+
+static cr_tensor *fixed_drawn(cr_tensor *const *in) {            /* rand, mul, add */
+    cr_scope_begin();
+    cr_tensor *noise = cr_rand(CR_LIST(SIDE, SIDE), CR_F32, cr_device_of(in[0]), cr_default_generator());
+    return kept(cr_add(in[0], cr_mul(noise, noise)));
+}
+
+static cr_tensor *fixed_large(cr_tensor *const *in) {            /* 36 MB are too many to keep; a row is not */
+    cr_scope_begin();
+    cr_tensor *line = cr_sin(cr_arange(0, 10 * SIDE, 1, CR_F32, cr_device_of(in[0])));
+    cr_tensor *table = cr_mul(line, cr_reshape(line, CR_LIST(10 * SIDE, 1)));
+    return kept(cr_mul(in[0], cr_narrow(cr_narrow(table, 0, 5, SIDE), 1, 3, SIDE)));
+}
+
+TEST(fold) {
+    static const fixed cases[] = {
+        {"a mask", fixed_mask, 1, MASK},       {"returned", fixed_returned, 1, 0}, {"changed", fixed_changed, 4, MASK},
+        {"in parts", fixed_parts, 1, MASK},    {"summed", fixed_summed, 5, 0},     {"drawn", fixed_drawn, 3, 0},
+        {"too large", fixed_large, 2, MASK / 30},
+    };
+    const cr_device *const devices[] = {cr_cpu(), cr_ref()};
+    for (int off = 0; off < 2; off++)
+        for (int d = 0; d < 2; d++)
+            for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+                const fixed *f = &cases[i];
+                cr_scope_begin();
+                cr_generator *g = cr_generator_new(5);
+                cr_tensor *in[2], *z = NULL;
+                for (int k = 0; k < 2; k++) in[k] = cr_randn(CR_LIST(SIDE, SIDE), CR_F32, devices[d], g);
+                OK(cr_switch_set("PLAN", off ? "fold,again,chain,tile" : "again,chain,tile"));
+                OK(cr_record_begin(1, (const cr_tensor *const *)in));
+                cr_tensor *y = f->run(in);
+                cr_plan *p = cr_record_end(1, (const cr_tensor *const *)&y);
+                REQUIRE(p, "%s", cr_error());
+                uint64_t seed, counter;
+                cr_generator_get(cr_default_generator(), &seed, &counter);
+                cr_tensor *want = f->run(&in[1]);
+                for (int run = 0; run < 3; run++) {
+                    cr_generator_set(cr_default_generator(), seed, counter);
+                    OK(cr_plan_run(p, (const cr_tensor *const *)&in[1], &z));
+                    CHECK(z && same_bits(z, want), "%s: replay %d differs", f->name, run);
+                    cr_fill_(z, -1);
+                }
+                const cr_plan_info info = cr_plan_look(p);
+                if (off) CHECK(info.kernels == info.recorded, "%s: %d of %d", f->name, info.kernels, info.recorded);
+                else CHECK(info.kernels == f->kernels && info.kept >= f->kept && info.kept < f->kept + 100,
+                           "%s: %d kernels of %d, %lld bytes kept", f->name, info.kernels, info.recorded,
+                           (long long)info.kept);
+                cr_plan_free(p);
+                cr_generator_free(g);
+                cr_scope_end();
+                test_ran_on(devices[d]);
+            }
+    OK(cr_switch_set("PLAN", NULL));
 }
 
 /* A large value that nothing reads for many steps is computed again, as a checkpoint asks for. */

@@ -50,7 +50,7 @@ static void net_free(net *n) {
 
 /* Products, rows, chains, kernels by tiles; NULL: an op failed. */
 static cr_tensor *forward(const net *n, const cr_tensor *x) {
-    cr_tensor *h = cr_gelu(cr_linear(x, n->w, n->b, CR_ACT_NONE));
+    cr_tensor *h = cr_gelu(cr_linear(x, n->w, n->b));
     cr_tensor *y = cr_sub(h, cr_max(h, CR_LIST(-1), true)), *p = cr_softmax(cr_mul(y, cr_exp(y)), -1);
     return cr_add(p, cr_mul_scalar(cr_layer_norm(h, n->b, n->b, 1e-5), 0.5));
 }

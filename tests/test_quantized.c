@@ -74,10 +74,9 @@ static void check_layer(const cr_device *dev, int64_t M, int64_t N, int64_t K, i
     const cr_tensor *x = numbers(M, K, dt, cr_cpu()), *b = cr_reshape(numbers(1, N, dt, cr_cpu()), CR_LIST(N));
     OK(cr_quantize(numbers(N, K, CR_F32, cr_cpu()), bits, group, NULL, &codes, &scales));
     const cr_tensor *want = cr_linear_quantized(cr_to(x, CR_F64, test_ref()), same_on(codes, test_ref()),
-                                                same_on(scales, test_ref()), cr_to(b, CR_F64, test_ref()), CR_ACT_NONE);
+                                                same_on(scales, test_ref()), cr_to(b, CR_F64, test_ref()));
     const cr_tensor *y = cr_linear_quantized(same_on(x, dev), same_on(codes, dev), same_on(scales, dev), same_on(b,
-            dev),
-                                             CR_ACT_NONE);
+            dev));
     REQUIRE(y && want, "%s", cr_error());
     const double unit = dt == CR_F32 ? 0 : dt == CR_F16 ? 0x1p-11 : 0x1p-8;
     const double allowed = 0x1p-15 * 0.5 * 0.3 * 2 * sqrt((double)K) + unit * most(want);
@@ -119,18 +118,16 @@ static void check_views(const cr_device *dev) {
         cr_tensor *codes, *scales;
         OK(cr_quantize(numbers(N, K, CR_F32, dev), bits, 32, NULL, &codes, &scales));
         const int64_t line = cr_size(codes, 1);
-        const cr_tensor *want = cr_linear_quantized(x, codes, scales, CR_NONE, CR_ACT_NONE);
+        const cr_tensor *want = cr_linear_quantized(x, codes, scales, CR_NONE);
         const cr_tensor *rows = cr_linear_quantized(x, cr_slice(codes, 0, 3, 8, 1), cr_slice(scales, 0, 3, 8, 1),
-                CR_NONE,
-                                                    CR_ACT_NONE);
+                CR_NONE);
         CHECK(distance(rows, cr_slice(want, 1, 3, 8, 1)) == 0, "%s: rows of codes", cr_device_name(dev));
         const cr_tensor *wide = cr_cat(2, (const cr_tensor *const[]){codes, codes}, 1);
-        const cr_tensor *part = cr_linear_quantized(x, cr_slice(wide, 1, line, 2 * line, 1), scales, CR_NONE,
-                CR_ACT_NONE);
+        const cr_tensor *part = cr_linear_quantized(x, cr_slice(wide, 1, line, 2 * line, 1), scales, CR_NONE);
         CHECK(distance(part, want) == 0, "%s: columns of codes", cr_device_name(dev));
         const cr_tensor *flat = cr_reshape(codes, CR_LIST(N * line)), *one = cr_slice(flat, 0, 0, 1, 1);
         const cr_tensor *odd = cr_slice(cr_cat(2, (const cr_tensor *const[]){one, flat}, 0), 0, 1, N * line + 1, 1);
-        const cr_tensor *between = cr_linear_quantized(x, cr_view(odd, CR_LIST(N, line)), scales, CR_NONE, CR_ACT_NONE);
+        const cr_tensor *between = cr_linear_quantized(x, cr_view(odd, CR_LIST(N, line)), scales, CR_NONE);
         CHECK(distance(between, want) < 1e-4, "%s: codes that begin between words", cr_device_name(dev));
         CHECK(distance(cr_dequantize(cr_view(odd, CR_LIST(N, line)), scales, CR_F32),
                        cr_dequantize(codes, scales, CR_F32)) == 0, "%s: dequantize between words", cr_device_name(dev));
@@ -151,8 +148,7 @@ TEST(awkward_inputs) {
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         float x[K] = {0}, y[3];
         x[40] = values[i];
-        OK(cr_read(cr_linear_quantized(cr_from(x, CR_LIST(1, K), CR_F32, cr_cpu()), codes, scales, CR_NONE,
-                CR_ACT_NONE),
+        OK(cr_read(cr_linear_quantized(cr_from(x, CR_LIST(1, K), CR_F32, cr_cpu()), codes, scales, CR_NONE),
                    CR_F32, y, sizeof y));
         for (int n = 0; n < 3; n++) {
             const double w = cr_item(cr_select(cr_select(cr_dequantize(codes, scales, CR_F64), 0, n), 0, 40));
@@ -175,8 +171,7 @@ TEST(threads) {
         OK(cr_quantize(numbers(1100, 160, CR_F32, cr_cpu()), 4, 32, cr_matmul(h, cr_transpose(h, 0, 1)), &codes,
                 &scales));
         for (int m = 0; m < 2; m++)
-            y[t][m] = cr_linear_quantized(numbers(m ? 33 : 1, 160, CR_F32, cr_cpu()), codes, scales, CR_NONE,
-                    CR_ACT_NONE);
+            y[t][m] = cr_linear_quantized(numbers(m ? 33 : 1, 160, CR_F32, cr_cpu()), codes, scales, CR_NONE);
     }
     for (int m = 0; m < 2; m++) CHECK(distance(y[0][m], y[1][m]) == 0, "one and two threads differ by %g",
                                       distance(y[0][m], y[1][m]));
@@ -190,13 +185,13 @@ TEST(feedback) {
     cr_scope_begin();
     const cr_tensor *few = numbers(ROWS, 24, CR_F32, cr_cpu()), *mix = numbers(24, K, CR_F32, cr_cpu());
     const cr_tensor *x = cr_add(cr_matmul(few, mix), cr_mul_scalar(numbers(ROWS, K, CR_F32, cr_cpu()), 0.1));
-    const cr_tensor *w = numbers(N, K, CR_F32, cr_cpu()), *want = cr_linear(x, w, CR_NONE, CR_ACT_NONE);
+    const cr_tensor *w = numbers(N, K, CR_F32, cr_cpu()), *want = cr_linear(x, w, CR_NONE);
     const cr_tensor *moments = cr_matmul(cr_transpose(x, 0, 1), x);
     double error[2];
     for (int m = 0; m < 2; m++) {
         cr_tensor *codes, *scales;
         OK(cr_quantize(w, 4, 32, m ? moments : NULL, &codes, &scales));
-        const cr_tensor *y = cr_linear(x, cr_dequantize(codes, scales, CR_F32), CR_NONE, CR_ACT_NONE);
+        const cr_tensor *y = cr_linear(x, cr_dequantize(codes, scales, CR_F32), CR_NONE);
         error[m] = cr_item(cr_sum_squares(cr_sub(y, want)));
     }
     CHECK(error[1] < 0.3 * error[0], "with feedback %g, without %g", error[1], error[0]);
@@ -224,19 +219,16 @@ TEST(refused) {
     OK(cr_quantize(w, 8, 32, NULL, &codes, &scales));
     const cr_tensor *x = numbers(2, 96, CR_F32, cr_cpu());
     FAILS(CR_BAD_VALUE, "[linear_quantized] the last axis of (2, 64) must be the 96 inputs of the weight (3, 96)",
-          cr_linear_quantized(cr_slice(x, 1, 0, 64, 1), codes, scales, CR_NONE, CR_ACT_NONE));
+          cr_linear_quantized(cr_slice(x, 1, 0, 64, 1), codes, scales, CR_NONE));
     FAILS(CR_BAD_VALUE, "[linear_quantized] 2 scales do not divide 96 columns into groups of a multiple of 32",
-          cr_linear_quantized(x, codes, cr_slice(scales, 1, 0, 2, 1), CR_NONE, CR_ACT_NONE));
+          cr_linear_quantized(x, codes, cr_slice(scales, 1, 0, 2, 1), CR_NONE));
     FAILS(CR_BAD_TYPE, "[linear_quantized] the scales must be float16: float32",
-          cr_linear_quantized(x, codes, cr_to(scales, CR_F32, cr_cpu()), CR_NONE, CR_ACT_NONE));
+          cr_linear_quantized(x, codes, cr_to(scales, CR_F32, cr_cpu()), CR_NONE));
     FAILS(CR_BAD_TYPE, "[linear_quantized] the codes must be int8 (8 bits) or uint8 (4 bits): int32",
-          cr_linear_quantized(x, cr_to(codes, CR_I32, cr_cpu()), scales, CR_NONE, CR_ACT_NONE));
-    FAILS(CR_BAD_VALUE, "[linear_quantized] the bias must be (3,)", cr_linear_quantized(x, codes, scales, x,
-            CR_ACT_NONE));
+          cr_linear_quantized(x, cr_to(codes, CR_I32, cr_cpu()), scales, CR_NONE));
+    FAILS(CR_BAD_VALUE, "[linear_quantized] the bias must be (3,)", cr_linear_quantized(x, codes, scales, x));
     FAILS(CR_BAD_VALUE, "[linear_quantized] the scales are frozen",
-          cr_linear_quantized(x, codes, cr_requires_grad_(cr_clone(scales), true), CR_NONE, CR_ACT_NONE));
-    FAILS(CR_BAD_VALUE, "[linear_quantized] 99 is not an activation",
-          cr_linear_quantized(x, codes, scales, CR_NONE, (cr_act)99));
+          cr_linear_quantized(x, codes, cr_requires_grad_(cr_clone(scales), true), CR_NONE));
     FAILS(CR_BAD_TYPE, "[dequantize] the dtype must be a float dtype: int8", cr_dequantize(codes, scales, CR_I8));
     cr_scope_end();
 }

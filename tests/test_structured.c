@@ -51,7 +51,7 @@ static void check_null(void) {
     REFUSES("diff", cr_diff(n, 1, 0));
     REFUSES("argmax", cr_argmax(n, 0, false)); REFUSES("argmin", cr_argmin(n, 0, false));
     REFUSES("matmul", cr_matmul(n, x)); REFUSES("matmul", cr_matmul(x, n));
-    REFUSES("linear", cr_linear(n, x, CR_NONE, CR_ACT_NONE)); REFUSES("linear", cr_linear(x, n, CR_NONE, CR_ACT_NONE));
+    REFUSES("linear", cr_linear(n, x, CR_NONE)); REFUSES("linear", cr_linear(x, n, CR_NONE));
     REFUSES("gather", cr_gather(n, 0, i));
     REFUSES("gather", cr_gather(x, 0, n));
     REFUSES("scatter_add", cr_scatter_add(n, 0, i, x));
@@ -86,7 +86,7 @@ static void check_null(void) {
     REFUSES("attention", cr_attention(x, n, x, NULL));
     REFUSES("copy_", cr_copy_(x, n)); REFUSES("copy_", cr_copy_(same(n), x)); REFUSES("fill_", cr_fill_(same(n), 0));
     /* a bias that failed is not "no bias" */
-    FAILS(CR_BAD_VALUE, "[linear]", cr_linear(x, x, NULL, CR_ACT_NONE));
+    FAILS(CR_BAD_VALUE, "[linear]", cr_linear(x, x, NULL));
     FAILS(CR_BAD_VALUE, "[layer_norm]", cr_layer_norm(x, NULL, CR_NONE, 1e-5));
     FAILS(CR_BAD_VALUE, "[item]", cr_item(NULL));
     FAILS(CR_BAD_VALUE, "[item_int]", cr_item_int(CR_NONE));

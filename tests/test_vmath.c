@@ -15,6 +15,16 @@ static double rsqrt_of(double a) { return 1 / sqrt(a); }
 static double sigmoid_of(double a) { return a < 0 ? exp(a) / (1 + exp(a)) : 1 / (1 + exp(-a)); }
 static double neg_of(double a) { return -a; }
 static double isnan_of(double a) { return isnan(a) != 0; }
+static double f16_of(double a) {
+    uint16_t h;
+    cr_store_f64(&h, CR_F16, a);
+    return (double)cr_f16_to_f32(h);
+}
+static double bf16_of(double a) {
+    uint16_t h;
+    cr_store_f64(&h, CR_BF16, a);
+    return (double)cr_bf16_to_f32(h);
+}
 static double isinf_of(double a) { return isinf(a) != 0; }
 
 static const struct unary { const char *name; int op; double (*f)(double); bool hot; double limit;
@@ -50,6 +60,8 @@ static const struct unary { const char *name; int op; double (*f)(double); bool 
     {"neg", CR_OP_NEG, neg_of, false, 0},
     {"abs", CR_OP_ABS, fabs, false, 0},
     {"sign", CR_OP_SIGN, sign_of, false, 0},
+    {"f16", CR_OP_F16, f16_of, false, 0},
+    {"bf16", CR_OP_BF16, bf16_of, false, 0},
     {"isnan", CR_OP_ISNAN, isnan_of, false, 0},
     {"isinf", CR_OP_ISINF, isinf_of, false, 0},
 };

@@ -825,7 +825,7 @@ static cr_tensor *softmaxes(cr_tensor *const x[], const void *p) {
 }
 static cr_tensor *multiplied(cr_tensor *const x[], const void *p) {
     (void)p;
-    return cr_linear(x[0], x[1], x[2], CR_ACT_NONE);
+    return cr_linear(x[0], x[1], x[2]);
 }
 static cr_tensor *looked_up(cr_tensor *const x[], const void *p) {
     return cr_embedding(x[0], cr_from(p, CR_LIST(5), CR_I64, cr_device_of(x[0])));

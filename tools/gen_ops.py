@@ -64,6 +64,7 @@ class Primitive:
     c: str  # over floats, in C and CUDA C; "": integers only
     wgsl: str
     vector: bool  # f64 runs vd_name on the cpu
+    row: bool  # a row of ops.def is exactly this; else only the programs of plans have it
 
 
 @dataclass(frozen=True)
@@ -176,14 +177,14 @@ def read_primitive(call: ast.Call) -> Primitive:
     name, arity, doc = name_of(call.args[0]), int(number(call.args[1])), string(call.args[2])
     given = {k.arg: k.value for k in call.keywords}
     if "floats" in given:
-        return Primitive(name, arity, doc, "", "", False)
+        return Primitive(name, arity, doc, "", "", False, True)
     operands = ", ".join(("$a", "$b", "$c")[:arity])
     texts = {"c": f"{name.lower()}$f({operands})", "wgsl": f"f_{name.lower()}({operands})"}
     for language in texts:
         found = given.get(language, given.get("text"))
         if found is not None:
             texts[language] = string(found)
-    return Primitive(name, arity, doc, texts["c"], texts["wgsl"], "f64" in given)
+    return Primitive(name, arity, doc, texts["c"], texts["wgsl"], "f64" in given, "row" not in given)
 
 
 def read_row(kind: str, call: ast.Call, group: str) -> Row:
@@ -638,11 +639,14 @@ def programs_c(
         "};",
         "",
         *options_c(sources),
-        "/* The row that is exactly one instruction: its gradients are the instruction's. */",
+        "/* The row that is exactly one instruction: its gradients are the instruction's.  -1: only plans have it. */",
     ]
     out += ["const int16_t cr_opcode_row[CR_OP_COUNT] = {"]
     for p in primitives:
         rows = [c.row.name for c in compiled if is_primitive(c, p)]
+        if not p.row:
+            out.append(f"    [CR_OP_{p.name}] = -1,")
+            continue
         if not rows:
             raise SystemExit(f"{SOURCE}: no row is exactly the primitive {p.name}")
         out.append(f"    [CR_OP_{p.name}] = CR_ROW_{rows[0].upper()},")
@@ -721,7 +725,7 @@ def fused_h(compiled: list[Compiled], updates: list[Program]) -> list[str]:
 
 def joined_operands(p: Program) -> dict[int, int]:
     """For instructions that are sums: which operand is a product that nothing else reads.  The two are one operation
-    that rounds once.  joined_operand of src/dev/cpu/compile.c has the same rule."""
+    that rounds once.  cr_joined_operand of src/dev/program.h has the same rule."""
     read = Counter([v for _, operands in p.instrs for v in operands] + p.outs)
     first = len(p.value_names()) - len(p.instrs)
     found: dict[int, int] = {}

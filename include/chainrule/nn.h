@@ -6,12 +6,8 @@
 #define CHAINRULE_NN_H
 
 /* ---- layers */
-typedef enum cr_act {
-    CR_ACT_NONE, CR_ACT_RELU, CR_ACT_GELU, CR_ACT_GELU_TANH, CR_ACT_SILU, CR_ACT_TANH,
-    CR_ACT_SIGMOID
-} cr_act;
-cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act);
-                            /* act(x w^T + b) : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
+cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b);
+                            /* x w^T + b : (..., C), (OC, C), (OC)|CR_NONE -> (..., OC) */
 cr_status  cr_quantize(const cr_tensor *w, int bits, int64_t group, const cr_tensor *moments,
                        cr_tensor **codes, cr_tensor **scales);
                             /* w (OC, C) ~ scale code, `group` neighbours of a row with one scale;
@@ -24,8 +20,8 @@ cr_status  cr_quantize(const cr_tensor *w, int bits, int64_t group, const cr_ten
 cr_tensor *cr_dequantize(const cr_tensor *codes, const cr_tensor *scales, cr_dtype dt);
                             /* w : (OC, C) of floats */
 cr_tensor *cr_linear_quantized(const cr_tensor *x, const cr_tensor *codes,
-                               const cr_tensor *scales, const cr_tensor *b, cr_act act);
-                            /* act(x w^T + b) : (..., C), cr_quantize's, (OC)|CR_NONE -> (..., OC);
+                               const cr_tensor *scales, const cr_tensor *b);
+                            /* x w^T + b : (..., C), cr_quantize's, (OC)|CR_NONE -> (..., OC);
                                gradients for x and b */
 cr_tensor *cr_softmax(const cr_tensor *x, int axis);        /* exp(x) / sum(exp(x)) */
 cr_tensor *cr_log_softmax(const cr_tensor *x, int axis);    /* x - logsumexp(x) */

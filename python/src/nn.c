@@ -9,7 +9,7 @@
 /* ---- fused ops */
 
 /* (input, weight, bias) */
-cr_tensor *api__linear(const arg *a) { return cr_linear(a[0].t, a[1].t, a[2].t, CR_ACT_NONE); }
+cr_tensor *api__linear(const arg *a) { return cr_linear(a[0].t, a[1].t, a[2].t); }
 /* (input, bits, group, moments) */
 PyObject *api__quantize(const arg *a) {
     cr_tensor *codes = NULL, *scales = NULL;
@@ -20,7 +20,7 @@ PyObject *api__quantize(const arg *a) {
 }
 cr_tensor *api__dequantize(const arg *a) { return cr_dequantize(a[0].t, a[1].t, a[2].dt); }
 cr_tensor *api__linear_quantized(const arg *a) {
-    return cr_linear_quantized(a[0].t, a[1].t, a[2].t, a[3].t, CR_ACT_NONE);
+    return cr_linear_quantized(a[0].t, a[1].t, a[2].t, a[3].t);
 }
 /* (input, eps, weight, bias) */
 cr_tensor *api__layer_norm(const arg *a) { return cr_layer_norm(a[0].t, a[2].t, a[3].t, a[1].d); }

@@ -175,7 +175,7 @@ typedef cr_tensor *(*operation)(const operands *o);
 /* work: operations or bytes of one run */
 typedef struct operation_case { const char *name; operation f; int64_t m, k, n; double work; } operation_case;
 
-static cr_tensor *product(const operands *o) { return cr_linear(o->a, o->b, CR_NONE, CR_ACT_NONE); }
+static cr_tensor *product(const operands *o) { return cr_linear(o->a, o->b, CR_NONE); }
 static cr_tensor *square_product(const operands *o) { return cr_matmul(o->a, o->b); }
 static cr_tensor *op_add(const operands *o) { return cr_add(o->a, o->b); }
 static cr_tensor *op_exp(const operands *o) { return cr_exp(o->a); }

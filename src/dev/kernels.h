@@ -513,6 +513,8 @@ typedef struct cr_kernels {
 #define CR_KERNEL_MEMBER(name, ...) cr_##name##_kernel *name;
     CR_KERNELS(CR_KERNEL_MEMBER)
     bool (*attention_takes)(const cr_array *q, const cr_array *k);         /* NULL: attention supports all shapes */
+    bool chains;                                    /* a result of a program does not depend on what else it computes:
+                                                     * plans join programs */
     bool f32_only;                                  /* f64 is stored and moved, but no kernel computes in it */
     /* Has update_by_product the bits of this product, then the update?  NULL: never. */
     bool (*update_keeps_bits)(const cr_matmul_args *args);

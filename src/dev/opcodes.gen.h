@@ -49,6 +49,9 @@ typedef enum cr_opcode {
     CR_OP_CEIL,       /* 1: next integer above; integers: a */
     CR_OP_ROUND,      /* 1: nearest integer, ties to even; integers: a */
     CR_OP_TRUNC,      /* 1: next integer towards 0; integers: a */
+    CR_OP_FMA,        /* 3: a b + c, rounded once where the device has that */
+    CR_OP_F16,        /* 1: a rounded to float16 */
+    CR_OP_BF16,       /* 1: a rounded to bfloat16 */
     CR_OP_ISNAN,      /* 1: is it NaN; integers: 0 */
     CR_OP_ISINF,      /* 1: is it an infinity; integers: 0 */
     CR_OP_EQ,         /* 2: a == b */
@@ -72,12 +75,12 @@ typedef enum cr_opcode {
     "ADD", "SUB", "MUL", "DIV", "NEG", "ABS", "SIGN", "COPYSIGN", "MAX", "MIN", "POW", "FMOD", "REM", "FDIV", "TDIV",   \
     "EXP", "EXP2", "EXPM1", "LOG", "LOG2", "LOG10", "LOG1P", "SQRT", "RSQRT", "SIN", "COS", "TAN", "ASIN", "ACOS",      \
     "ATAN", "ATAN2", "SINH", "COSH", "TANH", "ASINH", "ACOSH", "ATANH", "ERF", "ERFC", "SIGMOID", "FLOOR", "CEIL",      \
-    "ROUND", "TRUNC", "ISNAN", "ISINF", "EQ", "NE", "LT", "LE", "GT", "GE", "SEL", "BAND", "BOR", "BXOR", "BNOT",       \
-    "SHL", "SHR",                                                                                                       \
+    "ROUND", "TRUNC", "FMA", "F16", "BF16", "ISNAN", "ISINF", "EQ", "NE", "LT", "LE", "GT", "GE", "SEL", "BAND", "BOR", \
+    "BXOR", "BNOT", "SHL", "SHR",                                                                                       \
 }
 #define CR_OPCODE_ARITY { \
     2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1,   \
-    1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 2, 2, 2, 1, 2, 2,                                                      \
+    1, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 2, 2, 2, 1, 2, 2,                                             \
 }
 
 /* The instructions over floats, X(NAME, name, operands, C over f64 values a, b, c, CUDA C, WGSL,
@@ -127,6 +130,9 @@ typedef enum cr_opcode {
     X(CEIL, ceil, 1, ceil(a), "ceil$f($a)", "ceil($a)", SCALAR)                                            \
     X(ROUND, round, 1, rint(a), "rint$f($a)", "round($a)", SCALAR)                                         \
     X(TRUNC, trunc, 1, trunc(a), "trunc$f($a)", "trunc($a)", SCALAR)                                       \
+    X(FMA, fma, 3, fma(a, b, c), "fma$f($a, $b, $c)", "fma($a, $b, $c)", SCALAR)                           \
+    X(F16, f16, 1, f_f16(a), "f_f16($a)", "f_f16($a)", SCALAR)                                             \
+    X(BF16, bf16, 1, f_bf16(a), "f_bf16($a)", "f_bf16($a)", SCALAR)                                        \
     X(ISNAN, isnan, 1, a != a, "$a != $a", "select(0.0, 1.0, is_nan($a))", SCALAR)                         \
     X(ISINF, isinf, 1, is_inf(a), "is_inf($a)", "select(0.0, 1.0, is_inf($a))", SCALAR)                    \
     X(EQ, eq, 2, a == b, "$a == $b", "select(0.0, 1.0, $a == $b)", SCALAR)                                 \

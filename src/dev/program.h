@@ -60,4 +60,38 @@ struct cr_program {
     } *chain;
 };
 
+/* The value of the first instruction. */
+static inline int cr_first_result(const cr_program *p) { return p->n_in + p->n_param + p->n_const; }
+
+/* How many instructions read value v, and results are it. */
+static inline int cr_times_read(const cr_program *p, int v) {
+    int n = 0;
+    for (int i = 0; i < p->n_instr; i++) n += (p->instr[i].a == v) + (p->instr[i].b == v) + (p->instr[i].c == v);
+    for (int k = 0; k < p->n_out; k++) n += p->out[k] == v;
+    return n;
+}
+
+/* Which operand of instruction i, a sum, is a product that nothing else reads; -1: none.  Where a program is compiled,
+ * the two are one operation that rounds once; a plan's program says it with FMA.  joined_operands of tools/gen_ops.py
+ * has the same rule. */
+static inline int cr_joined_operand(const cr_program *p, int i) {
+    const cr_instr *s = &p->instr[i];
+    const int of[2] = {s->a, s->b};
+    if (p->chain || (s->op != CR_OP_ADD && s->op != CR_OP_SUB)) return -1;
+    for (int k = 0; k < 2; k++) {
+        const int product = of[k] - cr_first_result(p);
+        if (product >= 0 && p->instr[product].op == CR_OP_MUL && cr_times_read(p, of[k]) == 1) return k;
+    }
+    return -1;
+}
+
+/* Is instruction i the product of such a sum? */
+static inline bool cr_is_joined(const cr_program *p, int i) {
+    for (int k = i + 1; k < p->n_instr && p->instr[i].op == CR_OP_MUL; k++) {
+        const int operand = cr_joined_operand(p, k);
+        if (operand >= 0 && (operand ? p->instr[k].b : p->instr[k].a) == cr_first_result(p) + i) return true;
+    }
+    return false;
+}
+
 #endif

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "../core/dtype.h"
+
 static inline bool is_inf(double a) { return isinf(a) != 0; }
 
 /* NaN wins. */
@@ -29,5 +31,16 @@ static inline double f_floor_div(double a, double b) {
 }
 
 static inline double f_trunc_div(double a, double b) { return trunc(a / b); }
+
+static inline double f_f16(double a) {
+    uint16_t h;
+    cr_store_f64(&h, CR_F16, a);
+    return (double)cr_f16_to_f32(h);
+}
+static inline double f_bf16(double a) {
+    uint16_t h;
+    cr_store_f64(&h, CR_BF16, a);
+    return (double)cr_bf16_to_f32(h);
+}
 
 #endif

@@ -1,19 +1,7 @@
 /* affine.c - the linear layers of the language models: weights as floats, or quantized, with the adapter that a
  * layer may have. */
 #include "lm.h"
-
-static cr_tensor *activated(cr_tensor *x, cr_act act) {
-    switch (act) {
-    case CR_ACT_NONE: return x;
-    case CR_ACT_RELU: return cr_relu(x);
-    case CR_ACT_GELU: return cr_gelu(x);
-    case CR_ACT_GELU_TANH: return cr_gelu_tanh(x);
-    case CR_ACT_SILU: return cr_silu(x);
-    case CR_ACT_TANH: return cr_tanh(x);
-    case CR_ACT_SIGMOID: return cr_sigmoid(x);
-    }
-    return NULL;
-}
+#include "../ops/linear.h"
 
 /* In the dtype of an adapter, which is f32 over weights in half precision; autocast has its own rules. */
 static cr_tensor *in_dtype_of(const cr_tensor *x, const cr_tensor *like) {
@@ -25,8 +13,8 @@ static cr_tensor *in_dtype_of(const cr_tensor *x, const cr_tensor *like) {
 static cr_tensor *low_rank(const cr_affine *p, const cr_tensor *x) {
     const cr_lora_mode *mode = p->lora_mode;
     if (mode->train && mode->dropout > 0) x = cr_dropout(x, mode->dropout, true, mode->generator);
-    cr_tensor *narrow = cr_linear(in_dtype_of(x, p->lora_a), p->lora_a, CR_NONE, CR_ACT_NONE);
-    return cr_linear(cr_mul_scalar(narrow, p->scale), p->lora_b, CR_NONE, CR_ACT_NONE);
+    cr_tensor *narrow = cr_linear(in_dtype_of(x, p->lora_a), p->lora_a, CR_NONE);
+    return cr_linear(cr_mul_scalar(narrow, p->scale), p->lora_b, CR_NONE);
 }
 
 int64_t cr_affine_inputs(const cr_affine *p) {
@@ -49,22 +37,29 @@ static bool add_moments(const cr_affine *p, const cr_tensor *x) {
     return added;
 }
 
-static cr_tensor *base(const cr_affine *p, const cr_tensor *x, cr_act act) {
-    const cr_tensor *bias = p->bias ? p->bias : CR_NONE;
-    return p->codes ? cr_linear_quantized(x, p->codes, p->scales, bias, act) : cr_linear(x, p->weight, bias, act);
+static const cr_tensor *bias_of(const cr_affine *p) { return p->bias ? p->bias : CR_NONE; }
+
+static cr_tensor *base(const cr_affine *p, const cr_tensor *x) {
+    return p->codes ? cr_linear_quantized(x, p->codes, p->scales, bias_of(p)) : cr_linear(x, p->weight, bias_of(p));
 }
 
 cr_tensor *cr_affine_loss(const cr_affine *head, const cr_tensor *x, const cr_tensor *targets,
                           const cr_cross_entropy_options *o) {
     if (cr_affine_is_plain(head) && !head->bias) return cr_linear_cross_entropy(x, head->weight, targets, o);
-    return cr_cross_entropy(cr_affine_apply(head, x, CR_ACT_NONE), targets, o);
+    return cr_cross_entropy(cr_affine_apply(head, x), targets, o);
 }
 
-cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x, cr_act act) {
+cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x) {
     if (!x || (p->moments && !add_moments(p, x))) return NULL;
-    if (!p->lora_a) return base(p, x, act);
-    cr_tensor *y = base(p, x, CR_ACT_NONE), *low = low_rank(p, x);
-    return y && low ? activated(cr_add(y, in_dtype_of(low, y)), act) : NULL;
+    cr_tensor *y = base(p, x), *low = p->lora_a ? low_rank(p, x) : NULL;
+    if (!p->lora_a) return y;
+    return y && low ? cr_add(y, in_dtype_of(low, y)) : NULL;
+}
+
+cr_tensor *cr_affine_gelu(const cr_affine *p, const cr_tensor *x) {
+    if (cr_affine_is_plain(p)) return cr_linear_gelu(x, p->weight, bias_of(p));
+    cr_tensor *y = cr_affine_apply(p, x);
+    return y ? cr_gelu_tanh(y) : NULL;
 }
 
 cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype dt) {

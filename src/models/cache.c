@@ -160,7 +160,7 @@ cr_tensor *cr_forward(const cr_decoder *d, int64_t B, cr_cache *const *row, cons
     const cr_caches caches = {.n = B, .row = row};
     const cr_tensor *tokens = cr_to(cr_from(ids, CR_LIST(B, T), CR_U32, d->dev), CR_I64, d->dev);
     const cr_tensor *x = cr_slice(d->hidden(d->model, tokens, &caches), 1, T - last, T, 1);
-    cr_tensor *y = cr_affine_apply(&d->head, x, CR_ACT_NONE);
+    cr_tensor *y = cr_affine_apply(&d->head, x);
     for (int64_t i = 0; i < B && y; i++) row[i]->past += T;
     return y;
 }

@@ -34,7 +34,7 @@ struct cr_gpt {
 
 /* ---- forward */
 
-static cr_tensor *linear(const cr_tensor *x, const cr_affine *p) { return cr_affine_apply(p, x, CR_ACT_NONE); }
+static cr_tensor *linear(const cr_tensor *x, const cr_affine *p) { return cr_affine_apply(p, x); }
 static cr_tensor *norm(const cr_tensor *x, const cr_affine *p) {
     return cr_layer_norm(x, p->weight, p->bias, NORM_EPS);
 }
@@ -62,7 +62,7 @@ static cr_tensor *attention(const cr_gpt *m, const block *b, const cr_tensor *x,
 }
 
 static cr_tensor *mlp(const block *b, const cr_tensor *x) {
-    return linear(cr_affine_apply(&b->mlp_c_fc, x, CR_ACT_GELU_TANH), &b->mlp_c_proj);
+    return linear(cr_affine_gelu(&b->mlp_c_fc, x), &b->mlp_c_proj);
 }
 
 /* One pre-norm block.  Its own scope frees the temporaries when there is no graph. */

@@ -38,7 +38,7 @@ struct cr_llama {
 };
 
 /* ---- forward */
-static cr_tensor *linear(const cr_tensor *x, const cr_affine *p) { return cr_affine_apply(p, x, CR_ACT_NONE); }
+static cr_tensor *linear(const cr_tensor *x, const cr_affine *p) { return cr_affine_apply(p, x); }
 
 /* (B, T, n D) -> (B, n, T, D), each head normalized if norm is there */
 static cr_tensor *heads(const cr_llama *m, const cr_tensor *x, int64_t n, const cr_tensor *norm) {

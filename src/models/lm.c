@@ -266,7 +266,7 @@ const cr_decoder *cr_lm_decoder(const cr_lm *m) { return &m->d; }
 cr_tensor *cr_lm_logits(const cr_lm *m, const cr_tensor *tokens) {
     if (cr_lacks("lm_logits", "model", m) || cr_check_tokens("lm_logits", tokens, m->d.context)) return NULL;
     cr_scope_begin();
-    cr_tensor *y = cr_keep(cr_affine_apply(&m->d.head, m->d.hidden(m->d.model, tokens, NULL), CR_ACT_NONE));
+    cr_tensor *y = cr_keep(cr_affine_apply(&m->d.head, m->d.hidden(m->d.model, tokens, NULL)));
     cr_scope_end();
     return y;
 }

@@ -16,8 +16,9 @@ typedef struct cr_affine {
     double scale;                                   /* of the adapter */
     const cr_lora_mode *lora_mode;                  /* of the model */
 } cr_affine;
-/* act(x weight^T + bias + scale (x lora_a^T) lora_b^T) : (..., C) -> (..., OC) */
-cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x, cr_act act);
+/* x weight^T + bias + scale (x lora_a^T) lora_b^T : (..., C) -> (..., OC) */
+cr_tensor *cr_affine_apply(const cr_affine *p, const cr_tensor *x);
+cr_tensor *cr_affine_gelu(const cr_affine *p, const cr_tensor *x);          /* the same with gelu_tanh behind it */
 cr_tensor *cr_affine_loss(const cr_affine *head, const cr_tensor *x, const cr_tensor *targets,
                           const cr_cross_entropy_options *o);         /* the cross-entropy of the logits head(x) */
 bool       cr_affine_is_plain(const cr_affine *p);  /* x weight^T + bias, so that other ops may take both */

@@ -1,7 +1,8 @@
 /* linear.c - y = x w^T + b, the layer: x (..., C), w (OC, C), b (OC).  Fast twin: dev/cpu/matmul.c.
- * All rows of x are one product.  The activation is an op of its own, except GELU in its tanh form
- * where the device's products apply it (linear_gelu). */
+ * All rows of x are one product.  linear_gelu is the layer with GELU in its tanh form behind it, which products
+ * of CUDA apply. */
 #include "compose.h"
+#include "linear.h"
 #include "programs.h"
 
 #include <string.h>
@@ -191,35 +192,10 @@ const cr_op cr_op_linear_gelu = {
     .grad = linear_gelu_grad,
 };
 
-static cr_tensor *activation(const cr_tensor *x, cr_act act) {
-    switch (act) {
-        case CR_ACT_RELU: return cr_relu(x);
-        case CR_ACT_GELU: return cr_gelu(x);
-        case CR_ACT_GELU_TANH: return cr_gelu_tanh(x);
-        case CR_ACT_SILU: return cr_silu(x);
-        case CR_ACT_TANH: return cr_tanh(x);
-        case CR_ACT_SIGMOID: return cr_sigmoid(x);
-        case CR_ACT_NONE: break;
-    }
-    return cr_alias(x);
+cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b) {
+    return cr_apply(&cr_op_linear, 3, (const cr_tensor *const[]){x, w, b}, NULL);
 }
 
-cr_tensor *cr_activated(cr_tensor *y, cr_act act) {
-    if (!y || act == CR_ACT_NONE) return y;
-    cr_tensor *z = activation(y, act);
-    cr_release(y);
-    return z;
-}
-
-/* Does the device's product apply this activation? */
-static bool takes_gelu(const cr_tensor *x, cr_act act) {
-    return act == CR_ACT_GELU_TANH && x && x != CR_NONE && x->dev->kernels->matmul_epilogue;
-}
-
-cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b, cr_act act) {
-    if ((int)act < 0 || act > CR_ACT_SIGMOID)
-        return cr_fail(CR_BAD_VALUE, "linear", "%d is not an activation", (int)act), NULL;
-    const bool whole = takes_gelu(x, act);
-    cr_tensor *y = cr_apply(whole ? &cr_op_linear_gelu : &cr_op_linear, 3, (const cr_tensor *const[]){x, w, b}, NULL);
-    return whole ? y : cr_activated(y, act);
+cr_tensor *cr_linear_gelu(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b) {
+    return cr_apply(&cr_op_linear_gelu, 3, (const cr_tensor *const[]){x, w, b}, NULL);
 }

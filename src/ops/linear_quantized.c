@@ -140,11 +140,9 @@ const cr_op cr_op_linear_quantized = {
     .grad = quantized_grad,
 };
 
-cr_tensor *cr_linear_quantized(const cr_tensor *x, const cr_tensor *codes, const cr_tensor *scales, const cr_tensor *b,
-                               cr_act act) {
-    if ((int)act < 0 || act > CR_ACT_SIGMOID)
-        return cr_fail(CR_BAD_VALUE, "linear_quantized", "%d is not an activation", (int)act), NULL;
-    return cr_activated(quantized(x, codes, scales, b, false), act);
+cr_tensor *cr_linear_quantized(const cr_tensor *x, const cr_tensor *codes, const cr_tensor *scales,
+                               const cr_tensor *b) {
+    return quantized(x, codes, scales, b, false);
 }
 
 /* ---- dequantize: w (OC, C) */

@@ -4537,7 +4537,7 @@ const cr_update_options cr_options[CR_UPDATE_COUNT] = {
     {0, {NULL}, NULL},
 };
 
-/* The row that is exactly one instruction: its gradients are the instruction's. */
+/* The row that is exactly one instruction: its gradients are the instruction's.  -1: only plans have it. */
 const int16_t cr_opcode_row[CR_OP_COUNT] = {
     [CR_OP_ADD] = CR_ROW_ADD,
     [CR_OP_SUB] = CR_ROW_SUB,
@@ -4583,6 +4583,9 @@ const int16_t cr_opcode_row[CR_OP_COUNT] = {
     [CR_OP_CEIL] = CR_ROW_CEIL,
     [CR_OP_ROUND] = CR_ROW_ROUND,
     [CR_OP_TRUNC] = CR_ROW_TRUNC,
+    [CR_OP_FMA] = -1,
+    [CR_OP_F16] = -1,
+    [CR_OP_BF16] = -1,
     [CR_OP_ISNAN] = CR_ROW_ISNAN,
     [CR_OP_ISINF] = CR_ROW_ISINF,
     [CR_OP_EQ] = CR_ROW_EQ,

@@ -15,7 +15,8 @@ typedef struct cr_update_options {                  /* how the params of an upda
     void (*fill)(const double *options, double *params);                /* NULL: the params are the options */
 } cr_update_options;
 extern const cr_update_options cr_options[CR_UPDATE_COUNT];            /* of cr_updates, by position */
-extern const int16_t cr_opcode_row[CR_OP_COUNT];    /* the row that is exactly this instruction */
+extern const int16_t cr_opcode_row[CR_OP_COUNT];    /* the row that is exactly this instruction;
+                                                     * -1: none, only programs of plans have it */
 
 enum { CR_MAX_PARAMS = sizeof((cr_ew_params){0}.params) / sizeof(double) };
 

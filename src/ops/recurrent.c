@@ -381,7 +381,7 @@ static cr_tensor *part_of(const layer *l, const cr_tensor *gates, int64_t k) {
 /* The state of a step's rows and, for LSTM, their cells: c becomes the new ones. */
 static cr_tensor *composed_step(const layer *l, const cr_tensor *x, const cr_tensor *h, const cr_tensor **c) {
     const cr_tensor *const *in = l->call->in;
-    const cr_tensor *s = cr_linear(h, in[W_HH], in[B_HH], CR_ACT_NONE);
+    const cr_tensor *s = cr_linear(h, in[W_HH], in[B_HH]);
     if (l->cell == CR_RNN_TANH) return cr_tanh(add(x, s));
     if (l->cell == CR_RNN_RELU) return cr_relu(add(x, s));
     if (l->cell == CR_GRU) {
@@ -394,7 +394,7 @@ static cr_tensor *composed_step(const layer *l, const cr_tensor *x, const cr_ten
                     *j = cr_tanh(part_of(l, a, 2)), *o = cr_sigmoid(part_of(l, a, 3));
     *c = add(mul(f, *c), mul(i, j));
     cr_tensor *hidden = mul(o, cr_tanh(*c));
-    return in[W_HR] == CR_NONE ? hidden : cr_linear(hidden, in[W_HR], CR_NONE, CR_ACT_NONE);
+    return in[W_HR] == CR_NONE ? hidden : cr_linear(hidden, in[W_HR], CR_NONE);
 }
 
 /* state with its first n rows replaced */
@@ -404,7 +404,7 @@ static const cr_tensor *with_rows(const cr_tensor *state, const cr_tensor *first
 
 static cr_tensor *composed_steps(const layer *l, const cr_tensor **y) {
     const cr_tensor *const *in = l->call->in;
-    const cr_tensor *x = cr_linear(rows_of(in[X]), in[W_IH], in[B_IH], CR_ACT_NONE), *h = in[H0], *c = in[C0];
+    const cr_tensor *x = cr_linear(rows_of(in[X]), in[W_IH], in[B_IH]), *h = in[H0], *c = in[C0];
     for (int64_t k = 0; k < l->T && x && h; k++) {
         const int64_t t = l->reverse ? l->T - 1 - k : k, n = step_rows(l, t), *at = l->steps->at;
         const cr_tensor *cell = c == CR_NONE ? c : cr_slice(c, 0, 0, n, 1);

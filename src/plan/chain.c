@@ -1,8 +1,8 @@
-/* chain.c - the pass that joins elementwise kernels of the cpu into one: a program that holds the values between them
+/* chain.c - the pass that joins elementwise kernels into one: a program that holds the values between them, on the cpu
  * in blocks in the first cache, and writes only what is read elsewhere.
  *
- * A row that runs as one compiled loop stays that loop, as one instruction (program.h): it is quicker than its parts.
- * loops.c makes one loop of the whole program later. */
+ * On the cpu a row that runs as one compiled loop stays that loop, as one instruction (program.h): it is quicker than
+ * its parts.  loops.c makes one loop of the whole program later.  On a GPU the program is one kernel. */
 #include "plan.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    LEAST = 1024,                                   /* elements: of fewer, single kernels cost less */
+    LEAST = 1024,                                   /* elements on the cpu: of fewer, single kernels cost less */
     LINKS = 12,                                     /* kernels of a chain */
     MOST_VALUES = 48,                               /* of its program: each is a block in the cache */
     WRITTEN = 2 * LINKS
@@ -24,6 +24,7 @@ typedef struct place {
 
 typedef struct chain {
     const cr_plan *p;
+    const cr_device *dev;
     const int *total;                               /* operands of each buffer, in the whole plan */
     int n, step[LINKS];
     cr_dtype compute;
@@ -40,28 +41,59 @@ typedef struct chain {
 /* Operands while the number of inputs is not final: instruction k is k, input i INPUT - i, constant c CONSTANT - c. */
 enum { NONE = -1, INPUT = -2, CONSTANT = -1000 };
 
-static const cr_walk *walk_of(const cr_step *s) {
-    if (s->kind != CR_STEP_KERNEL || s->kernel != CR_KERNEL_elementwise) return NULL;
+/* A dtype whose values f32 holds, and whose rounding is an instruction. */
+static bool is_narrow(cr_dtype dt) { return dt == CR_BOOL || cr_dtype_wide(dt) == CR_F32; }
+
+/* The walk of an elementwise kernel, or of a cast, which is written to *own; NULL: neither. */
+static const cr_walk *walk_of(const cr_step *s, cr_walk *own) {
+    if (s->kind != CR_STEP_KERNEL) return NULL;
+    if (s->kernel == CR_KERNEL_copy) {
+        const cr_copy_args *a = (const void *)s->args;
+        if (a->dst.dtype == a->src.dtype || !is_narrow(a->dst.dtype) || !is_narrow(a->src.dtype)) return NULL;
+        *own = cr_walk_of_copy(&a->dst, &a->src, NULL);
+        own->compute = CR_F32;
+        return own;
+    }
+    if (s->kernel != CR_KERNEL_elementwise) return NULL;
     const cr_elementwise_args *a = cr_step_walks(s);
     return a->count == 1 ? a->walks : NULL;
 }
 
+static const cr_device *device_of(const cr_plan *p, const cr_walk *w) {
+    return p->buffers[(int)(intptr_t)w->out[0].storage - 1].dev;
+}
+
+static bool is_number(const cr_walk *w, const cr_arg *a) {
+    for (int d = 0; d < w->ndim; d++)
+        if (a->strides[d] && w->shape[d] > 1) return false;
+    return true;
+}
+
+static bool is_loop(const cr_device *dev, const cr_walk *w) {
+    return dev == cr_cpu() && w->compute == CR_F32 && w->program->fused >= 0;
+}
+
 /* Can the program be part of a chain?  Params that optimizers set stay what they are. */
 static bool qualifies(const cr_plan *p, const cr_step *s) {
-    const cr_walk *w = walk_of(s);
-    if (!w || w->numel < LEAST || w->ndim < 1 || (w->compute != CR_F32 && w->compute != CR_F64)) return false;
-    if (cr_live_params(p, s)) return false;
-    const bool loop = w->compute == CR_F32 && w->program->fused >= 0;
-    if (loop && (w->program->n_param || w->n_out > 1 || w->n_in > 3)) return false;
-    for (int i = 0; i < s->n_operands; i++)
-        if (p->buffers[s->operands[i].buffer].dev != cr_cpu()) return false;
-    return true;
+    cr_walk own;
+    const cr_walk *w = walk_of(s, &own);
+    if (!w || !w->numel || w->ndim < 1 || (w->compute != CR_F32 && w->compute != CR_F64)) return false;
+    const cr_device *dev = device_of(p, w);
+    if (!dev->kernels->chains || (dev == cr_cpu() && w->numel < LEAST) || cr_live_params(p, s)) return false;
+    if (is_loop(dev, w) && (w->program->n_param || w->n_out > 1 || w->n_in > 3)) return false;
+    bool alike = true;                              /* numbers may be the host's */
+    for (int i = 0; i < w->n_in; i++) {
+        const cr_device *of = p->buffers[(int)(intptr_t)w->in[i].storage - 1].dev;
+        alike &= of == dev || (of->host && is_number(w, &w->in[i]));
+    }
+    for (int i = 0; i < w->n_out; i++) alike &= p->buffers[(int)(intptr_t)w->out[i].storage - 1].dev == dev;
+    return alike;
 }
 
 /* Does the walk have the chain's shape, or can one of both take the other's?  One axis takes any shape of as many
  * elements. */
 static bool same_space(chain *c, const cr_walk *w) {
-    if (c->numel != w->numel || c->compute != w->compute) return false;
+    if (c->numel != w->numel || c->compute != w->compute || c->dev != device_of(c->p, w)) return false;
     if (w->ndim == 1) return true;
     if (c->ndim == w->ndim) return !memcmp(c->shape, w->shape, sizeof *w->shape * (size_t)w->ndim);
     return c->ndim == 1;
@@ -80,11 +112,12 @@ static void take_space(chain *c, const cr_walk *w) {
     memcpy(c->shape, w->shape, sizeof *w->shape * (size_t)w->ndim);
 }
 
-static place place_of(const chain *c, const cr_step *s, const cr_walk *w, const cr_arg *a) {
-    place at = {.buffer = (int)(intptr_t)a->storage - 1, .dtype = a->dtype, .offset = a->offset};
+static place place_of(const chain *c, const cr_walk *w, const cr_arg *a) {
+    cr_operand o;
+    cr_reach(w->ndim, w->shape, a->strides, a->offset, a->dtype, &o);
+    place at = {.buffer = (int)(intptr_t)a->storage - 1, .dtype = a->dtype, .offset = a->offset, .low = o.low,
+                .high = o.high};
     memcpy(at.strides, a->strides, sizeof *a->strides * (size_t)w->ndim);
-    for (int i = 0; i < s->n_operands; i++)
-        if (cr_step_arg(s, &s->operands[i]) == a) at.low = s->operands[i].low, at.high = s->operands[i].high;
     if (w->ndim < c->ndim) widen(&at, c->ndim, c->shape);
     return at;
 }
@@ -111,15 +144,37 @@ static int find_written(const chain *c, const place *at, bool *clash) {
     return found;
 }
 
+static int constant(chain *c, double k) {
+    for (int i = 0; i < c->n_const; i++)
+        if (!memcmp(&c->consts[i], &k, sizeof k)) return CONSTANT - i;
+    c->consts[c->n_const] = k;
+    return CONSTANT - c->n_const++;
+}
+
+static int instruction(chain *c, int op, int v0, int v1, int v2) {
+    c->instr[c->n_instr] = (cr_instr){(int16_t)op, (int16_t)v0, (int16_t)v1, (int16_t)v2};
+    return c->n_instr++;
+}
+
+/* What the place holds of the value v: it has the place's dtype.  Rounding it again there changes nothing. */
+static int rounded(chain *c, const place *at, int v, bool *ok) {
+    if (at->dtype == c->compute) return v;
+    const bool test = v >= 0 && c->instr[v].op >= CR_OP_ISNAN && c->instr[v].op <= CR_OP_GE;
+    if (at->dtype == CR_BOOL && test) return v;
+    const int op = at->dtype == CR_BOOL ? CR_OP_NE : at->dtype == CR_F16 ? CR_OP_F16 : CR_OP_BF16;
+    *ok &= at->dtype == CR_BOOL || cr_dtype_is_half(at->dtype);
+    return instruction(c, op, v, op == CR_OP_NE ? constant(c, 0) : NONE, NONE);
+}
+
 /* The operand that stands for an input of the walk; links: counts what the chain has already. */
 static int operand_of(chain *c, const place *at, int *links, bool *ok) {
     bool clash = false, broadcast = true;
     const int k = find_written(c, at, &clash);
-    *ok &= !clash && (k < 0 || at->dtype == c->compute);
+    *ok &= !clash;
     if (k >= 0) {
         c->uses[k]++;
         (*links)++;
-        return c->value[k];
+        return c->value[k] = rounded(c, at, c->value[k], ok);
     }
     for (int d = 0; d < c->ndim; d++) broadcast &= at->strides[d] == 0 || c->shape[d] == 1;
     for (int i = 0; i < c->n_in; i++) {
@@ -132,18 +187,21 @@ static int operand_of(chain *c, const place *at, int *links, bool *ok) {
     return INPUT - c->n_in++;
 }
 
-static int constant(chain *c, double k) {
-    for (int i = 0; i < c->n_const; i++)
-        if (!memcmp(&c->consts[i], &k, sizeof k)) return CONSTANT - i;
-    c->consts[c->n_const] = k;
-    return CONSTANT - c->n_const++;
+/* Instruction i and the product that is its operand k: the device's kernel of the program has one operation for
+ * both. */
+static int joined(chain *c, const cr_program *p, int i, int k, const int *values) {
+    const cr_instr *s = &p->instr[i], *product = &p->instr[(k ? s->b : s->a) - cr_first_result(p)];
+    int a = values[product->a], other = values[k ? s->a : s->b];
+    if (s->op == CR_OP_SUB && k) a = instruction(c, CR_OP_NEG, a, NONE, NONE);
+    else if (s->op == CR_OP_SUB) other = instruction(c, CR_OP_NEG, other, NONE, NONE);
+    return instruction(c, CR_OP_FMA, a, values[product->b], other);
 }
 
 /* The instructions of a program, or its compiled loop as one. */
 static void add_instructions(chain *c, const cr_walk *w, const int *operands, int *values) {
     const cr_program *p = w->program;
-    const int base = p->n_in + p->n_param + p->n_const;
-    if (w->compute == CR_F32 && p->fused >= 0) {
+    const int base = cr_first_result(p);
+    if (is_loop(c->dev, w)) {
         c->instr[c->n_instr] = (cr_instr){(int16_t)(CR_OP_COUNT + p->fused), NONE, NONE, NONE};
         int16_t *const to[] = {&c->instr[c->n_instr].a, &c->instr[c->n_instr].b, &c->instr[c->n_instr].c};
         for (int i = 0; i < p->n_in; i++) *to[i] = (int16_t)operands[i];
@@ -156,10 +214,11 @@ static void add_instructions(chain *c, const cr_walk *w, const int *operands, in
     for (int i = 0; i < p->n_const; i++) values[p->n_in + p->n_param + i] = constant(c, p->consts[i]);
     for (int i = 0; i < p->n_instr; i++) {
         const cr_instr *s = &p->instr[i];
-        c->instr[c->n_instr] = (cr_instr){s->op, (int16_t)(s->a < 0 ? NONE : values[s->a]),
-                                          (int16_t)(s->b < 0 ? NONE : values[s->b]),
-                                          (int16_t)(s->c < 0 ? NONE : values[s->c])};
-        values[base + i] = c->n_instr++;
+        const int k = c->dev == cr_cpu() ? -1 : cr_joined_operand(p, i);
+        if (c->dev != cr_cpu() && cr_is_joined(p, i)) continue;
+        values[base + i] = k >= 0 ? joined(c, p, i, k, values)
+                                  : instruction(c, s->op, s->a < 0 ? NONE : values[s->a],
+                                                s->b < 0 ? NONE : values[s->b], s->c < 0 ? NONE : values[s->c]);
     }
 }
 
@@ -182,14 +241,15 @@ static void note_written(chain *c, const place *at, int value) {
 
 /* Adds step i, or leaves the chain as it was. */
 static bool join(chain *c, int i) {
-    const cr_step *s = &c->p->steps[i];
-    const cr_walk *w = walk_of(s);
+    cr_walk own;
+    const cr_walk *w = walk_of(&c->p->steps[i], &own);
     const cr_program *p = w->program;
     if (c->n && !same_space(c, w)) return false;
-    const int values_more = p->n_instr + p->n_param + p->n_const + 1;
+    const int values_more = p->n_instr + p->n_param + p->n_const + p->n_in + 1;
     if (c->n == LINKS || c->n_instr + c->n_const + values_more > MOST_VALUES - CR_MAX_INPUTS) return false;
     chain next = *c;
     if (!c->n) {
+        next.dev = device_of(c->p, w);
         next.compute = w->compute, next.numel = w->numel, next.ndim = w->ndim;
         memcpy(next.shape, w->shape, sizeof *w->shape * (size_t)w->ndim);
     }
@@ -197,13 +257,13 @@ static bool join(chain *c, int i) {
     int operands[CR_MAX_INPUTS], values[MOST_VALUES + CR_MAX_INPUTS], links = 0;
     bool ok = true;
     for (int k = 0; k < w->n_in; k++) {
-        const place at = place_of(&next, s, w, &w->in[k]);
+        const place at = place_of(&next, w, &w->in[k]);
         operands[k] = operand_of(&next, &at, &links, &ok);
     }
     if (!ok || (c->n && !links)) return false;
     add_instructions(&next, w, operands, values);
     for (int k = 0; k < w->n_out; k++) {
-        const place at = place_of(&next, s, w, &w->out[k]);
+        const place at = place_of(&next, w, &w->out[k]);
         if (next.n_written == WRITTEN || !may_write(&next, &at)) return false;
         note_written(&next, &at, values[p->out[k]]);
     }
@@ -285,7 +345,7 @@ static cr_status step_of(const chain *c, int n_out, const int *out, cr_step *to)
     memcpy(w.shape, c->shape, sizeof *c->shape * (size_t)c->ndim);
     for (int i = 0; i < c->n_in; i++) w.in[i] = arg_of(c, &c->in[i]);
     for (int i = 0; i < n_out; i++) w.out[i] = arg_of(c, &c->written[out[i]]);
-    to->run = c->p->steps[c->step[0]].run;
+    to->run = c->dev->kernels->unwatched[CR_KERNEL_elementwise];
     cr_status status = cr_step_fill(to, CR_KERNEL_elementwise, &(cr_elementwise_args){&w, 1}, cr_same_number, NULL);
     cr_program_free(program);
     return status;

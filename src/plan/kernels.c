@@ -209,7 +209,7 @@ static int most_pointers(int kernel, const void *args) {
 }
 
 /* ---- operands */
-static void reach(int ndim, const int64_t *shape, const int64_t *strides, int64_t offset, cr_dtype dt, cr_operand *o) {
+void cr_reach(int ndim, const int64_t *shape, const int64_t *strides, int64_t offset, cr_dtype dt, cr_operand *o) {
     int64_t low = offset, high = offset + 1;
     for (int i = 0; i < ndim; i++) {
         const int64_t end = (shape[i] - 1) * strides[i];
@@ -245,13 +245,13 @@ static bool append(lister *l, cr_storage **storage, cr_operand o) {
 static bool list_array(lister *l, cr_array *a, int use) {
     if (!a->storage) return true;
     cr_operand o = {.use = (uint8_t)use, .at = (uint32_t)((char *)(void *)a - l->s->args)};
-    reach(a->ndim, a->shape, a->strides, a->offset, a->dtype, &o);
+    cr_reach(a->ndim, a->shape, a->strides, a->offset, a->dtype, &o);
     return append(l, &a->storage, o);
 }
 
 static bool list_arg(lister *l, const cr_walk *w, cr_arg *a, int use) {
     cr_operand o = {.use = (uint8_t)use, .walk = true, .at = (uint32_t)((char *)(void *)a - l->s->args)};
-    reach(w->ndim, w->shape, a->strides, a->offset, a->dtype, &o);
+    cr_reach(w->ndim, w->shape, a->strides, a->offset, a->dtype, &o);
     return append(l, &a->storage, o);
 }
 

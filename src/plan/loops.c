@@ -39,6 +39,7 @@ static void make(void *ctx) {
 
 static void collect(cr_loop_job *j, const cr_step *s) {
     if (s->kind != CR_STEP_KERNEL || s->kernel != CR_KERNEL_elementwise) return;
+    if (s->run != cr_cpu()->kernels->unwatched[CR_KERNEL_elementwise]) return;
     const cr_walk *w = cr_step_walks(s)->walks;
     if (!w->program->chain || w->compute != CR_F32 || w->numel < LEAST || j->n == MOST) return;
     for (int i = 0; i < j->n; i++)

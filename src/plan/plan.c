@@ -16,8 +16,8 @@ static bool listed(const char *text, const char *name) {
     return false;
 }
 
-static const char *const passes[] = {"unused", "common", "update", "again", "chain",
-                                     "loops",  "tile",   "share",  "graph", NULL};
+static const char *const passes[] = {"unused", "common", "fold",  "update", "again", "chain",
+                                     "loops",  "tile",   "share", "graph",  NULL};
 
 static cr_status check_switch(const char *text) {
     for (const char *at = text; at && *at; ) {
@@ -27,8 +27,8 @@ static cr_status check_switch(const char *text) {
         for (int i = 0; passes[i]; i++) found |= strlen(passes[i]) == n && !memcmp(at, passes[i], n);
         if (!found)
             return cr_fail(CR_BAD_VALUE, "switch_set",
-                           "CHAINRULE_PLAN lists passes to leave out, unused, common, update, again, chain, "
-                           "loops, tile, share, graph, or is none; not '%.60s'", text);
+                           "CHAINRULE_PLAN lists passes to leave out, unused, common, fold, update, again, "
+                           "chain, loops, tile, share, graph, or is none; not '%.60s'", text);
         at += n + (end != NULL);
     }
     return CR_OK;
@@ -186,7 +186,7 @@ cr_status cr_pass_arena(cr_plan *p) {
 
 /* ---- from recording to plan */
 /* What the runs ask of each step. */
-static cr_status finish(cr_plan *p) {
+cr_status cr_plan_finish(cr_plan *p) {
     for (int i = 0; i < p->n_steps; i++)
         for (int k = 0; k < p->steps[i].n_operands; k++) {
             const cr_buffer *b = &p->buffers[p->steps[i].operands[k].buffer];
@@ -209,12 +209,13 @@ cr_status cr_plan_prepare(cr_plan *p) {
     p->recorded = p->n_steps;
     if (cr_pass_on("unused")) status = cr_pass_unused(p);
     if (status == CR_OK && cr_pass_on("common")) status = cr_pass_common(p);
+    if (status == CR_OK && cr_pass_on("fold")) status = cr_pass_fold(p);
     if (status == CR_OK && cr_pass_on("update")) status = cr_pass_update(p);
     if (status == CR_OK && cr_pass_on("again")) status = cr_pass_again(p);
     if (status == CR_OK && cr_pass_on("chain")) status = cr_pass_chain(p);
     if (status == CR_OK && cr_pass_on("tile")) status = cr_pass_tile(p);
     if (status == CR_OK) status = cr_pass_arena(p);
-    return status == CR_OK ? finish(p) : status;
+    return status == CR_OK ? cr_plan_finish(p) : status;
 }
 
 void cr_plan_release(cr_plan *p) {

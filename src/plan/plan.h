@@ -160,6 +160,7 @@ struct cr_plan {
 void      cr_step_free(cr_step *s);
 char     *cr_joined(const char *a, const char *b);  /* one text; free(); NULL: out of memory, without a message */
 cr_status cr_plan_prepare(cr_plan *p);              /* plan.c: the passes, and what replays need */
+cr_status cr_plan_finish(cr_plan *p);               /* what replays need, after the last pass */
 void      cr_plan_release(cr_plan *p);              /* drops a reference */
 
 /* ---- kernels.c: a step from the arguments of a kernel */
@@ -168,6 +169,8 @@ typedef int (*cr_number_buffer)(void *ctx, cr_storage *s, int use);
 int cr_same_number(void *ctx, cr_storage *s, int use);        /* of arrays that hold the number already */
 cr_status cr_step_fill(cr_step *s, int kernel, const void *args, cr_number_buffer number, void *ctx);
 cr_status cr_step_relist(cr_step *s);               /* after a pass changed walks: the operands again */
+/* o's low and high, of an array */
+void cr_reach(int ndim, const int64_t *shape, const int64_t *strides, int64_t offset, cr_dtype dt, cr_operand *o);
 const char *cr_kernel_name(int kernel);
 static inline cr_array *cr_step_array(const cr_step *s, const cr_operand *o) { return (void *)(s->args + o->at); }
 static inline cr_arg *cr_step_arg(const cr_step *s, const cr_operand *o) { return (void *)(s->args + o->at); }
@@ -198,6 +201,7 @@ void cr_operand_redirect(cr_step *s, cr_operand *o, int buffer);       /* to ano
 void cr_plan_redirect(cr_plan *p, int from, int old, int new);         /* steps from `from` on, buffer old to new */
 cr_status cr_pass_unused(cr_plan *p);               /* steps whose results nothing reads */
 cr_status cr_pass_common(cr_plan *p);               /* kernels that compute again what another has */
+cr_status cr_pass_fold(cr_plan *p);                 /* steps that give the same in each run: run once, here */
 cr_status cr_pass_update(cr_plan *p);               /* updates inside or right behind what makes the gradient */
 cr_status cr_pass_again(cr_plan *p);                /* cheap values anew instead of kept for long */
 cr_status cr_pass_chain(cr_plan *p);                /* elementwise kernels of the cpu as one program */

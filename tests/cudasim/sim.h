@@ -162,6 +162,7 @@ extern "C" {
 CUDASIM_MATH1(CUDASIM_DECLARE1)
 CUDASIM_MATH2(CUDASIM_DECLARE2)
 double ldexp(double, int) noexcept; float ldexpf(float, int) noexcept;
+double fma(double, double, double) noexcept; float fmaf(float, float, float) noexcept;
 void *memcpy(void *, const void *, size_t) noexcept;
 void *memset(void *, int, size_t) noexcept;
 }

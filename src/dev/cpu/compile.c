@@ -28,8 +28,6 @@ static const struct { const char *name; int operands; } opcodes[CR_OP_COUNT] = {
     CR_FLOAT_OPCODES(OPCODE)
 };
 
-static int first_result(const cr_program *p) { return p->n_in + p->n_param + p->n_const; }
-
 /* Value v of a program: one of its inputs, which have names, or a variable of its own. */
 static name name_of(const cr_program *p, int v, const char *prefix, const name *inputs) {
     name n;
@@ -48,33 +46,13 @@ static void add_constants(cr_writer *t, const cr_program *p, const char *prefix)
     }
 }
 
-static int times_read(const cr_program *p, int v) {
-    int n = 0;
-    for (int i = 0; i < p->n_instr; i++) n += (p->instr[i].a == v) + (p->instr[i].b == v) + (p->instr[i].c == v);
-    for (int k = 0; k < p->n_out; k++) n += p->out[k] == v;
-    return n;
-}
-
-/* Which operand of instruction i, a sum in a row, is a product that nothing else reads; -1: none.  The two are one
- * operation that rounds once.  joined_operand of tools/gen_ops.py has the same rule. */
-static int joined_operand(const cr_program *row, int i) {
-    const cr_instr *s = &row->instr[i];
-    const int of[2] = {s->a, s->b};
-    if (s->op != CR_OP_ADD && s->op != CR_OP_SUB) return -1;
-    for (int k = 0; k < 2; k++) {
-        const int product = of[k] - first_result(row);
-        if (product >= 0 && row->instr[product].op == CR_OP_MUL && times_read(row, of[k]) == 1) return k;
-    }
-    return -1;
-}
-
 /* Instruction i of a row and the product that is its operand k. */
 static void add_joined(cr_writer *t, const cr_program *row, int i, int k, const char *prefix, const name *inputs) {
-    const cr_instr *s = &row->instr[i], *product = &row->instr[(k ? s->b : s->a) - first_result(row)];
+    const cr_instr *s = &row->instr[i], *product = &row->instr[(k ? s->b : s->a) - cr_first_result(row)];
     const name a = name_of(row, product->a, prefix, inputs), b = name_of(row, product->b, prefix, inputs),
                other = name_of(row, k ? s->a : s->b, prefix, inputs);
     const bool minus = s->op == CR_OP_SUB;
-    cr_writer_add(t, "const vec %s%d = %s(%s, %s, %s%s);\n", prefix, first_result(row) + i,
+    cr_writer_add(t, "const vec %s%d = %s(%s, %s, %s%s);\n", prefix, cr_first_result(row) + i,
                   minus && k ? "v_fnma" : "v_fma", a.s, b.s, minus && !k ? "-" : "", other.s);
 }
 
@@ -82,8 +60,8 @@ static void add_joined(cr_writer *t, const cr_program *row, int i, int k, const 
 static void add_instructions(cr_writer *t, const cr_program *p, const char *prefix, const name *inputs) {
     for (int i = 0; i < p->n_instr; i++) {
         const cr_instr *s = &p->instr[i];
-        const int of[OPERANDS] = {s->a, s->b, s->c}, result = first_result(p) + i;
-        const int joined = p->chain ? -1 : joined_operand(p, i);
+        const int of[OPERANDS] = {s->a, s->b, s->c}, result = cr_first_result(p) + i;
+        const int joined = cr_joined_operand(p, i);
         if (joined >= 0) {
             add_joined(t, p, i, joined, prefix, inputs);
             continue;

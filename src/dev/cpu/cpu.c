@@ -140,7 +140,8 @@ static cr_status download(const cr_device *d, void *dst, cr_storage *src, size_t
 static cr_status synchronize(const cr_device *d) { (void)d; return CR_OK; }
 
 CR_KERNELS(CR_WATCHED_OF_CPU)
-static const cr_kernels kernels = {CR_KERNELS(CR_ENTRY_OF_CPU).update_keeps_bits = cr_cpu_update_keeps_bits};
+static const cr_kernels kernels = {CR_KERNELS(CR_ENTRY_OF_CPU).update_keeps_bits = cr_cpu_update_keeps_bits,
+                                    .chains = true};
 
 const cr_device cr_device_cpu = {
     .name = "cpu",

@@ -29,6 +29,8 @@ static inline vec v_lt(vec a, vec b) { return v_from01(m_lt(a, b)); }
 static inline vec v_le(vec a, vec b) { return v_from01(m_le(a, b)); }
 static inline vec v_gt(vec a, vec b) { return v_from01(m_gt(a, b)); }
 static inline vec v_ge(vec a, vec b) { return v_from01(m_ge(a, b)); }
+static inline vec v_f16(vec a) { return f16_widen(f16_narrow(a)); }
+static inline vec v_bf16(vec a) { return bf16_rounded(a); }
 static inline vec v_sel(vec c, vec a, vec b) { return v_blend(m_ne(c, v_k(0)), a, b); }
 
 /* c[0] + c[1] x + ... : Horner; unrolled, n is always a constant */

@@ -117,6 +117,8 @@ template <class To, class From> D To cast(From from) {
 }
 
 /* ---- floats */
+template <class T> D T f_f16(T a) { return cast<T>(cast<f16>(a)); }                           /* rounded */
+template <class T> D T f_bf16(T a) { return cast<T>(cast<bf16>(a)); }
 template <class T> D T f_max(T a, T b) { return a > b || a != a ? a : b; }                    /* NaN wins */
 template <class T> D T f_min(T a, T b) { return a < b || a != a ? a : b; }
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800   /* one instruction instead of three; here max(-0, +0) is +0,

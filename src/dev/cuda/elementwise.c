@@ -8,7 +8,10 @@
  * the address once for a pack, without a division.  Tiles: an input that is dense along another axis,
  * such as a transposed one, passes through shared memory, so that neighbouring threads access
  * neighbouring elements. Walks of one class that are given together, such as an optimizer's step over
- * all parameters, share launches: as many as an argument holds. */
+ * all parameters, share launches: as many as an argument holds.
+ *
+ * The compiler fuses no product with a sum, the text does (cr_joined_operand): a result does not depend on what else
+ * the program computes, so plans may join programs. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -70,6 +73,14 @@ static bool has_division(const cr_program *p) {
     for (int i = 0; i < p->n_instr; i++)
         if (cr_opcode_divides(p->instr[i].op)) return true;
     return false;
+}
+
+/* A sum and its product (cr_joined_operand). */
+static void add_joined(cr_writer *t, const cr_program *p, cr_dtype compute, int i, int k) {
+    const cr_instr *s = &p->instr[i], *product = &p->instr[(k ? s->b : s->a) - cr_first_result(p)];
+    const bool minus = s->op == CR_OP_SUB;
+    cr_writer_add(t, "const C v%d = fma%s(%sv%d, v%d, %sv%d);\n", cr_first_result(p) + i, compute == CR_F64 ? "" : "f",
+                  minus && k ? "-" : "", product->a, product->b, minus && !k ? "-" : "", k ? s->a : s->b);
 }
 
 static void add_instruction(cr_writer *t, cr_dtype compute, int result, const cr_instr *s) {
@@ -258,8 +269,12 @@ static void add_program(cr_writer *t, const plan *l, int64_t walks) {
     cr_writer_add(t, ") {\n");
     for (int i = 0; i < p->n_param + p->n_const; i++)
         cr_writer_add(t, "const C v%d = as<C>(p.w[%d]);\n", p->n_in + i, 1 + i);
-    for (int i = 0; i < p->n_instr; i++)
-        add_instruction(t, w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
+    const bool joins = cr_dtype_is_float(w->compute);
+    for (int i = 0; i < p->n_instr; i++) {
+        const int k = joins ? cr_joined_operand(p, i) : -1;
+        if (k >= 0) add_joined(t, p, w->compute, i, k);
+        else if (!joins || !cr_is_joined(p, i)) add_instruction(t, w->compute, cr_first_result(p) + i, &p->instr[i]);
+    }
     for (int k = 0; k < w->n_out; k++) cr_writer_add(t, "y%d = cast<%s>(v%d);\n", k, type_of(l, k), p->out[k]);
     cr_writer_add(t, "}\n");
 }
@@ -522,7 +537,7 @@ static const cuda_kernel *kernel_of(cuda *g, const plan *l, const cuda_key *key,
     if (found) return found;
     cr_writer t = {0};
     add_text(&t, l, walks);
-    const cuda_kernel *made = cr_cuda_kernel_make(g, l->w->program->name, key, "walk", t.failed ? NULL : t.s);
+    const cuda_kernel *made = cr_cuda_kernel_make(g, l->w->program->name, key, "walk", t.failed ? NULL : t.s, false);
     cr_writer_free(&t);
     return made;
 }

@@ -205,8 +205,10 @@ static inline void cuda_key_byte(cuda_key *k, int byte) {
     cr_cuda_key_add(k, &b, 1);
 }
 const cuda_kernel *cr_cuda_kernel_find(const cuda *g, const cuda_key *k);
-/* name: in the text, which follows device.cuh and arguments.h */
-const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text);
+/* name: in the text, which follows device.cuh and arguments.h.  fuses: the compiler may make one operation of any
+ * product and sum. */
+const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text,
+                                       bool fuses);
 /* A kernel of one of the *.cu files, after these definitions: "#define T f32\n...". */
 const cuda_kernel *cr_cuda_kernel_of(cuda *g, const char *op, const char *file, const char *name, const char *format,
                                      ...) __attribute__((format(printf, 5, 6)));

@@ -136,13 +136,13 @@ static int architecture_of(const cuda *g) {
 }
 
 /* Machine code of one architecture runs on later ones of the same major version; for others the driver gets PTX. */
-static cuda_module load(cuda *g, const char *op, const char *text) {
+static cuda_module load(cuda *g, const char *op, const char *text, bool fuses) {
     char architecture[40], version[40];
     const int newest = architecture_of(g);
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", newest / 10 == g->major ? "sm" : "compute",
              newest);
     snprintf(version, sizeof version, "nvrtc %d.%d", cr_nvrtc.major, cr_nvrtc.minor);
-    const char *const options[] = {architecture, "--std=c++17"};
+    const char *const options[] = {architecture, "--std=c++17", fuses ? "--fmad=true" : "--fmad=false"};
     enum { OPTIONS = sizeof options / sizeof *options };
     cr_hash h = cr_hash_of(cr_hash_start, version, strlen(version) + 1);
     for (int i = 0; i < OPTIONS; i++) h = cr_hash_of(h, options[i], strlen(options[i]) + 1);
@@ -159,11 +159,12 @@ static cuda_module load(cuda *g, const char *op, const char *text) {
     return module;
 }
 
-const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text) {
+const cuda_kernel *cr_cuda_kernel_make(cuda *g, const char *op, const cuda_key *k, const char *name, const char *text,
+                                       bool fuses) {
     if (k->full)
         return cr_fail(CR_BAD_VALUE, op, "%s: the program has too many instructions for a kernel", g->name), NULL;
     if (!text) return cr_fail(CR_NO_MEMORY, op, "out of memory"), NULL;
-    cuda_module module = load(g, op, text);
+    cuda_module module = load(g, op, text, fuses);
     cuda_function function = NULL;
     if (!module || cr_cuda_check(g, op, name, cr_cu.ModuleGetFunction(&function, module, name)) != CR_OK) return NULL;
     cuda_kernel *p = malloc(sizeof *p + k->n);
@@ -190,7 +191,7 @@ const cuda_kernel *cr_cuda_kernel_of(cuda *g, const char *op, const char *file, 
     if (found) return found;
     cr_writer t = {0};
     cr_writer_add(&t, "%s%s", definitions, file);
-    const cuda_kernel *made = cr_cuda_kernel_make(g, op, &k, name, t.failed ? NULL : t.s);
+    const cuda_kernel *made = cr_cuda_kernel_make(g, op, &k, name, t.failed ? NULL : t.s, true);
     cr_writer_free(&t);
     return made;
 }

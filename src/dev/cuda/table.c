@@ -9,4 +9,4 @@ cr_status cr_cuda_synchronize(const cr_device *d) {
 }
 
 CR_KERNELS(CR_WATCHED_OF_CUDA)
-const cr_kernels cr_cuda_kernels = {CR_KERNELS(CR_ENTRY_OF_CUDA)};
+const cr_kernels cr_cuda_kernels = {CR_KERNELS(CR_ENTRY_OF_CUDA).chains = true};

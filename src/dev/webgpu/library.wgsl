@@ -62,6 +62,8 @@ fn to_bf16(x: f32) -> u32 {
     let b = bitcast<u32>(x);
     return select((b + 0x7fffu + ((b >> 16u) & 1u)) >> 16u, (b >> 16u) | 0x40u, is_nan(x));
 }
+fn f_f16(x: f32) -> f32 { return f16_of(to_f16(x), 0u); }
+fn f_bf16(x: f32) -> f32 { return bf16_of(to_bf16(x), 0u); }
 fn f32_to_int(x: f32, least: f32, most: i32) -> i32 {
     if is_nan(x) { return 0; }
     if x <= least { return i32(least); }
