@@ -167,7 +167,7 @@ cr_tensor *cr_forward(const cr_decoder *d, int64_t B, cr_cache *const *row, cons
 
 static cr_tensor *step_at(const cr_decoder *d, cr_cache *row, const cr_tensor *token, const cr_tensor *at) {
     const cr_caches caches = {.n = 1, .row = &row, .at = at};
-    return cr_affine_apply(&d->head, d->hidden(d->model, token, &caches), CR_ACT_NONE);
+    return cr_affine_apply(&d->head, d->hidden(d->model, token, &caches));
 }
 
 /* Also where there is no plan: what cannot be replayed has run. */

@@ -1,8 +1,8 @@
 /* casts_isa.c - casts by vectors, with the bits of cr_convert: f16 and bf16 to f32 and back (to
  * nearest even; NaN keeps the part of its payload that fits), f32 to integers (towards zero).  Also:
  * transposition of a tile, repeated elements, reversed elements. */
-#include "halves.h"
 #include "isa.h"
+#include "vec.h"
 
 typedef uint32_t vuint_at __attribute__((vector_size(V_BYTES), aligned(4), may_alias));
 

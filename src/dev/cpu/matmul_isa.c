@@ -5,7 +5,6 @@
 #pragma GCC optimize("O1")
 #endif
 #include "../../core/array.h"
-#include "halves.h"
 #include "product.h"
 #include "product_vec.h"
 
