@@ -47,7 +47,7 @@ static double by_number(cr_tensor *x) { return last(cr_mul_scalar(x, 3)) / 3; }
 static double by_add_(cr_tensor *x) { return last(cr_add_(ones(), x)) - 1; }
 static double by_sum(cr_tensor *x) { return cr_item(cr_sum(x, CR_ALL, false)) / N; }
 static double by_matmul(cr_tensor *x) { return last(cr_matmul(ones(), x)) / SIDE; }
-static double by_linear(cr_tensor *x) { return last(cr_linear(ones(), x, CR_NONE, CR_ACT_NONE)) / SIDE; }
+static double by_linear(cr_tensor *x) { return last(cr_linear(ones(), x, CR_NONE)) / SIDE; }
 static double by_transpose(cr_tensor *x) { return last(cr_contiguous(cr_transpose(x, 0, 1))); }
 static double by_cast(cr_tensor *x) { return last(cr_to(x, CR_F64, cr_cpu())); }
 static double by_device(cr_tensor *x) { return last(cr_to(x, CR_F32, cr_ref())); }
