@@ -11,7 +11,9 @@
 #ifdef CR_WEBGPU
 #include <sys/wait.h>
 #include <unistd.h>
+#include "dev/program.h"
 #include "dev/webgpu/wgsl.h"
+#include "ops/op.h"
 
 static gpu *the_gpu(void) { return (gpu *)(uintptr_t)cr_webgpu(0); }
 static const cr_device *dev(void) { return cr_webgpu(0); }
@@ -84,6 +86,36 @@ TEST(names) {
     FAILS(CR_BAD_VALUE, "no GPU 'webgpu:77' here", cr_webgpu(77));
     FAILS(CR_BAD_VALUE, "no GPU 'gpu:-1' here", cr_gpu(-1));
     FAILS(CR_RUNTIME, "comes too late", cr_switch_set("WGPU", "off"));
+}
+
+/* Instructions that only the programs of plans have. */
+TEST(rounding) {
+    static const float x[] = {0, -0.0f, 1, 1.00390625f, 1.01171875f, 65504, 65519.996f, 65520, 1e-7f, 3e-8f, -2.98e-8f,
+                              6e-5f, 1e38f, 3.4e38f, INFINITY, -INFINITY, 0.1f, -1234.567f, 1e-39f, 2049};
+    static const cr_instr code[][1] = {{{CR_OP_F16, 0, -1, -1}}, {{CR_OP_BF16, 0, -1, -1}}, {{CR_OP_FMA, 0, 0, 0}}};
+    static const cr_dtype dtypes[] = {CR_F16, CR_BF16};
+    enum { N = sizeof x / sizeof *x };
+    cr_scope_begin();
+    cr_tensor *in = cr_from(x, CR_LIST(N), CR_F32, dev());
+    REQUIRE(in, "%s", cr_error());
+    for (int k = 0; k < 3; k++) {
+        const cr_program p = {.name = "rounding", .rule = CR_RULE_FLOAT, .n_in = 1, .n_instr = 1, .n_out = 1,
+                              .instr = code[k], .out = {1}, .fused = -1, .refs = -1};
+        float got[N], want[N];
+        cr_tensor *y = cr_apply_program(&p, (const cr_tensor *const *)&in, NULL);
+        REQUIRE(y, "%s", cr_error());
+        OK(cr_read(y, CR_F32, got, sizeof got));
+        if (k < 2) OK(cr_read(cr_to(in, dtypes[k], dev()), CR_F32, want, sizeof want));
+        for (int i = 0; i < N; i++) {
+            if (k == 2) want[i] = x[i] * x[i] + x[i];
+            const bool alike = !memcmp(&got[i], &want[i], 4) ||
+                               (k == 2 && fabsf(got[i] - want[i]) <= 2e-7f * fabsf(want[i]));
+            CHECK(alike || (isnan(got[i]) && isnan(want[i])), "instruction %d of %g: %g, not %g", k, (double)x[i],
+                  (double)got[i], (double)want[i]);
+        }
+    }
+    cr_scope_end();
+    test_ran_on(dev());
 }
 
 TEST(round_trip) {
