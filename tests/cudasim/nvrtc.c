@@ -27,8 +27,8 @@
 extern char **environ;
 
 typedef struct text { char *at; size_t length, room; } text;
-/* architecture: 80; -80: compute_80 */
-struct _nvrtcProgram { char *source, *name; text log, image; int architecture; };
+/* architecture: 80; -80: compute_80; specific: sm_90a */
+struct _nvrtcProgram { char *source, *name; text log, image; int architecture; bool specific; };
 
 static void append(text *t, const char *from, size_t n) {
     if (t->length + n + 1 > t->room) t->at = realloc(t->at, t->room = 2 * t->room + n + 1024);
@@ -286,6 +286,7 @@ static nvrtcResult read_options(nvrtcProgram p, int count, const char *const *op
             const char *name = value + (machine ? 4 : starts(value, "=compute_") ? 9 : 0);
             fine = known_architecture(name);
             p->architecture = machine ? atoi(name) : -atoi(name);
+            p->specific = strchr(name, 'a') != NULL;
         } else
             for (int j = 0; j < COUNT(ignored); j++)
                 fine |= value ? (size_t)(value - o) == strlen(ignored[j]) && starts(o, ignored[j])
@@ -417,13 +418,14 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     if (status) return status;
 
     keep(p->source);
-    char folder[300], in[320], out[320], define[60];
+    char folder[300], in[320], out[320], define[60], specific[40];
     const char *temporary = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%.250s/cudasim-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(folder)) return NVRTC_ERROR_INTERNAL_ERROR;
     snprintf(in, sizeof in, "%s/in", folder);
     snprintf(out, sizeof out, "%s/out", folder);
     snprintf(define, sizeof define, "-DCUDASIM_ARCHITECTURE=%d", p->architecture);
+    snprintf(specific, sizeof specific, "-DCUDASIM_SPECIFIC=%d", p->specific);
     bool dropped = false;
     text source = {0}, said = {0}, body = rewrite(p->source, p->name, &dropped);
     add(&source, "#line 1 \"");
@@ -431,6 +433,7 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     add(&source, "\"\n");
     append(&source, body.at, body.length);
     command[words++] = define;
+    command[words++] = specific;
     command[words++] = in;
     command[words++] = "-l:libm.so.6";
     command[words++] = "-lgcc";                     /* has the functions that count bits */
