@@ -7,6 +7,7 @@ __attribute__((constructor)) static void choose_gpu(void) { setenv("CUDASIM_CC",
 
 #define CR_TEST_CUDA
 #include "cuda_attention.h"
+#include "dev/cuda/gpu.h"
 
 /* The launches of a kernel so far; on a true GPU not known: 0. */
 static long long launches(const char *kernel) {
@@ -84,4 +85,121 @@ TEST(hopper_elsewhere) {
     CHECK(launches("attention_hopper") == before, "a stride of 0 has a tensor map");
     drop_set(&s);
     test_ran_on(cr_cuda(0));
+}
+
+/* ---- kernels that use the units of sm_90a wrongly, whose behaviour on a true GPU is undefined.  At M is
+ * memory for barriers, at TILE a tile; a barrier of one arrival is at M. */
+static const char preamble[] =
+    "#define PASS 0\n#define T bf16\n#define A f32\n#define MASKED 0\n#define HEAD 64\n";
+static const char common[] =
+    "#define M shared_address(memory)\n#define TILE (M + 1024)\n"
+    "D void begin() { if (threadIdx.x == 0) barrier_init(M, 1); __syncthreads(); }\n"
+    "D void issue(f32 (&d)[32]) { multiply<T, 0, 0>(d, by_rows(TILE), by_rows(TILE), false); }\n";
+static const struct { const char *body, *says; } wrong[] = {
+    {"f32 d[32] = {}; issue(d);", "a product without a fence"},
+    {"f32 d[32] = {}; begin_products(); issue(d); commit_products(); wait_products<0>(); issue(d);",
+     "a product without a fence"},
+    {"f32 d[32] = {}; begin_products(); issue(d); commit_products();", "the block ends before something saw a product"},
+    {"f32 d[32] = {}; begin_products(); issue(d); wait_products<0>();", "saw a product"},
+    {"f32 d[32] = {}; begin_products(); issue(d); commit_products(); d[3] = 1; wait_products<0>();",
+     "result 3 of a product was written"},
+    {"f32 d[32] = {}; begin_products(); multiply<T, 0, 0>(d, by_rows(TILE + 32 * lane()), by_rows(TILE), false);",
+     "the lanes of a warp issue different products"},
+    {"f32 d[32] = {}; begin_products(); multiply<T, 0, 0>(d, by_rows(TILE), by_rows(TILE) ^ 1ull << 62, false); "
+     "commit_products(); wait_products<0>();",
+     "only operands with a swizzle"},
+    {"f32 d[32] = {}; begin_products(); multiply<T, 0, 0>(d, by_rows(TILE), by_rows(M + (200 << 10)), false); "
+     "commit_products(); wait_products<0>();",
+     "is outside of the"},
+    {"barrier_wait(M, 0);", "there is no barrier"},
+    {"begin(); barrier_wait(M, 0);", "waits for barrier 0x400 for ever"},
+    {"begin(); if (threadIdx.x) return; barrier_expect(M, 64); barrier_arrive(M); barrier_arrive(M);",
+     "more than 1 arrivals"},
+    {"begin(); if (threadIdx.x) return; load_box(TILE, x.q, 0, 0, 0, 0, M); barrier_arrive(M); barrier_wait(M, 0);",
+     "saw a tensor copy"},
+    {"begin(); if (threadIdx.x) return; barrier_expect(M, 8190); load_box(TILE, x.q, 0, 0, 0, 0, M); barrier_arrive(M); "
+     "barrier_wait(M, 0);",
+     "waits for barrier 0x400 for ever"},
+    {"begin(); if (threadIdx.x) return; barrier_expect(M, 8192); load_box(TILE, x.q, 0, 0, 0, 0, M); barrier_arrive(M);",
+     "saw a tensor copy"},
+    {"begin(); if (threadIdx.x) return; load_box(TILE + 16, x.q, 0, 0, 0, 0, M);", "a copy to 0x810"},
+    {"begin(); if (threadIdx.x) return; load_box(TILE, tensor_map{}, 0, 0, 0, 0, M);", "a copy without a tensor map"},
+    {"synchronize(1, threadIdx.x < 64 ? 96 : 128);", "threads of barrier 1 expect"},
+    {"synchronize(1 + threadIdx.x / 64, 128);", "waits for named barrier"},
+    {"arrive(1, 256);", "a named barrier 1 of 256 threads"},
+    {"if (threadIdx.x < 32) arrive(1, 128);", "an arrival at a named barrier"},
+    {"put(TILE, 1);", "a word that was put"}};
+enum { WRONG = sizeof wrong / sizeof *wrong, BYTES = 64 << 10 };
+
+/* Bytes of a compiled text; NULL: not compiled. */
+static char *compiled(const char *text, const char *architecture) {
+    nvrtc_program p = NULL;
+    size_t bytes = 0;
+    char *code = NULL;
+    const bool made = !cr_nvrtc.CreateProgram(&p, text, "wrong", 0, NULL, NULL) &&
+                      !cr_nvrtc.CompileProgram(p, 2, (const char *[]){architecture, "--std=c++17"});
+    if (made && !cr_nvrtc.GetCubinSize(p, &bytes) && (code = malloc(bytes)) && cr_nvrtc.GetCubin(p, code))
+        free(code), code = NULL;
+    cr_nvrtc.DestroyProgram(&p);
+    return code;
+}
+
+static const uint64_t map_sizes[4] = {64, 100, 3, 2}, map_strides[3] = {128, 12800, 38400};
+static const unsigned map_box[4] = {64, 64, 1, 1}, map_steps[4] = {1, 1, 1, 1};
+static int encode(tensor_map *m, cuda_address at, const uint64_t *sizes, const uint64_t *strides, const unsigned *sides) {
+    return cr_cu.TensorMapEncodeTiled(m, CUDA_MAP_DATA_TYPE_BFLOAT16, 4, (void *)(uintptr_t)at, sizes, strides, sides,
+                                      map_steps, 0, CUDA_MAP_SWIZZLE_128B, CUDA_MAP_L2_PROMOTION_L2_128B, 0);
+}
+
+TEST(hopper_misuse) {
+    const char *(*message)(void), *(*order)(const char *);
+    void (*mend)(void);
+    if (!test_simulator("cudasim_message", &message) || !is_hopper()) SKIP("no simulated GPU of compute capability 9.0");
+    REQUIRE(test_simulator("cudasim_mend", &mend) && test_simulator("cudasim_order", &order), "an old simulator");
+    cuda *g = cr_cuda_enter("test", cr_cuda(0));
+    REQUIRE(g, "%s", cr_error());
+    cr_writer text = {0};
+    cr_writer_add(&text, "%s%s%s%s%s", cr_cuda_source_device, cr_cuda_source_arguments, preamble, cr_cuda_source_hopper,
+                  common);
+    for (int i = 0; i < WRONG; i++)
+        cr_writer_add(&text, "KERNEL(128) wrong_%d(const __grid_constant__ hopper x) { %s }\n", i, wrong[i].body);
+    cuda_module module = NULL;
+    char *code = compiled(text.s, "--gpu-architecture=sm_90a"), *plain = compiled(text.s, "--gpu-architecture=sm_90"),
+         *newer = compiled("extern \"C\" __global__ void f() {}\n", "--gpu-architecture=sm_100a");
+    REQUIRE(code && plain && newer, "not compiled");
+    CHECK(cr_cu.ModuleLoadData(&module, newer) == 209, "a text for sm_100a is loaded by an sm_90: %s", message());
+    cuda_address memory = 0;
+    CHECK(!cr_cu.ModuleLoadData(&module, code) && !cr_cu.MemAlloc(&memory, 1 << 20), "%s", message());
+    hopper_arguments a = {0};
+    CHECK(!encode(&a.q, memory, map_sizes, map_strides, map_box), "%s", message());
+    for (int i = 0; i <= WRONG; i++) {
+        cuda_function f = NULL;
+        char name[20];
+        const char *says = i < WRONG ? wrong[i].says : "not compiled for sm_90a";
+        if (i == WRONG) CHECK(!cr_cu.ModuleLoadData(&module, plain), "%s", message());
+        snprintf(name, sizeof name, "wrong_%d", i % WRONG);
+        CHECK(!cr_cu.ModuleGetFunction(&f, module, name) && !cr_cu.FuncSetAttribute(f, CUDA_DYNAMIC_SHARED, BYTES) &&
+                  !cr_cu.LaunchKernel(f, 1, 1, 1, 128, 1, 1, BYTES, g->stream, (void *[]){&a}, NULL),
+              "%s: %s", name, message());
+        const int status = cr_cu.StreamSynchronize(g->stream);
+        CHECK(status && strstr(message(), says), "%s: '%s' lacks '%s'", i < WRONG ? wrong[i].body : name, message(), says);
+        mend();
+    }
+    static const struct { uint64_t sizes[4], strides[3]; unsigned box[4], off; const char *says; } maps[] = {
+        {{64, 100, 3, 2}, {128, 12800, 38400}, {64, 64, 1, 1}, 8, "address is not 16-aligned"},
+        {{64, 100, 3, 2}, {136, 12800, 38400}, {64, 64, 1, 1}, 0, "a stride is not a multiple of 16"},
+        {{64, 100, 3, 2}, {128, 0, 38400}, {64, 64, 1, 1}, 0, "a stride is not a multiple of 16"},
+        {{64, 0, 3, 2}, {128, 12800, 38400}, {64, 64, 1, 1}, 0, "a size is not 1 to 2^32"},
+        {{64, 100, 3, 2}, {128, 12800, 38400}, {64, 257, 1, 1}, 0, "is not 1 to 256"},
+        {{128, 100, 3, 2}, {256, 12800, 38400}, {128, 64, 1, 1}, 0, "longer than the swizzle"},
+        {{64, 100, 3, 2}, {128, 12800, 38400}, {12, 64, 1, 1}, 0, "multiples of 16 bytes"}};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        CHECK(encode(&a.k, memory + maps[i].off, maps[i].sizes, maps[i].strides, maps[i].box) == 1,
+              "map %zu is taken", i);
+        CHECK(strstr(message(), maps[i].says), "'%s' lacks '%s'", message(), maps[i].says);
+    }
+    CHECK(!cr_cu.MemFree(memory), "%s", message());
+    free(code), free(plain), free(newer);
+    cr_writer_free(&text);
+    cr_cuda_leave(g, CR_OK);
 }

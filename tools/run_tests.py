@@ -438,7 +438,7 @@ def simulated(name: str, program: str, **environment: str) -> Total:
     return run(f"{name}: {program}", [*plain, str(path)], plain_environment(**environment), timeout=3000)
 
 
-KERNEL_TESTS = ("test_cuda_ops", "test_cuda_kernels", "test_cuda_order", "test_cuda_attention")
+KERNEL_TESTS = ("test_cuda_ops", "test_cuda_kernels", "test_cuda_order", "test_cuda_attention", "test_cuda_hopper")
 
 
 def side_by_side(runs: list[tuple[str, str, dict[str, str]]]) -> Total:

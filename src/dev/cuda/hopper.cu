@@ -18,15 +18,11 @@ constexpr u32 KEY_PANEL = KEYS * LINE, QUERY_PANEL = QUERIES * LINE,   /* bytes 
 extern __shared__ __align__(1024) u8 memory[];
 
 typedef hopper_arguments<T, A> hopper;
-/* This thread of two warpgroups: the warpgroup, and in its 64 rows the row of element e of the results;
- * the column. */
-struct consumer {
-    int group, thread, row;
-    D consumer() {
-        group = (int)threadIdx.x / 128 - 1, thread = (int)threadIdx.x % 128, row = thread / 32 * 16 + lane() / 4;
-    }
-    D int row_of(int e) const { return row + e / 2 % 2 * 8; }
-};
+/* A thread of two warpgroups: which of them, the thread in it; the row, of the warpgroup's 64, and the column of
+ * element e of the results. */
+D int group() { return (int)(threadIdx.x / 128) - 1; }
+D int thread() { return (int)(threadIdx.x % 128); }
+D int row_of(int e) { return thread() / 32 * 16 + lane() / 4 + e / 2 % 2 * 8; }
 D int column_of(int e) { return e / 4 * 8 + lane() % 4 * 2 + e % 2; }
 
 /* A place in a ring of slots, and the parity of its barriers. */
@@ -65,10 +61,10 @@ template <int M, int N> D void rounded(u32 (&w)[M][4], const f32 (&s)[N]) {
 
 /* y[row ..] = acc factor, from column on */
 template <int N>
-D void store(const rows &y, i64 row, int column, const consumer &me, const f32 (&acc)[N], const f32 (&factor)[2]) {
+D void store(const rows &y, i64 row, int column, const f32 (&acc)[N], const f32 (&factor)[2]) {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const i64 r = row + me.row_of(2 * i);
+        const i64 r = row + row_of(2 * i);
         if (r >= y.count) continue;
 #pragma unroll
         for (int e = 2 * i; e < N; e += 4)
@@ -78,10 +74,10 @@ D void store(const rows &y, i64 row, int column, const consumer &me, const f32 (
 
 /* The scores of an edge tile: -Inf where a query does not attend to a key.  Rows are keys in PASS 2. */
 template <int N>
-D void edge(f32 (&s)[N], const arguments &a, const consumer &me, int row, int column, const scaling &scale) {
+D void edge(f32 (&s)[N], const arguments &a, int row, int column, const scaling &scale) {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const int y = row + opaque(me.row_of(2 * i)), x = column + column_of(0);
+        const int y = row + opaque(row_of(2 * i)), x = column + column_of(0);
         int low = PASS == 2 ? first_query(a, y) : unseen(a, y), high = PASS == 2 ? end_of_queries(a, y) : visible(a, y);
         if (PASS == 2 && y >= (int)a.keys) high = 0;
         low -= x, high -= x;
@@ -148,26 +144,25 @@ D void weights_of(f32 (&s)[KEYS / 2], f32 (&top)[2], f32 (&sum)[2], f32 (&factor
  * the other warpgroup's turn. */
 D void consume(const hopper &x, const parts &m, const place &p, int begin, int end) {
     const arguments &a = x.of;
-    const consumer me;
     const scaling scale(a);
-    const int first = (int)p.first + 64 * me.group, some = unseen(a, first + 63), whole = visible(a, first);
-    const u32 q = m.q() + 64 * LINE * (u32)me.group;
+    const int first = (int)p.first + 64 * group(), some = unseen(a, first + 63), whole = visible(a, first);
+    const u32 q = m.q() + 64 * LINE * (u32)group();
     f32 o[HEAD / 2] = {}, s[KEYS / 2], top[2] = {-infinity<f32>(), -infinity<f32>()}, sum[2] = {}, factor[2];
     u32 w[KEYS / 16][4];
     ring of_k, of_v;
     const auto weights = [&](int key) {             /* of the scores s */
-        if (scale.always || key < some || key + KEYS > whole) edge(s, a, me, first, key, scale);
+        if (scale.always || key < some || key + KEYS > whole) edge(s, a, first, key, scale);
         weights_of(s, top, sum, factor, scale.outer);
     };
     if (begin < end) {
-        if (me.group == 1) arrive(1, CONSUMERS);    /* the first turn is group 0's */
+        if (group() == 1) arrive(1, CONSUMERS);    /* the first turn is group 0's */
         barrier_wait(m.arrived(), 0);
         barrier_wait(m.full(0, 0), 0);
-        synchronize(1 + me.group, CONSUMERS);
+        synchronize(1 + group(), CONSUMERS);
         begin_products();
         dots(s, q, QUERY_PANEL, m.keys(0, 0), KEY_PANEL);
         commit_products();
-        if (me.group == 0 || begin + KEYS < end) arrive(2 - me.group, CONSUMERS);
+        if (group() == 0 || begin + KEYS < end) arrive(2 - group(), CONSUMERS);
         wait_products<0>();
         finished(s);
         if (lane() == 0) barrier_arrive(m.free(0, 0));
@@ -177,13 +172,13 @@ D void consume(const hopper &x, const parts &m, const place &p, int begin, int e
             of_k.advance();
             barrier_wait(m.full(0, of_k.slot), of_k.parity);
             barrier_wait(m.full(1, of_v.slot), of_v.parity);
-            synchronize(1 + me.group, CONSUMERS);
+            synchronize(1 + group(), CONSUMERS);
             begin_products();
             dots(s, q, QUERY_PANEL, m.keys(0, of_k.slot), KEY_PANEL);
             commit_products();
             weigh(o, w, m.keys(1, of_v.slot), KEY_PANEL);
             commit_products();
-            if (me.group == 0 || key + KEYS < end) arrive(2 - me.group, CONSUMERS);
+            if (group() == 0 || key + KEYS < end) arrive(2 - group(), CONSUMERS);
             wait_products<1>();
             finished(s);
             if (lane() == 0) barrier_arrive(m.free(0, of_k.slot));
@@ -205,14 +200,14 @@ D void consume(const hopper &x, const parts &m, const place &p, int begin, int e
     }
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const int t = first + me.row_of(2 * i);
+        const int t = first + row_of(2 * i);
         sum[i] += __shfl_xor_sync(0xffffffffu, sum[i], 1);
         sum[i] += __shfl_xor_sync(0xffffffffu, sum[i], 2);
         factor[i] = sum[i] == 0 ? 0.0f : 1.0f / sum[i];
         if (lane() % 4 == 0 && t < a.queries)
             a.lse[(p.b * a.H + p.h) * a.queries + t] = top[i] * scale.outer * LN2 + logf(sum[i]);
     }
-    store(p.of(a.o, a.queries), first, 0, me, o, factor);
+    store(p.of(a.o, a.queries), first, 0, o, factor);
 }
 
 KERNEL(THREADS, 1) attention_hopper(const __grid_constant__ hopper x) {
@@ -308,15 +303,15 @@ D void produce(const hopper &x, const parts &m, const place &p, int begin, int e
 }
 
 /* dq += ds^T k, in turn; a warpgroup has 64 queries and 64 columns of D. */
-D void add(const hopper &x, const place &h, int block, int tile, const consumer &me, f32 (&dq)[32]) {
+D void add(const hopper &x, const place &h, int block, int tile, f32 (&dq)[32]) {
     const arguments &a = x.of;
     const int first = first_of(a, tile), last = last_of(a, tile);
-    const i64 part = (((i64)h.b * a.H + h.h) * tiles_of(a) + tile) * 2 + me.group;
-    pack<f32, 4> *const sums = (pack<f32, 4> *)x.sums + part * 8 * 128 + me.thread;
+    const i64 part = (((i64)h.b * a.H + h.h) * tiles_of(a) + tile) * 2 + group();
+    pack<f32, 4> *const sums = (pack<f32, 4> *)x.sums + part * 8 * 128 + thread();
     u32 *const turn = x.turns + 1 + part;
     if (block > first) {
-        if (me.thread == 0) wait_turn(turn, (u32)(block - first));
-        synchronize(2 + me.group, 128);
+        if (thread() == 0) wait_turn(turn, (u32)(block - first));
+        synchronize(2 + group(), 128);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             const pack<f32, 4> before = sums[128 * i];
@@ -328,25 +323,24 @@ D void add(const hopper &x, const place &h, int block, int tile, const consumer 
 #pragma unroll
         for (int i = 0; i < 8; i++)
             sums[128 * i] = pack<f32, 4>{{dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]}};
-        synchronize(2 + me.group, 128);
-        if (me.thread == 0) set_turn(turn, (u32)(block - first + 1));
+        synchronize(2 + group(), 128);
+        if (thread() == 0) set_turn(turn, (u32)(block - first + 1));
     } else {
         const f32 factor[2] = {(f32)a.scale, (f32)a.scale};
-        const int side = SIDES == 2 ? me.group : 0, column = SIDES == 2 ? 0 : 64 * me.group;
-        store(h.of(a.dq, a.queries), tile * QUERIES + 64 * side, column, me, dq, factor);
+        const int side = SIDES == 2 ? group() : 0, column = SIDES == 2 ? 0 : 64 * group();
+        store(h.of(a.dq, a.queries), tile * QUERIES + 64 * side, column, dq, factor);
     }
 }
 
 D void consume(const hopper &x, const parts &m, const place &p, int begin, int end) {
     const arguments &a = x.of;
-    const consumer me;
     const scaling scale(a);
     /* the queries whole .. some attend to each of this warpgroup's keys */
-    const int first = (int)p.first + 64 * me.group, whole = first_query(a, first + 63), some = end_of_queries(a, first);
+    const int first = (int)p.first + 64 * group(), whole = first_query(a, first + 63), some = end_of_queries(a, first);
     const bool beyond = first + 64 > (int)a.keys;
     f32 dk[HEAD / 2] = {}, dv[HEAD / 2] = {}, s[QUERIES / 2], dp[QUERIES / 2], dq[32];
     u32 w[QUERIES / 16][4], dw[QUERIES / 16][4];
-    const u32 rows = 64 * LINE * (u32)me.group;
+    const u32 rows = 64 * LINE * (u32)group();
     ring r;
     barrier_wait(m.arrived(), 0);
     for (int head = 0; head < (int)a.shared; head++) {
@@ -362,7 +356,7 @@ D void consume(const hopper &x, const parts &m, const place &p, int begin, int e
             commit_products();
             wait_products<1>();
             finished(s);
-            if (scale.always || beyond || query < whole || query + QUERIES > some) edge(s, a, me, first, query, scale);
+            if (scale.always || beyond || query < whole || query + QUERIES > some) edge(s, a, first, query, scale);
             const f32 *const lse = parts::statistics(0, r.slot), *const delta = parts::statistics(1, r.slot);
 #pragma unroll
             for (int e = 0; e < QUERIES / 2; e++) s[e] = power_of_2(s[e] * scale.outer - lse[column_of(e)]);
@@ -375,7 +369,7 @@ D void consume(const hopper &x, const parts &m, const place &p, int begin, int e
             begin_products();
             weigh(dv, w, g, QUERY_PANEL);
             commit_products();
-            const int at = opaque(me.row);
+            const int at = opaque(row_of(0));
 #pragma unroll
             for (int e = 0; e < QUERIES / 2; e += 2)
                 put(ds + rows + (u32)(e / 32) * KEY_PANEL + swizzled((u32)(at + e / 2 % 2 * 8), (u32)column_of(e % 32)),
@@ -385,8 +379,8 @@ D void consume(const hopper &x, const parts &m, const place &p, int begin, int e
             begin_products();
             weigh(dk, dw, q, QUERY_PANEL);
             commit_products();
-            const u32 side = ds + (SIDES == 2 ? KEY_PANEL * (u32)me.group : 0),
-                      columns = m.keys(0) + (SIDES == 2 ? 0 : KEY_PANEL * (u32)me.group);
+            const u32 side = ds + (SIDES == 2 ? KEY_PANEL * (u32)group() : 0),
+                      columns = m.keys(0) + (SIDES == 2 ? 0 : KEY_PANEL * (u32)group());
 #pragma unroll
             for (int k = 0; k < KEYS / 16; k++)
                 multiply<T, 1, 1>(dq, by_columns(side + 2 * GROUP * (u32)k, KEY_PANEL),
@@ -397,12 +391,12 @@ D void consume(const hopper &x, const parts &m, const place &p, int begin, int e
             if (lane() == 0) barrier_arrive(m.free(r.slot));
             wait_products<0>();
             finished(dq);
-            add(x, h, (int)p.first / KEYS, tile, me, dq);
+            add(x, h, (int)p.first / KEYS, tile, dq);
         }
     }
     const f32 one[2] = {1, 1}, factor[2] = {(f32)a.scale, (f32)a.scale};
-    store(p.of(a.dv, a.keys), first, 0, me, dv, one);
-    store(p.of(a.dk, a.keys), first, 0, me, dk, factor);
+    store(p.of(a.dv, a.keys), first, 0, dv, one);
+    store(p.of(a.dk, a.keys), first, 0, dk, factor);
 }
 
 KERNEL(THREADS, 1) attention_hopper_bwd(const __grid_constant__ hopper x) {
