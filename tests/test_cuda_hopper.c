@@ -112,6 +112,7 @@ static const struct { const char *body, *says; } wrong[] = {
      "commit_products(); wait_products<0>();",
      "is outside of the"},
     {"barrier_wait(M, 0);", "there is no barrier"},
+    {"if (threadIdx.x == 0) barrier_init(M, 1); barrier_wait(M, 1);", "there is no barrier"},
     {"begin(); barrier_wait(M, 0);", "waits for barrier 0x400 for ever"},
     {"begin(); if (threadIdx.x) return; barrier_expect(M, 64); barrier_arrive(M); barrier_arrive(M);",
      "more than 1 arrivals"},
@@ -152,10 +153,11 @@ static int encode(tensor_map *m, cuda_address at, const uint64_t *sizes, const u
 }
 
 TEST(hopper_misuse) {
-    const char *(*message)(void), *(*order)(const char *);
-    void (*mend)(void);
+    const char *(*message)(void);
+    void (*mend)(void), (*order)(const char *);
     if (!test_simulator("cudasim_message", &message) || !is_hopper()) SKIP("no simulated GPU of compute capability 9.0");
     REQUIRE(test_simulator("cudasim_mend", &mend) && test_simulator("cudasim_order", &order), "an old simulator");
+    order("forward");
     cuda *g = cr_cuda_enter("test", cr_cuda(0));
     REQUIRE(g, "%s", cr_error());
     cr_writer text = {0};
@@ -202,4 +204,5 @@ TEST(hopper_misuse) {
     free(code), free(plain), free(newer);
     cr_writer_free(&text);
     cr_cuda_leave(g, CR_OK);
+    order(getenv("CUDASIM_ORDER"));
 }

@@ -445,7 +445,7 @@ static const cudasim_runtime runtime = {barrier, warp, lane, trap, misaligned, p
 /* ---- for hopper.c */
 fibers_block fibers_here(void) {
     const cudasim_module *m = b.module;
-    return (fibers_block){m->dynamic, b.shared, b.size, m->specific && m->architecture == 90};
+    return (fibers_block){m->dynamic, b.shared, b.size, m->specific && m->architecture == 90, b.generation};
 }
 int fibers_current(void) { return b.current; }
 void fibers_park(const char *what, unsigned at, char *passed) {

@@ -19,8 +19,9 @@ const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *c
                        cudasim_dim threads, unsigned shared);
 
 /* ---- for hopper.c */
-typedef struct fibers_block { const char *shared; unsigned bytes; int threads, exact; } fibers_block;
-fibers_block fibers_here(void);                     /* the block that runs: its dynamic shared memory; exact: sm_90a */
+typedef struct fibers_block { const char *shared; unsigned bytes; int threads, exact, barriers; } fibers_block;
+/* The block that runs: its dynamic shared memory; exact: compiled for sm_90a; barriers that all threads have passed. */
+fibers_block fibers_here(void);
 int  fibers_current(void);                          /* the thread that runs */
 _Noreturn void fibers_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The thread waits, until fibers_wake; passed: the clock that it acquires then, or NULL. */

@@ -54,7 +54,11 @@ static void move(void *to, const void *from, size_t bytes) {
 }
 
 /* ---- the state of a block */
-typedef struct counting { unsigned at, count, arrived, phase; int bytes; bool waits[MAX_THREADS]; } counting;
+typedef struct counting {
+    unsigned at, count, arrived, phase;
+    int bytes, owner, since;                        /* the thread that made it, and after how many barriers of the block */
+    bool waits[MAX_THREADS];
+} counting;
 typedef struct copy { unsigned to, barrier; map from; int position[4]; } copy;
 typedef struct product {
     cudasim_product of;
@@ -111,8 +115,11 @@ static unsigned address(const void *at) {
 
 /* ---- barriers in shared memory: the place in memory must not be used for anything else */
 static counting *barrier_at(unsigned at) {
-    for (int i = 0; i < s.barrier_count; i++) if (s.barriers[i].at == at) return &s.barriers[i];
-    fibers_fail("there is no barrier at %#x", at);
+    counting *c = s.barriers;
+    while (c < s.barriers + s.barrier_count && c->at != at) c++;
+    if (c == s.barriers + s.barrier_count || (c->owner != fibers_current() && c->since == fibers_here().barriers))
+        fibers_fail("there is no barrier at %#x", at);
+    return c;
 }
 static char *clock_of(const counting *c, unsigned phase) { return &barrier_clocks[c - s.barriers][phase & 1]; }
 
@@ -122,7 +129,7 @@ static void barrier_init(unsigned at, unsigned count) {
     if (at % 8 || !count || s.barrier_count == BARRIERS) fibers_fail("a barrier of %u at %#x", count, at);
     counting *c = &s.barriers[s.barrier_count++];
     memset(c, 0, sizeof *c);
-    c->at = at, c->count = count;
+    c->at = at, c->count = count, c->owner = fibers_current(), c->since = fibers_here().barriers;
 }
 
 static void complete_phase(counting *c) {

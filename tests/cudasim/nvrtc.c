@@ -4,7 +4,8 @@
  * The text stays the same, line by line, with three changes: each kernel is added to a table after its
  * body; `extern __shared__` loses its second word, and the name gets memory; and
  * CUDASIM_DROP_BARRIER="file:n" removes the n-th __syncthreads or __syncwarp of a file (1 is the
- * first; a file is what the last #line said, or the program's name), which the tests must detect.
+ * first; a file is what the last #line said, or the program's name), which the tests must detect; in
+ * hopper.cu also what orders the units of sm_90a.
  * With CUDASIM_COUNT=1 each access to memory is counted. */
 #define _GNU_SOURCE
 #include "nvidia.h"
@@ -148,6 +149,14 @@ static void follow(rewriter *r, word n) {
     }
 }
 
+static bool is_barrier(const rewriter *r, word n) {
+    static const char *const of_hopper[] = {"barrier_wait",   "barrier_arrive",  "barrier_expect", "synchronize", "arrive",
+                                            "begin_products", "commit_products", "publish"};
+    bool found = is(n, "__syncthreads") || is(n, "__syncwarp");
+    for (int i = 0; i < COUNT(of_hopper) && !strcmp(r->file, "hopper.cu"); i++) found |= is(n, of_hopper[i]);
+    return found;
+}
+
 /* The source as the host's compiler gets it, line by line. */
 static text rewrite(const char *source, const char *program, bool *dropped) {
     rewriter r = {.begins = -1, .starters = {{"__global__", 10}}, .starter_count = 1};
@@ -182,7 +191,7 @@ static text rewrite(const char *source, const char *program, bool *dropped) {
             continue;
         }
         after_extern = is(n, "extern");
-        if ((is(n, "__syncthreads") || is(n, "__syncwarp")) && ++r.barriers == r.drop && !strcmp(r.file, r.drop_file)) {
+        if (is_barrier(&r, n) && ++r.barriers == r.drop && !strcmp(r.file, r.drop_file)) {
             add(&r.out, "cudasim_dropped");
             r.dropped = true;
             continue;

@@ -27,9 +27,10 @@ D int column_of(int e) { return e / 4 * 8 + lane() % 4 * 2 + e % 2; }
 
 /* A place in a ring of slots, and the parity of its barriers. */
 struct ring {
-    int slot = 0;
-    u32 parity = 0;
-    D void advance() { if (++slot == SLOTS) slot = 0, parity ^= 1; }
+    u32 passed = 0;
+    D int slot() const { return (int)(passed % SLOTS); }
+    D u32 parity() const { return passed / SLOTS % 2; }
+    D void advance() { passed++; }
 };
 D u32 barrier_at(u32 barriers, int i) { return barriers + 8 * (u32)i; }
 
@@ -111,9 +112,9 @@ D void produce(const hopper &x, const parts &m, const place &p, int begin, int e
     ring r;
     for (int key = begin; key < end; key += KEYS, r.advance())
         for (int v = 0; v < 2; v++) {
-            barrier_wait(m.free(v, r.slot), r.parity ^ 1);             /* in the first round all slots are free */
-            load_tile<KEYS>(m.keys(v, r.slot), v ? x.v : x.k, key, shared, m.full(v, r.slot));
-            barrier_arrive(m.full(v, r.slot));
+            barrier_wait(m.free(v, r.slot()), r.parity() ^ 1);             /* in the first round all slots are free */
+            load_tile<KEYS>(m.keys(v, r.slot()), v ? x.v : x.k, key, shared, m.full(v, r.slot()));
+            barrier_arrive(m.full(v, r.slot()));
         }
 }
 
@@ -170,30 +171,30 @@ D void consume(const hopper &x, const parts &m, const place &p, int begin, int e
         rounded(w, s);
         for (int key = begin + KEYS; key < end; key += KEYS) {
             of_k.advance();
-            barrier_wait(m.full(0, of_k.slot), of_k.parity);
-            barrier_wait(m.full(1, of_v.slot), of_v.parity);
+            barrier_wait(m.full(0, of_k.slot()), of_k.parity());
+            barrier_wait(m.full(1, of_v.slot()), of_v.parity());
             synchronize(1 + group(), CONSUMERS);
             begin_products();
-            dots(s, q, QUERY_PANEL, m.keys(0, of_k.slot), KEY_PANEL);
+            dots(s, q, QUERY_PANEL, m.keys(0, of_k.slot()), KEY_PANEL);
             commit_products();
-            weigh(o, w, m.keys(1, of_v.slot), KEY_PANEL);
+            weigh(o, w, m.keys(1, of_v.slot()), KEY_PANEL);
             commit_products();
             if (group() == 0 || key + KEYS < end) arrive(2 - group(), CONSUMERS);
             wait_products<1>();
             finished(s);
-            if (lane() == 0) barrier_arrive(m.free(0, of_k.slot));
+            if (lane() == 0) barrier_arrive(m.free(0, of_k.slot()));
             weights(key);
             wait_products<0>();
             finished(o);
-            if (lane() == 0) barrier_arrive(m.free(1, of_v.slot));
+            if (lane() == 0) barrier_arrive(m.free(1, of_v.slot()));
             of_v.advance();
 #pragma unroll
             for (int e = 0; e < HEAD / 2; e++) o[e] *= factor[e / 2 % 2];
             rounded(w, s);
         }
-        barrier_wait(m.full(1, of_v.slot), of_v.parity);
+        barrier_wait(m.full(1, of_v.slot()), of_v.parity());
         begin_products();
-        weigh(o, w, m.keys(1, of_v.slot), KEY_PANEL);
+        weigh(o, w, m.keys(1, of_v.slot()), KEY_PANEL);
         commit_products();
         wait_products<0>();
         finished(o);
@@ -289,15 +290,15 @@ D void produce(const hopper &x, const parts &m, const place &p, int begin, int e
         const place h = sharer(a, p, head);
         for (int tile = begin; tile < end; tile++, r.advance()) {
             const int query = tile * QUERIES;
-            barrier_wait(m.free(r.slot), r.parity ^ 1);                /* in the first round all slots are free */
+            barrier_wait(m.free(r.slot()), r.parity() ^ 1);                /* in the first round all slots are free */
             if (threadIdx.x == 0)
                 for (int g = 0; g < 2; g++)
-                    load_tile<QUERIES>(m.queries(g, r.slot), g ? x.g : x.q, query, h, m.full(r.slot));
+                    load_tile<QUERIES>(m.queries(g, r.slot()), g ? x.g : x.q, query, h, m.full(r.slot()));
             for (int i = (int)threadIdx.x; i < QUERIES; i += 32) {
-                parts::statistics(0, r.slot)[i] = lse_of(a, h, query + i);
-                parts::statistics(1, r.slot)[i] = delta_of(a, h, query + i);
+                parts::statistics(0, r.slot())[i] = lse_of(a, h, query + i);
+                parts::statistics(1, r.slot())[i] = delta_of(a, h, query + i);
             }
-            barrier_arrive(m.full(r.slot));
+            barrier_arrive(m.full(r.slot()));
         }
     }
 }
@@ -310,8 +311,7 @@ D void add(const hopper &x, const place &h, int block, int tile, f32 (&dq)[32]) 
     pack<f32, 4> *const sums = (pack<f32, 4> *)x.sums + part * 8 * 128 + thread();
     u32 *const turn = x.turns + 1 + part;
     if (block > first) {
-        if (thread() == 0) wait_turn(turn, (u32)(block - first));
-        synchronize(2 + group(), 128);
+        wait_turn(turn, (u32)(block - first), 2 + group());
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             const pack<f32, 4> before = sums[128 * i];
@@ -323,8 +323,7 @@ D void add(const hopper &x, const place &h, int block, int tile, f32 (&dq)[32]) 
 #pragma unroll
         for (int i = 0; i < 8; i++)
             sums[128 * i] = pack<f32, 4>{{dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]}};
-        synchronize(2 + group(), 128);
-        if (thread() == 0) set_turn(turn, (u32)(block - first + 1));
+        set_turn(turn, (u32)(block - first + 1), 2 + group());
     } else {
         const f32 factor[2] = {(f32)a.scale, (f32)a.scale};
         const int side = SIDES == 2 ? group() : 0, column = SIDES == 2 ? 0 : 64 * group();
@@ -336,64 +335,69 @@ D void consume(const hopper &x, const parts &m, const place &p, int begin, int e
     const arguments &a = x.of;
     const scaling scale(a);
     /* the queries whole .. some attend to each of this warpgroup's keys */
-    const int first = (int)p.first + 64 * group(), whole = first_query(a, first + 63), some = end_of_queries(a, first);
-    const bool beyond = first + 64 > (int)a.keys;
-    f32 dk[HEAD / 2] = {}, dv[HEAD / 2] = {}, s[QUERIES / 2], dp[QUERIES / 2], dq[32];
-    u32 w[QUERIES / 16][4], dw[QUERIES / 16][4];
+    const int first = (int)p.first + 64 * group(), whole = first_query(a, first + 63),
+              some = first + 64 > (int)a.keys ? 0 : end_of_queries(a, first);
     const u32 rows = 64 * LINE * (u32)group();
+    f32 dk[HEAD / 2] = {}, dv[HEAD / 2] = {}, s[32], dp[32], dq[32];
     ring r;
     barrier_wait(m.arrived(), 0);
     for (int head = 0; head < (int)a.shared; head++) {
         const place h = sharer(a, p, head);
         for (int tile = begin; tile < end; tile++, r.advance()) {
-            const int query = tile * QUERIES;
-            const u32 q = m.queries(0, r.slot), g = m.queries(1, r.slot), ds = m.ds(r.slot);
-            barrier_wait(m.full(r.slot), r.parity);
-            begin_products();
-            dots(s, m.keys(0) + rows, KEY_PANEL, q, QUERY_PANEL);
-            commit_products();
-            dots(dp, m.keys(1) + rows, KEY_PANEL, g, QUERY_PANEL);
-            commit_products();
-            wait_products<1>();
-            finished(s);
-            if (scale.always || beyond || query < whole || query + QUERIES > some) edge(s, a, first, query, scale);
-            const f32 *const lse = parts::statistics(0, r.slot), *const delta = parts::statistics(1, r.slot);
+            const u32 ds = m.ds(r.slot());
+            barrier_wait(m.full(r.slot()), r.parity());
 #pragma unroll
-            for (int e = 0; e < QUERIES / 2; e++) s[e] = power_of_2(s[e] * scale.outer - lse[column_of(e)]);
-            rounded(w, s);
-            wait_products<0>();
-            finished(dp);
+            for (int side = 0; side < SIDES; side++) {             /* 64 queries */
+                const int query = opaque(tile * QUERIES) + 64 * side;    /* or both sides would be mixed: registers */
+                const u32 q = m.queries(0, r.slot()) + 64 * LINE * (u32)side,
+                          g = m.queries(1, r.slot()) + 64 * LINE * (u32)side;
+                const f32 *const lse = parts::statistics(0, r.slot()) + 64 * side,
+                          *const delta = parts::statistics(1, r.slot()) + 64 * side;
+                u32 w[4][4], dw[4][4];
+                begin_products();
+                dots(s, m.keys(0) + rows, KEY_PANEL, q, QUERY_PANEL);
+                commit_products();
+                dots(dp, m.keys(1) + rows, KEY_PANEL, g, QUERY_PANEL);
+                commit_products();
+                wait_products<1>();
+                finished(s);
+                if (scale.always || query < whole || query + 64 > some) edge(s, a, first, query, scale);
 #pragma unroll
-            for (int e = 0; e < QUERIES / 2; e++) dp[e] = s[e] * (dp[e] - delta[column_of(e)]);
-            rounded(dw, dp);
-            begin_products();
-            weigh(dv, w, g, QUERY_PANEL);
-            commit_products();
-            const int at = opaque(row_of(0));
+                for (int e = 0; e < 32; e++) s[e] = power_of_2(s[e] * scale.outer - lse[column_of(e)]);
+                rounded(w, s);
+                wait_products<0>();
+                finished(dp);
 #pragma unroll
-            for (int e = 0; e < QUERIES / 2; e += 2)
-                put(ds + rows + (u32)(e / 32) * KEY_PANEL + swizzled((u32)(at + e / 2 % 2 * 8), (u32)column_of(e % 32)),
-                    dw[e / 8][e / 2 % 4]);
+                for (int e = 0; e < 32; e++) dp[e] = s[e] * (dp[e] - delta[column_of(e)]);
+                rounded(dw, dp);
+                begin_products();
+                weigh(dv, w, g, QUERY_PANEL);
+                weigh(dk, dw, q, QUERY_PANEL);
+                commit_products();
+                const u32 row = (u32)opaque(row_of(0));
+#pragma unroll
+                for (int e = 0; e < 32; e += 2)
+                    put(ds + (u32)side * KEY_PANEL + rows + swizzled(row + (u32)(e / 2 % 2 * 8), (u32)column_of(e)),
+                        dw[e / 8][e / 2 % 4]);
+            }
             publish();
             synchronize(1, CONSUMERS);              /* ds is there; the tile before it, of the other slot, was read */
-            begin_products();
-            weigh(dk, dw, q, QUERY_PANEL);
-            commit_products();
             const u32 side = ds + (SIDES == 2 ? KEY_PANEL * (u32)group() : 0),
                       columns = m.keys(0) + (SIDES == 2 ? 0 : KEY_PANEL * (u32)group());
+            begin_products();
 #pragma unroll
             for (int k = 0; k < KEYS / 16; k++)
                 multiply<T, 1, 1>(dq, by_columns(side + 2 * GROUP * (u32)k, KEY_PANEL),
                                   by_columns(columns + 2 * GROUP * (u32)k, KEY_PANEL), k > 0);
             commit_products();
             wait_products<1>();
-            finished(dv), finished(dk);
-            if (lane() == 0) barrier_arrive(m.free(r.slot));
+            if (lane() == 0) barrier_arrive(m.free(r.slot()));
             wait_products<0>();
             finished(dq);
             add(x, h, (int)p.first / KEYS, tile, dq);
         }
     }
+    finished(dk), finished(dv);
     const f32 one[2] = {1, 1}, factor[2] = {(f32)a.scale, (f32)a.scale};
     store(p.of(a.dv, a.keys), first, 0, dv, one);
     store(p.of(a.dk, a.keys), first, 0, dk, factor);

@@ -1,6 +1,7 @@
 /* hopper.cuh - the instructions of sm_90a that hopper.cu uses: barriers in shared memory that count
- * arrivals and bytes, tensor copies (TMA), products of a warpgroup (wgmma), named barriers.  For the
- * simulator each is a call of tests/cudasim/hopper.c.
+ * arrivals and bytes, tensor copies (TMA), products of a warpgroup (wgmma), named barriers.  In the
+ * simulator each is a call of tests/cudasim/hopper.c.  What comes before them is compared with CUTLASS
+ * (tests/cudasim/layouts.cpp).
  *
  * A tile in shared memory is made of panels: rows of 64 elements (128 bytes), whose 16-byte chunks are
  * exchanged by the 128-byte swizzle.  A panel begins at a multiple of 1024 bytes.  Addresses are of
@@ -113,17 +114,16 @@ template <class F, int A_COLUMNS, int B_COLUMNS, int N> D void multiply(f32 (&d)
     else BY_ADDRESS64(bf16);
 }
 
-/* -- blocks that take turns: until *at is `turn`, with what the block before wrote; and the next one's turn */
-D void wait_turn(const u32 *at, u32 turn) {
+D u32 turn_of(const u32 *at) {
     u32 now;
-    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(at) : "memory");
-    while (now != turn);
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(at) : "memory");
+    return now;
 }
-D void set_turn(u32 *at, u32 turn) {
+D void store_turn(u32 *at, u32 turn) {
     __threadfence();
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(at), "r"(turn) : "memory");
 }
-#else
+#elif defined CUDASIM_ARCHITECTURE
 D u32 shared_address(const void *p) { return cudasim->hopper->address(p); }
 D void barrier_init(u32 at, u32 count) { cudasim->hopper->barrier_init(at, count); }
 D void barriers_ready() {}
@@ -152,7 +152,25 @@ template <class F, int A_COLUMNS, int B_COLUMNS, int N> D void multiply(f32 (&d)
     const cudasim_product p = {d, nullptr, a, b, 2 * N, same<F, f16>, add, A_COLUMNS, B_COLUMNS};
     cudasim->hopper->product(&p);
 }
-/* Blocks run one after another. */
-D void wait_turn(const u32 *at, u32 turn) { if (*at != turn) __trap(); }
-D void set_turn(u32 *at, u32 turn) { *at = turn; }
+D u32 turn_of(const u32 *at) { return *at; }
+D void store_turn(u32 *at, u32 turn) { *at = turn; }
+#endif
+
+#if defined __CUDA_ARCH__ || defined CUDASIM_ARCHITECTURE
+/* -- blocks that take turns: a warpgroup, with a named barrier of its own, waits until *at is `turn`, and
+ * sees what the block before it wrote; or ends its turn.  The simulator runs blocks one after another: to wait is an
+ * error. */
+D void wait_turn(const u32 *at, u32 turn, int id) {
+    if (threadIdx.x % 128 == 0)
+        while (turn_of(at) != turn) {
+#ifndef __CUDA_ARCH__
+            __trap();
+#endif
+        }
+    synchronize(id, 128);
+}
+D void set_turn(u32 *at, u32 turn, int id) {
+    synchronize(id, 128);
+    if (threadIdx.x % 128 == 0) store_turn(at, turn);
+}
 #endif
