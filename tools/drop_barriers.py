@@ -24,7 +24,13 @@ PROGRAM: list[Path | str] = [TESTS / "test_cuda_ops_thread", "cases"]
 SCANS: list[Path | str] = [TESTS / "test_cuda_order_thread", "float_scans"]
 PROGRAMS: dict[str, list[list[Path | str]]] = {  # of files that have one of their own, or two
     "attention.cu": [[TESTS / "test_cuda_attention_thread"]],
-    "hopper.cu": [[TESTS / "test_cuda_hopper_thread", "hopper_attention"]],
+    "hopper.cu": [
+        *(
+            [f"CUDASIM_ORDER={order}", TESTS / "test_cuda_hopper", "hopper_attention"]
+            for order in ("reverse", "1", "2")
+        ),
+        [TESTS / "test_cuda_hopper_thread", "hopper_attention"],
+    ],
     "conv.cu": [[TESTS / "test_cuda_kernels_thread", "convolutions"]],
     "device.cuh": [
         PROGRAM,
@@ -72,7 +78,7 @@ def cases(file: str, drop: int | None) -> tuple[int, str]:
     status, output = 0, ""
     for program in PROGRAMS.get(file, [PROGRAM]):
         if status == 0:
-            command = [*plain, *map(str, program)]
+            command = [*plain, "env", *map(str, program)]
             done = subprocess.run(
                 command,
                 env=environment,

@@ -98,8 +98,9 @@ def check_code(result: Result) -> None:
         result.check("serialized" not in said and "injected" not in said, f"{name}: products are serialized:\n{said}")
         if code and disassembler:
             counts, wanted = count(code, disassembler), products(definitions)
+            fine = counts["HGMMA"] == wanted and counts["UTMALDG"] >= 2
             result.check(
-                counts["HGMMA"] == wanted and counts["UTMALDG"] >= 2 and not counts["HMMA"] + counts["STL"] + counts["LDL"],
+                fine and not counts["HMMA"] + counts["STL"] + counts["LDL"],
                 f"{name}: {counts}, wanted {wanted} HGMMA, UTMALDG, and no HMMA, STL or LDL",
             )
             print(f"report {name}: {counts['HGMMA']} HGMMA, {counts['UTMALDG']} UTMALDG, no spills")

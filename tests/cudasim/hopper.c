@@ -2,7 +2,7 @@
  * (TMA), products of a warpgroup (wgmma), named barriers, and the proxy through which they see shared
  * memory.
  *
- * Each unit works as late as it may: a copy arrives when no thread can run otherwise, a product is
+ * Each unit works as late as it may: a copy arrives when a thread waits for it and none can run, a product is
  * computed when its warp waits for it, and a word that a thread put into shared memory is visible to
  * products after publish().  Results of a product are NaN until then.  In the order "reverse" copies
  * arrive at once, which shows a tile that is overwritten while it is read; random orders draw. */
@@ -56,7 +56,7 @@ static void move(void *to, const void *from, size_t bytes) {
 /* ---- the state of a block */
 typedef struct counting {
     unsigned at, count, arrived, phase;
-    int bytes, owner, since;                        /* the thread that made it, and after how many barriers of the block */
+    int bytes, owner, since;                        /* owner: made it, after so many barriers of the block */
     bool waits[MAX_THREADS];
 } counting;
 typedef struct copy { unsigned to, barrier; map from; int position[4]; } copy;
@@ -114,10 +114,13 @@ static unsigned address(const void *at) {
 }
 
 /* ---- barriers in shared memory: the place in memory must not be used for anything else */
+static counting *find_barrier(unsigned at) {
+    for (int i = 0; i < s.barrier_count; i++) if (s.barriers[i].at == at) return &s.barriers[i];
+    return NULL;
+}
 static counting *barrier_at(unsigned at) {
-    counting *c = s.barriers;
-    while (c < s.barriers + s.barrier_count && c->at != at) c++;
-    if (c == s.barriers + s.barrier_count || (c->owner != fibers_current() && c->since == fibers_here().barriers))
+    counting *c = find_barrier(at);
+    if (!c || (c->owner != fibers_current() && c->since == fibers_here().barriers))
         fibers_fail("there is no barrier at %#x", at);
     return c;
 }
@@ -178,7 +181,7 @@ static void arrive_copy(const copy *x) {
                     const uint16_t value = inside ? *(const uint16_t *)(uintptr_t)from : 0;
                     memcpy(shared(m->swizzle ? hopper_swizzled(to, (unsigned)m->swizzle) : to, 2), &value, 2);
                 }
-    counting *c = barrier_at(x->barrier);
+    counting *c = find_barrier(x->barrier);
     c->bytes -= (int)bytes;
     complete_phase(c);
 }
@@ -199,7 +202,12 @@ static void load_box(unsigned to, const void *from, const int *position, unsigne
 
 int hopper_progress(void) {
     if (!used || !s.copies) return 0;
-    int last = 0, chosen = fibers_chance(&last) && last ? s.copies - 1 : 0;
+    int last = 0, chosen = -1;
+    fibers_chance(&last);
+    for (int i = 0; i < s.copies && (last || chosen < 0); i++)
+        for (int t = 0; t < MAX_THREADS; t++)
+            if (find_barrier(s.copy[i].barrier)->waits[t]) chosen = i;
+    if (chosen < 0) return 0;
     copy x;
     move(&x, &s.copy[chosen], sizeof x);
     for (s.copies--; chosen < s.copies; chosen++) move(&s.copy[chosen], &s.copy[chosen + 1], sizeof x);
@@ -282,7 +290,7 @@ static void compute(warp_state *warp, const product *x, int w) {
         for (int k = 0; k < 16; k++) b[i][k] = element(x, x->of.b, x->of.b_along_i, i, k);
     for (int lane = 0; lane < WARP; lane++)
         for (int e = 0; e < 8; e++) {
-            const hopper_place p = hopper_row(lane, e);
+            const hopper_place p = hopper_fragment(lane, e);
             a[p.row][p.column] = x->of.words ? number(x->of.half, (uint16_t)(x->words[lane][e / 2] >> 16 * (e % 2)))
                                              : element(x, x->of.a, x->of.a_along_i, 16 * w + p.row, p.column);
         }
@@ -293,7 +301,7 @@ static void compute(warp_state *warp, const product *x, int w) {
             if (y->pending && y->d == x->d[lane]) to = y;
         }
         for (int e = 0; e < x->of.n / 2; e++) {
-            const hopper_place p = hopper_result(lane, e);
+            const hopper_place p = hopper_fragment(lane, e);
             float sum = x->of.add ? to->values[e] : 0;
             for (int k = 0; k < 16; k++) sum += a[p.row][k] * b[p.column][k];
             to->values[e] = sum;

@@ -27,14 +27,10 @@ static inline unsigned hopper_operand(unsigned long long descriptor, int along_i
     return hopper_swizzled(start + offset, line);
 }
 
-/* Rows and columns of the registers of thread t of a warpgroup: element e of the results, and half
- * float e < 8 of a's rows. */
+/* Row and column of element e of the results, and of half float e < 8 of a's rows, in the registers of thread t
+ * of a warpgroup. */
 typedef struct hopper_place { int row, column; } hopper_place;
-static inline hopper_place hopper_result(int t, int e) {
-    const hopper_place p = {t / 32 * 16 + t % 32 / 4 + e / 2 % 2 * 8, e / 4 * 8 + t % 4 * 2 + e % 2};
-    return p;
-}
-static inline hopper_place hopper_row(int t, int e) {
+static inline hopper_place hopper_fragment(int t, int e) {
     const hopper_place p = {t / 32 * 16 + t % 32 / 4 + e / 2 % 2 * 8, e / 4 * 8 + t % 4 * 2 + e % 2};
     return p;
 }

@@ -36,7 +36,8 @@ template <class Atom, int ROWS> static void rows_of(const char *what, int type) 
         const u64 d = (u64)(2 * step) | 1ull << 16 | (u64)(8 * line / 16) << 32 | (u64)type << 62;
         for (int i = 0; i < ROWS; i++)
             for (int k = 0; k < 16; k++) {
-                const unsigned got = hopper_operand(d, 0, (unsigned)i, (unsigned)k), want = offset(tile, i, 16 * step + k);
+                const unsigned got = hopper_operand(d, 0, (unsigned)i, (unsigned)k),
+                               want = offset(tile, i, 16 * step + k);
                 check(got == want, what, i, 16 * step + k, got, want);
             }
     }
@@ -46,20 +47,21 @@ template <class Atom, int COLUMNS> static void columns_of(const char *what, int 
     const auto tile = tile_to_shape(Atom{}, Shape<Int<COLUMNS>, _64>{}, Step<_2, _1>{});
     const int line = (int)hopper_line((unsigned)type), panel = 64 * line;
     for (int step = 0; step < 4; step++) {
-        const u64 d = (u64)(16 * line / 16 * step) | (u64)(panel / 16) << 16 | (u64)(8 * line / 16) << 32 | (u64)type << 62;
+        const u64 d = (u64)(line * step) | (u64)(panel / 16) << 16 | (u64)(8 * line / 16) << 32 | (u64)type << 62;
         for (int i = 0; i < COLUMNS; i++)
             for (int k = 0; k < 16; k++) {
-                const unsigned got = hopper_operand(d, 1, (unsigned)i, (unsigned)k), want = offset(tile, i, 16 * step + k);
+                const unsigned got = hopper_operand(d, 1, (unsigned)i, (unsigned)k),
+                               want = offset(tile, i, 16 * step + k);
                 check(got == want, what, i, 16 * step + k, got, want);
             }
     }
 }
 
 /* Fragments: thread and element -> row + 64 column. */
-template <class Layout> static void fragments(const char *what, int elements, bool of_a) {
+template <class Layout> static void fragments(const char *what, int elements) {
     for (int t = 0; t < 128; t++)
         for (int e = 0; e < elements; e++) {
-            const hopper_place p = of_a ? hopper_row(t, e) : hopper_result(t, e);
+            const hopper_place p = hopper_fragment(t, e);
             const int want = (int)Layout{}(t, e);
             check(p.row + 64 * p.column == want, what, t, e, p.row + 64 * p.column, want);
         }
@@ -80,14 +82,14 @@ int main() {
     columns_of<GMMA::Layout_MN_SW128_Atom<T>, 128>("MN-major, 128 bytes", HOPPER_SWIZZLE_128);
     columns_of<GMMA::Layout_MN_SW64_Atom<T>, 64>("MN-major, 64 bytes", HOPPER_SWIZZLE_64);
     columns_of<GMMA::Layout_MN_SW32_Atom<T>, 64>("MN-major, 32 bytes", HOPPER_SWIZZLE_32);
-    fragments<GMMA::CLayout_64x64>("results of 64 columns", 32, false);
-    fragments<GMMA::CLayout_64x128>("results of 128 columns", 64, false);
-    fragments<GMMA::ALayout_64x16>("rows in registers", 8, true);
+    fragments<GMMA::CLayout_64x64>("results of 64 columns", 32);
+    fragments<GMMA::CLayout_64x128>("results of 128 columns", 64);
+    fragments<GMMA::ALayout_64x16>("rows in registers", 8);
 
     const auto rows = tile_to_shape(GMMA::Layout_K_SW128_Atom<T>{}, Shape<_128, _64>{});
     describe<GMMA::Major::K>("by_rows", rows, by_rows(0));
-    describe<GMMA::Major::MN>("by_columns", tile_to_shape(GMMA::Layout_MN_SW128_Atom<T>{}, Shape<_128, _64>{}, Step<_2, _1>{}),
-                              by_columns(0, 64 * LINE));
+    const auto columns = tile_to_shape(GMMA::Layout_MN_SW128_Atom<T>{}, Shape<_128, _64>{}, Step<_2, _1>{});
+    describe<GMMA::Major::MN>("by_columns", columns, by_columns(0, 64 * LINE));
     for (int row = 0; row < 128; row++)
         for (int column = 0; column < 64; column += 2)
             check(swizzled((u32)row, (u32)column) == offset(rows, row, column), "swizzled", row, column,

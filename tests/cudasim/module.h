@@ -13,7 +13,7 @@ enum { CUDASIM_SYNCWARP, CUDASIM_SHUFFLE, CUDASIM_BALLOT };
 /* The reductions of the threads' predicates at a barrier of a block. */
 enum { CUDASIM_BARRIER, CUDASIM_COUNT, CUDASIM_AND, CUDASIM_OR };
 
-/* wgmma.m64nNk16 as one thread issues it: d += a b, of the warpgroup.  The addresses of d and words are the thread's. */
+/* wgmma.m64nNk16 as one thread issues it: d += a b, of the warpgroup.  d and words are the thread's. */
 typedef struct cudasim_product {
     float *d;                                       /* n / 2 of them */
     const unsigned *words;                          /* a's 4 registers; NULL: a is in shared memory */

@@ -150,8 +150,8 @@ static void follow(rewriter *r, word n) {
 }
 
 static bool is_barrier(const rewriter *r, word n) {
-    static const char *const of_hopper[] = {"barrier_wait",   "barrier_arrive",  "barrier_expect", "synchronize", "arrive",
-                                            "begin_products", "commit_products", "publish"};
+    static const char *const of_hopper[] = {"barrier_wait", "barrier_arrive", "barrier_expect",  "synchronize",
+                                            "arrive",       "begin_products", "commit_products", "publish"};
     bool found = is(n, "__syncthreads") || is(n, "__syncwarp");
     for (int i = 0; i < COUNT(of_hopper) && !strcmp(r->file, "hopper.cu"); i++) found |= is(n, of_hopper[i]);
     return found;

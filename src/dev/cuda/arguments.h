@@ -223,7 +223,7 @@ ARGUMENTS(hopper_arguments, class T, class A) {
     tensor_map q, k, v, g;
     OF(attention_arguments, T, A) of;
     POINTER(A) sums;                                /* of dq: (B, H, tiles of queries, 2 warpgroups, 32, 128 threads) */
-    POINTER(unsigned) turns;                        /* the next block; then, of each tile and warpgroup, whose turn it is */
+    POINTER(unsigned) turns;                        /* the next block; for each part of sums, whose turn it is */
 };
 
 /* ---- index.cu */

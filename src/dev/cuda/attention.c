@@ -157,7 +157,8 @@ static cr_status map_tensor(cuda *g, const char *op, tensor_map *to, const cr_ar
 
 /* p: FORWARD, or KEYS for all gradients. */
 static cr_status run_hopper(cuda *g, const job *j, pass p, int64_t rows, hopper_arguments *a) {
-    static const char definitions[] = "#define PASS %d\n#define T %s\n#define A f32\n#define MASKED 0\n#define HEAD %d\n";
+    static const char definitions[] = "#define PASS %d\n#define T %s\n#define A f32\n#define MASKED 0\n"
+                                      "#define HEAD %d\n";
     const int panel = 128, panels = (int)j->D / 64, queries = p == KEYS ? 128 / panels : 128, keys = 128, slots = 2;
     /* as hopper.cu lays it out: tiles, statistics, barriers */
     const int shared[] = {[FORWARD] = panel * panels * (queries + 2 * slots * keys) + 8 * (1 + 4 * slots),

@@ -32,7 +32,6 @@ struct ring {
     D u32 parity() const { return passed / SLOTS % 2; }
     D void advance() { passed++; }
 };
-D u32 barrier_at(u32 barriers, int i) { return barriers + 8 * (u32)i; }
 
 /* One thread copies ROWS rows of a head into a tile. */
 template <int ROWS> D void load_tile(u32 to, const tensor_map &from, i64 row, const place &p, u32 barrier) {
@@ -42,7 +41,7 @@ template <int ROWS> D void load_tile(u32 to, const tensor_map &from, i64 row, co
         load_box(to + (u32)(i * ROWS * LINE), from, 64 * i, (int)row, p.h, p.b, barrier);
 }
 
-/* s = x y^T, over the columns of both: 64 rows of x, N = 2 rows of y for each element of s. */
+/* s = x y^T: 64 rows of x and 2 N rows of y, over all columns. */
 template <int N> D void dots(f32 (&s)[N], u32 x, u32 x_panel, u32 y, u32 y_panel) {
 #pragma unroll
     for (int k = 0; k < HEAD / 16; k++)
@@ -112,7 +111,7 @@ D void produce(const hopper &x, const parts &m, const place &p, int begin, int e
     ring r;
     for (int key = begin; key < end; key += KEYS, r.advance())
         for (int v = 0; v < 2; v++) {
-            barrier_wait(m.free(v, r.slot()), r.parity() ^ 1);             /* in the first round all slots are free */
+            barrier_wait(m.free(v, r.slot()), r.parity() ^ 1);         /* in the first round all slots are free */
             load_tile<KEYS>(m.keys(v, r.slot()), v ? x.v : x.k, key, shared, m.full(v, r.slot()));
             barrier_arrive(m.full(v, r.slot()));
         }
@@ -242,7 +241,7 @@ constexpr int SIDES = QUERIES / 64;                 /* panels of ds */
 constexpr u32 DS_TILE = SIDES * KEY_PANEL;
 
 /* Shared memory: k, v, the slots of q, those of g, two tiles of ds (keys, queries), lse and delta of the
- * slots, barriers, the number of the block. */
+ * slots, barriers, the block's number. */
 struct parts {
     u32 at;
     D u32 keys(int v) const { return at + (u32)v * KEY_TILE; }
@@ -290,7 +289,7 @@ D void produce(const hopper &x, const parts &m, const place &p, int begin, int e
         const place h = sharer(a, p, head);
         for (int tile = begin; tile < end; tile++, r.advance()) {
             const int query = tile * QUERIES;
-            barrier_wait(m.free(r.slot()), r.parity() ^ 1);                /* in the first round all slots are free */
+            barrier_wait(m.free(r.slot()), r.parity() ^ 1);            /* in the first round all slots are free */
             if (threadIdx.x == 0)
                 for (int g = 0; g < 2; g++)
                     load_tile<QUERIES>(m.queries(g, r.slot()), g ? x.g : x.q, query, h, m.full(r.slot()));
@@ -384,7 +383,6 @@ D void consume(const hopper &x, const parts &m, const place &p, int begin, int e
             synchronize(1, CONSUMERS);              /* ds is there; the tile before it, of the other slot, was read */
             const u32 side = ds + (SIDES == 2 ? KEY_PANEL * (u32)group() : 0),
                       columns = m.keys(0) + (SIDES == 2 ? 0 : KEY_PANEL * (u32)group());
-            begin_products();
 #pragma unroll
             for (int k = 0; k < KEYS / 16; k++)
                 multiply<T, 1, 1>(dq, by_columns(side + 2 * GROUP * (u32)k, KEY_PANEL),

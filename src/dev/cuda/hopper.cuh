@@ -27,7 +27,9 @@ D u32 swizzled(u32 row, u32 column) { return LINE * row + (column / 8 ^ row % 8)
 D u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 
 /* -- barriers: a phase is complete after `count` arrivals and all bytes that it expects */
-D void barrier_init(u32 at, u32 count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count)); }
+D void barrier_init(u32 at, u32 count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count) : "memory");
+}
 /* before a barrier of the block that lets other threads and the TMA see them */
 D void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 D void barrier_expect(u32 at, u32 bytes) {

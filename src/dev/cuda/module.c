@@ -140,8 +140,9 @@ static int architecture_of(const cuda *g) {
 static cuda_module load(cuda *g, const char *op, const char *text) {
     char architecture[40], version[40];
     const int newest = architecture_of(g);
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d%s", newest / 10 == g->major ? "sm" : "compute",
-             newest, newest == 90 && g->major == 9 && g->minor == 0 ? "a" : "");
+    const bool hopper = newest == 90 && g->major == 9 && g->minor == 0;
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d%s",
+             newest / 10 == g->major ? "sm" : "compute", newest, hopper ? "a" : "");
     snprintf(version, sizeof version, "nvrtc %d.%d", cr_nvrtc.major, cr_nvrtc.minor);
     const char *const options[] = {architecture, "--std=c++17"};
     enum { OPTIONS = sizeof options / sizeof *options };
