@@ -35,8 +35,9 @@ TEST(hopper_attention) {
     static const struct { int64_t T, S, D; bool causal; int64_t shared, window, shift; } trials[] = {
         {128, 128, 64, false, 1, 0, 0},  {128, 128, 128, false, 1, 0, 0}, {5, 1, 64, false, 1, 0, 0},
         {70, 700, 64, false, 1, 0, 0},   {65, 401, 128, false, 1, 0, 0},  {200, 200, 64, true, 1, 0, 0},
-        {141, 141, 128, true, 2, 0, 0},  {300, 130, 64, true, 1, 0, 0},   {150, 290, 128, true, 1, 70, 0},
-        {150, 130, 64, true, 3, 20, 0},  {130, 300, 64, true, 1, 0, -200}, {129, 257, 128, true, 2, 0, 0}};
+        {141, 141, 128, true, 2, 0, 0},  {500, 130, 64, true, 1, 0, 0},   {150, 290, 128, true, 1, 70, 0},
+        {150, 130, 64, true, 3, 20, 0},  {130, 300, 64, true, 1, 0, -200}, {129, 257, 128, true, 2, 0, 0},
+        {150, 60, 64, true, 1, 20, 200}};
     box_state = test_seed();
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++)
         for (int bf16 = 0; bf16 < 2; bf16++)
@@ -58,6 +59,7 @@ TEST(hopper_attention) {
 TEST(hopper_large_scores) {
     box_state = test_seed();
     try_on((trial){.dt = CR_BF16, .B = 1, .H = 1, .T = 66, .S = 130, .D = 64, .scale = 5}, 1, 1);
+    try_on((trial){.dt = CR_BF16, .B = 1, .H = 1, .T = 200, .S = 1, .D = 64, .scale = 50}, 1, 1);
     try_on((trial){.dt = CR_BF16, .B = 1, .H = 1, .T = 66, .S = 130, .D = 64, .scale = -5, .causal = true}, 1, 1);
 }
 
