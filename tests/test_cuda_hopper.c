@@ -192,7 +192,7 @@ TEST(hopper_misuse) {
     cr_writer_add(&text, "#endif\n");
     cuda_module module = NULL;
     char *code = compiled(text.s, "--gpu-architecture=sm_90a"), *plain = compiled(text.s, "--gpu-architecture=sm_90"),
-         *newer = compiled("extern \"C\" __global__ void f() {}\n", "--gpu-architecture=sm_100a");
+         *newer = compiled(text.s, "--gpu-architecture=sm_100a");
     REQUIRE(code && plain && newer, "not compiled");
     CHECK(cr_cu.ModuleLoadData(&module, newer) == 209, "a text for sm_100a is loaded by an sm_90: %s", message());
     cuda_address memory = 0;
