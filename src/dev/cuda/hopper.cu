@@ -155,7 +155,7 @@ D void consume(const hopper &x, const parts &m, const place &p, int begin, int e
         weights_of(s, top, sum, factor, scale.outer);
     };
     if (begin < end) {
-        if (group() == 1) arrive(1, CONSUMERS);    /* the first turn is group 0's */
+        if (group() == 1) arrive(1, CONSUMERS);     /* the first turn is group 0's */
         barrier_wait(m.arrived(), 0);
         barrier_wait(m.full(0, 0), 0);
         synchronize(1 + group(), CONSUMERS);
