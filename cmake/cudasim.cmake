@@ -14,7 +14,7 @@ endif()
 # One simulator, the target `name`, into folder; sanitizer: what kernels are compiled with, thread, address or nothing.
 function(cudasim_simulator name folder sanitizer)
     set(source ${PROJECT_SOURCE_DIR}/tests/cudasim)
-    add_library(${name}_cuda SHARED ${source}/driver.c ${source}/fibers.c)
+    add_library(${name}_cuda SHARED ${source}/driver.c ${source}/fibers.c ${source}/hopper.c)
     add_library(${name}_nvrtc SHARED ${source}/nvrtc.c)
     add_library(${name}_cublasLt SHARED ${source}/cublaslt.c)
     add_library(${name}_nccl SHARED ${source}/nccl.c)

@@ -21,7 +21,7 @@ foreach(line IN LISTS fatbin_lines)
     list(JOIN words "\\n" quoted)
     list(JOIN words "\n" definitions)
     file(CONFIGURE OUTPUT ${fatbin_folder}/${name}.cu CONTENT "#include \"${kernels}/device.cuh\"\n#include \"${kernels}/arguments.h\"\n${definitions}\n#include \"${kernels}/${file}.cu\"\n" @ONLY)
-    add_custom_command(OUTPUT ${fatbin_folder}/${name}.fatbin DEPENDS ${fatbin_folder}/${name}.cu ${kernels}/device.cuh ${kernels}/arguments.h ${kernels}/${file}.cu
+    add_custom_command(OUTPUT ${fatbin_folder}/${name}.fatbin DEPENDS ${fatbin_folder}/${name}.cu ${cuda_headers} ${kernels}/arguments.h ${kernels}/${file}.cu
         COMMAND ${CHAINRULE_NVCC} -std=c++17 -fatbin --compress-mode=size ${fatbin_codes} ${fatbin_folder}/${name}.cu -o ${fatbin_folder}/${name}.fatbin VERBATIM)
     string(APPEND fatbin_table "extern const char ${name}[] __attribute__((visibility(\"hidden\")));\n"
         "__asm__(\".pushsection .rodata\\n.balign 16\\n${name}:\\n.incbin \\\"${fatbin_folder}/${name}.fatbin\\\"\\n.popsection\");\n")

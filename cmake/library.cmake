@@ -32,15 +32,16 @@ function(chainrule_embed folder prefix)              # the texts of a folder as 
     foreach(text IN LISTS ARGN)
         get_filename_component(name ${text} NAME_WE)
         set(embedded ${PROJECT_BINARY_DIR}/${folder}/${name}_text.c)
-        add_custom_command(OUTPUT ${embedded} DEPENDS ${text} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+        add_custom_command(OUTPUT ${embedded} DEPENDS ${text} ${cuda_headers} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
             COMMAND ${CMAKE_COMMAND} -DFROM=${text} -DTO=${embedded} -DNAME=${prefix}${name} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
         list(APPEND sources ${embedded})
     endforeach()
     set(sources ${sources} PARENT_SCOPE)
 endfunction()
 set(loop_texts isa_name.h loops.h vec.h vmath.h)     # the vectors of loops that are made while the library runs
-file(GLOB cuda_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cu ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cuh
-    ${PROJECT_SOURCE_DIR}/src/dev/cuda/arguments.h)
+file(GLOB cuda_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cu)
+file(GLOB cuda_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/dev/cuda/*.cuh)    # in the texts that include them
+list(APPEND cuda_texts ${PROJECT_SOURCE_DIR}/src/dev/cuda/device.cuh ${PROJECT_SOURCE_DIR}/src/dev/cuda/arguments.h)
 chainrule_embed(cuda cr_cuda_source_ ${cuda_texts})
 list(TRANSFORM loop_texts PREPEND ${PROJECT_SOURCE_DIR}/src/dev/cpu/)
 chainrule_embed(cpu cr_cpu_source_ ${loop_texts})

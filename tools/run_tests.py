@@ -207,7 +207,14 @@ def checks(environment: dict[str, str]) -> Total:
     mypy = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", "build/mypy"]
     tools, tests = sorted((ROOT / "tools").glob("*.py")), sorted((ROOT / "tests").rglob("check_*.py"))
     # in other stages
-    long = ("check_fatbin.py", "check_families.py", "check_null.py", "check_wgsl.py", "check_browser.py")
+    long = (
+        "check_fatbin.py",
+        "check_families.py",
+        "check_hopper.py",
+        "check_null.py",
+        "check_wgsl.py",
+        "check_browser.py",
+    )
     commands = {
         "layers": [sys.executable, "tools/check_layers.py"],
         "generated files are current": generated_files(),
@@ -438,7 +445,7 @@ def simulated(name: str, program: str, **environment: str) -> Total:
     return run(f"{name}: {program}", [*plain, str(path)], plain_environment(**environment), timeout=3000)
 
 
-KERNEL_TESTS = ("test_cuda_ops", "test_cuda_kernels", "test_cuda_order", "test_cuda_attention")
+KERNEL_TESTS = ("test_cuda_ops", "test_cuda_kernels", "test_cuda_order", "test_cuda_attention", "test_cuda_hopper")
 
 
 def side_by_side(runs: list[tuple[str, str, dict[str, str]]]) -> Total:
@@ -465,6 +472,8 @@ def stage_cudasim_orders() -> Total:
     ) as texts:  # all that is compiled, for the true NVRTC
         older = {"CUDASIM_ORDER": "2", "CUDASIM_CC": "75", "CUDASIM_KEEP": texts, "CHAINRULE_CACHE": "off"}
         runs = [("CUDASIM_CC=75", "test_cuda_ops", older)]
+        runs += [(f"CUDASIM_CC={cc}", "test_cuda_hopper", {"CUDASIM_CC": cc}) for cc in ("80", "100")]
+        runs += [("CUDASIM_ORDER=3", "test_cuda_hopper", {"CUDASIM_ORDER": "3"})]
         runs += [
             ("CUDASIM_ORDER=reverse", program, {"CUDASIM_ORDER": "reverse", "CHAINRULE_CUBLASLT": "off"})
             for program in KERNEL_TESTS
@@ -496,12 +505,14 @@ def stage_cudasim_orders() -> Total:
 
 
 def stage_nvrtc() -> Total:
-    return run(
+    total = run(
         "kernels for every architecture",
         [sys.executable, "tests/cudasim/check_null.py"],
         plain_environment(),
         timeout=1200,
     )
+    total.add(run("kernels for sm_90a", [sys.executable, "tests/cudasim/check_hopper.py"], plain_environment()))
+    return total
 
 
 def cudasim_sanitized(sanitizer: str) -> Total:

@@ -32,6 +32,8 @@ static struct {
     {.name = "CHAINRULE_CUDNN",
      .doc = "on, or the path of libcudnn.so.9: for each shape of convolutions on CUDA a timing chooses cuDNN or our "
             "own kernel; default: off"},
+    {.name = "CHAINRULE_CUDA_HOPPER",
+     .doc = "off: attention on a GPU of compute capability 9.0 does without the instructions that only that has"},
     {.name = "CHAINRULE_NCCL", .doc = "path of libnccl.so.2, or off: no work together of GPUs of several processes"},
     {.name = "CHAINRULE_CACHE",
      .doc = "folder for compiled CUDA kernels, loops of plans and choices of cuDNN, or off; default: "

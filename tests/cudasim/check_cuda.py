@@ -99,6 +99,7 @@ DEFINITIONS = {
         "KIND=1 T=bf16 TO=bf16 A=f32 ROUND=0",
         "KIND=2 T=f64 TO=f64 A=f64 ROUND=0",
     ],
+    "hopper": [f"PASS={p} T={t} A=f32 MASKED=0 HEAD={d}" for p in (0, 2) for t in ("bf16", "f16") for d in (64, 128)],
     "index": [
         "T=f32 INDEX=i64 ADD=1",
         "T=f16 INDEX=i32 ADD=1",
@@ -139,6 +140,9 @@ def text_of(file: str, definitions: str) -> str:
         for path in (KERNELS / "device.cuh", KERNELS / "arguments.h", KERNELS / f"{file}.cu")
     ]
     device, arguments, kernel = (f'#line 1 "{name}"\n{text}\n' for name, text in parts)
+    kernel = re.sub(
+        r'^#include "(\w+\.cuh)"\n', lambda found: (KERNELS / found[1]).read_text(encoding="utf-8"), kernel, flags=re.M
+    )
     return device + arguments + defines + kernel
 
 
@@ -349,6 +353,7 @@ PREFIXES = {
     "CUDA_STREAM_": "CU_STREAM_",
     "CUDA_EVENT_": "CU_EVENT_",
     "CUDA_CAPTURE_": "CU_STREAM_CAPTURE_MODE_",
+    "CUDA_MAP_": "CU_TENSOR_MAP_",
     "CUDA_": "CUDA_ERROR_",
     "LT_R_": "CUDA_R_",
     "LT_COMPUTE_": "CUBLAS_COMPUTE_",

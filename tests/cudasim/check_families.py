@@ -54,6 +54,7 @@ def main() -> int:
                 "CUDASIM_NAMES": str(names),
                 "PATH": f"{folder}:{os.environ['PATH']}",
                 "CUDASIM_DEVICES": "2",
+                "CUDASIM_CC": "90",  # which runs hopper.cu too
             },
             text=True,
             capture_output=True,

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("CHAINRULE_BUILD", ROOT / "build" / "release"))
 FULL = os.environ.get("CHAINRULE_TEST_FULL", "") != ""
 ARCHITECTURES = ("80", "90", "100", "120")
-PROGRAMS = ("test_tiny", "test_cuda_kernels", "test_cuda_order", "test_cuda_attention")
+PROGRAMS = ("test_tiny", "test_cuda_kernels", "test_cuda_order", "test_cuda_attention", "test_cuda_hopper")
 PROCESSORS = len(os.sched_getaffinity(0))
 
 

@@ -88,8 +88,9 @@ typedef struct operation {
         struct { CUstream stream; uint64_t ticket; } wait;
         struct { CUevent event; } mark;
     };
-    unsigned char payload[];                        /* parameters, one after another, each 16-aligned */
+    _Alignas(64) unsigned char payload[];           /* parameters, one after another, each 64-aligned */
 } operation;
+static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 struct CUstream_st {
     device *on;
     struct CUstream_st *next;
@@ -642,7 +643,7 @@ static CUresult run_kernel(device *d, operation *o) {
     unsigned char *next = o->payload;
     for (int i = 0; i < k->count; i++) {
         params[i] = next;
-        next += (k->sizes[i] + 15) / 16 * 16;
+        next += aligned(k->sizes[i]);
     }
     if (o->launch.fault) return wrong(CUDA_ERROR_LAUNCH_FAILED, "kernel '%s' fails, as asked for", k->name);
     const char *bad = parameter_flaw(d, k, params);
@@ -742,7 +743,9 @@ static CUresult add(CUstream s, operation *o) {
 }
 
 static operation *operation_new(kind what, size_t payload) {
-    operation *o = calloc(1, sizeof *o + payload);
+    const size_t bytes = aligned(sizeof(operation) + payload);
+    operation *o = aligned_alloc(64, bytes);
+    memset(o, 0, bytes);
     o->kind = what;
     o->room = payload;
     return o;
@@ -970,10 +973,12 @@ API CUresult cuModuleLoadData(CUmodule *out, const void *image) {
     const bool machine = text->architecture > 0;
     const bool of_tegra = architecture == 62 || architecture == 72 || architecture == 87 || architecture == 110;
     if (architecture > capability ||
-        (machine && (architecture / 10 != capability / 10 || (of_tegra && architecture != capability)))) {
+        (machine && (architecture / 10 != capability / 10 ||
+                     ((of_tegra || text->specific) && architecture != capability)))) {
+        wrong(CUDA_ERROR_NO_BINARY_FOR_GPU, "cuModuleLoadData: compiled for %s_%d%s, the device is an sm_%d",
+              machine ? "sm" : "compute", architecture, text->specific ? "a" : "", capability);
         dlclose(library);
-        return wrong(CUDA_ERROR_NO_BINARY_FOR_GPU, "cuModuleLoadData: compiled for %s_%d, the device is an sm_%d",
-                     machine ? "sm" : "compute", architecture, capability);
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
     CUmodule m = calloc(1, sizeof *m + sizeof m->functions[0] * (size_t)(text->end - text->kernels));
     m->on = current;
@@ -1055,6 +1060,18 @@ API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *count, CUfunction 
     return CUDA_SUCCESS;
 }
 
+/* ---- tensors as the TMA reads them (hopper.c reads the fields) */
+API CUresult cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType type, cuuint32_t rank, void *at,
+                                    const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
+                                    const cuuint32_t *steps, CUtensorMapInterleave interleave,
+                                    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                    CUtensorMapFloatOOBfill fill) {
+    (void)promotion;
+    const char *flaw = hopper_map_encode(out, (int)type, rank, at, sizes, strides, box, steps, (int)interleave,
+                                         (int)swizzle, (int)fill);
+    return flaw ? wrong(CUDA_ERROR_INVALID_VALUE, "cuTensorMapEncodeTiled: %s", flaw) : CUDA_SUCCESS;
+}
+
 /* ---- launches */
 API CUresult cuLaunchKernel(CUfunction f, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
                             unsigned threads_y, unsigned threads_z, unsigned shared, CUstream s, void **params,
@@ -1081,7 +1098,7 @@ API CUresult cuLaunchKernel(CUfunction f, unsigned blocks_x, unsigned blocks_y, 
     if (fails(FAIL_LAUNCH)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     if (fails(FAIL_ROOM)) return CUDA_ERROR_OUT_OF_MEMORY;
     size_t bytes = 0, taken = 0;
-    for (int i = 0; i < k->count; i++) bytes += (k->sizes[i] + 15) / 16 * 16, taken += k->sizes[i];
+    for (int i = 0; i < k->count; i++) bytes += aligned(k->sizes[i]), taken += k->sizes[i];
     if (taken > 4096)
         return wrong(CUDA_ERROR_INVALID_VALUE,
                      "kernel '%s' has %zu bytes of parameters; before CUDA 12.1 and sm_70 there are 4096", k->name,
@@ -1090,7 +1107,7 @@ API CUresult cuLaunchKernel(CUfunction f, unsigned blocks_x, unsigned blocks_y, 
     unsigned char *next = o->payload;
     for (int i = 0; i < k->count; i++) {
         memcpy(next, params[i], k->sizes[i]);
-        next += (k->sizes[i] + 15) / 16 * 16;
+        next += aligned(k->sizes[i]);
     }
     o->launch.function = f;
     o->launch.blocks = (cudasim_dim){blocks_x, blocks_y, blocks_z};

@@ -76,7 +76,7 @@ typedef struct fiber {
     struct fiber *next;                             /* in the list of free ones */
 } fiber;
 
-typedef enum state { FRESH, READY, RUNNING, AT_BARRIER, AT_WARP, DONE } state;
+typedef enum state { FRESH, READY, RUNNING, AT_BARRIER, AT_WARP, PARKED, DONE } state;
 typedef struct thread {
     fiber *on;                                      /* while it waits */
     cudasim_dim index;
@@ -85,6 +85,8 @@ typedef struct thread {
     unsigned mask, accesses;
     unsigned long long value, result;
     char *passed;                                   /* the sanitizer's clock of the barrier that it passed */
+    const char *what;                               /* PARKED: what it waits for, and where that is */
+    unsigned at;
 } thread;
 
 static struct block {
@@ -96,6 +98,7 @@ static struct block {
     int ready[MAX_THREADS], first, count;           /* ring of threads that may run */
     unsigned blocks;                                /* that ran so far, of all launches */
     int generation;
+    unsigned shared;                                /* bytes of dynamic shared memory */
     thread threads[MAX_THREADS];
 } b;
 
@@ -282,6 +285,15 @@ static _Noreturn void fail(const char *format, ...) {
     give_up();
 }
 
+_Noreturn void fibers_fail(const char *format, ...) {
+    char text[300], place[100];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fail("%s: %s", where(b.current, place, sizeof place), text);
+}
+
 #if !defined CUDASIM_THREAD && !defined CUDASIM_ADDRESS
 /* A kernel that accesses unmapped memory. */
 static void caught(int signal_number, siginfo_t *info, void *context) {
@@ -428,7 +440,37 @@ static void touch(const void *at, unsigned long bytes, int write) {
     fibers_access(at, bytes, write, b.blocks, (unsigned)b.current / WARP, b.threads[b.current].accesses++);
 }
 
-static const cudasim_runtime runtime = {barrier, warp, lane, trap, misaligned, printf, touch};
+static const cudasim_runtime runtime = {barrier, warp, lane, trap, misaligned, printf, touch, &hopper_units};
+
+/* ---- for hopper.c */
+fibers_block fibers_here(void) {
+    const cudasim_module *m = b.module;
+    return (fibers_block){m->dynamic, b.shared, b.size, m->specific && m->architecture == 90, b.generation};
+}
+int fibers_current(void) { return b.current; }
+void fibers_park(const char *what, unsigned at, char *passed) {
+    thread *t = &b.threads[b.current];
+    t->state = PARKED;
+    t->what = what, t->at = at, t->passed = passed;
+    suspend(t);
+}
+void fibers_wake(const int *who, int n) {
+    int in_order[MAX_THREADS];
+    for (int i = 0; i < n; i++) {
+        b.threads[who[i]].state = READY;
+        ((volatile int *)in_order)[i] = who[i];     /* no memcpy, which the thread sanitizer would see */
+    }
+    may_run(in_order, n);
+}
+void fibers_release(char *clock) { RELEASE(clock); }
+void fibers_acquire(char *clock) { ACQUIRE(clock); }
+void fibers_meet(void) { warp(CUDASIM_BALLOT, 0xffffffffu, 1, b.current % WARP, 0); }
+int fibers_reversed(void) { return order == REVERSE; }
+int fibers_chance(int *eager) {
+    if (order != RANDOM) return 0;
+    *eager = (int)draw(2);
+    return 1;
+}
 
 /* Shared memory is uninitialised when a block begins. */
 static void forget(char *from, const char *to) {
@@ -438,10 +480,12 @@ static void forget(char *from, const char *to) {
 /* ---- a block */
 /* No thread can run though not all have ended: a lane ended that others wait for, or they wait for ever. */
 static void unblock(void) {
-    int stuck = -1, ended = -1;
+    int stuck = -1, ended = -1, parked = -1;
+    if (hopper_progress()) return;
     for (int i = 0; i < b.size; i++) {
         thread *t = &b.threads[i];
         if (t->state == DONE) ended = i;
+        if (t->state == PARKED) parked = i;
         if (t->state != AT_WARP && t->state != AT_BARRIER) continue;
         unsigned missing = 1;
         const unsigned here = t->state == AT_WARP ? alive(i / WARP, t->mask, t, &missing) : 0;
@@ -451,8 +495,11 @@ static void unblock(void) {
         }
         if (stuck < 0 || (t->state == AT_WARP && b.threads[stuck].state != AT_WARP)) stuck = i;
     }
-    const thread *t = &b.threads[stuck];
     char one[100], two[100];
+    if (parked >= 0)
+        fail("%s waits for %s %#x for ever", where(parked, one, sizeof one), b.threads[parked].what,
+             b.threads[parked].at);
+    const thread *t = &b.threads[stuck];
     where(stuck, one, sizeof one);
     for (int i = 0; i < b.size; i++) {
         const thread *o = &b.threads[i];
@@ -473,7 +520,7 @@ static void unblock(void) {
 static void abandon(void) {
     for (int i = 0; i < b.size; i++) {
         const state s = b.threads[i].state;
-        if (s == READY || s == AT_BARRIER || s == AT_WARP) discard(b.threads[i].on);
+        if (s == READY || s == AT_BARRIER || s == AT_WARP || s == PARKED) discard(b.threads[i].on);
 #if defined CUDASIM_THREAD
         if (!sanitizer_fibers[i]) continue;
         become(i);
@@ -498,11 +545,14 @@ static void run_block(cudasim_dim at) {
     }
     may_run(who, b.size);
     RELEASE(&start_clock);
-    if (!setjmp(leave))
+    hopper_begin();
+    if (!setjmp(leave)) {
         while (!failed && b.done < b.size) {
             if (!b.count) unblock();
-            leave_to_next(false);
+            if (b.count) leave_to_next(false);
         }
+        if (!failed && hopper_flaw()) fail("%s", hopper_flaw());
+    }
     if (failed) abandon();
     while (used) {
         fiber *f = used;
@@ -518,6 +568,7 @@ const char *fibers_run(const cudasim_module *m, const cudasim_kernel *k, void *c
     b.module = m;
     b.kernel = k;
     b.params = params;
+    b.shared = shared;
     b.size = 0;
     *m->threads = threads;
     *m->blocks = blocks;

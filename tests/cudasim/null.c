@@ -202,6 +202,15 @@ API CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) 
 API CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value) {
     return (void)f, (void)attribute, (void)value, CUDA_SUCCESS;
 }
+API CUresult cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType type, cuuint32_t rank, void *at,
+                                    const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
+                                    const cuuint32_t *steps, CUtensorMapInterleave interleave,
+                                    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                    CUtensorMapFloatOOBfill fill) {
+    (void)type, (void)rank, (void)at, (void)sizes, (void)strides, (void)box, (void)steps;
+    (void)interleave, (void)swizzle, (void)promotion, (void)fill;
+    return memset(out, 0, sizeof *out), CUDA_SUCCESS;
+}
 API CUresult cuLaunchKernel(CUfunction f, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
                             unsigned threads_y, unsigned threads_z, unsigned shared, CUstream s, void **params,
                             void **extra) {

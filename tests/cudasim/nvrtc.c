@@ -4,7 +4,8 @@
  * The text stays the same, line by line, with three changes: each kernel is added to a table after its
  * body; `extern __shared__` loses its second word, and the name gets memory; and
  * CUDASIM_DROP_BARRIER="file:n" removes the n-th __syncthreads or __syncwarp of a file (1 is the
- * first; a file is what the last #line said, or the program's name), which the tests must detect.
+ * first; a file is what the last #line said, or the program's name), which the tests must detect; in
+ * hopper.cu also what orders the units of sm_90a.
  * With CUDASIM_COUNT=1 each access to memory is counted. */
 #define _GNU_SOURCE
 #include "nvidia.h"
@@ -27,8 +28,8 @@
 extern char **environ;
 
 typedef struct text { char *at; size_t length, room; } text;
-/* architecture: 80; -80: compute_80 */
-struct _nvrtcProgram { char *source, *name; text log, image; int architecture; };
+/* architecture: 80; -80: compute_80; specific: sm_90a */
+struct _nvrtcProgram { char *source, *name; text log, image; int architecture; bool specific; };
 
 static void append(text *t, const char *from, size_t n) {
     if (t->length + n + 1 > t->room) t->at = realloc(t->at, t->room = 2 * t->room + n + 1024);
@@ -148,6 +149,14 @@ static void follow(rewriter *r, word n) {
     }
 }
 
+static bool is_barrier(const rewriter *r, word n) {
+    static const char *const of_hopper[] = {"barrier_wait", "barrier_arrive", "barrier_expect",  "synchronize",
+                                            "arrive",       "begin_products", "commit_products", "publish"};
+    bool found = is(n, "__syncthreads") || is(n, "__syncwarp");
+    for (int i = 0; i < COUNT(of_hopper) && !strcmp(r->file, "hopper.cu"); i++) found |= is(n, of_hopper[i]);
+    return found;
+}
+
 /* The source as the host's compiler gets it, line by line. */
 static text rewrite(const char *source, const char *program, bool *dropped) {
     rewriter r = {.begins = -1, .starters = {{"__global__", 10}}, .starter_count = 1};
@@ -182,7 +191,7 @@ static text rewrite(const char *source, const char *program, bool *dropped) {
             continue;
         }
         after_extern = is(n, "extern");
-        if ((is(n, "__syncthreads") || is(n, "__syncwarp")) && ++r.barriers == r.drop && !strcmp(r.file, r.drop_file)) {
+        if (is_barrier(&r, n) && ++r.barriers == r.drop && !strcmp(r.file, r.drop_file)) {
             add(&r.out, "cudasim_dropped");
             r.dropped = true;
             continue;
@@ -286,6 +295,7 @@ static nvrtcResult read_options(nvrtcProgram p, int count, const char *const *op
             const char *name = value + (machine ? 4 : starts(value, "=compute_") ? 9 : 0);
             fine = known_architecture(name);
             p->architecture = machine ? atoi(name) : -atoi(name);
+            p->specific = strchr(name, 'a') != NULL;
         } else
             for (int j = 0; j < COUNT(ignored); j++)
                 fine |= value ? (size_t)(value - o) == strlen(ignored[j]) && starts(o, ignored[j])
@@ -417,13 +427,14 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     if (status) return status;
 
     keep(p->source);
-    char folder[300], in[320], out[320], define[60];
+    char folder[300], in[320], out[320], define[60], specific[40];
     const char *temporary = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%.250s/cudasim-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(folder)) return NVRTC_ERROR_INTERNAL_ERROR;
     snprintf(in, sizeof in, "%s/in", folder);
     snprintf(out, sizeof out, "%s/out", folder);
     snprintf(define, sizeof define, "-DCUDASIM_ARCHITECTURE=%d", p->architecture);
+    snprintf(specific, sizeof specific, "-DCUDASIM_SPECIFIC=%d", p->specific);
     bool dropped = false;
     text source = {0}, said = {0}, body = rewrite(p->source, p->name, &dropped);
     add(&source, "#line 1 \"");
@@ -431,6 +442,7 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const
     add(&source, "\"\n");
     append(&source, body.at, body.length);
     command[words++] = define;
+    command[words++] = specific;
     command[words++] = in;
     command[words++] = "-l:libm.so.6";
     command[words++] = "-lgcc";                     /* has the functions that count bits */

@@ -215,5 +215,6 @@ template <class... A> constexpr const unsigned *cudasim_sizes(void (*)(A...)) { 
     __attribute__((visibility("default"))) extern const cudasim_module cudasim_module_;                     \
     __attribute__((visibility("default"))) const cudasim_module cudasim_module_ __asm__("cudasim_module") = \
         {__start_cudasim_kernels, __stop_cudasim_kernels, CUDASIM_ARCHITECTURE, \
-        &cudasim_thread, &cudasim_block, &cudasim_threads, &cudasim_blocks, &cudasim, __bss_start, cudasim_dynamic}; \
+        CUDASIM_SPECIFIC, &cudasim_thread, &cudasim_block, &cudasim_threads, &cudasim_blocks, &cudasim, \
+        __bss_start, cudasim_dynamic};                                                                      \
     }

@@ -41,6 +41,9 @@ TEST(cudasim) { SKIP("the simulator needs Linux on x86-64 or aarch64 and a C++ c
     f(CUresult, cuFuncGetAttribute, (int *, CUfunction_attribute, CUfunction)) \
     f(CUresult, cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
         CUstream, void **, void **)) \
+    f(CUresult, cuTensorMapEncodeTiled, (CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *, \
+        const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle, \
+        CUtensorMapL2promotion, CUtensorMapFloatOOBfill)) \
     f(const cudasim_counters *, cudasim_count, (void)) f(const char *, cudasim_message, (void)) f(void, cudasim_mend, \
         (void)) \
     f(int, cudasim_fail, (const char *, int)) f(void, cudasim_order, (const char *)) f(void, cudasim_eager, (int)) \

@@ -29,6 +29,10 @@ enum {                                              /* CUdevice_attribute */
 enum { CUDA_DYNAMIC_SHARED = 8 };                   /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
 enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_DISABLE_TIMING = 2 };
 enum { CUDA_CAPTURE_RELAXED = 2 };                  /* CUstreamCaptureMode */
+enum {                                              /* CUtensorMapDataType, -Swizzle, -L2promotion */
+    CUDA_MAP_DATA_TYPE_FLOAT16 = 6, CUDA_MAP_DATA_TYPE_BFLOAT16 = 9, CUDA_MAP_SWIZZLE_128B = 3,
+    CUDA_MAP_L2_PROMOTION_L2_128B = 2
+};
 enum { LT_R_32F = 0, LT_R_64F = 1, LT_R_16F = 2, LT_R_16BF = 14 };                             /* cudaDataType */
 enum { LT_COMPUTE_32F = 68, LT_COMPUTE_64F = 70, LT_COMPUTE_32F_FAST_TF32 = 77 };              /* cublasComputeType_t */
 /* cublasLtMatmulDescAttributes_t */
@@ -128,6 +132,10 @@ typedef struct dnn_found {                          /* cudnnConvolution{Fwd,BwdD
     f(LaunchKernel, "cuLaunchKernel", (cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, \
                                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, \
                                        cuda_stream stream, void **parameters, void **extra)) \
+    f(TensorMapEncodeTiled, "cuTensorMapEncodeTiled", (void *map, int type, unsigned rank, void *at, \
+                                                       const uint64_t *sizes, const uint64_t *strides, \
+                                                       const unsigned *box, const unsigned *steps, int interleave, \
+                                                       int swizzle, int promotion, int fill)) \
     f(StreamBeginCapture, "cuStreamBeginCapture_v2", (cuda_stream stream, int mode)) \
     f(StreamEndCapture, "cuStreamEndCapture", (cuda_stream stream, cuda_graph *graph)) \
     f(GraphCreate, "cuGraphCreate", (cuda_graph *graph, unsigned flags)) \

@@ -213,6 +213,19 @@ ARGUMENTS(attention_arguments, class T, class A) {
     i64 tiles, parts;                               /* blocks of a head: tiles of rows, and parts of the columns of D */
 };
 
+/* ---- hopper.cu: the tensors as the TMA reads them, in panels of 64 columns; zeros outside */
+#ifdef __cplusplus
+struct tensor_map { alignas(64) u64 words[16]; };
+#else
+typedef struct tensor_map { _Alignas(64) u64 words[16]; } tensor_map;
+#endif
+ARGUMENTS(hopper_arguments, class T, class A) {
+    tensor_map q, k, v, g;
+    OF(attention_arguments, T, A) of;
+    POINTER(A) sums;                                /* of dq: (B, H, tiles of queries, 2 warpgroups, 32, 128 threads) */
+    POINTER(unsigned) turns;                        /* the next block; for each part of sums, whose turn it is */
+};
+
 /* ---- index.cu */
 ARGUMENTS(index_arguments, class T, class INDEX) {
     POINTER(T) to;

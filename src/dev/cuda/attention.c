@@ -1,10 +1,13 @@
 /* attention.c - attention of every head, forward and backward: one kernel for o, one for dq, one for
  * dk and dv (attention.cu).  They use tensor cores where the GPU has them for the dtype and 16 bytes
- * of the operands can be read at once; otherwise plain kernels run.  For few queries the keys are
- * split over blocks, and a second kernel joins the partial results. */
+ * of the operands can be read at once; otherwise plain kernels run.  A GPU of compute capability 9.0
+ * has kernels of its own for the most common heads: one for o, one for all gradients (hopper.cu).  For
+ * few queries the keys are split over blocks, and a second kernel joins the partial results. */
 #include "gpu.h"
+#include "../../core/config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* PASS of attention.cu: o; dq; dk and dv; the sums of g o; o from parts of the keys */
 typedef enum pass { FORWARD, QUERIES, KEYS, DELTA, SPLIT } pass;
@@ -119,6 +122,75 @@ static cr_status run_tensor_cores(cuda *g, const job *j, pass p, const char *nam
     return cr_cuda_launch_shared(g, j->op, k, &a, heads_in(j, p) * tiles, THREADS, shared[p]);
 }
 
+/* ---- the kernels of hopper.cu */
+enum { HOPPER_ROWS = 128, HOPPER_THREADS = 384 };   /* rows of a block: queries forward, keys backward */
+
+/* cr_array: (B, heads, rows, D).  The TMA takes positive strides; of an axis of one element any. */
+static bool has_tensor_map(const cr_array *t) {
+    for (int i = 0; i < 3; i++)
+        if (t->shape[i] > 1 && (t->strides[i] <= 0 || t->strides[i] >= (int64_t)1 << 38)) return false;
+    return true;
+}
+
+static bool suits_hopper(const cuda *g, const job *j) {
+    const char *wish = cr_config("CUDA_HOPPER");
+    if (g->major != 9 || g->minor || (wish && !strcmp(wish, "off")) || !suits_tensor_cores(g, j)) return false;
+    static const int read[] = {Q, K, V, G};
+    bool mapped = !j->mask && (j->D == 64 || j->D == 128);
+    for (int i = 0; i < 4; i++) mapped = mapped && (!j->operand[read[i]] || has_tensor_map(j->operand[read[i]]));
+    return mapped;
+}
+
+/* Boxes of `rows` rows and 64 columns. */
+static cr_status map_tensor(cuda *g, const char *op, tensor_map *to, const cr_array *t, int rows) {
+    const uint64_t sizes[] = {(uint64_t)t->shape[3], (uint64_t)t->shape[2], (uint64_t)t->shape[1],
+                              (uint64_t)t->shape[0]};
+    uint64_t strides[3];
+    for (int i = 0; i < 3; i++) strides[i] = 2 * (uint64_t)(t->shape[2 - i] > 1 ? t->strides[2 - i] : t->shape[3]);
+    const int type = t->dtype == CR_F16 ? CUDA_MAP_DATA_TYPE_FLOAT16 : CUDA_MAP_DATA_TYPE_BFLOAT16;
+    const cuda_address at = cuda_address_of(t);
+    return cr_cuda_check(g, op, "a tensor has no map",
+                         cr_cu.TensorMapEncodeTiled(to, type, 4, (void *)(uintptr_t)at, sizes, strides,
+                                                    (unsigned[]){64, (unsigned)rows, 1, 1}, (unsigned[]){1, 1, 1, 1}, 0,
+                                                    CUDA_MAP_SWIZZLE_128B, CUDA_MAP_L2_PROMOTION_L2_128B, 0));
+}
+
+/* p: FORWARD, or KEYS for all gradients. */
+static cr_status run_hopper(cuda *g, const job *j, pass p, int64_t rows, hopper_arguments *a) {
+    static const char definitions[] = "#define PASS %d\n#define T %s\n#define A f32\n#define MASKED 0\n"
+                                      "#define HEAD %d\n";
+    const int panel = 128, panels = (int)j->D / 64, queries = p == KEYS ? 128 / panels : 128, keys = 128, slots = 2;
+    /* as hopper.cu lays it out: tiles, statistics, barriers */
+    const int shared[] = {[FORWARD] = panel * panels * (queries + 2 * slots * keys) + 8 * (1 + 4 * slots),
+                          [KEYS] = panel * panels * (2 * keys + 2 * slots * queries) + panel * queries / 64 * 2 * keys +
+                                   8 * slots * queries + 8 * (2 + 2 * slots)};
+    const cuda_kernel *k = cr_cuda_kernel_of(g, j->op, cr_cuda_source_hopper,
+                                             p == KEYS ? "attention_hopper_bwd" : "attention_hopper", definitions,
+                                             (int)p, cr_cuda_type(j->operand[Q]->dtype), (int)j->D);
+    if (!k) return cr_error_status();
+    const int64_t tiles = cuda_pieces(rows, HOPPER_ROWS);
+    a->of = arguments_of(j, tiles, 1);
+    cr_status status = map_tensor(g, j->op, &a->q, j->operand[Q], queries);
+    if (status == CR_OK) status = map_tensor(g, j->op, &a->k, j->operand[K], keys);
+    if (status == CR_OK) status = map_tensor(g, j->op, &a->v, j->operand[V], keys);
+    if (status == CR_OK && p == KEYS) status = map_tensor(g, j->op, &a->g, j->operand[G], queries);
+    if (status != CR_OK) return status;
+    return cr_cuda_launch_shared(g, j->op, k, a, heads_in(j, p) * tiles, HOPPER_THREADS, shared[p]);
+}
+
+/* dq is summed in f32, (B, H, queries rounded up to a tile, D), in the order of turns that begin at 0. */
+static cr_status run_hopper_bwd(cuda *g, const job *j) {
+    const int64_t tile = 128 * 64 / j->D, tiles = j->B * j->H * cuda_pieces(j->T, tile), turns = 1 + 2 * tiles;
+    const size_t sums = (size_t)(tiles * tile * j->D) * sizeof(float), bytes = (size_t)turns * sizeof(uint32_t);
+    cuda_block *scratch = cr_cuda_block_take(g, j->op, sums + bytes);
+    if (!scratch) return cr_error_status();
+    hopper_arguments a = {.sums = scratch->at, .turns = scratch->at + sums};
+    cr_status status = cr_cuda_check(g, j->op, "cannot write", cr_cu.MemsetD8Async(a.turns, 0, bytes, g->stream));
+    if (status == CR_OK) status = run_hopper(g, j, KEYS, j->S, &a);
+    cr_cuda_block_give(g, scratch);
+    return status;
+}
+
 static const cuda_kernel *plain_kernel(cuda *g, const job *j, pass p, const char *name, int r, int groups) {
     static const char definitions[] =
         "#define PASS %d\n#define T %s\n#define A %s\n#define MASKED %d\n#define R %d\n#define C %d\n";
@@ -168,6 +240,7 @@ static cr_status run_split(cuda *g, job *j) {
 static cr_status run(cuda *g, const job *j, pass p) {
     static const char *const names[] = {"attention", "attention_dq", "attention_dkv", "attention_delta"};
     const int64_t rows = p == KEYS ? j->S : j->T;
+    if (p == FORWARD && suits_hopper(g, j)) return run_hopper(g, j, p, rows, &(hopper_arguments){0});
     return p != DELTA && suits_tensor_cores(g, j) ? run_tensor_cores(g, j, p, names[p], rows)
                                                   : run_plain(g, j, p, names[p], rows);
 }
@@ -205,8 +278,11 @@ static cr_status run_bwd(cuda *g, job *j, const cr_array *lse) {
     /* log2(e): tensor-core kernels compute exp as a power of 2 */
     first.scale = suits_tensor_cores(g, j) ? 1.4426950408889634 : 1;
     cr_status status = run(g, &first, DELTA);
-    if (status == CR_OK) status = run(g, j, QUERIES);
-    if (status == CR_OK) status = run(g, j, KEYS);
+    if (status == CR_OK && suits_hopper(g, j)) status = run_hopper_bwd(g, j);
+    else {
+        if (status == CR_OK) status = run(g, j, QUERIES);
+        if (status == CR_OK) status = run(g, j, KEYS);
+    }
     cr_cuda_block_give(g, delta);
     return status;
 }

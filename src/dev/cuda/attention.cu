@@ -12,68 +12,7 @@
  * columns; weights and their derivatives are rounded to T before they are multiplied.  MASKED: there
  * is a mask.  PASS: the kernel, for o, dq, dk and dv, delta, or o of few queries. */
 
-typedef attention_arguments<T, A> arguments;
-typedef attention_heads<T> heads;
-struct rows { T *at; i64 stride, count; };          /* of one head */
-struct place {                                      /* the part of the result that a block computes */
-    int b, h, part;                                 /* head; part of the columns of D */
-    i64 first;                                      /* row */
-    D rows of(const heads &x, i64 count) const { return rows{x.at + b * x.batch + h * x.head, x.row, count}; }
-};
-/* Where the keys of a head are; the i-th head of those that share keys (PASS 2). */
-D place keys_of(const arguments &a, const place &p) {
-    return place{p.b, (int)(p.h / (int)a.shared), p.part, p.first};
-}
-D place sharer(const arguments &a, const place &p, int i) {
-    return place{p.b, p.h * (int)a.shared + i, p.part, p.first};
-}
-/* The longest rows go first: late queries attend to the most keys, early keys are attended to by the most queries. */
-D place place_of(const arguments &a, int rows_of_block, bool late_first) {
-    const u32 i = blockIdx.x, parts = (u32)a.parts, tiles = (u32)a.tiles, tile = i / parts % tiles,
-              H = (u32)(PASS == 2 ? a.H / a.shared : a.H), head = i / parts / tiles;
-    return place{(int)(head / H), (int)(head % H), (int)(i % parts),
-                 (i64)(late_first ? tiles - 1 - tile : tile) * rows_of_block};
-}
-
-/* Query t attends to the keys unseen .. visible - 1: visible may be negative, and is 0 after the last
- * query.  The queries first_query .. end_of_queries - 1 attend to key s.  I: i64, or int where int is
- * enough. */
-template <class I> D I visible(const arguments &a, I t) {
-    const I keys = (I)a.keys, n = t + 1 + (I)a.last;
-    return t >= (I)a.queries ? 0 : n < keys ? n : keys;
-}
-template <class I> D I unseen(const arguments &a, I t) {
-    const I n = t + (I)a.first;
-    return n < 0 ? 0 : n;
-}
-template <class I> D bool attends(const arguments &a, I t, I s) { return s < visible(a, t) && s >= unseen(a, t); }
-template <class I> D I first_query(const arguments &a, I s) {
-    const I t = s - (I)a.last;
-    return t < 0 ? 0 : t;
-}
-template <class I> D I end_of_queries(const arguments &a, I s) {
-    const I t = s - (I)a.first + 1;
-    return t < (I)a.queries ? t : (I)a.queries;
-}
-/* The end of the keys that any of the n queries from t on attends to. */
-template <class I> D I visible_to_any(const arguments &a, I t, int n) {
-    return visible<I>(a, t + n <= (I)a.queries ? t + n - 1 : (I)a.queries - 1);
-}
-
-/* The mask of query t and key s */
-D const A *mask_at(const arguments &a, const place &p, i64 t, i64 s) {
-    return a.mask + p.b * a.mask_batch + p.h * a.mask_head + t * a.mask_query + s * a.mask_key;
-}
-/* unit (scale x + mask), x = q . k */
-D A score(const A *mask, A x, A scale, A unit) { return MASKED ? x * scale + unit * *mask : x * scale; }
-
-/* lse of query t as PASS 3 wrote it, for exp(score - lse); +Inf after the last query. */
-D A lse_of(const arguments &a, const place &p, i64 t) {
-    return t < a.queries ? a.lse[(p.b * a.H + p.h) * a.queries + t] : infinity<A>();
-}
-D A delta_of(const arguments &a, const place &p, i64 t) {
-    return t < a.queries ? a.delta[(p.b * a.H + p.h) * a.queries + t] : (A)0;
-}
+#include "attention.cuh"
 
 #ifndef NT
 /* ---- plain: a block of 16 x 16 threads has tiles of N x N scores, N = 16 R.  Thread (x, y) has those
@@ -431,8 +370,6 @@ D f32 half_of(u64 bits, int i) { return wide(T{(u16)(bits >> 16 * i)}); }
 #ifdef __CUDA_ARCH__
 typedef u32 address;                                /* of shared memory */
 D address address_of(int at) { return (u32)__cvta_generic_to_shared(memory) + (u32)at; }
-/* opaque to the compiler, which would keep derived values in registers from one tile to the next */
-D int opaque(int x) { asm volatile("" : "+r"(x)); return x; }
 struct copies {                                     /* asynchronous copies into shared memory */
     template <int BYTES> D void add(address to, const void *from, bool inside) {
         if (BYTES == 16)
@@ -457,16 +394,9 @@ template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {
                      : "r"(row)
                      : "memory");
 }
-D u32 pair(f32 low, f32 high) {
-    u32 y;
-    if constexpr (same<T, f16>) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
-    else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
-    return y;
-}
 #else
 typedef u64 address;
 D address address_of(int at) { return (address)memory + (address)at; }
-D int opaque(int x) { return x; }
 struct copies {                                     /* copied at the wait */
     struct { u32 *to; const u32 *from; bool inside; int words; } made[(ROWS + COLUMNS) * PITCH / 8 / THREADS * 2 + 1];
     int n = 0;
@@ -490,7 +420,6 @@ template <bool transposed> D void load_matrices(u32 (&r)[4], address row) {
     }
     __syncwarp();
 }
-D u32 pair(f32 low, f32 high) { return cast<T>(low).bits | (u32)cast<T>(high).bits << 16; }
 #endif
 
 #define EACH_ROW \
@@ -580,17 +509,6 @@ D void store(const rows &y, const place &p, const f32 (&acc)[MT][DT][4], const f
     }
 }
 
-/* Weights are powers of 2: 2^(outer s - base), one multiply-add, where s is the plain product and
- * inner is 1.  With a mask, or a scale that is not positive (it would reverse the order of the
- * products), each tile is an edge tile, where s becomes the score. */
-struct scaling {
-    f32 inner, outer;
-    bool always;
-    D scaling(const arguments &a) {
-        const f32 scale = (f32)a.scale * LOG2E;
-        always = MASKED || !(scale > 0), inner = always ? scale : 1, outer = always ? 1 : scale;
-    }
-};
 /* The scores of an edge tile from row and column on: -Inf where a query does not attend to a key. */
 D void edge(f32 (&s)[MT][NT][4], const arguments &a, const place &p, int row, int column, const scaling &scale) {
     row = opaque(row), column = opaque(column);

@@ -216,10 +216,10 @@ const cuda_kernel *cr_cuda_kernel_of(cuda *g, const char *op, const char *file, 
 /* Embedded texts (cmake/embed.cmake). */
 extern const char cr_cuda_source_device[], cr_cuda_source_arguments[];
 extern const char cr_cuda_source_argreduce[], cr_cuda_source_attention[], cr_cuda_source_channels[],
-    cr_cuda_source_conv[], cr_cuda_source_index[], cr_cuda_source_matmul[], cr_cuda_source_nonzero[],
-    cr_cuda_source_order[], cr_cuda_source_pool[], cr_cuda_source_quantized[], cr_cuda_source_random[],
-    cr_cuda_source_reduce[], cr_cuda_source_rows[], cr_cuda_source_sample[], cr_cuda_source_scan[],
-    cr_cuda_source_squares[];
+    cr_cuda_source_conv[], cr_cuda_source_hopper[], cr_cuda_source_index[], cr_cuda_source_matmul[],
+    cr_cuda_source_nonzero[], cr_cuda_source_order[], cr_cuda_source_pool[], cr_cuda_source_quantized[],
+    cr_cuda_source_random[], cr_cuda_source_reduce[], cr_cuda_source_rows[], cr_cuda_source_sample[],
+    cr_cuda_source_scan[], cr_cuda_source_squares[];
 
 /* The kernels compiled when the library was built (cmake/fatbin.cmake): code for every architecture.
  * The last row has no code. */

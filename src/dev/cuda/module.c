@@ -135,12 +135,14 @@ static int architecture_of(const cuda *g) {
     return best ? best : own;
 }
 
-/* Machine code of one architecture runs on later ones of the same major version; for others the driver gets PTX. */
+/* Machine code of one architecture runs on later ones of the same major version; for others the driver gets PTX.
+ * sm_90a, which has the instructions of hopper.cu, runs on compute capability 9.0 only. */
 static cuda_module load(cuda *g, const char *op, const char *text, bool fuses) {
     char architecture[40], version[40];
     const int newest = architecture_of(g);
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", newest / 10 == g->major ? "sm" : "compute",
-             newest);
+    const bool hopper = newest == 90 && g->major == 9 && g->minor == 0;
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d%s",
+             newest / 10 == g->major ? "sm" : "compute", newest, hopper ? "a" : "");
     snprintf(version, sizeof version, "nvrtc %d.%d", cr_nvrtc.major, cr_nvrtc.minor);
     const char *const options[] = {architecture, "--std=c++17", fuses ? "--fmad=true" : "--fmad=false"};
     enum { OPTIONS = sizeof options / sizeof *options };
