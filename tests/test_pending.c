@@ -201,6 +201,7 @@ static double run_plan(cr_tensor *x) {
     static cr_plan *plan;
     static cr_tensor *input;
     cr_tensor *y = NULL;
+    cr_scope_begin();
     if (!plan) {
         input = ones();
         cr_retain(input);
@@ -208,11 +209,12 @@ static double run_plan(cr_tensor *x) {
         const cr_tensor *sum = cr_add(input, x);
         plan = cr_record_end(1, &sum);
         CHECK(plan, "%s", cr_error());
+        cr_scope_end();
         return 0;
     }
     OK(cr_plan_run(plan, (const cr_tensor *const[]){input}, &y));
     const double value = last(y) - 1;
-    cr_release(y);
+    cr_scope_end();
     cr_plan_free(plan);
     cr_drop(input);
     return value;

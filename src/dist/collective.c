@@ -20,9 +20,10 @@ static cr_status check(const char *op, cr_world *w, const cr_tensor *x, const ch
 
 static int64_t bytes_of(const cr_tensor *x) { return cr_numel(x) * (int64_t)cr_dtype_size(cr_dtype_of(x)); }
 
-/* x = from, as an in-place op: the version counter sees it. */
+/* x = from, as an in-place op: the version counter sees it.  They may overlap. */
 static cr_status put(cr_tensor *x, const cr_tensor *from) {
-    if (on_host(x)) return cr_write(x, cr_dtype_of(x), cr_data(from), (size_t)bytes_of(x));
+    if (on_host(x) && x->storage != from->storage)
+        return cr_write(x, cr_dtype_of(x), cr_data(from), (size_t)bytes_of(x));
     cr_scope_begin();
     const cr_tensor *same = cr_reshape(cr_detach(from), cr_ndim(x), cr_shape(x));
     const cr_status status = same && cr_copy_(x, same) ? CR_OK : cr_error_status();
