@@ -34,6 +34,8 @@ struct cr_call {
     cr_tensor *accumulated;                         /* gradients: so far for in[0], or NULL; may be updated in place
                                                      * and returned as dx[0] */
     bool differentiable;                            /* gradients: create_graph, so no fused kernels */
+    uint32_t wide;                                  /* gradients: bit i: in[i] is an f32 tensor cast to half precision,
+                                                     * and dx[i] may be f32 */
     /* gradients: dx[i] = a b; CR_NONE where on_product took the factors */
     cr_tensor *(*product)(int i, const cr_tensor *a, const cr_tensor *b);
     /* gradients with differentiable, in place of dx: y, computed from in[] once more by other ops, has the

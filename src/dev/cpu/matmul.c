@@ -17,9 +17,9 @@ typedef struct axis { int64_t size, a, b, c; } axis;           /* of the batch: 
 
 typedef struct job {
     cr_product one;                                 /* the first product, whole */
-    cr_dtype dtype;
+    cr_dtype dtype;                                 /* of the operands */
     bool bf16;                                      /* f32 operands are rounded to it */
-    size_t size;                                    /* bytes of an element */
+    size_t size, c_size;                            /* bytes of an element: of the operands, of c and bias */
     int axes; axis batch[CR_MAX_DIMS];
     int64_t batches;
     path path;
@@ -198,8 +198,8 @@ static cr_product item_at(const job *j, int64_t item) {
     w.n = cr_imin(w.n - n, j->tile_n);
     w.a = ahead(w.a, a + m * w.a_row, j->size);
     w.b = ahead(w.b, b + n * w.b_col, j->size);
-    w.c = (char *)w.c + (c + m * w.c_row + n) * (int64_t)j->size;
-    if (w.bias) w.bias = ahead(w.bias, n, j->size);
+    w.c = (char *)w.c + (c + m * w.c_row + n) * (int64_t)j->c_size;
+    if (w.bias) w.bias = ahead(w.bias, n, j->c_size);
     return w;
 }
 
@@ -211,7 +211,7 @@ static void next_product(const job *j, int64_t at[CR_MAX_DIMS], cr_product *w) {
         const int64_t steps = again ? 1 - x->size : 1;
         w->a = ahead(w->a, steps * x->a, j->size);
         w->b = ahead(w->b, steps * x->b, j->size);
-        w->c = (char *)w->c + steps * x->c * (int64_t)j->size;
+        w->c = (char *)w->c + steps * x->c * (int64_t)j->c_size;
         if (!again) return;
         at[i] = 0;
     }
@@ -291,16 +291,17 @@ static void transpose_column(job *j) {
     const cr_product t = j->one;
     if (t.n != 1 || t.c_row != 1 || t.m == 1 || t.bias) return;
     j->one = (cr_product){.m = 1, .n = t.m, .k = t.k, .a = t.b, .b = t.a, .c = t.c, .accumulate = t.accumulate,
-                          .a_row = t.b_col, .a_col = t.b_row, .b_row = t.a_col, .b_col = t.a_row, .c_row = t.m};
+                          .a_row = t.b_col, .a_col = t.b_row, .b_row = t.a_col, .b_col = t.a_row, .c_row = t.m,
+                          .wide = t.wide};
     for (int i = 0; i < j->axes; i++) {
         axis *x = &j->batch[i];
         *x = (axis){x->size, x->b, x->a, x->c};
     }
 }
 
-static job job_of(cr_dtype dtype, int how) {
-    return (job){.dtype = dtype, .size = cr_dtype_size(dtype), .isa = cr_cpu_vec(), .batches = 1,
-                 .bf16 = dtype == CR_F32 && how & CR_MATMUL_BF16};
+static job job_of(cr_dtype dtype, cr_dtype of_c, int how) {
+    return (job){.dtype = dtype, .size = cr_dtype_size(dtype), .c_size = cr_dtype_size(of_c), .isa = cr_cpu_vec(),
+                 .batches = 1, .bf16 = dtype == CR_F32 && how & CR_MATMUL_BF16};
 }
 
 static void read_shapes(job *j, const cr_matmul_args *args) {
@@ -318,7 +319,8 @@ static void read_shapes(job *j, const cr_matmul_args *args) {
                           .b_row = b->strides[row],
                           .b_col = b->strides[col],
                           .c_row = c->strides[row],
-                          .accumulate = args->how & CR_MATMUL_ADD};
+                          .accumulate = args->how & CR_MATMUL_ADD,
+                          .wide = a->dtype != c->dtype};
     for (int i = row - 1; i >= 0; i--) add_axis(j, (axis){c->shape[i], a->strides[i], b->strides[i], c->strides[i]});
     if (j->one.k == 0) j->one.a = j->one.b = j->one.c;          /* never read, but addresses are computed from them */
     transpose_column(j);
@@ -373,6 +375,7 @@ static bool suits_direct(const job *j) {
 static path choose_path(const job *j) {
     const cr_product *w = &j->one;
     if (cr_dtype_kind(j->dtype) != CR_KIND_FLOAT) return PLAIN;
+    if (w->wide) return PACKED;
     if (w->m == 1 && !cr_dtype_is_half(j->dtype) && !j->bf16) return ROW;
     if (w->k == 1 && w->b_col == 1 && w->n >= WIDE_OUTER && !cr_dtype_is_half(j->dtype) && !j->bf16) return OUTER;
     if (w->m == 1 && w->k && cr_dtype_is_half(j->dtype) && (w->b_row == 1 || w->b_col == 1)) return HALF_ROW;
@@ -436,7 +439,7 @@ static cr_status run(job *j) {
 
 cr_status cr_cpu_matmul(const cr_matmul_args *args) {
     if (args->c.numel == 0) return CR_OK;
-    job j = job_of(args->c.dtype, args->how);
+    job j = job_of(args->a.dtype, args->c.dtype, args->how);
     read_shapes(&j, args);
     plan(&j);
     return run(&j);
@@ -457,10 +460,11 @@ bool cr_product_update_rows(const cr_product_update *u, int64_t first, const cr_
 
 /* Else the product alone would be oneDNN's, which adds in another order. */
 bool cr_cpu_update_keeps_bits(const cr_matmul_args *args) {
-    job j = job_of(args->c.dtype, args->how);
+    job j = job_of(args->a.dtype, args->c.dtype, args->how);
     j.one = (cr_product){.m = args->c.shape[0], .n = args->c.shape[1], .k = args->a.shape[1],
                          .a_row = args->a.strides[0], .a_col = args->a.strides[1], .b_row = args->b.strides[0],
-                         .b_col = args->b.strides[1], .c_row = args->c.shape[1]};
+                         .b_col = args->b.strides[1], .c_row = args->c.shape[1],
+                         .wide = args->a.dtype != args->c.dtype};
     plan(&j);
     return j.path != ONEDNN || !cr_packed_by_rows(&j.one, j.dtype, j.bf16);
 }
@@ -468,8 +472,10 @@ bool cr_cpu_update_keeps_bits(const cr_matmul_args *args) {
 cr_status cr_cpu_update_by_product(const cr_update_by_product_args *args) {
     const cr_array *a = &args->a, *b = &args->b;
     const cr_product_update into = {args->update, args->input};
-    job j = job_of(a->dtype, args->how);
-    j.one = (cr_product){.m = a->shape[0],
+    const cr_dtype of_c = args->update->in[args->input].dtype;
+    job j = job_of(a->dtype, of_c, args->how);
+    j.one = (cr_product){.wide = a->dtype != of_c,
+                         .m = a->shape[0],
                          .n = b->shape[1],
                          .k = a->shape[1],
                          .a = cr_array_data(a),
@@ -484,7 +490,7 @@ cr_status cr_cpu_update_by_product(const cr_update_by_product_args *args) {
         if (cr_packed_product(&j.one, j.dtype, j.bf16, &into)) return CR_OK;
         return cr_fail(CR_NO_MEMORY, "matmul", "no memory for a block of the product");
     }
-    const size_t bytes = (size_t)args->update->numel * j.size;
+    const size_t bytes = (size_t)args->update->numel * j.c_size;
     if (!(j.one.c = cr_cpu_take(bytes))) return CR_NO_MEMORY;
     cr_status status = run(&j);
     if (status == CR_OK && !cr_product_update_rows(&into, 0, &j.one)) status = cr_error_status();

@@ -63,7 +63,7 @@ static int64_t wide_bytes(const packed *s) {
 /* ---- packing ---- */
 
 static void widen_row(const packed *s, float *to, const void *from, int64_t n, int64_t step) {
-    if (step == 1 && s->half_c) {                   /* strips are short: without the tables of cr_block_load */
+    if (step == 1 && cr_dtype_is_half(s->dtype)) {  /* strips are short: without the tables of cr_block_load */
         const struct cr_casts *casts = cr_cpu_vec()->casts;
         (s->dtype == CR_BF16 ? casts->bf16_to_f32 : casts->f16_to_f32)(to, from, n);
         return;
@@ -355,7 +355,7 @@ static packed packed_of(const cr_product *w, cr_dtype dtype, bool bf16, const cr
                            : dtype == CR_F64 ? &products->f64
                                              : &products->f32,
                 .widens = !pairs && (half || bf16),
-                .half_c = half,
+                .half_c = half && !w->wide,
                 .update = update};
     plan(&s);
     return s;

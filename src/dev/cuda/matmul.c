@@ -17,10 +17,12 @@ static int64_t batch_stride(const cr_array *t, int d) { return t->shape[d] == 1 
 
 /* ---- the plain kernel */
 
-static const cuda_kernel *kernel_of(cuda *g, const char *name, cr_dtype dt, bool rounds) {
+/* dt: of the operands; of_c: of c and bias */
+static const cuda_kernel *kernel_of(cuda *g, const char *name, cr_dtype dt, cr_dtype of_c, bool rounds) {
     const char *acc = cr_dtype_is_float(dt) ? cr_cuda_wide(dt) : cr_dtype_size(dt) == 8 ? "u64" : "u32";
-    return cr_cuda_kernel_of(g, "matmul", cr_cuda_source_matmul, name, "#define T %s\n#define A %s\n#define ROUND %d\n",
-                             cr_cuda_type(dt), acc, rounds);
+    return cr_cuda_kernel_of(g, "matmul", cr_cuda_source_matmul, name,
+                             "#define T %s\n#define C %s\n#define A %s\n#define ROUND %d\n", cr_cuda_type(dt),
+                             cr_cuda_type(of_c), acc, rounds);
 }
 
 static int64_t tiles_of(int64_t n) { return cuda_pieces(n, MATMUL_EDGE); }
@@ -54,7 +56,7 @@ static matmul_arguments arguments_of(const cr_array *c, const cr_array *a, const
 static cr_status run_plain(cuda *g, const cr_array *c, const cr_array *a, const cr_array *b, const cr_array *bias,
                            int how) {
     _Static_assert(MATMUL_BATCH_AXES == CR_MAX_DIMS - 2, "matmul_arguments.batch");
-    const cuda_kernel *k = kernel_of(g, "matmul", c->dtype, how & CR_MATMUL_BF16 && c->dtype == CR_F32);
+    const cuda_kernel *k = kernel_of(g, "matmul", a->dtype, c->dtype, how & CR_MATMUL_BF16 && a->dtype == CR_F32);
     if (!k) return cr_error_status();
     matmul_arguments q = arguments_of(c, a, b, bias, how);
     int64_t matrices = 1;
@@ -164,9 +166,10 @@ static bool shape_of(shape *s, const cr_array *c, const cr_array *a, const cr_ar
     memset(s, 0, sizeof *s);                        /* all bytes are compared */
     if (!matrices_of(s, c, a, b, e->kind == LT_EPILOGUE_BGRADB)) return false;
     for (int i = 0; i < OPERANDS; i++) s->alignment[i] = alignment_of(operands[i]);
-    s->type = s->result = type_of(c->dtype);
+    s->type = type_of(a->dtype);
+    s->result = type_of(c->dtype);
     s->compute = c->dtype == CR_F64           ? LT_COMPUTE_64F
-                 : c->dtype == CR_F32 && tf32 ? LT_COMPUTE_32F_FAST_TF32
+                 : a->dtype == CR_F32 && tf32 ? LT_COMPUTE_32F_FAST_TF32
                                               : LT_COMPUTE_32F;
     s->epilogue = e->kind;
     return takes_epilogue(s, e);
@@ -283,7 +286,7 @@ static struct cuda_product *product_of(cuda *g, const shape *s, const cuda_addre
 
 /* ---- running it */
 
-/* An f32 operand rounded to bf16, in the same order, but each column begins at a multiple of 16 bytes. */
+/* An f32 operand rounded to bf16, in the same order, but each column begins at a multiple of 16 bytes; all 0: none. */
 typedef struct rounded { matrix from, to; cuda_block *block; } rounded;
 static void round_matrix(rounded *r, matrix *m, uint32_t *alignment) {
     r->from = *m;
@@ -295,7 +298,7 @@ static void round_matrix(rounded *r, matrix *m, uint32_t *alignment) {
 
 static cr_status round_elements(cuda *g, rounded *r, cuda_address *at, int64_t batch) {
     const int64_t matrices = r->from.batch_stride ? batch : 1, packs = matrices * r->to.columns * r->to.stride / 8;
-    const cuda_kernel *k = kernel_of(g, "round_to_bf16", CR_F32, false);
+    const cuda_kernel *k = kernel_of(g, "round_to_bf16", CR_F32, CR_F32, false);
     if (!k || !(r->block = cr_cuda_block_take(g, "matmul", 16 * (size_t)packs))) return cr_error_status();
     const round_arguments q = {.y = r->block->at,
                                .x = *at,
@@ -358,7 +361,7 @@ static cr_status run_product(cuda *g, struct cuda_product *p, const shape *s, ro
     *done = true;
     cr_status status = has_workspace(g, p->workspace) ? CR_OK : cr_error_status();
     for (int i = 0; i < 2 && status == CR_OK; i++)
-        if (s->type != s->result) status = round_elements(g, &r[i], &at[i], s->batch);
+        if (r[i].to.rows) status = round_elements(g, &r[i], &at[i], s->batch);
     if (status == CR_OK) status = launch(g, p, at, add, done);
     for (int i = 0; i < 2; i++)
         if (r[i].block) cr_cuda_block_give(g, r[i].block);
@@ -371,7 +374,7 @@ typedef struct planned { struct cuda_product *p; shape of; rounded r[2]; cuda_ad
 /* False: cuBLASLt does not compute this product. */
 static bool plan(cuda *g, planned *q, const cr_array *c, const cr_array *a, const cr_array *b, const epilogue *e,
                  int how) {
-    const bool f32 = c->dtype == CR_F32, shortened = how & (CR_MATMUL_TF32 | CR_MATMUL_BF16);
+    const bool f32 = a->dtype == CR_F32, shortened = how & (CR_MATMUL_TF32 | CR_MATMUL_BF16);
     *q = (planned){.at = {cuda_address_of(b), cuda_address_of(a), cuda_address_of(c), cuda_address_of(e->vector),
                           cuda_address_of(e->aux)}};
     shape *s = &q->of;
@@ -404,7 +407,7 @@ static cr_status run_bias(cuda *g, const cr_array *c, const cr_array *bias, int6
                               .packs = c->numel / N * cuda_pieces(N, each), .M = M, .N = N,
                               .c_batch = batch_stride_of_c, .c_m = c->strides[axes], .bias_n = bias->strides[0],
                               .add = add};
-    const cuda_kernel *k = kernel_of(g, "bias_rows", c->dtype, false);
+    const cuda_kernel *k = kernel_of(g, "bias_rows", c->dtype, c->dtype, false);
     return k ? cr_cuda_launch(g, "matmul", k, &q, cr_cuda_blocks(g, q.packs)) : cr_error_status();
 }
 
@@ -443,7 +446,7 @@ static bool is_odd(const cr_array *t, int d) {
 }
 
 static cut cut_of(const cr_array *c, const cr_array *a, const cr_array *b) {
-    if (c->ndim != 2 || !cr_dtype_is_half(c->dtype)) return CUT_NONE;
+    if (c->ndim != 2 || !cr_dtype_is_half(a->dtype)) return CUT_NONE;
     return is_odd(c, 1) || is_odd(b, 1)   ? CUT_N
            : is_odd(a, 0)                 ? CUT_M
            : is_odd(a, 1) || is_odd(b, 0) ? CUT_K
@@ -483,7 +486,7 @@ cr_status cr_cuda_matmul_epilogue(const cr_matmul_epilogue_args *args) {
     const cr_array *c = &args->c;
     const int how = args->how;
     *args->done = false;
-    if (!c->numel || (how & CR_MATMUL_SUMS && how & (CR_MATMUL_BF16 | CR_MATMUL_TF32) && c->dtype == CR_F32))
+    if (!c->numel || (how & CR_MATMUL_SUMS && how & (CR_MATMUL_BF16 | CR_MATMUL_TF32) && args->a.dtype == CR_F32))
         return CR_OK;
     cuda *g = cr_cuda_enter("matmul", c->dev);
     if (!g) return cr_error_status();

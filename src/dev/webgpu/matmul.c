@@ -27,7 +27,7 @@ enum {
 
 typedef struct product {
     int id;
-    cr_dtype dtype, acc;
+    cr_dtype dtype, of_c, acc;                      /* of the operands; of c and bias; of sums */
     int add, bias, bf16;
     int along_k[2];                                 /* a, b: neighbours in memory are neighbours along K */
     int rows;                                       /* of a workgroup, without workgroup memory; 0: with it */
@@ -73,16 +73,17 @@ static void write(wgsl *w, const void *how) {
                                        {"ALONG_K_B", q->along_k[1]}};
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         cr_wgsl_const(w, constants[i].name, constants[i].value);
-    if (q->in_pairs) cr_wgsl_pairs(w, "c", q->dtype);
-    else cr_wgsl_array(w, "c", q->dtype, true);
+    if (q->in_pairs) cr_wgsl_pairs(w, "c", q->of_c);
+    else cr_wgsl_array(w, "c", q->of_c, true);
     cr_wgsl_array(w, "a", q->dtype, false);
     cr_wgsl_array(w, "b", q->dtype, false);
     if (q->a_pairs_k || q->a_pairs_m) cr_wgsl_load2(w, "a", q->dtype);
     if (q->b_pairs_k || q->b_pairs_n) cr_wgsl_load2(w, "b", q->dtype);
-    if (q->bias) cr_wgsl_array(w, "bias", q->dtype, false);
+    if (q->bias) cr_wgsl_array(w, "bias", q->of_c, false);
     cr_wgsl_add(w, "alias T = %s;\n", cr_wgsl_type(q->acc));
     cr_wgsl_cast_function(w, "widened", q->acc, q->dtype);
-    cr_wgsl_cast_function(w, "result", q->dtype, q->acc);
+    cr_wgsl_cast_function(w, "widened_c", q->acc, q->of_c);
+    cr_wgsl_cast_function(w, "result", q->of_c, q->acc);
     cr_wgsl_file(w, cr_wgsl_matmul);
     cr_wgsl_end(w, q->rows ? SIDE : SIDE * SIDE);
 }
@@ -90,7 +91,7 @@ static void write(wgsl *w, const void *how) {
 static int64_t batch_stride(const cr_array *t, int d) { return t->shape[d] == 1 ? 0 : t->strides[d]; }
 
 static matrix matrix_of(const product *q, const cr_array *t, size_t at) {
-    const uint32_t offset = (uint32_t)(t->offset - (int64_t)(at / cr_dtype_size(q->dtype)));
+    const uint32_t offset = (uint32_t)(t->offset - (int64_t)(at / cr_dtype_size(t->dtype)));
     return (matrix){offset, {(uint32_t)t->strides[q->batch], (uint32_t)t->strides[q->batch + 1]}};
 }
 
@@ -102,8 +103,8 @@ static double work_of(const product *q, const cr_array t[]) {
 }
 
 /* Are pairs of elements along `axis` words? */
-static bool in_pairs(const product *q, const cr_array *t, int axis) {
-    bool yes = cr_wgsl_lanes(q->dtype) == 2 && t->strides[axis] == 1 && t->offset % 2 == 0;
+static bool in_pairs(const cr_array *t, int axis) {
+    bool yes = cr_wgsl_lanes(t->dtype) == 2 && t->strides[axis] == 1 && t->offset % 2 == 0;
     for (int d = 0; d < t->ndim; d++) yes &= d == axis || t->shape[d] == 1 || t->strides[d] % 2 == 0;
     return yes;
 }
@@ -111,12 +112,12 @@ static bool in_pairs(const product *q, const cr_array *t, int axis) {
 /* t: c, a, b, and the bias where there is one; at: where their windows begin */
 static cr_status run(gpu *g, const product *how, const cr_array t[], const size_t at[]) {
     product those = *how, *const q = &those;
-    q->in_pairs = in_pairs(q, &t[0], q->batch + 1) && t[0].shape[q->batch + 1] % 2 == 0;
+    q->in_pairs = in_pairs(&t[0], q->batch + 1) && t[0].shape[q->batch + 1] % 2 == 0;
     if (q->rows) {
-        q->a_pairs_k = in_pairs(q, &t[1], q->batch + 1);
-        q->a_pairs_m = !q->a_pairs_k && in_pairs(q, &t[1], q->batch);
-        q->b_pairs_n = in_pairs(q, &t[2], q->batch + 1);
-        q->b_pairs_k = !q->b_pairs_n && in_pairs(q, &t[2], q->batch);
+        q->a_pairs_k = in_pairs(&t[1], q->batch + 1);
+        q->a_pairs_m = !q->a_pairs_k && in_pairs(&t[1], q->batch);
+        q->b_pairs_n = in_pairs(&t[2], q->batch + 1);
+        q->b_pairs_k = !q->b_pairs_n && in_pairs(&t[2], q->batch);
     }
     const int64_t M = t->shape[q->batch], N = t->shape[q->batch + 1], rows = q->rows ? q->rows : EDGE,
                   across = gpu_ceil_div(N, EDGE), tiles = across * gpu_ceil_div(M, rows);
@@ -129,7 +130,7 @@ static cr_status run(gpu *g, const product *how, const cr_array t[], const size_
                     .a = matrix_of(q, &t[1], at[1]),
                     .b = matrix_of(q, &t[2], at[2])};
     if (q->bias)
-        r.bias = (uint32_t)(t[3].offset - (int64_t)(at[3] / cr_dtype_size(q->dtype))),
+        r.bias = (uint32_t)(t[3].offset - (int64_t)(at[3] / cr_dtype_size(q->of_c))),
         r.bias_stride = (uint32_t)t[3].strides[0];
     int64_t groups = tiles;
     for (int d = 0; d < q->batch; d++) {
@@ -173,7 +174,7 @@ static cr_status multiply(gpu *g, const product *q, const cr_array t[]) {
     size_t at[4];
     for (int k = 0; k < operands; k++) {
         if (cr_gpu_window(g, gpu_buffer_of(&t[k]), cr_gpu_span_of(t[k].offset, t[k].ndim, t[k].shape, t[k].strides),
-                          q->dtype, &at[k]) ||
+                          t[k].dtype, &at[k]) ||
             axis == K)
             continue;
         for (int i = 0; i <= K; i++) {
@@ -214,7 +215,7 @@ static bool apart(const cr_array *c, const cr_array *t) { return !t || t->storag
 cr_status cr_gpu_matmul(const cr_matmul_args *args) {
     const cr_array *c = &args->c, *a = &args->a, *b = &args->b, *bias = cr_present(&args->bias);
     const int how = args->how;
-    const cr_dtype dt = c->dtype;
+    const cr_dtype dt = a->dtype;
     if (cr_gpu_lacks("matmul", c)) return cr_error_status();
     if (!c->numel) return CR_OK;
     if (!apart(c, a) || !apart(c, b) || !apart(c, bias))
@@ -223,6 +224,7 @@ cr_status cr_gpu_matmul(const cr_matmul_args *args) {
     if (!g) return cr_error_status();
     product q = {.id = 'm',
                  .dtype = dt,
+                 .of_c = c->dtype,
                  .acc = cr_dtype_is_float(dt)                 ? CR_F32
                         : dt == CR_U64 || dt == CR_I64        ? dt
                         : cr_dtype_kind(dt) == CR_KIND_SIGNED ? CR_I32

@@ -98,10 +98,10 @@ fn b_block(column0: u32, column1: u32, k: u32) -> four {
 fn finished(at: u32, n: u32, sum: T) -> T {
     var v = sum;
 #if BIAS
-    v = plus(v, widened(load_bias(p.bias + min(n, p.N - 1u) * p.bias_stride)));
+    v = plus(v, widened_c(load_bias(p.bias + min(n, p.N - 1u) * p.bias_stride)));
 #end
 #if ADD
-    v = plus(v, widened(load_c(at)));
+    v = plus(v, widened_c(load_c(at)));
 #end
     return v;
 }
