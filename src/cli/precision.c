@@ -1,5 +1,5 @@
 /* precision.c - --dtype: products and activations of a training run in half precision, by autocast.  The weights
- * stay f32; the optimizer writes copies of the matrices in the pass of its step. */
+ * stay f32; the optimizer writes copies of them in the pass of its step. */
 #include "cli.h"
 
 #include <string.h>
@@ -12,11 +12,6 @@ cr_tensor *low_loss(const cr_gpt *m, cr_dtype low, const cr_tensor *x, const cr_
     if (!x || cr_autocast_begin(cr_device_of(x), low, true)) return NULL;
     cr_tensor *loss = cr_gpt_loss(m, x, y, train);
     return cr_autocast_end() == CR_OK ? loss : NULL;
-}
-
-/* Is the parameter an operand of a product?  wpe is only added. */
-static bool multiplied(const char *name, const cr_tensor *p) {
-    return cr_ndim(p) == 2 && strcmp(name, "wpe.weight") != 0;
 }
 
 static cr_status copy_of(cr_params *copies, cr_optim *opt, const char *name, cr_tensor *p, cr_dtype low) {
@@ -33,10 +28,8 @@ static cr_status copy_of(cr_params *copies, cr_optim *opt, const char *name, cr_
 bool low_copies(const cr_params *p, cr_optim *opt, cr_dtype low, cr_params **copies) {
     if (low == CR_F32) return true;
     cr_status status = (*copies = cr_params_new()) ? CR_OK : cr_error_status();
-    for (int64_t i = 0; status == CR_OK && i < cr_params_count(p); i++) {
-        const char *name = cr_params_name(p, i);
-        if (multiplied(name, cr_params_at(p, i))) status = copy_of(*copies, opt, name, cr_params_at(p, i), low);
-    }
+    for (int64_t i = 0; status == CR_OK && i < cr_params_count(p); i++)
+        status = copy_of(*copies, opt, cr_params_name(p, i), cr_params_at(p, i), low);
     return status == CR_OK;
 }
 

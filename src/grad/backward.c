@@ -165,8 +165,8 @@ static cr_tensor *accumulated_for(const walk *w, const cr_node *n) {
 }
 
 /* Undoes broadcasting and promotion for every op: sums d to the shape of the input and casts it to
- * its dtype. */
-static cr_tensor *unbroadcast(cr_tensor *d, const cr_saved *in) {
+ * its dtype, unless it may stay wide. */
+static cr_tensor *unbroadcast(cr_tensor *d, const cr_saved *in, bool wide) {
     int64_t axes[CR_MAX_DIMS], *shape = in->dims;
     int n = 0, extra = d->ndim - in->ndim;
     for (int i = 0; i < d->ndim; i++)
@@ -175,7 +175,7 @@ static cr_tensor *unbroadcast(cr_tensor *d, const cr_saved *in) {
         d = cr_sum(d, n, axes, true);
         if (d && extra) d = cr_reshape(d, in->ndim, shape);
     }
-    if (d && d->dtype != in->dtype) d = cr_to(d, in->dtype, d->dev);
+    if (d && d->dtype != in->dtype && !wide) d = cr_to(d, in->dtype, d->dev);
     return d;
 }
 
@@ -300,6 +300,14 @@ static cr_status unpack_saved(const walk *w, cr_node *n, cr_call *c, const cr_te
     return have ? CR_OK : cr_error_status();
 }
 
+/* Is input i of n a cast from f32 to half precision that only the walk sees?  Its gradient need not be rounded. */
+static bool widens(const walk *w, const cr_node *n, int i) {
+    const cr_node *cast = n->edges[i];
+    if (!cast || cast->op != &cr_op_cast || cast->hooks || w->o.create_graph || w->captures) return false;
+    return cr_dtype_is_half(n->in[i].dtype) && cast->in[0].dtype == CR_F32 &&
+           !atomic_load_explicit(&cast->head.handle, memory_order_relaxed);
+}
+
 /* dx[i] = a b.  Where that is the whole gradient of a leaf and nothing else reads it, on_product
  * may take the two factors instead. */
 static cr_tensor *product(int i, const cr_tensor *a, const cr_tensor *b) {
@@ -312,7 +320,8 @@ static cr_tensor *product(int i, const cr_tensor *a, const cr_tensor *b) {
     bool taken = false;
     cr_status status = x && cr_grad(x) == CR_NONE ? w->o.on_product(x, a, b, w->o.ctx, &taken) : CR_OK;
     cr_drop(x);
-    return status != CR_OK ? NULL : taken ? (cr_tensor *)(uintptr_t)CR_NONE : cr_matmul(a, b);
+    if (status != CR_OK) return NULL;
+    return taken ? (cr_tensor *)(uintptr_t)CR_NONE : widens(w, w->at, i) ? cr_matmul_wide(a, b) : cr_matmul(a, b);
 }
 
 /* Sends dx on to the nodes of the inputs, in each input's shape and dtype. */
@@ -322,7 +331,7 @@ static cr_status deliver_all(walk *w, cr_node *n, const cr_call *c, cr_tensor *c
         cr_status status = check_dx(c, i, dx[i]);
         if (status != CR_OK) return status;
         if (dx[i] == CR_NONE || (i == 0 && dx[i] == c->accumulated)) continue;      /* the latter: the op added to it */
-        cr_tensor *d = unbroadcast(dx[i], &n->in[i]);
+        cr_tensor *d = unbroadcast(dx[i], &n->in[i], c->wide & 1u << i && dx[i]->dtype == CR_F32);
         if (!d) return cr_error_status();
         if ((status = deliver(w, n->edges[i], d)) != CR_OK) return status;
     }
@@ -360,6 +369,7 @@ static cr_status run_gradient(walk *w, cr_node *n, const cr_tensor *g, const cr_
     for (int i = 0; i < n->n; i++) {
         dx[i] = (cr_tensor *)(uintptr_t)CR_NONE;
         needs[i] = wanted(w, n->edges[i]);
+        if (i < 32 && needs[i] && widens(w, n, i)) c.wide |= 1u << i;
     }
     cr_tensor *sum = needs[0] && !graph ? accumulated_for(w, n->edges[0]) : NULL;
     if (sum && exclusive(sum)) c.accumulated = sum;

@@ -62,8 +62,18 @@ cr_tensor *cr_affine_gelu(const cr_affine *p, const cr_tensor *x) {
     return y ? cr_gelu_tanh(y) : NULL;
 }
 
+cr_tensor *cr_table(const cr_tensor *w) {
+    return cr_autocasting() ? cr_autocast_cast(w, cr_autocast_dtype(cr_device_of(w))) : (cr_tensor *)(uintptr_t)w;
+}
+
 cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype dt) {
-    if (!p->codes) return cr_embedding(p->weight, tokens);
+    if (!p->codes) {
+        cr_scope_begin();
+        cr_tensor *y = cr_embedding(cr_table(p->weight), tokens);
+        if (y) cr_keep(y);
+        cr_scope_end();
+        return y;
+    }
     if (!tokens) return NULL;
     int64_t shape[CR_MAX_DIMS];
     const int n = cr_ndim(tokens);

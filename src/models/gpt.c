@@ -82,11 +82,13 @@ static cr_tensor *first_positions(const void *wpe, int64_t start, int64_t length
 
 /* The rows of wpe at the positions of T tokens. */
 static const cr_tensor *positions(const cr_gpt *m, int64_t T, const cr_caches *caches, const cr_segments *s) {
-    if (s) return cr_segments_join(s, 0, first_positions, m->wpe);
-    if (caches && caches->at) return cr_embedding(m->wpe, caches->at);
-    if (caches && caches->n > 1) return cr_embedding(m->wpe, cr_cache_positions(caches, T, m->dev));
+    const cr_tensor *table = cr_table(m->wpe);
+    if (!table) return NULL;
+    if (s) return cr_segments_join(s, 0, first_positions, table);
+    if (caches && caches->at) return cr_embedding(table, caches->at);
+    if (caches && caches->n > 1) return cr_embedding(table, cr_cache_positions(caches, T, m->dev));
     const int64_t past = cr_cache_start(caches);
-    return cr_slice(m->wpe, 0, past, past + T, 1);
+    return cr_slice(table, 0, past, past + T, 1);
 }
 
 /* tokens (B, T) -> the residual stream after the last norm (B, T, C). */

@@ -33,14 +33,11 @@ cr_status  cr_fill_array(const cr_array *dst, double v);
 cr_tensor *cr_filled(const cr_meta *m, const cr_device *dev, double v);           /* a new tensor, every element v */
 /* uninitialised, of like's shape and dtype: for a fused gradient */
 cr_tensor *cr_fused(const cr_tensor *like);
-/* The dtype of a fused gradient dx[i]: f32 for a cast of an f32 tensor. */
+/* The dtype of gradient dx[i], as c->wide says. */
 static inline cr_dtype cr_gradient_dtype(const cr_call *c, int i) {
     return c->wide & 1u << i ? CR_F32 : c->in[i]->dtype;
 }
-/* uninitialised, for a fused gradient dx[i] */
-cr_tensor *cr_fused_gradient(const cr_call *c, int i);
-/* a b, of two axes each, as a fused gradient dx[i] (matmul.c) */
-cr_tensor *cr_gradient_product(const cr_call *c, int i, const cr_tensor *a, const cr_tensor *b);
+cr_tensor *cr_fused_as(const cr_call *c, int i);                 /* uninitialised, for gradient dx[i] in that dtype */
 /* The same, for a gradient that the kernel may write over saved: saved itself where nothing but this call has it. */
 cr_tensor *cr_fused_over(const cr_call *c, const cr_tensor *saved);
 /* cr_matmul_how of this thread's products (matmul.c) */

@@ -88,7 +88,7 @@ static cr_status linear_forward(const cr_call *c, cr_tensor *out, cr_tensor *con
 static bool sums_at_once(const cr_call *c, const cr_tensor *x, const cr_tensor *g, cr_tensor *dx[]) {
     bool done = false;
     if (c->differentiable || !c->dev->kernels->matmul_epilogue) return false;
-    cr_tensor *dw = cr_fused(c->in[1]), *db = cr_fused(c->in[2]), *rows = rows_of(x);
+    cr_tensor *dw = cr_fused_as(c, 1), *db = cr_fused_as(c, 2), *rows = rows_of(x);
     cr_status status = dw && db && rows && g ? CR_OK : cr_error_status();
     if (status == CR_OK)
         status = c->dev->kernels->matmul_epilogue(&(cr_matmul_epilogue_args){.c = dw->array,
@@ -113,7 +113,7 @@ static void linear_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     }
     if (c->needs[1] && c->needs[2] && sums_at_once(c, i.x, gr, dx)) return;
     if (c->needs[1]) dx[1] = c->product(1, cr_transpose(gr, 0, 1), rows_of(i.x));
-    if (c->needs[2]) dx[2] = cr_sum(gr, CR_LIST(0), false);
+    if (c->needs[2]) dx[2] = cr_sum_mask(gr, 1, false, c->wide & 1u << 2);
 }
 
 static uint32_t linear_saves(const cr_call *c) {

@@ -95,6 +95,18 @@ static cr_status multiply(cr_tensor *out, const cr_tensor *a, const cr_tensor *b
                                                        .how = cr_product_how() | how});
 }
 
+cr_tensor *cr_matmul_wide(const cr_tensor *a, const cr_tensor *b) {
+    cr_meta m;
+    if (product_meta("matmul", a, b, &m) != CR_OK) return NULL;
+    m.dtype = wide_dtype(a);
+    cr_tensor *y = cr_new_like(&m, a->dev);
+    const cr_status status = !y ? cr_error_status()
+                             : !y->numel ? CR_OK
+                             : a->shape[1] ? multiply(y, a, b, 0)
+                                           : cr_fill_elements(y, 0);
+    return status == CR_OK ? y : NULL;
+}
+
 static cr_status matmul_forward(const cr_call *c, cr_tensor *out, cr_tensor *const aux[]) {
     (void)aux;
     const cr_tensor *a = c->in[0], *b = c->in[1];

@@ -91,7 +91,8 @@ static void fused_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         .x = i.x->array, .w = array_of(i.w), .mean = array_of(mean), .rstd = array_of(rstd), .g = g->array};
     cr_array *const results[] = {&args.dx, &args.dw, &args.db};
     cr_tensor *out[3] = {NULL};
-    args.add = c->accumulated;                      /* the cotangent of a residual stream, for one */
+    /* the cotangent of a residual stream, for one */
+    args.add = c->accumulated && c->accumulated->dtype == i.x->dtype;
     cr_status status = cr_pack(&args.x);
     if (status == CR_OK) status = cr_pack(&args.w);
     if (status == CR_OK) status = cr_pack(&args.g);

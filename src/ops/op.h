@@ -105,6 +105,9 @@ cr_cast_state  cr_casts_off(void);
 cr_status cr_autocast_inputs(const char *op, const cr_device *dev, int n, const cr_tensor **in);
 const char *cr_autocast_listed(int i);              /* i-th name of the policy, sorted; NULL past the end; for tests */
 
+/* a b, of two axes each, of half precision: in f32, in no graph (matmul.c) */
+cr_tensor *cr_matmul_wide(const cr_tensor *a, const cr_tensor *b);
+
 /* Records out, a new handle with its elements, as the result of c. */
 cr_status cr_record(const cr_call *c, cr_tensor *out);
 
@@ -137,7 +140,7 @@ typedef struct cr_embed_params { cr_part_params part; int ndim; int64_t shape[CR
 /* Where t lies among the elements of whole, whose axes are in the order of memory; false: at no strides over them. */
 bool cr_part_of(const cr_meta *whole, const cr_tensor *t, cr_part_params *p);
 
-extern const cr_op cr_op_part, cr_op_embed_part, cr_op_replace_part;
+extern const cr_op cr_op_cast, cr_op_part, cr_op_embed_part, cr_op_replace_part;
 /* Places that one index names (take.c): the axes [axis, axis + count) of x, seen as one. */
 typedef struct cr_take_params {
     const char *name;                               /* of this use; a static string */

@@ -110,7 +110,8 @@ static void part_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
         q.part.shape[i] = 1;
     }
     if (repeated) g = cr_sum_mask(g, repeated, true, false);
-    dx[0] = c->accumulated ? add_to(c->accumulated, &q.part, g) : cr_apply(&cr_op_embed_part, 1, &g, &q);
+    const bool adds = c->accumulated && g && c->accumulated->dtype == g->dtype;
+    dx[0] = adds ? add_to(c->accumulated, &q.part, g) : cr_apply(&cr_op_embed_part, 1, &g, &q);
 }
 
 const cr_op cr_op_part = {

@@ -112,6 +112,12 @@ cr_tensor *cr_fused(const cr_tensor *like) {
     return cr_new_like(&m, like->dev);
 }
 
+cr_tensor *cr_fused_as(const cr_call *c, int i) {
+    cr_meta m = cr_meta_of(c->in[i]);
+    m.dtype = cr_gradient_dtype(c, i);
+    return cr_new_like(&m, c->dev);
+}
+
 /* The walk takes what a node saved, unless the graph is kept.  Then the handle has the only reference to the storage,
  * if no other tensor or node has one.  Borrowed memory, which has no `free`, may be read by others, or only be read. */
 cr_tensor *cr_fused_over(const cr_call *c, const cr_tensor *saved) {

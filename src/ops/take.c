@@ -95,14 +95,14 @@ static cr_status put_into(const cr_call *c, cr_tensor *y) {
  * place: a tied table has its head's. */
 static void take_grad(const cr_call *c, const cr_tensor *g, cr_tensor *dx[]) {
     if (!c->needs[0]) return;
-    const cr_tensor *x = c->in[0], *in[] = {CR_NONE, c->in[1], cast_to(g, x->dtype)};
+    const cr_tensor *x = c->in[0], *in[] = {CR_NONE, c->in[1], cast_to(g, cr_gradient_dtype(c, 0))};
     cr_take_params p = *params(c);
     p.sum = true;
     p.ndim = x->ndim;
     memcpy(p.shape, x->shape, sizeof p.shape);
     const cr_call addition = {.op = &cr_op_put, .params = &p, .n = 3, .in = in, .dev = c->dev};
     cr_tensor *sum = c->accumulated;
-    if (in[2] && sum && g->numel) dx[0] = put_into(&addition, sum) == CR_OK ? sum : NULL;
+    if (in[2] && sum && sum->dtype == in[2]->dtype && g->numel) dx[0] = put_into(&addition, sum) == CR_OK ? sum : NULL;
     else dx[0] = cr_apply(&cr_op_put, 3, in, &p);
 }
 
