@@ -205,6 +205,7 @@ bool run_recover(run *r) {
     if (!r->parallel || !r->s->elastic) return cli_fail_library(), false;
     snprintf(why, sizeof why, "%s", cr_error() ? cr_error() : "");
     if (cr_parallel_recover(r->parallel, &reload)) return cli_fail_library(), false;
+    r->asked = false;                               /* the last question may have failed on some processes only */
     if (reload && !run_restore(r)) return false;
     if (run_first(r) && (!was_first || reload) && !run_take_over(r, !was_first)) return false;
     series *val = &r->log.val;                      /* not all may have ended this step's validation */

@@ -124,8 +124,9 @@ static int shrink(cr_world *w, void *ctx) {
     return 0;
 }
 
-/* The world of the survivors.  No rank is gone: a failure of another kind. */
-static cr_status shrink_world(cr_world *w, const char *op) {
+/* The world of the survivors.  *whole: no rank is gone, so the failure is of another kind, and all end. */
+static cr_status shrink_world(cr_world *w, const char *op, bool *whole) {
+    static const char why[] = "a call of MPI failed, but no rank is gone";
     meeting m = {0};
     const int before = w->size;
     cr_beat_stop(w);
@@ -135,8 +136,12 @@ static cr_status shrink_world(cr_world *w, const char *op) {
     w->rank = m.rank;
     w->size = m.size;
     w->shrunk = true;
-    atomic_store(&w->mpi.lost, false);
-    if (m.size == before) return cr_fail(CR_RUNTIME, op, "a call of MPI failed, but no rank is gone");
+    *whole = m.size == before;
+    cr_mutex_lock(w->mutex);
+    if (*whole) snprintf(w->loss, sizeof w->loss, "%s", why);
+    atomic_store(&w->mpi.lost, *whole);
+    cr_mutex_unlock(w->mutex);
+    if (*whole) return cr_fail(CR_RUNTIME, op, "%s", why);
     return m.size > 1 && !w->alone ? cr_beat_start(w, w->patience) : CR_OK;
 }
 
@@ -229,9 +234,10 @@ cr_status cr_parallel_recover(cr_parallel *p, bool *reload) {
     cr_parallel_drain(p);
     if (p->o.shard && !p->opt->sharded) (void)cr_shard_begin(p);        /* a checkpoint was loaded meanwhile */
     do {                                            /* another rank may be lost meanwhile */
+        bool whole = false;
         cr_error_clear();
-        status = shrink_world(p->w, op);
-        if (status != CR_OK && (p->w->stuck || !atomic_load(&p->w->mpi.lost))) break;
+        status = shrink_world(p->w, op, &whole);
+        if (status != CR_OK && (p->w->stuck || whole || !atomic_load(&p->w->mpi.lost))) break;
         if (status == CR_OK && p->w->size > 1 && !p->dev->host) status = cr_link_start(p->w, op, p->dev, NULL);
         if (status == CR_OK) status = gather_places(p, op, &g);
         if (status == CR_OK) status = gather_moments(p, op, &g);

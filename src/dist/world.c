@@ -227,7 +227,7 @@ cr_world *cr_world_open(const cr_world_options *o) {
     return NULL;
 }
 
-/* After a loss MPI_Finalize of Open MPI may wait for the rank that is gone: then it is left alone. */
+/* MPI_Finalize of Open MPI may wait for a rank that is gone: then it is left alone. */
 static void end_soon(cr_world *w) {
     cr_job *job = malloc(sizeof *job);
     if (!job) { w->stuck = true; return; }
@@ -253,7 +253,7 @@ void cr_world_close(cr_world *w) {
         cr_error_take(&e);
         (void)cr_world_run(w, "world_close", meet, NULL);
         cr_beat_stop(w);
-        if (w->shrunk) end_soon(w);
+        if (w->shrunk || w->mpi.elastic) end_soon(w);
         else (void)cr_world_run(w, "world_close", end, NULL);
         cr_error_clear();
         cr_error_put(&e);
