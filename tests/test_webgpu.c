@@ -1474,8 +1474,8 @@ TEST(chains) {
     for (int d = 0; d < 3; d++) CHECK(sum[0][d] != sum[1][d], "nothing was contracted");
 }
 
-/* A kernel binds no more buffers than any GPU allows, and a written buffer by one window: here its ends are too far from
- * each other. */
+/* A kernel binds no more buffers than any GPU allows, and a written buffer by one window: here its ends are too far
+ * from each other. */
 TEST(chains_that_do_not_fit) {
     enum { INPUTS = 11, ROWS = 64, WIDE = 32 };
     gpu *g = the_gpu();
