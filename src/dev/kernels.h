@@ -516,6 +516,9 @@ typedef struct cr_kernels {
     bool (*attention_takes)(const cr_array *q, const cr_array *k);         /* NULL: attention supports all shapes */
     bool chains;                                    /* a result of a program does not depend on what else it computes:
                                                      * plans join programs */
+    bool links_apart;                               /* the compiler may contract and reorder: a joined program keeps
+                                                     * the instructions of different kernels apart */
+    int chain_buffers;                              /* storages of a joined program; 0: any number */
     bool f32_only;                                  /* f64 is stored and moved, but no kernel computes in it */
     /* Has update_by_product the bits of this product, then the update?  NULL: never. */
     bool (*update_keeps_bits)(const cr_matmul_args *args);

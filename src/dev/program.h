@@ -56,6 +56,7 @@ struct cr_program {
     atomic_int refs;                                /* -1: a static program */
     struct cr_chain_parts {                         /* NULL: no program of plan/chain.c */
         cr_made_loop loop;
+        int n_links; const uint8_t *links;              /* of each instruction, the kernel that it comes from */
         const cr_program *rows[];                   /* of each instruction that is a compiled loop, its program */
     } *chain;
 };

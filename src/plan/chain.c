@@ -2,7 +2,8 @@
  * in blocks in the first cache, and writes only what is read elsewhere.
  *
  * On the cpu a row that runs as one compiled loop stays that loop, as one instruction (program.h): it is quicker than
- * its parts.  loops.c makes one loop of the whole program later.  On a GPU the program is one kernel. */
+ * its parts.  loops.c makes one loop of the whole program later.  On a GPU the program is one kernel.  A link is one of
+ * the kernels that a chain joins. */
 #include "plan.h"
 
 #include <stdio.h>
@@ -35,6 +36,7 @@ typedef struct chain {
     int n_instr, n_const;
     cr_instr instr[MOST_VALUES];
     const cr_program *row[MOST_VALUES];             /* of an instruction that is a compiled loop; else NULL */
+    uint8_t link[MOST_VALUES];                      /* of an instruction */
     double consts[MOST_VALUES];
 } chain;
 
@@ -153,17 +155,21 @@ static int constant(chain *c, double k) {
 
 static int instruction(chain *c, int op, int v0, int v1, int v2) {
     c->instr[c->n_instr] = (cr_instr){(int16_t)op, (int16_t)v0, (int16_t)v1, (int16_t)v2};
+    c->link[c->n_instr] = (uint8_t)c->n;
     return c->n_instr++;
 }
 
-/* What the place holds of the value v: it has the place's dtype.  Rounding it again there changes nothing. */
+/* What the place holds of the value v: it has the place's dtype.  Rounding it again there changes nothing.  The link
+ * that made v rounds it.  Where links stay apart NE is no cast to bool: it may take a subnormal number for 0. */
 static int rounded(chain *c, const place *at, int v, bool *ok) {
     if (at->dtype == c->compute) return v;
     const bool test = v >= 0 && c->instr[v].op >= CR_OP_ISNAN && c->instr[v].op <= CR_OP_GE;
     if (at->dtype == CR_BOOL && test) return v;
     const int op = at->dtype == CR_BOOL ? CR_OP_NE : at->dtype == CR_F16 ? CR_OP_F16 : CR_OP_BF16;
-    *ok &= at->dtype == CR_BOOL || cr_dtype_is_half(at->dtype);
-    return instruction(c, op, v, op == CR_OP_NE ? constant(c, 0) : NONE, NONE);
+    *ok &= at->dtype == CR_BOOL ? !c->dev->kernels->links_apart : cr_dtype_is_half(at->dtype);
+    const int made = instruction(c, op, v, op == CR_OP_NE ? constant(c, 0) : NONE, NONE);
+    if (v >= 0) c->link[made] = c->link[v];
+    return made;
 }
 
 /* The operand that stands for an input of the walk; links: counts what the chain has already. */
@@ -201,6 +207,7 @@ static int joined(chain *c, const cr_program *p, int i, int k, const int *values
 static void add_instructions(chain *c, const cr_walk *w, const int *operands, int *values) {
     const cr_program *p = w->program;
     const int base = cr_first_result(p);
+    const bool joins = c->dev != cr_cpu() && !c->dev->kernels->links_apart;
     if (is_loop(c->dev, w)) {
         c->instr[c->n_instr] = (cr_instr){(int16_t)(CR_OP_COUNT + p->fused), NONE, NONE, NONE};
         int16_t *const to[] = {&c->instr[c->n_instr].a, &c->instr[c->n_instr].b, &c->instr[c->n_instr].c};
@@ -214,8 +221,8 @@ static void add_instructions(chain *c, const cr_walk *w, const int *operands, in
     for (int i = 0; i < p->n_const; i++) values[p->n_in + p->n_param + i] = constant(c, p->consts[i]);
     for (int i = 0; i < p->n_instr; i++) {
         const cr_instr *s = &p->instr[i];
-        const int k = c->dev == cr_cpu() ? -1 : cr_joined_operand(p, i);
-        if (c->dev != cr_cpu() && cr_is_joined(p, i)) continue;
+        const int k = joins ? cr_joined_operand(p, i) : -1;
+        if (joins && cr_is_joined(p, i)) continue;
         values[base + i] = k >= 0 ? joined(c, p, i, k, values)
                                   : instruction(c, s->op, s->a < 0 ? NONE : values[s->a],
                                                 s->b < 0 ? NONE : values[s->b], s->c < 0 ? NONE : values[s->c]);
@@ -308,8 +315,8 @@ static int16_t number_of(const chain *c, int operand) {
 
 static cr_program *program_of(const chain *c, int n_out, const int *out, const char *name) {
     const size_t consts = sizeof(double) * (size_t)c->n_const, instr = sizeof(cr_instr) * (size_t)c->n_instr,
-                 rows = sizeof *c->row * (size_t)c->n_instr;
-    cr_program *p = calloc(1, sizeof *p + sizeof *p->chain + rows + consts + instr + strlen(name) + 1);
+                 rows = sizeof *c->row * (size_t)c->n_instr, links = sizeof *c->link * (size_t)c->n_instr;
+    cr_program *p = calloc(1, sizeof *p + sizeof *p->chain + rows + consts + instr + links + strlen(name) + 1);
     if (!p) return NULL;
     p->chain = (void *)(p + 1);
     memcpy(p->chain->rows, c->row, rows);
@@ -319,7 +326,9 @@ static cr_program *program_of(const chain *c, int n_out, const int *out, const c
     for (int i = 0; i < c->n_instr; i++)
         s[i] = (cr_instr){c->instr[i].op, number_of(c, c->instr[i].a), number_of(c, c->instr[i].b),
                           number_of(c, c->instr[i].c)};
-    p->name = strcpy((char *)s + instr, name);
+    p->chain->n_links = c->n;
+    p->chain->links = memcpy((char *)s + instr, c->link, links);
+    p->name = strcpy((char *)s + instr + links, name);
     p->rule = CR_RULE_ANY;
     p->n_in = c->n_in, p->n_const = c->n_const, p->n_instr = c->n_instr, p->n_out = n_out;
     p->consts = k, p->instr = s;
@@ -351,6 +360,26 @@ static cr_status step_of(const chain *c, int n_out, const int *out, cr_step *to)
     return status;
 }
 
+/* Can one kernel write all results?  A GPU may bind few buffers, and a written one only once, by a window that does not
+ * hold places far from each other. */
+static bool fits(const chain *c) {
+    int out[WRITTEN];
+    const int n_out = outputs_of(c, out), most = c->dev->kernels->chain_buffers;
+    if (n_out > CR_MAX_OUTPUTS || !most) return n_out <= CR_MAX_OUTPUTS;
+    int bound = n_out;
+    for (int i = 0; i < c->n_in; i++) bound += !c->p->buffers[c->in[i].buffer].dev->host;
+    for (int k = 0; k < n_out; k++) {
+        const place *at = &c->written[out[k]];
+        for (int i = 0; i < c->n_in + n_out; i++) {
+            const place *other = i < c->n_in ? &c->in[i] : &c->written[out[i - c->n_in]];
+            if (other->buffer != at->buffer) continue;
+            if (!same_place(c, other, at)) return false;
+            bound -= i < c->n_in;
+        }
+    }
+    return bound <= most;
+}
+
 static cr_status replace(cr_plan *p, const chain *c) {
     int out[WRITTEN];
     const int n_out = outputs_of(c, out);
@@ -370,11 +399,11 @@ static cr_status replace(cr_plan *p, const chain *c) {
 static void collect(chain *c, int first) {
     const cr_plan *p = c->p;
     const int end = first < p->split ? p->split : p->n_steps;
-    int skipped[CR_AHEAD], n_skipped = 0, out[WRITTEN];
+    int skipped[CR_AHEAD], n_skipped = 0;
     for (int i = first + 1; i < end && n_skipped < CR_AHEAD; i++) {
         const chain before = *c;
         if (qualifies(p, &p->steps[i]) && cr_may_pass(p, &p->steps[i], skipped, n_skipped) && join(c, i)) {
-            if (outputs_of(c, out) <= CR_MAX_OUTPUTS) continue;
+            if (fits(c)) continue;
             *c = before;
         }
         skipped[n_skipped++] = i;

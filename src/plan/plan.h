@@ -204,7 +204,7 @@ cr_status cr_pass_common(cr_plan *p);               /* kernels that compute agai
 cr_status cr_pass_fold(cr_plan *p);                 /* steps that give the same in each run: run once, here */
 cr_status cr_pass_update(cr_plan *p);               /* updates inside or right behind what makes the gradient */
 cr_status cr_pass_again(cr_plan *p);                /* cheap values anew instead of kept for long */
-cr_status cr_pass_chain(cr_plan *p);                /* elementwise kernels of the cpu as one program */
+cr_status cr_pass_chain(cr_plan *p);                /* elementwise kernels as one program */
 cr_status cr_pass_tile(cr_plan *p);                 /* groups that run tile by tile */
 cr_status cr_pass_arena(cr_plan *p);                /* a place for each temporary */
 bool      cr_pass_on(const char *name);             /* CHAINRULE_PLAN: "tile,update" leaves out two, "none" all */

@@ -1,6 +1,10 @@
 /* elementwise.c - programs as WGSL, compiled once for each program and class of shapes; copies,
  * casts and fills are the program y = x.
  *
+ * In a program that a plan joined (plan/chain.c) each kernel that it comes from, a link, has the bits
+ * of its own text: whatever it reads passes through link<k>, which no compiler sees through, so it can
+ * neither contract nor share operations between links.
+ *
  * Strides, offsets, parameters and constants are data, not source: so one kernel serves all shapes
  * of a class, and no compiler can simplify with constants (x * 0 is not 0 for NaN).  Two classes.
  * Whole words: the last axis of each result is a number of whole words; an invocation computes the
@@ -106,15 +110,25 @@ static const char *op_text(int op, cr_dtype compute) {
     return cr_wgsl_wide(compute) ? long_ops[op] : int_text(op, compute);
 }
 
-static void add_instruction(wgsl *w, cr_dtype compute, int result, const cr_instr *s) {
+/* Value v as instruction i reads it: in another link than its own, hidden. */
+static expr value_of(const cr_program *p, int i, int v) {
+    const int made = v - cr_first_result(p);
+    const bool number = v >= p->n_in && made < 0;
+    if (!p->chain || number || (made >= 0 && p->chain->links[made] == p->chain->links[i])) return cr_expr_of("v%d", v);
+    return cr_expr_of("link%d(v%d)", p->chain->links[i], v);
+}
+
+static void add_instruction(wgsl *w, cr_dtype compute, const cr_program *p, int i) {
+    const cr_instr *s = &p->instr[i];
+    const int result = cr_first_result(p) + i;
     const bool wide = cr_wgsl_wide(compute), is_signed = cr_dtype_kind(compute) == CR_KIND_SIGNED;
     cr_wgsl_add(w, "let r%d = ", result);
     for (const char *t = op_text(s->op, compute); *t; t++) {
         if (*t != '$') { cr_wgsl_add(w, "%c", *t); continue; }
         switch (*++t) {
-            case 'a': cr_wgsl_add(w, "v%d", s->a); break;
-            case 'b': cr_wgsl_add(w, "v%d", s->b); break;
-            case 'c': cr_wgsl_add(w, "v%d", s->c); break;
+            case 'a': cr_wgsl_add(w, "%s", value_of(p, i, s->a).s); break;
+            case 'b': cr_wgsl_add(w, "%s", value_of(p, i, s->b).s); break;
+            case 'c': cr_wgsl_add(w, "%s", value_of(p, i, s->c).s); break;
             case 'z': cr_wgsl_add(w, wide ? "vec2<u32>(0u)" : is_signed ? "0" : "0u"); break;
             case '1': cr_wgsl_add(w, wide ? "vec2<u32>(1u, 0u)" : is_signed ? "1" : "1u"); break;
             case 'w': cr_wgsl_add(w, "%d", compute == CR_BOOL ? 1 : 8 * (int)cr_dtype_size(compute)); break;
@@ -148,7 +162,7 @@ typedef struct plan {
     size_t at[OPERANDS + 1];                        /* bytes before the bound window */
     uint32_t written, shared;                       /* bits: buffers */
     bool divides;                                   /* integers: a divisor may be 0; the last buffer holds the faults */
-    int shape_at, operands_at, values_at;           /* first word of each group of parameters */
+    int shape_at, operands_at, values_at, links_at; /* first word of each group of parameters */
 } plan;
 
 static const cr_arg *operand(const cr_walk *w, int k) { return k < w->n_out ? &w->out[k] : &w->in[k - w->n_out]; }
@@ -194,13 +208,16 @@ static int buffer_of(plan *l, gpu_span spans[], const gpu *g, int k) {
     return cr_gpu_window(g, b, s, CR_U8, &l->at[i]) ? i : -1;
 }
 
+static int words_of(cr_dtype compute) { return cr_wgsl_wide(compute) ? 2 : 1; }
+
 /* false: some operand does not fit into a window */
 static bool plan_of(const gpu *g, const cr_walk *w, plan *made) {
     plan l = {.w = w, .whole_words = has_whole_words(w), .ndim = w->ndim ? w->ndim : 1, .elements = 1};
     gpu_span spans[OPERANDS + 1];
+    int numbers = 0;
     for (int k = 0; k < w->n_out + w->n_in; k++) {
         const cr_arg *a = operand(w, k);
-        if (a->data) { l.of[k] = HOST; continue; }  /* in host memory: a number */
+        if (a->data) { l.of[k] = HOST, numbers++; continue; }          /* in host memory: a number */
         const int i = l.of[k] = buffer_of(&l, spans, g, k);
         if (i < 0) return false;
         const int lanes = cr_wgsl_lanes(a->dtype);
@@ -218,6 +235,7 @@ static bool plan_of(const gpu *g, const cr_walk *w, plan *made) {
     l.shape_at = PARAMETERS;
     l.operands_at = l.shape_at + l.ndim;
     l.values_at = l.operands_at + (w->n_out + w->n_in) * (1 + l.ndim);
+    l.links_at = l.values_at + words_of(w->compute) * (numbers + w->program->n_param + w->program->n_const);
     *made = l;
     return true;
 }
@@ -233,7 +251,8 @@ static gpu_key key_of(const plan *l) {
                                   (unsigned char)l->ndim,
                                   (unsigned char)w->n_out,
                                   (unsigned char)w->n_in,
-                                  (unsigned char)p->n_param};
+                                  (unsigned char)p->n_param,
+                                  p->chain != NULL};
     cr_gpu_key_add(&k, head, sizeof head);
     for (int i = 0; i < w->n_out + w->n_in; i++) {
         gpu_key_byte(&k, l->of[i] == HOST ? 0 : (int)operand(w, i)->dtype);
@@ -245,6 +264,7 @@ static gpu_key key_of(const plan *l) {
         const int16_t part[] = {p->instr[i].op, p->instr[i].a, p->instr[i].b, p->instr[i].c};
         cr_gpu_key_add(&k, part, sizeof part);
     }
+    if (p->chain) cr_gpu_key_add(&k, p->chain->links, (size_t)p->n_instr);
     return k;
 }
 
@@ -278,7 +298,7 @@ static void add_value(wgsl *w, const plan *l, int v, int at) {
 
 static void add_inputs(wgsl *w, const plan *l) {
     const cr_program *p = l->w->program;
-    const int words = cr_wgsl_wide(l->w->compute) ? 2 : 1;
+    const int words = words_of(l->w->compute);
     int at = l->values_at;
     for (int i = 0; i < l->w->n_in; i++) {
         const int k = l->w->n_out + i;
@@ -328,6 +348,9 @@ static wgsl text_of(const gpu *g, const plan *l) {
             "fn divisor(x: %s) -> %s { if all(x == %s(0)) { b%d_set(4u * p.fault, 0u); return %s(%s); } return x; }\n",
             type, type, type, l->buffers - 1, type, one);
     }
+    for (int k = 0; p->chain && k < p->chain->n_links; k++)
+        cr_wgsl_add(&w, "fn link%d(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) ^ %s); }\n", k,
+                    parameter(l->links_at + k).s);
     cr_wgsl_add(&w, "fn kernel(group: u32, lane: u32, i: u32) {\nlet numel = p.numel;\n");
     for (int k = 0; k < l->w->n_out; k++)
         if (l->whole_words && cr_wgsl_lanes(l->w->out[k].dtype) > 1) cr_wgsl_add(&w, "var w%d = 0u;\n", k);
@@ -338,7 +361,7 @@ static wgsl text_of(const gpu *g, const plan *l) {
     add_coordinates(&w, l);
     add_inputs(&w, l);
     for (int i = 0; i < p->n_instr; i++)
-        add_instruction(&w, l->w->compute, p->n_in + p->n_param + p->n_const + i, &p->instr[i]);
+        add_instruction(&w, l->w->compute, p, i);
     add_results(&w, l);
     cr_wgsl_add(&w, l->elements == 1 ? "}\n" : "}\n}\n");
     cr_wgsl_end(&w, GPU_GROUP);
@@ -364,7 +387,8 @@ static void push_number(parameters *q, cr_dtype dt, double v) {
 static cr_status fill_parameters(parameters *q, const plan *l, int fault) {
     const cr_walk *w = l->w;
     const cr_program *p = w->program;
-    if (l->values_at + 2 * (w->n_in + p->n_param + p->n_const) > GPU_PARAMETER_WORDS)
+    const int links = p->chain ? p->chain->n_links : 0;
+    if (l->links_at + links > GPU_PARAMETER_WORDS)
         return cr_fail(CR_BAD_VALUE, p->name, "the program has too many constants for a GPU: %d", p->n_const);
     q->n = 0;
     push(q, 0);
@@ -386,6 +410,7 @@ static cr_status fill_parameters(parameters *q, const plan *l, int fault) {
     }
     for (int i = 0; i < p->n_param; i++) push_number(q, w->compute, w->params[i]);
     for (int i = 0; i < p->n_const; i++) push_number(q, w->compute, p->consts[i]);
+    for (int i = 0; i < links; i++) push(q, 0);     /* zeros that the compiler takes for different numbers */
     return CR_OK;
 }
 

@@ -141,7 +141,7 @@ static cr_status check_limits(const gpu *g, const char *op) {
     } all[] = {{"maxComputeInvocationsPerWorkgroup", l->maxComputeInvocationsPerWorkgroup, GPU_GROUP},
                {"maxComputeWorkgroupSizeX", l->maxComputeWorkgroupSizeX, GPU_GROUP},
                {"maxComputeWorkgroupStorageSize", l->maxComputeWorkgroupStorageSize, 16384},
-               {"maxStorageBuffersPerShaderStage", l->maxStorageBuffersPerShaderStage, 8}};
+               {"maxStorageBuffersPerShaderStage", l->maxStorageBuffersPerShaderStage, GPU_LEAST_BUFFERS}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].has < all[i].needed)
             return cr_fail(CR_RUNTIME, op, "%s cannot be opened: its %s is %u, %u are needed", g->name, all[i].name,

@@ -58,6 +58,8 @@ typedef struct gpu_timeline {
 } gpu_timeline;
 
 /* ---- a GPU (gpu.c) */
+enum { GPU_LEAST_BUFFERS = 8 };                     /* that a kernel can bind, on any GPU */
+
 /* bytes: bound by dispatches; groups: bind groups created */
 typedef struct gpu_counters { int64_t submits, dispatches, pipelines, uploads, readbacks, bytes, groups; } gpu_counters;
 

@@ -10,4 +10,7 @@ cr_status cr_gpu_synchronize(const cr_device *d) {
 
 CR_KERNELS(CR_WATCHED_OF_WEBGPU)
 const cr_kernels cr_gpu_kernels = {CR_KERNELS(CR_ENTRY_OF_WEBGPU).attention_takes = cr_gpu_attention_takes,
+                                   .chains = true,
+                                   .links_apart = true,
+                                   .chain_buffers = GPU_LEAST_BUFFERS,
                                    .f32_only = true};
