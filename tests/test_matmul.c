@@ -389,7 +389,8 @@ static void check_kernel(const struct cr_isa_kernels *set, bool f64, int kernel,
                     sb[0],
                     sb[1],
                     sc[0],
-                    t.accumulate};
+                    t.accumulate,
+                    false};
     if (kernel == 0) kernels->direct(&w);
     else if (kernel == 2) kernels->row(&w);
     else CHECK(cr_packed_product(&w, t.dt, false, NULL), "no memory");

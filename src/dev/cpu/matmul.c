@@ -199,7 +199,7 @@ static cr_product item_at(const job *j, int64_t item) {
     w.a = ahead(w.a, a + m * w.a_row, j->size);
     w.b = ahead(w.b, b + n * w.b_col, j->size);
     w.c = (char *)w.c + (c + m * w.c_row + n) * (int64_t)j->size;
-    if (w.bias) w.bias = ahead(w.bias, n, j->size);
+    if (w.bias && !w.one_bias) w.bias = ahead(w.bias, n, j->size);
     return w;
 }
 
@@ -255,7 +255,7 @@ static void run_chunk(void *ctx, int64_t chunk, int worker) {
             for (int64_t n = 0; n < w->n; n++) {                                                                    \
                 T s = part[n];                                                                                      \
                 for (int64_t p = 1; p < j->parts; p++) s += part[p * w->m * w->n + n];                              \
-                c[n] = (w->accumulate ? c[n] : 0) + (s + (bias ? bias[n] : 0));                                     \
+                c[n] = (w->accumulate ? c[n] : 0) + (s + (bias ? bias[w->one_bias ? 0 : n] : 0));                   \
             }                                                                                                       \
         }                                                                                                           \
     }
@@ -289,8 +289,10 @@ static void add_axis(job *j, axis x) {
 /* A column is a row of the transposed product. */
 static void transpose_column(job *j) {
     const cr_product t = j->one;
-    if (t.n != 1 || t.c_row != 1 || t.m == 1 || t.bias) return;
+    if (t.n != 1 || t.c_row != 1 || t.m == 1) return;
+    if (t.bias && (j->bf16 || (j->dtype != CR_F32 && j->dtype != CR_F64))) return;
     j->one = (cr_product){.m = 1, .n = t.m, .k = t.k, .a = t.b, .b = t.a, .c = t.c, .accumulate = t.accumulate,
+                          .bias = t.bias, .one_bias = t.bias,
                           .a_row = t.b_col, .a_col = t.b_row, .b_row = t.a_col, .b_col = t.a_row, .c_row = t.m};
     for (int i = 0; i < j->axes; i++) {
         axis *x = &j->batch[i];
