@@ -390,6 +390,7 @@ static void check_kernel(const struct cr_isa_kernels *set, bool f64, int kernel,
                     sb[1],
                     sc[0],
                     t.accumulate,
+                    false,
                     false};
     if (kernel == 0) kernels->direct(&w);
     else if (kernel == 2) kernels->row(&w);

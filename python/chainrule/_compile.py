@@ -91,8 +91,10 @@ class Compiled:
         self.last = found
         if found.refused:
             return self.f(*args, **kwargs)
-        if found.plan is not None and found.epoch == _core._epoch() and _core._plan_fits(found.plan, tensors):
-            return _rebuild(found.result, _core._plan_run(found.plan, tensors, found.outputs)[::-1])
+        if found.plan is not None and found.epoch == _core._epoch():
+            made = _core._plan_run(found.plan, tensors, found.outputs)
+            if made is not None:
+                return made[0] if found.result is _PLACE else _rebuild(found.result, made[::-1])
         with _recording:
             return self._record(found, tensors, args, kwargs)
 

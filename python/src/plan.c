@@ -153,14 +153,10 @@ PyObject *api__signature(const arg *a) {
 }
 
 /* ---- plans */
-PyObject *api__plan_fits(const arg *a) {
-    const cr_plan *p = plan_of(a[0].o);
-    return p ? PyBool_FromLong(cr_plan_fits(p, a[1].list.v)) : NULL;
-}
-
 PyObject *api__plan_run(const arg *a) {
     cr_plan *p = plan_of(a[0].o);
     const int n = axis(a[2].i);
+    if (p && !cr_plan_fits(p, a[1].list.v)) Py_RETURN_NONE;
     cr_tensor **out = p ? calloc((size_t)n + 1, sizeof *out) : NULL;
     if (!out) return p ? PyErr_NoMemory() : NULL;
     cr_status status;

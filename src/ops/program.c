@@ -30,8 +30,9 @@ static const cr_program *row_named(const char *name, size_t length) {
 
 const cr_program *cr_program_find(const char *name) {
     if (!name) return cr_fail_null("program", "name"), NULL;
-    const cr_program *row = row_named(name, strlen(name));
+    const cr_program *row = NULL;                   /* updates first: a replay asks for one in every step */
     for (int i = 0; i < CR_UPDATE_COUNT && !row; i++) if (!strcmp(cr_updates[i].name, name)) row = &cr_updates[i];
+    if (!row) row = row_named(name, strlen(name));
     if (!row) cr_fail(CR_BAD_VALUE, "program", "no function or update is named '%.60s': docs/ops.md lists them", name);
     return row;
 }

@@ -184,8 +184,8 @@ class Optimizer:
             options["scale"] = self._scale
             _core._update(name, results, inputs, options, group)
             if recording:
-                replayed = [(p, state) for p, _, state in members]
-                _core._record_replay(partial(self._replay, group, replayed, name, _core._record_params()))
+                counted = [(p, state) for p, _, state in members if state] or [members[0][::2]]
+                _core._record_replay(partial(self._replay, group, counted, name, _core._record_params()))
 
     def _update(
         self,
@@ -207,7 +207,8 @@ class Optimizer:
         _core._record_refuse("step", f"a step of {type(self).__name__} cannot be recorded: {why}")
 
     def _replay(self, group: Group, members: list[tuple[Tensor, State]], name: str, number: int, plan: object) -> None:
-        """Before a recorded update runs again: counts its step, and gives it the options of the moment."""
+        """Before a recorded update runs again: counts its step, and gives it the options of the moment.  members: those
+        with a state, or one."""
         keys = {self._advance(group, p, state) for p, state in members}
         rule, _, options = self._rule(group, key := keys.pop())
         if keys or rule != name:

@@ -461,23 +461,23 @@ static cr_status check(const cr_walk *w) {
 
 /* ---- few contiguous f32 elements: one call of the compiled loop.  Storages of this device end at
  * whole cache lines, so the last vector of the loop may run past their end. */
-enum { TINY = 256 };
+enum { TINY = 4096, COPIES = 256, NUMBERS = 3 };    /* elements; where copies of one number, or of so many, are read */
 
-static void run_tiny_loop(const struct cr_blocks *k, const cr_program *p, float *y, const float *const *x,
-                          const double *params, int64_t n) {
-    if (p->fused >= 0) {
-        float numbers[FEW];
-        for (int i = 0; i < p->n_param; i++) numbers[i] = (float)params[i];
-        k->fused[p->fused](&y, x, numbers, n);
-    } else {
-        const cr_instr *s = &p->instr[0];
-        k->f32[s->op](y, x[s->a], s->b < 0 ? NULL : x[s->b], s->c < 0 ? NULL : x[s->c], n);
-    }
+static bool is_one_instruction(const cr_program *p) {
+    return p->n_instr == 1 && p->n_param + p->n_const == 0 && p->n_out == 1 && p->out[0] == p->n_in &&
+           p->instr[0].op < CR_OP_COUNT && cr_cpu_vec()->blocks->f32[p->instr[0].op];
 }
 
-static bool is_one_loop(const struct cr_blocks *k, const cr_program *p) {
-    if (p->fused >= 0) return p->fused < k->n_fused && p->n_param <= FEW;
-    return p->n_instr == 1 && p->n_param + p->n_const == 0 && p->out[0] == p->n_in && k->f32[p->instr[0].op];
+static void run_tiny_loop(const plan *pl, float *const *y, const float *const *x, const double *params, int64_t n) {
+    const cr_program *p = pl->p;
+    if (pl->loop) {
+        float numbers[FEW];
+        for (int i = 0; i < p->n_param; i++) numbers[i] = (float)params[i];
+        pl->loop(y, x, numbers, n);
+    } else {
+        const cr_instr *s = &p->instr[0];
+        cr_cpu_vec()->blocks->f32[s->op](y[0], x[s->a], s->b < 0 ? NULL : x[s->b], s->c < 0 ? NULL : x[s->c], n);
+    }
 }
 
 /* May `padded` elements be read from a, or written if only padding follows its n elements? */
@@ -490,23 +490,34 @@ static bool room_behind(const cr_arg *a, int64_t n, int64_t padded, bool write) 
 
 static bool run_tiny(const cr_walk *w) {
     const cr_program *p = w->program;
-    const struct cr_blocks *k = cr_cpu_vec()->blocks;
-    const int64_t n = w->numel, padded = (n + k->lanes - 1) / k->lanes * k->lanes;
-    if (!n || n > TINY || w->ndim != 1 || w->compute != CR_F32 || w->n_out != 1 || w->n_in > 3 || !is_one_loop(k, p))
-        return false;
-    if (!room_behind(&w->out[0], n, padded, true)) return false;
-    _Alignas(64) float number[3][TINY];
-    const float *x[3];
-    for (int i = 0; i < w->n_in; i++) {
+    const int64_t n = w->numel, lanes = cr_cpu_vec()->blocks->lanes, padded = (n + lanes - 1) / lanes * lanes;
+    plan pl;
+    if (!n || n > TINY || w->ndim != 1 || w->compute != CR_F32) return false;
+    pl.p = p, pl.loop = NULL, pl.held = 0;
+    find_loop(&pl, w);
+    if (!pl.loop && !is_one_instruction(p)) return false;
+    _Alignas(64) float copies[NUMBERS][COPIES], held[CR_MAX_INPUTS];
+    float *y[CR_MAX_OUTPUTS];
+    const float *x[CR_MAX_INPUTS];
+    for (int i = 0; i < w->n_out; i++) {
+        if (!room_behind(&w->out[i], n, padded, true) || first_same(p, i) < i) return false;
+        y[i] = w->out[i].data;
+    }
+    for (int i = 0, numbers = 0; i < w->n_in; i++) {
         const cr_arg *a = &w->in[i];
         x[i] = a->data;
-        if (room_behind(a, n, padded, false)) continue;
-        if (a->strides[0] && n > 1) return false;
-        const float v = (float)cr_load_f64(a->data, a->dtype);
-        for (int64_t e = 0; e < padded; e++) number[i][e] = v;
-        x[i] = number[i];
+        if (pl.held >> i & 1) {
+            held[i] = (float)cr_load_f64(a->data, a->dtype);
+            x[i] = &held[i];
+        } else if (!room_behind(a, n, padded, false)) {
+            if ((a->strides[0] && n > 1) || padded > COPIES || numbers == NUMBERS) return false;
+            const float v = (float)cr_load_f64(a->data, a->dtype);
+            float *to = copies[numbers++];
+            for (int64_t e = 0; e < padded; e++) to[e] = v;
+            x[i] = to;
+        }
     }
-    run_tiny_loop(k, p, w->out[0].data, x, w->params, padded);
+    run_tiny_loop(&pl, y, x, w->params, padded);
     return true;
 }
 
@@ -556,13 +567,13 @@ static int64_t count_alike(const cr_walk *w, int64_t count) {
 }
 
 cr_status cr_cpu_elementwise(const cr_elementwise_args *args) {
-    if (args->count == 1 && run_tiny(args->walks)) return CR_OK;
     for (int64_t i = 0, n; i < args->count; i += n) {
-        const cr_walk *w = &args->walks[i];
         int64_t numel = 0;
-        n = count_alike(w, args->count - i);
-        for (int64_t k = 0; k < n; k++) numel += w[k].numel;
-        if (!numel) continue;
+        n = count_alike(&args->walks[i], args->count - i);
+        for (int64_t k = 0; k < n; k++) numel += args->walks[i + k].numel;
+        for (; n && numel <= TINY && run_tiny(&args->walks[i]); i++) n--;
+        if (!n || !numel) continue;
+        const cr_walk *w = &args->walks[i];
         cr_status status = check(w);
         if (status == CR_OK) status = n == 1 && has_transposed(w) ? run_packed(w) : run_alike(w, n, numel);
         if (status != CR_OK) return status;

@@ -21,6 +21,7 @@ typedef struct cr_product {
     int64_t a_row, a_col, b_row, b_col, c_row;
     bool accumulate;
     bool wide;                                      /* a and b of half precision, c and bias f32 */
+    bool one_bias;                                  /* bias is one number: c is a column, turned into a row */
 } cr_product;
 
 /* Prefetches while panels of a are multiplied with a strip of b, alternating between two sources:

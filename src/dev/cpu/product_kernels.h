@@ -34,7 +34,7 @@ static void NAME(strip)(NAME(tile) t, int64_t m, int64_t n) {
     }
 }
 
-static void NAME(direct)(const cr_product *p) {
+static void NAME(by_rows)(const cr_product *p) {
     NAME(tile) t = {.k = p->k, .a = p->a, .a_row = p->a_row, .a_col = p->a_col, .b = p->b, .b_row = p->b_row,
                     .c = p->c, .c_row = p->c_row, .bias = p->bias, .accumulate = p->accumulate};
     for (int64_t j = 0, n; j < p->n; j += n) {
@@ -45,6 +45,31 @@ static void NAME(direct)(const cr_product *p) {
         t.c += n;
         if (t.bias) t.bias += n;
     }
+}
+
+enum { NAME(NARROW) = LANES / 2 - 1, NAME(HIGH) = 16 * LANES };
+
+/* A narrow c whose a has contiguous columns: the columns of c fill the lanes.  The sums are the same. */
+static void NAME(by_columns)(const cr_product *p) {
+    REAL column[NAME(NARROW) * NAME(HIGH) + 1];
+    const REAL *a = p->a, *bias = p->bias;
+    for (int64_t i = 0; i < p->m; i += NAME(HIGH)) {
+        const int64_t m = p->m - i < NAME(HIGH) ? p->m - i : NAME(HIGH);
+        NAME(by_rows)(&(cr_product){.m = p->n, .n = m, .k = p->k, .a = p->b, .a_row = 1, .a_col = p->b_row,
+                                    .b = a + i, .b_row = p->a_col, .b_col = 1, .c = column, .c_row = m});
+        for (int64_t r = 0; r < m; r++) {
+            REAL *c = (REAL *)p->c + (i + r) * p->c_row;
+            for (int64_t j = 0; j < p->n; j++) {
+                const REAL sum = bias ? column[j * m + r] + bias[j] : column[j * m + r];
+                c[j] = p->accumulate ? c[j] + sum : sum;
+            }
+        }
+    }
+}
+
+static void NAME(direct)(const cr_product *p) {
+    if (p->n <= NAME(NARROW) && p->a_row == 1 && p->m >= LANES / 2 && p->k) NAME(by_columns)(p);
+    else NAME(by_rows)(p);
 }
 
 /* ---- packing ---- */
@@ -145,7 +170,7 @@ static void NAME(row_of_rows)(const cr_product *w) {
         }
         for (; p < w->k; p++, b += step)
             for (int64_t i = 0; i < n; i++) c[i] += a[p * a_col] * b[i];
-        if (bias) for (int64_t i = 0; i < n; i++) c[i] += bias[j + i];
+        if (bias) for (int64_t i = 0; i < n; i++) c[i] += bias[w->one_bias ? 0 : j + i];
     }
 }
 
@@ -157,13 +182,14 @@ static inline REAL NAME(sum_lanes)(VEC v) {
     return s[0];
 }
 
-/* Lane i of the result is the sum of the lanes of v[i], in the order of sum_lanes. */
+/* Lane i of the result is the sum of the lanes of v[i], in the order of sum_lanes: each step adds the halves of two
+ * vectors and interleaves the sums. */
 static ALWAYS_INLINE VEC NAME(sums)(VEC v[LANES]) {
-    NAME(transpose)(v);
 #pragma GCC unroll 4
-    for (int step = LANES / 2; step > 0; step /= 2)
+    for (int n = LANES / 2; n > 0; n /= 2)
 #pragma GCC unroll 16
-        for (int i = 0; i < step; i++) v[i] += v[i + step];
+        for (int i = 0; i < n; i++)
+            v[i] = NAME(interleave_low)(v[i], v[i + n]) + NAME(interleave_high)(v[i], v[i + n]);
     return v[0];
 }
 
@@ -238,6 +264,6 @@ static void NAME(row)(const cr_product *w) {
     for (int64_t j = 0; j < w->n; j++) {
         REAL s = 0;
         for (int64_t p = 0; p < w->k; p++) s += a[p * w->a_col] * b[p * w->b_row + j * w->b_col];
-        c[j] = (w->accumulate ? c[j] : 0) + (s + (bias ? bias[j] : 0));
+        c[j] = (w->accumulate ? c[j] : 0) + (s + (bias ? bias[w->one_bias ? 0 : j] : 0));
     }
 }

@@ -14,11 +14,16 @@ CR_UNROLL(4)
             sum[j][1] += y * WHOLE(b + j * b_col + p + LANES);
         }
     }
-    for (; p < k; p += LANES) {
-        int64_t n = k - p < LANES ? k - p : LANES;
-        const VEC x = NAME(part_load)(a + p, n);
+    if (p + LANES <= k) {
+        const VEC x = *(const LOOSE *)(a + p);
 CR_UNROLL(4)
-        for (int j = 0; j < columns; j++) sum[j][0] += x * PART(b + j * b_col + p, n);
+        for (int j = 0; j < columns; j++) sum[j][0] += x * WHOLE(b + j * b_col + p);
+        p += LANES;
+    }
+    if (p < k) {
+        const VEC x = NAME(part_load)(a + p, k - p);
+CR_UNROLL(4)
+        for (int j = 0; j < columns; j++) sum[j][0] += x * PART(b + j * b_col + p, k - p);
     }
 CR_UNROLL(4)
     for (int j = 0; j < columns; j++) out[j] = sum[j][0] + sum[j][1];
@@ -38,18 +43,16 @@ static void COLUMN_NAME(row_of_columns)(const cr_product *w) {
     const COLUMN *b = w->b;
     const REAL *bias = w->bias;
     REAL *c = w->c;
-    int64_t j = 0;
-    for (; j + LANES <= w->n; j += LANES) {
-        VEC v[LANES], before = {0};
-        for (int i = 0; i < LANES; i++, b += w->b_col) COLUMN_NAME(dot_lanes)(1, v + i, w->a, b, w->b_col, w->k);
+    for (int64_t j = 0; j < w->n; j += LANES) {
+        const int64_t n = w->n - j < LANES ? w->n - j : LANES;
+        VEC v[LANES] = {{0}};
+        for (int i = 0; i < n; i++, b += w->b_col) COLUMN_NAME(dot_lanes)(1, v + i, w->a, b, w->b_col, w->k);
         VEC sum = NAME(sums)(v);
-        if (bias) sum += *(const LOOSE *)(bias + j);
-        if (w->accumulate) before = *(const LOOSE *)(c + j);
-        *(LOOSE *)(c + j) = before + sum;
-    }
-    for (REAL dot[4]; j < w->n; j++, b += w->b_col) {
-        COLUMN_NAME(dots)(1, dot, w->a, b, w->b_col, w->k);
-        c[j] = (w->accumulate ? c[j] : 0) + (dot[0] + (bias ? bias[j] : 0));
+        if (bias && w->one_bias) sum += bias[0] - (VEC){0};
+        else if (bias) sum += NAME(load)(bias + j, n < LANES, n);
+        if (w->accumulate) sum += NAME(load)(c + j, n < LANES, n);
+        if (n < LANES) NAME(part_store)(c + j, sum, n);
+        else *(LOOSE *)(c + j) = sum;
     }
 }
 

@@ -278,8 +278,9 @@ static __attribute__((noinline)) vec v_cos_each(vec x) { return v_each(x, cos); 
 static __attribute__((noinline)) vec v_tan_each(vec x) { return v_each(x, tan); }
 
 static inline vec v_tan(vec x) {
-    if (__builtin_expect(m_any(m_not(m_lt(v_abs(x), v_k(0x1p20f)))), 0)) return v_tan_each(x);
-    return v_blend(m_lt(v_abs(x), v_k(0x1p-13f)), x, v_tan_inside(x));
+    const vmask far = m_not(m_lt(v_abs(x), v_k(0x1p20f)));
+    const vec y = v_blend(m_lt(v_abs(x), v_k(0x1p-13f)), x, v_tan_inside(x));
+    return __builtin_expect(m_any(far), 0) ? v_blend(far, v_tan_each(x), y) : y;
 }
 
 /* n = round(x / (pi/2)), r = x - n pi/2.  With fma, x - n P1 is exact; without, f64 does it */
@@ -303,18 +304,21 @@ static inline vec v_circle(vec r, vint quarter) {
     return v_xor(v_blend(m_bit(quarter, 0), c, s), v_sign_bit((vec)((vuint)quarter << 30)));
 }
 
+/* A lane's result depends on that lane only: numbers that lie next to it may be anything. */
 static inline vec v_sin(vec x) {
-    if (__builtin_expect(m_any(m_not(m_lt(v_abs(x), v_k(100000)))), 0)) return v_sin_each(x);
+    const vmask far = m_not(m_lt(v_abs(x), v_k(100000)));
     vint n;
     vec r = v_circle_reduce(x, &n);
-    return v_blend(m_lt(v_abs(x), v_k(0x1p-13f)), x, v_circle(r, n));
+    const vec y = v_blend(m_lt(v_abs(x), v_k(0x1p-13f)), x, v_circle(r, n));
+    return __builtin_expect(m_any(far), 0) ? v_blend(far, v_sin_each(x), y) : y;
 }
 
 static inline vec v_cos(vec x) {
-    if (__builtin_expect(m_any(m_not(m_lt(v_abs(x), v_k(100000)))), 0)) return v_cos_each(x);
+    const vmask far = m_not(m_lt(v_abs(x), v_k(100000)));
     vint n;
     vec r = v_circle_reduce(x, &n);
-    return v_circle(r, n + 1);
+    const vec y = v_circle(r, n + 1);
+    return __builtin_expect(m_any(far), 0) ? v_blend(far, v_cos_each(x), y) : y;
 }
 
 /* atan(y / x) in [0, pi/2] for y, x >= 0, not both 0 or infinite: computed from the smaller over the
@@ -438,10 +442,10 @@ static __attribute__((noinline)) vec v_fmod_each(vec a, vec b) {
 static inline vecd d_fmod_of(vecd a, vecd b) { return d_fnma(d_trunc(a / b), b, a); }
 static inline vec v_fmod(vec a, vec b) {
     vec ax = v_abs(a), bx = v_abs(b);
-    /* also NaN, infinities and b = 0 */
-    if (__builtin_expect(m_any(m_not(m_lt(ax, bx * 0x1p28f))), 0)) return v_fmod_each(a, b);
+    const vmask far = m_not(m_lt(ax, bx * 0x1p28f));        /* also NaN, infinities and b = 0 */
     vec r = d_pack(d_fmod_of(d_lo(ax), d_lo(bx)), d_fmod_of(d_hi(ax), d_hi(bx)));
-    return v_copysign(v_blend(m_eq(bx, v_k(INFINITY)), ax, r), a);
+    const vec y = v_copysign(v_blend(m_eq(bx, v_k(INFINITY)), ax, r), a);
+    return __builtin_expect(m_any(far), 0) ? v_blend(far, v_fmod_each(a, b), y) : y;
 }
 /* the sign of b as in Python's %, also for a zero result */
 static inline vec v_rem(vec a, vec b) {
