@@ -198,9 +198,8 @@ static cr_product item_at(const job *j, int64_t item) {
     w.n = cr_imin(w.n - n, j->tile_n);
     w.a = ahead(w.a, a + m * w.a_row, j->size);
     w.b = ahead(w.b, b + n * w.b_col, j->size);
-                          .bias = t.bias, .one_bias = t.bias,
-                          .a_row = t.b_col, .a_col = t.b_row, .b_row = t.a_col, .b_col = t.a_row, .c_row = t.m,
-                          .wide = t.wide};
+    w.c = (char *)w.c + (c + m * w.c_row + n) * (int64_t)j->c_size;
+    if (w.bias && !w.one_bias) w.bias = ahead(w.bias, n, j->c_size);
     return w;
 }
 
@@ -293,13 +292,9 @@ static void transpose_column(job *j) {
     if (t.n != 1 || t.c_row != 1 || t.m == 1) return;
     if (t.bias && (j->bf16 || (j->dtype != CR_F32 && j->dtype != CR_F64))) return;
     j->one = (cr_product){.m = 1, .n = t.m, .k = t.k, .a = t.b, .b = t.a, .c = t.c, .accumulate = t.accumulate,
-<<<<<<< HEAD
+                          .bias = t.bias, .one_bias = t.bias,
                           .a_row = t.b_col, .a_col = t.b_row, .b_row = t.a_col, .b_col = t.a_row, .c_row = t.m,
                           .wide = t.wide};
-=======
-                          .bias = t.bias, .one_bias = t.bias,
-                          .a_row = t.b_col, .a_col = t.b_row, .b_row = t.a_col, .b_col = t.a_row, .c_row = t.m};
->>>>>>> h23-fast
     for (int i = 0; i < j->axes; i++) {
         axis *x = &j->batch[i];
         *x = (axis){x->size, x->b, x->a, x->c};
