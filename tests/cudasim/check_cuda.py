@@ -107,7 +107,12 @@ DEFINITIONS = {
         "T=bf16 INDEX=i64 ADD=1 KEY=u16 A=f32",
         "T=u64 INDEX=i32 ADD=0 KEY=u64 A=u64",
     ],
-    "matmul": ["T=f32 A=f32 ROUND=0", "T=bf16 A=f32 ROUND=0", "T=i64 A=u64 ROUND=0"],
+    "matmul": [
+        "T=f32 TO=f32 A=f32 ROUND=0",
+        "T=bf16 TO=bf16 A=f32 ROUND=0",
+        "T=bf16 TO=f32 A=f32 ROUND=0",
+        "T=i64 TO=i64 A=u64 ROUND=0",
+    ],
     "nonzero": ["PIECE=512"],
     "order": ["T=f32 PLACE=u32 TILE=2048", "T=bf16 PLACE=u32 TILE=2048", "T=i64 PLACE=u64 TILE=2048"],
     "pool": ["T=f32 A=f32", "T=bf16 A=f32", "T=f64 A=f64"],

@@ -98,10 +98,10 @@ ARGUMENTS(squares_arguments, class T) {
 
 /* ---- matmul.cu: c (batch, M, N) = [c +] a (batch, M, K) b (batch, K, N) [+ bias (N)] */
 enum { MATMUL_EDGE = 64, MATMUL_BATCH_AXES = 6 };           /* a block has EDGE x EDGE results */
-ARGUMENTS(matmul_arguments, class T, class C) {
-    POINTER(C) c;
+ARGUMENTS(matmul_arguments, class T, class TO) {
+    POINTER(TO) c;
     POINTER(const T) a, b;
-    POINTER(const C) bias;
+    POINTER(const TO) bias;
     i64 M, N, K, across, tiles;                     /* tiles of a row of tiles, and of a matrix */
     i64 a_m, a_k, b_k, b_n, c_m, bias_n;            /* strides */
     i64 add, a_along_k, b_along_k;                  /* add: to c; along_k: the smaller stride is the one along K */

@@ -21,7 +21,7 @@ static int64_t batch_stride(const cr_array *t, int d) { return t->shape[d] == 1 
 static const cuda_kernel *kernel_of(cuda *g, const char *name, cr_dtype dt, cr_dtype of_c, bool rounds) {
     const char *acc = cr_dtype_is_float(dt) ? cr_cuda_wide(dt) : cr_dtype_size(dt) == 8 ? "u64" : "u32";
     return cr_cuda_kernel_of(g, "matmul", cr_cuda_source_matmul, name,
-                             "#define T %s\n#define C %s\n#define A %s\n#define ROUND %d\n", cr_cuda_type(dt),
+                             "#define T %s\n#define TO %s\n#define A %s\n#define ROUND %d\n", cr_cuda_type(dt),
                              cr_cuda_type(of_c), acc, rounds);
 }
 

@@ -1,5 +1,5 @@
 /* matmul.cu - c (..., M, N) = [c +] a (..., M, K) b (..., K, N) [+ bias (N)] for any strides and
- * dtypes T, summed in A along K in order; c and bias of dtype C.
+ * dtypes T, summed in A along K in order; c and bias of dtype TO.
  *
  * A block computes 64 x 64 results, a thread 4 x 4 of them in registers.  In each step the block loads
  * its parts of a and b for 16 of K into shared memory: an element read from shared memory serves 4
@@ -12,12 +12,12 @@ D A factor(T x) {
 #endif
 }
 
-KERNEL(256, sizeof(A) == 8 ? 2 : 3) matmul(const matmul_arguments<T, C> p) {
+KERNEL(256, sizeof(A) == 8 ? 2 : 3) matmul(const matmul_arguments<T, TO> p) {
     enum { EDGE = MATMUL_EDGE, DEPTH = 16, TILE = 4 };
     __shared__ A part_a[DEPTH][EDGE + 1], part_b[DEPTH][EDGE + 1];
     const int t = (int)threadIdx.x, row = t / 16, column = t % 16;
     const T *a = p.a, *b = p.b;
-    C *c = p.c;
+    TO *c = p.c;
     i64 rest = (i64)blockIdx.x / p.tiles;
     for (int d = (int)p.axes - 1; d >= 0; d--) {
         const i64 i = rest % p.batch[d].size;
@@ -46,11 +46,11 @@ KERNEL(256, sizeof(A) == 8 ? 2 : 3) matmul(const matmul_arguments<T, C> p) {
         for (int j = 0; j < TILE; j++) {
             const i64 m = m0 + row + 16 * i, n = n0 + column + 16 * j;
             if (m >= p.M || n >= p.N) continue;
-            C *at = c + m * p.c_m + n;
+            TO *at = c + m * p.c_m + n;
             A v = sum[i][j];
             if (p.bias) v += cast<A>(p.bias[n * p.bias_n]);
             if (p.add) v += cast<A>(*at);
-            *at = cast<C>(v);
+            *at = cast<TO>(v);
         }
 }
 
@@ -72,22 +72,22 @@ KERNEL(256) round_to_bf16(const round_arguments<pack<bf16, 8>> p) {
 
 /* c [+]= bias in each row: 16 bytes at once where the row's packs are aligned.  Limited by bytes: c is
  * written, with `add` read, once. */
-KERNEL(256) bias_rows(const bias_arguments<C> p) {
-    constexpr int V = 16 / (int)sizeof(C);
+KERNEL(256) bias_rows(const bias_arguments<TO> p) {
+    constexpr int V = 16 / (int)sizeof(TO);
     const i64 across = (p.N + V - 1) / V;
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.packs; i += (i64)gridDim.x * 256) {
         const i64 n = i % across * V, row = i / across;
-        C *to = p.c + row / p.M * p.c_batch + row % p.M * p.c_m + n;
+        TO *to = p.c + row / p.M * p.c_batch + row % p.M * p.c_m + n;
         const bool whole = n + V <= p.N && (u64)to % 16 == 0;
-        pack<C, V> v = {};
-        if (p.add && whole) v = *(const pack<C, V> *)to;
+        pack<TO, V> v = {};
+        if (p.add && whole) v = *(const pack<TO, V> *)to;
         for (int k = 0; k < V; k++) {
             if (n + k >= p.N) break;
             if (p.add && !whole) v.v[k] = to[k];
             const A b = cast<A>(p.bias[(n + k) * p.bias_n]);
-            v.v[k] = cast<C>(p.add ? cast<A>(v.v[k]) + b : b);
+            v.v[k] = cast<TO>(p.add ? cast<A>(v.v[k]) + b : b);
             if (!whole) to[k] = v.v[k];
         }
-        if (whole) *(pack<C, V> *)to = v;
+        if (whole) *(pack<TO, V> *)to = v;
     }
 }
