@@ -63,17 +63,12 @@ cr_tensor *cr_affine_gelu(const cr_affine *p, const cr_tensor *x) {
 }
 
 cr_tensor *cr_table(const cr_tensor *w) {
-    return cr_autocasting() ? cr_autocast_cast(w, cr_autocast_dtype(cr_device_of(w))) : (cr_tensor *)(uintptr_t)w;
+    const cr_dtype low = cr_autocast_dtype(cr_device_of(w));
+    return low == CR_F32 || low == cr_dtype_of(w) ? (cr_tensor *)(uintptr_t)w : cr_autocast_cast(w, low);
 }
 
 cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype dt) {
-    if (!p->codes) {
-        cr_scope_begin();
-        cr_tensor *y = cr_embedding(cr_table(p->weight), tokens);
-        if (y) cr_keep(y);
-        cr_scope_end();
-        return y;
-    }
+    if (!p->codes) return cr_embedding(cr_table(p->weight), tokens);
     if (!tokens) return NULL;
     int64_t shape[CR_MAX_DIMS];
     const int n = cr_ndim(tokens);

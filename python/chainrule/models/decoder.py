@@ -76,6 +76,11 @@ def attend(
     return _core._attention(q, k, v, True, 0, None, window)  # scaled by 1 / sqrt(D); counts from the last key
 
 
+def in_autocast(x: Tensor) -> Tensor:
+    """Rows of an embedding in the dtype of autocast, so that the residual stream has it too; x outside of autocast"""
+    return x.to(_core._autocast_dtype(x.device)) if _core._autocasting() and x.dtype is _core.float32 else x
+
+
 def consistent(load: Callable[[], Loaded], file: str) -> tuple[dict[str, str], Loaded]:
     """The metadata of a file or a checkpoint, and the data loaded with it; loads again if a save
     changed the metadata meanwhile."""

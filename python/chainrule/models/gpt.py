@@ -13,7 +13,7 @@ from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..nn import functional as F
 from ..random import fork_rng
-from .decoder import Cache, Decoder, Past, Spans, attend, consistent
+from .decoder import Cache, Decoder, Past, Spans, attend, consistent, in_autocast
 from .pretrained import Settings
 
 
@@ -126,7 +126,7 @@ class GPT(Decoder):
             positions = self.wpe(past)
         else:
             positions = self.wpe.weight.narrow(0, past, T)
-        x = self._drop(self.wte(tokens) + positions)
+        x = self._drop(in_autocast(self.wte(tokens)) + in_autocast(positions))
         for i, block in enumerate(self.h):
             x = x + self._drop(block.attn(block.ln_1(x), caches and caches[i], past))
             x = x + self._drop(block.mlp(block.ln_2(x)))

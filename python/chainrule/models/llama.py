@@ -13,7 +13,7 @@ from .. import _core, nn
 from .._core import Device, Generator, Tensor
 from ..nn import functional as F
 from ..random import fork_rng
-from .decoder import Cache, Decoder, Past, Spans, attend
+from .decoder import Cache, Decoder, Past, Spans, attend, in_autocast
 from .pretrained import Settings
 
 __all__ = ["Llama", "LlamaConfig"]
@@ -163,7 +163,7 @@ class Llama(Decoder):
     def hidden(self, tokens: Tensor, caches: Sequence[Cache | Sequence[Cache]] | None = None, past: Past = 0) -> Tensor:
         stores: Any = caches and caches[0]
         table = self._table(self._time(tokens, past), past, stores[0].size(2) if isinstance(past, Tensor) else 0)
-        x = self._drop(self.embed_tokens(tokens))
+        x = self._drop(in_autocast(self.embed_tokens(tokens)))
         for i, block in enumerate(self.layers):
             x = x + self._drop(block.self_attn(block.input_layernorm(x), table, caches and caches[i], past))
             x = x + self._drop(block.mlp(block.post_attention_layernorm(x)))
