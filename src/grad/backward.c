@@ -331,7 +331,8 @@ static cr_status deliver_all(walk *w, cr_node *n, const cr_call *c, cr_tensor *c
         cr_status status = check_dx(c, i, dx[i]);
         if (status != CR_OK) return status;
         if (dx[i] == CR_NONE || (i == 0 && dx[i] == c->accumulated)) continue;      /* the latter: the op added to it */
-        cr_tensor *d = unbroadcast(dx[i], &n->in[i], c->wide & 1u << i && dx[i]->dtype == CR_F32);
+        const bool wide = i < 32 && c->wide & 1u << i && dx[i]->dtype == CR_F32;
+        cr_tensor *d = unbroadcast(dx[i], &n->in[i], wide);
         if (!d) return cr_error_status();
         if ((status = deliver(w, n->edges[i], d)) != CR_OK) return status;
     }
