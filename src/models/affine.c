@@ -62,13 +62,8 @@ cr_tensor *cr_affine_gelu(const cr_affine *p, const cr_tensor *x) {
     return y ? cr_gelu_tanh(y) : NULL;
 }
 
-cr_tensor *cr_table(const cr_tensor *w) {
-    const cr_dtype low = cr_autocast_dtype(cr_device_of(w));
-    return low == CR_F32 || low == cr_dtype_of(w) ? (cr_tensor *)(uintptr_t)w : cr_autocast_cast(w, low);
-}
-
 cr_tensor *cr_affine_rows(const cr_affine *p, const cr_tensor *tokens, cr_dtype dt) {
-    if (!p->codes) return cr_embedding(cr_table(p->weight), tokens);
+    if (!p->codes) return cr_embedding(cr_linear_weight(p->weight), tokens);
     if (!tokens) return NULL;
     int64_t shape[CR_MAX_DIMS];
     const int n = cr_ndim(tokens);

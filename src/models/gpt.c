@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "../core/status.h"
+#include "../ops/linear.h"
 #include "lm.h"
 
 static const double NORM_EPS = 1e-5;                /* GPT-2's */
@@ -82,7 +83,7 @@ static cr_tensor *first_positions(const void *wpe, int64_t start, int64_t length
 
 /* The rows of wpe at the positions of T tokens. */
 static const cr_tensor *positions(const cr_gpt *m, int64_t T, const cr_caches *caches, const cr_segments *s) {
-    const cr_tensor *table = cr_table(m->wpe);
+    const cr_tensor *table = cr_linear_weight(m->wpe);
     if (!table) return NULL;
     if (s) return cr_segments_join(s, 0, first_positions, table);
     if (caches && caches->at) return cr_embedding(table, caches->at);

@@ -199,3 +199,7 @@ cr_tensor *cr_linear(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b)
 cr_tensor *cr_linear_gelu(const cr_tensor *x, const cr_tensor *w, const cr_tensor *b) {
     return cr_apply(&cr_op_linear_gelu, 3, (const cr_tensor *const[]){x, w, b}, NULL);
 }
+
+const cr_tensor *cr_linear_weight(const cr_tensor *w) {
+    return !cr_autocasting() || cr_autocast_inputs("linear", w->dev, 1, &w) == CR_OK ? w : NULL;
+}

@@ -31,7 +31,7 @@ typedef struct packed {
     int64_t size, c_size;                           /* bytes of an element: of the operands; of c as the kernels
                                                      * write it */
     const cr_product_kernels *kernels;
-    bool widens, half_c;                            /* converts to f32: the operands; c and bias */
+    bool half_c;                                    /* c and bias are converted to f32 */
     bool share_a;
     int64_t panels, strips;                         /* number of panels of a, of strips of b */
     int64_t block, chunks;                          /* a chunk is a block of lines of the operand that is not shared */
@@ -56,71 +56,24 @@ static int64_t line_width(const packed *s, bool of_a) {
 static int64_t packed_bytes(const packed *s, bool of_a, int64_t lines, int64_t k) {
     return lines * line_width(s, of_a) * ((k + s->kernels->per - 1) / s->kernels->per) * s->kernels->size;
 }
-static int64_t wide_bytes(const packed *s) {
-    return s->widens ? s->kernels->tile_columns * s->depth * (int64_t)sizeof(float) : 0;
-}
 
 /* ---- packing ---- */
-
-static void widen_row(const packed *s, float *to, const void *from, int64_t n, int64_t step) {
-    if (step == 1 && cr_dtype_is_half(s->dtype)) {  /* strips are short: without the tables of cr_block_load */
-        const struct cr_casts *casts = cr_cpu_vec()->casts;
-        (s->dtype == CR_BF16 ? casts->bf16_to_f32 : casts->f16_to_f32)(to, from, n);
-        return;
-    }
-    const bool in_place = s->dtype != CR_F32 || step != 1;
-    if (in_place) cr_block_load(CR_LANE_F32, to, s->dtype, from, step, n);
-    if (s->dtype == CR_F32) cr_cpu_vec()->casts->round_to_bf16(to, in_place ? to : from, n);
-}
-
-/* Converts n lines of k numbers to f32, without gaps, in the order of memory; *across, *along: the new strides. */
-static void widen(const packed *s, float *to, const void *from, int64_t n, int64_t k, int64_t *across, int64_t *along) {
-    bool by_lines = *along == 1 || *across != 1;
-    int64_t outer = by_lines ? n : k, inner = by_lines ? k : n, far = by_lines ? *across : *along,
-            near = by_lines ? *along : *across;
-    for (int64_t i = 0; i < outer; i++) widen_row(s, to + i * inner, ahead(from, i * far * s->size), inner, near);
-    *across = by_lines ? k : 1;
-    *along = by_lines ? 1 : n;
-}
 
 /* Are neighbouring lines adjacent in memory, so that all lines are read together for each k? */
 static bool packs_rows(const packed *s, bool of_a) {
     return s->kernels->pack_rows && (of_a ? s->w.a_row : s->w.b_col) == 1;
 }
 
-/* The same where numbers are converted: rows of a few k at a time, as long as `wide` holds. */
-static void widen_lines(const packed *s, bool of_a, char *to, int64_t n, int64_t k, const void *from, int64_t along,
-                        float *wide) {
-    const int64_t height = of_a ? s->kernels->tile_rows : s->kernels->tile_columns, few = cr_imin(FEW_OF_K, s->depth),
-                  most = s->kernels->tile_columns * s->depth / (few * height) * height,
-                  line = packed_bytes(s, of_a, 1, k);
-    for (int64_t j = 0, width; j < n; j += width) {
-        width = cr_imin(most, n - j);
-        for (int64_t q = 0, depth; q < k; q += depth) {
-            depth = cr_imin(few, k - q);
-            for (int64_t p = 0; p < depth; p++)
-                widen_row(s, wide + p * width, ahead(from, (j + (q + p) * along) * s->size), width, 1);
-            s->kernels->pack_rows(to + j / height * line + packed_bytes(s, of_a, 1, q), of_a, line / s->kernels->size,
-                                  width, depth, wide, width);
-        }
-    }
-}
-
 /* Packs panels of a or strips of b from `first` on, k numbers of each from p on.  If neighbouring
  * lines are adjacent in memory, a few numbers of all of them are packed before the next few, so that
  * each cache line is read once. */
-static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int64_t n, int64_t p, int64_t k,
-                       float *wide) {
+static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int64_t n, int64_t p, int64_t k) {
     const cr_product *w = &s->w;
     const int64_t height = of_a ? s->kernels->tile_rows : s->kernels->tile_columns, all = of_a ? w->m : w->n,
                   line = packed_bytes(s, of_a, 1, k);
     const int64_t across = of_a ? w->a_row : w->b_col, along = of_a ? w->a_col : w->b_row,
                   few = across == 1 && n > 1 ? FEW_OF_K : cr_imax(1, k);
     const char *at = ahead(of_a ? w->a : w->b, (first * height * across + p * along) * s->size);
-    if (packs_rows(s, of_a) && s->widens) {
-        widen_lines(s, of_a, to, cr_imin(n * height, all - first * height), k, at, along, wide);
-        return;
-    }
     if (packs_rows(s, of_a)) {
         s->kernels->pack_rows(to, of_a, line / s->kernels->size, cr_imin(n * height, all - first * height), k, at,
                               along);
@@ -128,12 +81,9 @@ static void pack_lines(const packed *s, bool of_a, char *to, int64_t first, int6
     }
     for (int64_t q = 0; q < k; q += few)
         for (int64_t i = first; i < first + n; i++) {
-            int64_t lines = cr_imin(height, all - i * height), depth = cr_imin(few, k - q), lines_apart = across,
-                    k_apart = along;
-            const void *from = ahead(at, ((i - first) * height * across + q * along) * s->size);
-            if (s->widens) { widen(s, wide, from, lines, depth, &lines_apart, &k_apart); from = wide; }
+            const int64_t lines = cr_imin(height, all - i * height), depth = cr_imin(few, k - q);
             s->kernels->pack(to + (i - first) * line + packed_bytes(s, of_a, 1, q), line_width(s, of_a), lines, depth,
-                             from, lines_apart, k_apart);
+                             ahead(at, ((i - first) * height * across + q * along) * s->size), across, along);
         }
 }
 
@@ -194,7 +144,7 @@ static void source_of_update(const packed *s, int64_t first, int64_t rows, int64
 /* ---- multiplying ---- */
 
 /* The part of c that a chunk computes: strips, or panels, first .. first + count - 1. */
-typedef struct part { cr_product c; int64_t first, count; const char *shared; char *lines; float *wide; } part;
+typedef struct part { cr_product c; int64_t first, count; const char *shared; char *lines; } part;
 
 static cr_product block_of_k(const packed *s, const part *t, int64_t p, int64_t k) {
     cr_product w = t->c;
@@ -219,7 +169,7 @@ static void multiply_strips(const packed *s, const part *t, int64_t p, int64_t k
         bool last = i + 1 == t->count, deeper = p + k < s->from + s->span;
         int64_t to = last ? deeper ? p + k : s->from : p;
         source_of_strip(s, last && deeper ? t->first : t->first + i + 1, to, depth_at(s, to), k, next);
-        pack_lines(s, false, t->lines, t->first + i, 1, p, k, t->wide);
+        pack_lines(s, false, t->lines, t->first + i, 1, p, k);
         w.n = cr_imin(columns, t->c.n - i * columns);
         s->kernels->panels(&w, next);
     }
@@ -229,7 +179,7 @@ static void multiply_panels(const packed *s, const part *t, int64_t p, int64_t k
     int64_t columns = s->kernels->tile_columns;
     cr_product w = block_of_k(s, t, p, k);
     w.a = t->lines;
-    pack_lines(s, true, t->lines, t->first, t->count, p, k, t->wide);
+    pack_lines(s, true, t->lines, t->first, t->count, p, k);
     bool deeper = p + k < s->from + s->span;
     int64_t bytes = packed_bytes(s, false, 1, k), to = deeper ? p + k : s->from;
     for (int64_t j = 0; j < s->strips; j++, next_strip(s, &w)) {
@@ -252,23 +202,23 @@ static void half_c(const packed *s, const cr_product *c, float *wide, bool back)
     }
 }
 
-/* Bytes of a chunk's scratch: packed lines, a line as f32, c and bias as f32 or c on its way into an update. */
+/* Bytes of a chunk's scratch: packed lines, c and bias as f32 or c on its way into an update. */
 static int64_t lines_bytes(const packed *s) {
     return packed_bytes(s, !s->share_a, s->share_a ? 1 : s->block, s->depth);
 }
 static int64_t scratch_bytes(const packed *s, const cr_product *c) {
-    return lines_bytes(s) + wide_bytes(s) +
+    return lines_bytes(s) +
            (s->half_c   ? (c->m + 1) * c->n * (int64_t)sizeof(float)
             : s->update ? c->m * c->n * s->c_size
                         : 0);
 }
 
 /* The shared operand's block of k from p on, which a worker packs when it first needs it; NULL: no memory. */
-static const char *shared_block(packed *s, copy *own, int64_t p, int64_t k, float *wide) {
+static const char *shared_block(packed *s, copy *own, int64_t p, int64_t k) {
     if (!own->lines && !(own->lines = cr_cpu_try_take((size_t)shared_bytes(s, cr_imax(1, s->room))))) return NULL;
     own->thread = cr_cpu_thread();
     char *at = own->lines + shared_bytes(s, p - s->from);
-    if (own->end <= p) pack_lines(s, s->share_a, at, 0, s->share_a ? s->panels : s->strips, p, k, wide);
+    if (own->end <= p) pack_lines(s, s->share_a, at, 0, s->share_a ? s->panels : s->strips, p, k);
     own->end = cr_imax(own->end, p + k);
     return at;
 }
@@ -298,8 +248,7 @@ static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
     const size_t bytes = (size_t)scratch_bytes(s, &out);
     t.lines = cr_cpu_try_take(bytes);
     if (!t.lines) { atomic_store(&s->failed, true); return; }
-    t.wide = (float *)(void *)(t.lines + lines_bytes(s));
-    float *wide_c = t.wide + wide_bytes(s) / (int64_t)sizeof(float), *wide_bias = wide_c + out.m * out.n;
+    float *wide_c = (float *)(void *)(t.lines + lines_bytes(s)), *wide_bias = wide_c + out.m * out.n;
     if (s->half_c) {
         if (out.accumulate) half_c(s, &out, wide_c, false);
         if (out.bias) cr_block_load(CR_LANE_F32, wide_bias, s->dtype, out.bias, 1, out.n);
@@ -313,7 +262,7 @@ static void multiply_chunk(void *ctx, int64_t chunk, int worker) {
     int64_t p = s->from;
     do {                                            /* once if k is 0, because c is written then too */
         int64_t k = depth_at(s, p);
-        if (!(t.shared = shared_block(s, &s->copies[worker], p, k, t.wide))) { atomic_store(&s->failed, true); break; }
+        if (!(t.shared = shared_block(s, &s->copies[worker], p, k))) { atomic_store(&s->failed, true); break; }
         if (s->share_a) multiply_strips(s, &t, p, k);
         else multiply_panels(s, &t, p, k);
         p += k;
@@ -351,10 +300,12 @@ static packed packed_of(const cr_product *w, cr_dtype dtype, bool bf16, const cr
                 .dtype = dtype,
                 .size = (int64_t)cr_dtype_size(dtype),
                 .c_size = dtype == CR_F64 ? 8 : 4,
-                .kernels = pairs             ? pairs
-                           : dtype == CR_F64 ? &products->f64
-                                             : &products->f32,
-                .widens = !pairs && (half || bf16),
+                .kernels = pairs              ? pairs
+                           : dtype == CR_F64  ? &products->f64
+                           : dtype == CR_F16  ? &products->from_f16
+                           : dtype == CR_BF16 ? &products->from_bf16
+                           : bf16             ? &products->rounded
+                                              : &products->f32,
                 .half_c = half && !w->wide,
                 .update = update};
     plan(&s);

@@ -52,6 +52,7 @@ typedef struct cr_product_kernels {
 
 struct cr_products {                                /* matmul_isa.c */
     cr_product_kernels f32, f64;
+    cr_product_kernels from_f16, from_bf16, rounded;    /* f32's; packing converts: halves, f32 rounded to bf16 */
     void (*row_f16)(const cr_product *p);           /* m 1, a_col and b_row 1; b f16 (or bf16), the others f32 */
     void (*row_bf16)(const cr_product *p);
 };

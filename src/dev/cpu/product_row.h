@@ -1,8 +1,8 @@
-/* product_row.h - dot products with contiguous columns of b, for one type of b's elements: COLUMN, of which
+/* product_row.h - dot products with contiguous columns of b, for one type of b's elements: SOURCE, of which
  * WHOLE(p) and PART(p, n) give LANES or n numbers as a VEC.  The order of additions does not depend on the type. */
 
 /* `columns` dot products with the same contiguous a; the lanes are still to be summed. */
-static ALWAYS_INLINE void COLUMN_NAME(dot_lanes)(const int columns, VEC *out, const REAL *a, const COLUMN *b,
+static ALWAYS_INLINE void SOURCE_NAME(dot_lanes)(const int columns, VEC *out, const REAL *a, const SOURCE *b,
                                                  int64_t b_col, int64_t k) {
     VEC sum[4][2] = {{{0}}};
     int64_t p = 0;
@@ -29,24 +29,24 @@ CR_UNROLL(4)
     for (int j = 0; j < columns; j++) out[j] = sum[j][0] + sum[j][1];
 }
 
-static ALWAYS_INLINE void COLUMN_NAME(dots)(const int columns, REAL out[4], const REAL *a, const COLUMN *b,
+static ALWAYS_INLINE void SOURCE_NAME(dots)(const int columns, REAL out[4], const REAL *a, const SOURCE *b,
                                             int64_t b_col, int64_t k) {
     VEC sums[4];
-    COLUMN_NAME(dot_lanes)(columns, sums, a, b, b_col, k);
+    SOURCE_NAME(dot_lanes)(columns, sums, a, b, b_col, k);
 CR_UNROLL(4)
     for (int j = 0; j < columns; j++) out[j] = NAME(sum_lanes)(sums[j]);
 }
 
 /* One row.  Columns come one after another, in the order of memory: reading four at a time takes almost twice as
  * long. */
-static void COLUMN_NAME(row_of_columns)(const cr_product *w) {
-    const COLUMN *b = w->b;
+static void SOURCE_NAME(row_of_columns)(const cr_product *w) {
+    const SOURCE *b = w->b;
     const REAL *bias = w->bias;
     REAL *c = w->c;
     for (int64_t j = 0; j < w->n; j += LANES) {
         const int64_t n = w->n - j < LANES ? w->n - j : LANES;
         VEC v[LANES] = {{0}};
-        for (int i = 0; i < n; i++, b += w->b_col) COLUMN_NAME(dot_lanes)(1, v + i, w->a, b, w->b_col, w->k);
+        for (int i = 0; i < n; i++, b += w->b_col) SOURCE_NAME(dot_lanes)(1, v + i, w->a, b, w->b_col, w->k);
         VEC sum = NAME(sums)(v);
         if (bias && w->one_bias) sum += bias[0] - (VEC){0};
         else if (bias) sum += NAME(load)(bias + j, n < LANES, n);
@@ -56,7 +56,8 @@ static void COLUMN_NAME(row_of_columns)(const cr_product *w) {
     }
 }
 
-#undef COLUMN_NAME
-#undef COLUMN
+#undef SOURCE_NAME
+#undef SOURCE
 #undef WHOLE
 #undef PART
+#undef ONE
