@@ -65,12 +65,13 @@ NARROW(f32_to_f16, f16_narrow)
 NARROW(f32_to_bf16, bf16_narrow)
 
 static void round_to_bf16(float *y, const float *x, int64_t n) {
-    const uint32_t *s = (const uint32_t *)(const void *)x;
-    uint32_t *d = (uint32_t *)(void *)y;
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t u = s[i], even = u + 0x7fff + (u >> 16 & 1), nan = u | 0x400000;
-        d[i] = ((u & 0x7fffffff) > 0x7f800000 ? nan : even) & 0xffff0000;
-    }
+    int64_t i = 0;
+    for (; i + V <= n; i += V) STORE(y + i, bf16_rounded(LOAD(x + i)));
+    if (i == n) return;
+    vec f = {0};
+    memcpy(&f, x + i, (size_t)(n - i) * 4);
+    f = bf16_rounded(f);
+    memcpy(y + i, &f, (size_t)(n - i) * 4);
 }
 
 /* f32 to integers: rounds towards zero, saturates, NaN gives 0.  Values from `beyond` on give `high`, which

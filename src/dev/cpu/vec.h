@@ -183,12 +183,26 @@ static inline vecd  d_abs(vecd x) { return (vecd)((vlong)x & INT64_MAX); }
 typedef uint16_t vhalf __attribute__((vector_size(V_BYTES / 2)));
 typedef uint16_t vhalf_at __attribute__((vector_size(V_BYTES / 2), aligned(2), may_alias));
 
-static inline vec   bf16_widen(vhalf h) { return (vec)(__builtin_convertvector(h, vuint) << 16); }
-static inline vec   bf16_rounded(vec x) {
-    vuint u = (vuint)x, nan = (vuint)((u & 0x7fffffffu) > 0x7f800000u), rounded = u + 0x7fffu + ((u >> 16) & 1u);
-    return (vec)(((nan & (u | 0x400000u)) | (~nan & rounded)) & 0xffff0000u);
+#if CR_ISA == 4                                     /* GCC 12's __builtin_convertvector takes twice the instructions */
+static inline vuint u_of_halves(vhalf h) { return (vuint)_mm512_cvtepu16_epi32((__m256i)h); }
+static inline vhalf u_to_halves(vuint u) { return (vhalf)_mm512_cvtepi32_epi16((__m512i)u); }
+#elif CR_ISA == 3
+static inline vuint u_of_halves(vhalf h) { return (vuint)_mm256_cvtepu16_epi32((__m128i)h); }
+static inline vhalf u_to_halves(vuint u) {
+    const __m256i pairs = _mm256_packus_epi32((__m256i)u, (__m256i)u);
+    return (vhalf)_mm256_castsi256_si128(_mm256_permute4x64_epi64(pairs, 0x08));
 }
-static inline vhalf bf16_narrow(vec x) { return __builtin_convertvector((vuint)bf16_rounded(x) >> 16, vhalf); }
+#else
+static inline vuint u_of_halves(vhalf h) { return __builtin_convertvector(h, vuint); }
+static inline vhalf u_to_halves(vuint u) { return __builtin_convertvector(u, vhalf); }
+#endif
+static inline vec   bf16_widen(vhalf h) { return (vec)(u_of_halves(h) << 16); }
+static inline vuint bf16_bits(vec x) {              /* in the upper half; the lower one is anything */
+    const vuint u = (vuint)x;
+    return (vuint)v_blend(m_nan(x), (vec)(u | 0x400000u), (vec)(u + 0x7fffu + ((u >> 16) & 1u)));
+}
+static inline vec   bf16_rounded(vec x) { return (vec)(bf16_bits(x) & 0xffff0000u); }
+static inline vhalf bf16_narrow(vec x) { return u_to_halves(bf16_bits(x) >> 16); }
 
 #if CR_ISA == 4
 static inline vec f16_widen(vhalf h) { return _mm512_cvtph_ps((__m256i)h); }
