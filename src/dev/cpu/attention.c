@@ -13,7 +13,7 @@
 #include "../../core/pool.h"
 #include "isa.h"
 
-enum { N = CR_ATTENTION_BLOCK, PART = CR_ATTENTION_PART, FEW = 4, MANY_HEADS = 8, ROWS_AT_ONCE = 256 };
+enum { N = CR_ATTENTION_BLOCK, PART = CR_ATTENTION_PART, FEW = 4, MANY_HEADS = 8, ROWS_AT_ONCE = 256, ROWS_SOON = 8 };
 enum { Q, K, W, O, G, DQ, DK, DV, OPERANDS };       /* W: the values */
 
 typedef struct job {
@@ -39,17 +39,23 @@ static int64_t unseen(const cr_attention_job *a, int64_t t) { return cr_iclamp(t
 
 /* ---- f16 and bf16: operands are converted before, results after */
 
+static uint16_t *half_row(const cr_array *t, int64_t i) {
+    const int64_t H = t->shape[1], R = t->shape[2];
+    return (uint16_t *)cr_array_data(t) + i / R / H * t->strides[0] + i / R % H * t->strides[1] + i % R * t->strides[2];
+}
+
 static void convert_rows(void *ctx, int64_t chunk, int worker) {
     (void)worker;
     const job *j = ctx;
     const cr_array *t = j->operand[j->converted];
     const bool back = j->results >> j->converted & 1;
-    int64_t H = t->shape[1], R = t->shape[2], D = t->shape[3],
-            end = cr_imin(t->shape[0] * H * R, (chunk + 1) * ROWS_AT_ONCE);
+    const int64_t D = t->shape[3],
+                  end = cr_imin(t->shape[0] * t->shape[1] * t->shape[2], (chunk + 1) * ROWS_AT_ONCE);
     float *wide = j->copy[j->converted];
     for (int64_t i = chunk * ROWS_AT_ONCE; i < end; i++) {
-        uint16_t *half = (uint16_t *)cr_array_data(t) + i / R / H * t->strides[0] + i / R % H * t->strides[1] +
-                         i % R * t->strides[2];
+        uint16_t *half = half_row(t, i);
+        const uint16_t *soon = half_row(t, cr_imin(i + ROWS_SOON, end - 1));
+        for (int64_t d = 0; d < D; d += 32) __builtin_prefetch(soon + d);      /* rows are far apart */
         if (back) cr_block_store(CR_LANE_F32, wide + i * D, t->dtype, half, 1, D);
         else cr_block_load(CR_LANE_F32, wide + i * D, t->dtype, half, 1, D);
     }
